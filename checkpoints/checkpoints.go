@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package checkpoints saves and loads the state of a training, and imports and exports models.
+// Package checkpoints saves and loads training state, and imports and exports models.
 //
 // # Models
 //
@@ -55,9 +55,9 @@ import (
 type Checkpoint struct {
 	Path   string          // its directory
 	Step   int64           // the step it was saved at
-	Meta   json.RawMessage // what the caller gave to Save
+	Meta   json.RawMessage // the meta argument of Save
 	Params map[string]any  // hyperparameters by path, with the Go types they had; for store.SetParams
-	SHA256 string          // of the file of its variables
+	SHA256 string          // of variables.safetensors
 
 	frozen map[string]bool // paths of the variables that do not train
 }

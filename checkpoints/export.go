@@ -22,27 +22,27 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// ExportOptions say how a model leaves. The zero value is a Hugging Face directory in float32.
+// ExportOptions are the options of Export. The zero value is a Hugging Face directory in float32.
 type ExportOptions struct {
 	Format     string               // FormatHF (default), FormatTimm, FormatJAX, FormatUnfolded or FormatONNX
 	DType      string               // of the numbers on disk: "float32" (default), "float16" or "bfloat16"; ONNX: float32
-	Labels     []string             // names of the classes, by class; nil for none
-	Preprocess *preprocess.Settings // how images become the model's input; nil: the files do not say
+	Labels     []string             // class names; nil for none
+	Preprocess *preprocess.Settings // how images become the model's input; nil: not written
 
-	// Epsilon of the norms in the file; 0 is the model's. timm and Google's code know 1e-6 alone: a model trained with
-	// another one goes there only if this says 1e-6.
+	// Epsilon of the norms in the file; 0 is the model's. timm and Google's code support 1e-6 only: a model trained with
+	// another one is exported there only with 1e-6 here.
 	Epsilon float64
 
 	files fileOps // nil is the file system
 }
 
-// Export writes the model below a scope to a new directory, for people who have other software:
+// Export writes the model below a scope to a new directory, in one of these formats:
 //
 //	hf        model.safetensors   transformers' ViTForImageClassification, or that of DeiT, BEiT, Dinov2, CLIP, Siglip
 //	timm      model.safetensors   timm's VisionTransformer, VisionTransformerDistilled, Eva or Beit
 //	jax       model.npz           Google's vision_transformer
 //	onnx      model.onnx          ONNX Runtime: pixel_values [batch, channels, rows, cols] -> logits [batch, classes]
-//	unfolded  model.safetensors   this library: the encoding stays what it is, docs/models.md lists the names
+//	unfolded  model.safetensors   this library: the encoding is unchanged, docs/models.md lists the names
 //
 // Beside the weights are config.json with sizes and class names, preprocessor_config.json (timm has it in config.json)
 // and a README.md. [Import] reads all of these but ONNX.
@@ -52,12 +52,12 @@ type ExportOptions struct {
 //	})
 //
 // For hf, timm and jax the position encoding is folded into a table on the way ([vit.Config.Fold]), so that the file is
-// an ordinary ViT; encodings that act in the attention have no such table and are refused where the format has not the
-// same one, as is whatever else it has no place for. ONNX takes every model; it needs the build tag onnx, and its file
-// is kept only if its logits on random images are those of the backend.
+// an ordinary ViT; encodings that act in the attention, and any other feature that the format does not support, are
+// errors. ONNX supports every model; it needs the build tag onnx, and its file is kept only if its logits on random
+// images match the backend's.
 //
-// The directory must not exist, or be empty. It gets its name when all in it is written and synced: on an error there
-// is nothing. The report says what was done, a line each.
+// The directory must not exist, or be empty. It is renamed into place when all files are synced: an error leaves
+// nothing. The report has a line per step.
 func Export(dir string, backend compute.Backend, scope *model.Scope, c vit.Config, o ExportOptions) (
 	report []string, err error,
 ) {
@@ -170,7 +170,7 @@ var typesOnDisk = map[string]dtypes.DType{
 	"float32": dtypes.Float32, "float16": dtypes.Float16, "bfloat16": dtypes.BFloat16,
 }
 
-// Validate refuses what no model can be written as.
+// Validate returns an error for options that no model can be exported with.
 func (o ExportOptions) Validate() error {
 	known := []string{FormatHF, FormatTimm, FormatJAX, FormatUnfolded, FormatONNX}
 	format, dtype := cmp.Or(o.Format, FormatHF), cmp.Or(o.DType, "float32")

@@ -15,7 +15,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Formats of models, each a scheme of names and layouts.
+// Formats of models: tensor names and layouts.
 const (
 	FormatHF       = "hf"       // Hugging Face transformers
 	FormatTimm     = "timm"     // timm

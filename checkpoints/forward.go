@@ -47,7 +47,7 @@ func forward(backend compute.Backend, store *model.Store, scope string, c vit.Co
 	return tensors.CopyFlatData[float32](out[0])
 }
 
-// Noise returns images of standard normal numbers, float32 [n, rows, cols, channels], the same for equal seeds.
+// Noise returns images of standard normal noise, float32 [n, rows, cols, channels], the same for equal seeds.
 func Noise(c vit.Config, n int, seed uint64) *tensors.Tensor {
 	c = c.WithDefaults()
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -58,7 +58,7 @@ func Noise(c vit.Config, n int, seed uint64) *tensors.Tensor {
 	return tensors.FromFlatDataAndDimensions(flat, n, c.ImageRows, c.ImageCols, c.Channels)
 }
 
-// Difference returns the greatest |got - want| and the greatest |want|; infinity where they cannot be compared.
+// Difference returns max |got - want| and max |want|; infinity if they cannot be compared.
 func Difference(got, want []float32) (difference, scale float64) {
 	if len(got) != len(want) {
 		return math.Inf(1), 0

@@ -22,17 +22,16 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// ImportOptions select what a checkpoint becomes, and fill in what its files leave open. The zero value imports the
-// model as it is, which works for every checkpoint whose files are complete.
+// ImportOptions change the image size and head of a model, and supply what its files lack. The zero value imports the
+// model as it is, if its files are complete.
 type ImportOptions struct {
 	Weights              string // of a run: BestDir, LastDir, or empty as for Find
-	ImageRows, ImageCols int    // pixels to be; 0 keeps the checkpoint's size
-	Resample             string // how the position table gets there; default timm, hf or jax, as the checkpoint
+	ImageRows, ImageCols int    // new image size in pixels; 0 keeps the checkpoint's
+	Resample             string // kind of Resample for the position table; default timm, hf or jax, as the checkpoint
 	Classes              int    // other than the file's: its head is left out and the model draws a new one; 0 keeps it
 	HeadOptional         bool   // with Classes 0: a model without a head gets a new one of one class
 
-	// What Google's files do not hold, and timm's without their config.json. A value that contradicts the checkpoint is
-	// an error.
+	// For Google's files, and timm's without config.json. A value that contradicts the checkpoint is an error.
 	Grid         Grid   // patches of the position table in the file
 	AssumeSquare bool   // Google's: where no Grid is known, the table is of a square one
 	Architecture string // timm's: one of ArchitectureNames
@@ -43,26 +42,26 @@ type Imported struct {
 	Config     vit.Config                 // with Position "learned", unless the model is one of ours
 	Format     string                     // FormatHF, FormatTimm, FormatJAX, FormatUnfolded or FormatCheckpoint
 	Run        *Checkpoint                // of FormatCheckpoint
-	Resample   string                     // the kind by which its own code brings positions to other grids
+	Resample   string                     // the kind of Resample that its own code uses
 	Labels     []string                   // class names of the head, if it is kept and the files have them
-	Scores     string                     // what makes scores of the logits of a head that is kept: Scores…
+	Scores     string                     // function from logits to scores if the head is kept: Scores…
 	Preprocess *preprocess.Settings       // how images become its input, at the size of Config; nil if no file has it
-	Pixels     [2]int                     // height and width that its files resize images to; 0 where they do not say
-	Mean, Std  []float64                  // of the pixels 0…1 it was trained on, per channel; nil where no file says
+	Pixels     [2]int                     // height and width that its files resize images to; 0 if unknown
+	Mean, Std  []float64                  // of the pixels 0…1 it was trained on, per channel; nil if unknown
 	SHA256     string                     // of the file of weights, or of all its shards by name, one after the other
 	Variables  map[string]*tensors.Tensor // float32, by path below the model's scope; without a head if it is new
 	Params     map[string]any             // hyperparameters of the encoding of a model of ours, by name
 	Report     []string                   // what a user should see: one line each
-	// PreprocessError is why the files' preprocessing could not be taken over, nil where it was or there is none.
+	// PreprocessError is why the files' preprocessing was not imported; nil if it was or there is none.
 	PreprocessError error
 
 	settings *preprocess.Settings // as the files have them
 }
 
-// What makes scores of logits: values of Imported.Scores.
+// The function from logits to scores: values of Imported.Scores.
 const (
-	ScoresSoftmax = "softmax" // of classes of which one is right
-	ScoresSigmoid = "sigmoid" // of labels that are independent
+	ScoresSoftmax = "softmax" // single-label classification
+	ScoresSigmoid = "sigmoid" // multi-label classification
 	ScoresNone    = "none"    // of a regression
 )
 
@@ -80,8 +79,7 @@ const (
 // what the software that it names has by default. An option that is not known here is an error. Every tensor of the
 // file has to be one of the model's and the other way round, in name and shape, else the error is a [*MismatchError];
 // left out are a head of another number of classes, the text tower beside an image tower, and layers that no head reads
-// (pooler, pre_logits), with a line in Report. A head behind a pre_logits layer means nothing without it and has to be
-// replaced.
+// (pooler, pre_logits), with a line in Report. A head behind a pre_logits layer has to be replaced.
 //
 // Numbers on disk are float32, float16 or bfloat16 and are widened exactly. Google's models compute exact GELU here, as
 // in timm and Hugging Face; Google's own code evaluates its tanh approximation.
@@ -278,9 +276,9 @@ func (v named) take(found described, foreign, ours []float32) {
 	}
 }
 
-// Resize brings the model to images of another size in pixels. A position table is resampled by the given kind, empty
-// for Resample; encodings without one are functions of the position, and some store the grid that they were trained on
-// in Params. The line says what was done; at the model's own size nothing is.
+// Resize adapts the model to images of another size in pixels. A position table is resampled by the given kind, empty
+// for m.Resample; other encodings are functions of the position, and some store their training grid in Params. The line
+// reports the change; at the model's own size there is none.
 func (m *Imported) Resize(rows, cols int, kind string) (line string, err error) {
 	from, old := Grid{m.Config.Rows(), m.Config.Cols()}, m.Config
 	m.Config.ImageRows, m.Config.ImageCols = rows, cols
@@ -389,8 +387,7 @@ func (m *Imported) Load(scope *model.Scope) error {
 	return compare("the file", nil, drawn)
 }
 
-// CreateVariables creates variables by their paths below a scope, where none of them may exist, before a model is built
-// there.
+// CreateVariables creates variables by their paths below a scope, before a model is built there. None may exist.
 func CreateVariables(scope *model.Scope, values map[string]*tensors.Tensor) error {
 	store := scope.Store()
 	if store.Loader() != nil {

@@ -18,16 +18,16 @@ import (
 // FormatCheckpoint is what Inspect calls the checkpoints of training runs that [Saver] writes.
 const FormatCheckpoint = "checkpoint"
 
-// Info is what the files of a model or checkpoint say of it.
+// Info describes the files of a model or checkpoint.
 type Info struct {
 	Path    string         `json:"path"`
-	Format  string         `json:"format"`           // one of Format…; empty for tensors of no model known here
-	Config  vit.Config     `json:"model,omitzero"`   // fields that no file says are zero, or all of them
+	Format  string         `json:"format"`           // one of Format…; empty for an unknown model
+	Config  vit.Config     `json:"model,omitzero"`   // unknown fields are zero
 	Params  map[string]any `json:"params,omitempty"` // hyperparameters of the encoding, of our own models
 	Labels  []string       `json:"labels,omitempty"` // names of the classes
 	Step    int64          `json:"step,omitempty"`   // of a checkpoint
 	Tensors []TensorInfo   `json:"tensors"`          // by name
-	Notes   []string       `json:"notes,omitempty"`  // why Import would not take it as it is; what Latest skipped
+	Notes   []string       `json:"notes,omitempty"`  // why Import would fail without options; what Latest skipped
 }
 
 // TensorInfo is one tensor of a file.

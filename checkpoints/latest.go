@@ -80,11 +80,11 @@ type Skipped struct {
 // String is one line for the user.
 func (s Skipped) String() string { return fmt.Sprintf("%s skipped: %v", s.Path, s.Err) }
 
-// Latest returns the newest whole checkpoint of a run directory, nil if there is none, and what it skipped: newer
-// checkpoints that are damaged, and directories that a killed process left half-written. It fails only when dir
-// itself cannot be read; a directory that does not exist holds no checkpoint.
+// Latest returns the newest intact checkpoint of a run directory, nil if there is none, and what it skipped: newer
+// checkpoints that are damaged, and directories that a killed process left half-written. It fails only when dir itself
+// cannot be read; a directory that does not exist holds no checkpoint.
 //
-// A caller that gets no checkpoint but skipped ones should say so rather than silently begin again.
+// A caller that gets no checkpoint but skipped ones should report it rather than silently start over.
 func Latest(dir string) (*Checkpoint, []Skipped, error) {
 	names, temporary, err := listNames(dir)
 	if err != nil {
@@ -147,7 +147,7 @@ func Find(path, which string) (*Checkpoint, []Skipped, error) {
 // kinds are where Find looks below a path, in order; "" is the path itself.
 var kinds = []string{BestDir, LastDir, ""}
 
-// All lists the directories of all checkpoints, whole or not, that Find chooses from.
+// All lists the directories of all checkpoints, intact or not, that Find chooses from.
 func All(path string) ([]string, error) {
 	var all []string
 	for _, kind := range kinds {

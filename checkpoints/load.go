@@ -15,8 +15,8 @@ import (
 	"github.com/pkg/errors"
 )
 
-// MismatchError says how a checkpoint and a model differ: the checkpoint is of another one. Variables of our own
-// checkpoints go by their paths, those of foreign ones by the names in their files.
+// MismatchError lists the differences between a checkpoint and a model: variables by their paths, or in imported
+// formats by their names in the file.
 type MismatchError struct {
 	Path       string   // of the checkpoint
 	Missing    []string // variables that only the model has, with their shapes
@@ -72,8 +72,8 @@ func compare(path string, has, wants map[string]string) error {
 	return e
 }
 
-// Load puts the variables of the checkpoint into the store, with the flag whether they train, leaving aside paths
-// for which omit is true (nil is none); they keep whatever the store has. Hyperparameters are not touched: see Params.
+// Load sets the variables of the store, with their trainable flags, except for paths for which omit is true (nil is
+// none). It does not set hyperparameters: see Params.
 //
 // A store without variables (the random generator's state and omitted ones do not count) receives all of them. This
 // is the way to resume: load before the first graph is built, and let [Checkpoint.Check] confirm after it that the

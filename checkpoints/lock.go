@@ -14,8 +14,8 @@ import (
 // processes hold locks on two files of one name.
 const lockName = ".lock"
 
-// Lock takes the run directory, creating it when absent, for this process until unlock is called or the process
-// ends. It does not wait: a directory in use is an error.
+// Lock locks the run directory, created when absent, until unlock is called or the process ends. It does not wait: a
+// directory in use is an error.
 func Lock(dir string) (unlock func() error, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, errors.Wrap(err, "checkpoints: run directory")

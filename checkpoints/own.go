@@ -24,7 +24,7 @@ import (
 //
 // docs/models.md lists the paths and shapes.
 
-// Where package finetune keeps, in the store of a training, the model and the averages of its weights.
+// The scopes in which package finetune stores the model and the moving averages of its weights.
 const (
 	ModelScope   = "vit"
 	AverageScope = "ema"

@@ -43,7 +43,7 @@ type Grid struct{ Rows, Cols int }
 // String returns rows, "x" and columns, as in 14x24.
 func (g Grid) String() string { return fmt.Sprintf("%dx%d", g.Rows, g.Cols) }
 
-// Set reads rows and columns, as String writes them, or the side of a square: a *Grid is a flag.
+// Set parses the form of String, or the side of a square: a *Grid is a flag.Value.
 func (g *Grid) Set(text string) error {
 	rows, cols, both := strings.Cut(text, "x")
 	if !both {
@@ -58,12 +58,12 @@ func (g *Grid) Set(text string) error {
 	return nil
 }
 
-// Resample brings a table of position embeddings, [prefix+from.Rows·from.Cols, width], to another grid of patches, in
-// float64. The prefix rows (class token) are kept as they are. The report is one line, as in
+// Resample resamples a table of position embeddings, [prefix+from.Rows·from.Cols, width], to another grid of patches,
+// in float64. The prefix rows (class token) are unchanged. The report is one line, as in
 //
 //	14x14 -> 24x24 (bilinear)
 //
-// An equal grid gives a copy, equal in every bit. Grids of equal size and other sides are not equal.
+// An equal grid gives an exact copy; grids of equal area but other sides are resampled.
 func Resample(table []float32, width, prefix int, from, to Grid, kind string) (
 	rows []float32, report string, err error,
 ) {

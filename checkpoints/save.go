@@ -16,9 +16,9 @@ import (
 // Saver writes checkpoints into one run directory. No other process may write there meanwhile: see [Lock].
 type Saver struct {
 	Dir  string                     // the run directory, created when absent
-	Omit func(variable string) bool // paths to leave out, such as a data set on the device; nil is none
+	Omit func(variable string) bool // paths to leave out, such as a dataset on the device; nil is none
 
-	KeepAll bool // older checkpoints stay
+	KeepAll bool // keep older checkpoints
 
 	files fileOps // nil is the file system
 }
@@ -27,7 +27,7 @@ type Saver struct {
 // checkpoints. It returns the directory of the new checkpoint.
 //
 // On an error with an empty path nothing was saved, what was written is removed and every earlier checkpoint is
-// untouched. On an error with a path the checkpoint is whole, but may not outlive a power cut, or an older one could
+// untouched. On an error with a path the checkpoint is complete, but may not survive a power cut, or an older one could
 // not be removed.
 func (s Saver) Save(store *model.Store, step int64, meta any) (path string, err error) {
 	files := s.files

@@ -197,8 +197,8 @@ func (w *weights) addShards(index string) error {
 	return nil
 }
 
-// Shards returns the names of the files that the index of a sharded checkpoint (model.safetensors.index.json) speaks
-// of, sorted; they lie beside it.
+// Shards returns the sorted names of the files listed in the index of a sharded checkpoint
+// (model.safetensors.index.json), relative to its directory.
 func Shards(index string) ([]string, error) {
 	shards, err := readIndex(index)
 	return distinct(shards), err

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Scheme is what the address of a model begins with.
+// Scheme is the prefix of a model's address.
 const Scheme = "hf://"
 
 // modelName is a model of the hub at some revision.

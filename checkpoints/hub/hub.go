@@ -1,13 +1,13 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package hub downloads models of the Hugging Face hub for package checkpoints.
+// Package hub downloads models from the Hugging Face hub for package checkpoints.
 //
 //	snapshot, err := hub.Download(ctx, "hf://google/vit-base-patch16-224@main", nil)
 //	imported, err := checkpoints.Import(snapshot.Dir, checkpoints.ImportOptions{})
 //
 // It fetches what [checkpoints.Import] and preprocessing read: config.json, preprocessor_config.json, and
 // model.safetensors or its index with shards; never pickles. Every file is verified by the hub's hash (SHA-256, or
-// git's SHA-1 for small files) when it arrives and whenever it is used. Interrupted downloads resume.
+// git's SHA-1 for small files) after download and on every use. Interrupted downloads resume.
 //
 // Files are kept in the cache of Hugging Face's tools (https://huggingface.co/docs/hub/local-cache). A commit given by
 // its 40 digits that is in the cache needs no network; a branch or tag is looked up, and if the hub cannot be reached
@@ -42,8 +42,8 @@ import (
 // Snapshot is one commit of a model in the cache.
 type Snapshot struct {
 	Dir       string // what checkpoints.Import reads
-	Commit    string // 40 hex digits: names the same files for ever
-	Unreached error  // why the hub did not say what the revision is now and the cache had to; nil if it did
+	Commit    string // 40 hex digits
+	Unreached error  // why the hub could not resolve the revision, so that the cache was used; nil if it did
 }
 
 // maxBytes bounds a model.
@@ -51,8 +51,8 @@ var maxBytes int64 = 64 << 30
 
 // Download brings what [checkpoints.Import] needs of a model into the cache, where some or all of it may be already.
 // The address is hf://owner/name or hf://owner/name@revision, with the revision a branch, a tag, a commit or refs/pr/N;
-// the default is main. hf:// may be left out. progress, which may be nil, is called with the name of the file that
-// comes, its bytes so far and its size, -1 when the hub does not say.
+// the default is main. hf:// may be left out. progress, which may be nil, is called with the name of the current file,
+// its bytes so far and its size, -1 if unknown.
 func Download(ctx context.Context, address string, progress func(file string, done, total int64)) (*Snapshot, error) {
 	m, err := parseModel(address)
 	if err != nil {

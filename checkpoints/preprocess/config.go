@@ -15,14 +15,13 @@ import (
 //
 // Hugging Face's preprocessor_config.json: do_resize with size {height, width} (FitExact) or {shortest_edge}
 // (FitShortest) and resample, do_center_crop with crop_size, do_rescale with rescale_factor, do_normalize with
-// image_mean and image_std. A size that is one number, as old files have it, is read for processors that are known to
-// take it for a square (ViT, DeiT, Beit, Siglip) or for the shortest edge (Bit, CLIP). A field that is switched on and
-// not known is an error, since the pixels would differ.
+// image_mean and image_std. A single number as size (old files) means a square for ViT, DeiT, Beit and Siglip, the
+// shortest edge for Bit and CLIP. An unknown enabled field is an error, since the pixels would differ.
 //
 // timm's config.json with pretrained_cfg (or that object alone): input_size, interpolation, crop_pct, crop_mode, mean,
 // std, where crop_mode "center" is FitShortest (FitCover if not square), "squash" FitExact, "border" FitContain with
-// the mean colour around, each to ⌊input_size/crop_pct⌋ and then cropped. timm takes bilinear for "center" with a size
-// that is not square, whatever interpolation says; here the file is obeyed.
+// the mean colour around, each to ⌊input_size/crop_pct⌋ and then cropped. For "center" with a size that is not square
+// timm ignores interpolation and uses bilinear; here the file's interpolation is used.
 func Parse(raw []byte) (s Settings, err error) {
 	c, timm, err := parse(raw)
 	switch {
@@ -41,8 +40,8 @@ func Parse(raw []byte) (s Settings, err error) {
 	return s, nil
 }
 
-// ParseNormalisation reads less of the same files, for models of any number of channels: the mean and the standard
-// deviation of pixels scaled to 0…1, one number per channel; nil where a file does not say them.
+// ParseNormalisation reads only mean and standard deviation from the files of Parse, for any number of channels: one
+// value per channel, for pixels scaled to 0…1; nil if absent.
 func ParseNormalisation(raw []byte, channels int) (mean, std []float64, err error) {
 	c, timm, err := parse(raw)
 	var rescale float64

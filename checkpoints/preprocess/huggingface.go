@@ -106,8 +106,8 @@ func (c config) hfResize(s *Settings) error {
 }
 
 // HuggingFace writes s in Hugging Face's form, which Parse and transformers read: ViTImageProcessor, or
-// BitImageProcessor where there is a crop or a shortest side, DINOv3's for Float. Fits of timm for which Hugging Face
-// has no word are an error; RoundCrop is lost, which may move a crop by one pixel.
+// BitImageProcessor where there is a crop or a shortest side, DINOv3's for Float. Fits that Hugging Face does not
+// support are an error; RoundCrop is lost, which may move a crop by one pixel.
 func (s Settings) HuggingFace() ([]byte, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err

@@ -17,27 +17,27 @@ import (
 	"slices"
 )
 
-// MaxSide bounds image sides that settings may ask for.
+// MaxSide is the largest image side that settings may have.
 const MaxSide = 16384
 
-// Settings bring an image to a model's size on the host: resize, then crop. What is left, Normalisation, is for the
-// graph. The zero value changes nothing.
+// Settings bring an image to a model's size on the host: resize, then crop. Normalisation is left to the graph. The
+// zero value changes nothing.
 //
-// They are what Hugging Face's image processors and timm's evaluation transform do with Pillow, to the bit, or with
-// Float what torchvision does with numbers; see Parse for how their files map to these.
+// The result equals Hugging Face's image processors and timm's evaluation transform with Pillow bit for bit, or with
+// Float torchvision's on tensors; see Parse for the mapping of their files.
 type Settings struct {
 	Fit      Fit      `json:"fit,omitempty"`
 	Size     [2]int   `json:"size,omitzero"`      // rows and columns of Fit
 	Resample Resample `json:"resample,omitempty"` // the kernel; empty means Bilinear
 	Patch    int      `json:"patch,omitempty"`    // side of the patches of FitPatches, in pixels
-	Float    bool     `json:"float,omitempty"`    // the resize is not rounded to 8 bits, as in DINOv3's processor
+	Float    bool     `json:"float,omitempty"`    // no rounding to 8 bits after the resize, as in DINOv3's processor
 
-	// Crop is the rows and columns of a window around the centre, taken after the resize; zero takes none. What lies
-	// beyond the image has the colour Fill.
+	// Crop is the rows and columns of a window around the centre, taken after the resize; zero takes none. Pixels beyond
+	// the image have the colour Fill.
 	Crop [2]int   `json:"crop,omitzero"`
 	Fill [3]uint8 `json:"fill,omitzero"`
-	// RoundCrop is torchvision's and timm's place of a window that cannot be centred: half pixels to the even number.
-	// False is Hugging Face's: up and to the left.
+	// RoundCrop rounds half-pixel crop offsets to even, as torchvision and timm do; false rounds them down, as Hugging
+	// Face does.
 	RoundCrop bool `json:"round_crop,omitempty"`
 
 	// The input of the model is (pixel·Rescale − Mean)/Std per channel. Zero Rescale means 1/255, zero Std means 1.
@@ -46,27 +46,27 @@ type Settings struct {
 	Std     [3]float64 `json:"std,omitzero"`
 }
 
-// Fit says which size an image of height h and width w is resized to, given Size.
+// Fit is the rule by which an image is resized to Size.
 type Fit string
 
 const (
 	// FitNone keeps the size.
 	FitNone Fit = ""
-	// FitExact gives Size, whatever the shape of the image: timm's "squash".
+	// FitExact resizes to Size, ignoring the aspect ratio: timm's "squash".
 	FitExact Fit = "exact"
-	// FitShortest gives the shorter side Size, which must be square, and keeps the ratio; the longer one is cut to
-	// whole pixels: torchvision's Resize(n).
+	// FitShortest resizes the shorter side to Size, which must be square, and keeps the aspect ratio; the longer one is
+	// rounded down: torchvision's Resize(n).
 	FitShortest Fit = "shortest"
-	// FitCover keeps the ratio and covers Size just so, rounded to whole pixels: timm for sizes that are not square.
+	// FitCover keeps the aspect ratio and just covers Size, rounded to whole pixels: timm for sizes that are not square.
 	FitCover Fit = "cover"
-	// FitContain keeps the ratio and lies within Size, rounded to whole pixels: timm's "border".
+	// FitContain keeps the aspect ratio and fits within Size, rounded to whole pixels: timm's "border".
 	FitContain Fit = "contain"
-	// FitPatches keeps the ratio up to whole patches, as many of them as Size has, see Grids. Images become strips:
-	// their patches below one another, row by row, and then black up to that number.
+	// FitPatches keeps the aspect ratio up to whole patches, at most as many as Size has, see Grids. Images become strips:
+	// their patches below one another, row by row, padded with black to that number.
 	FitPatches Fit = "patches"
 )
 
-// Resample is the kernel of a resize, widened where an image shrinks.
+// Resample is the kernel of a resize, widened (anti-aliased) when shrinking.
 type Resample string
 
 // The kernels, by Pillow's names.
@@ -125,7 +125,7 @@ func (s Settings) Validate() error {
 	return nil
 }
 
-// Kernel returns Resample or what stands for it.
+// Kernel returns Resample, or Bilinear if it is empty.
 func (s Settings) Kernel() Resample { return cmp.Or(s.Resample, Bilinear) }
 
 // Normalisation returns mean and standard deviation of pixels scaled to 0…1: the model's input is
@@ -146,7 +146,7 @@ func scale(rescale float64) float64 {
 	return 255 * rescale
 }
 
-// For returns the settings for a model that now takes images of another size, from as much of the image as before.
+// For returns the settings for images of another size, with the same share of the image cropped.
 func (s Settings) For(rows, cols int) (Settings, error) {
 	if s.Fit == FitNone && s.Crop == [2]int{} {
 		return s, nil // the images have the size
@@ -172,7 +172,7 @@ func (s Settings) For(rows, cols int) (Settings, error) {
 	return s, s.Validate()
 }
 
-// OutputSize returns the height and width that every image gets; an error if they depend on the image.
+// OutputSize returns the height and width of every output; an error if they depend on the image.
 func (s Settings) OutputSize() (height, width int, err error) {
 	switch {
 	case s.Crop != [2]int{}:
@@ -188,7 +188,7 @@ func (s Settings) OutputSize() (height, width int, err error) {
 // patches is how many FitPatches allows.
 func (s Settings) patches() int { return s.Size[0] / s.Patch * (s.Size[1] / s.Patch) }
 
-// Resized returns the size that an image of the given one has after the resize.
+// Resized returns the size of an image of the given size after the resize.
 func (s Settings) Resized(height, width int) (newHeight, newWidth int) {
 	rows, cols := float64(height)/float64(s.Size[0]), float64(width)/float64(s.Size[1])
 	ratio := max(rows, cols)

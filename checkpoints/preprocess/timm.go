@@ -59,7 +59,7 @@ func (c config) timm() (s Settings, err error) {
 	return s, nil
 }
 
-// Timm is what timm's pretrained_cfg says of images, next to the input_size.
+// Timm holds the preprocessing fields of timm's pretrained_cfg other than input_size.
 type Timm struct {
 	Interpolation Resample  `json:"interpolation,omitempty"`
 	CropPct       float64   `json:"crop_pct,omitempty"`
@@ -68,8 +68,8 @@ type Timm struct {
 	Std           []float64 `json:"std,omitempty"`
 }
 
-// Timm writes s in timm's words: images are resized to input_size/crop_pct and cropped. A crop that takes other
-// shares of the two sides is an error.
+// Timm converts s to timm's fields: images are resized to input_size/crop_pct and cropped. A crop with different shares
+// of the two sides is an error.
 func (s Settings) Timm() (Timm, error) {
 	mean, std := s.Normalisation()
 	t := Timm{Interpolation: s.Kernel(), CropPct: 1, CropMode: "squash", Mean: mean[:], Std: std[:]}
