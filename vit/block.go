@@ -17,27 +17,27 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// BlockTrace holds the intermediate values of one block; all [batch, tokens, width] unless said.
+// BlockTrace holds the intermediate values of one block; all are [batch, tokens, width] unless noted.
 type BlockTrace struct {
-	Norm1             *Node // what attention sees
-	Query, Key, Value *Node // [batch, tokens, heads, headDim], behind QKNorm, before any scale and rotation
-	Weights           *Node // [batch, heads, query, key] softmax weights, float32; nil unless asked for
+	Norm1             *Node // input of the attention
+	Query, Key, Value *Node // [batch, tokens, heads, headDim], after QKNorm, before modulation and rotation
+	Weights           *Node // [batch, heads, query, key] softmax weights, float32; nil unless requested
 	Attention         *Node // the attention branch, before it is added
-	Norm2             *Node // what the MLP sees
+	Norm2             *Node // input of the MLP
 	Gate              *Node // [batch, tokens, mlpDim] with SwiGLU, else nil
 	Hidden            *Node // [batch, tokens, mlpDim] first MLP layer
-	Activated         *Node // [batch, tokens, mlpDim] its activation, or it times SiLU of the gate
+	Activated         *Node // [batch, tokens, mlpDim] after the activation; with SwiGLU Hidden·SiLU(Gate)
 	MLP               *Node // the MLP branch, before it is added
 	Output            *Node // the tokens after the block
 }
 
-// Around is what a network puts around the attention of a block; nil where there is nothing.
+// Around holds functions that a network applies around the attention of a block; nil for none.
 type Around struct {
-	Before func(x *Node) *Node             // [batch, tokens, width] -> [batch′, tokens′, width]: which tokens see which
+	Before func(x *Node) *Node             // [batch, tokens, width] -> [batch′, tokens′, width]: regroups the tokens
 	Scale  func(q *Node) [3]*Node          // factors of queries, keys and values: float32 [batch′ or 1, tokens′, width]
 	Turn   func(q, k *Node) (*Node, *Node) // queries and keys [batch′, tokens′, heads, headDim], once scaled
-	Bias   func(q *Node) *Node             // of queries before their turn, float32 [batch′, heads, tokens′, tokens′] or 1s
-	After  func(y *Node) *Node             // back from what Before did
+	Bias   func(q *Node) *Node             // of unrotated queries, float32 [batch′, heads, tokens′, tokens′] or 1s
+	After  func(y *Node) *Node             // inverse of Before
 }
 
 // around is what the encoding of the model puts around block i.
@@ -55,8 +55,8 @@ func (e Encoders) around(i int) (a Around) {
 }
 
 // Block is a pre-norm encoder block on x [batch, tokens, width], the index-th of c.Depth: x += attention(norm(x)), then
-// x += mlp(norm(x)), each branch times its LayerScale. It is the block of this package's model and of others that
-// differ around the attention; c has its defaults.
+// x += mlp(norm(x)), each branch times its LayerScale. Other networks reuse it with their own Around. c must have its
+// defaults.
 func (c Config) Block(scope *model.Scope, x *Node, around Around, index int, attentionWeights bool) BlockTrace {
 	var t BlockTrace
 	t.Norm1 = c.norm(scope.In("norm1"), x)

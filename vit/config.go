@@ -17,10 +17,10 @@ const (
 	PoolClass     = "class"      // the class token (ViT, DeiT)
 	PoolMean      = "mean"       // the mean of the patch tokens (big_vision "gap")
 	PoolMap       = "map"        // one query attends to the patch tokens, an MLP follows (big_vision "MAP", SigLIP)
-	PoolClassMean = "class+mean" // class token and mean, one after the other: 2·width numbers (DINOv2)
+	PoolClassMean = "class+mean" // class token and mean, concatenated: [2·width] (DINOv2)
 
-	// PoolClassRegister is the class token and the first register, one after the other: 2·width numbers. The register
-	// is the distillation token of DeiT (https://arxiv.org/abs/2012.12877).
+	// PoolClassRegister is the class token and the first register, concatenated: [2·width]. The register is the
+	// distillation token of DeiT (https://arxiv.org/abs/2012.12877).
 	PoolClassRegister = "class+register"
 )
 
@@ -41,7 +41,7 @@ const (
 // Which of query, key and value have a bias: values of Config.QKVBias.
 const (
 	QKVBiasAll   = ""     // all three (ViT)
-	QKVBiasNoKey = "qv"   // query and value: that of the key cancels in the softmax (DINOv3, BEiT)
+	QKVBiasNoKey = "qv"   // query and value; a key bias cancels in the softmax (DINOv3, BEiT)
 	QKVBiasNone  = "none" // none
 )
 
@@ -64,37 +64,37 @@ type Config struct {
 	PatchNorm bool    `json:"patch_norm,omitempty"` // LayerNorm on the patch tokens, as in the WePE release
 	Epsilon   float64 `json:"epsilon"`              // of every LayerNorm, default 1e-6 (ViT); the WePE release uses 1e-5
 
-	ClassToken  bool `json:"class_token,omitempty"`  // a class token that PoolMean or PoolMap does not need
+	ClassToken  bool `json:"class_token,omitempty"`  // adds a class token with PoolMean or PoolMap
 	PoolPrefix  bool `json:"pool_prefix,omitempty"`  // PoolMean and PoolMap take class token and registers too
 	PoolHeads   int  `json:"pool_heads,omitempty"`   // attention heads of PoolMap, default Heads
 	PoolMLPDim  int  `json:"pool_mlp_dim,omitempty"` // hidden units of the MLP of PoolMap, default MLPDim
-	Registers   int  `json:"registers,omitempty"`    // learned tokens behind the class token, without positions
+	Registers   int  `json:"registers,omitempty"`    // learned tokens after the class token, without positions
 	RMSNorm     bool `json:"rms_norm,omitempty"`     // norms divide by the root of the mean square, and have no offset
-	PreNorm     bool `json:"pre_norm,omitempty"`     // norm in front of block 0, no bias of the patches (CLIP)
+	PreNorm     bool `json:"pre_norm,omitempty"`     // norm before block 0, no patch projection bias (CLIP)
 	QKNorm      bool `json:"qk_norm,omitempty"`      // norms on the queries and keys of each head
 	NoProjBias  bool `json:"no_proj_bias,omitempty"` // the output of the attention has no biases
 	NoMLPBias   bool `json:"no_mlp_bias,omitempty"`  // the MLP has no biases
-	MLPNorm     bool `json:"mlp_norm,omitempty"`     // norm on the hidden units behind the activation (EVA-02)
+	MLPNorm     bool `json:"mlp_norm,omitempty"`     // norm on the hidden units after the activation (EVA-02)
 	ContextNorm bool `json:"context_norm,omitempty"` // norm on the heads' output, before its projection (EVA-02)
-	SwiGLU      bool `json:"swiglu,omitempty"`       // the MLP is output(silu(gate(x))·hidden(x)), GELU without
+	SwiGLU      bool `json:"swiglu,omitempty"`       // the MLP is output(silu(gate(x))·hidden(x))
 
 	RegisterPositions bool    `json:"register_positions,omitempty"` // registers have positions, as the class token
 	PatchPositions    bool    `json:"patch_positions,omitempty"`    // positions are added to patches alone
-	LayerScale        float64 `json:"layer_scale,omitempty"`        // a branch's learned factors at first; 0 for none
+	LayerScale        float64 `json:"layer_scale,omitempty"`        // initial LayerScale of each branch; 0 for none
 	QKVBias           string  `json:"qkv_bias,omitempty"`           // QKVBiasAll (default), QKVBiasNoKey or QKVBiasNone
 	Activation        string  `json:"activation,omitempty"`         // ActivationGELU (default), …; not of a SwiGLU
 	FinalNorm         string  `json:"final_norm,omitempty"`         // FinalNormTokens (default), …Pooled or …None
 
 	Dropout          float64 `json:"dropout,omitempty"`           // on the tokens that enter block 0 and twice in each MLP
 	AttentionDropout float64 `json:"attention_dropout,omitempty"` // on the attention weights
-	DropPath         float64 `json:"drop_path,omitempty"`         // of the last block; block i of n has i/(n-1) of it
+	DropPath         float64 `json:"drop_path,omitempty"`         // rate of the last block n-1; block i has i/(n-1) of it
 
 	Init  string `json:"init"`  // one of InitTimm (default), InitJAX, InitRelease
 	DType string `json:"dtype"` // compute type: "float32" (default) or "bfloat16"; weights stay float32
 
-	// Recompute computes each block a second time for its gradient instead of keeping what is in it: the memory of a
-	// training is then that of one block and of the tokens between blocks, for a third more work. Values are the same, up
-	// to the rounding of gradients. Not with ONNX Runtime.
+	// Recompute computes each block a second time for its gradient instead of storing its activations (gradient
+	// checkpointing): training stores one block and the tokens between blocks, for a third more work. Gradients differ
+	// only by rounding. Not with ONNX Runtime.
 	Recompute bool `json:"recompute,omitempty"`
 }
 
@@ -258,8 +258,8 @@ func (c Config) poolMLPDim() int { return cmp.Or(c.PoolMLPDim, c.MLPDim) }
 // Prefix is the number of tokens in front of the patches: the class token, if there is one, and the registers.
 func (c Config) Prefix() int { return c.classTokens() + c.Registers }
 
-// PrefixPositions is the number of these that have a row of their own in what is added to the tokens: the class token,
-// unless PatchPositions leaves it out, and the registers with RegisterPositions.
+// PrefixPositions is the number of prefix tokens with a position in an additive encoding: the class token, unless
+// PatchPositions leaves it out, and the registers with RegisterPositions.
 func (c Config) PrefixPositions() int {
 	switch {
 	case c.PatchPositions:
@@ -270,7 +270,7 @@ func (c Config) PrefixPositions() int {
 	return c.classTokens()
 }
 
-// Positions is the number of rows of what is added to the tokens: PrefixPositions, then patches row by row.
+// Positions is the number of positions of an additive encoding: PrefixPositions, then patches row by row.
 func (c Config) Positions() int { return c.PrefixPositions() + c.Rows()*c.Cols() }
 
 // Tokens is the length of the sequence: prefix tokens, then patches row by row.
@@ -283,7 +283,7 @@ func (c Config) dtype() dtypes.DType {
 	return dtypes.Float32
 }
 
-// PooledWidth is the length of the vector that the head sees.
+// PooledWidth is the input width of the head.
 func (c Config) PooledWidth() int {
 	if c.Pool == PoolClassMean || c.Pool == PoolClassRegister {
 		return 2 * c.Width
@@ -331,8 +331,8 @@ func (c Config) Parameters() int {
 	return total + c.Depth*block + dense(c.PooledWidth(), c.Classes, true)
 }
 
-// FLOPs is the number of floating-point operations of one forward pass on one image: two for each multiply-add of
-// the matrix products, which are all but a few thousandths of the work. A training step costs three times as much.
+// FLOPs is the number of floating-point operations of one forward pass on one image: two for each multiply-add of the
+// matrix products; the rest is a few thousandths. A training step costs three times as much.
 func (c Config) FLOPs() float64 {
 	c = c.WithDefaults()
 	tokens, patches := float64(c.Tokens()), float64(c.Rows()*c.Cols())

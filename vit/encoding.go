@@ -14,12 +14,12 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// Encoding is what Config.Position names: one row of the table, or several of different kinds. Together each keeps the
-// variables and hyperparameters that it has alone.
+// Encoding is the value of Config.Position: one Position, or several of different kinds, each with the variables and
+// hyperparameters that it has alone.
 type Encoding []Position
 
-// EncodingNamed returns the encoding of one of PositionNames, or of several joined by "+": what is added to the tokens
-// first, then modulation, rotary and bias, as in "learned+rope-axial".
+// EncodingNamed returns the encoding of one of PositionNames, or of several joined by "+" in the order additive,
+// modulation, rotary, relative bias, as in "learned+rope-axial".
 func EncodingNamed(name string) (Encoding, error) {
 	var e Encoding
 	order := []string{KindAdditive, KindModulation, KindRotary, KindBias}
@@ -41,7 +41,7 @@ func EncodingNamed(name string) (Encoding, error) {
 	return e, nil
 }
 
-// Encoding returns the encoding of the model and panics where Validate refuses its name.
+// Encoding returns the encoding of the model. It panics if Validate rejects the name.
 func (c Config) Encoding() Encoding {
 	e, err := EncodingNamed(c.WithDefaults().Position)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c Config) Encoding() Encoding {
 	return e
 }
 
-// String is the name.
+// String returns the name, as in Config.Position.
 func (e Encoding) String() string {
 	names := make([]string, len(e))
 	for i, p := range e {
@@ -59,7 +59,7 @@ func (e Encoding) String() string {
 	return strings.Join(names, "+")
 }
 
-// Parameters is the number of trainable numbers of the default form in a model.
+// Parameters is the number of trainable parameters, with default hyperparameters, in a model c.
 func (e Encoding) Parameters(c Config) (total int) {
 	for _, p := range e {
 		if p.Parameters != nil {
@@ -69,7 +69,7 @@ func (e Encoding) Parameters(c Config) (total int) {
 	return total
 }
 
-// Params lists the hyperparameters that it reads.
+// Params lists the hyperparameters of e.
 func (e Encoding) Params() (names []string) {
 	for _, p := range e {
 		for _, name := range p.Params {
@@ -82,11 +82,11 @@ func (e Encoding) Params() (names []string) {
 }
 
 // Params lists the names of the hyperparameters of all encodings, read from the model's scope, so that a program can
-// refuse one that nothing reads. Their defaults are the published values of the encoding's own authors.
+// reject an unknown one. The defaults are the values that each encoding's authors published.
 func Params() []string { return Encoding(positions).Params() }
 
-// TrainedGrid returns the hyperparameters that tell the encoding of a model on images of another size what grid c was
-// trained on; none where it does not ask.
+// TrainedGrid returns the hyperparameters that set c's grid as the training grid of an encoding used at another image
+// size; none if the encoding has no such hyperparameters.
 func (c Config) TrainedGrid() map[string]any {
 	c = c.WithDefaults()
 	params := map[string]any{}
@@ -98,7 +98,7 @@ func (c Config) TrainedGrid() map[string]any {
 	return params
 }
 
-// Owns reports whether a variable below the scope "position" is one of its own.
+// Owns reports whether a variable below the scope "position" belongs to e.
 func (e Encoding) Owns(variable string) bool {
 	return slices.ContainsFunc(e, func(p Position) bool {
 		return slices.ContainsFunc(p.Variables, func(own string) bool {
@@ -107,7 +107,7 @@ func (e Encoding) Owns(variable string) bool {
 	})
 }
 
-// Shared is what both encodings have.
+// Shared returns the positions that are in both encodings.
 func (e Encoding) Shared(other Encoding) (shared Encoding) {
 	for _, p := range e {
 		if slices.ContainsFunc(other, func(q Position) bool { return q.Name == p.Name }) {
@@ -117,13 +117,13 @@ func (e Encoding) Shared(other Encoding) (shared Encoding) {
 	return shared
 }
 
-// Inherits reports whether a model with this encoding, made from one with another, takes over its variable below the
-// scope "position": one of an encoding that both have, or the table that this one begins with.
+// Inherits reports whether a model with encoding e, made from one with encoding from, copies a variable below the scope
+// "position": a variable of an encoding that both have, or the table that e starts with.
 func (e Encoding) Inherits(from Encoding, variable string) bool {
 	return e.Shared(from).Owns(variable) || variable == learnedName && e.BeginsWith(from)
 }
 
-// BeginsWith reports whether a model with this encoding, made from one with another, begins with its table.
+// BeginsWith reports whether a model with this encoding, made from one with another, starts with the table of from.
 func (e Encoding) BeginsWith(from Encoding) bool {
 	return from[0].Name == learned && slices.ContainsFunc(e, func(p Position) bool { return p.Pretrained })
 }
@@ -134,7 +134,7 @@ const learned = "learned"
 // Folds reports whether Config.Fold makes an ordinary ViT of the model.
 func (e Encoding) Folds() bool { return e.Folded() == learned }
 
-// Folded is the Config.Position that Config.Fold leaves: "learned" and what acts in the attention; empty where nothing
+// Folded is the Config.Position after Config.Fold: "learned" and the encodings inside the attention; empty if nothing
 // can be folded.
 func (e Encoding) Folded() string {
 	if !e[0].Folds() {
@@ -172,7 +172,7 @@ func (name trainedGrid) of(c Config) map[string]any {
 // positionScope is where the encoders of a model keep their variables, below the model's scope.
 const positionScope = "position"
 
-// Encoders are what an encoding does in one model, nil where it has nothing of that kind.
+// Encoders are the position encoders of one model, by kind; nil for none.
 type Encoders struct {
 	Additive   Additive
 	Modulation Modulation

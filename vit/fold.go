@@ -56,9 +56,9 @@ func (c Config) positionRows(backend compute.Backend, scope *model.Scope) (*tens
 
 // Fold turns a model with an additive encoding into the same model with position "learned": a new store that holds, at
 // the same paths, the model's variables and the table of its encoding in place of the encoding's variables, and the
-// configuration that reads it. Every other variable of the old store, of an optimizer say, stays behind. A folded model
-// is an ordinary ViT: its graph is that of "learned", node for node, and its logits are those from before. Of "A+B" the
-// table takes the place of A, and B stays: see Encoding.Folded.
+// configuration that reads it. Other variables of the old store, such as an optimizer's, are not copied. A folded model
+// is an ordinary ViT with the graph of "learned" and the same logits. In "A+B" the table replaces A, and B stays: see
+// Encoding.Folded.
 func (c Config) Fold(backend compute.Backend, scope *model.Scope) (*model.Store, Config, error) {
 	rows, err := c.positionRows(backend, scope)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// ParamGrid2DKernel is what the table of grid2d is resampled with, "bilinear" (default) or "bicubic" (ViTDet).
+// ParamGrid2DKernel is the interpolation of the table of grid2d: "bilinear" (default) or "bicubic" (ViTDet).
 const ParamGrid2DKernel = "grid2d_kernel"
 
 // newGrid2D is a learned table with a grid of its own, [rows, cols, width], and a vector for each prefix token, all

@@ -9,8 +9,8 @@ import (
 	"github.com/wepe-go/wepe/wepe"
 )
 
-// ParamBlend is what hybrid blends into the table: BlendSurrogate (default), wepe.Config.Surrogate, or the encoding of
-// position "wepe", BlendExact, or of "wepe-sphere", blendSphere, each under its own hyperparameters.
+// ParamBlend is the encoding that hybrid blends into the table: BlendSurrogate (default), wepe.Config.Surrogate;
+// BlendExact, position "wepe"; or "sphere", position "wepe-sphere".
 const ParamBlend = "wepe_blend"
 
 // Values of ParamBlend.

@@ -13,12 +13,12 @@ import (
 // of the configuration.
 const (
 	// InitTimm draws every linear weight from N(0, 0.02²) and the patch projection uniformly in ±1/√fan-in (PyTorch's
-	// default). timm calls it trunc_normal_(std=.02), but cuts at ±2, a hundred deviations away.
+	// default). timm's trunc_normal_(std=.02) cuts at ±2, 100 standard deviations.
 	InitTimm = "timm"
 	// InitJAX is Google's: Xavier-uniform weights, N(0, 1/fan-in) patch projection, MLP biases N(0, 1e-6²), head zero.
 	InitJAX = "jax"
-	// InitRelease is that of the WePE release: as timm, but Xavier-uniform patch projection and query, key, value; the
-	// latter with the bounds of the stacked [3·width, width] matrix of torch's MultiheadAttention.
+	// InitRelease is the scheme of the WePE release: as timm, but Xavier-uniform patch projection and query, key, value;
+	// the latter with the bounds of the stacked [3·width, width] matrix of torch's MultiheadAttention.
 	InitRelease = "release"
 )
 

@@ -18,7 +18,7 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// ParamLiereBlock is a hyperparameter of liere.
+// ParamLiereBlock is the block size of liere's rotations, in channels: a divisor of the head dimension, default 8.
 const ParamLiereBlock = "liere_block"
 
 // liereSettings are the encoding's settings.

@@ -15,22 +15,21 @@ import (
 	"github.com/wepe-go/wepe/internal/additive"
 )
 
-// NaFlexImages is a batch of images that keep their aspect: each has a grid of its own, of N patches or fewer, and what
-// is left of N tokens is padding. This is the NaFlex of SigLIP 2 (https://arxiv.org/abs/2502.14786) and of timm, after
-// NaViT (https://arxiv.org/abs/2307.06304) without its packing.
+// NaFlexImages is a batch of images that keep their aspect ratio: each has its own grid of at most N patches, padded to
+// N tokens. This is the NaFlex of SigLIP 2 (https://arxiv.org/abs/2502.14786) and of timm, after NaViT
+// (https://arxiv.org/abs/2307.06304) without its packing.
 //
-// One graph serves all grids: what depends on the grid, be it added, turned or a bias, is built for each of Grids and
-// picked by Grid. Attention does not see padding, pooling does not count it, and it has no gradient.
+// One graph serves all grids: the encodings are computed for each of Grids and selected by Grid. Attention and pooling
+// mask the padding, and it has no gradient.
 type NaFlexImages struct {
 	Strips *Node    // [batch, N·PatchSize, PatchSize, Channels]: patches below one another, row by row; then padding
-	Grids  [][2]int // rows and columns that an image may have, rows·cols <= N
-	Grid   *Node    // int64 [batch]: which of Grids each has
+	Grids  [][2]int // possible grids of an image, rows·cols <= N
+	Grid   *Node    // int64 [batch]: index into Grids of each image
 }
 
-// NaFlexLogits is Logits for images that keep their aspect. The variables are those of a model of images of
-// ImageRows × ImageCols, and images of that grid have the logits that Logits gives them. On any other grid every
-// encoding follows its own rule, as in Config.TrainedGrid; "learned" resamples its table as SigLIP 2 does, bilinearly
-// with antialias. N need not be Rows·Cols.
+// NaFlexLogits is Logits for images that keep their aspect ratio. The variables are the same, and images of the grid
+// Rows × Cols have the same logits. On any other grid every encoding follows its own rule, as in Config.TrainedGrid;
+// "learned" resamples its table as SigLIP 2 does, bilinearly with antialiasing. N need not be Rows·Cols.
 func (c Config) NaFlexLogits(scope *model.Scope, p NaFlexImages) *Node {
 	return c.naflexTrace(scope, p, false).Logits
 }
@@ -61,7 +60,7 @@ func (c Config) naflexTrace(scope *model.Scope, p NaFlexImages, attentionWeights
 	}, attentionWeights)
 }
 
-// ValidateNaFlex reports an encoding that cannot serve several grids in one graph.
+// ValidateNaFlex returns an error if e does not support several grids in one graph.
 func (e Encoding) ValidateNaFlex() error {
 	for _, p := range e {
 		if p.Pretrained {

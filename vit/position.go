@@ -25,7 +25,7 @@ type Additive interface {
 type Relative interface {
 	pos.Encoder
 
-	// AttentionBias returns what is added in block i, float32 [heads, tokens, tokens], query before key.
+	// AttentionBias returns the bias of block i, float32 [heads, tokens, tokens], query before key.
 	AttentionBias(g *Graph, i int) *Node
 }
 
@@ -38,32 +38,32 @@ type Modulation interface {
 	Scale(g *Graph, i int) [3]*Node
 }
 
-// Rotary is a position encoding that turns the queries and keys of every block.
+// Rotary is a position encoding that rotates the queries and keys of every block.
 type Rotary interface {
 	pos.Encoder
 
 	// Block returns the encoder of block i. Its EncodeQK takes and returns q, k [batch, tokens, heads, headDim] with
-	// seqAxis 1, of the type they come in; position indices may be nil for all tokens in order.
+	// seqAxis 1, in their dtype; position indices may be nil for all tokens in order.
 	Block(i int) pos.QKEncoder
 }
 
-// Position is one row of the table of encodings. It has one constructor, of its kind: called once per graph, it creates
-// all variables of the encoding in the scope it is given, and reads there what it needs besides Config.
+// Position describes an encoding. It has one constructor, which is called once per graph, creates all variables of the
+// encoding in the scope and reads hyperparameters there.
 type Position struct {
 	Name   string
-	Doc    string // what it is, in a few words
-	Source string // where it comes from; empty for what is this library's
+	Doc    string // short description
+	Source string // paper or code; empty for this library's own
 
 	Width   int // the model's width must be a multiple of it; 0 for any
 	HeadDim int // the channels of a head must be a multiple of it; 0 for any
 
-	Parameters  func(Config) int            // trainable numbers of the default form; nil for none
+	Parameters  func(Config) int            // trainable parameters by default; nil for none
 	Variables   []string                    // its variables below the scope "position"; whole scopes end in "/"
 	Params      []string                    // hyperparameters it reads
-	TrainedGrid func(Config) map[string]any // of these, the ones of Config.TrainedGrid; nil for none
+	TrainedGrid func(Config) map[string]any // see Config.TrainedGrid; nil for none
 
-	// Pretrained says that it begins with the table of a pretrained model, the variable of position "learned": it is for
-	// fine-tuning.
+	// Pretrained marks an encoding for fine-tuning that starts with the table of a pretrained model, the variable of
+	// position "learned".
 	Pretrained bool
 
 	Additive   func(*model.Scope, Config) Additive
@@ -96,22 +96,22 @@ func (p Position) Kind() string {
 	return KindNone
 }
 
-// Folds reports whether a table in front of the first block can take its place, see Config.Fold.
+// Folds reports whether a position table can replace the encoding, see Config.Fold.
 func (p Position) Folds() bool { return p.Additive != nil || p.Kind() == KindNone }
 
 // Positions returns all encodings, in the order of tables.
 func Positions() []Position { return slices.Clone(positions) }
 
-// PositionNames lists their names.
+// PositionNames returns the names of all encodings.
 func PositionNames() []string { return strings.Split(Encoding(positions).String(), "+") }
 
-// Register adds a position encoding of another module to the table, so that Config.Position can name it: in training,
-// comparisons, analyses, checkpoints and exports it is then one of ours. It needs a Name and one constructor, which
-// decides its kind; all other fields are optional. Call it from an init function or before the first model is built.
-// It panics on a row that contradicts itself or the table.
+// Register adds a position encoding of another module, so that Config.Position can name it in training, comparisons,
+// analyses, checkpoints and exports. It needs a Name and one constructor, which determines its kind; all other fields
+// are optional. Call it from an init function or before the first model is built. It panics on an invalid p or a name
+// that is taken.
 //
-// vittest.Laws checks the properties that the rest of the library relies on. An encoding keeps its variables in the
-// scope that its constructor gets, under names of its own.
+// vittest.Laws checks the properties that the rest of the library relies on. An encoding creates its variables in the
+// scope that its constructor receives.
 func Register(p Position) {
 	if err := p.fits(); err != nil {
 		panic(err)

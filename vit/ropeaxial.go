@@ -10,7 +10,7 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// Hyperparameters of rope-axial, beside ParamRopeTheta, default 100; what each means stands in its row of settings.
+// Hyperparameters of rope-axial, besides ParamRopeTheta (default 100).
 const (
 	ParamRopeAxialFirst  = "rope_axial_first"
 	ParamRopeAxialOffset = "rope_axial_offset"

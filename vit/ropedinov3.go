@@ -15,9 +15,8 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// Hyperparameters of rope-dinov3, beside ParamRopeTheta, default 100; what each means stands in its row of settings.
-// The last three move all coordinates of a training step; their defaults 0, 0 and 2 are those that DINOv3 was trained
-// with.
+// Hyperparameters of rope-dinov3, besides ParamRopeTheta (default 100). The last three augment the coordinates of a
+// training step; their defaults 0, 0 and 2 are the values of DINOv3's training.
 const (
 	ParamDINORopeShortest  = "rope_dinov3_shortest"
 	ParamDINORopeLongest   = "rope_dinov3_longest"

@@ -39,18 +39,18 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// Trace holds the intermediate values of one forward pass, for analyses and for parity with other implementations.
-// Nodes that are no outputs cost nothing, but let Logits always be among the outputs: the go backend of compute v0.1.3
-// panics on variables that come after the last output.
+// Trace holds the intermediate values of one forward pass, for analyses and for parity with other implementations. Only
+// requested nodes are computed. Always request Logits: the go backend of compute v0.1.3 panics on variables that come
+// after the last output.
 type Trace struct {
 	Patches *Node        // [batch, Rows·Cols, width] after the patch projection and, if configured, its LayerNorm
 	Tokens  *Node        // [batch, prefix+Rows·Cols, width] with positions, before dropout
 	Blocks  []BlockTrace // one per block
 	Encoded *Node        // [batch, prefix+Rows·Cols, width] after the final LayerNorm, float32 like all below
-	Pooled  *Node        // [batch, PooledWidth] what the head sees
+	Pooled  *Node        // [batch, PooledWidth] input of the head
 	Logits  *Node        // [batch, classes]
 
-	Encoders Encoders // of the positions; empty for images of several grids
+	Encoders Encoders // of the positions; empty for NaFlexImages
 }
 
 // Logits builds the model in scope and returns its class logits, float32 [batch, classes]. Images are normalised
@@ -59,8 +59,8 @@ func (c Config) Logits(scope *model.Scope, images *Node) *Node {
 	return c.Trace(scope, images, false).Logits
 }
 
-// Trace builds the model in scope and returns its intermediate values. Attention weights are kept on request: it costs
-// the fused attention of backends that have one.
+// Trace builds the model in scope and returns its intermediate values. Returning the attention weights disables the
+// fused attention of backends that have one.
 func (c Config) Trace(scope *model.Scope, images *Node, attentionWeights bool) *Trace {
 	c = c.valid()
 	var encoders Encoders

@@ -12,8 +12,8 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Config describes a model: the sizes of a ViT, and one rate of dropout more. It is saved with every checkpoint; a
-// zero field means its default.
+// Config describes a model: a vit.Config and one more dropout rate. It is saved with every checkpoint; a zero field
+// means its default.
 //
 // The models of the original, https://github.com/ArieSeirack/DHVT, are Ti of width 192 and S of 384, both of depth 12:
 // with patches of 2 or 4 and 4 or 8 heads for CIFAR-100 at 32×32 pixels, with patches of 16 and 3 or 6 heads for
@@ -22,8 +22,7 @@ import (
 // PatchSize is 2, 4 or 16, Heads is the number of head tokens too, and Position one of Positions(), default "none".
 // Dropout acts on the attention branch. Init is vit.InitTimm (default), as the original: dense weights and tokens from
 // N(0, 0.02²), convolutions uniformly in ±1/√fan-in, PyTorch's default; or vit.InitRelease: Xavier-uniform
-// convolutions. The WePE release has Epsilon 1e-5. What a DHVT does not have (Pool, PatchNorm, AttentionDropout,
-// DType) is left out.
+// convolutions. The WePE release has Epsilon 1e-5. Pool, PatchNorm, AttentionDropout and DType are not supported.
 type Config struct {
 	vit.Config
 	hidden //nolint:unused // for its methods
@@ -40,8 +39,8 @@ func (hidden) FLOPs() {} //nolint:unused // never called
 func (hidden) Trace() {} //nolint:unused // never called
 func (hidden) Block() {} //nolint:unused // never called
 
-// Positions lists the names that Config.Position accepts: none as in the original, and the encoding of this library.
-// Rotary ones and biases act inside attention, which here has head tokens that lie nowhere on the grid.
+// Positions lists the names that Config.Position accepts. Rotary encodings and relative biases are excluded, because
+// the head tokens of the attention have no position.
 func Positions() []string { return []string{"none", "wepe"} }
 
 // WithDefaults returns c with every zero field that has a default filled in.
@@ -52,7 +51,7 @@ func (c Config) WithDefaults() Config {
 }
 
 // FromViT returns the DHVT with the sizes of a ViT, its Dropout acting on the tokens that enter block 0 and on the
-// attention branch, as in the WePE release. What a DHVT does not have is refused.
+// attention branch, as in the WePE release. It returns an error for options that a DHVT does not have.
 func FromViT(c vit.Config) (Config, error) {
 	d := Config{Config: c.WithDefaults(), TokenDropout: c.Dropout}
 	return d, d.Validate()
@@ -102,7 +101,7 @@ func (c Config) mustValidate() Config {
 
 func (c Config) headDim() int { return c.Width / c.Heads }
 
-// Parameters is the number of trainable numbers of the model.
+// Parameters is the number of trainable parameters of the model.
 func (c Config) Parameters() int {
 	c = c.WithDefaults()
 	dense := func(in, out int) int { return in*out + out }
