@@ -12,9 +12,9 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// Rank is how many of the other logits are as large as the label's own, 0 for a right answer: of two equal classes
-// neither is right, or a head that starts at zero would be right about all. NaN is never right, and as large as any
-// number where another class has it.
+// Rank returns the number of other logits that are at least the label's, 0 for a correct prediction. Ties are
+// incorrect, so that a zero head scores 0. A NaN label is incorrect; another class's NaN counts as at least the label's
+// logit.
 func Rank(logits []float32, label int32) (before int) {
 	own := logits[label]
 	if math.IsNaN(float64(own)) {

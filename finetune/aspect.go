@@ -15,16 +15,15 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// What becomes of images of other aspects than the model's images: values of Recipe.Aspect.
+// How images whose aspect ratio differs from the model's are handled: values of Recipe.Aspect.
 const (
 	aspectCrop   = "crop"   // the middle is kept
 	aspectSquash = "squash" // sides are stretched apart
-	// AspectKeep gives each image a grid of its own, of as many patches as an image has or fewer (NaFlex):
-	// vit.NaFlexImages.
+	// AspectKeep gives each image its own grid, of at most the model's number of patches (NaFlex): vit.NaFlexImages.
 	AspectKeep = "keep"
 )
 
-// Aspects lists them.
+// Aspects lists the values of Recipe.Aspect.
 func Aspects() []string { return []string{aspectCrop, aspectSquash, AspectKeep} }
 
 // validateAspect refuses what does not go with an aspect.

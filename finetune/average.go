@@ -13,9 +13,9 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 )
 
-// Average replaces the weights of the first model by the mean of the weights of all, as model soups are made
-// (Wortsman et al. 2022, https://arxiv.org/abs/2203.05482): of runs that were fine-tuned from one model. It returns an
-// error if the models differ in architecture, hyperparameters, classes or preprocessing.
+// Average replaces the weights of the first model by the mean of the weights of all: a model soup (Wortsman et al.
+// 2022, https://arxiv.org/abs/2203.05482) of runs fine-tuned from one model. It returns an error if the models differ
+// in architecture, hyperparameters, classes or preprocessing.
 func Average(models ...*checkpoints.Imported) error {
 	mean := models[0]
 	sums := map[string][]float64{}

@@ -14,9 +14,8 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// Do trains, or goes on training from the last checkpoint in the run's directory, and returns the model and the run's
-// row, both with the weights that [Open] takes: the best on the validation split, or the last where there is no such
-// split or no directory, or Weights asks for them; the row names them. On ErrInterrupted the state is saved.
+// Do trains, or resumes from the last checkpoint in the run's directory, and returns the model and its row, both for
+// the weights that Run.Weights selects. On ErrInterrupted the state is saved.
 func (run Run) Do(ctx context.Context) (m *Model, row report.Result, err error) {
 	if run, err = run.prepared(); err != nil {
 		return nil, row, err

@@ -18,7 +18,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Features are what a model sees in one image, after its last norm.
+// Features are the outputs of a model's last norm for one image.
 type Features struct {
 	Class      []float32 // [Width] the class token; nil for a model without one
 	Mean       []float32 // [Width] the mean of the patches
@@ -32,9 +32,9 @@ type Features struct {
 //	features, err := model.Embed("cat.jpg", "dog.png")
 //	fmt.Println(features[0].Class)
 //
-// Images are brought to the model's size and normalised as its files specify, see Predict. They are read on all cores
-// while the network sees those before them, in batches of EvalBatch. An error of type [Unread] names
-// those that are missing or damaged; the others come with it.
+// Images are brought to the model's size and normalised as its files specify, see Predict. Reading on all cores
+// overlaps with the network, in batches of EvalBatch. An error of type [Unread] lists missing or damaged files; the
+// features of the others are returned with it.
 func (m *Model) Embed(files ...string) ([]Features, error) {
 	if err := m.prepareFeatures(); err != nil {
 		return nil, err
@@ -44,8 +44,8 @@ func (m *Model) Embed(files ...string) ([]Features, error) {
 	})
 }
 
-// EmbedEach is Embed for n images from anywhere, in no more memory than a batch takes: see is called with the
-// features of each, in order, or with why it has none, while the next are read. Its error ends the work.
+// EmbedEach is Embed for n images from anywhere, in no more memory than a batch takes: see is called with the features
+// or the read error of each image, in order, while the next are read. An error of see ends EmbedEach.
 func (m *Model) EmbedEach(n int, read func(i int) (*data.Image, error),
 	see func(i int, f Features, unread error) error) error {
 	if err := m.prepareFeatures(); err != nil {
@@ -76,8 +76,8 @@ func (m *Model) prepareFeatures() (err error) {
 	return err
 }
 
-// Fingerprint is the SHA-256, in hexadecimal, of what features depend on: the weights but for the head, the network,
-// and what is done to images.
+// Fingerprint is the SHA-256, in hexadecimal, of everything that features depend on: the weights except the head, the
+// network and the preprocessing.
 func (m *Model) Fingerprint() (string, error) {
 	h := sha256.New()
 	a := m.Recipe.Augment

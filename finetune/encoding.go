@@ -11,9 +11,8 @@ import (
 	"github.com/wepe-go/wepe/wepe"
 )
 
-// Encoding returns what the position encoding of the model holds for each patch, row by row: the vectors that it adds
-// [Rows·Cols, width], and for wepe, its sphere and hybrid the features they are made of [Rows·Cols, len(names)]; nil
-// where there is no such thing.
+// Encoding returns the additive encoding of each patch, row by row: the added vectors [Rows·Cols, width], and for wepe,
+// wepe-sphere and hybrid the features before projection [Rows·Cols, len(names)]; nil for other encodings.
 func (m *Model) Encoding() (features []float64, names []string, vectors []float64, err error) {
 	exec, err := model.NewExec(m.backend, m.store, func(scope *model.Scope, g *Graph) []*Node {
 		encoder := m.Recipe.Model.Encoders(scope.In(modelScope)).Additive

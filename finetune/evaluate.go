@@ -26,7 +26,7 @@ func (m *Model) Evaluate(set data.Source) (report.Metrics, error) {
 	return e.metrics(), nil
 }
 
-// Examine is Evaluate with the confusion of the classes.
+// Examine is Evaluate with the confusion matrix.
 func (m *Model) Examine(set data.Source) (report.Metrics, report.Confusion, error) {
 	e, err := m.examine(set)
 	if err == nil {
@@ -100,9 +100,9 @@ func (m *Model) eachLogits(p pixels, see func(row int, logits []float32)) error 
 	})
 }
 
-// EvalBatch is how many images are evaluated at a time: as many as the recipe sets, but on ONNX Runtime's processor no
-// more than a power of two whose widest activations, batch·tokens·mlp_dim numbers, stay in its caches. In batches of
-// 100 a ViT-Ti/16 takes 1.46 times as long an image as in those of 8 (docs/performance.md).
+// EvalBatch is the batch size of evaluation: the recipe's, but on ONNX Runtime's CPU at most a power of two whose
+// widest activations, batch·tokens·mlp_dim values, fit its caches. With batches of 100 a ViT-Ti/16 takes 1.46 times as
+// long per image as with 8 (docs/performance.md).
 func (m *Model) EvalBatch() int {
 	const cached = 1 << 21
 	if m.backend.Name() != "onnxruntime" || !strings.Contains(m.backend.DeviceDescription(0), "CPU") {

@@ -10,7 +10,7 @@ import (
 )
 
 // Export writes the model to a new directory for other software, see [checkpoints.Export]. Labels and preprocessing are
-// the model's own unless the options give others.
+// the model's unless the options set them.
 //
 //	trained, err := finetune.Open(backend, "runs/first")
 //	report, err := trained.Export("my-vit", checkpoints.ExportOptions{Format: checkpoints.FormatHF})

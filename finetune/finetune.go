@@ -55,7 +55,7 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// Files in a run's directory: its record, and the evaluations of that as CSV.
+// Files in a run's directory: the record, and its evaluations as CSV.
 const (
 	RowsFile = "rows.jsonl"
 	LogFile  = "log.csv"
@@ -63,43 +63,43 @@ const (
 	eventsFile = "events.out.tfevents.wepe"
 )
 
-// ErrInterrupted means that the context ended; what was done is saved, and the same run goes on from there.
+// ErrInterrupted means that the context ended; the state is saved, and the same run resumes from it.
 var ErrInterrupted = errors.New("interrupted")
 
-// ErrDiverged means that the loss is not finite any more: the settings are not for this data.
+// ErrDiverged means that the loss is no longer finite.
 var ErrDiverged = errors.New("training diverged")
 
 // Run is one training of one recipe on one dataset with one seed.
 type Run struct {
 	Backend compute.Backend
-	Devices int // of the backend that share each batch; 0 for all that can share it equally, of a processor one
+	Devices int // of the backend that share each batch; 0 for all that divide it equally, on a CPU one
 	Recipe  Recipe
 	Seed    int64
 
 	Train      data.Source
-	Validation data.Source // chooses the best weights; nil holds the recipe's ValidationPart of Train out
+	Validation data.Source // chooses the best weights; nil splits ValidationPart off Train
 	Test       data.Source // measured once, after the last step; nil for none
-	// Weights are those that the run ends with, measures and returns: checkpoints.BestDir, those of the best validation
-	// accuracy, the default, or LastDir. Without validation images or Dir they are the last.
+	// Weights selects the weights that the run tests and returns: checkpoints.BestDir (default), the best validation
+	// accuracy, or LastDir. Without a validation split or Dir they are the last.
 	Weights  string
 	Fraction float64 // of the dataset that Train is, for the record; 0 means 1
 	Label    string  // of the encoding in rows, to tell variants of one apart; default the name of the position
 
 	From   string                    // a pretrained model: a run directory or a file; empty for from scratch
-	Import checkpoints.ImportOptions // what the files of From leave open: Grid, AssumeSquare, Architecture
+	Import checkpoints.ImportOptions // what the files of From do not specify: Grid, AssumeSquare, Architecture
 
 	Group     Group          // the processes that share the run, nil for this one alone
-	Dir       string         // where the run leaves its files; empty for nowhere
+	Dir       string         // directory of the run's files; empty for none
 	SaveEvery time.Duration  // between checkpoints beside those at evaluations, default 5 minutes
 	SaveSteps int            // the same in optimizer steps, 0 for no limit
-	Extend    bool           // a checkpoint of fewer epochs or steps goes on with those of Recipe
+	Extend    bool           // continue a checkpoint of fewer epochs or steps up to the Recipe's
 	Progress  func(Progress) // called after every step, nil for silence
-	Logger    *slog.Logger   // what happens to files, weights and data; nil for silence
+	Logger    *slog.Logger   // events of files, weights and data; nil for none
 
 	source *initialModel // what From is
 }
 
-// Progress is how far a run has come.
+// Progress is the progress of a run.
 type Progress struct {
 	Step, Steps     int
 	Loss            float64 // of the last step that was read back

@@ -8,13 +8,13 @@ import (
 	"slices"
 )
 
-// Group is the processes that make one run together. Each of n computes 1/n of the parts that Recipe.Accumulate divides
-// a batch into; the gradients are summed, every process makes the same optimizer step, and the first writes. What a run
-// computes depends on Accumulate, not on how many share it.
+// Group is the processes that make one run together. Each of n computes 1/n of the Recipe.Accumulate micro-batches of a
+// batch; the gradients are summed, every process makes the same optimizer step, and the first writes files. Results
+// depend on Accumulate, not on the number of processes.
 type Group interface {
 	Rank() int // of this process, from 0
 	Size() int
-	// Sum replaces values by their sums over the processes, the same bits in each. All call it, with as many values.
+	// Sum replaces values by their sums over the processes, the same bits in each. All call it with equally many values.
 	Sum(values []float32) error
 }
 

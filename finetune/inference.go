@@ -17,8 +17,8 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Inference computes batches of images that Model.Fit has brought to the model's size. Its programs are compiled once a
-// batch size, by the first call with that many images. Methods may be called by several goroutines.
+// Inference computes batches of images that Model.Fit has brought to the model's size. Programs are compiled once per
+// batch size, by the first call with that many images. Methods are safe for concurrent use.
 type Inference struct {
 	m         *Model
 	program   *model.Exec // pixels, plan → logits, and features of a plain ViT
@@ -27,14 +27,14 @@ type Inference struct {
 	unlike    error // the weights lack variables of the model
 }
 
-// Inferred is what a model computes for one image. Features are those of a plain ViT of one input size, nil elsewhere.
+// Inferred is what a model computes for one image. Mean and Class are nil except for a ViT of one input size.
 type Inferred struct {
 	Logits []float32 // [classes]
 	Mean   []float32 // [width] mean of the patch tokens after the last norm
 	Class  []float32 // [width] the class token; nil for a model without one
 }
 
-// Inference returns the programs of a model.
+// Inference returns the model's Inference for batches of decoded images.
 func (m *Model) Inference() (*Inference, error) {
 	in := &Inference{m: m}
 	var err error
@@ -123,5 +123,5 @@ func (in *Inference) call(program *model.Exec, images []*data.Image, see func(ou
 	return nil
 }
 
-// Backend is what computes.
+// Backend returns the backend of the model.
 func (in *Inference) Backend() compute.Backend { return in.m.backend }

@@ -10,7 +10,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// With returns a model of the same recipe with changes, as of Recipe.Set, drawn from the same seed.
+// With returns a newly initialized model with the recipe changed as by Recipe.Set, and the same seed.
 func (m *Model) With(settings string) (*Model, error) {
 	r, err := m.Recipe.Set(settings)
 	if err != nil {
@@ -22,10 +22,10 @@ func (m *Model) With(settings string) (*Model, error) {
 // Seed is the seed of the run that trained the model.
 func (m *Model) Seed() int64 { return m.seed }
 
-// Look runs the model on a set, so many images at a time, and shows what happens inside: see is called with the number
-// of the first image and the values, flat float32 [images, …], of the nodes that choose picks from the trace, the
-// logits [images, classes] after them. Nothing is kept between calls. Attention is computed with its weights in
-// memory, not by the fused operation of backends that have one: slower and, in 16-bit types, rounded elsewhere.
+// Look runs the model on a dataset, the given number of images at a time, and returns intermediate values: see is
+// called with the index of the first image and the values, flat float32 [images, …], of the nodes that choose selects
+// from the trace, followed by the logits [images, classes]. Fused attention is disabled: slower and, in 16-bit types,
+// rounded differently.
 func (m *Model) Look(set data.Source, images int, choose func(*vit.Trace) []*Node,
 	see func(first int, values [][]float32) error) error {
 	if err := m.Recipe.plainViT("shows what happens inside"); err != nil {

@@ -25,13 +25,13 @@ import (
 type Model struct {
 	Recipe  Recipe
 	Classes []string // names, by class
-	// Preprocess is how an image of any size becomes one of the evaluated images, but for the normalization, which is the
-	// recipe's: as the files of a foreign model say, or as the images of a run were read. Predict, features and exports
-	// take it; zero is Recipe.Preprocessing.
+	// Preprocess brings an image of any size to the model's size, without normalization, which is the recipe's: from the
+	// files of a foreign model, or as a run read its images. Predict, Embed and Export use it; zero means
+	// Recipe.Preprocessing.
 	Preprocess preprocess.Settings
-	Opened     Opened // what Open opened, or the weights that a finished run chose
-	// Scores is what Predict makes of logits: checkpoints.ScoresSoftmax, ScoresSigmoid for a foreign model of independent
-	// labels, or ScoresNone for one of a regression; empty is softmax.
+	Opened     Opened // the files that Open read, or the weights of a finished run
+	// Scores is how Predict converts logits: checkpoints.ScoresSoftmax (default), ScoresSigmoid for a foreign multi-label
+	// model, or ScoresNone for regression.
 	Scores string
 
 	refused  error // why Preprocess is not known, nil where it is
@@ -64,7 +64,7 @@ func newModel(backend compute.Backend, recipe Recipe, classes []string, seed int
 	return m, err
 }
 
-// NewStore returns the store of a model whose variables are not drawn yet: it holds the hyperparameters and the seed.
+// NewStore returns a store with hyperparameters and seed; its variables are not initialized yet.
 func NewStore(params map[string]any, seed int64) (*model.Store, error) {
 	store := model.NewStore()
 	for name, value := range params {
@@ -193,8 +193,8 @@ func (m *Model) variables() iter.Seq[*model.Variable] {
 	}
 }
 
-// Finalize frees what the model holds on the backend, at once and not when the garbage collector comes by: weights and
-// programs of a study of many models do not fit together. The model cannot be used any more.
+// Finalize frees the model's weights and programs on the backend at once, without waiting for garbage collection. The
+// model cannot be used afterwards.
 func (m *Model) Finalize() {
 	m.eval.Finalize()
 	if m.features != nil {
@@ -238,8 +238,8 @@ func (m *Model) swapAverage() error {
 }
 
 // DHVT is the Recipe.Architecture of package vit/dhvt: vit.Config has its sizes, see dhvt.FromViT. Its Position is
-// "none", the network of its authors, or "wepe". It trains from scratch only, in float32, and is neither
-// folded nor exported. Where a batch is computed in parts, each part is normalised by itself.
+// "none", as in the original, or "wepe". It trains from scratch only, in float32, and cannot be folded or exported.
+// Batch normalization uses the statistics of each micro-batch.
 const DHVT = "dhvt"
 
 // network is what a recipe trains: a vit.Config or a dhvt.Config.

@@ -30,22 +30,22 @@ import (
 // positions for 518×518 pixels, and transformers resamples them to 224×224.
 func Open(backend compute.Backend, path string) (*Model, error) { return Opening{}.Open(backend, path) }
 
-// Opening is how a model is opened; the zero value is how [Open] does it.
+// Opening holds the options of opening a model; [Open] uses the zero value.
 type Opening struct {
-	// Weights of a run: checkpoints.BestDir, those with the highest accuracy on the validation split, the default where
-	// the run has them; LastDir, those of the newest checkpoint; or "start", those before the first step, drawn again.
+	// Weights of a run: checkpoints.BestDir, highest accuracy on the validation split, the default if the run has it;
+	// LastDir, the newest checkpoint; or "start", the initial weights, drawn again.
 	Weights string
-	// Size is the height and width of images in pixels, the model's own where zero. The position encoding goes to another
-	// grid by its own rule, without training, as in a run that starts from the model.
+	// Size is the height and width of images in pixels, the model's own where zero. The position encoding is adapted to
+	// another grid by its own rule, without training.
 	Size [2]int
-	// Files has what the files of timm and Google leave open: Grid, AssumeSquare, Architecture.
+	// Files sets what the files of timm and Google do not specify: Grid, AssumeSquare, Architecture.
 	Files checkpoints.ImportOptions
 }
 
 // start is the value of Opening.Weights for those before the first step.
 const start = "start"
 
-// Open opens a model, see the function of that name.
+// Open is the function Open with these options.
 func (o Opening) Open(backend compute.Backend, path string) (*Model, error) {
 	o.Files = checkpoints.ImportOptions{Grid: o.Files.Grid, AssumeSquare: o.Files.AssumeSquare,
 		Architecture: o.Files.Architecture, HeadOptional: true}
@@ -79,7 +79,7 @@ func (o Opening) Open(backend compute.Backend, path string) (*Model, error) {
 type Opened struct {
 	Path    string         // of the checkpoint or the weights
 	Format  string         // checkpoints.FormatCheckpoint, FormatHF, …
-	Weights report.Weights // of a run: best, last or start, and their step
+	Weights report.Weights // for a run: best, last or start, and their step
 	SHA256  string         // of the weights; empty for start
 	Notes   []string       // what was skipped, replaced or resampled, a line each
 }

@@ -26,8 +26,8 @@ const (
 //	w ← w - η·s·( m/(1-β1^t) / (√(v/(1-β2^t)) + ε) + d·w )
 //
 // where s and d are the learning-rate factor and the weight decay of the variable. LAMB (You et al. 2019,
-// https://arxiv.org/abs/1904.00962) multiplies the step of each variable that decays, all behind η·s, by ‖w‖ over the
-// norm of that step, where neither is 0. SGD is
+// https://arxiv.org/abs/1904.00962) scales the parenthesized step of each decayed variable by ‖w‖/‖step‖, unless either
+// is 0. SGD is
 //
 //	m ← μ·m + g
 //	w ← w - η·s·m
@@ -35,8 +35,7 @@ const (
 // without weight decay, as Dosovitskiy et al. fine-tune (https://arxiv.org/abs/2010.11929). What is zero,
 // WithDefaults fills in.
 //
-// GoMLX's optimizers lack what these recipes are made of: its Adam decays every variable alike at one rate for all, its
-// SGD has no momentum and divides the rate by the root of the step, and both clip single values but no norm.
+// .
 type Optimizer struct {
 	Kind        string  `json:"kind"`               // AdamW, LAMB or SGD
 	Momentum    float64 `json:"momentum,omitempty"` // μ of SGD

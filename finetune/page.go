@@ -18,7 +18,7 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// PageFile is the page about a run, in its directory.
+// PageFile is the HTML report of a run, in its directory.
 const PageFile = "report.html"
 
 const (
@@ -26,8 +26,8 @@ const (
 	pagePixels   = 128 // longer side of an image of a mistake; smaller ones stay as they are
 )
 
-// Page writes PageFile about a finished run, given what Do returned: everything that was set, the results, curves, what
-// the encoding learned, and mistakes on the test images, or without those on the held-out ones. Figures are appended.
+// Page writes PageFile for a finished run, from the results of Do: settings, results, curves, the learned encoding, and
+// errors on the test images or, without them, the validation split. Figures are appended.
 func (run Run) Page(m *Model, row report.Result, figures ...report.Figure) error {
 	if run.Dir == "" {
 		return errors.New("finetune: a page needs a run with a directory: set Dir")

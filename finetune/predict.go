@@ -14,16 +14,16 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// Class is one answer of Predict.
+// Class is one predicted class of an image.
 type Class struct {
 	Name        string  `json:"label"`
-	Probability float64 `json:"probability"` // or what else Model.Scores makes of its logit
+	Probability float64 `json:"probability"` // or another score, see Model.Scores
 }
 
-// Predict names what is in image files, the most likely first; data.Decode lists the formats. An image is brought to
-// size as Preprocess describes; the recipe normalizes it. Files are read on all cores while the network sees those
-// before them, in batches of EvalBatch. An error of type [Unread] names those that are missing or damaged; the classes
-// of the others come with it. Decoded images go through Fit and Inference.
+// Predict returns the top classes of image files, the most likely first; data.Decode lists the formats. Images are
+// resized as in Preprocess and normalized as in the recipe. Reading on all cores overlaps with the network, in batches
+// of EvalBatch. An error of type [Unread] lists missing or damaged files; the classes of the others are returned with
+// it. For decoded images use Fit and Inference.
 func (m *Model) Predict(files []string, top int) ([][]Class, error) {
 	p := ofFiles(files)
 	if err := m.sameClasses(&data.Info{Name: "of the classes' names", Classes: m.Classes}); err != nil {
@@ -47,8 +47,8 @@ func (m *Model) Likeliest(logits []float32, top int) []Class {
 	return classes[:min(top, len(classes))]
 }
 
-// Fit brings an image to the size of those that the model was evaluated on, see Preprocess. Where the files of a
-// foreign model leave a size of each image's own, it is resized to the model's.
+// Fit brings an image to the model's size, see Preprocess. If the files of a foreign model specify no fixed size, the
+// image is resized to the model's.
 func (m *Model) Fit(img *data.Image) (*data.Image, error) {
 	c := m.Recipe.Model
 	if c.Channels != 3 {

@@ -17,10 +17,10 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// Unread are the images that cannot be read, by their index, and why. The others have their features or classes.
+// Unread maps the index of each image that cannot be read to its error.
 type Unread map[int]error
 
-// Error names the first.
+// Error describes the first of them.
 func (u Unread) Error() string {
 	first := u[slices.Min(slices.Collect(maps.Keys(u)))].Error()
 	if len(u) > 1 {

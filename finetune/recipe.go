@@ -20,22 +20,22 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Recipe describes a training except the data, the seed and the machine. It is a literal, saved with every
-// checkpoint and every row. WithDefaults fills in what is left at zero.
+// Recipe describes a training except the data, the seed and the machine. It is saved with every checkpoint and every
+// row. WithDefaults fills in zero fields.
 type Recipe struct {
 	Name string `json:"name"`
 
-	// Architecture is the network that Model gives the sizes of: "" for the ViT, or DHVT.
+	// Architecture is the network, with the sizes of Model: "" for the ViT, or DHVT.
 	Architecture string `json:"architecture,omitempty"`
 	// Model is the network; image size and classes left at zero are taken from the data.
 	Model vit.Config `json:"model"`
-	// Params are hyperparameters of the model's scope, those of the encoding: vit.Params.
+	// Params are the hyperparameters of the encoding: vit.Params.
 	Params map[string]any `json:"params,omitempty"`
 
 	Epochs     int `json:"epochs"`          // passes over the training images, or
 	Steps      int `json:"steps,omitempty"` // optimizer steps: one of the two is 0
 	BatchSize  int `json:"batch_size"`      // images per optimizer step; an epoch drops what does not fill a batch
-	Accumulate int `json:"accumulate"`      // parts a batch is computed in, to save memory: a divisor of BatchSize
+	Accumulate int `json:"accumulate"`      // micro-batches per batch, to save memory: a divisor of BatchSize
 
 	LearningRate float64   `json:"learning_rate"`          // at the end of warm-up
 	WarmupEpochs float64   `json:"warmup_epochs"`          // then one half cosine down to 0 at the last step
@@ -47,11 +47,11 @@ type Recipe struct {
 	// ClassWeights scales the cross-entropy by class: "balanced", n/(classes·n_c) where n_c of the n training images are
 	// of class c, or a number for each class, as "1,2.5,1"; "" for none.
 	ClassWeights string  `json:"class_weights,omitempty"`
-	EMA          float64 `json:"ema"` // decay of the averages that are evaluated and kept, 0 for none
+	EMA          float64 `json:"ema"` // decay of the averaged weights that are evaluated and saved, 0 for none
 
 	Augment data.Augment `json:"augment"`
-	// Aspect is how images of other aspects were brought to the size of the images, or kept theirs: one of Aspects, or
-	// "" where all are images of one size. See Preprocessing.
+	// Aspect is how images of other aspect ratios are resized: one of Aspects, or "" if all images have one size. See
+	// Preprocessing.
 	Aspect string `json:"aspect,omitempty"`
 	// From epoch LateFrom on, mixup draws λ with LateMixupAlpha instead (the release's two stages); 0 for never.
 	LateFrom       int     `json:"late_from,omitempty"`
@@ -60,8 +60,8 @@ type Recipe struct {
 	EvalEpochs     int     `json:"eval_epochs"`          // epochs between evaluations
 	EvalSteps      int     `json:"eval_steps,omitempty"` // the same where Steps is set
 	EvalBatchSize  int     `json:"eval_batch_size"`      // images per evaluation step at most, see Model.EvalBatch
-	Patience       int     `json:"patience,omitempty"`   // evaluations without a better one that end a run, 0: never
-	ValidationPart float64 `json:"validation_part"`      // of the training images held out, below 0 for none
+	Patience       int     `json:"patience,omitempty"`   // evaluations without improvement that end a run, 0: never
+	ValidationPart float64 `json:"validation_part"`      // fraction of training images to split off, < 0 for none
 
 	// Of a run that starts from a pretrained model (Run.From), which gives the Model's sizes where they are zero here, and
 	// the normalisation where Augment has none. Its position is the pretrained model's where Model names none.
@@ -252,8 +252,8 @@ func (r Recipe) validateNumbers() error {
 	return nil
 }
 
-// ValidateParams returns an error for hyperparameters that nothing reads, and for values that the encoding of a model
-// does not take.
+// ValidateParams returns an error for hyperparameters that nothing reads, and for values that the model's encoding
+// rejects.
 func ValidateParams(params map[string]any, c vit.Config) error {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		if !slices.Contains(vit.Params(), name) {
@@ -286,7 +286,7 @@ func (r Recipe) oneSize(what string) error {
 	return nil
 }
 
-// Preprocessing returns how images of any size and aspect become what the recipe trains on, at a size in pixels.
+// Preprocessing returns the settings that bring any image to a size in pixels, as in training.
 func (r Recipe) Preprocessing(size [2]int) (preprocess.Settings, error) {
 	s := preprocess.Settings{Resample: preprocess.Bicubic, Size: size}
 	switch r.Aspect {
@@ -325,8 +325,8 @@ func (r Recipe) augmentation(epoch int) data.Augment {
 	return a
 }
 
-// Split holds out the recipe's ValidationPart of a dataset; validation is nil where that is nothing. The split is the
-// same for every seed: seeds are repetitions of one experiment.
+// Split splits off the recipe's ValidationPart of a dataset; validation is nil if that is empty. The split is the same
+// for every seed.
 func (r Recipe) Split(set data.Source) (training, validation data.Source, err error) {
 	return data.RandomSplit(set, int(math.Round(max(0, r.ValidationPart)*float64(set.Len()))), 0)
 }

@@ -208,8 +208,8 @@ var byDefault = []Recipe{
 	},
 }
 
-// FineTuning is the recipe for a pretrained model where none is named: at the model's own size, with its own
-// normalization and position encoding. AdamW, weight decay and layer decay are those with which MAE fine-tunes ViT-B
+// FineTuning is the default recipe for a pretrained model: at the model's own size, with its own normalization and
+// position encoding. AdamW, weight decay and layer decay are those with which MAE fine-tunes ViT-B
 // (https://arxiv.org/abs/2111.06377, Table 9: 5e-4 per 256 images, decay 0.05, layer decay 0.65; 0.75 for ViT-L, here
 // for all), its learning rate by the width of the model: 0.192/width, so 1e-3 for Ti, 5e-4 for S, 2.5e-4 for B and
 // 1.9e-4 for L, at a batch of 64. A batch is no more than a twentieth of the images.

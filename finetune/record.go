@@ -59,7 +59,7 @@ func (t *Trainer) measure() (row report.Eval, score float64, measured bool, err 
 	return row, score, measured, err
 }
 
-// Result is the row of a training that made its last step, without metrics. settings are stored with it as JSON.
+// Result returns the row of a finished training, without metrics. settings are stored with it as JSON.
 func (t *Trainer) Result(settings any) (report.Result, error) {
 	encoded, err := json.Marshal(settings)
 	return report.Result{

@@ -19,7 +19,7 @@ import (
 
 // Set changes fields from settings in GoMLX's form, "epochs=3;optimizer.weight_decay=0.1;wepe_alpha_scale=0.2": the
 // JSON names of Recipe, joined by dots, or a hyperparameter of the encoding. Values are JSON; a bare word is a string.
-// Of a field that is set twice the last value counts, so that settings can be added to others.
+// If a field is set twice, the last value counts.
 func (r Recipe) Set(settings string) (Recipe, error) {
 	r.Params = maps.Clone(r.Params) // decoding adds to maps in place
 	r.Optimizer.LearningRates = maps.Clone(r.Optimizer.LearningRates)
@@ -132,7 +132,7 @@ func jsonName(field reflect.StructField) string {
 	return name
 }
 
-// Differ reports which setting differs between the recipe of an earlier run and that of this one, nil if none does.
+// Differ returns an error naming a setting in which two recipes differ, nil if there is none.
 func Differ(earlier, now any) error {
 	was, err := settingsOf(earlier)
 	if err != nil {

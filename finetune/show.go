@@ -46,9 +46,8 @@ func (g grid) put(row, col int, img image.Image) {
 		img.Bounds(), draw.Src, nil)
 }
 
-// ShowAugmentation draws what a recipe does to the first eight images of a dataset, as PNG: a row for each of five
-// epochs below the images as they are, each column one image, in a batch of these eight, which is what they are mixed
-// with.
+// ShowAugmentation writes an image grid as PNG: the first eight images of a dataset, one per column, and below them a
+// row with their augmentation in each of five epochs. Mixing is among these eight.
 func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, images data.Source, seed int64) error {
 	if err := r.oneSize("an image of the augmentation"); err != nil {
 		return err

@@ -31,7 +31,7 @@ type Course struct {
 	LossSteps int     `json:"loss_steps"` // micro-batches since the last evaluation
 	Seconds   float64 `json:"seconds"`    // spent training and evaluating so far
 
-	// The optimizer steps that were timed, and their time: all but the first after a start or resume, which compiles.
+	// Timed optimizer steps and their time: all except the first after a start or resume, which compiles.
 	TimedSteps   int     `json:"timed_steps"`
 	TimedSeconds float64 `json:"timed_seconds"`
 }

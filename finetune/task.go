@@ -27,7 +27,7 @@ type Task interface {
 	Load(checkpoint *checkpoints.Checkpoint) (Course, error)
 	// State is what a checkpoint stores besides the variables: a struct for JSON that embeds course.
 	State(course Course) any
-	// Begin prepares the data for the steps from one on.
+	// Begin prepares the data for the given step and all later ones.
 	Begin(step int) error
 	// Fetch reads the images of a step, before any of its programs runs: after an error the training stops between two
 	// steps. It is called at least once for each step.
@@ -41,7 +41,7 @@ type Task interface {
 	Finish(ctx context.Context) error
 }
 
-// Training is a Task and what a Trainer has to know about it: all but State is constant over a run.
+// Training is the configuration of a Trainer.
 type Training struct {
 	Task      Task
 	Backend   compute.Backend
@@ -61,10 +61,10 @@ type Training struct {
 	Steps      int                           // optimizer steps in all
 	Interval   int                           // optimizer steps between evaluations
 	Group      Group                         // processes that share the run, nil for this one alone
-	Dir        string                        // where the files of the run go, empty for nowhere
+	Dir        string                        // directory of the run's files, empty for none
 	SaveEvery  time.Duration                 // between checkpoints besides those of evaluations
 	SaveSteps  int                           // the same in optimizer steps, 0 for no limit
-	Patience   int                           // evaluations without a better one that end the run, 0 for never
+	Patience   int                           // evaluations without improvement that end the run, 0 for never
 	Progress   func(Progress)                // called after every step, nil for none
 	Logger     *slog.Logger                  // nil for silence
 }

@@ -4,8 +4,7 @@ package finetune
 
 import "github.com/wepe-go/wepe/data"
 
-// Timing is a training of which single steps are made, to measure what they take. Each call returns when its result is
-// on the host, so that an accelerator has done its work.
+// Timing runs single training steps for benchmarks. Each call returns when its result is on the host.
 type Timing struct {
 	c     *classification
 	batch pixels // what Forward is asked
@@ -42,14 +41,14 @@ func (t *Timing) Forward() error {
 	return err
 }
 
-// Close frees what the training holds.
+// Close frees the weights and programs.
 func (t *Timing) Close() {
 	t.batch.finalize()
 	t.c.close()
 	t.c.model.Finalize()
 }
 
-// Noise is a set of images that hold nothing, for measuring time.
+// Noise returns a dataset of patterned pixels with label 0, for benchmarks.
 func Noise(images, height, width, classes int) *data.Memory {
 	set := &data.Memory{Info: data.Info{Name: "noise", Labels: make([]int32, images), Height: height, Width: width,
 		Channels: 3, Classes: make([]string, classes)}, Pixels: make([]uint8, images*height*width*3)}

@@ -117,9 +117,8 @@ func (t *Trainer) close() {
 	}
 }
 
-// Train makes all steps from the newest checkpoint of the directory on, or from the first, and finishes the task, all
-// while it holds the lock of the directory. On ErrInterrupted the state is saved. At the end the programs are freed; the
-// variables stay.
+// Train makes all steps, from the newest checkpoint of the directory if there is one, and finishes the task. It locks
+// the directory. On ErrInterrupted the state is saved. At the end the programs are freed; the variables stay.
 func (t *Trainer) Train(ctx context.Context) (err error) {
 	defer t.close()
 	if ctx.Err() != nil && t.Group.Size() == 1 { // others would wait

@@ -17,7 +17,7 @@ const (
 )
 
 // AverageViews makes Evaluate, Examine and Predict average the probabilities of several views of each image (test-time
-// augmentation): "flip", "ten-crop" as torchvision's TenCrop, or "none". It takes as many times longer.
+// augmentation): "flip", "ten-crop" as torchvision's TenCrop, or "none". Time grows with the number of views.
 func (m *Model) AverageViews(views string) error {
 	if views != viewsNone && views != viewsFlip && views != viewsTenCrop {
 		return fmt.Errorf("finetune: unknown test-time augmentation %q: want %q, %q or %q", views, viewsNone,

@@ -30,20 +30,20 @@ import (
 // "xla:cuda,tf32=false". Programs built with -tags=noxla or without cgo have no XLA.
 func Open(options ...Option) (compute.Backend, error) { return backend.Open(options...) }
 
-// Option changes what [Open] opens.
+// Option is an option of [Open].
 type Option = backend.Option
 
-// Config overrides GOMLX_BACKEND; the empty string does not.
+// Config overrides GOMLX_BACKEND unless config is empty.
 func Config(config string) Option { return backend.Config(config) }
 
-// Devices asks XLA for n devices on a CPU, default 1. Accelerators always offer all of theirs.
+// Devices sets the number of XLA devices on a CPU, default 1. Accelerators always use all devices.
 func Devices(n int) Option { return backend.Devices(n) }
 
 // Log sets where the line about the chosen backend is written, default [os.Stderr].
 func Log(w io.Writer) Option { return backend.Log(w) }
 
 // KeepMemory makes XLA on a CPU reuse the memory of its temporaries, which otherwise are mapped and unmapped in every
-// call: a third of the time of a small model. Call it first in main, before anything has been opened or printed: it
-// starts the program again in the same process, with the same arguments and the variable GLIBC_TUNABLES set. Freed
-// memory stays with the process. WEPE_KEEP_MEMORY=0 prevents it, and so does a GLIBC_TUNABLES of the user's.
+// call: a third of the time of a small model. Call it first in main, before opening or printing anything: it
+// re-executes the program in the same process, with GLIBC_TUNABLES set. Freed memory stays with the process.
+// WEPE_KEEP_MEMORY=0 or a GLIBC_TUNABLES of the user disables it.
 func KeepMemory() { backend.KeepMemory() }

@@ -74,13 +74,13 @@ type Card struct {
 	Grid          [2]int              `json:"grid"`         // rows and columns of patches
 	Labels        []string            `json:"labels"`       // by class
 	Preprocessing preprocess.Settings `json:"preprocessing"`
-	Sigmoid       bool                `json:"sigmoid"`        // probabilities of independent labels, not of one of many
+	Sigmoid       bool                `json:"sigmoid"`        // multi-label model: independent probabilities
 	Similarity    [][]int             `json:"similarity"`     // of positions, 1000·cosine [patches][patches]
-	Backend       string              `json:"backend"`        // what computes
+	Backend       string              `json:"backend"`        // GoMLX backend
 	MaxBatch      int                 `json:"max_batch_size"` // set by the server
 }
 
-// Neighbour is a training image that resembles the one in a request.
+// Neighbour is a training image similar to the requested image.
 type Neighbour struct {
 	Name       string  `json:"name"`
 	Label      string  `json:"label"`
@@ -98,10 +98,10 @@ type Options struct {
 	Images  int           // most images in flight, of all requests (256)
 	Timeout time.Duration // to receive a body, and again to compute its answer (20 s)
 
-	Token string       // bearer token of /v1 and /metrics; empty asks for none
-	Log   *slog.Logger // a line a request at debug level (discards)
-	// Neighbours returns the k training images nearest to an image by its features: those of the class token, nil in a
-	// model without one, and the mean of the patches. It may be nil.
+	Token string       // bearer token of /v1 and /metrics; empty for none
+	Log   *slog.Logger // one line per request at debug level (discards)
+	// Neighbours returns the k nearest training images by the class token (nil in a model without one) and the mean-pooled
+	// patch tokens of an image. It may be nil.
 	Neighbours func(class, mean []float32, k int) []Neighbour
 }
 
@@ -123,9 +123,8 @@ func decoders() int { return runtime.GOMAXPROCS(0) }
 // it.
 const bytesOfPixel = 16
 
-// Memory is the bound, in bytes, of what requests hold at once: bodies, images that are being decoded, and fitted
-// images that wait, of the given number of input pixels. The heap may reach twice as much before the garbage collector
-// runs.
+// Memory returns a bound in bytes on the memory of all requests: bodies, images being decoded, and waiting images of
+// the given number of input pixels. The heap may reach twice as much before the garbage collector runs.
 func (o Options) Memory(inputPixels int) int64 {
 	o = o.withDefaults()
 	return bodies*o.Bytes + int64(decoders())*o.Pixels*bytesOfPixel + int64(o.Images)*int64(inputPixels)*3
@@ -163,8 +162,8 @@ type Server struct {
 }
 
 // Handler returns a server of a model. It compiles the model's programs in the background, the smallest batch first;
-// /readyz answers 200 when that one is there. The server ends when the context does: what is in flight is finished,
-// and later requests get 503. [Server.Wait] waits for that.
+// /readyz returns 200 when that one is compiled. When the context ends, the server finishes requests in flight and
+// answers later ones with 503; see [Server.Wait].
 func Handler(ctx context.Context, m *finetune.Model, options Options) (*Server, error) {
 	served, err := newServed(m)
 	if err != nil {
@@ -208,11 +207,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// Wait returns once the context of Handler has ended and every batch that was begun is computed. The error is that of a
-// program that could not be compiled, which ends the server too.
+// Wait returns once the context of Handler has ended and every started batch is computed. It returns the error of a
+// failed compilation, which ends the server too.
 func (s *Server) Wait() error { return s.batcher.wait() }
 
-// Ready is closed when the first program is compiled, or none will be.
+// Ready is closed when the first program is compiled or its compilation failed.
 func (s *Server) Ready() <-chan struct{} { return s.batcher.compiled }
 
 type status struct {
