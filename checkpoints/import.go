@@ -75,11 +75,11 @@ const (
 //	err = m.Load(scope)
 //	… m.Config.Logits(scope, images) …
 //
-// What the model is comes from its config.json, never from a name of a file or from sizes; what that leaves open is
-// what the software that it names has by default. An option that is not known here is an error. Every tensor of the
-// file has to be one of the model's and the other way round, in name and shape, else the error is a [*MismatchError];
-// left out are a head of another number of classes, the text tower beside an image tower, and layers that no head reads
-// (pooler, pre_logits), with a line in Report. A head behind a pre_logits layer has to be replaced.
+// The architecture comes from config.json, never from file names or sizes; missing fields have the defaults of the
+// software that it names. An unknown option is an error. Tensors of the file and variables of the model must match one
+// to one in name and shape, else the error is a *MismatchError; left out are a head of another number of classes, the
+// text tower beside an image tower, and layers that no head reads (pooler, pre_logits), with a line in Report. A head
+// behind a pre_logits layer has to be replaced.
 //
 // Numbers on disk are float32, float16 or bfloat16 and are widened exactly. Google's models compute exact GELU here, as
 // in timm and Hugging Face; Google's own code evaluates its tanh approximation.

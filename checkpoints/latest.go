@@ -104,16 +104,16 @@ func Latest(dir string) (*Checkpoint, []Skipped, error) {
 	return nil, skipped, nil
 }
 
-// The directories, below that of a run, where training saves its checkpoints; also the values of which for [Find].
+// The subdirectories of a run in which training saves checkpoints; also values of Find's argument which.
 const (
 	BestDir = "best" // the weights with the highest accuracy on the validation split
 	LastDir = "last" // the newest weights
 )
 
 // Find returns the checkpoint at a path, nil if there is none: the path itself, the newest whole checkpoint in a
-// directory of them, or that of a run. Of a run, which is BestDir or LastDir; empty is the best if there is one, else
-// the last. Damaged checkpoints are skipped as [Latest] does; it is an error if all are damaged, or if a run has none
-// of the kind that which names.
+// directory of them, or that of a run. For a run, which is BestDir or LastDir; empty is the best if there is one, else
+// the last. Damaged checkpoints are skipped as by Latest; it is an error if all are damaged, or if the run has no
+// checkpoint in which.
 func Find(path, which string) (*Checkpoint, []Skipped, error) {
 	if which != "" && which != BestDir && which != LastDir {
 		return nil, nil, errors.Errorf("checkpoints: weights %q: want %q or %q", which, BestDir, LastDir)

@@ -75,10 +75,10 @@ func compare(path string, has, wants map[string]string) error {
 // Load sets the variables of the store, with their trainable flags, except for paths for which omit is true (nil is
 // none). It does not set hyperparameters: see Params.
 //
-// A store without variables (the random generator's state and omitted ones do not count) receives all of them. This
-// is the way to resume: load before the first graph is built, and let [Checkpoint.Check] confirm after it that the
-// model asked for exactly these. A store that has variables must have the same ones, else the error is a
-// [*MismatchError]. On any error the store's variables are as before.
+// A store without variables (the random generator's state and omitted ones do not count) receives all of them. This is
+// the way to resume: load before the first graph is built, and then confirm with Checkpoint.Check that the model uses
+// exactly these. A store that has variables must have the same ones, else the error is a [*MismatchError]. On any error
+// the store's variables are as before.
 func (c *Checkpoint) Load(store *model.Store, omit func(variable string) bool) error {
 	if store.Loader() != nil {
 		return errLoader

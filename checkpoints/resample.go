@@ -32,7 +32,7 @@ const (
 	resampleBilinear = "bilinear"
 )
 
-// Resamplings lists the kinds of [Resample]; docs/models.md says what each does.
+// Resamplings lists the kinds of Resample; docs/models.md describes them.
 func Resamplings() []string {
 	return []string{resampleTimm, resampleHF, resampleDINOv2, resampleJAX, resampleBilinear}
 }

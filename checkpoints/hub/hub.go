@@ -49,10 +49,10 @@ type Snapshot struct {
 // maxBytes bounds a model.
 var maxBytes int64 = 64 << 30
 
-// Download brings what [checkpoints.Import] needs of a model into the cache, where some or all of it may be already.
-// The address is hf://owner/name or hf://owner/name@revision, with the revision a branch, a tag, a commit or refs/pr/N;
-// the default is main. hf:// may be left out. progress, which may be nil, is called with the name of the current file,
-// its bytes so far and its size, -1 if unknown.
+// Download fetches the files of a model that checkpoints.Import needs into the cache, unless they are there. The
+// address is hf://owner/name or hf://owner/name@revision, with the revision a branch, a tag, a commit or refs/pr/N; the
+// default is main. hf:// may be left out. progress, which may be nil, is called with the name of the current file, its
+// bytes so far and its size, -1 if unknown.
 func Download(ctx context.Context, address string, progress func(file string, done, total int64)) (*Snapshot, error) {
 	m, err := parseModel(address)
 	if err != nil {
