@@ -18,7 +18,7 @@ type Annotations struct {
 	Masks      []Mask
 }
 
-// Mask is the shape of an object.
+// Mask is the segmentation of an object: a Bitmap or Polygons.
 type Mask interface {
 	// target is the mask of what a box shows of it, side × side cells row by row, 0 or 1.
 	target(box Box, side int) ([]float32, error)

@@ -22,7 +22,7 @@ type Config struct {
 	Std  [3]float64 `json:"std"`  // both default to ImageNet's
 }
 
-// Counts are numbers of boxes in training and in use.
+// Counts are numbers of boxes in training and inference.
 type Counts struct {
 	Train int `json:"train"`
 	Test  int `json:"test"`
@@ -45,7 +45,7 @@ type RPN struct {
 	Overlap float64 `json:"overlap"` // IoU above which a box is suppressed, default 0.7
 }
 
-// ROI is what processes the proposals: heads for classes and boxes, in several stages for Cascade R-CNN, and for masks.
+// ROI configures the heads on proposals: classes and boxes, in several stages for Cascade R-CNN, and masks.
 type ROI struct {
 	Samples  int     `json:"samples"`  // proposals of an image in the losses, default 512
 	Positive float64 `json:"positive"` // objects among them at most, default ¼
@@ -61,7 +61,7 @@ type ROI struct {
 	CanonicalSize  float64 `json:"canonical_size"`  // pixels, default 224: a box of this size is read from the map
 	CanonicalLevel int     `json:"canonical_level"` // of this level, default 4, which is that of stride 16
 
-	Score   float64 `json:"score"`   // a detection's is greater, default 0.05
+	Score   float64 `json:"score"`   // minimum of a detection, exclusive, default 0.05
 	Overlap float64 `json:"overlap"` // IoU above which one of the same class is suppressed, default ½
 	Top     int     `json:"top"`     // detections of an image at most, default 100
 }

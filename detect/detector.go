@@ -22,7 +22,7 @@ const (
 	maskScope     = "mask" // in roiScope
 )
 
-// Detector is a Config with its variables, on a backend. It is not for several goroutines at once.
+// Detector is a Config with its variables, on a backend. It is not safe for concurrent use.
 //
 // Not all backends can sort, so it is three programs with the host between them: one that takes images and
 // proposes boxes, one that classifies proposals, and one that predicts masks.
@@ -34,8 +34,7 @@ type Detector struct {
 	proposer, classifier, masker *model.Exec
 }
 
-// New returns the detector of a configuration whose variables are in scope, or are drawn there when they are first
-// asked for.
+// New returns the detector of a configuration. Variables that are not in scope are initialized on first use.
 func New(backend compute.Backend, scope *model.Scope, config Config) (*Detector, error) {
 	config = config.WithDefaults()
 	if err := config.Validate(); err != nil {
@@ -58,7 +57,8 @@ func New(backend compute.Backend, scope *model.Scope, config Config) (*Detector,
 	return d, nil
 }
 
-// Finalize frees what the detector holds on the backend but its variables. It cannot be used any more.
+// Finalize frees the detector's memory on the backend, except for its variables. The detector cannot be used
+// afterwards.
 func (d *Detector) Finalize() {
 	for _, exec := range []*model.Exec{d.proposer, d.classifier, d.masker} {
 		exec.Finalize()
@@ -154,8 +154,8 @@ func boxesIn(x *tensors.Tensor) ([]Box, error) {
 	return boxes, err
 }
 
-// Detect finds the objects in images, of each the best first. An image is fitted into the canvas, keeping its shape;
-// boxes and masks are in its own pixels.
+// Detect returns the detections in each image, highest score first. Images are fitted into the canvas, keeping their
+// aspect ratio; boxes and masks are in pixels of the image.
 func (d *Detector) Detect(images ...image.Image) ([][]Detection, error) {
 	if len(images) == 0 {
 		return nil, nil

@@ -8,8 +8,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// Inputs are what a step of training takes: tensors on the host, nodes in its graph. Numbers are float32, indices and
-// classes int64; samples that an image is short of are labelled -1 and count nowhere.
+// Inputs are the inputs of a training step: tensors on the host, nodes in its graph. Indices and classes are int64, all
+// else float32; missing samples are labelled -1 and ignored.
 type Inputs[T any] struct {
 	Images T // uint8 [batch, rows, cols, 3], each image at the top left
 	Sizes  T // [batch, 2] rows and cols of each image, in pixels

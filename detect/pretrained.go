@@ -14,8 +14,8 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// FromViT is the backbone of a ViT's sizes for images of rows × cols pixels. A learned table of positions becomes
-// "grid2d", which resamples itself; every other encoding stays. Its Classes are the ViT's: set those of the objects.
+// FromViT returns a backbone with a ViT's configuration for images of rows × cols pixels. A learned position table
+// becomes "grid2d", which is resampled; other encodings are unchanged. Set Classes afterwards: it is the ViT's.
 func FromViT(v vit.Config, rows, cols int) Backbone {
 	v = v.WithDefaults()
 	b := Backbone{Config: v, PositionRows: v.Rows(), PositionCols: v.Cols()}
@@ -43,10 +43,10 @@ const (
 	grid2dTable  = "position/grid2d/table"
 )
 
-// LoadBackbone takes over the variables of a trained ViT, by their paths below its scope, and the hyperparameters of
-// its encoding, before the detector is used: the Config, Params and Variables of a checkpoints.Imported at the size
-// that it was trained on. What the backbone lacks is left out: class token, registers, final norm and head, and the
-// positions where it has another encoding.
+// LoadBackbone loads the variables of a trained ViT, by their paths below its scope, and the hyperparameters of its
+// encoding: Config, Params and Variables of a checkpoints.Imported at its training size. Call it before the detector is
+// used. What the backbone lacks is left out: class token, registers, final norm and head, and the positions where it
+// has another encoding.
 func (d *Detector) LoadBackbone(from vit.Config, params map[string]any, variables map[string]*tensors.Tensor) error {
 	from = from.WithDefaults()
 	b := d.Config.Backbone
@@ -111,10 +111,10 @@ func byRowAndColumn(table *tensors.Tensor, c vit.Config) (*tensors.Tensor, error
 	return tensors.FromFlatDataAndDimensions(flat[c.PrefixPositions()*c.Width:], c.Rows(), c.Cols(), c.Width), nil
 }
 
-// LearningRateFactor is ViTDet's layer-wise decay: what the learning rate of a variable is multiplied with, by its path
-// below the detector's scope. It is rate^(Depth+1) for what makes the tokens, rate^(Depth-i) in block i, and 1 in all
-// that pretraining has not seen: pyramid, heads, the bottlenecks within blocks. So it is for encodings but a table of
-// positions, as in package finetune: ViTDet has no other.
+// LearningRateFactor is ViTDet's layer-wise decay: the factor on the learning rate of a variable, by its path below the
+// detector's scope: rate^(Depth+1) for the embedding, rate^(Depth-i) in block i, and 1 where nothing is pretrained:
+// pyramid, heads, the bottlenecks within blocks. So it is for encodings but a table of positions, as in package
+// finetune: ViTDet has no other.
 func (b Backbone) LearningRateFactor(path string, rate float64) float64 {
 	layer := b.Depth + 1
 	switch path, in := strings.CutPrefix(path, backboneScope+"/"); {

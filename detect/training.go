@@ -37,9 +37,9 @@ func (c Config) Losses(scope *model.Scope, in Inputs[*Node]) []*Node {
 	return losses
 }
 
-// Inputs are those of a step of training: pixels uint8 [batch, rows, cols, 3], each image at the top left, and what
-// they show. The network as it is proposes boxes, without dropped paths, and a seed draws which of them and which
-// anchors the losses are to see: one for each step.
+// Inputs returns the inputs of a training step for pixels uint8 [batch, rows, cols, 3], each image at the top left, and
+// their annotations. The current network proposes boxes, without drop path; the seed, one per step, samples proposals
+// and anchors.
 func (d *Detector) Inputs(pixels *tensors.Tensor, annotations []Annotations, seed int64) (
 	in Inputs[*tensors.Tensor], err error) {
 	dims := pixels.Shape().Dimensions

@@ -7,10 +7,10 @@
 //	detections, err := coco.ReadResults("detections.json")
 //	numbers, err := coco.Evaluate(dataset, detections, coco.Params{Masks: true}) // cocoapi's twelve: StatNames
 //
-// Rules and numbers are those of pycocotools 2.0.11 (github.com/ppwwyyxx/cocoapi), the numbers to the last bit.
-// Annotations and results of unknown categories or images are ignored, and a category without objects has AP −1 and is
-// left out of means. Malformed files return an error that names file and annotation. Segmentations are checked when
-// they are used, so evaluating boxes never fails because of a malformed polygon.
+// Metrics equal pycocotools 2.0.11 (github.com/ppwwyyxx/cocoapi) bit for bit. Annotations and results of unknown
+// categories or images are ignored, and a category without objects has AP −1 and is left out of means. Malformed files
+// return an error that names file and annotation. Segmentations are checked when they are used, so evaluating boxes
+// never fails because of a malformed polygon.
 //
 // Coordinates are pixels, x to the right, y downwards, from the outer corner of the first pixel. Boxes are x, y, width,
 // height; areas are in square pixels.
@@ -24,7 +24,7 @@ type Box [4]float64
 // Corners returns left, top, right and bottom.
 func (b Box) Corners() [4]float64 { return [4]float64{b[0], b[1], b[0] + b[2], b[1] + b[3]} }
 
-// FromCorners is the box of left, top, right and bottom.
+// FromCorners returns the box with corners left, top, right, bottom.
 func FromCorners(c [4]float64) Box { return Box{c[0], c[1], c[2] - c[0], c[3] - c[1]} }
 
 // area is width times height.

@@ -24,7 +24,7 @@ type Image struct {
 	Width    int    `json:"width"`
 }
 
-// Category is one kind of object. Its class, for a model, is its place among the categories sorted by ID.
+// Category is one kind of object. Its class, for a model, is its index among the categories sorted by ID.
 type Category struct {
 	ID            int64  `json:"id"`
 	Name          string `json:"name"`
@@ -53,7 +53,7 @@ const (
 	noCrowd
 )
 
-// HasBox reports whether there is one: a file may leave it out.
+// HasBox reports whether the file has a box for the annotation.
 func (a *Annotation) HasBox() bool { return a.missing&noBox == 0 }
 
 // SortedCategories returns the categories by ID: classes 0, 1, … of a model.

@@ -35,9 +35,9 @@ type outcome struct {
 	rank             int // in its image, from 0
 }
 
-// Evaluate compares detections with a dataset and returns cocoapi's twelve numbers, in the order of StatNames:
-// fractions of 1, or -1. Either all detections have a box, and without a segmentation it is their mask, or none needs one
-// and all have run lengths as a string. Masks are decoded image by image, so that memory does not grow with their number.
+// Evaluate compares detections with a dataset and returns cocoapi's twelve metrics, in the order of StatNames:
+// fractions of 1, or -1. Either all detections have a box, which is the mask if there is no segmentation, or all have
+// run lengths as a string. Masks are decoded image by image, so that memory does not grow with their number.
 func Evaluate(d *Dataset, detections []Detection, p Params) ([12]float64, error) {
 	e, err := evaluate(d, detections, p)
 	if err != nil {

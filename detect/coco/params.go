@@ -2,7 +2,7 @@
 
 package coco
 
-// Params are what to evaluate.
+// Params are the options of Evaluate.
 type Params struct {
 	Masks bool  // masks, not boxes
 	Areas Areas // zero for COCO's

@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// RLE is a mask as run lengths down the columns, from the left column to the right: Counts[0] pixels outside,
-// Counts[1] inside, Counts[2] outside, and so on. Runs may be of length 0, and what the counts do not reach is outside.
+// RLE is a mask as run lengths down the columns, from the left column to the right: Counts[0] pixels outside, Counts[1]
+// inside, Counts[2] outside, and so on. Runs may be of length 0; pixels after the last run are outside.
 type RLE struct {
 	Height, Width int
 	Counts        []uint32
@@ -73,7 +73,7 @@ func (r RLE) Decode() []bool {
 	return mask
 }
 
-// Area is how many pixels are inside.
+// Area returns the number of pixels inside.
 func (r RLE) Area() int {
 	area := 0
 	for i := 1; i < len(r.Counts); i += 2 {

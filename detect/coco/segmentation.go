@@ -83,8 +83,7 @@ func (s Segmentation) MarshalJSON() ([]byte, error) {
 	return json.Marshal(written)
 }
 
-// UnmarshalJSON never fails on JSON: what is no mask is remembered and refused by Mask, since evaluating boxes does not
-// look at it.
+// UnmarshalJSON accepts any JSON: Mask returns the error of an invalid mask, since evaluating boxes does not need it.
 func (s *Segmentation) UnmarshalJSON(raw []byte) error {
 	*s = Segmentation{}
 	raw = bytes.TrimSpace(raw)

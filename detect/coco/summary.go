@@ -4,8 +4,9 @@ package coco
 
 import "slices"
 
-// StatNames are the names of the twelve numbers: average precision over IoU 0.50 to 0.95, at 0.50, at 0.75, of small,
-// medium and large objects; average recall of 1, 10 and 100 detections an image, of small, medium and large objects.
+// StatNames are the names of COCO's twelve metrics: average precision over IoU 0.50 to 0.95, at 0.50, at 0.75, of
+// small, medium and large objects; average recall of 1, 10 and 100 detections an image, of small, medium and large
+// objects.
 var StatNames = [12]string{"AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl"}
 
 // mean is over what is not -1, -1 if nothing is left, added up as numpy does: a mean on the border between two printed

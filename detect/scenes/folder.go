@@ -18,7 +18,7 @@ import (
 	"github.com/wepe-go/wepe/detect/coco"
 )
 
-// Folder is images in a directory with annotations as COCO has them.
+// Folder is a directory of images with COCO annotations.
 type Folder struct {
 	Dir     string
 	Dataset *coco.Dataset
@@ -69,7 +69,7 @@ func Open(dir, instances string) (*Folder, error) {
 	return f, nil
 }
 
-// Training returns the folder without images that have nothing to learn: no object, or crowds alone.
+// Training returns the folder without images that have no object, or only crowds.
 func (f *Folder) Training() *Folder {
 	out := *f
 	out.images = slices.DeleteFunc(slices.Clone(f.images), func(image coco.Image) bool {
@@ -78,7 +78,7 @@ func (f *Folder) Training() *Folder {
 	return &out
 }
 
-// Split divides the images into training and validation, which takes a part of them, rounded, always the same ones.
+// Split splits the images into training and validation; part is the fraction for validation. It is deterministic.
 func (f *Folder) Split(part float64) (training, validation *Folder) {
 	n := int(math.Round(part * float64(len(f.images))))
 	chosen := map[int64]bool{}
@@ -106,7 +106,7 @@ func (f *Folder) Split(part float64) (training, validation *Folder) {
 // Len is how many scenes there are.
 func (f *Folder) Len() int { return len(f.images) }
 
-// Categories are those of the file by ID: the classes of objects.
+// Categories returns the categories of the file by ID: the classes of objects.
 func (f *Folder) Categories() []coco.Category { return f.Dataset.SortedCategories() }
 
 // At reads a scene, images by ID. As in detectron2 parts of polygons with fewer than six numbers, or an odd one, are

@@ -49,7 +49,7 @@ func (g Generated) Categories() []coco.Category { return append([]coco.Category(
 // Len is how many scenes there are.
 func (g Generated) Len() int { return g.Count }
 
-// Validate refuses images that are too small for shapes, or too large.
+// Validate returns an error for images that are too small for shapes, or too large.
 func (g Generated) Validate() error {
 	if g.Count < 1 || min(g.Height, g.Width) < 32 || max(g.Height, g.Width) > 4096 {
 		return fmt.Errorf("scenes: %d images of %d×%d pixels, want 1 and more, 32 to 4096 a side", g.Count, g.Height,
@@ -61,7 +61,7 @@ func (g Generated) Validate() error {
 	return nil
 }
 
-// Sizes are ranges of areas that part the two octaves in three: COCO's 32² and 96² are made for larger images.
+// Sizes returns area ranges that divide the two octaves into thirds: COCO's 32² and 96² suit larger images.
 func (g Generated) Sizes() coco.Areas {
 	const mean = 0.11 // area of a shape of scale 1
 	side := float64(min(g.Height, g.Width))

@@ -28,7 +28,7 @@ type Jitter struct {
 	Fill   [3]uint8 `json:"fill,omitzero"` // of the padding; ViTDet's is 0 after normalisation, where Rows and Cols end
 }
 
-// Validate refuses what leaves nothing of an image.
+// Validate returns an error if nothing of an image would be left.
 func (j Jitter) Validate() error {
 	const most = 16 // times the size
 	switch {

@@ -26,13 +26,13 @@ type Scene struct {
 	Objects    []Object
 }
 
-// Object is something in an image, or found in one.
+// Object is an annotated or detected object.
 type Object struct {
-	Class    int // place of its category among all, by ID
+	Class    int // index of its category, sorted by ID
 	Box      coco.Box
 	Mask     coco.RLE    // of the image with its padding; the zero value is none
 	Polygons [][]float64 // of which the mask was made, if it was; not cut at the border
-	Crowd    bool        // many under one mask: not to be learned, and no mistake to find
+	Crowd    bool        // several objects under one mask: ignored in training and evaluation
 	Score    float64     // of what was found
 }
 

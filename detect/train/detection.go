@@ -43,7 +43,7 @@ type Scenes interface {
 	Categories() []coco.Category
 }
 
-// Test is scenes that a detector is measured on.
+// Test is a test set for a detector.
 type Test struct {
 	Scenes      Scenes
 	Annotations *coco.Dataset // of the same images
@@ -54,13 +54,13 @@ type Test struct {
 	Rows, Cols int
 }
 
-// Generated are generated scenes as a test, seen at their own size.
+// Generated returns generated scenes as a test, at their own size.
 func Generated(g scenes.Generated) (Test, error) {
 	annotations, err := g.Dataset()
 	return Test{Scenes: g, Annotations: annotations, Areas: g.Sizes(), Rows: g.Height, Cols: g.Width}, err
 }
 
-// Run is one training of one recipe on one data set with one seed.
+// Run is one training of one recipe on one dataset with one seed.
 type Run struct {
 	Backend compute.Backend
 	Recipe  Recipe

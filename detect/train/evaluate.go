@@ -26,8 +26,8 @@ func (m *Model) at(test Test, images ...image.Image) ([][]detect.Detection, erro
 	return m.Detect(images...)
 }
 
-// Evaluate finds the objects of all scenes of a test, image by image, and compares them with what is there, as COCO
-// does: its twelve numbers of boxes and of masks, the latter nil for a detector that has none.
+// Evaluate detects the objects in all scenes of a test and returns COCO's twelve metrics for boxes and for masks, the
+// latter nil for a detector without masks, and all detections.
 func (m *Model) Evaluate(test Test) (numbers report.Found, all []coco.Detection, err error) {
 	batch := min(m.Recipe.BatchSize, test.Scenes.Len())
 	for first := 0; first < test.Scenes.Len(); first += batch {

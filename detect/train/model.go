@@ -17,7 +17,7 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 )
 
-// Model is a trained detector, or one under training, and what the classes of its detections are.
+// Model is a detector, trained or in training, with its recipe and categories.
 type Model struct {
 	*detect.Detector
 	Recipe     Recipe
@@ -40,7 +40,7 @@ func newModel(backend compute.Backend, recipe Recipe, categories []coco.Category
 	return m, err
 }
 
-// Finalize frees what the model holds on the backend. It cannot be used any more.
+// Finalize frees the model's memory on the backend. The model cannot be used afterwards.
 func (m *Model) Finalize() {
 	m.Detector.Finalize()
 	m.store.Finalize()

@@ -20,7 +20,7 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// Shown are detections with a score of at least least, to be drawn by scenes.Show, the best last and so on top.
+// Shown returns the detections with a score of at least least for scenes.Show, the best last and so on top.
 func Shown(found []detect.Detection, least float64) (objects []scenes.Object) {
 	for _, d := range slices.Backward(found) {
 		if float64(d.Score) < least {
