@@ -41,7 +41,7 @@ type Model struct {
 	Import checkpoints.ImportOptions // what its files lack: Grid, AssumeSquare, Architecture
 }
 
-// Comparison is what is compared.
+// Comparison applies analyses to models.
 type Comparison struct {
 	Backend  compute.Backend
 	Models   []Model
@@ -66,7 +66,7 @@ type reference struct {
 	masks    map[string][]float64 // [image] by measure
 }
 
-// Row is one number.
+// Row is one measured value.
 type Row struct {
 	Analysis string        `json:"figure"`
 	Model    string        `json:"model"` // the column

@@ -26,7 +26,7 @@ const (
 
 var groups = []string{positions, attentions, robustness}
 
-// All are the analyses, in the order of pages. A new one is a row here and a function.
+// All are the analyses, in the order of the page.
 var All = []Analysis{
 	{"similarity", positions, "Similarity of positions", similarity,
 		"Cosine similarity of the vectors that are added to patches, and their principal axes: 1 is all of the variance.",
@@ -94,7 +94,7 @@ var All = []Analysis{
 		"Test accuracy where the patches of each image are shuffled: how much a model uses positions at all.", ""},
 }
 
-// Choose returns the analyses of names, of groups, or with "all" all of them.
+// Choose returns the analyses selected by names, groups or "all".
 func Choose(what []string) (chosen []Analysis, err error) {
 	for _, name := range what {
 		if name != "all" && !slices.ContainsFunc(All, func(a Analysis) bool { return a.Name == name || a.Group == name }) {

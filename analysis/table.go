@@ -105,5 +105,5 @@ func Write(path string, rows []Row) error {
 	})
 }
 
-// Read reads what Write wrote.
+// Read reads the rows written by Write.
 func Read(path string) ([]Row, error) { return jsonl.Read[Row](path) }

@@ -46,14 +46,14 @@ const (
 	Test  = "test"
 )
 
-// Image is whose features a row has.
+// Image is the image of a row.
 type Image struct {
 	File  string `json:"file"`
 	Class string `json:"class,omitempty"`
 	Part  string `json:"part,omitempty"` // Train, Test, or none where there is no split
 }
 
-// Table is features with their images.
+// Table holds the features of images.
 type Table struct {
 	Name   string
 	Images []Image // [n]
@@ -105,7 +105,7 @@ func readState(dir string) (s state, err error) {
 	return s, err
 }
 
-// Read reads what a finished Job left in a directory.
+// Read reads the features that a finished Job wrote to a directory.
 func Read(dir string) (*Table, error) {
 	s, err := readState(dir)
 	if errors.Is(err, fs.ErrNotExist) {

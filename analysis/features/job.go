@@ -25,7 +25,7 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// What a vector is.
+// The feature vectors to write.
 const (
 	OfClass = "class"      // the class token
 	OfMean  = "mean"       // the mean of the patches
@@ -37,7 +37,7 @@ type Job struct {
 	Model *finetune.Model
 	List  *List
 	Of    string // OfClass, OfMean or OfBoth; default OfClass, OfMean for a model without a class token
-	JSON  bool   // the numbers go into the lines of pictures.jsonl
+	JSON  bool   // write the features into pictures.jsonl
 	Dir   string // where to, created when absent
 
 	Progress func(done, all int) // images, called at the start and after every batch; nil for silence

@@ -12,7 +12,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// List is images that have not been read yet.
+// List is a list of images, not read yet.
 type List struct {
 	Name   string
 	Images []Image
@@ -50,7 +50,7 @@ func (l *List) AddFiles(part string, f *data.Files) {
 	}
 }
 
-// AddSet adds the images of a set, which are named by their numbers.
+// AddSet adds the images of a dataset, named by their indices.
 func (l *List) AddSet(part string, s *data.Memory) {
 	for i := range s.Len() {
 		l.Images = append(l.Images, Image{File: fmt.Sprintf("%s/%05d", s.Name, i), Class: s.Classes[s.Labels[i]],
@@ -59,7 +59,7 @@ func (l *List) AddSet(part string, s *data.Memory) {
 	}
 }
 
-// Read decodes a image.
+// Read decodes image i.
 func (l *List) Read(i int) (*data.Image, error) { return l.read[i]() }
 
 // Thin returns at most n images of each part, spread evenly.

@@ -16,7 +16,7 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 )
 
-// Visualization is an image at the model's size, and its patches in colours.
+// Visualization is an image at the model's size, and the PCA of its patches as RGB.
 type Visualization struct {
 	Image   Image
 	Seen    *image.RGBA
