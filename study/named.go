@@ -26,7 +26,7 @@ type Named struct {
 	Published   Published    // on CIFAR-100
 }
 
-// Published are results that others print.
+// Published are published results.
 type Published struct {
 	Top1       map[string]float64 // percent, by label of the variant
 	Conditions string             // of what they are, and what is known to differ
@@ -54,7 +54,7 @@ var fineTunedPaper = Published{
 	Conditions: "the paper: ViT-B/16, the surrogate in place of the pretrained table, without a gate",
 }
 
-// PublishedOf returns what others print of trainings with a recipe on CIFAR-100; without a name those of all encodings.
+// PublishedOf returns published results for a recipe on CIFAR-100; for an unnamed study, of all encodings.
 func (n Named) PublishedOf(r finetune.Recipe, pretrained bool) Published {
 	switch {
 	case r.Architecture == finetune.DHVT:

@@ -73,8 +73,8 @@ func readRecords(dirs ...string) (done results, notes []string, err error) {
 	return done, rows.Skipped, nil
 }
 
-// Merge appends to the record in dir what the other directories have finished and it has not, in an order that does not
-// depend on theirs.
+// Merge appends to the record in dir the finished trainings of the other directories that it lacks, in an order
+// independent of theirs.
 func Merge(dir string, others []string) error {
 	own, _, err := readRecords(dir)
 	if err != nil {

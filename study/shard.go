@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Shard is the part of a study that one machine does: unit k belongs to the shard of index k mod Of. The zero value is
+// Shard is the part of a study that one machine runs: unit k belongs to the shard of index k mod Of. The zero value is
 // the whole.
 type Shard struct{ Index, Of int }
 

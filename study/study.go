@@ -73,7 +73,7 @@ type Study struct {
 	sha256 string // of From's weights, once Run has opened it for a record: rows of others are refused
 }
 
-// Task is what the trainings of a study learn.
+// Task is a recipe with its images.
 type Task struct {
 	Name   string // "" for the only one
 	Recipe finetune.Recipe
@@ -92,7 +92,7 @@ type Task struct {
 // recorded reports whether the study of a task has a record.
 func (t Task) recorded() bool { return t.Parts != [2]string{} }
 
-// Sets gives a training its part of images that are in memory.
+// Sets returns a Task.Images function that takes Unit.Fraction of train, and all of test.
 func Sets(train, test data.Source) func(context.Context, Unit) (data.Source, data.Source, error) {
 	return func(_ context.Context, u Unit) (data.Source, data.Source, error) {
 		part, err := data.Fraction(train, u.Fraction, 42)
@@ -100,7 +100,7 @@ func Sets(train, test data.Source) func(context.Context, Unit) (data.Source, dat
 	}
 }
 
-// Waiting is how many trainings have to wait for settings that other shards measure: nothing failed.
+// Waiting is the number of trainings that wait for settings measured by other shards. Nothing failed.
 type Waiting int
 
 // Error implements error.
@@ -109,11 +109,11 @@ func (w Waiting) Error() string {
 		"same command goes on", int(w))
 }
 
-// ExitCode is sysexits' "try again".
+// ExitCode is EX_TEMPFAIL of sysexits.h.
 func (Waiting) ExitCode() int { return 75 }
 
-// Run trains what is this shard's and not done yet. Rows of other shards in the same directory are read again before
-// each training.
+// Run runs the trainings of this shard that are not finished. Rows of other shards in the same directory are read again
+// before each training.
 func (s *Study) Run(ctx context.Context) error {
 	if s.Tasks[0].recorded() && s.Group != nil {
 		return errors.New("study: processes share a single training, not one of a study with a record: use shards")

@@ -20,7 +20,7 @@ type Variant struct {
 	Settings string // for finetune.Recipe.Set
 }
 
-// Each makes an variant of every encoding as it is.
+// Each returns a variant with default settings for each encoding.
 func Each(positions ...string) []Variant {
 	variants := make([]Variant, len(positions))
 	for i, p := range positions {
