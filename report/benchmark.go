@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Benchmark is a list of tasks in groups, with what others print of them.
+// Benchmark is a list of tasks in groups, with published results.
 type Benchmark struct {
 	Name       string   // in notes
 	Tasks      []Task   // those of a group together

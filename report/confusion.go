@@ -11,13 +11,13 @@ import (
 	"strconv"
 )
 
-// Confusion counts the predictions for the images of each class.
+// Confusion is a confusion matrix.
 type Confusion struct {
 	Classes []string
 	Counts  [][]int // [true class, predicted class]
 }
 
-// NewConfusion returns the confusion of no images.
+// NewConfusion returns an empty confusion matrix.
 func NewConfusion(classes []string) Confusion {
 	c := Confusion{Classes: classes, Counts: make([][]int, len(classes))}
 	for i := range c.Counts {

@@ -16,8 +16,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// HeatMap is a matrix in colours, row 0 at the top. What is not finite is grey, what lies beyond the limit has the
-// colour of the end.
+// HeatMap is a matrix in colours, row 0 at the top. Values that are not finite are grey; values beyond the limit are
+// clipped.
 type HeatMap struct {
 	Title      string
 	Values     [][]float64 // [rows][columns]

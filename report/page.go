@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Page is the page of one run. Only Result is needed; a part without content is left out.
+// Page is the page of one run. Only Result is required; empty fields are left out.
 type Page struct {
 	Result Result
 	Evals  []Eval // of the run; those of other jobs are left out

@@ -24,7 +24,7 @@ type Figure struct {
 	PNG            []byte
 }
 
-// NewFigure is a figure of what draw draws.
+// NewFigure returns a figure with the PNG that draw writes.
 func NewFigure(title, caption string, draw func(io.Writer) error) (Figure, error) {
 	var content bytes.Buffer
 	err := draw(&content)
@@ -133,7 +133,7 @@ func (t ticks) Ticks(low, high float64) []plot.Tick {
 	return all
 }
 
-// Line is one of the plot of Lines. Values that are not finite leave a gap.
+// Line is a line of the plot drawn by Lines. Values that are not finite leave a gap.
 type Line struct {
 	Name      string
 	X, Y      []float64

@@ -60,7 +60,7 @@ type Job struct {
 	Seed     int64   `json:"seed"`
 }
 
-// Weights are those of a run at a step: "best" on the validation split, or "last".
+// Weights names the evaluated weights of a run: "best" on the validation split, or "last", and their step.
 type Weights struct {
 	Name string `json:"name"`
 	Step int    `json:"step"`
@@ -91,8 +91,8 @@ type Eval struct {
 	Found
 }
 
-// Found is how well a detector finds objects: COCO's numbers by their names (AP, AP50, … ARl), fractions of 1, and -1
-// where no object counts. Empty for a classifier, Masks for a detector that has none.
+// Found holds COCO's metrics by name (AP, AP50, … ARl): fractions of 1, or -1 without objects. Both are empty for a
+// classifier, Masks for a detector without masks.
 type Found struct {
 	Boxes map[string]Number `json:"boxes,omitempty"`
 	Masks map[string]Number `json:"masks,omitempty"`
