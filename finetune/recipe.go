@@ -79,7 +79,7 @@ type Recipe struct {
 //	−t·log σ(x) − (1−t)·log(1−σ(x)),   t = 1 where the target is above 0
 const lossBCE = "bce"
 
-// WithDefaults returns r with its zero fields filled in, and those of its model by vit.Config.WithDefaults:
+// WithDefaults returns r with its zero fields filled in, its model's by vit.Config.WithDefaults:
 //
 //	accumulate        1
 //	eval_epochs       1, or eval_steps a tenth of steps

@@ -35,8 +35,8 @@ type BlockTrace struct {
 type Around struct {
 	Before func(x *Node) *Node             // [batch, tokens, width] -> [batch′, tokens′, width]: regroups the tokens
 	Scale  func(q *Node) [3]*Node          // factors of queries, keys and values: float32 [batch′ or 1, tokens′, width]
-	Turn   func(q, k *Node) (*Node, *Node) // queries and keys [batch′, tokens′, heads, headDim], once scaled
-	Bias   func(q *Node) *Node             // of unrotated queries, float32 [batch′, heads, tokens′, tokens′] or 1s
+	Turn   func(q, k *Node) (*Node, *Node) // queries and keys [batch′, tokens′, heads, headDim], after Scale
+	Bias   func(q *Node) *Node             // unrotated queries -> float32 [batch′, heads, tokens′, tokens′], or 1
 	After  func(y *Node) *Node             // inverse of Before
 }
 

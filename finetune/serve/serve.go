@@ -13,7 +13,7 @@
 //	POST /v1/attention  one image: attention of the last block over the patches
 //	GET  /v1/model      architecture, weights, labels, preprocessing, similarity of positions
 //	GET  /healthz       200 while the process runs
-//	GET  /readyz        200 once the programs are compiled and until the server closes, else 503
+//	GET  /readyz        200 once the first program is compiled and until the server closes, else 503
 //	GET  /metrics       Prometheus metrics
 //	GET  /openapi.json  OpenAPI 3.0
 //	GET  /              a page: drop an image, see label, probabilities and attention
@@ -211,7 +211,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // failed compilation, which ends the server too.
 func (s *Server) Wait() error { return s.batcher.wait() }
 
-// Ready is closed when the first program is compiled or its compilation failed.
+// Ready is closed when the first program is compiled, or when the server fails or ends before that.
 func (s *Server) Ready() <-chan struct{} { return s.batcher.compiled }
 
 type status struct {
