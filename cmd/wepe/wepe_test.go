@@ -15,6 +15,7 @@ import (
 
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/internal/datatest"
+	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 )
@@ -194,6 +195,15 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 		"own")
 	if !strings.Contains(own, "position wepe-sphere") {
 		t.Errorf("fine-tuning a run does not keep its position:\n%s", own)
+	}
+}
+
+// transformers' DINOv3ViTModel has no head: the features of the export are compared, not the logits of nothing.
+func TestAModelWithoutAHeadIsExported(t *testing.T) {
+	out := succeeds(t, "export", fixtures.Dir(t, "dinov3_vit_tiny"), filepath.Join(t.TempDir(), "hf"), "--to", "hf",
+		"--classes", "5", "--backend", "go")
+	if !strings.Contains(out, "differ by 0 at most") || strings.Contains(out, "the largest is 0\n") {
+		t.Errorf("the export is not compared:\n%s", out)
 	}
 }
 
