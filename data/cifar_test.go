@@ -9,7 +9,6 @@ import (
 	"errors"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,20 +17,6 @@ import (
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
 )
-
-// sampleDir is the small real sample of CIFAR-100, in the official record layout.
-func sampleDir(t testing.TB) string {
-	t.Helper()
-	root := os.Getenv("WEPE_DATA")
-	if root == "" {
-		root = filepath.Join("..", "..", "shared", "data")
-	}
-	dir := filepath.Join(root, "cifar-100-sample")
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("the CIFAR-100 sample is absent (%v): set WEPE_DATA to the directory that holds cifar-100-sample", err)
-	}
-	return dir
-}
 
 // tarred is the archive as the official one is laid out, before compression.
 func tarred(t testing.TB, files map[string][]byte, names ...string) []byte {
@@ -122,29 +107,27 @@ func TestASubsetOfCIFAR100HasFewerNames(t *testing.T) {
 	}
 }
 
-func TestCIFAR100SampleIsBalancedAndHasTheStatedStatistics(t *testing.T) {
-	train, test, err := CIFAR100(sampleDir(t))
+// The demo's 400 and 200 images are of ten classes of CIFAR-100.
+func TestTheDemoOfCIFAR100IsBalancedAndNearTheStatisticsOfAllImages(t *testing.T) {
+	train, test, err := CIFAR100(filepath.Join("..", "examples", "cifar100", "demo"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, set := range []*Memory{train, test} {
+	for set, each := range map[*Memory]int{train: 40, test: 20} {
 		if err := set.Check(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
-		counts := make([]int, 100)
+		counts := map[int32]int{}
 		for _, label := range set.Labels {
 			counts[label]++
 		}
 		for label, n := range counts {
-			if n*100 != set.Len() {
-				t.Errorf("%s: class %d has %d of %d images", set.Name, label, n, set.Len())
+			if n != each || len(counts) != 10 {
+				t.Errorf("%s: class %d of %d has %d images, want %d", set.Name, label, len(counts), n, each)
 			}
 		}
 	}
-	if train.Classes[0] != "apple" || train.Classes[99] != "worm" {
-		t.Errorf("classes run from %q to %q", train.Classes[0], train.Classes[99])
-	}
-	// Statistics of all 50,000 images; 2,000 of them agree to a few thousandths.
+	// The means of images have a standard deviation of 0.13, those of 400 images 0.0065; classes add to it.
 	for c := range 3 {
 		var sum, square float64
 		for i := c; i < len(train.Pixels); i += 3 {
@@ -154,7 +137,7 @@ func TestCIFAR100SampleIsBalancedAndHasTheStatedStatistics(t *testing.T) {
 		n := float64(len(train.Pixels) / 3)
 		mean := sum / n
 		std := math.Sqrt(square/n - mean*mean)
-		if !(math.Abs(mean-CIFAR100Mean[c]) <= 0.01) || !(math.Abs(std-CIFAR100Std[c]) <= 0.01) {
+		if !(math.Abs(mean-CIFAR100Mean[c]) <= 0.04) || !(math.Abs(std-CIFAR100Std[c]) <= 0.04) {
 			t.Errorf("channel %d: mean %.4f, std %.4f, want %.4f and %.4f",
 				c, mean, std, CIFAR100Mean[c], CIFAR100Std[c])
 		}
