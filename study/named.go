@@ -113,8 +113,8 @@ var All = []Named{
 	},
 	{
 		Name: "flexible",
-		About: "encodings of --position on images of several aspect ratios: cropped, squashed, or each on a " +
-			"grid of its own",
+		About: "encodings of --position on images of several aspect ratios: cropped, squashed, or with " +
+			"their aspect ratio kept",
 		Aspects: finetune.Aspects(),
 	},
 	{
@@ -144,8 +144,8 @@ var All = []Named{
 		),
 	},
 	{
-		Name: "gate", About: "where the gate λ and the encoding that it blends should start, against the pretrained table " +
-			"kept and replaced",
+		Name: "gate", About: "initial gate λ and start of the blended encoding, compared with keeping and replacing the " +
+			"pretrained table",
 		Pretrained: true, Published: fineTunedPaper,
 		Variants: slices.Concat(Each("learned", "wepe", "wepe-sphere"),
 			gates("hybrid", "", 0.02, 0.12, 0.5, 1), // as drawn, wepe.DefaultStart
@@ -167,15 +167,15 @@ var All = []Named{
 		Variants: slices.Concat(Each("learned"), betaGamma()),
 	},
 	{
-		Name: "span", About: "α: the part of the periods that the patches span", Baseline: "wepe α = 0.4",
+		Name: "span", About: "α: the part of the periods that the grid covers", Baseline: "wepe α = 0.4",
 		Variants: grid("wepe", "α = %g", "wepe_alpha_u=%[1]g;wepe_alpha_v=%[1]g", 0.2, 0.4, 0.6, 0.8, 1, 1.2),
 	},
 	{
-		Name: "alpha-scale", About: "α_scale where training starts", Baseline: "wepe α_scale = 0.15",
+		Name: "alpha-scale", About: "initial α_scale", Baseline: "wepe α_scale = 0.15",
 		Variants: grid("wepe", "α_scale = %g", "wepe_alpha_scale=%g", 0.01, 0.05, 0.1, 0.15, 0.3, 0.5),
 	},
 	{
-		Name: "kappa", About: "κ: radius around a pole, in units of 1e-8, in which the sum drops terms",
+		Name: "kappa", About: "κ: radius around a pole, in units of 1e-8, in which the sum omits terms",
 		Baseline: "wepe κ = 15",
 		Variants: grid("wepe", "κ = %g", "wepe_evaluation=sum;wepe_kappa=%g", 1, 5, 15, 30, 60, 120),
 	},

@@ -29,7 +29,7 @@ type liereSettings struct {
 
 func (l *liereSettings) settings() []setting.Row {
 	return append(liereGrid.settings(&l.rows, &l.cols),
-		setting.Number(ParamLiereBlock, &l.block, 2, 1<<16, "the channels that a rotation turns together, a divisor of "+
+		setting.Number(ParamLiereBlock, &l.block, 2, 1<<16, "channels per rotation block, a divisor of "+
 			"those of a head: 8, the default, or the largest divisor below, and 64, a whole head, are the paper's"),
 		setting.Switch("liere_shared", &l.shared, "whether all heads of a layer share the generators"),
 		setting.Switch("liere_first_layer", &l.firstLayer, "whether every layer uses the rotations of layer 0, as the "+

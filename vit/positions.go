@@ -10,14 +10,14 @@ import (
 // positions is the one table of encodings. A new one is a file of its own and a row here, or a call of Register:
 // nowhere else is its name compared with anything.
 var positions = []Position{
-	{Name: "none", Doc: "no positions: a bag of patches"},
+	{Name: "none", Doc: "no position encoding"},
 	{
-		Name: learned, Doc: "a free vector per token (APE)", Source: "https://arxiv.org/abs/2010.11929",
+		Name: learned, Doc: "a learned vector per token (APE)", Source: "https://arxiv.org/abs/2010.11929",
 		Parameters: func(c Config) int { return c.Positions() * c.Width }, Variables: []string{learnedName},
 		Additive: newLearned,
 	},
 	{
-		Name: "sinusoidal1d", Doc: "fixed sines and cosines of the number of the token (SPE)",
+		Name: "sinusoidal1d", Doc: "fixed sines and cosines of the token index (SPE)",
 		Source: "https://arxiv.org/abs/1706.03762", Additive: newSinusoidal1D,
 	},
 	{
@@ -25,41 +25,41 @@ var positions = []Position{
 		Width: 4, Params: []string{paramSinCos2DVariant}, Additive: newSinCos2D,
 	},
 	{
-		Name: "grid2d", Doc: "a learned table that resamples itself to another grid",
+		Name: "grid2d", Doc: "a learned table, resampled to other grids in the graph",
 		Parameters: func(c Config) int { return c.Positions() * c.Width }, Variables: []string{"grid2d/"},
 		Params:      []string{"grid2d_rows", "grid2d_cols", ParamGrid2DKernel},
 		TrainedGrid: trainedGrid("grid2d").of, Additive: newGrid2D,
 	},
 	{
-		Name: "factorized", Doc: "a learned table for rows and one for columns, resampled on their own",
+		Name: "factorized", Doc: "a learned table for rows and one for columns, resampled separately",
 		Source:     "https://arxiv.org/abs/2307.06304",
 		Parameters: func(c Config) int { return (c.Rows() + c.Cols()) * c.Width }, Variables: []string{"factorized/"},
 		Params:      []string{"factorized_rows", "factorized_cols", paramFactorizedAspect},
 		TrainedGrid: trainedGrid("factorized").of, Additive: newFactorized,
 	},
 	{
-		Name: "rope1d", Doc: "pairs of channels turn by the number of the patch",
+		Name: "rope1d", Doc: "channel pairs are rotated by the patch index",
 		Source:  "https://arxiv.org/abs/2104.09864",
 		HeadDim: 2, Params: []string{ParamRopeTheta}, Rotary: newRope1D,
 	},
 	{
-		Name: "rope-axial", Doc: "half of the pairs turn by the column, half by the row",
+		Name: "rope-axial", Doc: "half of the channel pairs are rotated by the column, half by the row",
 		Source:  "https://arxiv.org/abs/2403.13298",
 		HeadDim: 4, Params: setting.Names(new(axialRope).settings()), Rotary: newRopeAxial,
 	},
 	{
-		Name: "rope-mixed", Doc: "pairs turn along directions learned for each head",
+		Name: "rope-mixed", Doc: "channel pairs are rotated along directions learned per head",
 		Source:  "https://arxiv.org/abs/2403.13298",
 		HeadDim: 4, Parameters: ropeMixedParameters, Variables: []string{"rope_mixed/"},
 		Params: []string{ParamRopeTheta}, Rotary: newRopeMixed,
 	},
 	{
-		Name: "rope-dinov3", Doc: "axial over places from -1 to 1 on any grid, jittered in training",
+		Name: "rope-dinov3", Doc: "axial, with coordinates in [-1, 1] on any grid, jittered in training",
 		Source:  "https://arxiv.org/abs/2508.10104",
 		HeadDim: 4, Params: setting.Names(new(dinoRope).settings()), Rotary: newRopeDINOv3,
 	},
 	{
-		Name: "as2drope", Doc: "axial, scaled to the grid of the training, class token too",
+		Name: "as2drope", Doc: "axial, scaled to the training grid, also for the class token",
 		Source:  "https://arxiv.org/abs/2403.00522",
 		HeadDim: 4, Params: setting.Names(new(as2dRope).settings()),
 		TrainedGrid: func(c Config) map[string]any { return map[string]any{paramAS2DRoPEBaseRows: c.Rows()} },
@@ -77,7 +77,7 @@ var positions = []Position{
 		Rotary:      newLieRE,
 	},
 	{
-		Name: "wepe", Doc: "℘ and ℘′ of the patch's place, projected",
+		Name: "wepe", Doc: "℘ and ℘′ at the patch's position, projected",
 		Parameters: wepeParameters, Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepe.Params(),
 		TrainedGrid: wepeTrainedGrid, Additive: newWePE,
 	},
@@ -92,17 +92,17 @@ var positions = []Position{
 		TrainedGrid: wepeTrainedGrid, Modulation: newWePEQKV,
 	},
 	{
-		Name: "wepe-lut", Doc: "wepe by a look-up table, its lattice fixed",
+		Name: "wepe-lut", Doc: "wepe from a look-up table, with a fixed lattice",
 		Parameters: wepeTableParameters, Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepe.Params(),
 		Additive: newWePETable,
 	},
 	{
-		Name: "hybrid", Doc: "a learned table blended with a surrogate of ℘ by a gate", Width: 2,
+		Name: "hybrid", Doc: "a learned table blended with a surrogate of ℘ by a learned gate", Width: 2,
 		Parameters: hybridParameters, Variables: []string{learnedName, "gate_raw", "surrogate/", "wepe/", "wepe_sphere/"},
 		Params: append(wepe.Params(), ParamBlend), Pretrained: true, Additive: newHybrid,
 	},
 	{
-		Name: "wepe-bias", Doc: "℘ and ℘′ of the difference of two places, a score per head",
+		Name: "wepe-bias", Doc: "a score per head from ℘ and ℘′ at the difference of two positions",
 		Parameters: wepeBiasParameters, Variables: []string{"wepe_bias/", "wepe_bias_sphere/"}, Params: wepe.Params(),
 		Relative: newWePEBias,
 	},
@@ -113,11 +113,11 @@ var positions = []Position{
 		TrainedGrid: trainedGrid("relative_table").of, Relative: newRelativeTable,
 	},
 	{
-		Name: "alibi2d", Doc: "a slope per head times the distance of two patches",
+		Name: "alibi2d", Doc: "a fixed slope per head times the distance between two patches",
 		Source: "https://arxiv.org/abs/2311.00566", Relative: newALiBi2D,
 	},
 	{
-		Name: "lookhere", Doc: "heads that each look one way, and less far block by block",
+		Name: "lookhere", Doc: "each head sees one direction, with a range that shrinks from block to block",
 		Source: "https://arxiv.org/abs/2405.13985",
 		Params: append(setting.Names(new(lookHere).settings()), paramLookHereViews), Relative: newLookHere,
 	},

@@ -93,7 +93,7 @@ func listPositions() (all []entry) {
 	for _, p := range vit.Positions() {
 		all = append(all, entry{p.Name, fmt.Sprintf("%s: %s; %s", p.Kind(), p.Doc, cmp.Or(p.Source, "this library"))})
 	}
-	return append(all, entry{"A+B", "two that act in different parts of the model"})
+	return append(all, entry{"A+B", "two encodings that act in different parts of the model"})
 }
 
 func listModels() (all []entry) {
