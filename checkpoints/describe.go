@@ -187,7 +187,7 @@ func (w *weights) chooseFamily(candidates []*family) (f *family, base string, er
 			}
 		}
 	}
-	return nil, "", errors.Errorf("checkpoints: %s holds no patch projection by the name of %s %s: its %d tensors begin "+
+	return nil, "", errors.Errorf("checkpoints: %s has no patch projection with the name of %s %s: its %d tensors begin "+
 		"with %q", w.path, candidates[0].format, candidates[0].class, len(w.tensors), w.firstNames())
 }
 

@@ -370,12 +370,12 @@ func TestAnUnknownOptionIsRefusedByName(t *testing.T) {
 
 func testAnUnknownOptionIsRefusedByName(t *testing.T) {
 	for _, c := range []struct{ set, key, value, want string }{
-		{"dinov2_tiny", "qk_norm", "true", "qk_norm = true is an option that this version does not know"},
-		{"dinov3_vit_tiny", "use_talking_heads", "1", "use_talking_heads = 1 is an option"},
+		{"dinov2_tiny", "qk_norm", "true", "qk_norm = true is not supported by this version"},
+		{"dinov3_vit_tiny", "use_talking_heads", "1", "use_talking_heads = 1 is not supported"},
 		{"dinov2_tiny", "mlp_ratio", "17.5", "mlp.fc1.bias ["},
 		{"dinov2_tiny", "use_swiglu_ffn", "true", "that it lacks: dinov2.encoder.layer.0.mlp.weights_in.bias"},
 		{"dinov2_reg_tiny", "num_register_tokens", "7", "register_tokens [1 "},
-		{"dinov2_reg_tiny", "model_type", `"vit"`, "no patch projection by the name of hf ViTForImageClassification"},
+		{"dinov2_reg_tiny", "model_type", `"vit"`, "no patch projection with the name of hf ViTForImageClassification"},
 		{"dinov3_vit_tiny", "key_bias", "true", "that it lacks: layer.0.attention.k_proj.bias"},
 		{"dinov3_vit_tiny", "hidden_act", `"relu"`, `hidden_act is "relu", want "gelu"`},
 		{"dinov3_vit_tiny_swiglu", "rope_theta", `"x"`, `rope_theta is "x", want a number`},
@@ -391,7 +391,7 @@ func testAnUnknownOptionIsRefusedByName(t *testing.T) {
 	config = strings.Replace(config, `"model_args": {`, `"model_args": { "qk_norms": 1,`, 1)
 	putFile(t, dir+"/"+foreignConfig, []byte(config))
 	_, err := Import(dir, ImportOptions{})
-	if err == nil || !strings.Contains(err.Error(), "model_args: qk_norms = 1 is an") {
+	if err == nil || !strings.Contains(err.Error(), "model_args: qk_norms = 1 is not supported") {
 		t.Errorf("timm: %v", err)
 	}
 }

@@ -203,7 +203,7 @@ func (e *export) usage() string {
 		return python("import timm", "", `model = timm.create_model("local-dir:.", pretrained=True).eval()`,
 			fmt.Sprintf("logits = model(images)  # images [n, %d, %d, %d]", c.Channels, c.ImageRows, c.ImageCols))
 	case FormatJAX:
-		return "The names and layouts are those of google-research/vision_transformer.\n\n" +
+		return "Names and layouts follow google-research/vision_transformer.\n\n" +
 			python("import numpy", "", `weights = numpy.load("model.npz")`)
 	case FormatONNX:
 		return python("import onnxruntime", "", `model = onnxruntime.InferenceSession("model.onnx")`,

@@ -93,7 +93,7 @@ func (f *family) read(values map[string]any, head bool) (*foreign, error) {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		known := func(known field) bool { return known.key == key }
 		if !slices.ContainsFunc(f.fields, known) && !slices.Contains(withoutEffect, key) {
-			return nil, errors.Errorf("%s = %s is an option that this version does not know", key, short(values[key]))
+			return nil, errors.Errorf("%s = %s is not supported by this version", key, short(values[key]))
 		}
 	}
 	for _, field := range f.fields {

@@ -51,7 +51,7 @@ func (w *weights) describeJAX(config strictjson.Object, options ImportOptions) (
 	}
 	patch, query := dims(patchPath+"weights", 4), dims(queryPath+"weights", 3)
 	if patch[0] != patch[1] || min(patch[0], patch[2], patch[3]) < 1 {
-		return d, errors.Errorf("checkpoints: %s holds no projection of square patches by the name of Google's JAX release, "+
+		return d, errors.Errorf("checkpoints: %s has no projection of square patches with the name of Google's JAX release, "+
 			"%s: its %d tensors begin with %q", w.path, m.nameOf(n, patchPath+"weights", 0), len(w.tensors), w.firstNames())
 	}
 	c.PatchSize, c.Channels, c.Width, c.Heads = patch[0], patch[2], patch[3], query[1]

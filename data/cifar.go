@@ -72,7 +72,7 @@ func cifarFrom(dir string) (train, test *Memory, err error) {
 			return parts.join(file, parts.readArchive(file, bufio.NewReaderSize(f, 1<<20)))
 		}
 	}
-	return nil, nil, fmt.Errorf("no train.bin, %s/train.bin or %s in %s: give the directory that holds one of them: %w",
+	return nil, nil, fmt.Errorf("no train.bin, %s/train.bin or %s in %s: give the directory that contains one of them: %w",
 		cifarDir, cifarArchive, dir, fs.ErrNotExist)
 }
 

@@ -59,7 +59,7 @@ func newClassification(run Run) (*classification, error) {
 		return nil, err
 	}
 	if r.Model.Recompute && run.Backend.Name() == "onnxruntime" {
-		return nil, errors.New("finetune: model.recompute is set, but ONNX Runtime knows no barrier to compute behind: use " +
+		return nil, errors.New("finetune: model.recompute is set, but ONNX Runtime has no optimization barrier: use " +
 			"accumulate to save memory, or another backend")
 	}
 	if exist := run.Backend.NumDevices(); exist > 1 {

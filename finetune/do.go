@@ -67,7 +67,7 @@ func (run Run) prepared() (Run, error) {
 			return run, err
 		}
 	} else if recipe.Model.Width == 0 {
-		return run, fmt.Errorf("finetune: recipe %s has no model of its own: name a pretrained one", recipe.Name)
+		return run, fmt.Errorf("finetune: recipe %s has no model: name a pretrained one", recipe.Name)
 	} else if recipe.LoRA > 0 {
 		return run, fmt.Errorf("finetune: lora is %d, but the model is not pretrained: name a pretrained one", recipe.LoRA)
 	}

@@ -216,7 +216,7 @@ func TestARunThatCannotBeTrainedSaysWhatToChange(t *testing.T) {
 		"epsilon is NaN":           func(r *Run) { r.Recipe.Optimizer.Epsilon = math.NaN() },
 		"clip_norm is +Inf":        func(r *Run) { r.Recipe.Optimizer.ClipNorm = math.Inf(1) },
 		"recipe tiny has no model": func(r *Run) { r.Recipe.Model = vit.Config{} },
-		"model.recompute is set, but ONNX Runtime knows no barrier": func(r *Run) {
+		"model.recompute is set, but ONNX Runtime has no optimization barrier": func(r *Run) {
 			r.Recipe.Model.Recompute, r.Backend = true, onnxRuntime{r.Backend}
 		},
 	} {

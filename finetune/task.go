@@ -62,7 +62,7 @@ type Training struct {
 	Interval   int                           // optimizer steps between evaluations
 	Group      Group                         // processes that share the run, nil for this one alone
 	Dir        string                        // directory of the run's files, empty for none
-	SaveEvery  time.Duration                 // between checkpoints besides those of evaluations
+	SaveEvery  time.Duration                 // between checkpoints, in addition to one after each evaluation
 	SaveSteps  int                           // the same in optimizer steps, 0 for no limit
 	Patience   int                           // evaluations without improvement that end the run, 0 for never
 	Progress   func(Progress)                // called after every step, nil for none

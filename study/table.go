@@ -211,7 +211,7 @@ func drawField(model *finetune.Model, dir string) ([]report.Figure, error) {
 	field := report.Field{Title: c.Position, Rows: c.Rows(), Cols: c.Cols(), Features: features, Names: names,
 		Vectors: vectors}
 	figure, err := report.NewFigure("Position encoding of each patch", "Features over the patch grid, where it has "+
-		"them, and the cosine similarity of the vector of each position to that of the centre patch.", field.Draw)
+		"them, and the cosine similarity of the vector of each position to the centre patch's.", field.Draw)
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func (o *fopeSettings) settings() []setting.Row {
 		setting.Number(paramFoPELength, &o.length, 0, maxSide*maxSide, "the patches in training, 7 or more: frequencies "+
 			"with less than one period over them are taken out; 0 for the model's own, and 7 where it has fewer"),
 		setting.Number(paramFoPEDim, &o.dim, 0, 1<<16, "the channels that frequencies are spaced for, even, where that is "+
-			"more than those of a head: more and denser ones to mix"),
+			"more than a head has: more and denser frequencies to mix"),
 		setting.Switch("fope_ignore_zero", &o.ignoreZero, "whether frequencies that are taken out are dropped, and at most "+
 			"half of a head's pairs get a mixture of the others, or kept as zeros, and every pair gets one"),
 		setting.Switch("fope_separate_basis", &o.separateBasis, "whether sines and cosines have their own coefficients"),

@@ -115,7 +115,7 @@ func (c Config) resolve() Config {
 			minOmega3, maxOmega3, lo, hi, c.mode)
 	}
 	if c.oblique() && (c.mode != paper || c.evaluation != evaluateExact) {
-		refuse("%s = %g, %s = %t in mode %q with evaluation %q: only %q and %q know oblique lattices", paramOmega3Re,
+		refuse("%s = %g, %s = %t in mode %q with evaluation %q: only %q and %q support oblique lattices", paramOmega3Re,
 			c.omega3Re, paramLearnOblique, c.learnOblique, c.mode, c.evaluation, paper, evaluateExact)
 	}
 	if c.compression == compressSphere && (c.mode != paper || c.evaluation == evaluateSum) {
@@ -123,10 +123,10 @@ func (c Config) resolve() Config {
 			c.mode, c.evaluation, paper, evaluateExact, evaluateTable)
 	}
 	if c.compression == compressSphere && c.tableKind == rawTable {
-		refuse("%s = %q with %s = %q, whose tables hold nothing else", paramTable, rawTable, paramCompression, c.compression)
+		refuse("%s = %q with %s = %q, whose tables store nothing else", paramTable, rawTable, paramCompression, c.compression)
 	}
 	if c.shift > 0 && c.evaluation != evaluateExact {
-		refuse("%s = %g with evaluation %q: only %q knows places off the grid", paramShift, c.shift, c.evaluation,
+		refuse("%s = %g with evaluation %q: only %q evaluates positions off the grid", paramShift, c.shift, c.evaluation,
 			evaluateExact)
 	}
 	if c.compression == compressTanh && c.evaluation == evaluateTable {
@@ -138,7 +138,7 @@ func (c Config) resolve() Config {
 			{paramOffsetV, c.offsetV != 0},
 		} {
 			if setting.used {
-				refuse("%s with a table, which holds one lattice, seen from its corner", setting.name)
+				refuse("%s with a table: it has one lattice and starts at its corner", setting.name)
 			}
 		}
 	}

@@ -183,7 +183,7 @@ func (c Config) refuseOtherForm(scope *model.Scope) {
 		path += sphereSuffix
 	}
 	if scope.Store().GetVariable(model.JoinPath(path, nameAlphaScale)) != nil {
-		exceptions.Panicf("wepe: %s = %q, but the model holds the variables of another one in %q", paramCompression,
+		exceptions.Panicf("wepe: %s = %q, but the model has the variables of another one in %q", paramCompression,
 			c.compression, path)
 	}
 }

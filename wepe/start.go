@@ -92,7 +92,7 @@ func lastOffset(encoding Encoding) (offset *model.Variable, scale float64, err e
 		}
 		return e.projection.final.offset, scalars[nameBetaPos], err
 	}
-	return nil, 0, fmt.Errorf("%s has no offset of its own", encoding.Name())
+	return nil, 0, fmt.Errorf("%s has no offset", encoding.Name())
 }
 
 // fit sets d to the smallest solution of [x 1]·[weights; biases] ≈ y in least squares, for x [n, inputs] and

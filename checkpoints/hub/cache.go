@@ -46,7 +46,7 @@ func (c cache) snapshot(ctx context.Context, revision string) (*Snapshot, error)
 		raw, err := os.ReadFile(c.ref(revision))
 		commit = strings.TrimSpace(string(raw))
 		if err != nil || !isCommit(commit) {
-			return nil, c.missing(errors.New("it does not know this revision"))
+			return nil, c.missing(errors.New("it does not have this revision"))
 		}
 	}
 	dir := c.snapshotDir(commit)

@@ -103,7 +103,7 @@ func (s *serving) run(ctx context.Context, m *finetune.Model) (err error) {
 	}
 	c := m.Recipe.Model
 	bound := s.Memory(c.ImageRows * c.ImageCols)
-	cli.Field("memory", "requests hold at most %d MiB at once, the heap twice as much", bound>>20)
+	cli.Field("memory", "requests use at most %d MiB at once, the heap twice as much", bound>>20)
 	collectRarely(2 * bound)
 	cli.Field("serving", "http://%s (compiling)", listener.Addr())
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: s.Timeout, IdleTimeout: 2 * time.Minute,

@@ -44,7 +44,7 @@ type saving struct{ every string }
 
 func (s *saving) flags(f cli.Flags) {
 	f.Command.Flags().StringVar(&s.every, "save-every", "5m",
-		"steps (500) or time (10m) between checkpoints besides those of evaluations")
+		"steps (500) or time (10m) between checkpoints, in addition to one after each evaluation")
 }
 
 // start puts backend, processes and checkpoints into a run.

@@ -99,7 +99,7 @@ func (s *shards) index(path string) (classes []string, err error) {
 			imageColumn, bytesLeaf, labelColumn)
 	}
 	if shard > 0 && s.column != image.Index() {
-		return nil, fmt.Errorf("its columns are not those of %s", s.files[0].Name())
+		return nil, fmt.Errorf("its columns differ from %s's", s.files[0].Name())
 	}
 	s.column = image.Index()
 	row := 0

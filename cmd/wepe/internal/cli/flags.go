@@ -105,7 +105,7 @@ func CheckPositions(positions []string) error {
 // Aspect adds --aspect.
 func (f Flags) Aspect(value *string) {
 	f.Command.Flags().StringVar(value, "aspect", "", "images of another aspect ratio than the model's: crop (default), "+
-		"squash, or keep, a grid of its own for each")
+		"squash, or keep: each image keeps its aspect ratio")
 	f.completion("aspect", finetune.Aspects()...)
 }
 
