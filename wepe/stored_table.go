@@ -64,7 +64,7 @@ func (k tableKey) same(other tableKey) bool {
 func (e *Encoder) tableKey() (key tableKey, alphaScale float64, err error) {
 	c := e.config
 	if c.oblique() || c.views() > 1 && c.compression == compressTanh {
-		return key, 0, fmt.Errorf("wepe: no table for %s: a table has one rectangular lattice", e.Name())
+		return key, 0, fmt.Errorf("wepe: no table for %s: a table has a single rectangular lattice", e.Name())
 	}
 	values, err := e.Scalars()
 	if err != nil {
