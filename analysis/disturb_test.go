@@ -24,7 +24,7 @@ func numbered(images, channels int) *data.Memory {
 	return s
 }
 
-// The pictures of torchvision, nearest neighbour, black outside.
+// As torchvision moves images: nearest neighbour, black outside.
 func TestMovementsAreThoseOfTorchvision(t *testing.T) {
 	fixtures.Each(t, testMovementsAreThoseOfTorchvision)
 }

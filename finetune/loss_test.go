@@ -76,3 +76,17 @@ func TestBalancedClassWeights(t *testing.T) {
 	_, err := Recipe{ClassWeights: "balanced"}.classWeights(info)
 	refused(t, "an empty class", err, "no image of class d")
 }
+
+func TestProgressHasTheLossOfTheFirstStep(t *testing.T) {
+	steps := 0
+	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1)}
+	run.Progress = func(p Progress) {
+		if steps++; steps == 1 && !(p.Step == 1 && p.Loss > 0.1 && p.Loss < 10) {
+			t.Errorf("step %d has the loss %g", p.Step, p.Loss)
+		}
+	}
+	done(t, run)
+	if steps == 0 {
+		t.Error("no step is reported")
+	}
+}

@@ -21,7 +21,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// Open is that of package finetune/backend, which documents it. Bare "go" means "go:ops_sequential": the parallel
+// Open is documented in package finetune/backend. Bare "go" means "go:ops_sequential": the parallel
 // scheduler of compute v0.1.3 can deadlock on models of the size of a ViT and is no faster.
 func Open(options ...Option) (compute.Backend, error) {
 	m := machine{

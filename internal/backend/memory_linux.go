@@ -21,7 +21,7 @@ const memoryVariable = "WEPE_KEEP_MEMORY"
 const tunables = "glibc.malloc.arena_max=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:" +
 	"glibc.malloc.hugetlb=1"
 
-// KeepMemory is that of package finetune/backend, which documents it: execve, because glibc reads GLIBC_TUNABLES only
+// KeepMemory is documented in package finetune/backend: execve, because glibc reads GLIBC_TUNABLES only
 // at the start. Child processes do not inherit the variable. It does nothing if GOMLX_BACKEND names another backend,
 // without cgo and on other systems than Linux.
 func KeepMemory() {
