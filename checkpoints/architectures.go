@@ -16,8 +16,8 @@ import (
 	"github.com/wepe-go/wepe/internal/suggest"
 )
 
-// timm writes into a config.json only the arguments that its user passed. The others are those of the architecture that
-// the file names, then those of its class: this table, by tools/peers/architectures.py.
+// timm writes into a config.json only the arguments that its user passed. The architecture that the file names sets the
+// other arguments, then its class: this table, from tools/peers/architectures.py.
 //
 //go:embed architectures.json
 var architecturesJSON []byte
@@ -70,8 +70,8 @@ func timmFamily(name string) (*family, error) {
 	return families[at], nil
 }
 
-// timmArgs are the arguments that timm would make a model of: those in the file, then the architecture's, then what
-// describes the images it was trained on, then those of the class.
+// timmArgs returns the arguments with which timm would create a model: the file's, then the architecture's, then those
+// that follow from the training images, then the class's.
 func timmArgs(name string, config strictjson.Object) (map[string]any, error) {
 	t := architectures()
 	a := t.Architectures[name]
@@ -110,8 +110,8 @@ func timmArgs(name string, config strictjson.Object) (map[string]any, error) {
 	return args, nil
 }
 
-// trainedArgs adds what the images of a training say. Their size is that of the model where timm fixes it, or where it
-// has no table of positions that has one.
+// trainedArgs adds the arguments that follow from the training images. Their size is the model's if timm fixes it, or
+// if no position table determines it.
 func trainedArgs(trained strictjson.Object, args map[string]any) error {
 	sides, err := trained.Numbers("input_size", 3, 1, maxPixels)
 	if err != nil {
@@ -133,8 +133,8 @@ func trainedArgs(trained strictjson.Object, args map[string]any) error {
 	return nil
 }
 
-// architectureFor picks the architecture of a class that has what no config.json can give: the arguments in fixed, and
-// null for those that are to be null. It returns its name and the arguments that have to be written.
+// architectureFor picks the architecture of a class with the arguments that no config.json can set: those in fixed, and
+// those that must be null. It returns its name and the arguments to write.
 func architectureFor(class string, args map[string]any) (name string, differing map[string]any, err error) {
 	t := architectures()
 	best := 1 << 20

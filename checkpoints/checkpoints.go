@@ -10,7 +10,7 @@
 //	report, err := checkpoints.Export("out", backend, scope, imported.Config, checkpoints.ExportOptions{Format: "timm"})
 //
 // [Import] reads runs of this library and models of Hugging Face, timm and Google's JAX release; docs/models.md lists
-// them. [Export] writes the same formats and ONNX. [Resample] brings position tables to another grid. This package
+// them. [Export] writes the same formats and ONNX. [Resample] resamples position tables to another grid. This package
 // makes no network requests; package hub below it downloads models.
 //
 // # State of a training
@@ -20,7 +20,7 @@
 //
 //	step-00000123/
 //	    variables.safetensors   every variable, by its path in the store
-//	    store.json              hyperparameters with their Go types; which variables do not train
+//	    store.json              hyperparameters with their Go types; which variables are not trainable
 //	    MANIFEST.json           step, meta, size and SHA-256 of the two files above
 //
 //	unlock, err := checkpoints.Lock(dir) // one process per run directory
@@ -59,7 +59,7 @@ type Checkpoint struct {
 	Params map[string]any  // hyperparameters by path, with the Go types they had; for store.SetParams
 	SHA256 string          // of variables.safetensors
 
-	frozen map[string]bool // paths of the variables that do not train
+	frozen map[string]bool // paths of the variables that are not trainable
 }
 
 // Open verifies the checkpoint in directory path, reading all of it once.
@@ -104,7 +104,7 @@ func (r fileRecord) verify(file string) error {
 	return r.check(file, size, [sha256.Size]byte(hash.Sum(nil)))
 }
 
-// check compares what was read of a file with its record.
+// check compares the size and hash of a file with its record.
 func (r fileRecord) check(file string, size int64, sum [sha256.Size]byte) error {
 	if size != r.Size {
 		return &formatError{File: file, Reason: fmt.Sprintf("%d bytes, its manifest says %d", size, r.Size)}
@@ -118,7 +118,7 @@ func (r fileRecord) check(file string, size int64, sum [sha256.Size]byte) error 
 const wrongSum = "the SHA-256 of its content is not the one in its manifest"
 
 // openRegular opens a file for reading and returns its size. Pipes and devices are refused before they are opened,
-// since opening one may block for ever.
+// because opening one may block.
 func openRegular(file string) (*os.File, int64, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -131,7 +131,7 @@ func openRegular(file string) (*os.File, int64, error) {
 	if err != nil {
 		return nil, 0, errors.Wrap(err, "checkpoints")
 	}
-	if info, err = f.Stat(); err != nil { // of what was opened, in case the name changed hands
+	if info, err = f.Stat(); err != nil { // of the open file, in case the name now belongs to another
 		f.Close()
 		return nil, 0, errors.Wrap(err, "checkpoints")
 	}
@@ -141,7 +141,7 @@ func openRegular(file string) (*os.File, int64, error) {
 // maxSmall bounds the JSON files of a checkpoint.
 const maxSmall = strictjson.MaxBytes
 
-// readSmall reads a JSON file whole, at most maxSmall bytes of it.
+// readSmall reads a JSON file of at most maxSmall bytes.
 func readSmall(file string) ([]byte, error) {
 	f, size, err := openRegular(file)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/wepe-go/wepe/internal/strictjson"
 )
 
-// described is what the tensors of a checkpoint and the files beside it say of its model.
+// described is the model that the tensors of a checkpoint and the files beside it describe.
 type described struct {
 	*foreign
 	format string            // one of Format…
-	json   strictjson.Object // its config.json, nil if there is none that counts
+	json   strictjson.Object // its config.json; nil if there is none or it does not apply
 	run    trainedModel      // for FormatCheckpoint
 }
 
@@ -33,7 +33,7 @@ func (d described) labels() ([]string, error) {
 	return labelsIn(d.json, d.config.Classes)
 }
 
-// scores returns what transformers' pipeline makes of the logits; all other software takes their softmax.
+// scores returns the function that transformers' pipeline applies to the logits; all other software uses softmax.
 func (d described) scores() (string, error) {
 	kind, err := d.json.Text("problem_type")
 	switch {
@@ -71,8 +71,8 @@ func (w *weights) badConfig(err error) error {
 	return &formatError{File: filepath.Join(w.dir, foreignConfig), Reason: err.Error()}
 }
 
-// describe finds out what model the checkpoint holds. What it is comes from its config.json, and what that leaves open
-// from the software that it names; match then holds every tensor to it.
+// describe determines the model of a checkpoint from its config.json; missing entries have the defaults of the software
+// that it names. match then compares every tensor with it.
 func (w *weights) describe(options ImportOptions) (d described, err error) {
 	if w.run != nil {
 		return w.describeRun()
@@ -80,7 +80,7 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 	config, err := w.readConfig()
 	if err == nil && w.has(patchPath+"weights") && !w.packed {
 		d, err = describeUnfolded(config)
-		if depth, n := d.config.Depth, len(w.tensors); err == nil && depth > n { // whose names would be made first
+		if depth, n := d.config.Depth, len(w.tensors); err == nil && depth > n { // before it builds so many names
 			err = errors.Errorf("model: depth %d, beside %d tensors", depth, n)
 		}
 		return d, w.badConfig(err)
@@ -125,7 +125,7 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 	return d, w.settleGrid(d.foreign, options, config != nil)
 }
 
-// fieldsIn returns the fields of transformers' config.json, of the image tower alone.
+// fieldsIn returns the fields of transformers' config.json that belong to the image tower.
 func (f *family) fieldsIn(config strictjson.Object) (map[string]any, error) {
 	if f.inner != "" && config.Has(f.inner) {
 		inner, err := config.Object(f.inner)
@@ -137,7 +137,7 @@ func (f *family) fieldsIn(config strictjson.Object) (map[string]any, error) {
 	return values(config)
 }
 
-// candidates are the families that the files name, and the architecture if it is one of timm's.
+// candidates returns the families that the files name, and the architecture if it is one of timm's.
 func (w *weights) candidates(config strictjson.Object, options ImportOptions) (all []*family, name string, err error) {
 	kind, _ := config.Text("model_type")
 	name, _ = config.Text("architecture")
@@ -174,7 +174,7 @@ func (w *weights) candidates(config strictjson.Object, options ImportOptions) (a
 	return all, "", nil
 }
 
-// chooseFamily takes the one of several whose tensors are there, those of its head too if it has two.
+// chooseFamily returns the candidate whose tensors the file has, including the tensors of its head if it has two.
 func (w *weights) chooseFamily(candidates []*family) (f *family, base string, err error) {
 	for i := len(candidates) - 1; i >= 0; i-- {
 		f = candidates[i]
@@ -196,7 +196,7 @@ func (w *weights) firstNames() []string {
 	return names[:min(5, len(names))]
 }
 
-// classes counts those of the head, 0 if there is none.
+// classes returns the number of classes of the head, 0 if there is none.
 func (w *weights) classes(f *family) int {
 	name := f.names[headPath] + "bias"
 	if f.heads != nil {
@@ -213,7 +213,7 @@ func (w *weights) has(name string) bool {
 	return ok
 }
 
-// settleGrid takes a grid from the user where no file says it.
+// settleGrid uses the grid of the options if no file contains it.
 func (w *weights) settleGrid(m *foreign, options ImportOptions, stated bool) error {
 	c := &m.config
 	inFile, grid := Grid{c.Rows(), c.Cols()}, options.Grid

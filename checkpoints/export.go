@@ -38,7 +38,7 @@ type ExportOptions struct {
 
 // Export writes the model below a scope to a new directory, in one of these formats:
 //
-//	hf        model.safetensors   transformers' ViTForImageClassification, or that of DeiT, BEiT, Dinov2, CLIP, Siglip
+//	hf        model.safetensors   transformers' class for ViT, DeiT, BEiT, Dinov2, CLIP or Siglip
 //	timm      model.safetensors   timm's VisionTransformer, VisionTransformerDistilled, Eva or Beit
 //	jax       model.npz           Google's vision_transformer
 //	onnx      model.onnx          ONNX Runtime: pixel_values [batch, channels, rows, cols] -> logits [batch, classes]
@@ -51,8 +51,8 @@ type ExportOptions struct {
 //		Labels: classes, Preprocess: &preprocess,
 //	})
 //
-// For hf, timm and jax the position encoding is folded into a table on the way ([vit.Config.Fold]), so that the file is
-// an ordinary ViT; encodings that act in the attention, and any other feature that the format does not support, are
+// For hf, timm and jax the position encoding is first folded into a table ([vit.Config.Fold]), so that the file is an
+// ordinary ViT; encodings that act in the attention, and any other feature that the format does not support, are
 // errors. ONNX supports every model; it needs the build tag onnx, and its file is kept only if its logits on random
 // images match the backend's.
 //
@@ -77,17 +77,17 @@ type export struct {
 	backend compute.Backend
 	store   *model.Store
 	scope   string     // of the model in store
-	config  vit.Config // of what is written
+	config  vit.Config // of the exported model
 	encoded string     // the position encoding before it was folded
 	dtype   dtypes.DType
-	as      *foreign       // the model in the format; of ours for unfolded and ONNX
+	as      *foreign       // the model in the format; our own for unfolded and ONNX
 	fields  map[string]any // of its config.json
 	report  []string
 
 	mergeClass bool // the position of the class token goes into the class token
 }
 
-// newExport refuses what cannot be written and folds what can.
+// newExport folds the encoding if possible, and refuses models and options that cannot be exported.
 func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o ExportOptions) (*export, error) {
 	o.Format, o.DType = cmp.Or(o.Format, FormatHF), cmp.Or(o.DType, "float32")
 	if o.files == nil {
@@ -115,7 +115,7 @@ func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o Expo
 			return nil, err
 		}
 	}
-	if folded != "" && c.Position != folded { // no table yet
+	if folded != "" && c.Position != folded { // not a table yet
 		var err error
 		if e.store, _, err = c.Fold(backend, scope); err != nil {
 			return nil, err
@@ -126,11 +126,11 @@ func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o Expo
 	return e, nil
 }
 
-// choose finds the class of the format that has a place for the model.
+// choose finds a class of the format that supports the model.
 func (e *export) choose() error {
 	c := &e.config
 	if e.Format == FormatTimm && c.Registers > 0 && c.PrefixPositions() == 1 && c.Pool != vit.PoolClassRegister &&
-		owns(*c, positionPath) && !c.RegisterPositions { // timm's models with registers have all positions or none there
+		owns(*c, positionPath) && !c.RegisterPositions { // in timm, registers have positions too, or no prefix token has
 		e.mergeClass, c.PatchPositions = true, true
 		e.report = append(e.report, "class token: its position added to it")
 	}
@@ -150,7 +150,7 @@ func (e *export) choose() error {
 	return nil
 }
 
-// explain says what a user could do about a model that no class of the format has a place for.
+// explain adds a remedy to the error for a model that no class of the format supports.
 func (e *export) explain(err error, params map[string]any) error {
 	c := e.config
 	last := c.Encoding()[len(c.Encoding())-1]
@@ -170,7 +170,7 @@ var typesOnDisk = map[string]dtypes.DType{
 	"float32": dtypes.Float32, "float16": dtypes.Float16, "bfloat16": dtypes.BFloat16,
 }
 
-// Validate returns an error for options that no model can be exported with.
+// Validate returns an error for options with which no model can be exported.
 func (o ExportOptions) Validate() error {
 	known := []string{FormatHF, FormatTimm, FormatJAX, FormatUnfolded, FormatONNX}
 	format, dtype := cmp.Or(o.Format, FormatHF), cmp.Or(o.DType, "float32")
@@ -186,7 +186,7 @@ func (o ExportOptions) Validate() error {
 	return nil
 }
 
-// check refuses options out of their ranges, and models that the format has no place for.
+// check refuses options out of range, and models that the format does not support.
 func (e *export) check() error {
 	c := &e.config
 	if err := e.Validate(); err != nil {
@@ -210,7 +210,7 @@ func (e *export) check() error {
 type exportFile struct {
 	name  string
 	write func(io.Writer) error
-	check func(file string) error // of what was written, before it is kept; may be nil
+	check func(file string) error // checks the written file before it is kept; may be nil
 }
 
 // contents returns the files of the directory.
@@ -244,7 +244,7 @@ func (e *export) contents() ([]exportFile, error) {
 	return append(files, e.card(weights.name)), nil
 }
 
-// metadataFormats are what safetensors files say of themselves; transformers wants "pt".
+// metadataFormats are the formats in the metadata of safetensors files; transformers requires "pt".
 var metadataFormats = map[string]string{FormatHF: "pt", FormatTimm: "pt", FormatUnfolded: unfoldedType}
 
 // save writes the files into a new directory.
@@ -261,13 +261,13 @@ func (e *export) save(dir string) error {
 	}
 	_, err = publish(e.files, dir, func(temporary string) error {
 		err := e.write(temporary, contents)
-		_ = os.Remove(dir) // empty, or not there, or the renaming says why it cannot be had
+		_ = os.Remove(dir) // succeeds only on an empty directory; the rename reports other problems
 		return err
 	})
 	return err
 }
 
-// vacant says what is in the way of a new directory.
+// vacant returns an error if the new directory cannot be created.
 func vacant(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -297,7 +297,7 @@ func (e *export) write(dir string, contents []exportFile) error {
 	return nil
 }
 
-// tensors lists what the file of weights is to hold: every variable below the scope, and no other.
+// tensors lists the tensors of the file of weights: exactly the variables below the scope.
 func (e *export) tensors() (out []outTensor, err error) {
 	has, wants := map[string]string{}, map[string]string{} // shapes of variables, by path below the scope
 	values := map[string]*tensors.Tensor{}
@@ -338,7 +338,7 @@ func (e *export) tensors() (out []outTensor, err error) {
 	for len(all) > 0 {
 		group := all[:all[0].parts]
 		all = all[len(group):]
-		if group[0].foreign == "" { // the head, where the format has none
+		if group[0].foreign == "" { // the head, if the format has none
 			continue
 		}
 		out = append(out, outTensor{
@@ -350,7 +350,7 @@ func (e *export) tensors() (out []outTensor, err error) {
 	return out, nil
 }
 
-// addClassPosition adds the first row of the table of positions to the class token and drops it.
+// addClassPosition adds the first row of the position table to the class token and removes the row.
 func (e *export) addClassPosition(has map[string]string, values map[string]*tensors.Tensor) error {
 	class, err := tensors.CopyFlatData[float32](values[classPath])
 	if err != nil {
@@ -375,8 +375,8 @@ func below(v *model.Variable, scope string) (path string, ok bool) {
 	return strings.CutPrefix(v.Path(), strings.TrimSuffix(scope, model.ScopeSeparator)+model.ScopeSeparator)
 }
 
-// unread are the tensors that transformers wants and no prediction reads: what stands for hidden patches in the
-// training of DINO, at zero as at its start, and the registers of a model without any.
+// unread returns the tensors that transformers requires and no prediction uses: DINO's mask token, zero as at its
+// initialisation, and the registers of a model without registers.
 func (e *export) unread() (out []outTensor) {
 	zeros := func(name string, dims ...int) {
 		shape := shapes.Make(e.dtype, dims...)

@@ -15,7 +15,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// timmInputs say what images the weights were trained on.
+// timmInputs describes the images that the weights were trained on.
 type timmInputs struct {
 	CustomLoad bool   `json:"custom_load"`
 	InputSize  [3]int `json:"input_size"`
@@ -27,7 +27,7 @@ type timmInputs struct {
 	Classifier string `json:"classifier"`
 }
 
-// checkPreprocess refuses preprocessing that does not end in the model's input.
+// checkPreprocess refuses preprocessing whose output is not the model's input.
 func (e *export) checkPreprocess() error {
 	p, c := e.Preprocess, e.config
 	if p == nil {
@@ -36,7 +36,7 @@ func (e *export) checkPreprocess() error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	rows, cols := c.ImageRows, c.ImageCols // images may have the size already
+	rows, cols := c.ImageRows, c.ImageCols // images may already have the model's size
 	if p.Fit != preprocess.FitNone || p.Crop != [2]int{} {
 		var err error
 		if rows, cols, err = p.OutputSize(); err != nil {
@@ -69,7 +69,7 @@ func textFile(name string, text []byte) exportFile {
 	return exportFile{name: name, write: writeText(text)}
 }
 
-// id2label numbers the classes; without names they are called as transformers calls them.
+// id2label numbers the classes; missing names are the default names of transformers.
 func (e *export) id2label() map[string]string {
 	names := map[string]string{}
 	for i := range e.config.Classes {
@@ -124,7 +124,7 @@ func (e *export) configJSON() (exportFile, error) {
 	return jsonFile(foreignConfig, out)
 }
 
-// timmConfig is config.json as timm's create_model("local-dir:…") and its hub read it.
+// timmConfig returns the config.json that timm's create_model("local-dir:…") and its hub read.
 func (e *export) timmConfig() (exportFile, error) {
 	c := e.config
 	pretrained := timmInputs{
@@ -152,7 +152,7 @@ func (e *export) timmConfig() (exportFile, error) {
 	return jsonFile(foreignConfig, out)
 }
 
-// card writes the README.md: what the model is, what it takes and how it is opened.
+// card writes the README.md: a description of the model, its input, and how to open it.
 func (e *export) card(weights string) exportFile {
 	c := e.config
 	var b strings.Builder
@@ -185,7 +185,7 @@ func (e *export) card(weights string) exportFile {
 	return textFile("README.md", []byte(b.String()))
 }
 
-// usage is how the model is opened.
+// usage returns the code that opens the model.
 func (e *export) usage() string {
 	c := e.config
 	python := func(lines ...string) string { return "```python\n" + strings.Join(lines, "\n") + "\n```\n" }

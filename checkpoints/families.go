@@ -24,8 +24,8 @@ const (
 	FormatONNX     = "onnx"     // a graph for ONNX Runtime; written only
 )
 
-// families are the model classes of other software. A new one is a file of its own and a line here. Export takes the
-// first of a format that has a place for everything in the model.
+// families are the model classes of other software. A new one needs its own file and a line here. Export uses the first
+// of a format that supports every option of the model.
 var families = []*family{
 	&hfViT, &hfMSN, &hfMAE, &hfIJepa, &hfDeiT, &hfDeiTTeacher, &hfDINOv2,
 	&hfDINOv2Registers, &hfDINOv3, &hfCLIP, &hfCLIPVision,
@@ -35,41 +35,41 @@ var families = []*family{
 	&jaxViT,
 }
 
-// family is a class of models: what its config.json says and what its tensors are called. One table of fields reads,
-// refuses and writes the config.json.
+// family is a class of models: the entries of its config.json and the names of its tensors. One table of fields reads,
+// validates and writes the config.json.
 type family struct {
 	format string
 	class  string   // in the software
 	types  []string // model_type of transformers' config.json
-	inner  string   // the field of config.json that holds the image tower's, in a file of image and text
+	inner  string   // the field of config.json with the image tower's fields, in a model of images and text
 
 	fields []field
-	finish func(m *foreign) error // what follows from several fields; nil for nothing
+	finish func(m *foreign) error // sets what depends on several fields; nil for nothing
 
-	bases []string                  // in front of names but the head's: a classifier's first
-	block string                    // in front of the names of block %d
+	bases []string                  // prefixes of names except the head's: a classifier's first
+	block string                    // prefix of the names of block %d
 	names names                     // of variables and of layers
 	vary  func(m *foreign, n names) // names that depend on the model; nil for none
 	heads []string                  // two heads, whose logits are averaged; nil for one
-	ranks map[string]int            // of tensors of the layout tokens, where it is not 3
-	// extra are tensors that no prediction here needs: a name, a scope that ends in "." or "/", or "*.ending".
+	ranks map[string]int            // of tensors of the layout tokens, if it is not 3
+	// extra are tensors that no prediction uses: a name, a scope that ends in "." or "/", or "*.ending".
 	extra  []string
 	mask   int    // rank of transformers' mask_token, 0 for none
 	noHead bool   // the class has no head
 	kind   string // how positions are resampled
-	// cannot is what the config.json says but the software does not run; nil for nothing.
+	// cannot returns an error for models that config.json can describe but the software does not run; nil for none.
 	cannot func(c vit.Config, out map[string]any) error
 }
 
-// names are what a family calls variables, by path, or layers, by a path that ends in "/": to these the endings of
-// weights and biases are added.
+// names are a family's names of variables, by path, or of layers, by a path that ends in "/": the endings of weights
+// and biases are appended to these.
 type names map[string]string
 
-// foreign is a model as another software has it.
+// foreign is a model in the form of another software.
 type foreign struct {
 	family *family
-	base   string         // the one of family.bases
-	bare   bool           // the blocks lack it: transformers 5.23 writes ViT-MSN so
+	base   string         // one of family.bases
+	bare   bool           // the names of the blocks lack base: transformers 5.23 writes ViT-MSN so
 	config vit.Config     // of the model in the file; 0 classes if it has no head
 	params map[string]any // hyperparameters of its encoding
 	said   map[string]any // the values of its fields, with the software's defaults
@@ -77,16 +77,16 @@ type foreign struct {
 	head   bool           // the file has one
 }
 
-// field is an entry of a config.json. It sets what it says in a model, and gets it from one.
+// field is an entry of a config.json. It sets a value in a model, and gets it from one.
 type field struct {
 	key       string
-	byDefault any  // the software's own, where the file lacks the entry
-	nullable  bool // null says "none" and not "by default"
+	byDefault any  // the software's default for a missing entry
+	nullable  bool // null means "none", not "by default"
 	set       func(m *foreign, value any) error
 	get       func(m *foreign) any // nil: not written
 }
 
-// read takes over the values of a config.json. What the family does not know is refused: it could change the model.
+// read sets the model from the values of a config.json. Unknown entries are refused: they could change the model.
 func (f *family) read(values map[string]any, head bool) (*foreign, error) {
 	m := &foreign{family: f, config: vit.Config{Position: "learned"}, params: map[string]any{}, said: map[string]any{},
 		head: head}
@@ -114,13 +114,13 @@ func (f *family) read(values map[string]any, head bool) (*foreign, error) {
 			return nil, err
 		}
 	}
-	if m.config.MLPDim < 1 { // which is 4·width by default here
+	if m.config.MLPDim < 1 { // whose default is 4·width in this library
 		return nil, errors.New("an MLP without hidden units")
 	}
 	c := m.config.WithDefaults()
 	grid := Grid{m.image.Rows / max(c.PatchSize, 1), m.image.Cols / max(c.PatchSize, 1)}
 	c.ImageRows, c.ImageCols = grid.Rows*c.PatchSize, grid.Cols*c.PatchSize
-	c.Classes = 1 // no head is no fault yet
+	c.Classes = 1 // validate without a head
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (f *family) read(values map[string]any, head bool) (*foreign, error) {
 	return m, nil
 }
 
-// about names the entry that an error is about: "rope_theta" is "x", want a number.
+// about prefixes an error with the entry that it concerns: "rope_theta" is "x", want a number.
 func about(key string, err error) error { return errors.Errorf("%s is %v", key, err) }
 
 // write returns the values of the config.json of a model.
@@ -142,8 +142,8 @@ func (m *foreign) write() map[string]any {
 	return out
 }
 
-// forExport finds the family of a format that has a place for everything in a model: what is written says the same
-// model again. The error is that of the family that comes closest.
+// forExport finds the family of a format that supports every option of a model: reading the written values gives the
+// same model again. The error is the error of the family with the fewest differences.
 func forExport(format string, c vit.Config, params map[string]any) (*foreign, map[string]any, error) {
 	var closest error
 	fewest := 1 << 20
@@ -174,7 +174,7 @@ func forExport(format string, c vit.Config, params map[string]any) (*foreign, ma
 	return nil, nil, closest
 }
 
-// runs returns why the software does not run a model that its config.json can describe.
+// runs returns the reason why the software does not run a model that its config.json can describe.
 func (f *family) runs(c vit.Config, out map[string]any) (err error) {
 	switch {
 	case f.cannot != nil:
@@ -185,7 +185,8 @@ func (f *family) runs(c vit.Config, out map[string]any) (err error) {
 	return err
 }
 
-// differences lists what the model loses where only these values are left of it, and takes over what names depend on.
+// differences lists the options that the model would lose if only these values were written, and sets the values that
+// names depend on.
 func (m *foreign) differences(out map[string]any) (lost []string, err error) {
 	values, err := asJSON(out)
 	if err != nil {
@@ -237,7 +238,7 @@ func (m *foreign) differences(out map[string]any) (lost []string, err error) {
 	return lost, nil
 }
 
-// paramDefaults are the hyperparameters that other software has no entry for, with the value that it computes.
+// paramDefaults are the hyperparameters for which other software has no entry, with the values that it uses.
 var paramDefaults = map[string]any{
 	"rope-dinov3 " + vit.ParamDINORopeShortest:  0.0,
 	"rope-dinov3 " + vit.ParamDINORopeLongest:   0.0,
@@ -245,7 +246,7 @@ var paramDefaults = map[string]any{
 	"rope-dinov3 " + vit.ParamRopeTheta:         100.0,
 }
 
-// asJSON returns an object as it is read from JSON.
+// asJSON converts an object to the form that decoding JSON gives.
 func asJSON(value any) (fields map[string]any, err error) {
 	raw, err := json.Marshal(value)
 	if err == nil {
@@ -272,7 +273,7 @@ func short(value any) string {
 	return strictjson.Short(raw)
 }
 
-// names returns what the model's variables are called.
+// names returns the foreign names of the model's variables.
 func (m *foreign) names() names {
 	n := maps.Clone(m.family.names)
 	if m.family.vary != nil {
@@ -281,14 +282,14 @@ func (m *foreign) names() names {
 	return n
 }
 
-// endings are what names of layers are followed by, by format.
+// endings are appended to the names of layers, by format.
 var endings = map[string]map[string]string{
 	FormatHF:   {"weights": "weight", "biases": "bias", "gain": "weight", "offset": "bias"},
 	FormatTimm: {"weights": "weight", "biases": "bias", "gain": "weight", "offset": "bias"},
 	FormatJAX:  {"weights": "/kernel", "biases": "/bias", "gain": "/scale", "offset": "/bias"},
 }
 
-// nameOf returns the foreign name of one of our paths in a block, "" where there is none.
+// nameOf returns the foreign name of one of our paths in a block, "" if there is none.
 func (m *foreign) nameOf(n names, path string, block int) string {
 	f := m.family
 	if f.format == FormatUnfolded {
@@ -317,7 +318,7 @@ func (m *foreign) nameOf(n names, path string, block int) string {
 	return m.base + name
 }
 
-// isExtra says whether a tensor is one that the network here has no use for.
+// isExtra reports whether the network here does not use a tensor.
 func (m *foreign) isExtra(name string) bool {
 	local := strings.TrimPrefix(name, m.base)
 	return slices.ContainsFunc(m.family.extra, func(extra string) bool {
@@ -331,8 +332,8 @@ func (m *foreign) isExtra(name string) bool {
 	})
 }
 
-// withoutEffect are entries of config.json that change nothing about the features of an image: those of a training, of
-// file formats, and what older versions of transformers write into every file.
+// withoutEffect are entries of config.json that do not change the features of an image: training settings, file
+// formats, and entries that older versions of transformers write into every file.
 var withoutEffect = strings.Fields(`_name_or_path gradient_checkpointing use_cache architectures
 	auto_map dtype torch_dtype transformers_version
 	model_type id2label label2id num_labels problem_type initializer_range initializer_factor use_mask_token

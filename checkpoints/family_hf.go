@@ -9,7 +9,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// hfSizes are the fields that all of transformers' image models have. mlp is "" where another field has the MLP's.
+// hfSizes are the fields that all of transformers' image models have. mlp is "" if another field sets the MLP's size.
 func hfSizes(width, depth, heads, mlp, patch int, eps float64, activation field) []field {
 	return []field{
 		integer("hidden_size", width, func(c *vit.Config) *int { return &c.Width }),
@@ -23,13 +23,13 @@ func hfSizes(width, depth, heads, mlp, patch int, eps float64, activation field)
 	}
 }
 
-// hfDropouts are the rates of a training.
+// hfDropouts are the dropout rates of training.
 var hfDropouts = []field{
 	{key: "hidden_dropout_prob", get: func(m *foreign) any { return m.config.Dropout }},
 	{key: "attention_probs_dropout_prob", get: func(m *foreign) any { return m.config.AttentionDropout }},
 }
 
-// hfActivation is the activation of an MLP that is no SwiGLU.
+// hfActivation is the activation of an MLP without SwiGLU.
 func hfActivation(byDefault string) field {
 	return choice("hidden_act", byDefault, func(c *vit.Config) *string { return &c.Activation },
 		words{"gelu", vit.ActivationGELU}, words{"gelu_python", vit.ActivationGELU},
@@ -37,13 +37,13 @@ func hfActivation(byDefault string) field {
 		words{"quick_gelu", vit.ActivationQuickGELU})
 }
 
-// qkvBias is one field for query, key and value.
+// qkvBias is one field for the biases of query, key and value.
 func qkvBias(key string, byDefault bool, with string) field {
 	return choice(key, byDefault, func(c *vit.Config) *string { return &c.QKVBias }, words{true, with},
 		words{false, vit.QKVBiasNone})
 }
 
-// The names of transformers' ViT and of what was made from it.
+// The names of transformers' ViT and of the models derived from it.
 var (
 	hfEmbeddings = names{
 		classPath: "embeddings.cls_token", positionPath: "embeddings.position_embeddings",
@@ -67,7 +67,7 @@ var hfViT = family{
 	extra: []string{"pooler.", "embeddings.mask_token"}, kind: resampleHF,
 }
 
-// MSN and MAE are ViTs by other names; the decoder of MAE is for its training. I-JEPA has no class token.
+// MSN and MAE are ViTs with other names; MAE's decoder is only for its training. I-JEPA has no class token.
 var hfMSN = family{
 	format: FormatHF, class: "ViTMSNForImageClassification", types: []string{"vit_msn"},
 	fields: replaced(hfViT.fields, epsilon("layer_norm_eps", 1e-6)), bases: hfViT.bases, block: hfViT.block,
@@ -87,8 +87,8 @@ var hfIJepa = family{
 	bases:  []string{"ijepa.", ""}, block: hfViT.block, names: hfViT.names, extra: hfViT.extra, kind: resampleHF,
 }
 
-// DeiT has a distillation token: here a register with a position. transformers' classifier either reads the class token
-// alone or has a teacher's head too.
+// DeiT has a distillation token: here a register with a position. transformers' classifier reads either the class token
+// alone, or both tokens with two heads.
 var hfDeiT = family{
 	format: FormatHF, class: "DeiTForImageClassification", types: []string{"deit"},
 	fields: hfViT.fields, finish: func(m *foreign) error { return distilled(m, vit.PoolClass) },

@@ -44,7 +44,8 @@ var hfBEiT = family{
 	extra: []string{"embeddings.mask_token", "*.relative_position_index"}, kind: resampleHF,
 }
 
-// positionsOf is the encoding of a model with a table of positions, or without, and another encoding, or none.
+// positionsOf returns the name of an encoding that consists of a table of positions, or none, and another encoding, or
+// none.
 func positionsOf(absolute bool, other string) string {
 	switch {
 	case absolute && other != "":

@@ -28,7 +28,7 @@ var hfDINOv2 = family{
 	extra: []string{"embeddings.mask_token"}, mask: 2, kind: resampleHF, cannot: dinov2Cannot,
 }
 
-// The version with registers antialiases where it resamples positions.
+// The model with registers resamples its positions with antialiasing.
 var hfDINOv2Registers = family{
 	format: FormatHF, class: "Dinov2WithRegistersForImageClassification", types: []string{"dinov2_with_registers"},
 	fields: slices.Concat(dinov2Fields(16),
@@ -44,7 +44,7 @@ func dinov2Fields(patch int) []field {
 		qkvBias("qkv_bias", true, vit.QKVBiasAll), layerScale("layerscale_value", 1.0, fraction(0), false),
 		boolean("use_swiglu_ffn", false, false, func(c *vit.Config) *bool { return &c.SwiGLU }),
 		{key: "mlp_ratio", byDefault: 4.0, set: dinov2Units, get: func(m *foreign) any {
-			for ratio := range 1 << 10 { // transformers takes integers alone
+			for ratio := range 1 << 10 { // transformers accepts only integers
 				if dinov2Hidden(m.config, float64(ratio)) == m.config.MLPDim {
 					return ratio
 				}
@@ -60,7 +60,7 @@ func dinov2Units(m *foreign, value any) error {
 	return err
 }
 
-// dinov2Hidden are the hidden units of a ratio. A SwiGLU has two thirds of them, rounded up to a multiple of 8.
+// dinov2Hidden returns the hidden units for a ratio. A SwiGLU has two thirds of them, rounded up to a multiple of 8.
 func dinov2Hidden(c vit.Config, ratio float64) int {
 	units := hidden(c.Width, ratio)
 	if c.SwiGLU {
@@ -69,7 +69,7 @@ func dinov2Hidden(c vit.Config, ratio float64) int {
 	return units
 }
 
-// dinov2Pool: the classifier reads class token and mean.
+// dinov2Pool sets the pooling: the classifier reads the class token and the mean of the patch tokens.
 func dinov2Pool(m *foreign) error {
 	if m.head {
 		m.config.Pool = vit.PoolClassMean
@@ -90,7 +90,7 @@ func dinov2Cannot(c vit.Config, out map[string]any) error {
 	return nil
 }
 
-// DINOv3 in transformers, which has no classifier for it. SwiGLU has gate and hidden layer apart.
+// DINOv3 in transformers, which has no classifier for it. The two layers of its SwiGLU are separate tensors.
 var hfDINOv3 = family{
 	format: FormatHF, class: "DINOv3ViTModel", types: []string{"dinov3_vit"}, noHead: true,
 	fields: slices.Concat([]field{

@@ -13,11 +13,11 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// jaxType is the model_type in the config.json beside an exported .npz. Google's own files have none: all sizes are
-// seen in the shapes.
+// jaxType is the model_type in the config.json of an exported .npz. Google's own files have none: the shapes determine
+// all sizes.
 const jaxType = "vit-jax"
 
-// Google's vision_transformer: names and layouts are those of its .npz files.
+// Google's vision_transformer, with the names and layouts of its .npz files.
 var jaxViT = family{
 	format: FormatJAX, class: "vision_transformer", types: []string{jaxType},
 	fields: slices.Concat(hfSizes(768, 12, 12, 3072, 16, 1e-6, only("hidden_act", "gelu", "gelu")), []field{
@@ -37,7 +37,7 @@ var jaxViT = family{
 	extra: []string{"pre_logits/"}, kind: resampleJAX,
 }
 
-// describeJAX reads the sizes off the shapes, which show them all but the grid.
+// describeJAX infers the sizes from the shapes, which determine all but the grid.
 func (w *weights) describeJAX(config strictjson.Object, options ImportOptions) (described, error) {
 	m := &foreign{family: &jaxViT, params: map[string]any{}, said: map[string]any{},
 		config: vit.Config{Position: "learned", Pool: vit.PoolMean}}
@@ -63,7 +63,7 @@ func (w *weights) describeJAX(config strictjson.Object, options ImportOptions) (
 		c.Pool = vit.PoolClass
 	}
 	var grid Grid
-	if kind, _ := config.Text("model_type"); kind == jaxType { // another config.json may be another model's
+	if kind, _ := config.Text("model_type"); kind == jaxType { // ignore the config.json of another model
 		d.json = config
 		var size any
 		if err := config.Read("image_size", &size, "pixels"); err != nil {
@@ -79,7 +79,7 @@ func (w *weights) describeJAX(config strictjson.Object, options ImportOptions) (
 		return d, err
 	}
 	checked := c.WithDefaults()
-	checked.Classes = max(checked.Classes, 1) // no head is no fault yet
+	checked.Classes = max(checked.Classes, 1) // validate without a head
 	if err := checked.Validate(); err != nil {
 		return d, &formatError{File: w.path, Reason: err.Error()}
 	}
@@ -88,8 +88,8 @@ func (w *weights) describeJAX(config strictjson.Object, options ImportOptions) (
 	return d, nil
 }
 
-// gridOfTable finds the grid of a table of positions. A number of rows alone does not decide it, unless the user says
-// that it is square.
+// gridOfTable returns the grid of a position table. The number of rows does not determine it, unless the options assume
+// a square.
 func (w *weights) gridOfTable(d *described, rows int, stated Grid, options ImportOptions) error {
 	c, grid := &d.config, options.Grid
 	if stated != (Grid{}) {

@@ -52,7 +52,7 @@ func setNoEmbedClass(m *foreign, value any) error {
 	return nil
 }
 
-// timmNorms are the norms as JSON and as the table of architectures name them.
+// timmNorms maps the norms in JSON to the norms in the table of architectures.
 var timmNorms = []struct {
 	rms     bool
 	epsilon float64
@@ -89,7 +89,7 @@ func normName(c vit.Config) any {
 	return "none"
 }
 
-// canonical is a value of the table of architectures, or of a file, as the fields write it.
+// canonical converts a value of the table of architectures, or of a file, to the form that the fields write.
 func canonical(key string, value any) any {
 	switch {
 	case key == "norm_layer" || key == "embed_norm_layer" && value != nil:
@@ -109,11 +109,11 @@ func canonical(key string, value any) any {
 	return value
 }
 
-// fixed are the arguments that no config.json can give: the architecture that it names has to have them.
+// fixed are the arguments that no config.json can set: the named architecture must have them.
 var fixed = []string{"norm_layer", "embed_norm_layer", "mlp_layer", "block_fn", "embed_layer", "attn_layer"}
 
 const (
-	packedGLU = "GluMlp(act_layer=SiLU,gate_last=False)" // both layers in one
+	packedGLU = "GluMlp(act_layer=SiLU,gate_last=False)" // gate and hidden layer in one tensor
 	splitGLU  = "SwiGLU"
 )
 
@@ -153,7 +153,7 @@ var timmNames = names{
 	poolPath + "mlp_hidden/": "attn_pool.mlp.fc1.", poolPath + "mlp_output/": "attn_pool.mlp.fc2.",
 }
 
-// timmVariants are the names that depend on the model.
+// timmVariants sets the names that depend on the model.
 func timmVariants(m *foreign, n names) {
 	n["norm/"] = "norm."
 	if m.config.FinalNorm == vit.FinalNormPooled {
@@ -223,7 +223,7 @@ func timmActivation(c vit.Config) string {
 	return timmActivations[c.Activation]
 }
 
-// timmMLP is the layer of the MLP: AIMv2's, without biases, or DINOv2's.
+// timmMLP returns the layer of the MLP: AIMv2's without biases, or DINOv2's.
 func timmMLP(m *foreign) any {
 	switch {
 	case !m.config.SwiGLU:
@@ -241,7 +241,7 @@ func setFCNorm(m *foreign, value any) error {
 	return nil
 }
 
-// timmViTUnits are the hidden units and the activation of a VisionTransformer.
+// timmViTUnits sets the hidden units and the activation of a VisionTransformer.
 func timmViTUnits(m *foreign) error {
 	c := &m.config
 	ratio, err := numeric(m.said["mlp_ratio"])
@@ -251,7 +251,7 @@ func timmViTUnits(m *foreign) error {
 	units, act := hidden(c.Width, ratio), m.said["act_layer"]
 	switch layer := m.said["mlp_layer"]; layer {
 	case "Mlp":
-		c.MLPDim = units // the map pooling has as many
+		c.MLPDim = units // also the map pooling's
 		for ours, theirs := range timmActivations {
 			if theirs == act {
 				c.Activation = ours

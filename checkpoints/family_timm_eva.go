@@ -86,7 +86,7 @@ var timmEva = family{
 	extra: []string{"rope.periods", "rope.inv_freq"}, kind: resampleTimm,
 }
 
-// evaBiases names the biases of query and value: BEiT's attention has them beside the stacked weights.
+// evaBiases names the biases of query and value, which BEiT's attention stores separately from the stacked weights.
 func evaBiases(m *foreign, n names) {
 	switch {
 	case m.said["qkv_fused"] == false:
@@ -99,7 +99,7 @@ func evaBiases(m *foreign, n names) {
 // ropeTypes are timm's names of our rotary encodings.
 var ropeTypes = map[string]string{"rope-axial": "cat", "rope-mixed": "mixed", "rope-dinov3": "dinov3"}
 
-// ropeType is what turns in a model, "" for nothing that timm has.
+// ropeType returns timm's name of a model's rotary encoding, "" if timm has none.
 func ropeType(c vit.Config) string {
 	_, last, found := strings.Cut(c.Position, "+")
 	if !found {
@@ -115,16 +115,16 @@ func orNil(n int) any {
 	return n
 }
 
-// evaParam is a hyperparameter as a number, 0 where it is not set.
+// evaParam returns a hyperparameter as a number, 0 if it is not set.
 func evaParam(m *foreign, name string) fraction {
 	x, _ := m.params[name].(float64)
 	return fraction(x)
 }
 
-// evaThetas are our defaults, by timm's names of the encodings.
+// evaThetas are the defaults of this library, by timm's names of the encodings.
 var evaThetas = map[string]fraction{"cat": 100, "mixed": 10, "dinov3": 100}
 
-// evaPosition reads the encoding, from three fields.
+// evaPosition sets the encoding from three fields.
 func evaPosition(m *foreign, value any) error {
 	kind := ""
 	for ours, theirs := range ropeTypes {
@@ -139,7 +139,7 @@ func evaPosition(m *foreign, value any) error {
 	return nil
 }
 
-// evaAugmentation is a movement of coordinates in training, which our rope-dinov3 alone has.
+// evaAugmentation is an augmentation of coordinates in training, which only rope-dinov3 has here.
 func evaAugmentation(key, name string, ours float64) field {
 	f := rotation(key, nil, name, ours, 0)
 	get := f.get
@@ -152,7 +152,7 @@ func evaAugmentation(key, name string, ours float64) field {
 	return f
 }
 
-// finishEva reads what several arguments say together.
+// finishEva sets what depends on several arguments.
 func finishEva(m *foreign) error {
 	c := &m.config
 	ratio, err := numeric(m.said["mlp_ratio"])
@@ -177,7 +177,7 @@ func finishEva(m *foreign) error {
 	if err := evaNorms(m); err != nil {
 		return err
 	}
-	if c.Pool == vit.PoolMap { // of all tokens
+	if c.Pool == vit.PoolMap { // pools all tokens
 		c.PoolPrefix = c.Prefix() > 0
 		if m.said["attn_pool_num_heads"] != nil {
 			if c.PoolHeads, err = whole(m.said["attn_pool_num_heads"], 1); err != nil {
@@ -196,7 +196,8 @@ func finishEva(m *foreign) error {
 	return evaPositions(m)
 }
 
-// evaNorms says where the last norm is: the two arguments have defaults by each other and by the pooling.
+// evaNorms sets the position of the last norm from two arguments, whose defaults depend on each other and on the
+// pooling.
 func evaNorms(m *foreign) error {
 	pooled, tokens := m.said["use_fc_norm"], m.said["use_post_transformer_norm"]
 	if pooled == nil {
@@ -216,7 +217,7 @@ func evaNorms(m *foreign) error {
 	return nil
 }
 
-// evaPositions holds what timm lets be chosen to what our encodings have.
+// evaPositions refuses combinations of timm's options that no encoding here has.
 func evaPositions(m *foreign) error {
 	kind := ropeType(m.config)
 	order, offset, half := m.said["rope_grid_indexing"], m.said["rope_grid_offset"], m.said["rope_rotate_half"] == true

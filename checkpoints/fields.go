@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// refuse is the error of a field whose value is not what is wanted.
+// refuse returns the error for an invalid value of a field.
 func refuse(value any, want string) error { return errors.Errorf("%s, want %s", short(value), want) }
 
 // whole returns a value that is an integer from low.
@@ -41,7 +41,7 @@ func integer(key string, byDefault int, of func(*vit.Config) *int) field {
 	return sized(key, byDefault, 1, of)
 }
 
-// registerTokens counts the registers, which may be none.
+// registerTokens is the number of registers, which may be 0.
 func registerTokens(key string, byDefault int) field {
 	return sized(key, byDefault, 0, func(c *vit.Config) *int { return &c.Registers })
 }
@@ -56,7 +56,7 @@ func sized(key string, byDefault, least int, of func(*vit.Config) *int) field {
 	}
 }
 
-// square is the side of a patch: one number, or the same one twice.
+// square is the side of a patch: one number, or the same number twice.
 func square(key string, byDefault int) field {
 	return field{key: key, byDefault: byDefault,
 		set: func(m *foreign, value any) (err error) {
@@ -108,7 +108,7 @@ func imageSize(value any) (Grid, error) {
 // maxPixels bounds the side of an image.
 const maxPixels = 16384
 
-// fraction is a number that transformers wants to be no integer: 100 is written 100.0.
+// fraction is a number that transformers requires to have a fraction: 100 is written 100.0.
 type fraction float64
 
 // MarshalJSON writes the number with a point or an exponent.
@@ -120,7 +120,7 @@ func (x fraction) MarshalJSON() ([]byte, error) {
 	return raw, err
 }
 
-// epsilon is that of the norms.
+// epsilon is the ε of the norms.
 func epsilon(key string, byDefault float64) field {
 	return field{key: key, byDefault: byDefault,
 		set: func(m *foreign, value any) (err error) {
@@ -133,7 +133,7 @@ func epsilon(key string, byDefault float64) field {
 	}
 }
 
-// layerScale is the value that the factors of branches start at. Where a model may be without any, 0 is none, or null.
+// layerScale is the initial value of the LayerScale factors. In models that may have none, 0 or null means none.
 func layerScale(key string, byDefault any, none any, optional bool) field {
 	return field{key: key, byDefault: byDefault, nullable: true,
 		set: func(m *foreign, value any) (err error) {
@@ -154,7 +154,7 @@ func layerScale(key string, byDefault any, none any, optional bool) field {
 	}
 }
 
-// boolean is an option that is on where the config's is, or, inverted, where it is off.
+// boolean is an option that has the value of the entry or, inverted, its opposite.
 func boolean(key string, byDefault, inverted bool, of ...func(*vit.Config) *bool) field {
 	return field{key: key, byDefault: byDefault,
 		set: func(m *foreign, value any) error {
@@ -171,13 +171,13 @@ func boolean(key string, byDefault, inverted bool, of ...func(*vit.Config) *bool
 	}
 }
 
-// words are a value of theirs and a word of ours.
+// words maps a value of another software to one of ours.
 type words struct {
 	theirs any
 	ours   string
 }
 
-// choice is a word of ours for a value of theirs; several values may be one word, the first is written.
+// choice is an option with named values; if several foreign values map to one of ours, the first is written.
 func choice(key string, byDefault any, of func(*vit.Config) *string, table ...words) field {
 	return field{key: key, byDefault: byDefault,
 		set: func(m *foreign, value any) error {
@@ -198,7 +198,7 @@ func choice(key string, byDefault any, of func(*vit.Config) *string, table ...wo
 	}
 }
 
-// only is a field that has to have one value.
+// only is a field that must have one value.
 func only(key string, byDefault, want any) field {
 	return field{key: key, byDefault: byDefault,
 		set: func(_ *foreign, value any) error {
@@ -219,8 +219,8 @@ func unused(keys ...string) (all []field) {
 	return all
 }
 
-// rotation is a hyperparameter of an encoding. It is not taken over where it has the encoding's default, ours; null
-// counts as off.
+// rotation is a hyperparameter of an encoding. It is set only if it differs from the encoding's default here; null
+// means off.
 func rotation(key string, byDefault any, name string, ours, off float64) field {
 	return field{key: key, byDefault: byDefault, nullable: true,
 		set: func(m *foreign, value any) (err error) {
@@ -246,15 +246,15 @@ func rotation(key string, byDefault any, name string, ours, off float64) field {
 	}
 }
 
-// position is no entry: it is the encoding that all models of a family have.
+// position is the encoding that all models of a family have; it has no entry.
 func position(name string) field {
 	return field{set: func(m *foreign, _ any) error { m.config.Position = name; return nil }}
 }
 
-// hidden returns the hidden units that a ratio makes: software cuts the product.
+// hidden returns the hidden units for a ratio: software truncates the product.
 func hidden(width int, ratio float64) int { return int(min(float64(width)*ratio, 1<<30)) }
 
-// ratioOf is the ratio of which software makes these hidden units: it cuts the product, and 49·(5/49) is 4.99….
+// ratioOf returns the ratio that gives these hidden units: software truncates the product, and 49·(5/49) is 4.99….
 func ratioOf(width, units int) fraction {
 	ratio := float64(units) / float64(max(width, 1))
 	for hidden(width, ratio) < units {
@@ -263,7 +263,7 @@ func ratioOf(width, units int) fraction {
 	return fraction(ratio)
 }
 
-// replaced is a table with some of its fields as they are in another class.
+// replaced is a table of fields with some of them replaced.
 func replaced(fields []field, others ...field) []field {
 	fields = slices.Clone(fields)
 	for _, other := range others {

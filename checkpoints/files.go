@@ -13,8 +13,8 @@ import (
 	"runtime"
 )
 
-// fileOps are the changes to the file system that saving makes. Tests put a layer in their place that fails, tears
-// or forgets any one of them.
+// fileOps are the file system operations of saving. Tests replace them by a layer in which any one of them fails,
+// writes part of its data or loses it.
 type fileOps interface {
 	mkdir(path string) error
 	create(path string) (file, error) // fails if path exists
@@ -91,7 +91,7 @@ func publish(files fileOps, dir string, write func(temporary string) error) (ren
 	return true, files.syncDir(filepath.Dir(dir))
 }
 
-// writeText returns what writes a text.
+// writeText returns a function that writes a text.
 func writeText(text []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := w.Write(text)
@@ -99,7 +99,7 @@ func writeText(text []byte) func(io.Writer) error {
 	}
 }
 
-// writeFile creates a file, writes and syncs it, and returns its record. On an error the partly written file stays:
+// writeFile creates a file, writes and syncs it, and returns its record. After an error the partly written file stays:
 // publish removes its directory.
 func writeFile(files fileOps, path string, write func(io.Writer) error) (r fileRecord, err error) {
 	f, err := files.create(path)

@@ -25,15 +25,15 @@ import (
 // ImportOptions change the image size and head of a model, and supply what its files lack. The zero value imports the
 // model as it is, if its files are complete.
 type ImportOptions struct {
-	Weights              string // of a run: BestDir, LastDir, or empty as for Find
+	Weights              string // of a run: BestDir or LastDir; empty is the default of Find
 	ImageRows, ImageCols int    // new image size in pixels; 0 keeps the checkpoint's
 	Resample             string // kind of Resample for the position table; default timm, hf or jax, as the checkpoint
-	Classes              int    // other than the file's: its head is left out and the model draws a new one; 0 keeps it
+	Classes              int    // different from the file's: the model gets a new head; 0 keeps the file's
 	HeadOptional         bool   // with Classes 0: a model without a head gets a new one of one class
 
 	// For Google's files, and timm's without config.json. A value that contradicts the checkpoint is an error.
 	Grid         Grid   // patches of the position table in the file
-	AssumeSquare bool   // Google's: where no Grid is known, the table is of a square one
+	AssumeSquare bool   // Google's: without a Grid, the table belongs to a square grid
 	Architecture string // timm's: one of ArchitectureNames
 }
 
@@ -49,13 +49,13 @@ type Imported struct {
 	Pixels     [2]int                     // height and width that its files resize images to; 0 if unknown
 	Mean, Std  []float64                  // of the pixels 0…1 it was trained on, per channel; nil if unknown
 	SHA256     string                     // of the file of weights, or of all its shards by name, one after the other
-	Variables  map[string]*tensors.Tensor // float32, by path below the model's scope; without a head if it is new
+	Variables  map[string]*tensors.Tensor // float32, by path below the model's scope; without a new head
 	Params     map[string]any             // hyperparameters of the encoding of a model of ours, by name
-	Report     []string                   // what a user should see: one line each
+	Report     []string                   // lines for the user
 	// PreprocessError is why the files' preprocessing was not imported; nil if it was or there is none.
 	PreprocessError error
 
-	settings *preprocess.Settings // as the files have them
+	settings *preprocess.Settings // as in the files
 }
 
 // The function from logits to scores: values of Imported.Scores.
@@ -66,10 +66,10 @@ const (
 )
 
 // Import reads a checkpoint of Hugging Face transformers (ViT, MAE, I-JEPA, DeiT, BEiT, DINOv2, DINOv3, the image
-// towers of CLIP and SigLIP), timm (VisionTransformer, VisionTransformerDistilled, Eva, Beit), Google's JAX release,
-// what [Export] wrote, or the model of a training of ours. The path is a .safetensors or .npz file, the index of a
-// sharded checkpoint (model.safetensors.index.json), a directory that holds one of them, or a path that [Find] takes;
-// the JSON files beside the weights are read too.
+// towers of CLIP and SigLIP), timm (VisionTransformer, VisionTransformerDistilled, Eva, Beit), Google's JAX release, an
+// output of [Export], or the model of a training run. The path is a .safetensors or .npz file, the index of a sharded
+// checkpoint (model.safetensors.index.json), a directory that contains one of them, or a path that [Find] takes; the
+// JSON files beside the weights are read too.
 //
 //	m, err := checkpoints.Import("vit-base-patch16-224", checkpoints.ImportOptions{ImageRows: 384, ImageCols: 384})
 //	err = m.Load(scope)
@@ -77,9 +77,9 @@ const (
 //
 // The architecture comes from config.json, never from file names or sizes; missing fields have the defaults of the
 // software that it names. An unknown option is an error. Tensors of the file and variables of the model must match one
-// to one in name and shape, else the error is a *MismatchError; left out are a head of another number of classes, the
-// text tower beside an image tower, and layers that no head reads (pooler, pre_logits), with a line in Report. A head
-// behind a pre_logits layer has to be replaced.
+// to one in name and shape, otherwise the error is a [*MismatchError]. Not loaded, with a line in Report, are a head
+// with another number of classes, the text tower beside an image tower, and layers that no head reads (pooler,
+// pre_logits). A head behind a pre_logits layer must be replaced.
 //
 // Numbers on disk are float32, float16 or bfloat16 and are widened exactly. Google's models compute exact GELU here, as
 // in timm and Hugging Face; Google's own code evaluates its tanh approximation.
@@ -133,7 +133,7 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 	return m, err
 }
 
-// lines describe the model to a user.
+// lines returns the description of the model for a user.
 func (d described) lines() []string {
 	what, c := d.format, d.config
 	if class := d.family.class; class != "" {
@@ -153,7 +153,7 @@ func (d described) lines() []string {
 	return lines
 }
 
-// chooseHead decides what becomes of the head and reports it.
+// chooseHead keeps, drops or replaces the head and reports it.
 func (m *Imported) chooseHead(w *weights, found described, options ImportOptions) (omit bool, err error) {
 	has, behind := found.config.Classes, ""
 	for _, name := range slices.Sorted(maps.Keys(w.tensors)) {
@@ -184,7 +184,7 @@ func (m *Imported) chooseHead(w *weights, found described, options ImportOptions
 	return true, nil
 }
 
-// match finds for each variable its tensor, and for each tensor what it is. What no prediction here needs is left.
+// match finds the tensor of each variable, and checks that every other tensor is one that no prediction uses.
 func (w *weights) match(found described, omitHead bool) (wanted []named, left []string, err error) {
 	has, wants := map[string]string{}, map[string]string{} // shapes of tensors
 	for _, v := range found.variables() {
@@ -200,7 +200,7 @@ func (w *weights) match(found described, omitHead bool) (wanted []named, left []
 	for name, t := range w.tensors {
 		switch {
 		case wants[name] != "":
-		case found.isExtra(name) || slices.Contains(t.dims, 0): // transformers writes registers that are none
+		case found.isExtra(name) || slices.Contains(t.dims, 0): // transformers writes empty registers
 			left = append(left, name)
 			continue
 		case ownsEncoding(found.family.format, found.config, name):
@@ -213,7 +213,7 @@ func (w *weights) match(found described, omitHead bool) (wanted []named, left []
 	return wanted, left, compare(w.path, has, wants)
 }
 
-// listed names the first few of many.
+// listed returns the first few names of many.
 func listed(names []string) string {
 	const most = 5
 	if len(names) <= most {
@@ -222,8 +222,8 @@ func listed(names []string) string {
 	return fmt.Sprintf("%s, … (%d tensors)", strings.Join(names[:most], ", "), len(names))
 }
 
-// read reads the wanted variables; one foreign tensor may hold several. What is left out is read too: a zip has its
-// checksums at the end of each member, and a damaged file is no file to begin with.
+// read reads the wanted variables; one foreign tensor may contain several. Unused tensors are read too: a zip has its
+// checksums at the end of each member, and a damaged file must be refused.
 func (m *Imported) read(w *weights, found described, wanted []named) error {
 	var reader floatReader
 	var flat []float32
@@ -262,7 +262,7 @@ func (m *Imported) read(w *weights, found described, wanted []named) error {
 	return nil
 }
 
-// take moves the numbers of a foreign tensor into our variable.
+// take copies the numbers of a foreign tensor to our variable.
 func (v named) take(found described, foreign, ours []float32) {
 	if v.halves == 0 {
 		v.move(found.family.format, found.config, foreign, ours, false)
@@ -277,8 +277,8 @@ func (v named) take(found described, foreign, ours []float32) {
 }
 
 // Resize adapts the model to images of another size in pixels. A position table is resampled by the given kind, empty
-// for m.Resample; other encodings are functions of the position, and some store their training grid in Params. The line
-// reports the change; at the model's own size there is none.
+// for m.Resample; other encodings are functions of the position, and some store their training grid in Params. line
+// reports the change; it is empty if the size is the model's own.
 func (m *Imported) Resize(rows, cols int, kind string) (line string, err error) {
 	from, old := Grid{m.Config.Rows(), m.Config.Cols()}, m.Config
 	m.Config.ImageRows, m.Config.ImageCols = rows, cols
@@ -315,7 +315,7 @@ func (m *Imported) Resize(rows, cols int, kind string) (line string, err error) 
 	return line, nil
 }
 
-// pixels finds out what images the model was trained with. Google's models take (pixel/255 - ½)/½
+// pixels sets the size and normalisation of the training images. Google's models use (pixel/255 - ½)/½
 // (google-research/vision_transformer, issue 210).
 func (m *Imported) pixels(w *weights, found described) error {
 	channels := found.config.Channels
@@ -374,7 +374,7 @@ func (m *Imported) Load(scope *model.Scope) error {
 		return err
 	}
 	scope.SetParams(m.Params)
-	// An encoding creates its own variables, and draws those that the file lacks.
+	// An encoding creates its own variables, and initialises those that the file lacks.
 	if err := exceptions.TryCatch[error](func() { m.Config.Encoders(scope) }); err != nil {
 		return errors.WithMessage(err, "checkpoints")
 	}

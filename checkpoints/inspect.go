@@ -37,7 +37,7 @@ type TensorInfo struct {
 	Shape []int  `json:"shape"`
 }
 
-// Inspect describes the model at a path: anything that Import reads, a checkpoint of a training run, or the newest of a
+// Inspect describes the model at a path: anything that Import reads, a checkpoint of a training run, or the newest in a
 // directory of checkpoints. It reads only headers, but verifies the SHA-256 of a checkpoint.
 func Inspect(path string) (*Info, error) {
 	graph := path
@@ -50,7 +50,7 @@ func Inspect(path string) (*Info, error) {
 			return nil, err
 		}
 		defer file.Close()
-		var first [1]byte // of protobuf, as all writers have it: field 1, the version
+		var first [1]byte // of protobuf, as all writers start it: field 1, the version
 		if _, err := file.ReadAt(first[:], 0); err != nil || first[0] != 8 {
 			return nil, &formatError{File: graph, Reason: "no ONNX file, or a damaged one"}
 		}
@@ -156,7 +156,7 @@ func (i *Info) String() string {
 	return b.String()
 }
 
-// optionsOf names the options that a model has and a plain ViT has not.
+// optionsOf names the options in which a model differs from a plain ViT.
 func optionsOf(c vit.Config) (options []string) {
 	fields, _ := asJSON(c)
 	plain, _ := asJSON(vit.Config{}.WithDefaults())
@@ -172,7 +172,7 @@ func optionsOf(c vit.Config) (options []string) {
 	return options
 }
 
-// printable quotes a text that could command a terminal.
+// printable quotes a text that could contain terminal commands.
 func printable(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(s)

@@ -14,8 +14,8 @@ import (
 	"github.com/pkg/errors"
 )
 
-// dirName is the name of a checkpoint directory: its step, and which attempt at that step it is. A step is saved a
-// second time when a run went on from an older checkpoint; the earlier directory is never overwritten.
+// dirName is the name of a checkpoint directory: its step, and the number of the attempt at this step. A step is saved
+// again when a run resumed from an older checkpoint; the earlier directory is never overwritten.
 type dirName struct {
 	step      int64
 	attempt   int
@@ -32,7 +32,7 @@ func (n dirName) String() string {
 	return fmt.Sprintf("step-%08d.%d", n.step, n.attempt)
 }
 
-// parseName tells names that Save gives from all others.
+// parseName parses the names that Save gives; ok is false for others.
 func parseName(base string) (n dirName, ok bool) {
 	match := dirPattern.FindStringSubmatch(base)
 	if match == nil {
@@ -80,9 +80,9 @@ type Skipped struct {
 // String is one line for the user.
 func (s Skipped) String() string { return fmt.Sprintf("%s skipped: %v", s.Path, s.Err) }
 
-// Latest returns the newest intact checkpoint of a run directory, nil if there is none, and what it skipped: newer
-// checkpoints that are damaged, and directories that a killed process left half-written. It fails only when dir itself
-// cannot be read; a directory that does not exist holds no checkpoint.
+// Latest returns the newest intact checkpoint of a run directory, nil if there is none, and the ones it skipped: newer
+// checkpoints that are damaged, and directories that a killed process left half-written. It fails only if dir cannot be
+// read; a directory that does not exist has no checkpoint.
 //
 // A caller that gets no checkpoint but skipped ones should report it rather than silently start over.
 func Latest(dir string) (*Checkpoint, []Skipped, error) {
@@ -110,10 +110,10 @@ const (
 	LastDir = "last" // the newest weights
 )
 
-// Find returns the checkpoint at a path, nil if there is none: the path itself, the newest whole checkpoint in a
-// directory of them, or that of a run. For a run, which is BestDir or LastDir; empty is the best if there is one, else
-// the last. Damaged checkpoints are skipped as by Latest; it is an error if all are damaged, or if the run has no
-// checkpoint in which.
+// Find returns the checkpoint at a path, nil if there is none: the path itself, the newest complete checkpoint in a
+// directory of them, or a checkpoint of a run. For a run, which is BestDir or LastDir; empty is the best if there is
+// one, otherwise the last. Damaged checkpoints are skipped as by Latest; it is an error if all are damaged, or if the
+// run has no checkpoint in which.
 func Find(path, which string) (*Checkpoint, []Skipped, error) {
 	if which != "" && which != BestDir && which != LastDir {
 		return nil, nil, errors.Errorf("checkpoints: weights %q: want %q or %q", which, BestDir, LastDir)
@@ -144,7 +144,7 @@ func Find(path, which string) (*Checkpoint, []Skipped, error) {
 	return nil, nil, nil
 }
 
-// kinds are where Find looks below a path, in order; "" is the path itself.
+// kinds are the subdirectories that Find tries, in order; "" is the path itself.
 var kinds = []string{BestDir, LastDir, ""}
 
 // All lists the directories of all checkpoints, intact or not, that Find chooses from.

@@ -8,7 +8,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// layout says how the numbers of a variable lie in foreign files. Ours are [in, out], pixels row by row and channels
+// layout is the order of a variable's numbers in foreign files. Ours are [in, out], pixels row by row and channels
 // last, heads next to each other in a row:
 //
 //	              ours (unfolded)      torch (hf, timm)        jax
@@ -21,7 +21,7 @@ import (
 //	outOfHeads    [width, out]         [out, width]            [heads, headDim, out]
 //	mixedFreq.    [2, heads, d/2]      [2, depth, heads, d/2]  none
 //
-// So JAX's order in memory is ours, and torch's wants a transpose.
+// So JAX's order in memory is ours, and torch's needs a transpose.
 type layout int
 
 const (
@@ -35,7 +35,7 @@ const (
 	mixedFrequencies
 )
 
-// ours returns the shape of what the foreign tensor holds of our variable.
+// ours returns the shape of the foreign tensor's part of our variable.
 func (v named) ours(c vit.Config) []int {
 	shape := slices.Clone(v.dims(c))
 	if v.halves > 1 {
@@ -44,7 +44,7 @@ func (v named) ours(c vit.Config) []int {
 	return shape
 }
 
-// foreignShape returns the shape in the foreign file of the tensor that holds v; c is the model of the file.
+// foreignShape returns the shape of the foreign tensor that contains v; c is the model of the file.
 func (v named) foreignShape(format string, c vit.Config) []int {
 	ours := v.ours(c)
 	switch {
@@ -118,7 +118,7 @@ func copyEither(foreign, ours []float32, out bool) {
 	copy(ours, foreign)
 }
 
-// reverseAxes turns from [a, b, c] into to [c, b, a], by squares that fit the cache.
+// reverseAxes transposes from [a, b, c] into to [c, b, a], by squares that fit the cache.
 func reverseAxes(from, to []float32, a, b, c int) {
 	const side = 32
 	for j := range b {

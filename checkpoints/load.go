@@ -33,7 +33,7 @@ func (e *MismatchError) Error() string {
 		}
 		var first []string
 		for _, name := range names[:min(most, len(names))] {
-			first = append(first, printable(name)) // a stranger's file names its tensors as it likes
+			first = append(first, printable(name)) // names in an untrusted file can be anything
 		}
 		text := fmt.Sprintf("; %d %s: %s", len(names), what, strings.Join(first, ", "))
 		if len(names) > most {
@@ -114,7 +114,7 @@ func (c *Checkpoint) Load(store *model.Store, omit func(variable string) bool) e
 		if err != nil {
 			return errors.WithMessagef(err, "checkpoints: variable %q", name)
 		}
-		// Loaders of GoMLX leave everything trainable, and an optimizer then rounds the generator's state to float.
+		// GoMLX's loaders make all variables trainable, and an optimizer would round the generator's state to float.
 		v.SetTrainable(!c.frozen[name])
 	}
 	return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/pkg/errors"
 )
 
-// lockName is the lock file of a run directory. It stays when the lock is given back: removing it would let two
-// processes hold locks on two files of one name.
+// lockName is the lock file of a run directory. Unlocking does not remove it: otherwise two processes could lock two
+// files of the same name.
 const lockName = ".lock"
 
 // Lock locks the run directory, created when absent, until unlock is called or the process ends. It does not wait: a

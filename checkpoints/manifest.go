@@ -27,7 +27,7 @@ const (
 	formatVersion = 1
 )
 
-// manifest says what a checkpoint consists of. It is written last: a directory without it is no checkpoint.
+// manifest lists the contents of a checkpoint. It is written last: a directory without it is no checkpoint.
 type manifest struct {
 	Format  string          `json:"format"`
 	Version int             `json:"version"`
@@ -36,15 +36,15 @@ type manifest struct {
 	Meta    json.RawMessage `json:"meta"`
 }
 
-// fileRecord is what the manifest knows of one file.
+// fileRecord is the size and hash of one file.
 type fileRecord struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 }
 
-// sealed is the manifest as it lies on disk: with the hash of its own compact form, since step and meta are state
-// like the tensors are, and a flipped digit in them must not pass.
+// sealed is the manifest on disk: it contains the hash of its own compact form, because step and meta are state like
+// the tensors, and a flipped digit in them must be detected.
 type sealed struct {
 	Manifest json.RawMessage `json:"manifest"`
 	SHA256   string          `json:"sha256"`
@@ -67,7 +67,7 @@ func (m manifest) seal() ([]byte, error) {
 	return append(raw, '\n'), nil
 }
 
-// unseal is the inverse of seal. It accepts what seal writes and nothing else but other white space.
+// unseal is the inverse of seal. It accepts only what seal writes, with any white space.
 func unseal(file string, raw []byte) (m manifest, err error) {
 	refuse := func(format string, args ...any) (manifest, error) {
 		return manifest{}, &formatError{File: file, Reason: fmt.Sprintf(format, args...)}
@@ -96,7 +96,7 @@ func unseal(file string, raw []byte) (m manifest, err error) {
 	if m.Meta == nil {
 		return refuse("meta is missing")
 	}
-	// Exactly these names: nothing in a manifest can point outside its directory.
+	// Only these names: nothing in a manifest can point outside its directory.
 	if len(m.Files) != 2 || m.Files[0].Name != variablesName || m.Files[1].Name != storeName {
 		return refuse("its files are not %s and %s", variablesName, storeName)
 	}

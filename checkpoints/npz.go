@@ -16,14 +16,15 @@ import (
 	"github.com/wepe-go/wepe/internal/numpy"
 )
 
-// A deflated member above largeMember may not be more than maxRatioLarge times its bytes in the file: weights are not.
+// A compressed member above largeMember may be at most maxRatioLarge times its bytes in the file: weights compress
+// less.
 const (
 	largeMember   = 64 << 20 // bytes
 	maxRatioLarge = 200
 )
 
-// npyTypes are the types of weights. NumPy has no bfloat16 and writes its two bytes as they are, to be taken for what
-// they are with .view(ml_dtypes.bfloat16).
+// npyTypes are the types of weights. NumPy has no bfloat16 and writes its two bytes as void, to be read with
+// .view(ml_dtypes.bfloat16).
 var npyTypes = []namedDType{
 	{"<f4", dtypes.Float32}, {"<f2", dtypes.Float16}, {"<V2", dtypes.BFloat16}, {"|V2", dtypes.BFloat16},
 	{"<f8", dtypes.Float64},
@@ -72,8 +73,8 @@ func npyTensor(m *numpy.Member, file string) (storedTensor, error) {
 	return storedTensor{file, npyTypes[at].dtype, a.Shape, func() (io.ReadCloser, error) { return m.Open() }}, nil
 }
 
-// writeNPZ writes the tensors in the order of their names as NumPy's savez does: members that are not compressed, the
-// numbers of each at a multiple of 64 bytes after the member's own header.
+// writeNPZ writes the tensors in the order of their names as NumPy's savez does: uncompressed members, the numbers of
+// each at a multiple of 64 bytes after the member's own header.
 func writeNPZ(w io.Writer, out []outTensor) error {
 	archive := zip.NewWriter(w)
 	out = slices.Clone(out)
@@ -97,7 +98,7 @@ func writeNPZ(w io.Writer, out []outTensor) error {
 	return archive.Close()
 }
 
-// npyHeaderOf returns what stands before the numbers of an .npy of version 1.
+// npyHeaderOf returns the header of an .npy of version 1.
 func npyHeaderOf(t outTensor) ([]byte, error) {
 	at := slices.IndexFunc(npyTypes, func(known namedDType) bool { return known.dtype == t.shape.DType })
 	if at < 0 {

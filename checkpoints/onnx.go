@@ -16,19 +16,19 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// onnxTolerance bounds how far the logits of a file may be from those of the backend, in units of the greatest logit
-// or of 1: float32 in another order of summing.
+// onnxTolerance bounds the difference of a file's logits from the backend's, in units of the largest logit or of 1:
+// float32 summed in another order.
 const onnxTolerance = 1e-4
 
-// errNoONNX says what is missing in a program without ONNX.
+// errNoONNX is the error of a program without ONNX.
 var errNoONNX = errors.New("the format onnx needs a program built with -tags=onnx on linux/amd64, " +
 	"and the library of ONNX Runtime (make onnxruntime)")
 
-// writeONNX writes the graph of the model with its weights as constants. Images are as torch has them, channels first.
+// writeONNX writes the graph of the model with its weights as constants. Images have torch's layout, channels first.
 func (e *export) writeONNX(w io.Writer) error {
 	c := e.config
-	c.DType = "float32" // ONNX Runtime has few kernels of 16 bits on a CPU
-	// The store of the caller belongs to the caller's backend: this one gets copies.
+	c.DType = "float32" // ONNX Runtime has few 16-bit kernels on CPUs
+	// The caller's store belongs to the caller's backend: this store gets copies.
 	store := model.NewStore()
 	for path, value := range e.store.IterParams() {
 		store.SetParam(path, value)

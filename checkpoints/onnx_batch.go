@@ -16,9 +16,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// The binding to ONNX Runtime builds graphs of one batch size: it is in the constants that give the shapes for Reshape
-// and Expand and the ends for Slice. A graph of another batch size differs from it in those constants alone, so two
-// graphs show where the batch is, and each entry is base + slope·batch.
+// The binding to ONNX Runtime builds graphs for one batch size, which appears in the constants for the shapes of
+// Reshape and Expand and for the ends of Slice. Graphs of two batch sizes differ only in these constants: comparing
+// them gives each entry as base + slope·batch.
 
 // message is a message of ONNX, whose Go types are internal to the binding.
 type message struct{ protoreflect.Message }
@@ -45,7 +45,7 @@ func (m message) add(name string) message {
 	return message{m.Mutable(m.field(name)).List().AppendMutable().Message()}
 }
 
-// integers returns the values of a constant of int64, nil for another.
+// integers returns the values of an int64 constant, nil for another.
 func (m message) integers() (out []int64) {
 	const int64s = 7 // TensorProto.DataType
 	raw := m.get("raw_data").Bytes()
@@ -57,7 +57,7 @@ func (m message) integers() (out []int64) {
 
 func (m message) setIntegers(values []int64) { m.set("raw_data", dtypes.UnsafeByteSlice(values)) }
 
-// shapeConstants returns the constants of int64 of a graph by name.
+// shapeConstants returns the int64 constants of a graph by name.
 func shapeConstants(model proto.Message) map[string][]int64 {
 	constants := map[string][]int64{}
 	message{model.ProtoReflect()}.sub("graph").each("initializer", func(c message) {
@@ -68,7 +68,7 @@ func shapeConstants(model proto.Message) map[string][]int64 {
 	return constants
 }
 
-// freeBatch makes a graph of a batch size one of any, with the constants of the same graph of another size.
+// freeBatch generalises a graph of one batch size to any, with the constants of the same graph of another size.
 func freeBatch(model proto.Message, size int, constants map[string][]int64, other int) error {
 	graph := message{model.ProtoReflect()}.sub("graph")
 	reshapes := map[string]bool{}
@@ -93,7 +93,7 @@ func freeBatch(model proto.Message, size int, constants map[string][]int64, othe
 				depend = append(depend, i)
 			}
 		}
-		if len(depend) == 1 && reshapes[name] { // Reshape infers one, and readers its shape
+		if len(depend) == 1 && reshapes[name] { // Reshape infers one entry, and readers then infer its shape
 			values[depend[0]] = -1
 			c.setIntegers(values)
 		} else if len(depend) > 0 {
@@ -121,9 +121,9 @@ func (m message) eachBatch(do func(message)) {
 	}
 }
 
-// fixBatch gives a file of any batch size one: the binding panics at a size that is not a number.
+// fixBatch fixes the batch size of a file: the binding panics at a size that is not a number.
 func fixBatch(raw []byte, size int) ([]byte, error) {
-	model := new(onnx.Executable).ModelProto().ProtoReflect().New().Interface() // its type has no name here
+	model := new(onnx.Executable).ModelProto().ProtoReflect().New().Interface() // its type is not exported
 	if err := proto.Unmarshal(raw, model); err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func fixBatch(raw []byte, size int) ([]byte, error) {
 	return proto.Marshal(model)
 }
 
-// computeShapes adds the nodes that compute base + slope·batch, in front of those that use them.
+// computeShapes inserts the nodes that compute base + slope·batch before their users.
 func (m message) computeShapes(linear map[string][2][]int64) {
 	if len(linear) == 0 {
 		return

@@ -18,8 +18,8 @@ import (
 	"github.com/pkg/errors"
 )
 
-// saveONNX writes a graph of one input, whose first axis is the batch, for any batch size. The names are those of
-// Hugging Face's own exports, so that what runs those runs it too, as transformers.js.
+// saveONNX writes a graph of one input, whose first axis is the batch, for any batch size. Names are as in Hugging
+// Face's own exports, so that transformers.js and others can run it.
 func saveONNX(store *model.Store, build func(*model.Scope, *Node) *Node, input shapes.Shape, w io.Writer) error {
 	compiled := func(batch int, do func(*onnx.Backend, *onnx.Executable) error) error {
 		opened, err := compute.NewWithConfig("onnx:cpu")
@@ -59,7 +59,7 @@ func saveONNX(store *model.Store, build func(*model.Scope, *Node) *Node, input s
 	})
 }
 
-// runONNX runs a file of one input and one output.
+// runONNX runs a file with one input and one output.
 func runONNX(file string, input *tensors.Tensor) ([]float32, error) {
 	backend, err := compute.NewWithConfig("onnx:cpu")
 	if err != nil {

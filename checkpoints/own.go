@@ -15,8 +15,8 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// A model of ours lies on disk as its variables: each by its path, in our layout, the position encoding as it was
-// trained. It does so in two places, an export of the format "unfolded" and a checkpoint of a training:
+// A model of this library is stored as its variables: each by its path, in our layout, with the position encoding as
+// trained. Two forms exist, an export of the format "unfolded" and a checkpoint of a training run:
 //
 //	           file                    paths              what the model is
 //	export     model.safetensors       below the model    config.json: model, params, id2label
@@ -33,7 +33,7 @@ const (
 // unfoldedType is the model_type in the config.json of the unfolded format.
 const unfoldedType = "wepe"
 
-// unfolded has our own names.
+// unfolded uses our own names.
 var unfolded = family{format: FormatUnfolded, kind: resampleBilinear}
 
 // unfoldedConfig is that config.json.
@@ -44,13 +44,13 @@ type unfoldedConfig struct {
 	ID2Label  map[string]string `json:"id2label,omitempty"` // class names by "0", "1", …
 }
 
-// describeUnfolded reads the config.json of an unfolded model. It says all: nothing is inferred.
+// describeUnfolded reads the config.json of an unfolded model, which is complete: nothing is inferred.
 func describeUnfolded(o strictjson.Object) (d described, err error) {
 	d = described{foreign: &foreign{family: &unfolded, params: map[string]any{}}, format: FormatUnfolded, json: o}
 	if kind, err := o.Text("model_type"); err != nil || kind != unfoldedType {
 		return d, o.Refuse("model_type", "%q for these variables", unfoldedType)
 	}
-	// A field that this version does not know could change the model: it is refused, like everything unknown.
+	// A field unknown to this version could change the model, so it is refused.
 	if err := strictjson.Decode(o["model"], &d.config); err != nil {
 		return d, errors.WithMessage(err, "model")
 	}
@@ -75,11 +75,11 @@ func describeUnfolded(o strictjson.Object) (d described, err error) {
 	return d, nil
 }
 
-// trainedModel is what package finetune writes into the meta of a checkpoint, as far as it says what the model is.
+// trainedModel is the part of a checkpoint's meta, written by package finetune, that describes the model.
 type trainedModel struct {
 	Recipe struct {
 		Name         string     `json:"name"`
-		Architecture string     `json:"architecture"` // other than a plain ViT
+		Architecture string     `json:"architecture"` // unless it is a plain ViT
 		Model        vit.Config `json:"model"`
 		Augment      struct {
 			Mean [3]float64 `json:"mean"`
@@ -90,8 +90,8 @@ type trainedModel struct {
 	Preprocess preprocess.Settings `json:"preprocess"`
 }
 
-// describeRun finds the model in a checkpoint of a training and leaves in w what belongs to it: the averages of the
-// weights, where the training kept them.
+// describeRun finds the model in a checkpoint of a training run and reduces w to its tensors: the averages of the
+// weights, if the training stored them.
 func (w *weights) describeRun() (d described, err error) {
 	d = described{foreign: &foreign{family: &unfolded, params: map[string]any{}}, format: FormatCheckpoint}
 	refuse := func(format string, args ...any) (described, error) {
@@ -127,14 +127,14 @@ func (w *weights) describeRun() (d described, err error) {
 	return d, nil
 }
 
-// ownsEncoding says whether a tensor that no row of the table names is one of the model's position encoding. Such a
-// tensor is kept as it is, whatever type the others have: it may be the key of a table, and has to compare equal.
+// ownsEncoding reports whether a tensor that no row of the table names belongs to the model's position encoding. It is
+// stored in its own type: it may be the key of a table, which must compare equal.
 func ownsEncoding(format string, c vit.Config, name string) bool {
 	variable, ok := strings.CutPrefix(name, positionsPath)
 	return ok && format == FormatUnfolded && c.Encoding().Owns(variable)
 }
 
-// paramsOf collects the hyperparameters that the encoding of a model would find from its scope.
+// paramsOf collects the hyperparameters that a model's encoding would read from its scope.
 func paramsOf(scope *model.Scope) ([]param, error) {
 	params := []param{}
 	for _, name := range vit.Params() {

@@ -14,12 +14,12 @@ import (
 	"github.com/wepe-go/wepe/internal/cubic"
 )
 
-// Kinds of resampling: what one code base does to the table of learned position embeddings when the grid of patches
-// changes. With n old and m new places along an axis and the new place i = 0 … m-1,
+// Kinds of resampling: how code bases adapt the table of learned position embeddings to another grid of patches. With n
+// old and m new positions along an axis and the new position i = 0 … m-1,
 //
 //	timm      bicubic, a = -0.5, stretched by max(1, n/m) (antialias), weights outside the grid dropped and the
 //	          rest rescaled to sum 1, around (i+½)·n/m; also differs from plain bicubic when m > n
-//	hf        bicubic, a = -0.75, the four neighbours of (i+½)·n/m - ½, places outside clamped to the border
+//	hf        bicubic, a = -0.75, the four neighbours of (i+½)·n/m - ½, positions outside clamped to the border
 //	dinov2    as hf, around (i+½)·n/(m+0.1) - ½: DINOv2's own code. Hugging Face resamples its models by hf, and those
 //	          with registers by timm
 //	jax       linear between the corners, at i·(n-1)/(m-1) (scipy.ndimage.zoom of order 1)
@@ -113,13 +113,13 @@ func Resample(table []float32, width, prefix int, from, to Grid, kind string) (
 	return rows, fmt.Sprintf("%s -> %s (%s)", from, to, kind), nil
 }
 
-// tap says how much an old place contributes to a new one.
+// tap is the weight of an old position in a new one.
 type tap struct {
 	place  int
 	weight float64
 }
 
-// resamplers return, by kind, the taps of each of m new places along an axis of n.
+// resamplers return, by kind, the taps of each of m new positions along an axis of n.
 var resamplers = map[string]func(n, m int) [][]tap{
 	resampleTimm: stretchedTaps,
 	resampleHF: func(n, m int) [][]tap {
@@ -136,8 +136,8 @@ var resamplers = map[string]func(n, m int) [][]tap{
 
 func torchCubic(x float64) float64 { return cubic.Kernel(x, -0.75) }
 
-// clampedTaps weigh the places first … last around floor(centre) by their distance from it. The new places are as far
-// apart as if there were offset more of them.
+// clampedTaps weights the positions first … last around floor(centre) by their distance from it. The spacing of the new
+// positions is n/(m+offset).
 func clampedTaps(n, m int, offset float64, first, last int, kernel func(float64) float64) [][]tap {
 	taps := make([][]tap, m)
 	for i := range taps {
@@ -151,13 +151,13 @@ func clampedTaps(n, m int, offset float64, first, last int, kernel func(float64)
 	return taps
 }
 
-// stretchedTaps are Pillow's: the kernel covers scale times its width, so that every old place counts.
+// stretchedTaps are Pillow's: the kernel is stretched by scale, so that every old position contributes.
 func stretchedTaps(n, m int) [][]tap {
 	taps := make([][]tap, m)
 	ratio := float64(n) / float64(m)
 	scale := max(1, ratio)
 	for i := range taps {
-		centre := (float64(i) + 0.5) * ratio // of places whose own centres are at ½, 1½, …
+		centre := (float64(i) + 0.5) * ratio // in positions whose own centres are at ½, 1½, …
 		first, end := max(int(centre-2*scale+0.5), 0), min(int(centre+2*scale+0.5), n)
 		total := 0.0
 		for place := first; place < end; place++ {

@@ -21,12 +21,12 @@ import (
 	"github.com/wepe-go/wepe/internal/strictjson"
 )
 
-// The safetensors format is an 8-byte little-endian header length, a JSON header that gives each tensor's dtype,
-// shape and byte range, and the bytes. Its reference reader bounds the header and wants the ranges to cover the data
-// without hole or overlap; this one refuses on top what package strictjson does, unknown fields and whatever has no
+// The safetensors format is an 8-byte little-endian header length, a JSON header with each tensor's dtype, shape and
+// byte range, and the bytes. Its reference reader bounds the header and requires the ranges to cover the data without
+// hole or overlap. This reader also refuses what package strictjson refuses, unknown fields and values without a
 // meaning here.
 
-// formatError says that a file is not what its format asks for.
+// formatError reports that a file violates its format.
 type formatError struct {
 	File   string
 	Tensor string // empty if the fault is not in one tensor
@@ -41,7 +41,7 @@ func (e *formatError) Error() string {
 	return fmt.Sprintf("checkpoints: %s: tensor %q: %s", e.File, e.Tensor, e.Reason)
 }
 
-// Limits of a header, far above any model's.
+// Limits of a header, far larger than any model needs.
 const (
 	maxHeader   = strictjson.MaxBytes
 	maxTensors  = 1 << 16
@@ -65,7 +65,7 @@ type namedDType struct {
 	dtype dtypes.DType
 }
 
-// tensorEntry is what the header says of one tensor.
+// tensorEntry is the header's entry for one tensor.
 type tensorEntry struct {
 	name       string
 	dtype      dtypes.DType
@@ -74,7 +74,7 @@ type tensorEntry struct {
 }
 
 // readSafetensorsHeader reads and checks the header of a safetensors file of the given size, leaving r at the first
-// data byte. The entries come back in the order of their data, which they cover without a hole.
+// data byte. It returns the entries in the order of their data, which they cover without a hole.
 func readSafetensorsHeader(r io.Reader, size int64, file string) ([]tensorEntry, error) {
 	refuse := func(tensor, format string, args ...any) ([]tensorEntry, error) {
 		return nil, &formatError{File: file, Tensor: tensor, Reason: fmt.Sprintf(format, args...)}
@@ -124,21 +124,21 @@ func readSafetensorsHeader(r io.Reader, size int64, file string) ([]tensorEntry,
 	return entries, nil
 }
 
-// notSafetensors says what begins with other bytes than a header's length.
+// notSafetensors describes a file that does not begin with a header's length.
 func notSafetensors(prefix [8]byte) string {
 	switch {
 	case string(prefix[:]) == "version ":
 		return "a pointer of git-lfs in place of the weights: git lfs pull fetches them"
 	case prefix[0] == '<':
 		return "a page of the web in place of the weights: fetch the file itself"
-	case prefix[0] == 0x80: // the first operation of every version since 2
+	case prefix[0] == 0x80: // the first opcode of every pickle since version 2
 		return "a pickle, which is never read: save as safetensors"
 	}
 	return "no safetensors file, or a damaged one"
 }
 
-// parseEntries reads {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …, "__metadata__": {…}}, on
-// which nothing here depends. With an error it returns the tensor that is at fault, "" for none.
+// parseEntries reads {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …, "__metadata__": {…}} and
+// ignores the metadata. With an error it returns the tensor that caused it, "" for none.
 func parseEntries(text []byte) (entries []tensorEntry, tensor string, err error) {
 	header, err := strictjson.ParseObject(text)
 	if err != nil {
@@ -177,7 +177,7 @@ func parseEntry(name string, fields strictjson.Object) (e tensorEntry, err error
 	if len(name) > maxName {
 		return e, errors.Errorf("a name of more than %d bytes", maxName)
 	}
-	if strings.ContainsRune(name, utf8.RuneError) { // what encoding/json makes of an unpaired surrogate
+	if strings.ContainsRune(name, utf8.RuneError) { // the replacement for an unpaired surrogate in encoding/json
 		return e, errors.New("an unpaired surrogate (or U+FFFD) in its name")
 	}
 	dtype, err := fields.Text("dtype")
@@ -217,7 +217,7 @@ func plainIntegers(o strictjson.Object, key string) (list []uint64, err error) {
 	return list, nil
 }
 
-// byteSize returns the bytes that dtype and shape ask for, and whether they can be counted in 64 bits.
+// byteSize returns the number of bytes of dtype and shape, and whether it fits in 64 bits.
 func (e tensorEntry) byteSize() (uint64, bool) {
 	n := uint64(e.dtype.Size())
 	for _, dim := range e.dims {

@@ -17,7 +17,7 @@ import (
 	"github.com/pkg/errors"
 )
 
-// outTensor is a tensor to be written; its data are made when their turn comes.
+// outTensor is a tensor to be written; write produces its data.
 type outTensor struct {
 	name  string
 	shape shapes.Shape
@@ -30,8 +30,8 @@ func asIs(name string, value *tensors.Tensor) outTensor {
 }
 
 // writeSafetensors writes the tensors widest type first, then by name, after a header padded to 8 bytes: so every
-// tensor is aligned to its elements although the format allows no hole, and equal tensors give equal files. The
-// header's metadata say what format the tensors are in, in the sense of other software ("pt"), unless that is empty.
+// tensor is aligned to its elements without a hole, and equal tensors give equal files. format is the "format" of the
+// header's metadata ("pt" for transformers); empty writes none.
 func writeSafetensors(w io.Writer, format string, out []outTensor) error {
 	out = slices.Clone(out)
 	slices.SortFunc(out, func(a, b outTensor) int {
@@ -50,11 +50,11 @@ func writeSafetensors(w io.Writer, format string, out []outTensor) error {
 		if known < 0 {
 			return errors.Errorf("checkpoints: tensor %q: safetensors has no type for %s", t.name, t.shape.DType)
 		}
-		if t.shape.Rank() > maxRank || len(t.name) > maxName/6 || !utf8.ValidString(t.name) { // \u0001 takes six
+		if t.shape.Rank() > maxRank || len(t.name) > maxName/6 || !utf8.ValidString(t.name) { // \u0001 takes six bytes
 			return errors.Errorf("checkpoints: tensor %q: want a UTF-8 name of at most %d bytes and rank at most %d",
 				t.name, maxName/6, maxRank)
 		}
-		name, _ := json.Marshal(t.name) // a string always encodes, and so do numbers; dims are [], never null
+		name, _ := json.Marshal(t.name) // strings and numbers always encode; dims are [], never null
 		dims, _ := json.Marshal(append([]int{}, t.shape.Dimensions...))
 		if header.Len() > 1 {
 			header.WriteByte(',')
@@ -85,7 +85,7 @@ func writeSafetensors(w io.Writer, format string, out []outTensor) error {
 	return nil
 }
 
-// writeBytes writes the elements of a tensor, fetching them from the device if that is where they are.
+// writeBytes writes the elements of a tensor, copying them from the device if necessary.
 func writeBytes(w io.Writer, t *tensors.Tensor) error {
 	if t.ByteSize() == 0 {
 		return nil

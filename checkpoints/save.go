@@ -59,7 +59,7 @@ func (s Saver) Save(store *model.Store, step int64, meta any) (path string, err 
 		return "", err
 	}
 	for _, leftover := range leftovers {
-		_ = files.removeAll(leftover) // of a killed process; if it stays, Latest will name it
+		_ = files.removeAll(leftover) // left by a killed process; if it stays, Latest reports it
 	}
 	name := dirName{step: step}
 	for slices.Contains(names, filepath.Join(dir, name.String())) {
@@ -82,7 +82,7 @@ func (s Saver) Save(store *model.Store, step int64, meta any) (path string, err 
 	return final, s.removeOld(files, name)
 }
 
-// collect returns the variables to save and the paths of those that do not train.
+// collect returns the variables to save and the paths of those that are not trainable.
 func (s Saver) collect(store *model.Store) (out []outTensor, frozen []string, err error) {
 	for v := range store.IterVariables() {
 		if s.Omit != nil && s.Omit(v.Path()) {
@@ -126,8 +126,8 @@ func writeCheckpoint(files fileOps, dir string, m manifest, out []outTensor, sto
 	return err
 }
 
-// removeOld removes the checkpoints before the one just saved, if their manifests are whole: the seal proves that Save
-// wrote them. Damaged ones stay, for someone to look at.
+// removeOld removes the checkpoints before the one just saved if their manifests are intact: the seal proves that Save
+// wrote them. Damaged ones stay for inspection.
 func (s Saver) removeOld(files fileOps, saved dirName) error {
 	if s.KeepAll {
 		return nil

@@ -16,20 +16,21 @@ import (
 	"github.com/wepe-go/wepe/internal/strictjson"
 )
 
-// storeFile is store.json: what a store holds besides its tensors.
+// storeFile is store.json: the contents of a store besides its tensors.
 type storeFile struct {
 	Params []param  `json:"params"`
-	Frozen []string `json:"frozen"` // variables that do not train; among them the random generator's state
+	Frozen []string `json:"frozen"` // variables that are not trainable, such as the random generator's state
 }
 
-// param is one hyperparameter. JSON has one kind of number and GoMLX looks at the Go type, so the type is written too.
+// param is one hyperparameter. JSON has a single type of number and GoMLX depends on the Go type, so the type is stored
+// too.
 type param struct {
 	Path  string          `json:"path"`
 	Type  string          `json:"type"`
 	Value json.RawMessage `json:"value"`
 }
 
-// paramTypes are the types a hyperparameter can have, by the name in the file.
+// paramTypes are the possible types of a hyperparameter, by their names in the file.
 var paramTypes = typesByName(
 	false, "", 0, int8(0), int16(0), int32(0), int64(0), uint(0), uint8(0), uint16(0), uint32(0), uint64(0),
 	float32(0), float64(0), []bool{}, []string{}, []int{}, []int32{}, []int64{}, []float32{}, []float64{},
@@ -60,7 +61,7 @@ func encodeStore(store *model.Store, frozen []string) ([]byte, error) {
 	return append(raw, '\n'), errors.WithMessage(err, "checkpoints")
 }
 
-// newParam writes down one hyperparameter.
+// newParam encodes one hyperparameter.
 func newParam(path string, value any) (param, error) {
 	t := reflect.TypeOf(value)
 	if t == nil || paramTypes[t.String()] != t {
@@ -91,13 +92,13 @@ func decodeStore(file string, raw []byte) (params map[string]any, frozen map[str
 	return params, frozen, nil
 }
 
-// encodeParam writes a value as JSON; what JSON has no number for is written as the string strconv reads.
+// encodeParam encodes a value as JSON; values without a JSON number are strings that strconv reads.
 func encodeParam(value any) (json.RawMessage, error) {
 	if v := reflect.ValueOf(value); v.CanFloat() && (math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0)) {
 		value = strconv.FormatFloat(v.Float(), 'g', -1, 64)
 	}
 	raw, err := json.Marshal(value)
-	if err == nil && bytes.Contains(raw, []byte(`\ufffd`)) { // what encoding/json makes of bytes that are not UTF-8
+	if err == nil && bytes.Contains(raw, []byte(`\ufffd`)) { // the replacement for invalid UTF-8 in encoding/json
 		err = errors.New("a string that is not UTF-8")
 	}
 	return raw, err

@@ -11,8 +11,8 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Paths of our variables, below the model's scope. They are part of our own file format: renaming one is a change of
-// the API. %02d is the block.
+// Paths of our variables, below the model's scope. They are a file format: renaming one changes the API. %02d is the
+// block.
 const (
 	classPath     = "class"
 	registersPath = "registers"
@@ -39,10 +39,10 @@ const (
 type row struct {
 	path   string
 	layout layout
-	dims   func(vit.Config) []int // of our variable; nil where a model has none
+	dims   func(vit.Config) []int // of our variable; nil if a model has none
 }
 
-// rows lists every variable that another format has a name for. Only encodings that others have too are among them.
+// rows lists every variable for which another format has a name, including the encodings that other formats have.
 var rows = slices.Concat(
 	[]row{
 		{classPath, tokens, func(c vit.Config) []int { return dims(c.Prefix() > c.Registers, 1, c.Width) }},
@@ -93,7 +93,7 @@ var rows = slices.Concat(
 	dense(headPath, matrix, func(c vit.Config) layer { return layer{c.PooledWidth(), c.Classes, true, true} }),
 )
 
-// layer is a dense layer [in, out], which a model may have, with biases or without.
+// layer is an optional dense layer [in, out], with or without biases.
 type layer struct {
 	in, out     int
 	biased, has bool
@@ -110,7 +110,7 @@ func dense(path string, kind layout, of func(vit.Config) layer) []row {
 	}
 }
 
-// norm is a norm of a width, 0 where a model has none.
+// norm is a norm of a width, 0 if a model has none.
 func norm(path string, width func(vit.Config) int) []row {
 	return []row{
 		{path + "gain", vector, func(c vit.Config) []int { return dims(width(c) > 0, width(c)) }},
@@ -139,34 +139,34 @@ func when(has bool, width int) int {
 	return width
 }
 
-// owns says whether the encoding of a model has a variable.
+// owns reports whether a model's encoding has a variable.
 func owns(c vit.Config, path string) bool {
 	return c.Encoding().Owns(strings.TrimPrefix(strings.ReplaceAll(path, "%02d", "00"), positionsPath))
 }
 
-// named is one variable of a model, and which foreign tensor holds it.
+// named is one variable of a model, and the foreign tensor that contains it.
 type named struct {
 	row
 	path    string // with the block
 	foreign string // "" for the head of a class without one
-	rank    int    // of the foreign tensor, where the layout leaves it open
+	rank    int    // of the foreign tensor, if the layout does not determine it
 
-	part, parts int // of the foreign tensor in equal parts, from 0
+	part, parts int // the foreign tensor has equal parts; part is the index, from 0
 
-	// A head of two tensors, DeiT's: this one is the half-th of so many parts of our variable, times factor on the way
-	// in and times back on the way out; parts that are the same one add up. No halves: all of the variable, as it is.
+	// For a head of two tensors, DeiT's: this tensor is the half-th of halves parts of our variable, multiplied by factor
+	// on import and divided on export; repeated parts are summed. halves is 0 for the whole variable.
 	half, halves int
 	factor, back float32
 
-	asIs bool // a variable of the encoding of an unfolded model: its type and bits stay
+	asIs bool // a variable of the encoding of an unfolded model: its type and bits are kept
 }
 
-// variables lists the variables of a model, those of one foreign tensor next to each other.
+// variables lists the variables of a model; those of one foreign tensor are adjacent.
 func (m *foreign) variables() (all []named) {
 	names := m.names()
 	for _, r := range rows {
 		perBlock := strings.Contains(r.path, "%02d")
-		encodings := perBlock && strings.HasPrefix(r.path, positionsPath) // which a model of ours knows itself
+		encodings := perBlock && strings.HasPrefix(r.path, positionsPath) // positions of an unfolded model are its own
 		if r.dims(m.config) == nil || encodings && m.family.format == FormatUnfolded {
 			continue
 		}
@@ -201,8 +201,8 @@ func (m *foreign) variables() (all []named) {
 	return all
 }
 
-// twoHeads are the tensors of the head of a distilled model, on the class token and on the distillation token: the mean
-// of their logits is one head on both.
+// twoHeads are the head's tensors of a distilled model, on the class token and on the distillation token: the mean of
+// their logits is one head on both.
 func (m *foreign) twoHeads(v named) []named {
 	ending, halves, back := ".weight", 2, float32(2)
 	if strings.HasSuffix(v.path, "biases") {

@@ -25,24 +25,24 @@ import (
 	"github.com/wepe-go/wepe/internal/strictjson"
 )
 
-// storedTensor is one tensor in a file of weights; its dimensions are proven by the bytes of the file.
+// storedTensor is one tensor in a file of weights; its dimensions are checked against the bytes of the file.
 type storedTensor struct {
 	file  string
 	dtype dtypes.DType
 	dims  []int
-	open  func() (io.ReadCloser, error) // at its first number
+	open  func() (io.ReadCloser, error) // at its first element
 }
 
-// weights are the tensors of an open checkpoint, of one file or several.
+// weights are the tensors of an open checkpoint, in one or several files.
 type weights struct {
 	path    string
-	dir     string // of the JSON files beside the weights, which may not exist
+	dir     string // of the JSON files beside the weights, which may be missing
 	tensors map[string]storedTensor
 	files   []*os.File
 	packed  bool // an .npz, whose tensors may be larger than the file
 
-	run     *Checkpoint // where it is one of a training of ours
-	skipped []Skipped   // newer ones
+	run     *Checkpoint // if it is a checkpoint of a training run
+	skipped []Skipped   // damaged newer checkpoints
 }
 
 // Names of files in the directory of a model.
@@ -51,12 +51,12 @@ const (
 	foreignHalf         = "model.fp16.safetensors" // transformers' variant "fp16"
 	foreignIndex        = "model.safetensors.index.json"
 	foreignConfig       = "config.json"
-	foreignPreprocessor = "preprocessor_config.json" // what images the weights were trained on
+	foreignPreprocessor = "preprocessor_config.json" // describes the training images
 	indexSuffix         = ".index.json"
 )
 
-// openWeights opens a file, the index of a sharded checkpoint, a checkpoint of a training, or a directory that holds
-// one of them; which is that of Find.
+// openWeights opens a file, the index of a sharded checkpoint, a checkpoint of a training run, or a directory that
+// contains one of them; which is the argument of Find.
 func openWeights(path, which string) (*weights, error) {
 	w := &weights{path: path, tensors: map[string]storedTensor{}}
 	err := w.open(which)
@@ -90,7 +90,7 @@ func (w *weights) open(which string) (err error) {
 	return w.add(file)
 }
 
-// weightsIn picks the weights in a directory: the names of Hugging Face's, else the only .npz.
+// weightsIn finds the weights in a directory: by Hugging Face's names, otherwise the only .npz.
 func weightsIn(dir string) (string, error) {
 	for _, name := range []string{foreignWeights, foreignIndex, foreignHalf} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && !info.IsDir() {
@@ -124,7 +124,7 @@ func (w *weights) sum() (string, error) {
 		}
 	}
 	sum := hex.EncodeToString(hash.Sum(nil))
-	if w.run != nil && sum != w.run.SHA256 { // it has changed since it was verified
+	if w.run != nil && sum != w.run.SHA256 { // changed since it was verified
 		return "", &formatError{File: w.run.variablesFile(), Reason: wrongSum}
 	}
 	return sum, nil
@@ -137,7 +137,7 @@ func (w *weights) Close() {
 	}
 }
 
-// add adds the tensors of one file, whose kind its first bytes tell.
+// add adds the tensors of one file, whose format its first bytes determine.
 func (w *weights) add(file string) error {
 	opened, size, err := openRegular(file)
 	if err != nil {
@@ -157,7 +157,7 @@ func (w *weights) addSafetensors(r io.ReaderAt, size int64, file string) error {
 	if err != nil {
 		return err
 	}
-	data := size // where the tensors begin: they cover the rest of the file
+	data := size // start of the tensors, which cover the rest of the file
 	if len(entries) > 0 {
 		data -= int64(entries[len(entries)-1].end)
 	}
@@ -173,7 +173,7 @@ func (w *weights) addSafetensors(r io.ReaderAt, size int64, file string) error {
 	return nil
 }
 
-// addShards adds the files that an index names; index and files must agree on every tensor.
+// addShards adds the files that an index names; index and files must match in every tensor.
 func (w *weights) addShards(index string) error {
 	shards, err := readIndex(index)
 	if err != nil {
@@ -218,7 +218,7 @@ func readIndex(index string) (map[string]string, error) {
 	return parseIndex(index, raw)
 }
 
-// parseIndex reads {"metadata": …, "weight_map": {"tensor": "file", …}}; the files lie beside the index.
+// parseIndex reads {"metadata": …, "weight_map": {"tensor": "file", …}}; the files are beside the index.
 func parseIndex(file string, raw []byte) (map[string]string, error) {
 	refuse := func(tensor, format string, args ...any) (map[string]string, error) {
 		return nil, &formatError{File: file, Tensor: tensor, Reason: fmt.Sprintf(format, args...)}
@@ -244,14 +244,14 @@ func parseIndex(file string, raw []byte) (map[string]string, error) {
 	return shards, nil
 }
 
-// floatReader reads tensors as float32 through buffers that it keeps.
+// floatReader reads tensors as float32 through reused buffers.
 type floatReader struct {
 	raw    [1 << 16]byte
 	floats []float32
 }
 
-// read returns the numbers of t, until the next call. It goes on to the end of the data, where a zip's checksum is
-// found wrong, and its memory grows with what has been read: a size that a header only claims costs nothing.
+// read returns the numbers of t, valid until the next call. It reads to the end of the data, where a zip's checksum is
+// verified. Memory grows with the data read: a false size in a header allocates nothing.
 func (b *floatReader) read(name string, t storedTensor) ([]float32, error) {
 	left := t.dtype.Size() // in bytes
 	if !t.dtype.IsFloat() || left > 4 {
@@ -282,7 +282,7 @@ func (b *floatReader) read(name string, t storedTensor) ([]float32, error) {
 	return b.floats, err
 }
 
-// readAsIs returns t in its own type. Its size was proven when the file was opened.
+// readAsIs returns t in its own type. Its size was checked when the file was opened.
 func (t storedTensor) readAsIs(name string) (*tensors.Tensor, error) {
 	value := tensors.FromShape(shapes.Make(t.dtype, t.dims...))
 	err := t.use(name, func(r io.Reader) (err error) {
@@ -291,7 +291,7 @@ func (t storedTensor) readAsIs(name string) (*tensors.Tensor, error) {
 		}
 		dataErr := value.MutableBytes(func(data []byte) {
 			_, err = io.ReadFull(r, data)
-			other := func(b byte) bool { return b > 1 } // in a Go bool this is undefined
+			other := func(b byte) bool { return b > 1 } // undefined in a Go bool
 			if at := slices.IndexFunc(data, other); err == nil && t.dtype == dtypes.Bool && at >= 0 {
 				err = errors.Errorf("a bool of value %d", data[at])
 			}
@@ -323,7 +323,7 @@ func (t storedTensor) use(name string, read func(io.Reader) error) error {
 	return nil
 }
 
-// appendFloats widens the little-endian numbers in raw, which is exact.
+// appendFloats widens the little-endian numbers in raw exactly.
 func appendFloats(to []float32, raw []byte, dtype dtypes.DType) []float32 {
 	le := binary.LittleEndian
 	switch dtype {
@@ -343,7 +343,7 @@ func appendFloats(to []float32, raw []byte, dtype dtypes.DType) []float32 {
 	return to
 }
 
-// asFormatError tells a file that is wrong from one that cannot be read.
+// asFormatError distinguishes an invalid file from one that cannot be read.
 func asFormatError(err error, file, tensor string) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -10,12 +10,12 @@ import (
 	"github.com/wepe-go/wepe/internal/additive"
 )
 
-// newALiBi2D is ALiBi in two dimensions, as CROMA has it (https://arxiv.org/abs/2311.00566): head h adds -m_h·‖Δ‖ to
-// the score of two patches, the Euclidean distance of their centres in patches times the slope of the head, the same
-// in every block. The class token has no position and gets 0 (CROMA has none).
+// newALiBi2D is ALiBi in two dimensions, as in CROMA (https://arxiv.org/abs/2311.00566): head h adds -m_h·‖Δ‖ to the
+// score of two patches, the slope of the head times the Euclidean distance of their centres in patches, the same in
+// every block. Pairs with the class token get 0 (CROMA has no class token).
 //
-// On another grid distances are still counted in patches: what is near stays near, and farther patches than in
-// training are penalised by the same slopes.
+// On another grid distances are still counted in patches: pairs farther apart than in training are penalised by the
+// same slopes.
 func newALiBi2D(_ *model.Scope, c Config) Relative {
 	slopes := alibiSlopes(c.Heads)
 	return &fixedBias{name: "alibi2d", c: c, layers: 1, ofOffset: func(_, head int, o additive.Offset) float64 {
@@ -23,8 +23,8 @@ func newALiBi2D(_ *model.Scope, c Config) Relative {
 	}}
 }
 
-// alibiSlopes returns ALiBi's slope of each of n heads (https://arxiv.org/abs/2108.12409): 2^(-8i/n), i = 1 … n, where
-// n is a power of two; else those of the power of two below, then every second one of the power above.
+// alibiSlopes returns ALiBi's slope of each of n heads (https://arxiv.org/abs/2108.12409): 2^(-8i/n), i = 1 … n, if n
+// is a power of two; otherwise the slopes for the power of two below, then every second slope for the power above.
 func alibiSlopes(n int) []float64 {
 	below := 1
 	for 2*below <= n {

@@ -35,9 +35,9 @@ func (r *as2dRope) settings() []setting.Row {
 }
 
 // newAS2DRoPE is VisionLLaMA's auto-scaled encoding (https://arxiv.org/abs/2403.00522): with f_j = θ^(-4j/d),
-// j = 0 … d/4-1, pair 2j turns by s·col·f_j and pair 2j+1 by s·row·f_j, where s = base rows/rows shrinks a grid to the
-// size of the one trained on, columns by the same factor as rows. The class token is turned too, as the patch in front
-// of the first: the last of row -1.
+// j = 0 … d/4-1, pair 2j turns by s·col·f_j and pair 2j+1 by s·row·f_j, where s = base rows/rows scales a grid to the
+// size of the training grid, columns by the same factor as rows. The class token is rotated too, as the last patch of
+// row -1, before the first patch.
 func newAS2DRoPE(scope *model.Scope, c Config) Rotary {
 	r := as2dRope{theta: 10000, rotateClass: true}
 	readSettings(scope, r.settings())
@@ -45,7 +45,7 @@ func newAS2DRoPE(scope *model.Scope, c Config) Rotary {
 	f := frequencies(r.theta, c.headDim()/4)
 	return newRotation("as2drope", c, false, fixedPairs(c, -c.Prefix(), func(k, i int) float64 {
 		if k < 0 {
-			if k+c.Prefix() >= c.classTokens() || !r.rotateClass { // a register, or a class token that stays
+			if k+c.Prefix() >= c.classTokens() || !r.rotateClass { // a register, or a class token without a position
 				return 0
 			}
 			k = -1

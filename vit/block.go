@@ -40,7 +40,7 @@ type Around struct {
 	After  func(y *Node) *Node             // inverse of Before
 }
 
-// around is what the encoding of the model puts around block i.
+// around returns the functions that the model's encoding applies around block i.
 func (e Encoders) around(i int) (a Around) {
 	if e.Modulation != nil {
 		a.Scale = func(q *Node) [3]*Node { return e.Modulation.Scale(q.Graph(), i) }
@@ -55,7 +55,7 @@ func (e Encoders) around(i int) (a Around) {
 }
 
 // Block is a pre-norm encoder block on x [batch, tokens, width], the index-th of c.Depth: x += attention(norm(x)), then
-// x += mlp(norm(x)), each branch times its LayerScale. Other networks reuse it with their own Around. c must have its
+// x += mlp(norm(x)), each branch times its LayerScale. Other networks use it with their own Around. c must have its
 // defaults.
 func (c Config) Block(scope *model.Scope, x *Node, around Around, index int, attentionWeights bool) BlockTrace {
 	var t BlockTrace
@@ -78,7 +78,7 @@ func (c Config) branch(scope *model.Scope, scale string, y *Node, index int) *No
 	return weight.DropBranch(scope, y, 0, c.DropPath, index, c.Depth)
 }
 
-// biased starts the biases of a dense layer at fill; nil for a layer without them.
+// biased returns the initial biases of a dense layer; nil for a layer without biases.
 func biased(has bool, fill weight.Fill) weight.Fill {
 	if !has {
 		return nil
@@ -162,7 +162,7 @@ func (c Config) norm(scope *model.Scope, x *Node) *Node {
 	return weight.LayerNorm(scope, x, c.Epsilon)
 }
 
-// activate is the activation of an MLP that is no SwiGLU.
+// activate is the activation of an MLP without SwiGLU.
 func (c Config) activate(x *Node) *Node {
 	switch c.Activation {
 	case ActivationGELUTanh:
@@ -186,8 +186,7 @@ func (c Config) attend(scope *model.Scope, q, k, v, bias *Node, keepWeights bool
 	dropping := c.AttentionDropout > 0 && scope.IsTraining(g)
 	if q.DType() != dtypes.Float32 && bias == nil && !keepWeights && !dropping &&
 		g.Backend().Capabilities().Operations[compute.OpTypeFusedScaledDotProductAttention] {
-		// Flash attention: exists for 16-bit types only, accumulates in float32 by itself. It would round a bias to
-		// 16 bits.
+		// Flash attention exists only for 16-bit types and accumulates in float32. It would round a bias to 16 bits.
 		out, _ = attention.Core(q, k, v, attention.LayoutBSHD, attention.CoreOptions{})
 		return out, nil
 	}

@@ -31,7 +31,7 @@ const (
 	ActivationQuickGELU = "quick_gelu" // x·σ(1.702x) (OpenAI's CLIP)
 )
 
-// Where the last norm is: values of Config.FinalNorm.
+// Position of the last norm: values of Config.FinalNorm.
 const (
 	FinalNormTokens = ""       // on all tokens, before the pooling (ViT)
 	FinalNormPooled = "pooled" // on the pooled vector: timm's fc_norm (MAE, BEiT)
@@ -98,8 +98,8 @@ type Config struct {
 	Recompute bool `json:"recompute,omitempty"`
 }
 
-// maxParameters bounds what a configuration, possibly from an untrusted checkpoint, makes the graph builder allocate:
-// 40 GB, 16 times ViT-H.
+// maxParameters bounds the memory that a configuration, possibly from an untrusted checkpoint, can allocate: 40 GB, 16
+// times ViT-H.
 const maxParameters = 10_000_000_000
 
 // variants are the published sizes: ViT of Dosovitskiy et al., https://arxiv.org/abs/2010.11929, table 1, and
@@ -259,7 +259,7 @@ func (c Config) poolMLPDim() int { return cmp.Or(c.PoolMLPDim, c.MLPDim) }
 func (c Config) Prefix() int { return c.classTokens() + c.Registers }
 
 // PrefixPositions is the number of prefix tokens with a position in an additive encoding: the class token, unless
-// PatchPositions leaves it out, and the registers with RegisterPositions.
+// PatchPositions excludes it, and the registers with RegisterPositions.
 func (c Config) PrefixPositions() int {
 	switch {
 	case c.PatchPositions:

@@ -14,8 +14,8 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// Encoding is the value of Config.Position: one Position, or several of different kinds, each with the variables and
-// hyperparameters that it has alone.
+// Encoding is the value of Config.Position: one Position, or several of different kinds, each with its own variables
+// and hyperparameters.
 type Encoding []Position
 
 // EncodingNamed returns the encoding of one of PositionNames, or of several joined by "+" in the order additive,
@@ -128,10 +128,10 @@ func (e Encoding) BeginsWith(from Encoding) bool {
 	return from[0].Name == learned && slices.ContainsFunc(e, func(p Position) bool { return p.Pretrained })
 }
 
-// learned is the name of the encoding whose rows can be those of any other that is added to the tokens.
+// learned is the name of the encoding whose table can start with the rows of any other additive encoding.
 const learned = "learned"
 
-// Folds reports whether Config.Fold makes an ordinary ViT of the model.
+// Folds reports whether Config.Fold turns the model into an ordinary ViT.
 func (e Encoding) Folds() bool { return e.Folded() == learned }
 
 // Folded is the Config.Position after Config.Fold: "learned" and the encodings inside the attention; empty if nothing
@@ -143,7 +143,7 @@ func (e Encoding) Folded() string {
 	return append(Encoding{{Name: learned}}, e[1:]...).String()
 }
 
-// readSettings takes over the hyperparameters of an encoding from the scope, and refuses what they do not take.
+// readSettings reads the hyperparameters of an encoding from the scope, and refuses invalid values.
 func readSettings(scope *model.Scope, rows []setting.Row) {
 	setting.Read(scope, rows)
 	if err := setting.Check(rows); err != nil {
@@ -151,8 +151,8 @@ func readSettings(scope *model.Scope, rows []setting.Row) {
 	}
 }
 
-// trainedGrid names the hyperparameters name_rows and name_cols: the rows and columns of patches in training, of which
-// an encoding's tables are. 0, the default, stands for the model's own.
+// trainedGrid names the hyperparameters name_rows and name_cols: the grid of patches in training, to which an
+// encoding's tables belong. 0, the default, is the model's own grid.
 type trainedGrid string
 
 const maxSide = 1 << 14 // of a grid
@@ -169,7 +169,7 @@ func (name trainedGrid) of(c Config) map[string]any {
 	return map[string]any{string(name) + "_rows": c.Rows(), string(name) + "_cols": c.Cols()}
 }
 
-// positionScope is where the encoders of a model keep their variables, below the model's scope.
+// positionScope is the scope of the position encoders' variables, below the model's scope.
 const positionScope = "position"
 
 // Encoders are the position encoders of one model, by kind; nil for none.

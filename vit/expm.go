@@ -12,18 +12,18 @@ import (
 //
 //	exp(X) = T(X/2^s)^(2^s),   T(Y) = Σ_{k≤12} Y^k/k!,   s the smallest with bound/2^s ≤ 1
 //
-// A skew-symmetric X is normal with eigenvalues iλ, |λ| ≤ ‖X‖, so that its error is that of a number: Taylor's
-// remainder at i·y is at most y^13/13!, and a power multiplies it by the exponent. Truncation thus costs no more than
-// 2^s/13! = 2^s·1.6·10⁻¹⁰. In float32 rounding is more than that: each squaring doubles the error that is already
-// there, and the result is off by up to 2^s·10⁻⁷ in its worst element, as TestExpSkewIsWithinItsStatedError measures.
+// A skew-symmetric X is normal with eigenvalues iλ, |λ| ≤ ‖X‖, so the scalar error bound applies: Taylor's remainder at
+// i·y is at most y^13/13!, and a power multiplies it by the exponent. Truncation thus costs at most 2^s/13! =
+// 2^s·1.6·10⁻¹⁰. In float32 rounding dominates: each squaring doubles the existing error, and the worst element of the
+// result is off by up to 2^s·10⁻⁷, as TestExpSkewIsWithinItsStatedError measures.
 //
 // T takes five products in the form of Paterson and Stockmeyer (SIAM J. Comput. 2, 1973, 60-66), so exp takes s + 5.
 
-// expSquarings is s for matrices of spectral norm up to bound.
+// expSquarings returns s for matrices of spectral norm up to bound.
 func expSquarings(bound float64) int { return int(max(0, math.Ceil(math.Log2(bound)))) }
 
 // expSkew returns exp of the skew-symmetric matrices x [..., n, n], whose spectral norms must not exceed bound. It is
-// differentiable; exp(0) is the identity in every bit.
+// differentiable; exp(0) is exactly the identity.
 func expSkew(x *Node, bound float64) *Node {
 	squarings := expSquarings(bound)
 	x = MulScalar(x, math.Ldexp(1, -squarings))

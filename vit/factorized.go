@@ -15,15 +15,15 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// paramFactorizedAspect reports whether both tables are stretched to the longer side of another grid, of which the
-// shorter side takes the beginning; else (default) each is stretched to its own side.
+// paramFactorizedAspect selects how tables are resampled for another grid: false (default) stretches each table to its
+// own side; true stretches both to the longer side and truncates the table of the shorter one.
 const paramFactorizedAspect = "factorized_aspect"
 
-// newFactorized is the factorised table of NaViT (https://arxiv.org/abs/2307.06304) as timm's NaFlexViT has it: a
-// vector for each row and one for each column of the grid, both N(0, 0.02²) at the start; a patch gets their sum, and
-// prefix tokens nothing.
+// newFactorized is the factorised table of NaViT (https://arxiv.org/abs/2307.06304) as in timm's NaFlexViT: a vector
+// for each row and one for each column of the grid, both N(0, 0.02²) at the start. A patch gets their sum, a prefix
+// token nothing.
 //
-// On another grid the tables are resampled along their length, as grid2d's: linearly between half-pixel centres,
+// On another grid the tables are resampled along their length, as in grid2d: linearly between half-pixel centres,
 // clamped at the ends, without antialias.
 func newFactorized(scope *model.Scope, c Config) Additive {
 	var rows, cols int

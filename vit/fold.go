@@ -12,11 +12,11 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// positionRows returns the rows that the encoding of a model adds to its tokens, float32 [Places, Width], for the
-// weights below the model's scope; zeros for position "none". At a fixed grid this is all that an additive encoding
-// is, mathematics.md (9.2).
+// positionRows returns the rows that the encoding of a model adds to its tokens, float32 [Positions, Width], for the
+// weights below the model's scope; zeros for position "none". On a fixed grid an additive encoding is this table,
+// mathematics.md (9.2).
 //
-// Encodings that act in the attention alone have no such table, and are refused.
+// Encodings that act only in the attention have no such table, and are refused.
 func (c Config) positionRows(backend compute.Backend, scope *model.Scope) (*tensors.Tensor, error) {
 	c = c.WithDefaults()
 	if err := c.Validate(); err != nil {
@@ -54,9 +54,9 @@ func (c Config) positionRows(backend compute.Backend, scope *model.Scope) (*tens
 	return rows[0], nil
 }
 
-// Fold turns a model with an additive encoding into the same model with position "learned": a new store that holds, at
-// the same paths, the model's variables and the table of its encoding in place of the encoding's variables, and the
-// configuration that reads it. Other variables of the old store, such as an optimizer's, are not copied. A folded model
+// Fold turns a model with an additive encoding into the same model with position "learned". The new store has the
+// model's variables at the same paths, and the table of its encoding in place of the encoding's variables; the returned
+// configuration describes it. Other variables of the old store, such as an optimizer's, are not copied. A folded model
 // is an ordinary ViT with the graph of "learned" and the same logits. In "A+B" the table replaces A, and B stays: see
 // Encoding.Folded.
 func (c Config) Fold(backend compute.Backend, scope *model.Scope) (*model.Store, Config, error) {

@@ -18,7 +18,7 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// Hyperparameters of fope, beside ParamRopeTheta; what each means stands in its row of settings.
+// Hyperparameters of fope, besides ParamRopeTheta.
 const (
 	paramFoPELength = "fope_length"
 	paramFoPEDim    = "fope_dim"
@@ -48,21 +48,21 @@ func (o *fopeSettings) settings() []setting.Row {
 	}
 }
 
-// fopeShortest is the first length in which the highest frequency, 1, has a period.
+// fopeShortest is the shortest length that contains a period of the highest frequency, 1.
 const fopeShortest = 7
 
 // newFoPE is the Fourier position embedding (https://arxiv.org/abs/2412.17739) over the number k of the patch, row by
-// row: rope1d with a random mixture of frequencies in place of each cosine and each sine, mathematics.md (12.8). It
-// follows the authors' code, in which pairs that get no mixture have 1 for their cosine and for their sine, and turning
-// changes lengths. Another grid continues the numbers of the patches.
+// row: rope1d with a random mixture of frequencies in place of each cosine and each sine, mathematics.md (12.8). As in
+// the authors' code, pairs without a mixture have cosine and sine 1, and rotation changes lengths. Another grid
+// continues the numbers of the patches.
 func newFoPE(scope *model.Scope, c Config) Rotary {
 	scope = scope.In("fope")
 	o := fopeSettings{theta: 10000, gain: 0.3, ignoreZero: true, separateBasis: true, separateHead: true}
 	readSettings(scope, o.settings())
 	o.length = cmp.Or(o.length, max(fopeShortest, c.Rows()*c.Cols()))
 	f, mixed := o.frequencies(c)
-	// Sets of coefficients of a block, and the sum of the fans that torch's xavier_normal_ sees: one axis more where every
-	// head has a set.
+	// The number of coefficient matrices of a block, and the sum of the fans that torch's xavier_normal_ computes: one
+	// more axis if every head has its own matrix.
 	heads, fans := 1, len(f)+mixed
 	if o.separateHead {
 		heads, fans = c.Heads, (len(f)+c.Heads)*mixed
@@ -85,7 +85,7 @@ func newFoPE(scope *model.Scope, c Config) Rotary {
 		}
 	}
 	mixtures := func(basis *tensors.Tensor, coefficients *model.Variable, g *Graph) *Node {
-		// One product of matrices: that of a matrix and a stack of them comes out in another order on ONNX Runtime.
+		// One product of two matrices: ONNX Runtime returns the product of a matrix and a stack in another order.
 		x := Reshape(TransposeAllAxes(coefficients.NodeValue(g), 1, 0, 2), len(f), heads*mixed)
 		return Reshape(DotProduct(ConstCachedTensor(g, basis), x), tokens, heads, mixed)
 	}
@@ -101,8 +101,8 @@ func newFoPE(scope *model.Scope, c Config) Rotary {
 	})
 }
 
-// fopeBasis returns the waves of frequencies f that are mixed, [tokens, len(f)], 0 for the prefix; and which tokens are
-// prefix and patches, [tokens, 1, 1].
+// fopeBasis returns the waves of frequencies f before mixing, [tokens, len(f)], 0 for the prefix, and masks of the
+// prefix and the patches, [tokens, 1, 1].
 func fopeBasis(c Config, f []float64) (cos, sin, isPrefix, isPatch *tensors.Tensor) {
 	tokens := c.Tokens()
 	cosines, sines := make([]float32, tokens*len(f)), make([]float32, tokens*len(f))
@@ -128,9 +128,9 @@ func fopeTrainedGrid(c Config) map[string]any {
 	return map[string]any{paramFoPELength: max(fopeShortest, c.Rows()*c.Cols())}
 }
 
-// frequencies returns those that are mixed, in radians per patch, and how many pairs of a head get a mixture.
-// Frequencies θ^(-2i/D), D the larger of headDim and paramFoPEDim, that have less than one period in the length of the
-// training are taken out.
+// frequencies returns the mixed frequencies, in radians per patch, and the number of pairs of a head with a mixture:
+// θ^(-2i/D), D the larger of headDim and paramFoPEDim, without those that have less than one period in the training
+// length.
 func (o *fopeSettings) frequencies(c Config) (f []float64, mixed int) {
 	switch {
 	case o.length < fopeShortest:
@@ -156,8 +156,8 @@ func (o *fopeSettings) frequencies(c Config) (f []float64, mixed int) {
 	return f, c.headDim() / 2
 }
 
-// fopeCoefficients draws coefficients [heads, in, out], N(0, std²), and adds 1 where an output takes its own frequency;
-// these are spread over all frequencies.
+// fopeCoefficients draws coefficients [heads, in, out], N(0, std²), and adds 1 where an output has its own frequency;
+// outputs are spread over all frequencies.
 func fopeCoefficients(r *rand.Rand, heads, in, out int, std float64) []float64 {
 	step := (in + out - 1) / out
 	values := make([]float64, heads*in*out)

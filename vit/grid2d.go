@@ -16,11 +16,11 @@ import (
 // ParamGrid2DKernel is the interpolation of the table of grid2d: "bilinear" (default) or "bicubic" (ViTDet).
 const ParamGrid2DKernel = "grid2d_kernel"
 
-// newGrid2D is a learned table with a grid of its own, [rows, cols, width], and a vector for each prefix token, all
-// N(0, 0.02²) at the start: the "2-D grid" that the WePE paper compares with, whose released code has as many
-// parameters as a learned table. On the grid it was trained on it is "learned" by another name. On another one the
-// graph resamples the table, with torch's bilinear or bicubic kernel (half-pixel centres, clamped at the border, no
-// antialias), so that the same parameters serve and train at every resolution.
+// newGrid2D is a learned table with its own grid, [rows, cols, width], and a vector for each prefix token, all N(0,
+// 0.02²) at the start: the "2-D grid" baseline of the WePE paper, which in the released code has as many parameters as
+// a learned table. On its training grid it equals "learned". On another grid the graph resamples the table with torch's
+// bilinear or bicubic kernel (half-pixel centres, clamped at the border, no antialias), so that the same parameters
+// train at every resolution.
 func newGrid2D(scope *model.Scope, c Config) Additive {
 	var rows, cols int
 	kernel := "bilinear"
@@ -43,7 +43,7 @@ func newGrid2D(scope *model.Scope, c Config) Additive {
 	}}
 }
 
-// resampled takes a table [·, ·, channels] of any grid to one of rows × cols, row by row: [rows·cols, channels].
+// resampled resamples a table [·, ·, channels] of any grid to rows × cols, row by row: [rows·cols, channels].
 func resampled(x *Node, along func(distance float64) float64, rows, cols int) *Node {
 	x = additive.Resample(x, along, rows, rows)                            // [rows, ·, channels]
 	x = additive.Resample(TransposeAllAxes(x, 1, 0, 2), along, cols, cols) // [cols, rows, channels]

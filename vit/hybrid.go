@@ -20,9 +20,9 @@ const (
 	blendSphere    = "sphere"
 )
 
-// newHybrid blends an encoding of the patches, ParamBlend, into learned rows, wepe.Hybrid. The rows are the
-// variable of position "learned", at the same path: a pretrained model of that kind opens with its own table. Trained
-// from scratch there is nothing to blend into, and "wepe" is the encoding to take.
+// newHybrid blends an encoding of the patches, ParamBlend, into learned rows, wepe.Hybrid. The rows are the variable of
+// position "learned", at the same path, so that a pretrained model keeps its own table. For training from scratch use
+// "wepe".
 func newHybrid(scope *model.Scope, c Config) Additive {
 	rows := learnedRows(scope, c)
 	blend := BlendSurrogate

@@ -9,8 +9,7 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// Initialisation schemes. They differ enough that results from scratch differ (timm issue 1477), so the choice is part
-// of the configuration.
+// Initialisation schemes. Results from scratch depend on them (timm issue 1477), so they are part of the configuration.
 const (
 	// InitTimm draws every linear weight from N(0, 0.02²) and the patch projection uniformly in ±1/√fan-in (PyTorch's
 	// default). timm's trunc_normal_(std=.02) cuts at ±2, 100 standard deviations.
@@ -36,7 +35,7 @@ func xavierStacked(r *rand.Rand, fanIn, fanOut int) float64 {
 	return weight.Xavier(1)(r, fanIn, 3*fanOut)
 }
 
-// initScheme is how each kind of weight starts. Norm gains start at 1 and biases at 0 unless named here.
+// initScheme sets the initial values of each kind of weight. Norm gains start at 1 and biases at 0 unless named here.
 type initScheme struct {
 	patch, query, dense, mlpBias, head, class weight.Fill
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/wepe-go/wepe/internal/additive"
 )
 
-// layout is the positions of a batch: what is added to its tokens, what acts in their attention, what is pooled.
+// layout is the positions of a batch: for its tokens, its attention and its pooling.
 type layout interface {
 	add(x *Node) *Node       // to the tokens [batch, tokens, width], before the first block
 	around(block int) Around // the attention of a block
 
-	// pool makes [batch, PooledWidth] of the tokens [batch, tokens, width]; the variables of PoolMap are in the scope.
+	// pool returns [batch, PooledWidth] from the tokens [batch, tokens, width]; the variables of PoolMap are in the scope.
 	pool(scope *model.Scope, x *Node) *Node
 }
 
@@ -37,7 +37,7 @@ func (o oneGrid) add(x *Node) *Node {
 	}
 	g := x.Graph()
 	rows := Concatenate([]*Node{o.Additive.Encode(g), Zeros(g, shapes.Make(dtypes.Float32, 1, c.Width))}, 0)
-	at := make([]int64, c.Tokens()) // in rows, of which the last, zero, is for tokens without a position
+	at := make([]int64, c.Tokens()) // rows; the last one, zero, is for tokens without a position
 	for token := range at {
 		switch {
 		case token >= c.Prefix():

@@ -11,9 +11,9 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// newLearned is a free vector for each token, prefix included (ViT's APE, https://arxiv.org/abs/2010.11929),
-// N(0, 0.02²) at the start. Its rows belong to one grid: another one takes them resampled, which each code base does in
-// its own way (checkpoints.Resample knows them, and the import of a checkpoint applies the one of its origin).
+// newLearned is a learned vector for each token, prefix included (ViT's APE, https://arxiv.org/abs/2010.11929), N(0,
+// 0.02²) at the start. Its rows belong to one grid and are resampled for another one. Code bases differ in how:
+// checkpoints.Resample has their methods, and an import uses the method of its origin.
 func newLearned(scope *model.Scope, c Config) Additive {
 	v := learnedRows(scope, c)
 	return &learnedTable{table{name: "learned", rows: func(g *Graph) *Node { return v.NodeValue(g) }}, c}
@@ -51,7 +51,7 @@ func (l *learnedTable) EncodeOn(g *Graph, grids [][2]int) *Node {
 }
 
 // hats returns the weights of n positions for each of m along an axis: 1-|x| around the centre of the new position, x
-// in old positions or, where there are more of these, in new ones; they sum to 1.
+// in old positions or, if there are more new ones, in new positions; they sum to 1.
 func hats(n, m int) [][]float64 {
 	ratio := float64(n) / float64(m)
 	weights := make([][]float64, m)

@@ -44,14 +44,13 @@ const liereGrid = trainedGrid("liere_trained") // the unit of coordinates
 //
 //	R(y, x) = exp(y·A₀ + x·A₁),   A₀, A₁ skew-symmetric [g, g]
 //
-// with generators of its own for every layer, block of channels and, unless shared, head. Coordinates run from 0 to 1
-// over the grid that was trained on and to n/n₀ over one of n positions where n₀ were: the last position is the end of
-// the range, as in the authors' code, so the distance of neighbours changes a little with n. Prefix tokens are not
-// turned.
+// with separate generators for every layer, block of channels and, unless shared, head. Coordinates run from 0 to 1
+// over the training grid and to n/n₀ over n positions where training had n₀: the last position is the end of the range,
+// as in the authors' code, so the distance of neighbours changes a little with n. Prefix tokens are not rotated.
 //
-// A generator is stored as its g(g-1)/2 numbers above the diagonal, uniform in [0, 2π) at the start. They act through a
-// clip to ±liereLimit, the only difference from the original: by Pick's inequality (see bound) it limits the norm of
-// every exponent, from which expSkew knows how many squarings it needs.
+// A generator is stored as its g(g-1)/2 elements above the diagonal, uniform in [0, 2π) at the start. They are clipped
+// to ±liereLimit, the only difference from the original: by Pick's inequality (see bound) this limits the norm of every
+// exponent, which determines the number of squarings in expSkew.
 type liere struct {
 	c           Config
 	block       int // g
@@ -63,7 +62,7 @@ type liere struct {
 	rotations []once // by layer
 }
 
-// liereLimit bounds the numbers of a generator at twice the largest it starts with: there it turns its two channels
+// liereLimit bounds the elements of a generator at twice their largest initial value: there it rotates its two channels
 // twice around from one side of the image to the other.
 const liereLimit = 4 * math.Pi
 
@@ -112,7 +111,8 @@ func liereBlock(headDim int) int {
 	return headDim
 }
 
-// liereCoordinates returns the coordinates of n positions along an axis that had so many in training, 0 for n.
+// liereCoordinates returns the coordinates of n positions along an axis that had trained positions in training, 0 for
+// n.
 func liereCoordinates(trained, n int) []float64 {
 	places := make([]float64, n)
 	for i := 1; i < n; i++ {
@@ -121,7 +121,7 @@ func liereCoordinates(trained, n int) []float64 {
 	return places
 }
 
-// liereParameters counts the default form.
+// liereParameters counts the parameters with default settings.
 func liereParameters(c Config) int {
 	headDim := c.headDim()
 	return c.Depth * liereAxes * c.Width * (liereBlock(headDim) - 1) / 2 // Width/g blocks of g(g-1)/2
@@ -132,7 +132,7 @@ func (l *liere) Name() string {
 	return fmt.Sprintf("liere(block=%d, shared=%t, first_layer=%t)", l.block, l.shared, len(l.triangles) < l.c.Depth)
 }
 
-// rows returns R of a layer, [tokens, heads, blocks, g, g], without heads where they share it.
+// rows returns R of a layer, [tokens, heads, blocks, g, g], without heads if they share it.
 func (l *liere) rows(g *Graph, layer int) []*Node {
 	layer %= len(l.triangles)
 	return []*Node{l.rotations[layer].in(g, func() *Node {
@@ -151,13 +151,13 @@ func (l *liere) turn(q, k *Node, rows []*Node) (*Node, *Node) {
 	return l.turnOne(q, rows[0]), l.turnOne(k, rows[0])
 }
 
-// turnOne multiplies every block of channels of x by its rotation. It brings them into the form of one product for each
-// rotation: gradients of products with more free axes do not run on ONNX Runtime.
+// turnOne multiplies every block of channels of x by its rotation, as one product per rotation: gradients of products
+// with more free axes do not run on ONNX Runtime.
 func (l *liere) turnOne(x, r *Node) *Node {
 	const batch, token, head, block, channel = 0, 1, 2, 3, 4
 	d := x.Shape().Dimensions
 	dims := []int{d[0], d[1], d[2], d[3] / l.block, l.block}
-	own, shared := []int{token, head, block}, []int{batch} // axes that have rotations of their own, and others
+	own, shared := []int{token, head, block}, []int{batch} // axes with their own rotations, and the others
 	if l.shared {
 		own, shared = []int{token, block}, []int{batch, head}
 	}
@@ -178,11 +178,11 @@ func (l *liere) turnOne(x, r *Node) *Node {
 	return ConvertDType(Reshape(y, d...), x.DType())
 }
 
-// generators returns A₀ and A₁ of a layer, [2, blocks, g·g], from the variable of their upper triangles,
-// [g(g-1)/2, 2, blocks], pairs of channels (0, 1), (0, 2) … (g-2, g-1). Blocks are those of all heads.
+// generators returns A₀ and A₁ of a layer, [2, blocks, g·g], from the variable of their upper triangles, [g(g-1)/2, 2,
+// blocks], pairs of channels (0, 1), (0, 2) … (g-2, g-1). Blocks are the blocks of all heads.
 func (l *liere) generators(g *Graph, layer int) *Node {
 	n := l.block
-	pair, sign := make([]int64, n*n), make([]float32, n*n) // the diagonal has sign 0, and any pair will do
+	pair, sign := make([]int64, n*n), make([]float32, n*n) // the diagonal has sign 0 and may refer to any pair
 	next := int64(0)
 	for i := range n {
 		for j := i + 1; j < n; j++ {
@@ -197,8 +197,8 @@ func (l *liere) generators(g *Graph, layer int) *Node {
 
 func liereInit(r *rand.Rand, _, _ int) float64 { return 2 * math.Pi * r.Float64() }
 
-// bound is the largest spectral norm of an exponent: that of a real skew-symmetric [g, g] matrix with elements of at
-// most m is m·cot(π/(2g)) or less (G. Pick, Z. angew. Math. Mech. 2, 1922, 353-357).
+// bound is the largest spectral norm of an exponent. The norm of a real skew-symmetric [g, g] matrix with elements of
+// at most m is at most m·cot(π/(2g)) (G. Pick, Z. angew. Math. Mech. 2, 1922, 353-357).
 func (l *liere) bound() float64 {
 	return l.farthest * liereLimit / math.Tan(math.Pi/float64(2*l.block))
 }

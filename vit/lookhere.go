@@ -15,8 +15,7 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// paramLookHereViews names what the heads look at, see lookHereHeads; the other hyperparameters are settings of
-// lookHere.
+// paramLookHereViews names the views of the heads, see lookHereHeads; the other hyperparameters are fields of lookHere.
 const paramLookHereViews = "lookhere_views"
 
 // lookHere is the encoding's settings.
@@ -43,9 +42,9 @@ func (l *lookHere) settings() []setting.Row {
 //
 //	-slope · slope of the block · slope of the head · distance,
 //
-// the Euclidean distance of the centres in patches; one out of view gets lookHereHidden. It is rounded to bfloat16, as
-// in the authors' code, whose models learn with such numbers. The class token sees and is seen by all at 0. A patch
-// always sees itself, and those on the border of the view.
+// with the Euclidean distance of the centres in patches; a patch out of view gets lookHereHidden. The bias is rounded
+// to bfloat16, as in the authors' code, whose models are trained with it. Pairs with the class token get 0. A patch
+// always sees itself and the patches on the border of the view.
 //
 // On another grid distances are still counted in patches, and nothing is rescaled.
 func newLookHere(scope *model.Scope, c Config) Relative {
@@ -98,7 +97,7 @@ func newLookHere(scope *model.Scope, c Config) Relative {
 	return out
 }
 
-// grown is what the bias grows with at a distance.
+// grown returns the distance function of the bias.
 func (l *lookHere) grown(distance float64) float64 {
 	switch l.distance {
 	case "sqrt":
@@ -112,10 +111,10 @@ func (l *lookHere) grown(distance float64) float64 {
 // lookHereHidden hides a patch: the greatest bfloat16, negative. Finite, it leaves the softmax of a row finite.
 const lookHereHidden = -0x1.FEp127
 
-// lookHereHead is what one head does: it sees patches at the offsets that all of its views allow.
+// lookHereHead is the view of one head: it sees patches at the offsets that all of its conditions allow.
 type lookHereHead struct {
 	views []string
-	from  string // where distances are measured from: fromQuery, fromCenter or fromNowhere
+	from  string // origin of distances: fromQuery, fromCenter or fromNowhere
 	slope float64
 }
 
@@ -125,8 +124,8 @@ const (
 	fromNowhere = "zero"   // all are 0
 )
 
-// lookHereViews are the views of the four heads of a name: conditions that all hold, and what distances are measured
-// from if not from the query.
+// lookHereViews are the views of the four heads of a name: conditions that must all hold, and the origin of distances
+// if it is not the query.
 var lookHereViews = []struct {
 	name  string
 	heads [4]string
@@ -175,12 +174,11 @@ func (h lookHereHead) sees(key additive.Offset) bool {
 	return true
 }
 
-// lookHereHeads are the n heads of a block by a word of paramLookHereViews: names of lookHereViews joined by "-", as in
-// "halves-none", the default (the paper's LH-180; LH-90 is "corners-none", LH-45 "eighths1-eighths2-none"). A name
-// stands for four heads that look four ways. Heads are assigned in groups of four; the first names get one group more
-// where they do not divide, and the last is cut where there are fewer. Of less than four heads in all, which the
-// authors do not have, two look up and left, three also down. Words joined by "," are those of one block after the
-// other.
+// lookHereHeads returns the n heads of a block for a word of paramLookHereViews: names of lookHereViews joined by "-",
+// as in "halves-none", the default (the paper's LH-180; LH-90 is "corners-none", LH-45 "eighths1-eighths2-none"). A
+// name stands for four heads with four directions. Heads are assigned in groups of four; if the names do not divide
+// them, the first names get one more group, and the last group may be incomplete. With fewer than four heads, which the
+// authors do not use, two see up and left, three also down. Words joined by "," apply to successive blocks.
 func lookHereHeads(word string, n int) (heads []lookHereHead) {
 	names, fours := strings.Split(word, "-"), (n+3)/4
 	for i, name := range names {
@@ -196,7 +194,7 @@ func lookHereHeads(word string, n int) (heads []lookHereHead) {
 		mine = min(4*mine, n-len(heads))
 		for k := range mine {
 			which := k % 4
-			if n < 4 { // both axes before both ways
+			if n < 4 { // both axes before both directions
 				which = [4]int{0, 2, 1}[k]
 			}
 			h := lookHereHead{slope: math.Exp2(-float64(1 + k/4))}
@@ -208,7 +206,7 @@ func lookHereHeads(word string, n int) (heads []lookHereHead) {
 					h.views = append(h.views, word)
 				}
 			}
-			if h.from != fromQuery || h.views == nil { // nothing but the slope tells them apart
+			if h.from != fromQuery || h.views == nil { // views that differ only in their slope
 				h.slope = math.Exp2(-2 * float64(1+k*4/max(mine, 4)))
 			}
 			heads = append(heads, h)

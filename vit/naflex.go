@@ -16,7 +16,7 @@ import (
 )
 
 // NaFlexImages is a batch of images that keep their aspect ratio: each has its own grid of at most N patches, padded to
-// N tokens. This is the NaFlex of SigLIP 2 (https://arxiv.org/abs/2502.14786) and of timm, after NaViT
+// N tokens. This is the NaFlex of SigLIP 2 (https://arxiv.org/abs/2502.14786) and of timm, following NaViT
 // (https://arxiv.org/abs/2307.06304) without its packing.
 //
 // One graph serves all grids: the encodings are computed for each of Grids and selected by Grid. Attention and pooling
@@ -28,13 +28,14 @@ type NaFlexImages struct {
 }
 
 // NaFlexLogits is Logits for images that keep their aspect ratio. The variables are the same, and images of the grid
-// Rows × Cols have the same logits. On any other grid every encoding follows its own rule, as in Config.TrainedGrid;
-// "learned" resamples its table as SigLIP 2 does, bilinearly with antialiasing. N need not be Rows·Cols.
+// Rows × Cols have the same logits. On other grids every encoding extrapolates by its own rule, as in
+// Config.TrainedGrid; "learned" resamples its table as SigLIP 2 does, bilinearly with antialiasing. N need not be
+// Rows·Cols.
 func (c Config) NaFlexLogits(scope *model.Scope, p NaFlexImages) *Node {
 	return c.naflexTrace(scope, p, false).Logits
 }
 
-// naflexTrace is Trace for images that keep their aspect, with N in place of Rows·Cols.
+// naflexTrace is Trace for images that keep their aspect ratio, with N in place of Rows·Cols.
 func (c Config) naflexTrace(scope *model.Scope, p NaFlexImages, attentionWeights bool) *Trace {
 	c = c.valid()
 	if err := c.Encoding().ValidateNaFlex(); err != nil {
@@ -71,12 +72,12 @@ func (e Encoding) ValidateNaFlex() error {
 	return nil
 }
 
-// manyGrids is the layout of NaFlexImages. Whatever the encoders hold for each grid stands in one table, grid after
-// grid, from which every image takes what is its own.
+// manyGrids is the layout of NaFlexImages. The values of the encoders are concatenated over the grids in one table,
+// from which every image gathers the rows of its grid.
 type manyGrids struct {
 	c      Config
 	grids  []Config // the model on each grid
-	grid   *Node    // int64 [batch]: which of them an image has
+	grid   *Node    // int64 [batch]: index of each image's grid
 	tokens int      // of an image, with padding
 
 	rows   *Node      // [positions of all grids + 1, width] of what is added, the last zero; nil for none
@@ -92,12 +93,12 @@ type manyGrids struct {
 	weights *Node // [batch, 1 or 2, tokens] of the pooling
 }
 
-// onGrids is an additive encoding that computes its rows on several grids at once, those of the prefix first.
+// onGrids is an additive encoding that computes its rows on several grids at once, the prefix rows first.
 type onGrids interface {
 	EncodeOn(g *Graph, grids [][2]int) *Node
 }
 
-// manyGrids builds the encoders of every grid on the variables of the model's own.
+// manyGrids builds the encoders of every grid on the variables of the model.
 func (c Config) manyGrids(scope *model.Scope, grids [][2]int, grid *Node, tokens int) *manyGrids {
 	g := grid.Graph()
 	for name, value := range c.TrainedGrid() {
@@ -158,12 +159,12 @@ func (c Config) manyGrids(scope *model.Scope, grids [][2]int, grid *Node, tokens
 	return m
 }
 
-// own picks the images' own of equally many numbers for every grid: [batch, numbers].
+// own gathers each image's numbers from a table with equally many for every grid: [batch, numbers].
 func (m *manyGrids) own(ofGrids *Node) *Node {
 	return additive.Rows(Reshape(ofGrids, len(m.grids), -1), m.grid)
 }
 
-// indices picks the images' own of indices of tokens, [batch, tokens].
+// indices gathers each image's token indices, [batch, tokens].
 func (m *manyGrids) indices(at func(on Config, i, token int) int) *Node {
 	var all []int64
 	for i, on := range m.grids {
@@ -174,7 +175,7 @@ func (m *manyGrids) indices(at func(on Config, i, token int) int) *Node {
 	return m.own(Const(m.grid.Graph(), all))
 }
 
-// starts says where each grid begins in a table that has first rows, and so many more for each; and where it ends.
+// starts returns where each grid begins in a table of first rows and then rows(grid) per grid, and its length.
 func (m *manyGrids) starts(first int, rows func(on Config) int) (start []int, end int) {
 	for _, on := range m.grids {
 		start, first = append(start, first), first+rows(on)
@@ -182,15 +183,15 @@ func (m *manyGrids) starts(first int, rows func(on Config) int) (start []int, en
 	return start, first
 }
 
-// tokensOfGrids says where the tokens of the images are among the tokens of all grids, [batch, tokens].
+// tokensOfGrids returns the indices of the images' tokens among the tokens of all grids, [batch, tokens].
 func (m *manyGrids) tokensOfGrids() *Node {
 	start, _ := m.starts(0, Config.Tokens)
 	return m.indices(func(on Config, i, token int) int {
-		return start[i] + token%on.Tokens() // it does not matter where padding turns to
+		return start[i] + token%on.Tokens() // the position of padding does not matter
 	})
 }
 
-// addRows takes rows of which so many, in front, are those of the prefix for all grids.
+// addRows sets the additive rows; the first shared ones are the prefix of all grids.
 func (m *manyGrids) addRows(rows []*Node, shared int) {
 	c := m.c
 	start, end := m.starts(shared, func(on Config) int { return on.Positions() - shared })
@@ -215,7 +216,7 @@ func (m *manyGrids) add(x *Node) *Node {
 	return additive.PreEncode(m.rows, x, m.placed, 1)
 }
 
-// turnEach takes the turns of every grid's own encoder: in one table where they are this package's.
+// turnEach collects the rotations of every grid's encoder, in one table if the encoders are this package's.
 func (m *manyGrids) turnEach(encoders []Encoders) {
 	joined := &rotary{}
 	for i, e := range encoders {
@@ -235,7 +236,7 @@ func (m *manyGrids) turnEach(encoders []Encoders) {
 	m.rotary = joined
 }
 
-// turnOne turns queries and keys [batch, tokens, heads, headDim] by the encoder of every grid and keeps those of the
+// turnOne rotates queries and keys [batch, tokens, heads, headDim] by the encoder of every grid and selects each
 // image's own.
 func (m *manyGrids) turnOne(block int, q, k *Node) (*Node, *Node) {
 	g := q.Graph()
@@ -253,7 +254,7 @@ func (m *manyGrids) turnOne(block int, q, k *Node) (*Node, *Node) {
 	return outQ, outK
 }
 
-// scoreEach takes the biases of every grid's own encoder.
+// scoreEach collects the biases of every grid's encoder.
 func (m *manyGrids) scoreEach(g *Graph, encoders []Encoders) {
 	for block := range m.c.Depth {
 		var parts []*Node

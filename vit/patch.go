@@ -33,7 +33,7 @@ func (c Config) cut(images *Node) *Node {
 	return Reshape(x, batch, c.Rows()*c.Cols(), p*p*c.Channels)
 }
 
-// project makes tokens [batch, N, width] of the pixels of patches.
+// project projects the pixels of patches to tokens [batch, N, width].
 func (c Config) project(scope *model.Scope, pixels *Node) *Node {
 	biases := weight.Constant(0)
 	if c.PreNorm {

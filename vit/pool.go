@@ -12,10 +12,10 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// hiddenScore is added to the scores of tokens that attention leaves out: their softmax is 0 exactly.
+// hiddenScore is added to the scores of masked tokens: their softmax is exactly 0.
 const hiddenScore = -1e9
 
-// pool is one product with a constant vector: it trains on every backend, where Slice does not.
+// pool is one product with a constant vector, because Slice cannot be differentiated on every backend.
 func (o oneGrid) pool(scope *model.Scope, x *Node) *Node {
 	if o.c.Pool == PoolMap {
 		return o.c.mapPool(scope.In("pool"), x, o.unpooled(x.Graph()))
@@ -27,7 +27,7 @@ func (o oneGrid) pool(scope *model.Scope, x *Node) *Node {
 	return Einsum("btd,t->bd", x, weights) // [batch, width]
 }
 
-// unpooled is hiddenScore for tokens that PoolMap leaves out, else 0: [1, 1, 1, tokens]; nil for none.
+// unpooled is hiddenScore for tokens that PoolMap skips, otherwise 0: [1, 1, 1, tokens]; nil for none.
 func (o oneGrid) unpooled(g *Graph) *Node {
 	if o.c.PoolPrefix || o.c.Prefix() == 0 {
 		return nil
@@ -44,8 +44,8 @@ func (c Config) hiddenPrefix(tokens int) *tensors.Tensor {
 	return tensors.FromFlatDataAndDimensions(scores, 1, 1, 1, tokens)
 }
 
-// poolWeights returns what each of so many tokens contributes to the pooled vector, [tokens], where the prefix is
-// followed by so many patches; one after the other where the pool takes two vectors.
+// poolWeights returns the weights of the tokens in the pooled vector, [tokens], where patches follow the prefix; if the
+// pool concatenates two vectors, the weights of both.
 func (c Config) poolWeights(patches, tokens int) []float32 {
 	class, register, mean := make([]float32, tokens), make([]float32, tokens), make([]float32, tokens)
 	class[0], register[min(1, tokens-1)] = 1, 1

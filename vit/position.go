@@ -47,8 +47,8 @@ type Rotary interface {
 	Block(i int) pos.QKEncoder
 }
 
-// Position describes an encoding. It has one constructor, which is called once per graph, creates all variables of the
-// encoding in the scope and reads hyperparameters there.
+// Position describes an encoding. Its one constructor is called once per graph, creates all variables of the encoding
+// in the scope and reads hyperparameters from it.
 type Position struct {
 	Name   string
 	Doc    string // short description
@@ -57,7 +57,7 @@ type Position struct {
 	Width   int // the model's width must be a multiple of it; 0 for any
 	HeadDim int // the channels of a head must be a multiple of it; 0 for any
 
-	Parameters  func(Config) int            // trainable parameters by default; nil for none
+	Parameters  func(Config) int            // trainable parameters with default settings; nil for none
 	Variables   []string                    // its variables below the scope "position"; whole scopes end in "/"
 	Params      []string                    // hyperparameters it reads
 	TrainedGrid func(Config) map[string]any // see Config.TrainedGrid; nil for none
@@ -119,7 +119,7 @@ func Register(p Position) {
 	positions = append(positions, p)
 }
 
-// fits checks a row that joins the table.
+// fits checks a row before it joins the table.
 func (p Position) fits() error {
 	constructors := 0
 	for _, has := range []bool{p.Additive != nil, p.Modulation != nil, p.Rotary != nil, p.Relative != nil} {

@@ -7,8 +7,8 @@ import (
 	"github.com/wepe-go/wepe/wepe"
 )
 
-// positions is the one table of encodings. A new one is a file of its own and a row here, or a call of Register:
-// nowhere else is its name compared with anything.
+// positions is the only table of encodings. A new one needs its own file and a row here, or a call of Register; no
+// other code compares its name.
 var positions = []Position{
 	{Name: "none", Doc: "no position encoding"},
 	{

@@ -9,14 +9,14 @@ import (
 	"github.com/wepe-go/wepe/internal/additive"
 )
 
-// fixedBias is a bias without variables: a number for every head and offset of the key's patch from the query's, and,
-// where toKey says so, one that is the key's alone. Pairs with a prefix token get 0. A graph holds the table of
-// offsets, not that of all pairs, which is as large as the scores.
+// fixedBias is a bias without variables: a value for every head and offset of the key's patch from the query's or, with
+// toKey, for every key. Pairs with a prefix token get 0. A graph stores the table of offsets, not of all pairs, which
+// is as large as the scores.
 type fixedBias struct {
 	name     string
 	c        Config
-	layers   int                                                   // with numbers of their own: one, or all blocks
-	ofOffset func(layer, head int, offset additive.Offset) float64 // zero where toKey says
+	layers   int                                                   // with their own values: one, or all blocks
+	ofOffset func(layer, head int, offset additive.Offset) float64 // zero with toKey
 	toKey    func(layer, head, patch int) float64                  // nil for none
 
 	pairs *tensors.Tensor

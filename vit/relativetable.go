@@ -12,9 +12,9 @@ import (
 )
 
 // relativeTable is the bias of BEiT (https://arxiv.org/abs/2106.08254): in every block a learned score for each head
-// and offset of the key's patch from the query's, and one each for prefix tokens that look at patches, for patches that
-// look at prefix tokens, and for prefix tokens among themselves. On another grid the tables are resampled bilinearly,
-// as transformers' Beit does.
+// and offset of the key's patch from the query's, and one each for pairs of a prefix query and a patch key, of a patch
+// query and a prefix key, and of two prefix tokens. On another grid the tables are resampled bilinearly, as in
+// transformers' Beit.
 type relativeTable struct {
 	c          Config
 	rows, cols int // of the grid of the tables
@@ -61,10 +61,10 @@ func (r *relativeTable) AttentionBias(g *Graph, block int) *Node {
 	return TransposeAllAxes(scores, 2, 0, 1)
 }
 
-// resampled brings a table to the grid of the model.
+// resampled resamples a table to the grid of the model.
 func (r *relativeTable) resampled(table *Node) *Node {
 	down, across, offsets := 2*r.rows-1, 2*r.cols-1, relativeTableRows(r.rows, r.cols)-3
-	take := func(first, n int) *Node { // a product: it has a gradient on every backend, which Slice has not
+	take := func(first, n int) *Node { // a product: unlike Slice, it has a gradient on every backend
 		rows := make([]float32, n*(offsets+3))
 		for i := range n {
 			rows[i*(offsets+3)+first+i] = 1
@@ -76,8 +76,8 @@ func (r *relativeTable) resampled(table *Node) *Node {
 	return Concatenate([]*Node{resampled(x, additive.Linear, to, over), take(offsets, 3)}, 0)
 }
 
-// allPairs are the rows of the table for each pair of tokens, int64 [query, key]. Offsets count from the query back,
-// the other way than those of additive.Pairs.
+// allPairs returns the row of the table for each pair of tokens, int64 [query, key]. Offsets run from key to query,
+// opposite to additive.Pairs.
 func (r *relativeTable) allPairs() *tensors.Tensor {
 	c := r.c
 	tokens, offsets := c.Tokens(), int64(relativeTableRows(c.Rows(), c.Cols())-3)

@@ -5,7 +5,7 @@ package vit
 import "github.com/gomlx/gomlx/ml/model"
 
 // newRope1D is RoFormer's encoding (https://arxiv.org/abs/2104.09864) over the number k of the patch, row by row: pair
-// i of d/2 turns by k·θ^(-2i/d). Another grid continues the numbers: the row below is as far as a row is long.
+// i of d/2 turns by k·θ^(-2i/d). Another grid continues the numbers: rows are Cols positions apart.
 func newRope1D(scope *model.Scope, c Config) Rotary {
 	f := frequencies(ropeTheta(scope, 10000), c.headDim()/2)
 	return newRotation("rope1d", c, false, fixedPairs(c, 0, func(k, i int) float64 { return float64(k) * f[i] }))

@@ -50,12 +50,12 @@ func (r *dinoRope) settings() []setting.Row {
 	}
 }
 
-// newRopeDINOv3 is the axial form of DINOv3 (https://arxiv.org/abs/2508.10104): with places from -1 to 1 at the centres
-// of the patches and periods P_j = θ^(2j/(d/2)), j = 0 … d/4-1, the first half of the pairs turns by 2π·y/P_j, the
-// second by 2π·x/P_j. The pairs of a head are the channels (i, i+d/2). Prefix tokens do not turn.
+// newRopeDINOv3 is the axial form of DINOv3 (https://arxiv.org/abs/2508.10104): with positions from -1 to 1 at the
+// centres of the patches and periods P_j = θ^(2j/(d/2)), j = 0 … d/4-1, the first half of the pairs turns by 2π·y/P_j,
+// the second by 2π·x/P_j. The pairs of a head are the channels (i, i+d/2). Prefix tokens are not rotated.
 //
-// On another grid its sides still are -1 and 1: patches that are closer together turn by less, as a image would that
-// is looked at in more detail.
+// On another grid the sides are still -1 and 1: patches that are closer together turn by less, as in an image at higher
+// resolution.
 func newRopeDINOv3(scope *model.Scope, c Config) Rotary {
 	r := dinoRope{theta: 100, normalize: "separate", rescale: 2}
 	readSettings(scope, r.settings())
@@ -73,7 +73,7 @@ func newRopeDINOv3(scope *model.Scope, c Config) Rotary {
 	})
 }
 
-// periods are those of the frequencies.
+// periods returns the periods of n frequencies.
 func (r *dinoRope) periods(n int) []float64 {
 	periods := make([]float64, n)
 	for j := range periods {
@@ -99,7 +99,7 @@ func (r *dinoRope) position(c Config, k int) (y, x float64) {
 	return 2*(row+0.5)/rows - 1, 2*(col+0.5)/cols - 1
 }
 
-// pairs are the cosines and sines at positions that do not move.
+// pairs returns the cosines and sines at fixed positions.
 func (r *dinoRope) pairs(c Config, periods []float64) pairsFunc {
 	return fixedPairs(c, 0, func(k, i int) float64 {
 		y, x := r.position(c, k)
@@ -110,7 +110,7 @@ func (r *dinoRope) pairs(c Config, periods []float64) pairsFunc {
 	})
 }
 
-// movedPairs are those of a training step, drawn once for all images and blocks of a graph.
+// movedPairs returns the cosines and sines of a training step, drawn once for all images and blocks of a graph.
 func (r *dinoRope) movedPairs(scope *model.Scope, c Config) pairsFunc {
 	var cos, sin *Node
 	return func(g *Graph, _ int) (*Node, *Node) {
@@ -134,8 +134,8 @@ func (r *dinoRope) movedPairs(scope *model.Scope, c Config) pairsFunc {
 	}
 }
 
-// moved are the cosines and sines, [tokens, 1, headDim/2], of positions plus shift [2], times jitter [2], times rescale
-// [1]; each may be nil.
+// moved returns the cosines and sines, [tokens, 1, headDim/2], of positions plus shift [2], times jitter [2], times
+// rescale [1]; each may be nil.
 func (r *dinoRope) moved(g *Graph, c Config, shift, jitter, rescale *Node) (cos, sin *Node) {
 	periods := r.periods(c.headDim() / 4)
 	places, isPatch := make([]float32, 2*c.Tokens()), make([]float32, c.Tokens())
@@ -158,7 +158,7 @@ func (r *dinoRope) moved(g *Graph, c Config, shift, jitter, rescale *Node) (cos,
 	for j := range periods {
 		frequency[j] = float32(2 * math.Pi / periods[j])
 	}
-	// A sum of products, not a matrix product: that may be computed in fewer bits, and angles are long.
+	// A sum of products, not a matrix product, which may be computed in fewer bits: the angles are large.
 	angles := Mul(InsertAxes(at, -1), Reshape(Const(g, frequency), 1, 1, -1)) // [tokens, 2, headDim/4]
 	angles = Reshape(angles, c.Tokens(), 1, c.headDim()/2)
 	return Cos(angles), Sin(angles)

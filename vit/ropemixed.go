@@ -13,13 +13,13 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// newRopeMixed is the mixed form of rope-vit (https://arxiv.org/abs/2403.13298): pair i of head h turns by
-// col·f_x[h,i] + row·f_y[h,i] with frequencies learned in every block, which begin as mixedFrequencies at directions
-// drawn uniformly. Rows and columns are counted, not scaled, on every grid.
+// newRopeMixed is the mixed form of rope-vit (https://arxiv.org/abs/2403.13298): pair i of head h turns by col·f_x[h,i]
+// + row·f_y[h,i] with frequencies learned in every block. They start as mixedFrequencies in directions drawn uniformly.
+// Rows and columns are counted, not scaled, on every grid.
 func newRopeMixed(scope *model.Scope, c Config) Rotary {
 	scope = scope.In("rope_mixed")
 	theta := ropeTheta(scope, 10)
-	places := make([]float32, 2*c.Tokens()) // (0, 0) for the prefix: it does not turn
+	places := make([]float32, 2*c.Tokens()) // (0, 0) for the prefix, which is not rotated
 	for k := range c.Rows() * c.Cols() {
 		x, y := c.position(k)
 		places[2*(c.Prefix()+k)], places[2*(c.Prefix()+k)+1] = float32(x), float32(y)
@@ -39,7 +39,7 @@ func newRopeMixed(scope *model.Scope, c Config) Rotary {
 	}
 	return newRotation("rope-mixed", c, false, func(g *Graph, block int) (cos, sin *Node) {
 		f := learnedFrequencies[block].NodeValue(g) // [2, heads, headDim/2]
-		// A sum of products, not a matrix product: that may be computed in fewer bits, and angles are long.
+		// A sum of products, not a matrix product, which may be computed in fewer bits: the angles are large.
 		angles := ReduceSum(Mul(ConstCachedTensor(g, at), InsertAxes(f, 0)), 1) // [tokens, heads, headDim/2]
 		return Cos(angles), Sin(angles)
 	})

@@ -20,20 +20,20 @@ import (
 // for rope1d, as2drope and fope, 100 for rope-axial, 10 for rope-mixed.
 const ParamRopeTheta = "rope_theta"
 
-// tokenwise is a rotary encoding by what it has for each token of a grid.
+// tokenwise is a rotary encoding given by rows for each token of a grid.
 type tokenwise interface {
 	pos.Encoder
 
-	// rows returns what the tokens have in a block, in order: each float32 [tokens, …].
+	// rows returns the rows of the tokens in a block, in order: each float32 [tokens, …].
 	rows(g *Graph, block int) []*Node
 
-	// turn turns q and k [batch, tokens, heads, headDim] by the rows of their tokens, each [batch or 1, tokens, …]. It
+	// turn rotates q and k [batch, tokens, heads, headDim] by the rows of their tokens, each [batch or 1, tokens, …]. It
 	// computes in float32 and returns the type of q.
 	turn(q, k *Node, rows []*Node) (*Node, *Node)
 }
 
-// rotary is a tokenwise encoding as a Rotary, on one grid or, for NaFlexImages, on several: the tokens of the others
-// follow.
+// rotary is a tokenwise encoding as a Rotary, on one grid or, for NaFlexImages, on several: their tokens follow each
+// other.
 type rotary struct {
 	tokenwise
 	others []tokenwise
@@ -50,7 +50,7 @@ type rotaryBlock struct {
 }
 
 // EncodeQK implements pos.QKEncoder for q, k [batch, tokens, heads, headDim]. The indices, [tokens] or [batch, tokens],
-// say which positions the tokens have, nil for all in order.
+// are the positions of the tokens, nil for all in order.
 func (b *rotaryBlock) EncodeQK(q, k, positionIndices *Node, seqAxis int) (*Node, *Node) {
 	if q.Rank() != 4 || seqAxis != 1 && seqAxis != -3 {
 		exceptions.Panicf("vit: %s takes queries [batch, tokens, heads, headDim], got %s with tokens along axis %d",
@@ -74,7 +74,7 @@ func (b *rotaryBlock) EncodeQK(q, k, positionIndices *Node, seqAxis int) (*Node,
 	return b.turn(q, k, rows)
 }
 
-// once holds what all blocks of a graph share.
+// once stores a node that all blocks of a graph share.
 type once struct{ node *Node }
 
 // in returns the node of a graph, built the first time.
@@ -89,9 +89,9 @@ func (o *once) in(g *Graph, build func() *Node) *Node {
 //
 //	(a, b) -> (a·cos - b·sin, a·sin + b·cos),
 //
-// by an angle that depends on the token, and may depend on pair, head and block. For all pairs at once that is
-// x·cos + (x·P)·sin with a constant matrix P that takes (a, b) to (-b, a): a product has a gradient on every backend,
-// where slices have not.
+// by an angle that depends on the token, and may depend on pair, head and block. For all pairs at once this is x·cos +
+// (x·P)·sin with a constant matrix P that maps (a, b) to (-b, a): unlike slices, a product has a gradient on every
+// backend.
 type rotation struct {
 	name  string
 	pairs pairsFunc
@@ -103,7 +103,7 @@ type rotation struct {
 type pairsFunc func(g *Graph, block int) (cos, sin *Node)
 
 func newRotation(name string, c Config, split bool, pairs pairsFunc) Rotary {
-	// Where the pairs are neighbours, P has blocks: one of 16 channels is multiplied several times faster than 64.
+	// For neighbouring channels P is block diagonal: a block of 16 channels multiplies several times faster than 64.
 	span := c.headDim()
 	for !split && (span > 16 || c.headDim()%span != 0) {
 		span -= 2
@@ -145,8 +145,8 @@ func (r *rotation) turn(q, k *Node, rows []*Node) (*Node, *Node) {
 	return turn(q), turn(k)
 }
 
-// fixedPairs tabulates an encoding without variables, equal in all heads and blocks: angle(k, i) turns pair i of
-// patch k. Tokens before patch first stay as they are; the class token is patch -1.
+// fixedPairs tabulates an encoding without variables, equal in all heads and blocks: angle(k, i) turns pair i of patch
+// k. Tokens before patch first are not rotated; the class token is patch -1.
 func fixedPairs(c Config, first int, angle func(k, i int) float64) pairsFunc {
 	n := c.headDim() / 2
 	cos, sin := make([]float32, c.Tokens()*n), make([]float32, c.Tokens()*n)
@@ -166,7 +166,7 @@ func fixedPairs(c Config, first int, angle func(k, i int) float64) pairsFunc {
 	}
 }
 
-// position returns the column x and the row y of patch k, counted from 0. For k < 0 it goes on backwards: patch -1 is
+// position returns the column x and the row y of patch k, counted from 0. Negative k continue backwards: patch -1 is
 // the last of row -1.
 func (c Config) position(k int) (x, y float64) {
 	row := math.Floor(float64(k) / float64(c.Cols()))

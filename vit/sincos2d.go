@@ -17,8 +17,8 @@ const paramSinCos2DVariant = "sincos2d_variant"
 
 // Variants of sincos2d: four waves of every frequency, in the order of one code base.
 const (
-	// sinCosMAE is that of https://arxiv.org/abs/2111.06377: [ sin x | cos x | sin y | cos y ], each over all frequencies.
-	// MAE's code names the first half "emb_h", but feeds it the column.
+	// sinCosMAE is the order of https://arxiv.org/abs/2111.06377: [ sin x | cos x | sin y | cos y ], each over all
+	// frequencies. MAE's code names the first half "emb_h", but passes the column to it.
 	sinCosMAE = "mae"
 
 	// sinCosBigVision is MAE's order; the last of n frequencies is 1/10000 itself, because the exponent is j/(n-1).
@@ -31,11 +31,11 @@ const (
 	// sinCosTimmInterleave is timm's interleave_sin_cos: [ sin y | cos y | sin x | cos x ].
 	sinCosTimmInterleave = "timm-interleave"
 
-	// sinCosInterleaved is that of the WePE paper: sin x, cos x, sin y, cos y of one frequency after the other.
+	// sinCosInterleaved is the order of the WePE paper: sin x, cos x, sin y, cos y of one frequency after the other.
 	sinCosInterleaved = "interleaved"
 )
 
-// sinCosPlaces are the positions of four at which a variant has sin x, cos x, sin y and cos y.
+// sinCosPlaces gives the indices of sin x, cos x, sin y and cos y in the order of a variant.
 var sinCosPlaces = map[string][4]int{
 	sinCosMAE:            {0, 1, 2, 3},
 	sinCosBigVision:      {0, 1, 2, 3},
@@ -51,9 +51,9 @@ var sinCosPlaces = map[string][4]int{
 //
 // in the order of the variant.
 //
-// On another grid the table is computed anew, rows and columns counted from 0, as big_vision and timm do. MAE, which
-// trains the table further when it fine-tunes, resamples it with torch's bicubic kernel: fold the model, then resample
-// its learned rows (checkpoints.Resample, kind "hf").
+// On another grid the table is computed anew, rows and columns counted from 0, as in big_vision and timm. MAE trains
+// the table when it fine-tunes, and resamples it with torch's bicubic kernel: fold the model, then resample its learned
+// rows (checkpoints.Resample, kind "hf").
 func sinCos2D(variant string, rows, cols, prefix, width int) []float32 {
 	n := width / 4
 	last := float64(n) // divides the exponent

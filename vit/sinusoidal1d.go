@@ -10,14 +10,13 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// newSinusoidal1D is the fixed table of the Transformer (https://arxiv.org/abs/1706.03762, 3.5) over the place p of a
-// token in the sequence, a constant of the graph:
+// newSinusoidal1D is the fixed table of the Transformer (https://arxiv.org/abs/1706.03762, 3.5) over the position p of
+// a token in the sequence, a constant of the graph:
 //
 //	PE[p, 2j] = sin(p·10000^(-2j/width)),   PE[p, 2j+1] = cos(p·10000^(-2j/width))
 //
-// Patches are counted row by row, and rows are not told apart: the one below is Cols positions on. The class token is
-// the first word of the sequence, p = 0, and the patches begin at p = 1; without a class token they begin at 0. On
-// another grid the table is computed anew for its positions.
+// Patches are counted row by row; the patch below is Cols positions later. The class token is p = 0, and the patches
+// begin at p = 1; without a class token they begin at 0. On another grid the table is computed anew for its positions.
 func newSinusoidal1D(_ *model.Scope, c Config) Additive {
 	flat := make([]float32, c.Positions()*c.Width)
 	for p := range c.Positions() {

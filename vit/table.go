@@ -9,7 +9,7 @@ import (
 	"github.com/wepe-go/wepe/internal/additive"
 )
 
-// table is an additive encoding with one row per token, whatever its rows come from.
+// table is an additive encoding with one row per token.
 type table struct {
 	name string
 	rows func(g *Graph) *Node // float32 [tokens, width]
@@ -27,7 +27,7 @@ func (t *table) Name() string { return t.name }
 // Encode implements Additive.
 func (t *table) Encode(g *Graph) *Node { return t.rows(g) }
 
-// PreEncode implements pos.PreEncoder: x + rows. The indices say which rows the tokens of x are, nil for all in order.
+// PreEncode implements pos.PreEncoder: x + rows. The indices are the rows of the tokens of x, nil for all in order.
 func (t *table) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
 	return additive.PreEncode(t.rows(x.Graph()), x, positionIndices, seqAxis)
 }

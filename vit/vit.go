@@ -16,9 +16,9 @@
 //	  -> LayerNorm, pooling              [batch, width]              or pooling, LayerNorm
 //	  -> dense head                      [batch, Classes]
 //
-// The architecture is that of Dosovitskiy et al., https://arxiv.org/abs/2010.11929, with exact GELU. Options of
+// The architecture is the ViT of Dosovitskiy et al., https://arxiv.org/abs/2010.11929, with exact GELU. Options of
 // [Config] give DeiT, DeiT-III, BEiT, DINOv2, DINOv3, EVA-02 and the image encoders of CLIP and SigLIP. Weights equal
-// those of timm, Hugging Face and Google's JAX release up to names and transposes.
+// the weights of timm, Hugging Face and Google's JAX release up to names and transposes.
 //
 // [Register] adds a position encoding; package vittest tests it. [NaFlexImages] is a batch of images with different
 // aspect ratios.
@@ -39,9 +39,9 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// Trace holds the intermediate values of one forward pass, for analyses and for parity with other implementations. Only
-// requested nodes are computed. Always request Logits: the go backend of compute v0.1.3 panics on variables that come
-// after the last output.
+// Trace holds the intermediate values of one forward pass, for analyses and for comparison with other implementations.
+// Only requested nodes are computed. Always request Logits: the go backend of compute v0.1.3 panics on variables that
+// come after the last output.
 type Trace struct {
 	Patches *Node        // [batch, Rows·Cols, width] after the patch projection and, if configured, its LayerNorm
 	Tokens  *Node        // [batch, prefix+Rows·Cols, width] with positions, before dropout
@@ -72,7 +72,7 @@ func (c Config) Trace(scope *model.Scope, images *Node, attentionWeights bool) *
 	return t
 }
 
-// valid returns c with its defaults, and panics where Validate refuses it.
+// valid returns c with its defaults, and panics if Validate refuses it.
 func (c Config) valid() Config {
 	c = c.WithDefaults()
 	if err := c.Validate(); err != nil {
@@ -82,7 +82,7 @@ func (c Config) valid() Config {
 }
 
 // trace is the network on the pixels of patches, [batch, N, PatchSize·PatchSize·Channels]. at builds their positions in
-// the scope it is given.
+// the scope that it receives.
 func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) layout, attentionWeights bool) *Trace {
 	g := pixels.Graph()
 	init := c.initScheme()

@@ -18,8 +18,8 @@ func newWePE(scope *model.Scope, c Config) Additive {
 // vector per prefix token; 8·width+3 with a class token.
 func wepeParameters(c Config) int { return 3 + (4+1+2+c.PrefixPositions())*c.Width }
 
-// newWePESphere is newWePE with ℘ and ℘′ on the Riemann sphere, over the whole cell, unless the hyperparameters say
-// otherwise: docs/mathematics.md, section 14.
+// newWePESphere is newWePE with ℘ and ℘′ on the Riemann sphere, over the whole cell, unless the hyperparameters
+// override it: docs/mathematics.md, section 14.
 func newWePESphere(scope *model.Scope, c Config) Additive {
 	return wepe.New(scope, c.Rows(), c.Cols(), c.Width).WithPrefix(c.PrefixPositions()).OnSphere().FromScope().Done()
 }
@@ -27,8 +27,8 @@ func newWePESphere(scope *model.Scope, c Config) Additive {
 // wepeSphereParameters counts as wepeParameters, with 6 features.
 func wepeSphereParameters(c Config) int { return wepeParameters(c) + 2*c.Width }
 
-// newWePETable is newWePE with a look-up table in place of ℘ itself, unless wepe_evaluation says
-// otherwise. The table is stored beside the variables and ω3′ is not trained.
+// newWePETable is newWePE with a look-up table in place of ℘, unless wepe_evaluation overrides it. The table is stored
+// with the variables and ω3′ is not trained.
 func newWePETable(scope *model.Scope, c Config) Additive {
 	return wepe.New(scope, c.Rows(), c.Cols(), c.Width).WithPrefix(c.PrefixPositions()).
 		WithTable(0, 0).FromScope().Done()
@@ -56,7 +56,7 @@ func (b *sharedBias) AttentionBias(g *Graph, _ int) *Node {
 // wepeBiasParameters counts the default form: ω3′, α_scale, and for each head 4 weights, a bias and its own.
 func wepeBiasParameters(c Config) int { return 2 + 6*c.Heads }
 
-// wepeTrainedGrid is for coarser grids: finer ones need nothing.
+// wepeTrainedGrid is for coarser grids; finer ones need no hyperparameters.
 func wepeTrainedGrid(c Config) map[string]any {
 	return wepe.TrainedGrid(c.Rows(), c.Cols())
 }

@@ -19,9 +19,9 @@ import (
 //
 //	q_i ∘= 1 + f_i·A,  k_j ∘= 1 + f_j·B,  v_j ∘= 1 + f_j·C
 //
-// A score is then a sum over channels of q_i·k_j times a function of both positions, and an output a sum of values that
-// know where they come from. With A = B = C = 0 it is a model without positions. The prefix has no position and stays
-// as it is.
+// A score is then a sum over channels of q_i·k_j times a function of both positions, and an output is a sum of values
+// that depend on their positions. With A = B = C = 0 it is a model without positions. The prefix has no position and is
+// not modulated.
 type wepeQKV struct {
 	c        Config
 	field    *wepe.Field
@@ -29,8 +29,8 @@ type wepeQKV struct {
 	features once
 }
 
-// wepeQKVStd is the standard deviation of A, B and C at the start: f has the length 2, so factors are 1 ± 0.2. Chosen
-// among 0.1 and 0.5 on validation images of CIFAR-100, one seed: with 0.5 it leads for three epochs and ends lower
+// wepeQKVStd is the initial standard deviation of A, B and C: f has length 2, so factors are 1 ± 0.2. It was chosen
+// among 0.1 and 0.5 on validation images of CIFAR-100, one seed: 0.5 is ahead for three epochs and ends lower
 // (docs/sphere.md).
 const wepeQKVStd = 0.1
 

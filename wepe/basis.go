@@ -11,26 +11,25 @@ import (
 // basis holds half-periods a and b of a lattice, scalars, reduced as in (11.1): 2a is next to the shortest period, and
 // b/a is in the upper half-plane between its two neighbours there.
 //
-// Which basis that is changes along with ω3, so the graph decides. Lattices on the borders between two bases are not
-// exotic: on them lie squares, rhombs and hexagons, where training likes to start. There both bases serve, but one must
-// be used throughout, and rounding decides differently in different places (elliptic.go). So the borders are moved to
-// where no lattice of any symmetry lies, by offTie: what is left is the chance of a lattice, or a point, to be within a
-// rounding error of a border.
+// The basis changes with ω3, so the graph chooses it. Lattices on the border between two bases are common: squares,
+// rhombs and hexagons lie on it, and training often starts there. Both bases are valid there, but one must be used
+// throughout, and rounding may decide differently in different places (elliptic.go). So offTie moves the borders away
+// from all symmetric lattices; a lattice or a point is then within a rounding error of a border only by chance.
 type basis struct {
 	a, b    ComplexNode
 	oblique bool // a·b is not imaginary
 }
 
 const (
-	// offTie is how far a border between two choices is moved, in units of the period that is chosen: no simple fraction,
-	// and so small that series which converge up to the middle converge there too.
+	// offTie moves a border between two choices, in units of the chosen period. It is no simple fraction, and small enough
+	// for series that converge up to the middle.
 	offTie = 0.0137
 
 	// shorter is the ratio of lengths squared below which another period is taken for the shorter one.
 	shorter = 0.97
 
-	// basisSteps are the turns of (11.1) that a graph takes: nine suffice for Im(ω3/ω1) = 1e-6, the least that minOmega3
-	// and maxOmega3 allow.
+	// basisSteps is the number of steps of (11.1) in a graph. Nine suffice for Im(ω3/ω1) = 1e-6, the smallest ratio that
+	// minOmega3 and maxOmega3 allow.
 	basisSteps = 10
 )
 
@@ -63,8 +62,8 @@ func reducedBasis(omega1 *Node, omega3 ComplexNode) basis {
 // rounded is an integer next to x, a constant to the gradient.
 func rounded(x *Node) *Node { return StopGradient(Floor(AddScalar(x, 0.5-offTie))) }
 
-// cellPoint is a point among the rows of a lattice, in units of 1/k, k = π/(2a): rows are along the real axis, their
-// poles π apart, neighbouring rows shift + i·gap from one another.
+// cellPoint is a point between the rows of a lattice, in units of 1/k, k = π/(2a): rows run along the real axis, their
+// poles are π apart, and neighbouring rows are shifted by shift + i·gap.
 type cellPoint struct {
 	basis
 	k, tau     ComplexNode // scalars

@@ -51,7 +51,7 @@ func (c *Config) Bias(heads int) *RelativeBias {
 		exceptions.Panicf("wepe: %s = %q: a table spans patches, not their differences; a bias takes %q or %q",
 			paramEvaluation, evaluateTable, evaluateExact, evaluateSum)
 	}
-	resolved.shift = 0 // differences do not see it
+	resolved.shift = 0 // differences do not depend on it
 	scope, dtype := c.scope.In("%s", resolved.formScope(scopeBias)), c.dtype
 	b := &RelativeBias{
 		lattice: newLattice(resolved, scope),
@@ -105,12 +105,12 @@ func (b *RelativeBias) offsets(g *Graph) *Node {
 	u, v := b.reduced(x), b.reduced(y)
 	for i := range x {
 		if math.Hypot(u[i], v[i]) < coincident {
-			x[i], y[i], apart[i] = 0.5, 0, 0 // look at ω1 instead, where all is tame, and drop what is seen
+			x[i], y[i], apart[i] = 0.5, 0, 0 // evaluate at ω1, where values are small, and drop the result
 		}
 	}
 	mask := InsertAxes(ConstAsDType(g, c.dtype, apart), -1) // [offsets, 1]
 	return Add(Mul(mask, linear()), Mul(OneMinus(mask), InsertAxes(b.own.NodeValue(g), 0)))
 }
 
-// coincident is the distance, in periods, below which two patches are at the same point of the lattice's cell.
+// coincident is the distance, in periods, below which two patches fall on the same point of the lattice's cell.
 const coincident = 1e-9

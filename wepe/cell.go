@@ -11,21 +11,21 @@ import (
 	"github.com/wepe-go/wepe/internal/kernel"
 )
 
-// cell is ℘ and ℘′ among the rows of a lattice, and what their gradients are made of.
+// cell is ℘ and ℘′ in a lattice's cell, with the terms that their gradients need.
 type cell struct {
 	cellPoint
 	rows          rowTerms
 	csc2, csc2cot ComplexNode // of the central row
 	rest, restCot ComplexNode // c(τ) + Σ csc² a_n and Σ csc² a_n cot a_n of the others
 	p, pPrime     ComplexNode
-	slopes        []slope // of ℘ and ℘′, once they are asked for
+	slopes        []slope // of ℘ and ℘′, computed on first use
 }
 
 // slope holds the derivatives of ℘ or ℘′, which are analytic in z, a and b.
 type slope struct{ byZ, byA, byB ComplexNode }
 
-// inLattice returns ℘ and ℘′. Their gradients are written out: autodiff makes three times as many operations of them,
-// and loses the digits of those by a and b, where the pole drops out.
+// inLattice returns ℘ and ℘′. Their gradients are written out: autodiff would need three times as many operations and
+// lose digits in the gradients by a and b, where the pole cancels.
 func inLattice(z ComplexNode, l basis) (p, pPrime ComplexNode) {
 	c := cell{cellPoint: l.at(z)}
 	values := kernel.Several([]*Node{c.z.Re, c.z.Im, l.a.Re, l.a.Im, l.b.Re, l.b.Im}, 4, func() []*Node {
@@ -47,7 +47,7 @@ func (c *cell) evaluate() {
 	c.pPrime = c.csc2cot.add(c.restCot).mul(k2.mul(c.k)).scale(-2)
 }
 
-// gradient takes that of value i, in the order of inLattice, to those of z, a and b, by (3.1).
+// gradient returns the gradients of z, a and b from the gradient dy of value i, in the order of inLattice, by (3.1).
 func (c *cell) gradient(i int, dy *Node) (out []*Node) {
 	if c.slopes == nil {
 		c.slopes = c.differentiate()
@@ -67,9 +67,9 @@ func (c *cell) gradient(i int, dy *Node) (out []*Node) {
 	return out
 }
 
-// differentiate returns the derivatives of ℘ and ℘′: by z, by b after (3.2) and (3.3), in which the central row and its
-// pole have no part, and by a from the other two, because ℘ and ℘′ are homogeneous of degrees -2 and -3, (3.13). There
-// the pole drops out, see homogeneous.
+// differentiate returns the derivatives of ℘ and ℘′: by z; by b after (3.2) and (3.3), to which the central row and its
+// pole contribute nothing; and by a from these two, because ℘ and ℘′ are homogeneous of degrees -2 and -3, (3.13). The
+// pole cancels there, see homogeneous.
 func (c *cell) differentiate() []slope {
 	pairs := c.rowPairs()
 	index := alongLast(ConstAsDType(c.gap.Graph(), c.gap.DType(), rowIndices(pairs)), c.z.Re.Rank()+1)
@@ -97,13 +97,13 @@ func (c *cell) differentiate() []slope {
 // seriesRadius is |a| below which homogeneous sums series. The Laurent series converges for |a| < π.
 const seriesRadius = 0.75
 
-// homogeneous returns csc² a - a csc² a cot a and 6 csc² a cot a - a (csc² a)″ of the central row. Next to a pole at mπ
-// the principal parts cancel in them but for those times mπ. There they are series in a - mπ, of csc² a = 1/a² + Σ c_j
-// a^{2j},
+// homogeneous returns csc² a - a csc² a cot a and 6 csc² a cot a - a (csc² a)″ of the central row. Near a pole at mπ
+// their principal parts cancel except for the terms times mπ. There both are computed as series in a - mπ, of csc² a =
+// 1/a² + Σ c_j a^{2j},
 //
 //	Σ (1+j) c_j a^{2j},   -Σ 2j(2j+2) c_j a^{2j-1}.
 //
-// Where the series end both forms hold.
+// Both forms are accurate at seriesRadius.
 func (c *cell) homogeneous(second ComplexNode) (once, thrice ComplexNode) {
 	multiple := MulScalar(Floor(AddScalar(MulScalar(c.a.Re, 1/math.Pi), 0.5)), math.Pi)
 	a := ComplexNode{Sub(c.a.Re, multiple), c.a.Im}
@@ -144,7 +144,7 @@ func (c *cell) constant() ComplexNode {
 	return ComplexNode{AddScalar(sum.Re, -1.0/3), sum.Im}
 }
 
-// constantSlope is 2 Σ n csc²(nπτ) cot(nπτ)/(4i): what constant contributes to (3.2).
+// constantSlope is 2 Σ n csc²(nπτ) cot(nπτ)/(4i), the contribution of constant to (3.2).
 func (c *cell) constantSlope() ComplexNode {
 	n := multiples(c.gap.Graph(), c.gap.DType(), 2, c.rowPairs())
 	return c.step().csc2cot.times(n).sumLast()

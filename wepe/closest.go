@@ -15,7 +15,7 @@ import (
 )
 
 // tooClose is the distance of two patches' features below which the projection, a sum of products in float32, no longer
-// tells them apart: some units of the rounding of numbers up to 1.
+// separates them: a few roundings of numbers up to 1.
 const tooClose = 1e-6
 
 // Warning returns one line that names two patches that float32 cannot distinguish at the initial values, or a table
@@ -38,7 +38,7 @@ func (e *Encoder) Warning() string {
 		"patches keep them apart", e.Name(), at(first), at(second), distance, remedy)
 }
 
-// hostFeatures are the compressed features of the patches at first, one row for each, in float64.
+// hostFeatures returns the compressed features of the patches at the initial values, one row per patch, in float64.
 func (c Config) hostFeatures() [][]float64 {
 	omega1, omega3 := complex(c.omega1, 0), complex(c.omega3Re, c.omega3)
 	poles := omega3
@@ -84,8 +84,8 @@ func (c compression) host(f []float64, alphaScale float64) []float64 {
 	return f
 }
 
-// closest returns the two rows at the least distance. In the order of their sums, which differ by no more than √n
-// times the distance of rows of n numbers, far ones need no comparison.
+// closest returns the two rows with the smallest distance. Rows are sorted by their sums, which differ by at most √n
+// times the distance of rows of n numbers, so that pairs with distant sums are skipped.
 func closest(rows [][]float64) (distance float64, first, second int) {
 	sums, order := make([]float64, len(rows)), make([]int, len(rows))
 	for k, row := range rows {

@@ -9,13 +9,13 @@ import (
 	"github.com/wepe-go/wepe/internal/additive"
 )
 
-// covered returns how many patches, down and across, each patch of a grid stands for: on one coarser than that of the
-// training ⌈trained rows/rows⌉ and ⌈trained cols/cols⌉, on any other 1 and 1.
+// covered returns how many training patches each patch of a grid covers, down and across: ⌈trained rows/rows⌉ and
+// ⌈trained cols/cols⌉ on a grid coarser than the training grid, otherwise 1 and 1.
 func (c Config) covered(grid [2]int) (down, across int) {
 	return max(1, (c.trainedRows+grid[0]-1)/grid[0]), max(1, (c.trainedCols+grid[1]-1)/grid[1])
 }
 
-// denser is c for grids with so many patches as they cover in the place of each.
+// denser is c with each patch of the grids split into the training patches that it covers.
 func (c Config) denser(grids [][2]int) Config {
 	denser := c
 	denser.grids = nil
@@ -26,8 +26,8 @@ func (c Config) denser(grids [][2]int) Config {
 	return denser
 }
 
-// means returns of the rows of the denser grids, [Σ rows·down·cols·across, width], the mean of those in each patch,
-// [Σ rows·cols, width], mathematics.md (6.11).
+// means averages the rows of the denser grids, [Σ rows·down·cols·across, width], over each patch: [Σ rows·cols, width],
+// mathematics.md (6.11).
 func (c Config) means(rows *Node, grids [][2]int) *Node {
 	most, patches := 1, 0
 	for _, grid := range grids {
@@ -37,7 +37,7 @@ func (c Config) means(rows *Node, grids [][2]int) *Node {
 	if most == 1 {
 		return rows
 	}
-	at, weights := make([]int64, 0, patches*most), make([]float64, 0, patches*most) // a patch of fewer has weights 0
+	at, weights := make([]int64, 0, patches*most), make([]float64, 0, patches*most) // unused entries have weight 0
 	start := 0
 	for _, grid := range grids {
 		down, across := c.covered(grid)
@@ -59,8 +59,8 @@ func (c Config) means(rows *Node, grids [][2]int) *Node {
 	return ReduceSum(Mul(covered, Reshape(ConstAsDType(g, rows.DType(), weights), patches, most, 1)), 1)
 }
 
-// moved returns z of the patches, [views·patches], all moved by one random step of up to ±shift patches along each
-// axis: mathematics.md (6.12). With span 1 that is a translation of the torus, which leaves the grid a grid.
+// moved returns z of the patches, [views·patches], all shifted by one random step of up to ±shift patches along each
+// axis: mathematics.md (6.12). With span 1 this is a translation of the torus.
 func (l *lattice) moved(g *Graph, z ComplexNode) ComplexNode {
 	c := l.config
 	var right, down []float64 // the sides of a patch in periods, once for each

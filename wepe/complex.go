@@ -9,8 +9,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// ComplexNode is a complex tensor as two real ones of equal shape. The pure-Go and ONNX backends have no complex
-// numbers, and a pair differentiates by the ordinary real rules.
+// ComplexNode is a complex tensor as two real tensors of equal shape. The pure-Go and ONNX backends have no complex
+// numbers, and a pair is differentiated like any real tensors.
 type ComplexNode struct{ Re, Im *Node }
 
 func (a ComplexNode) add(b ComplexNode) ComplexNode {
@@ -89,7 +89,7 @@ func multiples(g *Graph, dtype dtypes.DType, unit float64, n int) *Node {
 // zeros is 0 in a's shape.
 func zeros(a ComplexNode) ComplexNode { return ComplexNode{ZerosLike(a.Re), ZerosLike(a.Im)} }
 
-// where selects element by element (or everything, for a scalar condition); a and b have one shape.
+// where selects element by element, or everything for a scalar condition; a and b have the same shape.
 func where(condition *Node, a, b ComplexNode) ComplexNode {
 	return ComplexNode{Where(condition, a.Re, b.Re), Where(condition, a.Im, b.Im)}
 }

@@ -27,7 +27,7 @@ type Config struct {
 	omega1, omega3      float64 // omega3 = 0: the mode's
 	g2, g3              float64 // both 0: the half-periods above
 	omega3Re            float64
-	area                float64 // 0: as they come
+	area                float64 // 0: not rescaled
 	scales, harmonics   int
 	scaleRatio          float64
 	alphaU, alphaV      float64
@@ -86,7 +86,7 @@ func (r Refused) Error() string { return string(r) }
 
 func refuse(format string, args ...any) { panic(Refused(fmt.Sprintf("wepe: "+format, args...))) }
 
-// check refuses sizes and settings that make no sense alone.
+// check refuses sizes and settings that are invalid on their own.
 func (c *Config) check() {
 	if c.rows < 1 || c.cols < 1 || c.width < 1 || c.prefix < 0 {
 		exceptions.Panicf("wepe: grid %d×%d, width %d, prefix %d: want at least 1×1, 1, 0", c.rows, c.cols, c.width, c.prefix)
@@ -96,7 +96,7 @@ func (c *Config) check() {
 	}
 }
 
-// resolve fills in what depends on the mode and refuses, naming the value, anything that makes no sense.
+// resolve sets the defaults that depend on the mode, and refuses invalid settings by name.
 func (c Config) resolve() Config {
 	c.check()
 	if c.projection == mlp && c.width%2 != 0 {
@@ -145,7 +145,7 @@ func (c Config) resolve() Config {
 	return c
 }
 
-// setHalfPeriods sets ω1 and the initial ω3 to what the settings ask for.
+// setHalfPeriods sets ω1 and the initial ω3 from the settings.
 func (c *Config) setHalfPeriods() error {
 	switch {
 	case c.mode == release && c.g3 != 0:
@@ -174,7 +174,7 @@ func (c *Config) setHalfPeriods() error {
 	return nil
 }
 
-// grid is the tokens that an encoder serves: prefix tokens, then patches row by row, each a vector of the given width.
+// grid is the sequence of an encoder: prefix tokens, then patches row by row, each a vector of the given width.
 type grid struct{ rows, cols, prefix, width int }
 
 // positions is the length of the sequence.

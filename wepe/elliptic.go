@@ -12,37 +12,36 @@ import (
 
 // The exact evaluation.
 //
-// Method. Equation numbers are those of docs/mathematics.md. Summing the lattice along a short period 2a first gives a
-// sum over its rows, (2.2) and (2.3), for any half-periods a, b with τ = b/a,
+// Method. Equation numbers refer to docs/mathematics.md. Summing the lattice along a short period 2a first gives a sum
+// over its rows, (2.2) and (2.3), for any half-periods a, b with τ = b/a,
 //
 //	℘(z)  = k² [ c(τ) + Σ csc² a_n ],   a_n = kz - nπτ,   k = π/(2a),   c(τ) = -1/3 - 2 Σ_{n>=1} csc²(nπτ)
 //	℘′(z) = -2 k³ Σ csc² a_n cot a_n
 //
-// Rows die off as exp(-π (2n-1) Im τ), so a constant number of them serves every lattice whose basis is reduced, see
-// basis.go. A row beside the central one is evaluated through q = exp(±2 i a_n), |q| < 1, the sign being that of Im
-// a_n, (2.10) and (2.11),
+// Terms of the rows decay as exp(-π (2n-1) Im τ), so a constant number of rows suffices for every lattice with a
+// reduced basis, see basis.go. A row other than the central one is evaluated through q = exp(±2 i a_n), |q| < 1, with
+// the sign of Im a_n, (2.10) and (2.11),
 //
 //	csc² a = -4 q/(1-q)²,   cot a = ∓i (1+q)/(1-q),
 //
-// which are Euler's formulas for sin a and cos a: nothing overflows in far rows. In the central row Im a may have
-// either sign, or be 0 but for rounding, and the pole is there: (2.8) in place of that, see central. Gradients are
-// written out in cell.go.
+// which are Euler's formulas for sin a and cos a: nothing overflows in far rows. The central row contains the pole, and
+// the sign of Im a may depend on rounding there: it uses (2.8), see central. Gradients are written out in cell.go.
 //
-// No decision on a rounding error. XLA computes cheap intermediate results again wherever they are used, each time
-// rounded differently, so that a comparison of numbers that are equal but for rounding may hold in one place and fail
-// in another. Of the sign of Im a, which is undecided on a whole line through poles, only |Im a| and tanh(Im a) are
-// used; of Re a, which is known up to periods, functions of period π. What is compared besides is in basis.go.
+// No branch depends on a rounding error. XLA recomputes cheap intermediate results at each use, rounded differently, so
+// that a comparison of two nearly equal numbers may hold in one place and fail in another. The sign of Im a is
+// undecided on a whole line through poles: only |Im a| and tanh(Im a) are used. Re a is determined up to periods: only
+// functions of period π are used. The other comparisons are in basis.go.
 //
-// Error, in units of the law (3.12) of which 64 are allowed, over its 432 reference points in float32 and float64: at
-// most 5.6 for ℘ and ℘′ and 10.5 for their derivatives, on pure Go.
+// Error over the 432 reference points in float32 and float64, in units of the bound (3.12), which allows 64: at most
+// 5.6 for ℘ and ℘′ and 10.5 for their derivatives, on pure Go.
 const (
-	// poleRadius bounds the values at a pole: |sin a| counts as poleRadius below that, so that |℘| never exceeds
-	// |k/poleRadius|², and at the pole itself both functions are zero. In units of the row half-period the guard is
-	// 2/π·2⁻²⁴ = 4e-8, the resolution of float32; a patch of a 1000×1000 grid is 10,000 times farther off.
+	// poleRadius bounds the values at a pole: smaller |sin a| are replaced by poleRadius, so that |℘| never exceeds
+	// |k/poleRadius|²; at the pole itself both functions are zero. In units of the row half-period poleRadius is 2/π·2⁻²⁴
+	// = 4e-8, the resolution of float32; a patch of a 1000×1000 grid is 10,000 times farther away.
 	poleRadius = 0x1p-24
 
-	// steepestPole is the least of poleRadius/|k|: where the cell is so small that the derivatives of ℘′ at poleRadius
-	// would leave float32, the guard is wider. It is for half-periods below 2⁻⁴.
+	// steepestPole is the minimum of poleRadius/|k|, which applies to half-periods below 2⁻⁴: without it the derivatives
+	// of ℘′ at poleRadius would overflow float32.
 	steepestPole = 0x1p-28
 )
 
@@ -55,8 +54,8 @@ func P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode) {
 	return inLattice(z, rectangle(omega1, omega3p))
 }
 
-// rowPairs is the number of rows summed on either side of the central one: the truncation error is
-// 4 exp(-π(2N+1) Im τ), 2e-9 and 3e-17 at the least Im τ of a rectangle, 2e-10 and 3e-17 at that of an oblique lattice.
+// rowPairs is the number of rows summed on either side of the central one. The truncation error is 4 exp(-π(2N+1) Im
+// τ), at the smallest Im τ 2e-9 and 3e-17 for a rectangle, 2e-10 and 3e-17 for an oblique lattice.
 func (l basis) rowPairs() (pairs int) {
 	switch dtype := l.a.Re.DType(); dtype {
 	case dtypes.Float32:
@@ -72,13 +71,13 @@ func (l basis) rowPairs() (pairs int) {
 	return pairs
 }
 
-// rowTerms are those of the rows of a lattice beside the central one, n = -pairs … -1, 1 … pairs, [..., rows], in
-// factors that cost the least:
+// rowTerms holds the terms of all rows except the central one, n = -pairs … -1, 1 … pairs, [..., rows], without
+// constant factors:
 //
 //	csc² a_n = -4·csc2,   csc² a_n cot a_n = 4i·csc2cot
 type rowTerms struct{ csc2, csc2cot ComplexNode }
 
-// rowIndices are the numbers n of the rows.
+// rowIndices returns the row numbers n.
 func rowIndices(pairs int) (n []float64) {
 	for i := -pairs; i <= pairs; i++ {
 		if i != 0 {
@@ -88,8 +87,8 @@ func rowIndices(pairs int) (n []float64) {
 	return n
 }
 
-// newRows evaluates the rows at 0 or around it, |Im a| not above gap/2 by more than offTie. twice is [cos 2Re a, sin
-// 2Re a]; a_n = a - n(shift + i·gap), where shift is nil for 0.
+// newRows evaluates the rows at 0 or around it, for |Im a| up to gap/2 plus offTie. twice is [cos 2Re a, sin 2Re a];
+// a_n = a - n(shift + i·gap); a nil shift is 0.
 func newRows(twice ComplexNode, im, gap, shift *Node, pairs int) rowTerms {
 	g, dtype := gap.Graph(), gap.DType()
 	var count, sign []float64 // |n| and the sign of Im a_n
@@ -99,7 +98,7 @@ func newRows(twice ComplexNode, im, gap, shift *Node, pairs int) rowTerms {
 	row := func(x *Node) *Node { return alongLast(x, im.Rank()+1) } // [rows] to [..., rows]
 	counts, signs := ConstAsDType(g, dtype, count), row(ConstAsDType(g, dtype, sign))
 
-	// q = exp(2i·sign·a_n), of which |Im a_n| = |n|·gap + sign·Im a.
+	// q = exp(2i·sign·a_n), with |Im a_n| = |n|·gap + sign·Im a.
 	distance := Add(row(Mul(counts, gap)), Mul(signs, InsertAxes(im, -1))) // [..., rows]
 	r := Exp(MulScalar(distance, -2))
 	q := ComplexNode{Mul(r, InsertAxes(twice.Re, -1)), Mul(r, Mul(signs, InsertAxes(twice.Im, -1)))}
@@ -123,13 +122,13 @@ func (r rowTerms) sums() (csc2, csc2cot ComplexNode) {
 	return r.csc2.sumLast().scale(-4), r.csc2cot.sumLast().timesI().scale(4)
 }
 
-// central returns csc² a and csc² a·cot a by (2.8), every digit of which holds next to the pole, and [cos 2Re a, sin
-// 2Re a]. With E = exp(-|Im a|), (1+E²)/2 = C, and S = C·tanh(Im a), which is E·sinh(Im a),
+// central returns csc² a and csc² a·cot a by (2.8), accurate to all digits near the pole, and [cos 2Re a, sin 2Re a].
+// With E = exp(-|Im a|), (1+E²)/2 = C, and S = C·tanh(Im a), which is E·sinh(Im a),
 //
 //	|E sin a|² = E² sin² Re a + S²,   csc² a = E² conj(E sin a)²/|E sin a|⁴,
 //	cot a = (½ E² sin 2Re a - i C S)/|E sin a|².
 func central(a ComplexNode, poleRadius2 *Node) (csc2, csc2cot, twice ComplexNode) {
-	sin2 := Square(Sin(a.Re)) // not from cos 2Re a, which has no digits left next to the pole
+	sin2 := Square(Sin(a.Re)) // not from cos 2Re a, which has lost its digits near the pole
 	twice = ComplexNode{OneMinus(MulScalar(sin2, 2)), Sin(MulScalar(a.Re, 2))}
 	fall := Exp(MulScalar(Abs(a.Im), -2)) // E²
 	c := MulScalar(AddScalar(fall, 1), 0.5)

@@ -15,7 +15,7 @@ import (
 // Encoder adds one vector to each token: a learned one to every prefix token, the projected Weierstrass features to
 // every patch. Build it with New(…).Done(). Patches are numbered row by row, after the prefix.
 //
-// Every method that takes a graph builds its nodes anew, on [rows·cols] elements whatever the batch.
+// Every method with a graph argument builds its nodes anew, for [rows·cols] elements, independent of the batch.
 type Encoder struct {
 	lattice
 	scope      *model.Scope    // <scope>/wepe or <scope>/wepe_sphere
@@ -70,7 +70,7 @@ func (c Config) patches() (x, y []float64) {
 	return x, y
 }
 
-// several are the grids of the patches, the encoder's own or those of EncodeOn.
+// several returns the grids of the patches: the encoder's own, or the grids of EncodeOn.
 func (c Config) several() [][2]int {
 	if c.grids == nil {
 		return [][2]int{{c.rows, c.cols}}
@@ -131,11 +131,11 @@ func (e *Encoder) FeatureNames() (names []string) {
 
 // Encode returns the vectors that PreEncode adds, β_pos·[prefix rows; projected features]: float32 [prefix + rows·cols,
 // width]. On a grid coarser than the training grid (TrainedGrid) a patch gets the mean over the training patches that
-// it covers, mathematics.md (6.11). Storing this table folds a model into an ordinary learned-position ViT.
+// it covers, mathematics.md (6.11). Config.Fold of package vit stores this table in a ViT with learned positions.
 func (e *Encoder) Encode(g *Graph) *Node { return e.EncodeOn(g, e.config.several()) }
 
 // EncodeOn is Encode on other grids (rows and columns of patches): the prefix vectors, then the patch vectors grid by
-// grid, [prefix + Σ rows·cols, width]. ℘ is evaluated at all of them at once.
+// grid, [prefix + Σ rows·cols, width]. ℘ is evaluated once for all grids.
 func (e *Encoder) EncodeOn(g *Graph, grids [][2]int) *Node {
 	denser := *e
 	denser.config = e.config.denser(grids)

@@ -39,8 +39,8 @@ var _ Encoding = (*Hybrid)(nil)
 const (
 	nameGate = "gate_raw"
 
-	// The gate is shut, λ = 0 exactly, at and below this raw value, whatever a backend's logistic does there: ONNX
-	// Runtime's stops falling at -18. The true λ would be 4e-44.
+	// The gate is closed, λ = 0 exactly, at and below this raw value on every backend; ONNX Runtime's logistic is constant
+	// below -18. The true λ would be 4e-44.
 	shutGate = -100
 )
 
@@ -57,13 +57,13 @@ type Hybrid struct {
 	scope      *model.Scope
 	pretrained *model.Variable // [prefix + rows·cols, width]
 	gate       *model.Variable // raw, scalar
-	closed     bool            // λ is 0 and stays
+	closed     bool            // λ is fixed at 0
 	start      string          // of the encoding, see Start
 }
 
-// Hybrid creates the gate, scope/gate_raw, between the pretrained position embeddings of a model, a float32 variable
-// [prefix + rows·cols, width], and an encoding of the patches that was built without prefix. It panics if the rows are
-// of another grid.
+// Hybrid creates the gate, scope/gate_raw, between a model's pretrained position embeddings, a float32 variable [prefix
+// + rows·cols, width], and an encoding of the patches that was built without prefix. It panics if the embeddings belong
+// to another grid.
 func (c *Config) Hybrid(pretrained *model.Variable, encoding Encoding) *Hybrid {
 	c.check()
 	if _, ok := encoding.(*surrogateEncoder); !ok && c.start == startFitted {

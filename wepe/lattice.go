@@ -12,9 +12,9 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// lattice is ℘ and ℘′ of a learned lattice, compressed to features. It takes points in periods: (x, y) is
-// z = x·2ω1 + y·2ω3. With several scales it is as many lattices of one form, each smaller than the last, and with
-// several harmonics each of them is evaluated at z, 2z, 3z, ….
+// lattice computes ℘ and ℘′ of a learned lattice and compresses them to features. It takes points in periods: (x, y) is
+// z = x·2ω1 + y·2ω3. With several scales it uses similar lattices, each smaller than the last; with several harmonics
+// each lattice is evaluated at z, 2z, 3z, ….
 type lattice struct {
 	config             Config
 	omega3, alphaScale *model.Variable // scalars, raw
@@ -52,7 +52,7 @@ func (l *lattice) points(g *Graph, x, y []float64) ComplexNode {
 	return ComplexNode{along, Mul(across, l.omega3p(g))}
 }
 
-// scaled returns the coordinates as each of the lattices sees them, one view after the other, (11.7).
+// scaled returns the coordinates in the periods of each lattice, one view after the other, (11.7).
 func (c Config) scaled(periods []float64) (out []float64) {
 	periods = slices.Clone(periods)
 	for range c.scales {
@@ -68,8 +68,8 @@ func (c Config) scaled(periods []float64) (out []float64) {
 	return out
 }
 
-// reduced drops whole periods from a coordinate where points move with the lattice: here that is exact, in the graph
-// the periods would cancel in the gradient of ω3′, mathematics.md (3.10).
+// reduced drops whole periods from the coordinates of points that move with the lattice. On the host this is exact; in
+// the graph the periods would cancel in the gradient of ω3′, mathematics.md (3.10).
 func (l *lattice) reduced(periods []float64) []float64 {
 	if l.config.mode == release || l.config.evaluation == evaluateSum {
 		return periods
@@ -90,7 +90,7 @@ func (l *lattice) values(g *Graph, x, y []float64) (p, pPrime ComplexNode) {
 	return inLattice(z, l.basis(omega1))
 }
 
-// poles is the modulus of the imaginary half-period of ℘.
+// poles returns the modulus of the imaginary half-period of ℘.
 func (l *lattice) poles(omega1 *Node) *Node {
 	if l.config.mode == release {
 		return omega1
@@ -143,7 +143,7 @@ func (l *lattice) compressed(p, pPrime ComplexNode) *Node {
 	return l.sideBySide(Tanh(Mul(alphaScale, Stack(parts, -1)))) // [views·n, parts]
 }
 
-// sideBySide takes the features of one view after the other, [views·n, parts], to rows [n, views·parts].
+// sideBySide rearranges the features of one view after the other, [views·n, parts], to rows [n, views·parts].
 func (l *lattice) sideBySide(f *Node) *Node {
 	if views := l.config.views(); views > 1 {
 		f = TransposeAllAxes(Reshape(f, views, -1, f.Shape().Dim(-1)), 1, 0, 2) // [n, views, parts]
@@ -167,8 +167,8 @@ func (c Config) numFeatures() int {
 // oblique reports whether ω3 has a real part, now or after training.
 func (c Config) oblique() bool { return c.omega3Re != 0 || c.learnOblique }
 
-// formScope is the name of the scope for the variables of an encoding: its own for each compression, so that a model
-// opens as what it was saved as.
+// formScope is the name of the scope for the variables of an encoding. Each compression has its own, so that a saved
+// model opens only in its own form.
 func (c Config) formScope(name string) string {
 	if c.compression == compressSphere {
 		return name + sphereSuffix
@@ -176,7 +176,7 @@ func (c Config) formScope(name string) string {
 	return name
 }
 
-// refuseOtherForm panics if the model has the variables of the other compression where this one's would be.
+// refuseOtherForm panics if the model's variables belong to the other compression.
 func (c Config) refuseOtherForm(scope *model.Scope) {
 	path, sphere := strings.CutSuffix(scope.Scope(), sphereSuffix)
 	if !sphere {

@@ -10,9 +10,9 @@ import (
 	"github.com/wepe-go/wepe/internal/additive"
 )
 
-// lookUpPatches returns ℘ and ℘′ of the patches out of the stored table, mathematics.md (7.1) and (7.3). The points are
-// known while the graph is built, so that the principal parts are float64, of which float32 would lose digits where
-// they dominate.
+// lookUpPatches returns ℘ and ℘′ of the patches from the stored table, mathematics.md (7.1) and (7.3). The points are
+// known while the graph is built, so the principal parts are computed in float64; float32 would lose digits where they
+// dominate.
 func (e *Encoder) lookUpPatches(g *Graph) (p, pPrime ComplexNode) {
 	key, nodes := e.mustOpenTable(g) // [resolution, resolution, 4]
 	perU, perV := key.periods()
@@ -34,7 +34,7 @@ func (e *Encoder) lookUpPatches(g *Graph) (p, pPrime ComplexNode) {
 	return ComplexNode{part(0), part(1)}, ComplexNode{part(2), part(3)}
 }
 
-// lookUpSphere returns the features of the patches out of the stored table.
+// lookUpSphere returns the features of the patches from the stored table.
 func (e *Encoder) lookUpSphere(g *Graph) *Node {
 	key, nodes := e.mustOpenTable(g) // [resolution, resolution, 6]
 	x, y := e.config.patches()
@@ -61,7 +61,7 @@ func (e *Encoder) lookUpSphere(g *Graph) *Node {
 }
 
 // bilinear interpolates a table [rows, cols, channels] at columns x and rows y, counted in nodes, up to its borders:
-// [len(x), channels], mathematics.md (7.1). Which nodes and how much of each is decided here, not in the graph.
+// [len(x), channels], mathematics.md (7.1). Nodes and weights are computed on the host.
 func bilinear(table *Node, x, y []float64) *Node {
 	g, rows, cols := table.Graph(), table.Shape().Dim(0), table.Shape().Dim(1)
 	nodes, weights := make([]int64, 0, 4*len(x)), make([]float64, 0, 4*len(x))
@@ -77,14 +77,14 @@ func bilinear(table *Node, x, y []float64) *Node {
 	return ReduceSum(Mul(corners, Reshape(ConstAsDType(g, table.DType(), weights), len(x), 4, 1)), 1)
 }
 
-// nodeBefore returns the node in front of x, of n at 0, 1, …, and how far x is from there, in [0, 1].
+// nodeBefore returns the node before x, of n at 0, 1, …, and the distance of x from it, in [0, 1].
 func nodeBefore(x float64, n int) (index int, distance float64) {
 	x = min(max(x, 0), float64(n-1))
 	index = min(int(x), n-2)
 	return index, x - float64(index)
 }
 
-// channel picks one element of the last axis, by a product with zeros and a one: a slice has no gradient in ONNX.
+// channel picks one element of the last axis by a product with a one-hot vector: a slice has no gradient in ONNX.
 func channel(x *Node, index int) *Node {
 	one := make([]float64, x.Shape().Dim(-1))
 	one[index] = 1

@@ -8,7 +8,7 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// Names of the hyperparameters. The rows of settings say what each means and which values it takes.
+// Names of the hyperparameters. The rows of settings describe their meaning and their values.
 const (
 	paramProjection = "wepe_projection"
 	paramDerivative = "wepe_derivative"
@@ -133,12 +133,12 @@ const (
 	DefaultGate  = 0.12
 	DefaultStart = startDrawn
 
-	// Bounds of ω1 and, in mode paper, ω3′, where the paper has no bounds: far beyond what training reaches (0.7 to 2.7),
-	// near enough that nothing overflows in float32.
+	// Bounds of ω1 and, in mode paper, of ω3′. The paper has no bounds: these are far beyond what training reaches (0.7 to
+	// 2.7), and nothing overflows float32 within them.
 	minOmega3, maxOmega3 = 1e-3, 1e3
 )
 
-// mode is what ω3′ and the scalars mean, see AsReleased.
+// mode selects the meaning of ω3′ and of the scalars, see AsReleased.
 type mode string
 
 const (
@@ -146,11 +146,11 @@ const (
 	release mode = "release"
 )
 
-// compression is what makes bounded features of ℘ and ℘′.
+// compression maps ℘ and ℘′ to bounded features.
 type compression string
 
 const (
-	compressTanh   compression = "tanh"   // tanh(α_scale·f) of the four parts of ℘ and ℘′, the paper's
+	compressTanh   compression = "tanh"   // tanh(α_scale·f) of the four parts of ℘ and ℘′, as in the paper
 	compressSphere compression = "sphere" // ℘ and ℘′ on the Riemann sphere, three numbers each, see Sphere; in mode paper
 )
 
@@ -160,11 +160,11 @@ const (
 	mlp    = "mlp"
 )
 
-// How ℘ is evaluated.
+// How ℘ is evaluated: values of wepe_evaluation.
 const (
 	evaluateExact = "exact" // function P
-	evaluateSum   = "sum"   // LatticeSum
-	evaluateTable = "table" // a look-up table, with ω3′ held fixed
+	evaluateSum   = "sum"   // latticeSum
+	evaluateTable = "table" // a look-up table, with a fixed ω3′
 )
 
 // How the encoding of a Hybrid starts, mathematics.md (9.3) and (9.4).

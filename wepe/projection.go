@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	linearStd = 0.02 // N(0, 0.02²): the release's trunc_normal_ cuts at ±2, a hundred deviations away
+	linearStd = 0.02 // N(0, 0.02²): the release's trunc_normal_ cuts at ±2, a hundred standard deviations away
 	prefixStd = 0.015
 )
 
@@ -44,10 +44,10 @@ func (p projection) apply(x *Node) *Node {
 	return p.final.apply(x)
 }
 
-const layerNormDelta = 1e-5 // torch's LayerNorm default, which the release keeps
+const layerNormDelta = 1e-5 // torch's LayerNorm default, also in the release
 
-// dense maps [n, inputs] to [n, outputs]. As layerNorm, it holds its variables, so that it can be applied more than
-// once in a graph, and builds in one dtype, float32 by default, whatever the model's.
+// dense maps [n, inputs] to [n, outputs]. Like layerNorm, it stores its variables, so that it can be applied more than
+// once in a graph, and computes in one dtype, float32 by default, independent of the model's.
 type dense struct{ weights, biases *model.Variable }
 
 func newDense(scope *model.Scope, dtype dtypes.DType, weights weight.Fill, inputs, outputs int) dense {

@@ -62,7 +62,8 @@ func (e *Encoder) Scalars() (map[string]float64, error) {
 	return e.config.mode.scalars(e.scope, nameBetaPos)
 }
 
-// scalars returns the values of a lattice's variables in a scope, and those of plain scalars under their own names.
+// scalars returns the values of a lattice's variables in a scope, and the values of plain scalars under their own
+// names.
 func (m mode) scalars(scope *model.Scope, plain ...string) (map[string]float64, error) {
 	if scope.GetVariable(nameOmega3Re) != nil {
 		plain = append(plain, nameOmega3Re)

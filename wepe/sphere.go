@@ -21,15 +21,15 @@ import (
 // [z's shape..., 3], of norm 1, finite and differentiable at every z, poles included, and for every lattice.
 //
 // Method: (14.15), quotients N/D of theta functions without a common zero, so that poles need no special case. Error: 8
-// roundings, each as if of an input or of the result. In a cell t times as long as wide S(w′) changes as fast as
+// roundings, each as if of an input or of the result. In a cell t times as long as wide, S(w′) changes as fast as
 // exp(πt/2) at a half-period, where rounding z may move it from pole to pole; from t = 20 in float32 and 176 in float64
 // on, the result there is (0, 0, 1).
 func Sphere(z ComplexNode, omega1, omega3p, alphaScale *Node) (point, prime *Node) {
 	return sphere(z, rectangle(omega1, omega3p), alphaScale)
 }
 
-// sphere is Sphere for any lattice. Where it leans, the incentre of the triangle of the roots takes the place of e2:
-// (14.2) and (14.14).
+// sphere is Sphere for any lattice. On an oblique lattice the incentre of the triangle of the roots replaces e2: (14.2)
+// and (14.14).
 func sphere(z ComplexNode, l basis, alphaScale *Node) (point, prime *Node) {
 	at := l.at(z)
 	if !l.oblique {
@@ -40,12 +40,12 @@ func sphere(z ComplexNode, l basis, alphaScale *Node) (point, prime *Node) {
 		return at.onSphere(k)
 	}
 
-	// With squares: t2 = θ2² at 0 and so on, its direction u2, and |θ2|⁴.
+	// Squared: t2 = θ2² at 0, its direction u2, and |θ2|⁴; t3 and t4 likewise.
 	t2, t3, t4 := at.thetaConstants()
 	t2, t3, t4 = t2.square(), t3.square(), t4.square()
 	size2, size3, size4 := t2.norm2(), t3.norm2(), t4.norm2()
 	u2 := t2.unit().mul(at.turned(0.5))
-	far := Mul(Sqrt(size2), Exp(MulScalar(at.gap, -0.5))) // |θ2|², of which thetaConstants leaves q^¼ out
+	far := Mul(Sqrt(size2), Exp(MulScalar(at.gap, -0.5))) // |θ2|²; thetaConstants omits q^¼
 	total := Add(Add(Square(far), size3), size4)
 	uk := at.k.unit()
 	uk2 := uk.square()
@@ -61,7 +61,7 @@ func sphere(z ComplexNode, l basis, alphaScale *Node) (point, prime *Node) {
 // root4of3 is 3^¼, (14.3).
 const root4of3 = 1.31607401295249246
 
-// sphereConstants are those of a lattice in (14.14), scalars:
+// sphereConstants holds the constants of a lattice in (14.14), scalars:
 //
 //	w = (lean·θ1² + zero·θ3²)/(pole·θ1²),   w′ = turn·(-i θ2θ3θ4/θ1³)
 type sphereConstants struct {
@@ -71,8 +71,8 @@ type sphereConstants struct {
 
 // onSphere returns S(α_scale·w) and S(α_scale·w′), [..., 3].
 //
-// Gradients are written out, since autodiff makes a graph of which XLA computes most parts many times: thetas have
-// their own derivatives, quotient the rest.
+// Gradients are written out, because XLA computes most parts of the graph of autodiff many times: thetas have their own
+// derivatives, quotient has the rest.
 func (c cellPoint) onSphere(k sphereConstants) (point, prime *Node) {
 	inputs := []*Node{c.a.Re, c.a.Im, c.tau.Re, c.tau.Im, k.lean.Re, k.lean.Im, k.zero.Re, k.zero.Im, k.turn.Re, k.turn.Im,
 		k.pole, k.alphaScale}
@@ -94,7 +94,7 @@ func (c cellPoint) onSphere(k sphereConstants) (point, prime *Node) {
 	return values[0], values[1]
 }
 
-// quotient is a number n/d of the sphere.
+// quotient is the point n/d of the sphere.
 type quotient struct{ n, d ComplexNode }
 
 // quotients returns α_scale·w and α_scale·w′.
@@ -106,7 +106,7 @@ func (t *thetas) quotients(k sphereConstants) (w, wPrime quotient) {
 	return w, quotient{k.turn.times(k.alphaScale).mul(product.times(t.top)), bottom.mul(t.t1.value)}
 }
 
-// pointGradient takes the gradient of S(α_scale·w) to those of the inputs of cellPoint.onSphere.
+// pointGradient returns the gradients of the inputs of cellPoint.onSphere from the gradient dy of S(α_scale·w).
 func (t *thetas) pointGradient(k sphereConstants, w quotient, dy *Node) []*Node {
 	top := t.t3.mul(t.t3).times(t.top)
 	bottom := t.bottom.mul(t.t1.mul(t.t1))
@@ -121,7 +121,7 @@ func (t *thetas) pointGradient(k sphereConstants, w quotient, dy *Node) []*Node 
 			Div(ReduceAllSum(ofD.mul(w.n).Re), Square(k.alphaScale))})
 }
 
-// primeGradient is pointGradient of S(α_scale·w′).
+// primeGradient is pointGradient for S(α_scale·w′).
 func (t *thetas) primeGradient(k sphereConstants, w quotient, dy *Node) []*Node {
 	top := t.t2.mul(t.t3).mul(t.t4).times(t.top)
 	bottom := t.bottom.mul(t.t1.mul(t.t1)).mul(t.t1)
@@ -134,20 +134,20 @@ func (t *thetas) primeGradient(k sphereConstants, w quotient, dy *Node) []*Node 
 			Div(ReduceAllSum(factor.mul(bottom.value).mul(w.n).Re), Square(k.alphaScale))})
 }
 
-// pointGradients are those of Re v and Im v, given g of Re(g·δ(iv)).
+// pointGradients returns the gradients of Re v and Im v, given g of Re(g·δ(iv)).
 func pointGradients(g ComplexNode) []*Node { return []*Node{Neg(g.Im), Neg(g.Re)} }
 
-// sums are the gradients of a complex scalar s, given g of Re(Σ g·δs).
+// sums returns the gradients of a complex scalar s, given g of Re(Σ g·δs).
 func sums(g ComplexNode) []*Node { return []*Node{ReduceAllSum(g.Re), Neg(ReduceAllSum(g.Im))} }
 
-// lost is where n and d vanish together by underflow: near ω1, say, in a long cell, where the rounding of z decides
-// which side of the sphere is seen.
+// lost reports where both n and d underflow: for example near ω1 in a long cell, where the rounding of z decides
+// between the sides of the sphere.
 func (q quotient) lost() *Node {
 	return LessThan(Add(q.n.norm2(), q.d.norm2()), Scalar(q.n.Re.Graph(), q.n.Re.DType(), leastNorm2(q.n.Re.DType())))
 }
 
-// leastNorm2 is the least |n|² + |d|² that is told from 0: its inverse, times 2²⁰ for α_scale, must be a number, and so
-// must the square of its last digit.
+// leastNorm2 is the smallest |n|² + |d|² that counts as nonzero: its inverse times 2²⁰, for α_scale, must be finite,
+// and so must the square of its last digit.
 func leastNorm2(dtype dtypes.DType) float64 {
 	if dtype == dtypes.Float64 {
 		return 0x1p-800
@@ -155,8 +155,8 @@ func leastNorm2(dtype dtypes.DType) float64 {
 	return 0x1p-90
 }
 
-// onSphere returns S(n/d), [..., 3], (14.4). The three parts are sums of products with constants, and no Stack: XLA
-// would compute n and d for each part of one.
+// onSphere returns S(n/d), [..., 3], (14.4). The three parts are sums of products with constants and not a Stack, for
+// which XLA would compute n and d once per part.
 func (q quotient) onSphere() *Node {
 	lost, one := q.lost(), OnesLike(q.n.Re)
 	n, d := where(lost, ComplexNode{one, ZerosLike(one)}, q.n), where(lost, zeros(q.d), q.d)
@@ -178,7 +178,7 @@ func (q quotient) onSphere() *Node {
 	return point
 }
 
-// pullBack takes a gradient dy of S(n/d), [..., 3], to κ with Re(κ(d·δn - n·δd)) the change: for γ = dy1 + i·dy2
+// pullBack maps a gradient dy of S(n/d), [..., 3], to κ such that Re(κ(d·δn - n·δd)) is the change: for γ = dy1 + i·dy2
 //
 //	κ = 2 (γ̄ d̄² - γ n̄² + 2 dy3 n̄ d̄)/(|n|² + |d|²)²
 func (q quotient) pullBack(dy *Node) ComplexNode {

@@ -14,7 +14,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// fitRank is what (9.4) takes for zero: singular values below this part of the largest.
+// fitRank is the ratio to the largest singular value below which (9.4) treats a singular value as zero.
 const fitRank = 1e-2
 
 // Start initializes the last layer of the blended encoding as wepe_start specifies, mathematics.md (9.3) and (9.4).
@@ -80,7 +80,7 @@ func (h *Hybrid) moveTo(backend compute.Backend) error {
 	return assign(offset, moved)
 }
 
-// lastOffset returns the offset that ends an encoding, and what it is multiplied with.
+// lastOffset returns the offset that ends an encoding, and its factor.
 func lastOffset(encoding Encoding) (offset *model.Variable, scale float64, err error) {
 	switch e := encoding.(type) {
 	case *surrogateEncoder:

@@ -14,8 +14,8 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// A table that an encoder looks up is stored beside its other variables, so that it travels in the model's checkpoints:
-// its nodes, and the key they were computed from. Neither is trainable.
+// The look-up table of an encoder is stored with its variables, so that the model's checkpoints contain it: its nodes,
+// and the key that they were computed from. Neither is trainable.
 const (
 	scopeTable      = "table"
 	nameTableKey    = "key"    // float64 [7], see tableKey.encode
@@ -41,14 +41,14 @@ func decodeTableKey(x []float64) tableKey {
 	return k
 }
 
-// What the numbers of a key stand for; they are a file format.
+// Codes of the modes and kinds in a key; they are a file format.
 var (
 	tableModes = []mode{paper, release}
 	tableKinds = []tableKind{deflatedTable, rawTable, sphereTable}
 )
 
-// same reports whether two keys belong to one table. The last digits are left out because softplus may round
-// differently on another machine; one step of a float32 ω3′ is 10⁵ times more than that.
+// same reports whether two keys describe the same table. The last digits are ignored because softplus may round
+// differently on another machine; one float32 step of ω3′ is 10⁵ times more.
 func (k tableKey) same(other tableKey) bool {
 	a, b := k.encode(), other.encode()
 	for i := range a {
@@ -59,8 +59,8 @@ func (k tableKey) same(other tableKey) bool {
 	return true
 }
 
-// tableKey returns the key of the table that belongs to the present values of the encoder, trained or loaded, and to
-// its settings; and the present α_scale.
+// tableKey returns the key of the table for the present values of the encoder and its settings, and the present
+// α_scale.
 func (e *Encoder) tableKey() (key tableKey, alphaScale float64, err error) {
 	c := e.config
 	if c.oblique() || c.views() > 1 && c.compression == compressTanh {
@@ -118,8 +118,8 @@ func (e *Encoder) BuildTable() error {
 	return nil
 }
 
-// checkTable returns the key of the stored table and the present α_scale, or an error that says why the table is not
-// that of the encoder's present values.
+// checkTable returns the key of the stored table and the present α_scale, or the reason why the table does not match
+// the encoder's present values.
 func (e *Encoder) checkTable() (key tableKey, alphaScale float64, err error) {
 	want, alphaScale, err := e.tableKey()
 	if err != nil {
@@ -140,7 +140,7 @@ func (e *Encoder) checkTable() (key tableKey, alphaScale float64, err error) {
 			len(want.encode()))
 	}
 	key = decodeTableKey(numbers)
-	want.Resolution = max(want.Resolution, key.Resolution) // more nodes are welcome: the lattice asked for them
+	want.Resolution = max(want.Resolution, key.Resolution) // the lattice may have required more nodes
 	if !key.same(want) {
 		return key, 0, fmt.Errorf("wepe: the table in %q is of %+v, the encoder's values are %+v: call Encoder.BuildTable",
 			scope.Scope(), key, want)
@@ -149,13 +149,13 @@ func (e *Encoder) checkTable() (key tableKey, alphaScale float64, err error) {
 	if !values.Shape().Equal(shape) {
 		return key, 0, fmt.Errorf("wepe: variable %q is %s, want %s", values.Path(), values.Shape(), shape)
 	}
-	stored.SetTrainable(false) // a variable that comes out of a checkpoint is trainable
+	stored.SetTrainable(false) // variables from a checkpoint are trainable
 	values.SetTrainable(false)
 	return key, alphaScale, nil
 }
 
-// tableWarning reports how far off features are where α_scale, which learns, has made those out of the stored table err
-// by more than paramTableError; empty where it has not.
+// tableWarning reports the error of the features if training α_scale has raised it above paramTableError; otherwise it
+// is empty.
 func (e *Encoder) tableWarning() string {
 	if e.config.evaluation != evaluateTable || e.config.tableKind == rawTable {
 		return ""
@@ -177,7 +177,7 @@ func (e *Encoder) tableWarning() string {
 		paramTableError, e.config.tableError)
 }
 
-// openTable makes sure that the table of the encoder's present values is stored and panics when another one is.
+// openTable makes sure that the table of the encoder's present values is stored. It panics if another table is stored.
 func (e *Encoder) openTable() {
 	var err error
 	if e.scope.At(scopeTable).GetVariable(nameTableKey) == nil {
@@ -191,7 +191,7 @@ func (e *Encoder) openTable() {
 	}
 }
 
-// mustOpenTable returns the key and the nodes of the stored table, and panics where checkTable refuses it.
+// mustOpenTable returns the key and the nodes of the stored table. It panics with the error of checkTable.
 func (e *Encoder) mustOpenTable(g *Graph) (tableKey, *Node) {
 	key, _, err := e.checkTable()
 	if err != nil {

@@ -8,15 +8,15 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// latticeSum evaluates ℘ and ℘′ by the truncated definition, the paper's and the released code's way:
+// latticeSum evaluates ℘ and ℘′ by the truncated definition, as the paper and the released code do:
 //
 //	℘(z)  =  1/z² + Σ [1/(z-w)² - 1/w²],   ℘′(z) = -2/z³ + Σ -2/(z-w)³,   w = 2mω1 + 2inω3′,  0 < max(|m|,|n|) <= Cut
 //
-// The truncation error of ℘ is about |z|²/(16 ω1⁴ (Cut+½)²) on the square lattice, 4e-5 over a patch grid at Cut 12:
-// use P unless the sum itself is what is asked for.
+// The truncation error of ℘ is about |z|²/(16 ω1⁴ (Cut+½)²) on the square lattice, 4e-5 over a patch grid at Cut 12.
+// Use P unless you need the sum itself.
 type latticeSum struct {
 	Cut       int     // largest |m|, |n|; (2·Cut+1)² - 1 terms
-	Kappa     float64 // κ: terms with |z-w| <= κε are dropped, |z| <= κε is answered by CLarge; ε = 1e-8
+	Kappa     float64 // κ: terms with |z-w| <= κε are dropped, |z| <= κε gives CLarge; ε = 1e-8
 	CLarge    float64 // C_large, real value of both functions at the origin
 	TermClip  float64 // bound on |Re| and |Im| of every term of the sum
 	FinalClip float64 // bound on |Re| and |Im| of the results
@@ -26,8 +26,8 @@ type latticeSum struct {
 var releasedSum = latticeSum{Cut: 12, Kappa: 15, CLarge: 500, TermClip: 5e3, FinalClip: 1e4}
 
 // P returns the truncated ℘(z) and ℘′(z), differentiable with respect to z and both half-periods (with zero gradient
-// where a clip is active). Shapes are those of the function P; the graph holds tensors of z's size times the number
-// of terms.
+// where a clip is active). Shapes are as for the function P; the graph stores tensors of z's size times the number of
+// terms.
 func (s latticeSum) P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode) {
 	g, dtype := omega1.Graph(), omega1.DType()
 	m, n := latticeIndices(s.Cut)
@@ -54,7 +54,7 @@ func (s latticeSum) P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNo
 	return clip(p, s.FinalClip), clip(pPrime, s.FinalClip)
 }
 
-// inverse returns 1/d, and where d is so small that the release looks away; there the returned value is 1.
+// inverse returns 1/d and a mask where |d| is below the release's threshold; there the inverse is 1.
 func (s latticeSum) inverse(d ComplexNode) (tooSmall *Node, inv ComplexNode) {
 	radius := s.Kappa / 1e8 // κε
 	tooSmall = LessOrEqual(d.norm2(), Scalar(d.Re.Graph(), d.Re.DType(), radius*radius))
@@ -66,8 +66,8 @@ func clip(x ComplexNode, bound float64) ComplexNode {
 	return ComplexNode{ClipScalar(x.Re, -bound, bound), ClipScalar(x.Im, -bound, bound)}
 }
 
-// latticeIndices lists (m, n), max(|m|,|n|) <= cut, without the origin, by modulus on the square lattice as the paper
-// orders them (which affects rounding only).
+// latticeIndices lists (m, n), max(|m|,|n|) <= cut, without the origin, in the paper's order, by modulus on the square
+// lattice (this affects only rounding).
 func latticeIndices(cut int) (m, n []float64) {
 	var pairs [][2]int
 	for i := -cut; i <= cut; i++ {

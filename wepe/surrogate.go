@@ -9,13 +9,13 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// surrogate describes the bounded field that takes the place of ℘ and ℘′ when a pretrained model is fine-tuned,
-// mathematics.md (8.1) to (8.9). namedSurrogate returns those that there are.
+// surrogate describes the bounded field that replaces ℘ and ℘′ when a pretrained model is fine-tuned, mathematics.md
+// (8.1) to (8.9). namedSurrogate returns the known ones.
 //
-// ω3′, β and γ are learned as bound + softplus(raw); s, σ, m, a and b are free. The values here are where training
-// starts, and Learn names those that it moves.
+// ω3′, β and γ are learned as bound + softplus(raw); s, σ, m, a and b are unbounded. The values here are the initial
+// ones; Learn names those that training changes.
 type surrogate struct {
-	// Channels is 4 (Re p, Im p, Re p′, Im p′) or 6: √(u²+v²) in third and |Re p′| in last position besides.
+	// Channels is 4 (Re p, Im p, Re p′, Im p′) or 6: with √(u²+v²) third and |Re p′| last.
 	Channels int
 
 	Omega1    float64 // ω1, never learned
@@ -33,8 +33,8 @@ type surrogate struct {
 	EtaPrime float64   // η′, share of C′ in Im p′
 	Decay    float64   // δ of exp(-δkπ|·|)
 
-	EpsilonU  float64 // ε_u sin(φπu) sways Re z
-	EpsilonV  float64 // ε_v cos(φπv) sways Im z
+	EpsilonU  float64 // ε_u sin(φπu) perturbs Re z
+	EpsilonV  float64 // ε_v cos(φπv) perturbs Im z
 	Frequency float64 // φ
 	MinRadius float64
 
@@ -44,16 +44,16 @@ type surrogate struct {
 	Dropout [2]float64 // after the two hidden layers of the projection
 	Gain    float64    // of its Xavier-uniform weights
 
-	// Learn names what training moves, some of "omega3", "beta", "gamma", "strength", "scale", "modulation", "a", "b".
-	// The projection always learns.
+	// Learn names the trainable values, some of "omega3", "beta", "gamma", "strength", "scale", "modulation", "a", "b".
+	// The projection is always trained.
 	Learn []string
 }
 
-// maxSurrogate bounds what is learned of a surrogate, far above what makes sense and far below what overflows float32.
+// maxSurrogate bounds the learned values of a surrogate: far above useful values, far below a float32 overflow.
 const maxSurrogate = 1e3
 
-// Names of surrogates: the paper's field, what the released code makes of it for four data sets, and the field of the
-// paper's sensitivity study.
+// Names of surrogates: the paper's field, the released code's variants for four datasets, and the field of the paper's
+// sensitivity study.
 const (
 	surrogatePaper    = "paper"
 	surrogateCIFAR100 = "cifar100"
@@ -63,10 +63,10 @@ const (
 	surrogateSweep    = "sweep"
 )
 
-// namedSurrogate returns one of the surrogates above. "paper" is the text's field of four channels with the numbers of
-// the released CIFAR-100 script; "svhn" is the release's other form, six channels. "sweep" is "paper" with
-// a_k = b_k = 1/k², K = K′ = 3, where training leaves β and γ alone: the paper's study puts both at 0.01, 0.05, 0.1,
-// 0.2 and 0.5. Sources: the text; official scripts weierstrass_vit_experiment2.py and vit_wef_*_1k.py at 3c27aecdfd06.
+// namedSurrogate returns one of the surrogates above. "paper" is the paper's field of four channels with the numbers of
+// the released CIFAR-100 script; "svhn" is the release's other form, six channels. "sweep" is "paper" with a_k = b_k =
+// 1/k², K = K′ = 3 and fixed β and γ: the paper's study sets both to 0.01, 0.05, 0.1, 0.2 and 0.5. Sources: the paper;
+// official scripts weierstrass_vit_experiment2.py and vit_wef_*_1k.py at 3c27aecdfd06.
 func namedSurrogate(name string) surrogate {
 	s := surrogate{
 		Channels: 4, Omega1: weierstrass.OmegaSquare,
@@ -134,5 +134,5 @@ func surrogateNames() []string {
 		surrogateSweep}
 }
 
-// learns reports whether training moves the named value.
+// learns reports whether the named value is trainable.
 func (s surrogate) learns(name string) bool { return slices.Contains(s.Learn, name) }

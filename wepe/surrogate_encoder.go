@@ -129,7 +129,7 @@ func (e *surrogateEncoder) field(g *Graph) surrogateField {
 // Features returns the compressed channels, [rows·cols, channels].
 func (e *surrogateEncoder) Features(g *Graph) *Node { return e.field(g).features(e.centres()) }
 
-// FeatureNames describes each column of Features is, of p and p′ for ℘ and ℘′, u and v across and down the image.
+// FeatureNames describes each column of Features; p and p′ stand for ℘ and ℘′, u and v run across and down the image.
 func (e *surrogateEncoder) FeatureNames() []string {
 	if e.surrogate.Channels == 6 {
 		return []string{"Re p(z)", "Im p(z)", "|(u, v)|", "Re p′(z)", "Im p′(z)", "|Re p′(z)|"}

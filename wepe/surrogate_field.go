@@ -16,7 +16,7 @@ type surrogateField struct {
 	a, b                                 *Node // [K], [K′]
 }
 
-// coordinates returns z of the patches at u, v, mathematics.md (8.1). All but ω3′ is known on the host.
+// coordinates returns z of the patches at u, v, mathematics.md (8.1). All factors except ω3′ are constants.
 func (f surrogateField) coordinates(u, v []float64) ComplexNode {
 	g, dtype := f.omega3.Graph(), f.omega3.DType()
 	x, sway := make([]float64, len(u)), make([]float64, len(u))

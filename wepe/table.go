@@ -10,7 +10,7 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// tableKind is what the nodes of a look-up table hold.
+// tableKind names the functions that the nodes of a look-up table store.
 type tableKind string
 
 const (
@@ -22,8 +22,8 @@ const (
 	// at a node that is a pole.
 	rawTable tableKind = "raw"
 
-	// sphereTable holds S(w) and S(w′) over the whole cell, 6 numbers a node. They are smooth everywhere, so that nothing
-	// is taken off, and any part of any multiple of the cell can be looked up. α_scale acts on what is looked up.
+	// sphereTable stores S(w) and S(w′) over the whole cell, 6 numbers per node. They are smooth everywhere: nothing is
+	// subtracted, and every multiple of the cell can be looked up. α_scale is applied after the look-up.
 	sphereTable tableKind = "sphere"
 )
 
@@ -33,13 +33,13 @@ const maxTableResolution = 4096
 // tableKey is everything that the nodes of a look-up table depend on.
 type tableKey struct {
 	Mode            mode    // what Omega3p means, see Mode
-	Omega1, Omega3p float64 // the half-period ω1, and ω3′
+	Omega1, Omega3p float64 // ω1, and ω3′
 	SpanU, SpanV    float64 // α_u and α_v
 	Resolution      int     // nodes along each axis
 	Kind            tableKind
 }
 
-// halfPeriods are those of the lattice that ℘ belongs to.
+// halfPeriods returns the half-periods of ℘'s lattice.
 func (k tableKey) halfPeriods() (a, b float64) {
 	if k.Mode == release {
 		return k.Omega1, k.Omega1
@@ -59,7 +59,7 @@ func (k tableKey) extents() (u, v float64) {
 	return min(u, 1), min(v, 1)
 }
 
-// channels is how many numbers a node has.
+// channels returns the number of values per node.
 func (k tableKey) channels() int {
 	if k.Kind == sphereTable {
 		return 6
@@ -67,7 +67,7 @@ func (k tableKey) channels() int {
 	return 4
 }
 
-// poles returns the lattice points, in periods, whose principal parts the nodes lack, (7.2): those corners of the cell
+// poles returns the lattice points, in periods, whose principal parts the nodes omit, (7.2): the corners of the cell
 // that are the nearest lattice point of some part of the table.
 func (k tableKey) poles() (poles [][2]int) {
 	if k.Kind == rawTable {
@@ -84,8 +84,8 @@ func (k tableKey) poles() (poles [][2]int) {
 	return poles
 }
 
-// principalParts sums the principal parts that the nodes lack, at distances in periods from the two ends of the cell in
-// either direction.
+// principalParts sums the omitted principal parts, at distances in periods from the two ends of the cell in either
+// direction.
 func (k tableKey) principalParts(dx, dy [2]float64) (p, pPrime complex128) {
 	a, b := k.halfPeriods()
 	radius := poleRadius * 2 / math.Pi * min(a, b)
@@ -96,14 +96,14 @@ func (k tableKey) principalParts(dx, dy [2]float64) (p, pPrime complex128) {
 	return p, pPrime
 }
 
-// periodic is a function of a position in periods, with a number for each channel.
+// periodic is a function of a position in periods, with one value per channel.
 type periodic func(x, y float64) []float64
 
 // hostTable is the table of a key in float64.
 type hostTable struct {
 	tableKey
-	exact periodic // what it stands for: Re ℘, Im ℘, Re ℘′ and Im ℘′, or S(w) and S(w′)
-	node  periodic // what its nodes hold
+	exact periodic // the tabulated functions: Re ℘, Im ℘, Re ℘′ and Im ℘′, or S(w) and S(w′)
+	node  periodic // the values that its nodes store
 }
 
 func (k tableKey) onHost() (hostTable, error) {
@@ -155,8 +155,8 @@ func (k tableKey) deflated(lattice weierstrass.Lattice) periodic {
 	}
 }
 
-// at returns the node in a column and row. The nodes span the rectangle that a patch grid spans, or one cell of the
-// lattice where it spans more, mathematics.md section 7, the first and last of them on its borders.
+// at returns the node in a column and row. The nodes span the rectangle of the patch grid, at most one cell of the
+// lattice, mathematics.md section 7; the first and last lie on its borders.
 func (t hostTable) at(col, row int) []float64 {
 	u, v := t.extents()
 	last := float64(t.Resolution - 1)
@@ -174,8 +174,8 @@ func (t hostTable) values() []float64 {
 	return values
 }
 
-// lookedUp returns what the graph looks up, for positions in the rectangle of the table. Nodes are computed as they are
-// asked for.
+// lookedUp returns the values that the graph looks up, for positions in the rectangle of the table. Nodes are computed
+// on first use.
 func (t hostTable) lookedUp() periodic {
 	u, v := t.extents()
 	last := float64(t.Resolution - 1)
@@ -204,8 +204,8 @@ func (t hostTable) lookedUp() periodic {
 	}
 }
 
-// cellOffsets takes x, in periods from its nearest lattice point, to its position t in the cell [0, 1] and to its
-// distances from the two ends of the cell; the nearer one keeps every digit of x.
+// cellOffsets maps x, in periods from its nearest lattice point, to its position t in the cell [0, 1] and to its
+// distances from the two ends of the cell; the nearer distance keeps every digit of x.
 func cellOffsets(x float64) (t float64, distance [2]float64) {
 	if x < 0 {
 		return x + 1, [2]float64{x + 1, x}
@@ -213,8 +213,8 @@ func cellOffsets(x float64) (t float64, distance [2]float64) {
 	return x, [2]float64{x, x - 1}
 }
 
-// principalPartAt returns 1/z² and -2/z³ with the guard of poleTerms: |z| counts as radius below that, and both are 0
-// at the pole itself.
+// principalPartAt returns 1/z² and -2/z³ with the guard of poleTerms: |z| is replaced by radius below it, and both are
+// 0 at the pole itself.
 func principalPartAt(z complex128, radius float64) (p, pPrime complex128) {
 	norm2 := max(real(z)*real(z)+imag(z)*imag(z), radius*radius)
 	inv := complex(real(z)/norm2, -imag(z)/norm2)
@@ -225,14 +225,14 @@ func principalPartAt(z complex128, radius float64) (p, pPrime complex128) {
 type regularPart struct {
 	lattice weierstrass.Lattice
 	series  []float64 // of ℘ - 1/z² in z², from z² on
-	radius  float64   // of |z|, below which the series serves
+	radius  float64   // series is used for |z| below it
 }
 
 func newRegularPart(lattice weierstrass.Lattice) regularPart {
 	inv := lattice.Invariants()
 	return regularPart{
 		lattice: lattice,
-		// The series converges up to the next lattice point, four times farther than it is used: term n is of the
+		// The series converges up to the next lattice point, four times the radius in which it is used: term n is of the
 		// order 16⁻ⁿ.
 		series: laurentSeries(inv.G2, inv.G3, 15),
 		radius: min(lattice.Omega1(), lattice.Omega3p()) / 2,

@@ -9,13 +9,14 @@ import (
 	"slices"
 )
 
-// errorOf returns how far features out of the table of this key are from the exact ones: the largest difference that is
-// found at any position of the table, tanh(alphaScale·f) or on the sphere S(alphaScale·w) and S(alphaScale·w′).
+// errorOf returns the error of features from a table of this key: the largest difference found at any position of the
+// table, of tanh(alphaScale·f), or on the sphere of S(alphaScale·w) and S(alphaScale·w′).
 //
-// Harmonic functions err most in the middle of an edge of a cell, (7.4), others in its middle, and in long cells the
-// sphere is passed within exp(-πt/2) of a half-period, t the ratio of the sides, which may be far less than a cell of
-// the table. So the search starts in the middles of up to 48 × 48 cells and of their edges, and on circles of all sizes
-// around the half-periods, and climbs from the worst of these points. What it misses is below 5 % (the test's figure).
+// Harmonic functions have their largest error in the middle of a cell's edge, (7.4), other functions in the middle of a
+// cell. In long cells the sphere is crossed within exp(-πt/2) of a half-period, t the ratio of the sides, which may be
+// far less than a cell of the table. So the search starts in the middles of up to 48 × 48 cells and of their edges, and
+// on circles of all sizes around the half-periods, and climbs from the worst of these points. It underestimates the
+// error by less than 5 % (measured by its test).
 func (t hostTable) errorOf(alphaScale float64) (worst float64) {
 	off := t.off(alphaScale)
 	type start struct{ x, y, off float64 }
@@ -62,7 +63,7 @@ func (t hostTable) off(alphaScale float64) func(x, y float64) float64 {
 	}
 }
 
-// suspects are positions in periods from which errorOf starts.
+// suspects returns the positions, in periods, where errorOf starts.
 func (k tableKey) suspects() (at [][2]float64) {
 	u, v := k.extents()
 	last := k.Resolution - 1
@@ -93,8 +94,8 @@ func (k tableKey) suspects() (at [][2]float64) {
 	return at
 }
 
-// fit returns a table with as many nodes as its features need to err by the tolerance at most, no fewer than t has. A
-// raw table has the nodes that it was given.
+// fit returns a table with enough nodes to keep the error of its features within the tolerance, at least as many as t
+// has. A raw table keeps its number of nodes.
 func (t hostTable) fit(alphaScale, tolerance float64) (hostTable, error) {
 	for {
 		worst := t.errorOf(alphaScale)

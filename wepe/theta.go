@@ -9,7 +9,7 @@ import (
 	"github.com/wepe-go/wepe/internal/kernel"
 )
 
-// jet is an analytic function of v and τ: its value and, where they are asked for, its derivatives by iv and by iπτ.
+// jet is an analytic function of v and τ: its value and, on request, its derivatives by iv and by iπτ.
 type jet struct{ value, byV, byTau ComplexNode }
 
 func (f jet) mul(g jet) jet {
@@ -25,13 +25,13 @@ func (f jet) slopes(g jet) (byV, byTau ComplexNode) {
 	return g.value.mul(f.byV).sub(f.value.mul(g.byV)), g.value.mul(f.byTau).sub(f.value.mul(g.byTau))
 }
 
-// thetas are the theta functions at v = kz in the form of (14.16): with m = exp(2 max(0, Im v)), which keeps every term
-// next to 1 at most, Q = e^{2iv} and q = e^{iπτ},
+// thetas holds the theta functions at v = kz in the form of (14.16): with m = exp(2 max(0, Im v)), which keeps every
+// term next to 1 at most, Q = e^{2iv} and q = e^{iπτ},
 //
 //	t1, t2 = (1/m) Σ (∓1)ⁿ q^{n(n+1)} Qⁿ,   t3, t4 = Σ (±1)ⁿ q^{n²} Qⁿ,   θ3²/θ1² = (top·t3²)/(bottom·t1²)
 //
-// and (top·t2·t3·t4)/(bottom·t1³) = -i θ2θ3θ4/θ1³, (14.17). m and top are constants to the gradient: they drop out of
-// the quotients. So nothing here depends on the sign of Im v, which rounding decides on a line through poles, nor on
+// and (top·t2·t3·t4)/(bottom·t1³) = -i θ2θ3θ4/θ1³, (14.17). m and top are constants to the gradient: they cancel in the
+// quotients. So nothing here depends on the sign of Im v, which rounding decides on a line through poles, nor on
 // periods in Re v.
 type thetas struct {
 	half, whole    terms // of t1 and t2, of t3 and t4
@@ -40,7 +40,7 @@ type thetas struct {
 	bottom         jet   // -q^½ Q m²/max(1, |X|)
 }
 
-// term is a constant times q^e Qⁿ, e as the series has it.
+// term is a constant times q^e Qⁿ, with the exponent e of the series.
 type term struct {
 	value ComplexNode
 	n     int
@@ -78,7 +78,7 @@ func (c *cellPoint) thetas() thetas {
 	up := ComplexNode{Cos(x), Sin(x)}
 	down := ComplexNode{up.Re, Neg(up.Im)}
 	q := c.nome()
-	above := up.times(Exp(Neg(Add(y, c.gap)))).mulScalar(c.turned(1)) // qQ, no longer than exp(2π·offTie)
+	above := up.times(Exp(Neg(Add(y, c.gap)))).mulScalar(c.turned(1)) // qQ, |qQ| at most exp(2π·offTie)
 	below := down.times(Exp(Sub(y, c.gap))).mulScalar(c.turned(1))    // q/Q
 	front := Exp(Neg(log))
 	t := q.thetas(above, below, ComplexNode{front, ZerosLike(front)}, down.times(Exp(Sub(y, log))))
@@ -110,12 +110,12 @@ func (c *cellPoint) nome() nome {
 	return q
 }
 
-// thetas sums the series of qQ and q/Q, of 1/m and of 1/(Qm). They end where the next term, for a reduced basis, is
-// below half a rounding.
+// thetas sums the series of qQ and q/Q, of 1/m and of 1/(Qm), up to the first term that is below half a rounding for a
+// reduced basis.
 func (q nome) thetas(above, below, front, back ComplexNode) (t thetas) {
 	for _, side := range []struct {
 		power, divided ComplexNode
-		n, low         func(n int) int // of the terms q^{n²} Q^±n, and of those of 1/m
+		n, low         func(n int) int // of the terms q^{n²} Q^±n, and of the terms of 1/m
 	}{
 		{above, front, func(n int) int { return n }, func(n int) int { return n }},
 		{below, back, func(n int) int { return -n }, func(n int) int { return -n - 1 }},
@@ -149,7 +149,7 @@ func (t *thetas) differentiate() {
 	once(&t.t1.byV, &t.t2.byV, &t.t3.byV, &t.t4.byV, &t.t1.byTau, &t.t2.byTau, &t.t3.byTau, &t.t4.byTau)
 }
 
-// once makes the values nodes that a compiler computes once.
+// once forces a compiler to compute the values only once.
 func once(values ...*ComplexNode) {
 	var parts []*Node
 	for _, v := range values {

@@ -28,11 +28,11 @@ const (
 )
 
 func scalarVariable(scope *model.Scope, name string, dtype dtypes.DType, value float64, learn bool) *model.Variable {
-	// Set both ways: a variable that comes out of a checkpoint is trainable.
+	// Set explicitly, because variables from a checkpoint are trainable.
 	return weight.Variable(scope, name, dtype, weight.Constant(value)).SetTrainable(learn)
 }
 
-// listVariable starts at the given values.
+// listVariable creates a variable with the given initial values.
 func listVariable(scope *model.Scope, name string, dtype dtypes.DType, values []float64, learn bool) *model.Variable {
 	start := weight.AtOnce(func(*rand.Rand) []float64 { return values })
 	return weight.Variable(scope, name, dtype, start, len(values)).SetTrainable(learn)

@@ -59,16 +59,16 @@ func (c *Config) OnSphere() *Config { return c.WithSpan(1, 1).withCompression(co
 // Opposite edges of the image are then far apart; on the whole cell they are neighbours.
 func (c *Config) OnHalfCell() *Config { return c.OnSphere().WithSpan(0.5, 0.5).WithHarmonics(2) }
 
-// withCompression sets what makes features of ℘ and ℘′, and the defaults of α_scale and of a table's error with it.
+// withCompression sets the compression, and with it the defaults of α_scale and of a table's error.
 func (c *Config) withCompression(compression compression) *Config {
 	c.compression, c.alphaScale, c.tableError = compression, defaultAlphaScale, defaultTableError
 	if compression == compressSphere {
-		c.alphaScale, c.tableError = 1, 1e-3 // of features as large as 1, without poles to take off
+		c.alphaScale, c.tableError = 1, 1e-3 // features have size 1 and no principal parts
 	}
 	return c
 }
 
-// WithAlphaScale sets the initial α_scale, a factor on the values before they are compressed, and whether it is trained
+// WithAlphaScale sets the initial α_scale, a factor of the values before compression, and whether it is trained
 // (wepe_alpha_scale, wepe_learn_alpha_scale). Default 0.15, on the sphere 1; trained.
 func (c *Config) WithAlphaScale(value float64, learn bool) *Config {
 	c.alphaScale, c.learnAlphaScale = value, learn

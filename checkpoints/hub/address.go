@@ -14,7 +14,7 @@ const Scheme = "hf://"
 
 // modelName is a model of the hub at some revision.
 type modelName struct {
-	id       string // owner/name, or a name alone as the oldest models have
+	id       string // owner/name, or only a name for the oldest models
 	revision string // branch, tag, commit or refs/pr/N
 }
 
@@ -22,7 +22,7 @@ func (m modelName) String() string { return m.id + "@" + m.revision }
 
 const idPart = `[A-Za-z0-9_]([A-Za-z0-9._-]{0,94}[A-Za-z0-9_])?`
 
-// Both become paths in the cache and parts of an address, so neither may have more than the hub and git allow.
+// Both become paths in the cache and parts of an address, so they may have only characters that the hub and git allow.
 var (
 	validID       = regexp.MustCompile(`^(` + idPart + `/)?` + idPart + `$`)
 	validRevision = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._/+-]{0,254}$`)
@@ -37,7 +37,7 @@ func parseModel(address string) (modelName, error) {
 	if !given {
 		revision = "main"
 	}
-	// The cache replaces / by --, so that two models would meet if one had -- in its name; the hub forbids it.
+	// The cache replaces / by --: two models would share a directory if a name contained --. The hub forbids such names.
 	if !validID.MatchString(id) || strings.Contains(id, "--") || strings.Contains(id, "..") {
 		return modelName{}, fmt.Errorf("hub: %q names no model, want hf://owner/name or hf://owner/name@revision", address)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/wepe-go/wepe/internal/fetch"
 )
 
-// cache is a model in the cache: blobs holds contents by their hashes, snapshots the files of commits as links to
-// them, refs the commit that a branch or a tag was when last seen, .no_exist names of files that a commit lacks.
+// cache is a model in the cache: blobs stores contents by their hashes, snapshots the files of commits as links to
+// them, refs the last known commit of a branch or tag, .no_exist the names of files that a commit lacks.
 type cache struct {
 	dir   string
 	locks string // one lock file per blob, shared with other tools
@@ -67,7 +67,7 @@ func (c cache) missing(err error) error {
 		c.dir, err)
 }
 
-// hasAll reports whether every file of a commit that is read is in the cache, or known to be absent from the commit.
+// hasAll reports whether every file that is read is in the cache, or known to be absent from the commit.
 func (c cache) hasAll(commit string) bool {
 	dir := c.snapshotDir(commit)
 	for _, name := range []string{configFile, preprocessorFile} {
@@ -97,8 +97,8 @@ func filesIn(dir string) ([]string, error) {
 	return append(names, shards...), nil
 }
 
-// verifyLink verifies a file by the name of the blob that it is a link to. Where the file system has no links, other
-// tools leave plain files; their hash is not known, and they are taken as they are.
+// verifyLink verifies a file by the name of the blob that it links to. On file systems without links other tools store
+// plain files; their hash is unknown, and they are not verified.
 func verifyLink(ctx context.Context, file string) error {
 	blob, err := os.Readlink(file)
 	if hash := filepath.Base(blob); err == nil && fetch.IsHash(hash) {
@@ -116,14 +116,14 @@ func (c cache) link(commit, name, hash string) error {
 	}
 	return place(file, func(temporary string) error {
 		err := os.Symlink(target, temporary)
-		if err != nil { // Windows wants a privilege for it
+		if err != nil { // Windows requires a privilege for it
 			err = os.Link(c.blob(hash), temporary)
 		}
 		return err
 	})
 }
 
-// setRef notes what commit a branch or tag is. Other tools read the file without trimming it.
+// setRef stores the commit of a branch or tag. Other tools read the file without trimming it.
 func (c cache) setRef(revision, commit string) error {
 	if isCommit(revision) {
 		return nil
@@ -136,7 +136,7 @@ func write(file, content string) error {
 	return place(file, func(temporary string) error { return os.WriteFile(temporary, []byte(content), 0o644) })
 }
 
-// place makes a file under another name and renames it, over one that may be there.
+// place creates a file under a temporary name and renames it, replacing an existing one.
 func place(file string, create func(temporary string) error) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
@@ -152,7 +152,7 @@ func place(file string, create func(temporary string) error) error {
 	return err
 }
 
-// exists tells whether a file, or what a link leads to, is there.
+// exists reports whether a file, or the target of a link, exists.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return !errors.Is(err, fs.ErrNotExist)

@@ -21,7 +21,7 @@
 //	HF_HOME           $XDG_CACHE_HOME/huggingface or ~/.cache/huggingface
 //	HF_HUB_OFFLINE    1: only the cache
 //
-// The token is sent to the endpoint's host only. Limits: ten seconds to connect, twenty for an answer, thirty per 32
+// The token is sent to the endpoint's host only. Limits: ten seconds to connect, twenty for a response, thirty per 32
 // KiB; transient failures are retried four times.
 //
 // The package uses the hub's HTTP interface itself, because go-huggingface v0.4.1 neither resumes nor verifies
@@ -41,7 +41,7 @@ import (
 
 // Snapshot is one commit of a model in the cache.
 type Snapshot struct {
-	Dir       string // what checkpoints.Import reads
+	Dir       string // the directory for checkpoints.Import
 	Commit    string // 40 hex digits
 	Unreached error  // why the hub could not resolve the revision, so that the cache was used; nil if it did
 }
@@ -49,9 +49,9 @@ type Snapshot struct {
 // maxBytes bounds a model.
 var maxBytes int64 = 64 << 30
 
-// Download fetches the files of a model that checkpoints.Import needs into the cache, unless they are there. The
+// Download downloads the files of a model that checkpoints.Import needs into the cache, unless they are there. The
 // address is hf://owner/name or hf://owner/name@revision, with the revision a branch, a tag, a commit or refs/pr/N; the
-// default is main. hf:// may be left out. progress, which may be nil, is called with the name of the current file, its
+// default is main. hf:// may be omitted. progress, which may be nil, is called with the name of the current file, its
 // bytes so far and its size, -1 if unknown.
 func Download(ctx context.Context, address string, progress func(file string, done, total int64)) (*Snapshot, error) {
 	m, err := parseModel(address)
@@ -79,7 +79,7 @@ func (s settings) download(ctx context.Context, m modelName) (*Snapshot, error) 
 	}
 	if isCommit(m.revision) && cached.hasAll(m.revision) {
 		snapshot, err := cached.snapshot(ctx, m.revision)
-		if wrong := (*fetch.ContentError)(nil); !errors.As(err, &wrong) { // what is damaged is fetched again
+		if wrong := (*fetch.ContentError)(nil); !errors.As(err, &wrong) { // damaged files are downloaded again
 			return snapshot, err
 		}
 	}
@@ -98,7 +98,7 @@ func (s settings) download(ctx context.Context, m modelName) (*Snapshot, error) 
 	return r.snapshot(ctx, cached, commit, files, m.revision)
 }
 
-// snapshot fetches what is read of the files of a commit, then notes that the revision is that commit.
+// snapshot downloads the files of a commit that are read, then stores the commit of the revision.
 func (r *remote) snapshot(ctx context.Context, to cache, commit string, files map[string]remoteFile,
 	revision string) (*Snapshot, error) {
 	has := func(name string) bool { return files[name].Name != "" }
@@ -126,7 +126,7 @@ func (r *remote) snapshot(ctx context.Context, to cache, commit string, files ma
 		}
 	}
 	for _, name := range []string{configFile, preprocessorFile} {
-		if !has(name) { // nobody has to ask for it again
+		if !has(name) { // remember that it does not exist
 			if err := write(to.absent(commit, name), ""); err != nil {
 				return nil, err
 			}
@@ -143,7 +143,7 @@ const (
 	indexFile        = weightsFile + ".index.json"
 )
 
-// choose lists the files to read of those there are, but for the shards that an index names.
+// choose lists the files to read, except for the shards that an index names.
 func choose(has func(name string) bool) (names []string, err error) {
 	for _, name := range []string{configFile, preprocessorFile} {
 		if has(name) {

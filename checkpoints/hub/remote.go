@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/internal/fetch"
 )
 
-// maxJSON bounds the listing and the small files, well above any there is.
+// maxJSON bounds the listing and the small files.
 const maxJSON = 16 << 20
 
 // remote is one model on the hub.
@@ -25,11 +25,11 @@ type remote struct {
 	client  *fetch.Client
 }
 
-// newClient is replaced by tests, to wait less.
+// newClient is replaced by tests, for shorter waits.
 var newClient = fetch.NewClient
 
-// remoteFile is what the hub says of a file: a large one is named by the SHA-256 of its content (LFS), a small one as
-// git names it. Other tools call their blobs so too.
+// remoteFile is a file in the hub's listing. A large one is identified by the SHA-256 of its content (LFS), a small one
+// by its git hash. Other tools name their blobs the same way.
 type remoteFile struct {
 	Name string `json:"rfilename"`
 	Size int64  `json:"size"`
@@ -46,7 +46,7 @@ func (f remoteFile) hash() string {
 	return f.Blob
 }
 
-// list returns the commit that the revision is now and its files by name. Names are looked up and never become paths.
+// list returns the current commit of the revision and its files by name. Names are looked up and never become paths.
 func (r *remote) list(ctx context.Context, revision string) (commit string, files map[string]remoteFile, err error) {
 	address := r.endpoint + "/api/models/" + r.id + "/revision/" + url.PathEscape(revision) + "?blobs=true"
 	raw, err := r.client.Get(ctx, address, maxJSON)
@@ -63,7 +63,7 @@ func (r *remote) list(ctx context.Context, revision string) (commit string, file
 		return "", nil, fmt.Errorf("%s gives no listing of it, as a hub does", address)
 	}
 	if m, err := parseModel(listing.ID); err == nil && m.id != r.id && !r.renamed {
-		r.id, r.renamed = m.id, true // a redirect to the new name may have lost the query
+		r.id, r.renamed = m.id, true // a redirect to a new name may drop the query
 		return r.list(ctx, revision)
 	}
 	files = map[string]remoteFile{}
@@ -73,8 +73,8 @@ func (r *remote) list(ctx context.Context, revision string) (commit string, file
 	return listing.SHA, files, nil
 }
 
-// bring fetches files of a commit and links them into its snapshot. Their sizes are taken off left, the bytes that the
-// model may still have.
+// bring downloads files of a commit and links them into its snapshot. It subtracts their sizes from left, the remaining
+// allowance of the model.
 func (r *remote) bring(ctx context.Context, to cache, commit string, files []remoteFile, left *int64) error {
 	for _, f := range files {
 		if !fetch.IsHash(f.hash()) {
@@ -107,8 +107,8 @@ func (r *remote) bring(ctx context.Context, to cache, commit string, files []rem
 	return nil
 }
 
-// explain adds to a refusal of the listing, or of a file, what the hub means by it. It says 401 of models that there
-// are not, too.
+// explain adds the hub's meaning to a refusal of the listing or of a file. The hub also returns 401 for models that do
+// not exist.
 func (r *remote) explain(err error, file bool) error {
 	refusal := (*fetch.StatusError)(nil)
 	if !errors.As(err, &refusal) {
@@ -117,7 +117,7 @@ func (r *remote) explain(err error, file bool) error {
 	page := r.endpoint + "/" + r.id
 	var advice string
 	switch kind := refusal.Header.Get("X-Error-Code"); {
-	case file && kind == "": // of the store that the hub sent us to
+	case file && kind == "": // refused by the store to which the hub redirected
 		return err
 	case kind == "GatedRepo" || refusal.Code == http.StatusForbidden:
 		advice = "access has to be granted first, at " + page + ", to the account whose token is used (HF_TOKEN)"
@@ -135,7 +135,7 @@ func (r *remote) explain(err error, file bool) error {
 	return fmt.Errorf("%w: %s", err, advice)
 }
 
-// noAnswer reports that the hub was not reached, is broken or is too busy, so that the cache may answer instead.
+// noAnswer reports that the hub cannot be reached, is broken or is too busy, so that the cache may be used instead.
 func noAnswer(err error) bool {
 	network, refusal := (*fetch.NetworkError)(nil), (*fetch.StatusError)(nil)
 	return errors.As(err, &network) || errors.As(err, &refusal) && refusal.Passing()

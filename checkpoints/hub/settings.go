@@ -14,13 +14,13 @@ import (
 	"strings"
 )
 
-// settings are what the environment says, and the caller's progress.
+// settings are the values of the environment, and the caller's progress function.
 type settings struct {
 	endpoint string // address of the hub
 	origin   *url.URL
 	token    string
 	cache    string // directory
-	offline  bool   // nothing but the cache
+	offline  bool   // use only the cache
 	progress func(file string, done, total int64)
 }
 
@@ -44,7 +44,7 @@ func environment() (s settings, err error) {
 	return s, err
 }
 
-// homeDir is where the tools of Hugging Face keep what they keep, "" if there is no such place.
+// homeDir is the directory of Hugging Face's tools, "" if there is none.
 func homeDir() string {
 	if home := variable("HF_HOME"); home != "" {
 		return home
@@ -59,7 +59,7 @@ func homeDir() string {
 	return filepath.Join(home, ".cache", "huggingface")
 }
 
-// storedToken is the token of the environment or the one that a login has left; "" if there is none.
+// storedToken returns the token of the environment or of a login; "" if there is none.
 func storedToken(home string) (string, error) {
 	if token := strings.TrimSpace(os.Getenv("HF_TOKEN")); token != "" {
 		return token, nil
@@ -78,7 +78,7 @@ func storedToken(home string) (string, error) {
 	return strings.TrimSpace(string(raw)), nil
 }
 
-// variable is a path in the environment; files of variables, which no shell expands, may use ~ and $NAME in it.
+// variable is a path in the environment. It may contain ~ and $NAME, because no shell expands files of variables.
 func variable(name string) string {
 	path := os.ExpandEnv(os.Getenv(name))
 	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || os.IsPathSeparator(rest[0])) {

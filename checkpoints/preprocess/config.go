@@ -87,8 +87,8 @@ func (c config) sides(key string, names ...string) (sides []int, ok bool) {
 	return sides, true
 }
 
-// pixels reads what is done to the numbers of pixels: the model's input is (pixel·rescale − mean)/std. Where they are
-// not normalised both are 0, which for std means 1; where the file does not say whether they are, both are nil.
+// pixels reads the normalisation of pixels: the model's input is (pixel·rescale − mean)/std. Both are 0 if pixels are
+// not normalised, which for std means 1, and nil if the file does not specify it.
 func (c config) pixels(timm bool, channels int) (rescale float64, mean, std []float64, err error) {
 	rescale, meanKey, stdKey, normalise := 1.0/255, "mean", "std", true
 	if !timm {
@@ -119,7 +119,7 @@ func (c config) pixels(timm bool, channels int) (rescale float64, mean, std []fl
 	return rescale, mean, std, err
 }
 
-// setPixels fills in Rescale, Mean and Std.
+// setPixels sets Rescale, Mean and Std.
 func (c config) setPixels(s *Settings, timm bool) error {
 	rescale, mean, std, err := c.pixels(timm, len(s.Mean))
 	if err == nil && mean == nil {

@@ -2,15 +2,15 @@
 
 package preprocess
 
-// maxAspect bounds how much longer than the other one side of a grid may be; an image beyond it is squeezed to it.
+// maxAspect bounds the aspect ratio of a grid; an image beyond it is squeezed.
 const maxAspect = 4
 
-// gridOf returns the rows and columns of patches of an image of height h and width w that keeps its ratio in at most
-// so many patches: ⌈h·s⌉ and ⌈w·s⌉ of the largest scale s that they allow, as SigLIP 2's NaFlex does
+// gridOf returns the rows and columns of patches of an image of height h and width w that keeps its aspect ratio in at
+// most the given number of patches: ⌈h·s⌉ and ⌈w·s⌉ of the largest possible scale s, as in SigLIP 2's NaFlex
 // (https://arxiv.org/abs/2502.14786). The image is resized to whole patches, so each side is stretched by less than
 // one.
 //
-// Method: as s grows, the sides grow by one in turn, the one first whose next whole number comes first.
+// Method: increase s; the side that reaches its next integer first grows by one.
 func gridOf(height, width, patches int) [2]int {
 	height, width = min(height, maxAspect*width), min(width, maxAspect*height)
 	grid := [2]int{1, 1}

@@ -12,20 +12,21 @@ import (
 	"strings"
 )
 
-// The fields of Hugging Face's form that are read, and those that say nothing about pixels. do_convert_rgb is always
-// obeyed: images are RGB here.
+// The fields of Hugging Face's form that are read, and those that do not affect pixels. do_convert_rgb is always
+// applied: images are RGB here.
 var (
 	hfRead = []string{"do_resize", "size", "resample", "do_center_crop", "crop_size", "do_rescale", "rescale_factor",
 		"do_normalize", "image_mean", "image_std"}
 	hfIgnored = []string{"image_processor_type", "feature_extractor_type", "processor_class", "auto_map",
 		"_valid_processor_keys", "do_convert_rgb", "data_format", "input_data_format", "default_to_square", "device",
 		"disable_grouping", "return_tensors"}
-	// What one number as size means to processors.
+	// The meaning of a single number as size, by processor.
 	hfSquare   = []string{"ViT", "DeiT", "Beit", "Siglip"}
 	hfShortest = []string{"Bit", "CLIP"}
 )
 
-// hfFloat is the processor that rescales before it resizes, and so resizes numbers; the others resize bytes.
+// hfFloat is the processor that rescales before it resizes, and so resizes floating-point numbers; the others resize
+// bytes.
 const hfFloat = "DINOv3ViTImageProcessor"
 
 func (c config) huggingFace() (s Settings, err error) {
@@ -105,9 +106,9 @@ func (c config) hfResize(s *Settings) error {
 	return nil
 }
 
-// HuggingFace writes s in Hugging Face's form, which Parse and transformers read: ViTImageProcessor, or
-// BitImageProcessor where there is a crop or a shortest side, DINOv3's for Float. Fits that Hugging Face does not
-// support are an error; RoundCrop is lost, which may move a crop by one pixel.
+// HuggingFace returns s in Hugging Face's form, which Parse and transformers read: ViTImageProcessor; BitImageProcessor
+// if there is a crop or a shortest side; DINOv3's for Float. Fits that Hugging Face does not support are an error;
+// RoundCrop is lost, which may move a crop by one pixel.
 func (s Settings) HuggingFace() ([]byte, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err

@@ -138,7 +138,7 @@ func (s Settings) Normalisation() (mean, std [3]float64) {
 	return mean, std
 }
 
-// scale is what mean and std in units of rescaled pixels are divided by: (x·r − m)/s = (x/255 − m/255r)/(s/255r).
+// scale is the divisor of mean and std in units of rescaled pixels: (x·r − m)/s = (x/255 − m/255r)/(s/255r).
 func scale(rescale float64) float64 {
 	if rescale == 1.0/255 {
 		return 1
@@ -149,7 +149,7 @@ func scale(rescale float64) float64 {
 // For returns the settings for images of another size, with the same share of the image cropped.
 func (s Settings) For(rows, cols int) (Settings, error) {
 	if s.Fit == FitNone && s.Crop == [2]int{} {
-		return s, nil // the images have the size
+		return s, nil // the images have this size already
 	}
 	if s.Fit == FitPatches {
 		s.Size = [2]int{rows, cols}
@@ -185,7 +185,7 @@ func (s Settings) OutputSize() (height, width int, err error) {
 	return 0, 0, fmt.Errorf("preprocess: without a crop or fit %q images differ in size", FitExact)
 }
 
-// patches is how many FitPatches allows.
+// patches returns the number of patches that FitPatches allows.
 func (s Settings) patches() int { return s.Size[0] / s.Patch * (s.Size[1] / s.Patch) }
 
 // Resized returns the size of an image of the given size after the resize.
@@ -210,8 +210,8 @@ func (s Settings) Resized(height, width int) (newHeight, newWidth int) {
 	return scaled(height), scaled(width)
 }
 
-// CropStart returns where the window of Crop begins in an image of the given size after the resize; negative on an
-// axis where it is longer than the image.
+// CropStart returns the start of the crop window in an image of the given size after the resize; negative on an axis
+// where the window is longer than the image.
 func (s Settings) CropStart(height, width int) (top, left int) {
 	start := func(length, window int) int {
 		middle := float64(length-window) / 2

@@ -84,7 +84,7 @@ func (s Settings) Timm() (Timm, error) {
 	}
 	t.CropPct = float64(s.Crop[0]) / float64(s.Size[0])
 	resized := func(k int) int { return int(float64(s.Crop[k]) / t.CropPct) }
-	for resized(0) < s.Size[0] { // timm cuts the quotient
+	for resized(0) < s.Size[0] { // timm truncates the quotient
 		t.CropPct = math.Nextafter(t.CropPct, 0)
 	}
 	if resized(0) != s.Size[0] || resized(1) != s.Size[1] || t.CropPct > 1 {

@@ -12,8 +12,8 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// headNormEpsilon is that of the LayerNorm of the head tokens, PyTorch's default in the original and in the release,
-// whatever the other norms use.
+// headNormEpsilon is the ε of the head tokens' LayerNorm, PyTorch's default in the original and in the release,
+// independent of the other norms.
 const headNormEpsilon = 1e-5
 
 // attention is head-interacted multi-head self-attention on x, [1+N, batch, width].
@@ -37,7 +37,7 @@ func (c Config) attention(scope *model.Scope, x *Node, see watch) *Node {
 	y = weight.Dense(scope.In("output"), y, c.Width, init.dense, weight.Constant(0))
 	see("attn.proj", y)
 
-	// The class token takes in the mean of the head tokens, which end here.
+	// The class token receives the mean of the head tokens, which are dropped here.
 	class := Add(rows(y, 0, 1), ReduceAndKeep(rows(y, tokens, tokens+c.Heads), ReduceMean, 0))
 	y = Concatenate([]*Node{class, rows(y, 1, tokens)}, 0) // [1+N, batch, width]
 	see("attn", y)

@@ -30,8 +30,7 @@ type Config struct {
 	TokenDropout float64 `json:"token_dropout,omitempty"` // on the tokens that enter block 0; only the WePE release has it
 }
 
-// hidden hides methods of vit.Config that are of a ViT of these sizes: Go promotes no method that two embedded types
-// have.
+// hidden hides the methods of vit.Config that do not apply: Go promotes no method that two embedded types have.
 type hidden struct{} //nolint:unused // embedded
 
 func (hidden) Fold()  {} //nolint:unused // never called
@@ -84,7 +83,7 @@ func (c Config) Validate() error {
 	case c.Init != vit.InitTimm && c.Init != vit.InitRelease:
 		return fmt.Errorf("dhvt: unknown init %q: want %s or %s", c.Init, vit.InitTimm, vit.InitRelease)
 	}
-	// The other sizes and rates, and the limits on them, are those of a ViT.
+	// The other sizes and rates have the limits of a ViT.
 	if err := c.Config.Validate(); err != nil {
 		return fmt.Errorf("dhvt: %w", err)
 	}

@@ -44,11 +44,12 @@
 //
 // The mean and variance of a batch normalization are running statistics, not trained: a training graph (see
 // model.Store.SetTraining) normalizes by its batch and moves them a tenth of the way towards the batch's; any other
-// graph uses them as they are. With several images on several devices each device has its own batch. All computation is
+// graph normalizes by them. With several images on several devices each device has its own batch. All computation is
 // float32.
 //
 // The same graph trains on the go, xla and onnx backends: convolutions are written as Gather and products, because onnx
-// has no gradient of a strided convolution and GoMLX v0.28.2 builds that of a depthwise one channel by channel.
+// has no gradient of a strided convolution and GoMLX v0.28.2 computes the gradient of a depthwise one channel by
+// channel.
 package dhvt
 
 import (
@@ -62,8 +63,8 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// watch is shown intermediate values, sequences as [tokens, batch, channels]: parity with other implementations
-// compares them. The stages are named as the modules of the original.
+// watch receives intermediate values, sequences as [tokens, batch, channels], to compare them with other
+// implementations. The stages are named as the modules of the original.
 type watch func(stage string, x *Node)
 
 // Logits builds the model in scope and returns its class logits, float32 [batch, classes]. Images are normalised
@@ -73,8 +74,8 @@ func (c Config) Logits(scope *model.Scope, images *Node) *Node {
 	return c.network(scope, images, c.positions(scope, images.Graph()), func(string, *Node) {})
 }
 
-// positions returns the vectors of Config.Position, float32 [1+Rows·Cols, width] with that of the class token first;
-// nil for none.
+// positions returns the vectors of Config.Position, float32 [1+Rows·Cols, width], the class token's first; nil for
+// none.
 func (c Config) positions(scope *model.Scope, g *Graph) *Node {
 	if encoder := c.Encoders(scope).Additive; encoder != nil {
 		return encoder.Encode(g)
@@ -87,8 +88,8 @@ func (c Config) network(scope *model.Scope, images, positions *Node, see watch) 
 	init := c.initScheme()
 	g, batch := images.Graph(), images.Shape().Dimensions[0]
 
-	// Tokens come first here, [tokens, batch, width]: to pick tokens is to pick rows, and no step wants them elsewhere
-	// but the product of queries and keys.
+	// Tokens are the first axis here, [tokens, batch, width], so that selecting tokens selects rows; only the product of
+	// queries and keys needs another order.
 	x := c.sope(scope.In("patch"), images, see)                                  // [N, batch, width]
 	class := weight.Float32(scope, "class", init.token, 1, c.Width).NodeValue(g) // [1, width]
 	class = BroadcastToDims(Reshape(class, 1, 1, c.Width), 1, batch, c.Width)    // [1, batch, width]

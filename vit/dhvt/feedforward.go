@@ -10,7 +10,7 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// daff is the dynamic aggregation feed-forward on x, [1+N, batch, width]. The class token passes by the convolutions.
+// daff is the dynamic aggregation feed-forward on x, [1+N, batch, width]. The convolutions skip the class token.
 func (c Config) daff(scope *model.Scope, x *Node, see watch) *Node {
 	init := c.initScheme()
 	tokens := x.Shape().Dimensions[0]
@@ -41,7 +41,7 @@ func (c Config) daff(scope *model.Scope, x *Node, see watch) *Node {
 
 // depthwise convolves each channel of x, [N, batch, channels], with its own 3×3 weights and normalises the result.
 //
-// The columns of a window are combined first, so that four shifted copies serve for its nine cells.
+// The columns of a window are combined first, so that four shifted copies suffice for its nine cells.
 func (c Config) depthwise(scope *model.Scope, x *Node) *Node {
 	g, channels := x.Graph(), x.Shape().Dim(-1)
 	init := c.initScheme()

@@ -10,7 +10,7 @@ import (
 // grid numbers the cells of a feature map row by row: a map is [rows·cols, batch, channels].
 type grid struct{ rows, cols int }
 
-// cell is the number of a cell, or that of the zero cell which padded puts behind the last where it lies outside.
+// cell returns the index of a cell; outside the map, the index of the zero cell that padded appends.
 func (m grid) cell(row, col int) int64 {
 	if row < 0 || row >= m.rows || col < 0 || col >= m.cols {
 		return int64(m.rows * m.cols)
@@ -24,8 +24,8 @@ func padded(x *Node) *Node {
 	return Concatenate([]*Node{x, Zeros(x.Graph(), shapes.Make(x.DType(), 1, d[1], d[2]))}, 0)
 }
 
-// shift moves x, [rows·cols, batch, channels], so that each cell holds what was down rows below and right columns to
-// the right of it, zero where that is outside.
+// shift moves x, [rows·cols, batch, channels], so that each cell gets the value down rows below and right columns to
+// the right of it, zero outside the map.
 func (m grid) shift(x *Node, down, right int) *Node {
 	if down == 0 && right == 0 {
 		return x

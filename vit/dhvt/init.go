@@ -9,7 +9,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// initScheme is how each kind of weight starts; biases of dense layers and offsets at 0, gains at 1.
+// initScheme sets the initial values of each kind of weight. Biases of dense layers and offsets start at 0, gains at 1.
 type initScheme struct {
 	dense, token weight.Fill
 	conv         func(fanIn, fanOut int) weight.Fill // convolutions, the pointwise ones too

@@ -10,18 +10,18 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// PyTorch's defaults, which the original and the release leave as they are.
+// PyTorch's defaults, also in the original and the release.
 const (
 	batchNormEpsilon  = 1e-5
 	batchNormMomentum = 0.1 // how far one batch moves the running statistics
 )
 
 // batchNorm normalises each channel of x, [cells, batch, channels]: in training by mean and biased variance of the
-// batch, and the running statistics move towards its mean and unbiased variance; else by the running statistics.
+// batch, moving the running statistics towards its mean and unbiased variance; otherwise by the running statistics.
 func batchNorm(scope *model.Scope, x *Node) *Node {
 	g, channels := x.Graph(), x.Shape().Dim(-1)
 	gain, offset := gainAndOffset(scope, x)
-	// A checkpoint brings all variables back as trainable ones.
+	// Variables from a checkpoint are trainable.
 	mean := weight.Float32(scope, "mean", weight.Constant(0), channels).SetTrainable(false)
 	variance := weight.Float32(scope, "variance", weight.Constant(1), channels).SetTrainable(false)
 	m, v := Reshape(mean.NodeValue(g), 1, 1, channels), Reshape(variance.NodeValue(g), 1, 1, channels)

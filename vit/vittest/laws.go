@@ -21,19 +21,19 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Laws checks an encoding, or several joined by "+", in models of different sizes and poolings. The backend is the one
-// that GOMLX_BACKEND names, else pure Go.
+// Laws checks an encoding, or several joined by "+", in models of different sizes and poolings. The backend is that of
+// GOMLX_BACKEND, by default pure Go.
 //
 //	backbone     the other variables start as in a model without positions
 //	seed         one seed gives the same variables
 //	parameters   Position.Parameters counts what the model trains
 //	variables    Position.Variables names every variable, Position.Params every hyperparameter of TrainedGrid
-//	grid         on another grid, told of the one in training, it has the same variables
+//	grid         on another grid, with TrainedGrid, it has the same variables
 //	gradient     every trainable variable has a finite gradient
-//	additive     Encode returns [Places, width], of which PreEncode adds the row of each token
+//	additive     Encode returns [Positions, width], and PreEncode adds the row of each token
 //	fold         folded into a table, the model keeps its logits
-//	modulation   factors are [tokens, width], 1 for registers, which leave the other tokens as they are
-//	rotary       registers leave the other tokens where they are; places are gathered by index; the type stays
+//	modulation   factors are [tokens, width], 1 for registers, which do not change the other tokens
+//	rotary       registers do not change the other tokens; positions are gathered by index; the type stays
 //	bias         AttentionBias returns finite [heads, tokens, tokens] in every block
 //	images       on a grid of its own among others, an image has the logits of the model on that grid
 func Laws(t *testing.T, position string) {
@@ -102,7 +102,7 @@ func drawn(t *testing.T, c vit.Config, seed int64) *model.Store {
 	return store
 }
 
-// variables returns those of a model drawn from a seed, by path below its scope.
+// variables returns the variables of a model drawn from a seed, by path below its scope.
 func variables(t *testing.T, c vit.Config, seed int64) map[string][]float64 {
 	t.Helper()
 	store, out := drawn(t, c, seed), map[string][]float64{}
@@ -114,7 +114,8 @@ func variables(t *testing.T, c vit.Config, seed int64) map[string][]float64 {
 	return out
 }
 
-// stirred is a store with the model's variables moved away from where they start, so that zeros and ones hide nothing.
+// stirred is a store with the model's variables moved away from their initial values, so that zeros and ones hide
+// nothing.
 func stirred(t *testing.T, c vit.Config) *model.Store {
 	t.Helper()
 	store, at := drawn(t, c, 7), 0.0
@@ -199,7 +200,7 @@ func (l laws) grid(t *testing.T) {
 		store.SetParam("/"+name, value)
 	}
 	c.ImageRows, c.ImageCols = 7*c.PatchSize, 11*c.PatchSize
-	logits(t, store, c) // a variable of another shape ends it
+	logits(t, store, c) // panics on a variable of another shape
 	if store.NumVariables() != known {
 		t.Errorf("%d variables on another grid, %d before", store.NumVariables(), known)
 	}
@@ -207,7 +208,7 @@ func (l laws) grid(t *testing.T) {
 
 func (l laws) gradient(t *testing.T) {
 	c, names := l.config(), []string{}
-	c.Pool = vit.PoolClassMean // of a class token alone the last block leaves the queries of patches unread
+	c.Pool = vit.PoolClassMean // with a class token alone the last block does not use the queries of patches
 	store := stirred(t, c)
 	gradients := build(t, store, func(scope *model.Scope, in []*Node) []*Node {
 		var of []*Node

@@ -67,7 +67,7 @@ func HalfPeriods(g2, g3 float64) (omega1 float64, omega3 complex128, err error) 
 			"than 0", g2, g3, delta)
 	}
 	if delta > 0 {
-		// For g3 < 0 the angle is close to π; the swapped lattice has −g3 and an angle as accurate as that of g3 > 0.
+		// For g3 < 0 the angle is close to π; the swapped lattice has −g3, and its angle is accurate.
 		angle := math.Atan2(math.Sqrt(delta), math.Sqrt(27)*math.Abs(g3)) / 3
 		size := math.Sqrt(g2) // √3·r
 		e12, e23, e13 := size*math.Sin(math.Pi/3-angle), size*math.Sin(angle), size*math.Sin(math.Pi/3+angle)

@@ -83,7 +83,7 @@ func (l Lattice) Reduce(z complex128) complex128 {
 
 func reduce(x, period float64) float64 {
 	if math.Abs(x) <= period/2 {
-		return x // the patch grid: skip the long division
+		return x // points of a patch grid need no long division
 	}
 	return math.Remainder(x, period)
 }

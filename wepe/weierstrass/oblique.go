@@ -12,15 +12,16 @@ import (
 // is invalid.
 //
 // It uses the sums of Lattice, (2.2) and (2.3), after a change of basis: Gauss's reduction (11.1) finds the shortest
-// period 2a and with it the basis a, b whose τ = b/a has |Re τ| ≤ ½ and |τ| ≥ 1. Rows along a are then at least √3/2 of
-// their period apart, so that seven on either side leave a truncation error below 2⁻⁵³, and less for any longer cell.
-// Turned and scaled by k = π/(2a), now complex, the rows lie along the real axis; neighbours are shifted by πRe τ.
+// period 2a and with it the basis a, b, where τ = b/a has |Re τ| ≤ ½ and |τ| ≥ 1. Rows along a are then at least √3/2
+// of their period apart, so that seven on either side leave a truncation error below 2⁻⁵³, and less for any longer
+// cell. Rotated and scaled by k = π/(2a), now complex, the rows lie along the real axis; neighbours are shifted by πRe
+// τ.
 type Oblique struct {
 	a, b complex128 // the reduced basis
 	rows
 }
 
-// leastSpacing is √3/2, the least Im τ of a reduced basis.
+// leastSpacing is √3/2, the smallest Im τ of a reduced basis.
 const leastSpacing = 0.86602540378443864676
 
 // NewOblique returns the lattice with half-periods ω1 and ω3, which need Im(ω3/ω1) > 0. It returns an error for
@@ -42,7 +43,7 @@ func NewOblique(omega1, omega3 complex128) (Oblique, error) {
 	return l, nil
 }
 
-// reducedBasis applies (11.1) until nothing changes: |a| falls at every turn.
+// reducedBasis applies (11.1) until nothing changes: |a| decreases at every step.
 func reducedBasis(a, b complex128) (complex128, complex128) {
 	for {
 		b -= complex(math.Round(real(b/a)), 0) * a

@@ -19,7 +19,8 @@ import (
 //
 // Method: w and w′ are quotients of theta functions without a common zero, (14.14), so that poles need no special case
 // and e2 − e3, which cancels on a long lattice, is not computed. Error: 5e-15 on the reference points of
-// testdata/sphere.json, and about 2⁻⁵³·exp(πt/2) on cells t times as long as wide, as fast as S(w′) changes at ω1.
+// testdata/sphere.json, and about 2⁻⁵³·exp(πt/2) on cells t times as long as wide, in proportion to the slope of S(w′)
+// at ω1.
 //
 // Build it with Lattice.Sphere or Oblique.Sphere.
 type Sphere struct {
@@ -32,7 +33,7 @@ type Sphere struct {
 
 // Sphere returns ℘ and ℘′ of the lattice as points of the Riemann sphere.
 func (l Lattice) Sphere() Sphere {
-	o, _ := NewOblique(complex(l.omega1, 0), complex(0, l.omega3p)) // a right angle is never parallel to rounding
+	o, _ := NewOblique(complex(l.omega1, 0), complex(0, l.omega3p)) // a right angle is never refused as parallel
 	return o.Sphere()
 }
 
@@ -48,7 +49,7 @@ func (l Oblique) Sphere() Sphere {
 		theta4 += 2 * sign * q(n*n)
 		sign = -sign
 	}
-	// From here on squares: t = θ² at 0, its direction, and |θ|⁴.
+	// The squares: t = θ² at 0, its direction, and |θ|⁴.
 	t2, t3, t4 := 4*q(0.5)*half2*half2, theta3*theta3, theta4*theta4
 	u2, u3, u4, uk := unit(cmplx.Exp(complex(0, real(l.step)/2))*half2*half2), unit(t3), unit(t4), unit(l.k*l.k)
 	total := norm2(t2) + norm2(t3) + norm2(t4)
@@ -59,10 +60,10 @@ func (l Oblique) Sphere() Sphere {
 	return s
 }
 
-// root4of3 is 3^¼, which makes S(w′) evenly spread on the hexagonal lattice, (14.12).
+// root4of3 is 3^¼; with it S(w′) is evenly spread on the hexagonal lattice, (14.12).
 const root4of3 = 1.31607401295249246
 
-// thetaTerms of the theta series suffice for a reduced basis, |q| ≤ exp(−π√3/2) = 0.066: the next is below 1e-20.
+// thetaTerms of the theta series suffice for a reduced basis, |q| ≤ exp(−π√3/2) = 0.066: the next term is below 1e-20.
 const thetaTerms = 5
 
 // At returns S(w) and S(w′) at z. Special case: NaN if a component of z is NaN or infinite.

@@ -9,7 +9,7 @@ import (
 
 // Method
 //
-// Equation numbers are those of docs/mathematics.md.
+// Equation numbers refer to docs/mathematics.md.
 //
 // 1. Reduction. z is moved to |Re z| ≤ ω1, |Im z| ≤ ω3′ by an exact remainder on each axis (1.13), in a lattice that
 //    leans to the cell of the reduced basis.
@@ -42,12 +42,12 @@ const roundoff = 1.0 / (1 << 53)
 
 // rows are 2·pairs+1 rows of a lattice along its shortest period 2a, the next ones shifted by 2b.
 type rows struct {
-	k, step  complex128 // π/(2a) and πτ, what separates neighbouring rows in units of 1/k
+	k, step  complex128 // π/(2a), and πτ, the offset between neighbouring rows in units of 1/k
 	pairs    int        // N
 	constant complex128 // −1/3 − 2 Σ csc²(nπτ), which is −η/(k²a), (4.8)
 }
 
-// newRows takes as many pairs as leave a truncation error below epsilon relative to max(|℘|, e1−e3), (2.5).
+// newRows takes enough pairs for a truncation error below epsilon relative to max(|℘|, e1−e3), (2.5).
 func newRows(a, b complex128, epsilon float64) rows {
 	r := rows{k: math.Pi / 2 / a, step: math.Pi * (b / a), constant: -1.0 / 3}
 	r.pairs = max(0, int(math.Ceil((math.Log(4/epsilon)/imag(r.step)-1)/2)))
@@ -72,7 +72,7 @@ func (r rows) eval(z complex128) (p, pp complex128) {
 	return poleAsInf(r.k * r.k * (sum + csc2)), poleAsInf(-2 * r.k * r.k * r.k * (slope + csc2*cot))
 }
 
-// poleAsInf replaces what overflow leaves of a value at a pole (NaN or Inf in some component) by complex infinity.
+// poleAsInf replaces an overflowed value at a pole (NaN or Inf in some component) by complex infinity.
 func poleAsInf(v complex128) complex128 {
 	if cmplx.IsNaN(v) || cmplx.IsInf(v) {
 		return cmplx.Inf()
