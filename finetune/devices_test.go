@@ -204,8 +204,13 @@ func TestAStepIsAskedOfAllDevicesWithTheBatchDividedAndTheRestEverywhere(t *test
 	backend := &several{Backend: gomlxtest.Backend(), n: 3, kind: "accelerator"}
 	run := tinyRun(t, "accumulate=2;eval_batch_size=9", 31)
 	run.Backend = backend
+	var log bytes.Buffer
+	run.Logger = gomlxtest.Logger(&log)
 	trainer := begun(t, run)
 	advanced(t, trainer, 1)
+	if !strings.Contains(log.String(), "devices=3 of=3") {
+		t.Errorf("the log does not say that three devices share a batch:\n%s", &log)
+	}
 	steps := 0
 	for _, program := range backend.programs {
 		if !slices.Contains(program.names, fmt.Sprint("arg", 1+data.PlanLen)) {

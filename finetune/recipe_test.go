@@ -5,12 +5,16 @@ package finetune
 import (
 	"encoding/json"
 	"math"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/campaign"
+	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/dhvt"
@@ -190,6 +194,17 @@ func TestEveryRecipeFitsItsModel(t *testing.T) {
 		}
 		if unnamed := r.Augment.Mean == [3]float64{}; unnamed != (name == "shapes") {
 			t.Errorf("%s: mean %v", name, r.Augment.Mean)
+		}
+	}
+}
+
+// torchvision's normalisation is that of DINOv2's processor.
+func TestReleasedRecipesOfVTABNormaliseAsTorchvisionDoes(t *testing.T) {
+	settings := gomlxtest.Must(preprocess.Parse(gomlxtest.Must(os.ReadFile(
+		filepath.Join(fixtures.Dir(t, "dinov2_reg_tiny"), "preprocessor_config.json")))(t)))(t)
+	for _, name := range []string{"release-svhn", "release-dmlab", "release-resisc45"} {
+		if a := gomlxtest.Must(Named(name))(t).Augment; a.Mean != settings.Mean || a.Std != settings.Std {
+			t.Errorf("%s: mean %v and deviation %v, want %v and %v", name, a.Mean, a.Std, settings.Mean, settings.Std)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 			t.Errorf("%s: the variables differ from those of the unbroken run", name)
 		}
 		if !reflect.DeepEqual(gotRows, rows) {
-			t.Errorf("%s: the rows differ from those of the unbroken run", name)
+			t.Errorf("%s: the rows\n%+v\ndiffer from those of the unbroken run\n%+v", name, gotRows, rows)
 		}
 	}
 }

@@ -130,4 +130,10 @@ func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 	if len(weights) != c.Rows()*c.Cols() || !(sum > 0.1 && sum < 1) { // the class token keeps the rest
 		t.Errorf("%d weights with sum %g, want %d×%d and a sum below 1", len(weights), sum, c.Rows(), c.Cols())
 	}
+	m.Recipe.Model.ImageRows++ // the program takes images of the rows before
+	for _, batch := range []int{1, 3} {
+		if err := s.model.Compile(batch); err == nil {
+			t.Errorf("batch %d compiles for images of other rows", batch)
+		}
+	}
 }

@@ -600,15 +600,26 @@ func TestAServerIsReadyOnceItsFirstProgramIsCompiled(t *testing.T) {
 
 func TestATokenIsAskedForWhereItProtects(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{Token: "secret"})
-	for path, protected := range map[string]bool{"/v1/model": true, "/metrics": true, "/healthz": false, "/readyz": false,
-		"/": false, "/openapi.json": false} {
-		for token, want := range map[string]bool{"": false, "Bearer wrong": false, "Bearer secret": true} {
+	for path, c := range map[string]struct {
+		protected bool
+		body      string // what the answer has in it
+	}{"/v1/model": {true, `"name":"fake"`}, "/metrics": {true, "wepe_queue_images 0"}, "/healthz": {false, `"ok"`},
+		"/readyz": {false, `"ready"`}, "/": {false, "<html"}, "/openapi.json": {false, `"openapi"`}} {
+		for token, right := range map[string]bool{"": false, "Bearer wrong": false, "Bearer secret": true} {
 			request, _ := http.NewRequest("GET", url+path, nil)
 			request.Header.Set("Authorization", token)
 			response := gomlxtest.Must(http.DefaultClient.Do(request))(t)
+			body := string(gomlxtest.Must(io.ReadAll(response.Body))(t))
 			response.Body.Close()
-			if code := response.StatusCode; (code == 200) != (want || !protected) || code != 200 && code != 401 {
-				t.Errorf("%s with %q: status %d", path, token, code)
+			want, code := 401, response.StatusCode
+			if right || !c.protected {
+				want = 200
+			}
+			if code != want || strings.Contains(body, c.body) != (want == 200) {
+				t.Errorf("%s with %q: status %d, %s", path, token, code, body)
+			}
+			if asked := response.Header.Get("WWW-Authenticate"); (asked == "Bearer") != (want == 401) {
+				t.Errorf("%s with %q: WWW-Authenticate %q", path, token, asked)
 			}
 		}
 	}
