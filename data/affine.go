@@ -10,22 +10,23 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// affine maps output pixels to where they come from, by centres of pixels: at column x + ½ and row y + ½ of the output,
+// affine maps output pixels to input positions, by centres of pixels: the output at column x + ½ and row y + ½ is the
+// input at
 //
 //	column = a·x + b·y + c,   row = d·x + e·y + f
 //
-// of the input; what lies outside it has the colour fill.
+// positions outside the input have the colour fill.
 type affine struct {
 	a, b, c, d, e, f float64
 }
 
-// rotation turns around the middle, counter-clockwise.
+// rotation turns around the centre, counter-clockwise.
 func rotation(height, width int, degrees float64) affine {
 	if degrees = math.Mod(degrees, 360); degrees < 0 {
-		degrees += 360 // as Python's %
+		degrees += 360 // Python's %
 	}
 	sin, cos := math.Sincos(-degrees * (math.Pi / 180))
-	digits := func(v float64) float64 { // as Pillow, to be exact at right angles
+	digits := func(v float64) float64 { // rounded as in Pillow, to be exact at right angles
 		v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'f', 15, 64), 64)
 		return v
 	}
@@ -42,8 +43,8 @@ func shearY(factor float64) affine { return affine{a: 1, d: factor, e: 1} }
 
 func translation(x, y float64) affine { return affine{a: 1, c: x, e: 1, f: y} }
 
-// transform returns the image seen through m as Pillow's transform does it, bit for bit (Geometry.c of Pillow 9.4):
-// the nearest pixel, or interpolated by the bilinear or bicubic kernel without widening it.
+// transform returns the image mapped by m as in Pillow's transform, bit for bit (Geometry.c of Pillow 9.4): the nearest
+// pixel, or interpolated by the bilinear or bicubic kernel, which is not widened.
 func (p *Image) transform(m affine, kernel preprocess.Resample, fill [3]uint8) *Image {
 	out := &Image{Height: p.Height, Width: p.Width, Pixels: bytes.Repeat(fill[:], p.Height*p.Width)}
 	switch {
@@ -57,7 +58,7 @@ func (p *Image) transform(m affine, kernel preprocess.Resample, fill [3]uint8) *
 	return out
 }
 
-// translate is the nearest pixel where rows stay rows: Pillow goes along the axes in floating point.
+// translate takes the nearest pixel if rows stay rows: Pillow steps along the axes in floating point.
 func (p *Image) translate(out *Image, m affine) {
 	places := func(at, step float64, out, in int) []int {
 		places := make([]int, out)
@@ -79,7 +80,7 @@ func (p *Image) translate(out *Image, m affine) {
 	}
 }
 
-// nearestAffine is the nearest pixel in general: Pillow goes in steps of 1/65,536 of a pixel.
+// nearestAffine takes the nearest pixel in general: Pillow steps in units of 1/65,536 of a pixel.
 func (p *Image) nearestAffine(out *Image, m affine) {
 	fixed := func(v float64) int { return int(math.Floor(float64(v*65536) + 0.5)) }
 	a, b, d, e := fixed(m.a), fixed(m.b), fixed(m.d), fixed(m.e)
@@ -99,8 +100,8 @@ func (p *Image) nearestAffine(out *Image, m affine) {
 	}
 }
 
-// interpolate weighs the pixels around each place. Beyond the border columns repeat, and so do rows: the first one
-// where there is none above, and one computed before where there is none below.
+// interpolate weights the pixels around each position. Beyond the border columns repeat, and so do rows: the first row
+// above the image; below it the last row that was computed.
 func (p *Image) interpolate(out *Image, m affine, kernel preprocess.Resample) {
 	taps := 2
 	if kernel == preprocess.Bicubic {
@@ -150,8 +151,8 @@ func between(row []uint8, columns *[4]int, taps int, d float64) float64 {
 	return blendLines(&v, taps, d)
 }
 
-// blendLines is the value at d of two or four values at −1, 0, 1, 2 (Keys' cubic with a = −1 for four), in Pillow's
-// order of operations.
+// blendLines interpolates at d between two values, or four at −1, 0, 1, 2 (Keys' cubic with a = −1), in Pillow's order
+// of operations.
 func blendLines(v *[4]float64, taps int, d float64) float64 {
 	if taps == 2 {
 		return v[0] + float64((v[1]-v[0])*d)

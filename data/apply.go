@@ -10,21 +10,21 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// onHost reports whether images are cropped, resized and changed on the host, where Pillow's operations are, and not
-// in the graph: so it is where a asks for any of these operations.
+// onHost reports whether images are cropped, resized and changed on the host: if a has any operation that only the host
+// has.
 func (a Augment) onHost() bool {
-	a.FlipUpProb, a.Repeats = 0, 0 // these the graph has, or nobody needs
+	a.FlipUpProb, a.Repeats = 0, 0 // computed in the graph, or not at all
 	return a != a.inGraph()
 }
 
-// inGraph is the part of a that the graph can do.
+// inGraph returns the part of a that the graph computes.
 func (a Augment) inGraph() Augment {
 	a.Resample, a.Policy, a.Rotate, a.Jitter, a.GreyProb = "", "", 0, [4]float64{}, 0
 	a.EraseProb, a.EraseScale, a.EraseNoise = 0, [2]float64{}, false
 	return a
 }
 
-// afterHost is what is left of a for images that Image has shown.
+// afterHost returns the remaining part of a for images from Image.
 func (a Augment) afterHost() Augment {
 	return Augment{Size: a.Size, Cutout: a.Cutout, MixupAlpha: a.MixupAlpha, CutmixAlpha: a.CutmixAlpha,
 		MixProb: a.MixProb, SwitchProb: a.SwitchProb, Mean: a.Mean, Std: a.Std}
@@ -40,7 +40,7 @@ func (a Augment) Apply(p *Image, seed int64, epoch, index int) *Image {
 	return a.change(shown, seed, epoch, index)
 }
 
-// change makes what does not depend on the part that is shown, on an image of its own.
+// change applies the steps that do not depend on the crop window to a copy of the image.
 func (a Augment) change(p *Image, seed int64, epoch, index int) *Image {
 	r := draw(streamChange, seed, epoch, index)
 	if a.Rotate > 0 {
@@ -49,7 +49,7 @@ func (a Augment) change(p *Image, seed int64, epoch, index int) *Image {
 	if a.Policy != "" {
 		chosen, err := parsePolicy(a.Policy, a.fill())
 		if err != nil {
-			panic(err) // Validate refuses it
+			panic(err) // Validate refuses such names
 		}
 		p = chosen.apply(p, r)
 	}
@@ -72,7 +72,7 @@ func (a Augment) change(p *Image, seed int64, epoch, index int) *Image {
 	return p
 }
 
-// fill is the mean colour, or grey where there is none.
+// fill is the mean colour, or grey if there is no mean.
 func (a Augment) fill() [3]uint8 {
 	if a.Mean == [3]float64{} {
 		return [3]uint8{128, 128, 128}
@@ -89,7 +89,7 @@ func (p *Image) windowed(w window) *Image {
 	return &Image{Height: w.height, Width: w.width, Pixels: cut(p, p.Pixels, w, [3]uint8{})}
 }
 
-// cut copies a window of the pixels of an image; beyond the border is the colour fill.
+// cut copies a window of the pixels of an image; pixels beyond the border have the colour fill.
 func cut[T uint8 | float32](p *Image, pixels []T, w window, fill [3]uint8) []T {
 	out := make([]T, 3*w.height*w.width)
 	for i := 0; i < len(out) && fill != [3]uint8{}; i++ {
@@ -102,7 +102,7 @@ func cut[T uint8 | float32](p *Image, pixels []T, w window, fill [3]uint8) []T {
 	return out
 }
 
-// flip exchanges left and right, top and bottom, as the window says.
+// flip mirrors the image horizontally and vertically, as the window requires.
 func (p *Image) flip(w window) {
 	line := 3 * p.Width
 	if w.flip {

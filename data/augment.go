@@ -10,14 +10,14 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// Augment describes how images become input of a model. The zero value only scales pixels to 0…1.
+// Augment describes how images become a model's input. The zero value only scales pixels to 0…1.
 //
 // The steps, in the order of the authors' CIFAR-100 script: random crop of the zero-padded image, or random resized
 // crop; flips; resize to Size; rotation, policy, colour jitter, grey and erasing (on the host, and with them crop and
 // resize); normalisation; cutout; mixup or cutmix.
 //
-// The shape of the graph depends on which steps are on, not on their strengths: a graph built with mixing on also
-// serves plans drawn by a copy of the struct with other strengths, or with the step off.
+// The shape of the graph depends on which steps are enabled, not on their strengths: a graph built with mixing also
+// works for plans from a copy of the struct with other strengths, or without the step.
 type Augment struct {
 	// Size is the height and width of the output; zero keeps the dataset's. The resize is bilinear, anti-aliased when
 	// shrinking as in Pillow and torchvision.
@@ -25,10 +25,10 @@ type Augment struct {
 	// Pad > 0 takes a random crop of the image's own size from the image with Pad black pixels around it:
 	// torchvision's RandomCrop(32, padding=4).
 	Pad int `json:"pad,omitzero"`
-	// CropScale is the least and greatest share of the area that a random resized crop keeps (torchvision's
+	// CropScale is the smallest and largest share of the area that a random resized crop keeps (torchvision's
 	// RandomResizedCrop, whole pixels); zero takes none. Not together with Pad.
 	CropScale [2]float64 `json:"crop_scale,omitzero"`
-	// CropRatio is the least and greatest width/height of that crop; zero means 3/4 and 4/3.
+	// CropRatio is the smallest and largest width/height of that crop; zero means 3/4 and 4/3.
 	CropRatio [2]float64 `json:"crop_ratio,omitzero"`
 	// FlipProb is the probability of exchanging left and right.
 	FlipProb float64 `json:"flip_prob,omitzero"`
@@ -61,9 +61,9 @@ type Augment struct {
 	MixupAlpha float64 `json:"mixup_alpha,omitzero"`
 	// CutmixAlpha > 0 pastes one box of the partner, the same for the batch, of area 1-λ (Yun et al. 2019).
 	CutmixAlpha float64 `json:"cutmix_alpha,omitzero"`
-	// MixProb is the probability that a batch is mixed at all; zero means 1.
+	// MixProb is the probability that a batch is mixed; zero means 1.
 	MixProb float64 `json:"mix_prob,omitzero"`
-	// SwitchProb is the probability of cutmix where both alphas are set; zero means 1/2.
+	// SwitchProb is the probability of cutmix if both alphas are set; zero means 1/2.
 	SwitchProb float64 `json:"switch_prob,omitzero"`
 	// Mean and Std, per channel in units where a pixel is 0…1: the output is (pixel/255 - Mean)/Std. Zero Std means 1.
 	Mean [3]float64 `json:"mean,omitzero"`
@@ -102,7 +102,7 @@ func (a Augment) Validate() error {
 		{"mixup_alpha", a.MixupAlpha, 0, 1000}, {"cutmix_alpha", a.CutmixAlpha, 0, 1000},
 		{"mix_prob", a.MixProb, 0, 1}, {"switch_prob", a.SwitchProb, 0, 1},
 	} {
-		if !(p.v >= p.lo && p.v <= p.hi) { // also refuses NaN
+		if !(p.v >= p.lo && p.v <= p.hi) { // false for NaN, too
 			return fmt.Errorf("data: augment: %s %g, want %g to %g", p.name, p.v, p.lo, p.hi)
 		}
 	}

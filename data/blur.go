@@ -5,7 +5,7 @@ package data
 import "math"
 
 // blur is Pillow's GaussianBlur, bit for bit (BoxBlur.c of Pillow 9.4): three means over a window of fractional length
-// along each axis, whose variances add up to that of the Gaussian (Gwosdek et al. 2011).
+// along each axis, whose variances add up to the Gaussian's (Gwosdek et al. 2011).
 func (p *Image) blur(sigma float64) {
 	const passes = 3
 	variance := float32(sigma) * float32(sigma) / passes
@@ -35,7 +35,7 @@ func boxMean(values []uint8, step, n int, radius float32, line []uint8) {
 	at := func(i int) uint32 { return uint32(line[min(max(i, 0), n-1)]) }
 	reach := int(radius)
 	weight := uint32(float32(1<<24) / float32(float32(radius*2)+1))
-	end := (1<<24 - uint32(2*reach+1)*weight) / 2 // of the two values that are partly inside
+	end := (1<<24 - uint32(2*reach+1)*weight) / 2 // weight of the two values that are partly inside
 	sum := uint32(0)
 	for i := -reach; i <= reach; i++ {
 		sum += at(i)

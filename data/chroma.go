@@ -4,23 +4,23 @@ package data
 
 import "image"
 
-// Where chroma has fewer samples than luma it is interpolated, and the formulas matter: the nearest sample, as Go's At
-// takes it, is tens of levels off at coloured edges, and a lossy webp has another range of values (16…235) than a jpeg
-// (0…255). Both reference decoders, libjpeg ("fancy upsampling") and libwebp, weigh the
-// four nearest samples 9:3:3:1, which is bilinear interpolation between the centres of samples; beyond the border the
-// last sample is repeated. They differ in how they round and in the conversion to RGB.
+// Interpolation of subsampled chroma planes. The nearest sample, which Go's At returns, is wrong by tens of levels at
+// coloured edges, and a lossy webp has another range of values (16…235) than a jpeg (0…255). Both reference decoders,
+// libjpeg ("fancy upsampling") and libwebp, weight the four nearest samples 9:3:3:1, which is bilinear interpolation
+// between the centres of samples; the last sample is repeated beyond the border. They differ in rounding and in the
+// conversion to RGB.
 
-// chroma is how the samples of a subsampled plane are spread over pixels.
+// chroma interpolates the samples of a subsampled plane.
 type chroma struct {
 	rows, cols         int       // samples within the image
-	rowShift, colShift int       // log2 of the pixels to a sample along each axis
+	rowShift, colShift int       // log2 of the pixels per sample along each axis
 	smooth             bool      // false repeats the nearest sample
 	bias               [2][2]int // added before division by 16, by parity of the pixel's row and column
 	sums               []int     // [cols], of one line
 	near, beside       []int     // of each pixel of a line, its two samples
 }
 
-// libjpeg interpolates where one axis or both have half of the samples, and alternates the rounding from pixel to pixel
+// libjpeg interpolates if one or both axes have half of the samples, and alternates the rounding from pixel to pixel
 // where its intermediate sums would lose a half.
 var (
 	jpegChroma = map[image.YCbCrSubsampleRatio]chroma{
@@ -33,13 +33,13 @@ var (
 	webpChroma = chroma{rowShift: 1, colShift: 1, smooth: true, bias: [2][2]int{{8, 8}, {8, 8}}}
 )
 
-// row computes pixels of a line of a plane, from a column on:
+// row computes pixels of a line of a plane, starting at a column:
 //
 //	(9·near + 3·beside + 3·above or below + diagonal + bias)/16
 func (c chroma) row(out, plane []uint8, stride, y, column int) {
 	near, next := c.samples(y, c.rowShift, c.rows)
 	a, b := plane[near*stride:], plane[next*stride:]
-	for j := c.near[0] - min(1, c.near[0]); j < min(c.cols, c.near[len(out)-1]+2); j++ { // those of these pixels
+	for j := c.near[0] - min(1, c.near[0]); j < min(c.cols, c.near[len(out)-1]+2); j++ { // the samples of these pixels
 		c.sums[j] = 3*int(a[j]) + int(b[j])
 	}
 	bias := c.bias[y&1]
@@ -48,8 +48,7 @@ func (c chroma) row(out, plane []uint8, stride, y, column int) {
 	}
 }
 
-// samples returns the two samples of n that a pixel lies between; twice the nearer one where there is no other, or none
-// that is asked for.
+// samples returns the two samples, of n, around a pixel; twice the nearer one at a border or without subsampling.
 func (c chroma) samples(pixel, shift, n int) (near, next int) {
 	near = pixel >> shift
 	if !c.smooth || shift != 1 {
@@ -58,7 +57,7 @@ func (c chroma) samples(pixel, shift, n int) (near, next int) {
 	return near, min(max(0, near+2*(pixel&1)-1), n-1)
 }
 
-// jpeg converts the part of a decoded jpeg from a line and a column on.
+// jpeg converts the part of a decoded jpeg that starts at a line and a column.
 func (p *Image) jpeg(m *image.YCbCr, line, column int) {
 	c := jpegChroma[m.SubsampleRatio]
 	if c.colShift == 1 && m.Rect.Dx() <= 4 { // libjpeg does not interpolate two columns of samples
@@ -67,7 +66,7 @@ func (p *Image) jpeg(m *image.YCbCr, line, column int) {
 	p.convert(m, line, column, c, true)
 }
 
-// convert converts a part of an image to RGB as JFIF has it, or as WebP does.
+// convert converts a part of an image to RGB by the formulas of JFIF or of WebP.
 func (p *Image) convert(m *image.YCbCr, line, column int, c chroma, jfif bool) {
 	c.rows = (m.Rect.Dy() + 1<<c.rowShift - 1) >> c.rowShift
 	c.cols = (m.Rect.Dx() + 1<<c.colShift - 1) >> c.colShift

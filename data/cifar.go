@@ -21,7 +21,7 @@ import (
 )
 
 // CIFAR-100: Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009). The binary version holds
-// train.bin and test.bin, records without any header: coarse label, fine label, then 32×32 red, green and blue planes.
+// train.bin and test.bin, records without a header: coarse label, fine label, then 32×32 red, green and blue planes.
 const (
 	cifarDir     = "cifar-100-binary"
 	cifarArchive = cifarDir + ".tar.gz"
@@ -33,7 +33,7 @@ const (
 	cifarTrain   = "train.bin"
 	cifarTest    = "test.bin"
 	cifarNames   = "fine_label_names.txt"
-	// cifarMaxBytes bounds a file: somewhat more than the 50,000 training images there are.
+	// cifarMaxBytes bounds a file: somewhat more than the 50,000 training images.
 	cifarMaxBytes = 64_000 * cifarRecord
 )
 
@@ -76,7 +76,7 @@ func cifarFrom(dir string) (train, test *Memory, err error) {
 		cifarDir, cifarArchive, dir, fs.ErrNotExist)
 }
 
-// cifarParts are the files that were read, from wherever they come.
+// cifarParts are the files read from a directory or an archive.
 type cifarParts struct {
 	names []string
 	sets  map[string]*Memory // by the name of the file
@@ -97,13 +97,13 @@ func (p *cifarParts) readDir(dir string) error {
 	return nil
 }
 
-// readArchive takes the three files out of a gzip-compressed tar stream, by name and wherever they lie in it.
+// readArchive reads the three files from a gzip-compressed tar stream, by name, in any directory.
 func (p *cifarParts) readArchive(file string, r io.Reader) error {
 	unzipped, err := gzip.NewReader(r)
 	if err != nil {
 		return fmt.Errorf("%s: %w: not a gzip archive", file, err)
 	}
-	// The whole stream is bounded, so that members we skip cannot expand without end.
+	// The whole stream is bounded, so that skipped members cannot expand without limit.
 	archive := tar.NewReader(io.LimitReader(unzipped, 2*cifarMaxBytes))
 	for p.names == nil || len(p.sets) < 2 {
 		member, err := archive.Next()
@@ -120,7 +120,7 @@ func (p *cifarParts) readArchive(file string, r io.Reader) error {
 			return err
 		}
 	}
-	// Reading on to the end is what verifies gzip's checksum.
+	// Reading to the end verifies gzip's checksum.
 	n, err := io.Copy(io.Discard, io.LimitReader(unzipped, cifarMaxBytes))
 	switch {
 	case err != nil:
@@ -131,7 +131,7 @@ func (p *cifarParts) readArchive(file string, r io.Reader) error {
 	return nil
 }
 
-// read takes one file if it is one of the three; where is its name in errors.
+// read reads one file if it is one of the three; where is its name in errors.
 func (p *cifarParts) read(name, where string, r io.Reader) (err error) {
 	switch {
 	case name == cifarNames && p.names != nil || p.sets[name] != nil:
@@ -144,7 +144,7 @@ func (p *cifarParts) read(name, where string, r io.Reader) (err error) {
 	return err
 }
 
-// join makes the two sets of the parts, unless reading them failed.
+// join combines the parts into the two datasets, unless reading them failed.
 func (p *cifarParts) join(where string, err error) (train, test *Memory, _ error) {
 	if err != nil {
 		return nil, nil, err
@@ -210,15 +210,15 @@ func cifarReadRecords(where string, r io.Reader) (*Memory, error) {
 	}
 }
 
-// cifar100Remote is the author's own copy; the checksum is the one TensorFlow Datasets and GoMLX hold it to.
+// cifar100Remote is the author's own copy; the checksum equals the one in TensorFlow Datasets and GoMLX.
 var cifar100Remote = fetch.File{
 	URL:   "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
 	Hash:  "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
 	Limit: 256 << 20,
 }
 
-// DownloadCIFAR100 fetches the official archive (169 MB) into a directory where CIFAR100 then finds it, and returns its
-// path. An existing file is not fetched again. A broken transfer is resumed, in this call or the next; the checksum is
+// DownloadCIFAR100 downloads the official archive (169 MB) into a directory for CIFAR100, and returns its path. An
+// existing file is not downloaded again. An interrupted transfer is resumed, in this call or the next; the checksum is
 // verified before the file gets its final name. Without a network it fails within seconds. progress, which may be nil,
 // is called with the bytes so far and the total, -1 if unknown.
 func DownloadCIFAR100(ctx context.Context, dir string, progress func(done, total int64)) (string, error) {

@@ -8,10 +8,10 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// cropped decodes the window of an identified file that choose says, for the sides of the image as it is turned, and
-// resizes it: what windowed and Resize make of the whole image, but decoding jpegs no further than they are shown,
-// and with -tags libjpeg no larger. There a window that has at least twice, four or eight times the size that is
-// asked for is decoded at a half, a quarter or an eighth, as Pillow's draft does it.
+// cropped decodes a window of an identified file, which choose selects given the sides of the oriented image, and
+// resizes it. The result equals windowed and Resize on the whole image, but jpegs are decoded only as far as needed.
+// With -tags libjpeg a window of at least two, four or eight times the output size is decoded at a half, a quarter or
+// an eighth, as by Pillow's draft.
 func (f format) cropped(raw []byte, height, width int, choose func(height, width int) window, outHeight, outWidth int,
 	kernel preprocess.Resample) (p *Image, err error) {
 	defer recoverDamage(&err)
@@ -31,8 +31,8 @@ func (w window) within(height, width int) bool {
 	return w.top >= 0 && w.left >= 0 && w.top+w.height <= height && w.left+w.width <= width
 }
 
-// jpegWindow decodes the pixels that a window touches, at the smallest size that is large enough, and resizes the
-// window, which need not begin with one of them.
+// jpegWindow decodes the pixels of a window at the smallest size that is large enough, and resizes the window, which
+// need not start at a decoded pixel.
 func jpegWindow(raw []byte, height, width int, w window, outHeight, outWidth int, kernel preprocess.Resample) (*Image,
 	error) {
 	scale := 1

@@ -16,13 +16,14 @@
 //
 // Pixels are transferred to the device once, as uint8 [n, height, width, channels]. For each batch the host draws a
 // Plan: image indices, crop windows, flips, cutout boxes, mixing partners. Crop, flip, padding, resize, normalization,
-// cutout, mixup and CutMix are computed in the graph. Operations that only the host has (rotation, RandAugment and
+// cutout, mixup and CutMix are computed in the graph. Operations that only the host supports (rotation, RandAugment and
 // others) are applied by workers before that.
 //
 // # Images in files
 //
-// Folder and Lists find labelled images; Files.Load reads them into memory, Files.Stream decodes each batch ahead of
-// its use. Images are resized as Pillow does, with the settings that a pretrained model declares (package preprocess).
+// [Folder] and [Lists] find labelled images; [Files.Load] reads them into memory, [Files.Stream] decodes each batch
+// ahead of its use. Images are resized as Pillow does, with the settings that a pretrained model declares (package
+// preprocess).
 //
 // # Reproducibility
 //

@@ -17,8 +17,8 @@ import (
 )
 
 // dSprites: Matthey, Higgins, Hassabis and Lerchner (2017), one file of NumPy arrays
-// (dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz). Its 737,280 images are 3 GB once unpacked, so the arrays are
-// streamed and only the images asked for are kept.
+// (dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz). Its 737,280 images take 3 GB uncompressed, so the arrays are
+// streamed and only the requested images are kept.
 const (
 	spriteSide    = 64
 	spriteBytes   = spriteSide * spriteSide
@@ -27,11 +27,12 @@ const (
 )
 
 // DSprites reads images for a task from the dataset's own npz file: sizes[0] for training, sizes[1] for validation,
-// sizes[2] for testing. As in VTAB the splits are 80, 10 and 10 % of all images in random order, and the first of each
-// are taken: {800, 200, 73728} is VTAB-1k's amount. The images differ from VTAB's, whose choice depends on the order of
-// TensorFlow Datasets, and are the lossless originals, black and white as RGB, where VTAB-1k folders hold jpegs.
+// sizes[2] for testing. As in VTAB the splits are 80, 10 and 10 % of all images in random order, and each uses its
+// first images: {800, 200, 73728} is VTAB-1k's amount. The images differ from VTAB's, whose choice depends on the order
+// of TensorFlow Datasets; they are the lossless originals, black and white as RGB, whereas VTAB-1k folders contain
+// jpegs.
 //
-// Errors name the file; nothing but the arrays imgs and latents_classes is read, never the pickle beside them.
+// Errors name the file. Only the arrays imgs and latents_classes are read, never the pickle beside them.
 func DSprites(ctx context.Context, file string, task Task, sizes [3]int) (sets [3]*Memory, err error) {
 	if _, known := tasks[task]; !known {
 		return sets, fmt.Errorf("data: unknown task %q: take %s or %s", task, TaskLocation, TaskOrientation)
@@ -47,7 +48,7 @@ func DSprites(ctx context.Context, file string, task Task, sizes [3]int) (sets [
 	return sets, nil
 }
 
-// readSprites fills the sets with the chosen rows of both arrays, in the file's order.
+// readSprites fills the datasets with the chosen rows of both arrays, in the file's order.
 func readSprites(ctx context.Context, f *os.File, task Task, sizes [3]int, sets *[3]*Memory) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -100,7 +101,7 @@ func readSprites(ctx context.Context, f *os.File, task Task, sizes [3]int, sets 
 			filled[part]++
 		}
 	}
-	for _, a := range []io.Reader{r.factors, r.images} { // the end of a member is where its checksum is compared
+	for _, a := range []io.Reader{r.factors, r.images} { // the checksum is compared at the end of a member
 		switch _, err := io.ReadFull(a, r.values[:1]); {
 		case err == nil:
 			return errors.New("an array is longer than its header says")
@@ -135,7 +136,7 @@ func (r *spriteReader) next(row int) (s sprite, err error) {
 	return s, err
 }
 
-// choose returns for each row which part it goes to, counted from 1, or 0.
+// choose returns the split of each row, counted from 1, or 0 for none.
 func choose(n int, sizes [3]int) (of []uint8, err error) {
 	bounds := [4]int{0, n * 8 / 10, n * 9 / 10, n}
 	of = make([]uint8, n)
@@ -162,7 +163,7 @@ func spriteOf(values []byte) (s sprite, err error) {
 		{"shape", &s.shape, spriteShapes}, {"scale", &s.scale, spriteScales},
 		{"orientation", &s.orientation, spriteOrientations}, {"x", &s.column, spritePlaces}, {"y", &s.row, spritePlaces},
 	} {
-		v := int64(binary.LittleEndian.Uint64(values[8*(k+1):])) // the colour, always 0, comes first
+		v := int64(binary.LittleEndian.Uint64(values[8*(k+1):])) // the colour, always 0, is the first
 		if v < 0 || v >= int64(f.n) {
 			return s, fmt.Errorf("%s is %d, want 0 to %d", f.name, v, f.n-1)
 		}

@@ -7,8 +7,8 @@ import (
 	"encoding/binary"
 )
 
-// Cameras store an image as the sensor saw it and say in the EXIF tag Orientation how to turn it. Only that tag is
-// read. Damaged EXIF data is no reason to lose an image: whatever does not fit means "upright".
+// Cameras store an image as the sensor recorded it, and the EXIF tag Orientation is the rotation for display. Only this
+// tag is read. Invalid EXIF data is no error: it means "upright".
 
 const (
 	exifPrefix      = "Exif\x00\x00"
@@ -49,7 +49,7 @@ func orientation(tiff []byte) int {
 	return upright
 }
 
-// jpegEXIF returns what follows the prefix in the first APP1 segment that has it, before the pixels.
+// jpegEXIF returns the content after the prefix of the first APP1 segment with this prefix, before the pixels.
 func jpegEXIF(raw []byte) []byte {
 	for marker, segment := range jpegSegments(raw) {
 		if marker == markerScan {
@@ -93,21 +93,21 @@ func webpEXIF(raw []byte) []byte {
 	return nil
 }
 
-// turned returns the image as an orientation says it is to be seen. Each of the eight is a walk over the pixels from
-// one corner: down and to the right in the result are steps in the source.
+// turned returns the image rotated by an orientation. Each of the eight is a walk over the pixels from one corner: down
+// and to the right in the result are steps in the source.
 func (p *Image) turned(orientation int) *Image {
 	if orientation == upright {
 		return p
 	}
 	h, w := p.Height, p.Width
 	walk := [lastOrientation + 1]struct{ corner, down, right int }{
-		2: {w - 1, w, -1},       // left and right exchanged
-		3: {h*w - 1, -w, -1},    // half a turn
-		4: {(h - 1) * w, -w, 1}, // top and bottom exchanged
-		5: {0, 1, w},            // rows and columns exchanged
-		6: {(h - 1) * w, 1, -w}, // a quarter turn clockwise
-		7: {h*w - 1, -1, -w},    // half a turn, then rows and columns exchanged
-		8: {w - 1, -1, w},       // a quarter turn counter-clockwise
+		2: {w - 1, w, -1},       // mirrored horizontally
+		3: {h*w - 1, -w, -1},    // rotated by 180°
+		4: {(h - 1) * w, -w, 1}, // mirrored vertically
+		5: {0, 1, w},            // transposed
+		6: {(h - 1) * w, 1, -w}, // rotated by 90° clockwise
+		7: {h*w - 1, -1, -w},    // rotated by 180°, then transposed
+		8: {w - 1, -1, w},       // rotated by 90° counter-clockwise
 	}[orientation]
 	out := &Image{Height: h, Width: w, Pixels: make([]uint8, 0, len(p.Pixels))}
 	if orientation >= 5 {

@@ -20,17 +20,17 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// Files are labelled image files that have not been read yet, as returned by Folder, Lists and Tar.
+// Files are labelled image files, not yet read, as returned by Folder, Lists and Tar.
 type Files struct {
 	Name    string
-	Dir     string  // nothing outside it is read, through .. or a link
+	Dir     string  // nothing outside it is read, neither through .. nor through a link
 	Labels  []int32 // [n], each an index into Classes
 	Classes []string
 	In      Container
 
-	shards string  // what distinguishes the container's shards, "" for files of their own
-	parts  []int32 // [n], of the container; nil for 0, 1, 2, …
-	all    *Files  // of which these are rows; nil for all
+	shards string  // identifies the container's shards, "" for separate files
+	parts  []int32 // [n], indices in the container; nil for 0, 1, 2, …
+	all    *Files  // the dataset of which these are rows; nil for all rows
 }
 
 // Container holds image files: a directory, tar shards, or Parquet files. Its methods are safe for concurrent use.
@@ -74,7 +74,7 @@ func (f *Files) Slice(from, to int) *Files {
 	return f.subset(rows)
 }
 
-// part is which part of its container a row is.
+// part returns the index of a row in its container.
 func (f *Files) part(row int) int {
 	if f.parts == nil {
 		return row
@@ -85,7 +85,7 @@ func (f *Files) part(row int) int {
 // Where returns the name of a row: its path in Dir, or its name in the container.
 func (f *Files) Where(row int) string { return f.In.Where(f.part(row)) }
 
-// head returns the first bytes of a file, at most so many.
+// head returns the first bytes of a file, at most the given number.
 func (f *Files) head(row, most int) ([]byte, error) {
 	file, err := f.In.Open(f.part(row))
 	if err != nil {
@@ -108,7 +108,7 @@ func (f *Files) read(row int) ([]byte, error) {
 	return raw, err
 }
 
-// directory is a Container of files of their own. Its root is open as long as it is in use.
+// directory is a Container of separate files. Its root stays open while it is in use.
 type directory struct {
 	root  *os.Root
 	names names
@@ -131,7 +131,7 @@ func (d *directory) Open(part int) (io.ReadCloser, error) {
 func (d *directory) Where(part int) string { return d.names.at(part) }
 
 // Load decodes the files on all cores and returns them as images of one size in memory. Missing or damaged images are
-// left out with a warning to logger, which may be nil; more than 1 % are an error that lists them.
+// skipped with a warning to logger, which may be nil; more than 1 % are an error that lists them.
 func (f *Files) Load(ctx context.Context, p preprocess.Settings, logger *slog.Logger) (*Memory, error) {
 	m, err := newMemory(f.Name, f.Len(), f.Classes, p)
 	if err != nil {
@@ -153,7 +153,7 @@ func (f *Files) Load(ctx context.Context, p preprocess.Settings, logger *slog.Lo
 			m.put(i, img)
 		case errors.Is(err, fs.ErrNotExist):
 			damaged[i] = errors.New("no such file")
-		case !errors.As(err, &failed): // the context has ended
+		case !errors.As(err, &failed): // the context is done
 			return err
 		case !failed.Damaged:
 			return fmt.Errorf("data: %s: %w", f.Name, failed.Err)
@@ -169,8 +169,8 @@ func (f *Files) Load(ctx context.Context, p preprocess.Settings, logger *slog.Lo
 	return f.whole(m, damaged, logger)
 }
 
-// image reads and identifies a file and decodes it. memory bounds how many pixels are decoded at the same time. Errors
-// of the file are of type *ImageError.
+// image reads and identifies a file and decodes it. memory bounds the number of pixels decoded concurrently. Errors of
+// the file have type *ImageError.
 func (f *Files) image(ctx context.Context, row int, memory *semaphore.Weighted,
 	decode func(kind format, raw []byte, height, width int) (*Image, error)) (*Image, error) {
 	raw, err := f.read(row)
@@ -224,7 +224,7 @@ func (f *Files) whole(m *Memory, damaged []error, logger *slog.Logger) (*Memory,
 		return nil, fmt.Errorf("data: %s: %d of %d images cannot be read, more than 1 %%: %s", f.Name, len(lines),
 			len(damaged), shortened(lines))
 	}
-	for kept, i := range rows { // in place: a copy would take as much again
+	for kept, i := range rows { // in place: a copy would need as much memory again
 		copy(m.Row(kept), m.Row(i))
 	}
 	m.Pixels = m.Pixels[:len(rows)*len(m.Pixels)/len(damaged)]
@@ -251,7 +251,7 @@ func shortened(lines []string) string {
 	return list
 }
 
-// parallel calls do for 0…n-1 on all cores, until one call fails or the context ends.
+// parallel calls do for 0…n-1 on all cores, until one call fails or the context is done.
 func parallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	group, going := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))

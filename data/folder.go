@@ -15,10 +15,10 @@ import (
 	"strings"
 )
 
-// imageExtensions are the endings of files that Folder takes, in any case.
+// imageExtensions are the extensions of files that Folder reads, in lower or upper case.
 var imageExtensions = []string{".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp"}
 
-// The folders of a data set that comes with its own split, in the order they are looked for.
+// The folders of a dataset with its own split, in the order in which they are tried.
 const trainFolder = "train"
 
 var heldFolders = []string{"val", "valid", "validation", "test"}
@@ -50,7 +50,7 @@ func Folder(dir string, classes []string) (train, heldOut *Files, err error) {
 	return train, nil, err
 }
 
-// ownSplit returns the folder of the part held out if a directory is that of a data set with its own split.
+// ownSplit returns the folder of the held-out split if the directory has one.
 func ownSplit(dir string) (held string, err error) {
 	entries, err := os.ReadDir(dir)
 	train := false
@@ -90,7 +90,7 @@ func classFolders(dir string, classes []string) (*Files, error) {
 	known := map[string]bool{}
 	for label, class := range classes {
 		known[class] = true
-		if slices.Contains(folders, class) && images[class] == nil { // a part need not have every class
+		if slices.Contains(folders, class) && images[class] == nil { // a split need not have every class
 			return nil, fmt.Errorf("%s: class folder %s has no images (%s)", dir, class,
 				strings.Join(imageExtensions, ", "))
 		}
@@ -135,8 +135,8 @@ func ImageFiles(dir string) (*Files, error) {
 	return f, nil
 }
 
-// scan opens a directory and returns the folders of a directory, sorted, and the images below each, those beside them
-// as of folder "".
+// scan opens a directory and returns its folders, sorted, and the images below each; images outside of folders belong
+// to folder "".
 func scan(dir string) (root *os.Root, folders []string, images map[string]*names, err error) {
 	if root, err = os.OpenRoot(dir); err != nil {
 		return nil, nil, nil, err
@@ -183,8 +183,7 @@ func scan(dir string) (root *os.Root, folders []string, images map[string]*names
 	return root, folders, images, err
 }
 
-// HoldOut splits the files as a function of the seed: of each class a share, rounded and less than all of it, is held
-// out.
+// HoldOut splits the files as a function of the seed: it holds out a share of each class, rounded, but never all of it.
 func (f *Files) HoldOut(share float64, seed int64) (train, heldOut *Files, err error) {
 	byClass := make([][]int, len(f.Classes))
 	for row, label := range f.Labels {

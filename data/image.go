@@ -43,12 +43,12 @@ func (p *Image) RGBA() *image.RGBA {
 // dropped (not composed with a background), grey repeated, the high byte of 16 bits of colour, 16 bits of grey clipped
 // to 255, CMYK converted.
 //
-// All but jpegs agree with Pillow in every bit; jpegs do if built with -tags libjpeg, else one sample in forty is a
-// level or so off, see testdata/pillow/README.md. Pillow 10.3 takes the high byte of 16-bit grey, 9.4 and 13 clip it.
+// All formats but jpeg equal Pillow in every bit. Jpegs do if built with -tags libjpeg; otherwise one sample in forty is
+// about a level off, see testdata/pillow/README.md. Pillow 10.3 takes the high byte of 16-bit grey, 9.4 and 13 clip it.
 func Decode(r io.Reader) (*Image, error) { return DecodeLimited(r, maxPixels) }
 
-// DecodeLimited is Decode for files of at most a number of pixels. Errors wrap [ErrFormat] and [ErrPixels] where they
-// are the reason; any other says how the file is damaged.
+// DecodeLimited is Decode for files of at most the given number of pixels. Errors wrap [ErrFormat] or [ErrPixels]; any
+// other error describes the damage.
 func DecodeLimited(r io.Reader, pixels int64) (*Image, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
 	if err == nil {
@@ -73,12 +73,12 @@ var (
 	ErrPixels = errors.New("image is too large")
 )
 
-// format is one kind of image file, known by how it begins; a ? stands for any byte.
+// format is one kind of image file, identified by its first bytes; a ? matches any byte.
 type format struct {
 	name, magic string
 	size        func(io.Reader) (image.Config, error)
 	decode      func(io.Reader) (image.Image, error) // nil for jpegs, see jpegPart
-	exif        func([]byte) []byte                  // the TIFF structure that holds the orientation; may be nil
+	exif        func([]byte) []byte                  // returns the TIFF structure with the orientation; may be nil
 }
 
 var formats = []format{
@@ -110,7 +110,7 @@ func decode(raw []byte, limit int64) (*Image, error) {
 	return f.image(raw, height, width)
 }
 
-// identify says what a file is and how large, from its first bytes: few bytes may announce gigabytes.
+// identify returns the format and size of a file from its first bytes: a few bytes can declare gigabytes.
 func identify(raw []byte, limit int64) (f format, height, width int, err error) {
 	defer recoverDamage(&err)
 	for _, f := range formats {
@@ -131,7 +131,7 @@ func identify(raw []byte, limit int64) (f format, height, width int, err error) 
 	return f, 0, 0, ErrFormat
 }
 
-// image decodes a file that was identified.
+// image decodes an identified file.
 func (f format) image(raw []byte, height, width int) (p *Image, err error) {
 	defer recoverDamage(&err)
 	if p, err = f.lying(raw, height, width); err != nil {
@@ -140,7 +140,7 @@ func (f format) image(raw []byte, height, width int) (p *Image, err error) {
 	return p.turned(f.orientation(raw)), nil
 }
 
-// lying decodes a file without regard to its orientation.
+// lying decodes a file without its orientation.
 func (f format) lying(raw []byte, height, width int) (*Image, error) {
 	if f.decode == nil {
 		return jpegPart(raw, height, width, 1, image.Rect(0, 0, width, height))
@@ -157,7 +157,7 @@ func (f format) lying(raw []byte, height, width int) (*Image, error) {
 	return p, p.draw(img, fill)
 }
 
-// orientation is how the image of a file is to be turned.
+// orientation returns the EXIF orientation of a file.
 func (f format) orientation(raw []byte) int {
 	if f.exif == nil {
 		return upright
@@ -172,7 +172,7 @@ func recoverDamage(err *error) {
 	}
 }
 
-// asDamage says that a file is cut where a decoder says unexpected EOF.
+// asDamage reports a truncated file if a decoder returns unexpected EOF.
 func asDamage(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the file is cut")
@@ -180,8 +180,8 @@ func asDamage(err error) error {
 	return err
 }
 
-// draw fills p with the colours of an image as the decoder of its kind returns it, without regard to alpha. fill is the
-// index of the colour around an image that is smaller than p: a frame of a gif.
+// draw fills p with the colours of an image as the decoder of its format returns it, ignoring alpha. fill is the index
+// of the colour around an image that is smaller than p: a frame of a gif.
 func (p *Image) draw(img image.Image, fill uint8) error {
 	bounds := img.Bounds()
 	if !bounds.In(image.Rect(0, 0, p.Width, p.Height)) {
@@ -192,7 +192,7 @@ func (p *Image) draw(img image.Image, fill uint8) error {
 		p.samples(m.Pix, m.Stride, 1, [3]int{})
 	case *image.Gray16:
 		p.clipped(m)
-	case *image.RGBA: // what decoders return with this type has no transparency
+	case *image.RGBA: // decoders return this type for images without transparency
 		p.samples(m.Pix, m.Stride, 4, [3]int{0, 1, 2})
 	case *image.NRGBA:
 		p.samples(m.Pix, m.Stride, 4, [3]int{0, 1, 2})
@@ -200,7 +200,7 @@ func (p *Image) draw(img image.Image, fill uint8) error {
 		p.samples(m.Pix, m.Stride, 8, [3]int{0, 2, 4})
 	case *image.NRGBA64:
 		p.samples(m.Pix, m.Stride, 8, [3]int{0, 2, 4})
-	case *image.YCbCr: // of webp; those of jpegs do not come here
+	case *image.YCbCr: // of webp; jpegs are not decoded here
 		p.convert(m, 0, 0, webpChroma, false)
 	case *image.NYCbCrA:
 		p.convert(&m.YCbCr, 0, 0, webpChroma, false)
@@ -214,7 +214,7 @@ func (p *Image) draw(img image.Image, fill uint8) error {
 	return nil
 }
 
-// samples copies three samples at the given bytes of each pixel of step bytes.
+// samples copies three samples per pixel, at the given bytes of every step bytes.
 func (p *Image) samples(pix []uint8, stride, step int, at [3]int) {
 	out := p.Pixels
 	for y := range p.Height {
@@ -226,7 +226,7 @@ func (p *Image) samples(pix []uint8, stride, step int, at [3]int) {
 	}
 }
 
-// clipped takes 16-bit grey as Pillow 13 does: values above 255 become 255.
+// clipped converts 16-bit grey as Pillow 13 does: values above 255 become 255.
 func (p *Image) clipped(m *image.Gray16) {
 	out := p.Pixels
 	for y := range p.Height {
@@ -273,12 +273,12 @@ func (p *Image) paletted(m *image.Paletted, fill uint8) {
 	}
 }
 
-// opaqueGIF returns the file without the mark of a transparent colour before its first frame, since the decoder would
-// replace that colour by black. fill is the index of the colour outside the frame: the transparent one, else 0.
+// opaqueGIF removes the transparency flag before the first frame, because the decoder would replace the transparent
+// colour by black. fill is the index of the colour outside the frame: the transparent one, otherwise 0.
 func opaqueGIF(raw []byte) (opaque []byte, fill uint8) {
 	const (
 		screen, extension, control, frame = 13, 0x21, 0xf9, 0x2c
-		table, transparent                = 0x80, 0x01 // bits of flags
+		table, transparent                = 0x80, 0x01 // bits of the flags
 	)
 	out := bytes.Clone(raw)
 	at := screen
@@ -290,7 +290,7 @@ func opaqueGIF(raw []byte) (opaque []byte, fill uint8) {
 			out[at+3] &^= transparent
 			fill = out[at+6]
 		}
-		for at += 2; at < len(out) && out[at] != 0; { // sub-blocks, each its length before it
+		for at += 2; at < len(out) && out[at] != 0; { // sub-blocks, each after its length
 			at += 1 + int(out[at])
 		}
 		at++

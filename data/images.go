@@ -21,8 +21,8 @@ import (
 //	out = R · image · Cᵀ,   R[i, j] = hat((scale·i + offset − j)/s) / Σⱼ,   hat(t) = max(0, 1−|t|),
 //
 // s = max(1, |scale|), j running over the lines of the window; Σⱼ is the sum of the row. Lines of the window outside
-// the image count in the sum but have no pixels: that is the black padding. For shifts by whole pixels R is exactly a
-// selection of rows, and since the products are taken on 0…255 this is exact in bfloat16 and TF32 too.
+// the image count in the sum but have no pixels: this is the black padding. For shifts by whole pixels R exactly
+// selects rows, and because the products use values 0…255 this is exact in bfloat16 and TF32 too.
 func (a Augment) Images(pixels *Node, plan []*Node) *Node {
 	if pixels.Rank() != 4 || pixels.DType() != dtypes.Uint8 && pixels.DType() != dtypes.Float32 || len(plan) != PlanLen {
 		exceptions.Panicf("data.Images: pixels %s and %d plan nodes, want 0 to 255 [n, height, width, channels] and %d",
@@ -61,7 +61,7 @@ func SoftLabels(plan []*Node, classes int, smoothing float64) *Node {
 	return StopGradient(AddScalar(MulScalar(y, 1-smoothing), smoothing/float64(classes)))
 }
 
-// warp applies both maps. Columns come first: they need transpositions, which are cheap on the smaller image.
+// warp applies both maps, columns first: they need transpositions, which are cheaper on the smaller image.
 func warp(x, windows *Node, outHeight, outWidth, pad int) *Node {
 	height := x.Shape().Dim(1)
 	x = columns(x, windows, outWidth, pad) // [batch, height, outWidth, channels]
@@ -76,8 +76,8 @@ func columns(x, windows *Node, outWidth, pad int) *Node {
 	return TransposeAllAxes(x, 0, 2, 1, 3)               // [batch, height, outWidth, channels]
 }
 
-// apply multiplies weights [batch, outLines, lines] with the lines of x [batch, lines, others, channels], written as
-// the plain batched matrix product that every backend has.
+// apply multiplies weights [batch, outLines, lines] with the lines of x [batch, lines, others, channels], as a plain
+// batched matrix product, which every backend supports.
 func apply(weights, x *Node) *Node {
 	batch, lines, others, channels := x.Shape().Dim(0), x.Shape().Dim(1), x.Shape().Dim(2), x.Shape().Dim(3)
 	x = Reshape(x, batch, lines, others*channels)
@@ -106,8 +106,8 @@ func taps(windows *Node, start, outLength, length, pad int) *Node {
 	return Div(inImage, ReduceAndKeep(all, ReduceSum, 2))
 }
 
-// normalise returns (x/255 − Mean)/Std per channel. A whole row of pixels is one axis: ONNX Runtime takes ten times as
-// long where the axis along which numbers differ has three.
+// normalise returns (x/255 − Mean)/Std per channel. A row of pixels is one axis: ONNX Runtime takes ten times as long
+// if the axis of Mean and Std has three elements.
 func (a Augment) normalise(x *Node, channels int) *Node {
 	scale, shift := make([]float32, channels), make([]float32, channels)
 	for c := range channels {
@@ -129,7 +129,7 @@ func boxMask(boxes *Node, height, width int) *Node {
 	return Mul(within(rows, part(0), part(2)), within(cols, part(1), part(3)))
 }
 
-// within is 1 where first <= i < end and 0 elsewhere; all three are whole numbers.
+// within is 1 where first <= i < end and 0 elsewhere; all three are integers.
 func within(i, first, end *Node) *Node {
 	return Mul(ClipScalar(AddScalar(Sub(i, first), 1), 0, 1), ClipScalar(Sub(end, i), 0, 1))
 }

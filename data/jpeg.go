@@ -21,12 +21,12 @@ const (
 	markerAPP1      = 0xe1
 )
 
-// maxScans bounds the work that a jpeg asks for: a few bytes are a scan over millions of blocks. Encoders write about
-// ten.
+// maxScans bounds the work of decoding a jpeg: a few bytes can declare a scan over millions of blocks. Encoders write
+// about ten.
 const maxScans = 100
 
-// jpegPart decodes a part of a jpeg of the given sides, as it lies, at 1/scale of its size, one of jpegScales. The part
-// is in pixels of the result.
+// jpegPart decodes a part of a jpeg of the given sides, without orientation, at 1/scale of its size, one of jpegScales.
+// The part is in pixels of the result.
 func jpegPart(raw []byte, height, width, scale int, part image.Rectangle) (*Image, error) {
 	if err := wholeJPEG(raw); err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func jpegPart(raw []byte, height, width, scale int, part image.Rectangle) (*Imag
 	return decodeJPEGPart(raw, height, width, scale, part)
 }
 
-// wholeJPEG refuses a jpeg that is cut, or that asks for too much work.
+// wholeJPEG refuses a jpeg that is truncated, or too expensive to decode.
 func wholeJPEG(raw []byte) error {
 	scans, last := 0, byte(0)
 	for marker := range jpegSegments(raw) {
@@ -51,8 +51,8 @@ func wholeJPEG(raw []byte) error {
 	return nil
 }
 
-// jpegSegments walks over the markers of a jpeg and their contents, to its end or to where it is cut. The data behind a
-// scan are passed over: there 0xff stands before 0 or a restart marker only.
+// jpegSegments iterates over the markers of a jpeg and their contents, to its end or to where it is truncated. It skips
+// the data of a scan, in which 0xff occurs only before 0 or a restart marker.
 func jpegSegments(raw []byte) iter.Seq2[byte, []byte] {
 	return func(yield func(byte, []byte) bool) {
 		for raw = raw[2:]; ; {
@@ -64,7 +64,7 @@ func jpegSegments(raw []byte) iter.Seq2[byte, []byte] {
 			raw = raw[at+1:]
 			switch {
 			case marker == 0 || marker == 0xff || marker == markerTemporary ||
-				marker >= markerRestart && marker <= markerStart: // these have no content
+				marker >= markerRestart && marker <= markerStart: // markers without content
 				continue
 			case marker == markerEnd:
 				yield(marker, nil)

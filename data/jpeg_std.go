@@ -11,18 +11,18 @@ import (
 	"image/jpeg"
 )
 
-// libjpeg is whether libjpeg decodes JPEG files, for the tests that compare their bits.
+// libjpeg reports whether libjpeg decodes JPEG files; tests of exact bits depend on it.
 const libjpeg = false
 
-// jpegScales are the parts of its size that a jpeg can be decoded at, the smallest first: only the whole.
+// jpegScales are the reductions at which a jpeg can be decoded, the smallest result first: only the full size.
 var jpegScales = []int{1}
 
-// decodeJPEGPart decodes by the standard library, which decodes all of an image. Its planes are those of libjpeg but
-// for the rounding in the inverse cosine transform, a level in 3 % of the samples; what makes RGB of them is
-// libjpeg's way, see chroma.go, and is made of the part alone.
+// decodeJPEGPart decodes with the standard library, always the whole image. Its planes equal libjpeg's except for the
+// rounding in the inverse cosine transform, a level in 3 % of the samples. The part is converted to RGB as in libjpeg,
+// see chroma.go.
 func decodeJPEGPart(raw []byte, height, width, _ int, part image.Rectangle) (*Image, error) {
 	img, err := jpeg.Decode(bytes.NewReader(raw))
-	if err != nil { // some kinds it does not know, such as restart markers in a progressive jpeg
+	if err != nil { // unsupported kinds, such as restart markers in a progressive jpeg
 		return nil, fmt.Errorf("%w (if other programs show it: save it anew, or build with -tags libjpeg)", err)
 	}
 	if m, ok := img.(*image.YCbCr); ok {

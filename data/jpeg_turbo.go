@@ -89,15 +89,15 @@ import (
 	"unsafe"
 )
 
-// libjpeg is whether libjpeg decodes JPEG files, for the tests that compare their bits.
+// libjpeg reports whether libjpeg decodes JPEG files; tests of exact bits depend on it.
 const libjpeg = true
 
-// jpegScales are the parts of its size that a jpeg can be decoded at, the smallest first: libjpeg's inverse cosine
+// jpegScales are the reductions at which a jpeg can be decoded, the smallest result first: libjpeg's inverse cosine
 // transforms of 1, 2, 4 and 8 samples a side.
 var jpegScales = []int{8, 4, 2, 1}
 
-// decodeJPEGPart decodes by libjpeg-turbo (Debian: libjpeg62-turbo-dev), Pillow's own decoder, so that images are
-// Pillow's in every bit. What lies beside the part is not transformed, what lies below it is not read.
+// decodeJPEGPart decodes with libjpeg-turbo (Debian: libjpeg62-turbo-dev), Pillow's own decoder, so that images equal
+// Pillow's in every bit. Columns outside the part are not transformed, rows below it are not read.
 func decodeJPEGPart(raw []byte, height, width, scale int, part image.Rectangle) (*Image, error) {
 	p := &Image{Height: part.Dy(), Width: part.Dx()}
 	pixels := make([]uint8, 4*p.Height*p.Width)
@@ -112,7 +112,7 @@ func decodeJPEGPart(raw []byte, height, width, scale int, part image.Rectangle) 
 		p.Pixels = pixels[:3*p.Height*p.Width]
 		return p, nil
 	}
-	for i, v := range pixels { // inks are stored inverted, as Adobe began it
+	for i, v := range pixels { // CMYK is stored inverted, as by Adobe
 		pixels[i] = 255 - v
 	}
 	p.Pixels = make([]uint8, 3*p.Height*p.Width)

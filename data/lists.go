@@ -46,7 +46,7 @@ func Lists(dir, list string, classes []string) (*Files, error) {
 	return &Files{Name: name, Dir: dir, Labels: labels, Classes: classes, In: &directory{root, paths}}, nil
 }
 
-// parseList reads the lines; classes == 0 stands for any number.
+// parseList reads the lines; classes is 0 for any number.
 func parseList(r io.Reader, classes int) (paths names, labels []int32, err error) {
 	limit := maxLabels
 	if classes > 0 {

@@ -13,15 +13,15 @@ import (
 	"sync"
 )
 
-// ahead is how many batches are read before they are asked for.
+// ahead is the number of batches that are read in advance.
 const ahead = 2
 
-// Loader prefetches the batches of a source. Whatever the number of workers, batches come in order with the same
-// pixels, and at most three are read ahead. It is not safe for concurrent use.
+// Loader prefetches the batches of a source. Batches are independent of the number of workers, in order and with the
+// same pixels, and at most three are read ahead. It is not safe for concurrent use.
 type Loader struct {
 	source  Source
 	part    int         // images
-	ready   chan *Batch // in order; each is waited for
+	ready   chan *Batch // in order; receivers wait for each
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
@@ -29,16 +29,16 @@ type Loader struct {
 // Batch holds the images of some indices (see Order) after augmentation on the host, for the plan of the same indices.
 type Batch struct {
 	Memory
-	Indices []int // as requested, a damaged image replaced by the next intact one of the batch
+	Indices []int // as requested; a damaged image is replaced by the next intact one of the batch
 
 	epoch   int
 	errs    []error
 	pending sync.WaitGroup
 }
 
-// NewLoader begins to read batches, each an epoch and its indices. Host is the host's part from Source.Divide, applied
-// as a function of (seed, epoch, index). A damaged image that the source leaves out is replaced by another of the same
-// micro-batch, part images of a batch. Close ends the reading.
+// NewLoader starts to read batches, each an epoch and its indices. host is the host's part from Source.Divide, applied
+// as a function of (seed, epoch, index). A damaged image that the source skips is replaced by another image of the same
+// micro-batch, part images of a batch. Close stops the reading.
 func NewLoader(s Source, host Augment, seed int64, part int, batches iter.Seq2[int, []int]) *Loader {
 	info := *s.Describe()
 	info.Labels, info.Grids = nil, nil
@@ -63,7 +63,7 @@ func NewLoader(s Source, host Augment, seed int64, part int, batches iter.Seq2[i
 			case <-ctx.Done():
 				return
 			}
-			b.Pixels = make([]uint8, len(indices)*b.Height*b.Width*b.Channels) // once there is a place for it
+			b.Pixels = make([]uint8, len(indices)*b.Height*b.Width*b.Channels) // allocated once the batch may be read
 			for k := range indices {
 				select {
 				case tasks <- task{b, k}:
@@ -84,7 +84,7 @@ func NewLoader(s Source, host Augment, seed int64, part int, batches iter.Seq2[i
 	return l
 }
 
-// fill puts an image into its place.
+// fill reads image k of the batch.
 func (b *Batch) fill(ctx context.Context, s Source, v view, k int) error {
 	row := v.Index % s.Len()
 	img, err := s.show(ctx, row, v)
@@ -113,7 +113,7 @@ func (l *Loader) Next() (*Batch, error) {
 	return b, l.replace(b)
 }
 
-// replace shows others in place of the damaged images that the source leaves out, and returns what else went wrong.
+// replace fills in for the damaged images that the source skips, and returns any other error.
 func (l *Loader) replace(b *Batch) error {
 	s := l.source
 	for k, err := range b.errs {
@@ -159,7 +159,7 @@ func LoadBatch(s Source, host Augment, seed int64, epoch int, indices []int) (*M
 	return &batch.Memory, nil
 }
 
-// Close ends the reading and waits for the workers.
+// Close stops the reading and waits for the workers.
 func (l *Loader) Close() {
 	l.cancel()
 	l.running.Wait()

@@ -17,12 +17,12 @@ import (
 // maxMemoryBytes bounds the pixels of a dataset that is read from files.
 const maxMemoryBytes = 32 << 30
 
-// Memory is a Source that holds its pixels.
+// Memory is a Source that stores its pixels.
 type Memory struct {
 	Info
 	Pixels []uint8 // [n, Height, Width, Channels], row-major, 0…255
 
-	// Float is Pixels before rounding, used in their place; nil if not known.
+	// Float is Pixels before rounding, used in their place; nil if unknown.
 	Float []float32
 }
 
@@ -57,7 +57,7 @@ func (m *Memory) show(_ context.Context, row int, v view) (*Image, error) {
 	return v.Apply(img, v.Seed, v.Epoch, v.Index), nil
 }
 
-// Divide implements Source: whatever the graph can compute is left to it.
+// Divide implements Source: the graph computes everything that it supports.
 func (m *Memory) Divide(a Augment) (host, graph Augment) {
 	if a.onHost() {
 		return a, a.afterHost()
@@ -136,7 +136,7 @@ func (m *Memory) Fingerprint() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// newMemory returns a dataset with room for n images as p leaves them.
+// newMemory returns a dataset with room for n images preprocessed by p.
 func newMemory(name string, n int, classes []string, p preprocess.Settings) (*Memory, error) {
 	info, err := newInfo(name, n, classes, p)
 	if err != nil {
@@ -158,7 +158,7 @@ func newMemory(name string, n int, classes []string, p preprocess.Settings) (*Me
 	return m, nil
 }
 
-// put makes an image row i of a dataset from newMemory.
+// put stores an image as row i of a dataset from newMemory.
 func (m *Memory) put(i int, img *Image) {
 	copy(m.Row(i), img.Pixels)
 	if m.Float != nil {
@@ -169,7 +169,7 @@ func (m *Memory) put(i int, img *Image) {
 	}
 }
 
-// newInfo describes a dataset of n images as p leaves them, without its labels.
+// newInfo describes a dataset of n images preprocessed by p, without its labels.
 func newInfo(name string, n int, classes []string, p preprocess.Settings) (info Info, err error) {
 	if err := p.Validate(); err != nil {
 		return info, err

@@ -2,16 +2,16 @@
 
 package data
 
-// maxNames bounds the text of names.
+// maxNames bounds the total length of names.
 const maxNames = 1<<32 - 1
 
-// names are the names of many files as one text, so that millions take little more than their letters.
+// names stores the names of many files in one text, so that millions of names take little more than their bytes.
 type names struct {
 	text []byte
-	ends []uint32 // of each name in the text
+	ends []uint32 // of each name in text
 }
 
-// add appends a name. All together have less than 4 GiB.
+// add appends a name. All names together have less than 4 GiB.
 func (n *names) add(name string) {
 	n.text = append(n.text, name...)
 	n.ends = append(n.ends, uint32(len(n.text)))

@@ -9,33 +9,32 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// operation changes an image, which is its to write on, by an amount in the unit of its row below.
+// operation changes an image in place by an amount, whose unit is in its row below.
 type operation func(p *Image, amount float64, around surroundings) *Image
 
-// surroundings is how operations that move pixels read between them, and what they find outside.
+// surroundings are the interpolation kernel of operations that move pixels, and the colour outside the image.
 type surroundings struct {
 	kernel preprocess.Resample // Nearest, Bilinear or Bicubic
 	fill   [3]uint8
-	r      *rand.Rand // for operations that choose a place
+	r      *rand.Rand // for operations that choose a position
 }
 
-// operations are those that policies are made of, by the names that timm and big_vision give them. Values are Pillow's
-// to the bit.
+// operations are the operations of policies, by their names in timm and big_vision. Results equal Pillow's bit for bit.
 var operations = map[string]operation{
 	"AutoContrast": recolour(func(p *Image, _ float64) { p.autocontrast() }),
 	"Equalize":     recolour(func(p *Image, _ float64) { p.equalize() }),
 	"Invert":       recolour(func(p *Image, _ float64) { p.invert() }),
 	"Grey":         recolour(func(p *Image, _ float64) { p.grey() }),
 	"Posterize":    recolour(func(p *Image, bits float64) { p.posterize(int(bits)) }),
-	"Solarize":     recolour((*Image).solarize),                                              // from this value on
-	"SolarizeAdd":  recolour(func(p *Image, added float64) { p.solarizeAdd(int(added)) }),    // to values below 128
+	"Solarize":     recolour((*Image).solarize),                                              // threshold
+	"SolarizeAdd":  recolour(func(p *Image, added float64) { p.solarizeAdd(int(added)) }),    // added to values below 128
 	"Color":        recolour((*Image).color),                                                 // factor, 1 for no change
 	"Contrast":     recolour((*Image).contrast),                                              // factor
 	"Brightness":   recolour((*Image).brightness),                                            // factor
 	"Sharpness":    recolour((*Image).sharpness),                                             // factor
-	"Hue":          recolour(func(p *Image, turn float64) { p.hue(uint8(int(turn * 255))) }), // part of the circle
-	"GaussianBlur": recolour((*Image).blur),                                                  // deviation, pixels
-	"Cutout":       cutout,                                                                   // half of a side
+	"Hue":          recolour(func(p *Image, turn float64) { p.hue(uint8(int(turn * 255))) }), // of the circle
+	"GaussianBlur": recolour((*Image).blur),                                                  // standard deviation in pixels
+	"Cutout":       cutout,                                                                   // half of the side
 	"Rotate":       move(func(p *Image, degrees float64) affine { return rotation(p.Height, p.Width, degrees) }),
 	"ShearX":       move(func(_ *Image, factor float64) affine { return shearX(factor) }),
 	"ShearY":       move(func(_ *Image, factor float64) affine { return shearY(factor) }),
@@ -43,7 +42,7 @@ var operations = map[string]operation{
 	"TranslateY":   move(func(_ *Image, pixels float64) affine { return translation(0, pixels) }),
 }
 
-// recolour is an operation that leaves pixels where they are.
+// recolour is an operation that changes colours in place.
 func recolour(change func(p *Image, amount float64)) operation {
 	return func(p *Image, amount float64, _ surroundings) *Image {
 		change(p, amount)
@@ -51,7 +50,7 @@ func recolour(change func(p *Image, amount float64)) operation {
 	}
 }
 
-// move is an operation that moves them.
+// move is an operation that moves pixels.
 func move(to func(p *Image, amount float64) affine) operation {
 	return func(p *Image, amount float64, around surroundings) *Image {
 		return p.transform(to(p, amount), around.kernel, around.fill)
@@ -65,7 +64,7 @@ func cutout(p *Image, half float64, around surroundings) *Image {
 	return p
 }
 
-// fillBox gives the pixels of a box a colour each.
+// fillBox sets the pixels of a box, each to its own colour.
 func (p *Image) fillBox(box [4]float32, colour func() [3]uint8) {
 	for y := int(box[0]); y < int(box[2]); y++ {
 		for x := int(box[1]); x < int(box[3]); x++ {
@@ -75,10 +74,10 @@ func (p *Image) fillBox(box [4]float32, colour func() [3]uint8) {
 	}
 }
 
-// erase is random erasing (Zhong et al. 2017, https://arxiv.org/abs/1708.04896): a box of an area uniform in scale
-// and a height/width log-uniform between 3/10 and 10/3, ten tries at one that fits, anywhere in the image.
-// Torchvision and timm erase after normalisation: a normalised 0 is the mean here, and timm's normal noise is mean +
-// std·noise, both rounded to bytes, the noise clipped where bytes end.
+// erase is random erasing (Zhong et al. 2017, https://arxiv.org/abs/1708.04896): a box of an area uniform in scale and
+// a height/width log-uniform between 3/10 and 10/3, in ten tries, anywhere in the image. Torchvision and timm erase
+// after normalisation: a normalised 0 is the mean here, and timm's normal noise is mean + std·noise, both rounded to
+// bytes and the noise clipped to their range.
 func (p *Image) erase(scale [2]float64, noise bool, mean, std [3]float64, r *rand.Rand) {
 	for range 10 {
 		area := float64(p.Height*p.Width) * (scale[0] + r.Float64()*(scale[1]-scale[0]))

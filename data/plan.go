@@ -12,7 +12,7 @@ import (
 
 // Indices of the tensors in Plan.Tensors and in the nodes passed to Augment.Images.
 const (
-	planIndices  = iota // int64 [batch]: rows of the set
+	planIndices  = iota // int64 [batch]: rows of the dataset
 	planLabels          // int32 [batch]: their labels
 	planWindows         // float32 [batch, 8]: scale, offset, first and end of the window, by row then by column
 	planCutout          // float32 [batch, 4]: box set to zero
@@ -22,8 +22,8 @@ const (
 	PlanLen             // number of tensors
 )
 
-// Plan is everything random about one batch, drawn on the host. Boxes are top, left, bottom, right in output pixels,
-// the last two exclusive.
+// Plan contains all random choices for one batch, drawn on the host. Boxes are top, left, bottom, right in output
+// pixels, the last two exclusive.
 type Plan struct {
 	Indices  []int64
 	Labels   []int32
@@ -34,7 +34,7 @@ type Plan struct {
 	Grids    []int64
 }
 
-// window is the part of an image that is shown: whole pixels, possibly beyond the border (which reads as black).
+// window is the visible part of an image: whole pixels, possibly beyond the border (which is black).
 type window struct {
 	top, left, height, width int
 	flip, flipUp             bool
@@ -66,7 +66,7 @@ func (a Augment) Plan(s Source, seed int64, epoch, batch int, indices []int) *Pl
 	return p
 }
 
-// window draws which part of an image is shown.
+// window draws the visible part of an image.
 func (a Augment) window(r *rand.Rand, height, width int) window {
 	w := window{height: height, width: width}
 	switch {
@@ -103,7 +103,8 @@ func (a Augment) resizedCrop(r *rand.Rand, height, width int) window {
 	return window{top: (height - h) / 2, left: (width - w) / 2, height: h, width: w}
 }
 
-// lines returns where output line i reads along each axis: at scale·i + offset, from the source lines first…end-1 only.
+// lines returns the input positions of output line i along each axis: scale·i + offset, from source lines first…end-1
+// only.
 func (w window) lines(outHeight, outWidth int) (out [8]float32) {
 	axis := func(start, length, outLength int, flip bool) [4]float32 {
 		scale := float64(length) / float64(outLength)

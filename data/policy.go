@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// A policy chooses operations for an image at random, in the notation of where it comes from:
+// A policy chooses operations for an image at random. Its name has the notation of its origin:
 //
 //	rand-m9-mstd0.5-inc1   timm: magnitude 9 ± 0.5 of 10, each of 2 operations with probability ½; -n3 for 3 of them,
 //	                       -mmax10 for another greatest magnitude; inc1 makes all of them grow with the magnitude
@@ -27,16 +27,16 @@ import (
 // github.com/facebookresearch/deit at 4da6691.
 type policy struct {
 	choices []choice
-	layers  int     // how many are made
-	prob    float64 // of each
+	layers  int     // number of operations per image
+	prob    float64 // of each operation
 	around  surroundings
 
 	magnitude, deviation, greatest float64
-	scale                          float64 // the magnitude at which operations have their full strength
+	scale                          float64 // the magnitude of full strength
 }
 
-// choice is one operation of a policy. Its amount is a function of the level, magnitude/scale, of a sign that is 1 or
-// −1 with equal probability, and of the sides of the image.
+// choice is one operation of a policy. Its amount is a function of the level magnitude/scale, of a sign that is 1 or −1
+// with equal probability, and of the sides of the image.
 type choice struct {
 	name   string
 	amount func(l level) float64
@@ -69,7 +69,7 @@ var common = []choice{
 
 func enhance(l level) float64 { return l.strength*1.8 + 0.1 }
 
-// away is timm's "increasing" enhance: away from 1, which changes nothing.
+// away is timm's "increasing" enhance: a factor that moves away from 1, no change.
 func away(l level) float64 { return max(0.1, 1+l.sign*l.strength*0.9) }
 
 // timmChoices caps SolarizeAdd and adds translations by a share of the side.
@@ -79,7 +79,7 @@ var timmChoices = append(replaced(common,
 	choice{"TranslateY", func(l level) float64 { return l.sign * l.strength * 0.45 * float64(l.height) }},
 )
 
-// increasing replaces those whose amounts do not grow with the magnitude.
+// increasing replaces the choices whose amounts do not grow with the magnitude.
 var increasing = replaced(timmChoices,
 	choice{"Posterize", func(l level) float64 { return 4 - math.Trunc(l.strength*4) }},
 	choice{"Solarize", func(l level) float64 { return 256 - math.Trunc(l.strength*256) }},
@@ -112,7 +112,7 @@ var threeChoices = []choice{
 	{"GaussianBlur", func(l level) float64 { return 0.1 + l.r.Float64()*1.9 }},
 }
 
-// replaced returns a copy of choices in which those of the given names are others.
+// replaced returns a copy of choices in which others replace those of the same name.
 func replaced(choices []choice, others ...choice) []choice {
 	out := slices.Clone(choices)
 	for _, other := range others {
@@ -130,11 +130,11 @@ var (
 // maxLayers bounds the operations on one image.
 const maxLayers = 100
 
-// parsePolicy reads the name of a policy. fill is the colour that timm's has outside the image; the others have
+// parsePolicy reads the name of a policy. fill is the colour outside the image for timm's policies; the others have
 // their own.
 func parsePolicy(name string, fill [3]uint8) (p policy, err error) {
 	number := func(text string) float64 {
-		v, _ := strconv.ParseFloat(text, 64) // the forms let numbers through only
+		v, _ := strconv.ParseFloat(text, 64) // the regular expressions allow only numbers
 		return v
 	}
 	if form := bigVisionForm.FindStringSubmatch(name); form != nil {
@@ -177,7 +177,7 @@ func parsePolicy(name string, fill [3]uint8) (p policy, err error) {
 	return p, nil
 }
 
-// apply changes an image, which is its to write on.
+// apply changes an image in place.
 func (p policy) apply(img *Image, r *rand.Rand) *Image {
 	around := p.around
 	around.r = r

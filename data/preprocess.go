@@ -35,7 +35,7 @@ func (p *Image) Preprocess(s preprocess.Settings) (*Image, error) {
 	case s.Float:
 		p = p.resizeFloat(height, width, s.Kernel())
 	case s.Fit != preprocess.FitPatches && s.Crop != [2]int{} && s.Kernel() != preprocess.Nearest &&
-		w.within(height, width): // only what is seen
+		w.within(height, width): // only the visible part
 		return p.resample(tapsOf(s.Kernel(), p.Height, part{0, float64(p.Height)}, height)[top:top+w.height],
 			tapsOf(s.Kernel(), p.Width, part{0, float64(p.Width)}, width)[left:left+w.width],
 			p.columnsFirst(height, width)), nil

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Streams keep draws for different purposes apart when seed, epoch and index coincide.
+// Streams separate the draws for different purposes with the same seed, epoch and index.
 const (
 	streamOrder uint64 = iota + 1
 	streamSample
@@ -69,15 +69,15 @@ func finalise(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// beta draws from Beta(alpha, alpha) as Gₐ/(Gₐ+G_b) of two gamma variates, in logarithms because for the small alpha
-// that mixup likes both may underflow.
+// beta draws from Beta(alpha, alpha) as Gₐ/(Gₐ+G_b) of two gamma variates, in logarithms because for mixup's small
+// alpha both may underflow.
 func beta(r *rand.Rand, alpha float64) float64 {
 	a, b := logGamma(r, alpha), logGamma(r, alpha)
 	return 1 / (1 + math.Exp(b-a))
 }
 
-// logGamma draws the logarithm of a Gamma(alpha, 1) variate: Marsaglia and Tsang, "A simple method for generating
-// gamma variables" (2000), for alpha+1, brought down to alpha by a factor U^(1/alpha).
+// logGamma draws the logarithm of a Gamma(alpha, 1) variate: Marsaglia and Tsang, "A simple method for generating gamma
+// variables" (2000), for alpha+1, reduced to alpha by a factor U^(1/alpha).
 func logGamma(r *rand.Rand, alpha float64) float64 {
 	d := alpha + 1 - 1.0/3
 	c := 1 / math.Sqrt(9*d)

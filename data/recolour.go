@@ -7,10 +7,10 @@ import (
 	"math/rand/v2"
 )
 
-// What Pillow does to the colours of an image, bit for bit (ImageOps, ImageEnhance, and Convert.c, Blend.c, Filter.c
-// of src/libImaging in Pillow 9.4). Each writes on the image that it is given.
+// Pillow's operations on the colours of an image, bit for bit (ImageOps, ImageEnhance, and Convert.c, Blend.c, Filter.c
+// of src/libImaging in Pillow 9.4). Each works in place.
 
-// lookup replaces the values of channel c by what a table has for them.
+// lookup replaces the values of channel c by those of a table.
 func (p *Image) lookup(c int, table *[256]uint8) {
 	for i := c; i < len(p.Pixels); i += 3 {
 		p.Pixels[i] = table[p.Pixels[i]]
@@ -60,7 +60,7 @@ func (p *Image) autocontrast() {
 	}
 }
 
-// equalize makes all values of each channel equally frequent, as far as whole values can be.
+// equalize makes all values of each channel equally frequent, as far as integers allow.
 func (p *Image) equalize() {
 	for c := range 3 {
 		counts := p.histogram(c)
@@ -102,7 +102,7 @@ func (p *Image) solarize(threshold float64) {
 	})
 }
 
-// solarizeAdd adds to the values below 128 (timm's, and that of the first RandAugment).
+// solarizeAdd adds to the values below 128 (timm, and the first RandAugment).
 func (p *Image) solarizeAdd(amount int) {
 	p.point(func(v int) int {
 		if v < 128 {
@@ -120,7 +120,7 @@ func luma(rgb []uint8) uint8 {
 // grey gives every pixel the grey of its colour.
 func (p *Image) grey() { p.color(0) }
 
-// color is the strength of colours: 0 is grey, 1 the image, more is beyond it.
+// color scales the saturation: 0 is grey, 1 the image, larger values exaggerate.
 func (p *Image) color(factor float64) {
 	p.blend(factor, func(at []uint8) [3]uint8 {
 		v := luma(at)
@@ -143,7 +143,7 @@ func (p *Image) contrast(factor float64) {
 	p.blend(factor, func([]uint8) [3]uint8 { return [3]uint8{mean, mean, mean} })
 }
 
-// sharpness blends with the image smoothed by 1 1 1, 1 5 1, 1 1 1 over 13, whose border is that of the image.
+// sharpness blends with the image smoothed by 1 1 1, 1 5 1, 1 1 1 over 13, whose border is unchanged.
 func (p *Image) sharpness(factor float64) {
 	source, line := append([]uint8(nil), p.Pixels...), 3*p.Width
 	at := 0
@@ -165,7 +165,8 @@ func (p *Image) sharpness(factor float64) {
 	})
 }
 
-// blend moves each pixel from another colour, at 0, to itself, at 1, and beyond. It goes line by line.
+// blend interpolates each pixel between another colour, at 0, and itself, at 1, and extrapolates beyond. It works line
+// by line.
 func (p *Image) blend(factor float64, from func(rgb []uint8) [3]uint8) {
 	if factor == 1 {
 		return
@@ -175,13 +176,13 @@ func (p *Image) blend(factor float64, from func(rgb []uint8) [3]uint8) {
 		at := p.Pixels[i : i+3 : i+3]
 		other := from(at)
 		for c, v := range other {
-			// Pillow truncates where the result lies between the two, and where it is clipped.
+			// Pillow truncates an interpolated result, and clips others.
 			at[c] = clip8(int(float32(v) + float32(alpha*float32(int(at[c])-int(v)))))
 		}
 	}
 }
 
-// hue turns the colours: shift is added to the hue, of which 256 steps are the circle, in Pillow's 8-bit HSV.
+// hue rotates the colours: shift is added to the hue, a circle of 256 steps, in Pillow's 8-bit HSV.
 func (p *Image) hue(shift uint8) {
 	for i := 0; i+2 < len(p.Pixels); i += 3 {
 		at := p.Pixels[i : i+3 : i+3]
@@ -218,7 +219,7 @@ func fromHSV(h, s, v uint8) (r, g, b uint8) {
 	sixth := int(float64(h) * 6 / 255)
 	rest, strength := float32(float64(h)*6/255-float64(sixth)), float32(float64(s)/255)
 	level := func(share float64) uint8 { return clip8(int(math.Round(float64(v) * (1 - share)))) }
-	p, q := level(float64(strength)), level(float64(strength*rest)) // Pillow's second product is of single precision
+	p, q := level(float64(strength)), level(float64(strength*rest)) // Pillow's second product has single precision
 	t := level(float64(float64(strength) * (1 - float64(rest))))
 	switch sixth % 6 {
 	case 0:

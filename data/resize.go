@@ -9,19 +9,19 @@ import (
 	"github.com/wepe-go/wepe/internal/cubic"
 )
 
-// Resizing as Pillow does it, bit for bit; models are sensitive to how their training images were shrunk. Along each
+// Resizing as Pillow does it, bit for bit, because models depend on how their training images were reduced. Along each
 // axis, output pixel i has its centre at c = (i + ½)·s in the input, s = input/output, and is the mean of the input
 // pixels j around it weighted by
 //
 //	w(j) = k((j + ½ − c)/f) / Σ,   f = max(1, s),
 //
-// k being the kernel with its support, widened by f where the image shrinks (this is what antialiasing
-// is), and cut off at the border. Weights are rounded to 22 bits, and pixels to 8 bits between the two axes.
-// golang.org/x/image/draw rounds otherwise (CatmullRom is up to 18 levels off at edges) and has no Lanczos.
-// Source: src/libImaging/Resample.c of Pillow 13.0 for the arithmetic, Keys (1981) for bicubic with a = −½.
+// with the kernel k, stretched by f if the image shrinks (antialiasing) and truncated at the border. Weights are
+// rounded to 22 bits, and pixels to 8 bits between the two axes. golang.org/x/image/draw rounds differently (CatmullRom
+// is up to 18 levels off at edges) and has no Lanczos. Source: src/libImaging/Resample.c of Pillow 13.0 for the
+// arithmetic, Keys (1981) for bicubic with a = −½.
 
-// kernel returns k and its support: k(x) = 0 for |x| beyond it. The conversions to float64 keep compilers of machines
-// that have it from fusing a product with the sum after it, which would round differently.
+// kernel returns k and its support: k(x) = 0 for |x| beyond it. The conversions to float64 prevent compilers from
+// fusing a product with the following sum, which would round differently.
 func kernel(r preprocess.Resample) (k func(x float64) float64, support float64) {
 	switch r {
 	case preprocess.Box:
@@ -65,16 +65,16 @@ func sinc(x float64) float64 {
 
 const weightBits = 22 // of the weights' fraction: 32 less 8 of a pixel and 2 for sums beyond 0…1
 
-// tap is what one output pixel is made of along an axis.
+// tap is the weights of one output pixel along an axis.
 type tap struct {
 	first   int // input pixel of the first weight
 	weights []int32
 }
 
-// part is what is shown of an axis, in pixels: from there on, so long.
+// part is the visible part of an axis, in pixels: its start and its length.
 type part struct{ from, length float64 }
 
-// tapsOf rounds the weights of an axis.
+// tapsOf computes and rounds the weights of an axis.
 func tapsOf(r preprocess.Resample, in int, of part, out int) []tap {
 	taps := make([]tap, out)
 	eachWeights(r, in, of, out, func(i, first int, weights []float64) {
@@ -86,8 +86,8 @@ func tapsOf(r preprocess.Resample, in int, of part, out int) []tap {
 	return taps
 }
 
-// eachWeights computes the weights of an axis, for each output pixel those of the input pixels from first on, beyond
-// the part that is shown too. They are its caller's during the call.
+// eachWeights computes the weights of an axis: for each output pixel the weights of the input pixels from first on,
+// also beyond the visible part. do may use them only during the call.
 func eachWeights(r preprocess.Resample, in int, of part, out int, do func(i, first int, weights []float64)) {
 	k, support := kernel(r)
 	scale := of.length / float64(out)
@@ -112,7 +112,7 @@ func eachWeights(r preprocess.Resample, in int, of part, out int, do func(i, fir
 	}
 }
 
-// resizeFloat is Resize without rounding, as torchvision does it with antialias: in Float, and rounded in Pixels.
+// resizeFloat is Resize without rounding, as in torchvision with antialias: in Float, and rounded in Pixels.
 func (p *Image) resizeFloat(height, width int, r preprocess.Resample) *Image {
 	lines := make([]float64, 3*p.Height*width) // resized along the rows
 	eachWeights(r, p.Width, part{0, float64(p.Width)}, width, func(x, first int, weights []float64) {
@@ -148,13 +148,13 @@ func (p *Image) Resize(height, width int, r preprocess.Resample) *Image {
 		tapsOf(r, p.Width, part{0, float64(p.Width)}, width), p.columnsFirst(height, width))
 }
 
-// columnsFirst reports whether an image that is resized loses so much more of its height than of its width that Pillow
-// shortens the columns before the rows. Before 13.0 it always began with the rows: a few pixels differ by a level.
+// columnsFirst reports whether Pillow resizes the columns before the rows, because the height shrinks much more than
+// the width. Before 13.0 it always began with the rows: a few pixels differ by a level.
 func (p *Image) columnsFirst(height, width int) bool {
 	return p.Height > height && p.Height-height > 2*(p.Width-width)
 }
 
-// resample makes each output pixel of its taps along both axes, reading no other lines.
+// resample computes each output pixel from its taps along both axes, reading no other lines.
 func (p *Image) resample(rows, columns []tap, columnsFirst bool) *Image {
 	last := rows[len(rows)-1]
 	first, end := rows[0].first, last.first+len(last.weights)
@@ -171,7 +171,7 @@ func (p *Image) resample(rows, columns []tap, columnsFirst bool) *Image {
 	return p
 }
 
-// identity reports whether taps are the n input pixels from the first on as they are, which is where sides stay.
+// identity reports whether taps copy the n input pixels from first on, for a side that is not resized.
 func identity(taps []tap, first, n int) bool {
 	if len(taps) != n {
 		return false
@@ -211,7 +211,7 @@ func (p *Image) resizeRows(taps []tap) *Image {
 	return out
 }
 
-// resizeColumns changes the number of rows; the first line of p is that of this number to the taps.
+// resizeColumns changes the number of rows; the first line of p has number first in the taps.
 func (p *Image) resizeColumns(taps []tap, first int) *Image {
 	length := 3 * p.Width
 	out := &Image{Height: len(taps), Width: p.Width, Pixels: make([]uint8, length*len(taps))}
@@ -245,7 +245,7 @@ func NearestLines(in, out int) []int {
 	return lines
 }
 
-// nearest picks pixels.
+// nearest resizes by nearest neighbour.
 func (p *Image) nearest(height, width int) *Image {
 	out := &Image{Height: height, Width: width, Pixels: make([]uint8, 0, 3*height*width)}
 	columns := NearestLines(p.Width, width)

@@ -50,7 +50,7 @@ func spriteAt(k int) sprite {
 	return s
 }
 
-// tasks are the names of the classes of each task, and which of them a sprite has.
+// tasks are the class names of each task, and the class of a sprite.
 var tasks = map[Task]struct {
 	classes []string
 	label   func(s sprite) int
@@ -58,7 +58,7 @@ var tasks = map[Task]struct {
 	TaskLocation: {sixteen(func(k int) string { return fmt.Sprintf("columns %d-%d of 32", 2*k, 2*k+1) }),
 		func(s sprite) int { return s.column / 2 }},
 	TaskOrientation: {sixteen(func(k int) string {
-		first := (5*k + 1) / 2 // the least o with floor(o/2.5) = k
+		first := (5*k + 1) / 2 // the smallest o with floor(o/2.5) = k
 		last := (5*k+6)/2 - 1
 		return fmt.Sprintf("%d-%d degrees", first*9, last*9)
 	}), func(s sprite) int { return s.orientation * 2 / 5 }},
@@ -75,10 +75,10 @@ func sixteen(name func(k int) string) []string {
 	return names
 }
 
-// Shapes renders a training and a test set of different factor combinations, chosen uniformly as a function of the
+// Shapes renders a training and a test dataset of different factor combinations, chosen uniformly as a function of the
 // seed, in images of size×size pixels (dSprites has 64; 32 is enough to learn from and four times faster). They are
-// white on black with grey outlines, the grey repeated in 3 channels as VTAB does; see render. No file is read. As in
-// dSprites a square turned by a quarter, or an ellipse by a half, is one image under two combinations.
+// white on black with grey outlines, the grey repeated in 3 channels as in VTAB; see render. No file is read. As in
+// dSprites a square rotated by a quarter turn, or an ellipse by a half turn, is one image under two combinations.
 func Shapes(task Task, train, test, size int, seed int64) (trainSet, testSet *Memory, err error) {
 	asTheyAre := preprocess.Settings{Crop: [2]int{size, size}}
 	return renderedShapes(task, train, test, size, seed, asTheyAre, func(int) (int, int) { return size, size })
@@ -96,7 +96,7 @@ func ShapesOfAspects(task Task, train, test, size int, seed int64, p preprocess.
 	})
 }
 
-// renderedShapes makes the sets of Shapes, of images whose sides may depend on the combination of factors.
+// renderedShapes renders the datasets of Shapes; the sides of images may depend on the combination of factors.
 func renderedShapes(task Task, train, test, size int, seed int64, p preprocess.Settings,
 	sides func(k int) (height, width int)) (trainSet, testSet *Memory, err error) {
 	of, known := tasks[task]
@@ -137,11 +137,11 @@ func renderedShapes(task Task, train, test, size int, seed int64, p preprocess.S
 	return trainSet, testSet, err
 }
 
-// render draws a sprite on height×width pixels, 0…255: the covered share of each pixel, from 4×4 samples.
+// render draws a sprite on height×width pixels, 0…255: the coverage of each pixel, from 4×4 samples.
 //
-// The shorter side of the image is 1, rows go downwards. Centres lie at 1/4 + (k+½)/64 of a side: one pixel of dSprites
-// apart. Scale k is 0.5 + 0.1·k. Orientation k turns by 2πk/40, clockwise; dSprites takes 2πk/39, which makes its first
-// and last orientation one image under two labels.
+// The shorter side of the image is 1, rows go downwards. Centres are at 1/4 + (k+½)/64 of a side: one pixel of dSprites
+// apart. Scale k is 0.5 + 0.1·k. Orientation k rotates by 2πk/40, clockwise; dSprites uses 2πk/39, which makes its
+// first and last orientation one image under two labels.
 func (s sprite) render(height, width int) []uint8 {
 	const samples = 4
 	var (
@@ -162,7 +162,7 @@ func (s sprite) render(height, width int) []uint8 {
 		for j := firstCol; j < endColumn; j++ {
 			covered := 0
 			for k := range samples * samples {
-				// Sums of binary fractions where size is a power of two: shifts by whole pixels change no bit.
+				// Sums of binary fractions if size is a power of two: shifts by whole pixels change no bit.
 				dy := (float64(samples*i+k/samples)+0.5)*step - row
 				dx := (float64(samples*j+k%samples)+0.5)*step - column
 				if Outlines[s.shape](factor*(cos*dx+sin*dy), factor*(cos*dy-sin*dx)) {

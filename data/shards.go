@@ -19,7 +19,7 @@ import (
 	"unicode"
 )
 
-// classNamesFile may stand beside shards that do not name their classes: a name a line.
+// classNamesFile may be beside shards that do not name their classes: one name per line.
 const classNamesFile = "classnames.txt"
 
 // Shards finds the shards of a dataset, files with the given extension (".tar"), in the directory or in its folders
@@ -57,7 +57,7 @@ func Shards(dir, extension string) (train, heldOut []string, err error) {
 	return parts[trainFolder], heldOut, nil
 }
 
-// partOf returns the word of a path that says which part of a data set it is of, "" without one.
+// partOf returns the word of a path that names a split, "" if there is none.
 func partOf(file string) string {
 	words := strings.FieldsFunc(file, func(c rune) bool { return !unicode.IsLetter(c) })
 	for _, part := range append([]string{trainFolder}, heldFolders...) {
@@ -68,8 +68,8 @@ func partOf(file string) string {
 	return ""
 }
 
-// NewShards returns the images of a container of shards, in the order of its parts. The dataset is named after dir.
-// Class names are those given, else read from classNamesFile in the directory, else 0 to the largest label.
+// NewShards returns the images of a container of shards, in the order of its parts. The dataset is named after dir. If
+// classes is nil, class names are read from classNamesFile in the directory, or are 0 to the largest label.
 func NewShards(dir string, paths []string, in Container, labels []int32, classes []string) (*Files, error) {
 	if len(labels) == 0 {
 		return nil, fmt.Errorf("data: %s: no images in %d shards", dir, len(paths))
@@ -102,10 +102,10 @@ func NewShards(dir string, paths []string, in Container, labels []int32, classes
 		shards: hex.EncodeToString(h.Sum(nil))}, nil
 }
 
-// Fingerprint writes what distinguishes all files of the dataset, of which these may be a split, without reading them.
+// Fingerprint writes what identifies all files of the dataset, of which these may be a split, without reading them.
 func (f *Files) Fingerprint(w io.Writer) { cmp.Or(f.all, f).hash(w) }
 
-// hash writes what distinguishes these files: the names and sizes of their shards, or their own names.
+// hash writes what identifies these files: the names and sizes of their shards, or their own names.
 func (f *Files) hash(w io.Writer) {
 	if f.shards != "" {
 		fmt.Fprintf(w, "%s %v\n", f.shards, f.parts)

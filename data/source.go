@@ -30,10 +30,10 @@ type Source interface {
 	// Divide returns the part of an augmentation that Image does on the host, the zero value for none, and the part that
 	// is left for the graph.
 	Divide(a Augment) (host, graph Augment)
-	// show returns one row as it is seen. Its errors are of type *ImageError. Many goroutines may call it.
+	// show returns one row after a view. Its errors have type *ImageError. It is safe for concurrent use.
 	show(ctx context.Context, row int, v view) (*Image, error)
-	// LeaveOut excludes a damaged row from training and metrics, and returns the cause if that is not allowed; with a nil
-	// cause it always is. Damaged returns the rows left out so far.
+	// LeaveOut excludes a damaged row from training and metrics, and returns the cause if that is not allowed; it is
+	// always allowed with a nil cause. Damaged returns the rows left out so far.
 	LeaveOut(row int, cause error) error
 	Damaged() []int
 }
@@ -55,7 +55,7 @@ type Info struct {
 	Grids [][2]int
 	// Preprocess is how the original images became these; zero if unchanged. See Preprocessing.
 	Preprocess preprocess.Settings
-	// Workers is how many images a Loader reads at the same time; 0 for one per core.
+	// Workers is the number of images that a Loader reads concurrently; 0 for one per core.
 	Workers int
 }
 
@@ -74,13 +74,13 @@ func (i *Info) Describe() *Info { return i }
 // Len returns the number of images.
 func (i *Info) Len() int { return len(i.Labels) }
 
-// hash writes what every fingerprint begins with.
+// hash writes the common part of all fingerprints.
 func (i *Info) hash(w io.Writer) {
 	fmt.Fprintf(w, "%d %d %d %d %q\n", i.Len(), i.Height, i.Width, i.Channels, i.Classes)
 	binary.Write(w, binary.LittleEndian, i.Labels) //nolint:errcheck // a hash never fails
 }
 
-// view says how an image is shown: Augment.Apply as a function of seed, epoch and index, see Order.
+// view is how an image is augmented: Augment.Apply as a function of seed, epoch and index, see Order.
 type view struct {
 	Augment
 	Seed         int64
@@ -100,7 +100,7 @@ func First[S Source](s S, n int) S {
 }
 
 // Fraction returns round(f·n) images, at least 1, chosen uniformly without replacement as a function of the seed, in
-// the order of the source. As in the authors' subset study the choice is not balanced by class. A larger fraction of
+// the order of the source. As in the authors' subset study the choice is not balanced by class. A larger fraction with
 // the same seed contains every smaller one.
 func Fraction[S Source](s S, f float64, seed int64) (part S, err error) {
 	if !(f > 0 && f <= 1) {

@@ -21,9 +21,9 @@ import (
 
 // Streaming are the options of a Stream.
 type Streaming struct {
-	Workers int          // images that a Loader reads at the same time; 0 for one per core
-	Skip    bool         // leave damaged images out, up to 1 %; else the first is an error
-	Logger  *slog.Logger // a warning for each image that is left out; may be nil
+	Workers int          // images that a Loader reads concurrently; 0 for one per core
+	Skip    bool         // skip damaged images, up to 1 %; otherwise the first is an error
+	Logger  *slog.Logger // gets a warning for each skipped image; may be nil
 }
 
 // Stream is a Source that reads each image when a batch needs it. Its index takes less than 100 bytes per image.
@@ -35,12 +35,12 @@ type Stream struct {
 	how      Streaming
 	files    *Files
 	settings preprocess.Settings
-	damaged  map[int]bool        // rows that are left out
-	memory   *semaphore.Weighted // bounds how many pixels are decoded at the same time
+	damaged  map[int]bool        // rows that are skipped
+	memory   *semaphore.Weighted // bounds the number of pixels decoded concurrently
 	checked  bool
 }
 
-// Stream returns the files as a Source that holds none of their pixels.
+// Stream returns the files as a Source that stores none of their pixels.
 func (f *Files) Stream(p preprocess.Settings, how Streaming) (*Stream, error) {
 	info, err := newInfo(f.Name, f.Len(), f.Classes, p)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *Stream) Fingerprint() string {
 type ImageError struct {
 	Where   string
 	Err     error
-	Damaged bool // read but not decodable; else not readable
+	Damaged bool // read but not decodable; otherwise not readable
 }
 
 // Error implements error.
@@ -144,8 +144,7 @@ func (s *Stream) show(ctx context.Context, row int, v view) (*Image, error) {
 	})
 }
 
-// decode decodes an identified file as a view shows it. A crop is taken as Augment.Apply does, without decoding more
-// than is shown.
+// decode decodes an identified file for a view. A crop is taken as in Augment.Apply, decoding only the visible part.
 func (s *Stream) decode(raw []byte, kind format, height, width int, v view) (*Image, error) {
 	if v.crops() {
 		var w window
@@ -206,7 +205,7 @@ func (s *Stream) Check(ctx context.Context, full bool) error {
 	return nil
 }
 
-// checkHeader reads as much of a file as its header takes: 4 KiB, or more behind long metadata.
+// checkHeader reads the header of a file: 4 KiB, or more if it has long metadata.
 func (s *Stream) checkHeader(row int) error {
 	for _, most := range []int{4 << 10, 64 << 10, maxFileBytes} {
 		raw, err := s.files.head(row, most)

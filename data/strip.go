@@ -9,7 +9,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// strip cuts an image of whole patches into a strip of them, see preprocess.FitPatches.
+// strip cuts an image of whole patches into a strip, see preprocess.FitPatches.
 func (p *Image) strip(s preprocess.Settings) (*Image, error) {
 	height, width, err := s.OutputSize()
 	if err != nil {
@@ -23,8 +23,8 @@ func (p *Image) strip(s preprocess.Settings) (*Image, error) {
 	return out, nil
 }
 
-// patchLines yields where each line of each patch begins in a strip of patches of so many pixels and channels, and
-// where in the image of a grid of them.
+// patchLines yields the start of each line of each patch in a strip of patches with the given pixels and channels, and
+// in the image of a grid of patches.
 func patchLines(grid [2]int, patch, channels int) func(yield func(inStrip, inImage int) bool) {
 	line := patch * channels
 	return func(yield func(int, int) bool) {
@@ -39,10 +39,10 @@ func patchLines(grid [2]int, patch, channels int) func(yield func(inStrip, inIma
 	}
 }
 
-// patches is how many patches a strip has room for.
+// patches returns the maximum number of patches of a strip.
 func (i *Info) patches() int { return i.Height / i.Width }
 
-// whole returns row i put together again, and its sides.
+// whole returns row i reassembled, and its sides.
 func (m *Memory) whole(i int) (pixels []uint8, height, width int) {
 	if m.Grids == nil {
 		return m.Row(i), m.Height, m.Width
@@ -74,7 +74,7 @@ func (m *Memory) checkGrids() error {
 	return nil
 }
 
-// gridNumbers returns which of preprocess.Grids the images of some rows have; zeros for images of one size.
+// gridNumbers returns the indices into preprocess.Grids of some rows; zeros for images of one size.
 func (i *Info) gridNumbers(rows []int) []int64 {
 	numbers := make([]int64, len(rows))
 	if i.Grids != nil {

@@ -15,21 +15,21 @@ import (
 	"strings"
 )
 
-// shards are images in tar files. An image is where its header begins: whoever reads it lets archive/tar read from
-// there, so that names and sizes need not be kept.
+// shards are images in tar files. An image is identified by the position of its header: archive/tar reads from there,
+// so that names and sizes need not be stored.
 type shards struct {
-	files  []*os.File // open as long as they are in use
+	files  []*os.File // open while they are in use
 	images []member
 }
 
-// member is where a tar file has an image: its shard, and the block of 512 bytes at which its header begins.
+// member is the position of an image: its shard, and the block of 512 bytes at which its header begins.
 type member struct{ shard, block uint32 }
 
 const tarBlock = 512
 
-// Tar finds images in tar shards in the form of WebDataset: adjacent members with the same name up to the first dot of
-// its last part form a sample; 0017.jpg is an image (any of the endings that Folder takes) and 0017.cls its label, a
-// number from 0 on as text; others, as 0017.json, are not read. Images keep the order of the shards.
+// Tar finds images in tar shards in WebDataset format: adjacent members with the same name up to the first dot of its
+// last part form a sample; 0017.jpg is an image (any extension that Folder reads) and 0017.cls its label, a number from
+// 0 on as text; others, like 0017.json, are not read. Images keep the order of the shards.
 //
 // The headers of the shards are read once; memory holds an index of 12 bytes per image. See NewShards for dir and
 // classes.
@@ -52,7 +52,7 @@ func (s *shards) index(labels *[]int32, shardPath string) error {
 	}
 	s.files = append(s.files, file)
 	shard := uint32(len(s.files) - 1)
-	var key string // of the sample that is read
+	var key string // of the current sample
 	var img *member
 	label := int32(-1)
 	end := func() error { // of a sample
@@ -102,7 +102,7 @@ func (s *shards) index(labels *[]int32, shardPath string) error {
 	return end()
 }
 
-// eachMember calls do for the members of a tar file, each with where its header begins.
+// eachMember calls do for the members of a tar file with the positions of their headers.
 func eachMember(file *os.File, do func(at int64, header *tar.Header, content io.Reader) error) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -129,7 +129,7 @@ func eachMember(file *os.File, do func(at int64, header *tar.Header, content io.
 		if slices.Contains(withoutContent, header.Typeflag) {
 			size = 0
 		}
-		begins, err := section.Seek(0, io.SeekCurrent) // of the content: nothing is read ahead
+		begins, err := section.Seek(0, io.SeekCurrent) // position of the content: nothing is read ahead
 		if err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func eachMember(file *os.File, do func(at int64, header *tar.Header, content io.
 	}
 }
 
-// withoutContent are the kinds of members that have none, whatever their headers say.
+// withoutContent are the types of members without content, even if their headers declare some.
 var withoutContent = []byte{tar.TypeLink, tar.TypeSymlink, tar.TypeChar, tar.TypeBlock, tar.TypeDir, tar.TypeFifo}
 
 // header returns the header and the content of an image.

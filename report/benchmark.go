@@ -14,10 +14,10 @@ import (
 
 // Benchmark is a list of tasks in groups, with published results.
 type Benchmark struct {
-	Name       string   // in notes
-	Tasks      []Task   // those of a group together
+	Name       string   // for notes
+	Tasks      []Task   // tasks of a group are adjacent
 	Published  []Column // beside the results
-	Conditions string   // of the published columns, a note to go with them
+	Conditions string   // of the published columns, for a note
 }
 
 // Task is one task of a benchmark.
@@ -29,10 +29,10 @@ type Task struct {
 // Column is a column of accuracies.
 type Column struct {
 	Name string
-	Top1 map[string]float64 // percent, by task; by group too where others print a mean of cells that are not at hand
+	Top1 map[string]float64 // percent, by task; by group too if only a group's mean was published
 }
 
-// at is the accuracy of a task, NaN where there is none.
+// at is the accuracy of a task, NaN if there is none.
 func (c Column) at(task string) float64 {
 	if top1, ok := c.Top1[task]; ok {
 		return top1
@@ -40,7 +40,7 @@ func (c Column) at(task string) float64 {
 	return math.NaN()
 }
 
-// mean is over tasks: NaN over none, and where a cell is missing in a group that is not there as a whole.
+// mean is the mean over tasks: NaN over none, or if a cell is missing in a group that is not complete.
 func (c Column) mean(tasks []Task, whole map[string]bool) float64 {
 	sum := 0.0
 	for _, t := range tasks {
@@ -53,12 +53,12 @@ func (c Column) mean(tasks []Task, whole map[string]bool) float64 {
 	return sum / float64(len(tasks))
 }
 
-// cell is what the runs of one task with one encoding came to, in percent.
+// cell is the accuracies of the runs of one task with one encoding, in percent.
 type cell struct {
 	summary
 	encoding       string
 	images, failed int
-	origin         string // of the images, where the runs' settings have one
+	origin         string // of the images, if the runs' settings have one
 }
 
 func cellOf(runs []Result, task, encoding string) cell {
@@ -69,7 +69,7 @@ func cellOf(runs []Result, task, encoding string) cell {
 		case r.Dataset != task || r.Encoding != encoding:
 		case r.Failed != "":
 			c.failed++
-		case r.Test.Images == 0: // to be done
+		case r.Test.Images == 0: // not run yet
 		default:
 			var settings struct{ Origin string }
 			_ = json.Unmarshal(r.Settings, &settings) // a row may lack it
@@ -91,13 +91,13 @@ func (c cell) text() string {
 	return fmt.Sprintf("%s (%s)", c.format("%.2f"), c.formatRange("%.2f"))
 }
 
-// Table makes a line for each task that has runs, the mean and the range over seeds of every encoding beside the
-// published columns, below each group a line with its mean, and last the means over tasks and over groups. The Dataset
-// of a run is its task; one without test images is still to be done. ± SE is the binomial standard error, in points, of
+// Table returns a line for each task that has runs, with the mean and the range over seeds of every encoding and the
+// published columns; after each group a line with its mean, and last the means over tasks and over groups. The Dataset
+// of a run is its task; a run without test images is still pending. ± SE is the binomial standard error, in points, of
 // the first result of a line: a difference of one seed below two of these is noise.
 //
-// Means are over the tasks that every encoding has finished with every seed, with their number: means over
-// different tasks cannot be compared. Notes name what is missing, and what was measured on other images.
+// Means are over the tasks that every encoding has finished with every seed, with their number: means over different
+// tasks cannot be compared. Notes name missing runs, and runs on other images.
 func (b Benchmark) Table(runs []Result, seeds int) Table {
 	table, columns := Table{Header: []string{"task", "test images"}}, []Column(nil)
 	for _, of := range groups(runs, []string{"encoding"}) {
@@ -168,7 +168,7 @@ func (b Benchmark) groups() (groups [][]Task) {
 	return groups
 }
 
-// line is the row of a task, with what keeps it from counting and notes about it.
+// line returns the row of a task, the reasons why it does not count, and notes about it.
 func (b Benchmark) line(t Task, cells []cell, seeds int) (line, missing, notes []string) {
 	line = []string{t.Name, "–"}
 	images, origin, deviation := t.Images, "", math.NaN()
@@ -200,5 +200,5 @@ func (b Benchmark) line(t Task, cells []cell, seeds int) (line, missing, notes [
 	return line, missing, notes
 }
 
-// decimals shows a number with two of them, a dash for NaN.
+// decimals formats a number with two decimals, NaN as a dash.
 func decimals(v float64) string { return summarise([]float64{v}).format("%.2f") }

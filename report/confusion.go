@@ -46,11 +46,11 @@ func (c Confusion) shares() [][]float64 {
 	return out
 }
 
-// mostNumbers is the largest number of classes whose cells have room for numbers.
+// mostNumbers is the largest number of classes whose cells have numbers.
 const mostNumbers = 12
 
 // draw writes the confusion matrix as a PNG: in each row the shares of a class's images that were predicted as each
-// other class. The recall is beside the name of the class, not on the diagonal, where it would outshine the mistakes.
+// other class. The recall is beside the name of the class; on the diagonal it would hide the errors.
 func (c Confusion) draw(w io.Writer) error {
 	h := HeatMap{Values: c.shares(), Cols: c.Classes, Positive: true, Numbers: len(c.Classes) <= mostNumbers,
 		Down: "class, recall %", Across: "predicted"}
@@ -68,7 +68,8 @@ func (c Confusion) draw(w io.Writer) error {
 	return HeatMaps(w, [][]HeatMap{{h}})
 }
 
-// mistakes has a line for each of the k most frequent pairs of class and wrong prediction, ties by share of the class.
+// mistakes returns a line for each of the k most frequent pairs of class and wrong prediction, ties by share of the
+// class.
 func (c Confusion) mistakes(k int) Table {
 	table := Table{
 		Header:  []string{"class", "predicted", "images", "% of class"},
@@ -97,8 +98,8 @@ func (c Confusion) mistakes(k int) Table {
 	return table
 }
 
-// Worst has a line for each of the k classes of lowest F1, with their most frequent wrong prediction. Classes without
-// images are left out.
+// Worst returns a line for each of the k classes with the lowest F1, with their most frequent wrong prediction. Classes
+// without images are skipped.
 func (c Confusion) Worst(k int) Table {
 	table := Table{Header: []string{"class"}, Numeric: []bool{false}}
 	table.add("images", "precision %", "recall %", "F1 %")
@@ -124,7 +125,7 @@ func (c Confusion) Worst(k int) Table {
 	return table
 }
 
-// percent prints a fraction in percent, – where there is none.
+// percent formats a fraction in percent, NaN as –.
 func percent(fraction Number, digits int) string {
 	if math.IsNaN(float64(fraction)) {
 		return "–"
@@ -132,7 +133,7 @@ func percent(fraction Number, digits int) string {
 	return strconv.FormatFloat(100*float64(fraction), 'f', digits, 64)
 }
 
-// ClassScore is how well a classifier finds the images of one class.
+// ClassScore is the precision, recall and F1 of one class.
 type ClassScore struct {
 	Class     string `json:"class"`
 	Images    int    `json:"images"`    // of the class

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// CSV writes evaluations as a table with a header. A value that is not finite is left empty.
+// CSV writes evaluations as a table with a header. Values that are not finite are empty.
 func CSV(w io.Writer, evals []Eval) error {
 	out := csv.NewWriter(w)
 	rows := [][]string{{"step", "epoch", "train_loss", "validation_loss", "validation_top1", "validation_top5",

@@ -24,11 +24,11 @@ const (
 	panelWidth, panelHeight   = 4 * vg.Inch, 2.7 * vg.Inch
 )
 
-// Curves draws the loss and the top-1 accuracy of runs over their steps, as a PNG: one colour per encoding, each seed
-// a thin line, their mean a thick one with its last value in the legend, the training loss dashed. Where there are
-// validation rows, test rows are not drawn: the test split only reports.
+// Curves draws the loss and the top-1 accuracy of runs over their steps, as a PNG: one colour per encoding, each seed a
+// thin line, their mean a thick one with its last value in the legend, the training loss dashed. Test rows are drawn
+// only if there are no validation rows.
 //
-// Steps that a resumed run evaluated twice count once, as the later row has them.
+// Steps that a resumed run evaluated twice count once, with the later row.
 func Curves(w io.Writer, title string, evals []Eval) error {
 	split := drawnSplit(evals)
 	curves := collect(evals, split)
@@ -79,8 +79,8 @@ func Precision(w io.Writer, evals []Eval) error {
 	precision := newPlot("average precision on the validation split", "step", "AP (%)")
 	percent := func(numbers map[string]Number) float64 {
 		ap, known := numbers["AP"]
-		if !known || ap < 0 { // COCO's -1: no object counts
-			return math.NaN() // is not drawn
+		if !known || ap < 0 { // COCO's -1: no objects
+			return math.NaN() // a gap in the line
 		}
 		return 100 * float64(ap)
 	}
@@ -95,14 +95,14 @@ func Precision(w io.Writer, evals []Eval) error {
 }
 
 // symbols are the known scalars of the encodings (the Scalars methods of package wepe) in the order of their panels,
-// as formulas call them.
+// with their symbols.
 var symbols = []struct{ name, symbol string }{
 	{"lambda", "gate λ"}, {"omega3", "ω3′"}, {"omega3_re", "Re ω3"}, {"alpha_scale", "α_scale"}, {"beta_pos", "β_pos"},
 	{"beta", "β"}, {"gamma", "γ"}, {"strength", "strength σ"}, {"scale", "scale s"},
 }
 
-// Scalars draws the scalars that the encodings learned over the steps, as a PNG: one panel per scalar that some run
-// changes, or of all where none changes, with colours, seeds and means as in Curves.
+// Scalars draws the learned scalars of the encodings over the steps, as a PNG: one panel per scalar that changes in
+// some run, or of all if none changes, with colours, seeds and means as in Curves.
 func Scalars(w io.Writer, evals []Eval) error {
 	curves := collect(evals, drawnSplit(evals))
 	names := scalarNames(curves)
@@ -175,7 +175,7 @@ func scalarPlot(curves []curve, name string) *plot.Plot {
 	return p
 }
 
-// drawnSplit is the split whose rows are drawn: validation if there is any.
+// drawnSplit returns the split that is drawn: validation if there is any.
 func drawnSplit(evals []Eval) string {
 	if slices.ContainsFunc(evals, func(e Eval) bool { return e.Split == Validation }) {
 		return Validation
@@ -219,7 +219,7 @@ func collect(evals []Eval, split string) (curves []curve) {
 	return curves
 }
 
-// curveName is the encoding, followed by what else differs between the jobs of a figure.
+// curveName returns the encoding, with the columns in which the jobs of a figure differ.
 func curveName(job Job, all []Job) string {
 	name := job.Encoding
 	for _, field := range []func(Job) string{

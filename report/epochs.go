@@ -10,8 +10,8 @@ import (
 )
 
 // Epochs makes one line per encoding and one column per epoch: the mean validation top-1 in percent over the seeds that
-// were evaluated there, and last the mean test top-1 of finished runs. Evaluations that a resumed run repeated count
-// once, as the later row has them.
+// were evaluated there, and last the mean test top-1 of finished runs. Repeated evaluations of a resumed run count
+// once, with the later row.
 func Epochs(rows Rows) Table {
 	var evals []Eval
 	var epochs []Number
@@ -60,8 +60,8 @@ func (a *accuracies) add(job Job, column string, top1 Number) {
 	a.cells[cell][job] = 100 * float64(top1)
 }
 
-// table has the means. n is the largest number of runs in a cell of the line; a cell of fewer is named in a note, one
-// without runs is a dash.
+// table returns the means. n is the largest number of runs in a cell of the line; a note names cells with fewer runs,
+// and a cell without runs is a dash.
 func (a *accuracies) table(notes []string) Table {
 	table := Table{Header: []string{"encoding"}, Numeric: []bool{false}, Notes: notes}
 	table.add("n")
@@ -77,7 +77,7 @@ func (a *accuracies) table(notes []string) Table {
 			if column == Test {
 				format = "%.2f"
 			}
-			values := slices.Sorted(maps.Values(a.cells[[2]string{encoding, column}])) // a sum depends on the order
+			values := slices.Sorted(maps.Values(a.cells[[2]string{encoding, column}])) // a sum depends on it
 			line = append(line, summarise(values).format(format))
 			if 0 < len(values) && len(values) < n {
 				table.Notes = append(table.Notes, fmt.Sprintf("%s, %s: %d of %d runs", encoding, column, len(values), n))

@@ -59,7 +59,7 @@ func writeRecord(w io.Writer, data []byte) error {
 	return err
 }
 
-// maskedCRC is TFRecord's checksum: CRC-32C, turned by 15 bits, plus a constant.
+// maskedCRC is TFRecord's checksum: CRC-32C, rotated by 15 bits, plus a constant.
 func maskedCRC(data []byte) uint32 {
 	crc := crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))
 	return (crc>>15 | crc<<17) + 0xa282ead8

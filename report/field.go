@@ -15,9 +15,9 @@ type Field struct {
 	Title      string
 	Rows, Cols int
 
-	Features []float64 // [Rows·Cols, len(Names)] before projection, in [-1, 1]; nil leaves their panels out
+	Features []float64 // [Rows·Cols, len(Names)] before projection, in [-1, 1]; nil omits their panels
 	Names    []string  // of the features
-	Vectors  []float64 // [Rows·Cols, width] added to each patch token; nil leaves their panel out
+	Vectors  []float64 // [Rows·Cols, width] added to each patch token; nil omits their panel
 }
 
 // Draw writes the field as a PNG: a panel for every feature and one with the cosine similarity of every position to the
@@ -31,7 +31,7 @@ func (f Field) Draw(w io.Writer) error {
 	return HeatMaps(w, slices.Collect(slices.Chunk(panels, perRow)))
 }
 
-// panels are the heat maps that Draw draws.
+// panels returns the heat maps of Draw.
 func (f Field) panels() (panels []HeatMap) {
 	for k, name := range f.Names {
 		panels = append(panels, f.panel(name, func(i int) float64 { return f.Features[i*len(f.Names)+k] }))

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 )
 
-// WriteFile writes what write writes to the file at path, whose directory is created when absent. The file is whole or,
-// on an error, as it was before.
+// WriteFile writes the output of write to the file at path, whose directory is created if absent. On an error the file
+// is unchanged.
 func WriteFile(path string, write func(io.Writer) error) (err error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return fmt.Errorf("report: %s is a directory, want the name of a file", path)
@@ -34,7 +34,7 @@ func WriteFile(path string, write func(io.Writer) error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temporary.Name()) // gone after the rename
+	defer os.Remove(temporary.Name()) // no longer exists after the rename
 	_, err = content.WriteTo(temporary)
 	if err := cmp.Or(err, temporary.Chmod(0o644), temporary.Close()); err != nil {
 		return err

@@ -15,7 +15,7 @@ const tileSide = 112
 
 const tileGap = 6 // pixels
 
-// ImageGrid writes rows of one image or more as a PNG, all as large as the first is at a height of 112 pixels.
+// ImageGrid writes rows of images as a PNG, all as large as the first is at a height of 112 pixels.
 func ImageGrid(w io.Writer, rows [][]image.Image) error {
 	b := rows[0][0].Bounds()
 	width := max(1, tileSide*b.Dx()/b.Dy())

@@ -21,17 +21,17 @@ import (
 type HeatMap struct {
 	Title      string
 	Values     [][]float64 // [rows][columns]
-	Rows, Cols []string    // names; nil numbers the first, the middle and the last
+	Rows, Cols []string    // names; nil numbers the cells
 
-	Down, Across string // what rows and columns are
+	Down, Across string // labels of the axes
 
-	// Limit is where the colours end: blue at -Limit over light grey at 0 to red at Limit, or, where all values are
-	// 0 and more, white at 0 to dark red at Limit.
+	// Limit is the end of the colour scale: blue at -Limit over light grey at 0 to red at Limit or, if all values are
+	// nonnegative, white at 0 to dark red at Limit.
 	Limit    float64
 	Positive bool
 
 	Outlined *[2]int // row and column of a cell with a frame
-	Numbers  bool    // whether cells have their values written in them, in percent
+	Numbers  bool    // whether cells contain their values, in percent
 }
 
 // Sizes of a heat map, in points: of its cells, and of the names and titles around them.
@@ -104,8 +104,8 @@ func (h HeatMap) plot() (*plot.Plot, vg.Point) {
 	return p, margin.Add(vg.Point{X: cell * vg.Length(cols), Y: cell * vg.Length(rows)})
 }
 
-// reds is the sequential palette Reds of nine classes of ColorBrewer (Harrower and Brewer, 2003); gonum's package of
-// all of them adds 0.4 MB to every program.
+// reds is the sequential palette Reds of nine classes of ColorBrewer (Harrower and Brewer, 2003); gonum's package with
+// all palettes adds 0.4 MB to every program.
 type reds struct{}
 
 // Colors implements palette.Palette.
@@ -117,7 +117,7 @@ func (reds) Colors() (colors []color.Color) {
 	return colors
 }
 
-// numbers are the values in their cells, white on dark ones.
+// numbers returns the values in their cells, white on dark ones.
 func (h HeatMap) numbers() *plotter.Labels {
 	l := &plotter.Labels{}
 	for row, values := range h.Values {
@@ -152,13 +152,13 @@ func (m matrix) Z(c, r int) float64 {
 	if math.IsInf(v, 0) {
 		return math.NaN()
 	}
-	return max(m.low, min(m.high, v)) // NaN stays
+	return max(m.low, min(m.high, v)) // NaN stays NaN
 }
 
-// mostTicks is how many cells of an axis have a number.
+// mostTicks is the largest number of labels along an axis.
 const mostTicks = 8
 
-// names are ticks at the cells of an axis: all that have names, else every, every second, … from 0 on.
+// names returns the ticks of an axis: all names, or without names every, every second, … number from 0 on.
 func names(given []string, n int, downwards bool) plot.ConstantTicks {
 	var out plot.ConstantTicks
 	step := 1
@@ -178,7 +178,7 @@ func names(given []string, n int, downwards bool) plot.ConstantTicks {
 	return out
 }
 
-// short is a name that leaves room for the matrix.
+// short truncates a name, to leave room for the matrix.
 func short(name string) string {
 	letters := []rune(name)
 	if len(letters) > longestName {

@@ -16,8 +16,8 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// Pages are built of nodes, and not by html/template: a program that holds a template keeps every exported method of
-// every type, which made wepe larger by a quarter.
+// Pages are built from nodes, not with html/template: in a program that contains a template the linker keeps every
+// exported method of every type, which made wepe larger by a quarter.
 
 //go:embed style.css
 var style string
@@ -30,9 +30,9 @@ body { max-width: 96rem; }
 nav a { color: var(--accent); margin-right: 1rem; }
 `
 
-// HTML writes a page about one run: recipe, accuracy before and after, curves, what the encoding learned, mistakes, and
-// every setting. It is one file without scripts and without requests to a network, in the reader's choice of light or
-// dark, and printable. The fields of p are escaped.
+// HTML writes a page about one run: recipe, accuracy before and after, curves, learned scalars, mistakes, and every
+// setting. It is one file without scripts and network requests, in the reader's choice of light or dark, and printable.
+// The fields of p are escaped.
 func (p Page) HTML(w io.Writer) error {
 	p.Start = cmp.Or(p.Start, "from scratch")
 	p.Evals = slices.DeleteFunc(slices.Clone(p.Evals), func(e Eval) bool { return e.Job != p.Result.Job })
@@ -45,12 +45,12 @@ func (p Page) HTML(w io.Writer) error {
 
 func (p Page) title() string { return p.Result.Recipe + " on " + p.Result.Dataset }
 
-// HTML writes the page as Page.HTML does.
+// HTML writes the page, as [Page.HTML] does.
 func (c Comparison) HTML(w io.Writer) error {
 	return render(w, document(c.Title, style+wide, c.nodes()))
 }
 
-// render writes the page at once: an error leaves no half of it.
+// render builds the page before it writes: an error leaves no partial page.
 func render(w io.Writer, page g.Node) error {
 	var out bytes.Buffer
 	if err := page.Render(&out); err != nil {
@@ -176,7 +176,7 @@ func (s Section) nodes() g.Group {
 	}
 }
 
-// section is a heading and what is below it, or nothing where there is no content.
+// section is a heading and its content, or nothing if there is none.
 func section(content bool, title string, below ...g.Node) g.Node {
 	return g.If(content, g.Group{h.H2(g.Text(title)), g.Group(below)})
 }

@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 )
 
-// maxLine bounds one line of a record: a settings object is a few kB, so more than this is not a row.
+// maxLine bounds one line of a record. Settings take a few kB, so a longer line is not a row.
 const maxLine = 1 << 20
 
 // Row is a line of a record: an Eval or a Result.
@@ -22,7 +22,8 @@ type Row interface{ kind() string }
 func (Eval) kind() string   { return "eval" }
 func (Result) kind() string { return "run" }
 
-// line is the kind of a row, then its fields in the order of the struct, so that records can be compared with diff.
+// line encodes the kind of a row, then its fields in the order of the struct, so that records can be compared with
+// diff.
 func line(row Row) ([]byte, error) {
 	fields, err := json.Marshal(row)
 	if err != nil {
@@ -31,10 +32,10 @@ func line(row Row) ([]byte, error) {
 	return fmt.Appendf(nil, `{"kind":%q,%s`, row.kind(), fields[1:]), nil
 }
 
-// Append adds one row to the record at path, which is created when absent, and returns when it is on disk.
+// Append adds one row to the record at path, which is created if absent, and syncs it to disk.
 //
-// The line is written by a single call in append mode, so several processes can share a record. If the file ends in
-// the middle of a line, because an earlier writer was killed, that line is closed first and nothing else is lost.
+// The line is written by a single call in append mode, so several processes can share a record. If the file ends with
+// an incomplete line, because an earlier writer was killed, that line is ended first; no other row is lost.
 func Append(path string, row Row) (err error) {
 	defer func() {
 		if err != nil {
@@ -63,7 +64,7 @@ func Append(path string, row Row) (err error) {
 	return cmp.Or(err, file.Sync(), file.Close())
 }
 
-// endsMidLine reports whether the last byte of a file is something else than a line end.
+// endsMidLine reports whether a file ends without a newline.
 func endsMidLine(file *os.File) (bool, error) {
 	info, err := file.Stat()
 	if err != nil || info.Size() == 0 {
@@ -80,7 +81,7 @@ func endsMidLine(file *os.File) (bool, error) {
 type Rows struct {
 	Evals   []Eval
 	Results []Result
-	Skipped []string // one sentence per line that is no row: which file, which line, what is wrong
+	Skipped []string // one sentence per invalid line: file, line and error
 }
 
 // ReadFiles reads the records at the given paths, one after the other.

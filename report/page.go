@@ -13,7 +13,7 @@ import (
 // Page is the page of one run. Only Result is required; empty fields are left out.
 type Page struct {
 	Result Result
-	Evals  []Eval // of the run; those of other jobs are left out
+	Evals  []Eval // of the run; evaluations of other jobs are skipped
 
 	Start    string            // what the weights were before the first step; empty for "from scratch"
 	Data     []string          // one line for each dataset
@@ -23,7 +23,7 @@ type Page struct {
 	Confusion *Confusion // of the model at the end of the run
 	Mistakes  []Mistake
 	Figures   []Figure
-	Notes     []string // what the page lacks, and why
+	Notes     []string // what is missing on the page, and why
 }
 
 // Mistake is an image with a wrong prediction.
@@ -45,12 +45,12 @@ type Section struct {
 	Title   string
 	Text    []string
 	Table   Table
-	Images  []Figure   // small ones, many in a row
-	Shared  []Figure   // of all models at once
+	Images  []Figure   // small images, many in a row
+	Shared  []Figure   // of all models together
 	Columns [][]Figure // of each model
 }
 
-// pageLines is how much of a list the page shows.
+// pageLines is the number of lines of a list on the page.
 const pageLines = 15
 
 // tile is a number at the top of the page.

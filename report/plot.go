@@ -24,18 +24,18 @@ type Figure struct {
 	PNG            []byte
 }
 
-// NewFigure returns a figure with the PNG that draw writes.
+// NewFigure returns a figure with the PNG from draw.
 func NewFigure(title, caption string, draw func(io.Writer) error) (Figure, error) {
 	var content bytes.Buffer
 	err := draw(&content)
 	return Figure{title, caption, content.Bytes()}, err
 }
 
-// dotsPerInch is the resolution of all figures, whose sizes are in points of 1/72 inch.
+// dotsPerInch is the resolution of all figures; their sizes are in points of 1/72 inch.
 const dotsPerInch = 120
 
-// palette are the colours of Okabe and Ito (2008), chosen to stay apart for colour-blind readers, without the yellow
-// that is too light for a line on white.
+// palette are the colours of Okabe and Ito (2008), which colour-blind readers can distinguish, without yellow, which is
+// too light for a line on white.
 var palette = []color.NRGBA{
 	{R: 0x00, G: 0x72, B: 0xb2, A: 0xff}, // blue
 	{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff}, // vermillion
@@ -65,7 +65,7 @@ func drawPlots(w io.Writer, width, height vg.Length, plots [][]*plot.Plot) error
 	return nil
 }
 
-// drawBeside draws a plot with its legend at its right, where no line crosses it.
+// drawBeside draws a plot with its legend to its right, where no line crosses it.
 func drawBeside(p *plot.Plot, c draw.Canvas) {
 	legend := p.Legend
 	p.Legend = plot.NewLegend() // p would draw it over the lines
@@ -83,7 +83,7 @@ func lineStyle(i int, width vg.Length) draw.LineStyle {
 	return style
 }
 
-// newPlot is an empty plot in the style of all plots.
+// newPlot returns an empty plot in the common style.
 func newPlot(title, xLabel, yLabel string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, xLabel, yLabel
@@ -98,7 +98,7 @@ func newPlot(title, xLabel, yLabel string) *plot.Plot {
 	return p
 }
 
-// sans sets all text of a plot in the sans-serif that is embedded in the program: figures are the same on all machines.
+// sans sets all text of a plot in the embedded sans-serif font: figures are the same on all machines.
 func sans(p *plot.Plot) {
 	for _, style := range []*draw.TextStyle{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle,
 		&p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
@@ -108,7 +108,7 @@ func sans(p *plot.Plot) {
 	p.Legend.TextStyle.Font.Size = vg.Points(9)
 }
 
-// ticks are gonum's with as many decimals as distinguish them; gonum writes four digits, whatever the step.
+// ticks are gonum's ticks with as many decimals as distinguish them; gonum always writes four digits.
 type ticks struct{ plot.DefaultTicks }
 
 // Ticks implements plot.Ticker.
@@ -185,7 +185,7 @@ func (l Line) band() (outline plotter.XYs) {
 	return outline
 }
 
-// addLine adds a line to a plot, as a dot where there is a single point.
+// addLine adds a line to a plot, or a dot for a single point.
 func addLine(p *plot.Plot, points plotter.XYs, style draw.LineStyle) {
 	switch len(points) {
 	case 0:
@@ -199,7 +199,7 @@ func addLine(p *plot.Plot, points plotter.XYs, style draw.LineStyle) {
 
 func finite(v float64) bool { return v-v == 0 }
 
-// Cloud is a scatter plot, coloured by a value: from blue at the least to red at the greatest.
+// Cloud is a scatter plot, coloured by a value: from blue at the minimum to red at the maximum.
 type Cloud struct {
 	Title       string
 	X, Y, Value []float64

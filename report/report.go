@@ -23,13 +23,13 @@ import (
 	"math"
 )
 
-// Names of the splits of a row. The validation split chooses; the test split only reports.
+// Names of the splits of a row. Choices are made on the validation split; the test split is only reported.
 const (
 	Validation = "validation"
 	Test       = "test"
 )
 
-// Number is a float64 that JSON can hold: NaN and ±Inf, which a diverged run produces, are written as null. A null is
+// Number is a float64 that JSON can encode: NaN and ±Inf, which a diverged run produces, are written as null. A null is
 // read as NaN.
 type Number float64
 
@@ -60,13 +60,13 @@ type Job struct {
 	Seed     int64   `json:"seed"`
 }
 
-// Weights names the evaluated weights of a run: "best" on the validation split, or "last", and their step.
+// Weights are the evaluated weights of a run: "best" on the validation split, or "last", and their step.
 type Weights struct {
 	Name string `json:"name"`
 	Step int    `json:"step"`
 }
 
-// String is as in "best, step 120".
+// String returns a text like "best, step 120".
 func (w Weights) String() string { return fmt.Sprintf("%s, step %d", w.Name, w.Step) }
 
 // Metrics are the results on one split.
@@ -74,7 +74,7 @@ type Metrics struct {
 	Loss   Number `json:"loss"`
 	Top1   Number `json:"top1"`
 	Top5   Number `json:"top5"`
-	Images int    `json:"images"` // how many images the three are means over
+	Images int    `json:"images"` // number of images in these means
 }
 
 // Eval is the row of one evaluation during a run.
@@ -84,10 +84,10 @@ type Eval struct {
 	Epoch Number `json:"epoch"` // passes over the training images so far
 	Split string `json:"split"`
 	Metrics
-	TrainLoss       Number            `json:"train_loss"` // mean since the evaluation before
+	TrainLoss       Number            `json:"train_loss"` // mean since the previous evaluation
 	LearningRate    Number            `json:"learning_rate"`
 	ImagesPerSecond Number            `json:"images_per_second"` // as in Result, so far
-	Scalars         map[string]Number `json:"scalars,omitempty"` // what the encoding learned: omega3, alpha_scale, …
+	Scalars         map[string]Number `json:"scalars,omitempty"` // learned scalars of the encoding: omega3, alpha_scale, …
 	Found
 }
 
@@ -112,12 +112,12 @@ type Result struct {
 	Epochs          Number            `json:"epochs"`
 	WallSeconds     Number            `json:"wall_seconds"`
 	ImagesPerSecond Number            `json:"images_per_second"` // of optimizer steps, without compilation and evaluation
-	Weights         Weights           `json:"weights,omitzero"`  // that were measured; rows before November 2026: the last
+	Weights         Weights           `json:"weights,omitzero"`  // evaluated weights; rows before November 2026: the last
 	Validation      Metrics           `json:"validation,omitzero"`
 	Test            Metrics           `json:"test,omitzero"`
 	Scalars         map[string]Number `json:"scalars,omitempty"`
 	Found
-	Damaged  int             `json:"damaged,omitempty"` // images that were left out
+	Damaged  int             `json:"damaged,omitempty"` // images that were skipped
 	Failed   string          `json:"failed,omitempty"`  // why the run has no result; such rows stay
 	Command  string          `json:"command"`
 	Settings json.RawMessage `json:"settings,omitempty"` // the resolved recipe, every hyperparameter

@@ -20,9 +20,9 @@ func (r *Result) Stamp(now time.Time) {
 	r.Command = commandLine(os.Args)
 }
 
-// Commit names the source of the running program: the revision the Go tool stamped into the binary, else that of the
-// git checkout the program is run from if it holds the program's own module (go run and go test stamp nothing), else
-// "unknown". A revision with uncommitted changes ends in "+dirty".
+// Commit returns the source revision of the running program: the one that the Go tool stamped into the binary, or that
+// of the git checkout of the working directory if this is the program's own module (go run and go test stamp nothing),
+// or "unknown". A revision with uncommitted changes ends in "+dirty".
 func Commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -42,7 +42,7 @@ func Commit() string {
 		if revision, ok = git(top, "rev-parse", "HEAD"); !ok {
 			return "unknown"
 		}
-		// Only what the program is built from: rows appended to a versioned record change no result.
+		// Only sources of the program: rows appended to a versioned record change no result.
 		changes, ok := git(top, "status", "--porcelain", "--", "*.go", "go.mod", "go.sum")
 		dirty = !ok || changes != ""
 	}
@@ -60,8 +60,8 @@ func git(dir string, args ...string) (string, bool) {
 	return strings.TrimSpace(string(out)), err == nil
 }
 
-// commandLine joins the arguments as one would type them. Records are published, so of an absolute path only the last
-// element is kept: the directories of one machine help nobody else.
+// commandLine joins the arguments as typed on a command line. Records are published, so only the last element of an
+// absolute path is kept: other directories mean nothing on another machine.
 func commandLine(args []string) string {
 	words := make([]string, len(args))
 	for i, arg := range args {

@@ -17,7 +17,7 @@ type Table struct {
 	Header  []string
 	Rows    [][]string
 	Numeric []bool   // per column: aligned right
-	Notes   []string // what the numbers leave out: failed, repeated or diverged runs
+	Notes   []string // runs that the numbers exclude: failed, repeated or diverged ones
 }
 
 // Markdown renders the table for a Markdown file, notes below it.
@@ -85,7 +85,7 @@ func (t Table) Text() string {
 	return b.String()
 }
 
-// summary is a mean and a range over n finite values.
+// summary is the mean and range of n finite values.
 type summary struct {
 	mean, low, high float64
 	n               int

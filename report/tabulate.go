@@ -14,16 +14,16 @@ import (
 
 // Spec chooses how runs become a table.
 type Spec struct {
-	GroupBy  []string // columns that make a group, see columns; none means encoding
-	Baseline string   // encoding that the others are compared with, seed by seed; empty leaves the column out
+	GroupBy  []string // columns that make a group, see columns; empty means encoding
+	Baseline string   // encoding with which the others are compared, seed by seed; empty omits the column
 	Split    string   // Test, the default, or Validation
-	Across   string   // a column whose values become columns of mean test top-1; alone
+	Across   string   // a column whose values become columns of mean test top-1; excludes other fields
 
-	Published  map[string]float64 // published top-1 %, by encoding; a column where the table has one of them
+	Published  map[string]float64 // published top-1 %, by encoding; a column if the table has one of them
 	Conditions string             // of the published results, for a note
 }
 
-// columns are what runs can be grouped by.
+// columns are the columns by which runs can be grouped.
 var columns = map[string]func(Result) string{
 	"recipe":   func(r Result) string { return r.Recipe },
 	"dataset":  func(r Result) string { return r.Dataset },
@@ -36,8 +36,9 @@ var columns = map[string]func(Result) string{
 // the range of the test results over seeds, and the difference to the baseline of the same group, recipe, data and
 // seed.
 //
-// Runs of different recipes or data do not mix: a group that holds two of either is an error that names the column to
-// group by. A run that was repeated counts once, the latest attempt; a failed run does not count. Notes name both.
+// Runs of different recipes or data are not mixed: a group that contains two of either is an error that names the
+// column to group by. A repeated run counts once, with the latest attempt; a failed run does not count. Notes name
+// both.
 //
 // With Across there is one line per encoding and one column per value of that column: mean top-1 in percent, n the
 // number of runs in a cell; notes name cells with fewer.
@@ -98,7 +99,7 @@ func (t *Table) add(names ...string) {
 	}
 }
 
-// line is the line of a group of runs.
+// line returns the line of a group of runs.
 func (spec Spec) line(group, runs []Result) (line []string, err error) {
 	for _, name := range []string{"dataset", "fraction", "recipe"} {
 		if distinct := groups(group, []string{name}); len(distinct) > 1 {
@@ -125,7 +126,7 @@ func (spec Spec) line(group, runs []Result) (line []string, err error) {
 	return append(line, wall.format("%.1f")), nil
 }
 
-// counted returns the runs a table is computed from, with notes on those it is not.
+// counted returns the runs of a table, with notes on the runs that it excludes.
 func counted(runs []Result) (kept []Result, notes []string) {
 	latest := make(map[Job]int)
 	repeats := 0
@@ -185,8 +186,8 @@ func groups(runs []Result, by []string) [][]Result {
 	return out
 }
 
-// paired returns the differences in top-1, in points, of each run of a group to the run of the baseline encoding that
-// has the same recipe, data and seed. The baseline itself has none.
+// paired returns the differences in top-1, in points, between each run of a group and the run of the baseline encoding
+// with the same recipe, data and seed. The baseline itself has none.
 func paired(group, runs []Result, baseline string) []float64 {
 	partner := make(map[Job]Result)
 	for _, run := range runs {

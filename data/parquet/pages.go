@@ -21,16 +21,16 @@ const (
 	maxPage   = 1 << 29 // bytes of a page
 	maxValues = 1 << 22 // of a page
 
-	// The library allocates what a header says a page unpacks to. Files of images do not shrink, and labels are few:
-	// a larger page than this one that unpacks to so many times its bytes is a lie.
+	// The library allocates the size that a header declares for an uncompressed page. Image files hardly compress, and
+	// labels are small: a larger page that declares a much larger size than its bytes is refused.
 	maxUnproved = 4 << 20
 	maxRatio    = 16
 
 	magic = "PAR1"
 )
 
-// footerOf is the footer of a file that has one row group of another's alone, without what nobody asks: statistics of
-// images are images.
+// footerOf returns the footer of a file with only one row group of another file, without statistics, which are images
+// too.
 func footerOf(meta *format.FileMetaData, group int) ([]byte, error) {
 	alone := meta.RowGroups[group]
 	alone.Ordinal, alone.Columns = 0, slices.Clone(alone.Columns)
@@ -46,7 +46,7 @@ func footerOf(meta *format.FileMetaData, group int) ([]byte, error) {
 	return append(binary.LittleEndian.AppendUint32(footer, uint32(len(footer))), magic...), err
 }
 
-// withFooter is a file with other bytes behind it.
+// withFooter is a file with a replaced footer.
 type withFooter struct {
 	file   io.ReaderAt
 	size   int64
@@ -66,8 +66,8 @@ func (f withFooter) ReadAt(p []byte, at int64) (n int, err error) {
 	return n, err
 }
 
-// findPages lists the pages of a column chunk of a row group by their headers, as the index that a file may have of
-// them, from byte 1 on. What the headers say is compared with the file before anything is read by it.
+// findPages lists the pages of a column chunk of a row group by their headers, in the form of a file's page index, from
+// byte 1 on. Headers are checked against the file before they are used.
 func findPages(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, size int64) (pages []byte, err error) {
 	meta := chunk.File().Metadata().RowGroups[group].Columns[chunk.Column()].MetaData
 	at := meta.DataPageOffset
@@ -108,10 +108,10 @@ func findPages(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, size int6
 		at = next
 	}
 	encoded, err := thrift.Marshal(new(thrift.CompactProtocol), index)
-	return append([]byte{0}, encoded...), err // 0 is where no index can be
+	return append([]byte{0}, encoded...), err // 0 is an invalid offset of an index
 }
 
-// usePages gives what findPages found to a chunk: then seeking a row reads its page alone.
+// usePages gives a chunk the result of findPages, so that seeking a row reads only its page.
 func usePages(chunk *pq.FileColumnChunk, group int, pages []byte) error {
 	column := &chunk.File().Metadata().RowGroups[group].Columns[chunk.Column()]
 	column.OffsetIndexOffset, column.OffsetIndexLength = 1, int32(len(pages)-1)
@@ -119,9 +119,9 @@ func usePages(chunk *pq.FileColumnChunk, group int, pages []byte) error {
 	return err
 }
 
-// pageHeader reads the header of a page, and its length.
+// pageHeader reads the header of a page, and returns its length.
 func pageHeader(file io.ReaderAt, at, end int64) (header format.PageHeader, length int64, err error) {
-	for room := int64(256); ; room *= 8 { // nearly all are shorter
+	for room := int64(256); ; room *= 8 { // most headers are shorter
 		raw := make([]byte, min(room, end-at))
 		if _, err := file.ReadAt(raw, at); err != nil {
 			return header, 0, cut(err)
@@ -136,8 +136,8 @@ func pageHeader(file io.ReaderAt, at, end int64) (header format.PageHeader, leng
 	}
 }
 
-// checkFooter returns the size of a Parquet file whose footer can be read without asking for more memory than it has
-// bytes.
+// checkFooter returns the size of a Parquet file whose footer can be read without allocating more memory than the file
+// has bytes.
 func checkFooter(file *os.File) (size int64, err error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -171,9 +171,9 @@ var (
 	errWrong = errors.New("no structure of Thrift")
 )
 
-// structLength returns the length of the structure that raw begins with, in Thrift's compact protocol. The library that
-// decodes it believes lengths, and allocates what they say; here no list and no text is longer than the bytes there
-// are. Source: thrift/doc/specs/thrift-compact-protocol.md.
+// structLength returns the length of the structure at the start of raw, in Thrift's compact protocol. The decoder of
+// the library allocates the lengths that it reads; here no list and no text may be longer than the remaining bytes.
+// Source: thrift/doc/specs/thrift-compact-protocol.md.
 func structLength(raw []byte) (length int, err error) {
 	w := &walk{raw: raw}
 	if err := w.structure(0); err != nil {
@@ -182,12 +182,12 @@ func structLength(raw []byte) (length int, err error) {
 	return len(raw) - len(w.raw), nil
 }
 
-// walk is what is left of a message.
+// walk is the rest of a message.
 type walk struct{ raw []byte }
 
 const maxNesting = 32
 
-// structure passes over fields, each a byte of type and difference of number, until the byte 0.
+// structure skips fields, each a byte of type and difference of number, until the byte 0.
 func (w *walk) structure(nesting int) error {
 	if nesting > maxNesting {
 		return errWrong
@@ -210,13 +210,13 @@ func (w *walk) structure(nesting int) error {
 	}
 }
 
-// value passes over a value of a kind; those of lists have one of true and false, too.
+// value skips a value of a kind; in lists, booleans take a byte each.
 func (w *walk) value(kind byte, nesting int) error {
 	var err error
 	switch kind {
 	case 1, 2, 3: // a byte
 		_, err = w.skip(1)
-	case 4, 5, 6: // whole numbers
+	case 4, 5, 6: // integers
 		_, err = w.number()
 	case 7: // float64
 		_, err = w.skip(8)
@@ -236,7 +236,7 @@ func (w *walk) value(kind byte, nesting int) error {
 				return err
 			}
 		}
-		if n > uint64(len(w.raw)) { // each takes a byte at least
+		if n > uint64(len(w.raw)) { // each takes at least a byte
 			return errShort
 		}
 		for range n {
@@ -246,7 +246,7 @@ func (w *walk) value(kind byte, nesting int) error {
 		}
 	case 12:
 		err = w.structure(nesting + 1)
-	default: // maps, which Parquet has none of
+	default: // maps, which Parquet does not use
 		err = errWrong
 	}
 	return err
@@ -280,7 +280,7 @@ func recovered(err *error) {
 	}
 }
 
-// cut says that a file is cut where a reader says unexpected EOF.
+// cut reports a truncated file if a reader returns unexpected EOF.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the file is cut")

@@ -38,28 +38,28 @@ const (
 
 // shards are the images of Parquet files.
 type shards struct {
-	files  []*os.File // open as long as they are in use
+	files  []*os.File // open while they are in use
 	sizes  []int64    // of the files
 	groups []*group
 	labels []int32
 	schema *pq.Schema // of the first file
-	column int        // which are the images
+	column int        // index of the images' column
 }
 
-// group is a row group. A file that is open takes kilobytes for each of its groups: what is kept is a footer, as if the
-// file had no other.
+// group is a row group. An open file takes kilobytes for each of its groups, so only a footer is stored, as if the file
+// had no other group.
 type group struct {
 	shard  int
 	row    int    // of the file, its first
-	part   int    // of the set, its first
+	part   int    // index of its first image
 	footer []byte // with its length and the magic bytes
 	found  sync.Once
-	pages  []byte // the index of its pages, once they are found
+	pages  []byte // the index of its pages, once known
 	err    error
 }
 
-// Files finds the images of Parquet files, in their order. dir and classes are those of [data.NewShards]; without
-// classes the hub's metadata in the first file come before the files beside it.
+// Files finds the images of Parquet files, in their order. dir and classes are as in [data.NewShards]; without classes,
+// the hub's metadata in the first file take precedence over the files beside it.
 func Files(dir string, paths []string, classes []string) (*data.Files, error) {
 	s := &shards{}
 	for shard, path := range paths {
@@ -74,7 +74,7 @@ func Files(dir string, paths []string, classes []string) (*data.Files, error) {
 	return data.NewShards(dir, paths, s, s.labels, classes)
 }
 
-// index adds the images of a file, and returns the names of classes that it knows.
+// index adds the images of a file, and returns the names of classes in its metadata.
 func (s *shards) index(path string) (classes []string, err error) {
 	defer recovered(&err)
 	file, err := os.Open(path)
@@ -105,7 +105,7 @@ func (s *shards) index(path string) (classes []string, err error) {
 	row := 0
 	for i, rows := range p.RowGroups() {
 		meta := &p.Metadata().RowGroups[i]
-		if meta.Ordinal = int16(i); int(meta.Ordinal) != i { // some writers leave it out
+		if meta.Ordinal = int16(i); int(meta.Ordinal) != i { // some writers omit it
 			return nil, fmt.Errorf("%d row groups, want at most 32768", len(p.RowGroups()))
 		}
 		chunks := rows.ColumnChunks()
@@ -130,7 +130,7 @@ func (s *shards) index(path string) (classes []string, err error) {
 	return hubClasses(p), nil
 }
 
-// leaf returns the column of a path that has no repeated part, nil if there is none.
+// leaf returns the column of a path without repeated parts, nil if there is none.
 func leaf(column *pq.Column, path ...string) *pq.Column {
 	for _, name := range path {
 		if column = column.Column(name); column == nil || column.Repeated() {
@@ -146,13 +146,13 @@ func leaf(column *pq.Column, path ...string) *pq.Column {
 // open reads the footer of a file.
 func (s *shards) open(file io.ReaderAt, size int64) (*pq.File, error) {
 	options := []pq.FileOption{pq.SkipPageIndex(true), pq.SkipBloomFilters(true)}
-	if s.schema != nil { // which nothing here asks, but takes tens of kilobytes and most of the time
+	if s.schema != nil { // skip the metadata, which takes tens of kilobytes and most of the time
 		options = append(options, pq.FileSchema(s.schema))
 	}
 	return pq.OpenFile(file, size, options...)
 }
 
-// addLabels reads the labels of a row group, whose first row is the given one of the file.
+// addLabels reads the labels of a row group, whose first row in the file is given.
 func (s *shards) addLabels(chunk *pq.FileColumnChunk, group int, file *os.File, row int) error {
 	found, err := findPages(chunk, group, file, chunk.File().Size())
 	if err == nil {
@@ -184,7 +184,7 @@ func (s *shards) addLabels(chunk *pq.FileColumnChunk, group int, file *os.File, 
 				if v.IsNull() {
 					return fmt.Errorf("row %d has no label", row)
 				}
-				label := v.Int64() // of 32 bits, too
+				label := v.Int64() // also of 32 bits
 				if label < 0 || int64(int32(label)) != label {
 					return fmt.Errorf("row %d: label %d, want 0 or more", row, label)
 				}
@@ -196,7 +196,7 @@ func (s *shards) addLabels(chunk *pq.FileColumnChunk, group int, file *os.File, 
 	}
 }
 
-// hubClasses are the names that the hub's library writes into its files, nil where they are none.
+// hubClasses returns the class names that the hub's library writes into its files, nil if there are none.
 func hubClasses(p *pq.File) []string {
 	text, _ := p.Lookup("huggingface")
 	var about struct {
@@ -218,7 +218,7 @@ func (s *shards) Open(part int) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(content)), err
 }
 
-// read returns the bytes of an image, none where there are none.
+// read returns the bytes of an image, nil if the row has none.
 func (s *shards) read(part int) (content []byte, err error) {
 	defer recovered(&err)
 	g := s.group(part)
@@ -245,7 +245,7 @@ func (s *shards) read(part int) (content []byte, err error) {
 	return bytes.Clone(value[0].ByteArray()), nil
 }
 
-// pages opens the images of a row group, of which one row is to be read.
+// pages opens the images of a row group to read one row.
 func (s *shards) pages(g *group, file io.ReaderAt, row int) (pq.Pages, error) {
 	size := s.sizes[g.shard]
 	p, err := s.open(withFooter{file, size, g.footer}, size+int64(len(g.footer)))

@@ -14,12 +14,12 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// The library unpacks a page for as long as there is more of it, whatever the header says, and begins with as much
-// memory as its first bytes ask for: one wrong byte can take gigabytes, which no recover gets back. So a page is
-// unpacked into nothing first, or where it says its length itself, that is read.
+// The library decompresses all of a page, whatever size the header declares, and first allocates the size in the page's
+// first bytes: one wrong byte can take gigabytes, from which no recover helps. So a page is first decompressed to
+// io.Discard or, if the codec stores a length, that is checked.
 
-// prove sees that the page with a row of a row group unpacks to as much as its header says, and that the dictionary
-// does: of less the library makes values of its own. A negative row stands for all pages.
+// prove checks that the page with a row of a row group decompresses to the size in its header, and that the dictionary
+// does: for shorter pages the library invents values. A negative row checks all pages.
 func prove(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, row int64) error {
 	meta := &chunk.File().Metadata().RowGroups[group].Columns[chunk.Column()].MetaData
 	index, err := chunk.OffsetIndex()
@@ -42,13 +42,13 @@ func prove(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, row int64) er
 	return nil
 }
 
-// provePage is prove for the page between two places.
+// provePage is prove for the page between two offsets.
 func provePage(file io.ReaderAt, codec format.CompressionCodec, at, end int64) error {
 	header, length, err := pageHeader(file, at, end)
 	if err != nil {
 		return err
 	}
-	levels := int64(0) // which are never packed
+	levels := int64(0) // never compressed
 	if v2 := header.DataPageHeaderV2; header.Type == format.DataPageV2 && v2.Valid {
 		if v2.V.IsCompressed.Valid && !v2.V.IsCompressed.V {
 			return nil
@@ -70,9 +70,9 @@ func provePage(file io.ReaderAt, codec format.CompressionCodec, at, end int64) e
 	var unpacked io.Reader
 	switch codec {
 	case format.Uncompressed:
-	case format.Snappy: // says its length itself
+	case format.Snappy: // stores its length
 		var start [binary.MaxVarintLen64]byte
-		n, _ := body.ReadAt(start[:], 0) // fewer where there are no more
+		n, _ := body.ReadAt(start[:], 0) // shorter at the end of the file
 		says, k := binary.Uvarint(start[:n])
 		if size = int64(min(says, math.MaxInt64)); k <= 0 {
 			return fmt.Errorf("a page at byte %d is no snappy", at)

@@ -15,7 +15,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// The parts of a task: files with a list, and how long it is. That of the test list is the task's own.
+// The splits of a task: files with a list, and its length. The length of the test list depends on the task.
 const (
 	train800    = "train800"
 	val200      = "val200"
@@ -28,19 +28,19 @@ const (
 // Parts names the training lists: for hyperparameter search, and for the final result.
 var Parts = [2]string{train800, train1000}
 
-// originFile is a file in a task's folder that says, in one line, where its images come from if that is not a copy of
+// originFile is a file in a task's folder with one line about the origin of its images, if they are not a copy of
 // VTAB-1k. Rows and tables repeat it.
 const originFile = "ORIGIN"
 
-// Lists are the images of a task, not read yet. The first of each pair is for hyperparameter search.
+// Lists are the images of a task, not yet read. The first of each pair is for hyperparameter search.
 type Lists struct {
 	Train  [2]*data.Files // train800, train800val200
 	Test   [2]*data.Files // val200, test
 	Origin string         // "" for a copy of VTAB-1k
 }
 
-// Open reads the lists of the tasks that have a folder in dir, by name or alias, and logs which have none. Lists whose
-// lengths differ from VTAB-1k's are errors, or with partial warnings.
+// Open reads the lists of the tasks that have a folder in dir, by name or alias, and logs the others. A list whose
+// length differs from VTAB-1k's is an error, or with partial a warning.
 func Open(dir string, tasks []Task, partial bool, logger *slog.Logger) (map[string]*Lists, error) {
 	found := map[string]*Lists{}
 	for _, t := range tasks {
@@ -63,9 +63,9 @@ func Open(dir string, tasks []Task, partial bool, logger *slog.Logger) (map[stri
 	return found, nil
 }
 
-// open reads the lists of a task, and what originFile says.
+// open reads the lists of a task, and the line of originFile.
 func (t Task) open(folder string, partial bool, logger *slog.Logger) (*Lists, error) {
-	classes := make([]string, t.Classes) // the layout has no names of them
+	classes := make([]string, t.Classes) // the layout has no class names
 	for i := range classes {
 		classes[i] = strconv.Itoa(i)
 	}
@@ -89,7 +89,7 @@ func (t Task) open(folder string, partial bool, logger *slog.Logger) (*Lists, er
 			}
 			other = append(other, fmt.Sprintf("%d of %d in %s", files.Len(), part.length, part.name))
 		}
-		files.Name = t.Name + "-" + part.name // whatever the folder is called here
+		files.Name = t.Name + "-" + part.name // independent of the folder's name
 		*part.to = files
 	}
 	if other != nil {

@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
 // Package vtab contains VTAB-1k (Zhai et al. 2019, https://arxiv.org/abs/1910.04867): its 19 tasks, the image lists in
-// the layout that most copies have, and published results.
+// the usual layout, and published results.
 //
 //	tasks, err := vtab.Choose([]string{"dtd", "structured"})
 //	lists, err := vtab.Open("vtab-1k", tasks, false, slog.Default())
@@ -33,7 +33,7 @@ type Task struct {
 	Classes int
 	Test    int // images of the test list
 
-	Source  string   // of the images; licences differ, see there
+	Source  string   // of the images, with their licence
 	Aliases []string // folders of the same task in other repositories
 }
 
@@ -69,7 +69,7 @@ var Tasks = []Task{
 	{"clevr_dist", structured, 6, 15000, "https://cs.stanford.edu/people/jcjohns/clevr (19 GB)", nil},
 	// Kind and distance of the nearest object in a maze.
 	{"dmlab", structured, 6, 22735, "https://github.com/google-research/task_adaptation (3 GB)", nil},
-	// Horizontal place, 32 of them in pairs.
+	// Horizontal position, 32 of them in pairs.
 	{"dsprites_loc", structured, 16, 73728, "https://github.com/google-deepmind/dsprites-dataset", nil},
 	// Orientation, 40 of them, floor(k/2.5).
 	{"dsprites_ori", structured, 16, 73728, "https://github.com/google-deepmind/dsprites-dataset", nil},

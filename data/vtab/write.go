@@ -31,8 +31,8 @@ func Write(ctx context.Context, dir, from string, logger *slog.Logger) error {
 	return write(ctx, dir, from, [3]int{trainImages, valImages, 73_728}, logger) // a tenth of dSprites
 }
 
-// writeShapes writes the two dSprites tasks with shapes of side×side pixels that are generated, so many for training,
-// validation and test.
+// writeShapes writes the two dSprites tasks with generated shapes of side×side pixels, in the given numbers for
+// training, validation and test.
 func writeShapes(dir string, sizes [3]int, side int, logger *slog.Logger) error {
 	return writeSprites(dir, "generated shapes, no VTAB data", logger, func(q data.Task) (s [3]*data.Memory, err error) {
 		both, held, err := data.Shapes(q, sizes[0]+sizes[1], sizes[2], side, 0)
@@ -44,7 +44,7 @@ func writeShapes(dir string, sizes [3]int, side int, logger *slog.Logger) error 
 	})
 }
 
-// write writes what can be made of a data set's own files. CIFAR-100 has a test set of its own size.
+// write converts a dataset's own files. CIFAR-100 has a test set of its own size.
 func write(ctx context.Context, dir, from string, sizes [3]int, logger *slog.Logger) error {
 	if strings.HasSuffix(from, ".npz") {
 		return writeSprites(dir, "own split of dSprites' npz, lossless", logger, func(q data.Task) ([3]*data.Memory, error) {
@@ -67,7 +67,7 @@ func write(ctx context.Context, dir, from string, sizes [3]int, logger *slog.Log
 	return writeTask(dir, "cifar", origin, [3]*data.Memory{learn, val, held}, logger)
 }
 
-// writeSprites writes the two dSprites tasks, each with its own question about the images.
+// writeSprites writes the two dSprites tasks.
 func writeSprites(dir, origin string, logger *slog.Logger, read func(data.Task) ([3]*data.Memory, error)) error {
 	for _, task := range []struct {
 		name     string
@@ -84,8 +84,8 @@ func writeSprites(dir, origin string, logger *slog.Logger, read func(data.Task) 
 	return nil
 }
 
-// writeTask writes sets for training, validation and test as one task. Its folder appears when it is whole, and one
-// that is there is left alone.
+// writeTask writes datasets for training, validation and test as one task. Its folder appears when it is complete; an
+// existing folder is not changed.
 func writeTask(dir, name, origin string, sets [3]*data.Memory, logger *slog.Logger) (err error) {
 	folder := filepath.Join(dir, name)
 	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
@@ -98,7 +98,7 @@ func writeTask(dir, name, origin string, sets [3]*data.Memory, logger *slog.Logg
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(partial) // nothing is left of that name after the rename
+	defer os.RemoveAll(partial) // no longer exists after the rename
 	var lines [3]string
 	for i, part := range []string{train800, val200, test} {
 		if lines[i], err = writeImages(partial, part, sets[i]); err != nil {
@@ -107,21 +107,21 @@ func writeTask(dir, name, origin string, sets [3]*data.Memory, logger *slog.Logg
 	}
 	for file, content := range map[string]string{
 		originFile: origin + "\n", train800 + ".txt": lines[0], val200 + ".txt": lines[1],
-		train1000 + ".txt": lines[0] + lines[1], // the images need not be there twice
+		train1000 + ".txt": lines[0] + lines[1], // refers to the same images
 		test + ".txt":      lines[2],
 	} {
 		if err := os.WriteFile(filepath.Join(partial, file), []byte(content), 0o644); err != nil {
 			return err
 		}
 	}
-	if err := os.Chmod(partial, 0o755); err != nil { // MkdirTemp keeps others out
+	if err := os.Chmod(partial, 0o755); err != nil { // MkdirTemp excludes other users
 		return err
 	}
 	logger.Info("task written", "directory", folder, "origin", origin)
 	return os.Rename(partial, folder)
 }
 
-// writeImages writes a set as png files and returns the lines of its list.
+// writeImages writes a dataset as png files and returns the lines of its list.
 func writeImages(folder, part string, set *data.Memory) (list string, err error) {
 	if err := os.MkdirAll(filepath.Join(folder, "images", part), 0o755); err != nil {
 		return "", err
