@@ -36,7 +36,7 @@ import (
 type Model struct {
 	Name  string // of its column
 	Path  string // whatever finetune.Open opens
-	Start bool   // as it was before training, of a run from scratch
+	Start bool   // with its initial weights, for a run from scratch
 
 	Import checkpoints.ImportOptions // what its files lack: Grid, AssumeSquare, Architecture
 }
@@ -46,20 +46,20 @@ type Comparison struct {
 	Backend  compute.Backend
 	Models   []Model
 	Analyses []Analysis
-	Images   *data.Memory // where labels are not of the model's classes, analyses of accuracy do not apply
+	Images   *data.Memory // if their labels are not the model's classes, analyses of accuracy do not apply
 
-	// Mask returns which pixels of an image of Images are the object, nil for an image without an object; itself nil where
+	// Mask returns which pixels of an image of Images are the object, nil for an image without an object. It is nil if
 	// there are no masks.
 	Mask func(image int) []bool
 
-	Pairs  int    // that the probe is trained on, 8000 for 0; a quarter as many are measured
+	Pairs  int    // for training the probe, 0 for 8000; a quarter as many are for evaluation
 	Seed   uint64 // of noise, pairs, occlusion and shuffles
 	Logger *slog.Logger
 
 	reference reference
 }
 
-// reference is the result of the first model, with which others are compared.
+// reference is the result of the first model, for comparison with the others.
 type reference struct {
 	images   int
 	features [][]float64          // [layer][images·width] mean-pooled patch features of each block
@@ -74,10 +74,10 @@ type Row struct {
 	Images   string        `json:"images"`
 	Measure  string        `json:"measure"`
 	At       string        `json:"at,omitempty"`     // a layer, a share, a size
-	Detail   bool          `json:"detail,omitempty"` // left out of tables
-	Value    report.Number `json:"value"`            // null where it is undefined
-	Note     string        `json:"note,omitempty"`   // why there is no value, in a row without measure
-	Commit   string        `json:"commit,omitempty"` // of the program that measured, see Write
+	Detail   bool          `json:"detail,omitempty"` // omitted from tables
+	Value    report.Number `json:"value"`            // null if it is undefined
+	Note     string        `json:"note,omitempty"`   // the reason for a missing value, in a row without measure
+	Commit   string        `json:"commit,omitempty"` // of the measuring program, see Write
 }
 
 // Results are the rows of all analyses, and a page.
@@ -91,8 +91,8 @@ type notApplicable string
 
 func (n notApplicable) Error() string { return string(n) }
 
-// Run applies every analysis to every model. Where an analysis does not apply there is a note. Where an analysis or a
-// model fails, the error names it, and the results of the others are returned too.
+// Run applies every analysis to every model. If an analysis does not apply, the results have a note. If an analysis or
+// a model fails, the error names it, and the results of the others are returned too.
 func (c *Comparison) Run(ctx context.Context) (*Results, error) {
 	if len(c.Models) == 0 || len(c.Analyses) == 0 {
 		return nil, errors.New("analysis: want a model and an analysis")
@@ -170,13 +170,13 @@ type subject struct {
 	model  *finetune.Model
 	grid   grid
 	column int
-	first  bool // of its column, whose images are shown
+	first  bool // of its column; its images are shown
 	rows   []Row
 
 	analysis Analysis
 	section  *section
 
-	attention *attention // once it is computed
+	attention *attention // computed on first use
 }
 
 // analyze applies all analyses.
@@ -207,12 +207,12 @@ func (s *subject) row(r Row, value float64) Row {
 	return r
 }
 
-// measured adds a number.
+// measured adds a value.
 func (s *subject) measured(measure, at string, value float64) {
 	s.rows = append(s.rows, s.row(Row{Measure: measure, At: at}, value))
 }
 
-// detail adds a number that tables leave out.
+// detail adds a value that tables omit.
 func (s *subject) detail(measure, at string, value float64) {
 	s.rows = append(s.rows, s.row(Row{Measure: measure, At: at, Detail: true}, value))
 }
@@ -227,7 +227,7 @@ func (s *subject) show(title, caption string, draw func(io.Writer) error) error 
 	return err
 }
 
-// line adds a line to a plot that all models share.
+// line adds a line to a plot of all models.
 func (s *subject) line(title, x, y string, l report.Line) {
 	l.Name = s.Name
 	for i := range s.section.plots {

@@ -18,19 +18,19 @@ import (
 
 // Bounds of one pass over images.
 const (
-	weightBytes = 256 << 20 // of all layers, in one batch; one image may take more
-	weightWork  = 1 << 31   // weights measured on the host: at least one image's
-	rangeShare  = 0.9       // of the weight, that the effective range holds
-	tsnePoints  = 250       // patches that are embedded, at most
+	weightBytes = 256 << 20 // of all layers, for one batch; a single image may take more
+	weightWork  = 1 << 31   // number of weights evaluated on the host: at least one image's
+	rangeShare  = 0.9       // share of the weight within the effective range
+	tsnePoints  = 250       // maximum number of embedded patches
 )
 
-// attention is what one pass over images measures of attention and features.
+// attention contains the measurements of attention and features from one pass over images.
 type attention struct {
 	from    []float64 // [tokens] the weight of each token in the prediction
 	rings   rings
 	spreads [][][]headSpread // [layer][head][image], without ByDistance
 	weights [][][]float64    // [layer][head][rings] mean weight by distance
-	class   [][]float64      // [image][patches] last layer, head mean: what the prediction attends to
+	class   [][]float64      // [image][patches] last layer, head mean: the attention of the prediction
 	rollout [][]float64      // [image][patches]
 	shown   [][]float32      // [layer][heads·tokens·tokens] of the first image
 	last    []float64        // [points, width] patch features of the last block, of the first images
@@ -39,7 +39,7 @@ type attention struct {
 	images  int
 }
 
-// prediction is the weight of each token in the prediction: the class token, or all patches equally.
+// prediction returns the weight of each token in the prediction: of the class token, or of all patches equally.
 func (s *subject) prediction() []float64 {
 	from := make([]float64, s.grid.tokens())
 	if s.model.Recipe.Model.Pool != vit.PoolMean {
@@ -52,7 +52,7 @@ func (s *subject) prediction() []float64 {
 	return from
 }
 
-// batch is how many images are in a batch.
+// batch returns the number of images in a batch.
 func (s *subject) batch(images int) int {
 	c := s.model.Recipe.Model
 	return max(1, min(32, images, weightBytes/(4*c.Depth*c.Heads*c.Tokens()*c.Tokens())))
@@ -98,7 +98,7 @@ func (s *subject) attended() (*attention, error) {
 	return v, err
 }
 
-// add measures image k of a batch: weights and pooled features of each layer, then the patches of the last.
+// add evaluates image k of a batch: weights and pooled features of each layer, then the patches of the last.
 func (v *attention) add(s *subject, values [][]float32, k int) {
 	c := s.model.Recipe.Model
 	tokens, n := c.Tokens(), s.grid.patches()
@@ -137,7 +137,7 @@ func wide(values []float32) []float64 {
 	return out
 }
 
-// attendedBy is the weight of each patch in a layer, mean over heads and over queries with the weights from.
+// attendedBy returns the weight of each patch in a layer, mean over heads and over queries with the weights from.
 func (s *subject) attendedBy(from []float64, weights []float32) []float64 {
 	tokens, prefix := s.grid.tokens(), s.grid.Prefix
 	heads := len(weights) / (tokens * tokens)
@@ -152,7 +152,7 @@ func (s *subject) attendedBy(from []float64, weights []float32) []float64 {
 	return out
 }
 
-// attends returns why the model has no attention over a grid of patches, if it has none.
+// attends returns the reason if the model has no attention over a grid of patches.
 func (s *subject) attends() error {
 	if s.model.Recipe.Architecture != "" {
 		return notApplicable("its attention has additional head tokens")
@@ -160,7 +160,7 @@ func (s *subject) attends() error {
 	return nil
 }
 
-// byLayer is the analysis of one number of attention, layer by layer.
+// byLayer is the analysis of one measure of attention, layer by layer.
 func byLayer(measure, axis string, value func(headSpread) float64) func(*subject) error {
 	return func(s *subject) error {
 		v, err := s.attended()
@@ -336,7 +336,7 @@ func likeness(s *subject) error {
 	return nil
 }
 
-// maskImages is how many images are compared with masks.
+// maskImages is the number of images compared with masks.
 const maskImages = 50
 
 func masks(s *subject) error {

@@ -10,12 +10,12 @@ import (
 )
 
 // unbiasedCKA compares two representations of the same n > 3 examples, x [n, p] and y [n, q], by linear centred kernel
-// alignment (Kornblith et al., https://arxiv.org/abs/1905.00414) with the unbiased estimator of the inner products (Song
-// et al. 2007), which does not grow with the width where examples are few: with Gram matrices K = xxᵀ, L = yyᵀ,
+// alignment (Kornblith et al., https://arxiv.org/abs/1905.00414) with the unbiased estimator of the inner products
+// (Song et al. 2007), which does not grow with the width for few examples: with Gram matrices K = xxᵀ, L = yyᵀ,
 //
 //	⟨K, L⟩ / (‖K‖ ‖L‖),
 //
-// 1 where they are equal up to rotation and scale; NaN where one of them is constant; it may be below 0.
+// 1 if they are equal up to rotation and scale; NaN if one of them is constant; it may be below 0.
 func unbiasedCKA(x, y []float64, n int) float64 {
 	k, l := centredGram(x, n), centredGram(y, n)
 	return floats.Dot(k, l) / math.Sqrt(floats.Dot(k, k)*floats.Dot(l, l))

@@ -20,8 +20,8 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Cost measures the cost of encodings as a ratio to the first: all models of a size are in one process, in runs
-// interleaved in random order, so that a slow phase of the machine meets all.
+// Cost measures the cost of encodings relative to the first: all models of a size run in one process, interleaved in
+// random order, so that a slow phase of the machine affects all.
 type Cost struct {
 	Backend  compute.Backend
 	Sizes    []string // of models, of vit.Variant
@@ -30,19 +30,19 @@ type Cost struct {
 	DType    string // of the recipe's model
 	Forward  int    // images of an inference
 	Step     int    // images of a training step
-	Rounds   int    // 0 for parameters and FLOPs alone, without a model
+	Rounds   int    // 0 for only parameters and FLOPs, without a model
 	Seed     uint64
 
-	// CPUTime returns the CPU seconds that this process has used, which are then measured in place of wall time: useful on
-	// a busy CPU, meaningless on an accelerator.
+	// CPUTime returns the CPU seconds of this process, which then replace wall time: useful on a busy CPU, meaningless on
+	// an accelerator.
 	CPUTime func() float64
 
-	// Memory returns the peak memory in bytes of a fresh process for inference and a training step; nil leaves it out.
+	// Memory returns the peak memory in bytes of a new process for inference and a training step; nil omits it.
 	Memory func(ctx context.Context, size string, side int, v study.Variant) (float64, error)
 	Logger *slog.Logger
 }
 
-// CostVariants are the encodings of the paper's table of costs, and their competitors. "folded" is not among them: a
+// CostVariants are the encodings of the paper's table of costs, and their competitors. "folded" is missing, because a
 // folded wepe is learned.
 var CostVariants = slices.Concat(study.Each("learned", "none", "wepe"), []study.Variant{
 	{Position: "wepe", Label: "wepe sum", Settings: "wepe_evaluation=sum"},
@@ -65,8 +65,8 @@ func (c Cost) NewTiming(size string, side int, v study.Variant) (*finetune.Timin
 	return NewTiming(c.Backend, config, finetune.Noise(c.Step, 32, 32, config.Classes), c.Forward, v.Settings)
 }
 
-// NewTiming prepares steps of a model with all of the images as a batch, and inferences of so many of them, under
-// settings of the recipe.
+// NewTiming prepares training steps of a model with all images as a batch, and inference of the given number of images,
+// with settings of the recipe.
 func NewTiming(b compute.Backend, model vit.Config, images *data.Memory, forward int,
 	settings string) (*finetune.Timing, error) {
 	recipe, err := finetune.Recipe{Name: "timing", Model: model, Epochs: 1_000_000, BatchSize: images.Len(),

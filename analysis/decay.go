@@ -13,7 +13,7 @@ import (
 
 const (
 	decayBins = 79 // bins of the released analysis: 80 edges
-	noises    = 20 // draws of noise that the decay is averaged over; the paper has one
+	noises    = 20 // draws of noise to average over; the paper has one
 )
 
 func decay(s *subject) error {
@@ -48,23 +48,23 @@ func decay(s *subject) error {
 	return nil
 }
 
-// decayCurve is how the cosine similarity of two positions falls with their distance.
+// decayCurve is the cosine similarity of two positions as a function of their distance.
 type decayCurve struct {
 	Pairs float64 // Pearson's correlation of distance and similarity over all pairs; NaN where undefined
-	Bins  float64 // the same of the centres and means below: what the paper prints
+	Bins  float64 // the same of the centres and means below, as in the paper
 
-	// Centres are those of the bins that have a pair, in percent of the largest distance. Means are of
-	// 6 + 14·(s − min s)/(max s − min s).
+	// Centres are the centres of the bins that have a pair, in percent of the largest distance. Means are of 6 + 14·(s −
+	// min s)/(max s − min s).
 	Centres, Means []float64
 
 	First, Last float64 // of Means
-	Percent     float64 // by which Means fall from first to last
-	Falling     float64 // share of the steps from bin to bin that fall, in percent
+	Percent     float64 // decrease of Means from first to last
+	Falling     float64 // share of the steps between bins that decrease, in percent
 }
 
-// decayOf measures vectors [patches, width], over all N(N−1)/2 unordered pairs. The bins divide [0, 100) percent of the
-// largest distance; as in the release (distance_curve_analysis.py at 3c27aecd) the largest distance is in none of them.
-// Averaging within bins first leaves little but the trend: Bins is always much nearer to ±1 than Pairs.
+// decayOf analyses vectors [patches, width], over all N(N−1)/2 unordered pairs. The bins divide [0, 100) percent of the
+// largest distance; as in the release (distance_curve_analysis.py at 3c27aecd) the largest distance itself is in no
+// bin. Averaging within bins first leaves only the trend: Bins is always much nearer to ±1 than Pairs.
 func decayOf(vectors []float64, g grid, bins int) decayCurve {
 	n := g.patches()
 	similarity := report.Similarities(vectors, n)

@@ -14,8 +14,8 @@ import (
 )
 
 // explained is the part of the variance of points [n, width] that is linear in features [n, m], with an intercept: the
-// R² of least squares, all coordinates together. It is 1 where n-1 features or more are independent, and NaN where all
-// points are one or are not finite.
+// R² of least squares, all coordinates together. It is 1 for n-1 or more independent features, and NaN if all points
+// are equal or a value is not finite.
 func explained(points, features []float64, n int) float64 {
 	y, x := lessMeans(points, n), lessMeans(features, n)
 	total := mat.Norm(y, 2)
@@ -37,7 +37,7 @@ func explained(points, features []float64, n int) float64 {
 	return part * part
 }
 
-// lessMeans returns values [n, width] as a matrix, less the mean of each column.
+// lessMeans returns values [n, width] as a matrix, with the mean of each column subtracted.
 func lessMeans(values []float64, n int) *mat.Dense {
 	width := len(values) / n
 	x := mat.NewDense(n, width, slices.Clone(values))
@@ -49,7 +49,7 @@ func lessMeans(values []float64, n int) *mat.Dense {
 	return x
 }
 
-// bases are functions of the position alone, to explain the vectors of positions by.
+// bases are functions of the position alone, as regressors for the vectors of positions.
 func bases(g grid) (names []string, features [][]float64) {
 	names = []string{"sphere, whole cell: 6", "sphere, whole cell, z, 2z and 3z: 18", "sphere, half a cell: 6",
 		"sphere, half a cell, z and 2z: 12", "sincos2d of width 64", "cosines of up to two half-waves: 5"}
@@ -85,8 +85,8 @@ func sines(g grid, n int) (features []float64) {
 	return features
 }
 
-// halfWaves returns cos(πau)·cos(πbv), 1 <= a+b <= order, of the patches: what the discrete cosine transform of the
-// grid begins with.
+// halfWaves returns cos(πau)·cos(πbv), 1 <= a+b <= order, of the patches: the first terms of the grid's discrete cosine
+// transform.
 func halfWaves(g grid, order int) (features []float64) {
 	for k := range g.patches() {
 		u, v := (float64(k%g.Cols)+0.5)/float64(g.Cols), (float64(k/g.Cols)+0.5)/float64(g.Rows)
@@ -101,7 +101,7 @@ func halfWaves(g grid, order int) (features []float64) {
 	return features
 }
 
-// directions measures the length of the vectors of positions, their principal axes, and the variance that functions of
+// directions analyses the length of the vectors of positions, their principal axes, and the variance that functions of
 // the position explain.
 func directions(s *subject) error {
 	field, err := s.vectors()

@@ -16,11 +16,11 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// The disturbances depend on the seed and the number of the image alone, so that they are the same for all models.
-// Hidden and uncovered pixels have the mean colour of the dataset.
+// The disturbances depend only on the seed and the index of the image: they are the same for all models. Hidden and
+// uncovered pixels have the mean colour of the dataset.
 
 // occluded replaces round(share·N) of the N patches of each image, chosen at random, by the mean colour. The released
-// script draws black rectangles that overlap instead, and so hides a smaller share.
+// script draws black rectangles that may overlap, and so hides a smaller share.
 func occluded(set *data.Memory, patch int, share float64, seed uint64) *data.Memory {
 	mean := meanColour(set)
 	return eachPatch(set, patch, seed, func(order []int, from, to func(patch, y int) []uint8) {
@@ -47,7 +47,7 @@ func shuffled(set *data.Memory, patch int, seed uint64) *data.Memory {
 }
 
 // eachPatch calls change for every image with its patches in random order, and the rows of pixels of a patch in the old
-// image and in the new one, which begins as a copy.
+// image and in the new one, which starts as a copy.
 func eachPatch(set *data.Memory, patch int, seed uint64,
 	change func(order []int, from, to func(patch, y int) []uint8)) *data.Memory {
 	out := data.First(set, set.Len())
@@ -65,16 +65,16 @@ func eachPatch(set *data.Memory, patch int, seed uint64,
 	return out
 }
 
-// movement is a movement of an image about its centre. Angles are in degrees, a positive Rotation turns the image
-// counter-clockwise, a positive Shear moves its lower half to the left; Shift is in parts of the sides, to the right
-// and downwards.
+// movement moves an image about its centre. Angles are in degrees; a positive Rotation rotates the image
+// counter-clockwise, a positive Shear moves its lower half to the left; Shift is in fractions of the sides, to the
+// right and downwards.
 type movement struct {
 	Rotation, Shear float64
 	Scale           float64 // 1 changes nothing, more enlarges
 	Shift           [2]float64
 }
 
-// matrix maps coordinates of the image to those of the moved one.
+// matrix maps coordinates of the image to coordinates of the moved image.
 func (m movement) matrix(width, height int) f64.Aff3 {
 	sin, cos := math.Sincos(m.Rotation * math.Pi / 180)
 	tan := math.Tan(m.Shear * math.Pi / 180)
@@ -102,7 +102,7 @@ func moved(set *data.Memory, m movement, kernel draw.Transformer) *data.Memory {
 	return out
 }
 
-// sized brings every image to another size, as data.Image.Resize with its bilinear kernel.
+// sized resizes every image, as data.Image.Resize with its bilinear kernel.
 func sized(set *data.Memory, height, width int) *data.Memory {
 	if set.Height == height && set.Width == width {
 		return set
@@ -121,7 +121,7 @@ func sized(set *data.Memory, height, width int) *data.Memory {
 	return &out
 }
 
-// meanColour is that of all pixels, per channel.
+// meanColour is the mean colour of all pixels, per channel.
 func meanColour(set *data.Memory) []uint8 {
 	sums := make([]uint64, set.Channels)
 	for i, v := range set.Pixels {

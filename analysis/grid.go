@@ -27,7 +27,7 @@ func (g grid) positions() (rows, cols []float64) {
 	return rows, cols
 }
 
-// rings sort the pairs of patches by distance.
+// rings group the pairs of patches by distance.
 type rings struct {
 	grid
 	Distances []float64 // [rings] the distinct distances, in patches, ascending from 0

@@ -13,13 +13,13 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// shownImages is how many images the page shows.
+// shownImages is the number of images on the page.
 const shownImages = 4
 
-// overlaySide is the height of an image under a map, in pixels: that of the tiles of report.ImageGrid.
+// overlaySide is the height of an image under a map, in pixels: the height of report.ImageGrid's tiles.
 const overlaySide = 112
 
-// imageGrid shows the first images of each dataset, a dataset in a row.
+// imageGrid shows the first images of each dataset, one dataset per row.
 func imageGrid(w io.Writer, datasets []*data.Memory) error {
 	var rows [][]image.Image
 	for _, set := range datasets {
@@ -32,7 +32,7 @@ func imageGrid(w io.Writer, datasets []*data.Memory) error {
 	return report.ImageGrid(w, rows)
 }
 
-// overlays shows images, each beside itself under maps of its patches.
+// overlays shows images, each followed by the image under maps of its patches.
 func overlays(w io.Writer, set *data.Memory, g grid, maps ...[][]float64) error {
 	var rows [][]image.Image
 	for i := range maps[0] {
@@ -49,7 +49,7 @@ func overlays(w io.Writer, set *data.Memory, g grid, maps ...[][]float64) error 
 	return report.ImageGrid(w, rows)
 }
 
-// tinted is an image, darkened, under a map in red.
+// tinted is a darkened image under a map in red.
 func tinted(seen *image.RGBA, g grid, patches []float64) image.Image {
 	b := seen.Bounds()
 	heat := MinMax(enlarge(patches, g.Rows, g.Cols, b.Dy(), b.Dx()))

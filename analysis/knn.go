@@ -10,18 +10,18 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// Neighbour is a point near another, and the cosine of the angle between them.
+// Neighbour is a neighbour of a point, and the cosine of the angle between them.
 type Neighbour struct {
 	Index  int
 	Cosine float32
 }
 
-// nearestBlock is how many cosines are in memory at a time.
+// nearestBlock is the number of cosines in memory at a time.
 const nearestBlock = 1 << 22
 
-// Nearest finds, of each query [m, width], the k > 0 points [n, width] with the largest cosine x·y/|x||y|, or all where
-// there are fewer, the nearest first, of equals the first. The cosine with zero is 0. Without queries the nearest
-// others of each point.
+// Nearest returns, for each query [m, width], the k > 0 points [n, width] with the largest cosine x·y/|x||y|, or all if
+// there are fewer, the nearest first; ties are in the order of points. The cosine with zero is 0. Without queries it
+// returns the nearest other points of each point.
 func Nearest(queries, points []float32, width, k int) [][]Neighbour {
 	known := unit(points, width)
 	others := queries == nil
@@ -48,7 +48,7 @@ func Nearest(queries, points []float32, width, k int) [][]Neighbour {
 	return found
 }
 
-// unit is points [n, width] at length 1, those of zero as they are.
+// unit returns points [n, width] normalised to length 1; zeros stay.
 func unit(points []float32, width int) blas32.General {
 	m := blas32.General{Rows: len(points) / width, Cols: width, Stride: width, Data: slices.Clone(points)}
 	for i := range m.Rows {
@@ -65,7 +65,7 @@ func unit(points []float32, width int) blas32.General {
 	return m
 }
 
-// largest are the k largest cosines, but for one point's.
+// largest returns the k largest cosines, except one point's.
 func largest(cosines []float32, k, except int) []Neighbour {
 	k = min(k, len(cosines))
 	top := make([]Neighbour, 0, k+1)
@@ -73,7 +73,7 @@ func largest(cosines []float32, k, except int) []Neighbour {
 		if i == except || len(top) == k && c <= top[k-1].Cosine {
 			continue
 		}
-		at := len(top) // behind its equals
+		at := len(top) // after equal values
 		for at > 0 && top[at-1].Cosine < c {
 			at--
 		}
@@ -87,9 +87,9 @@ func largest(cosines []float32, k, except int) []Neighbour {
 //
 //	score(c) = Σ exp((cosine − largest)/temperature) over the neighbours of class c,
 //
-// which for each point is in proportion to DINO's Σ exp(cosine/temperature) and does not overflow (Caron et al. 2021,
+// which for each point is proportional to DINO's Σ exp(cosine/temperature) and does not overflow (Caron et al. 2021,
 // https://arxiv.org/abs/2104.14294, and eval_knn.py of its release: 20 neighbours, temperature 0.07; the weights are
-// those of Wu et al. 2018).
+// from Wu et al. 2018).
 func Votes(neighbours [][]Neighbour, labels []int, classes int, temperature float64) [][]float32 {
 	scores := make([][]float32, len(neighbours))
 	for i, near := range neighbours {

@@ -18,7 +18,7 @@ type LogisticFit struct {
 	Weights        []float64 // [width, classes]
 	Biases         []float64 // [classes]
 	Loss           float64   // with its share of L2
-	Gradient       float64   // its largest component, above the tolerance where logisticSteps were not enough
+	Gradient       float64   // its largest component; above the tolerance if logisticSteps were too few
 	Steps          int
 }
 
@@ -29,8 +29,8 @@ const logisticSteps = 1000
 //
 //	1/n Σᵢ −log softmax(xᵢW + b)[labelᵢ] + l2/2 ‖W‖²
 //
-// by L-BFGS, until no component of the gradient is larger than the tolerance. It starts from another fit of the same
-// sizes, or from zero with nil. It is scikit-learn's LogisticRegression(C = 1/(n·l2)): biases are not drawn to zero.
+// by L-BFGS, until no component of the gradient exceeds the tolerance. It starts from another fit of the same sizes, or
+// from zero with nil. It equals scikit-learn's LogisticRegression(C = 1/(n·l2)): biases are not regularised.
 func LogisticRegression(points []float64, labels []int, classes int, l2, tolerance float64,
 	from *LogisticFit) (*LogisticFit, error) {
 	n, width := len(labels), len(points)/len(labels)
@@ -46,7 +46,7 @@ func LogisticRegression(points []float64, labels []int, classes int, l2, toleran
 		Func: func(at []float64) float64 { return o.at(at) },
 		Grad: func(gradient, at []float64) { o.at(at); copy(gradient, o.gradient) },
 	}
-	// A line search ends in an error where the loss does not fall any further in float64: see Gradient.
+	// A line search returns an error if float64 cannot decrease the loss any further: see Gradient.
 	result, err := optimize.Minimize(problem, start, settings, &optimize.LBFGS{Linesearcher: &optimize.MoreThuente{}})
 	if result == nil || math.IsNaN(o.at(result.X)) {
 		return nil, fmt.Errorf("analysis: logistic regression of points that are not finite: %w", err)
@@ -56,14 +56,14 @@ func LogisticRegression(points []float64, labels []int, classes int, l2, toleran
 		Loss: o.at(at), Gradient: floats.Norm(o.gradient, math.Inf(1)), Steps: result.MajorIterations}, nil
 }
 
-// logisticLoss is the function to minimise, of weights followed by biases.
+// logisticLoss is the objective, a function of weights followed by biases.
 type logisticLoss struct {
 	x       *mat.Dense // [n, width]
 	labels  []int
 	classes int
 	l2      float64
 
-	last     []float64 // where value and gradient were computed: the optimizer calls for one after the other
+	last     []float64 // the point of the last evaluation: the optimizer requests value and gradient separately
 	value    float64
 	gradient []float64
 	odds     *mat.Dense // [n, classes]
@@ -98,7 +98,7 @@ func (o *logisticLoss) at(parameters []float64) float64 {
 	return o.value
 }
 
-// Scores are the logits [n][classes] of points [n, width].
+// Scores returns the logits [n][classes] of points [n, width].
 func (f *LogisticFit) Scores(points []float64) [][]float32 {
 	n := len(points) / f.Width
 	var product mat.Dense

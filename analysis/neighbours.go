@@ -10,9 +10,9 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// silhouettes measures how well points [n, width] are separated by label (Rousseeuw 1987): of each point (b−a)/max(a,
-// b), a its mean distance to the others of its group, b that to the nearest other group; 0 for a point alone in its
-// group; nil for fewer than two groups.
+// silhouettes returns the silhouette of each of the points [n, width] by label (Rousseeuw 1987): (b−a)/max(a, b), with
+// its mean distance a to the others of its group and b to the nearest other group; 0 for a point alone in its group;
+// nil for fewer than two groups.
 func silhouettes(points []float64, labels []int) (each []float64) {
 	n := len(labels)
 	size := map[int]float64{}
@@ -45,8 +45,8 @@ func silhouettes(points []float64, labels []int) (each []float64) {
 	return each
 }
 
-// nearestR2 predicts targets[c] [n] of each of the points [n, width] as the mean of its k nearest others: predictions
-// of the same shape, and R², the mean over targets; NaN where a target is constant.
+// nearestR2 predicts targets[c] [n] of each of the points [n, width] as the mean of its k nearest others. It returns
+// predictions of the same shape, and R², the mean over targets; NaN if a target is constant.
 func nearestR2(points []float64, targets [][]float64, k int) (predicted [][]float64, r2 float64) {
 	n := len(targets[0])
 	squared := squaredDistances(points, n)

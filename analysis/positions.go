@@ -17,7 +17,7 @@ import (
 	"github.com/wepe-go/wepe/wepe"
 )
 
-// vectors are what the encoding adds to each patch, with its features where it has them.
+// vectors returns the vectors that the encoding adds to each patch, and its features if it has any.
 func (s *subject) vectors() (f report.Field, err error) {
 	f.Rows, f.Cols = s.grid.Rows, s.grid.Cols
 	if f.Features, f.Names, f.Vectors, err = s.model.Encoding(); err == nil && f.Vectors == nil {
@@ -55,7 +55,7 @@ func similarity(s *subject) error {
 		byPlace(p.Scores[0], p.Scores[1], rows, cols))
 }
 
-// sweeps are the studies whose settings the features are measured under.
+// sweeps are the studies whose settings sensitivity evaluates.
 var sweeps = []string{"span", "alpha-scale", "kappa", "c-large", "beta-gamma"}
 
 func sensitivity(s *subject) error {
@@ -76,14 +76,14 @@ func sensitivity(s *subject) error {
 	return nil
 }
 
-// Measures of features, in sensitivity.
+// Measures of features in sensitivity.
 const (
 	featureDecay   = "correlation of distance and 1 − cosine"
 	featureModulus = "mean modulus of the features"
 )
 
-// sweep measures the features under the settings of a study, except those of another encoding, of ℘ or of the
-// surrogate, and those that this one refuses.
+// sweep evaluates the features with the settings of a study, except settings of another encoding, of ℘ or of the
+// surrogate, and those that this encoding refuses.
 func (s *subject) sweep(named study.Named) error {
 	of := "wepe"
 	if r := s.model.Recipe; strings.HasPrefix(r.Model.Position, "hybrid") &&
@@ -124,7 +124,7 @@ func (s *subject) sweep(named study.Named) error {
 	})
 }
 
-// featuresWith are those of the encoding as drawn, under other settings.
+// featuresWith returns the initial features of the encoding with other settings.
 func (s *subject) featuresWith(settings string) ([]float64, error) {
 	changed, err := s.model.With(settings)
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *subject) featuresWith(settings string) ([]float64, error) {
 	return features, err
 }
 
-// gridOf lays out values of two settings, "β = 0.1, γ = 0.2 fixed".
+// gridOf arranges values of two settings, "β = 0.1, γ = 0.2 fixed".
 func gridOf(title string, labels []string, values []float64) report.HeatMap {
 	h := report.HeatMap{Title: title, Numbers: true, Positive: floats.Min(values) >= 0,
 		Limit: max(floats.Max(values), -floats.Min(values))}

@@ -17,10 +17,10 @@ type Principal struct {
 	Scores [][]float64 // [k][points] coordinates along them
 
 	Variance []float64 // [k] along each axis, with n−1
-	Share    []float64 // [k] of the total variance; 0 where all points are one
+	Share    []float64 // [k] of the total variance; 0 if all points are equal
 }
 
-// PCA finds the k first principal axes of points [n, width], or as many as there are.
+// PCA computes the first k principal axes of points [n, width], or as many as there are.
 func PCA(points []float64, n, k int) (p Principal, err error) {
 	if n < 2 || len(points) == 0 || len(points)%n != 0 {
 		return p, fmt.Errorf("analysis: principal axes of %d points with %d values, want two or more", n, len(points))

@@ -20,7 +20,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// probeBytes bounds the patches that the probe is trained and measured on.
+// probeBytes bounds the memory of the probe's patches.
 const probeBytes = 64 << 20
 
 func probe(s *subject) error {
@@ -50,7 +50,7 @@ func probe(s *subject) error {
 	held := max(1, images/4)
 	for with, name := range []string{"content alone", "content + position"} {
 		if with == 0 && !s.first {
-			continue // it does not depend on the seed of the column
+			continue // independent of the column's seed
 		}
 		train := p.draw(s.Pairs, held, images-held, float64(with))
 		test := p.draw(max(1, s.Pairs/4), 0, held, float64(with))
@@ -82,7 +82,7 @@ type examples struct {
 	targets [][2]float64
 }
 
-// pairing makes examples of pairs of patches.
+// pairing makes examples from pairs of patches.
 type pairing struct {
 	rings
 	width   int
@@ -91,7 +91,7 @@ type pairing struct {
 	seed    uint64
 }
 
-// draw makes n examples of images from first on, with so much of the vectors of their positions.
+// draw makes n examples from images first, first+1, …, with the vectors of their positions multiplied by with.
 func (p pairing) draw(n, first, images int, with float64) (e examples) {
 	for _, pair := range p.drawPairs(n, images, p.seed+uint64(first)) {
 		x := make([]float32, 0, 2*p.width)
@@ -109,13 +109,13 @@ func (p pairing) draw(n, first, images int, with float64) (e examples) {
 // pair is two patches of an image.
 type pair struct{ Image, From, To int }
 
-// offset is the target of the probe: by how many columns and rows To is further than From.
+// offset is the target of the probe: columns and rows from From to To.
 func (g grid) offset(p pair) [2]float64 {
 	return [2]float64{float64(p.To%g.Cols - p.From%g.Cols), float64(p.To/g.Cols - p.From/g.Cols)}
 }
 
-// drawPairs draws pairs of different patches of so many images, each distance as often as any other. The release draws
-// both patches uniformly, which makes short and very long distances rare.
+// drawPairs draws pairs of different patches of the given number of images, uniform in distance. The release draws both
+// patches uniformly, which makes short and very long distances rare.
 func (r rings) drawPairs(n, images int, seed uint64) []pair {
 	patches := r.patches()
 	byRing := make([][]int32, len(r.Distances))
@@ -133,8 +133,8 @@ func (r rings) drawPairs(n, images int, seed uint64) []pair {
 }
 
 // distanceProbe learns the offset of two patches from their two vectors (relative_position_awareness_experiment.py of
-// the release): an MLP with LayerNorm and ReLU after each hidden layer, Adam with the decay added to the gradient, the
-// learning rate a half cosine over the epochs, mean square error.
+// the release): an MLP with LayerNorm and ReLU after each hidden layer, Adam with the decay added to the gradient, a
+// half cosine of the learning rate over the epochs, mean squared error.
 type distanceProbe struct {
 	Hidden              [2]int
 	Epochs, Batch       int
@@ -200,10 +200,10 @@ func (p *distanceProbe) errors(backend compute.Backend, train, test examples) (p
 	return e.finished(), nil
 }
 
-// probeErrors are in patches. As in the release MSE and MAE add the two coordinates, and RMSE is the root of MSE.
+// probeErrors are in patches. As in the release MSE and MAE sum the two coordinates, and RMSE is the root of MSE.
 type probeErrors struct {
 	MSE, MAE, RMSE float64
-	Lengths        []float64 // of each error, ascending: the curve of cumulative errors
+	Lengths        []float64 // of each error, ascending: the cumulative error curve
 }
 
 func (e *probeErrors) add(dx, dy float64) {
@@ -218,7 +218,7 @@ func (e *probeErrors) finished() probeErrors {
 	return probeErrors{MSE: e.MSE / n, MAE: e.MAE / n, RMSE: math.Sqrt(e.MSE / n), Lengths: e.Lengths}
 }
 
-// chanceErrors are those of always predicting the mean of the training targets.
+// chanceErrors are the errors of always predicting the mean training target.
 func chanceErrors(targets, test [][2]float64) probeErrors {
 	var mean [2]float64
 	for _, t := range targets {
@@ -250,7 +250,7 @@ func (p *distanceProbe) trainGraph(scope *model.Scope, inputs []*Node) *Node {
 	const epsilon = 1e-8 // torch's
 	loss := ReduceAllMean(Square(Sub(p.build(scope, inputs[0]), inputs[1])))
 	decayed := loss
-	for v := range p.store.IterVariables() { // Adam has made none yet
+	for v := range p.store.IterVariables() { // Adam has not created any yet
 		decayed = Add(decayed, MulScalar(ReduceAllSum(Square(v.NodeValue(loss.Graph()))), p.Decay/2))
 	}
 	optimizer.LearningRateVar(scope, loss.DType(), p.LearningRate).SetNodeValue(inputs[2])
@@ -258,7 +258,7 @@ func (p *distanceProbe) trainGraph(scope *model.Scope, inputs []*Node) *Node {
 	return loss
 }
 
-// step trains on one batch and returns its loss before.
+// step trains on one batch and returns its loss before the step.
 func (p *distanceProbe) step(epoch int, x, y [][]float32) (float64, error) {
 	rate := p.LearningRate * (1 + math.Cos(math.Pi*float64(epoch)/float64(p.Epochs))) / 2
 	outputs, err := p.train.Call(x, y, float32(rate))
@@ -269,7 +269,7 @@ func (p *distanceProbe) step(epoch int, x, y [][]float32) (float64, error) {
 	return float64(loss), outputs[0].FinalizeAll()
 }
 
-// predict returns the offsets [n][2] that the probe predicts for inputs [n][width].
+// predict returns the predicted offsets [n][2] for inputs [n][width].
 func (p *distanceProbe) predict(inputs [][]float32) ([][]float32, error) {
 	outputs, err := p.predictions.Call(inputs)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/study"
 )
 
-// disturbance is a way to make images harder.
+// disturbance is a way to perturb images.
 type disturbance struct {
 	name  string
 	apply func(images *data.Memory) *data.Memory
@@ -54,7 +54,7 @@ func shuffle(s *subject) error {
 	}}})
 }
 
-// withstand measures accuracy on images at the model's size, as they are and disturbed.
+// withstand measures accuracy on images at the model's size, unchanged and disturbed.
 func (s *subject) withstand(all []disturbance) error {
 	if err := s.predicts(); err != nil {
 		return err

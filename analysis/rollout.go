@@ -14,8 +14,8 @@ import (
 //
 //	a = (A + I)/2, rows divided by their sums;    rollout = a[last] · … · a[first].
 //
-// from [tokens] holds the weight of each token of the last layer in the prediction: 1 for the class token, or equal
-// weights where tokens are averaged. layers are the weights [heads, tokens, tokens] of each layer, the first first.
+// from [tokens] contains the weight of each token of the last layer in the prediction: 1 for the class token, or equal
+// weights for mean pooling. layers are the weights [heads, tokens, tokens] of each layer, the first first.
 func rolloutRow(layers [][]float32, heads int, from []float64) []float64 {
 	tokens := len(from)
 	row := slices.Clone(from)
@@ -36,8 +36,8 @@ func rolloutRow(layers [][]float32, heads int, from []float64) []float64 {
 	return row
 }
 
-// enlarge brings a map [rows, cols] to [height, width] pixels bilinearly, pixel centres at half-integers and the border
-// repeated.
+// enlarge resizes a map [rows, cols] to [height, width] pixels bilinearly, with pixel centres at half-integers and the
+// border repeated.
 func enlarge(values []float64, rows, cols, height, width int) []float64 {
 	axis := func(i, out, in int) (low, high int, part float64) {
 		at := min(max((float64(i)+0.5)*float64(in)/float64(out)-0.5, 0), float64(in-1))

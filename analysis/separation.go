@@ -68,7 +68,7 @@ func separation(s *subject) error {
 	return nil
 }
 
-// predicts returns why the model's predictions cannot be compared with the labels, if they cannot.
+// predicts returns the reason if the model's predictions cannot be compared with the labels.
 func (s *subject) predicts() error {
 	if s.Start {
 		return notApplicable("its head is not trained")
@@ -107,8 +107,8 @@ type errorBin struct {
 	Deviation         float64 // √(rate·(1−rate)/images), of a binomial rate
 }
 
-// errorBySeparation divides images between the quantiles low and high of their separations into equal bins; those
-// beyond are in the outer ones. Separations that are NaN do not count.
+// errorBySeparation divides images between the quantiles low and high of their separations into equal bins; images
+// beyond are in the outer bins. NaN separations are skipped.
 func errorBySeparation(separation []float64, wrong []bool, bins int, low, high float64) []errorBin {
 	known := slices.DeleteFunc(slices.Clone(separation), math.IsNaN)
 	if len(known) == 0 {

@@ -5,16 +5,15 @@ package analysis
 import "math"
 
 // headSpread measures the attention of one head of one layer on one image, over patch queries and patch keys only, each
-// row divided by its sum. Distances are in patches. A query that gives patches no weight does not count; NaN where
-// none counts.
+// row divided by its sum. Distances are in patches. Queries without weight on patches are skipped; NaN if all are.
 type headSpread struct {
 	Distance   float64   // mean over queries of Σ A·d (Raghu et al., https://arxiv.org/abs/2108.08810)
-	Range      float64   // mean over queries of the radius that holds the given share of the weight, rings taken whole
+	Range      float64   // mean over queries of the radius with the given share of the weight, in whole rings
 	Entropy    float64   // mean over queries of −Σ A ln A, nats
 	ByDistance []float64 // [rings] mean weight of a pair at that distance
 }
 
-// spread measures softmax weights [query, key] over all tokens of the grid.
+// spread evaluates softmax weights [query, key] over all tokens of the grid.
 func (r rings) spread(weights []float32, share float64) headSpread {
 	tokens, n := r.tokens(), r.patches()
 	s := headSpread{ByDistance: make([]float64, len(r.Distances))}
@@ -41,7 +40,7 @@ func (r rings) spread(weights []float32, share float64) headSpread {
 		for k, m := range mass {
 			s.Distance += m * r.Distances[k]
 			s.ByDistance[k] += m
-			// All of the weight may round to less than a share of 1.
+			// The total weight may round to less than a share of 1.
 			if sum += m; radius < 0 && (sum >= share || k == len(mass)-1) {
 				radius = r.Distances[k]
 			}

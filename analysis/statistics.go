@@ -13,7 +13,7 @@ import (
 
 var undefined = math.NaN()
 
-// pearson is the correlation of x and y, NaN where it is undefined: fewer than two values, or one of them constant.
+// pearson is the correlation of x and y, NaN if it is undefined: fewer than two values, or one of them constant.
 func pearson(x, y []float64) float64 {
 	if len(x) < 2 || constant(x) || constant(y) {
 		return undefined
@@ -21,14 +21,14 @@ func pearson(x, y []float64) float64 {
 	return stat.Correlation(x, y, nil)
 }
 
-// constant reports whether values differ by no more than the rounding of their computation in float32.
+// constant reports whether values differ only by float32 rounding.
 func constant(x []float64) bool {
 	low, high := floats.Min(x), floats.Max(x)
 	return !(high-low > 1e-7*max(math.Abs(low), math.Abs(high)))
 }
 
 // pairedT is Student's t of the differences a − b, and its two-sided p with n−1 degrees of freedom. Both are NaN for
-// fewer than two pairs and where all differences are equal.
+// fewer than two pairs and if all differences are equal.
 func pairedT(a, b []float64) (t, p float64) {
 	d := make([]float64, len(a))
 	floats.SubTo(d, a, b)
@@ -52,7 +52,7 @@ func quantile(values []float64, q float64) float64 {
 	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
 }
 
-// MinMax maps values to [0, 1]; where all are equal, to 0.
+// MinMax maps values to [0, 1]; equal values to 0.
 func MinMax(values []float64) []float64 {
 	out := make([]float64, len(values))
 	low := floats.Min(values)
@@ -70,7 +70,7 @@ func variation(values []float64) float64 {
 	return deviation / mean
 }
 
-// iou is the intersection over the union of a mask and the pixels whose value is at least the threshold; NaN where both
+// iou is the intersection over the union of a mask and the pixels whose value is at least the threshold; NaN if both
 // are empty.
 func iou(mask []bool, values []float64, threshold float64) float64 {
 	both, either := 0, 0
@@ -89,7 +89,7 @@ func iou(mask []bool, values []float64, threshold float64) float64 {
 // pointBiserial is Pearson's correlation of a mask, as 0 and 1, and values.
 func pointBiserial(mask []bool, values []float64) float64 { return pearson(indicator(mask), values) }
 
-// indicator is 1 where a condition holds, else 0.
+// indicator is 1 where a condition holds, otherwise 0.
 func indicator(holds []bool) []float64 {
 	out := make([]float64, len(holds))
 	for i, h := range holds {

@@ -17,7 +17,7 @@ import (
 )
 
 // Table compares the models in one analysis: a line for each measure, a column for each name, with the mean and, over
-// several seeds, the range. A correlation of constants is "undefined", a missing value "–".
+// several seeds, the range. A correlation with a constant is "undefined", a missing value "–".
 func Table(rows []Row, analysis string) report.Table {
 	type key struct{ measure, at string }
 	var keys []key
@@ -55,7 +55,7 @@ func Table(rows []Row, analysis string) report.Table {
 	return table
 }
 
-// cell is a mean, and the range where there are several values.
+// cell formats a mean, and the range of several values.
 func cell(values []float64) string {
 	known := slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return v-v != 0 })
 	switch {
@@ -90,7 +90,7 @@ func number(v float64) string {
 	return fmt.Sprintf("%.2g", v)
 }
 
-// Write writes rows as JSON, a line each, with the commit of the program.
+// Write writes rows as JSON lines, with the commit of the program.
 func Write(path string, rows []Row) error {
 	commit := report.Commit()
 	return report.WriteFile(path, func(w io.Writer) error {

@@ -16,13 +16,13 @@ const (
 	tsneExaggeration = 12                    // factor of p in the first phase
 	tsneExploration  = 250                   // steps of that phase
 	tsneSteps        = 1000                  // of both phases
-	tsneEpsilon      = 2.220446049250313e-16 // least p and q
+	tsneEpsilon      = 2.220446049250313e-16 // minimum of p and q
 	tsneCheck        = 50                    // steps between tests for convergence
 	tsneNoGain       = 300                   // steps without progress after which to stop
-	tsneGradient     = 1e-7                  // or where the gradient is no longer than this
+	tsneGradient     = 1e-7                  // or when the gradient is at most this long
 )
 
-// embed places n > 3 points [n, width] in the plane: positions [n, 2], and the Kullback-Leibler divergence in nats. It
+// embed embeds n > 3 points [n, width] in the plane: positions [n, 2], and the Kullback-Leibler divergence in nats. It
 // takes n² memory and time per step.
 func embed(points []float64, n int, seed uint64) (positions []float64, divergence float64) {
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -35,8 +35,8 @@ func embed(points []float64, n int, seed uint64) (positions []float64, divergenc
 	return positions, descendTwice(p, positions, rate, tsneExaggeration, tsneExploration, tsneSteps)
 }
 
-// affinities returns the joint probabilities p [n, n]: of each point a Gaussian over the squared distances to the
-// others, as wide as makes exp(entropy) the perplexity, then p_ij = (p_j|i + p_i|j)/2n.
+// affinities returns the joint probabilities p [n, n]: for each point a Gaussian over the squared distances to the
+// others, with the width that makes exp(entropy) the perplexity, then p_ij = (p_j|i + p_i|j)/2n.
 func affinities(points []float64, n int, perplexity float64) []float64 {
 	squared := squaredDistances(points, n)
 	p, row := make([]float64, n*n), make([]float64, n)
@@ -166,7 +166,7 @@ func tsneStep(p, y, gradient, kernel []float64, diverges bool) (divergence float
 	return divergence
 }
 
-// squaredDistances are those between points [n, width], [n, n].
+// squaredDistances returns the squared distances between points [n, width], [n, n].
 func squaredDistances(points []float64, n int) []float64 {
 	width := len(points) / n
 	out := make([]float64, n*n)

@@ -10,7 +10,7 @@ import (
 )
 
 // Annotations are the ground truth of an image: rows × cols pixels at the top left of its canvas, and the objects in
-// it. Masks are one for each object, nil where it has none; no masks at all are fine.
+// it. Masks has one entry per object, nil for an object without a mask, or is empty.
 type Annotations struct {
 	Rows, Cols int
 	Boxes      []Box
@@ -20,14 +20,14 @@ type Annotations struct {
 
 // Mask is the segmentation of an object: a Bitmap or Polygons.
 type Mask interface {
-	// target is the mask of what a box shows of it, side × side cells row by row, 0 or 1.
+	// target is the part of the mask within a box, side × side cells row by row, 0 or 1.
 	target(box Box, side int) ([]float32, error)
 }
 
 // Polygons are the parts of an object, each x0, y0, x1, y1, … in pixels.
 type Polygons [][]float64
 
-// target implements Mask by the rule of COCO: the parts are moved into the box, scaled to the cells and filled.
+// target implements Mask by COCO's rule: the polygons are moved into the box, scaled to the cells and filled.
 func (p Polygons) target(box Box, side int) ([]float32, error) {
 	left, top := float64(box[0]), float64(box[1])
 	across := float64(side) / max(float64(box[2])-left, 0.1)
@@ -88,7 +88,7 @@ func (b Bitmap) target(box Box, side int) ([]float32, error) {
 	return ones(inside), nil
 }
 
-// binWeights are roiAlign.weights on the host, for a map of stride 1 with samples by size: [bins][length].
+// binWeights is roiAlign.weights on the host, for a map of stride 1 with samples by size: [bins][length].
 func binWeights(begin, end float32, bins, length int) [][]float32 {
 	start := begin - 0.5
 	bin := (end - 0.5 - start) / float32(bins)
@@ -123,7 +123,7 @@ func ones(inside []bool) []float32 {
 	return out
 }
 
-// check reports what is wrong with a ground truth for images in a canvas and a number of classes.
+// check returns an error for an invalid ground truth of images in a canvas, with a number of classes.
 func (t Annotations) check(canvasRows, canvasCols, classes int) error {
 	if t.Rows < 1 || t.Cols < 1 || t.Rows > canvasRows || t.Cols > canvasCols {
 		return fmt.Errorf("detect: an image of %d×%d pixels, want 1×1 to the canvas, %d×%d", t.Rows, t.Cols, canvasRows,

@@ -21,26 +21,26 @@ import (
 // Backbone is the plain ViT of ViTDet: the blocks of package vit without class token and final norm, most of which
 // attend within windows. Its variables have the paths of a vit.Config's, so that pretrained ones fit.
 //
-// ImageRows and ImageCols are the pixels it is trained on; a graph takes any size that divides into patches. There
-// tables are resampled, as vit.Config.TrainedGrid has it, and so are the relative positions. Position "grid2d", the
-// default, with the bicubic kernel is ViTDet's own absolute table; "learned", which without a class token is the same
-// table for one size alone, is another name for it.
+// ImageRows and ImageCols are the training size in pixels; a graph accepts any size that divides into patches. For
+// other sizes tables are resampled, as with vit.Config.TrainedGrid, and so are the relative positions. Position
+// "grid2d", the default, with the bicubic kernel is ViTDet's own absolute table. "learned", the same table for one
+// size, is converted to it.
 type Backbone struct {
 	vit.Config
 
 	Window   int   `json:"window"`             // patches along the side of a window; default 14
-	Global   []int `json:"global"`             // blocks that see the whole image; default four, evenly
-	Residual []int `json:"residual,omitempty"` // blocks with a convolutional bottleneck behind them; default none
-	Relative bool  `json:"relative,omitempty"` // decomposed relative positions in every block, ViTDet has them
+	Global   []int `json:"global"`             // blocks with attention over the whole image; default four, evenly spaced
+	Residual []int `json:"residual,omitempty"` // blocks followed by a convolutional bottleneck; default none
+	Relative bool  `json:"relative,omitempty"` // decomposed relative positions in every block, as in ViTDet
 
-	PositionRows int `json:"position_rows,omitempty"` // patches of the grid that the encoding was pretrained on;
-	PositionCols int `json:"position_cols,omitempty"` // default those of ImageRows and ImageCols
+	PositionRows int `json:"position_rows,omitempty"` // patches of the encoding's pretraining grid;
+	PositionCols int `json:"position_cols,omitempty"` // by default the grid of ImageRows and ImageCols
 }
 
 // WithDefaults returns b with every zero field that has a default filled in.
 func (b Backbone) WithDefaults() Backbone {
 	b.Position = resampled(cmp.Or(b.Position, grid2d))
-	b.Pool, b.ClassToken, b.Registers = vit.PoolMean, false, 0 // no token but patches
+	b.Pool, b.ClassToken, b.Registers = vit.PoolMean, false, 0 // only patch tokens
 	b.Config = b.Config.WithDefaults()
 	b.Window = cmp.Or(b.Window, 14)
 	if b.Global == nil {
@@ -87,7 +87,7 @@ func (b Backbone) Validate() error {
 	return nil
 }
 
-// backboneTrace holds the intermediate values of one forward pass, [batch, rows·cols, width] unless said.
+// backboneTrace contains the intermediate values of one forward pass, [batch, rows·cols, width] unless noted.
 type backboneTrace struct {
 	Patches *Node            // after the patch projection
 	Tokens  *Node            // with positions
@@ -95,7 +95,7 @@ type backboneTrace struct {
 	Output  *Node            // [batch, rows, cols, width] after the last block, without a norm
 }
 
-// at is the backbone for images of another size.
+// at returns the backbone for images of another size.
 func (b Backbone) at(rows, cols int) Backbone {
 	b.ImageRows, b.ImageCols = rows, cols
 	return b
@@ -132,15 +132,16 @@ func (b Backbone) trace(scope *model.Scope, images *Node, attentionWeights bool)
 	return t
 }
 
-// windows are those of a window block.
+// windows returns the windows of a window block.
 func (b Backbone) windows() windows { return windows{b.Rows(), b.Cols(), b.Window} }
 
-// encoders are those of the position encoding for the whole image: a patch has the same place in all blocks, be they
-// of windows or not. So what an encoding learned of a distance serves both, the variables of one block do too, and an
-// encoding that measures positions by the side of the grid, as rope-dinov3 and wepe-bias, keeps its unit; the ones that
-// know differences of positions alone would be the same if they counted from the corner of the window.
+// encoders returns the encoders for the whole image: a patch has the same position in blocks with and without windows.
+// So a learned function of distance, and a block's variables, apply to both, and an encoding that measures positions by
+// the side of the grid, as rope-dinov3 and wepe-bias, keeps its unit. Encodings of position differences would be the
+// same if positions were counted within the window.
 //
-// Where windows reach beyond the image, one more token in front, as a register, stands for what has no place.
+// If windows extend beyond the image, an additional token in front, like a register, stands for tokens without a
+// position.
 func (b Backbone) encoders(scope *model.Scope) vit.Encoders {
 	known := func(name string) bool { _, ok := scope.GetParam(name); return ok }
 	grid := b.Config
@@ -157,7 +158,7 @@ func (b Backbone) encoders(scope *model.Scope) vit.Encoders {
 	return c.Encoders(scope)
 }
 
-// unplaced is the number of tokens without a place that the encoders know.
+// unplaced is the encoders' number of tokens without a position.
 func (b Backbone) unplaced() int {
 	if b.windows().padded() && len(b.Global) < b.Depth {
 		return 1
@@ -165,7 +166,7 @@ func (b Backbone) unplaced() int {
 	return 0
 }
 
-// around is what surrounds the attention of block i.
+// around returns the functions around the attention of block i.
 func (b Backbone) around(block *model.Scope, trained Backbone, encoders vit.Encoders, i int) (a vit.Around) {
 	global := slices.Contains(b.Global, i)
 	rows, cols, tableRows, tableCols := b.Rows(), b.Cols(), trained.Rows(), trained.Cols()
@@ -226,8 +227,8 @@ func (b Backbone) around(block *model.Scope, trained Backbone, encoders vit.Enco
 	return a
 }
 
-// pairsOf picks from scores of all tokens [heads, all, all] those of the pairs within each of some sets of tokens:
-// [sets, heads, n, n].
+// pairsOf selects from scores of all tokens [heads, all, all] the pairs within each of some sets of tokens: [sets,
+// heads, n, n].
 func pairsOf(scores *Node, sets [][]int64) *Node {
 	heads, all := scores.Shape().Dim(0), scores.Shape().Dim(1)
 	if n := len(sets[0]); len(sets) == 1 { // the last n tokens
@@ -247,7 +248,7 @@ func pairsOf(scores *Node, sets [][]int64) *Node {
 	return TransposeAllAxes(Reshape(x, len(sets), n, n, heads), 0, 3, 1, 2)
 }
 
-// bottleneck is ViTDet's other way to let windows exchange what they know, behind a block on tokens [batch, N, width]:
+// bottleneck is ViTDet's other way to exchange information between windows, after a block on tokens [batch, N, width]:
 // a residual branch of half the width.
 func (b Backbone) bottleneck(scope *model.Scope, x *Node) *Node {
 	map4 := Reshape(x, -1, b.Rows(), b.Cols(), b.Width)
@@ -255,7 +256,7 @@ func (b Backbone) bottleneck(scope *model.Scope, x *Node) *Node {
 }
 
 // bottleneck is x + norm(1×1(gelu(norm(3×3(gelu(norm(1×1(x)))))))) with inner channels between the 1×1 convolutions,
-// none of which has a bias. The gain of the last norm is zero at the start: so is the branch.
+// all without biases. The gain of the last norm is initially zero, and so is the branch.
 func bottleneck(scope *model.Scope, x *Node, inner int) *Node {
 	width := x.Shape().Dim(-1)
 	narrow, middle, wide := scope.In("conv_0"), scope.In("conv_1"), scope.In("conv_2")

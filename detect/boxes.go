@@ -8,7 +8,7 @@ import (
 )
 
 // Box is left, top, right and bottom in pixels, to the right and downwards from the outer corner of the first pixel. It
-// is float32 throughout, as in graphs: what is decided by comparing overlaps is decided alike on both sides.
+// is float32, as in graphs, so that comparisons of overlaps have the same result on host and device.
 type Box [4]float32
 
 // area is width times height.
@@ -17,7 +17,7 @@ func (b Box) area() float32 { return (b[2] - b[0]) * (b[3] - b[1]) }
 // Empty reports whether it has no width or no height.
 func (b Box) Empty() bool { return !(b[2]-b[0] > 0) || !(b[3]-b[1] > 0) }
 
-// clip moves its sides into an image of that many pixels.
+// clip moves its sides into an image of rows × cols pixels.
 func (b Box) clip(rows, cols int) Box {
 	for i := range b {
 		side := cols
@@ -29,7 +29,7 @@ func (b Box) clip(rows, cols int) Box {
 	return b
 }
 
-// boxIoU is the intersection of two boxes over their union, 0 where they at most touch.
+// boxIoU is the intersection of two boxes over their union, 0 if they at most touch.
 func boxIoU(a, b Box) float32 {
 	width, height := min(a[2], b[2])-max(a[0], b[0]), min(a[3], b[3])-max(a[1], b[1])
 	if !(width > 0) || !(height > 0) {
@@ -49,11 +49,11 @@ func byScore(scores []float32) []int {
 	return order
 }
 
-// nms is greedy non-maximum suppression: from the highest score down it keeps each box that overlaps no kept one of the
-// same group by an IoU above overlap, at most limit of them, and returns their indices in this order.
+// nms is greedy non-maximum suppression: in order of decreasing score it keeps each box whose IoU with every kept box
+// of the same group is at most overlap, up to limit boxes, and returns their indices in this order.
 func nms(boxes []Box, scores []float32, groups []int, overlap float32, limit int) []int {
 	var keep []int
-	of := map[int][]Box{} // kept ones by group
+	of := map[int][]Box{} // kept boxes by group
 	for _, i := range byScore(scores) {
 		if len(keep) == limit {
 			break

@@ -8,10 +8,10 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// Boxes of graphs are float32 [..., 4] as Box. They come from the host or are cut off from the gradient, which nothing
-// here needs: losses compare the numbers that move boxes, whole.
+// Boxes of graphs are float32 [..., 4] as Box. They come from the host or have no gradient: losses compare the encoded
+// deltas.
 
-// scaleClamp bounds the growth of a box that is decoded: a head that has learned nothing must not overflow.
+// scaleClamp bounds the growth of a decoded box: an untrained head must not overflow.
 var scaleClamp = math.Log(1000.0 / 16)
 
 // sides are the four coordinates of boxes, each [..., 1].
@@ -20,20 +20,20 @@ func sides(boxes *Node) (left, top, right, bottom *Node) {
 	return side(0), side(1), side(2), side(3)
 }
 
-// centre is the middle and the size of boxes, each [..., 1].
+// centre is the centre and the size of boxes, each [..., 1].
 func centre(boxes *Node) (x, y, width, height *Node) {
 	left, top, right, bottom := sides(boxes)
 	width, height = Sub(right, left), Sub(bottom, top)
 	return Add(left, MulScalar(width, 0.5)), Add(top, MulScalar(height, 0.5)), width, height
 }
 
-// deltas are the weights of the four numbers by which a box is turned into another:
+// deltas are the weights of the four numbers that encode one box relative to another:
 //
 //	dx = wx·(x′ - x)/width      dw = ww·log(width′/width)
 //	dy = wy·(y′ - y)/height     dh = wh·log(height′/height)       x, y the centre
 type deltas [4]float64
 
-// encode returns the numbers [..., 4] that turn boxes into targets.
+// encode returns the deltas [..., 4] from boxes to targets.
 func (w deltas) encode(boxes, targets *Node) *Node {
 	x, y, width, height := centre(boxes)
 	x2, y2, width2, height2 := centre(targets)
@@ -43,7 +43,7 @@ func (w deltas) encode(boxes, targets *Node) *Node {
 	}, -1)
 }
 
-// decode turns boxes [..., 4] by numbers [..., 4] into others; dw and dh are at most scaleClamp.
+// decode applies deltas [..., 4] to boxes [..., 4]; dw and dh are at most scaleClamp.
 func (w deltas) decode(by, boxes *Node) *Node {
 	x, y, width, height := centre(boxes)
 	dx, dy, dw, dh := sides(by)
@@ -54,14 +54,14 @@ func (w deltas) decode(by, boxes *Node) *Node {
 	return Concatenate([]*Node{Sub(x, width), Sub(y, height), Add(x, width), Add(y, height)}, -1)
 }
 
-// clip moves boxes [batch, n, 4] into their images of sizes [batch, 2], rows and cols.
+// clip clips boxes [batch, n, 4] to their images of sizes [batch, 2], rows and cols.
 func clip(boxes, sizes *Node) *Node {
 	rows, cols := SliceAxis(sizes, -1, AxisRange(0, 1)), SliceAxis(sizes, -1, AxisRange(1, 2))
 	most := InsertAxes(Concatenate([]*Node{cols, rows, cols, rows}, -1), 1) // [batch, 1, 4]
 	return Min(MaxScalar(boxes, 0), most)
 }
 
-// nonEmpty is 1 where boxes [..., 4] have a width and a height, else 0: [...].
+// nonEmpty is 1 where boxes [..., 4] have a width and a height, otherwise 0: [...].
 func nonEmpty(boxes *Node) *Node {
 	_, _, width, height := centre(boxes)
 	zero := ZerosLike(width)
@@ -69,7 +69,7 @@ func nonEmpty(boxes *Node) *Node {
 	return Squeeze(ConvertDType(both, boxes.DType()), -1)
 }
 
-// pairwiseIoU is that of boxes [batch, n, 4] with others [batch, m, 4]: [batch, n, m], 0 where two at most touch.
+// pairwiseIoU is the IoU of boxes [batch, n, 4] with others [batch, m, 4]: [batch, n, m], 0 if two at most touch.
 func pairwiseIoU(boxes, others *Node) *Node {
 	area := func(left, top, right, bottom *Node) *Node { return Mul(Sub(right, left), Sub(bottom, top)) }
 	left, top, right, bottom := sides(boxes) // [batch, n, 1]

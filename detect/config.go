@@ -10,16 +10,16 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Config describes a detector. It is saved with every checkpoint; a zero field means the default named beside it,
-// which is that of ViTDet with Mask R-CNN. Backbone.Classes is the number of classes of objects.
+// Config describes a detector. It is saved with every checkpoint; a zero field means the default named beside it, from
+// ViTDet with Mask R-CNN. Backbone.Classes is the number of classes of objects.
 type Config struct {
 	Backbone Backbone `json:"backbone"`
 	Channels int      `json:"channels"` // of the maps of the pyramid, default 256
 	RPN      RPN      `json:"rpn"`
 	ROI      ROI      `json:"roi"`
 
-	Mean [3]float64 `json:"mean"` // of the pixels 0…1 per channel, taken off before they are divided by Std;
-	Std  [3]float64 `json:"std"`  // both default to ImageNet's
+	Mean [3]float64 `json:"mean"` // of the pixels 0…1 per channel, for normalisation;
+	Std  [3]float64 `json:"std"`  // default ImageNet's
 }
 
 // Counts are numbers of boxes in training and inference.
@@ -29,7 +29,7 @@ type Counts struct {
 }
 
 // RPN is the region proposal network (Ren et al., https://arxiv.org/abs/1506.01497): a small head on every map of the
-// pyramid that predicts for each anchor whether it is an object and how to move it there.
+// pyramid that predicts for each anchor the probability of an object and the object's box.
 type RPN struct {
 	Convs  int       `json:"convs"`  // 3×3 convolutions of the head, default 2
 	Sizes  []float64 `json:"sizes"`  // pixels, the root of the area of a level's anchors; default 8 cells of its map
@@ -38,48 +38,48 @@ type RPN struct {
 	Low      float64 `json:"low"`      // IoU below which an anchor is background, default 0.3
 	High     float64 `json:"high"`     // IoU from which it is an object, default 0.7
 	Samples  int     `json:"samples"`  // anchors of an image in the loss, default 256
-	Positive float64 `json:"positive"` // objects among them at most, default ½
+	Positive float64 `json:"positive"` // maximum share of objects among them, default ½
 
-	Before  Counts  `json:"before"`  // boxes of a level that go into suppression, default 2000 and 1000
-	After   Counts  `json:"after"`   // proposals of an image, default 1000
+	Before  Counts  `json:"before"`  // boxes per level before suppression, default 2000 and 1000
+	After   Counts  `json:"after"`   // proposals per image, default 1000
 	Overlap float64 `json:"overlap"` // IoU above which a box is suppressed, default 0.7
 }
 
 // ROI configures the heads on proposals: classes and boxes, in several stages for Cascade R-CNN, and masks.
 type ROI struct {
 	Samples  int     `json:"samples"`  // proposals of an image in the losses, default 512
-	Positive float64 `json:"positive"` // objects among them at most, default ¼
+	Positive float64 `json:"positive"` // maximum share of objects among them, default ¼
 	Stages   []Stage `json:"stages"`   // default the first of cascadeStages
 
-	Size     int   `json:"size"`      // a box is read as Size² cells, default 7
+	Size     int   `json:"size"`      // a box is pooled to Size² cells, default 7
 	Convs    []int `json:"convs"`     // channels of the 3×3 convolutions of the box head, default 4 of 256
-	Dense    []int `json:"dense"`     // units of its layers behind them, default 1024
-	MaskSize int   `json:"mask_size"` // the same for masks: default 14, of which a mask has twice as many,
+	Dense    []int `json:"dense"`     // units of the dense layers after them, default 1024
+	MaskSize int   `json:"mask_size"` // the same for masks: default 14; a mask is twice as large,
 	Masks    []int `json:"masks"`     // and default 4 of 256
 	NoMasks  bool  `json:"no_masks,omitempty"`
 
-	CanonicalSize  float64 `json:"canonical_size"`  // pixels, default 224: a box of this size is read from the map
-	CanonicalLevel int     `json:"canonical_level"` // of this level, default 4, which is that of stride 16
+	CanonicalSize  float64 `json:"canonical_size"`  // pixels, default 224: a box of this size is pooled from the map
+	CanonicalLevel int     `json:"canonical_level"` // of this level, default 4: stride 16
 
 	Score   float64 `json:"score"`   // minimum of a detection, exclusive, default 0.05
 	Overlap float64 `json:"overlap"` // IoU above which one of the same class is suppressed, default ½
-	Top     int     `json:"top"`     // detections of an image at most, default 100
+	Top     int     `json:"top"`     // maximum number of detections per image, default 100
 }
 
-// Stage is one classifier and one correction of boxes. With several stages (Cai & Vasconcelos,
-// https://arxiv.org/abs/1712.00726) each takes the boxes of the one before, and corrects them by one box for all
+// Stage is one classifier and one regression of boxes. With several stages (Cai & Vasconcelos,
+// https://arxiv.org/abs/1712.00726) each starts from the boxes of the previous one, and predicts one box for all
 // classes instead of one for each.
 type Stage struct {
-	IoU     float64    `json:"iou"`     // from which a proposal is an object
+	IoU     float64    `json:"iou"`     // minimum for an object
 	Weights [4]float64 `json:"weights"` // of dx, dy, dw, dh
 }
 
-// cascadeStages returns the three of Cascade R-CNN. Mask R-CNN has the first alone.
+// cascadeStages returns the three stages of Cascade R-CNN. Mask R-CNN has only the first.
 func cascadeStages() []Stage {
 	return []Stage{{0.5, [4]float64{10, 10, 5, 5}}, {0.6, [4]float64{20, 20, 10, 10}}, {0.7, [4]float64{30, 30, 15, 15}}}
 }
 
-// agnostic reports whether one box serves all classes.
+// agnostic reports whether all classes share one box.
 func (r ROI) agnostic() bool { return len(r.Stages) > 1 }
 
 // WithDefaults returns c with every zero field that has a default filled in.
@@ -128,13 +128,13 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// pyramidLevels is the number of maps of pyramid, pooledLevels that of those which boxes are read from.
+// pyramidLevels is the number of maps of pyramid, pooledLevels the number of maps for pooling boxes.
 const (
 	pyramidLevels = 5
 	pooledLevels  = 4
 )
 
-// strides are the pixels of a cell of each map of the pyramid, the finest a quarter of a patch.
+// strides are the sizes in pixels of a cell of each map of the pyramid, the finest a quarter of a patch.
 func (c Config) strides() []float64 {
 	strides := make([]float64, pyramidLevels)
 	for i := range strides {
@@ -143,7 +143,7 @@ func (c Config) strides() []float64 {
 	return strides
 }
 
-// checkCanvas reports what is wrong with rows × cols pixels that images are fitted into.
+// checkCanvas returns an error for an invalid canvas of rows × cols pixels.
 func (c Config) checkCanvas(rows, cols int) error {
 	p := c.Backbone.PatchSize
 	if rows%p != 0 || cols%p != 0 || min(rows, cols) < 2*p {
@@ -233,7 +233,7 @@ func (c Config) validateRanges() error {
 	return nil
 }
 
-// ViTDet returns the detector of that paper on a ViT of a size as "B/16", for images of 1024² pixels and that many
+// ViTDet returns the paper's detector on a ViT of a size like "B/16", for images of 1024² pixels and a number of
 // classes, with Mask R-CNN or Cascade Mask R-CNN.
 func ViTDet(variant string, classes int, cascade bool) (Config, error) {
 	v, err := vit.Variant(variant)

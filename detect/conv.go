@@ -13,20 +13,20 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// normEpsilon is that of the LayerNorms over channels in pyramid and heads.
+// normEpsilon is the ε of the LayerNorms over channels in pyramid and heads.
 const normEpsilon = 1e-6
 
-// torchConv is PyTorch's default start of a convolution that sums fanIn numbers.
+// torchConv is PyTorch's default initialisation of a convolution with a fan-in.
 func torchConv(fanIn int) weight.Fill { return weight.Uniform(1 / math.Sqrt(float64(fanIn))) }
 
-// msra is He's start for ReLU by what a convolution gives out, c2_msra_fill of detectron2.
+// msra is He's initialisation for ReLU by the fan-out, c2_msra_fill of detectron2.
 func msra(fanOut int) weight.Fill { return weight.Normal(math.Sqrt(2 / float64(fanOut))) }
 
-// xavier is Glorot's start of a layer that sums fanIn numbers as Caffe2 has it, c2_xavier_fill.
+// xavier is Glorot's initialisation by the fan-in, as in Caffe2, c2_xavier_fill.
 func xavier(fanIn int) weight.Fill { return weight.Uniform(math.Sqrt(3 / float64(fanIn))) }
 
-// conv3x3 is a 3×3 convolution with zeros around the map, [batch, rows, cols, in] -> [batch, rows, cols, out]; without
-// biases where they are nil.
+// conv3x3 is a 3×3 convolution with zero padding, [batch, rows, cols, in] -> [batch, rows, cols, out]; without biases
+// if they are nil.
 func conv3x3(scope *model.Scope, x *Node, out int, weights, biases weight.Fill) *Node {
 	g, in := x.Graph(), x.Shape().Dim(-1)
 	w := weight.Float32(scope, "weights", weights, 3, 3, in, out).NodeValue(g)
@@ -52,7 +52,7 @@ func double(scope *model.Scope, x *Node, out int, weights weight.Fill) *Node {
 // norm normalises the channels of each cell.
 func norm(scope *model.Scope, x *Node) *Node { return weight.LayerNorm(scope, x, normEpsilon) }
 
-// convStack is n times conv3x3, norm and ReLU, as box and mask heads begin.
+// convStack is n times conv3x3, norm and ReLU, the start of box and mask heads.
 func convStack(scope *model.Scope, x *Node, widths []int) *Node {
 	for i, out := range widths {
 		conv := scope.In("conv_%d", i)

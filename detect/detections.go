@@ -4,17 +4,17 @@ package detect
 
 import "math"
 
-// Detection is an object that was found.
+// Detection is a detected object.
 type Detection struct {
 	Box   Box // in pixels of the image
 	Class int
 	Score float32 // 0 to 1
-	Mask  *Bitmap // of the whole image; nil of detectors without masks
+	Mask  *Bitmap // of the whole image; nil for detectors without masks
 }
 
-// detections are the best of boxes [n, classes or 1] with probabilities [n, classes+1], the last one that of
-// background: every pair of a box and a class of a score above the threshold, without the ones that overlap a better
-// one of the same class, by falling score.
+// detections returns the best of boxes [n, classes or 1] with probabilities [n, classes+1], the last one for
+// background: every pair of a box and a class with a score above the threshold, without those that overlap a better one
+// of the same class, by decreasing score.
 func (r ROI) detections(scores []float32, boxes []Box, classes int) []Detection {
 	var all []Detection
 	var of []Box
@@ -38,8 +38,8 @@ func (r ROI) detections(scores []float32, boxes []Box, classes int) []Detection 
 	return all
 }
 
-// scaled are detections of an image at another size: boxes by factors down and across, clipped to rows × cols. keep
-// are the indices of those that are not empty then.
+// scaled rescales detections to an image of another size: boxes by factors down and across, clipped to rows × cols.
+// keep are the indices of the boxes that are not empty then.
 func scaled(all []Detection, down, across float64, rows, cols int) (out []Detection, keep []int) {
 	for i, d := range all {
 		for k := range d.Box {
@@ -57,10 +57,10 @@ func scaled(all []Detection, down, across float64, rows, cols int) (out []Detect
 }
 
 // paste puts a mask of probabilities, side × side cells of a box, into an image of rows × cols pixels: a pixel belongs
-// to the object where the probability at its middle, bilinear between the cells and 0 outside, is at least ½.
+// to the object if the probability at its centre, bilinear between the cells and 0 outside, is at least ½.
 func paste(mask []float32, side int, box Box, rows, cols int) *Bitmap {
 	b := &Bitmap{Rows: rows, Cols: cols, Pixels: make([]bool, rows*cols)}
-	at := func(pixel int, begin, end float32) float64 { // in cells, from the middle of the first
+	at := func(pixel int, begin, end float32) float64 { // in cells, from the centre of the first
 		return (float64(pixel)+0.5-float64(begin))/float64(end-begin)*float64(side) - 0.5
 	}
 	cell := func(row, col int) float64 {
@@ -69,7 +69,7 @@ func paste(mask []float32, side int, box Box, rows, cols int) *Bitmap {
 		}
 		return float64(mask[row*side+col])
 	}
-	within := func(begin, end float32, n int) (first, last int) { // pixels that a cell reaches
+	within := func(begin, end float32, n int) (first, last int) { // pixels that a cell affects
 		reach := float64(end-begin) / float64(side)
 		return max(0, int(float64(begin)-reach)), min(n, int(math.Ceil(float64(end)+reach))+1)
 	}

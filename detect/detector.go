@@ -13,7 +13,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// Scopes of a detector's variables below its own.
+// Scopes of a detector's variables, below the detector's scope.
 const (
 	backboneScope = "backbone"
 	pyramidScope  = "pyramid"
@@ -24,11 +24,11 @@ const (
 
 // Detector is a Config with its variables, on a backend. It is not safe for concurrent use.
 //
-// Not all backends can sort, so it is three programs with the host between them: one that takes images and
-// proposes boxes, one that classifies proposals, and one that predicts masks.
+// Not all backends can sort, so inference has three programs with the host between them: one proposes boxes in images,
+// one classifies proposals, and one predicts masks.
 type Detector struct {
 	Config     Config
-	Rows, Cols int // pixels of the canvas that images are fitted into; at first those that it is trained on
+	Rows, Cols int // pixels of the canvas for images; at first the training size
 
 	scope                        *model.Scope
 	proposer, classifier, masker *model.Exec
@@ -65,13 +65,13 @@ func (d *Detector) Finalize() {
 	}
 }
 
-// maps are those of the pyramid for pixels [batch, rows, cols, 3] of images of sizes [batch, 2].
+// maps returns the pyramid for pixels [batch, rows, cols, 3] of images of sizes [batch, 2].
 func (c Config) maps(scope *model.Scope, pixels, sizes *Node) []*Node {
 	trace := c.Backbone.trace(scope.In(backboneScope), c.normalised(pixels, sizes), false)
 	return pyramid(scope.In(pyramidScope), trace.Output, c.Channels)
 }
 
-// anchors are those of a canvas, and their number up to each map.
+// anchors returns the anchors of a canvas, and their number up to each map.
 func (c Config) anchors(rows, cols int) (all []Box, ends []int) {
 	rows, cols = rows/c.Backbone.PatchSize, cols/c.Backbone.PatchSize
 	last := [2]int{rows / 2, cols / 2}
@@ -79,12 +79,12 @@ func (c Config) anchors(rows, cols int) (all []Box, ends []int) {
 		{(last[0] + 1) / 2, (last[1] + 1) / 2}}, c.strides())
 }
 
-// regions are the heads on the maps that boxes are read from.
+// regions returns the heads on the maps for pooling.
 func (c Config) regions(maps []*Node) regions {
 	return regions{c.ROI, c.Backbone.Classes, maps[:pooledLevels], c.strides()}
 }
 
-// proposerGraph takes pixels and sizes; it returns the logits of all anchors, the boxes they are moved to and the maps.
+// proposerGraph takes pixels and sizes; it returns the logits and the boxes of all anchors, and the maps.
 func proposerGraph(c Config, scope *model.Scope, in []*Node) []*Node {
 	maps := c.maps(scope, in[0], in[1])
 	logits, by := c.RPN.head(scope.In(rpnScope), maps)
@@ -106,7 +106,7 @@ func maskerGraph(c Config, scope *model.Scope, in []*Node) []*Node {
 	return []*Node{Sigmoid(r.ofClass(r.masks(scope.In(roiScope).In(maskScope), in[0]), in[1]))}
 }
 
-// proposed is what the first program found in a batch of images.
+// proposed is the output of the first program for a batch of images.
 type proposed struct {
 	sizes     [][2]int
 	proposals [][]Box
@@ -116,7 +116,7 @@ type proposed struct {
 // finalize frees the maps.
 func (s proposed) finalize() {
 	for _, x := range s.maps {
-		_ = x.FinalizeAll() // what could not be freed is the garbage collector's
+		_ = x.FinalizeAll() // the garbage collector frees the rest
 	}
 }
 
@@ -144,7 +144,7 @@ func (d *Detector) propose(pixels *tensors.Tensor, sizes [][2]int, before, after
 	return s, nil
 }
 
-// boxesIn are the boxes of a tensor [..., 4].
+// boxesIn returns the boxes of a tensor [..., 4].
 func boxesIn(x *tensors.Tensor) ([]Box, error) {
 	flat, err := tensors.CopyFlatData[float32](x)
 	boxes := make([]Box, len(flat)/4)
@@ -226,10 +226,9 @@ func (d *Detector) classify(s proposed) (found [][]Detection, err error) {
 	return found, nil
 }
 
-// maskProbabilities runs the third program: for each image the probabilities of its detections' masks, one after the
-// other.
+// maskProbabilities runs the third program: for each image the probabilities of its detections' masks, concatenated.
 func (d *Detector) maskProbabilities(s proposed, found [][]Detection) (masks [][]float32, err error) {
-	most := 0 // detections of an image
+	most := 0 // maximum number of detections per image
 	for _, all := range found {
 		most = max(most, len(all))
 	}

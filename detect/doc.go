@@ -31,8 +31,8 @@
 //	in, err := d.Inputs(pixels, annotations, step)
 //	losses := config.Losses(scope, detect.InputsOf(nodes)) // nodes in the order of in.List()
 //
-// Values, losses and gradients equal those of detectron2 (github.com/facebookresearch/detectron2 at 02b5c4e), with
-// three differences: RoIAlign takes at most as many samples along a bin as a map has cells; suppression across classes
+// Values, losses and gradients equal detectron2's (github.com/facebookresearch/detectron2 at 02b5c4e), with three
+// differences: RoIAlign takes at most as many samples along a bin as a map has cells; suppression across classes
 // compares classes; and proposals of a training step are computed without drop path.
 //
 // Boxes are left, top, right and bottom in pixels, from the outer corner of the first pixel. The variables below a

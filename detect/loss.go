@@ -9,7 +9,7 @@ import (
 )
 
 // Inputs are the inputs of a training step: tensors on the host, nodes in its graph. Indices and classes are int64, all
-// else float32; missing samples are labelled -1 and ignored.
+// others float32; missing samples have label -1 and are ignored.
 type Inputs[T any] struct {
 	Images T // uint8 [batch, rows, cols, 3], each image at the top left
 	Sizes  T // [batch, 2] rows and cols of each image, in pixels
@@ -19,11 +19,11 @@ type Inputs[T any] struct {
 	AnchorBoxes  T // [batch, RPN.Samples, 4] the objects' boxes
 
 	Boxes   T // [batch, ROI.Samples, 4] sampled proposals, objects first
-	Classes T // [batch, ROI.Samples] theirs, the number of classes for background
+	Classes T // [batch, ROI.Samples] their classes, the number of classes for background
 	Targets T // [batch, ROI.Samples, 4] the objects' boxes
-	Masks   T // [batch, objects among ROI.Samples at most, mask, mask] 0 or 1 in the boxes, -1 where none is known
+	Masks   T // [batch, maximum of objects in ROI.Samples, mask, mask] 0 or 1 in the boxes, -1 if unknown
 
-	Objects       T // [batch, n, 4] all objects' boxes: later stages match anew
+	Objects       T // [batch, n, 4] all objects' boxes, for matching in later stages
 	ObjectClasses T // [batch, n]
 }
 
@@ -51,5 +51,5 @@ func (c Config) LossNames() []string {
 	return names
 }
 
-// share is the sum of x over a number of samples, a scalar; 0 of none.
+// share is the sum of x divided by a number of samples, a scalar; 0 for no samples.
 func share(x, number *Node) *Node { return Div(ReduceAllSum(x), MaxScalar(number, 1)) }

@@ -13,17 +13,17 @@ const (
 	matchObject  = 1
 )
 
-// matcher assigns boxes to objects by how well they overlap.
+// matcher assigns boxes to objects by their overlap.
 type matcher struct {
-	low, high float32 // below low is background, from high on an object, between is ignored
-	allowLow  bool    // whether an object's best boxes are its, however low
+	low, high float32 // below low is background, from high on an object, between them ignored
+	allowLow  bool    // whether the best boxes of an object match it below low
 }
 
-// match returns for each of n boxes the object that it overlaps best, the first of equal ones, and a label.
-// quality[object][box] is an IoU. Where no object is, all are background of object 0.
+// match returns for each of n boxes the object with the largest overlap, the first of equal ones, and a label.
+// quality[object][box] is an IoU. Without objects, all boxes are background of object 0.
 //
-// With allowLow every box that ties for an object's best quality becomes matchObject, of the object that itself
-// overlaps best, which may be another one; of an object that overlaps nothing these are all that do not overlap it.
+// With allowLow every box with an object's best quality becomes matchObject, of the object with which it overlaps most,
+// possibly another one; for an object without any overlap these are all boxes that do not overlap it.
 func (m matcher) match(quality [][]float32, n int) (objects []int, labels []int) {
 	objects, labels = make([]int, n), make([]int, n)
 	if len(quality) == 0 {
@@ -59,7 +59,7 @@ func (m matcher) match(quality [][]float32, n int) (objects []int, labels []int)
 	return objects, labels
 }
 
-// overlaps are the IoU of each object with each box, [object][box].
+// overlaps returns the IoU of each object with each box, [object][box].
 func overlaps(objects, boxes []Box) [][]float32 {
 	quality := make([][]float32, len(objects))
 	for i, object := range objects {
@@ -71,10 +71,10 @@ func overlaps(objects, boxes []Box) [][]float32 {
 	return quality
 }
 
-// draw picks n of some indices, all of them where there are no more.
+// draw picks n of some indices, or all if there are fewer.
 type draw func(from []int, n int) []int
 
-// permuted draws by the beginnings of permutations.
+// permuted draws the first elements of permutations.
 func permuted(r *rand.Rand) draw {
 	return func(from []int, n int) []int {
 		picked := make([]int, 0, min(n, len(from)))
@@ -85,8 +85,8 @@ func permuted(r *rand.Rand) draw {
 	}
 }
 
-// sampled draws n indices of labels, of which at most a share is of objects, the rest of background; less where there
-// are less. What is ignored is neither.
+// sampled draws up to n indices of labels, at most a share of objects, the rest background. Ignored labels are not
+// drawn.
 func sampled(labels []int, n int, share float64, pick draw) (objects, background []int) {
 	var of [2][]int
 	for i, label := range labels {

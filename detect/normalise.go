@@ -16,17 +16,17 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// normalised are pixels uint8 [batch, rows, cols, 3] as float32, less the mean and over the deviation; what lies beyond
-// the images of sizes [batch, 2] is zero.
+// normalised returns pixels uint8 [batch, rows, cols, 3] as float32, normalised by mean and deviation; pixels beyond
+// the images of sizes [batch, 2] are zero.
 func (c Config) normalised(pixels, sizes *Node) *Node {
 	g, d := pixels.Graph(), pixels.Shape().Dimensions
-	mean, scale := make([]float32, 3*d[2]), make([]float32, 3*d[2]) // of all numbers of a row: three are a slow last axis
+	mean, scale := make([]float32, 3*d[2]), make([]float32, 3*d[2]) // of a whole row: a last axis of three is slow
 	for i := range mean {
 		mean[i], scale[i] = float32(255*c.Mean[i%3]), float32(1/(255*c.Std[i%3]))
 	}
 	x := ConvertDType(Reshape(pixels, d[0], d[1], -1), dtypes.Float32) // [batch, rows, cols·3]
 	x = Mul(Sub(x, Const(g, [][][]float32{{mean}})), Const(g, [][][]float32{{scale}}))
-	within := func(axis int, each float64) *Node { // 1 in the image along rows or columns, of so many numbers each
+	within := func(axis int, each float64) *Node { // 1 within the image along rows or columns, repeated each times
 		positions := Iota(g, shapes.Make(dtypes.Float32, 1, x.Shape().Dim(1+axis)), 1)
 		inside := LessThan(positions, MulScalar(SliceAxis(sizes, 1, AxisRange(axis, axis+1)), each))
 		return InsertAxes(ConvertDType(inside, dtypes.Float32), 2-axis) // [batch, rows, 1] or [batch, 1, cols·3]
@@ -34,8 +34,8 @@ func (c Config) normalised(pixels, sizes *Node) *Node {
 	return Reshape(Mul(x, Mul(within(0, 1), within(1, 3))), d...)
 }
 
-// canvas fits images into rows × cols pixels each, as large as they go without changing their shape, at the top left:
-// uint8 [batch, rows, cols, 3] and their sizes there.
+// canvas resizes images to fit into rows × cols pixels, keeping their aspect ratio, at the top left: uint8 [batch,
+// rows, cols, 3] and their sizes there.
 func canvas(images []image.Image, rows, cols int) (pixels *tensors.Tensor, sizes [][2]int, err error) {
 	flat := make([]uint8, len(images)*rows*cols*3)
 	for i, img := range images {
@@ -55,7 +55,7 @@ func canvas(images []image.Image, rows, cols int) (pixels *tensors.Tensor, sizes
 	return tensors.FromFlatDataAndDimensions(flat, len(images), rows, cols, 3), sizes, nil
 }
 
-// sizeTensor is sizes as float32 [batch, 2].
+// sizeTensor returns sizes as float32 [batch, 2].
 func sizeTensor(sizes [][2]int) *tensors.Tensor {
 	var flat []float32
 	for _, size := range sizes {

@@ -10,26 +10,26 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// levels chooses the map that a box is read from: the finer, the smaller it is. Maps are numbered by the binary
-// logarithm of their stride, rounded, so 2 is that of stride 4 (Lin et al., https://arxiv.org/abs/1612.03144, (1)):
+// levels chooses the map from which a box is pooled: finer for smaller boxes. Maps are numbered by the binary logarithm
+// of their stride, rounded: 2 has stride 4 (Lin et al., https://arxiv.org/abs/1612.03144, (1)):
 //
-//	canonicalLevel + floor(log2(√area/canonicalSize + 1e-8)), that of the finest or coarsest map beyond them
+//	canonicalLevel + floor(log2(√area/canonicalSize + 1e-8)), clamped to the finest and coarsest map
 type levels struct {
 	canonicalSize  float64 // pixels
 	canonicalLevel int
 	first, last    int
 }
 
-// levelNumber is that of a map by its stride.
+// levelNumber returns the number of a map from its stride.
 func levelNumber(stride float64) int { return int(math.Round(math.Log2(stride))) }
 
-// of is the level by √area/canonicalSize, with the roundings of detectron2, whose numbers are float32.
+// of returns the level for √area/canonicalSize, with the roundings of detectron2, in float32.
 func (l levels) of(size float32) int {
 	level := float32(l.canonicalLevel) + float32(math.Log2(float64(size+1e-8)))
 	return min(max(int(math.Floor(max(float64(level), -1000))), l.first), l.last)
 }
 
-// from is the least √area/canonicalSize of a level above the first.
+// from is the smallest √area/canonicalSize of a level above the first.
 func (l levels) from(level int) float32 {
 	x := float32(math.Exp2(float64(level - l.canonicalLevel)))
 	for l.of(x) < level {
@@ -41,12 +41,12 @@ func (l levels) from(level int) float32 {
 	return x
 }
 
-// weights are 1 for the level of boxes [batch, n, 4] and 0 for all others, one [batch, n] for each.
+// weights returns masks [batch, n] per level: 1 for the level of boxes [batch, n, 4] and 0 for the others.
 func (l levels) weights(boxes *Node) []*Node {
 	left, top, right, bottom := sides(boxes)
 	area := Squeeze(Mul(Sub(right, left), Sub(bottom, top)), -1) // [batch, n]
 	size := DivScalar(Sqrt(MaxScalar(area, 0)), l.canonicalSize)
-	var from []float32 // sizes from which a box belongs to the second level, the third, …
+	var from []float32 // sizes at which the second level, the third, … starts
 	for level := l.first + 1; level <= l.last; level++ {
 		from = append(from, l.from(level))
 	}
@@ -62,10 +62,10 @@ func (l levels) weights(boxes *Node) []*Node {
 	return weights
 }
 
-// count adds up which of the last axis are true: [..., k] to [...], float32.
+// count counts the true values of the last axis: [..., k] to [...], float32.
 //
-// It is a product. XLA copies cheap operations into every kernel that reads their results, and a comparison of rounded
-// numbers may differ between the copies: a box would be on two levels, or on none. Products are computed once.
+// It is a product, because XLA copies cheap operations into every kernel that reads their results, and a comparison of
+// rounded numbers may differ between the copies: a box would be on two levels, or on none. Products are computed once.
 func count(is *Node) *Node {
 	d := is.Shape().Dimensions
 	k := d[len(d)-1]
@@ -73,7 +73,7 @@ func count(is *Node) *Node {
 	return Reshape(MatMul(rows, Ones(is.Graph(), shapes.Make(dtypes.Float32, k, 1))), d[:len(d)-1]...)
 }
 
-// pool reads boxes [batch, n, 4] out of the maps of a pyramid, the finest first, each from that of its level:
+// pool pools boxes [batch, n, 4] from the maps of a pyramid, the finest first, each from the map of its level:
 // [batch·n, size, size, channels].
 func (l levels) pool(maps []*Node, strides []float64, boxes *Node, size, samples int) *Node {
 	var sum *Node

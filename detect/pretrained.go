@@ -23,7 +23,7 @@ func FromViT(v vit.Config, rows, cols int) Backbone {
 	return b.WithDefaults()
 }
 
-// resampled is an encoding that goes to every size.
+// resampled returns an encoding that supports every size.
 func resampled(position string) string {
 	first, rest, found := strings.Cut(position, "+")
 	if first != learned {
@@ -45,8 +45,8 @@ const (
 
 // LoadBackbone loads the variables of a trained ViT, by their paths below its scope, and the hyperparameters of its
 // encoding: Config, Params and Variables of a checkpoints.Imported at its training size. Call it before the detector is
-// used. What the backbone lacks is left out: class token, registers, final norm and head, and the positions where it
-// has another encoding.
+// used. Variables that the backbone lacks are skipped: class token, registers, final norm and head, and the positions
+// if it has another encoding.
 func (d *Detector) LoadBackbone(from vit.Config, params map[string]any, variables map[string]*tensors.Tensor) error {
 	from = from.WithDefaults()
 	b := d.Config.Backbone
@@ -98,7 +98,7 @@ func (d *Detector) LoadBackbone(from vit.Config, params map[string]any, variable
 	return checkpoints.CreateVariables(scope, ours)
 }
 
-// byRowAndColumn turns a table of one row for each token into [rows, cols, width], without the class token's.
+// byRowAndColumn converts a table of one row per token to [rows, cols, width], without the class token's row.
 func byRowAndColumn(table *tensors.Tensor, c vit.Config) (*tensors.Tensor, error) {
 	flat, err := tensors.CopyFlatData[float32](table)
 	if err != nil {
@@ -111,10 +111,10 @@ func byRowAndColumn(table *tensors.Tensor, c vit.Config) (*tensors.Tensor, error
 	return tensors.FromFlatDataAndDimensions(flat[c.PrefixPositions()*c.Width:], c.Rows(), c.Cols(), c.Width), nil
 }
 
-// LearningRateFactor is ViTDet's layer-wise decay: the factor on the learning rate of a variable, by its path below the
-// detector's scope: rate^(Depth+1) for the embedding, rate^(Depth-i) in block i, and 1 where nothing is pretrained:
-// pyramid, heads, the bottlenecks within blocks. So it is for encodings but a table of positions, as in package
-// finetune: ViTDet has no other.
+// LearningRateFactor is ViTDet's layer-wise decay: the factor of a variable's learning rate, by its path below the
+// detector's scope: rate^(Depth+1) for the embedding, rate^(Depth-i) in block i, and 1 for new variables: pyramid,
+// heads, and the bottlenecks within blocks. Encodings other than a table of positions also have 1, as in package
+// finetune; ViTDet has none.
 func (b Backbone) LearningRateFactor(path string, rate float64) float64 {
 	layer := b.Depth + 1
 	switch path, in := strings.CutPrefix(path, backboneScope+"/"); {

@@ -10,15 +10,15 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// pyramid is ViTDet's simple feature pyramid of a map [batch, rows, cols, width]: maps of 4, 2, 1 and ½ times its
-// resolution, each made of it alone, and every second cell of the last one,
+// pyramid is ViTDet's simple feature pyramid of a map [batch, rows, cols, width]: maps with 4, 2, 1 and ½ times its
+// resolution, each computed from it alone, and every second cell of the last one,
 //
 //	×4  transposed convolution to width/2, LayerNorm, GELU, transposed convolution to width/4
 //	×2  transposed convolution to width/2
-//	×1  as it is
-//	×½  the greatest of 2×2 cells
+//	×1  unchanged
+//	×½  the maximum of 2×2 cells
 //
-// then for each a 1×1 and a 3×3 convolution to channels, a LayerNorm behind both: [batch, ·, ·, channels].
+// then for each a 1×1 and a 3×3 convolution to channels, each followed by a LayerNorm: [batch, ·, ·, channels].
 func pyramid(scope *model.Scope, x *Node, channels int) []*Node {
 	width := x.Shape().Dim(-1)
 	level := func(name string, up ...int) *Node {
@@ -42,7 +42,7 @@ func pyramid(scope *model.Scope, x *Node, channels int) []*Node {
 	return append(levels, everySecond(levels[3]))
 }
 
-// halve takes the greatest of each 2×2 cells; the last row or column of an odd number is dropped.
+// halve returns the maximum of each 2×2 cells; the last row or column of an odd number is dropped.
 func halve(x *Node) *Node {
 	d := x.Shape().Dimensions
 	rows, cols := d[1]/2, d[2]/2
@@ -50,7 +50,7 @@ func halve(x *Node) *Node {
 	return ReduceMax(Reshape(x, d[0], rows, 2, cols, 2, d[3]), 2, 4)
 }
 
-// everySecond takes every second cell of every second row, the first ones among them.
+// everySecond returns every second cell of every second row, starting with the first.
 func everySecond(x *Node) *Node {
 	d := x.Shape().Dimensions
 	rows, cols := (d[1]+1)/2, (d[2]+1)/2

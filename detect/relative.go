@@ -11,18 +11,18 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// relativePositions are the decomposed ones of MViTv2 (https://arxiv.org/abs/2112.01526), which ViTDet has in every
-// block: the score of a key gets
+// relativePositions are MViTv2's decomposed ones (https://arxiv.org/abs/2112.01526), in every block of ViTDet: they add
+// to the score of a key
 //
 //	q·R[row of q - row of k] + q·C[column of q - column of k]
 //
-// with tables R and C of one vector for each offset, zero at the start. The query is not divided by √headDim here.
+// with tables R and C of one vector for each offset, initially zero. The query is not divided by √headDim here.
 type relativePositions struct {
-	rows, cols         int // of the tokens that see each other
+	rows, cols         int // of the tokens in one attention
 	rowTable, colTable *model.Variable
 }
 
-// newRelativePositions has tables for a grid of tableRows × tableCols.
+// newRelativePositions creates tables for a grid of tableRows × tableCols.
 func newRelativePositions(scope *model.Scope, rows, cols, tableRows, tableCols, headDim int) relativePositions {
 	table := func(name string, n int) *model.Variable {
 		return weight.Float32(scope, name, weight.Constant(0), 2*n-1, headDim)
@@ -30,12 +30,13 @@ func newRelativePositions(scope *model.Scope, rows, cols, tableRows, tableCols, 
 	return relativePositions{rows, cols, table("rows", tableRows), table("cols", tableCols)}
 }
 
-// scores are those of queries [batch, rows·cols, heads, headDim], float32 [batch, heads, rows·cols, rows·cols].
+// scores returns the scores of queries [batch, rows·cols, heads, headDim], float32 [batch, heads, rows·cols,
+// rows·cols].
 func (r relativePositions) scores(q *Node) *Node {
 	g, d := q.Graph(), q.Shape().Dimensions
 	q = Reshape(ConvertDType(q, r.rowTable.DType()), d[0], r.rows, r.cols, d[2], d[3])
-	// All queries of a row, or of a column, take the same vectors: one product each.
-	// [n, batch, heads, ·, headDim] -> [n, batch, heads, ·, n]
+	// All queries of a row, or of a column, use the same vectors: one product each. [n, batch, heads, ·, headDim] -> [n,
+	// batch, heads, ·, n]
 	along := func(q *Node, table *model.Variable, n int) *Node {
 		dims := q.Shape().Dimensions
 		vectors := relativeVectors(table.NodeValue(g), n, n) // [query, key, headDim]
@@ -49,9 +50,9 @@ func (r relativePositions) scores(q *Node) *Node {
 	return Reshape(Add(ofRow, ofCol), d[0], d[2], d[1], d[1])
 }
 
-// relativeVectors picks the vector of each key's offset from each query along one side from a table [length, headDim]:
-// [queries, keys, headDim]. Row 0 is the key farthest behind. Where there are more queries than keys, or less, the side
-// of fewer is spread over the other; a table of another length than this takes is resampled linearly.
+// relativeVectors selects the vector of each key's offset from each query along one side from a table [length,
+// headDim]: [queries, keys, headDim]. Row 0 is the key farthest behind. If the numbers of queries and keys differ, the
+// smaller side is spread over the larger; a table of another length is resampled linearly.
 func relativeVectors(table *Node, queries, keys int) *Node {
 	most := 2*max(queries, keys) - 1
 	table = additive.Resample(table, additive.Linear, most, most)

@@ -13,7 +13,7 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// regions is the second half of a detector at work: the maps of its pyramid and the heads that read boxes out of them.
+// regions is the second half of a detector in a graph: the maps of its pyramid and the heads that pool boxes from them.
 type regions struct {
 	ROI
 	classes int
@@ -21,37 +21,36 @@ type regions struct {
 	strides []float64
 }
 
-// pool reads boxes [batch, n, 4] as size² cells: [batch·n, size, size, channels]. Maps that are for greater boxes than
-// the canvas are left alone.
+// pool pools boxes [batch, n, 4] to size² cells: [batch·n, size, size, channels]. Maps for boxes larger than the canvas
+// are skipped.
 func (r regions) pool(boxes *Node, size int) *Node {
 	d := r.maps[0].Shape().Dimensions
 	l := r.levels(r.strides[:len(r.maps)], math.Sqrt(float64(d[1]*d[2]))*r.strides[0])
 	return l.pool(r.maps[:l.last-l.first+1], r.strides, boxes, size, 0)
 }
 
-// levels are those of maps by their strides that boxes of at most a size in pixels, the root of their area, are read
-// from.
+// levels returns the levels of maps with the given strides for boxes up to a size in pixels, the root of their area.
 func (r ROI) levels(strides []float64, size float64) levels {
 	l := levels{r.CanonicalSize, r.CanonicalLevel, levelNumber(strides[0]), levelNumber(strides[len(strides)-1])}
 	l.last = l.of(float32(size / r.CanonicalSize))
 	return l
 }
 
-// masked is the number of sampled proposals of an image that masks are learned of: those that may be objects.
+// masked is the number of sampled proposals per image for the mask loss: those that may be objects.
 func (r ROI) masked() int { return max(1, int(float64(r.Samples)*r.Positive)) }
 
 // stageOutput is the output of one stage.
 type stageOutput struct {
-	Boxes    *Node // [batch, n, 4] what it was given
+	Boxes    *Node // [batch, n, 4] its input
 	Features *Node // [batch·n, units]
 	Logits   *Node // [batch, n, classes+1], the last one for background
 	Deltas   *Node // [batch, n, classes, 4], or [batch, n, 1, 4] with several stages
 }
 
-// boxHeads applies the stages to proposals [batch, n, 4], each but the first to the boxes of the one before, clipped to
-// their images and cut off from the gradient.
+// boxHeads applies the stages to proposals [batch, n, 4], each after the first to the boxes of the previous one,
+// clipped to their images and without gradient.
 //
-// With several stages each one's part of the gradient by the maps is divided by their number, as losses add up.
+// With several stages, each one's gradient by the maps is divided by their number, because losses are summed.
 func (r regions) boxHeads(scope *model.Scope, proposals, sizes *Node) []stageOutput {
 	all := make([]stageOutput, len(r.Stages))
 	boxes := proposals
@@ -72,7 +71,7 @@ func (r regions) boxHeads(scope *model.Scope, proposals, sizes *Node) []stageOut
 	return all
 }
 
-// stage is one box head on x [boxes, size, size, channels]: convolutions, dense layers, and a linear layer each for
+// stage is one box head on x [boxes, size, size, channels]: convolutions, dense layers, and one linear layer each for
 // classes and boxes.
 func (r regions) stage(scope *model.Scope, x *Node) (j stageOutput) {
 	zero := weight.Constant(0)
@@ -92,14 +91,14 @@ func (r regions) stage(scope *model.Scope, x *Node) (j stageOutput) {
 	return j
 }
 
-// corrected are the boxes of a stage where all classes have one: [batch, n, 4].
+// corrected returns the boxes of a stage with one box for all classes: [batch, n, 4].
 func (r regions) corrected(j stageOutput, stage int) *Node {
 	by := Reshape(j.Deltas, j.Boxes.Shape().Dimensions...)
 	return deltas(r.Stages[stage].Weights).decode(by, j.Boxes)
 }
 
-// results are the probabilities of classes, [batch, n, classes+1], the mean of all stages', and the boxes of the last
-// one, [batch, n, classes or 1, 4], clipped to their images.
+// results returns the class probabilities, [batch, n, classes+1], the mean over all stages, and the boxes of the last
+// stage, [batch, n, classes or 1, 4], clipped to their images.
 func (r regions) results(all []stageOutput, sizes *Node) (scores, boxes *Node) {
 	for _, j := range all {
 		s := Softmax(j.Logits, -1)
@@ -116,11 +115,11 @@ func (r regions) results(all []stageOutput, sizes *Node) (scores, boxes *Node) {
 	return DivScalar(scores, float64(len(all))), boxes
 }
 
-// losses of the stages on sampled proposals: cross-entropy of the classes, the mean over all of them; and the absolute
-// errors of what moves the ones that are objects, over the number of all of them.
+// losses are the losses of the stages on sampled proposals: cross-entropy of the classes, the mean over all of them;
+// and the absolute errors of the deltas of objects, divided by the number of all of them.
 //
-// Later stages match their boxes with the objects anew, by their own IoU, and sample no more; boxes that were clipped
-// to nothing do not count from there on.
+// Later stages match their boxes with the objects anew, by their own IoU, without further sampling; boxes that became
+// empty by clipping do not count from then on.
 func (r regions) losses(all []stageOutput, in Inputs[*Node]) (class, box []*Node) {
 	labels, targets := in.Classes, in.Targets
 	g := labels.Graph()
@@ -143,7 +142,7 @@ func (r regions) losses(all []stageOutput, in Inputs[*Node]) (class, box []*Node
 			by = Mul(by, InsertAxes(OneHot(labels, r.classes, dtypes.Float32), -1)) // of the class
 		}
 		by = ReduceSum(by, 2) // [batch, n, 4]
-		// Boxes that are no object get one that has a logarithm.
+		// Boxes without an object get one whose logarithm is finite.
 		is := BroadcastToShape(InsertAxes(GreaterThan(object, ZerosLike(object)), -1), targets.Shape())
 		unit := BroadcastToShape(Const(g, [][][]float32{{{0, 0, 1, 1}}}), targets.Shape())
 		want := StopGradient(deltas(r.Stages[i].Weights).encode(Where(is, j.Boxes, unit), Where(is, targets, unit)))
@@ -153,8 +152,8 @@ func (r regions) losses(all []stageOutput, in Inputs[*Node]) (class, box []*Node
 	return class, box
 }
 
-// matched gives boxes [batch, n, 4] the class and the box of the object that each overlaps best, background if by less
-// than iou.
+// matched returns for boxes [batch, n, 4] the class and the box of the object that each overlaps most, background if by
+// less than iou.
 func (r regions) matched(boxes *Node, in Inputs[*Node], iou float64) (labels, targets *Node) {
 	g := boxes.Graph()
 	known := InsertAxes(GreaterOrEqual(in.ObjectClasses, ScalarZero(g, dtypes.Int64)), 1) // [batch, 1, objects]
@@ -162,7 +161,7 @@ func (r regions) matched(boxes *Node, in Inputs[*Node], iou float64) (labels, ta
 	quality = Where(BroadcastToShape(known, quality.Shape()), quality, Neg(OnesLike(quality)))
 	best := OneHot(ArgMax(quality, -1, dtypes.Int64), quality.Shape().Dim(-1), dtypes.Float32) // [batch, n, objects]
 	near := GreaterOrEqual(ReduceAndKeep(quality, ReduceMax, -1), Scalar(g, dtypes.Float32, iou))
-	// One product gives both, so that rounding cannot choose the class of one object and the box of another: see count.
+	// One product gives both, so that rounding cannot select the class of one object and the box of another: see count.
 	which := Concatenate([]*Node{best, Mul(best, ConvertDType(near, dtypes.Float32))}, -1)  // [batch, n, 2·objects]
 	above := AddScalar(ConvertDType(in.ObjectClasses, dtypes.Float32), -float64(r.classes)) // background is 0
 	above = InsertAxes(above, -1)                                                           // [batch, objects, 1]
@@ -174,8 +173,8 @@ func (r regions) matched(boxes *Node, in Inputs[*Node], iou float64) (labels, ta
 	return ConvertDType(class, dtypes.Int64), SliceAxis(both, -1, AxisRange(0, 4))
 }
 
-// masks predicts for boxes [batch, n, 4] the logits of belonging to an object of each class, on a grid of each box:
-// [batch·n, 2·MaskSize, 2·MaskSize, classes].
+// masks predicts for boxes [batch, n, 4] mask logits for each class, on a grid of each box: [batch·n, 2·MaskSize,
+// 2·MaskSize, classes].
 func (r regions) masks(scope *model.Scope, boxes *Node) *Node {
 	x := convStack(scope, r.pool(boxes, r.MaskSize), r.Masks)
 	last := r.Masks[len(r.Masks)-1]
@@ -183,14 +182,14 @@ func (r regions) masks(scope *model.Scope, boxes *Node) *Node {
 	return weight.Dense(scope.In("classes"), x, r.classes, weight.Normal(0.001), weight.Constant(0))
 }
 
-// ofClass picks from masks [batch·n, side, side, classes] those of classes [batch, n]: [batch·n, side, side].
+// ofClass selects from masks [batch·n, side, side, classes] the masks of classes [batch, n]: [batch·n, side, side].
 func (r regions) ofClass(masks, classes *Node) *Node {
 	oneHot := Reshape(OneHot(classes, r.classes, dtypes.Float32), -1, 1, 1, r.classes)
 	return ReduceSum(Mul(masks, oneHot), -1)
 }
 
-// maskLoss is the cross-entropy of masks [batch·n, side, side, classes] for the first n of the sampled proposals, of
-// the class that each has: the mean over the pixels of those that are objects and have a mask.
+// maskLoss is the cross-entropy of masks [batch·n, side, side, classes] of the first n sampled proposals, for the class
+// of each: the mean over the pixels of objects with a mask.
 func (r regions) maskLoss(masks *Node, in Inputs[*Node]) *Node {
 	g, d := masks.Graph(), in.Masks.Shape().Dimensions // [batch, n, side, side]
 	classes := SliceAxis(in.Classes, 1, AxisRange(0, d[1]))

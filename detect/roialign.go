@@ -12,25 +12,26 @@ import (
 	"github.com/wepe-go/wepe/internal/kernel"
 )
 
-// roiAlign reads boxes out of a map, each as rows × cols bins (He et al., https://arxiv.org/abs/1703.06870, with the
-// half pixel that detectron2 calls aligned): a bin is the mean of samples × samples points, each bilinear between four
-// cells. A point more than a cell outside the centres of the border cells is 0; one that is nearer has their value.
+// roiAlign pools boxes from a map, each as rows × cols bins (He et al., https://arxiv.org/abs/1703.06870, with the
+// half-pixel offset that detectron2 calls aligned): a bin is the mean of samples × samples points, each bilinear
+// between four cells. A point more than a cell outside the centres of the border cells is 0; a nearer one has the
+// border's value.
 //
 // A bilinear weight is a product of one along the rows and one along the columns, and so is the mean of a bin: with
 // matrices Y [rows, map rows] and X [cols, map cols] of each box, its bins are Y·map·Xᵀ. All shapes are static, and the
-// gradient by the map is two products as well.
+// gradient by the map is also two products.
 type roiAlign struct {
 	rows, cols int
 	stride     float64 // pixels of a cell of the map
-	samples    int     // along each axis of a bin; 0: as many as cells of the map along it, rounded up
-	most       int     // where samples is 0, the greatest number of them
+	samples    int     // along each axis of a bin; 0: the number of map cells along it, rounded up
+	most       int     // maximum of samples if that is 0
 }
 
-// atMost is the greatest number of samples along a bin of boxes that are not longer than n cells of the map.
+// atMost is the largest number of samples along a bin of boxes that are at most n map cells long.
 func atMost(n float64, bins int) int { return max(1, int(math.Ceil(n/float64(bins)))) }
 
 // bins returns [batch·n, rows, cols, channels] for boxes [batch, n, 4], in pixels, on maps [batch, ·, ·, channels].
-// Those whose weight [batch, n] is 0 get zeros; nil for all.
+// Boxes whose weight [batch, n] is 0 get zeros; nil for all boxes.
 func (r roiAlign) bins(maps, boxes, weight *Node) *Node {
 	d, n := maps.Shape().Dimensions, boxes.Shape().Dim(1)
 	left, top, right, bottom := sides(StopGradient(boxes))
@@ -46,7 +47,7 @@ func (r roiAlign) bins(maps, boxes, weight *Node) *Node {
 	return kernel.Mix(across, lines)
 }
 
-// weights are those of the cells of an axis, length long, in each bin between begin and end [batch, n, 1]:
+// weights returns the weights of the cells of an axis, length long, in each bin between begin and end [batch, n, 1]:
 // [batch, n, bins, length].
 func (r roiAlign) weights(begin, end *Node, bins, length int) *Node {
 	g := begin.Graph()
@@ -66,7 +67,7 @@ func (r roiAlign) weights(begin, end *Node, bins, length int) *Node {
 	if r.samples == 0 {
 		most, samples = r.most, InsertAxes(count(GreaterThan(bin, axis(r.most, 3, 2))), -1) // rounded up
 	}
-	// points [batch, n, bins, most] lie at the middles of so many parts of a bin
+	// points [batch, n, bins, most] are the centres of equal parts of a bin
 	each := Div(InsertAxes(bin, -1), MaxScalar(InsertAxes(samples, -1), 1)) // [batch, n, 1, 1]
 	points := InsertAxes(Add(start, Mul(axis(bins, 3, 2), bin)), -1)
 	points = Add(points, Mul(AddScalar(axis(most, 4, 3), 0.5), each))

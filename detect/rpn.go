@@ -14,10 +14,11 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// rpnDeltas are the weights of the RPN's boxes.
+// rpnDeltas are the weights of the RPN's deltas.
 var rpnDeltas = deltas{1, 1, 1, 1}
 
-// anchors are those of maps of the given sizes, rows and cols, one map after the other, and their number up to each.
+// anchors returns the anchors of maps of the given sizes, rows and cols, one map after the other, and their number up
+// to each.
 func (r RPN) anchors(sizes [][2]int, strides []float64) (all []Box, ends []int) {
 	for i, size := range sizes {
 		cell := cellAnchors(r.Sizes[i:i+1], r.Ratios)
@@ -28,7 +29,7 @@ func (r RPN) anchors(sizes [][2]int, strides []float64) (all []Box, ends []int) 
 }
 
 // head predicts for each anchor on maps [batch, ·, ·, channels] the logit of being an object, [batch, anchors], and the
-// numbers that move it there, [batch, anchors, 4]. All maps share its weights.
+// deltas to its box, [batch, anchors, 4]. All maps share its weights.
 func (r RPN) head(scope *model.Scope, maps []*Node) (logits, by *Node) {
 	n := len(r.Ratios)
 	small, zero := weight.Normal(0.01), weight.Constant(0)
@@ -46,13 +47,13 @@ func (r RPN) head(scope *model.Scope, maps []*Node) (logits, by *Node) {
 	return Concatenate(ofLogits, 1), Concatenate(ofDeltas, 1)
 }
 
-// propose moves the anchors: [batch, anchors, 4].
+// propose applies the deltas to the anchors: [batch, anchors, 4].
 func propose(by, anchors *Node) *Node {
 	return rpnDeltas.decode(by, InsertAxes(anchors, 0))
 }
 
-// losses of the sampled anchors, both over their greatest number whatever was sampled: cross-entropy of the logits, and
-// the absolute errors of what moves those that are objects.
+// losses are the losses of the sampled anchors, both divided by their maximum number: cross-entropy of the logits, and
+// the absolute errors of the deltas of objects.
 func (r RPN) losses(logits, by, anchors *Node, in Inputs[*Node]) (class, box *Node) {
 	batch := logits.Shape().Dim(0)
 	labels := in.AnchorLabels                           // [batch, samples]
@@ -65,7 +66,7 @@ func (r RPN) losses(logits, by, anchors *Node, in Inputs[*Node]) (class, box *No
 	return MulScalar(ReduceAllSum(class), number), MulScalar(ReduceAllSum(box), number)
 }
 
-// pick picks from x [batch, n, …] those of indices [batch, m]: [batch, m, …].
+// pick selects from x [batch, n, …] the entries of indices [batch, m]: [batch, m, …].
 func pick(x, indices *Node) *Node {
 	d := x.Shape().Dimensions
 	first := make([]int64, d[0]) // of each image
@@ -77,15 +78,15 @@ func pick(x, indices *Node) *Node {
 	return Reshape(rows, append([]int{d[0], indices.Shape().Dim(1)}, d[2:]...)...)
 }
 
-// crossEntropy is that of labels 0 to 1 with the probabilities of logits: max(x, 0) - x·label + log(1 + exp(-|x|)).
+// crossEntropy is the binary cross-entropy of labels 0 to 1 and logits: max(x, 0) - x·label + log(1 + exp(-|x|)).
 func crossEntropy(logits, labels *Node) *Node {
 	return Add(Sub(MaxScalar(logits, 0), Mul(logits, labels)), Log1P(Exp(Neg(Abs(logits)))))
 }
 
-// constant is boxes as a node [n, 4].
+// constant returns boxes as a node [n, 4].
 func constant(g *Graph, boxes []Box) *Node { return Const(g, boxTensor(boxes, len(boxes))) }
 
-// boxTensor is boxes as [dims…, 4].
+// boxTensor returns boxes as [dims…, 4].
 func boxTensor(boxes []Box, dims ...int) *tensors.Tensor {
 	flat := make([]float32, 0, 4*len(boxes))
 	for _, b := range boxes {
@@ -94,7 +95,7 @@ func boxTensor(boxes []Box, dims ...int) *tensors.Tensor {
 	return tensors.FromFlatDataAndDimensions(flat, append(dims, 4)...)
 }
 
-// cellAnchors are the boxes around the origin of one level: for each size, the root of their area, one of each ratio of
+// cellAnchors returns the boxes around the origin of one level: for each size, the root of the area, one per ratio of
 // height to width.
 func cellAnchors(sizes, ratios []float64) []Box {
 	var cell []Box
@@ -108,8 +109,8 @@ func cellAnchors(sizes, ratios []float64) []Box {
 	return cell
 }
 
-// gridAnchors are the boxes of a cell moved to every place of a map, row by row. Their centres are stride apart, the
-// first is offset·stride from the corner of the image on both axes: ViTDet has 0.
+// gridAnchors returns the boxes of a cell at every position of a map, row by row. Their centres are stride apart, the
+// first is offset·stride from the corner of the image on both axes: 0 in ViTDet.
 func gridAnchors(cell []Box, rows, cols int, stride, offset float64) []Box {
 	anchors := make([]Box, 0, rows*cols*len(cell))
 	for row := range rows {
@@ -123,9 +124,9 @@ func gridAnchors(cell []Box, rows, cols int, stride, offset float64) []Box {
 	return anchors
 }
 
-// proposals are the best of the boxes that the RPN moved its anchors to, in one image of rows × cols pixels: of each
-// level, whose boxes end at ends, before of the highest logits; clipped to the image, without empty ones; of those of
-// one level that overlap the best; and of all levels after of the highest logits, in falling order.
+// proposals selects from the RPN's boxes in one image of rows × cols pixels: per level, whose boxes end at ends, the
+// before highest logits; clipped to the image, without empty boxes and without those that overlap a better one of the
+// same level; over all levels the after highest logits, in decreasing order.
 //
 // It runs on the host, between two programs: not all backends can sort.
 func (r RPN) proposals(logits []float32, boxes []Box, ends []int, rows, cols, before, after int) ([]Box, []float32) {

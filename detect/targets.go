@@ -8,11 +8,11 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
-// fewObjects is the number that objects of an image are filled up to. Each number beyond it, rounded up to a power of
-// two, is a program of its own, and compiling takes as long as some steps.
+// fewObjects is the number to which the objects of an image are padded. Each larger number, rounded up to a power of
+// two, needs its own program, whose compilation takes as long as several steps.
 const fewObjects = 8
 
-// filledTo is the number that up to most objects of an image are filled up to.
+// filledTo returns the padded number for at most most objects per image.
 func filledTo(most int) int {
 	n := fewObjects
 	for n < most {
@@ -21,13 +21,13 @@ func filledTo(most int) int {
 	return n
 }
 
-// targets are the Inputs of a step but its images: the sampled anchors and proposals of each image, and their targets
-// in the losses. Sampling draws by picks, one after the other: objects and background of the anchors, then of the
+// targets returns the Inputs of a step without its images: the sampled anchors and proposals of each image, and their
+// targets in the losses. Sampling calls pick in this order: objects and background of the anchors, then of the
 // proposals, image by image.
 func (c Config) targets(annotations []Annotations, anchors []Box, proposals [][]Box, picks func(image int) draw,
 ) (in Inputs[*tensors.Tensor], err error) {
 	b := batch{Config: c, side: 2 * c.ROI.MaskSize}
-	most := 0 // objects of an image
+	most := 0 // maximum number of objects per image
 	for _, truth := range annotations {
 		most = max(most, len(truth.Boxes))
 	}
@@ -70,7 +70,7 @@ type batch struct {
 	targets, objects                []Box
 }
 
-// addAnchors samples anchors of an image. Where there are fewer than RPN.Samples, the rest has label -1.
+// addAnchors samples anchors of an image. If there are fewer than RPN.Samples, the rest has label -1.
 func (b *batch) addAnchors(truth Annotations, anchors []Box, pick draw) {
 	add := func(anchor int, label float32, box Box) {
 		b.anchors, b.anchorLabels = append(b.anchors, int64(anchor)), append(b.anchorLabels, label)
@@ -88,8 +88,8 @@ func (b *batch) addAnchors(truth Annotations, anchors []Box, pick draw) {
 	}
 }
 
-// addProposals samples proposals of an image, and its objects, which train the heads even where no proposal finds them.
-// Where there are fewer than ROI.Samples, the rest has class -1; masks that are not known are -1.
+// addProposals samples proposals of an image, and its objects, which train the heads even if no proposal overlaps them.
+// If there are fewer than ROI.Samples, the rest has class -1; unknown masks are -1.
 func (b *batch) addProposals(truth Annotations, proposals []Box, pick draw) error {
 	rows := slices.Concat(proposals, truth.Boxes)
 	of, positive, negative := b.ROI.sample(truth, rows, pick)
@@ -122,8 +122,8 @@ func (b *batch) addProposals(truth Annotations, proposals []Box, pick draw) erro
 	return nil
 }
 
-// sample matches all anchors with the objects of an image and draws those of its loss. of says which object each
-// anchor overlaps best.
+// sample matches all anchors with the objects of an image and draws the anchors of the loss. of is the object that each
+// anchor overlaps most.
 func (r RPN) sample(truth Annotations, anchors []Box, pick draw) (of, objects, background []int) {
 	of, labels := r.match(truth, anchors)
 	objects, background = sampled(labels, r.Samples, r.Positive, pick)
@@ -135,7 +135,7 @@ func (r RPN) match(truth Annotations, anchors []Box) (of, labels []int) {
 	return m.match(overlaps(truth.Boxes, anchors), len(anchors))
 }
 
-// sample does so for proposals, by the IoU of the first stage.
+// sample does the same for proposals, by the IoU of the first stage.
 func (r ROI) sample(truth Annotations, proposals []Box, pick draw) (of, objects, background []int) {
 	of, labels := r.match(truth, proposals)
 	objects, background = sampled(labels, r.Samples, r.Positive, pick)

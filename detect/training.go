@@ -11,8 +11,8 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// Losses builds the detector in scope and returns its losses in the order of LossNames, whose sum ViTDet minimizes.
-// Everything the gradient flows through is in this graph. Detector.Inputs makes its inputs.
+// Losses builds the detector in scope and returns its losses in the order of LossNames, whose sum ViTDet minimizes. All
+// gradients are within this graph. Detector.Inputs computes its inputs.
 func (c Config) Losses(scope *model.Scope, in Inputs[*Node]) []*Node {
 	c = c.WithDefaults()
 	if err := c.Validate(); err != nil {
@@ -31,7 +31,7 @@ func (c Config) Losses(scope *model.Scope, in Inputs[*Node]) []*Node {
 		losses = append(losses, class[i], box[i])
 	}
 	if !c.ROI.NoMasks {
-		objects := SliceAxis(in.Boxes, 1, AxisRange(0, in.Masks.Shape().Dim(1))) // they come first
+		objects := SliceAxis(in.Boxes, 1, AxisRange(0, in.Masks.Shape().Dim(1))) // objects come first
 		losses = append(losses, r.maskLoss(r.masks(roi.In(maskScope), objects), in))
 	}
 	return losses

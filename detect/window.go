@@ -8,16 +8,16 @@ import (
 	"github.com/wepe-go/wepe/internal/kernel"
 )
 
-// windows cut a grid of patches into squares, from the top left. Where the grid does not divide, zeros continue it at
-// the bottom and at the right. They are tokens like others: with the biases of the projections for key and value, they
-// take part in the softmax, as in ViTDet, where nothing masks them.
+// windows cut a grid of patches into squares, from the top left. If the grid does not divide, zeros pad it at the
+// bottom and at the right. They are tokens like others: with the biases of the projections for key and value, they take
+// part in the softmax, as in ViTDet, which does not mask them.
 type windows struct{ rows, cols, side int }
 
-// down and across count the windows.
+// down and across return the number of windows.
 func (w windows) down() int   { return (w.rows + w.side - 1) / w.side }
 func (w windows) across() int { return (w.cols + w.side - 1) / w.side }
 
-// padded reports whether some windows reach beyond the grid.
+// padded reports whether some windows extend beyond the grid.
 func (w windows) padded() bool { return w.rows%w.side != 0 || w.cols%w.side != 0 }
 
 // cut is [batch, rows·cols, width] -> [batch·windows, side², width], the windows of an image row by row.
@@ -31,7 +31,7 @@ func (w windows) cut(x *Node) *Node {
 	return Reshape(x, -1, w.side*w.side, width)
 }
 
-// join is the way back from cut; what lies beyond the grid is dropped.
+// join is the inverse of cut; padding is dropped.
 func (w windows) join(x *Node) *Node {
 	width := x.Shape().Dim(-1)
 	x = Reshape(x, -1, w.down(), w.across(), w.side, w.side, width)
@@ -41,7 +41,7 @@ func (w windows) join(x *Node) *Node {
 	return Reshape(x, -1, w.rows*w.cols, width)
 }
 
-// tokens numbers the patches of each window, row by row from first on; what lies beyond the grid is 0.
+// tokens numbers the patches of each window, row by row from first on; padding is 0.
 func (w windows) tokens(first int) [][]int64 {
 	sets := make([][]int64, w.down()*w.across())
 	for i := range sets {

@@ -45,12 +45,12 @@ type verdict struct {
 
 // Values of verdict.class that are no class.
 const (
-	damagedImage = -1 - iota // which is left out
-	noAnswer                 // of logits that are not finite
+	damagedImage = -1 - iota // which is skipped
+	noAnswer                 // logits that are not finite
 )
 
-// judge compares the logits [classes] of an image with its label. Of several largest logits the class is the first that
-// is not the label's: a model that cannot tell is not right, as by Rank.
+// judge compares the logits [classes] of an image with its label. Of several largest logits the class is the first
+// other than the label: ties are incorrect, as in Rank.
 func judge(logits []float32, label int32) verdict {
 	v := verdict{loss: logSumExp(logits) - float64(logits[label]), rank: Rank(logits, label), class: noAnswer}
 	if finite(logits) != nil {
@@ -68,7 +68,7 @@ func judge(logits []float32, label int32) verdict {
 	return v
 }
 
-// metrics are means over the images that are not left out. An answer is among the first k where its rank is below k.
+// metrics returns means over the images that are not skipped. A verdict is among the first k if its rank is below k.
 func (e *examination) metrics() report.Metrics {
 	var loss float64
 	var top1, top5, images int
@@ -81,7 +81,7 @@ func (e *examination) metrics() report.Metrics {
 		if v.rank < 1 {
 			top1++
 		}
-		if v.rank < min(5, len(e.set.Classes)) { // NaN is not among the first five of three either
+		if v.rank < min(5, len(e.set.Classes)) { // NaN is not in the top 5, even of three classes
 			top5++
 		}
 	}
@@ -92,7 +92,7 @@ func (e *examination) metrics() report.Metrics {
 	}
 }
 
-// confusion counts the images of each class by their answers.
+// confusion counts the images of each class by their predicted class.
 func (e *examination) confusion() report.Confusion {
 	c := report.NewConfusion(e.set.Classes)
 	for i, v := range e.verdicts {
@@ -103,7 +103,7 @@ func (e *examination) confusion() report.Confusion {
 	return c
 }
 
-// mistakes returns the images with wrong answers, the most probable answers first.
+// mistakes returns the images with wrong predictions, the most probable first.
 func (e *examination) mistakes() (images []int) {
 	for i, v := range e.verdicts {
 		if v.class >= 0 && v.class != int(e.set.Labels[i]) {
@@ -116,7 +116,7 @@ func (e *examination) mistakes() (images []int) {
 	return images
 }
 
-// answered returns an error if an image has no answer.
+// answered returns an error if an image has no prediction.
 func (e *examination) answered() error {
 	i := slices.IndexFunc(e.verdicts, func(v verdict) bool { return v.class == noAnswer })
 	if i < 0 {
@@ -125,8 +125,8 @@ func (e *examination) answered() error {
 	return fmt.Errorf("finetune: image %d of %s: its logits are not finite: the model diverged", i, e.set.Name)
 }
 
-// share gives every process of a group the verdicts of all: each has left those of others at zero. A sum of float32
-// keeps the bits of a float64 in three whole numbers.
+// share gives every process of a group the verdicts of all; each process leaves the verdicts of the others at zero. A
+// sum of float32 keeps the bits of a float64 in three integers.
 func (e *examination) share(g Group) error {
 	const numbers, mask = 8, 1<<22 - 1
 	sums := make([]float32, 0, numbers*len(e.verdicts))
@@ -154,7 +154,7 @@ func (e *examination) share(g Group) error {
 	return nil
 }
 
-// logSumExp is log Σ exp(v), which turns logits into log-probabilities.
+// logSumExp is log Σ exp(v), for log-probabilities of logits.
 func logSumExp(logits []float32) float64 {
 	peak, sum := float64(slices.Max(logits)), 0.0
 	for _, v := range logits {

@@ -17,8 +17,8 @@ import (
 
 // How images whose aspect ratio differs from the model's are handled: values of Recipe.Aspect.
 const (
-	aspectCrop   = "crop"   // the middle is kept
-	aspectSquash = "squash" // sides are stretched apart
+	aspectCrop   = "crop"   // the central crop
+	aspectSquash = "squash" // resized without keeping the aspect ratio
 	// AspectKeep gives each image its own grid, of at most the model's number of patches (NaFlex): vit.NaFlexImages.
 	AspectKeep = "keep"
 )
@@ -26,7 +26,7 @@ const (
 // Aspects lists the values of Recipe.Aspect.
 func Aspects() []string { return []string{aspectCrop, aspectSquash, AspectKeep} }
 
-// validateAspect refuses what does not go with an aspect.
+// validateAspect refuses what an aspect does not support.
 func validateAspect(aspect string, a data.Augment, c vit.Config) error {
 	switch {
 	case aspect != "" && !slices.Contains(Aspects(), aspect):
@@ -41,9 +41,9 @@ func validateAspect(aspect string, a data.Augment, c vit.Config) error {
 	return c.Encoding().ValidateNaFlex()
 }
 
-// sidesOf returns the size of a model's images for a set, of its images as they are or as the augmentation resizes
-// them. The grid of a model that keeps the aspect of its images is that of its size, or a square; the images, of
-// any grid of so many patches, come as strips.
+// sidesOf returns the size of a model's images for a dataset, whose images may be resized by the augmentation. A model
+// that keeps aspect ratios has the grid of its configured size, or a square; its images, of any grid with as many
+// patches, are strips.
 func sidesOf(set *data.Info, aspect string, a data.Augment, c vit.Config) (rows, cols int, err error) {
 	switch {
 	case aspect != AspectKeep && set.Grids != nil:
@@ -67,7 +67,7 @@ func sidesOf(set *data.Info, aspect string, a data.Augment, c vit.Config) (rows,
 	return rows, cols, nil
 }
 
-// ofStrips are the images of a plan.
+// ofStrips returns the images of a plan.
 func ofStrips(strips *Node, plan []*Node) vit.NaFlexImages {
 	d := strips.Shape().Dimensions // [batch, N·patch, patch, channels]
 	return vit.NaFlexImages{Strips: strips, Grids: preprocess.Grids(d[1] / d[2]), Grid: plan[data.PlanGrids]}

@@ -13,7 +13,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 )
 
-// Average replaces the weights of the first model by the mean of the weights of all: a model soup (Wortsman et al.
+// Average replaces the weights of the first model by the mean weights of all models: a model soup (Wortsman et al.
 // 2022, https://arxiv.org/abs/2203.05482) of runs fine-tuned from one model. It returns an error if the models differ
 // in architecture, hyperparameters, classes or preprocessing.
 func Average(models ...*checkpoints.Imported) error {

@@ -27,27 +27,27 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// classification is the Task of a Run: images with a class each.
+// classification is the Task of a Run: images with one class each.
 type classification struct {
 	Run
 	*Trainer
 	model        *Model
-	images, held pixels // the training and the validation split; the latter may be none
+	images, held pixels // the training and the validation split, which may be empty
 	order        order
 	loader       *data.Loader // of images that are streamed, nil otherwise
-	read         *data.Batch  // what it read for the step in hand
-	rows         []int        // images of the step in hand
-	fetched      int          // that step, -1 before the first
+	read         *data.Batch  // the batch of the current step
+	rows         []int        // images of the current step
+	fetched      int          // the current step, -1 before the first
 	state        state
-	weights      []float32 // of the classes in the loss, nil for none
+	weights      []float32 // of the classes in the loss, nil for equal weights
 	row          report.Result
 }
 
-// smallSplit is how many validation images tell weights apart: below it the standard error of an accuracy can be more
-// than 2.5 %.
+// smallSplit is the number of validation images below which weights cannot be distinguished: the standard error of an
+// accuracy can exceed 2.5 %.
 const smallSplit = 400
 
-// newClassification returns the task of a prepared run before its first step, its model without weights.
+// newClassification returns the task of a prepared run, its model without weights.
 func newClassification(run Run) (*classification, error) {
 	r := run.Recipe
 	images, held, err := run.split()
@@ -113,7 +113,7 @@ func (run Run) split() (training, validation data.Source, err error) {
 	return run.Recipe.Split(run.Train)
 }
 
-// begin returns the task of a prepared run before the step that it goes on with.
+// begin returns the task of a prepared run before its next step.
 func (run Run) begin() (*classification, error) {
 	c, err := newClassification(run)
 	if err != nil {
@@ -122,20 +122,20 @@ func (run Run) begin() (*classification, error) {
 	return c, c.Trainer.begin()
 }
 
-// Losses is the loss of a plan's images: inputs are pixels and the plan. The graph augments the pixels, which may come
-// cropped.
+// Losses returns the loss of a plan's images: inputs are pixels and the plan. The graph augments the pixels, which may
+// already be cropped.
 func (c *classification) Losses(scope *model.Scope, inputs []*Node) []*Node {
 	r, plan := c.Recipe, inputs[1:]
 	_, augment := c.images.set.Divide(r.Augment)
 	logits := c.model.logits(scope.In(modelScope), augment.Images(inputs[0], plan), plan) // [batch, classes]
 	targets := data.SoftLabels(plan, r.Model.Classes, r.Smoothing)                        // [batch, classes]
 	if c.weights != nil {
-		targets = Mul(targets, InsertAxes(Const(targets.Graph(), c.weights), 0)) // as torch's for targets of probabilities
+		targets = Mul(targets, InsertAxes(Const(targets.Graph(), c.weights), 0)) // as torch's for soft targets
 	}
 	return []*Node{r.loss(targets, logits)}
 }
 
-// loss is what is trained down, from targets and logits [batch, classes]: the cross-entropy, or lossBCE.
+// loss is the training loss of logits [batch, classes] for targets [batch, classes]: the cross-entropy, or lossBCE.
 func (r Recipe) loss(targets, logits *Node) *Node {
 	if r.Loss == lossBCE {
 		targets = ConvertDType(GreaterThan(targets, ZerosLike(targets)), logits.DType())
@@ -144,7 +144,7 @@ func (r Recipe) loss(targets, logits *Node) *Node {
 	return ReduceAllMean(loss.CategoricalCrossEntropyLogits([]*Node{targets}, []*Node{logits}))
 }
 
-// Start loads the source, and zeroes the head where the recipe wants that.
+// Start loads the source, and sets the head to zero if the recipe requires it.
 func (c *classification) Start() error {
 	if c.source != nil {
 		lines, err := c.source.load(c.model, func(path string) bool {
@@ -193,7 +193,7 @@ func (c *classification) Load(checkpoint *checkpoints.Checkpoint) (Course, error
 	return s.Course, c.model.load(checkpoint, temporary)
 }
 
-// sameRun returns what differs between the run of a checkpoint and the one that is asked for.
+// sameRun returns the difference between the run of a checkpoint and the requested one.
 func sameRun(old, now state) error {
 	if was, is := old.From.sum(), now.From.sum(); was != is {
 		return fmt.Errorf("it started from weights of SHA-256 %.12s, this one from %.12s", cmp.Or(was, "none"),
@@ -219,8 +219,8 @@ func (c *classification) State(course Course) any {
 	return s
 }
 
-// Begin uploads the images, or opens their stream, and records what a pretrained model can do before its first step. A
-// run that was killed since records it again, which readers count once.
+// Begin uploads the images, or opens their stream, and records the accuracy of a pretrained model before its first
+// step. A resumed run may record it again; readers count it once.
 func (c *classification) Begin(step int) (err error) {
 	augment := c.Recipe.Augment
 	if host, _ := c.images.set.Divide(augment); host != (data.Augment{}) {
@@ -246,7 +246,7 @@ func (c *classification) Begin(step int) (err error) {
 	return c.Record(row)
 }
 
-// Fetch implements Task: where the images come from a feed, it reads those of a step that this process computes.
+// Fetch implements Task: it reads the images of a step that this process computes, if they come from a loader.
 func (c *classification) Fetch(step int) (err error) {
 	switch {
 	case step == c.fetched:
@@ -257,7 +257,7 @@ func (c *classification) Fetch(step int) (err error) {
 		if c.read, err = c.loader.Next(); err != nil {
 			return fmt.Errorf("finetune: %w", err)
 		}
-		c.rows = c.read.Indices // with others in place of damaged images
+		c.rows = c.read.Indices // damaged images replaced
 	}
 	c.fetched = step
 	return nil
@@ -282,7 +282,7 @@ func (c *classification) Call(program *model.Exec, step, part int, scalars []flo
 }
 
 // plan draws the augmentation of a micro-batch, a function of the seed, the epoch and its number in the epoch, and
-// returns its images where they come from the loader.
+// returns its images if they come from the loader.
 func (c *classification) plan(step, part int) (plan *data.Plan, shown *data.Memory) {
 	r, epoch := c.Recipe, step/c.PerPass
 	size := r.BatchSize / r.Accumulate
@@ -302,11 +302,11 @@ func (c *classification) Evaluate(row *report.Eval) (score float64, measured boo
 			return 0, measured, err
 		}
 	}
-	row.Scalars, err = c.model.scalars() // after the first program, which draws what they are read from
+	row.Scalars, err = c.model.scalars() // after the first program, which creates the variables
 	return float64(row.Top1), measured, err
 }
 
-// averaged evaluates the averaged weights if there are any, else the weights.
+// averaged evaluates the averaged weights if there are any, otherwise the weights.
 func (c *classification) averaged(p pixels) (report.Metrics, error) {
 	if err := c.model.swapAverage(); err != nil {
 		return report.Metrics{}, err
@@ -318,7 +318,7 @@ func (c *classification) averaged(p pixels) (report.Metrics, error) {
 	return e.metrics(), nil
 }
 
-// Finish measures the test images and records the run, unless it is recorded.
+// Finish evaluates the test images and records the run, unless it is recorded.
 func (c *classification) Finish(context.Context) (err error) {
 	recorded, err := c.recorded()
 	if err != nil {
@@ -373,7 +373,8 @@ func (c *classification) Finish(context.Context) (err error) {
 	return c.draw()
 }
 
-// choose brings the model to the weights that the run ends with, their averages where it has some: those of Open.
+// choose sets the model's weights to those that the run ends with, or their averages if there are any: the weights of
+// Open.
 func (c *classification) choose() (report.Weights, error) {
 	c.model.Opened = Opened{Path: c.Run.Dir, Format: checkpoints.FormatCheckpoint,
 		Weights: report.Weights{Name: checkpoints.LastDir, Step: c.step}}
@@ -392,13 +393,13 @@ func (c *classification) choose() (report.Weights, error) {
 	return c.model.Opened.Weights, c.model.swapAverage()
 }
 
-// recorded finds the row of a run that had ended before. All processes of a group must find it, or none.
+// recorded finds the row of an already finished run. All processes of a group must find it, or none.
 func (c *classification) recorded() (bool, error) {
 	if c.startStep < c.step || !c.ended() {
 		return false, nil
 	}
 	found := float32(0)
-	if rows, err := report.ReadFiles(filepath.Join(c.Run.Dir, RowsFile)); err == nil { // else it is written again
+	if rows, err := report.ReadFiles(filepath.Join(c.Run.Dir, RowsFile)); err == nil { // otherwise it is written again
 		for _, r := range rows.Results {
 			if r.Job == c.Job && r.Steps == c.step && r.Failed == "" {
 				c.row, found = r, 1
@@ -415,7 +416,7 @@ func (c *classification) recorded() (bool, error) {
 	return found > 0, err
 }
 
-// draw leaves the curves of the run as an image.
+// draw writes the curves of the run as an image.
 func (c *classification) draw() error {
 	if !c.writes() {
 		return nil
@@ -430,7 +431,7 @@ func (c *classification) draw() error {
 	})
 }
 
-// close frees what the run holds on the device; the model stays.
+// close frees the run's memory on the device except for the model.
 func (c *classification) close() {
 	if c.loader != nil {
 		c.loader.Close()
@@ -441,20 +442,20 @@ func (c *classification) close() {
 	c.Trainer.close()
 }
 
-// order is the images of each step: a function of the seed, the number of images and the batch size.
+// order returns the images of each step: a function of the seed, the number of images and the batch size.
 type order struct {
 	repeats       int // of each in an epoch
 	seed          int64
 	images, batch int
-	from, to      int // of each batch, what this process computes
+	from, to      int // the part of each batch that this process computes
 
 	epoch int
-	rows  []int // indices of the epoch, nil before the first is asked for
+	rows  []int // indices of the epoch, nil before first use
 }
 
-// of returns the epoch of a step and its indices, which are the order's.
+// of returns the epoch of a step and its indices, which remain the order's.
 func (o *order) of(step int) (epoch int, rows []int) {
-	perPass := o.images / o.batch // an epoch drops what does not fill a batch
+	perPass := o.images / o.batch // an epoch drops an incomplete batch
 	if epoch = step / perPass; o.rows == nil || epoch != o.epoch {
 		o.epoch, o.rows = epoch, data.Order(o.seed, epoch, o.images, o.repeats)
 	}
@@ -462,7 +463,7 @@ func (o *order) of(step int) (epoch int, rows []int) {
 	return epoch, o.rows[at+o.from : at+o.to]
 }
 
-// between yields what of returns for the steps from one on and before another, for another goroutine.
+// between yields the results of of for a range of steps, for another goroutine.
 func (o order) between(step, end int) iter.Seq2[int, []int] {
 	o.rows = nil
 	return func(yield func(int, []int) bool) {

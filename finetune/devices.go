@@ -16,15 +16,15 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// devices is how programs are spread over the devices of a backend: data parallel by GoMLX's AutoSharding. The plan of
-// a batch is divided by its images, weights and pixels are everywhere; the graph is that of one device, so that means,
-// partners of mixup and batch normalisation are of the whole batch, and the compiler adds what the devices send each
-// other. The zero value is one device.
+// devices distributes programs over the devices of a backend: data parallel by GoMLX's AutoSharding. The plan of a
+// batch is split by images; weights and pixels are replicated. The graph is the graph of one device, so means, mixup
+// partners and batch normalisation refer to the whole batch, and the compiler inserts the communication. The zero value
+// is one device.
 type devices struct {
 	everywhere, divided *distributed.ShardingSpec
 }
 
-// newDevices takes the first n devices for a recipe, or where n is 0 all that can share its batches equally.
+// newDevices takes the first n devices for a recipe or, if n is 0, the largest number that divides its batches equally.
 func newDevices(backend compute.Backend, n int, r Recipe) (d devices, err error) {
 	exist, part := backend.NumDevices(), r.BatchSize/r.Accumulate
 	switch {
@@ -37,7 +37,7 @@ func newDevices(backend compute.Backend, n int, r Recipe) (d devices, err error)
 			"devices, or other batches", n, part, r.BatchSize, r.Accumulate)
 	case n == 0:
 		n = exist
-		// XLA divides a processor into as many devices as one likes; they are no faster than one.
+		// XLA splits a CPU into any number of devices; they are no faster than one.
 		if exist > 1 && strings.Contains(strings.ToLower(backend.DeviceDescription(0)), "cpu") {
 			n = 1
 		}
@@ -57,7 +57,7 @@ func newDevices(backend compute.Backend, n int, r Recipe) (d devices, err error)
 	return d, err
 }
 
-// count is how many devices there are.
+// count returns the number of devices.
 func (d devices) count() int {
 	if d.everywhere == nil {
 		return 1
@@ -65,10 +65,10 @@ func (d devices) count() int {
 	return d.everywhere.Mesh.NumDevices()
 }
 
-// fill is the next number of images that the devices can share equally.
+// fill rounds a number of images up to a multiple of the number of devices.
 func (d devices) fill(images int) int { return (images + d.count() - 1) / d.count() * d.count() }
 
-// specs returns where the inputs of a program are: pixels, plan, scalars.
+// specs returns the placement of a program's inputs: pixels, plan, scalars.
 func (d devices) specs() []*distributed.ShardingSpec {
 	specs := slices.Repeat([]*distributed.ShardingSpec{d.divided}, 1+data.PlanLen+1)
 	for _, everywhere := range []int{0, 1 + data.PlanMix, 1 + data.PlanLen} {
@@ -77,15 +77,15 @@ func (d devices) specs() []*distributed.ShardingSpec {
 	return specs
 }
 
-// spread spreads a program over the devices, before it is compiled. What it returns is everywhere.
+// spread distributes a program over the devices, before it is compiled. Its outputs are replicated.
 func (d devices) spread(program *model.Exec) {
 	if d.count() > 1 {
 		program.AutoSharding(d.everywhere.Mesh).WithInputShardingSpecs(d.specs()...).WithOutputShardingSpecs(d.everywhere)
 	}
 }
 
-// call runs a program, on one device where it was not spread. The pixels stay, a tensor for each device or one for all;
-// the others are on the host, and are freed.
+// call runs a program, on one device if it was not distributed. It keeps the pixels, one tensor or one for each device,
+// and frees the other inputs, which are on the host.
 func (d devices) call(program *model.Exec, pixels []*tensors.Tensor, others ...*tensors.Tensor) (
 	outputs []*tensors.Tensor, err error) {
 	var freed []*tensors.Tensor

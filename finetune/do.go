@@ -15,7 +15,7 @@ import (
 )
 
 // Do trains, or resumes from the last checkpoint in the run's directory, and returns the model and its row, both for
-// the weights that Run.Weights selects. On ErrInterrupted the state is saved.
+// the weights that Run.Weights selects. When it returns ErrInterrupted, the state is saved.
 func (run Run) Do(ctx context.Context) (m *Model, row report.Result, err error) {
 	if run, err = run.prepared(); err != nil {
 		return nil, row, err
@@ -32,7 +32,7 @@ func (run Run) Do(ctx context.Context) (m *Model, row report.Result, err error) 
 	return c.model, c.row, nil
 }
 
-// prepared fills in defaults and refuses what cannot be trained, before anything is on disk.
+// prepared sets defaults and refuses invalid runs, before anything is written to disk.
 func (run Run) prepared() (Run, error) {
 	run.Fraction = cmp.Or(run.Fraction, 1)
 	if run.Group == nil {
@@ -79,27 +79,27 @@ func (run Run) prepared() (Run, error) {
 	return run, err
 }
 
-// findSource opens what the run starts from, nil if it starts from scratch. A run that has begun knows its source: the
-// file may be gone since, but not be another one.
+// findSource opens the source of the run, nil for a run from scratch. A resumed run has its source in the checkpoint:
+// the file may be missing, but not another one.
 func (run Run) findSource() (*initialModel, error) {
 	if run.From == "" {
 		return nil, nil
 	}
-	source, err := openSource(run.From, run.Import, run.Train.Describe().Classes) // nil with an error
+	source, err := openSource(run.From, run.Import, run.Train.Describe().Classes) // nil if err is not
 	if begun := run.begunFrom(); begun != nil && (source == nil || source.SHA256 == begun.SHA256) {
 		return begun, nil
 	}
 	return source, err
 }
 
-// begunFrom returns the source that the run directory's last checkpoint names, nil without one.
+// begunFrom returns the source in the run directory's last checkpoint, nil if there is none.
 func (run Run) begunFrom() *initialModel {
 	if run.Dir == "" {
 		return nil
 	}
 	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, checkpoints.LastDir))
 	if err != nil || last == nil {
-		return nil // resume reports what is wrong
+		return nil // resume returns the error
 	}
 	begun, err := stateOf(last)
 	if err != nil {

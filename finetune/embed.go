@@ -21,20 +21,20 @@ import (
 // Features are the outputs of a model's last norm for one image.
 type Features struct {
 	Class      []float32 // [Width] the class token; nil for a model without one
-	Mean       []float32 // [Width] the mean of the patches
-	Patches    []float32 // [Rows, Cols, Width] the patches, row by row
+	Mean       []float32 // [Width] the mean-pooled patch tokens
+	Patches    []float32 // [Rows, Cols, Width] the patch tokens, row by row
 	Rows, Cols int
 }
 
-// Embed returns the features of image files. From the files of a pretrained model to vectors:
+// Embed returns the features of image files:
 //
 //	model, err := finetune.Open(backend, "hf://facebook/dinov2-small") // or a directory, or a file
 //	features, err := model.Embed("cat.jpg", "dog.png")
 //	fmt.Println(features[0].Class)
 //
-// Images are brought to the model's size and normalised as its files specify, see Predict. Reading on all cores
-// overlaps with the network, in batches of EvalBatch. An error of type [Unread] lists missing or damaged files; the
-// features of the others are returned with it.
+// Images are resized and normalised as the model's files specify, see Predict. Reading on all cores overlaps with the
+// network, in batches of EvalBatch. An error of type [Unread] lists missing or damaged files; the features of the
+// others are returned with it.
 func (m *Model) Embed(files ...string) ([]Features, error) {
 	if err := m.prepareFeatures(); err != nil {
 		return nil, err
@@ -44,8 +44,8 @@ func (m *Model) Embed(files ...string) ([]Features, error) {
 	})
 }
 
-// EmbedEach is Embed for n images from anywhere, in no more memory than a batch takes: see is called with the features
-// or the read error of each image, in order, while the next are read. An error of see ends EmbedEach.
+// EmbedEach is Embed for n images from any source, with memory for one batch: see is called with the features or the
+// read error of each image, in order, while the next are read. An error of see ends EmbedEach.
 func (m *Model) EmbedEach(n int, read func(i int) (*data.Image, error),
 	see func(i int, f Features, unread error) error) error {
 	if err := m.prepareFeatures(); err != nil {
@@ -60,7 +60,7 @@ func (m *Model) EmbedEach(n int, read func(i int) (*data.Image, error),
 	})
 }
 
-// prepareFeatures makes the program of features.
+// prepareFeatures compiles the program of the features.
 func (m *Model) prepareFeatures() (err error) {
 	if err := m.Recipe.plainViT("gives features"); err != nil {
 		return err
@@ -70,14 +70,14 @@ func (m *Model) prepareFeatures() (err error) {
 	}
 	if m.features == nil {
 		m.features, err = m.traced(false, func(trace *vit.Trace) []*Node {
-			return []*Node{trace.Encoded, trace.Logits} // the last keeps the head among what the model asks for
+			return []*Node{trace.Encoded, trace.Logits} // includes the head in the graph's variables
 		})
 	}
 	return err
 }
 
-// Fingerprint is the SHA-256, in hexadecimal, of everything that features depend on: the weights except the head, the
-// network and the preprocessing.
+// Fingerprint returns the SHA-256, in hexadecimal, of everything that features depend on: the weights except the head,
+// the network and the preprocessing.
 func (m *Model) Fingerprint() (string, error) {
 	h := sha256.New()
 	a := m.Recipe.Augment
@@ -103,7 +103,7 @@ func (m *Model) Fingerprint() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// featuresOf takes the tokens [prefix+Rows·Cols, width] of an image apart.
+// featuresOf splits the tokens [prefix+Rows·Cols, width] of an image.
 func featuresOf(c vit.Config, tokens []float32) Features {
 	c = c.WithDefaults()
 	f := Features{Mean: make([]float32, c.Width), Patches: tokens[c.Prefix()*c.Width:], Rows: c.Rows(), Cols: c.Cols()}

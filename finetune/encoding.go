@@ -54,13 +54,12 @@ func (m *Model) Encoding() (features []float64, names []string, vectors []float6
 	return features, names, vectors, nil
 }
 
-// followed is an encoder with numbers that a training log should follow.
+// followed is an encoder with scalars for the training log.
 type followed interface {
 	Scalars() (map[string]float64, error)
 }
 
-// eachEncoder returns the encoders of the model. A graph of the model has built them, if not for images of several
-// grids.
+// eachEncoder returns the encoders of the model. A graph of the model has built them, unless images have several grids.
 func (m *Model) eachEncoder() []any {
 	if m.encoders == nil {
 		built := m.Recipe.Model.Encoders(m.store.Scope("/" + modelScope))
@@ -69,7 +68,7 @@ func (m *Model) eachEncoder() []any {
 	return []any{m.encoders.Additive, m.encoders.Modulation, m.encoders.Rotary, m.encoders.Relative}
 }
 
-// scalars returns what the encoding has learned, for the log; nil for encodings without such numbers.
+// scalars returns the learned scalars of the encoding for the log; nil for encodings without any.
 func (m *Model) scalars() (map[string]report.Number, error) {
 	var out map[string]report.Number
 	for _, encoder := range m.eachEncoder() {
@@ -91,7 +90,7 @@ func (m *Model) scalars() (map[string]report.Number, error) {
 	return out, nil
 }
 
-// warnings are what a user should know of the encoding before training, a line each.
+// warnings returns the warnings of the encoding before training, one line each.
 func (m *Model) warnings() (lines []string) {
 	for _, encoder := range m.eachEncoder() {
 		if e, ok := encoder.(interface{ Warning() string }); ok && e.Warning() != "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// Evaluate measures the model on a dataset: mean cross-entropy without smoothing, top-1 and top-5 accuracy.
+// Evaluate evaluates the model on a dataset: mean cross-entropy without smoothing, top-1 and top-5 accuracy.
 func (m *Model) Evaluate(set data.Source) (report.Metrics, error) {
 	e, err := m.examine(set)
 	if err != nil {
@@ -38,7 +38,7 @@ func (m *Model) Examine(set data.Source) (report.Metrics, report.Confusion, erro
 	return e.metrics(), e.confusion(), nil
 }
 
-// examine examines a dataset, or returns what it found last if that was the same one: the page of a run is made right
+// examine evaluates a dataset, or returns the last evaluation if it was of the same dataset: a run's page is made right
 // after its result.
 func (m *Model) examine(set data.Source) (*examination, error) {
 	if m.examined.source == set {
@@ -56,13 +56,13 @@ func (m *Model) examine(set data.Source) (*examination, error) {
 	return e, err
 }
 
-// examination examines the images of a dataset on the device, batch by batch. Each process of a group computes some of
-// the batches, and all get the verdicts of all.
+// examination evaluates the images of a dataset on the device, batch by batch. Each process of a group computes some of
+// the batches, and all get all verdicts.
 func (m *Model) examination(p pixels) (*examination, error) {
 	e := &examination{set: p.set.Describe(), verdicts: make([]verdict, p.set.Len())}
 	err := m.eachLogits(p, func(row int, logits []float32) { e.verdicts[row] = judge(logits, e.set.Labels[row]) })
 	for _, row := range p.set.Damaged() {
-		if e.verdicts[row] != (verdict{}) { // of another process
+		if e.verdicts[row] != (verdict{}) { // computed by another process
 			e.verdicts[row] = verdict{class: damagedImage}
 		}
 	}
@@ -80,7 +80,7 @@ func (m *Model) examination(p pixels) (*examination, error) {
 	return e, e.share(m.group)
 }
 
-// sameClasses refuses a dataset of other classes.
+// sameClasses refuses a dataset with other classes.
 func (m *Model) sameClasses(set *data.Info) error {
 	if len(set.Classes) != m.Recipe.Model.Classes {
 		return fmt.Errorf("finetune: dataset %s has %d classes, the model %d", set.Name, len(set.Classes),
@@ -113,8 +113,8 @@ func (m *Model) EvalBatch() int {
 	return min(m.Recipe.EvalBatchSize, 1<<(bits.Len(uint(fit))-1))
 }
 
-// batches runs a program on all images, so many at a time, and calls see with the number of the first and the outputs
-// of the batch's images, flat. The last batch is filled up, so that one program serves all; what fills it is cut off.
+// batches runs a program on all images, size at a time, and calls see with the index of the first and the outputs of
+// the batch's images, flat. The last batch is padded, so that one program suffices; outputs of the padding are dropped.
 func (m *Model) batches(p pixels, program *model.Exec, size int, see func(first int, outputs [][]float32) error) error {
 	images, augment := p.set.Len(), m.evalAugment()
 	size = m.devices.fill(min(size, images))
@@ -148,7 +148,7 @@ func (m *Model) batches(p pixels, program *model.Exec, size int, see func(first 
 	return nil
 }
 
-// taken returns the first n rows of outputs, flat, and frees these.
+// taken returns the first n rows of outputs, flat, and frees the outputs.
 func taken(outputs []*tensors.Tensor, n int) (flat [][]float32, err error) {
 	for _, output := range outputs {
 		values, copyErr := tensors.CopyFlatData[float32](output)
@@ -161,8 +161,8 @@ func taken(outputs []*tensors.Tensor, n int) (flat [][]float32, err error) {
 	return flat, err
 }
 
-// ownBatches yields the rows of all images in order, so many at a time, as of epoch 0: in a group only the batches of
-// this process. The last is filled up.
+// ownBatches yields the rows of all images in order, size at a time, as of epoch 0: in a group only the batches of this
+// process. The last is padded.
 func (m *Model) ownBatches(images, size int) iter.Seq2[int, []int] {
 	return func(yield func(int, []int) bool) {
 		rows := make([]int, size)

@@ -10,21 +10,21 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// exchange is what the processes of a group exchange in a step.
+// exchange is the data that the processes of a group exchange in a step.
 type exchange struct {
 	Group
-	parts int       // of a batch
-	sent  []float32 // gradients and losses, kept for the next step
+	parts int       // micro-batches of a batch
+	sent  []float32 // gradients and losses, reused in the next step
 }
 
-// own returns the first part of a batch that this process computes, and the first that it does not.
+// own returns the range of micro-batches that this process computes.
 func (e *exchange) own() (first, end int) {
 	each := e.parts / e.Size()
 	return e.Rank() * each, (e.Rank() + 1) * each
 }
 
-// sum adds up over the processes what each has accumulated, and returns the losses [n] of all parts of the batch. What
-// is sent are the gradients and those losses, once.
+// sum sums the accumulated gradients over the processes, and returns the losses [n] of all micro-batches. It exchanges
+// gradients and losses in one call.
 func (e *exchange) sum(store *model.Store, losses []*tensors.Tensor, n int) ([]*tensors.Tensor, error) {
 	sums := accumulators(store)
 	e.sent = e.sent[:0]

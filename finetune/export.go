@@ -30,8 +30,8 @@ func (m *Model) Export(dir string, o checkpoints.ExportOptions) (report []string
 	return checkpoints.Export(dir, m.backend, m.store.Scope("/"+modelScope), m.Recipe.Model, o)
 }
 
-// declared is the preprocessing that an export declares: that of evaluation, at the model's size. Where it has none, or
-// the format has no word for it, it is nil and the line gives the reason.
+// declared returns the preprocessing that an export declares: that of evaluation, at the model's size. It is nil if
+// there is none or the format cannot express it; line gives the reason.
 func (m *Model) declared(format string) (s *preprocess.Settings, line string) {
 	c, a := m.Recipe.Model, m.evalAugment()
 	if c.Channels != len(a.Mean) {

@@ -27,8 +27,8 @@
 //
 // # Resume
 //
-// The order of the data and every augmentation are pure functions of (seed, epoch, index); checkpoints hold the
-// optimizer's moments and the random generator. On the pure-Go backend an interrupted run ends with the bits of an
+// The order of the data and every augmentation are pure functions of (seed, epoch, index); checkpoints contain the
+// optimizer's moments and the random generator. On the pure-Go backend an interrupted run ends with the same bits as an
 // uninterrupted one; other backends do not guarantee equal bits.
 //
 // With a Group, several processes share one training: each computes some of the micro-batches of every batch
@@ -59,11 +59,11 @@ import (
 const (
 	RowsFile = "rows.jsonl"
 	LogFile  = "log.csv"
-	// eventsFile has the evaluations in the form of TensorBoard.
+	// eventsFile contains the evaluations for TensorBoard.
 	eventsFile = "events.out.tfevents.wepe"
 )
 
-// ErrInterrupted means that the context ended; the state is saved, and the same run resumes from it.
+// ErrInterrupted means that the context was cancelled; the state is saved, and the same run resumes from it.
 var ErrInterrupted = errors.New("interrupted")
 
 // ErrDiverged means that the loss is no longer finite.
@@ -77,26 +77,26 @@ type Run struct {
 	Seed    int64
 
 	Train      data.Source
-	Validation data.Source // chooses the best weights; nil splits ValidationPart off Train
-	Test       data.Source // measured once, after the last step; nil for none
+	Validation data.Source // selects the best weights; nil splits ValidationPart off Train
+	Test       data.Source // evaluated once, after the last step; nil for none
 	// Weights selects the weights that the run tests and returns: checkpoints.BestDir (default), the best validation
 	// accuracy, or LastDir. Without a validation split or Dir they are the last.
 	Weights  string
-	Fraction float64 // of the dataset that Train is, for the record; 0 means 1
-	Label    string  // of the encoding in rows, to tell variants of one apart; default the name of the position
+	Fraction float64 // Train as a fraction of its dataset, for the record; 0 means 1
+	Label    string  // of the encoding in rows, to distinguish variants; default the position's name
 
 	From   string                    // a pretrained model: a run directory or a file; empty for from scratch
-	Import checkpoints.ImportOptions // what the files of From do not specify: Grid, AssumeSquare, Architecture
+	Import checkpoints.ImportOptions // Grid, AssumeSquare and Architecture, if the files of From lack them
 
-	Group     Group          // the processes that share the run, nil for this one alone
+	Group     Group          // the processes that share the run, nil for a single process
 	Dir       string         // directory of the run's files; empty for none
-	SaveEvery time.Duration  // between checkpoints beside those at evaluations, default 5 minutes
+	SaveEvery time.Duration  // between checkpoints, in addition to evaluations; default 5 minutes
 	SaveSteps int            // the same in optimizer steps, 0 for no limit
 	Extend    bool           // continue a checkpoint of fewer epochs or steps up to the Recipe's
-	Progress  func(Progress) // called after every step, nil for silence
+	Progress  func(Progress) // called after every step; may be nil
 	Logger    *slog.Logger   // events of files, weights and data; nil for none
 
-	source *initialModel // what From is
+	source *initialModel // the model of From
 }
 
 // Progress is the progress of a run.

@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// Group is the processes that make one run together. Each of n computes 1/n of the Recipe.Accumulate micro-batches of a
-// batch; the gradients are summed, every process makes the same optimizer step, and the first writes files. Results
-// depend on Accumulate, not on the number of processes.
+// Group is the set of processes that make one run together. Each of n computes 1/n of the Recipe.Accumulate
+// micro-batches of a batch; the gradients are summed, every process makes the same optimizer step, and the first writes
+// files. Results depend on Accumulate, not on the number of processes.
 type Group interface {
 	Rank() int // of this process, from 0
 	Size() int
@@ -25,7 +25,7 @@ func (alone) Rank() int           { return 0 }
 func (alone) Size() int           { return 1 }
 func (alone) Sum([]float32) error { return nil }
 
-// share fills in what a group decides of a recipe, and refuses one that it cannot share.
+// share sets what a group requires of a recipe, and refuses a recipe that it cannot share.
 func (r Recipe) share(g Group) (Recipe, error) {
 	r.Accumulate = cmp.Or(r.Accumulate, g.Size())
 	switch {
@@ -41,7 +41,7 @@ func (r Recipe) share(g Group) (Recipe, error) {
 	return r, nil
 }
 
-// gather returns the numbers of every process, by rank: few numbers, which others leave at zero in the sum.
+// gather returns the numbers of every process, by rank.
 func gather(g Group, said ...float32) ([][]float32, error) {
 	all := make([]float32, g.Size()*len(said))
 	copy(all[g.Rank()*len(said):], said)
@@ -49,7 +49,7 @@ func gather(g Group, said ...float32) ([][]float32, error) {
 	return slices.Collect(slices.Chunk(all, len(said))), err
 }
 
-// anyone reports whether something is so in any process: that it was asked to end, as signals come at different times.
+// anyone reports whether a condition holds in any process, such as a signal, which arrives at different times.
 func anyone(g Group, here bool) (bool, error) {
 	said := []float32{0}
 	if here {

@@ -15,21 +15,21 @@ import (
 
 // Groups: every trainable variable belongs to exactly one. The backbone is the first three.
 const (
-	groupWeights  = "weights"  // matrices of the backbone: with the head's the only ones that weight decay pulls
+	groupWeights  = "weights"  // matrices of the backbone; with the head's, those that weight decay applies to
 	groupVectors  = "vectors"  // biases, norms and the class token
-	groupTable    = "table"    // the learned positions, pretrained ones too
-	groupPosition = "position" // all else below a scope named "position", the WePE scalars among them
+	groupTable    = "table"    // the learned positions, also pretrained ones
+	groupPosition = "position" // all other variables below "position", with the WePE scalars
 	groupGate     = "gate"     // the raw variable of λ, between the table and the encoding
 	groupHead     = "head"     // the classifier, its matrix decayed like groupWeights
 	groupLoRA     = "lora"     // the factors of Recipe.LoRA, decayed too
 )
 
-// freezeBackbone is groupWeights, groupVectors and groupTable in one word, for Recipe.Freeze.
+// freezeBackbone stands for groupWeights, groupVectors and groupTable in Recipe.Freeze.
 const freezeBackbone = "backbone"
 
 var groups = []string{groupWeights, groupVectors, groupTable, groupPosition, groupGate, groupHead, groupLoRA}
 
-// groupOf names the group of a variable and reports whether weight decay reaches it by default.
+// groupOf returns the group of a variable and reports whether weight decay applies to it by default.
 func groupOf(variable string) (group string, decays bool) {
 	matrix := path.Base(variable) == "weights"
 	switch {
@@ -50,9 +50,9 @@ func groupOf(variable string) (group string, decays bool) {
 	}
 }
 
-// layerOf numbers a variable for layer-wise decay, as BEiT (https://arxiv.org/abs/2106.08254) does: 0 for what makes
-// the tokens (patch projection, class token, pretrained table), i+1 for block i, depth+1 for the final norm and the
-// head. An encoding, its gate and adapters are as new as the head and as fast, wherever their variables are.
+// layerOf numbers a variable for layer-wise decay, as BEiT (https://arxiv.org/abs/2106.08254) does: 0 for the embedding
+// of tokens (patch projection, class token, pretrained table), i+1 for block i, depth+1 for the final norm and the
+// head. An encoding, its gate and adapters are new like the head, so they have its layer, wherever their variables are.
 func layerOf(variable string, depth int) int {
 	switch group, _ := groupOf(variable); group {
 	case groupPosition, groupGate, groupHead, groupLoRA:
@@ -88,27 +88,27 @@ func frozenGroups(freeze string) (names []string, err error) {
 	return names, nil
 }
 
-// Where things are in the store of a model. Paths are a file format.
+// Paths in the store of a model. They are a file format.
 const (
 	modelScope      = checkpoints.ModelScope
 	headPath        = "head/"              // below the model's scope
-	positionPath    = "position/"          // there, too
+	positionPath    = "position/"          // likewise
 	tablePath       = "position/embedding" // the learned table of positions
 	accumulatorRoot = "/accumulated"       // sums of gradients within one optimizer step
 	averageRoot     = "/" + checkpoints.AverageScope
 )
 
-// temporary reports which variables need not be saved: they are zero between steps.
+// temporary reports whether a variable need not be saved, because it is zero between steps.
 func temporary(variable string) bool { return strings.HasPrefix(variable, accumulatorRoot+"/") }
 
-// inNetwork reports whether a variable is one of the network.
+// inNetwork reports whether a variable belongs to the network.
 func inNetwork(variable string) bool { return strings.HasPrefix(variable, "/"+modelScope+"/") }
 
-// below is the path of a variable of the network below its scope.
+// below returns the path of a network variable below the network's scope.
 func below(variable string) string { return strings.TrimPrefix(variable, "/"+modelScope+"/") }
 
-// groupsLine says in a line of the log how each group of the model's variables trains, once it has been built: its
-// factor of the learning rate, on top of which comes layer-wise decay, and the weight decay of those that it reaches.
+// groupsLine returns a log line on how each group of the model's variables is trained, once it has been built: its
+// factor of the learning rate, before layer-wise decay, and its weight decay.
 //
 //	weights ×1 (13 variables, 2256 numbers, decay 0.05), table frozen (1 variables, 84 numbers)
 func (m *Model) groupsLine() string {

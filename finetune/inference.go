@@ -17,12 +17,12 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Inference computes batches of images that Model.Fit has brought to the model's size. Programs are compiled once per
+// Inference computes batches of images that Model.Fit has resized to the model's size. Programs are compiled once per
 // batch size, by the first call with that many images. Methods are safe for concurrent use.
 type Inference struct {
 	m         *Model
 	program   *model.Exec // pixels, plan → logits, and features of a plain ViT
-	attention *model.Exec // pixels, plan → attention of the last block; nil but for a plain ViT
+	attention *model.Exec // pixels, plan → attention of the last block; only for a plain ViT
 	checked   sync.Once
 	unlike    error // the weights lack variables of the model
 }
@@ -30,7 +30,7 @@ type Inference struct {
 // Inferred is what a model computes for one image. Mean and Class are nil except for a ViT of one input size.
 type Inferred struct {
 	Logits []float32 // [classes]
-	Mean   []float32 // [width] mean of the patch tokens after the last norm
+	Mean   []float32 // [width] mean-pooled patch tokens after the last norm
 	Class  []float32 // [width] the class token; nil for a model without one
 }
 
@@ -61,8 +61,8 @@ func (m *Model) Inference() (*Inference, error) {
 	return in, err
 }
 
-// lastAttention is the mean over heads of attention weights [batch, heads, queries, keys], from the class token, or
-// from the mean of the patches in a model without one, to the patches: [batch, patches].
+// lastAttention is the mean over heads of attention weights [batch, heads, queries, keys] from the class token to the
+// patches or, in a model without one, from the mean-pooled patch tokens: [batch, patches].
 func lastAttention(c vit.Config, weights *Node) *Node {
 	weights = ReduceMean(ConvertDType(weights, dtypes.Float32), 1)             // [batch, queries, keys]
 	patches := Slice(weights, AxisRange(), AxisRange(), AxisRange(c.Prefix())) // [batch, queries, patches]
@@ -72,7 +72,7 @@ func lastAttention(c vit.Config, weights *Node) *Node {
 	return ReduceMean(Slice(patches, AxisRange(), AxisRange(c.Prefix())), 1)
 }
 
-// Batch computes images of the model's size, all at once.
+// Batch computes images of the model's size in one call.
 func (in *Inference) Batch(images []*data.Image) ([]Inferred, error) {
 	results := make([]Inferred, len(images))
 	err := in.call(in.program, images, func(outputs [][]float32) {
@@ -86,8 +86,8 @@ func (in *Inference) Batch(images []*data.Image) ([]Inferred, error) {
 	return results, err
 }
 
-// Attention is the attention of the last block to each patch [Rows·Cols] of one image, averaged over heads: from the
-// class token, or from the mean of the patches in a model without one.
+// Attention returns the attention of the last block to each patch [Rows·Cols] of one image, averaged over heads: from
+// the class token, or from the mean-pooled patch tokens in a model without one.
 func (in *Inference) Attention(image *data.Image) (weights []float32, err error) {
 	if in.attention == nil {
 		return nil, fmt.Errorf("finetune: a model of architecture %q has no attention map", in.m.Recipe.Architecture)
@@ -96,7 +96,7 @@ func (in *Inference) Attention(image *data.Image) (weights []float32, err error)
 	return weights, err
 }
 
-// call runs a program on images and hands over its outputs, flat.
+// call runs a program on images and passes its outputs on, flat.
 func (in *Inference) call(program *model.Exec, images []*data.Image, see func(outputs [][]float32)) error {
 	set := in.m.setOf("images", images...)
 	rows := make([]int, len(images))

@@ -25,7 +25,7 @@ import (
 type Model struct {
 	Recipe  Recipe
 	Classes []string // names, by class
-	// Preprocess brings an image of any size to the model's size, without normalization, which is the recipe's: from the
+	// Preprocess resizes an image of any size to the model's size, without normalization, which is the recipe's: from the
 	// files of a foreign model, or as a run read its images. Predict, Embed and Export use it; zero means
 	// Recipe.Preprocessing.
 	Preprocess preprocess.Settings
@@ -34,24 +34,24 @@ type Model struct {
 	// model, or ScoresNone for regression.
 	Scores string
 
-	refused  error // why Preprocess is not known, nil where it is
+	refused  error // why Preprocess is unknown; nil if it is known
 	seed     int64
 	backend  compute.Backend
 	devices  devices
 	store    *model.Store
 	eval     *model.Exec
-	features *model.Exec   // of Embed, nil before it is called
+	features *model.Exec   // of Embed, nil before its first call
 	encoders *vit.Encoders // of the positions, once a graph has built them
-	group    Group         // that shares evaluations while it trains the model, or nil
-	check    func() error  // of the weights, until confirm has seen the model ask for them
+	group    Group         // that shares evaluations during training; or nil
+	check    func() error  // of the weights, until confirm has seen which ones the model uses
 
-	examined struct { // the last dataset that examine was asked for
+	examined struct { // the last dataset of examine
 		source data.Source
 		result *examination
 	}
 }
 
-// newModel returns a model without weights: they are drawn when its first program is compiled.
+// newModel returns a model without weights: compiling its first program draws them.
 func newModel(backend compute.Backend, recipe Recipe, classes []string, seed int64) (*Model, error) {
 	store, err := NewStore(recipe.Params, seed)
 	if err != nil {
@@ -78,11 +78,11 @@ func NewStore(params map[string]any, seed int64) (*model.Store, error) {
 func (m *Model) spread(d devices) error {
 	m.devices = d
 	d.spread(m.eval)
-	// GoMLX v0.28.2 looks for where a variable is in its store, and the state of the generator knows none.
+	// GoMLX v0.28.2 reads the sharding of every variable in its store; the generator's state has none by default.
 	return m.store.GetVariable("/" + model.RNGStateVariableName).SetShardingSpec(d.everywhere)
 }
 
-// forward compiles a program of the images of a plan as evaluation sees them. Inputs: pixels, plan.
+// forward compiles a program of the images of a plan as in evaluation. Inputs: pixels, plan.
 func (m *Model) forward(outputs func(scope *model.Scope, images *Node, plan []*Node) []*Node) (*model.Exec, error) {
 	augment := m.evalAugment()
 	return model.NewExec(m.backend, m.store, func(scope *model.Scope, inputs []*Node) []*Node {
@@ -92,8 +92,8 @@ func (m *Model) forward(outputs func(scope *model.Scope, images *Node, plan []*N
 	})
 }
 
-// traced is forward with nodes of the trace as outputs, for a ViT of images of one size. Attention is computed with its
-// weights in memory where they are asked for.
+// traced is forward with nodes of the trace as outputs, for a ViT with one image size. With weights, attention is
+// computed unfused.
 func (m *Model) traced(weights bool, choose func(*vit.Trace) []*Node) (*model.Exec, error) {
 	return m.forward(func(scope *model.Scope, images *Node, _ []*Node) []*Node {
 		return choose(m.Recipe.Model.Trace(scope, images, weights))
@@ -117,16 +117,16 @@ func (m *Model) logits(scope *model.Scope, images *Node, plan []*Node) *Node {
 	return n.Logits(scope, images)
 }
 
-// evalAugment brings images of any size to the model's.
+// evalAugment resizes images of any size to the model's.
 func (m *Model) evalAugment() data.Augment {
 	a := m.Recipe.Augment.Eval()
 	if a.Size = [2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}; m.Recipe.Aspect == AspectKeep {
-		a.Size = [2]int{} // strips stay as they are
+		a.Size = [2]int{} // strips are not resized
 	}
 	return a
 }
 
-// load takes over the variables of a checkpoint of the same model, without the omitted ones.
+// load loads the variables of a checkpoint of the same model, without the omitted ones.
 func (m *Model) load(checkpoint *checkpoints.Checkpoint, omit func(variable string) bool) error {
 	m.examined.source = nil
 	if err := checkpoint.Load(m.store, omit); err != nil {
@@ -136,8 +136,8 @@ func (m *Model) load(checkpoint *checkpoints.Checkpoint, omit func(variable stri
 	return nil
 }
 
-// expectNoMore makes confirm refuse variables of the network that are created from now on, beside those that may be
-// new: weights of another version of this library could lack some, which would silently be drawn.
+// expectNoMore makes confirm refuse network variables that are created from now on, except those that may be new:
+// weights of another version of this library could lack some, which would be drawn without notice.
 func (m *Model) expectNoMore(path string, mayBeNew func(path string) bool) {
 	loaded := map[string]bool{}
 	for v := range m.variables() {
@@ -158,7 +158,7 @@ func (m *Model) expectNoMore(path string, mayBeNew func(path string) bool) {
 	}
 }
 
-// confirm checks, once the first program has run, what expectNoMore expects.
+// confirm checks, once the first program has run, the expectation of expectNoMore.
 func (m *Model) confirm() error {
 	if m.check == nil {
 		return nil
@@ -182,7 +182,7 @@ func (m *Model) zeroHead() error {
 	return nil
 }
 
-// variables yields those of the network: not the optimizer's, nor averages.
+// variables yields the variables of the network, without the optimizer's and averages.
 func (m *Model) variables() iter.Seq[*model.Variable] {
 	return func(yield func(*model.Variable) bool) {
 		for v := range m.store.IterVariables() {
@@ -203,7 +203,7 @@ func (m *Model) Finalize() {
 	m.store.Finalize()
 }
 
-// averages yields the variables that have a moving average, and that: those of the network that are trained.
+// averages yields the trained variables of the network with their moving averages.
 func averages(store *model.Store) iter.Seq2[*model.Variable, *model.Variable] {
 	return func(yield func(v, average *model.Variable) bool) {
 		for v := range store.IterVariables() {
@@ -214,8 +214,8 @@ func averages(store *model.Store) iter.Seq2[*model.Variable, *model.Variable] {
 	}
 }
 
-// swapAverage exchanges the weights with their moving average; a second call undoes it. Without averages nothing
-// happens.
+// swapAverage exchanges the weights with their moving averages; a second call undoes it. Without averages it does
+// nothing.
 func (m *Model) swapAverage() error {
 	m.examined.source = nil
 	for v, average := range averages(m.store) {
@@ -237,12 +237,12 @@ func (m *Model) swapAverage() error {
 	return nil
 }
 
-// DHVT is the Recipe.Architecture of package vit/dhvt: vit.Config has its sizes, see dhvt.FromViT. Its Position is
+// DHVT is the Recipe.Architecture of package vit/dhvt: vit.Config contains its sizes, see dhvt.FromViT. Its Position is
 // "none", as in the original, or "wepe". It trains from scratch only, in float32, and cannot be folded or exported.
 // Batch normalization uses the statistics of each micro-batch.
 const DHVT = "dhvt"
 
-// network is what a recipe trains: a vit.Config or a dhvt.Config.
+// network is the network of a recipe: a vit.Config or a dhvt.Config.
 type network interface {
 	Validate() error
 	Logits(scope *model.Scope, images *Node) *Node

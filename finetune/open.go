@@ -25,9 +25,9 @@ import (
 //	model, err := finetune.Open(backend, "runs/first")
 //	model, err := finetune.Opening{Size: [2]int{384, 384}}.Open(backend, "hf://google/vit-base-patch16-224")
 //
-// Model.Opened describes what was opened. A model without a head gets one of a single class, with no meaning; classes
-// without names are numbered. A foreign model is opened at the size to which its files resize images: DINOv2 has
-// positions for 518×518 pixels, and transformers resamples them to 224×224.
+// Model.Opened describes the files. A model without a head gets one with a single, meaningless class; classes without
+// names are numbered. A foreign model is opened at the size to which its files resize images: DINOv2 has positions for
+// 518×518 pixels, and transformers resamples them to 224×224.
 func Open(backend compute.Backend, path string) (*Model, error) { return Opening{}.Open(backend, path) }
 
 // Opening holds the options of opening a model; [Open] uses the zero value.
@@ -35,14 +35,14 @@ type Opening struct {
 	// Weights of a run: checkpoints.BestDir, highest accuracy on the validation split, the default if the run has it;
 	// LastDir, the newest checkpoint; or "start", the initial weights, drawn again.
 	Weights string
-	// Size is the height and width of images in pixels, the model's own where zero. The position encoding is adapted to
+	// Size is the height and width of images in pixels; zero is the model's own. The position encoding is adapted to
 	// another grid by its own rule, without training.
 	Size [2]int
 	// Files sets what the files of timm and Google do not specify: Grid, AssumeSquare, Architecture.
 	Files checkpoints.ImportOptions
 }
 
-// start is the value of Opening.Weights for those before the first step.
+// start is the value of Opening.Weights for the initial weights.
 const start = "start"
 
 // Open is the function Open with these options.
@@ -50,7 +50,7 @@ func (o Opening) Open(backend compute.Backend, path string) (*Model, error) {
 	o.Files = checkpoints.ImportOptions{Grid: o.Files.Grid, AssumeSquare: o.Files.AssumeSquare,
 		Architecture: o.Files.Architecture, HeadOptional: true}
 	if strings.HasPrefix(path, hub.Scheme) {
-		snapshot, err := hub.Download(context.Background(), path, nil) // its waits have limits of their own
+		snapshot, err := hub.Download(context.Background(), path, nil) // it has its own timeouts
 		if err != nil {
 			return nil, fmt.Errorf("finetune: %w", err)
 		}
@@ -81,10 +81,10 @@ type Opened struct {
 	Format  string         // checkpoints.FormatCheckpoint, FormatHF, …
 	Weights report.Weights // for a run: best, last or start, and their step
 	SHA256  string         // of the weights; empty for start
-	Notes   []string       // what was skipped, replaced or resampled, a line each
+	Notes   []string       // what was skipped, replaced or resampled, one line each
 }
 
-// String is one line, as in "runs/first/best/step-00000120: weights best, step 120".
+// String returns one line, as in "runs/first/best/step-00000120: weights best, step 120".
 func (o Opened) String() string {
 	if o.Format == checkpoints.FormatCheckpoint {
 		return fmt.Sprintf("%s: weights %s", o.Path, o.Weights)
@@ -102,7 +102,7 @@ func openedRun(run *checkpoints.Checkpoint) Opened {
 	return o
 }
 
-// openRun opens a trained model as it was saved, without the state of its optimizer.
+// openRun opens a trained model as it was saved, without its optimizer.
 func openRun(backend compute.Backend, run *checkpoints.Checkpoint, skipped []checkpoints.Skipped) (*Model, error) {
 	s, err := stateOf(run)
 	if err != nil {
@@ -159,7 +159,7 @@ func openImported(backend compute.Backend, path string, o Opening) (*Model, erro
 	source, r := newSource(path, imported, origin.Classes), origin.Recipe
 	r.ZeroHead = false
 	if o.Size != [2]int{} {
-		r.Augment.Size, r.Model.ImageRows, r.Model.ImageCols = o.Size, o.Size[0], o.Size[1] // of AspectKeep the most patches
+		r.Augment.Size, r.Model.ImageRows, r.Model.ImageCols = o.Size, o.Size[0], o.Size[1] // of AspectKeep the maximum
 	}
 	if r, err = r.adopt(source); err != nil {
 		return nil, err
@@ -188,14 +188,14 @@ func openImported(backend compute.Backend, path string, o Opening) (*Model, erro
 		}
 	case imported.Preprocess != nil:
 		m.Preprocess = *imported.Preprocess
-	default: // where no file specifies it: the default of transformers
+	default: // transformers' default, if no file specifies it
 		m.Preprocess = preprocess.Settings{Fit: preprocess.FitExact, Size: size, Resample: preprocess.Bilinear}
 		m.refused = imported.PreprocessError
 	}
 	return m, err
 }
 
-// originOf is what a model was trained with: the recipe of a run, or what foreign files specify.
+// originOf returns the recipe of a run, or what foreign files specify.
 func originOf(path string, m *checkpoints.Imported) (s state, err error) {
 	if m.Run != nil {
 		return stateOf(m.Run)
@@ -205,7 +205,7 @@ func originOf(path string, m *checkpoints.Imported) (s state, err error) {
 		c.ImageRows, c.ImageCols = to[0], to[1]
 	}
 	s.Recipe = Recipe{Name: filepath.Base(path), Model: c, Params: m.Params, Epochs: 1, BatchSize: 32,
-		LearningRate: 1e-3}.WithDefaults() // never trained with
+		LearningRate: 1e-3}.WithDefaults() // not used
 	s.Classes = m.Labels
 	for class := len(s.Classes); class < c.Classes; class++ {
 		s.Classes = append(s.Classes, "class "+strconv.Itoa(class))
@@ -213,7 +213,7 @@ func originOf(path string, m *checkpoints.Imported) (s state, err error) {
 	return s, nil
 }
 
-// ofOptimizer reports whether a variable is needed only to go on training.
+// ofOptimizer reports whether a variable is needed only to continue training.
 func ofOptimizer(variable string) bool {
 	return !inNetwork(variable) && !strings.HasPrefix(variable, averageRoot+"/") &&
 		variable != model.RootScopePath+model.RNGStateVariableName

@@ -32,10 +32,8 @@ const (
 //	m ← μ·m + g
 //	w ← w - η·s·m
 //
-// without weight decay, as Dosovitskiy et al. fine-tune (https://arxiv.org/abs/2010.11929). What is zero,
-// WithDefaults fills in.
-//
-// .
+// without weight decay, as Dosovitskiy et al. fine-tune (https://arxiv.org/abs/2010.11929). WithDefaults sets zero
+// fields.
 type Optimizer struct {
 	Kind        string  `json:"kind"`               // AdamW, LAMB or SGD
 	Momentum    float64 `json:"momentum,omitempty"` // μ of SGD
@@ -46,10 +44,10 @@ type Optimizer struct {
 	DecayAll    bool    `json:"decay_all"`          // decay every variable, as the WePE release does
 	ClipNorm    float64 `json:"clip_norm"`          // largest global gradient norm, 0 for none
 
-	// LearningRates scales the learning rate of a group, as in {"head": 10}; groups it does not name have 1.
+	// LearningRates scales the learning rate of a group, as in {"head": 10}; other groups have 1.
 	LearningRates map[string]float64 `json:"learning_rates,omitempty"`
 	// LayerDecay in (0, 1) scales the learning rate of layer l by LayerDecay^(depth+1-l): l is 0 for patches, class token
-	// and pretrained positions, i+1 for block i, depth+1 for final norm, head and what else is new. 0 for none.
+	// and pretrained positions, i+1 for block i, depth+1 for final norm, head and other new variables. 0 for none.
 	LayerDecay float64 `json:"layer_decay,omitempty"`
 }
 
@@ -99,7 +97,7 @@ func (o Optimizer) Validate() error {
 	return nil
 }
 
-// factor is what the learning rate of a variable is multiplied with, that of its group and that of its layer:
+// factor is the factor of a variable's learning rate, by its group and its layer:
 //
 //	LearningRates[group] · LayerDecay^(depth+1-layer)
 func (o Optimizer) factor(variable string, depth int) float64 {

@@ -23,7 +23,7 @@ const PageFile = "report.html"
 
 const (
 	pageMistakes = 12
-	pagePixels   = 128 // longer side of an image of a mistake; smaller ones stay as they are
+	pagePixels   = 128 // longer side of an image of a mistake; smaller ones are not enlarged
 )
 
 // Page writes PageFile for a finished run, from the results of Do: settings, results, curves, the learned encoding, and
@@ -43,7 +43,7 @@ func (run Run) Page(m *Model, row report.Result, figures ...report.Figure) error
 	for name, value := range settings {
 		settings[name] = strings.Trim(value, `"`)
 	}
-	run.Recipe = m.Recipe // with the defaults filled in
+	run.Recipe = m.Recipe // with its defaults
 	_, validation, err := run.split()
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func describe(set *data.Info) string {
 		len(set.Classes))
 }
 
-// showMistakes adds what the model does wrong on a set.
+// showMistakes adds the wrong predictions on a dataset.
 func showMistakes(page *report.Page, m *Model, set data.Source) error {
 	e, err := m.examine(set)
 	if err == nil {
@@ -112,7 +112,7 @@ func showMistakes(page *report.Page, m *Model, set data.Source) error {
 	return nil
 }
 
-// thumbnail is an image of a dataset, at most pagePixels a side.
+// thumbnail is an image of a dataset, with sides of at most pagePixels.
 func thumbnail(set *data.Memory, i int) image.Image {
 	whole := set.RGBA(i)
 	width, height := whole.Bounds().Dx(), whole.Bounds().Dy()

@@ -14,12 +14,12 @@ import (
 // pixels is a dataset as input of a program.
 type pixels struct {
 	set      data.Source
-	resident []*tensors.Tensor // the whole set, for each device; nil where only the images of a batch are passed
+	resident []*tensors.Tensor // the whole dataset, for each device; nil if only the images of a batch are passed
 	devices  devices
 }
 
-// upload brings a set to the device, once. ONNX Runtime copies its inputs at every call, so there the rows of each
-// batch are picked on the host, which is the device. Those of a stream are read batch by batch.
+// upload transfers a dataset to the device, once. ONNX Runtime copies its inputs at every call, so for it the rows of
+// each batch are selected on the host, which is its device. Streams are read batch by batch.
 func (m *Model) upload(set data.Source) pixels {
 	p := pixels{set: set, devices: m.devices}
 	if held, ok := set.(*data.Memory); ok && m.backend.Name() != "onnxruntime" {
@@ -30,8 +30,8 @@ func (m *Model) upload(set data.Source) pixels {
 	return p
 }
 
-// call runs a program on one plan. The pixels stay, the rest is freed. Shown are the images of the plan's rows where
-// they come from a feed, nil else.
+// call runs a program on one plan. It keeps the pixels and frees other inputs. shown are the images of the plan's rows
+// if they come from a loader, otherwise nil.
 func (p pixels) call(program *model.Exec, plan *data.Plan, shown *data.Memory, scalars []float32) ([]*tensors.Tensor,
 	error) {
 	source := p.resident
@@ -56,7 +56,7 @@ func (p pixels) call(program *model.Exec, plan *data.Plan, shown *data.Memory, s
 	return p.devices.call(program, source, inputs...)
 }
 
-// finalize frees what is on the device.
+// finalize frees memory on the device.
 func (p pixels) finalize() {
 	for _, t := range p.resident {
 		_ = t.FinalizeAll()

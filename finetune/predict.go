@@ -68,7 +68,7 @@ func (m *Model) Fit(img *data.Image) (*data.Image, error) {
 	return img, err
 }
 
-// preprocessing is Preprocess or what stands for it.
+// preprocessing returns Preprocess or its default.
 func (m *Model) preprocessing() (preprocess.Settings, error) {
 	if m.refused != nil || m.Preprocess != (preprocess.Settings{}) {
 		return m.Preprocess, m.refused
@@ -76,7 +76,7 @@ func (m *Model) preprocessing() (preprocess.Settings, error) {
 	return m.Recipe.Preprocessing([2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols})
 }
 
-// probabilities are what Model.Scores makes of the logits of an image.
+// probabilities applies Model.Scores to the logits of an image.
 func (m *Model) probabilities(logits []float32) []float64 {
 	total, out := logSumExp(logits), make([]float64, len(logits))
 	for i, logit := range logits {

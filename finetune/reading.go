@@ -29,7 +29,7 @@ func (u Unread) Error() string {
 	return first
 }
 
-// readable are images that are to be read.
+// readable are images to read.
 type readable struct {
 	n    int
 	read func(i int) (*data.Image, error)
@@ -41,15 +41,15 @@ func ofFiles(files []string) readable {
 		func(i int) string { return files[i] }}
 }
 
-// batch is images first, first+1, …, each of the model's size or nil, and why.
+// batch is images first, first+1, …, each of the model's size or nil, and their errors.
 type batch struct {
 	first  int
 	images []*data.Image
 	failed []error
 }
 
-// each runs a program on images and calls see with its first output for each, in order, or with why it cannot be
-// read. A batch is read on all cores while the one before it is computed.
+// each runs a program on images and calls see with its first output or the read error of each, in order. A batch is
+// read on all cores while the previous one is computed.
 func (m *Model) each(p readable, program *model.Exec, see func(i int, output []float32, unread error) error) error {
 	ready, stop := make(chan batch), make(chan struct{})
 	var reading sync.WaitGroup
@@ -93,8 +93,8 @@ func (b batch) whole() (images []*data.Image) {
 	return images
 }
 
-// collect returns what a function makes of the first output of a program for each image, and an error of type Unread
-// if some cannot be read.
+// collect applies a function to the first output of a program for each image, and returns the results, with an error of
+// type Unread if some images cannot be read.
 func collect[T any](m *Model, p readable, program *model.Exec,
 	of func(i int, output []float32) (T, error)) ([]T, error) {
 	all, unread := make([]T, p.n), Unread{}
@@ -115,7 +115,7 @@ func collect[T any](m *Model, p readable, program *model.Exec,
 	return all, nil
 }
 
-// readBatch reads the images from first on, as many as are computed at a time, and brings them to the model's size.
+// readBatch reads a batch of images starting at first, and resizes them to the model's size.
 func (m *Model) readBatch(p readable, first int) batch {
 	n := min(p.n-first, m.EvalBatch())
 	b := batch{first, make([]*data.Image, n), make([]error, n)}
@@ -133,12 +133,12 @@ func (m *Model) readBatch(p readable, first int) batch {
 			return nil
 		})
 	}
-	_ = group.Wait() // failures are each image's own
+	_ = group.Wait() // each image has its own error
 	return b
 }
 
 // outputs runs a program on a batch of images of the model's size and returns its first output for each. The batch is
-// filled up to a power of two, so that few programs serve batches of any length: GoMLX keeps 32 and then refuses.
+// padded to a power of two, so that few programs suffice for all lengths: GoMLX caches at most 32.
 func (m *Model) outputs(batch []*data.Image, program *model.Exec) (rows [][]float32, err error) {
 	n := len(batch)
 	if n == 0 {
@@ -176,7 +176,7 @@ func decode(file string) (*data.Image, error) {
 	return img, nil
 }
 
-// setOf is a set of images of one size.
+// setOf returns a dataset of images of one size.
 func (m *Model) setOf(name string, images ...*data.Image) *data.Memory {
 	set := &data.Memory{Info: data.Info{Name: name, Labels: make([]int32, len(images)), Height: images[0].Height,
 		Width: images[0].Width, Channels: 3, Classes: m.Classes}}

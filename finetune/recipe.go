@@ -21,7 +21,7 @@ import (
 )
 
 // Recipe describes a training except the data, the seed and the machine. It is saved with every checkpoint and every
-// row. WithDefaults fills in zero fields.
+// row. WithDefaults sets zero fields.
 type Recipe struct {
 	Name string `json:"name"`
 
@@ -33,19 +33,19 @@ type Recipe struct {
 	Params map[string]any `json:"params,omitempty"`
 
 	Epochs     int `json:"epochs"`          // passes over the training images, or
-	Steps      int `json:"steps,omitempty"` // optimizer steps: one of the two is 0
-	BatchSize  int `json:"batch_size"`      // images per optimizer step; an epoch drops what does not fill a batch
+	Steps      int `json:"steps,omitempty"` // optimizer steps; one of Epochs and Steps is 0
+	BatchSize  int `json:"batch_size"`      // images per optimizer step; an epoch drops an incomplete batch
 	Accumulate int `json:"accumulate"`      // micro-batches per batch, to save memory: a divisor of BatchSize
 
 	LearningRate float64   `json:"learning_rate"`          // at the end of warm-up
 	WarmupEpochs float64   `json:"warmup_epochs"`          // then one half cosine down to 0 at the last step
-	WarmupSteps  int       `json:"warmup_steps,omitempty"` // the same where Steps is set
+	WarmupSteps  int       `json:"warmup_steps,omitempty"` // the same if Steps is set
 	Optimizer    Optimizer `json:"optimizer"`
-	Freeze       string    `json:"freeze,omitempty"` // groups that do not train, as "backbone,position,gate"
+	Freeze       string    `json:"freeze,omitempty"` // groups that are not trained, as "backbone,position,gate"
 	Smoothing    float64   `json:"smoothing"`        // label smoothing
 	Loss         string    `json:"loss,omitempty"`   // "" for the cross-entropy, or lossBCE
-	// ClassWeights scales the cross-entropy by class: "balanced", n/(classes·n_c) where n_c of the n training images are
-	// of class c, or a number for each class, as "1,2.5,1"; "" for none.
+	// ClassWeights scales the cross-entropy by class: "balanced", n/(classes·n_c) if n_c of the n training images are of
+	// class c, or a number for each class, as "1,2.5,1"; "" for none.
 	ClassWeights string  `json:"class_weights,omitempty"`
 	EMA          float64 `json:"ema"` // decay of the averaged weights that are evaluated and saved, 0 for none
 
@@ -58,28 +58,29 @@ type Recipe struct {
 	LateMixupAlpha float64 `json:"late_mixup_alpha,omitempty"`
 
 	EvalEpochs     int     `json:"eval_epochs"`          // epochs between evaluations
-	EvalSteps      int     `json:"eval_steps,omitempty"` // the same where Steps is set
+	EvalSteps      int     `json:"eval_steps,omitempty"` // the same if Steps is set
 	EvalBatchSize  int     `json:"eval_batch_size"`      // images per evaluation step at most, see Model.EvalBatch
 	Patience       int     `json:"patience,omitempty"`   // evaluations without improvement that end a run, 0: never
 	ValidationPart float64 `json:"validation_part"`      // fraction of training images to split off, < 0 for none
 
-	// Of a run that starts from a pretrained model (Run.From), which gives the Model's sizes where they are zero here, and
-	// the normalisation where Augment has none. Its position is the pretrained model's where Model names none.
-	Resample string `json:"resample,omitempty"`  // of pretrained positions, checkpoints.Resample; "" for the source's way
-	ZeroHead bool   `json:"zero_head,omitempty"` // a new head that starts at zero, from scratch too
-	// LoRA is the rank of adapters on query, key, value and output of every attention, with LoRAMLP of the MLPs too, that
-	// train in place of the backbone (weight.LowRank, alpha = rank). Evaluations, checkpoints and exports have their sum.
+	// For a run that starts from a pretrained model (Run.From). The model sets the zero sizes of Model, the normalisation
+	// if Augment has none, and the position if Model has none.
+	Resample string `json:"resample,omitempty"`  // of pretrained positions, checkpoints.Resample; "" for the source's own
+	ZeroHead bool   `json:"zero_head,omitempty"` // initialise a new head with zeros, also from scratch
+	// LoRA is the rank of adapters on query, key, value and output of every attention, with LoRAMLP of the MLPs too, which
+	// are trained in place of the backbone (weight.LowRank, alpha = rank). Evaluations, checkpoints and exports contain
+	// their sum.
 	LoRA    int  `json:"lora,omitempty"`
 	LoRAMLP bool `json:"lora_mlp,omitempty"`
 }
 
-// lossBCE is the Recipe.Loss of DeiT-III: every class is a question of its own, answered yes for the classes that a
-// image has a part of, however small mixing made it. The mean is that over images and classes of
+// lossBCE is the Recipe.Loss of DeiT-III: a binary cross-entropy per class, with target 1 for every class that mixing
+// left in an image, however little. It is the mean over images and classes of
 //
-//	−t·log σ(x) − (1−t)·log(1−σ(x)),   t = 1 where the target is above 0
+//	−t·log σ(x) − (1−t)·log(1−σ(x)),   t = 1 for a soft target above 0
 const lossBCE = "bce"
 
-// WithDefaults returns r with its zero fields filled in, its model's by vit.Config.WithDefaults:
+// WithDefaults returns r with defaults for its zero fields, its model's by vit.Config.WithDefaults:
 //
 //	accumulate        1
 //	eval_epochs       1, or eval_steps a tenth of steps
@@ -100,14 +101,14 @@ func (r Recipe) WithDefaults() Recipe {
 	return r
 }
 
-// fit fills in what the data decides, image size and classes, and refuses what contradicts it.
+// fit sets image size and classes from the data, and refuses a recipe that contradicts them.
 func (r Recipe) fit(set *data.Info) (Recipe, error) {
 	rows, cols, err := sidesOf(set, r.Aspect, r.Augment, r.Model)
 	if err != nil {
 		return r, err
 	}
 	if r.Aspect == AspectKeep {
-		r.Augment.Size = [2]int{} // strips stay as they are
+		r.Augment.Size = [2]int{} // strips are not resized
 	}
 	m := &r.Model
 	for _, err := range []error{
@@ -160,7 +161,7 @@ func (r Recipe) classWeights(set *data.Info) (weights []float32, err error) {
 	return weights, nil
 }
 
-// agree sets a field that is zero and refuses one that is something else.
+// agree sets a zero field and refuses another value.
 func agree[T comparable](name string, field *T, value T) error {
 	if *field = cmp.Or(*field, value); *field != value {
 		return fmt.Errorf("finetune: the model's %s is %v, but %v", name, *field, value)
@@ -252,8 +253,7 @@ func (r Recipe) validateNumbers() error {
 	return nil
 }
 
-// ValidateParams returns an error for hyperparameters that nothing reads, and for values that the model's encoding
-// rejects.
+// ValidateParams returns an error for unknown hyperparameters, and for values that the model's encoding rejects.
 func ValidateParams(params map[string]any, c vit.Config) error {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		if !slices.Contains(vit.Params(), name) {
@@ -261,7 +261,7 @@ func ValidateParams(params map[string]any, c vit.Config) error {
 				strings.Join(vit.Params(), ", "))
 		}
 	}
-	// The encoder refuses by a panic while a graph is built: made here for nothing, its message comes early and alone.
+	// Encoders panic while a graph is built; building one here gives a clear error early.
 	return exceptions.TryCatch[error](func() {
 		store := model.NewStore()
 		store.RootScope().SetParams(params)
@@ -269,7 +269,7 @@ func ValidateParams(params map[string]any, c vit.Config) error {
 	})
 }
 
-// plainViT refuses what only a ViT can do.
+// plainViT refuses what only a ViT supports.
 func (r Recipe) plainViT(what string) error {
 	if r.Architecture != "" {
 		return fmt.Errorf("finetune: recipe %s has architecture %s: only a ViT %s", r.Name, r.Architecture, what)
@@ -277,7 +277,7 @@ func (r Recipe) plainViT(what string) error {
 	return nil
 }
 
-// oneSize refuses what is not there for a model of images of several grids.
+// oneSize refuses what models for several grids do not support.
 func (r Recipe) oneSize(what string) error {
 	if r.Aspect == AspectKeep {
 		return fmt.Errorf("finetune: recipe %s keeps the aspect of its images: %s is for models of images of one size",
@@ -286,7 +286,7 @@ func (r Recipe) oneSize(what string) error {
 	return nil
 }
 
-// Preprocessing returns the settings that bring any image to a size in pixels, as in training.
+// Preprocessing returns the settings that resize images to a size in pixels, as in training.
 func (r Recipe) Preprocessing(size [2]int) (preprocess.Settings, error) {
 	s := preprocess.Settings{Resample: preprocess.Bicubic, Size: size}
 	switch r.Aspect {
@@ -298,14 +298,14 @@ func (r Recipe) Preprocessing(size [2]int) (preprocess.Settings, error) {
 				r.Aspect, r.Name)
 		}
 	default:
-		if s.Fit, s.Crop = preprocess.FitCover, size; size[0] == size[1] { // as transformers and timm have it
+		if s.Fit, s.Crop = preprocess.FitCover, size; size[0] == size[1] { // as in transformers and timm
 			s.Fit = preprocess.FitShortest
 		}
 	}
 	return s, s.Validate()
 }
 
-// trains reports whether a variable is to be trained.
+// trains reports whether a variable is trained.
 func (r Recipe) trains(variable string) bool {
 	group, _ := groupOf(variable)
 	freeze := r.Freeze
@@ -331,8 +331,8 @@ func (r Recipe) Split(set data.Source) (training, validation data.Source, err er
 	return data.RandomSplit(set, int(math.Round(max(0, r.ValidationPart)*float64(set.Len()))), 0)
 }
 
-// schedule returns how many optimizer steps a run has, how many of them warm up, and how many lie between evaluations,
-// where an epoch has perPass whole batches.
+// schedule returns the number of optimizer steps of a run, of warm-up steps, and of steps between evaluations, for
+// epochs of perPass batches.
 func (r Recipe) schedule(perPass int) (total, warmup, interval int) {
 	if r.Steps > 0 {
 		return r.Steps, r.WarmupSteps, r.EvalSteps
@@ -345,8 +345,8 @@ func (r Recipe) schedule(perPass int) (total, warmup, interval int) {
 //	peak · s/warmup                                        s < warmup
 //	peak · ½(1 + cos(π (s-warmup)/(total-warmup)))         otherwise
 //
-// The first step of a warm-up therefore has rate 0, as in the WePE release's scripts. GoMLX's cosineschedule starts
-// over when its period ends and counts its steps in a variable; here the rate is an input of the step's program.
+// The first step of a warm-up therefore has rate 0, as in the WePE release's scripts. GoMLX's cosineschedule restarts
+// when its period ends and counts its steps in a variable; here the rate is an input of the step's program.
 func LearningRate(peak float64, s, warmup, total int) float64 {
 	if s < warmup {
 		return peak * float64(s) / float64(warmup)

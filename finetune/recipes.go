@@ -10,12 +10,13 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// recipes are the named trainings.
+// recipes are the named recipes.
 var recipes = slices.Concat(byDefault, fromScratch, hybrids, onImageNet, fromPretrained)
 
-// fromScratch are the recipes that begin with drawn weights.
+// fromScratch are the recipes that start with random weights.
 var fromScratch = []Recipe{
-	// The newcomer's recipe: generated shapes, "in which quarter is the shape?", on the pure-Go backend; chance is 25 %.
+	// The default recipe: generated shapes, classified by the quarter of the image that they are in, on the pure-Go
+	// backend; chance is 25 %.
 	//
 	//	make run
 	{
@@ -25,8 +26,8 @@ var fromScratch = []Recipe{
 		LearningRate: 1e-3, WarmupEpochs: 0.5, Optimizer: Optimizer{WeightDecay: 0.01, ClipNorm: 1},
 		EvalBatchSize: 100,
 	},
-	// CIFAR-100 from scratch on two CPU cores with ONNX Runtime, three to seven minutes a run: images reduced to 24×24,
-	// a grid of 6×6 patches. No smoothing and hardly any augmentation, because three epochs cannot overfit.
+	// CIFAR-100 from scratch on two CPU cores with ONNX Runtime, three to seven minutes a run: images reduced to 24×24, a
+	// grid of 6×6 patches. No smoothing and little augmentation, because three epochs cannot overfit.
 	//
 	//	go run -tags=onnx ./cmd/wepe compare --recipe cifar100-small --data cifar100:DIR --seeds 3
 	{
@@ -37,8 +38,8 @@ var fromScratch = []Recipe{
 		Augment:       data.Augment{Size: [2]int{24, 24}, FlipProb: 0.5, Mean: data.CIFAR100Mean, Std: data.CIFAR100Std},
 		EvalBatchSize: 100,
 	},
-	// Long enough that what an encoding is worth at the end differs from its head start (docs/results.md, "Fifteen
-	// epochs"): cifar100-small with larger batches and crops, seven minutes a run on two quiet CPU cores with XLA.
+	// Long enough to separate an encoding's final accuracy from its head start (docs/results.md, "Fifteen epochs"):
+	// cifar100-small with larger batches and crops, seven minutes a run on two quiet CPU cores with XLA.
 	//
 	//	go run ./cmd/wepe compare --recipe cifar100-15 --data cifar100:DIR --position learned,rope-mixed
 	{
@@ -51,8 +52,8 @@ var fromScratch = []Recipe{
 		},
 		EvalBatchSize: 100,
 	},
-	// The pretrained model of make finetune-demo: learned positions on a grid of 6×6, small enough that two CPU cores
-	// trained it in 72 minutes beside other work, and its weights take less than 3 MB.
+	// The pretrained model of make finetune-demo: learned positions on a grid of 6×6. Two CPU cores trained it in 72
+	// minutes while running other programs, and its weights take less than 3 MB.
 	//
 	//	go run -tags=onnx ./cmd/wepe compare --recipe demo-pretrain --position learned --data cifar100:DIR
 	{
@@ -65,25 +66,25 @@ var fromScratch = []Recipe{
 		},
 		EvalBatchSize: 100,
 	},
-	// The 120-epoch CIFAR-100 run of the WePE release (W_Ti.py at commit 3c27aecd), number for number; it trains in
-	// mixed precision, here bfloat16. The release reports the best test epoch of one seed, 63.78 % top-1 in the
-	// paper's text; here the test set is measured once, after the last epoch. Unmeasured by us.
+	// The 120-epoch CIFAR-100 run of the WePE release (W_Ti.py at commit 3c27aecd), with the same numbers; it trains in
+	// mixed precision, here bfloat16. The release reports the best test epoch of one seed, 63.78 % top-1 in the paper's
+	// text; here the test set is evaluated once, after the last epoch. Not run by us.
 	//
-	//	go run ./cmd/wepe compare --recipe release-cifar100-120 --data cifar100:DIR  (an accelerator's work: 4.5e16 FLOPs)
+	//	go run ./cmd/wepe compare --recipe release-cifar100-120 --data cifar100:DIR  (for a GPU: 4.5e16 FLOPs)
 	releaseTi("release-cifar100-120", func(r *Recipe) {
 		r.Epochs, r.WarmupEpochs = 120, 15
 		r.Augment.MixupAlpha, r.Augment.MixProb, r.LateFrom, r.LateMixupAlpha = 0.15, 0.6, 15, 0.3
 	}),
 	// The 60-epoch run of the release's comparison of encodings (2d_position_encoding_comparison.py at commit 3c27aecd):
-	// no mixup, no mixed precision. It reports 58.28 % top-1 for a learned table. Unmeasured by us.
+	// no mixup, no mixed precision. It reports 58.28 % top-1 for a learned table. Not run by us.
 	//
 	//	go run ./cmd/wepe compare --recipe release-cifar100-60 --data cifar100:DIR      (half as much)
 	releaseTi("release-cifar100-60", func(r *Recipe) {
 		r.Epochs, r.WarmupEpochs = 60, 10
 		r.Model.DType = "float32"
 	}),
-	// The 200-epoch run on a part of CIFAR-100 (train_wef_cifar_subsets.py at commit 3c27aecd), where mixup's α is 0.6,
-	// 0.5, 0.4 and 0.3 for -fraction 0.2, 0.4, 0.6 and 0.9. The script keeps the best test epoch. Unmeasured.
+	// The 200-epoch run on a part of CIFAR-100 (train_wef_cifar_subsets.py at commit 3c27aecd), with mixup's α at 0.6,
+	// 0.5, 0.4 and 0.3 for -fraction 0.2, 0.4, 0.6 and 0.9. The script keeps the best test epoch. Not run by us.
 	//
 	//	go run ./cmd/wepe compare --recipe release-cifar100-200 --data cifar100:DIR --fractions 0.2 \
 	//	  --set augment.mixup_alpha=0.6
@@ -96,7 +97,7 @@ var fromScratch = []Recipe{
 	}),
 }
 
-// releaseTi is what the CIFAR-100 scripts of the WePE release have in common, and the change that makes one of them.
+// releaseTi is the common part of the CIFAR-100 scripts of the WePE release, with the changes of one of them.
 func releaseTi(name string, change func(*Recipe)) Recipe {
 	r := Recipe{
 		Name: name,
@@ -138,11 +139,11 @@ func Names() []string {
 
 // hybrids are the recipes of the DHVT, from scratch.
 var hybrids = []Recipe{
-	// The 300-epoch run of the WePE release (dhvt_wef_experiment.py at commit 3c27aecd), number for number but for three
-	// things. Its WePE sums 64 of the 288 terms up to |m|, |n| = 8, half of the last shell missing, in complex64: .005 off
-	// the function that this one has, a symmetric sum of 624 terms. It trains in float16 where this is float32, and on
-	// several GPUs, where each normalises its own part of a batch. The paper has 76.53 % top-1 with WePE and 74.78 % for
-	// the smaller DHVT-T of 192 channels, best test epochs of one seed. Unmeasured by us.
+	// The 300-epoch run of the WePE release (dhvt_wef_experiment.py at commit 3c27aecd), with the same numbers except for
+	// three differences. Its WePE sums 64 of the 288 terms up to |m|, |n| = 8, half of the last shell missing, in
+	// complex64: it differs by .005 from the function here, a symmetric sum of 624 terms. It trains in float16, here
+	// float32, and on several GPUs, each of which normalises its own part of a batch. The paper has 76.53 % top-1 with
+	// WePE and 74.78 % for the smaller DHVT-T of 192 channels, best test epochs of one seed. Not run by us.
 	//
 	//	go run ./cmd/wepe compare --recipe release-dhvt-300 --position none,wepe --data cifar100:DIR  (two times 1.6e17
 	// FLOPs)
@@ -167,9 +168,9 @@ var hybrids = []Recipe{
 		ValidationPart: -1,
 	},
 	// DHVT-T as its authors train it on CIFAR-100 at 32×32 (https://github.com/ArieSeirack/DHVT, run_code_cifar.sh and the
-	// defaults of main.py at commit a86fedab), without positions; -position wepe adds them. There with rates from 1e-6 and
-	// to 1e-5 where these are 0. Its colour jitter does nothing: timm leaves it out where there is RandAugment. It
-	// averages weights with a decay of 0.99996 too, but measures the others, as this does. Unmeasured by us.
+	// defaults of main.py at commit a86fedab), without positions; -position wepe adds them. Their rates start at 1e-6 and
+	// end at 1e-5, here 0. Their colour jitter has no effect: timm drops it when RandAugment is on. They average weights
+	// with a decay of 0.99996 too, but evaluate the unaveraged ones, as here. Not run by us.
 	//
 	//	go run ./cmd/wepe compare --recipe dhvt-300 --position none --data cifar100:DIR               (3.5e16 FLOPs)
 	{
@@ -188,11 +189,11 @@ var hybrids = []Recipe{
 	},
 }
 
-// byDefault is what wepe train does with own images where no recipe is named.
+// byDefault are the recipes of wepe train without --recipe.
 var byDefault = []Recipe{
 	// ViT-S/16 from scratch. Optimizer, warm-up, smoothing and drop path are DeiT's (https://arxiv.org/abs/2012.12877,
-	// Table 9), its learning rate 5e-4·batch/512 at a batch of 64 would be 6e-5, which is for 300 epochs of ImageNet: here
-	// it is 5e-4, as for one device in DeiT's repository. Crops are milder. Unmeasured.
+	// Table 9). Its learning rate of 5e-4·batch/512 would be 6e-5 at a batch of 64, for 300 epochs of ImageNet: here it is
+	// 5e-4, as for one device in DeiT's repository. Crops are milder. Not run by us.
 	//
 	//	wepe train --data DIR
 	{
@@ -211,8 +212,8 @@ var byDefault = []Recipe{
 // FineTuning is the default recipe for a pretrained model: at the model's own size, with its own normalization and
 // position encoding. AdamW, weight decay and layer decay are those with which MAE fine-tunes ViT-B
 // (https://arxiv.org/abs/2111.06377, Table 9: 5e-4 per 256 images, decay 0.05, layer decay 0.65; 0.75 for ViT-L, here
-// for all), its learning rate by the width of the model: 0.192/width, so 1e-3 for Ti, 5e-4 for S, 2.5e-4 for B and
-// 1.9e-4 for L, at a batch of 64. A batch is no more than a twentieth of the images.
+// for all). Its learning rate depends on the width of the model: 0.192/width, so 1e-3 for Ti, 5e-4 for S, 2.5e-4 for B
+// and 1.9e-4 for L, at a batch of 64. A batch is at most a twentieth of the images.
 func FineTuning(m vit.Config, images int) Recipe {
 	batch := 64
 	for batch > 8 && images/batch < 20 {

@@ -7,24 +7,24 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// onImageNet are the recipes of ImageNet-1k, 1,281,167 training images of 1,000 classes, from scratch: work for
-// accelerators, and for the cores that feed them (docs/data.md). They train in bfloat16. None of them was run
-// by us. What differs from a source is said; for all of them: rates rise from 0 and fall to 0, where timm's rise from
+// onImageNet are the recipes of ImageNet-1k, 1,281,167 training images of 1,000 classes, from scratch. They need GPUs,
+// and CPU cores that load the images (docs/data.md). They train in bfloat16. We have run none of them. Differences from
+// a source are listed; in all of them rates start and end at 0, whereas timm's start at 1e-6 and end at 1e-5.
 // 1e-6 and fall to 1e-5.
 var onImageNet = []Recipe{
-	// The paper's run: 200 epochs, 70.10 % top-1 with WePE as it is cited; its table was not at hand. Nothing else of its
-	// settings is published, and the release has none of it. The size is taken to be Ti/16, as of everything that the
-	// paper trains from scratch, and the rest is what DeiT trains Ti/16 with (https://arxiv.org/abs/2012.12877, table 9;
-	// defaults of main.py of github.com/facebookresearch/deit at 4da6691), to 72.2 % in 300 epochs with a learned table.
+	// The paper's run: 200 epochs, 70.10 % top-1 with WePE as cited; we did not have its table. Its other settings are not
+	// published, and the release does not contain it. We assume Ti/16, as in everything that the paper trains from
+	// scratch, and DeiT's settings for Ti/16 (https://arxiv.org/abs/2012.12877, table 9; defaults of main.py of
+	// github.com/facebookresearch/deit at 4da6691), which reach 72.2 % in 300 epochs with a learned table.
 	//
 	//	go run ./cmd/wepe compare --recipe paper-imagenet-200 --position wepe,learned --data DIR   (1.9e18 FLOPs each)
 	deit("paper-imagenet-200", func(r *Recipe) { r.Epochs = 200 }),
 
 	// big_vision's configs/vit_s16_i1k.py at 2f3f493 (Beyer et al. 2022, https://arxiv.org/abs/2205.01580): 76.5 % in 90
 	// epochs, with -position sincos2d. Its weight decay of 1e-4 follows the schedule but not the rate of 1e-3: 0.1 times
-	// the rate here. Of 99 % of the images, 10,000 steps of warm-up are 8.0775 epochs. There the head sees the pooled
-	// vector through a dense layer with tanh (rep_size), which this ViT has not, the first moment is bfloat16, and
-	// operations on images are those of TensorFlow.
+	// the rate here. With 99 % of the images, 10,000 steps of warm-up are 8.0775 epochs. Its head has a dense layer with
+	// tanh (rep_size) on the pooled vector, which this ViT lacks, its first moment is bfloat16, and its operations on
+	// images are TensorFlow's.
 	//
 	//	go run ./cmd/wepe compare --recipe bigvision-s16-90 --position sincos2d --data DIR          (3.2e18 FLOPs)
 	{
@@ -43,15 +43,15 @@ var onImageNet = []Recipe{
 	},
 
 	// DeiT-III (https://arxiv.org/abs/2204.07118) as rope-vit trains the encodings that it publishes (deit/README.md of
-	// github.com/naver-ai/rope-vit at 6268ea9): 400 epochs, top-1 at 224 of S/16 with a table 80.4 %, rotated by axes and
-	// with mixed frequencies 80.9 %. The positions are -position learned, rope-axial and rope-mixed. Its batches are of 8
-	// GPUs, 256 images each, which mix alone: here the parts of a batch do.
+	// github.com/naver-ai/rope-vit at 6268ea9): 400 epochs, top-1 of S/16 at 224 pixels 80.4 % with a table, 80.9 % with
+	// axial and with mixed frequencies. The positions are -position learned, rope-axial and rope-mixed. Its batches are
+	// mixed within each of 8 GPUs, 256 images each: here within each micro-batch.
 	//
 	//	go run ./cmd/wepe compare --recipe deit3-s16-400 --position learned,rope-axial,rope-mixed,wepe --data DIR (1.4e19)
 	deit3("deit3-s16-400", func(r *Recipe) {
 		r.Model.Width, r.Model.Heads, r.LearningRate = 384, 6, 4e-3
 	}),
-	// B/16 begins at 192×192: 400 epochs, then deit3-finetune at 224: 83.4 % with a table, 83.6 % by axes, 83.8 % mixed.
+	// B/16 begins at 192×192: 400 epochs, then deit3-finetune at 224: 83.4 % with a table, 83.6 % axial, 83.8 % mixed.
 	//
 	//	go run ./cmd/wepe compare --recipe deit3-b16-400 --position rope-mixed --data DIR
 	deit3("deit3-b16-400", func(r *Recipe) {
@@ -75,7 +75,7 @@ var onImageNet = []Recipe{
 	}),
 }
 
-// deit is DeiT's training of Ti/16, and the change that makes a recipe of it.
+// deit is DeiT's training of Ti/16, with the changes of one recipe.
 func deit(name string, change func(*Recipe)) Recipe {
 	r := Recipe{
 		Name:   name,
@@ -94,7 +94,7 @@ func deit(name string, change func(*Recipe)) Recipe {
 	return r
 }
 
-// deit3 is DeiT-III's training. FusedLAMB clips the gradient's norm at 1 unasked.
+// deit3 is DeiT-III's training. FusedLAMB clips the gradient's norm at 1 by default.
 func deit3(name string, change func(*Recipe)) Recipe {
 	return deit(name, func(r *Recipe) {
 		r.Model = vit.Config{PatchSize: 16, Depth: 12, LayerScale: 1e-4, PatchPositions: true, DType: "bfloat16"}

@@ -7,12 +7,12 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// fromPretrained are the recipes of fine-tuning. Their model is that of the checkpoint (Run.From), and so is the
-// normalisation of the pixels unless a recipe names one. CHECKPOINT below is what checkpoints.Import reads, or a run of
-// ours; the published ones, ViT-B/16 and ViT-L/16 trained on ImageNet-21k, are work for an accelerator.
+// fromPretrained are the recipes of fine-tuning. The checkpoint (Run.From) determines the model, and the normalisation
+// of the pixels unless a recipe has one. CHECKPOINT below is anything that checkpoints.Import reads, or a run; the
+// published ones, ViT-B/16 and ViT-L/16 trained on ImageNet-21k, need a GPU.
 var fromPretrained = []Recipe{
-	// make finetune-demo: the model of demo-pretrain, whose grid is 6×6, on a tenth of CIFAR-100 at 36×36, a grid of 9×9,
-	// where it goes on with the head it has. A minute a run on two CPU cores with ONNX Runtime.
+	// make finetune-demo: the model of demo-pretrain, with a grid of 6×6, on a tenth of CIFAR-100 at 36×36, a grid of 9×9,
+	// with its own head. A minute a run on two CPU cores with ONNX Runtime.
 	//
 	//	go run -tags=onnx ./cmd/wepe compare --recipe demo-cifar100 CHECKPOINT --data cifar100:DIR --fractions 0.1
 	{
@@ -23,8 +23,8 @@ var fromPretrained = []Recipe{
 		Augment:       data.Augment{Size: [2]int{36, 36}, CropScale: [2]float64{0.7, 1}, FlipProb: 0.5},
 		EvalBatchSize: 100,
 	},
-	// The same model on generated shapes at 48×48, a grid of 12×12: a question about places, with a new head. Nothing is
-	// cropped or flipped, since that would change the answer.
+	// The same model on generated shapes at 48×48, a grid of 12×12: a location task, with a new head. Images are not
+	// cropped or flipped, because that would change the label.
 	//
 	//	go run -tags=onnx ./cmd/wepe compare --recipe demo-shapes CHECKPOINT
 	{
@@ -38,15 +38,15 @@ var fromPretrained = []Recipe{
 
 	// Dosovitskiy et al. 2021 (https://arxiv.org/abs/2010.11929), table 4 and B.1.1: SGD with momentum 0.9, no weight
 	// decay, batch 512, cosine, clipping at 1, a head that starts at zero, 384×384. VTAB: 2,500 steps at 0.01 for all
-	// tasks. Warm-up and parts of a batch are those of their code (configs/common.py at commit c6de1e5). Images are
-	// resized, neither cropped nor flipped, since half of the tasks ask for places and directions. Of 1,000 images each
-	// epoch gives one batch, drawn anew, and drops the rest. Theirs, ViT-L/16: mean of 19 tasks 72.7 %. Unmeasured by us.
+	// tasks. Warm-up and gradient accumulation are from their code (configs/common.py at commit c6de1e5). Images are
+	// resized, not cropped or flipped, because half of the tasks are about locations and directions. With 1,000 images
+	// each epoch has one batch, drawn anew, and drops the rest. Theirs, ViT-L/16: mean of 19 tasks 72.7 %. Not run by us.
 	//
 	//	go run ./examples/vtab -recipe dosovitskiy-vtab -from CHECKPOINT -data DIR
 	dosovitskiy("dosovitskiy-vtab", 2500, 0.01, func(r *Recipe) { r.ValidationPart = -1 }),
-	// Theirs on CIFAR-100: 10,000 steps, the rate one of 0.001, 0.003, 0.01, 0.03 by 2 % of the training images held out;
-	// 0.03 is that of their code, whose crop of 5 to 100 % of the image and flip this has too (input_pipeline.py).
-	// Table 5: ViT-B/16 91.67 %, ViT-L/16 93.44 %. Unmeasured by us.
+	// Theirs on CIFAR-100: 10,000 steps, the rate one of 0.001, 0.003, 0.01, 0.03, chosen on 2 % of the training images;
+	// 0.03 is from their code, with its crop of 5 to 100 % of the image and flip (input_pipeline.py). Table 5: ViT-B/16
+	// 91.67 %, ViT-L/16 93.44 %. Not run by us.
 	//
 	//	go run ./cmd/wepe compare --recipe dosovitskiy-cifar100 CHECKPOINT --data cifar100:DIR
 	dosovitskiy("dosovitskiy-cifar100", 10_000, 0.03, func(r *Recipe) {
@@ -54,8 +54,8 @@ var fromPretrained = []Recipe{
 	}),
 
 	// AdamW with layer-wise decay, MAE's numbers for ViT-B/16 on ImageNet (https://arxiv.org/abs/2111.06377, FINETUNE.md
-	// at commit 2f170f23: base rate 5e-4 per 256 images, batch 1024, so 2e-3 for the head); there with 83.57 ± 0.08 % on
-	// ImageNet over 4 seeds. Unmeasured by us.
+	// at commit 2f170f23: base rate 5e-4 per 256 images, batch 1024, so 2e-3 for the head), with 83.57 ± 0.08 % on
+	// ImageNet over 4 seeds. Not run by us.
 	//
 	//	go run ./cmd/wepe compare --recipe adamw-layer-decay CHECKPOINT --data cifar100:DIR
 	{
@@ -72,8 +72,8 @@ var fromPretrained = []Recipe{
 	},
 	// The head alone on frozen features, DINO's numbers (https://arxiv.org/abs/2104.14294, eval_linear.py at commit
 	// 04c0ad95: SGD at 0.001 per 256 images, batch 8·128, 100 epochs, random resized crop and flip), on the class token of
-	// the last block behind the final norm. What "probe" compares is the backbone with its own positions, so ask for
-	// -position learned. Unmeasured.
+	// the last block after the final norm. "probe" compares backbones with their own positions, so use -position learned.
+	// Not run by us.
 	//
 	//	go run ./cmd/wepe compare --recipe linear-probe --position learned CHECKPOINT --data cifar100:DIR
 	{
@@ -88,29 +88,28 @@ var fromPretrained = []Recipe{
 		EvalBatchSize: 128,
 	},
 
-	// The paper's fine-tuning, ViT-B/16 at 384×384 with the gate: 93.28 % on CIFAR-100, its text naming no rate, length or
-	// seeds. The numbers are those of the released CIFAR-100 script, the gate's those of the released VTAB scripts.
-	// Unmeasured by us.
+	// The paper's fine-tuning, ViT-B/16 at 384×384 with the gate: 93.28 % on CIFAR-100; its text gives no rate, length or
+	// seeds. The numbers are from the released CIFAR-100 script, the gate's from the released VTAB scripts. Not run by us.
 	//
 	//	go run ./cmd/wepe compare --recipe paper-cifar100-384 --position learned,hybrid CHECKPOINT --data cifar100:DIR
 	releaseCIFAR100("paper-cifar100-384", func(r *Recipe) {
 		r.Augment.Size = [2]int{384, 384}
-		r.Params = map[string]any{"wepe_gate": 0.622459} // the surrogate of the text, and a gate that learns, from σ(0.5)
+		r.Params = map[string]any{"wepe_gate": 0.622459} // the paper's surrogate, and a gate trained from σ(0.5)
 	}),
-	// The released CIFAR-100 script (weierstrass_vit_experiment2.py at commit 3c27aecd): ViT-B/16, 224×224, no gate, so
-	// λ = 1, fixed. The script also mixes from epoch 6 on only, restarts its cosine every 15 epochs, moves it once an
-	// epoch, has a head of two layers with dropout, and keeps the best test epoch: none of that is done here. Unmeasured.
+	// The released CIFAR-100 script (weierstrass_vit_experiment2.py at commit 3c27aecd): ViT-B/16, 224×224, no gate, so λ
+	// = 1, fixed. Omitted here: the script mixes only from epoch 6 on, restarts its cosine every 15 epochs, changes the
+	// rate once per epoch, has a head of two layers with dropout, and keeps the best test epoch. Not run by us.
 	//
 	//	go run ./cmd/wepe compare --recipe release-cifar100-pretrained --position hybrid CHECKPOINT --data cifar100:DIR
 	releaseCIFAR100("release-cifar100-pretrained", nil),
 
 	// The released scripts for three tasks of VTAB-1k (vit_wef_svhn_1k.py, vit_wef_dmlab_1k.py, wef_resisc45.py at commit
-	// 3c27aecd): ViT-L/16, 384×384, ImageNet's mean and std. Not done here, as above: heads of three and four
-	// layers with dropout, the schedule by epochs, stopping early by the test set. Unmeasured.
+	// 3c27aecd): ViT-L/16, 384×384, ImageNet's mean and std. Omitted here: heads of three and four layers with dropout,
+	// the schedule by epochs, early stopping on the test set. Not run by us.
 	//
 	//	go run ./examples/vtab -recipe release-svhn -tasks svhn -position hybrid -from CHECKPOINT -data DIR
 	//
-	// The script pads an image of 384 pixels by 32, these 32 by 3; it does flip digits, with probability ½.
+	// The script pads an image of 384 pixels by 32, here 32 by 3; it does flip digits, with probability ½.
 	releaseVTAB("release-svhn", 2e-5, 10, 15, 0.622459, func(r *Recipe) {
 		r.Params["wepe_surrogate"] = "svhn"
 		r.Epochs, r.BatchSize, r.WarmupEpochs, r.Smoothing, r.Optimizer.WeightDecay = 100, 16, 10, 0.1, 0.02
@@ -120,7 +119,7 @@ var fromPretrained = []Recipe{
 	}),
 	//	go run ./examples/vtab -recipe release-dmlab -tasks dmlab -position hybrid -from CHECKPOINT -data DIR
 	//
-	// The script takes 384 pixels of 416, padded by 32: here 85 to 100 % of the image.
+	// The script crops 384 pixels from 416, padded by 32: here 85 to 100 % of the image.
 	releaseVTAB("release-dmlab", 1.2e-5, 15, 25, 0.645656, func(r *Recipe) {
 		r.Params["wepe_surrogate"] = "dmlab"
 		r.Epochs, r.BatchSize, r.WarmupEpochs, r.Smoothing, r.Optimizer.WeightDecay = 120, 12, 15, 0.15, 0.025
@@ -152,10 +151,10 @@ func dosovitskiy(name string, steps int, rate float64, change func(*Recipe)) Rec
 	return r
 }
 
-// imagenetMean and imagenetStd are what torchvision's models take.
+// imagenetMean and imagenetStd normalise images for torchvision's models.
 var imagenetMean, imagenetStd = [3]float64{0.485, 0.456, 0.406}, [3]float64{0.229, 0.224, 0.225}
 
-// releaseCIFAR100 is the released script's: rates of 4e-5 for the backbone, 6.4e-4 for WePE, 8e-4 for the head.
+// releaseCIFAR100 is the released script: rates of 4e-5 for the backbone, 6.4e-4 for WePE, 8e-4 for the head.
 func releaseCIFAR100(name string, change func(*Recipe)) Recipe {
 	r := Recipe{
 		Name:   name,
@@ -179,8 +178,8 @@ func releaseCIFAR100(name string, change func(*Recipe)) Recipe {
 	return r
 }
 
-// releaseVTAB is what the released scripts have in common: the backbone's rate, how many times as fast WePE and the
-// head with the gate learn, and the initial λ.
+// releaseVTAB is the common part of the released scripts: the backbone's rate, the factors of the rate for WePE and for
+// head and gate, and the initial λ.
 func releaseVTAB(name string, rate, position, head, gate float64, change func(*Recipe)) Recipe {
 	r := Recipe{
 		Name:         name,

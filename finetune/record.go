@@ -19,7 +19,7 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// evaluate measures the validation split, records that and saves.
+// evaluate evaluates the validation split, records the row and saves.
 func (t *Trainer) evaluate() (report.Eval, error) {
 	row, score, measured, err := t.measure()
 	if err != nil {
@@ -38,7 +38,7 @@ func (t *Trainer) evaluate() (report.Eval, error) {
 	return row, t.save(checkpoints.LastDir)
 }
 
-// evaluatePending makes the evaluation that a run was interrupted in: an evaluation clears the sum of losses.
+// evaluatePending repeats an evaluation during which a run was interrupted: evaluations clear the sum of losses.
 func (t *Trainer) evaluatePending() error {
 	if t.step == 0 || t.course.LossSteps == 0 || t.step%t.Interval != 0 && t.step != t.Steps {
 		return nil
@@ -70,7 +70,7 @@ func (t *Trainer) Result(settings any) (report.Result, error) {
 	}, err
 }
 
-// writes reports whether this process is the one that leaves files.
+// writes reports whether this process writes files.
 func (t *Trainer) writes() bool { return t.Dir != "" && t.Group.Rank() == 0 }
 
 // Record adds a row to the run's record.
@@ -81,7 +81,7 @@ func (t *Trainer) Record(row report.Row) error {
 	return report.Append(filepath.Join(t.Dir, RowsFile), row)
 }
 
-// writeLog writes the evaluations so far as CSV and for TensorBoard, which follows a file that is written in place.
+// writeLog writes the evaluations so far as CSV and for TensorBoard, which follows a file that is rewritten in place.
 func (t *Trainer) writeLog() error {
 	if !t.writes() {
 		return nil
@@ -100,7 +100,7 @@ func (t *Trainer) writeLog() error {
 	return report.WriteFile(filepath.Join(t.Dir, LogFile), func(w io.Writer) error { return report.CSV(w, rows.Evals) })
 }
 
-// saveProgress saves what was done since the start or resume, if anything was.
+// saveProgress saves the steps since the start, resume or last save, if there are any.
 func (t *Trainer) saveProgress() error {
 	if t.step == t.startStep {
 		return nil
@@ -124,7 +124,7 @@ func (t *Trainer) save(kind string) error {
 	return err
 }
 
-// resume restores the newest whole checkpoint of the run directory. Without one, the task starts.
+// resume restores the newest intact checkpoint of the run directory. If there is none, it starts the task.
 func (t *Trainer) resume() error {
 	if t.Dir == "" {
 		return t.Task.Start()
@@ -147,8 +147,7 @@ func (t *Trainer) resume() error {
 	return nil
 }
 
-// agree checks that all processes are about to make the same steps: their gradients would be of different weights
-// otherwise.
+// agree checks that all processes are at the same step: otherwise their gradients would belong to different weights.
 func (t *Trainer) agree() error {
 	if t.Group.Size() == 1 {
 		return nil

@@ -53,7 +53,8 @@ func Set(recipe any, settings string) error {
 	return nil
 }
 
-// isHyperparameter reports whether a name begins as one of an encoding: a wrong one is answered with those there are.
+// isHyperparameter reports whether a name has the prefix of an encoding's hyperparameters: the error for an unknown one
+// then lists them.
 func isHyperparameter(name string) bool {
 	family, _, ok := strings.Cut(name, "_")
 	return ok && slices.ContainsFunc(vit.Params(), func(known string) bool {
@@ -61,7 +62,7 @@ func isHyperparameter(name string) bool {
 	})
 }
 
-// set replaces one field of a recipe: decoding {"a": {"b": value}} leaves all other fields of a struct alone.
+// set sets one field of a recipe: decoding {"a": {"b": value}} changes no other field of a struct.
 func set(recipe any, path []string, value json.RawMessage) error {
 	text := value
 	for _, name := range slices.Backward(path) {
@@ -84,7 +85,7 @@ func set(recipe any, path []string, value json.RawMessage) error {
 	return nil
 }
 
-// inWords is the type of a setting as a user knows it.
+// inWords describes the type of a setting for a user.
 func inWords(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int64:
@@ -101,7 +102,7 @@ func inWords(t reflect.Type) string {
 	return "a group of settings: set them one by one, as NAME.KEY=VALUE"
 }
 
-// parent is the type of the innermost struct on the way to a field.
+// parent returns the type of the innermost struct on the path to a field.
 func parent(recipe any, path []string) reflect.Type {
 	of := reflect.TypeOf(recipe).Elem()
 	for _, name := range path[:len(path)-1] {
@@ -115,7 +116,7 @@ func parent(recipe any, path []string) reflect.Type {
 	return of
 }
 
-// fieldNames lists the JSON names of a struct's fields, those of embedded ones among them.
+// fieldNames lists the JSON names of a struct's fields, with the fields of embedded structs.
 func fieldNames(of reflect.Type) (names []string) {
 	for field := range of.Fields() {
 		if field.Anonymous {
@@ -152,7 +153,7 @@ func Differ(earlier, now any) error {
 	return nil
 }
 
-// settingsOf returns every field of a recipe that is set as JSON, by its name for Set.
+// settingsOf returns every field of a recipe that is set as JSON, by its name in Set.
 func settingsOf(recipe any) (map[string]string, error) {
 	encoded, err := json.Marshal(recipe)
 	if err != nil {

@@ -22,11 +22,11 @@ import (
 const (
 	shownImages = 8
 	shownEpochs = 5
-	shownSide   = 96 // pixels at least; smaller images are enlarged by a whole number
+	shownSide   = 96 // minimum in pixels; smaller images are enlarged by an integer factor
 	shownGap    = 4
 )
 
-// grid is a page of images of one size, enlarged by a whole number.
+// grid is a page of images of one size, enlarged by an integer factor.
 type grid struct {
 	page          *image.RGBA
 	height, width int // of an enlarged image
@@ -86,7 +86,7 @@ func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, images da
 	return png.Encode(w, g.page)
 }
 
-// augmented returns what a model sees of rows of a source in an epoch; set has these rows.
+// augmented returns the model's input for rows of a source in an epoch; set has these rows.
 func (r Recipe) augmented(program *Exec, images data.Source, set *data.Memory, seed int64, epoch int, rows []int) (
 	[]float32, error) {
 	host, augment := images.Divide(r.augmentation(epoch))
@@ -112,7 +112,7 @@ func (r Recipe) augmented(program *Exec, images data.Source, set *data.Memory, s
 	return flat[0], err
 }
 
-// denormalised is an image of what a model sees, colours that no byte has cut off.
+// denormalised converts a model's input to an image, clipping colours.
 func (r Recipe) denormalised(values []float32, height, width, channels int) image.Image {
 	out := image.NewRGBA(image.Rect(0, 0, width, height))
 	for i := range height * width {

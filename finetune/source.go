@@ -17,26 +17,26 @@ import (
 	"github.com/wepe-go/wepe/wepe"
 )
 
-// initialModel is the pretrained model that a run starts from. The run's checkpoints and rows keep this description: a
-// resume needs no file but its own.
+// initialModel is the pretrained model that a run starts from. The run's checkpoints and rows store this description: a
+// resume needs only its own files.
 //
-// Its backbone is taken as it is. Its positions are
+// Its backbone is copied. Its positions are
 //
 //	learned  resampled to the run's grid, for position "learned" and "hybrid", which blends WePE into them
-//	others   taken for the same position, else dropped
+//	others   copied for the same position, otherwise dropped
 //
-// and what the run's position has beyond that is drawn anew. Its head is taken if it has the run's classes.
+// and other variables of the run's position are new. Its head is copied if it has the run's classes.
 type initialModel struct {
 	Path    string         `json:"path"`
 	SHA256  string         `json:"sha256"`           // of its weights' file
 	Model   vit.Config     `json:"model"`            // with its own image size
 	Params  map[string]any `json:"params,omitempty"` // hyperparameters of its encoding, for a run of ours
 	Classes []string       `json:"classes,omitempty"`
-	Mean    [3]float64     `json:"mean"` // of its pixels, and Std: both zero where its files do not specify them
+	Mean    [3]float64     `json:"mean"` // of its pixels; Mean and Std are zero if its files do not specify them
 	Std     [3]float64     `json:"std"`
 
-	resample string                // the kind that its own code base uses
-	imported *checkpoints.Imported // nil in a run that has begun, which needs it no more
+	resample string                // the kind of its own code base
+	imported *checkpoints.Imported // nil in a resumed run
 	report   []string              // one line each
 }
 
@@ -50,7 +50,7 @@ func openSource(path string, files checkpoints.ImportOptions, classes []string) 
 	return newSource(path, imported, classes), nil
 }
 
-// newSource describes an imported model to a run with the given classes, and drops its head if it is of others.
+// newSource describes an imported model for a run with the given classes, and drops its head if its classes differ.
 func newSource(path string, imported *checkpoints.Imported, classes []string) *initialModel {
 	s := &initialModel{
 		Path: path, SHA256: imported.SHA256, Model: imported.Config, Params: maps.Clone(imported.Params),
@@ -65,7 +65,7 @@ func newSource(path string, imported *checkpoints.Imported, classes []string) *i
 		copy(s.Std[:], imported.Std)
 	}
 	for _, line := range imported.Report {
-		if !strings.HasPrefix(line, "positions: ") { // load decides what becomes of them
+		if !strings.HasPrefix(line, "positions: ") { // load reports the positions
 			s.report = append(s.report, line)
 		}
 	}
@@ -73,12 +73,12 @@ func newSource(path string, imported *checkpoints.Imported, classes []string) *i
 	return s
 }
 
-// ownFields are the fields of vit.Config that a run decides: those of its images, position encoding and training. All
-// others are those of the pretrained model, fields of later versions too.
+// ownFields are the fields of vit.Config that a run sets: for its images, position encoding and training. The
+// pretrained model sets all others, also fields of later versions.
 var ownFields = []string{"ImageRows", "ImageCols", "Classes", "Position", "Dropout", "AttentionDropout", "DropPath",
 	"Init", "DType", "Recompute"}
 
-// adopt fills in what the source decides, the network and its pixels, and refuses what contradicts it.
+// adopt sets what the source determines, the network and its normalisation, and refuses a recipe that contradicts it.
 func (r Recipe) adopt(s *initialModel) (Recipe, error) {
 	m, c := &r.Model, s.Model.WithDefaults()
 	fields, its := reflect.ValueOf(m).Elem(), reflect.ValueOf(c)
@@ -105,7 +105,7 @@ func (r Recipe) adopt(s *initialModel) (Recipe, error) {
 	}
 	kept := encoding.Shared(c.Encoding())
 	r.Params = maps.Clone(r.Params)
-	params := c.TrainedGrid() // the run's images may be of another size
+	params := c.TrainedGrid() // the run's images may have another size
 	maps.Copy(params, s.Params)
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		if !slices.Contains(kept.Params(), name) {
@@ -124,7 +124,7 @@ func (r Recipe) adopt(s *initialModel) (Recipe, error) {
 	return r, nil
 }
 
-// keeps reports whether a variable of the source becomes one of the run's model.
+// keeps reports whether a variable of the source is copied to the run's model.
 func (s *initialModel) keeps(path string, r Recipe) bool {
 	switch {
 	case strings.HasPrefix(path, headPath):
@@ -135,7 +135,7 @@ func (s *initialModel) keeps(path string, r Recipe) bool {
 	return true
 }
 
-// sum is what tells sources apart, "" for none.
+// sum identifies the source, "" for none.
 func (s *initialModel) sum() string {
 	if s == nil {
 		return ""
@@ -143,10 +143,9 @@ func (s *initialModel) sum() string {
 	return s.SHA256
 }
 
-// chooseHead drops a head that answers another question; where the names of its classes are not known, as many classes
-// are the same ones.
+// chooseHead drops a head with other classes. If the names of its classes are unknown, their number decides.
 func (s *initialModel) chooseHead(classes []string) {
-	unnamed := len(s.Classes) == 0 || s.Classes[0] == "LABEL_0" // transformers' name where nobody gave one
+	unnamed := len(s.Classes) == 0 || s.Classes[0] == "LABEL_0" // transformers' default name
 	if s.imported.Variables[headPath+"weights"] == nil || s.Model.Classes == len(classes) &&
 		(unnamed || slices.Equal(s.Classes, classes)) {
 		return
@@ -161,8 +160,8 @@ func (s *initialModel) chooseHead(classes []string) {
 		len(classes), s.Model.Classes, which))
 }
 
-// load creates the variables that the source gives to a model, which draws no other but those that may be new. The
-// report says what became of the rest, a line each.
+// load creates the variables that the source gives to a model, which draws only those that may be new. The report has
+// one line for each difference.
 func (s *initialModel) load(m *Model, mayBeNew func(path string) bool) (report []string, err error) {
 	r := m.Recipe
 	report = append(report, fmt.Sprintf("starting from %s (SHA-256 %.12s…)", s.Path, s.SHA256))
@@ -201,7 +200,7 @@ func (s *initialModel) load(m *Model, mayBeNew func(path string) bool) (report [
 	return append(report, positions), nil
 }
 
-// pixels says whose normalisation of the pixels a run takes.
+// pixels describes the normalisation of a run.
 func (s *initialModel) pixels(r Recipe) string {
 	mine, its := [2][3]float64{r.Augment.Mean, r.Augment.Std}, [2][3]float64{s.Mean, s.Std}
 	switch {

@@ -17,8 +17,8 @@ type state struct {
 	Seed    int64         `json:"seed"`
 	From    *initialModel `json:"from,omitempty"`    // nil for a run from scratch
 	Data    string        `json:"data"`              // fingerprint of the training images
-	Damaged []int         `json:"damaged,omitempty"` // training images of a stream that were left out
-	// Preprocess is how the images came to their size; zero in runs of before it was stored.
+	Damaged []int         `json:"damaged,omitempty"` // training images of a stream that were skipped
+	// Preprocess is how the images were resized; zero in runs from before it was stored.
 	Preprocess preprocess.Settings `json:"preprocess,omitzero"`
 	Course
 }
@@ -49,7 +49,7 @@ func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
 	if err := json.Unmarshal(c.Meta, &s); err != nil {
 		return s, fmt.Errorf("finetune: %s: %w", c.Path, err)
 	}
-	s.Recipe = s.Recipe.WithDefaults() // one of an older version may lack some
+	s.Recipe = s.Recipe.WithDefaults() // an older version may lack some
 	if err := s.Recipe.Validate(); err != nil {
 		return s, fmt.Errorf("finetune: %s: %w", c.Path, err)
 	}

@@ -19,11 +19,12 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// The programs of a run. Each is compiled once: whatever changes from step to step (rows of the dataset, windows,
-// learning rate) is input. GoMLX's train.Trainer is not used: it adds metric variables under random names, which would
-// end in checkpoints, and takes its batches apart into inputs and labels, where here one plan serves both.
+// The programs of a run. Each is compiled once: everything that changes from step to step (rows of the dataset,
+// windows, learning rate) is an input. GoMLX's train.Trainer is not used: it adds metric variables under random names,
+// which would be saved in checkpoints, and splits its batches into inputs and labels, whereas one plan contains both
+// here.
 
-// program makes a program that the devices share.
+// program compiles a program for all devices.
 func (t *Trainer) program(build func(scope *model.Scope, inputs []*Node) []*Node) (*model.Exec, error) {
 	program, err := model.NewExec(t.Backend, t.Store, func(scope *model.Scope, inputs []*Node) []*Node {
 		outputs := build(scope, inputs)
@@ -68,8 +69,8 @@ func (t *Trainer) stepProgram(apply bool) (*model.Exec, error) {
 	})
 }
 
-// accumulate adds gradients to their sums over the micro-batches, and replaces them by these sums. The last micro-batch
-// clears the sums for the next step.
+// accumulate adds gradients to their sums over the micro-batches, and returns these sums. The last micro-batch clears
+// the sums for the next step.
 func (t *Trainer) accumulate(scope *model.Scope, vars []*model.Variable, grads []*Node, last bool) {
 	for i, v := range vars {
 		sum := companion(scope, accumulatorRoot, v)
@@ -83,8 +84,8 @@ func (t *Trainer) accumulate(scope *model.Scope, vars []*model.Variable, grads [
 	}
 }
 
-// sumsProgram compiles an optimizer step on the accumulators, for a group that has summed them. Input: scalars. Output:
-// the gradient norm before clipping.
+// sumsProgram compiles an optimizer step on the accumulators, which a group has summed. Input: scalars. Output: the
+// gradient norm before clipping.
 func (t *Trainer) sumsProgram() (*model.Exec, error) {
 	return t.program(func(scope *model.Scope, inputs []*Node) []*Node {
 		scalars := inputs[0]
@@ -108,7 +109,7 @@ func accumulatedOf(store *model.Store, sum *model.Variable) *model.Variable {
 func (t *Trainer) optimize(scope *model.Scope, vars []*model.Variable, grads []*Node, scalars *Node) (norm *Node) {
 	g := scalars.Graph()
 	norm = t.Optimizer.update(scope, vars, grads, scalars, t.Factor)
-	// GoMLX keeps no moving averages while training; it can take the mean of whole checkpoints.
+	// GoMLX has no moving averages during training; it can average whole checkpoints.
 	decay := Reshape(Gather(scalars, Const(g, []int64{scalarEMA}))) // scalar
 	averaged, values := t.averaged(scope.Store(), g)
 	for i, v := range averaged {
@@ -119,9 +120,8 @@ func (t *Trainer) optimize(scope *model.Scope, vars []*model.Variable, grads []*
 	return norm
 }
 
-// trainable returns the variables that a graph has used so far and that are to be trained, by path. The order of the
-// store is that of creation, another one after a resume, and the gradient norm is a sum whose last bit depends on the
-// order.
+// trainable returns the trained variables that a graph has used so far, by path. The store's order depends on creation
+// and changes after a resume, and the last bit of the gradient norm, a sum, depends on the order.
 func (t *Trainer) trainable(scope *model.Scope, g *Graph) (vars []*model.Variable) {
 	for v := range scope.Store().IterVariables() {
 		if v.Trainable && v.InUseByGraph(g) && t.Trains(v.Path()) {
@@ -132,10 +132,9 @@ func (t *Trainer) trainable(scope *model.Scope, g *Graph) (vars []*model.Variabl
 	return vars
 }
 
-// averaged returns the variables of the network that have an average, with the values after the step: with EMA what was
-// trained, and the running statistics of batch normalizations, which belong to the weights they were gathered with;
-// and the matrices that have adapters, with their sum W + A·B. What evaluates, opens and exports averages needs to know
-// nothing of adapters.
+// averaged returns the network's variables that have an average, with their values after the step: with EMA the trained
+// variables and the running statistics of batch normalizations; and the matrices that have adapters, with their sum W +
+// A·B. Code that evaluates, opens and exports averages thus needs no adapters.
 func (t *Trainer) averaged(store *model.Store, g *Graph) (vars []*model.Variable, values []*Node) {
 	for v := range store.IterVariables() {
 		if !t.inNetwork(v.Path()) {
@@ -150,7 +149,7 @@ func (t *Trainer) averaged(store *model.Store, g *Graph) (vars []*model.Variable
 	return vars, values
 }
 
-// inNetwork reports whether a variable is one of the network.
+// inNetwork reports whether a variable belongs to the network.
 func (t *Trainer) inNetwork(variable string) bool { return strings.HasPrefix(variable, t.Network+"/") }
 
 // parameters is the number of trainable parameters, once a program has used them.
@@ -172,8 +171,8 @@ const (
 	numScalars
 )
 
-// scalars are the numbers of step t (from 0) that update takes [3]: the learning rate and the two bias
-// corrections. Computed here in float64, so that the graph holds no counters and every step runs the same program.
+// scalars are the inputs of step t (from 0) for update, [3]: the learning rate and the two bias corrections. They are
+// computed on the host in float64, so that the graph has no counters and every step runs the same program.
 func (o Optimizer) scalars(learningRate float64, t int) []float32 {
 	return []float32{
 		float32(learningRate),
@@ -182,14 +181,14 @@ func (o Optimizer) scalars(learningRate float64, t int) []float32 {
 	}
 }
 
-// companion returns the float32 variable that belongs to v under another root: its moment, its average.
+// companion returns the float32 variable for v under another root: its moment or its average.
 func companion(scope *model.Scope, root string, v *model.Variable) *model.Variable {
 	return scope.Store().Scope(model.JoinPath(root, v.Scope())).WithInitializer(initializer.Zero).
 		VariableWithShape(v.Name(), v.Shape()).SetTrainable(false)
 }
 
-// globalNorm is the Euclidean norm of all gradients together. Vectors and scalars are summed as one vector: on a GPU a
-// sum for each would be a launch for each.
+// globalNorm is the Euclidean norm of all gradients together. Vectors and scalars are concatenated: on a GPU a separate
+// sum for each would be a separate launch.
 func globalNorm(grads []*Node) *Node {
 	var small, squares []*Node
 	for _, grad := range grads {
@@ -206,8 +205,8 @@ func globalNorm(grads []*Node) *Node {
 	return Sqrt(ReduceAllSum(Stack(squares, 0)))
 }
 
-// update builds one optimizer step on vars and returns the global gradient norm before clipping. Input are the scalars
-// of the step; factor is what the learning rate of a variable is multiplied with, by its path.
+// update builds one optimizer step on vars and returns the global gradient norm before clipping. Inputs are the scalars
+// of the step; factor returns the factor of a variable's learning rate, by its path.
 func (o Optimizer) update(scope *model.Scope, vars []*model.Variable, grads []*Node, scalars *Node,
 	factor func(variable string) float64) (norm *Node) {
 	g := scalars.Graph()
@@ -251,7 +250,7 @@ func (o Optimizer) update(scope *model.Scope, vars []*model.Variable, grads []*N
 	return norm
 }
 
-// trust is ‖w‖/‖step‖, 1 where one of them is 0.
+// trust is ‖w‖/‖step‖, 1 if one of them is 0.
 func trust(w, step *Node) *Node {
 	norm := func(x *Node) *Node { return Sqrt(ReduceAllSum(Square(x))) }
 	a, b := norm(w), norm(step)

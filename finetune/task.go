@@ -17,15 +17,15 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// Task is what a Trainer trains: classification here, detection in package detect/train.
+// Task is the model and data that a Trainer trains: classification here, detection in package detect/train.
 type Task interface {
 	// Losses builds the losses of one micro-batch from the inputs that Call passes: scalars, whose sum is minimized.
 	Losses(scope *model.Scope, inputs []*Node) []*Node
 	// Start initializes a new training. Variables that it does not create are drawn when a program first uses them.
 	Start() error
-	// Load restores a checkpoint and returns its progress. It returns an error if the checkpoint is of another run.
+	// Load restores a checkpoint and returns its progress. It returns an error if the checkpoint belongs to another run.
 	Load(checkpoint *checkpoints.Checkpoint) (Course, error)
-	// State is what a checkpoint stores besides the variables: a struct for JSON that embeds course.
+	// State returns the contents of a checkpoint besides the variables: a struct for JSON that embeds course.
 	State(course Course) any
 	// Begin prepares the data for the given step and all later ones.
 	Begin(step int) error
@@ -34,10 +34,10 @@ type Task interface {
 	Fetch(step int) error
 	// Call runs a program on one micro-batch of a step. The last input of the program is scalars.
 	Call(program *model.Exec, step, part int, scalars []float32) ([]*tensors.Tensor, error)
-	// Evaluate measures the validation split into row. The checkpoint of the highest score is kept as the best;
-	// measured is false without a validation split.
+	// Evaluate evaluates the validation split into row. The checkpoint of the highest score is kept as the best; measured
+	// is false without a validation split.
 	Evaluate(row *report.Eval) (score float64, measured bool, err error)
-	// Finish measures and records the result, after the last step.
+	// Finish evaluates and records the result, after the last step.
 	Finish(ctx context.Context) error
 }
 
@@ -66,7 +66,7 @@ type Training struct {
 	SaveSteps  int                           // the same in optimizer steps, 0 for no limit
 	Patience   int                           // evaluations without improvement that end the run, 0 for never
 	Progress   func(Progress)                // called after every step, nil for none
-	Logger     *slog.Logger                  // nil for silence
+	Logger     *slog.Logger                  // may be nil
 }
 
 // Trainer makes the optimizer steps of a Task, evaluates between them, and saves and resumes them.
@@ -78,7 +78,7 @@ type Trainer struct {
 	startStep      int
 	course         Course
 	exchange       exchange          // with the other processes of a group
-	pending        []*tensors.Tensor // losses not read back yet, so that an accelerator need not wait for them
+	pending        []*tensors.Tensor // losses not read back yet, so that the host need not wait for the device
 	lastLoss       float64
 	started        time.Time
 	compiled       time.Time // when the first step ended

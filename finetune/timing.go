@@ -7,7 +7,7 @@ import "github.com/wepe-go/wepe/data"
 // Timing runs single training steps for benchmarks. Each call returns when its result is on the host.
 type Timing struct {
 	c     *classification
-	batch pixels // what Forward is asked
+	batch pixels // the input of Forward
 }
 
 // NewTiming prepares a run without a directory; Forward takes the recipe's EvalBatchSize of its training images.

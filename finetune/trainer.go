@@ -56,11 +56,11 @@ func (t *Trainer) update() error {
 	}
 	t.pending = append(t.pending, losses...)
 	t.step++
-	return t.stream(0) // what is saved does not depend on which micro-batches this process computed
+	return t.stream(0) // checkpoints do not depend on which micro-batches this process computed
 }
 
 // stream seeds the generator of dropout and drop path for a micro-batch of the current step, by seed, step and part:
-// whoever computes it draws the same. A batch in one part goes on with the generator of the step before.
+// the same draws in any process. Batches without micro-batches continue the generator of the previous step.
 func (t *Trainer) stream(part int) error {
 	if t.Accumulate == 1 {
 		return nil
@@ -68,12 +68,12 @@ func (t *Trainer) stream(part int) error {
 	return t.Store.SetRNGStateFromSeed(int64(data.Draw("dropout", t.Job.Seed, t.step, part).Uint64()))
 }
 
-// scalars are the numbers of the current step that the programs take as input.
+// scalars returns the inputs of the programs in the current step.
 func (t *Trainer) scalars() []float32 {
 	out := make([]float32, numScalars)
 	copy(out, t.Optimizer.scalars(t.Rate(t.step), t.step))
 	if t.step > 0 { // the averages start at the weights after the first step
-		// A young average would be ruled by its start: it looks back as far as there is a past, up to 1/(1-decay) steps.
+		// The decay grows to its value, so that a young average does not depend on its start: (1+step)/(10+step) at first.
 		out[scalarEMA] = float32(min(t.EMA, float64(1+t.step)/float64(10+t.step)))
 	}
 	return out
@@ -102,13 +102,13 @@ func (t *Trainer) drain() error {
 	return nil
 }
 
-// ended returns whether the last step is made: all of them are, or the best of the last Patience evaluations is older.
+// ended reports whether the last step is made: all steps, or no better evaluation among the last Patience.
 func (t *Trainer) ended() bool {
 	patience := t.Patience * t.Interval
 	return t.step >= t.Steps || patience > 0 && t.course.Best >= 0 && t.step-t.course.BestStep >= patience
 }
 
-// close frees the programs; the variables stay.
+// close frees the programs but not the variables.
 func (t *Trainer) close() {
 	for _, program := range []*model.Exec{t.apply, t.collect} {
 		if program != nil {
@@ -118,7 +118,8 @@ func (t *Trainer) close() {
 }
 
 // Train makes all steps, from the newest checkpoint of the directory if there is one, and finishes the task. It locks
-// the directory. On ErrInterrupted the state is saved. At the end the programs are freed; the variables stay.
+// the directory. When it returns ErrInterrupted, the state is saved. At the end it frees the programs but not the
+// variables.
 func (t *Trainer) Train(ctx context.Context) (err error) {
 	defer t.close()
 	if ctx.Err() != nil && t.Group.Size() == 1 { // others would wait
@@ -181,7 +182,7 @@ func (t *Trainer) begin() (err error) {
 	return t.Task.Begin(t.step)
 }
 
-// stop saves what was done and returns why the run ends: the same call resumes it from there.
+// stop saves the state and returns why the run ends: the same call resumes it.
 func (t *Trainer) stop(cause error) error {
 	if err := t.saveProgress(); err != nil {
 		return fmt.Errorf("interrupted at step %d of %d and not saved: %w", t.step, t.Steps, err)
@@ -189,11 +190,11 @@ func (t *Trainer) stop(cause error) error {
 	if !errors.Is(cause, ErrInterrupted) {
 		cause = fmt.Errorf("%w; saved", cause)
 	}
-	_, err := anyone(t.Group, false) // who ends at once would end the others while they write
+	_, err := anyone(t.Group, false) // ending at once would end the other processes while they write
 	return errors.Join(fmt.Errorf("%w at step %d of %d", cause, t.step, t.Steps), err)
 }
 
-// advance makes one optimizer step, and what is due after it.
+// advance makes one optimizer step, then evaluates and saves if due.
 func (t *Trainer) advance() error {
 	began := time.Now()
 	if err := t.update(); err != nil {

@@ -13,7 +13,7 @@ import (
 const (
 	viewsNone    = "none"
 	viewsFlip    = "flip"     // an image and its mirror image
-	viewsTenCrop = "ten-crop" // four corners and the middle, 7/8 of each side and enlarged to the whole, and their mirrors
+	viewsTenCrop = "ten-crop" // four corners and the centre, 7/8 of each side, resized, and their mirror images
 )
 
 // AverageViews makes Evaluate, Examine and Predict average the probabilities of several views of each image (test-time
@@ -47,7 +47,7 @@ func (m *Model) AverageViews(views string) error {
 	return nil
 }
 
-// viewsOf returns the views of images [batch, height, width, channels], each of their shape.
+// viewsOf returns the views of images [batch, height, width, channels], each of the same shape.
 func viewsOf(images *Node, views string) []*Node {
 	shown := []*Node{images}
 	if views == viewsTenCrop {

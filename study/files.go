@@ -14,9 +14,9 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// FromFiles gives a task images in files, squashed to the size that its recipe names, to train on and to be measured
-// on, some at a time: all of a long test list would not fit into memory. Of each pair the first is there to choose
-// settings, the second for what counts. Images that cannot be read are logged.
+// FromFiles sets a task's images in files, resized to the recipe's size without keeping the aspect ratio. Test images
+// are read in parts, because a long test list would not fit into memory. The first of each pair is for choosing
+// settings, the second for results. Unreadable images are logged.
 func (t *Task) FromFiles(train, test [2]*data.Files, logger *slog.Logger) {
 	load := func(ctx context.Context, files *data.Files, u Unit) (*data.Memory, error) {
 		set, err := files.Load(ctx, preprocess.Settings{Fit: preprocess.FitExact, Size: u.Recipe.Augment.Size},
@@ -26,7 +26,7 @@ func (t *Task) FromFiles(train, test [2]*data.Files, logger *slog.Logger) {
 		}
 		return set, err
 	}
-	var last *data.Memory // what was read last: the trainings of a task come in a row
+	var last *data.Memory // the images read last: the trainings of a task are consecutive
 	t.Images = func(ctx context.Context, u Unit) (_, _ data.Source, err error) {
 		files := ofPair(u, train)
 		if last == nil || last.Name != files.Name || u.Recipe.Augment.Size != [2]int{last.Height, last.Width} {
@@ -51,7 +51,7 @@ func (t *Task) FromFiles(train, test [2]*data.Files, logger *slog.Logger) {
 			}
 			n := float64(part.Images)
 			loss += float64(part.Loss) * n
-			top1 += math.Round(float64(part.Top1) * n) // images
+			top1 += math.Round(float64(part.Top1) * n) // number of images
 			top5 += math.Round(float64(part.Top5) * n)
 			all.Images += part.Images
 		}

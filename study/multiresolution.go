@@ -16,11 +16,11 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// multiResolutionFile holds, in a training's directory, what its model comes to at other sizes.
+// multiResolutionFile contains the results of a training's model at other sizes, in the training's directory.
 const multiResolutionFile = "elsewhere.jsonl"
 
-// multiResolution measures a trained model at the sizes of EvalSizes that are not measured yet: the same weights on
-// another grid, without training; how an encoding extends to it is the encoding's own rule.
+// multiResolution evaluates a trained model at the sizes of EvalSizes that are not evaluated yet: the same weights on
+// another grid, without training; each encoding has its own rule for other grids.
 func (s *Study) multiResolution(u Unit, row report.Result, test data.Source) error {
 	if len(s.EvalSizes) == 0 {
 		return nil
@@ -30,7 +30,7 @@ func (s *Study) multiResolution(u Unit, row report.Result, test data.Source) err
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	var trained finetune.Recipe // with the patches that a pretrained model brought
+	var trained finetune.Recipe // with the patches of a pretrained model
 	if err := json.Unmarshal(row.Settings, &trained); err != nil {
 		return fmt.Errorf("%s: the recipe in its row: %w", u.Dir, err)
 	}
@@ -63,7 +63,7 @@ func (s *Study) multiResolution(u Unit, row report.Result, test data.Source) err
 	return nil
 }
 
-// multiResolutionRows lists these rows of all units, size by size.
+// multiResolutionRows returns these rows of all units, size by size.
 func (s *Study) multiResolutionRows(units []Unit) (rows []report.Result, err error) {
 	if len(s.EvalSizes) == 0 {
 		return nil, nil

@@ -14,25 +14,25 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Named is a comparison by name.
+// Named is a comparison with a name.
 type Named struct {
 	Name, About string
-	Pretrained  bool         // makes sense from a pretrained model only
-	Variants    []Variant    // none: those that one likes to compare
-	Baseline    string       // label of the variant that the others are compared with; "" for learned
-	Sides       [][2]float64 // heights and widths to train at, as multiples of the recipe's side
+	Pretrained  bool         // requires a pretrained model
+	Variants    []Variant    // empty: the caller's choice
+	Baseline    string       // label of the variant with which the others are compared; "" for learned
+	Sides       [][2]float64 // heights and widths of training images, as multiples of the recipe's side
 	EvalSizes   [][2]float64 // of Study
-	Aspects     []string     // what becomes of images of several aspects
+	Aspects     []string     // how images with several aspect ratios are handled
 	Published   Published    // on CIFAR-100
 }
 
 // Published are published results.
 type Published struct {
 	Top1       map[string]float64 // percent, by label of the variant
-	Conditions string             // of what they are, and what is known to differ
+	Conditions string             // what the results are, and the known differences
 }
 
-// fromScratchPaper are the encodings on CIFAR-100 that the paper prints.
+// fromScratchPaper are the paper's results on CIFAR-100 from scratch.
 var fromScratchPaper = Published{
 	Top1: map[string]float64{
 		"learned": 56.46, "rope1d": 57.29, "fope": 57.70, "sinusoidal1d": 51.99, "wepe": 63.78,
@@ -41,14 +41,14 @@ var fromScratchPaper = Published{
 		"the form of RoPE is not stated, rope1d is RoFormer's)",
 }
 
-// dhvtPaper are the DHVTs on CIFAR-100 that the paper prints.
+// dhvtPaper are the paper's results of DHVTs on CIFAR-100.
 var dhvtPaper = Published{
 	Top1: map[string]float64{"none": 74.78, "wepe": 76.53},
 	Conditions: "the paper: DHVT-T, and a DHVT with WePE that is wider in the released script, 300 epochs at 224×224, " +
 		"best test epoch of one seed",
 }
 
-// fineTunedPaper is what the paper prints of fine-tuning on CIFAR-100.
+// fineTunedPaper are the paper's results of fine-tuning on CIFAR-100.
 var fineTunedPaper = Published{
 	Top1:       map[string]float64{"hybrid λ = 1 fixed": 93.28},
 	Conditions: "the paper: ViT-B/16, the surrogate in place of the pretrained table, without a gate",
@@ -67,7 +67,7 @@ func (n Named) PublishedOf(r finetune.Recipe, pretrained bool) Published {
 	return n.Published
 }
 
-// All are the comparisons by name. Published.Conditions name what the paper's text leaves open.
+// All are the named comparisons. Published.Conditions lists what the paper does not specify.
 var All = []Named{
 	{
 		Name: "encodings", About: "every encoding that trains from scratch", Published: fromScratchPaper,
@@ -272,8 +272,8 @@ func betaGamma() (variants []Variant) {
 	return variants
 }
 
-// SizesOf returns sizes of images from multiples of the side that a recipe gives the images of a set (of the square
-// of equal area), in whole patches.
+// SizesOf returns image sizes in whole patches from multiples of the side of a recipe's images (for other images, of
+// the square of equal area).
 func SizesOf(multiples [][2]float64, r finetune.Recipe, set *data.Info) (sizes [][2]int, err error) {
 	patch := float64(r.Model.PatchSize)
 	if len(multiples) > 0 && patch < 1 {

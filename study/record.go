@@ -16,11 +16,11 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// results are the rows of units that are done, by Unit.ID. In a record a row's validation metrics are those that chose
-// a setting, its test metrics those that count; each has one of the two.
+// results are the rows of finished units, by Unit.ID. In a record a row that was for choosing a setting has validation
+// metrics, any other row has test metrics.
 type results map[string]report.Result
 
-// results reads the record of a study: what is done, by this machine and others. It is nil where there is none.
+// results reads the record of a study: the finished trainings of this machine and others. It is nil if there is none.
 func (s *Study) results() (results, error) {
 	if !s.Tasks[0].recorded() {
 		return nil, nil
@@ -35,8 +35,8 @@ func (s *Study) results() (results, error) {
 	return done, s.agree(done, Unit{}, origin{})
 }
 
-// recordOf is the name of the file that a shard's rows go to. Shards on a common disk each have their own: appending to
-// one file from several machines is not atomic on every network file system.
+// recordOf is the name of the file for a shard's rows. Shards on a common disk have separate files: appending to one
+// file from several machines is not atomic on every network file system.
 func recordOf(s Shard) string {
 	if s.of() == 1 {
 		return "results.jsonl"
@@ -44,11 +44,11 @@ func recordOf(s Shard) string {
 	return fmt.Sprintf("results-%d-of-%d.jsonl", s.Index, s.Of)
 }
 
-// records matches what recordOf returns.
+// records matches the results of recordOf.
 const records = "results*.jsonl"
 
 // readRecords reads every record of the given directories. Of two rows of one unit the one that was finished first
-// counts, whatever the order of the directories.
+// counts, in any order of the directories.
 func readRecords(dirs ...string) (done results, notes []string, err error) {
 	var paths []string
 	for _, dir := range dirs {
@@ -73,8 +73,8 @@ func readRecords(dirs ...string) (done results, notes []string, err error) {
 	return done, rows.Skipped, nil
 }
 
-// Merge appends to the record in dir the finished trainings of the other directories that it lacks, in an order
-// independent of theirs.
+// Merge appends to the record in dir the finished trainings of the other directories that it lacks, in an order that
+// does not depend on theirs.
 func Merge(dir string, others []string) error {
 	own, _, err := readRecords(dir)
 	if err != nil {
@@ -108,7 +108,7 @@ func Merge(dir string, others []string) error {
 	return nil
 }
 
-// origin is what a training started from, in the settings of its row beside the recipe.
+// origin identifies the start of a training, in the settings of its row beside the recipe.
 type origin struct {
 	From struct {
 		SHA256 string `json:"sha256"`
@@ -117,8 +117,8 @@ type origin struct {
 	Origin string `json:"origin,omitempty"` // Task.Origin
 }
 
-// addTo returns settings with the origin of the images. Of the checkpoint's path only the last element stays:
-// records are published, and the directories of one machine help nobody else.
+// addTo returns settings with the origin of the images. Only the last element of the checkpoint's path is kept: records
+// are published, and other directories mean nothing on another machine.
 func (o origin) addTo(settings json.RawMessage) (json.RawMessage, error) {
 	fields := map[string]any{}
 	if err := json.Unmarshal(settings, &fields); err != nil {
@@ -136,15 +136,15 @@ func (o origin) addTo(settings json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(fields)
 }
 
-// agree refuses rows of this study that started from different checkpoints, or from different images of one task; it
-// compares digests, since paths differ between machines and one path may stand for two files. If starting has an ID,
-// it is about to be trained on now.
+// agree refuses rows of this study that started from different checkpoints, or from different images of one task. It
+// compares digests, because paths differ between machines and a file may change. starting is the training that is about
+// to start, if it has an ID.
 func (s *Study) agree(done results, starting Unit, now origin) error {
 	units, err := s.Units(done)
 	if err != nil {
 		return err
 	}
-	// What the rows have to share: the images of a task's part at one size.
+	// The rows share the images of a task's part at one size.
 	images := func(u Unit) string { return fmt.Sprint(u.Task.Name, u.part(), u.Fraction, u.Recipe.Augment.Size) }
 	var from *string
 	known := map[string]string{}
@@ -159,7 +159,7 @@ func (s *Study) agree(done results, starting Unit, now origin) error {
 		if !ok || json.Unmarshal(row.Settings, &was) != nil {
 			continue
 		}
-		if row.Failed == "" { // of which older rows do not say what they started from
+		if row.Failed == "" { // older failed rows do not have their origin
 			if from == nil {
 				from = &was.From.SHA256
 			}

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// Shard is the part of a study that one machine runs: unit k belongs to the shard of index k mod Of. The zero value is
-// the whole.
+// Shard is the part of a study that one machine runs: unit k belongs to the shard with index k mod Of. The zero value
+// is the whole study.
 type Shard struct{ Index, Of int }
 
 func (s Shard) of() int { return max(1, s.Of) }
 
-// String is "i/n", as ParseShard reads it.
+// String returns "i/n", as ParseShard reads it.
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.of()) }
 
-// ParseShard reads "i/n", 0 ≤ i < n. "" is the part that the scheduler sets in environment variables, read by lookup.
+// ParseShard reads "i/n", 0 ≤ i < n. "" takes the part from the scheduler's environment variables, which lookup reads.
 func ParseShard(text string, lookup func(string) (string, bool), completions int) (Shard, error) {
 	if text == "" {
 		return scheduled(lookup, completions)
@@ -31,8 +31,8 @@ func ParseShard(text string, lookup func(string) (string, bool), completions int
 	return Shard{index, of}, nil
 }
 
-// scheduled reads from the variables of the scheduler which part of an array of jobs this process is: of an indexed job
-// of Kubernetes, where completions is their number, or of a job array of Slurm. Outside both it is the whole.
+// scheduled reads from the scheduler's variables which part of a job array this process is: of an indexed job of
+// Kubernetes, where completions is the number of parts, or of a job array of Slurm. Outside both it is the whole study.
 func scheduled(lookup func(string) (string, bool), completions int) (Shard, error) {
 	number := func(name string) (int, error) {
 		text, _ := lookup(name)
@@ -76,7 +76,7 @@ func scheduled(lookup func(string) (string, bool), completions int) (Shard, erro
 	}{{"SLURM_ARRAY_TASK_ID", &id}, {"SLURM_ARRAY_TASK_MIN", &first}, {"SLURM_ARRAY_TASK_MAX", &last},
 		{"SLURM_ARRAY_TASK_COUNT", &count}, {"SLURM_ARRAY_TASK_STEP", &step}} {
 		if _, ok := lookup(v.name); !ok && v.name == "SLURM_ARRAY_TASK_STEP" {
-			continue // older versions do not set it; 1 is right unless the next check complains
+			continue // missing in older versions; the next check finds a step other than 1
 		}
 		var err error
 		if *v.value, err = number(v.name); err != nil {

@@ -44,52 +44,52 @@ import (
 
 // Study is a comparison. The zero values of Sizes and Fractions are one size, the recipe's, and all images.
 type Study struct {
-	Dir       string    // where its trainings and its record live
-	Tasks     []Task    // what is learned, at least one
-	Variants  []Variant // what is compared, at least one
+	Dir       string    // directory of its trainings and its record
+	Tasks     []Task    // at least one
+	Variants  []Variant // the variants to compare, at least one
 	Sizes     [][2]int
-	Aspects   []string  // for images of other aspect ratios, see finetune.Recipe; none: the recipe's
+	Aspects   []string  // for images with other aspect ratios, see finetune.Recipe; none: the recipe's
 	Fractions []float64 // of the training images, in (0, 1]
 	Seeds     int
-	FirstSeed int    // fresh ones for the last word on what earlier ones chose
-	Sweep     string // settings to choose from for each task and variant, as below; tasks need a Measure
-	Shard     Shard  // the part that Run does; the zero value is the whole
-	Keep      bool   // the models of trainings that count, where there is a record
+	FirstSeed int    // use new seeds to confirm what earlier ones chose
+	Sweep     string // settings to choose from for each task and variant, as described below; tasks need a Measure
+	Shard     Shard  // the part for Run; the zero value is the whole study
+	Keep      bool   // keep the models of final trainings, in a study with a record
 
-	Baseline  string           // label of the variant that Table compares the others with; default learned, or the last
-	Published Published        // what others print
-	EvalSizes [][2]float64     // heights and widths to measure trained models at, as multiples of the side trained at
-	Benchmark report.Benchmark // that the tasks are some of: what Table needs where there is a record
+	Baseline  string           // label of the variant with which Table compares the others; default learned, or the last
+	Published Published        // published results
+	EvalSizes [][2]float64     // heights and widths at which to evaluate trained models, as multiples of the training side
+	Benchmark report.Benchmark // contains the tasks; Table needs it in a study with a record
 
 	Backend  compute.Backend
 	Devices  int                       // of the backend that share each batch, 0 for all
-	Group    finetune.Group            // the processes that share each training, nil for this one alone; without a record
-	Weights  string                    // that are measured, see finetune.Run
-	From     string                    // pretrained model that all start from, as finetune.Run's; "" for from scratch
-	Import   checkpoints.ImportOptions // what its files leave open
+	Group    finetune.Group            // the processes that share each training, nil for a single one; without a record
+	Weights  string                    // that are evaluated, see finetune.Run
+	From     string                    // pretrained model of all trainings, as finetune.Run's; "" for from scratch
+	Import   checkpoints.ImportOptions // what its files lack
 	Progress func(title string) func(finetune.Progress)
-	Logger   *slog.Logger // its attribute "run" names the training; nil for silence
+	Logger   *slog.Logger // its attribute "run" names the training; may be nil
 
-	sha256 string // of From's weights, once Run has opened it for a record: rows of others are refused
+	sha256 string // of From's weights, once Run has opened it for a record: rows of other weights are refused
 }
 
 // Task is a recipe with its images.
 type Task struct {
 	Name   string // "" for the only one
 	Recipe finetune.Recipe
-	// Images reads the images of a training, and the test images if the run is to measure itself. nil where this machine
-	// has none: the trainings are left to others.
+	// Images reads the images of a training, and the test images if the run evaluates itself. nil if this machine has
+	// none: its trainings are left to others.
 	Images func(ctx context.Context, u Unit) (train, test data.Source, err error)
 
-	// Parts are for tasks whose result the run does not measure by itself: names of the training images that settings are
-	// chosen with, and of all. Measure does it: on validation images for a unit that chooses a setting, on test images for
-	// one that counts.
+	// Parts are for tasks whose result the run does not evaluate itself: the names of the training images for choosing
+	// settings, and of all training images. Measure evaluates: on validation images for a unit that chooses a setting, on
+	// test images for a final one.
 	Parts   [2]string
 	Measure func(ctx context.Context, u Unit, m *finetune.Model) (report.Metrics, error)
-	Origin  string // of the images, for the record, where it is not the usual one
+	Origin  string // of the images, for the record, unless it is the usual one
 }
 
-// recorded reports whether the study of a task has a record.
+// recorded reports whether a task's study has a record.
 func (t Task) recorded() bool { return t.Parts != [2]string{} }
 
 // Sets returns a Task.Images function that takes Unit.Fraction of train, and all of test.
@@ -100,7 +100,7 @@ func Sets(train, test data.Source) func(context.Context, Unit) (data.Source, dat
 	}
 }
 
-// Waiting is the number of trainings that wait for settings measured by other shards. Nothing failed.
+// Waiting is the number of trainings that wait for settings from other shards. It is not a failure.
 type Waiting int
 
 // Error implements error.
@@ -112,15 +112,15 @@ func (w Waiting) Error() string {
 // ExitCode is EX_TEMPFAIL of sysexits.h.
 func (Waiting) ExitCode() int { return 75 }
 
-// Run runs the trainings of this shard that are not finished. Rows of other shards in the same directory are read again
-// before each training.
+// Run runs the unfinished trainings of this shard. Before each training it reads the rows of other shards in the same
+// directory again.
 func (s *Study) Run(ctx context.Context) error {
 	if s.Tasks[0].recorded() && s.Group != nil {
 		return errors.New("study: processes share a single training, not one of a study with a record: use shards")
 	}
-	if s.Tasks[0].recorded() && s.From != "" { // before anything is trained it is known to be readable
+	if s.Tasks[0].recorded() && s.From != "" { // refuse an unreadable file before any training
 		open := s.Import
-		open.Classes = 1 // whatever its head
+		open.Classes = 1 // with any head
 		from, err := checkpoints.Import(s.From, open)
 		if err != nil {
 			return err
@@ -150,8 +150,8 @@ func (s *Study) Run(ctx context.Context) error {
 	}
 }
 
-// next returns the first training of this shard that can be done now, nil if there is none, and then how many wait for
-// other shards. Without a record every training is visited once: its directory shows whether it is done.
+// next returns the first training of this shard that can run now, nil if there is none, and how many wait for other
+// shards. Without a record every training is visited once: its directory shows whether it is finished.
 func (s *Study) next(done results, visited map[string]bool) (next *Unit, waits int, err error) {
 	units, err := s.Units(done)
 	if err != nil {
@@ -170,7 +170,7 @@ func (s *Study) next(done results, visited map[string]bool) (next *Unit, waits i
 	return nil, waits, nil
 }
 
-// train is one training, with what it leaves.
+// train runs one training and writes its results.
 func (s *Study) train(ctx context.Context, u Unit, done results) error {
 	train, test, err := u.Task.Images(ctx, u)
 	if err != nil {
@@ -203,7 +203,7 @@ func (s *Study) train(ctx context.Context, u Unit, done results) error {
 }
 
 // Leave writes field.png, the encoding of a trained model over the patch grid, and the page of a finished run, unless
-// the page of the same steps is there.
+// the page for the same steps exists.
 func Leave(run finetune.Run, model *finetune.Model, row report.Result) error {
 	page, err := os.Stat(filepath.Join(run.Dir, finetune.PageFile))
 	if rows, missing := os.Stat(filepath.Join(run.Dir, finetune.RowsFile)); err == nil && missing == nil &&
@@ -217,7 +217,7 @@ func Leave(run finetune.Run, model *finetune.Model, row report.Result) error {
 	return run.Page(model, row, field...)
 }
 
-// logger is for the training of that name.
+// logger returns the logger for a training.
 func (s *Study) logger(run string) *slog.Logger {
 	if s.Logger == nil {
 		return slog.New(slog.DiscardHandler)
@@ -225,7 +225,7 @@ func (s *Study) logger(run string) *slog.Logger {
 	return s.Logger.With("run", run)
 }
 
-// record trains and measures a unit of a study that has a record.
+// record trains and evaluates a unit of a study that has a record.
 func (s *Study) record(ctx context.Context, u Unit, run finetune.Run, done results) error {
 	o := origin{Data: run.Train.Fingerprint(), Origin: u.Task.Origin}
 	o.From.SHA256 = s.sha256
@@ -234,7 +234,7 @@ func (s *Study) record(ctx context.Context, u Unit, run finetune.Run, done resul
 	}
 	model, row, err := run.Do(ctx)
 	switch {
-	case errors.Is(err, finetune.ErrDiverged): // a result like others: the setting is not for this task
+	case errors.Is(err, finetune.ErrDiverged): // a result: the setting does not suit this task
 		run.Logger.Warn(err.Error())
 		if row, err = diverged(run, err); err != nil {
 			return err
@@ -258,12 +258,12 @@ func (s *Study) record(ctx context.Context, u Unit, run finetune.Run, done resul
 	if s.Keep && !u.Search {
 		return nil
 	}
-	// A model with its momentum takes gigabytes; the row has what the study needs of it.
+	// A model with its momentum takes gigabytes; the row has all results that the study needs.
 	return errors.Join(os.RemoveAll(filepath.Join(run.Dir, "last")), os.RemoveAll(filepath.Join(run.Dir, "best")))
 }
 
-// Validate returns an error for settings that no training could have, before the first one begins. The network may be
-// that of a checkpoint that is not open yet: what the checkpoint decides is made up.
+// Validate returns an error for invalid settings, before the first training begins. A checkpoint that is not open yet
+// may determine the network: placeholders stand for its values.
 func (s *Study) Validate() error {
 	var labels []string
 	for _, v := range s.Variants {
@@ -307,7 +307,7 @@ func (s *Study) Validate() error {
 	return nil
 }
 
-// distinct returns an error for a value that is there twice.
+// distinct returns an error for a repeated value.
 func distinct[T comparable](what string, values []T) error {
 	for i, v := range values {
 		if slices.Contains(values[:i], v) {

@@ -51,8 +51,8 @@ func axes(sweep string) (all []axis, err error) {
 	return all, nil
 }
 
-// settingsFor lists the settings that a position is trained with, every combination of the axes' values, the last axis
-// running fastest. A hyperparameter of encodings is no choice for one that does not read it.
+// settingsFor lists the settings of a position's trainings: every combination of the axes' values, the last axis
+// running fastest. Hyperparameters that the encoding does not read are skipped.
 func (s *Study) settingsFor(position string) ([]string, error) {
 	all, err := axes(s.Sweep)
 	if err != nil {

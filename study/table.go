@@ -17,7 +17,8 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// Listing has a line for every training of a study with a record: its setting, its shard, and whether it is done.
+// Listing returns a line for every training of a study with a record: its setting, its shard, and whether it is
+// finished.
 func (s *Study) Listing() (report.Table, error) {
 	table := report.Table{
 		Header:  []string{"training", "task", "position", "seed", "setting", "shard", "state"},
@@ -54,8 +55,8 @@ func (s *Study) Listing() (report.Table, error) {
 	return table, nil
 }
 
-// Table compares the variants by their results on the test images, with a note on missing ones: task by task with the
-// means of a Benchmark where there is a record, else size by size and fraction by fraction.
+// Table compares the variants by their results on the test images, with a note on missing ones: with a record task by
+// task, with the means of a Benchmark; otherwise size by size and fraction by fraction.
 func (s *Study) Table() (report.Table, error) {
 	if s.Tasks[0].recorded() {
 		return s.benchmark()
@@ -122,7 +123,7 @@ func (s *Study) benchmark() (report.Table, error) {
 	return table, nil
 }
 
-// baseline is the label of the variant that the others are compared with, "" where there are none.
+// baseline is the label of the variant with which the others are compared, "" if there are none.
 func (s *Study) baseline() string {
 	if len(s.Variants) < 2 {
 		return ""
@@ -134,8 +135,8 @@ func (s *Study) baseline() string {
 	return s.Variants[len(s.Variants)-1].Label
 }
 
-// Curves draws loss and accuracy, and what the encodings learned, of the runs that share a size and a fraction, and
-// returns the paths of the images.
+// Curves draws loss, accuracy and learned scalars of the runs that share a size and a fraction, and returns the paths
+// of the images.
 func (s *Study) Curves() (images []string, err error) {
 	units, found, err := s.found()
 	if err != nil {
@@ -178,7 +179,7 @@ func (s *Study) Curves() (images []string, err error) {
 	return images, err
 }
 
-// recorded lists the units of a study with a record, with what is done.
+// recorded lists the units of a study with a record, and the finished trainings.
 func (s *Study) recorded() (units []Unit, done results, err error) {
 	if done, err = s.results(); err == nil {
 		units, err = s.Units(done)
@@ -186,7 +187,7 @@ func (s *Study) recorded() (units []Unit, done results, err error) {
 	return units, done, err
 }
 
-// found lists the units of a study without a record, with what they left in their directories.
+// found lists the units of a study without a record, and the rows in their directories.
 func (s *Study) found() (units []Unit, rows []report.Rows, err error) {
 	if units, err = s.Units(nil); err != nil {
 		return nil, nil, err

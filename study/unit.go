@@ -13,7 +13,7 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 )
 
-// Variant is one line of a comparison: a position encoding, and what the recipe changes for it.
+// Variant is one line of a comparison: a position encoding, with changes of the recipe.
 type Variant struct {
 	Position string
 	Label    string // in rows, tables and names of directories
@@ -34,25 +34,25 @@ type Unit struct {
 	Task Task
 	Variant
 	Setting  string // of the sweep, for finetune.Recipe.Set
-	Size     [2]int // pixels of the images that the model sees, height and width; zero for the recipe's
-	Aspect   string // for images of other aspect ratios; "" for the recipe's
+	Size     [2]int // height and width of the model's images in pixels; zero for the recipe's
+	Aspect   string // for images with other aspect ratios; "" for the recipe's
 	Fraction float64
 	Seed     int
-	Search   bool // trained to choose a setting; else its result counts
+	Search   bool // trained to choose a setting, not as a result
 
-	Recipe finetune.Recipe // what all of the above come to
-	Dir    string          // of its own
-	ID     string          // stands for it on every machine; Dir where there is no record
+	Recipe finetune.Recipe // with all of the above
+	Dir    string          // its directory
+	ID     string          // the same on every machine; Dir in a study without a record
 
-	Shard  int  // whose it is
-	Waits  int  // trainings that are not done and choose its setting
-	Failed bool // every setting that it could have diverged
+	Shard  int  // the index of its shard
+	Waits  int  // number of unfinished trainings that choose its setting
+	Failed bool // every setting to choose from diverged
 }
 
-// part names the images that a unit is trained on.
+// part names the images of a unit's training.
 func (u Unit) part() string { return ofPair(u, u.Task.Parts) }
 
-// ofPair is the first of a pair for a unit that chooses a setting, the second for one that counts.
+// ofPair returns the first of a pair for a unit that chooses a setting, the second for a final one.
 func ofPair[T any](u Unit, pair [2]T) T {
 	if u.Search {
 		return pair[0]
@@ -60,7 +60,7 @@ func ofPair[T any](u Unit, pair [2]T) T {
 	return pair[1]
 }
 
-// String is the unit's title in every line about it.
+// String is the unit's title in messages.
 func (u Unit) String() string {
 	title := fmt.Sprintf("%s seed %d", u.named(" %s", " on %g"), u.Seed)
 	if u.Task.Name != "" {
@@ -93,7 +93,7 @@ func (u Unit) fileName() string {
 
 func sizeName(size [2]int) string { return fmt.Sprintf("%dx%d", size[0], size[1]) }
 
-// resolve fills in what follows from the rest: recipe, ID and directory.
+// resolve sets the dependent fields: recipe, ID and directory.
 func (s *Study) resolve(u *Unit) (err error) {
 	if u.Recipe, err = u.Task.Recipe.Set(u.Settings); err == nil {
 		u.Recipe, err = u.Recipe.Set(u.Setting)
@@ -104,7 +104,7 @@ func (s *Study) resolve(u *Unit) (err error) {
 	u.Recipe.Model.Position = u.Position
 	if u.Size != [2]int{} {
 		u.Recipe.Augment.Size = u.Size
-		u.Recipe.Name += " " + sizeName(u.Size) // sizes are different trainings
+		u.Recipe.Name += " " + sizeName(u.Size) // sizes are separate trainings
 	}
 	if u.Aspect != "" {
 		u.Recipe.Aspect = u.Aspect
@@ -118,7 +118,7 @@ func (s *Study) resolve(u *Unit) (err error) {
 	}
 	part := u.Fraction
 	if part == 1 {
-		part = 0 // a record of before knew no fractions
+		part = 0 // older records have no fractions
 	}
 	identity, err := json.Marshal(struct {
 		Task     string
@@ -136,11 +136,11 @@ func (s *Study) resolve(u *Unit) (err error) {
 	return nil
 }
 
-// Units lists the trainings of a study, given what is done: those that choose settings, then those that count. Their
-// order, and so whose they are, depends on the study alone, not on what images a machine has.
+// Units lists the trainings of a study, given the finished ones: those that choose settings, then the final ones. Their
+// order, and so their shards, depend only on the study, not on the images of a machine.
 //
-// Trainings come task by task, so that images that were read serve several; of a task the seeds come first, then what
-// the variants share: an early look compares like with like.
+// Trainings are sorted by task, so that images are read once for several; within a task by seed, then by what the
+// variants share, so that partial results compare like with like.
 func (s *Study) Units(done results) (units []Unit, err error) {
 	for _, u := range s.combinations() {
 		settings, err := s.settingsFor(u.Position)
@@ -180,7 +180,7 @@ func (s *Study) Units(done results) (units []Unit, err error) {
 	return units, nil
 }
 
-// combinations lists the trainings that count, without what resolve fills in.
+// combinations lists the final trainings, before resolve.
 func (s *Study) combinations() (units []Unit) {
 	sizes, aspects, fractions := s.Sizes, s.Aspects, s.Fractions
 	if len(sizes) == 0 {
@@ -218,9 +218,8 @@ func (s *Study) seeds() []int {
 	return seeds
 }
 
-// choose picks the setting with the best mean accuracy on validation images over all seeds, the first of equals.
-// Nothing of the test images enters. It is nil while trainings are missing, and if every setting has a training that
-// diverged.
+// choose picks the setting with the best mean accuracy on validation images over all seeds, the first of equals. It
+// does not use the test images. It is nil if trainings are missing, or if every setting has a training that diverged.
 func (s *Study) choose(done results, u Unit) (best *string, missing int, err error) {
 	settings, err := s.settingsFor(u.Position)
 	if err != nil {

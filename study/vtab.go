@@ -7,8 +7,8 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// vtabLearned is the ViT-L/16 (ImageNet-21k) of Dosovitskiy et al. 2021, Table 9, which the WePE paper quotes digit for
-// digit as its APE row.
+// vtabLearned is the ViT-L/16 (ImageNet-21k) of Dosovitskiy et al. 2021, Table 9; the WePE paper's APE row has the same
+// numbers.
 var vtabLearned = report.Column{Name: "L/16 learned", Top1: map[string]float64{
 	"caltech101": 90.8, "cifar": 84.1, "dtd": 74.1, "oxford_flowers102": 99.3, "oxford_iiit_pet": 92.7, "sun397": 61.0,
 	"svhn": 80.9, "patch_camelyon": 82.5, "eurosat": 95.6, "resisc45": 85.2, "diabetic_retinopathy": 75.3,
@@ -16,15 +16,14 @@ var vtabLearned = report.Column{Name: "L/16 learned", Top1: map[string]float64{
 	"smallnorb_azi": 30.5, "smallnorb_ele": 41.7,
 }}
 
-// vtabWePE is the WePE paper's own row: the cells of which there is a copy here, and the means of the groups, computed
-// from the 19 cells that the paper prints. The mean that it prints beside them follows from neither those nor any 18 of
-// them.
+// vtabWePE is the WePE paper's own row: the cells that we have, and the means of the groups, computed from the paper's
+// 19 cells. The mean that the paper prints beside them is neither the mean of these nor of any 18 of them.
 var vtabWePE = report.Column{Name: "L/16 WePE", Top1: map[string]float64{
 	"oxford_flowers102": 98.79, "eurosat": 93.89, "dmlab": 54.24, "kitti": 81.25,
 	"natural": 85.31, "specialized": 85.22, "structured": 61.20,
 }}
 
-// VTAB is the table of the 19 tasks of VTAB-1k beside the published results.
+// VTAB is the benchmark of the 19 tasks of VTAB-1k with the published results.
 func VTAB() report.Benchmark {
 	b := report.Benchmark{
 		Name: "VTAB-1k", Published: []report.Column{vtabLearned, vtabWePE},

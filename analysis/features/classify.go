@@ -29,7 +29,7 @@ func (s Score) String() string {
 }
 
 // KNN classifies by the k nearest neighbours, DINO's protocol with k = 20 and a temperature of 0.07, see
-// analysis.Votes: the images of part Test by those of Train or, without parts, each by all others.
+// analysis.Votes: the images of part Test by those of Train or, without parts, each image by all others.
 func (t *Table) KNN(k int, temperature float64) (Score, error) {
 	s, err := t.split()
 	if err != nil {
@@ -47,26 +47,26 @@ func (t *Table) KNN(k int, temperature float64) (Score, error) {
 	return s.measure(s.train, s.test, analysis.Votes(near, s.of(s.train), s.classes, temperature)), nil
 }
 
-// strengths of L2 are the grid of the probe, of the mean loss, see analysis.LogisticRegression. Each fit starts from
-// that of the next stronger one.
+// strengths of L2 are the grid of the probe, for the mean loss, see analysis.LogisticRegression. Each fit starts from
+// the fit with the next larger strength.
 var strengths = []float64{1, 0.1, 0.01, 1e-3, 1e-4, 1e-5}
 
-// heldOut is the share of each class that a strength is chosen on, and the test split where there are no parts.
+// heldOut is the share of each class for choosing a strength, and for testing if there are no parts.
 const heldOut = 0.2
 
 // Tried is one strength of the grid.
 type Tried struct {
 	L2, Top1 float64 // top-1 on the validation split
 	Steps    int
-	Gradient float64 // its largest component where it stopped
+	Gradient float64 // its largest component at the end
 }
 
-// probeTolerance is when a fit of the probe has converged; see analysis.LogisticRegression.
+// probeTolerance is the convergence tolerance of the probe; see analysis.LogisticRegression.
 const probeTolerance = 1e-4
 
-// Probe fits a linear probe to the part Train, or without parts to all but a fifth of each class, and measures it on
+// Probe fits a linear probe to the part Train, or without parts to all but a fifth of each class, and evaluates it on
 // the rest: logistic regression by L-BFGS on features that are centred and scaled by their deviations over the training
-// images, at the strength of L2 that is best on a fifth of them, then fitted to all. log is called with each strength
+// images, with the strength of L2 that is best on a fifth of them, then fitted to all. log is called for each strength
 // tried.
 func (t *Table) Probe(seed uint64, log func(Tried)) (Score, error) {
 	s, err := t.split()
@@ -106,7 +106,7 @@ func (t *Table) Probe(seed uint64, log func(Tried)) (Score, error) {
 	return s.measure(s.train, s.test, final.Scores(by.apply(t.rows(s.test)))), nil
 }
 
-// scale centres features and divides them by their deviations; those that are constant become 0.
+// scale centres features and divides them by their deviations; constant features become 0.
 type scale struct{ mean, deviation []float64 }
 
 func (t *Table) scale(rows []int) (s scale) {
@@ -116,7 +116,7 @@ func (t *Table) scale(rows []int) (s scale) {
 			column[i] = float64(t.Vector(row)[k])
 		}
 		mean, deviation := stat.PopMeanStdDev(column, nil)
-		if !(deviation > 1e-7*math.Abs(mean)) { // no more than the rounding of float32
+		if !(deviation > 1e-7*math.Abs(mean)) { // no more than float32 rounding
 			deviation = math.Inf(1)
 		}
 		s.mean, s.deviation = append(s.mean, mean), append(s.deviation, deviation)
@@ -133,12 +133,12 @@ func (s scale) apply(values []float32) []float64 {
 	return out
 }
 
-// split divides the images of a table.
+// split splits the images of a table.
 type split struct {
 	labels      []int // of all images
 	classes     int
 	parts       bool
-	train, test []int // all images where there are no parts
+	train, test []int // all images if there are no parts
 }
 
 func (t *Table) split() (s split, err error) {
@@ -172,7 +172,7 @@ func (t *Table) split() (s split, err error) {
 	return s, nil
 }
 
-// of are the labels of images.
+// of returns the labels of images.
 func (s split) of(rows []int) []int {
 	out := make([]int, len(rows))
 	for i, row := range rows {
@@ -181,7 +181,7 @@ func (s split) of(rows []int) []int {
 	return out
 }
 
-// holdOut draws a share of each class, rounded and less than all of it.
+// holdOut draws a share of each class, rounded, but never all of it.
 func (s split) holdOut(rows []int, share float64, draw *rand.Rand) (kept, held []int) {
 	byClass := make([][]int, s.classes)
 	for _, row := range rows {
@@ -200,7 +200,7 @@ func (s split) holdOut(rows []int, share float64, draw *rand.Rand) (kept, held [
 	return kept, held
 }
 
-// measure compares scores [test][classes] with labels.
+// measure evaluates scores [test][classes] with labels.
 func (s split) measure(train, test []int, scores [][]float32) Score {
 	a := Score{Train: len(train), Test: len(test), Classes: s.classes}
 	for i, row := range test {

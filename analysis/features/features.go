@@ -11,7 +11,7 @@
 // The directory contains
 //
 //	features.npy     float32 [n, width], for numpy.load
-//	pictures.jsonl   a line per row: {"file": "cat/1.jpg", "class": "cat"}; with Job.JSON also "features", in place of
+//	pictures.jsonl   a line per row: {"file": "cat/1.jpg", "class": "cat"}; with Job.JSON also "features", and no
 //	                 features.npy
 //	features.json    fingerprints of model and list; at the end the number of rows and the images that could not be read
 //
@@ -50,7 +50,7 @@ const (
 type Image struct {
 	File  string `json:"file"`
 	Class string `json:"class,omitempty"`
-	Part  string `json:"part,omitempty"` // Train, Test, or none where there is no split
+	Part  string `json:"part,omitempty"` // Train, Test, or empty if there is no split
 }
 
 // Table holds the features of images.
@@ -59,14 +59,14 @@ type Table struct {
 	Images []Image // [n]
 	Width  int
 	Values []float32 // [n, Width]
-	Model  string    // finetune.Model.Fingerprint of the model that made them
+	Model  string    // finetune.Model.Fingerprint of the model that computed them
 	Of     string    // OfClass, OfMean or OfBoth
 }
 
 // Vector is row i: a view, not a copy.
 func (t *Table) Vector(i int) []float32 { return t.Values[i*t.Width : (i+1)*t.Width] }
 
-// rows are the vectors of some images, one after the other.
+// rows returns the vectors of some images, one after the other.
 func (t *Table) rows(which []int) []float32 {
 	out := make([]float32, 0, len(which)*t.Width)
 	for _, i := range which {
@@ -75,21 +75,21 @@ func (t *Table) rows(which []int) []float32 {
 	return out
 }
 
-// line is one of pictures.jsonl.
+// line is one line of pictures.jsonl.
 type line struct {
 	Image
 	Features []float32 `json:"features,omitempty"`
 }
 
-// state is features.json: what they are made of, without Rows before the end.
+// state is features.json: the origin of the features, and at the end Rows.
 type state struct {
 	Model  string   `json:"model"` // fingerprint of the weights
 	Of     string   `json:"of"`
 	Width  int      `json:"width"`
 	JSON   bool     `json:"json,omitempty"`
-	Batch  int      `json:"batch"`    // what a resumed job begins with: images seen together give the same bits
+	Batch  int      `json:"batch"`    // kept by a resumed job: the same batches give the same bits
 	List   string   `json:"list"`     // SHA-256 of the names of all images, in order
-	All    int      `json:"pictures"` // in the list
+	All    int      `json:"pictures"` // number of images in the list
 	Rows   int      `json:"rows,omitempty"`
 	Unread []string `json:"unread,omitempty"` // images without a row
 }
@@ -162,8 +162,8 @@ func (t *Table) readValues(path string) (err error) {
 	return binary.Read(a, binary.LittleEndian, t.Values)
 }
 
-// readLines calls see with each whole line of pictures.jsonl and where it ends. What follows the last newline was cut
-// off when a process ended, and is not looked at.
+// readLines calls see with each complete line of pictures.jsonl and its end. An incomplete last line was being written
+// when a process ended, and is ignored.
 func readLines(path string, see func(l line, end int64) error) error {
 	file, err := os.Open(path)
 	if err != nil {

@@ -28,8 +28,8 @@ import (
 // The feature vectors to write.
 const (
 	OfClass = "class"      // the class token
-	OfMean  = "mean"       // the mean of the patches
-	OfBoth  = "class+mean" // one after the other, as DINO's linear probes take them
+	OfMean  = "mean"       // the mean-pooled patch tokens
+	OfBoth  = "class+mean" // both concatenated, as in DINO's linear probes
 )
 
 // Job writes the features of a list.
@@ -38,15 +38,15 @@ type Job struct {
 	List  *List
 	Of    string // OfClass, OfMean or OfBoth; default OfClass, OfMean for a model without a class token
 	JSON  bool   // write the features into pictures.jsonl
-	Dir   string // where to, created when absent
+	Dir   string // created if absent
 
-	Progress func(done, all int) // images, called at the start and after every batch; nil for silence
-	Logger   *slog.Logger        // of images that cannot be read; nil for silence
+	Progress func(done, all int) // number of images, called at the start and after every batch; may be nil
+	Logger   *slog.Logger        // for images that cannot be read; may be nil
 }
 
-// Run writes what is not written yet. An interrupted job resumes with its last batch, and its files end with the same
+// Run writes the missing features. An interrupted job resumes with its last batch, and its files end with the same
 // bytes as without the interruption (on the go backend; others do not guarantee equal bits). A directory of another
-// model or list is refused. The images themselves are not compared: one that changed under its name keeps its features.
+// model or list is refused. Only names are compared: an image that was changed keeps its features.
 func (j Job) Run(ctx context.Context) (*Table, error) {
 	if j.Logger == nil {
 		j.Logger = slog.New(slog.DiscardHandler)
@@ -132,7 +132,7 @@ func (j Job) write(ctx context.Context, s *state) error {
 	}
 	progress(next)
 	first := next
-	var rows []line // of a batch, which are written together
+	var rows []line // of a batch, written together
 	err = j.Model.EmbedEach(s.All-first, func(i int) (*data.Image, error) { return j.List.Read(first + i) },
 		func(i int, f finetune.Features, unread error) error {
 			if err := context.Cause(ctx); err != nil {
@@ -144,7 +144,7 @@ func (j Job) write(ctx context.Context, s *state) error {
 				if at := slices.IndexFunc(vector, func(v float32) bool { return v-v != 0 }); at >= 0 {
 					return fmt.Errorf("features: number %d of %s is %v: the model diverged", at, img.File, vector[at])
 				}
-				rows = append(rows, line{img, slices.Clone(vector)}) // not what the vector is part of
+				rows = append(rows, line{img, slices.Clone(vector)}) // a copy, because vector is part of a larger slice
 			} else {
 				j.Logger.Warn("skipped", "image", img.File, "error", unread)
 			}
@@ -174,7 +174,7 @@ func (j Job) write(ctx context.Context, s *state) error {
 	return s.write(j.Dir)
 }
 
-// logUnread logs the first images without a row.
+// logUnread logs the first images that have no row.
 func (j Job) logUnread(unread []string) {
 	const shown = 10
 	if n := len(unread); n > 0 {
@@ -186,7 +186,7 @@ func (j Job) logUnread(unread []string) {
 	}
 }
 
-// unread are the images of the list without a row.
+// unread returns the images of the list that have no row.
 func (j Job) unread() (files []string, err error) {
 	at := 0
 	err = readLines(filepath.Join(j.Dir, rowsFile), func(l line, _ int64) error {
@@ -202,14 +202,13 @@ func (j Job) unread() (files []string, err error) {
 	return files, err
 }
 
-// output is files that grow by batches.
+// output is the files, which grow batch by batch.
 type output struct {
-	lines, values *os.File // values is nil where the numbers go into lines
+	lines, values *os.File // values is nil if the numbers go into lines
 	width, rows   int
 }
 
-// resume opens the files and cuts off what a stopped process wrote of the batch it was in. next is the first image
-// to see.
+// resume opens the files and removes the incomplete batch of a stopped process. next is the first image to read.
 func (j Job) resume(s state) (o *output, next int, err error) {
 	o = &output{width: s.Width}
 	defer func() {
@@ -223,7 +222,7 @@ func (j Job) resume(s state) (o *output, next int, err error) {
 	if o.lines, err = open(rowsFile); err != nil {
 		return nil, 0, err
 	}
-	whole := math.MaxInt // rows whose numbers are there
+	whole := math.MaxInt // rows whose numbers exist
 	if !s.JSON {
 		if o.values, err = open(valuesFile); err != nil {
 			return nil, 0, err
@@ -234,7 +233,7 @@ func (j Job) resume(s state) (o *output, next int, err error) {
 		}
 		whole = max(0, int(info.Size()-numpy.HeaderSize)/(4*s.Width))
 	}
-	var places []int // in the list, of each row
+	var places []int // index in the list, of each row
 	var ends []int64 // of its line
 	at := 0
 	err = readLines(o.lines.Name(), func(l line, end int64) error {
@@ -272,7 +271,7 @@ func (j Job) resume(s state) (o *output, next int, err error) {
 	return o, next, cut(o.values, numpy.HeaderSize+4*int64(o.rows)*int64(o.width))
 }
 
-// cut shortens a file, to whose end is written next.
+// cut truncates a file and seeks to its end.
 func cut(file *os.File, length int64) error {
 	if err := file.Truncate(length); err != nil {
 		return err
@@ -281,7 +280,7 @@ func cut(file *os.File, length int64) error {
 	return err
 }
 
-// add writes rows: the numbers first, then the lines that make them count.
+// add writes rows: first the numbers, then the lines that make them valid.
 func (o *output) add(rows []line) error {
 	var values, lines bytes.Buffer
 	encoder := json.NewEncoder(&lines)
@@ -307,7 +306,7 @@ func (o *output) add(rows []line) error {
 	return err
 }
 
-// finish writes how many rows there are.
+// finish writes the number of rows.
 func (o *output) finish() error {
 	if o.values != nil {
 		if _, err := o.values.WriteAt(numpy.Header(o.rows, o.width), 0); err != nil {
@@ -323,7 +322,7 @@ func (o *output) finish() error {
 func (o *output) close() {
 	for _, file := range []*os.File{o.lines, o.values} {
 		if file != nil {
-			_ = file.Close() // what counts is synced
+			_ = file.Close() // already synced
 		}
 	}
 }

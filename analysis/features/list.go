@@ -12,16 +12,16 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// List is a list of images, not read yet.
+// List is a list of images, not yet read.
 type List struct {
 	Name   string
 	Images []Image
 	read   []func() (*data.Image, error) // of each image
 }
 
-// Folder lists the images of a directory. Where it holds nothing but train and val (or valid, validation, test), each
-// with class folders, these are the parts Train and Test. Otherwise there is one part, and the class of a image is
-// the folder on top of it.
+// Folder lists the images of a directory. If it contains only train and val (or valid, validation, test), each with
+// class folders, these are the parts Train and Test. Otherwise there is one part, and the class of an image is its
+// top-level folder.
 func Folder(dir string) (*List, error) {
 	l := &List{Name: filepath.Base(dir)}
 	train, held, err := data.Folder(dir, nil)
@@ -38,7 +38,7 @@ func Folder(dir string) (*List, error) {
 	return l, nil
 }
 
-// AddFiles adds image files as a part, or with "" as no part.
+// AddFiles adds image files as a part; "" is no part.
 func (l *List) AddFiles(part string, f *data.Files) {
 	for i := range f.Len() {
 		file := f.Where(i)
@@ -79,7 +79,7 @@ func (l *List) Thin(n int) *List {
 	return out
 }
 
-// byFile returns where images are in the list.
+// byFile returns the index of each file in the list.
 func (l *List) byFile() map[string]int {
 	at := make(map[string]int, len(l.Images))
 	for i := len(l.Images) - 1; i >= 0; i-- {
@@ -88,7 +88,7 @@ func (l *List) byFile() map[string]int {
 	return at
 }
 
-// fingerprint is the SHA-256 of what the list names.
+// fingerprint is the SHA-256 of the list's names.
 func (l *List) fingerprint() string {
 	h := sha256.New()
 	for _, p := range l.Images {

@@ -17,8 +17,8 @@ import (
 // thumbnailSide is the longer side of the images of the page, in pixels, unless they are smaller.
 const thumbnailSide = 160
 
-// Nearest is a page of some images, spread evenly over the table, each beside the k others of all that are nearest to
-// it by cosine. The list is the one the table was made of.
+// Nearest returns a page of some images, spread evenly over the table, each with its k nearest others by cosine
+// similarity. The list must be the table's.
 func (t *Table) Nearest(l *List, queries, k int) (page report.Comparison, err error) {
 	if len(t.Images) < 2 || queries < 1 || k < 1 {
 		return page, fmt.Errorf("features: %d images beside the %d nearest of %d, want two or more", queries, k,
@@ -57,7 +57,7 @@ func (t *Table) Nearest(l *List, queries, k int) (page report.Comparison, err er
 		}
 		section := report.Section{Title: own.File, Images: []report.Figure{figure}}
 		others := slices.DeleteFunc(near[q], func(n analysis.Neighbour) bool { return n.Index == row })
-		others = others[:min(k, len(others))] // all of them are, where k copies of the image come before it
+		others = others[:min(k, len(others))] // drops none if k copies of the image come first
 		same := 0
 		for _, n := range others {
 			if figure, err = show(n.Index, fmt.Sprintf("cosine %.3f", n.Cosine)); err != nil {
@@ -75,7 +75,7 @@ func (t *Table) Nearest(l *List, queries, k int) (page report.Comparison, err er
 	return page, nil
 }
 
-// thumbnail is a image as a small PNG.
+// thumbnail returns an image as a small PNG.
 func thumbnail(p *data.Image) ([]byte, error) {
 	if side := max(p.Height, p.Width); side > thumbnailSide {
 		p = p.Resize(max(1, p.Height*thumbnailSide/side), max(1, p.Width*thumbnailSide/side), preprocess.Bicubic)

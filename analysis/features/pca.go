@@ -23,13 +23,14 @@ type Visualization struct {
 	Patches *image.RGBA // a pixel for each patch
 }
 
-// PCA visualizes the patches of some images of a list, by number: red, green and blue are their three first principal
+// PCA visualizes the patches of some images of a list, by index: red, green and blue are their first three principal
 // axes over all of these images jointly, each stretched to its range (Oquab et al. 2023,
-// https://arxiv.org/abs/2304.07193, figure 1). Images that cannot be read are left out and named in the error of type
+// https://arxiv.org/abs/2304.07193, figure 1). Images that cannot be read are skipped and listed in the error, of type
 // finetune.Unread.
 //
-// With foreground the first axis divides patches at zero, and three axes of the foreground are shown, the background is
-// black. The foreground, since an axis has no sign, is the side that holds less of the images' margins.
+// With foreground the first axis divides patches at zero; the foreground is coloured by three axes of its own, and the
+// background is black. Because an axis has no sign, the foreground is the side with fewer patches at the images'
+// margins.
 func PCA(m *finetune.Model, l *List, rows []int, foreground bool) ([]Visualization, error) {
 	images := make([]*data.Image, len(rows))
 	read := func(i int) (p *data.Image, err error) {
@@ -80,7 +81,7 @@ func PCA(m *finetune.Model, l *List, rows []int, foreground bool) ([]Visualizati
 		cols := at.Bounds().Dx()
 		at.SetRGBA(p%perPicture%cols, p%perPicture/cols, colours[k])
 	}
-	for _, c := range out { // what is not in front
+	for _, c := range out { // black for the background
 		for i := 3; i < len(c.Patches.Pix); i += 4 {
 			c.Patches.Pix[i] = 255
 		}
@@ -88,7 +89,7 @@ func PCA(m *finetune.Model, l *List, rows []int, foreground bool) ([]Visualizati
 	return out, err
 }
 
-// colour gives colours to points [n, width], or to those in front: their numbers and colours.
+// colour returns the colours of points [n, width], or of the foreground: the indices and the colours.
 func colour(points []float64, margin []bool, foreground bool) (shown []int, colours []color.RGBA, err error) {
 	n := len(margin)
 	width := len(points) / n
@@ -129,7 +130,7 @@ func colour(points []float64, margin []bool, foreground bool) (shown []int, colo
 	for k := range colours {
 		colours[k].A = 255
 	}
-	for c, scores := range axes.Scores { // fewer than three where points have fewer numbers
+	for c, scores := range axes.Scores { // fewer than three for shorter points
 		for k, v := range analysis.MinMax(scores) {
 			*[]*uint8{&colours[k].R, &colours[k].G, &colours[k].B}[c] = uint8(255*v + 0.5)
 		}

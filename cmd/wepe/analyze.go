@@ -112,7 +112,7 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	return cmp.Or(failed, out.Err())
 }
 
-// models returns the models with their paths on disk; without any it trains two.
+// models returns the models with their paths on disk; without arguments it trains two.
 func (o *analyzing) models(ctx context.Context, b compute.Backend, paths []string) (
 	models []analysis.Model, err error) {
 	if len(paths) == 0 {
@@ -164,7 +164,7 @@ func trainTwo(ctx context.Context, b compute.Backend) (paths []string, err error
 	return paths, err
 }
 
-// load reads the images at the size of the first model, and which of their pixels are the object, where that is known.
+// load reads the images at the size of the first model, and masks of the objects, if known.
 func (o *analyzing) load(ctx context.Context, d *dataset.Dataset, b compute.Backend, first analysis.Model) (
 	*data.Memory, func(int) []bool, error) {
 	m, err := finetune.Opening{Files: first.Import}.Open(b, first.Path)

@@ -20,7 +20,7 @@ func (fields) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// openBackend opens what --backend or GOMLX_BACKEND names, or the fastest backend that is installed.
+// openBackend opens the backend of --backend or GOMLX_BACKEND, or the fastest installed one.
 func openBackend(config string, devices int) (compute.Backend, error) {
 	return backend.Open(backend.Config(config), backend.Devices(devices), backend.Log(fields{}))
 }

@@ -33,7 +33,7 @@ type comparison struct {
 	table              bool
 }
 
-// Encodings that are compared by default.
+// Encodings to compare by default.
 var (
 	comparedFromScratch = []string{"none", "learned", "sincos2d", "wepe", "wepe-sphere", "wepe-qkv"}
 	comparedFineTuning  = []string{"learned", "wepe", "hybrid"} // the pretrained table resampled, replaced, blended into
@@ -76,7 +76,7 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 	if err != nil {
 		return err
 	}
-	recipe.Model.Position = "" // of each training
+	recipe.Model.Position = "" // set for each training
 	s := study.Study{Dir: cmp.Or(o.out, run.Dir(recipe.Name, d.Name)), Seeds: o.seeds, FirstSeed: int(o.seed),
 		From: model, Import: o.open, Devices: o.devices, Weights: o.weights, Progress: cli.Progress, Logger: cli.Logger(),
 		Sizes: o.sizes, Aspects: o.aspects, Fractions: o.fractions}
@@ -122,7 +122,7 @@ func (o *comparison) start(s *study.Study) (err error) {
 	return err
 }
 
-// variants puts into a study what is compared: a study by name, or encodings as they are.
+// variants sets the variants of a study: a named study's, or encodings with default settings.
 func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Recipe, d *dataset.Dataset) (err error) {
 	var named study.Named
 	if o.study != "" {
@@ -179,8 +179,8 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 	return err
 }
 
-// loader reads the images of trainings once for all sizes, at the largest of each side, from which the graph makes the
-// others; with aspects, or streamed, once for each size.
+// loader reads the images of trainings once for all sizes, at the largest of each side, which the graph resizes; with
+// aspects, or streamed, once for each size.
 type loader struct {
 	d     *dataset.Dataset
 	sizes [][2]int
@@ -203,7 +203,7 @@ func (l *loader) of(ctx context.Context, u study.Unit) (train, test data.Source,
 		l.read[key] = splits
 	}
 	test = splits.Test
-	if test == nil { // the recipe holds a validation split of its own out of the training images
+	if test == nil { // the recipe splits off a validation split
 		test = splits.Validation
 	}
 	return study.Sets(splits.Train, test)(ctx, u)

@@ -46,8 +46,8 @@ func costLabels() (names []string) {
 	return names
 }
 
-// memoryOf is the environment variable that turns the command into the process whose memory is measured: size and side
-// of the model, and label of the encoding.
+// memoryOf is the environment variable that makes the command measure its own memory: size and side of the model, and
+// label of the encoding.
 const memoryOf = "WEPE_MEMORY_OF"
 
 // run prints and writes the cost of encodings.
@@ -83,7 +83,7 @@ func (o *costs) run(c *cobra.Command, backend, dir string, seed uint64) (err err
 	return analysis.Write(path, rows)
 }
 
-// inFreshProcess measures the memory of one model, without what another left behind.
+// inFreshProcess measures the memory of one model in a new process.
 func inFreshProcess(ctx context.Context, size string, side int, v study.Variant) (float64, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -100,7 +100,7 @@ func inFreshProcess(ctx context.Context, size string, side int, v study.Variant)
 	return strconv.ParseFloat(strings.TrimSpace(string(printed)), 64)
 }
 
-// printMemory makes an inference and two steps with one encoding, and prints the peak memory of this process in bytes.
+// printMemory runs inference and two steps with one encoding, and prints the peak memory of this process in bytes.
 func (o *costs) printMemory(out *cli.Printer, of []string) error {
 	side, err := strconv.Atoi(of[1])
 	if err != nil {
@@ -121,7 +121,7 @@ func (o *costs) printMemory(out *cli.Printer, of []string) error {
 	return err
 }
 
-// peakMemory is the peak memory of this process in bytes: on the GPU where nvidia-smi lists it, else resident.
+// peakMemory is the peak memory of this process in bytes: on the GPU if nvidia-smi lists it, otherwise resident memory.
 func peakMemory() (bytes float64, err error) {
 	if list, err := exec.Command("nvidia-smi", "--query-compute-apps=pid,used_memory",
 		"--format=csv,noheader,nounits").Output(); err == nil {

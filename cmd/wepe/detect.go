@@ -28,7 +28,7 @@ func detect() *cobra.Command {
 		detectPredict())
 }
 
-// objects are the flags of the images with objects.
+// objects are the flags of datasets with objects.
 type objects struct {
 	data                string
 	sizes               [][2]int
@@ -58,7 +58,7 @@ func (o *objects) generated(count int, seed int64, size [2]int) scenes.Generated
 	return g
 }
 
-// load finds or generates the images for a recipe, and prints what they are.
+// load finds or generates the images for a recipe, and prints a description.
 func (o *objects) load(r detection.Recipe) (d detection.Run, err error) {
 	d.Recipe = r
 	if o.shapes < 1 || o.shapes > mostObjects || min(o.train, o.test) < 1 || max(o.train, o.test) > 1e6 {
@@ -112,7 +112,7 @@ func (o *objects) scenes(d *detection.Run, own [2]int) error {
 	return nil
 }
 
-// coco reads COCO's training and validation images; the latter are the test.
+// coco reads COCO's training and validation images; the latter are the test split.
 func (o *objects) coco(d *detection.Run, dir string) error {
 	open := func(split string) (*scenes.Folder, error) {
 		s, err := scenes.Open(cocoPaths(dir, split))
@@ -132,7 +132,7 @@ func (o *objects) coco(d *detection.Run, dir string) error {
 	d.Dataset, d.Train = train.Dataset.Name, train.Training()
 	sizes := o.sizes
 	if sizes == nil {
-		sizes = [][2]int{{}} // that of the training
+		sizes = [][2]int{{}} // the training size
 	}
 	for _, size := range sizes {
 		d.Tests = append(d.Tests, detection.Test{Scenes: test, Annotations: test.Dataset, Rows: size[0], Cols: size[1]})
@@ -246,7 +246,7 @@ func trainDetector(ctx context.Context, d detection.Run) ([]report.Result, error
 	return rows, d.Page(model, rows)
 }
 
-// chosen is the recipe with --set; its encoding is the default of --position.
+// chosen returns the recipe with --set; its encoding is the default of --position.
 func (o *detecting) chosen() (r detection.Recipe, err error) {
 	if err := cli.CheckPositions(o.positions); err != nil {
 		return r, err
@@ -267,7 +267,7 @@ func (o *detecting) chosen() (r detection.Recipe, err error) {
 	return r, nil
 }
 
-// detector are the flags of how a detector is opened.
+// detector are the flags for opening a detector.
 type detector struct {
 	weights, backend string
 	asJSON           bool
@@ -279,7 +279,7 @@ func (o *detector) flags(f cli.Flags) {
 	f.JSON(&o.asJSON)
 }
 
-// open opens a detector, and prints what it is.
+// open opens a detector, and prints a description.
 func (o *detector) open(c *cobra.Command, path string) (*detection.Model, error) {
 	b, err := openBackend(o.backend, 0)
 	if err != nil {
@@ -379,14 +379,14 @@ func detectPredict() *cobra.Command {
 	return c
 }
 
-// object is the JSON of an object that was found.
+// object is the JSON of a detected object.
 type object struct {
 	Label string     `json:"label"`
 	Score float32    `json:"score"`
 	Box   [4]float32 `json:"box"` // x0, y0, x1, y1 in pixels
 }
 
-// findObjects finds and draws the objects of an image file.
+// findObjects detects and draws the objects of an image file.
 func findObjects(m *detection.Model, file, path string, score float64) (found []object, err error) {
 	f, err := os.Open(file)
 	if err != nil {

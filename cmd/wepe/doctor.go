@@ -73,7 +73,7 @@ func printChecks(out *cli.Printer, checks []check) error {
 	return out.Err()
 }
 
-// installed are the backends and the one command that installs each.
+// installed are the backends and the command that installs each.
 var installed = []struct{ config, remedy string }{
 	{"xla:cuda", "install a CUDA PJRT plugin: docs/backends.md"},
 	{"xla:cpu", "make xla"},
@@ -81,7 +81,7 @@ var installed = []struct{ config, remedy string }{
 	{"go", ""},
 }
 
-// examine checks the machine; failed is whether the chosen backend fails.
+// examine checks the machine; failed reports whether the chosen backend fails.
 func examine(config string) (checks []check, failed bool) {
 	checks = append(checks, check{"version", true, fmt.Sprintf("wepe %s, %s, %s/%s, %d cores", report.Commit(),
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()), ""})
@@ -143,7 +143,7 @@ func productRate(b compute.Backend) (string, error) {
 	return fmt.Sprintf("%.0f GFLOP/s, float32 %d×%d", 2*n*n*n/best/1e9, n, n), nil
 }
 
-// sums runs sums that a miscompiled reduction gets wrong.
+// sums computes sums that a miscompiled reduction gets wrong.
 func sums(b compute.Backend) (string, error) {
 	return "reductions match float64 sums of the host", sumcheck.Check(b)
 }

@@ -59,8 +59,8 @@ func evaluate() *cobra.Command {
 }
 
 const (
-	shownScores    = 20 // classes that are listed, the lowest F1 first
-	shownConfusion = 12 // classes whose confusion matrix is printed
+	shownScores    = 20 // maximum number of classes listed, the lowest F1 first
+	shownConfusion = 12 // maximum number of classes for a printed confusion matrix
 )
 
 func printScores(out *cli.Printer, split string, m report.Metrics, c report.Confusion) error {

@@ -22,7 +22,7 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 )
 
-// native is the word for this library's own format.
+// native is the name of this library's own format.
 const native = "native"
 
 // exporting are the flags of wepe export.
@@ -57,7 +57,7 @@ encoding is folded into a table. The result is opened again and its logits are c
 	return c
 }
 
-// read reads MODEL and prints what it is.
+// read reads MODEL and prints a description.
 func (o *opening) read(c *cobra.Command, path string, options checkpoints.ImportOptions) (
 	*checkpoints.Imported, error) {
 	chosen, line, err := run.Weights(c.Context(), path, o.weights)
@@ -97,7 +97,7 @@ func (o *exporting) run(c *cobra.Command, path, dir string) error {
 	if err := o.averageWith(c, m); err != nil {
 		return err
 	}
-	if c := m.Config; m.Variables["head/weights"] == nil && o.classes > 0 { // zero, as the ViT paper starts to fine-tune
+	if c := m.Config; m.Variables["head/weights"] == nil && o.classes > 0 { // zero, as in the ViT paper's fine-tuning
 		m.Variables["head/weights"] = tensors.FromShape(shapes.Make(dtypes.Float32, c.PooledWidth(), c.Classes))
 		m.Variables["head/biases"] = tensors.FromShape(shapes.Make(dtypes.Float32, c.Classes))
 	}
@@ -110,12 +110,12 @@ func (o *exporting) run(c *cobra.Command, path, dir string) error {
 	if err := o.write(out, b, m, dir); err != nil {
 		return err
 	}
-	if o.options.Format != checkpoints.FormatONNX { // which Export itself compares
+	if o.options.Format != checkpoints.FormatONNX { // Export compares it itself
 		again, err := checkpoints.Import(dir, checkpoints.ImportOptions{AssumeSquare: true, HeadOptional: true})
 		if err != nil {
 			return fmt.Errorf("opening the result again: %w", err)
 		}
-		if again.Variables["head/weights"] == nil { // a class without one: the features are compared
+		if again.Variables["head/weights"] == nil { // a class without a head: compare the features
 			drawHead(m)
 			drawHead(again)
 		}
@@ -142,7 +142,7 @@ func drawHead(m *checkpoints.Imported) {
 	m.Variables["head/biases"] = tensors.FromShape(shapes.Make(dtypes.Float32, classes))
 }
 
-// averageWith replaces the weights of a model by the mean of those and the weights of --average.
+// averageWith replaces the weights of a model by their mean with the weights of --average.
 func (o *exporting) averageWith(c *cobra.Command, m *checkpoints.Imported) error {
 	models := []*checkpoints.Imported{m}
 	for _, path := range o.average {
@@ -158,7 +158,7 @@ func (o *exporting) averageWith(c *cobra.Command, m *checkpoints.Imported) error
 	return finetune.Average(models...)
 }
 
-// write exports a model, and prints what was done.
+// write exports a model, and prints the report.
 func (o *exporting) write(out *cli.Printer, b compute.Backend, m *checkpoints.Imported, dir string) error {
 	o.options.Labels, o.options.Preprocess = m.Labels, m.Preprocess
 	if p := m.Preprocess; p != nil && p.Fit == preprocess.FitCover && (o.to == "hf" || o.to == "timm") {
@@ -186,8 +186,8 @@ func (o *exporting) write(out *cli.Printer, b compute.Backend, m *checkpoints.Im
 	return err
 }
 
-// tolerance bounds the difference of logits after rounding to a type: 1e-4 for float32, more by the ratio of the types'
-// roundings, with a margin for depth.
+// tolerance bounds the difference of logits after rounding to a type: 1e-4 for float32; for others more, by the ratio
+// of the types' roundings, with a margin for depth.
 func tolerance(dtype string) float64 {
 	return map[string]float64{"float16": 2e-2, "bfloat16": 1e-1}[dtype] + 1e-4
 }

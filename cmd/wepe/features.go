@@ -86,7 +86,7 @@ func (o *extraction) run(c *cobra.Command, model string) error {
 	})
 }
 
-// images lists what --data names.
+// images lists the images of --data.
 func (o *extraction) images() (*features.List, error) {
 	var train, test *data.Memory
 	kind, rest, _ := strings.Cut(o.data, ":")
@@ -141,10 +141,10 @@ func (o *extraction) classify(out *cli.Printer, table *features.Table) error {
 	return nil
 }
 
-// shownPerRow is how many images stand in a row of the image grid, each before its components.
+// shownPerRow is the number of images per row of the image grid, each followed by its components.
 const shownPerRow = 4
 
-// draw writes images of what is near, and of principal components.
+// draw writes images of the nearest neighbours and of the principal components.
 func (o *extraction) draw(out *cli.Printer, job features.Job, table *features.Table) error {
 	if o.nearest {
 		page, err := table.Nearest(job.List, o.shown, 7)

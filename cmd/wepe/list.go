@@ -23,7 +23,7 @@ type entry struct {
 	About string `json:"about"`
 }
 
-// lists are what can be listed.
+// lists are the lists of wepe list.
 var lists = []struct {
 	name, about string
 	entries     func() []entry
@@ -66,7 +66,7 @@ func listRecipes() (all []entry) {
 	for _, name := range finetune.Names() {
 		r, err := finetune.Named(name)
 		if err != nil {
-			panic(err) // of its own list
+			panic(err) // an invalid entry of the list
 		}
 		what := "fine-tunes a model"
 		if c := r.Model; c.Width > 0 {
@@ -100,7 +100,7 @@ func listModels() (all []entry) {
 	for _, size := range []string{"N", "M", "Ti", "S", "B", "L", "H"} {
 		c, err := vit.Variant(size + "/16")
 		if err != nil {
-			panic(err) // of its own list
+			panic(err) // an invalid entry of the list
 		}
 		all = append(all, entry{size + "/P", fmt.Sprintf("ViT of width %d, depth %d, %d heads, any patch size P", c.Width,
 			c.Depth, c.Heads)})

@@ -1,10 +1,10 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Command wepe trains, fine-tunes, measures and compares Vision Transformers, brings models in and out, and analyzes
-// them. Run wepe --help.
+// Command wepe trains, fine-tunes, evaluates, compares, imports, exports and analyzes Vision Transformers. Run wepe
+// --help.
 //
-// Every subcommand is a file of its own; what they share is in internal/cli (terminal, flags, exit codes),
-// internal/dataset (--data) and internal/run (a run's directory, MODEL).
+// Every subcommand has its own file; they share internal/cli (terminal, flags, exit codes), internal/dataset (--data)
+// and internal/run (a run's directory, MODEL).
 package main
 
 import (

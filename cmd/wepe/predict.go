@@ -13,7 +13,7 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 )
 
-// opening are the flags of how MODEL is opened.
+// opening are the flags for opening MODEL.
 type opening struct {
 	backend, weights string
 	size             [2]int

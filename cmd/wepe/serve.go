@@ -71,7 +71,7 @@ grows by twice as much, with garbage. The first SIGINT or SIGTERM finishes the r
 	return c
 }
 
-// exposed refuses an address that other machines reach without a token.
+// exposed refuses an address that other machines can reach if there is no token.
 func (s *serving) exposed() error {
 	host, _, err := net.SplitHostPort(s.addr)
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *serving) run(ctx context.Context, m *finetune.Model) (err error) {
 	ended := make(chan error, 1)
 	go func() { ended <- handler.Wait() }()
 	select {
-	case err = <-ended: // a program does not compile, or the signal came and nothing was in flight
+	case err = <-ended: // a program does not compile, or a signal came and nothing was in flight
 	case <-ctx.Done():
 		cli.Line("finishing the requests in flight; a second signal stops at once")
 		stop()
@@ -132,7 +132,7 @@ func (s *serving) run(ctx context.Context, m *finetune.Model) (err error) {
 }
 
 // collectRarely lets the heap grow by 128 MiB between collections, and at most by bytes. The garbage of a decoded image
-// is megabytes beside a small live heap: the default would collect several times a second.
+// is megabytes, the live heap is small: by default it would be collected several times a second.
 func collectRarely(bytes int64) {
 	var now runtime.MemStats
 	runtime.ReadMemStats(&now)
@@ -140,7 +140,7 @@ func collectRarely(bytes int64) {
 	debug.SetGCPercent(100 + int(100*(128<<20)/(now.HeapAlloc+1<<20)))
 }
 
-// neighbours finds the most similar training images by the cosine of their features, which are of the same weights.
+// neighbours returns the most similar training images by the cosine of features of the same weights.
 func neighbours(dir string, m *finetune.Model) (func(class, mean []float32, k int) []serve.Neighbour, error) {
 	table, err := features.Read(dir)
 	if err != nil {

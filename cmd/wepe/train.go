@@ -26,7 +26,7 @@ import (
 	"github.com/wepe-go/wepe/study"
 )
 
-// machine are the flags of how a training is computed.
+// machine are the flags for the computation of a training.
 type machine struct {
 	backend, mpi string
 	devices      int
@@ -39,7 +39,7 @@ func (m *machine) flags(f cli.Flags) {
 		"ordered (docs/scale.md); needs a build with -tags=mpi")
 }
 
-// saving is the flag of how often a training is saved.
+// saving is the flag for the interval of checkpoints.
 type saving struct{ every string }
 
 func (s *saving) flags(f cli.Flags) {
@@ -47,7 +47,7 @@ func (s *saving) flags(f cli.Flags) {
 		"steps (500) or time (10m) between checkpoints, in addition to one after each evaluation")
 }
 
-// start puts backend, processes and checkpoints into a run.
+// start sets backend, processes and checkpoints of a run.
 func (m *machine) start(r *finetune.Run, s saving) (err error) {
 	if m.devices < 0 {
 		return cli.Usagef("--devices %d: want 1 or more, or 0 for all", m.devices)
@@ -181,7 +181,7 @@ func (o *single) run(c *cobra.Command, model string) error {
 	return finish(ctx, c, d, r)
 }
 
-// sources opens the dataset, and finds MODEL on disk.
+// sources opens the dataset and locates MODEL on disk.
 func (o *training) sources(ctx context.Context, model string) (d *dataset.Dataset, local string, err error) {
 	if d, err = dataset.Open(ctx, o.data, o.images); err == nil && model != "" {
 		local, err = run.Local(ctx, model)
@@ -194,7 +194,7 @@ func (o *training) description(d *dataset.Dataset, r finetune.Recipe, model stri
 		Stream: o.images.Stream}
 }
 
-// chosen is the recipe: by name or by what is trained, with --set, --size and --epochs.
+// chosen returns the recipe, by name or by what is trained, with --set, --size and --epochs.
 func (o *training) chosen(d *dataset.Dataset, model string, size [2]int) (recipe finetune.Recipe, err error) {
 	switch {
 	case o.recipe != "":
@@ -244,7 +244,7 @@ func (o *training) fineTuning(d *dataset.Dataset, model string, size [2]int) (re
 	return finetune.FineTuning(m, d.Images()), nil
 }
 
-// plainForKeep removes the augmentation from a recipe for images that keep their aspect ratio, which takes none.
+// plainForKeep removes the augmentation from a recipe for images that keep their aspect ratio, which do not support it.
 func plainForKeep(r finetune.Recipe, keep bool) finetune.Recipe {
 	if plain := r.Augment.Eval(); keep && plain != r.Augment {
 		cli.Field("recipe", "aspect keep: no augmentation, which is for images of one size")

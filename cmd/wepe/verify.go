@@ -149,7 +149,7 @@ func (o *verification) files(c *cobra.Command, path string) error {
 		return err
 	case info.Format == checkpoints.FormatONNX:
 		return cli.Usagef("%s: an ONNX file is compared with its model: wepe verify MODEL %s", path, path)
-	case info.Format == checkpoints.FormatCheckpoint: // Inspect has hashed it
+	case info.Format == checkpoints.FormatCheckpoint: // Inspect verified its hash
 		return o.print(c, []string{fmt.Sprintf("%s: intact, step %d, %d tensors", path, info.Step, len(info.Tensors))})
 	}
 	m, err := o.read(c, path, checkpoints.ImportOptions{})

@@ -8,7 +8,7 @@
 //	numbers, err := coco.Evaluate(dataset, detections, coco.Params{Masks: true}) // cocoapi's twelve: StatNames
 //
 // Metrics equal pycocotools 2.0.11 (github.com/ppwwyyxx/cocoapi) bit for bit. Annotations and results of unknown
-// categories or images are ignored, and a category without objects has AP −1 and is left out of means. Malformed files
+// categories or images are ignored; a category without objects has AP −1 and does not count in means. Malformed files
 // return an error that names file and annotation. Segmentations are checked when they are used, so evaluating boxes
 // never fails because of a malformed polygon.
 //
@@ -30,8 +30,8 @@ func FromCorners(c [4]float64) Box { return Box{c[0], c[1], c[2] - c[0], c[3] - 
 // area is width times height.
 func (b Box) area() float64 { return b[2] * b[3] }
 
-// boxIoU is the intersection over the union of the areas of two boxes, over the area of the detection alone where the
-// object is a crowd; 0 for boxes that at most touch. Source: bbIou of maskApi.c.
+// boxIoU is the intersection over the union of the areas of two boxes, or over the area of the detection if the object
+// is a crowd; 0 for boxes that at most touch. Source: bbIou of maskApi.c.
 func boxIoU(detection, object Box, crowd bool) float64 {
 	w := math.Min(detection[2]+detection[0], object[2]+object[0]) - math.Max(detection[0], object[0])
 	h := math.Min(detection[3]+detection[1], object[3]+object[1]) - math.Max(detection[1], object[1])

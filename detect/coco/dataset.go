@@ -31,7 +31,7 @@ type Category struct {
 	Supercategory string `json:"supercategory,omitempty"`
 }
 
-// Annotation is one object. IDs begin at 1: cocoapi counts what is matched to an object of ID 0 as matched to none.
+// Annotation is one object. IDs start at 1: cocoapi treats a match with an object of ID 0 as no match.
 type Annotation struct {
 	ID           int64        `json:"id"`
 	ImageID      int64        `json:"image_id"`
@@ -41,10 +41,10 @@ type Annotation struct {
 	Box          Box          `json:"bbox"`
 	Crowd        bool         `json:"-"` // many objects under one mask; iscrowd in files
 
-	missing fields // that a file does not have
+	missing fields // fields that the file lacks
 }
 
-// fields are those of an annotation that training can do without and evaluation cannot.
+// fields are the fields of an annotation that training does not need but evaluation does.
 type fields uint8
 
 const (
@@ -64,12 +64,12 @@ func (d *Dataset) SortedCategories() []Category {
 // index finds images and categories, and the annotations of each image in the order of the file.
 type index struct {
 	images     map[int64]*Image
-	classes    map[int64]int // positions among sorted categories
+	classes    map[int64]int // indices among sorted categories
 	categories []Category    // sorted
 	objects    map[int64][]*Annotation
 }
 
-// index refuses what is there twice.
+// index returns the index, or an error for duplicates.
 func (d *Dataset) index() (*index, error) {
 	x := &index{images: map[int64]*Image{}, classes: map[int64]int{}, categories: d.SortedCategories(),
 		objects: map[int64][]*Annotation{}}
@@ -98,7 +98,7 @@ func (d *Dataset) index() (*index, error) {
 	return x, nil
 }
 
-// Objects returns the annotations of each image by its ID, in the order of the file; those of unknown images too.
+// Objects returns the annotations of each image by its ID, in the order of the file; also for unknown images.
 func (d *Dataset) Objects() (map[int64][]*Annotation, error) {
 	x, err := d.index()
 	if err != nil {

@@ -10,25 +10,25 @@ import (
 	"slices"
 )
 
-// evaluation is how good detections are, T IoU thresholds × R recall thresholds × K categories × A area ranges × M
-// numbers of detections. Where no object counts all values are -1.
+// evaluation contains precision and recall of detections, T IoU thresholds × R recall thresholds × K categories × A
+// area ranges × M maximum numbers of detections. All values are -1 if no object counts.
 type evaluation struct {
 	Params
 	categories []Category // [K] by ID
 
-	// precision is the greatest precision at that recall or a larger one, right/(right + wrong + 2.2e-16), 0 where the
-	// recall is never reached; scores the score at which it is.
+	// precision is the largest precision at this recall or a larger one, right/(right + wrong + 2.2e-16), 0 if the recall
+	// is never reached; scores is the score at which it is reached.
 	precision, scores []float64 // [T, R, K, A, M]
-	recall            []float64 // [T, K, A, M] the largest
+	recall            []float64 // [T, K, A, M], the largest
 }
 
-// cell is what is known of a category and area range after all images.
+// cell collects the outcomes of a category and area range over all images.
 type cell struct {
 	objects int // that count
 	found   []outcome
 }
 
-// outcome is how a detection ended: a bit for each IoU threshold.
+// outcome is the result of matching a detection: one bit per IoU threshold.
 type outcome struct {
 	score            float64
 	matched, ignored uint64
@@ -37,7 +37,7 @@ type outcome struct {
 
 // Evaluate compares detections with a dataset and returns cocoapi's twelve metrics, in the order of StatNames:
 // fractions of 1, or -1. Either all detections have a box, which is the mask if there is no segmentation, or all have
-// run lengths as a string. Masks are decoded image by image, so that memory does not grow with their number.
+// run lengths as a string. Masks are decoded image by image, to limit memory.
 func Evaluate(d *Dataset, detections []Detection, p Params) ([12]float64, error) {
 	e, err := evaluate(d, detections, p)
 	if err != nil {
@@ -87,7 +87,7 @@ func evaluate(d *Dataset, detections []Detection, p Params) (*evaluation, error)
 	return e, nil
 }
 
-// objects returns those of an image by category.
+// objects returns the objects of an image by category.
 func (e *evaluation) objects(d *Dataset, x *index, image int64) ([][]object, error) {
 	out := make([][]object, len(x.categories))
 	for _, a := range x.objects[image] {
@@ -117,7 +117,7 @@ func (e *evaluation) objects(d *Dataset, x *index, image int64) ([][]object, err
 	return out, nil
 }
 
-// detections returns those of an image by category, the best ones first and only those that can count.
+// detections returns the detections of an image by category, the best first, and only those that can count.
 func (e *evaluation) detections(r results, x *index, image int64, rows []int) ([][]detected, error) {
 	all := make([][]detected, len(x.categories))
 	for _, i := range rows {
@@ -165,7 +165,7 @@ func (c *cell) add(m matches, found []detected) {
 	}
 }
 
-// sizes are those of the axes.
+// sizes returns the lengths of the axes.
 func (e *evaluation) sizes() (T, R, K, A, M int) {
 	return len(iouThresholds), len(recallThresholds), len(e.categories), len(e.Areas), len(maxDetections)
 }
@@ -180,7 +180,7 @@ func (e *evaluation) accumulate(cells []cell) {
 		if c.objects == 0 {
 			continue
 		}
-		// Ties are broken by image, then by place in it, which is how they were added.
+		// Ties are in the order of images, then in the order within an image: the order of addition.
 		slices.SortStableFunc(c.found, func(a, b outcome) int { return cmp.Compare(b.score, a.score) })
 		for m, most := range maxDetections {
 			for t := range T {
@@ -190,7 +190,7 @@ func (e *evaluation) accumulate(cells []cell) {
 					e.recall[(t*K*A+i)*M+m] = line.recall[n-1]
 				}
 				for r, threshold := range recallThresholds {
-					at, _ := slices.BinarySearch(line.recall, threshold) // the first that is not less
+					at, _ := slices.BinarySearch(line.recall, threshold) // the first that is not smaller
 					to := ((t*R+r)*K*A+i)*M + m
 					e.precision[to], e.scores[to] = 0, 0
 					if at < len(line.recall) {
@@ -202,10 +202,10 @@ func (e *evaluation) accumulate(cells []cell) {
 	}
 }
 
-// curve is precision, made to fall, recall and score after each detection, ignored ones included.
+// curve is precision, made monotonic, recall and score after each detection, with ignored ones.
 type curve struct{ precision, recall, scores []float64 }
 
-// curve is that of the detections of a rank below most at IoU threshold t.
+// curve returns the curve of the detections with a rank below most at IoU threshold t.
 func (c *cell) curve(t, most int) (l curve) {
 	right, wrong := 0.0, 0.0
 	epsilon := math.Nextafter(1, 2) - 1

@@ -23,12 +23,11 @@ func Read(path string) (*Dataset, error) {
 	return decodeDataset(bufio.NewReaderSize(file, 1<<16), filepath.Base(path))
 }
 
-// decodeDataset reads the JSON of an instances file, element by element: only what a Dataset has is held. Errors call
-// it name.
+// decodeDataset reads the JSON of an instances file, element by element, to store only the fields of Dataset. name is
+// the file's name in errors.
 //
-// Fields that are not known are skipped; those that training can do without (bbox, area, iscrowd, segmentation, sizes
-// of images) may be missing, and what needs them says so. An object without annotations or categories has none of
-// them; one without images is no instances file.
+// Unknown fields are skipped. Fields that training does not need (bbox, area, iscrowd, segmentation, sizes of images)
+// may be missing; functions that need them return an error. Annotations and categories may be missing, but not images.
 func decodeDataset(r io.Reader, name string) (*Dataset, error) {
 	d := &Dataset{Name: name}
 	if err := d.decode(json.NewDecoder(r)); err != nil {
@@ -225,7 +224,7 @@ func (a Annotation) MarshalJSON() ([]byte, error) {
 	return json.Marshal(written)
 }
 
-// Write writes an instances file, an element a line.
+// Write writes an instances file, one element per line.
 func (d *Dataset) Write(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprint(out, `{"images":`)
@@ -238,7 +237,7 @@ func (d *Dataset) Write(w io.Writer) error {
 	return errors.Join(err, out.Flush())
 }
 
-// writeList writes an array, an element a line. Flush reports what could not be written.
+// writeList writes an array, one element per line. Flush returns write errors.
 func writeList[T any](out *bufio.Writer, elements []T) error {
 	before := "[\n"
 	for i, element := range elements {

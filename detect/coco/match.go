@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// object and detected are what is matched: the parts of annotations and detections that count.
+// object and detected are the parts of annotations and detections for matching.
 type object struct {
 	id    int64
 	area  float64
@@ -23,7 +23,7 @@ type detected struct {
 	mask        RLE
 }
 
-// best sorts detections by falling score, ties in their order, and returns at most n.
+// best sorts detections by decreasing score, ties in their order, and returns at most n.
 func best(found []detected, n int) []detected {
 	slices.SortStableFunc(found, func(a, b detected) int { return cmp.Compare(b.score, a.score) })
 	return found[:min(n, len(found))]
@@ -44,18 +44,18 @@ func overlaps(found []detected, objects []object, masks bool) [][]float64 {
 	return out
 }
 
-// matches are those of one image, category and area range.
+// matches are the matches of one image, category and area range.
 type matches struct {
-	order   []int   // of objects: those that count first
-	skipped []bool  // [objects] in that order, those that do not count
+	order   []int   // of objects, counting ones first
+	skipped []bool  // [objects] in this order: does not count
 	matched []int64 // [thresholds·detections] IDs of objects
 	ignored []bool  // [thresholds·detections]
-	taken   []int64 // [thresholds·objects] IDs of detections, objects in that order
+	taken   []int64 // [thresholds·objects] IDs of detections, objects in this order
 }
 
-// match gives each detection, best first, the object of greatest IoU that is at least the threshold and not taken: of
-// equal IoU the last, and one that counts before one that does not. A crowd is never taken. A detection without an
-// object is ignored if its own area is out of the range. Source: evaluateImg of pycocotools.
+// match assigns to each detection, best first, the untaken object with the largest IoU, at least the threshold: for
+// equal IoU the last one, and counting objects before others. A crowd is never taken. A detection without an object is
+// ignored if its own area is out of the range. Source: evaluateImg of pycocotools.
 func match(found []detected, objects []object, iou [][]float64, area [2]float64) (m matches) {
 	outside := func(a float64) bool { return a < area[0] || a > area[1] }
 	for _, skipped := range []bool{false, true} {

@@ -8,15 +8,16 @@ import (
 	"math"
 )
 
-// The string of a mask has a number for each run: the run's length, from the fourth on less the length of the run two
-// before it. Of each number, five bits at a time, the lowest first, become the character 48 + bits, plus 32 if more
-// follow; the highest of the last five bits is the sign. Source: rleToString and rleFrString of maskApi.c.
+// The string of a mask encodes one number per run: the run's length, from the fourth run on minus the length of the run
+// two before it. Each number is split into groups of five bits, the lowest first, written as the character 48 + bits,
+// plus 32 if more follow; the highest bit of the last group is the sign. Source: rleToString and rleFrString of
+// maskApi.c.
 const (
 	packBits  = 5
 	packMore  = 1 << packBits
 	packSign  = packMore / 2
 	packFirst = '0'
-	packMost  = 7 // characters that 33 bits take
+	packMost  = 7 // characters for 33 bits
 )
 
 // pack returns the counts as COCO's string.

@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// maxCoordinate bounds how far outlines are walked, in pixels.
+// maxCoordinate bounds the coordinates of outlines, in pixels.
 const maxCoordinate = 1 << 18
 
 // fromPolygon returns the mask of one polygon x0, y0, x1, y1, … (a last number without a partner is dropped).
 //
-// The outline is rounded to fifths of a pixel and walked in steps of one fifth along its longer axis; where it passes
-// the middle of a column of pixels, the column is inside from the next row on, until it is passed again (even-odd). So
-// what is thinner than a pixel may vanish, and what lies beyond the image is cut. Source: rleFrPoly of maskApi.c.
+// The outline is rounded to fifths of a pixel and traversed in steps of one fifth along its longer axis; where it
+// crosses the middle of a column of pixels, the column is inside from the next row to the next crossing (even-odd). So
+// parts thinner than a pixel may vanish, and parts beyond the image are cut. Source: rleFrPoly of maskApi.c.
 func fromPolygon(xy []float64, height, width int) (RLE, error) {
 	if err := checkSize(height, width); err != nil {
 		return RLE{}, err
@@ -27,11 +27,11 @@ func fromPolygon(xy []float64, height, width int) (RLE, error) {
 			if !(math.Abs(v) <= maxCoordinate) {
 				return RLE{}, fmt.Errorf("coordinate %g of a polygon, want at most %d", v, maxCoordinate)
 			}
-			points[i][k] = int(float64(fifths*v) + 0.5) // towards zero, as C has it
+			points[i][k] = int(float64(fifths*v) + 0.5) // towards zero, as in C
 		}
 	}
 	w, h := float64(width), float64(height)
-	var changes []int // column·height + row of the pixels where the inside begins or ends
+	var changes []int // column·height + row of the pixels where the inside starts or ends
 	var last [2]int
 	for i, point := range points {
 		if i == 0 {
@@ -56,15 +56,15 @@ func fromPolygon(xy []float64, height, width int) (RLE, error) {
 	for i := 1; i < len(changes); i++ {
 		if changes[i] > changes[i-1] {
 			r.Counts = append(r.Counts, uint32(changes[i]-changes[i-1]))
-		} else if i++; i < len(changes) { // two changes of one pixel are none
+		} else if i++; i < len(changes) { // two changes of one pixel cancel
 			r.Counts[len(r.Counts)-1] += uint32(changes[i] - changes[i-1])
 		}
 	}
 	return r, nil
 }
 
-// walk visits the points of an edge at steps of one along its longer axis, both ends included. A point is the same
-// whichever way the edge is walked.
+// walk visits the points of an edge at steps of one along its longer axis, both ends included. The points do not depend
+// on the direction.
 func walk(from, to [2]int, visit func([2]int)) {
 	long := 0 // the axis
 	if abs(to[0]-from[0]) < abs(to[1]-from[1]) {
@@ -85,7 +85,7 @@ func walk(from, to [2]int, visit func([2]int)) {
 		}
 		var p [2]int
 		p[long] = start[long] + k
-		p[1-long] = int(float64(start[1-long]) + float64(slope*float64(k)) + 0.5) // towards zero, as C has it
+		p[1-long] = int(float64(start[1-long]) + float64(slope*float64(k)) + 0.5) // towards zero, as in C
 		visit(p)
 	}
 }

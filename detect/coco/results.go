@@ -14,25 +14,25 @@ import (
 	"slices"
 )
 
-// Detection is one result: what a detector found in an image.
+// Detection is one detected object in an image.
 type Detection struct {
 	ImageID      int64        `json:"image_id"`
 	CategoryID   int64        `json:"category_id"`
 	Box          *Box         `json:"bbox,omitempty"`
 	Segmentation Segmentation `json:"segmentation,omitzero"`
-	Score        float64      `json:"score"` // any order, largest best
+	Score        float64      `json:"score"` // larger is better
 }
 
-// results are detections, each with box, mask and area. The ID of a detection is its place, from 1.
+// results are detections, each with box, mask and area. The ID of a detection is its index, from 1.
 type results struct {
 	detections []Detection
 	areas      []float64
 }
 
-// results completes detections by the rule of loadRes in pycocotools, which the first of them decides. If it has a box,
-// all must have one; the area of each is that of its box, and without a segmentation its mask is its box. Else all must
-// have run lengths as a string; the area is that of the mask, and without a box the box is that of the mask.
-// (So the sizes S, M and L of masks change with a box beside them.) Those of an unknown image are an error.
+// results completes detections by the rule of loadRes in pycocotools; the first detection selects the case. If it has a
+// box, all must have one; each area is the area of the box, and without a segmentation the mask is the box. Otherwise
+// all must have run lengths as a string; the area is the mask's, and without a box so is the box. (So the sizes S, M
+// and L of masks change if boxes are added.) Detections in an unknown image are an error.
 func (d *Dataset) results(x *index, detections []Detection) (r results, err error) {
 	r = results{slices.Clone(detections), make([]float64, len(detections))}
 	for i := range r.detections {
@@ -79,7 +79,7 @@ func ReadResults(path string) ([]Detection, error) {
 	return decodeResults(bufio.NewReaderSize(file, 1<<16), filepath.Base(path))
 }
 
-// decodeResults reads the JSON of results. Errors call it name.
+// decodeResults reads the JSON of results. name is the file's name in errors.
 func decodeResults(from io.Reader, name string) ([]Detection, error) {
 	decoder := json.NewDecoder(from)
 	detections, err := list(decoder, "detection", readDetection)
@@ -121,7 +121,7 @@ func readDetection(raw struct {
 	return t, nil
 }
 
-// WriteResults writes detections as COCO's results, one a line.
+// WriteResults writes detections as COCO's results, one per line.
 func WriteResults(w io.Writer, detections []Detection) error {
 	out := bufio.NewWriter(w)
 	err := writeList(out, detections)

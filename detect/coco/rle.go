@@ -14,7 +14,7 @@ type RLE struct {
 	Counts        []uint32
 }
 
-// checkSize refuses images whose pixels 31 bits cannot count.
+// checkSize refuses images whose number of pixels exceeds 31 bits.
 func checkSize(height, width int) error {
 	if height < 1 || width < 1 || int64(height) > math.MaxInt32/int64(width) {
 		return fmt.Errorf("height %d and width %d of a mask, want 1 and more, and less than 2^31 pixels", height, width)
@@ -83,7 +83,7 @@ func (r RLE) Area() int {
 }
 
 // Box is the smallest box around the pixels inside, all zero if there are none. Source: rleToBbox of pycocotools
-// 2.0.11; cocoapi 8c9bcc3 counts runs of length 0 too.
+// 2.0.11; cocoapi 8c9bcc3 also counts runs of length 0.
 func (r RLE) Box() Box {
 	left, top, right, bottom := r.Width, r.Height, -1, -1
 	end := 0
@@ -95,7 +95,7 @@ func (r RLE) Box() Box {
 		}
 		first, last := begin/r.Height, (end-1)/r.Height // columns
 		left, right = min(left, first), max(right, last)
-		if first < last { // it reaches the bottom of one column and the top of the next
+		if first < last { // it continues from the bottom of one column at the top of the next
 			top, bottom = 0, r.Height-1
 		} else {
 			top, bottom = min(top, begin%r.Height), max(bottom, (end-1)%r.Height)
@@ -107,8 +107,8 @@ func (r RLE) Box() Box {
 	return Box{float64(left), float64(top), float64(right - left + 1), float64(bottom - top + 1)}
 }
 
-// unite is what is inside of any of the masks, which must be of one size. It is rleMerge of maskApi.c, except that
-// masks of different sizes are an error and that it comes to an end where counts do not reach the last pixel.
+// unite is the union of masks, which must have the same size. It is rleMerge of maskApi.c, except that masks of
+// different sizes are an error and that it terminates if counts end before the last pixel.
 func unite(masks ...RLE) (RLE, error) {
 	out := masks[0]
 	for _, m := range masks[1:] {
@@ -130,7 +130,7 @@ func unite(masks ...RLE) (RLE, error) {
 	return out, nil
 }
 
-// runs walks over run lengths.
+// runs iterates over run lengths.
 type runs struct {
 	rest   []uint32
 	left   uint32 // of the current run
@@ -144,17 +144,17 @@ func newRuns(counts []uint32) runs {
 	return runs{rest: counts[1:], left: counts[0]}
 }
 
-// done reports that nothing but outside follows.
+// done reports whether all remaining pixels are outside.
 func (r *runs) done() bool { return r.left == 0 && len(r.rest) == 0 }
 
-// step goes on by the shorter of the current runs, which it returns.
+// step advances by the shorter of the current runs, which it returns.
 func step(a, b *runs) uint32 {
 	n := min(a.left, b.left)
 	if a.done() || b.done() {
 		n = max(a.left, b.left)
 	}
 	for _, r := range []*runs{a, b} {
-		if r.done() { // by a last run of length 0, perhaps inside
+		if r.done() { // after a last run of length 0, possibly inside
 			r.inside = false
 			continue
 		}
@@ -167,8 +167,8 @@ func step(a, b *runs) uint32 {
 	return n
 }
 
-// maskIoU is the intersection over the union of the areas of two masks whose boxes overlap, over the area of the
-// detection alone where the object is a crowd; -1 for masks of different sizes. Source: rleIou of maskApi.c.
+// maskIoU is the intersection over the union of the areas of two masks whose boxes overlap, or over the area of the
+// detection if the object is a crowd; -1 for masks of different sizes. Source: rleIou of maskApi.c.
 func maskIoU(detection, object RLE, crowd bool) float64 {
 	if detection.Height != object.Height || detection.Width != object.Width {
 		return -1

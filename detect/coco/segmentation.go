@@ -9,33 +9,33 @@ import (
 	"fmt"
 )
 
-// Segmentation is a mask as files have it: polygons, run lengths as numbers (crowds), or run lengths as a string.
-// The zero value is none.
+// Segmentation is a mask in one of its file forms: polygons, run lengths as numbers (crowds), or run lengths as a
+// string. The zero value is none.
 type Segmentation struct {
 	Polygons [][]float64 // parts of one object, each x0, y0, x1, y1, …; the object is their union
 
 	Size   [2]int   // height and width of run lengths
 	Counts []uint32 // as numbers
-	Packed string   // or, where Counts is nil, as a string: as cocoapi packs them
+	Packed string   // or, if Counts is nil, as cocoapi's string
 
-	broken string // what a file has instead
+	broken string // the invalid value in a file
 }
 
-// Empty reports that there is no segmentation, not even a broken one.
+// Empty reports whether there is no segmentation, not even an invalid one.
 func (s *Segmentation) Empty() bool { return !s.runs() && len(s.Polygons) == 0 && s.broken == "" }
 
-// Segmentation returns the mask as files have it, packed.
+// Segmentation returns the mask in its file form, packed.
 func (r RLE) Segmentation() Segmentation {
 	return Segmentation{Size: [2]int{r.Height, r.Width}, Packed: r.pack()}
 }
 
-// runs reports run lengths, not polygons.
+// runs reports whether it is run lengths.
 func (s *Segmentation) runs() bool { return s.Size != [2]int{} }
 
-// Mask returns the run lengths: of polygons in an image of the given size, else as they are, whose size is their own.
+// Mask returns the run lengths: of polygons for an image of the given size, otherwise with their own size.
 //
-// The rules for polygons are those of annToRLE and frPyObjects of pycocotools: parts are united; a first part of four
-// numbers makes all parts boxes x, y, width, height; a first part of fewer is an error.
+// The rules for polygons are from annToRLE and frPyObjects of pycocotools: polygons are united; if the first has four
+// numbers, all are boxes x, y, width, height; fewer numbers are an error.
 func (s *Segmentation) Mask(height, width int) (RLE, error) {
 	switch {
 	case s.broken != "":

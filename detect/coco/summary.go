@@ -9,8 +9,8 @@ import "slices"
 // objects.
 var StatNames = [12]string{"AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl"}
 
-// mean is over what is not -1, -1 if nothing is left, added up as numpy does: a mean on the border between two printed
-// digits falls to the same side.
+// mean is the mean of the values that are not -1, or -1 if there are none, summed as in numpy: a mean on the border
+// between two printed digits rounds to the same side.
 func mean(values []float64) float64 {
 	values = slices.DeleteFunc(values, func(v float64) bool { return v <= -1 })
 	if len(values) == 0 {
@@ -19,7 +19,7 @@ func mean(values []float64) float64 {
 	return pairwise(values) / float64(len(values))
 }
 
-// pairwise is numpy's sum: of up to 128 numbers in eight lanes, of more in halves.
+// pairwise is numpy's sum: up to 128 numbers in eight lanes, more in halves.
 func pairwise(v []float64) (sum float64) {
 	const lanes, block = 8, 128
 	if len(v) > block {
@@ -42,8 +42,8 @@ func pairwise(v []float64) (sum float64) {
 	return sum
 }
 
-// averagePrecision is the mean of precision over recall, categories and IoU thresholds, iou or all where it is 0, with
-// the most detections, in an area range; -1 if nothing counts.
+// averagePrecision is the mean of precision over recall, categories and IoU thresholds (iou, or all if it is 0), with
+// the maximum number of detections, in an area range; -1 if nothing counts.
 func (e *evaluation) averagePrecision(iou float64, area int) float64 {
 	_, R, K, A, M := e.sizes()
 	var values []float64
@@ -57,7 +57,7 @@ func (e *evaluation) averagePrecision(iou float64, area int) float64 {
 	return mean(values)
 }
 
-// averageRecall is the mean of recall over categories and IoU thresholds, with the given place in maxDetections.
+// averageRecall is the mean of recall over categories and IoU thresholds, for an index into maxDetections.
 func (e *evaluation) averageRecall(area, detections int) float64 {
 	T, _, K, A, M := e.sizes()
 	var values []float64
@@ -67,7 +67,7 @@ func (e *evaluation) averageRecall(area, detections int) float64 {
 	return mean(values)
 }
 
-// stats are the twelve numbers.
+// stats returns the twelve metrics.
 func (e *evaluation) stats() [12]float64 {
 	const all, small, medium, large = 0, 1, 2, 3
 	most := len(maxDetections) - 1

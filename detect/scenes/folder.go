@@ -28,8 +28,8 @@ type Folder struct {
 	classes map[int64]int
 }
 
-// Open reads an instances file and looks whether its images lie in a directory, below which nothing is read that the
-// file names. Missing images are an error that lists them; so is an object of an unknown category.
+// Open reads an instances file and checks that its images are in a directory; files outside it are never read. Missing
+// images are an error that lists them; so is an object of an unknown category.
 func Open(dir, instances string) (*Folder, error) {
 	d, err := coco.Read(instances)
 	if err != nil {
@@ -103,15 +103,15 @@ func (f *Folder) Split(part float64) (training, validation *Folder) {
 	return only(false), only(true)
 }
 
-// Len is how many scenes there are.
+// Len returns the number of scenes.
 func (f *Folder) Len() int { return len(f.images) }
 
 // Categories returns the categories of the file by ID: the classes of objects.
 func (f *Folder) Categories() []coco.Category { return f.Dataset.SortedCategories() }
 
-// At reads a scene, images by ID. As in detectron2 parts of polygons with fewer than six numbers, or an odd one, are
-// left out, and with them objects that have no other; an object without a segmentation has no mask. The image must
-// have the size that the file gives it.
+// At reads a scene, images by ID. As in detectron2, polygons with fewer than six numbers, or an odd number, are
+// skipped, and so are objects without any other; an object without a segmentation has no mask. The image must have the
+// size that the file gives.
 func (f *Folder) At(index int) (*Scene, error) {
 	if index < 0 || index >= len(f.images) {
 		return nil, fmt.Errorf("scenes: number %d of %d", index, len(f.images))
@@ -146,7 +146,7 @@ func (f *Folder) At(index int) (*Scene, error) {
 	return s, nil
 }
 
-// object returns the object of an annotation, unless nothing is left of it.
+// object returns the object of an annotation, unless nothing of it remains.
 func (f *Folder) object(image coco.Image, a *coco.Annotation) (o Object, kept bool, err error) {
 	o = Object{Class: f.classes[a.CategoryID], Box: a.Box, Crowd: a.Crowd}
 	sound := *a
@@ -178,8 +178,8 @@ func (f *Folder) object(image coco.Image, a *coco.Annotation) (o Object, kept bo
 	return o, true, nil
 }
 
-// Write makes a directory with generated scenes as png, and an instances file about them, as COCO has them: Open reads
-// both. Scenes of a single shape lie in a folder for each kind.
+// Write creates a directory with generated scenes as png, and an instances file in COCO's form: Open reads both. Scenes
+// of a single shape are in one folder per category.
 func Write(dir, instances string, g Generated) error {
 	d := g.empty()
 	for i := range g.Count {

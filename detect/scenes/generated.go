@@ -12,26 +12,25 @@ import (
 	"github.com/wepe-go/wepe/detect/coco"
 )
 
-// Generated are scenes of shapes that lie over each other: 1 to 6 squares, ellipses and hearts, turned by any angle, of
-// sizes over two octaves, log-uniform, each of a colour of its own. A scene is a function of (Seed, Height, Width,
-// index).
+// Generated are scenes of overlapping shapes: 1 to 6 squares, ellipses and hearts, rotated by any angle, with sizes
+// over two octaves, log-uniform, each in its own colour. A scene is a function of (Seed, Height, Width, index).
 //
-// A shape of scale f spans about f/2 of the shorter side, f from 0.3 to 1.2, and lies within the image. At least a
-// third of each is visible: what would hide more is placed again, and after ten times left out. The mask of an object
-// is what is seen of it: the pixels of which it is seen in half or more, of two halves the upper.
+// A shape of scale f spans about f/2 of the shorter side, f from 0.3 to 1.2, and is within the image. At least a third
+// of each is visible: a shape that would hide more is placed again, and after ten attempts omitted. The mask of an
+// object is its visible part: the pixels of which it covers at least half; of two halves the upper.
 type Generated struct {
 	Count  int   `json:"count"`
 	Height int   `json:"height"`
 	Width  int   `json:"width"`
 	Seed   int64 `json:"seed,omitzero"`
-	Most   int   `json:"most,omitzero"` // shapes of a scene, 1 to 6; 0 for 6
+	Most   int   `json:"most,omitzero"` // maximum number of shapes in a scene, 1 to 6; 0 for 6
 }
 
 const (
 	mostShapes = 6
 	leastScale = 0.3
 	scaleRange = 4.0 // two octaves
-	visible    = 3   // of so many parts, one is
+	visible    = 3   // one of this many parts is visible
 	placements = 10
 	samples    = 4 // along each axis of a pixel
 )
@@ -43,10 +42,10 @@ var categories = []coco.Category{
 	{ID: 3, Name: "heart", Supercategory: "shape"},
 }
 
-// Categories are the kinds of shapes by ID.
+// Categories returns the kinds of shapes by ID.
 func (g Generated) Categories() []coco.Category { return append([]coco.Category(nil), categories...) }
 
-// Len is how many scenes there are.
+// Len returns the number of scenes.
 func (g Generated) Len() int { return g.Count }
 
 // Validate returns an error for images that are too small for shapes, or too large.
@@ -71,15 +70,15 @@ func (g Generated) Sizes() coco.Areas {
 	return coco.Areas{{0, most}, {0, low}, {low, high}, {high, most}}
 }
 
-// shape is one of a scene.
+// shape is one shape of a scene.
 type shape struct {
-	kind     int     // of data.Outlines
+	kind     int     // index into data.Outlines
 	row, col float64 // of the centre
-	scale    float64 // pixels for each unit of the outline
+	scale    float64 // pixels per unit of the outline
 	sin, cos float64
 }
 
-// place draws a shape.
+// place draws a random shape.
 func (g Generated) place(r *rand.Rand) shape {
 	s := shape{kind: r.IntN(len(categories))}
 	s.scale = leastScale * math.Pow(scaleRange, r.Float64()) * float64(min(g.Height, g.Width))
@@ -108,13 +107,13 @@ func (g Generated) covered(s shape) (at []int) {
 
 const background = -1
 
-// arrange places the shapes of a scene and returns which of them, or the background, is seen at each sample.
+// arrange places the shapes of a scene and returns which of them, or the background, is visible at each sample.
 func (g Generated) arrange(r *rand.Rand) (shapes []shape, seen []int8) {
 	seen = make([]int8, samples*samples*g.Height*g.Width)
 	for i := range seen {
 		seen[i] = background
 	}
-	var whole, left []int // samples of each shape, and of them those that are seen
+	var whole, left []int // samples of each shape, and the visible ones
 	for range 1 + r.IntN(cmp.Or(g.Most, mostShapes)) {
 		for range placements {
 			s := g.place(r)
@@ -206,7 +205,8 @@ type paint struct {
 	down   float64
 }
 
-// newPaint draws them: bright shapes whose hues keep apart, on a dark ground that fades from one colour to another.
+// newPaint draws random colours: bright shapes with distinct hues, on a dark background that fades from one colour to
+// another.
 func newPaint(r *rand.Rand, n int) paint {
 	var p paint
 	first := r.Float64()
@@ -220,7 +220,7 @@ func newPaint(r *rand.Rand, n int) paint {
 	return p
 }
 
-// ground is the background at a place, row and column from 0 to 1.
+// ground is the background at a position, row and column from 0 to 1.
 func (p paint) ground(row, col float64) (c [3]float64) {
 	part := p.down*row + (1-p.down)*col
 	for k := range c {
@@ -229,7 +229,7 @@ func (p paint) ground(row, col float64) (c [3]float64) {
 	return c
 }
 
-// hsv is red, green and blue of a hue (its whole part does not matter), saturation and value.
+// hsv converts hue (its integer part is ignored), saturation and value to red, green and blue.
 func hsv(hue, saturation, value float64) (c [3]float64) {
 	for k := range c {
 		_, place := math.Modf(hue + float64(k)/3)
@@ -239,7 +239,7 @@ func hsv(hue, saturation, value float64) (c [3]float64) {
 	return c
 }
 
-// Dataset returns the annotations of all scenes, with masks as run lengths: what instances.json says.
+// Dataset returns the annotations of all scenes, with masks as run lengths: the content of instances.json.
 func (g Generated) Dataset() (*coco.Dataset, error) {
 	d := g.empty()
 	for i := range g.Count {
@@ -256,8 +256,8 @@ func (g Generated) empty() *coco.Dataset {
 	return &coco.Dataset{Name: fmt.Sprintf("shapes-%d", g.Seed), Categories: g.Categories()}
 }
 
-// fileName is that of a scene's image, where scenes have a single shape in a folder of its kind: such images are
-// class folders for a classifier, too.
+// fileName is the name of a scene's image. Scenes with a single shape are in a folder of its category: these are class
+// folders for a classifier, too.
 func (g Generated) fileName(s *Scene) string {
 	name := fmt.Sprintf("%012d.png", s.ImageID)
 	if g.Most == 1 && len(s.Objects) == 1 {
@@ -266,7 +266,7 @@ func (g Generated) fileName(s *Scene) string {
 	return name
 }
 
-// annotate adds what a scene shows.
+// annotate adds a scene's annotations.
 func (g Generated) annotate(d *coco.Dataset, s *Scene) {
 	d.Images = append(d.Images, coco.Image{ID: s.ImageID, FileName: g.fileName(s), Height: g.Height, Width: g.Width})
 	for _, o := range s.Objects {

@@ -11,12 +11,12 @@ import (
 	"github.com/wepe-go/wepe/detect/coco"
 )
 
-// Jitter is large-scale jitter (Ghiasi et al. 2021), as detectron2's ViTDet recipes have it: flip; resize so that the
-// image just fits into Height × Width times a scale, uniform from Low to High; cut Height × Width out of it, if it is
-// larger, at a random place, the same share of the room along both axes; pad to the right and below, if it is smaller.
+// Jitter is large-scale jitter (Ghiasi et al. 2021), as in detectron2's ViTDet recipes: flip; resize so that the image
+// just fits into Height × Width times a scale, uniform from Low to High; crop Height × Width at a random position, if
+// it is larger, with the same fraction of the free range along both axes; pad to the right and below, if it is smaller.
 // COCO's recipes have 1024, 1024, 0.1, 2, 0.5.
 //
-// Low = High = 1 with Flip 0 is what evaluation does: the whole image at the largest size that fits.
+// Low = High = 1 with Flip 0 is for evaluation: the whole image at the largest size that fits.
 //
 // Source: RandomFlip, ResizeScale and FixedSizeCrop of detectron2 at 02b5c4e; images are resized as Pillow does.
 type Jitter struct {
@@ -25,10 +25,10 @@ type Jitter struct {
 	Low    float64  `json:"low"`
 	High   float64  `json:"high"`
 	Flip   float64  `json:"flip,omitzero"` // probability
-	Fill   [3]uint8 `json:"fill,omitzero"` // of the padding; ViTDet's is 0 after normalisation, where Rows and Cols end
+	Fill   [3]uint8 `json:"fill,omitzero"` // of the padding; in ViTDet 0 after normalisation, beyond Rows and Cols
 }
 
-// Validate returns an error if nothing of an image would be left.
+// Validate returns an error if nothing of an image would remain.
 func (j Jitter) Validate() error {
 	const most = 16 // times the size
 	switch {
@@ -43,13 +43,13 @@ func (j Jitter) Validate() error {
 	return nil
 }
 
-// view is where an image goes: flipped if so, resized to rows × cols, seen from top, left on.
+// view is a transformation of an image: flip, resize to rows × cols, and crop from top, left.
 type view struct {
 	flip                  bool
 	rows, cols, top, left int
 }
 
-// view returns that of an image for a scale and a place from 0 to 1.
+// view returns the view of an image for a scale and a position from 0 to 1.
 func (j Jitter) view(height, width int, flip bool, scale, place float64) view {
 	fit := min(float64(j.Height)*scale/float64(height), float64(j.Width)*scale/float64(width))
 	v := view{flip: flip, rows: max(1, int(math.RoundToEven(float64(height)*fit))),
@@ -59,11 +59,11 @@ func (j Jitter) view(height, width int, flip bool, scale, place float64) view {
 	return v
 }
 
-// Apply returns the scene as it is seen in an epoch: a function of (seed, epoch, index). Its image is Height × Width,
-// its Rows and Cols say how much of that is not padding. Crowds are left out, and so is what is not seen any more.
+// Apply returns the scene in an epoch: a function of (seed, epoch, index). Its image is Height × Width; its Rows and
+// Cols are its part without padding. Crowds are removed, and so are objects that are no longer visible.
 //
-// Boxes are computed again from what is seen of polygons, to fractions of a pixel, or of masks. (detectron2:
-// recompute_boxes.) Masks of polygons are drawn again by COCO's rule at the new size, others resized to the nearest
+// Boxes are recomputed from the visible part of polygons, to fractions of a pixel, or of masks. (detectron2:
+// recompute_boxes.) Masks of polygons are drawn by COCO's rule at the new size, others are resized to the nearest
 // pixel.
 func (j Jitter) Apply(s *Scene, seed int64, epoch, index int) *Scene {
 	r := data.Draw("jitter", seed, epoch, index)
@@ -86,10 +86,10 @@ func (j Jitter) apply(s *Scene, v view) *Scene {
 	return out
 }
 
-// leastSide is that of a box which counts as not empty, as in detectron2.
+// leastSide is the minimum side of a box that is not empty, as in detectron2.
 const leastSide = 1e-5
 
-// image returns the image in a view, of which rows × cols are seen.
+// image returns the image in a view, with rows × cols visible.
 func (j Jitter) image(s *Scene, v view, rows, cols int) *data.Image {
 	seen := &data.Image{Height: s.Rows, Width: s.Cols, Pixels: make([]uint8, 0, 3*s.Rows*s.Cols)}
 	for y := range s.Rows {
@@ -117,7 +117,7 @@ func (j Jitter) image(s *Scene, v view, rows, cols int) *data.Image {
 	return out
 }
 
-// object returns an object in a view; its box is empty if nothing is seen.
+// object returns an object in a view; its box is empty if the object is not visible.
 func (j Jitter) object(o Object, s *Scene, v view, rows, cols int) Object {
 	down, across := float64(v.rows)/float64(s.Rows), float64(v.cols)/float64(s.Cols)
 	point := func(x, y float64) (float64, float64) {
@@ -138,7 +138,7 @@ func (j Jitter) object(o Object, s *Scene, v view, rows, cols int) Object {
 		o.Polygons, o.Box = parts, seenBox(parts, float64(rows), float64(cols))
 		o.Mask = coco.RLE{}
 		segmentation := coco.Segmentation{Polygons: parts}
-		if mask, err := segmentation.Mask(j.Height, j.Width); err == nil { // else far beyond the image: nothing is seen
+		if mask, err := segmentation.Mask(j.Height, j.Width); err == nil { // an error means far beyond the image: not visible
 			o.Mask = cut(mask, rows, cols)
 		}
 	case o.hasMask():
@@ -174,7 +174,7 @@ func (j Jitter) mask(mask coco.RLE, s *Scene, v view, rows, cols int) coco.RLE {
 	return coco.Encode(out, j.Height, j.Width)
 }
 
-// cut returns a mask without what lies beyond rows and cols.
+// cut removes the part of a mask beyond rows and cols.
 func cut(mask coco.RLE, rows, cols int) coco.RLE {
 	if rows == mask.Height && cols == mask.Width {
 		return mask
@@ -186,9 +186,9 @@ func cut(mask coco.RLE, rows, cols int) coco.RLE {
 	return coco.Encode(out, mask.Height, mask.Width)
 }
 
-// seenBox is the smallest box around what polygons cover of an image of rows × cols. The corners of what is seen of
-// one are its own corners within the image, the points where its edges cross the border, and the corners of the
-// image that it covers.
+// seenBox is the smallest box around the part of polygons within an image of rows × cols. The corners of a polygon's
+// visible part are its own corners within the image, the points where its edges cross the border, and the corners of
+// the image that it covers.
 func seenBox(parts [][]float64, rows, cols float64) coco.Box {
 	left, top, right, bottom := cols, rows, 0.0, 0.0
 	add := func(x, y float64) {
@@ -218,7 +218,7 @@ func seenBox(parts [][]float64, rows, cols float64) coco.Box {
 					}
 				}
 			}
-			for k, c := range corners { // even-odd: edges that a ray to the right crosses
+			for k, c := range corners { // even-odd: count the edges that a ray to the right crosses
 				if (y0 > c[1]) != (y1 > c[1]) && c[0] < x0+(c[1]-y0)/(y1-y0)*(x1-x0) {
 					covers[k] = !covers[k]
 				}

@@ -22,7 +22,7 @@ import (
 type Scene struct {
 	ImageID    int64
 	Image      *data.Image
-	Rows, Cols int // of the image from its top left corner; what is beyond, to the right and below, is padding
+	Rows, Cols int // of the image from its top left corner; the rest, to the right and below, is padding
 	Objects    []Object
 }
 
@@ -31,10 +31,10 @@ type Object struct {
 	Class    int // index of its category, sorted by ID
 	Box      coco.Box
 	Mask     coco.RLE    // of the image with its padding; the zero value is none
-	Polygons [][]float64 // of which the mask was made, if it was; not cut at the border
+	Polygons [][]float64 // from which the mask was made, if it was; not cut at the border
 	Crowd    bool        // several objects under one mask: ignored in training and evaluation
-	Score    float64     // of what was found
+	Score    float64     // of a detection
 }
 
-// hasMask reports whether there is one.
+// hasMask reports whether there is a mask.
 func (o *Object) hasMask() bool { return o.Mask.Height > 0 }

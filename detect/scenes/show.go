@@ -15,15 +15,15 @@ import (
 	"github.com/wepe-go/wepe/detect/coco"
 )
 
-// shownSide is the longer side that small images are enlarged to, by a whole factor, so that names can be read.
+// shownSide is the longer side to which small images are enlarged, by an integer factor, so that names are readable.
 const shownSide = 480
 
-// hues are the colours of classes: Okabe and Ito's, which the colour-blind can tell apart, without black.
+// hues are the colours of classes: Okabe and Ito's, which colour-blind readers can distinguish, without black.
 var hues = []color.RGBA{{230, 159, 0, 255}, {86, 180, 233, 255}, {0, 158, 115, 255}, {240, 228, 66, 255},
 	{0, 114, 178, 255}, {213, 94, 0, 255}, {204, 121, 167, 255}}
 
-// Show draws objects over an image: masks filled, boxes, names of categories by class, and scores where they are not
-// 0. Small images are enlarged.
+// Show draws objects over an image: masks filled, boxes, names of categories by class, and nonzero scores. Small images
+// are enlarged.
 func Show(img image.Image, objects []Object, categories []coco.Category) *image.RGBA {
 	b := img.Bounds()
 	factor := max(1, shownSide/max(b.Dx(), b.Dy(), 1))
@@ -35,7 +35,7 @@ func Show(img image.Image, objects []Object, categories []coco.Category) *image.
 	for _, o := range objects {
 		frame(out, o, factor)
 	}
-	for _, o := range objects { // over everything
+	for _, o := range objects { // on top
 		label(out, o, factor, categories)
 	}
 	return out
@@ -43,7 +43,7 @@ func Show(img image.Image, objects []Object, categories []coco.Category) *image.
 
 func (o *Object) hue() color.RGBA { return hues[max(0, o.Class)%len(hues)] }
 
-// tint fills a mask, and its outline darker.
+// tint fills a mask, with a darker outline.
 func tint(out *image.RGBA, o Object, factor int) {
 	if !o.hasMask() {
 		return
@@ -70,7 +70,7 @@ func tint(out *image.RGBA, o Object, factor int) {
 	}
 }
 
-// frame draws a box of two pixels' width, along its inside.
+// frame draws a box two pixels wide, along its inside.
 func frame(out *image.RGBA, o Object, factor int) {
 	c := o.Box.Corners()
 	r := image.Rect(factor*int(c[0]), factor*int(c[1]), int(float64(factor)*c[2]+0.5), int(float64(factor)*c[3]+0.5))

@@ -51,7 +51,7 @@ func (d *detection) Fetch(step int) error {
 	return nil
 }
 
-// annotationsOf are a scene without its crowds, which are not trained on.
+// annotationsOf returns a scene's annotations without crowds, which are not trained on.
 func annotationsOf(s *scenes.Scene) detect.Annotations {
 	t := detect.Annotations{Rows: s.Rows, Cols: s.Cols}
 	for _, o := range s.Objects {

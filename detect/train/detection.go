@@ -36,21 +36,21 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 )
 
-// Scenes are images with objects: scenes.Generated, *scenes.Folder. At is called by several goroutines at once.
+// Scenes are images with objects: scenes.Generated, *scenes.Folder. At may be called concurrently.
 type Scenes interface {
 	Len() int
 	At(index int) (*scenes.Scene, error)
 	Categories() []coco.Category
 }
 
-// Test is a test set for a detector.
+// Test is a test split for a detector.
 type Test struct {
 	Scenes      Scenes
 	Annotations *coco.Dataset // of the same images
-	Areas       coco.Areas    // what counts as small, medium and large; zero for COCO's
+	Areas       coco.Areas    // limits of small, medium and large; zero for COCO's
 
-	// Rows and Cols are the pixels of the canvas that images are fitted into, a multiple of the patches; 0 for those that
-	// the detector is trained on.
+	// Rows and Cols are the pixels of the canvas for images, multiples of the patch size; 0 for the detector's training
+	// size.
 	Rows, Cols int
 }
 
@@ -68,21 +68,21 @@ type Run struct {
 
 	Dataset string // its name, for the record
 	Train   Scenes
-	// Validation is measured every Recipe.EvalSteps, and chooses the best checkpoint; nil for none.
+	// Validation is evaluated every Recipe.EvalSteps, and selects the best checkpoint; nil for none.
 	Validation *Test
-	Tests      []Test // each measured once, after the last step
-	Label      string // of the encoding in rows; default the name of the position
+	Tests      []Test // each evaluated once, after the last step
+	Label      string // of the encoding in rows; default the position's name
 
 	From   string                    // a pretrained ViT for the backbone, see checkpoints.Import; empty for from scratch
-	Import checkpoints.ImportOptions // what its files leave open
+	Import checkpoints.ImportOptions // what its files lack
 
-	Dir       string                  // where the run leaves its files; empty for nowhere
-	SaveEvery time.Duration           // between checkpoints beside those at evaluations, default 5 minutes
-	Progress  func(finetune.Progress) // called after every step, nil for silence
-	Logger    *slog.Logger            // nil for silence
+	Dir       string                  // directory of the run's files; empty for none
+	SaveEvery time.Duration           // between checkpoints, in addition to evaluations; default 5 minutes
+	Progress  func(finetune.Progress) // called after every step; may be nil
+	Logger    *slog.Logger            // may be nil
 
-	source *checkpoints.Imported // what From is
+	source *checkpoints.Imported // the model of From
 }
 
-// size names a size of images, as rows do.
+// size formats an image size, as in rows.
 func size(rows, cols int) string { return fmt.Sprintf("%dx%d", rows, cols) }

@@ -12,8 +12,8 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// Do trains, or goes on training from the run directory's last checkpoint, and returns the detector and a row for each
-// of the tests. On finetune.ErrInterrupted the state is saved.
+// Do trains, or resumes from the run directory's last checkpoint, and returns the detector and a row for each of the
+// tests. When it returns finetune.ErrInterrupted, the state is saved.
 func (run Run) Do(ctx context.Context) (m *Model, rows []report.Result, err error) {
 	if run, err = run.prepared(); err != nil {
 		return nil, nil, err
@@ -29,7 +29,7 @@ func (run Run) Do(ctx context.Context) (m *Model, rows []report.Result, err erro
 	return d.model, d.rows, nil
 }
 
-// prepared fills in defaults and refuses what cannot be trained, before anything is on disk.
+// prepared sets defaults and refuses invalid runs, before anything is written to disk.
 func (run Run) prepared() (Run, error) {
 	if folder, ok := run.Train.(*scenes.Folder); ok && run.Validation == nil && run.Recipe.ValidationPart > 0 {
 		training, validation := folder.Split(run.Recipe.ValidationPart)

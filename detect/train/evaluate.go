@@ -10,7 +10,7 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// canvas are the rows and columns that a test's images are fitted into.
+// canvas returns the rows and columns of a test's canvas.
 func (t Test) canvas(c detect.Config) (rows, cols int) {
 	if t.Rows == 0 && t.Cols == 0 {
 		return c.Backbone.ImageRows, c.Backbone.ImageCols
@@ -18,7 +18,7 @@ func (t Test) canvas(c detect.Config) (rows, cols int) {
 	return t.Rows, t.Cols
 }
 
-// at finds the objects in images as a test has them seen.
+// at detects the objects in images at a test's size.
 func (m *Model) at(test Test, images ...image.Image) ([][]detect.Detection, error) {
 	trainedRows, trainedCols := m.Rows, m.Cols
 	defer func() { m.Rows, m.Cols = trainedRows, trainedCols }()
@@ -33,7 +33,7 @@ func (m *Model) Evaluate(test Test) (numbers report.Found, all []coco.Detection,
 	for first := 0; first < test.Scenes.Len(); first += batch {
 		images, ids := make([]image.Image, batch), make([]int64, batch)
 		for i := range batch {
-			scene, err := test.Scenes.At(min(first+i, test.Scenes.Len()-1)) // filled up, so that one program serves all
+			scene, err := test.Scenes.At(min(first+i, test.Scenes.Len()-1)) // padded, so that one program suffices
 			if err != nil {
 				return numbers, nil, err
 			}
@@ -53,7 +53,7 @@ func (m *Model) Evaluate(test Test) (numbers report.Found, all []coco.Detection,
 	return numbers, all, err
 }
 
-// result is a detection in COCO's form.
+// result converts a detection to COCO's form.
 func (m *Model) result(image int64, d detect.Detection) coco.Detection {
 	box := cocoBox(d.Box)
 	out := coco.Detection{ImageID: image, CategoryID: m.Categories[d.Class].ID, Box: &box, Score: float64(d.Score)}
@@ -67,8 +67,8 @@ func cocoBox(b detect.Box) coco.Box {
 	return coco.FromCorners([4]float64{float64(b[0]), float64(b[1]), float64(b[2]), float64(b[3])})
 }
 
-// compare holds detections to what is there. Masks are compared without the boxes, whose areas would decide what is
-// small.
+// compare compares detections with the ground truth. Masks are evaluated without the boxes, whose areas would determine
+// their size class.
 func (m *Model) compare(test Test, all []coco.Detection) (found report.Found, err error) {
 	evaluate := func(all []coco.Detection, masks bool) (map[string]report.Number, error) {
 		values, err := coco.Evaluate(test.Annotations, all, coco.Params{Masks: masks, Areas: test.Areas})

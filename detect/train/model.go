@@ -26,7 +26,7 @@ type Model struct {
 	store *model.Store
 }
 
-// detectorScope is where the variables of the detector are in the store. Paths are a file format.
+// detectorScope is the scope of the detector's variables in the store. Paths are a file format.
 const detectorScope = "/detector"
 
 // newModel returns a model whose weights are drawn when its first program is compiled.
@@ -48,8 +48,8 @@ func (m *Model) Finalize() {
 
 func ofDetector(variable string) bool { return strings.HasPrefix(variable, detectorScope+"/") }
 
-// Open loads the trained detector of a run's directory, to be used by its Detect: its best checkpoint if it has one,
-// else its last.
+// Open loads the trained detector of a run's directory, ready for Detect: its best checkpoint if it has one, otherwise
+// its last.
 func Open(backend compute.Backend, dir string) (*Model, error) {
 	checkpoint, _, err := checkpoints.Find(dir, "")
 	if err != nil {
@@ -76,7 +76,7 @@ type state struct {
 	Seed       int64           `json:"seed"`
 	From       string          `json:"from,omitempty"` // SHA-256 of the pretrained backbone
 	Dataset    string          `json:"dataset"`
-	Scenes     int             `json:"scenes"` // to train on
+	Scenes     int             `json:"scenes"` // number of training scenes
 	finetune.Course
 }
 
@@ -96,7 +96,7 @@ func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
 	return s, nil
 }
 
-// sameRun reports what differs between the run of a checkpoint and the one that is asked for.
+// sameRun returns the difference between the run of a checkpoint and the requested one.
 func (s state) sameRun(now state) error {
 	if err := finetune.Differ(s.Recipe, now.Recipe); err != nil {
 		return err

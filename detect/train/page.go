@@ -37,11 +37,11 @@ func Shown(found []detect.Detection, least float64) (objects []scenes.Object) {
 
 const (
 	pageScenes = 8
-	pageScore  = 0.5 // of what is drawn on a page
+	pageScore  = 0.5 // minimum of drawn detections
 )
 
-// Page writes finetune.PageFile about a finished run, given what Do returned: its numbers, and of each test the first
-// scenes with what there is and what was found.
+// Page writes finetune.PageFile for a finished run, from the results of Do: its metrics, and of each test the first
+// scenes with ground truth and detections.
 func (run Run) Page(m *Model, rows []report.Result) error {
 	page := report.Comparison{
 		Title: fmt.Sprintf("%s with %s on %s, seed %d", m.Recipe.Name, m.Recipe.Detector.Backbone.Position, run.Dataset,
@@ -73,7 +73,7 @@ func (run Run) Page(m *Model, rows []report.Result) error {
 	return report.WriteFile(filepath.Join(run.Dir, finetune.PageFile), page.HTML)
 }
 
-// beside draws a scene of a test with what there is, and beside it with what is found.
+// beside draws a scene of a test with its ground truth, and beside it with the detections.
 func (m *Model) beside(test Test, index int) ([]byte, error) {
 	scene, err := test.Scenes.At(index)
 	if err != nil {
@@ -94,7 +94,7 @@ func (m *Model) beside(test Test, index int) ([]byte, error) {
 	return content.Bytes(), err
 }
 
-// shownStats are the numbers of tables.
+// shownStats are the metrics of tables.
 var shownStats = []string{"AP", "AP50", "AP75", "APs", "APm", "APl"}
 
 // Table has a row for each recipe, encoding and image size in the order in which they first appear: the means of box
@@ -128,7 +128,7 @@ func Table(rows []report.Result) report.Table {
 	return table
 }
 
-// percent is the mean of a number over runs in percent, "–" where no object of its size or category counts: COCO's -1.
+// percent is the mean of a metric over runs in percent, "–" if there are no objects of its size or category: COCO's -1.
 func percent(name string, of ...map[string]report.Number) string {
 	sum, n := 0.0, 0
 	for _, numbers := range of {
@@ -142,7 +142,7 @@ func percent(name string, of ...map[string]report.Number) string {
 	return fmt.Sprintf("%.1f", 100*sum/float64(n))
 }
 
-// curve is the table of the evaluations of a run.
+// curve returns the table of a run's evaluations.
 func curve(evals []report.Eval) report.Table {
 	table := report.Table{Header: []string{"step", "loss", "box AP", "mask AP"}, Numeric: []bool{true, true, true, true}}
 	for _, e := range evals {

@@ -14,33 +14,31 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 )
 
-// Recipe is everything about the training of a detector but the data, the seed and the machine. It is saved with
-// every checkpoint and every row. WithDefaults fills in what is left at zero.
+// Recipe describes the training of a detector except the data, the seed and the machine. It is saved with every
+// checkpoint and every row. WithDefaults sets zero fields.
 type Recipe struct {
 	Name string `json:"name"`
 
-	Detector detect.Config  `json:"detector"`         // its number of classes is taken from the data
+	Detector detect.Config  `json:"detector"`         // its number of classes comes from the data
 	Params   map[string]any `json:"params,omitempty"` // hyperparameters of the encoding: vit.Params
 
 	Steps        int     `json:"steps"`
 	BatchSize    int     `json:"batch_size"`
 	LearningRate float64 `json:"learning_rate"` // at the end of warm-up
 	WarmupSteps  int     `json:"warmup_steps"`  // linear from 0; then one half cosine to 0 at the last step, or
-	// Drops are steps from each of which on the learning rate is a tenth of what it was before, in place of the cosine.
+	// Drops are steps at each of which the learning rate is divided by ten, in place of the cosine.
 	Drops []int `json:"drops,omitempty"`
 	// Optimizer is finetune's. Its layer decay is ViTDet's, see detect.Backbone.LearningRateFactor.
 	Optimizer finetune.Optimizer `json:"optimizer"`
 
 	Jitter    scenes.Jitter `json:"jitter"`     // to the size of the detector's images
 	EvalSteps int           `json:"eval_steps"` // between evaluations
-	// ValidationPart is the part of a folder's training images that is held out for validation, where a Run names no
-	// Validation; 0 for none.
+	// ValidationPart is the fraction of a folder's training images for validation, if a Run has no Validation; 0 for none.
 	ValidationPart float64 `json:"validation_part,omitempty"`
 }
 
-// WithDefaults returns r with its zero fields filled in: those of the detector and the optimizer by their WithDefaults,
-// a jitter of the detector's size that leaves images as large as they are, and a tenth of the steps between
-// evaluations.
+// WithDefaults returns r with defaults for its zero fields: those of detector and optimizer by their WithDefaults, a
+// jitter of the detector's size without rescaling, and a tenth of the steps between evaluations.
 func (r Recipe) WithDefaults() Recipe {
 	r.Detector = r.Detector.WithDefaults()
 	r.Optimizer = r.Optimizer.WithDefaults()

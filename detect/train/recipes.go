@@ -10,10 +10,10 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// recipes are the named trainings.
+// recipes are the named recipes.
 var recipes = []func() Recipe{
-	// Generated scenes of 96×96 pixels, 8×8 patches. Objects have a side of about 14 to 58 pixels, and so have the
-	// anchors. A step takes 0.6 s of processor time with ONNX Runtime, most of it for the finest map, of 32×32 cells.
+	// Generated scenes of 96×96 pixels, 8×8 patches. Objects, and so the anchors, have sides of about 14 to 58 pixels. A
+	// step takes 0.6 s of CPU time with ONNX Runtime, most of it for the finest map, of 32×32 cells.
 	//
 	//	wepe detect train
 	func() Recipe {
@@ -34,10 +34,10 @@ var recipes = []func() Recipe{
 		}
 	},
 	// ViTDet on COCO (Li et al. 2022, https://arxiv.org/abs/2203.16527; projects/ViTDet of detectron2 at 02b5c4e), from
-	// MAE's weights: 1024² pixels, batches of 64, 100 epochs of 118,287 images, a tenth of the learning rate after 8/9
-	// and 26/27 of the steps. WePE's paper starts there and prints box and mask AP: ViT-B 51.6 and 45.9, 52.9 and 46.1
-	// with its encoding; cascade 54.0 and 46.7, 54.7 and 47.3. Here matrices alone are decayed, where detectron2 spares
-	// norms and positions only, and all is float32. Unmeasured: it is the work of many accelerators for days.
+	// MAE's weights: 1024² pixels, batches of 64, 100 epochs of 118,287 images, a tenth of the learning rate after 8/9 and
+	// 26/27 of the steps. WePE's paper starts there and prints box and mask AP: ViT-B 51.6 and 45.9, 52.9 and 46.1 with
+	// its encoding; cascade 54.0 and 46.7, 54.7 and 47.3. Here weight decay applies to matrices alone; detectron2 exempts
+	// only norms and positions. All computation is float32. Not run by us: it needs many GPUs for days.
 	//
 	//	wepe detect train MAE --recipe vitdet-b --data coco:DIR
 	func() Recipe { return vitDet("vitdet-b", "B/16", 0.1, 0.7, false) },

@@ -28,12 +28,12 @@ type detection struct {
 	model   *Model
 	state   state
 	confirm func() error // whether a checkpoint had all variables of the detector, after the first step
-	order   []int        // of the scenes in the epoch of the step in hand
-	batch   batch        // of that step
+	order   []int        // of the scenes in the epoch of the current step
+	batch   batch        // of the current step
 	rows    []report.Result
 }
 
-// newDetection returns the task of a prepared run before its first step.
+// newDetection returns the task of a prepared run.
 func newDetection(run Run) (*detection, error) {
 	r := run.Recipe
 	d := &detection{Run: run, confirm: func() error { return nil }, batch: batch{step: -1},
@@ -56,13 +56,13 @@ func newDetection(run Run) (*detection, error) {
 	return d, nil
 }
 
-// Losses are the second half of a step: those of what the host has sampled, in the order of Config.LossNames. Inputs
-// are detect.Inputs in the order of List.
+// Losses is the second half of a step: the losses on the host's samples, in the order of Config.LossNames. Inputs are
+// detect.Inputs in the order of List.
 func (d *detection) Losses(scope *model.Scope, inputs []*Node) []*Node {
 	return d.Recipe.Detector.Losses(scope.Store().Scope(detectorScope), detect.InputsOf(inputs))
 }
 
-// factor is what the learning rate of a variable is multiplied with.
+// factor returns the factor of a variable's learning rate.
 func (r Recipe) factor(variable string) float64 {
 	if r.Optimizer.LayerDecay == 0 {
 		return 1
@@ -100,11 +100,11 @@ func (d *detection) State(course finetune.Course) any {
 	return s
 }
 
-// Begin implements finetune.Task: scenes are read when a step asks for them.
+// Begin implements finetune.Task: Fetch reads the scenes.
 func (d *detection) Begin(int) error { return nil }
 
-// Call implements finetune.Task. The detector as it is proposes boxes, the host samples what the losses are of, and the
-// program computes these.
+// Call implements finetune.Task. The current detector proposes boxes, the host samples, and the program computes the
+// losses.
 func (d *detection) Call(program *model.Exec, step, _ int, scalars []float32) ([]*tensors.Tensor, error) {
 	inputs, err := d.inputs(step)
 	if err != nil {
@@ -123,7 +123,7 @@ func (d *detection) Call(program *model.Exec, step, _ int, scalars []float32) ([
 	return outputs, confirm()
 }
 
-// inputs are those of a step, whose scenes have been fetched: a function of the weights, the seed and the step.
+// inputs returns the inputs of a step, after Fetch: a function of the weights, the seed and the step.
 func (d *detection) inputs(step int) (detect.Inputs[*tensors.Tensor], error) {
 	return d.model.Inputs(d.batch.pixels, d.batch.annotations, d.Seed<<32+int64(step))
 }
@@ -137,7 +137,7 @@ func (d *detection) Evaluate(row *report.Eval) (score float64, measured bool, er
 	return float64(row.Boxes["AP"]), true, err
 }
 
-// Finish measures the tests that are not measured yet.
+// Finish evaluates the tests that are not evaluated yet.
 func (d *detection) Finish(ctx context.Context) error {
 	var known report.Rows
 	if d.Dir != "" {
@@ -166,8 +166,8 @@ func (d *detection) Finish(ctx context.Context) error {
 	return nil
 }
 
-// result is the row of a test before it is measured. One at another size than that of the training has the size in the
-// name of its recipe.
+// result is the row of a test before its evaluation. At another size than in training, the recipe's name contains the
+// size.
 func (d *detection) result(test Test) (report.Result, error) {
 	row, err := d.trainer.Result(struct {
 		Recipe
@@ -181,7 +181,7 @@ func (d *detection) result(test Test) (report.Result, error) {
 	return row, err
 }
 
-// measured is the row of an earlier test that row asks for.
+// measured returns the row of an earlier evaluation of the same test.
 func measured(known []report.Result, row report.Result) *report.Result {
 	for i, r := range known {
 		if r.Job == row.Job && r.Steps == row.Steps && string(r.Settings) == string(row.Settings) && r.Boxes != nil {
@@ -191,13 +191,13 @@ func measured(known []report.Result, row report.Result) *report.Result {
 	return nil
 }
 
-// test measures a test and records it, with what was found in COCO's form.
+// test evaluates a test and records it, with the detections in COCO's form.
 func (d *detection) test(test Test) (row report.Result, err error) {
 	numbers, found, err := d.model.Evaluate(test)
 	if err != nil {
 		return row, err
 	}
-	if row, err = d.result(test); err != nil { // now that a program has used all parameters
+	if row, err = d.result(test); err != nil { // after a program has used all parameters
 		return row, err
 	}
 	row.Found = numbers

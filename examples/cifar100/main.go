@@ -44,7 +44,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	// 1. The backend: XLA where its plugin is installed, else pure Go. Open prints which.
+	// 1. The backend: XLA if its plugin is installed, otherwise pure Go. Open prints the choice.
 	b, err := backend.Open()
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ import (
 	"github.com/wepe-go/wepe/study"
 )
 
-// release stands for the recipes of the WePE release, one for each task that it has a script for.
+// release selects the recipes of the WePE release, one for each task that has a released script.
 const release = "release"
 
 var (
@@ -71,7 +71,7 @@ func main() {
 	err := run(ctx)
 	var waiting study.Waiting
 	switch {
-	case errors.As(err, &waiting): // for other shards: the scheduler tries again
+	case errors.As(err, &waiting): // other shards: the scheduler retries
 		log.Print(err)
 		os.Exit(waiting.ExitCode())
 	case errors.Is(err, finetune.ErrInterrupted): // as after SIGTERM
@@ -126,7 +126,7 @@ func run(ctx context.Context) error {
 	return table(s)
 }
 
-// describe reads the flags into a study of the tasks.
+// describe converts the flags to a study of the tasks.
 func describe() (s *study.Study, tasks []vtab.Task, err error) {
 	s = &study.Study{Dir: *out, From: *from, Seeds: *seeds, Devices: *devices, Keep: *keep, Sweep: *sweep,
 		Benchmark: study.VTAB(),
@@ -157,7 +157,7 @@ func describe() (s *study.Study, tasks []vtab.Task, err error) {
 		if recipe.Augment.Size == [2]int{} {
 			return nil, nil, fmt.Errorf("recipe %s has no image size: -set \"augment.size=[224,224]\"", name)
 		}
-		recipe.ValidationPart = -1 // val200 is a list of its own
+		recipe.ValidationPart = -1 // val200 is a separate list
 		tasks = append(tasks, task)
 		s.Tasks = append(s.Tasks, study.Task{Name: task.Name, Recipe: recipe, Parts: vtab.Parts})
 	}
@@ -167,7 +167,7 @@ func describe() (s *study.Study, tasks []vtab.Task, err error) {
 	return s, tasks, s.Validate()
 }
 
-// table prints the table of all that is done, by this machine and others, and writes it as Markdown.
+// table prints the table of all finished trainings, of this machine and others, and writes it as Markdown.
 func table(s *study.Study) error {
 	t, err := s.Table()
 	if err != nil {

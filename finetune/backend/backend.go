@@ -16,7 +16,7 @@ import (
 	"github.com/wepe-go/wepe/internal/backend"
 )
 
-// Open opens a backend and prints one line that names it and says why it was chosen.
+// Open opens a backend and prints one line with its name and the reason for the choice.
 //
 // An explicit configuration, from [Config] or else from the variable GOMLX_BACKEND, is opened or is an error. Without
 // one Open takes the first of these that opens:
@@ -42,8 +42,8 @@ func Devices(n int) Option { return backend.Devices(n) }
 // Log sets where the line about the chosen backend is written, default [os.Stderr].
 func Log(w io.Writer) Option { return backend.Log(w) }
 
-// KeepMemory makes XLA on a CPU reuse the memory of its temporaries, which otherwise are mapped and unmapped in every
-// call: a third of the time of a small model. Call it first in main, before opening or printing anything: it
+// KeepMemory makes XLA on a CPU reuse the memory of its temporaries; otherwise they are mapped and unmapped in every
+// call, a third of the time of a small model. Call it first in main, before opening or printing anything: it
 // re-executes the program in the same process, with GLIBC_TUNABLES set. Freed memory stays with the process.
-// WEPE_KEEP_MEMORY=0 or a GLIBC_TUNABLES of the user disables it.
+// WEPE_KEEP_MEMORY=0 or a user's GLIBC_TUNABLES disables it.
 func KeepMemory() { backend.KeepMemory() }

@@ -24,7 +24,7 @@ type failure struct {
 
 func (f failure) Error() string { return f.Message }
 
-// write answers with a value or an error, as JSON, and returns the status.
+// write writes a value or an error as JSON, and returns the status.
 func write(w http.ResponseWriter, value any, err error) int {
 	code := http.StatusOK
 	if err != nil {
@@ -41,21 +41,21 @@ func write(w http.ResponseWriter, value any, err error) int {
 		w.Header().Set("Retry-After", "1")
 	}
 	if code == http.StatusRequestTimeout || code == http.StatusRequestEntityTooLarge {
-		w.Header().Set("Connection", "close") // what is left of the body is not read
+		w.Header().Set("Connection", "close") // the rest of the body is not read
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	_, _ = w.Write(append(body, '\n')) // the client is gone
+	_, _ = w.Write(append(body, '\n')) // the client may have disconnected
 	return code
 }
 
-// answer is the common part of what POST requests return.
+// answer is the common part of responses to POST requests.
 type answer struct {
 	Model        string  `json:"model"`
 	Weights      string  `json:"weights"`
 	Step         int     `json:"step"`
-	Milliseconds float64 `json:"milliseconds"` // from the request's first byte to its answer
+	Milliseconds float64 `json:"milliseconds"` // from the request's first byte to its response
 	Images       any     `json:"images"`       // one for each image, in the order of the request
 }
 
@@ -82,7 +82,7 @@ func milliseconds(begin time.Time) float64 {
 	return math.Round(float64(time.Since(begin).Microseconds())) / 1000
 }
 
-// uploaded reads the images of a request and answers them.
+// uploaded reads the images of a request and writes the response.
 func (s *Server) uploaded(w http.ResponseWriter, r *http.Request,
 	entries func(ctx context.Context, u *upload) (any, error)) (any, error) {
 	begin := time.Now()
@@ -97,7 +97,7 @@ func (s *Server) uploaded(w http.ResponseWriter, r *http.Request,
 	if err := u.read(r); err != nil {
 		return nil, err
 	}
-	_ = control.SetReadDeadline(time.Time{}) // which would end the request's context later
+	_ = control.SetReadDeadline(time.Time{}) // or it would cancel the request's context later
 	ctx, cancel := context.WithTimeout(r.Context(), s.options.Timeout)
 	defer cancel()
 	images, err := entries(ctx, u)
@@ -107,7 +107,7 @@ func (s *Server) uploaded(w http.ResponseWriter, r *http.Request,
 	return answer{s.card.Name, s.card.Weights, s.card.Step, milliseconds(begin), images}, nil
 }
 
-// each computes the images of a request and makes an entry of each.
+// each computes the images of a request and converts each output.
 func each[T any](s *Server, w http.ResponseWriter, r *http.Request, entry func(named, finetune.Inferred) T) (
 	any, error) {
 	return s.uploaded(w, r, func(ctx context.Context, u *upload) (any, error) {
@@ -127,7 +127,7 @@ func each[T any](s *Server, w http.ResponseWriter, r *http.Request, entry func(n
 	})
 }
 
-// top is the query parameter, 5 without one.
+// top returns the query parameter, by default 5.
 func (s *Server) top(r *http.Request) (int, error) {
 	classes := len(s.card.Labels)
 	text := r.URL.Query().Get("top")

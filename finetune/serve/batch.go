@@ -17,32 +17,32 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 )
 
-// batcher computes the images of concurrent requests together. A worker takes the images that wait. It waits for more
-// only while others are being decoded, until the window has passed or the batch is full. Batches are of compiled sizes:
-// every number of images to eight, then powers of two.
+// batcher computes the images of concurrent requests together. A worker takes all waiting images. While others are
+// being decoded it waits for them, until the window has passed or the batch is full. Batches have compiled sizes: 1 to
+// 8 images, then powers of two.
 //
-// Where a batch takes all cores, no image begins to be decoded meanwhile: each of the many short parallel sections of
-// a program would wait for the core that decodes.
+// If a batch uses all cores, decoding waits for its end: otherwise each of the program's many short parallel sections
+// would wait for the core that decodes.
 type batcher struct {
 	model    model
 	window   time.Duration
 	queue    chan job
-	cores    *semaphore.Weighted // held by a batch that takes all of them; nil if none does
+	cores    *semaphore.Weighted // held by a batch that uses all cores; nil if none does
 	arriving atomic.Int64        // images that are being decoded, or decoded but not in the queue
 	done     <-chan struct{}     // of the server's context
 
-	compiled chan struct{} // closed with the first size, or with failed
+	compiled chan struct{} // closed with the first program, or with failed
 	sizes    atomic.Pointer[[]int]
 	failed   error
 	workers  sync.WaitGroup
 
-	closing  sync.RWMutex   // guards requests against an Add while they are waited for
+	closing  sync.RWMutex   // guards requests against an Add during Wait
 	requests sync.WaitGroup // in flight: the queue is closed after the last
 
 	observe func(images int, seconds float64)
 }
 
-// job is one image and where its output goes.
+// job is one image and the channel for its output.
 type job struct {
 	image  *data.Image
 	answer chan<- result
@@ -63,7 +63,7 @@ func newBatcher(ctx context.Context, model model, o Options) *batcher {
 	return b
 }
 
-// between waits for the end of a batch that takes all cores.
+// between waits for the end of a batch that uses all cores.
 func (b *batcher) between(ctx context.Context) error {
 	if b.cores == nil {
 		return nil
@@ -75,7 +75,7 @@ func (b *batcher) between(ctx context.Context) error {
 	return nil
 }
 
-// start compiles in the background, and closes the queue after the last request once the context has ended.
+// start compiles in the background, and closes the queue after the last request once the context is done.
 func (b *batcher) start(largest int) {
 	b.workers.Go(func() { b.compile(largest) })
 	b.workers.Go(func() {
@@ -93,7 +93,7 @@ func (b *batcher) start(largest int) {
 	})
 }
 
-// enter begins a request, which leave ends; the error says why no request is taken at the moment.
+// enter registers a request, which leave ends; it returns an error if no request is accepted at the moment.
 func (b *batcher) enter() error {
 	b.closing.RLock()
 	defer b.closing.RUnlock()
@@ -114,7 +114,7 @@ func nextSize(size, largest int) int {
 	return min(2*size, largest)
 }
 
-// compile makes the programs of all batch sizes and starts the workers after the first.
+// compile compiles the programs of all batch sizes and starts the workers after the first.
 func (b *batcher) compile(largest int) {
 	var sizes []int
 	for size := 1; ; size = nextSize(size, largest) {
@@ -132,7 +132,7 @@ func (b *batcher) compile(largest int) {
 				b.failed = err
 				close(b.compiled)
 			}
-			return // the sizes that compile serve
+			return // compile handles these sizes
 		}
 		sizes = append(sizes, size)
 		known := append([]int(nil), sizes...)
@@ -150,7 +150,7 @@ func (b *batcher) compile(largest int) {
 	}
 }
 
-// open returns why no image is taken at the moment, if none is.
+// open returns an error if no image is accepted at the moment.
 func (b *batcher) open() error {
 	select {
 	case <-b.done:

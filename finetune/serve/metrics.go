@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics of a server, in a registry of its own: several servers can live in one process.
+// metrics of a server, in its own registry: a process may have several servers.
 type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec

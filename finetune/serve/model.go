@@ -45,7 +45,7 @@ func newServed(m *finetune.Model) (*served, error) {
 	return s, nil
 }
 
-// describe fills in the card.
+// describe fills the card.
 func (s *served) describe() (err error) {
 	r := s.m.Recipe
 	c := r.Model.WithDefaults()
@@ -61,7 +61,7 @@ func (s *served) describe() (err error) {
 	return err
 }
 
-// positions is 1000 times the cosine between the vectors of all positions; nil for an encoding that adds none.
+// positions is 1000 times the cosine between the vectors of all positions; nil unless the encoding is additive.
 func positions(m *finetune.Model) ([][]int, error) {
 	_, _, vectors, err := m.Encoding()
 	n := m.Recipe.Model.Rows() * m.Recipe.Model.Cols()
@@ -103,14 +103,14 @@ func (s *served) Compile(batch int) error {
 	if _, err := s.Batch(images); err != nil || batch > 1 {
 		return err
 	}
-	_, _ = s.Attention(blank) // an architecture without a map answers 404
+	_, _ = s.Attention(blank) // an architecture without attention maps answers 404
 	return nil
 }
 
 func (s *served) Parallel() (workers int, allCores bool) { return parallel(s.Backend()) }
 
-// parallel is one worker for each processor on pure Go, whose scheduler computes a batch on one, and one elsewhere. A
-// batch takes all cores but there and on a GPU.
+// parallel returns one worker for each core on pure Go, which computes a batch on one core, otherwise one worker. A
+// batch uses all cores except on pure Go and on a GPU.
 func parallel(b compute.Backend) (workers int, allCores bool) {
 	if b.Name() == "Go Backend" {
 		return runtime.GOMAXPROCS(0), false

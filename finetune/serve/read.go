@@ -24,7 +24,7 @@ type named struct {
 	image *data.Image
 }
 
-// upload is what a request holds of the server's limits.
+// upload is a request's share of the server's limits.
 type upload struct {
 	s        *Server
 	images   []named
@@ -37,7 +37,7 @@ func (u *upload) release() {
 	u.s.images.Release(u.held)
 }
 
-// queued ends the batcher's wait for the images.
+// queued tells the batcher that all images are in the queue.
 func (u *upload) queued() {
 	u.s.batcher.arriving.Add(-u.arriving)
 	u.arriving = 0
@@ -120,7 +120,7 @@ func (s *Server) tooLarge() error {
 	return failure{http.StatusRequestEntityTooLarge, fmt.Sprintf("more than %d bytes", s.options.Bytes)}
 }
 
-// unread turns the error of reading a body into an answer.
+// unread converts the error of reading a body into a response.
 func (s *Server) unread(err error) error {
 	var large *http.MaxBytesError
 	var network net.Error
@@ -133,7 +133,7 @@ func (s *Server) unread(err error) error {
 	return failure{http.StatusBadRequest, "the body ends early or is malformed: " + err.Error()}
 }
 
-// decode decodes an image and fits it to the model; few at a time, because a small file may hold many pixels.
+// decode decodes an image and fits it to the model; few at a time, because a small file may have many pixels.
 func (s *Server) decode(ctx context.Context, name string, raw []byte) (*data.Image, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()

@@ -13,7 +13,7 @@
 //	POST /v1/attention  one image: attention of the last block over the patches
 //	GET  /v1/model      architecture, weights, labels, preprocessing, similarity of positions
 //	GET  /healthz       200 while the process runs
-//	GET  /readyz        200 once the first program is compiled and until the server closes, else 503
+//	GET  /readyz        200 from the first compiled program until the server closes, otherwise 503
 //	GET  /metrics       Prometheus metrics
 //	GET  /openapi.json  OpenAPI 3.0
 //	GET  /              a page: drop an image, see label, probabilities and attention
@@ -51,20 +51,20 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 )
 
-// model is the part of a model that a server uses. Batch and Attention are called by several goroutines at once.
+// model is the part of a model that a server uses. Batch and Attention may be called concurrently.
 type model interface {
 	Fit(image *data.Image) (*data.Image, error)              // resizes and crops to the model's input size
-	Compile(batch int) error                                 // makes the program of a batch size before a request needs it
+	Compile(batch int) error                                 // compiles the program of a batch size in advance
 	Batch(images []*data.Image) ([]finetune.Inferred, error) // of a compiled batch size
 	Attention(image *data.Image) ([]float32, error)
-	Parallel() (workers int, allCores bool) // batches computed at the same time, and whether one takes all cores
+	Parallel() (workers int, allCores bool) // batches computed concurrently, and whether one uses all cores
 	Likeliest(logits []float32, top int) []finetune.Class
 	Card() Card
 }
 
-// Card describes a model in answers and on the page.
+// Card describes a model in responses and on the page.
 type Card struct {
-	Name          string              `json:"name"`         // path or address as it was given
+	Name          string              `json:"name"`         // path or address, as given
 	Architecture  string              `json:"architecture"` // as "ViT-S/16"
 	Position      string              `json:"position"`     // name of the position encoding
 	Weights       string              `json:"weights"`      // "best" or "last" of a run, or the file
@@ -89,14 +89,14 @@ type Neighbour struct {
 
 // Options of a server. The zero value of a field takes the default in parentheses.
 type Options struct {
-	Batch  int           // most images computed together (8)
+	Batch  int           // maximum number of images computed together (8)
 	Window time.Duration // how long an image waits for others that are being decoded (50 ms)
 
-	Bytes   int64         // most bytes of a request's body (20 MiB)
-	Pixels  int64         // most pixels of an image (25 million)
-	Parts   int           // most images of a request (32)
-	Images  int           // most images in flight, of all requests (256)
-	Timeout time.Duration // to receive a body, and again to compute its answer (20 s)
+	Bytes   int64         // maximum size of a request's body (20 MiB)
+	Pixels  int64         // maximum number of pixels of an image (25 million)
+	Parts   int           // maximum number of images of a request (32)
+	Images  int           // maximum number of images in flight, of all requests (256)
+	Timeout time.Duration // to receive a body, and again to compute its response (20 s)
 
 	Token string       // bearer token of /v1 and /metrics; empty for none
 	Log   *slog.Logger // one line per request at debug level (discards)
@@ -113,14 +113,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// bodies is how many bodies of the greatest size may be in memory at once.
+// bodies is the number of bodies of maximum size that may be in memory at once.
 const bodies = 8
 
-// decoders is how many images are decoded at the same time.
+// decoders is the number of images decoded concurrently.
 func decoders() int { return runtime.GOMAXPROCS(0) }
 
-// bytesOfPixel is what decoding holds for a pixel at most: an RGBA image of 16 bits, its 8-bit copy, and one to turn
-// it.
+// bytesOfPixel is the maximum memory of decoding per pixel: an RGBA image of 16 bits, its 8-bit copy, and a rotated
+// copy.
 const bytesOfPixel = 16
 
 // Memory returns a bound in bytes on the memory of all requests: bodies, images being decoded, and waiting images of
@@ -162,7 +162,7 @@ type Server struct {
 }
 
 // Handler returns a server of a model. It compiles the model's programs in the background, the smallest batch first;
-// /readyz returns 200 when that one is compiled. When the context ends, the server finishes requests in flight and
+// /readyz returns 200 once that is compiled. When the context is done, the server finishes requests in flight and
 // answers later ones with 503; see [Server.Wait].
 func Handler(ctx context.Context, m *finetune.Model, options Options) (*Server, error) {
 	served, err := newServed(m)
@@ -207,8 +207,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// Wait returns once the context of Handler has ended and every started batch is computed. It returns the error of a
-// failed compilation, which ends the server too.
+// Wait returns once the context of Handler is done and every started batch is computed. It returns the error of a
+// failed compilation, which also ends the server.
 func (s *Server) Wait() error { return s.batcher.wait() }
 
 // Ready is closed when the first program is compiled, or when the server fails or ends before that.
@@ -225,7 +225,7 @@ func (s *Server) ready(http.ResponseWriter, *http.Request) (any, error) {
 	return status{"ready"}, nil
 }
 
-// route serves a pattern with a function that returns what is written as JSON.
+// route handles a pattern with a function whose result is written as JSON.
 func (s *Server) route(pattern string, authorized bool, answer func(http.ResponseWriter, *http.Request) (any, error)) {
 	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
@@ -246,12 +246,12 @@ func (s *Server) route(pattern string, authorized bool, answer func(http.Respons
 	s.mux.Handle(pattern, h)
 }
 
-// authorized lets requests with the token through.
+// authorized accepts only requests with the token.
 func (s *Server) authorized(h http.Handler) http.Handler {
 	if s.options.Token == "" {
 		return h
 	}
-	want := sha256.Sum256([]byte("Bearer " + s.options.Token)) // of equal length, for a comparison in constant time
+	want := sha256.Sum256([]byte("Bearer " + s.options.Token)) // of equal length, to compare in constant time
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
 		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
@@ -276,7 +276,7 @@ func static(kind string, content []byte) http.HandlerFunc {
 			"default-src 'none'; img-src 'self' blob: data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "+
 				"connect-src 'self'")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		_, _ = w.Write(content) // the client is gone
+		_, _ = w.Write(content) // the client may have disconnected
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 //
 // x is [..., seq, ..., width] with the sequence at seqAxis and the width last. With positionIndices nil, or an Iota
 // over all positions, the sequence has all of them in order and nothing is gathered. Otherwise positionIndices,
-// integers in [0, positions), says which position each token has: [seq], or one row per batch element, shaped as the
-// axes of x up to seqAxis. So subsets and permutations of the patches keep their places.
+// integers in [0, positions), is the position of each token: [seq], or one row per batch element, shaped as the axes of
+// x up to seqAxis. So subsets and permutations of the patches keep their positions.
 func PreEncode(encoding, x, positionIndices *Node, seqAxis int) *Node {
 	positions, width := encoding.Shape().Dim(0), encoding.Shape().Dim(1)
 	axis := seqAxis
@@ -28,7 +28,7 @@ func PreEncode(encoding, x, positionIndices *Node, seqAxis int) *Node {
 	if axis < 0 || axis >= x.Rank()-1 || dims[x.Rank()-1] != width {
 		exceptions.Panicf("tokens %s with the sequence at axis %d, want [..., seq, ..., %d]", x.Shape(), seqAxis, width)
 	}
-	lead := 0 // axes of x in front of the sequence that the added rows have too
+	lead := 0 // axes of x in front of the sequence that the rows have too
 	rows := ConvertDType(encoding, x.DType())
 	whole := positionIndices == nil || positionIndices.Type() == NodeTypeIota &&
 		slices.Equal(positionIndices.Shape().Dimensions, []int{positions}) // 0, 1, …, positions - 1
@@ -51,7 +51,7 @@ func PreEncode(encoding, x, positionIndices *Node, seqAxis int) *Node {
 	return Add(x, Reshape(rows, shape...))
 }
 
-// Rows picks rows of the table [n, width] by indices [...]: [..., width]. The indices become int64, the type whose
+// Rows gathers rows of the table [n, width] by indices [...]: [..., width]. The indices become int64, the type whose
 // gather has a gradient on every backend.
 func Rows(table, indices *Node) *Node {
 	return Gather(table, InsertAxes(ConvertDType(indices, dtypes.Int64), -1))

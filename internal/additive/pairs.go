@@ -4,7 +4,7 @@ package additive
 
 import "github.com/gomlx/gomlx/core/tensors"
 
-// Offset is the way from one patch of a grid to another, in patches.
+// Offset is the offset of one patch of a grid from another, in patches.
 type Offset struct{ Rows, Cols int }
 
 // Offsets lists every offset of one patch from another: rows from -(rows-1) to rows-1, columns likewise, the column
@@ -19,8 +19,8 @@ func Offsets(rows, cols int) []Offset {
 	return all
 }
 
-// Pairs is which of Offsets leads from a query to a key, int64 [tokens, tokens]; one past the last where one of them
-// is a prefix token, which has no place.
+// Pairs returns the index into Offsets of each pair of a query and a key, int64 [tokens, tokens]; for prefix tokens,
+// which have no position, one past the last.
 func Pairs(rows, cols, prefix int) *tensors.Tensor {
 	tokens, width := prefix+rows*cols, 2*cols-1
 	none := (2*rows - 1) * width

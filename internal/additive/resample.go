@@ -11,12 +11,12 @@ import (
 	"github.com/wepe-go/wepe/internal/cubic"
 )
 
-// Linear and Cubic weigh an old position by its distance from a new one, in old positions: the hat, and torch's cubic.
+// Linear and Cubic weight an old position by its distance from a new one, in old positions: the hat, and torch's cubic.
 func Linear(distance float64) float64 { return max(0, 1-math.Abs(distance)) }
 func Cubic(distance float64) float64  { return cubic.Kernel(distance, -0.75) }
 
-// Resample resamples the first axis of x [n, …] to m places and keeps the first of them, [keep, …], by a product
-// with constant weights: it has a gradient on every backend, which Interpolate has not.
+// Resample resamples the first axis of x [n, …] to m positions and returns the first of them, [keep, …], by a product
+// with constant weights, which has a gradient on every backend, unlike Interpolate.
 func Resample(x *Node, kernel func(distance float64) float64, m, keep int) *Node {
 	d := slices.Clone(x.Shape().Dimensions)
 	n := d[0]

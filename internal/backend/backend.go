@@ -2,7 +2,7 @@
 
 // Package backend chooses and opens the GoMLX backend of programs and tests.
 //
-// It never downloads anything, and it guards XLA against a known miscompilation (flags.go).
+// It never downloads anything, and it protects XLA against a known miscompilation (flags.go).
 package backend
 
 import (
@@ -58,9 +58,9 @@ func Devices(n int) Option { return func(m *machine) { m.devices = n } }
 // Log sets where the line about the chosen backend is written, default [os.Stderr].
 func Log(w io.Writer) Option { return func(m *machine) { m.out = w } }
 
-// machine is what the choice depends on; tests replace parts of it.
+// machine is the input of the choice; tests replace parts of it.
 type machine struct {
-	config, asked string // the explicit configuration, and how errors name it
+	config, asked string // the explicit configuration, and its origin for errors
 	devices       int    // on a CPU
 	lookup        func(variable string) (string, bool)
 	names         []string // of the backends in this program
@@ -72,7 +72,7 @@ type machine struct {
 	out           io.Writer
 }
 
-// plugin is a PJRT plugin. A plugin that is given by its path has the path as its name.
+// plugin is a PJRT plugin. The name may be the path.
 type plugin struct{ name, path string }
 
 func (m machine) choose() (compute.Backend, error) {
@@ -82,7 +82,7 @@ func (m machine) choose() (compute.Backend, error) {
 	return m.best()
 }
 
-// explicit opens what the user asked for.
+// explicit opens the user's choice.
 func (m machine) explicit() (compute.Backend, error) {
 	name, options, _ := strings.Cut(m.config, ":")
 	if !slices.Contains(m.names, name) {
@@ -126,7 +126,7 @@ func (m machine) unknown(name string) error {
 	return fmt.Errorf("%s: this program has no backend %q, only %s%s", m.asked, name, strings.Join(m.names, ", "), hint)
 }
 
-// namedPlugin opens XLA with options as "cpu,devices=2": the name or path of a plugin, and what follows it.
+// namedPlugin opens XLA with options like "cpu,devices=2": the name or path of a plugin, and its options.
 func (m machine) namedPlugin(options string) (compute.Backend, string, error) {
 	wanted, rest, err := m.takeDevices(options)
 	if err != nil {
@@ -148,7 +148,7 @@ func (m machine) namedPlugin(options string) (compute.Backend, string, error) {
 	return nil, "", fmt.Errorf("no PJRT plugin %q is installed: %s", cmp.Or(wanted, "cpu"), remedy)
 }
 
-// takeDevices splits options at the first comma, and takes devices=N out of the rest into m.
+// takeDevices splits options at the first comma, and moves devices=N from the rest into m.
 func (m *machine) takeDevices(options string) (wanted, rest string, err error) {
 	parts := strings.Split(options, ",")
 	var others []string
@@ -208,7 +208,7 @@ func (m machine) best() (compute.Backend, error) {
 	return b, nil
 }
 
-// slow names the build settings that would speed up pure Go: docs/backends.md.
+// slow names the build settings that would make pure Go faster: docs/backends.md.
 func (m machine) slow() string {
 	switch {
 	case runtime.GOARCH != "amd64":
@@ -216,8 +216,8 @@ func (m machine) slow() string {
 	case !m.simd:
 		return "; models from ViT-Ti on are faster with GOEXPERIMENT=simd and GODEBUG=cpu.fma=off"
 	}
-	// The AVX kernels leave the upper halves of registers dirty, and math.Exp, which mixes old and new instructions where
-	// there is FMA, then runs tens of times slower.
+	// The AVX kernels leave the upper halves of registers dirty; math.Exp, which mixes old and new instructions with FMA,
+	// then runs tens of times slower.
 	if debug, _ := m.lookup("GODEBUG"); !strings.Contains(debug, "cpu.fma=off") {
 		return ", simd; faster with GODEBUG=cpu.fma=off in the environment"
 	}

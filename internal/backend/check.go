@@ -15,9 +15,9 @@ import (
 
 // Check compares sums on a backend with float64 sums on the host and returns an error that names the first wrong one.
 //
-// The sums are those that YNNPACK fusions of XLA's CPU plugin get wrong: over the middle axis of x − iota and of
-// max(1 − |x − iota|, 0), the weights of RoIAlign, where x [rows, summed, 1] varies and the iota counts the last axis;
-// and those of squares, as in layer normalization. It takes about half a second of CPU time.
+// The sums are those that YNNPACK fusions of XLA's CPU plugin get wrong: over the middle axis of x − iota and of max(1
+// − |x − iota|, 0), the weights of RoIAlign, where x [rows, summed, 1] varies and the iota counts the last axis; and
+// sums of squares, as in layer normalization. It takes about half a second of CPU time.
 func Check(b compute.Backend) error {
 	for _, t := range terms {
 		if err := checkSums(b, t); err != nil {
@@ -83,7 +83,7 @@ func checkSums(b compute.Backend, t term) error {
 			for k := range s.summed {
 				want += t.host(float64(flat[n][i/s.last*s.summed+k]) - float64(i%s.last))
 			}
-			// Each of the terms, at most last², is rounded a few times, by 6e-8 of its size.
+			// Each of the terms, at most last², is rounded several times, by 6e-8 of its size.
 			if !(math.Abs(float64(value)-want) <= 1e-6*float64(s.summed*s.last*s.last)) {
 				return fmt.Errorf("backend: %s computes a sum of %s wrong: [%d, %d] is %g, want %g (shape [%d, %d, %d])",
 					b.Name(), t.name, i/s.last, i%s.last, value, want, s.rows, s.summed, s.last)

@@ -11,16 +11,16 @@ import (
 // The CPU plugin of jaxlib 0.11.2 fuses reductions into YNNPACK kernels. Their iotas read beyond a shorter iota of an
 // earlier kernel, so sums over an axis of x − iota are wrong, without an error (docs/evidence/upstream.md, [Check]).
 // Element-wise fusions, off by default, have the same defect. Both kinds, and fusions around products, stay off;
-// kernels for single products and convolutions stay on, as they hold no iota.
+// kernels for single products and convolutions stay on, because they have no iota.
 const (
 	fusionFlag = "xla_cpu_experimental_ynn_fusion_type"
 	noFusions  = "--" + fusionFlag + "=-LIBRARY_FUSION_TYPE_REDUCE,-LIBRARY_FUSION_TYPE_ELTWISE,-LIBRARY_FUSION_TYPE_DOT"
 )
 
-// withoutFusions adds noFusions to the user's XLA_FLAGS, or removes it again for a plugin that does not know the flag:
-// XLA ends the process at an unknown one. XLA reads flags from left to right, so the last one wins.
+// withoutFusions adds noFusions to the user's XLA_FLAGS, or removes it again for a plugin without this flag: XLA ends
+// the process at an unknown one. XLA reads flags from left to right, so the last one wins.
 //
-// XLA takes a value that does not begin with a dash for the name of a file of flags, whose content is used instead.
+// XLA treats a value that does not begin with a dash as the name of a file of flags.
 func withoutFusions(user string, known bool, read func(path string) ([]byte, error)) (flags, note string) {
 	flags = strings.TrimSpace(strings.ReplaceAll(user, noFusions, ""))
 	if !known {
@@ -43,7 +43,7 @@ func withoutFusions(user string, known bool, read func(path string) ([]byte, err
 // contains searches a stream for a text.
 func contains(r io.Reader, text string) (bool, error) {
 	buffer := make([]byte, 1<<20)
-	kept := 0 // bytes of the last read, in which the text may begin
+	kept := 0 // end of the last read, in which the text may begin
 	for {
 		n, err := io.ReadFull(r, buffer[kept:])
 		n += kept

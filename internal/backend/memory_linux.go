@@ -15,9 +15,9 @@ import (
 // memoryVariable prevents the restart with the value "0".
 const memoryVariable = "WEPE_KEEP_MEMORY"
 
-// tunables make glibc's allocator keep what is freed, in huge pages: one heap, no separate mappings, no trimming.
-// mallopt has no option for huge pages, and comes too late for the number of heaps: each thread of Go's runtime has its
-// own before main, threads of XLA share these, and a heap other than the first unmaps every large block.
+// tunables make glibc's allocator keep freed memory, in huge pages: one heap, no separate mappings, no trimming.
+// mallopt has no option for huge pages, and is too late to limit the number of heaps: each thread of Go's runtime has
+// its own before main, XLA's threads share these, and a heap other than the first unmaps every large block.
 const tunables = "glibc.malloc.arena_max=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:" +
 	"glibc.malloc.hugetlb=1"
 
@@ -39,6 +39,6 @@ func KeepMemory() {
 	if err != nil {
 		return
 	}
-	// It returns only if it fails; the program then goes on as it is.
+	// It returns only on failure; the program then continues unchanged.
 	_ = syscall.Exec(program, os.Args, append(os.Environ(), memoryVariable+"=kept", "GLIBC_TUNABLES="+tunables))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/gomlx/compute-onnx/support/onnxruntime"
 )
 
-// onnxLibrary returns the path of ONNX Runtime where compute-onnx will look for it, empty if it is not there.
+// onnxLibrary returns the path of ONNX Runtime that compute-onnx will use, empty if there is none.
 func onnxLibrary() string {
 	path := os.Getenv("ONNXRUNTIME_SHARED_LIBRARY_PATH")
 	if path == "" {

@@ -20,7 +20,7 @@ import (
 
 // xlaPlugins returns the PJRT plugins of this machine, none if inspecting one of them fails.
 func xlaPlugins() (plugins []plugin) {
-	defer quiet()() // a library that is no plugin does not concern the user
+	defer quiet()() // errors of other libraries do not concern the user
 	_ = exceptions.TryCatch[error](func() {
 		for name, path := range pjrt.AvailablePlugins() {
 			plugins = append(plugins, plugin{name, path})
@@ -64,14 +64,14 @@ func guard(path string) (note string, err error) {
 	return note, os.Setenv("XLA_FLAGS", flags)
 }
 
-// quiet keeps the log of upstream packages off stderr until the function it returns is called.
+// quiet keeps upstream logs off stderr until the returned function is called.
 func quiet() (restore func()) {
 	state := klog.CaptureState()
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
 	for _, f := range [][2]string{{"logtostderr", "false"}, {"alsologtostderr", "false"}, {"stderrthreshold", "FATAL"}} {
 		if err := flags.Set(f[0], f[1]); err != nil {
-			panic(err) // a flag that klog no longer has
+			panic(err) // klog no longer has this flag
 		}
 	}
 	klog.SetOutput(io.Discard)

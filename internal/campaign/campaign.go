@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package campaign scales randomized tests: WEPE_TIMES=1000 makes them try that many times as often, and WEPE_SEED=1
-// gives them other random numbers (docs/evidence/reliability.md).
+// Package campaign scales randomized tests: WEPE_TIMES=1000 multiplies their number of trials, and WEPE_SEED=1 gives
+// them other random numbers (docs/evidence/reliability.md).
 package campaign
 
 import (
@@ -24,22 +24,22 @@ func setting(name string, byDefault int) int {
 	return byDefault
 }
 
-// Times is how often a test does what it does n times by default.
+// Times is n multiplied by WEPE_TIMES.
 func Times(n int) int { return n * setting("WEPE_TIMES", 1) }
 
-// Rand is the generator of a test: the same in every run, another one for each WEPE_SEED.
+// Rand is the generator of a test: the same in every run, a different one for each WEPE_SEED.
 func Rand(test uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(test, uint64(setting("WEPE_SEED", 0))))
 }
 
 const (
-	mutations   = 1_000            // that Fuzz makes of the seeds of a target
-	slow        = 20 * time.Second // longer than a reader may take for any file, on a busy machine
-	littleBytes = 64 << 20         // that a reader may allocate for a malformed file
+	mutations   = 1_000            // by Fuzz, of the seeds of a target
+	slow        = 20 * time.Second // maximum time to read any file, on a busy machine
+	littleBytes = 64 << 20         // maximum allocation for a malformed file
 )
 
-// Fuzz is f.Add and f.Fuzz of a target with one argument. Where the Go tool is not asked to search (-fuzz), the
-// property is tested on random mutations of the seeds: without the counters of a search that is many times faster.
+// Fuzz is f.Add and f.Fuzz of a target with one argument. Without -fuzz, the property is tested on random mutations of
+// the seeds: without the coverage counters of a search this is many times faster.
 func Fuzz[T ~string | ~[]byte](f *testing.F, seeds []T, property func(t *testing.T, raw T)) {
 	for _, seed := range seeds {
 		f.Add(seed)
@@ -74,8 +74,8 @@ func try[T ~string | ~[]byte](t *testing.T, raw T, property func(t *testing.T, r
 	property(t, raw)
 }
 
-// Mutate returns raw with bits flipped, bytes replaced, cut, spliced with other, a part left out or repeated, or with
-// some digits changed: by one, or into a number near a power of two.
+// Mutate returns raw with bits flipped, bytes replaced, cut, spliced with other, a part removed or repeated, or with
+// some digits changed: by one, or to a number near a power of two.
 func Mutate(rng *rand.Rand, raw, other []byte) []byte {
 	raw = append(make([]byte, 0, len(raw)+len(other)+64), raw...)
 	if len(raw) == 0 {
@@ -117,16 +117,16 @@ func Mutate(rng *rand.Rand, raw, other []byte) []byte {
 	return raw
 }
 
-// Leaks does something n times (Times) and fails if goroutines or open files are left of it.
+// Leaks calls once n times (Times) and fails if goroutines or open files remain.
 func Leaks(t testing.TB, n int, once func(i int)) {
 	t.Helper()
-	once(0) // what is made once and kept
+	once(0) // creates what is cached
 	goroutines, files := open()
 	for i := range Times(n) {
 		once(i)
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		g, f := open() // goroutines that are told to end need some time
+		g, f := open() // goroutines need some time to end
 		if g <= goroutines && f <= files {
 			return
 		}
@@ -138,13 +138,13 @@ func Leaks(t testing.TB, n int, once func(i int)) {
 	}
 }
 
-// open counts goroutines and open files, of which there are none on systems without /proc.
+// open returns the numbers of goroutines and of open files, 0 on systems without /proc.
 func open() (goroutines, files int) {
 	entries, _ := os.ReadDir("/proc/self/fd")
 	return runtime.NumGoroutine(), len(entries)
 }
 
-// Cost is what f allocates, an upper bound of what it holds at once, and how long it takes.
+// Cost returns the bytes that f allocates, an upper bound of its memory, and its duration.
 func Cost(f func()) (bytes uint64, took time.Duration) {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
@@ -155,8 +155,8 @@ func Cost(f func()) (bytes uint64, took time.Duration) {
 	return sample[0].Value.Uint64() - before, took
 }
 
-// Malformed reads a malformed file and fails if that takes long or more than 64 MiB. It returns what the reader
-// allocated and its error.
+// Malformed reads a malformed file and fails if that takes long or more than 64 MiB. It returns the bytes allocated by
+// the reader and its error.
 func Malformed(t testing.TB, read func() error) (bytes uint64, err error) {
 	t.Helper()
 	bytes, took := Cost(func() { err = read() })

@@ -1,13 +1,13 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package cubic is the kernel of cubic convolution: resizing images and tables of positions.
+// Package cubic is the kernel of cubic convolution for resizing images and tables of positions.
 package cubic
 
 import "math"
 
 // Kernel is the kernel of Keys (1981) with its free parameter a, 0 from distance 2 on: -1/2 in Pillow and timm, -3/4 in
-// torch. The order of operations is Pillow's; the conversions keep compilers from fusing a product with the sum after
-// it, which would round differently on processors that can.
+// torch. The order of operations is Pillow's; the conversions prevent compilers from fusing a product with the
+// following sum, which would round differently on some processors.
 func Kernel(x, a float64) float64 {
 	switch x = math.Abs(x); {
 	case x < 1:

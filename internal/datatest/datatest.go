@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package datatest writes dataset files in their owners' formats, for tests.
+// Package datatest writes dataset files in their original formats, for tests.
 package datatest
 
 import (
@@ -34,7 +34,7 @@ func Tree(t testing.TB, files map[string][]byte) (dir string) {
 	return dir
 }
 
-// Tar is a tar file of members, each a name and its content, in order.
+// Tar returns a tar file of members, each a name and its content, in order.
 func Tar(members ...[2]string) []byte {
 	var file bytes.Buffer
 	w := tar.NewWriter(&file)
@@ -50,7 +50,7 @@ func Tar(members ...[2]string) []byte {
 	return file.Bytes()
 }
 
-// PNG is the file of an image.
+// PNG returns the PNG file of an image.
 func PNG(img image.Image) []byte {
 	var file bytes.Buffer
 	if err := png.Encode(&file, img); err != nil {
@@ -59,8 +59,8 @@ func PNG(img image.Image) []byte {
 	return file.Bytes()
 }
 
-// CIFAR100 are the files of CIFAR-100's binary version with the given numbers of records, of which no two look alike:
-// a coarse and a fine label, 7 times the record's number, and three planes of 32×32 pixels.
+// CIFAR100 returns the files of CIFAR-100's binary version with the given numbers of distinct records: a coarse and a
+// fine label, 7 times the record's number, and three planes of 32×32 pixels.
 func CIFAR100(train, test int) map[string][]byte {
 	files := map[string][]byte{}
 	for name, n := range map[string]int{"train.bin": train, "test.bin": test} {
@@ -79,7 +79,7 @@ func CIFAR100(train, test int) map[string][]byte {
 	return files
 }
 
-// DSprites are the members of a file like dSprites' own of n images. The first row of pixels of image k is its
+// DSprites returns the members of a file like dSprites' own with n images. The first row of pixels of image k is its
 // number, the lowest bit first; its factors are SpriteFactors.
 func DSprites(n int) map[string][]byte {
 	images, factors := make([]byte, n*64*64), []byte{}
@@ -103,7 +103,7 @@ func SpriteFactors(k int) [6]int {
 	return [6]int{0, k % 3, k % 6, 7 * k % 40, 5 * k % 32, 11 * k % 32}
 }
 
-// NPY is an array file as NumPy writes it: the header padded with spaces to a multiple of 64 bytes.
+// NPY returns an array file as NumPy writes it: the header padded with spaces to a multiple of 64 bytes.
 func NPY(dtype, shape string, content []byte) []byte {
 	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", dtype, shape)
 	for (10+len(header)+1)%64 != 0 {
@@ -114,7 +114,7 @@ func NPY(dtype, shape string, content []byte) []byte {
 	return append(append(out, header...), content...)
 }
 
-// NPZ writes a file of arrays and returns its path; members without content are left out.
+// NPZ writes a file of arrays and returns its path; members without content are omitted.
 func NPZ(t testing.TB, members map[string][]byte) (file string) {
 	t.Helper()
 	var out bytes.Buffer

@@ -14,21 +14,20 @@ import (
 	"time"
 )
 
-// floor is the number of bytes that each Client.Idle has to bring: a server that sends single bytes would never time
-// out.
+// floor is the number of bytes that must arrive per Client.Idle: a server that sends single bytes would never time out.
 const floor = 32 << 10
 
-// Client makes requests whose every wait has a limit.
+// Client makes requests with timeouts for every wait.
 type Client struct {
-	Idle  time.Duration // a body that brings less than 32 KiB in so long has stalled
-	Pause time.Duration // before the first retry, doubled for each one after it
+	Idle  time.Duration // a body with less than 32 KiB in this time has stalled
+	Pause time.Duration // before the first retry, doubled for each further one
 
 	http *http.Client
 }
 
-// NewClient returns a client with an Idle of 30 seconds and a Pause of one. It stays on https; only this machine may be
-// asked by http, for mirrors and tests. A token goes to the host of origin alone, whatever redirects where; without
-// one, origin may be nil.
+// NewClient returns a client with an Idle of 30 seconds and a Pause of one. It uses https only, except for this
+// machine, for mirrors and tests. The token is sent only to the host of origin, wherever redirects lead; without a
+// token, origin may be nil.
 func NewClient(origin *url.URL, token string) *Client {
 	return &Client{Idle: 30 * time.Second, Pause: time.Second, http: &http.Client{
 		Transport: transport{origin: origin, token: token, Transport: &http.Transport{
@@ -36,7 +35,7 @@ func NewClient(origin *url.URL, token string) *Client {
 			DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
 			TLSHandshakeTimeout:   10 * time.Second,
 			ResponseHeaderTimeout: 20 * time.Second,
-			DisableCompression:    true, // sizes and hashes are those of the plain content
+			DisableCompression:    true, // sizes and hashes are of the uncompressed content
 		}},
 	}}
 }
@@ -64,8 +63,8 @@ func (c *Client) Get(ctx context.Context, address string, limit int64) (raw []by
 	return raw, err
 }
 
-// get makes one request, for what follows the bytes that are there. Reading the body of the answer fails once it
-// stalls; it has to be closed.
+// get makes one request for the content after the first have bytes. Reading the response's body fails once it stalls;
+// the body must be closed.
 func (c *Client) get(ctx context.Context, address string, have int64) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	b := &body{ctx: ctx, cancel: cancel, idle: c.Idle}
@@ -91,7 +90,7 @@ func (c *Client) get(ctx context.Context, address string, have int64) (*http.Res
 	return response, nil
 }
 
-// body is the body of an answer. Its reads fail when less than floor bytes come in idle.
+// body is the body of a response. Its reads fail if less than floor bytes arrive in idle.
 type body struct {
 	io.ReadCloser
 	ctx      context.Context
@@ -123,9 +122,9 @@ func (b *body) stop() {
 	b.cancel(nil)
 }
 
-// transport keeps requests, redirected ones too, on https or this machine, and the token at its origin. From https
-// nothing is redirected to this machine's http: a stranger has no business with what listens there. It adds the token
-// itself: in the headers of the request, net/http would carry it along to other ports and subdomains.
+// transport restricts requests, redirected ones too, to https or this machine, and the token to its origin. A redirect
+// from https to this machine's http is refused: a server must not reach local services. It adds the token itself,
+// because net/http would send a request header on to other ports and subdomains.
 type transport struct {
 	*http.Transport
 	origin *url.URL
@@ -134,7 +133,7 @@ type transport struct {
 
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	to := request.URL
-	left := request.Response != nil && request.Response.Request.URL.Scheme == "https" // what redirected here
+	left := request.Response != nil && request.Response.Request.URL.Scheme == "https" // the redirecting request
 	if to.Scheme != "https" && (left || to.Scheme != "http" || !isLoopback(to.Hostname())) {
 		return nil, fmt.Errorf("%s is not https", to.Redacted())
 	}

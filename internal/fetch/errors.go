@@ -17,11 +17,11 @@ import (
 )
 
 var (
-	errStartOver = errors.New("the file on the server has changed") // what has been received is of no use
+	errStartOver = errors.New("the file on the server has changed") // received bytes are useless
 	errStalled   = errors.New("the transfer stalled")
 )
 
-// NetworkError is a failure on the way to the server or back, as opposed to one that the server answered.
+// NetworkError is a failure on the way to the server or back, as opposed to an error response.
 type NetworkError struct{ Err error }
 
 func (e *NetworkError) Error() string {
@@ -33,7 +33,7 @@ func (e *NetworkError) Error() string {
 
 func (e *NetworkError) Unwrap() error { return e.Err }
 
-// unreachable reports that no connection was made. That is not retried, so that a user without a network need not wait.
+// unreachable reports that no connection was made. It is not retried, so that a user without a network does not wait.
 func (e *NetworkError) unreachable() bool {
 	var operation *net.OpError
 	var lookup *net.DNSError
@@ -41,7 +41,7 @@ func (e *NetworkError) unreachable() bool {
 		errors.As(e.Err, &operation) && (operation.Op == "dial" || operation.Op == "proxyconnect")
 }
 
-// StatusError is an answer of the server other than what was asked for.
+// StatusError is an unexpected response of the server.
 type StatusError struct {
 	Code   int
 	Header http.Header
@@ -57,7 +57,7 @@ func (e *StatusError) Passing() bool {
 		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, e.Code)
 }
 
-// reason takes the reason out of the wrapping of net/http, which repeats the address.
+// reason removes the wrapping of net/http, which repeats the address.
 func reason(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errStalled) {
 		return &NetworkError{context.Cause(ctx)}
@@ -80,13 +80,13 @@ func reason(ctx context.Context, err error) error {
 }
 
 const (
-	retries     = 4           // after failures in a row that brought no new bytes
-	maxRequests = 200         // of one call, also if each brings new bytes
-	maxWait     = time.Minute // that a server may ask for
+	retries     = 4           // consecutive failures without new bytes
+	maxRequests = 200         // of one call, even if each brings new bytes
+	maxWait     = time.Minute // maximum delay that a server may request
 )
 
-// retry calls try until it succeeds, fails for a reason that will not pass, or has failed too often in a row without
-// new bytes; more reports that there were some.
+// retry calls try until it succeeds, fails permanently, or has failed too often in succession without new bytes; more
+// reports new bytes.
 func (c *Client) retry(ctx context.Context, try func() (more bool, err error)) error {
 	failures := 0
 	for requests := 1; ; requests++ {
@@ -119,7 +119,7 @@ func (c *Client) retry(ctx context.Context, try func() (more bool, err error)) e
 	}
 }
 
-// isPassing reports whether it makes sense to try again, and after what time the server wants that.
+// isPassing reports whether a retry may succeed, and the delay that the server requests.
 func isPassing(err error) (asked time.Duration, passing bool) {
 	var network *NetworkError
 	if errors.As(err, &network) {
@@ -132,7 +132,7 @@ func isPassing(err error) (asked time.Duration, passing bool) {
 	return 0, errors.Is(err, errStartOver)
 }
 
-// retryAfter reads the header of that name: seconds or a date.
+// retryAfter parses the header Retry-After: seconds or a date.
 func retryAfter(value string) time.Duration {
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
 		return time.Duration(seconds) * time.Second

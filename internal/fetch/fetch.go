@@ -1,15 +1,16 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package fetch downloads files whose hash is known from an HTTP server. A file is complete and verified under its
-// name, or absent.
+// Package fetch downloads files with known hashes from an HTTP server. A file is complete and verified under its name,
+// or absent.
 //
-// An incomplete file is called path.incomplete. A broken transfer resumes from there (Range), at once or by the next
-// call, also of another process after a kill. If the file on the server has changed or the beginning was damaged, the
+// An incomplete file is called path.incomplete. An interrupted transfer resumes from it (Range), at once or in the next
+// call, also by another process after a kill. If the file on the server has changed or the beginning was damaged, the
 // hash differs and the transfer starts over, as with a server without ranges. One process at a time works on a file;
 // others wait for its result.
 //
-// Every wait has a limit: connecting, the answer, and a body of less than 32 KiB per Client.Idle. Transient failures (a
-// lost connection, 408, 429, 5xx) are retried a few times, after growing pauses or the one that the server asks for.
+// Every wait has a limit: connecting, the response, and a body with less than 32 KiB per Client.Idle. Transient
+// failures (a lost connection, 408, 429, 5xx) are retried a few times, after growing pauses or the delay that the
+// server requests.
 package fetch
 
 import (
@@ -30,14 +31,14 @@ import (
 // File is a file on a server.
 type File struct {
 	URL     string
-	Hash    string // hex: the SHA-256 of the content, or the 40 digits that git names it by
-	Limit   int64  // refused above this many bytes
-	Lock    string // lock file, default path.lock; never removed: a waiting process would hold a lock on the removed one
-	Replace bool   // a file of other content under the final name is replaced; otherwise it is an error
+	Hash    string // hex: the SHA-256 of the content, or the 40 digits of its git hash
+	Limit   int64  // maximum size in bytes
+	Lock    string // default path.lock; never removed, or a waiting process would lock a removed file
+	Replace bool   // replace a file with other content under the final name, which otherwise is an error
 }
 
-// Fetch brings the file to the given path, creating directories as needed. It makes no request if the file is there.
-// progress, which may be nil, is called with the bytes so far and the total, -1 when the server does not say.
+// Fetch downloads the file to the given path, creating directories as needed. It makes no request if the file exists.
+// progress, which may be nil, is called with the bytes so far and the total, -1 if unknown.
 func (c *Client) Fetch(ctx context.Context, f File, path string, progress func(done, total int64)) (err error) {
 	if found, err := f.found(ctx, path); found || err != nil {
 		return err
@@ -52,7 +53,7 @@ func (c *Client) Fetch(ctx context.Context, f File, path string, progress func(d
 		return fmt.Errorf("lock %s: %w", lock.Path(), err)
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	if found, err := f.found(ctx, path); found || err != nil { // another process may have brought it meanwhile
+	if found, err := f.found(ctx, path); found || err != nil { // another process may have downloaded it meanwhile
 		return err
 	}
 	if progress == nil {
@@ -66,9 +67,9 @@ func (c *Client) Fetch(ctx context.Context, f File, path string, progress func(d
 			err = Verify(ctx, part, f.Hash)
 		}
 		if wrong := (*ContentError)(nil); errors.As(err, &wrong) {
-			_ = os.Remove(part) // what fails is the content
+			_ = os.Remove(part) // the content is wrong
 			if err = fmt.Errorf("%w: what was received is removed, try again", err); pieces {
-				// They may be of two versions, or what an earlier call left damaged: once more from the start.
+				// The pieces may be of two versions, or an earlier call's piece is damaged: try once more from the start.
 				pieces, err = false, errStartOver
 			}
 		}
@@ -83,7 +84,7 @@ func (c *Client) Fetch(ctx context.Context, f File, path string, progress func(d
 	return os.Rename(part, path)
 }
 
-// found reports whether the file is at path already.
+// found reports whether the file exists at path.
 func (f File) found(ctx context.Context, path string) (bool, error) {
 	err := Verify(ctx, path, f.Hash)
 	wrong := (*ContentError)(nil)
@@ -98,7 +99,7 @@ func (f File) found(ctx context.Context, path string) (bool, error) {
 	return false, err
 }
 
-// transfer makes one request for what is missing of part and appends it.
+// transfer makes one request for the missing bytes of part and appends them.
 func (c *Client) transfer(ctx context.Context, f File, part string, progress func(done, total int64)) error {
 	have := fileSize(part)
 	response, err := c.get(ctx, f.URL, have)
@@ -108,7 +109,7 @@ func (c *Client) transfer(ctx context.Context, f File, part string, progress fun
 	defer response.Body.Close()
 	mode := os.O_APPEND
 	switch response.StatusCode {
-	case http.StatusOK: // from the start, asked for or not
+	case http.StatusOK: // from the start, requested or not
 		have, mode = 0, os.O_TRUNC
 	case http.StatusPartialContent:
 		var first int64
@@ -117,7 +118,7 @@ func (c *Client) transfer(ctx context.Context, f File, part string, progress fun
 			return startOver(part)
 		}
 	case http.StatusRequestedRangeNotSatisfiable:
-		if Verify(ctx, part, f.Hash) == nil { // it was whole: interrupted just before the renaming
+		if Verify(ctx, part, f.Hash) == nil { // it was complete: interrupted just before the rename
 			return nil
 		}
 		return startOver(part)
@@ -143,7 +144,7 @@ func (c *Client) transfer(ctx context.Context, f File, part string, progress fun
 	return errors.Join(err, to.Sync(), to.Close())
 }
 
-// startOver drops what there is of a file that has changed on the server.
+// startOver removes the part of a file that has changed on the server.
 func startOver(part string) error {
 	if err := os.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -151,7 +152,7 @@ func startOver(part string) error {
 	return errStartOver
 }
 
-// reporter is told how many bytes are written.
+// reporter receives the number of bytes written.
 type reporter func(n int)
 
 func (r reporter) Write(p []byte) (int, error) {

@@ -13,7 +13,7 @@ import (
 	"os"
 )
 
-// ContentError is a file that is not the one with the hash.
+// ContentError reports a file whose content does not have the expected hash.
 type ContentError struct {
 	File, Kind, Got, Want string
 }
@@ -28,7 +28,7 @@ func IsHash(s string) bool {
 	return err == nil && hex.EncodeToString(raw) == s && (len(raw) == sha256.Size || len(raw) == sha1.Size)
 }
 
-// Verify reads a file and compares it with its hash; another content is a [*ContentError].
+// Verify reads a file and compares it with its hash; other content is a [*ContentError].
 func Verify(ctx context.Context, file, want string) error {
 	f, err := os.Open(file)
 	if err != nil {
@@ -37,7 +37,7 @@ func Verify(ctx context.Context, file, want string) error {
 	defer f.Close()
 	var sum hash.Hash
 	kind := "sha256"
-	if len(want) == 2*sha1.Size { // git hashes a header in front of the content
+	if len(want) == 2*sha1.Size { // git hashes a header before the content
 		info, err := f.Stat()
 		if err != nil {
 			return err
@@ -56,7 +56,7 @@ func Verify(ctx context.Context, file, want string) error {
 	return nil
 }
 
-// untilDone reads until the context is done, which hashing gigabytes has to heed.
+// untilDone is a reader that fails once the context is done, because hashing gigabytes takes time.
 type untilDone struct {
 	ctx context.Context
 	r   io.Reader

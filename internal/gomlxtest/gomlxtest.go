@@ -1,8 +1,8 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package gomlxtest is shared by tests of graphs: the backend they run on and comparisons.
+// Package gomlxtest contains what tests of graphs share: their backend, and comparisons.
 //
-// GoMLX's own test helpers try to install XLA and end the process when offline; here nothing is downloaded.
+// GoMLX's own test helpers try to install XLA and end the process when offline; this package downloads nothing.
 package gomlxtest
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/wepe-go/wepe/internal/backend"
 )
 
-// Backend returns the backend of the tests: the one named by GOMLX_BACKEND if it is set, else pure Go.
+// Backend returns the backend of the tests: the one in GOMLX_BACKEND if it is set, otherwise pure Go.
 var Backend = sync.OnceValue(func() compute.Backend {
 	name := cmp.Or(os.Getenv(compute.ConfigEnvVar), "go:ops_sequential")
 	b, err := backend.Open(backend.Config(name), backend.Log(io.Discard))
@@ -36,8 +36,8 @@ var Backend = sync.OnceValue(func() compute.Backend {
 // OnXLA reports whether tests run on XLA, which takes about a second to compile each new graph of a model.
 func OnXLA() bool { return Backend().Name() == "xla" }
 
-// Encodings are those of names to test: all, or on XLA, where the programs of one test take seconds to compile, one of
-// each kind. What a test asserts of the others does not depend on the backend, and pure Go tests it.
+// Encodings returns the names to test: all, or on XLA, where compiling the programs of one test takes seconds, one of
+// each kind. The other assertions do not depend on the backend, and pure Go tests them.
 func Encodings(names []string) []string {
 	if !OnXLA() {
 		return names
@@ -47,7 +47,7 @@ func Encodings(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(few, name) })
 }
 
-// InTurn are the values to test in the i-th case: all, or on XLA one, another in the next case.
+// InTurn returns the values to test in the i-th case: all, or on XLA one, cycling through them.
 func InTurn[T any](i int, of ...T) []T {
 	if !OnXLA() {
 		return of
@@ -55,7 +55,7 @@ func InTurn[T any](i int, of ...T) []T {
 	return of[i%len(of):][:1]
 }
 
-// Build builds a graph with variables and does not compile it: for the variables that it creates in the store.
+// Build builds a graph with variables without compiling it, to create the variables in the store.
 func Build(t testing.TB, store *model.Store, build func(*model.Scope, []*graph.Node) []*graph.Node,
 	inputs ...*tensors.Tensor) {
 	t.Helper()
@@ -79,7 +79,7 @@ func Run(t testing.TB, build func(inputs []*graph.Node) []*graph.Node, inputs ..
 		inputs...)
 }
 
-// RunModel is Run for a graph with variables, which live in the store.
+// RunModel is Run for a graph with variables in the store.
 func RunModel(t testing.TB, store *model.Store, build func(*model.Scope, []*graph.Node) []*graph.Node,
 	inputs ...any) [][]float64 {
 	t.Helper()
@@ -129,8 +129,8 @@ func Values(t testing.TB, x *tensors.Tensor) []float64 {
 	return out
 }
 
-// Near fails the test unless got and want agree in length and max |got-want| <= tol * max |want|: the measure of the
-// fixtures' READMEs. It returns the error in those units.
+// Near fails the test unless got and want have equal length and max |got-want| <= tol * max |want|: the measure of the
+// fixtures' READMEs. It returns the error in these units.
 func Near(t testing.TB, name string, got, want []float64, tol float64) float64 {
 	t.Helper()
 	if len(got) != len(want) {
@@ -158,7 +158,7 @@ func Near(t testing.TB, name string, got, want []float64, tol float64) float64 {
 	return worst / scale
 }
 
-// NearAbs fails the test unless got and want agree in length and in each element within tol.
+// NearAbs fails the test unless got and want have equal length and each element differs by at most tol.
 func NearAbs[T float32 | float64](t testing.TB, name string, got []T, want []float64, tol float64) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -173,7 +173,7 @@ func NearAbs[T float32 | float64](t testing.TB, name string, got []T, want []flo
 	}
 }
 
-// Spreads checks the root of the mean square of drawn numbers within four deviations of its estimate from so many
+// Spreads checks the root mean square of random numbers within four standard deviations of its estimate from as many
 // normal ones; uniform ones vary less.
 func Spreads(t testing.TB, name string, values []float64, want float64) {
 	t.Helper()
@@ -187,7 +187,7 @@ func Spreads(t testing.TB, name string, values []float64, want float64) {
 	}
 }
 
-// Seeded is an empty store whose weights and dropout will be drawn from a seed.
+// Seeded returns an empty store whose weights and dropout are drawn from a seed.
 func Seeded(t testing.TB, seed int64) *model.Store {
 	t.Helper()
 	store := model.NewStore()
@@ -198,7 +198,7 @@ func Seeded(t testing.TB, seed int64) *model.Store {
 	return store
 }
 
-// Noise is a tensor of numbers in ±1, the same at every call.
+// Noise returns a tensor of numbers in ±1, the same in every call.
 func Noise(dims ...int) *tensors.Tensor {
 	size := 1
 	for _, d := range dims {
@@ -211,7 +211,7 @@ func Noise(dims ...int) *tensors.Tensor {
 	return tensors.FromFlatDataAndDimensions(flat, dims...)
 }
 
-// Must ends the test where a call failed, and is the value where it did not: Must(os.Getwd())(t).
+// Must ends the test if a call failed, and otherwise returns its value: Must(os.Getwd())(t).
 func Must[T any](value T, err error) func(t testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()

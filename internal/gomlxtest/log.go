@@ -9,7 +9,7 @@ import (
 	"log/slog"
 )
 
-// Logger writes what is logged, a line each: the message, then its attributes as key=value.
+// Logger writes log records, one per line: the message, then its attributes as key=value.
 func Logger(w io.Writer) *slog.Logger { return slog.New(lines{slog.DiscardHandler, w}) }
 
 type lines struct {

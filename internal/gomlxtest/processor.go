@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// ProcessorTime is that of this process in nanoseconds: times on the clock go wrong where other work runs.
+// ProcessorTime is the CPU time of this process in nanoseconds; wall time is unreliable on a busy machine.
 func ProcessorTime(b *testing.B) int64 {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/wepe-go/wepe/internal/fixtures"
 )
 
-// Torch brings the tensors of a PyTorch model, one file of a fixture, to the paths and layouts of a model of ours.
+// Torch converts the tensors of a PyTorch model, one file of a fixture, to the paths and layouts of our model.
 type Torch struct {
 	Store   *model.Store
 	Tensors map[string]fixtures.Tensor
@@ -29,7 +29,7 @@ func LoadTorch(t testing.TB, set, file, scope string) *Torch {
 		used: map[string]bool{}}
 }
 
-// Get returns a tensor that must be there.
+// Get returns a tensor that must exist.
 func (f *Torch) Get(name string) fixtures.Tensor {
 	f.t.Helper()
 	x, ok := f.Tensors[name]
@@ -40,7 +40,7 @@ func (f *Torch) Get(name string) fixtures.Tensor {
 	return x
 }
 
-// AllUsed fails the test for each tensor below prefix that nobody asked for, but those below an exception.
+// AllUsed fails the test for each unused tensor below prefix, except those below an exception.
 func (f *Torch) AllUsed(prefix string, except ...string) {
 	f.t.Helper()
 	for name := range f.Tensors {
@@ -63,15 +63,15 @@ func (f *Torch) Set(path string, data []float64, dims ...int) {
 	}
 }
 
-// Vector puts a tensor at path that has one axis there, whatever it has in the fixture.
+// Vector sets a tensor at path that is one-dimensional in our model.
 func (f *Torch) Vector(path, name string) {
 	f.t.Helper()
 	x := f.Get(name)
 	f.Set(path, x.Data, len(x.Data))
 }
 
-// Linear puts a layer at path: PyTorch's weight [out, in] or [out, in, 1, 1] and bias [out], of which rows begin to end
-// are taken, all of them for 0, 0.
+// Linear sets a layer at path: PyTorch's weight [out, in] or [out, in, 1, 1] and bias [out], rows begin to end, or all
+// for 0, 0.
 func (f *Torch) Linear(path, weight, bias string, begin, end int) {
 	f.t.Helper()
 	w, b := f.Get(weight), f.Get(bias)
@@ -86,7 +86,7 @@ func (f *Torch) Linear(path, weight, bias string, begin, end int) {
 // Layer is Linear for all rows of NAME.weight and NAME.bias.
 func (f *Torch) Layer(path, name string) { f.Linear(path, name+".weight", name+".bias", 0, 0) }
 
-// Norm puts the gain and the offset of a normalisation at path.
+// Norm sets the gain and the offset of a normalisation at path.
 func (f *Torch) Norm(path, name string) {
 	f.Vector(path+"/gain", name+".weight")
 	f.Vector(path+"/offset", name+".bias")
@@ -105,7 +105,7 @@ func Reversed(x []float64, a, b, c int) []float64 {
 	return out
 }
 
-// Input is a tensor of a fixture as graphs take it: float32.
+// Input returns a tensor of a fixture as a graph's input: float32.
 func Input(x fixtures.Tensor) *tensors.Tensor {
 	return tensors.FromFlatDataAndDimensions(x.Float32(), x.Shape...)
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// Update tells XLA that the variables that a program changes may be overwritten. Call it last in the function given to
-// [model.NewExec], which donates the buffers of these variables but does not say in the program which output takes
-// which buffer; without that XLA keeps old and new values side by side. On other backends and in programs of several
-// devices it does nothing.
+// Update lets XLA overwrite the variables that a program changes. Call it last in the function given to
+// [model.NewExec], which donates the buffers of these variables but does not assign them to outputs; without the
+// assignment XLA keeps old and new values at the same time. On other backends and in programs for several devices it
+// does nothing.
 //
-// go-xla v0.4.1 has the attribute for this in its package stablehlo and no way to it from a graph, so the node of the
-// parameter is read by reflection. If go-xla changes, nothing is donated and a test fails; results stay the same.
+// go-xla v0.4.1 has the attribute in its package stablehlo, but a graph cannot set it, so the node of the parameter is
+// read by reflection. If go-xla changes, nothing is donated and a test fails; results stay the same.
 func Update(store *model.Store, g *Graph) {
 	if g.Backend().Name() != "xla" || g.DistributedStrategy() != distributed.None {
 		return
@@ -40,7 +40,7 @@ func Update(store *model.Store, g *Graph) {
 	}
 }
 
-// alias sets the attribute of a program's parameter that names the output that may take its memory.
+// alias sets the attribute of a program's parameter that names the output that may reuse its memory.
 func alias(parameter *Node, output int32) {
 	const attribute = "tf.aliasing_output"
 	backendNode := reflect.ValueOf(InternalBackendOutputs(parameter)[0])

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package jsonl reads files of one JSON value a line.
+// Package jsonl reads files with one JSON value per line.
 package jsonl
 
 import (

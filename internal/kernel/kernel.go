@@ -1,8 +1,8 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package kernel has the functions of a transformer whose gradients are written out, because autodiff turns them into
-// many operations of the size of their input, and matrix products whose gradients are matrix products. Values and
-// gradients equal those of the plain functions up to rounding.
+// Package kernel contains functions of a transformer with explicit gradients, because autodiff turns them into many
+// operations of the size of their input, and matrix products whose gradients are matrix products. Values and gradients
+// equal those of the plain functions up to rounding.
 package kernel
 
 import (
@@ -12,13 +12,13 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// withGradient is forward(x) with a gradient of its own: backward takes dy, of the shape of the value, and returns
-// dx; y is the value, if it is asked for.
+// withGradient is forward(x) with an explicit gradient: backward takes dy, of the shape of the value, and returns dx; y
+// is the value, on request.
 //
-// It is the route by which GoMLX differentiates its fused operations: the gradient of the value is handed, whatever its
-// shape, to the node that stands for it, here x itself with a custom gradient. What autodiff would have built is never
-// built, which matters: ONNX Runtime runs nodes that nobody reads. Between checkpoints of a graph (Node.Checkpoint) the
-// gradient is told another x, computed again: then the value is too, so that nothing of the first is kept for it.
+// It uses GoMLX's mechanism for fused operations: the gradient of the value is passed to the node that stands for it,
+// whatever its shape, here x itself with a custom gradient. So autodiff's own gradient is never built; ONNX Runtime
+// would run it even unused. Between checkpoints of a graph (Node.Checkpoint) the gradient receives another, recomputed
+// x: then it recomputes the value too, so that nothing of the first is stored.
 func withGradient(x *Node, forward func(x *Node) *Node, backward func(x *Node, y func() *Node, dy *Node) *Node) *Node {
 	var first, value *Node
 	first = IdentityWithCustomGradient(x, func(x, dy *Node) *Node {
@@ -50,8 +50,8 @@ func Gelu(x *Node) *Node {
 	})
 }
 
-// normalCDF is Φ(x), given x·Φ(x). A backend without an operation of its own for that has computed it on the way and
-// does so once. Others hide it, and a quotient is cheaper than another erf.
+// normalCDF is Φ(x), given x·Φ(x). A backend without a GELU operation has computed it on the way and does so once. For
+// others a quotient is cheaper than another erf.
 func normalCDF(x, gelu *Node) *Node {
 	if !x.Graph().Backend().Capabilities().Operations[compute.OpTypeFusedGelu] {
 		return MulScalar(twiceCDF(x), 0.5)
@@ -59,7 +59,7 @@ func normalCDF(x, gelu *Node) *Node {
 	return Where(Equal(x, ZerosLike(x)), MulScalar(OnesLike(x), 0.5), Div(gelu, x))
 }
 
-// twiceCDF is 2Φ(x). In a forward pass ONNX Runtime knows GELU by this quotient, sum and order of factors.
+// twiceCDF is 2Φ(x). ONNX Runtime recognises GELU in a forward pass by this quotient, sum and order of factors.
 func twiceCDF(x *Node) *Node {
 	return AddScalar(Erf(Div(x, Scalar(x.Graph(), x.DType(), math.Sqrt2))), 1)
 }
@@ -74,8 +74,8 @@ func ScaledSoftmax(x *Node, scale float64) *Node {
 	})
 }
 
-// Normalize is the last axis of x less its mean, over the root of its variance + epsilon, y. Its gradient is
-// (dy - mean(dy) - y·mean(dy·y)) over the same root.
+// Normalize is the last axis of x minus its mean, divided by the root of its variance + epsilon, y. Its gradient is (dy
+// - mean(dy) - y·mean(dy·y)), divided by the same root.
 func Normalize(x *Node, epsilon float64) *Node {
 	mean := func(x *Node) *Node { return ReduceAndKeep(x, ReduceMean, -1) }
 	parts := func(x *Node) (centered, scale *Node) {

@@ -4,8 +4,8 @@ package kernel
 
 import . "github.com/gomlx/gomlx/core/graph"
 
-// Mix is the product of weights [..., n, k] and x [..., k, m] of equal leading axes in which the weights have no
-// gradient: theirs, which autodiff would build and ONNX Runtime run though nobody reads it, is not there.
+// Mix is the product of weights [..., n, k] and x [..., k, m] of equal leading axes without a gradient for the weights,
+// which autodiff would build and ONNX Runtime would run even unused.
 func Mix(weights, x *Node) *Node {
 	return withGradient(x, func(x *Node) *Node { return MatMul(weights, x) },
 		func(_ *Node, _ func() *Node, dy *Node) *Node { return MatMul(Transpose(weights, -1, -2), dy) })

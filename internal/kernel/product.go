@@ -10,11 +10,11 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// replaceGradients is forward(inputs), where backward(i, dy) replaces the gradient that autodiff finds for input i; a
-// nil entry of backward keeps autodiff's.
+// replaceGradients is forward(inputs), where backward(i, dy) replaces autodiff's gradient for input i; nil in backward
+// keeps autodiff's.
 //
-// Three identities do it, so nothing outside these nodes changes: one on the value sees dy first, one on each input
-// then drops what autodiff brings and returns its own. What is dropped is not computed, because no output depends on
+// It uses three identities, so nothing outside these nodes changes: one on the value receives dy first, and one on each
+// input replaces autodiff's gradient by its own. The replaced gradient is not computed, because no output depends on
 // it, except on ONNX Runtime, which computes every node: there all gradients stay autodiff's. So do those of 16-bit
 // types, which autodiff accumulates in float32, and those of a computation repeated between checkpoints
 // (Node.Checkpoint), where autodiff passes other nodes than these.
@@ -47,9 +47,9 @@ func replaceGradients(inputs []*Node, forward func(inputs []*Node) *Node, backwa
 // Product is a·b over a [..., n, k] and b [..., k, m] of equal leading axes.
 //
 // For y = a·b autodiff contracts the last axes of dy and b and the next-to-last axes of a and dy. The pure-Go backend
-// computes such products with a horizontal sum for every value, and ONNX Runtime calls them Einsum, slower than MatMul
-// (docs/evidence/upstream.md). The gradients written here are dy·bᵀ and aᵀ·dy with explicit transposes; the smaller
-// tensors are transposed, because the pure-Go backend copies them.
+// computes such products with a horizontal sum for every value, and ONNX Runtime as Einsum, slower than MatMul
+// (docs/evidence/upstream.md). Here the gradients are dy·bᵀ and aᵀ·dy with explicit transposes; the smaller tensors are
+// transposed, because the pure-Go backend copies them.
 func Product(a, b *Node) *Node {
 	return replaceGradients([]*Node{a, b}, func(in []*Node) *Node { return MatMul(in[0], in[1]) },
 		func(dy *Node) *Node { return Product(dy, Transpose(b, -1, -2)) },
@@ -61,7 +61,7 @@ func Product(a, b *Node) *Node {
 		})
 }
 
-// addRow is x [n, m] + row [m], and mulRow is x·row. Autodiff sums over n in their gradients; here that sum is a
+// addRow is x [n, m] + row [m], and mulRow is x·row. Autodiff sums over n in their gradients; here this sum is a
 // product with ones, which takes a seventh of the time on the pure-Go backend.
 func addRow(x, row *Node) *Node {
 	return replaceGradients([]*Node{x, InsertAxes(row, 0)}, func(in []*Node) *Node { return Add(in[0], in[1]) },
@@ -73,7 +73,7 @@ func mulRow(x, row *Node) *Node {
 		nil, func(dy *Node) *Node { return sumRows(Mul(dy, x)) })
 }
 
-// sumRows takes [n, m] to [1, m].
+// sumRows sums [n, m] to [1, m].
 func sumRows(x *Node) *Node {
 	return Product(Ones(x.Graph(), shapes.Make(x.DType(), 1, x.Shape().Dim(0))), x)
 }

@@ -4,9 +4,9 @@ package kernel
 
 import . "github.com/gomlx/gomlx/core/graph"
 
-// Rescale is y = x∘m over x [batch, ...] and factors m [1, ...]. Autodiff keeps x for the gradient of m, Σ dy∘x, where
-// the sum is over the batch; here it is Σ dy∘y / m, so y, which what follows keeps anyway, is all that is kept. The
-// quotient has the relative precision of y. Where a factor is zero it gets no gradient in that step.
+// Rescale is y = x∘m over x [batch, ...] and factors m [1, ...]. Autodiff stores x for the gradient of m, Σ dy∘x,
+// summed over the batch; here it is Σ dy∘y / m, so that only y is stored, which the next operation needs anyway. The
+// quotient has the relative precision of y. A zero factor gets no gradient in that step.
 func Rescale(x, m *Node) *Node {
 	if m.Shape().Dim(0) != 1 {
 		return Mul(x, m)

@@ -9,8 +9,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// Crop is the places begin to end of one axis of x. Its gradient is dy between zeros by a concatenation, where that of
-// GoMLX's is a Pad, which not all backends have.
+// Crop is positions begin to end of one axis of x. Its gradient pads dy with zeros by a concatenation; GoMLX's gradient
+// is a Pad, which not all backends support.
 func Crop(x *Node, axis, begin, end int) *Node {
 	n := x.Shape().Dim(axis)
 	if begin == 0 && end == n {
@@ -21,7 +21,7 @@ func Crop(x *Node, axis, begin, end int) *Node {
 		func(_ *Node, _ func() *Node, dy *Node) *Node { return ZeroPad(dy, axis, begin, n-end) })
 }
 
-// ZeroPad puts zeros in front of x and behind it on one axis.
+// ZeroPad pads one axis of x with zeros before and after it.
 func ZeroPad(x *Node, axis, before, after int) *Node {
 	zeros := func(n int) *Node {
 		dims := slices.Clone(x.Shape().Dimensions)
@@ -38,12 +38,12 @@ func ZeroPad(x *Node, axis, before, after int) *Node {
 	return Concatenate(parts, axis)
 }
 
-// Conv3x3 is the 3×3 convolution with zeros around the map, [batch, rows, cols, in] -> [batch, rows, cols, out] with
-// weights [3, 3, in, out] and biases [out] or nil.
+// Conv3x3 is the 3×3 convolution with zero padding, [batch, rows, cols, in] -> [batch, rows, cols, out] with weights
+// [3, 3, in, out] and biases [out] or nil.
 //
-// The three rows around each cell lie side by side, one product takes them to what each of three columns gets of them,
-// and these parts are added where they belong. So the speed is that of products on every backend, and half as much is
-// moved about as where all nine cells lie side by side. The gradient is made of the same three steps.
+// The three rows around each cell are concatenated, one product computes their contributions to each of three columns,
+// and these are added where they belong. So the speed is that of products on every backend, with half of the memory
+// traffic of concatenating all nine cells. The gradient uses the same three steps.
 func Conv3x3(x, weights, biases *Node) *Node {
 	d, in, out := x.Shape().Dimensions, weights.Shape().Dim(2), weights.Shape().Dim(3)
 	weights = Reshape(TransposeAllAxes(weights, 0, 2, 1, 3), 3*in, 3*out)
@@ -55,14 +55,14 @@ func Conv3x3(x, weights, biases *Node) *Node {
 	return Reshape(Add(Reshape(y, -1, out), InsertAxes(biases, 0)), d[0], d[1], d[2], out)
 }
 
-// spread puts three copies of x side by side in the last axis, moved along another one so that at place i lie those of
+// spread concatenates three copies of x in the last axis, shifted along another one: position i contains positions
 // i-way, i and i+way, 0 outside of x. Its gradient is merge.
 func spread(x *Node, axis, way int) *Node {
 	return withGradient(x, func(x *Node) *Node { return spreadOut(x, axis, way) },
 		func(_ *Node, _ func() *Node, dy *Node) *Node { return mergeBack(dy, axis, way) })
 }
 
-// merge is the transpose of spread: the sum of what each of three parts has for a place. Its gradient is spread.
+// merge is the transpose of spread: the sum of the three parts' contributions to a position. Its gradient is spread.
 func merge(x *Node, axis, way int) *Node {
 	return withGradient(x, func(x *Node) *Node { return mergeBack(x, axis, way) },
 		func(_ *Node, _ func() *Node, dy *Node) *Node { return spreadOut(dy, axis, way) })

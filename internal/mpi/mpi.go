@@ -35,7 +35,7 @@ type World struct {
 	mu         sync.Mutex // MPI_THREAD_SERIALIZED: from any thread, one call at a time
 	way        string
 	rank, size int
-	sent, got  []float32 // of Ordered
+	sent, got  []float32 // buffers of Ordered
 }
 
 // Start joins the job, once in the life of a process; way is how Sum adds.
@@ -63,13 +63,13 @@ func Start(way string) (*World, error) {
 // Rank is the number of this process, from 0.
 func (w *World) Rank() int { return w.rank }
 
-// Size is how many processes there are.
+// Size is the number of processes.
 func (w *World) Size() int { return w.size }
 
-// stretch is the most numbers of one call: 16 MB, so that Ordered needs little memory, and no count overflows an int.
+// stretch is the maximum length of one call: 16 MB, so that Ordered needs little memory, and no count overflows an int.
 const stretch = 1 << 22
 
-// Sum replaces values by their sums over all processes. All call it, with as many values.
+// Sum replaces values by their sums over all processes. All call it with equally many values.
 func (w *World) Sum(values []float32) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,10 +111,10 @@ func (w *World) sum(values []float32) error {
 // End leaves the job; all processes call it.
 func (w *World) End() { C.MPI_Finalize() }
 
-// Abort ends all processes of the job; one that failed alone calls it, for the others would wait.
+// Abort ends all processes of the job; a failed process calls it, because the others would wait.
 func (w *World) Abort(status int) { C.give_up(C.int(status)) }
 
-// failure is what MPI says of a code.
+// failure returns MPI's message for a code.
 func failure(call string, code C.int) error {
 	if code == C.MPI_SUCCESS {
 		return nil

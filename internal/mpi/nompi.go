@@ -20,7 +20,7 @@ func (*World) Rank() int { return 0 }
 // Size is 1.
 func (*World) Size() int { return 1 }
 
-// Sum leaves the values as they are.
+// Sum does nothing.
 func (*World) Sum([]float32) error { return nil }
 
 // End does nothing.

@@ -16,18 +16,18 @@ import (
 
 // Ways to sum. Addition of floating-point numbers depends on its order.
 const (
-	// Allreduce is MPI_Allreduce: as fast as the MPI knows the network, in an order that is its own. Of two processes the
-	// sum is that of Ordered, as a+b is b+a.
+	// Allreduce is MPI_Allreduce: optimised for the network, in an unspecified order. For two processes the sum equals
+	// Ordered, as a+b is b+a.
 	Allreduce = "allreduce"
-	// Ordered adds in the order of the ranks, ((a₀+a₁)+a₂)+…, as one process would that computes one part after the
-	// other. Each process adds up one stretch of the numbers: MPI_Alltoall, additions, MPI_Allgather. What is sent is
-	// what the best MPI_Allreduce sends, 2(n-1)/n of the numbers by each.
+	// Ordered adds in the order of the ranks, ((a₀+a₁)+a₂)+…, like one process that computes all micro-batches. Each
+	// process adds one stretch of the numbers: MPI_Alltoall, additions, MPI_Allgather. Each sends 2(n-1)/n of the numbers,
+	// as in the best MPI_Allreduce.
 	Ordered = "ordered"
 )
 
 var ways = []string{Allreduce, Ordered}
 
-// Validate refuses what is no way to sum.
+// Validate refuses other ways to sum.
 func Validate(way string) error {
 	if !slices.Contains(ways, way) {
 		return fmt.Errorf("%q is no way to sum: want %s", way, strings.Join(ways, " or "))

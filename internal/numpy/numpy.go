@@ -4,8 +4,8 @@
 // literal, and the numbers (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html).
 //
 // Every size is compared with the bytes in the file before memory is allocated, pickles are never read, and the
-// checksum of a member that is read to its end is verified. Other Go readers of the format (core/tensors/numpy of GoMLX
-// v0.28.2, sbinet/npyio v0.9.0) allocate what a header claims, or panic.
+// checksum of a member is verified if it is read to its end. Other Go readers of the format (core/tensors/numpy of
+// GoMLX v0.28.2, sbinet/npyio v0.9.0) allocate the size in the header, or panic.
 package numpy
 
 import (
@@ -21,12 +21,12 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of a file. MaxRatio is what deflate can make of one byte.
+// Limits of a file. MaxRatio is the maximum compression of deflate.
 const (
 	MaxRatio = 1032
 
 	maxDirectory   = 2 << 20   // bytes of the zip's list of members: some 15,000 of them
-	zipSearchSpace = 128 << 10 // bytes that looking for the list's end may read
+	zipSearchSpace = 128 << 10 // bytes that the search for the list's end may read
 	maxName        = 4 << 10   // bytes
 	maxHeader      = 64 << 10  // bytes
 	maxRank        = 16
@@ -37,21 +37,21 @@ const (
 	zipEncrypted = 1 // bit of the flags
 )
 
-// Member is an array in an .npz that has not been opened.
+// Member is an unopened array in an .npz.
 type Member struct {
 	Name         string // without .npy
-	Stored, Size uint64 // bytes in the file and unpacked
+	Stored, Size uint64 // bytes in the file and uncompressed
 	file         *zip.File
 }
 
-// Array is an open array, at its first number. Reading on to io.EOF compares the checksum.
+// Array is an open array, at its first number. Reading to io.EOF verifies the checksum.
 type Array struct {
 	Type  string // NumPy's, as "<f4"
 	Shape []int  // in C order
 	io.ReadCloser
 }
 
-// Error is a fault of one member.
+// Error is an error in one member.
 type Error struct {
 	Member string
 	Err    error
@@ -59,13 +59,13 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%q: %v", e.Member, e.Err) }
 
-// Unwrap returns the fault without the member.
+// Unwrap returns the error without the member.
 func (e *Error) Unwrap() error { return e.Err }
 
-// List returns the members of an .npz of the given size, in the order of the file, when all of them can be what they
-// say. Errors about one member are of type [*Error].
+// List returns the members of an .npz of the given size, in the order of the file, if all of them are valid. Errors
+// about one member have type [*Error].
 func List(r io.ReaderAt, size int64) (members []*Member, err error) {
-	// The zip package keeps every entry of the list, at several times its length.
+	// The zip package stores every entry of the list, at several times its length.
 	limited := &limitedReaderAt{r: r, left: maxDirectory + zipSearchSpace}
 	archive, err := zip.NewReader(limited, size)
 	if err != nil {
@@ -94,11 +94,11 @@ func List(r io.ReaderAt, size int64) (members []*Member, err error) {
 			return refuse("zip method %d, want stored or deflated", f.Method)
 		case f.Flags&zipEncrypted != 0:
 			return refuse("encrypted")
-		case packed > uint64(size) || stored > uint64(size): // members that share bytes could be read many times
+		case packed > uint64(size) || stored > uint64(size): // overlapping members could be read many times
 			return refuse("its members take more than the %d bytes of the file", size)
 		case unpacked > packed*ratio || ratio == 1 && unpacked != packed:
 			return refuse("%d bytes out of %d", unpacked, packed)
-		case f.CRC32 == 0 && unpacked > 0: // which the zip package takes for "not known"
+		case f.CRC32 == 0 && unpacked > 0: // the zip package treats this as unknown
 			return refuse("no checksum")
 		}
 		seen[name] = true
@@ -107,7 +107,7 @@ func List(r io.ReaderAt, size int64) (members []*Member, err error) {
 	return members, nil
 }
 
-// Open reads the header and holds it to the size of the member. Errors are of type [*Error].
+// Open reads the header and checks it against the size of the member. Errors have type [*Error].
 func (m *Member) Open() (*Array, error) {
 	r, err := m.file.Open()
 	if err != nil {
@@ -122,9 +122,9 @@ func (m *Member) Open() (*Array, error) {
 	return a, nil
 }
 
-// readHeader reads magic, version, length and literal, which together are length bytes.
+// readHeader reads magic, version, length and literal, length bytes in total.
 func (a *Array) readHeader(r io.Reader) (length int, err error) {
-	start := make([]byte, 10) // of version 1; the later ones have two more bytes of length
+	start := make([]byte, 10) // of version 1; later versions have two more bytes of length
 	if _, err := io.ReadFull(r, start); err != nil {
 		return 0, fmt.Errorf("the .npy header: %w", err)
 	}
@@ -199,7 +199,7 @@ func parseHeader(text string) (kind string, shape []int, err error) {
 	return kind, shape, nil
 }
 
-// byteSize returns the bytes that type and shape ask for, and whether they can be counted in 64 bits.
+// byteSize returns the number of bytes of type and shape, and whether it fits in 64 bits.
 func (a *Array) byteSize() (uint64, bool) {
 	found := plainType.FindStringSubmatch(a.Type)
 	if found == nil {
@@ -235,8 +235,8 @@ func (l *limitedReaderAt) ReadAt(p []byte, at int64) (int, error) {
 // HeaderSize is the length of what Header writes.
 const HeaderSize = 128
 
-// Header begins a .npy of float32 numbers [rows, cols], which follow little-endian in C order. It is of one length for
-// all sizes: it can be written again once the rows are counted.
+// Header returns the header of a .npy of float32 numbers [rows, cols], which follow little-endian in C order. Its
+// length does not depend on the sizes: it can be rewritten once the rows are counted.
 func Header(rows, cols int) []byte {
 	const length = HeaderSize - 10
 	literal := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", rows, cols)
@@ -244,7 +244,7 @@ func Header(rows, cols int) []byte {
 		strings.Repeat(" ", length-1-len(literal)) + "\n")
 }
 
-// Open reads the header of a .npy of so many bytes and holds it to them.
+// Open reads the header of a .npy of the given size and checks it against the size.
 func Open(r io.Reader, size int64) (*Array, error) {
 	a := &Array{ReadCloser: io.NopCloser(r)}
 	length, err := a.readHeader(r)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Mpirun returns a command as n processes of an MPI job on this machine, however few processors it has. The test is
-// skipped where there is no MPI.
+// Mpirun returns a command as n processes of an MPI job on this machine, even with fewer cores. The test is skipped if
+// MPI is missing.
 func Mpirun(t *testing.T, n int, command *exec.Cmd) *exec.Cmd {
 	t.Helper()
 	mpirun, err := exec.LookPath("mpirun")

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package programtest tests a command as its user meets it: as a process, which the test binary itself becomes.
+// Package programtest tests a command as a process, which the test binary itself becomes.
 package programtest
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/gomlx/compute"
 )
 
-// asProgram is the variable that makes a test binary the program under test.
+// asProgram is the variable that turns a test binary into the program under test.
 const asProgram = "WEPE_TEST_MAIN"
 
 // Main is for TestMain: it runs the program, or the tests and then each of after.
@@ -37,23 +37,23 @@ func Main(m *testing.M, main func(), after ...func()) {
 
 // Program is the program under test.
 type Program struct {
-	Name string         // begins its complaints
+	Name string         // prefix of its error messages
 	Env  []string       // more variables, as NAME=value
-	Said *regexp.Regexp // what lines on stderr before a complaint may be; nil for all
+	Said *regexp.Regexp // the lines allowed on stderr before an error message; nil for all
 }
 
-// Ended is what a run of the program left behind.
+// Ended is the result of a run of the program.
 type Ended struct {
 	Stdout, Stderr string
 	Code           int
 	program        Program
 }
 
-// Command returns the program with arguments, on the backend go if no other is asked for.
+// Command returns the program with arguments, on the backend go by default.
 func (p Program) Command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), os.Args[0], args...)
-	command.Dir = t.TempDir() // where a default -checkpoint would land
+	command.Dir = t.TempDir() // default output directories are created here
 	command.Env = append(append(os.Environ(), asProgram+"=1"), p.Env...)
 	if os.Getenv(compute.ConfigEnvVar) == "" {
 		command.Env = append(command.Env, compute.ConfigEnvVar+"=go")
@@ -79,7 +79,7 @@ func (p Program) Finish(t *testing.T, command *exec.Cmd) Ended {
 	return Ended{stdout.String(), stderr.String(), command.ProcessState.ExitCode(), p}
 }
 
-// Interrupted runs the program and sends it a signal after the first line that tells of progress.
+// Interrupted runs the program and sends it a signal after the first line about progress.
 func (p Program) Interrupted(t *testing.T, s os.Signal, args ...string) Ended {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -104,11 +104,11 @@ func (p Program) Interrupted(t *testing.T, s os.Signal, args ...string) Ended {
 			}
 		}
 	}
-	_ = command.Wait() // its status says all
+	_ = command.Wait() // its status contains the result
 	return Ended{"", printed.String(), command.ProcessState.ExitCode(), p}
 }
 
-// Complaint checks that the program ended with a status and a last line of its own that holds every want.
+// Complaint checks that the program ended with a status and a last line that contains every want.
 func (e Ended) Complaint(t *testing.T, name string, code int, wants ...string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(e.Stderr, "\n"), "\n")

@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package setting is the table of an encoding's hyperparameters. A row has a name, where its value is stored, which
-// values are accepted and what it means; reading, checking and listing follow from the rows.
+// Package setting is the table of an encoding's hyperparameters. A row has a name, a variable for its value, the
+// accepted values and a description; reading, checking and listing follow from the rows.
 package setting
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// Row is one hyperparameter. Its variable holds the default until Read.
+// Row is one hyperparameter. Its variable contains the default until Read.
 type Row struct {
 	Name, Doc string
 
-	want    string // the values that it takes, in words
+	want    string // the accepted values, in words
 	read    func(*model.Scope)
 	value   func() any
 	accepts func() bool
@@ -37,7 +37,7 @@ func row[T any](name string, to *T, doc, want string, accepts func(T) bool) Row 
 	}
 }
 
-// Number is a float64 or int in [low, high]; NaN never is.
+// Number is a float64 or int in [low, high]; NaN is refused.
 func Number[T float64 | int](name string, to *T, low, high T, doc string) Row {
 	return row(name, to, doc, fmt.Sprintf("it in [%v, %v]", low, high), func(x T) bool { return x >= low && x <= high })
 }
@@ -47,7 +47,7 @@ func Switch(name string, to *bool, doc string) Row {
 	return row(name, to, doc, "true or false", func(bool) bool { return true })
 }
 
-// Choice is one of the given strings, of which "" reads as nothing.
+// Choice is one of the given strings; "" is written "nothing".
 func Choice[T ~string](name string, to *T, doc string, values ...T) Row {
 	words := make([]string, len(values))
 	for i, value := range values {
@@ -60,14 +60,14 @@ func Choice[T ~string](name string, to *T, doc string, values ...T) Row {
 	return row(name, to, doc, want, func(x T) bool { return slices.Contains(values, x) })
 }
 
-// Read takes over every hyperparameter that is set in the scope or above it.
+// Read reads every hyperparameter that is set in the scope or above it.
 func Read(scope *model.Scope, rows []Row) {
 	for _, r := range rows {
 		r.read(scope)
 	}
 }
 
-// Check returns an error that names the first hyperparameter with a value that it does not take.
+// Check returns an error that names the first hyperparameter with an invalid value.
 func Check(rows []Row) error {
 	for _, r := range rows {
 		if !r.accepts() {

@@ -18,7 +18,7 @@ import (
 // MaxBytes bounds a file of JSON.
 const MaxBytes = 16 << 20
 
-// The other limits are far above any file of settings and keep what reading allocates in proportion to the text.
+// The other limits are far above any settings file and keep allocations proportional to the text.
 const (
 	maxDepth = 64
 	maxKeys  = 1 << 19
@@ -34,8 +34,8 @@ func Decode(raw []byte, value any) error {
 	return d.Decode(value)
 }
 
-// Object is a JSON object whose fields are read, and held to their ranges, when they are asked for. A field that is
-// null counts as missing. Errors are one line that names the field.
+// Object is a JSON object whose fields are decoded and validated on access. A field that is null counts as missing.
+// Errors are one line that names the field.
 type Object map[string]json.RawMessage
 
 // ParseObject reads one object.
@@ -49,10 +49,10 @@ func ParseObject(raw []byte) (o Object, err error) {
 	return o, nil
 }
 
-// Has reports whether a field is there.
+// Has reports whether a field exists.
 func (o Object) Has(key string) bool { return o[key] != nil && string(o[key]) != "null" }
 
-// Refuse returns the error that a field is not what is wanted.
+// Refuse returns the error for a field with an invalid value.
 func (o Object) Refuse(key, want string, args ...any) error {
 	want = fmt.Sprintf(want, args...)
 	if !o.Has(key) {
@@ -61,7 +61,7 @@ func (o Object) Refuse(key, want string, args ...any) error {
 	return fmt.Errorf("%s is %s, want %s", key, Short(o[key]), want)
 }
 
-// Read decodes a field that has to be there; want says in an error what the type stands for.
+// Read decodes a required field; want describes its type in errors.
 func (o Object) Read(key string, value any, want string) error {
 	if !o.Has(key) || json.Unmarshal(o[key], value) != nil {
 		return o.Refuse(key, "%s", want)
@@ -85,7 +85,7 @@ func (o Object) Text(key string) (text string, err error) {
 	return text, err
 }
 
-// Bool returns a field that is true or false, or what it is by default.
+// Bool returns a boolean field, or its default.
 func (o Object) Bool(key string, byDefault bool) (value bool, err error) {
 	if !o.Has(key) {
 		return byDefault, nil
@@ -93,7 +93,7 @@ func (o Object) Bool(key string, byDefault bool) (value bool, err error) {
 	return value, o.Read(key, &value, "true or false")
 }
 
-// Int returns a field that has to be there, an integer in plain digits from lo to hi.
+// Int returns a required field, an integer in plain digits from lo to hi.
 func (o Object) Int(key string, lo, hi int) (int, error) {
 	n, err := strconv.Atoi(string(o[key]))
 	if err != nil || n < lo || n > hi {
@@ -102,7 +102,7 @@ func (o Object) Int(key string, lo, hi int) (int, error) {
 	return n, nil
 }
 
-// Number returns a field that has to be there, a number from lo to hi.
+// Number returns a required field, a number from lo to hi.
 func (o Object) Number(key string, lo, hi float64) (float64, error) {
 	var x float64
 	if !o.Has(key) || json.Unmarshal(o[key], &x) != nil || x < lo || x > hi {
@@ -111,7 +111,7 @@ func (o Object) Number(key string, lo, hi float64) (float64, error) {
 	return x, nil
 }
 
-// Numbers returns a field that has to be there, n numbers from lo to hi.
+// Numbers returns a required field, n numbers from lo to hi.
 func (o Object) Numbers(key string, n int, lo, hi float64) ([]float64, error) {
 	var values []float64
 	ok := json.Unmarshal(o[key], &values) == nil && len(values) == n
@@ -124,7 +124,7 @@ func (o Object) Numbers(key string, n int, lo, hi float64) ([]float64, error) {
 	return values, nil
 }
 
-// Short returns a value in one line, cut if it is long.
+// Short returns a value in one line, truncated if it is long.
 func Short(raw json.RawMessage) string {
 	const most = 40
 	text := []rune(strings.Join(strings.Fields(string(raw)), " "))
@@ -134,7 +134,7 @@ func Short(raw json.RawMessage) string {
 	return string(text)
 }
 
-// check holds a text to what encoding/json does not mind, without recursion.
+// check refuses text that encoding/json accepts, without recursion.
 func check(raw []byte) error {
 	type level struct {
 		keys    map[string]bool // nil in an array

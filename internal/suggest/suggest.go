@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Name returns the name nearest to a word, or "" if none is near: a third of its letters may be inserted, deleted or
-// replaced, or it may be a part of the name.
+// Name returns the name nearest to a word, or "" if none is near: up to a third of its letters may be inserted, deleted
+// or replaced, or it may be a part of the name.
 func Name(word string, names []string) (nearest string) {
 	word = strings.ToLower(word)
 	least := max(1, len(word)/3) + 1
@@ -34,7 +34,8 @@ func Unknown(what, word string, names []string) error {
 	return fmt.Errorf("unknown %s %q: want one of %s", what, word, strings.Join(names, ", "))
 }
 
-// distance is the number of letters to insert, delete or replace, or of neighbours to exchange, between two words.
+// distance is the number of letters to insert, delete or replace, or of neighbouring letters to exchange, between two
+// words.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

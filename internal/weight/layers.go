@@ -10,7 +10,7 @@ import (
 	"github.com/wepe-go/wepe/internal/kernel"
 )
 
-// Dense is x·weights + biases on the last axis, computed in the type of x from float32 variables; without biases where
+// Dense is x·weights + biases on the last axis, computed in the type of x from float32 variables; without biases if
 // they are nil, with the adapter of LowRank if there is one.
 func Dense(scope *model.Scope, x *Node, out int, weights, biases Fill) *Node {
 	g := x.Graph()
@@ -41,8 +41,8 @@ func RMSNorm(scope *model.Scope, x *Node, epsilon float64) *Node {
 	return ConvertDType(Mul(Mul(wide, scale), ExpandLeftToRank(gain, x.Rank())), x.DType())
 }
 
-// DropBranch drops whole residual branches, each image along the batch axis on its own (stochastic depth), and rescales
-// the ones that stay, as timm does; GoMLX's layers.DropPath does not rescale. The rate is that of the last of depth
+// DropBranch drops whole residual branches, independently for each image along the batch axis (stochastic depth), and
+// rescales the others, as timm does; GoMLX's layers.DropPath does not rescale. The rate is that of the last of depth
 // blocks; block i has i/(depth-1) of it.
 func DropBranch(scope *model.Scope, x *Node, batchAxis int, rate float64, block, depth int) *Node {
 	g := x.Graph()

@@ -15,8 +15,8 @@ import (
 const LowRankRoot = "/lora"
 
 // LowRank creates the factors of a low-rank adapter (LoRA, Hu et al. 2021, https://arxiv.org/abs/2106.09685) of a
-// matrix W [in, out]: a model that trains computes x·(W + A·B). A [in, rank] is uniform in ±1/√in, as peft draws it,
-// and B [rank, out] is zero.
+// matrix W [in, out]: in training a model computes x·(W + A·B). A [in, rank] is uniform in ±1/√in, as in peft, and B
+// [rank, out] is zero.
 func LowRank(store *model.Store, w *model.Variable, rank int) {
 	in, out := w.Shape().Dim(0), w.Shape().Dim(1)
 	scope := store.Scope(LowRankRoot + w.Path())
@@ -33,7 +33,7 @@ func Factors(store *model.Store, w *model.Variable, g *Graph) (a, b *Node) {
 	return nil, nil
 }
 
-// adapted adds x·A·B to y = x·W + b while the model trains. Otherwise W is already the sum.
+// adapted adds x·A·B to y = x·W + b in training. Otherwise W is already the sum.
 func adapted(scope *model.Scope, w *model.Variable, x, y *Node) *Node {
 	if !scope.IsTraining(x.Graph()) {
 		return y

@@ -18,7 +18,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// Fill draws one element of a variable. The fans are the two dimensions of a matrix, of anything else its size.
+// Fill draws one element of a variable. The fans are the two dimensions of a matrix, for other shapes its size.
 type Fill func(r *rand.Rand, fanIn, fanOut int) float64
 
 // Constant is one value everywhere.
@@ -41,7 +41,7 @@ func Xavier(gain float64) Fill {
 	}
 }
 
-// AtOnce is for numbers that belong together: one call draws them all, in the order of the elements.
+// AtOnce is for numbers that depend on each other: one call draws them all, in the order of the elements.
 func AtOnce(draw func(r *rand.Rand) []float64) Fill {
 	var values []float64
 	return func(r *rand.Rand, _, _ int) float64 {
@@ -54,7 +54,7 @@ func AtOnce(draw func(r *rand.Rand) []float64) Fill {
 	}
 }
 
-// Variable returns the variable of that name in scope and creates it, float32 or float64, if it is not there.
+// Variable returns the variable of that name in scope and creates it, float32 or float64, if it does not exist.
 func Variable(scope *model.Scope, name string, dtype dtypes.DType, values Fill, dims ...int) *model.Variable {
 	shape := shapes.Make(dtype, dims...)
 	if v := scope.GetVariable(name); v != nil {

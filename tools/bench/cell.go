@@ -13,7 +13,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// cell is a measurement of all candidates.
+// cell is one measurement of all candidates.
 type cell struct {
 	call, model    string
 	batch, threads int
@@ -44,14 +44,14 @@ func (c cell) flops(config vit.Config) float64 {
 	return flops
 }
 
-// line is the request that processes answer.
+// line is the request to the processes.
 func (c cell) line(config vit.Config) string {
 	return fmt.Sprintf("%s %d %d %d %d %d %d\n", c.call, config.Width, config.Depth, config.Heads, config.PatchSize,
 		config.ImageRows, c.batch)
 }
 
-// memory estimates the bytes of one process: activations of a step dominate with large batches, weights and moments
-// with large models.
+// memory estimates the bytes of one process: activations of a step dominate for large batches, weights and moments for
+// large models.
 func (c cell) memory(config vit.Config) float64 {
 	const process = 4e8
 	weights, tokens := 4*float64(config.Parameters()), float64(c.batch*config.Tokens())
@@ -62,7 +62,7 @@ func (c cell) memory(config vit.Config) float64 {
 	return process + 5*weights + 4*tokens*float64(config.Depth)*(10*float64(config.Width)+4*float64(config.MLPDim)+scores)
 }
 
-// candidate is a process and what it took in each round.
+// candidate is a process and its times in each round.
 type candidate struct {
 	name    string // an encoding of ours, or a peer
 	process *process
@@ -112,7 +112,8 @@ func (o options) measure(ctx context.Context, c cell) (measured []rows.Row, err 
 	return o.rows(c, config, all, median(rates)), nil
 }
 
-// rounds makes the calls of all rounds and returns the rates of products in them, floating-point operations a second.
+// rounds makes the calls of all rounds and returns the rates of products in them, in floating-point operations per
+// second.
 func (o options) rounds(c cell, config vit.Config, all []*candidate) (rates []float64, err error) {
 	draw := rand.New(rand.NewPCG(1, uint64(c.batch)))
 	for range o.pairs {

@@ -2,13 +2,13 @@
 
 // Command bench compares this library with timm (eager and torch.compile) and with a plain ViT in JAX: make bench.
 //
-// Every candidate is a process of its own, started by taskset on as many processors as it may take threads. The
-// processes of a cell (call, model, batch, threads) make one call each per round, in an order that is drawn anew for
-// every round, so that a slow spell of the machine meets all. Figures are medians; ratios are medians of the ratios
-// within rounds. The encodings are compared with ours with a learned table in the same rounds.
+// Every candidate is a separate process, which taskset restricts to as many cores as it may use threads. The processes
+// of a cell (call, model, batch, threads) make one call each per round, in an order that is drawn anew for every round,
+// so that a slow phase of the machine affects all. Figures are medians; ratios are medians of the ratios within rounds.
+// Encodings are compared with the learned table in the same rounds.
 //
-// The share of the product rate is the arithmetic of a call (vit.Config.FLOPs, three times for training) over its time,
-// divided by the rate that a chain of the model's largest products reaches on the same backend in the same rounds.
+// The share of the product rate is the arithmetic of a call (vit.Config.FLOPs, three times for training) divided by its
+// time and by the rate of a chain of the model's largest products on the same backend in the same rounds.
 //
 //	go run ./tools/bench -models S/16 -batches 8 -threads 2 -peers timm,jax -positions learned,wepe
 //	go run ./tools/bench profile -model S/16 -batch 8 -position wepe        where the time of a call goes
@@ -117,7 +117,7 @@ func parse(args []string) (o options, err error) {
 
 // run measures all cells and prints their table.
 func (o options) run(ctx context.Context) error {
-	if os.Getenv("GOMLX_BACKEND") == "" { // rows name what the processes run on
+	if os.Getenv("GOMLX_BACKEND") == "" { // rows contain the backend
 		if err := os.Setenv("GOMLX_BACKEND", "xla:cpu"); err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (o options) write(measured []rows.Row) error {
 	return nil
 }
 
-// median is the middle value, and quartile the value at a quarter or three quarters.
+// median returns the median of values.
 func median(values []float64) float64 { return quantile(values, 2) }
 
 func quantile(values []float64, quarter int) float64 {

@@ -44,7 +44,7 @@ func serve(in io.Reader, out io.Writer, position string) error {
 				return fmt.Errorf("%q: %w", line, err)
 			}
 			calls[line] = call
-			if strings.HasPrefix(line, "products") { // a compilation is not measured
+			if strings.HasPrefix(line, "products") { // compilation is not measured
 				if err := call(); err != nil {
 					return err
 				}
@@ -66,7 +66,7 @@ func serve(in io.Reader, out io.Writer, position string) error {
 	return nil
 }
 
-// prepare makes what a request asks for.
+// prepare prepares the call of a request.
 func prepare(b compute.Backend, line, position string) (func() error, error) {
 	var what string
 	var n [6]int
@@ -92,7 +92,7 @@ func prepare(b compute.Backend, line, position string) (func() error, error) {
 	return timing.Forward, nil
 }
 
-// chain is a program of nothing but products, [rows, width]·[width, hidden]·[hidden, width]·….
+// chain is a program of products only, [rows, width]·[width, hidden]·[hidden, width]·….
 func chain(b compute.Backend, rows, width, hidden int) (func() error, error) {
 	matrix := func(n, m int) any { return tensors.FromShape(shapes.Make(dtypes.Float32, n, m)) }
 	program, err := NewExec(b, func(x, up, down *Node) *Node {

@@ -65,14 +65,14 @@ func start(ctx context.Context, threads int, program string, args ...string) (*p
 	return p, p.command.Start()
 }
 
-// call sends a request and returns the seconds that the answer states.
+// call sends a request and returns the seconds of the response.
 func (p *process) call(line string) (seconds float64, err error) {
 	if _, err = io.WriteString(p.in, line); err == nil {
 		var answer string
 		if answer, err = p.out.ReadString('\n'); err == nil {
 			var peak float64
 			_, err = fmt.Sscan(answer, &seconds, &peak)
-			if !strings.HasPrefix(line, "products") { // which the peers do not do
+			if !strings.HasPrefix(line, "products") { // the peers do not support it
 				p.peak = peak
 			}
 		}
@@ -92,7 +92,7 @@ func (p *process) close() {
 	_ = p.command.Wait()
 }
 
-// environment returns the Python of the virtual environment with the pinned peers, which it makes on first use.
+// environment returns the Python of the virtual environment with the pinned peers, which it creates on first use.
 func environment(ctx context.Context) (python string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

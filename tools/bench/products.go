@@ -65,7 +65,7 @@ var (
 	axes = regexp.MustCompile(`(lhs|rhs)_(batching|contracting)_dimensions = \[([0-9, ]*)\]`)
 )
 
-// productsOf returns the shapes of products in a program, those with the most arithmetic first.
+// productsOf returns the shapes of products in a program, in decreasing order of arithmetic.
 func productsOf(b compute.Backend, program string) (products []*product, err error) {
 	found := map[string]*product{}
 	for _, words := range dot.FindAllStringSubmatch(live(program), -1) {
@@ -87,10 +87,10 @@ func productsOf(b compute.Backend, program string) (products []*product, err err
 		for _, axis := range contracted["lhs contracting"] {
 			p.flops *= float64(left[axis])
 		}
-		p.repeat = min(16, max(1, int(1e8/p.flops))) // so that starting it counts little
+		p.repeat = min(16, max(1, int(1e8/p.flops))) // so that the overhead of starting it is small
 		p.exec, err = NewExec(b, func(x, y *Node) *Node {
 			out := ScalarZero(x.Graph(), dtypes.Float32)
-			for i := range p.repeat { // of different operands, or XLA would make one of them
+			for i := range p.repeat { // with different operands, or XLA would merge them
 				z := DotGeneral(x, contracted["lhs contracting"], contracted["lhs batching"],
 					OptimizationBarrier(AddScalar(y, float64(i))), contracted["rhs contracting"], contracted["rhs batching"])
 				out = Add(out, Reshape(SliceAxis(Reshape(OptimizationBarrier(z), -1), 0, AxisRange(0, 1))))
@@ -167,11 +167,11 @@ func productTable(took float64, products []*product) report.Table {
 
 var operation = regexp.MustCompile(`(?m)^  (?:ROOT )?%?[\w.-]+ = .*? ([a-z][a-z0-9-]*)\(`)
 
-// printOperations counts the operations that start on their own in the largest program that XLA compiled.
+// printOperations counts the separately launched operations in the largest program that XLA compiled.
 func printOperations(dump string) error {
 	files, err := filepath.Glob(filepath.Join(dump, "*after_optimizations.txt"))
 	if err != nil || len(files) == 0 {
-		return err // of other backends
+		return err // for other backends
 	}
 	var text string
 	for _, name := range files {

@@ -26,9 +26,9 @@ type profiling struct {
 // profile prints where the time of a call goes: make profile.
 //
 // On XLA it reads the program (StableHLO, from go-xla's log), times each shape of matrix product in it alone, and
-// subtracts: what is left is everything that is not a product, and memory. The operations of XLA's own compiled program
-// come from its dump: how many fusions, library calls, copies. Page faults and system time come from the kernel.
-// On other backends it prints only the rates.
+// subtracts: the rest is everything that is not a product, and memory. XLA's dump of its compiled program gives the
+// number of fusions, library calls and copies, the kernel gives page faults and system time. On other backends it
+// prints only the rates.
 func profile(args []string) error {
 	var o profiling
 	flags := flag.NewFlagSet("profile", flag.ContinueOnError)
@@ -96,7 +96,7 @@ func (o profiling) run() error {
 	return printOperations(dump)
 }
 
-// usage is what the kernel counts of a process.
+// usage is the kernel's accounting of a process.
 type usage struct{ faults, user, system float64 }
 
 func used() (usage, error) {
@@ -105,8 +105,8 @@ func used() (usage, error) {
 	return usage{float64(r.Minflt), float64(r.Utime.Nano()) / 1e9, float64(r.Stime.Nano()) / 1e9}, err
 }
 
-// measure interleaves the call with chains of all products. It returns the median seconds of the call, what the kernel
-// counted in it on average, and sets the seconds of the products.
+// measure interleaves the call with chains of all products. It returns the median seconds of the call and the kernel's
+// mean accounting of it, and sets the seconds of the products.
 func (o profiling) measure(call func() error, shapes []*product) (took float64, mean usage, err error) {
 	var calls []float64
 	for round := -2; round < o.rounds; round++ { // the first two compile and warm up

@@ -19,7 +19,7 @@ var (
 	spilled   = regexp.MustCompile(`(\d+) bytes spill stores`)
 )
 
-// inspect fills in what XLA's dump of the last program and ptxas say about its kernels.
+// inspect adds the information on kernels from XLA's dump of the last program and from ptxas.
 func (c *compiler) inspect(r *row) error {
 	sequences, err := filepath.Glob(filepath.Join(c.dump, "*thunk_sequence.txt"))
 	if err != nil || len(sequences) == 0 {

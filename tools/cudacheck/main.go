@@ -94,7 +94,7 @@ func run(o options) error {
 	return nil
 }
 
-// row is one program and what the compiler reports of it.
+// row is one program with the compiler's information.
 type row struct {
 	GPU         string  `json:"gpu"`
 	Model       string  `json:"model"`
@@ -125,7 +125,7 @@ func (r row) String() string {
 		float64(r.Temporary)/1e6)
 }
 
-// compiler is a backend that compiles for CUDA, its log and where XLA dumps what it makes.
+// compiler is a backend that compiles for CUDA, its log and the directory of XLA's dump.
 type compiler struct {
 	backend       compute.Backend
 	log, dump     string
@@ -147,7 +147,7 @@ func (o options) open(dump string) (*compiler, error) {
 		"CUDACHECK_SMALL":      fmt.Sprint(small),
 		"GOPJRT_CUDA_CHECKS":   "0",
 		"TF_CPP_MIN_LOG_LEVEL": cmp.Or(os.Getenv("TF_CPP_MIN_LOG_LEVEL"), "2"),
-		// Without a GPU nothing can be timed, so products get default tiles.
+		// Nothing can be timed without a GPU, so products get default tiles.
 		"XLA_FLAGS": fmt.Sprintf("--xla_gpu_cuda_data_dir=%s --xla_gpu_autotune_level=0 --xla_dump_to=%s "+
 			"--xla_dump_hlo_as_text",
 			filepath.Join(o.plugins, "nvidia/cu13"), c.dump),
@@ -184,7 +184,7 @@ func (c *compiler) compile(o options, encoding, dtype string) (rows []row, err e
 		if err := os.RemoveAll(c.dump); err != nil {
 			return nil, err
 		}
-		failure := call.run() // which it is even where all is well: there is nothing to run
+		failure := call.run() // an error even on success: there is no GPU to run on
 		line, err := os.ReadFile(c.log)
 		if err != nil {
 			return nil, fmt.Errorf("%s %s %s: not compiled at all: %w", encoding, dtype, call.name, failure)

@@ -4,5 +4,5 @@
 package notebooks
 
 import (
-	_ "github.com/janpfeifer/gonb/gonbui" // pictures inside a notebook
+	_ "github.com/janpfeifer/gonb/gonbui" // images in a notebook
 )

@@ -15,7 +15,8 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// augment returns what an augmentation makes of the images, on the host and as a batch in a graph, and what it drew.
+// augment applies an augmentation to the images, on the host and as a batch in a graph, and returns the images and the
+// draws.
 func (r request) augment(b compute.Backend) (map[string]any, error) {
 	var a data.Augment
 	if err := json.Unmarshal(r.Recipe, &a); err != nil {
@@ -36,7 +37,7 @@ func (r request) augment(b compute.Backend) (map[string]any, error) {
 		set.Classes = append(set.Classes, strconv.Itoa(c))
 	}
 	values := map[string]any{"shown": shown}
-	if a.Policy != "" || a.EraseProb > 0 { // on the host alone
+	if a.Policy != "" || a.EraseProb > 0 { // only on the host
 		return values, nil
 	}
 	plan := a.Plan(set, int64(r.Seed), 0, 0, indices)
@@ -64,7 +65,7 @@ func (r request) augment(b compute.Backend) (map[string]any, error) {
 	return values, nil
 }
 
-// probe classifies the points from Train on by those before, with a linear probe and by neighbours.
+// probe classifies the points from Train on by the points before, with a linear probe and by neighbours.
 func (r request) probe() (map[string]any, error) {
 	t := &features.Table{Name: "points", Width: r.Width}
 	for i, label := range r.Targets {

@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Command peers is the Go side of make peers: peers.py sends it requests, a JSON object on a line each, and compares
-// the answers with those of timm, transformers, ONNX Runtime and others.
+// Command peers is the Go side of make peers: peers.py sends it requests, one JSON object per line, and compares the
+// responses with timm, transformers, ONNX Runtime and others.
 package main
 
 import (
@@ -29,11 +29,11 @@ import (
 // request is a line of standard input.
 type request struct {
 	Op   string `json:"op"`
-	Path string `json:"path"` // of the model that is read or written
+	Path string `json:"path"` // of the model to read or write
 
 	Images array                     `json:"images"` // [batch, rows, columns, channels]
 	Import checkpoints.ImportOptions `json:"import"`
-	Export string                    `json:"export"` // a directory that what was read is written to again
+	Export string                    `json:"export"` // a directory to export the model to
 
 	Config     vit.Config     `json:"config"` // of the model to write
 	Params     map[string]any `json:"params"`
@@ -57,12 +57,12 @@ type array struct {
 
 func (a array) tensor() *tensors.Tensor { return tensors.FromFlatDataAndDimensions(a.Data, a.Shape...) }
 
-// answer is a line of standard output: of each operation some fields.
+// answer is a line of standard output, with some fields per operation.
 type answer struct {
 	Error  string         `json:"error,omitempty"`
 	Logits []float32      `json:"logits,omitempty"`
-	Tokens []float32      `json:"tokens,omitempty"` // behind the last norm
-	Pooled []float32      `json:"pooled,omitempty"` // what the head gets
+	Tokens []float32      `json:"tokens,omitempty"` // after the last norm
+	Pooled []float32      `json:"pooled,omitempty"` // input of the head
 	Config *vit.Config    `json:"config,omitempty"`
 	Report []string       `json:"report,omitempty"`
 	Values map[string]any `json:"values,omitempty"`
@@ -97,7 +97,7 @@ func main() {
 	}
 }
 
-// do carries out a request; a panic is an error of it.
+// do executes a request; a panic becomes an error.
 func (r request) do(b compute.Backend) (a answer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -194,7 +194,7 @@ func (r request) write(b compute.Backend) (answer, error) {
 	return a, err
 }
 
-// disturb adds noise to every trainable variable, so that none keeps a value that hides an error.
+// disturb adds noise to every trainable variable, so that no initial value hides an error.
 func disturb(store *model.Store, seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for v := range store.IterVariables() {
@@ -229,7 +229,7 @@ func (r request) decode() (answer, error) {
 	return answer{Values: map[string]any{"size": []int{p.Width, p.Height}, "pixels": p.Pixels}}, nil
 }
 
-// predict runs image files through a model, as wepe predict.
+// predict classifies image files, as wepe predict does.
 func (r request) predict(b compute.Backend) (a answer, err error) {
 	m, err := finetune.Open(b, r.Path)
 	if err != nil {

@@ -19,13 +19,13 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// numbers are the fields of requests that compute something other than the output of a model.
+// numbers are the fields of requests for computations other than a model's output.
 type numbers struct {
 	Recipe  json.RawMessage `json:"recipe"`
 	Pixels  []byte          `json:"pixels"` // [n, Side, Side, 3], of train
 	Side    int             `json:"side"`
 	Height  int             `json:"height"`  // of augment, whose images are not square
-	Epochs  int             `json:"epochs"`  // whose orders are wanted
+	Epochs  int             `json:"epochs"`  // number of orders requested
 	Targets []int           `json:"targets"` // the class of each image or point
 	Guesses []int           `json:"guesses"`
 	Classes int             `json:"classes"`
@@ -33,7 +33,7 @@ type numbers struct {
 	Points      []float64 `json:"points"` // [n, Width]
 	Queries     []float64 `json:"queries"`
 	Width       int       `json:"width"`
-	Train       int       `json:"train"` // how many are for training
+	Train       int       `json:"train"` // number of training points
 	K           int       `json:"k"`
 	Temperature float64   `json:"temperature"`
 	L2          float64   `json:"l2"`
@@ -86,7 +86,7 @@ func (r request) compute(b compute.Backend) (answer, error) {
 	return answer{Values: values}, err
 }
 
-// train fine-tunes the model at Path and returns what it measured after each step, and the order of the images.
+// train fine-tunes the model at Path and returns measurements after each step, and the order of the images.
 func (r request) train(b compute.Backend) (map[string]any, error) {
 	var recipe finetune.Recipe
 	if err := json.Unmarshal(r.Recipe, &recipe); err != nil {
@@ -116,7 +116,7 @@ func (r request) train(b compute.Backend) (map[string]any, error) {
 	return map[string]any{"losses": losses, "held": held, "orders": orders}, nil
 }
 
-// save trains a tiny model for two steps and leaves its checkpoints at Path.
+// save trains a tiny model for two steps and writes its checkpoints to Path.
 func (r request) save(b compute.Backend) error {
 	set, held, err := data.Shapes(data.TaskLocation, 24, 8, 12, int64(r.Seed))
 	if err != nil {

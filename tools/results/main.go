@@ -11,15 +11,14 @@
 //	scaling                 predicted scaling with GPUs; without NAME
 //	table:                  the runs in docs/runs/NAME.jsonl
 //	epochs:                 validation top-1 of these runs after each epoch
-//	detection:              the detectors that wepe detect train measured
-//	figure:                 the rows that wepe analyze wrote; NAME is followed by the figure's name
-//	bench:                  the rows that make bench wrote
+//	detection:              the detectors evaluated by wepe detect train
+//	figure:                 the rows of wepe analyze; NAME is followed by the figure's name
+//	bench:                  the rows of make bench
 //	curves:, sizes:         a plot of the runs in docs/runs/NAME.jsonl, drawn into the file that follows NAME
 //
 // and OPTIONS are by=dataset,encoding, baseline=learned and split=validation, fields of a report.Spec; across=size, a
-// column for each size; and, for every kind with a NAME, what is shown: only=wepe,learned, these encodings;
-// columns=a,b, these of the numeric columns (an underscore stands for a space); rows=REGEXP, rows whose first cells
-// match.
+// column for each size; and, for every kind with a NAME, a selection: only=wepe,learned, encodings; columns=a,b,
+// numeric columns (an underscore stands for a space); rows=REGEXP, rows whose first cells match.
 //
 //	go run ./tools/results docs/runs README.md docs/results.md
 package main
@@ -76,7 +75,7 @@ var (
 	end = regexp.MustCompile(`(?m)^<!-- end -->$`)
 )
 
-// filled is a Markdown text with all its tables computed anew; leave writes its plots.
+// filled returns a Markdown text with all its tables recomputed; leave writes its plots.
 func filled(markdown, records string, leave writer) (string, error) {
 	var out strings.Builder
 	for {
@@ -141,7 +140,7 @@ func parse(words []string) (o options, err error) {
 	return o, nil
 }
 
-// tableOf returns the table that the words of a marker ask for.
+// tableOf returns the table for the words of a marker.
 func tableOf(words []string, records string) (table report.Table, err error) {
 	switch {
 	case words[0] == "positions":
@@ -174,7 +173,7 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 		if table = analysis.Table(rows, figure); err == nil && len(table.Rows) == 0 {
 			err = fmt.Errorf("no rows of figure %q", figure)
 		}
-		table.Notes = nil // of models that a figure cannot show
+		table.Notes = nil // about models that are not in the figure
 		return compact(table, o), err
 	}
 	rows, err := report.ReadFiles(path)
@@ -200,11 +199,11 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 	return compact(table, o), err
 }
 
-// unshown are columns of report.Tabulate that pages leave out; the rows have them.
+// unshown are columns of report.Tabulate that documents omit; the rows contain them.
 var unshown = []string{"top-5 %", "loss", "pairs", "minutes"}
 
-// compact returns the table that a page shows: the columns and rows of the options, a range in parentheses behind its
-// mean, and the two names of a figure's row as one.
+// compact returns the table for a document: the columns and rows of the options, a range in parentheses after its mean,
+// and the two names of a figure's row joined.
 func compact(table report.Table, o options) report.Table {
 	keep := func(i int) bool {
 		if o.columns != nil && table.Numeric[i] {

@@ -12,11 +12,11 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// writer writes what draw draws into a file.
+// writer writes the output of draw to a file.
 type writer func(path string, draw func(io.Writer) error) error
 
-// plot draws the rows that the words of a marker name into a file, words[2], and returns the line that shows it:
-// "curves:" is loss and accuracy over the steps, "sizes:" the test accuracy over the side of square images.
+// plot draws the rows of a marker into a file, words[2], and returns the line that shows it: "curves:" is loss and
+// accuracy over the steps, "sizes:" the test accuracy over the side of square images.
 func plot(words []string, records string, leave writer) (string, error) {
 	if len(words) < 3 {
 		return "", fmt.Errorf("%q names no rows or no file", words)

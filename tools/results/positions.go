@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// parameters counts the trainable numbers that an encoding adds to a published model.
+// parameters counts the trainable parameters that an encoding adds to a published model.
 func parameters(name, position string, params map[string]any) (count int, err error) {
 	c, err := vit.Variant(name)
 	if err != nil {
@@ -32,10 +32,10 @@ func parameters(name, position string, params map[string]any) (count int, err er
 	return count, err
 }
 
-// described is what the table of encodings prints beside what the code knows: formula, time and use.
+// described are the columns that do not come from the code: formula, time and use.
 type described struct{ formula, time, use string }
 
-// Times are those of a training step beside learned: additive and rotary ones in docs/performance.md, the others in
+// Times are for a training step relative to learned: additive and rotary ones from docs/performance.md, the others from
 // docs/evidence/tables.md.
 const additive, rotary = "1.00–1.08", "1.09–1.14"
 
@@ -89,15 +89,15 @@ func positionsTable() (report.Table, error) {
 	return table, nil
 }
 
-// published is a count of parameters in a paper or in its authors' code.
+// published is a number of parameters in a paper or in its authors' code.
 type published struct {
 	position string
 	params   map[string]any
 	model    string
 	count    int
-	unit     int    // what the publication rounds to
-	source   string // where it stands
-	more     int    // how many it counts that ours does not, fewer if negative
+	unit     int    // rounding of the publication
+	source   string // where it is published
+	more     int    // parameters counted there but not here, negative for the opposite
 	why      string
 }
 

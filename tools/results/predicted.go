@@ -16,12 +16,12 @@ const (
 	nvlinkRate   = 200e9
 	pcieRate     = 20e9
 	memoryRate   = 10e9
-	networkFast  = 20e9  // 200 Gb/s, as much as is reached of it
+	networkFast  = 20e9  // 200 Gb/s, the part achieved in practice
 	networkSlow  = 1.1e9 // 10 Gb/s
 	gpusOfServer = 8
 )
 
-// computing returns the predicted share of a training step that computes, in percent.
+// computing returns the predicted share of compute time in a training step, in percent.
 func computing(flops, parameters float64, gpus, microBatches int, network float64) float64 {
 	bytes, parts := 4*parameters, float64(microBatches)
 	inside, servers := float64(min(gpus, gpusOfServer)), float64(max(1, gpus/gpusOfServer))

@@ -1,10 +1,10 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Command serve checks a running `wepe serve` from outside: its page in Chromium, its answers to
-// malformed images, and its speed under load. It is a
-// module of its own, so that users of the library do not download a browser's protocol and a load generator.
+// Command serve checks a running `wepe serve` from outside: its page in Chromium, its responses to malformed images,
+// and its speed under load. It is a separate module, so that users of the library need not download a browser protocol
+// and a load generator.
 //
-//	go run . page -addr http://127.0.0.1:8080 IMAGE     drops IMAGE on the page and prints the labels that it shows
+//	go run . page -addr http://127.0.0.1:8080 IMAGE     drops IMAGE on the page and prints the displayed labels
 //	go run . malformed IMAGE                            sends IMAGE damaged 10,000 times and prints the statuses
 //	go run . load -clients 1,8,64 -targets NAME=URL;… IMAGE
 //

@@ -80,7 +80,7 @@ func load(args []string) error {
 	return nil
 }
 
-// round adds a round that other processes than the given have left alone.
+// round adds a round, unless processes other than the given ones were active.
 func (m *measured) round(body []byte, clients int, length time.Duration, pids string) {
 	var result vegeta.Metrics
 	busy, begin := others(pids), time.Now()
@@ -120,13 +120,13 @@ func (m *measured) print(clients int, commit string) error {
 	return nil
 }
 
-// others is the CPU time that all processes of this machine but the given and this one have taken, 0 without pids.
+// others is the CPU time of all processes of this machine except the given ones and this one, 0 without pids.
 func others(pids string) time.Duration {
 	if pids == "" {
 		return 0
 	}
 	ticks := func(path string, from, to int) (sum int) {
-		raw, _ := os.ReadFile(path) // a process that has ended counts as another
+		raw, _ := os.ReadFile(path) // time of a finished process counts as another's
 		fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
 		for _, field := range fields[min(from, len(fields)):min(to, len(fields))] {
 			n, _ := strconv.Atoi(field)
@@ -146,7 +146,7 @@ func median(values []float64) float64 {
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
-// attack keeps n requests in flight for a time.
+// attack keeps n requests in flight for some time.
 func attack(url string, body []byte, n int, length time.Duration, m *vegeta.Metrics) {
 	targeter := vegeta.NewStaticTargeter(vegeta.Target{Method: "POST", URL: url, Body: body,
 		Header: map[string][]string{"Content-Type": {"application/octet-stream"}}})

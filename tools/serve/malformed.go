@@ -16,7 +16,7 @@ import (
 	vegeta "github.com/tsenart/vegeta/v12/lib"
 )
 
-// malformed sends an image with random damage many times and prints how many answers had each status.
+// malformed sends an image with random damage many times and prints the number of responses per status.
 func malformed(args []string) error {
 	flags := flag.NewFlagSet("malformed", flag.ExitOnError)
 	url := flags.String("url", "http://127.0.0.1:8080/v1/predict", "where images are posted")

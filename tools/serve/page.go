@@ -16,7 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// dropped drops a file on the page as a browser does: a drop event with a DataTransfer that holds it.
+// dropped drops a file on the page as a browser does: a drop event with a DataTransfer.
 const dropped = `(() => {
 	const bytes = Uint8Array.from(atob(%q), c => c.charCodeAt(0));
 	const transfer = new DataTransfer();
@@ -50,7 +50,7 @@ func page(args []string) error {
 	defer cancel()
 	browser, cancel = context.WithTimeout(browser, 90*time.Second)
 	defer cancel()
-	often := chromedp.WithPollingInterval(50 * time.Millisecond) // the default waits for frames, which a hidden page lacks
+	often := chromedp.WithPollingInterval(50 * time.Millisecond) // by default it waits for frames, which a hidden page lacks
 	var elsewhere []string
 	chromedp.ListenTarget(browser, func(event any) {
 		if sent, ok := event.(*network.EventRequestWillBeSent); ok {
@@ -87,7 +87,7 @@ func page(args []string) error {
 	return os.WriteFile(*screenshot, image, 0o644)
 }
 
-// verdict returns an error for a page that is wrong.
+// verdict returns an error for an incorrect page.
 func verdict(failure, labels string, elsewhere []string, overflow bool) error {
 	switch {
 	case failure != "":

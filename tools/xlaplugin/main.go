@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Command xlaplugin installs GoMLX's own build of the PJRT CPU plugin, of the version that go-xla pins, into a
-// directory. `make xla` runs it where the pinned wheel of PyPI is not to be had. GoMLX publishes no checksums.
+// Command xlaplugin installs GoMLX's own build of the PJRT CPU plugin, in the version that go-xla pins, into a
+// directory. `make xla` runs it if the pinned wheel of PyPI is unavailable. GoMLX publishes no checksums.
 package main
 
 import (
@@ -20,7 +20,7 @@ func main() {
 	}
 }
 
-// install gives up after five seconds where the host of the releases does not answer.
+// install gives up after five seconds if the host of the releases does not respond.
 func install(dir string) error {
 	client := http.Client{Timeout: 5 * time.Second}
 	response, err := client.Head("https://api.github.com")

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package rows holds the rows that tools/bench writes and their table.
+// Package rows contains the rows that tools/bench writes and their table.
 package rows
 
 import (
@@ -12,15 +12,15 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// Row compares one call of this library with one peer's: medians over interleaved pairs of calls. Times are in seconds
-// on the clock.
+// Row compares one call of this library with one peer's: medians over interleaved pairs of calls. Times are wall
+// seconds.
 type Row struct {
 	Call     string `json:"call"` // "inference" or "training"
 	Model    string `json:"model"`
 	Batch    int    `json:"batch"`
 	Threads  int    `json:"threads"`
 	Position string `json:"position"` // of ours
-	Peer     string `json:"peer"`     // "timm", "compiled", "jax" or "learned": ours with a learned table
+	Peer     string `json:"peer"`     // "timm", "compiled", "jax" or "learned": our learned table
 
 	Ours      float64    `json:"ours_s"`
 	Theirs    float64    `json:"peer_s"`
@@ -40,7 +40,7 @@ type Row struct {
 	Date      string `json:"date"`
 }
 
-// cell is what a row measures: a later row of the same cell replaces an earlier one in the table.
+// cell identifies the measurement of a row: a later row replaces an earlier one in the table.
 func (r Row) cell() [6]string {
 	return [6]string{r.Call, r.Model, strconv.Itoa(r.Batch), strconv.Itoa(r.Threads), r.Position, r.Peer}
 }

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package cli is what the subcommands of wepe share at the terminal: exit codes, one-line errors, flags of one name,
+// Package cli contains what the subcommands of wepe share at the terminal: exit codes, one-line errors, common flags,
 // output and progress.
 package cli
 
@@ -55,7 +55,7 @@ func Group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// Main runs the command tree and ends the process. An error is one line on standard error; the exit code is
+// Main runs the command tree and ends the process. An error is one line on standard error. The exit code is
 //
 //	0        done
 //	1        failed, or the ExitCode of an error that has one
@@ -77,7 +77,7 @@ func Run(root *cobra.Command, args []string) (code int, err error) {
 	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
 	var c *cobra.Command
 	if panicked := exceptions.TryCatch[error](func() { c, err = root.ExecuteC() }); panicked != nil {
-		err = panicked // graph code refuses by a panic
+		err = panicked // graph code panics with its errors
 	}
 	if err == nil {
 		return 0, nil

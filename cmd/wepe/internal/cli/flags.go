@@ -15,7 +15,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Flags adds the flags that several subcommands have, with one name and one meaning.
+// Flags adds the flags that several subcommands share, with the same name and meaning.
 type Flags struct{ *cobra.Command }
 
 // DataForms lists the forms of --data.
@@ -125,7 +125,7 @@ func (f Flags) JSON(value *bool) {
 	f.Command.Flags().BoolVar(value, "json", false, "print one JSON object")
 }
 
-// Import adds what files of timm and Google lack.
+// Import adds the flags for what files of timm and Google lack.
 func (f Flags) Import(o *checkpoints.ImportOptions) {
 	flags := f.Command.Flags()
 	flags.Func("grid", "patches of the position table, `RxC`, where the model's files lack it", o.Grid.Set)
@@ -134,7 +134,7 @@ func (f Flags) Import(o *checkpoints.ImportOptions) {
 	f.completion("architecture", checkpoints.ArchitectureNames()...)
 }
 
-// Choice adds a flag of a few words, the first the default.
+// Choice adds a flag with a few values, the first the default.
 func (f Flags) Choice(value *string, name, about string, words ...string) {
 	*value = words[0]
 	f.Command.Flags().Var(choice{value, words}, name, about)
@@ -145,7 +145,7 @@ func (f Flags) completion(flag string, words ...string) {
 	_ = f.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// choice is a flag of a few words.
+// choice is a flag with a few values.
 type choice struct {
 	value *string
 	words []string

@@ -23,7 +23,7 @@ type stopped struct{ syscall.Signal }
 func (s stopped) Error() string { return "stopped by signal: " + s.String() }
 
 // Interruptible returns a context that the first SIGINT or SIGTERM cancels, for commands that save their state; the
-// second signal ends the process. Commands without it end at the first.
+// second signal ends the process. Other commands end at the first.
 func Interruptible(c *cobra.Command) context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c.Root().SetContext(ctx)
@@ -54,7 +54,8 @@ func signalStatus(ctx context.Context) int {
 // world is the MPI job of this process, nil outside one.
 var world *mpi.World
 
-// Join makes this process one of those that mpirun or srun started; way is how gradients are summed, "" for no MPI.
+// Join makes this process part of the MPI job that mpirun or srun started; way is how gradients are summed, "" for no
+// MPI.
 func Join(way string) (group finetune.Group, err error) {
 	if way == "" {
 		return nil, nil
@@ -79,7 +80,7 @@ func leave(status int) {
 	os.Exit(status)
 }
 
-// who is the name of a program, with the process of an MPI job.
+// who is the name of a program, with the rank in an MPI job.
 func who(name string) string {
 	if world == nil {
 		return name

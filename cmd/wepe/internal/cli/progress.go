@@ -19,12 +19,12 @@ import (
 const (
 	terminalInterval = 100 * time.Millisecond // between updates of the progress line of a terminal
 	logInterval      = 10 * time.Second       // between progress lines in a log
-	clearedLine      = "\r\x1b[K"             // to the first column, and clear to the end
+	clearedLine      = "\r\x1b[K"             // to the first column, and clear the line
 )
 
 var isTerminal = sync.OnceValue(func() bool { return isatty.IsTerminal(os.Stderr.Fd()) })
 
-// Line prints a line on standard error, in place of the progress line of a terminal.
+// Line prints a line on standard error, replacing the progress line of a terminal.
 func Line(text string) {
 	if isTerminal() {
 		text = clearedLine + text
@@ -37,7 +37,7 @@ func Field(name, format string, args ...any) {
 	Line(fmt.Sprintf("%-9s "+format, append([]any{name}, args...)...))
 }
 
-// Logger prints records of a library by Line: message and attributes, after "run: " where the logger names a run.
+// Logger prints a library's log records with Line: message and attributes, after "run: " if the logger names a run.
 func Logger() *slog.Logger { return slog.New(lines{}) }
 
 // lines is the handler of Logger.
@@ -68,10 +68,10 @@ func (l lines) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// renewing is a line that renews itself on a terminal, and a line now and then in a log.
+// renewing is a line that is redrawn on a terminal, or printed from time to time in a log.
 type renewing struct{ shown time.Time }
 
-// show prints a line if it is time for one, or if it is the last.
+// show prints a line if one is due, or if it is the last.
 func (r *renewing) show(last bool, text func() string) {
 	now, every := time.Now(), logInterval
 	if isTerminal() {
@@ -116,8 +116,8 @@ func progressLine(title string, p finetune.Progress) string {
 		p.ImagesPerSecond, p.Left.Round(time.Second))
 }
 
-// Count returns a function that shows how many of a unit are done, with speed and remaining time. What its first call
-// counts was done before.
+// Count returns a function that shows how many of a unit are done, with speed and remaining time. The count of its
+// first call was done before.
 func Count(title, unit string) func(done, all int) {
 	var begun time.Time
 	var line renewing

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package dataset opens what --data names.
+// Package dataset opens the images of --data.
 package dataset
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// Forms are the forms of --data, a line each, for wepe list data.
+// Forms are the forms of --data, one per line of wepe list data.
 var Forms = [][2]string{
 	{"shapes[:TASK]", "generated shapes, embedded; TASK is where, location, orientation or shape"},
 	{"cifar100:PATH", "CIFAR-100's binary version: its directory or archive; --download fetches it"},
@@ -52,7 +52,7 @@ type Options struct {
 	Damaged  string // error or skip
 	Check    bool   // decodes every image before training
 
-	Unlabelled bool // takes a directory of images without a folder per class, too
+	Unlabelled bool // also accepts a directory of images without a folder per class
 }
 
 // Flags adds them.
@@ -66,7 +66,7 @@ func (o *Options) Flags(f cli.Flags) {
 	flags.BoolVar(&o.Check, "check", false, "with --stream: decode every image of all splits first; else headers are read")
 }
 
-// Validate returns an error of usage.
+// Validate returns a usage error.
 func (o *Options) Validate() error {
 	if !o.Stream && (o.Workers != 0 || o.Damaged == "skip" || o.Check) {
 		return cli.Usagef("--workers, --damaged and --check need --stream: without it every image is decoded first")
@@ -77,7 +77,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// Dataset is what --data names. Images of files are read by Load.
+// Dataset is the dataset of --data. Load reads the images of files.
 type Dataset struct {
 	Spec   string // absolute, for run.json
 	Name   string // for names of directories
@@ -90,21 +90,20 @@ type Dataset struct {
 	task                    data.Task       // of shapes, else ""
 	files                   [3]*data.Files  // train, validation, test; nil for none
 	Classes                 []string
-	train, validation, test int // images; validation 0 where the recipe holds some out
+	train, validation, test int // number of images; validation is 0 if the recipe splits it off
 }
 
-// Splits are the images of a dataset. Validation is nil where the recipe holds some of Train out, Test where there is
-// none.
+// Splits are the images of a dataset. Validation is nil if the recipe splits it off Train, Test if there is none.
 type Splits struct{ Train, Validation, Test data.Source }
 
 const (
 	shapeSide = 32  // pixels of generated shapes
-	heldOut   = 0.2 // of the images of each class, where a directory has no split
+	heldOut   = 0.2 // of the images of each class, in a directory without a split
 
 	fractionSeed = 42 // of package study
 )
 
-// Open finds the images of --data.
+// Open opens --data.
 func Open(ctx context.Context, spec string, o Options) (*Dataset, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -197,11 +196,11 @@ func (d *Dataset) openVTAB(rest string) error {
 	return d.absolute("vtab:"+name+":", dir)
 }
 
-// openDirectory finds class folders, tar shards or Parquet files. Of a directory without a split of its own, a fifth of
-// each class is the validation split.
+// openDirectory finds class folders, tar shards or Parquet files. If a directory has no split, a fifth of each class is
+// the validation split.
 func (d *Dataset) openDirectory(dir string) error {
-	debug.SetGCPercent(30)     // what is read for a batch is short-lived: collecting it more often costs little
-	defer debug.FreeOSMemory() // an index is a small part of what it is made from
+	debug.SetGCPercent(30)     // the memory of a batch is short-lived: collecting it more often costs little
+	defer debug.FreeOSMemory() // an index is much smaller than its source
 	if err := d.absolute("", dir); err != nil {
 		return err
 	}
@@ -243,7 +242,7 @@ func (d *Dataset) openDirectory(dir string) error {
 	return nil
 }
 
-// find returns the images of a directory, and those of its own second split with its name.
+// find returns the images of a directory, and those of its second split with its name.
 func (d *Dataset) find(dir string) (all, held *data.Files, name string, err error) {
 	for _, kind := range []struct {
 		extension, name string
@@ -294,7 +293,7 @@ func isDirectory(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// Describe prints format, classes and splits. part is the share of the training images that the recipe holds out.
+// Describe prints format, classes and splits. part is the share of the training images that the recipe splits off.
 func (d *Dataset) Describe(part float64) {
 	train, validation, note := d.train, d.validation, d.note
 	if validation == 0 && part > 0 {
@@ -312,7 +311,7 @@ func (d *Dataset) Describe(part float64) {
 	cli.Field("data", "%s", text)
 }
 
-// thousands is a number with commas.
+// thousands formats a number with commas.
 func thousands(n int) string {
 	text := strconv.Itoa(n)
 	for at := len(text) - 3; at > 0; at -= 3 {
@@ -361,7 +360,7 @@ func inMemory(train, test *data.Memory, err error) (Splits, error) {
 	return Splits{Train: train, Test: test}, nil
 }
 
-// settingsOf is what a recipe does to the images of files.
+// settingsOf returns the recipe's preprocessing for images of files.
 func settingsOf(r finetune.Recipe) (preprocess.Settings, error) {
 	size := r.Augment.Size
 	if size == [2]int{} {
@@ -398,7 +397,8 @@ func (d *Dataset) read(ctx context.Context, settings preprocess.Settings) (s Spl
 	return s, nil
 }
 
-// Split reads one split for a model, with its preprocessing: train, validation or test; "" for test, else validation.
+// Split reads one split for a model, with its preprocessing: train, validation or test; "" for test, otherwise
+// validation.
 func (d *Dataset) Split(ctx context.Context, name string, m *finetune.Model) (data.Source, string, error) {
 	var s Splits
 	var err error
@@ -429,7 +429,8 @@ func (d *Dataset) Split(ctx context.Context, name string, m *finetune.Model) (da
 	return set, name, nil
 }
 
-// Identity names the images wherever they are: a hash of file names, labels, and three images of each split.
+// Identity identifies the images independent of their location: a hash of file names, labels, and three images of each
+// split.
 func (d *Dataset) Identity() string {
 	h := sha256.New()
 	fmt.Fprintln(h, d.Name, d.Classes, d.train, d.validation, d.test)
@@ -440,7 +441,7 @@ func (d *Dataset) Identity() string {
 		fmt.Fprintln(h, f.Labels)
 		f.Fingerprint(h)
 		for _, row := range []int{0, f.Len() / 2, f.Len() - 1} {
-			if img, err := f.Read(row); err == nil { // else Load returns the error
+			if img, err := f.Read(row); err == nil { // Load returns the error
 				h.Write(img.Pixels)
 			}
 		}
@@ -451,13 +452,13 @@ func (d *Dataset) Identity() string {
 // Images is the number of training images.
 func (d *Dataset) Images() int { return d.train }
 
-// Generated returns whether the images are the embedded shapes.
+// Generated reports whether the images are the embedded shapes.
 func (d *Dataset) Generated() bool { return d.task != "" }
 
-// Streams returns whether images are read for each batch.
+// Streams reports whether images are read for each batch.
 func (d *Dataset) Streams() bool { return d.options.Stream }
 
-// Fraction is the dataset with a part of its training images, for runs of wepe compare; 0 means all.
+// Fraction returns the dataset with a part of its training images, for runs of wepe compare; 0 means all.
 func (d *Dataset) Fraction(part float64) *Dataset {
 	out := *d
 	out.fraction = part

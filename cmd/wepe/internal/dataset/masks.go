@@ -16,8 +16,8 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 )
 
-// Masked reads the images of --data for a model, with the pixels of their objects: path is a directory of images of the
-// same names, white on black, or COCO's instances file. Directories without classes are read, too.
+// Masked reads the images of --data for a model, and masks of their objects: path is a directory of images with the
+// same names, white on black, or COCO's instances file. Directories without classes are accepted.
 func (d *Dataset) Masked(ctx context.Context, path string, m *finetune.Model, limit int) (
 	*data.Memory, func(int) []bool, error) {
 	files := d.files[0]
@@ -53,7 +53,7 @@ func (d *Dataset) Masked(ctx context.Context, path string, m *finetune.Model, li
 	return set, mask, err
 }
 
-// drawn are the objects of images in a directory of images, white on black, of the same names but for the ending.
+// drawn returns masks from a directory of images, white on black, with the same names except for the extension.
 func drawn(ctx context.Context, dir string, files *data.Files, settings preprocess.Settings) (func(int) []bool, error) {
 	paths := make([]string, files.Len())
 	for i := range paths {
@@ -73,8 +73,8 @@ func drawn(ctx context.Context, dir string, files *data.Files, settings preproce
 	return Bright(masks), nil
 }
 
-// annotated are the objects of images in COCO's instances file, all of an image together, resized and cropped as the
-// images are; an image without objects has no mask.
+// annotated returns masks from COCO's instances file, all objects of an image together, resized and cropped like the
+// images; an image without objects has no mask.
 func annotated(path string, files *data.Files, settings preprocess.Settings) (func(int) []bool, error) {
 	truth, err := coco.Read(path)
 	if err != nil {
@@ -120,7 +120,7 @@ func annotated(path string, files *data.Files, settings preprocess.Settings) (fu
 	return func(i int) []bool { return masks[i] }, nil
 }
 
-// Bright are the pixels of an image whose first channel is above half.
+// Bright returns masks of the pixels whose first channel is above half.
 func Bright(set *data.Memory) func(int) []bool {
 	return func(i int) []bool {
 		var mask []bool

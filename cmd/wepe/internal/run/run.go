@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package run keeps what a run's directory needs beside its checkpoints to be resumed, and what it must not be mixed
-// with; and it opens models.
+// Package run stores in a run's directory what resuming needs besides its checkpoints and what prevents mixing runs;
+// and it opens models.
 package run
 
 import (
@@ -33,19 +33,20 @@ const File = "run.json"
 type Description struct {
 	Data     string          `json:"data"`               // as --data, with an absolute path
 	Dataset  string          `json:"dataset"`            // its name
-	Identity string          `json:"identity,omitempty"` // of its files, wherever they are; see dataset.Dataset.Identity
+	Identity string          `json:"identity,omitempty"` // of its files, see dataset.Dataset.Identity
 	Recipe   finetune.Recipe `json:"recipe"`             // before the data and a pretrained model complete it
-	Model    string          `json:"model,omitempty"`    // that it starts from
+	Model    string          `json:"model,omitempty"`    // from which it starts
 	Seed     int64           `json:"seed"`
 	Fraction float64         `json:"fraction,omitempty"` // of the training images
-	Label    string          `json:"label,omitempty"`    // of the encoding in rows, where it is not the position
+	Label    string          `json:"label,omitempty"`    // of the encoding in rows, unless it is the position
 	Stream   bool            `json:"stream,omitempty"`
 }
 
 // Dir is the default directory of results.
 func Dir(recipe, dataset string) string { return filepath.Join("runs", recipe+"-"+dataset) }
 
-// Claim refuses a directory that holds results of another recipe or dataset, and describes this one in it.
+// Claim refuses a directory with results of another recipe or dataset, and otherwise writes the description of this
+// one.
 func Claim(dir string, d Description) error {
 	was, err := Read(dir)
 	switch {
@@ -70,7 +71,7 @@ func (d Description) sameData(other Description) bool {
 	return d.Identity == other.Identity
 }
 
-// foreignRows refuses rows of another recipe or dataset, written by versions without run.json.
+// foreignRows refuses rows of another recipe or dataset from versions without run.json.
 func foreignRows(dir string, d Description) error {
 	for _, pattern := range []string{finetune.RowsFile, filepath.Join("*", finetune.RowsFile)} {
 		paths, err := filepath.Glob(filepath.Join(dir, pattern))
@@ -110,7 +111,7 @@ func Read(dir string) (d Description, err error) {
 	return d, nil
 }
 
-// Recover is Read for a run of a version without run.json: its newest checkpoint has all but the data.
+// Recover is Read for a run from a version without run.json: its newest checkpoint has all but the data.
 func Recover(dir string) (d Description, err error) {
 	c, _, err := checkpoints.Latest(filepath.Join(dir, checkpoints.LastDir))
 	if err != nil {
@@ -143,7 +144,7 @@ func Recover(dir string) (d Description, err error) {
 	return d, nil
 }
 
-// Local returns where MODEL is on disk: a model of the Hugging Face hub in the cache, which is filled.
+// Local returns the path of MODEL on disk; a model of the Hugging Face hub is downloaded to the cache.
 func Local(ctx context.Context, path string) (string, error) {
 	if !strings.HasPrefix(path, hub.Scheme) {
 		if _, err := os.Stat(path); err != nil {
@@ -173,8 +174,8 @@ func Local(ctx context.Context, path string) (string, error) {
 	return snapshot.Dir, nil
 }
 
-// Weights returns where MODEL is on disk, of a run the checkpoints that --weights chooses, with a line that names them.
-// A model that is no run has one kind of weights.
+// Weights returns the path of MODEL on disk, for a run the checkpoints that --weights chooses, and a line that names
+// them. A model that is no run has only one kind of weights.
 func Weights(ctx context.Context, path, weights string) (chosen, line string, err error) {
 	if path, err = Local(ctx, path); err != nil {
 		return "", "", err
@@ -208,14 +209,14 @@ func Weights(ctx context.Context, path, weights string) (chosen, line string, er
 	return path, line, nil
 }
 
-// Open opens MODEL and prints what it is: architecture, size, position, weights with their step, preprocessing.
+// Open opens MODEL and prints a description: architecture, size, position, weights with their step, preprocessing.
 func Open(ctx context.Context, b compute.Backend, path, weights string, size [2]int,
 	open checkpoints.ImportOptions) (*finetune.Model, error) {
 	local, err := Local(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	if weights == checkpoints.BestDir { // the default, and the last of a run without validation
+	if weights == checkpoints.BestDir { // the default is the last for a run without validation
 		weights = ""
 	}
 	m, err := finetune.Opening{Weights: weights, Size: size, Files: open}.Open(b, local)
@@ -231,14 +232,14 @@ func Open(ctx context.Context, b compute.Backend, path, weights string, size [2]
 	return m, nil
 }
 
-// Architecture is a line about the network of a recipe.
+// Architecture describes the network of a recipe in a line.
 func Architecture(r finetune.Recipe) string {
 	c := r.Model
 	return fmt.Sprintf("%s of width %d, depth %d, %d heads, patches of %d at %d×%d, position %s",
 		cmp.Or(r.Architecture, "ViT"), c.Width, c.Depth, c.Heads, c.PatchSize, c.ImageRows, c.ImageCols, c.Position)
 }
 
-// preprocessing is a line about what a model does to images.
+// preprocessing describes a model's preprocessing in a line.
 func preprocessing(m *finetune.Model) string {
 	c, s := m.Recipe.Model, m.Preprocess
 	if s == (preprocess.Settings{}) {
