@@ -29,6 +29,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -228,7 +229,7 @@ func (s *subject) show(title, caption string, draw func(io.Writer) error) error 
 }
 
 // line adds a line to a plot of all models.
-func (s *subject) line(title, x, y string, l report.Line) {
+func (s *subject) line(title, x, y string, l figure.Line) {
 	l.Name = s.Name
 	for i := range s.section.plots {
 		if p := &s.section.plots[i]; p.title == title {
@@ -236,7 +237,7 @@ func (s *subject) line(title, x, y string, l report.Line) {
 			return
 		}
 	}
-	s.section.plots = append(s.section.plots, sharedPlot{title, x, y, []report.Line{l}})
+	s.section.plots = append(s.section.plots, sharedPlot{title, x, y, []figure.Line{l}})
 }
 
 // section is the part of the page about an analysis.
@@ -247,7 +248,7 @@ type section struct {
 
 type sharedPlot struct {
 	title, x, y string
-	lines       []report.Line
+	lines       []figure.Line
 }
 
 func (s section) finish(a Analysis, rows []Row) (report.Section, error) {
@@ -257,7 +258,7 @@ func (s section) finish(a Analysis, rows []Row) (report.Section, error) {
 	}
 	for _, p := range s.plots {
 		figure, err := report.NewFigure(p.title, "", func(w io.Writer) error {
-			return report.Lines(w, p.title, p.x, p.y, p.lines)
+			return figure.Lines(w, p.title, p.x, p.y, p.lines)
 		})
 		if err != nil {
 			return out, err

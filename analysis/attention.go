@@ -12,7 +12,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/wepe-go/wepe/data"
-	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/internal/figure"
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -168,7 +169,7 @@ func byLayer(measure, axis string, value func(headSpread) float64) func(*subject
 			return err
 		}
 		x, y := make([]float64, len(v.spreads)), make([]float64, len(v.spreads))
-		heads := report.Cloud{Title: measure}
+		heads := figure.Cloud{Title: measure}
 		for l, layer := range v.spreads {
 			var all []float64
 			for h, images := range layer {
@@ -187,10 +188,10 @@ func byLayer(measure, axis string, value func(headSpread) float64) func(*subject
 			x[l], y[l] = float64(l+1), stat.Mean(all, nil)
 			s.measured(measure, fmt.Sprintf("layer %d", l+1), y[l])
 		}
-		s.line(measure, "layer", axis, report.Line{X: x, Y: y})
+		s.line(measure, "layer", axis, figure.Line{X: x, Y: y})
 		heads.Value = heads.Y
 		return s.show("each head", "A point for every head, by layer.", func(w io.Writer) error {
-			return report.Clouds(w, []report.Cloud{heads})
+			return figure.Clouds(w, []figure.Cloud{heads})
 		})
 	}
 }
@@ -219,7 +220,7 @@ func distance(s *subject) error {
 		}
 		s.measured("correlation of weight and distance", fmt.Sprintf("layer %d", l+1), pearson(distances, mean))
 		s.line(fmt.Sprintf("weight of a pair of patches, layer %d", l+1), "distance (patches)", "mean weight",
-			report.Line{X: distances, Y: mean})
+			figure.Line{X: distances, Y: mean})
 	}
 	return nil
 }
@@ -231,13 +232,13 @@ func maps(s *subject) error {
 	}
 	g := s.grid
 	queries := slices.Compact([]int{g.Rows/2*g.Cols + g.Cols/2, 0, g.patches() - 1})
-	var panels [][]report.HeatMap
+	var panels [][]figure.HeatMap
 	for _, l := range slices.Compact([]int{0, len(v.shown) - 1}) {
-		var row []report.HeatMap
+		var row []figure.HeatMap
 		for _, q := range queries {
 			from := make([]float64, g.tokens())
 			from[g.Prefix+q] = 1
-			h := report.HeatMap{Title: fmt.Sprintf("layer %d, from row %d, column %d", l+1, q/g.Cols, q%g.Cols), Positive: true,
+			h := figure.HeatMap{Title: fmt.Sprintf("layer %d, from row %d, column %d", l+1, q/g.Cols, q%g.Cols), Positive: true,
 				Down: "row (patches)", Across: "column (patches)", Outlined: &[2]int{q / g.Cols, q % g.Cols}}
 			for line := range slices.Chunk(s.attendedBy(from, v.shown[l]), g.Cols) {
 				h.Values, h.Limit = append(h.Values, line), max(h.Limit, slices.Max(line))
@@ -253,7 +254,7 @@ func maps(s *subject) error {
 	s.measured("correlation of weight and distance, from the centre", "layer 1, first image",
 		pearson(distances, slices.Concat(panels[0][0].Values...)))
 	return s.show("attention maps", "Mean over heads, for the first image; the query is outlined, each map as red as its "+
-		"largest weight.", func(w io.Writer) error { return report.HeatMaps(w, panels) })
+		"largest weight.", func(w io.Writer) error { return figure.HeatMaps(w, panels) })
 }
 
 func rollout(s *subject) error {
@@ -310,7 +311,7 @@ func tsne(s *subject) error {
 // byPlace draws points twice, coloured by row and by column.
 func byPlace(x, y, rows, cols []float64) func(io.Writer) error {
 	return func(w io.Writer) error {
-		return report.Clouds(w, []report.Cloud{{Title: "by row", X: x, Y: y, Value: rows},
+		return figure.Clouds(w, []figure.Cloud{{Title: "by row", X: x, Y: y, Value: rows},
 			{Title: "by column", X: x, Y: y, Value: cols}})
 	}
 }
@@ -355,7 +356,7 @@ func masks(s *subject) error {
 		if mask == nil {
 			continue
 		}
-		values := MinMax(enlarge(row, s.grid.Rows, s.grid.Cols, s.Images.Height, s.Images.Width))
+		values := numeric.MinMax(enlarge(row, s.grid.Rows, s.grid.Cols, s.Images.Height, s.Images.Width))
 		for k, number := range []float64{iou(mask, values, 0.5), iou(mask, values, quantile(values, 0.5)),
 			iou(mask, values, quantile(values, 0.9)), pointBiserial(mask, values)} {
 			measures[names[k]] = append(measures[names[k]], number)

@@ -8,7 +8,8 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/internal/figure"
+	"github.com/wepe-go/wepe/internal/numeric"
 )
 
 const (
@@ -30,7 +31,7 @@ func decay(s *subject) error {
 	alone := decayOf(vectors.Vectors, s.grid, decayBins)
 	measure("", alone)
 	s.line("similarity of positions, without noise", "distance (% of the largest)", "similarity, mapped to 6 … 20",
-		report.Line{X: alone.Centres, Y: alone.Means})
+		figure.Line{X: alone.Centres, Y: alone.Means})
 	var mean decayCurve
 	for seed := range uint64(noises) {
 		draw := rand.New(rand.NewPCG(s.Comparison.Seed, seed))
@@ -67,7 +68,7 @@ type decayCurve struct {
 // bin. Averaging within bins first leaves only the trend: Bins is always much nearer to ±1 than Pairs.
 func decayOf(vectors []float64, g grid, bins int) decayCurve {
 	n := g.patches()
-	similarity := report.Similarities(vectors, n)
+	similarity := numeric.Similarities(vectors, n)
 	var d, s []float64
 	for i := range n {
 		for j := i + 1; j < n; j++ {
@@ -80,7 +81,7 @@ func decayOf(vectors []float64, g grid, bins int) decayCurve {
 		return out
 	}
 	out.Pairs = pearson(d, s)
-	scaled := MinMax(s)
+	scaled := numeric.MinMax(s)
 	sums, counts := make([]float64, bins), make([]float64, bins)
 	longest := floats.Max(d)
 	for k, v := range scaled {

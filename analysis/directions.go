@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
@@ -110,7 +111,7 @@ func directions(s *subject) error {
 	}
 	n, vectors := s.grid.patches(), field.Vectors
 	s.measured("length of a vector, root mean square", "", floats.Norm(vectors, 2)/math.Sqrt(float64(n)))
-	p, err := PCA(vectors, n, n)
+	p, err := numeric.PCA(vectors, n, n)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/image/draw"
 
 	"github.com/wepe-go/wepe/data"
-	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/internal/figure"
+	"github.com/wepe-go/wepe/internal/numeric"
 )
 
 // shownImages is the number of images on the page.
@@ -29,7 +30,7 @@ func imageGrid(w io.Writer, datasets []*data.Memory) error {
 		}
 		rows = append(rows, row)
 	}
-	return report.ImageGrid(w, rows)
+	return figure.ImageGrid(w, rows)
 }
 
 // overlays shows images, each followed by the image under maps of its patches.
@@ -46,13 +47,13 @@ func overlays(w io.Writer, set *data.Memory, g grid, maps ...[][]float64) error 
 		}
 		rows = append(rows, row)
 	}
-	return report.ImageGrid(w, rows)
+	return figure.ImageGrid(w, rows)
 }
 
 // tinted is a darkened image under a map in red.
 func tinted(seen *image.RGBA, g grid, patches []float64) image.Image {
 	b := seen.Bounds()
-	heat := MinMax(enlarge(patches, g.Rows, g.Cols, b.Dy(), b.Dx()))
+	heat := numeric.MinMax(enlarge(patches, g.Rows, g.Cols, b.Dy(), b.Dx()))
 	out := image.NewRGBA(b)
 	for i, v := range heat {
 		x, y := i%b.Dx(), i/b.Dx()

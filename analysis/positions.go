@@ -11,6 +11,8 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/wepe-go/wepe/internal/figure"
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
 	"github.com/wepe-go/wepe/vit"
@@ -37,7 +39,7 @@ func similarity(s *subject) error {
 		return err
 	}
 	n := s.grid.patches()
-	p, err := PCA(field.Vectors, n, min(3, n))
+	p, err := numeric.PCA(field.Vectors, n, min(3, n))
 	if err != nil {
 		return err
 	}
@@ -118,7 +120,7 @@ func (s *subject) sweep(named study.Named) error {
 		return nil
 	}
 	return s.show(named.About, "Across: "+featureDecay+"; "+featureModulus+"; in percent.", func(w io.Writer) error {
-		return report.HeatMaps(w, [][]report.HeatMap{{
+		return figure.HeatMaps(w, [][]figure.HeatMap{{
 			gridOf(featureDecay, labels, decays), gridOf(featureModulus, labels, moduli),
 		}})
 	})
@@ -136,8 +138,8 @@ func (s *subject) featuresWith(settings string) ([]float64, error) {
 }
 
 // gridOf arranges values of two settings, "β = 0.1, γ = 0.2 fixed".
-func gridOf(title string, labels []string, values []float64) report.HeatMap {
-	h := report.HeatMap{Title: title, Numbers: true, Positive: floats.Min(values) >= 0,
+func gridOf(title string, labels []string, values []float64) figure.HeatMap {
+	h := figure.HeatMap{Title: title, Numbers: true, Positive: floats.Min(values) >= 0,
 		Limit: max(floats.Max(values), -floats.Min(values))}
 	for i, label := range labels {
 		row, col, _ := strings.Cut(label, ", ")

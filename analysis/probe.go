@@ -15,8 +15,8 @@ import (
 	"github.com/gomlx/gomlx/ml/train/optimizer"
 
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/internal/weight"
-	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -70,7 +70,7 @@ func probe(s *subject) error {
 				share[i] = float64(i+1) / float64(len(share))
 			}
 			s.line("errors of the probe", "error of at most (patches)", "share of the test pairs",
-				report.Line{X: e.Lengths, Y: share})
+				figure.Line{X: e.Lengths, Y: share})
 		}
 	}
 	return nil

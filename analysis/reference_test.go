@@ -12,7 +12,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/internal/numeric"
 )
 
 // attentionFixture is the fixture attention_analysis: inputs, and what attention_flow, probing-vits, the CKA of
@@ -130,7 +130,7 @@ func (r attentionFixture) rollout(t *testing.T) {
 		class := all[len(all)-tokens*tokens:][g.Prefix:tokens]
 		maps = append(maps, class...)
 		up := r.Config.Upsample
-		enlarged = append(enlarged, MinMax(enlarge(class, g.Rows, g.Cols, up*g.Rows, up*g.Cols))...)
+		enlarged = append(enlarged, numeric.MinMax(enlarge(class, g.Rows, g.Cols, up*g.Rows, up*g.Cols))...)
 	}
 	r.near(t, "rollout.abnar.all_layers", all, "rollout_abnar_abs")
 	r.near(t, "rollout.abnar.mask", maps, "rollout_abnar_abs")
@@ -167,7 +167,7 @@ func (r attentionFixture) principalAxes(t *testing.T) {
 	points := r.tensors["in.positions"]
 	n, want := points.Shape[0], r.tensors["pca.components_out"]
 	k, width := want.Shape[0], want.Shape[1]
-	p := gomlxtest.Must(PCA(points.Data, n, k))(t)
+	p := gomlxtest.Must(numeric.PCA(points.Data, n, k))(t)
 	var axes []float64
 	scores := make([]float64, n*k)
 	for c, axis := range p.Axes {
@@ -188,7 +188,7 @@ func (r attentionFixture) principalAxes(t *testing.T) {
 	r.near(t, "pca.scores_out", scores, "pca_abs_up_to_sign")
 	r.near(t, "pca.explained_variance_out", p.Variance, "pca_abs_up_to_sign")
 	r.near(t, "pca.explained_variance_ratio_out", p.Share, "pca_abs_up_to_sign")
-	r.near(t, "cosine.out", report.Similarities(points.Data, n), "cosine_abs")
+	r.near(t, "cosine.out", numeric.Similarities(points.Data, n), "cosine_abs")
 }
 
 func (r attentionFixture) tsne(t *testing.T) {
@@ -299,7 +299,7 @@ func (r attentionFixture) masks(t *testing.T) {
 				overlaps = append(overlaps, iou(mask, values, quantile(values, q)))
 				byMeasure[k] = append(byMeasure[k], overlaps[len(overlaps)-1])
 			}
-			halves = append(halves, iou(mask, MinMax(values), 0.5))
+			halves = append(halves, iou(mask, numeric.MinMax(values), 0.5))
 		}
 		byMeasure[len(quantiles)], byMeasure[len(quantiles)+1] = halves, correlations
 		measures[method] = byMeasure

@@ -10,7 +10,7 @@ import (
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/study"
 )
 
@@ -96,7 +96,7 @@ func resolution(s *subject) error {
 	if err != nil {
 		return err
 	}
-	line := report.Line{}
+	line := figure.Line{}
 	for k, size := range sizes {
 		at, err := finetune.Opening{Files: s.Import, Size: size}.Open(s.Backend, s.Path)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -47,7 +47,7 @@ func separation(s *subject) error {
 	if err != nil {
 		return err
 	}
-	line := report.Line{}
+	line := figure.Line{}
 	var rates, centres []float64
 	for _, b := range errorBySeparation(separations, wrong, errorBins, 0.005, 0.995) {
 		at := fmt.Sprintf("%.2f to %.2f patches", b.Low, b.High)

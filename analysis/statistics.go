@@ -52,18 +52,6 @@ func quantile(values []float64, q float64) float64 {
 	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
 }
 
-// MinMax maps values to [0, 1]; equal values to 0.
-func MinMax(values []float64) []float64 {
-	out := make([]float64, len(values))
-	low := floats.Min(values)
-	if span := floats.Max(values) - low; span > 0 {
-		for i, v := range values {
-			out[i] = (v - low) / span
-		}
-	}
-	return out
-}
-
 // variation is the coefficient of variation, the population deviation over the mean; NaN for no values.
 func variation(values []float64) float64 {
 	mean, deviation := stat.PopMeanStdDev(values, nil)

@@ -10,7 +10,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/internal/figure"
 )
 
 func TestWhatIsUndefinedIsNaNAndNever0(t *testing.T) {
@@ -114,7 +114,7 @@ func TestAGridHasTheValuesOfTwoSettings(t *testing.T) {
 	labels := []string{"β = 1, γ = 2", "β = 1, γ = 3", "β = 4, γ = 2", "β = 4, γ = 3"}
 	for _, lowest := range []float64{0, -7} {
 		got := gridOf("t", labels, []float64{0.25, 0.5, lowest, 1})
-		want := report.HeatMap{Title: "t", Numbers: true, Positive: lowest == 0, Limit: max(1, -lowest),
+		want := figure.HeatMap{Title: "t", Numbers: true, Positive: lowest == 0, Limit: max(1, -lowest),
 			Rows: []string{"β = 1", "β = 4"}, Cols: []string{"γ = 2", "γ = 3"}, Values: [][]float64{{0.25, 0.5}, {lowest, 1}}}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, want %+v", got, want)

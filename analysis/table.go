@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/internal/jsonl"
 	"github.com/wepe-go/wepe/report"
 )
@@ -93,7 +94,7 @@ func number(v float64) string {
 // Write writes rows as JSON lines, with the commit of the program.
 func Write(path string, rows []Row) error {
 	commit := report.Commit()
-	return report.WriteFile(path, func(w io.Writer) error {
+	return atomicfile.Write(path, func(w io.Writer) error {
 		encoder := json.NewEncoder(w)
 		for _, r := range rows {
 			r.Commit = commit

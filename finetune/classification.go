@@ -23,6 +23,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/report"
 )
@@ -426,7 +427,7 @@ func (c *classification) draw() error {
 		return err
 	}
 	title := fmt.Sprintf("%s on %s, seed %d", c.Job.Recipe, c.Job.Dataset, c.Seed)
-	return report.WriteFile(filepath.Join(c.Run.Dir, "curves.png"), func(w io.Writer) error {
+	return atomicfile.Write(filepath.Join(c.Run.Dir, "curves.png"), func(w io.Writer) error {
 		return report.Curves(w, title, rows.Evals)
 	})
 }

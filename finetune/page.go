@@ -15,6 +15,7 @@ import (
 	"golang.org/x/image/draw"
 
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -70,7 +71,7 @@ func (run Run) Page(m *Model, row report.Result, figures ...report.Figure) error
 			page.Notes = append(page.Notes, "No mistakes are shown: "+err.Error())
 		}
 	}
-	return report.WriteFile(filepath.Join(run.Dir, PageFile), page.HTML)
+	return atomicfile.Write(filepath.Join(run.Dir, PageFile), page.HTML)
 }
 
 func describe(set *data.Info) string {

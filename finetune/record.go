@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -91,13 +92,13 @@ func (t *Trainer) writeLog() error {
 		return err
 	}
 	var events bytes.Buffer
-	if err := report.Events(&events, rows.Evals); err != nil {
+	if err := writeEvents(&events, rows.Evals); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(t.Dir, eventsFile), events.Bytes(), 0o644); err != nil {
 		return err
 	}
-	return report.WriteFile(filepath.Join(t.Dir, LogFile), func(w io.Writer) error { return report.CSV(w, rows.Evals) })
+	return atomicfile.Write(filepath.Join(t.Dir, LogFile), func(w io.Writer) error { return writeCSV(w, rows.Evals) })
 }
 
 // saveProgress saves the steps since the start, resume or last save, if there are any.

@@ -9,6 +9,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/wepe-go/wepe/internal/figure"
 )
 
 // Confusion is a confusion matrix.
@@ -52,10 +54,10 @@ const mostNumbers = 12
 // draw writes the confusion matrix as a PNG: in each row the shares of a class's images that were predicted as each
 // other class. The recall is beside the name of the class; on the diagonal it would hide the errors.
 func (c Confusion) draw(w io.Writer) error {
-	h := HeatMap{Values: c.shares(), Cols: c.Classes, Positive: true, Numbers: len(c.Classes) <= mostNumbers,
+	h := figure.HeatMap{Values: c.shares(), Cols: c.Classes, Positive: true, Numbers: len(c.Classes) <= mostNumbers,
 		Down: "class, recall %", Across: "predicted"}
 	for class, row := range h.Values {
-		h.Rows = append(h.Rows, fmt.Sprintf("%s %s", short(c.Classes[class]), percent(Number(row[class]), 0)))
+		h.Rows = append(h.Rows, fmt.Sprintf("%s %s", figure.Short(c.Classes[class]), percent(Number(row[class]), 0)))
 		if c.of(class) > 0 {
 			row[class] = 0
 		}
@@ -65,7 +67,7 @@ func (c Confusion) draw(w io.Writer) error {
 	}
 	h.Limit = max(h.Limit, 0.001)
 	h.Title = fmt.Sprintf("darkest: %.3g %%", 100*h.Limit)
-	return HeatMaps(w, [][]HeatMap{{h}})
+	return figure.HeatMaps(w, [][]figure.HeatMap{{h}})
 }
 
 // mistakes returns a line for each of the k most frequent pairs of class and wrong prediction, ties by share of the

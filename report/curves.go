@@ -16,13 +16,12 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/wepe-go/wepe/internal/figure"
 )
 
-// Sizes of the figures of Curves, and of one panel of Scalars.
-const (
-	curvesWidth, curvesHeight = 11 * vg.Inch, 4.5 * vg.Inch
-	panelWidth, panelHeight   = 4 * vg.Inch, 2.7 * vg.Inch
-)
+// Size of one panel of Scalars.
+const panelWidth, panelHeight = 4 * vg.Inch, 2.7 * vg.Inch
 
 // Curves draws the loss and the top-1 accuracy of runs over their steps, as a PNG: one colour per encoding, each seed a
 // thin line, their mean a thick one with its last value in the legend, the training loss dashed. Test rows are drawn
@@ -38,17 +37,17 @@ func Curves(w io.Writer, title string, evals []Eval) error {
 	if title != "" {
 		title += ": "
 	}
-	loss := newPlot(title+split+" loss (training dashed)", "step", "loss (nats per image)")
-	accuracy := newPlot(title+split+" accuracy", "step", "top-1 accuracy (%)")
+	loss := figure.New(title+split+" loss (training dashed)", "step", "loss (nats per image)")
+	accuracy := figure.New(title+split+" accuracy", "step", "top-1 accuracy (%)")
 	for i, c := range curves {
 		drawSeries(loss, c, i, "%.3f", func(e Eval) float64 { return float64(e.Loss) })
 		drawSeries(accuracy, c, i, "%.1f", topOne)
-		clr := palette[i%len(palette)]
+		clr := figure.Palette[i%len(figure.Palette)]
 		clr.A = 0xb0
-		addLine(loss, points(c.seeds, trainLoss),
+		figure.AddLine(loss, points(c.seeds, trainLoss),
 			draw.LineStyle{Color: clr, Width: vg.Points(1.2), Dashes: []vg.Length{vg.Points(4), vg.Points(3)}})
 	}
-	return drawPlots(w, curvesWidth, curvesHeight, [][]*plot.Plot{{loss, accuracy}})
+	return figure.Write(w, figure.Width, figure.Height, [][]*plot.Plot{{loss, accuracy}})
 }
 
 func topOne(e Eval) float64    { return 100 * float64(e.Top1) }
@@ -65,18 +64,18 @@ func Sizes(w io.Writer, rows []Result) error {
 			evals = append(evals, Eval{Job: r.Job, Step: height, Split: Test, Metrics: r.Test})
 		}
 	}
-	p := newPlot("test accuracy of the same weights at other sizes", "side of the images (pixels)", "top-1 accuracy (%)")
+	p := figure.New("test accuracy of the same weights at other sizes", "side of the images (pixels)", "top-1 accuracy (%)")
 	for i, c := range collect(evals, Test) {
 		drawSeries(p, c, i, "%.1f", topOne)
 	}
-	return drawPlots(w, curvesWidth/2, curvesHeight, [][]*plot.Plot{{p}})
+	return figure.Write(w, figure.Width/2, figure.Height, [][]*plot.Plot{{p}})
 }
 
 // Precision draws the training loss of detectors over their steps, and the average precision of boxes and of masks on
 // the validation split, as a PNG.
 func Precision(w io.Writer, evals []Eval) error {
-	loss := newPlot("training loss", "step", "loss")
-	precision := newPlot("average precision on the validation split", "step", "AP (%)")
+	loss := figure.New("training loss", "step", "loss")
+	precision := figure.New("average precision on the validation split", "step", "AP (%)")
 	percent := func(numbers map[string]Number) float64 {
 		ap, known := numbers["AP"]
 		if !known || ap < 0 { // COCO's -1: no objects
@@ -91,7 +90,7 @@ func Precision(w io.Writer, evals []Eval) error {
 		drawSeries(precision, boxes, 2*i, "%.1f", func(e Eval) float64 { return percent(e.Boxes) })
 		drawSeries(precision, masks, 2*i+1, "%.1f", func(e Eval) float64 { return percent(e.Masks) })
 	}
-	return drawPlots(w, curvesWidth, curvesHeight, [][]*plot.Plot{{loss, precision}})
+	return figure.Write(w, figure.Width, figure.Height, [][]*plot.Plot{{loss, precision}})
 }
 
 // symbols are the known scalars of the encodings (the Scalars methods of package wepe) in the order of their panels,
@@ -121,7 +120,7 @@ func Scalars(w io.Writer, evals []Eval) error {
 		}
 		plots = append(plots, panels)
 	}
-	return drawPlots(w, vg.Length(cols)*panelWidth, vg.Length(len(plots))*panelHeight, plots)
+	return figure.Write(w, vg.Length(cols)*panelWidth, vg.Length(len(plots))*panelHeight, plots)
 }
 
 func hasScalars(evals []Eval) bool {
@@ -163,7 +162,7 @@ func scalarPlot(curves []curve, name string) *plot.Plot {
 			title = s.symbol
 		}
 	}
-	p := newPlot(title, "step", "")
+	p := figure.New(title, "step", "")
 	for i, c := range curves {
 		drawSeries(p, c, i, "%.3g", func(e Eval) float64 {
 			if v, ok := e.Scalars[name]; ok {
@@ -236,19 +235,19 @@ func curveName(job Job, all []Job) string {
 
 // drawSeries draws the seeds of the i-th curve and their mean, whose last value is in the legend.
 func drawSeries(p *plot.Plot, c curve, i int, verb string, value func(Eval) float64) {
-	pale := palette[i%len(palette)]
+	pale := figure.Palette[i%len(figure.Palette)]
 	pale.A = 0x70
 	for _, seed := range c.seeds {
 		if len(c.seeds) > 1 {
-			addLine(p, points([][]Eval{seed}, value), draw.LineStyle{Color: pale, Width: vg.Points(0.7)})
+			figure.AddLine(p, points([][]Eval{seed}, value), draw.LineStyle{Color: pale, Width: vg.Points(0.7)})
 		}
 	}
 	mean := points(c.seeds, value)
 	if len(mean) == 0 {
 		return
 	}
-	style := lineStyle(i, vg.Points(2.2))
-	addLine(p, mean, style)
+	style := figure.LineStyle(i, vg.Points(2.2))
+	figure.AddLine(p, mean, style)
 	p.Legend.Add(c.name+" "+fmt.Sprintf(verb, mean[len(mean)-1].Y), &plotter.Line{LineStyle: style})
 }
 
@@ -268,3 +267,5 @@ func points(seeds [][]Eval, value func(Eval) float64) (out plotter.XYs) {
 	}
 	return out
 }
+
+func finite(v float64) bool { return v-v == 0 }

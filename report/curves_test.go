@@ -4,12 +4,12 @@ package report
 
 import (
 	"io"
-	"math"
 	"reflect"
 	"testing"
 
 	"gonum.org/v1/plot/plotter"
 
+	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -25,15 +25,15 @@ func history(encoding string, seed int64, top1 ...float64) []Eval {
 func TestCurvesDrawsEveryEncodingInItsColour(t *testing.T) {
 	evals := append(history("wepe", 1, 0.1, 0.4, 0.6), history("wepe", 2, 0.2, 0.5, 0.5)...)
 	evals = append(evals, history("none", 1, 0.1, 0.15, 0.2)...)
-	figure, colours := decode(t, func(w io.Writer) error { return Curves(w, "shapes", evals) })
-	size := figure.Bounds().Size()
-	if size.X != 11*dotsPerInch || size.Y != 45*dotsPerInch/10 {
+	picture, colours := decode(t, func(w io.Writer) error { return Curves(w, "shapes", evals) })
+	size := picture.Bounds().Size()
+	if size.X != 11*figure.DotsPerInch || size.Y != 45*figure.DotsPerInch/10 {
 		t.Errorf("size %v", size)
 	}
-	count := colours(figure.Bounds())
+	count := colours(picture.Bounds())
 	for i, want := range []bool{true, true, false} {
-		if got := count[palette[i]] > 200; got != want {
-			t.Errorf("colour %d covers %d pixels, drawn should be %v", i, count[palette[i]], want)
+		if got := count[figure.Palette[i]] > 200; got != want {
+			t.Errorf("colour %d covers %d pixels, drawn should be %v", i, count[figure.Palette[i]], want)
 		}
 	}
 }
@@ -68,20 +68,11 @@ func TestCurvesOfDifferentDataAreNamedApart(t *testing.T) {
 	}
 }
 
-// Each pair of plots shows the same.
-func TestPlotsOfEqualContentAreEqual(t *testing.T) {
-	plot := func(draw func(io.Writer) error) string {
+func TestSizesDrawsOneCurveOfSquareImages(t *testing.T) {
+	sizes := func(rows ...Result) string {
+		draw := func(w io.Writer) error { return Sizes(w, rows) }
 		return string(gomlxtest.Must(NewFigure("", "", draw))(t).PNG)
 	}
-	lines := func(lines ...Line) string {
-		return plot(func(w io.Writer) error { return Lines(w, "", "", "", lines) })
-	}
-	broken := lines(Line{Name: "a", X: []float64{0, 1, 2, 3, 4}, Y: []float64{1, 2, math.NaN(), 3, 1}})
-	if broken != lines(Line{Name: "a", X: []float64{0, 1}, Y: []float64{1, 2}},
-		Line{Name: "a", X: []float64{3, 4}, Y: []float64{3, 1}}) {
-		t.Error("a line with a gap is not two lines")
-	}
-	sizes := func(rows ...Result) string { return plot(func(w io.Writer) error { return Sizes(w, rows) }) }
 	at := func(recipe, size string, top1 Number) Result {
 		return Result{Job: Job{Recipe: recipe, Encoding: "wepe"}, ImageSize: size, Test: Metrics{Top1: top1, Images: 7}}
 	}

@@ -4,10 +4,10 @@ package report
 
 import (
 	"io"
-	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/floats"
+	"github.com/wepe-go/wepe/internal/figure"
+	"github.com/wepe-go/wepe/internal/numeric"
 )
 
 // Field is a position encoding over a grid of patches, row-major, row 0 at the top of the image.
@@ -26,19 +26,19 @@ func (f Field) Draw(w io.Writer) error {
 	const perRow = 4
 	panels := f.panels()
 	for len(panels) > perRow && len(panels)%perRow > 0 {
-		panels = append(panels, HeatMap{})
+		panels = append(panels, figure.HeatMap{})
 	}
-	return HeatMaps(w, slices.Collect(slices.Chunk(panels, perRow)))
+	return figure.HeatMaps(w, slices.Collect(slices.Chunk(panels, perRow)))
 }
 
 // panels returns the heat maps of Draw.
-func (f Field) panels() (panels []HeatMap) {
+func (f Field) panels() (panels []figure.HeatMap) {
 	for k, name := range f.Names {
 		panels = append(panels, f.panel(name, func(i int) float64 { return f.Features[i*len(f.Names)+k] }))
 	}
 	if f.Vectors != nil {
 		row, col := f.Rows/2, f.Cols/2
-		cosines := similarity(f.Vectors, f.Rows*f.Cols, row*f.Cols+col)
+		cosines := numeric.Similarity(f.Vectors, f.Rows*f.Cols, row*f.Cols+col)
 		p := f.panel("cosine similarity to the centre", func(i int) float64 { return cosines[i] })
 		p.Outlined = &[2]int{row, col}
 		panels = append(panels, p)
@@ -49,8 +49,8 @@ func (f Field) panels() (panels []HeatMap) {
 	return panels
 }
 
-func (f Field) panel(title string, value func(i int) float64) HeatMap {
-	h := HeatMap{Title: title + ", ±1", Limit: 1, Down: "row (patches)", Across: "column (patches)"}
+func (f Field) panel(title string, value func(i int) float64) figure.HeatMap {
+	h := figure.HeatMap{Title: title + ", ±1", Limit: 1, Down: "row (patches)", Across: "column (patches)"}
 	for row := range f.Rows {
 		line := make([]float64, f.Cols)
 		for col := range line {
@@ -59,27 +59,4 @@ func (f Field) panel(title string, value func(i int) float64) HeatMap {
 		h.Values = append(h.Values, line)
 	}
 	return h
-}
-
-// Similarities returns the cosines between the vectors [positions, width] of all positions, [positions, positions]. The
-// cosine with a zero vector is 0.
-func Similarities(vectors []float64, positions int) []float64 {
-	out := make([]float64, 0, positions*positions)
-	for i := range positions {
-		out = append(out, similarity(vectors, positions, i)...)
-	}
-	return out
-}
-
-// similarity returns one row of Similarities.
-func similarity(vectors []float64, positions, to int) []float64 {
-	width := len(vectors) / positions
-	at := func(i int) []float64 { return vectors[i*width : (i+1)*width] }
-	out := make([]float64, positions)
-	for i := range out {
-		if norm := math.Sqrt(floats.Dot(at(i), at(i)) * floats.Dot(at(to), at(to))); norm != 0 {
-			out[i] = floats.Dot(at(i), at(to)) / norm
-		}
-	}
-	return out
 }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -156,7 +157,7 @@ func (s *Study) Curves() (images []string, err error) {
 	leave := func(name string, draw func(io.Writer) error) error {
 		path := filepath.Join(s.Dir, name+".png")
 		images = append(images, path)
-		return report.WriteFile(path, draw)
+		return atomicfile.Write(path, draw)
 	}
 	for _, name := range names {
 		dir, suffix := filepath.Split(name)
@@ -216,5 +217,5 @@ func drawField(model *finetune.Model, dir string) ([]report.Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []report.Figure{figure}, report.WriteFile(filepath.Join(dir, "field.png"), field.Draw)
+	return []report.Figure{figure}, atomicfile.Write(filepath.Join(dir, "field.png"), field.Draw)
 }

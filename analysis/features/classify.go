@@ -12,8 +12,8 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/numeric"
 )
 
 // Score is the accuracy of a classifier on features. Ties count as wrong, see finetune.Rank.
@@ -43,8 +43,8 @@ func (t *Table) KNN(k int, temperature float64) (Score, error) {
 	if s.parts {
 		queries = t.rows(s.test)
 	}
-	near := analysis.Nearest(queries, t.rows(s.train), t.Width, k)
-	return s.measure(s.train, s.test, analysis.Votes(near, s.of(s.train), s.classes, temperature)), nil
+	near := numeric.Nearest(queries, t.rows(s.train), t.Width, k)
+	return s.measure(s.train, s.test, numeric.Votes(near, s.of(s.train), s.classes, temperature)), nil
 }
 
 // strengths of L2 are the grid of the probe, for the mean loss, see analysis.LogisticRegression. Each fit starts from
@@ -81,10 +81,10 @@ func (t *Table) Probe(seed uint64, log func(Tried)) (Score, error) {
 	if len(held) == 0 || len(s.test) == 0 {
 		return Score{}, errors.New("features: a probe with too few images of each class for a validation split")
 	}
-	var best, last *analysis.LogisticFit
-	fit := func(rows []int, l2 float64, from *analysis.LogisticFit) (*analysis.LogisticFit, scale, error) {
+	var best, last *numeric.LogisticFit
+	fit := func(rows []int, l2 float64, from *numeric.LogisticFit) (*numeric.LogisticFit, scale, error) {
 		by := t.scale(rows)
-		f, err := analysis.LogisticRegression(by.apply(t.rows(rows)), s.of(rows), s.classes, l2, probeTolerance, from)
+		f, err := numeric.LogisticRegression(by.apply(t.rows(rows)), s.of(rows), s.classes, l2, probeTolerance, from)
 		return f, by, err
 	}
 	var chosen Tried

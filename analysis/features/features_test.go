@@ -21,12 +21,12 @@ import (
 
 	"github.com/gomlx/compute"
 
-	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/numeric"
 )
 
 // demo is the model of make finetune-demo: width 96, 6×6 patches, a class token.
@@ -436,7 +436,7 @@ func TestScoresOfNeighboursAndProbeAreCountedByTheirDefinitions(t *testing.T) {
 		}
 		return out
 	}
-	fit := gomlxtest.Must(analysis.LogisticRegression(scaled(s.train), s.of(s.train), classes, best.L2, 1e-6, nil))(t)
+	fit := gomlxtest.Must(numeric.LogisticRegression(scaled(s.train), s.of(s.train), classes, best.L2, 1e-6, nil))(t)
 	top1, top5 = count(func(row int) (scores []float64) {
 		for _, v := range fit.Scores(scaled([]int{row}))[0] {
 			scores = append(scores, float64(v))

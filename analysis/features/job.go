@@ -21,8 +21,8 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/internal/numpy"
-	"github.com/wepe-go/wepe/report"
 )
 
 // The feature vectors to write.
@@ -112,7 +112,7 @@ func (j *Job) begin() (s state, err error) {
 }
 
 func (s state) write(dir string) error {
-	return report.WriteFile(filepath.Join(dir, stateFile), func(w io.Writer) error {
+	return atomicfile.Write(filepath.Join(dir, stateFile), func(w io.Writer) error {
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(s)

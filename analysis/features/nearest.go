@@ -8,9 +8,9 @@ import (
 	"image/png"
 	"slices"
 
-	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -31,7 +31,7 @@ func (t *Table) Nearest(l *List, queries, k int) (page report.Comparison, err er
 	for q := range shown {
 		shown[q] = q * len(t.Images) / len(shown)
 	}
-	near := analysis.Nearest(t.rows(shown), t.Values, t.Width, k+1)
+	near := numeric.Nearest(t.rows(shown), t.Values, t.Width, k+1)
 	at := l.byFile()
 	show := func(row int, caption string) (report.Figure, error) {
 		p := t.Images[row]
@@ -56,7 +56,7 @@ func (t *Table) Nearest(l *List, queries, k int) (page report.Comparison, err er
 			return page, err
 		}
 		section := report.Section{Title: own.File, Images: []report.Figure{figure}}
-		others := slices.DeleteFunc(near[q], func(n analysis.Neighbour) bool { return n.Index == row })
+		others := slices.DeleteFunc(near[q], func(n numeric.Neighbour) bool { return n.Index == row })
 		others = others[:min(k, len(others))] // drops none if k copies of the image come first
 		same := 0
 		for _, n := range others {

@@ -11,9 +11,9 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/numeric"
 )
 
 // Visualization is an image at the model's size, and the PCA of its patches as RGB.
@@ -96,7 +96,7 @@ func colour(points []float64, margin []bool, foreground bool) (shown []int, colo
 	for i := range n {
 		shown = append(shown, i)
 	}
-	axes, err := analysis.PCA(points, n, 3)
+	axes, err := numeric.PCA(points, n, 3)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -122,7 +122,7 @@ func colour(points []float64, margin []bool, foreground bool) (shown []int, colo
 		for _, i := range shown {
 			front = append(front, points[i*width:(i+1)*width]...)
 		}
-		if axes, err = analysis.PCA(front, len(shown), 3); err != nil {
+		if axes, err = numeric.PCA(front, len(shown), 3); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -131,7 +131,7 @@ func colour(points []float64, margin []bool, foreground bool) (shown []int, colo
 		colours[k].A = 255
 	}
 	for c, scores := range axes.Scores { // fewer than three for shorter points
-		for k, v := range analysis.MinMax(scores) {
+		for k, v := range numeric.MinMax(scores) {
 			*[]*uint8{&colours[k].R, &colours[k].G, &colours[k].B}[c] = uint8(255*v + 0.5)
 		}
 	}

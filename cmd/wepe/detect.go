@@ -20,6 +20,7 @@ import (
 	"github.com/wepe-go/wepe/detect/scenes"
 	detection "github.com/wepe-go/wepe/detect/train"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -407,5 +408,5 @@ func findObjects(m *detection.Model, file, path string, score float64) (found []
 		}
 	}
 	shown := scenes.Show(decoded.RGBA(), detection.Shown(all[0], score), m.Categories)
-	return found, report.WriteFile(path, func(w io.Writer) error { return png.Encode(w, shown) })
+	return found, atomicfile.Write(path, func(w io.Writer) error { return png.Encode(w, shown) })
 }

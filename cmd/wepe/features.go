@@ -20,7 +20,8 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/internal/atomicfile"
+	"github.com/wepe-go/wepe/internal/figure"
 )
 
 // extraction are the flags of wepe features.
@@ -152,7 +153,7 @@ func (o *extraction) draw(out *cli.Printer, job features.Job, table *features.Ta
 			return err
 		}
 		path := filepath.Join(job.Dir, "nearest.html")
-		if err := report.WriteFile(path, page.HTML); err != nil {
+		if err := atomicfile.Write(path, page.HTML); err != nil {
 			return err
 		}
 		out.Field("nearest", "%s", path)
@@ -181,5 +182,5 @@ func (o *extraction) draw(out *cli.Printer, job features.Job, table *features.Ta
 	}
 	path := filepath.Join(job.Dir, "pca.png")
 	out.Field("pca", "%s", path)
-	return report.WriteFile(path, func(w io.Writer) error { return report.ImageGrid(w, grid) })
+	return atomicfile.Write(path, func(w io.Writer) error { return figure.ImageGrid(w, grid) })
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/dataset"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
 )
@@ -171,7 +172,7 @@ func (o *single) run(c *cobra.Command, model string) error {
 		if err != nil {
 			return err
 		}
-		return report.WriteFile(o.augmentation, func(w io.Writer) error {
+		return atomicfile.Write(o.augmentation, func(w io.Writer) error {
 			return recipe.ShowAugmentation(w, r.Backend, s.Train, o.seed)
 		})
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -70,7 +71,7 @@ func (run Run) Page(m *Model, rows []report.Result) error {
 	}
 	page.Sections = append(page.Sections, report.Section{Title: "Training", Table: curve(recorded.Evals),
 		Shared: []report.Figure{{Title: "course of the training", PNG: curves.Bytes()}}})
-	return report.WriteFile(filepath.Join(run.Dir, finetune.PageFile), page.HTML)
+	return atomicfile.Write(filepath.Join(run.Dir, finetune.PageFile), page.HTML)
 }
 
 // beside draws a scene of a test with its ground truth, and beside it with the detections.

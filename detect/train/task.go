@@ -18,6 +18,7 @@ import (
 	"github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -204,7 +205,7 @@ func (d *detection) test(test Test) (row report.Result, err error) {
 	if d.Dir != "" {
 		path := filepath.Join(d.Dir, "results-"+row.ImageSize+".json")
 		write := func(w io.Writer) error { return coco.WriteResults(w, found) }
-		if err := report.WriteFile(path, write); err != nil {
+		if err := atomicfile.Write(path, write); err != nil {
 			return row, err
 		}
 	}

@@ -11,10 +11,10 @@ import (
 
 	"github.com/gomlx/compute"
 
-	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -71,10 +71,10 @@ func (r request) compute(b compute.Backend) (answer, error) {
 	case "neighbours":
 		values = r.neighbours()
 	case "pca":
-		p, failed := analysis.PCA(r.Points, len(r.Points)/r.Width, r.K)
+		p, failed := numeric.PCA(r.Points, len(r.Points)/r.Width, r.K)
 		values, err = map[string]any{"axes": p.Axes, "scores": p.Scores, "variance": p.Variance, "share": p.Share}, failed
 	case "logistic":
-		fit, failed := analysis.LogisticRegression(r.Points, r.Targets, r.Classes, r.L2, 1e-9, nil)
+		fit, failed := numeric.LogisticRegression(r.Points, r.Targets, r.Classes, r.L2, 1e-9, nil)
 		if err = failed; err == nil {
 			values = map[string]any{"scores": fit.Scores(r.Points), "loss": fit.Loss}
 		}
@@ -153,9 +153,9 @@ func (r request) neighbours() map[string]any {
 		}
 		return out
 	}
-	nearest := analysis.Nearest(single(r.Queries), single(r.Points), r.Width, r.K)
+	nearest := numeric.Nearest(single(r.Queries), single(r.Points), r.Width, r.K)
 	return map[string]any{"neighbours": nearest,
-		"votes": analysis.Votes(nearest, r.Targets, r.Classes, r.Temperature)}
+		"votes": numeric.Votes(nearest, r.Targets, r.Classes, r.Temperature)}
 }
 
 func (r request) confusion() map[string]any {

@@ -23,6 +23,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -96,7 +97,7 @@ func foreignRows(dir string, d Description) error {
 
 // Write writes the description of a run.
 func Write(dir string, d Description) error {
-	return report.WriteFile(filepath.Join(dir, File), func(w io.Writer) error { return cli.JSON(w, d) })
+	return atomicfile.Write(filepath.Join(dir, File), func(w io.Writer) error { return cli.JSON(w, d) })
 }
 
 // Read reads the description in a run's directory.

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package analysis
+package numeric
 
 import (
 	"encoding/json"
@@ -188,5 +188,15 @@ func TestLogisticRegressionOfConstantPointsTellsHowOftenClassesAre(t *testing.T)
 	gomlxtest.NearAbs(t, "shares", odds, []float64{2. / 7, 1. / 7, 4. / 7, 0, 0}, 1e-6)
 	if fit, err := LogisticRegression([]float64{0, math.NaN()}, []int{0, 1}, 2, 0.1, 1e-9, nil); err == nil {
 		t.Errorf("of a point that is not a number: %+v", fit)
+	}
+}
+
+func TestSimilarityIsTheCosineToTheChosenPosition(t *testing.T) {
+	vectors := []float64{3, 4, -3, -4, 4, -3, 6, 8, 0, 0, 1, 0, math.NaN(), 1}
+	got := Similarity(vectors, 7, 0)
+	for i, want := range []float64{1, -1, 0, 1, 0, 0.6, math.NaN()} {
+		if math.Abs(got[i]-want) > 1e-15 || math.IsNaN(got[i]) != math.IsNaN(want) {
+			t.Errorf("position %d: %g, want %g", i, got[i], want)
+		}
 	}
 }

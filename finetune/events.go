@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package report
+package finetune
 
 import (
 	"encoding/binary"
@@ -9,22 +9,24 @@ import (
 	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/wepe-go/wepe/report"
 )
 
-// Events writes evaluations as a TensorBoard event file: scalars loss/train, loss/<split>, top1/<split>, top5/<split>,
+// writeEvents writes evaluations as a TensorBoard event file: scalars loss/train, loss/<split>, top1/<split>, top5/<split>,
 // learning_rate and images_per_second by step, those that are finite. More rows make a longer file with the same
 // beginning, so TensorBoard follows a file that is written again. Rows have no time, so the relative axis is empty.
 //
 // An event file is a sequence of TFRecords (length, its checksum, data, its checksum), each a message tensorflow.Event
 // (tensorflow/core/util/event.proto: step 2, file_version 3, summary 5; summary.proto: value 1, tag 1, simple_value 2).
-func Events(w io.Writer, evals []Eval) error {
+func writeEvents(w io.Writer, evals []report.Eval) error {
 	version := protowire.AppendTag(nil, 3, protowire.BytesType)
 	if err := writeRecord(w, protowire.AppendString(version, "brain.Event:2")); err != nil {
 		return err
 	}
 	for _, e := range evals {
 		var summary []byte
-		add := func(tag string, value Number) {
+		add := func(tag string, value report.Number) {
 			if v := float64(value); math.IsNaN(v) || math.IsInf(v, 0) {
 				return
 			}

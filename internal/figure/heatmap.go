@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package report
+package figure
 
 import (
 	"image/color"
@@ -60,7 +60,7 @@ func HeatMaps(w io.Writer, maps [][]HeatMap) error {
 			size = vg.Point{X: max(size.X, needed.X), Y: max(size.Y, needed.Y)}
 		}
 	}
-	return drawPlots(w, size.X*vg.Length(len(maps[0])), size.Y*vg.Length(len(maps)), plots)
+	return Write(w, size.X*vg.Length(len(maps[0])), size.Y*vg.Length(len(maps)), plots)
 }
 
 // plot draws the cells, with gonum's row 0 at the bottom turned to the top.
@@ -131,7 +131,7 @@ func (h HeatMap) numbers() *plotter.Labels {
 				style.Color = color.White
 			}
 			l.XYs = append(l.XYs, plotter.XY{X: float64(col), Y: float64(len(h.Values) - 1 - row)})
-			l.Labels = append(l.Labels, percent(Number(v), 1))
+			l.Labels = append(l.Labels, strconv.FormatFloat(100*v, 'f', 1, 64))
 			l.TextStyle = append(l.TextStyle, style)
 		}
 	}
@@ -168,7 +168,7 @@ func names(given []string, n int, downwards bool) plot.ConstantTicks {
 	for i := 0; i < n; i += step {
 		tick := plot.Tick{Value: float64(i), Label: strconv.Itoa(i)}
 		if given != nil {
-			tick.Label = short(given[i])
+			tick.Label = Short(given[i])
 		}
 		if downwards {
 			tick.Value = float64(n - 1 - i)
@@ -178,8 +178,8 @@ func names(given []string, n int, downwards bool) plot.ConstantTicks {
 	return out
 }
 
-// short truncates a name, to leave room for the matrix.
-func short(name string) string {
+// Short truncates a name, to leave room for the matrix.
+func Short(name string) string {
 	letters := []rune(name)
 	if len(letters) > longestName {
 		return string(letters[:longestName-1]) + "…"

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package analysis
+package numeric
 
 import (
 	"fmt"
@@ -23,13 +23,13 @@ type Principal struct {
 // PCA computes the first k principal axes of points [n, width], or as many as there are.
 func PCA(points []float64, n, k int) (p Principal, err error) {
 	if n < 2 || len(points) == 0 || len(points)%n != 0 {
-		return p, fmt.Errorf("analysis: principal axes of %d points with %d values, want two or more", n, len(points))
+		return p, fmt.Errorf("numeric: principal axes of %d points with %d values, want two or more", n, len(points))
 	}
 	width := len(points) / n
 	x := mat.NewDense(n, width, points)
 	var pc stat.PC
 	if !pc.PrincipalComponents(x, nil) {
-		return p, fmt.Errorf("analysis: the singular values of %d points of width %d do not converge", n, width)
+		return p, fmt.Errorf("numeric: the singular values of %d points of width %d do not converge", n, width)
 	}
 	var axes mat.Dense
 	pc.VectorsTo(&axes)

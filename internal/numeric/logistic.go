@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package analysis
+package numeric
 
 import (
 	"fmt"
@@ -49,7 +49,7 @@ func LogisticRegression(points []float64, labels []int, classes int, l2, toleran
 	// A line search returns an error if float64 cannot decrease the loss any further: see Gradient.
 	result, err := optimize.Minimize(problem, start, settings, &optimize.LBFGS{Linesearcher: &optimize.MoreThuente{}})
 	if result == nil || math.IsNaN(o.at(result.X)) {
-		return nil, fmt.Errorf("analysis: logistic regression of points that are not finite: %w", err)
+		return nil, fmt.Errorf("numeric: logistic regression of points that are not finite: %w", err)
 	}
 	at := result.X
 	return &LogisticFit{Width: width, Classes: classes, Weights: at[:width*classes], Biases: at[width*classes:],

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package report
+package finetune
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/wepe-go/wepe/report"
 )
 
 // The first record of every event file that TensorFlow writes has 24 bytes; the checksum of that length is a3 7f 4b 22.
@@ -46,16 +48,16 @@ func field(t *testing.T, message []byte, number protowire.Number) (values [][]by
 }
 
 func TestEventsHoldTheScalarsOfEveryRowThatAreFinite(t *testing.T) {
-	evals := []Eval{
-		{Step: 0, Split: Validation, Metrics: Metrics{Loss: 3.5, Top1: 0.25, Top5: 0.5, Images: 7},
-			TrainLoss: Number(math.NaN()), LearningRate: 0.001, ImagesPerSecond: Number(math.Inf(1))},
-		{Step: 300, Split: Validation, TrainLoss: 2, LearningRate: 0.5, ImagesPerSecond: 90},
+	evals := []report.Eval{
+		{Step: 0, Split: report.Validation, Metrics: report.Metrics{Loss: 3.5, Top1: 0.25, Top5: 0.5, Images: 7},
+			TrainLoss: report.Number(math.NaN()), LearningRate: 0.001, ImagesPerSecond: report.Number(math.Inf(1))},
+		{Step: 300, Split: report.Validation, TrainLoss: 2, LearningRate: 0.5, ImagesPerSecond: 90},
 	}
 	var file, less bytes.Buffer
-	if err := Events(&file, evals); err != nil {
+	if err := writeEvents(&file, evals); err != nil {
 		t.Fatal(err)
 	}
-	if err := Events(&less, evals[:1]); err != nil || !bytes.HasPrefix(file.Bytes(), less.Bytes()) {
+	if err := writeEvents(&less, evals[:1]); err != nil || !bytes.HasPrefix(file.Bytes(), less.Bytes()) {
 		t.Errorf("with a row more the file begins otherwise: %v", err)
 	}
 	var got []string

@@ -1,6 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package report
+// Package atomicfile writes files that are whole or as they were.
+package atomicfile
 
 import (
 	"bytes"
@@ -11,11 +12,11 @@ import (
 	"path/filepath"
 )
 
-// WriteFile writes the output of write to the file at path, whose directory is created if absent. On an error the file
+// Write writes the output of write to the file at path, whose directory is created if absent. On an error the file
 // is unchanged.
-func WriteFile(path string, write func(io.Writer) error) (err error) {
+func Write(path string, write func(io.Writer) error) (err error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return fmt.Errorf("report: %s is a directory, want the name of a file", path)
+		return fmt.Errorf("%s is a directory, want the name of a file", path)
 	}
 	var content bytes.Buffer
 	if err := write(&content); err != nil {
@@ -23,7 +24,7 @@ func WriteFile(path string, write func(io.Writer) error) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("report: %s: %w", path, err)
+			err = fmt.Errorf("%s: %w", path, err)
 		}
 	}()
 	dir, name := filepath.Split(path)

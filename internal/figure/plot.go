@@ -1,9 +1,9 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package report
+// Package figure draws plots, heat maps and grids of images as PNG, in one style.
+package figure
 
 import (
-	"bytes"
 	"fmt"
 	"image/color"
 	"io"
@@ -18,25 +18,15 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 )
 
-// Figure is a PNG with a title and a caption.
-type Figure struct {
-	Title, Caption string
-	PNG            []byte
-}
+// DotsPerInch is the resolution of all figures; their sizes are in points of 1/72 inch.
+const DotsPerInch = 120
 
-// NewFigure returns a figure with the PNG from draw.
-func NewFigure(title, caption string, draw func(io.Writer) error) (Figure, error) {
-	var content bytes.Buffer
-	err := draw(&content)
-	return Figure{title, caption, content.Bytes()}, err
-}
+// Width and Height are the size of a row of two plots.
+const Width, Height = 11 * vg.Inch, 4.5 * vg.Inch
 
-// dotsPerInch is the resolution of all figures; their sizes are in points of 1/72 inch.
-const dotsPerInch = 120
-
-// palette are the colours of Okabe and Ito (2008), which colour-blind readers can distinguish, without yellow, which is
+// Palette are the colours of Okabe and Ito (2008), which colour-blind readers can distinguish, without yellow, which is
 // too light for a line on white.
-var palette = []color.NRGBA{
+var Palette = []color.NRGBA{
 	{R: 0x00, G: 0x72, B: 0xb2, A: 0xff}, // blue
 	{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff}, // vermillion
 	{R: 0x00, G: 0x9e, B: 0x73, A: 0xff}, // bluish green
@@ -46,9 +36,9 @@ var palette = []color.NRGBA{
 	{R: 0x56, G: 0xb4, B: 0xe9, A: 0xff}, // sky blue
 }
 
-// drawPlots writes plots in rows, their axes aligned, as a PNG of the given size.
-func drawPlots(w io.Writer, width, height vg.Length, plots [][]*plot.Plot) error {
-	canvas := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(dotsPerInch))
+// Write writes plots in rows, their axes aligned, as a PNG of the given size.
+func Write(w io.Writer, width, height vg.Length, plots [][]*plot.Plot) error {
+	canvas := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(DotsPerInch))
 	c := draw.New(canvas)
 	tiles := draw.Tiles{Rows: len(plots), Cols: len(plots[0]), PadX: vg.Points(18), PadY: vg.Points(12),
 		PadTop: vg.Points(8), PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: vg.Points(12)}
@@ -60,7 +50,7 @@ func drawPlots(w io.Writer, width, height vg.Length, plots [][]*plot.Plot) error
 		}
 	}
 	if _, err := (vgimg.PngCanvas{Canvas: canvas}).WriteTo(w); err != nil {
-		return fmt.Errorf("report: %w", err)
+		return fmt.Errorf("figure: %w", err)
 	}
 	return nil
 }
@@ -74,17 +64,17 @@ func drawBeside(p *plot.Plot, c draw.Canvas) {
 	legend.Draw(draw.Crop(c, c.Size().X-width, 0, 0, -p.Title.TextStyle.Height(p.Title.Text)))
 }
 
-// lineStyle returns the style of the i-th line of a plot: a colour, and dots once the palette repeats.
-func lineStyle(i int, width vg.Length) draw.LineStyle {
-	style := draw.LineStyle{Color: palette[i%len(palette)], Width: width}
-	if i >= len(palette) {
+// LineStyle returns the style of the i-th line of a plot: a colour, and dots once the palette repeats.
+func LineStyle(i int, width vg.Length) draw.LineStyle {
+	style := draw.LineStyle{Color: Palette[i%len(Palette)], Width: width}
+	if i >= len(Palette) {
 		style.Dashes = []vg.Length{vg.Points(2), vg.Points(2)}
 	}
 	return style
 }
 
-// newPlot returns an empty plot in the common style.
-func newPlot(title, xLabel, yLabel string) *plot.Plot {
+// New returns an empty plot in the common style.
+func New(title, xLabel, yLabel string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, xLabel, yLabel
 	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, ticks{}
@@ -142,12 +132,12 @@ type Line struct {
 
 // Lines draws a plot as a PNG. Lines of one name share a colour and an entry of the legend.
 func Lines(w io.Writer, title, xLabel, yLabel string, lines []Line) error {
-	p := newPlot(title, xLabel, yLabel)
+	p := New(title, xLabel, yLabel)
 	styles := map[string]draw.LineStyle{}
 	for _, l := range lines {
 		style, named := styles[l.Name]
 		if !named {
-			style = lineStyle(len(styles), vg.Points(1.6))
+			style = LineStyle(len(styles), vg.Points(1.6))
 			styles[l.Name] = style
 			p.Legend.Add(l.Name, &plotter.Line{LineStyle: style})
 		}
@@ -162,12 +152,12 @@ func Lines(w io.Writer, title, xLabel, yLabel string, lines []Line) error {
 				part = append(part, plotter.XY{X: x, Y: l.Y[i]})
 				continue
 			}
-			addLine(p, part, style)
+			AddLine(p, part, style)
 			part = nil
 		}
-		addLine(p, part, style)
+		AddLine(p, part, style)
 	}
-	return drawPlots(w, curvesWidth/2, curvesHeight, [][]*plot.Plot{{p}})
+	return Write(w, Width/2, Height, [][]*plot.Plot{{p}})
 }
 
 // band is the outline of the band around a line.
@@ -185,8 +175,8 @@ func (l Line) band() (outline plotter.XYs) {
 	return outline
 }
 
-// addLine adds a line to a plot, or a dot for a single point.
-func addLine(p *plot.Plot, points plotter.XYs, style draw.LineStyle) {
+// AddLine adds a line to a plot, or a dot for a single point.
+func AddLine(p *plot.Plot, points plotter.XYs, style draw.LineStyle) {
 	switch len(points) {
 	case 0:
 	case 1:
@@ -228,8 +218,8 @@ func Clouds(w io.Writer, clouds []Cloud) error {
 				dots.XYs = append(dots.XYs, plotter.XY{X: x, Y: c.Y[k]})
 			}
 		}
-		plots[i] = newPlot(c.Title, "", "")
+		plots[i] = New(c.Title, "", "")
 		plots[i].Add(dots)
 	}
-	return drawPlots(w, 3.2*vg.Inch*vg.Length(len(clouds)), 3*vg.Inch, [][]*plot.Plot{plots})
+	return Write(w, 3.2*vg.Inch*vg.Length(len(clouds)), 3*vg.Inch, [][]*plot.Plot{plots})
 }
