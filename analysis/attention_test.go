@@ -269,7 +269,7 @@ func TestOfAHybridItIsTheGridOfBetaAndGamma(t *testing.T) {
 		t.Errorf("variation %g, want %g", got, want)
 	}
 	exact := trained(t, "hybrid", 1, func(r *finetune.Recipe) {
-		r.Params = map[string]any{vit.ParamBlend: vit.BlendExact, "wepe_start": "drawn"}
+		r.Params = map[string]any{"wepe_blend": "exact", "wepe_start": "drawn"}
 	})
 	spans := gomlxtest.Must(study.ByName("span"))(t)
 	if got := value(t, asked(t, "sensitivity", testImages(2), Model{Name: "exact", Path: exact}), "sensitivity", "exact",

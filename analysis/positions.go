@@ -15,7 +15,6 @@ import (
 	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
-	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/wepe"
 )
 
@@ -89,7 +88,7 @@ const (
 func (s *subject) sweep(named study.Named) error {
 	of := "wepe"
 	if r := s.model.Recipe; strings.HasPrefix(r.Model.Position, "hybrid") &&
-		(r.Params[vit.ParamBlend] == nil || r.Params[vit.ParamBlend] == vit.BlendSurrogate) {
+		(r.Params["wepe_blend"] == nil || r.Params["wepe_blend"] == "surrogate") {
 		of = "hybrid"
 	}
 	var labels []string

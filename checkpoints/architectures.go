@@ -66,7 +66,7 @@ func timmFamily(name string) (*family, error) {
 		return nil, errors.Errorf("architecture %q is not one of the %d of timm %s that are known here%s", name,
 			len(t.Architectures), t.Timm, hint)
 	}
-	at := slices.IndexFunc(families, func(f *family) bool { return f.format == FormatTimm && f.class == a.Class })
+	at := slices.IndexFunc(families, func(f *family) bool { return f.format == formatTimm && f.class == a.Class })
 	return families[at], nil
 }
 

@@ -59,7 +59,7 @@ func TestRandomModelsComeBackBitForBitFromEveryFormat(t *testing.T) {
 		m := want
 		for _, k := range rng.Perm(len(fileFormats)) { // each from the file of the one before
 			format := fileFormats[k]
-			if format == FormatHF && want.Config.Pool == vit.PoolMean { // which has no place for it
+			if format == formatHF && want.Config.Pool == vit.PoolMean { // which has no place for it
 				continue
 			}
 			dir, o := filepath.Join(root, format), ExportOptions{Format: format, DType: name, Labels: labels[:m.Config.Classes],
@@ -102,7 +102,7 @@ func onnxOf(t *testing.T, dir string, m *Imported) string {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Export(dir, gomlxtest.Backend(), loaded(t, m), m.Config, ExportOptions{Format: FormatONNX}); err != nil {
+	if _, err := Export(dir, gomlxtest.Backend(), loaded(t, m), m.Config, ExportOptions{Format: formatONNX}); err != nil {
 		t.Fatalf("%+v: %v", m.Config, err)
 	}
 	return filepath.Join(dir, "model.onnx")
@@ -167,7 +167,7 @@ func TestNothingLeaksFromWhatIsOpenedRefusedAndClosed(t *testing.T) {
 	var files []string
 	for _, n := range []naming{hf, timm, jax} {
 		config := hfConfig()
-		if n.format != FormatHF {
+		if n.format != formatHF {
 			config = configOf(n, smallViT)
 		}
 		file, cut := put(t, n, made(n, smallViT), config), put(t, n, made(n, smallViT), config)

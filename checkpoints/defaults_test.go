@@ -23,7 +23,7 @@ func TestWhatAConfigLeavesOutIsTransformersDefault(t *testing.T) {
 	}
 	seen := 0
 	for _, f := range families {
-		if f.format != FormatHF {
+		if f.format != formatHF {
 			continue
 		}
 		kind := f.types[0]
@@ -86,7 +86,7 @@ func TestOptionsThatTheNetworkHasNoPlaceForAreRefused(t *testing.T) {
 	if err != nil || m.config.MLPDim != 80 || m.config.FinalNorm != vit.FinalNormNone { // 24·3.1 is 74
 		t.Errorf("%v, %d hidden units, norm %q", err, m.config.MLPDim, m.config.FinalNorm)
 	}
-	if size, err := imageSize(16384.0); err != nil || size != (Grid{16384, 16384}) {
+	if size, err := imageSize(16384.0); err != nil || size != (gridSize{16384, 16384}) {
 		t.Errorf("%v, %v", size, err)
 	}
 }

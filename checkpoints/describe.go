@@ -18,16 +18,16 @@ import (
 // described is the model that the tensors of a checkpoint and the files beside it describe.
 type described struct {
 	*foreign
-	format string            // one of Format…
+	format string            // as Imported.Format
 	json   strictjson.Object // its config.json; nil if there is none or it does not apply
-	run    trainedModel      // for FormatCheckpoint
+	run    trainedModel      // for formatCheckpoint
 }
 
-func (d described) grid() Grid { return Grid{d.config.Rows(), d.config.Cols()} }
+func (d described) grid() gridSize { return gridSize{d.config.Rows(), d.config.Cols()} }
 
 // labels returns the names of the classes of the head, nil if the files do not have them.
 func (d described) labels() ([]string, error) {
-	if d.format == FormatCheckpoint {
+	if d.format == formatCheckpoint {
 		return d.run.Classes, nil
 	}
 	return labelsIn(d.json, d.config.Classes)
@@ -37,16 +37,16 @@ func (d described) labels() ([]string, error) {
 func (d described) scores() (string, error) {
 	kind, err := d.json.Text("problem_type")
 	switch {
-	case d.format != FormatHF || err != nil:
-		return ScoresSoftmax, err
+	case d.format != formatHF || err != nil:
+		return scoresSoftmax, err
 	case kind == "regression":
-		return ScoresNone, nil
+		return scoresNone, nil
 	case kind == "multi_label_classification" || d.config.Classes == 1:
-		return ScoresSigmoid, nil
+		return scoresSigmoid, nil
 	case kind != "" && kind != "single_label_classification":
 		return "", d.json.Refuse("problem_type", "regression, single_label_classification or multi_label_classification")
 	}
-	return ScoresSoftmax, nil
+	return scoresSoftmax, nil
 }
 
 // readConfig reads the config.json beside the weights, nil if there is none.
@@ -216,12 +216,12 @@ func (w *weights) has(name string) bool {
 // settleGrid uses the grid of the options if no file contains it.
 func (w *weights) settleGrid(m *foreign, options ImportOptions, stated bool) error {
 	c := &m.config
-	inFile, grid := Grid{c.Rows(), c.Cols()}, options.Grid
+	inFile, grid := gridSize{c.Rows(), c.Cols()}, gridSize(options.Grid)
 	switch {
-	case grid != Grid{} && stated && grid != inFile:
+	case grid != gridSize{} && stated && grid != inFile:
 		return errors.Errorf("checkpoints: %s has a grid of %s, not %s", w.path, inFile, grid)
-	case grid != Grid{}:
-		c.ImageRows, c.ImageCols = grid.Rows*c.PatchSize, grid.Cols*c.PatchSize
+	case grid != gridSize{}:
+		c.ImageRows, c.ImageCols = grid[0]*c.PatchSize, grid[1]*c.PatchSize
 	}
 	return nil
 }

@@ -236,7 +236,7 @@ func testDINOsComeBackBitForBit(t *testing.T) {
 				t.Errorf("%s: %s is %v, want %v", set, key, value, w)
 			}
 		}
-		back := imported(t, exported(t, m, ExportOptions{Format: FormatUnfolded}), ImportOptions{})
+		back := imported(t, exported(t, m, ExportOptions{Format: formatUnfolded}), ImportOptions{})
 		same(t, set+" unfolded", back, m)
 		if back.Config != m.Config {
 			t.Errorf("%s unfolded: %+v, want %+v", set, back.Config, m.Config)
@@ -275,8 +275,8 @@ func TestNullTurnsAnAugmentationOfDINOv3sPositionsOff(t *testing.T) {
 }
 
 func testNullTurnsAnAugmentationOfDINOv3sPositionsOff(t *testing.T) {
-	for field, param := range map[string]string{"pos_embed_shift": vit.ParamDINORopeShift,
-		"pos_embed_jitter": vit.ParamDINORopeJitter, "pos_embed_rescale": vit.ParamDINORopeRescale} {
+	for field, param := range map[string]string{"pos_embed_shift": "rope_dinov3_shift",
+		"pos_embed_jitter": "rope_dinov3_jitter", "pos_embed_rescale": "rope_dinov3_rescale"} {
 		byDefault := map[string]float64{"pos_embed_rescale": 2}[field] // shift and jitter: none
 		for value, want := range map[string]float64{"": byDefault, "null": 0, "1.5": 1.5} {
 			m := gomlxtest.Must(Import(edited(t, "dinov3_vit_tiny", map[string]string{field: value}),
@@ -326,10 +326,10 @@ func testModelsWithOptionsKeepTheirLogitsInEveryFormatThatTakesThem(t *testing.T
 	for name, c := range dinoLike() {
 		for _, format := range fileFormats {
 			c := c
-			if format == FormatHF && c.LayerScale > 0 && c.Position != "rope-dinov3" { // transformers' Dinov2
+			if format == formatHF && c.LayerScale > 0 && c.Position != "rope-dinov3" { // transformers' Dinov2
 				c.Pool, c.ImageCols, c.MLPDim = vit.PoolClassMean, c.ImageRows, when(c.SwiGLU, c.Width*2)+when(!c.SwiGLU, c.Width)
 			}
-			store := stirred(t, c, map[string]any{vit.ParamRopeTheta: 50.0})
+			store := stirred(t, c, map[string]any{"rope_theta": 50.0})
 			images := Noise(c, 2, 5)
 			want, err := forward(gomlxtest.Backend(), store, "/vit", c, images)
 			if err != nil {
@@ -343,7 +343,7 @@ func testModelsWithOptionsKeepTheirLogitsInEveryFormatThatTakesThem(t *testing.T
 				continue
 			}
 			m, err := Import(dir, ImportOptions{})
-			if err != nil && format == FormatHF && rotaryOnly(c) && strings.Contains(err.Error(), "has no head") {
+			if err != nil && format == formatHF && rotaryOnly(c) && strings.Contains(err.Error(), "has no head") {
 				m = imported(t, dir, ImportOptions{Classes: c.Classes}) // and takes ours
 				for _, path := range []string{headPath + "weights", headPath + "biases"} {
 					m.Variables[path] = store.GetVariable("/vit/" + path).MustValue()
@@ -359,7 +359,7 @@ func testModelsWithOptionsKeepTheirLogitsInEveryFormatThatTakesThem(t *testing.T
 			kept[format]++
 		}
 	}
-	if want := map[string]int{FormatHF: 7, FormatTimm: 8, FormatUnfolded: 8}; !maps.Equal(kept, want) {
+	if want := map[string]int{formatHF: 7, formatTimm: 8, formatUnfolded: 8}; !maps.Equal(kept, want) {
 		t.Errorf("kept by %v, want %v", kept, want)
 	}
 }
@@ -386,7 +386,7 @@ func testAnUnknownOptionIsRefusedByName(t *testing.T) {
 		}
 	}
 	model := dinoLike()["deit3"]
-	dir := exportedFrom(t, stirred(t, model, nil), model, ExportOptions{Format: FormatTimm})
+	dir := exportedFrom(t, stirred(t, model, nil), model, ExportOptions{Format: formatTimm})
 	config := string(readFile(t, dir+"/"+foreignConfig))
 	config = strings.Replace(config, `"model_args": {`, `"model_args": { "qk_norms": 1,`, 1)
 	putFile(t, dir+"/"+foreignConfig, []byte(config))

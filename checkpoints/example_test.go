@@ -41,7 +41,7 @@ func ExampleExport() {
 	defer os.RemoveAll(dir)
 	out := filepath.Join(dir, "timm")
 	_, err = checkpoints.Export(out, gomlxtest.Backend(), store.Scope("/vit"), imported.Config,
-		checkpoints.ExportOptions{Format: checkpoints.FormatTimm})
+		checkpoints.ExportOptions{Format: "timm"})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -24,7 +24,7 @@ import (
 
 // ExportOptions are the options of Export. The zero value is a Hugging Face directory in float32.
 type ExportOptions struct {
-	Format     string               // FormatHF (default), FormatTimm, FormatJAX, FormatUnfolded or FormatONNX
+	Format     string               // "hf" (default), "timm", "jax", "onnx", or "unfolded": our own variables, any encoding
 	DType      string               // of the numbers on disk: "float32" (default), "float16" or "bfloat16"; ONNX: float32
 	Labels     []string             // class names; nil for none
 	Preprocess *preprocess.Settings // how images become the model's input; nil: not written
@@ -89,7 +89,7 @@ type export struct {
 
 // newExport folds the encoding if possible, and refuses models and options that cannot be exported.
 func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o ExportOptions) (*export, error) {
-	o.Format, o.DType = cmp.Or(o.Format, FormatHF), cmp.Or(o.DType, "float32")
+	o.Format, o.DType = cmp.Or(o.Format, formatHF), cmp.Or(o.DType, "float32")
 	if o.files == nil {
 		o.files = osFiles{}
 	}
@@ -103,10 +103,10 @@ func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o Expo
 		return nil, err
 	}
 	encoding, folded := c.Encoding(), c.Encoding().Folded()
-	if o.Format == FormatUnfolded || o.Format == FormatONNX {
+	if o.Format == formatUnfolded || o.Format == formatONNX {
 		e.as = &foreign{family: &unfolded}
 	}
-	if o.Format == FormatUnfolded || o.Format == FormatONNX && !encoding.Folds() {
+	if o.Format == formatUnfolded || o.Format == formatONNX && !encoding.Folds() {
 		return e, nil
 	}
 	e.config.Position = cmp.Or(folded, c.Position)
@@ -121,7 +121,7 @@ func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o Expo
 			return nil, err
 		}
 		e.report = append([]string{fmt.Sprintf("positions: %s folded into a table of %d+%s rows", c.Position,
-			c.PrefixPositions(), Grid{c.Rows(), c.Cols()})}, e.report...)
+			c.PrefixPositions(), gridSize{c.Rows(), c.Cols()})}, e.report...)
 	}
 	return e, nil
 }
@@ -129,7 +129,7 @@ func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o Expo
 // choose finds a class of the format that supports the model.
 func (e *export) choose() error {
 	c := &e.config
-	if e.Format == FormatTimm && c.Registers > 0 && c.PrefixPositions() == 1 && c.Pool != vit.PoolClassRegister &&
+	if e.Format == formatTimm && c.Registers > 0 && c.PrefixPositions() == 1 && c.Pool != vit.PoolClassRegister &&
 		owns(*c, positionPath) && !c.RegisterPositions { // in timm, registers have positions too, or no prefix token has
 		e.mergeClass, c.PatchPositions = true, true
 		e.report = append(e.report, "class token: its position added to it")
@@ -172,15 +172,15 @@ var typesOnDisk = map[string]dtypes.DType{
 
 // Validate returns an error for options with which no model can be exported.
 func (o ExportOptions) Validate() error {
-	known := []string{FormatHF, FormatTimm, FormatJAX, FormatUnfolded, FormatONNX}
-	format, dtype := cmp.Or(o.Format, FormatHF), cmp.Or(o.DType, "float32")
+	known := []string{formatHF, formatTimm, formatJAX, formatUnfolded, formatONNX}
+	format, dtype := cmp.Or(o.Format, formatHF), cmp.Or(o.DType, "float32")
 	if !slices.Contains(known, format) {
 		return errors.Errorf("unknown format %q: want one of %s", format, strings.Join(known, ", "))
 	}
 	if !(o.Epsilon >= 0 && o.Epsilon < 1) {
 		return errors.Errorf("epsilon is %g, want 0 < epsilon < 1, or 0 for the model's", o.Epsilon)
 	}
-	if t, ok := typesOnDisk[dtype]; !ok || (format == FormatONNX && t != dtypes.Float32) {
+	if t, ok := typesOnDisk[dtype]; !ok || (format == formatONNX && t != dtypes.Float32) {
 		return errors.Errorf("type %q on disk: want float32, float16 or bfloat16; for onnx float32", dtype)
 	}
 	return nil
@@ -217,7 +217,7 @@ type exportFile struct {
 func (e *export) contents() ([]exportFile, error) {
 	weights := exportFile{name: foreignWeights}
 	switch e.Format {
-	case FormatONNX:
+	case formatONNX:
 		weights = exportFile{"model.onnx", e.writeONNX, e.checkONNX}
 	default:
 		out, err := e.tensors()
@@ -225,7 +225,7 @@ func (e *export) contents() ([]exportFile, error) {
 			return nil, err
 		}
 		weights.write = func(w io.Writer) error { return writeSafetensors(w, metadataFormats[e.Format], out) }
-		if e.Format == FormatJAX {
+		if e.Format == formatJAX {
 			weights = exportFile{name: "model.npz", write: func(w io.Writer) error { return writeNPZ(w, out) }}
 		}
 	}
@@ -234,7 +234,7 @@ func (e *export) contents() ([]exportFile, error) {
 		return nil, err
 	}
 	files := []exportFile{weights, config}
-	if e.Preprocess != nil && e.Format != FormatTimm {
+	if e.Preprocess != nil && e.Format != formatTimm {
 		raw, err := e.Preprocess.HuggingFace()
 		if err != nil {
 			return nil, err
@@ -245,7 +245,7 @@ func (e *export) contents() ([]exportFile, error) {
 }
 
 // metadataFormats are the formats in the metadata of safetensors files; transformers requires "pt".
-var metadataFormats = map[string]string{FormatHF: "pt", FormatTimm: "pt", FormatUnfolded: unfoldedType}
+var metadataFormats = map[string]string{formatHF: "pt", formatTimm: "pt", formatUnfolded: unfoldedType}
 
 // save writes the files into a new directory.
 func (e *export) save(dir string) error {

@@ -90,9 +90,9 @@ func (e *export) configJSON() (exportFile, error) {
 	}
 	out := map[string]any{"id2label": names, "label2id": numbers}
 	switch e.Format {
-	case FormatTimm:
+	case formatTimm:
 		return e.timmConfig()
-	case FormatUnfolded:
+	case formatUnfolded:
 		params, err := paramsOf(e.store.Scope(e.scope))
 		if err != nil {
 			return exportFile{}, err
@@ -102,7 +102,7 @@ func (e *export) configJSON() (exportFile, error) {
 			out.ID2Label = e.id2label()
 		}
 		return jsonFile(foreignConfig, out)
-	case FormatONNX:
+	case formatONNX:
 		maps.Copy(out, map[string]any{"model_type": "vit", "architectures": []string{"ViTForImageClassification"},
 			"hidden_size": c.Width, "image_size": []int{c.ImageRows, c.ImageCols}, "patch_size": c.PatchSize,
 			"num_channels": c.Channels, "position_encoding": e.encoded}) // inside the graph
@@ -118,7 +118,7 @@ func (e *export) configJSON() (exportFile, error) {
 	}
 	maps.Copy(out, tower)
 	out["model_type"] = f.types[0]
-	if e.Format == FormatHF {
+	if e.Format == formatHF {
 		maps.Copy(out, map[string]any{"architectures": []string{f.class}, "torch_dtype": e.DType})
 	}
 	return jsonFile(foreignConfig, out)
@@ -157,12 +157,12 @@ func (e *export) card(weights string) exportFile {
 	c := e.config
 	var b strings.Builder
 	fmt.Fprintf(&b, "---\npipeline_tag: image-classification\n")
-	if library := map[string]string{FormatHF: "transformers", FormatTimm: "timm"}[e.Format]; library != "" {
+	if library := map[string]string{formatHF: "transformers", formatTimm: "timm"}[e.Format]; library != "" {
 		fmt.Fprintf(&b, "library_name: %s\n", library)
 	}
 	fmt.Fprintf(&b, "tags:\n- image-classification\n- vision\n---\n\n# Vision Transformer, %d classes\n\n", c.Classes)
 	fmt.Fprintf(&b, "| | |\n|---|---|\n| images | %d×%d pixels, %d channels |\n", c.ImageRows, c.ImageCols, c.Channels)
-	fmt.Fprintf(&b, "| patches | %d×%d pixels, a grid of %s |\n", c.PatchSize, c.PatchSize, Grid{c.Rows(), c.Cols()})
+	fmt.Fprintf(&b, "| patches | %d×%d pixels, a grid of %s |\n", c.PatchSize, c.PatchSize, gridSize{c.Rows(), c.Cols()})
 	fmt.Fprintf(&b, "| width, depth, heads, MLP | %d, %d, %d, %d |\n", c.Width, c.Depth, c.Heads, c.MLPDim)
 	encoding := e.encoded
 	if e.encoded != c.Position {
@@ -190,7 +190,7 @@ func (e *export) usage() string {
 	c := e.config
 	python := func(lines ...string) string { return "```python\n" + strings.Join(lines, "\n") + "\n```\n" }
 	switch e.Format {
-	case FormatHF:
+	case formatHF:
 		images := fmt.Sprintf("  # images [n, %d, %d, %d]", c.Channels, c.ImageRows, c.ImageCols)
 		class := e.as.family.class
 		if e.as.family.noHead {
@@ -199,13 +199,13 @@ func (e *export) usage() string {
 		}
 		return python("from transformers import "+class, "", `model = `+class+`.from_pretrained(".")`,
 			"logits = model(images).logits"+images)
-	case FormatTimm:
+	case formatTimm:
 		return python("import timm", "", `model = timm.create_model("local-dir:.", pretrained=True).eval()`,
 			fmt.Sprintf("logits = model(images)  # images [n, %d, %d, %d]", c.Channels, c.ImageRows, c.ImageCols))
-	case FormatJAX:
+	case formatJAX:
 		return "Names and layouts follow google-research/vision_transformer.\n\n" +
 			python("import numpy", "", `weights = numpy.load("model.npz")`)
-	case FormatONNX:
+	case formatONNX:
 		return python("import onnxruntime", "", `model = onnxruntime.InferenceSession("model.onnx")`,
 			fmt.Sprintf(`[logits] = model.run(["logits"], {"pixel_values": images})  # images float32 [n, %d, %d, %d]`,
 				c.Channels, c.ImageRows, c.ImageCols))

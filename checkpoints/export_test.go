@@ -27,7 +27,7 @@ import (
 )
 
 var (
-	fileFormats = []string{FormatHF, FormatTimm, FormatJAX, FormatUnfolded} // those that Import reads back
+	fileFormats = []string{formatHF, formatTimm, formatJAX, formatUnfolded} // those that Import reads back
 	normalised  = preprocess.Settings{Mean: [3]float64{0.5, 0.25, 0.125}, Std: [3]float64{0.5, 0.75, 0.3}}
 )
 
@@ -66,15 +66,15 @@ func TestTheConfigOfAnExportIsThatOfTheFixture(t *testing.T) {
 }
 
 func testTheConfigOfAnExportIsThatOfTheFixture(t *testing.T) {
-	m := imported(t, fixtures.Dir(t, sets[FormatHF]), ImportOptions{})
-	p, err := preprocess.Parse(readFile(t, filepath.Join(fixtures.Dir(t, sets[FormatHF]), foreignPreprocessor)))
+	m := imported(t, fixtures.Dir(t, sets[formatHF]), ImportOptions{})
+	p, err := preprocess.Parse(readFile(t, filepath.Join(fixtures.Dir(t, sets[formatHF]), foreignPreprocessor)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := exported(t, m, ExportOptions{Labels: m.Labels, Preprocess: &p})
 	for _, file := range []string{foreignConfig, foreignPreprocessor} {
 		var want, got map[string]any
-		fixtures.JSON(t, sets[FormatHF], file, &want)
+		fixtures.JSON(t, sets[formatHF], file, &want)
 		raw := readFile(t, filepath.Join(dir, file))
 		if err := json.Unmarshal(raw, &got); err != nil {
 			t.Fatal(err)
@@ -142,7 +142,7 @@ func TestAnUnfoldedModelKeepsItsHyperparametersAndItsFiles(t *testing.T) {
 		c := ownViT(position)
 		store := stirred(t, c, params)
 		store.SetParam("/learning_rate", 0.1) // of the training: it stays
-		first := exportedFrom(t, store, c, ExportOptions{Format: FormatUnfolded})
+		first := exportedFrom(t, store, c, ExportOptions{Format: formatUnfolded})
 		m := imported(t, first, ImportOptions{})
 		if !reflect.DeepEqual(m.Params, params) {
 			t.Errorf("%v, want %v", m.Params, params)
@@ -151,7 +151,7 @@ func TestAnUnfoldedModelKeepsItsHyperparametersAndItsFiles(t *testing.T) {
 		if position == "wepe" && (table == nil || table.Shape().Dim(0) != 33) {
 			t.Errorf("the table of the look-up is %v", table)
 		}
-		second := exported(t, m, ExportOptions{Format: FormatUnfolded})
+		second := exported(t, m, ExportOptions{Format: formatUnfolded})
 		for _, name := range []string{foreignWeights, foreignConfig, "README.md"} {
 			a, errA := os.ReadFile(filepath.Join(first, name))
 			b, errB := os.ReadFile(filepath.Join(second, name))
@@ -174,7 +174,7 @@ func TestFoldedModelsAreOrdinaryOnes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, format := range []string{FormatHF, FormatTimm, FormatJAX} {
+		for _, format := range []string{formatHF, formatTimm, formatJAX} {
 			dir := filepath.Join(t.TempDir(), "model")
 			report, err := Export(dir, gomlxtest.Backend(), store.Scope("/vit"), c, ExportOptions{Format: format})
 			if err != nil {
@@ -222,20 +222,20 @@ func TestWhatAFormatHasNoPlaceForIsRefused(t *testing.T) {
 		"unknown format": {good, ExportOptions{Format: "pickle"}, `unknown format "pickle"`},
 		"unknown type":   {good, ExportOptions{DType: "int8"}, `type "int8"`},
 		"labels":         {good, ExportOptions{Labels: []string{"a"}}, "1 labels for 13 classes"},
-		"epsilon": {with(func(c *vit.Config) { c.Epsilon = 1e-12 }), ExportOptions{Format: FormatTimm},
+		"epsilon": {with(func(c *vit.Config) { c.Epsilon = 1e-12 }), ExportOptions{Format: formatTimm},
 			"epsilon 1e-6"},
-		"epsilon of jax": {with(func(c *vit.Config) { c.Epsilon = 1e-5 }), ExportOptions{Format: FormatJAX},
+		"epsilon of jax": {with(func(c *vit.Config) { c.Epsilon = 1e-5 }), ExportOptions{Format: formatJAX},
 			"epsilon 1e-6"},
-		"two vectors": {with(func(c *vit.Config) { c.Pool = vit.PoolClassMean }), ExportOptions{Format: FormatJAX},
+		"two vectors": {with(func(c *vit.Config) { c.Pool = vit.PoolClassMean }), ExportOptions{Format: formatJAX},
 			"no pool=class+mean"},
-		"no bias of the MLP": {with(func(c *vit.Config) { c.NoMLPBias = true }), ExportOptions{Format: FormatTimm},
+		"no bias of the MLP": {with(func(c *vit.Config) { c.NoMLPBias = true }), ExportOptions{Format: formatTimm},
 			"no no_mlp_bias=true"},
 		"patch norm":      {with(func(c *vit.Config) { c.PatchNorm = true }), ExportOptions{}, "patch_norm=true"},
 		"another model":   {with(func(c *vit.Config) { c.Depth = 3 }), ExportOptions{}, "16 that it lacks: block_02"},
 		"other sizes":     {with(func(c *vit.Config) { c.MLPDim = 6 }), ExportOptions{}, "of other shape"},
 		"no such config":  {with(func(c *vit.Config) { c.Heads = 3 }), ExportOptions{}, "3 heads"},
 		"a missing block": {with(func(c *vit.Config) { c.Depth = 1 }), ExportOptions{}, "16 that the model lacks"},
-		"onnx of 16 bits": {good, ExportOptions{Format: FormatONNX, DType: "float16"}, "for onnx float32"},
+		"onnx of 16 bits": {good, ExportOptions{Format: formatONNX, DType: "float16"}, "for onnx float32"},
 		"another image": {good, ExportOptions{Preprocess: &preprocess.Settings{Fit: preprocess.FitExact,
 			Size: [2]int{10, 6}}},
 			"3 channels of 10x6, the model takes 3 of 6x10"},
@@ -244,7 +244,7 @@ func TestWhatAFormatHasNoPlaceForIsRefused(t *testing.T) {
 		"no filter": {good, ExportOptions{Preprocess: &preprocess.Settings{Resample: "x"}}, `resample "x"`},
 		"no word": {good, ExportOptions{Preprocess: &preprocess.Settings{Fit: preprocess.FitContain, Size: [2]int{6, 10},
 			Crop: [2]int{6, 10}}}, "Hugging Face has no fit"},
-		"two factors": {good, ExportOptions{Format: FormatTimm, Preprocess: &preprocess.Settings{Fit: preprocess.FitExact,
+		"two factors": {good, ExportOptions{Format: formatTimm, Preprocess: &preprocess.Settings{Fit: preprocess.FitExact,
 			Size: [2]int{7, 20}, Crop: [2]int{6, 10}}}, "timm has no crop"},
 	} {
 		m := imported(t, put(t, timm, made(timm, good), timmConfig(good)), ImportOptions{})
@@ -273,7 +273,7 @@ func TestATimmConfigGivesTimmTheHiddenUnits(t *testing.T) {
 // A model that asks for the grid it was trained on is told when it moves to another.
 func TestAnUnfoldedModelKnowsItsOldGridOnANewOne(t *testing.T) {
 	c := ownViT("as2drope")
-	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: FormatUnfolded})
+	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatUnfolded})
 	if m := imported(t, dir, ImportOptions{}); len(m.Params) != 0 {
 		t.Errorf("%v", m.Params)
 	}
@@ -317,7 +317,7 @@ func TestAFaultAtAnyOperationOfAnExportLeavesNothing(t *testing.T) {
 	c.Depth = 1
 	m := imported(t, put(t, timm, made(timm, c), timmConfig(c)), ImportOptions{})
 	scope := loaded(t, m)
-	for _, format := range []string{FormatHF, FormatJAX} {
+	for _, format := range []string{formatHF, formatJAX} {
 		for _, mode := range []faultMode{failNoSpace, failIO, shortWrite} {
 			for failAt := 1; ; failAt++ {
 				parent := t.TempDir()
@@ -352,7 +352,7 @@ func TestAnONNXFileHasTheLogitsOfItsModel(t *testing.T) {
 		c := ownViT(p.Name)
 		store := stirred(t, c, nil)
 		dir := filepath.Join(t.TempDir(), "model")
-		report, err := Export(dir, gomlxtest.Backend(), store.Scope("/vit"), c, ExportOptions{Format: FormatONNX})
+		report, err := Export(dir, gomlxtest.Backend(), store.Scope("/vit"), c, ExportOptions{Format: formatONNX})
 		if err != nil {
 			t.Fatalf("%s: %v", p.Name, err)
 		}
@@ -377,7 +377,7 @@ func TestAnONNXFileOfAnotherModelIsNotKept(t *testing.T) {
 	}
 	c := ownViT("learned")
 	store := stirred(t, c, nil)
-	e, err := newExport(gomlxtest.Backend(), store.Scope("/vit"), c, ExportOptions{Format: FormatONNX})
+	e, err := newExport(gomlxtest.Backend(), store.Scope("/vit"), c, ExportOptions{Format: formatONNX})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,11 +17,11 @@ import (
 
 // Formats of models: tensor names and layouts.
 const (
-	FormatHF       = "hf"       // Hugging Face transformers
-	FormatTimm     = "timm"     // timm
-	FormatJAX      = "jax"      // Google's vision_transformer, .npz
-	FormatUnfolded = "unfolded" // our own variables by their paths, with any position encoding
-	FormatONNX     = "onnx"     // a graph for ONNX Runtime; written only
+	formatHF       = "hf"       // Hugging Face transformers
+	formatTimm     = "timm"     // timm
+	formatJAX      = "jax"      // Google's vision_transformer, .npz
+	formatUnfolded = "unfolded" // our own variables by their paths, with any position encoding
+	formatONNX     = "onnx"     // a graph for ONNX Runtime; written only
 )
 
 // families are the model classes of other software. A new one needs its own file and a line here. Export uses the first
@@ -73,7 +73,7 @@ type foreign struct {
 	config vit.Config     // of the model in the file; 0 classes if it has no head
 	params map[string]any // hyperparameters of its encoding
 	said   map[string]any // the values of its fields, with the software's defaults
-	image  Grid           // pixels
+	image  gridSize       // pixels
 	head   bool           // the file has one
 }
 
@@ -118,8 +118,8 @@ func (f *family) read(values map[string]any, head bool) (*foreign, error) {
 		return nil, errors.New("an MLP without hidden units")
 	}
 	c := m.config.WithDefaults()
-	grid := Grid{m.image.Rows / max(c.PatchSize, 1), m.image.Cols / max(c.PatchSize, 1)}
-	c.ImageRows, c.ImageCols = grid.Rows*c.PatchSize, grid.Cols*c.PatchSize
+	grid := gridSize{m.image[0] / max(c.PatchSize, 1), m.image[1] / max(c.PatchSize, 1)}
+	c.ImageRows, c.ImageCols = grid[0]*c.PatchSize, grid[1]*c.PatchSize
 	c.Classes = 1 // validate without a head
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func forExport(format string, c vit.Config, params map[string]any) (*foreign, ma
 			continue
 		}
 		m := &foreign{family: f, base: f.bases[0], config: c, params: params, said: map[string]any{}, head: !f.noHead}
-		m.image = Grid{c.ImageRows, c.ImageCols}
+		m.image = gridSize{c.ImageRows, c.ImageCols}
 		out := m.write()
 		differences, err := m.differences(out)
 		if err == nil && len(differences) == 0 {
@@ -179,7 +179,7 @@ func (f *family) runs(c vit.Config, out map[string]any) (err error) {
 	switch {
 	case f.cannot != nil:
 		return f.cannot(c, out)
-	case f.format == FormatTimm:
+	case f.format == formatTimm:
 		_, _, err = architectureFor(f.class, out)
 	}
 	return err
@@ -199,7 +199,7 @@ func (m *foreign) differences(out map[string]any) (lost []string, err error) {
 	m.said = back.said
 	of := func(c vit.Config) map[string]any {
 		c = c.WithDefaults()
-		if c.Prefix() == c.Registers || c.Encoding()[0].Kind() != vit.KindAdditive {
+		if c.Prefix() == c.Registers || c.Encoding()[0].Additive == nil {
 			c.PatchPositions = false
 		}
 		c.RegisterPositions = c.RegisterPositions && c.Registers > 0
@@ -240,10 +240,10 @@ func (m *foreign) differences(out map[string]any) (lost []string, err error) {
 
 // paramDefaults are the hyperparameters for which other software has no entry, with the values that it uses.
 var paramDefaults = map[string]any{
-	"rope-dinov3 " + vit.ParamDINORopeShortest:  0.0,
-	"rope-dinov3 " + vit.ParamDINORopeLongest:   0.0,
-	"rope-dinov3 " + vit.ParamDINORopeNormalize: "separate",
-	"rope-dinov3 " + vit.ParamRopeTheta:         100.0,
+	"rope-dinov3 rope_dinov3_shortest":  0.0,
+	"rope-dinov3 rope_dinov3_longest":   0.0,
+	"rope-dinov3 rope_dinov3_normalize": "separate",
+	"rope-dinov3 rope_theta":            100.0,
 }
 
 // asJSON converts an object to the form that decoding JSON gives.
@@ -284,15 +284,15 @@ func (m *foreign) names() names {
 
 // endings are appended to the names of layers, by format.
 var endings = map[string]map[string]string{
-	FormatHF:   {"weights": "weight", "biases": "bias", "gain": "weight", "offset": "bias"},
-	FormatTimm: {"weights": "weight", "biases": "bias", "gain": "weight", "offset": "bias"},
-	FormatJAX:  {"weights": "/kernel", "biases": "/bias", "gain": "/scale", "offset": "/bias"},
+	formatHF:   {"weights": "weight", "biases": "bias", "gain": "weight", "offset": "bias"},
+	formatTimm: {"weights": "weight", "biases": "bias", "gain": "weight", "offset": "bias"},
+	formatJAX:  {"weights": "/kernel", "biases": "/bias", "gain": "/scale", "offset": "/bias"},
 }
 
 // nameOf returns the foreign name of one of our paths in a block, "" if there is none.
 func (m *foreign) nameOf(n names, path string, block int) string {
 	f := m.family
-	if f.format == FormatUnfolded {
+	if f.format == formatUnfolded {
 		if strings.Contains(path, "%02d") {
 			return fmt.Sprintf(path, block)
 		}

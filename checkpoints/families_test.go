@@ -52,7 +52,7 @@ func testEveryFamilyEqualsItsSoftwareInBothDirections(t *testing.T) {
 				gomlxtest.Near(t, "logits", got[1], want["logits"].Data, tolerance)
 			}
 			// In its own format, and as our own: the same numbers again.
-			for _, format := range []string{m.Format, FormatUnfolded} {
+			for _, format := range []string{m.Format, formatUnfolded} {
 				back := imported(t, exported(t, m, ExportOptions{Format: format}), ImportOptions{HeadOptional: true})
 				again := pooledAndLogits(t, withHead(back), want["images"])
 				gomlxtest.Near(t, "exported as "+format, again[0], got[0], 1e-6)
@@ -188,7 +188,7 @@ func TestModelsOfAnotherSizeComeBackFromOurFormat(t *testing.T) {
 	for _, name := range []string{"beit_base_patch16_224", "eva02_base_patch14_224",
 		"vit_small_patch16_rope_mixed_ape_224", "deit_tiny_distilled_patch16_224"} {
 		m := imported(t, filepath.Join(dir, name), ImportOptions{ImageRows: 20, ImageCols: 16})
-		back := imported(t, exported(t, m, ExportOptions{Format: FormatUnfolded}), ImportOptions{})
+		back := imported(t, exported(t, m, ExportOptions{Format: formatUnfolded}), ImportOptions{})
 		images := Noise(m.Config, 2, 5)
 		want, err := m.Logits(gomlxtest.Backend(), images)
 		if err != nil {

@@ -60,7 +60,7 @@ var (
 )
 
 var hfViT = family{
-	format: FormatHF, class: "ViTForImageClassification", types: []string{"vit"},
+	format: formatHF, class: "ViTForImageClassification", types: []string{"vit"},
 	fields: slices.Concat(hfSizes(768, 12, 12, 3072, 16, 1e-12, hfActivation("gelu")),
 		hfDropouts, []field{qkvBias("qkv_bias", true, vit.QKVBiasAll)}),
 	bases: []string{"vit.", ""}, block: "encoder.layer.%d.", names: joined(hfEmbeddings, hfAttention, hfBlock),
@@ -69,20 +69,20 @@ var hfViT = family{
 
 // MSN and MAE are ViTs with other names; MAE's decoder is only for its training. I-JEPA has no class token.
 var hfMSN = family{
-	format: FormatHF, class: "ViTMSNForImageClassification", types: []string{"vit_msn"},
+	format: formatHF, class: "ViTMSNForImageClassification", types: []string{"vit_msn"},
 	fields: replaced(hfViT.fields, epsilon("layer_norm_eps", 1e-6)), bases: hfViT.bases, block: hfViT.block,
 	names: hfViT.names, extra: hfViT.extra, kind: resampleHF,
 }
 
 var hfMAE = family{
-	format: FormatHF, class: "ViTMAEModel", types: []string{"vit_mae"}, noHead: true,
+	format: formatHF, class: "ViTMAEModel", types: []string{"vit_mae"}, noHead: true,
 	fields: slices.Concat(hfViT.fields, unused("decoder_num_attention_heads", "decoder_hidden_size",
 		"decoder_num_hidden_layers", "decoder_intermediate_size", "mask_ratio", "norm_pix_loss")),
 	bases: hfViT.bases, block: hfViT.block, names: withoutHead(hfViT.names), extra: []string{"decoder."}, kind: resampleHF,
 }
 
 var hfIJepa = family{
-	format: FormatHF, class: "IJepaForImageClassification", types: []string{"ijepa"}, fields: hfViT.fields,
+	format: formatHF, class: "IJepaForImageClassification", types: []string{"ijepa"}, fields: hfViT.fields,
 	finish: func(m *foreign) error { m.config.Pool = vit.PoolMean; return nil },
 	bases:  []string{"ijepa.", ""}, block: hfViT.block, names: hfViT.names, extra: hfViT.extra, kind: resampleHF,
 }
@@ -90,7 +90,7 @@ var hfIJepa = family{
 // DeiT has a distillation token: here a register with a position. transformers' classifier reads either the class token
 // alone, or both tokens with two heads.
 var hfDeiT = family{
-	format: FormatHF, class: "DeiTForImageClassification", types: []string{"deit"},
+	format: formatHF, class: "DeiTForImageClassification", types: []string{"deit"},
 	fields: hfViT.fields, finish: func(m *foreign) error { return distilled(m, vit.PoolClass) },
 	bases: []string{"deit.", ""}, block: hfViT.block,
 	names: joined(hfViT.names, names{registersPath: "embeddings.distillation_token"}), extra: hfViT.extra,
@@ -98,7 +98,7 @@ var hfDeiT = family{
 }
 
 var hfDeiTTeacher = family{
-	format: FormatHF, class: "DeiTForImageClassificationWithTeacher", types: []string{"deit"},
+	format: formatHF, class: "DeiTForImageClassificationWithTeacher", types: []string{"deit"},
 	fields: hfViT.fields, finish: func(m *foreign) error { return distilled(m, vit.PoolClassRegister) },
 	bases: hfDeiT.bases, block: hfViT.block, names: hfDeiT.names,
 	heads: []string{"cls_classifier", "distillation_classifier"}, extra: hfViT.extra, kind: resampleHF,
@@ -112,7 +112,7 @@ func distilled(m *foreign, pool string) error {
 // CLIP's image tower: a classifier reads the mean of the patch tokens of the last block, the tower itself the norm of
 // the class token.
 var hfCLIP = family{
-	format: FormatHF, class: "CLIPForImageClassification", inner: "vision_config", types: []string{"clip"},
+	format: formatHF, class: "CLIPForImageClassification", inner: "vision_config", types: []string{"clip"},
 	fields: slices.Concat(hfSizes(768, 12, 12, 3072, 32, 1e-5, hfActivation("quick_gelu")),
 		[]field{only("attention_bias", true, true)}),
 	finish: func(m *foreign) error {
@@ -139,14 +139,14 @@ var clipBlock = names{
 }
 
 var hfCLIPVision = family{
-	format: FormatHF, class: "CLIPVisionModel", types: []string{"clip_vision_model"}, noHead: true, fields: hfCLIP.fields,
+	format: formatHF, class: "CLIPVisionModel", types: []string{"clip_vision_model"}, noHead: true, fields: hfCLIP.fields,
 	finish: hfCLIP.finish, bases: []string{"", "vision_model."}, block: hfCLIP.block, names: withoutHead(hfCLIP.names),
 	ranks: hfCLIP.ranks, extra: hfCLIP.extra, kind: resampleHF,
 }
 
 // SigLIP's image tower: a classifier reads the mean of all tokens, the tower itself its attention pooling.
 var hfSigLIP = family{
-	format: FormatHF, class: "SiglipForImageClassification", inner: "vision_config", types: []string{"siglip"},
+	format: formatHF, class: "SiglipForImageClassification", inner: "vision_config", types: []string{"siglip"},
 	fields: slices.Concat(hfSizes(768, 12, 12, 3072, 16, 1e-6, hfActivation("gelu_pytorch_tanh")),
 		[]field{{key: "vision_use_head", byDefault: true, set: func(m *foreign, value any) error {
 			if value != true && !m.head {
@@ -175,7 +175,7 @@ var hfSigLIP = family{
 }
 
 var hfSigLIPVision = family{
-	format: FormatHF, class: "SiglipVisionModel", types: []string{"siglip_vision_model"}, noHead: true,
+	format: formatHF, class: "SiglipVisionModel", types: []string{"siglip_vision_model"}, noHead: true,
 	fields: hfSigLIP.fields, finish: hfSigLIP.finish, bases: []string{"", "vision_model."}, block: hfSigLIP.block,
 	names: withoutHead(hfSigLIP.names), ranks: hfSigLIP.ranks, extra: hfSigLIP.extra, kind: resampleHF,
 }

@@ -10,7 +10,7 @@ import (
 
 // BEiT and BEiT v2 in transformers: no bias of the keys, relative biases in every block, absolute positions or both.
 var hfBEiT = family{
-	format: FormatHF, class: "BeitForImageClassification", types: []string{"beit"},
+	format: formatHF, class: "BeitForImageClassification", types: []string{"beit"},
 	fields: slices.Concat(hfSizes(768, 12, 12, 3072, 16, 1e-12, hfActivation("gelu")), hfDropouts, []field{
 		{key: "use_absolute_position_embeddings", byDefault: false,
 			get: func(m *foreign) any { return m.config.Encoding()[0].Name == "learned" }},

@@ -11,7 +11,7 @@ import (
 )
 
 var hfDINOv2 = family{
-	format: FormatHF, class: "Dinov2ForImageClassification", types: []string{"dinov2"},
+	format: formatHF, class: "Dinov2ForImageClassification", types: []string{"dinov2"},
 	fields: dinov2Fields(14), finish: func(m *foreign) error { return dinov2Pool(m) },
 	bases: []string{"dinov2.", ""}, block: "encoder.layer.%d.",
 	names: joined(hfEmbeddings, hfAttention, names{
@@ -30,7 +30,7 @@ var hfDINOv2 = family{
 
 // The model with registers resamples its positions with antialiasing.
 var hfDINOv2Registers = family{
-	format: FormatHF, class: "Dinov2WithRegistersForImageClassification", types: []string{"dinov2_with_registers"},
+	format: formatHF, class: "Dinov2WithRegistersForImageClassification", types: []string{"dinov2_with_registers"},
 	fields: slices.Concat(dinov2Fields(16),
 		[]field{registerTokens("num_register_tokens", 4)}),
 	finish: hfDINOv2.finish, bases: []string{"dinov2_with_registers.", ""}, block: hfDINOv2.block, names: hfDINOv2.names,
@@ -82,7 +82,7 @@ func dinov2Cannot(c vit.Config, out map[string]any) error {
 	switch {
 	case c.Rows() != c.Cols():
 		return errors.Errorf("transformers cannot run Dinov2 on a grid of %s that is not square: choose timm, onnx or "+
-			"unfolded", Grid{c.Rows(), c.Cols()})
+			"unfolded", gridSize{c.Rows(), c.Cols()})
 	case !whole:
 		return errors.Errorf("transformers takes integers as mlp_ratio of Dinov2, and none makes %d hidden units of width "+
 			"%d: choose timm, onnx or unfolded", c.MLPDim, c.Width)
@@ -92,7 +92,7 @@ func dinov2Cannot(c vit.Config, out map[string]any) error {
 
 // DINOv3 in transformers, which has no classifier for it. The two layers of its SwiGLU are separate tensors.
 var hfDINOv3 = family{
-	format: FormatHF, class: "DINOv3ViTModel", types: []string{"dinov3_vit"}, noHead: true,
+	format: formatHF, class: "DINOv3ViTModel", types: []string{"dinov3_vit"}, noHead: true,
 	fields: slices.Concat([]field{
 		position("rope-dinov3"),
 		boolean("use_gated_mlp", false, false, func(c *vit.Config) *bool { return &c.SwiGLU }),
@@ -108,10 +108,10 @@ var hfDINOv3 = family{
 		dinov3Bias("query_bias", true, true), dinov3Bias("key_bias", false, false), dinov3Bias("value_bias", true, true),
 		boolean("proj_bias", true, true, func(c *vit.Config) *bool { return &c.NoProjBias }),
 		boolean("mlp_bias", true, true, func(c *vit.Config) *bool { return &c.NoMLPBias }),
-		rotation("rope_theta", 100.0, vit.ParamRopeTheta, 100, 100),
-		rotation("pos_embed_shift", nil, vit.ParamDINORopeShift, 0, 0),
-		rotation("pos_embed_jitter", nil, vit.ParamDINORopeJitter, 0, 0),
-		rotation("pos_embed_rescale", 2.0, vit.ParamDINORopeRescale, 2, 0),
+		rotation("rope_theta", 100.0, "rope_theta", 100, 100),
+		rotation("pos_embed_shift", nil, "rope_dinov3_shift", 0, 0),
+		rotation("pos_embed_jitter", nil, "rope_dinov3_jitter", 0, 0),
+		rotation("pos_embed_rescale", 2.0, "rope_dinov3_rescale", 2, 0),
 	}),
 	finish: func(m *foreign) error {
 		query, key, value := m.said["query_bias"], m.said["key_bias"], m.said["value_bias"]

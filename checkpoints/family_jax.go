@@ -19,7 +19,7 @@ const jaxType = "vit-jax"
 
 // Google's vision_transformer, with the names and layouts of its .npz files.
 var jaxViT = family{
-	format: FormatJAX, class: "vision_transformer", types: []string{jaxType},
+	format: formatJAX, class: "vision_transformer", types: []string{jaxType},
 	fields: slices.Concat(hfSizes(768, 12, 12, 3072, 16, 1e-6, only("hidden_act", "gelu", "gelu")), []field{
 		only("layer_norm_eps", 1e-6, 1e-6),
 		choice("classifier", "token", func(c *vit.Config) *string { return &c.Pool },
@@ -41,7 +41,7 @@ var jaxViT = family{
 func (w *weights) describeJAX(config strictjson.Object, options ImportOptions) (described, error) {
 	m := &foreign{family: &jaxViT, params: map[string]any{}, said: map[string]any{},
 		config: vit.Config{Position: "learned", Pool: vit.PoolMean}}
-	d, c := described{foreign: m, format: FormatJAX}, &m.config
+	d, c := described{foreign: m, format: formatJAX}, &m.config
 	n := m.names()
 	dims := func(path string, rank int) []int {
 		if t := w.tensors[m.nameOf(n, path, 0)]; len(t.dims) == rank {
@@ -62,7 +62,7 @@ func (w *weights) describeJAX(config strictjson.Object, options ImportOptions) (
 	if w.has(m.nameOf(n, classPath, 0)) {
 		c.Pool = vit.PoolClass
 	}
-	var grid Grid
+	var grid gridSize
 	if kind, _ := config.Text("model_type"); kind == jaxType { // ignore the config.json of another model
 		d.json = config
 		var size any
@@ -73,7 +73,7 @@ func (w *weights) describeJAX(config strictjson.Object, options ImportOptions) (
 		if err != nil {
 			return d, w.badConfig(about("image_size", err))
 		}
-		grid = Grid{image.Rows / c.PatchSize, image.Cols / c.PatchSize}
+		grid = gridSize{image[0] / c.PatchSize, image[1] / c.PatchSize}
 	}
 	if err := w.gridOfTable(&d, dims(positionPath, 3)[1], grid, options); err != nil {
 		return d, err
@@ -88,29 +88,29 @@ func (w *weights) describeJAX(config strictjson.Object, options ImportOptions) (
 	return d, nil
 }
 
-// gridOfTable returns the grid of a position table. The number of rows does not determine it, unless the options assume
+// gridOfTable returns the grid of a position table. The number of rows does not determine it, unless the gridSize assume
 // a square.
-func (w *weights) gridOfTable(d *described, rows int, stated Grid, options ImportOptions) error {
-	c, grid := &d.config, options.Grid
-	if stated != (Grid{}) {
-		if grid != (Grid{}) && grid != stated {
+func (w *weights) gridOfTable(d *described, rows int, stated gridSize, options ImportOptions) error {
+	c, grid := &d.config, gridSize(options.Grid)
+	if stated != (gridSize{}) {
+		if grid != (gridSize{}) && grid != stated {
 			return errors.Errorf("checkpoints: %s has a grid of %s, not %s", w.path, stated, grid)
 		}
 		grid = stated
 	}
 	prefix := c.PrefixPositions()
-	if side := int(math.Sqrt(float64(max(rows-prefix, 0)))); grid == (Grid{}) && options.AssumeSquare &&
+	if side := int(math.Sqrt(float64(max(rows-prefix, 0)))); grid == (gridSize{}) && options.AssumeSquare &&
 		side*side == rows-prefix {
-		grid = Grid{side, side}
+		grid = gridSize{side, side}
 	}
 	switch {
-	case grid == Grid{}:
+	case grid == gridSize{}:
 		return errors.Errorf("checkpoints: %s does not state the grid of its %d+%d positions: use --grid ROWSxCOLS, or "+
 			"--assume-square (ImportOptions.Grid, AssumeSquare)", w.path, prefix, rows-prefix)
-	case min(grid.Rows, grid.Cols) < 1 || max(grid.Rows, grid.Cols) > maxPixels || rows-prefix != grid.Rows*grid.Cols:
+	case min(grid[0], grid[1]) < 1 || max(grid[0], grid[1]) > maxPixels || rows-prefix != grid[0]*grid[1]:
 		return &formatError{File: w.path, Tensor: d.nameOf(d.names(), positionPath, 0),
 			Reason: fmt.Sprintf("%d positions, not the %d+%s of class token and grid", rows, prefix, grid)}
 	}
-	c.ImageRows, c.ImageCols = grid.Rows*c.PatchSize, grid.Cols*c.PatchSize
+	c.ImageRows, c.ImageCols = grid[0]*c.PatchSize, grid[1]*c.PatchSize
 	return nil
 }

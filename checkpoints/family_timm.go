@@ -119,7 +119,7 @@ const (
 
 // timm's VisionTransformer: ViT, DeiT, DeiT-III, DINOv2, the image towers of CLIP and SigLIP, AIMv2, BEiT-3, RADIO.
 var timmViT = family{
-	format: FormatTimm, class: "VisionTransformer", fields: timmViTFields, finish: timmViTUnits,
+	format: formatTimm, class: "VisionTransformer", fields: timmViTFields, finish: timmViTUnits,
 	bases: []string{""}, block: "blocks.%d.",
 	names: joined(timmNames, names{registersPath: "reg_token", scale1Path: "ls1.gamma", scale2Path: "ls2.gamma",
 		"patch/norm/": "patch_embed.norm."}),
@@ -129,7 +129,7 @@ var timmViT = family{
 
 // timm's VisionTransformerDistilled: DeiT with its distillation token and two heads.
 var timmDistilled = family{
-	format: FormatTimm, class: "VisionTransformerDistilled",
+	format: formatTimm, class: "VisionTransformerDistilled",
 	fields: replaced(timmViTFields, only("reg_tokens", 0, 0), only("no_embed_class", false, false)),
 	finish: func(m *foreign) error {
 		if err := timmViTUnits(m); err != nil {

@@ -14,7 +14,7 @@ import (
 
 // timm's Eva: EVA, EVA-02, DINOv3, Perception Encoder, rope-vit.
 var timmEva = family{
-	format: FormatTimm, class: "Eva", finish: finishEva,
+	format: formatTimm, class: "Eva", finish: finishEva,
 	fields: slices.Concat(timmSizes("num_reg_tokens"), []field{
 		{key: "attn_type", byDefault: "eva", get: func(m *foreign) any {
 			if m.config.QKVBias == vit.QKVBiasAll {
@@ -41,31 +41,31 @@ var timmEva = family{
 		{key: "rope_temperature", byDefault: 10000.0, set: func(m *foreign, value any) error {
 			theta, err := numeric(value)
 			if ours, turns := evaThetas[ropeType(m.config)]; turns && theta != float64(ours) {
-				m.params[vit.ParamRopeTheta] = theta
+				m.params["rope_theta"] = theta
 			}
 			return err
 		}, get: func(m *foreign) any {
-			return cmp.Or(evaParam(m, vit.ParamRopeTheta), evaThetas[ropeType(m.config)], 10000)
+			return cmp.Or(evaParam(m, "rope_theta"), evaThetas[ropeType(m.config)], 10000)
 		}},
-		{key: "rope_grid_offset", byDefault: 0.0, get: func(m *foreign) any { return evaParam(m, vit.ParamRopeAxialOffset) }},
+		{key: "rope_grid_offset", byDefault: 0.0, get: func(m *foreign) any { return evaParam(m, "rope_axial_offset") }},
 		{key: "rope_grid_indexing", byDefault: "ij", get: func(m *foreign) any {
-			if m.params[vit.ParamRopeAxialFirst] != "row" && ropeType(m.config) != "dinov3" {
+			if m.params["rope_axial_first"] != "row" && ropeType(m.config) != "dinov3" {
 				return "xy"
 			}
 			return "ij"
 		}},
 		{key: "ref_feat_shape", nullable: true, get: func(m *foreign) any {
-			rows, _ := m.params[vit.ParamRopeAxialRows].(int)
-			cols, _ := m.params[vit.ParamRopeAxialCols].(int)
+			rows, _ := m.params["rope_axial_rows"].(int)
+			cols, _ := m.params["rope_axial_cols"].(int)
 			if rows == 0 || cols == 0 {
 				return nil
 			}
 			return []int{rows, cols}
 		}},
 		{key: "rope_rotate_half", byDefault: false, get: func(m *foreign) any { return ropeType(m.config) == "dinov3" }},
-		evaAugmentation("rope_shift_coords", vit.ParamDINORopeShift, 0),
-		evaAugmentation("rope_jitter_coords", vit.ParamDINORopeJitter, 0),
-		evaAugmentation("rope_rescale_coords", vit.ParamDINORopeRescale, 2),
+		evaAugmentation("rope_shift_coords", "rope_dinov3_shift", 0),
+		evaAugmentation("rope_jitter_coords", "rope_dinov3_jitter", 0),
+		evaAugmentation("rope_rescale_coords", "rope_dinov3_rescale", 2),
 		{key: "attn_pool_num_heads", nullable: true, get: func(m *foreign) any { return orNil(m.config.PoolHeads) }},
 		{key: "attn_pool_mlp_ratio", nullable: true, get: func(m *foreign) any {
 			if m.config.Pool != vit.PoolMap {
@@ -238,7 +238,7 @@ func evaPositions(m *foreign) error {
 func evaAxial(m *foreign) error {
 	switch m.said["rope_grid_indexing"] {
 	case "ij":
-		m.params[vit.ParamRopeAxialFirst] = "row"
+		m.params["rope_axial_first"] = "row"
 	case "xy":
 	default:
 		return about("rope_grid_indexing", refuse(m.said["rope_grid_indexing"], `"ij" or "xy"`))
@@ -248,14 +248,14 @@ func evaAxial(m *foreign) error {
 		return about("rope_grid_offset", err)
 	}
 	if offset != 0 {
-		m.params[vit.ParamRopeAxialOffset] = offset
+		m.params["rope_axial_offset"] = offset
 	}
 	if m.said["ref_feat_shape"] != nil {
 		grid, err := imageSize(m.said["ref_feat_shape"])
 		if err != nil {
 			return about("ref_feat_shape", err)
 		}
-		m.params[vit.ParamRopeAxialRows], m.params[vit.ParamRopeAxialCols] = grid.Rows, grid.Cols
+		m.params["rope_axial_rows"], m.params["rope_axial_cols"] = grid[0], grid[1]
 	}
 	return nil
 }

@@ -227,7 +227,7 @@ func afterFault(t *testing.T, dir string, path string, saveErr error, stores map
 	}
 	sameVariables(t, store, stores[c.Step], nil)
 	for _, s := range skipped {
-		if !strings.Contains(s.Path, ".tmp-") {
+		if !strings.Contains(s.Error(), ".tmp-") {
 			t.Errorf("half-written under a final name: %v", s)
 		}
 	}

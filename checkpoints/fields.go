@@ -89,7 +89,7 @@ func pixels(key string, byDefault int) field {
 }
 
 // imageSize reads one number of pixels, [rows, cols] or [channels, rows, cols].
-func imageSize(value any) (Grid, error) {
+func imageSize(value any) (gridSize, error) {
 	sides, ok := value.([]any)
 	if !ok {
 		sides = []any{value, value}
@@ -99,10 +99,10 @@ func imageSize(value any) (Grid, error) {
 		rows, err := whole(sides[0], 1)
 		cols, colsErr := whole(sides[1], 1)
 		if err == nil && colsErr == nil && max(rows, cols) <= maxPixels {
-			return Grid{rows, cols}, nil
+			return gridSize{rows, cols}, nil
 		}
 	}
-	return Grid{}, refuse(value, "pixels, one number or rows and columns, at most "+strconv.Itoa(maxPixels))
+	return gridSize{}, refuse(value, "pixels, one number or rows and columns, at most "+strconv.Itoa(maxPixels))
 }
 
 // maxPixels bounds the side of an image.

@@ -32,7 +32,7 @@ type ImportOptions struct {
 	HeadOptional         bool   // with Classes 0: a model without a head gets a new one of one class
 
 	// For Google's files, and timm's without config.json. A value that contradicts the checkpoint is an error.
-	Grid         Grid   // patches of the position table in the file
+	Grid         [2]int // rows and columns of patches of the position table in the file
 	AssumeSquare bool   // Google's: without a Grid, the table belongs to a square grid
 	Architecture string // timm's: one of ArchitectureNames
 }
@@ -40,11 +40,11 @@ type ImportOptions struct {
 // Imported is a checkpoint as a model of package vit.
 type Imported struct {
 	Config     vit.Config                 // with Position "learned", unless the model is one of ours
-	Format     string                     // FormatHF, FormatTimm, FormatJAX, FormatUnfolded or FormatCheckpoint
-	Run        *Checkpoint                // of FormatCheckpoint
+	Format     string                     // "hf", "timm", "jax", "unfolded", or "checkpoint" of a training
+	Run        *Checkpoint                // of format "checkpoint"
 	Resample   string                     // the kind of Resample that its own code uses
 	Labels     []string                   // class names of the head, if it is kept and the files have them
-	Scores     string                     // function from logits to scores if the head is kept: Scores…
+	Scores     string                     // of logits, if the head is kept: "softmax", "sigmoid" (multi-label) or "none"
 	Preprocess *preprocess.Settings       // how images become its input, at the size of Config; nil if no file has it
 	Pixels     [2]int                     // height and width that its files resize images to; 0 if unknown
 	Mean, Std  []float64                  // of the pixels 0…1 it was trained on, per channel; nil if unknown
@@ -60,9 +60,9 @@ type Imported struct {
 
 // The function from logits to scores: values of Imported.Scores.
 const (
-	ScoresSoftmax = "softmax" // single-label classification
-	ScoresSigmoid = "sigmoid" // multi-label classification
-	ScoresNone    = "none"    // of a regression
+	scoresSoftmax = "softmax" // single-label classification
+	scoresSigmoid = "sigmoid" // multi-label classification
+	scoresNone    = "none"    // of a regression
 )
 
 // Import reads a checkpoint of Hugging Face transformers (ViT, MAE, I-JEPA, DeiT, BEiT, DINOv2, DINOv3, the image
@@ -94,7 +94,7 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 		return nil, err
 	}
 	m := &Imported{Config: found.config, Format: found.format, Run: w.run, Params: found.params,
-		Scores: ScoresSoftmax, Resample: found.family.kind, Variables: map[string]*tensors.Tensor{}, Report: found.lines()}
+		Scores: scoresSoftmax, Resample: found.family.kind, Variables: map[string]*tensors.Tensor{}, Report: found.lines()}
 	omitHead, err := m.chooseHead(w, found, options)
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (d described) lines() []string {
 		fmt.Sprintf("%s: ViT of width %d, depth %d, %d heads, patches of %d, grid %s", what, c.Width, c.Depth, c.Heads,
 			c.PatchSize, d.grid()),
 	}
-	if c.Position == "rope-dinov3" && d.format != FormatUnfolded && d.format != FormatCheckpoint {
+	if c.Position == "rope-dinov3" && d.format != formatUnfolded && d.format != formatCheckpoint {
 		lines = append(lines, "license: the weights of DINOv3 and all copies come under the DINOv3 License: "+
 			"ai.meta.com/resources/models-and-libraries/dinov3-license")
 	}
@@ -280,12 +280,12 @@ func (v named) take(found described, foreign, ours []float32) {
 // for m.Resample; other encodings are functions of the position, and some store their training grid in Params. line
 // reports the change; it is empty if the size is the model's own.
 func (m *Imported) Resize(rows, cols int, kind string) (line string, err error) {
-	from, old := Grid{m.Config.Rows(), m.Config.Cols()}, m.Config
+	from, old := gridSize{m.Config.Rows(), m.Config.Cols()}, m.Config
 	m.Config.ImageRows, m.Config.ImageCols = rows, cols
 	if err := m.Config.Validate(); err != nil {
 		return "", err
 	}
-	to := Grid{m.Config.Rows(), m.Config.Cols()}
+	to := gridSize{m.Config.Rows(), m.Config.Cols()}
 	if from != to {
 		for name, value := range old.TrainedGrid() {
 			if _, known := m.Params[name]; !known {
@@ -321,7 +321,7 @@ func (m *Imported) pixels(w *weights, found described) error {
 	channels := found.config.Channels
 	settings := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{m.Config.ImageRows, m.Config.ImageCols}}
 	switch trained, _ := found.json.Object("pretrained_cfg"); {
-	case found.format == FormatCheckpoint:
+	case found.format == formatCheckpoint:
 		a := found.run.Recipe.Augment
 		if p := found.run.Preprocess; p != (preprocess.Settings{}) {
 			settings = p
@@ -330,7 +330,7 @@ func (m *Imported) pixels(w *weights, found described) error {
 		if mean, std := settings.Normalisation(); a.Mean != [3]float64{} || a.Std != [3]float64{} {
 			m.Mean, m.Std = mean[:min(channels, 3)], std[:min(channels, 3)]
 		}
-	case found.format == FormatJAX && found.json == nil:
+	case found.format == formatJAX && found.json == nil:
 		m.Mean = slices.Repeat([]float64{0.5}, channels)
 		m.Std = m.Mean
 		if channels == 3 {
@@ -338,7 +338,7 @@ func (m *Imported) pixels(w *weights, found described) error {
 		}
 	default:
 		file := filepath.Join(w.dir, foreignPreprocessor)
-		if found.format == FormatTimm && trained != nil {
+		if found.format == formatTimm && trained != nil {
 			file = filepath.Join(w.dir, foreignConfig)
 		}
 		raw, err := readSmall(file)

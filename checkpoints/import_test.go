@@ -28,7 +28,7 @@ import (
 )
 
 // The fixture sets, by format.
-var sets = map[string]string{FormatHF: "hf_vit", FormatTimm: "timm_vit", FormatJAX: "jax_vit_npz"}
+var sets = map[string]string{formatHF: "hf_vit", formatTimm: "timm_vit", formatJAX: "jax_vit_npz"}
 
 // fixtureMeta is what the tests need of the meta.json of a set.
 type fixtureMeta struct {
@@ -56,8 +56,8 @@ func readMeta(t testing.TB, format string) (m fixtureMeta) {
 // optionsFor are what the files of a format leave open.
 func optionsFor(t testing.TB, format string) (o ImportOptions) {
 	c := readMeta(t, format).Config
-	if format == FormatJAX {
-		o.Grid = Grid{c.ImgSize[0] / c.Patch, c.ImgSize[1] / c.Patch}
+	if format == formatJAX {
+		o.Grid = [2]int{c.ImgSize[0] / c.Patch, c.ImgSize[1] / c.Patch}
 	}
 	return o
 }
@@ -66,7 +66,7 @@ func optionsFor(t testing.TB, format string) (o ImportOptions) {
 func setDir(t testing.TB, format string) string {
 	t.Helper()
 	dir := fixtures.Dir(t, sets[format])
-	if _, err := os.Stat(filepath.Join(dir, foreignConfig)); err == nil || format != FormatTimm {
+	if _, err := os.Stat(filepath.Join(dir, foreignConfig)); err == nil || format != formatTimm {
 		return dir
 	}
 	raw := readFile(t, filepath.Join(dir, foreignWeights))
@@ -79,7 +79,7 @@ func setDir(t testing.TB, format string) string {
 // putSetConfig writes the config.json of timm's set.
 func putSetConfig(t testing.TB, dir string) {
 	t.Helper()
-	c := readMeta(t, FormatTimm).Config
+	c := readMeta(t, formatTimm).Config
 	putFile(t, filepath.Join(dir, foreignConfig), []byte(timmConfig(vit.Config{ImageRows: c.ImgSize[0],
 		ImageCols: c.ImgSize[1], Channels: 3, PatchSize: c.Patch, Width: c.Width, Depth: c.Depth, Heads: c.Heads,
 		MLPDim: int(c.MLPRatio * float64(c.Width)), Classes: c.Classes, Pool: vit.PoolClass})))
@@ -120,8 +120,8 @@ func trace(t testing.TB, m *Imported, images fixtures.Tensor, stages func(*vit.T
 func logits(tr *vit.Trace) []*Node { return []*Node{tr.Logits} }
 
 func TestTheFixturesAreOneModelInThreeFormats(t *testing.T) {
-	want := readMeta(t, FormatTimm).Config
-	timm := imported(t, setDir(t, FormatTimm), optionsFor(t, FormatTimm))
+	want := readMeta(t, formatTimm).Config
+	timm := imported(t, setDir(t, formatTimm), optionsFor(t, formatTimm))
 	for format, set := range sets {
 		file, err := weightsIn(setDir(t, format))
 		if err != nil {
@@ -139,7 +139,7 @@ func TestTheFixturesAreOneModelInThreeFormats(t *testing.T) {
 				Labels  map[string]string `json:"id2label"`
 			}
 			config.Epsilon = 1e-6
-			if format == FormatHF {
+			if format == formatHF {
 				fixtures.JSON(t, set, "config.json", &config)
 			}
 			wanted := vit.Config{
@@ -178,7 +178,7 @@ func same(t testing.TB, name string, got, want *Imported) {
 
 // stages are what the fixtures of a format record of their model.
 var stages = map[string]func(*vit.Trace) map[string]*Node{
-	FormatTimm: func(tr *vit.Trace) map[string]*Node {
+	formatTimm: func(tr *vit.Trace) map[string]*Node {
 		b := tr.Blocks[0]
 		flat := func(x *Node) *Node { return Reshape(x, b.Norm1.Shape().Dimensions...) }
 		nodes := map[string]*Node{
@@ -193,7 +193,7 @@ var stages = map[string]func(*vit.Trace) map[string]*Node{
 		}
 		return nodes
 	},
-	FormatHF: func(tr *vit.Trace) map[string]*Node {
+	formatHF: func(tr *vit.Trace) map[string]*Node {
 		nodes := map[string]*Node{
 			"hidden_states_0": tr.Tokens, "last_hidden_state": tr.Encoded, "probabilities": Softmax(tr.Logits, -1),
 			"logits": tr.Logits,
@@ -203,7 +203,7 @@ var stages = map[string]func(*vit.Trace) map[string]*Node{
 		}
 		return nodes
 	},
-	FormatJAX: func(tr *vit.Trace) map[string]*Node { return map[string]*Node{"logits_exact_gelu": tr.Logits} },
+	formatJAX: func(tr *vit.Trace) map[string]*Node { return map[string]*Node{"logits_exact_gelu": tr.Logits} },
 }
 
 func TestEveryStageOfTheFixturesIsMet(t *testing.T) {
@@ -234,8 +234,8 @@ func TestTheEpsilonOfAFormatIsThatOfItsCode(t *testing.T) {
 
 func testTheEpsilonOfAFormatIsThatOfItsCode(t *testing.T) {
 	small := map[string][]string{
-		FormatTimm: {"cls_token", "pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"},
-		FormatHF: {"vit.embeddings.cls_token", "vit.embeddings.position_embeddings",
+		formatTimm: {"cls_token", "pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"},
+		formatHF: {"vit.embeddings.cls_token", "vit.embeddings.position_embeddings",
 			"vit.embeddings.patch_embeddings.projection.weight", "vit.embeddings.patch_embeddings.projection.bias"},
 	}
 	for format, names := range small {
@@ -270,9 +270,9 @@ func rewritten(t testing.TB, format string, weights map[string]*tensors.Tensor) 
 	dir := t.TempDir()
 	writeWeights(t, filepath.Join(dir, foreignWeights), weights)
 	switch format {
-	case FormatHF:
+	case formatHF:
 		copyConfig(t, dir)
-	case FormatTimm:
+	case formatTimm:
 		putSetConfig(t, dir)
 	}
 	return dir
@@ -309,7 +309,7 @@ func putFile(t testing.TB, file string, raw []byte) {
 
 func copyConfig(t testing.TB, dir string) {
 	t.Helper()
-	raw := readFile(t, filepath.Join(fixtures.Dir(t, sets[FormatHF]), foreignConfig))
+	raw := readFile(t, filepath.Join(fixtures.Dir(t, sets[formatHF]), foreignConfig))
 	putFile(t, filepath.Join(dir, foreignConfig), raw)
 }
 
@@ -319,11 +319,11 @@ func TestOtherImageSizesMeetTheLogitsOfTheirResampling(t *testing.T) {
 
 func testOtherImageSizesMeetTheLogitsOfTheirResampling(t *testing.T) {
 	for _, c := range []struct{ format, kind, suffix, logits string }{
-		{FormatTimm, "", "_bicubic_aa", "_bicubic_aa"},
-		{FormatTimm, resampleHF, "_bicubic", "_bicubic"},
-		{FormatTimm, resampleBilinear, "_bilinear", "_bilinear"},
-		{FormatHF, "", "_bicubic", ""},
-		{FormatJAX, resampleBilinear, "_bilinear", "_exact_gelu"},
+		{formatTimm, "", "_bicubic_aa", "_bicubic_aa"},
+		{formatTimm, resampleHF, "_bicubic", "_bicubic"},
+		{formatTimm, resampleBilinear, "_bilinear", "_bilinear"},
+		{formatHF, "", "_bicubic", ""},
+		{formatJAX, resampleBilinear, "_bilinear", "_exact_gelu"},
 	} {
 		size := readMeta(t, c.format).NonSquare
 		o := optionsFor(t, c.format)
@@ -339,7 +339,7 @@ func testOtherImageSizesMeetTheLogitsOfTheirResampling(t *testing.T) {
 		if kind == "" {
 			kind = c.format
 		}
-		from := readMeta(t, FormatTimm).Config
+		from := readMeta(t, formatTimm).Config
 		line := fmt.Sprintf("positions: %dx%d -> %dx%d (%s)", from.ImgSize[0]/from.Patch, from.ImgSize[1]/from.Patch,
 			size[0]/from.Patch, size[1]/from.Patch, kind)
 		if !slices.Contains(m.Report, line) {
@@ -354,15 +354,15 @@ func TestGooglesOwnResizeIsTheDefaultOfItsFiles(t *testing.T) {
 
 func testGooglesOwnResizeIsTheDefaultOfItsFiles(t *testing.T) {
 	name := regexp.MustCompile(`^google_zoom\.pos_embed_(\d+)x(\d+)$`)
-	patch, cases := readMeta(t, FormatJAX).Config.Patch, 0
-	for key, want := range fixtures.Tensors(t, sets[FormatJAX], "tensors.safetensors") {
+	patch, cases := readMeta(t, formatJAX).Config.Patch, 0
+	for key, want := range fixtures.Tensors(t, sets[formatJAX], "tensors.safetensors") {
 		if parts := name.FindStringSubmatch(key); parts != nil {
 			cases++
-			o := optionsFor(t, FormatJAX)
+			o := optionsFor(t, formatJAX)
 			rows, _ := strconv.Atoi(parts[1])
 			cols, _ := strconv.Atoi(parts[2])
 			o.ImageRows, o.ImageCols = rows*patch, cols*patch
-			m := imported(t, fixtures.Dir(t, sets[FormatJAX]), o)
+			m := imported(t, fixtures.Dir(t, sets[formatJAX]), o)
 			gomlxtest.NearAbs(t, key, tensors.MustCopyFlatData[float32](m.Variables[positionPath]), want.Data, 1e-5)
 		}
 	}
@@ -376,7 +376,7 @@ func TestShardsAreOneCheckpoint(t *testing.T) { fixtures.Each(t, testShardsAreOn
 func testShardsAreOneCheckpoint(t *testing.T) {
 	dir, weightMap := t.TempDir(), map[string]string{}
 	shards := map[string]map[string]*tensors.Tensor{}
-	for name, x := range weightsOf(t, FormatHF) {
+	for name, x := range weightsOf(t, formatHF) {
 		file := fmt.Sprintf("model-%05d-of-00003.safetensors", 1+len(weightMap)%3)
 		if weightMap[name] = file; shards[file] == nil {
 			shards[file] = map[string]*tensors.Tensor{}
@@ -392,7 +392,7 @@ func testShardsAreOneCheckpoint(t *testing.T) {
 	}
 	putFile(t, filepath.Join(dir, foreignIndex), raw)
 	copyConfig(t, dir)
-	whole := imported(t, fixtures.Dir(t, sets[FormatHF]), ImportOptions{})
+	whole := imported(t, fixtures.Dir(t, sets[formatHF]), ImportOptions{})
 	same(t, "directory", imported(t, dir, ImportOptions{}), whole)
 	same(t, "index", imported(t, filepath.Join(dir, foreignIndex), ImportOptions{}), whole)
 }
@@ -428,7 +428,7 @@ func TestAnotherNumberOfClassesReplacesTheHeadWithOneLine(t *testing.T) {
 func testAnotherNumberOfClassesReplacesTheHeadWithOneLine(t *testing.T) {
 	for format := range sets {
 		o := optionsFor(t, format)
-		o.Classes = readMeta(t, FormatTimm).Config.Classes
+		o.Classes = readMeta(t, formatTimm).Config.Classes
 		same(t, format+", the same number", imported(t, setDir(t, format), o),
 			imported(t, setDir(t, format), optionsFor(t, format)))
 		o.Classes += 3

@@ -15,13 +15,13 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// FormatCheckpoint is the format that Inspect reports for checkpoints written by Saver.
-const FormatCheckpoint = "checkpoint"
+// formatCheckpoint is the format that Inspect reports for checkpoints written by Saver.
+const formatCheckpoint = "checkpoint"
 
 // Info describes the files of a model or checkpoint.
 type Info struct {
 	Path    string         `json:"path"`
-	Format  string         `json:"format"`           // one of Format…; empty for an unknown model
+	Format  string         `json:"format"`           // as Imported.Format, or "onnx"; empty for an unknown model
 	Config  vit.Config     `json:"model,omitzero"`   // unknown fields are zero
 	Params  map[string]any `json:"params,omitempty"` // hyperparameters of the encoding, of our own models
 	Labels  []string       `json:"labels,omitempty"` // names of the classes
@@ -55,7 +55,7 @@ func Inspect(path string) (*Info, error) {
 			return nil, &formatError{File: graph, Reason: "no ONNX file, or a damaged one"}
 		}
 		note := "a graph with its weights inside, for ONNX Runtime"
-		return &Info{Path: path, Format: FormatONNX, Notes: []string{note}}, nil
+		return &Info{Path: path, Format: formatONNX, Notes: []string{note}}, nil
 	}
 	w, err := openWeights(path, "")
 	if err != nil {
@@ -71,7 +71,7 @@ func Inspect(path string) (*Info, error) {
 		info.Path, info.Step = w.run.Path, w.run.Step
 	}
 	for _, s := range w.skipped {
-		info.Notes = append(info.Notes, s.String())
+		info.Notes = append(info.Notes, s.Error())
 	}
 	found, err := w.describe(ImportOptions{})
 	info.Format = found.format
@@ -111,7 +111,7 @@ func (i *Info) String() string {
 	}
 	line("path", "%s", i.Path)
 	line("format", "%s", cmp.Or(i.Format, "unknown"))
-	if i.Format == FormatCheckpoint {
+	if i.Format == formatCheckpoint {
 		line("step", "%d", i.Step)
 	}
 	if c := i.Config; c.Width > 0 {
@@ -122,7 +122,7 @@ func (i *Info) String() string {
 		line("model", "ViT of width %d, depth %d, %s heads, MLP %d, patches of %d, %d channels, epsilon %g", c.Width, c.Depth,
 			heads, c.MLPDim, c.PatchSize, c.Channels, c.Epsilon)
 		if c.PatchSize > 0 && c.ImageRows > 0 {
-			grid = fmt.Sprintf("a grid of %s for images of %dx%d", Grid{c.Rows(), c.Cols()}, c.ImageRows, c.ImageCols)
+			grid = fmt.Sprintf("a grid of %s for images of %dx%d", gridSize{c.Rows(), c.Cols()}, c.ImageRows, c.ImageCols)
 		}
 		line("positions", "%s, %d prefix tokens, %s", c.Position, c.Prefix(), grid)
 		if options := optionsOf(c); len(options) > 0 {
@@ -147,7 +147,7 @@ func (i *Info) String() string {
 	for _, dtype := range slices.Sorted(maps.Keys(numbers)) {
 		line("numbers", "%d %s", numbers[dtype], dtype)
 	}
-	if i.Format != FormatONNX {
+	if i.Format != formatONNX {
 		line("tensors", "%d", len(i.Tensors))
 	}
 	for _, note := range i.Notes {

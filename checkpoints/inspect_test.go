@@ -44,15 +44,15 @@ func testInspectSaysWhatTheFixturesAre(t *testing.T) {
 			t.Errorf("%s: tensors are not in order", format)
 		}
 		switch format { // what its files leave open
-		case FormatHF:
+		case formatHF:
 			if info.Config != c || len(info.Labels) != c.Classes || len(info.Notes) != 0 {
 				t.Errorf("%+v", info)
 			}
-		case FormatTimm:
+		case formatTimm:
 			if info.Config != c || len(info.Notes) != 0 {
 				t.Errorf("%+v", info)
 			}
-		case FormatJAX:
+		case formatJAX:
 			if info.Config.Heads != c.Heads || info.Config.ImageRows != 0 ||
 				!strings.Contains(info.Notes[0], "grid of its") {
 				t.Errorf("%+v", info)
@@ -72,7 +72,7 @@ func TestInspectSaysWhatACheckpointIs(t *testing.T) {
 	path := save(t, Saver{Dir: dir, KeepAll: true}, store, 42, meta)
 	putFile(t, filepath.Join(save(t, Saver{Dir: dir, KeepAll: true}, newStore(t, 3), 43, nil), storeName), []byte("{}"))
 	info := inspected(t, dir)
-	if info.Path != path || info.Format != FormatCheckpoint || info.Step != 42 || info.Config != c ||
+	if info.Path != path || info.Format != formatCheckpoint || info.Step != 42 || info.Config != c ||
 		!reflect.DeepEqual(info.Params, map[string]any{"wepe_alpha_u": 0.25}) || strings.Join(info.Labels, "") != "abcdefg" {
 		t.Errorf("%+v", info)
 	}
@@ -105,7 +105,7 @@ func TestInspectSaysWhatACheckpointIs(t *testing.T) {
 func TestInspectSpeaksOfEveryExport(t *testing.T) {
 	c := ownViT("wepe")
 	store := stirred(t, c, map[string]any{"wepe_alpha_u": 0.25})
-	dir := exportedFrom(t, store, c, ExportOptions{Format: FormatUnfolded, DType: "float16"})
+	dir := exportedFrom(t, store, c, ExportOptions{Format: formatUnfolded, DType: "float16"})
 	want := []string{"format     unfolded", "width 48, depth 2, 3 heads", "wepe_alpha_u = 0.25", "7 classes",
 		"wepe, 1 prefix tokens, a grid of 3x5 for images of 6x10", "float16", "float32"} // the encoding's stay as they are
 	text := inspected(t, dir).String()
@@ -118,7 +118,7 @@ func TestInspectSpeaksOfEveryExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{dir, filepath.Join(dir, "model.onnx")} {
-		if info := inspected(t, path); info.Format != FormatONNX || len(info.Tensors) != 0 {
+		if info := inspected(t, path); info.Format != formatONNX || len(info.Tensors) != 0 {
 			t.Errorf("%+v", info)
 		}
 	}

@@ -160,7 +160,7 @@ func fuzzConfig(t *testing.T, config strictjson.Object) {
 	}
 	for key, value := range fields {
 		size, err := imageSize(value)
-		if err == nil && (min(size.Rows, size.Cols) < 1 || max(size.Rows, size.Cols) > maxPixels) {
+		if err == nil && (min(size[0], size[1]) < 1 || max(size[0], size[1]) > maxPixels) {
 			t.Errorf("%s: %s is read as %s", key, config[key], size)
 		}
 	}

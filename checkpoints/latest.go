@@ -71,35 +71,26 @@ func listNames(dir string) (whole, temporary []string, err error) {
 	return whole, temporary, nil
 }
 
-// Skipped is a checkpoint that [Latest] passed over.
-type Skipped struct {
-	Path string
-	Err  error // why
-}
-
-// String is one line for the user.
-func (s Skipped) String() string { return fmt.Sprintf("%s skipped: %v", s.Path, s.Err) }
-
 // Latest returns the newest intact checkpoint of a run directory, nil if there is none, and the ones it skipped: newer
 // checkpoints that are damaged, and directories that a killed process left half-written. It fails only if dir cannot be
 // read; a directory that does not exist has no checkpoint.
 //
 // A caller that gets no checkpoint but skipped ones should report it rather than silently start over.
-func Latest(dir string) (*Checkpoint, []Skipped, error) {
+func Latest(dir string) (*Checkpoint, []error, error) {
 	names, temporary, err := listNames(dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	var skipped []Skipped
+	var skipped []error
 	for _, path := range temporary {
-		skipped = append(skipped, Skipped{path, errors.New("unfinished: its writer ended before it was whole")})
+		skipped = append(skipped, errors.Errorf("%s skipped: unfinished: its writer ended before it was whole", path))
 	}
 	for _, path := range names {
 		c, err := Open(path)
 		if err == nil {
 			return c, skipped, nil
 		}
-		skipped = append(skipped, Skipped{path, err})
+		skipped = append(skipped, errors.WithMessagef(err, "%s skipped", path))
 	}
 	return nil, skipped, nil
 }
@@ -114,7 +105,7 @@ const (
 // directory of them, or a checkpoint of a run. For a run, which is BestDir or LastDir; empty is the best if there is
 // one, otherwise the last. Damaged checkpoints are skipped as by Latest; it is an error if all are damaged, or if the
 // run has no checkpoint in which.
-func Find(path, which string) (*Checkpoint, []Skipped, error) {
+func Find(path, which string) (*Checkpoint, []error, error) {
 	if which != "" && which != BestDir && which != LastDir {
 		return nil, nil, errors.Errorf("checkpoints: weights %q: want %q or %q", which, BestDir, LastDir)
 	}

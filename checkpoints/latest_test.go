@@ -123,8 +123,8 @@ func TestADamagedCheckpointIsSkippedWithTheReason(t *testing.T) {
 		if got == nil || got.Step != 1 {
 			t.Fatalf("%s: latest %+v", c.name, got)
 		}
-		if len(skipped) != 2 || !strings.Contains(skipped[0].String(), "step-00000009.tmp-4 skipped: unfinished") ||
-			!strings.Contains(skipped[1].Err.Error(), c.want) || strings.Contains(skipped[1].String(), "\n") {
+		if len(skipped) != 2 || !strings.Contains(skipped[0].Error(), "step-00000009.tmp-4 skipped: unfinished") ||
+			!strings.Contains(skipped[1].Error(), c.want) || strings.Contains(skipped[1].Error(), "\n") {
 			t.Errorf("%s: skipped %v, want %q", c.name, skipped, c.want)
 		}
 		store := model.NewStore()

@@ -48,7 +48,7 @@ func (v named) ours(c vit.Config) []int {
 func (v named) foreignShape(format string, c vit.Config) []int {
 	ours := v.ours(c)
 	switch {
-	case format == FormatUnfolded:
+	case format == formatUnfolded:
 		return ours
 	case v.layout == tokens:
 		if v.rank == 0 {
@@ -57,7 +57,7 @@ func (v named) foreignShape(format string, c vit.Config) []int {
 		return ours[len(ours)-v.rank:]
 	case v.layout == mixedFrequencies:
 		return []int{2, v.parts, ours[1], ours[2]}
-	case format == FormatJAX:
+	case format == formatJAX:
 		heads := []int{c.Heads, c.Width / c.Heads}
 		switch v.layout {
 		case patchKernel:
@@ -83,7 +83,7 @@ func (v named) foreignShape(format string, c vit.Config) []int {
 
 // move copies the numbers of v from its part of the foreign tensor to ours, or back if out is true.
 func (v named) move(format string, c vit.Config, foreign, ours []float32, out bool) {
-	if v.layout == mixedFrequencies && format != FormatUnfolded {
+	if v.layout == mixedFrequencies && format != formatUnfolded {
 		n := len(ours) / 2
 		for k := range 2 {
 			at := (k*v.parts + v.part) * n
@@ -92,7 +92,7 @@ func (v named) move(format string, c vit.Config, foreign, ours []float32, out bo
 		return
 	}
 	foreign = foreign[v.part*len(ours) : (v.part+1)*len(ours)]
-	if format == FormatJAX || format == FormatUnfolded || v.layout == tokens || v.layout == vector ||
+	if format == formatJAX || format == formatUnfolded || v.layout == tokens || v.layout == vector ||
 		v.layout == headsVector {
 		copyEither(foreign, ours, out)
 		return

@@ -34,7 +34,7 @@ const (
 const unfoldedType = "wepe"
 
 // unfolded uses our own names.
-var unfolded = family{format: FormatUnfolded, kind: resampleBilinear}
+var unfolded = family{format: formatUnfolded, kind: resampleBilinear}
 
 // unfoldedConfig is that config.json.
 type unfoldedConfig struct {
@@ -46,7 +46,7 @@ type unfoldedConfig struct {
 
 // describeUnfolded reads the config.json of an unfolded model, which is complete: nothing is inferred.
 func describeUnfolded(o strictjson.Object) (d described, err error) {
-	d = described{foreign: &foreign{family: &unfolded, params: map[string]any{}}, format: FormatUnfolded, json: o}
+	d = described{foreign: &foreign{family: &unfolded, params: map[string]any{}}, format: formatUnfolded, json: o}
 	if kind, err := o.Text("model_type"); err != nil || kind != unfoldedType {
 		return d, o.Refuse("model_type", "%q for these variables", unfoldedType)
 	}
@@ -93,7 +93,7 @@ type trainedModel struct {
 // describeRun finds the model in a checkpoint of a training run and reduces w to its tensors: the averages of the
 // weights, if the training stored them.
 func (w *weights) describeRun() (d described, err error) {
-	d = described{foreign: &foreign{family: &unfolded, params: map[string]any{}}, format: FormatCheckpoint}
+	d = described{foreign: &foreign{family: &unfolded, params: map[string]any{}}, format: formatCheckpoint}
 	refuse := func(format string, args ...any) (described, error) {
 		return d, errors.WithMessagef(errors.Errorf(format, args...), "checkpoints: %s", w.run.Path)
 	}
@@ -131,7 +131,7 @@ func (w *weights) describeRun() (d described, err error) {
 // stored in its own type: it may be the key of a table, which must compare equal.
 func ownsEncoding(format string, c vit.Config, name string) bool {
 	variable, ok := strings.CutPrefix(name, positionsPath)
-	return ok && format == FormatUnfolded && c.Encoding().Owns(variable)
+	return ok && format == formatUnfolded && c.Encoding().Owns(variable)
 }
 
 // paramsOf collects the hyperparameters that a model's encoding would read from its scope.

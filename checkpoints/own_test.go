@@ -47,7 +47,7 @@ func TestTheModelOfATrainingIsImportedWithItsAverages(t *testing.T) {
 	best := filepath.Join(dir, "best")
 	for _, path := range []string{dir, best, filepath.Join(best, "step-00000005")} {
 		m := imported(t, path, ImportOptions{})
-		if m.Format != FormatCheckpoint || m.Config != c || strings.Join(m.Labels, "") != "abcdefg" ||
+		if m.Format != formatCheckpoint || m.Config != c || strings.Join(m.Labels, "") != "abcdefg" ||
 			!reflect.DeepEqual(m.Params, map[string]any{"wepe_alpha_u": 0.25}) {
 			t.Errorf("%s: %s %+v, labels %q, params %v", path, m.Format, m.Config, m.Labels, m.Params)
 		}

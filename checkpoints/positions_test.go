@@ -27,7 +27,7 @@ func TestAModelOfEveryEncodingOnDisk(t *testing.T) {
 		c := ownViT(position)
 		c.PatchNorm, c.Pool = true, vit.PoolMean
 		store := stirred(t, c, nil)
-		dir := exportedFrom(t, store, c, ExportOptions{Format: FormatUnfolded})
+		dir := exportedFrom(t, store, c, ExportOptions{Format: formatUnfolded})
 		t.Run(position+" comes back", func(t *testing.T) { comesBack(t, store, c, dir) })
 		t.Run(position+" without all of its variables", func(t *testing.T) { refusesLessThanAll(t, dir) })
 		t.Run(position+" with the variables of others", func(t *testing.T) { refusesStrays(t, store, c, dir) })
@@ -93,7 +93,7 @@ func refusesStrays(t *testing.T, store *model.Store, c vit.Config, dir string) {
 	raw := readFile(t, file)
 	stray := map[string]bool{"position/x": true, "position/wepe2/beta_pos": true}
 	for _, other := range vit.Positions() { // what others have and this one has not
-		if other.Kind() == vit.KindNone || c.Encoding().Shared(vit.Encoding{other}) != nil {
+		if other.Kind() == "none" || c.Encoding().Shared(vit.Encoding{other}) != nil {
 			continue
 		}
 		for _, own := range other.Variables {
@@ -121,7 +121,7 @@ func refusesStrays(t *testing.T, store *model.Store, c vit.Config, dir string) {
 	if _, err := store.CreateVariable("/vit/position/x", tensors.FromScalar(float32(1))); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Export(filepath.Join(t.TempDir(), "x"), nil, store.Scope("/vit"), c, ExportOptions{Format: FormatUnfolded})
+	_, err := Export(filepath.Join(t.TempDir(), "x"), nil, store.Scope("/vit"), c, ExportOptions{Format: formatUnfolded})
 	if mismatch := onlyMismatch(t, err); len(mismatch.Unexpected) != 1 {
 		t.Errorf("exported with %v", mismatch)
 	}
@@ -129,7 +129,7 @@ func refusesStrays(t *testing.T, store *model.Store, c vit.Config, dir string) {
 
 func hasNoPlaceElsewhere(t *testing.T, position string) {
 	c := ownViT(position)
-	for _, format := range []string{FormatHF, FormatTimm, FormatJAX} {
+	for _, format := range []string{formatHF, formatTimm, formatJAX} {
 		folded := c
 		folded.Position = cmp.Or(c.Encoding().Folded(), c.Position)
 		if _, _, err := forExport(format, folded, nil); err == nil {

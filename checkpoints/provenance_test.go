@@ -19,25 +19,25 @@ func TestMeanAndStdComeFromTheFileThatHasThem(t *testing.T) {
 		mean, std                    []float64
 		refused                      string // what an error names
 	}{
-		"Hugging Face": {FormatHF, hfConfig(), `{"image_mean":[0.1,0.2,0.3],"image_std":[0.4,0.5,0.6]}`,
+		"Hugging Face": {formatHF, hfConfig(), `{"image_mean":[0.1,0.2,0.3],"image_std":[0.4,0.5,0.6]}`,
 			[]float64{0.1, 0.2, 0.3}, []float64{0.4, 0.5, 0.6}, ""},
-		"not normalised": {FormatHF, hfConfig(), `{"do_normalize":false,"image_mean":[1,1,1],"image_std":[2,2,2]}`,
+		"not normalised": {formatHF, hfConfig(), `{"do_normalize":false,"image_mean":[1,1,1],"image_std":[2,2,2]}`,
 			[]float64{0, 0, 0}, []float64{1, 1, 1}, ""},
-		"no preprocessor": {FormatHF, hfConfig(), "", nil, nil, ""},
-		"timm":            {FormatTimm, timm, "", []float64{0.1, 0.2, 0.3}, []float64{0.4, 0.5, 0.6}, ""},
-		"timm, unsaid":    {FormatTimm, bare, "", nil, nil, ""},
-		"Google":          {FormatJAX, "", "", []float64{0.5, 0.5, 0.5}, []float64{0.5, 0.5, 0.5}, ""},
-		"one channel":     {FormatHF, hfConfig(), `{"image_mean":[0.1],"image_std":[1,1,1]}`, nil, nil, "image_mean"},
-		"zero std":        {FormatHF, hfConfig(), `{"image_mean":[0,0,0],"image_std":[1,0,1]}`, nil, nil, "image_std"},
-		"half of it":      {FormatHF, hfConfig(), `{"image_mean":[0,0,0]}`, nil, nil, "image_std is missing"},
-		"no JSON":         {FormatHF, hfConfig(), `{"image_mean":`, nil, nil, foreignPreprocessor},
+		"no preprocessor": {formatHF, hfConfig(), "", nil, nil, ""},
+		"timm":            {formatTimm, timm, "", []float64{0.1, 0.2, 0.3}, []float64{0.4, 0.5, 0.6}, ""},
+		"timm, unsaid":    {formatTimm, bare, "", nil, nil, ""},
+		"Google":          {formatJAX, "", "", []float64{0.5, 0.5, 0.5}, []float64{0.5, 0.5, 0.5}, ""},
+		"one channel":     {formatHF, hfConfig(), `{"image_mean":[0.1],"image_std":[1,1,1]}`, nil, nil, "image_mean"},
+		"zero std":        {formatHF, hfConfig(), `{"image_mean":[0,0,0],"image_std":[1,0,1]}`, nil, nil, "image_std"},
+		"half of it":      {formatHF, hfConfig(), `{"image_mean":[0,0,0]}`, nil, nil, "image_std is missing"},
+		"no JSON":         {formatHF, hfConfig(), `{"image_mean":`, nil, nil, foreignPreprocessor},
 	} {
-		n := map[string]naming{FormatHF: hfBase, FormatTimm: {&timmViT, ""}, FormatJAX: jax}[c.format]
+		n := map[string]naming{formatHF: hfBase, formatTimm: {&timmViT, ""}, formatJAX: jax}[c.format]
 		file := put(t, n, made(n, smallViT), c.config)
 		if c.preprocessor != "" {
 			putFile(t, filepath.Join(filepath.Dir(file), foreignPreprocessor), []byte(c.preprocessor))
 		}
-		m, err := Import(file, ImportOptions{Grid: Grid{3, 5}})
+		m, err := Import(file, ImportOptions{Grid: gridSize{3, 5}})
 		if c.refused != "" {
 			if err == nil || !strings.Contains(err.Error(), c.refused) {
 				t.Errorf("%s: want an error with %q, got %v", name, c.refused, err)
@@ -86,15 +86,15 @@ func TestScoresAreThoseOfTransformersPipeline(t *testing.T) {
 		options ImportOptions
 		want    string // or what an error names
 	}{
-		{hf, smallViT, hfConfig(), ImportOptions{}, ScoresSoftmax},
-		{hf, smallViT, hfConfig("problem_type", "null"), ImportOptions{}, ScoresSoftmax},
-		{hf, smallViT, hfConfig("problem_type", `"single_label_classification"`), ImportOptions{}, ScoresSoftmax},
-		{hf, smallViT, hfConfig("problem_type", `"multi_label_classification"`), ImportOptions{}, ScoresSigmoid},
-		{hf, smallViT, hfConfig("problem_type", `"regression"`), ImportOptions{}, ScoresNone},
+		{hf, smallViT, hfConfig(), ImportOptions{}, scoresSoftmax},
+		{hf, smallViT, hfConfig("problem_type", "null"), ImportOptions{}, scoresSoftmax},
+		{hf, smallViT, hfConfig("problem_type", `"single_label_classification"`), ImportOptions{}, scoresSoftmax},
+		{hf, smallViT, hfConfig("problem_type", `"multi_label_classification"`), ImportOptions{}, scoresSigmoid},
+		{hf, smallViT, hfConfig("problem_type", `"regression"`), ImportOptions{}, scoresNone},
 		{hf, smallViT, hfConfig("problem_type", `"ranking"`), ImportOptions{}, "problem_type"},
-		{hf, one, hfConfig(), ImportOptions{}, ScoresSigmoid},
-		{hf, smallViT, hfConfig("problem_type", `"multi_label_classification"`), ImportOptions{Classes: 3}, ScoresSoftmax},
-		{timm, one, timmConfig(one), ImportOptions{}, ScoresSoftmax},
+		{hf, one, hfConfig(), ImportOptions{}, scoresSigmoid},
+		{hf, smallViT, hfConfig("problem_type", `"multi_label_classification"`), ImportOptions{Classes: 3}, scoresSoftmax},
+		{timm, one, timmConfig(one), ImportOptions{}, scoresSoftmax},
 	} {
 		m, err := Import(put(t, c.n, made(c.n, c.model), c.config), c.options)
 		switch {

@@ -62,7 +62,7 @@ func put(t testing.TB, n naming, weights map[string]*tensors.Tensor, config stri
 	if config != "" {
 		putFile(t, filepath.Join(dir, foreignConfig), []byte(config))
 	}
-	if n.format == FormatJAX {
+	if n.format == formatJAX {
 		var members []zipMember
 		for name, x := range weights {
 			shape := strings.ReplaceAll(strings.Trim(fmt.Sprint(x.Shape().Dimensions), "[]"), " ", ",")
@@ -111,7 +111,7 @@ func timmConfig(c vit.Config) string {
 
 // configOf is the config.json that a model of a format cannot do without.
 func configOf(n naming, c vit.Config) string {
-	if n.format == FormatTimm {
+	if n.format == formatTimm {
 		return timmConfig(c)
 	}
 	return ""
@@ -123,7 +123,7 @@ var smallViT = vit.Config{ImageRows: 6, ImageCols: 10, Channels: 3, PatchSize: 2
 
 var (
 	hf, hfBase, timm, jax = allNamings[0], allNamings[1], allNamings[2], allNamings[3]
-	smallGrid             = Grid{3, 5}
+	smallGrid             = gridSize{3, 5}
 )
 
 func TestTensorsThatDoNotFitTheModelAreListed(t *testing.T) {
@@ -135,10 +135,10 @@ func TestTensorsThatDoNotFitTheModelAreListed(t *testing.T) {
 		last := n.name(outputPath+"biases", 10)
 		weights[last] = randomTensor(rand.New(rand.NewPCG(1, 1)), dtypes.Float32, 15)
 		config, options := hfConfig(), ImportOptions{}
-		if n.format != FormatHF {
+		if n.format != formatHF {
 			config = configOf(n, smallViT)
 		}
-		if n.format == FormatJAX {
+		if n.format == formatJAX {
 			options.Grid = smallGrid
 		}
 		m, err := Import(put(t, n, weights, config), options)
@@ -176,7 +176,7 @@ func TestWhatFilesLeaveOpenIsAskedFor(t *testing.T) {
 	}{
 		"timm":             {timm, made(timm, smallViT), config, ImportOptions{}, ""},
 		"timm, its grid":   {timm, made(timm, smallViT), config, full, ""},
-		"timm, other grid": {timm, made(timm, smallViT), config, ImportOptions{Grid: Grid{5, 3}}, "not 5x3"},
+		"timm, other grid": {timm, made(timm, smallViT), config, ImportOptions{Grid: gridSize{5, 3}}, "not 5x3"},
 		"timm, unsaid":     {timm, made(timm, smallViT), "", full, "use --architecture NAME"},
 		"timm, other": {timm, made(timm, smallViT), config, ImportOptions{Architecture: "test_vit"},
 			"not test_vit"},
@@ -193,8 +193,8 @@ func TestWhatFilesLeaveOpenIsAskedFor(t *testing.T) {
 		"jax, not square":       {jax, made(jax, smallViT), "", ImportOptions{AssumeSquare: true}, "1+15 positions"},
 		"jax, square":           {jax, made(jax, squareViT), "", ImportOptions{AssumeSquare: true}, ""},
 		"jax, square, not said": {jax, made(jax, squareViT), "", ImportOptions{}, "--assume-square"},
-		"jax, wrong grid":       {jax, made(jax, smallViT), "", ImportOptions{Grid: Grid{4, 4}}, "not the 1+4x4"},
-		"jax, prefix missing":   {jax, made(jax, smallViT), "", ImportOptions{Grid: Grid{4, 4}}, "16 positions"},
+		"jax, wrong grid":       {jax, made(jax, smallViT), "", ImportOptions{Grid: gridSize{4, 4}}, "not the 1+4x4"},
+		"jax, prefix missing":   {jax, made(jax, smallViT), "", ImportOptions{Grid: gridSize{4, 4}}, "16 positions"},
 		"no config.json":        {hf, made(hf, smallViT), "", full, "config.json"},
 		"no classifier":         {hf, noHead(hf), hfConfig(), full, "--classes N"},
 		"new classifier":        {hf, noHead(hf), hfConfig(), ImportOptions{Classes: 4}, ""},
@@ -309,7 +309,7 @@ func TestHostileShapesAreRefusedBeforeAnythingIsBuilt(t *testing.T) {
 	}
 	// A thousand blocks in a config.json beside the weights of one: their names alone take 40 MB.
 	c := ownViT("wepe")
-	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: FormatUnfolded})
+	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatUnfolded})
 	rewrite(t, filepath.Join(dir, foreignConfig), func(raw []byte) []byte {
 		return bytes.Replace(raw, fmt.Appendf(nil, `"depth": %d`, c.Depth), []byte(`"depth": 1000`), 1)
 	})
@@ -416,7 +416,7 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 	whole := ownViT("wepe")
 	dirs := []string{
 		filepath.Dir(put(t, hfBase, made(hfBase, c), hfConfig("num_hidden_layers", "2"))),
-		exportedFrom(t, stirred(t, whole, map[string]any{"wepe_alpha_u": 0.3}), whole, ExportOptions{Format: FormatUnfolded}),
+		exportedFrom(t, stirred(t, whole, map[string]any{"wepe_alpha_u": 0.3}), whole, ExportOptions{Format: formatUnfolded}),
 	}
 	for _, format := range fileFormats {
 		dirs = append(dirs, exported(t, m, ExportOptions{Format: format, Preprocess: &normalised}))
@@ -426,7 +426,7 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 	for _, options := range []struct {
 		config vit.Config
 		format string
-	}{{giant, FormatHF}, {three, FormatHF}, {three, FormatTimm}} {
+	}{{giant, formatHF}, {three, formatHF}, {three, formatTimm}} {
 		dirs = append(dirs, exportedFrom(t, stirred(t, options.config, nil), options.config,
 			ExportOptions{Format: options.format}))
 	}

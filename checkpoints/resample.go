@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/pkg/errors"
@@ -37,45 +36,30 @@ func Resamplings() []string {
 	return []string{resampleTimm, resampleHF, resampleDINOv2, resampleJAX, resampleBilinear}
 }
 
-// Grid is the layout of patches, row by row.
-type Grid struct{ Rows, Cols int }
+// gridSize is the rows and columns of a grid of patches.
+type gridSize [2]int
 
 // String returns rows, "x" and columns, as in 14x24.
-func (g Grid) String() string { return fmt.Sprintf("%dx%d", g.Rows, g.Cols) }
+func (g gridSize) String() string { return fmt.Sprintf("%dx%d", g[0], g[1]) }
 
-// Set parses the form of String, or the side of a square: a *Grid is a flag.Value.
-func (g *Grid) Set(text string) error {
-	rows, cols, both := strings.Cut(text, "x")
-	if !both {
-		cols = rows
-	}
-	var err, colsErr error
-	g.Rows, err = strconv.Atoi(rows)
-	g.Cols, colsErr = strconv.Atoi(cols)
-	if err != nil || colsErr != nil || min(g.Rows, g.Cols) < 1 {
-		return errors.New("want one number, or rows and columns as in 224x384")
-	}
-	return nil
-}
-
-// Resample resamples a table of position embeddings, [prefix+from.Rows·from.Cols, width], to another grid of patches,
-// in float64. The prefix rows (class token) are unchanged. The report is one line, as in
+// Resample resamples a table of position embeddings, [prefix+from[0]·from[1], width], from one grid of patches,
+// rows and columns, to another, in float64. The prefix rows (class token) are unchanged. The report is one line, as in
 //
 //	14x14 -> 24x24 (bilinear)
 //
 // An equal grid gives an exact copy; grids of equal area but other sides are resampled.
-func Resample(table []float32, width, prefix int, from, to Grid, kind string) (
+func Resample(table []float32, width, prefix int, from, to [2]int, kind string) (
 	rows []float32, report string, err error,
 ) {
 	const most = 1 << 14 // patches along a side
-	if width < 1 || prefix < 0 || min(from.Rows, from.Cols, to.Rows, to.Cols) < 1 ||
-		max(from.Rows, from.Cols, to.Rows, to.Cols) > most || to.Rows*to.Cols > 1<<20 {
+	if width < 1 || prefix < 0 || min(from[0], from[1], to[0], to[1]) < 1 ||
+		max(from[0], from[1], to[0], to[1]) > most || to[0]*to[1] > 1<<20 {
 		return nil, "", errors.Errorf("checkpoints: resampling %s to %s, width %d, prefix %d: want grids of 1x1 and "+
-			"more, at most 2^20 patches, width at least 1, prefix at least 0", from, to, width, prefix)
+			"more, at most 2^20 patches, width at least 1, prefix at least 0", gridSize(from), gridSize(to), width, prefix)
 	}
-	if len(table)%width != 0 || len(table)/width-prefix != from.Rows*from.Cols {
+	if len(table)%width != 0 || len(table)/width-prefix != from[0]*from[1] {
 		return nil, "", errors.Errorf("checkpoints: a position table of %d numbers is not the %d+%s rows of width %d",
-			len(table), prefix, from, width)
+			len(table), prefix, gridSize(from), width)
 	}
 	axis, ok := resamplers[kind]
 	if !ok {
@@ -83,13 +67,13 @@ func Resample(table []float32, width, prefix int, from, to Grid, kind string) (
 			strings.Join(Resamplings(), ", "))
 	}
 	if from == to {
-		return slices.Clone(table), fmt.Sprintf("%s -> %s (copy)", from, to), nil
+		return slices.Clone(table), fmt.Sprintf("%s -> %s (copy)", gridSize(from), gridSize(to)), nil
 	}
-	down, across := axis(from.Rows, to.Rows), axis(from.Cols, to.Cols)
-	rows = make([]float32, (prefix+to.Rows*to.Cols)*width)
+	down, across := axis(from[0], to[0]), axis(from[1], to[1])
+	rows = make([]float32, (prefix+to[0]*to[1])*width)
 	copy(rows, table[:prefix*width])
 	old, out := table[prefix*width:], rows[prefix*width:]
-	line := make([]float64, from.Cols*width) // one new row of patches, still with the old columns
+	line := make([]float64, from[1]*width) // one new row of patches, still with the old columns
 	sum := make([]float64, width)
 	for row, vertical := range down {
 		clear(line)
@@ -106,11 +90,11 @@ func Resample(table []float32, width, prefix int, from, to Grid, kind string) (
 				}
 			}
 			for i, x := range sum {
-				out[(row*to.Cols+col)*width+i] = float32(x)
+				out[(row*to[1]+col)*width+i] = float32(x)
 			}
 		}
 	}
-	return rows, fmt.Sprintf("%s -> %s (%s)", from, to, kind), nil
+	return rows, fmt.Sprintf("%s -> %s (%s)", gridSize(from), gridSize(to), kind), nil
 }
 
 // tap is the weight of an old position in a new one.

@@ -32,12 +32,12 @@ func testResampledTablesEqualTorch(t *testing.T) {
 		}
 		kind, in := kindsOfTorch[parts[2]], all["resample.input_"+parts[1]]
 		seen[kind]++
-		from, to := Grid{in.Shape[0], in.Shape[1]}, Grid{want.Shape[0], want.Shape[1]}
+		from, to := gridSize{in.Shape[0], in.Shape[1]}, gridSize{want.Shape[0], want.Shape[1]}
 		got, report, err := Resample(in.Float32(), in.Shape[2], 0, from, to, kind)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := fmt.Sprintf("%dx%d -> %dx%d (%s)", from.Rows, from.Cols, to.Rows, to.Cols, kind); report != want {
+		if want := fmt.Sprintf("%dx%d -> %dx%d (%s)", from[0], from[1], to[0], to[1], kind); report != want {
 			t.Errorf("report %q, want %q", report, want)
 		}
 		gomlxtest.NearAbs(t, key, got, want.Data, 1e-5)
@@ -59,10 +59,10 @@ func TestAnEqualGridIsCopiedAndPrefixRowsAreKeptBitForBit(t *testing.T) {
 				in[i] = float32(i * i)
 			}
 			in[0], in[1] = float32(math.NaN()), float32(math.Copysign(0, -1))
-			for _, to := range []Grid{{2, 8}, {4, 4}} {
-				got, report, err := Resample(in, width, prefix, Grid{2, 8}, to, kind)
+			for _, to := range []gridSize{{2, 8}, {4, 4}} {
+				got, report, err := Resample(in, width, prefix, gridSize{2, 8}, to, kind)
 				want, same := "2x8 -> 4x4 ("+kind+")", prefix*width
-				if to == (Grid{2, 8}) {
+				if to == (gridSize{2, 8}) {
 					want, same = "2x8 -> 2x8 (copy)", len(in)
 				}
 				equal := func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }
@@ -98,20 +98,20 @@ func TestWeightsOfResamplingSumToOneInsideTheOldGrid(t *testing.T) {
 }
 
 func TestWhatCannotBeResampledIsRefused(t *testing.T) {
-	ok := Grid{2, 3}
+	ok := gridSize{2, 3}
 	for _, c := range []struct {
 		numbers, width, prefix int
-		to                     Grid
+		to                     gridSize
 		kind, want             string
 	}{
 		{6, 1, 0, ok, "nearest", "unknown resampling"},
-		{6, 1, 0, Grid{0, 3}, resampleHF, "0x3"},
+		{6, 1, 0, gridSize{0, 3}, resampleHF, "0x3"},
 		{6, 0, 0, ok, resampleHF, "width 0"},
 		{5, 1, -1, ok, resampleHF, "prefix -1"},
 		{7, 1, 0, ok, resampleHF, "0+2x3 rows"},
 		{6, 1, 1, ok, resampleHF, "1+2x3 rows"},
-		{6, 1, 0, Grid{2000, 2000}, resampleHF, "2^20"},
-		{6, 1, 0, Grid{100000, 1}, resampleHF, "100000x1"},
+		{6, 1, 0, gridSize{2000, 2000}, resampleHF, "2^20"},
+		{6, 1, 0, gridSize{100000, 1}, resampleHF, "100000x1"},
 	} {
 		_, _, err := Resample(make([]float32, c.numbers), c.width, c.prefix, ok, c.to, c.kind)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

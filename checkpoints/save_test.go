@@ -103,7 +103,7 @@ func save(t testing.TB, s Saver, store *model.Store, step int64, meta any) strin
 	return path
 }
 
-func latest(t testing.TB, dir string) (*Checkpoint, []Skipped) {
+func latest(t testing.TB, dir string) (*Checkpoint, []error) {
 	t.Helper()
 	c, skipped, err := Latest(dir)
 	if err != nil {

@@ -167,7 +167,7 @@ func (m *foreign) variables() (all []named) {
 	for _, r := range rows {
 		perBlock := strings.Contains(r.path, "%02d")
 		encodings := perBlock && strings.HasPrefix(r.path, positionsPath) // positions of an unfolded model are its own
-		if r.dims(m.config) == nil || encodings && m.family.format == FormatUnfolded {
+		if r.dims(m.config) == nil || encodings && m.family.format == formatUnfolded {
 			continue
 		}
 		blocks := 1

@@ -42,7 +42,7 @@ type weights struct {
 	packed  bool // an .npz, whose tensors may be larger than the file
 
 	run     *Checkpoint // if it is a checkpoint of a training run
-	skipped []Skipped   // damaged newer checkpoints
+	skipped []error     // damaged newer checkpoints
 }
 
 // Names of files in the directory of a model.

@@ -147,7 +147,7 @@ func (b Backbone) encoders(scope *model.Scope) vit.Encoders {
 	grid := b.Config
 	grid.ImageRows, grid.ImageCols = b.PositionRows*b.PatchSize, b.PositionCols*b.PatchSize
 	params := grid.TrainedGrid()
-	params[vit.ParamGrid2DKernel] = "bicubic"
+	params["grid2d_kernel"] = "bicubic"
 	for name, value := range params {
 		if !known(name) {
 			scope.SetParam(name, value)

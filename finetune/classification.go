@@ -377,7 +377,7 @@ func (c *classification) Finish(context.Context) (err error) {
 // choose sets the model's weights to those that the run ends with, or their averages if there are any: the weights of
 // Open.
 func (c *classification) choose() (report.Weights, error) {
-	c.model.Opened = Opened{Path: c.Run.Dir, Format: checkpoints.FormatCheckpoint,
+	c.model.Opened = Opened{Path: c.Run.Dir, Format: "checkpoint",
 		Weights: report.Weights{Name: checkpoints.LastDir, Step: c.step}}
 	if c.Weights != checkpoints.LastDir && c.Run.Dir != "" && c.held.set != nil {
 		best, _, err := checkpoints.Latest(filepath.Join(c.Run.Dir, checkpoints.BestDir))

@@ -13,7 +13,7 @@ import (
 // the model's unless the options set them.
 //
 //	trained, err := finetune.Open(backend, "runs/first")
-//	report, err := trained.Export("my-vit", checkpoints.ExportOptions{Format: checkpoints.FormatHF})
+//	report, err := trained.Export("my-vit", checkpoints.ExportOptions{Format: "hf"})
 func (m *Model) Export(dir string, o checkpoints.ExportOptions) (report []string, err error) {
 	if err := m.Recipe.plainViT("can be folded and exported"); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (m *Model) declared(format string) (s *preprocess.Settings, line string) {
 	p.Mean, p.Std, p.Rescale = a.Mean, a.Std, 0
 	switch {
 	case err != nil:
-	case format == checkpoints.FormatTimm:
+	case format == "timm":
 		_, err = p.Timm()
 	default:
 		_, err = p.HuggingFace()

@@ -92,7 +92,7 @@ func fineTuned(t *testing.T, path string, imported *checkpoints.Imported, positi
 	}
 	images := checkpoints.Noise(trainer.Recipe.Model, 2, 3)
 	want := pooledAndLogits(t, trainer.model.store, trainer.Recipe.Model, images)
-	for _, format := range []string{imported.Format, checkpoints.FormatUnfolded} {
+	for _, format := range []string{imported.Format, "unfolded"} {
 		dir := filepath.Join(t.TempDir(), "model")
 		if _, err := trainer.model.Export(dir, checkpoints.ExportOptions{Format: format}); err != nil {
 			t.Errorf("%s: %v", position, err)

@@ -30,8 +30,8 @@ type Model struct {
 	// Recipe.Preprocessing.
 	Preprocess preprocess.Settings
 	Opened     Opened // the files that Open read, or the weights of a finished run
-	// Scores is how Predict converts logits: checkpoints.ScoresSoftmax (default), ScoresSigmoid for a foreign multi-label
-	// model, or ScoresNone for regression.
+	// Scores is how Predict converts logits: "softmax" (default), "sigmoid" for a foreign multi-label model, or "none" for
+	// regression.
 	Scores string
 
 	refused  error // why Preprocess is unknown; nil if it is known

@@ -78,7 +78,7 @@ func (o Opening) Open(backend compute.Backend, path string) (*Model, error) {
 // Opened describes the files that a model came from.
 type Opened struct {
 	Path    string         // of the checkpoint or the weights
-	Format  string         // checkpoints.FormatCheckpoint, FormatHF, …
+	Format  string         // as checkpoints.Imported
 	Weights report.Weights // for a run: best, last or start, and their step
 	SHA256  string         // of the weights; empty for start
 	Notes   []string       // what was skipped, replaced or resampled, one line each
@@ -86,7 +86,7 @@ type Opened struct {
 
 // String returns one line, as in "runs/first/best/step-00000120: weights best, step 120".
 func (o Opened) String() string {
-	if o.Format == checkpoints.FormatCheckpoint {
+	if o.Format == "checkpoint" {
 		return fmt.Sprintf("%s: weights %s", o.Path, o.Weights)
 	}
 	return fmt.Sprintf("%s: format %s", o.Path, o.Format)
@@ -94,7 +94,7 @@ func (o Opened) String() string {
 
 // openedRun describes a checkpoint of a run.
 func openedRun(run *checkpoints.Checkpoint) Opened {
-	o := Opened{Path: run.Path, Format: checkpoints.FormatCheckpoint, SHA256: run.SHA256}
+	o := Opened{Path: run.Path, Format: "checkpoint", SHA256: run.SHA256}
 	o.Weights = report.Weights{Name: "chosen by path", Step: int(run.Step)}
 	if kind := filepath.Base(filepath.Dir(run.Path)); kind == checkpoints.BestDir || kind == checkpoints.LastDir {
 		o.Weights.Name = kind
@@ -103,7 +103,7 @@ func openedRun(run *checkpoints.Checkpoint) Opened {
 }
 
 // openRun opens a trained model as it was saved, without its optimizer.
-func openRun(backend compute.Backend, run *checkpoints.Checkpoint, skipped []checkpoints.Skipped) (*Model, error) {
+func openRun(backend compute.Backend, run *checkpoints.Checkpoint, skipped []error) (*Model, error) {
 	s, err := stateOf(run)
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func openRun(backend compute.Backend, run *checkpoints.Checkpoint, skipped []che
 	}
 	m.Opened, m.Preprocess = openedRun(run), s.Preprocess
 	for _, one := range skipped {
-		m.Opened.Notes = append(m.Opened.Notes, one.String())
+		m.Opened.Notes = append(m.Opened.Notes, one.Error())
 	}
 	if err := m.load(run, ofOptimizer); err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func openStart(backend compute.Backend, run *checkpoints.Checkpoint, size [2]int
 	if err != nil {
 		return nil, err
 	}
-	m.Opened = Opened{Path: run.Path, Format: checkpoints.FormatCheckpoint, Weights: report.Weights{Name: start}}
+	m.Opened = Opened{Path: run.Path, Format: "checkpoint", Weights: report.Weights{Name: start}}
 	m.Preprocess = s.Preprocess
 	if s.Recipe.ZeroHead {
 		err = m.zeroHead()

@@ -35,7 +35,7 @@ func testOpenTakesTheWeightsThatAreAskedForAndNamesThem(t *testing.T) {
 		for _, size := range [][2]int{{}, {8, 6}} {
 			m := gomlxtest.Must(Opening{Weights: c.weights, Size: size}.Open(run.Backend, run.Dir))(t)
 			want := report.Weights{Name: c.name, Step: c.step}
-			if o := m.Opened; o.Format != checkpoints.FormatCheckpoint || o.Weights != want || len(o.SHA256) != 64 ||
+			if o := m.Opened; o.Format != "checkpoint" || o.Weights != want || len(o.SHA256) != 64 ||
 				!strings.HasSuffix(o.String(), ": weights "+want.String()) {
 				t.Errorf("opened %s, %+v, want weights %s", o, o, want)
 			}
@@ -55,7 +55,7 @@ func testOpenTakesTheWeightsThatAreAskedForAndNamesThem(t *testing.T) {
 
 	hf := fixtures.Dir(t, "dinov2_tiny")
 	m := gomlxtest.Must(Open(run.Backend, hf))(t)
-	if o := m.Opened; o.Path != hf || o.Format != checkpoints.FormatHF || o.Weights != (report.Weights{}) ||
+	if o := m.Opened; o.Path != hf || o.Format != "hf" || o.Weights != (report.Weights{}) ||
 		len(o.SHA256) != 64 {
 		t.Errorf("a foreign model opens as %+v", o)
 	}
@@ -82,7 +82,7 @@ func TestARunAndItsExportsOpenAsTheSameModel(t *testing.T) {
 	}
 	set := dataset(7, 9)
 	want := gomlxtest.Must(m.logitsOf(set))(t)
-	for _, format := range []string{checkpoints.FormatHF, checkpoints.FormatTimm, checkpoints.FormatUnfolded} {
+	for _, format := range []string{"hf", "timm", "unfolded"} {
 		dir := filepath.Join(t.TempDir(), format)
 		if _, err := m.Export(dir, checkpoints.ExportOptions{Format: format}); err != nil {
 			t.Fatal(err)
@@ -92,7 +92,7 @@ func TestARunAndItsExportsOpenAsTheSameModel(t *testing.T) {
 			t.Errorf("%s: classes %q", format, opened.Classes)
 		}
 		nearLogits(t, format, gomlxtest.Must(opened.logitsOf(set))(t), want)
-		if format == checkpoints.FormatUnfolded {
+		if format == "unfolded" {
 			larger := gomlxtest.Must(Opening{Size: [2]int{8, 6}}.Open(run.Backend, dir))(t)
 			same := gomlxtest.Must(Opening{Size: [2]int{8, 6}}.Open(run.Backend, run.Dir))(t)
 			nearLogits(t, "at another size", gomlxtest.Must(larger.logitsOf(set))(t), gomlxtest.Must(same.logitsOf(set))(t))

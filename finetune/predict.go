@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 )
@@ -81,9 +80,9 @@ func (m *Model) probabilities(logits []float32) []float64 {
 	total, out := logSumExp(logits), make([]float64, len(logits))
 	for i, logit := range logits {
 		switch v := float64(logit); m.Scores {
-		case checkpoints.ScoresSigmoid:
+		case "sigmoid":
 			out[i] = 1 / (1 + math.Exp(-v))
-		case checkpoints.ScoresNone:
+		case "none":
 			out[i] = v
 		default:
 			out[i] = math.Exp(v - total)

@@ -97,7 +97,7 @@ func TestPredictionsAndExportsPreprocessAsEvaluation(t *testing.T) {
 			}
 		}
 		dir := filepath.Join(t.TempDir(), "export")
-		report, err := m.Export(dir, checkpoints.ExportOptions{Format: checkpoints.FormatHF})
+		report, err := m.Export(dir, checkpoints.ExportOptions{Format: "hf"})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -151,9 +151,9 @@ func TestProbabilitiesAreWhatTheScoresSay(t *testing.T) {
 	total := 1 + math.E + math.Exp(-2)
 	softmax := []float64{1 / total, math.E / total, math.Exp(-2) / total}
 	for scores, want := range map[string][]float64{
-		"": softmax, checkpoints.ScoresSoftmax: softmax,
-		checkpoints.ScoresSigmoid: {0.5, math.E / (1 + math.E), 1 / (1 + math.Exp(2))},
-		checkpoints.ScoresNone:    {0, 1, -2},
+		"": softmax, "softmax": softmax,
+		"sigmoid": {0.5, math.E / (1 + math.E), 1 / (1 + math.Exp(2))},
+		"none":    {0, 1, -2},
 	} {
 		gomlxtest.Near(t, "scores "+scores, (&Model{Scores: scores}).probabilities(logits), want, 1e-12)
 	}

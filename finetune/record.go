@@ -135,7 +135,7 @@ func (t *Trainer) resume() error {
 		return err
 	}
 	for _, s := range skipped {
-		t.Logger.Warn("checkpoint skipped", "path", s.Path, "error", s.Err)
+		t.Logger.Warn("checkpoint skipped", "error", s)
 	}
 	if checkpoint == nil {
 		return t.Task.Start()

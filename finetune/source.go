@@ -57,7 +57,7 @@ func newSource(path string, imported *checkpoints.Imported, classes []string) *i
 		Classes:  imported.Labels,
 		resample: imported.Resample, imported: imported,
 	}
-	if imported.Format == checkpoints.FormatCheckpoint {
+	if imported.Format == "checkpoint" {
 		s.resample = "timm"
 	}
 	if n := len(imported.Mean); n > 0 && n <= len(s.Mean) {

@@ -50,8 +50,8 @@ func fine() Recipe {
 func resampled(t *testing.T, table []float64, c vit.Config, kind string) (out []float64) {
 	t.Helper()
 	flat := fixtures.Tensor{Data: table}.Float32()
-	rows, _, err := checkpoints.Resample(flat, c.Width, c.Prefix(), checkpoints.Grid{Rows: 2, Cols: 3},
-		checkpoints.Grid{Rows: 5, Cols: 4}, kind)
+	rows, _, err := checkpoints.Resample(flat, c.Width, c.Prefix(), [2]int{2, 3},
+		[2]int{5, 4}, kind)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
-	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/wepe"
 )
 
@@ -26,7 +25,7 @@ func startOf(t *testing.T, r report.Result) (s start, ok bool) {
 	if err := json.Unmarshal(r.Settings, &recipe); err != nil {
 		t.Fatal(err)
 	}
-	if recipe.Model.Position != "hybrid" || recipe.Params[vit.ParamBlend] != nil ||
+	if recipe.Model.Position != "hybrid" || recipe.Params["wepe_blend"] != nil ||
 		recipe.Params["wepe_learn_gate"] == false {
 		return s, false
 	}

@@ -132,11 +132,11 @@ func Variant(name string) (Config, error) {
 		}
 	}
 	return Config{}, fmt.Errorf("vit: unknown model %q: want SIZE/PATCH with SIZE one of %s, as in Ti/16",
-		name, strings.Join(Variants(), ", "))
+		name, strings.Join(sizes(), ", "))
 }
 
-// Variants lists the sizes that Variant takes, smallest first.
-func Variants() []string {
+// sizes lists the sizes that Variant takes, smallest first.
+func sizes() []string {
 	names := make([]string, len(variants))
 	for i, v := range variants {
 		names[i] = v.name

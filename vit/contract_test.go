@@ -178,22 +178,22 @@ func TestEncodersNameTheHyperparameterThatIsWrong(t *testing.T) {
 		value           any
 		want            string
 	}{
-		{"rope1d", ParamRopeTheta, 1.0, "= 1, want"},
+		{"rope1d", paramRopeTheta, 1.0, "= 1, want"},
 		{"as2drope", paramAS2DRoPEBaseRows, -1, "= -1, want"},
 		{"fope", paramFoPELength, 6, "= 6, want"},
 		{"fope", paramFoPEDim, 33, "= 33, want an even"},
-		{"liere", ParamLiereBlock, 3, "= 3, want a number that divides the 20 channels"},
+		{"liere", paramLiereBlock, 3, "= 3, want a number that divides the 20 channels"},
 		{"grid2d", "grid2d_cols", 1 << 20, "= 1048576, want"},
-		{"grid2d", ParamGrid2DKernel, "nearest", `= "nearest", want "bilinear" or "bicubic"`},
+		{"grid2d", paramGrid2DKernel, "nearest", `= "nearest", want "bilinear" or "bicubic"`},
 		{"factorized", "factorized_rows", -1, "= -1, want"},
-		{"rope-dinov3", ParamDINORopeShortest, 0.5, "= 0.5 and rope_dinov3_longest = 0: give both or none"},
-		{"rope-dinov3", ParamDINORopeNormalize, "longest", `= "longest", want "separate", "max" or "min"`},
+		{"rope-dinov3", paramDINORopeShortest, 0.5, "= 0.5 and rope_dinov3_longest = 0: give both or none"},
+		{"rope-dinov3", paramDINORopeNormalize, "longest", `= "longest", want "separate", "max" or "min"`},
 		{"lookhere", paramLookHereViews, "halves-wide", `= "halves-wide": unknown view "wide": want one of halves, `},
 		{"lookhere", paramLookHereViews, "none,none,none", "names the views of 3 blocks, this model has 2"},
 		{"lookhere", "lookhere_distance", "cubic", `= "cubic", want "linear", "sqrt" or "square"`},
 		{"lookhere", "lookhere_fill", "inf", `= "inf", want "hidden", "zero" or "farthest"`},
 		{"sincos2d", paramSinCos2DVariant, "beit", `= "beit", want "mae", "big_vision"`},
-		{"hybrid", ParamBlend, "sum", `= "sum", want "surrogate"`},
+		{"hybrid", paramBlend, "sum", `= "sum", want "surrogate"`},
 	} {
 		store := model.NewStore()
 		store.SetParam("/"+test.param, test.value)
@@ -220,7 +220,7 @@ func TestVariantRefusesUnknownNames(t *testing.T) {
 			t.Errorf("Variant(%q): %v", name, err)
 		}
 	}
-	for _, size := range Variants() {
+	for _, size := range sizes() {
 		c, err := Variant(size + "/14")
 		if err == nil {
 			err = c.Validate()

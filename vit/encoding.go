@@ -22,7 +22,7 @@ type Encoding []Position
 // modulation, rotary, relative bias, as in "learned+rope-axial".
 func EncodingNamed(name string) (Encoding, error) {
 	var e Encoding
-	order := []string{KindAdditive, KindModulation, KindRotary, KindBias}
+	order := []string{kindAdditive, kindModulation, kindRotary, kindBias}
 	for _, part := range strings.Split(name, "+") {
 		row := slices.IndexFunc(positions, func(p Position) bool { return p.Name == part })
 		if row < 0 {
@@ -190,13 +190,13 @@ func (c Config) encoders(scope *model.Scope) Encoders { return c.Encoding().enco
 func (e Encoding) encoders(scope *model.Scope, c Config) (out Encoders) {
 	for _, p := range e {
 		switch p.Kind() {
-		case KindAdditive:
+		case kindAdditive:
 			out.Additive = p.Additive(scope, c)
-		case KindModulation:
+		case kindModulation:
 			out.Modulation = p.Modulation(scope, c)
-		case KindRotary:
+		case kindRotary:
 			out.Rotary = p.Rotary(scope, c)
-		case KindBias:
+		case kindBias:
 			out.Relative = p.Relative(scope, c)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// Hyperparameters of fope, besides ParamRopeTheta.
+// Hyperparameters of fope, besides paramRopeTheta.
 const (
 	paramFoPELength = "fope_length"
 	paramFoPEDim    = "fope_dim"

@@ -20,11 +20,11 @@ func TestGrid2DResamplesAsCheckpointsDo(t *testing.T) {
 	for kernel, kind := range map[string]string{
 		"bilinear": "bilinear", "bicubic": "hf",
 	} {
-		for _, grid := range []checkpoints.Grid{
-			{Rows: 5, Cols: 11}, {Rows: 14, Cols: 3}, {Rows: 7, Cols: 4}, {Rows: 1, Cols: 1},
+		for _, grid := range [][2]int{
+			{5, 11}, {14, 3}, {7, 4}, {1, 1},
 		} {
 			c := vit.Config{
-				ImageRows: grid.Rows, ImageCols: grid.Cols, PatchSize: 1, Width: width, Depth: 1, Heads: 2, Classes: 3,
+				ImageRows: grid[0], ImageCols: grid[1], PatchSize: 1, Width: width, Depth: 1, Heads: 2, Classes: 3,
 				Position: "grid2d",
 			}
 			old := make([]float32, (1+rows*cols)*width) // class token first
@@ -33,7 +33,7 @@ func TestGrid2DResamplesAsCheckpointsDo(t *testing.T) {
 			}
 			store := model.NewStore()
 			store.SetParams(map[string]any{"grid2d_rows": rows, "grid2d_cols": cols,
-				vit.ParamGrid2DKernel: kernel})
+				"grid2d_kernel": kernel})
 			for path, x := range map[string]*tensors.Tensor{
 				"/vit/position/grid2d/prefix": tensors.FromFlatDataAndDimensions(old[:width], 1, width),
 				"/vit/norm/gain":              tensors.FromScalarAndDimensions(float32(1), width), // a model to fold
@@ -48,13 +48,13 @@ func TestGrid2DResamplesAsCheckpointsDo(t *testing.T) {
 				t.Fatal(err)
 			}
 			table := folded.GetVariable("/vit/position/embedding").MustValue()
-			want, _, err := checkpoints.Resample(old, width, 1, checkpoints.Grid{Rows: rows, Cols: cols}, grid, kind)
+			want, _, err := checkpoints.Resample(old, width, 1, [2]int{rows, cols}, grid, kind)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i, got := range gomlxtest.Values(t, table) {
 				if !(math.Abs(got-float64(want[i])) <= 1e-6) {
-					t.Fatalf("%s, %s: element %d is %g, want %g", kernel, grid, i, got, want[i])
+					t.Fatalf("%s, %v: element %d is %g, want %g", kernel, grid, i, got, want[i])
 				}
 			}
 		}

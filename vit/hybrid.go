@@ -9,31 +9,31 @@ import (
 	"github.com/wepe-go/wepe/wepe"
 )
 
-// ParamBlend is the encoding that hybrid blends into the table: BlendSurrogate (default), wepe.Config.Surrogate;
-// BlendExact, position "wepe"; or "sphere", position "wepe-sphere".
-const ParamBlend = "wepe_blend"
+// paramBlend is the encoding that hybrid blends into the table: blendSurrogate (default), wepe.Config.Surrogate;
+// blendExact, position "wepe"; or "sphere", position "wepe-sphere".
+const paramBlend = "wepe_blend"
 
-// Values of ParamBlend.
+// Values of paramBlend.
 const (
-	BlendSurrogate = "surrogate"
-	BlendExact     = "exact"
+	blendSurrogate = "surrogate"
+	blendExact     = "exact"
 	blendSphere    = "sphere"
 )
 
-// newHybrid blends an encoding of the patches, ParamBlend, into learned rows, wepe.Hybrid. The rows are the variable of
+// newHybrid blends an encoding of the patches, paramBlend, into learned rows, wepe.Hybrid. The rows are the variable of
 // position "learned", at the same path, so that a pretrained model keeps its own table. For training from scratch use
 // "wepe".
 func newHybrid(scope *model.Scope, c Config) Additive {
 	rows := learnedRows(scope, c)
-	blend := BlendSurrogate
-	readSettings(scope, []setting.Row{setting.Choice(ParamBlend, &blend, "what hybrid blends", BlendSurrogate, BlendExact,
+	blend := blendSurrogate
+	readSettings(scope, []setting.Row{setting.Choice(paramBlend, &blend, "what hybrid blends", blendSurrogate, blendExact,
 		blendSphere)})
 	config := wepe.New(scope, c.Rows(), c.Cols(), c.Width)
 	if blend == blendSphere {
 		config = config.OnSphere()
 	}
 	config = config.FromScope()
-	if blend == BlendSurrogate {
+	if blend == blendSurrogate {
 		return config.Hybrid(rows, config.Surrogate())
 	}
 	return config.Hybrid(rows, config.Done())

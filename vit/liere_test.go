@@ -134,7 +134,7 @@ func testLieREEqualsTheOriginal(t *testing.T) {
 			name := fmt.Sprintf("grid%dx%d", grid[0], grid[1])
 			f, c := liereModel(t, meta, raw, grid)
 			f.Store.SetParams(map[string]any{
-				ParamLiereBlock: variant.Block, "liere_shared": !variant.PerHead,
+				paramLiereBlock: variant.Block, "liere_shared": !variant.PerHead,
 				"liere_trained_rows": meta.Grids[0][0], "liere_trained_cols": meta.Grids[0][1],
 			})
 			last := c.Depth - 1
@@ -207,7 +207,7 @@ func testLieREModelEqualsTheOriginal(t *testing.T) {
 		for form, first := range map[string]bool{"as_released": true, "per_layer": false} {
 			f, c := liereModel(t, meta, want[variant.Name+".generator_raw_params"], meta.Grids[0])
 			f.Store.SetParams(map[string]any{
-				ParamLiereBlock: variant.Block, "liere_shared": !variant.PerHead, "liere_first_layer": first,
+				paramLiereBlock: variant.Block, "liere_shared": !variant.PerHead, "liere_first_layer": first,
 			})
 			got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
 				trace := c.Trace(s.In("vit"), in[0], false)

@@ -74,30 +74,30 @@ type Position struct {
 
 // Kinds of encodings: where in the model they act.
 const (
-	KindNone       = "none"
-	KindAdditive   = "additive"      // on the tokens, once before the first block: absolute positions
-	KindModulation = "modulation"    // on the queries, keys and values of every block
-	KindRotary     = "rotary"        // on the queries and keys of every block
-	KindBias       = "relative bias" // on the attention scores of every block
+	kindNone       = "none"
+	kindAdditive   = "additive"      // on the tokens, once before the first block: absolute positions
+	kindModulation = "modulation"    // on the queries, keys and values of every block
+	kindRotary     = "rotary"        // on the queries and keys of every block
+	kindBias       = "relative bias" // on the attention scores of every block
 )
 
-// Kind returns one of KindNone, KindAdditive, KindModulation, KindRotary and KindBias.
+// Kind returns where in the model the encoding acts: "none", "additive", "modulation", "rotary" or "relative bias".
 func (p Position) Kind() string {
 	switch {
 	case p.Additive != nil:
-		return KindAdditive
+		return kindAdditive
 	case p.Modulation != nil:
-		return KindModulation
+		return kindModulation
 	case p.Rotary != nil:
-		return KindRotary
+		return kindRotary
 	case p.Relative != nil:
-		return KindBias
+		return kindBias
 	}
-	return KindNone
+	return kindNone
 }
 
 // Folds reports whether a position table can replace the encoding, see Config.Fold.
-func (p Position) Folds() bool { return p.Additive != nil || p.Kind() == KindNone }
+func (p Position) Folds() bool { return p.Additive != nil || p.Kind() == kindNone }
 
 // Positions returns all encodings, in the order of tables.
 func Positions() []Position { return slices.Clone(positions) }

@@ -27,17 +27,17 @@ func TestPositionsAreListedByKind(t *testing.T) {
 		if p.Doc == "" || strings.ContainsAny(p.Doc, "\n|") {
 			t.Errorf("%s: Doc is %q, want a few words", p.Name, p.Doc)
 		}
-		if p.Folds() != (p.Kind() == KindNone || p.Kind() == KindAdditive) || p.Folds() != (Encoding{p}).Folds() {
+		if p.Folds() != (p.Kind() == kindNone || p.Kind() == kindAdditive) || p.Folds() != (Encoding{p}).Folds() {
 			t.Errorf("%s is %s and folds %v", p.Name, p.Kind(), p.Folds())
 		}
 	}
 	for kind, want := range map[string][]string{
-		KindNone: {"none"},
-		KindAdditive: {"learned", "sinusoidal1d", "sincos2d", "grid2d", "factorized", "wepe", "wepe-sphere",
+		kindNone: {"none"},
+		kindAdditive: {"learned", "sinusoidal1d", "sincos2d", "grid2d", "factorized", "wepe", "wepe-sphere",
 			"wepe-lut", "hybrid"},
-		KindModulation: {"wepe-qkv"},
-		KindRotary:     {"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "as2drope", "fope", "liere"},
-		KindBias:       {"wepe-bias", "relative-table", "alibi2d", "lookhere"},
+		kindModulation: {"wepe-qkv"},
+		kindRotary:     {"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "as2drope", "fope", "liere"},
+		kindBias:       {"wepe-bias", "relative-table", "alibi2d", "lookhere"},
 	} {
 		if got := byKind[kind]; !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", kind, got, want)
@@ -74,11 +74,11 @@ func TestEveryRowSaysWhatItsEncodingHas(t *testing.T) {
 		if inModel != len(variables) {
 			t.Errorf("%s makes %d variables at once, and %d in all", p.Name, len(variables), inModel)
 		}
-		variables = append(variables, built(c, map[string]any{ParamBlend: BlendExact})...)
+		variables = append(variables, built(c, map[string]any{paramBlend: blendExact})...)
 		for _, compression := range []string{"tanh", "sphere"} {
 			variables = append(variables, built(c, map[string]any{"wepe_compression": compression})...)
 		}
-		variables = append(variables, built(c, map[string]any{ParamBlend: blendSphere})...)
+		variables = append(variables, built(c, map[string]any{paramBlend: blendSphere})...)
 		for _, own := range p.Variables {
 			if !slices.ContainsFunc(variables, Encoding{{Variables: []string{own}}}.Owns) {
 				t.Errorf("%s has no variable %s", p.Name, own)

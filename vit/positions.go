@@ -27,7 +27,7 @@ var positions = []Position{
 	{
 		Name: "grid2d", Doc: "a learned table, resampled to other grids in the graph",
 		Parameters: func(c Config) int { return c.Positions() * c.Width }, Variables: []string{"grid2d/"},
-		Params:      []string{"grid2d_rows", "grid2d_cols", ParamGrid2DKernel},
+		Params:      []string{"grid2d_rows", "grid2d_cols", paramGrid2DKernel},
 		TrainedGrid: trainedGrid("grid2d").of, Additive: newGrid2D,
 	},
 	{
@@ -40,7 +40,7 @@ var positions = []Position{
 	{
 		Name: "rope1d", Doc: "channel pairs are rotated by the patch index",
 		Source:  "https://arxiv.org/abs/2104.09864",
-		HeadDim: 2, Params: []string{ParamRopeTheta}, Rotary: newRope1D,
+		HeadDim: 2, Params: []string{paramRopeTheta}, Rotary: newRope1D,
 	},
 	{
 		Name: "rope-axial", Doc: "half of the channel pairs are rotated by the column, half by the row",
@@ -51,7 +51,7 @@ var positions = []Position{
 		Name: "rope-mixed", Doc: "channel pairs are rotated along directions learned per head",
 		Source:  "https://arxiv.org/abs/2403.13298",
 		HeadDim: 4, Parameters: ropeMixedParameters, Variables: []string{"rope_mixed/"},
-		Params: []string{ParamRopeTheta}, Rotary: newRopeMixed,
+		Params: []string{paramRopeTheta}, Rotary: newRopeMixed,
 	},
 	{
 		Name: "rope-dinov3", Doc: "axial, with coordinates in [-1, 1] on any grid, jittered in training",
@@ -99,7 +99,7 @@ var positions = []Position{
 	{
 		Name: "hybrid", Doc: "a learned table blended with a surrogate of ℘ by a learned gate", Width: 2,
 		Parameters: hybridParameters, Variables: []string{learnedName, "gate_raw", "surrogate/", "wepe/", "wepe_sphere/"},
-		Params: append(wepe.Params(), ParamBlend), Pretrained: true, Additive: newHybrid,
+		Params: append(wepe.Params(), paramBlend), Pretrained: true, Additive: newHybrid,
 	},
 	{
 		Name: "wepe-bias", Doc: "a score per head from ℘ and ℘′ at the difference of two positions",

@@ -16,9 +16,9 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// ParamRopeTheta is the base θ of the geometric series of frequencies of every rotary encoding, > 1. Default 10000
+// paramRopeTheta is the base θ of the geometric series of frequencies of every rotary encoding, > 1. Default 10000
 // for rope1d, as2drope and fope, 100 for rope-axial, 10 for rope-mixed.
-const ParamRopeTheta = "rope_theta"
+const paramRopeTheta = "rope_theta"
 
 // tokenwise is a rotary encoding given by rows for each token of a grid.
 type tokenwise interface {
@@ -178,7 +178,7 @@ func (c Config) headDim() int { return c.Width / c.Heads }
 
 // thetaSetting is the row of θ.
 func thetaSetting(theta *float64) setting.Row {
-	return setting.Number(ParamRopeTheta, theta, math.Nextafter(1, 2), math.MaxFloat32, "the base θ of the frequencies")
+	return setting.Number(paramRopeTheta, theta, math.Nextafter(1, 2), math.MaxFloat32, "the base θ of the frequencies")
 }
 
 // ropeTheta reads θ for an encoding without other settings.

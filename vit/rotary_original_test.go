@@ -58,7 +58,7 @@ func ropeViT(t *testing.T, set, position string, meta ropeViTMeta, scaled bool) 
 		MLPDim: int(m.MLPRatio * float64(m.Width)), Classes: m.Classes, Epsilon: m.Epsilon, Position: position,
 	}.WithDefaults()
 	f := load(t, set)
-	f.Store.SetParam("/"+ParamRopeTheta, m.Theta)
+	f.Store.SetParam("/"+paramRopeTheta, m.Theta)
 	for block := range c.Depth {
 		for scale, layer := range map[string]string{"gamma_1": "attn.proj", "gamma_2": "mlp.fc2"} {
 			gamma := f.Get(fmt.Sprintf("blocks.%d.%s", block, scale))
@@ -219,7 +219,7 @@ func testEveryCaseEqualsVisionLLaMA(t *testing.T) {
 		}
 		c = c.WithDefaults()
 		f := load(t, "as2drope")
-		f.Store.SetParam("/"+ParamRopeTheta, m.Theta)
+		f.Store.SetParam("/"+paramRopeTheta, m.Theta)
 		f.Store.SetParam("/"+paramAS2DRoPEBaseRows, m.Base)
 		for i, name := range []string{"query", "key", "value"} {
 			f.Linear("block_00/attention/"+name, "qkv.weight", "qkv.bias", i*c.Width, (i+1)*c.Width)
@@ -283,7 +283,7 @@ func testEveryVariantEqualsFoPE(t *testing.T) {
 			f := gomlxtest.LoadTorch(t, "fope", "tensors.safetensors", "/vit/")
 			store := f.Store
 			store.SetParams(map[string]any{
-				ParamRopeTheta: v.Theta, paramFoPELength: v.Length, paramFoPEDim: v.Dim, "fope_ignore_zero": v.IgnoreZero,
+				paramRopeTheta: v.Theta, paramFoPELength: v.Length, paramFoPEDim: v.Dim, "fope_ignore_zero": v.IgnoreZero,
 				"fope_separate_basis": v.SeparateBasis, "fope_separate_head": v.SeparateHead, "fope_gain": v.Gain,
 			})
 			o := fopeSettings{theta: v.Theta, length: v.Length, dim: v.Dim, ignoreZero: v.IgnoreZero}
@@ -414,7 +414,7 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 		q, k = rotary.Block(0).EncodeQK(TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3), nil, 1)
 		return append(rows, TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3))
 	}
-	params := map[string]any{ParamRopeTheta: m.Base, ParamDINORopeNormalize: m.Normalize}
+	params := map[string]any{paramRopeTheta: m.Base, paramDINORopeNormalize: m.Normalize}
 	plain := dinoRope{theta: m.Base, normalize: m.Normalize}
 	gomlxtest.NearAbs(t, "periods", plain.periods(m.HeadDim/4), want["periods"].Data, tol.CosSin)
 	ranged := dinoRope{shortest: m.Shortest, longest: m.Longest, normalize: m.Normalize}
@@ -505,7 +505,7 @@ func TestDINOv3DrawsLogUniformFactorsAndUniformShifts(t *testing.T) {
 	c, n := turning("rope-dinov3"), 600
 	draws := func(params map[string]any) (y, x [][2]float64) { // coordinates of the first and the last patch
 		store := gomlxtest.Seeded(t, 3)
-		store.SetParams(map[string]any{ParamDINORopeShortest: 100.0, ParamDINORopeLongest: 100.0, ParamDINORopeRescale: 0.0})
+		store.SetParams(map[string]any{paramDINORopeShortest: 100.0, paramDINORopeLongest: 100.0, paramDINORopeRescale: 0.0})
 		store.SetParams(params)
 		exec := gomlxtest.Must(model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, in *Node) *Node {
 			s.Store().SetTraining(in.Graph(), true)
@@ -546,15 +546,15 @@ func TestDINOv3DrawsLogUniformFactorsAndUniformShifts(t *testing.T) {
 		}
 		return out
 	}
-	y, x := draws(map[string]any{ParamDINORopeRescale: 4.0})
+	y, x := draws(map[string]any{paramDINORopeRescale: 4.0})
 	both := logs(y, still[0], 4)
 	uniform("rescale", both)
 	gomlxtest.NearAbs(t, "rescale of the columns", logs(x, still[1], 4), both, 1e-3)
-	y, x = draws(map[string]any{ParamDINORopeJitter: 3.0})
+	y, x = draws(map[string]any{paramDINORopeJitter: 3.0})
 	down, across := logs(y, still[0], 3), logs(x, still[1], 3)
 	uniform("jitter of the rows", down)
 	uniform("jitter of the columns", across)
-	y, x = draws(map[string]any{ParamDINORopeShift: 0.5})
+	y, x = draws(map[string]any{paramDINORopeShift: 0.5})
 	shifts := func(of [][2]float64, still float64) (out []float64) {
 		for _, v := range of {
 			if !(math.Abs(v[0]+v[1]-2*(v[0]-still)) <= 1e-3) {

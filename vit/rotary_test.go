@@ -82,9 +82,9 @@ func TestDefaultsAreThoseOfTheAuthors(t *testing.T) {
 		position, param string
 		standard, other any
 	}{
-		{"rope1d", ParamRopeTheta, 10000.0, 20000.0}, {"rope-axial", ParamRopeTheta, 100.0, 200.0},
-		{"rope-mixed", ParamRopeTheta, 10.0, 20.0}, {"rope-dinov3", ParamRopeTheta, 100.0, 200.0},
-		{"as2drope", ParamRopeTheta, 10000.0, 20000.0}, {"fope", ParamRopeTheta, 10000.0, 20000.0},
+		{"rope1d", paramRopeTheta, 10000.0, 20000.0}, {"rope-axial", paramRopeTheta, 100.0, 200.0},
+		{"rope-mixed", paramRopeTheta, 10.0, 20.0}, {"rope-dinov3", paramRopeTheta, 100.0, 200.0},
+		{"as2drope", paramRopeTheta, 10000.0, 20000.0}, {"fope", paramRopeTheta, 10000.0, 20000.0},
 		{"fope", "fope_ignore_zero", true, false}, {"fope", "fope_separate_basis", true, false},
 		{"fope", "fope_separate_head", true, false}, {"fope", "fope_gain", 0.3, 0.4},
 	} {

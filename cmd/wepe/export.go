@@ -80,7 +80,7 @@ func (o *opening) read(c *cobra.Command, path string, options checkpoints.Import
 func (o *exporting) run(c *cobra.Command, path, dir string) error {
 	o.options.Format = o.to
 	if o.to == native {
-		o.options.Format = checkpoints.FormatUnfolded
+		o.options.Format = "unfolded"
 	}
 	if err := o.options.Validate(); err != nil {
 		return cli.Usage(err)
@@ -110,7 +110,7 @@ func (o *exporting) run(c *cobra.Command, path, dir string) error {
 	if err := o.write(out, b, m, dir); err != nil {
 		return err
 	}
-	if o.options.Format != checkpoints.FormatONNX { // Export compares it itself
+	if o.options.Format != "onnx" { // Export compares it itself
 		again, err := checkpoints.Import(dir, checkpoints.ImportOptions{AssumeSquare: true, HeadOptional: true})
 		if err != nil {
 			return fmt.Errorf("opening the result again: %w", err)

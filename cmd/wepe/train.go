@@ -236,8 +236,8 @@ func (o *training) fineTuning(d *dataset.Dataset, model string, size [2]int) (re
 		return recipe, err
 	}
 	m := info.Config
-	if o.open.Grid.Rows > 0 && m.ImageRows == 0 {
-		m.ImageRows, m.ImageCols = o.open.Grid.Rows*m.PatchSize, o.open.Grid.Cols*m.PatchSize
+	if o.open.Grid[0] > 0 && m.ImageRows == 0 {
+		m.ImageRows, m.ImageCols = o.open.Grid[0]*m.PatchSize, o.open.Grid[1]*m.PatchSize
 	}
 	if m.Width == 0 || m.ImageRows == 0 && size[0] == 0 {
 		return recipe, fmt.Errorf("MODEL %s: %s: use --recipe, --size, --grid", model, fmt.Sprint(info.Notes))

@@ -147,9 +147,9 @@ func (o *verification) files(c *cobra.Command, path string) error {
 	switch {
 	case err != nil:
 		return err
-	case info.Format == checkpoints.FormatONNX:
+	case info.Format == "onnx":
 		return cli.Usagef("%s: an ONNX file is compared with its model: wepe verify MODEL %s", path, path)
-	case info.Format == checkpoints.FormatCheckpoint: // Inspect verified its hash
+	case info.Format == "checkpoint": // Inspect verified its hash
 		return o.print(c, []string{fmt.Sprintf("%s: intact, step %d, %d tensors", path, info.Step, len(info.Tensors))})
 	}
 	m, err := o.read(c, path, checkpoints.ImportOptions{})

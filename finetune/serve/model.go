@@ -12,7 +12,6 @@ import (
 
 	"github.com/gomlx/compute"
 
-	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 )
@@ -29,7 +28,7 @@ func newServed(m *finetune.Model) (*served, error) {
 	switch {
 	case m.Recipe.Aspect == finetune.AspectKeep:
 		return nil, errors.New("serve: a model of images of any aspect ratio has no fixed batch: serve one with a size")
-	case m.Scores == checkpoints.ScoresNone:
+	case m.Scores == "none":
 		return nil, errors.New("serve: the model is a regression: its logits are no probabilities of labels")
 	case c.Channels != 3:
 		return nil, fmt.Errorf("serve: the model takes %d channels, images have 3", c.Channels)
@@ -55,7 +54,7 @@ func (s *served) describe() (err error) {
 			c.Width, c.Heads, c.PatchSize),
 		Parameters: c.Parameters(), Size: [2]int{c.ImageRows, c.ImageCols}, Grid: [2]int{c.Rows(), c.Cols()},
 		Labels: s.m.Classes, Preprocessing: s.m.Preprocess, Backend: s.Backend().Name(),
-		Sigmoid: s.m.Scores == checkpoints.ScoresSigmoid,
+		Sigmoid: s.m.Scores == "sigmoid",
 	}
 	s.card.Similarity, err = positions(s.m)
 	return err

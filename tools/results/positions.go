@@ -108,7 +108,7 @@ var publications = []published{
 		why: "a learned row for the class token"},
 	{position: "grid2d", model: "Ti/16", count: 37_824, unit: 1, source: "WePE release, 2-D grid"},
 	{position: "rope-mixed", model: "B/16", count: 9_216, unit: 1, source: "rope-vit, `freqs` [2, 12, 384]"},
-	{position: "liere", params: map[string]any{vit.ParamLiereBlock: 64}, model: "B/16", count: 580_000, unit: 1000,
+	{position: "liere", params: map[string]any{"liere_block": 64}, model: "B/16", count: 580_000, unit: 1000,
 		source: "LieRE paper, ViT-B"},
 	{position: "wepe", model: "Ti/16", count: 1_539, unit: 1, source: "WePE release, encoder"},
 	{position: "wepe", model: "Ti/16", count: 1_731, unit: 1, source: "WePE paper, \"Direct\"", more: 192,

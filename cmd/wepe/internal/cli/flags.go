@@ -128,7 +128,13 @@ func (f Flags) JSON(value *bool) {
 // Import adds the flags for what files of timm and Google lack.
 func (f Flags) Import(o *checkpoints.ImportOptions) {
 	flags := f.Command.Flags()
-	flags.Func("grid", "patches of the position table, `RxC`, where the model's files lack it", o.Grid.Set)
+	flags.Func("grid", "patches of the position table, `RxC`, where the model's files lack it", func(text string) (err error) {
+		if !strings.Contains(text, "x") { // the side of a square
+			text += "x" + text
+		}
+		o.Grid, err = parseSize(text)
+		return err
+	})
 	flags.BoolVar(&o.AssumeSquare, "assume-square", false, "that grid is square")
 	flags.StringVar(&o.Architecture, "architecture", "", "of timm, where the model has no config.json")
 	f.completion("architecture", checkpoints.ArchitectureNames()...)
