@@ -128,7 +128,8 @@ func (f Flags) JSON(value *bool) {
 // Import adds the flags for what files of timm and Google lack.
 func (f Flags) Import(o *checkpoints.ImportOptions) {
 	flags := f.Command.Flags()
-	flags.Func("grid", "patches of the position table, `RxC`, where the model's files lack it", func(text string) (err error) {
+	about := "patches of the position table, `RxC`, where the model's files lack it"
+	flags.Func("grid", about, func(text string) (err error) {
 		if !strings.Contains(text, "x") { // the side of a square
 			text += "x" + text
 		}
