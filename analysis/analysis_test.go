@@ -22,7 +22,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// pictures is a set of 12×20 pixels in 3 classes; a class is a colour that shows through noise.
+// testImages returns images of 12×20 pixels in 3 classes; a class is a colour behind noise.
 func testImages(n int) *data.Memory {
 	r := rand.New(rand.NewPCG(5, 0))
 	s := &data.Memory{
@@ -38,7 +38,7 @@ func testImages(n int) *data.Memory {
 	return s
 }
 
-// trained makes a run of a model on a grid of 3×5 and returns its directory.
+// trained trains a model on a grid of 3×5 and returns the run's directory.
 func trained(t *testing.T, position string, seed int64, change func(*finetune.Recipe)) string {
 	t.Helper()
 	recipe := finetune.Recipe{Name: "tiny", Model: vit.Config{PatchSize: 4, Width: 12, Depth: 2, Heads: 3, MLPDim: 20,
@@ -129,7 +129,7 @@ func TestEveryFigureMeasuresEveryModelOrSaysWhyNot(t *testing.T) {
 			t.Errorf("%s of %s: %+v, want a reason", figure, model, rows)
 		}
 	}
-	var names []string // those of the paper, in its order
+	var names []string // the paper's, in its order
 	for _, r := range rowsOf(found.Rows, "geometry", "wepe") {
 		if r.Measure == "kept of it, %" {
 			names = append(names, r.At)
@@ -139,7 +139,7 @@ func TestEveryFigureMeasuresEveryModelOrSaysWhyNot(t *testing.T) {
 		"0.9 times the size, 1.1 times the size, shifted by 5/224, sheared by 5°" {
 		t.Errorf("images are %s", got)
 	}
-	// A bag of patches has no places to lose, and the size of the training is no other.
+	// A bag of patches has no positions to lose, and the training size is the same size.
 	const top1 = "top-1 accuracy, %"
 	if a, b := value(t, found.Rows, "shuffle", "none", top1, "as they are"),
 		value(t, found.Rows, "shuffle", "none", top1, "patches shuffled"); a != b {
@@ -164,7 +164,7 @@ func TestEveryFigureMeasuresEveryModelOrSaysWhyNot(t *testing.T) {
 	}
 	text := page.String()
 	decoder := xml.NewDecoder(strings.NewReader(text))
-	decoder.Strict, decoder.AutoClose = false, xml.HTMLAutoClose // HTML closes no meta and img
+	decoder.Strict, decoder.AutoClose = false, xml.HTMLAutoClose // HTML does not close meta and img
 	for {
 		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
 			break

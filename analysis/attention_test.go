@@ -20,7 +20,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// asked returns the rows of some figures.
+// asked returns the rows of some analyses.
 func asked(t *testing.T, what string, images *data.Memory, models ...Model) []Row {
 	t.Helper()
 	comparison := Comparison{Backend: gomlxtest.Backend(), Models: models, Images: images,
@@ -32,7 +32,7 @@ func asked(t *testing.T, what string, images *data.Memory, models ...Model) []Ro
 	return found.Rows
 }
 
-// evenDistance is the mean distance of all ordered pairs of patches, one with itself among them.
+// evenDistance is the mean distance of all ordered pairs of patches, including each patch with itself.
 func evenDistance(rows, cols int) float64 {
 	sum, n := 0.0, rows*cols
 	for i := range n {
@@ -43,7 +43,7 @@ func evenDistance(rows, cols int) float64 {
 	return sum / float64(n*n)
 }
 
-// Pictures of one colour, seen without positions: all patches are the same token.
+// Images of one colour, without positions: all patches are the same token.
 func TestConstantAttentionHasTheEntropyOfAllPatchesAndNoCorrelation(t *testing.T) {
 	images := testImages(7)
 	for i := range images.Pixels {
@@ -167,7 +167,7 @@ func TestADHVTIsMeasuredByItsAnswers(t *testing.T) {
 	}
 }
 
-// A second model of three layers beside a first of one: the others have nothing to be alike to.
+// The first model has one layer, the second three: its other layers have nothing to compare with.
 func TestOnlyLayersThatTheFirstModelHasAreComparedWithIt(t *testing.T) {
 	depth := func(n int) func(*finetune.Recipe) { return func(r *finetune.Recipe) { r.Model.Depth = n } }
 	rows := asked(t, "likeness", testImages(23), Model{Name: "flat", Path: trained(t, "learned", 1, depth(1))},

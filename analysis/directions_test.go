@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A cosine on n equidistant midpoints has the variance ½, and cosines of other frequencies none of it: the share of one
-// of two is that of its amplitude.
+// A cosine on n equidistant midpoints has variance ½, and is uncorrelated with cosines of other frequencies: the share
+// of one of two follows from the amplitudes.
 func TestExplainedIsTheShareOfOrthogonalWaves(t *testing.T) {
 	g := grid{Rows: 7, Cols: 5}
 	var points, one, noise []float64

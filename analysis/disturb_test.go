@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/internal/fixtures"
 )
 
-// numbered is a set of 4×6 pixels in which no two are alike.
+// numbered returns images of 4×6 pixels that are all different.
 func numbered(images, channels int) *data.Memory {
 	s := &data.Memory{Info: data.Info{Name: "numbers", Height: 4, Width: 6, Channels: channels, Classes: []string{"one"},
 		Labels: make([]int32, images)}}
@@ -24,7 +24,7 @@ func numbered(images, channels int) *data.Memory {
 	return s
 }
 
-// As torchvision moves images: nearest neighbour, black outside.
+// As in torchvision: nearest neighbour, black outside.
 func TestMovementsAreThoseOfTorchvision(t *testing.T) {
 	fixtures.Each(t, testMovementsAreThoseOfTorchvision)
 }
@@ -48,7 +48,7 @@ func testMovementsAreThoseOfTorchvision(t *testing.T) {
 		"shear5_0":     {Scale: 1, Shear: 5},
 	} {
 		want := tensors["geometry."+name+"_out"].Data
-		// A second image that makes the mean colour of the set black, whatever the first is, as far as 8 bits go.
+		// A second image makes the mean colour of the dataset black, as far as 8 bits allow.
 		one := *set
 		one.Pixels = append(slices.Clone(set.Pixels), make([]uint8, len(set.Pixels))...)
 		got := moved(&one, move, draw.NearestNeighbor)
@@ -128,7 +128,7 @@ func TestOcclusionHidesTheShareThatItSays(t *testing.T) {
 					}
 				}
 			}
-			// A pixel that has the mean colour itself does not show; there is at most one.
+			// A pixel with the mean colour itself is indistinguishable; there is at most one.
 			if hidden != 4*want && hidden != 4*want-1 {
 				t.Errorf("share %g, image %d: %d pixels hidden, want %d", share, i, hidden, 4*want)
 			}
@@ -154,7 +154,7 @@ func TestASetOfAnotherSizeKeepsColoursAndChannels(t *testing.T) {
 	}
 }
 
-// What a movement uncovers has the mean colour of the dataset, not of one image and not black.
+// Uncovered pixels have the mean colour of the dataset, not of one image and not black.
 func TestUncoveredPixelsHaveTheMeanColour(t *testing.T) {
 	const height, width = 6, 10
 	set := &data.Memory{Info: data.Info{Height: height, Width: width, Channels: 3, Labels: make([]int32, 2),

@@ -12,7 +12,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// How similar the position vectors of a pretrained model are.
+// The similarity of the position vectors of a pretrained model.
 func Example() {
 	_, images, err := data.Shapes(data.TaskWhere, 10, 5, 24, 1)
 	if err != nil {

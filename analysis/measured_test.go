@@ -24,7 +24,7 @@ import (
 	"github.com/wepe-go/wepe/study"
 )
 
-// The expected values come from the rows of the table of positions as the files have them.
+// The expected values come from the position table in the files.
 func TestDirectionsAreThoseOfTheTableOfPositions(t *testing.T) {
 	dir := trained(t, "learned", 1, nil)
 	imported := gomlxtest.Must(checkpoints.Import(dir, checkpoints.ImportOptions{}))(t)
@@ -80,14 +80,14 @@ func TestBasesHaveTheFeaturesOfTheirNames(t *testing.T) {
 			t.Errorf("%s: %d values for 15 patches", name, len(features[i]))
 		}
 	}
-	// The half cell is half as far from its corner, and 2z there is z of the whole.
+	// The half cell has half the distances from its corner, so its 2z is the whole cell's z.
 	whole, half := features[0], features[3]
 	for k := range 15 {
 		gomlxtest.NearAbs(t, "2z", half[12*k+6:12*k+12], whole[6*k:6*k+6], 1e-12)
 	}
 }
 
-// The clock is a counter: with one round the quotient of two variants is that of their rates.
+// The clock is a counter: with one round the ratio of two variants is the ratio of their rates.
 func TestCostIsOfTheCallsThatAreTimed(t *testing.T) {
 	ticks, log := 0.0, new(bytes.Buffer)
 	c := Cost{Backend: gomlxtest.Backend(), Sizes: []string{"Ti/16"}, Sides: []int{32}, Forward: 3, Step: 2, Rounds: 1,
@@ -107,7 +107,7 @@ func TestCostIsOfTheCallsThatAreTimed(t *testing.T) {
 		if own := at("none", call.name+", time × none"); own != 1 || !(math.Abs(quotient-a/b) <= 1e-12) || a == b {
 			t.Errorf("%s: %g and %g images/s, quotients %g and %g", call.name, a, b, own, quotient)
 		}
-		// After the 8 ticks of the calls that compile the four others last from 9² to 10², from 11² to 12², …
+		// After 8 ticks for the compiling calls, the other four last from 9² to 10², from 11² to 12², …
 		for _, rate := range []float64{a, b} {
 			if took := call.images / rate; !slices.Contains([]float64{19, 23, 27, 31}, math.Round(took*1e9)/1e9) {
 				t.Errorf("%s takes %g", call.name, took)
@@ -130,7 +130,7 @@ func TestCostIsOfTheCallsThatAreTimed(t *testing.T) {
 	}
 }
 
-// A map is red where it is largest and leaves 55 % of the image where it is smallest.
+// A map is red at its maximum and leaves 55 % of the image at its minimum.
 func TestOverlaysAreTheImageAndItsMaps(t *testing.T) {
 	set := &data.Memory{Info: data.Info{Height: 1, Width: 2, Channels: 3}, Pixels: []uint8{200, 100, 40, 20, 60, 80}}
 	var out bytes.Buffer
@@ -155,7 +155,7 @@ func TestOverlaysAreTheImageAndItsMaps(t *testing.T) {
 	}
 }
 
-// t-SNE takes whole images: of 23 images the first 16, whose 240 patches are at most 250, or ten of 25 patches.
+// t-SNE uses whole images: the first 16 of 23 images, whose 240 patches are at most 250, or ten of 25 patches.
 func TestTSNEHasThePatchesOfWholeImages(t *testing.T) {
 	for size, points := range map[[2]int]int{{12, 20}: 240, {20, 20}: 250} {
 		c := Comparison{Backend: gomlxtest.Backend(), Images: testImages(23), Logger: slog.New(slog.DiscardHandler)}

@@ -13,7 +13,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// The first weights, inputs and losses are those of the released script, its dropout set to 0.
+// The initial weights, the inputs and the losses are from the released script, with its dropout set to 0.
 func TestTheProbeLearnsAsTheReleasedScriptDoes(t *testing.T) {
 	fixtures.Each(t, testTheProbeLearnsAsTheReleasedScriptDoes)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/wepe-go/wepe/internal/numeric"
 )
 
-// attentionFixture is the fixture attention_analysis: inputs, and what attention_flow, probing-vits, the CKA of
-// google-research, SciPy and scikit-learn make of them.
+// attentionFixture is the fixture attention_analysis: inputs, and the results of attention_flow, probing-vits, the CKA
+// of google-research, SciPy and scikit-learn.
 type attentionFixture struct {
 	tensors map[string]fixtures.Tensor
 	Config  struct {
@@ -72,7 +72,7 @@ func (r attentionFixture) grid() grid {
 	return grid{r.Config.Grid[0], r.Config.Grid[1], r.Config.Prefix}
 }
 
-// weights are those of one head, or of all heads, of a layer and image.
+// weights returns the weights of one head, or of all heads, of a layer and image.
 func (r attentionFixture) weights(layer, image, head int) []float32 {
 	c := r.Config
 	in, size := r.tensors["in.attention"].Float32(), r.grid().tokens()*r.grid().tokens()

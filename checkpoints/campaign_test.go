@@ -22,7 +22,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// randomViT is a model of any small sizes with finite weights of all magnitudes that a type has.
+// randomViT returns a model of random small sizes with finite weights of all magnitudes of a type.
 func randomViT(t *testing.T, rng *rand.Rand, dtype dtypes.DType) *Imported {
 	t.Helper()
 	heads, patch := 1+rng.IntN(4), 1+rng.IntN(4)
@@ -41,7 +41,7 @@ func randomViT(t *testing.T, rng *rand.Rand, dtype dtypes.DType) *Imported {
 		for i := range raw {
 			raw[i] = byte(rng.Uint32())
 			if i%dtype.Size() == dtype.Size()-1 {
-				raw[i] &^= 4 // a bit of the exponent: all ones are no number
+				raw[i] &^= 4 // a bit of the exponent: all ones are not finite
 			}
 		}
 		m.Variables[v.path] = tensors.FromFlatDataAndDimensions(appendFloats(nil, raw, dtype), shape...)
@@ -57,9 +57,9 @@ func TestRandomModelsComeBackBitForBitFromEveryFormat(t *testing.T) {
 		name := []string{"float32", "float16", "bfloat16"}[i%3]
 		want := randomViT(t, rng, types[name])
 		m := want
-		for _, k := range rng.Perm(len(fileFormats)) { // each from the file of the one before
+		for _, k := range rng.Perm(len(fileFormats)) { // each from the previous file
 			format := fileFormats[k]
-			if format == formatHF && want.Config.Pool == vit.PoolMean { // which has no place for it
+			if format == formatHF && want.Config.Pool == vit.PoolMean { // it does not support it
 				continue
 			}
 			dir, o := filepath.Join(root, format), ExportOptions{Format: format, DType: name, Labels: labels[:m.Config.Classes],
@@ -108,7 +108,7 @@ func onnxOf(t *testing.T, dir string, m *Imported) string {
 	return filepath.Join(dir, "model.onnx")
 }
 
-// calm are weights that can be computed with.
+// calm limits weights to finite computations.
 func calm(m *Imported) *Imported {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for path, x := range m.Variables {
@@ -121,7 +121,7 @@ func calm(m *Imported) *Imported {
 	return m
 }
 
-// ONNX is written and never read: the numbers of each variable stand in the file, bit for bit and in our order.
+// ONNX is only written: the file contains the numbers of each variable, bit for bit and in our order.
 func TestRandomModelsHaveTheirBitsInONNXFiles(t *testing.T) {
 	rng, dir := campaign.Rand(32), filepath.Join(t.TempDir(), "model")
 	for i := range campaign.Times(3) {
@@ -135,7 +135,7 @@ func TestRandomModelsHaveTheirBitsInONNXFiles(t *testing.T) {
 	}
 }
 
-// A mutated file is refused by ONNX Runtime, or has logits: many a number may change, as the format has no checksum.
+// ONNX Runtime refuses a mutated file, or computes logits: numbers may change, because the format has no checksum.
 func TestMutatedONNXFilesAreRefusedOrRun(t *testing.T) {
 	rng := campaign.Rand(33)
 	m := calm(randomViT(t, rng, dtypes.Float32))

@@ -13,8 +13,8 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// testdata/transformers_defaults.json is transformers 5.23.0's CONFIG_MAPPING[type]().to_dict() for each type, less
-// what is no field of a family here. A config.json may leave out any of these.
+// testdata/transformers_defaults.json is transformers 5.23.0's CONFIG_MAPPING[type]().to_dict() for each type, without
+// entries that no family here has. A config.json may omit any of these.
 func TestWhatAConfigLeavesOutIsTransformersDefault(t *testing.T) {
 	var all map[string]map[string]any
 	raw := gomlxtest.Must(os.ReadFile("testdata/transformers_defaults.json"))(t)
@@ -91,7 +91,7 @@ func TestOptionsThatTheNetworkHasNoPlaceForAreRefused(t *testing.T) {
 	}
 }
 
-// timm fixes the size of the images, or has no table of positions that says it.
+// timm fixes the size of the images, or has no position table that determines it.
 func TestTheSizeOfTheTrainingIsTheModelsWhereNothingElseSaysIt(t *testing.T) {
 	for _, c := range []struct {
 		fixed bool

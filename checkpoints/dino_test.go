@@ -38,7 +38,7 @@ func dino(t testing.TB, set string, images fixtures.Tensor) *Imported {
 		ImageCols: images.Shape[2], HeadOptional: true}))(t)
 }
 
-// dinoStages are what the fixtures record, without what stands in front of their names.
+// dinoStages are the stages in the fixtures, without the prefixes of their names.
 func dinoStages(c vit.Config, s *model.Scope, tr *vit.Trace) map[string]*Node {
 	b := tr.Blocks[0]
 	flat := func(x *Node) *Node { return Reshape(x, b.Norm1.Shape().Dimensions...) }
@@ -65,7 +65,7 @@ func dinoStages(c vit.Config, s *model.Scope, tr *vit.Trace) map[string]*Node {
 	}
 	for i, b := range tr.Blocks {
 		nodes[fmt.Sprintf("layer_%d_output", i)] = b.Output
-		// Backbones put the final norm behind every stage.
+		// Backbones apply the final norm to every stage.
 		features := weight.LayerNorm(s.Store().Scope("/vit/norm"), b.Output, c.Epsilon)
 		n := c.Rows() * c.Cols()
 		patches := GatherSlices(features, []int{1}, Const(features.Graph(), [][]int32{{int32(c.Prefix())}}), []int{n}, true)
@@ -113,7 +113,7 @@ func testEveryStageEqualsDINO(t *testing.T) {
 	}
 }
 
-// The original's offset of 0.1 is not what Hugging Face does with the same table.
+// The original's offset of 0.1 differs from Hugging Face's resampling of the same table.
 func TestDINOv2sOwnResamplingHasItsOffset(t *testing.T) {
 	fixtures.Each(t, testDINOv2sOwnResamplingHasItsOffset)
 }
@@ -139,7 +139,7 @@ var gradientPaths = map[string]string{
 	"layer.0.attention.q_proj.weight":          "block_00/attention/query/weights",
 	"layer.0.layer_scale1.lambda1":             "block_00/scale1", "layer.0.layer_scale2.lambda1": "block_00/scale2",
 	"layer.0.mlp.fc1.bias": "block_00/mlp/hidden/biases", "layer.0.mlp.up_proj.bias": "block_00/mlp/hidden/biases",
-	"layer.0.mlp.weights_in.bias": "block_00/mlp/gate/biases", // and that of the hidden layer behind it
+	"layer.0.mlp.weights_in.bias": "block_00/mlp/gate/biases", // likewise for the hidden layer after it
 }
 
 func TestGradientsEqualDINOs(t *testing.T) { fixtures.Each(t, testGradientsEqualDINOs) }
@@ -192,7 +192,7 @@ func testGradientsEqualDINOs(t *testing.T) {
 	}
 }
 
-// The files that are written are the fixtures' own, tensor by tensor, but the token of the training, which is 0.
+// The exported files equal the fixtures' own, tensor by tensor, except for the mask token, which is 0.
 func TestDINOsComeBackBitForBit(t *testing.T) { fixtures.Each(t, testDINOsComeBackBitForBit) }
 
 func testDINOsComeBackBitForBit(t *testing.T) {
@@ -244,7 +244,7 @@ func testDINOsComeBackBitForBit(t *testing.T) {
 	}
 }
 
-// hiddenUnitsOf are the hidden units of Dinov2MLP, or of Dinov2SwiGLUFFN (modeling_dinov2.py of transformers).
+// hiddenUnitsOf returns the hidden units of Dinov2MLP, or of Dinov2SwiGLUFFN (modeling_dinov2.py of transformers).
 func hiddenUnitsOf(config map[string]any, ratio float64) int {
 	units := int(config["hidden_size"].(float64) * ratio)
 	if config["use_swiglu_ffn"] == true {
@@ -253,7 +253,7 @@ func hiddenUnitsOf(config map[string]any, ratio float64) int {
 	return units
 }
 
-// edited is a copy of a fixture whose config.json has some fields replaced, or removed where the value is empty.
+// edited copies a fixture with fields of config.json replaced, or removed if the value is empty.
 func edited(t *testing.T, set string, fields map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -292,7 +292,7 @@ func testNullTurnsAnAugmentationOfDINOv3sPositionsOff(t *testing.T) {
 	}
 }
 
-// dinoLike are models of ours with the options of DeiT-III, DINOv2 and DINOv3, some trained with an encoding of WePE.
+// dinoLike are models with the options of DeiT-III, DINOv2 and DINOv3, some trained with an encoding of WePE.
 func dinoLike() map[string]vit.Config {
 	models := map[string]vit.Config{}
 	for name, change := range map[string]func(*vit.Config){
@@ -344,7 +344,7 @@ func testModelsWithOptionsKeepTheirLogitsInEveryFormatThatTakesThem(t *testing.T
 			}
 			m, err := Import(dir, ImportOptions{})
 			if err != nil && format == formatHF && rotaryOnly(c) && strings.Contains(err.Error(), "has no head") {
-				m = imported(t, dir, ImportOptions{Classes: c.Classes}) // and takes ours
+				m = imported(t, dir, ImportOptions{Classes: c.Classes}) // with our own number of classes
 				for _, path := range []string{headPath + "weights", headPath + "biases"} {
 					m.Variables[path] = store.GetVariable("/vit/" + path).MustValue()
 				}
@@ -414,7 +414,7 @@ func testInspectSaysWhichOptionsAModelHas(t *testing.T) {
 	}
 }
 
-// transformers' DINOv3ViTModel has the parameter whatever its number of registers.
+// transformers' DINOv3ViTModel has the parameter with any number of registers.
 func TestAModelWithoutRegistersIsWrittenWithATensorOfNone(t *testing.T) {
 	c := dinoLike()["dinov3"]
 	c.Registers = 0

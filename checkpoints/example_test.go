@@ -23,7 +23,7 @@ func ExampleInspect() {
 	// Output: hf 96 6 100 classes
 }
 
-// A Hugging Face model, at images of twice the size, for timm.
+// A Hugging Face model, at twice its image size, for timm.
 func ExampleExport() {
 	imported, err := checkpoints.Import("../examples/cifar100/demo/vit",
 		checkpoints.ImportOptions{ImageRows: 48, ImageCols: 48})

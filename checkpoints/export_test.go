@@ -27,7 +27,7 @@ import (
 )
 
 var (
-	fileFormats = []string{formatHF, formatTimm, formatJAX, formatUnfolded} // those that Import reads back
+	fileFormats = []string{formatHF, formatTimm, formatJAX, formatUnfolded} // the formats that Import reads
 	normalised  = preprocess.Settings{Mean: [3]float64{0.5, 0.25, 0.125}, Std: [3]float64{0.5, 0.75, 0.3}}
 )
 
@@ -79,8 +79,8 @@ func testTheConfigOfAnExportIsThatOfTheFixture(t *testing.T) {
 		if err := json.Unmarshal(raw, &got); err != nil {
 			t.Fatal(err)
 		}
-		// These say nothing about the model: which software wrote it, how one would train it further, a pooler that a
-		// classifier has not. Version 5 calls torch_dtype dtype and reads both.
+		// These entries do not describe the model: the software that wrote it, training settings, a pooler that a classifier
+		// lacks. Version 5 renames torch_dtype to dtype and reads both.
 		for _, key := range []string{"transformers_version", "encoder_stride", "initializer_range", "pooler_act",
 			"pooler_output_size", "dtype", "torch_dtype"} {
 			delete(want, key)
@@ -97,7 +97,7 @@ func testTheConfigOfAnExportIsThatOfTheFixture(t *testing.T) {
 	}
 }
 
-// stirred is a store with a model below /vit whose weights are all random.
+// stirred returns a store with a model below /vit whose weights are all random.
 func stirred(t testing.TB, c vit.Config, params map[string]any) *model.Store {
 	t.Helper()
 	store := model.NewStore()
@@ -109,7 +109,7 @@ func stirred(t testing.TB, c vit.Config, params map[string]any) *model.Store {
 	table := store.GetVariable("/vit/position/wepe/table/key") != nil
 	rng := rand.New(rand.NewPCG(11, 13))
 	for v := range store.IterVariables() {
-		// A table of the look-up belongs to the lattice that it was made for.
+		// A look-up table belongs to the lattice for which it was computed.
 		if path, ok := below(v, "/vit"); !ok || table && strings.HasPrefix(path, positionsPath) {
 			continue
 		}
@@ -133,7 +133,7 @@ func ownViT(position string) vit.Config {
 		Classes: 7, Position: position}.WithDefaults()
 }
 
-// What was imported may be exported again, with the look-up table that it came with: the files are the same.
+// An imported model may be exported again, with the same look-up table: the files are the same.
 func TestAnUnfoldedModelKeepsItsHyperparametersAndItsFiles(t *testing.T) {
 	for position, params := range map[string]map[string]any{
 		"wepe":       {"wepe_evaluation": "table", "wepe_table_resolution": 33, "wepe_alpha_u": 0.3},
@@ -141,7 +141,7 @@ func TestAnUnfoldedModelKeepsItsHyperparametersAndItsFiles(t *testing.T) {
 	} {
 		c := ownViT(position)
 		store := stirred(t, c, params)
-		store.SetParam("/learning_rate", 0.1) // of the training: it stays
+		store.SetParam("/learning_rate", 0.1) // a training setting, not exported
 		first := exportedFrom(t, store, c, ExportOptions{Format: formatUnfolded})
 		m := imported(t, first, ImportOptions{})
 		if !reflect.DeepEqual(m.Params, params) {
@@ -270,7 +270,7 @@ func TestATimmConfigGivesTimmTheHiddenUnits(t *testing.T) {
 	}
 }
 
-// A model that asks for the grid it was trained on is told when it moves to another.
+// A model whose encoding uses its training grid gets it as a hyperparameter on another grid.
 func TestAnUnfoldedModelKnowsItsOldGridOnANewOne(t *testing.T) {
 	c := ownViT("as2drope")
 	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatUnfolded})
@@ -370,7 +370,7 @@ func TestAnONNXFileHasTheLogitsOfItsModel(t *testing.T) {
 	}
 }
 
-// A graph whose logits are others than the model's is not kept: here the weights change between writing and checking.
+// The weights change between writing and checking, so the file is not kept.
 func TestAnONNXFileOfAnotherModelIsNotKept(t *testing.T) {
 	if _, err := runONNX("", nil); errors.Is(err, errNoONNX) {
 		t.Skip("needs -tags=onnx")

@@ -32,7 +32,7 @@ func TestEveryFamilyEqualsItsSoftwareInBothDirections(t *testing.T) {
 	fixtures.Each(t, testEveryFamilyEqualsItsSoftwareInBothDirections)
 }
 
-// The set has weights of float16, so that both sides compute with equal ones.
+// The fixture has float16 weights, so that both sides compute with equal numbers.
 func testEveryFamilyEqualsItsSoftwareInBothDirections(t *testing.T) {
 	const set, tolerance = "families", 1e-5 // float32 of two blocks, in another order of sums
 	dir := fixtures.Dir(t, set)
@@ -51,7 +51,7 @@ func testEveryFamilyEqualsItsSoftwareInBothDirections(t *testing.T) {
 			} else {
 				gomlxtest.Near(t, "logits", got[1], want["logits"].Data, tolerance)
 			}
-			// In its own format, and as our own: the same numbers again.
+			// Exported in its own format, and in ours, it has the same numbers.
 			for _, format := range []string{m.Format, formatUnfolded} {
 				back := imported(t, exported(t, m, ExportOptions{Format: format}), ImportOptions{HeadOptional: true})
 				again := pooledAndLogits(t, withHead(back), want["images"])
@@ -61,14 +61,14 @@ func testEveryFamilyEqualsItsSoftwareInBothDirections(t *testing.T) {
 		})
 	}
 	for _, f := range families {
-		plain := f == &hfViT || f == &hfDINOv2 || f == &jaxViT // in sets of their own
+		plain := f == &hfViT || f == &hfDINOv2 || f == &jaxViT // in other fixtures
 		if !seen[f.class] && !plain {
 			t.Errorf("no model of %s %s", f.format, f.class)
 		}
 	}
 }
 
-// withHead gives an import without a head one of zeros, so that it can be run and exported.
+// withHead adds a zero head to an import without one, so that it can be run and exported.
 func withHead(m *Imported) *Imported {
 	c := m.Config
 	for path, dims := range map[string][]int{headPath + "weights": {c.PooledWidth(), c.Classes},
@@ -80,7 +80,7 @@ func withHead(m *Imported) *Imported {
 	return m
 }
 
-// classOf is the class that a config.json names, of timm by its architecture.
+// classOf returns the class in a config.json, for timm from the architecture.
 func classOf(t *testing.T, dir string) string {
 	t.Helper()
 	var config struct {
@@ -96,7 +96,7 @@ func classOf(t *testing.T, dir string) string {
 	return config.Architectures[0]
 }
 
-// What timm's architecture has by default is not in its file: heads, epsilon, activation, pooling.
+// Defaults of timm's architecture are not in its file: heads, epsilon, activation, pooling.
 func TestWhatAFileLeavesOpenIsTheArchitectures(t *testing.T) {
 	for name, want := range map[string]func(*vit.Config) bool{
 		"vit_base_patch16_gap_224":    func(c *vit.Config) bool { return c.Heads == 16 && c.Pool == vit.PoolMean },
@@ -131,7 +131,7 @@ func TestWhatAFileLeavesOpenIsTheArchitectures(t *testing.T) {
 		}
 		if _, err := f.read(args, true); err != nil {
 			refused++
-			if !strings.Contains(err.Error(), " is ") { // which option
+			if !strings.Contains(err.Error(), " is ") { // names the option
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -141,7 +141,7 @@ func TestWhatAFileLeavesOpenIsTheArchitectures(t *testing.T) {
 	}
 }
 
-// A pretrained table is blended with WePE by the gate, whatever else the family has.
+// The gate blends a pretrained table with WePE, independent of the family's other options.
 func TestModelsWithATableOpenAsHybrids(t *testing.T) {
 	dir := fixtures.Dir(t, "families")
 	for _, name := range []string{"vit_base_patch16_clip_quickgelu_224", "eva02_base_patch14_224",
@@ -182,7 +182,7 @@ func TestBlocksMayLackTheBase(t *testing.T) {
 	same(t, "without the base", imported(t, put(t, hf, weights, config), ImportOptions{}), want)
 }
 
-// At another size a model keeps the grid that its tables are of, and comes back from our own format with it.
+// At another size a model keeps the grid of its tables, also in our own format.
 func TestModelsOfAnotherSizeComeBackFromOurFormat(t *testing.T) {
 	dir := fixtures.Dir(t, "families")
 	for _, name := range []string{"beit_base_patch16_224", "eva02_base_patch14_224",
@@ -201,7 +201,7 @@ func TestModelsOfAnotherSizeComeBackFromOurFormat(t *testing.T) {
 	}
 }
 
-// Older BEiT files hold the indices of their tables; transformers' variant fp16 has a name of its own.
+// Older BEiT files contain the indices of their tables; transformers' variant fp16 has another file name.
 func TestOlderAndHalvedFilesAreRead(t *testing.T) {
 	for _, name := range []string{"BeitForImageClassification", "beit_base_patch16_224"} {
 		dir := filepath.Join(fixtures.Dir(t, "families"), name)

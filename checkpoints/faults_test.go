@@ -18,13 +18,13 @@ import (
 	"github.com/wepe-go/wepe/internal/campaign"
 )
 
-// faultyFiles passes operations on to the file system until the one numbered failAt, which goes wrong in its way.
-// It does not really sync: what a power cut would lose is simulated by lose.
+// faultyFiles passes operations on to the file system, except the one numbered failAt, which fails as mode requires. It
+// does not sync: lose simulates what a power cut would lose.
 type faultyFiles struct {
 	failAt  int // counted from 1; 0 never
 	mode    faultMode
 	count   int
-	dead    bool              // after a crash nothing works any more
+	dead    bool              // after a crash every operation fails
 	pending map[string]bool   // files with unsynced content
 	names   map[string]bool   // directories with unsynced names
 	moved   map[string]string // renames not yet synced: to -> from
@@ -39,7 +39,7 @@ const (
 	shortWrite                       // half the bytes and no error
 	crashBefore                      // the process ends before the operation
 	crashAfter                       // … and after it
-	crashPowerFails                  // … after it, and the disk forgets what was not synced
+	crashPowerFails                  // … after it, and the disk loses unsynced data
 )
 
 var faultModes = []faultMode{failNoSpace, failIO, shortWrite, crashBefore, crashAfter, crashPowerFails}
@@ -50,7 +50,7 @@ func (m faultMode) String() string {
 
 var errDead = errors.New("the process is dead")
 
-// do counts an operation and runs it, or lets it go wrong.
+// do counts an operation and runs it, or makes it fail.
 func (f *faultyFiles) do(what, path string, run func() error, half func()) error {
 	if f.dead {
 		return errDead
@@ -150,12 +150,12 @@ func (f *faultyFile) Sync() error {
 
 func (f *faultyFile) Close() error {
 	err := f.files.do("close", f.path, func() error { return nil }, nil)
-	f.file.Close() // whatever was pretended: the test has only so many descriptors
+	f.file.Close() // always close: the test has a limited number of descriptors
 	return err
 }
 
-// lose does to the disk what a power cut may: each unsynced rename is undone or not, each unsynced file cut, zeroed or
-// gone, as rng decides.
+// lose simulates a power cut: each unsynced rename is undone or not, each unsynced file truncated, zeroed or removed,
+// as rng decides.
 func (f *faultyFiles) lose(t *testing.T, rng *rand.Rand) {
 	t.Helper()
 	for to, from := range f.moved {
@@ -204,8 +204,8 @@ func newFaultyFiles(failAt int, mode faultMode) *faultyFiles {
 		moved: map[string]string{}}
 }
 
-// afterFault checks what must hold whatever happened to saving step 2 over step 1: a whole checkpoint of one of the
-// two loads, it is the newer one if Save said so, and every directory under a final name is whole.
+// afterFault checks the invariants after a fault while saving step 2 over step 1: a complete checkpoint of one of the
+// two loads, it is the newer one if Save reported success, and every directory with a final name is complete.
 func afterFault(t *testing.T, dir string, path string, saveErr error, stores map[int64]*model.Store) {
 	t.Helper()
 	c, skipped, err := Latest(dir)
@@ -252,7 +252,7 @@ func TestAFaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
 			var operations, afterRename int
 			for try := 0; ; try++ {
 				failAt := 1 + try
-				if mode == crashPowerFails { // which forgets other things each time
+				if mode == crashPowerFails { // which loses different data each time
 					failAt = 1 + try/campaign.Times(5)
 				}
 				dir := t.TempDir()
@@ -264,7 +264,7 @@ func TestAFaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
 				files := newFaultyFiles(failAt, mode)
 				path, err := Saver{Dir: dir, KeepAll: all, files: files}.Save(stores[2], 2, nil)
 				operations = files.count
-				if operations < failAt { // there is no such operation: this one went through
+				if operations < failAt { // no such operation: this save succeeded
 					if err != nil {
 						t.Fatalf("without a fault: %v", err)
 					}
@@ -277,7 +277,7 @@ func TestAFaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
 				if mode == crashPowerFails {
 					files.lose(t, campaign.Rand(uint64(try)))
 				}
-				if mode == failIO && path != "" { // an error with a path: the checkpoint is whole
+				if mode == failIO && path != "" { // an error with a path: the checkpoint is complete
 					afterRename++
 				} else {
 					path = ""
@@ -286,7 +286,7 @@ func TestAFaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
 				if _, leftovers, _ := listNames(dir); !files.dead && len(leftovers) > 0 {
 					t.Errorf("%s: left %v", name, leftovers)
 				}
-				// The next save works by itself and removes what was left.
+				// The next save succeeds and removes the leftovers.
 				save(t, Saver{Dir: dir, KeepAll: all, files: newFaultyFiles(0, 0)}, stores[2], 2, nil)
 				if c, skipped := latest(t, dir); c == nil || c.Step != 2 || len(skipped) > 0 {
 					t.Errorf("%s: the next save leaves latest %+v, skipped %v", name, c, skipped)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A disk of one mebibyte, with every number of free pages that a checkpoint does not fit into.
+// A disk of one mebibyte, with every number of free pages that is too small for a checkpoint.
 func TestAFullDiskKeepsTheOlderCheckpointAndItsSpace(t *testing.T) {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=1m"); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/gomlx/compute/dtypes"
 )
 
-// Numbers of 16 bits in order are the bits 0, 1, … with the sign apart. So for each of them and its successor: itself
-// comes back, the middle goes to the even one, and the float32 beside the middle to the nearer one.
+// The 16-bit numbers in order are the bits 0, 1, … with a separate sign. For each of them and its successor: the number
+// itself is preserved, the midpoint rounds to the even one, and its float32 neighbours to the nearer one.
 func TestSixteenBitNumbersRoundToTheNearestTiesToEven(t *testing.T) {
 	for _, c := range []struct {
 		dtype    dtypes.DType
@@ -30,7 +30,7 @@ func TestSixteenBitNumbersRoundToTheNearestTiesToEven(t *testing.T) {
 					above = x + (x - widened(bits-1))
 				}
 				middle := float32((float64(x) + float64(above)) / 2)
-				if low == c.infinity-1 && c.dtype == dtypes.BFloat16 { // 2^128 is no float32
+				if low == c.infinity-1 && c.dtype == dtypes.BFloat16 { // 2^128 is not a float32
 					middle = float32(math.Copysign(math.Ldexp(511, 119), float64(x)))
 				}
 				even := bits + bits&1

@@ -53,7 +53,7 @@ func readMeta(t testing.TB, format string) (m fixtureMeta) {
 	return m
 }
 
-// optionsFor are what the files of a format leave open.
+// optionsFor returns the options that the files of a format require.
 func optionsFor(t testing.TB, format string) (o ImportOptions) {
 	c := readMeta(t, format).Config
 	if format == formatJAX {
@@ -62,7 +62,7 @@ func optionsFor(t testing.TB, format string) (o ImportOptions) {
 	return o
 }
 
-// setDir is the directory of a format's set; timm's weights get the config.json that timm would write beside them.
+// setDir is the directory of a format's fixture; timm's weights get a config.json as timm would write it.
 func setDir(t testing.TB, format string) string {
 	t.Helper()
 	dir := fixtures.Dir(t, sets[format])
@@ -94,7 +94,7 @@ func imported(t testing.TB, path string, o ImportOptions) *Imported {
 	return m
 }
 
-// trace runs an imported model on the images and returns what stages picks of it.
+// trace runs an imported model on the images and returns the stages.
 func trace(t testing.TB, m *Imported, images fixtures.Tensor, stages func(*vit.Trace) []*Node) [][]float64 {
 	t.Helper()
 	store := model.NewStore()
@@ -176,7 +176,7 @@ func same(t testing.TB, name string, got, want *Imported) {
 	}
 }
 
-// stages are what the fixtures of a format record of their model.
+// stages are the stages in the fixtures of a format.
 var stages = map[string]func(*vit.Trace) map[string]*Node{
 	formatTimm: func(tr *vit.Trace) map[string]*Node {
 		b := tr.Blocks[0]
@@ -227,7 +227,7 @@ func testEveryStageOfTheFixturesIsMet(t *testing.T) {
 	}
 }
 
-// The fixtures' probe: embeddings so small that the ε of the norms decides the logits.
+// The fixtures' probe: embeddings so small that the ε of the norms dominates the logits.
 func TestTheEpsilonOfAFormatIsThatOfItsCode(t *testing.T) {
 	fixtures.Each(t, testTheEpsilonOfAFormatIsThatOfItsCode)
 }
@@ -298,7 +298,7 @@ func readFile(t testing.TB, file string) []byte {
 
 func putFile(t testing.TB, file string, raw []byte) {
 	t.Helper()
-	// ext4 flushes a file that is cut and written again, which takes milliseconds; a new one it does not.
+	// ext4 flushes a truncated and rewritten file, which takes milliseconds, but not a new one.
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
@@ -441,7 +441,7 @@ func testAnotherNumberOfClassesReplacesTheHeadWithOneLine(t *testing.T) {
 	}
 }
 
-// onlyMismatch returns the error as what it has to be.
+// onlyMismatch returns the error as a *MismatchError.
 func onlyMismatch(t testing.TB, err error) *MismatchError {
 	t.Helper()
 	var mismatch *MismatchError

@@ -43,7 +43,7 @@ func testInspectSaysWhatTheFixturesAre(t *testing.T) {
 		if !slices.IsSortedFunc(info.Tensors, func(a, b TensorInfo) int { return strings.Compare(a.Name, b.Name) }) {
 			t.Errorf("%s: tensors are not in order", format)
 		}
-		switch format { // what its files leave open
+		switch format { // not in the files
 		case formatHF:
 			if info.Config != c || len(info.Labels) != c.Classes || len(info.Notes) != 0 {
 				t.Errorf("%+v", info)
@@ -107,7 +107,7 @@ func TestInspectSpeaksOfEveryExport(t *testing.T) {
 	store := stirred(t, c, map[string]any{"wepe_alpha_u": 0.25})
 	dir := exportedFrom(t, store, c, ExportOptions{Format: formatUnfolded, DType: "float16"})
 	want := []string{"format     unfolded", "width 48, depth 2, 3 heads", "wepe_alpha_u = 0.25", "7 classes",
-		"wepe, 1 prefix tokens, a grid of 3x5 for images of 6x10", "float16", "float32"} // the encoding's stay as they are
+		"wepe, 1 prefix tokens, a grid of 3x5 for images of 6x10", "float16", "float32"} // the encoding's types are kept
 	text := inspected(t, dir).String()
 	for _, want := range want {
 		if !strings.Contains(text, want) {

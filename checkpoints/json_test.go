@@ -18,8 +18,8 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// FuzzJSON: each reader of JSON refuses any text in one line, or what it gives is in its ranges and, written again, is
-// read as the same.
+// FuzzJSON: each JSON reader either returns a one-line error, or values in range that are read back unchanged after
+// writing.
 func FuzzJSON(f *testing.F) {
 	manifest, err := manifest{Format: formatName, Version: formatVersion, Step: 7, Meta: []byte(`{"a":"<&>"}`),
 		Files: []fileRecord{{variablesName, 1, "00"}, {storeName, 2, "ff"}}}.seal()
@@ -65,7 +65,7 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// FuzzManifest is of what is inside of the hash, which mutations hardly ever pass.
+// FuzzManifest mutates inside the hash, which random mutations hardly ever pass.
 func FuzzManifest(f *testing.F) {
 	body, err := json.Marshal(manifest{Format: formatName, Version: formatVersion, Step: 7,
 		Meta: []byte(`{"a":[1,"<&>"]}`), Files: []fileRecord{{variablesName, 1, "00"}, {storeName, 2, "ff"}}})
@@ -86,7 +86,7 @@ func FuzzManifest(f *testing.F) {
 			m.Files[0].Name != variablesName || m.Files[1].Name != storeName) {
 			t.Errorf("accepted %+v", m)
 		}
-		if at := bytes.IndexByte(raw, '1'); at >= 0 && raw[at-1] != '"' { // another number under the same hash
+		if at := bytes.IndexByte(raw, '1'); at >= 0 && raw[at-1] != '"' { // another number with the same hash
 			raw[at] = '2'
 			if m, err := unseal("MANIFEST.json", raw); err == nil {
 				t.Errorf("accepted with a changed digit: %+v", m)
@@ -95,7 +95,7 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// accepted tells whether there is no error; there may be one, of one line and, of a file, a formatError.
+// accepted reports whether err is nil; an error must be one line and, for a file, a formatError.
 func accepted(t *testing.T, err error, ofFile bool) bool {
 	t.Helper()
 	var format *formatError
@@ -136,7 +136,7 @@ func fuzzStore(t *testing.T, raw []byte) {
 	}
 }
 
-// Every file that an index names lies beside it.
+// Every file that an index names is beside it.
 func fuzzIndex(t *testing.T, raw []byte) {
 	shards, err := parseIndex("i.json", raw)
 	accepted(t, err, true)
@@ -169,7 +169,7 @@ func fuzzConfig(t *testing.T, config strictjson.Object) {
 	}
 }
 
-// What is accepted is a model that could be built.
+// An accepted config describes a model that could be built.
 func fuzzUnfolded(t *testing.T, config strictjson.Object) {
 	found, err := describeUnfolded(config)
 	if accepted(t, err, false) && (found.config.Validate() != nil || found.config != found.config.WithDefaults()) {

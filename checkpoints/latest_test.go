@@ -32,7 +32,7 @@ func TestADirectoryThatDoesNotExistHoldsNoCheckpoint(t *testing.T) {
 	}
 }
 
-// rewrite replaces a file by what change makes of it.
+// rewrite replaces the content of a file by the result of change.
 func rewrite(t testing.TB, path string, change func([]byte) []byte) {
 	t.Helper()
 	putFile(t, path, change(readFile(t, path)))
@@ -147,7 +147,7 @@ func TestDamageBetweenOpeningAndLoadingIsFound(t *testing.T) {
 	sameVariables(t, store, before, nil)
 }
 
-// TestNoMutationIsSilentlyAccepted changes checkpoints at random places: whatever loads must hold the saved bits.
+// TestNoMutationIsSilentlyAccepted changes checkpoints at random positions: what loads must have the saved bits.
 func TestNoMutationIsSilentlyAccepted(t *testing.T) {
 	dir := t.TempDir()
 	want := newStore(t, 1)
@@ -238,7 +238,7 @@ func TestACheckpointOfAnotherModelIsAnErrorThatListsTheDifference(t *testing.T) 
 	if err := c.Load(fresh, omit); err != nil {
 		t.Fatal(err)
 	}
-	create(fresh, "/vit/position", 17) // what building another model after loading does
+	create(fresh, "/vit/position", 17) // as if another model was built after loading
 	var mismatch *MismatchError
 	if err := c.Check(fresh, omit); !errors.As(err, &mismatch) || len(mismatch.Missing) != 1 {
 		t.Errorf("Check after building another model: %v", err)

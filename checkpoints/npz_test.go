@@ -38,7 +38,7 @@ func floats(values ...float32) (raw []byte) {
 	return raw
 }
 
-// zipMember is a member and the lies its header tells.
+// zipMember is a member with a false header.
 type zipMember struct {
 	name    string
 	content []byte
@@ -90,7 +90,7 @@ func deflated(t testing.TB, content []byte) []byte {
 	return out.Bytes()
 }
 
-// readNPZ reads all numbers of an .npz in memory, as many as the shapes say.
+// readNPZ reads all numbers of an .npz in memory, as many as the shapes require.
 func readNPZ(t testing.TB, raw []byte) (map[string][]float32, error) {
 	f := &weights{tensors: map[string]storedTensor{}}
 	if err := f.addNPZ(bytes.NewReader(raw), int64(len(raw)), "x.npz"); err != nil {
@@ -270,7 +270,7 @@ func TestEveryHostileNPZIsRefusedInLittleMemory(t *testing.T) {
 	}
 }
 
-// FuzzNPZ: any bytes are refused with a formatError or give as many numbers as the shapes say, in little memory.
+// FuzzNPZ: any bytes give a formatError or as many numbers as the shapes require, in little memory.
 func FuzzNPZ(f *testing.F) {
 	var seeds [][]byte
 	for _, attack := range hostileNPZ(f) {
@@ -285,7 +285,7 @@ func FuzzNPZ(f *testing.F) {
 		if err != nil && !errors.As(err, &format) {
 			t.Errorf("%T: %v", err, err)
 		}
-		// A deflated member may give a thousand times its bytes, and appending five times that.
+		// Deflate may expand a thousand times, and appending allocates five times that.
 		if used > uint64(6*numpy.MaxRatio*len(raw)+16<<20) {
 			t.Errorf("%d bytes allocated for %d", used, len(raw))
 		}

@@ -43,7 +43,7 @@ func trainedOn(t *testing.T, c vit.Config, change func(*trainedModel, *model.Sto
 func TestTheModelOfATrainingIsImportedWithItsAverages(t *testing.T) {
 	c := ownViT("wepe")
 	dir, store, average := trainedOn(t, c, nil)
-	save(t, Saver{Dir: filepath.Join(dir, "last")}, newStore(t, 1), 9, nil) // the best goes before it
+	save(t, Saver{Dir: filepath.Join(dir, "last")}, newStore(t, 1), 9, nil) // best takes precedence
 	best := filepath.Join(dir, "best")
 	for _, path := range []string{dir, best, filepath.Join(best, "step-00000005")} {
 		m := imported(t, path, ImportOptions{})
@@ -74,7 +74,7 @@ func TestTheModelOfATrainingIsImportedWithItsAverages(t *testing.T) {
 			t.Errorf("%s: %d variables, want %d", path, len(m.Variables), n)
 		}
 	}
-	// At another size, and in a format that has no place for the encoding.
+	// At another size, and in a format that does not support the encoding.
 	m := imported(t, dir, ImportOptions{ImageRows: 8, ImageCols: 4})
 	if m.Preprocess.Size != [2]int{8, 4} || m.Config.ImageRows != 8 {
 		t.Errorf("%+v, %+v", m.Preprocess, m.Config)

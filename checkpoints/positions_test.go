@@ -18,7 +18,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// ownEncodings are all names that a model can have for its positions, and some of two together.
+// ownEncodings are all names of encodings, and some combinations of two.
 var ownEncodings = append(vit.PositionNames(), "wepe+rope-mixed", "learned+rope-axial", "hybrid+liere",
 	"fope+wepe-bias")
 
@@ -32,7 +32,7 @@ func TestAModelOfEveryEncodingOnDisk(t *testing.T) {
 		t.Run(position+" without all of its variables", func(t *testing.T) { refusesLessThanAll(t, dir) })
 		t.Run(position+" with the variables of others", func(t *testing.T) { refusesStrays(t, store, c, dir) })
 		if !c.Encoding().Folds() {
-			// Beside a table, what acts in the attention has no more place in another's format than alone.
+			// Another format does not support attention encodings, with or without a table.
 			t.Run(position+" in an ordinary ViT", func(t *testing.T) { hasNoPlaceElsewhere(t, position) })
 		}
 	}
@@ -77,7 +77,7 @@ func refusesLessThanAll(t *testing.T, dir string) {
 		m := imported(t, dir, ImportOptions{})
 		delete(m.Variables, path)
 		err := m.Load(model.NewStore().Scope("/vit"))
-		named := strings.TrimSuffix(path, "/values") // a table is missed as a whole
+		named := strings.TrimSuffix(path, "/values") // a table counts as one
 		if err == nil || !strings.Contains(err.Error(), named) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("without %s: %v", path, err)
 		}
@@ -87,12 +87,12 @@ func refusesLessThanAll(t *testing.T, dir string) {
 	}
 }
 
-// A variable that no encoding of the model has is refused by name, on its way in and on its way out.
+// A variable that does not belong to the model's encoding is refused by name, on import and on export.
 func refusesStrays(t *testing.T, store *model.Store, c vit.Config, dir string) {
 	file := filepath.Join(dir, foreignWeights)
 	raw := readFile(t, file)
 	stray := map[string]bool{"position/x": true, "position/wepe2/beta_pos": true}
-	for _, other := range vit.Positions() { // what others have and this one has not
+	for _, other := range vit.Positions() { // variables of other encodings
 		if other.Kind() == "none" || c.Encoding().Shared(vit.Encoding{other}) != nil {
 			continue
 		}

@@ -25,7 +25,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// naming is a family with what stands in front of its names.
+// naming is a family with the prefix of its names.
 type naming struct {
 	*family
 	base string
@@ -37,7 +37,7 @@ func (n naming) foreign(c vit.Config) *foreign {
 
 func (n naming) variables(c vit.Config) []named { return n.foreign(c).variables() }
 
-// name is what the family calls one of our paths in a block of smallViT.
+// name returns the family's name of one of our paths in a block of smallViT.
 func (n naming) name(path string, block int) string {
 	m := n.foreign(smallViT)
 	return m.nameOf(m.names(), path, block)
@@ -77,7 +77,7 @@ func put(t testing.TB, n naming, weights map[string]*tensors.Tensor, config stri
 	return file
 }
 
-// hfConfig is a config.json for smallViT; changes are "key", "value" pairs of raw JSON, an empty value drops the key.
+// hfConfig is a config.json for smallViT; changes are "key", "value" pairs of raw JSON, an empty value removes the key.
 func hfConfig(changes ...string) string {
 	fields := map[string]json.RawMessage{
 		"model_type": []byte(`"vit"`), "hidden_act": []byte(`"gelu"`), "num_attention_heads": []byte("7"),
@@ -109,7 +109,7 @@ func timmConfig(c vit.Config) string {
 		map[string]string{vit.PoolClass: "token", vit.PoolMean: "avg"}[c.Pool])
 }
 
-// configOf is the config.json that a model of a format cannot do without.
+// configOf returns the config.json that a model of a format requires.
 func configOf(n naming, c vit.Config) string {
 	if n.format == formatTimm {
 		return timmConfig(c)
@@ -117,7 +117,7 @@ func configOf(n naming, c vit.Config) string {
 	return ""
 }
 
-// smallViT has sizes that no two of are equal where a swap could hide, and more than ten blocks.
+// smallViT has sizes that differ wherever a swap could be missed, and more than ten blocks.
 var smallViT = vit.Config{ImageRows: 6, ImageCols: 10, Channels: 3, PatchSize: 2, Width: 14, Depth: 11, Heads: 7,
 	MLPDim: 5, Classes: 13, Position: "learned"}.WithDefaults()
 
@@ -172,7 +172,7 @@ func TestWhatFilesLeaveOpenIsAskedFor(t *testing.T) {
 		weights map[string]*tensors.Tensor
 		config  string
 		options ImportOptions
-		want    string // in the error, none if empty
+		want    string // in the error, empty for no error
 	}{
 		"timm":             {timm, made(timm, smallViT), config, ImportOptions{}, ""},
 		"timm, its grid":   {timm, made(timm, smallViT), config, full, ""},
@@ -307,7 +307,7 @@ func TestHostileShapesAreRefusedBeforeAnythingIsBuilt(t *testing.T) {
 	if _, err := Import(file, ImportOptions{}); err == nil || !strings.Contains(err.Error(), "embed_dim") {
 		t.Errorf("a model of width 2^40: %v", err)
 	}
-	// A thousand blocks in a config.json beside the weights of one: their names alone take 40 MB.
+	// A thousand blocks in a config.json, but weights of one: their names alone would take 40 MB.
 	c := ownViT("wepe")
 	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatUnfolded})
 	rewrite(t, filepath.Join(dir, foreignConfig), func(raw []byte) []byte {
@@ -407,8 +407,8 @@ func TestAnImportIsLoadedOnce(t *testing.T) {
 	}
 }
 
-// A mutated checkpoint is refused in one line, soon, or is a model whose variables all have their shapes; memory stays
-// within three times the file and 16 MiB. Half of the mutations are of weights, half of the JSON beside them.
+// A mutated checkpoint gives a one-line error quickly, or a model whose variables all have their shapes; memory is
+// bounded by three times the file and 16 MiB. Half of the mutations change weights, half the JSON beside them.
 func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 	c := smallViT
 	c.Depth = 2
@@ -489,7 +489,7 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 		}
 		putFile(t, target, files[target])
 	}
-	// Flipped bits of numbers in safetensors pass, since it has no checksum, and changes to text that nothing here reads.
+	// Flipped bits of numbers in safetensors, which has no checksum, and changes to ignored text are accepted.
 	if accepted == 0 || accepted > tried/2 {
 		t.Errorf("%d of %d mutations were accepted", accepted, tried)
 	}

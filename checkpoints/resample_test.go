@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// kindsOfTorch are our kinds by the name of what torch computed.
+// kindsOfTorch are our kinds, by the names of torch's results.
 var kindsOfTorch = map[string]string{
 	"bicubic_aa": resampleTimm, "bicubic": resampleHF, "bilinear": resampleBilinear,
 }
@@ -49,7 +49,7 @@ func testResampledTablesEqualTorch(t *testing.T) {
 	}
 }
 
-// The class token stays as it is; an equal grid is a copy, but not one of as many patches in other rows.
+// The class token is unchanged; an equal grid is a copy, but a grid with as many patches in other rows is not.
 func TestAnEqualGridIsCopiedAndPrefixRowsAreKeptBitForBit(t *testing.T) {
 	const width, patches = 7, 16
 	for kind := range resamplers {

@@ -26,7 +26,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// rawFile puts a header and data together as the format asks for.
+// rawFile concatenates a header and data in the format.
 func rawFile(header string, data []byte) []byte {
 	out := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	return append(append(out, header...), data...)
@@ -107,7 +107,7 @@ func testFilesOfThePythonWriterAreRead(t *testing.T) {
 	}
 }
 
-// sameNumbers compares tensors bit by bit: the reference has NaN where it found nothing.
+// sameNumbers compares tensors bit by bit: the reference has NaN for missing values.
 func sameNumbers(t *testing.T, path string, got map[string]*tensors.Tensor, want map[string]fixtures.Tensor) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -129,8 +129,8 @@ func sameNumbers(t *testing.T, path string, got map[string]*tensors.Tensor, want
 // f32 is the header entry of two float32 at the beginning.
 const f32 = `"dtype":"F32","shape":[2],"data_offsets":[0,8]`
 
-// attacks are files that must be refused: one or more for each rule of the format. Each has 8 bytes of data unless
-// its name says otherwise.
+// attacks are files that must be refused: one or more for each rule of the format. Each has 8 bytes of data unless its
+// name states otherwise.
 var attacks = []struct {
 	name string
 	raw  []byte
@@ -231,8 +231,8 @@ func withOffsets(offsets string) []byte {
 	return rawFile(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[`+offsets+`]}}`, make([]byte, 8))
 }
 
-// Soon and in little memory: a bound on what is ever allocated, in proportion to the header. Headers of several
-// megabytes are parsed before they are refused, which takes as long as it takes.
+// Allocations are bounded in proportion to the header. Headers of several megabytes are parsed before they are refused,
+// without a time limit.
 func TestEveryAttackIsRefusedSoonAndInLittleMemory(t *testing.T) {
 	little := func(what string, raw []byte, used uint64) {
 		if limit := uint64(100*len(raw) + 1<<16); used > limit { // 75 without the race detector
@@ -266,7 +266,7 @@ func TestEveryAttackIsRefusedSoonAndInLittleMemory(t *testing.T) {
 	}
 }
 
-// manyTensors is a file of tensors none of which has a number.
+// manyTensors returns a file of tensors without elements.
 func manyTensors(dims string, n int) []byte {
 	var b strings.Builder
 	for i := range n {
@@ -275,8 +275,8 @@ func manyTensors(dims string, n int) []byte {
 	return rawFile("{"+b.String()[1:]+"}", nil)
 }
 
-// FuzzSafetensors holds the reader to two properties on any bytes: no panic, and what it accepted, in memory bounded by
-// the length, survives being written and read again.
+// FuzzSafetensors checks two properties for any bytes: no panic, and an accepted file, read in memory proportional to
+// its length, is unchanged after writing and reading again.
 func FuzzSafetensors(f *testing.F) {
 	var seeds [][]byte
 	for _, attack := range attacks {
@@ -322,8 +322,7 @@ func FuzzSafetensors(f *testing.F) {
 	})
 }
 
-// FuzzSafetensorsHeader holds the reader to the rules of the format as ruled executes them, for headers of 24 bytes of
-// data.
+// FuzzSafetensorsHeader compares the reader with the rules of the format in ruled, for headers of 24 bytes of data.
 func FuzzSafetensorsHeader(f *testing.F) {
 	seeds := []string{`{"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}`,
 		`{"a":{"dtype":"F16","shape":[4],"data_offsets":[16,24]},"__metadata__":{"k":"v"},"b":{"data_offsets":[0,16],` +
@@ -341,8 +340,8 @@ func FuzzSafetensorsHeader(f *testing.F) {
 	})
 }
 
-// ruled says whether a header is one of so many bytes of data, by the rules of the format and those that
-// docs/models.md adds: with encoding/json and arithmetic alone.
+// ruled reports whether a header is valid for size bytes of data, by the rules of the format and of docs/models.md:
+// only with encoding/json and arithmetic.
 func ruled(header string, size int64) bool {
 	header = strings.TrimRight(header, " ")
 	if !utf8.ValidString(header) || !strings.HasPrefix(header, "{") || !strings.HasSuffix(header, "}") ||
@@ -379,7 +378,7 @@ func ruled(header string, size int64) bool {
 			if dim.Cmp(big.NewInt(1<<48)) > 0 {
 				return false
 			}
-			if bytes.Mul(bytes, dim).BitLen() > 64 { // no reader could count it, even where another dimension is 0
+			if bytes.Mul(bytes, dim).BitLen() > 64 { // no reader could count it, even if another dimension is 0
 				return false
 			}
 		}
@@ -399,7 +398,7 @@ func ruled(header string, size int64) bool {
 	return at == size
 }
 
-// naturals reads a list of numbers of digits alone.
+// naturals reads a list of numbers consisting of digits.
 func naturals(raw json.RawMessage) (list []*big.Int, ok bool) {
 	var parts []json.RawMessage
 	if json.Unmarshal(raw, &parts) != nil || parts == nil {
@@ -415,9 +414,9 @@ func naturals(raw json.RawMessage) (list []*big.Int, ok bool) {
 	return list, true
 }
 
-// repeats says whether any object of a JSON text has a key twice.
+// repeats reports whether any object of a JSON text has a duplicate key.
 func repeats(d *json.Decoder) bool {
-	var keys []map[string]bool // of the objects that are open, nil for a list
+	var keys []map[string]bool // of the open objects, nil for a list
 	isKey := false
 	for {
 		token, err := d.Token()

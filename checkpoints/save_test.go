@@ -72,7 +72,8 @@ func newStore(t testing.TB, seed uint64) *model.Store {
 
 func isData(path string) bool { return strings.HasPrefix(path, "/data/") }
 
-// sameVariables fails unless both stores hold the same variables: paths, shapes, bits and whether they train.
+// sameVariables fails unless both stores contain the same variables: paths, shapes, bits and whether they are
+// trainable.
 func sameVariables(t *testing.T, got, want *model.Store, omit func(string) bool) {
 	t.Helper()
 	gotVars, wantVars := variablesOf(got, omit), variablesOf(want, omit)
@@ -131,7 +132,7 @@ func TestEveryTypeComesBackBitForBit(t *testing.T) {
 	}
 
 	fresh, seeded := model.NewStore(), model.NewStore()
-	if err := seeded.SetRNGStateFromSeed(42); err != nil { // a generator alone is no model: still fresh
+	if err := seeded.SetRNGStateFromSeed(42); err != nil { // a generator alone is not a model: still fresh
 		t.Fatal(err)
 	}
 	for _, store := range []*model.Store{fresh, seeded} {
@@ -144,7 +145,7 @@ func TestEveryTypeComesBackBitForBit(t *testing.T) {
 		}
 	}
 
-	built := newStore(t, 2) // the same model with other values, its flags all wrong
+	built := newStore(t, 2) // the same model with other values and wrong flags
 	data := bytesOf(t, built.GetVariable("/data/images").MustValue())
 	for v := range built.IterVariables() {
 		v.SetTrainable(!v.Trainable)
@@ -248,7 +249,7 @@ func TestOnlyOlderCheckpointsOfOursAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	store := newStore(t, 1)
 	saver := Saver{Dir: dir}
-	for _, name := range []string{"step-00000001", "step-5", "notes", "step-00000002.tmp-x"} { // not of our making
+	for _, name := range []string{"step-00000001", "step-5", "notes", "step-00000002.tmp-x"} { // not written by Save
 		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
 		}

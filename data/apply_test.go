@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// changing is everything that the host does.
+// changing enables all operations of the host.
 var changing = Augment{
 	Size: [2]int{19, 23}, CropScale: [2]float64{0.3, 1}, FlipProb: 0.5, FlipUpProb: 0.5, Rotate: 20,
 	Policy: "rand-m9-mstd0.5-inc1", Jitter: [4]float64{0.4, 0.4, 0.4, 0.1}, GreyProb: 0.3,
@@ -22,7 +22,7 @@ var changing = Augment{
 	Mean: [3]float64{0.5, 0.4, 0.3}, Std: [3]float64{0.2, 0.3, 0.4},
 }
 
-// The graph is held to naive resampling in images_test.go; the host rounds after rows and after columns.
+// images_test.go compares the graph with naive resampling; the host rounds after rows and after columns.
 func TestTheHostCropsResizesAndFlipsAsTheGraphDoes(t *testing.T) {
 	set, rows := noise(13, 17, 11, 3), shuffled(13)[:7]
 	for _, a := range []Augment{
@@ -155,7 +155,7 @@ func TestAnErasedBoxHasTheAreaAndTheContentThatAreAskedFor(t *testing.T) {
 		}
 		for c := range 3 {
 			m := sum[c] / n
-			deviation := math.Sqrt(max(0, squares[c]/n-m*m)) // of equal numbers rounding leaves either sign
+			deviation := math.Sqrt(max(0, squares[c]/n-m*m)) // for equal numbers rounding may leave either sign
 			want := 0.0
 			if noise {
 				want = std[c]
@@ -167,8 +167,8 @@ func TestAnErasedBoxHasTheAreaAndTheContentThatAreAskedFor(t *testing.T) {
 	}
 }
 
-// A strength of s varies a factor uniformly from 1−s to 1+s: of brightness, which multiplies; so the value 100 of a
-// image of one colour does. Contrast and saturation leave it as it is.
+// A strength of s varies a factor uniformly from 1−s to 1+s. Brightness multiplies, so the value 100 of an image of one
+// colour scales. Contrast and saturation do not change it.
 func TestJitterVariesAsTorchvisionSays(t *testing.T) {
 	p := func() *Image { return &Image{Height: 1, Width: 1, Pixels: []uint8{100, 100, 100}} }
 	sum, least, greatest := 0.0, 255.0, 0.0
@@ -195,7 +195,7 @@ func TestJitterVariesAsTorchvisionSays(t *testing.T) {
 	}
 }
 
-// Of 7 images shown three times each an epoch shows two three times and one once, each time differently.
+// Of 7 images repeated three times, an epoch shows two three times and one once, each time differently.
 func TestRepeatedImagesFollowOneAnotherWithDrawsOfTheirOwn(t *testing.T) {
 	a := Augment{Repeats: 3, CropScale: [2]float64{0.2, 0.9}}
 	once, order := Order(4, 2, 7, 1), Order(4, 2, 7, a.Repeats)

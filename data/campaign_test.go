@@ -17,7 +17,7 @@ import (
 	"github.com/wepe-go/wepe/internal/datatest"
 )
 
-// readers are those of data sets that strangers made, each with the files of a sound one.
+// readers are the readers of untrusted datasets, each with the files of a valid one.
 var readers = map[string]struct {
 	files func(t *testing.T) map[string][]byte
 	read  func(dir string) error
@@ -74,7 +74,7 @@ var readers = map[string]struct {
 	},
 }
 
-// A sound set, and mutated ones. Images are bounded by their pixels instead: TestDecodeRefusesDamage.
+// A valid dataset, and mutated ones. Images are bounded by their pixels instead: TestDecodeRefusesDamage.
 func TestEveryReaderOfSetsKeepsToTheMemoryOfItsFiles(t *testing.T) {
 	rng := campaign.Rand(3)
 	for _, name := range slices.Sorted(maps.Keys(readers)) {

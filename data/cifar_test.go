@@ -18,7 +18,7 @@ import (
 	"github.com/wepe-go/wepe/internal/datatest"
 )
 
-// tarred is the archive as the official one is laid out, before compression.
+// tarred is the archive with the official layout, before compression.
 func tarred(t testing.TB, files map[string][]byte, names ...string) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -57,7 +57,7 @@ func compressed(raw []byte, level int) []byte {
 	return out.Bytes()
 }
 
-// packed is the archive as it is fetched.
+// packed is the archive as downloaded.
 func packed(t testing.TB, files map[string][]byte, names ...string) []byte {
 	t.Helper()
 	return compressed(tarred(t, files, names...), gzip.BestSpeed)
@@ -127,7 +127,7 @@ func TestTheDemoOfCIFAR100IsBalancedAndNearTheStatisticsOfAllImages(t *testing.T
 			}
 		}
 	}
-	// Statistics of all 50,000 images; ten classes are further from them than as many images of all classes would be.
+	// Statistics of all 50,000 images; ten classes differ from them more than a random sample of that size.
 	for c := range 3 {
 		var sum, square float64
 		for i := c; i < len(train.Pixels); i += 3 {
@@ -212,7 +212,7 @@ func TestAnArchiveOfZerosIsRefusedAfterABoundedRead(t *testing.T) {
 	if err := archive.WriteHeader(&tar.Header{Name: "bomb", Typeflag: tar.TypeReg, Size: size}); err != nil {
 		t.Fatal(err)
 	}
-	// gzip streams concatenate: a gibibyte, more than the bound, in one megabyte.
+	// gzip streams concatenate: a gibibyte, more than the limit, in one megabyte.
 	zeros := compressed(make([]byte, 1<<20), gzip.BestCompression)
 	bomb := append(compressed(header.Bytes(), gzip.BestSpeed), bytes.Repeat(zeros, 1<<10)...)
 	start := time.Now()
@@ -222,7 +222,7 @@ func TestAnArchiveOfZerosIsRefusedAfterABoundedRead(t *testing.T) {
 	}
 }
 
-// FuzzCIFAR100Records holds the reader to its contract on any bytes: an error, or exactly the records that are there.
+// FuzzCIFAR100Records checks for any bytes: an error, or exactly the records of the file.
 func FuzzCIFAR100Records(f *testing.F) {
 	record := datatest.CIFAR100(2, 1)["train.bin"]
 	seeds := [][]byte{record, record[:cifarRecord], record[:cifarRecord+1], {}}
@@ -238,8 +238,8 @@ func FuzzCIFAR100Records(f *testing.F) {
 	})
 }
 
-// FuzzCIFAR100Archive holds the archive reader to "error or whole sets" on any bytes inside the compression, whose
-// checksum mutations would hardly ever pass.
+// FuzzCIFAR100Archive checks for any bytes inside the compression: an error or complete datasets. Mutations would
+// hardly ever pass the compression's checksum.
 func FuzzCIFAR100Archive(f *testing.F) {
 	files := datatest.CIFAR100(2, 1)
 	seeds := [][]byte{tarred(f, files, allNames...), tarred(f, files, "train.bin"), {}}

@@ -29,8 +29,8 @@ func cropOf(t testing.TB, raw []byte, choose func(height, width int) window, hei
 	return p
 }
 
-// Pillow's draft, crop and resize of a box are the source of the expected values. The decoder of the standard library
-// has no smaller transforms: what it makes of the larger windows is another image, and of the others off by rounding.
+// The expected values are from Pillow's draft, crop and resize of a box. The decoder of the standard library has no
+// smaller transforms: its larger windows give another image, the others differ by rounding.
 func TestAWindowMuchLargerThanItsCropIsDecodedSmallerAsPillowDoes(t *testing.T) {
 	g, _ := readAugmentGoldens(t, augmentDir)
 	drafts := 0
@@ -56,8 +56,8 @@ func TestAWindowMuchLargerThanItsCropIsDecodedSmallerAsPillowDoes(t *testing.T) 
 	}
 }
 
-// Whatever is left out of decoding, what is shown has the bits of the whole image: at every corner, through any
-// subsampling, turned or not, and beyond the border.
+// The visible part has the bits of the whole image, whatever decoding skips: at every corner, with any subsampling,
+// rotated or not, and beyond the border.
 func TestADecodedWindowHasTheBitsOfTheWholeImage(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	var paths []string
@@ -87,7 +87,7 @@ func TestADecodedWindowHasTheBitsOfTheWholeImage(t *testing.T) {
 			if k%10 == 9 {
 				w.top, w.left = w.top-2, w.left+1
 			}
-			height, width := w.height, w.width // so that nothing is resized, or decoded smaller
+			height, width := w.height, w.width // nothing is resized, or decoded smaller
 			if k%2 == 1 {
 				height, width = w.height/2+1, w.width+3
 			}

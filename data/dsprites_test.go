@@ -18,7 +18,7 @@ func TestDSpritesTakesDisjointPartsWithVTABsLabels(t *testing.T) {
 	const n = 1010
 	file := datatest.NPZ(t, datatest.DSprites(n))
 	for task, label := range map[Task]func(f [6]int) int{
-		TaskLocation:    func(f [6]int) int { return f[4] / 2 },                 // 32 places of x by two
+		TaskLocation:    func(f [6]int) int { return f[4] / 2 },                 // 32 positions of x by two
 		TaskOrientation: func(f [6]int) int { return int(float64(f[3]) / 2.5) }, // 40 angles, floor(v/2.5)
 	} {
 		sizes := [3]int{797, 101, 53}
@@ -41,7 +41,7 @@ func TestDSpritesTakesDisjointPartsWithVTABsLabels(t *testing.T) {
 					t.Fatalf("part %d, image %d is number %d: twice, or not in order", part, i, k)
 				}
 				seen[k], last = true, k
-				want := make([]uint8, 3*64*64) // black but for the number
+				want := make([]uint8, 3*64*64) // black except for the number
 				for j := range 3 * 64 {
 					want[j] = uint8(255 * (k >> (j / 3) & 1))
 				}
@@ -85,7 +85,7 @@ func TestDSpritesRefusesInOneLine(t *testing.T) {
 		sizes [3]int
 	}
 	usual := [3]int{80, 10, 10}
-	calls := map[string]call{ // by what the error says
+	calls := map[string]call{ // by the error message
 		`unknown task "colour"`:         {good, "colour", usual},
 		"asked for 81 of 80 training":   {good, TaskLocation, [3]int{81, 0, 0}},
 		"asked for 11 of 10 test":       {good, TaskLocation, [3]int{8, 1, 11}},

@@ -11,7 +11,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// One augmented batch: the set's bytes and the batch's plan go in, images and soft labels come out.
+// One augmented batch: inputs are the dataset's bytes and the batch's plan, outputs are images and soft labels.
 func Example() {
 	train, _, err := data.Shapes(data.TaskWhere, 100, 20, 32, 1)
 	if err != nil {

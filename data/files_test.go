@@ -81,7 +81,7 @@ func TestFolderListsClassesAndImagesInOrder(t *testing.T) {
 	if err != nil || !slices.Equal(train.Labels, []int32{0, 0, 2, 2, 2, 3, 3, 3}) || train.Where(1) != "zebra/2.png" {
 		t.Errorf("with names and a link: %+v, %v", train, err)
 	}
-	set, err := train.Load(t.Context(), toTiny, nil) // the images' numbers in the list above
+	set, err := train.Load(t.Context(), toTiny, nil) // index of the images in the list above
 	if err != nil || !slices.Equal(numbersOf(set), []int{6, 4, 3, 4, 2, 1, 0, 11}) {
 		t.Errorf("%v, %v", numbersOf(set), err)
 	}
@@ -384,7 +384,7 @@ func TestLoadRefuses(t *testing.T) {
 		// 43·3·2^28 bytes are 32.25 GiB.
 		"43 images of 16384×16384 pixels take 32 GiB": {list(43, ""), preprocess.Settings{Crop: [2]int{16384, 16384}}},
 		"folder.png is no regular":                    {list(2, "folder.png"), toTiny},
-		"out.png":                                     {list(2, "out.png"), toTiny}, // a link out of the directory
+		"out.png":                                     {list(2, "out.png"), toTiny}, // a link that leaves the directory
 	} {
 		if set, err := c.files.Load(t.Context(), c.p, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v, %v, want an error with %q", set, err, want)

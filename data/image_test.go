@@ -109,7 +109,7 @@ func TestInkIsConvertedWithOneRounding(t *testing.T) {
 	}
 }
 
-// Damaged EXIF data may turn an image another way, but never lose it.
+// Damaged EXIF data may rotate an image differently, but never make it an error.
 func TestDamagedEXIFDoesNotLoseTheImage(t *testing.T) {
 	raw := goldenFiles(t)["turned6.jpg"]
 	begin := bytes.Index(raw, []byte(exifPrefix))
@@ -141,7 +141,7 @@ func TestDamagedEXIFDoesNotLoseTheImage(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever the bytes, an error or an image within the limit, and an orientation that there is.
+// FuzzDecode: any bytes give an error or an image within the limit, and a valid orientation.
 func FuzzDecode(f *testing.F) {
 	files := goldenFiles(f)
 	var seeds [][]byte
@@ -165,7 +165,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzEXIF: an orientation other than upright stands in the bytes as an entry says it: tag, type, count and value.
+// FuzzEXIF: an orientation other than upright is in the bytes as an entry: tag, type, count and value.
 func FuzzEXIF(f *testing.F) {
 	var seeds [][]byte
 	for _, order := range []binary.AppendByteOrder{binary.LittleEndian, binary.BigEndian} {
@@ -183,7 +183,7 @@ func FuzzEXIF(f *testing.F) {
 		if v == upright {
 			return
 		}
-		for i := range raw { // some entry says so
+		for i := range raw { // some entry contains it
 			for _, order := range []binary.ByteOrder{binary.LittleEndian, binary.BigEndian} {
 				if entry := raw[i:]; len(entry) >= 12 && order.Uint16(entry) == 0x0112 && order.Uint16(entry[2:]) == 3 &&
 					int(order.Uint16(entry[8:])) == v && v > 1 && v <= 8 {
@@ -195,7 +195,7 @@ func FuzzEXIF(f *testing.F) {
 	})
 }
 
-// Expected is what Pillow 13.0.0 returns for Image.open(file).convert("RGB") of mode I;16.
+// The expected values are from Pillow 13.0.0's Image.open(file).convert("RGB") of mode I;16.
 func TestGreyOf16BitsIsClippedAsByPillow13(t *testing.T) {
 	img := image.NewGray16(image.Rect(0, 0, 8, 1))
 	for x, v := range []uint16{0, 1, 100, 255, 256, 300, 1000, 65535} {

@@ -16,8 +16,8 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// image is a float image [height, width, channels] of the host oracles below, which are as slow and obvious as
-// possible and share nothing with the graph.
+// img is a float image [height, width, channels] of the host oracles below, which are simple, slow and independent of
+// the graph.
 type img struct {
 	height, width, channels int
 	at                      []float64
@@ -42,7 +42,7 @@ func each(height, width, channels int, value func(i, j, c int) float64) img {
 	return out
 }
 
-// cropped reads a window of one image of the set, black outside, then exchanges left and right if asked.
+// cropped reads a window of one image of the dataset, black outside, and optionally mirrors it.
 func cropped(set *Memory, row int, w window) img {
 	return each(w.height, w.width, set.Channels, func(i, j, c int) float64 {
 		if w.flip {
@@ -88,7 +88,7 @@ func pillow(p img, height, width int) img {
 	})
 }
 
-// noise is a set of random pixels; tests give it unequal prime sides.
+// noise is a dataset of random pixels; tests use unequal prime sides.
 func noise(n, height, width, channels int) *Memory {
 	r := rand.New(rand.NewPCG(7, 11))
 	s := &Memory{
@@ -112,7 +112,7 @@ func shuffled(n int) []int {
 	return rows
 }
 
-// windowOf reads a plan's window back; the lines it says are checked by the oracles.
+// windowOf reads a plan's window back; the oracles check its lines.
 func windowOf(v [8]float32) window {
 	return window{
 		top: int(v[2]), height: int(v[3] - v[2]), left: int(v[6]), width: int(v[7] - v[6]), flip: v[4] < 0,
@@ -141,7 +141,7 @@ func TestCropsPaddingAndFlipsByWholePixelsAreBitExact(t *testing.T) {
 	rows := shuffled(13)[:11]
 	for _, c := range []struct {
 		a                 Augment
-		channels, changed int // images that change at least
+		channels, changed int // minimum number of changed images
 	}{
 		{Augment{}, 1, 0}, {Augment{}, 3, 0}, {Augment{FlipProb: 0.5}, 3, 3}, {Augment{Pad: 2}, 3, 3},
 		{Augment{Pad: 3, FlipProb: 0.5}, 1, 3}, {Augment{Pad: 11, FlipProb: 1}, 3, 3},

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A scan that is there again and again costs little in the file, and a pass over the image each time.
+// A repeated scan takes few bytes in the file, and a pass over the image each time.
 func TestScansOfAJPEGAreLimited(t *testing.T) {
 	raw := goldenFiles(t)["progressive.jpg"]
 	scan, tables := []byte{0xff, markerScan}, []byte{0xff, 0xc4}

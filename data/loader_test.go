@@ -66,7 +66,7 @@ func sources(t *testing.T) map[string]*Files {
 var to7x5 = preprocess.Settings{Fit: preprocess.FitCover, Size: [2]int{7, 5}, Crop: [2]int{7, 5},
 	Resample: preprocess.Bicubic}
 
-// streamed is a set of files that fails the test where it cannot be.
+// streamed streams files, or fails the test.
 func streamed(t *testing.T, f *Files, how Streaming) *Stream {
 	t.Helper()
 	set, err := f.Stream(to7x5, how)
@@ -89,13 +89,13 @@ func epochs(n int, seed int64) iter.Seq2[int, []int] {
 	}
 }
 
-// newLoader is NewLoader with the part of an augmentation that the source leaves for the host.
+// newLoader is NewLoader with the host's part of an augmentation.
 func newLoader(s Source, a Augment, seed int64, part int, batches iter.Seq2[int, []int]) *Loader {
 	host, _ := s.Divide(a)
 	return NewLoader(s, host, seed, part, batches)
 }
 
-// fed are the rows and pixels of all batches.
+// fed returns the rows and pixels of all batches.
 func fed(t *testing.T, set Source, a Augment, seed int64, batches iter.Seq2[int, []int]) (rows []int, pixels []byte) {
 	t.Helper()
 	feed := newLoader(set, a, seed, 30, batches)
@@ -129,7 +129,7 @@ func TestOrderAndPixelsAreThoseOfAnyNumberOfWorkersAndAnyContainer(t *testing.T)
 					t.Errorf("%s: %s by %d workers: other rows or pixels", name, container, workers)
 				}
 			}
-			if name == "changed" { // as from memory
+			if name == "changed" { // like images in memory
 				a := a
 				a.Size = to7x5.Crop
 				rows, pixels := fed(t, gomlxtest.Must(f.Load(t.Context(), to7x5, nil))(t), a, 3, epochs(f.Len(), 3))
@@ -174,7 +174,7 @@ func TestImagesThatAreNotCroppedAreThoseOfLoad(t *testing.T) {
 	}
 }
 
-// An image that is a ramp shows where its crop was: the mean of a row is the centre of the window.
+// An image that is a ramp reveals its crop: the mean of a row is the centre of the window.
 func TestACropIsTheWindowThatWasDrawn(t *testing.T) {
 	f := sources(t)["tar"]
 	a := Augment{CropScale: [2]float64{0.1, 0.5}}
@@ -193,7 +193,7 @@ func TestACropIsTheWindowThatWasDrawn(t *testing.T) {
 		}
 		want := [3]float64{float64(w.left) + float64(w.width-1)/2, float64(w.top) + float64(w.height-1)/2, float64(row)}
 		for c := range 3 {
-			if !(math.Abs(mean[c]-want[c]) <= 0.75) { // rounding, and the kernel cut off at the border
+			if !(math.Abs(mean[c]-want[c]) <= 0.75) { // rounding, and the kernel truncated at the border
 				t.Fatalf("image %d: channel %d is %g in the mean, want %g of %+v", row, c, mean[c], want[c], w)
 			}
 		}
@@ -203,7 +203,7 @@ func TestACropIsTheWindowThatWasDrawn(t *testing.T) {
 	}
 }
 
-// counted counts how often a part is read.
+// counted counts the reads of each part.
 type counted struct {
 	Container
 	mutex sync.Mutex
@@ -249,7 +249,7 @@ func TestAFeedReadsWhatIsAskedForAndLittleAhead(t *testing.T) {
 	}
 }
 
-// spoiled are class folders of 300 images, of which some are cut.
+// spoiled are class folders of 300 images, some of them truncated.
 func spoiled(t *testing.T, cut ...int) *Files {
 	t.Helper()
 	files := map[string][]byte{}
@@ -330,7 +330,7 @@ func TestADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 func TestWhatCannotBeReadIsAnErrorEvenWhereDamageIsSkipped(t *testing.T) {
 	for container, f := range sources(t) {
 		set := streamed(t, f, Streaming{Skip: true})
-		// A shard is open as long as it is in use: it can be cut, but not vanish.
+		// A shard stays open while it is in use: it can be truncated, but not vanish.
 		lost, lose := filepath.Join(f.Dir, "pets-train-1.tar"), func(path string) error { return os.Truncate(path, 0) }
 		if container == "folders" {
 			lost, lose = filepath.Join(f.Dir, "dog", "070.png"), os.Remove
@@ -364,7 +364,7 @@ func TestAStreamRefusesWhatItCannotShow(t *testing.T) {
 }
 
 func TestCheckFindsDamageBeforeTraining(t *testing.T) {
-	f := spoiled(t, 209) // whose header is whole
+	f := spoiled(t, 209) // whose header is complete
 	if err := os.WriteFile(filepath.Join(f.Dir, "0", "031.png"), []byte("no image"), 0o644); err != nil {
 		t.Fatal(err)
 	}

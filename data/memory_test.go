@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// numbered is a set whose every pixel and label tell their row.
+// numbered is a dataset whose pixels and labels encode their row.
 func numbered(n int) *Memory {
 	s := &Memory{Info: Info{Name: "numbered", Height: 1, Width: 2, Channels: 1, Classes: make([]string, n)}}
 	for i := range n {
@@ -18,7 +18,7 @@ func numbered(n int) *Memory {
 	return s
 }
 
-// rowsOf returns the rows that a part was made of, from the pixels, which have to agree with the labels.
+// rowsOf returns the rows of a part, from the pixels, which must match the labels.
 func rowsOf(t *testing.T, s *Memory) []int {
 	var rows []int
 	for i, label := range s.Labels {

@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// augmentGoldens are what Pillow 9.4 made of one image: tools/py/augment_goldens.py.
+// augmentGoldens are the results of Pillow 9.4 for one image: tools/py/augment_goldens.py.
 type augmentGoldens struct {
 	Width, Height int
 	Pixels        string
@@ -82,7 +82,7 @@ func TestEveryOperationIsPillowsToTheBit(t *testing.T) {
 	}
 }
 
-// Geometry.c of Pillow: what lies beyond the image is filled, from its border on it is interpolated.
+// Geometry.c of Pillow: positions beyond the image are filled, positions on its border are interpolated.
 func TestAPlaceOnTheBorderIsWithinTheImage(t *testing.T) {
 	p := &Image{Height: 1, Width: 1, Pixels: []uint8{9, 8, 7}}
 	for _, kernel := range []preprocess.Resample{preprocess.Bilinear, preprocess.Bicubic} {
@@ -95,8 +95,7 @@ func TestAPlaceOnTheBorderIsWithinTheImage(t *testing.T) {
 }
 
 // Expected are the formulas of timm/data/auto_augment.py (066e490), big_vision/pp/autoaugment.py (538b8a8) and
-// torchvision's autoaugment.py (0.14) by hand, for an image of 19×13 pixels; a second amount is that of the other
-// sign.
+// torchvision's autoaugment.py (0.14) by hand, for an image of 19×13 pixels; a second amount is for the other sign.
 func TestAmountsOfPoliciesAreThoseOfTheirSources(t *testing.T) {
 	for name, want := range map[string]map[string][]float64{
 		"rand-m9-mstd0.5-inc1": {

@@ -59,7 +59,7 @@ func (c goldenCase) want(t testing.TB) *Image {
 	return &Image{Height: c.Height, Width: c.Width, Pixels: pixels}
 }
 
-// differences counts samples by how far two images are apart there.
+// differences counts samples by the difference of two images.
 func differences(a, b *Image) (counts [256]int, greatest int) {
 	for i, v := range a.Pixels {
 		d := max(int(v)-int(b.Pixels[i]), int(b.Pixels[i])-int(v))
@@ -69,8 +69,8 @@ func differences(a, b *Image) (counts [256]int, greatest int) {
 	return counts, greatest
 }
 
-// Decoding and resizing are held to real Pillow; WEPE_PILLOW may name a directory with more cases. All is exact but for
-// jpegs that the standard library decodes: its inverse cosine transform rounds otherwise.
+// Compares decoding and resizing with Pillow; WEPE_PILLOW may name a directory with more cases. All are exact except
+// jpegs from the standard library's decoder, whose inverse cosine transform rounds differently.
 func TestImagesAreThoseOfPillow(t *testing.T) {
 	dirs := []string{goldenDir}
 	if dir := os.Getenv("WEPE_PILLOW"); dir != "" {
@@ -92,7 +92,7 @@ func TestImagesAreThoseOfPillow(t *testing.T) {
 			if err == nil {
 				got, err = got.Preprocess(s)
 			}
-			if !libjpeg && c.File == "restart_progressive.jpg" { // the one that the standard library does not decode
+			if !libjpeg && c.File == "restart_progressive.jpg" { // the only one that the standard library does not decode
 				if err == nil || !strings.Contains(err.Error(), "-tags libjpeg") {
 					t.Errorf("%s: %v", where, err)
 				}

@@ -18,7 +18,7 @@ func TestPlanOfAnImageDependsOnlyOnSeedEpochAndRow(t *testing.T) {
 	set := noise(31, 7, 5, 3)
 	rows := shuffled(31)
 	whole := strong.Plan(set, 9, 4, 0, rows)
-	for _, size := range []int{1, 2, 7, 11} { // any batch size, any place in the batch, any batch number
+	for _, size := range []int{1, 2, 7, 11} { // any batch size, any index in the batch, any batch number
 		for start := 0; start+size <= len(rows); start += size {
 			batch := slices.Clone(rows[start : start+size])
 			slices.Reverse(batch)
@@ -76,7 +76,7 @@ func TestOrderIsAPermutationThatChangesWithEpochAndSeed(t *testing.T) {
 	}
 }
 
-// Neighbouring seeds, epochs and indices give unrelated draws: no two are alike, and half of the bits differ.
+// Neighbouring seeds, epochs and indices give unrelated draws: all different, and half of the bits differ.
 func TestDrawsOfNeighboursAreUnrelated(t *testing.T) {
 	seen, flipped, last := map[uint64]bool{}, 0, uint64(0)
 	for k := range 300 {

@@ -47,7 +47,7 @@ func TestAResizeBeyondTheLimitIsRefused(t *testing.T) {
 	}
 }
 
-// DINOv3's processor, of which the fixtures have an image before and after.
+// The fixtures contain an image before and after DINOv3's processor.
 func TestAResizeOfNumbersIsTorchvisions(t *testing.T) {
 	fixtures.Each(t, testAResizeOfNumbersIsTorchvisions)
 }

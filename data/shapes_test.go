@@ -31,7 +31,7 @@ func TestSpritesHaveTheStatedAreaCentreAndDirection(t *testing.T) {
 		// Square 0.32², ellipse π·0.23·0.14, heart 0.19²·3.662 (the sextic's area), by the square of the scale.
 		scale := 0.5 + 0.1*float64(s.scale)
 		want := []float64{0.32 * 0.32, math.Pi * 0.23 * 0.14, 0.19 * 0.19 * 3.662}[s.shape] * scale * scale * size * size
-		// The outline, about 4·√area long, is known to half a sample, an eighth of a pixel.
+		// The outline, about 4·√area long, is accurate to half a sample, an eighth of a pixel.
 		if !(math.Abs(area-want) <= 4*math.Sqrt(want)/8) {
 			t.Errorf("%+v covers %.1f pixels, want %.1f", s, area, want)
 		}
@@ -55,7 +55,7 @@ func TestTheUprightHeartStandsOnItsTip(t *testing.T) {
 	const size = 64
 	at := sprite{shape: 2, scale: 5, row: 16, column: 16}
 	upright := at.render(size, size)
-	widths := []int{} // of the lines with any white
+	widths := []int{} // of the lines with white pixels
 	for line := range slices.Chunk(upright, size) {
 		white := 0
 		for _, v := range line {
@@ -68,7 +68,7 @@ func TestTheUprightHeartStandsOnItsTip(t *testing.T) {
 	if widths[len(widths)-1] > 3 || widths[4] < 12 {
 		t.Errorf("widths by line %v: want a tip below and lobes above", widths)
 	}
-	at.orientation = 20 // half a turn: the image read backwards, around the centre at 32.5
+	at.orientation = 20 // half a turn: the image reversed, around the centre at 32.5
 	for i, v := range at.render(size, size) {
 		y, x := 64-i/size, 64-i%size
 		want := uint8(0)
@@ -99,7 +99,7 @@ func TestNoSpriteIsCutByTheBorder(t *testing.T) {
 	}
 }
 
-// patches cuts the image into squares and sorts them: what a model without positions sees.
+// patches cuts the image into squares and sorts them: the input of a model without positions.
 func patches(image []uint8, size, side int) [][]byte {
 	var out [][]byte
 	for i := 0; i < size; i += side {
@@ -136,7 +136,7 @@ func TestWhereIsInvisibleToABagOfPatches(t *testing.T) {
 			}
 		}
 		next := sprite{1, 3, 7, 5, 5}
-		next.column += 2 // the next class of TaskLocation, by contrast
+		next.column += 2 // in contrast, the next class of TaskLocation
 		if c.side > c.size/32 && equal(sprite{1, 3, 7, 5, 5}, next, c.size, c.side) {
 			t.Errorf("%d pixels, patch %d: the next TaskLocation class has the same patches", c.size, c.side)
 		}

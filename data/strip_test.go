@@ -12,7 +12,7 @@ import (
 
 var toStrips = preprocess.Settings{Fit: preprocess.FitPatches, Size: [2]int{20, 16}, Patch: 4} // 5×4 patches
 
-// gradual is an image whose pixels tell their place.
+// gradual is an image whose pixels encode their position.
 func gradual(height, width int) *Image {
 	p := &Image{Height: height, Width: width}
 	for y := range height {

@@ -17,7 +17,7 @@ import (
 )
 
 func TestTarFindsSamplesWhateverStandsBetweenThem(t *testing.T) {
-	long := strings.Repeat("folder/", 40) // a name that needs a header of its own
+	long := strings.Repeat("folder/", 40) // a name that needs a separate header
 	var global bytes.Buffer
 	w := tar.NewWriter(&global)
 	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "global",
@@ -73,7 +73,7 @@ func TestTarRefusesInOneLine(t *testing.T) {
 	}
 	copy(large[148:], []byte{'0' + byte(sum>>12&7), '0' + byte(sum>>9&7), '0' + byte(sum>>6&7), '0' + byte(sum>>3&7),
 		'0' + byte(sum&7), 0})
-	linked := func(kind byte) []byte { // an image that would be another file of the machine
+	linked := func(kind byte) []byte { // a link to another file of the machine
 		raw := datatest.Tar([2]string{"0.jpg", ""})
 		raw[156] = kind
 		copy(raw[157:], "/etc/hostname")
@@ -117,7 +117,7 @@ func TestTarRefusesInOneLine(t *testing.T) {
 	if f, err := Tar(dir, []string{filepath.Join(dir, "a.tar")}, nil); err != nil || f.Classes[0] != "only" {
 		t.Error(f, err)
 	}
-	// What is cut after it was indexed is an error of the image.
+	// A shard that is truncated after indexing is an error of the image.
 	f, err := Tar(dir, []string{filepath.Join(dir, "a.tar")}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestShardsAreSplitByTheWordsOfTheirPaths(t *testing.T) {
 	}
 }
 
-// FuzzTar: a shard is refused in one line, or its images are parts of it, each with a label.
+// FuzzTar: a shard gives a one-line error, or its images are parts of it, each with a label.
 func FuzzTar(f *testing.F) {
 	seeds := [][]byte{datatest.Tar([2]string{"0.cls", "2\n"}, [2]string{"0.jpg", "an image"},
 		[2]string{"1.png", "another"}, [2]string{"1.cls", "0"}),

@@ -236,8 +236,8 @@ func testEveryStageOfTheBackboneEqualsDetectron2(t *testing.T) {
 	checkGradients(t, got, wanted.Store, meta.Tolerance.Gradient, meta.Tolerance.Floor)
 }
 
-// rowsAmong looks for rows [heads, some, keys] among those of all queries of the first image, got [batch, heads,
-// queries, keys].
+// rowsAmong searches for rows [heads, some, keys] among all queries of the first image, got [batch, heads, queries,
+// keys].
 func rowsAmong(t *testing.T, name string, got []float64, want fixtures.Tensor, tolerance float64) {
 	heads, some, keys := want.Shape[0], want.Shape[1], want.Shape[2]
 	found := map[int]bool{}
@@ -260,8 +260,8 @@ func rowsAmong(t *testing.T, name string, got []float64, want fixtures.Tensor, t
 	}
 }
 
-// Other sizes of images through the same weights: relative tables that fit, and ones that shrink; positions that need
-// no resampling; scales at which a LayerNorm shows its epsilon.
+// Other sizes of images with the same weights: relative tables that fit, and ones that shrink; positions that need no
+// resampling; scales at which a LayerNorm reveals its epsilon.
 func TestTheBackboneTakesOtherSizesAndScalesAsDetectron2(t *testing.T) {
 	fixtures.Each(t, testTheBackboneTakesOtherSizesAndScalesAsDetectron2)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// small is a backbone of two blocks in which nothing attends globally, on rows × cols patches of 2×2 pixels.
+// small is a backbone of two window blocks, on rows × cols patches of 2×2 pixels.
 func small(position string, rows, cols, window int) Backbone {
 	return Backbone{Config: vit.Config{
 		ImageRows: 2 * rows, ImageCols: 2 * cols, PatchSize: 2, Channels: 1, Width: 40, Depth: 2, Heads: 5, MLPDim: 24,
@@ -24,7 +24,7 @@ func small(position string, rows, cols, window int) Backbone {
 	}, Window: window, Global: []int{}}.WithDefaults()
 }
 
-// output runs a backbone with weights that a seed draws, large enough for attention to be far from uniform.
+// output runs a backbone with random weights, large enough for attention to be far from uniform.
 func output(t *testing.T, b Backbone, images *tensors.Tensor) []float64 {
 	t.Helper()
 	if err := b.Validate(); err != nil {
@@ -59,7 +59,7 @@ func TestAWindowOverTheWholeImageIsGlobalAttentionInEveryEncoding(t *testing.T) 
 	}
 }
 
-// These know differences of positions in patches alone, so a window is an image of its own, wherever it lies.
+// These encodings depend only on differences of positions in patches, so a window is like a separate image.
 func TestAWindowSeesNothingOutside(t *testing.T) {
 	const rows, cols, side = 6, 9, 3
 	whole := gomlxtest.Noise(1, 2*rows, 2*cols, 1)
@@ -86,7 +86,7 @@ func TestAWindowSeesNothingOutside(t *testing.T) {
 	}
 }
 
-// On a grid of 5×7 in windows of 3 every encoding has to say what a token without a place gets.
+// On a grid of 5×7 in windows of 3 every encoding must handle tokens without a position.
 func TestEveryEncodingTakesWindowsBeyondTheImageAndOtherSizes(t *testing.T) {
 	for _, position := range gomlxtest.Encodings(vit.PositionNames()) {
 		b := small(position, 5, 7, 3)
@@ -155,7 +155,7 @@ func TestABottleneckIsNothingAtTheStart(t *testing.T) {
 	gomlxtest.NearAbs(t, "output", got, gomlxtest.Values(t, images), 0)
 }
 
-// A box of 37 cells' length in a map of three rows takes 19 samples along a bin, not the two that three rows have.
+// A box 37 cells long in a map of three rows takes 19 samples along a bin, not the two of three rows.
 func TestALongBoxIsReadWithAsManySamplesAsItsCells(t *testing.T) {
 	l := levels{canonicalSize: 224, canonicalLevel: 4, first: 2, last: 2}
 	got := gomlxtest.Run(t, func(in []*Node) []*Node {

@@ -73,7 +73,7 @@ func scenes() (images []image.Image, annotations []Annotations) {
 	return images, annotations
 }
 
-// trained makes steps of Adam on images and returns the losses of the first and the last one.
+// trained makes steps of Adam on images and returns the losses of the first and the last step.
 func trained(t *testing.T, d *Detector, images []image.Image, annotations []Annotations, steps int) (
 	first, last float64) {
 	t.Helper()
@@ -157,12 +157,11 @@ func maskIoU(a, b Bitmap) float64 {
 	return both / either
 }
 
-// Nothing of an image depends on the others of its batch, on what is beyond it in the canvas, or on graphs of other
-// sizes.
+// An image's results do not depend on other images of its batch, on the canvas beyond it, or on graphs of other sizes.
 func TestABatchOfImagesIsTheImagesOneByOne(t *testing.T) {
 	for _, stages := range [][]Stage{cascadeStages()[:1], cascadeStages()} {
 		c := tiny("grid2d", stages)
-		c.ROI.Score = 0.3 // so that heads that learned nothing find something
+		c.ROI.Score = 0.3 // so that untrained heads detect something
 		batchIsOneByOne(t, newDetector(t, c))
 	}
 }
@@ -202,7 +201,7 @@ func batchIsOneByOne(t *testing.T, d *Detector) {
 	}
 }
 
-// As those of DINOv2, of 14 pixels: cells of the finest map are 3.5 wide.
+// Patches of 14 pixels, as in DINOv2: cells of the finest map are 3.5 wide.
 func TestAPatchNeedNotDivideByFour(t *testing.T) {
 	c := tiny("rope-axial", nil)
 	c.Backbone.PatchSize, c.Backbone.ImageRows, c.Backbone.ImageCols = 14, 42, 70
@@ -257,7 +256,7 @@ func TestLossesHaveNames(t *testing.T) {
 	}
 }
 
-// A ViT without a class token computes the same as a backbone without windows that took over its variables.
+// A ViT without a class token computes the same as a backbone without windows that has loaded its variables.
 func TestTheBackboneTakesOverTheWeightsOfAViT(t *testing.T) {
 	for _, position := range []string{"learned", "learned+rope-mixed", "wepe", "factorized+alibi2d"} {
 		v := vit.Config{ImageRows: 24, ImageCols: 40, PatchSize: 8, Width: 32, Depth: 2, Heads: 4, MLPDim: 48, Classes: 3,

@@ -15,7 +15,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// A detector of three classes with weights that are drawn, so that it is sure of nothing.
+// A detector of three classes with random weights, which detects nothing with confidence.
 func Example() {
 	backend, err := compute.NewWithConfig("go:ops_sequential")
 	if err != nil {

@@ -21,7 +21,7 @@ type foreign struct{ *gomlxtest.Torch }
 
 const foreignScope = "/detector/"
 
-// load reads the tensors of a file whose names begin with prefix, under the rest of their names.
+// load reads the tensors of a file whose names begin with prefix, and removes the prefix.
 func load(t testing.TB, set, file, prefix string) *foreign {
 	f := &foreign{gomlxtest.LoadTorch(t, set, file, foreignScope)}
 	own := map[string]fixtures.Tensor{}
@@ -34,7 +34,7 @@ func load(t testing.TB, set, file, prefix string) *foreign {
 	return f
 }
 
-// conv puts a convolution [out, in, k, k] at path as [k, k, in, out], its bias or its norm too, where it has them.
+// conv sets a convolution [out, in, k, k] at path as [k, k, in, out], with its bias or norm if it has one.
 func (f *foreign) conv(path, name string) {
 	w := f.Get(name + ".weight")
 	out, in, k := w.Shape[0], w.Shape[1], w.Shape[2]
@@ -56,7 +56,7 @@ func (f *foreign) biasAndNorm(path, name string) {
 	}
 }
 
-// doubling puts a transposed convolution [in, out, 2, 2] at path as [in, 2, 2, out].
+// doubling sets a transposed convolution [in, out, 2, 2] at path as [in, 2, 2, out].
 func (f *foreign) doubling(path, name string) {
 	w := f.Get(name + ".weight")
 	in, out := w.Shape[0], w.Shape[1]
@@ -80,7 +80,7 @@ func channelsLast(x fixtures.Tensor) fixtures.Tensor {
 
 func inputOf(x fixtures.Tensor) *tensors.Tensor { return gomlxtest.Input(x) }
 
-// gradients adds those of loss by the variables of a store, by their paths below the scope.
+// gradients adds the gradients of loss by the variables of a store, by their paths below the scope.
 func (n *named) gradients(store *model.Store, loss *Node) {
 	var by []*Node
 	for v := range store.IterVariables() {
@@ -91,8 +91,8 @@ func (n *named) gradients(store *model.Store, loss *Node) {
 	n.nodes = append(n.nodes, Gradient(loss, by...)...)
 }
 
-// checkGradients compares what named.gradients added with the variables of wanted, which holds gradients at their
-// positions: all of them, and nothing else, within tolerance of the greatest entry plus a floor.
+// checkGradients compares the results of named.gradients with the variables of wanted, which contains the gradients:
+// all of them, and nothing else, within tolerance of the largest entry plus a floor.
 func checkGradients(t *testing.T, got map[string][]float64, wanted *model.Store, tolerance, floor float64) {
 	t.Helper()
 	for v := range wanted.IterVariables() {
@@ -107,7 +107,7 @@ func checkGradients(t *testing.T, got map[string][]float64, wanted *model.Store,
 	}
 }
 
-// nearFloor fails the test unless got and want agree within tolerance times the greatest entry, plus a floor.
+// nearFloor fails the test unless got and want are equal within tolerance times the largest entry, plus a floor.
 func nearFloor(t *testing.T, name string, got, want []float64, tolerance, floor float64) {
 	t.Helper()
 	largest := 0.0
@@ -130,7 +130,7 @@ func (n *named) add(name string, x *Node) {
 // addf is add for a formatted name.
 func (n *named) addf(x *Node, format string, args ...any) { n.add(fmt.Sprintf(format, args...), x) }
 
-// runNamed runs a graph with the variables of a store and returns its outputs by name; the graph makes none itself.
+// runNamed runs a graph with the variables of a store and returns its outputs by name; the graph creates no variables.
 func runNamed(t *testing.T, store *model.Store, build func(scope *model.Scope, in []*Node, out *named),
 	inputs ...any) map[string][]float64 {
 	t.Helper()

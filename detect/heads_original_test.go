@@ -17,7 +17,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// The heads equal those of detectron2: fixture "mask_rcnn". Feature maps are given; from there on everything is ours.
+// The heads equal detectron2's: fixture "mask_rcnn". Its feature maps are the inputs.
 const headsSet = "mask_rcnn"
 
 type headsMeta struct {
@@ -98,7 +98,7 @@ func headsFixture(t *testing.T) heads {
 	return h
 }
 
-// config is that of the fixture's model "std" or "cas".
+// config returns the configuration of the fixture's model "std" or "cas".
 func (h heads) config(kind string) Config {
 	m := h.headsMeta.Config
 	c := Config{Channels: m.Channels}
@@ -131,7 +131,7 @@ func (h heads) maps() (maps []any) {
 	return maps
 }
 
-// anchors are those of all levels.
+// anchors returns the anchors of all levels.
 func (h heads) anchors() ([]Box, []int) {
 	var sizes [][2]int
 	for _, level := range h.headsMeta.Config.Levels {
@@ -172,7 +172,7 @@ func (h heads) annotations(kind string) []Annotations {
 	return annotations
 }
 
-// given draws what the fixture drew.
+// given returns the fixture's draws.
 func (h heads) given(image int) draw {
 	lists := []string{"rpn.given.%d.pos", "rpn.given.%d.neg", "roi.given.%d.fg", "roi.given.%d.bg"}
 	return func(from []int, n int) []int {
@@ -190,7 +190,7 @@ func (h heads) given(image int) draw {
 	}
 }
 
-// proposals are the fixture's, of "train" or "test".
+// proposals returns the fixture's proposals, for "train" or "test".
 func (h heads) proposals(mode string) (of [][]Box) {
 	for i := range h.batch() {
 		of = append(of, boxesOf(h.want[fmt.Sprintf("rpn.%s_proposals.%d.boxes", mode, i)]))
@@ -198,7 +198,7 @@ func (h heads) proposals(mode string) (of [][]Box) {
 	return of
 }
 
-// inputs are those of a step, without images.
+// inputs returns the inputs of a step, without images.
 func (h heads) inputs(kind string) Inputs[*tensors.Tensor] {
 	anchors, _ := h.anchors()
 	in, err := h.config(kind).targets(h.annotations(kind), anchors, h.proposals("train"), h.given)
@@ -228,7 +228,7 @@ func (h heads) near(got map[string][]float64, name string, tolerance float64) {
 	gomlxtest.NearAbs(h.T, name, got[name], h.want[name].Data, tolerance)
 }
 
-// gradients adds those of loss by the maps and by all variables to the outputs of a graph; checkGradients compares.
+// gradients adds the gradients of loss by the maps and by all variables to the outputs of a graph.
 func (h heads) gradients(scope *model.Scope, maps []*Node, loss *Node, out *named) {
 	for i, x := range Gradient(loss, maps...) {
 		out.addf(x, "gradient by features.%s", h.headsMeta.Config.Levels[i])
@@ -255,7 +255,7 @@ func (f *foreign) rpn(c RPN) {
 	f.conv("rpn/deltas", "rpn_head.anchor_deltas")
 }
 
-// roi maps box and mask heads; those of the cascade are numbered.
+// roi maps box and mask heads; a cascade's are numbered.
 func (f *foreign) roi(c Config) {
 	for stage := range c.ROI.Stages {
 		from, predictor, to := "box_head.", "box_predictor.", fmt.Sprintf("roi/stage_%d/", stage)
@@ -467,7 +467,7 @@ func testTheHeadsEqualDetectron2InTraining(t *testing.T) {
 			h.gradients(scope, maps, total, out)
 		})
 		n := c.ROI.Samples
-		rows := make([][]int, h.batch()) // the samples that are there, of each image
+		rows := make([][]int, h.batch()) // the existing samples, of each image
 		for image := range rows {
 			for i := range h.want[fmt.Sprintf("sampled.%d.boxes", image)].Shape[0] {
 				rows[image] = append(rows[image], i)
@@ -517,8 +517,8 @@ func testTheHeadsEqualDetectron2InTraining(t *testing.T) {
 	}
 }
 
-// nearRows compares some rows of each image's part of got, one part after the other and all of a length, with a
-// tensor of these rows of all images.
+// nearRows compares some rows of each image's part of got, parts concatenated and of equal length, with a tensor of
+// these rows of all images.
 func (h heads) nearRows(name string, got []float64, rows [][]int) {
 	h.Helper()
 	want := h.want[name]
@@ -535,7 +535,7 @@ func (h heads) nearRows(name string, got []float64, rows [][]int) {
 	gomlxtest.NearAbs(h.T, name, values, want.Data, h.Tolerance.Chain)
 }
 
-// The loss by the other kind of targets; gradients are not given.
+// The loss with the other kind of targets; the fixture has no gradients for it.
 func TestTheMaskLossByBitmapsEqualsDetectron2(t *testing.T) {
 	fixtures.Each(t, testTheMaskLossByBitmapsEqualsDetectron2)
 }
@@ -561,7 +561,7 @@ func TestDetectionsAndPastedMasksEqualDetectron2(t *testing.T) {
 func testDetectionsAndPastedMasksEqualDetectron2(t *testing.T) {
 	h := headsFixture(t)
 	proposals := h.proposals("test")
-	n, rows := 0, make([][]int, h.batch()) // the longest list, and what is in each
+	n, rows := 0, make([][]int, h.batch()) // the longest list, and the rows of each
 	for image, boxes := range proposals {
 		n = max(n, len(boxes))
 		for i := range boxes {
@@ -616,7 +616,7 @@ func testDetectionsAndPastedMasksEqualDetectron2(t *testing.T) {
 	}
 }
 
-// checkDetections compares those of one image, their masks, and what is made of them in an image of another size.
+// checkDetections compares the detections of one image, their masks, and their rescaling to an image of another size.
 func (h heads) checkDetections(c Config, f *foreign, kind string, image int, size [2]int, found []Detection) {
 	h.Helper()
 	p := fmt.Sprintf("%s.test.%d.", kind, image)

@@ -14,13 +14,13 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// Samples that are not there, and in later stages boxes that were clipped to nothing, change no loss: the losses of
-// images with them are those without them.
+// Missing samples, and in later stages boxes that became empty by clipping, change no loss: the losses are the same
+// without them.
 func TestWhatIsNoSampleCountsInNoLoss(t *testing.T) {
 	const classes, batch = 3, 2
 	boxes := []Box{{1, 2, 9, 12}, {4, 4, 20, 17}, {2, 8, 5, 9}, {7, 1, 8, 19}, {0, 0, 11, 13}}
 	labels := []int64{1, 0, 3, 3, 2}
-	second := slices.Clone(boxes) // what the first stage made of them
+	second := slices.Clone(boxes) // output of the first stage
 	for i := range second {
 		second[i][2]++
 	}
@@ -46,7 +46,7 @@ func TestWhatIsNoSampleCountsInNoLoss(t *testing.T) {
 		}
 		n := len(kept) + extra
 		r := regions{ROI: ROI{Stages: cascadeStages()[:2]}, classes: classes}
-		objects := []Box{{1, 2, 10, 12}, {4, 4, 20, 18}, {0, 0, 12, 13}, {}} // the last one is none
+		objects := []Box{{1, 2, 10, 12}, {4, 4, 20, 18}, {0, 0, 12, 13}, {}} // the last one is empty
 		out := gomlxtest.Run(t, func(in []*Node) []*Node {
 			in0 := Inputs[*Node]{Classes: in[0], Targets: in[1], Objects: in[2], ObjectClasses: in[3]}
 			stages := []stageOutput{{Boxes: in[4], Logits: in[6], Deltas: in[7]}, {Boxes: in[5], Logits: in[6], Deltas: in[7]}}
@@ -73,7 +73,7 @@ func TestWhatIsNoSampleCountsInNoLoss(t *testing.T) {
 		}
 	}
 
-	// A box of an object that was clipped to nothing counts in the first stage and no more.
+	// An object's box that became empty by clipping counts only in the first stage.
 	without := losses([]int{0, 1, 3, 4}, 0)
 	second[2] = Box{5, 0, 5, 9}
 	with := losses(all, 0)
@@ -142,7 +142,7 @@ func TestATruthThatCannotBeIsRefusedByName(t *testing.T) {
 	}
 }
 
-// A program is compiled for each shape of its inputs: images of few objects have one, whatever their number.
+// A program is compiled for each shape of its inputs: images with few objects share one.
 func TestTheNumberOfObjectsChangesNoShapeWhileTheyAreFew(t *testing.T) {
 	c := Config{RPN: RPN{Samples: 5}, ROI: ROI{Samples: 7, MaskSize: 3}}.WithDefaults()
 	c.Backbone.Classes = 2

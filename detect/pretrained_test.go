@@ -14,8 +14,8 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// A checkpoint of Hugging Face becomes a backbone for images of another size: in the graph, its table of positions is
-// what its own code resamples it to, as package checkpoints does.
+// A checkpoint of Hugging Face becomes a backbone for images of another size: the graph resamples its table of
+// positions as package checkpoints does.
 func TestACheckpointBecomesABackboneForImagesOfAnotherSize(t *testing.T) {
 	fixtures.Each(t, testACheckpointBecomesABackboneForImagesOfAnotherSize)
 }

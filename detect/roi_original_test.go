@@ -26,7 +26,7 @@ type matcherMeta struct {
 	LowQuality bool `json:"allow_low_quality_matches"`
 }
 
-// matcher is ours; with one threshold nothing is ignored.
+// matcher converts to ours; with one threshold nothing is ignored.
 func (m matcherMeta) matcher() matcher {
 	return matcher{low: m.Thresholds[0], high: m.Thresholds[len(m.Thresholds)-1], allowLow: m.LowQuality}
 }
@@ -81,7 +81,7 @@ func roiFixture(t *testing.T) (meta roiMeta, want map[string]fixtures.Tensor) {
 	return meta, fixtures.Tensors(t, roiSet, "tensors.safetensors")
 }
 
-// boxesOf are the last four columns of a tensor [n, 4] or [n, 5].
+// boxesOf returns the last four columns of a tensor [n, 4] or [n, 5].
 func boxesOf(x fixtures.Tensor) []Box {
 	boxes := make([]Box, x.Shape[0])
 	for i := range boxes {
@@ -92,7 +92,7 @@ func boxesOf(x fixtures.Tensor) []Box {
 	return boxes
 }
 
-// perImage are boxes [n, 5] as the same [batch, n, 4] for all images, and [batch, n] with 1 for the image of each.
+// perImage returns boxes [n, 5] as [batch, n, 4], the same for all images, and a mask [batch, n] of each image's boxes.
 func perImage(x fixtures.Tensor, batch int) (boxes, of *tensors.Tensor) {
 	n := x.Shape[0]
 	var flat []float32
@@ -215,7 +215,7 @@ func ints(x fixtures.Tensor) []int {
 	return out
 }
 
-// Across classes ours is keep_per_class, which has no trick of coordinates in it.
+// Across classes ours equals keep_per_class, which does not shift coordinates.
 func TestNMSKeepsWhatTorchvisionKeeps(t *testing.T) {
 	fixtures.Each(t, testNMSKeepsWhatTorchvisionKeeps)
 }
@@ -284,7 +284,7 @@ func testDeltasAreThoseOfDetectron2(t *testing.T) {
 	if !(math.Abs(meta.Deltas.Clamp-scaleClamp) <= 1e-12) {
 		t.Errorf("the clamp is %g, want %g", scaleClamp, meta.Deltas.Clamp)
 	}
-	// A coordinate is the difference of a center and half a size, and keeps their rounding where it is itself small.
+	// A coordinate is the difference of a centre and half a size: a small coordinate has their rounding error.
 	relative := func(name string, got []float64) {
 		for i, x := range want[name].Data {
 			opposite := want[name].Data[i^2] // boxes are x0, y0, x1, y1

@@ -79,7 +79,7 @@ func TestConvolutionsStartAsInTorchAndCaffe2(t *testing.T) {
 	}
 }
 
-// Targets below 0 are of an object without a mask.
+// Targets below 0 belong to an object without a mask.
 func TestObjectsWithoutAMaskCountInNoMaskLoss(t *testing.T) {
 	logits := []float32{2, -1, 0.5, 3, 7, -7, 5, 1}
 	got := gomlxtest.Run(t, func(in []*Node) []*Node {
@@ -96,7 +96,7 @@ func TestObjectsWithoutAMaskCountInNoMaskLoss(t *testing.T) {
 	}
 }
 
-// The error prints the range: its ends are in it.
+// The error contains the range, whose ends are valid.
 func TestTheLargestNumbersOfAConfigurationAreTheOnesThatErrorsPrint(t *testing.T) {
 	for name, set := range map[string]func(c *Config, n int){
 		"rpn.convs": func(c *Config, n int) { c.RPN.Convs = n }, "roi.size": func(c *Config, n int) { c.ROI.Size = n },

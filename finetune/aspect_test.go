@@ -16,7 +16,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// keeping is tiny for images that keep their aspect, on a grid of 4×3 patches.
+// keeping is tiny for images that keep their aspect ratio, on a grid of 4×3 patches.
 func keeping(t *testing.T, settings string) Recipe {
 	t.Helper()
 	r := tiny()
@@ -24,7 +24,7 @@ func keeping(t *testing.T, settings string) Recipe {
 	return gomlxtest.Must(r.Set(settings))(t)
 }
 
-// ofAspects are shapes in images of several aspects as a recipe wants them.
+// ofAspects returns shapes in images of several aspect ratios, resized for a recipe.
 func ofAspects(t *testing.T, r Recipe) (train, test *data.Memory) {
 	t.Helper()
 	train, test, err := data.ShapesOfAspects(data.TaskShape, 31, 17, 16, 2,
@@ -47,7 +47,7 @@ func TestAModelThatKeepsTheAspectTrainsOpensAndPredicts(t *testing.T) {
 		opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 		logits := gomlxtest.Must(opened.logitsOf(test))(t)
 		for i := range 5 {
-			answers := gomlxtest.Must(opened.predictOne(pngFile(t, test.RGBA(i)), 3))(t) // of whole patches: it stays as it is
+			answers := gomlxtest.Must(opened.predictOne(pngFile(t, test.RGBA(i)), 3))(t) // of whole patches: it is not resized
 			total := logSumExp(logits[i])
 			for _, a := range answers {
 				want := math.Exp(float64(logits[i][slices.Index(test.Classes, a.Name)]) - total)

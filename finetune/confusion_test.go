@@ -21,7 +21,7 @@ func TestTheAnswerIsTheLargestLogitAndItsShareOfTheSoftmax(t *testing.T) {
 	}{
 		{[]float32{0, ln3, 0}, 0, verdict{class: 1, probability: 3. / 5}},
 		{[]float32{ln2, ln3, 0}, 1, verdict{class: 1, probability: 3. / 6}},
-		{[]float32{0, 0, -ln2}, 1, verdict{class: 0, probability: 1 / 2.5}}, // of two that are equal the wrong one
+		{[]float32{0, 0, -ln2}, 1, verdict{class: 0, probability: 1 / 2.5}}, // of two equal classes the wrong one
 		{[]float32{0, 0, -ln2}, 0, verdict{class: 1, probability: 1 / 2.5}},
 		{[]float32{0, 0, -ln2}, 2, verdict{class: 0, probability: 1 / 2.5}}, // of two wrong ones the first
 		{[]float32{-1e30, 1e30}, 0, verdict{class: 1, probability: 1}},

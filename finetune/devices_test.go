@@ -22,8 +22,8 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// several is a backend of n devices, which keeps what it is asked for. It computes as AutoSharding means it: the
-// program on the whole inputs, whose divided parts it puts together, on the go backend.
+// several is a backend of n devices that records its calls. It implements AutoSharding: it runs the program on the
+// whole inputs, concatenated from their shards, on the go backend.
 type several struct {
 	compute.Backend
 	n        int
@@ -31,7 +31,7 @@ type several struct {
 	programs []*asked
 }
 
-// asked is what a program asks for.
+// asked is a request of a program.
 type asked struct {
 	meshes  []compute.Mesh
 	names   []string // of the parameters
@@ -123,7 +123,7 @@ type executable struct {
 	*asked
 }
 
-// Execute puts inputs together, sees that copies are equal, and hands outputs to every device.
+// Execute concatenates inputs, checks that copies are equal, and returns outputs on every device.
 func (e *executable) Execute(inputs []compute.Buffer, _ []bool, _ compute.DeviceNum) ([]compute.Buffer, error) {
 	devices := 1
 	if e.meshes != nil {
@@ -187,7 +187,7 @@ func (e *executable) Execute(inputs []compute.Buffer, _ []bool, _ compute.Device
 	return outputs, nil
 }
 
-// divides says whether a specification divides the first axis, and nothing else.
+// divides reports whether a specification splits the first axis, and nothing else.
 func divides(spec *compute.ShardingSpec) bool {
 	return spec != nil && len(spec.Axes) == 1 && slices.Equal(spec.Axes[0], []string{"data"})
 }
@@ -214,7 +214,7 @@ func TestAStepIsAskedOfAllDevicesWithTheBatchDividedAndTheRestEverywhere(t *test
 	steps := 0
 	for _, program := range backend.programs {
 		if !slices.Contains(program.names, fmt.Sprint("arg", 1+data.PlanLen)) {
-			continue // not a training program, which alone has scalars
+			continue // only training programs have scalars
 		}
 		steps++
 		if len(program.meshes) != 1 || !slices.Equal(program.meshes[0].AxesSizes, []int{3}) ||
@@ -250,7 +250,7 @@ func TestAStepIsAskedOfAllDevicesWithTheBatchDividedAndTheRestEverywhere(t *test
 	}
 }
 
-// All that is random or remembers, on one device and on three: the program is the same, so are its numbers.
+// With all random and stateful features, one and three devices compute the same program and numbers.
 func TestSeveralDevicesTrainTheWeightsOfOne(t *testing.T) {
 	onGo(t)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: dataset(31, 1), Test: dataset(11, 2),
@@ -258,7 +258,7 @@ func TestSeveralDevicesTrainTheWeightsOfOne(t *testing.T) {
 	run.Recipe.EvalBatchSize = 6
 	want, wantRows := finished(t, run)
 	run.Backend, run.Dir = &several{Backend: gomlxtest.Backend(), n: 3, kind: "accelerator"}, t.TempDir()
-	stopped(t, run, 5) // on a device more than goes on
+	stopped(t, run, 5) // continued on one more device
 	run.Backend, run.Devices = &several{Backend: gomlxtest.Backend(), n: 4, kind: "accelerator"}, 3
 	got, rows := finished(t, run)
 	if !bytes.Equal(got, want) {
@@ -286,7 +286,7 @@ func TestDevicesOfABackend(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		exist, n  int
-		batch     int // in two parts
+		batch     int // in two micro-batches
 		kind      string
 		want      int
 		complains []string
@@ -311,9 +311,9 @@ func TestDevicesOfABackend(t *testing.T) {
 	}
 }
 
-// On XLA one, two and four devices train the same weights, up to the order in which gradients are added. SGD takes that
-// over in proportion: steps·rate·6e-8 of gradients of about 1. (Adam divides a gradient by its size, so that it turns
-// the rounding noise of a gradient that is zero, as that of key biases, into whole steps.)
+// On XLA one, two and four devices train the same weights, up to the order in which gradients are summed. With SGD the
+// difference is proportional: steps·rate·6e-8 of gradients of about 1. (Adam divides a gradient by its size, so it
+// turns the rounding noise of a zero gradient, as of key biases, into full steps.)
 func TestSeveralDevicesOfXLATrainTheWeightsOfOne(t *testing.T) {
 	config := os.Getenv(compute.ConfigEnvVar)
 	if !strings.HasPrefix(config, "xla") {
@@ -341,7 +341,7 @@ func TestSeveralDevicesOfXLATrainTheWeightsOfOne(t *testing.T) {
 	}
 }
 
-// named is a backend by its name and device alone.
+// named is a backend with a name and a device.
 type named struct {
 	compute.Backend
 	name, device string

@@ -34,8 +34,8 @@ func pixelsOf(x fixtures.Tensor) image.Image {
 	return img
 }
 
-// From an image to vectors, as Hugging Face's processors and models do it; that of DINOv3 resizes numbers, the others
-// bytes.
+// From an image to vectors, as in Hugging Face's processors and models; DINOv3's resizes floating-point numbers, the
+// others bytes.
 func TestFeaturesOfAnImageAreThoseOfTheModelOfItsFiles(t *testing.T) {
 	fixtures.Each(t, testFeaturesOfAnImageAreThoseOfTheModelOfItsFiles)
 }
@@ -95,7 +95,7 @@ func TestAModelWithoutAClassTokenHasFeaturesOfPatchesAlone(t *testing.T) {
 	}
 }
 
-// written is a file of an image of so many pixels, of a colour of its own.
+// written writes an image file of a given size, with its own colour.
 func written(t *testing.T, dir, name string, height, width int) (file string) {
 	t.Helper()
 	img := image.NewNRGBA(image.Rect(0, 0, width, height))
@@ -116,7 +116,7 @@ func wide(values []float32) (out []float64) {
 	return out
 }
 
-// GoMLX keeps 32 programs and refuses another, see SetMaxCache of graph.Exec.
+// GoMLX caches 32 programs and refuses another, see SetMaxCache of graph.Exec.
 func TestImagesOfAnyNumberAndSizeHaveFeatures(t *testing.T) {
 	recipe := tiny()
 	recipe.EvalBatchSize = 64
@@ -130,7 +130,7 @@ func TestImagesOfAnyNumberAndSizeHaveFeatures(t *testing.T) {
 		}
 		gomlxtest.NearAbs(t, "the last", got[n-1].Class, want, 1e-6)
 	}
-	m.Preprocess = preprocess.Settings{Fit: preprocess.FitShortest, Size: [2]int{4, 4}} // and no crop
+	m.Preprocess = preprocess.Settings{Fit: preprocess.FitShortest, Size: [2]int{4, 4}} // without crop
 	drawn := image.NewGray(image.Rect(0, 0, 9, 5))
 	for i := range drawn.Pix {
 		drawn.Pix[i] = uint8(53 * i)
@@ -147,8 +147,8 @@ func TestImagesOfAnyNumberAndSizeHaveFeatures(t *testing.T) {
 	}
 }
 
-// The published DINOv2 has positions for 518×518 pixels and files that crop to 224×224: those of a rectangle, in
-// transformers, are the fixture's.
+// The published DINOv2 has positions for 518×518 pixels and files that crop to 224×224; the fixture contains
+// transformers' features of a rectangle.
 func TestAModelIsUsedAtTheSizeThatItsFilesCropTo(t *testing.T) {
 	fixtures.Each(t, testAModelIsUsedAtTheSizeThatItsFilesCropTo)
 }

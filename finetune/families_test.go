@@ -20,7 +20,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// familyModels are models of every class of transformers and timm that is read, by name.
+// familyModels are models of every supported class of transformers and timm, by name.
 func familyModels(t *testing.T) map[string]string {
 	t.Helper()
 	models := map[string]string{"jax": filepath.Join(fixtures.Dir(t, "jax_vit_npz"), "model.npz")}
@@ -36,10 +36,10 @@ func familyModels(t *testing.T) map[string]string {
 	return models
 }
 
-var squareGrid = checkpoints.ImportOptions{AssumeSquare: true} // for Google's files, which have no other way to say it
+var squareGrid = checkpoints.ImportOptions{AssumeSquare: true} // for Google's files, which do not contain the grid
 
-// Each is trained with its own encoding and, where it has a table, with WePE blended in by the gate: block, head and
-// gate change, and its own format and that of this library hold what was trained.
+// Each is trained with its own encoding and, if it has a table, with WePE blended in by the gate: block, head and gate
+// change, and its own format and ours contain the trained weights.
 func TestEveryFamilyIsFineTunedBlendedAndExported(t *testing.T) {
 	models := familyModels(t)
 	for i, name := range slices.Sorted(maps.Keys(models)) {

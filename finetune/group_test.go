@@ -22,7 +22,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// table is where members of a group in one process meet: the last to come adds up, in the order of ranks.
+// table connects members of a group in one process: the last to arrive sums, in the order of ranks.
 type table struct {
 	sync.Mutex
 	all   sync.Cond
@@ -66,7 +66,7 @@ func (m member) Sum(values []float32) error {
 	return nil
 }
 
-// together runs what each of n processes does at once, and returns their errors by rank.
+// together runs n processes concurrently, and returns their errors by rank.
 func together(n int, do func(Group) error) []error {
 	t := &table{given: make([][]float32, n)}
 	t.all.L = t
@@ -79,8 +79,8 @@ func together(n int, do func(Group) error) []error {
 	return errs
 }
 
-// Three epochs of everything that is random or remembers: the processes of a group leave the checkpoint and the rows of
-// one that computes the same parts by itself, to the bit.
+// Three epochs with all random and stateful features: the processes of a group write the same checkpoint and rows as
+// one process with the same micro-batches, bit for bit.
 func TestAGroupTrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
 	onTheSameBits(t)
 	for _, n := range gomlxtest.InTurn(0, 2, 3) {
@@ -90,7 +90,7 @@ func TestAGroupTrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
 			run.Recipe.Accumulate = n
 			want, wantRows := finished(t, run)
 			run.Dir = t.TempDir()
-			run.Recipe.Accumulate = 0 // as many as there are
+			run.Recipe.Accumulate = 0 // the default, one per process
 			errs := together(n, func(g Group) error {
 				run := run
 				run.Group = g
@@ -104,7 +104,7 @@ func TestAGroupTrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
 				t.Fatal(err)
 			}
 			run.Recipe.Accumulate = n
-			got, rows := finished(t, run) // that it is done, one process reads from what the group left
+			got, rows := finished(t, run) // one process finds from the group's files that the run is finished
 			if !bytes.Equal(got, want) {
 				t.Error("the variables differ")
 			}
@@ -126,9 +126,9 @@ func TestASignalToOneProcessEndsAllAtOneStepAndOneProcessGoesOn(t *testing.T) {
 	errs := together(3, func(g Group) error {
 		run, ctx := run, ctx
 		if run.Group = g; g.Rank() != 0 {
-			ctx = t.Context() // the signal comes to the first alone
+			ctx = t.Context() // only the first gets the signal
 		}
-		run.Progress = func(p Progress) { // the first's
+		run.Progress = func(p Progress) { // of the first process
 			if p.Step == 7 {
 				cancel()
 			}
@@ -195,7 +195,7 @@ func TestProcessesMustSeeOneDirectory(t *testing.T) {
 	}
 }
 
-// The draws of a part are those of its step and number, whoever makes them.
+// The draws of a micro-batch depend on its step and index, not on the process.
 func TestEveryPartOfEveryStepHasItsOwnDropout(t *testing.T) {
 	run := tinyRun(t, "accumulate=3", 31)
 	draws := func(step, part int) []float64 {

@@ -31,7 +31,7 @@ func TestFrozenGroupsKeepTheirBitsAndHaveNoState(t *testing.T) {
 			trainer := begun(t, tinyRun(t, "model.position=hybrid;warmup_epochs=0;ema=0.5;accumulate=2;learning_rate=0.1;"+
 				"optimizer.weight_decay=0;optimizer.kind="+kind+";freeze="+freeze, 30))
 			store := trainer.model.store
-			// The weights that the first step starts from are drawn while it is compiled; an evaluation does so before.
+			// The initial weights are drawn while the first program is compiled; an evaluation comes first.
 			if _, err := trainer.model.Evaluate(dataset(5, 2)); err != nil {
 				t.Fatal(err)
 			}

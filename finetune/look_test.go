@@ -24,7 +24,7 @@ func nearLogits(t *testing.T, what string, got, want [][]float32) {
 func TestLookShowsTheWeightsOfEveryImageOnceAndTheModelsLogits(t *testing.T) {
 	for _, pool := range []string{vit.PoolClass, vit.PoolMean} {
 		recipe := tiny()
-		recipe.Model.Position, recipe.Model.Pool = "rope-axial", pool // no addition to the tokens
+		recipe.Model.Position, recipe.Model.Pool = "rope-axial", pool // nothing is added to the tokens
 		m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 1, Train: dataset(47, 1)}).model
 		set := dataset(7, 9)
 		var logits [][]float32

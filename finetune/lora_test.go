@@ -24,7 +24,7 @@ import (
 
 func TestAdaptersTrainAsThoseOfPEFT(t *testing.T) { fixtures.Each(t, testAdaptersTrainAsThoseOfPEFT) }
 
-// The set has float64 values of peft: rounding of float32 in five steps stays below 1e-5.
+// The fixture has float64 values of peft: rounding of float32 in five steps is below 1e-5.
 func testAdaptersTrainAsThoseOfPEFT(t *testing.T) {
 	const set, tol = "lora", 1e-5
 	var meta struct {
@@ -96,7 +96,7 @@ func testAdaptersTrainAsThoseOfPEFT(t *testing.T) {
 	wanted("exported", logits(gomlxtest.Must(Open(run.Backend, dir))(t)))
 }
 
-// unmerged computes the logits as a training step does, with the adapters beside the matrices.
+// unmerged computes the logits as a training step does, with separate adapters.
 func unmerged(t *testing.T, c *classification, set *data.Memory) (logits [][]float32) {
 	t.Helper()
 	eval := c.model.eval

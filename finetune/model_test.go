@@ -28,14 +28,14 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// trained returns a model that tells the classes of images apart, a bit.
+// trained returns a model with some accuracy on the dataset.
 func trained(t *testing.T) *Model {
 	t.Helper()
-	m, _ := done(t, tinyRun(t, "model.dropout=0.1;model.drop_path=0.1", 100)) // off in all that follows
+	m, _ := done(t, tinyRun(t, "model.dropout=0.1;model.drop_path=0.1", 100)) // disabled in all that follows
 	return m
 }
 
-// naiveLogits normalises on the host and asks the network alone: [images][classes].
+// naiveLogits normalises on the host and runs only the network: [images][classes].
 func naiveLogits(t *testing.T, m *Model, set *data.Memory) [][]float64 {
 	t.Helper()
 	mean, std := []float64{0.5, 0.4, 0.3}, []float64{0.2, 0.3, 0.4} // of tiny
@@ -51,10 +51,10 @@ func naiveLogits(t *testing.T, m *Model, set *data.Memory) [][]float64 {
 
 func TestEvaluateEqualsTheNaiveCountOverLogits(t *testing.T) {
 	m := trained(t)
-	for _, n := range []int{1, 4, 11, 29} { // batches of 4: the last one is whole or partial
+	for _, n := range []int{1, 4, 11, 29} { // batches of 4: the last one is full or not
 		set := dataset(n, 3)
 		for i := range set.Labels {
-			set.Labels[i] = int32(i % 7) // mostly wrong, so that the label is at any rank
+			set.Labels[i] = int32(i % 7) // mostly wrong, so that labels have all ranks
 		}
 		var loss float64
 		right := map[int]int{}
@@ -89,7 +89,7 @@ func TestEvaluateEqualsTheNaiveCountOverLogits(t *testing.T) {
 	}
 }
 
-// By hand: the top-1 and top-5 of each row are those of an answer with the worst place among its equals.
+// By hand: top-1 and top-5 of each row count the label as the last among its equals.
 func TestATieIsNoRightAnswer(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, c := range []struct {
@@ -106,13 +106,13 @@ func TestATieIsNoRightAnswer(t *testing.T) {
 		{[]float32{7, 6, 5, 4, 3, 3, 1}, 4, 0, 0}, // fifth or sixth
 		{[]float32{7, 6, 5, 5, 5, 2, 1}, 2, 0, 1}, // third, fourth or fifth
 		{[]float32{7, 6, 5, 5, 5, 5, 1}, 2, 0, 0},
-		{[]float32{0, 0, 0, 0, 0}, 2, 0, 1}, // of five classes each is among the first five
+		{[]float32{0, 0, 0, 0, 0}, 2, 0, 1}, // with five classes each is in the top 5
 		{[]float32{0}, 0, 1, 1},
 		{[]float32{2, nan, 0, 0, 0, 0, 0}, 0, 0, 1},
 		{[]float32{9, nan, nan, nan, nan, 0, 0}, 0, 0, 1},
 		{[]float32{9, nan, nan, nan, nan, nan, 0}, 0, 0, 0},
 		{[]float32{nan, 0, 0, 0, 0, 0, 0}, 0, 0, 0},
-		{[]float32{nan, 0}, 0, 0, 0}, // among the first five, yet no answer
+		{[]float32{nan, 0}, 0, 0, 0}, // in the top 5, but not a valid logit
 		{[]float32{inf, 0, 0, 0, 0, 0, 0}, 0, 1, 1},
 		{[]float32{inf, inf, 0, 0, 0, 0, 0}, 0, 0, 1},
 		{[]float32{5, inf, inf, inf, inf, 0, 0}, 0, 0, 1},
@@ -169,8 +169,8 @@ func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
 		}
 	}
 
-	// With a frame, 2 columns before and 3 after, 3 rows above and below, it is cropped as Preprocess says; transparency
-	// is ignored.
+	// A frame, 2 columns before and 3 after, 3 rows above and below, is cropped as Preprocess specifies; transparency is
+	// ignored.
 	framed := image.NewNRGBA(image.Rect(0, 0, 11, 10))
 	for k, pixels := 0, set.Row(0); k < len(pixels); k += 3 {
 		row, column := k/3/6, k/3%6
@@ -234,8 +234,8 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// where is a set of 4×4 pixels that are dark but for a lit quarter, and asks which quarter that is: a bag of patches of
-// 2×2 pixels without places holds no answer.
+// where is a dataset of dark 4×4 images with one bright quarter, which is the class: a bag of patches of 2×2 pixels
+// without positions contains no information about it.
 func where(n int, seed uint64) *data.Memory {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := &data.Memory{
@@ -270,11 +270,11 @@ func TestAModelLearnsWhereSomethingIsFromItsEncodingAlone(t *testing.T) {
 	}
 	chance := math.Log(4)
 	for _, position := range gomlxtest.Encodings(vit.PositionNames()) {
-		// Distances alone are the same seen from each of four corners.
+		// Distances alone are the same from each of the four corners.
 		learns := position != "none" && position != "alibi2d"
 		recipe.Model.Position, recipe.Epochs = position, 6
 		if slices.Contains([]string{"wepe-bias", "lookhere", "relative-table"}, position) {
-			recipe.Epochs = 40 // its way leads through the attention weights; 20 are too few for some orders of summation
+			recipe.Epochs = 40 // it learns through the attention weights; 20 epochs are too few for some orders of summation
 		}
 		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: where(320, 1), Test: where(256, 2)}
 		_, row := done(t, run)

@@ -72,7 +72,7 @@ func testOpenTakesTheWeightsThatAreAskedForAndNamesThem(t *testing.T) {
 
 func TestARunAndItsExportsOpenAsTheSameModel(t *testing.T) {
 	recipe := everything()
-	recipe.Model.Width, recipe.Model.MLPDim = 16, 0 // what JAX's and timm's files let guess
+	recipe.Model.Width, recipe.Model.MLPDim = 16, 0 // sizes that JAX's and timm's files allow to infer
 	recipe.Model.Heads, recipe.Model.PatchSize = 2, 2
 	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: dataset(47, 1), Dir: t.TempDir()}
 	done(t, run)
@@ -162,7 +162,7 @@ func TestATrainedModelOpensAtAnotherSizeByTheRuleOfItsEncoding(t *testing.T) {
 			t.Errorf("%s: a grid of %d×%d, want 5×4", position, rows, cols)
 		}
 		trained, elsewhere := model.weights(t, ""), m.weights(t, "")
-		if _, ok := trained[tablePath]; ok && position != "grid2d" { // tables are resampled, timm's way
+		if _, ok := trained[tablePath]; ok && position != "grid2d" { // tables are resampled, as in timm
 			trained[tablePath] = resampled(t, trained[tablePath], model.Recipe.Model, "timm")
 		} else if position == "learned" || position == "hybrid" {
 			t.Errorf("%s has no table", position)

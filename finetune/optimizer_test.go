@@ -19,7 +19,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// adamW is the optimizer's documentation once more, on the host, for one variable.
+// adamW is the documented optimizer on the host, for one variable.
 type adamW struct {
 	w, m, v         []float64
 	lr, decay       float64 // factors of the variable's group
@@ -189,8 +189,8 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 	}
 }
 
-// What a new variable does must be decided here: its group, whether decay reaches it, and its layer in a model of one
-// block, by the path below the model's scope. Every pattern is of some encoding, and every variable of one pattern.
+// A new variable must be listed here: its group, whether weight decay applies to it, and its layer in a model of one
+// block, by the path below the model's scope. Every pattern matches some encoding, and every variable one pattern.
 func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 	const dense = `block_00/(attention/(query|key|value|output)|mlp/(hidden|output))`
 	of := []struct {
@@ -278,7 +278,7 @@ func TestTheScheduleCountsOptimizerSteps(t *testing.T) {
 	}{
 		// 31 images in batches of 6 are 5 steps an epoch and 20 in all; round(1.5·5) = 8 of them warm up.
 		"epochs": {"epochs=4;warmup_epochs=1.5", 31, 20, 8, []int{5, 10, 15, 20}},
-		// 9 images are one batch an epoch, drawn anew each time; what does not fill a batch is left out of that epoch.
+		// 9 images are one batch per epoch, drawn anew each time; an incomplete batch is dropped.
 		"steps": {"epochs=0;warmup_epochs=0;steps=10;warmup_steps=4;eval_steps=3", 9, 10, 4, []int{3, 6, 9, 10}},
 	} {
 		trainer := begun(t, tinyRun(t, c.settings+";learning_rate=0.2;validation_part=-1", c.images))

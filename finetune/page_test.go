@@ -46,7 +46,7 @@ func TestPageOfARun(t *testing.T) {
 		}
 	}
 
-	// The first of the images is the surest mistake, pixel by pixel.
+	// The first image is the most confident mistake, pixel by pixel.
 	answers := gomlxtest.Must(m.examine(run.Test))(t).verdicts
 	surest := -1
 	for i, a := range answers {
@@ -98,8 +98,8 @@ func TestThumbnailOfALargeGreyImageIsSmaller(t *testing.T) {
 	}
 }
 
-// The first row of a fine-tuning says what the pretrained model can do, as Evaluate does, and training goes on as if
-// nobody had looked.
+// The first row of a fine-tuning contains the accuracy of the pretrained model, as Evaluate computes it, and does not
+// change the training.
 func TestARunFromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
 	first, second := tinyRun(t, "model.position=learned", 60), tinyRun(t, "model.position=hybrid", 50)
 	first.Dir, second.Dir = t.TempDir(), t.TempDir()
@@ -116,7 +116,7 @@ func TestARunFromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
 	}
 
 	unseen := second
-	unseen.Dir = "" // nothing is recorded, so nothing is measured before
+	unseen.Dir = "" // nothing is recorded, so nothing is evaluated first
 	other, _ := done(t, unseen)
 	if want := other.weights(t, ""); !reflect.DeepEqual(m.weights(t, ""), want) {
 		t.Error("the look before the first step changed the weights after the last")

@@ -50,7 +50,7 @@ func imageFiles(t *testing.T) *data.Files {
 	return gomlxtest.Must(f, err)(t)
 }
 
-// softmaxOf are the probabilities of a dataset's images.
+// softmaxOf returns the probabilities of a dataset's images.
 func softmaxOf(t *testing.T, m *Model, set *data.Memory) (all [][]float64) {
 	t.Helper()
 	for _, logits := range gomlxtest.Must(m.logitsOf(set))(t) {
@@ -63,7 +63,7 @@ func softmaxOf(t *testing.T, m *Model, set *data.Memory) (all [][]float64) {
 	return all
 }
 
-// From the file to the probability, prediction and what an export declares are the evaluation of the same model.
+// From the file to the probability, prediction and exported preprocessing equal the evaluation of the same model.
 func TestPredictionsAndExportsPreprocessAsEvaluation(t *testing.T) {
 	files := imageFiles(t)
 	var paths []string
@@ -119,7 +119,7 @@ func TestPredictionsAndExportsPreprocessAsEvaluation(t *testing.T) {
 	}
 }
 
-// Every micro-batch of an epoch is mixed by draws of its own, as is the same batch of another epoch and seed.
+// Every micro-batch of an epoch is mixed by its own draws, and so is the same batch of another epoch and seed.
 func TestEveryMicroBatchHasAPlanOfItsOwn(t *testing.T) {
 	seen := map[float32]string{}
 	for _, seed := range []int64{1, 2} {

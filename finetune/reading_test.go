@@ -17,7 +17,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// Each file by itself is the source of the expected classes.
+// The expected classes are from each file alone.
 func TestManyFilesAreNamedAsEachByItself(t *testing.T) {
 	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1)}).model // of batches of 4
 	dir := t.TempDir()

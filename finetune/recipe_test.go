@@ -90,7 +90,7 @@ func TestSetRefusesWhatItDoesNotUnderstandInOneLine(t *testing.T) {
 	}
 }
 
-// Fields of a later version are the pretrained model's too: none may be left at the default of another model.
+// Fields of a later version are copied from the pretrained model too, instead of keeping their defaults.
 func TestARunTakesOverEveryFieldOfThePretrainedModelsNetwork(t *testing.T) {
 	source := &initialModel{Path: "other", Model: tiny().Model}
 	fields := reflect.ValueOf(&source.Model).Elem()
@@ -136,7 +136,7 @@ func TestARunThatKeepsItsSourcesEncodingKeepsTheGridItWasTrainedOn(t *testing.T)
 	if other, err = other.adopt(source); err != nil || other.Params != nil {
 		t.Errorf("a run with an encoding of its own has %v, %v", other.Params, err)
 	}
-	// A source that was itself trained on from another one hands on what that one was trained on.
+	// A source that was itself fine-tuned passes on the origin of its own source.
 	source.Params["as2drope_base_rows"] = 7.0
 	if kept, err = tiny().Set("model.position=as2drope"); err == nil {
 		kept, err = kept.adopt(source)
@@ -198,7 +198,7 @@ func TestEveryRecipeFitsItsModel(t *testing.T) {
 	}
 }
 
-// torchvision's normalisation is that of DINOv2's processor.
+// torchvision's normalisation equals DINOv2's processor's.
 func TestReleasedRecipesOfVTABNormaliseAsTorchvisionDoes(t *testing.T) {
 	settings := gomlxtest.Must(preprocess.Parse(gomlxtest.Must(os.ReadFile(
 		filepath.Join(fixtures.Dir(t, "dinov2_reg_tiny"), "preprocessor_config.json")))(t)))(t)
@@ -210,7 +210,7 @@ func TestReleasedRecipesOfVTABNormaliseAsTorchvisionDoes(t *testing.T) {
 }
 
 // Parameters were counted on the released models (W_Ti.py and dhvt_wef_experiment.py at commit 3c27aecdfd06); rates and
-// the logit of the initial λ are those of the scripts of fine-tuning there.
+// the logit of the initial λ are from the fine-tuning scripts there.
 func TestReleasedRecipesHaveTheParametersAndRatesOfTheirScripts(t *testing.T) {
 	for name, want := range map[string]int{"release-cifar100-120": 5_507_815, "release-dhvt-300": 8_234_265} {
 		r := gomlxtest.Must(gomlxtest.Must(Named(name))(t).fit(cifar100.Describe()))(t)
@@ -253,7 +253,7 @@ func TestMixingChangesFromTheLateEpochOn(t *testing.T) {
 	}
 }
 
-// parametersOf counts what a recipe trains, a DHVT with the projection of WePE that it names.
+// parametersOf counts the trainable parameters of a recipe, for a DHVT with the projection of WePE.
 func parametersOf(t *testing.T, r Recipe) int {
 	t.Helper()
 	if r.Architecture == "" {
@@ -268,7 +268,7 @@ func parametersOf(t *testing.T, r Recipe) int {
 	return net.Parameters() - linear + mlp
 }
 
-// FuzzSet: settings are refused in one line, or make a recipe that its file keeps and that they do not change again.
+// FuzzSet: settings give a one-line error, or a recipe that is unchanged after saving and after setting them again.
 func FuzzSet(f *testing.F) {
 	seeds := []string{"epochs=7;epochs=8", "model.width=64;model.drop_path=0.3", "augment.size=[24,36];name=mine",
 		"optimizer.learning_rates.position=0.5", `optimizer={"clip_norm":2,"beta1":0}`, "wepe_mode=release;rope_theta=20",

@@ -33,7 +33,7 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 			`optimizer.layer_decay=0.7;optimizer.learning_rates={"gate":10,"position":3};augment.size=[10,8]`},
 	} {
 		if gomlxtest.OnXLA() && name != "wepe" && c.position != "hybrid" {
-			continue // every training of these compiles for seconds
+			continue // each of these trainings compiles for seconds
 		}
 		recipe := gomlxtest.Must(everything().Set(c.settings))(t)
 		recipe.Model.Position = c.position
@@ -125,5 +125,5 @@ func TestARunWhoseImagesChangedSaysHowToGoOnAndThatWorks(t *testing.T) {
 	again := removed
 	again.Dir, again.From = t.TempDir(), run.Dir
 	done(t, again)
-	done(t, run) // with the image back
+	done(t, run) // with the image restored
 }

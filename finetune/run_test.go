@@ -20,9 +20,9 @@ import (
 )
 
 func TestAccumulationEqualsOneStepOnTheWholeBatch(t *testing.T) {
-	for _, clip := range []float64{0, 0.5} { // without clipping the size of the gradient counts, too
+	for _, clip := range []float64{0, 0.5} { // without clipping the size of the gradient matters, too
 		after := func(accumulate int) map[string][]float64 {
-			// A large ε: with the default Adam divides rounding errors by themselves where a gradient is zero (key biases).
+			// A large ε: with the default, Adam amplifies rounding errors of zero gradients (key biases).
 			trainer := begun(t, tinyRun(t, fmt.Sprintf("optimizer.epsilon=0.1;optimizer.clip_norm=%g;accumulate=%d", clip,
 				accumulate), 30))
 			advanced(t, trainer, 7)
@@ -97,7 +97,7 @@ func TestTheAverageFollowsItsRecursion(t *testing.T) {
 		}
 
 		weights, average := trainer.model.weights(t, ""), trainer.model.weights(t, averageRoot)
-		for path := range weights { // those that nothing trains, too: the statistics of a batch normalisation
+		for path := range weights { // also untrained ones: the statistics of a batch normalisation
 			if average[path] == nil {
 				t.Errorf("architecture %q: %s is not averaged", architecture, path)
 			}
@@ -132,7 +132,7 @@ func TestARunWarnsOfPatchesThatItsEncodingCannotTellApart(t *testing.T) {
 	}
 }
 
-// An evaluation is remembered for the page of a run, but not beyond a change of the weights.
+// An evaluation is cached for the page of a run, but not after a change of the weights.
 func TestAnEvaluationIsNotRememberedAcrossAChangeOfWeights(t *testing.T) {
 	trainer := begun(t, tinyRun(t, "ema=0.9", 40))
 	advanced(t, trainer, 6)
@@ -189,7 +189,7 @@ func TestARunThatCannotBeTrainedSaysWhatToChange(t *testing.T) {
 		"model.position=as2drope;as2drope_base_rows=-1": "as2drope_base_rows",
 
 		"optimizer.kind=lion":              `"lion"`,
-		"optimizer.kind=sgd":               "sgd has none", // tiny's decay
+		"optimizer.kind=sgd":               "sgd has none", // tiny's weight decay
 		"optimizer.momentum=0.9":           "adamw has beta1",
 		"optimizer.beta1=1":                "beta1",
 		"optimizer.beta2=-0.1":             "beta2",
@@ -208,11 +208,11 @@ func TestARunThatCannotBeTrainedSaysWhatToChange(t *testing.T) {
 	}
 	for want, change := range map[string]func(*Run){
 		"5 training images are fewer than one batch of 6: lower batch_size": func(r *Run) {
-			r.Train = dataset(6, 1) // 1 is held out
+			r.Train = dataset(6, 1) // 1 is split off
 		},
 		"images has no images":     func(r *Run) { r.Test = dataset(0, 1) },
 		"label 7":                  func(r *Run) { r.Train.Describe().Labels[3] = 7 },
-		"want 0 <= ema < 1":        func(r *Run) { r.Recipe.EMA = math.NaN() }, // as JSON cannot say it
+		"want 0 <= ema < 1":        func(r *Run) { r.Recipe.EMA = math.NaN() }, // not representable in JSON
 		"epsilon is NaN":           func(r *Run) { r.Recipe.Optimizer.Epsilon = math.NaN() },
 		"clip_norm is +Inf":        func(r *Run) { r.Recipe.Optimizer.ClipNorm = math.Inf(1) },
 		"recipe tiny has no model": func(r *Run) { r.Recipe.Model = vit.Config{} },

@@ -24,7 +24,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// images is a set of 4×6 pixels in 7 classes; a class is a colour that shows through noise.
+// dataset returns images of 4×6 pixels in 7 classes; a class is a colour behind noise.
 func dataset(n int, seed uint64) *data.Memory {
 	r := rand.New(rand.NewPCG(seed, 0))
 	s := &data.Memory{
@@ -87,14 +87,14 @@ func tiny() Recipe {
 	}
 }
 
-// tinyRun trains tiny with some settings on so many images.
+// tinyRun trains tiny with some settings on a number of images.
 func tinyRun(t *testing.T, settings string, images int) Run {
 	t.Helper()
 	recipe := gomlxtest.Must(tiny().Set(settings))(t)
 	return Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(images, 1)}
 }
 
-// everything is tiny with all that is random or remembers switched on.
+// everything is tiny with all random and stateful features enabled.
 func everything() Recipe {
 	r := tiny()
 	r.Model.Dropout, r.Model.AttentionDropout, r.Model.DropPath = 0.1, 0.1, 0.2
@@ -158,7 +158,7 @@ func latest(t *testing.T, dir, kind string) *checkpoints.Checkpoint {
 	return c
 }
 
-// finished runs to the end and returns the bytes of the last checkpoint and the rows without what measures time.
+// finished runs to the end and returns the bytes of the last checkpoint and the rows without measured times.
 func finished(t *testing.T, run Run) (variables []byte, rows report.Rows) {
 	t.Helper()
 	done(t, run)
@@ -171,7 +171,7 @@ func finished(t *testing.T, run Run) (variables []byte, rows report.Rows) {
 	for i := range rows.Evals {
 		rows.Evals[i].ImagesPerSecond = 0
 		if rows.Evals[i].Step == 0 {
-			rows.Evals[i].TrainLoss = 0 // NaN, which equals nothing: no step was made
+			rows.Evals[i].TrainLoss = 0 // NaN, which is not equal to itself: no step was made
 		}
 	}
 	for i := range rows.Results {
@@ -180,7 +180,7 @@ func finished(t *testing.T, run Run) (variables []byte, rows report.Rows) {
 	return variables, rows
 }
 
-// stopped begins or goes on with a run and interrupts it after a step; after the last one it ends.
+// stopped starts or resumes a run and interrupts it after a step; after the last step it finishes.
 func stopped(t *testing.T, run Run, step int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -208,7 +208,7 @@ func diverge(t *testing.T, m *Model) {
 	}
 }
 
-// onTheSameBits skips a test where a backend does not promise the same bits twice.
+// onTheSameBits skips a test on backends without reproducible bits.
 func onTheSameBits(t *testing.T) {
 	t.Helper()
 	if name := gomlxtest.Backend().Name(); name != "Go Backend" && name != "xla" {
@@ -216,7 +216,7 @@ func onTheSameBits(t *testing.T) {
 	}
 }
 
-// refused wants an error of one line with the given words in it.
+// refused requires a one-line error with the given words.
 func refused(t *testing.T, what string, err error, words ...string) {
 	t.Helper()
 	for _, word := range words {

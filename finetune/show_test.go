@@ -12,7 +12,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// shownCell is an image of ShowAugmentation's, in the size that the set has.
+// shownCell is an image of ShowAugmentation's, at the dataset's size.
 func shownCell(t *testing.T, page image.Image, row, column, height, width int) []uint8 {
 	t.Helper()
 	times := (page.Bounds().Dx() - shownGap) / shownImages / width

@@ -33,7 +33,7 @@ func pretrained(t *testing.T, change func(*Recipe)) (dir string, m *Model) {
 	dir = t.TempDir()
 	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(40, 1), Dir: dir}
 	done(t, run)
-	m = gomlxtest.Must(Open(run.Backend, dir))(t) // what a source is: the best checkpoint, averages in place of weights
+	m = gomlxtest.Must(Open(run.Backend, dir))(t) // the source: the best checkpoint, with averages in place of weights
 	return dir, m
 }
 
@@ -45,8 +45,8 @@ func fine() Recipe {
 	}
 }
 
-// resampled is a table of positions on the grid of pretrained, 2×3, as it is on that of fine, 5×4. Resample is held to
-// torch, Pillow and scipy by its own tests.
+// resampled resamples a table of positions from the grid of pretrained, 2×3, to the grid of fine, 5×4. The tests of
+// Resample compare it with torch, Pillow and scipy.
 func resampled(t *testing.T, table []float64, c vit.Config, kind string) (out []float64) {
 	t.Helper()
 	flat := fixtures.Tensor{Data: table}.Float32()
@@ -61,7 +61,7 @@ func resampled(t *testing.T, table []float64, c vit.Config, kind string) (out []
 	return out
 }
 
-// started returns the model of a run of fine with some settings before its first step, and what it said.
+// started returns the model of a run of fine with some settings before its first step, and its log.
 func started(t *testing.T, settings string, run Run) (*classification, string) {
 	t.Helper()
 	var said strings.Builder
@@ -147,7 +147,7 @@ func TestAHybridStartsItsEncodingFromTheTableOfItsOwnGrid(t *testing.T) {
 }
 
 func TestThePretrainedFunctionIsTheOneThatIsFineTuned(t *testing.T) {
-	// At its own size, with its own positions and head, a pretrained model answers as before the first step.
+	// At its own size, with its own positions and head, a pretrained model has the same logits before the first step.
 	from, source := pretrained(t, func(r *Recipe) { r.EMA = 0.5 })
 	set := dataset(11, 9)
 	want := gomlxtest.Must(source.Evaluate(set))(t)
@@ -215,7 +215,7 @@ func TestPositionsOfTheSameKindAreKeptWithTheirHyperparameters(t *testing.T) {
 	}
 
 	from, source = pretrained(t, func(r *Recipe) { r.Model.Position = "hybrid" })
-	trainer, _ = started(t, "model.position=hybrid;wepe_start=centred", Run{From: from}) // its own table has begun
+	trainer, _ = started(t, "model.position=hybrid;wepe_start=centred", Run{From: from}) // changed its table
 	got, want := trainer.model.weights(t, ""), source.weights(t, "")
 	delete(got, "position/embedding") // resampled
 	delete(want, "position/embedding")
@@ -341,13 +341,13 @@ func TestTheRecipesOwnNormalisationStaysAndIsSaid(t *testing.T) {
 	}
 }
 
-// Two runs from one model, one with learned positions and one with a shut gate, are one run.
+// A run with learned positions and one with a closed gate, from the same model, are equal.
 func TestAShutGateIsTheLearnedRunBitForBit(t *testing.T) {
 	onTheSameBits(t)
 	from, _ := pretrained(t, nil)
 	const dropout = ";model.dropout=0.1;model.attention_dropout=0.2;model.drop_path=0.3"
 	for name, settings := range map[string]string{
-		// The gate is in the graph and may learn: it gets no gradient. Dropout would make its encoding draw numbers.
+		// The gate is in the graph and trainable, without a gradient. Dropout would change its encoding's draws.
 		"learning gate, AdamW": "wepe_gate=0;optimizer.weight_decay=0.1;optimizer.layer_decay=0.7;ema=0.5",
 		"learning gate, SGD":   "wepe_gate=0;optimizer.kind=sgd;accumulate=2",
 		"gate out of the way":  "wepe_gate=0;wepe_learn_gate=false;optimizer.weight_decay=0.1" + dropout,
@@ -367,7 +367,7 @@ func TestAShutGateIsTheLearnedRunBitForBit(t *testing.T) {
 			}
 			for path, want := range after["learned"] {
 				if path == "/#rngState" && !strings.Contains(settings, dropout) {
-					continue // moved by the surrogate's dropout, read by nobody
+					continue // changed by the surrogate's dropout, but unused
 				}
 				if got := after["hybrid"][path]; !bytes.Equal(got, want) {
 					t.Errorf("%s differs", path)

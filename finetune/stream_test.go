@@ -22,7 +22,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// tarred are the images of a set as a file each, in two tar shards.
+// tarred writes the images of a dataset as files in two tar shards.
 func tarred(t *testing.T, set *data.Memory) *data.Files {
 	t.Helper()
 	var shards [2][][2]string
@@ -62,13 +62,13 @@ func TestARunFromAStreamIsThatFromMemory(t *testing.T) {
 			t.Errorf("%d workers: other weights or rows than from memory", workers)
 		}
 	}
-	m, row := done(t, run) // again
+	m, row := done(t, run) // a second time
 	if err := run.Page(m, row); err != nil {
 		t.Error(err)
 	}
 }
 
-// read counts the parts of a container that are read.
+// read counts the reads of a container's parts.
 type read struct {
 	data.Container
 	mutex sync.Mutex
@@ -185,7 +185,7 @@ func TestDamagedImagesAreErrorsOrLeftOutOfTrainingAndMetricsAndCounted(t *testin
 	}
 }
 
-// broken is a container with parts that are no images.
+// broken is a container with parts that are not images.
 type broken struct {
 	data.Container
 	parts []int

@@ -14,8 +14,8 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// viewed is an image [height, width, 3] as a view shows it, by loops: a crop from top and left on, enlarged by linear
-// interpolation between the centres of pixels, whose border repeats, and mirrored.
+// viewed computes a view of an image [height, width, 3] by loops: a crop from top and left, enlarged by linear
+// interpolation between the centres of pixels with a repeated border, and mirrored.
 func viewed(pixels []uint8, height, width, top, left, h, w int, mirror bool) []float32 {
 	at := func(i, out, in int) (int, int, float64) {
 		place := min(max((float64(i)+0.5)*float64(in)/float64(out)-0.5, 0), float64(in-1))
@@ -75,7 +75,7 @@ func TestTestTimeAugmentationAveragesTheProbabilitiesOfViews(t *testing.T) {
 	refused(t, "views", m.AverageViews("five"), `unknown test-time augmentation "five"`, viewsTenCrop)
 }
 
-// Of 13×21 pixels the crops have 11×18, ⅞ of 11.4 and 18.4.
+// Of 13×21 pixels the crops have 11×18: ⅞ are 11.4 and 18.4.
 func TestTenCropsAreTheCornersTheMiddleAndTheirMirrors(t *testing.T) {
 	const height, width, h, w = 13, 21, 11, 18
 	set := &data.Memory{Pixels: make([]uint8, height*width*3)}

@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// overfits is a run whose best evaluation is not its last: seven images of noise teach nothing, at a high rate.
+// overfits is a run whose best evaluation is not its last: seven images of noise, at a high rate.
 func overfits(t *testing.T, settings string) Run {
 	run := tinyRun(t, "epochs=9;learning_rate=0.3;warmup_epochs=0;optimizer.clip_norm=0;"+settings, 18)
 	run.Validation, run.Test = dataset(23, 5), dataset(29, 6)
@@ -55,7 +55,7 @@ func TestARunMeasuresTheWeightsThatOpenLoads(t *testing.T) {
 				t.Errorf("%q: the %s model has %v, the row %v", settings, name, got, row.Test)
 			}
 		}
-		again, recorded := done(t, run) // done before
+		again, recorded := done(t, run) // already finished
 		if got := gomlxtest.Must(again.Evaluate(run.Test))(t); got != row.Test || recorded.Weights != row.Weights {
 			t.Errorf("done before: %v with weights %v, want %v with %v", got, recorded.Weights, row.Test, row.Weights)
 		}

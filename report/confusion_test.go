@@ -46,7 +46,7 @@ func TestTheClassesOfLowestF1ComeFirst(t *testing.T) {
 	}
 }
 
-// The first class is at the top and left.
+// The first class is at the top left.
 func TestTheMatrixOfAConfusionHasTheMistakeInItsRowAndColumn(t *testing.T) {
 	for _, test := range []struct{ classes, class, predicted int }{{4, 1, 3}, {3, 2, 0}, {97, 89, 2}} {
 		c := NewConfusion(make([]string, test.classes))
@@ -69,7 +69,7 @@ func TestTheMatrixOfAConfusionHasTheMistakeInItsRowAndColumn(t *testing.T) {
 	}
 }
 
-// boxOf is the smallest rectangle around all squares of 3 by 3 pixels of a colour, which letters do not have.
+// boxOf is the smallest rectangle around all squares of 3 by 3 pixels of a colour, which letters do not contain.
 func boxOf(figure image.Image, want color.NRGBA) (box image.Rectangle) {
 	is := func(x, y int) bool { return color.NRGBAModel.Convert(figure.At(x, y)) == want }
 	bounds := figure.Bounds()

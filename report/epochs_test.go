@@ -17,7 +17,7 @@ func TestEpochsAreMeansOverSeedsAndTheTestComesLast(t *testing.T) {
 		Evals: []Eval{
 			at("b", 3, 1, .11, Validation), at("a", 3, 2, .30, Validation), at("a", 3, 1, .2, Validation),
 			at("a", 4, 1, .9, Validation), at("a", 4, 1, .4, Validation), // evaluated again after a resume
-			at("a", 4, 2, .99, Test), // no business of the curve
+			at("a", 4, 2, .99, Test), // not part of the curve
 		},
 		Results: []Result{{Job: job("a", 3), Test: Metrics{Top1: .4567, Images: 10}}},
 	}

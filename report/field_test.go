@@ -15,8 +15,8 @@ func TestRowZeroIsAtTheTopAndTheSignIsInTheColour(t *testing.T) {
 	set(1, 3, 100) // beyond the limit
 	set(1, 0, math.NaN())
 	picture, _ := decode(t, f.Draw)
-	// The ends of the map as Moreland (2009) gives them, and the grey of what is not finite: where they are tells rows
-	// and columns.
+	// The ends of the map as in Moreland (2009), and the grey of values that are not finite; their positions determine
+	// rows and columns.
 	red, blue, grey := [3]uint32{180, 4, 38}, [3]uint32{59, 76, 192}, [3]uint32{128, 128, 128}
 	centre := func(clr [3]uint32, left, top float64) (x, y float64) { // of what is right of and below a point
 		n := 0.0

@@ -46,7 +46,7 @@ func TestRowsReadBackAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-// A record as others may leave it: a null is NaN; a torn line costs no other row, before or behind it.
+// Records by other writers: null is NaN; a torn line does not affect other rows.
 func TestALineThatIsNoRowIsReportedAndCostsNoOther(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.jsonl")
 	if _, err := ReadFiles(path); err == nil || !strings.Contains(err.Error(), path) {

@@ -147,7 +147,7 @@ func TestPageLeavesOutRowsOfOtherJobs(t *testing.T) {
 	}
 }
 
-// shortDisk is full after some bytes, as a disk can be.
+// shortDisk is a disk that is full after some bytes.
 type shortDisk int
 
 func (s *shortDisk) Write(p []byte) (int, error) {

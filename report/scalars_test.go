@@ -50,7 +50,7 @@ func TestWhatHasNothingToDrawIsAnError(t *testing.T) {
 	}
 }
 
-// decode returns what is drawn and how often each colour occurs in a part of it.
+// decode returns the drawn image, and a function that counts a colour in a part of it.
 func decode(t *testing.T, draw func(io.Writer) error) (image.Image, func(image.Rectangle) map[color.NRGBA]int) {
 	t.Helper()
 	content := gomlxtest.Must(NewFigure("", "", draw))(t).PNG
@@ -66,11 +66,11 @@ func decode(t *testing.T, draw func(io.Writer) error) (image.Image, func(image.R
 	}
 }
 
-// wellFormed fails on elements that are not closed and returns the character data.
+// wellFormed fails on unclosed elements and returns the character data.
 func wellFormed(t *testing.T, document string) (texts []string) {
 	t.Helper()
 	decoder := xml.NewDecoder(strings.NewReader(document))
-	decoder.Strict, decoder.AutoClose = false, xml.HTMLAutoClose // HTML closes no meta and img
+	decoder.Strict, decoder.AutoClose = false, xml.HTMLAutoClose // HTML does not close meta and img
 	for {
 		token, err := decoder.Token()
 		if errors.Is(err, io.EOF) {

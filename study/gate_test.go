@@ -12,13 +12,13 @@ import (
 	"github.com/wepe-go/wepe/wepe"
 )
 
-// start is where a hybrid of the surrogate begins.
+// start is the initial state of a hybrid of the surrogate.
 type start struct {
 	gate     float64
 	encoding string
 }
 
-// startOf reads the start of a run's hybrid out of its settings; false for all else, and where λ does not train.
+// startOf reads the start of a run's hybrid from its settings; false for other encodings, and if λ is not trained.
 func startOf(t *testing.T, r report.Result) (s start, ok bool) {
 	t.Helper()
 	var recipe finetune.Recipe
@@ -30,14 +30,14 @@ func startOf(t *testing.T, r report.Result) (s start, ok bool) {
 		return s, false
 	}
 	s.gate, ok = recipe.Params["wepe_gate"].(float64)
-	if s.encoding = "drawn"; recipe.Params["wepe_start"] != nil { // rows older than the setting are drawn
+	if s.encoding = "drawn"; recipe.Params["wepe_start"] != nil { // rows from before the setting are drawn
 		s.encoding = recipe.Params["wepe_start"].(string)
 	}
 	return s, ok
 }
 
-// The rule of docs/results.md: of the starts that were measured in every setting (task and size), those whose mean
-// validation accuracy is nowhere more than a point below that of "learned"; of these the one with the largest mean.
+// The rule of docs/results.md: consider the starts that were evaluated in every setting (task and size) and whose mean
+// validation accuracy is nowhere more than a point below "learned"; choose the one with the largest mean.
 func TestTheDefaultStartIsTheOneThatTheValidationImagesChoose(t *testing.T) {
 	rows := gomlxtest.Must(report.ReadFiles("../docs/runs/gate-shapes.jsonl", "../docs/runs/gate-cifar100.jsonl"))(t)
 	type cell struct {

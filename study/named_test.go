@@ -19,7 +19,7 @@ import (
 	"github.com/wepe-go/wepe/wepe"
 )
 
-// shapes are images of 32×32 pixels, and a recipe that sees 24×24 of them in patches of 4.
+// shapes returns images of 32×32 pixels, and a recipe for 24×24 of them in patches of 4.
 func shapes(t *testing.T) (finetune.Recipe, *data.Memory) {
 	t.Helper()
 	set, _, err := data.Shapes(data.TaskWhere, 7, 5, 32, 0)
@@ -71,7 +71,7 @@ func TestEveryUnitOfEveryStudyHasARecipeAndADirectoryOfItsOwn(t *testing.T) {
 }
 
 // variantsAre checks that a study has variants with these labels, that they change these hyperparameters of a model,
-// and that their encoding is the first word of the label. It returns how many variants the study has.
+// and that their encoding is the first word of the label. It returns the number of variants of the study.
 func variantsAre(t *testing.T, study string, want map[string]map[string]any) (variants int) {
 	t.Helper()
 	recipe, _ := shapes(t)
@@ -97,8 +97,8 @@ func variantsAre(t *testing.T, study string, want map[string]map[string]any) (va
 	return len(n.Variants)
 }
 
-// What the rows of the paper's tables change in a model, written down apart from the studies' own settings, with fixed
-// standing for what is not trained.
+// The changes in the rows of the paper's tables, written independently of the studies' own settings; fixed marks
+// untrained parameters.
 func TestTheArmsOfAblationAndGateAreWhatTheirLabelsSay(t *testing.T) {
 	if variants := variantsAre(t, "ablation", map[string]map[string]any{
 		"wepe":                            nil,
@@ -118,7 +118,7 @@ func TestTheArmsOfAblationAndGateAreWhatTheirLabelsSay(t *testing.T) {
 	}
 	variantsAre(t, "gate", map[string]map[string]any{
 		"learned": nil, "wepe": nil, "wepe-sphere": nil,
-		// Started as drawn, by default: the directories of before the other starts go on.
+		// By default the start is "drawn": directories from before the other starts remain valid.
 		"hybrid λ = 0.02":        {"wepe_gate": 0.02},
 		"hybrid λ = 1 fixed":     {"wepe_gate": 1.0, "wepe_learn_gate": false},
 		"hybrid fitted λ = 0.5":  {"wepe_gate": 0.5, "wepe_start": "fitted"},
@@ -189,7 +189,7 @@ func TestPublishedRowsAreOfTheStudiesVariants(t *testing.T) {
 	}
 }
 
-// The accuracies are those of the paper's tables of CIFAR-100, copied from there apart from the studies.
+// The accuracies are copied from the paper's tables of CIFAR-100, independently of the studies.
 func TestPublishedAccuraciesAreThePapers(t *testing.T) {
 	ablation := gomlxtest.Must(ByName("ablation"))(t).PublishedOf(finetune.Recipe{}, false).Top1
 	of := func(architecture string, pretrained bool) map[string]float64 {
@@ -264,7 +264,7 @@ func TestTheSweepsHaveThePapersValues(t *testing.T) {
 	}
 }
 
-// The paper's pictures, height × width, at its side of 224: 2:1, 1:2, 1:3 and 4:1 are 224×448, 448×224, 672×224 and
+// The paper's images, height × width, at its side of 224: 2:1, 1:2, 1:3 and 4:1 are 224×448, 448×224, 672×224 and
 // 112×448.
 func TestTheAspectsAreThoseOfThePaper(t *testing.T) {
 	recipe, set := shapes(t)

@@ -41,7 +41,7 @@ func files(t *testing.T, name string, n int, seed int64) *data.Files {
 	return gomlxtest.Must(data.NewFiles(name, dir, paths, set.Labels, set.Classes))(t)
 }
 
-// 1,030 images are read in two parts, of which each counts by its images.
+// 1,030 images are read in two parts, weighted by their number of images.
 func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) {
 	s := small(t)
 	task := &s.Tasks[0]
@@ -55,7 +55,7 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 	if err != nil || len(units) != 6 || len(done) != 6 {
 		t.Fatalf("%d units, %d rows, %v", len(units), len(done), err)
 	}
-	for _, size := range [][2]int{{16, 16}, {8, 24}, {16, 16}} { // what was read at another size is read again
+	for _, size := range [][2]int{{16, 16}, {8, 24}, {16, 16}} { // images of another size are read again
 		u := units[len(units)-1]
 		u.Recipe.Augment.Size = size
 		train, _, err := task.Images(t.Context(), u)
@@ -97,7 +97,7 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 	}
 }
 
-// Records are published: of the path of a model they have the last element.
+// Records are published: they contain only the last element of a model's path.
 func TestARowNamesThePretrainedModelWithoutItsDirectory(t *testing.T) {
 	from := small(t)
 	from.Variants, from.Seeds = Each("learned"), 1
@@ -147,7 +147,7 @@ func TestAnEncodingWithoutVectorsHasNoFigureOfThem(t *testing.T) {
 	}
 }
 
-// Where no training can be listed, nothing is trained, tabulated or drawn.
+// If the trainings cannot be listed, nothing is trained, tabulated or drawn.
 func TestSettingsThatNoRecipeHasAreAnErrorEverywhere(t *testing.T) {
 	for _, parts := range [][2]string{{}, {"some", "all"}} {
 		s := small(t)
@@ -183,7 +183,7 @@ func TestTheBaselineIsNamedOrLearnedOrTheLast(t *testing.T) {
 	}
 }
 
-// A pretrained model decides the width: what stands in for it has to be divisible by the heads.
+// A pretrained model sets the width: its placeholder must be divisible by the heads.
 func TestHeadsWithoutAWidthAreValid(t *testing.T) {
 	s := small(t)
 	s.Tasks[0].Recipe.Model.Width, s.Tasks[0].Recipe.Model.Heads = 0, 3

@@ -45,7 +45,7 @@ func run(t *testing.T, s *Study) {
 func TestTrainedModelsAreMeasuredAtOtherSizesOnce(t *testing.T) {
 	s := small(t)
 	run(t, s)
-	s.EvalSizes = [][2]float64{{1, 1}, {1.5, 1.5}, {0.5, 2}} // opens what is trained
+	s.EvalSizes = [][2]float64{{1, 1}, {1.5, 1.5}, {0.5, 2}} // opens the trained models
 	for range 2 {
 		run(t, s)
 	}
@@ -114,7 +114,7 @@ func TestTrainedModelsAreMeasuredAtOtherSizesOnce(t *testing.T) {
 }
 
 func TestATrainingThatDivergesIsARowWithoutAModel(t *testing.T) {
-	s := small(t) // has no Log
+	s := small(t) // without a Log
 	s.Tasks[0].Parts = [2]string{"some", "all"}
 	s.Tasks[0].Recipe.Augment.Std = [3]float64{1e-40, 1e-40, 1e-40} // pixels beyond float32's range
 	s.Seeds = 1

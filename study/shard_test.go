@@ -24,7 +24,7 @@ func TestAShardComesFromTheSchedulerOrIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		environment string
 		completions int
-		want        string // the shard, or what the error says, several things between bars
+		want        string // the shard, or words of the error, separated by bars
 	}{
 		{"SLURM_JOB_ID=17 JOB_COMPLETIONS=3", 0, "0/1"}, // no array, no indexed job
 		// sbatch --array=0-6, its last task; --array=1-5; --array=2-13:4, which is 2, 6 and 10.

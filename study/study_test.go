@@ -28,7 +28,7 @@ func planned(t *testing.T) *Study {
 	return s
 }
 
-// units lists those that choose settings, and those that count.
+// units lists the units that choose settings, and the final ones.
 func units(t *testing.T, s *Study, done results) (searches, finals []Unit) {
 	t.Helper()
 	all := gomlxtest.Must(s.Units(done))(t)
@@ -81,7 +81,7 @@ func TestUnitsAreTheSameOnEveryMachine(t *testing.T) {
 	}
 }
 
-// What the units were called before there was this package: records and directories of then go on.
+// Names from before this package existed: records and directories remain valid.
 func TestTheDirectoriesOfEarlierVersionsGoOn(t *testing.T) {
 	s := planned(t)
 	searches, finals := units(t, s, nil)
@@ -160,7 +160,7 @@ func TestATrainingWaitsForTheSettingsOfAllShards(t *testing.T) {
 	if err != nil || next == nil || next.Search || next.Task.Name != "kitti" || next.Position != "learned" {
 		t.Errorf("next %v, %v, want the first training on all images of kitti learned", next, err)
 	}
-	for next != nil { // do all that can be done
+	for next != nil { // run all that is possible
 		done[next.ID] = report.Result{Test: report.Metrics{Top1: 0.5, Images: 7}}
 		if next, waits, err = s.next(done, nil); err != nil {
 			t.Fatal(err)
@@ -247,7 +247,7 @@ func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
 	var joined []string
 	for _, order := range [][]string{{first, second}, {second, first}, {second, first, first}} {
 		dir := t.TempDir()
-		for range 2 { // the second time there is nothing to join
+		for range 2 { // the second time there is nothing to merge
 			if err := Merge(dir, order); err != nil {
 				t.Fatal(err)
 			}

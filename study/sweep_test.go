@@ -34,7 +34,7 @@ func TestASweepIsEveryCombinationThatAnEncodingReads(t *testing.T) {
 	if got := of("learned", ""); !slices.Equal(got, []string{""}) {
 		t.Errorf("without a sweep %q, want the recipe as it is", got)
 	}
-	s := planned(t) // of pictures of no size, and of a checkpoint whose patches are not known
+	s := planned(t) // without image sizes, and with a checkpoint of unknown patch size
 	s.Tasks[1].Recipe.Model.PatchSize = 0
 	for sweep, want := range map[string]string{
 		"learning_rate=0.1,0.2": "", "learning_rate=0.1,-1": "learning_rate is -1", "wepe_gate=0.1,2": "wepe_gate",

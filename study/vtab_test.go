@@ -14,8 +14,8 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// Dosovitskiy et al. 2021, Table 9 prints 72.7 as the mean of its row; the other means are those of docs/vtab.md,
-// computed from the 19 cells that the WePE paper prints of each row.
+// Dosovitskiy et al. 2021, Table 9 prints 72.7 as the mean of its row; the other means are from docs/vtab.md, computed
+// from the 19 cells that the WePE paper prints of each row.
 func TestThePublishedCellsHaveThePublishedMeans(t *testing.T) {
 	var done []report.Result
 	for _, task := range vtab.Tasks {

@@ -43,7 +43,7 @@ func testSinCos2DEqualsTheCodeOfEveryVariant(t *testing.T) {
 	}
 }
 
-// rowsOf returns what the encoding of a configuration adds.
+// rowsOf returns the rows that an encoding adds.
 func rowsOf(t *testing.T, c Config, store *model.Store) []float64 {
 	t.Helper()
 	// Times one: a variable that is itself an output comes back wrong from the onnx backend.
@@ -63,8 +63,8 @@ func TestTheVariantOfSinCos2DIsAHyperparameter(t *testing.T) {
 		rowsOf(t, c, model.NewStore()), 0)
 }
 
-// The formula of the Transformer's section 3.5 at chosen positions, and its property that a shift by k positions turns
-// each pair (sin, cos) by the same angle wherever it begins.
+// The formula of the Transformer's section 3.5 at chosen positions, and its property that a shift by k positions
+// rotates each pair (sin, cos) by the same angle.
 func TestSinusoidal1DIsThatOfTheTransformer(t *testing.T) {
 	c := small("sinusoidal1d", PoolClass)
 	rows := rowsOf(t, c, model.NewStore())

@@ -18,7 +18,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// large is small with attention far from uniform, so that a wrong softmax shows.
+// large makes attention far from uniform, so that a wrong softmax is detected.
 func large(store *model.Store) {
 	for v := range store.IterVariables() {
 		if strings.Contains(v.Path(), "/attention/query") || strings.Contains(v.Path(), "/attention/key") {
@@ -112,8 +112,8 @@ func TestDropPathGrowsLinearlyFromBlockToBlock(t *testing.T) {
 	}
 }
 
-// inBfloat16 runs the test again in a process without the fused kernels of the go backend, which know no bfloat16, and
-// reports whether this is that process. Whether they are used is decided when a process starts.
+// inBfloat16 runs the test again in a process without the fused kernels of the go backend, which do not support
+// bfloat16, and reports whether this is that process. The kernels are selected when a process starts.
 func inBfloat16(t *testing.T) bool {
 	t.Helper()
 	const child = "WEPE_TEST_BFLOAT16"
@@ -147,10 +147,10 @@ func TestBfloat16IsCloseToFloat32(t *testing.T) {
 	}
 }
 
-// An encoding's values become bfloat16 once, when they meet the tokens: with patches of zeros, the tokens of a bfloat16
-// model are those of the float32 model within one conversion, which the go backend makes by cutting off bits: 2^-8 of
-// each number. An encoding computed in bfloat16 is several such errors away. Queries and keys are turned in float32,
-// too, and biases stay float32.
+// An encoding's values are rounded to bfloat16 once, when they are added to the tokens: with patches of zeros, the
+// tokens of a bfloat16 model equal the float32 model's within one conversion, in which the go backend truncates bits:
+// 2^-8 of each number. An encoding computed in bfloat16 has several such errors. Queries and keys are rotated in
+// float32, and biases stay float32.
 func TestEncodingsAreComputedInFloat32InsideABfloat16Model(t *testing.T) {
 	if !inBfloat16(t) {
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// variables creates those of a model in a store.
+// variables creates the variables of a model in a store.
 func variables(t *testing.T, store *model.Store, c Config) {
 	t.Helper()
 	gomlxtest.Build(t, store, func(s *model.Scope, in []*Node) []*Node {

@@ -36,8 +36,7 @@ func noise(c Config, batch int) *tensors.Tensor {
 	return gomlxtest.Noise(batch, c.ImageRows, c.ImageCols, c.Channels)
 }
 
-// Each option has the variables that Parameters counts, and padding has no part in
-// its logits.
+// Each option has the variables that Parameters counts, and padding does not change its logits.
 func TestParametersCountsTheVariablesOfEveryOption(t *testing.T) {
 	for name, set := range map[string]func(*Config){
 		"patch norm, qv biases": func(c *Config) {

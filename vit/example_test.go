@@ -13,7 +13,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// A whole network, at a size that takes no time.
+// A whole network, at a small size.
 func Example() {
 	config, err := vit.Variant("Ti/16") // N, M (for CPUs), Ti, S, B, L, H; any patch size, any rows × cols
 	config.Position = "wepe-sphere"     // vit.PositionNames() lists them
@@ -28,8 +28,8 @@ func Example() {
 	// Output: (Float32)[5, 1000]
 }
 
-// columns is a position encoding of another module: a learned vector times the column of the patch, which is added to
-// its token.
+// columns is a position encoding of another module: it adds a learned vector times the column of the patch to its
+// token.
 type columns struct {
 	c      vit.Config
 	vector *model.Variable // [1, width]
@@ -53,8 +53,8 @@ func (e columns) PreEncode(x, positionIndices *Node, _ int) *Node {
 	return Add(x, InsertAxes(rows, 0))
 }
 
-// An encoding of another module is registered under a name. Config.Position, and so training, comparisons, analyses and
-// checkpoints, then take it as one of this library's; vittest.Laws checks it.
+// Registers an encoding of another module under a name, for Config.Position and so for training, comparisons, analyses
+// and checkpoints; vittest.Laws checks it.
 func ExampleRegister() {
 	vit.Register(vit.Position{
 		Name: "columns", Doc: "a vector times the column",

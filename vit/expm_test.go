@@ -31,7 +31,7 @@ func skew(r *rand.Rand, n int, limit float64, extreme bool) *mat.Dense {
 	return x
 }
 
-// The error law in expm.go: 2^s·10⁻⁷ in the worst element, s squarings, from gonum's exponential of the same numbers.
+// The error bound in expm.go: 2^s·10⁻⁷ in the worst element, s squarings, compared with gonum's exponential.
 func TestExpSkewIsWithinItsStatedError(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, test := range []struct {

@@ -17,8 +17,8 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// trained is a store with the model of a configuration, its weights stirred so that none is at its initial value, and
-// what training leaves beside them.
+// trained returns a store with the model of a configuration, its weights stirred so that none has its initial value,
+// and with other variables of a training.
 func trained(t *testing.T, c Config, params ...map[string]any) *model.Store {
 	t.Helper()
 	store := gomlxtest.Seeded(t, 7)
@@ -33,7 +33,7 @@ func trained(t *testing.T, c Config, params ...map[string]any) *model.Store {
 	return store
 }
 
-// stirred moves every variable that trains away from where it starts, so that zeros and ones hide nothing.
+// stirred moves every trainable variable away from its initial value, so that zeros and ones hide nothing.
 func stirred(t *testing.T, store *model.Store) *model.Store {
 	t.Helper()
 	i := 0.0
@@ -79,8 +79,8 @@ func graphOf(t *testing.T, store *model.Store, c Config) (nodes []string) {
 	return nodes
 }
 
-// Of two encodings the table takes the place of the one on the tokens: what acts in the attention stays beside it, with
-// its variables. What the encoding is in detail is read from the hyperparameters.
+// Of two encodings the table replaces the additive one: the encoding in the attention stays, with its variables. The
+// hyperparameters contain its details.
 func TestFold_keeps_the_logits_of_every_form(t *testing.T) {
 	for _, of := range []struct {
 		position, want string

@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Resample's kernels are held to torch's by the tests of package checkpoints.
+// The tests of package checkpoints compare Resample's kernels with torch's.
 func TestGrid2DResamplesAsCheckpointsDo(t *testing.T) {
 	const rows, cols, width = 7, 4, 6
 	for kernel, kind := range map[string]string{

@@ -87,7 +87,7 @@ func triangles(raw fixtures.Tensor, layer int) (flat []float64, dims []int) {
 	return flat, []int{g * (g - 1) / 2, axes, blocks}
 }
 
-// layerOf picks one of the layers of [tokens, layers, blocks, g, g], where the last of depth are held.
+// layerOf selects one of the layers of [tokens, layers, blocks, g, g], which may contain only the last of depth.
 func layerOf(x fixtures.Tensor, layer, depth int) []float64 {
 	size := x.Shape[2] * x.Shape[3] * x.Shape[4]
 	held := layer - (depth - x.Shape[1])
@@ -220,8 +220,8 @@ func testLieREModelEqualsTheOriginal(t *testing.T) {
 	}
 }
 
-// The generators of every layer get a gradient, however far they are from their start; where a clip acts it is zero and
-// the rotation stays one.
+// The generators of every layer get a gradient, however far they are from their start; where clipped it is zero and the
+// rotation remains a rotation.
 func TestLieRETrainsAndStaysARotationBeyondItsBound(t *testing.T) {
 	c := small("liere", PoolClass)
 	store := gomlxtest.Seeded(t, 3)

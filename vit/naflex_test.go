@@ -18,7 +18,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// onManyGrids are the encodings that serve images of several grids, and one that acts in three places.
+// onManyGrids are the encodings that support images of several grids, and a combination of three.
 func onManyGrids() (names []string) {
 	for _, p := range Positions() {
 		if !p.Pretrained {
@@ -28,8 +28,8 @@ func onManyGrids() (names []string) {
 	return gomlxtest.Encodings(append(names, "learned+rope-mixed+alibi2d"))
 }
 
-// strips cuts images [1, rows·p, cols·p, channels] into patches below one another, and fills up with padding of value
-// fill to n patches. It is written pixel by pixel, apart from Config.cut.
+// strips cuts images [1, rows·p, cols·p, channels] into patches below one another, and pads them to n patches with
+// value fill. It is written pixel by pixel, independently of Config.cut.
 func strips(image []float32, rows, cols, p, channels, n int, fill float32) []float32 {
 	out := slices.Repeat([]float32{fill}, n*p*p*channels)
 	for y := range rows * p {
@@ -41,7 +41,7 @@ func strips(image []float32, rows, cols, p, channels, n int, fill float32) []flo
 	return out
 }
 
-// sized is a model on another grid: what OpenAt makes of it.
+// sized is a model on another grid, as after OpenAt.
 func sized(c Config, rows, cols int) Config {
 	c.ImageRows, c.ImageCols = rows*c.PatchSize, cols*c.PatchSize
 	return c
@@ -52,8 +52,8 @@ func image(c Config, rows, cols int) []float32 {
 	return tensors.MustCopyFlatData[float32](gomlxtest.Noise(1, rows*c.PatchSize, cols*c.PatchSize, c.Channels))
 }
 
-// onOther returns a store with the weights of a model on the grid of c for one on another: the table resampled by a
-// naive sum, and the grid of the training told to encodings that ask for it.
+// onOther converts a store with the weights of a model on the grid of c to another grid: the table resampled by a naive
+// sum, and TrainedGrid for encodings that need it.
 func onOther(t *testing.T, store *model.Store, c Config, rows, cols int) *model.Store {
 	t.Helper()
 	out, err := part(store, func(string) bool { return true })
@@ -174,7 +174,7 @@ func TestStripsAndGridsThatDoNotFitAreRefused(t *testing.T) {
 	for _, test := range []struct {
 		strips []int // dimensions
 		grids  [][2]int
-		want   string // "" for what fits
+		want   string // "" if it is valid
 	}{
 		{[]int{1, 12, 2, 3}, sound, ""},
 		{[]int{1, 12, 6}, sound, "strips are"}, {[]int{1, 13, 2, 3}, sound, "strips are"},

@@ -33,7 +33,7 @@ type officialMeta struct {
 // officialPositions is the encoding of each variant of the fixture, by the prefix of its tensors.
 var officialPositions = map[string]string{"wepe": "wepe", "ape": "learned"}
 
-// officialPaths says where a tensor lives whose gradient the fixture may hold.
+// officialPaths maps a path to the tensor whose gradient the fixture may contain.
 var officialPaths = map[string]string{
 	"cls_token":                        "class",
 	"patch_embed.bias":                 "patch/biases",

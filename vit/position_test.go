@@ -13,7 +13,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// together are encodings of different kinds that stand in one model.
+// together are combinations of encodings of different kinds.
 var together = []string{
 	"learned+rope-axial", "wepe+rope-mixed", "hybrid+liere", "grid2d+fope", "wepe+wepe-bias", "as2drope+wepe-bias",
 	"wepe-sphere+rope-mixed", "wepe-qkv+rope-mixed", "factorized+lookhere",
@@ -60,7 +60,7 @@ func built(c Config, params map[string]any) (variables []string) {
 	return variables
 }
 
-// A row says of its encoding all that other packages go by.
+// A row describes the properties of its encoding that other packages use.
 func TestEveryRowSaysWhatItsEncodingHas(t *testing.T) {
 	rows := Positions()
 	for i, p := range rows {
@@ -133,8 +133,8 @@ func TestEncodingsOfDifferentKindsStandTogether(t *testing.T) {
 	}
 }
 
-// Each of two encodings does in their model what it does alone: from the weights they have alone, with the other one
-// silenced, the logits are those of one.
+// Each of two encodings in a model acts as it does alone: with the weights of a model with one encoding, and the other
+// one zeroed, the logits are the same.
 func TestTwoEncodingsActAsEachDoesAlone(t *testing.T) {
 	c := small("learned+rope-mixed", PoolClass)
 	joined := weights(t, c, 7)
@@ -175,7 +175,7 @@ func shapeOf(t *testing.T, c Config, path string) []int {
 	return store.GetVariable(path).Shape().Dimensions
 }
 
-// A table is for another encoding's use only where that begins with one.
+// A table is copied to another encoding only if that starts with one.
 func TestAModelInheritsWhatItsEncodingHas(t *testing.T) {
 	for _, c := range []struct {
 		of, from, variable string
@@ -184,12 +184,12 @@ func TestAModelInheritsWhatItsEncodingHas(t *testing.T) {
 		{"learned", "learned", "embedding", true},
 		{"hybrid", "learned", "embedding", true},
 		{"hybrid+rope-axial", "learned", "embedding", true},
-		{"learned", "hybrid", "embedding", false}, // blended, it is no table of its own
+		{"learned", "hybrid", "embedding", false}, // it is blended, not copied
 		{"learned+rope-mixed", "learned", "embedding", true},
 		{"learned+rope-mixed", "rope-mixed", "rope_mixed/block_00/frequencies", true},
 		{"learned+rope-mixed", "wepe+rope-mixed", "wepe/beta_pos", false},
 		{"wepe", "wepe", "wepe/beta_pos", true},
-		{"wepe-lut", "wepe", "wepe/beta_pos", false}, // and its lattice
+		{"wepe-lut", "wepe", "wepe/beta_pos", false}, // with its lattice
 		{"wepe", "learned", "embedding", false},
 		{"none", "learned", "embedding", false},
 		{"learned", "learned", "stray", false},

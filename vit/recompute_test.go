@@ -12,8 +12,8 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// What the gradient reads of the forward pass is what memory has to keep: with Recompute it is nothing within a block
-// but the tokens that enter it.
+// Memory stores the values of the forward pass that the gradient reads: with Recompute only the tokens that enter a
+// block.
 func TestRecomputeKeepsTheTokensBetweenBlocksAlone(t *testing.T) {
 	if gomlxtest.Backend().Name() == "onnxruntime" {
 		t.Skip("ONNX Runtime has no barrier to compute behind")
@@ -56,7 +56,7 @@ func TestRecomputeKeepsTheTokensBetweenBlocksAlone(t *testing.T) {
 		gomlxtest.Near(t, position+": gradient", slices.Concat(grads[1]...), slices.Concat(grads[0]...), 1e-6)
 		config := small(position, PoolClass)
 		tokens := 2 * config.Tokens() * config.Width
-		// The tokens that enter three blocks, and those that leave the last, twice: before and behind their barrier.
+		// The tokens that enter three blocks, and those that leave the last, twice: before and after their barrier.
 		if limit := 8 * tokens; kept[1] > limit || kept[0] < 4*limit {
 			t.Errorf("%s: the gradient keeps %d numbers, %d without recomputing, want at most %d of many more", position,
 				kept[1], kept[0], limit)

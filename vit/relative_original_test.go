@@ -146,7 +146,7 @@ func TestSomeHeadsOfLookHereHaveNoDistance(t *testing.T) {
 	}
 }
 
-// Whatever the number of heads, patches see themselves and the class token sees and is seen by all.
+// With any number of heads, patches see themselves, and the class token sees all and is seen by all.
 func TestABiasIsZeroForTheClassTokenAndFiniteForAll(t *testing.T) {
 	for _, position := range []string{"alibi2d", "lookhere"} {
 		for heads := 1; heads < 18; heads++ {
@@ -163,7 +163,7 @@ func TestABiasIsZeroForTheClassTokenAndFiniteForAll(t *testing.T) {
 	}
 }
 
-// CROMA's model is ours: its norms stand inside the branches, where ours have them before.
+// CROMA's model is ours, except that its norms are inside the branches, ours before them.
 func TestEveryStageAndGradientEqualsCROMA(t *testing.T) {
 	fixtures.Each(t, testEveryStageAndGradientEqualsCROMA)
 }
@@ -251,7 +251,7 @@ func testEveryStageAndGradientEqualsCROMA(t *testing.T) {
 	}
 }
 
-// LookHere's model is ours but for its head, a hidden layer of tanh in front of the logits.
+// LookHere's model is ours except for its head, which has a hidden layer of tanh before the logits.
 func TestEveryStageAndGradientEqualsLookHere(t *testing.T) {
 	fixtures.Each(t, testEveryStageAndGradientEqualsLookHere)
 }

@@ -29,8 +29,8 @@ func loud(store *model.Store) {
 	}
 }
 
-// The timm fixture holds the attention to values, but its weights are nearly uniform, and nothing is added to the
-// scores. Nothing else of the position reaches the attention.
+// The timm fixture checks the values of the attention, but its weights are nearly uniform, and nothing is added to the
+// scores. Nothing else of the position enters the attention.
 func TestAttentionIsTheSoftmaxOfScaledScoresAndBiasInEveryBlock(t *testing.T) {
 	for _, position := range []string{"wepe", "wepe-bias", "wepe-qkv"} {
 		c := small(position, PoolClass)

@@ -16,7 +16,7 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// attended is the attention of one block, without the norm before it: what the originals test as a module.
+// attended is the attention of one block without the norm before it, as in the originals' module.
 func attended(c Config, scope *model.Scope, x *Node, rotary Rotary, block int) *Node {
 	layers := scope.At("block_%02d", block).At("attention")
 	project := func(name string) *Node {
@@ -49,8 +49,8 @@ type ropeViTMeta struct {
 	} `json:"tolerance"`
 }
 
-// ropeViT returns a store with the weights of a rope-vit fixture and their configuration. scaled folds LayerScale,
-// which this library has not, into the last layer of each branch: γ∘(xW + b) = x(W·diag γ) + γ∘b.
+// ropeViT returns a store with the weights of a rope-vit fixture and their configuration. scaled folds LayerScale into
+// the last layer of each branch: γ∘(xW + b) = x(W·diag γ) + γ∘b.
 func ropeViT(t *testing.T, set, position string, meta ropeViTMeta, scaled bool) (*foreign, Config) {
 	m := meta.Config
 	c := Config{
@@ -315,7 +315,7 @@ func testEveryVariantEqualsFoPE(t *testing.T) {
 				t.Errorf("%s: variables beside those of the fixture", name)
 			}
 			for i, tensor := range []string{"q_rot", "k_rot", "cos", "sin"} {
-				if x, ok := want[p+tensor]; ok { // cos and sin are there for some lengths
+				if x, ok := want[p+tensor]; ok { // cos and sin exist for some lengths
 					gomlxtest.NearAbs(t, p+tensor, got[i], x.Data, meta.Tolerance.Abs)
 				}
 			}
@@ -323,7 +323,7 @@ func testEveryVariantEqualsFoPE(t *testing.T) {
 	}
 }
 
-// The draws are not torch's: their mean and their spread are held to the formulas of the fixture's README.
+// The draws differ from torch's: their mean and spread must match the formulas of the fixture's README.
 func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
 	for _, test := range []struct {
 		rows, cols, heads, headDim int
@@ -336,7 +336,7 @@ func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
 		{14, 14, 3, 64, map[string]any{"fope_separate_head": false, "fope_gain": 0.6}, 12, 12,
 			0.6 * math.Sqrt(2.0/(12+12))},
 		{14, 14, 1, 64, nil, 12, 12, 0.3 * math.Sqrt(2/float64((12+1)*12))},
-		// Spaced for 128 channels, 10000^(-i/64) with i <= 23, for at most 16 pairs: every second, while there are.
+		// Spaced for 128 channels, 10000^(-i/64) with i <= 23, for at most 16 pairs: every second, while there are enough.
 		{14, 14, 3, 64, map[string]any{paramFoPEDim: 128}, 24, 16, 0.3 * math.Sqrt(2/float64((24+3)*16))},
 	} {
 		c := Config{ImageRows: test.rows, ImageCols: test.cols, PatchSize: 1, Width: test.heads * test.headDim,
@@ -408,7 +408,7 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 		gomlxtest.NearAbs(t, name, got, want[name].Data, tol)
 	}
 	patches := func(c Config, x []float64) []float64 { return x[c.Prefix()*len(x)/c.Tokens():] }
-	// turned are cosines, sines, and q and k [batch, heads, tokens, headDim] turned by an encoding.
+	// turned returns cosines, sines, and q and k [batch, heads, tokens, headDim] rotated by an encoding.
 	turned := func(rotary Rotary, q, k *Node) []*Node {
 		rows := rotationOf(rotary).rows(q.Graph(), 0)
 		q, k = rotary.Block(0).EncodeQK(TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3), nil, 1)
@@ -459,7 +459,7 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 	} {
 		periods := r.periods(m.HeadDim / 4)
 		if form == "bf16." {
-			for i := range periods { // as the released checkpoints hold them
+			for i := range periods { // as in the released checkpoints
 				periods[i] = float64(bfloat16.FromFloat32(float32(periods[i])).Float32())
 			}
 			gomlxtest.NearAbs(t, form+"periods", periods, want[form+"periods"].Data, 0)
@@ -499,8 +499,8 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 	}
 }
 
-// In training the coordinates are multiplied by factors that are uniform in the logarithm, between 1/x and x, and
-// shifted uniformly in ±x: DINOv3's RopePositionEmbedding. Periods are so long that no angle wraps.
+// In training the coordinates are multiplied by log-uniform factors between 1/x and x, and shifted uniformly in ±x:
+// DINOv3's RopePositionEmbedding. Periods are so long that no angle wraps.
 func TestDINOv3DrawsLogUniformFactorsAndUniformShifts(t *testing.T) {
 	c, n := turning("rope-dinov3"), 600
 	draws := func(params map[string]any) (y, x [][2]float64) { // coordinates of the first and the last patch
@@ -512,7 +512,7 @@ func TestDINOv3DrawsLogUniformFactorsAndUniformShifts(t *testing.T) {
 			rotary := rotationOf(c.Encoders(s.In("vit")).Rotary)
 			_, sin := rotary.pairs(in.Graph(), 0)
 			_, other := rotary.pairs(in.Graph(), 1)
-			return Add(sin, MulScalar(Sub(other, sin), 1e3)) // alike in all blocks, or it spreads
+			return Add(sin, MulScalar(Sub(other, sin), 1e3)) // equal in all blocks, otherwise the spread grows
 		}))(t)
 		defer exec.Finalize()
 		half := c.headDim() / 4

@@ -24,7 +24,7 @@ func turning(position string) Config {
 	return c
 }
 
-// alike is a batch of equal tokens [batch, tokens, heads, headDim] with unequal channels.
+// alike returns a batch of equal tokens [batch, tokens, heads, headDim] with unequal channels.
 func alike(c Config, batch, tokens int) *tensors.Tensor {
 	flat := make([]float32, batch*tokens*c.Width)
 	for i := range flat {
@@ -33,7 +33,7 @@ func alike(c Config, batch, tokens int) *tensors.Tensor {
 	return tensors.FromFlatDataAndDimensions(flat, batch, tokens, c.Heads, c.headDim())
 }
 
-// turned returns equal tokens [tokens, width] as block 1 of a model turns them, as queries and as keys.
+// turned returns equal tokens [tokens, width] rotated by block 1 of a model, as queries and as keys.
 func turned(t *testing.T, store *model.Store, c Config) (q, k []float64) {
 	t.Helper()
 	got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
@@ -58,7 +58,7 @@ func TestRope1DEqualsRoFormersFormula(t *testing.T) {
 	}
 	gomlxtest.Near(t, "queries", q, want, 1e-6)
 	for i := range want {
-		want[i] *= 0.5 // turned gives keys of half the length
+		want[i] *= 0.5 // turned returns keys of half the length
 	}
 	gomlxtest.Near(t, "keys", k, want, 1e-6)
 }
@@ -124,12 +124,12 @@ func TestTheClassTokenTurnsInAS2DRoPEAlone(t *testing.T) {
 	}
 }
 
-// What a model of 5×3 patches learned of a position holds on a grid of 10×6, by the rule of each original.
+// A learned function of position applies to a grid of 10×6 after training on 5×3 patches, by the rule of each original.
 func TestPlacesOnAnotherGridTurnAsOnTheOneTrainedOn(t *testing.T) {
-	for position, trained := range map[string]func(row, col int) (int, bool){ // number of the patch with the same turn
-		"rope1d":     func(row, col int) (int, bool) { return row*6 + col, row*6+col < 15 }, // counted on
+	for position, trained := range map[string]func(row, col int) (int, bool){ // index of the patch with the same rotation
+		"rope1d":     func(row, col int) (int, bool) { return row*6 + col, row*6+col < 15 }, // numbers continued
 		"fope":       func(row, col int) (int, bool) { return row*6 + col, row*6+col < 15 },
-		"rope-axial": func(row, col int) (int, bool) { return row*3 + col, row < 5 && col < 3 }, // cut or added to
+		"rope-axial": func(row, col int) (int, bool) { return row*3 + col, row < 5 && col < 3 }, // cropped or extended
 		"rope-mixed": func(row, col int) (int, bool) { return row*3 + col, row < 5 && col < 3 },
 		"as2drope":   func(row, col int) (int, bool) { return row/2*3 + col/2, row%2 == 0 && col%2 == 0 }, // scaled
 	} {

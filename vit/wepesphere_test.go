@@ -60,7 +60,7 @@ func valuesOf(t *testing.T, store *model.Store, path string, factor float32) []f
 	return gomlxtest.Values(t, x)
 }
 
-// 2e-5: the features are right to 8 roundings of 6e-8 of what they are taken of, sums have 12 terms as large as 3.
+// 2e-5: the features are accurate to 8 roundings of 6e-8 of their inputs; sums have 12 terms of up to 3.
 const sphereTolerance = 2e-5
 
 func TestWePEQKVScalesByHostFeatures(t *testing.T) {

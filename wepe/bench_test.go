@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// benchGraph times a graph without inputs, on the clock and by processor time. One call includes the executor's
+// benchGraph measures the wall time and the CPU time of a graph without inputs. One call includes the executor's
 // overhead; the results stay on the device as in a training step.
 func benchGraph(b *testing.B, build func(s *model.Scope, g *Graph) []*Node) {
 	b.Helper()
@@ -40,7 +40,7 @@ func benchGraph(b *testing.B, build func(s *model.Scope, g *Graph) []*Node) {
 	b.ReportMetric(float64(gomlxtest.ProcessorTime(b)-began)/float64(b.N), "cpu-ns/op")
 }
 
-// BenchmarkP is ℘ and ℘′ of 196 patches that move with the lattice, forward and with the gradient of ω3′.
+// BenchmarkP computes ℘ and ℘′ of 196 patches that move with the lattice, forward and with the gradient of ω3′.
 func BenchmarkP(b *testing.B) {
 	for _, gradient := range []bool{false, true} {
 		b.Run(map[bool]string{false: "forward", true: "gradient"}[gradient], func(b *testing.B) {

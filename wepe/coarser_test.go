@@ -14,10 +14,10 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// coarse is a table that takes no time to make: what is compared is out of the same one.
+// coarse is a table that is computed fast: comparisons use the same table.
 var coarse = kv{paramEvaluation: evaluateTable, "wepe_table_resolution": 16, paramTableError: 1.0}
 
-// forms are the encodings that know other grids, for one store each.
+// forms are the encodings that depend on the training grid, for one store each.
 var forms = map[string][]kv{
 	"tanh":   {},
 	"sphere": {{paramCompression: compressSphere, paramAlphaU: 0.9, "wepe_alpha_v": 0.8}},
@@ -63,8 +63,8 @@ func TestOnACoarserGrid_a_patch_has_the_mean_of_the_rows_that_it_covers(t *testi
 	}
 }
 
-// A shift is a translation of the whole grid: of no patch against another, by at most so many patches, drawn anew each
-// time, and of nothing outside training.
+// A shift translates the whole grid by at most the given number of patches, drawn anew each time, without moving
+// patches against each other, and only in training.
 func TestShift_moves_all_patches_alike_in_training_only(t *testing.T) {
 	const rows, cols, shift, omega3, harmonics, draws = 3, 5, 0.3, 2.1, 2, 31
 	store := gomlxtest.Seeded(t, 1)

@@ -50,14 +50,14 @@ type referencePoints struct {
 }
 
 // derivativesOf builds ℘, ℘′ at one point and every first derivative of their four parts: by x, y, and ω3′ with z fixed
-// and with z tied to the lattice. Inputs x, y, ω1, ω3′; outputs are pairs (Re, Im) of ℘, ℘′ and, for each of both,
-// ∂x, ∂y, fixed, tied.
+// and with z tied to the lattice. Inputs x, y, ω1, ω3′; outputs are pairs (Re, Im) of ℘, ℘′ and, for each of both, ∂x,
+// ∂y, fixed, tied.
 func derivativesOf(in []*Node) []*Node {
 	x, y, omega1, omega3p := in[0], in[1], in[2], in[3]
 	p, pPrime := P(ComplexNode{x, y}, omega1, omega3p)
 	reduced := StopGradient(nearest(y, omega3p)) // as Encoder does: the tie is that of the reduced point, (3.10)
 	tied := Mul(StopGradient(Div(reduced, omega3p)), omega3p)
-	tied = Add(StopGradient(Sub(reduced, tied)), tied) // whose value is reduced, to the last bit
+	tied = Add(StopGradient(Sub(reduced, tied)), tied) // equal to reduced, to the last bit
 	tiedP, tiedPPrime := P(ComplexNode{x, tied}, omega1, omega3p)
 	out := []*Node{p.Re, p.Im, pPrime.Re, pPrime.Im}
 	for _, f := range []struct{ fixed, tied ComplexNode }{{p, tiedP}, {pPrime, tiedPPrime}} {
@@ -133,8 +133,8 @@ func testP_and_its_gradients_hold_the_error_law_at_every_reference_point(t *test
 	}
 }
 
-// round rounds the inputs to float32 and replaces what is wanted by the values of the float64 graph there, which the
-// reference has been held to. It returns false for a point that rounding moves onto a pole.
+// round rounds the inputs to float32 and replaces the expected values by the values of the float64 graph there, which
+// is tested against the reference. It returns false for a point that rounding moves onto a pole.
 func (p *referencePoint) round(t *testing.T, exec *Exec, inputs []float64) (rounded []float64, exact bool) {
 	t.Helper()
 	for _, v := range inputs {
@@ -150,7 +150,7 @@ func (p *referencePoint) round(t *testing.T, exec *Exec, inputs []float64) (roun
 	}
 	p.DistToPole = cmplx.Abs(reduced)
 	got := evaluate(t, exec, dtypes.Float64, rounded)
-	// In the order of derivativesOf, where ∂/∂x is the derivative by z and ∂/∂y says nothing new.
+	// In the order of derivativesOf; ∂/∂x is the derivative by z and ∂/∂y is redundant.
 	for i, to := range []*referenceValue{&p.P, &p.PPrime, &p.PPrime, nil, &p.FixedP, &p.TiedP, &p.PSecond, nil,
 		&p.FixedPPrime, &p.TiedPPrime} {
 		if to != nil {

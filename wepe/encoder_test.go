@@ -28,7 +28,7 @@ func float64Runs(t *testing.T) bool {
 
 var run = gomlxtest.RunModel
 
-// onlyIn adapts a graph without inputs to run, whose one input, of any value, only says which graph it is.
+// onlyIn adapts a graph without inputs to run, whose one input, of any value, only identifies the graph.
 func onlyIn(build func(s *model.Scope, g *Graph) []*Node) func(*model.Scope, []*Node) []*Node {
 	return func(s *model.Scope, in []*Node) []*Node { return build(s, in[0].Graph()) }
 }

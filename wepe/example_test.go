@@ -36,7 +36,7 @@ func Example() {
 	// ω3′ 1.500, α_scale 0.150, β_pos 0.800
 }
 
-// What is often set by hand has a setter: the sphere on a lattice of the authors' choice, by a look-up table.
+// Common options have a setter: the sphere on a lattice of the authors' choice, by a look-up table.
 func ExampleNew() {
 	forward := func(scope *model.Scope, tokens *Node) *Node { // tokens [batch, 1+14·14, 192], class token first
 		encoder := wepe.New(scope, 14, 14, 192).WithPrefix(1).OnSphere().WithHalfPeriods(1.3, 1.1i).WithTable(65, 0.01).Done()
@@ -47,8 +47,8 @@ func ExampleNew() {
 	// Output: (Float32)[2, 197, 192]
 }
 
-// Fine-tuning blends the surrogate into the position embeddings that a model came with. A tenth of it, here,
-// on patches; the class token keeps what it had.
+// Fine-tuning blends the surrogate into a model's position embeddings: here a tenth of it on patches; the class token
+// keeps its embedding.
 func ExampleConfig_Hybrid() {
 	store := model.NewStore()
 	embedding, err := store.CreateVariable("/embedding", tensors.FromScalarAndDimensions(float32(2), 1+3*5, 8))

@@ -17,7 +17,7 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// hostGrid is a patch grid seen by one lattice, or by several that are each so many times larger, mathematics.md (6.1),
+// hostGrid is a patch grid on one lattice, or on several similar lattices of different sizes, mathematics.md (6.1),
 // (6.2), (11.6) and (11.7), and on the sphere (14.22).
 type hostGrid struct {
 	rows, cols       int
@@ -32,7 +32,7 @@ type hostGrid struct {
 	harmonics, parts int
 }
 
-// squareGrid is what an encoder sees by default.
+// squareGrid is an encoder's default.
 func squareGrid(rows, cols int) hostGrid {
 	const omega = weierstrass.OmegaSquare
 	return hostGrid{rows: rows, cols: cols, span: [2]float64{defaultSpan, defaultSpan}, omega1: omega, omega3: omega * 1i,
@@ -46,19 +46,19 @@ func seen(rows, cols int, spanU, spanV, omega1 float64, omega3 complex128) hostG
 	return h
 }
 
-// views has it looked at by several lattices and harmonics.
+// views adds several lattices and harmonics.
 func (h hostGrid) views(scales int, ratio float64, harmonics int, factors ...float64) hostGrid {
 	h.scales, h.ratio, h.harmonics, h.factors = scales, ratio, harmonics, factors
 	return h
 }
 
-// onSphere has the features on the sphere, and the first of them without ℘′.
+// onSphere uses the features on the sphere, or the first of them without ℘′.
 func (h hostGrid) onSphere(alphaScale float64, parts int) hostGrid {
 	h.sphere, h.alphaScale, h.parts = true, alphaScale, parts
 	return h
 }
 
-// settings ask an encoder for the same.
+// settings returns the encoder's settings for h.
 func (h hostGrid) settings() kv {
 	compression := compressTanh
 	if h.sphere {
@@ -80,7 +80,7 @@ func (h hostGrid) points() (z []complex128) {
 	return z
 }
 
-// at are the features at one point, (6.3) or (14.22), by the host's float64 functions.
+// at returns the features at one point, (6.3) or (14.22), by the host's float64 functions.
 func (h hostGrid) at(t *testing.T, z complex128) []float64 {
 	t.Helper()
 	if h.sphere {
@@ -110,7 +110,7 @@ func TestFeatures_and_coordinates_are_the_hosts_on_every_lattice_grid_and_span(t
 	type testCase struct {
 		host     hostGrid
 		tol      float64
-		settings kv // besides or, for invariants, in place of the host's
+		settings kv // additional settings or, for invariants, replacements of the host's
 	}
 	cases := []testCase{
 		{squareGrid(3, 5), 5e-6, nil},
@@ -142,7 +142,8 @@ func TestFeatures_and_coordinates_are_the_hosts_on_every_lattice_grid_and_span(t
 	shifted.offset = [2]float64{-0.5, 0.2}
 	cases = append(cases, testCase{shifted, 1e-5, nil})
 	// The cells of the paper's ablation: its invariants g2 = 0.8, g3 = 0.2 have a rhombic lattice. At equal area
-	// half-periods are √(area/own area) as long, z with them, so that features change but for the ratio of the periods.
+	// half-periods are scaled by √(area/own area), and z with them, so that features change except for the ratio of the
+	// periods.
 	for _, c := range []struct{ g2, g3, area float64 }{
 		{1, 0, 0}, {1, 0.1, 0}, {1, 0.1, 1}, {0.8, 0.2, 0}, {0.8, 0.2, 1}, {0, 1, 0.5},
 	} {
@@ -185,7 +186,7 @@ func TestFeatures_and_coordinates_are_the_hosts_on_every_lattice_grid_and_span(t
 	}
 }
 
-// By ω3′, α_scale and, where it is learned, Re ω3.
+// By ω3′, α_scale and, if it is trained, Re ω3.
 func TestGradients_of_the_lattice_are_finite_differences_of_the_host(t *testing.T) {
 	dtype, precision := dtypes.Float64, 1e-8
 	if !float64Runs(t) {

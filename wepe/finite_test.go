@@ -23,7 +23,7 @@ func finite(values []float64) bool {
 	return true
 }
 
-// withGradients returns nodes of float32 and the gradients of their sum, weighted by ramps, by all that trains.
+// withGradients returns nodes of float32 and the gradients of their sum, weighted by ramps, by all trainable variables.
 func withGradients(s *model.Scope, nodes ...*Node) []*Node {
 	var loss *Node
 	for _, node := range nodes {
@@ -37,10 +37,9 @@ func withGradients(s *model.Scope, nodes ...*Node) []*Node {
 	return append(nodes, s.BuildTrainableVariablesGradientsGraph(loss)...)
 }
 
-// Grids, lattices, spans, scales and dtypes of the tokens at random over all that the settings take, for every form;
-// the first cases are the extremes, among them spans of 1.2 and 3, which put patches of 3×3 and 6×9 grids on poles
-// and, modulo the lattice, on one another. In every third case training has taken ω3′ and α_scale beyond anything that
-// it reaches.
+// Random grids, lattices, spans, scales and dtypes of the tokens over all valid settings, for every form; the first
+// cases are the extremes, with spans of 1.2 and 3, which put patches of 3×3 and 6×9 grids on poles and, modulo the
+// lattice, on one another. In every third case ω3′ and α_scale are beyond all values that training reaches.
 func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattices_and_spans(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
 	between := func(lo, hi float64) float64 { return lo * math.Pow(hi/lo, r.Float64()) }

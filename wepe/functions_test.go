@@ -32,7 +32,7 @@ func hostSphere(t *testing.T, z complex128, omega1, re, im, s float64) []float64
 	return append(point[:], prime[:]...)
 }
 
-// function is what an encoder makes its features of, of x, y, ω1, Re ω3, Im ω3 and α_scale.
+// function is the input of an encoder's features, of x, y, ω1, Re ω3, Im ω3 and α_scale.
 type function struct {
 	name        string
 	rectangular bool // Re ω3 = 0
@@ -54,7 +54,7 @@ var functions = []function{
 	}},
 }
 
-// allFunctions are those, and the others that features are made of.
+// allFunctions are these, and the other functions of features.
 var allFunctions = append([]function{
 	{"latticeSum.P", true, false, func(in []*Node) []*Node { return parts(releasedSum.P(point(in), in[2], in[4])) }},
 	{"surrogate", true, false, func(in []*Node) []*Node {
@@ -79,7 +79,7 @@ func channels(sphere, prime *Node) (out []*Node) {
 	return out
 }
 
-// withSlopes returns the parts of f, and the gradients of what each becomes by of, one by each input.
+// withSlopes returns the parts of f, and the gradients of of(part) by each input.
 func (f function) withSlopes(of func(*Node) *Node) func(in []*Node) []*Node {
 	return func(in []*Node) []*Node {
 		out := f.build(in)
@@ -102,8 +102,8 @@ func (f function) host(t *testing.T, v []float64) []float64 {
 	return []float64{real(p), imag(p), real(pPrime), imag(pPrime)}
 }
 
-// scales are what roundings of ℘ and ℘′, or of their points, are in units of: ℘ has zeros, and α_scale stretches the
-// sphere somewhere.
+// scales are the units of roundings of ℘ and ℘′, or of their points: ℘ has zeros, and α_scale stretches the sphere
+// somewhere.
 func (f function) scales(t *testing.T, v, values []float64) [2]float64 {
 	if f.sphere {
 		s := max(v[5], 1/v[5])

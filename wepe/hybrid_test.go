@@ -14,10 +14,10 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// hybridWidth is even, for the surrogate; the rest of the sizes is that of preencode_test.go.
+// hybridWidth is even, for the surrogate; the other sizes are in preencode_test.go.
 const hybridWidth = 6
 
-// encodings of rows × cols patches that a gate takes.
+// encodings are the encodings of rows × cols patches that a gate supports.
 var encodings = map[string]func(*model.Scope) Encoding{
 	"surrogate": func(s *model.Scope) Encoding { return New(s, rows, cols, hybridWidth).Surrogate() },
 	"scratch":   func(s *model.Scope) Encoding { return New(s, rows, cols, hybridWidth).Done() },

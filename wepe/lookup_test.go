@@ -18,7 +18,7 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// Of the raw kind only the graph is of interest: its own error is that of the nodes around the pole.
+// For the raw kind only the graph is tested: the nodes around the pole dominate its error.
 func TestTable_in_release_mode_is_the_exact_form_and_a_raw_one_is_that_of_the_host(t *testing.T) {
 	features := func(settings ...kv) []float64 {
 		return run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
@@ -103,7 +103,7 @@ func TestTable_and_its_key_travel_in_a_checkpoint_to_any_grid_and_hold_the_latti
 		t.Fatal(err)
 	}
 	features(written, 3, 5)
-	// Nodes of 0 show that they are read, not computed again: what remains is the pole.
+	// Nodes of 0 prove that they are read, not recomputed: the pole remains.
 	setValue(t, written, "/wepe/table/values", tensors.FromScalarAndDimensions(float32(0), 17, 17, 4))
 	if err := handler.Save(); err != nil {
 		t.Fatal(err)

@@ -12,9 +12,9 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// The tables of the authors' wef_pe_lut.py are none of ours: nodes hold features already compressed, axes are (u, v),
-// ω3′ is nowhere, and queries are half a node off: node i is at u = i/(R-1) but is looked for at u = (i+½)/R. Both
-// kinds are read by the same gather.
+// The tables of the authors' wef_pe_lut.py differ from ours: nodes contain compressed features, axes are (u, v), ω3′ is
+// not stored, and queries are half a node off: node i is at u = i/(R-1) but is read at u = (i+½)/R. The same gather
+// reads both kinds.
 func TestQueries_of_released_tables_come_out_of_the_same_gather(t *testing.T) {
 	fixtures.Each(t, testQueries_of_released_tables_come_out_of_the_same_gather)
 }

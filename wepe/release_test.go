@@ -48,7 +48,7 @@ func (m releaseMeta) sum() latticeSum {
 	return latticeSum{m.Cut, m.PoleRadius * 1e8, m.PoleValue, m.TermClip, m.FinalClip}
 }
 
-// omega1 of the lattice of a case.
+// omega1 returns ω1 of a case.
 func (m releaseMeta) omega1(name string) float64 {
 	if strings.HasPrefix(name, "g3_") {
 		return m.G3Case.Omega1
@@ -90,7 +90,7 @@ func parameters(name string) string {
 	return kind + ".param."
 }
 
-// place puts the tensors of the authors' module below a prefix at the paths of ours: its parameters, or gradients.
+// place copies the tensors of the authors' module below a prefix to our paths: its parameters, or gradients.
 func place(f *gomlxtest.Torch, prefix string, mlp bool) {
 	class := f.Get(prefix + "cls_pos_embedding") // [1, 1, width]
 	f.Set("prefix", class.Data, class.Shape[1:]...)
@@ -106,8 +106,8 @@ func place(f *gomlxtest.Torch, prefix string, mlp bool) {
 	}
 }
 
-// releaseStore returns a store that holds the parameters of a case, the settings of its module, and a store of the
-// gradients that it should have.
+// releaseStore returns a store with the parameters of a case, the settings of its module, and a store of the expected
+// gradients.
 func releaseStore(t *testing.T, meta releaseMeta, name string) (store *model.Store,
 	config func(*model.Scope) *Config, gradients *model.Store) {
 	t.Helper()
@@ -234,8 +234,8 @@ func testRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T
 	}
 }
 
-// nearNormwise compares complex values given as pairs: |got - want| <= tol·(|want| + mean |want|), the floor because ℘
-// has zeros.
+// nearNormwise compares complex values given as pairs: |got - want| <= tol·(|want| + mean |want|), with a floor because
+// ℘ has zeros.
 func nearNormwise(t *testing.T, name string, got, want []float64, tol float64) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -272,7 +272,7 @@ func testLatticeSum_is_the_authors_sum_to_rounding_at_their_z(t *testing.T) {
 		nearNormwise(t, name+".wp", p, data[name+".wp"].Data, 1e-12)
 		nearNormwise(t, name+".wpp", pPrime, data[name+".wpp"].Data, 1e-12)
 
-		// The exact function is off by the truncation error of the sum alone, mathematics.md (5.9).
+		// The exact function differs only by the truncation error of the sum, mathematics.md (5.9).
 		exact, _ := values64(t, data[name+".z"].Data, omega1, P)
 		var gap, want float64
 		for i := 0; i < len(exact); i += 2 {

@@ -26,14 +26,14 @@ func read(rows []setting.Row, params []kv) {
 	setting.Read(store.RootScope(), rows)
 }
 
-// with gives a configuration hyperparameters without leaving them in its scope.
+// with sets hyperparameters of a configuration without changing its scope.
 func (c *Config) with(params ...kv) *Config { read(c.settings(), params); return c }
 
 func ofHalfPeriods(omega1, omega3 float64) kv { return kv{paramOmega1: omega1, "wepe_omega3": omega3} }
 func ofSpan(alphaU, alphaV float64) kv        { return kv{paramAlphaU: alphaU, "wepe_alpha_v": alphaV} }
 func ofOblique(re float64, learn bool) kv     { return kv{paramOmega3Re: re, paramLearnOblique: learn} }
 
-// ofTable is a table of so many nodes, whatever its error.
+// ofTable is a table with a number of nodes, whatever its error.
 func ofTable(kind tableKind, resolution int) kv {
 	return kv{paramEvaluation: evaluateTable, paramTable: kind, "wepe_table_resolution": resolution, paramTableError: 2}
 }
@@ -71,7 +71,7 @@ func TestEvery_setting_reaches_its_encoder_and_no_other_changes(t *testing.T) {
 	}
 }
 
-// built returns the encoder that settings ask for, or why it is refused.
+// built returns the encoder for some settings, or the reason for its refusal.
 func built(store *model.Store, settings ...kv) (e *Encoder, err error) {
 	err = exceptions.TryCatch[error](func() { e = New(store.RootScope(), 3, 5, 2).with(settings...).Done() })
 	return e, err
@@ -96,7 +96,7 @@ func TestBad_settings_are_refused_by_name(t *testing.T) {
 		{"wepe_omega3", []kv{ofHalfPeriods(1, nan)}},
 		{"ω3′", []kv{{"wepe_mode": release, paramOmega1: 1, "wepe_omega3": 9}}},
 		{"ω3′", []kv{{paramArea: 1e6, "wepe_omega3": 900.0}}},
-		{paramG3, []kv{{paramG2: 3, paramG3: 1}}}, // of no lattice
+		{paramG3, []kv{{paramG2: 3, paramG3: 1}}}, // no lattice has them
 		{paramArea, []kv{{"wepe_mode": release, paramArea: 1}}},
 		{"wepe_alpha_v", []kv{ofSpan(0.4, math.Inf(1))}},
 		{"oblique lattices", []kv{{"wepe_mode": release, paramLearnOblique: true}}},

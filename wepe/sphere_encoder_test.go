@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// The promise of the addition formula, kept by the features themselves: half of an even grid on is a rotation.
+// The addition formula for the features: shifting an even grid by half is a rotation.
 func TestFeatures_on_the_sphere_turn_where_the_grid_is_shifted_by_half_a_cell(t *testing.T) {
 	const rows, cols = 4, 6
 	got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {

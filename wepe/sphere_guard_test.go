@@ -15,7 +15,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// S depends on n/d alone, down to the size that counts as 0; 0/0 is ∞ and has no slope.
+// S depends only on n/d, down to the size that counts as 0; 0/0 is ∞ and has no slope.
 func TestQuotients_on_the_sphere_are_right_down_to_the_guard_and_finite_below(t *testing.T) {
 	for _, dtype := range []dtypes.DType{dtypes.Float32, dtypes.Float64} {
 		if dtype == dtypes.Float64 && !float64Runs(t) {
@@ -49,7 +49,7 @@ func TestQuotients_on_the_sphere_are_right_down_to_the_guard_and_finite_below(t 
 	}
 }
 
-// In a long cell S(w′) turns over within exp(-π/2·ratio) of ω1, where ℘′ is 0: a rounding of z decides what is seen.
+// In a long cell S(w′) turns within exp(-π/2·ratio) of ω1, where ℘′ is 0: the rounding of z decides between the sides.
 func TestSphere_of_long_cells_errs_by_eight_roundings_of_inputs_and_result(t *testing.T) {
 	for _, f := range functions[2:] {
 		exec := MustNewExec(gomlxtest.Backend(), f.build)

@@ -16,7 +16,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// table has values of ordinary size, smooth over the grid, in front a prefix row.
+// table has values of ordinary size, smooth over the grid, after a prefix row.
 func table() []float32 {
 	flat := make([]float32, positions*hybridWidth)
 	for i := range flat {
@@ -26,8 +26,8 @@ func table() []float32 {
 	return flat
 }
 
-// started returns the pretrained rows of the patches, and the rows of an encoding before and after it is moved to a
-// start. What else inspect builds is evaluated after.
+// started returns the pretrained rows of the patches, and the rows of an encoding before and after Start. The other
+// nodes of inspect are evaluated after it.
 func started(t *testing.T, encoding func(*model.Scope) Encoding, start string, inspect func(Encoding, *Graph) []*Node) (
 	want, before, after []float64, more [][]float64) {
 	t.Helper()
@@ -44,7 +44,7 @@ func started(t *testing.T, encoding func(*model.Scope) Encoding, start string, i
 	}
 	before = evaluate()[0]
 	h := New(store.RootScope(), rows, cols, hybridWidth).with(kv{paramStart: start}).Hybrid(v, encoding(store.RootScope()))
-	for range 2 { // once more changes nothing
+	for range 2 { // a second call changes nothing
 		if err := h.Start(gomlxtest.Backend()); err != nil {
 			t.Fatal(err)
 		}
@@ -87,8 +87,8 @@ func means(rows []float64) []float64 {
 	return out
 }
 
-// Least squares leaves a residual at right angles to all that may be combined, the hidden rows and a constant. These
-// are the normal equations, by which the code does not solve.
+// The residual of least squares is orthogonal to the regressors, the hidden rows and a constant. These are the normal
+// equations, which the code does not use.
 func TestStart_fitted_is_the_least_squares_fit_of_the_surrogates_last_layer(t *testing.T) {
 	table, _, rows, more := started(t, encodings["surrogate"], startFitted, func(e Encoding, g *Graph) []*Node {
 		return []*Node{e.(*surrogateEncoder).hiddenRows(g)}

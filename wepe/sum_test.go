@@ -89,7 +89,7 @@ func testLatticeSum_is_the_truncated_series_and_errs_as_the_reference_says(t *te
 					t.Errorf("%s z=%v M=%d: %v, %v, the exact sums are %v, %v", s.Lattice, z[i], cut, p[i], pPrime[i], want,
 						wantPrime)
 				}
-				// The truncation error is what the file says, against our ℘.
+				// The truncation error of the file, against our ℘.
 				q, qp := lattice.Eval(z[i])
 				noise := (law + 20*epsilon) * (cmplx.Abs(q) + size + cmplx.Abs(qp) + sizePrime)
 				off, offPrime := cmplx.Abs(p[i]-q), cmplx.Abs(pPrime[i]-qp)

@@ -29,7 +29,7 @@ type surrogateSet struct {
 	A, B                   []float64
 }
 
-// surrogate is the field of a set, the paper's study of β and γ in other coordinates.
+// surrogate returns the field of a set, the paper's study of β and γ in other coordinates.
 func (s surrogateSet) surrogate(t *testing.T) surrogate {
 	f := namedSurrogate(surrogateSweep)
 	for _, list := range []struct{ ours, theirs []float64 }{{f.A, s.A}, {f.B, s.B}} {
@@ -66,7 +66,7 @@ func testSurrogate_field_and_its_gradients_are_those_of_50_digits(t *testing.T) 
 	}
 	dtype, valueTol, gradientTol := dtypes.Float64, 1e-13, 1e-11
 	if !float64Runs(t) {
-		dtype, valueTol, gradientTol = dtypes.Float32, 5e-6, 1e-4 // as official_wepe_finetune allows for float32
+		dtype, valueTol, gradientTol = dtypes.Float32, 5e-6, 1e-4 // the tolerances of official_wepe_finetune for float32
 	}
 	for _, grid := range file.Grids {
 		s := sets[grid.Set]
@@ -174,7 +174,7 @@ func TestSurrogate_features_of_every_named_field_are_the_hosts_on_an_unequal_gri
 	const rows, cols = 7, 3
 	for _, name := range surrogateNames() {
 		s := namedSurrogate(name)
-		s.Scale *= 11 // so that the compression bends
+		s.Scale *= 11 // so that the compression saturates
 		got := run(t, model.NewStore(), func(scope *model.Scope, in []*Node) []*Node {
 			return []*Node{surrogateOf(scope, rows, cols, 8, s).Features(in[0].Graph())}
 		}, float32(0))

@@ -58,7 +58,7 @@ func (m finetuneMeta) surrogate() surrogate {
 	return s
 }
 
-// placeSurrogate puts the tensors of the authors' module below a prefix at the paths of ours.
+// placeSurrogate copies the tensors of the authors' module below a prefix to our paths.
 func placeSurrogate(f *gomlxtest.Torch, prefix string) {
 	for path, layer := range map[string]int{"hidden": 0, "middle": 4, "output": 8} {
 		f.Layer("projection/"+path+"/dense", fmt.Sprintf("%sprojection.%d", prefix, layer))
@@ -69,14 +69,14 @@ func placeSurrogate(f *gomlxtest.Torch, prefix string) {
 	f.Vector("offset", prefix+"offset")
 }
 
-// modulation of ours: the release's constant factor inside tanh(Im p) is part of it.
+// modulation returns our modulation, which contains the release's constant factor inside tanh(Im p).
 func (m finetuneMeta) modulation(values []float64) []float64 {
 	out := slices.Clone(values)
 	out[1] *= m.Imaginary
 	return out
 }
 
-// finetuneStores hold the parameters of a case, and the gradients that they should have.
+// finetuneStores returns the parameters of a case, and the expected gradients.
 func finetuneStores(t *testing.T, meta finetuneMeta, name string) (store, gradients *model.Store) {
 	t.Helper()
 	c := meta.Cases[name]
@@ -174,8 +174,8 @@ func testHybrid_is_the_authors_mix_without_its_second_addition(t *testing.T) {
 	content, learned := data["mix.content_tokens"], data["mix.position_embeddings"]
 	n, width := meta.Mix.Grid, meta.Width
 	batch, prefix := content.Shape[0], content.Shape[1]-n*n
-	// The release gives patch k the code of the patch mirrored at the diagonal. Mirroring the image and the learned
-	// table instead brings both to one order, and the result is mirrored back.
+	// The release gives patch k the code of the patch mirrored at the diagonal. Mirroring the image and the learned table
+	// gives both the same order, and the result is mirrored back.
 	mirrored := func(tokens []float64) []float64 {
 		head := prefix * width
 		return slices.Concat(tokens[:head], rowMajor(tokens[head:], n, n))
@@ -186,7 +186,7 @@ func testHybrid_is_the_authors_mix_without_its_second_addition(t *testing.T) {
 		end := at + (prefix+n*n)*width
 		input = append(input, mirrored(content.Data[at:end])...)
 		tokens := slices.Clone(data["mix.encoder_input"].Data[at:end])
-		for i := prefix * width; i < len(tokens); i++ { // what the release adds to the patches a second time
+		for i := prefix * width; i < len(tokens); i++ { // the release adds this to the patches a second time
 			tokens[i] -= learned.Data[i]
 		}
 		want = append(want, mirrored(tokens)...)

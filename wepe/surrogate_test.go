@@ -26,11 +26,11 @@ func TestNamed_surrogates_have_the_numbers_of_the_released_scripts(t *testing.T)
 		epsilon, frequency     float64
 		imaginary, scale, gain float64
 		dropout                [2]float64
-		learned                int // scalars and modulations that train
+		learned                int // number of trained scalars and modulations
 	}
 	one := positive{0, math.Log(math.E - 1)} // the scripts without γ
 	scripts := map[string]script{
-		// docs/evidence/deviations.md, 20: the text with the CIFAR-100 script's numbers.
+		// docs/evidence/deviations.md, 20: the paper with the CIFAR-100 script's numbers.
 		surrogatePaper: {4, positive{.1, .5}, positive{.01, .1}, one, 1, powers{3, .05, 1}, powers{2, .03, 1},
 			1, .5, .3, .01, 2, 1, .05, .8, [2]float64{.1, 0}, 3},
 		// weierstrass_vit_experiment2.py
@@ -43,7 +43,7 @@ func TestNamed_surrogates_have_the_numbers_of_the_released_scripts(t *testing.T)
 			powers{3, 1, 1.8}, 1, .8, .6, .03, 4, .9, .05, .9, [2]float64{.15, .08}, 9},
 		surrogateRESISC45: {4, positive{.12, .6}, positive{.015, .15}, positive{.15, .25}, 1, powers{4, 1, 1.8},
 			powers{3, 1, 1.8}, .8, .75, .6, .025, 3.5, .85, .02, .9, [2]float64{.15, .1}, 8},
-		// The text's study: β and γ fixed, γ_k = γ/k², K = 3.
+		// The paper's study: β and γ fixed, γ_k = γ/k², K = 3.
 		surrogateSweep: {4, positive{.1, .5}, positive{1e-4, math.Log(math.Expm1(.0999))},
 			positive{0, math.Log(math.Expm1(.1))}, 1, powers{3, 1, 2}, powers{3, 1, 2},
 			1, .5, .3, .01, 2, 1, .05, .8, [2]float64{.1, 0}, 2},

@@ -16,9 +16,9 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// lattices are ω1, Re ω3, Im ω3: most have lines of symmetry on which a choice between the two sides of a line is a
-// matter of rounding: rectangles, squares (one given by other periods, one turned by 45°), rhombs, hexagons, and
-// lattices whose shortest periods are far from the given ones.
+// lattices are ω1, Re ω3, Im ω3: most have lines of symmetry on which rounding decides between the two sides of a line:
+// rectangles, squares (one given by other periods, one rotated by 45°), rhombs, hexagons, and lattices whose shortest
+// periods are far from the given ones.
 var lattices = [][3]float64{
 	{2.6220575542921196, 0, 2.6220575542921196}, {2.6, 0, 1.7}, {1.3, 0, 3.1}, {2.9, 0, 1.1}, {1, 0, 4}, {1, 0.3, 3},
 	{2.6, 2.6, 2.6}, {2.6, 1.3, 1.3}, {1.5299540370571929, 0.76497701852859645, 1.3249790627140868},
@@ -57,8 +57,8 @@ func patchesUpTo(n int, lattice [3]float64) (z []complex128) {
 	return z
 }
 
-// withWeights returns the parts of f at many points and the gradients of the weighted sum of each, the weights being
-// the last input.
+// withWeights returns the parts of f at many points and the gradients of the weighted sum of each; the weights are the
+// last input.
 func (f function) withWeights(in []*Node) []*Node {
 	inputs, weights := in[:6], in[6]
 	out := f.build(inputs)
@@ -79,8 +79,8 @@ func anywhere(n int, lattice [3]float64) (z []complex128) {
 	return z
 }
 
-// A program with a gradient for every part is the form in which XLA computes one intermediate result several times,
-// each time rounded differently: whatever is decided by the rounding must not show.
+// In a program with a gradient for every part XLA computes intermediate results several times, rounded differently:
+// decisions by rounding must not change the result.
 func TestFunctions_and_their_gradients_are_the_hosts(t *testing.T) {
 	for _, f := range functions {
 		for _, dtype := range []dtypes.DType{dtypes.Float32, dtypes.Float64} {
@@ -111,8 +111,8 @@ func round(dtype dtypes.DType, x float64) float64 {
 }
 
 // check compares values on all patches, on the lines of symmetry and anywhere; gradients by z on the lines and
-// anywhere; and the gradients of the sum over these by ω1, ω3 and α_scale with finite differences of the host. A value
-// may err by a few roundings, each as if of the result or of an input, by what that moves it.
+// anywhere; and the gradients of the sum over these by ω1, ω3 and α_scale with finite differences of the host. The
+// error of a value may be a few roundings, each of the result or of an input.
 func (f function) check(t *testing.T, exec *Exec, dtype dtypes.DType, lattice [3]float64, alphaScale float64) {
 	t.Helper()
 	epsilon, slopeTolerance := 0x1p-53, 1e-6
@@ -203,7 +203,7 @@ func (f function) check(t *testing.T, exec *Exec, dtype dtypes.DType, lattice [3
 	}
 }
 
-// steepest is the largest of the slopes at z, per unit of the lattice.
+// steepest returns the largest of the slopes at z, per unit of the lattice.
 func steepest(slopes [][6]float64) (worst float64) {
 	for _, s := range slopes {
 		worst = max(worst, math.Abs(s[0]), math.Abs(s[1]))
@@ -276,9 +276,9 @@ func rounded32(x []float64) []float32 {
 	return out
 }
 
-// The functions that have no other test on lines of symmetry: features of each encoding in float32 are those in
-// float64 on all patches of square grids up to 16×16, in a program with a gradient for every channel. Rounding moves a
-// feature by no more than 1e-3, beside a pole; a side that is chosen wrong, by its size.
+// Functions without another test on lines of symmetry: features of each encoding in float32 equal those in float64 on
+// all patches of square grids up to 16×16, in a program with a gradient for every channel. Rounding changes a feature
+// by at most 1e-3, beside a pole; choosing the wrong side changes it by its size.
 func TestSumsTablesAndSurrogatesInFloat32AreThoseInFloat64OnAllPatches(t *testing.T) {
 	if !float64Runs(t) {
 		t.Skip("this backend has no float64")

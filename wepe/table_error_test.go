@@ -17,8 +17,8 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// On lattices up to eleven times as long as wide, at positions drawn at random, half of them around the half-periods at
-// distances of every order.
+// Lattices up to eleven times as long as wide, at random positions, half of them around the half-periods at distances
+// of every order.
 func TestTable_says_at_least_95_percent_of_its_worst_error(t *testing.T) {
 	for _, omega3p := range []float64{weierstrass.OmegaSquare, 1.4, 20, 0.755, 0.5, 0.3} {
 		for _, c := range []struct {
@@ -41,7 +41,7 @@ func TestTable_says_at_least_95_percent_of_its_worst_error(t *testing.T) {
 					x = min(max(float64(random.IntN(3))/2+r*math.Cos(way), 0), c.span)
 					y = min(max(float64(random.IntN(3))/2+r*math.Sin(way), 0), c.span)
 				}
-				if math.Hypot(math.Mod(x, 1), math.Mod(y, 1)) > 1e-7 { // at a pole itself the guard answers
+				if math.Hypot(math.Mod(x, 1), math.Mod(y, 1)) > 1e-7 { // at a pole itself the guard applies
 					worst = max(worst, off(x, y))
 				}
 			}
@@ -52,8 +52,7 @@ func TestTable_says_at_least_95_percent_of_its_worst_error(t *testing.T) {
 	}
 }
 
-// What the graph looks up is what errors are measured of: between the nodes of a stored table, on the sphere and off
-// it.
+// Errors are of the values that the graph looks up: between the nodes of a stored table, on the sphere and off it.
 func TestTable_error_is_that_of_the_graph(t *testing.T) {
 	for _, form := range []kv{ofTable(deflatedTable, 17), {paramEvaluation: evaluateTable, paramCompression: "sphere",
 		paramAlphaScale: 1.0, "wepe_table_resolution": 17, paramTableError: 2}} {

@@ -28,7 +28,7 @@ type tableErrors struct {
 	PAbsMedian float64 `json:"wp_abs_median"`
 }
 
-// tableAt returns ℘ and ℘′ out of a table at u, v in [0, 1].
+// tableAt returns ℘ and ℘′ from a table at u, v in [0, 1].
 func tableAt(t testing.TB, key tableKey) func(u, v float64) (p, pPrime complex128) {
 	t.Helper()
 	lookedUp := gomlxtest.Must(key.onHost())(t).lookedUp()
@@ -115,7 +115,7 @@ func testTable_errors_are_those_of_the_reference_at_every_resolution(t *testing.
 			kind = rawTable
 		case row.Table == "deflated_origin" && row.Alpha <= 0.5, row.Table == "deflated_four_corners":
 			kind = deflatedTable
-		default: // the origin alone at α = 1, and a table of compressed features: nobody would want them
+		default: // the origin alone at α = 1, and a table of compressed features: not supported
 			continue
 		}
 		if kind == rawTable && row.Hits > 0 {
@@ -147,8 +147,8 @@ func testTable_errors_are_those_of_the_reference_at_every_resolution(t *testing.
 		}
 		compared++
 		if random {
-			// Other points than the reference's, and means that a few of them next to the pole decide: the median over
-			// 2000 points is within five of its deviations, 1/√2000 of the ranks, that is a quarter of its value.
+			// The points differ from the reference's, and a few of them next to the pole dominate the mean: the median over 2000
+			// points is within five of its deviations, 1/√2000 of the ranks, a quarter of its value.
 			if ratio := got.PAbsMedian / row.PAbsMedian; !(ratio > 0.75 && ratio < 1.33) {
 				t.Errorf("%s: median error of ℘ %.3g, the reference's %.3g", name, got.PAbsMedian, row.PAbsMedian)
 			}
@@ -175,12 +175,12 @@ func testTable_errors_are_those_of_the_reference_at_every_resolution(t *testing.
 	t.Logf("%d rows, %d sets of queries", compared, len(queried))
 }
 
-// From the square lattice to one that no table serves; 0.755 is where the release starts ω3′.
+// From the square lattice to one for which no table suffices; 0.755 is the release's initial ω3′.
 func TestDeflated_table_knows_its_error_and_takes_the_nodes_it_needs_or_refuses(t *testing.T) {
 	u, v := randomPoints(20000, 0)
 	for _, c := range []struct {
 		omega3     float64
-		resolution int     // for defaultTableError; 0 where none is enough
+		resolution int     // for defaultTableError; 0 if none is enough
 		at256      float64 // the error of 256 nodes, to a factor of 2
 	}{
 		{weierstrass.OmegaSquare, 256, 8e-8}, {0.755, 420, 1.6e-5}, {0.3, 2600, 6.5e-4}, {0.05, 0, 1},
@@ -211,7 +211,7 @@ func TestDeflated_table_knows_its_error_and_takes_the_nodes_it_needs_or_refuses(
 func TestTable_is_exact_at_its_nodes_for_every_span_and_mode(t *testing.T) {
 	for _, key := range []tableKey{
 		{Mode: paper, Omega1: 2.6, Omega3p: 1.1, SpanU: 0.4, SpanV: 0.7},
-		{Mode: paper, Omega1: 0.7, Omega3p: 2.3, SpanU: 1.2, SpanV: 0.3}, // one cell serves a longer span
+		{Mode: paper, Omega1: 0.7, Omega3p: 2.3, SpanU: 1.2, SpanV: 0.3}, // one cell suffices for a longer span
 		{Mode: release, Omega1: 2.6, Omega3p: 7.9, SpanU: 0.4, SpanV: 0.3},
 	} {
 		for _, kind := range []tableKind{deflatedTable, rawTable} {

@@ -14,8 +14,8 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// By default XLA computes float32 products on CUDA in TF32, whose operands have 10 bits of mantissa. It does so to dot
-// products alone, and no function of ℘ contains one, forward or backward.
+// By default XLA computes float32 products on CUDA in TF32, whose operands have 10 bits of mantissa. This affects only
+// dot products, and no function of ℘ contains one, forward or backward.
 func TestNoFunctionContainsADotProductThatTF32Rounds(t *testing.T) {
 	for _, f := range allFunctions {
 		g := NewGraph(gomlxtest.Backend(), f.name)
@@ -44,9 +44,9 @@ func tf32(x float64) float64 {
 	return math.Float64frombits(bits &^ (1<<dropped - 1))
 }
 
-// The one product of an encoding is that of features and weights. Its rows are normalized, so that an error is one in
-// deviations of a row. Each operand is off by 2^-11 of itself, a term of the sum by 2^-10, and the sum by at most that
-// of the sum of sizes, in deviations of the row.
+// The only product of an encoding is of features and weights. Its rows are normalized, so that errors are in units of a
+// row's deviation. Each operand has a relative error of 2^-11, a term of the sum 2^-10, and the sum at most that times
+// the sum of absolute values, in deviations of the row.
 func TestTF32ErrsByAThousandthInTheEncoding(t *testing.T) {
 	const rows, cols, width = 14, 14, 192
 	for name, with := range map[string]map[string]any{"wepe": nil, "sphere": {paramCompression: string(compressSphere)}} {
@@ -77,7 +77,7 @@ func TestTF32ErrsByAThousandthInTheEncoding(t *testing.T) {
 			most := 0.0
 			for k := range width {
 				err := math.Abs(stat.StdScore(rounded[k], roundedMean, roundedScale) - stat.StdScore(exact[k], mean, scale))
-				// The mean and the deviation of a row err, too, by at most as much as its numbers.
+				// The mean and the deviation of a row have an error too, at most that of its numbers.
 				if bound := math.Ldexp(sizes[k]+2*slices.Max(sizes), -10) / scale; err > bound {
 					t.Fatalf("%s, patch %d: channel %d is off by %g, want at most %g", name, patch, k, err, bound)
 				}

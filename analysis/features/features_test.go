@@ -38,13 +38,13 @@ func demo(t *testing.T, batch int) *finetune.Model {
 	return m
 }
 
-// processor computes as another backend does, and calls itself ONNX Runtime's.
+// processor is a backend with the name of ONNX Runtime's.
 type processor struct{ compute.Backend }
 
 func (processor) Name() string                               { return "onnxruntime" }
 func (processor) DeviceDescription(compute.DeviceNum) string { return "CPU" }
 
-// A resumed job begins with a image that begins a batch: of those that are computed, not of the recipe's.
+// A resumed job starts at the beginning of a batch of the computation, not of the recipe.
 func TestAJobRemembersHowManyPicturesAreComputedAtATime(t *testing.T) {
 	m := gomlxtest.Must(finetune.Open(processor{gomlxtest.Backend()}, "../../examples/cifar100/demo/vit"))(t)
 	defer m.Finalize()
@@ -56,7 +56,7 @@ func TestAJobRemembersHowManyPicturesAreComputedAtATime(t *testing.T) {
 	}
 }
 
-// drawn is a image of noise.
+// drawn returns an image of noise.
 func drawn(seed uint64, height, width int) image.Image {
 	img, r := image.NewNRGBA(image.Rect(0, 0, width, height)), rand.New(rand.NewPCG(seed, 3))
 	for i := range img.Pix {
@@ -67,7 +67,7 @@ func drawn(seed uint64, height, width int) image.Image {
 	return img
 }
 
-// folder has images in two classes and beside them, one of them damaged and one cut: seven can be read.
+// folder has images in two classes and outside of them, one of them damaged and one truncated: seven can be read.
 func folder(t *testing.T) string {
 	t.Helper()
 	files := map[string][]byte{"notes.txt": []byte("no image"), "cat/b.png": []byte("no image either"),
@@ -139,7 +139,7 @@ func TestTheFeaturesOfAFolderAreThoseThatEmbedGives(t *testing.T) {
 	}
 }
 
-// A kill may leave any number of whole rows, a piece of one more of each file, and numbers whose lines are missing.
+// A kill may leave any number of complete rows, a part of the next one in each file, and numbers without their lines.
 func TestWhatWasStoppedAnywhereEndsWithTheSameBytes(t *testing.T) {
 	dir, m := folder(t), demo(t, 3)
 	l := gomlxtest.Must(Folder(dir))(t)
@@ -184,7 +184,7 @@ func TestWhatWasStoppedAnywhereEndsWithTheSameBytes(t *testing.T) {
 				}
 			}
 			gomlxtest.Must(again.Run(t.Context()))(t)
-			if first%3 != 0 { // other backends may round otherwise in batches of others
+			if first%3 != 0 { // other backends may round differently in other batches
 				t.Errorf("stopped at %+v: goes on within a batch, after %d images", c, first)
 			}
 			for name, content := range files(t, again.Dir) {
@@ -278,9 +278,9 @@ func TestClassesThatLieApartAreTold(t *testing.T) {
 		made := table(53, 5, 0.05, parts)
 		known, asked := 53, 53
 		if parts {
-			known, asked = 38, 15 // of five images each ten are asked, and the last three are known
+			known, asked = 38, 15 // five images with ten queries each; the last three are training images
 		}
-		for _, k := range []int{1, 6, 1000} { // more neighbours than a class has, and than there are
+		for _, k := range []int{1, 6, 1000} { // more neighbours than a class has, and than there are points
 			a := gomlxtest.Must(made.KNN(k, 0.07))(t)
 			if a.Top1 < 1-1e-9 || a.Train != known || a.Test != asked || a.Classes != 5 {
 				t.Errorf("k = %d: %+v", k, a)
@@ -303,7 +303,7 @@ func TestConstantFeaturesTellNothingAndFail(t *testing.T) {
 	for i := range same.Values {
 		same.Values[i] = 2.5
 	}
-	// The probe is right about the most frequent class, which is not ahead of the others by much.
+	// The probe is right about the most frequent class, which has few more images than the others.
 	if a := gomlxtest.Must(same.KNN(20, 0.07))(t); a.Top1 > 0.5 {
 		t.Errorf("neighbours: %+v", a)
 	}
@@ -353,7 +353,7 @@ func probe(made *Table, seed uint64) (score Score, tried []Tried, err error) {
 	return score, tried, err
 }
 
-// What a score is, once more in float64: the classes of 7 overlap, so that neither 0 nor all are right.
+// Scores recomputed in float64: the classes of 7 overlap, so that neither 0 nor all are right.
 func TestScoresOfNeighboursAndProbeAreCountedByTheirDefinitions(t *testing.T) {
 	const classes, k, temperature = 7, 9, 0.07
 	made := table(103, classes, 0.7, true)
@@ -513,7 +513,7 @@ func TestThumbnailsKeepTheirAspectAndAreAtMost160PixelsLong(t *testing.T) {
 }
 
 func TestColoursAreTheFirstThreeAxesAndTheMarginIsBehind(t *testing.T) {
-	// Two images of 3×5 patches. The middle stands out along one number; three more numbers vary there by themselves.
+	// Two images of 3×5 patches. The centre stands out along one component; three more vary only there.
 	const width = 7
 	var points []float64
 	var margin []bool
@@ -544,7 +544,7 @@ func TestColoursAreTheFirstThreeAxesAndTheMarginIsBehind(t *testing.T) {
 		t.Errorf("in another order in front are %v, %v", other, err)
 	}
 	points = slices.Concat(points[(30-first)*width:], points[:(30-first)*width])
-	// The first axis in front is the column: the ends have the ends of red, the middle the middle.
+	// The first axis of the foreground is the column: its ends have the extreme reds, its centre the middle.
 	reds := []int{int(colours[0].R), int(colours[1].R), int(colours[2].R)}
 	if slices.Min(reds[:]) > 2 || slices.Max(reds[:]) < 253 || reds[1] < 120 || reds[1] > 135 || reds[1] == reds[0] {
 		t.Errorf("red %v", reds)
@@ -677,8 +677,8 @@ func TestAListHasThePartsThatItsPicturesComeIn(t *testing.T) {
 	}
 }
 
-// A probe is chosen, scaled and fitted on the known images alone. So what it answers about one group of asked
-// images is the same whether or not another group, far away and mislabelled, is asked with it.
+// A probe is chosen, scaled and fitted only on the training images. So its predictions for one group of queries do not
+// depend on another group, far away and mislabelled.
 func TestAProbeLearnsNothingFromWhatItIsAsked(t *testing.T) {
 	const width, classes = 7, 3
 	r := rand.New(rand.NewPCG(5, 3))

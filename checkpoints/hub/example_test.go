@@ -11,8 +11,8 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/hub"
 )
 
-// A pretrained ViT, its position table brought to images of 384×384 pixels. Without an expected output this is
-// compiled and not run, since it fetches 346 MB.
+// A pretrained ViT, its position table resampled for images of 384×384 pixels. Without an expected output this is
+// compiled and not run, because it downloads 346 MB.
 func ExampleDownload() {
 	snapshot, err := hub.Download(context.Background(), "hf://google/vit-base-patch16-224", nil)
 	if err != nil {

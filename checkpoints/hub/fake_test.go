@@ -31,8 +31,8 @@ const (
 	newCommit = "89abcdef0123456789abcdef0123456789abcdef"
 )
 
-// fakeHub answers as the hub does: small files come from a relative redirect, large ones from a store on another host;
-// names and hashes are in the headers of the redirect. It misbehaves as told.
+// fakeHub imitates the hub: small files come from a relative redirect, large ones from a store on another host; names
+// and hashes are in the headers of the redirect. It can be told to misbehave.
 type fakeHub struct {
 	*httptest.Server
 	store *httptest.Server
@@ -41,10 +41,10 @@ type fakeHub struct {
 	files     map[string][]byte // of every commit
 	revisions map[string]string
 	requests  []string                                      // "GET /path" to the hub, without queries
-	received  []string                                      // ranges asked of the store
+	received  []string                                      // ranges requested from the store
 	tokens    map[string]string                             // last Authorization, by host
 	answer    func(http.ResponseWriter, *http.Request) bool // answers instead, if it returns true
-	listed    func(name string, f map[string]any)           // changes what the listing says of a file
+	listed    func(name string, f map[string]any)           // changes a file's entry in the listing
 }
 
 func newFakeHub(t *testing.T) *fakeHub {
@@ -71,7 +71,7 @@ func newFakeHub(t *testing.T) *fakeHub {
 	return h
 }
 
-// isolate keeps the environment of the machine out of a test, and clients in a hurry.
+// isolate isolates a test from the environment of the machine, and shortens clients' waits.
 func isolate(t *testing.T) {
 	for _, name := range []string{"HF_ENDPOINT", "HF_TOKEN", "HF_TOKEN_PATH", "HF_HUB_CACHE", "HF_HUB_OFFLINE",
 		"HF_HUB_DISABLE_IMPLICIT_TOKEN", "XDG_CACHE_HOME"} {
@@ -86,7 +86,7 @@ func isolate(t *testing.T) {
 	t.Cleanup(func() { newClient = fetch.NewClient })
 }
 
-// hashOf is the name of a blob: large files have their SHA-256, others what git calls them.
+// hashOf is the name of a blob: the SHA-256 of a large file, the git hash of others.
 func hashOf(name string, content []byte) string {
 	if filepath.Ext(name) == ".safetensors" {
 		sum := sha256.Sum256(content)
@@ -120,7 +120,7 @@ func (h *fakeHub) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("X-Error-Code", "RepoNotFound")
-	w.WriteHeader(http.StatusUnauthorized) // what the hub says of models that there are not, too
+	w.WriteHeader(http.StatusUnauthorized) // the hub's response for missing models, too
 }
 
 func (h *fakeHub) serveListing(w http.ResponseWriter, revision string, blobs bool) {
@@ -138,7 +138,7 @@ func (h *fakeHub) serveListing(w http.ResponseWriter, revision string, blobs boo
 			continue
 		}
 		f := map[string]any{"rfilename": name, "size": len(content), "blobId": hashOf(name, content)}
-		if filepath.Ext(name) == ".safetensors" { // git has a text that points to it
+		if filepath.Ext(name) == ".safetensors" { // git stores a text that points to it
 			f["blobId"] = hashOf("", []byte("oid sha256:"+hashOf(name, content)))
 			f["lfs"] = map[string]any{"sha256": hashOf(name, content), "size": len(content), "pointerSize": 134}
 		}
@@ -182,7 +182,7 @@ func (h *fakeHub) seen() (requests, ranges []string) {
 	return requests, ranges
 }
 
-// modelDir is where the cache has the model.
+// modelDir is the model's directory in the cache.
 func modelDir() string { return filepath.Join(os.Getenv("HF_HOME"), "hub", "models--owner--vit") }
 
 // put writes a file and its directories.
@@ -196,7 +196,7 @@ func put(t *testing.T, file string, content []byte) {
 	}
 }
 
-// offline downloads with the network forbidden.
+// offline downloads without a network.
 func offline(t *testing.T, address string) (*Snapshot, error) {
 	t.Helper()
 	t.Setenv("HF_HUB_OFFLINE", "1")
@@ -205,7 +205,7 @@ func offline(t *testing.T, address string) (*Snapshot, error) {
 	return s, err
 }
 
-// get downloads what has to succeed.
+// get downloads successfully.
 func get(t *testing.T, address string) *Snapshot {
 	t.Helper()
 	s, err := Download(t.Context(), address, nil)
@@ -215,7 +215,7 @@ func get(t *testing.T, address string) *Snapshot {
 	return s
 }
 
-// blob is where the cache has a file of the hub's.
+// blob is the path of a hub file in the cache.
 func (h *fakeHub) blob(name string) string {
 	return filepath.Join(modelDir(), "blobs", hashOf(name, h.files[name]))
 }
@@ -229,7 +229,7 @@ func (h *fakeHub) holds(t *testing.T, s *Snapshot) {
 	}
 }
 
-// status answers every request so.
+// status makes the hub answer every request with a status.
 func status(code int, kind string) func(*fakeHub) {
 	return func(h *fakeHub) {
 		h.answer = func(w http.ResponseWriter, _ *http.Request) bool {
@@ -240,7 +240,7 @@ func status(code int, kind string) func(*fakeHub) {
 	}
 }
 
-// listing answers every request so.
+// listing makes the hub answer every request with a listing.
 func listing(raw string) func(*fakeHub) {
 	return func(h *fakeHub) {
 		h.answer = func(w http.ResponseWriter, _ *http.Request) bool {

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// tree lists the files and links below a directory, links with what they lead to.
+// tree lists the files and links below a directory, links with their targets.
 func tree(t *testing.T, dir string) []string {
 	t.Helper()
 	var found []string
@@ -37,7 +37,7 @@ func tree(t *testing.T, dir string) []string {
 	return found
 }
 
-// The expected tree is the one that https://huggingface.co/docs/hub/local-cache shows.
+// The expected tree is from https://huggingface.co/docs/hub/local-cache.
 func TestDownloadFetchesWhatIsReadAndNothingElseIntoTheSharedLayout(t *testing.T) {
 	h := newFakeHub(t)
 	delete(h.files, preprocessorFile)
@@ -92,7 +92,7 @@ func TestDownloadFetchesWhatIsReadAndNothingElseIntoTheSharedLayout(t *testing.T
 
 func TestWhatIsInTheCacheIsNotFetchedAgain(t *testing.T) {
 	h := newFakeHub(t)
-	h.files[preprocessorFile] = []byte{} // an empty file is one, too
+	h.files[preprocessorFile] = []byte{} // an empty file is a file, too
 	get(t, "owner/vit")
 	for _, c := range []struct {
 		revision string
@@ -175,7 +175,7 @@ func TestWhatOtherToolsFetchedIsUsed(t *testing.T) {
 	for name, links := range map[string]bool{"links": true, "files": false} {
 		t.Run(name, func(t *testing.T) {
 			h := newFakeHub(t)
-			own := filepath.Join(t.TempDir(), "own.json") // of no hash
+			own := filepath.Join(t.TempDir(), "own.json") // without a hash
 			put(t, own, h.files[preprocessorFile])
 			delete(h.files, preprocessorFile)
 			leaveAsPythonDoes(t, h.files, links)
@@ -201,7 +201,7 @@ func TestADamagedBlobIsRefusedOfflineAndFetchedAgainOnline(t *testing.T) {
 	for _, revision := range []string{"main", oldCommit} {
 		h := newFakeHub(t)
 		get(t, "owner/vit")
-		damaged := bytes.Clone(h.files[weightsFile]) // of the right size, which is all that other tools look at
+		damaged := bytes.Clone(h.files[weightsFile]) // of the right size, the only property that other tools check
 		damaged[77] ^= 1
 		put(t, h.blob(weightsFile), damaged)
 		_, err := offline(t, "owner/vit@"+revision)
@@ -243,7 +243,7 @@ func TestWithoutAHubTheCacheAnswersAndSaysWhy(t *testing.T) {
 	}
 }
 
-// A new commit becomes that of its branch when it is whole: until then, the old one is what the cache has.
+// A new commit replaces the branch's only when it is complete: until then the cache has the old one.
 func TestAnIncompleteCommitDoesNotReplaceTheOldOne(t *testing.T) {
 	h := newFakeHub(t)
 	get(t, "owner/vit")
@@ -276,7 +276,7 @@ func TestARenamedModelIsFollowed(t *testing.T) {
 		t.Errorf("snapshot %+v", s)
 	}
 	h.seen()
-	h.answer = func(w http.ResponseWriter, r *http.Request) bool { // another name each time
+	h.answer = func(w http.ResponseWriter, r *http.Request) bool { // a new name each time
 		fmt.Fprintf(w, `{"id": "name/%d", "sha": %q}`, len(h.requests), oldCommit)
 		return len(h.requests) < 9
 	}

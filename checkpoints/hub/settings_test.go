@@ -101,7 +101,7 @@ func TestTheEnvironmentIsReadAsOtherToolsDo(t *testing.T) {
 	}
 }
 
-// Whatever names a model, its places in the cache are in the cache, and no other model's.
+// The paths of any model are in the cache, and different for different models.
 func FuzzParseModel(f *testing.F) {
 	seeds := []string{"hf://a/b@refs/pr/1", "a/b", "a--b", "../a@..", "a/b@x/../../..", "a/b@x/./y", "a-/b"}
 	campaign.Fuzz(f, seeds, func(t *testing.T, address string) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// searched is the search of SigLIP 2's image processor for the largest scale, by halving.
+// searched is the bisection of SigLIP 2's image processor for the largest scale.
 func searched(height, width, patches int) [2]int {
 	at := func(scale float64) [2]int {
 		side := func(n int) int { return max(1, int(math.Ceil(float64(n)*scale))) }
@@ -22,7 +22,7 @@ func searched(height, width, patches int) [2]int {
 			high = middle
 		}
 	}
-	return at(low * (1 - 1e-12)) // up to the scale itself, whatever rounding makes of it
+	return at(low * (1 - 1e-12)) // slightly below the scale, to exclude rounding
 }
 
 func TestAGridIsTheLargestOfThePicturesRatio(t *testing.T) {

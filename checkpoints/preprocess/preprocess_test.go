@@ -16,7 +16,7 @@ import (
 	"github.com/wepe-go/wepe/internal/fixtures"
 )
 
-// Settings as they are published with models, shortened by fields that say nothing about pixels.
+// Settings published with models, without fields that do not affect pixels.
 var published = map[string]struct {
 	config string
 	want   Settings
@@ -118,7 +118,7 @@ func TestHuggingFaceFormIsReadBackAsTheSame(t *testing.T) {
 			t.Errorf("%s: got %+v, %v, %v\nwant %+v\n%s", name, got, err, reading, want, raw)
 		}
 	}
-	// What transformers insists on: ViTImageProcessor takes height and width alone.
+	// transformers requires: ViTImageProcessor accepts only height and width.
 	raw, err := published["google/vit-base-patch16-224"].want.HuggingFace()
 	var fields map[string]any
 	if err != nil || json.Unmarshal(raw, &fields) != nil {
@@ -229,7 +229,7 @@ func TestSettingsForAnotherSizeTakeAsMuchOfThePicture(t *testing.T) {
 	}
 }
 
-// FuzzParse: what is accepted is valid, and comes back from Hugging Face's form unchanged.
+// FuzzParse: accepted settings are valid, and equal after a round trip through Hugging Face's form.
 func FuzzParse(f *testing.F) {
 	var seeds [][]byte
 	for _, c := range published {
@@ -245,7 +245,7 @@ func FuzzParse(f *testing.F) {
 		}
 		written, err := p.HuggingFace()
 		if err != nil {
-			return // a fit of timm's
+			return // a fit that only timm has
 		}
 		p.RoundCrop = false
 		if again, err := Parse(written); err != nil || again != p {

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { programtest.Main(m, main) }
 
-// program is wepe as a process of its own.
+// program is wepe as a separate process.
 var program = programtest.Program{Name: "wepe train"}
 
 // lastVariables returns the variables of the newest checkpoint of a run, and its step; nil before the first.
@@ -36,10 +36,10 @@ func lastVariables(t *testing.T, run string) (content []byte, step int64) {
 	return gomlxtest.Must(os.ReadFile(filepath.Join(checkpoint.Path, "variables.safetensors")))(t), checkpoint.Step
 }
 
-// onBackend is that of the tests, go if GOMLX_BACKEND names none.
+// onBackend is the backend of the tests, go if GOMLX_BACKEND is not set.
 var onBackend = cmp.Or(os.Getenv(compute.ConfigEnvVar), "go")
 
-// everything is a training with all that is random or remembers switched on, in so many parts.
+// everything is a training with all random and stateful features enabled, with a number of micro-batches.
 func everything(data, run string, parts int) []string {
 	return []string{"train", "--backend", onBackend, "--data", data, "--size", "16x24", "--out", run, "--position", "wepe",
 		"--set",
@@ -74,7 +74,7 @@ func TestAKilledTrainingEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 		}
 	}
 	again := everything(data, run, 2)
-	if resumes > 0 { // resume takes all from the run's directory
+	if resumes > 0 { // resume reads all from the run's directory
 		again = []string{"resume", run, "--backend", onBackend}
 	}
 	if e := program.Run(t, again...); e.Code != 0 {

@@ -14,11 +14,11 @@ import (
 	"github.com/wepe-go/wepe/internal/programtest"
 )
 
-// By MPI_Allreduce the order in which three are added is the MPI's own, and not that of the ranks for all lengths.
+// MPI_Allreduce may add three values in any order, not always that of the ranks.
 func TestProcessesUnderMpirunTrainTheWeightsOfOne(t *testing.T) {
 	data := images(t, "mpi", 13, 16, 24)
 	jobs := map[int][]string{2: {"allreduce", "ordered"}, 3: {"ordered"}}
-	if gomlxtest.OnXLA() { // where each process compiles for seconds
+	if gomlxtest.OnXLA() { // each process compiles for seconds
 		jobs = map[int][]string{2: {"allreduce"}}
 	}
 	for n, ways := range jobs {
@@ -44,7 +44,7 @@ func TestProcessesUnderMpirunTrainTheWeightsOfOne(t *testing.T) {
 	}
 }
 
-// The directory is in use: the process that writes cannot begin, and the other would wait for it.
+// The directory is in use: the writing process cannot start, and the other would wait for it.
 func TestAProcessThatFailsUnderMpirunEndsTheOthers(t *testing.T) {
 	data, run := images(t, "mpi", 13, 16, 24), filepath.Join(t.TempDir(), "run")
 	unlock := gomlxtest.Must(checkpoints.Lock(run))(t)

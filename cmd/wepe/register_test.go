@@ -20,7 +20,7 @@ import (
 	"github.com/wepe-go/wepe/vit/vittest"
 )
 
-// uphill is an encoding as another module would write it: a learned vector times the number of the position.
+// uphill is an encoding as another module would write it: a learned vector times the index of the position.
 type uphill struct {
 	c      vit.Config
 	vector *model.Variable // [1, width]
@@ -44,7 +44,7 @@ func (u uphill) PreEncode(x, positionIndices *Node, _ int) *Node {
 	return Add(x, ConvertDType(InsertAxes(rows, 0), x.DType()))
 }
 
-// The vectors of uphill are multiples of one vector: every two of them have the cosine 1, and one axis holds all.
+// The vectors of uphill are multiples of one vector: every pair has cosine 1, and one axis explains all.
 func TestAnEncodingOfAnotherModuleIsListedComparedExportedAndAnalyzed(t *testing.T) {
 	vit.Register(vit.Position{Name: "uphill", Doc: "a vector times the number of the position",
 		Parameters: func(c vit.Config) int { return c.Width }, Variables: []string{"uphill/"},
@@ -65,7 +65,7 @@ func TestAnEncodingOfAnotherModuleIsListedComparedExportedAndAnalyzed(t *testing
 	}
 	run := filepath.Join("runs", "uphill-16x24-seed0")
 	succeeds(t, "eval", run, "--data", dir, "--size", "24x32", "--backend", "go")
-	succeeds(t, "export", run, "hf", "--to", "hf", "--backend", "go") // which compares the logits
+	succeeds(t, "export", run, "hf", "--to", "hf", "--backend", "go") // compares the logits
 	succeeds(t, "analyze", run, "--data", dir, "--what", "similarity,shuffle", "--backend", "go", "--out", "analysis")
 	for line := range strings.Lines(string(gomlxtest.Must(os.ReadFile("analysis/rows.jsonl"))(t))) {
 		var row analysis.Row

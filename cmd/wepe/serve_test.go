@@ -20,7 +20,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// The expected labels are those of wepe predict.
+// The expected labels are from wepe predict.
 func TestServeAnswersAsPredictUntilASignal(t *testing.T) {
 	free := gomlxtest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	addr := free.Addr().String()
@@ -105,7 +105,7 @@ func TestNeighboursAreOfFeaturesOfTheModelThatIsServed(t *testing.T) {
 	defer m.Finalize()
 	nearest := gomlxtest.Must(neighbours(out, m))(t)
 	f := gomlxtest.Must(m.Embed(filepath.Join(dir, "green", "c.png")))(t)[0]
-	got := nearest(f.Class, f.Mean, 2) // class token and mean are as wide: only one of them is what was written
+	got := nearest(f.Class, f.Mean, 2) // class token and mean have the same width: only one of them was written
 	if len(got) != 2 || got[0].Name != "green/c.png" || got[0].Label != "green" || got[0].Similarity < 1-1e-6 {
 		t.Errorf("the neighbours of green/c.png are %+v", got)
 	}

@@ -31,7 +31,7 @@ func invoke(t *testing.T, args ...string) (out string, code int, err error) {
 	return buffer.String(), code, err
 }
 
-// succeeds runs a command that has to end well.
+// succeeds runs a command that must succeed.
 func succeeds(t *testing.T, args ...string) string {
 	t.Helper()
 	out, code, err := invoke(t, args...)
@@ -75,9 +75,8 @@ type evaluated struct {
 	Classes []report.ClassScore
 }
 
-// The run was trained, stopped and measured by examples/cifar100 of commit 701e9e7 on pure Go; the numbers are what
-// that program printed, for the same run gone on with to its end those of its row. The tolerance is for other
-// processors.
+// The run was trained, stopped and evaluated by examples/cifar100 of commit 701e9e7 on pure Go; the numbers were
+// printed by that program, those of the resumed run are in its row. The tolerance is for other processors.
 func TestARunOfBeforeTheCommandHasTheSameNumbers(t *testing.T) {
 	e := asJSON[evaluated](t, "eval", oldRun, "--data", "shapes", "--backend", "go")
 	near(t, "loss", float64(e.Metrics.Loss), 0.8798, 1e-4)
@@ -107,7 +106,7 @@ func TestARunOfBeforeTheCommandHasTheSameNumbers(t *testing.T) {
 	if want := (report.Weights{Name: "best", Step: 216}); row.Weights != want || row.Steps != 216 {
 		t.Errorf("weights %v after %d steps", row.Weights, row.Steps)
 	}
-	// It now says what it was trained on: the fraction, the label and the dataset stay.
+	// Now the directory describes the data: the fraction, the label and the dataset stay.
 	succeeds(t, "resume", dir, "--epochs", "13", "--backend", "go")
 	rows = gomlxtest.Must(report.ReadFiles(filepath.Join(dir, "rows.jsonl")))(t)
 	if last := rows.Results[len(rows.Results)-1]; last.Steps != 234 || last.Fraction != 0.2 {
@@ -177,7 +176,7 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 	succeeds(t, "verify", run, "mean", "--backend", "go") // the mean of a model and itself
 	succeeds(t, "verify", run)
 
-	// The size of own images is the recipe's, 224×224, unless --size says otherwise.
+	// The size of own images is the recipe's, 224×224, unless --size is set.
 	whole := succeeds(t, "train", "--data", dir, "--out", "whole", "--epochs", "1", "--backend", "go", "--set",
 		"model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=56")
 	if !strings.Contains(whole, "at 224×224") {
@@ -198,7 +197,7 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 	}
 }
 
-// transformers' DINOv3ViTModel has no head: the features of the export are compared, not the logits of nothing.
+// transformers' DINOv3ViTModel has no head: the export's features are compared.
 func TestAModelWithoutAHeadIsExported(t *testing.T) {
 	out := succeeds(t, "export", fixtures.Dir(t, "dinov3_vit_tiny"), filepath.Join(t.TempDir(), "hf"), "--to", "hf",
 		"--classes", "5", "--backend", "go")
@@ -228,7 +227,7 @@ func TestADirectoryOfAnotherDatasetOrRecipeIsRefusedByBothNames(t *testing.T) {
 	if _, err := os.Stat("runs/scratch-dogs/run.json"); err != nil {
 		t.Error(err)
 	}
-	old := copied(t, "run") // as of a version without run.json
+	old := copied(t, "run") // as from a version without run.json
 	if err := os.Remove(filepath.Join(old, "run.json")); err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +336,8 @@ func TestCompareLeavesATableAndATrainingOfItIsResumed(t *testing.T) {
 	succeeds(t, append(append(args, small...), "--table")...)
 }
 
-// split is a directory of own images with a train, a validation and a test split, whose test image green/b.png is cut.
+// split is a directory of own images with a train, a validation and a test split, whose test image green/b.png is
+// truncated.
 func split(t *testing.T, whole int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "own")
@@ -378,7 +378,7 @@ func TestADamagedTestImageIsFoundBeforeTheFirstStep(t *testing.T) {
 	}
 }
 
-// The recipe crops and flips, which images that keep their aspect ratio cannot.
+// The recipe crops and flips, which aspect keep does not support.
 func TestARecipeThatCropsTrainsWithAspectKeepAtAnotherSize(t *testing.T) {
 	for _, args := range [][]string{
 		{"train", "--recipe", "cifar100-15"}, {"compare", "--recipe", "cifar100-15", "--position", "learned"},
@@ -419,7 +419,7 @@ func TestADetectorIsTrainedMeasuredAndUsed(t *testing.T) {
 	}
 }
 
-// The name of the directory and the files stay, its place changes.
+// The directory moves; its name and files stay.
 func TestADatasetThatHasMovedIsTheSame(t *testing.T) {
 	before, after := images(t, "moved", 8, 16, 16), filepath.Join(t.TempDir(), "moved")
 	t.Chdir(t.TempDir())

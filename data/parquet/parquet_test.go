@@ -22,7 +22,7 @@ import (
 	"github.com/wepe-go/wepe/internal/campaign"
 )
 
-// row is a row as the hub's files have them.
+// row is a row in the form of the hub's files.
 type row struct {
 	Image *img   `parquet:"image,optional"`
 	Label *int64 `parquet:"label,optional"`
@@ -33,7 +33,7 @@ type img struct {
 	Path  *string `parquet:"path,optional"`
 }
 
-// contents are n files' bytes of many lengths, that do not compress.
+// contents returns incompressible bytes of n files of many lengths.
 func contents(n int) [][]byte {
 	r := rand.New(rand.NewPCG(11, 0))
 	out := make([][]byte, n)
@@ -54,7 +54,7 @@ func write[T any](t testing.TB, path string, rows []T, options ...pq.WriterOptio
 		t.Fatal(err)
 	}
 	options = append([]pq.WriterOption{pq.MaxRowsPerRowGroup(100), pq.PageBufferSize(100_000), pq.Compression(&pq.Snappy),
-		pq.DataPageVersion(1), pq.DataPageStatistics(false)}, options...) // of images they are images
+		pq.DataPageVersion(1), pq.DataPageStatistics(false)}, options...) // statistics of images are images
 	w := pq.NewGenericWriter[T](file, options...)
 	for _, r := range rows { // one by one, as pages end between calls
 		if _, err := w.Write([]T{r}); err != nil {
@@ -122,7 +122,7 @@ type dictRow struct {
 
 func TestPagesOfTheSecondVersionAreRead(t *testing.T) {
 	dir, large := t.TempDir(), make([]byte, 5<<20)
-	rand.NewChaCha8([32]byte{}).Read(large) //nolint:errcheck // which never fails
+	rand.NewChaCha8([32]byte{}).Read(large) //nolint:errcheck // never fails
 	path := filepath.Join(dir, "a.parquet")
 	rows := append(make([]dictRow, 100), dictRow{&img{Bytes: large}, 7}, dictRow{&img{Bytes: []byte("small")}, 1})
 	for _, codec := range []compress.Codec{&pq.Snappy, &pq.Zstd, &pq.Uncompressed} {
@@ -131,7 +131,7 @@ func TestPagesOfTheSecondVersionAreRead(t *testing.T) {
 		if err != nil || !slices.Equal(f.Labels[99:], []int32{0, 7, 1}) {
 			t.Fatalf("%s: %v, %+v", codec, err, f)
 		}
-		for i, want := range map[int][]byte{0: nil, 99: nil, 100: large, 101: []byte("small")} { // a page each
+		for i, want := range map[int][]byte{0: nil, 99: nil, 100: large, 101: []byte("small")} { // one page each
 			if got, err := f.In.(*shards).read(i); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%s: image %d has %d bytes, want %d, %v", codec, i, len(got), len(want), err)
 			}
@@ -271,7 +271,7 @@ func TestWhatIsNoSetOfImagesIsRefusedInOneLine(t *testing.T) {
 	}
 }
 
-// However few bytes are wrong, there is an error or an image, but no panic and no gigabytes.
+// A few wrong bytes give an error or an image, but no panic and no gigabytes.
 func TestDamageIsAnErrorOrAImageLikeOthers(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.parquet")
@@ -318,8 +318,7 @@ func TestDamageIsAnErrorOrAImageLikeOthers(t *testing.T) {
 	}
 }
 
-// FuzzFiles: a file is refused in one line, or its images are read or refused; memory stays in proportion to the
-// file.
+// FuzzFiles: a file gives a one-line error, or its images are read or refused; memory is proportional to the file.
 func FuzzFiles(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "a.parquet")
 	var seeds [][]byte
@@ -352,7 +351,7 @@ func FuzzFiles(f *testing.F) {
 	})
 }
 
-// A page's header may say what it likes of what is behind it: nothing is allocated by it that the file does not hold.
+// A page's header may declare any size: nothing is allocated that the file does not contain.
 func TestALieAboutSizesIsRefusedInLittleMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.parquet")
 	for name, lie := range map[string]func(*format.PageHeader){
@@ -388,10 +387,10 @@ func TestALieAboutSizesIsRefusedInLittleMemory(t *testing.T) {
 	}
 }
 
-// What a page holds may be more than its header says, and one wrong byte can say so: of all codecs.
+// A page may decompress to more than its header declares, and one wrong byte can cause this: for all codecs.
 func TestABombInAPageIsRefusedInLittleMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.parquet")
-	one := contents(100) // of 700,000 bytes, which a page is allowed to have
+	one := contents(100) // of 700,000 bytes, which a page may have
 	content := slices.Concat(one...)
 	for k, codec := range []compress.Codec{&pq.Snappy, &pq.Zstd, &pq.Gzip, &pq.Brotli, &pq.Lz4Raw} {
 		bomb, err := codec.Encode(nil, make([]byte, 64<<20))
@@ -428,15 +427,15 @@ func TestABombInAPageIsRefusedInLittleMemory(t *testing.T) {
 	}
 }
 
-// withBody makes a header one of so many bytes, without a checksum.
+// withBody sets the size in a header, without a checksum.
 func withBody(size int) func(*format.PageHeader) {
 	return func(h *format.PageHeader) {
 		h.CompressedPageSize, h.CRC, h.DataPageHeaderV2.V.DefinitionLevelsByteLength = int32(size), 0, 0
 	}
 }
 
-// withPage is a file whose column has another header of its first page, other bytes behind it if there are any, and a
-// footer that fits.
+// withPage returns a file whose column has another header of its first page, optionally other bytes after it, and a
+// matching footer.
 func withPage(t *testing.T, path string, column int, change func(*format.PageHeader), body ...byte) []byte {
 	t.Helper()
 	raw, err := os.ReadFile(path)

@@ -12,8 +12,8 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// The classes as JieShibo/PETL-ViT (026e4f1, FacT/vtab.py) lists them, and the lengths of the test lists that the tests
-// of google-research/task_adaptation (d7630d3) assert: other sources than the table's, in another order.
+// The classes in JieShibo/PETL-ViT (026e4f1, FacT/vtab.py), and the lengths of the test lists in the tests of
+// google-research/task_adaptation (d7630d3): sources independent of the table, in another order.
 var publishedSizes = map[string][2]int{
 	"cifar": {100, 10_000}, "caltech101": {102, 6_084}, "dtd": {47, 1_880}, "oxford_flowers102": {102, 6_149},
 	"oxford_iiit_pet": {37, 3_669}, "svhn": {10, 26_032}, "sun397": {397, 21_750}, "patch_camelyon": {2, 32_768},
@@ -85,7 +85,7 @@ func TestATaskIsFoundUnderEachOfItsNames(t *testing.T) {
 	for _, name := range []string{"oxford_iiit_pet", "oxford_pet", "pets"} {
 		dir := datatest.Tree(t, map[string][]byte{name + "/readme": nil})
 		var log strings.Builder
-		_, err := Open(dir, tasks, true, gomlxtest.Logger(&log)) // the folder is there, its lists are not
+		_, err := Open(dir, tasks, true, gomlxtest.Logger(&log)) // the folder exists, its lists do not
 		if folder := filepath.Join(dir, name); err == nil || !strings.Contains(err.Error(), folder) || log.Len() > 0 {
 			t.Errorf("%s: %v, want an error about %s; logged %s", name, err, folder, &log)
 		}

@@ -17,8 +17,8 @@ import (
 
 var ignore = slog.New(slog.DiscardHandler)
 
-// rowsOf reads a list that was written, at the size its images have, and returns which of some images with their
-// labels it has: none of another set, and none twice.
+// rowsOf reads a written list at its images' size, and returns the indices of some images with their labels: none of
+// another dataset, and none twice.
 func rowsOf(t *testing.T, folder, list string, of *data.Memory) (rows []int) {
 	t.Helper()
 	files, err := data.Lists(folder, list+".txt", nil)
@@ -45,7 +45,7 @@ func rowsOf(t *testing.T, folder, list string, of *data.Memory) (rows []int) {
 	return rows
 }
 
-// Which images and labels CIFAR100 and DSprites read is held by their own tests.
+// Other tests check which images and labels CIFAR100 and DSprites read.
 func TestImagesAreWrittenBitForBitInPartsThatDoNotMeet(t *testing.T) {
 	cifar := datatest.Tree(t, datatest.CIFAR100(67, 23))
 	train, held, err := data.CIFAR100(cifar)

@@ -10,9 +10,9 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// Two objects of 3×3 and 3×2 pixels in an image of 11×13: one is found exactly, and with a larger score something
-// that is not there is found. So of both, one is found, at precision 1/2: at the 51 recalls up to 1/2 of 101 the
-// precision is 1/2 at every IoU, and all are small.
+// Two objects of 3×3 and 3×2 pixels in an image of 11×13: one is detected exactly, and there is a false detection with
+// a larger score. So one of two is detected, at precision 1/2: at the 51 recalls up to 1/2 of 101 the precision is 1/2
+// at every IoU, and all objects are small.
 func TestTheTwelveNumbers(t *testing.T) {
 	d := &Dataset{Name: "two", Images: []Image{{1, "", 11, 13}}, Categories: []Category{{ID: 5, Name: "a"}},
 		Annotations: []Annotation{{ID: 1, ImageID: 1, CategoryID: 5, Area: 9, Box: Box{2, 2, 3, 3}},
@@ -32,7 +32,7 @@ func TestTheTwelveNumbers(t *testing.T) {
 	}
 }
 
-// pycocotools takes the ID of the matched object as the sign that there is one.
+// pycocotools treats a nonzero ID as a match.
 func TestAnObjectOfIDZeroIsNeverFound(t *testing.T) {
 	for id, want := range map[int64]float64{0: 0, 7: 1} {
 		d := &Dataset{Images: []Image{{ID: 1}}, Categories: []Category{{ID: 5}},
@@ -63,7 +63,7 @@ func TestWhatEvaluationNeedsIsAskedForByName(t *testing.T) {
 	}
 }
 
-// numpy 1.24.2: np.mean([i*i % 17 / 10 for i in range(n)]); adding up from the left gives others from 13 on.
+// numpy 1.24.2: np.mean([i*i % 17 / 10 for i in range(n)]); summing from the left differs from 13 on.
 func TestMeansAreThoseOfNumpyToTheLastBit(t *testing.T) {
 	for n, want := range map[int]float64{5: 0.6, 13: 0.8153846153846155, 127: 0.7929133858267717, 128: 0.7968750000000001,
 		129: 0.8007751937984497, 300: 0.8026666666666668, 1010: 0.7984158415841585} {

@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// small is a file with one image of 7×5 pixels and what files have beside what is read.
+// small is a file with one image of 7×5 pixels, and entries that are ignored.
 const small = `{"info":{"year":2017,"a":[1,{"b":2}]},"licenses":[],
 "annotations":[
  {"id":3,"image_id":9.0,"category_id":2,"segmentation":[[1,1,4,1,4,4,1,4]],"area":9,"bbox":[1,1,3,3],"iscrowd":0},
@@ -130,7 +130,8 @@ func TestBrokenFilesAreRefusedByNameAndPlace(t *testing.T) {
 	}
 }
 
-// What cocoapi fails on is an error of masks alone, at the annotation; pycocotools' frPyObjects lists what it takes.
+// Masks on which cocoapi fails are errors only for masks, at the annotation; pycocotools' frPyObjects lists the valid
+// forms.
 func TestBrokenMasksAreRefusedWhereMasksAreAskedFor(t *testing.T) {
 	for _, c := range []struct{ segmentation, want string }{
 		{`[[1,1,4,1,4,4]]`, ""}, {`[[1,1,4,1,4]]`, ""}, {`[[1,1,3,3]]`, ""}, {`[[1,1,4,1,4,4],[1,1]]`, ""},

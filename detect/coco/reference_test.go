@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// Everything here is compared with pycocotools: fixture coco_eval.
+// All comparisons are with pycocotools: fixture coco_eval.
 const set = "coco_eval"
 
 // meta are parameters and tolerances of the fixture.
@@ -203,7 +203,7 @@ func testRunLengthsAreThoseOfCocoapi(t *testing.T) {
 
 func near(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance }
 
-// expected are the numbers of one run.
+// expected are the results of one run.
 type expected struct {
 	Stats   []float64 `json:"stats"`
 	Matches []struct {
@@ -274,7 +274,7 @@ func testTheEvaluationIsThatOfCocoapi(t *testing.T) {
 	}
 }
 
-// sameMatches compares what is matched to what in the area range of all sizes.
+// sameMatches compares the matches in the area range of all sizes.
 func sameMatches(t *testing.T, truth *Dataset, detections []Detection, e *evaluation, want expected) {
 	x := gomlxtest.Must(truth.index())(t)
 	results := gomlxtest.Must(truth.results(x, detections))(t)
@@ -320,10 +320,10 @@ func sameMatches(t *testing.T, truth *Dataset, detections []Detection, e *evalua
 	}
 }
 
-// sameArrays compares the arrays behind the numbers, where the fixture has them.
+// sameArrays compares the arrays behind the metrics, if the fixture contains them.
 func sameArrays(t *testing.T, e *evaluation, tensors map[string]fixtures.Tensor, run string, m meta) {
 	_, R, K, A, M := e.sizes()
-	dense := func(t, r, k, a int) int { return (((t*R+r)*K+k)*A+a)*M + M - 1 } // with the most detections
+	dense := func(t, r, k, a int) int { return (((t*R+r)*K+k)*A+a)*M + M - 1 } // with the maximum number of detections
 	compare := func(name string, tolerance float64, value func(i []int) float64) {
 		want, known := tensors[run+"."+name]
 		if !known {

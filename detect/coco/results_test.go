@@ -13,7 +13,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// loadRes of pycocotools: what the first result has decides.
+// loadRes of pycocotools: the first result determines the case.
 func TestTheFirstResultDecidesWhatCounts(t *testing.T) {
 	const mask = `"segmentation":{"size":[5,7],"counts":"52l0"}` // rows 0 and 1 of column 1
 	for _, c := range []struct {

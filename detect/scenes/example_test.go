@@ -10,7 +10,7 @@ import (
 	"github.com/wepe-go/wepe/detect/scenes"
 )
 
-// A detector that sees every mask, evaluated as COCO does, with ranges of sizes that suit small images.
+// A perfect detector, evaluated as COCO does, with area ranges for small images.
 func Example() {
 	test := scenes.Generated{Count: 20, Height: 64, Width: 96, Seed: 1}
 	truth, err := test.Dataset()

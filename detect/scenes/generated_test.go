@@ -45,8 +45,8 @@ func TestAScene(t *testing.T) {
 	}
 }
 
-// A pixel that lies wholly within a shape has just its colour, which no other has. So the pixels of the most frequent
-// colour of a mask are all within that mask, and those of other colours at its rim, whose length the box bounds.
+// A pixel wholly within a shape has exactly its colour, which no other shape has. So the pixels of the most frequent
+// colour of a mask are all within that mask, and other colours are on its outline, whose length the box bounds.
 func TestMasksAreWhatIsSeen(t *testing.T) {
 	kinds, numbers := map[int]int{}, map[int]int{}
 	for _, size := range [][2]int{{53, 71}, {97, 41}, {64, 128}} {
@@ -133,7 +133,7 @@ func TestSizesSpanTwoOctavesEvenly(t *testing.T) {
 	}
 }
 
-// A mask of the pixels of which half is seen neither grows nor shrinks what is seen, over many shapes.
+// A mask of the pixels of which at least half is visible has the visible area on average, over many shapes.
 func TestAThirdOfEveryShapeIsVisibleAndItsMaskAsLarge(t *testing.T) {
 	g := Generated{Count: 100, Height: 64, Width: 64, Seed: 1}
 	hidden, growth, rim := 0, 0.0, 0.0

@@ -18,7 +18,7 @@ import (
 var coco1024 = Jitter{Height: 1024, Width: 1024, Low: 0.1, High: 2, Flip: 0.5}
 
 // By hand from ResizeScale and FixedSizeCrop: fit = scale·min(H/h, W/w), sides round(h·fit), half to even; the offset
-// is the room times one number for both axes, rounded alike.
+// is the free range times one number for both axes, rounded likewise.
 func TestAViewIsThatOfDetectron2(t *testing.T) {
 	for _, c := range []struct {
 		jitter        Jitter
@@ -27,12 +27,12 @@ func TestAViewIsThatOfDetectron2(t *testing.T) {
 		want          view
 	}{
 		{coco1024, 480, 640, 1, 0.3, view{rows: 768, cols: 1024}},                                    // fit 1.6
-		{coco1024, 480, 640, 2, 0.25, view{rows: 1536, cols: 2048, top: 128, left: 256}},             // 3.2; room 512, 1024
+		{coco1024, 480, 640, 2, 0.25, view{rows: 1536, cols: 2048, top: 128, left: 256}},             // 3.2; range 512, 1024
 		{coco1024, 480, 640, 0.1, 0.9, view{rows: 77, cols: 102}},                                    // 76.8, 102.4
 		{coco1024, 640, 427, 1.5, 0.5, view{rows: 1536, cols: 1025, top: 256, left: 0}},              // 2.4: 1024.8; ½ to 0
 		{Jitter{Height: 5, Width: 5}, 5, 10, 1, 0, view{rows: 2, cols: 5}},                           // 2.5 to 2
 		{Jitter{Height: 5, Width: 5}, 7, 10, 1, 0, view{rows: 4, cols: 5}},                           // 3.5 to 4
-		{Jitter{Height: 30, Width: 20}, 10, 10, 3, 0.4, view{rows: 60, cols: 60, top: 12, left: 16}}, // room 30, 40
+		{Jitter{Height: 30, Width: 20}, 10, 10, 3, 0.4, view{rows: 60, cols: 60, top: 12, left: 16}}, // range 30, 40
 		{Jitter{Height: 8, Width: 8}, 1, 100, 0.1, 0, view{rows: 1, cols: 1}},
 	} {
 		if got := c.jitter.view(c.height, c.width, false, c.scale, c.place); got != c.want {
@@ -77,7 +77,7 @@ func TestJitterIsAFunctionOfSeedEpochAndIndex(t *testing.T) {
 		if got.Image.Height != 47 || got.Image.Width != 61 {
 			t.Fatalf("an image of %d×%d", got.Image.Height, got.Image.Width)
 		}
-		scale := float64(got.Rows) / (40 * 61.0 / 53) // the lesser ratio; of more than 47 rows no more are seen
+		scale := float64(got.Rows) / (40 * 61.0 / 53) // the smaller ratio; at most 47 rows are visible
 		quarters[min(3, max(0, int((scale-0.1)/1.9*4)))]++
 	}
 	if quarters[0] < 60 || quarters[0] > 140 || quarters[1]+quarters[2]+quarters[3] != 400-quarters[0] ||
@@ -124,7 +124,7 @@ func TestImagesMoveWithTheirObjects(t *testing.T) {
 		}
 	}
 	v := view{rows: 80, cols: 106, top: 21, left: 33}
-	whole := s.Image.Resize(80, 106, preprocess.Bilinear) // as Pillow has it
+	whole := s.Image.Resize(80, 106, preprocess.Bilinear) // as in Pillow
 	got := j.apply(s, v)
 	for y := range 43 {
 		at := 3 * ((y+21)*106 + 33)
@@ -134,7 +134,7 @@ func TestImagesMoveWithTheirObjects(t *testing.T) {
 	}
 }
 
-// The same object as polygon, as mask and as box alone: polygons move exactly.
+// The same object as polygon, as mask and as box: polygons are transformed exactly.
 func TestPolygonsMasksAndBoxesMoveAlike(t *testing.T) {
 	const height, width = 60, 90
 	polygon := []float64{12, 10, 66, 10, 66, 40, 12, 40}
@@ -191,7 +191,7 @@ func TestTheBoxOfWhatIsSeenOfPolygons(t *testing.T) {
 		rows, cols float64
 		want       coco.Box
 	}{
-		// detectron2's dataset_mapper.py: of this triangle, cut by (1, 0) to (2, 2), (1, 0) to (2, 1) is left.
+		// detectron2's dataset_mapper.py: of this triangle, cut by (1, 0) to (2, 2), (1, 0) to (2, 1) remains.
 		{"detectron2's triangle", [][]float64{shift(triangle, -1, 0)}, 2, 1, coco.Box{0, 0, 1, 1}},
 		{"inside", [][]float64{shift(triangle, 3, 4)}, 9, 9, coco.Box{3, 4, 2, 2}},
 		{"two parts", [][]float64{shift(triangle, 3, 4), {7, 1, 8, 1, 8, 2}}, 9, 9, coco.Box{3, 1, 5, 5}},

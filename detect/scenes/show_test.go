@@ -33,7 +33,7 @@ func TestObjectsAreDrawnWhereTheyAre(t *testing.T) {
 	mixed := func(to uint8) uint8 { return uint8(0.55*100 + 0.45*float64(to) + 0.5) }
 	for at, want := range map[image.Point]color.RGBA{
 		{150, 120}: ink, {269, 269}: ink, {151, 200}: ink, {268, 200}: ink, // the box, 150…270 by 120…270
-		{153, 200}: {100, 100, 100, 255}, {272, 200}: {100, 100, 100, 255}, // within and beyond it
+		{153, 200}: {100, 100, 100, 255}, {272, 200}: {100, 100, 100, 255}, // inside and outside
 		{210, 200}: {mixed(ink.R), mixed(ink.G), mixed(ink.B), 255}, // the mask, 180…240 by 150…240
 		{180, 200}: ink, {239, 200}: ink, {179, 200}: {100, 100, 100, 255}, {240, 200}: {100, 100, 100, 255},
 		{151, 107}: ink, {20, 20}: {100, 100, 100, 255}, // the name above the box

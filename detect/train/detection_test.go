@@ -27,7 +27,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// tiny trains in a test: images of 32×48 pixels, 4×6 patches in windows of 3, with paths that are dropped.
+// tiny trains in a test: images of 32×48 pixels, 4×6 patches in windows of 3, with stochastic depth.
 func tiny() Recipe {
 	return Recipe{
 		Name: "tiny",
@@ -70,12 +70,12 @@ func TestAFewStepsReduceTheLoss(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Finalize()
-	if first, last := losses[0], losses[len(losses)-1]; !(last < 0.9*first) { // what nothing is learned for stays at 1
+	if first, last := losses[0], losses[len(losses)-1]; !(last < 0.9*first) { // a loss that is not trained stays at 1
 		t.Errorf("the loss goes from %g to %g in %d steps", first, last, len(losses))
 	}
 }
 
-// stopped begins or goes on with a run and interrupts it after a step.
+// stopped starts or resumes a run and interrupts it after a step.
 func stopped(t *testing.T, run Run, step int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -90,7 +90,7 @@ func stopped(t *testing.T, run Run, step int) {
 	}
 }
 
-// finished runs to the end and returns the bytes of the last checkpoint and the rows without what measures time.
+// finished runs to the end and returns the bytes of the last checkpoint and the rows without measured times.
 func finished(t *testing.T, run Run) (m *Model, variables []byte, rows report.Rows) {
 	t.Helper()
 	m, _, err := run.Do(t.Context())
@@ -252,7 +252,7 @@ func TestTheLearningRateOfViTDetDropsTwice(t *testing.T) {
 	}
 }
 
-// Who finds what is there, neither more nor less, has all numbers of 1 but for the recall of a single detection.
+// A perfect detector has 1 in all metrics, except in the recall with a single detection.
 func TestTheTruthItselfHasAnAveragePrecisionOfOne(t *testing.T) {
 	test := gomlxtest.Must(Generated(generated(7, 3)))(t)
 	m := &Model{Recipe: tiny(), Categories: test.Scenes.Categories()}
@@ -280,7 +280,7 @@ func TestTheTruthItselfHasAnAveragePrecisionOfOne(t *testing.T) {
 	}
 }
 
-// The pretrained model of make finetune-demo, whose variables the backbone has, at another size.
+// The pretrained model of make finetune-demo, whose variables the backbone loads, at another size.
 func TestARunStartsFromThePretrainedWeightsOfAViT(t *testing.T) {
 	run := tinyRun(t)
 	run.From = "../../examples/cifar100/demo/vit"
@@ -311,7 +311,7 @@ func TestACrowdIsNotLearned(t *testing.T) {
 	s := &scenes.Scene{Rows: 20, Cols: 30, Objects: []scenes.Object{
 		{Class: 1, Box: coco.Box{3, 4, 5, 6}, Crowd: true},
 		{Class: 2, Box: coco.Box{2, 3, 7, 11}, Polygons: [][]float64{{2, 3, 9, 3, 9, 14}}},
-		{Class: 0, Box: coco.Box{1, 1, 0, 5}}, // nothing of it
+		{Class: 0, Box: coco.Box{1, 1, 0, 5}}, // an empty box
 	}}
 	got := annotationsOf(s)
 	want := detect.Annotations{Rows: 20, Cols: 30, Boxes: []detect.Box{{2, 3, 9, 14}}, Classes: []int{2},
@@ -321,8 +321,8 @@ func TestACrowdIsNotLearned(t *testing.T) {
 	}
 }
 
-// A run that an earlier version (fb574f5) was interrupted in goes on with that version's losses and metrics: the rows
-// are those of its unbroken run, on the go backend to the bit.
+// A run interrupted by an earlier version (fb574f5) is resumed with that version's losses and metrics: the rows are
+// those of its uninterrupted run, on the go backend bit for bit.
 func TestARunOfAnEarlierVersionIsResumedWithItsNumbers(t *testing.T) {
 	run := tinyRun(t)
 	run.Recipe.Name = "small"
@@ -352,7 +352,7 @@ func TestARunOfAnEarlierVersionIsResumedWithItsNumbers(t *testing.T) {
 	}
 }
 
-// Whatever the batch size, every image is measured once: the last batch may be short.
+// With any batch size, every image is evaluated once: the last batch may be incomplete.
 func TestTheBatchSizeDoesNotChangeWhatIsFound(t *testing.T) {
 	test := gomlxtest.Must(Generated(generated(3, 2)))(t)
 	recipe := tiny()
@@ -388,8 +388,8 @@ func TestTheBatchSizeDoesNotChangeWhatIsFound(t *testing.T) {
 	}
 }
 
-// A wrong mask with a large box and a small area counts among the small masks, as cocoapi has it where results have no
-// boxes: of two detections one is right, so the precision is 1/2 wherever there is recall.
+// A wrong mask with a large box and a small area counts among the small masks, as in cocoapi for results without boxes:
+// one of two detections is right, so the precision is 1/2 at every recall.
 func TestTheSizeOfAMaskIsItsOwnAndNotThatOfItsBox(t *testing.T) {
 	const rows, cols = 60, 70
 	filled := func(inside func(row, col int) bool) *detect.Bitmap {
@@ -417,7 +417,7 @@ func TestTheSizeOfAMaskIsItsOwnAndNotThatOfItsBox(t *testing.T) {
 	if got := float64(numbers.Masks["APs"]); !(math.Abs(got-0.5) <= 1e-9) {
 		t.Errorf("AP of small masks is %g, want 1/2", got)
 	}
-	if got := float64(numbers.Boxes["APs"]); !(math.Abs(got-1) <= 1e-9) { // the wrong box is a medium one
+	if got := float64(numbers.Boxes["APs"]); !(math.Abs(got-1) <= 1e-9) { // the wrong box has medium size
 		t.Errorf("AP of small boxes is %g, want 1", got)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// A detector that was trained anywhere finds objects in an image. Without an expected output this is compiled and not
-// run: it needs the directory of a run.
+// A trained detector detects objects in an image. Without an expected output this is compiled and not run: it needs the
+// directory of a run.
 //
 //nolint:ineffassign,wastedassign // without its checks
 func ExampleOpen() {
@@ -32,7 +32,7 @@ func ExampleOpen() {
 	}
 }
 
-// A whole training. It takes minutes and is not run here.
+// A complete training. It takes minutes and is not run here.
 //
 //nolint:ineffassign,wastedassign // without its checks
 func ExampleRun() {
@@ -40,7 +40,7 @@ func ExampleRun() {
 	test, err := train.Generated(scenes.Generated{Count: 200, Height: 96, Width: 96, Seed: 2})
 	run := train.Run{Backend: gomlxtest.Backend(), Recipe: recipe, Dir: "runs/first", Dataset: "scenes",
 		Train: scenes.Generated{Count: 8000, Height: 96, Width: 96, Seed: 1}, Tests: []train.Test{test}}
-	trained, rows, err := run.Do(context.Background()) // interrupted? the same call goes on where it stopped
+	trained, rows, err := run.Do(context.Background()) // the same call resumes an interrupted run
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func TestASettingIsChosenTrainedOnceAndTabulated(t *testing.T) {
 		"set": "steps=2;warmup_steps=1;batch_size=4;eval_steps=2"})
 	path := filepath.Join(results, "results.jsonl")
 	rows := gomlxtest.Must(report.ReadFiles(path))(t).Results
-	if len(rows) != 3 { // two that choose on val200, one that counts
+	if len(rows) != 3 { // two to choose on val200, one final
 		t.Fatalf("%d rows, want 3", len(rows))
 	}
 	for i, want := range []int{16, 16, 0} {

@@ -71,7 +71,7 @@ func TestBatchesTakeTheCoresThatTheirBackendUses(t *testing.T) {
 	}
 }
 
-// The expected probabilities are those of Model.Predict, the path of wepe predict.
+// The expected probabilities are from Model.Predict, the path of wepe predict.
 func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../../examples/cifar100/demo/vit"))(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -130,7 +130,7 @@ func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 	if len(weights) != c.Rows()*c.Cols() || !(sum > 0.1 && sum < 1) { // the class token keeps the rest
 		t.Errorf("%d weights with sum %g, want %d×%d and a sum below 1", len(weights), sum, c.Rows(), c.Cols())
 	}
-	m.Recipe.Model.ImageRows++ // the program takes images of the rows before
+	m.Recipe.Model.ImageRows++ // the program is for the previous number of rows
 	for _, batch := range []int{1, 3} {
 		if err := s.model.Compile(batch); err == nil {
 			t.Errorf("batch %d compiles for images of other rows", batch)

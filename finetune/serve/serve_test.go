@@ -36,7 +36,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// fake is a model whose logits are the mean red, green and blue of an image. Its programs take as long as gate says.
+// fake is a model whose logits are the mean red, green and blue of an image. gate controls how long its programs take.
 type fake struct {
 	gate     chan struct{} // each Run takes one; nil: no wait
 	allCores bool
@@ -203,7 +203,7 @@ func TestPredictAnswersEachImageInItsOrder(t *testing.T) {
 	}
 }
 
-// compiled waits until a server has compiled so many batch sizes.
+// compiled waits until a server has compiled a number of batch sizes.
 func compiled(s *Server, sizes int) {
 	for len(*s.batcher.sizes.Load()) < sizes {
 		time.Sleep(time.Millisecond)
@@ -272,7 +272,7 @@ func TestABatchWaitsForImagesThatAreBeingDecodedAndForNoOthers(t *testing.T) {
 	s, url, _ := start(t, model, Options{Batch: 8, Window: time.Minute})
 	compiled(s, 8)
 	ask := func() { post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))) }
-	ask() // or the test takes a minute
+	ask() // otherwise the test takes a minute
 	s.batcher.arriving.Add(1)
 	var done sync.WaitGroup
 	done.Go(ask)
@@ -334,7 +334,7 @@ func TestEachFailureHasItsStatus(t *testing.T) {
 	}
 }
 
-// Headers of a PNG, with a right checksum, and of a JPEG promise 65,535×65,535 pixels; a JPEG of 3×5 has a hundred
+// Headers of a PNG, with a correct checksum, and of a JPEG declare 65,535×65,535 pixels; a JPEG of 3×5 has a hundred
 // scans too many.
 func TestBombsAreRefusedFromTheirHeaders(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{})
@@ -400,9 +400,10 @@ func peak(do func()) int64 {
 	return largest
 }
 
-// Sixty-four clients send images of the most pixels, and of few bytes. Without the limits 64·4 MB would be held.
+// Sixty-four clients send images with the maximum number of pixels in few bytes. Without the limits this would take
+// 64·4 MB.
 func TestMemoryStaysUnderItsBound(t *testing.T) {
-	o := Options{Bytes: 100_000, Pixels: 1_000_000, Images: 64, Timeout: 5 * time.Minute} // not what is tested
+	o := Options{Bytes: 100_000, Pixels: 1_000_000, Images: 64, Timeout: 5 * time.Minute} // not tested here
 	_, url, _ := start(t, &tiny{}, o)
 	raw := pixels(t, 1000, 1000, red)
 	used := peak(func() {
@@ -418,7 +419,7 @@ func TestMemoryStaysUnderItsBound(t *testing.T) {
 		}
 		done.Wait()
 	})
-	if bound := 2 * o.Memory(5*7); used > bound { // garbage is as much again
+	if bound := 2 * o.Memory(5*7); used > bound { // garbage may take as much again
 		t.Errorf("%d bytes, want at most %d", used, bound)
 	}
 }
@@ -477,7 +478,7 @@ func TestASlowBodyGets408AndALongQueue429(t *testing.T) {
 	}
 }
 
-// raw sends bytes on a connection of their own and returns the answer.
+// raw sends bytes on a separate connection and returns the response.
 func raw(t *testing.T, url, request string) string {
 	t.Helper()
 	conn := gomlxtest.Must(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
@@ -515,8 +516,8 @@ func TestWrongLengthsAreMalformed(t *testing.T) {
 	}
 }
 
-// A client asks for the page again and again and reads nothing: once the buffers of the connection are full, the server
-// drops it.
+// A client requests the page repeatedly without reading: once the buffers of the connection are full, the server drops
+// it.
 func TestASlowReaderIsDropped(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{Timeout: 300 * time.Millisecond})
 	conn := gomlxtest.Must(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
@@ -602,7 +603,7 @@ func TestATokenIsAskedForWhereItProtects(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{Token: "secret"})
 	for path, c := range map[string]struct {
 		protected bool
-		body      string // what the answer has in it
+		body      string // part of the response
 	}{"/v1/model": {true, `"name":"fake"`}, "/metrics": {true, "wepe_queue_images 0"}, "/healthz": {false, `"ok"`},
 		"/readyz": {false, `"ready"`}, "/": {false, "<html"}, "/openapi.json": {false, `"openapi"`}} {
 		for token, right := range map[string]bool{"": false, "Bearer wrong": false, "Bearer secret": true} {

@@ -19,12 +19,12 @@ import (
 	"github.com/gomlx/compute/gobackend"
 )
 
-// made is a machine on which the given configurations open, with a record of what was tried.
+// made is a machine on which the given configurations open, and a record of the attempts.
 type made struct {
 	machine
 	env     map[string]string
 	tried   []string
-	devices int // asked of XLA
+	devices int // requested from XLA
 	printed bytes.Buffer
 }
 
@@ -57,7 +57,7 @@ func newMachine(opens ...string) *made {
 	return m
 }
 
-// named are plugins of these names in /lib.
+// named returns plugins with these names in /lib.
 func named(names ...string) func() []plugin {
 	return func() (plugins []plugin) {
 		for _, name := range names {
@@ -123,9 +123,9 @@ func TestTheLineNamesWhatWouldSpeedUpGo(t *testing.T) {
 func TestAnExplicitChoiceIsOpenedOrIsAnError(t *testing.T) {
 	const known = "go, hlo, onnx, xla"
 	for _, c := range []struct {
-		config, opens string // what is asked for and what is opened
+		config, opens string // the request and the result
 		devices       int    // of XLA
-		err           string // where nothing is opened
+		err           string // if nothing is opened
 	}{
 		{config: "go", opens: "go:ops_sequential"},
 		{config: "go:", opens: "go:ops_sequential"},
@@ -146,7 +146,7 @@ func TestAnExplicitChoiceIsOpenedOrIsAnError(t *testing.T) {
 
 		{config: "cuda", err: known}, {config: "simplego:x", err: known}, {config: "Go", err: known},
 		{config: ":", err: known}, {config: "onnxruntime:cpu", err: known},
-		{config: "stablehlo:cpu", err: "-tags=noxla"}, // this machine has it by other names
+		{config: "stablehlo:cpu", err: "-tags=noxla"}, // this machine has it under other names
 		{config: "onnxruntime:", err: "-tags=onnx"},
 	} {
 		choose := func(opens string) (*made, error) {
@@ -190,9 +190,9 @@ func TestAnExplicitChoiceIsOpenedOrIsAnError(t *testing.T) {
 	}
 }
 
-// TestOpenOnThisMachine runs Open in processes of their own, where nothing is replaced.
+// TestOpenOnThisMachine runs Open in separate processes, without replacements.
 func TestOpenOnThisMachine(t *testing.T) {
-	home := t.TempDir() // neither plugins nor ONNX Runtime in it
+	home := t.TempDir() // contains neither plugins nor ONNX Runtime
 	broken := t.TempDir()
 	if err := os.WriteFile(filepath.Join(broken, "pjrt_c_api_cpu_plugin.so"), []byte("no library"), 0o644); err != nil {
 		t.Fatal(err)
@@ -215,8 +215,8 @@ func TestOpenOnThisMachine(t *testing.T) {
 	}
 }
 
-// inProcess runs one of the tasks of TestMain in a process whose environment has only these of GoMLX's and XLA's
-// variables, and returns what it prints.
+// inProcess runs one of the tasks of TestMain in a process whose environment has only the given GoMLX and XLA
+// variables, and returns its output.
 func inProcess(t *testing.T, task string, env ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

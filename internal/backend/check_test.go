@@ -20,7 +20,7 @@ func TestSumsAreRightOnGo(t *testing.T) {
 	}
 }
 
-// A plugin that has the miscompilation computes right sums through Open, whatever the user's flags are.
+// A plugin with the miscompilation computes correct sums through Open, with any flags of the user.
 func TestSumsAreRightOnXLAWhateverTheFlags(t *testing.T) {
 	if _, installed := xlaCPU(); !installed {
 		t.Skip("no PJRT plugin for CPUs: make xla")
@@ -39,7 +39,7 @@ func TestSumsAreRightOnXLAWhateverTheFlags(t *testing.T) {
 	}
 }
 
-// Without Open's guard the same check fails, on a plugin that has the miscompilation.
+// Without Open's flags the same check fails, on a plugin with the miscompilation.
 func TestCheckFindsTheMiscompilation(t *testing.T) {
 	path, installed := xlaCPU()
 	if !installed {

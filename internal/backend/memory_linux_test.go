@@ -27,7 +27,7 @@ func init() {
 func TestKeepMemoryRestartsOnce(t *testing.T) {
 	for _, c := range []struct {
 		environment string
-		want        string // whether it was restarted, variables that children inherit, arguments
+		want        string // whether it was re-executed, variables that children inherit, arguments
 	}{
 		{"GOMLX_BACKEND=xla:cpu", "true  [a b c]"},
 		{"GOMLX_BACKEND=go", "false  [a b c]"},

@@ -24,13 +24,13 @@ import (
 	"time"
 )
 
-// server is a file server that misbehaves as told.
+// server is a file server that can be told to misbehave.
 type server struct {
 	*httptest.Server
 	mu       sync.Mutex
 	content  []byte
 	cut      int              // bytes of a body after which the connection drops; 0 never
-	before   http.HandlerFunc // called first; if it writes a status or a body, that is the answer
+	before   http.HandlerFunc // called first; if it writes a status or a body, that is the response
 	requests []string         // Range of each request
 	sent     int              // bytes of content
 }
@@ -61,7 +61,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer notes what is written and drops the connection after cut bytes, unless that is 0.
+// answer records the writes and drops the connection after cut bytes, unless that is 0.
 type answer struct {
 	http.ResponseWriter
 	begun        bool
@@ -86,7 +86,7 @@ func (a *answer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// seen returns the ranges asked for and the bytes sent, once no request is being served.
+// seen returns the requested ranges and the bytes sent, once no request is being served.
 func (s *server) seen() (requests []string, sent int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *server) file() File {
 	return File{URL: s.URL + "/file.bin", Hash: hex.EncodeToString(sum[:]), Limit: 1 << 22}
 }
 
-// hurried is a client that waits for little.
+// hurried returns a client with short waits.
 func hurried(t *testing.T) *Client {
 	c := NewClient(nil, "")
 	c.Idle, c.Pause = 5*time.Second, time.Millisecond
@@ -107,7 +107,8 @@ func hurried(t *testing.T) *Client {
 	return c
 }
 
-// arrives checks that a fetch leaves the server's content alone at path, but for the lock, after these requests.
+// arrives checks that a fetch writes the server's content to path, with no other file but the lock, after these
+// requests.
 func arrives(t *testing.T, s *server, f File, path string, want ...string) {
 	t.Helper()
 	if err := hurried(t).Fetch(t.Context(), f, path, nil); err != nil {
@@ -167,7 +168,7 @@ func TestFetchResumesACutConnectionWithoutFetchingAnythingTwice(t *testing.T) {
 	}
 }
 
-// What came is on the disk at once, so that a kill loses as little as a cancellation.
+// Received bytes are on the disk at once, so that a kill loses as little as a cancellation.
 func TestFetchContinuesWhatAnInterruptedCallLeft(t *testing.T) {
 	s, path := newServer(t, 900_001), newPath(t)
 	const half = 450_000
@@ -192,8 +193,8 @@ func TestFetchContinuesWhatAnInterruptedCallLeft(t *testing.T) {
 	arrives(t, s, s.file(), path, "", "bytes=450000-")
 }
 
-// What an earlier call left may be whole, or of another version, or zeros, as some file systems leave after a power
-// cut. The lock file of a process that was killed is there as well.
+// An earlier call may have left a complete file, another version, or zeros, as some file systems do after a power cut.
+// The lock file of a killed process exists as well.
 func TestFetchUsesOrDropsWhatAnEarlierCallLeft(t *testing.T) {
 	s := newServer(t, 30_011)
 	for name, c := range map[string]struct {
@@ -215,7 +216,7 @@ func TestFetchUsesOrDropsWhatAnEarlierCallLeft(t *testing.T) {
 	}
 }
 
-// A file that changes between two requests is fetched once more from the start.
+// A file that changes between two requests is downloaded once more from the start.
 func TestFetchStartsOverWhenTheFileChangesMeanwhile(t *testing.T) {
 	s := newServer(t, 30_011)
 	f, whole := s.file(), s.content
@@ -257,11 +258,11 @@ func TestFetchTriesAgainWhatFailsForAPassingReason(t *testing.T) {
 	}
 }
 
-// A server that never lets a part be continued; it must not go on for ever.
+// A server that never resumes must not cause an endless loop.
 func TestFetchGivesUpOnAServerThatNeverGoesOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
-		place  string // of the part, where it is one
+		place  string // index of the part, if it is one
 		asked  []string
 	}{
 		"knows_no_ranges": {http.StatusOK, "", []string{"", "bytes=10007-", "bytes=10007-"}},
@@ -456,7 +457,7 @@ func TestFetchesAtOnceShareOneTransfer(t *testing.T) {
 	}
 }
 
-// The empty blob's name is git's own constant; the other is what `printf 'hello\n' | git hash-object --stdin` prints.
+// The empty blob's name is git's own constant; the other is the output of `printf 'hello\n' | git hash-object --stdin`.
 func TestVerifyKnowsGitsNames(t *testing.T) {
 	for content, name := range map[string]string{
 		"":        "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",

@@ -21,7 +21,7 @@ import (
 	"github.com/wepe-go/wepe/internal/campaign"
 )
 
-// bomb is a small body that unpacks to ten mebibytes.
+// bomb is a small body that decompresses to ten mebibytes.
 var bomb = sync.OnceValue(func() []byte {
 	var zeros bytes.Buffer
 	packed := gzip.NewWriter(&zeros)
@@ -30,7 +30,7 @@ var bomb = sync.OnceValue(func() []byte {
 	return zeros.Bytes()
 })
 
-// hostile are answers that a server should not give, in place of the file.
+// hostile are invalid responses, in place of the file.
 func hostile(s, other *server, rng *rand.Rand) []http.HandlerFunc {
 	status := func(code int, headers ...string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -60,11 +60,11 @@ func hostile(s, other *server, rng *rand.Rand) []http.HandlerFunc {
 				_, _ = w.Write(s.content[:1])
 			}
 		},
-		send(http.StatusOK, s.content[:percent]),                             // an end that looks like one
-		send(http.StatusOK, s.content, "Content-Length", fmt.Sprint(size+7)), // more is announced than comes
+		send(http.StatusOK, s.content[:percent]),                             // an apparent end of the file
+		send(http.StatusOK, s.content, "Content-Length", fmt.Sprint(size+7)), // more is declared than sent
 		send(http.StatusOK, bytes.Repeat([]byte("old"), size/3)),             // another file
-		send(http.StatusOK, append(slices.Clone(s.content), 7)),              // and more
-		send(http.StatusOK, bomb(), "Content-Encoding", "gzip"),              // a bomb, unless left packed
+		send(http.StatusOK, append(slices.Clone(s.content), 7)),              // with extra bytes
+		send(http.StatusOK, bomb(), "Content-Encoding", "gzip"),              // a bomb, unless it is left compressed
 		send(http.StatusPartialContent, s.content, "Content-Range", "bytes 0-1/2"),
 		send(http.StatusPartialContent, s.content[percent:], "Content-Range", fmt.Sprintf("bytes %d-%d/%d", percent, size-1,
 			size)),
@@ -85,8 +85,8 @@ func hostile(s, other *server, rng *rand.Rand) []http.HandlerFunc {
 	return answers
 }
 
-// Up to four hostile answers, or nothing else, and then a server as it should be: the file is whole or absent, the next
-// call to a sound server brings it, and the token stays where it belongs.
+// Up to four hostile responses, or nothing else, and then a correct server: the file is complete or absent, the next
+// call to a correct server downloads it, and the token is sent only to its origin.
 func TestWhateverAServerAnswersTheFileIsWholeOrAbsent(t *testing.T) {
 	rng, arrived, refused := campaign.Rand(8), 0, 0
 	s, other := newServer(t, 40_009), newServer(t, 40_009) // of equal content

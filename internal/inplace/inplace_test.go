@@ -18,7 +18,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// Three variables, of which the program changes two: their 4·(7·11 + 13) bytes are what XLA says it aliases.
+// The program changes two of three variables: XLA reports their 4·(7·11 + 13) bytes as aliased.
 func TestXLAOverwritesTheVariablesThatAProgramChanges(t *testing.T) {
 	backend := gomlxtest.Backend()
 	if backend.Name() != "xla" {
@@ -53,7 +53,7 @@ func TestXLAOverwritesTheVariablesThatAProgramChanges(t *testing.T) {
 	}
 }
 
-// logOf returns what upstream packages log while f runs: programs and their memory.
+// logOf returns the upstream log while f runs: programs and their memory.
 func logOf(t *testing.T, f func()) string {
 	var log bytes.Buffer
 	defer klog.CaptureState().Restore()

@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// The plain functions of GoMLX, differentiated by it, are the source of the expected values.
+// The expected values are GoMLX's plain functions, differentiated by autodiff.
 func TestValuesAndGradientsAreThoseOfThePlainFunctions(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -27,7 +27,7 @@ func TestValuesAndGradientsAreThoseOfThePlainFunctions(t *testing.T) {
 			func(x *graph.Node) *graph.Node { return nn.LayerNorm(x, []int{-1}, 1e-3, nil, nil, nil) }},
 	} {
 		reference, tolerances := dtypes.Float64, map[dtypes.DType]float64{dtypes.Float64: 1e-13, dtypes.Float32: 1e-6}
-		if gomlxtest.Backend().Name() == "onnxruntime" { // which has no error function in float64
+		if gomlxtest.Backend().Name() == "onnxruntime" { // it has no error function in float64
 			reference, tolerances = dtypes.Float32, map[dtypes.DType]float64{dtypes.Float32: 1e-6}
 		}
 		for dtype, tolerance := range tolerances {
@@ -36,7 +36,7 @@ func TestValuesAndGradientsAreThoseOfThePlainFunctions(t *testing.T) {
 					x := graph.ConvertDType(graph.MulScalar(in[0], 3), dtype)                // [5, 7, 11]
 					dy := graph.ConvertDType(graph.ReduceSum(graph.Square(in[1]), 0), dtype) // [5, 7, 11]
 					y := f(graph.MulScalar(x, 1))
-					// Twice in the graph: gradients of both uses add up, and the graph goes on after them.
+					// Two uses in the graph: their gradients are summed, and the graph continues after them.
 					loss := graph.ReduceAllSum(graph.Mul(graph.Mul(y, f(graph.Sin(x))), dy))
 					return []*graph.Node{y, graph.Gradient(loss, x)[0]}
 				}, gomlxtest.Noise(5, 7, 11), gomlxtest.Noise(2, 5, 7, 11))
@@ -60,7 +60,7 @@ func TestTheGradientOfGeluIsRightAtZeroAndFarAway(t *testing.T) {
 	}
 }
 
-// Autodiff of the plain functions is the source of the expected values. One of the values nobody reads.
+// The expected values are autodiff's of the plain functions. One of the values is unused.
 func TestSeveralHandsTheGradientOfEachValueToAllInputs(t *testing.T) {
 	plain := func(x, y *graph.Node) []*graph.Node {
 		return []*graph.Node{graph.Mul(x, y), graph.ReduceAllSum(graph.Sin(x)), graph.Exp(y)}

@@ -13,7 +13,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// The product of GoMLX, differentiated by it in float64, is the source of the expected values.
+// The expected values are GoMLX's product, differentiated in float64.
 func TestProductsAndTheirGradientsAreThoseOfMatMul(t *testing.T) {
 	for _, c := range []struct{ a, b []int }{
 		{[]int{5, 7}, []int{7, 11}}, {[]int{7, 7}, []int{7, 7}}, {[]int{2, 3, 5, 7}, []int{2, 3, 7, 11}},
@@ -65,7 +65,7 @@ func TestDenseAndAffineAreProductsAndSumsOfRows(t *testing.T) {
 	}
 }
 
-// On the backends that profit, every product of a step contracts the last axis of one factor and the next-to-last of
+// On the backends that benefit, every product of a step contracts the last axis of one factor and the next-to-last of
 // the other, and an addition's gradient contains no sum.
 func TestWrittenGradientsArePlainProducts(t *testing.T) {
 	if gomlxtest.Backend().Name() == "onnxruntime" {
@@ -90,7 +90,7 @@ func TestWrittenGradientsArePlainProducts(t *testing.T) {
 	}, gomlxtest.Noise(5, 7), gomlxtest.Noise(7, 11), gomlxtest.Noise(11))
 }
 
-// onlyPlainProducts returns how many products x depends on, each of which must be plain.
+// onlyPlainProducts counts the products that x depends on, each of which must be plain.
 func onlyPlainProducts(t *testing.T, name string, x *graph.Node, seen map[*graph.Node]bool) (n int) {
 	if seen[x] {
 		return 0

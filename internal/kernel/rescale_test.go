@@ -11,8 +11,8 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// Autodiff of the plain product is the source of the expected values. The batch of the factors is 1, where the gradient
-// is written out, and that of the input, where it is not.
+// The expected values are autodiff's of the plain product. The batch of the factors is 1, with the explicit gradient,
+// or the input's, without it.
 func TestRescaleIsAProduct(t *testing.T) {
 	for _, batch := range []int{1, 3} {
 		run := func(rescale func(x, m *graph.Node) *graph.Node) [][]float64 {
@@ -28,7 +28,7 @@ func TestRescaleIsAProduct(t *testing.T) {
 	}
 }
 
-// A factor of zero hides the input from the output: no gradient of the factor, none that is not a number.
+// A zero factor hides the input from the output: its gradient is zero, not NaN.
 func TestRescaleByZeroIsFinite(t *testing.T) {
 	got := gomlxtest.Run(t, func(in []*graph.Node) []*graph.Node {
 		m := graph.MulScalar(in[1], 0)

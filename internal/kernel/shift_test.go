@@ -10,7 +10,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// GoMLX's own slices and convolution, differentiated by it, are the source of the expected values.
+// The expected values are GoMLX's own slices and convolution, differentiated by autodiff.
 func TestCropsAndConvolutionsAreThoseOfGoMLX(t *testing.T) {
 	if gomlxtest.Backend().Name() == "onnxruntime" {
 		t.Skip("has no gradient of a slice")

@@ -15,7 +15,7 @@ import (
 	"github.com/wepe-go/wepe/internal/programtest"
 )
 
-// The processes of TestSums are this one again, each a rank.
+// TestSums starts this test binary again as each rank.
 func TestMain(m *testing.M) {
 	if way := os.Getenv("WEPE_TEST_WAY"); way != "" {
 		if err := beRank(way); err != nil {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// beRank sums vectors of several lengths that every rank knows of all, and compares with addition in their order.
+// beRank sums vectors of several lengths, known to every rank, and compares with addition in rank order.
 func beRank(way string) (err error) {
 	w, err := Start(way)
 	if err != nil {
@@ -78,7 +78,7 @@ func beRank(way string) (err error) {
 	return nil
 }
 
-// survivesNil says whether a nil pointer is still a panic once MPI runs.
+// survivesNil checks that a nil pointer still causes a panic once MPI runs.
 func survivesNil() (err error) {
 	err = fmt.Errorf("no panic")
 	defer func() {

@@ -144,13 +144,13 @@ func TestLogisticRegressionIsThatOfScikitLearn(t *testing.T) {
 	points := slices.Concat(s.Points...)
 	var from *LogisticFit
 	for _, want := range s.Fits {
-		for _, start := range []*LogisticFit{nil, from} { // both ways lead to the one minimum
+		for _, start := range []*LogisticFit{nil, from} { // both starts converge to the same minimum
 			fit := gomlxtest.Must(LogisticRegression(points, s.Labels, s.Classes, want.L2, 1e-9, start))(t)
 			if limit := max(1e-9, gradientLimit(points, len(s.Labels), want.L2, fit)); fit.Gradient > limit {
 				t.Errorf("L2 %g: a gradient of %g, want at most %g", want.L2, fit.Gradient, limit)
 			}
 			gomlxtest.NearAbs(t, "weights", fit.Weights, slices.Concat(want.Weights...), 1e-6)
-			mean := floats.Sum(want.Biases) / float64(s.Classes) // which the loss does not see
+			mean := floats.Sum(want.Biases) / float64(s.Classes) // on which the loss does not depend
 			floats.AddConst(-mean, want.Biases)
 			floats.AddConst(-floats.Sum(fit.Biases)/float64(s.Classes), fit.Biases)
 			gomlxtest.NearAbs(t, "biases", fit.Biases, want.Biases, 1e-6)
@@ -167,9 +167,10 @@ func TestLogisticRegressionIsThatOfScikitLearn(t *testing.T) {
 	}
 }
 
-// gradientLimit is how small a gradient g a line search reaches in float64. Along g it lowers a loss f whose gradient
-// has the Lipschitz constant Λ by at most g²/2Λ, which is lost in the rounding of f, a sum of n terms: n·2⁻⁵³·f. The
-// Hessian of the cross-entropy is at most ½ that of ½‖x‖²+½, so Λ ≤ ½·mean(‖x‖² + 1) + L2 (Böhning 1992).
+// gradientLimit is the smallest gradient g that a line search can reach in float64. Along g it lowers a loss f, whose
+// gradient has the Lipschitz constant Λ, by at most g²/2Λ, which is lost in the rounding of f, a sum of n terms:
+// n·2⁻⁵³·f. The Hessian of the cross-entropy is at most ½ of the Hessian of ½‖x‖²+½, so Λ ≤ ½·mean(‖x‖² + 1) + L2
+// (Böhning 1992).
 func gradientLimit(points []float64, n int, l2 float64, fit *LogisticFit) float64 {
 	lipschitz := (floats.Dot(points, points)/float64(n)+1)/2 + l2
 	return math.Sqrt(2 * lipschitz * float64(n) * 0x1p-53 * fit.Loss)
@@ -184,7 +185,7 @@ func TestLogisticRegressionOfConstantPointsTellsHowOftenClassesAre(t *testing.T)
 		odds = append(odds, math.Exp(float64(v)))
 	}
 	floats.Scale(1/floats.Sum(odds), odds)
-	// The likeliest probabilities are the shares; those of classes that never come are none, which takes an infinite bias.
+	// The likeliest probabilities are the class shares; a class without images has probability 0, at an infinite bias.
 	gomlxtest.NearAbs(t, "shares", odds, []float64{2. / 7, 1. / 7, 4. / 7, 0, 0}, 1e-6)
 	if fit, err := LogisticRegression([]float64{0, math.NaN()}, []int{0, 1}, 2, 0.1, 1e-9, nil); err == nil {
 		t.Errorf("of a point that is not a number: %+v", fit)

@@ -14,9 +14,9 @@ import (
 	"github.com/wepe-go/wepe/internal/campaign"
 )
 
-// The tests of whole archives, good and hostile, are those of the readers: package checkpoints and data.
+// The readers' packages, checkpoints and data, test whole archives, valid and malformed.
 
-// FuzzHeader: what is accepted is what NumPy would write for it, up to white space, quotes and order.
+// FuzzHeader: an accepted header equals NumPy's for it, up to white space, quotes and order.
 func FuzzHeader(f *testing.F) {
 	seeds := []string{"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }   \n",
 		`{"shape":(),"descr":"|V2","fortran_order":False}`,
@@ -41,7 +41,7 @@ func FuzzHeader(f *testing.F) {
 	})
 }
 
-// FuzzNPY: an accepted file holds as many numbers as its shape says, to its last byte.
+// FuzzNPY: an accepted file has as many numbers as its shape requires, to its last byte.
 func FuzzNPY(f *testing.F) {
 	whole := append(Header(3, 5), make([]byte, 60)...)
 	second := slices.Concat(whole[:6], []byte{2, 0, 0x76, 0, 0, 0}, whole[10:])
@@ -61,7 +61,7 @@ func FuzzNPY(f *testing.F) {
 	})
 }
 
-// The literal is NumPy's own: numpy.load reads what Header begins.
+// The literal is NumPy's own: numpy.load reads files that begin with Header.
 func TestAHeaderIsOfOneLengthAndSaysTheShape(t *testing.T) {
 	for _, shape := range [][2]int{{0, 7}, {3, 5}, {1 << 47, 123456}} {
 		header := Header(shape[0], shape[1])

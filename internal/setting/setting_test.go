@@ -12,7 +12,7 @@ import (
 
 type form string
 
-// options is what a table serves.
+// options are the variables of a table.
 type options struct {
 	rate  float64
 	count int
@@ -34,7 +34,7 @@ func TestReadTakesWhatTheScopeHoldsAndLeavesTheRest(t *testing.T) {
 	}{
 		{nil, options{0.25, 3, true, "thin"}},
 		{map[string]any{"rate": 0.1, "on": false}, options{0.1, 3, false, "thin"}},
-		{map[string]any{"count": 5.0, "form": "thick"}, options{0.25, 5, true, "thick"}}, // numbers out of JSON
+		{map[string]any{"count": 5.0, "form": "thick"}, options{0.25, 5, true, "thick"}}, // numbers from JSON
 	} {
 		store := model.NewStore()
 		store.SetParams(c.params)

@@ -37,7 +37,7 @@ type page struct {
 //
 //	<!-- run: --set steps=1 -->
 //
-// whose commands a test runs, with these arguments behind those of wepe.
+// A test runs its commands with these additional arguments for wepe.
 type block struct {
 	line      int
 	lang, run string
@@ -46,7 +46,7 @@ type block struct {
 
 var runComment = regexp.MustCompile(`^<!-- run(:.*)? -->$`)
 
-// documents returns the pages of the repository, blocks apart.
+// documents returns the pages of the repository, with their blocks separated.
 func documents(t *testing.T) (pages []page) {
 	t.Helper()
 	var paths []string
@@ -133,7 +133,7 @@ func TestLinksOfTheDocumentsLeadSomewhere(t *testing.T) {
 	}
 }
 
-// Every page of the guide begins with what its reader can do, and a command.
+// Every page of the guide starts with its purpose and a command.
 func TestEveryPageBeginsWithACommand(t *testing.T) {
 	for _, p := range documents(t) {
 		if path.Dir(p.path) == "." || path.Base(p.path) == "CHANGELOG.md" || path.Base(p.path) == "tables.md" {
@@ -149,7 +149,7 @@ func TestEveryPageBeginsWithACommand(t *testing.T) {
 	}
 }
 
-// Names of packages of this library in inline code, as `finetune.Open`, are exported there.
+// Names like `finetune.Open` in inline code are exported by the package.
 func TestNamesInTheDocumentsExist(t *testing.T) {
 	exported := map[string]string{}
 	goFiles(t, func(file string) {
@@ -176,7 +176,7 @@ func TestNamesInTheDocumentsExist(t *testing.T) {
 		}
 	}
 	delete(exported, "train")      // also the usual name of a dataset
-	goFiles(t, func(file string) { // and in the code of package comments
+	goFiles(t, func(file string) { // also in the code of package comments
 		parsed := gomlxtest.Must(parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil,
 			parser.PackageClauseOnly|parser.ParseComments))(t)
 		if !strings.Contains(file, "internal/") {
@@ -202,7 +202,7 @@ func importsOf(t *testing.T) map[string]string {
 	return imports
 }
 
-// program returns the fragments of one page as one function: each in the scope of those before it.
+// program returns the fragments of one page as one function, each in the scope of the previous ones.
 func program(t *testing.T, p page, imports map[string]string) string {
 	var body strings.Builder
 	declared, used := map[string]bool{}, map[string]bool{}
@@ -257,7 +257,7 @@ func program(t *testing.T, p page, imports map[string]string) string {
 	return fmt.Sprintf("%s)\n\nfunc %s(img image.Image) {\n%s%s}\n", &header, name, &body, strings.Repeat("}\n", depth))
 }
 
-// The Go of the documents compiles against the library; programs of their own are also linked and run.
+// The Go code in the documents compiles against the library; complete programs are also linked and run.
 func TestGoOfTheDocuments(t *testing.T) {
 	imports := importsOf(t)
 	dir := t.TempDir()
@@ -314,7 +314,7 @@ func (b block) commands() (list []string) {
 	return list
 }
 
-// programsOf builds the commands that documents call and returns their directory.
+// programsOf builds the commands in the documents and returns their directory.
 func programsOf(t *testing.T) string {
 	t.Helper()
 	bin := t.TempDir()
@@ -338,7 +338,7 @@ func TestCommandsOfTheDocuments(t *testing.T) {
 	t.Run("run", func(t *testing.T) { commandsRun(t, bin) })
 }
 
-// commandsAreUnderstood holds every command of the documents to the flags and names that this repository has.
+// commandsAreUnderstood checks every command in the documents against the repository's flags and names.
 func commandsAreUnderstood(t *testing.T, bin string) {
 	makefile, vtab := read(t, "Makefile"), read(t, "examples/vtab/main.go")
 	n := 0
@@ -421,7 +421,7 @@ func understood(command, bin, makefile, vtab string) error {
 	return nil
 }
 
-// commandsRun runs the commands behind a run comment as they stand, in order, in a clone with a folder DIR of images.
+// commandsRun runs the commands after a run comment unchanged, in order, in a clone with a folder DIR of images.
 func commandsRun(t *testing.T, bin string) {
 	if testing.Short() {
 		t.Skip("half a minute")

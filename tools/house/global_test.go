@@ -25,7 +25,7 @@ import (
 	_ "github.com/wepe-go/wepe/vit/dhvt"
 )
 
-// Importing this library changes nothing global: every gradient that GoMLX knows by the type of a node is GoMLX's own.
+// Importing this library changes no global state: every registered gradient of GoMLX is GoMLX's own.
 func TestGradientsOfGoMLXAreItsOwn(t *testing.T) {
 	for kind, vjp := range VJPRegistration {
 		name := runtime.FuncForPC(reflect.ValueOf(vjp).Pointer()).Name()
@@ -35,8 +35,8 @@ func TestGradientsOfGoMLXAreItsOwn(t *testing.T) {
 	}
 }
 
-// A model of GoMLX's layers has the same training graph and, bit for bit, the same gradients before a model of this
-// library has been trained and after.
+// A model of GoMLX's layers has the same training graph and, bit for bit, the same gradients before and after training
+// a model of this library.
 func TestTrainingHereLeavesAModelOfGoMLXAlone(t *testing.T) {
 	graphBefore, before := gradientsOfGoMLXLayers(t)
 	network := vit.Config{ImageRows: 15, ImageCols: 10, PatchSize: 5, Width: 12, Depth: 1, Heads: 3, Classes: 3,

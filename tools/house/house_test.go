@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package house holds the repository to what its documents say of it.
+// Package house checks the repository against its documents.
 package house
 
 import (
@@ -22,7 +22,7 @@ const (
 	module = "github.com/wepe-go/wepe/"
 )
 
-// testsOnly are packages that tests alone import.
+// testsOnly are packages that only tests import.
 var testsOnly = []string{"internal/gomlxtest", "internal/fixtures", "internal/datatest"}
 
 func read(t *testing.T, path string) string {
@@ -55,8 +55,8 @@ func goFiles(t *testing.T, visit func(path string)) {
 	}
 }
 
-// TestImportsRunDown holds every package to the table of floors in CONTRIBUTING.md: a package imports only packages of
-// its own top folder and of folders further down the table.
+// TestImportsRunDown checks every package against the table of folders in CONTRIBUTING.md: a package imports only
+// packages of its own top folder and of folders further down the table.
 func TestImportsRunDown(t *testing.T) {
 	_, table, _ := strings.Cut(read(t, "CONTRIBUTING.md"), "<!-- floors -->")
 	table, _, _ = strings.Cut(table, "<!-- end -->")

@@ -14,11 +14,11 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// displays stands for gonb's package of outputs, which belongs to another module.
+// displays replaces gonb's package of outputs, which belongs to another module.
 const displays = "var gonbui struct{ DisplayPng func([]byte) }\n"
 
-// TestTheCellsOfNotebooksCompile builds the Go cells of each notebook as gonb does: declarations are shared, what
-// follows %% is the body of a function. make notebooks executes them.
+// TestTheCellsOfNotebooksCompile builds the Go cells of each notebook as gonb does: declarations are shared, code after
+// %% is the body of a function. make notebooks executes them.
 func TestTheCellsOfNotebooksCompile(t *testing.T) {
 	notebooks, err := filepath.Glob(filepath.Join(root, "examples", "*", "*.ipynb"))
 	if err != nil || len(notebooks) != 2 {
@@ -45,7 +45,7 @@ func TestTheCellsOfNotebooksCompile(t *testing.T) {
 	}
 }
 
-// cellsOf is the Go code of a notebook.
+// cellsOf returns the Go code of a notebook.
 func cellsOf(t *testing.T, name, path string) string {
 	t.Helper()
 	var notebook struct {

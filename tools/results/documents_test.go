@@ -30,18 +30,18 @@ func pages(t *testing.T) map[string]string {
 }
 
 var (
-	// measured are headers of columns that only rows may fill.
+	// measured are headers of columns whose values must come from rows.
 	measured = regexp.MustCompile(
 		`top-1|top-5|\bAP\b|\bms\b|\bs\b|loss|MiB|MB\b|images/s|requests/s|ratio\b|kNN|step time`,
 	)
-	// theirs are headers that belong to tables of other people's figures, predicted ones to what a test computes.
+	// theirs are headers of published figures, predicted ones of computed values.
 	theirs     = regexp.MustCompile(`published|paper|expected|hours per`)
 	percentage = regexp.MustCompile(`([0-9]+(?:\.[0-9]+)?) (?:%|points?\b)`)
 	number     = regexp.MustCompile(`[0-9]+(?:\.[0-9]+)?`)
 )
 
-// A number that was changed by hand, or by a change of the code without the documents, shows here; so does a table of
-// measurements outside the markers.
+// This detects a number that was changed by hand, a code change without the documents, and a table of measurements
+// outside the markers.
 func TestEveryTableOfTheDocumentsIsComputed(t *testing.T) {
 	for path, text := range pages(t) {
 		want, err := filled(text, filepath.Join(root, "docs", "runs"), drawn)
@@ -66,7 +66,7 @@ func TestEveryTableOfTheDocumentsIsComputed(t *testing.T) {
 	}
 }
 
-// constants are percentages and points in prose that are no measurements of this project.
+// constants are percentages and points in prose that are not measurements of this project.
 var constants = map[string]bool{
 	"25 %": true, "6.25 %": true, // chance
 	"40 %": true, "10 %": true, "8 %": true, "30 %": true, "35 %": true, // settings

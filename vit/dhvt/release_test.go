@@ -29,8 +29,8 @@ type releaseMeta struct {
 	FullSize map[string]struct{ Total, Position int } `json:"full_size_parameters"`
 }
 
-// The encoding of the release's DHVT is another function than this library's: its vectors come from the fixture, and
-// gradients of its last layers from that of the vectors.
+// The encoding of the release's DHVT differs from this library's: its vectors come from the fixture, and gradients of
+// its last layers from the gradient of the vectors.
 func TestEveryStageAndGradientEqualsTheReleasedDHVT(t *testing.T) {
 	fixtures.Each(t, testEveryStageAndGradientEqualsTheReleasedDHVT)
 }
@@ -57,7 +57,7 @@ func testEveryStageAndGradientEqualsTheReleasedDHVT(t *testing.T) {
 		for name := range want.Tensors {
 			if strings.HasPrefix(name, "images_") || strings.HasPrefix(name, "g30.") || strings.HasPrefix(name, "pos") ||
 				strings.HasPrefix(name, "grad.") || name == "upstream" {
-				continue // of the encoding, or the module of g30, which stands alone
+				continue // of the encoding, or the separate module g30
 			}
 			node, ok := nodes[name]
 			if !ok {

@@ -18,7 +18,7 @@ import (
 )
 
 // rings is an encoding as another module would write it: a learned vector times the distance of the patch from the
-// center of the image, in half-heights. The class token has distance 0.
+// centre of the image, in half-heights. The class token has distance 0.
 type rings struct {
 	c      vit.Config
 	vector *model.Variable // [1, width]

@@ -44,7 +44,7 @@ func statistics(features [][4]float64, rows, cols int) (rho, meanAbs float64) {
 	return stat.Correlation(distances, dissimilarities, nil), meanAbs
 }
 
-// The half-period 2.622, with which the paper's tables come out, belongs to g2 = 1/4, where the paper says 1.
+// The half-period 2.622, which reproduces the paper's tables, belongs to g2 = 1/4; the paper states 1.
 func TestThePaperTablesOfSensitivityAreReproduced(t *testing.T) {
 	fixtures.Each(t, testThePaperTablesOfSensitivityAreReproduced)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// near tells whether got and want agree to c units of the error law at z, with scale as the floor.
+// near reports whether got and want are equal to c units of the error bound at z, with scale as the floor.
 func near(l weierstrass.Lattice, z, got, want complex128, scale, c float64) bool {
 	condition := 1 + cmplx.Abs(z)/cmplx.Abs(l.Reduce(z))
 	return cmplx.Abs(got-want) <= c*roundoff*condition*(cmplx.Abs(want)+scale)
@@ -63,7 +63,7 @@ func testIdentities(t *testing.T, l weierstrass.Lattice, z, other complex128) {
 		check("some periods away", near(l, moved, q, p, size, 30) && near(l, moved, qp, pp, sizePrime, 30), q, qp)
 	}
 
-	// The addition formula, (5.1) to (5.4), but for what the differences of its chord lose.
+	// The addition formula, (5.1) to (5.4), except for the digits that the difference of its chord loses.
 	p2, pp2 := l.Eval(other)
 	slope := (pp - pp2) / (p - p2)
 	sum := slope*slope/4 - p - p2

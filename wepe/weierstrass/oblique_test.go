@@ -39,8 +39,8 @@ func theta(zeta, tau complex128) (t [5]complex128) {
 	return t
 }
 
-// byTheta returns ℘ and ℘′ by theta functions of the basis as it is given, DLMF 23.6.2 and 23.6.5 to 23.6.7: no rows,
-// no reduction. ℘ − e_k is a square, and ℘′ is minus twice the product of the three roots.
+// byTheta returns ℘ and ℘′ by theta functions of the given basis, DLMF 23.6.2 and 23.6.5 to 23.6.7: no rows, no
+// reduction. ℘ − e_k is a square, and ℘′ is minus twice the product of the three roots.
 func byTheta(omega1, omega3, z complex128) (p, pp complex128) {
 	k := math.Pi / 2 / omega1
 	at, zero := theta(k*z, omega3/omega1), theta(0, omega3/omega1)
@@ -82,7 +82,7 @@ func TestObliqueEqualsThetaFunctionsOfAnyBasis(t *testing.T) {
 	t.Logf("worst %.1f units of roundoff", worst)
 }
 
-// invariants are g2 and g3 by the roots ℘(ω1) and ℘(ω3), DLMF 23.3.6 and 23.3.7 with e2 = −e1 − e3.
+// invariants returns g2 and g3 from the roots ℘(ω1) and ℘(ω3), DLMF 23.3.6 and 23.3.7 with e2 = −e1 − e3.
 func invariants(l weierstrass.Oblique, half1, half3 complex128) (g2, g3 complex128) {
 	e1, _ := l.Eval(half1)
 	e3, _ := l.Eval(half3)

@@ -34,7 +34,7 @@ func testRowPairsSufficeAndWastesAtMostOnePair(t *testing.T) {
 	}
 	for _, row := range file.RowCounts {
 		if row.T < 1 {
-			continue // the wrong direction, which no lattice takes
+			continue // the wrong direction, which no lattice uses
 		}
 		for _, precision := range []struct {
 			epsilon float64

@@ -73,8 +73,8 @@ func TestSphereEqualsHighPrecision(t *testing.T) {
 	}
 }
 
-// normalised holds the roots e1, e2, e3 of a lattice, and c, r and c′ of w = (℘ − c)/r and w′ = ℘′/c′ as they are
-// defined, (14.2) and (14.3).
+// normalised contains the roots e1, e2, e3 of a lattice, and c, r and c′ of w = (℘ − c)/r and w′ = ℘′/c′ by their
+// definitions, (14.2) and (14.3).
 type normalised struct {
 	roots             [3]complex128
 	centre            complex128
@@ -110,7 +110,7 @@ func distance(a, b [3]float64) float64 {
 
 func norm2(z complex128) float64 { return real(z)*real(z) + imag(z)*imag(z) }
 
-// stereographic is S as it is defined, (14.1), and plane its inverse.
+// stereographic is S by its definition, (14.1), and plane its inverse.
 func stereographic(w complex128) [3]float64 {
 	m := norm2(w)
 	return [3]float64{2 * real(w) / (m + 1), 2 * imag(w) / (m + 1), (m - 1) / (m + 1)}
@@ -118,7 +118,7 @@ func stereographic(w complex128) [3]float64 {
 
 func plane(p [3]float64) complex128 { return complex(p[0], p[1]) / complex(1-p[2], 0) }
 
-// halfTurn turns x about the axis n, of length 1.
+// halfTurn rotates x by 180° about the axis n, of length 1.
 func halfTurn(n, x [3]float64) (y [3]float64) {
 	along := n[0]*x[0] + n[1]*x[1] + n[2]*x[2]
 	for i := range y {
@@ -127,7 +127,7 @@ func halfTurn(n, x [3]float64) (y [3]float64) {
 	return y
 }
 
-// axisOf is the axis of the half-turn that takes one point to the other, but for its sign.
+// axisOf is the axis of the half-turn that maps one point to the other, up to sign.
 func axisOf(from, to [3]float64) (n [3]float64) {
 	length := distance(from, [3]float64{-to[0], -to[1], -to[2]})
 	for i := range n {
@@ -177,7 +177,7 @@ func projects(t *testing.T, s sphereCase) {
 			t.Errorf("S(w′) at %v is off by %.2g", z, d)
 		}
 		for _, factor := range []float64{0.2, 1, 30} {
-			// Near the pole w of a point is known to ε|w|³ alone, of which S(factor w) keeps 2/(factor |w|²).
+			// The pole w of a point is only accurate to ε|w|³, of which S(factor w) keeps 2/(factor |w|²).
 			w := plane(point)
 			bound := 1e-12 + 4*0x1p-52*cmplx.Abs(w)/factor
 			if d := distance(weierstrass.Dilated(point, factor), stereographic(complex(factor, 0)*w)); !(d < bound) {

@@ -16,7 +16,7 @@ const (
 	roundoff = 1.0 / (1 << 53)
 )
 
-// reference is a complex number of the fixtures; they hold 30 digits too, of which float64 needs the first 17.
+// reference is a complex number of the fixtures, with 30 digits; float64 has 17.
 type reference struct {
 	Re float64 `json:"re64"`
 	Im float64 `json:"im64"`
@@ -80,7 +80,7 @@ func testEveryReferencePointMeetsTheErrorLaw(t *testing.T) {
 	t.Logf("%d points, worst C: %v", len(file.Points), worst)
 }
 
-// Sums of two points, nearly equal, nearly opposite and others: places where the addition formula has no digits left.
+// Sums of two points, nearly equal, nearly opposite and others: where the addition formula loses all digits.
 func TestEveryReferencePairAndItsSumMeetTheErrorLaw(t *testing.T) {
 	fixtures.Each(t, testEveryReferencePairAndItsSumMeetTheErrorLaw)
 }
@@ -120,7 +120,7 @@ func testEveryReferencePairAndItsSumMeetTheErrorLaw(t *testing.T) {
 	}
 }
 
-// Both kinds of lattice, and of the rectangular ones both directions of summing.
+// Both kinds of lattice, and for rectangular ones both directions of summing.
 func TestSpecialCases(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	type function = func(z complex128) (p, pp complex128)

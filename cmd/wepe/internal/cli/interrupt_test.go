@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	fmt.Println("saved")
 }
 
-// That the first signal saves, and the exit code, is tested with wepe train.
+// The test of wepe train covers saving at the first signal, and the exit code.
 func TestTheSecondSignalEndsTheProgramAtOnce(t *testing.T) {
 	for s, status := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 		command := exec.Command(os.Args[0])
@@ -49,7 +49,7 @@ func TestTheSecondSignalEndsTheProgramAtOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_ = command.Wait() // its status says all
+		_ = command.Wait() // its status contains the result
 		if code := command.ProcessState.ExitCode(); !slices.Equal(printed, []string{"running", "saving"}) ||
 			code != status || time.Since(begin) > 30*time.Second {
 			t.Errorf("%v: printed %q, status %d after %v, want %d", s, printed, code, time.Since(begin), status)
