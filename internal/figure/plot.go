@@ -198,25 +198,27 @@ type Cloud struct {
 // Clouds draws clouds side by side as a PNG.
 func Clouds(w io.Writer, clouds []Cloud) error {
 	plots := make([]*plot.Plot, len(clouds))
-	colors := moreland.SmoothBlueRed()
 	for i, c := range clouds {
+		var values []float64 // of the dots
+		dots := &plotter.Scatter{}
 		low, high := math.Inf(1), math.Inf(-1)
-		for _, v := range c.Value {
-			low, high = min(low, v), max(high, v)
+		for k, x := range c.X {
+			if finite(x) && finite(c.Y[k]) {
+				dots.XYs, values = append(dots.XYs, plotter.XY{X: x, Y: c.Y[k]}), append(values, c.Value[k])
+				if v := c.Value[k]; finite(v) {
+					low, high = min(low, v), max(high, v)
+				}
+			}
 		}
+		colors := moreland.SmoothBlueRed()
 		colors.SetMin(low)
 		colors.SetMax(max(high, low+1e-9))
-		dots := &plotter.Scatter{GlyphStyleFunc: func(k int) draw.GlyphStyle {
-			clr, err := colors.At(c.Value[k])
+		dots.GlyphStyleFunc = func(k int) draw.GlyphStyle {
+			clr, err := colors.At(values[k])
 			if err != nil {
 				clr = notFinite
 			}
 			return draw.GlyphStyle{Color: clr, Radius: vg.Points(2.5), Shape: draw.CircleGlyph{}}
-		}}
-		for k, x := range c.X {
-			if finite(x) && finite(c.Y[k]) {
-				dots.XYs = append(dots.XYs, plotter.XY{X: x, Y: c.Y[k]})
-			}
 		}
 		plots[i] = New(c.Title, "", "")
 		plots[i].Add(dots)
