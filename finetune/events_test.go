@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -81,5 +82,17 @@ func TestEventsHoldTheScalarsOfEveryRowThatAreFinite(t *testing.T) {
 		"0 learning_rate 0.001", "300 loss/train 2", "300 learning_rate 0.5", "300 images_per_second 90"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestCSVLeavesOutWhatIsNotFiniteOrNotMeasured(t *testing.T) {
+	evals := []report.Eval{{TrainLoss: report.Number(math.NaN()), Metrics: report.Metrics{Loss: 2.5,
+		Top1: 0.125, Top5: 0.5, Images: 7}},
+		{Step: 11, Epoch: 1.5, TrainLoss: 0.25, LearningRate: 1e-4, ImagesPerSecond: report.Number(math.Inf(1))}}
+	var out strings.Builder
+	want := "step,epoch,train_loss,validation_loss,validation_top1,validation_top5,validation_images,learning_rate," +
+		"images_per_second\n0,0,,2.5,0.125,0.5,7,0,0\n11,1.5,0.25,,,,0,0.0001,\n"
+	if err := writeCSV(&out, evals); err != nil || out.String() != want {
+		t.Errorf("got\n%s%v\nwant\n%s", out.String(), err, want)
 	}
 }

@@ -3,6 +3,7 @@
 package report
 
 import (
+	"fmt"
 	"math"
 	"testing"
 )
@@ -73,5 +74,17 @@ func TestPanelsOfAFieldAreTitled(t *testing.T) {
 			panels[0].Across != "column (patches)" {
 			t.Errorf("%q: %+v", title, panels)
 		}
+	}
+	f = Field{Rows: 2, Cols: 3, Features: []float64{1, 10, 2, 20, 3, 30, 4, 40, 5, 50, 6, 60}, Names: []string{"a", "b"},
+		Vectors: []float64{1, 0, 0, 1, 3, 4, 4, 3, 5, 0, -1, 0}}
+	for i, want := range []string{"a, ±1 [[1 2 3] [4 5 6]]", "b, ±1 [[10 20 30] [40 50 60]]",
+		"cosine similarity to the centre, ±1 [[1 0 0.6] [0.8 1 -1]]"} { // to (5, 0)
+		p := f.panels()[i]
+		if got := fmt.Sprint(p.Title, " ", p.Values); got != want || (p.Outlined != nil) != (i == 2) {
+			t.Errorf("panel %d: %s, outlined %v, want %s", i, got, p.Outlined, want)
+		}
+	}
+	if at := f.panels()[2].Outlined; *at != [2]int{1, 1} {
+		t.Errorf("the outlined cell is %v", *at)
 	}
 }

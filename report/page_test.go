@@ -138,6 +138,80 @@ func TestPageWithoutARowBeforeTheFirstStepSaysHowTheRunStarted(t *testing.T) {
 	}
 }
 
+func TestPageHasNoShareOfAllImagesAndNoTileWithoutANumber(t *testing.T) {
+	p := pageExample()
+	p.Result.WallSeconds = 0.5
+	var tiles []string
+	all, _ := p.results()
+	for _, t := range all {
+		tiles = append(tiles, t.Name+" "+t.After+t.Unit)
+	}
+	if got := strings.Join(tiles, ", "); got !=
+		"top-1 accuracy, test 70.00%, top-1 accuracy, validation 62.50%, time 500ms" {
+		t.Errorf("tiles %s", got)
+	}
+	p.Result.Validation, p.Result.Test, p.Result.WallSeconds = Metrics{}, Metrics{}, 0
+	for share, want := range map[float64]string{0: "", 1: "", 0.125: "12.5 %"} {
+		p.Result.Fraction = share
+		for _, f := range p.facts() {
+			if f.Name == "share of the training images" && f.Value != want {
+				t.Errorf("a share of %g is written %q", share, f.Value)
+			}
+		}
+	}
+	none, table := p.results()
+	if len(none) != 0 || len(table.Rows) != 2 || strings.Contains(rendered(t, p), `class="tiles"`) {
+		t.Errorf("without images at the end: %+v, %+v", none, table.Rows)
+	}
+	for i := range p.Evals {
+		p.Evals[i].Scalars, p.Evals[i].Job = nil, p.Result.Job
+	}
+	if texts := wellFormed(t, rendered(t, p)); slices.Contains(texts, "What the encoding learned") ||
+		!slices.Contains(texts, "Training") {
+		t.Errorf("without scalars: %q", texts)
+	}
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1\u202f000", -123456: "-123\u202f456",
+		-1234: "-1\u202f234", 1234567: "1\u202f234\u202f567"} {
+		if got := grouped(n); got != want {
+			t.Errorf("%d is written %q", n, got)
+		}
+	}
+}
+
+// The page is HTML by hand.
+func TestAComparisonHasWhatItsSectionsHave(t *testing.T) {
+	table := Table{Header: []string{"name", "n"}, Numeric: []bool{false, true}, Rows: [][]string{{"a", "7"}},
+		Notes: []string{"of the table"}}
+	figure := func(name string) Figure { return Figure{name, "about " + name, []byte(name)} }
+	c := Comparison{Title: "two", Lines: []string{"a line"}, Sections: []Section{{Title: "full",
+		Text: []string{"in words"}, Table: table, Images: []Figure{figure("small")}, Shared: []Figure{figure("shared")},
+		Columns: [][]Figure{{figure("left")}, {figure("right"), figure("below")}}}, {Title: "bare"}}}
+	var out bytes.Buffer
+	if err := c.HTML(&out); err != nil {
+		t.Fatal(err)
+	}
+	_, got, _ := strings.Cut(out.String(), "<body>")
+	img := func(name string) string {
+		return `<img src="data:image/png;base64,` + base64.StdEncoding.EncodeToString([]byte(name)) + `" alt="` + name + `">`
+	}
+	card := func(name, before string) string {
+		return `<figure class="card bitmap">` + img(name) + `<figcaption>` + before + `about ` + name +
+			`</figcaption></figure>`
+	}
+	of := func(name string) string { return card(name, "<b>"+name+"</b> ") }
+	want := `<header><h1>two</h1><p class="quiet">a line</p><nav><a href="#s0">full</a>
+<a href="#s1">bare</a>
+</nav></header><h2 id="s0">full</h2><p>in words</p><div class="card"><div class="scroll"><table><thead><tr>` +
+		`<th>name</th><th class="right">n</th></tr></thead><tbody><tr><td>a</td><td class="right">7</td></tr></tbody>` +
+		`</table></div></div>` +
+		`<p class="quiet">of the table</p><div class="card mistakes"><figure>` + img("small") +
+		`<b>small</b> about small</figure></div>` + card("shared", "") + `<div class="columns"><div>` + of("left") +
+		`</div><div>` + of("right") + of("below") + `</div></div><h2 id="s1">bare</h2></body></html>`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 func TestPageLeavesOutRowsOfOtherJobs(t *testing.T) {
 	p := pageExample()
 	others := history("wepe", 1, 0.9, 0.95)

@@ -55,8 +55,14 @@ func TestCommitNamesTheCheckoutAndMarksChangedSources(t *testing.T) {
 		t.Errorf("clean sources: %q, want %q", got, revision)
 	}
 	write("main.go", "package main // changed\n")
-	if got := Commit(); got != revision+"+dirty" {
-		t.Errorf("changed sources: %q, want %q", got, revision+"+dirty")
+	for _, from := range []string{dir, filepath.Join(dir, "folder")} {
+		if err := os.MkdirAll(from, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Chdir(from)
+		if got := Commit(); got != revision+"+dirty" {
+			t.Errorf("changed sources, in %s: %q, want %q", from, got, revision+"+dirty")
+		}
 	}
 }
 
