@@ -103,10 +103,29 @@ func TestFolderTakesTheDataSetsOwnSplit(t *testing.T) {
 			t.Errorf("%s: parts of %s and %s", held, train.Dir, heldOut.Dir)
 		}
 	}
-	// With a third folder these are classes.
-	dir := named(t, "train/1.png", "val/1.png", "tram/1.png")
-	if all, _, err := Folder(dir, nil); err != nil || !slices.Equal(all.Classes, []string{"train", "tram", "val"}) {
-		t.Errorf("%+v, %v", all, err)
+	// With a third folder these are classes, and so are folders without one of training.
+	for _, classes := range [][]string{{"train", "tram", "val"}, {"test", "val"}} {
+		var paths []string
+		for _, class := range classes {
+			paths = append(paths, class+"/1.png")
+		}
+		if all, held, err := Folder(named(t, paths...), nil); err != nil || held != nil ||
+			!slices.Equal(all.Classes, classes) {
+			t.Errorf("%v: %+v, %+v, %v", classes, all, held, err)
+		}
+	}
+}
+
+func TestASliceOfFilesHasTheRowsBetween(t *testing.T) {
+	all, _, err := Folder(named(t, "a/0.png", "a/1.png", "b/2.png", "c/3.png", "c/4.png"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, some := range []*Files{all.Slice(1, 4), all.Slice(0, 4).Slice(1, 4)} {
+		if !slices.Equal(listed(some), []string{"a/1.png", "b/2.png", "c/3.png"}) ||
+			!slices.Equal(some.Labels, []int32{0, 1, 2}) {
+			t.Errorf("%v with labels %v", listed(some), some.Labels)
+		}
 	}
 }
 

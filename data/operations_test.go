@@ -179,12 +179,13 @@ func TestEachOperationIsChosenAsOftenAsAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drawn := map[string]int{}
+	drawn, signs := map[string]int{}, map[float64]int{}
 	var magnitudes []float64
 	p.choices = slices.Clone(p.choices)
 	for i, c := range p.choices {
 		p.choices[i].amount = func(l level) float64 {
 			drawn[c.name]++
+			signs[l.sign]++
 			magnitudes = append(magnitudes, l.strength*10)
 			return c.amount(l)
 		}
@@ -206,6 +207,39 @@ func TestEachOperationIsChosenAsOftenAsAnother(t *testing.T) {
 	}
 	if mean := sum / float64(len(magnitudes)); len(drawn) != 15 || mean < 8.9958-0.05 || mean > 8.9958+0.05 {
 		t.Errorf("%d operations with a mean magnitude of %g, want 15 with 8.9958", len(drawn), mean)
+	}
+	// Of 3000 each sign has half; five standard deviations are 137.
+	if n := len(magnitudes); len(signs) != 2 || signs[1] < n/2-137 || signs[-1] < n/2-137 {
+		t.Errorf("signs are %v", signs)
+	}
+}
+
+// A pixel of the output has its middle at (x+½, y+½), which a shear by one takes to the row x+½+y+½, rounded down.
+func TestAShearByOneGoesDownByTheColumn(t *testing.T) {
+	img := &Image{Height: 7, Width: 3, Pixels: make([]uint8, 7*3*3)}
+	for i := range img.Pixels {
+		img.Pixels[i] = uint8(i)
+	}
+	out := img.transform(shearY(1), preprocess.Nearest, [3]uint8{200, 201, 202})
+	for y := range 7 {
+		for x := range 3 {
+			want := []uint8{200, 201, 202}
+			if from := y + x + 1; from < 7 {
+				want = img.Pixels[3*(3*from+x):][:3]
+			}
+			if got := out.Pixels[3*(3*y+x):][:3]; !slices.Equal(got, want) {
+				t.Errorf("row %d, column %d: %v, want %v", y, x, got, want)
+			}
+		}
+	}
+}
+
+func TestOutsideTheImageIsTheMeanColourOrGrey(t *testing.T) {
+	for want, mean := range map[[3]uint8][3]float64{
+		{128, 128, 128}: {}, {124, 116, 104}: {0.485, 0.456, 0.406}, {0, 255, 255}: {0, 1, 1.5}} {
+		if got := (Augment{Mean: mean}).fill(); got != want {
+			t.Errorf("mean %v: %v, want %v", mean, got, want)
+		}
 	}
 }
 

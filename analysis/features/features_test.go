@@ -163,7 +163,7 @@ func TestWhatWasStoppedAnywhereEndsWithTheSameBytes(t *testing.T) {
 		lines := strings.SplitAfter(want[rowsFile], "\n")
 		for _, c := range []struct{ rows, lineBytes, values, valueBytes int }{
 			{0, 0, 0, 0}, {0, 5, 0, 0}, {1, 0, 1, 0}, {2, 9, 3, 0}, {3, 0, 3, 7}, {5, 20, 5, 3}, {4, 1, 6, 100}, {7, 0, 7, 0},
-			{5, 0, 2, 11}, {6, 0, 6, 0},
+			{5, 0, 2, 11}, {6, 0, 6, 0}, {7, 0, 6, 50},
 		} {
 			again := whole
 			again.Dir = t.TempDir()
@@ -253,6 +253,38 @@ func TestWhatHasNoFeaturesIsOneLine(t *testing.T) {
 	}
 	if _, err := Read(empty); err == nil || !strings.Contains(err.Error(), "none in") {
 		t.Errorf("nothing there: %v", err)
+	}
+}
+
+func TestAModelWithoutClassTokenHasTheMeanAlone(t *testing.T) {
+	dir := folder(t)
+	l := gomlxtest.Must(Folder(dir))(t)
+	for _, settings := range []string{"model.pool=mean", "model.pool=mean;model.registers=2"} {
+		m := gomlxtest.Must(demo(t, 4).With(settings))(t)
+		t.Cleanup(m.Finalize)
+		gomlxtest.Must(m.Embed(filepath.Join(dir, "cat", "a.png")))(t) // draws its weights
+		job := Job{Model: m, List: l}
+		if _, err := job.begin(); err != nil || job.Of != OfMean {
+			t.Errorf("%s: features of %q, %v", settings, job.Of, err)
+		}
+		for _, of := range []string{OfClass, OfBoth} {
+			job.Of = of
+			if _, err := job.begin(); err == nil || !strings.Contains(err.Error(), "no class token") {
+				t.Errorf("%s: of %s: %v", settings, of, err)
+			}
+		}
+	}
+}
+
+func TestNothingIsLoggedOfAListWithoutDamage(t *testing.T) {
+	l := gomlxtest.Must(Folder(datatest.Tree(t, map[string][]byte{"a.png": datatest.PNG(drawn(1, 5, 7))})))(t)
+	var logged strings.Builder
+	job := Job{Model: demo(t, 4), List: l, Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&logged, nil))}
+	for range 2 {
+		gomlxtest.Must(job.Run(t.Context()))(t)
+	}
+	if logged.Len() > 0 {
+		t.Errorf("logged %s", &logged)
 	}
 }
 
@@ -673,6 +705,42 @@ func TestAListHasThePartsThatItsPicturesComeIn(t *testing.T) {
 	for n, want := range map[int]int{11: 22, 23: 34, 1000: 34, 1: 2} {
 		if got := len(s.Thin(n).Images); got != want {
 			t.Errorf("at most %d of each part are %d, want %d", n, got, want)
+		}
+	}
+}
+
+// The classes are in the difference of two axes that are nearly equal, which takes large weights; of few images with
+// many axes of noise, weights that are too large fit these. So each strength has another accuracy.
+func TestAProbeHasTheStrengthThatIsBestOnTheValidationSplit(t *testing.T) {
+	const width, classes, n = 101, 3, 700
+	made, r := &Table{Name: "made", Width: width}, rand.New(rand.NewPCG(2, 9))
+	for i := range n {
+		p := Image{File: fmt.Sprint(i), Part: []string{Train, Test}[i/classes%2], Class: string(rune('a' + i%classes))}
+		made.Images = append(made.Images, p)
+		shared := r.NormFloat64()
+		made.Values = append(made.Values, float32(shared), float32(shared+0.2*float64(i%classes)+0.1*r.NormFloat64()))
+		for range width - 2 {
+			made.Values = append(made.Values, float32(r.NormFloat64()))
+		}
+	}
+	score, tried, err := probe(made, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := gomlxtest.Must(made.split())(t)
+	by, best := made.scale(s.train), 0
+	var top1 []float64
+	for i, try := range tried {
+		fit := gomlxtest.Must(numeric.LogisticRegression(by.apply(made.rows(s.train)), s.of(s.train), classes, try.L2,
+			probeTolerance, nil))(t)
+		top1 = append(top1, s.measure(s.train, s.test, fit.Scores(by.apply(made.rows(s.test)))).Top1)
+		if try.Top1 > tried[best].Top1 {
+			best = i
+		}
+	}
+	for i, v := range top1 {
+		if off := math.Abs(score.Top1 - v); i == best && !(off < 0.01) || i != best && !(off > 0.02) {
+			t.Errorf("top-1 %g, of strengths %v, on the validation split %+v", score.Top1, top1, tried)
 		}
 	}
 }

@@ -229,6 +229,80 @@ func TestSettingsForAnotherSizeTakeAsMuchOfThePicture(t *testing.T) {
 	}
 }
 
+func TestSettingsAreValidUpToTheirBounds(t *testing.T) {
+	exact := Settings{Fit: FitExact, Size: [2]int{6, 10}}
+	patches := Settings{Fit: FitPatches, Size: [2]int{6, 10}, Patch: 2}
+	with := func(s Settings, change func(*Settings)) Settings { change(&s); return s }
+	nan := [3]float64{2: math.NaN()}
+	for _, c := range []struct {
+		s    Settings
+		want string // of the error; empty for none
+	}{
+		{s: Settings{}}, {s: Settings{Size: [2]int{0, 5}}, want: "without fit"},
+		{s: Settings{Fit: FitExact, Size: [2]int{1, MaxSide}}}, {s: Settings{Fit: FitExact, Size: [2]int{MaxSide, 1}}},
+		{s: Settings{Fit: FitContain, Size: [2]int{1, MaxSide + 1}}, want: "size [1 16385]"},
+		{s: Settings{Fit: FitCover, Size: [2]int{0, 5}}, want: "size [0 5]"},
+		{s: Settings{Fit: "other", Size: [2]int{6, 10}}, want: `fit "other"`},
+		{s: Settings{Fit: FitShortest, Size: [2]int{6, 10}}, want: "one number twice"},
+		{s: patches}, {s: with(patches, func(s *Settings) { s.Patch = 1 })},
+		{s: with(patches, func(s *Settings) { s.Patch = 0 }), want: "patches of 0 pixels"},
+		{s: with(patches, func(s *Settings) { s.Size[0] = 5 }), want: "whole patches"},
+		{s: with(patches, func(s *Settings) { s.Size[1] = 11 }), want: "whole patches"},
+		{s: with(patches, func(s *Settings) { s.Crop = [2]int{2, 2} }), want: "no crop"},
+		{s: with(patches, func(s *Settings) { s.Float = true }), want: "float"},
+		{s: with(exact, func(s *Settings) { s.Float = true })},
+		{s: with(exact, func(s *Settings) { s.Float, s.Resample = true, Nearest }), want: "float"},
+		{s: with(exact, func(s *Settings) { s.Resample = "cubic" }), want: `resample "cubic"`},
+		{s: with(exact, func(s *Settings) { s.Crop = [2]int{1, MaxSide} })},
+		{s: with(exact, func(s *Settings) { s.Crop = [2]int{0, 1} }), want: "crop [0 1]"},
+		{s: with(exact, func(s *Settings) { s.Rescale = -0.5 }), want: "rescale -0.5"},
+		{s: with(exact, func(s *Settings) { s.Rescale = math.Inf(1) }), want: "rescale +Inf"},
+		{s: with(exact, func(s *Settings) { s.Rescale = math.NaN() }), want: "rescale NaN"},
+		{s: with(exact, func(s *Settings) { s.Std = [3]float64{1, -1, 1} }), want: "std not negative"},
+		{s: with(exact, func(s *Settings) { s.Std = nan }), want: "std not negative"},
+		{s: with(exact, func(s *Settings) { s.Std = [3]float64{1: math.Inf(1)} }), want: "must be finite"},
+		{s: with(exact, func(s *Settings) { s.Mean = nan }), want: "must be finite"},
+		{s: with(exact, func(s *Settings) { s.Mean = [3]float64{math.Inf(-1)} }), want: "must be finite"},
+	} {
+		if err := c.s.Validate(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want an error with %q", c.s, err, c.want)
+		}
+	}
+}
+
+// (pixel·r − m)/s of both forms: 0 and 255 become the same.
+func TestNormalisationIsInUnitsOfPixelsFromZeroToOne(t *testing.T) {
+	s := Settings{Rescale: 1.0 / 128, Mean: [3]float64{0.5, 1, 0.25}, Std: [3]float64{0.5, 2, 0}}
+	mean, std := s.Normalisation()
+	for c, deviation := range []float64{0.5, 2, 1} { // 0 means 1
+		for _, pixel := range []float64{0, 255} {
+			want := (pixel*s.Rescale - s.Mean[c]) / deviation
+			if got := (pixel/255 - mean[c]) / std[c]; !(math.Abs(got-want) <= 1e-12) {
+				t.Errorf("channel %d: %g becomes %g, want %g", c, pixel, got, want)
+			}
+		}
+	}
+}
+
+// Of an image of 9×14, by hand.
+func TestAnImageIsResizedByItsFit(t *testing.T) {
+	for _, c := range []struct {
+		s          Settings
+		rows, cols int
+	}{
+		{Settings{}, 9, 14}, {Settings{Fit: FitExact, Size: [2]int{5, 7}}, 5, 7},
+		{Settings{Fit: FitShortest, Size: [2]int{6, 6}}, 6, 9}, // 9⅓, rounded down
+		{Settings{Fit: FitCover, Size: [2]int{6, 6}}, 6, 9}, {Settings{Fit: FitCover, Size: [2]int{5, 10}}, 6, 10},
+		{Settings{Fit: FitContain, Size: [2]int{6, 6}}, 4, 6}, {Settings{Fit: FitContain, Size: [2]int{3, 10}}, 3, 5},
+		{Settings{Fit: FitContain, Size: [2]int{20, 1}}, 1, 1},
+		{Settings{Fit: FitPatches, Size: [2]int{4, 12}, Patch: 2}, 6, 8}, // 3×4 patches of 12
+	} {
+		if rows, cols := c.s.Resized(9, 14); rows != c.rows || cols != c.cols {
+			t.Errorf("%+v: %d×%d, want %d×%d", c.s, rows, cols, c.rows, c.cols)
+		}
+	}
+}
+
 // FuzzParse: accepted settings are valid, and equal after a round trip through Hugging Face's form.
 func FuzzParse(f *testing.F) {
 	var seeds [][]byte
@@ -280,6 +354,14 @@ func TestTimmsFormIsReadBackAsTheSame(t *testing.T) {
 			if got := readBack(s, 224, 224); got != s {
 				t.Fatalf("%+v, want %+v", got, s)
 			}
+		}
+	}
+	// The largest resize: int(8192/0.5), and int(8192.5/0.5) would be one more.
+	for portion, want := range map[string]bool{"0.5": true, "0.49998": true, "0.49996": false} {
+		_, err := Parse([]byte(`{"input_size": [3, 8192, 28], "crop_pct": ` + portion +
+			`, "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}`))
+		if (err == nil) != want {
+			t.Errorf("8192 pixels are %s of an image: %v", portion, err)
 		}
 	}
 	s.Fit, s.Size, s.Crop, s.Fill = FitExact, [2]int{6, 10}, [2]int{}, [3]uint8{}

@@ -123,3 +123,12 @@ func FuzzResults(f *testing.F) {
 		}
 	})
 }
+
+func TestMasksOfDifferentSizesHaveNoIntersection(t *testing.T) {
+	mask := RLE{Height: 3, Width: 5, Counts: []uint32{0, 15}}
+	for size, want := range map[[2]int]float64{{3, 5}: 1, {7, 5}: -1, {3, 7}: -1} {
+		if got := maskIoU(mask, RLE{Height: size[0], Width: size[1], Counts: mask.Counts}, false); got != want {
+			t.Errorf("with a mask of %v: %g, want %g", size, got, want)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -80,6 +81,18 @@ func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 	server := httptest.NewServer(s)
 	defer server.Close()
 	<-s.Ready()
+	if s.card.Sigmoid {
+		t.Error("a model of one class per image has independent probabilities")
+	}
+	m.Scores = "sigmoid"
+	if served := gomlxtest.Must(newServed(m))(t); !served.card.Sigmoid {
+		t.Error("a model of several labels per image has probabilities of one")
+	}
+	m.Scores = "none"
+	if _, err := newServed(m); err == nil || !strings.Contains(err.Error(), "regression") {
+		t.Errorf("a regression is served: %v", err)
+	}
+	m.Scores = "softmax"
 	for i, row := range s.card.Similarity {
 		if row[i] != 1000 {
 			t.Errorf("position %d has the cosine %d/1000 with itself", i, row[i])

@@ -550,11 +550,18 @@ func TestClosingFinishesWhatIsInFlight(t *testing.T) {
 	if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))); code != 503 {
 		t.Errorf("a request after the end: status %d, %v", code, got)
 	}
+	waited := make(chan error)
+	go func() { waited <- s.Wait() }()
+	select {
+	case err := <-waited:
+		t.Errorf("the server does not wait for the request in flight: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
 	model.gate <- struct{}{}
 	if code := <-finished; code != 200 {
 		t.Errorf("the request in flight: status %d", code)
 	}
-	if err := s.Wait(); err != nil {
+	if err := <-waited; err != nil {
 		t.Error(err)
 	}
 }
@@ -636,7 +643,10 @@ func TestMetricsCountRequestsAndBatches(t *testing.T) {
 	defer response.Body.Close()
 	text, _ := io.ReadAll(response.Body)
 	for _, line := range []string{`wepe_requests_total{route="POST /v1/predict",status="200"} 3`,
-		`wepe_requests_total{route="POST /v1/predict",status="415"} 1`, "wepe_batch_images_count 3", "wepe_queue_images 0"} {
+		`wepe_requests_total{route="POST /v1/predict",status="415"} 1`, "wepe_batch_images_count 3",
+		"wepe_batch_images_sum 3",
+		"wepe_batch_seconds_count 3", "wepe_queue_images 0",
+		`wepe_request_seconds_count{route="POST /v1/predict"} 4`} {
 		if !bytes.Contains(text, []byte(line+"\n")) {
 			t.Errorf("metrics lack %s", line)
 		}
@@ -644,6 +654,47 @@ func TestMetricsCountRequestsAndBatches(t *testing.T) {
 	for bound, want := range map[string]bool{"128": true, "256": false} {
 		if bytes.Contains(text, []byte(`batch_images_bucket{le="`+bound+`"}`)) != want {
 			t.Errorf("metrics have the bucket %s: %v", bound, !want)
+		}
+	}
+}
+
+// The defaults are those of the documentation of Options.
+func TestOptionsHaveTheirDefaultsAndBoundTheMemory(t *testing.T) {
+	want := Options{Batch: 8, Window: 50 * time.Millisecond, Bytes: 20 << 20, Pixels: 25_000_000, Parts: 32, Images: 256,
+		Timeout: 20 * time.Second}
+	got := Options{}.withDefaults()
+	got.Log = nil
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("defaults %+v, want %+v", got, want)
+	}
+	// Eight bodies, an image being decoded on each core, and waiting images of 3 bytes a pixel.
+	o := Options{Bytes: 1000, Pixels: 700, Images: 11}
+	if got, want := o.Memory(5*7), int64(8*1000+runtime.GOMAXPROCS(0)*700*16+11*5*7*3); got != want {
+		t.Errorf("a bound of %d bytes, want %d", got, want)
+	}
+	if got := milliseconds(time.Now().Add(-1500 * time.Millisecond)); got < 1500 || got > 60_000 {
+		t.Errorf("%g milliseconds, want 1500 and a little", got)
+	}
+}
+
+func TestAnAnswerThatIsNoJSONIsAnErrorAndAnUnreadBodyEndsTheConnection(t *testing.T) {
+	for _, c := range []struct {
+		value  any
+		err    error
+		code   int
+		body   string
+		closes bool
+	}{
+		{map[string]int{"a": 7}, nil, 200, `{"a":7}`, false},
+		{math.NaN(), nil, 500, `{"error":{"status":500,"message":"json: unsupported value: NaN"}}`, false},
+		{nil, failure{408, "late"}, 408, `{"error":{"status":408,"message":"late"}}`, true},
+		{nil, failure{413, "large"}, 413, `{"error":{"status":413,"message":"large"}}`, true},
+		{nil, errors.New("broken"), 500, `{"error":{"status":500,"message":"broken"}}`, false},
+	} {
+		w := httptest.NewRecorder()
+		if code := write(w, c.value, c.err); code != c.code || w.Code != c.code || w.Body.String() != c.body+"\n" ||
+			(w.Header().Get("Connection") == "close") != c.closes {
+			t.Errorf("%v, %v: status %d, %s %v", c.value, c.err, w.Code, w.Body, w.Header())
 		}
 	}
 }
