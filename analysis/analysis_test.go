@@ -75,7 +75,7 @@ func value(t *testing.T, rows []Row, figure, model, measure, at string) float64 
 	return 0
 }
 
-func TestEveryFigureMeasuresEveryModelOrSaysWhyNot(t *testing.T) {
+func TestEveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T) {
 	models := []Model{
 		{Name: "none", Path: trained(t, "none", 1, func(r *finetune.Recipe) { r.Model.Pool = vit.PoolMean })},
 		{Name: "learned", Path: trained(t, "learned", 1, nil)},
@@ -211,7 +211,7 @@ func TestEveryFigureMeasuresEveryModelOrSaysWhyNot(t *testing.T) {
 	}
 }
 
-func TestATableHasMeansRangesAndWhatIsUndefined(t *testing.T) {
+func TestATableHasMeansRangesAndUndefinedValues(t *testing.T) {
 	undefinedRow := Row{Analysis: "decay", Model: "a", Measure: "ρ", Value: report.Number(undefined)}
 	rows := []Row{
 		{Analysis: "decay", Model: "a", Measure: "n", Value: 2}, {Analysis: "decay", Model: "a", Measure: "n", Value: 4},
@@ -248,7 +248,7 @@ func TestFiguresAreChosenByNameAndGroup(t *testing.T) {
 	}
 }
 
-func TestAFigureThatFailsCostsNoOtherFigure(t *testing.T) {
+func TestAFailedAnalysisAffectsNoOther(t *testing.T) {
 	broken := Analysis{Name: "broken", do: func(*subject) error { return errors.New("the disk is full") }}
 	decay := gomlxtest.Must(Choose([]string{"decay"}))(t)
 	comparison := Comparison{

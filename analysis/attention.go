@@ -305,11 +305,11 @@ func tsne(s *subject) error {
 		x[i], y[i] = embedded[2*i], embedded[2*i+1]
 	}
 	return s.show("patch features of the last block by t-SNE",
-		fmt.Sprintf("%d patches, coloured by row and by column.", n), byPlace(x, y, rows, cols))
+		fmt.Sprintf("%d patches, coloured by row and by column.", n), byPosition(x, y, rows, cols))
 }
 
-// byPlace draws points twice, coloured by row and by column.
-func byPlace(x, y, rows, cols []float64) func(io.Writer) error {
+// byPosition draws points twice, coloured by row and by column.
+func byPosition(x, y, rows, cols []float64) func(io.Writer) error {
 	return func(w io.Writer) error {
 		return figure.Clouds(w, []figure.Cloud{{Title: "by row", X: x, Y: y, Value: rows},
 			{Title: "by column", X: x, Y: y, Value: cols}})

@@ -78,7 +78,7 @@ func TestConstantAttentionHasTheEntropyOfAllPatchesAndNoCorrelation(t *testing.T
 
 func meanOfPatches(r *finetune.Recipe) { r.Model.Pool = vit.PoolMean }
 
-func TestPrefixTokensAreNoPlaces(t *testing.T) {
+func TestPrefixTokensHaveNoPosition(t *testing.T) {
 	for name, m := range map[string]Model{
 		"class token":                {Path: trained(t, "learned", 1, nil)},
 		"no class token":             {Path: trained(t, "learned", 1, meanOfPatches)},
@@ -149,7 +149,7 @@ func TestASinglePatchOfOneImageHasNoSpread(t *testing.T) {
 	}
 }
 
-func TestADHVTIsMeasuredByItsAnswers(t *testing.T) {
+func TestADHVTIsEvaluatedByItsLogits(t *testing.T) {
 	path := trained(t, "none", 1, func(r *finetune.Recipe) { r.Architecture = finetune.DHVT })
 	images := testImages(23)
 	rows := asked(t, "entropy,maps,occlusion", images, Model{Name: "dhvt", Path: path})
@@ -223,7 +223,7 @@ func testSensitivityIsThatOfThePaperTables(t *testing.T) {
 	}
 }
 
-func TestASweepLeavesOutOnlyWhatTheEncodingRefuses(t *testing.T) {
+func TestASweepSkipsOnlySettingsThatTheEncodingRefuses(t *testing.T) {
 	sphere := Model{Name: "sphere", Path: trained(t, "wepe-sphere", 1, nil)}
 	about := map[string]bool{}
 	for _, r := range asked(t, "sensitivity", testImages(2), sphere) {
@@ -247,7 +247,7 @@ func TestASweepLeavesOutOnlyWhatTheEncodingRefuses(t *testing.T) {
 	}
 }
 
-func TestOfAHybridItIsTheGridOfBetaAndGamma(t *testing.T) {
+func TestAHybridHasAGridOfBetaAndGamma(t *testing.T) {
 	rows := asked(t, "sensitivity", testImages(2), Model{Name: "hybrid", Path: trained(t, "hybrid", 1, nil)})
 	named := gomlxtest.Must(study.ByName("beta-gamma"))(t)
 	mean, square, cells := 0.0, 0.0, 0.0
@@ -278,11 +278,11 @@ func TestOfAHybridItIsTheGridOfBetaAndGamma(t *testing.T) {
 	}
 }
 
-func TestWhatFilesLeaveOpenIsSaidWithTheModel(t *testing.T) {
-	fixtures.Each(t, testWhatFilesLeaveOpenIsSaidWithTheModel)
+func TestMissingOptionsOfFilesAreImportOptions(t *testing.T) {
+	fixtures.Each(t, testMissingOptionsOfFilesAreImportOptions)
 }
 
-func testWhatFilesLeaveOpenIsSaidWithTheModel(t *testing.T) {
+func testMissingOptionsOfFilesAreImportOptions(t *testing.T) {
 	google := Model{Name: "google", Path: fixtures.Dir(t, "jax_vit_npz")}
 	comparison := &Comparison{Backend: gomlxtest.Backend(), Images: testImages(2)}
 	if _, err := comparison.open(google); err == nil || !strings.Contains(err.Error(), "--assume-square") {

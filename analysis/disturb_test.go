@@ -85,7 +85,7 @@ func TestAMovementByNothingChangesNoPixel(t *testing.T) {
 	}
 }
 
-func TestShuffledPatchesAreTheSamePatchesElsewhere(t *testing.T) {
+func TestShufflingPermutesThePatches(t *testing.T) {
 	for _, channels := range []int{1, 3} {
 		set := numbered(3, channels)
 		got := shuffled(set, 2, 7)
@@ -115,7 +115,7 @@ func TestShuffledPatchesAreTheSamePatchesElsewhere(t *testing.T) {
 	}
 }
 
-func TestOcclusionHidesTheShareThatItSays(t *testing.T) {
+func TestOcclusionHidesTheSpecifiedShare(t *testing.T) {
 	set := numbered(5, 3)
 	for share, want := range map[float64]int{0: 0, 0.1: 1, 0.3: 2, 0.5: 3, 1: 6} { // of 2×3 patches
 		got, mean := occluded(set, 2, share, 1), meanColour(set)
@@ -136,7 +136,7 @@ func TestOcclusionHidesTheShareThatItSays(t *testing.T) {
 	}
 }
 
-func TestASetOfAnotherSizeKeepsColoursAndChannels(t *testing.T) {
+func TestADatasetOfAnotherSizeKeepsColoursAndChannels(t *testing.T) {
 	for _, channels := range []int{1, 3} {
 		set := numbered(2, channels)
 		for i := range set.Pixels {

@@ -53,7 +53,7 @@ func similarity(s *subject) error {
 	}
 	rows, cols := s.grid.positions()
 	return s.show("principal axes", "The two first, coloured by row and by column.",
-		byPlace(p.Scores[0], p.Scores[1], rows, cols))
+		byPosition(p.Scores[0], p.Scores[1], rows, cols))
 }
 
 // sweeps are the studies whose settings sensitivity evaluates.

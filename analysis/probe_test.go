@@ -101,7 +101,7 @@ func testTheProbeLearnsAsTheReleasedScriptDoes(t *testing.T) {
 	gomlxtest.NearAbs(t, "errors", done.Lengths, lengths, tolerance)
 }
 
-func TestAProbeReadsPlacesFromVectorsThatHoldThemAndNotFromNoise(t *testing.T) {
+func TestAProbePredictsPositionsFromTheirVectorsAndNotFromNoise(t *testing.T) {
 	rings := grid{Rows: 3, Cols: 5}.rings()
 	draw := func(n int, seed uint64) (known, blind [][]float32, offsets [][2]float64) {
 		for i, p := range rings.drawPairs(n, 7, seed) {

@@ -13,7 +13,7 @@ import (
 	"github.com/wepe-go/wepe/internal/figure"
 )
 
-func TestWhatIsUndefinedIsNaNAndNever0(t *testing.T) {
+func TestUndefinedValuesAreNaNAndNever0(t *testing.T) {
 	undefined := map[string]float64{
 		"a correlation of constants":                     pearson([]float64{1, 2, 3}, []float64{0.2, 0.2, 0.2}),
 		"a correlation of one value":                     pearson([]float64{1}, []float64{2}),
@@ -60,7 +60,7 @@ func TestUniformAttentionSpreadsEvenlyOnAnyGridAndPrefix(t *testing.T) {
 	}
 }
 
-func TestAQueryThatGivesPatchesNothingDoesNotCount(t *testing.T) {
+func TestAQueryWithoutWeightOnPatchesDoesNotCount(t *testing.T) {
 	g := grid{Rows: 1, Cols: 2, Prefix: 1}
 	s := g.rings().spread([]float32{1, 0, 0, 1, 0, 0, 0.5, 0.25, 0.25}, 0.9)
 	if s.Distance != 0.5 || s.Range != 1 {
@@ -71,7 +71,7 @@ func TestAQueryThatGivesPatchesNothingDoesNotCount(t *testing.T) {
 	}
 }
 
-func TestErrorBinsKeepEveryImageAndSayHowSureTheyAre(t *testing.T) {
+func TestErrorBinsContainEveryImageAndTheirStandardError(t *testing.T) {
 	separation := []float64{-9, 0, 0.5, 1, 1.5, 2, 99, math.NaN()}
 	wrong := []bool{true, false, true, true, false, false, true, true}
 	bins := errorBySeparation(separation, wrong, 2, 1.0/6, 5.0/6) // quantiles at 0 and 2
@@ -93,7 +93,7 @@ func TestErrorBinsKeepEveryImageAndSayHowSureTheyAre(t *testing.T) {
 	}
 }
 
-func TestTheSameSeedEmbedsToTheSamePlacesAndKeepsGroupsApart(t *testing.T) {
+func TestTheSameSeedGivesTheSameEmbeddingAndGroupsAreSeparate(t *testing.T) {
 	points := make([]float64, 0, 13*3)
 	labels := make([]int, 0, 13)
 	for i := range 13 {

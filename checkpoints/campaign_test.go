@@ -159,7 +159,7 @@ func TestMutatedONNXFilesAreRefusedOrRun(t *testing.T) {
 	}
 }
 
-func TestNothingLeaksFromWhatIsOpenedRefusedAndClosed(t *testing.T) {
+func TestNothingLeaksFromFilesThatAreOpenedRefusedAndClosed(t *testing.T) {
 	dir, store := t.TempDir(), newStore(t, 1)
 	save(t, Saver{Dir: dir, KeepAll: true}, store, 1, nil)
 	damaged := save(t, Saver{Dir: dir, KeepAll: true}, store, 2, nil)

@@ -15,7 +15,7 @@ import (
 
 // testdata/transformers_defaults.json is transformers 5.23.0's CONFIG_MAPPING[type]().to_dict() for each type, without
 // entries that no family here has. A config.json may omit any of these.
-func TestWhatAConfigLeavesOutIsTransformersDefault(t *testing.T) {
+func TestMissingConfigEntriesHaveTransformersDefaults(t *testing.T) {
 	var all map[string]map[string]any
 	raw := gomlxtest.Must(os.ReadFile("testdata/transformers_defaults.json"))(t)
 	if err := json.Unmarshal(raw, &all); err != nil {
@@ -47,7 +47,7 @@ func TestWhatAConfigLeavesOutIsTransformersDefault(t *testing.T) {
 	}
 }
 
-func TestOptionsThatTheNetworkHasNoPlaceForAreRefused(t *testing.T) {
+func TestOptionsThatTheNetworkDoesNotSupportAreRefused(t *testing.T) {
 	dinov3 := func(changed ...any) map[string]any {
 		args := map[string]any{"img_size": 32.0, "patch_size": 8.0, "embed_dim": 24.0, "depth": 1.0, "num_heads": 2.0,
 			"num_classes": 3.0, "use_rot_pos_emb": true, "rope_type": "dinov3", "rope_rotate_half": true,
@@ -92,7 +92,7 @@ func TestOptionsThatTheNetworkHasNoPlaceForAreRefused(t *testing.T) {
 }
 
 // timm fixes the size of the images, or has no position table that determines it.
-func TestTheSizeOfTheTrainingIsTheModelsWhereNothingElseSaysIt(t *testing.T) {
+func TestTheTrainingSizeDefaultsToTheModels(t *testing.T) {
 	for _, c := range []struct {
 		fixed bool
 		args  map[string]any

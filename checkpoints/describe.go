@@ -122,7 +122,7 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 	d.base, d.config.Classes = base, classes
 	query := d.nameOf(d.names(), queryPath+"weights", 0)
 	d.bare = !w.has(query) && w.has(strings.TrimPrefix(query, base))
-	return d, w.settleGrid(d.foreign, options, config != nil)
+	return d, w.resolveGrid(d.foreign, options, config != nil)
 }
 
 // fieldsIn returns the fields of transformers' config.json that belong to the image tower.
@@ -213,8 +213,8 @@ func (w *weights) has(name string) bool {
 	return ok
 }
 
-// settleGrid uses the grid of the options if no file contains it.
-func (w *weights) settleGrid(m *foreign, options ImportOptions, stated bool) error {
+// resolveGrid uses the grid of the options if no file contains it.
+func (w *weights) resolveGrid(m *foreign, options ImportOptions, stated bool) error {
 	c := &m.config
 	inFile, grid := gridSize{c.Rows(), c.Cols()}, gridSize(options.Grid)
 	switch {

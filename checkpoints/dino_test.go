@@ -396,11 +396,11 @@ func testAnUnknownOptionIsRefusedByName(t *testing.T) {
 	}
 }
 
-func TestInspectSaysWhichOptionsAModelHas(t *testing.T) {
-	fixtures.Each(t, testInspectSaysWhichOptionsAModelHas)
+func TestInspectListsTheOptionsOfAModel(t *testing.T) {
+	fixtures.Each(t, testInspectListsTheOptionsOfAModel)
 }
 
-func testInspectSaysWhichOptionsAModelHas(t *testing.T) {
+func testInspectListsTheOptionsOfAModel(t *testing.T) {
 	for set, want := range map[string]string{
 		"dinov2_tiny":            "options    layer_scale\n",
 		"dinov2_reg_tiny":        "options    layer_scale, registers, swiglu\n",

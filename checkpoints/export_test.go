@@ -162,7 +162,7 @@ func TestAnUnfoldedModelKeepsItsHyperparametersAndItsFiles(t *testing.T) {
 	}
 }
 
-func TestFoldedModelsAreOrdinaryOnes(t *testing.T) {
+func TestFoldedModelsAreOrdinaryViTs(t *testing.T) {
 	for _, p := range vit.Positions() {
 		if !p.Folds() {
 			continue
@@ -206,7 +206,7 @@ func TestANumberBeyondTheTypeOnDiskIsRefusedByItsTensor(t *testing.T) {
 	}
 }
 
-func TestWhatAFormatHasNoPlaceForIsRefused(t *testing.T) {
+func TestOptionsThatAFormatDoesNotSupportAreRefused(t *testing.T) {
 	good := smallViT
 	good.Depth = 2
 	with := func(change func(*vit.Config)) vit.Config {
@@ -271,7 +271,7 @@ func TestATimmConfigGivesTimmTheHiddenUnits(t *testing.T) {
 }
 
 // A model whose encoding uses its training grid gets it as a hyperparameter on another grid.
-func TestAnUnfoldedModelKnowsItsOldGridOnANewOne(t *testing.T) {
+func TestAnUnfoldedModelKeepsItsTrainingGridOnAnotherGrid(t *testing.T) {
 	c := ownViT("as2drope")
 	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatUnfolded})
 	if m := imported(t, dir, ImportOptions{}); len(m.Params) != 0 {
@@ -283,7 +283,7 @@ func TestAnUnfoldedModelKnowsItsOldGridOnANewOne(t *testing.T) {
 	}
 }
 
-func TestADirectoryThatHoldsAnythingIsLeftAlone(t *testing.T) {
+func TestADirectoryThatIsNotEmptyIsNotChanged(t *testing.T) {
 	m := imported(t, put(t, timm, made(timm, smallViT), timmConfig(smallViT)), ImportOptions{})
 	scope := loaded(t, m)
 	dir := t.TempDir()
@@ -399,7 +399,7 @@ func TestAnONNXFileOfAnotherModelIsNotKept(t *testing.T) {
 	}
 }
 
-func TestDifferencesOfWhatCannotBeComparedAreInfinite(t *testing.T) {
+func TestDifferencesOfUnequalLengthsOrNaNAreInfinite(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, c := range []struct {
 		got, want []float32

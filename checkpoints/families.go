@@ -67,14 +67,14 @@ type names map[string]string
 
 // foreign is a model in the form of another software.
 type foreign struct {
-	family *family
-	base   string         // one of family.bases
-	bare   bool           // the names of the blocks lack base: transformers 5.23 writes ViT-MSN so
-	config vit.Config     // of the model in the file; 0 classes if it has no head
-	params map[string]any // hyperparameters of its encoding
-	said   map[string]any // the values of its fields, with the software's defaults
-	image  gridSize       // pixels
-	head   bool           // the file has one
+	family  *family
+	base    string         // one of family.bases
+	bare    bool           // the names of the blocks lack base: transformers 5.23 writes ViT-MSN so
+	config  vit.Config     // of the model in the file; 0 classes if it has no head
+	params  map[string]any // hyperparameters of its encoding
+	entries map[string]any // the values of its fields, with the software's defaults
+	image   gridSize       // pixels
+	head    bool           // the file has one
 }
 
 // field is an entry of a config.json. It sets a value in a model, and gets it from one.
@@ -88,7 +88,7 @@ type field struct {
 
 // read sets the model from the values of a config.json. Unknown entries are refused: they could change the model.
 func (f *family) read(values map[string]any, head bool) (*foreign, error) {
-	m := &foreign{family: f, config: vit.Config{Position: "learned"}, params: map[string]any{}, said: map[string]any{},
+	m := &foreign{family: f, config: vit.Config{Position: "learned"}, params: map[string]any{}, entries: map[string]any{},
 		head: head}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		known := func(known field) bool { return known.key == key }
@@ -101,7 +101,7 @@ func (f *family) read(values map[string]any, head bool) (*foreign, error) {
 		if !stated || value == nil && !field.nullable {
 			value = field.byDefault
 		}
-		m.said[field.key] = value
+		m.entries[field.key] = value
 		if field.set == nil {
 			continue
 		}
@@ -151,7 +151,7 @@ func forExport(format string, c vit.Config, params map[string]any) (*foreign, ma
 		if f.format != format {
 			continue
 		}
-		m := &foreign{family: f, base: f.bases[0], config: c, params: params, said: map[string]any{}, head: !f.noHead}
+		m := &foreign{family: f, base: f.bases[0], config: c, params: params, entries: map[string]any{}, head: !f.noHead}
 		m.image = gridSize{c.ImageRows, c.ImageCols}
 		out := m.write()
 		differences, err := m.differences(out)
@@ -196,7 +196,7 @@ func (m *foreign) differences(out map[string]any) (lost []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m.said = back.said
+	m.entries = back.entries
 	of := func(c vit.Config) map[string]any {
 		c = c.WithDefaults()
 		if c.Prefix() == c.Registers || c.Encoding()[0].Additive == nil {

@@ -97,7 +97,7 @@ func classOf(t *testing.T, dir string) string {
 }
 
 // Defaults of timm's architecture are not in its file: heads, epsilon, activation, pooling.
-func TestWhatAFileLeavesOpenIsTheArchitectures(t *testing.T) {
+func TestMissingArgumentsAreTheArchitectures(t *testing.T) {
 	for name, want := range map[string]func(*vit.Config) bool{
 		"vit_base_patch16_gap_224":    func(c *vit.Config) bool { return c.Heads == 16 && c.Pool == vit.PoolMean },
 		"vit_base_patch32_siglip_256": func(c *vit.Config) bool { return c.Activation == vit.ActivationGELUTanh },

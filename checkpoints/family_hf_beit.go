@@ -27,8 +27,8 @@ var hfBEiT = family{
 		if c.QKVBias = vit.QKVBiasNoKey; c.Pool == vit.PoolMean {
 			c.ClassToken, c.FinalNorm = true, vit.FinalNormPooled
 		}
-		c.Position = positionsOf(m.said["use_absolute_position_embeddings"] == true,
-			map[bool]string{true: "relative-table"}[m.said["use_relative_position_bias"] == true])
+		c.Position = positionsOf(m.entries["use_absolute_position_embeddings"] == true,
+			map[bool]string{true: "relative-table"}[m.entries["use_relative_position_bias"] == true])
 		return nil
 	},
 	bases: []string{"beit.", ""}, block: "encoder.layer.%d.",

@@ -114,7 +114,7 @@ var hfDINOv3 = family{
 		rotation("pos_embed_rescale", 2.0, "rope_dinov3_rescale", 2, 0),
 	}),
 	finish: func(m *foreign) error {
-		query, key, value := m.said["query_bias"], m.said["key_bias"], m.said["value_bias"]
+		query, key, value := m.entries["query_bias"], m.entries["key_bias"], m.entries["value_bias"]
 		switch {
 		case query != value || query == false && key == true:
 			return errors.Errorf("query_bias %v, key_bias %v and value_bias %v: this library has none, all, or all but the "+

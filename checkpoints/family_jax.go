@@ -39,7 +39,7 @@ var jaxViT = family{
 
 // describeJAX infers the sizes from the shapes, which determine all but the grid.
 func (w *weights) describeJAX(config strictjson.Object, options ImportOptions) (described, error) {
-	m := &foreign{family: &jaxViT, params: map[string]any{}, said: map[string]any{},
+	m := &foreign{family: &jaxViT, params: map[string]any{}, entries: map[string]any{},
 		config: vit.Config{Position: "learned", Pool: vit.PoolMean}}
 	d, c := described{foreign: m, format: formatJAX}, &m.config
 	n := m.names()
@@ -88,7 +88,7 @@ func (w *weights) describeJAX(config strictjson.Object, options ImportOptions) (
 	return d, nil
 }
 
-// gridOfTable returns the grid of a position table. The number of rows does not determine it, unless the gridSize assume
+// gridOfTable returns the grid of a position table. The number of rows does not determine it, unless the options assume
 // a square.
 func (w *weights) gridOfTable(d *described, rows int, stated gridSize, options ImportOptions) error {
 	c, grid := &d.config, gridSize(options.Grid)

@@ -159,9 +159,9 @@ func timmVariants(m *foreign, n names) {
 	if m.config.FinalNorm == vit.FinalNormPooled {
 		n["norm/"] = "fc_norm."
 	}
-	split := m.said["mlp_layer"] == splitGLU
+	split := m.entries["mlp_layer"] == splitGLU
 	if m.family.class == "Eva" {
-		split = m.said["scale_mlp"] == true || m.said["swiglu_align_to"] != float64(0)
+		split = m.entries["scale_mlp"] == true || m.entries["swiglu_align_to"] != float64(0)
 	}
 	n[gatePath], n[hiddenPath] = "mlp.fc1.", "mlp.fc1."
 	if m.config.SwiGLU && split {
@@ -244,12 +244,12 @@ func setFCNorm(m *foreign, value any) error {
 // timmViTUnits sets the hidden units and the activation of a VisionTransformer.
 func timmViTUnits(m *foreign) error {
 	c := &m.config
-	ratio, err := numeric(m.said["mlp_ratio"])
+	ratio, err := numeric(m.entries["mlp_ratio"])
 	if err != nil {
 		return about("mlp_ratio", err)
 	}
-	units, act := hidden(c.Width, ratio), m.said["act_layer"]
-	switch layer := m.said["mlp_layer"]; layer {
+	units, act := hidden(c.Width, ratio), m.entries["act_layer"]
+	switch layer := m.entries["mlp_layer"]; layer {
 	case "Mlp":
 		c.MLPDim = units // also the map pooling's
 		for ours, theirs := range timmActivations {

@@ -28,8 +28,8 @@ var timmBeit = family{
 	}),
 	finish: func(m *foreign) error {
 		m.config.ClassToken = m.config.Pool != vit.PoolClass
-		m.config.Position = positionsOf(m.said["use_abs_pos_emb"] == true,
-			map[bool]string{true: "relative-table"}[m.said["use_rel_pos_bias"] == true])
+		m.config.Position = positionsOf(m.entries["use_abs_pos_emb"] == true,
+			map[bool]string{true: "relative-table"}[m.entries["use_rel_pos_bias"] == true])
 		return nil
 	},
 	bases: []string{""}, block: "blocks.%d.",

@@ -89,7 +89,7 @@ var timmEva = family{
 // evaBiases names the biases of query and value, which BEiT's attention stores separately from the stacked weights.
 func evaBiases(m *foreign, n names) {
 	switch {
-	case m.said["qkv_fused"] == false:
+	case m.entries["qkv_fused"] == false:
 		n[queryPath], n[keyPath], n[valuePath] = "attn.q_proj.", "attn.k_proj.", "attn.v_proj."
 	case m.config.QKVBias == vit.QKVBiasNoKey:
 		n[queryPath+"biases"], n[valuePath+"biases"] = "attn.q_bias", "attn.v_bias"
@@ -128,14 +128,14 @@ var evaThetas = map[string]fraction{"cat": 100, "mixed": 10, "dinov3": 100}
 func evaPosition(m *foreign, value any) error {
 	kind := ""
 	for ours, theirs := range ropeTypes {
-		if theirs == value && m.said["use_rot_pos_emb"] == true {
+		if theirs == value && m.entries["use_rot_pos_emb"] == true {
 			kind = ours
 		}
 	}
-	if kind == "" && m.said["use_rot_pos_emb"] == true {
+	if kind == "" && m.entries["use_rot_pos_emb"] == true {
 		return refuse(value, `"cat", "mixed" or "dinov3"`)
 	}
-	m.config.Position = positionsOf(m.said["use_abs_pos_emb"] == true, kind)
+	m.config.Position = positionsOf(m.entries["use_abs_pos_emb"] == true, kind)
 	return nil
 }
 
@@ -155,37 +155,37 @@ func evaAugmentation(key, name string, ours float64) field {
 // finishEva sets what depends on several arguments.
 func finishEva(m *foreign) error {
 	c := &m.config
-	ratio, err := numeric(m.said["mlp_ratio"])
+	ratio, err := numeric(m.entries["mlp_ratio"])
 	if err != nil {
 		return about("mlp_ratio", err)
 	}
 	units := hidden(c.Width, ratio)
 	c.MLPDim = units
-	if align, err := whole(m.said["swiglu_align_to"], 0); err != nil {
+	if align, err := whole(m.entries["swiglu_align_to"], 0); err != nil {
 		return about("swiglu_align_to", err)
 	} else if align > 0 && c.SwiGLU {
 		c.MLPDim = (units + align - 1) / align * align
 	}
 	switch {
-	case m.said["qkv_bias"] != true:
+	case m.entries["qkv_bias"] != true:
 		c.QKVBias = vit.QKVBiasNone
-	case m.said["attn_type"] == "eva":
+	case m.entries["attn_type"] == "eva":
 		c.QKVBias = vit.QKVBiasNoKey
-	case m.said["attn_type"] != "rope":
-		return about("attn_type", refuse(m.said["attn_type"], `"eva" or "rope"`))
+	case m.entries["attn_type"] != "rope":
+		return about("attn_type", refuse(m.entries["attn_type"], `"eva" or "rope"`))
 	}
 	if err := evaNorms(m); err != nil {
 		return err
 	}
 	if c.Pool == vit.PoolMap { // pools all tokens
 		c.PoolPrefix = c.Prefix() > 0
-		if m.said["attn_pool_num_heads"] != nil {
-			if c.PoolHeads, err = whole(m.said["attn_pool_num_heads"], 1); err != nil {
+		if m.entries["attn_pool_num_heads"] != nil {
+			if c.PoolHeads, err = whole(m.entries["attn_pool_num_heads"], 1); err != nil {
 				return about("attn_pool_num_heads", err)
 			}
 		}
-		if m.said["attn_pool_mlp_ratio"] != nil {
-			if ratio, err = numeric(m.said["attn_pool_mlp_ratio"]); err != nil {
+		if m.entries["attn_pool_mlp_ratio"] != nil {
+			if ratio, err = numeric(m.entries["attn_pool_mlp_ratio"]); err != nil {
 				return about("attn_pool_mlp_ratio", err)
 			}
 		}
@@ -199,7 +199,7 @@ func finishEva(m *foreign) error {
 // evaNorms sets the position of the last norm from two arguments, whose defaults depend on each other and on the
 // pooling.
 func evaNorms(m *foreign) error {
-	pooled, tokens := m.said["use_fc_norm"], m.said["use_post_transformer_norm"]
+	pooled, tokens := m.entries["use_fc_norm"], m.entries["use_post_transformer_norm"]
 	if pooled == nil {
 		pooled = m.config.Pool == vit.PoolMean
 	}
@@ -220,7 +220,8 @@ func evaNorms(m *foreign) error {
 // evaPositions refuses combinations of timm's options that no encoding here has.
 func evaPositions(m *foreign) error {
 	kind := ropeType(m.config)
-	order, offset, half := m.said["rope_grid_indexing"], m.said["rope_grid_offset"], m.said["rope_rotate_half"] == true
+	order, offset := m.entries["rope_grid_indexing"], m.entries["rope_grid_offset"]
+	half := m.entries["rope_rotate_half"] == true
 	switch {
 	case kind != "" && half != (kind == "dinov3"):
 		return errors.Errorf("rope_rotate_half = %v: this library has no such pairs of channels in rope_type %q", half, kind)
@@ -236,22 +237,22 @@ func evaPositions(m *foreign) error {
 
 // evaAxial reads the hyperparameters of rope-axial.
 func evaAxial(m *foreign) error {
-	switch m.said["rope_grid_indexing"] {
+	switch m.entries["rope_grid_indexing"] {
 	case "ij":
 		m.params["rope_axial_first"] = "row"
 	case "xy":
 	default:
-		return about("rope_grid_indexing", refuse(m.said["rope_grid_indexing"], `"ij" or "xy"`))
+		return about("rope_grid_indexing", refuse(m.entries["rope_grid_indexing"], `"ij" or "xy"`))
 	}
-	offset, err := numeric(m.said["rope_grid_offset"])
+	offset, err := numeric(m.entries["rope_grid_offset"])
 	if err != nil {
 		return about("rope_grid_offset", err)
 	}
 	if offset != 0 {
 		m.params["rope_axial_offset"] = offset
 	}
-	if m.said["ref_feat_shape"] != nil {
-		grid, err := imageSize(m.said["ref_feat_shape"])
+	if m.entries["ref_feat_shape"] != nil {
+		grid, err := imageSize(m.entries["ref_feat_shape"])
 		if err != nil {
 			return about("ref_feat_shape", err)
 		}

@@ -25,11 +25,11 @@ func inspected(t testing.TB, path string) *Info {
 	return info
 }
 
-func TestInspectSaysWhatTheFixturesAre(t *testing.T) {
-	fixtures.Each(t, testInspectSaysWhatTheFixturesAre)
+func TestInspectDescribesTheFixtures(t *testing.T) {
+	fixtures.Each(t, testInspectDescribesTheFixtures)
 }
 
-func testInspectSaysWhatTheFixturesAre(t *testing.T) {
+func testInspectDescribesTheFixtures(t *testing.T) {
 	for format := range sets {
 		c := imported(t, setDir(t, format), optionsFor(t, format)).Config
 		info := inspected(t, setDir(t, format))
@@ -61,7 +61,7 @@ func testInspectSaysWhatTheFixturesAre(t *testing.T) {
 	}
 }
 
-func TestInspectSaysWhatACheckpointIs(t *testing.T) {
+func TestInspectDescribesACheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	c := ownViT("wepe")
 	meta := trainedModel{Classes: strings.Fields("a b c d e f g")}
@@ -102,7 +102,7 @@ func TestInspectSaysWhatACheckpointIs(t *testing.T) {
 	}
 }
 
-func TestInspectSpeaksOfEveryExport(t *testing.T) {
+func TestInspectDescribesEveryExport(t *testing.T) {
 	c := ownViT("wepe")
 	store := stirred(t, c, map[string]any{"wepe_alpha_u": 0.25})
 	dir := exportedFrom(t, store, c, ExportOptions{Format: formatUnfolded, DType: "float16"})
@@ -124,7 +124,7 @@ func TestInspectSpeaksOfEveryExport(t *testing.T) {
 	}
 }
 
-func TestInspectListsTensorsOfNoModel(t *testing.T) {
+func TestInspectListsTheTensorsOfUnknownFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.safetensors")
 	writeWeights(t, file, map[string]*tensors.Tensor{
 		"b\x1b[31m": tensors.FromValue([]int64{1, 2}), "a": tensors.FromValue(true),

@@ -18,7 +18,7 @@ import (
 	"github.com/wepe-go/wepe/internal/campaign"
 )
 
-func TestADirectoryThatDoesNotExistHoldsNoCheckpoint(t *testing.T) {
+func TestADirectoryThatDoesNotExistHasNoCheckpoint(t *testing.T) {
 	c, skipped, err := Latest(filepath.Join(t.TempDir(), "none"))
 	if c != nil || len(skipped) > 0 || err != nil {
 		t.Errorf("%v, %v, %v", c, skipped, err)

@@ -94,7 +94,7 @@ func TestTheModelOfATrainingIsImportedWithItsAverages(t *testing.T) {
 	}
 }
 
-func TestATrainingThatIsNoModelOfOursIsRefused(t *testing.T) {
+func TestAnInvalidTrainingCheckpointIsRefused(t *testing.T) {
 	for want, change := range map[string]func(*trainedModel, *model.Store){
 		"does not say what model it is of": func(m *trainedModel, _ *model.Store) { m.Recipe.Model.Width = 0 },
 		"is no ViT but a dhvt":             func(m *trainedModel, _ *model.Store) { m.Recipe.Architecture = "dhvt" },

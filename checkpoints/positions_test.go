@@ -30,10 +30,10 @@ func TestAModelOfEveryEncodingOnDisk(t *testing.T) {
 		dir := exportedFrom(t, store, c, ExportOptions{Format: formatUnfolded})
 		t.Run(position+" comes back", func(t *testing.T) { comesBack(t, store, c, dir) })
 		t.Run(position+" without all of its variables", func(t *testing.T) { refusesLessThanAll(t, dir) })
-		t.Run(position+" with the variables of others", func(t *testing.T) { refusesStrays(t, store, c, dir) })
+		t.Run(position+" with the variables of others", func(t *testing.T) { refusesUnknownVariables(t, store, c, dir) })
 		if !c.Encoding().Folds() {
 			// Another format does not support attention encodings, with or without a table.
-			t.Run(position+" in an ordinary ViT", func(t *testing.T) { hasNoPlaceElsewhere(t, position) })
+			t.Run(position+" in an ordinary ViT", func(t *testing.T) { notSupportedElsewhere(t, position) })
 		}
 	}
 }
@@ -88,7 +88,7 @@ func refusesLessThanAll(t *testing.T, dir string) {
 }
 
 // A variable that does not belong to the model's encoding is refused by name, on import and on export.
-func refusesStrays(t *testing.T, store *model.Store, c vit.Config, dir string) {
+func refusesUnknownVariables(t *testing.T, store *model.Store, c vit.Config, dir string) {
 	file := filepath.Join(dir, foreignWeights)
 	raw := readFile(t, file)
 	stray := map[string]bool{"position/x": true, "position/wepe2/beta_pos": true}
@@ -127,7 +127,7 @@ func refusesStrays(t *testing.T, store *model.Store, c vit.Config, dir string) {
 	}
 }
 
-func hasNoPlaceElsewhere(t *testing.T, position string) {
+func notSupportedElsewhere(t *testing.T, position string) {
 	c := ownViT(position)
 	for _, format := range []string{formatHF, formatTimm, formatJAX} {
 		folded := c

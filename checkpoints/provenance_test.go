@@ -11,7 +11,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-func TestMeanAndStdComeFromTheFileThatHasThem(t *testing.T) {
+func TestMeanAndStdAreReadFromEitherFile(t *testing.T) {
 	bare := timmConfig(smallViT)
 	timm := strings.TrimSuffix(bare, "}") + `,"pretrained_cfg":{"mean":[0.1,0.2,0.3],"std":[0.4,0.5,0.6]}}`
 	for name, c := range map[string]struct {
@@ -53,7 +53,7 @@ func TestMeanAndStdComeFromTheFileThatHasThem(t *testing.T) {
 	}
 }
 
-func TestPreprocessingIsTakenOverOrItIsSaidWhyNot(t *testing.T) {
+func TestPreprocessingIsImportedOrTheReasonReported(t *testing.T) {
 	file := put(t, hf, made(hf, smallViT), hfConfig())
 	const numbers = `"image_mean":[0.1,0.2,0.3],"image_std":[0.4,0.5,0.6],"resample":2}`
 	for text, want := range map[string]struct {

@@ -32,7 +32,7 @@ type naming struct {
 }
 
 func (n naming) foreign(c vit.Config) *foreign {
-	return &foreign{family: n.family, base: n.base, config: c, said: map[string]any{}}
+	return &foreign{family: n.family, base: n.base, config: c, entries: map[string]any{}}
 }
 
 func (n naming) variables(c vit.Config) []named { return n.foreign(c).variables() }
@@ -151,7 +151,7 @@ func TestTensorsThatDoNotFitTheModelAreListed(t *testing.T) {
 	}
 }
 
-func TestWhatFilesLeaveOpenIsAskedFor(t *testing.T) {
+func TestMissingOptionsOfFilesAreNamed(t *testing.T) {
 	full, config := ImportOptions{Grid: smallGrid}, timmConfig(smallViT)
 	squareViT := smallViT
 	squareViT.ImageCols = squareViT.ImageRows
@@ -366,7 +366,7 @@ func TestAnIndexHasToAgreeWithItsShards(t *testing.T) {
 	}
 }
 
-func TestADirectoryWithoutWeightsSaysWhatItWants(t *testing.T) {
+func TestADirectoryWithoutWeightsIsAnErrorThatListsTheFiles(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Import(dir, ImportOptions{}); err == nil || !strings.Contains(err.Error(), foreignIndex) {
 		t.Error(err)
@@ -380,7 +380,7 @@ func TestADirectoryWithoutWeightsSaysWhatItWants(t *testing.T) {
 	}
 }
 
-func TestDamageInWhatIsLeftOutIsFoundToo(t *testing.T) {
+func TestDamageInUnusedTensorsIsFoundToo(t *testing.T) {
 	weights := made(jax, smallViT)
 	file := put(t, jax, weights, "")
 	raw := readFile(t, file)

@@ -97,7 +97,7 @@ func TestWeightsOfResamplingSumToOneInsideTheOldGrid(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeResampledIsRefused(t *testing.T) {
+func TestInvalidResamplingIsRefused(t *testing.T) {
 	ok := gridSize{2, 3}
 	for _, c := range []struct {
 		numbers, width, prefix int

@@ -129,9 +129,9 @@ func sameNumbers(t *testing.T, path string, got map[string]*tensors.Tensor, want
 // f32 is the header entry of two float32 at the beginning.
 const f32 = `"dtype":"F32","shape":[2],"data_offsets":[0,8]`
 
-// attacks are files that must be refused: one or more for each rule of the format. Each has 8 bytes of data unless its
-// name states otherwise.
-var attacks = []struct {
+// malformedFiles are files that must be refused: one or more for each rule of the format. Each has 8 bytes of data
+// unless its name states otherwise.
+var malformedFiles = []struct {
 	name string
 	raw  []byte
 	want string // in the error
@@ -233,7 +233,7 @@ func withOffsets(offsets string) []byte {
 
 // Allocations are bounded in proportion to the header. Headers of several megabytes are parsed before they are refused,
 // without a time limit.
-func TestEveryAttackIsRefusedSoonAndInLittleMemory(t *testing.T) {
+func TestEveryMalformedFileIsRefusedInLittleMemory(t *testing.T) {
 	little := func(what string, raw []byte, used uint64) {
 		if limit := uint64(100*len(raw) + 1<<16); used > limit { // 75 without the race detector
 			t.Errorf("%s: %d bytes allocated for %d, at most %d", what, used, len(raw), limit)
@@ -248,7 +248,7 @@ func TestEveryAttackIsRefusedSoonAndInLittleMemory(t *testing.T) {
 			little("a good file", good, used)
 		}
 	}
-	for _, attack := range attacks {
+	for _, attack := range malformedFiles {
 		var used uint64
 		var err error
 		read := func() error { _, err = readAll(attack.raw); return err }
@@ -279,7 +279,7 @@ func manyTensors(dims string, n int) []byte {
 // its length, is unchanged after writing and reading again.
 func FuzzSafetensors(f *testing.F) {
 	var seeds [][]byte
-	for _, attack := range attacks {
+	for _, attack := range malformedFiles {
 		if len(attack.raw) < 1000 {
 			seeds = append(seeds, attack.raw)
 		}
@@ -322,27 +322,28 @@ func FuzzSafetensors(f *testing.F) {
 	})
 }
 
-// FuzzSafetensorsHeader compares the reader with the rules of the format in ruled, for headers of 24 bytes of data.
+// FuzzSafetensorsHeader compares the reader with the rules of the format in validHeader, for headers of 24 bytes of
+// data.
 func FuzzSafetensorsHeader(f *testing.F) {
 	seeds := []string{`{"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}`,
 		`{"a":{"dtype":"F16","shape":[4],"data_offsets":[16,24]},"__metadata__":{"k":"v"},"b":{"data_offsets":[0,16],` +
 			`"dtype":"I64","shape":[1,2,1]},"c":{"dtype":"U8","shape":[0,281474976710656],"data_offsets":[16,16]}}  `}
-	for _, attack := range attacks {
+	for _, attack := range malformedFiles {
 		if length := len(attack.raw) - 8; length > 0 && length < 300 {
 			seeds = append(seeds, strings.ReplaceAll(string(attack.raw[8:]), "8]", "24]"))
 		}
 	}
 	campaign.Fuzz(f, seeds, func(t *testing.T, header string) {
 		entries, err := readSafetensorsHeader(strings.NewReader(string(rawFile(header, nil))), int64(len(header)+8+24), "x")
-		if want := ruled(header, 24); want != (err == nil) {
+		if want := validHeader(header, 24); want != (err == nil) {
 			t.Fatalf("read as %+v, %v; by the rules good: %v", entries, err, want)
 		}
 	})
 }
 
-// ruled reports whether a header is valid for size bytes of data, by the rules of the format and of docs/models.md:
-// only with encoding/json and arithmetic.
-func ruled(header string, size int64) bool {
+// validHeader reports whether a header is valid for size bytes of data, by the rules of the format and of
+// docs/models.md: only with encoding/json and arithmetic.
+func validHeader(header string, size int64) bool {
 	header = strings.TrimRight(header, " ")
 	if !utf8.ValidString(header) || !strings.HasPrefix(header, "{") || !strings.HasSuffix(header, "}") ||
 		!json.Valid([]byte(header)) || repeats(json.NewDecoder(strings.NewReader(header))) {

@@ -203,7 +203,7 @@ func TestHyperparametersComeBackWithTheirTypes(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeSavedIsNamed(t *testing.T) {
+func TestVariablesThatCannotBeSavedAreNamed(t *testing.T) {
 	withParam := func(value any) *model.Store {
 		store := model.NewStore()
 		store.SetParam("/vit/strange", value)

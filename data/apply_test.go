@@ -50,7 +50,7 @@ func TestTheHostCropsResizesAndFlipsAsTheGraphDoes(t *testing.T) {
 	}
 }
 
-func TestWhatTheHostShowsDependsOnlyOnSeedEpochAndIndex(t *testing.T) {
+func TestAugmentationOnTheHostDependsOnlyOnSeedEpochAndIndex(t *testing.T) {
 	set := noise(31, 17, 11, 3)
 	indices := shuffled(31)
 	for k := range indices {
@@ -107,7 +107,7 @@ func TestGreyImagesStayGreyOnTheHost(t *testing.T) {
 	}
 }
 
-func TestAnErasedBoxHasTheAreaAndTheContentThatAreAskedFor(t *testing.T) {
+func TestAnErasedBoxHasTheSpecifiedAreaAndContent(t *testing.T) {
 	const height, width, images = 97, 89, 400
 	mean, std := [3]float64{0.5, 0.4, 0.6}, [3]float64{0.1, 0.12, 0.08} // four deviations stay within bytes
 	for _, noise := range []bool{false, true} {
@@ -169,7 +169,7 @@ func TestAnErasedBoxHasTheAreaAndTheContentThatAreAskedFor(t *testing.T) {
 
 // A strength of s varies a factor uniformly from 1−s to 1+s. Brightness multiplies, so the value 100 of an image of one
 // colour scales. Contrast and saturation do not change it.
-func TestJitterVariesAsTorchvisionSays(t *testing.T) {
+func TestJitterVariesAsInTorchvision(t *testing.T) {
 	p := func() *Image { return &Image{Height: 1, Width: 1, Pixels: []uint8{100, 100, 100}} }
 	sum, least, greatest := 0.0, 255.0, 0.0
 	const n = 2000
@@ -196,7 +196,7 @@ func TestJitterVariesAsTorchvisionSays(t *testing.T) {
 }
 
 // Of 7 images repeated three times, an epoch shows two three times and one once, each time differently.
-func TestRepeatedImagesFollowOneAnotherWithDrawsOfTheirOwn(t *testing.T) {
+func TestRepeatedImagesAreConsecutiveWithSeparateDraws(t *testing.T) {
 	a := Augment{Repeats: 3, CropScale: [2]float64{0.2, 0.9}}
 	once, order := Order(4, 2, 7, 1), Order(4, 2, 7, a.Repeats)
 	want := []int{once[0], once[0] + 7, once[0] + 14, once[1], once[1] + 7, once[1] + 14, once[2]}
@@ -214,7 +214,7 @@ func TestRepeatedImagesFollowOneAnotherWithDrawsOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestStrengthsThatMakeNoSenseAreRefusedByName(t *testing.T) {
+func TestInvalidStrengthsAreRefusedByName(t *testing.T) {
 	for want, a := range map[string]Augment{
 		"flip_up_prob 2": {FlipUpProb: 2}, "rotate -1": {Rotate: -1}, "grey_prob 1.5": {GreyProb: 1.5},
 		"erase_prob": {EraseProb: math.NaN()}, "erase_scale 0.4": {EraseScale: [2]float64{0.4, 0.3}},

@@ -75,7 +75,7 @@ var readers = map[string]struct {
 }
 
 // A valid dataset, and mutated ones. Images are bounded by their pixels instead: TestDecodeRefusesDamage.
-func TestEveryReaderOfSetsKeepsToTheMemoryOfItsFiles(t *testing.T) {
+func TestEveryDatasetReaderUsesMemoryInProportionToItsFiles(t *testing.T) {
 	rng := campaign.Rand(3)
 	for _, name := range slices.Sorted(maps.Keys(readers)) {
 		r := readers[name]
@@ -113,7 +113,7 @@ func TestEveryReaderOfSetsKeepsToTheMemoryOfItsFiles(t *testing.T) {
 	}
 }
 
-func TestNothingLeaksFromFeedsThatAreClosedAnywhere(t *testing.T) {
+func TestNothingLeaksFromLoadersThatAreClosedAnywhere(t *testing.T) {
 	for _, container := range []string{"folders", "tar"} {
 		f, rng := sources(t)[container], campaign.Rand(11)
 		campaign.Leaks(t, 20, func(int) {

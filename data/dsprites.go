@@ -161,7 +161,8 @@ func spriteOf(values []byte) (s sprite, err error) {
 		n    int
 	}{
 		{"shape", &s.shape, spriteShapes}, {"scale", &s.scale, spriteScales},
-		{"orientation", &s.orientation, spriteOrientations}, {"x", &s.column, spritePlaces}, {"y", &s.row, spritePlaces},
+		{"orientation", &s.orientation, spriteOrientations},
+		{"x", &s.column, spritePositions}, {"y", &s.row, spritePositions},
 	} {
 		v := int64(binary.LittleEndian.Uint64(values[8*(k+1):])) // the colour, always 0, is the first
 		if v < 0 || v >= int64(f.n) {

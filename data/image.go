@@ -43,8 +43,9 @@ func (p *Image) RGBA() *image.RGBA {
 // dropped (not composed with a background), grey repeated, the high byte of 16 bits of colour, 16 bits of grey clipped
 // to 255, CMYK converted.
 //
-// All formats but jpeg equal Pillow in every bit. Jpegs do if built with -tags libjpeg; otherwise one sample in forty is
-// about a level off, see testdata/pillow/README.md. Pillow 10.3 takes the high byte of 16-bit grey, 9.4 and 13 clip it.
+// All formats but jpeg equal Pillow in every bit. Jpegs do if built with -tags libjpeg; otherwise one sample in forty
+// is about a level off, see testdata/pillow/README.md. Pillow 10.3 takes the high byte of 16-bit grey, 9.4 and 13 clip
+// it.
 func Decode(r io.Reader) (*Image, error) { return DecodeLimited(r, maxPixels) }
 
 // DecodeLimited is Decode for files of at most the given number of pixels. Errors wrap [ErrFormat] or [ErrPixels]; any
@@ -134,14 +135,14 @@ func identify(raw []byte, limit int64) (f format, height, width int, err error) 
 // image decodes an identified file.
 func (f format) image(raw []byte, height, width int) (p *Image, err error) {
 	defer recoverDamage(&err)
-	if p, err = f.lying(raw, height, width); err != nil {
+	if p, err = f.unoriented(raw, height, width); err != nil {
 		return nil, asDamage(err)
 	}
 	return p.turned(f.orientation(raw)), nil
 }
 
-// lying decodes a file without its orientation.
-func (f format) lying(raw []byte, height, width int) (*Image, error) {
+// unoriented decodes a file without its orientation.
+func (f format) unoriented(raw []byte, height, width int) (*Image, error) {
 	if f.decode == nil {
 		return jpegPart(raw, height, width, 1, image.Rect(0, 0, width, height))
 	}

@@ -83,7 +83,7 @@ func TestDecodeRefusesDamage(t *testing.T) {
 	}
 }
 
-func TestTheLimitOfPixelsIsKept(t *testing.T) {
+func TestTheLimitOfPixelsIsEnforced(t *testing.T) {
 	raw := goldenFiles(t)["rgb.png"] // 17×13
 	if _, err := decode(raw, 17*13); err != nil {
 		t.Error(err)

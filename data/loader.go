@@ -13,8 +13,8 @@ import (
 	"sync"
 )
 
-// ahead is the number of batches that are read in advance.
-const ahead = 2
+// prefetched is the number of batches that are read in advance.
+const prefetched = 2
 
 // Loader prefetches the batches of a source. Batches are independent of the number of workers, in order and with the
 // same pixels, and at most three are read ahead. It is not safe for concurrent use.
@@ -44,7 +44,7 @@ func NewLoader(s Source, host Augment, seed int64, part int, batches iter.Seq2[i
 	info.Labels, info.Grids = nil, nil
 	info.Height, info.Width = host.OutputSize(info.Height, info.Width)
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &Loader{source: s, part: part, ready: make(chan *Batch, ahead), cancel: cancel}
+	l := &Loader{source: s, part: part, ready: make(chan *Batch, prefetched), cancel: cancel}
 	type task struct {
 		batch *Batch
 		k     int

@@ -217,7 +217,7 @@ func (c *counted) Open(part int) (io.ReadCloser, error) {
 	return c.Container.Open(part)
 }
 
-func TestAFeedReadsWhatIsAskedForAndLittleAhead(t *testing.T) {
+func TestALoaderReadsTheRequestedBatchesAndFewAhead(t *testing.T) {
 	f := sources(t)["tar"]
 	c := &counted{Container: f.In, reads: map[int]int{}}
 	f.In = c
@@ -239,7 +239,7 @@ func TestAFeedReadsWhatIsAskedForAndLittleAhead(t *testing.T) {
 		}
 	}
 	feed.Close()
-	if len(c.reads) < 26 || len(c.reads) > 26+ahead*13+13 {
+	if len(c.reads) < 26 || len(c.reads) > 26+prefetched*13+13 {
 		t.Errorf("%d images were read for two batches of 13", len(c.reads))
 	}
 	for part, n := range c.reads {
@@ -249,8 +249,8 @@ func TestAFeedReadsWhatIsAskedForAndLittleAhead(t *testing.T) {
 	}
 }
 
-// spoiled are class folders of 300 images, some of them truncated.
-func spoiled(t *testing.T, cut ...int) *Files {
+// withDamage are class folders of 300 images, some of them truncated.
+func withDamage(t *testing.T, cut ...int) *Files {
 	t.Helper()
 	files := map[string][]byte{}
 	for i := range 300 {
@@ -282,7 +282,7 @@ func all(n, size int) iter.Seq2[int, []int] {
 }
 
 func TestADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
-	f := spoiled(t, 31, 209, 299)
+	f := withDamage(t, 31, 209, 299)
 	feed := newLoader(streamed(t, f, Streaming{}), Augment{}, 0, 30, all(300, 30))
 	defer feed.Close()
 	_, first := feed.Next()
@@ -319,7 +319,7 @@ func TestADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 		t.Errorf("of a part %v is left out", part.Damaged())
 	}
 
-	feed = newLoader(streamed(t, spoiled(t, 1, 2, 3, 4), Streaming{Skip: true}), Augment{}, 0, 30, all(300, 30))
+	feed = newLoader(streamed(t, withDamage(t, 1, 2, 3, 4), Streaming{Skip: true}), Augment{}, 0, 30, all(300, 30))
 	defer feed.Close()
 	if _, err := feed.Next(); err == nil || !strings.Contains(err.Error(), "4 of 300 images are damaged") ||
 		!strings.Contains(err.Error(), "0/00") {
@@ -327,7 +327,7 @@ func TestADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsAnErrorEvenWhereDamageIsSkipped(t *testing.T) {
+func TestUnreadableFilesAreErrorsEvenIfDamageIsSkipped(t *testing.T) {
 	for container, f := range sources(t) {
 		set := streamed(t, f, Streaming{Skip: true})
 		// A shard stays open while it is in use: it can be truncated, but not vanish.
@@ -352,8 +352,8 @@ func TestWhatCannotBeReadIsAnErrorEvenWhereDamageIsSkipped(t *testing.T) {
 	}
 }
 
-func TestAStreamRefusesWhatItCannotShow(t *testing.T) {
-	f := spoiled(t)
+func TestAStreamRefusesPatchesAndNoImages(t *testing.T) {
+	f := withDamage(t)
 	patches := preprocess.Settings{Fit: preprocess.FitPatches, Size: [2]int{6, 6}, Patch: 3}
 	if _, err := f.Stream(patches, Streaming{}); err == nil || !strings.Contains(err.Error(), "load them") {
 		t.Error(err)
@@ -364,7 +364,7 @@ func TestAStreamRefusesWhatItCannotShow(t *testing.T) {
 }
 
 func TestCheckFindsDamageBeforeTraining(t *testing.T) {
-	f := spoiled(t, 209) // whose header is complete
+	f := withDamage(t, 209) // whose header is complete
 	if err := os.WriteFile(filepath.Join(f.Dir, "0", "031.png"), []byte("no image"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func TestFingerprintSeesPixelsLabelsOrderShapeAndClasses(t *testing.T) {
 	}
 }
 
-func TestValidateOfASetSaysWhatDoesNotFit(t *testing.T) {
+func TestValidateOfADatasetNamesTheMismatch(t *testing.T) {
 	if err := numbered(11).Check(t.Context(), true); err != nil {
 		t.Error(err)
 	}

@@ -83,7 +83,7 @@ func TestEveryOperationIsPillowsToTheBit(t *testing.T) {
 }
 
 // Geometry.c of Pillow: positions beyond the image are filled, positions on its border are interpolated.
-func TestAPlaceOnTheBorderIsWithinTheImage(t *testing.T) {
+func TestAPositionOnTheBorderIsWithinTheImage(t *testing.T) {
 	p := &Image{Height: 1, Width: 1, Pixels: []uint8{9, 8, 7}}
 	for _, kernel := range []preprocess.Resample{preprocess.Bilinear, preprocess.Bicubic} {
 		for _, m := range []affine{translation(0, -0.5), translation(-0.5, 0)} {
@@ -174,7 +174,7 @@ func TestPoliciesAreReadAsTheirSourcesWriteThem(t *testing.T) {
 	}
 }
 
-func TestEachOperationIsChosenAsOftenAsAnother(t *testing.T) {
+func TestOperationsAreChosenUniformly(t *testing.T) {
 	p, err := parsePolicy("rand-m9-mstd0.5-inc1", [3]uint8{})
 	if err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ const (
 	spriteShapes       = 3 // square, ellipse, heart
 	spriteScales       = 6 // 0.5 to 1
 	spriteOrientations = 40
-	spritePlaces       = 32 // along each axis
-	spriteCount        = spriteShapes * spriteScales * spriteOrientations * spritePlaces * spritePlaces
+	spritePositions    = 32 // along each axis
+	spriteCount        = spriteShapes * spriteScales * spriteOrientations * spritePositions * spritePositions
 )
 
 // Task is a classification task on the generated shapes.
@@ -43,8 +43,8 @@ type sprite struct{ shape, scale, orientation, row, column int }
 // spriteAt returns the combination number k of spriteCount.
 func spriteAt(k int) sprite {
 	var s sprite
-	s.column, k = k%spritePlaces, k/spritePlaces
-	s.row, k = k%spritePlaces, k/spritePlaces
+	s.column, k = k%spritePositions, k/spritePositions
+	s.row, k = k%spritePositions, k/spritePositions
 	s.orientation, k = k%spriteOrientations, k/spriteOrientations
 	s.scale, s.shape = k%spriteScales, k/spriteScales
 	return s

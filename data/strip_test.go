@@ -23,7 +23,7 @@ func gradual(height, width int) *Image {
 	return p
 }
 
-func TestAImageOfWholePatchesIsCutIntoThemAndPutTogetherAgain(t *testing.T) {
+func TestAnImageOfWholePatchesIsCutAndReassembled(t *testing.T) {
 	for _, grid := range [][2]int{{5, 4}, {4, 5}, {2, 7}, {3, 6}, {8, 2}} {
 		img := gradual(4*grid[0], 4*grid[1])
 		strip, err := img.Preprocess(toStrips)
@@ -58,7 +58,7 @@ func TestAImageOfWholePatchesIsCutIntoThemAndPutTogetherAgain(t *testing.T) {
 	}
 }
 
-func TestAImageIsResizedToTheGridOfItsRatio(t *testing.T) {
+func TestAnImageIsResizedToTheGridOfItsAspectRatio(t *testing.T) {
 	img := gradual(31, 93)
 	strip, err := img.Preprocess(toStrips)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/wepe-go/wepe/internal/datatest"
 )
 
-func TestTarFindsSamplesWhateverStandsBetweenThem(t *testing.T) {
+func TestTarFindsSamplesBetweenOtherMembers(t *testing.T) {
 	long := strings.Repeat("folder/", 40) // a name that needs a separate header
 	var global bytes.Buffer
 	w := tar.NewWriter(&global)

@@ -60,7 +60,7 @@ func TestAWindowOverTheWholeImageIsGlobalAttentionInEveryEncoding(t *testing.T) 
 }
 
 // These encodings depend only on differences of positions in patches, so a window is like a separate image.
-func TestAWindowSeesNothingOutside(t *testing.T) {
+func TestAWindowDoesNotDependOnOtherWindows(t *testing.T) {
 	const rows, cols, side = 6, 9, 3
 	whole := gomlxtest.Noise(1, 2*rows, 2*cols, 1)
 	pixels := gomlxtest.Values(t, whole)
@@ -105,7 +105,7 @@ func TestEveryEncodingTakesWindowsBeyondTheImageAndOtherSizes(t *testing.T) {
 	}
 }
 
-func TestABackboneThatCannotBeIsRefusedByName(t *testing.T) {
+func TestAnInvalidBackboneIsRefusedByName(t *testing.T) {
 	for _, c := range []struct {
 		change func(*Backbone)
 		want   string
@@ -147,7 +147,7 @@ func TestTheGlobalBlocksOfViTDet(t *testing.T) {
 	}
 }
 
-func TestABottleneckIsNothingAtTheStart(t *testing.T) {
+func TestABottleneckIsInitiallyTheIdentity(t *testing.T) {
 	images := gomlxtest.Noise(2, 3, 5, 8)
 	got := gomlxtest.RunModel(t, gomlxtest.Seeded(t, 3), func(s *model.Scope, in []*Node) []*Node {
 		return []*Node{bottleneck(s, in[0], 4)}

@@ -257,7 +257,7 @@ func TestLossesHaveNames(t *testing.T) {
 }
 
 // A ViT without a class token computes the same as a backbone without windows that has loaded its variables.
-func TestTheBackboneTakesOverTheWeightsOfAViT(t *testing.T) {
+func TestTheBackboneLoadsTheWeightsOfAViT(t *testing.T) {
 	for _, position := range []string{"learned", "learned+rope-mixed", "wepe", "factorized+alibi2d"} {
 		v := vit.Config{ImageRows: 24, ImageCols: 40, PatchSize: 8, Width: 32, Depth: 2, Heads: 4, MLPDim: 48, Classes: 3,
 			Pool: vit.PoolMean, Position: position}.WithDefaults()
@@ -341,7 +341,7 @@ func TestAViTThatDoesNotFitIsRefused(t *testing.T) {
 	}
 }
 
-func TestAConfigurationThatCannotBeIsRefusedByName(t *testing.T) {
+func TestAnInvalidConfigurationIsRefusedByName(t *testing.T) {
 	for _, c := range []struct {
 		change func(*Config)
 		want   string

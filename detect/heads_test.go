@@ -16,7 +16,7 @@ import (
 
 // Missing samples, and in later stages boxes that became empty by clipping, change no loss: the losses are the same
 // without them.
-func TestWhatIsNoSampleCountsInNoLoss(t *testing.T) {
+func TestMissingSamplesCountInNoLoss(t *testing.T) {
 	const classes, batch = 3, 2
 	boxes := []Box{{1, 2, 9, 12}, {4, 4, 20, 17}, {2, 8, 5, 9}, {7, 1, 8, 19}, {0, 0, 11, 13}}
 	labels := []int64{1, 0, 3, 3, 2}
@@ -114,7 +114,7 @@ func TestSamplingDrawsBySeedAndNeverWhatIsIgnored(t *testing.T) {
 	}
 }
 
-func TestATruthThatCannotBeIsRefusedByName(t *testing.T) {
+func TestAnInvalidGroundTruthIsRefusedByName(t *testing.T) {
 	good := Annotations{Rows: 20, Cols: 30, Boxes: []Box{{1, 2, 3, 4}}, Classes: []int{2}}
 	if err := good.check(20, 30, 3); err != nil {
 		t.Error(err)

@@ -84,7 +84,7 @@ func TestTrainingOnSquaresThatKeepTheirAspectIsTrainingOnImages(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotGoWithKeepingTheAspectIsRefused(t *testing.T) {
+func TestOptionsIncompatibleWithAspectKeepAreRefused(t *testing.T) {
 	good := keeping(t, "")
 	strips, _ := ofAspects(t, good)
 	images, _, err := data.Shapes(data.TaskWhere, 31, 17, 16, 2)

@@ -12,7 +12,7 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-func TestTheAnswerIsTheLargestLogitAndItsShareOfTheSoftmax(t *testing.T) {
+func TestThePredictionIsTheLargestLogitWithItsSoftmax(t *testing.T) {
 	ln2, ln3 := float32(math.Log(2)), float32(math.Log(3))
 	for _, test := range []struct {
 		logits []float32

@@ -199,7 +199,7 @@ func onGo(t *testing.T) {
 	}
 }
 
-func TestAStepIsAskedOfAllDevicesWithTheBatchDividedAndTheRestEverywhere(t *testing.T) {
+func TestAStepRunsOnAllDevicesWithAShardedBatchAndReplicatedWeights(t *testing.T) {
 	onGo(t)
 	backend := &several{Backend: gomlxtest.Backend(), n: 3, kind: "accelerator"}
 	run := tinyRun(t, "accumulate=2;eval_batch_size=9", 31)

@@ -185,7 +185,7 @@ func testAModelIsUsedAtTheSizeThatItsFilesCropTo(t *testing.T) {
 	gomlxtest.NearAbs(t, "tokens of a rectangle", got, want.Data, 5e-5) // the fixture's tolerance
 }
 
-func TestAFingerprintIsThatOfWhatFeaturesDependOn(t *testing.T) {
+func TestAFingerprintCoversAllThatFeaturesDependOn(t *testing.T) {
 	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1), Dir: t.TempDir()}
 	done(t, run)
 	of := func(change func(*Model)) string {

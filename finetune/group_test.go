@@ -115,7 +115,7 @@ func TestAGroupTrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
 	}
 }
 
-func TestASignalToOneProcessEndsAllAtOneStepAndOneProcessGoesOn(t *testing.T) {
+func TestASignalToOneProcessEndsAllAtOneStepAndOneProcessResumes(t *testing.T) {
 	onTheSameBits(t)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: dataset(31, 1), Dir: t.TempDir()}
 	run.Recipe.Accumulate = 3

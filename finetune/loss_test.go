@@ -14,7 +14,7 @@ import (
 )
 
 // torch's BCEWithLogitsLoss on targets.gt(0), as DeiT-III calls it, by hand: log(1+eˣ) − t·x, the mean over all.
-func TestBCEAsksForEveryClassThatAnImageHasAPartOf(t *testing.T) {
+func TestBCEHasATargetForEveryClassInAMixedImage(t *testing.T) {
 	targets := [][]float32{{0, 1e-4, 0.7}, {1, 0, 0}} // however small
 	logits := [][]float32{{-2, 0.5, 3}, {40, -60, 0}}
 	want := 0.0

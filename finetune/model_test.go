@@ -90,7 +90,7 @@ func TestEvaluateEqualsTheNaiveCountOverLogits(t *testing.T) {
 }
 
 // By hand: top-1 and top-5 of each row count the label as the last among its equals.
-func TestATieIsNoRightAnswer(t *testing.T) {
+func TestATieIsIncorrect(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, c := range []struct {
 		logits     []float32
@@ -214,7 +214,7 @@ func TestACheckpointWithoutAVariableOfTheModelIsRefused(t *testing.T) {
 	}
 }
 
-func TestOpenSaysWhatIsMissing(t *testing.T) {
+func TestOpenNamesTheMissingFiles(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Open(gomlxtest.Backend(), dir); err == nil || !strings.Contains(err.Error(), "no model in "+dir) {
 		t.Errorf("an empty directory: %v", err)

@@ -16,11 +16,11 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-func TestOpenTakesTheWeightsThatAreAskedForAndNamesThem(t *testing.T) {
-	fixtures.Each(t, testOpenTakesTheWeightsThatAreAskedForAndNamesThem)
+func TestOpenLoadsTheRequestedWeightsAndNamesThem(t *testing.T) {
+	fixtures.Each(t, testOpenLoadsTheRequestedWeightsAndNamesThem)
 }
 
-func testOpenTakesTheWeightsThatAreAskedForAndNamesThem(t *testing.T) {
+func testOpenLoadsTheRequestedWeightsAndNamesThem(t *testing.T) {
 	run := overfits(t, "ema=0.4")
 	done(t, run)
 	first, all := bestOf(t, run)

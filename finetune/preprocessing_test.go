@@ -146,7 +146,7 @@ func TestEveryMicroBatchHasAPlanOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestProbabilitiesAreWhatTheScoresSay(t *testing.T) {
+func TestProbabilitiesFollowScores(t *testing.T) {
 	logits := []float32{0, 1, -2}
 	total := 1 + math.E + math.Exp(-2)
 	softmax := []float64{1 / total, math.E / total, math.Exp(-2) / total}

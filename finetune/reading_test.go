@@ -62,7 +62,7 @@ func TestManyFilesAreNamedAsEachByItself(t *testing.T) {
 	}
 }
 
-func TestABatchIsReadWhileTheOneBeforeItIsComputed(t *testing.T) {
+func TestABatchIsReadWhileThePreviousOneIsComputed(t *testing.T) {
 	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1)}).model // of batches of 4
 	set, second := dataset(7, 2), make(chan int, 7)
 	read := func(i int) (*data.Image, error) {

@@ -64,7 +64,7 @@ func TestSetChangesTheFieldItNamesAndNoOther(t *testing.T) {
 	}
 }
 
-func TestSetRefusesWhatItDoesNotUnderstandInOneLine(t *testing.T) {
+func TestSetRefusesInvalidSettingsInOneLine(t *testing.T) {
 	for settings, want := range map[string]string{
 		"epochs":                         `"epochs" is not of the form key=value`,
 		"=3":                             `"=3" is not of the form key=value`,
@@ -91,7 +91,7 @@ func TestSetRefusesWhatItDoesNotUnderstandInOneLine(t *testing.T) {
 }
 
 // Fields of a later version are copied from the pretrained model too, instead of keeping their defaults.
-func TestARunTakesOverEveryFieldOfThePretrainedModelsNetwork(t *testing.T) {
+func TestARunCopiesEveryFieldOfThePretrainedModelsNetwork(t *testing.T) {
 	source := &initialModel{Path: "other", Model: tiny().Model}
 	fields := reflect.ValueOf(&source.Model).Elem()
 	for field := range fields.Type().Fields() {
@@ -123,7 +123,7 @@ func TestARunTakesOverEveryFieldOfThePretrainedModelsNetwork(t *testing.T) {
 	refused(t, "another activation", err, "activation is relu, but of Activation in checkpoint other")
 }
 
-func TestARunThatKeepsItsSourcesEncodingKeepsTheGridItWasTrainedOn(t *testing.T) {
+func TestARunWithItsSourcesEncodingKeepsTheTrainingGrid(t *testing.T) {
 	source := &initialModel{Model: tiny().Model, Params: map[string]any{"rope_theta": 50.0}}
 	source.Model.Position, source.Model.ImageRows, source.Model.ImageCols = "as2drope", 10, 6
 	kept, other := tiny(), tiny()

@@ -15,7 +15,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
+func TestAnInterruptedRunEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 	onTheSameBits(t)
 	from, _ := pretrained(t, nil)
 	const dhvt = "architecture=dhvt;model.attention_dropout=0"
@@ -113,7 +113,7 @@ func TestNothingLeaksFromTrainingsThatAreStoppedAnywhere(t *testing.T) {
 	})
 }
 
-func TestARunWhoseImagesChangedSaysHowToGoOnAndThatWorks(t *testing.T) {
+func TestARunWhoseImagesChangedReportsAWorkingRemedy(t *testing.T) {
 	run := tinyRun(t, "", 47)
 	run.Dir = t.TempDir()
 	stopped(t, run, 3)

@@ -120,7 +120,7 @@ func TestTheAverageFollowsItsRecursion(t *testing.T) {
 	}
 }
 
-func TestARunWarnsOfPatchesThatItsEncodingCannotTellApart(t *testing.T) {
+func TestARunWarnsOfPatchesThatItsEncodingCannotDistinguish(t *testing.T) {
 	for settings, want := range map[string]bool{"wepe_alpha_scale=100000": true, "wepe_alpha_scale=0.15": false} {
 		run := tinyRun(t, "epochs=1;warmup_epochs=0.5;model.position=wepe;"+settings, 30)
 		var said strings.Builder
@@ -133,7 +133,7 @@ func TestARunWarnsOfPatchesThatItsEncodingCannotTellApart(t *testing.T) {
 }
 
 // An evaluation is cached for the page of a run, but not after a change of the weights.
-func TestAnEvaluationIsNotRememberedAcrossAChangeOfWeights(t *testing.T) {
+func TestAnEvaluationIsNotCachedAcrossAChangeOfWeights(t *testing.T) {
 	trainer := begun(t, tinyRun(t, "ema=0.9", 40))
 	advanced(t, trainer, 6)
 	set, m := dataset(61, 3), trainer.model
@@ -155,7 +155,7 @@ type onnxRuntime struct{ compute.Backend }
 
 func (onnxRuntime) Name() string { return "onnxruntime" }
 
-func TestARunThatCannotBeTrainedSaysWhatToChange(t *testing.T) {
+func TestARunThatCannotBeTrainedReportsTheRemedy(t *testing.T) {
 	const inSteps = "epochs=0;warmup_epochs=0;steps=10;"
 	for settings, want := range map[string]string{
 		"model.classes=9":           "model's classes is 9, but 7 in dataset images",

@@ -78,15 +78,15 @@ func set(recipe any, path []string, value json.RawMessage) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &wrong):
-		return fmt.Errorf("%s is not %s", text, inWords(wrong.Type))
+		return fmt.Errorf("%s is not %s", text, describeType(wrong.Type))
 	case err != nil: // an unknown field
 		return suggest.Unknown("setting", path[len(path)-1], fieldNames(parent(recipe, path)))
 	}
 	return nil
 }
 
-// inWords describes the type of a setting for a user.
-func inWords(t reflect.Type) string {
+// describeType describes the type of a setting for a user.
+func describeType(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int64:
 		return "a whole number"
@@ -95,7 +95,7 @@ func inWords(t reflect.Type) string {
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Array:
-		return fmt.Sprintf("a list as [a,b] of %d, each %s", t.Len(), inWords(t.Elem()))
+		return fmt.Sprintf("a list as [a,b] of %d, each %s", t.Len(), describeType(t.Elem()))
 	case reflect.String:
 		return "a text"
 	}

@@ -73,7 +73,7 @@ func started(t *testing.T, settings string, run Run) (*classification, string) {
 	return begun(t, run), said.String()
 }
 
-func TestAPretrainedBackboneIsTakenBitForBit(t *testing.T) {
+func TestAPretrainedBackboneIsLoadedBitForBit(t *testing.T) {
 	for name, change := range map[string]func(*Recipe){
 		"weights":  nil,
 		"averages": func(r *Recipe) { r.EMA = 0.5 },
@@ -251,7 +251,7 @@ func TestARecipeThatContradictsItsSourceIsRefusedInOneLine(t *testing.T) {
 	}
 }
 
-func TestAResumeNeedsItsSourceNoMoreButTakesNoOther(t *testing.T) {
+func TestAResumeNeedsNoSourceAndRefusesAnotherOne(t *testing.T) {
 	onTheSameBits(t)
 	from, _ := pretrained(t, nil)
 	recipe := fine()
@@ -286,7 +286,7 @@ func TestAResumeNeedsItsSourceNoMoreButTakesNoOther(t *testing.T) {
 	}
 }
 
-func TestRowsSayWhereTheWeightsCameFrom(t *testing.T) {
+func TestRowsNameTheSourceOfTheWeights(t *testing.T) {
 	from, _ := pretrained(t, nil)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: fine(), From: from, Train: dataset(30, 3)}
 	_, row := done(t, run)
@@ -332,7 +332,7 @@ func TestASourceThatLacksPartOfTheBackboneIsNamed(t *testing.T) {
 	}
 }
 
-func TestTheRecipesOwnNormalisationStaysAndIsSaid(t *testing.T) {
+func TestTheRecipesOwnNormalisationIsKeptAndReported(t *testing.T) {
 	from, _ := pretrained(t, nil)
 	trainer, said := started(t, "augment.mean=[0.1,0.2,0.3];augment.std=[1,2,3]", Run{From: from})
 	if trainer.Recipe.Augment.Mean != [3]float64{0.1, 0.2, 0.3} ||
@@ -342,7 +342,7 @@ func TestTheRecipesOwnNormalisationStaysAndIsSaid(t *testing.T) {
 }
 
 // A run with learned positions and one with a closed gate, from the same model, are equal.
-func TestAShutGateIsTheLearnedRunBitForBit(t *testing.T) {
+func TestAClosedGateIsTheLearnedRunBitForBit(t *testing.T) {
 	onTheSameBits(t)
 	from, _ := pretrained(t, nil)
 	const dropout = ";model.dropout=0.1;model.attention_dropout=0.2;model.drop_path=0.3"

@@ -87,7 +87,7 @@ func cropping(t *testing.T) Recipe {
 	return gomlxtest.Must(everything().Set("augment.pad=0;augment.crop_scale=[0.3,1];validation_part=-1"))(t)
 }
 
-func TestAStreamGoesOnAmidAnEpochWithoutReadingWhatItHasSeen(t *testing.T) {
+func TestAStreamResumesWithinAnEpochWithoutRereading(t *testing.T) {
 	onTheSameBits(t)
 	f := tarred(t, dataset(47, 1))
 	run := Run{Backend: gomlxtest.Backend(), Recipe: cropping(t), Seed: 5, Train: streamOf(t, f, data.Streaming{}),

@@ -33,7 +33,7 @@ func bestOf(t *testing.T, run Run) (best report.Eval, all []report.Eval) {
 	return best, all
 }
 
-func TestARunMeasuresTheWeightsThatOpenLoads(t *testing.T) {
+func TestARunEvaluatesTheWeightsThatOpenLoads(t *testing.T) {
 	for _, settings := range []string{"", "ema=0.4"} {
 		run := overfits(t, settings)
 		var said strings.Builder
@@ -62,7 +62,7 @@ func TestARunMeasuresTheWeightsThatOpenLoads(t *testing.T) {
 	}
 }
 
-func TestTheLastWeightsAreMeasuredWhereTheyAreAskedForOrNothingChooses(t *testing.T) {
+func TestTheLastWeightsAreEvaluatedOnRequestOrWithoutAValidationSplit(t *testing.T) {
 	asked, nothing := overfits(t, "ema=0.4"), overfits(t, "validation_part=-1")
 	asked.Weights, nothing.Validation = "last", nil
 	for _, run := range []Run{asked, nothing} {
@@ -79,7 +79,7 @@ func TestTheLastWeightsAreMeasuredWhereTheyAreAskedForOrNothingChooses(t *testin
 	}
 }
 
-func TestPatienceEndsARunAndAResumeDoesNotGoOn(t *testing.T) {
+func TestPatienceEndsARunAndAResumeDoesNotContinueIt(t *testing.T) {
 	run := overfits(t, "patience=2;epochs=60")
 	for range 2 {
 		_, row := done(t, run)

@@ -47,7 +47,7 @@ func TestRowsReadBackAsTheyWereWritten(t *testing.T) {
 }
 
 // Records by other writers: null is NaN; a torn line does not affect other rows.
-func TestALineThatIsNoRowIsReportedAndCostsNoOther(t *testing.T) {
+func TestAnInvalidLineIsReportedAndAffectsNoOther(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.jsonl")
 	if _, err := ReadFiles(path); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("a record that is not there: %v", err)

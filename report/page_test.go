@@ -43,7 +43,7 @@ func rendered(t *testing.T, p Page) string {
 	return out.String()
 }
 
-func TestPageTellsWhatWasRunAndWhatCameOfIt(t *testing.T) {
+func TestPageShowsTheRunAndItsResults(t *testing.T) {
 	document := rendered(t, pageExample())
 	texts := wellFormed(t, document)
 	for _, want := range []string{
@@ -66,7 +66,7 @@ func TestPageTellsWhatWasRunAndWhatCameOfIt(t *testing.T) {
 	}
 }
 
-func TestPageAsksNothingOfANetworkAndHasNoScript(t *testing.T) {
+func TestPageHasNoNetworkRequestsAndNoScript(t *testing.T) {
 	document := regexp.MustCompile(`data:image/png;base64,[^"]*`).ReplaceAllString(rendered(t, pageExample()), "")
 	for _, bad := range []string{"http:", "https:", "//", "<script", "<link", "@import", "url(", "javascript:"} {
 		if at := strings.Index(document, bad); at >= 0 {
@@ -76,7 +76,7 @@ func TestPageAsksNothingOfANetworkAndHasNoScript(t *testing.T) {
 }
 
 // Every string of a page is hostile; none must become markup, and all must be readable.
-func TestPageEscapesWhatItIsGiven(t *testing.T) {
+func TestPageEscapesItsFields(t *testing.T) {
 	const hostile = `</td></style><script>alert("1")</script><img src=x onerror='alert(2)'>&copy;]]>`
 	p := pageExample()
 	var given []string
@@ -110,7 +110,7 @@ func TestPageEscapesWhatItIsGiven(t *testing.T) {
 	}
 }
 
-func TestPageOfAFailedRunWithoutRowsSaysWhatIsKnown(t *testing.T) {
+func TestPageOfAFailedRunWithoutRowsShowsTheKnownFields(t *testing.T) {
 	document := rendered(t, Page{Result: Result{Job: Job{Recipe: "shapes", Dataset: "shapes", Encoding: "none"},
 		Failed: "the loss became NaN"}})
 	texts := wellFormed(t, document)
@@ -129,7 +129,7 @@ func TestPageOfAFailedRunWithoutRowsSaysWhatIsKnown(t *testing.T) {
 	}
 }
 
-func TestPageWithoutARowBeforeTheFirstStepSaysHowTheRunStarted(t *testing.T) {
+func TestPageWithoutARowBeforeTheFirstStepShowsTheSource(t *testing.T) {
 	p := pageExample()
 	p.Evals = p.Evals[1:]
 	if texts := wellFormed(t, rendered(t, p)); !slices.Contains(texts, "fine-tuned from a checkpoint →") ||
@@ -231,7 +231,7 @@ func (s *shortDisk) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestWhatCannotBeWrittenIsAnError(t *testing.T) {
+func TestWriteErrorsAreReturnedInOneLine(t *testing.T) {
 	c := example()
 	for name, draw := range map[string]func(io.Writer) error{
 		"page": func(w io.Writer) error { return pageExample().HTML(w) },

@@ -37,7 +37,7 @@ func scalarsExample() []Eval {
 	return append(evals, history("learned", 1, 0.2, 0.3, 0.5)...)
 }
 
-func TestWhatHasNothingToDrawIsAnError(t *testing.T) {
+func TestEmptyPlotsAreErrors(t *testing.T) {
 	plain := history("learned", 1, 0.1, 0.2)
 	if err := Scalars(io.Discard, plain); err == nil {
 		t.Error("scalars of rows without any: no error")

@@ -80,7 +80,7 @@ wepe, 36x36: 1 of 2 runs
 	}
 }
 
-func TestTabulateCountsTheLatestAttemptAndNamesWhatItLeavesOut(t *testing.T) {
+func TestTabulateCountsTheLatestAttemptAndNamesExcludedRuns(t *testing.T) {
 	runs := append(seedRuns("wepe", 0.10, 0.20), seedRuns("wepe", 0.30)...) // seed 1 was run again
 	runs = append(runs, seedRuns("none", 0.05)...)
 	runs[3].Test.Loss = Number(math.NaN())
@@ -101,7 +101,7 @@ func TestTabulateCountsTheLatestAttemptAndNamesWhatItLeavesOut(t *testing.T) {
 	}
 }
 
-func TestTabulateRefusesToMixDataSets(t *testing.T) {
+func TestTabulateRefusesToMixDatasets(t *testing.T) {
 	runs := seedRuns("wepe", 0.1, 0.2)
 	runs[1].Dataset = "cifar100"
 	if _, err := Tabulate(runs, Spec{}); err == nil || !strings.Contains(err.Error(), "group by dataset") {

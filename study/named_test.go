@@ -30,7 +30,7 @@ func shapes(t *testing.T) (finetune.Recipe, *data.Memory) {
 	return recipe, set
 }
 
-func TestEveryUnitOfEveryStudyHasARecipeAndADirectoryOfItsOwn(t *testing.T) {
+func TestEveryUnitOfEveryStudyHasItsOwnRecipeAndDirectory(t *testing.T) {
 	recipe, set := shapes(t)
 	for _, n := range All {
 		s := Study{Dir: t.TempDir(), Tasks: []Task{{Recipe: recipe}}, Variants: n.Variants, Seeds: 3,
@@ -99,7 +99,7 @@ func variantsAre(t *testing.T, study string, want map[string]map[string]any) (va
 
 // The changes in the rows of the paper's tables, written independently of the studies' own settings; fixed marks
 // untrained parameters.
-func TestTheArmsOfAblationAndGateAreWhatTheirLabelsSay(t *testing.T) {
+func TestTheVariantsOfAblationAndGateMatchTheirLabels(t *testing.T) {
 	if variants := variantsAre(t, "ablation", map[string]map[string]any{
 		"wepe":                            nil,
 		"wepe without ℘′":                 {"wepe_derivative": false},
@@ -206,7 +206,7 @@ func TestPublishedAccuraciesAreThePapers(t *testing.T) {
 	}
 }
 
-func TestTheArmsOfAStudyCanBeChosenByTheirLabels(t *testing.T) {
+func TestTheVariantsOfAStudyCanBeChosenByTheirLabels(t *testing.T) {
 	n := gomlxtest.Must(ByName("ablation"))(t)
 	variants, err := Matching(n.Variants, "^none$|fixed$")
 	var labels []string

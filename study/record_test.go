@@ -131,7 +131,7 @@ func (s *Study) runWith(t *testing.T, change func(*Study)) error {
 	return other.Run(t.Context())
 }
 
-func TestAnEncodingWithoutVectorsHasNoFigureOfThem(t *testing.T) {
+func TestAnEncodingWithoutVectorsHasNoFigure(t *testing.T) {
 	s := small(t)
 	s.Variants, s.Seeds, s.Sizes = Each("none"), 1, [][2]int{{16, 16}, {24, 16}}
 	run(t, s)
@@ -148,7 +148,7 @@ func TestAnEncodingWithoutVectorsHasNoFigureOfThem(t *testing.T) {
 }
 
 // If the trainings cannot be listed, nothing is trained, tabulated or drawn.
-func TestSettingsThatNoRecipeHasAreAnErrorEverywhere(t *testing.T) {
+func TestUnknownSettingsAreAnErrorEverywhere(t *testing.T) {
 	for _, parts := range [][2]string{{}, {"some", "all"}} {
 		s := small(t)
 		s.Variants[1].Settings, s.Tasks[0].Parts = "learning_rat=1", parts

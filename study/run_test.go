@@ -42,7 +42,7 @@ func run(t *testing.T, s *Study) {
 	}
 }
 
-func TestTrainedModelsAreMeasuredAtOtherSizesOnce(t *testing.T) {
+func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 	s := small(t)
 	run(t, s)
 	s.EvalSizes = [][2]float64{{1, 1}, {1.5, 1.5}, {0.5, 2}} // opens the trained models
@@ -131,7 +131,7 @@ func TestATrainingThatDivergesIsARowWithoutAModel(t *testing.T) {
 	}
 }
 
-func TestAspectsOfAStudyAreTrainingsOfTheirOwn(t *testing.T) {
+func TestAspectsOfAStudyAreSeparateTrainings(t *testing.T) {
 	s := small(t)
 	s.Aspects = finetune.Aspects()
 	s.Seeds = 1
@@ -158,7 +158,7 @@ func TestAspectsOfAStudyAreTrainingsOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestAStudySaysWhatIsMissingAndAnInterruptedOneWhatToDo(t *testing.T) {
+func TestAStudyListsMissingTrainingsAndHowToResume(t *testing.T) {
 	s := small(t)
 	s.Shard = Shard{Index: 1, Of: 3}
 	run(t, s)

@@ -269,7 +269,7 @@ func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
 	}
 }
 
-func TestValidateNamesWhatIsTwiceOrOutOfRange(t *testing.T) {
+func TestValidateNamesDuplicatesAndValuesOutOfRange(t *testing.T) {
 	valid := func() Study { s := planned(t); s.Sweep = ""; return *s }
 	for want, change := range map[string]func(*Study){
 		"variant wepe is there twice":   func(s *Study) { s.Variants = Each("wepe", "none", "wepe") },

@@ -54,7 +54,7 @@ func rowsOf(t *testing.T, c Config, store *model.Store) []float64 {
 
 func TestTheVariantOfSinCos2DIsAHyperparameter(t *testing.T) {
 	c := small("sincos2d", PoolClass)
-	for variant := range sinCosPlaces {
+	for variant := range sinCosIndices {
 		store := model.NewStore()
 		store.SetParam(paramSinCos2DVariant, variant)
 		gomlxtest.NearAbs(t, variant, sinCos2D(variant, c.Rows(), c.Cols(), c.Prefix(), c.Width), rowsOf(t, c, store), 0)

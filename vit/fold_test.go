@@ -129,7 +129,7 @@ func shapesBelow(store *model.Store, prefix string) map[string]string {
 	return shapes
 }
 
-func TestFold_refuses_what_no_table_can_hold(t *testing.T) {
+func TestFold_refuses_encodings_without_a_table(t *testing.T) {
 	for _, p := range positions {
 		if p.Folds() {
 			continue

@@ -61,7 +61,7 @@ func newLookHere(scope *model.Scope, c Config) Relative {
 		heads[i] = lookHereHeads(word, c.Heads)
 	}
 	rows, cols := float64(c.Rows()), float64(c.Cols())
-	farthest := l.grown(math.Hypot(rows-1, cols-1))
+	farthest := l.distanceTerm(math.Hypot(rows-1, cols-1))
 	bias := func(layer int, h lookHereHead, distance float64) float64 {
 		factor := l.first
 		if layer > 0 {
@@ -72,7 +72,7 @@ func newLookHere(scope *model.Scope, c Config) Relative {
 	out := &fixedBias{name: "lookhere(" + views + ")", c: c, layers: c.Depth}
 	out.ofOffset = func(layer, head int, o additive.Offset) float64 {
 		h := heads[layer%len(heads)][head]
-		distance := l.grown(math.Hypot(float64(o.Rows), float64(o.Cols)))
+		distance := l.distanceTerm(math.Hypot(float64(o.Rows), float64(o.Cols)))
 		switch visible := h.sees(o); {
 		case !visible && l.fill == "hidden":
 			return lookHereHidden
@@ -97,8 +97,8 @@ func newLookHere(scope *model.Scope, c Config) Relative {
 	return out
 }
 
-// grown returns the distance function of the bias.
-func (l *lookHere) grown(distance float64) float64 {
+// distanceTerm returns the distance function of the bias.
+func (l *lookHere) distanceTerm(distance float64) float64 {
 	switch l.distance {
 	case "sqrt":
 		return math.Sqrt(distance)

@@ -13,8 +13,8 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// together are combinations of encodings of different kinds.
-var together = []string{
+// combined are combinations of encodings of different kinds.
+var combined = []string{
 	"learned+rope-axial", "wepe+rope-mixed", "hybrid+liere", "grid2d+fope", "wepe+wepe-bias", "as2drope+wepe-bias",
 	"wepe-sphere+rope-mixed", "wepe-qkv+rope-mixed", "factorized+lookhere",
 	"sincos2d+rope1d+wepe-bias", "wepe+rope-dinov3+alibi2d",
@@ -61,7 +61,7 @@ func built(c Config, params map[string]any) (variables []string) {
 }
 
 // A row describes the properties of its encoding that other packages use.
-func TestEveryRowSaysWhatItsEncodingHas(t *testing.T) {
+func TestEveryRowDescribesItsEncoding(t *testing.T) {
 	rows := Positions()
 	for i, p := range rows {
 		c := small(p.Name, PoolClass)
@@ -103,8 +103,8 @@ func TestEveryRowSaysWhatItsEncodingHas(t *testing.T) {
 	}
 }
 
-func TestEncodingsOfDifferentKindsStandTogether(t *testing.T) {
-	for _, name := range append(PositionNames(), together...) {
+func TestEncodingsOfDifferentKindsCombine(t *testing.T) {
+	for _, name := range append(PositionNames(), combined...) {
 		e, err := EncodingNamed(name)
 		if err != nil || e.String() != name {
 			t.Errorf("%s: %v, %v", name, e, err)
@@ -135,7 +135,7 @@ func TestEncodingsOfDifferentKindsStandTogether(t *testing.T) {
 
 // Each of two encodings in a model acts as it does alone: with the weights of a model with one encoding, and the other
 // one zeroed, the logits are the same.
-func TestTwoEncodingsActAsEachDoesAlone(t *testing.T) {
+func TestEachOfTwoEncodingsActsAsAlone(t *testing.T) {
 	c := small("learned+rope-mixed", PoolClass)
 	joined := weights(t, c, 7)
 	silence := func(variables ...string) []float64 {

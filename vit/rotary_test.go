@@ -125,7 +125,7 @@ func TestTheClassTokenTurnsInAS2DRoPEAlone(t *testing.T) {
 }
 
 // A learned function of position applies to a grid of 10×6 after training on 5×3 patches, by the rule of each original.
-func TestPlacesOnAnotherGridTurnAsOnTheOneTrainedOn(t *testing.T) {
+func TestPositionsOnAnotherGridRotateAsOnTheTrainingGrid(t *testing.T) {
 	for position, trained := range map[string]func(row, col int) (int, bool){ // index of the patch with the same rotation
 		"rope1d":     func(row, col int) (int, bool) { return row*6 + col, row*6+col < 15 }, // numbers continued
 		"fope":       func(row, col int) (int, bool) { return row*6 + col, row*6+col < 15 },

@@ -35,8 +35,8 @@ const (
 	sinCosInterleaved = "interleaved"
 )
 
-// sinCosPlaces gives the indices of sin x, cos x, sin y and cos y in the order of a variant.
-var sinCosPlaces = map[string][4]int{
+// sinCosIndices gives the indices of sin x, cos x, sin y and cos y in the order of a variant.
+var sinCosIndices = map[string][4]int{
 	sinCosMAE:            {0, 1, 2, 3},
 	sinCosBigVision:      {0, 1, 2, 3},
 	sinCosTimm:           {1, 3, 0, 2},
@@ -67,7 +67,7 @@ func sinCos2D(variant string, rows, cols, prefix, width int) []float32 {
 		for j := range n {
 			w := math.Pow(10000, -float64(j)/last)
 			for i, value := range [4]float64{math.Sin(x * w), math.Cos(x * w), math.Sin(y * w), math.Cos(y * w)} {
-				place := sinCosPlaces[variant][i]
+				place := sinCosIndices[variant][i]
 				if variant == sinCosInterleaved {
 					out[4*j+place] = float32(value)
 				} else {

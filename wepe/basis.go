@@ -13,17 +13,17 @@ import (
 //
 // The basis changes with ω3, so the graph chooses it. Lattices on the border between two bases are common: squares,
 // rhombs and hexagons lie on it, and training often starts there. Both bases are valid there, but one must be used
-// throughout, and rounding may decide differently in different places (elliptic.go). So offTie moves the borders away
-// from all symmetric lattices; a lattice or a point is then within a rounding error of a border only by chance.
+// throughout, and rounding may decide differently in different places (elliptic.go). So borderShift moves the borders
+// away from all symmetric lattices; a lattice or a point is then within a rounding error of a border only by chance.
 type basis struct {
 	a, b    ComplexNode
 	oblique bool // a·b is not imaginary
 }
 
 const (
-	// offTie moves a border between two choices, in units of the chosen period. It is no simple fraction, and small enough
-	// for series that converge up to the middle.
-	offTie = 0.0137
+	// borderShift moves a border between two choices, in units of the chosen period. It is no simple fraction, and small
+	// enough for series that converge up to the middle.
+	borderShift = 0.0137
 
 	// shorter is the ratio of lengths squared below which another period is taken for the shorter one.
 	shorter = 0.97
@@ -60,7 +60,7 @@ func reducedBasis(omega1 *Node, omega3 ComplexNode) basis {
 }
 
 // rounded is an integer next to x, a constant to the gradient.
-func rounded(x *Node) *Node { return StopGradient(Floor(AddScalar(x, 0.5-offTie))) }
+func rounded(x *Node) *Node { return StopGradient(Floor(AddScalar(x, 0.5-borderShift))) }
 
 // cellPoint is a point between the rows of a lattice, in units of 1/k, k = π/(2a): rows run along the real axis, their
 // poles are π apart, and neighbouring rows are shifted by shift + i·gap.
@@ -68,7 +68,7 @@ type cellPoint struct {
 	basis
 	k, tau     ComplexNode // scalars
 	gap, shift *Node       // πIm τ, πRe τ; shift is nil for 0
-	z, a       ComplexNode // z less a multiple of 2b, and kz: |Im a| is at most gap/2 + π·offTie
+	z, a       ComplexNode // z less a multiple of 2b, and kz: |Im a| is at most gap/2 + π·borderShift
 }
 
 // at returns z in the lattice.
@@ -79,7 +79,7 @@ func (l basis) at(z ComplexNode) cellPoint {
 	if l.oblique {
 		c.shift = MulScalar(c.tau.Re, math.Pi)
 	}
-	height := AddScalar(z.mul(c.k).Im, -math.Pi*offTie)
+	height := AddScalar(z.mul(c.k).Im, -math.Pi*borderShift)
 	n := StopGradient(Floor(AddScalar(Div(height, c.gap), 0.5)))
 	c.z = z.sub(l.b.times(n).scale(2))
 	c.a = c.z.mul(c.k)

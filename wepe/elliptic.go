@@ -87,8 +87,8 @@ func rowIndices(pairs int) (n []float64) {
 	return n
 }
 
-// newRows evaluates the rows at 0 or around it, for |Im a| up to gap/2 plus offTie. twice is [cos 2Re a, sin 2Re a];
-// a_n = a - n(shift + i·gap); a nil shift is 0.
+// newRows evaluates the rows at 0 or around it, for |Im a| up to gap/2 plus borderShift. twice is [cos 2Re a, sin 2Re
+// a]; a_n = a - n(shift + i·gap); a nil shift is 0.
 func newRows(twice ComplexNode, im, gap, shift *Node, pairs int) rowTerms {
 	g, dtype := gap.Graph(), gap.DType()
 	var count, sign []float64 // |n| and the sign of Im a_n

@@ -41,7 +41,7 @@ const (
 
 	// The gate is closed, λ = 0 exactly, at and below this raw value on every backend; ONNX Runtime's logistic is constant
 	// below -18. The true λ would be 4e-44.
-	shutGate = -100
+	closedGate = -100
 )
 
 // Hybrid blends an encoding of the patches into pretrained position embeddings by one learned scalar,
@@ -83,7 +83,7 @@ func (c *Config) Hybrid(pretrained *model.Variable, encoding Encoding) *Hybrid {
 	}
 	h := &Hybrid{grid: patches, Encoding: encoding, scope: c.scope, pretrained: pretrained, start: c.start}
 	h.prefix = shape.Dim(0) - patches.positions()
-	raw := min(max(math.Log(c.gate)-math.Log1p(-c.gate), shutGate), -shutGate) // -Inf at 0, Inf at 1
+	raw := min(max(math.Log(c.gate)-math.Log1p(-c.gate), closedGate), -closedGate) // -Inf at 0, Inf at 1
 	h.gate = scalarVariable(c.scope, nameGate, dtypes.Float32, raw, c.learnGate)
 	h.closed = c.gate == 0 && !c.learnGate
 	return h
@@ -105,7 +105,7 @@ func (h *Hybrid) Warning() string {
 // lambda returns λ, a scalar in [0, 1].
 func (h *Hybrid) lambda(g *Graph) *Node {
 	raw := h.gate.NodeValue(g)
-	shut := LessOrEqual(raw, Scalar(g, raw.DType(), shutGate))
+	shut := LessOrEqual(raw, Scalar(g, raw.DType(), closedGate))
 	return Where(shut, ZerosLike(raw), Sigmoid(raw))
 }
 
@@ -143,7 +143,7 @@ func (h *Hybrid) Scalars() (map[string]float64, error) {
 		return nil, err
 	}
 	scalars["lambda"] = 0
-	if raw[nameGate] > shutGate {
+	if raw[nameGate] > closedGate {
 		scalars["lambda"] = 1 / (1 + math.Exp(-raw[nameGate]))
 	}
 	return scalars, nil

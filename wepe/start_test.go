@@ -109,7 +109,7 @@ func TestStart_fitted_is_the_least_squares_fit_of_the_surrogates_last_layer(t *t
 	}
 }
 
-func TestStart_refuses_what_cannot_be_moved(t *testing.T) {
+func TestStart_refuses_unsupported_encodings(t *testing.T) {
 	store, v, _ := pretrained(t)
 	scope := store.RootScope()
 	exact := New(scope, rows, cols, hybridWidth).with(kv{"wepe_beta_pos": 0.0}).Done()

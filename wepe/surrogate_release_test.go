@@ -224,7 +224,7 @@ func testHybrid_is_the_authors_mix_without_its_second_addition(t *testing.T) {
 	}
 }
 
-func TestSurrogate_modules_have_as_many_trainable_numbers_as_the_released_ones(t *testing.T) {
+func TestSurrogate_modules_have_as_many_trainable_parameters_as_the_released_ones(t *testing.T) {
 	// official-release: parameters of the four modules, counted in torch.
 	for name, c := range map[string]struct{ width, want int }{
 		surrogateCIFAR100: {768, 891_271}, surrogateSVHN: {1024, 1_582_602}, surrogateDMLab: {1024, 1_581_577},

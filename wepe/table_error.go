@@ -21,7 +21,7 @@ func (t hostTable) errorOf(alphaScale float64) (worst float64) {
 	off := t.off(alphaScale)
 	type start struct{ x, y, off float64 }
 	var starts []start
-	for _, at := range t.suspects() {
+	for _, at := range t.errorStarts() {
 		starts = append(starts, start{at[0], at[1], off(at[0], at[1])})
 	}
 	slices.SortFunc(starts, func(a, b start) int { return cmp.Compare(b.off, a.off) })
@@ -63,8 +63,8 @@ func (t hostTable) off(alphaScale float64) func(x, y float64) float64 {
 	}
 }
 
-// suspects returns the positions, in periods, where errorOf starts.
-func (k tableKey) suspects() (at [][2]float64) {
+// errorStarts returns the positions, in periods, where errorOf starts.
+func (k tableKey) errorStarts() (at [][2]float64) {
 	u, v := k.extents()
 	last := k.Resolution - 1
 	cells := min(last, 48)

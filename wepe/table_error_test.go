@@ -83,7 +83,7 @@ func TestTable_error_is_that_of_the_graph(t *testing.T) {
 	}
 }
 
-func TestTable_that_errs_more_since_alpha_scale_was_trained_is_reported_where_it_is_opened(t *testing.T) {
+func TestTable_whose_error_grew_with_alpha_scale_is_reported_when_it_is_opened(t *testing.T) {
 	store, settings := model.NewStore(), []kv{ofTable(deflatedTable, 64),
 		ofHalfPeriods(weierstrass.OmegaSquare, 1.085), {paramTableError: 1e-5}}
 	opened := func() string {

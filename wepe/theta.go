@@ -78,7 +78,7 @@ func (c *cellPoint) thetas() thetas {
 	up := ComplexNode{Cos(x), Sin(x)}
 	down := ComplexNode{up.Re, Neg(up.Im)}
 	q := c.nome()
-	above := up.times(Exp(Neg(Add(y, c.gap)))).mulScalar(c.turned(1)) // qQ, |qQ| at most exp(2π·offTie)
+	above := up.times(Exp(Neg(Add(y, c.gap)))).mulScalar(c.turned(1)) // qQ, |qQ| at most exp(2π·borderShift)
 	below := down.times(Exp(Sub(y, c.gap))).mulScalar(c.turned(1))    // q/Q
 	front := Exp(Neg(log))
 	t := q.thetas(above, below, ComplexNode{front, ZerosLike(front)}, down.times(Exp(Sub(y, log))))

@@ -45,7 +45,7 @@ func (processor) Name() string                               { return "onnxrunti
 func (processor) DeviceDescription(compute.DeviceNum) string { return "CPU" }
 
 // A resumed job starts at the beginning of a batch of the computation, not of the recipe.
-func TestAJobRemembersHowManyPicturesAreComputedAtATime(t *testing.T) {
+func TestAResumedJobKeepsItsBatchSize(t *testing.T) {
 	m := gomlxtest.Must(finetune.Open(processor{gomlxtest.Backend()}, "../../examples/cifar100/demo/vit"))(t)
 	defer m.Finalize()
 	m.Recipe.EvalBatchSize = 1_000_000
@@ -91,7 +91,7 @@ func files(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-func TestTheFeaturesOfAFolderAreThoseThatEmbedGives(t *testing.T) {
+func TestTheFeaturesOfAFolderEqualEmbed(t *testing.T) {
 	dir, m := folder(t), demo(t, 4)
 	l := gomlxtest.Must(Folder(dir))(t)
 	for of, width := range map[string]int{"": 96, OfMean: 96, OfBoth: 192} {
@@ -140,7 +140,7 @@ func TestTheFeaturesOfAFolderAreThoseThatEmbedGives(t *testing.T) {
 }
 
 // A kill may leave any number of complete rows, a part of the next one in each file, and numbers without their lines.
-func TestWhatWasStoppedAnywhereEndsWithTheSameBytes(t *testing.T) {
+func TestAJobStoppedAnywhereEndsWithTheSameBytes(t *testing.T) {
 	dir, m := folder(t), demo(t, 3)
 	l := gomlxtest.Must(Folder(dir))(t)
 	for _, inLines := range []bool{false, true} {
@@ -196,7 +196,7 @@ func TestWhatWasStoppedAnywhereEndsWithTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestFeaturesOfSomethingElseAreNotContinued(t *testing.T) {
+func TestFeaturesOfAnotherModelOrListAreNotResumed(t *testing.T) {
 	dir, m := folder(t), demo(t, 4)
 	l := gomlxtest.Must(Folder(dir))(t)
 	job := Job{Model: m, List: l, Dir: t.TempDir()}
@@ -231,7 +231,7 @@ func TestFeaturesOfSomethingElseAreNotContinued(t *testing.T) {
 	}
 }
 
-func TestWhatHasNoFeaturesIsOneLine(t *testing.T) {
+func TestModelsWithoutFeaturesAreRefusedInOneLine(t *testing.T) {
 	m := demo(t, 4)
 	empty := t.TempDir()
 	if _, err := Folder(empty); err == nil || !strings.Contains(err.Error(), "no images in "+empty) {
@@ -305,7 +305,7 @@ func table(n, classes int, noise float64, parts bool) *Table {
 	return t
 }
 
-func TestClassesThatLieApartAreTold(t *testing.T) {
+func TestSeparableClassesAreClassified(t *testing.T) {
 	for _, parts := range []bool{false, true} {
 		made := table(53, 5, 0.05, parts)
 		known, asked := 53, 53
@@ -330,7 +330,7 @@ func TestClassesThatLieApartAreTold(t *testing.T) {
 	}
 }
 
-func TestConstantFeaturesTellNothingAndFail(t *testing.T) {
+func TestConstantFeaturesContainNoInformation(t *testing.T) {
 	same := table(31, 3, 0, false)
 	for i := range same.Values {
 		same.Values[i] = 2.5
@@ -600,7 +600,7 @@ func TestColoursAreTheFirstThreeAxesAndTheMarginIsBehind(t *testing.T) {
 	}
 }
 
-func TestColoursOfPicturesThatAModelSees(t *testing.T) {
+func TestPCAVisualizationOfAModelsImages(t *testing.T) {
 	dir := folder(t)
 	m, l := demo(t, 4), gomlxtest.Must(Folder(dir))(t)
 	rows := make([]int, len(l.Images))
@@ -674,7 +674,7 @@ func TestColoursOfPicturesThatAModelSees(t *testing.T) {
 	}
 }
 
-func TestAListHasThePartsThatItsPicturesComeIn(t *testing.T) {
+func TestAListHasTheSplitsOfItsImages(t *testing.T) {
 	png := datatest.PNG(drawn(1, 3, 5))
 	dir := datatest.Tree(t, map[string][]byte{"train/x/1.png": png, "train/y/2.png": png, "train/y/3.png": png,
 		"val/y/1.png": png})
@@ -747,7 +747,7 @@ func TestAProbeHasTheStrengthThatIsBestOnTheValidationSplit(t *testing.T) {
 
 // A probe is chosen, scaled and fitted only on the training images. So its predictions for one group of queries do not
 // depend on another group, far away and mislabelled.
-func TestAProbeLearnsNothingFromWhatItIsAsked(t *testing.T) {
+func TestAProbeDoesNotDependOnItsQueries(t *testing.T) {
 	const width, classes = 7, 3
 	r := rand.New(rand.NewPCG(5, 3))
 	made := func(part string, n int, scale float64, shift int) (t Table) {

@@ -38,7 +38,7 @@ func tree(t *testing.T, dir string) []string {
 }
 
 // The expected tree is from https://huggingface.co/docs/hub/local-cache.
-func TestDownloadFetchesWhatIsReadAndNothingElseIntoTheSharedLayout(t *testing.T) {
+func TestDownloadStoresOnlyTheFilesThatAreReadInTheSharedLayout(t *testing.T) {
 	h := newFakeHub(t)
 	delete(h.files, preprocessorFile)
 	type call struct {
@@ -90,7 +90,7 @@ func TestDownloadFetchesWhatIsReadAndNothingElseIntoTheSharedLayout(t *testing.T
 	}
 }
 
-func TestWhatIsInTheCacheIsNotFetchedAgain(t *testing.T) {
+func TestCachedFilesAreNotDownloadedAgain(t *testing.T) {
 	h := newFakeHub(t)
 	h.files[preprocessorFile] = []byte{} // an empty file is a file, too
 	get(t, "owner/vit")
@@ -108,7 +108,7 @@ func TestWhatIsInTheCacheIsNotFetchedAgain(t *testing.T) {
 }
 
 // As other tools leave it.
-func TestAnInterruptedDownloadGoesOnAtTheStore(t *testing.T) {
+func TestAnInterruptedDownloadResumesFromTheStore(t *testing.T) {
 	h := newFakeHub(t)
 	put(t, h.blob(weightsFile)+".incomplete", h.files[weightsFile][:100_003])
 	h.holds(t, get(t, "owner/vit"))
@@ -171,7 +171,7 @@ func leaveAsPythonDoes(t *testing.T, files map[string][]byte, links bool) {
 	}
 }
 
-func TestWhatOtherToolsFetchedIsUsed(t *testing.T) {
+func TestTheCacheOfOtherToolsIsUsed(t *testing.T) {
 	for name, links := range map[string]bool{"links": true, "files": false} {
 		t.Run(name, func(t *testing.T) {
 			h := newFakeHub(t)
@@ -215,7 +215,7 @@ func TestADamagedBlobIsRefusedOfflineAndFetchedAgainOnline(t *testing.T) {
 	}
 }
 
-func TestWithoutAHubTheCacheAnswersAndSaysWhy(t *testing.T) {
+func TestWithoutAHubTheCacheIsUsedAndTheReasonReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*fakeHub)
 		want   string // of Unreached; "" if the cache may not answer
@@ -379,7 +379,7 @@ func TestTheSumOfTheFilesIsBounded(t *testing.T) {
 	get(t, "owner/vit")
 }
 
-func TestOfflineNamesWhatIsMissingAndAsksNobody(t *testing.T) {
+func TestOfflineNamesTheMissingFilesWithoutARequest(t *testing.T) {
 	h := newFakeHub(t)
 	for _, revision := range []string{"main", oldCommit} {
 		_, err := offline(t, "owner/vit@"+revision)

@@ -211,7 +211,7 @@ func TestTheNormalisationAloneIsReadForAnyNumberOfChannels(t *testing.T) {
 	}
 }
 
-func TestSettingsForAnotherSizeTakeAsMuchOfThePicture(t *testing.T) {
+func TestSettingsForAnotherSizeKeepTheCroppedShare(t *testing.T) {
 	for _, c := range []struct{ was, want Settings }{
 		{Settings{}, Settings{}},
 		{Settings{Fit: FitExact, Size: [2]int{8, 8}}, Settings{Fit: FitExact, Size: [2]int{6, 10}}},

@@ -48,7 +48,7 @@ func everything(data, run string, parts int) []string {
 			"model.drop_path=0.1;augment.mixup_alpha=0.4;late_from=3;late_mixup_alpha=1", parts)}
 }
 
-func TestAKilledTrainingEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
+func TestAKilledTrainingEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 	data, whole, run := images(t, "kill", 13, 16, 24), filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "run")
 	begin := time.Now()
 	if e := program.Run(t, everything(data, whole, 2)...); e.Code != 0 {

@@ -77,7 +77,7 @@ type evaluated struct {
 
 // The run was trained, stopped and evaluated by examples/cifar100 of commit 701e9e7 on pure Go; the numbers were
 // printed by that program, those of the resumed run are in its row. The tolerance is for other processors.
-func TestARunOfBeforeTheCommandHasTheSameNumbers(t *testing.T) {
+func TestARunFromBeforeTheCommandHasTheSameNumbers(t *testing.T) {
 	e := asJSON[evaluated](t, "eval", oldRun, "--data", "shapes", "--backend", "go")
 	near(t, "loss", float64(e.Metrics.Loss), 0.8798, 1e-4)
 	near(t, "top-1", float64(e.Metrics.Top1), 0.4330, 1.1e-3)
@@ -420,7 +420,7 @@ func TestADetectorIsTrainedMeasuredAndUsed(t *testing.T) {
 }
 
 // The directory moves; its name and files stay.
-func TestADatasetThatHasMovedIsTheSame(t *testing.T) {
+func TestADatasetMayMoveToAnotherDirectory(t *testing.T) {
 	before, after := images(t, "moved", 8, 16, 16), filepath.Join(t.TempDir(), "moved")
 	t.Chdir(t.TempDir())
 	args := append([]string{"train", "--size", "16x16", "--out", "run", "--data"}, before)

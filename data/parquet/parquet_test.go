@@ -81,7 +81,7 @@ func rowsOf(contents [][]byte) []row {
 const hub = `{"info": {"features": {"image": {"_type": "Image"}, ` +
 	`"label": {"names": ["cat", "dog", "eel"], "_type": "ClassLabel"}}}}`
 
-func TestEveryImageIsReadByItsNumber(t *testing.T) {
+func TestEveryImageIsReadByItsIndex(t *testing.T) {
 	dir, want := t.TempDir(), contents(731)
 	paths := []string{filepath.Join(dir, "train-0.parquet"), filepath.Join(dir, "train-1.parquet")}
 	write(t, paths[0], rowsOf(want)[:333], pq.KeyValueMetadata("huggingface", hub))
@@ -150,7 +150,7 @@ func (c *counter) ReadAt(p []byte, at int64) (int, error) {
 	return c.File.ReadAt(p, at)
 }
 
-func TestAImageCostsItsPageWhereTheFileListsNone(t *testing.T) {
+func TestAnImageCostsOnePageWithoutAPageIndex(t *testing.T) {
 	dir, want := t.TempDir(), contents(100)
 	path := filepath.Join(dir, "a.parquet")
 	write(t, path, rowsOf(want))
@@ -183,7 +183,7 @@ func TestAImageCostsItsPageWhereTheFileListsNone(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSetOfImagesIsRefusedInOneLine(t *testing.T) {
+func TestInvalidFilesAreRefusedInOneLine(t *testing.T) {
 	dir := t.TempDir()
 	path, good := filepath.Join(dir, "a.parquet"), filepath.Join(dir, "b.parquet")
 	rows := rowsOf(contents(250))
@@ -272,7 +272,7 @@ func TestWhatIsNoSetOfImagesIsRefusedInOneLine(t *testing.T) {
 }
 
 // A few wrong bytes give an error or an image, but no panic and no gigabytes.
-func TestDamageIsAnErrorOrAImageLikeOthers(t *testing.T) {
+func TestADamagedFileGivesAnErrorOrAnImage(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.parquet")
 	write(t, path, rowsOf(contents(120)))
@@ -352,7 +352,7 @@ func FuzzFiles(f *testing.F) {
 }
 
 // A page's header may declare any size: nothing is allocated that the file does not contain.
-func TestALieAboutSizesIsRefusedInLittleMemory(t *testing.T) {
+func TestAFalseSizeIsRefusedInLittleMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.parquet")
 	for name, lie := range map[string]func(*format.PageHeader){
 		"half a gigabyte":   func(h *format.PageHeader) { h.UncompressedPageSize = 1<<29 - 1 },
@@ -388,7 +388,7 @@ func TestALieAboutSizesIsRefusedInLittleMemory(t *testing.T) {
 }
 
 // A page may decompress to more than its header declares, and one wrong byte can cause this: for all codecs.
-func TestABombInAPageIsRefusedInLittleMemory(t *testing.T) {
+func TestADecompressionBombInAPageIsRefusedInLittleMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.parquet")
 	one := contents(100) // of 700,000 bytes, which a page may have
 	content := slices.Concat(one...)

@@ -44,7 +44,7 @@ func TestAnObjectOfIDZeroIsNeverFound(t *testing.T) {
 	}
 }
 
-func TestWhatEvaluationNeedsIsAskedForByName(t *testing.T) {
+func TestMissingFieldsForEvaluationAreNamed(t *testing.T) {
 	for missing, want := range map[fields]string{noBox: "no bbox", noArea: "no area", noCrowd: "no iscrowd"} {
 		d := &Dataset{Name: "d.json", Images: []Image{{1, "", 5, 7}}, Categories: []Category{{ID: 5}},
 			Annotations: []Annotation{{ID: 3, ImageID: 1, CategoryID: 5, missing: missing,

@@ -32,7 +32,7 @@ func decoded(t *testing.T, text string) *Dataset {
 	return d
 }
 
-func TestWhatAFileSaysIsReadAndWrittenAgain(t *testing.T) {
+func TestConfigEntriesSurviveARoundTrip(t *testing.T) {
 	d := decoded(t, small)
 	if len(d.Images) != 2 || d.Images[0] != (Image{9, "a.png", 5, 7}) || d.SortedCategories()[0].Name != "square" {
 		t.Errorf("images %v, categories %v", d.Images, d.Categories)
@@ -132,7 +132,7 @@ func TestBrokenFilesAreRefusedByNameAndPlace(t *testing.T) {
 
 // Masks on which cocoapi fails are errors only for masks, at the annotation; pycocotools' frPyObjects lists the valid
 // forms.
-func TestBrokenMasksAreRefusedWhereMasksAreAskedFor(t *testing.T) {
+func TestInvalidMasksAreRefusedWhenMasksAreEvaluated(t *testing.T) {
 	for _, c := range []struct{ segmentation, want string }{
 		{`[[1,1,4,1,4,4]]`, ""}, {`[[1,1,4,1,4]]`, ""}, {`[[1,1,3,3]]`, ""}, {`[[1,1,4,1,4,4],[1,1]]`, ""},
 		{`{"size":[5,7],"counts":""}`, ""}, {`{"size":[5,7],"counts":[]}`, ""}, {`{"size":[5,7],"counts":[1,2]}`, ""},

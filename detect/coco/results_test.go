@@ -14,7 +14,7 @@ import (
 )
 
 // loadRes of pycocotools: the first result determines the case.
-func TestTheFirstResultDecidesWhatCounts(t *testing.T) {
+func TestTheFirstResultDeterminesTheCase(t *testing.T) {
 	const mask = `"segmentation":{"size":[5,7],"counts":"52l0"}` // rows 0 and 1 of column 1
 	for _, c := range []struct {
 		name, text string

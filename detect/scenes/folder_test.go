@@ -97,7 +97,7 @@ func TestBrokenPolygonsAreLeftOutAndCrowdsAreNotTrainedOn(t *testing.T) {
 	}
 }
 
-func TestFoldersThatCannotBeReadAreRefusedByName(t *testing.T) {
+func TestUnreadableFoldersAreRefusedByName(t *testing.T) {
 	object := `{"id":9,"image_id":1,"category_id":2,"bbox":[1,1,2,3],"segmentation":%s}`
 	for _, c := range []struct{ images, annotations, want string }{
 		{`{"id":1,"file_name":"b.png"},{"id":2,"file_name":"c.png"},{"id":3,"file_name":"a.png"}`, "", "2 of 3 images"},

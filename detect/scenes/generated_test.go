@@ -47,7 +47,7 @@ func TestAScene(t *testing.T) {
 
 // A pixel wholly within a shape has exactly its colour, which no other shape has. So the pixels of the most frequent
 // colour of a mask are all within that mask, and other colours are on its outline, whose length the box bounds.
-func TestMasksAreWhatIsSeen(t *testing.T) {
+func TestMasksAreTheVisibleParts(t *testing.T) {
 	kinds, numbers := map[int]int{}, map[int]int{}
 	for _, size := range [][2]int{{53, 71}, {97, 41}, {64, 128}} {
 		g := Generated{Count: 40, Height: size[0], Width: size[1], Seed: 3}

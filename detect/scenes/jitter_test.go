@@ -42,7 +42,7 @@ func TestAViewIsThatOfDetectron2(t *testing.T) {
 	}
 }
 
-func TestAJitterThatCannotBeIsRefused(t *testing.T) {
+func TestAnInvalidJitterIsRefused(t *testing.T) {
 	if err := coco1024.Validate(); err != nil {
 		t.Error(err)
 	}
@@ -177,7 +177,7 @@ func TestPolygonsMasksAndBoxesMoveAlike(t *testing.T) {
 	}
 }
 
-func TestTheBoxOfWhatIsSeenOfPolygons(t *testing.T) {
+func TestTheBoxOfTheVisiblePartOfPolygons(t *testing.T) {
 	shift := func(xy []float64, dx, dy float64) (out []float64) {
 		for i := 0; i < len(xy); i += 2 {
 			out = append(out, xy[i]+dx, xy[i+1]+dy)

@@ -114,7 +114,7 @@ func finished(t *testing.T, run Run) (m *Model, variables []byte, rows report.Ro
 	return m, variables, rows
 }
 
-func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
+func TestAnInterruptedRunEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 	if name := gomlxtest.Backend().Name(); name != "Go Backend" {
 		t.Skipf("backend %s does not promise the same bits twice", name)
 	}
@@ -253,7 +253,7 @@ func TestTheLearningRateOfViTDetDropsTwice(t *testing.T) {
 }
 
 // A perfect detector has 1 in all metrics, except in the recall with a single detection.
-func TestTheTruthItselfHasAnAveragePrecisionOfOne(t *testing.T) {
+func TestThePerfectDetectorHasAnAveragePrecisionOfOne(t *testing.T) {
 	test := gomlxtest.Must(Generated(generated(7, 3)))(t)
 	m := &Model{Recipe: tiny(), Categories: test.Scenes.Categories()}
 	var found []coco.Detection
@@ -353,7 +353,7 @@ func TestARunOfAnEarlierVersionIsResumedWithItsNumbers(t *testing.T) {
 }
 
 // With any batch size, every image is evaluated once: the last batch may be incomplete.
-func TestTheBatchSizeDoesNotChangeWhatIsFound(t *testing.T) {
+func TestTheBatchSizeDoesNotChangeTheDetections(t *testing.T) {
 	test := gomlxtest.Must(Generated(generated(3, 2)))(t)
 	recipe := tiny()
 	recipe.Detector.Backbone.Classes = len(test.Scenes.Categories())
@@ -422,7 +422,7 @@ func TestTheSizeOfAMaskIsItsOwnAndNotThatOfItsBox(t *testing.T) {
 	}
 }
 
-func TestWhatAStepSamplesDependsOnItsNumberAndOnTheSeed(t *testing.T) {
+func TestTheSamplesOfAStepDependOnItsIndexAndOnTheSeed(t *testing.T) {
 	anchors := func(seed int64, step int) []float64 {
 		run := tinyRun(t)
 		run.Seed = seed
@@ -444,7 +444,7 @@ func TestWhatAStepSamplesDependsOnItsNumberAndOnTheSeed(t *testing.T) {
 	}
 }
 
-func TestNumbersThatNothingCountsForAreLeftOutOfTables(t *testing.T) {
+func TestUndefinedMetricsAreLeftOutOfTables(t *testing.T) {
 	row := func(seed int64, small report.Number) (r report.Result) {
 		r.Recipe, r.Encoding, r.ImageSize, r.Seed = "tiny", "wepe", "32x48", seed
 		r.Boxes = map[string]report.Number{"AP": 0.25, "AP50": 0, "APs": small, "APl": -1}
@@ -466,7 +466,7 @@ func TestNumbersThatNothingCountsForAreLeftOutOfTables(t *testing.T) {
 	}
 }
 
-func TestAPartOfAFolderIsMeasuredWhileTheRestIsTrainedOn(t *testing.T) {
+func TestAPartOfAFolderIsEvaluatedWhileTheRestIsTrainedOn(t *testing.T) {
 	dir := t.TempDir()
 	instances := filepath.Join(dir, "instances.json")
 	if err := scenes.Write(dir, instances, generated(7, 1)); err != nil {

@@ -336,7 +336,7 @@ func TestEachFailureHasItsStatus(t *testing.T) {
 
 // Headers of a PNG, with a correct checksum, and of a JPEG declare 65,535×65,535 pixels; a JPEG of 3×5 has a hundred
 // scans too many.
-func TestBombsAreRefusedFromTheirHeaders(t *testing.T) {
+func TestDecompressionBombsAreRefusedFromTheirHeaders(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{})
 	huge := pixels(t, 1, 1, red)
 	copy(huge[16:], []byte{0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff}) // IHDR's width and height
@@ -424,7 +424,7 @@ func TestMemoryStaysUnderItsBound(t *testing.T) {
 	}
 }
 
-func TestAMutatedImageNeverEndsTheServer(t *testing.T) {
+func TestAMutatedImageNeverCrashesTheServer(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{Pixels: 100_000})
 	rng := campaign.Rand(77)
 	seeds := [][]byte{pixels(t, 11, 13, red), pixels(t, 5, 3, blue), []byte("\xff\xd8\xff\xe0\x00\x10JFIF\x00"),
@@ -606,7 +606,7 @@ func TestAServerIsReadyOnceItsFirstProgramIsCompiled(t *testing.T) {
 	}
 }
 
-func TestATokenIsAskedForWhereItProtects(t *testing.T) {
+func TestATokenIsRequiredOnProtectedRoutes(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{Token: "secret"})
 	for path, c := range map[string]struct {
 		protected bool

@@ -106,7 +106,7 @@ func TestTheBestThatOpensIsTaken(t *testing.T) {
 	}
 }
 
-func TestTheLineNamesWhatWouldSpeedUpGo(t *testing.T) {
+func TestTheLineNamesFasterBuildSettingsForGo(t *testing.T) {
 	m := newMachine("go:ops_sequential")
 	if runtime.GOARCH == "amd64" {
 		delete(m.env, "GODEBUG")

@@ -229,7 +229,7 @@ func TestFetchStartsOverWhenTheFileChangesMeanwhile(t *testing.T) {
 	arrives(t, s, f, newPath(t), "", "bytes=10007-", "")
 }
 
-func TestFetchTriesAgainWhatFailsForAPassingReason(t *testing.T) {
+func TestFetchRetriesTransientFailures(t *testing.T) {
 	status := func(code int, header, value string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set(header, value)
@@ -259,7 +259,7 @@ func TestFetchTriesAgainWhatFailsForAPassingReason(t *testing.T) {
 }
 
 // A server that never resumes must not cause an endless loop.
-func TestFetchGivesUpOnAServerThatNeverGoesOn(t *testing.T) {
+func TestFetchGivesUpOnAServerThatNeverResumes(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
 		place  string // index of the part, if it is one
@@ -458,7 +458,7 @@ func TestFetchesAtOnceShareOneTransfer(t *testing.T) {
 }
 
 // The empty blob's name is git's own constant; the other is the output of `printf 'hello\n' | git hash-object --stdin`.
-func TestVerifyKnowsGitsNames(t *testing.T) {
+func TestVerifySupportsGitHashes(t *testing.T) {
 	for content, name := range map[string]string{
 		"":        "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
 		"hello\n": "ce013625030ba8dba906f756967f9e9ca394464a",

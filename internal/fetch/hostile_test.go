@@ -87,7 +87,7 @@ func hostile(s, other *server, rng *rand.Rand) []http.HandlerFunc {
 
 // Up to four hostile responses, or nothing else, and then a correct server: the file is complete or absent, the next
 // call to a correct server downloads it, and the token is sent only to its origin.
-func TestWhateverAServerAnswersTheFileIsWholeOrAbsent(t *testing.T) {
+func TestAfterAnyServerResponseTheFileIsCompleteOrAbsent(t *testing.T) {
 	rng, arrived, refused := campaign.Rand(8), 0, 0
 	s, other := newServer(t, 40_009), newServer(t, 40_009) // of equal content
 	origin, err := url.Parse(s.URL)

@@ -21,7 +21,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-func TestTicksHaveTheDecimalsThatTellThemApart(t *testing.T) {
+func TestTicksHaveTheDecimalsThatDistinguishThem(t *testing.T) {
 	for _, test := range []struct{ low, high float64 }{
 		{2.5941, 2.5945}, {0, 20000}, {0.11, 0.46}, {-3e-7, 2e-7}, {1e4, 1e4 + 0.5}, {0, 0.001},
 	} {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestAProgramWithoutMPISaysHowToBuildOne(t *testing.T) {
+func TestAProgramWithoutMPIReportsHowToBuildOne(t *testing.T) {
 	if _, err := Start(Allreduce); err == nil || !strings.Contains(err.Error(), "CC=mpicc go build -tags=mpi") {
 		t.Errorf("got %v", err)
 	}

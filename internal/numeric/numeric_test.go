@@ -176,7 +176,7 @@ func gradientLimit(points []float64, n int, l2 float64, fit *LogisticFit) float6
 	return math.Sqrt(2 * lipschitz * float64(n) * 0x1p-53 * fit.Loss)
 }
 
-func TestLogisticRegressionOfConstantPointsTellsHowOftenClassesAre(t *testing.T) {
+func TestLogisticRegressionOfConstantPointsPredictsClassShares(t *testing.T) {
 	labels := []int{2, 0, 2, 2, 1, 2, 0}
 	flat := make([]float64, 3*len(labels))
 	fit := gomlxtest.Must(LogisticRegression(flat, labels, 5, 0.1, 1e-9, nil))(t)

@@ -62,7 +62,7 @@ func FuzzNPY(f *testing.F) {
 }
 
 // The literal is NumPy's own: numpy.load reads files that begin with Header.
-func TestAHeaderIsOfOneLengthAndSaysTheShape(t *testing.T) {
+func TestAHeaderHasAFixedLengthAndContainsTheShape(t *testing.T) {
 	for _, shape := range [][2]int{{0, 7}, {3, 5}, {1 << 47, 123456}} {
 		header := Header(shape[0], shape[1])
 		want := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", shape[0], shape[1])

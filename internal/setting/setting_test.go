@@ -46,7 +46,7 @@ func TestReadTakesWhatTheScopeHoldsAndLeavesTheRest(t *testing.T) {
 	}
 }
 
-func TestCheckNamesTheValueAndSaysWhatItShouldBe(t *testing.T) {
+func TestCheckNamesTheValueAndTheValidRange(t *testing.T) {
 	for want, o := range map[string]options{
 		"": {0.5, 7, true, ""},
 		"rate = 0.6, want it in [0, 0.5]: share that is dropped": {0.6, 3, true, "thin"},

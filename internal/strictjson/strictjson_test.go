@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestWhatEncodingJSONLetsPassIsRefused(t *testing.T) {
+func TestInvalidJSONThatEncodingJSONAcceptsIsRefused(t *testing.T) {
 	nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	keys := func(n int) string {
 		var b strings.Builder
@@ -49,7 +49,7 @@ func TestWhatEncodingJSONLetsPassIsRefused(t *testing.T) {
 	}
 }
 
-func TestFieldsAreHeldToTheirRanges(t *testing.T) {
+func TestFieldsOutOfRangeAreRefused(t *testing.T) {
 	o, err := ParseObject([]byte(`{"n":7,"x":0.5,"list":[1,2],"text":"a","on":true,"in":{"n":1},"nil":null,
 		"exp":1e1,"long":"` + strings.Repeat("é", 99) + `"}`))
 	if err != nil {

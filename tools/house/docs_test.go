@@ -104,7 +104,7 @@ func anchors(text string) (names []string) {
 	return names
 }
 
-func TestLinksOfTheDocumentsLeadSomewhere(t *testing.T) {
+func TestLinksOfTheDocumentsResolve(t *testing.T) {
 	links := 0
 	code := regexp.MustCompile("(?m)`[^`\n]*`|^\\$\\$.*$|^\\|.*[℘θ].*$") // brackets there are formulas
 	for _, p := range documents(t) {

@@ -37,7 +37,7 @@ func TestGradientsOfGoMLXAreItsOwn(t *testing.T) {
 
 // A model of GoMLX's layers has the same training graph and, bit for bit, the same gradients before and after training
 // a model of this library.
-func TestTrainingHereLeavesAModelOfGoMLXAlone(t *testing.T) {
+func TestTrainingHereDoesNotChangeAModelOfGoMLX(t *testing.T) {
 	graphBefore, before := gradientsOfGoMLXLayers(t)
 	network := vit.Config{ImageRows: 15, ImageCols: 10, PatchSize: 5, Width: 12, Depth: 1, Heads: 3, Classes: 3,
 		Position: "wepe"}

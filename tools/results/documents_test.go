@@ -34,10 +34,10 @@ var (
 	measured = regexp.MustCompile(
 		`top-1|top-5|\bAP\b|\bms\b|\bs\b|loss|MiB|MB\b|images/s|requests/s|ratio\b|kNN|step time`,
 	)
-	// theirs are headers of published figures, predicted ones of computed values.
-	theirs     = regexp.MustCompile(`published|paper|expected|hours per`)
-	percentage = regexp.MustCompile(`([0-9]+(?:\.[0-9]+)?) (?:%|points?\b)`)
-	number     = regexp.MustCompile(`[0-9]+(?:\.[0-9]+)?`)
+	// publishedColumns are headers of published figures, predicted ones of computed values.
+	publishedColumns = regexp.MustCompile(`published|paper|expected|hours per`)
+	percentage       = regexp.MustCompile(`([0-9]+(?:\.[0-9]+)?) (?:%|points?\b)`)
+	number           = regexp.MustCompile(`[0-9]+(?:\.[0-9]+)?`)
 )
 
 // This detects a number that was changed by hand, a code change without the documents, and a table of measurements
@@ -58,7 +58,7 @@ func TestEveryTableOfTheDocumentsIsComputed(t *testing.T) {
 				inside = begin.MatchString(line + "\n")
 			}
 			header := strings.HasPrefix(line, "|") && !strings.HasPrefix(before, "|")
-			if header && !inside && measured.MatchString(line) && !theirs.MatchString(line) {
+			if header && !inside && measured.MatchString(line) && !publishedColumns.MatchString(line) {
 				t.Errorf("%s:%d: a table of measurements without rows: %s", path, i+1, line)
 			}
 			before = line
@@ -102,8 +102,8 @@ func TestPercentagesInProseStandInTables(t *testing.T) {
 				continue
 			}
 			checked++
-			if !stands(found[1], known) {
-				t.Errorf("%s: %q stands in no computed table", path, found[0])
+			if !isKnown(found[1], known) {
+				t.Errorf("%s: %q is in no computed table", path, found[0])
 			}
 		}
 	}
@@ -112,8 +112,8 @@ func TestPercentagesInProseStandInTables(t *testing.T) {
 	}
 }
 
-// stands reports whether a printed number is one of the known ones, rounded.
-func stands(printed string, known []float64) bool {
+// isKnown reports whether a printed number is one of the known ones, rounded.
+func isKnown(printed string, known []float64) bool {
 	value, err := strconv.ParseFloat(printed, 64)
 	if err != nil {
 		return false

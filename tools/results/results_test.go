@@ -75,7 +75,7 @@ func drawn(_ string, draw func(io.Writer) error) error {
 	return err
 }
 
-func TestAPlotIsDrawnWhereItsMarkerSays(t *testing.T) {
+func TestAPlotIsDrawnAtItsMarker(t *testing.T) {
 	dir := t.TempDir()
 	for _, encoding := range []string{"wepe", "learned"} {
 		if err := report.Append(filepath.Join(dir, "study.jsonl"), report.Eval{Job: report.Job{Encoding: encoding},

@@ -17,7 +17,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-func TestParametersCountsTheTrainableNumbersOfAModel(t *testing.T) {
+func TestParametersCountsTheTrainableParametersOfAModel(t *testing.T) {
 	for _, position := range Positions() {
 		for patch, image := range map[int][2]int{2: {10, 6}, 4: {20, 12}, 16: {48, 32}} {
 			c := small(position)

@@ -92,7 +92,7 @@ func init() {
 		Relative: func(_ *model.Scope, c vit.Config) vit.Relative { return far{c} }})
 }
 
-func TestOurEncodingsAndThoseOfOtherModulesKeepTheLaws(t *testing.T) {
+func TestOwnAndRegisteredEncodingsPassTheLaws(t *testing.T) {
 	for _, name := range append(gomlxtest.Encodings(append(vit.PositionNames(), "learned+rope-axial", "hybrid+liere",
 		"sincos2d+rope1d+wepe-bias", "wepe+rope-dinov3+alibi2d")), "rings+flips+far") {
 		t.Run(name, func(t *testing.T) { vittest.Laws(t, name) })
