@@ -59,7 +59,7 @@ var descriptions = map[string]described{
 	"wepe-lut":       {"wepe from a look-up table", additive, "a fixed lattice"},
 	"hybrid":         {"x + λ·WePE + (1−λ)·T", additive, "fine-tuning a model with a table"},
 	"relative-table": {"scores + T_h(row, col difference)", "–", "BEiT"},
-	"wepe-bias":      {"scores + tanh(α[℘, ℘′](z_j−z_i))W_h", "1.24", "comparison"},
+	"wepe-bias":      {"scores + tanh(α[℘(Δz), ℘′(Δz)])W_h", "1.24", "comparison"},
 	"alibi2d":        {"scores − m_h·distance", "–", "translation-invariant tasks"},
 	"lookhere":       {"scores − m·distance within a view", "–", "larger images; 4 heads or more"},
 }
