@@ -74,10 +74,14 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 			}
 			continue
 		}
-		want := gomlxtest.Must(gomlxtest.Must(finetune.Open(s.Backend, u.Dir))(t).Evaluate(all))(t)
-		if got := row.Test; got.Images != 1030 || got.Top1 != want.Top1 || got.Top5 != want.Top5 ||
-			!(math.Abs(float64(got.Loss-want.Loss)) <= 1e-6) || row.Dataset != "all" {
-			t.Errorf("%s: test %+v, want %+v", u, got, want)
+		m := gomlxtest.Must(finetune.Open(s.Backend, u.Dir))(t)
+		want := gomlxtest.Must(m.Evaluate(all))(t)
+		m.Recipe.EvalBatchSize = 1029 // more than are read at a time
+		for _, got := range []report.Metrics{row.Test, gomlxtest.Must(task.Measure(t.Context(), u, m))(t)} {
+			if got.Images != 1030 || got.Top1 != want.Top1 || got.Top5 != want.Top5 ||
+				!(math.Abs(float64(got.Loss-want.Loss)) <= 1e-6) || row.Dataset != "all" {
+				t.Errorf("%s: test %+v, want %+v", u, got, want)
+			}
 		}
 	}
 	if got := s.runWith(t, func(o *Study) { o.Seeds = 2 }); got != nil {

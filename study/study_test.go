@@ -133,7 +133,7 @@ func TestTheSettingIsChosenByItsMeanOverAllSeedsOnVal200(t *testing.T) {
 		case u.Position == "learned":
 			return map[string]float64{"learning_rate=0.1": 0.3, "learning_rate=0.2": 0.305}[u.Setting]
 		}
-		return 0.25 // equal: the first
+		return 0 // equal: the first
 	})
 	_, finals := units(t, s, done)
 	if len(finals) != 12 {
