@@ -47,6 +47,31 @@ func TestMissingConfigEntriesHaveTransformersDefaults(t *testing.T) {
 	}
 }
 
+// architectures.json has the defaults of timm's classes, which tools/py reads from timm.
+func TestWhatAConfigLeavesOutIsTimmsDefault(t *testing.T) {
+	var all struct{ Classes map[string]map[string]any }
+	if err := json.Unmarshal(gomlxtest.Must(os.ReadFile("architectures.json"))(t), &all); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, f := range families {
+		for _, field := range f.fields {
+			want, known := all.Classes[f.class][field.key]
+			if f.format != formatTimm || !known || want == nil || field.byDefault == nil {
+				continue // timm's null is a default of its own
+			}
+			seen++
+			got, err := json.Marshal(field.byDefault)
+			if wanted, _ := json.Marshal(want); err != nil || string(got) != string(wanted) {
+				t.Errorf("%s: %s is %s by default, in timm %s", f.class, field.key, got, wanted)
+			}
+		}
+	}
+	if seen < 60 {
+		t.Errorf("%d defaults", seen)
+	}
+}
+
 func TestOptionsThatTheNetworkDoesNotSupportAreRefused(t *testing.T) {
 	dinov3 := func(changed ...any) map[string]any {
 		args := map[string]any{"img_size": 32.0, "patch_size": 8.0, "embed_dim": 24.0, "depth": 1.0, "num_heads": 2.0,

@@ -9,14 +9,14 @@ import (
 )
 
 // timmSizes are the arguments that all of timm's classes have.
-func timmSizes(registers string) []field {
+func timmSizes(registers, pool string) []field {
 	return slices.Concat([]field{
 		pixels("img_size", 224), square("patch_size", 16),
 		integer("in_chans", 3, func(c *vit.Config) *int { return &c.Channels }),
 		integer("embed_dim", 768, func(c *vit.Config) *int { return &c.Width }),
 		integer("depth", 12, func(c *vit.Config) *int { return &c.Depth }),
 		integer("num_heads", 12, func(c *vit.Config) *int { return &c.Heads }),
-		choice("global_pool", "token", func(c *vit.Config) *string { return &c.Pool }, words{"token", vit.PoolClass},
+		choice("global_pool", pool, func(c *vit.Config) *string { return &c.Pool }, words{"token", vit.PoolClass},
 			words{"avg", vit.PoolMean}, words{"map", vit.PoolMap}, words{"token", vit.PoolClassRegister}),
 		{key: "class_token", byDefault: true, set: setClassToken,
 			get: func(m *foreign) any { return m.config.Prefix() > m.config.Registers }},
@@ -169,7 +169,7 @@ func timmVariants(m *foreign, n names) {
 	}
 }
 
-var timmViTFields = slices.Concat(timmSizes("reg_tokens"), []field{
+var timmViTFields = slices.Concat(timmSizes("reg_tokens", "token"), []field{
 	qkvBias("qkv_bias", true, vit.QKVBiasAll),
 	boolean("qk_norm", false, false, func(c *vit.Config) *bool { return &c.QKNorm }),
 	boolean("scale_attn_norm", false, false, func(c *vit.Config) *bool { return &c.ContextNorm }),

@@ -11,7 +11,7 @@ import (
 // timm's Beit: BEiT and BEiT v2.
 var timmBeit = family{
 	format: formatTimm, class: "Beit",
-	fields: slices.Concat(slices.DeleteFunc(timmSizes(""), func(f field) bool {
+	fields: slices.Concat(slices.DeleteFunc(timmSizes("", "avg"), func(f field) bool {
 		return slices.Contains([]string{"", "class_token", "no_embed_class"}, f.key)
 	}), []field{
 		qkvBias("qkv_bias", true, vit.QKVBiasNoKey),

@@ -15,7 +15,7 @@ import (
 // timm's Eva: EVA, EVA-02, DINOv3, Perception Encoder, rope-vit.
 var timmEva = family{
 	format: formatTimm, class: "Eva", finish: finishEva,
-	fields: slices.Concat(timmSizes("num_reg_tokens"), []field{
+	fields: slices.Concat(timmSizes("num_reg_tokens", "avg"), []field{
 		{key: "attn_type", byDefault: "eva", get: func(m *foreign) any {
 			if m.config.QKVBias == vit.QKVBiasAll {
 				return "rope"

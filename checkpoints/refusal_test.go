@@ -261,6 +261,7 @@ func TestAConfigOutOfRangeIsRefusedWithItsField(t *testing.T) {
 		{hfConfig("new_option", "true"), "new_option"},
 		{hfConfig("id2label", `{"0":"a"}`), "id2label"}, {hfConfig("id2label", "[1]"), "id2label"},
 		{hfConfig("id2label", labels(12, "a")), "id2label"}, {hfConfig("id2label", labels(12, "00")), "id2label"},
+		{hfConfig("id2label", labels(13, "13")), "names of the 13 classes"},
 		{hfConfig("x", `{"a":1,"a":2}`), "given twice"}, {"[]", "JSON object"}, {"", "JSON"},
 		{hfConfig() + strings.Repeat(" ", maxSmall), "at most"},
 	} {
