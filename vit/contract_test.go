@@ -172,6 +172,34 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 	}
 }
 
+func TestSizesAreValidFromOneToTheirLimits(t *testing.T) {
+	for name, f := range map[string]struct {
+		limit int
+		at    func(*Config) *int
+	}{
+		"image_rows": {16_384, func(c *Config) *int { return &c.ImageRows }},
+		"image_cols": {16_384, func(c *Config) *int { return &c.ImageCols }},
+		"channels":   {1024, func(c *Config) *int { return &c.Channels }},
+		"patch_size": {16_384, func(c *Config) *int { return &c.PatchSize }},
+		"width":      {65_536, func(c *Config) *int { return &c.Width }},
+		"depth":      {1000, func(c *Config) *int { return &c.Depth }},
+		"heads":      {65_536, func(c *Config) *int { return &c.Heads }},
+		"mlp_dim":    {1_048_576, func(c *Config) *int { return &c.MLPDim }},
+		"classes":    {1_000_000, func(c *Config) *int { return &c.Classes }},
+		"registers":  {1024, func(c *Config) *int { return &c.Registers }},
+	} {
+		for _, v := range []int{-1, 1, f.limit, f.limit + 1} {
+			c := small("wepe", PoolClass)
+			*f.at(&c) = v
+			err := c.Validate() // of other fields, where sizes do not divide
+			refused := err != nil && strings.HasPrefix(err.Error(), "vit: "+name) && strings.Contains(err.Error(), "want 1 to")
+			if refused != (v < 1 || v > f.limit) {
+				t.Errorf("%s %d: %v", name, v, err)
+			}
+		}
+	}
+}
+
 func TestEncodersNameTheHyperparameterThatIsWrong(t *testing.T) {
 	for _, test := range []struct {
 		position, param string

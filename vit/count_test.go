@@ -36,6 +36,29 @@ func noise(c Config, batch int) *tensors.Tensor {
 	return gomlxtest.Noise(batch, c.ImageRows, c.ImageCols, c.Channels)
 }
 
+// created is how many numbers a model trains.
+func created(t *testing.T, c Config) (n int) {
+	t.Helper()
+	store := gomlxtest.Seeded(t, 3)
+	logitsOf(t, store, c, noise(c, 2))
+	for v := range store.IterVariables() {
+		if v.Trainable {
+			n += v.Shape().Size()
+		}
+	}
+	return n
+}
+
+func TestParametersCountsTheVariablesOfEveryEncoding(t *testing.T) {
+	for _, position := range gomlxtest.Encodings(PositionNames()) {
+		for _, pool := range []string{PoolClass, PoolMean} {
+			if c := small(position, pool); c.Parameters() != created(t, c) {
+				t.Errorf("%s, %s: Parameters() = %d, the model has %d", position, pool, c.Parameters(), created(t, c))
+			}
+		}
+	}
+}
+
 // Each option has the variables that Parameters counts, and padding does not change its logits.
 func TestParametersCountsTheVariablesOfEveryOption(t *testing.T) {
 	for name, set := range map[string]func(*Config){
@@ -62,16 +85,11 @@ func TestParametersCountsTheVariablesOfEveryOption(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := small("learned", PoolClass)
 			set(&c)
-			store, created := gomlxtest.Seeded(t, 3), 0
+			if got, want := c.Parameters(), created(t, c); got != want {
+				t.Errorf("Parameters() = %d, the model has %d", got, want)
+			}
+			store := gomlxtest.Seeded(t, 3)
 			logitsOf(t, store, c, noise(c, 2))
-			for v := range store.IterVariables() {
-				if v.Trainable {
-					created += v.Shape().Size()
-				}
-			}
-			if got := c.Parameters(); got != created {
-				t.Errorf("Parameters() = %d, the model has %d", got, created)
-			}
 			image := tensors.FromFlatDataAndDimensions(image(c, 5, 3), 1, c.ImageRows, c.ImageCols, c.Channels)
 			got := naflexLogits(t, stirred(t, store), c, 0.7, 0)[0]
 			gomlxtest.Near(t, "logits with padding", got, logitsOf(t, store, c, image), 1e-5)

@@ -41,5 +41,10 @@ func TestFLOPsAreTwiceTheMACsOfThePublishedTables(t *testing.T) {
 		if got := c.FLOPs() / 2e9; !(math.Abs(got-gmacs) <= 0.01*gmacs) {
 			t.Errorf("%s: %g GMACs, published %g", variant, got, gmacs)
 		}
+		wide, high := c, c
+		wide.ImageRows, high.ImageCols = 112, 112
+		if got, want := wide.FLOPs(), high.FLOPs(); got != want || 2*got > c.FLOPs() {
+			t.Errorf("%s: %g FLOPs of half an image, %g of it on its side", variant, got, want)
+		}
 	}
 }
