@@ -67,6 +67,9 @@ func TestBatchesTakeTheCoresThatTheirBackendUses(t *testing.T) {
 			t.Errorf("%+v: %d workers, all cores: %v", c.backend, workers, all)
 		}
 	}
+	if n := runtime.GOMAXPROCS(0); n != cores {
+		t.Errorf("%d processors are used, %d before", n, cores)
+	}
 	if b := gomlxtest.Backend(); os.Getenv(compute.ConfigEnvVar) == "" && b.Name() != "Go Backend" {
 		t.Errorf("the pure-Go backend is called %q", b.Name())
 	}
@@ -93,11 +96,6 @@ func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 		t.Errorf("a regression is served: %v", err)
 	}
 	m.Scores = "softmax"
-	for i, row := range s.card.Similarity {
-		if row[i] != 1000 {
-			t.Errorf("position %d has the cosine %d/1000 with itself", i, row[i])
-		}
-	}
 	files, raw := noise(t, 5)
 	want := gomlxtest.Must(m.Predict(files, len(m.Classes)))(t)
 	near := func(what string, i int, entry map[string]any) {
@@ -147,6 +145,43 @@ func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 	for _, batch := range []int{1, 3} {
 		if err := s.model.Compile(batch); err == nil {
 			t.Errorf("batch %d compiles for images of other rows", batch)
+		}
+	}
+}
+
+// The cosines are of the table of the model, whose rows are those of the grid, once more.
+func TestACardHasTheGridAndTheSimilarityOfItsPositions(t *testing.T) {
+	for position, similar := range map[string]bool{"learned": true, "none": false} {
+		square := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../../examples/cifar100/demo/vit"))(t)
+		m := gomlxtest.Must(square.With("model.position=" + position + ";model.image_cols=32"))(t)
+		files, _ := noise(t, 1)
+		gomlxtest.Must(m.Embed(files[0]))(t) // draws its weights
+		card := gomlxtest.Must(newServed(m))(t).Card()
+		if card.Size != [2]int{24, 32} || card.Grid != [2]int{6, 8} || card.Position != position {
+			t.Errorf("%s: size %v, grid %v, position %s", position, card.Size, card.Grid, card.Position)
+		}
+		if !similar {
+			if card.Similarity != nil {
+				t.Errorf("positions of none have cosines")
+			}
+			continue
+		}
+		_, _, vectors, err := m.Encoding()
+		width := len(vectors) / 48
+		if err != nil || len(card.Similarity) != 48 || width != 96 {
+			t.Fatalf("%d rows of cosines, width %d, %v", len(card.Similarity), width, err)
+		}
+		for i, row := range card.Similarity {
+			for j, got := range row {
+				var dot, a, b float64
+				for k := range width {
+					x, y := vectors[i*width+k], vectors[j*width+k]
+					dot, a, b = dot+x*y, a+x*x, b+y*y
+				}
+				if want := 1000 * dot / math.Sqrt(a*b); len(row) != 48 || !(math.Abs(float64(got)-want) <= 0.5+1e-6) {
+					t.Errorf("positions %d and %d: %d, want %g", i, j, got, want)
+				}
+			}
 		}
 	}
 }

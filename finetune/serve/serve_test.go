@@ -633,6 +633,19 @@ func TestATokenIsRequiredOnProtectedRoutes(t *testing.T) {
 	}
 }
 
+func TestATokenIsAskedForBeforeAnythingIsComputed(t *testing.T) {
+	model := &fake{}
+	_, url, _ := start(t, model, Options{Token: "secret"})
+	for _, path := range []string{"/v1/predict", "/v1/embed", "/v1/attention"} {
+		if code, got := post(t, url+path, "", bytes.NewReader(pixels(t, 3, 5, red))); code != 401 {
+			t.Errorf("%s: status %d, %v", path, code, got)
+		}
+	}
+	if n := model.begun.Load(); n != 0 {
+		t.Errorf("%d batches were computed", n)
+	}
+}
+
 func TestMetricsCountRequestsAndBatches(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{})
 	for range 3 {
@@ -651,9 +664,13 @@ func TestMetricsCountRequestsAndBatches(t *testing.T) {
 			t.Errorf("metrics lack %s", line)
 		}
 	}
-	for bound, want := range map[string]bool{"128": true, "256": false} {
-		if bytes.Contains(text, []byte(`batch_images_bucket{le="`+bound+`"}`)) != want {
-			t.Errorf("metrics have the bucket %s: %v", bound, !want)
+	const request = `request_seconds_bucket{route="POST /v1/predict",`
+	for bucket, want := range map[string]bool{`batch_images_bucket{le="128"}`: true, `batch_images_bucket{le="256"}`: false,
+		request + `le="0.001"}`: true, request + `le="0.002"}`: true, request + `le="16.384"}`: true,
+		request + `le="32.768"}`: false, `batch_seconds_bucket{le="0.001"}`: true, `batch_seconds_bucket{le="0.002"}`: true,
+		`batch_seconds_bucket{le="16.384"}`: true, `batch_seconds_bucket{le="32.768"}`: false} {
+		if bytes.Contains(text, []byte(bucket)) != want {
+			t.Errorf("metrics have the bucket %s: %v", bucket, !want)
 		}
 	}
 }
@@ -704,6 +721,11 @@ func TestOptionsBelowZeroAreRefused(t *testing.T) {
 		"at most 1024": {Batch: 5000}} {
 		if _, err := newServer(context.Background(), &fake{}, o); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%+v: %v, want an error about %s", o, err, name)
+		}
+	}
+	for batch, valid := range map[int]bool{1024: true, 1025: false} {
+		if err := (Options{Batch: batch}).Validate(); (err == nil) != valid {
+			t.Errorf("batches of %d: %v", batch, err)
 		}
 	}
 }
