@@ -3,6 +3,7 @@
 package detect
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -105,6 +106,28 @@ func TestEveryEncodingTakesWindowsBeyondTheImageAndOtherSizes(t *testing.T) {
 	}
 }
 
+func TestRelativeTablesHaveZerosForEachOffsetOfTheTrainedGridOrAWindow(t *testing.T) {
+	b := small("none", 5, 7, 3)
+	b.Global, b.Relative = []int{1}, true
+	store := gomlxtest.Seeded(t, 5)
+	gomlxtest.Build(t, store, func(s *model.Scope, in []*Node) []*Node {
+		return []*Node{b.trace(s.At(backboneScope), in[0], false).Output}
+	}, gomlxtest.Noise(1, 2*6, 2*4, 1)) // of another size
+	offsets := map[string]int{}
+	for v := range store.IterVariables() {
+		if _, table, ok := strings.Cut(v.Path(), "/block_"); ok && strings.Contains(table, "/relative/") {
+			offsets[table] = v.Shape().Dim(0)
+			if x := gomlxtest.Values(t, v.MustValue()); v.Shape().Dim(1) != 40/5 || slices.Min(x) != 0 || slices.Max(x) != 0 {
+				t.Errorf("%s is %s from %g to %g", table, v.Shape(), slices.Min(x), slices.Max(x))
+			}
+		}
+	}
+	if want := map[string]int{"00/attention/relative/rows": 5, "00/attention/relative/cols": 5,
+		"01/attention/relative/rows": 9, "01/attention/relative/cols": 13}; !maps.Equal(offsets, want) {
+		t.Errorf("tables %v, want %v", offsets, want)
+	}
+}
+
 func TestAnInvalidBackboneIsRefusedByName(t *testing.T) {
 	for _, c := range []struct {
 		change func(*Backbone)
@@ -114,11 +137,14 @@ func TestAnInvalidBackboneIsRefusedByName(t *testing.T) {
 		{func(b *Backbone) { b.Global = []int{2} }, "global names block 2, the backbone has 0 to 1"},
 		{func(b *Backbone) { b.Residual = []int{-1} }, "residual names block -1"},
 		{func(b *Backbone) { b.PositionRows = -5 }, "position_rows is -5"},
+		{func(b *Backbone) { b.PositionCols = 1<<14 + 1 }, "position_cols is 16385"},
 		{func(b *Backbone) { b.Width = 41 }, "width 41"},
+		{func(b *Backbone) { b.Window, b.PositionRows, b.PositionCols = 1, 1, 1 }, ""},
+		{func(b *Backbone) { b.Window, b.PositionRows, b.PositionCols = 1<<14, 1<<14, 1<<14 }, ""},
 	} {
 		b := small("none", 4, 4, 3)
 		c.change(&b)
-		if err := b.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := b.Validate(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want one with %q", err, c.want)
 		}
 	}

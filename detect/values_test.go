@@ -114,3 +114,11 @@ func TestTheLargestNumbersOfAConfigurationAreTheOnesThatErrorsPrint(t *testing.T
 		}
 	}
 }
+
+func TestAQuarterOfTheSamplesButOneAtLeastHaveAMask(t *testing.T) {
+	for samples, want := range map[int]int{1: 1, 3: 1, 7: 1, 8: 2, 512: 128} {
+		if got := (ROI{Samples: samples, Positive: 0.25}).masked(); got != want {
+			t.Errorf("of %d samples %d have a mask, want %d", samples, got, want)
+		}
+	}
+}

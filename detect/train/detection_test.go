@@ -5,12 +5,17 @@ package train
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -183,6 +188,47 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 			t.Errorf("the file's detections have box AP %g, the row %g", numbers[0], want)
 		}
 	})
+	t.Run("its page has the scenes of each test beside what is found", func(t *testing.T) {
+		m, rows, err := run.Do(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Finalize()
+		if err := run.Page(m, rows); err != nil {
+			t.Fatal(err)
+		}
+		page := string(gomlxtest.Must(os.ReadFile(filepath.Join(run.Dir, finetune.PageFile)))(t))
+		var titles, sizes []string
+		for _, title := range regexp.MustCompile(`<h2[^>]*>([^<]*)|alt="([^"]*)`).FindAllStringSubmatch(page, -1) {
+			titles = append(titles, title[1]+title[2])
+		}
+		for _, raw := range regexp.MustCompile(`base64,([^"]*)`).FindAllStringSubmatch(page, -1) {
+			decoded := gomlxtest.Must(png.Decode(base64.NewDecoder(base64.StdEncoding, strings.NewReader(raw[1]))))(t)
+			sizes = append(sizes, fmt.Sprint(decoded.Bounds().Size()))
+		}
+		if got, want := strings.Join(titles, ", "), "Average precision, Scenes of 32x48 pixels, scene 1, scene 2, scene 3, "+
+			"Scenes of 56x40 pixels, scene 1, scene 2, scene 3, Training, course of the training"; got != want {
+			t.Errorf("the page has %s, want %s", got, want)
+		}
+		test := run.Tests[1]
+		scene := gomlxtest.Must(test.Scenes.At(2))(t)
+		picture := gomlxtest.Must(png.Decode(bytes.NewReader(gomlxtest.Must(m.beside(test, 2))(t))))(t)
+		found := gomlxtest.Must(m.at(test, scene.Image.RGBA()))(t)
+		left := scenes.Show(scene.Image.RGBA(), scene.Objects, m.Categories)
+		right := scenes.Show(scene.Image.RGBA(), Shown(found[0], 0.5), m.Categories)
+		size := left.Bounds().Size()
+		if got := picture.Bounds().Size(); got != image.Pt(2*size.X+8, size.Y) || sizes[5] != fmt.Sprint(got) {
+			t.Errorf("scenes are %v, want twice %v and a gap", sizes, size)
+		}
+		for y := range size.Y {
+			for x := range size.X {
+				here, beside := color.RGBAModel.Convert(picture.At(x, y)), color.RGBAModel.Convert(picture.At(x+size.X+8, y))
+				if here != left.At(x, y) || beside != right.At(x, y) {
+					t.Fatalf("pixel %d, %d is %v, want %v; beside it %v, want %v", x, y, here, left.At(x, y), beside, right.At(x, y))
+				}
+			}
+		}
+	})
 	t.Run("another run is refused", func(t *testing.T) {
 		for want, change := range map[string]func(*Run){
 			"its optimizer.layer_decay is 0.7, this one's 0.8": func(r *Run) { r.Recipe.Optimizer.LayerDecay = 0.8 },
@@ -210,6 +256,7 @@ func TestABadRecipeIsRefusedByName(t *testing.T) {
 		"steps=0":                             "steps is 0",
 		"batch_size=9":                        "one batch of 9",
 		"learning_rate=0":                     "learning_rate is 0",
+		"learning_rate=1000":                  "learning_rate is 1000",
 		"warmup_steps=6":                      "warmup_steps is 6",
 		"drops=[4,2]":                         "drops are [4 2]",
 		"jitter.height=40":                    "jitter.height is 40",
@@ -242,9 +289,12 @@ func TestABadRecipeIsRefusedByName(t *testing.T) {
 	}
 }
 
-// The schedule of detectron2's ViTDet configuration: 250 steps of warm-up, milestones at 163889 and 177546.
+// The schedule of detectron2's ViTDet configuration: 184375 steps, 250 of warm-up, milestones at 163889 and 177546.
 func TestTheLearningRateOfViTDetDropsTwice(t *testing.T) {
 	r := gomlxtest.Must(Named("vitdet-b"))(t)
+	if r.Steps != 184_375 || r.BatchSize != 64 {
+		t.Errorf("%d steps of %d", r.Steps, r.BatchSize)
+	}
 	for step, want := range map[int]float64{0: 0, 125: 5e-5, 250: 1e-4, 163_888: 1e-4, 163_889: 1e-5, 177_546: 1e-6} {
 		if got := r.rate(step); !(math.Abs(got-want) <= 1e-18) {
 			t.Errorf("step %d: %g, want %g", step, got, want)
@@ -461,8 +511,22 @@ func TestUndefinedMetricsAreLeftOutOfTables(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got[name], want)
 		}
 	}
-	if row := curve([]report.Eval{{Step: 3}}).Rows[0]; row[2] != "–" || row[3] != "–" {
-		t.Errorf("an evaluation without validation is the row %q", row)
+	evals := []report.Eval{{Step: 3}, {Step: 5, TrainLoss: 0.125, Found: report.Found{
+		Boxes: map[string]report.Number{"AP": 0.5}, Masks: map[string]report.Number{"AP": 0.25}}}}
+	if got := fmt.Sprint(curve(evals)); got != fmt.Sprint(report.Table{Header: []string{"step", "loss", "box AP", "mask AP"},
+		Numeric: []bool{true, true, true, true}, Rows: [][]string{{"3", "0.000", "–", "–"}, {"5", "0.125", "50.0", "25.0"}}}) {
+		t.Errorf("evaluations are the table %s", got)
+	}
+}
+
+func TestShownAreTheDetectionsOfTheLeastScoreTheBestOnTop(t *testing.T) {
+	mask := &detect.Bitmap{Rows: 2, Cols: 3, Pixels: []bool{false, true, true, false, false, true}}
+	shown := Shown([]detect.Detection{{Box: detect.Box{1, 2, 4, 7}, Class: 3, Score: 0.75},
+		{Box: detect.Box{0, 0, 3, 2}, Class: 1, Score: 0.5, Mask: mask}, {Class: 2, Score: 0.25}}, 0.5)
+	if len(shown) != 2 || shown[0].Class != 1 || shown[0].Score != 0.5 || shown[1].Class != 3 || shown[1].Score != 0.75 ||
+		shown[1].Box != (coco.Box{1, 2, 3, 5}) || !slices.Equal(shown[0].Mask.Decode(), mask.Pixels) ||
+		len(shown[1].Mask.Counts) > 0 {
+		t.Errorf("shown are %+v", shown)
 	}
 }
 
