@@ -569,6 +569,16 @@ func TestColoursAreTheFirstThreeAxesAndTheMarginIsBehind(t *testing.T) {
 	if other, _, err := colour(points, margin, true); err != nil || !slices.Equal(other, shown) {
 		t.Errorf("of the negative in front are %v, %v", other, err)
 	}
+	two, few := slices.Clone(margin), slices.Clone(points) // two patches in front have an axis
+	for i := range two {
+		two[i] = two[i] || i != 7 && i != 22
+		if margin[i] != two[i] {
+			copy(few[i*width:(i+1)*width], make([]float64, width))
+		}
+	}
+	if other, _, err := colour(few, two, true); err != nil || fmt.Sprint(other) != "[7 22]" {
+		t.Errorf("of two in front are %v, %v", other, err)
+	}
 	const first = 6 // and the order of the patches is, too
 	points = slices.Concat(points[first*width:], points[:first*width])
 	moved := slices.Concat(margin[first:], margin[:first])

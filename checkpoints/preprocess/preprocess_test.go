@@ -44,6 +44,11 @@ var published = map[string]struct {
 		"size": {"height": 224, "width": 224}}`,
 		Settings{Fit: FitExact, Size: [2]int{224, 224}, Resample: Bilinear, Float: true, Mean: imageNetMean,
 			Std: imageNetStd}},
+	"openai/clip-vit-base-patch32": {`{"crop_size": 224, "do_center_crop": true, "do_normalize": true, "do_resize": true,
+		"feature_extractor_type": "CLIPFeatureExtractor", "image_mean": [0.48145466, 0.4578275, 0.40821073],
+		"image_std": [0.26862954, 0.26130258, 0.27577711], "resample": 3, "size": 224}`,
+		Settings{Fit: FitShortest, Size: [2]int{224, 224}, Resample: Bicubic, Crop: [2]int{224, 224},
+			Mean: [3]float64{0.48145466, 0.4578275, 0.40821073}, Std: [3]float64{0.26862954, 0.26130258, 0.27577711}}},
 	"siglip, as the fast processors save it": {`{"do_center_crop": null, "do_convert_rgb": null, "do_pad": null,
 		"do_normalize": true, "do_rescale": true, "do_resize": true, "crop_size": null, "data_format": "channels_first",
 		"image_mean": [0.5, 0.5, 0.5], "image_processor_type": "SiglipImageProcessorFast", "image_std": [0.5, 0.5, 0.5],
@@ -303,6 +308,25 @@ func TestAnImageIsResizedByItsFit(t *testing.T) {
 	}
 }
 
+// The middles of windows in 8 and 9 pixels, by hand: of 9 − 4 the half is 2½, of 8 − 5 it is 1½, of 8 − 11 it is −1½, of
+// 9 − 10 it is −½.
+func TestAWindowStartsInTheMiddle(t *testing.T) {
+	for _, c := range []struct {
+		crop           [2]int
+		rounded, lower [2]int // to even, in the image, or up, beyond it; and down
+	}{
+		{[2]int{5, 4}, [2]int{2, 2}, [2]int{1, 2}}, {[2]int{8, 9}, [2]int{0, 0}, [2]int{0, 0}},
+		{[2]int{11, 10}, [2]int{-1, 0}, [2]int{-2, -1}}, {[2]int{3, 2}, [2]int{2, 4}, [2]int{2, 3}},
+	} {
+		for round, want := range map[bool][2]int{true: c.rounded, false: c.lower} {
+			top, left := Settings{Crop: c.crop, RoundCrop: round}.CropStart(8, 9)
+			if top != want[0] || left != want[1] {
+				t.Errorf("crop %v, rounded %v: %d, %d, want %v", c.crop, round, top, left, want)
+			}
+		}
+	}
+}
+
 // FuzzParse: accepted settings are valid, and equal after a round trip through Hugging Face's form.
 func FuzzParse(f *testing.F) {
 	var seeds [][]byte
@@ -356,12 +380,19 @@ func TestTimmsFormIsReadBackAsTheSame(t *testing.T) {
 			}
 		}
 	}
+	for crop, want := range map[[2]int]bool{{12, 16}: true, {12, 15}: false, {12, 17}: false, {16, 16}: false} {
+		if _, err := (Settings{Fit: FitCover, Size: [2]int{15, 20}, Crop: crop}).Timm(); (err == nil) != want {
+			t.Errorf("a crop of %v out of 15×20, want 4/5 of both: %v", crop, err)
+		}
+	}
 	// The largest resize: int(8192/0.5), and int(8192.5/0.5) would be one more.
 	for portion, want := range map[string]bool{"0.5": true, "0.49998": true, "0.49996": false} {
-		_, err := Parse([]byte(`{"input_size": [3, 8192, 28], "crop_pct": ` + portion +
-			`, "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}`))
-		if (err == nil) != want {
-			t.Errorf("8192 pixels are %s of an image: %v", portion, err)
+		for _, sides := range []string{"8192, 28", "28, 8192"} {
+			_, err := Parse([]byte(`{"input_size": [3, ` + sides + `], "crop_pct": ` + portion +
+				`, "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}`))
+			if (err == nil) != want || err != nil && !strings.Contains(err.Error(), "resize to at most 16384") {
+				t.Errorf("%s pixels are %s of an image: %v", sides, portion, err)
+			}
 		}
 	}
 	s.Fit, s.Size, s.Crop, s.Fill = FitExact, [2]int{6, 10}, [2]int{}, [3]uint8{}

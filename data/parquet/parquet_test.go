@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 
 	pq "github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress"
@@ -139,6 +141,52 @@ func TestPagesOfTheSecondVersionAreRead(t *testing.T) {
 	}
 }
 
+// Statistics of images make a page's header longer than what is read of it at first.
+func TestPagesWithStatisticsAreRead(t *testing.T) {
+	dir, want := t.TempDir(), contents(7)
+	path := filepath.Join(dir, "a.parquet")
+	write(t, path, rowsOf(want), pq.DataPageStatistics(true))
+	f, err := Files(dir, []string{path}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range want {
+		if got, err := f.In.(*shards).read(i); err != nil || !bytes.Equal(got, want[i]) {
+			t.Errorf("image %d has %d bytes, want %d, %v", i, len(got), len(want[i]), err)
+		}
+	}
+}
+
+// Up to 4 MiB a page may be any times as long as its bytes, a longer one 16 times.
+func TestALongPageOfZerosIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.parquet")
+	for size, want := range map[int]string{4<<20 - 64: "", 4 << 20: "more than 16 times as many"} {
+		write(t, path, []dictRow{{&img{Bytes: make([]byte, size)}, 3}}, pq.Compression(&pq.Zstd))
+		f, err := Files(dir, []string{path}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.In.(*shards).read(0)
+		if (err == nil) != (want == "") || err == nil && len(got) != size || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d zeros: %d bytes, %v", size, len(got), err)
+		}
+	}
+}
+
+func TestAFooterIsReadBehindItsFile(t *testing.T) {
+	f := withFooter{strings.NewReader("abcdefg, and more"), 5, []byte("XYZ")}
+	if err := iotest.TestReader(io.NewSectionReader(f, 0, 8), []byte("abcdeXYZ")); err != nil {
+		t.Error(err)
+	}
+	for at, want := range map[int64]string{3: "deXY", 4: "eXYZ", 5: "XYZ", 7: "Z", 8: "", 19: ""} {
+		var raw [4]byte
+		if n, err := f.ReadAt(raw[:], at); string(raw[:n]) != want || (err == io.EOF) != (n < 4) {
+			t.Errorf("from byte %d: %q, %v", at, raw[:n], err)
+		}
+	}
+}
+
 // counter counts the bytes that are read.
 type counter struct {
 	*os.File
@@ -150,10 +198,16 @@ func (c *counter) ReadAt(p []byte, at int64) (int, error) {
 	return c.File.ReadAt(p, at)
 }
 
+func TestAImageCostsItsPageWhereTheFileListsNone(t *testing.T) {
+	for _, codec := range []compress.Codec{&pq.Snappy, &pq.Zstd} { // says its length itself, is unpacked for it
+		testAImageCostsItsPageWhereTheFileListsNone(t, codec)
+	}
+}
+
 func TestAnImageCostsOnePageWithoutAPageIndex(t *testing.T) {
 	dir, want := t.TempDir(), contents(100)
 	path := filepath.Join(dir, "a.parquet")
-	write(t, path, rowsOf(want))
+	write(t, path, rowsOf(want), pq.Compression(codec))
 	f, err := Files(dir, []string{path}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -178,8 +232,8 @@ func TestAnImageCostsOnePageWithoutAPageIndex(t *testing.T) {
 	if _, err := pages.ReadPage(); err != nil {
 		t.Fatal(err)
 	}
-	if c.read < 3000 || c.read > 180_000 { // of 550,000
-		t.Errorf("%d bytes were read for an image in a page of about 100,000", c.read)
+	if c.read < 3000 || c.read > 300_000 { // of 550,000
+		t.Errorf("%s: %d bytes were read for an image in a page of about 100,000, which may be read twice", codec, c.read)
 	}
 }
 
@@ -365,7 +419,7 @@ func TestAFalseSizeIsRefusedInLittleMemory(t *testing.T) {
 		for column := range 3 { // bytes and path of an image, and its label
 			for _, codec := range []compress.Codec{&pq.Snappy, &pq.Zstd, &pq.Gzip, &pq.Uncompressed} {
 				write(t, path, rowsOf(contents(3)), pq.Compression(codec))
-				raw := withPage(t, path, column, lie)
+				raw := withPage(t, path, 0, column, lie)
 				if err := os.WriteFile(path, raw, 0o644); err != nil {
 					t.Fatal(err)
 				}
@@ -406,16 +460,25 @@ func TestADecompressionBombInAPageIsRefusedInLittleMemory(t *testing.T) {
 		little := slices.Concat([]byte{0x80, 0x80, 0x80, 0x28}, damaged)      // 80 MiB, or 655,360 bytes from the second on
 		for name, body := range map[string][]byte{"bomb": bomb, "damaged": damaged, "lying": lying, "little": little,
 			"empty": {}} {
-			for column := 0; column < 3; column += 2 { // images, the dictionary of the labels
-				write(t, path, []dictRow{{&img{Bytes: content}, 3}}, pq.Compression(codec), pq.DataPageVersion(1+k%2))
-				raw := withPage(t, path, column, withBody(len(body)), body...)
+			for _, at := range [][3]int{{0, 0, 0}, {2, 0, 0}, {0, 100, 1}, {2, 100, -1}} { // a column, rows before, a group
+				if at[1] > 0 && name != "bomb" {
+					continue
+				}
+				column, rows := at[0], append(make([]dictRow, at[1]), dictRow{&img{Bytes: content}, 3})
+				if at[2] >= 0 { // images, the dictionary of the labels
+					write(t, path, rows, pq.Compression(codec), pq.DataPageVersion(1+k%2))
+				} else { // labels
+					at[2] = 1
+					write(t, path, append(make([]row, 100), rowsOf(one[:1])...), pq.Compression(codec))
+				}
+				raw := withPage(t, path, at[2], column, withBody(len(body)), body...)
 				if err := os.WriteFile(path, raw, 0o644); err != nil {
 					t.Fatal(err)
 				}
 				used, err := campaign.Malformed(t, func() error {
 					files, err := Files(filepath.Dir(path), []string{path}, nil)
 					if err == nil {
-						_, err = files.In.(*shards).read(0)
+						_, err = files.In.(*shards).read(at[1])
 					}
 					return err
 				})
@@ -434,9 +497,9 @@ func withBody(size int) func(*format.PageHeader) {
 	}
 }
 
-// withPage returns a file whose column has another header of its first page, optionally other bytes after it, and a
-// matching footer.
-func withPage(t *testing.T, path string, column int, change func(*format.PageHeader), body ...byte) []byte {
+// withPage returns a file whose column has another header of its first page in a row group, optionally other bytes after
+// it, and a matching footer.
+func withPage(t *testing.T, path string, group, column int, change func(*format.PageHeader), body ...byte) []byte {
 	t.Helper()
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -446,8 +509,8 @@ func withPage(t *testing.T, path string, column int, change func(*format.PageHea
 	if err != nil {
 		t.Fatal(err)
 	}
-	meta, protocol := file.Metadata(), new(thrift.CompactProtocol)
-	about := &meta.RowGroups[0].Columns[column].MetaData
+	meta := file.Metadata()
+	about := &meta.RowGroups[group].Columns[column].MetaData
 	at := about.DataPageOffset
 	if about.DictionaryPageOffset > 0 {
 		at = about.DictionaryPageOffset
@@ -461,28 +524,76 @@ func withPage(t *testing.T, path string, column int, change func(*format.PageHea
 	if change(&header); int(header.CompressedPageSize) == len(old) {
 		body = old
 	}
-	page, err := thrift.Marshal(protocol, header)
+	page, err := thrift.Marshal(new(thrift.CompactProtocol), header)
 	if err != nil {
 		t.Fatal(err)
 	}
 	page = append(page, body...)
 	more := int64(len(page)) - length
 	about.TotalCompressedSize += more
-	for i := range meta.RowGroups[0].Columns {
-		if c := &meta.RowGroups[0].Columns[i].MetaData; c.DataPageOffset > at {
-			c.DataPageOffset += more
-			if c.DictionaryPageOffset > at {
-				c.DictionaryPageOffset += more
+	for g := range meta.RowGroups {
+		for i := range meta.RowGroups[g].Columns {
+			if c := &meta.RowGroups[g].Columns[i].MetaData; c.DataPageOffset > at {
+				c.DataPageOffset += more
+				if c.DictionaryPageOffset > at {
+					c.DictionaryPageOffset += more
+				}
 			}
 		}
 	}
-	footer, err := thrift.Marshal(protocol, *meta)
+	return ended(t, meta, raw[:at], page, raw[at+length:len(raw)-footerLength(raw)])
+}
+
+func footerLength(raw []byte) int { return 8 + int(binary.LittleEndian.Uint32(raw[len(raw)-8:])) }
+
+// ended returns parts of a file with a footer.
+func ended(t *testing.T, meta *format.FileMetaData, parts ...[]byte) []byte {
+	t.Helper()
+	footer, err := thrift.Marshal(new(thrift.CompactProtocol), *meta)
 	if err != nil {
 		t.Fatal(err)
 	}
-	end := len(raw) - 8 - int(binary.LittleEndian.Uint32(raw[len(raw)-8:]))
-	return slices.Concat(raw[:at], page, raw[at+length:end], footer,
-		binary.LittleEndian.AppendUint32(nil, uint32(len(footer))), []byte("PAR1"))
+	return slices.Concat(slices.Concat(parts...), footer, binary.LittleEndian.AppendUint32(nil, uint32(len(footer))),
+		[]byte("PAR1"))
+}
+
+func TestPagesOutsideTheFileAreRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	for name, lie := range map[string]func(c *format.ColumnMetaData, size int64){
+		"in the magic":            func(c *format.ColumnMetaData, _ int64) { c.DictionaryPageOffset = 3 },
+		"a dictionary behind it":  func(c *format.ColumnMetaData, _ int64) { c.DictionaryPageOffset = c.DataPageOffset + 1 },
+		"data behind all its own": func(c *format.ColumnMetaData, _ int64) { c.DataPageOffset += c.TotalCompressedSize },
+		"longer than the file":    func(c *format.ColumnMetaData, size int64) { c.TotalCompressedSize = size },
+		"of less than no bytes":   func(c *format.ColumnMetaData, _ int64) { c.TotalCompressedSize = -7 },
+	} {
+		write(t, path, []dictRow{{&img{Bytes: contents(1)[0]}, 3}, {nil, 1}})
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := pq.OpenFile(bytes.NewReader(raw), int64(len(raw)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		meta := file.Metadata()
+		lie(&meta.RowGroups[0].Columns[2].MetaData, int64(len(raw)))
+		if err := os.WriteFile(path, ended(t, meta, raw[:len(raw)-footerLength(raw)]), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Files(filepath.Dir(path), []string{path}, nil); err == nil ||
+			!strings.Contains(err.Error(), "not within the file") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	write(t, path, []dictRow{{&img{Bytes: contents(1)[0]}, 3}, {nil, 1}})
+	raw := withPage(t, path, 0, 2, withBody(99), make([]byte, 13)...) // a dictionary that begins in it and ends in the data
+	if err := os.WriteFile(path, raw, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Files(filepath.Dir(path), []string{path}, nil); err == nil ||
+		!strings.Contains(err.Error(), "the file is cut, or damaged") {
+		t.Errorf("a dictionary that ends in the data: %v", err)
+	}
 }
 
 // The lengths are those of the library's own encoding.
@@ -497,7 +608,7 @@ func TestStructLengthIsThatOfTheLibrary(t *testing.T) {
 		t.Error("too many structures in one another are read")
 	}
 	for _, v := range []any{index, format.PageHeader{Type: format.DataPage, CRC: 77}, format.SchemaElement{Name: "name"},
-		format.ColumnIndex{NullPages: []bool{true, false}, MinValues: [][]byte{{1}, {}}, MaxValues: [][]byte{{1}, {2}}}} {
+		format.ColumnIndex{NullPages: []bool{true, false, true, true, false}, MinValues: [][]byte{{1}, {}}, MaxValues: [][]byte{{1}, {2}}}} {
 		raw, err := thrift.Marshal(new(thrift.CompactProtocol), v)
 		if err != nil {
 			t.Fatal(err)
