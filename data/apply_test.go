@@ -237,4 +237,36 @@ func TestInvalidStrengthsAreRefusedByName(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	for name, b := range map[string]struct {
+		low, high, more float64
+		set             func(a *Augment, v float64)
+	}{
+		"pad":          {0, 16_384, 1, func(a *Augment, v float64) { a.Pad = int(v) }},
+		"cutout":       {0, 16_384, 1, func(a *Augment, v float64) { a.Cutout = int(v) }},
+		"repeats":      {0, 100, 1, func(a *Augment, v float64) { a.Repeats = int(v) }},
+		"size":         {1, 16_384, 1, func(a *Augment, v float64) { a.Size = [2]int{7, int(v)} }},
+		"crop_scale":   {0.01, 1, 0.02, func(a *Augment, v float64) { a.CropScale = [2]float64{min(v, 0.01), v} }},
+		"flip_prob":    {0, 1, 0.01, func(a *Augment, v float64) { a.FlipProb = v }},
+		"flip_up_prob": {0, 1, 0.01, func(a *Augment, v float64) { a.FlipUpProb = v }},
+		"rotate":       {0, 180, 0.01, func(a *Augment, v float64) { a.Rotate = v }},
+		"grey_prob":    {0, 1, 0.01, func(a *Augment, v float64) { a.GreyProb = v }},
+		"erase_prob":   {0, 1, 0.01, func(a *Augment, v float64) { a.EraseProb = v }},
+		"erase_scale":  {0.01, 1, 0.02, func(a *Augment, v float64) { a.EraseScale = [2]float64{0.01, v} }},
+		"brightness":   {0, 10, 0.01, func(a *Augment, v float64) { a.Jitter[0] = v }},
+		"contrast":     {0, 10, 0.01, func(a *Augment, v float64) { a.Jitter[1] = v }},
+		"saturation":   {0, 10, 0.01, func(a *Augment, v float64) { a.Jitter[2] = v }},
+		"hue":          {0, 0.5, 0.01, func(a *Augment, v float64) { a.Jitter[3] = v }},
+		"mixup_alpha":  {0, 1000, 0.01, func(a *Augment, v float64) { a.MixupAlpha = v }},
+		"cutmix_alpha": {0, 1000, 0.01, func(a *Augment, v float64) { a.CutmixAlpha = v }},
+		"mix_prob":     {0, 1, 0.01, func(a *Augment, v float64) { a.MixProb = v }},
+		"switch_prob":  {0, 1, 0.01, func(a *Augment, v float64) { a.SwitchProb = v }},
+	} {
+		for v, valid := range map[float64]bool{b.low: true, b.high: true, b.low - b.more: false, b.high + b.more: false} {
+			var a Augment
+			b.set(&a, v)
+			if err := a.Validate(); (err == nil) != valid || err != nil && !strings.Contains(err.Error(), name) {
+				t.Errorf("%s %g: %v", name, v, err)
+			}
+		}
+	}
 }

@@ -92,6 +92,7 @@ func TestTarRefusesInOneLine(t *testing.T) {
 		"no label":       {datatest.Tar([2]string{"0.jpg", img}), "0 has an image and no label: want 0.cls"},
 		"no image":       {datatest.Tar([2]string{"0.cls", "1"}, [2]string{"1.cls", "1"}), "0 has a label and no image"},
 		"a wrong label":  {datatest.Tar([2]string{"d/0.cls", "cat"}, [2]string{"d/0.jpg", img}), `d/0.cls: label "cat"`},
+		"below a label":  {datatest.Tar([2]string{"0.cls", "-1"}, [2]string{"0.jpg", img}), "0 to 999999"},
 		"a large label":  {datatest.Tar([2]string{"0.cls", "1000000"}, [2]string{"0.jpg", img}), "0 to 999999"},
 		"two images":     {datatest.Tar([2]string{"0.jpg", img}, [2]string{"0.png", img}), "0 has two images"},
 		"nothing":        {datatest.Tar([2]string{"readme", "x"}), "no images in 1 shards"},

@@ -308,7 +308,7 @@ func TestAnImageIsResizedByItsFit(t *testing.T) {
 	}
 }
 
-// The middles of windows in 8 and 9 pixels, by hand: of 9 − 4 the half is 2½, of 8 − 5 it is 1½, of 8 − 11 it is −1½, of
+// The middles of windows in 8 and 9 pixels, by hand: half of 9 − 4 is 2½, of 8 − 5 it is 1½, of 8 − 11 it is −1½, of
 // 9 − 10 it is −½.
 func TestAWindowStartsInTheMiddle(t *testing.T) {
 	for _, c := range []struct {

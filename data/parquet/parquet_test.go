@@ -168,7 +168,8 @@ func TestALongPageOfZerosIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := f.In.(*shards).read(0)
-		if (err == nil) != (want == "") || err == nil && len(got) != size || err != nil && !strings.Contains(err.Error(), want) {
+		if (err == nil) != (want == "") || err == nil && len(got) != size ||
+			err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%d zeros: %d bytes, %v", size, len(got), err)
 		}
 	}
@@ -497,8 +498,8 @@ func withBody(size int) func(*format.PageHeader) {
 	}
 }
 
-// withPage returns a file whose column has another header of its first page in a row group, optionally other bytes after
-// it, and a matching footer.
+// withPage returns a file whose column has another header of its first page in a row group, optionally other bytes
+// after it, and a matching footer.
 func withPage(t *testing.T, path string, group, column int, change func(*format.PageHeader), body ...byte) []byte {
 	t.Helper()
 	raw, err := os.ReadFile(path)
@@ -586,7 +587,7 @@ func TestPagesOutsideTheFileAreRefused(t *testing.T) {
 		}
 	}
 	write(t, path, []dictRow{{&img{Bytes: contents(1)[0]}, 3}, {nil, 1}})
-	raw := withPage(t, path, 0, 2, withBody(99), make([]byte, 13)...) // a dictionary that begins in it and ends in the data
+	raw := withPage(t, path, 0, 2, withBody(99), make([]byte, 13)...)
 	if err := os.WriteFile(path, raw, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -608,7 +609,8 @@ func TestStructLengthIsThatOfTheLibrary(t *testing.T) {
 		t.Error("too many structures in one another are read")
 	}
 	for _, v := range []any{index, format.PageHeader{Type: format.DataPage, CRC: 77}, format.SchemaElement{Name: "name"},
-		format.ColumnIndex{NullPages: []bool{true, false, true, true, false}, MinValues: [][]byte{{1}, {}}, MaxValues: [][]byte{{1}, {2}}}} {
+		format.ColumnIndex{NullPages: []bool{true, false, true, true, false}, MinValues: [][]byte{{1}, {}},
+			MaxValues: [][]byte{{1}, {2}}}} {
 		raw, err := thrift.Marshal(new(thrift.CompactProtocol), v)
 		if err != nil {
 			t.Fatal(err)

@@ -513,9 +513,10 @@ func TestUndefinedMetricsAreLeftOutOfTables(t *testing.T) {
 	}
 	evals := []report.Eval{{Step: 3}, {Step: 5, TrainLoss: 0.125, Found: report.Found{
 		Boxes: map[string]report.Number{"AP": 0.5}, Masks: map[string]report.Number{"AP": 0.25}}}}
-	if got := fmt.Sprint(curve(evals)); got != fmt.Sprint(report.Table{Header: []string{"step", "loss", "box AP", "mask AP"},
-		Numeric: []bool{true, true, true, true}, Rows: [][]string{{"3", "0.000", "–", "–"}, {"5", "0.125", "50.0", "25.0"}}}) {
-		t.Errorf("evaluations are the table %s", got)
+	want := report.Table{Header: []string{"step", "loss", "box AP", "mask AP"}, Numeric: []bool{true, true, true, true},
+		Rows: [][]string{{"3", "0.000", "–", "–"}, {"5", "0.125", "50.0", "25.0"}}}
+	if got := curve(evals); !reflect.DeepEqual(got, want) {
+		t.Errorf("evaluations are the table %+v", got)
 	}
 }
 

@@ -665,7 +665,8 @@ func TestMetricsCountRequestsAndBatches(t *testing.T) {
 		}
 	}
 	const request = `request_seconds_bucket{route="POST /v1/predict",`
-	for bucket, want := range map[string]bool{`batch_images_bucket{le="128"}`: true, `batch_images_bucket{le="256"}`: false,
+	for bucket, want := range map[string]bool{
+		`batch_images_bucket{le="128"}`: true, `batch_images_bucket{le="256"}`: false,
 		request + `le="0.001"}`: true, request + `le="0.002"}`: true, request + `le="16.384"}`: true,
 		request + `le="32.768"}`: false, `batch_seconds_bucket{le="0.001"}`: true, `batch_seconds_bucket{le="0.002"}`: true,
 		`batch_seconds_bucket{le="16.384"}`: true, `batch_seconds_bucket{le="32.768"}`: false} {
