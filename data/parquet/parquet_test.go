@@ -199,13 +199,13 @@ func (c *counter) ReadAt(p []byte, at int64) (int, error) {
 	return c.File.ReadAt(p, at)
 }
 
-func TestAImageCostsItsPageWhereTheFileListsNone(t *testing.T) {
+func TestAnImageCostsOnePageWithoutAPageIndex(t *testing.T) {
 	for _, codec := range []compress.Codec{&pq.Snappy, &pq.Zstd} { // says its length itself, is unpacked for it
-		testAImageCostsItsPageWhereTheFileListsNone(t, codec)
+		testAnImageCostsOnePage(t, codec)
 	}
 }
 
-func TestAnImageCostsOnePageWithoutAPageIndex(t *testing.T) {
+func testAnImageCostsOnePage(t *testing.T, codec compress.Codec) {
 	dir, want := t.TempDir(), contents(100)
 	path := filepath.Join(dir, "a.parquet")
 	write(t, path, rowsOf(want), pq.Compression(codec))
