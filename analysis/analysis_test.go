@@ -139,6 +139,27 @@ func TestEveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T) {
 		"0.9 times the size, 1.1 times the size, shifted by 5/224, sheared by 5°" {
 		t.Errorf("images are %s", got)
 	}
+	for _, r := range found.Rows {
+		if r.Measure == "kept of it, %" {
+			whole := value(t, found.Rows, r.Analysis, r.Model, "top-1 accuracy, %", "as they are")
+			left := value(t, found.Rows, r.Analysis, r.Model, "top-1 accuracy, %", r.At)
+			if r.Model != "learned" && !(math.Abs(float64(r.Value)-100*left/whole) <= 1e-9) { // two models have that name
+				t.Errorf("%s of %s, %s: %g %% are kept, want %g of %g", r.Analysis, r.Model, r.At, r.Value, left, whole)
+			}
+		}
+	}
+	for _, m := range models[:5] { // all but the first are compared with it
+		compared := 0
+		for _, r := range rowsOf(found.Rows, "masks", m.Name) {
+			if r.At == "p of the paired difference to the first model" {
+				compared++
+			}
+		}
+		if want := map[string]int{"none": 0, "learned": 8}[m.Name]; m.Name != "none" && want == 0 && compared != 4 ||
+			want > 0 && compared != want || m.Name == "none" && compared != 0 {
+			t.Errorf("masks of %s: %d measures are compared with the first model's", m.Name, compared)
+		}
+	}
 	// A bag of patches has no positions to lose, and the training size is the same size.
 	const top1 = "top-1 accuracy, %"
 	if a, b := value(t, found.Rows, "shuffle", "none", top1, "as they are"),
@@ -187,7 +208,7 @@ func TestEveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T) {
 		}
 	}
 	for _, of := range [][4]string{{"distance", "weight by distance", "layer 1 at 1"},
-		{"distance", "attention distance, patches", "layer 2 head 3"}, {"tsne", "divergence, nats", ""}} {
+		{"distance", "weight by distance", "layer 2 at 1"}, {"distance", "attention distance, patches", "layer 2 head 3"}, {"tsne", "divergence, nats", ""}} {
 		if v := value(t, found.Rows, of[0], "learned", of[1], of[2]); !(v > 0 && v < 10) {
 			t.Errorf("%v: %g", of, v)
 		}

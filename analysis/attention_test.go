@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
@@ -73,6 +74,51 @@ func TestConstantAttentionHasTheEntropyOfAllPatchesAndNoCorrelation(t *testing.T
 	}
 	if lines != 2 {
 		t.Errorf("%d lines of correlations", lines)
+	}
+}
+
+func TestAPredictionIsOfTheClassTokenOrOfAllPatchesEqually(t *testing.T) {
+	for pool, want := range map[string]float64{vit.PoolClass: 0, vit.PoolMean: 1.0 / 15} {
+		c := Comparison{Backend: gomlxtest.Backend(), Images: testImages(3)}
+		s := gomlxtest.Must(c.open(Model{Name: "a", Path: trained(t, "learned", 1, func(r *finetune.Recipe) {
+			r.Model.Pool = pool
+		})}))(t)
+		from := s.prediction()
+		if len(from) != s.grid.Prefix+15 || pool == vit.PoolClass && from[0] != 1 {
+			t.Errorf("%s: %v", pool, from)
+		}
+		for i, w := range from[s.grid.Prefix:] {
+			if w != want {
+				t.Errorf("%s: patch %d has the weight %g, want %g", pool, i, w, want)
+			}
+		}
+	}
+}
+
+// The rows have the bins; those of fewer than ten images are in no correlation.
+func TestErrorRatesOfFewImagesDoNotCorrelate(t *testing.T) {
+	rows := asked(t, "separation", testImages(150), Model{Name: "a", Path: trained(t, "learned", 1, nil)})
+	images, few := map[string]float64{}, 0
+	var centres, rates []float64
+	for _, r := range rows {
+		if r.Measure == "images" {
+			images[r.At] = float64(r.Value)
+		}
+	}
+	for _, r := range rows {
+		var low, high float64
+		if _, err := fmt.Sscanf(r.At, "%f to %f patches", &low, &high); err != nil || r.Measure != "error rate" {
+			continue
+		}
+		if images[r.At] < 10 {
+			few++
+			continue
+		}
+		centres, rates = append(centres, (low+high)/2), append(rates, float64(r.Value))
+	}
+	got := value(t, rows, "separation", "a", "correlation of separation and error rate, bins of 10 images and more", "")
+	if want := stat.Correlation(centres, rates, nil); !(math.Abs(got-want) <= 0.01) || few == 0 || len(rates) < 3 {
+		t.Errorf("correlation %g, want %g of %d bins and not of %d", got, want, len(rates), few)
 	}
 }
 

@@ -5,6 +5,7 @@ package analysis
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"image/color"
 	"image/png"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
@@ -169,5 +171,27 @@ func TestTSNEHasThePatchesOfWholeImages(t *testing.T) {
 		if again := gomlxtest.Must(s.attended())(t); again != v {
 			t.Error("attention is computed twice")
 		}
+		rows := asked(t, "rollout,tsne", testImages(23), Model{Name: "a", Path: path})
+		contrast := 0.0
+		for _, row := range v.rollout {
+			sum, squares := 0.0, 0.0
+			for _, w := range row {
+				sum, squares = sum+w, squares+w*w
+			}
+			n := float64(len(row))
+			contrast += math.Sqrt((squares-sum*sum/n)/(n-1)) / (sum / n) / float64(len(v.rollout))
+		}
+		var quadrants []int
+		for k := range points {
+			row, col := k/5%s.grid.Rows, k%5
+			quadrants = append(quadrants, map[bool]int{row*2 >= s.grid.Rows: 2}[true]+map[bool]int{col*2 >= 5: 1}[true])
+		}
+		embedded, _ := embed(v.last, points, 0)
+		gomlxtest.NearAbs(t, fmt.Sprint(size, ": contrast, silhouettes of features and t-SNE"), []float64{
+			value(t, rows, "rollout", "a", "contrast of the map, deviation/mean", ""),
+			value(t, rows, "tsne", "a", "silhouette by quadrant, of features", ""),
+			value(t, rows, "tsne", "a", "silhouette by quadrant, of t-SNE", ""),
+		}, []float64{contrast, stat.Mean(silhouettes(v.last, quadrants), nil),
+			stat.Mean(silhouettes(embedded, quadrants), nil)}, 1e-9)
 	}
 }

@@ -93,6 +93,14 @@ func TestErrorBinsContainEveryImageAndTheirStandardError(t *testing.T) {
 	}
 }
 
+func TestEqualPointsHaveNoSilhouette(t *testing.T) {
+	for i, got := range silhouettes(make([]float64, 5*2), []int{0, 1, 0, 1, 2}) {
+		if got != 0 {
+			t.Errorf("point %d: %g", i, got)
+		}
+	}
+}
+
 func TestTheSameSeedGivesTheSameEmbeddingAndGroupsAreSeparate(t *testing.T) {
 	points := make([]float64, 0, 13*3)
 	labels := make([]int, 0, 13)
