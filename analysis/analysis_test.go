@@ -208,7 +208,8 @@ func TestEveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T) {
 		}
 	}
 	for _, of := range [][4]string{{"distance", "weight by distance", "layer 1 at 1"},
-		{"distance", "weight by distance", "layer 2 at 1"}, {"distance", "attention distance, patches", "layer 2 head 3"}, {"tsne", "divergence, nats", ""}} {
+		{"distance", "weight by distance", "layer 2 at 1"}, {"distance", "attention distance, patches", "layer 2 head 3"},
+		{"tsne", "divergence, nats", ""}} {
 		if v := value(t, found.Rows, of[0], "learned", of[1], of[2]); !(v > 0 && v < 10) {
 			t.Errorf("%v: %g", of, v)
 		}

@@ -116,6 +116,12 @@ func TestTheClassTokenTurnsInAS2DRoPEAlone(t *testing.T) {
 		if slices.Equal(q[2*c.Width:3*c.Width], still) {
 			t.Errorf("%s: patch 1 stays as it is", position)
 		}
+		registered := c
+		registered.Registers = 2 // which have no position, and move none
+		if with, _ := turned(t, gomlxtest.Seeded(t, 5), registered); !slices.Equal(with,
+			slices.Concat(q[:c.Width], still, still, q[c.Width:])) {
+			t.Errorf("%s: registers turn, or change how others do", position)
+		}
 		store := gomlxtest.Seeded(t, 5)
 		store.SetParam("/as2drope_rotate_class", false)
 		if q, _ = turned(t, store, c); !slices.Equal(q[:c.Width], still) {
