@@ -77,7 +77,7 @@ func value(t *testing.T, rows []Row, figure, model, measure, at string) float64 
 
 func TestEveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T) {
 	models := []Model{
-		{Name: "none", Path: trained(t, "none", 1, func(r *finetune.Recipe) { r.Model.Pool = vit.PoolMean })},
+		{Name: "none", Path: trained(t, "none", 1, func(r *finetune.Recipe) { r.Model.Pool = "mean" })},
 		{Name: "learned", Path: trained(t, "learned", 1, nil)},
 		{Name: "learned", Path: trained(t, "learned", 2, nil)},
 		{Name: "wepe", Path: trained(t, "wepe", 1, nil)},

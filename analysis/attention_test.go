@@ -78,13 +78,13 @@ func TestConstantAttentionHasTheEntropyOfAllPatchesAndNoCorrelation(t *testing.T
 }
 
 func TestAPredictionIsOfTheClassTokenOrOfAllPatchesEqually(t *testing.T) {
-	for pool, want := range map[string]float64{vit.PoolClass: 0, vit.PoolMean: 1.0 / 15} {
+	for pool, want := range map[string]float64{"class": 0, "mean": 1.0 / 15} {
 		c := Comparison{Backend: gomlxtest.Backend(), Images: testImages(3)}
 		s := gomlxtest.Must(c.open(Model{Name: "a", Path: trained(t, "learned", 1, func(r *finetune.Recipe) {
 			r.Model.Pool = pool
 		})}))(t)
 		from := s.prediction()
-		if len(from) != s.grid.Prefix+15 || pool == vit.PoolClass && from[0] != 1 {
+		if len(from) != s.grid.Prefix+15 || pool == "class" && from[0] != 1 {
 			t.Errorf("%s: %v", pool, from)
 		}
 		for i, w := range from[s.grid.Prefix:] {
@@ -122,7 +122,7 @@ func TestErrorRatesOfFewImagesDoNotCorrelate(t *testing.T) {
 	}
 }
 
-func meanOfPatches(r *finetune.Recipe) { r.Model.Pool = vit.PoolMean }
+func meanOfPatches(r *finetune.Recipe) { r.Model.Pool = "mean" }
 
 func TestPrefixTokensHaveNoPosition(t *testing.T) {
 	for name, m := range map[string]Model{

@@ -13,8 +13,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/wepe-go/wepe/data"
-	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/figure"
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -40,7 +40,7 @@ func separation(s *subject) error {
 			for k, weights := range slices.Collect(slices.Chunk(values[0], size)) {
 				patches := strongestPatches(s.attendedBy(from, weights), strongest)
 				separations = append(separations, s.grid.separation(patches))
-				wrong = append(wrong, finetune.Rank(logits[k], s.Images.Labels[first+k]) > 0)
+				wrong = append(wrong, numeric.Rank(logits[k], s.Images.Labels[first+k]) > 0)
 			}
 			return nil
 		})

@@ -10,7 +10,6 @@ import (
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/strictjson"
-	"github.com/wepe-go/wepe/vit"
 )
 
 // testdata/transformers_defaults.json is transformers 5.23.0's CONFIG_MAPPING[type]().to_dict() for each type, without
@@ -108,7 +107,7 @@ func TestOptionsThatTheNetworkDoesNotSupportAreRefused(t *testing.T) {
 	// timm's SwiGLU rounds up (layers/mlp.py), and Eva may be without a last norm.
 	m, err := timmEva.read(dinov3("swiglu_mlp", true, "swiglu_align_to", 8.0, "mlp_ratio", 3.1, "use_fc_norm", false,
 		"use_post_transformer_norm", false), true)
-	if err != nil || m.config.MLPDim != 80 || m.config.FinalNorm != vit.FinalNormNone { // 24·3.1 is 74
+	if err != nil || m.config.MLPDim != 80 || m.config.FinalNorm != "none" { // 24·3.1 is 74
 		t.Errorf("%v, %d hidden units, norm %q", err, m.config.MLPDim, m.config.FinalNorm)
 	}
 	if size, err := imageSize(16384.0); err != nil || size != (gridSize{16384, 16384}) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -302,12 +303,12 @@ func dinoLike() map[string]vit.Config {
 		"one register":    func(c *vit.Config) { c.Registers = 1 },
 		"dinov2 giant":    func(c *vit.Config) { c.LayerScale, c.Registers, c.SwiGLU, c.MLPDim = 1, 3, true, 32 },
 		"wepe, registers": func(c *vit.Config) { c.LayerScale, c.Registers, c.Position = 0.1, 2, "wepe" },
-		"no qkv bias":     func(c *vit.Config) { c.QKVBias = vit.QKVBiasNone },
+		"no qkv bias":     func(c *vit.Config) { c.QKVBias = "none" },
 		"dinov3": func(c *vit.Config) {
-			c.Position, c.QKVBias, c.LayerScale, c.Registers, c.Epsilon = "rope-dinov3", vit.QKVBiasNoKey, 1e-5, 4, 1e-5
+			c.Position, c.QKVBias, c.LayerScale, c.Registers, c.Epsilon = "rope-dinov3", "qv", 1e-5, 4, 1e-5
 		},
 		"dinov3 plus": func(c *vit.Config) {
-			c.Position, c.QKVBias, c.LayerScale, c.Registers, c.Epsilon = "rope-dinov3", vit.QKVBiasNone, 1e-5, 1, 1e-5
+			c.Position, c.QKVBias, c.LayerScale, c.Registers, c.Epsilon = "rope-dinov3", "none", 1e-5, 1, 1e-5
 			c.SwiGLU = true
 		},
 	} {
@@ -328,7 +329,7 @@ func testModelsWithOptionsKeepTheirLogitsInEveryFormatThatTakesThem(t *testing.T
 		for _, format := range fileFormats {
 			c := c
 			if format == formatHF && c.LayerScale > 0 && c.Position != "rope-dinov3" { // transformers' Dinov2
-				c.Pool, c.ImageCols, c.MLPDim = vit.PoolClassMean, c.ImageRows, when(c.SwiGLU, c.Width*2)+when(!c.SwiGLU, c.Width)
+				c.Pool, c.ImageCols, c.MLPDim = "class+mean", c.ImageRows, when(c.SwiGLU, c.Width*2)+when(!c.SwiGLU, c.Width)
 			}
 			store := stirred(t, c, map[string]any{"rope_theta": 50.0})
 			images := Noise(c, 2, 5)
@@ -354,7 +355,7 @@ func testModelsWithOptionsKeepTheirLogitsInEveryFormatThatTakesThem(t *testing.T
 				continue
 			}
 			got, err := m.Logits(gomlxtest.Backend(), images)
-			if d, scale := Difference(got, want); err != nil || d > 1e-6*scale {
+			if d, scale := numeric.Difference(got, want); err != nil || d > 1e-6*scale {
 				t.Errorf("%s as %s: %v, logits differ by %g of %g", name, format, err, d, scale)
 			}
 			kept[format]++

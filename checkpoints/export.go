@@ -129,7 +129,7 @@ func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o Expo
 // choose finds a class of the format that supports the model.
 func (e *export) choose() error {
 	c := &e.config
-	if e.Format == formatTimm && c.Registers > 0 && c.PrefixPositions() == 1 && c.Pool != vit.PoolClassRegister &&
+	if e.Format == formatTimm && c.Registers > 0 && c.PrefixPositions() == 1 && c.Pool != "class+register" &&
 		owns(*c, positionPath) && !c.RegisterPositions { // in timm, registers have positions too, or no prefix token has
 		e.mergeClass, c.PatchPositions = true, true
 		e.report = append(e.report, "class token: its position added to it")

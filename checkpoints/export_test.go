@@ -23,6 +23,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -186,7 +187,7 @@ func TestFoldedModelsAreOrdinaryViTs(t *testing.T) {
 			}
 			m := imported(t, dir, ImportOptions{})
 			got, err := m.Logits(gomlxtest.Backend(), images)
-			if d, scale := Difference(got, want); err != nil || m.Config.Position != "learned" || d > 1e-6*scale {
+			if d, scale := numeric.Difference(got, want); err != nil || m.Config.Position != "learned" || d > 1e-6*scale {
 				t.Errorf("%s as %s: position %s, %v, logits differ by %g of %g", p.Name, format, m.Config.Position, err, d, scale)
 			}
 		}
@@ -226,7 +227,7 @@ func TestOptionsThatAFormatDoesNotSupportAreRefused(t *testing.T) {
 			"epsilon 1e-6"},
 		"epsilon of jax": {with(func(c *vit.Config) { c.Epsilon = 1e-5 }), ExportOptions{Format: formatJAX},
 			"epsilon 1e-6"},
-		"two vectors": {with(func(c *vit.Config) { c.Pool = vit.PoolClassMean }), ExportOptions{Format: formatJAX},
+		"two vectors": {with(func(c *vit.Config) { c.Pool = "class+mean" }), ExportOptions{Format: formatJAX},
 			"no pool=class+mean"},
 		"no bias of the MLP": {with(func(c *vit.Config) { c.NoMLPBias = true }), ExportOptions{Format: formatTimm},
 			"no no_mlp_bias=true"},
@@ -363,7 +364,7 @@ func TestAnONNXFileHasTheLogitsOfItsModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := ONNXLogits(filepath.Join(dir, "model.onnx"), c, images)
-			if d, scale := Difference(got, want); err != nil || d > 1e-5*scale {
+			if d, scale := numeric.Difference(got, want); err != nil || d > 1e-5*scale {
 				t.Errorf("%s, batch %d: %v, logits differ by %g of %g; %q", p.Name, batch, err, d, scale, report)
 			}
 		}
@@ -408,7 +409,7 @@ func TestDifferencesOfUnequalLengthsOrNaNAreInfinite(t *testing.T) {
 		{[]float32{1, -5}, []float32{1.5, -4}, 1}, {[]float32{1}, []float32{1, 2}, math.Inf(1)},
 		{[]float32{nan}, []float32{1}, math.Inf(1)}, {[]float32{1}, []float32{nan}, math.Inf(1)}, {nil, nil, 0},
 	} {
-		if d, _ := Difference(c.got, c.want); d != c.d {
+		if d, _ := numeric.Difference(c.got, c.want); d != c.d {
 			t.Errorf("%v, %v: %g, want %g", c.got, c.want, d, c.d)
 		}
 	}

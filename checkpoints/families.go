@@ -203,10 +203,10 @@ func (m *foreign) differences(out map[string]any) (lost []string, err error) {
 			c.PatchPositions = false
 		}
 		c.RegisterPositions = c.RegisterPositions && c.Registers > 0
-		pools := c.Pool == vit.PoolMean || c.Pool == vit.PoolMap
+		pools := c.Pool == "mean" || c.Pool == "map"
 		c.PoolPrefix, c.ClassToken = c.PoolPrefix && pools && c.Prefix() > 0, c.ClassToken && pools
 		c.PoolMLPDim = poolMLPDim(c)
-		if c.Pool != vit.PoolMap {
+		if c.Pool != "map" {
 			c.PoolHeads, c.PoolMLPDim = 0, 0
 		}
 		c.LayerScale = float64(when(c.LayerScale > 0, 1))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -99,10 +100,10 @@ func classOf(t *testing.T, dir string) string {
 // Defaults of timm's architecture are not in its file: heads, epsilon, activation, pooling.
 func TestMissingArgumentsAreTheArchitectures(t *testing.T) {
 	for name, want := range map[string]func(*vit.Config) bool{
-		"vit_base_patch16_gap_224":    func(c *vit.Config) bool { return c.Heads == 16 && c.Pool == vit.PoolMean },
-		"vit_base_patch32_siglip_256": func(c *vit.Config) bool { return c.Activation == vit.ActivationGELUTanh },
+		"vit_base_patch16_gap_224":    func(c *vit.Config) bool { return c.Heads == 16 && c.Pool == "mean" },
+		"vit_base_patch32_siglip_256": func(c *vit.Config) bool { return c.Activation == "gelu_tanh" },
 		"vit_base_patch16_clip_224":   func(c *vit.Config) bool { return c.PreNorm && c.Epsilon == 1e-5 },
-		"eva_large_patch14_196":       func(c *vit.Config) bool { return c.ClassToken && c.FinalNorm == vit.FinalNormPooled },
+		"eva_large_patch14_196":       func(c *vit.Config) bool { return c.ClassToken && c.FinalNorm == "pooled" },
 		"vit_giant_patch14_dinov2":    func(c *vit.Config) bool { return c.SwiGLU && c.MLPDim == 4096 && c.Heads == 24 },
 		"beitv2_base_patch16_224":     func(c *vit.Config) bool { return c.Position == "relative-table" },
 	} {
@@ -195,7 +196,7 @@ func TestModelsOfAnotherSizeComeBackFromOurFormat(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := back.Logits(gomlxtest.Backend(), images)
-		if d, scale := Difference(got, want); err != nil || back.Config != m.Config || d > 1e-6*scale {
+		if d, scale := numeric.Difference(got, want); err != nil || back.Config != m.Config || d > 1e-6*scale {
 			t.Errorf("%s: %v, logits differ by %g of %g; %+v", name, err, d, scale, back.Config)
 		}
 	}

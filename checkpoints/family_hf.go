@@ -32,15 +32,15 @@ var hfDropouts = []field{
 // hfActivation is the activation of an MLP without SwiGLU.
 func hfActivation(byDefault string) field {
 	return choice("hidden_act", byDefault, func(c *vit.Config) *string { return &c.Activation },
-		words{"gelu", vit.ActivationGELU}, words{"gelu_python", vit.ActivationGELU},
-		words{"gelu_pytorch_tanh", vit.ActivationGELUTanh}, words{"gelu_new", vit.ActivationGELUTanh},
-		words{"quick_gelu", vit.ActivationQuickGELU})
+		words{"gelu", ""}, words{"gelu_python", ""},
+		words{"gelu_pytorch_tanh", "gelu_tanh"}, words{"gelu_new", "gelu_tanh"},
+		words{"quick_gelu", "quick_gelu"})
 }
 
 // qkvBias is one field for the biases of query, key and value.
 func qkvBias(key string, byDefault bool, with string) field {
 	return choice(key, byDefault, func(c *vit.Config) *string { return &c.QKVBias }, words{true, with},
-		words{false, vit.QKVBiasNone})
+		words{false, "none"})
 }
 
 // The names of transformers' ViT and of the models derived from it.
@@ -62,7 +62,7 @@ var (
 var hfViT = family{
 	format: formatHF, class: "ViTForImageClassification", types: []string{"vit"},
 	fields: slices.Concat(hfSizes(768, 12, 12, 3072, 16, 1e-12, hfActivation("gelu")),
-		hfDropouts, []field{qkvBias("qkv_bias", true, vit.QKVBiasAll)}),
+		hfDropouts, []field{qkvBias("qkv_bias", true, "")}),
 	bases: []string{"vit.", ""}, block: "encoder.layer.%d.", names: joined(hfEmbeddings, hfAttention, hfBlock),
 	extra: []string{"pooler.", "embeddings.mask_token"}, kind: resampleHF,
 }
@@ -83,7 +83,7 @@ var hfMAE = family{
 
 var hfIJepa = family{
 	format: formatHF, class: "IJepaForImageClassification", types: []string{"ijepa"}, fields: hfViT.fields,
-	finish: func(m *foreign) error { m.config.Pool = vit.PoolMean; return nil },
+	finish: func(m *foreign) error { m.config.Pool = "mean"; return nil },
 	bases:  []string{"ijepa.", ""}, block: hfViT.block, names: hfViT.names, extra: hfViT.extra, kind: resampleHF,
 }
 
@@ -91,7 +91,7 @@ var hfIJepa = family{
 // alone, or both tokens with two heads.
 var hfDeiT = family{
 	format: formatHF, class: "DeiTForImageClassification", types: []string{"deit"},
-	fields: hfViT.fields, finish: func(m *foreign) error { return distilled(m, vit.PoolClass) },
+	fields: hfViT.fields, finish: func(m *foreign) error { return distilled(m, "class") },
 	bases: []string{"deit.", ""}, block: hfViT.block,
 	names: joined(hfViT.names, names{registersPath: "embeddings.distillation_token"}), extra: hfViT.extra,
 	kind: resampleHF,
@@ -99,7 +99,7 @@ var hfDeiT = family{
 
 var hfDeiTTeacher = family{
 	format: formatHF, class: "DeiTForImageClassificationWithTeacher", types: []string{"deit"},
-	fields: hfViT.fields, finish: func(m *foreign) error { return distilled(m, vit.PoolClassRegister) },
+	fields: hfViT.fields, finish: func(m *foreign) error { return distilled(m, "class+register") },
 	bases: hfDeiT.bases, block: hfViT.block, names: hfDeiT.names,
 	heads: []string{"cls_classifier", "distillation_classifier"}, extra: hfViT.extra, kind: resampleHF,
 }
@@ -117,7 +117,7 @@ var hfCLIP = family{
 		[]field{only("attention_bias", true, true)}),
 	finish: func(m *foreign) error {
 		if m.config.PreNorm = true; m.head {
-			m.config.Pool, m.config.ClassToken, m.config.FinalNorm = vit.PoolMean, true, vit.FinalNormNone
+			m.config.Pool, m.config.ClassToken, m.config.FinalNorm = "mean", true, "none"
 		}
 		return nil
 	},
@@ -153,10 +153,10 @@ var hfSigLIP = family{
 				return refuse(value, "true of a model without a classifier, which has no other pooling")
 			}
 			return nil
-		}, get: func(m *foreign) any { return m.config.Pool == vit.PoolMap }}}),
+		}, get: func(m *foreign) any { return m.config.Pool == "map" }}}),
 	finish: func(m *foreign) error {
-		if m.config.Pool = vit.PoolMap; m.head {
-			m.config.Pool = vit.PoolMean
+		if m.config.Pool = "map"; m.head {
+			m.config.Pool = "mean"
 		}
 		return nil
 	},

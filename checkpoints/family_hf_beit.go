@@ -18,14 +18,14 @@ var hfBEiT = family{
 			get: func(m *foreign) any { return owns(m.config, relativePath) }},
 		only("use_shared_relative_position_bias", false, false),
 		layerScale("layer_scale_init_value", 0.1, fraction(0), true),
-		choice("use_mean_pooling", true, func(c *vit.Config) *string { return &c.Pool }, words{true, vit.PoolMean},
-			words{false, vit.PoolClass}),
+		choice("use_mean_pooling", true, func(c *vit.Config) *string { return &c.Pool }, words{true, "mean"},
+			words{false, "class"}),
 		{key: "qkv_bias", byDefault: true},
 	}),
 	finish: func(m *foreign) error {
 		c := &m.config
-		if c.QKVBias = vit.QKVBiasNoKey; c.Pool == vit.PoolMean {
-			c.ClassToken, c.FinalNorm = true, vit.FinalNormPooled
+		if c.QKVBias = "qv"; c.Pool == "mean" {
+			c.ClassToken, c.FinalNorm = true, "pooled"
 		}
 		c.Position = positionsOf(m.entries["use_absolute_position_embeddings"] == true,
 			map[bool]string{true: "relative-table"}[m.entries["use_relative_position_bias"] == true])
@@ -37,7 +37,7 @@ var hfBEiT = family{
 		relativePath: "encoder.layer.%d.attention.attention.relative_position_bias.relative_position_bias_table",
 	}),
 	vary: func(m *foreign, n names) {
-		if m.config.FinalNorm == vit.FinalNormPooled {
+		if m.config.FinalNorm == "pooled" {
 			n["norm/"] = "pooler.layernorm."
 		}
 	},

@@ -41,7 +41,7 @@ func dinov2Fields(patch int) []field {
 	sizes := slices.DeleteFunc(hfSizes(768, 12, 12, 0, patch, 1e-6, hfActivation("gelu")),
 		func(f field) bool { return f.key == "intermediate_size" })
 	return slices.Concat(sizes, hfDropouts, []field{
-		qkvBias("qkv_bias", true, vit.QKVBiasAll), layerScale("layerscale_value", 1.0, fraction(0), false),
+		qkvBias("qkv_bias", true, ""), layerScale("layerscale_value", 1.0, fraction(0), false),
 		boolean("use_swiglu_ffn", false, false, func(c *vit.Config) *bool { return &c.SwiGLU }),
 		{key: "mlp_ratio", byDefault: 4.0, set: dinov2Units, get: func(m *foreign) any {
 			for ratio := range 1 << 10 { // transformers accepts only integers
@@ -55,7 +55,7 @@ func dinov2Fields(patch int) []field {
 }
 
 func dinov2Units(m *foreign, value any) error {
-	ratio, err := numeric(value)
+	ratio, err := number(value)
 	m.config.MLPDim = dinov2Hidden(m.config, ratio)
 	return err
 }
@@ -72,7 +72,7 @@ func dinov2Hidden(c vit.Config, ratio float64) int {
 // dinov2Pool sets the pooling: the classifier reads the class token and the mean of the patch tokens.
 func dinov2Pool(m *foreign) error {
 	if m.head {
-		m.config.Pool = vit.PoolClassMean
+		m.config.Pool = "class+mean"
 	}
 	return nil
 }
@@ -121,9 +121,9 @@ var hfDINOv3 = family{
 				"key's",
 				query, key, value)
 		case query == false:
-			m.config.QKVBias = vit.QKVBiasNone
+			m.config.QKVBias = "none"
 		case key == false:
-			m.config.QKVBias = vit.QKVBiasNoKey
+			m.config.QKVBias = "qv"
 		}
 		return nil
 	},
@@ -152,6 +152,6 @@ func dinov3Activation(m *foreign, value any) error {
 // dinov3Bias is one of three fields that the family's finish reads.
 func dinov3Bias(key string, byDefault, noKey bool) field {
 	return field{key: key, byDefault: byDefault, get: func(m *foreign) any {
-		return m.config.QKVBias == vit.QKVBiasAll || noKey && m.config.QKVBias == vit.QKVBiasNoKey
+		return m.config.QKVBias == "" || noKey && m.config.QKVBias == "qv"
 	}}
 }

@@ -23,7 +23,7 @@ var jaxViT = family{
 	fields: slices.Concat(hfSizes(768, 12, 12, 3072, 16, 1e-6, only("hidden_act", "gelu", "gelu")), []field{
 		only("layer_norm_eps", 1e-6, 1e-6),
 		choice("classifier", "token", func(c *vit.Config) *string { return &c.Pool },
-			words{"token", vit.PoolClass}, words{"gap", vit.PoolMean}),
+			words{"token", "class"}, words{"gap", "mean"}),
 	}),
 	bases: []string{""}, block: "Transformer/encoderblock_%d/",
 	names: names{
@@ -40,7 +40,7 @@ var jaxViT = family{
 // describeJAX infers the sizes from the shapes, which determine all but the grid.
 func (w *weights) describeJAX(config strictjson.Object, options ImportOptions) (described, error) {
 	m := &foreign{family: &jaxViT, params: map[string]any{}, entries: map[string]any{},
-		config: vit.Config{Position: "learned", Pool: vit.PoolMean}}
+		config: vit.Config{Position: "learned", Pool: "mean"}}
 	d, c := described{foreign: m, format: formatJAX}, &m.config
 	n := m.names()
 	dims := func(path string, rank int) []int {
@@ -60,7 +60,7 @@ func (w *weights) describeJAX(config strictjson.Object, options ImportOptions) (
 	}
 	c.MLPDim, c.Classes = dims(hiddenPath+"biases", 1)[0], dims(headPath+"biases", 1)[0]
 	if w.has(m.nameOf(n, classPath, 0)) {
-		c.Pool = vit.PoolClass
+		c.Pool = "class"
 	}
 	var grid gridSize
 	if kind, _ := config.Text("model_type"); kind == jaxType { // ignore the config.json of another model

@@ -16,8 +16,8 @@ func timmSizes(registers, pool string) []field {
 		integer("embed_dim", 768, func(c *vit.Config) *int { return &c.Width }),
 		integer("depth", 12, func(c *vit.Config) *int { return &c.Depth }),
 		integer("num_heads", 12, func(c *vit.Config) *int { return &c.Heads }),
-		choice("global_pool", pool, func(c *vit.Config) *string { return &c.Pool }, words{"token", vit.PoolClass},
-			words{"avg", vit.PoolMean}, words{"map", vit.PoolMap}, words{"token", vit.PoolClassRegister}),
+		choice("global_pool", "token", func(c *vit.Config) *string { return &c.Pool }, words{"token", "class"},
+			words{"avg", "mean"}, words{"map", "map"}, words{"token", "class+register"}),
 		{key: "class_token", byDefault: true, set: setClassToken,
 			get: func(m *foreign) any { return m.config.Prefix() > m.config.Registers }},
 		registerTokens(registers, 0),
@@ -32,7 +32,7 @@ func timmSizes(registers, pool string) []field {
 }
 
 func setClassToken(m *foreign, value any) error {
-	if m.config.Pool == vit.PoolClass {
+	if m.config.Pool == "class" {
 		if value != true {
 			return refuse(value, "true for the pooling by the class token")
 		}
@@ -135,7 +135,7 @@ var timmDistilled = family{
 		if err := timmViTUnits(m); err != nil {
 			return err
 		}
-		return distilled(m, vit.PoolClassRegister)
+		return distilled(m, "class+register")
 	},
 	bases: []string{""}, block: "blocks.%d.", names: joined(timmViT.names, names{registersPath: "dist_token"}),
 	vary: timmVariants, heads: []string{"head", "head_dist"}, kind: resampleTimm,
@@ -156,7 +156,7 @@ var timmNames = names{
 // timmVariants sets the names that depend on the model.
 func timmVariants(m *foreign, n names) {
 	n["norm/"] = "norm."
-	if m.config.FinalNorm == vit.FinalNormPooled {
+	if m.config.FinalNorm == "pooled" {
 		n["norm/"] = "fc_norm."
 	}
 	split := m.entries["mlp_layer"] == splitGLU
@@ -169,8 +169,8 @@ func timmVariants(m *foreign, n names) {
 	}
 }
 
-var timmViTFields = slices.Concat(timmSizes("reg_tokens", "token"), []field{
-	qkvBias("qkv_bias", true, vit.QKVBiasAll),
+var timmViTFields = slices.Concat(timmSizes("reg_tokens"), []field{
+	qkvBias("qkv_bias", true, ""),
 	boolean("qk_norm", false, false, func(c *vit.Config) *bool { return &c.QKNorm }),
 	boolean("scale_attn_norm", false, false, func(c *vit.Config) *bool { return &c.ContextNorm }),
 	boolean("scale_mlp_norm", false, false, func(c *vit.Config) *bool { return &c.MLPNorm }),
@@ -179,13 +179,13 @@ var timmViTFields = slices.Concat(timmSizes("reg_tokens", "token"), []field{
 	boolean("pre_norm", false, false, func(c *vit.Config) *bool { return &c.PreNorm }),
 	boolean("pool_include_prefix", false, false, func(c *vit.Config) *bool { return &c.PoolPrefix }),
 	{key: "fc_norm", nullable: true, set: setFCNorm,
-		get: func(m *foreign) any { return m.config.FinalNorm == vit.FinalNormPooled }},
+		get: func(m *foreign) any { return m.config.FinalNorm == "pooled" }},
 	{key: "final_norm", byDefault: true, set: func(m *foreign, value any) error {
 		if value != true {
-			m.config.FinalNorm = vit.FinalNormNone
+			m.config.FinalNorm = "none"
 		}
 		return nil
-	}, get: func(m *foreign) any { return m.config.FinalNorm != vit.FinalNormNone }},
+	}, get: func(m *foreign) any { return m.config.FinalNorm != "none" }},
 	choice("pos_embed", "learn", func(c *vit.Config) *string { return &c.Position },
 		words{"learn", "learned"}, words{"none", "none"}, words{"", "none"}),
 	{key: "embed_norm_layer", set: func(m *foreign, value any) error {
@@ -213,8 +213,7 @@ var timmViTFields = slices.Concat(timmSizes("reg_tokens", "token"), []field{
 })
 
 // timmActivations are timm's names of our activations.
-var timmActivations = map[string]string{vit.ActivationGELU: "gelu", vit.ActivationGELUTanh: "gelu_tanh",
-	vit.ActivationQuickGELU: "quick_gelu"}
+var timmActivations = map[string]string{"": "gelu", "gelu_tanh": "gelu_tanh", "quick_gelu": "quick_gelu"}
 
 func timmActivation(c vit.Config) string {
 	if c.SwiGLU {
@@ -235,8 +234,8 @@ func timmMLP(m *foreign) any {
 }
 
 func setFCNorm(m *foreign, value any) error {
-	if value == true || value == nil && m.config.Pool == vit.PoolMean {
-		m.config.FinalNorm = vit.FinalNormPooled
+	if value == true || value == nil && m.config.Pool == "mean" {
+		m.config.FinalNorm = "pooled"
 	}
 	return nil
 }
@@ -244,7 +243,7 @@ func setFCNorm(m *foreign, value any) error {
 // timmViTUnits sets the hidden units and the activation of a VisionTransformer.
 func timmViTUnits(m *foreign) error {
 	c := &m.config
-	ratio, err := numeric(m.entries["mlp_ratio"])
+	ratio, err := number(m.entries["mlp_ratio"])
 	if err != nil {
 		return about("mlp_ratio", err)
 	}
@@ -264,7 +263,7 @@ func timmViTUnits(m *foreign) error {
 		if layer == packedGLU {
 			c.MLPDim = units / 2
 		}
-		if act != "silu" || c.Pool == vit.PoolMap {
+		if act != "silu" || c.Pool == "map" {
 			return about("act_layer", refuse(act, `"silu" of a SwiGLU, and no pooling by "map"`))
 		}
 		return nil

@@ -4,8 +4,6 @@ package checkpoints
 
 import (
 	"slices"
-
-	"github.com/wepe-go/wepe/vit"
 )
 
 // timm's Beit: BEiT and BEiT v2.
@@ -14,20 +12,20 @@ var timmBeit = family{
 	fields: slices.Concat(slices.DeleteFunc(timmSizes("", "avg"), func(f field) bool {
 		return slices.Contains([]string{"", "class_token", "no_embed_class"}, f.key)
 	}), []field{
-		qkvBias("qkv_bias", true, vit.QKVBiasNoKey),
+		qkvBias("qkv_bias", true, "qv"),
 		{key: "use_fc_norm", nullable: true, set: setFCNorm,
-			get: func(m *foreign) any { return m.config.FinalNorm == vit.FinalNormPooled }},
+			get: func(m *foreign) any { return m.config.FinalNorm == "pooled" }},
 		{key: "use_abs_pos_emb", byDefault: true, get: func(m *foreign) any { return owns(m.config, positionPath) }},
 		{key: "use_rel_pos_bias", byDefault: false, get: func(m *foreign) any { return owns(m.config, relativePath) }},
 		{key: "mlp_ratio", byDefault: 4.0, set: func(m *foreign, value any) error {
-			ratio, err := numeric(value)
+			ratio, err := number(value)
 			m.config.MLPDim = hidden(m.config.Width, ratio)
 			return err
 		}, get: func(m *foreign) any { return ratioOf(m.config.Width, m.config.MLPDim) }},
 		only("use_shared_rel_pos_bias", false, false), only("scale_mlp", false, false), only("swiglu_mlp", false, false),
 	}),
 	finish: func(m *foreign) error {
-		m.config.ClassToken = m.config.Pool != vit.PoolClass
+		m.config.ClassToken = m.config.Pool != "class"
 		m.config.Position = positionsOf(m.entries["use_abs_pos_emb"] == true,
 			map[bool]string{true: "relative-table"}[m.entries["use_rel_pos_bias"] == true])
 		return nil

@@ -17,12 +17,12 @@ var timmEva = family{
 	format: formatTimm, class: "Eva", finish: finishEva,
 	fields: slices.Concat(timmSizes("num_reg_tokens", "avg"), []field{
 		{key: "attn_type", byDefault: "eva", get: func(m *foreign) any {
-			if m.config.QKVBias == vit.QKVBiasAll {
+			if m.config.QKVBias == "" {
 				return "rope"
 			}
 			return "eva"
 		}},
-		{key: "qkv_bias", byDefault: true, get: func(m *foreign) any { return m.config.QKVBias != vit.QKVBiasNone }},
+		{key: "qkv_bias", byDefault: true, get: func(m *foreign) any { return m.config.QKVBias != "none" }},
 		{key: "qkv_fused", byDefault: true, get: func(*foreign) any { return true }},
 		boolean("qk_norm", false, false, func(c *vit.Config) *bool { return &c.QKNorm }),
 		boolean("scale_attn_inner", false, false, func(c *vit.Config) *bool { return &c.ContextNorm }),
@@ -31,15 +31,15 @@ var timmEva = family{
 		{key: "swiglu_align_to", byDefault: 0.0, get: func(m *foreign) any { return when(m.config.SwiGLU, 1) }},
 		{key: "mlp_ratio", byDefault: 4.0, get: func(m *foreign) any { return ratioOf(m.config.Width, m.config.MLPDim) }},
 		boolean("use_pre_transformer_norm", false, false, func(c *vit.Config) *bool { return &c.PreNorm }),
-		{key: "use_fc_norm", nullable: true, get: func(m *foreign) any { return m.config.FinalNorm == vit.FinalNormPooled }},
+		{key: "use_fc_norm", nullable: true, get: func(m *foreign) any { return m.config.FinalNorm == "pooled" }},
 		{key: "use_post_transformer_norm", nullable: true,
-			get: func(m *foreign) any { return m.config.FinalNorm == vit.FinalNormTokens }},
+			get: func(m *foreign) any { return m.config.FinalNorm == "" }},
 		{key: "use_abs_pos_emb", byDefault: true, get: func(m *foreign) any { return owns(m.config, positionPath) }},
 		{key: "use_rot_pos_emb", byDefault: false, get: func(m *foreign) any { return ropeType(m.config) != "" }},
 		{key: "rope_type", byDefault: "cat", set: evaPosition,
 			get: func(m *foreign) any { return cmp.Or(ropeType(m.config), "cat") }},
 		{key: "rope_temperature", byDefault: 10000.0, set: func(m *foreign, value any) error {
-			theta, err := numeric(value)
+			theta, err := number(value)
 			if ours, turns := evaThetas[ropeType(m.config)]; turns && theta != float64(ours) {
 				m.params["rope_theta"] = theta
 			}
@@ -68,7 +68,7 @@ var timmEva = family{
 		evaAugmentation("rope_rescale_coords", "rope_dinov3_rescale", 2),
 		{key: "attn_pool_num_heads", nullable: true, get: func(m *foreign) any { return orNil(m.config.PoolHeads) }},
 		{key: "attn_pool_mlp_ratio", nullable: true, get: func(m *foreign) any {
-			if m.config.Pool != vit.PoolMap {
+			if m.config.Pool != "map" {
 				return nil
 			}
 			return ratioOf(m.config.Width, poolMLPDim(m.config))
@@ -91,7 +91,7 @@ func evaBiases(m *foreign, n names) {
 	switch {
 	case m.entries["qkv_fused"] == false:
 		n[queryPath], n[keyPath], n[valuePath] = "attn.q_proj.", "attn.k_proj.", "attn.v_proj."
-	case m.config.QKVBias == vit.QKVBiasNoKey:
+	case m.config.QKVBias == "qv":
 		n[queryPath+"biases"], n[valuePath+"biases"] = "attn.q_bias", "attn.v_bias"
 	}
 }
@@ -155,7 +155,7 @@ func evaAugmentation(key, name string, ours float64) field {
 // finishEva sets what depends on several arguments.
 func finishEva(m *foreign) error {
 	c := &m.config
-	ratio, err := numeric(m.entries["mlp_ratio"])
+	ratio, err := number(m.entries["mlp_ratio"])
 	if err != nil {
 		return about("mlp_ratio", err)
 	}
@@ -168,16 +168,16 @@ func finishEva(m *foreign) error {
 	}
 	switch {
 	case m.entries["qkv_bias"] != true:
-		c.QKVBias = vit.QKVBiasNone
+		c.QKVBias = "none"
 	case m.entries["attn_type"] == "eva":
-		c.QKVBias = vit.QKVBiasNoKey
+		c.QKVBias = "qv"
 	case m.entries["attn_type"] != "rope":
 		return about("attn_type", refuse(m.entries["attn_type"], `"eva" or "rope"`))
 	}
 	if err := evaNorms(m); err != nil {
 		return err
 	}
-	if c.Pool == vit.PoolMap { // pools all tokens
+	if c.Pool == "map" { // pools all tokens
 		c.PoolPrefix = c.Prefix() > 0
 		if m.entries["attn_pool_num_heads"] != nil {
 			if c.PoolHeads, err = whole(m.entries["attn_pool_num_heads"], 1); err != nil {
@@ -185,7 +185,7 @@ func finishEva(m *foreign) error {
 			}
 		}
 		if m.entries["attn_pool_mlp_ratio"] != nil {
-			if ratio, err = numeric(m.entries["attn_pool_mlp_ratio"]); err != nil {
+			if ratio, err = number(m.entries["attn_pool_mlp_ratio"]); err != nil {
 				return about("attn_pool_mlp_ratio", err)
 			}
 		}
@@ -201,7 +201,7 @@ func finishEva(m *foreign) error {
 func evaNorms(m *foreign) error {
 	pooled, tokens := m.entries["use_fc_norm"], m.entries["use_post_transformer_norm"]
 	if pooled == nil {
-		pooled = m.config.Pool == vit.PoolMean
+		pooled = m.config.Pool == "mean"
 	}
 	if tokens == nil {
 		tokens = pooled != true
@@ -210,9 +210,9 @@ func evaNorms(m *foreign) error {
 	case pooled == true && tokens == true:
 		return errors.New("use_fc_norm and use_post_transformer_norm: this library has one last norm")
 	case pooled == true:
-		m.config.FinalNorm = vit.FinalNormPooled
+		m.config.FinalNorm = "pooled"
 	case tokens != true:
-		m.config.FinalNorm = vit.FinalNormNone
+		m.config.FinalNorm = "none"
 	}
 	return nil
 }
@@ -244,7 +244,7 @@ func evaAxial(m *foreign) error {
 	default:
 		return about("rope_grid_indexing", refuse(m.entries["rope_grid_indexing"], `"ij" or "xy"`))
 	}
-	offset, err := numeric(m.entries["rope_grid_offset"])
+	offset, err := number(m.entries["rope_grid_offset"])
 	if err != nil {
 		return about("rope_grid_offset", err)
 	}

@@ -19,14 +19,14 @@ func refuse(value any, want string) error { return errors.Errorf("%s, want %s", 
 
 // whole returns a value that is an integer from low.
 func whole(value any, low int) (int, error) {
-	x, err := numeric(value)
+	x, err := number(value)
 	if err != nil || x != math.Trunc(x) || x < float64(low) || x > 1<<24 {
 		return 0, refuse(value, "an integer from "+strconv.Itoa(low))
 	}
 	return int(x), nil
 }
 
-func numeric(value any) (float64, error) {
+func number(value any) (float64, error) {
 	switch x := value.(type) {
 	case float64:
 		return x, nil
@@ -124,7 +124,7 @@ func (x fraction) MarshalJSON() ([]byte, error) {
 func epsilon(key string, byDefault float64) field {
 	return field{key: key, byDefault: byDefault,
 		set: func(m *foreign, value any) (err error) {
-			if m.config.Epsilon, err = numeric(value); err == nil && !(m.config.Epsilon > 0 && m.config.Epsilon <= 1) {
+			if m.config.Epsilon, err = number(value); err == nil && !(m.config.Epsilon > 0 && m.config.Epsilon <= 1) {
 				err = refuse(value, "more than 0 and at most 1")
 			}
 			return err
@@ -138,7 +138,7 @@ func layerScale(key string, byDefault any, none any, optional bool) field {
 	return field{key: key, byDefault: byDefault, nullable: true,
 		set: func(m *foreign, value any) (err error) {
 			if value != nil {
-				m.config.LayerScale, err = numeric(value)
+				m.config.LayerScale, err = number(value)
 			}
 			if err == nil && m.config.LayerScale == 0 && !optional {
 				err = refuse(value, "more than 0: models of this class have a LayerScale (layer_scale)")
@@ -226,7 +226,7 @@ func rotation(key string, byDefault any, name string, ours, off float64) field {
 		set: func(m *foreign, value any) (err error) {
 			x := off
 			if value != nil {
-				x, err = numeric(value)
+				x, err = number(value)
 			}
 			if x != ours && slices.Contains(m.config.Encoding().Params(), name) {
 				m.params[name] = x

@@ -3,7 +3,6 @@
 package checkpoints
 
 import (
-	"math"
 	"math/rand/v2"
 
 	"github.com/gomlx/compute"
@@ -57,19 +56,4 @@ func Noise(c vit.Config, n int, seed uint64) *tensors.Tensor {
 		flat[i] = float32(rng.NormFloat64())
 	}
 	return tensors.FromFlatDataAndDimensions(flat, n, c.ImageRows, c.ImageCols, c.Channels)
-}
-
-// Difference returns max |got - want| and max |want|; infinity if they cannot be compared.
-func Difference(got, want []float32) (difference, scale float64) {
-	if len(got) != len(want) {
-		return math.Inf(1), 0
-	}
-	for i := range want {
-		d := math.Abs(float64(got[i]) - float64(want[i]))
-		if math.IsNaN(d) {
-			return math.Inf(1), scale
-		}
-		difference, scale = max(difference, d), max(scale, math.Abs(float64(want[i])))
-	}
-	return difference, scale
 }

@@ -82,7 +82,7 @@ func putSetConfig(t testing.TB, dir string) {
 	c := readMeta(t, formatTimm).Config
 	putFile(t, filepath.Join(dir, foreignConfig), []byte(timmConfig(vit.Config{ImageRows: c.ImgSize[0],
 		ImageCols: c.ImgSize[1], Channels: 3, PatchSize: c.Patch, Width: c.Width, Depth: c.Depth, Heads: c.Heads,
-		MLPDim: int(c.MLPRatio * float64(c.Width)), Classes: c.Classes, Pool: vit.PoolClass})))
+		MLPDim: int(c.MLPRatio * float64(c.Width)), Classes: c.Classes, Pool: "class"})))
 }
 
 func imported(t testing.TB, path string, o ImportOptions) *Imported {

@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/pkg/errors"
 
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -78,7 +79,7 @@ func (e *export) checkONNX(file string) error {
 		if err != nil {
 			return err
 		}
-		d, scale := Difference(got, want)
+		d, scale := numeric.Difference(got, want)
 		if !(d <= onnxTolerance*max(1, scale)) {
 			return errors.Errorf("its logits on %d random images differ by %.3g from those of the model, which reach %.3g",
 				batch, d, scale)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -89,7 +90,7 @@ func TestTheModelOfATrainingIsImportedWithItsAverages(t *testing.T) {
 	}
 	folded := imported(t, exportedFrom(t, store, m.Config, ExportOptions{}), ImportOptions{})
 	is, err := folded.Logits(gomlxtest.Backend(), Noise(m.Config, 2, 3))
-	if d, scale := Difference(is, was); err != nil || d > 1e-6*scale {
+	if d, scale := numeric.Difference(is, was); err != nil || d > 1e-6*scale {
 		t.Errorf("%v, folded logits differ by %g of %g", err, d, scale)
 	}
 }

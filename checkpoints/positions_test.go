@@ -25,7 +25,7 @@ var ownEncodings = append(vit.PositionNames(), "wepe+rope-mixed", "learned+rope-
 func TestAModelOfEveryEncodingOnDisk(t *testing.T) {
 	for _, position := range gomlxtest.Encodings(ownEncodings) {
 		c := ownViT(position)
-		c.PatchNorm, c.Pool = true, vit.PoolMean
+		c.PatchNorm, c.Pool = true, "mean"
 		store := stirred(t, c, nil)
 		dir := exportedFrom(t, store, c, ExportOptions{Format: formatUnfolded})
 		t.Run(position+" comes back", func(t *testing.T) { comesBack(t, store, c, dir) })

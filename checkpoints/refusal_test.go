@@ -105,8 +105,8 @@ func timmConfig(c vit.Config) string {
 	return fmt.Sprintf(`{"architecture":"vit_base_patch16_224","num_classes":%d,"model_args":{"img_size":[%d,%d],
 		"patch_size":%d,"in_chans":%d,"embed_dim":%d,"depth":%d,"num_heads":%d,"mlp_ratio":%.17g,"class_token":%v,
 		"global_pool":%q,"fc_norm":false}}`, c.Classes, c.ImageRows, c.ImageCols, c.PatchSize, c.Channels, c.Width, c.Depth,
-		c.Heads, (float64(c.MLPDim)+0.5)/float64(c.Width), c.Pool == vit.PoolClass,
-		map[string]string{vit.PoolClass: "token", vit.PoolMean: "avg"}[c.Pool])
+		c.Heads, (float64(c.MLPDim)+0.5)/float64(c.Width), c.Pool == "class",
+		map[string]string{"class": "token", "mean": "avg"}[c.Pool])
 }
 
 // configOf returns the config.json that a model of a format requires.
@@ -233,7 +233,7 @@ func withImage(o ImportOptions, rows, cols int) ImportOptions {
 
 func TestModelsWithoutClassTokenPoolTheMean(t *testing.T) {
 	c := smallViT
-	c.Pool = vit.PoolMean
+	c.Pool = "mean"
 	for _, n := range []naming{timm, jax} {
 		m := imported(t, put(t, n, made(n, c), configOf(n, c)), ImportOptions{Grid: smallGrid})
 		if m.Config != c || m.Variables[classPath] != nil || m.Variables[positionPath].Shape().Dimensions[0] != 15 {
@@ -423,7 +423,7 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 		dirs = append(dirs, exported(t, m, ExportOptions{Format: format, Preprocess: &normalised}))
 	}
 	giant, three := dinoLike()["dinov2 giant"], dinoLike()["dinov3"]
-	giant.Pool, giant.ImageCols, giant.MLPDim = vit.PoolClassMean, giant.ImageRows, 2*giant.Width // transformers' Dinov2
+	giant.Pool, giant.ImageCols, giant.MLPDim = "class+mean", giant.ImageRows, 2*giant.Width // transformers' Dinov2
 	for _, options := range []struct {
 		config vit.Config
 		format string

@@ -10,7 +10,7 @@ import (
 
 	"github.com/pkg/errors"
 
-	"github.com/wepe-go/wepe/internal/cubic"
+	"github.com/wepe-go/wepe/internal/resample"
 )
 
 // Kinds of resampling: how code bases adapt the table of learned position embeddings to another grid of patches. With n
@@ -118,7 +118,7 @@ var resamplers = map[string]func(n, m int) [][]tap{
 	resampleJAX: cornerTaps,
 }
 
-func torchCubic(x float64) float64 { return cubic.Kernel(x, -0.75) }
+func torchCubic(x float64) float64 { return resample.Cubic(x, -0.75) }
 
 // clampedTaps weights the positions first … last around floor(centre) by their distance from it. The spacing of the new
 // positions is n/(m+offset).
@@ -145,7 +145,7 @@ func stretchedTaps(n, m int) [][]tap {
 		first, end := max(int(centre-2*scale+0.5), 0), min(int(centre+2*scale+0.5), n)
 		total := 0.0
 		for place := first; place < end; place++ {
-			weight := cubic.Kernel((float64(place)+0.5-centre)/scale, -0.5)
+			weight := resample.Cubic((float64(place)+0.5-centre)/scale, -0.5)
 			total += weight
 			taps[i] = append(taps[i], tap{place, weight})
 		}

@@ -56,7 +56,7 @@ var rows = slices.Concat(
 		}},
 		{scale1Path, vector, func(c vit.Config) []int { return dims(c.LayerScale > 0, c.Width) }},
 		{scale2Path, vector, func(c vit.Config) []int { return dims(c.LayerScale > 0, c.Width) }},
-		{poolPath + "latent", tokens, func(c vit.Config) []int { return dims(c.Pool == vit.PoolMap, 1, c.Width) }},
+		{poolPath + "latent", tokens, func(c vit.Config) []int { return dims(c.Pool == "map", 1, c.Width) }},
 	},
 	dense(patchPath, patchKernel, func(c vit.Config) layer {
 		return layer{c.PatchSize * c.PatchSize * c.Channels, c.Width, !c.PreNorm, true}
@@ -65,13 +65,13 @@ var rows = slices.Concat(
 	norm("pre_norm/", func(c vit.Config) int { return when(c.PreNorm, c.Width) }),
 	norm(blockPath+"norm1/", func(c vit.Config) int { return c.Width }),
 	dense(queryPath, intoHeads, func(c vit.Config) layer {
-		return layer{c.Width, c.Width, c.QKVBias != vit.QKVBiasNone, true}
+		return layer{c.Width, c.Width, c.QKVBias != "none", true}
 	}),
 	dense(keyPath, intoHeads, func(c vit.Config) layer {
-		return layer{c.Width, c.Width, c.QKVBias == vit.QKVBiasAll, true}
+		return layer{c.Width, c.Width, c.QKVBias == "", true}
 	}),
 	dense(valuePath, intoHeads, func(c vit.Config) layer {
-		return layer{c.Width, c.Width, c.QKVBias != vit.QKVBiasNone, true}
+		return layer{c.Width, c.Width, c.QKVBias != "none", true}
 	}),
 	norm(blockPath+"attention/query_norm/", func(c vit.Config) int { return when(c.QKNorm, c.Width/c.Heads) }),
 	norm(blockPath+"attention/key_norm/", func(c vit.Config) int { return when(c.QKNorm, c.Width/c.Heads) }),
@@ -82,12 +82,12 @@ var rows = slices.Concat(
 	dense(hiddenPath, matrix, func(c vit.Config) layer { return layer{c.Width, c.MLPDim, !c.NoMLPBias, true} }),
 	norm(blockPath+"mlp/norm/", func(c vit.Config) int { return when(c.MLPNorm, c.MLPDim) }),
 	dense(outputPath, matrix, func(c vit.Config) layer { return layer{c.MLPDim, c.Width, !c.NoMLPBias, true} }),
-	norm("norm/", func(c vit.Config) int { return when(c.FinalNorm != vit.FinalNormNone, c.Width) }),
+	norm("norm/", func(c vit.Config) int { return when(c.FinalNorm != "none", c.Width) }),
 	dense(poolPath+"query/", matrix, mapLayer(width, width)),
 	dense(poolPath+"key/", matrix, mapLayer(width, width)),
 	dense(poolPath+"value/", matrix, mapLayer(width, width)),
 	dense(poolPath+"output/", matrix, mapLayer(width, width)),
-	norm(poolPath+"norm/", func(c vit.Config) int { return when(c.Pool == vit.PoolMap, c.Width) }),
+	norm(poolPath+"norm/", func(c vit.Config) int { return when(c.Pool == "map", c.Width) }),
 	dense(poolPath+"mlp_hidden/", matrix, mapLayer(width, poolMLPDim)),
 	dense(poolPath+"mlp_output/", matrix, mapLayer(poolMLPDim, width)),
 	dense(headPath, matrix, func(c vit.Config) layer { return layer{c.PooledWidth(), c.Classes, true, true} }),
@@ -119,7 +119,7 @@ func norm(path string, width func(vit.Config) int) []row {
 }
 
 func mapLayer(in, out func(vit.Config) int) func(vit.Config) layer {
-	return func(c vit.Config) layer { return layer{in(c), out(c), true, c.Pool == vit.PoolMap} }
+	return func(c vit.Config) layer { return layer{in(c), out(c), true, c.Pool == "map"} }
 }
 
 func width(c vit.Config) int      { return c.Width }

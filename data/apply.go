@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/random"
 )
 
 // onHost reports whether images are cropped, resized and changed on the host: if a has any operation that only the host
@@ -33,7 +34,7 @@ func (a Augment) afterHost() Augment {
 // Apply returns the image after the steps of Augment up to erasing: a function of (seed, epoch, index) and the image,
 // safe for concurrent use. Index is the row of the image, or its index from Order.
 func (a Augment) Apply(p *Image, seed int64, epoch, index int) *Image {
-	w := a.window(draw(streamSample, seed, epoch, index), p.Height, p.Width)
+	w := a.window(random.New(streamSample, seed, epoch, index), p.Height, p.Width)
 	height, width := a.OutputSize(p.Height, p.Width)
 	shown := p.windowed(w).Resize(height, width, cmp.Or(a.Resample, preprocess.Bilinear))
 	shown.flip(w)
@@ -42,7 +43,7 @@ func (a Augment) Apply(p *Image, seed int64, epoch, index int) *Image {
 
 // change applies the steps that do not depend on the crop window to a copy of the image.
 func (a Augment) change(p *Image, seed int64, epoch, index int) *Image {
-	r := draw(streamChange, seed, epoch, index)
+	r := random.New(streamChange, seed, epoch, index)
 	if a.Rotate > 0 {
 		p = operations["Rotate"](p, (2*r.Float64()-1)*a.Rotate, surroundings{kernel: preprocess.Nearest})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/random"
 )
 
 // BenchmarkDecode reads the files of WEPE_JPEGS, see tools/py/decode_speed.py.
@@ -28,7 +29,7 @@ func BenchmarkDecode(b *testing.B) {
 		},
 		"train": func(raw []byte, k int) error {
 			cropOf(b, raw, func(height, width int) window {
-				return train.window(draw(streamSample, 5, 0, k), height, width)
+				return train.window(random.New(streamSample, 5, 0, k), height, width)
 			}, 224, 224, preprocess.Bilinear)
 			return nil
 		},

@@ -36,7 +36,7 @@ func TestTheHostCropsResizesAndFlipsAsTheGraphDoes(t *testing.T) {
 		}
 		inGraph := images(t, a, set, a.Plan(set, 3, 1, 0, rows))
 		a.Resample = preprocess.Bilinear
-		host, inTheGraph := set.Divide(a)
+		host, inTheGraph := a.Divide(set)
 		if host != a {
 			t.Fatalf("%+v is not for the host", a)
 		}

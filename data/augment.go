@@ -70,6 +70,10 @@ type Augment struct {
 	Std  [3]float64 `json:"std,omitzero"`
 }
 
+// Divide returns the part of an augmentation that the host does, the zero value for none, and the part that is left for
+// the graph.
+func (a Augment) Divide(s Source) (host, graph Augment) { return s.divide(a) }
+
 // Eval returns the augmentation of evaluation: Size, Mean and Std of a.
 func (a Augment) Eval() Augment {
 	return Augment{Size: a.Size, Mean: a.Mean, Std: a.Std}

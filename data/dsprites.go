@@ -14,6 +14,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/numpy"
+	"github.com/wepe-go/wepe/internal/random"
 )
 
 // dSprites: Matthey, Higgins, Hassabis and Lerchner (2017), one file of NumPy arrays
@@ -140,7 +141,7 @@ func (r *spriteReader) next(row int) (s sprite, err error) {
 func choose(n int, sizes [3]int) (of []uint8, err error) {
 	bounds := [4]int{0, n * 8 / 10, n * 9 / 10, n}
 	of = make([]uint8, n)
-	order := draw(streamSplit, 0, 0, 0).Perm(n)
+	order := random.New(streamSplit, 0, 0, 0).Perm(n)
 	for part, name := range []string{"training", "validation", "test"} {
 		rows := order[bounds[part]:bounds[part+1]]
 		if sizes[part] < 0 || sizes[part] > len(rows) {

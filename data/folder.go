@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/wepe-go/wepe/internal/random"
 )
 
 // imageExtensions are the extensions of files that Folder reads, in lower or upper case.
@@ -192,7 +194,7 @@ func (f *Files) HoldOut(share float64, seed int64) (train, heldOut *Files, err e
 	var trained, held []int
 	for label, rows := range byClass {
 		n := min(len(rows)-1, int(math.Round(share*float64(len(rows)))))
-		for k, i := range draw(streamSplit, seed, 0, label).Perm(len(rows)) {
+		for k, i := range random.New(streamSplit, seed, 0, label).Perm(len(rows)) {
 			if k < n {
 				held = append(held, rows[i])
 			} else {

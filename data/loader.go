@@ -36,7 +36,7 @@ type Batch struct {
 	pending sync.WaitGroup
 }
 
-// NewLoader starts to read batches, each an epoch and its indices. host is the host's part from Source.Divide, applied
+// NewLoader starts to read batches, each an epoch and its indices. host is the host's part from Augment.Divide, applied
 // as a function of (seed, epoch, index). A damaged image that the source skips is replaced by another image of the same
 // micro-batch, part images of a batch. Close stops the reading.
 func NewLoader(s Source, host Augment, seed int64, part int, batches iter.Seq2[int, []int]) *Loader {

@@ -21,6 +21,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/random"
 )
 
 // ramp is the file of an image whose red is the column, green the row and blue the number.
@@ -91,7 +92,7 @@ func epochs(n int, seed int64) iter.Seq2[int, []int] {
 
 // newLoader is NewLoader with the host's part of an augmentation.
 func newLoader(s Source, a Augment, seed int64, part int, batches iter.Seq2[int, []int]) *Loader {
-	host, _ := s.Divide(a)
+	host, _ := a.Divide(s)
 	return NewLoader(s, host, seed, part, batches)
 }
 
@@ -182,7 +183,7 @@ func TestACropIsTheWindowThatWasDrawn(t *testing.T) {
 	seen := map[window]bool{}
 	for k, row := range rows {
 		height, width := 23+row%7, 29+row%11
-		w := a.window(draw(streamSample, 5, k/130, row), height, width)
+		w := a.window(random.New(streamSample, 5, k/130, row), height, width)
 		seen[w] = true
 		if area := float64(w.height * w.width); area > 0.55*float64(height*width) {
 			t.Errorf("a window of %d×%d of %d×%d", w.height, w.width, height, width)

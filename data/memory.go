@@ -57,8 +57,8 @@ func (m *Memory) show(_ context.Context, row int, v view) (*Image, error) {
 	return v.Apply(img, v.Seed, v.Epoch, v.Index), nil
 }
 
-// Divide implements Source: the graph computes everything that it supports.
-func (m *Memory) Divide(a Augment) (host, graph Augment) {
+// divide implements Source: the graph computes everything that it supports.
+func (m *Memory) divide(a Augment) (host, graph Augment) {
 	if a.onHost() {
 		return a, a.afterHost()
 	}
@@ -67,12 +67,6 @@ func (m *Memory) Divide(a Augment) (host, graph Augment) {
 
 // Load returns a copy of the given rows.
 func (m *Memory) Load(_ context.Context, rows []int) (*Memory, error) { return Rows(m, rows), nil }
-
-// Damaged returns nil.
-func (m *Memory) Damaged() []int { return nil }
-
-// LeaveOut returns the cause.
-func (m *Memory) LeaveOut(_ int, cause error) error { return cause }
 
 // Check returns an error if there are no images, the pixels do not match the shape, or a label has no class.
 func (m *Memory) Check(context.Context, bool) error {

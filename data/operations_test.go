@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/random"
 )
 
 // augmentGoldens are the results of Pillow 9.4 for one image: tools/py/augment_goldens.py.
@@ -192,7 +193,7 @@ func TestOperationsAreChosenUniformly(t *testing.T) {
 	}
 	const images = 3000
 	for k := range images {
-		p.apply(&Image{Height: 2, Width: 3, Pixels: make([]uint8, 18)}, draw(streamChange, 5, 0, k))
+		p.apply(&Image{Height: 2, Width: 3, Pixels: make([]uint8, 18)}, random.New(streamChange, 5, 0, k))
 	}
 	// Two draws of fifteen with probability ½: 200 each; five standard deviations are 70. A magnitude is the normal
 	// 9 ± ½, cut at 10: its mean is 9 − ½·(φ(2) − 2·(1−Φ(2))) = 8.9958.

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 
 	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/wepe-go/wepe/internal/random"
 )
 
 // Indices of the tensors in Plan.Tensors and in the nodes passed to Augment.Images.
@@ -54,7 +56,7 @@ func (a Augment) Plan(s Source, seed int64, epoch, batch int, indices []int) *Pl
 		Windows: make([][8]float32, len(rows)), Cutout: make([][4]float32, len(rows)), Grids: info.gridNumbers(rows),
 	}
 	for k, row := range rows {
-		r := draw(streamSample, seed, epoch, indices[k])
+		r := random.New(streamSample, seed, epoch, indices[k])
 		w := a.window(r, info.Height, info.Width)
 		p.Indices[k], p.Labels[k] = int64(row), info.Labels[row]
 		p.Windows[k] = w.lines(outHeight, outWidth)
@@ -62,7 +64,7 @@ func (a Augment) Plan(s Source, seed int64, epoch, batch int, indices []int) *Pl
 			p.Cutout[k] = box(r.IntN(outHeight), r.IntN(outWidth), a.Cutout, a.Cutout, outHeight, outWidth)
 		}
 	}
-	a.mix(p, draw(streamMix, seed, epoch, batch), outHeight, outWidth)
+	a.mix(p, random.New(streamMix, seed, epoch, batch), outHeight, outWidth)
 	return p
 }
 

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/random"
 )
 
 var strong = Augment{
@@ -82,7 +84,7 @@ func TestDrawsOfNeighboursAreUnrelated(t *testing.T) {
 	for k := range 300 {
 		of := [3]int{1, 1, 1}
 		of[k%3] += 1 + k/3
-		v := draw(streamSample, int64(of[0]), of[1], of[2]).Uint64()
+		v := random.New(streamSample, int64(of[0]), of[1], of[2]).Uint64()
 		seen[v], flipped, last = true, flipped+bits.OnesCount64(v^last), v
 	}
 	if len(seen) != 300 {
@@ -128,7 +130,7 @@ func TestResizedCropFallsBackToTheLargestCentredWindow(t *testing.T) {
 	for sides, want := range map[[2]int]window{
 		{40, 2}: {top: 19, left: 0, height: 2, width: 2}, {5, 40}: {top: 0, left: 17, height: 5, width: 6},
 	} {
-		if got := a.window(draw(streamSample, 1, 0, 0), sides[0], sides[1]); got != want {
+		if got := a.window(random.New(streamSample, 1, 0, 0), sides[0], sides[1]); got != want {
 			t.Errorf("%v: got %+v, want %+v", sides, got, want)
 		}
 	}
@@ -136,7 +138,7 @@ func TestResizedCropFallsBackToTheLargestCentredWindow(t *testing.T) {
 
 func TestBetaHasTheMomentsOfTheBetaDistribution(t *testing.T) {
 	for _, alpha := range []float64{0.01, 0.15, 0.8, 1, 5} {
-		r := draw(streamMix, 1, 0, 0)
+		r := random.New(streamMix, 1, 0, 0)
 		const n = 20000
 		var sum, square float64
 		for range n {
@@ -179,7 +181,7 @@ func TestAreaAndRatioOfCropsAreUniformAndLogUniform(t *testing.T) {
 	a := Augment{CropScale: [2]float64{0.05, 0.3}, CropRatio: [2]float64{0.5, 3}} // all fit into a square
 	var areas, ratios []float64
 	for i := range n {
-		w := a.window(draw(streamSample, 3, 0, i), 3000, 3000)
+		w := a.window(random.New(streamSample, 3, 0, i), 3000, 3000)
 		areas = append(areas, (float64(w.height)*float64(w.width)/9e6-0.05)/0.25)
 		ratios = append(ratios, math.Log(2*float64(w.width)/float64(w.height))/math.Log(6))
 	}

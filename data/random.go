@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/wepe-go/wepe/internal/random"
 )
 
 // Streams separate the draws for different purposes with the same seed, epoch and index.
@@ -24,7 +26,7 @@ const (
 // https://arxiv.org/abs/1901.09335, as DeiT's RASampler), so that an epoch keeps its length. The k-th repetition of a
 // row has the index row + k·n, which seeds its draws; index mod n is the row.
 func Order(seed int64, epoch, n, repeats int) []int {
-	order := draw(streamOrder, seed, epoch, 0).Perm(n)
+	order := random.New(streamOrder, seed, epoch, 0).Perm(n)
 	if repeats < 2 {
 		return order
 	}
@@ -37,36 +39,10 @@ func Order(seed int64, epoch, n, repeats int) []int {
 
 // drawRows chooses k of n rows uniformly without replacement and returns them and the others, each in order.
 func drawRows(stream uint64, seed int64, n, k int) (rows, others []int) {
-	order := draw(stream, seed, 0, 0).Perm(n)
+	order := random.New(stream, seed, 0, 0).Perm(n)
 	slices.Sort(order[:k])
 	slices.Sort(order[k:])
 	return order[:k], order[k:]
-}
-
-// Draw returns a random generator for a named purpose outside this package, a pure function of its four arguments.
-func Draw(purpose string, seed int64, epoch, index int) *rand.Rand {
-	h := uint64(1)
-	for _, c := range []byte(purpose) {
-		h = finalise(h ^ uint64(c)<<32)
-	}
-	return draw(h, seed, epoch, index)
-}
-
-// draw returns the generator of one purpose, epoch and index. Neighbouring arguments give unrelated streams: each is
-// folded in by SplitMix64's finaliser (Steele, Lea and Flood 2014), a bijection that flips half of the bits.
-func draw(stream uint64, seed int64, epoch, index int) *rand.Rand {
-	h := stream
-	for _, v := range []uint64{uint64(seed), uint64(epoch), uint64(index)} {
-		h = finalise(h ^ finalise(v))
-	}
-	return rand.New(rand.NewPCG(h, finalise(h)))
-}
-
-func finalise(z uint64) uint64 {
-	z += 0x9e3779b97f4a7c15
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
 }
 
 // beta draws from Beta(alpha, alpha) as Gₐ/(Gₐ+G_b) of two gamma variates, in logarithms because for mixup's small

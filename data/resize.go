@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
-	"github.com/wepe-go/wepe/internal/cubic"
+	"github.com/wepe-go/wepe/internal/resample"
 )
 
 // Resizing as Pillow does it, bit for bit, because models depend on how their training images were reduced. Along each
@@ -42,7 +42,7 @@ func kernel(r preprocess.Resample) (k func(x float64) float64, support float64) 
 			return sinc(x) * (constant + float64(cosine*math.Cos(math.Pi*x)))
 		}, 1
 	case preprocess.Bicubic:
-		return func(x float64) float64 { return cubic.Kernel(x, -0.5) }, 2
+		return func(x float64) float64 { return resample.Cubic(x, -0.5) }, 2
 	case preprocess.Lanczos:
 		return func(x float64) float64 {
 			if x < -3 || x >= 3 {
@@ -233,23 +233,11 @@ func (p *Image) resizeColumns(taps []tap, first int) *Image {
 	return out
 }
 
-// NearestLines returns the input line of each of out lines in nearest-neighbour resizing of in lines. Positions are
-// summed step by step, as in Pillow, since this decides ties.
-func NearestLines(in, out int) []int {
-	lines, step := make([]int, out), float64(in)/float64(out)
-	at := step * 0.5
-	for i := range lines {
-		lines[i] = min(in-1, int(at))
-		at += step
-	}
-	return lines
-}
-
 // nearest resizes by nearest neighbour.
 func (p *Image) nearest(height, width int) *Image {
 	out := &Image{Height: height, Width: width, Pixels: make([]uint8, 0, 3*height*width)}
-	columns := NearestLines(p.Width, width)
-	for _, y := range NearestLines(p.Height, height) {
+	columns := resample.Nearest(p.Width, width)
+	for _, y := range resample.Nearest(p.Height, height) {
 		for _, x := range columns {
 			at := 3 * (y*p.Width + x)
 			out.Pixels = append(out.Pixels, p.Pixels[at:at+3]...)

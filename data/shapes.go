@@ -7,6 +7,8 @@ import (
 	"math"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/outline"
+	"github.com/wepe-go/wepe/internal/random"
 )
 
 // The factors of dSprites (Matthey, Higgins, Hassabis and Lerchner 2017): every combination is one image.
@@ -90,7 +92,7 @@ func Shapes(task Task, train, test, size int, seed int64) (trainSet, testSet *Me
 func ShapesOfAspects(task Task, train, test, size int, seed int64, p preprocess.Settings) (
 	trainSet, testSet *Memory, err error) {
 	return renderedShapes(task, train, test, size, seed, p, func(k int) (int, int) {
-		root := math.Exp2(2*draw(streamShapes, seed, 1, k).Float64() - 1) // of the aspect
+		root := math.Exp2(2*random.New(streamShapes, seed, 1, k).Float64() - 1) // of the aspect
 		side := func(x float64) int { return int(math.Round(x)) }
 		return side(float64(size) * root), side(float64(size) / root)
 	})
@@ -110,7 +112,7 @@ func renderedShapes(task Task, train, test, size int, seed int64, p preprocess.S
 	case size < 8 || size > 1024:
 		return nil, nil, fmt.Errorf("data: shapes: size %d, want 8 to 1024 pixels", size)
 	}
-	combinations := draw(streamShapes, seed, 0, 0).Perm(spriteCount)
+	combinations := random.New(streamShapes, seed, 0, 0).Perm(spriteCount)
 	build := func(part string, combinations []int) (*Memory, error) {
 		s, err := newMemory(fmt.Sprintf("shapes-%s-%s", task, part), len(combinations), of.classes, p)
 		if err != nil {
@@ -152,10 +154,10 @@ func (s sprite) render(height, width int) []uint8 {
 		angle     = 2 * math.Pi * float64(s.orientation) / spriteOrientations
 		sin, cos  = math.Sincos(angle)
 		step      = 1 / float64(samples*size)
-		firstRow  = int(math.Floor((row - OutlineRadius) * float64(size)))
-		firstCol  = int(math.Floor((column - OutlineRadius) * float64(size)))
-		endRow    = int(math.Ceil((row + OutlineRadius) * float64(size)))
-		endColumn = int(math.Ceil((column + OutlineRadius) * float64(size)))
+		firstRow  = int(math.Floor((row - outline.Radius) * float64(size)))
+		firstCol  = int(math.Floor((column - outline.Radius) * float64(size)))
+		endRow    = int(math.Ceil((row + outline.Radius) * float64(size)))
+		endColumn = int(math.Ceil((column + outline.Radius) * float64(size)))
 	)
 	out := make([]uint8, height*width)
 	for i := firstRow; i < endRow; i++ {
@@ -165,7 +167,7 @@ func (s sprite) render(height, width int) []uint8 {
 				// Sums of binary fractions if size is a power of two: shifts by whole pixels change no bit.
 				dy := (float64(samples*i+k/samples)+0.5)*step - row
 				dx := (float64(samples*j+k%samples)+0.5)*step - column
-				if Outlines[s.shape](factor*(cos*dx+sin*dy), factor*(cos*dy-sin*dx)) {
+				if outline.Shapes[s.shape](factor*(cos*dx+sin*dy), factor*(cos*dy-sin*dx)) {
 					covered++
 				}
 			}
@@ -173,23 +175,4 @@ func (s sprite) render(height, width int) []uint8 {
 		}
 	}
 	return out
-}
-
-// OutlineRadius bounds every shape at scale 1: no point is farther than this from its centre, in shorter sides of the
-// image. The centres of Shapes keep 1/4 + 1/128 of a side from the border, so nothing is ever cut.
-const OutlineRadius = 0.25
-
-// Outlines report for a square, an ellipse and a heart, in this order, whether a point belongs to the shape: in the
-// upright shape's own coordinates at scale 1, y downwards. Their areas are 0.102, 0.101 and 0.132.
-var Outlines = [...]func(x, y float64) bool{
-	func(x, y float64) bool { return math.Abs(x) <= 0.16 && math.Abs(y) <= 0.16 }, // half its diagonal is 0.226
-	func(x, y float64) bool {
-		x, y = x/0.23, y/0.14
-		return x*x+y*y <= 1
-	},
-	func(x, y float64) bool { // (x²+y²−1)³ ≤ x²y³, y upwards, times 0.19; within 1.2 of a centre moved up by 0.1
-		x, y = x/0.19, -y/0.19+0.1
-		r := x*x + y*y - 1
-		return r*r*r <= x*x*y*y*y
-	},
 }

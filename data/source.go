@@ -5,9 +5,13 @@ package data
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
@@ -27,9 +31,7 @@ type Source interface {
 	// Fingerprint returns the SHA-256, in hexadecimal, of what training depends on. A resumed run compares it.
 	Fingerprint() string
 
-	// Divide returns the part of an augmentation that Image does on the host, the zero value for none, and the part that
-	// is left for the graph.
-	Divide(a Augment) (host, graph Augment)
+	divide(a Augment) (host, graph Augment)
 	// show returns one row after a view. Its errors have type *ImageError. It is safe for concurrent use.
 	show(ctx context.Context, row int, v view) (*Image, error)
 	// LeaveOut excludes a damaged row from training and metrics, and returns the cause if that is not allowed; it is
@@ -57,6 +59,10 @@ type Info struct {
 	Preprocess preprocess.Settings
 	// Workers is the number of images that a Loader reads concurrently; 0 for one per core.
 	Workers int
+
+	damaged map[int]bool // rows that are left out
+	skip    bool         // see Streaming
+	logger  *slog.Logger
 }
 
 // Preprocessing returns how an image of any size becomes input of a model trained on the dataset: Preprocess, or if it
@@ -73,6 +79,32 @@ func (i *Info) Describe() *Info { return i }
 
 // Len returns the number of images.
 func (i *Info) Len() int { return len(i.Labels) }
+
+// Damaged implements Source.
+func (i *Info) Damaged() []int { return slices.Sorted(maps.Keys(i.damaged)) }
+
+// LeaveOut implements Source. One goroutine may call it.
+func (i *Info) LeaveOut(row int, cause error) error {
+	var damage *ImageError
+	known := i.damaged[row] || cause == nil
+	if !known && !(i.skip && errors.As(cause, &damage) && damage.Damaged) {
+		return cause
+	}
+	if i.damaged == nil {
+		i.damaged = map[int]bool{}
+	}
+	if i.damaged[row] = true; known {
+		return nil
+	}
+	if i.logger != nil {
+		i.logger.Warn("image skipped", "image", damage.Where, "error", damage.Err)
+	}
+	if all := len(i.damaged); all*100 > i.Len() {
+		return fmt.Errorf("data: %s: %d of %d images are damaged, more than 1 %%, one of them: %w", i.Name, all, i.Len(),
+			cause)
+	}
+	return nil
+}
 
 // hash writes the common part of all fingerprints.
 func (i *Info) hash(w io.Writer) {

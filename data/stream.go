@@ -7,16 +7,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"strings"
 
 	"golang.org/x/sync/semaphore"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/random"
 )
 
 // Streaming are the options of a Stream.
@@ -32,10 +30,8 @@ type Streaming struct {
 // equal those of Files.Load.
 type Stream struct {
 	Info
-	how      Streaming
 	files    *Files
 	settings preprocess.Settings
-	damaged  map[int]bool        // rows that are skipped
 	memory   *semaphore.Weighted // bounds the number of pixels decoded concurrently
 	checked  bool
 }
@@ -50,19 +46,18 @@ func (f *Files) Stream(p preprocess.Settings, how Streaming) (*Stream, error) {
 		return nil, fmt.Errorf("data: %s: images in patches, and pixels that are not rounded, cannot be streamed: load them",
 			f.Name)
 	}
-	info.Labels, info.Workers = f.Labels, how.Workers
-	return &Stream{Info: info, how: how, files: f, settings: p, damaged: map[int]bool{},
-		memory: semaphore.NewWeighted(maxPixels)}, nil
+	info.Labels, info.Workers, info.skip, info.logger = f.Labels, how.Workers, how.Skip, how.Logger
+	return &Stream{Info: info, files: f, settings: p, memory: semaphore.NewWeighted(maxPixels)}, nil
 }
 
 // subset implements Source.
 func (s *Stream) subset(rows []int) Source {
 	out := *s
-	out.files, out.damaged = s.files.subset(rows), map[int]bool{}
+	out.files, out.damaged = s.files.subset(rows), nil
 	out.Labels = out.files.Labels
 	for k, row := range rows {
 		if s.damaged[row] {
-			out.damaged[k] = true
+			_ = out.LeaveOut(k, nil)
 		}
 	}
 	return &out
@@ -77,37 +72,13 @@ func (s *Stream) Load(ctx context.Context, rows []int) (*Memory, error) {
 	return m, err
 }
 
-// Divide implements Source: random crops and the steps up to erasing that follow them are done on the host.
-func (s *Stream) Divide(a Augment) (host, graph Augment) {
+// divide implements Source: random crops and the steps up to erasing that follow them are done on the host.
+func (s *Stream) divide(a Augment) (host, graph Augment) {
 	if host, graph = (Augment{}), a; a.onHost() || a.crops() {
 		host, graph = a, a.afterHost()
 	}
 	host.Size = [2]int{s.Height, s.Width}
 	return host, graph
-}
-
-// Damaged implements Source.
-func (s *Stream) Damaged() []int { return slices.Sorted(maps.Keys(s.damaged)) }
-
-// LeaveOut implements Source. One goroutine may call it.
-func (s *Stream) LeaveOut(row int, cause error) error {
-	var damage *ImageError
-	switch {
-	case s.damaged[row] || cause == nil:
-		s.damaged[row] = true
-		return nil
-	case !s.how.Skip || !errors.As(cause, &damage) || !damage.Damaged:
-		return cause
-	}
-	s.damaged[row] = true
-	if s.how.Logger != nil {
-		s.how.Logger.Warn("image skipped", "image", damage.Where, "error", damage.Err)
-	}
-	if all := len(s.damaged); all*100 > s.Len() {
-		return fmt.Errorf("data: %s: %d of %d images are damaged, more than 1 %%, one of them: %w", s.Name, all, s.Len(),
-			cause)
-	}
-	return nil
 }
 
 // Fingerprint implements Source: it covers the preprocessing and the names of files, or the container, not the pixels.
@@ -149,7 +120,7 @@ func (s *Stream) decode(raw []byte, kind format, height, width int, v view) (*Im
 	if v.crops() {
 		var w window
 		choose := func(height, width int) window {
-			w = v.window(draw(streamSample, v.Seed, v.Epoch, v.Index), height, width)
+			w = v.window(random.New(streamSample, v.Seed, v.Epoch, v.Index), height, width)
 			return w
 		}
 		shown, err := kind.cropped(raw, height, width, choose, v.Size[0], v.Size[1],

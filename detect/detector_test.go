@@ -260,7 +260,7 @@ func TestLossesHaveNames(t *testing.T) {
 func TestTheBackboneLoadsTheWeightsOfAViT(t *testing.T) {
 	for _, position := range []string{"learned", "learned+rope-mixed", "wepe", "factorized+alibi2d"} {
 		v := vit.Config{ImageRows: 24, ImageCols: 40, PatchSize: 8, Width: 32, Depth: 2, Heads: 4, MLPDim: 48, Classes: 3,
-			Pool: vit.PoolMean, Position: position}.WithDefaults()
+			Pool: "mean", Position: position}.WithDefaults()
 		store := gomlxtest.Seeded(t, 11)
 		images := gomlxtest.Noise(2, 24, 40, 3)
 		want := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {

@@ -9,24 +9,9 @@ import (
 	"slices"
 
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/report"
 )
-
-// Rank returns the number of other logits that are at least the label's, 0 for a correct prediction. Ties are
-// incorrect, so that a zero head scores 0. A NaN label is incorrect; another class's NaN counts as at least the label's
-// logit.
-func Rank(logits []float32, label int32) (before int) {
-	own := logits[label]
-	if math.IsNaN(float64(own)) {
-		return len(logits)
-	}
-	for class, v := range logits {
-		if class != int(label) && !(v < own) {
-			before++
-		}
-	}
-	return before
-}
 
 // examination is the evaluation of a dataset image by image, without the logits.
 type examination struct {
@@ -38,7 +23,7 @@ type examination struct {
 // rank of the label.
 type verdict struct {
 	loss        float64
-	rank        int // see Rank
+	rank        int // see numeric.Rank
 	class       int // or one of the constants below
 	probability float64
 }
@@ -50,9 +35,9 @@ const (
 )
 
 // judge compares the logits [classes] of an image with its label. Of several largest logits the class is the first
-// other than the label: ties are incorrect, as in Rank.
+// other than the label: ties are incorrect, as in numeric.Rank.
 func judge(logits []float32, label int32) verdict {
-	v := verdict{loss: logSumExp(logits) - float64(logits[label]), rank: Rank(logits, label), class: noAnswer}
+	v := verdict{loss: logSumExp(logits) - float64(logits[label]), rank: numeric.Rank(logits, label), class: noAnswer}
 	if finite(logits) != nil {
 		return v
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/atomicfile"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/report"
 )
@@ -127,7 +128,7 @@ func (run Run) begin() (*classification, error) {
 // already be cropped.
 func (c *classification) Losses(scope *model.Scope, inputs []*Node) []*Node {
 	r, plan := c.Recipe, inputs[1:]
-	_, augment := c.images.set.Divide(r.Augment)
+	_, augment := r.Augment.Divide(c.images.set)
 	logits := c.model.logits(scope.In(modelScope), augment.Images(inputs[0], plan), plan) // [batch, classes]
 	targets := data.SoftLabels(plan, r.Model.Classes, r.Smoothing)                        // [batch, classes]
 	if c.weights != nil {
@@ -200,7 +201,7 @@ func sameRun(old, now state) error {
 		return fmt.Errorf("it started from weights of SHA-256 %.12s, this one from %.12s", cmp.Or(was, "none"),
 			cmp.Or(is, "none"))
 	}
-	if err := Differ(old.Recipe, now.Recipe); err != nil {
+	if err := setting.Differ(old.Recipe, now.Recipe); err != nil {
 		return err
 	}
 	switch {
@@ -224,7 +225,7 @@ func (c *classification) State(course Course) any {
 // step. A resumed run may record it again; readers count it once.
 func (c *classification) Begin(step int) (err error) {
 	augment := c.Recipe.Augment
-	if host, _ := c.images.set.Divide(augment); host != (data.Augment{}) {
+	if host, _ := augment.Divide(c.images.set); host != (data.Augment{}) {
 		for _, row := range c.state.Damaged {
 			_ = c.images.set.LeaveOut(row, nil)
 		}
@@ -289,7 +290,7 @@ func (c *classification) plan(step, part int) (plan *data.Plan, shown *data.Memo
 	size := r.BatchSize / r.Accumulate
 	first, _ := c.exchange.own()
 	from, to := (part-first)*size, (part-first+1)*size
-	_, augment := c.images.set.Divide(r.augmentation(epoch))
+	_, augment := r.augmentation(epoch).Divide(c.images.set)
 	if c.read != nil {
 		shown = c.read.Part(from, to)
 	}

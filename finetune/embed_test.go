@@ -21,7 +21,6 @@ import (
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/vit"
 )
 
 // pixelsOf is an image of a fixture, uint8 [H, W, RGB].
@@ -82,7 +81,7 @@ func testFeaturesOfAnImageAreThoseOfTheModelOfItsFiles(t *testing.T) {
 
 func TestAModelWithoutAClassTokenHasFeaturesOfPatchesAlone(t *testing.T) {
 	recipe := tiny()
-	recipe.Model.Pool = vit.PoolMean
+	recipe.Model.Pool = "mean"
 	trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(30, 1)})
 	m := trainer.model
 	got := gomlxtest.Must(m.embedImages(image.NewGray(image.Rect(3, 2, 11, 9))))(t)[0]

@@ -120,7 +120,7 @@ func (m *Model) batches(p pixels, program *model.Exec, size int, see func(first 
 	size = m.devices.fill(min(size, images))
 	own := m.ownBatches(images, size)
 	var loader *data.Loader
-	if host, _ := p.set.Divide(augment); host != (data.Augment{}) {
+	if host, _ := augment.Divide(p.set); host != (data.Augment{}) {
 		loader = data.NewLoader(p.set, host, 0, size, own)
 		defer loader.Close()
 	}

@@ -9,20 +9,20 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 
-	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/vit"
 )
 
 func nearLogits(t *testing.T, what string, got, want [][]float32) {
 	t.Helper()
-	if d, scale := checkpoints.Difference(slices.Concat(got...), slices.Concat(want...)); d > 1e-5*scale {
+	if d, scale := numeric.Difference(slices.Concat(got...), slices.Concat(want...)); d > 1e-5*scale {
 		t.Errorf("%s: logits differ by %g of %g", what, d, scale)
 	}
 }
 
 func TestLookReturnsTheWeightsOfEveryImageOnceAndTheModelsLogits(t *testing.T) {
-	for _, pool := range []string{vit.PoolClass, vit.PoolMean} {
+	for _, pool := range []string{"class", "mean"} {
 		recipe := tiny()
 		recipe.Model.Position, recipe.Model.Pool = "rope-axial", pool // nothing is added to the tokens
 		m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 1, Train: dataset(47, 1)}).model

@@ -263,7 +263,7 @@ func where(n int, seed uint64) *data.Memory {
 
 func TestAModelLearnsWhereSomethingIsFromItsEncodingAlone(t *testing.T) {
 	recipe := Recipe{
-		Name: "where", Model: vit.Config{PatchSize: 2, Width: 16, Depth: 1, Heads: 2, Pool: vit.PoolMean},
+		Name: "where", Model: vit.Config{PatchSize: 2, Width: 16, Depth: 1, Heads: 2, Pool: "mean"},
 		BatchSize: 16, LearningRate: 0.01, WarmupEpochs: 1, Optimizer: Optimizer{ClipNorm: 1},
 		EvalBatchSize: 64, EvalEpochs: 100, ValidationPart: -1,
 		Augment: data.Augment{Mean: [3]float64{0.1, 0.1, 0.1}, Std: [3]float64{0.2, 0.2, 0.2}},

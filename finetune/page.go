@@ -16,6 +16,7 @@ import (
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/atomicfile"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -37,7 +38,7 @@ func (run Run) Page(m *Model, row report.Result, figures ...report.Figure) error
 	if err != nil {
 		return err
 	}
-	settings, err := settingsOf(m.Recipe)
+	settings, err := setting.Values(m.Recipe)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ var onImageNet = []Recipe{
 	{
 		Name: "bigvision-s16-90",
 		Model: vit.Config{
-			PatchSize: 16, Width: 384, Depth: 12, Heads: 6, Pool: vit.PoolMean, Init: vit.InitJAX, DType: "bfloat16",
+			PatchSize: 16, Width: 384, Depth: 12, Heads: 6, Pool: "mean", Init: "jax", DType: "bfloat16",
 		},
 		Epochs: 90, BatchSize: 1024, Accumulate: 4,
 		LearningRate: 1e-3, WarmupEpochs: 8.0775,

@@ -3,17 +3,10 @@
 package finetune
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"reflect"
-	"slices"
-	"strings"
 
-	"github.com/wepe-go/wepe/internal/suggest"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -23,159 +16,8 @@ import (
 func (r Recipe) Set(settings string) (Recipe, error) {
 	r.Params = maps.Clone(r.Params) // decoding adds to maps in place
 	r.Optimizer.LearningRates = maps.Clone(r.Optimizer.LearningRates)
-	err := Set(&r, settings)
-	return r, err
-}
-
-// Set is Recipe.Set for any recipe: recipe points to a struct with the JSON field "params" for hyperparameters. Maps
-// and slices in it are changed in place.
-func Set(recipe any, settings string) error {
-	for _, setting := range strings.FieldsFunc(settings, func(c rune) bool { return c == ';' }) {
-		key, value, ok := strings.Cut(setting, "=")
-		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
-		if !ok || key == "" {
-			return fmt.Errorf("finetune: setting %q is not of the form key=value", setting)
-		}
-		if isHyperparameter(key) {
-			key = "params." + key
-		}
-		if value == "null" || !json.Valid([]byte(value)) { // decoding null would change nothing
-			quoted, err := json.Marshal(value)
-			if err != nil {
-				return err
-			}
-			value = string(quoted)
-		}
-		if err := set(recipe, strings.Split(key, "."), json.RawMessage(value)); err != nil {
-			return fmt.Errorf("finetune: setting %q: %w", strings.TrimSpace(setting), err)
-		}
+	if err := setting.Set(&r, settings, vit.Params()); err != nil {
+		return r, fmt.Errorf("finetune: %w", err)
 	}
-	return nil
-}
-
-// isHyperparameter reports whether a name has the prefix of an encoding's hyperparameters: the error for an unknown one
-// then lists them.
-func isHyperparameter(name string) bool {
-	family, _, ok := strings.Cut(name, "_")
-	return ok && slices.ContainsFunc(vit.Params(), func(known string) bool {
-		return strings.HasPrefix(known, family+"_")
-	})
-}
-
-// set sets one field of a recipe: decoding {"a": {"b": value}} changes no other field of a struct.
-func set(recipe any, path []string, value json.RawMessage) error {
-	text := value
-	for _, name := range slices.Backward(path) {
-		encoded, err := json.Marshal(map[string]json.RawMessage{name: value})
-		if err != nil {
-			return err
-		}
-		value = encoded
-	}
-	decoder := json.NewDecoder(bytes.NewReader(value))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(recipe)
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &wrong):
-		return fmt.Errorf("%s is not %s", text, describeType(wrong.Type))
-	case err != nil: // an unknown field
-		return suggest.Unknown("setting", path[len(path)-1], fieldNames(parent(recipe, path)))
-	}
-	return nil
-}
-
-// describeType describes the type of a setting for a user.
-func describeType(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Int, reflect.Int64:
-		return "a whole number"
-	case reflect.Float64:
-		return "a finite number"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Array:
-		return fmt.Sprintf("a list as [a,b] of %d, each %s", t.Len(), describeType(t.Elem()))
-	case reflect.String:
-		return "a text"
-	}
-	return "a group of settings: set them one by one, as NAME.KEY=VALUE"
-}
-
-// parent returns the type of the innermost struct on the path to a field.
-func parent(recipe any, path []string) reflect.Type {
-	of := reflect.TypeOf(recipe).Elem()
-	for _, name := range path[:len(path)-1] {
-		for field := range of.Fields() {
-			if field.Type.Kind() == reflect.Struct && jsonName(field) == name {
-				of = field.Type
-				break
-			}
-		}
-	}
-	return of
-}
-
-// fieldNames lists the JSON names of a struct's fields, with the fields of embedded structs.
-func fieldNames(of reflect.Type) (names []string) {
-	for field := range of.Fields() {
-		if field.Anonymous {
-			names = append(names, fieldNames(field.Type)...)
-			continue
-		}
-		names = append(names, jsonName(field))
-	}
-	return names
-}
-
-func jsonName(field reflect.StructField) string {
-	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-	return name
-}
-
-// Differ returns an error naming a setting in which two recipes differ, nil if there is none.
-func Differ(earlier, now any) error {
-	was, err := settingsOf(earlier)
-	if err != nil {
-		return err
-	}
-	is, err := settingsOf(now)
-	if err != nil {
-		return err
-	}
-	names := slices.AppendSeq(slices.Collect(maps.Keys(was)), maps.Keys(is))
-	slices.Sort(names)
-	for _, name := range names {
-		if was[name] != is[name] {
-			return fmt.Errorf("its %s is %s, this one's %s", name, cmp.Or(was[name], "unset"), cmp.Or(is[name], "unset"))
-		}
-	}
-	return nil
-}
-
-// settingsOf returns every field of a recipe that is set as JSON, by its name in Set.
-func settingsOf(recipe any) (map[string]string, error) {
-	encoded, err := json.Marshal(recipe)
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]string{}
-	return all, flatten(all, "", encoded)
-}
-
-func flatten(into map[string]string, name string, value json.RawMessage) error {
-	if value[0] != '{' {
-		into[name] = string(value)
-		return nil
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(value, &fields); err != nil {
-		return err
-	}
-	for key, field := range fields {
-		if err := flatten(into, strings.TrimPrefix(name+"."+key, "."), field); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r, nil
 }

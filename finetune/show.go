@@ -68,7 +68,7 @@ func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, images da
 	for k := range rows {
 		g.put(0, k, set.RGBA(k))
 	}
-	_, augment := images.Divide(r.Augment)
+	_, augment := r.Augment.Divide(images)
 	program, err := NewExec(backend, func(inputs []*Node) *Node { return augment.Images(inputs[0], inputs[1:]) })
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, images da
 // augmented returns the model's input for rows of a source in an epoch; set has these rows.
 func (r Recipe) augmented(program *Exec, images data.Source, set *data.Memory, seed int64, epoch int, rows []int) (
 	[]float32, error) {
-	host, augment := images.Divide(r.augmentation(epoch))
+	host, augment := r.augmentation(epoch).Divide(images)
 	shown := set
 	if host != (data.Augment{}) {
 		var err error

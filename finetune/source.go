@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/wepe"
 )
@@ -92,7 +93,7 @@ func (r Recipe) adopt(s *initialModel) (Recipe, error) {
 		}
 		if !value.Equal(want) {
 			return r, fmt.Errorf("finetune: the model's %s is %v, but %v in checkpoint %s: leave it out of the recipe",
-				jsonName(field), value, want, s.Path)
+				setting.JSONName(field), value, want, s.Path)
 		}
 	}
 	m.Position = cmp.Or(m.Position, c.Position)

@@ -77,7 +77,7 @@ func TestAPretrainedBackboneIsLoadedBitForBit(t *testing.T) {
 	for name, change := range map[string]func(*Recipe){
 		"weights":  nil,
 		"averages": func(r *Recipe) { r.EMA = 0.5 },
-		"no class": func(r *Recipe) { r.Model.Pool = vit.PoolMean },
+		"no class": func(r *Recipe) { r.Model.Pool = "mean" },
 		"release":  func(r *Recipe) { r.Model.PatchNorm, r.Model.Epsilon = true, 1e-5 },
 	} {
 		from, source := pretrained(t, change)

@@ -4,10 +4,11 @@ package finetune
 
 import "github.com/wepe-go/wepe/data"
 
-// Timing runs single training steps for benchmarks. Each call returns when its result is on the host.
+// Timing has the calls of a benchmark. Each returns when its result is on the host.
 type Timing struct {
-	c     *classification
-	batch pixels // the input of Forward
+	Step    func() error // makes one optimizer step
+	Forward func() error // computes the logits of one batch
+	Close   func()       // frees the weights and programs
 }
 
 // NewTiming prepares a run without a directory; Forward takes the recipe's EvalBatchSize of its training images.
@@ -24,28 +25,24 @@ func NewTiming(run Run) (*Timing, error) {
 	for i := range rows {
 		rows[i] = i % run.Train.Len()
 	}
-	return &Timing{c, c.model.upload(data.Rows(run.Train, rows))}, nil
-}
-
-// Step makes one optimizer step.
-func (t *Timing) Step() error {
-	if err := t.c.update(); err != nil {
-		return err
-	}
-	return t.c.drain()
-}
-
-// Forward computes the logits of one batch.
-func (t *Timing) Forward() error {
-	_, err := t.c.model.examination(t.batch)
-	return err
-}
-
-// Close frees the weights and programs.
-func (t *Timing) Close() {
-	t.batch.finalize()
-	t.c.close()
-	t.c.model.Finalize()
+	batch := c.model.upload(data.Rows(run.Train, rows))
+	return &Timing{
+		Step: func() error {
+			if err := c.update(); err != nil {
+				return err
+			}
+			return c.drain()
+		},
+		Forward: func() error {
+			_, err := c.model.examination(batch)
+			return err
+		},
+		Close: func() {
+			batch.finalize()
+			c.close()
+			c.model.Finalize()
+		},
+	}, nil
 }
 
 // Noise returns a dataset of patterned pixels with label 0, for benchmarks.

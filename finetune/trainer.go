@@ -16,6 +16,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/random"
 )
 
 // update makes one optimizer step.
@@ -65,7 +66,7 @@ func (t *Trainer) stream(part int) error {
 	if t.Accumulate == 1 {
 		return nil
 	}
-	return t.Store.SetRNGStateFromSeed(int64(data.Draw("dropout", t.Job.Seed, t.step, part).Uint64()))
+	return t.Store.SetRNGStateFromSeed(int64(random.Draw("dropout", t.Job.Seed, t.step, part).Uint64()))
 }
 
 // scalars returns the inputs of the programs in the current step.

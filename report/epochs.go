@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/wepe-go/wepe/internal/numeric"
 )
 
 // Epochs makes one line per encoding and one column per epoch: the mean validation top-1 in percent over the seeds that
@@ -78,7 +80,7 @@ func (a *accuracies) table(notes []string) Table {
 				format = "%.2f"
 			}
 			values := slices.Sorted(maps.Values(a.cells[[2]string{encoding, column}])) // a sum depends on it
-			line = append(line, summarise(values).format(format))
+			line = append(line, numeric.Summarise(values).Format(format))
 			if 0 < len(values) && len(values) < n {
 				table.Notes = append(table.Notes, fmt.Sprintf("%s, %s: %d of %d runs", encoding, column, len(values), n))
 			}

@@ -3,13 +3,8 @@
 package report
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/stat"
 )
 
 // Table is text in columns.
@@ -83,41 +78,4 @@ func (t Table) Text() string {
 		b.WriteString(note + "\n")
 	}
 	return b.String()
-}
-
-// summary is the mean and range of n finite values.
-type summary struct {
-	mean, low, high float64
-	n               int
-}
-
-func over(runs []Result, value func(Result) float64) summary {
-	values := make([]float64, len(runs))
-	for i, run := range runs {
-		values[i] = value(run)
-	}
-	return summarise(values)
-}
-
-func summarise(values []float64) summary {
-	known := slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return !finite(v) })
-	s := summary{mean: stat.Mean(known, nil), n: len(known)}
-	if s.n > 0 {
-		s.low, s.high = floats.Min(known), floats.Max(known)
-	}
-	return s
-}
-
-func (s summary) format(verb string) string {
-	if s.n == 0 {
-		return "–"
-	}
-	return fmt.Sprintf(verb, s.mean)
-}
-
-func (s summary) formatRange(verb string) string {
-	if s.n == 0 {
-		return "–"
-	}
-	return fmt.Sprintf(verb+" … "+verb, s.low, s.high)
 }

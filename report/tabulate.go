@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/wepe-go/wepe/internal/numeric"
 )
 
 // Spec chooses how runs become a table.
@@ -115,15 +117,19 @@ func (spec Spec) line(group, runs []Result) (line []string, err error) {
 		line = append(line, columns[name](group[0]))
 	}
 	line = append(line, strconv.Itoa(len(group)),
-		top1.format("%.2f"), top1.formatRange("%.2f"), top5.format("%.2f"), loss.format("%.3f"))
+		top1.Format("%.2f"), top1.FormatRange("%.2f"), top5.Format("%.2f"), loss.Format("%.3f"))
 	if spec.Baseline != "" {
-		delta := summarise(paired(group, runs, spec.Baseline))
-		line = append(line, delta.format("%+.2f"), delta.formatRange("%+.2f"), strconv.Itoa(delta.n))
+		delta := numeric.Summarise(paired(group, runs, spec.Baseline))
+		line = append(line, delta.Format("%+.2f"), delta.FormatRange("%+.2f"), strconv.Itoa(delta.N))
 	}
 	if spec.Published != nil {
-		line = append(line, decimals(Column{Top1: spec.Published}.at(group[0].Encoding)))
+		cell := "–"
+		if top1, ok := spec.Published[group[0].Encoding]; ok {
+			cell = fmt.Sprintf("%.2f", top1)
+		}
+		line = append(line, cell)
 	}
-	return append(line, wall.format("%.1f")), nil
+	return append(line, wall.Format("%.1f")), nil
 }
 
 // counted returns the runs of a table, with notes on the runs that it excludes.
@@ -207,4 +213,12 @@ func paired(group, runs []Result, baseline string) []float64 {
 		}
 	}
 	return differences
+}
+
+func over(runs []Result, value func(Result) float64) numeric.Summary {
+	values := make([]float64, len(runs))
+	for i, run := range runs {
+		values[i] = value(run)
+	}
+	return numeric.Summarise(values)
 }

@@ -56,10 +56,9 @@ type Study struct {
 	Shard     Shard  // the part for Run; the zero value is the whole study
 	Keep      bool   // keep the models of final trainings, in a study with a record
 
-	Baseline  string           // label of the variant with which Table compares the others; default learned, or the last
-	Published Published        // published results
-	EvalSizes [][2]float64     // heights and widths at which to evaluate trained models, as multiples of the training side
-	Benchmark report.Benchmark // contains the tasks; Table needs it in a study with a record
+	Baseline  string       // label of the variant with which Table compares the others; default learned, or the last
+	Published Published    // published results
+	EvalSizes [][2]float64 // heights and widths at which to evaluate trained models, as multiples of the training side
 
 	Backend  compute.Backend
 	Devices  int                       // of the backend that share each batch, 0 for all

@@ -57,10 +57,10 @@ func (s *Study) Listing() (report.Table, error) {
 }
 
 // Table compares the variants by their results on the test images, with a note on missing ones: with a record task by
-// task, with the means of a Benchmark; otherwise size by size and fraction by fraction.
+// task, with the means of VTAB-1k; otherwise size by size and fraction by fraction.
 func (s *Study) Table() (report.Table, error) {
 	if s.Tasks[0].recorded() {
-		return s.benchmark()
+		return s.recordTable()
 	}
 	units, found, err := s.found()
 	if err != nil {
@@ -94,8 +94,8 @@ func (s *Study) Table() (report.Table, error) {
 	return table, err
 }
 
-// benchmark is the table of a study with a record.
-func (s *Study) benchmark() (report.Table, error) {
+// recordTable is the table of a study with a record: of the tasks of VTAB-1k.
+func (s *Study) recordTable() (report.Table, error) {
 	units, done, err := s.recorded()
 	if err != nil {
 		return report.Table{}, err
@@ -119,7 +119,7 @@ func (s *Study) benchmark() (report.Table, error) {
 				r.Model.Depth, r.Model.PatchSize, row.ImageSize, row.Steps, r.BatchSize)
 		}
 	}
-	table := s.Benchmark.Table(rows, s.Seeds)
+	table := vtab1k().table(rows, s.Seeds)
 	table.Notes = append(table.Notes, note)
 	return table, nil
 }

@@ -22,7 +22,7 @@ func TestThePublishedCellsHaveThePublishedMeans(t *testing.T) {
 		done = append(done, report.Result{Job: report.Job{Dataset: task.Name}, Test: report.Metrics{Images: 1}})
 	}
 	got := map[string]string{}
-	for _, row := range VTAB().Table(done, 1).Rows {
+	for _, row := range vtab1k().table(done, 1).Rows {
 		got[row[0]] = strings.Join(row[4:], " ")
 	}
 	for line, want := range map[string]string{
@@ -38,7 +38,7 @@ func TestThePublishedCellsHaveThePublishedMeans(t *testing.T) {
 
 func TestTheDocumentHasTheTableOfTasks(t *testing.T) {
 	document := gomlxtest.Must(os.ReadFile(filepath.Join("..", "docs", "vtab.md")))(t)
-	of := func(c report.Column, name string) string {
+	of := func(c column, name string) string {
 		if top1, ok := c.Top1[name]; ok {
 			return fmt.Sprintf("%.2f", top1)
 		}

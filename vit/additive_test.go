@@ -53,7 +53,7 @@ func rowsOf(t *testing.T, c Config, store *model.Store) []float64 {
 }
 
 func TestTheVariantOfSinCos2DIsAHyperparameter(t *testing.T) {
-	c := small("sincos2d", PoolClass)
+	c := small("sincos2d", poolClass)
 	for variant := range sinCosIndices {
 		store := model.NewStore()
 		store.SetParam(paramSinCos2DVariant, variant)
@@ -66,7 +66,7 @@ func TestTheVariantOfSinCos2DIsAHyperparameter(t *testing.T) {
 // The formula of the Transformer's section 3.5 at chosen positions, and its property that a shift by k positions
 // rotates each pair (sin, cos) by the same angle.
 func TestSinusoidal1DIsThatOfTheTransformer(t *testing.T) {
-	c := small("sinusoidal1d", PoolClass)
+	c := small("sinusoidal1d", poolClass)
 	rows := rowsOf(t, c, model.NewStore())
 	at := func(p, i int) float64 { return rows[p*c.Width+i] }
 	for i := range c.Width { // the class token is position 0
@@ -87,7 +87,7 @@ func TestSinusoidal1DIsThatOfTheTransformer(t *testing.T) {
 		}
 	}
 
-	c.Pool = PoolMean
+	c.Pool = poolMean
 	without := rowsOf(t, c, model.NewStore())
 	gomlxtest.NearAbs(t, "without a class token", without, rows[:len(rows)-c.Width], 0) // patches begin at position 0
 }

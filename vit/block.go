@@ -104,9 +104,9 @@ func (c Config) attention(scope *model.Scope, around Around, keepWeights bool, t
 	project := func(name string, has bool) *Node { // [batch, tokens, heads, headDim]
 		return c.heads(weight.Dense(attn.In("%s", name), seen, c.Width, init.query, biased(has, zero)))
 	}
-	t.Query = project("query", c.QKVBias != QKVBiasNone)
-	t.Key = project("key", c.QKVBias == QKVBiasAll)
-	t.Value = project("value", c.QKVBias != QKVBiasNone)
+	t.Query = project("query", c.QKVBias != "none")
+	t.Key = project("key", c.QKVBias == "")
+	t.Value = project("value", c.QKVBias != "none")
 	if c.QKNorm {
 		t.Query, t.Key = c.norm(attn.In("query_norm"), t.Query), c.norm(attn.In("key_norm"), t.Key)
 	}
@@ -165,9 +165,9 @@ func (c Config) norm(scope *model.Scope, x *Node) *Node {
 // activate is the activation of an MLP without SwiGLU.
 func (c Config) activate(x *Node) *Node {
 	switch c.Activation {
-	case ActivationGELUTanh:
+	case "gelu_tanh":
 		return activation.GeluApproximate(x)
-	case ActivationQuickGELU:
+	case "quick_gelu":
 		return Mul(x, Sigmoid(MulScalar(x, 1.702)))
 	}
 	return kernel.Gelu(x)

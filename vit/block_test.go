@@ -33,7 +33,7 @@ func large(store *model.Store) {
 }
 
 func TestPoolingTakesTheClassTokenOrTheMeanOfThePatches(t *testing.T) {
-	for _, pool := range []string{PoolClass, PoolMean} {
+	for _, pool := range []string{poolClass, poolMean} {
 		c := small("wepe", pool)
 		got := run(t, gomlxtest.Seeded(t, 2), func(s *model.Scope, in []*Node) []*Node {
 			trace := c.Trace(s.In("vit"), in[0], false)
@@ -44,7 +44,7 @@ func TestPoolingTakesTheClassTokenOrTheMeanOfThePatches(t *testing.T) {
 			tokens := got[0][image*c.Tokens()*c.Width : (image+1)*c.Tokens()*c.Width]
 			for i := range c.Width {
 				sum := tokens[i]
-				if pool == PoolMean {
+				if pool == poolMean {
 					for token := 1; token < 15; token++ { // 5×3 patches
 						sum += tokens[token*c.Width+i]
 					}
@@ -58,7 +58,7 @@ func TestPoolingTakesTheClassTokenOrTheMeanOfThePatches(t *testing.T) {
 }
 
 func TestDropoutActsInTrainingOnly(t *testing.T) {
-	c := small("none", PoolClass)
+	c := small("none", poolClass)
 	quiet := logitsOf(t, gomlxtest.Seeded(t, 9), c, noise(c, 2))
 	c.Dropout, c.AttentionDropout, c.DropPath = 0.4, 0.4, 0.4
 	if evaluated := logitsOf(t, gomlxtest.Seeded(t, 9), c, noise(c, 2)); !slices.Equal(evaluated, quiet) {
@@ -76,7 +76,7 @@ func TestDropoutActsInTrainingOnly(t *testing.T) {
 		"attention_dropout": func(c *Config) { c.AttentionDropout = 0.4 },
 		"drop_path":         func(c *Config) { c.DropPath = 0.9 },
 	} {
-		c := small("none", PoolClass)
+		c := small("none", poolClass)
 		set(&c)
 		if same := slices.Equal(trained(c), quiet); same != (name == "nothing") {
 			t.Errorf("training with %s: equal to evaluation %v", name, same)
@@ -86,7 +86,7 @@ func TestDropoutActsInTrainingOnly(t *testing.T) {
 
 func TestDropPathGrowsLinearlyFromBlockToBlock(t *testing.T) {
 	const batch = 600
-	c := small("none", PoolMean)
+	c := small("none", poolMean)
 	c.Depth, c.DropPath = 3, 0.6
 	got := run(t, gomlxtest.Seeded(t, 6), func(s *model.Scope, in []*Node) []*Node {
 		s.Store().SetTraining(in[0].Graph(), true)
@@ -133,7 +133,7 @@ func TestBfloat16IsCloseToFloat32(t *testing.T) {
 		return
 	}
 	for i, position := range gomlxtest.Encodings(PositionNames()) {
-		for _, pool := range gomlxtest.InTurn(i, PoolClass, PoolMean) {
+		for _, pool := range gomlxtest.InTurn(i, poolClass, poolMean) {
 			c := small(position, pool)
 			want := logitsOf(t, gomlxtest.Seeded(t, 4), c, noise(c, 2))
 			c.DType = "bfloat16"

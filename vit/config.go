@@ -12,37 +12,13 @@ import (
 	"github.com/gomlx/compute/dtypes"
 )
 
-// Pooling: how the tokens of the last block become one vector per image.
+// Values of Config.Pool.
 const (
-	PoolClass     = "class"      // the class token (ViT, DeiT)
-	PoolMean      = "mean"       // the mean of the patch tokens (big_vision "gap")
-	PoolMap       = "map"        // one query attends to the patch tokens, an MLP follows (big_vision "MAP", SigLIP)
-	PoolClassMean = "class+mean" // class token and mean, concatenated: [2·width] (DINOv2)
-
-	// PoolClassRegister is the class token and the first register, concatenated: [2·width]. The register is the
-	// distillation token of DeiT (https://arxiv.org/abs/2012.12877).
-	PoolClassRegister = "class+register"
-)
-
-// Activations of an MLP: values of Config.Activation.
-const (
-	ActivationGELU      = ""           // x·Φ(x)
-	ActivationGELUTanh  = "gelu_tanh"  // ½x·(1 + tanh(√(2/π)·(x + .044715x³))) (SigLIP)
-	ActivationQuickGELU = "quick_gelu" // x·σ(1.702x) (OpenAI's CLIP)
-)
-
-// Position of the last norm: values of Config.FinalNorm.
-const (
-	FinalNormTokens = ""       // on all tokens, before the pooling (ViT)
-	FinalNormPooled = "pooled" // on the pooled vector: timm's fc_norm (MAE, BEiT)
-	FinalNormNone   = "none"   // nowhere
-)
-
-// Which of query, key and value have a bias: values of Config.QKVBias.
-const (
-	QKVBiasAll   = ""     // all three (ViT)
-	QKVBiasNoKey = "qv"   // query and value; a key bias cancels in the softmax (DINOv3, BEiT)
-	QKVBiasNone  = "none" // none
+	poolClass         = "class"
+	poolMean          = "mean"
+	poolMap           = "map"
+	poolClassMean     = "class+mean"
+	poolClassRegister = "class+register"
 )
 
 // Config describes a model. It is saved with every checkpoint; a zero field means the default named beside it.
@@ -57,17 +33,22 @@ type Config struct {
 	Heads  int `json:"heads"`   // attention heads; divides Width
 	MLPDim int `json:"mlp_dim"` // hidden units of a block's MLP, default 4·Width
 
-	Classes  int    `json:"classes"`
-	Pool     string `json:"pool"`     // PoolClass (default), PoolMean, PoolMap, PoolClassMean or PoolClassRegister
+	Classes int `json:"classes"`
+
+	// Pool is how the tokens of the last block become one vector per image: "class" (default) the class token (ViT, DeiT),
+	// "mean" the mean of the patch tokens (big_vision "gap"), "map" one query that attends to the patch tokens, before an
+	// MLP (big_vision "MAP", SigLIP), "class+mean" both concatenated, [2·width] (DINOv2), or "class+register" class token
+	// and first register, [2·width]: the distillation token of DeiT (https://arxiv.org/abs/2012.12877).
+	Pool     string `json:"pool"`
 	Position string `json:"position"` // one of PositionNames(), or A+B as in EncodingNamed; default "wepe"
 
 	PatchNorm bool    `json:"patch_norm,omitempty"` // LayerNorm on the patch tokens, as in the WePE release
 	Epsilon   float64 `json:"epsilon"`              // of every LayerNorm, default 1e-6 (ViT); the WePE release uses 1e-5
 
-	ClassToken  bool `json:"class_token,omitempty"`  // adds a class token with PoolMean or PoolMap
-	PoolPrefix  bool `json:"pool_prefix,omitempty"`  // PoolMean and PoolMap take class token and registers too
-	PoolHeads   int  `json:"pool_heads,omitempty"`   // attention heads of PoolMap, default Heads
-	PoolMLPDim  int  `json:"pool_mlp_dim,omitempty"` // hidden units of the MLP of PoolMap, default MLPDim
+	ClassToken  bool `json:"class_token,omitempty"`  // adds a class token with pool "mean" or "map"
+	PoolPrefix  bool `json:"pool_prefix,omitempty"`  // pools "mean" and "map" take class token and registers too
+	PoolHeads   int  `json:"pool_heads,omitempty"`   // attention heads of pool "map", default Heads
+	PoolMLPDim  int  `json:"pool_mlp_dim,omitempty"` // hidden units of the MLP of pool "map", default MLPDim
 	Registers   int  `json:"registers,omitempty"`    // learned tokens after the class token, without positions
 	RMSNorm     bool `json:"rms_norm,omitempty"`     // norms divide by the root of the mean square, and have no offset
 	PreNorm     bool `json:"pre_norm,omitempty"`     // norm before block 0, no patch projection bias (CLIP)
@@ -81,15 +62,28 @@ type Config struct {
 	RegisterPositions bool    `json:"register_positions,omitempty"` // registers have positions, as the class token
 	PatchPositions    bool    `json:"patch_positions,omitempty"`    // positions are added to patches alone
 	LayerScale        float64 `json:"layer_scale,omitempty"`        // initial LayerScale of each branch; 0 for none
-	QKVBias           string  `json:"qkv_bias,omitempty"`           // QKVBiasAll (default), QKVBiasNoKey or QKVBiasNone
-	Activation        string  `json:"activation,omitempty"`         // ActivationGELU (default), …; not of a SwiGLU
-	FinalNorm         string  `json:"final_norm,omitempty"`         // FinalNormTokens (default), …Pooled or …None
+
+	// QKVBias is which of query, key and value have a bias: "" all (ViT), "qv" query and value (DINOv3, BEiT; a key bias
+	// cancels in the softmax) or "none".
+	QKVBias string `json:"qkv_bias,omitempty"`
+	// Activation of the MLP without SwiGLU: "" x·Φ(x), "gelu_tanh" ½x·(1 + tanh(√(2/π)·(x + .044715x³))) (SigLIP) or
+	// "quick_gelu" x·σ(1.702x) (OpenAI's CLIP).
+	Activation string `json:"activation,omitempty"`
+	// FinalNorm is where the last norm is: "" on all tokens, before the pooling (ViT), "pooled" on the pooled vector
+	// (timm's fc_norm: MAE, BEiT) or "none".
+	FinalNorm string `json:"final_norm,omitempty"`
 
 	Dropout          float64 `json:"dropout,omitempty"`           // on the tokens that enter block 0 and twice in each MLP
 	AttentionDropout float64 `json:"attention_dropout,omitempty"` // on the attention weights
 	DropPath         float64 `json:"drop_path,omitempty"`         // rate of the last block n-1; block i has i/(n-1) of it
 
-	Init  string `json:"init"`  // one of InitTimm (default), InitJAX, InitRelease
+	// Init is the scheme of the initial weights, on which results from scratch depend (timm issue 1477). "timm" (default)
+	// draws every linear weight from N(0, 0.02²) and the patch projection uniformly in ±1/√fan-in (PyTorch's default);
+	// timm's trunc_normal_(std=.02) cuts at ±2, 100 standard deviations. "jax" is Google's: Xavier-uniform weights,
+	// N(0, 1/fan-in) patch projection, MLP biases N(0, 1e-6²), head zero. "release" is the WePE release's: as "timm", but
+	// Xavier-uniform patch projection and query, key, value; the latter with the bounds of the stacked [3·width, width]
+	// matrix of torch's MultiheadAttention.
+	Init  string `json:"init"`
 	DType string `json:"dtype"` // compute type: "float32" (default) or "bfloat16"; weights stay float32
 
 	// Recompute computes each block a second time for its gradient instead of storing its activations (gradient
@@ -148,10 +142,10 @@ func sizes() []string {
 func (c Config) WithDefaults() Config {
 	c.Channels = cmp.Or(c.Channels, 3)
 	c.MLPDim = cmp.Or(c.MLPDim, 4*c.Width)
-	c.Pool = cmp.Or(c.Pool, PoolClass)
+	c.Pool = cmp.Or(c.Pool, poolClass)
 	c.Position = cmp.Or(c.Position, "wepe")
 	c.Epsilon = cmp.Or(c.Epsilon, 1e-6)
-	c.Init = cmp.Or(c.Init, InitTimm)
+	c.Init = cmp.Or(c.Init, initTimm)
 	c.DType = cmp.Or(c.DType, "float32")
 	return c
 }
@@ -176,7 +170,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("vit: epsilon is %g, want > 0", c.Epsilon)
 	case !(c.LayerScale >= 0 && c.LayerScale <= 1000):
 		return fmt.Errorf("vit: layer_scale is %g, want 0, for none, to 1000", c.LayerScale)
-	case c.Pool == PoolClassRegister && c.Registers == 0:
+	case c.Pool == poolClassRegister && c.Registers == 0:
 		return fmt.Errorf("vit: pool %q wants a register", c.Pool)
 	case c.PoolHeads < 0 || c.poolHeads() > 65536 || c.Width%c.poolHeads() != 0:
 		return fmt.Errorf("vit: pool_heads is %d, width %d does not divide into them", c.PoolHeads, c.Width)
@@ -224,10 +218,10 @@ func (c Config) validateFields() error {
 		name, value string
 		of          []string
 	}{
-		{"pool", c.Pool, []string{PoolClass, PoolMean, PoolMap, PoolClassMean, PoolClassRegister}},
-		{"qkv_bias", c.QKVBias, []string{QKVBiasAll, QKVBiasNoKey, QKVBiasNone}},
-		{"activation", c.Activation, []string{ActivationGELU, ActivationGELUTanh, ActivationQuickGELU}},
-		{"final_norm", c.FinalNorm, []string{FinalNormTokens, FinalNormPooled, FinalNormNone}},
+		{"pool", c.Pool, []string{poolClass, poolMean, poolMap, poolClassMean, poolClassRegister}},
+		{"qkv_bias", c.QKVBias, []string{"", "qv", "none"}},
+		{"activation", c.Activation, []string{"", "gelu_tanh", "quick_gelu"}},
+		{"final_norm", c.FinalNorm, []string{"", "pooled", "none"}},
 		{"init", c.Init, inits}, {"dtype", c.DType, []string{"float32", "bfloat16"}},
 	}
 	for _, f := range choices {
@@ -246,7 +240,7 @@ func (c Config) Cols() int { return c.ImageCols / c.PatchSize }
 
 // classTokens is 1 where there is a class token.
 func (c Config) classTokens() int {
-	if !c.ClassToken && (c.Pool == PoolMean || c.Pool == PoolMap) {
+	if !c.ClassToken && (c.Pool == poolMean || c.Pool == poolMap) {
 		return 0
 	}
 	return 1
@@ -285,7 +279,7 @@ func (c Config) dtype() dtypes.DType {
 
 // PooledWidth is the input width of the head.
 func (c Config) PooledWidth() int {
-	if c.Pool == PoolClassMean || c.Pool == PoolClassRegister {
+	if c.Pool == poolClassMean || c.Pool == poolClassRegister {
 		return 2 * c.Width
 	}
 	return c.Width
@@ -309,8 +303,8 @@ func (c Config) Parameters() int {
 		}
 		return 2 * width
 	}
-	block := 2*norm(c.Width, true) + dense(c.Width, c.Width, c.QKVBias == QKVBiasAll) +
-		2*dense(c.Width, c.Width, c.QKVBias != QKVBiasNone) + dense(c.Width, c.Width, !c.NoProjBias) +
+	block := 2*norm(c.Width, true) + dense(c.Width, c.Width, c.QKVBias == "") +
+		2*dense(c.Width, c.Width, c.QKVBias != "none") + dense(c.Width, c.Width, !c.NoProjBias) +
 		dense(c.Width, c.MLPDim, !c.NoMLPBias) + dense(c.MLPDim, c.Width, !c.NoMLPBias) +
 		2*norm(c.headDim(), c.QKNorm) + norm(c.Width, c.ContextNorm) + norm(c.MLPDim, c.MLPNorm)
 	if c.SwiGLU {
@@ -320,8 +314,8 @@ func (c Config) Parameters() int {
 		block += 2 * c.Width
 	}
 	total := dense(c.PatchSize*c.PatchSize*c.Channels, c.Width, !c.PreNorm) + c.Prefix()*c.Width +
-		norm(c.Width, c.PatchNorm) + norm(c.Width, c.PreNorm) + norm(c.Width, c.FinalNorm != FinalNormNone)
-	if c.Pool == PoolMap {
+		norm(c.Width, c.PatchNorm) + norm(c.Width, c.PreNorm) + norm(c.Width, c.FinalNorm != "none")
+	if c.Pool == poolMap {
 		total += c.Width + 4*dense(c.Width, c.Width, true) + norm(c.Width, true) +
 			dense(c.Width, c.poolMLPDim(), true) + dense(c.poolMLPDim(), c.Width, true)
 	}

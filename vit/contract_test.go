@@ -38,7 +38,7 @@ func weights(t *testing.T, c Config, seed int64) map[string][]float64 {
 }
 
 func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
-	c := small("none", PoolClass)
+	c := small("none", poolClass)
 	c.Width, c.MLPDim = 252, 331 // enough numbers for a spread within 3 %
 	fanIn := float64(c.PatchSize * c.PatchSize * c.Channels)
 	width, mlp := float64(c.Width), float64(c.MLPDim)
@@ -47,22 +47,22 @@ func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
 		init, path string
 		want       float64
 	}{
-		{InitTimm, "patch/weights", 1 / math.Sqrt(3*fanIn)}, // torch's Conv2d: uniform in ±1/√fan-in
-		{InitTimm, "block_01/attention/query/weights", 0.02},
-		{InitTimm, "block_01/mlp/hidden/weights", 0.02},
-		{InitTimm, "head/weights", 0.02},
-		{InitTimm, "class", 1e-6},
-		{InitJAX, "patch/weights", 1 / math.Sqrt(fanIn)},
-		{InitJAX, "block_01/attention/value/weights", xavier(width, width)},
-		{InitJAX, "block_00/mlp/output/weights", xavier(mlp, width)},
-		{InitJAX, "block_00/mlp/hidden/biases", 1e-6},
-		{InitJAX, "head/weights", 0},
-		{InitJAX, "class", 0},
-		{InitRelease, "patch/weights", xavier(fanIn, width)},
-		{InitRelease, "block_00/attention/key/weights", xavier(width, 3*width)}, // 0.051 at width 192, as measured
-		{InitRelease, "block_00/attention/output/weights", 0.02},
-		{InitRelease, "class", 0.02},
-		{InitRelease, "block_00/mlp/hidden/biases", 0},
+		{initTimm, "patch/weights", 1 / math.Sqrt(3*fanIn)}, // torch's Conv2d: uniform in ±1/√fan-in
+		{initTimm, "block_01/attention/query/weights", 0.02},
+		{initTimm, "block_01/mlp/hidden/weights", 0.02},
+		{initTimm, "head/weights", 0.02},
+		{initTimm, "class", 1e-6},
+		{initJAX, "patch/weights", 1 / math.Sqrt(fanIn)},
+		{initJAX, "block_01/attention/value/weights", xavier(width, width)},
+		{initJAX, "block_00/mlp/output/weights", xavier(mlp, width)},
+		{initJAX, "block_00/mlp/hidden/biases", 1e-6},
+		{initJAX, "head/weights", 0},
+		{initJAX, "class", 0},
+		{initRelease, "patch/weights", xavier(fanIn, width)},
+		{initRelease, "block_00/attention/key/weights", xavier(width, 3*width)}, // 0.051 at width 192, as measured
+		{initRelease, "block_00/attention/output/weights", 0.02},
+		{initRelease, "class", 0.02},
+		{initRelease, "block_00/mlp/hidden/biases", 0},
 	} {
 		c.Init = test.init
 		gomlxtest.Spreads(t, test.init+": "+test.path, weights(t, c, 5)["/vit/"+test.path], test.want)
@@ -102,7 +102,7 @@ func TestEncodingsStartWithTheSpreadOfTheirAuthors(t *testing.T) {
 		{"rope-mixed", nil, "rope_mixed/block_00/frequencies", math.Sqrt(0.5)},
 		{"liere", nil, "liere/block_01/generators", 2 * math.Pi / math.Sqrt(3)}, // rand·2π
 	} {
-		c := small(test.position, PoolClass)
+		c := small(test.position, poolClass)
 		c.Width, c.Heads = width, heads
 		store := gomlxtest.Seeded(t, 5)
 		store.SetParams(test.params)
@@ -117,7 +117,7 @@ func TestEncodingsStartWithTheSpreadOfTheirAuthors(t *testing.T) {
 }
 
 func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
-	if err := small("wepe", PoolClass).Validate(); err != nil {
+	if err := small("wepe", poolClass).Validate(); err != nil {
 		t.Fatal(err)
 	}
 	multiples := map[string]int{ // of the channels of a head
@@ -125,7 +125,7 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 		"hybrid": 2,
 	}
 	for _, position := range PositionNames() {
-		c := small(position, PoolClass)
+		c := small(position, poolClass)
 		c.Heads = 1
 		for c.Width = 4; c.Width < 14; c.Width++ {
 			err := c.Validate()
@@ -163,7 +163,7 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 		"position hybrid wants a multiple of 2":   func(c *Config) { c.Position, c.Width, c.Heads = "hybrid", 35, 7 },
 		"position rope-axial wants heads":         func(c *Config) { c.Position, c.Width = "wepe+rope-axial", 42 },
 	} {
-		c := small("wepe", PoolClass)
+		c := small("wepe", poolClass)
 		change(&c)
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.HasPrefix(err.Error(), "vit: ") || strings.Contains(err.Error(), "\n") {

@@ -64,26 +64,26 @@ func TestParametersCountsTheVariablesOfEveryOption(t *testing.T) {
 	for name, set := range map[string]func(*Config){
 		"patch norm, qv biases": func(c *Config) {
 			c.PatchNorm, c.Registers, c.LayerScale, c.SwiGLU, c.PatchPositions = true, 3, 0.1, true, true
-			c.QKVBias = QKVBiasNoKey
+			c.QKVBias = "qv"
 		},
-		"mean, no biases": func(c *Config) { c.Pool, c.PatchNorm, c.QKVBias = PoolMean, true, QKVBiasNone },
-		"clip":            func(c *Config) { c.PreNorm, c.Activation = true, ActivationQuickGELU },
-		"siglip":          func(c *Config) { c.Pool, c.PoolMLPDim, c.Activation = PoolMap, 19, ActivationGELUTanh },
+		"mean, no biases": func(c *Config) { c.Pool, c.PatchNorm, c.QKVBias = poolMean, true, "none" },
+		"clip":            func(c *Config) { c.PreNorm, c.Activation = true, "quick_gelu" },
+		"siglip":          func(c *Config) { c.Pool, c.PoolMLPDim, c.Activation = poolMap, 19, "gelu_tanh" },
 		"pe": func(c *Config) {
-			c.Pool, c.ClassToken, c.PoolPrefix, c.PoolHeads = PoolMap, true, true, 4
+			c.Pool, c.ClassToken, c.PoolPrefix, c.PoolHeads = poolMap, true, true, 4
 		},
 		"eva02": func(c *Config) {
-			c.SwiGLU, c.MLPNorm, c.ContextNorm, c.QKNorm, c.FinalNorm = true, true, true, true, FinalNormPooled
+			c.SwiGLU, c.MLPNorm, c.ContextNorm, c.QKNorm, c.FinalNorm = true, true, true, true, "pooled"
 		},
 		"aimv2": func(c *Config) {
-			c.Pool, c.RMSNorm, c.NoProjBias, c.NoMLPBias, c.SwiGLU, c.PatchNorm = PoolMean, true, true, true, true, true
+			c.Pool, c.RMSNorm, c.NoProjBias, c.NoMLPBias, c.SwiGLU, c.PatchNorm = poolMean, true, true, true, true, true
 		},
-		"deit":  func(c *Config) { c.Pool, c.Registers, c.RegisterPositions = PoolClassRegister, 1, true },
-		"radio": func(c *Config) { c.Registers, c.FinalNorm, c.ClassToken = 3, FinalNormNone, true },
-		"gap":   func(c *Config) { c.Pool, c.ClassToken, c.PoolPrefix = PoolMean, true, true },
+		"deit":  func(c *Config) { c.Pool, c.Registers, c.RegisterPositions = poolClassRegister, 1, true },
+		"radio": func(c *Config) { c.Registers, c.FinalNorm, c.ClassToken = 3, "none", true },
+		"gap":   func(c *Config) { c.Pool, c.ClassToken, c.PoolPrefix = poolMean, true, true },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := small("learned", PoolClass)
+			c := small("learned", poolClass)
 			set(&c)
 			if got, want := c.Parameters(), created(t, c); got != want {
 				t.Errorf("Parameters() = %d, the model has %d", got, want)

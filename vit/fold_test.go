@@ -94,7 +94,7 @@ func TestFold_keeps_the_logits_of_every_form(t *testing.T) {
 		{"hybrid", "learned", map[string]any{"wepe_surrogate": "svhn", "wepe_gate": 0.9}},
 		{"hybrid", "learned", map[string]any{"wepe_blend": "exact", "wepe_gate": 0.7, "wepe_alpha_u": 0.3}},
 	} {
-		c := small(of.position, PoolClass)
+		c := small(of.position, poolClass)
 		store := trained(t, c, of.params)
 		if _, err := store.CreateVariable("/vit/position/of_none", tensors.FromScalar(float32(1))); err != nil {
 			t.Fatal(err)
@@ -103,7 +103,7 @@ func TestFold_keeps_the_logits_of_every_form(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if config != small(of.want, PoolClass) {
+		if config != small(of.want, poolClass) {
 			t.Errorf("%s: the folded configuration is %+v", of.position, config)
 		}
 		gomlxtest.Near(t, of.position, logitsOf(t, folded, config, noise(config, 2)), logitsOf(t, store, c, noise(c, 2)),
@@ -134,20 +134,20 @@ func TestFold_refuses_encodings_without_a_table(t *testing.T) {
 		if p.Folds() {
 			continue
 		}
-		c := small(p.Name, PoolClass)
+		c := small(p.Name, poolClass)
 		_, _, err := c.Fold(gomlxtest.Backend(), trained(t, c).Scope("/vit"))
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q acts in the attention", p.Name)) {
 			t.Errorf("%s: got %v, want the reason", p.Name, err)
 		}
 	}
 
-	c := small("wepe", PoolClass)
-	other := trained(t, small(learned, PoolClass))
+	c := small("wepe", poolClass)
+	other := trained(t, small(learned, poolClass))
 	_, _, err := c.Fold(gomlxtest.Backend(), other.Scope("/vit"))
 	if err == nil || !strings.Contains(err.Error(), "/vit/position lacks 8 of its variables") {
 		t.Errorf("a model without the encoding: got %v, want what is missing", err)
 	}
-	c = small("sincos2d", PoolClass)
+	c = small("sincos2d", poolClass)
 	_, _, err = c.Fold(gomlxtest.Backend(), other.Scope("/elsewhere"))
 	if err == nil || !strings.Contains(err.Error(), "no model in scope /elsewhere") {
 		t.Errorf("an empty scope: got %v, want its name", err)

@@ -15,7 +15,7 @@ import (
 )
 
 func TestHybrid_with_a_gate_fixed_at_1_is_the_blended_encoding_bit_for_bit(t *testing.T) {
-	c := small("hybrid", PoolClass)
+	c := small("hybrid", poolClass)
 	exact := func(s *model.Scope) wepe.Encoding {
 		return wepe.New(s, c.Rows(), c.Cols(), c.Width).FromScope().Done()
 	}

@@ -9,19 +9,14 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// Initialisation schemes. Results from scratch depend on them (timm issue 1477), so they are part of the configuration.
+// Values of Config.Init.
 const (
-	// InitTimm draws every linear weight from N(0, 0.02²) and the patch projection uniformly in ±1/√fan-in (PyTorch's
-	// default). timm's trunc_normal_(std=.02) cuts at ±2, 100 standard deviations.
-	InitTimm = "timm"
-	// InitJAX is Google's: Xavier-uniform weights, N(0, 1/fan-in) patch projection, MLP biases N(0, 1e-6²), head zero.
-	InitJAX = "jax"
-	// InitRelease is the scheme of the WePE release: as timm, but Xavier-uniform patch projection and query, key, value;
-	// the latter with the bounds of the stacked [3·width, width] matrix of torch's MultiheadAttention.
-	InitRelease = "release"
+	initTimm    = "timm"
+	initJAX     = "jax"
+	initRelease = "release"
 )
 
-var inits = []string{InitTimm, InitJAX, InitRelease}
+var inits = []string{initTimm, initJAX, initRelease}
 
 func torchLinear(r *rand.Rand, fanIn, fanOut int) float64 {
 	return weight.Uniform(1/math.Sqrt(float64(fanIn)))(r, fanIn, fanOut)
@@ -43,9 +38,9 @@ type initScheme struct {
 func (c Config) initScheme() initScheme {
 	small, zero, xavier := weight.Normal(0.02), weight.Constant(0), weight.Xavier(1)
 	switch c.Init {
-	case InitJAX:
+	case initJAX:
 		return initScheme{lecunNormal, xavier, xavier, weight.Normal(1e-6), zero, zero}
-	case InitRelease:
+	case initRelease:
 		return initScheme{xavier, xavierStacked, small, zero, small, small}
 	default:
 		return initScheme{torchLinear, small, small, zero, small, weight.Normal(1e-6)}

@@ -16,7 +16,7 @@ type layout interface {
 	add(x *Node) *Node       // to the tokens [batch, tokens, width], before the first block
 	around(block int) Around // the attention of a block
 
-	// pool returns [batch, PooledWidth] from the tokens [batch, tokens, width]; the variables of PoolMap are in the scope.
+	// pool returns [batch, PooledWidth] from the tokens [batch, tokens, width]; the variables of poolMap are in the scope.
 	pool(scope *model.Scope, x *Node) *Node
 }
 

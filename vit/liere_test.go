@@ -175,7 +175,7 @@ func testLieREEqualsTheOriginal(t *testing.T) {
 }
 
 func TestLieREsCoordinatesEndAtTheRatioOfTheGridsOfEachAxis(t *testing.T) {
-	c := small("liere", PoolClass) // 5×3 patches
+	c := small("liere", poolClass) // 5×3 patches
 	store := model.NewStore()
 	store.SetParams(map[string]any{"liere_trained_rows": 2, "liere_trained_cols": 7})
 	got := liereOf(newLieRE(store.RootScope(), c))
@@ -223,7 +223,7 @@ func testLieREModelEqualsTheOriginal(t *testing.T) {
 // The generators of every layer get a gradient, however far they are from their start; where clipped it is zero and the
 // rotation remains a rotation.
 func TestLieRETrainsAndStaysARotationBeyondItsBound(t *testing.T) {
-	c := small("liere", PoolClass)
+	c := small("liere", poolClass)
 	store := gomlxtest.Seeded(t, 3)
 	build := func(s *model.Scope, in []*Node) []*Node {
 		logits := c.Logits(s.In("vit"), in[0])

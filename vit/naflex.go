@@ -305,7 +305,7 @@ func (m *manyGrids) around(block int) Around {
 }
 
 func (m *manyGrids) pool(scope *model.Scope, x *Node) *Node {
-	if m.c.Pool == PoolMap {
+	if m.c.Pool == poolMap {
 		hidden := m.hidden
 		if !m.c.PoolPrefix {
 			hidden = Add(hidden, Const(x.Graph(), m.c.hiddenPrefix(m.tokens)))

@@ -120,9 +120,9 @@ func naflexLogits(t *testing.T, store *model.Store, c Config, fill float32, whic
 
 func TestImagesHaveTheLogitsOfTheModelOnTheirOwnGrid(t *testing.T) {
 	for i, position := range onManyGrids() {
-		for _, pool := range gomlxtest.InTurn(i, PoolClass, PoolMean, PoolClassMean) {
+		for _, pool := range gomlxtest.InTurn(i, poolClass, poolMean, poolClassMean) {
 			c := small(position, pool) // 5×3 patches
-			if pool == PoolClassMean {
+			if pool == poolClassMean {
 				c.Registers, c.PatchPositions = 2, true
 			}
 			store := gomlxtest.Seeded(t, 3)
@@ -146,7 +146,7 @@ func (c Config) gridName() string {
 }
 
 func TestPaddingHasNoPartInLogits(t *testing.T) {
-	c := small("learned+rope-mixed+alibi2d", PoolClassMean)
+	c := small("learned+rope-mixed+alibi2d", poolClassMean)
 	store := gomlxtest.Seeded(t, 3)
 	variables(t, store, c)
 	stirred(t, store)
@@ -169,7 +169,7 @@ func TestAnEncodingOfOneGridIsRefusedForSeveral(t *testing.T) {
 }
 
 func TestStripsAndGridsThatDoNotFitAreRefused(t *testing.T) {
-	c := small("none", PoolMean) // patches of 2×2 pixels, 3 channels
+	c := small("none", poolMean) // patches of 2×2 pixels, 3 channels
 	sound := [][2]int{{2, 3}}
 	for _, test := range []struct {
 		strips []int // dimensions

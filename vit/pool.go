@@ -17,7 +17,7 @@ const hiddenScore = -1e9
 
 // pool is one product with a constant vector, because Slice cannot be differentiated on every backend.
 func (o oneGrid) pool(scope *model.Scope, x *Node) *Node {
-	if o.c.Pool == PoolMap {
+	if o.c.Pool == poolMap {
 		return o.c.mapPool(scope.In("pool"), x, o.unpooled(x.Graph()))
 	}
 	c, weights := o.c, Const(x.Graph(), o.c.poolWeights(o.c.Rows()*o.c.Cols(), o.c.Tokens()))
@@ -27,7 +27,7 @@ func (o oneGrid) pool(scope *model.Scope, x *Node) *Node {
 	return Einsum("btd,t->bd", x, weights) // [batch, width]
 }
 
-// unpooled is hiddenScore for tokens that PoolMap skips, otherwise 0: [1, 1, 1, tokens]; nil for none.
+// unpooled is hiddenScore for tokens that poolMap skips, otherwise 0: [1, 1, 1, tokens]; nil for none.
 func (o oneGrid) unpooled(g *Graph) *Node {
 	if o.c.PoolPrefix || o.c.Prefix() == 0 {
 		return nil
@@ -35,7 +35,7 @@ func (o oneGrid) unpooled(g *Graph) *Node {
 	return Const(g, o.c.hiddenPrefix(o.c.Tokens()))
 }
 
-// hiddenPrefix hides the prefix from PoolMap: [1, 1, 1, tokens].
+// hiddenPrefix hides the prefix from poolMap: [1, 1, 1, tokens].
 func (c Config) hiddenPrefix(tokens int) *tensors.Tensor {
 	scores := make([]float32, tokens)
 	for i := range c.Prefix() {
@@ -57,11 +57,11 @@ func (c Config) poolWeights(patches, tokens int) []float32 {
 		mean[i] = 1 / float32(to-from)
 	}
 	switch c.Pool {
-	case PoolClass:
+	case poolClass:
 		return class
-	case PoolClassRegister:
+	case poolClassRegister:
 		return append(class, register...)
-	case PoolClassMean:
+	case poolClassMean:
 		return append(class, mean...)
 	}
 	return mean

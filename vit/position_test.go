@@ -64,7 +64,7 @@ func built(c Config, params map[string]any) (variables []string) {
 func TestEveryRowDescribesItsEncoding(t *testing.T) {
 	rows := Positions()
 	for i, p := range rows {
-		c := small(p.Name, PoolClass)
+		c := small(p.Name, poolClass)
 		variables, inModel := built(c, nil), 0
 		for path := range weights(t, c, 1) {
 			if strings.HasPrefix(path, "/vit/position/") {
@@ -126,7 +126,7 @@ func TestEncodingsOfDifferentKindsCombine(t *testing.T) {
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %v, want %q", name, err, want)
 		}
-		c := small(name, PoolClass)
+		c := small(name, poolClass)
 		if err := c.Validate(); name != "" && err == nil {
 			t.Errorf("%s is a model", name)
 		}
@@ -136,7 +136,7 @@ func TestEncodingsOfDifferentKindsCombine(t *testing.T) {
 // Each of two encodings in a model acts as it does alone: with the weights of a model with one encoding, and the other
 // one zeroed, the logits are the same.
 func TestEachOfTwoEncodingsActsAsAlone(t *testing.T) {
-	c := small("learned+rope-mixed", PoolClass)
+	c := small("learned+rope-mixed", poolClass)
 	joined := weights(t, c, 7)
 	silence := func(variables ...string) []float64 {
 		store := gomlxtest.Seeded(t, 7)
@@ -154,7 +154,7 @@ func TestEachOfTwoEncodingsActsAsAlone(t *testing.T) {
 		"learned":    {"rope_mixed/block_00/frequencies", "rope_mixed/block_01/frequencies"},
 		"rope-mixed": {"embedding"},
 	} {
-		one := small(alone, PoolClass)
+		one := small(alone, poolClass)
 		want := logitsOf(t, gomlxtest.Seeded(t, 7), one, noise(one, 2))
 		gomlxtest.Near(t, alone, silence(silent...), want, 1e-6)
 		if slices.Equal(both, want) {
@@ -194,7 +194,7 @@ func TestAModelInheritsWhatItsEncodingHas(t *testing.T) {
 		{"none", "learned", "embedding", false},
 		{"learned", "learned", "stray", false},
 	} {
-		of, from := small(c.of, PoolClass).Encoding(), small(c.from, PoolClass).Encoding()
+		of, from := small(c.of, poolClass).Encoding(), small(c.from, poolClass).Encoding()
 		if got := of.Inherits(from, c.variable); got != c.want {
 			t.Errorf("%s from %s, %s: %v", c.of, c.from, c.variable, got)
 		}

@@ -24,7 +24,7 @@ func TestRecomputeKeepsTheTokensBetweenBlocksAlone(t *testing.T) {
 		var grads [2][][]float64
 		var kept [2]int // numbers
 		for k, recompute := range []bool{false, true} {
-			c := small(position, PoolClass)
+			c := small(position, poolClass)
 			c.LayerScale, c.Depth, c.Recompute = 0.5, 3, recompute
 			grads[k] = gomlxtest.RunModel(t, gomlxtest.Seeded(t, 3), func(scope *model.Scope, in []*Node) []*Node {
 				g := in[0].Graph()
@@ -51,10 +51,10 @@ func TestRecomputeKeepsTheTokensBetweenBlocksAlone(t *testing.T) {
 					}
 				}
 				return out
-			}, gomlxtest.Noise(2, small(position, PoolClass).ImageRows, small(position, PoolClass).ImageCols, 3))
+			}, gomlxtest.Noise(2, small(position, poolClass).ImageRows, small(position, poolClass).ImageCols, 3))
 		}
 		gomlxtest.Near(t, position+": gradient", slices.Concat(grads[1]...), slices.Concat(grads[0]...), 1e-6)
-		config := small(position, PoolClass)
+		config := small(position, poolClass)
 		tokens := 2 * config.Tokens() * config.Width
 		// The tokens that enter three blocks, and those that leave the last, twice: before and after their barrier.
 		if limit := 8 * tokens; kept[1] > limit || kept[0] < 4*limit {

@@ -37,7 +37,7 @@ func biases(t *testing.T, c Config, params map[string]any) (all []float64) {
 // onGrid is a model of one pixel a patch without a class token.
 func onGrid(position string, rows, cols, depth, heads int) Config {
 	return Config{ImageRows: rows, ImageCols: cols, PatchSize: 1, Width: 4 * heads, Depth: depth, Heads: heads, Classes: 1,
-		Position: position, Pool: PoolMean}.WithDefaults()
+		Position: position, Pool: poolMean}.WithDefaults()
 }
 
 func TestALiBi2DEqualsCROMA(t *testing.T) { fixtures.Each(t, testALiBi2DEqualsCROMA) }
@@ -151,7 +151,7 @@ func TestABiasIsZeroForTheClassTokenAndFiniteForAll(t *testing.T) {
 	for _, position := range []string{"alibi2d", "lookhere"} {
 		for heads := 1; heads < 18; heads++ {
 			c := onGrid(position, 3, 2, 2, heads)
-			c.Pool = PoolClass
+			c.Pool = poolClass
 			n := c.Tokens()
 			for i, x := range biases(t, c, nil) {
 				query, key := i/n%n, i%n
@@ -213,8 +213,8 @@ func testEveryStageAndGradientEqualsCROMA(t *testing.T) {
 			continue
 		}
 		c := Config{ImageRows: images.Shape[1], ImageCols: images.Shape[2], PatchSize: m.Patch, Width: m.Width,
-			Depth: m.Depth, Heads: m.Heads, MLPDim: m.Mult * m.Width, Classes: 1, Pool: PoolMean, Position: "alibi2d",
-			QKVBias: QKVBiasNone,
+			Depth: m.Depth, Heads: m.Heads, MLPDim: m.Mult * m.Width, Classes: 1, Pool: poolMean, Position: "alibi2d",
+			QKVBias: "none",
 			Epsilon: m.Epsilon}.WithDefaults()
 		weight, trains := want[p+"grad_in.final"]
 		if !trains {

@@ -33,7 +33,7 @@ func loud(store *model.Store) {
 // scores. Nothing else of the position enters the attention.
 func TestAttentionIsTheSoftmaxOfScaledScoresAndBiasInEveryBlock(t *testing.T) {
 	for _, position := range []string{"wepe", "wepe-bias", "wepe-qkv"} {
-		c := small(position, PoolClass)
+		c := small(position, poolClass)
 		store := gomlxtest.Seeded(t, 11)
 		build := func(s *model.Scope, in []*Node) (nodes []*Node) {
 			trace := c.Trace(s.In("vit"), in[0], true)

@@ -213,9 +213,9 @@ func testEveryCaseEqualsVisionLLaMA(t *testing.T) {
 	for _, test := range meta.Cases {
 		p := test.Name + "."
 		c := Config{ImageRows: test.Grid[0], ImageCols: test.Grid[1], PatchSize: 1, Width: m.Width, Depth: 1,
-			Heads: m.Heads, Classes: 1, Position: "as2drope", Pool: PoolMean}
+			Heads: m.Heads, Classes: 1, Position: "as2drope", Pool: poolMean}
 		if test.ClassToken {
-			c.Pool = PoolClass
+			c.Pool = poolClass
 		}
 		c = c.WithDefaults()
 		f := load(t, "as2drope")
@@ -279,7 +279,7 @@ func testEveryVariantEqualsFoPE(t *testing.T) {
 		for _, length := range meta.Lengths {
 			p := fmt.Sprintf("%s.T%d.", name, length)
 			c := Config{ImageRows: 1, ImageCols: length, PatchSize: 1, Width: meta.Heads * meta.HeadDim, Depth: 1,
-				Heads: meta.Heads, Classes: 1, Position: "fope", Pool: PoolMean}.WithDefaults()
+				Heads: meta.Heads, Classes: 1, Position: "fope", Pool: poolMean}.WithDefaults()
 			f := gomlxtest.LoadTorch(t, "fope", "tensors.safetensors", "/vit/")
 			store := f.Store
 			store.SetParams(map[string]any{

@@ -19,7 +19,7 @@ import (
 
 // turning is a model on 5×3 patches and a class token whose heads have 20 channels.
 func turning(position string) Config {
-	c := small(position, PoolClass)
+	c := small(position, poolClass)
 	c.Width, c.Heads = 60, 3
 	return c
 }

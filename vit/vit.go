@@ -110,11 +110,11 @@ func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) la
 		x = x.StopCheckpoint()
 	}
 	t.Encoded = ConvertDType(x, dtypes.Float32)
-	if c.FinalNorm == FinalNormTokens {
+	if c.FinalNorm == "" {
 		t.Encoded = c.norm(scope.In("norm"), t.Encoded)
 	}
 	t.Pooled = positions.pool(scope, t.Encoded) // [batch, PooledWidth]
-	if c.FinalNorm == FinalNormPooled {
+	if c.FinalNorm == "pooled" {
 		t.Pooled = c.norm(scope.In("norm"), t.Pooled)
 	}
 	t.Logits = weight.Dense(scope.In("head"), t.Pooled, c.Classes, init.head, weight.Constant(0)) // [batch, classes]

@@ -64,7 +64,7 @@ func valuesOf(t *testing.T, store *model.Store, path string, factor float32) []f
 const sphereTolerance = 2e-5
 
 func TestWePEQKVScalesByHostFeatures(t *testing.T) {
-	c := small("wepe-qkv", PoolClass) // 5×3 patches
+	c := small("wepe-qkv", poolClass) // 5×3 patches
 	c.Registers = 2
 	store := gomlxtest.Seeded(t, 5)
 	scales := func() [][]float64 {

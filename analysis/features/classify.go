@@ -12,11 +12,10 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/numeric"
 )
 
-// Score is the accuracy of a classifier on features. Ties count as wrong, see finetune.Rank.
+// Score is the accuracy of a classifier on features. Ties count as wrong, see numeric.Rank.
 type Score struct {
 	Train, Test, Classes int // images, images, classes
 	Top1, Top5           float64
@@ -29,7 +28,7 @@ func (s Score) String() string {
 }
 
 // KNN classifies by the k nearest neighbours, DINO's protocol with k = 20 and a temperature of 0.07, see
-// analysis.Votes: the images of part Test by those of Train or, without parts, each image by all others.
+// analysis.Votes: the images of part "test" by those of "train" or, without parts, each image by all others.
 func (t *Table) KNN(k int, temperature float64) (Score, error) {
 	s, err := t.split()
 	if err != nil {
@@ -64,7 +63,7 @@ type Tried struct {
 // probeTolerance is the convergence tolerance of the probe; see analysis.LogisticRegression.
 const probeTolerance = 1e-4
 
-// Probe fits a linear probe to the part Train, or without parts to all but a fifth of each class, and evaluates it on
+// Probe fits a linear probe to the part "train", or without parts to all but a fifth of each class, and evaluates it on
 // the rest: logistic regression by L-BFGS on features that are centred and scaled by their deviations over the training
 // images, with the strength of L2 that is best on a fifth of them, then fitted to all. log is called for each strength
 // tried.
@@ -157,7 +156,7 @@ func (t *Table) split() (s split, err error) {
 	}
 	for i, p := range t.Images {
 		s.labels = append(s.labels, number[p.Class])
-		if s.parts = s.parts || p.Part != ""; p.Part == Test {
+		if s.parts = s.parts || p.Part != ""; p.Part == testPart {
 			s.test = append(s.test, i)
 		} else {
 			s.train = append(s.train, i)
@@ -204,7 +203,7 @@ func (s split) holdOut(rows []int, share float64, draw *rand.Rand) (kept, held [
 func (s split) measure(train, test []int, scores [][]float32) Score {
 	a := Score{Train: len(train), Test: len(test), Classes: s.classes}
 	for i, row := range test {
-		rank := finetune.Rank(scores[i], int32(s.labels[row]))
+		rank := numeric.Rank(scores[i], int32(s.labels[row]))
 		if rank < 1 {
 			a.Top1 += 1 / float64(len(test))
 		}

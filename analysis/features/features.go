@@ -42,15 +42,15 @@ const (
 
 // Parts of a list that comes with a split.
 const (
-	Train = "train"
-	Test  = "test"
+	trainPart = "train"
+	testPart  = "test"
 )
 
 // Image is the image of a row.
 type Image struct {
 	File  string `json:"file"`
 	Class string `json:"class,omitempty"`
-	Part  string `json:"part,omitempty"` // Train, Test, or empty if there is no split
+	Part  string `json:"part,omitempty"` // "train", "test", or empty if there is no split
 }
 
 // Table holds the features of images.
@@ -60,7 +60,7 @@ type Table struct {
 	Width  int
 	Values []float32 // [n, Width]
 	Model  string    // finetune.Model.Fingerprint of the model that computed them
-	Of     string    // OfClass, OfMean or OfBoth
+	Of     string    // as in Job
 }
 
 // Vector is row i: a view, not a copy.

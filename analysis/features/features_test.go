@@ -94,7 +94,7 @@ func files(t *testing.T, dir string) map[string]string {
 func TestTheFeaturesOfAFolderEqualEmbed(t *testing.T) {
 	dir, m := folder(t), demo(t, 4)
 	l := gomlxtest.Must(Folder(dir))(t)
-	for of, width := range map[string]int{"": 96, OfMean: 96, OfBoth: 192} {
+	for of, width := range map[string]int{"": 96, ofMean: 96, ofBoth: 192} {
 		for _, inLines := range []bool{false, true} {
 			var logged strings.Builder
 			var done []int
@@ -109,7 +109,7 @@ func TestTheFeaturesOfAFolderEqualEmbed(t *testing.T) {
 			}
 			for i, p := range table.Images {
 				f := gomlxtest.Must(m.Embed(filepath.Join(dir, p.File)))(t)[0]
-				want := map[string][]float32{"": f.Class, OfMean: f.Mean, OfBoth: slices.Concat(f.Class, f.Mean)}[of]
+				want := map[string][]float32{"": f.Class, ofMean: f.Mean, ofBoth: slices.Concat(f.Class, f.Mean)}[of]
 				var wide []float64
 				for _, v := range want {
 					wide = append(wide, float64(v))
@@ -215,7 +215,7 @@ func TestFeaturesOfAnotherModelOrListAreNotResumed(t *testing.T) {
 	for name, change := range map[string]func(*Job){
 		"another model": func(j *Job) { j.Model = other },
 		"another list":  func(j *Job) { j.List = l.Thin(5) },
-		"another kind":  func(j *Job) { j.Of = OfMean },
+		"another kind":  func(j *Job) { j.Of = ofMean },
 		"another form":  func(j *Job) { j.JSON = true },
 	} {
 		changed := job
@@ -264,10 +264,10 @@ func TestAModelWithoutClassTokenHasTheMeanAlone(t *testing.T) {
 		t.Cleanup(m.Finalize)
 		gomlxtest.Must(m.Embed(filepath.Join(dir, "cat", "a.png")))(t) // draws its weights
 		job := Job{Model: m, List: l}
-		if _, err := job.begin(); err != nil || job.Of != OfMean {
+		if _, err := job.begin(); err != nil || job.Of != ofMean {
 			t.Errorf("%s: features of %q, %v", settings, job.Of, err)
 		}
-		for _, of := range []string{OfClass, OfBoth} {
+		for _, of := range []string{ofClass, ofBoth} {
 			job.Of = of
 			if _, err := job.begin(); err == nil || !strings.Contains(err.Error(), "no class token") {
 				t.Errorf("%s: of %s: %v", settings, of, err)
@@ -295,7 +295,7 @@ func table(n, classes int, noise float64, parts bool) *Table {
 		c := i % classes
 		p := Image{File: fmt.Sprintf("%02d.png", i), Class: string(rune('a' + c))}
 		if p.Part = ""; parts {
-			p.Part = []string{Train, Train, Test}[i/classes%3]
+			p.Part = []string{trainPart, trainPart, testPart}[i/classes%3]
 		}
 		angle := 2*math.Pi*float64(c)/float64(classes) + noise*r.NormFloat64()
 		length := 1 + r.Float64()
@@ -698,8 +698,8 @@ func TestAListHasTheSplitsOfItsImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &List{Name: "shapes"}
-	s.AddSet(Train, train)
-	s.AddSet(Test, test)
+	s.AddSet(trainPart, train)
+	s.AddSet(testPart, test)
 	thin := s.Thin(5)
 	var numbers []string
 	for _, p := range thin.Images {
@@ -725,7 +725,7 @@ func TestAProbeHasTheStrengthThatIsBestOnTheValidationSplit(t *testing.T) {
 	const width, classes, n = 101, 3, 700
 	made, r := &Table{Name: "made", Width: width}, rand.New(rand.NewPCG(2, 9))
 	for i := range n {
-		p := Image{File: fmt.Sprint(i), Part: []string{Train, Test}[i/classes%2], Class: string(rune('a' + i%classes))}
+		p := Image{File: fmt.Sprint(i), Part: []string{trainPart, testPart}[i/classes%2], Class: string(rune('a' + i%classes))}
 		made.Images = append(made.Images, p)
 		shared := r.NormFloat64()
 		made.Values = append(made.Values, float32(shared), float32(shared+0.2*float64(i%classes)+0.1*r.NormFloat64()))
@@ -775,7 +775,7 @@ func TestAProbeDoesNotDependOnItsQueries(t *testing.T) {
 		}
 		return t
 	}
-	known, near, wild := made(Train, 83, 1, 0), made(Test, 41, 1, 0), made(Test, 59, 300, 1)
+	known, near, wild := made(trainPart, 83, 1, 0), made(testPart, 41, 1, 0), made(testPart, 59, 300, 1)
 	probed := func(parts ...Table) (Score, []Tried) {
 		all := Table{Name: "made", Width: width}
 		for _, p := range parts {

@@ -27,16 +27,16 @@ import (
 
 // The feature vectors to write.
 const (
-	OfClass = "class"      // the class token
-	OfMean  = "mean"       // the mean-pooled patch tokens
-	OfBoth  = "class+mean" // both concatenated, as in DINO's linear probes
+	ofClass = "class"      // the class token
+	ofMean  = "mean"       // the mean-pooled patch tokens
+	ofBoth  = "class+mean" // both concatenated, as in DINO's linear probes
 )
 
 // Job writes the features of a list.
 type Job struct {
 	Model *finetune.Model
 	List  *List
-	Of    string // OfClass, OfMean or OfBoth; default OfClass, OfMean for a model without a class token
+	Of    string // "class" (default), "mean" (default without a class token) or "class+mean"
 	JSON  bool   // write the features into pictures.jsonl
 	Dir   string // created if absent
 
@@ -89,22 +89,22 @@ func (j *Job) begin() (s state, err error) {
 	c := j.Model.Recipe.Model.WithDefaults()
 	hasClass := c.Prefix() > c.Registers
 	if j.Of == "" {
-		if j.Of = OfMean; hasClass {
-			j.Of = OfClass
+		if j.Of = ofMean; hasClass {
+			j.Of = ofClass
 		}
 	}
-	if !slices.Contains([]string{OfClass, OfMean, OfBoth}, j.Of) {
-		return s, fmt.Errorf("features: of %q, want %s, %s or %s", j.Of, OfClass, OfMean, OfBoth)
+	if !slices.Contains([]string{ofClass, ofMean, ofBoth}, j.Of) {
+		return s, fmt.Errorf("features: of %q, want %s, %s or %s", j.Of, ofClass, ofMean, ofBoth)
 	}
-	if !hasClass && j.Of != OfMean {
-		return s, fmt.Errorf("features: the model has no class token: want %s", OfMean)
+	if !hasClass && j.Of != ofMean {
+		return s, fmt.Errorf("features: the model has no class token: want %s", ofMean)
 	}
 	if len(j.List.Images) == 0 {
 		return s, fmt.Errorf("features: no images in %s", j.List.Name)
 	}
 	s = state{Of: j.Of, Width: c.Width, JSON: j.JSON, Batch: j.Model.EvalBatch(), List: j.List.fingerprint(),
 		All: len(j.List.Images)}
-	if j.Of == OfBoth {
+	if j.Of == ofBoth {
 		s.Width *= 2
 	}
 	s.Model, err = j.Model.Fingerprint()
@@ -140,7 +140,7 @@ func (j Job) write(ctx context.Context, s *state) error {
 			}
 			img := j.List.Images[first+i]
 			if unread == nil {
-				vector := map[string][]float32{OfClass: f.Class, OfMean: f.Mean, OfBoth: slices.Concat(f.Class, f.Mean)}[j.Of]
+				vector := map[string][]float32{ofClass: f.Class, ofMean: f.Mean, ofBoth: slices.Concat(f.Class, f.Mean)}[j.Of]
 				if at := slices.IndexFunc(vector, func(v float32) bool { return v-v != 0 }); at >= 0 {
 					return fmt.Errorf("features: number %d of %s is %v: the model diverged", at, img.File, vector[at])
 				}

@@ -20,6 +20,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/numeric"
 )
 
 // native is the name of this library's own format.
@@ -207,7 +208,7 @@ func compareLogits(b compute.Backend, x, y *checkpoints.Imported, tolerance floa
 }
 
 func judge(got, want []float32, images int, tolerance float64) (string, error) {
-	d, scale := checkpoints.Difference(got, want)
+	d, scale := numeric.Difference(got, want)
 	line := fmt.Sprintf("on %d random images differ by %.3g at most, the largest is %.3g", images, d, scale)
 	if !(d <= tolerance*max(1, scale)) {
 		return "", fmt.Errorf("logits %s: more than --tolerance %g", line, tolerance)

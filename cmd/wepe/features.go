@@ -46,7 +46,7 @@ same command resumes an interrupted one; what is written is not computed again.`
 	flags.StringVar(&o.list, "list", "", "file in --data with a path and a class number in each line: only those images")
 	flags.IntVar(&o.count, "limit", 0, "images at most, of each split; default all")
 	f.Choice(&o.of, "of", "class token (default where there is one), mean of the patch tokens, or both", "",
-		features.OfClass, features.OfMean, features.OfBoth)
+		"class", "mean", "class+mean")
 	f.Choice(&o.format, "format", "of the vectors", "npy", "jsonl")
 	flags.BoolVar(&o.knn, "knn", false, "classify by the nearest neighbours")
 	flags.BoolVar(&o.probe, "probe", false, "fit a linear probe")
@@ -115,8 +115,8 @@ func (o *extraction) images() (*features.List, error) {
 		return nil, err
 	}
 	l := &features.List{Name: strings.TrimSuffix(train.Name, "-train")}
-	l.AddSet(features.Train, train)
-	l.AddSet(features.Test, test)
+	l.AddSet("train", train)
+	l.AddSet("test", test)
 	return l, nil
 }
 

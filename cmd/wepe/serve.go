@@ -165,12 +165,12 @@ func neighbours(dir string, m *finetune.Model) (func(class, mean []float32, k in
 		lengths[i] = math.Sqrt(dot(table.Vector(i), table.Vector(i)))
 	}
 	return func(class, mean []float32, k int) []serve.Neighbour {
-		query := map[string][]float32{features.OfClass: class, features.OfMean: mean,
-			features.OfBoth: slices.Concat(class, mean)}[table.Of]
+		query := map[string][]float32{"class": class, "mean": mean,
+			"class+mean": slices.Concat(class, mean)}[table.Of]
 		length := math.Sqrt(dot(query, query))
 		all := make([]serve.Neighbour, 0, len(table.Images))
 		for i, image := range table.Images {
-			if image.Part != features.Test && length*lengths[i] > 0 {
+			if image.Part != "test" && length*lengths[i] > 0 {
 				all = append(all, serve.Neighbour{Name: image.File, Label: image.Class,
 					Similarity: dot(query, table.Vector(i)) / (length * lengths[i])})
 			}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/internal/outline"
+	"github.com/wepe-go/wepe/internal/random"
 )
 
 // Generated are scenes of overlapping shapes: 1 to 6 squares, ellipses and hearts, rotated by any angle, with sizes
@@ -35,7 +37,7 @@ const (
 	samples    = 4 // along each axis of a pixel
 )
 
-// categories are the kinds of shapes in the order of data.Outlines.
+// categories are the kinds of shapes in the order of outline.Shapes.
 var categories = []coco.Category{
 	{ID: 1, Name: "square", Supercategory: "shape"},
 	{ID: 2, Name: "ellipse", Supercategory: "shape"},
@@ -72,7 +74,7 @@ func (g Generated) Sizes() coco.Areas {
 
 // shape is one shape of a scene.
 type shape struct {
-	kind     int     // index into data.Outlines
+	kind     int     // index into outline.Shapes
 	row, col float64 // of the centre
 	scale    float64 // pixels per unit of the outline
 	sin, cos float64
@@ -82,7 +84,7 @@ type shape struct {
 func (g Generated) place(r *rand.Rand) shape {
 	s := shape{kind: r.IntN(len(categories))}
 	s.scale = leastScale * math.Pow(scaleRange, r.Float64()) * float64(min(g.Height, g.Width))
-	radius := data.OutlineRadius * s.scale
+	radius := outline.Radius * s.scale
 	s.row = radius + r.Float64()*(float64(g.Height)-2*radius)
 	s.col = radius + r.Float64()*(float64(g.Width)-2*radius)
 	s.sin, s.cos = math.Sincos(2 * math.Pi * r.Float64())
@@ -91,13 +93,13 @@ func (g Generated) place(r *rand.Rand) shape {
 
 // covered returns which of the samples [samples·height, samples·width] a shape covers.
 func (g Generated) covered(s shape) (at []int) {
-	radius := data.OutlineRadius * s.scale
+	radius := outline.Radius * s.scale
 	first := func(centre float64) int { return max(0, int((centre-radius)*samples)) }
 	end := func(centre float64, n int) int { return min(samples*n, int((centre+radius)*samples)+1) }
 	for i := first(s.row); i < end(s.row, g.Height); i++ {
 		for j := first(s.col); j < end(s.col, g.Width); j++ {
 			dy, dx := ((float64(i)+0.5)/samples-s.row)/s.scale, ((float64(j)+0.5)/samples-s.col)/s.scale
-			if data.Outlines[s.kind](s.cos*dx+s.sin*dy, s.cos*dy-s.sin*dx) {
+			if outline.Shapes[s.kind](s.cos*dx+s.sin*dy, s.cos*dy-s.sin*dx) {
 				at = append(at, i*samples*g.Width+j)
 			}
 		}
@@ -152,7 +154,7 @@ func (g Generated) At(index int) (*Scene, error) {
 	if index < 0 || index >= g.Count {
 		return nil, fmt.Errorf("scenes: number %d of %d", index, g.Count)
 	}
-	r := data.Draw("scene", g.Seed, 0, index)
+	r := random.Draw("scene", g.Seed, 0, index)
 	shapes, seen := g.arrange(r)
 	paint := newPaint(r, len(shapes))
 	s := &Scene{ImageID: int64(index + 1), Rows: g.Height, Cols: g.Width,

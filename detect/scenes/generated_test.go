@@ -8,9 +8,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/random"
 )
 
 func at(t *testing.T, g Generated, index int) *Scene {
@@ -138,7 +138,7 @@ func TestAThirdOfEveryShapeIsVisibleAndItsMaskAsLarge(t *testing.T) {
 	g := Generated{Count: 100, Height: 64, Width: 64, Seed: 1}
 	hidden, growth, rim := 0, 0.0, 0.0
 	for i := range g.Count {
-		shapes, seen := g.arrange(data.Draw("scene", g.Seed, 0, i))
+		shapes, seen := g.arrange(random.Draw("scene", g.Seed, 0, i))
 		objects := at(t, g, i).Objects
 		left := make([]int, len(shapes))
 		for _, k := range seen {

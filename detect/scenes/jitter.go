@@ -9,6 +9,8 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/internal/random"
+	"github.com/wepe-go/wepe/internal/resample"
 )
 
 // Jitter is large-scale jitter (Ghiasi et al. 2021), as in detectron2's ViTDet recipes: flip; resize so that the image
@@ -66,7 +68,7 @@ func (j Jitter) view(height, width int, flip bool, scale, place float64) view {
 // recompute_boxes.) Masks of polygons are drawn by COCO's rule at the new size, others are resized to the nearest
 // pixel.
 func (j Jitter) Apply(s *Scene, seed int64, epoch, index int) *Scene {
-	r := data.Draw("jitter", seed, epoch, index)
+	r := random.Draw("jitter", seed, epoch, index)
 	flip := r.Float64() < j.Flip
 	scale := j.Low + r.Float64()*(j.High-j.Low)
 	return j.apply(s, j.view(s.Rows, s.Cols, flip, scale, r.Float64()))
@@ -161,7 +163,7 @@ func (j Jitter) object(o Object, s *Scene, v view, rows, cols int) Object {
 // mask returns a mask in a view, at the nearest pixels.
 func (j Jitter) mask(mask coco.RLE, s *Scene, v view, rows, cols int) coco.RLE {
 	own, out := mask.Decode(), make([]bool, j.Height*j.Width)
-	lines, columns := data.NearestLines(s.Rows, v.rows)[v.top:], data.NearestLines(s.Cols, v.cols)[v.left:]
+	lines, columns := resample.Nearest(s.Rows, v.rows)[v.top:], resample.Nearest(s.Cols, v.cols)[v.left:]
 	for y := range rows {
 		for x := range cols {
 			from := columns[x]

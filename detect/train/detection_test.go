@@ -283,7 +283,7 @@ func TestABadRecipeIsRefusedByName(t *testing.T) {
 	for _, name := range Names() {
 		recipe := gomlxtest.Must(Named(name))(t)
 		recipe.Detector.Backbone.Classes = 7
-		if err := recipe.WithDefaults().Validate(); err != nil {
+		if err := recipe.withDefaults().validate(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -407,7 +407,7 @@ func TestTheBatchSizeDoesNotChangeTheDetections(t *testing.T) {
 	test := gomlxtest.Must(Generated(generated(3, 2)))(t)
 	recipe := tiny()
 	recipe.Detector.Backbone.Classes = len(test.Scenes.Categories())
-	m := gomlxtest.Must(newModel(gomlxtest.Backend(), recipe.WithDefaults(), test.Scenes.Categories(), 3))(t)
+	m := gomlxtest.Must(newModel(gomlxtest.Backend(), recipe.withDefaults(), test.Scenes.Categories(), 3))(t)
 	defer m.Finalize()
 	var want []coco.Detection
 	for _, size := range []int{1, 2, 3, 5} {

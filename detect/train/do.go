@@ -61,7 +61,7 @@ func (run Run) prepared() (Run, error) {
 			c.Mean, c.Std = [3]float64(s.Mean), [3]float64(s.Std)
 		}
 	}
-	run.Recipe = run.Recipe.WithDefaults()
+	run.Recipe = run.Recipe.withDefaults()
 	run.Label = cmp.Or(run.Label, run.Recipe.Detector.Backbone.Position)
-	return run, run.Recipe.Validate()
+	return run, run.Recipe.validate()
 }

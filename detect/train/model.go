@@ -15,6 +15,7 @@ import (
 	"github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/setting"
 )
 
 // Model is a detector, trained or in training, with its recipe and categories.
@@ -85,8 +86,8 @@ func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
 	if err := json.Unmarshal(c.Meta, &s); err != nil {
 		return s, fmt.Errorf("detection: %s: %w", c.Path, err)
 	}
-	s.Recipe = s.Recipe.WithDefaults()
-	if err := s.Recipe.Validate(); err != nil {
+	s.Recipe = s.Recipe.withDefaults()
+	if err := s.Recipe.validate(); err != nil {
 		return s, fmt.Errorf("detection: %s: is it the run of a detector? %w", c.Path, err)
 	}
 	if len(s.Categories) != s.Recipe.Detector.Backbone.Classes {
@@ -98,7 +99,7 @@ func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
 
 // sameRun returns the difference between the run of a checkpoint and the requested one.
 func (s state) sameRun(now state) error {
-	if err := finetune.Differ(s.Recipe, now.Recipe); err != nil {
+	if err := setting.Differ(s.Recipe, now.Recipe); err != nil {
 		return err
 	}
 	switch {

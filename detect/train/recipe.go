@@ -12,6 +12,8 @@ import (
 	"github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/setting"
+	"github.com/wepe-go/wepe/vit"
 )
 
 // Recipe describes the training of a detector except the data, the seed and the machine. It is saved with every
@@ -37,9 +39,9 @@ type Recipe struct {
 	ValidationPart float64 `json:"validation_part,omitempty"`
 }
 
-// WithDefaults returns r with defaults for its zero fields: those of detector and optimizer by their WithDefaults, a
+// withDefaults returns r with defaults for its zero fields: those of detector and optimizer by their WithDefaults, a
 // jitter of the detector's size without rescaling, and a tenth of the steps between evaluations.
-func (r Recipe) WithDefaults() Recipe {
+func (r Recipe) withDefaults() Recipe {
 	r.Detector = r.Detector.WithDefaults()
 	r.Optimizer = r.Optimizer.WithDefaults()
 	j, b := &r.Jitter, r.Detector.Backbone
@@ -51,8 +53,8 @@ func (r Recipe) WithDefaults() Recipe {
 	return r
 }
 
-// Validate reports the first field out of its range, by its JSON name.
-func (r Recipe) Validate() error {
+// validate reports the first field out of its range, by its JSON name.
+func (r Recipe) validate() error {
 	b, j := r.Detector.Backbone, r.Jitter
 	for _, f := range []struct {
 		name  string
@@ -94,8 +96,10 @@ func (r Recipe) Validate() error {
 // Set changes fields from settings as finetune.Recipe.Set does, "steps=300;detector.backbone.width=96".
 func (r Recipe) Set(settings string) (Recipe, error) {
 	r.Params, r.Drops = maps.Clone(r.Params), slices.Clone(r.Drops)
-	err := finetune.Set(&r, settings)
-	return r, err
+	if err := setting.Set(&r, settings, vit.Params()); err != nil {
+		return r, fmt.Errorf("detection: %w", err)
+	}
+	return r, nil
 }
 
 // rate is the learning rate of a step.

@@ -129,8 +129,7 @@ func run(ctx context.Context) error {
 // describe converts the flags to a study of the tasks.
 func describe() (s *study.Study, tasks []vtab.Task, err error) {
 	s = &study.Study{Dir: *out, From: *from, Seeds: *seeds, Devices: *devices, Keep: *keep, Sweep: *sweep,
-		Benchmark: study.VTAB(),
-		Progress:  progress}
+		Progress: progress}
 	s.Variants = study.Each(strings.Split(*positions, ",")...)
 	if s.Shard, err = study.ParseShard(*shard, os.LookupEnv, *completions); err != nil {
 		return nil, nil, fmt.Errorf("-shard, -completions: %w", err)

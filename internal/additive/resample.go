@@ -8,12 +8,12 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 
-	"github.com/wepe-go/wepe/internal/cubic"
+	"github.com/wepe-go/wepe/internal/resample"
 )
 
 // Linear and Cubic weight an old position by its distance from a new one, in old positions: the hat, and torch's cubic.
 func Linear(distance float64) float64 { return max(0, 1-math.Abs(distance)) }
-func Cubic(distance float64) float64  { return cubic.Kernel(distance, -0.75) }
+func Cubic(distance float64) float64  { return resample.Cubic(distance, -0.75) }
 
 // Resample resamples the first axis of x [n, …] to m positions and returns the first of them, [keep, …], by a product
 // with constant weights, which has a gradient on every backend, unlike Interpolate.

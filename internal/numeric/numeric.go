@@ -4,9 +4,12 @@
 package numeric
 
 import (
+	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
 )
 
 // MinMax maps values to [0, 1]; equal values to 0.
@@ -42,4 +45,67 @@ func Similarity(vectors []float64, positions, to int) []float64 {
 		}
 	}
 	return out
+}
+
+// Rank returns the number of other logits that are at least the label's, 0 for a correct prediction. Ties are
+// incorrect, so that a zero head scores 0. A NaN label is incorrect; another class's NaN counts as at least the label's
+// logit.
+func Rank(logits []float32, label int32) (before int) {
+	own := logits[label]
+	if math.IsNaN(float64(own)) {
+		return len(logits)
+	}
+	for class, v := range logits {
+		if class != int(label) && !(v < own) {
+			before++
+		}
+	}
+	return before
+}
+
+// Difference returns max |got - want| and max |want|; infinity if they cannot be compared.
+func Difference(got, want []float32) (difference, scale float64) {
+	if len(got) != len(want) {
+		return math.Inf(1), 0
+	}
+	for i := range want {
+		d := math.Abs(float64(got[i]) - float64(want[i]))
+		if math.IsNaN(d) {
+			return math.Inf(1), scale
+		}
+		difference, scale = max(difference, d), max(scale, math.Abs(float64(want[i])))
+	}
+	return difference, scale
+}
+
+// Summary is the mean and range of n finite values.
+type Summary struct {
+	Mean, Low, High float64
+	N               int
+}
+
+// Summarise leaves out values that are not finite.
+func Summarise(values []float64) Summary {
+	known := slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return v-v != 0 })
+	s := Summary{Mean: stat.Mean(known, nil), N: len(known)}
+	if s.N > 0 {
+		s.Low, s.High = floats.Min(known), floats.Max(known)
+	}
+	return s
+}
+
+// Format prints the mean, – for none.
+func (s Summary) Format(verb string) string {
+	if s.N == 0 {
+		return "–"
+	}
+	return fmt.Sprintf(verb, s.Mean)
+}
+
+// FormatRange prints the range, – for none.
+func (s Summary) FormatRange(verb string) string {
+	if s.N == 0 {
+		return "–"
+	}
+	return fmt.Sprintf(verb+" … "+verb, s.Low, s.High)
 }

@@ -69,9 +69,9 @@ func (r request) augment(b compute.Backend) (map[string]any, error) {
 func (r request) probe() (map[string]any, error) {
 	t := &features.Table{Name: "points", Width: r.Width}
 	for i, label := range r.Targets {
-		part := features.Train
+		part := "train"
 		if i >= r.Train {
-			part = features.Test
+			part = "test"
 		}
 		t.Images = append(t.Images, features.Image{Class: strconv.Itoa(label), Part: part})
 	}

@@ -179,7 +179,7 @@ func (r request) confusion() map[string]any {
 	}
 	top := []int{0, 0}
 	for i, label := range r.Targets {
-		before := finetune.Rank(r.Images.Data[i*r.Classes:(i+1)*r.Classes], int32(label))
+		before := numeric.Rank(r.Images.Data[i*r.Classes:(i+1)*r.Classes], int32(label))
 		for k, n := range []int{1, 5} {
 			if before < n {
 				top[k]++

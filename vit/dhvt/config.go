@@ -20,8 +20,8 @@ import (
 // ImageNet at 224×224 (4 heads in Ti for DomainNet).
 //
 // PatchSize is 2, 4 or 16, Heads is the number of head tokens too, and Position one of Positions(), default "none".
-// Dropout acts on the attention branch. Init is vit.InitTimm (default), as the original: dense weights and tokens from
-// N(0, 0.02²), convolutions uniformly in ±1/√fan-in, PyTorch's default; or vit.InitRelease: Xavier-uniform
+// Dropout acts on the attention branch. Init is "timm" (default), as the original: dense weights and tokens from
+// N(0, 0.02²), convolutions uniformly in ±1/√fan-in, PyTorch's default; or "release": Xavier-uniform
 // convolutions. The WePE release has Epsilon 1e-5. Pool, PatchNorm, AttentionDropout and DType are not supported.
 type Config struct {
 	vit.Config
@@ -60,7 +60,7 @@ func FromViT(c vit.Config) (Config, error) {
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	switch {
-	case c.Pool != vit.PoolClass:
+	case c.Pool != "class":
 		return fmt.Errorf("dhvt: pool is %q, but this model ends in its class token: leave pool out", c.Pool)
 	case c.PatchNorm:
 		return errors.New("dhvt: patch_norm is set, but this model normalises its patches anyway: leave it out")
@@ -80,8 +80,8 @@ func (c Config) Validate() error {
 	case !slices.Contains(Positions(), c.Position):
 		return fmt.Errorf("dhvt: position encoding %q does not fit this model: want one of %s", c.Position,
 			strings.Join(Positions(), ", "))
-	case c.Init != vit.InitTimm && c.Init != vit.InitRelease:
-		return fmt.Errorf("dhvt: unknown init %q: want %s or %s", c.Init, vit.InitTimm, vit.InitRelease)
+	case c.Init != "timm" && c.Init != "release":
+		return fmt.Errorf("dhvt: unknown init %q: want %s or %s", c.Init, "timm", "release")
 	}
 	// The other sizes and rates have the limits of a ViT.
 	if err := c.Config.Validate(); err != nil {

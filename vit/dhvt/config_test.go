@@ -14,7 +14,6 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/vit"
 )
 
 func TestParametersCountsTheTrainableParametersOfAModel(t *testing.T) {
@@ -49,7 +48,7 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 		{"dropout is 1", func(c *Config) { c.Dropout = 1 }},
 		{"token_dropout is -1", func(c *Config) { c.TokenDropout = -1 }},
 		{"want one of none, wepe", func(c *Config) { c.Position = "sincos2d" }},
-		{"want timm or release", func(c *Config) { c.Init = vit.InitJAX }},
+		{"want timm or release", func(c *Config) { c.Init = "jax" }},
 		{"epsilon", func(c *Config) { c.Epsilon = -1 }},
 	} {
 		c := small("none")

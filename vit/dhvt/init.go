@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/wepe-go/wepe/internal/weight"
-	"github.com/wepe-go/wepe/vit"
 )
 
 // initScheme sets the initial values of each kind of weight. Biases of dense layers and offsets start at 0, gains at 1.
@@ -23,7 +22,7 @@ func (c Config) initScheme() initScheme {
 		dense: weight.Normal(0.02), token: weight.Normal(0.02),
 		conv: func(fanIn, _ int) weight.Fill { return torch(fanIn) }, convBias: torch,
 	}
-	if c.Init == vit.InitRelease {
+	if c.Init == "release" {
 		// Xavier, with the fans of the whole window.
 		s.conv = func(fanIn, fanOut int) weight.Fill { return weight.Uniform(math.Sqrt(6 / float64(fanIn+fanOut))) }
 		s.convBias = func(int) weight.Fill { return weight.Constant(0) }

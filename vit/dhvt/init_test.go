@@ -9,14 +9,13 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/vit"
 )
 
 func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
 	c := small("none")
 	c.PatchSize, c.ImageRows, c.ImageCols, c.Width, c.Heads, c.MLPDim = 2, 4, 6, 252, 7, 331
 	stores := map[string]*model.Store{}
-	for _, c.Init = range []string{vit.InitTimm, vit.InitRelease} {
+	for _, c.Init = range []string{"timm", "release"} {
 		stores[c.Init] = gomlxtest.Seeded(t, 3)
 		logits(t, c, stores[c.Init], false)
 	}
@@ -26,19 +25,19 @@ func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
 		init, path string
 		want       float64
 	}{
-		{vit.InitTimm, "patch/conv_0/weights", uniform(1 / math.Sqrt(9*3))},
-		{vit.InitTimm, "block_01/attention/key/weights", 0.02},
-		{vit.InitTimm, "block_01/attention/head_tokens/embedding", 0.02},
-		{vit.InitTimm, "block_01/mlp/hidden/weights", uniform(1 / math.Sqrt(252))},
-		{vit.InitTimm, "block_01/mlp/hidden/biases", uniform(1 / math.Sqrt(252))},
-		{vit.InitTimm, "block_01/mlp/depthwise/weights", uniform(1.0 / 3)},
-		{vit.InitTimm, "block_01/mlp/squeeze/weights", 0.02},
-		{vit.InitTimm, "head/biases", 0},
-		{vit.InitRelease, "patch/conv_0/weights", xavier(9*3, 9*252)},
-		{vit.InitRelease, "block_01/mlp/output/weights", xavier(331, 252)},
-		{vit.InitRelease, "block_01/mlp/output/biases", 0},
-		{vit.InitRelease, "block_01/mlp/depthwise/weights", xavier(9, 9*331)},
-		{vit.InitRelease, "block_01/attention/output/weights", 0.02},
+		{"timm", "patch/conv_0/weights", uniform(1 / math.Sqrt(9*3))},
+		{"timm", "block_01/attention/key/weights", 0.02},
+		{"timm", "block_01/attention/head_tokens/embedding", 0.02},
+		{"timm", "block_01/mlp/hidden/weights", uniform(1 / math.Sqrt(252))},
+		{"timm", "block_01/mlp/hidden/biases", uniform(1 / math.Sqrt(252))},
+		{"timm", "block_01/mlp/depthwise/weights", uniform(1.0 / 3)},
+		{"timm", "block_01/mlp/squeeze/weights", 0.02},
+		{"timm", "head/biases", 0},
+		{"release", "patch/conv_0/weights", xavier(9*3, 9*252)},
+		{"release", "block_01/mlp/output/weights", xavier(331, 252)},
+		{"release", "block_01/mlp/output/biases", 0},
+		{"release", "block_01/mlp/depthwise/weights", xavier(9, 9*331)},
+		{"release", "block_01/attention/output/weights", 0.02},
 	} {
 		values := gomlxtest.Values(t, stores[test.init].GetVariable("/dhvt/"+test.path).MustValue())
 		gomlxtest.Spreads(t, test.init+": "+test.path, values, test.want)

@@ -155,10 +155,10 @@ func (l laws) backbone(t *testing.T) {
 }
 
 func (l laws) parameters(t *testing.T) {
-	for _, pool := range []string{vit.PoolClass, vit.PoolMean, vit.PoolClassMean} {
+	for _, pool := range []string{"class", "mean", "class+mean"} {
 		c := l.config()
-		if c.Pool = pool; pool == vit.PoolClassMean {
-			c.Registers, c.PatchPositions, c.LayerScale, c.SwiGLU, c.QKVBias = 3, true, 0.1, true, vit.QKVBiasNoKey
+		if c.Pool = pool; pool == "class+mean" {
+			c.Registers, c.PatchPositions, c.LayerScale, c.SwiGLU, c.QKVBias = 3, true, 0.1, true, "qv"
 		}
 		store, created := drawn(t, c, 7), 0
 		for v := range store.IterVariables() {
@@ -208,7 +208,7 @@ func (l laws) grid(t *testing.T) {
 
 func (l laws) gradient(t *testing.T) {
 	c, names := l.config(), []string{}
-	c.Pool = vit.PoolClassMean // with a class token alone the last block does not use the queries of patches
+	c.Pool = "class+mean" // with a class token alone the last block does not use the queries of patches
 	store := stirred(t, c)
 	gradients := build(t, store, func(scope *model.Scope, in []*Node) []*Node {
 		var of []*Node

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package report
+package study
 
 import (
 	"cmp"
@@ -10,30 +10,33 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/wepe-go/wepe/internal/numeric"
+	"github.com/wepe-go/wepe/report"
 )
 
-// Benchmark is a list of tasks in groups, with published results.
-type Benchmark struct {
-	Name       string   // for notes
-	Tasks      []Task   // tasks of a group are adjacent
-	Published  []Column // beside the results
-	Conditions string   // of the published columns, for a note
+// benchmark is a list of tasks in groups, with published results.
+type benchmark struct {
+	Name       string          // for notes
+	Tasks      []benchmarkTask // tasks of a group are adjacent
+	published  []column        // beside the results
+	conditions string          // of the published columns, for a note
 }
 
-// Task is one task of a benchmark.
-type Task struct {
+// benchmarkTask is one task of a benchmark.
+type benchmarkTask struct {
 	Name, Group string
 	Images      int // of its test list
 }
 
-// Column is a column of accuracies.
-type Column struct {
+// column is a column of accuracies.
+type column struct {
 	Name string
 	Top1 map[string]float64 // percent, by task; by group too if only a group's mean was published
 }
 
 // at is the accuracy of a task, NaN if there is none.
-func (c Column) at(task string) float64 {
+func (c column) at(task string) float64 {
 	if top1, ok := c.Top1[task]; ok {
 		return top1
 	}
@@ -41,7 +44,7 @@ func (c Column) at(task string) float64 {
 }
 
 // mean is the mean over tasks: NaN over none, or if a cell is missing in a group that is not complete.
-func (c Column) mean(tasks []Task, whole map[string]bool) float64 {
+func (c column) mean(tasks []benchmarkTask, whole map[string]bool) float64 {
 	sum := 0.0
 	for _, t := range tasks {
 		if printed, ok := c.Top1[t.Group]; ok && whole[t.Group] {
@@ -55,13 +58,13 @@ func (c Column) mean(tasks []Task, whole map[string]bool) float64 {
 
 // cell is the accuracies of the runs of one task with one encoding, in percent.
 type cell struct {
-	summary
+	numeric.Summary
 	encoding       string
 	images, failed int
 	origin         string // of the images, if the runs' settings have one
 }
 
-func cellOf(runs []Result, task, encoding string) cell {
+func cellOf(runs []report.Result, task, encoding string) cell {
 	c := cell{encoding: encoding}
 	var top1 []float64
 	for _, r := range runs {
@@ -76,35 +79,37 @@ func cellOf(runs []Result, task, encoding string) cell {
 			top1, c.images, c.origin = append(top1, 100*float64(r.Test.Top1)), r.Test.Images, settings.Origin
 		}
 	}
-	c.summary = summarise(top1)
+	c.Summary = numeric.Summarise(top1)
 	return c
 }
 
 // text shows the mean and, over several seeds, the range.
 func (c cell) text() string {
 	switch {
-	case c.n == 0 && c.failed > 0:
+	case c.N == 0 && c.failed > 0:
 		return "failed"
-	case c.n < 2:
-		return c.format("%.2f")
+	case c.N < 2:
+		return c.Format("%.2f")
 	}
-	return fmt.Sprintf("%s (%s)", c.format("%.2f"), c.formatRange("%.2f"))
+	return fmt.Sprintf("%s (%s)", c.Format("%.2f"), c.FormatRange("%.2f"))
 }
 
-// Table returns a line for each task that has runs, with the mean and the range over seeds of every encoding and the
+// table returns a line for each task that has runs, with the mean and the range over seeds of every encoding and the
 // published columns; after each group a line with its mean, and last the means over tasks and over groups. The Dataset
 // of a run is its task; a run without test images is still pending. ± SE is the binomial standard error, in points, of
 // the first result of a line: a difference of one seed below two of these is noise.
 //
 // Means are over the tasks that every encoding has finished with every seed, with their number: means over different
 // tasks cannot be compared. Notes name missing runs, and runs on other images.
-func (b Benchmark) Table(runs []Result, seeds int) Table {
-	table, columns := Table{Header: []string{"task", "test images"}}, []Column(nil)
-	for _, of := range groups(runs, []string{"encoding"}) {
-		columns = append(columns, Column{of[0].Encoding, map[string]float64{}})
+func (b benchmark) table(runs []report.Result, seeds int) report.Table {
+	table, columns := report.Table{Header: []string{"task", "test images"}}, []column(nil)
+	for _, r := range runs {
+		if !slices.ContainsFunc(columns, func(c column) bool { return c.Name == r.Encoding }) {
+			columns = append(columns, column{r.Encoding, map[string]float64{}})
+		}
 	}
 	measured := len(columns)
-	columns = append(columns, b.Published...)
+	columns = append(columns, b.published...)
 	for _, c := range columns {
 		table.Header = append(table.Header, c.Name)
 	}
@@ -112,7 +117,7 @@ func (b Benchmark) Table(runs []Result, seeds int) Table {
 	table.Numeric = append([]bool{false}, slices.Repeat([]bool{true}, len(table.Header)-1)...)
 
 	whole := map[string]bool{}
-	addMean := func(name string, lists ...[]Task) { // of the means of all lists
+	addMean := func(name string, lists ...[]benchmarkTask) { // of the means of all lists
 		line := []string{name, ""}
 		for _, c := range columns {
 			sum := 0.0
@@ -123,18 +128,18 @@ func (b Benchmark) Table(runs []Result, seeds int) Table {
 		}
 		table.Rows = append(table.Rows, slices.Insert(line, 2+measured, ""))
 	}
-	var finished [][]Task
+	var finished [][]benchmarkTask
 	for _, group := range b.groups() {
-		var done []Task
+		var done []benchmarkTask
 		above := len(table.Rows)
 		for _, t := range group {
-			if !slices.ContainsFunc(runs, func(r Result) bool { return r.Dataset == t.Name }) {
+			if !slices.ContainsFunc(runs, func(r report.Result) bool { return r.Dataset == t.Name }) {
 				continue
 			}
 			var cells []cell
 			for i, c := range columns[:measured] {
 				cells = append(cells, cellOf(runs, t.Name, c.Name))
-				c.Top1[t.Name] = cells[i].mean
+				c.Top1[t.Name] = cells[i].Mean
 			}
 			line, missing, notes := b.line(t, cells, seeds)
 			if missing == nil {
@@ -153,12 +158,12 @@ func (b Benchmark) Table(runs []Result, seeds int) Table {
 	addMean(fmt.Sprintf("mean of the %d groups", len(finished)), finished...)
 	first := fmt.Sprintf("top-1 in percent on the whole test list, %d seeds; means are over the %d of %d tasks that all "+
 		"positions have finished", seeds, len(all), len(b.Tasks))
-	table.Notes = slices.Concat([]string{first}, table.Notes, []string{b.Conditions})
+	table.Notes = slices.Concat([]string{first}, table.Notes, []string{b.conditions})
 	return table
 }
 
 // groups are the tasks group by group.
-func (b Benchmark) groups() (groups [][]Task) {
+func (b benchmark) groups() (groups [][]benchmarkTask) {
 	for i, t := range b.Tasks {
 		if i == 0 || t.Group != b.Tasks[i-1].Group {
 			groups = append(groups, nil)
@@ -169,23 +174,23 @@ func (b Benchmark) groups() (groups [][]Task) {
 }
 
 // line returns the row of a task, the reasons why it does not count, and notes about it.
-func (b Benchmark) line(t Task, cells []cell, seeds int) (line, missing, notes []string) {
+func (b benchmark) line(t benchmarkTask, cells []cell, seeds int) (line, missing, notes []string) {
 	line = []string{t.Name, "–"}
 	images, origin, deviation := t.Images, "", math.NaN()
 	for _, c := range cells {
 		line = append(line, c.text())
 		if c.failed > 0 {
 			missing = append(missing, fmt.Sprintf("%s: %d of %d diverged", c.encoding, c.failed, seeds))
-		} else if c.n < seeds {
-			missing = append(missing, fmt.Sprintf("%s: %d of %d to do", c.encoding, seeds-c.n, seeds))
+		} else if c.N < seeds {
+			missing = append(missing, fmt.Sprintf("%s: %d of %d to do", c.encoding, seeds-c.N, seeds))
 		}
-		if p := c.mean / 100; c.n > 0 && math.IsNaN(deviation) {
+		if p := c.Mean / 100; c.N > 0 && math.IsNaN(deviation) {
 			line[1], deviation = strconv.Itoa(c.images), 100*math.Sqrt(p*(1-p)/float64(c.images))
 		}
 		images, origin = min(images, cmp.Or(c.images, images)), cmp.Or(origin, c.origin)
 	}
 	line = append(line, decimals(deviation))
-	for _, c := range b.Published {
+	for _, c := range b.published {
 		line = append(line, decimals(c.at(t.Name)))
 	}
 	if missing != nil {
@@ -201,4 +206,4 @@ func (b Benchmark) line(t Task, cells []cell, seeds int) (line, missing, notes [
 }
 
 // decimals formats a number with two decimals, NaN as a dash.
-func decimals(v float64) string { return summarise([]float64{v}).format("%.2f") }
+func decimals(v float64) string { return numeric.Summarise([]float64{v}).Format("%.2f") }

@@ -1,24 +1,26 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package report
+package study
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/report"
 )
 
 // The numbers are worked out by hand: ± SE of 90 % of 400 images is √(0.9·0.1/400) = 1.5 points.
 func TestABenchmarkHasTheMeansOfTheTasksThatAllHaveFinished(t *testing.T) {
-	b := Benchmark{
+	b := benchmark{
 		Name: "Five",
-		Tasks: []Task{{"cats", "animals", 400}, {"dogs", "animals", 400}, {"owls", "animals", 400}, {"roads", "maps", 400},
+		Tasks: []benchmarkTask{{"cats", "animals", 400}, {"dogs", "animals", 400}, {"owls", "animals", 400}, {"roads", "maps", 400},
 			{"rivers", "maps", 400}},
-		Published: []Column{{"theirs", map[string]float64{
+		published: []column{{"theirs", map[string]float64{
 			"cats": 80, "dogs": 70, "owls": 72, "roads": 60, "maps": 66.5, // without the cell of rivers
 		}}},
-		Conditions: "theirs are others",
+		conditions: "theirs are others",
 	}
 	const failed = -1
 	for _, c := range []struct {
@@ -72,13 +74,13 @@ dogs is in no mean (learned: 2 of 2 to do, wepe: 2 of 2 to do)
 theirs are others
 `},
 	} {
-		var runs []Result
+		var runs []report.Result
 		for task, tops := range c.runs {
 			for i, encoding := range []string{"learned", "wepe"} {
 				for seed := range 2 {
-					r := Result{Job: Job{Dataset: task, Encoding: encoding}}
+					r := report.Result{Job: report.Job{Dataset: task, Encoding: encoding}}
 					if seed < len(tops[i]) {
-						r.Test = Metrics{Top1: Number(tops[i][seed]), Images: 400}
+						r.Test = report.Metrics{Top1: report.Number(tops[i][seed]), Images: 400}
 					}
 					if r.Test.Top1 == failed {
 						r.Failed = "diverged"
@@ -87,7 +89,7 @@ theirs are others
 				}
 			}
 		}
-		table := b.Table(runs, 2)
+		table := b.table(runs, 2)
 		got := "\n"
 		for _, row := range slices.Concat([][]string{table.Header}, table.Rows) {
 			got += strings.Join(row, "|") + "\n"
@@ -102,10 +104,10 @@ theirs are others
 }
 
 func TestATaskOfOtherImagesIsNoted(t *testing.T) {
-	b := Benchmark{Name: "One", Tasks: []Task{{"cats", "animals", 400}}}
-	run := Result{Job: Job{Dataset: "cats", Encoding: "wepe"}, Settings: []byte(`{"origin":"own split"}`),
-		Test: Metrics{Images: 29}}
-	notes := fmt.Sprintf("%q", b.Table([]Result{run}, 1).Notes)
+	b := benchmark{Name: "One", Tasks: []benchmarkTask{{"cats", "animals", 400}}}
+	run := report.Result{Job: report.Job{Dataset: "cats", Encoding: "wepe"}, Settings: []byte(`{"origin":"own split"}`),
+		Test: report.Metrics{Images: 29}}
+	notes := fmt.Sprintf("%q", b.table([]report.Result{run}, 1).Notes)
 	if want := `"cats: own split" "cats: measured on 29 images, One has 400"`; !strings.Contains(notes, want) {
 		t.Errorf("notes %s, want %s", notes, want)
 	}
