@@ -16,7 +16,7 @@ func timmSizes(registers, pool string) []field {
 		integer("embed_dim", 768, func(c *vit.Config) *int { return &c.Width }),
 		integer("depth", 12, func(c *vit.Config) *int { return &c.Depth }),
 		integer("num_heads", 12, func(c *vit.Config) *int { return &c.Heads }),
-		choice("global_pool", "token", func(c *vit.Config) *string { return &c.Pool }, words{"token", "class"},
+		choice("global_pool", pool, func(c *vit.Config) *string { return &c.Pool }, words{"token", "class"},
 			words{"avg", "mean"}, words{"map", "map"}, words{"token", "class+register"}),
 		{key: "class_token", byDefault: true, set: setClassToken,
 			get: func(m *foreign) any { return m.config.Prefix() > m.config.Registers }},
@@ -169,7 +169,7 @@ func timmVariants(m *foreign, n names) {
 	}
 }
 
-var timmViTFields = slices.Concat(timmSizes("reg_tokens"), []field{
+var timmViTFields = slices.Concat(timmSizes("reg_tokens", "token"), []field{
 	qkvBias("qkv_bias", true, ""),
 	boolean("qk_norm", false, false, func(c *vit.Config) *bool { return &c.QKNorm }),
 	boolean("scale_attn_norm", false, false, func(c *vit.Config) *bool { return &c.ContextNorm }),

@@ -189,7 +189,7 @@ func TestSizesAreValidFromOneToTheirLimits(t *testing.T) {
 		"registers":  {1024, func(c *Config) *int { return &c.Registers }},
 	} {
 		for _, v := range []int{-1, 1, f.limit, f.limit + 1} {
-			c := small("wepe", PoolClass)
+			c := small("wepe", poolClass)
 			*f.at(&c) = v
 			err := c.Validate() // of other fields, where sizes do not divide
 			refused := err != nil && strings.HasPrefix(err.Error(), "vit: "+name) && strings.Contains(err.Error(), "want 1 to")

@@ -51,7 +51,7 @@ func created(t *testing.T, c Config) (n int) {
 
 func TestParametersCountsTheVariablesOfEveryEncoding(t *testing.T) {
 	for _, position := range gomlxtest.Encodings(PositionNames()) {
-		for _, pool := range []string{PoolClass, PoolMean} {
+		for _, pool := range []string{poolClass, poolMean} {
 			if c := small(position, pool); c.Parameters() != created(t, c) {
 				t.Errorf("%s, %s: Parameters() = %d, the model has %d", position, pool, c.Parameters(), created(t, c))
 			}
