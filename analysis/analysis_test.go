@@ -271,6 +271,7 @@ func TestFiguresAreChosenByNameAndGroup(t *testing.T) {
 }
 
 func TestAFailedAnalysisAffectsNoOther(t *testing.T) {
+	gomlxtest.OnGo(t)
 	broken := Analysis{Name: "broken", do: func(*subject) error { return errors.New("the disk is full") }}
 	decay := gomlxtest.Must(Choose([]string{"decay"}))(t)
 	comparison := Comparison{
@@ -293,6 +294,7 @@ func TestAFailedAnalysisAffectsNoOther(t *testing.T) {
 }
 
 func TestAModelWhoseClassesTieIsWrongAboutAllImages(t *testing.T) {
+	gomlxtest.OnGo(t)
 	dir := trained(t, "learned", 1, func(r *finetune.Recipe) { r.ZeroHead, r.Freeze = true, "head" })
 	bins := 0
 	for _, r := range asked(t, "separation", testImages(23), Model{Name: "tie", Path: dir}) {

@@ -177,6 +177,7 @@ func TestPrefixTokensHaveNoPosition(t *testing.T) {
 }
 
 func TestASinglePatchOfOneImageHasNoSpread(t *testing.T) {
+	gomlxtest.OnGo(t)
 	path := trained(t, "learned", 1, func(r *finetune.Recipe) { r.Augment.Size = [2]int{4, 4} })
 	rows := asked(t, "all", testImages(1), Model{Name: "one", Path: path})
 	for figure, measure := range map[string]string{"entropy": "entropy, nats", "range": "effective range, patches",
@@ -215,6 +216,7 @@ func TestADHVTIsEvaluatedByItsLogits(t *testing.T) {
 
 // The first model has one layer, the second three: its other layers have nothing to compare with.
 func TestOnlyLayersThatTheFirstModelHasAreComparedWithIt(t *testing.T) {
+	gomlxtest.OnGo(t)
 	depth := func(n int) func(*finetune.Recipe) { return func(r *finetune.Recipe) { r.Model.Depth = n } }
 	rows := asked(t, "likeness", testImages(23), Model{Name: "flat", Path: trained(t, "learned", 1, depth(1))},
 		Model{Name: "deep", Path: trained(t, "learned", 1, depth(3))})
@@ -270,6 +272,7 @@ func testSensitivityIsThatOfThePaperTables(t *testing.T) {
 }
 
 func TestASweepSkipsOnlySettingsThatTheEncodingRefuses(t *testing.T) {
+	gomlxtest.OnGo(t)
 	sphere := Model{Name: "sphere", Path: trained(t, "wepe-sphere", 1, nil)}
 	about := map[string]bool{}
 	for _, r := range asked(t, "sensitivity", testImages(2), sphere) {
@@ -294,6 +297,7 @@ func TestASweepSkipsOnlySettingsThatTheEncodingRefuses(t *testing.T) {
 }
 
 func TestAHybridHasAGridOfBetaAndGamma(t *testing.T) {
+	gomlxtest.OnGo(t)
 	rows := asked(t, "sensitivity", testImages(2), Model{Name: "hybrid", Path: trained(t, "hybrid", 1, nil)})
 	named := gomlxtest.Must(study.ByName("beta-gamma"))(t)
 	mean, square, cells := 0.0, 0.0, 0.0

@@ -12,6 +12,7 @@ import (
 )
 
 func TestTheAverageOfRunsHasTheMeanOfTheirWeights(t *testing.T) {
+	gomlxtest.OnGo(t)
 	from, _ := pretrained(t, nil)
 	imported := func(seed int64, settings string) *checkpoints.Imported {
 		run := tinyRun(t, settings, 40)

@@ -185,6 +185,7 @@ func testAModelIsUsedAtTheSizeThatItsFilesCropTo(t *testing.T) {
 }
 
 func TestAFingerprintCoversAllThatFeaturesDependOn(t *testing.T) {
+	gomlxtest.OnGo(t)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1), Dir: t.TempDir()}
 	done(t, run)
 	of := func(change func(*Model)) string {

@@ -116,6 +116,7 @@ func TestAGroupTrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
 }
 
 func TestASignalToOneProcessEndsAllAtOneStepAndOneProcessResumes(t *testing.T) {
+	gomlxtest.OnGo(t)
 	onTheSameBits(t)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: dataset(31, 1), Dir: t.TempDir()}
 	run.Recipe.Accumulate = 3
@@ -180,6 +181,7 @@ func TestAGroupRefusesWhatItCannotShare(t *testing.T) {
 }
 
 func TestProcessesMustSeeOneDirectory(t *testing.T) {
+	gomlxtest.OnGo(t)
 	begun := tinyRun(t, "accumulate=2", 31)
 	begun.Dir = t.TempDir()
 	stopped(t, begun, 5)

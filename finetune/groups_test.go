@@ -15,6 +15,7 @@ import (
 )
 
 func TestFrozenGroupsKeepTheirBitsAndHaveNoState(t *testing.T) {
+	gomlxtest.OnGo(t)
 	for i, test := range []struct {
 		freeze  string
 		trained []string
@@ -66,6 +67,7 @@ func TestFrozenGroupsKeepTheirBitsAndHaveNoState(t *testing.T) {
 }
 
 func TestTheTableOfGroupsCountsEveryVariableOnce(t *testing.T) {
+	gomlxtest.OnGo(t)
 	trainer := begun(t, tinyRun(t, "model.position=hybrid;freeze=table;optimizer.layer_decay=0.5;"+
 		`optimizer.learning_rates={"head":10,"gate":3}`, 30))
 	if err := errors.Join(trainer.advance(), trainer.drain()); err != nil {

@@ -115,6 +115,7 @@ func unmerged(t *testing.T, c *classification, set *data.Memory) (logits [][]flo
 }
 
 func TestARunWithAdaptersResumesOpensAndStartsOthersWithTheirSum(t *testing.T) {
+	gomlxtest.OnGo(t)
 	from, _ := pretrained(t, nil)
 	for _, ema := range []string{"0", "0.5"} {
 		recipe := gomlxtest.Must(tiny().Set("lora=2;accumulate=2;ema=" + ema))(t)

@@ -78,6 +78,7 @@ func TestBalancedClassWeights(t *testing.T) {
 }
 
 func TestProgressHasTheLossOfTheFirstStep(t *testing.T) {
+	gomlxtest.OnGo(t)
 	steps := 0
 	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1)}
 	run.Progress = func(p Progress) {

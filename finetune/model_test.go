@@ -142,6 +142,7 @@ func TestAModelWithALookUpTableOpensWithIt(t *testing.T) {
 }
 
 func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
+	gomlxtest.OnGo(t)
 	m := trained(t)
 	set := dataset(3, 4)
 	logits := naiveLogits(t, m, set)
@@ -197,6 +198,7 @@ func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
 }
 
 func TestACheckpointWithoutAVariableOfTheModelIsRefused(t *testing.T) {
+	gomlxtest.OnGo(t)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(41, 1), Dir: t.TempDir()}
 	model, _ := done(t, run)
 	last := latest(t, run.Dir, checkpoints.BestDir)
@@ -287,6 +289,7 @@ func TestAModelLearnsWhereSomethingIsFromItsEncodingAlone(t *testing.T) {
 }
 
 func TestTheLogFollowsWhatAnEncodingLearns(t *testing.T) {
+	gomlxtest.OnGo(t)
 	for position, want := range map[string][]string{
 		"none": nil, "learned": nil, "sincos2d": nil,
 		"wepe":        {"alpha_scale", "beta_pos", "omega3"},

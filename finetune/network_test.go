@@ -15,7 +15,7 @@ import (
 func TestADHVTLearnsAndOpens(t *testing.T) {
 	recipe := tiny()
 	recipe.Architecture, recipe.Epochs, recipe.EvalEpochs, recipe.Model.Depth = DHVT, 6, 6, 1
-	for _, recipe.Model.Position = range []string{"none", "wepe"} {
+	for _, recipe.Model.Position = range gomlxtest.InTurn(1, "none", "wepe") {
 		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(90, 1), Test: dataset(70, 2),
 			Dir: t.TempDir()}
 		_, row := done(t, run)

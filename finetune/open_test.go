@@ -17,6 +17,7 @@ import (
 )
 
 func TestOpenLoadsTheRequestedWeightsAndNamesThem(t *testing.T) {
+	gomlxtest.OnGo(t)
 	fixtures.Each(t, testOpenLoadsTheRequestedWeightsAndNamesThem)
 }
 
@@ -103,6 +104,7 @@ func TestARunAndItsExportsOpenAsTheSameModel(t *testing.T) {
 }
 
 func TestAModelOfTheHubIsOpenedByItsAddress(t *testing.T) {
+	gomlxtest.OnGo(t)
 	home := t.TempDir()
 	cached := filepath.Join(home, "hub", "models--me--demo")
 	commit := strings.Repeat("0123abcd", 5)
@@ -123,6 +125,7 @@ func TestAModelOfTheHubIsOpenedByItsAddress(t *testing.T) {
 }
 
 func TestTheStartOfARunIsDrawnAgain(t *testing.T) {
+	gomlxtest.OnGo(t)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Seed: 3, Train: dataset(47, 1), Dir: t.TempDir()}
 	set := dataset(5, 9)
 	first := begun(t, Run{Backend: run.Backend, Recipe: run.Recipe, Seed: run.Seed, Train: run.Train})
@@ -139,8 +142,8 @@ func TestTheStartOfARunIsDrawnAgain(t *testing.T) {
 
 func TestATrainedModelOpensAtAnotherSizeByTheRuleOfItsEncoding(t *testing.T) {
 	set := dataset(23, 7) // 4×6 pixels
-	for _, position := range []string{"none", "learned", "grid2d", "rope-axial", "as2drope", "liere", "wepe", "wepe-bias",
-		"hybrid"} {
+	for _, position := range gomlxtest.Encodings([]string{"none", "learned", "grid2d", "rope-axial", "as2drope", "liere",
+		"wepe", "wepe-bias", "hybrid"}) {
 		dir, model := pretrained(t, func(r *Recipe) { r.Model.Position, r.EMA = position, 0.5 })
 		open := func(size [2]int) (*Model, report.Metrics) {
 			m, err := Opening{Size: size}.Open(gomlxtest.Backend(), dir)

@@ -192,6 +192,7 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 // A new variable must be listed here: its group, whether weight decay applies to it, and its layer in a model of one
 // block, by the path below the model's scope. Every pattern matches some encoding, and every variable one pattern.
 func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
+	gomlxtest.OnGo(t)
 	const dense = `block_00/(attention/(query|key|value|output)|mlp/(hidden|output))`
 	of := []struct {
 		pattern, group string
@@ -271,6 +272,7 @@ func TestLearningRateIsLinearWarmupThenHalfACosine(t *testing.T) {
 }
 
 func TestTheScheduleCountsOptimizerSteps(t *testing.T) {
+	gomlxtest.OnGo(t)
 	for name, c := range map[string]struct {
 		settings              string
 		images, steps, warmup int

@@ -24,6 +24,7 @@ import (
 )
 
 func TestPageOfARun(t *testing.T) {
+	gomlxtest.OnGo(t)
 	run := tinyRun(t, "epochs=1;model.position=wepe", 40)
 	test := dataset(29, 2)
 	test.Name = "images-test"

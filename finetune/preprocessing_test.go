@@ -65,6 +65,7 @@ func softmaxOf(t *testing.T, m *Model, set *data.Memory) (all [][]float64) {
 
 // From the file to the probability, prediction and exported preprocessing equal the evaluation of the same model.
 func TestPredictionsAndExportsPreprocessAsEvaluation(t *testing.T) {
+	gomlxtest.OnGo(t)
 	files := imageFiles(t)
 	var paths []string
 	for i := range files.Len() {
@@ -121,6 +122,7 @@ func TestPredictionsAndExportsPreprocessAsEvaluation(t *testing.T) {
 
 // Every micro-batch of an epoch is mixed by its own draws, and so is the same batch of another epoch and seed.
 func TestEveryMicroBatchHasAPlanOfItsOwn(t *testing.T) {
+	gomlxtest.OnGo(t)
 	seen := map[float32]string{}
 	for _, seed := range []int64{1, 2} {
 		run := tinyRun(t, "accumulate=2;augment.mixup_alpha=1", 40)

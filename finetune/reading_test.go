@@ -19,6 +19,7 @@ import (
 
 // The expected classes are from each file alone.
 func TestManyFilesAreNamedAsEachByItself(t *testing.T) {
+	gomlxtest.OnGo(t)
 	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1)}).model // of batches of 4
 	dir := t.TempDir()
 	var files []string
@@ -63,6 +64,7 @@ func TestManyFilesAreNamedAsEachByItself(t *testing.T) {
 }
 
 func TestABatchIsReadWhileThePreviousOneIsComputed(t *testing.T) {
+	gomlxtest.OnGo(t)
 	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1)}).model // of batches of 4
 	set, second := dataset(7, 2), make(chan int, 7)
 	read := func(i int) (*data.Image, error) {

@@ -92,6 +92,7 @@ func TestSetRefusesInvalidSettingsInOneLine(t *testing.T) {
 
 // Fields of a later version are copied from the pretrained model too, instead of keeping their defaults.
 func TestARunCopiesEveryFieldOfThePretrainedModelsNetwork(t *testing.T) {
+	gomlxtest.OnGo(t)
 	source := &initialModel{Path: "other", Model: tiny().Model}
 	fields := reflect.ValueOf(&source.Model).Elem()
 	for field := range fields.Type().Fields() {
@@ -124,6 +125,7 @@ func TestARunCopiesEveryFieldOfThePretrainedModelsNetwork(t *testing.T) {
 }
 
 func TestARunWithItsSourcesEncodingKeepsTheTrainingGrid(t *testing.T) {
+	gomlxtest.OnGo(t)
 	source := &initialModel{Model: tiny().Model, Params: map[string]any{"rope_theta": 50.0}}
 	source.Model.Position, source.Model.ImageRows, source.Model.ImageCols = "as2drope", 10, 6
 	kept, other := tiny(), tiny()

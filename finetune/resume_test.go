@@ -71,6 +71,7 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 }
 
 func TestARunDirectoryOfAnotherRunIsRefusedInOneLine(t *testing.T) {
+	gomlxtest.OnGo(t)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1), Dir: t.TempDir()}
 	stopped(t, run, 1)
 	for want, change := range map[string]func(*Run){
@@ -92,6 +93,7 @@ func TestARunDirectoryOfAnotherRunIsRefusedInOneLine(t *testing.T) {
 }
 
 func TestNothingLeaksFromTrainingsThatAreStoppedAnywhere(t *testing.T) {
+	gomlxtest.OnGo(t)
 	rng := campaign.Rand(11)
 	campaign.Leaks(t, 5, func(int) {
 		run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1), Test: dataset(9, 2),
@@ -114,6 +116,7 @@ func TestNothingLeaksFromTrainingsThatAreStoppedAnywhere(t *testing.T) {
 }
 
 func TestARunWhoseImagesChangedReportsAWorkingRemedy(t *testing.T) {
+	gomlxtest.OnGo(t)
 	run := tinyRun(t, "", 47)
 	run.Dir = t.TempDir()
 	stopped(t, run, 3)

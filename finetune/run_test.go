@@ -20,7 +20,7 @@ import (
 )
 
 func TestAccumulationEqualsOneStepOnTheWholeBatch(t *testing.T) {
-	for _, clip := range []float64{0, 0.5} { // without clipping the size of the gradient matters, too
+	for _, clip := range gomlxtest.InTurn(1, 0, 0.5) { // without clipping the size of the gradient matters, too
 		after := func(accumulate int) map[string][]float64 {
 			// A large ε: with the default, Adam amplifies rounding errors of zero gradients (key biases).
 			trainer := begun(t, tinyRun(t, fmt.Sprintf("optimizer.epsilon=0.1;optimizer.clip_norm=%g;accumulate=%d", clip,
@@ -29,7 +29,7 @@ func TestAccumulationEqualsOneStepOnTheWholeBatch(t *testing.T) {
 			return trainer.model.weights(t, "")
 		}
 		want := after(1)
-		for _, parts := range []int{2, 3} {
+		for _, parts := range gomlxtest.InTurn(1, 2, 3) {
 			for path, got := range after(parts) {
 				gap := 0.0
 				for i := range got {
@@ -44,6 +44,7 @@ func TestAccumulationEqualsOneStepOnTheWholeBatch(t *testing.T) {
 }
 
 func TestTheTrainingLossOfARowIsTheMeanSinceTheRowBefore(t *testing.T) {
+	gomlxtest.OnGo(t)
 	trainer := begun(t, tinyRun(t, "eval_epochs=2", 30)) // rows after epochs 2 and 3 of 3, of 4 steps each
 	var rows []*report.Eval
 	trainer.Training.Progress = func(p Progress) {
@@ -72,7 +73,7 @@ func TestTheTrainingLossOfARowIsTheMeanSinceTheRowBefore(t *testing.T) {
 }
 
 func TestTheAverageFollowsItsRecursion(t *testing.T) {
-	for _, architecture := range []string{"", DHVT} {
+	for _, architecture := range gomlxtest.InTurn(0, "", DHVT) {
 		run := tinyRun(t, "ema=0.3", 30) // reached at step 4: min(0.3, (1+s)/(10+s))
 		run.Recipe.Architecture = architecture
 		trainer := begun(t, run)
@@ -121,6 +122,7 @@ func TestTheAverageFollowsItsRecursion(t *testing.T) {
 }
 
 func TestARunWarnsOfPatchesThatItsEncodingCannotDistinguish(t *testing.T) {
+	gomlxtest.OnGo(t)
 	for settings, want := range map[string]bool{"wepe_alpha_scale=100000": true, "wepe_alpha_scale=0.15": false} {
 		run := tinyRun(t, "epochs=1;warmup_epochs=0.5;model.position=wepe;"+settings, 30)
 		var said strings.Builder
@@ -134,6 +136,7 @@ func TestARunWarnsOfPatchesThatItsEncodingCannotDistinguish(t *testing.T) {
 
 // An evaluation is cached for the page of a run, but not after a change of the weights.
 func TestAnEvaluationIsNotCachedAcrossAChangeOfWeights(t *testing.T) {
+	gomlxtest.OnGo(t)
 	trainer := begun(t, tinyRun(t, "ema=0.9", 40))
 	advanced(t, trainer, 6)
 	set, m := dataset(61, 3), trainer.model
@@ -156,6 +159,7 @@ type onnxRuntime struct{ compute.Backend }
 func (onnxRuntime) Name() string { return "onnxruntime" }
 
 func TestARunThatCannotBeTrainedReportsTheRemedy(t *testing.T) {
+	gomlxtest.OnGo(t)
 	const inSteps = "epochs=0;warmup_epochs=0;steps=10;"
 	for settings, want := range map[string]string{
 		"model.classes=9":           "model's classes is 9, but 7 in dataset images",
@@ -228,6 +232,7 @@ func TestARunThatCannotBeTrainedReportsTheRemedy(t *testing.T) {
 }
 
 func TestADivergedRunIsStoppedAndNotSaved(t *testing.T) {
+	gomlxtest.OnGo(t)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(40, 1), Dir: t.TempDir()}
 	trainer := begun(t, run)
 	advanced(t, trainer, 1)

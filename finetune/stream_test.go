@@ -49,6 +49,7 @@ func streamOf(t *testing.T, f *data.Files, how data.Streaming) *data.Stream {
 }
 
 func TestARunFromAStreamIsThatFromMemory(t *testing.T) {
+	gomlxtest.OnGo(t)
 	onTheSameBits(t)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Seed: 5, Train: dataset(47, 1), Test: dataset(9, 2),
 		Dir: t.TempDir()}
@@ -88,6 +89,7 @@ func cropping(t *testing.T) Recipe {
 }
 
 func TestAStreamResumesWithinAnEpochWithoutRereading(t *testing.T) {
+	gomlxtest.OnGo(t)
 	onTheSameBits(t)
 	f := tarred(t, dataset(47, 1))
 	run := Run{Backend: gomlxtest.Backend(), Recipe: cropping(t), Seed: 5, Train: streamOf(t, f, data.Streaming{}),
@@ -115,6 +117,7 @@ func TestAStreamResumesWithinAnEpochWithoutRereading(t *testing.T) {
 }
 
 func TestAShardThatIsCutStopsARunWithEverythingSaved(t *testing.T) {
+	gomlxtest.OnGo(t)
 	onTheSameBits(t)
 	for name, validation := range map[string]string{"training": "-1", "validation": "0.1"} {
 		f := tarred(t, dataset(47, 1))
@@ -151,6 +154,7 @@ func TestAShardThatIsCutStopsARunWithEverythingSaved(t *testing.T) {
 }
 
 func TestDamagedImagesAreErrorsOrLeftOutOfTrainingAndMetricsAndCounted(t *testing.T) {
+	gomlxtest.OnGo(t)
 	f := tarred(t, dataset(330, 1))
 	f.In = &broken{f.In, []int{17, 205}}
 	run := tinyRun(t, "epochs=1;validation_part=0.5", 0)

@@ -34,6 +34,7 @@ func bestOf(t *testing.T, run Run) (best report.Eval, all []report.Eval) {
 }
 
 func TestARunEvaluatesTheWeightsThatOpenLoads(t *testing.T) {
+	gomlxtest.OnGo(t)
 	for _, settings := range []string{"", "ema=0.4"} {
 		run := overfits(t, settings)
 		var said strings.Builder
@@ -63,6 +64,7 @@ func TestARunEvaluatesTheWeightsThatOpenLoads(t *testing.T) {
 }
 
 func TestTheLastWeightsAreEvaluatedOnRequestOrWithoutAValidationSplit(t *testing.T) {
+	gomlxtest.OnGo(t)
 	asked, nothing := overfits(t, "ema=0.4"), overfits(t, "validation_part=-1")
 	asked.Weights, nothing.Validation = "last", nil
 	for _, run := range []Run{asked, nothing} {
@@ -80,6 +82,7 @@ func TestTheLastWeightsAreEvaluatedOnRequestOrWithoutAValidationSplit(t *testing
 }
 
 func TestPatienceEndsARunAndAResumeDoesNotContinueIt(t *testing.T) {
+	gomlxtest.OnGo(t)
 	run := overfits(t, "patience=2;epochs=60")
 	for range 2 {
 		_, row := done(t, run)
@@ -92,6 +95,7 @@ func TestPatienceEndsARunAndAResumeDoesNotContinueIt(t *testing.T) {
 }
 
 func TestAFinishedRunIsExtended(t *testing.T) {
+	gomlxtest.OnGo(t)
 	run := tinyRun(t, "epochs=2", 18)
 	run.Dir = t.TempDir()
 	done(t, run)
@@ -114,6 +118,7 @@ func TestAFinishedRunIsExtended(t *testing.T) {
 }
 
 func TestTheLogIsTheRowsAsCSV(t *testing.T) {
+	gomlxtest.OnGo(t)
 	run := tinyRun(t, "", 30)
 	run.Dir = t.TempDir()
 	done(t, run)

@@ -43,6 +43,7 @@ func files(t *testing.T, name string, n int, seed int64) *data.Files {
 
 // 1,030 images are read in two parts, weighted by their number of images.
 func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) {
+	gomlxtest.OnGo(t)
 	s := small(t)
 	task := &s.Tasks[0]
 	task.Name, task.Parts, task.Recipe.Augment.Size = "where", [2]string{"some", "all"}, [2]int{16, 16}
@@ -103,6 +104,7 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 
 // Records are published: they contain only the last element of a model's path.
 func TestARowNamesThePretrainedModelWithoutItsDirectory(t *testing.T) {
+	gomlxtest.OnGo(t)
 	from := small(t)
 	from.Variants, from.Seeds = Each("learned"), 1
 	run(t, from)
@@ -136,6 +138,7 @@ func (s *Study) runWith(t *testing.T, change func(*Study)) error {
 }
 
 func TestAnEncodingWithoutVectorsHasNoFigure(t *testing.T) {
+	gomlxtest.OnGo(t)
 	s := small(t)
 	s.Variants, s.Seeds, s.Sizes = Each("none"), 1, [][2]int{{16, 16}, {24, 16}}
 	run(t, s)

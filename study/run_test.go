@@ -114,6 +114,7 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 }
 
 func TestATrainingThatDivergesIsARowWithoutAModel(t *testing.T) {
+	gomlxtest.OnGo(t)
 	s := small(t) // without a Log
 	s.Tasks[0].Parts = [2]string{"some", "all"}
 	s.Tasks[0].Recipe.Augment.Std = [3]float64{1e-40, 1e-40, 1e-40} // pixels beyond float32's range
@@ -132,6 +133,7 @@ func TestATrainingThatDivergesIsARowWithoutAModel(t *testing.T) {
 }
 
 func TestAspectsOfAStudyAreSeparateTrainings(t *testing.T) {
+	gomlxtest.OnGo(t)
 	s := small(t)
 	s.Aspects = finetune.Aspects()
 	s.Seeds = 1
@@ -159,6 +161,7 @@ func TestAspectsOfAStudyAreSeparateTrainings(t *testing.T) {
 }
 
 func TestAStudyListsMissingTrainingsAndHowToResume(t *testing.T) {
+	gomlxtest.OnGo(t)
 	s := small(t)
 	s.Shard = Shard{Index: 1, Of: 3}
 	run(t, s)

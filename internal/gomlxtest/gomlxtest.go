@@ -24,14 +24,35 @@ import (
 )
 
 // Backend returns the backend of the tests: the one in GOMLX_BACKEND if it is set, otherwise pure Go.
-var Backend = sync.OnceValue(func() compute.Backend {
-	name := cmp.Or(os.Getenv(compute.ConfigEnvVar), "go:ops_sequential")
+func Backend() compute.Backend {
+	if onGo {
+		return pureGo()
+	}
+	return configured()
+}
+
+const pureGoName = "go:ops_sequential"
+
+var (
+	onGo       bool
+	pureGo     = sync.OnceValue(func() compute.Backend { return open(pureGoName) })
+	configured = sync.OnceValue(func() compute.Backend { return open(cmp.Or(os.Getenv(compute.ConfigEnvVar), pureGoName)) })
+)
+
+func open(name string) compute.Backend {
 	b, err := backend.Open(backend.Config(name), backend.Log(io.Discard))
 	if err != nil {
 		panic(err)
 	}
 	return b
-})
+}
+
+// OnGo runs a test on pure Go whatever GOMLX_BACKEND says: a test of files, messages, pages or resuming, which does not
+// depend on the engine, and for which XLA would compile programs for a minute.
+func OnGo(t testing.TB) {
+	onGo = true
+	t.Cleanup(func() { onGo = false })
+}
 
 // OnXLA reports whether tests run on XLA, which takes about a second to compile each new graph of a model.
 func OnXLA() bool { return Backend().Name() == "xla" }
