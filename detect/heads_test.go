@@ -158,3 +158,12 @@ func TestTheNumberOfObjectsChangesNoShapeWhileTheyAreFew(t *testing.T) {
 		}
 	}
 }
+
+// Two levels, of boxes that do not overlap; those of the highest logits begin them.
+func TestTheFirstAndTheLastBoxOfALevelAreProposed(t *testing.T) {
+	boxes := []Box{{0, 0, 5, 5}, {10, 0, 15, 5}, {20, 0, 25, 5}, {0, 10, 5, 15}, {10, 10, 15, 15}}
+	kept, logits := RPN{Overlap: 0.7}.proposals([]float32{7, 1, 5, 3, 6}, boxes, []int{3, 5}, 20, 30, 2, 3)
+	if !slices.Equal(kept, []Box{boxes[0], boxes[4], boxes[2]}) || !slices.Equal(logits, []float32{7, 6, 5}) {
+		t.Errorf("proposals %v with %v", kept, logits)
+	}
+}

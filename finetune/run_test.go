@@ -249,3 +249,17 @@ func TestADivergedRunIsStoppedAndNotSaved(t *testing.T) {
 		t.Errorf("a diverged state is saved: %v, %v", last, err)
 	}
 }
+
+func TestATrainerLogsWhereItIsToldAndHasNoSpeedBeforeItsFirstStep(t *testing.T) {
+	var said strings.Builder
+	NewTrainer(Training{Logger: gomlxtest.Logger(&said)}).Logger.Info("resuming")
+	NewTrainer(Training{}).Logger.Info("nowhere")
+	if !strings.Contains(said.String(), "resuming") {
+		t.Errorf("logged %q", said.String())
+	}
+	for course, want := range map[Course]float64{{}: 0, {TimedSteps: 6, TimedSeconds: 3}: 10} {
+		if got := course.imagesPerSecond(5); got != want {
+			t.Errorf("%+v: %g images per second, want %g", course, got, want)
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/wepe"
 )
 
@@ -286,5 +287,17 @@ func TestTheAspectsAreThoseOfThePaper(t *testing.T) {
 	recipe.Model.PatchSize = 0
 	if _, err := SizesOf(n.Sides, recipe, &set.Info); err == nil || !strings.Contains(err.Error(), "patch_size") {
 		t.Errorf("without a patch size: %v", err)
+	}
+}
+
+func TestTrainingsFromScratchHaveEveryEncodingThatWantsNoPretrainedModel(t *testing.T) {
+	var labels []string
+	for _, v := range fromScratch() {
+		labels = append(labels, v.Label)
+	}
+	for _, p := range vit.Positions() {
+		if slices.Contains(labels, p.Name) == p.Pretrained {
+			t.Errorf("%s, which wants a pretrained model: %v, is among %v", p.Name, p.Pretrained, labels)
+		}
 	}
 }

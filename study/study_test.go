@@ -150,6 +150,17 @@ func TestTheSettingIsChosenByItsMeanOverAllSeedsOnVal200(t *testing.T) {
 	}
 }
 
+func TestAListingSaysWhichSettingsAreToBeChosen(t *testing.T) {
+	listing := gomlxtest.Must(planned(t).Listing())(t)
+	settings := map[string]int{}
+	for _, row := range listing.Rows {
+		settings[row[4]]++
+	}
+	if settings["to be chosen"] != 12 || settings["learning_rate=0.1"] != 12 || settings["learning_rate=0.2"] != 12 {
+		t.Errorf("12 trainings wait for 24 of the search: %v", settings)
+	}
+}
+
 func TestATrainingWaitsForTheSettingsOfAllShards(t *testing.T) {
 	s, done := planned(t), results{}
 	measured(t, s, done, func(Unit) float64 { return 0.5 })
