@@ -160,6 +160,13 @@ func (e *export) explain(err error, params map[string]any) error {
 				"it, and compare the logits", e.Format, e.config.Epsilon)
 		}
 	}
+	if c = e.config; e.Format == formatHF && c.Pool == vit.PoolClass {
+		c.Pool = vit.PoolClassMean
+		if as, _, other := forExport(e.Format, c, params); other == nil {
+			return errors.Errorf("transformers' %s classifies by the class token and the mean of the patch tokens, this head "+
+				"by the class token alone: choose timm, onnx or unfolded", as.family.class)
+		}
+	}
 	if !last.Folds() {
 		return errors.WithMessagef(err, "position %q acts in the attention, and no table can take its place", e.encoded)
 	}

@@ -231,7 +231,10 @@ func TestOptionsThatAFormatDoesNotSupportAreRefused(t *testing.T) {
 			"no pool=class+mean"},
 		"no bias of the MLP": {with(func(c *vit.Config) { c.NoMLPBias = true }), ExportOptions{Format: formatTimm},
 			"no no_mlp_bias=true"},
-		"patch norm":      {with(func(c *vit.Config) { c.PatchNorm = true }), ExportOptions{}, "patch_norm=true"},
+		"patch norm": {with(func(c *vit.Config) { c.PatchNorm = true }), ExportOptions{}, "patch_norm=true"},
+		"head of the class token alone": {with(func(c *vit.Config) {
+			c.ImageCols, c.LayerScale, c.MLPDim = c.ImageRows, 0.1, 2*c.Width
+		}), ExportOptions{}, "Dinov2ForImageClassification classifies by the class token and the mean"},
 		"another model":   {with(func(c *vit.Config) { c.Depth = 3 }), ExportOptions{}, "16 that it lacks: block_02"},
 		"other sizes":     {with(func(c *vit.Config) { c.MLPDim = 6 }), ExportOptions{}, "of other shape"},
 		"no such config":  {with(func(c *vit.Config) { c.Heads = 3 }), ExportOptions{}, "3 heads"},

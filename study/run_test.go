@@ -180,7 +180,7 @@ func TestAStudyListsMissingTrainingsAndHowToResume(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Run(ctx); !errors.Is(err, finetune.ErrInterrupted) || !strings.Contains(err.Error(), "learned seed 0: ") ||
-		!strings.Contains(err.Error(), "same command goes on") {
+		!strings.Contains(err.Error(), "same command continues") {
 		t.Errorf("interrupted: %v", err)
 	}
 }

@@ -105,7 +105,7 @@ type Waiting int
 // Error implements error.
 func (w Waiting) Error() string {
 	return fmt.Sprintf("trainings wait for settings that other shards still measure (%d of them): once they have, the "+
-		"same command goes on", int(w))
+		"same command continues", int(w))
 }
 
 // ExitCode is EX_TEMPFAIL of sysexits.h.
@@ -142,7 +142,7 @@ func (s *Study) Run(ctx context.Context) error {
 		}
 		visited[next.ID] = true
 		if err := s.train(ctx, *next, done); errors.Is(err, finetune.ErrInterrupted) {
-			return fmt.Errorf("%s: %w: all is saved, the same command goes on from there", next, err)
+			return fmt.Errorf("%s: %w: all is saved, the same command continues it", next, err)
 		} else if err != nil {
 			return fmt.Errorf("%s: %w", next, err)
 		}

@@ -49,9 +49,9 @@ Without MODEL two small models are trained on generated shapes first. --what cos
 		"all, or some separated by commas (wepe list analyses), or cost")
 	flags.StringVar(&o.masks, "masks", "", "of the objects of --data: a directory of images, white on black, of the same "+
 		"names; or COCO's instances_….json")
-	flags.IntVar(&o.limit, "limit", 1000, "images at most")
-	flags.BoolVar(&o.start, "start", false, "a column more for each model, as it was before training")
-	flags.Uint64Var(&o.seed, "seed", 0, "of noise, pairs, occlusion and shuffles")
+	flags.IntVar(&o.limit, "limit", 1000, "largest number of images")
+	flags.BoolVar(&o.start, "start", false, "add a column for each model before its training")
+	flags.Uint64Var(&o.seed, "seed", 0, "seed of noise, pairs, occlusion and shuffles")
 	o.cost.flags(flags)
 	o.images.Flags(f)
 	o.images.Unlabelled = true

@@ -29,14 +29,14 @@ type costs struct {
 }
 
 func (o *costs) flags(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&o.positions, "position", costLabels(), "of --what cost: the first is compared with")
-	flags.StringSliceVar(&o.Sizes, "models", []string{"Ti/16"}, "of --what cost: sizes of models, as Ti/16,B/16")
-	flags.IntSliceVar(&o.Sides, "sizes", []int{224}, "of --what cost: sides of square images")
-	flags.StringVar(&o.DType, "dtype", "float32", "of --what cost: float32 or bfloat16")
-	flags.IntVar(&o.Rounds, "rounds", 100, "of --what cost: of every encoding; 0 for parameters and FLOPs only")
-	flags.BoolVar(&o.onCPU, "cpu-time", false, "of --what cost: measure CPU time, on a busy machine")
-	flags.IntVar(&o.Forward, "batch", 32, "of --what cost: images of an inference")
-	flags.IntVar(&o.Step, "step-batch", 16, "of --what cost: images of a training step")
+	flags.StringSliceVar(&o.positions, "position", costLabels(), "with --what cost: encodings; ratios are to the first")
+	flags.StringSliceVar(&o.Sizes, "models", []string{"Ti/16"}, "with --what cost: sizes of models, as Ti/16,B/16")
+	flags.IntSliceVar(&o.Sides, "sizes", []int{224}, "with --what cost: sides of square images")
+	flags.StringVar(&o.DType, "dtype", "float32", "with --what cost: float32 or bfloat16")
+	flags.IntVar(&o.Rounds, "rounds", 100, "with --what cost: rounds of every encoding; 0 for parameters and FLOPs only")
+	flags.BoolVar(&o.onCPU, "cpu-time", false, "with --what cost: measure CPU time, on a busy machine")
+	flags.IntVar(&o.Forward, "batch", 32, "with --what cost: images per inference")
+	flags.IntVar(&o.Step, "step-batch", 16, "with --what cost: images per training step")
 }
 
 func costLabels() (names []string) {

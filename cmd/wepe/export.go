@@ -48,9 +48,9 @@ encoding is folded into a table. The result is opened again and its logits are c
 	flags.BoolVar(&o.fold, "fold", false, "make the encoding a table with --to onnx or native, too")
 	f.Choice(&o.options.DType, "dtype", "type of the numbers on disk", "float32", "float16", "bfloat16")
 	flags.Float64Var(&o.options.Epsilon, "epsilon", 0, "epsilon of the norms, 1e-6 for timm and jax; default the model's")
-	flags.StringVar(&o.resample, "resample", "", "how a position table gets to another --size: "+
+	flags.StringVar(&o.resample, "resample", "", "how a position table is resampled for another --size: "+
 		strings.Join(checkpoints.Resamplings(), ", ")+"; default as the model's software")
-	flags.IntVar(&o.classes, "classes", 0, "another number of classes: a new head of zeros")
+	flags.IntVar(&o.classes, "classes", 0, "number of classes of a new head of zeros")
 	flags.StringSliceVar(&o.average, "average", nil, "more models, fine-tuned from the same one as MODEL: the mean "+
 		"of all weights is written")
 	o.flags(f)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/wepe-go/wepe/analysis/features"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
@@ -52,18 +53,24 @@ grows by twice as much, with garbage. The first SIGINT or SIGTERM finishes the r
 		"clients send it as Authorization: Bearer TOKEN; default $WEPE_TOKEN")
 	flags.StringVar(&s.features, "features", "",
 		"directory written by wepe features: answers name the nearest training images")
-	flags.IntVar(&s.Batch, "batch", 8, "most images computed together")
+	flags.IntVar(&s.Batch, "batch", 8, "largest number of images computed together")
 	flags.DurationVar(&s.Window, "window", 50*time.Millisecond, "longest wait for images that are being decoded")
-	flags.Int64Var(&s.Bytes, "max-bytes", 20<<20, "of a request")
-	flags.Int64Var(&s.Pixels, "max-pixels", 25_000_000, "of an image")
-	flags.IntVar(&s.Parts, "max-parts", 32, "images of a request")
-	flags.IntVar(&s.Images, "max-images", 256, "images in flight, of all requests")
-	flags.DurationVar(&s.Timeout, "timeout", 20*time.Second, "to receive a request, and again to answer it")
+	flags.Int64Var(&s.Bytes, "max-bytes", 20<<20, "largest body of a request, in bytes")
+	flags.Int64Var(&s.Pixels, "max-pixels", 25_000_000, "largest number of pixels of an image")
+	flags.IntVar(&s.Parts, "max-parts", 32, "largest number of images of a request")
+	flags.IntVar(&s.Images, "max-images", 256, "largest number of images in flight, of all requests")
+	flags.DurationVar(&s.Timeout, "timeout", 20*time.Second, "time to receive a request, and again to answer it")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := s.exposed(); err != nil {
 			return cli.Usage(err)
 		}
-		if err := s.Validate(); err != nil {
+		err := s.Validate()
+		flags.Visit(func(f *pflag.Flag) {
+			if text := f.Value.String(); text == "0" || text == "0s" { // Options would take its default
+				err = fmt.Errorf("--%s %s: want more than 0", f.Name, text)
+			}
+		})
+		if err != nil {
 			return cli.Usage(err)
 		}
 		return s.with(c, args[0], func(m *finetune.Model) error { return s.run(c.Context(), m) })

@@ -86,9 +86,9 @@ func (o *training) flags(f cli.Flags) {
 	f.Data(&o.data, "shapes", cli.DataForms)
 	f.Out(&o.out, "directory of results; default runs/<recipe>-<dataset>")
 	flags.StringVar(&o.recipe, "recipe", "", "recipe by name (wepe list recipes); default by what is trained")
-	flags.IntVar(&o.epochs, "epochs", 0, "passes over the training images; default the recipe's")
+	f.Epochs(&o.epochs, "passes over the training images; default the recipe's")
 	f.Set(&o.set)
-	flags.Int64Var(&o.seed, "seed", 0, "of weights, order and augmentation; the first of several")
+	flags.Int64Var(&o.seed, "seed", 0, "seed of weights, order and augmentation; the first of several")
 	f.Weights(&o.weights)
 	o.images.Flags(f)
 	o.machine.flags(f)
@@ -219,9 +219,6 @@ func (o *training) chosen(d *dataset.Dataset, model string, size [2]int) (recipe
 	if size != [2]int{} {
 		recipe.Augment.Size = size
 	}
-	if o.epochs < 0 {
-		return recipe, cli.Usagef("--epochs %d: want 1 or more", o.epochs)
-	}
 	if o.epochs > 0 {
 		recipe.Epochs, recipe.Steps, recipe.EvalSteps = o.epochs, 0, 0
 		recipe.WarmupEpochs, recipe.WarmupSteps = min(recipe.WarmupEpochs, float64(o.epochs)/4), 0
@@ -271,7 +268,7 @@ func finish(ctx context.Context, c *cobra.Command, d *dataset.Dataset, r finetun
 	cli.Field("recipe", "%s, images at %s, seed %d, results in %s", r.Recipe.Name, size, r.Seed, r.Dir)
 	m, row, err := r.Do(ctx)
 	if errors.Is(err, finetune.ErrInterrupted) {
-		return fmt.Errorf("%w: saved; wepe resume %s goes on", err, r.Dir)
+		return fmt.Errorf("%w: saved; wepe resume %s continues it", err, r.Dir)
 	}
 	if err != nil {
 		return err
@@ -317,10 +314,10 @@ func resume() *cobra.Command {
 	var o resuming
 	c := &cobra.Command{Use: "resume RUN", Short: "Resume a run, or extend a finished one", Args: cobra.ExactArgs(1),
 		Long: `Resume a run where it was interrupted, bit for bit on the pure-Go backend. With more --epochs a finished run is
-extended: its learning rate goes on with the cosine of that many epochs.`}
+extended: its learning rate continues with the cosine of that many epochs.`}
 	f := cli.Flags{Command: c}
 	f.Data(&o.data, "", "where the dataset is now; default as it was given")
-	c.Flags().IntVar(&o.epochs, "epochs", 0, "epochs in all")
+	f.Epochs(&o.epochs, "epochs in all")
 	f.Weights(&o.weights)
 	o.images.Flags(f)
 	o.machine.flags(f)

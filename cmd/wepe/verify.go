@@ -34,7 +34,7 @@ logits of two models on the same random images. B may be an ONNX file (needs a b
 		Example: "  wepe verify runs/shapes-shapes\n  wepe verify runs/shapes-shapes out/first"}
 	f, flags := cli.Flags{Command: c}, c.Flags()
 	flags.IntVar(&o.images, "images", 2, "random images")
-	flags.Uint64Var(&o.seed, "seed", 1, "of the images")
+	flags.Uint64Var(&o.seed, "seed", 1, "seed of the images")
 	flags.Float64Var(&o.tolerance, "tolerance", 1e-4, "difference of logits, in units of the largest one or of 1")
 	o.flags(f)
 	f.JSON(&o.asJSON)

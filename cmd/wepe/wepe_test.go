@@ -223,6 +223,16 @@ func TestADirectoryOfAnotherDatasetOrRecipeIsRefusedByBothNames(t *testing.T) {
 			t.Errorf("%s: exit code %d, %v", name, code, err)
 		}
 	}
+	before := gomlxtest.Must(os.ReadFile("run/run.json"))(t)
+	for _, args := range [][]string{{"--seed", "7"}, {"--position", "learned"}} {
+		code, err := train(append(args, "--data", first)...)
+		if code != 1 || !strings.Contains(err.Error(), "run of other settings: its ") {
+			t.Errorf("%q: exit code %d, %v", args, code, err)
+		}
+	}
+	if !bytes.Equal(gomlxtest.Must(os.ReadFile("run/run.json"))(t), before) {
+		t.Error("a refused training changed run.json")
+	}
 	succeeds(t, append([]string{"train", "--size", "16x16", "--data", second}, small...)...)
 	if _, err := os.Stat("runs/scratch-dogs/run.json"); err != nil {
 		t.Error(err)
@@ -259,7 +269,10 @@ func TestErrorsNameTheFlagAndTheRemedy(t *testing.T) {
 		"train --data shapes:were":             "did you mean where?",
 		"train --workers 3":                    "--stream",
 		"train --stream":                       "in memory",
-		"eval x":                               `required flag(s) "data" not set`,
+		"eval x":                               "want wepe eval MODEL --data D",
+		"eval x --data shapes --split foo":     "want one of train, validation, test",
+		"train --epochs 0":                     "1 or more",
+		"serve x --batch 0":                    "--batch 0: want more than 0",
 		"eval " + oldRun + " --data nowhere":   "--data nowhere",
 		"predict nowhere x.png":                "MODEL nowhere",
 		"export testdata x":                    "MODEL testdata holds 1 runs: name one, as " + oldRun,

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -85,6 +86,9 @@ func Run(root *cobra.Command, args []string) (code int, err error) {
 	name := root.Name()
 	if c != nil {
 		name = c.CommandPath()
+		if wrongCount.MatchString(err.Error()) {
+			err = Usagef("%w: want %s", err, c.UseLine())
+		}
 	}
 	var own interface{ ExitCode() int }
 	var stopped stopped
@@ -100,6 +104,9 @@ func Run(root *cobra.Command, args []string) (code int, err error) {
 	}
 	return code, fmt.Errorf("%s: %w", who(name), err)
 }
+
+// wrongCount matches cobra's errors about missing or superfluous arguments.
+var wrongCount = regexp.MustCompile(`^(accepts .*|requires at least .*)arg\(s\)|^required flag\(s\)`)
 
 // flagError suggests a flag for a misspelt one.
 func flagError(c *cobra.Command, err error) error {

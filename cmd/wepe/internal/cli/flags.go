@@ -5,6 +5,7 @@ package cli
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -125,10 +126,20 @@ func (f Flags) JSON(value *bool) {
 	f.Command.Flags().BoolVar(value, "json", false, "print one JSON object")
 }
 
+// Epochs adds --epochs; 0 is the default, which the flag refuses.
+func (f Flags) Epochs(value *int, about string) {
+	f.Command.Flags().Func("epochs", about, func(text string) (err error) {
+		if *value, err = strconv.Atoi(text); err != nil || *value < 1 {
+			return fmt.Errorf("want an integer of 1 or more")
+		}
+		return nil
+	})
+}
+
 // Import adds the flags for what files of timm and Google lack.
 func (f Flags) Import(o *checkpoints.ImportOptions) {
 	flags := f.Command.Flags()
-	about := "patches of the position table, `RxC`, where the model's files lack it"
+	about := "patches of the position table, `RxC`, if the model's files lack it"
 	flags.Func("grid", about, func(text string) (err error) {
 		if !strings.Contains(text, "x") { // the side of a square
 			text += "x" + text
@@ -136,8 +147,8 @@ func (f Flags) Import(o *checkpoints.ImportOptions) {
 		o.Grid, err = parseSize(text)
 		return err
 	})
-	flags.BoolVar(&o.AssumeSquare, "assume-square", false, "that grid is square")
-	flags.StringVar(&o.Architecture, "architecture", "", "of timm, where the model has no config.json")
+	flags.BoolVar(&o.AssumeSquare, "assume-square", false, "the position table, in Google's files, is of a square grid")
+	flags.StringVar(&o.Architecture, "architecture", "", "timm's name of the architecture, if the model has no config.json")
 	f.completion("architecture", checkpoints.ArchitectureNames()...)
 }
 
@@ -158,7 +169,12 @@ type choice struct {
 	words []string
 }
 
-func (c choice) Type() string { return strings.Join(c.words, "|") }
+func (c choice) Type() string { return strings.Join(c.named(), "|") }
+
+// named returns the values except the empty default.
+func (c choice) named() []string {
+	return slices.DeleteFunc(slices.Clone(c.words), func(word string) bool { return word == "" })
+}
 
 func (c choice) String() string {
 	if c.value == nil {
@@ -169,7 +185,7 @@ func (c choice) String() string {
 
 func (c choice) Set(word string) error {
 	if !slices.Contains(c.words, word) {
-		return suggest.Unknown("value", word, c.words)
+		return suggest.Unknown("value", word, c.named())
 	}
 	*c.value = word
 	return nil

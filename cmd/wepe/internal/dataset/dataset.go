@@ -58,7 +58,7 @@ type Options struct {
 // Flags adds them.
 func (o *Options) Flags(f cli.Flags) {
 	flags := f.Command.Flags()
-	flags.BoolVar(&o.Download, "download", false, "fetch CIFAR-100 into the directory of --data if it is not there")
+	flags.BoolVar(&o.Download, "download", false, "download CIFAR-100 into the directory of --data if it is missing")
 	flags.BoolVar(&o.Stream, "stream", false, "read the images of each batch from disk instead of all into memory")
 	flags.IntVar(&o.Workers, "workers", 0, "with --stream: images decoded at the same time; default one per core")
 	f.Choice(&o.Damaged, "damaged", "with --stream: a damaged image is an error, or skipped, up to one in a hundred",

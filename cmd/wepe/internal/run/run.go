@@ -46,8 +46,8 @@ type Description struct {
 // Dir is the default directory of results.
 func Dir(recipe, dataset string) string { return filepath.Join("runs", recipe+"-"+dataset) }
 
-// Claim refuses a directory with results of another recipe or dataset, and otherwise writes the description of this
-// one.
+// Claim refuses a directory with results of another recipe or dataset, or with a checkpoint of other settings, and
+// otherwise writes the description of this run.
 func Claim(dir string, d Description) error {
 	was, err := Read(dir)
 	switch {
@@ -60,6 +60,15 @@ func Claim(dir string, d Description) error {
 	case was.Recipe.Name != d.Recipe.Name || was.Dataset != d.Dataset || !was.sameData(d):
 		return fmt.Errorf("%s holds results of recipe %s on %s (%s), not of recipe %s on %s (%s): use --out DIR", dir,
 			was.Recipe.Name, was.Dataset, was.Data, d.Recipe.Name, d.Dataset, d.Data)
+	}
+	if saved, _ := checkpoints.All(dir); err == nil && len(saved) > 0 {
+		differ := finetune.Differ(was.Recipe.WithDefaults(), d.Recipe.WithDefaults())
+		if was.Seed != d.Seed {
+			differ = fmt.Errorf("its seed is %d, this one's %d", was.Seed, d.Seed)
+		}
+		if differ != nil {
+			return fmt.Errorf("%s holds a run of other settings: %w: use --out DIR, or wepe resume %s", dir, differ, dir)
+		}
 	}
 	return Write(dir, d)
 }
