@@ -51,7 +51,7 @@ import (
 	"github.com/wepe-go/wepe/internal/strictjson"
 )
 
-// Checkpoint is an intact checkpoint on disk, verified by Open or Latest.
+// Checkpoint is an intact checkpoint on disk, verified by [Open] or [Latest].
 type Checkpoint struct {
 	Path   string          // its directory
 	Step   int64           // the step it was saved at

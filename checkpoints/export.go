@@ -160,8 +160,8 @@ func (e *export) explain(err error, params map[string]any) error {
 				"it, and compare the logits", e.Format, e.config.Epsilon)
 		}
 	}
-	if c = e.config; e.Format == formatHF && c.Pool == vit.PoolClass {
-		c.Pool = vit.PoolClassMean
+	if c = e.config; e.Format == formatHF && c.Pool == "class" {
+		c.Pool = "class+mean"
 		if as, _, other := forExport(e.Format, c, params); other == nil {
 			return errors.Errorf("transformers' %s classifies by the class token and the mean of the patch tokens, this head "+
 				"by the class token alone: choose timm, onnx or unfolded", as.family.class)

@@ -15,7 +15,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// formatCheckpoint is the format that Inspect reports for checkpoints written by Saver.
+// formatCheckpoint is the format that Inspect reports for checkpoints written by [Saver].
 const formatCheckpoint = "checkpoint"
 
 // Info describes the files of a model or checkpoint.
@@ -37,8 +37,8 @@ type TensorInfo struct {
 	Shape []int  `json:"shape"`
 }
 
-// Inspect describes the model at a path: anything that Import reads, a checkpoint of a training run, or the newest in a
-// directory of checkpoints. It reads only headers, but verifies the SHA-256 of a checkpoint.
+// Inspect describes the model at a path: anything that [Import] reads, a checkpoint of a training run, or the newest in
+// a directory of checkpoints. It reads only headers, but verifies the SHA-256 of a checkpoint.
 func Inspect(path string) (*Info, error) {
 	graph := path
 	if inside := filepath.Join(path, "model.onnx"); fileExists(inside) {

@@ -76,7 +76,7 @@ func compare(path string, has, wants map[string]string) error {
 // none). It does not set hyperparameters: see Params.
 //
 // A store without variables (the random generator's state and omitted ones do not count) receives all of them. This is
-// the way to resume: load before the first graph is built, and then confirm with Checkpoint.Check that the model uses
+// the way to resume: load before the first graph is built, and then confirm with [Checkpoint.Check] that the model uses
 // exactly these. A store that has variables must have the same ones, else the error is a [*MismatchError]. On any error
 // the store's variables are as before.
 func (c *Checkpoint) Load(store *model.Store, omit func(variable string) bool) error {

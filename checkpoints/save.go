@@ -13,7 +13,7 @@ import (
 	"github.com/pkg/errors"
 )
 
-// Saver writes checkpoints into one run directory. No other process may write there: see Lock.
+// Saver writes checkpoints into one run directory. No other process may write there: see [Lock].
 type Saver struct {
 	Dir  string                     // the run directory, created when absent
 	Omit func(variable string) bool // paths to leave out, such as a dataset on the device; nil is none

@@ -52,7 +52,7 @@ type Augment struct {
 	EraseProb  float64    `json:"erase_prob,omitzero"`
 	EraseScale [2]float64 `json:"erase_scale,omitzero"`
 	EraseNoise bool       `json:"erase_noise,omitzero"`
-	// Repeats is how often an epoch shows each image, of n/Repeats distinct ones; 0 is 1. See Order.
+	// Repeats is how often an epoch shows each image, of n/Repeats distinct ones; 0 is 1. See [Order].
 	Repeats int `json:"repeats,omitzero"`
 	// Cutout is the side, in output pixels, of one square set to 0 after normalisation; its centre is uniform over the
 	// output, so that it may be cut by the border (DeVries and Taylor 2017).

@@ -20,7 +20,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// Files are labelled image files, not yet read, as returned by Folder, Lists and Tar.
+// Files are labelled image files, not yet read, as returned by [Folder], [Lists] and [Tar].
 type Files struct {
 	Name    string
 	Dir     string  // nothing outside it is read, neither through .. nor through a link

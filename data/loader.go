@@ -26,7 +26,8 @@ type Loader struct {
 	running sync.WaitGroup
 }
 
-// Batch holds the images of some indices (see Order) after augmentation on the host, for the plan of the same indices.
+// Batch holds the images of some indices (see [Order]) after augmentation on the host, for the plan of the same
+// indices.
 type Batch struct {
 	Memory
 	Indices []int // as requested; a damaged image is replaced by the next intact one of the batch

@@ -42,8 +42,8 @@ type window struct {
 	flip, flipUp             bool
 }
 
-// Plan draws the plan of one batch: the given rows of a source (or indices, see Order), as a function of (seed, epoch,
-// index) for each image and of (seed, epoch, batch) for the mixing.
+// Plan draws the plan of one batch: the given rows of a source (or indices, see [Order]), as a function of (seed,
+// epoch, index) for each image and of (seed, epoch, batch) for the mixing.
 func (a Augment) Plan(s Source, seed int64, epoch, batch int, indices []int) *Plan {
 	info := s.Describe()
 	outHeight, outWidth := a.OutputSize(info.Height, info.Width)

@@ -86,7 +86,7 @@ func Shapes(task Task, train, test, size int, seed int64) (trainSet, testSet *Me
 	return renderedShapes(task, train, test, size, seed, asTheyAre, func(int) (int, int) { return size, size })
 }
 
-// ShapesOfAspects is Shapes in images of several aspect ratios, height/width log-uniform from 1/4 to 4 and the area
+// ShapesOfAspects is [Shapes] in images of several aspect ratios, height/width log-uniform from 1/4 to 4 and the area
 // size×size pixels, then preprocessed by p. Lengths are in units of the shorter side, so that no shape is cut off or
 // distorted; centres are fractions of each side.
 func ShapesOfAspects(task Task, train, test, size int, seed int64, p preprocess.Settings) (

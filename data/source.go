@@ -16,8 +16,8 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// Source is a labelled dataset of images of one size: Memory holds the pixels, Stream reads each batch from files or
-// shards (see Container).
+// Source is a labelled dataset of images of one size: [Memory] holds the pixels, [Stream] reads each batch from files
+// or shards (see [Container]).
 type Source interface {
 	// Describe returns the name, the classes, the labels and the image size.
 	Describe() *Info
@@ -55,7 +55,7 @@ type Info struct {
 	// Grids are the rows and columns of patches of each image [n], with preprocess.FitPatches: Width is then the side of a
 	// patch, and Height the side times the number of patches.
 	Grids [][2]int
-	// Preprocess is how the original images became these; zero if unchanged. See Preprocessing.
+	// Preprocess is how the original images became these; zero if unchanged. See [Info.Preprocessing].
 	Preprocess preprocess.Settings
 	// Workers is the number of images that a Loader reads concurrently; 0 for one per core.
 	Workers int
@@ -112,7 +112,7 @@ func (i *Info) hash(w io.Writer) {
 	binary.Write(w, binary.LittleEndian, i.Labels) //nolint:errcheck // a hash never fails
 }
 
-// view is how an image is augmented: Augment.Apply as a function of seed, epoch and index, see Order.
+// view is how an image is augmented: Augment.Apply as a function of seed, epoch and index, see [Order].
 type view struct {
 	Augment
 	Seed         int64

@@ -26,8 +26,8 @@ type Streaming struct {
 
 // Stream is a Source that reads each image when a batch needs it. Its index takes less than 100 bytes per image.
 //
-// A random crop is taken from the original image and resized by Augment.Resample (see Augment.Apply); other images
-// equal those of Files.Load.
+// A random crop is taken from the original image and resized by Augment.Resample (see [Augment.Apply]); other images
+// equal those of [Files.Load].
 type Stream struct {
 	Info
 	files    *Files

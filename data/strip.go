@@ -9,7 +9,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// strip cuts an image of whole patches into a strip, see preprocess.FitPatches.
+// strip cuts an image of whole patches into a strip, see [preprocess.FitPatches].
 func (p *Image) strip(s preprocess.Settings) (*Image, error) {
 	height, width, err := s.OutputSize()
 	if err != nil {

@@ -31,7 +31,7 @@ const tarBlock = 512
 // last part form a sample; 0017.jpg is an image (any extension that Folder reads) and 0017.cls its label, a number from
 // 0 on as text; others, like 0017.json, are not read. Images keep the order of the shards.
 //
-// The headers of the shards are read once; memory holds an index of 12 bytes per image. See NewShards for dir and
+// The headers of the shards are read once; memory holds an index of 12 bytes per image. See [NewShards] for dir and
 // classes.
 func Tar(dir string, paths []string, classes []string) (*Files, error) {
 	s := &shards{}

@@ -32,9 +32,9 @@ type Features struct {
 //	features, err := model.Embed("cat.jpg", "dog.png")
 //	fmt.Println(features[0].Class)
 //
-// Images are resized and normalised as the model's files specify, see Predict. Reading on all cores overlaps with the
-// network, in batches of EvalBatch. An error of type [Unread] lists missing or damaged files; the features of the
-// others are returned with it.
+// Images are resized and normalised as the model's files specify, see [Model.Predict]. Reading on all cores overlaps
+// with the network, in batches of EvalBatch. An error of type [Unread] lists missing or damaged files; the features of
+// the others are returned with it.
 func (m *Model) Embed(files ...string) ([]Features, error) {
 	if err := m.prepareFeatures(); err != nil {
 		return nil, err

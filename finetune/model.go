@@ -237,8 +237,8 @@ func (m *Model) swapAverage() error {
 	return nil
 }
 
-// DHVT is the Recipe.Architecture of package vit/dhvt: vit.Config contains its sizes, see dhvt.FromViT. Its Position is
-// "none", as in the original, or "wepe". It trains from scratch only, in float32, and cannot be folded or exported.
+// DHVT is the Recipe.Architecture of package vit/dhvt: vit.Config contains its sizes, see [dhvt.FromViT]. Its Position
+// is "none", as in the original, or "wepe". It trains from scratch only, in float32, and cannot be folded or exported.
 // Batch normalization uses the statistics of each micro-batch.
 const DHVT = "dhvt"
 

@@ -28,8 +28,8 @@ const (
 	pagePixels   = 128 // longer side of an image of a mistake; smaller ones are not enlarged
 )
 
-// Page writes PageFile for a finished run, from the results of Do: settings, results, curves, the learned encoding, and
-// errors on the test images or, without them, the validation split. Figures are appended.
+// Page writes PageFile for a finished run, from the results of [Run.Do]: settings, results, curves, the learned
+// encoding, and errors on the test images or, without them, the validation split. Figures are appended.
 func (run Run) Page(m *Model, row report.Result, figures ...report.Figure) error {
 	if run.Dir == "" {
 		return errors.New("finetune: a page needs a run with a directory: set Dir")

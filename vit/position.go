@@ -96,7 +96,7 @@ func (p Position) Kind() string {
 	return kindNone
 }
 
-// Folds reports whether a position table can replace the encoding, see Config.Fold.
+// Folds reports whether a position table can replace the encoding, see [Config.Fold].
 func (p Position) Folds() bool { return p.Additive != nil || p.Kind() == kindNone }
 
 // Positions returns all encodings, in the order of tables.

@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// Config builds an encoder: start with New, end with Done, Bias, Field, Surrogate or Hybrid. Options are
+// Config builds an encoder: start with [New], end with Done, Bias, Field, Surrogate or Hybrid. Options are
 // hyperparameters of the scope, which FromScope reads and Params lists; the With… methods set the common ones.
 type Config struct {
 	scope *model.Scope

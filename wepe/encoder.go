@@ -88,7 +88,7 @@ func (c Config) centres() (u, v []float64) {
 }
 
 // Features returns tanh(α_scale·f) for f = Re ℘, Im ℘, Re ℘′, Im ℘′: [rows·cols, 4], or [rows·cols, 2] without
-// derivative; on the sphere S(α_scale·w) and S(α_scale·w′), [rows·cols, 6] or [rows·cols, 3], see Sphere; times the
+// derivative; on the sphere S(α_scale·w) and S(α_scale·w′), [rows·cols, 6] or [rows·cols, 3], see [Sphere]; times the
 // number of scales and of harmonics.
 func (e *Encoder) Features(g *Graph) *Node {
 	switch {

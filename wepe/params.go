@@ -138,7 +138,7 @@ const (
 	minOmega3, maxOmega3 = 1e-3, 1e3
 )
 
-// mode selects the meaning of ω3′ and of the scalars, see AsReleased.
+// mode selects the meaning of ω3′ and of the scalars, see [Config.AsReleased].
 type mode string
 
 const (
@@ -154,7 +154,7 @@ const (
 	compressSphere compression = "sphere" // ℘ and ℘′ on the Riemann sphere, three numbers each, see Sphere; in mode paper
 )
 
-// Maps from the features of a patch to its vector, see WithMLP.
+// Maps from the features of a patch to its vector, see [Config.WithMLP].
 const (
 	linear = "linear"
 	mlp    = "mlp"

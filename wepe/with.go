@@ -104,5 +104,5 @@ func (c *Config) WithGate(lambda float64, learn bool) *Config {
 	return c
 }
 
-// WithStart sets how the encoding starts (wepe_start): "drawn", the default, "centred" or "fitted", see Hybrid.Start.
+// WithStart sets how the encoding starts (wepe_start): "drawn", the default, "centred" or "fitted", see [Hybrid.Start].
 func (c *Config) WithStart(start string) *Config { c.start = start; return c }

@@ -49,7 +49,7 @@ type Snapshot struct {
 // maxBytes bounds a model.
 var maxBytes int64 = 64 << 30
 
-// Download downloads the files of a model that checkpoints.Import needs into the cache, unless they are there. The
+// Download downloads the files of a model that [checkpoints.Import] needs into the cache, unless they are there. The
 // address is hf://owner/name or hf://owner/name@revision, with the revision a branch, a tag, a commit or refs/pr/N; the
 // default is main. hf:// may be omitted. progress, which may be nil, is called with the name of the current file, its
 // bytes so far and its size, -1 if unknown.

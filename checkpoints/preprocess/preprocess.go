@@ -24,7 +24,7 @@ const MaxSide = 16384
 // zero value changes nothing.
 //
 // The result equals Hugging Face's image processors and timm's evaluation transform with Pillow bit for bit, or with
-// Float torchvision's on tensors; see Parse for the mapping of their files.
+// Float torchvision's on tensors; see [Parse] for the mapping of their files.
 type Settings struct {
 	Fit      Fit      `json:"fit,omitempty"`
 	Size     [2]int   `json:"size,omitzero"`      // rows and columns of Fit
@@ -61,8 +61,8 @@ const (
 	FitCover Fit = "cover"
 	// FitContain keeps the aspect ratio and fits within Size, rounded to whole pixels: timm's "border".
 	FitContain Fit = "contain"
-	// FitPatches keeps the aspect ratio up to whole patches, at most as many as Size has, see Grids. Images become strips:
-	// their patches below one another, row by row, padded with black to that number.
+	// FitPatches keeps the aspect ratio up to whole patches, at most as many as Size has, see [Grids]. Images become
+	// strips: their patches below one another, row by row, padded with black to that number.
 	FitPatches Fit = "patches"
 )
 

@@ -30,7 +30,7 @@ type Recipe struct {
 	WarmupSteps  int     `json:"warmup_steps"`  // linear from 0; then one half cosine to 0 at the last step, or
 	// Drops are steps at each of which the learning rate is divided by ten, in place of the cosine.
 	Drops []int `json:"drops,omitempty"`
-	// Optimizer is finetune's. Its layer decay is ViTDet's, see detect.Backbone.LearningRateFactor.
+	// Optimizer is finetune's. Its layer decay is ViTDet's, see [detect.Backbone.LearningRateFactor].
 	Optimizer finetune.Optimizer `json:"optimizer"`
 
 	Jitter    scenes.Jitter `json:"jitter"`     // to the size of the detector's images

@@ -18,7 +18,7 @@
 //	GET  /openapi.json  OpenAPI 3.0
 //	GET  /              a page: drop an image, see label, probabilities and attention
 //
-// Images of concurrent requests are computed together, see Options.Batch and Options.Window. An image gets the same
+// Images of concurrent requests are computed together, see [Options.Batch] and Options.Window. An image gets the same
 // probabilities alone and in a batch, to 1e-5.
 //
 // Errors are JSON, {"error": {"status": 413, "message": "…"}}:

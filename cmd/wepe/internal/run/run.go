@@ -24,6 +24,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/atomicfile"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -62,7 +63,7 @@ func Claim(dir string, d Description) error {
 			was.Recipe.Name, was.Dataset, was.Data, d.Recipe.Name, d.Dataset, d.Data)
 	}
 	if saved, _ := checkpoints.All(dir); err == nil && len(saved) > 0 {
-		differ := finetune.Differ(was.Recipe.WithDefaults(), d.Recipe.WithDefaults())
+		differ := setting.Differ(was.Recipe.WithDefaults(), d.Recipe.WithDefaults())
 		if was.Seed != d.Seed {
 			differ = fmt.Errorf("its seed is %d, this one's %d", was.Seed, d.Seed)
 		}
