@@ -35,7 +35,7 @@ func Curves(w io.Writer, title string, evals []Eval) error {
 		return fmt.Errorf("report: no rows of split %q or %q to draw", Validation, Test)
 	}
 	if title != "" {
-		title += ": "
+		title += ":\n" // beside its legend a plot is narrow
 	}
 	loss := figure.New(title+split+" loss (training dashed)", "step", "loss (nats per image)")
 	accuracy := figure.New(title+split+" accuracy", "step", "top-1 accuracy (%)")

@@ -75,7 +75,7 @@ func TestCurvesHaveSeedsMeansAndTheTrainingLoss(t *testing.T) {
 	other[0].Split = Test // is not drawn beside a validation split
 	same(t, "Curves", func(w io.Writer) error { return Curves(w, "shapes", append(evals, other...)) }, 11, 4.5,
 		[]*plot.Plot{
-			drawnByHand("shapes: validation loss (training dashed)", "step", "loss (nats per image)",
+			drawnByHand("shapes:\nvalidation loss (training dashed)", "step", "loss (nats per image)",
 				byHand{colour: paleBlue, width: 0.7, points: plotter.XYs{{X: 0, Y: 2.875}, {X: 10, Y: 2.5}, {X: 20, Y: 2.25}}},
 				byHand{colour: paleBlue, width: 0.7, points: plotter.XYs{{X: 0, Y: 2.75}, {X: 10, Y: 2.75}, {X: 20, Y: 2.5}}},
 				byHand{colour: blue, width: 2.2, points: plotter.XYs{{X: 0, Y: 2.8125}, {X: 10, Y: 2.625}, {X: 20, Y: 2.375}},
@@ -86,7 +86,7 @@ func TestCurvesHaveSeedsMeansAndTheTrainingLoss(t *testing.T) {
 					entry: "none 2.500"},
 				byHand{colour: color.NRGBA{213, 94, 0, 0xb0}, width: 1.2, dashed: true,
 					points: plotter.XYs{{X: 0, Y: 1.75}, {X: 10, Y: 1.5}}}),
-			drawnByHand("shapes: validation accuracy", "step", "top-1 accuracy (%)",
+			drawnByHand("shapes:\nvalidation accuracy", "step", "top-1 accuracy (%)",
 				byHand{colour: paleBlue, width: 0.7, points: plotter.XYs{{X: 0, Y: 12.5}, {X: 10, Y: 50}, {X: 20, Y: 75}}},
 				byHand{colour: paleBlue, width: 0.7, points: plotter.XYs{{X: 0, Y: 25}, {X: 10, Y: 25}, {X: 20, Y: 50}}},
 				byHand{colour: blue, width: 2.2, points: plotter.XYs{{X: 0, Y: 18.75}, {X: 10, Y: 37.5}, {X: 20, Y: 62.5}},
