@@ -64,7 +64,8 @@ func Sizes(w io.Writer, rows []Result) error {
 			evals = append(evals, Eval{Job: r.Job, Step: height, Split: Test, Metrics: r.Test})
 		}
 	}
-	p := figure.New("test accuracy of the same weights at other sizes", "side of the images (pixels)", "top-1 accuracy (%)")
+	p := figure.New("test accuracy of the same weights at other sizes", "side of the images (pixels)",
+		"top-1 accuracy (%)")
 	for i, c := range collect(evals, Test) {
 		drawSeries(p, c, i, "%.1f", topOne)
 	}

@@ -17,8 +17,8 @@ import (
 )
 
 // Set changes fields of the struct that recipe points to, from settings in GoMLX's form, "epochs=3;optimizer.beta=0.9":
-// JSON names joined by dots. Values are JSON; a bare word is a string. The JSON field "params" takes the hyperparameters,
-// of which params are the names. Maps and slices are changed in place.
+// JSON names joined by dots. Values are JSON; a bare word is a string. The JSON field "params" takes hyperparameters,
+// whose names are params. Maps and slices are changed in place.
 func Set(recipe any, settings string, params []string) error {
 	for _, setting := range strings.FieldsFunc(settings, func(c rune) bool { return c == ';' }) {
 		key, value, ok := strings.Cut(setting, "=")
