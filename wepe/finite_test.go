@@ -12,6 +12,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 func finite(values []float64) bool {
@@ -52,6 +54,9 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 		{6, 6, maxOmega3, 3, 1.2},
 	}
 	for i := range 24 {
+		if gomlxtest.OnXLA() && i%5 != 0 { // every case compiles up to eight programs
+			continue
+		}
 		rows, cols := int(between(1, 128.99)), int(between(1, 128.99))
 		omega3, spanU, spanV := between(0.02, 50), between(0.01, 1.2), between(0.01, 1.2)
 		if i < len(extremes) {
