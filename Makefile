@@ -85,7 +85,7 @@ test-long: ## all tests again, on ONNX Runtime and with the race detector
 	go test -p 1 -count 1 -timeout 60m -race $(NOCHECKPTR) ./...
 
 .PHONY: test-libjpeg
-test-libjpeg: ## the tests of pictures with the decoder of libjpeg-turbo (libjpeg62-turbo-dev)
+test-libjpeg: ## the tests of images with the decoder of libjpeg-turbo (libjpeg62-turbo-dev)
 	go test -count 1 -tags=libjpeg ./data
 
 .PHONY: test-mpi

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"path/filepath"
 
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/checkpoints"
@@ -39,16 +39,53 @@ func ExampleExport() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	out := filepath.Join(dir, "timm")
-	_, err = checkpoints.Export(out, gomlxtest.Backend(), store.Scope("/vit"), imported.Config,
+	_, err = checkpoints.Export(dir, gomlxtest.Backend(), store.Scope("/vit"), imported.Config,
 		checkpoints.ExportOptions{Format: "timm"})
 	if err != nil {
 		log.Fatal(err)
 	}
-	info, err := checkpoints.Inspect(out)
+	info, err := checkpoints.Inspect(dir)
+	fmt.Println(info.Format, info.Config.ImageRows, info.Config.ImageCols, err)
+	// Output: timm 48 48 <nil>
+}
+
+// The position table of a model for 24×24 pixels is resampled for larger images.
+func ExampleImport() {
+	m, err := checkpoints.Import("../examples/cifar100/demo/vit", checkpoints.ImportOptions{ImageRows: 36, ImageCols: 48})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(info.Format, info.Config.ImageRows, info.Config.ImageCols)
-	// Output: timm 48 48
+	images := tensors.FromScalarAndDimensions(float32(0), 2, 36, 48, 3) // normalized with m.Mean and m.Std
+	logits, err := m.Logits(gomlxtest.Backend(), images)
+	fmt.Println(len(logits), m.Labels[1], err)
+	// Output: 200 aquarium_fish <nil>
+}
+
+// A table of a class token and 2×3 patches, of width 1.
+func ExampleResample() {
+	rows, report, err := checkpoints.Resample([]float32{7, 1, 1, 1, 1, 1, 1}, 1, 1, [2]int{2, 3}, [2]int{3, 5}, "hf")
+	fmt.Println(rows[0], len(rows), report, err)
+	// Output: 7 16 2x3 -> 3x5 (hf) <nil>
+}
+
+// A training saves its state, and resumes from the newest intact checkpoint.
+func ExampleSaver_Save() {
+	dir, err := os.MkdirTemp("", "run")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	store := model.NewStore()
+	store.RootScope().VariableWithValue("weights", tensors.FromValue([]float32{2, 3}))
+	if _, err := (checkpoints.Saver{Dir: dir}).Save(store, 120, nil); err != nil {
+		panic(err)
+	}
+	last, skipped, err := checkpoints.Latest(dir)
+	if err != nil {
+		panic(err)
+	}
+	resumed := model.NewStore()
+	err = last.Load(resumed, nil)
+	fmt.Println(last.Step, len(skipped), resumed.GetVariable("/weights").MustValue(), err)
+	// Output: 120 0 [2]float32{2, 3} <nil>
 }

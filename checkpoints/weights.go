@@ -108,9 +108,9 @@ func weightsIn(dir string) (string, error) {
 		}
 	}
 	if len(found) != 1 {
-		return "", errors.Errorf("checkpoints: %s holds no %s, no %s and %d .npz files, want one of them: name the file "+
-			"(pickles such as pytorch_model.bin are never read: save as safetensors)", dir, foreignWeights, foreignIndex,
-			len(found))
+		return "", errors.Errorf("checkpoints: %s contains neither %s nor %s, and %d .npz files instead of one: name the "+
+			"file of weights (pickles such as pytorch_model.bin are not read: save them as safetensors)", dir, foreignWeights,
+			foreignIndex, len(found))
 	}
 	return filepath.Join(dir, found[0]), nil
 }

@@ -3,11 +3,20 @@
 package data_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"image"
+	"log"
+	"os"
+	"path/filepath"
+	"testing/fstest"
 
 	"github.com/gomlx/gomlx/core/graph"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -48,4 +57,51 @@ func Example() {
 		}
 	}
 	// Output: (Float32)[25, 48, 48, 3] (Float32)[25, 4]
+}
+
+func ExampleCIFAR100() {
+	train, test, err := data.CIFAR100("../examples/cifar100/demo") // ten classes of the dataset
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(train.Len(), test.Len(), len(train.Classes), train.Height, train.Width)
+	// Output: 400 200 10 32 32
+}
+
+func ExampleFolder() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	img := &fstest.MapFile{Data: datatest.PNG(image.NewGray(image.Rect(0, 0, 7, 5)))}
+	files := fstest.MapFS{"train/cat/1.png": img, "train/dog/2.png": img, "train/dog/3.png": img, "val/dog/4.png": img}
+	if err := os.CopyFS(dir, files); err != nil {
+		log.Fatal(err)
+	}
+	train, val, err := data.Folder(dir, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	set, err := train.Load(context.Background(), preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{11, 13}}, nil)
+	fmt.Println(train.Classes, train.Labels, val.Labels, set.Height, set.Width, err)
+	// Output: [cat dog] [0 1 1] [1] 11 13 <nil>
+}
+
+func ExampleTar() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	img := string(datatest.PNG(image.NewGray(image.Rect(0, 0, 7, 5))))
+	tar := datatest.Tar([2]string{"0.png", img}, [2]string{"0.cls", "2"}, [2]string{"1.png", img}, [2]string{"1.cls", "0"})
+	err = os.WriteFile(filepath.Join(dir, "train-0000.tar"), tar, 0o644)
+	train, _, finding := data.Shards(dir, ".tar")
+	if err := errors.Join(err, finding); err != nil {
+		log.Fatal(err)
+	}
+	files, err := data.Tar(dir, train, []string{"cat", "dog", "eel"})
+	fmt.Println(files.Len(), files.Labels, err)
+	// Output: 2 [2 0] <nil>
 }

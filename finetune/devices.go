@@ -29,9 +29,10 @@ func newDevices(backend compute.Backend, n int, r Recipe) (d devices, err error)
 	exist, part := backend.NumDevices(), r.BatchSize/r.Accumulate
 	switch {
 	case n < 0:
-		return d, fmt.Errorf("finetune: devices are %d, want 1 or more, or 0 for all", n)
+		return d, fmt.Errorf("finetune: %d devices requested: request 1 or more, or 0 for all", n)
 	case n > exist:
-		return d, fmt.Errorf("finetune: devices are %d: backend %s has %d", n, backend.Name(), exist)
+		return d, fmt.Errorf("finetune: %d devices requested, but backend %s has %d: request at most %d, or 0 for all", n,
+			backend.Name(), exist, exist)
 	case n > 0 && part%n != 0:
 		return d, fmt.Errorf("finetune: %d devices cannot share %d images equally (batch_size %d in %d parts): want fewer "+
 			"devices, or other batches", n, part, r.BatchSize, r.Accumulate)

@@ -299,8 +299,8 @@ func TestDevicesOfABackend(t *testing.T) {
 		{name: "or what is asked for", exist: 4, n: 4, batch: 8, want: 4, kind: "TFRT_CPU_0"},
 		{name: "indivisible", exist: 3, n: 2, batch: 6,
 			complains: []string{"2 devices", "3 images", "batch_size 6 in 2 parts"}},
-		{name: "more than exist", exist: 3, n: 4, batch: 8, complains: []string{"devices are 4", "has 3"}},
-		{name: "none", exist: 3, n: -1, batch: 6, complains: []string{"devices are -1"}},
+		{name: "more than exist", exist: 3, n: 4, batch: 8, complains: []string{"4 devices requested", "has 3"}},
+		{name: "none", exist: 3, n: -1, batch: 6, complains: []string{"-1 devices requested"}},
 	} {
 		d, err := newDevices(&several{Backend: gomlxtest.Backend(), n: c.exist, kind: c.kind}, c.n,
 			Recipe{BatchSize: c.batch, Accumulate: 2})

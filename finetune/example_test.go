@@ -9,6 +9,7 @@ import (
 	"log"
 	"os"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -68,4 +69,37 @@ func ExampleModel_EmbedEach() {
 		log.Fatal(err)
 	}
 	// Output: class token 96 mean 96 patches 6 6 3456
+}
+
+func ExampleModel_Predict() {
+	m, err := finetune.Open(gomlxtest.Backend(), "../examples/cifar100/demo/vit")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Finalize()
+	classes, err := m.Predict([]string{"../data/testdata/pillow/444.jpg"}, 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(classes[0]), "classes,", classes[0][0].Probability >= classes[0][1].Probability)
+	// Output: 3 classes, true
+}
+
+func ExampleModel_Export() {
+	m, err := finetune.Opening{Size: [2]int{32, 48}}.Open(gomlxtest.Backend(), "../examples/cifar100/demo/vit")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Finalize()
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if _, err := m.Export(dir, checkpoints.ExportOptions{Format: "timm"}); err != nil {
+		log.Fatal(err)
+	}
+	info, err := checkpoints.Inspect(dir)
+	fmt.Println(info.Format, info.Config.ImageRows, info.Config.ImageCols, err)
+	// Output: timm 32 48 <nil>
 }

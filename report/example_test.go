@@ -4,7 +4,9 @@ package report_test
 
 import (
 	"fmt"
+	"io"
 	"log"
+	"strings"
 
 	"github.com/wepe-go/wepe/report"
 )
@@ -30,4 +32,20 @@ func ExampleTabulate() {
 		}
 	}
 	// Output: test top-1 % 54.00 range 52.00 … 56.00 difference +2.00
+}
+
+func ExamplePage() {
+	var evals []report.Eval
+	for i, top1 := range []report.Number{0.25, 0.5, 0.75} {
+		evals = append(evals, report.Eval{Step: 10 * i, Split: report.Validation, Metrics: report.Metrics{Top1: top1}})
+	}
+	draw := func(w io.Writer) error { return report.Curves(w, "shapes", evals) }
+	curves, err := report.NewFigure("Curves", "", draw)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var html strings.Builder
+	err = report.Page{Evals: evals, Figures: []report.Figure{curves}}.HTML(&html)
+	fmt.Println(strings.Count(html.String(), "<h1>"), strings.Contains(html.String(), "data:image/png"), err)
+	// Output: 1 true <nil>
 }

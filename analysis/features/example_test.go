@@ -6,13 +6,13 @@ import (
 	"context"
 	"fmt"
 	"image"
-	"image/png"
 	"log"
 	"os"
 	"path/filepath"
 
 	"github.com/wepe-go/wepe/analysis/features"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -23,14 +23,8 @@ func ExampleJob() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	file, err := os.Create(filepath.Join(dir, "cat.png"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := png.Encode(file, image.NewGray(image.Rect(0, 0, 37, 29))); err != nil {
-		log.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
+	img := datatest.PNG(image.NewGray(image.Rect(0, 0, 37, 29)))
+	if err := os.WriteFile(filepath.Join(dir, "cat.png"), img, 0o644); err != nil {
 		log.Fatal(err)
 	}
 	m, err := finetune.Open(gomlxtest.Backend(), "../../examples/cifar100/demo/vit")
@@ -46,7 +40,7 @@ func ExampleJob() {
 	if _, err := job.Run(context.Background()); err != nil { // the same call resumes an interrupted one
 		log.Fatal(err)
 	}
-	info, err := os.Stat(filepath.Join(dir, "out", "features.npy"))
-	fmt.Println(info.Size() > 96*4, err)
-	// Output: true <nil>
+	table, err := features.Read(job.Dir)
+	fmt.Println(len(table.Images), table.Width, err)
+	// Output: 1 96 <nil>
 }

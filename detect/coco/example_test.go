@@ -4,6 +4,7 @@ package coco_test
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/wepe-go/wepe/detect/coco"
 )
@@ -21,4 +22,14 @@ func ExampleEvaluate() {
 	}
 	fmt.Printf("%s %.3f\n", coco.StatNames[0], numbers[0])
 	// Output: AP 0.505
+}
+
+func ExampleWriteResults() {
+	found := []coco.Detection{{ImageID: 1, CategoryID: 3, Box: &coco.Box{5, 7, 20, 11}, Score: 0.5}}
+	if err := coco.WriteResults(os.Stdout, found); err != nil {
+		panic(err)
+	}
+	// Output:
+	// [
+	// {"image_id":1,"category_id":3,"bbox":[5,7,20,11],"score":0.5}]
 }

@@ -88,7 +88,8 @@ func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
 	}
 	s.Recipe = s.Recipe.withDefaults()
 	if err := s.Recipe.validate(); err != nil {
-		return s, fmt.Errorf("detection: %s: is it the run of a detector? %w", c.Path, err)
+		return s, fmt.Errorf("detection: %s is not a checkpoint of a detector, name a run of wepe detect train: %w", c.Path,
+			err)
 	}
 	if len(s.Categories) != s.Recipe.Detector.Backbone.Classes {
 		return s, fmt.Errorf("detection: %s: %d categories for %d classes", c.Path, len(s.Categories),

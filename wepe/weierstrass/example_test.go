@@ -33,3 +33,11 @@ func ExampleHalfPeriods() {
 	// ω1 = 1.8540746773, ω3 = (0.0000000000+1.8540746773i)
 	// ω1 = 1.7345885361, ω3 = (0.8672942680+2.1268214424i)
 }
+
+// The pole of ℘ is the north pole of the Riemann sphere.
+func ExampleNewOblique() {
+	lattice, err := weierstrass.NewOblique(1, 0.25+1.5i)
+	point, _ := lattice.Sphere().At(0)
+	fmt.Println(point, err)
+	// Output: [0 0 1] <nil>
+}
