@@ -24,7 +24,7 @@ import (
 
 // ExportOptions are the options of Export. The zero value is a Hugging Face directory in float32.
 type ExportOptions struct {
-	Format     string               // "hf" (default), "timm", "jax", "onnx", or "unfolded": our own variables, any encoding
+	Format     string               // "hf" (default), "timm", "jax", "onnx"; "unfolded": our own variables, any encoding
 	DType      string               // of the numbers on disk: "float32" (default), "float16" or "bfloat16"; ONNX: float32
 	Labels     []string             // class names; nil for none
 	Preprocess *preprocess.Settings // how images become the model's input; nil: not written

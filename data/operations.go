@@ -33,7 +33,7 @@ var operations = map[string]operation{
 	"Brightness":   recolour((*Image).brightness),                                            // factor
 	"Sharpness":    recolour((*Image).sharpness),                                             // factor
 	"Hue":          recolour(func(p *Image, turn float64) { p.hue(uint8(int(turn * 255))) }), // of the circle
-	"GaussianBlur": recolour((*Image).blur),                                                  // standard deviation in pixels
+	"GaussianBlur": recolour((*Image).blur),                                                  // σ in pixels
 	"Cutout":       cutout,                                                                   // half of the side
 	"Rotate":       move(func(p *Image, degrees float64) affine { return rotation(p.Height, p.Width, degrees) }),
 	"ShearX":       move(func(_ *Image, factor float64) affine { return shearX(factor) }),

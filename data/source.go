@@ -87,7 +87,7 @@ func (i *Info) Damaged() []int { return slices.Sorted(maps.Keys(i.damaged)) }
 func (i *Info) LeaveOut(row int, cause error) error {
 	var damage *ImageError
 	known := i.damaged[row] || cause == nil
-	if !known && !(i.skip && errors.As(cause, &damage) && damage.Damaged) {
+	if !known && (!i.skip || !errors.As(cause, &damage) || !damage.Damaged) {
 		return cause
 	}
 	if i.damaged == nil {

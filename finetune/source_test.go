@@ -351,8 +351,8 @@ func TestTheRecipesOwnNormalisationIsKeptAndReported(t *testing.T) {
 	}
 }
 
-// within reports whether the float32 values of two tensors differ by at most tol of the largest, which counts as 0.01 or
-// more: the gradients of key biases are rounding errors alone.
+// within reports whether the float32 values of two tensors differ by at most tol of the largest, which counts as at
+// least 0.01: the gradients of key biases are rounding errors alone.
 func within(a, b []byte, tol float64) bool {
 	float := func(raw []byte, i int) float64 {
 		return float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[i:])))

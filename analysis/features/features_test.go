@@ -725,7 +725,8 @@ func TestAProbeHasTheStrengthThatIsBestOnTheValidationSplit(t *testing.T) {
 	const width, classes, n = 101, 3, 700
 	made, r := &Table{Name: "made", Width: width}, rand.New(rand.NewPCG(2, 9))
 	for i := range n {
-		p := Image{File: fmt.Sprint(i), Part: []string{trainPart, testPart}[i/classes%2], Class: string(rune('a' + i%classes))}
+		p := Image{File: fmt.Sprint(i), Part: []string{trainPart, testPart}[i/classes%2],
+			Class: string(rune('a' + i%classes))}
 		made.Images = append(made.Images, p)
 		shared := r.NormFloat64()
 		made.Values = append(made.Values, float32(shared), float32(shared+0.2*float64(i%classes)+0.1*r.NormFloat64()))

@@ -20,8 +20,8 @@ type List struct {
 }
 
 // Folder lists the images of a directory. If it contains only train and val (or valid, validation, test), each with
-// class folders, these are the parts trainPart and testPart. Otherwise there is one part, and the class of an image is its
-// top-level folder.
+// class folders, these are the parts trainPart and testPart. Otherwise there is one part, and the class of an image is
+// its top-level folder.
 func Folder(dir string) (*List, error) {
 	l := &List{Name: filepath.Base(dir)}
 	train, held, err := data.Folder(dir, nil)

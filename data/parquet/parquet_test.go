@@ -5,6 +5,7 @@ package parquet
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -182,7 +183,7 @@ func TestAFooterIsReadBehindItsFile(t *testing.T) {
 	}
 	for at, want := range map[int64]string{3: "deXY", 4: "eXYZ", 5: "XYZ", 7: "Z", 8: "", 19: ""} {
 		var raw [4]byte
-		if n, err := f.ReadAt(raw[:], at); string(raw[:n]) != want || (err == io.EOF) != (n < 4) {
+		if n, err := f.ReadAt(raw[:], at); string(raw[:n]) != want || errors.Is(err, io.EOF) != (n < 4) {
 			t.Errorf("from byte %d: %q, %v", at, raw[:n], err)
 		}
 	}

@@ -36,7 +36,9 @@ const pureGoName = "go:ops_sequential"
 var (
 	onGo       bool
 	pureGo     = sync.OnceValue(func() compute.Backend { return open(pureGoName) })
-	configured = sync.OnceValue(func() compute.Backend { return open(cmp.Or(os.Getenv(compute.ConfigEnvVar), pureGoName)) })
+	configured = sync.OnceValue(func() compute.Backend {
+		return open(cmp.Or(os.Getenv(compute.ConfigEnvVar), pureGoName))
+	})
 )
 
 func open(name string) compute.Backend {

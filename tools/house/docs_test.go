@@ -347,8 +347,10 @@ var notRun = map[string]*regexp.Regexp{
 	"a server, or a request to one": regexp.MustCompile(`^(wepe serve|curl)`),
 	"another build, machine or tool": regexp.MustCompile(
 		`-tags=|mpirun|taskset|xla_cuda|gpu-check|--devices|^make (bench|profile)|^go install`),
-	"minutes to hours of training":    regexp.MustCompile(`^wepe (train|detect train|analyze --what decay)|-seeds? \d|--s(hard|tudy) `),
-	"the reader's models and data":    regexp.MustCompile(`\b(MODEL|RUN|A=runs|runs/(pets|one)|machine0|coco:DIR|ViT-B_16)\b|--limit \d{4}`),
+	"minutes to hours of training": regexp.MustCompile(
+		`^wepe (train|detect train|analyze --what decay)|-seeds? \d|--s(hard|tudy) `),
+	"the reader's models and data": regexp.MustCompile(
+		`\b(MODEL|RUN|A=runs|runs/(pets|one)|machine0|coco:DIR|ViT-B_16)\b|--limit \d{4}`),
 	"tests, which make test runs too": regexp.MustCompile(`^(\S+=\S+ )*go (test|doc)|^make fuzz`),
 }
 

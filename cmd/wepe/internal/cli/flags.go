@@ -148,7 +148,8 @@ func (f Flags) Import(o *checkpoints.ImportOptions) {
 		return err
 	})
 	flags.BoolVar(&o.AssumeSquare, "assume-square", false, "the position table, in Google's files, is of a square grid")
-	flags.StringVar(&o.Architecture, "architecture", "", "timm's name of the architecture, if the model has no config.json")
+	flags.StringVar(&o.Architecture, "architecture", "",
+		"timm's name of the architecture, if the model has no config.json")
 	f.completion("architecture", checkpoints.ArchitectureNames()...)
 }
 
