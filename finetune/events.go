@@ -14,8 +14,9 @@ import (
 )
 
 // writeEvents writes evaluations as a TensorBoard event file: scalars loss/train, loss/<split>, top1/<split>,
-// top5/<split>, learning_rate and images_per_second by step, those that are finite. More rows make a longer file with the
-// same beginning, so TensorBoard follows a file that is written again. Rows have no time, so the relative axis is empty.
+// top5/<split>, learning_rate and images_per_second by step, those that are finite. More rows make a longer file
+// with the same beginning, so TensorBoard follows a file that is written again. Rows have no time, so the relative
+// axis is empty.
 //
 // An event file is a sequence of TFRecords (length, its checksum, data, its checksum), each a message tensorflow.Event
 // (tensorflow/core/util/event.proto: step 2, file_version 3, summary 5; summary.proto: value 1, tag 1, simple_value 2).
