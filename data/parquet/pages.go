@@ -79,7 +79,7 @@ func findPages(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, size int6
 		return nil, errors.New("its pages are not within the file")
 	}
 	var index format.OffsetIndex
-	for row := int64(0); at < end && row < meta.NumValues; {
+	for row := int64(0); at < end; {
 		header, length, err := pageHeader(file, at, end)
 		if err != nil {
 			return nil, err
@@ -90,21 +90,19 @@ func findPages(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, size int6
 			return nil, fmt.Errorf("a page of %d and %d bytes at byte %d: the file is cut, or damaged",
 				header.CompressedPageSize, header.UncompressedPageSize, at)
 		}
-		values := int32(-1)
+		values := int32(0)
 		switch header.Type {
 		case format.DataPage:
 			values = header.DataPageHeader.V.NumValues
 		case format.DataPageV2:
 			values = header.DataPageHeaderV2.V.NumValues
 		}
-		if values > maxValues {
-			return nil, fmt.Errorf("a page of %d values at byte %d, want at most %d", values, at, maxValues)
+		if values < 0 || values > maxValues {
+			return nil, fmt.Errorf("a page of %d values at byte %d, want 0 to %d", values, at, maxValues)
 		}
-		if values > 0 {
-			index.PageLocations = append(index.PageLocations, format.PageLocation{Offset: at,
-				CompressedPageSize: int32(next - at), FirstRowIndex: row})
-			row += int64(values)
-		}
+		index.PageLocations = append(index.PageLocations, format.PageLocation{Offset: at,
+			CompressedPageSize: int32(next - at), FirstRowIndex: row})
+		row += int64(values)
 		at = next
 	}
 	encoded, err := thrift.Marshal(new(thrift.CompactProtocol), index)
@@ -130,7 +128,7 @@ func pageHeader(file io.ReaderAt, at, end int64) (header format.PageHeader, leng
 		switch {
 		case err == nil:
 			return header, int64(n), thrift.Unmarshal(new(thrift.CompactProtocol), raw[:n], &header)
-		case !errors.Is(err, errShort) || room > end-at || room > maxHeader:
+		case room >= maxHeader:
 			return header, 0, fmt.Errorf("no header of a page at byte %d: %w", at, err)
 		}
 	}
@@ -225,7 +223,7 @@ func (w *walk) value(kind byte, nesting int) error {
 		if n, err = w.number(); err == nil {
 			_, err = w.skip(n)
 		}
-	case 9, 10: // list, set
+	case 9: // list
 		var head []byte
 		if head, err = w.skip(1); err != nil {
 			return err
@@ -246,7 +244,7 @@ func (w *walk) value(kind byte, nesting int) error {
 		}
 	case 12:
 		err = w.structure(nesting + 1)
-	default: // maps, which Parquet does not use
+	default: // sets and maps, which Parquet does not use
 		err = errWrong
 	}
 	return err

@@ -163,7 +163,8 @@ func TestALongPageOfZerosIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.parquet")
 	for size, want := range map[int]string{4<<20 - 64: "", 4 << 20: "more than 16 times as many"} {
-		write(t, path, []dictRow{{&img{Bytes: make([]byte, size)}, 3}}, pq.Compression(&pq.Zstd))
+		rows := []dictRow{{&img{Bytes: make([]byte, size)}, 3}, {&img{Bytes: []byte("next")}, 1}} // a page each
+		write(t, path, rows, pq.Compression(&pq.Zstd))
 		f, err := Files(dir, []string{path}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -173,6 +174,28 @@ func TestALongPageOfZerosIsRefused(t *testing.T) {
 			err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%d zeros: %d bytes, %v", size, len(got), err)
 		}
+		if got, err := f.In.(*shards).read(1); err != nil || string(got) != "next" {
+			t.Errorf("behind %d zeros: %q, %v", size, got, err)
+		}
+	}
+}
+
+// The text in the header claims 256 MiB.
+func TestAPagesHeaderIsReadOfAtMostAMebibyte(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	raw := append([]byte{0x18, 0x80, 0x80, 0x80, 0x80, 0x01}, make([]byte, 5<<20)...)
+	if err := os.WriteFile(path, raw, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	c := &counter{File: file}
+	_, _, err = pageHeader(c, 0, int64(len(raw)))
+	if err == nil || c.read < 1<<20 || c.read > 2<<20 {
+		t.Errorf("%d bytes were read, %v", c.read, err)
 	}
 }
 
@@ -297,6 +320,9 @@ func TestInvalidFilesAreRefusedInOneLine(t *testing.T) {
 		"cut":        {raw(func(whole []byte) []byte { return whole[:len(whole)/2] }), "or one that is cut"},
 		"nothing":    {raw(func([]byte) []byte { return nil }), "no Parquet file"},
 		"other file": {raw(func([]byte) []byte { return bytes.Repeat([]byte("PAR1"), 99) }), "or one that is cut"},
+		"a footer in the magic": {raw(func([]byte) []byte { return []byte("PAR1\x01\x00\x00\x00PAR1") }),
+			"or one that is cut"},
+		"no footer": {raw(func([]byte) []byte { return []byte("PAR1\x00\x00\x00\x00PAR1") }), "a damaged footer: it is cut"},
 		"a cut middle": {raw(func(whole []byte) []byte {
 			return slices.Concat(whole[:1000], whole[len(whole)-len(whole)/10:])
 		}), ""},
@@ -416,6 +442,7 @@ func TestAFalseSizeIsRefusedInLittleMemory(t *testing.T) {
 		"a hundred mebi":    func(h *format.PageHeader) { h.UncompressedPageSize = 100 << 20 },
 		"16 million values": func(h *format.PageHeader) { h.DataPageHeader.V.NumValues = 1<<24 - 1 },
 		"no values":         func(h *format.PageHeader) { h.DataPageHeader.V.NumValues = 0 },
+		"-1 values":         func(h *format.PageHeader) { h.DataPageHeader.V.NumValues = -1 },
 		"2 billion values":  func(h *format.PageHeader) { h.DataPageHeader.V.NumValues = 1<<31 - 1 },
 	} {
 		for column := range 3 { // bytes and path of an image, and its label
@@ -437,6 +464,10 @@ func TestAFalseSizeIsRefusedInLittleMemory(t *testing.T) {
 				}
 				if err != nil && strings.Contains(err.Error(), "\n") {
 					t.Errorf("%s: %q", name, err)
+				}
+				if column == 2 && strings.HasSuffix(name, " values") && name != "no values" &&
+					!strings.Contains(fmt.Sprint(err), "values at byte") {
+					t.Errorf("%s: %v", name, err)
 				}
 			}
 		}
@@ -461,19 +492,26 @@ func TestADecompressionBombInAPageIsRefusedInLittleMemory(t *testing.T) {
 		lying := slices.Concat([]byte{0xff, 0xff, 0xff, 0xff, 0x0f}, damaged) // the length of snappy
 		little := slices.Concat([]byte{0x80, 0x80, 0x80, 0x28}, damaged)      // 80 MiB, or 655,360 bytes from the second on
 		for name, body := range map[string][]byte{"bomb": bomb, "damaged": damaged, "lying": lying, "little": little,
-			"empty": {}} {
+			"empty": {}, "no values": bomb} {
 			for _, at := range [][3]int{{0, 0, 0}, {2, 0, 0}, {0, 100, 1}, {2, 100, -1}} { // a column, rows before, a group
-				if at[1] > 0 && name != "bomb" {
+				if at[1] > 0 && name != "bomb" && name != "no values" {
 					continue
 				}
 				column, rows := at[0], append(make([]dictRow, at[1]), dictRow{&img{Bytes: content}, 3})
+				if at[1] == 0 { // a page behind it
+					rows = append(rows, dictRow{Label: 1})
+				}
 				if at[2] >= 0 { // images, the dictionary of the labels
 					write(t, path, rows, pq.Compression(codec), pq.DataPageVersion(1+k%2))
 				} else { // labels
 					at[2] = 1
 					write(t, path, append(make([]row, 100), rowsOf(one[:1])...), pq.Compression(codec))
 				}
-				raw := withPage(t, path, at[2], column, withBody(len(body)), body...)
+				raw := withPage(t, path, at[2], column, func(h *format.PageHeader) {
+					if withBody(len(body))(h); name == "no values" {
+						h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues = 0, 0
+					}
+				}, body...)
 				if err := os.WriteFile(path, raw, 0o644); err != nil {
 					t.Fatal(err)
 				}

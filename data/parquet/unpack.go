@@ -18,21 +18,20 @@ import (
 // first bytes: one wrong byte can take gigabytes, from which no recover helps. So a page is first decompressed to
 // io.Discard or, if the codec stores a length, that is checked.
 
-// prove checks that the page with a row of a row group decompresses to the size in its header, and that the dictionary
-// does: for shorter pages the library invents values. A negative row checks all pages.
+// prove checks that the page with a row of a row group decompresses to the size in its header, and that those without
+// rows do, such as the dictionary: for shorter pages the library invents values. A negative row checks all pages.
 func prove(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, row int64) error {
 	meta := &chunk.File().Metadata().RowGroups[group].Columns[chunk.Column()].MetaData
 	index, err := chunk.OffsetIndex()
 	if err != nil {
 		return err
 	}
-	if at := meta.DictionaryPageOffset; at > 0 {
-		if err := provePage(file, meta.Codec, at, meta.DataPageOffset); err != nil {
-			return err
-		}
-	}
 	for i, n := 0, index.NumPages(); i < n; i++ {
-		if row >= 0 && (index.FirstRowIndex(i) > row || i+1 < n && index.FirstRowIndex(i+1) <= row) {
+		first, next := index.FirstRowIndex(i), int64(math.MaxInt64)
+		if i+1 < n {
+			next = index.FirstRowIndex(i + 1)
+		}
+		if row >= 0 && first < next && (row < first || row >= next) {
 			continue
 		}
 		if err := provePage(file, meta.Codec, index.Offset(i), index.Offset(i)+index.CompressedPageSize(i)); err != nil {
@@ -49,7 +48,7 @@ func provePage(file io.ReaderAt, codec format.CompressionCodec, at, end int64) e
 		return err
 	}
 	levels := int64(0) // never compressed
-	if v2 := header.DataPageHeaderV2; header.Type == format.DataPageV2 && v2.Valid {
+	if v2 := header.DataPageHeaderV2; header.Type == format.DataPageV2 {
 		if v2.V.IsCompressed.Valid && !v2.V.IsCompressed.V {
 			return nil
 		}
