@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
@@ -109,6 +110,27 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 	for _, path := range pictures {
 		if info, err := os.Stat(path); err != nil || info.Size() < 1000 {
 			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func TestAPageIsWrittenAgainWhenItIsOlderThanItsRows(t *testing.T) {
+	s := small(t)
+	s.Variants, s.Seeds = Each("none"), 1
+	run(t, s)
+	units, _, err := s.found()
+	if err != nil || len(units) != 1 {
+		t.Fatal(units, err)
+	}
+	page := filepath.Join(units[0].Dir, finetune.PageFile)
+	rows := gomlxtest.Must(os.Stat(filepath.Join(units[0].Dir, finetune.RowsFile)))(t).ModTime()
+	for later, kept := range map[time.Duration]bool{-time.Hour: false, 0: true, time.Hour: true} {
+		if err := errors.Join(os.WriteFile(page, []byte("kept"), 0o600), os.Chtimes(page, rows, rows.Add(later))); err != nil {
+			t.Fatal(err)
+		}
+		run(t, s)
+		if is := string(gomlxtest.Must(os.ReadFile(page))(t)) == "kept"; is != kept {
+			t.Errorf("a page %v after its rows is kept: %v", later, is)
 		}
 	}
 }
