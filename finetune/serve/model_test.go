@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -146,6 +147,17 @@ func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 		if err := s.model.Compile(batch); err == nil {
 			t.Errorf("batch %d compiles for images of other rows", batch)
 		}
+	}
+}
+
+func TestVectorsOfZerosHaveNoCosines(t *testing.T) {
+	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../../examples/cifar100/demo/vit"))(t)
+	m = gomlxtest.Must(m.With("model.position=wepe;wepe_beta_pos=0"))(t)
+	files, _ := noise(t, 1)
+	gomlxtest.Must(m.Embed(files[0]))(t) // draws its weights
+	similarity := gomlxtest.Must(positions(m))(t)
+	if len(similarity) != 36 || slices.ContainsFunc(slices.Concat(similarity...), func(x int) bool { return x != 0 }) {
+		t.Errorf("cosines %v, want 36·36 zeros", similarity)
 	}
 }
 
