@@ -99,6 +99,7 @@ func TestBad_settings_are_refused_by_name(t *testing.T) {
 		{paramG3, []kv{{paramG2: 3, paramG3: 1}}}, // no lattice has them
 		{paramArea, []kv{{"wepe_mode": release, paramArea: 1}}},
 		{"wepe_alpha_v", []kv{ofSpan(0.4, math.Inf(1))}},
+		{paramAlphaScale, []kv{{paramAlphaScale: 1e6 + 1}}},
 		{"oblique lattices", []kv{{"wepe_mode": release, paramLearnOblique: true}}},
 		{`evaluation "sum"`, []kv{{paramEvaluation: evaluateSum, paramOmega3Re: 0.3}}},
 		{"one lattice", []kv{{paramScales: 2}, table}},
@@ -147,6 +148,9 @@ func TestBad_settings_are_refused_by_name(t *testing.T) {
 	} {
 		store, v, _ := pretrained(t)
 		refused(t, want, exceptions.TryCatch[error](func() { build(store.RootScope(), v) }), want)
+	}
+	if _, err := built(model.NewStore(), kv{paramAlphaScale: 1e6}); err != nil { // the bound itself
+		t.Error(err)
 	}
 	for _, settings := range []kv{ofOblique(0.3, false), {paramHarmonics: 2}} {
 		e, err := built(model.NewStore(), settings)
