@@ -125,7 +125,8 @@ func TestAPageIsWrittenAgainWhenItIsOlderThanItsRows(t *testing.T) {
 	page := filepath.Join(units[0].Dir, finetune.PageFile)
 	rows := gomlxtest.Must(os.Stat(filepath.Join(units[0].Dir, finetune.RowsFile)))(t).ModTime()
 	for later, kept := range map[time.Duration]bool{-time.Hour: false, 0: true, time.Hour: true} {
-		if err := errors.Join(os.WriteFile(page, []byte("kept"), 0o600), os.Chtimes(page, rows, rows.Add(later))); err != nil {
+		err := errors.Join(os.WriteFile(page, []byte("kept"), 0o600), os.Chtimes(page, rows, rows.Add(later)))
+		if err != nil {
 			t.Fatal(err)
 		}
 		run(t, s)
