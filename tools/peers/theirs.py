@@ -194,7 +194,7 @@ def npz_case(driver, rng, directory):
     np.savez(directory / "model.npz", **to_npz(model.state_dict(), c))
     x = images(rng, 2, 3, side * 4, side * 4)
     got = driver.ask("read", path=str(directory / "model.npz"), images=array(nhwc(x)),
-                     **{"import": {"Grid": {"Rows": side, "Cols": side}}})
+                     **{"import": {"Grid": [side, side]}})
     return difference(got["logits"], model(x))
 
 
