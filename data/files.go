@@ -30,7 +30,7 @@ type Files struct {
 
 	shards string  // identifies the container's shards, "" for separate files
 	parts  []int32 // [n], indices in the container; nil for 0, 1, 2, …
-	all    *Files  // the dataset of which these are rows; nil for all rows
+	all    *Files  // the dataset that has these rows; nil for all rows
 }
 
 // Container holds image files: a directory, tar shards, or Parquet files. Its methods are safe for concurrent use.

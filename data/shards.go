@@ -102,7 +102,7 @@ func NewShards(dir string, paths []string, in Container, labels []int32, classes
 		shards: hex.EncodeToString(h.Sum(nil))}, nil
 }
 
-// Fingerprint writes what identifies all files of the dataset, of which these may be a split, without reading them.
+// Fingerprint writes what identifies all files of the dataset, also those outside this split, without reading them.
 func (f *Files) Fingerprint(w io.Writer) { cmp.Or(f.all, f).hash(w) }
 
 // hash writes what identifies these files: the names and sizes of their shards, or their own names.

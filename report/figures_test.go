@@ -50,7 +50,7 @@ func drawnByHand(title, x, y string, lines ...byHand) *plot.Plot {
 	return p
 }
 
-// same fails unless a figure is that of plots, in rows, of a size in inches.
+// same fails unless a figure equals plots drawn by hand in rows, of a size in inches.
 func same(t *testing.T, name string, draw func(io.Writer) error, width, height float64, plots ...[]*plot.Plot) {
 	t.Helper()
 	want := gomlxtest.Must(NewFigure("", "", func(w io.Writer) error {

@@ -537,9 +537,8 @@ func withBody(size int) func(*format.PageHeader) {
 	}
 }
 
-// withPage returns a file whose column has another header of its first page in a row group, optionally other bytes
-// after it, and a matching footer.
-func withPage(t *testing.T, path string, group, column int, change func(*format.PageHeader), body ...byte) []byte {
+// parsed returns a file and its footer.
+func parsed(t *testing.T, path string) ([]byte, *format.FileMetaData) {
 	t.Helper()
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -549,7 +548,14 @@ func withPage(t *testing.T, path string, group, column int, change func(*format.
 	if err != nil {
 		t.Fatal(err)
 	}
-	meta := file.Metadata()
+	return raw, file.Metadata()
+}
+
+// withPage returns a file whose column has another header of its first page in a row group, optionally other bytes
+// after it, and a matching footer.
+func withPage(t *testing.T, path string, group, column int, change func(*format.PageHeader), body ...byte) []byte {
+	t.Helper()
+	raw, meta := parsed(t, path)
 	about := &meta.RowGroups[group].Columns[column].MetaData
 	at := about.DataPageOffset
 	if about.DictionaryPageOffset > 0 {
@@ -607,15 +613,7 @@ func TestPagesOutsideTheFileAreRefused(t *testing.T) {
 		"of less than no bytes":   func(c *format.ColumnMetaData, _ int64) { c.TotalCompressedSize = -7 },
 	} {
 		write(t, path, []dictRow{{&img{Bytes: contents(1)[0]}, 3}, {nil, 1}})
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file, err := pq.OpenFile(bytes.NewReader(raw), int64(len(raw)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		meta := file.Metadata()
+		raw, meta := parsed(t, path)
 		lie(&meta.RowGroups[0].Columns[2].MetaData, int64(len(raw)))
 		if err := os.WriteFile(path, ended(t, meta, raw[:len(raw)-footerLength(raw)]), 0o644); err != nil {
 			t.Fatal(err)
@@ -636,7 +634,7 @@ func TestPagesOutsideTheFileAreRefused(t *testing.T) {
 	}
 }
 
-// The lengths are those of the library's own encoding.
+// The library encodes the same headers.
 func TestStructLengthIsThatOfTheLibrary(t *testing.T) {
 	index := format.OffsetIndex{PageLocations: make([]format.PageLocation, 37),
 		UnencodedByteArrayDataBytes: []int64{1, -1}}

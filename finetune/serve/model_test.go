@@ -161,7 +161,7 @@ func TestVectorsOfZerosHaveNoCosines(t *testing.T) {
 	}
 }
 
-// The cosines are of the table of the model, whose rows are those of the grid, once more.
+// The cosines are computed again from the model's table, which has a row for each patch of the grid.
 func TestACardHasTheGridAndTheSimilarityOfItsPositions(t *testing.T) {
 	for position, similar := range map[string]bool{"learned": true, "none": false} {
 		square := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../../examples/cifar100/demo/vit"))(t)

@@ -676,7 +676,7 @@ func TestMetricsCountRequestsAndBatches(t *testing.T) {
 	}
 }
 
-// The defaults are those of the documentation of Options.
+// The defaults equal the documentation of Options.
 func TestOptionsHaveTheirDefaultsAndBoundTheMemory(t *testing.T) {
 	want := Options{Batch: 8, Window: 50 * time.Millisecond, Bytes: 20 << 20, Pixels: 25_000_000, Parts: 32, Images: 256,
 		Timeout: 20 * time.Second}

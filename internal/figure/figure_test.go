@@ -97,7 +97,7 @@ func decode(t *testing.T, draw func(io.Writer) error) image.Image {
 	return picture
 }
 
-// same fails unless a figure is that of plots side by side, of a size in inches.
+// same fails unless a figure equals plots drawn by hand side by side, of a size in inches.
 func same(t *testing.T, name string, figure func(io.Writer) error, width, height vg.Length, plots ...*plot.Plot) {
 	t.Helper()
 	if drawn(t, figure) != drawn(t, func(w io.Writer) error {

@@ -42,7 +42,7 @@ func ZeroPad(x *Node, axis, before, after int) *Node {
 // [3, 3, in, out] and biases [out] or nil.
 //
 // The three rows around each cell are concatenated, one product computes their contributions to each of three columns,
-// and these are added where they belong. So the speed is that of products on every backend, with half of the memory
+// and these are added where they belong. So it is as fast as products on every backend, with half of the memory
 // traffic of concatenating all nine cells. The gradient uses the same three steps.
 func Conv3x3(x, weights, biases *Node) *Node {
 	d, in, out := x.Shape().Dimensions, weights.Shape().Dim(2), weights.Shape().Dim(3)

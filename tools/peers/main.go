@@ -86,7 +86,8 @@ func main() {
 		}
 		var r request
 		if err := json.Unmarshal(line, &r); err != nil {
-			out.Encode(answer{Error: err.Error()}) //nolint:errcheck // the reader is gone
+			// Not understood: the script fails, the model is not refused.
+			out.Encode(answer{Error: "panic: " + err.Error()}) //nolint:errcheck // the reader is gone
 			continue
 		}
 		a, err := r.do(b)
