@@ -8,7 +8,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// basis holds half-periods a and b of a lattice, scalars, reduced as in (11.1): 2a is next to the shortest period, and
+// basis holds half-periods a and b of a lattice, reduced as in (11.1): 2a is next to the shortest period, and
 // b/a is in the upper half-plane between its two neighbours there.
 //
 // The basis changes with ω3, so the graph chooses it. Lattices on the border between two bases are common: squares,
@@ -66,13 +66,15 @@ func rounded(x *Node) *Node { return StopGradient(Floor(AddScalar(x, 0.5-borderS
 // poles are π apart, and neighbouring rows are shifted by shift + i·gap.
 type cellPoint struct {
 	basis
-	k, tau     ComplexNode // scalars
+	k, tau     ComplexNode
 	gap, shift *Node       // πIm τ, πRe τ; shift is nil for 0
 	z, a       ComplexNode // z less a multiple of 2b, and kz: |Im a| is at most gap/2 + π·borderShift
 }
 
-// at returns z in the lattice.
+// at returns z in the lattice. All fields have the shape of z, those of the lattice too: autodiff then adds up the
+// points' gradients once, at the end, and a compiler needs no kernel for each.
 func (l basis) at(z ComplexNode) cellPoint {
+	l.a, l.b = l.a.like(z.Re), l.b.like(z.Re)
 	inverse := l.a.inverse(l.a.norm2())
 	c := cellPoint{basis: l, k: inverse.scale(math.Pi / 2), tau: l.b.mul(inverse)}
 	c.gap = MulScalar(c.tau.Im, math.Pi)

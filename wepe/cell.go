@@ -28,7 +28,7 @@ type slope struct{ byZ, byA, byB ComplexNode }
 // lose digits in the gradients by a and b, where the pole cancels.
 func inLattice(z ComplexNode, l basis) (p, pPrime ComplexNode) {
 	c := cell{cellPoint: l.at(z)}
-	values := kernel.Several([]*Node{c.z.Re, c.z.Im, l.a.Re, l.a.Im, l.b.Re, l.b.Im}, 4, func() []*Node {
+	values := kernel.Several([]*Node{c.z.Re, c.z.Im, c.basis.a.Re, c.basis.a.Im, c.b.Re, c.b.Im}, 4, func() []*Node {
 		c.evaluate()
 		return []*Node{c.p.Re, c.p.Im, c.pPrime.Re, c.pPrime.Im}
 	}, c.gradient)
@@ -53,16 +53,12 @@ func (c *cell) gradient(i int, dy *Node) (out []*Node) {
 		c.slopes = c.differentiate()
 	}
 	s := c.slopes[i/2]
-	for j, by := range []ComplexNode{s.byZ, s.byA, s.byB} {
+	for _, by := range []ComplexNode{s.byZ, s.byA, s.byB} {
 		re, im := by.Re, Neg(by.Im) // of a real part
 		if i%2 == 1 {
 			re, im = by.Im, by.Re
 		}
-		re, im = Mul(dy, re), Mul(dy, im)
-		if j > 0 {
-			re, im = ReduceAllSum(re), ReduceAllSum(im)
-		}
-		out = append(out, re, im)
+		out = append(out, Mul(dy, re), Mul(dy, im))
 	}
 	return out
 }
@@ -124,21 +120,26 @@ func (c *cell) homogeneous(second ComplexNode) (once, thrice ComplexNode) {
 	return once, thrice
 }
 
+// multiples are 2, 4, … 2·pairs, [1, …, 1, pairs].
+func (c *cell) multiples() *Node {
+	return alongLast(multiples(c.gap.Graph(), c.gap.DType(), 2, c.rowPairs()), c.gap.Rank()+1)
+}
+
 // step returns the terms of the rows at 0, q = exp(2inπτ), n = 1 … pairs: csc²(nπτ) = -4·csc2 and csc²(nπτ)cot(nπτ) =
-// 4i·csc2cot, [pairs].
+// 4i·csc2cot, [..., pairs].
 func (c *cell) step() rowTerms {
-	twice := multiples(c.gap.Graph(), c.gap.DType(), 2, c.rowPairs())
-	q := ComplexNode{Exp(Neg(Mul(twice, c.gap))), nil}
+	twice := c.multiples()
+	q := ComplexNode{Exp(Neg(Mul(twice, InsertAxes(c.gap, -1)))), nil}
 	q.Im = ZerosLike(q.Re)
 	if c.shift != nil {
-		angle := Mul(twice, c.shift)
+		angle := Mul(twice, InsertAxes(c.shift, -1))
 		q = ComplexNode{Mul(q.Re, Cos(angle)), Mul(q.Re, Sin(angle))}
 	}
 	csc2, t := eulerTerms(q)
 	return rowTerms{csc2, csc2.mul(t)}
 }
 
-// constant is c(τ) = -1/3 - 2 Σ csc²(nπτ), a scalar.
+// constant is c(τ) = -1/3 - 2 Σ csc²(nπτ).
 func (c *cell) constant() ComplexNode {
 	sum := c.step().csc2.sumLast().scale(8)
 	return ComplexNode{AddScalar(sum.Re, -1.0/3), sum.Im}
@@ -146,8 +147,7 @@ func (c *cell) constant() ComplexNode {
 
 // constantSlope is 2 Σ n csc²(nπτ) cot(nπτ)/(4i), the contribution of constant to (3.2).
 func (c *cell) constantSlope() ComplexNode {
-	n := multiples(c.gap.Graph(), c.gap.DType(), 2, c.rowPairs())
-	return c.step().csc2cot.times(n).sumLast()
+	return c.step().csc2cot.times(c.multiples()).sumLast()
 }
 
 // cscSeries returns c_j of csc² a - 1/a² = Σ c_j a^{2j}, j = 0, 1, …: enough for |a| < seriesRadius.

@@ -61,8 +61,8 @@ func (c Config) means(rows *Node, grids [][2]int) *Node {
 
 // moved returns z of the patches, [views·patches], all shifted by one random step of up to ±shift patches along each
 // axis: mathematics.md (6.12). With span 1 this is a translation of the torus.
-func (l *lattice) moved(g *Graph, z ComplexNode) ComplexNode {
-	c := l.config
+func (l *lattice) moved(v view) ComplexNode {
+	c, g := l.config, v.z.Re.Graph()
 	var right, down []float64 // the sides of a patch in periods, once for each
 	for _, grid := range c.several() {
 		for range grid[0] * grid[1] {
@@ -75,5 +75,5 @@ func (l *lattice) moved(g *Graph, z ComplexNode) ComplexNode {
 	step := func() *Node { // in ±1
 		return AddScalar(MulScalar(c.scope.RandomUniform(g, shapes.Make(c.dtype)), 2), -1)
 	}
-	return z.add(l.points(g, right, none).times(step())).add(l.points(g, none, down).times(step()))
+	return v.z.add(l.points(v.omega3, right, none).times(step())).add(l.points(v.omega3, none, down).times(step()))
 }

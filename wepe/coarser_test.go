@@ -74,7 +74,7 @@ func TestShift_moves_all_patches_alike_in_training_only(t *testing.T) {
 				paramHarmonics: harmonics}).Done()
 			s.Store().SetTraining(g, training)
 			x, y := e.config.patches()
-			z, _ := e.viewed(g, x, y)
+			z := e.viewed(g, x, y).z
 			return []*Node{z.Re, z.Im}
 		}), float32(0))
 		return out[0], out[1]

@@ -52,6 +52,16 @@ func (a ComplexNode) scale(x float64) ComplexNode {
 	return ComplexNode{MulScalar(a.Re, x), MulScalar(a.Im, x)}
 }
 
+// like broadcasts a scalar to the shape of x.
+func (a ComplexNode) like(x *Node) ComplexNode { return ComplexNode{like(a.Re, x), like(a.Im, x)} }
+
+func like(a, x *Node) *Node {
+	if a.Shape().Equal(x.Shape()) {
+		return a
+	}
+	return BroadcastToShape(a, x.Shape())
+}
+
 // norm2 is |a|².
 func (a ComplexNode) norm2() *Node { return Add(Square(a.Re), Square(a.Im)) }
 

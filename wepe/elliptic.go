@@ -96,15 +96,15 @@ func newRows(twice ComplexNode, im, gap, shift *Node, pairs int) rowTerms {
 		count, sign = append(count, math.Abs(n)), append(sign, math.Copysign(1, -n))
 	}
 	row := func(x *Node) *Node { return alongLast(x, im.Rank()+1) } // [rows] to [..., rows]
-	counts, signs := ConstAsDType(g, dtype, count), row(ConstAsDType(g, dtype, sign))
+	counts, signs := row(ConstAsDType(g, dtype, count)), row(ConstAsDType(g, dtype, sign))
 
 	// q = exp(2i·sign·a_n), with |Im a_n| = |n|·gap + sign·Im a.
-	distance := Add(row(Mul(counts, gap)), Mul(signs, InsertAxes(im, -1))) // [..., rows]
+	distance := Add(Mul(counts, InsertAxes(gap, -1)), Mul(signs, InsertAxes(im, -1))) // [..., rows]
 	r := Exp(MulScalar(distance, -2))
 	q := ComplexNode{Mul(r, InsertAxes(twice.Re, -1)), Mul(r, Mul(signs, InsertAxes(twice.Im, -1)))}
 	if shift != nil {
-		angle := MulScalar(Mul(counts, shift), 2)
-		q = q.mul(ComplexNode{row(Cos(angle)), row(Sin(angle))})
+		angle := MulScalar(Mul(counts, InsertAxes(shift, -1)), 2)
+		q = q.mul(ComplexNode{Cos(angle), Sin(angle)})
 	}
 	csc2, t := eulerTerms(q)
 	return rowTerms{csc2, csc2.mul(t).times(signs)}

@@ -98,7 +98,8 @@ func (e *Encoder) Features(g *Graph) *Node {
 	case e.config.compression == compressSphere:
 		return e.lookUpSphere(g)
 	default:
-		return e.compressed(e.lookUpPatches(g))
+		p, pPrime := e.lookUpPatches(g)
+		return e.compressed(e.config.mode.alphaScale(e.alphaScale.NodeValue(g)), p, pPrime)
 	}
 }
 

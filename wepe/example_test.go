@@ -76,3 +76,21 @@ func ExampleP() {
 	fmt.Printf("℘ %.4f, ℘′ %.4f\n", out[0].Value(), out[1].Value())
 	// Output: ℘ 0.6036, ℘′ -0.8536
 }
+
+// ℘ and ℘′ as points of the sphere: at the pole z = 0 both are the north pole, at the half-period ω1 + iω3′ of the
+// square lattice, where ℘ = e2 = 0 and ℘′ = 0, the south pole.
+func ExampleSphere() {
+	exec := MustNewExec(gomlxtest.Backend(), func(z *Node) []*Node {
+		omega, one := Scalar(z.Graph(), z.DType(), weierstrass.OmegaSquare), ScalarOne(z.Graph(), z.DType())
+		point, prime := wepe.Sphere(wepe.ComplexNode{Re: z, Im: z}, omega, omega, one)
+		return []*Node{point, prime}
+	})
+	out := exec.MustCall([]float32{0, weierstrass.OmegaSquare})
+	for _, points := range out {
+		p := points.Value().([][]float32)
+		fmt.Printf("height %.3f at 0, %.3f at ω1 + iω3′\n", p[0][2], p[1][2])
+	}
+	// Output:
+	// height 1.000 at 0, -1.000 at ω1 + iω3′
+	// height 1.000 at 0, -1.000 at ω1 + iω3′
+}

@@ -169,7 +169,7 @@ func TestFeatures_and_coordinates_are_the_hosts_on_every_lattice_grid_and_span(t
 				}
 				e = config.with(c.settings).Done()
 				x, y := e.config.patches()
-				z := e.points(g, x, y)
+				z := e.points(e.scalars(g, len(x)).omega3, x, y)
 				return []*Node{e.Features(g), z.Re, z.Im}
 			}), float32(0))
 			want := c.host.features(t)

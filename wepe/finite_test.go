@@ -124,7 +124,7 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 					features = append(features, parts(e.lookUpPatches(g))...)
 				default:
 					x, y := c.patches()
-					features = append(features, parts(e.values(g, x, y))...)
+					features = append(features, parts(e.values(e.viewed(g, x, y)))...)
 				}
 				x := ConvertDType(BroadcastToDims(in[0], 1, rows*cols+1, 2), dtype)
 				out := withGradients(s, ConvertDType(e.PreEncode(x, nil, 1), dtypes.Float32))

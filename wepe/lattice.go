@@ -10,6 +10,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/kernel"
 )
 
 // lattice computes ℘ and ℘′ of a learned lattice and compresses them to features. It takes points in periods: (x, y) is
@@ -35,21 +37,51 @@ func newLattice(c Config, scope *model.Scope) lattice {
 	return l
 }
 
-// omega3p returns the effective ω3′, a scalar.
-func (l *lattice) omega3p(g *Graph) *Node { return l.config.mode.omega3(l.omega3.NodeValue(g)) }
+// view holds points of a lattice and the lattice's scalars at each of them, [points]. Kernels of a GPU then have the
+// size of the points, all of them, and the gradients of the points are added up in one, at the end.
+type view struct {
+	z, omega3          ComplexNode // Re ω3 is nil on a rectangular lattice
+	omega1, alphaScale *Node
+	basis              basis // of ℘
+}
+
+// scalars returns a view without z, of n points.
+func (l *lattice) scalars(g *Graph, n int) (v view) {
+	c := l.config
+	omega1, omega3 := Scalar(g, c.dtype, c.omega1), ComplexNode{Im: c.mode.omega3(l.omega3.NodeValue(g))}
+	each := []*Node{omega3.Im, c.mode.alphaScale(l.alphaScale.NodeValue(g))}
+	if l.omega3Re != nil {
+		omega3.Re = l.omega3Re.NodeValue(g)
+		b := reducedBasis(omega1, omega3)
+		each = append(each, omega3.Re, b.a.Re, b.a.Im, b.b.Re, b.b.Im)
+	}
+	each = kernel.Unstack(kernel.Once(BroadcastToDims(InsertAxes(Stack(each, 0), -1), len(each), n))[0])
+
+	v.omega1, v.omega3.Im, v.alphaScale = BroadcastToDims(omega1, n), each[0], each[1]
+	switch {
+	case l.omega3Re != nil:
+		v.omega3.Re = each[2]
+		v.basis = basis{a: ComplexNode{each[3], each[4]}, b: ComplexNode{each[5], each[6]}, oblique: true}
+	case c.mode == release:
+		v.basis = rectangle(v.omega1, v.omega1)
+	default:
+		v.basis = rectangle(v.omega1, v.omega3.Im)
+	}
+	return v
+}
 
 // points returns z of points given in periods, [len(x)].
-func (l *lattice) points(g *Graph, x, y []float64) ComplexNode {
-	c := l.config
+func (l *lattice) points(omega3 ComplexNode, x, y []float64) ComplexNode {
+	c, g := l.config, omega3.Im.Graph()
 	re, im := make([]float64, len(x)), make([]float64, len(y))
 	for i := range x {
 		re[i], im[i] = 2*c.omega1*x[i], 2*y[i]
 	}
 	along, across := ConstAsDType(g, c.dtype, re), ConstAsDType(g, c.dtype, im)
-	if l.omega3Re != nil {
-		along = Add(along, Mul(across, l.omega3Re.NodeValue(g)))
+	if omega3.Re != nil {
+		along = Add(along, Mul(across, omega3.Re))
 	}
-	return ComplexNode{along, Mul(across, l.omega3p(g))}
+	return ComplexNode{along, Mul(across, omega3.Im)}
 }
 
 // scaled returns the coordinates in the periods of each lattice, one view after the other, (11.7).
@@ -81,52 +113,41 @@ func (l *lattice) reduced(periods []float64) []float64 {
 	return out
 }
 
-// values returns ℘ and ℘′ at points given in periods, each [views·len(x)], one view after the other.
-func (l *lattice) values(g *Graph, x, y []float64) (p, pPrime ComplexNode) {
-	z, omega1 := l.viewed(g, x, y)
-	if l.config.evaluation == evaluateSum {
-		return l.config.sum.P(z, omega1, l.poles(omega1))
-	}
-	return inLattice(z, l.basis(omega1))
-}
-
-// poles returns the modulus of the imaginary half-period of ℘.
-func (l *lattice) poles(omega1 *Node) *Node {
-	if l.config.mode == release {
-		return omega1
-	}
-	return l.omega3p(omega1.Graph())
-}
-
-func (l *lattice) basis(omega1 *Node) basis {
-	omega3p := l.poles(omega1)
-	if l.omega3Re != nil {
-		return reducedBasis(omega1, ComplexNode{l.omega3Re.NodeValue(omega1.Graph()), omega3p})
-	}
-	return rectangle(omega1, omega3p)
-}
-
-// viewed returns z of points given in periods, [views·len(x)], and ω1.
-func (l *lattice) viewed(g *Graph, x, y []float64) (z ComplexNode, omega1 *Node) {
-	z = l.points(g, l.reduced(l.config.scaled(x)), l.reduced(l.config.scaled(y)))
+// viewed returns points given in periods, one view after the other, [views·len(x)].
+func (l *lattice) viewed(g *Graph, x, y []float64) view {
+	x, y = l.reduced(l.config.scaled(x)), l.reduced(l.config.scaled(y))
+	v := l.scalars(g, len(x))
+	v.z = l.points(v.omega3, x, y)
 	if l.config.shift > 0 && l.config.scope.IsTraining(g) {
-		z = l.moved(g, z)
+		v.z = l.moved(v)
 	}
-	return z, Scalar(g, l.config.dtype, l.config.omega1)
+	return v
 }
 
 // features returns the compressed ℘ and ℘′ at points given in periods, [len(x), numFeatures].
 func (l *lattice) features(g *Graph, x, y []float64) *Node {
+	v := l.viewed(g, x, y)
 	if l.config.compression == compressSphere {
-		return l.onSphere(g, x, y)
+		return l.onSphere(v)
 	}
-	return l.compressed(l.values(g, x, y))
+	p, pPrime := l.values(v)
+	return l.compressed(v.alphaScale, p, pPrime)
+}
+
+// values returns ℘ and ℘′.
+func (l *lattice) values(v view) (p, pPrime ComplexNode) {
+	switch {
+	case l.config.evaluation != evaluateSum:
+		return inLattice(v.z, v.basis)
+	case l.config.mode == release:
+		return l.config.sum.P(v.z, v.omega1, v.omega1)
+	}
+	return l.config.sum.P(v.z, v.omega1, v.omega3.Im)
 }
 
 // onSphere returns S(α_scale·w) and S(α_scale·w′) of each view, (14.22).
-func (l *lattice) onSphere(g *Graph, x, y []float64) *Node {
-	z, omega1 := l.viewed(g, x, y)
-	point, prime := sphere(z, l.basis(omega1), l.config.mode.alphaScale(l.alphaScale.NodeValue(g))) // [views·n, 3]
+func (l *lattice) onSphere(v view) *Node {
+	point, prime := sphere(v.z, v.basis, v.alphaScale) // [views·n, 3]
 	if l.config.derivative {
 		point = Concatenate([]*Node{point, prime}, -1)
 	}
@@ -134,13 +155,15 @@ func (l *lattice) onSphere(g *Graph, x, y []float64) *Node {
 }
 
 // compressed returns tanh(α_scale·f) for f = Re ℘, Im ℘, Re ℘′, Im ℘′ of each view. ℘ and ℘′ are [views·n].
-func (l *lattice) compressed(p, pPrime ComplexNode) *Node {
+func (l *lattice) compressed(alphaScale *Node, p, pPrime ComplexNode) *Node {
 	parts := []*Node{p.Re, p.Im}
 	if l.config.derivative {
 		parts = append(parts, pPrime.Re, pPrime.Im)
 	}
-	alphaScale := l.config.mode.alphaScale(l.alphaScale.NodeValue(p.Re.Graph()))
-	return l.sideBySide(Tanh(Mul(alphaScale, Stack(parts, -1)))) // [views·n, parts]
+	for i, f := range parts {
+		parts[i] = Tanh(Mul(alphaScale, f))
+	}
+	return l.sideBySide(Stack(parts, -1)) // [views·n, parts]
 }
 
 // sideBySide rearranges the features of one view after the other, [views·n, parts], to rows [n, views·parts].

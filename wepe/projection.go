@@ -62,7 +62,7 @@ func (d dense) apply(x *Node) *Node {
 	return Add(MatMul(x, d.weights.NodeValue(x.Graph())), row(d.biases, x.Graph()))
 }
 
-// layerNorm normalises each row of [n, width].
+// layerNorm normalizes each row of [n, width].
 type layerNorm struct{ gain, offset *model.Variable }
 
 func newLayerNorm(scope *model.Scope, dtype dtypes.DType, width int) layerNorm {

@@ -159,8 +159,9 @@ func testRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T
 				e = config(s).Done()
 				g := r.Graph()
 				u, v := e.config.patches()
-				z := e.points(g, u, v)
-				p, pPrime := e.values(g, u, v)
+				at := e.viewed(g, u, v)
+				z := at.z
+				p, pPrime := e.values(at)
 				encodings := e.Encode(g)
 				loss := ReduceAllSum(Mul(encodings, r))
 				var nodes []*Node
@@ -179,7 +180,7 @@ func testRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T
 					tokens := Const(g, tensors.FromFlatDataAndDimensions(x.Float32(), x.Shape...))
 					output("tokens", e.PreEncode(tokens, nil, 1))
 				}
-				f := e.compressed(p, pPrime)
+				f := e.compressed(at.alphaScale, p, pPrime)
 				rows := Concatenate([]*Node{e.prefix.NodeValue(g), e.projection.apply(f)}, 0)
 				again := ReduceAllSum(Mul(Mul(e.betaPos.NodeValue(g), rows), r))
 				output("d/df", Gradient(again, f)[0]) // [patch, feature]

@@ -33,9 +33,10 @@ func Sphere(z ComplexNode, omega1, omega3p, alphaScale *Node) (point, prime *Nod
 func sphere(z ComplexNode, l basis, alphaScale *Node) (point, prime *Node) {
 	at := l.at(z)
 	if !l.oblique {
-		zero := ZerosLike(l.a.Re)
+		zero := ZerosLike(z.Re)
 		uk := at.k.unit()
-		k := sphereConstants{zero: ComplexNode{uk.square().Re, zero}, pole: OnesLike(zero), alphaScale: alphaScale}
+		k := sphereConstants{zero: ComplexNode{uk.square().Re, zero}, pole: OnesLike(zero), alphaScale: like(alphaScale,
+			zero)}
 		k.lean, k.turn = ComplexNode{zero, zero}, uk.square().mul(uk).timesI().scale(-root4of3)
 		return at.onSphere(k)
 	}
@@ -54,14 +55,14 @@ func sphere(z ComplexNode, l basis, alphaScale *Node) (point, prime *Node) {
 		zero:       u2.mul(t4).mul(uk2),
 		pole:       Sqrt(MulScalar(Div(Mul(size3, size4), total), 2)),
 		turn:       uk2.mul(uk).mul(u2).mul(t3.mul(t4).unit()).timesI().scale(-root4of3),
-		alphaScale: alphaScale,
+		alphaScale: like(alphaScale, z.Re),
 	})
 }
 
 // root4of3 is 3^¼, (14.3).
 const root4of3 = 1.31607401295249246
 
-// sphereConstants holds the constants of a lattice in (14.14), scalars:
+// sphereConstants holds the constants of a lattice in (14.14):
 //
 //	w = (lean·θ1² + zero·θ3²)/(pole·θ1²),   w′ = turn·(-i θ2θ3θ4/θ1³)
 type sphereConstants struct {
@@ -115,10 +116,9 @@ func (t *thetas) pointGradient(k sphereConstants, w quotient, dy *Node) []*Node 
 	ofD := factor.mul(bottom.value)
 	scaled := factor.mul(k.zero)
 	none := ZerosLike(k.pole)
-	return slices.Concat(pointGradients(scaled.mul(byV)), sums(scaled.mul(byTau).timesI().scale(math.Pi)),
-		sums(ofD.mul(bottom.value)), sums(ofD.mul(top.value)), []*Node{none, none,
-			Neg(Div(ReduceAllSum(ofD.mul(w.n).Re), Mul(k.alphaScale, k.pole))),
-			Div(ReduceAllSum(ofD.mul(w.n).Re), Square(k.alphaScale))})
+	return slices.Concat(byParts(scaled.mul(byV).timesI()), byParts(scaled.mul(byTau).timesI().scale(math.Pi)),
+		byParts(ofD.mul(bottom.value)), byParts(ofD.mul(top.value)), []*Node{none, none,
+			Neg(Div(ofD.mul(w.n).Re, Mul(k.alphaScale, k.pole))), Div(ofD.mul(w.n).Re, Square(k.alphaScale))})
 }
 
 // primeGradient is pointGradient for S(α_scale·w′).
@@ -129,16 +129,13 @@ func (t *thetas) primeGradient(k sphereConstants, w quotient, dy *Node) []*Node 
 	byV, byTau := top.slopes(bottom)
 	scaled := factor.mul(k.turn)
 	none := ZerosLike(k.pole)
-	return slices.Concat(pointGradients(scaled.mul(byV)), sums(scaled.mul(byTau).timesI().scale(math.Pi)),
-		[]*Node{none, none, none, none}, sums(factor.mul(bottom.value).mul(top.value)), []*Node{none,
-			Div(ReduceAllSum(factor.mul(bottom.value).mul(w.n).Re), Square(k.alphaScale))})
+	return slices.Concat(byParts(scaled.mul(byV).timesI()), byParts(scaled.mul(byTau).timesI().scale(math.Pi)),
+		[]*Node{none, none, none, none}, byParts(factor.mul(bottom.value).mul(top.value)), []*Node{none,
+			Div(factor.mul(bottom.value).mul(w.n).Re, Square(k.alphaScale))})
 }
 
-// pointGradients returns the gradients of Re v and Im v, given g of Re(g·δ(iv)).
-func pointGradients(g ComplexNode) []*Node { return []*Node{Neg(g.Im), Neg(g.Re)} }
-
-// sums returns the gradients of a complex scalar s, given g of Re(Σ g·δs).
-func sums(g ComplexNode) []*Node { return []*Node{ReduceAllSum(g.Re), Neg(ReduceAllSum(g.Im))} }
+// byParts returns the gradients of Re x and Im x, given g of Re(g·δx).
+func byParts(g ComplexNode) []*Node { return []*Node{g.Re, Neg(g.Im)} }
 
 // lost reports where both n and d underflow: for example near ω1 in a long cell, where the rounding of z decides
 // between the sides of the sphere.

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/wepe-go/wepe/internal/kernel"
 )
 
 // latticeSum evaluates ℘ and ℘′ by the truncated definition, as the paper and the released code do:
@@ -25,41 +27,98 @@ type latticeSum struct {
 // releasedSum has the constants of the released pre-training encoder, with 624 terms.
 var releasedSum = latticeSum{Cut: 12, Kappa: 15, CLarge: 500, TermClip: 5e3, FinalClip: 1e4}
 
-// P returns the truncated ℘(z) and ℘′(z), differentiable with respect to z and both half-periods (with zero gradient
-// where a clip is active). Shapes are as for the function P; the graph stores tensors of z's size times the number of
-// terms.
+// P returns the truncated ℘(z) and ℘′(z), differentiable with respect to z and ω3′ (with zero gradient where a clip is
+// active). Shapes are as for the function P; the half-periods may have z's shape, with equal elements.
+//
+// The gradient of the sums is written out, and computes the terms again: XLA stores none of them for it.
 func (s latticeSum) P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode) {
-	g, dtype := omega1.Graph(), omega1.DType()
-	m, n := latticeIndices(s.Cut)
-	w := ComplexNode{ // [terms]
-		MulScalar(Mul(ConstAsDType(g, dtype, m), omega1), 2),
-		MulScalar(Mul(ConstAsDType(g, dtype, n), omega3p), 2),
-	}
-	rank := z.Re.Rank() + 1
-	row := func(x ComplexNode) ComplexNode { return ComplexNode{alongLast(x.Re, rank), alongLast(x.Im, rank)} }
-
-	dropped, inv := s.inverse(z.expand().sub(row(w))) // [..., terms]
-	inv2 := inv.square()
-	atInfinity := row(w.inverse(w.norm2()).square())
-	terms := clip(inv2.sub(atInfinity), s.TermClip)
-	termsPrime := clip(inv2.mul(inv).scale(-2), s.TermClip)
-	terms = where(dropped, zeros(terms), terms).sumLast()
-	termsPrime = where(dropped, zeros(termsPrime), termsPrime).sumLast()
+	omega1, omega3p = like(omega1, z.Re), like(omega3p, z.Re)
+	sums := kernel.Unstack(kernel.Several([]*Node{z.Re, z.Im, omega3p}, 1, func() []*Node {
+		return []*Node{s.terms(z, first(omega1), first(omega3p)).sums()}
+	}, func(_ int, dy *Node) []*Node {
+		return s.terms(ComplexNode{z.Re, kernel.Once(z.Im)[0]}, first(omega1), first(omega3p)).gradient(kernel.Unstack(dy))
+	})[0])
 
 	atPole, inv := s.inverse(z)
-	inv2 = inv.square()
+	inv2 := inv.square()
 	limit := ComplexNode{AddScalar(ZerosLike(z.Re), s.CLarge), ZerosLike(z.Im)}
-	p = where(atPole, limit, inv2.add(terms))
-	pPrime = where(atPole, limit, inv2.mul(inv).scale(-2).add(termsPrime))
+	p = where(atPole, limit, inv2.add(ComplexNode{sums[0], sums[1]}))
+	pPrime = where(atPole, limit, inv2.mul(inv).scale(-2).add(ComplexNode{sums[2], sums[3]}))
 	return clip(p, s.FinalClip), clip(pPrime, s.FinalClip)
 }
 
-// inverse returns 1/d and a mask where |d| is below the release's threshold; there the inverse is 1.
+// first is an element of x, a scalar.
+func first(x *Node) *Node { return Reshape(SliceAxis(Reshape(x, -1), 0, AxisElem(0))) }
+
+// sumTerms holds the powers of 1/(z-w), [..., terms], and of 1/w, w = 2mω1 + 2inω3′, [1, …, 1, terms].
+type sumTerms struct {
+	latticeSum
+	n            *Node
+	inv2, inv3   ComplexNode
+	wInv2, wInv3 ComplexNode
+	dropped      *Node
+}
+
+// terms evaluates the terms for scalar half-periods.
+func (s latticeSum) terms(z ComplexNode, omega1, omega3p *Node) sumTerms {
+	rank := z.Re.Rank() + 1
+	row := func(x []float64) *Node { return alongLast(ConstAsDType(z.Re.Graph(), z.Re.DType(), x), rank) }
+	m, n := latticeIndices(s.Cut)
+	t := sumTerms{latticeSum: s, n: MulScalar(row(n), 2)}
+	w := ComplexNode{Mul(MulScalar(row(m), 2), omega1), Mul(t.n, omega3p)}
+	var inv ComplexNode
+	t.dropped, inv = s.inverse(z.expand().sub(w))
+	t.inv2 = inv.square()
+	t.inv3 = t.inv2.mul(inv)
+	inv = w.inverse(w.norm2())
+	t.wInv2 = inv.square()
+	t.wInv3 = t.wInv2.mul(inv)
+	return t
+}
+
+// parts are the real and imaginary parts of 1/(z-w)² - 1/w² and -2/(z-w)³.
+func (t sumTerms) parts() []*Node {
+	p, pPrime := t.inv2.sub(t.wInv2), t.inv3.scale(-2)
+	return []*Node{p.Re, p.Im, pPrime.Re, pPrime.Im}
+}
+
+// sums adds up the clipped parts, [4, ...].
+func (t sumTerms) sums() *Node {
+	parts := t.parts()
+	for i, x := range parts {
+		parts[i] = Where(t.dropped, ZerosLike(x), ClipScalar(x, -t.TermClip, t.TermClip))
+	}
+	return t.add(parts...)
+}
+
+// gradient returns the gradients of Re z, Im z and ω3′ from those of the four sums.
+func (t sumTerms) gradient(dy []*Node) []*Node {
+	for i, x := range t.parts() {
+		constant := Or(t.dropped, GreaterThan(Abs(x), Scalar(x.Graph(), x.DType(), t.TermClip)))
+		dy[i] = Where(constant, ZerosLike(x), BroadcastToShape(InsertAxes(dy[i], -1), x.Shape()))
+	}
+	p, pPrime := ComplexNode{dy[0], dy[1]}, ComplexNode{dy[2], dy[3]}
+	z := p.mul(t.inv3.scale(-2).conj()).add(pPrime.mul(t.inv2.square().scale(6).conj()))
+	w := p.mul(t.wInv3.scale(2).conj()).sub(z)
+	sum := func(x *Node) *Node { return kernel.Unstack(t.add(x))[0] } // one by one: not all are always needed
+	return []*Node{sum(z.Re), sum(z.Im), sum(Mul(w.Im, t.n))}
+}
+
+// add adds up the last axis of each x, and stacks the sums. It adds up an eighth of the terms at a time: a GPU then has
+// enough rows to add that XLA computes the terms in the same kernel and does not store them.
+func (s latticeSum) add(xs ...*Node) *Node {
+	dims := append(slices.Clone(xs[0].Shape().Dimensions[:xs[0].Rank()-1]), 8, s.Cut*(s.Cut+1)/2)
+	for i, x := range xs {
+		xs[i] = ReduceSum(Reshape(x, dims...), -1)
+	}
+	return ReduceSum(Stack(kernel.Once(xs...), 0), -1)
+}
+
+// inverse returns 1/d and a mask where |d| is below the release's threshold; there it is no inverse, but finite.
 func (s latticeSum) inverse(d ComplexNode) (tooSmall *Node, inv ComplexNode) {
-	radius := s.Kappa / 1e8 // κε
-	tooSmall = LessOrEqual(d.norm2(), Scalar(d.Re.Graph(), d.Re.DType(), radius*radius))
-	d = where(tooSmall, ComplexNode{OnesLike(d.Re), ZerosLike(d.Im)}, d)
-	return tooSmall, d.inverse(d.norm2())
+	norm2, radius := d.norm2(), s.Kappa/1e8 // κε
+	tooSmall = LessOrEqual(norm2, Scalar(norm2.Graph(), norm2.DType(), radius*radius))
+	return tooSmall, d.conj().times(Inverse(Where(tooSmall, OnesLike(norm2), norm2)))
 }
 
 func clip(x ComplexNode, bound float64) ComplexNode {

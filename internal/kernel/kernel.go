@@ -59,7 +59,7 @@ func normalCDF(x, gelu *Node) *Node {
 	return Where(Equal(x, ZerosLike(x)), MulScalar(OnesLike(x), 0.5), Div(gelu, x))
 }
 
-// twiceCDF is 2Φ(x). ONNX Runtime recognises GELU in a forward pass by this quotient, sum and order of factors.
+// twiceCDF is 2Φ(x). ONNX Runtime recognizes GELU in a forward pass by this quotient, sum and order of factors.
 func twiceCDF(x *Node) *Node {
 	return AddScalar(Erf(Div(x, Scalar(x.Graph(), x.DType(), math.Sqrt2))), 1)
 }

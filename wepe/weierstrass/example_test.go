@@ -4,6 +4,7 @@ package weierstrass_test
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
@@ -40,4 +41,13 @@ func ExampleNewOblique() {
 	point, _ := lattice.Sphere().At(0)
 	fmt.Println(point, err)
 	// Output: [0 0 1] <nil>
+}
+
+// The lemniscatic lattice with half-periods 1.854 has the invariants 1 and 0 (DLMF 23.5.9 and table 18.13 of Abramowitz
+// and Stegun).
+func ExampleNewLattice() {
+	lattice, err := weierstrass.NewLattice(1.8540746773013719, 1.8540746773013719)
+	inv := lattice.Invariants()
+	fmt.Printf("g2 = %.6f, g3 = %.6f, %v\n", inv.G2, math.Abs(inv.G3), err)
+	// Output: g2 = 1.000000, g3 = 0.000000, <nil>
 }

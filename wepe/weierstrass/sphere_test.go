@@ -73,15 +73,15 @@ func TestSphereEqualsHighPrecision(t *testing.T) {
 	}
 }
 
-// normalised contains the roots e1, e2, e3 of a lattice, and c, r and c′ of w = (℘ − c)/r and w′ = ℘′/c′ by their
+// normalized contains the roots e1, e2, e3 of a lattice, and c, r and c′ of w = (℘ − c)/r and w′ = ℘′/c′ by their
 // definitions, (14.2) and (14.3).
-type normalised struct {
+type normalized struct {
 	roots             [3]complex128
 	centre            complex128
 	scale, scalePrime float64
 }
 
-func normal(t *testing.T, omega1, omega3 complex128) (n normalised) {
+func normal(t *testing.T, omega1, omega3 complex128) (n normalized) {
 	l := oblique(t, omega1, omega3)
 	for i, half := range [3]complex128{omega1, omega1 + omega3, omega3} {
 		n.roots[i], _ = l.Eval(half)
@@ -141,7 +141,7 @@ type sphereCase struct {
 	omega1, omega3 complex128
 	oblique        weierstrass.Oblique
 	at             func(z complex128) (point, prime [3]float64)
-	normal         normalised
+	normal         normalized
 	random         func() complex128
 }
 
