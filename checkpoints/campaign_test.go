@@ -63,13 +63,13 @@ func TestRandomModelsComeBackBitForBitFromEveryFormat(t *testing.T) {
 				continue
 			}
 			dir, o := filepath.Join(root, format), ExportOptions{Format: format, DType: name, Labels: labels[:m.Config.Classes],
-				Preprocess: &normalised}
+				Preprocess: &normalized}
 			if _, err := Export(dir, nil, loaded(t, m), m.Config, o); err != nil {
 				t.Fatalf("model %d, %+v to %s: %v", i, m.Config, format, err)
 			}
 			m = imported(t, dir, ImportOptions{})
-			if !slices.Equal(m.Labels, o.Labels) || !slices.Equal(m.Mean, normalised.Mean[:]) ||
-				!slices.Equal(m.Std, normalised.Std[:]) {
+			if !slices.Equal(m.Labels, o.Labels) || !slices.Equal(m.Mean, normalized.Mean[:]) ||
+				!slices.Equal(m.Std, normalized.Std[:]) {
 				t.Errorf("%s: labels %q, mean %v, std %v", format, m.Labels, m.Mean, m.Std)
 			}
 			if same(t, format, m, want); m.Config != want.Config || t.Failed() {

@@ -4,12 +4,16 @@ package checkpoints
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/strictjson"
+	"github.com/wepe-go/wepe/vit"
 )
 
 // testdata/transformers_defaults.json is transformers 5.23.0's CONFIG_MAPPING[type]().to_dict() for each type, without
@@ -68,6 +72,32 @@ func TestWhatAConfigLeavesOutIsTimmsDefault(t *testing.T) {
 	}
 	if seen < 60 {
 		t.Errorf("%d defaults", seen)
+	}
+}
+
+// CLIP's file has a configuration for each tower, or that of the image tower alone.
+func TestTheFieldsOfTheImageTowerMayBeTheWholeConfig(t *testing.T) {
+	for _, text := range []string{`{"hidden_size": 7}`, `{"hidden_size": 5, "vision_config": {"hidden_size": 7}}`} {
+		var config strictjson.Object
+		if err := json.Unmarshal([]byte(text), &config); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := hfCLIP.fieldsIn(config); err != nil || !maps.Equal(got, map[string]any{"hidden_size": 7.0}) {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+}
+
+// Without an entry timm's models have no augmentation of positions; ours have DINOv3's by default, a factor up to 2.
+func TestAnAugmentationOfPositionsIsReadAndWrittenAsTimms(t *testing.T) {
+	at := slices.IndexFunc(timmEva.fields, func(f field) bool { return f.key == "rope_rescale_coords" })
+	f := timmEva.fields[at]
+	for value, want := range map[any]any{nil: 0.0, 1.0: 1.0, 2.0: nil} {
+		m := &foreign{config: vit.Config{Position: "rope-dinov3"}, params: map[string]any{}}
+		if err := f.set(m, value); err != nil || m.params["rope_dinov3_rescale"] != want ||
+			fmt.Sprint(f.get(m)) != fmt.Sprint(value) {
+			t.Errorf("%v: %v, %v, written as %v", value, err, m.params, f.get(m))
+		}
 	}
 }
 

@@ -303,7 +303,10 @@ func dinoLike() map[string]vit.Config {
 		"one register":    func(c *vit.Config) { c.Registers = 1 },
 		"dinov2 giant":    func(c *vit.Config) { c.LayerScale, c.Registers, c.SwiGLU, c.MLPDim = 1, 3, true, 32 },
 		"wepe, registers": func(c *vit.Config) { c.LayerScale, c.Registers, c.Position = 0.1, 2, "wepe" },
-		"no qkv bias":     func(c *vit.Config) { c.QKVBias = "none" },
+		"no prefix": func(c *vit.Config) { // whose options have no meaning
+			c.Pool, c.PoolPrefix, c.RegisterPositions = "mean", true, true
+		},
+		"no qkv bias": func(c *vit.Config) { c.QKVBias = "none" },
 		"dinov3": func(c *vit.Config) {
 			c.Position, c.QKVBias, c.LayerScale, c.Registers, c.Epsilon = "rope-dinov3", "qv", 1e-5, 4, 1e-5
 		},
@@ -324,6 +327,7 @@ func TestModelsWithOptionsKeepTheirLogitsInEveryFormatThatTakesThem(t *testing.T
 }
 
 func testModelsWithOptionsKeepTheirLogitsInEveryFormatThatTakesThem(t *testing.T) {
+	gomlxtest.OnGo(t)
 	kept := map[string]int{}
 	for name, c := range dinoLike() {
 		for _, format := range fileFormats {
@@ -361,7 +365,7 @@ func testModelsWithOptionsKeepTheirLogitsInEveryFormatThatTakesThem(t *testing.T
 			kept[format]++
 		}
 	}
-	if want := map[string]int{formatHF: 7, formatTimm: 9, formatUnfolded: 9}; !maps.Equal(kept, want) {
+	if want := map[string]int{formatHF: 8, formatJAX: 1, formatTimm: 10, formatUnfolded: 10}; !maps.Equal(kept, want) {
 		t.Errorf("kept by %v, want %v", kept, want)
 	}
 }
@@ -374,6 +378,7 @@ func testAnUnknownOptionIsRefusedByName(t *testing.T) {
 	for _, c := range []struct{ set, key, value, want string }{
 		{"dinov2_tiny", "qk_norm", "true", "qk_norm = true is not supported by this version"},
 		{"dinov3_vit_tiny", "use_talking_heads", "1", "use_talking_heads = 1 is not supported"},
+		{"dinov2_tiny", "layerscale_value", "0", "layerscale_value is 0, want more than 0"},
 		{"dinov2_tiny", "mlp_ratio", "17.5", "mlp.fc1.bias ["},
 		{"dinov2_tiny", "use_swiglu_ffn", "true", "that it lacks: dinov2.encoder.layer.0.mlp.weights_in.bias"},
 		{"dinov2_reg_tiny", "num_register_tokens", "7", "register_tokens [1 "},
@@ -386,6 +391,12 @@ func testAnUnknownOptionIsRefusedByName(t *testing.T) {
 		if _, err := Import(dir, ImportOptions{Classes: 3}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s, %s: %v, want %q", c.set, c.key, err, c.want)
 		}
+	}
+	bare := ownViT("learned")
+	bare.NoProjBias = true
+	if _, _, err := forExport(formatHF, bare, nil); err == nil || err.Error() != "models of hf ViTForImageClassification "+
+		"have no no_proj_bias=true: choose onnx or unfolded" {
+		t.Errorf("hf: %v", err)
 	}
 	model := dinoLike()["deit3"]
 	dir := exportedFrom(t, stirred(t, model, nil), model, ExportOptions{Format: formatTimm})

@@ -281,9 +281,9 @@ func vacant(dir string) error {
 	case errors.Is(err, os.ErrNotExist):
 		return nil
 	case err != nil:
-		return errors.New("something that is no directory has this name: choose another or remove it")
+		return errors.New("a file has this name: choose another one or remove it")
 	case len(entries) > 0:
-		return errors.Errorf("the directory holds %s already: choose another or remove it", entries[0].Name())
+		return errors.Errorf("the directory contains %s: choose another one or remove it", entries[0].Name())
 	}
 	return nil
 }
@@ -383,7 +383,7 @@ func below(v *model.Variable, scope string) (path string, ok bool) {
 }
 
 // unread returns the tensors that transformers requires and no prediction uses: DINO's mask token, zero as at its
-// initialisation, and the registers of a model without registers.
+// initialization, and the registers of a model without registers.
 func (e *export) unread() (out []outTensor) {
 	zeros := func(name string, dims ...int) {
 		shape := shapes.Make(e.dtype, dims...)

@@ -172,16 +172,19 @@ func (e *export) card(weights string) exportFile {
 	fmt.Fprintf(&b, "| weights | %s, %s |\n", weights, e.DType)
 	pixels := "not recorded"
 	if p := e.Preprocess; p != nil {
-		mean, std := p.Normalisation()
+		mean, std := p.Normalization()
 		pixels = fmt.Sprintf("scaled to 0…1, minus %v, divided by %v", mean, std)
 		if p.Fit != preprocess.FitNone {
-			pixels = fmt.Sprintf("fit %q to %v by %s, crop %v; %s", p.Fit, p.Size, p.Kernel(), p.Crop,
-				pixels)
+			crop := ""
+			if p.Crop != [2]int{} {
+				crop = fmt.Sprintf(", cropped to %d×%d", p.Crop[0], p.Crop[1])
+			}
+			pixels = fmt.Sprintf("resized to %d×%d (%s, %s)%s, %s", p.Size[0], p.Size[1], p.Fit, p.Kernel(), crop, pixels)
 		}
 	}
 	fmt.Fprintf(&b, "| pixels | %s |\n", pixels)
-	fmt.Fprintf(&b, "\n%s\nWritten by [wepe](https://github.com/wepe-go/wepe). What it was trained on, how well it does "+
-		"and its licence\nare for its author to add.\n", e.usage())
+	fmt.Fprintf(&b, "\n%s\nWritten by [wepe](https://github.com/wepe-go/wepe). To be added by its author: training data, "+
+		"accuracy, licence.\n", e.usage())
 	return textFile("README.md", []byte(b.String()))
 }
 

@@ -29,7 +29,7 @@ import (
 
 var (
 	fileFormats = []string{formatHF, formatTimm, formatJAX, formatUnfolded} // the formats that Import reads
-	normalised  = preprocess.Settings{Mean: [3]float64{0.5, 0.25, 0.125}, Std: [3]float64{0.5, 0.75, 0.3}}
+	normalized  = preprocess.Settings{Mean: [3]float64{0.5, 0.25, 0.125}, Std: [3]float64{0.5, 0.75, 0.3}}
 )
 
 // loaded returns the scope of a new store with the import in it.
@@ -134,6 +134,59 @@ func ownViT(position string) vit.Config {
 		Classes: 7, Position: position}.WithDefaults()
 }
 
+func TestTheCardDescribesTheModelAndItsPixels(t *testing.T) {
+	c := ownViT("learned")
+	store := stirred(t, c, nil)
+	plain := preprocess.Settings{Mean: [3]float64{0.1, 0.2, 0.3}, Std: [3]float64{0.5, 0.6, 0.7}}
+	fit := plain
+	fit.Fit, fit.Size, fit.Resample = preprocess.FitExact, [2]int{6, 10}, preprocess.Bicubic
+	const scaled = "scaled to 0…1, minus [0.1 0.2 0.3], divided by [0.5 0.6 0.7]"
+	for pixels, p := range map[string]*preprocess.Settings{"not recorded": nil, scaled: &plain,
+		`resized to 6×10 (exact, bicubic), ` + scaled: &fit} {
+		dir := exportedFrom(t, store, c, ExportOptions{Format: formatUnfolded, Preprocess: p})
+		card := string(readFile(t, filepath.Join(dir, "README.md")))
+		if want := `| images | 6×10 pixels, 3 channels |
+| patches | 2×2 pixels, a grid of 3x5 |
+| width, depth, heads, MLP | 48, 2, 3, 29 |
+| position encoding | learned |
+| pooling | class |
+| weights | model.safetensors, float32 |
+| pixels | ` + pixels + " |\n"; !strings.Contains(card, want) {
+			t.Errorf("card\n%swant\n%s", card, want)
+		}
+	}
+}
+
+func TestTheCardHasTheCodeThatOpensTheModel(t *testing.T) {
+	python := func(code string) string { return "```python\n" + code + "\n```\n" }
+	for _, c := range []struct {
+		format string
+		family *family
+		want   string
+	}{
+		{formatHF, &hfViT, python("from transformers import ViTForImageClassification\n\n" +
+			"model = ViTForImageClassification.from_pretrained(\".\")\n" +
+			"logits = model(images).logits  # images [n, 3, 6, 10]")},
+		{formatHF, &hfSigLIPVision, python("from transformers import SiglipVisionModel\n\n" +
+			"model = SiglipVisionModel.from_pretrained(\".\")\n" +
+			"features = model(images).pooler_output  # images [n, 3, 6, 10]")},
+		{formatTimm, nil, python("import timm\n\nmodel = timm.create_model(\"local-dir:.\", pretrained=True).eval()\n" +
+			"logits = model(images)  # images [n, 3, 6, 10]")},
+		{formatJAX, nil, "Names and layouts follow google-research/vision_transformer.\n\n" +
+			python("import numpy\n\nweights = numpy.load(\"model.npz\")")},
+		{formatONNX, nil, python("import onnxruntime\n\nmodel = onnxruntime.InferenceSession(\"model.onnx\")\n" +
+			"[logits] = model.run([\"logits\"], {\"pixel_values\": images})  # images float32 [n, 3, 6, 10]")},
+		{formatUnfolded, nil, "```go\nmodel, err := checkpoints.Import(\".\", checkpoints.ImportOptions{})\n" +
+			"err = model.Load(scope)\nlogits := model.Config.Logits(scope, images)\n```\n"},
+	} {
+		e := &export{ExportOptions: ExportOptions{Format: c.format}, config: ownViT("learned"),
+			as: &foreign{family: c.family}}
+		if got := e.usage(); got != c.want {
+			t.Errorf("%s:\n%swant\n%s", c.format, got, c.want)
+		}
+	}
+}
+
 // An imported model may be exported again, with the same look-up table: the files are the same.
 func TestAnUnfoldedModelKeepsItsHyperparametersAndItsFiles(t *testing.T) {
 	for position, params := range map[string]map[string]any{
@@ -164,6 +217,7 @@ func TestAnUnfoldedModelKeepsItsHyperparametersAndItsFiles(t *testing.T) {
 }
 
 func TestFoldedModelsAreOrdinaryViTs(t *testing.T) {
+	gomlxtest.OnGo(t)
 	for _, p := range vit.Positions() {
 		if !p.Folds() {
 			continue
@@ -303,7 +357,7 @@ func TestADirectoryThatIsNotEmptyIsNotChanged(t *testing.T) {
 	}
 	putFile(t, filepath.Join(dir, "file"), []byte("mine"))
 	for _, path := range []string{filepath.Join(dir, "empty"), filepath.Join(dir, "file"), dir} {
-		if err := export(path); err == nil || !strings.Contains(err.Error(), "choose another or remove it") {
+		if err := export(path); err == nil || !strings.Contains(err.Error(), "choose another one or remove it") {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -327,7 +381,7 @@ func TestAFaultAtAnyOperationOfAnExportLeavesNothing(t *testing.T) {
 				parent := t.TempDir()
 				dir := filepath.Join(parent, "model")
 				files := newFaultyFiles(failAt, mode)
-				_, err := Export(dir, nil, scope, m.Config, ExportOptions{Format: format, Preprocess: &normalised,
+				_, err := Export(dir, nil, scope, m.Config, ExportOptions{Format: format, Preprocess: &normalized,
 					files: files})
 				if files.count < failAt {
 					if err != nil || failAt < 20 { // mkdir, four for each of four files, syncs around the rename
@@ -360,17 +414,42 @@ func TestAnONNXFileHasTheLogitsOfItsModel(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", p.Name, err)
 		}
+		config := string(readFile(t, filepath.Join(dir, foreignConfig)))
+		for _, want := range []string{`"hidden_size": 48`, `"patch_size": 2`, fmt.Sprintf(`"position_encoding": %q`,
+			p.Name)} {
+			if !strings.Contains(config, want) {
+				t.Errorf("%s: config.json lacks %s: %s", p.Name, want, config)
+			}
+		}
 		for _, batch := range []int{1, 2, 5} {
 			images := Noise(c, batch, 77)
 			want, err := forward(gomlxtest.Backend(), store, "/vit", c, images)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := ONNXLogits(filepath.Join(dir, "model.onnx"), c, images)
+			sparse := c
+			sparse.Channels = 0 // the default
+			got, err := ONNXLogits(filepath.Join(dir, "model.onnx"), sparse, images)
 			if d, scale := numeric.Difference(got, want); err != nil || d > 1e-5*scale {
 				t.Errorf("%s, batch %d: %v, logits differ by %g of %g; %q", p.Name, batch, err, d, scale, report)
 			}
 		}
+	}
+}
+
+func TestAnONNXFileOfAScopeWithoutAVariableIsRefused(t *testing.T) {
+	if _, err := runONNX("", nil); errors.Is(err, errNoONNX) {
+		t.Skip("needs -tags=onnx")
+	}
+	c := ownViT("learned")
+	store := stirred(t, c, nil)
+	if err := store.DeleteVariable("/vit/head/biases"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Export(filepath.Join(t.TempDir(), "model"), gomlxtest.Backend(), store.Scope("/vit"), c,
+		ExportOptions{Format: formatONNX})
+	if err == nil || !strings.Contains(err.Error(), "scope /vit lacks 1 of the model's variables") {
+		t.Error(err)
 	}
 }
 
@@ -385,6 +464,16 @@ func TestAnONNXFileOfAnotherModelIsNotKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	add := func(x float32) { // to all logits of the model, not of the file
+		bias := store.GetVariable("/vit/head/biases")
+		flat := tensors.MustCopyFlatData[float32](bias.MustValue())
+		for i := range flat {
+			flat[i] += x
+		}
+		if err := bias.SetValue(tensors.FromFlatDataAndDimensions(flat, len(flat))); err != nil {
+			t.Fatal(err)
+		}
+	}
 	file := filepath.Join(t.TempDir(), "model.onnx")
 	if _, err := writeFile(osFiles{}, file, e.writeONNX); err != nil {
 		t.Fatal(err)
@@ -392,14 +481,33 @@ func TestAnONNXFileOfAnotherModelIsNotKept(t *testing.T) {
 	if err := e.checkONNX(file); err != nil {
 		t.Error(err)
 	}
-	bias := store.GetVariable("/vit/head/biases")
-	flat := tensors.MustCopyFlatData[float32](bias.MustValue())
-	flat[0] += 0.01
-	if err := bias.SetValue(tensors.FromFlatDataAndDimensions(flat, len(flat))); err != nil {
-		t.Fatal(err)
-	}
+	add(0.01)
 	if err := e.checkONNX(file); err == nil || !strings.Contains(err.Error(), "differ by 0.01") {
 		t.Error(err)
+	}
+	// Logits differ by at most 1e-4, or 1e-4 of the largest.
+	for _, path := range []string{"/vit/head/weights", "/vit/head/biases"} {
+		v := store.GetVariable(path)
+		if err := v.SetValue(tensors.FromShape(v.Shape())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, logit := range []float32{0.5, 50} {
+		tolerance := 1e-4 * max(1, logit)
+		add(logit)
+		file := filepath.Join(t.TempDir(), "model.onnx")
+		if _, err := writeFile(osFiles{}, file, e.writeONNX); err != nil {
+			t.Fatal(err)
+		}
+		add(0.8 * tolerance)
+		if err := e.checkONNX(file); err != nil ||
+			!strings.Contains(e.report[len(e.report)-1], fmt.Sprintf("by %.1g", 0.8*tolerance)) {
+			t.Errorf("logits of %g: %v, %q", logit, err, e.report)
+		}
+		add(0.4 * tolerance)
+		if err := e.checkONNX(file); err == nil {
+			t.Errorf("logits of %g may differ by %g", logit, 1.2*tolerance)
+		}
 	}
 }
 

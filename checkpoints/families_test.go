@@ -137,6 +137,10 @@ func TestMissingArgumentsAreTheArchitectures(t *testing.T) {
 			}
 		}
 	}
+	if _, _, err := architectureFor("Conv", nil); err == nil ||
+		!strings.Contains(err.Error(), "no architecture of timm "+architectures().Timm+" is a Conv like this one") {
+		t.Errorf("another class: %v", err)
+	}
 	if n := len(ArchitectureNames()); n != 251 || refused != 16 {
 		t.Errorf("%d architectures, %d refused", n, refused)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Logits runs the model on normalised images, float32 [batch, rows, cols, channels], and returns its class logits, row
+// Logits runs the model on normalized images, float32 [batch, rows, cols, channels], and returns its class logits, row
 // by row. It is for comparing files; an application loads the model once and builds its own graph.
 func (m *Imported) Logits(backend compute.Backend, images *tensors.Tensor) ([]float32, error) {
 	store := model.NewStore()
@@ -24,7 +24,7 @@ func (m *Imported) Logits(backend compute.Backend, images *tensors.Tensor) ([]fl
 	return forward(backend, store, "/model", m.Config, images)
 }
 
-// forward runs the model below a scope. All of its variables must exist: a graph would initialise missing ones at
+// forward runs the model below a scope. All of its variables must exist: a graph would initialize missing ones at
 // random.
 func forward(backend compute.Backend, store *model.Store, scope string, c vit.Config, images *tensors.Tensor) (
 	[]float32, error,

@@ -315,7 +315,7 @@ func (m *Imported) Resize(rows, cols int, kind string) (line string, err error) 
 	return line, nil
 }
 
-// pixels sets the size and normalisation of the training images. Google's models use (pixel/255 - ½)/½
+// pixels sets the size and normalization of the training images. Google's models use (pixel/255 - ½)/½
 // (google-research/vision_transformer, issue 210).
 func (m *Imported) pixels(w *weights, found described) error {
 	channels := found.config.Channels
@@ -327,7 +327,7 @@ func (m *Imported) pixels(w *weights, found described) error {
 			settings = p
 		}
 		settings.Mean, settings.Std = a.Mean, a.Std
-		if mean, std := settings.Normalisation(); a.Mean != [3]float64{} || a.Std != [3]float64{} {
+		if mean, std := settings.Normalization(); a.Mean != [3]float64{} || a.Std != [3]float64{} {
 			m.Mean, m.Std = mean[:min(channels, 3)], std[:min(channels, 3)]
 		}
 	case found.format == formatJAX && found.json == nil:
@@ -346,7 +346,7 @@ func (m *Imported) pixels(w *weights, found described) error {
 			return nil
 		}
 		if err == nil {
-			if m.Mean, m.Std, err = preprocess.ParseNormalisation(raw, channels); err != nil {
+			if m.Mean, m.Std, err = preprocess.ParseNormalization(raw, channels); err != nil {
 				err = &formatError{File: file, Reason: err.Error()}
 			}
 		}
@@ -374,7 +374,7 @@ func (m *Imported) Load(scope *model.Scope) error {
 		return err
 	}
 	scope.SetParams(m.Params)
-	// An encoding creates its own variables, and initialises those that the file lacks.
+	// An encoding creates its own variables, and initializes those that the file lacks.
 	if err := exceptions.TryCatch[error](func() { m.Config.Encoders(scope) }); err != nil {
 		return errors.WithMessage(err, "checkpoints")
 	}

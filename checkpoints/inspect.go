@@ -124,7 +124,11 @@ func (i *Info) String() string {
 		if c.PatchSize > 0 && c.ImageRows > 0 {
 			grid = fmt.Sprintf("a grid of %s for images of %dx%d", gridSize{c.Rows(), c.Cols()}, c.ImageRows, c.ImageCols)
 		}
-		line("positions", "%s, %d prefix tokens, %s", c.Position, c.Prefix(), grid)
+		tokens := "tokens"
+		if c.Prefix() == 1 {
+			tokens = "token"
+		}
+		line("positions", "%s, %d prefix %s, %s", c.Position, c.Prefix(), tokens, grid)
 		if options := optionsOf(c); len(options) > 0 {
 			line("options", "%s", strings.Join(options, ", "))
 		}
@@ -145,7 +149,7 @@ func (i *Info) String() string {
 	}
 	numbers := i.numbers()
 	for _, dtype := range slices.Sorted(maps.Keys(numbers)) {
-		line("numbers", "%d %s", numbers[dtype], dtype)
+		line("parameters", "%d %s", numbers[dtype], dtype)
 	}
 	if i.Format != formatONNX {
 		line("tensors", "%d", len(i.Tensors))

@@ -61,6 +61,35 @@ func testInspectDescribesTheFixtures(t *testing.T) {
 	}
 }
 
+func TestADescriptionHasALineForEachProperty(t *testing.T) {
+	i := &Info{Path: "dir", Format: formatCheckpoint, Step: 42, Config: ownViT("wepe"), Params: map[string]any{"b": 2,
+		"a": 0.5},
+		Labels: strings.Fields("cat dog eel fox gnu hen ibis"), Notes: []string{"one", "two\n"},
+		Tensors: []TensorInfo{{Shape: []int{3, 5}, DType: "float32"}, {Shape: []int{7}, DType: "int64"}}}
+	all := strings.Join(i.Labels[:5], ", ")
+	for n, head := range map[int]string{0: "7 classes", 2: "7 classes: cat, dog", 5: "7 classes: " + all,
+		7: "7 classes: " + all + ", …"} {
+		described := *i
+		described.Labels = i.Labels[:n]
+		if got, want := described.String(), `path       dir
+format     checkpoint
+step       42
+model      ViT of width 48, depth 2, 3 heads, MLP 29, patches of 2, 3 channels, epsilon 1e-06
+positions  wepe, 1 prefix token, a grid of 3x5 for images of 6x10
+           a = 0.5
+           b = 2
+head       `+head+`
+parameters 15 float32
+parameters 7 int64
+tensors    2
+note       one
+note       "two\n"
+`; got != want {
+			t.Errorf("%d labels:\n%swant\n%s", n, got, want)
+		}
+	}
+}
+
 func TestInspectDescribesACheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	c := ownViT("wepe")
@@ -107,7 +136,7 @@ func TestInspectDescribesEveryExport(t *testing.T) {
 	store := stirred(t, c, map[string]any{"wepe_alpha_u": 0.25})
 	dir := exportedFrom(t, store, c, ExportOptions{Format: formatUnfolded, DType: "float16"})
 	want := []string{"format     unfolded", "width 48, depth 2, 3 heads", "wepe_alpha_u = 0.25", "7 classes",
-		"wepe, 1 prefix tokens, a grid of 3x5 for images of 6x10", "float16", "float32"} // the encoding's types are kept
+		"wepe, 1 prefix token, a grid of 3x5 for images of 6x10", "float16", "float32"} // the encoding's types are kept
 	text := inspected(t, dir).String()
 	for _, want := range want {
 		if !strings.Contains(text, want) {

@@ -83,7 +83,7 @@ func Latest(dir string) (*Checkpoint, []error, error) {
 	}
 	var skipped []error
 	for _, path := range temporary {
-		skipped = append(skipped, errors.Errorf("%s skipped: unfinished: its writer ended before it was whole", path))
+		skipped = append(skipped, errors.Errorf("%s skipped: incomplete: the process that wrote it ended early", path))
 	}
 	for _, path := range names {
 		c, err := Open(path)
@@ -126,7 +126,7 @@ func Find(path, which string) (*Checkpoint, []error, error) {
 			return c, skipped, err
 		}
 		if len(skipped) > 0 {
-			return nil, skipped, errors.Errorf("checkpoints: no whole checkpoint in %s: %s", dir, skipped[0])
+			return nil, skipped, errors.Errorf("checkpoints: no intact checkpoint in %s: %s", dir, skipped[0])
 		}
 	}
 	if all, err := All(path); which != "" && err == nil && len(all) > 0 {

@@ -123,7 +123,7 @@ func TestADamagedCheckpointIsSkippedWithTheReason(t *testing.T) {
 		if got == nil || got.Step != 1 {
 			t.Fatalf("%s: latest %+v", c.name, got)
 		}
-		if len(skipped) != 2 || !strings.Contains(skipped[0].Error(), "step-00000009.tmp-4 skipped: unfinished") ||
+		if len(skipped) != 2 || !strings.Contains(skipped[0].Error(), "step-00000009.tmp-4 skipped: incomplete") ||
 			!strings.Contains(skipped[1].Error(), c.want) || strings.Contains(skipped[1].Error(), "\n") {
 			t.Errorf("%s: skipped %v, want %q", c.name, skipped, c.want)
 		}

@@ -48,7 +48,7 @@ func npyError(err error, file string) error {
 		return asFormatError(of.Err, file, of.Member)
 	}
 	if errors.Is(err, zip.ErrFormat) {
-		err = errors.Errorf("no .npz file, or one that is cut: fetch it again (%v)", err)
+		err = errors.Errorf("not an .npz file, or truncated: download it again (%v)", err)
 	}
 	if err != nil {
 		return asFormatError(err, file, "")

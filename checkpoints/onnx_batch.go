@@ -68,7 +68,7 @@ func shapeConstants(model proto.Message) map[string][]int64 {
 	return constants
 }
 
-// freeBatch generalises a graph of one batch size to any, with the constants of the same graph of another size.
+// freeBatch generalizes a graph of one batch size to any, with the constants of the same graph of another size.
 func freeBatch(model proto.Message, size int, constants map[string][]int64, other int) error {
 	graph := message{model.ProtoReflect()}.sub("graph")
 	reshapes := map[string]bool{}

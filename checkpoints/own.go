@@ -66,7 +66,7 @@ func describeUnfolded(o strictjson.Object) (d described, err error) {
 	}
 	for _, p := range params {
 		if !slices.Contains(vit.Params(), p.Path) {
-			return d, errors.Errorf("params: %q is no hyperparameter of an encoding", p.Path)
+			return d, errors.Errorf("params: %q is not a hyperparameter of an encoding", p.Path)
 		}
 		if d.params[p.Path], err = decodeParam(p); err != nil {
 			return d, errors.WithMessagef(err, "params: %s", p.Path)

@@ -52,9 +52,9 @@ func TestTheModelOfATrainingIsImportedWithItsAverages(t *testing.T) {
 			!reflect.DeepEqual(m.Params, map[string]any{"wepe_alpha_u": 0.25}) {
 			t.Errorf("%s: %s %+v, labels %q, params %v", path, m.Format, m.Config, m.Labels, m.Params)
 		}
-		want := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{6, 10}, Mean: normalised.Mean, Std: normalised.Std}
-		if m.Preprocess == nil || *m.Preprocess != want || !slices.Equal(m.Mean, normalised.Mean[:]) ||
-			!slices.Equal(m.Std, normalised.Std[:]) {
+		want := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{6, 10}, Mean: normalized.Mean, Std: normalized.Std}
+		if m.Preprocess == nil || *m.Preprocess != want || !slices.Equal(m.Mean, normalized.Mean[:]) ||
+			!slices.Equal(m.Std, normalized.Std[:]) {
 			t.Errorf("%s: preprocessing %+v, mean %v, std %v", path, m.Preprocess, m.Mean, m.Std)
 		}
 		n := 0
@@ -112,7 +112,7 @@ func TestAnInvalidTrainingCheckpointIsRefused(t *testing.T) {
 	}
 	dir, _, _ := trainedOn(t, ownViT("wepe"), nil)
 	putFile(t, filepath.Join(dir, "best", "step-00000005", storeName), []byte("{}"))
-	if _, err := Import(dir, ImportOptions{}); err == nil || !strings.Contains(err.Error(), "no whole checkpoint") {
+	if _, err := Import(dir, ImportOptions{}); err == nil || !strings.Contains(err.Error(), "no intact checkpoint") {
 		t.Errorf("%v", err)
 	}
 }

@@ -21,7 +21,7 @@ func TestMeanAndStdAreReadFromEitherFile(t *testing.T) {
 	}{
 		"Hugging Face": {formatHF, hfConfig(), `{"image_mean":[0.1,0.2,0.3],"image_std":[0.4,0.5,0.6]}`,
 			[]float64{0.1, 0.2, 0.3}, []float64{0.4, 0.5, 0.6}, ""},
-		"not normalised": {formatHF, hfConfig(), `{"do_normalize":false,"image_mean":[1,1,1],"image_std":[2,2,2]}`,
+		"not normalized": {formatHF, hfConfig(), `{"do_normalize":false,"image_mean":[1,1,1],"image_std":[2,2,2]}`,
 			[]float64{0, 0, 0}, []float64{1, 1, 1}, ""},
 		"no preprocessor": {formatHF, hfConfig(), "", nil, nil, ""},
 		"timm":            {formatTimm, timm, "", []float64{0.1, 0.2, 0.3}, []float64{0.4, 0.5, 0.6}, ""},
@@ -61,7 +61,7 @@ func TestPreprocessingIsImportedOrTheReasonReported(t *testing.T) {
 		line         string
 	}{
 		`{"size":{"height":6,"width":10},` + numbers:               {true, true, "positions: "},
-		`{"size":{"height":6,"width":10},"do_pad":true,` + numbers: {false, false, "preprocessing: left out: preprocess: do"},
+		`{"size":{"height":6,"width":10},"do_pad":true,` + numbers: {false, false, "preprocessing: left out: preprocess: un"},
 		`{"size":{"shortest_edge":6},` + numbers:                   {false, true, "preprocessing: left out: preprocess: wi"},
 	} {
 		putFile(t, filepath.Join(filepath.Dir(file), foreignPreprocessor), []byte(text))

@@ -420,7 +420,7 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 		exportedFrom(t, stirred(t, whole, map[string]any{"wepe_alpha_u": 0.3}), whole, ExportOptions{Format: formatUnfolded}),
 	}
 	for _, format := range fileFormats {
-		dirs = append(dirs, exported(t, m, ExportOptions{Format: format, Preprocess: &normalised}))
+		dirs = append(dirs, exported(t, m, ExportOptions{Format: format, Preprocess: &normalized}))
 	}
 	giant, three := dinoLike()["dinov2 giant"], dinoLike()["dinov3"]
 	giant.Pool, giant.ImageCols, giant.MLPDim = "class+mean", giant.ImageRows, 2*giant.Width // transformers' Dinov2

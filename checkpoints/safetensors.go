@@ -108,7 +108,7 @@ func readSafetensorsHeader(r io.Reader, size int64, file string) ([]tensorEntry,
 	at, dataSize := uint64(0), uint64(size)-8-length
 	for _, e := range entries {
 		if e.begin > e.end || e.end > dataSize {
-			return refuse(e.name, "bytes %d to %d of %d: is the file cut? fetch it again", e.begin, e.end, dataSize)
+			return refuse(e.name, "bytes %d to %d of %d: is the file truncated? download it again", e.begin, e.end, dataSize)
 		}
 		if want, ok := e.byteSize(); !ok || want != e.end-e.begin {
 			return refuse(e.name, "%d bytes for %s%v", e.end-e.begin, e.dtype, e.dims)

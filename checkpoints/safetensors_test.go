@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -57,6 +58,14 @@ func readAll(raw []byte) (map[string]*tensors.Tensor, error) {
 		}
 	}
 	return out, nil
+}
+
+func TestAFailedWriteOfATensorIsAnError(t *testing.T) {
+	reader, writer := io.Pipe()
+	reader.CloseWithError(io.ErrShortWrite)
+	if err := asIs("x", tensors.FromValue(float32(1))).write(writer); !errors.Is(err, io.ErrShortWrite) {
+		t.Error(err)
+	}
 }
 
 func TestWrittenTensorsAreAlignedWhateverTheirOrder(t *testing.T) {

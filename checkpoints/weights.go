@@ -108,8 +108,8 @@ func weightsIn(dir string) (string, error) {
 		}
 	}
 	if len(found) != 1 {
-		return "", errors.Errorf("checkpoints: %s contains neither %s nor %s, and %d .npz files instead of one: name the "+
-			"file of weights (pickles such as pytorch_model.bin are not read: save them as safetensors)", dir, foreignWeights,
+		return "", errors.Errorf("checkpoints: %s contains neither %s nor %s, and %d .npz files: name the file of "+
+			"weights (pickles such as pytorch_model.bin are not read: save them as safetensors)", dir, foreignWeights,
 			foreignIndex, len(found))
 	}
 	return filepath.Join(dir, found[0]), nil

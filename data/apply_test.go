@@ -23,6 +23,17 @@ var changing = Augment{
 }
 
 // images_test.go compares the graph with naive resampling; the host rounds after rows and after columns.
+func TestAnImageIsTurnedByLessThanADegree(t *testing.T) {
+	img := &Image{Height: 300, Width: 300, Pixels: make([]uint8, 3*300*300)}
+	for i := range img.Pixels {
+		img.Pixels[i] = uint8(i / 3 % 300)
+	}
+	a := Augment{Rotate: 1}
+	if turned := a.change(img, 1, 2, 3); slices.Equal(turned.Pixels, img.Pixels) {
+		t.Error("nothing has changed")
+	}
+}
+
 func TestTheHostCropsResizesAndFlipsAsTheGraphDoes(t *testing.T) {
 	set, rows := noise(13, 17, 11, 3), shuffled(13)[:7]
 	for _, a := range []Augment{

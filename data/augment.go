@@ -14,7 +14,7 @@ import (
 //
 // The steps, in the order of the authors' CIFAR-100 script: random crop of the zero-padded image, or random resized
 // crop; flips; resize to Size; rotation, policy, colour jitter, grey and erasing (on the host, and with them crop and
-// resize); normalisation; cutout; mixup or cutmix.
+// resize); normalization; cutout; mixup or cutmix.
 //
 // The shape of the graph depends on which steps are enabled, not on their strengths: a graph built with mixing also
 // works for plans from a copy of the struct with other strengths, or without the step.
@@ -54,7 +54,7 @@ type Augment struct {
 	EraseNoise bool       `json:"erase_noise,omitzero"`
 	// Repeats is how often an epoch shows each image, of n/Repeats distinct ones; 0 is 1. See [Order].
 	Repeats int `json:"repeats,omitzero"`
-	// Cutout is the side, in output pixels, of one square set to 0 after normalisation; its centre is uniform over the
+	// Cutout is the side, in output pixels, of one square set to 0 after normalization; its centre is uniform over the
 	// output, so that it may be cut by the border (DeVries and Taylor 2017).
 	Cutout int `json:"cutout,omitzero"`
 	// MixupAlpha > 0 blends each image with a partner of the batch, one λ ~ Beta(α, α) a batch (Zhang et al. 2018).

@@ -111,7 +111,7 @@ func (p *cifarParts) readArchive(file string, r io.Reader) error {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w: the archive is damaged or cut, fetch it again", file, err)
+			return fmt.Errorf("%s: %w: the archive is damaged or truncated: download it again", file, err)
 		}
 		if member.Typeflag != tar.TypeReg {
 			continue
@@ -124,7 +124,7 @@ func (p *cifarParts) readArchive(file string, r io.Reader) error {
 	n, err := io.Copy(io.Discard, io.LimitReader(unzipped, cifarMaxBytes))
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: %w: the archive is damaged, fetch it again", file, err)
+		return fmt.Errorf("%s: %w: the archive is damaged: download it again", file, err)
 	case n == cifarMaxBytes:
 		return fmt.Errorf("%s: more than %d bytes after its last file, it is not CIFAR-100", file, n)
 	}
@@ -135,7 +135,7 @@ func (p *cifarParts) readArchive(file string, r io.Reader) error {
 func (p *cifarParts) read(name, where string, r io.Reader) (err error) {
 	switch {
 	case name == cifarNames && p.names != nil || p.sets[name] != nil:
-		return fmt.Errorf("%s: %s is there twice", where, name)
+		return fmt.Errorf("%s: %s appears twice", where, name)
 	case name == cifarNames:
 		p.names, err = cifarReadNames(where, r)
 	case name == cifarTrain || name == cifarTest:
@@ -191,7 +191,7 @@ func cifarReadRecords(where string, r io.Reader) (*Memory, error) {
 		case err == io.EOF:
 			return nil, fmt.Errorf("%s: the file is empty, want records of %d bytes", where, cifarRecord)
 		case errors.Is(err, io.ErrUnexpectedEOF):
-			return nil, fmt.Errorf("%s: record %d has %d of %d bytes: the file is cut, copy or fetch it again",
+			return nil, fmt.Errorf("%s: record %d has %d of %d bytes: the file is truncated: copy or download it again",
 				where, n, read, cifarRecord)
 		case err != nil:
 			return nil, fmt.Errorf("%s: record %d: %w", where, n, err)
@@ -199,7 +199,7 @@ func cifarReadRecords(where string, r io.Reader) (*Memory, error) {
 		coarse, fine := record[0], record[1]
 		if coarse >= cifarCoarse || fine >= cifarClasses {
 			return nil, fmt.Errorf("%s: record %d: coarse label %d (0 to %d), fine label %d (0 to %d): "+
-				"the file is damaged or not CIFAR-100, fetch it again",
+				"the file is damaged or not CIFAR-100: download it again",
 				where, n, coarse, cifarCoarse-1, fine, cifarClasses-1)
 		}
 		s.Labels = append(s.Labels, int32(fine))

@@ -3,13 +3,17 @@
 package data_test
 
 import (
+	"archive/zip"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"image"
+	"io"
 	"log"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing/fstest"
 
 	"github.com/gomlx/gomlx/core/graph"
@@ -104,4 +108,104 @@ func ExampleTar() {
 	files, err := data.Tar(dir, train, []string{"cat", "dog", "eel"})
 	fmt.Println(files.Len(), files.Labels, err)
 	// Output: 2 [2 0] <nil>
+}
+
+// The batches of one epoch, read ahead by workers.
+func ExampleLoader() {
+	train, _, err := data.Shapes(data.TaskWhere, 100, 20, 32, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	const seed, epoch = 42, 0
+	order := slices.Chunk(data.Order(seed, epoch, train.Len(), 1), 40) // indices of each batch
+	loader := data.NewLoader(train, data.Augment{}, seed, 40, func(yield func(int, []int) bool) {
+		order(func(indices []int) bool { return yield(epoch, indices) })
+	})
+	defer loader.Close()
+	for {
+		batch, err := loader.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(batch.Tensor().Shape())
+	}
+	// Output:
+	// (Uint8)[40, 32, 32, 3]
+	// (Uint8)[40, 32, 32, 3]
+	// (Uint8)[20, 32, 32, 3]
+}
+
+// A list of VTAB-1k: a path and a label in each line.
+func ExampleLists() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	img := &fstest.MapFile{Data: datatest.PNG(image.NewGray(image.Rect(0, 0, 7, 5)))}
+	files := fstest.MapFS{"images/1.png": img, "images/2.png": img,
+		"train800.txt": &fstest.MapFile{Data: []byte("images/2.png 1\nimages/1.png 0\n")}}
+	if err := os.CopyFS(dir, files); err != nil {
+		log.Fatal(err)
+	}
+	train, err := data.Lists(dir, "train800.txt", []string{"cat", "dog"})
+	fmt.Println(train.Len(), train.Labels, train.Where(0), err)
+	// Output: 2 [1 0] images/2.png <nil>
+}
+
+// A file in the format of dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz, with 100 images.
+func ExampleDSprites() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "dsprites.npz")
+	if err := writeZip(file, datatest.DSprites(100)); err != nil {
+		log.Fatal(err)
+	}
+	sets, err := data.DSprites(context.Background(), file, data.TaskLocation, [3]int{50, 7, 9})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, set := range sets { // training, validation, test
+		fmt.Println(set.Name, set.Len(), len(set.Classes), set.Height, set.Width)
+	}
+	// Output:
+	// dsprites-location-train 50 16 64 64
+	// dsprites-location-val 7 16 64 64
+	// dsprites-location-test 9 16 64 64
+}
+
+func writeZip(path string, members map[string][]byte) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	archive := zip.NewWriter(f)
+	for name, content := range members {
+		w, err := archive.Create(name)
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(content); err != nil {
+			return err
+		}
+	}
+	return errors.Join(archive.Close(), f.Close())
+}
+
+// An image file becomes the input of a model: the shorter side is resized to 24 pixels, then the centre is cropped.
+func ExampleDecode() {
+	img, err := data.Decode(bytes.NewReader(datatest.PNG(image.NewGray(image.Rect(0, 0, 70, 50)))))
+	if err != nil {
+		log.Fatal(err)
+	}
+	input, err := img.Preprocess(preprocess.Settings{Fit: preprocess.FitShortest, Size: [2]int{24, 24},
+		Crop: [2]int{20, 20}})
+	fmt.Println(img.Height, img.Width, input.Height, input.Width, err)
+	// Output: 50 70 20 20 <nil>
 }

@@ -122,7 +122,7 @@ func (d *directory) Open(part int) (io.ReadCloser, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() { // opening a pipe would wait for its other end
-		return nil, fmt.Errorf("%s is no regular file", path)
+		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	return d.root.Open(path)
 }

@@ -17,6 +17,9 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/campaign"
@@ -167,7 +170,7 @@ func TestAShareOfEachClassIsHeldOutBySeed(t *testing.T) {
 	if len(seen) < 4 {
 		t.Errorf("5 seeds give %d splits", len(seen))
 	}
-	if _, _, err := all.HoldOut(0.01, 1); err == nil || !strings.Contains(err.Error(), "no image at all") {
+	if _, _, err := all.HoldOut(0.01, 1); err == nil || !strings.Contains(err.Error(), "has no image") {
 		t.Errorf("nothing is held out: %v", err)
 	}
 	if train, _, err := all.HoldOut(0.95, 1); err != nil || !slices.Equal(train.Labels, []int32{0, 1, 2}) {
@@ -401,9 +404,11 @@ func TestLoadRefuses(t *testing.T) {
 		"differ in size": {files, preprocess.Settings{}},
 		"no images":      {list(0, ""), toTiny},
 		// 43·3·2^28 bytes are 32.25 GiB.
-		"43 images of 16384×16384 pixels take 32 GiB": {list(43, ""), preprocess.Settings{Crop: [2]int{16384, 16384}}},
-		"folder.png is no regular":                    {list(2, "folder.png"), toTiny},
-		"out.png":                                     {list(2, "out.png"), toTiny}, // a link that leaves the directory
+		"43 images of 16384×16384 pixels take 32 GiB, more than 32:": {list(43, ""), preprocess.Settings{Crop: [2]int{16384,
+			16384}}},
+		"folder.png is not a regular": {list(2, "folder.png"), toTiny},
+		"out.png":                     {list(2, "out.png"), toTiny},
+		// a link that leaves the directory
 	} {
 		if set, err := c.files.Load(t.Context(), c.p, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v, %v, want an error with %q", set, err, want)
@@ -471,6 +476,37 @@ func TestImagesFindsThemInAnyFolders(t *testing.T) {
 		_, err := ImageFiles(nothing)
 		if err == nil || !strings.Contains(err.Error(), nothing) || errors.Is(err, os.ErrNotExist) == fileExists(nothing) {
 			t.Errorf("%v", err)
+		}
+	}
+}
+
+func TestADecodedImageGivesItsMemoryBack(t *testing.T) {
+	f := numberedFiles(t, 1, map[int][]byte{0: plain(3, 5, 7)})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	memory, calls := semaphore.NewWeighted(5*7), 0
+	for range 2 {
+		_, err := f.image(ctx, 0, memory, func(format, []byte, int, int) (*Image, error) {
+			if calls++; memory.TryAcquire(1) {
+				t.Error("no memory is taken")
+			}
+			return nil, errors.New("no image")
+		})
+		if err == nil || !strings.Contains(err.Error(), "no image") {
+			t.Error(err)
+		}
+	}
+	if calls != 2 {
+		t.Errorf("%d calls", calls)
+	}
+}
+
+func TestALabelIsANumberInAtMost64Bytes(t *testing.T) {
+	for text, want := range map[string]int32{" 7\n": 7, strings.Repeat(" ", 63) + "7": 7, strings.Repeat(" ", 64) +
+		"7": -1,
+		"-1": -1, "x": -1, fmt.Sprint(maxLabels): -1, fmt.Sprint(maxLabels - 1): maxLabels - 1} {
+		if got, err := parseLabel(strings.NewReader(text)); (err == nil) != (want >= 0) || err == nil && got != want {
+			t.Errorf("%q: %d, %v, want %d", text, got, err, want)
 		}
 	}
 }

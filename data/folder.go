@@ -203,7 +203,7 @@ func (f *Files) HoldOut(share float64, seed int64) (train, heldOut *Files, err e
 		}
 	}
 	if len(held) == 0 {
-		return nil, nil, fmt.Errorf("data: %s: a share of %g of each class is no image at all: hold out more", f.Dir, share)
+		return nil, nil, fmt.Errorf("data: %s: a share of %g of each class has no image: hold out more", f.Dir, share)
 	}
 	slices.Sort(trained)
 	slices.Sort(held)

@@ -176,7 +176,7 @@ func recoverDamage(err *error) {
 // asDamage reports a truncated file if a decoder returns unexpected EOF.
 func asDamage(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the file is cut")
+		return errors.New("the file is truncated")
 	}
 	return err
 }
@@ -210,7 +210,7 @@ func (p *Image) draw(img image.Image, fill uint8) error {
 	case *image.Paletted:
 		p.paletted(m, fill)
 	default:
-		return fmt.Errorf("colours of type %T", img)
+		return fmt.Errorf("unsupported colour type %T", img)
 	}
 	return nil
 }

@@ -57,8 +57,8 @@ func TestDecodeRefusesDamage(t *testing.T) {
 		"a wide png":      {wide, "70000×1 pixels"},
 		"a gigapixel gif": {bomb, "65535×65535 pixels"},
 		"a checksum":      {corrupt, "checksum"},
-		"signature alone": {[]byte("\x89PNG\r\n\x1a\n"), "cut"},
-		"marker alone":    {[]byte("\xff\xd8"), "cut"},
+		"signature alone": {[]byte("\x89PNG\r\n\x1a\n"), "truncated"},
+		"marker alone":    {[]byte("\xff\xd8"), "truncated"},
 	} {
 		_, err := campaign.Malformed(t, func() error {
 			_, err := Decode(bytes.NewReader(c.file))

@@ -38,7 +38,7 @@ func (a Augment) Images(pixels *Node, plan []*Node) *Node {
 	} else if a.FlipProb > 0 {
 		x = columns(x, plan[planWindows], width, 0)
 	}
-	x = a.normalise(x, channels)
+	x = a.normalize(x, channels)
 	if a.Cutout > 0 {
 		x = Mul(x, OneMinus(boxMask(plan[planCutout], outHeight, outWidth)))
 	}
@@ -106,9 +106,9 @@ func taps(windows *Node, start, outLength, length, pad int) *Node {
 	return Div(inImage, ReduceAndKeep(all, ReduceSum, 2))
 }
 
-// normalise returns (x/255 − Mean)/Std per channel. A row of pixels is one axis: ONNX Runtime takes ten times as long
+// normalize returns (x/255 − Mean)/Std per channel. A row of pixels is one axis: ONNX Runtime takes ten times as long
 // if the axis of Mean and Std has three elements.
-func (a Augment) normalise(x *Node, channels int) *Node {
+func (a Augment) normalize(x *Node, channels int) *Node {
 	scale, shift := make([]float32, channels), make([]float32, channels)
 	for c := range channels {
 		std := cmp.Or(a.Std[c], 1)

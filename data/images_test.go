@@ -191,8 +191,8 @@ func TestResizingMatchesNaiveResamplingOfTheCroppedImage(t *testing.T) {
 	}
 }
 
-// The graph's normalisation against (pixel·rescale − mean)/std.
-func TestNormalisationIsThatOfTheSettings(t *testing.T) {
+// The graph's normalization against (pixel·rescale − mean)/std.
+func TestNormalizationIsThatOfTheSettings(t *testing.T) {
 	set, rows := noise(3, 4, 7, 3), []int{2, 0}
 	for name, p := range map[string]preprocess.Settings{
 		"usual":        {Mean: CIFAR100Mean, Std: CIFAR100Std},
@@ -201,7 +201,7 @@ func TestNormalisationIsThatOfTheSettings(t *testing.T) {
 		"none":         {},
 	} {
 		var a Augment
-		a.Mean, a.Std = p.Normalisation()
+		a.Mean, a.Std = p.Normalization()
 		var want []float64
 		for _, row := range rows {
 			for i, v := range set.Row(row) {
@@ -212,7 +212,7 @@ func TestNormalisationIsThatOfTheSettings(t *testing.T) {
 	}
 }
 
-func TestCutoutZeroesOneClippedSquareAfterNormalisationAndNothingElse(t *testing.T) {
+func TestCutoutZeroesOneClippedSquareAfterNormalizationAndNothingElse(t *testing.T) {
 	set, rows := noise(31, 17, 13, 3), shuffled(31)
 	plain := Augment{Mean: CIFAR100Mean, Std: CIFAR100Std}
 	a := plain

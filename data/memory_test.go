@@ -57,6 +57,9 @@ func TestFractionHasTheExactCountAndLargerOnesContainSmallerOnes(t *testing.T) {
 	if slices.Equal(a.Labels, b.Labels) {
 		t.Error("two seeds choose the same images")
 	}
+	if whole, err := Fraction(s, 1, 1); err != nil || whole != s {
+		t.Errorf("all images are a copy, %v", err)
+	}
 	if _, err := Fraction(s, 0, 1); err == nil {
 		t.Error("fraction 0 is accepted")
 	}
@@ -102,10 +105,10 @@ func TestValidateOfADatasetNamesTheMismatch(t *testing.T) {
 		t.Error(err)
 	}
 	for want, change := range map[string]func(*Memory){
-		"image 3 has label 11": func(s *Memory) { s.Labels[3] = 11 },
-		"22 bytes of pixels":   func(s *Memory) { s.Width = 3 },
-		"channels":             func(s *Memory) { s.Channels = 2 },
-		"no images":            func(s *Memory) { s.Labels, s.Pixels = nil, nil },
+		"image 3 has label 11":                          func(s *Memory) { s.Labels[3] = 11 },
+		"22 bytes of pixels, want 33 for [11, 1, 3, 1]": func(s *Memory) { s.Width = 3 },
+		"channels":  func(s *Memory) { s.Channels = 2 },
+		"no images": func(s *Memory) { s.Labels, s.Pixels = nil, nil },
 	} {
 		s := numbered(11)
 		change(s)

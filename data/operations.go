@@ -76,7 +76,7 @@ func (p *Image) fillBox(box [4]float32, colour func() [3]uint8) {
 
 // erase is random erasing (Zhong et al. 2017, https://arxiv.org/abs/1708.04896): a box of an area uniform in scale and
 // a height/width log-uniform between 3/10 and 10/3, in ten tries, anywhere in the image. Torchvision and timm erase
-// after normalisation: a normalised 0 is the mean here, and timm's normal noise is mean + std·noise, both rounded to
+// after normalization: a normalized 0 is the mean here, and timm's normal noise is mean + std·noise, both rounded to
 // bytes and the noise clipped to their range.
 func (p *Image) erase(scale [2]float64, noise bool, mean, std [3]float64, r *rand.Rand) {
 	for range 10 {

@@ -68,7 +68,7 @@ func testAResizeOfNumbersIsTorchvisions(t *testing.T) {
 		if img, err = img.Preprocess(settings); err != nil {
 			t.Fatal(err)
 		}
-		mean, std := settings.Normalisation()
+		mean, std := settings.Normalization()
 		var got []float64
 		for i, v := range img.Float {
 			got = append(got, (float64(v)/255-mean[i%3])/std[i%3])

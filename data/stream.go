@@ -65,11 +65,7 @@ func (s *Stream) subset(rows []int) Source {
 
 // Load implements Source.
 func (s *Stream) Load(ctx context.Context, rows []int) (*Memory, error) {
-	m, err := s.files.subset(rows).Load(ctx, s.settings, nil)
-	if err == nil {
-		m.Name = s.Name
-	}
-	return m, err
+	return s.files.subset(rows).Load(ctx, s.settings, nil)
 }
 
 // divide implements Source: random crops and the steps up to erasing that follow them are done on the host.

@@ -134,7 +134,7 @@ func eachMember(file *os.File, do func(at int64, header *tar.Header, content io.
 			return err
 		}
 		if size > info.Size()-begins {
-			return fmt.Errorf("%s: the file is cut", header.Name)
+			return fmt.Errorf("%s: the file is truncated", header.Name)
 		}
 		if err := do(at, header, reader); err != nil {
 			return err

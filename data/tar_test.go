@@ -24,7 +24,8 @@ func TestTarFindsSamplesBetweenOtherMembers(t *testing.T) {
 		PAXRecords: map[string]string{"comment": strings.Repeat("x", 700)}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "a/", Mode: 0o755}); err != nil {
+	// Some programs write the size of a directory's entries or of a link's target, which has no content here.
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "a/", Mode: 0o755, Size: 4096}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Flush(); err != nil {
@@ -97,9 +98,9 @@ func TestTarRefusesInOneLine(t *testing.T) {
 		"two images":     {datatest.Tar([2]string{"0.jpg", img}, [2]string{"0.png", img}), "0 has two images"},
 		"nothing":        {datatest.Tar([2]string{"readme", "x"}), "no images in 1 shards"},
 		"no tar":         {bytes.Repeat([]byte("hello"), 300), "invalid tar header"},
-		"cut in a file":  {whole[:530], "0.jpg: the file is cut"},
-		"cut in headers": {whole[:1300], "the file is cut"},
-		"a huge size":    {large, "the file is cut"},
+		"cut in a file":  {whole[:530], "0.jpg: the file is truncated"},
+		"cut in headers": {whole[:1300], "the file is truncated"},
+		"a huge size":    {large, "the file is truncated"},
 		"a symlink":      {linked(tar.TypeSymlink), "no images in 1 shards"},
 		"a hard link":    {linked(tar.TypeLink), "no images in 1 shards"},
 		"a device":       {linked(tar.TypeBlock), "no images in 1 shards"},
@@ -126,7 +127,7 @@ func TestTarRefusesInOneLine(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, "a.tar"), 530); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.read(0); err == nil || !strings.Contains(err.Error(), "cut") {
+	if _, err := f.read(0); err == nil || !strings.Contains(err.Error(), "truncated") {
 		t.Error(err)
 	}
 }

@@ -101,7 +101,7 @@ func (b Backbone) at(rows, cols int) Backbone {
 	return b
 }
 
-// trace builds the backbone in scope on normalised images [batch, rows, cols, channels] and returns its intermediate
+// trace builds the backbone in scope on normalized images [batch, rows, cols, channels] and returns its intermediate
 // values. b has its defaults.
 func (b Backbone) trace(scope *model.Scope, images *Node, attentionWeights bool) *backboneTrace {
 	d := images.Shape().Dimensions

@@ -18,7 +18,7 @@ type Config struct {
 	RPN      RPN      `json:"rpn"`
 	ROI      ROI      `json:"roi"`
 
-	Mean [3]float64 `json:"mean"` // of the pixels 0…1 per channel, for normalisation;
+	Mean [3]float64 `json:"mean"` // of the pixels 0…1 per channel, for normalization;
 	Std  [3]float64 `json:"std"`  // default ImageNet's
 }
 
@@ -191,7 +191,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("detect: roi.convs are %v, dense %v, masks %v: want numbers of channels and units", i.Convs,
 			i.Dense, i.Masks)
 	case len(i.Stages) == 0:
-		return fmt.Errorf("detect: roi.stages are none")
+		return fmt.Errorf("detect: roi.stages is empty: want one stage or more")
 	}
 	for k, s := range i.Stages {
 		if !(s.IoU > 0 && s.IoU <= 1) || !positive(s.Weights[:]...) {

@@ -16,13 +16,13 @@ import (
 // normEpsilon is the ε of the LayerNorms over channels in pyramid and heads.
 const normEpsilon = 1e-6
 
-// torchConv is PyTorch's default initialisation of a convolution with a fan-in.
+// torchConv is PyTorch's default initialization of a convolution with a fan-in.
 func torchConv(fanIn int) weight.Fill { return weight.Uniform(1 / math.Sqrt(float64(fanIn))) }
 
-// msra is He's initialisation for ReLU by the fan-out, c2_msra_fill of detectron2.
+// msra is He's initialization for ReLU by the fan-out, c2_msra_fill of detectron2.
 func msra(fanOut int) weight.Fill { return weight.Normal(math.Sqrt(2 / float64(fanOut))) }
 
-// xavier is Glorot's initialisation by the fan-in, as in Caffe2, c2_xavier_fill.
+// xavier is Glorot's initialization by the fan-in, as in Caffe2, c2_xavier_fill.
 func xavier(fanIn int) weight.Fill { return weight.Uniform(math.Sqrt(3 / float64(fanIn))) }
 
 // conv3x3 is a 3×3 convolution with zero padding, [batch, rows, cols, in] -> [batch, rows, cols, out]; without biases
@@ -49,7 +49,7 @@ func double(scope *model.Scope, x *Node, out int, weights weight.Fill) *Node {
 	return Add(y, ExpandLeftToRank(b, y.Rank()))
 }
 
-// norm normalises the channels of each cell.
+// norm normalizes the channels of each cell.
 func norm(scope *model.Scope, x *Node) *Node { return weight.LayerNorm(scope, x, normEpsilon) }
 
 // convStack is n times conv3x3, norm and ReLU, the start of box and mask heads.

@@ -67,7 +67,7 @@ func (d *Detector) Finalize() {
 
 // maps returns the pyramid for pixels [batch, rows, cols, 3] of images of sizes [batch, 2].
 func (c Config) maps(scope *model.Scope, pixels, sizes *Node) []*Node {
-	trace := c.Backbone.trace(scope.In(backboneScope), c.normalised(pixels, sizes), false)
+	trace := c.Backbone.trace(scope.In(backboneScope), c.normalized(pixels, sizes), false)
 	return pyramid(scope.In(pyramidScope), trace.Output, c.Channels)
 }
 

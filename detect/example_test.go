@@ -40,3 +40,14 @@ func Example() {
 	fmt.Println(len(found), "image,", len(found[0]), "detections")
 	// Output: 1 image, 0 detections
 }
+
+// The paper's detector on ViT-B: images of 1024×1024 pixels, windows of 14×14 patches, global attention in four blocks.
+func ExampleViTDet() {
+	config, err := detect.ViTDet("B/16", 80, false)
+	if err != nil {
+		log.Fatal(err)
+	}
+	b := config.WithDefaults().Backbone
+	fmt.Println(b.ImageRows, b.ImageCols, b.Width, b.Depth, b.Window, b.Global)
+	// Output: 1024 1024 768 12 14 [2 5 8 11]
+}

@@ -53,7 +53,7 @@ func TestPixelsAreNormalizedWithinTheImageAndZeroBeyond(t *testing.T) {
 			want[i] = (float64(pixels[i])/255 - c.Mean[i%3]) / c.Std[i%3]
 		}
 	}
-	got := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{c.normalised(in[0], in[1])} },
+	got := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{c.normalized(in[0], in[1])} },
 		tensors.FromFlatDataAndDimensions(pixels, 1, rows, cols, 3),
 		tensors.FromFlatDataAndDimensions([]float32{2, 4}, 1, 2))[0]
 	gomlxtest.NearAbs(t, "pixels", got, want, 1e-5)

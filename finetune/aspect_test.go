@@ -45,6 +45,9 @@ func TestAModelThatKeepsTheAspectTrainsOpensAndPredicts(t *testing.T) {
 			t.Error(err)
 		}
 		opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
+		if m.Preprocess != opened.Preprocess || m.Preprocess.Fit != preprocess.FitPatches {
+			t.Errorf("%s: preprocessing %+v, of the opened model %+v", position, m.Preprocess, opened.Preprocess)
+		}
 		logits := gomlxtest.Must(opened.logitsOf(test))(t)
 		for i := range 5 {
 			answers := gomlxtest.Must(opened.predictOne(pngFile(t, test.RGBA(i)), 3))(t) // of whole patches: it is not resized

@@ -68,7 +68,8 @@ func newClassification(run Run) (*classification, error) {
 		run.Logger.Info("devices share each batch", "devices", devices.count(), "of", exist)
 	}
 	if held != nil && held.Len() < smallSplit && run.Weights != checkpoints.LastDir {
-		run.Logger.Warn("small validation split: the choice of the best weights is partly chance", "images", held.Len(),
+		run.Logger.Warn("the validation split is small: the choice of the best weights is partly chance", "images",
+			held.Len(),
 			"standard error of the accuracy", fmt.Sprintf("up to %.1f %%", 50/math.Sqrt(float64(held.Len()))))
 	}
 	if images.Len() < r.BatchSize {
@@ -424,7 +425,7 @@ func (c *classification) draw() error {
 		return nil
 	}
 	rows, err := report.ReadFiles(filepath.Join(c.Run.Dir, RowsFile))
-	if err != nil {
+	if err != nil || len(rows.Evals) == 0 { // the file was removed after the run
 		return err
 	}
 	title := fmt.Sprintf("%s on %s, seed %d", c.Job.Recipe, c.Job.Dataset, c.Seed)

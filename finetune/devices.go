@@ -18,7 +18,7 @@ import (
 
 // devices distributes programs over the devices of a backend: data parallel by GoMLX's AutoSharding. The plan of a
 // batch is split by images; weights and pixels are replicated. The graph is the graph of one device, so means, mixup
-// partners and batch normalisation refer to the whole batch, and the compiler inserts the communication. The zero value
+// partners and batch normalization refer to the whole batch, and the compiler inserts the communication. The zero value
 // is one device.
 type devices struct {
 	everywhere, divided *distributed.ShardingSpec
@@ -34,8 +34,8 @@ func newDevices(backend compute.Backend, n int, r Recipe) (d devices, err error)
 		return d, fmt.Errorf("finetune: %d devices requested, but backend %s has %d: request at most %d, or 0 for all", n,
 			backend.Name(), exist, exist)
 	case n > 0 && part%n != 0:
-		return d, fmt.Errorf("finetune: %d devices cannot share %d images equally (batch_size %d in %d parts): want fewer "+
-			"devices, or other batches", n, part, r.BatchSize, r.Accumulate)
+		return d, fmt.Errorf("finetune: %d devices cannot share %d images equally (batch_size %d, accumulate %d): set "+
+			"batch_size to a multiple of %d, or use fewer devices", n, part, r.BatchSize, r.Accumulate, n*r.Accumulate)
 	case n == 0:
 		n = exist
 		// XLA splits a CPU into any number of devices; they are no faster than one.

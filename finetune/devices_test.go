@@ -298,7 +298,7 @@ func TestDevicesOfABackend(t *testing.T) {
 		{name: "a processor is one", exist: 4, batch: 8, want: 1, kind: "TFRT_CPU_0"},
 		{name: "or what is asked for", exist: 4, n: 4, batch: 8, want: 4, kind: "TFRT_CPU_0"},
 		{name: "indivisible", exist: 3, n: 2, batch: 6,
-			complains: []string{"2 devices", "3 images", "batch_size 6 in 2 parts"}},
+			complains: []string{"2 devices", "3 images", "batch_size to a multiple of 4"}},
 		{name: "more than exist", exist: 3, n: 4, batch: 8, complains: []string{"4 devices requested", "has 3"}},
 		{name: "none", exist: 3, n: -1, batch: 6, complains: []string{"-1 devices requested"}},
 	} {

@@ -32,7 +32,7 @@ type Features struct {
 //	features, err := model.Embed("cat.jpg", "dog.png")
 //	fmt.Println(features[0].Class)
 //
-// Images are resized and normalised as the model's files specify, see [Model.Predict]. Reading on all cores overlaps
+// Images are resized and normalized as the model's files specify, see [Model.Predict]. Reading on all cores overlaps
 // with the network, in batches of EvalBatch. An error of type [Unread] lists missing or damaged files; the features of
 // the others are returned with it.
 func (m *Model) Embed(files ...string) ([]Features, error) {

@@ -141,6 +141,10 @@ func TestImagesOfAnyNumberAndSizeHaveFeatures(t *testing.T) {
 			t.Errorf("%s: pixels %v, want %v", kernel, got.Pixels, want.Pixels)
 		}
 	}
+	for _, empty := range []*data.Image{{Height: 1}, {Width: 1}} {
+		_, err := m.Fit(empty)
+		refused(t, "an image without pixels", err, "an image without pixels")
+	}
 	for n := range 37 {
 		gomlxtest.Must(m.embedImages(image.NewGray(image.Rect(0, 0, 5+n, 5))))(t)
 	}

@@ -73,7 +73,7 @@ func (m *Model) examination(p pixels) (*examination, error) {
 	case groupErr != nil:
 		return nil, groupErr
 	case failed && err == nil:
-		return nil, &data.ImageError{Where: e.set.Name, Err: errors.New("another process could not go on")}
+		return nil, &data.ImageError{Where: e.set.Name, Err: errors.New("another process failed")}
 	case failed:
 		return nil, err
 	}
@@ -83,8 +83,8 @@ func (m *Model) examination(p pixels) (*examination, error) {
 // sameClasses refuses a dataset with other classes.
 func (m *Model) sameClasses(set *data.Info) error {
 	if len(set.Classes) != m.Recipe.Model.Classes {
-		return fmt.Errorf("finetune: dataset %s has %d classes, the model %d", set.Name, len(set.Classes),
-			m.Recipe.Model.Classes)
+		return fmt.Errorf("finetune: dataset %s has %d classes, the model %d: use a dataset with the model's classes",
+			set.Name, len(set.Classes), m.Recipe.Model.Classes)
 	}
 	return nil
 }

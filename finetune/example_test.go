@@ -8,6 +8,7 @@ import (
 	"image"
 	"log"
 	"os"
+	"time"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
@@ -102,4 +103,50 @@ func ExampleModel_Export() {
 	info, err := checkpoints.Inspect(dir)
 	fmt.Println(info.Format, info.Config.ImageRows, info.Config.ImageCols, err)
 	// Output: timm 32 48 <nil>
+}
+
+// The default recipe for a model of width 96 and 400 images: the learning rate is 0.192/96, a batch at most a
+// twentieth.
+func ExampleFineTuning() {
+	info, err := checkpoints.Inspect("../examples/cifar100/demo/vit")
+	if err != nil {
+		log.Fatal(err)
+	}
+	recipe := finetune.FineTuning(info.Config, 400)
+	recipe.Model.Position = "hybrid" // blend the position table with WePE; "" keeps it
+	fmt.Println(recipe.Epochs, recipe.BatchSize, recipe.LearningRate, recipe.Optimizer.LayerDecay)
+	// Output: 10 16 0.002 0.75
+}
+
+// Ten steps of warm-up, then a half cosine: at the middle of it the rate is half of its peak.
+func ExampleLearningRate() {
+	for _, step := range []int{0, 5, 10, 55, 100} {
+		fmt.Printf("%.2f ", finetune.LearningRate(1, step, 10, 100))
+	}
+	// Output: 0.00 0.50 1.00 0.50 0.00
+}
+
+// The speed of training steps, without a dataset.
+func ExampleNewTiming() {
+	recipe, err := finetune.Named("shapes")
+	if err != nil {
+		log.Fatal(err)
+	}
+	timing, err := finetune.NewTiming(finetune.Run{Backend: gomlxtest.Backend(), Recipe: recipe,
+		Train: finetune.Noise(100, 32, 32, 4)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer timing.Close()
+	var start time.Time
+	for step := range 4 {
+		if step == 1 {
+			start = time.Now() // the first step compiles
+		}
+		if err := timing.Step(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println(3*float64(recipe.BatchSize)/time.Since(start).Seconds() > 0, "images per second")
+	// Output: true images per second
 }

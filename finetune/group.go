@@ -35,7 +35,7 @@ func (r Recipe) share(g Group) (Recipe, error) {
 		return r, fmt.Errorf("finetune: %d processes cannot share a batch in %d parts: want accumulate a multiple of %d",
 			g.Size(), r.Accumulate, g.Size())
 	case r.Architecture == DHVT:
-		return r, fmt.Errorf("finetune: recipe %s normalises by batches: their running statistics would differ between "+
+		return r, fmt.Errorf("finetune: recipe %s normalizes by batches: their running statistics would differ between "+
 			"the %d processes of a group; want one", r.Name, g.Size())
 	}
 	return r, nil

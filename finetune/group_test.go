@@ -95,8 +95,12 @@ func TestAGroupTrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
 				run := run
 				run.Group = g
 				m, _, err := run.Do(t.Context())
-				if err == nil {
-					m.Finalize()
+				if err != nil {
+					return err
+				}
+				defer m.Finalize()
+				if g.Rank() == 0 { // after the run a model is on its own
+					_, err = m.Evaluate(run.Train)
 				}
 				return err
 			})
@@ -163,7 +167,7 @@ func TestAGroupRefusesWhatItCannotShare(t *testing.T) {
 		{"parts", 2, func(run *Run, _ int) { run.Recipe.Accumulate = 3 },
 			[]string{"2 processes", "3 parts", "multiple of 2"}},
 		{"batch", 5, func(*Run, int) {}, []string{"accumulate is 5", "divisor of batch_size"}},
-		{"batch normalisation", 2, func(run *Run, _ int) { run.Recipe = dhvt }, []string{"running statistics"}},
+		{"batch normalization", 2, func(run *Run, _ int) { run.Recipe = dhvt }, []string{"running statistics"}},
 		{"seeds", 3, func(run *Run, rank int) { run.Seed = int64(rank / 2) }, []string{"process 2 has another run"}},
 		{"images", 3, func(run *Run, rank int) { run.Train = dataset(31, uint64(min(rank, 1))) },
 			[]string{"process 1 has another run"}},

@@ -35,7 +35,7 @@ func trained(t *testing.T) *Model {
 	return m
 }
 
-// naiveLogits normalises on the host and runs only the network: [images][classes].
+// naiveLogits normalizes on the host and runs only the network: [images][classes].
 func naiveLogits(t *testing.T, m *Model, set *data.Memory) [][]float64 {
 	t.Helper()
 	mean, std := []float64{0.5, 0.4, 0.3}, []float64{0.2, 0.3, 0.4} // of tiny

@@ -69,7 +69,7 @@ func (o Opening) Open(backend compute.Backend, path string) (*Model, error) {
 		case run != nil:
 			return openRun(backend, run, skipped)
 		case o.Weights != "":
-			return nil, fmt.Errorf("finetune: %s is no run: it has no %s weights", path, o.Weights)
+			return nil, fmt.Errorf("finetune: %s is not a run: it has no %s weights", path, o.Weights)
 		}
 	}
 	return openImported(backend, path, o)

@@ -39,12 +39,21 @@ func TestPageOfARun(t *testing.T) {
 		"tiny on images", "from scratch", "training: images, 40 images of 4×6 pixels, 3 channels, 7 classes",
 		"validation: 4 images", "test: images-test, 29 images of 4×6 pixels", "7 classes: chance is 14.3 %",
 		fmt.Sprintf("<b>%.2f</b> %%", 100*row.Test.Top1), fmt.Sprintf("<b>%.2f</b> %%", 100*row.Validation.Top1),
-		"learned scalars", "Mistakes on the test images", "A figure", "Of nothing.",
+		"learned scalars", "Errors on the test split", "A figure", "Of nothing.",
 		"<code>learning_rate</code><code>0.01</code>", "<code>model.position</code><code>wepe</code>",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
+	}
+
+	var curves bytes.Buffer
+	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, RowsFile)))(t)
+	if err := report.Curves(&curves, "tiny on images, seed 0", rows.Evals); err != nil {
+		t.Fatal(err)
+	}
+	if got := gomlxtest.Must(os.ReadFile(filepath.Join(run.Dir, "curves.png")))(t); !bytes.Equal(got, curves.Bytes()) {
+		t.Errorf("curves.png has other %d bytes than the %d of its rows", len(got), curves.Len())
 	}
 
 	// The first image is the most confident mistake, pixel by pixel.

@@ -162,7 +162,7 @@ func decode(file string) (*data.Image, error) {
 	case err != nil:
 		return nil, fmt.Errorf("finetune: %w", err)
 	case !info.Mode().IsRegular(): // opening a pipe would wait for its other end
-		return nil, fmt.Errorf("finetune: %s is no regular file", file)
+		return nil, fmt.Errorf("finetune: %s is not a regular file", file)
 	}
 	f, err := os.Open(file)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -63,10 +64,10 @@ type Recipe struct {
 	Patience       int     `json:"patience,omitempty"`   // evaluations without improvement that end a run, 0: never
 	ValidationPart float64 `json:"validation_part"`      // fraction of training images to split off, < 0 for none
 
-	// For a run that starts from a pretrained model (Run.From). The model sets the zero sizes of Model, the normalisation
+	// For a run that starts from a pretrained model (Run.From). The model sets the zero sizes of Model, the normalization
 	// if Augment has none, and the position if Model has none.
 	Resample string `json:"resample,omitempty"`  // of pretrained positions, checkpoints.Resample; "" for the source's own
-	ZeroHead bool   `json:"zero_head,omitempty"` // initialise a new head with zeros, also from scratch
+	ZeroHead bool   `json:"zero_head,omitempty"` // initialize a new head with zeros, also from scratch
 	// LoRA is the rank of adapters on query, key, value and output of every attention, with LoRAMLP of the MLPs too, which
 	// are trained in place of the backbone (weight.LowRank, alpha = rank). Evaluations, checkpoints and exports contain
 	// their sum.
@@ -257,8 +258,7 @@ func (r Recipe) validateNumbers() error {
 func ValidateParams(params map[string]any, c vit.Config) error {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		if !slices.Contains(vit.Params(), name) {
-			return fmt.Errorf("finetune: unknown hyperparameter %s: want one of %s", name,
-				strings.Join(vit.Params(), ", "))
+			return fmt.Errorf("finetune: %w", setting.Unknown("hyperparameter", name, vit.Params()))
 		}
 	}
 	// Encoders panic while a graph is built; building one here gives a clear error early.

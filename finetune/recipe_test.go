@@ -66,8 +66,8 @@ func TestSetChangesTheFieldItNamesAndNoOther(t *testing.T) {
 
 func TestSetRefusesInvalidSettingsInOneLine(t *testing.T) {
 	for settings, want := range map[string]string{
-		"epochs":                         `"epochs" is not of the form key=value`,
-		"=3":                             `"=3" is not of the form key=value`,
+		"epochs":                         `"epochs": want key=value`,
+		"=3":                             `"=3": want key=value`,
 		"epoch=3":                        "did you mean epochs?",
 		"optimizer.decay=1":              "weight_decay", // there
 		"augment.mixup=1":                "mixup_alpha",  // there
@@ -81,7 +81,7 @@ func TestSetRefusesInvalidSettingsInOneLine(t *testing.T) {
 		"optimizer.decay_all=1":          "1 is not true or false",
 		"optimizer.learning_rates.head=": "not a finite number",
 		"model=wepe":                     "not a group of settings",
-		"augment.size=24":                "24 is not a list as [a,b] of 2, each a whole number",
+		"augment.size=24":                "24 is not a list of 2 as [a,b], each a whole number",
 		"learning_rate=nan":              `"nan" is not a finite number`,
 		"model.width=1e400":              "1e400 is not a whole number",
 	} {
@@ -200,8 +200,8 @@ func TestEveryRecipeFitsItsModel(t *testing.T) {
 	}
 }
 
-// torchvision's normalisation equals DINOv2's processor's.
-func TestReleasedRecipesOfVTABNormaliseAsTorchvisionDoes(t *testing.T) {
+// torchvision's normalization equals DINOv2's processor's.
+func TestReleasedRecipesOfVTABNormalizeAsTorchvisionDoes(t *testing.T) {
 	settings := gomlxtest.Must(preprocess.Parse(gomlxtest.Must(os.ReadFile(
 		filepath.Join(fixtures.Dir(t, "dinov2_reg_tiny"), "preprocessor_config.json")))(t)))(t)
 	for _, name := range []string{"release-svhn", "release-dmlab", "release-resisc45"} {

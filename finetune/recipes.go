@@ -142,7 +142,7 @@ var hybrids = []Recipe{
 	// The 300-epoch run of the WePE release (dhvt_wef_experiment.py at commit 3c27aecd), with the same numbers except for
 	// three differences. Its WePE sums 64 of the 288 terms up to |m|, |n| = 8, half of the last shell missing, in
 	// complex64: it differs by .005 from the function here, a symmetric sum of 624 terms. It trains in float16, here
-	// float32, and on several GPUs, each of which normalises its own part of a batch. The paper has 76.53 % top-1 with
+	// float32, and on several GPUs, each of which normalizes its own part of a batch. The paper has 76.53 % top-1 with
 	// WePE and 74.78 % for the smaller DHVT-T of 192 channels, best test epochs of one seed. Not run by us.
 	//
 	//	go run ./cmd/wepe compare --recipe release-dhvt-300 --position none,wepe --data cifar100:DIR  (two times 1.6e17

@@ -7,7 +7,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// fromPretrained are the recipes of fine-tuning. The checkpoint (Run.From) determines the model, and the normalisation
+// fromPretrained are the recipes of fine-tuning. The checkpoint (Run.From) determines the model, and the normalization
 // of the pixels unless a recipe has one. CHECKPOINT below is anything that checkpoints.Import reads, or a run; the
 // published ones, ViT-B/16 and ViT-L/16 trained on ImageNet-21k, need a GPU.
 var fromPretrained = []Recipe{
@@ -151,7 +151,7 @@ func dosovitskiy(name string, steps int, rate float64, change func(*Recipe)) Rec
 	return r
 }
 
-// imagenetMean and imagenetStd normalise images for torchvision's models.
+// imagenetMean and imagenetStd normalize images for torchvision's models.
 var imagenetMean, imagenetStd = [3]float64{0.485, 0.456, 0.406}, [3]float64{0.229, 0.224, 0.225}
 
 // releaseCIFAR100 is the released script: rates of 4e-5 for the backbone, 6.4e-4 for WePE, 8e-4 for the head.

@@ -98,7 +98,7 @@ func TestTheAverageFollowsItsRecursion(t *testing.T) {
 		}
 
 		weights, average := trainer.model.weights(t, ""), trainer.model.weights(t, averageRoot)
-		for path := range weights { // also untrained ones: the statistics of a batch normalisation
+		for path := range weights { // also untrained ones: the statistics of a batch normalization
 			if average[path] == nil {
 				t.Errorf("architecture %q: %s is not averaged", architecture, path)
 			}

@@ -80,7 +80,7 @@ func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, images da
 			return err
 		}
 		for k, pixels := range slices.Collect(slices.Chunk(values, height*width*set.Channels)) {
-			g.put(1+epoch, k, r.denormalised(pixels, height, width, set.Channels))
+			g.put(1+epoch, k, r.denormalized(pixels, height, width, set.Channels))
 		}
 	}
 	return png.Encode(w, g.page)
@@ -112,8 +112,8 @@ func (r Recipe) augmented(program *Exec, images data.Source, set *data.Memory, s
 	return flat[0], err
 }
 
-// denormalised converts a model's input to an image, clipping colours.
-func (r Recipe) denormalised(values []float32, height, width, channels int) image.Image {
+// denormalized converts a model's input to an image, clipping colours.
+func (r Recipe) denormalized(values []float32, height, width, channels int) image.Image {
 	out := image.NewRGBA(image.Rect(0, 0, width, height))
 	for i := range height * width {
 		var rgb [3]uint8

@@ -79,7 +79,7 @@ func newSource(path string, imported *checkpoints.Imported, classes []string) *i
 var ownFields = []string{"ImageRows", "ImageCols", "Classes", "Position", "Dropout", "AttentionDropout", "DropPath",
 	"Init", "DType", "Recompute"}
 
-// adopt sets what the source determines, the network and its normalisation, and refuses a recipe that contradicts it.
+// adopt sets what the source determines, the network and its normalization, and refuses a recipe that contradicts it.
 func (r Recipe) adopt(s *initialModel) (Recipe, error) {
 	m, c := &r.Model, s.Model.WithDefaults()
 	fields, its := reflect.ValueOf(m).Elem(), reflect.ValueOf(c)
@@ -201,12 +201,12 @@ func (s *initialModel) load(m *Model, mayBeNew func(path string) bool) (report [
 	return append(report, positions), nil
 }
 
-// pixels describes the normalisation of a run.
+// pixels describes the normalization of a run.
 func (s *initialModel) pixels(r Recipe) string {
 	mine, its := [2][3]float64{r.Augment.Mean, r.Augment.Std}, [2][3]float64{s.Mean, s.Std}
 	switch {
 	case its == [2][3]float64{}:
-		return fmt.Sprintf("pixels: the checkpoint does not say how they were normalised; mean %v, std %v", mine[0], mine[1])
+		return fmt.Sprintf("pixels: the checkpoint does not specify their normalization; mean %v, std %v", mine[0], mine[1])
 	case mine != its:
 		return fmt.Sprintf("pixels: the recipe's mean %v, std %v in place of the checkpoint's %v, %v", mine[0], mine[1],
 			its[0], its[1])

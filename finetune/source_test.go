@@ -341,7 +341,7 @@ func TestASourceThatLacksPartOfTheBackboneIsNamed(t *testing.T) {
 	}
 }
 
-func TestTheRecipesOwnNormalisationIsKeptAndReported(t *testing.T) {
+func TestTheRecipesOwnNormalizationIsKeptAndReported(t *testing.T) {
 	gomlxtest.OnGo(t)
 	from, _ := pretrained(t, nil)
 	trainer, said := started(t, "augment.mean=[0.1,0.2,0.3];augment.std=[1,2,3]", Run{From: from})

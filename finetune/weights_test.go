@@ -117,6 +117,27 @@ func TestAFinishedRunIsExtended(t *testing.T) {
 	}
 }
 
+func TestAFinishedRunWithoutItsRowsIsEvaluatedAgainOnce(t *testing.T) {
+	gomlxtest.OnGo(t)
+	run := tinyRun(t, "epochs=1", 18)
+	run.Test, run.Dir = dataset(29, 2), t.TempDir()
+	_, row := done(t, run)
+	if err := os.Remove(filepath.Join(run.Dir, RowsFile)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		m, again := done(t, run)
+		rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, RowsFile)))(t)
+		if again.Test != row.Test || again.Test.Images != 29 || len(rows.Results) != 1 {
+			t.Errorf("%+v in %d rows, want %+v in one", again.Test, len(rows.Results), row.Test)
+		}
+		first, second := gomlxtest.Must(m.examine(run.Test))(t), gomlxtest.Must(m.examine(run.Test))(t)
+		if first != second { // for the page of the run
+			t.Error("the same images are evaluated again")
+		}
+	}
+}
+
 func TestTheLogIsTheRowsAsCSV(t *testing.T) {
 	gomlxtest.OnGo(t)
 	run := tinyRun(t, "", 30)

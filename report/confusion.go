@@ -66,7 +66,7 @@ func (c Confusion) draw(w io.Writer) error {
 		}
 	}
 	h.Limit = max(h.Limit, 0.001)
-	h.Title = fmt.Sprintf("darkest: %.3g %%", 100*h.Limit)
+	h.Title = fmt.Sprintf("confusion matrix, darkest %.3g %%", 100*h.Limit)
 	return figure.HeatMaps(w, [][]figure.HeatMap{{h}})
 }
 
@@ -105,7 +105,7 @@ func (c Confusion) mistakes(k int) Table {
 func (c Confusion) Worst(k int) Table {
 	table := Table{Header: []string{"class"}, Numeric: []bool{false}}
 	table.add("images", "precision %", "recall %", "F1 %")
-	table.Header, table.Numeric = append(table.Header, "most often mistaken for"), append(table.Numeric, false)
+	table.Header, table.Numeric = append(table.Header, "mistaken for"), append(table.Numeric, false)
 	scores := c.Scores()
 	var classes []int
 	for class := range c.Classes {

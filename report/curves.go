@@ -57,11 +57,13 @@ func trainLoss(e Eval) float64 { return float64(e.TrainLoss) }
 // square, as a PNG.
 func Sizes(w io.Writer, rows []Result) error {
 	var evals []Eval
+	var sides []int
 	for _, r := range rows {
 		var height, width int
 		if _, err := fmt.Sscanf(r.ImageSize, "%dx%d", &height, &width); err == nil && height == width {
 			r.Recipe = strings.TrimSuffix(r.Recipe, " at "+r.ImageSize)
 			evals = append(evals, Eval{Job: r.Job, Step: height, Split: Test, Metrics: r.Test})
+			sides = append(sides, height)
 		}
 	}
 	p := figure.New("test accuracy of the same weights at other sizes", "side of the images (pixels)",
@@ -69,6 +71,8 @@ func Sizes(w io.Writer, rows []Result) error {
 	for i, c := range collect(evals, Test) {
 		drawSeries(p, c, i, "%.1f", topOne)
 	}
+	slices.Sort(sides)
+	figure.LabelX(p, slices.Compact(sides))
 	return figure.Write(w, figure.Width/2, figure.Height, [][]*plot.Plot{{p}})
 }
 

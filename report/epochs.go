@@ -80,7 +80,7 @@ func (a *accuracies) table(notes []string) Table {
 				format = "%.2f"
 			}
 			values := slices.Sorted(maps.Values(a.cells[[2]string{encoding, column}])) // a sum depends on it
-			line = append(line, numeric.Summarise(values).Format(format))
+			line = append(line, numeric.Summarize(values).Format(format))
 			if 0 < len(values) && len(values) < n {
 				table.Notes = append(table.Notes, fmt.Sprintf("%s, %s: %d of %d runs", encoding, column, len(values), n))
 			}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/wepe-go/wepe/report"
@@ -48,4 +50,27 @@ func ExamplePage() {
 	err = report.Page{Evals: evals, Figures: []report.Figure{curves}}.HTML(&html)
 	fmt.Println(strings.Count(html.String(), "<h1>"), strings.Contains(html.String(), "data:image/png"), err)
 	// Output: 1 true <nil>
+}
+
+// The record of two runs becomes a table.
+func ExampleReadFiles() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "rows.jsonl")
+	for seed, top1 := range []report.Number{0.50, 0.54} {
+		job := report.Job{Recipe: "shapes", Dataset: "shapes", Fraction: 1, Encoding: "wepe", Seed: int64(seed)}
+		if err := report.Append(path, report.Result{Job: job, Test: report.Metrics{Top1: top1, Images: 100}}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	rows, err := report.ReadFiles(path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	table, err := report.Tabulate(rows.Results, report.Spec{})
+	fmt.Println(table.Rows[0][:4], err)
+	// Output: [wepe 2 52.00 50.00 … 54.00] <nil>
 }

@@ -27,6 +27,7 @@ body { max-width: 96rem; }
 .columns { display: flex; gap: 1rem; overflow-x: auto; margin-top: 1rem; }
 .columns > * { flex: 1 1 0; min-width: 15rem; }
 .columns figure { margin: 0; }
+.card + .card { margin-top: 1rem; }
 nav a { color: var(--accent); margin-right: 1rem; }
 `
 
@@ -95,7 +96,7 @@ func (p Page) nodes() (g.Group, error) {
 				g.Textf(", seed %d, %s", p.Result.Seed, p.Start)),
 			g.If(p.Result.Failed != "", h.P(h.Class("failed"), g.Text("The run failed: "+p.Result.Failed)))),
 		g.If(len(tiles) > 0, h.Div(h.Class("tiles"), g.Map(tiles, tile.html))),
-		section(true, "What was run", h.Div(h.Class("card"),
+		section(true, "Run", h.Div(h.Class("card"),
 			h.Dl(g.Map(p.facts(), func(f fact) g.Node { return described(f.Name, h.Dd(g.Text(f.Value))) })),
 			h.Dl(h.Class("wide"),
 				g.If(len(p.Data) > 0, described("datasets", g.Map(p.Data, func(d string) g.Node { return h.Dd(g.Text(d)) }))),
@@ -103,10 +104,10 @@ func (p Page) nodes() (g.Group, error) {
 		section(len(results.Rows) > 0, "Results", h.Div(h.Class("card"), results.html())),
 		training,
 		mistakes,
-		section(len(p.Mistakes) > 0, "Most confident mistakes",
+		section(len(p.Mistakes) > 0, "Misclassified images of highest confidence",
 			h.Div(h.Class("card mistakes"), g.Map(p.Mistakes, Mistake.html))),
 		g.Map(p.Figures, func(f Figure) g.Node { return section(true, f.Title, f.html()) }),
-		section(len(p.Settings) > 0, "Every setting",
+		section(len(p.Settings) > 0, "Settings",
 			h.Div(h.Class("card settings"), g.Map(slices.Sorted(maps.Keys(p.Settings)), setting))),
 		section(len(p.Notes) > 0, "Notes", paragraphs("", p.Notes)),
 	}, nil
@@ -117,16 +118,16 @@ func (p Page) training() (g.Group, error) {
 	if len(p.Evals) == 0 {
 		return nil, nil
 	}
-	curves, err := NewFigure("loss and accuracy", "Loss in nats per image and top-1 accuracy on the validation split; "+
-		"dashed, the loss on the training images, with the augmentations and label smoothing of the recipe.",
+	curves, err := NewFigure("loss and accuracy", "Loss in nats per image and top-1 accuracy on the validation split. "+
+		"Dashed: training loss, with the augmentation and label smoothing of the recipe.",
 		func(w io.Writer) error { return Curves(w, "", p.Evals) })
 	out := g.Group{section(true, "Training", curves.html())}
 	if err != nil || !hasScalars(p.Evals) {
 		return out, err
 	}
-	scalars, err := NewFigure("learned scalars", "The scalars of the position encoding over the steps, as they act, not "+
-		"as they are stored.", func(w io.Writer) error { return Scalars(w, p.Evals) })
-	return append(out, section(true, "What the encoding learned", scalars.html())), err
+	scalars, err := NewFigure("learned scalars", "Scalars of the position encoding over the steps, after softplus or "+
+		"another constraint.", func(w io.Writer) error { return Scalars(w, p.Evals) })
+	return append(out, section(true, "Learned scalars of the encoding", scalars.html())), err
 }
 
 // mistakes draws the confusion.
@@ -134,16 +135,17 @@ func (p Page) mistakes() (g.Node, error) {
 	if p.Confusion == nil {
 		return nil, nil
 	}
-	matrix, err := NewFigure("confusion matrix", "In each row, the share of a class’s images that was predicted as each "+
-		"other class. The recall is beside the name.", p.Confusion.draw)
+	matrix, err := NewFigure("confusion matrix", "Percentage of the images of each class, in its row, that were "+
+		"predicted "+
+		"as each other class. Recall is next to the name; the diagonal is left out.", p.Confusion.draw)
 	if err != nil {
 		return nil, err
 	}
-	confused := h.P(g.Text("No mistakes."))
+	confused := h.P(g.Text("No errors."))
 	if most := p.Confusion.mistakes(pageLines); len(most.Rows) > 0 {
 		confused = most.html()
 	}
-	return section(true, "Mistakes on the "+p.Split+" images",
+	return section(true, "Errors on the "+p.Split+" split",
 		matrix.html(),
 		h.Div(h.Class("pair"),
 			h.Div(h.Class("card"), h.H3(g.Text("Most confused")), confused),

@@ -60,7 +60,7 @@ type fact struct{ Name, Value string }
 
 // results compares the validation split before and after training, and adds the test split.
 func (p Page) results() (tiles []tile, table Table) {
-	table = Table{Header: []string{"images", "when", "top-1 %", "top-5 %", "loss", "number"},
+	table = Table{Header: []string{"split", "weights", "top-1 %", "top-5 %", "loss", "images"},
 		Numeric: []bool{false, false, true, true, true, true}}
 	add := func(split, when string, m Metrics) {
 		if m.Images == 0 {
@@ -94,25 +94,29 @@ func (p Page) results() (tiles []tile, table Table) {
 	if before != nil {
 		add(Validation, "before the first step", before.Metrics)
 	}
-	if best != nil && best.Step != p.Result.Steps {
-		add(Validation, fmt.Sprintf("best, after step %s", grouped(best.Step)), best.Metrics)
+	if best != nil && best.Step != p.Result.Steps && p.Result.Weights.Name != "best" {
+		add(Validation, Weights{"best", best.Step}.String(), best.Metrics)
 	}
-	add(Validation, "at the end", p.Result.Validation)
-	add(Test, "at the end", p.Result.Test)
+	selected := "last"
+	if p.Result.Weights.Name != "" {
+		selected = p.Result.Weights.String()
+	}
+	add(Validation, selected, p.Result.Validation)
+	add(Test, selected, p.Result.Test)
 
 	if m := p.Result.Test; m.Images > 0 {
 		tiles = append(tiles, tile{Name: "top-1 accuracy, test", After: percent(m.Top1, 2), Unit: "%", Note: chance})
 	}
 	if m := p.Result.Validation; m.Images > 0 {
-		t := tile{Name: "top-1 accuracy, validation", Before: p.Start, After: percent(m.Top1, 2), Unit: "%"}
+		t := tile{Name: "top-1 accuracy, validation", After: percent(m.Top1, 2), Unit: "%"}
 		if before != nil {
 			t.Before = percent(before.Top1, 2)
-			t.Note = fmt.Sprintf("%+.2f points by %s steps", 100*float64(m.Top1-before.Top1), grouped(p.Result.Steps))
+			t.Note = fmt.Sprintf("%+.2f points in %s steps", 100*float64(m.Top1-before.Top1), grouped(p.Result.Steps))
 		}
 		tiles = append(tiles, t)
 	}
 	if seconds := float64(p.Result.WallSeconds); seconds > 0 {
-		note := fmt.Sprintf("%.3g images/s on %s", float64(p.Result.ImagesPerSecond), p.Result.Backend)
+		note := fmt.Sprintf("%s images/s on %s", rate(float64(p.Result.ImagesPerSecond)), p.Result.Backend)
 		spent := time.Duration(seconds * float64(time.Second)).Round(time.Second / 10)
 		tiles = append(tiles, tile{Name: "time", After: spent.String(), Note: note})
 	}
@@ -135,11 +139,19 @@ func (p Page) facts() []fact {
 	return slices.DeleteFunc(all, func(f fact) bool { return f.Value == "" || f.Value == "0" && f.Name != "seed" })
 }
 
-// grouped writes a number in groups of three digits, with narrow spaces that do not break.
+// rate formats a number of images per second: 3,384 or 3.38.
+func rate(perSecond float64) string {
+	if perSecond >= 100 {
+		return grouped(int(math.Round(perSecond)))
+	}
+	return strconv.FormatFloat(perSecond, 'g', 3, 64)
+}
+
+// grouped writes a number in groups of three digits, with commas.
 func grouped(n int) string {
 	digits := strconv.Itoa(n)
 	for at := len(digits) - 3; at > 0 && digits[at-1] != '-'; at -= 3 {
-		digits = digits[:at] + "\u202f" + digits[at:]
+		digits = digits[:at] + "," + digits[at:]
 	}
 	return digits
 }

@@ -47,10 +47,10 @@ func TestPageShowsTheRunAndItsResults(t *testing.T) {
 	document := rendered(t, pageExample())
 	texts := wellFormed(t, document)
 	for _, want := range []string{
-		"cifar100-small on cifar100-train", "hybrid", "25 %", "32x48", "2\u202f712\u202f345", "20 (2.5 epochs)", "0123abcd",
+		"cifar100-small on cifar100-train", "hybrid", "25 %", "32x48", "2,712,345", "20 (2.5 epochs)", "0123abcd",
 		"cifar100 -seeds 3", "1h2m5s", "31.2 images/s on go", "cifar100-train: 50000 images", "something is missing",
-		"6.25 →", "62.50", "+56.25 points by 20 steps", "5 classes: chance is 20.0 %",
-		"before the first step", "6.25", "best, after step 10", "68.75", "93.75", "1.375", "1\u202f600",
+		"6.25 →", "62.50", "+56.25 points in 20 steps", "5 classes: chance is 20.0 %",
+		"before the first step", "6.25", "best, step 10", "68.75", "93.75", "1.375", "1,600",
 		"70.00", "95.00", "–", // of the test split, whose loss is not finite
 		"cat", "50.0", "(98\u00a0%), is", "The position field", "What it holds.", "model.width", "192",
 	} {
@@ -118,7 +118,7 @@ func TestPageOfAFailedRunWithoutRowsShowsTheKnownFields(t *testing.T) {
 		t.Error("the page does not say that the run failed")
 	}
 	for _, text := range texts {
-		for _, absent := range []string{"Results", "Training", "Mistakes", "Every setting", "Notes"} {
+		for _, absent := range []string{"Results", "Training", "Settings", "Notes"} {
 			if text == absent {
 				t.Errorf("a heading %q without content", absent)
 			}
@@ -132,9 +132,14 @@ func TestPageOfAFailedRunWithoutRowsShowsTheKnownFields(t *testing.T) {
 func TestPageWithoutARowBeforeTheFirstStepShowsTheSource(t *testing.T) {
 	p := pageExample()
 	p.Evals = p.Evals[1:]
-	if texts := wellFormed(t, rendered(t, p)); !slices.Contains(texts, "fine-tuned from a checkpoint →") ||
-		slices.Contains(texts, "before the first step") {
+	texts := wellFormed(t, rendered(t, p))
+	if !slices.Contains(texts, ", seed 3, fine-tuned from a checkpoint") || slices.Contains(texts,
+		"before the first step") {
 		t.Errorf("got %q", texts)
+	}
+	p.Result.Weights = Weights{Name: "best", Step: 10} // whose validation metrics are the result's
+	if _, table := p.results(); len(table.Rows) != 2 || table.Rows[0][1] != "best, step 10" {
+		t.Errorf("got %q", table.Rows)
 	}
 }
 
@@ -166,12 +171,12 @@ func TestPageHasNoShareOfAllImagesAndNoTileWithoutANumber(t *testing.T) {
 	for i := range p.Evals {
 		p.Evals[i].Scalars, p.Evals[i].Job = nil, p.Result.Job
 	}
-	if texts := wellFormed(t, rendered(t, p)); slices.Contains(texts, "What the encoding learned") ||
+	if texts := wellFormed(t, rendered(t, p)); slices.Contains(texts, "Learned scalars of the encoding") ||
 		!slices.Contains(texts, "Training") {
 		t.Errorf("without scalars: %q", texts)
 	}
-	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1\u202f000", -123456: "-123\u202f456",
-		-1234: "-1\u202f234", 1234567: "1\u202f234\u202f567"} {
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", -123456: "-123,456",
+		-1234: "-1,234", 1234567: "1,234,567"} {
 		if got := grouped(n); got != want {
 			t.Errorf("%d is written %q", n, got)
 		}

@@ -50,6 +50,9 @@ func (t Table) Markdown() string {
 func (t Table) Text() string {
 	widths := make([]int, len(t.Header))
 	lines := append([][]string{t.Header}, t.Rows...)
+	if len(t.Rows) == 0 && len(t.Notes) > 0 {
+		lines = nil // only the reasons
+	}
 	for _, line := range lines {
 		for i, cell := range line {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))

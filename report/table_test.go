@@ -36,6 +36,13 @@ wepe      2         43.00  41.00 … 45.00   100.00  1.570            +8.00  +1.
 	}
 }
 
+func TestATableWithoutRowsIsTheReasons(t *testing.T) {
+	table := Table{Header: []string{"", ""}, Numeric: []bool{false, false}, Notes: []string{"a reason"}}
+	if got := table.Text(); got != "a reason\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestTabulateShowsTheImagesThatChoicesAreMadeOn(t *testing.T) {
 	runs := append(seedRuns("learned", 0.5), seedRuns("wepe", 0.4)...)
 	for i, top1 := range []Number{0.31, 0.37} {

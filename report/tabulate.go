@@ -119,7 +119,7 @@ func (spec Spec) line(group, runs []Result) (line []string, err error) {
 	line = append(line, strconv.Itoa(len(group)),
 		top1.Format("%.2f"), top1.FormatRange("%.2f"), top5.Format("%.2f"), loss.Format("%.3f"))
 	if spec.Baseline != "" {
-		delta := numeric.Summarise(paired(group, runs, spec.Baseline))
+		delta := numeric.Summarize(paired(group, runs, spec.Baseline))
 		line = append(line, delta.Format("%+.2f"), delta.FormatRange("%+.2f"), strconv.Itoa(delta.N))
 	}
 	if spec.Published != nil {
@@ -220,5 +220,5 @@ func over(runs []Result, value func(Result) float64) numeric.Summary {
 	for i, run := range runs {
 		values[i] = value(run)
 	}
-	return numeric.Summarise(values)
+	return numeric.Summarize(values)
 }

@@ -79,7 +79,7 @@ func cellOf(runs []report.Result, task, encoding string) cell {
 			top1, c.images, c.origin = append(top1, 100*float64(r.Test.Top1)), r.Test.Images, settings.Origin
 		}
 	}
-	c.Summary = numeric.Summarise(top1)
+	c.Summary = numeric.Summarize(top1)
 	return c
 }
 
@@ -206,4 +206,4 @@ func (b benchmark) line(t benchmarkTask, cells []cell, seeds int) (line, missing
 }
 
 // decimals formats a number with two decimals, NaN as a dash.
-func decimals(v float64) string { return numeric.Summarise([]float64{v}).Format("%.2f") }
+func decimals(v float64) string { return numeric.Summarize([]float64{v}).Format("%.2f") }

@@ -46,3 +46,30 @@ func Example() {
 	// learned
 	// wepe-sphere
 }
+
+// Task 2 of a Slurm job array of four runs every fourth training.
+func ExampleParseShard() {
+	slurm := map[string]string{"SLURM_ARRAY_TASK_ID": "2", "SLURM_ARRAY_TASK_MIN": "0", "SLURM_ARRAY_TASK_MAX": "3",
+		"SLURM_ARRAY_TASK_COUNT": "4", "SLURM_ARRAY_TASK_STEP": "1"}
+	lookup := func(name string) (string, bool) { value, ok := slurm[name]; return value, ok } // or os.LookupEnv
+	shard, err := study.ParseShard("", lookup, 0)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(study.Study{Shard: shard}.Shard)
+	// Output: 2/4
+}
+
+// A study of the paper: six values of κ, seed by seed.
+func ExampleByName() {
+	named, err := study.ByName("kappa")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, v := range named.Variants[:2] {
+		fmt.Println(v.Label, v.Settings)
+	}
+	// Output:
+	// wepe κ = 1 wepe_evaluation=sum;wepe_kappa=1
+	// wepe κ = 5 wepe_evaluation=sum;wepe_kappa=5
+}

@@ -22,9 +22,6 @@ const multiResolutionFile = "elsewhere.jsonl"
 // multiResolution evaluates a trained model at the sizes of EvalSizes that are not evaluated yet: the same weights on
 // another grid, without training; each encoding has its own rule for other grids.
 func (s *Study) multiResolution(u Unit, row report.Result, test data.Source) error {
-	if len(s.EvalSizes) == 0 {
-		return nil
-	}
 	path := filepath.Join(u.Dir, multiResolutionFile)
 	rows, err := report.ReadFiles(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -219,6 +219,9 @@ func TestTheVariantsOfAStudyCanBeChosenByTheirLabels(t *testing.T) {
 	if err != nil || !slices.Equal(labels, want) {
 		t.Errorf("got %q, error %v, want %q", labels, err, want)
 	}
+	if _, err := ByName("ablatio"); err == nil || !strings.Contains(err.Error(), `unknown study "ablatio": want one of`) {
+		t.Errorf("an unknown study: %v", err)
+	}
 	if all, err := Matching(n.Variants, ""); err != nil || len(all) != len(n.Variants) {
 		t.Errorf("without an expression %d variants, error %v, want all %d", len(all), err, len(n.Variants))
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
@@ -128,6 +129,15 @@ func TestARowNamesThePretrainedModelWithoutItsDirectory(t *testing.T) {
 	}
 }
 
+func TestAPretrainedModelNeedsNoHead(t *testing.T) {
+	s := small(t)
+	s.From = fixtures.Dir(t, "dinov2_tiny")
+	s.Tasks[0].Parts, s.Tasks[0].Images = [2]string{"some", "all"}, nil // on a machine without images
+	if run(t, s); len(s.sha256) != 64 {
+		t.Errorf("weights of SHA-256 %q", s.sha256)
+	}
+}
+
 // runWith runs the study again with a change.
 func (s *Study) runWith(t *testing.T, change func(*Study)) error {
 	t.Helper()
@@ -200,6 +210,10 @@ func TestHeadsWithoutAWidthAreValid(t *testing.T) {
 	s.Tasks[0].Recipe.Model.PatchSize = 0 // the model's, too
 	if err := s.Validate(); err != nil {
 		t.Error(err)
+	}
+	s.Tasks[0].Recipe.Model.PatchSize = 20_000
+	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "image_rows is 100000") {
+		t.Errorf("patches of 20,000 pixels: %v", err)
 	}
 	s = small(t)
 	s.Sizes = [][2]int{{16, 20}}

@@ -44,6 +44,7 @@ func run(t *testing.T, s *Study) {
 }
 
 func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
+	gomlxtest.OnGo(t)
 	s := small(t)
 	run(t, s)
 	s.EvalSizes = [][2]float64{{1, 1}, {1.5, 1.5}, {0.5, 2}} // opens the trained models
@@ -86,6 +87,10 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 			m.Finalize()
 		}
 	}
+	if err := s.multiResolution(units[0], report.Result{}, test); err == nil ||
+		!strings.Contains(err.Error(), units[0].Dir+": the recipe in its row") {
+		t.Errorf("a row without a recipe: %v", err)
+	}
 	table := gomlxtest.Must(s.Table())(t)
 	var got []string
 	for _, row := range table.Rows {
@@ -111,6 +116,27 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 		if info, err := os.Stat(path); err != nil || info.Size() < 1000 {
 			t.Errorf("%s: %v", path, err)
 		}
+	}
+}
+
+// first is the first and only process of a group.
+type first struct{}
+
+func (first) Rank() int           { return 0 }
+func (first) Size() int           { return 1 }
+func (first) Sum([]float32) error { return nil }
+
+func TestTheFirstProcessOfAGroupWritesThePage(t *testing.T) {
+	gomlxtest.OnGo(t)
+	s := small(t)
+	s.Variants, s.Seeds, s.Group = Each("none"), 1, first{}
+	run(t, s)
+	if _, err := os.Stat(filepath.Join(s.Dir, "none-seed0", finetune.PageFile)); err != nil {
+		t.Error(err)
+	}
+	s.Tasks[0].Parts = [2]string{"some", "all"}
+	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "use shards") {
+		t.Errorf("a study with a record: %v", err)
 	}
 }
 

@@ -22,10 +22,10 @@ func ParseShard(text string, lookup func(string) (string, bool), completions int
 	if text == "" {
 		return scheduled(lookup, completions)
 	}
-	i, n, ok := strings.Cut(text, "/")
+	i, n, _ := strings.Cut(text, "/")
 	index, errIndex := strconv.Atoi(i)
 	of, errOf := strconv.Atoi(n)
-	if !ok || errIndex != nil || errOf != nil || index < 0 || of < 1 || index >= of {
+	if errIndex != nil || errOf != nil || index < 0 || index >= of {
 		return Shard{}, fmt.Errorf("shard %q: want i/n with 0 <= i < n, as 0/4 to 3/4", text)
 	}
 	return Shard{index, of}, nil
@@ -56,8 +56,8 @@ func scheduled(lookup func(string) (string, bool), completions int) (Shard, erro
 			}
 		}
 		if completions < 1 {
-			return Shard{}, fmt.Errorf("JOB_COMPLETION_INDEX is %d, but of how many: give the completions of the "+
-				"job, or JOB_COMPLETIONS", index)
+			return Shard{}, fmt.Errorf("JOB_COMPLETION_INDEX is %d, but the number of completions is unknown: "+
+				"give it, or set JOB_COMPLETIONS", index)
 		}
 		if index < 0 || index >= completions {
 			return Shard{}, fmt.Errorf("JOB_COMPLETION_INDEX is %d, want 0 to %d of %d completions", index, completions-1,
@@ -83,8 +83,8 @@ func scheduled(lookup func(string) (string, bool), completions int) (Shard, erro
 			return Shard{}, err
 		}
 	}
-	if step < 1 || count < 1 || (last-first)/step+1 != count || (id-first)%step != 0 || id < first || id > last {
-		return Shard{}, fmt.Errorf("the job array has task %d of %d from %d to %d, which is no regular range: give "+
+	if step < 1 || (last-first)/step+1 != count || (id-first)%step != 0 || id < first || id > last {
+		return Shard{}, fmt.Errorf("the job array has task %d of %d from %d to %d, which is not a regular range: give "+
 			"the shard, i/n", id, count, first, last)
 	}
 	return Shard{(id - first) / step, count}, nil

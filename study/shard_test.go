@@ -27,11 +27,13 @@ func TestAShardComesFromTheSchedulerOrIsRefused(t *testing.T) {
 		want        string // the shard, or words of the error, separated by bars
 	}{
 		{"SLURM_JOB_ID=17 JOB_COMPLETIONS=3", 0, "0/1"}, // no array, no indexed job
-		// sbatch --array=0-6, its last task; --array=1-5; --array=2-13:4, which is 2, 6 and 10.
+		// sbatch --array=0-6, its last task; --array=1-5; --array=2-13:4, which is 2, 6 and 10; --array=1-9:4.
 		{"SLURM_ARRAY_TASK_ID=6 SLURM_ARRAY_TASK_MIN=0 SLURM_ARRAY_TASK_MAX=6 SLURM_ARRAY_TASK_COUNT=7 " +
 			"SLURM_ARRAY_TASK_STEP=1", 0, "6/7"},
 		{"SLURM_ARRAY_TASK_ID=2 SLURM_ARRAY_TASK_MIN=1 SLURM_ARRAY_TASK_MAX=5 SLURM_ARRAY_TASK_COUNT=5", 0, "1/5"},
 		{"SLURM_ARRAY_TASK_ID=6 SLURM_ARRAY_TASK_MIN=2 SLURM_ARRAY_TASK_MAX=13 SLURM_ARRAY_TASK_COUNT=3 " +
+			"SLURM_ARRAY_TASK_STEP=4", 0, "1/3"},
+		{"SLURM_ARRAY_TASK_ID=5 SLURM_ARRAY_TASK_MIN=1 SLURM_ARRAY_TASK_MAX=9 SLURM_ARRAY_TASK_COUNT=3 " +
 			"SLURM_ARRAY_TASK_STEP=4", 0, "1/3"},
 		{"JOB_COMPLETION_INDEX=4", 11, "4/11"},
 		{"JOB_COMPLETION_INDEX=0 JOB_COMPLETIONS=3", 0, "0/3"},

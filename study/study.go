@@ -298,7 +298,8 @@ func (s *Study) Validate() error {
 			m.PatchSize = cmp.Or(m.PatchSize, 1)
 			m.ImageRows, m.ImageCols = 5*m.PatchSize, 7*m.PatchSize
 		}
-		m.Width, m.Depth, m.Heads = cmp.Or(m.Width, 64*max(1, m.Heads)), cmp.Or(m.Depth, 1), cmp.Or(m.Heads, 1)
+		m.Depth, m.Heads = cmp.Or(m.Depth, 1), cmp.Or(m.Heads, 1)
+		m.Width = cmp.Or(m.Width, 64*m.Heads)
 		if err := r.WithDefaults().Validate(); err != nil {
 			return err
 		}
@@ -310,7 +311,7 @@ func (s *Study) Validate() error {
 func distinct[T comparable](what string, values []T) error {
 	for i, v := range values {
 		if slices.Contains(values[:i], v) {
-			return fmt.Errorf("%s %v is there twice", what, v)
+			return fmt.Errorf("%s %v appears twice", what, v)
 		}
 	}
 	return nil

@@ -71,6 +71,9 @@ func TestUnitsAreTheSameOnEveryMachine(t *testing.T) {
 			t.Errorf("unit %d is %v of shard %d there, %v here", k, again[k], again[k].Shard, searches[k])
 		}
 	}
+	if got := searches[3].String(); got != "dtd learned seed 0 on some learning_rate=0.2" {
+		t.Errorf("title %q", got)
+	}
 	other.Tasks = []Task{s.Tasks[0], s.Tasks[1]}
 	for i := range other.Tasks {
 		other.Tasks[i].Recipe.Epochs++
@@ -131,7 +134,9 @@ func TestTheSettingIsChosenByItsMeanOverAllSeedsOnVal200(t *testing.T) {
 				"learning_rate=0.1": {0.5, 0.6, 0.7}, "learning_rate=0.2": {0.9, 0.4, 0.4},
 			}[u.Setting][u.Seed]
 		case u.Position == "learned":
-			return map[string]float64{"learning_rate=0.1": 0.3, "learning_rate=0.2": 0.305}[u.Setting]
+			return map[string][]float64{ // 0.2 is best by its first seed
+				"learning_rate=0.1": {0.2, 0.4, 0.4}, "learning_rate=0.2": {0.9, 0.2, 0.2},
+			}[u.Setting][u.Seed]
 		}
 		return 0 // equal: the first
 	})
@@ -151,13 +156,29 @@ func TestTheSettingIsChosenByItsMeanOverAllSeedsOnVal200(t *testing.T) {
 }
 
 func TestAListingSaysWhichSettingsAreToBeChosen(t *testing.T) {
-	listing := gomlxtest.Must(planned(t).Listing())(t)
-	settings := map[string]int{}
-	for _, row := range listing.Rows {
-		settings[row[4]]++
+	s := planned(t)
+	s.Tasks, s.Variants, s.Seeds, s.Shard = s.Tasks[:1], Each("learned"), 1, Shard{Index: 0, Of: 2}
+	searches, _ := units(t, s, nil)
+	var text string
+	for i, want := range []string{"to be chosen", "to be chosen", "learning_rate=0.1"} { // after i trainings
+		listing := gomlxtest.Must(s.Listing())(t)
+		if text = listing.Text(); listing.Rows[2][4] != want {
+			t.Errorf("after %d of 2 trainings %q, want %q", i, listing.Rows[2], want)
+		}
+		if i < 2 {
+			if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{})), report.Result{ID: searches[i].ID}); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	if settings["to be chosen"] != 12 || settings["learning_rate=0.1"] != 12 || settings["learning_rate=0.2"] != 12 {
-		t.Errorf("12 trainings wait for 24 of the search: %v", settings)
+	if want := `training  task  position  seed  setting            shard  state
+────────  ────  ────────  ────  ─────────────────  ─────  ─────
+some      dtd   learned      0  learning_rate=0.1    0/2  done
+some      dtd   learned      0  learning_rate=0.2    1/2  done
+all       dtd   learned      0  learning_rate=0.1    0/2  to do
+2 trainings on some, 1 on all; this is shard 0/2
+`; text != want {
+		t.Errorf("listing\n%swant\n%s", text, want)
 	}
 }
 
@@ -238,6 +259,23 @@ func TestASettingThatDivergesIsNotChosen(t *testing.T) {
 	}
 }
 
+func TestATableNamesTheModelOfATrainingThatDidNotDiverge(t *testing.T) {
+	s := planned(t)
+	s.Tasks, s.Seeds, s.Sweep = s.Tasks[:1], 1, ""
+	_, finals := units(t, s, nil)
+	for i, failed := range []string{"", "diverged"} {
+		if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{})), report.Result{ID: finals[i].ID, Failed: failed,
+			ImageSize: "24x40", Steps: 17, Settings: fmt.Appendf(nil, `{"model":{"width":%d},"batch_size":5}`, 12+i),
+			Test: report.Metrics{Top1: 0.5, Images: 7}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table := gomlxtest.Must(s.Table())(t)
+	if notes := strings.Join(table.Notes, "\n"); !strings.Contains(notes, "width 12") {
+		t.Errorf("notes %q", notes)
+	}
+}
+
 func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
 	row := func(id, date string, top1 float64) report.Result {
 		return report.Result{Date: date, ID: id, Test: report.Metrics{Top1: report.Number(top1), Images: 3}}
@@ -282,9 +320,9 @@ func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
 func TestValidateNamesDuplicatesAndValuesOutOfRange(t *testing.T) {
 	valid := func() Study { s := planned(t); s.Sweep = ""; return *s }
 	for want, change := range map[string]func(*Study){
-		"variant wepe is there twice":   func(s *Study) { s.Variants = Each("wepe", "none", "wepe") },
-		"size [8 8] is there twice":     func(s *Study) { s.Sizes = [][2]int{{8, 8}, {8, 8}} },
-		"fraction 0.5 is there twice":   func(s *Study) { s.Fractions = []float64{0.5, 5e-1} },
+		"variant wepe appears twice":    func(s *Study) { s.Variants = Each("wepe", "none", "wepe") },
+		"size [8 8] appears twice":      func(s *Study) { s.Sizes = [][2]int{{8, 8}, {8, 8}} },
+		"fraction 0.5 appears twice":    func(s *Study) { s.Fractions = []float64{0.5, 5e-1} },
 		"fraction 1.5: want 0 <":        func(s *Study) { s.Fractions = []float64{1.5} },
 		"fraction 0: want 0 <":          func(s *Study) { s.Fractions = []float64{0} },
 		"0 variants":                    func(s *Study) { s.Variants = nil },

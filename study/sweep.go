@@ -22,7 +22,7 @@ func axes(sweep string) (all []axis, err error) {
 		key, list, ok := strings.Cut(part, "=")
 		a := axis{key: strings.TrimSpace(key)}
 		if !ok || a.key == "" {
-			return nil, fmt.Errorf("sweep: %q is not of the form setting=value,value", part)
+			return nil, fmt.Errorf("sweep: %q: want setting=value,value", part)
 		}
 		depth := 0
 		values := strings.FieldsFunc(list, func(c rune) bool {
@@ -44,7 +44,7 @@ func axes(sweep string) (all []axis, err error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(all, func(other axis) bool { return other.key == a.key }) {
-			return nil, fmt.Errorf("sweep: %s is there twice", a.key)
+			return nil, fmt.Errorf("sweep: %s appears twice", a.key)
 		}
 		all = append(all, a)
 	}

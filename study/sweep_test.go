@@ -45,9 +45,12 @@ func TestASweepIsEveryCombinationThatAnEncodingReads(t *testing.T) {
 			t.Errorf("%s: %v, want %q", sweep, err, want)
 		}
 	}
-	for _, text := range []string{"learning_rate", "=1", "a=", "a=1,1", "a=1;a=2", "a=1;b"} {
-		if s.Sweep = text; s.Validate() == nil {
-			t.Errorf("%q: accepted", text)
+	for text, want := range map[string]string{"learning_rate": `"learning_rate": want setting=`,
+		"=1": `"=1": want setting=`, "a=": "a has no values", "a=1,1": "a 1 appears twice",
+		"a=1;a=2": "a appears twice", "a=1;b": `"b": want setting=`} {
+		s.Sweep = text
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "sweep: "+want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
 }

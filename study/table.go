@@ -106,14 +106,14 @@ func (s *Study) recordTable() (report.Table, error) {
 		if u.Search {
 			continue
 		}
-		row, ok := done[u.ID]
+		row := done[u.ID]
 		row.Dataset, row.Encoding = u.Task.Name, u.named(" %s", " on %g")
 		if u.Failed {
 			row.Failed = "every setting diverged"
 		}
 		rows = append(rows, row)
 		var r finetune.Recipe
-		if ok && row.Failed == "" && json.Unmarshal(row.Settings, &r) == nil {
+		if row.Failed == "" && json.Unmarshal(row.Settings, &r) == nil {
 			note = fmt.Sprintf("measured here: width %d, depth %d, patches of %d at %s px, %d steps of %d; compare "+
 				"positions with each other, and with the published columns only as far as these agree", r.Model.Width,
 				r.Model.Depth, r.Model.PatchSize, row.ImageSize, row.Steps, r.BatchSize)
@@ -212,8 +212,10 @@ func drawField(model *finetune.Model, dir string) ([]report.Figure, error) {
 	c := model.Recipe.Model
 	field := report.Field{Title: c.Position, Rows: c.Rows(), Cols: c.Cols(), Features: features, Names: names,
 		Vectors: vectors}
-	figure, err := report.NewFigure("Position encoding of each patch", "Features over the patch grid, where it has "+
-		"them, and the cosine similarity of the vector of each position to the centre patch's.", field.Draw)
+	figure, err := report.NewFigure("Position encoding of each patch", "Features over the patch grid, if the "+
+		"encoding has any, and cosine similarity of each position vector to that of the centre patch: from blue, −1, to "+
+		"red, "+
+		"+1.", field.Draw)
 	if err != nil {
 		return nil, err
 	}

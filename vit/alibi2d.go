@@ -14,7 +14,7 @@ import (
 // score of two patches, the slope of the head times the Euclidean distance of their centres in patches, the same in
 // every block. Pairs with the class token get 0 (CROMA has no class token).
 //
-// On another grid distances are still counted in patches: pairs farther apart than in training are penalised by the
+// On another grid distances are still counted in patches: pairs farther apart than in training are penalized by the
 // same slopes.
 func newALiBi2D(_ *model.Scope, c Config) Relative {
 	slopes := alibiSlopes(c.Heads)

@@ -172,7 +172,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("vit: layer_scale is %g, want 0, for none, to 1000", c.LayerScale)
 	case c.Pool == poolClassRegister && c.Registers == 0:
 		return fmt.Errorf("vit: pool %q wants a register", c.Pool)
-	case c.PoolHeads < 0 || c.poolHeads() > 65536 || c.Width%c.poolHeads() != 0:
+	case c.PoolHeads < 0 || c.Width%c.poolHeads() != 0:
 		return fmt.Errorf("vit: pool_heads is %d, width %d does not divide into them", c.PoolHeads, c.Width)
 	case c.PoolMLPDim < 0 || c.PoolMLPDim > 1<<20:
 		return fmt.Errorf("vit: pool_mlp_dim is %d, want 0, for that of the blocks, to %d", c.PoolMLPDim, 1<<20)

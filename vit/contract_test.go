@@ -67,6 +67,8 @@ func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
 		c.Init = test.init
 		gomlxtest.Spreads(t, test.init+": "+test.path, weights(t, c, 5)["/vit/"+test.path], test.want)
 	}
+	c.Pool = poolMap // timm's AttentionPoolLatent: std embed_dim ** -0.5
+	gomlxtest.Spreads(t, "latent", weights(t, c, 5)["/vit/pool/latent"], 1/math.Sqrt(width))
 }
 
 func TestEncodingsStartWithTheSpreadOfTheirAuthors(t *testing.T) {
@@ -152,6 +154,12 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 		`encoding "rope"`:             func(c *Config) { c.Position = "rope" },
 		"registers + 1 is 0":          func(c *Config) { c.Registers = -1 },
 		"layer_scale is -1":           func(c *Config) { c.LayerScale = -1 },
+		"layer_scale is 1001":         func(c *Config) { c.LayerScale = 1001 },
+		`"class+register" wants a`:    func(c *Config) { c.Pool = poolClassRegister },
+		"pool_heads is 3, width 28":   func(c *Config) { c.PoolHeads = 3 },
+		"pool_heads is -4":            func(c *Config) { c.PoolHeads = -4 },
+		"pool_mlp_dim is -1":          func(c *Config) { c.PoolMLPDim = -1 },
+		"pool_mlp_dim is 1048577":     func(c *Config) { c.PoolMLPDim = 1<<20 + 1 },
 		`qkv_bias "k"`:                func(c *Config) { c.QKVBias = "k" },
 		"epsilon":                     func(c *Config) { c.Epsilon = math.NaN() },
 		"dropout is 1":                func(c *Config) { c.Dropout = 1 },

@@ -187,6 +187,24 @@ func testMixedFrequenciesBeginAsRopeViTs(t *testing.T) {
 		want["init.freqs_norotate"].Data, meta.Tolerance.Angles)
 }
 
+// rope-vit's init_random_2d_freqs draws a direction for each head, rand·2π.
+func TestMixedFrequenciesBeginInAllDirections(t *testing.T) {
+	c := small("rope-mixed", poolClass)
+	c.Width, c.Heads = 2520, 630
+	store := gomlxtest.Seeded(t, 5)
+	c.Encoders(store.Scope("/vit"))
+	f := gomlxtest.Values(t, store.GetVariable("/vit/position/rope_mixed/block_00/frequencies").MustValue())
+	var quarters [4]float64
+	for h := range c.Heads { // [2 (x, y), heads, 2]
+		quarters[int(2+math.Atan2(f[2*(c.Heads+h)], f[2*h])/(math.Pi/2))%4]++
+	}
+	for i, n := range quarters { // of a binomial distribution, within four standard deviations
+		if mean := float64(c.Heads) / 4; !(math.Abs(n-mean) <= 4*math.Sqrt(mean*3/4)) {
+			t.Errorf("%g directions in quarter %d, want about %g", n, i, mean)
+		}
+	}
+}
+
 func TestEveryCaseEqualsVisionLLaMA(t *testing.T) { fixtures.Each(t, testEveryCaseEqualsVisionLLaMA) }
 
 func testEveryCaseEqualsVisionLLaMA(t *testing.T) {

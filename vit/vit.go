@@ -53,7 +53,7 @@ type Trace struct {
 	Encoders Encoders // of the positions; empty for NaFlexImages
 }
 
-// Logits builds the model in scope and returns its class logits, float32 [batch, classes]. Images are normalised
+// Logits builds the model in scope and returns its class logits, float32 [batch, classes]. Images are normalized
 // float32 [batch, ImageRows, ImageCols, Channels].
 func (c Config) Logits(scope *model.Scope, images *Node) *Node {
 	return c.Trace(scope, images, false).Logits

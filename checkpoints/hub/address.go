@@ -39,11 +39,12 @@ func parseModel(address string) (modelName, error) {
 	}
 	// The cache replaces / by --: two models would share a directory if a name contained --. The hub forbids such names.
 	if !validID.MatchString(id) || strings.Contains(id, "--") || strings.Contains(id, "..") {
-		return modelName{}, fmt.Errorf("hub: %q names no model, want hf://owner/name or hf://owner/name@revision", address)
+		return modelName{}, fmt.Errorf("hub: %q is not the address of a model, want hf://owner/name or "+
+			"hf://owner/name@revision", address)
 	}
 	if !validRevision.MatchString(revision) || strings.Contains(revision, "..") || strings.Contains(revision, "/.") ||
 		filepath.ToSlash(filepath.Clean(revision)) != revision || !filepath.IsLocal(revision) {
-		return modelName{}, fmt.Errorf("hub: %q: revision %q is no branch, tag or commit", address, revision)
+		return modelName{}, fmt.Errorf("hub: %q: revision %q is not a branch, tag or commit", address, revision)
 	}
 	return modelName{id, revision}, nil
 }

@@ -63,7 +63,7 @@ func (c cache) snapshot(ctx context.Context, revision string) (*Snapshot, error)
 }
 
 func (c cache) missing(err error) error {
-	return fmt.Errorf("not whole in the cache %s (%w): download it where there is a network, without HF_HUB_OFFLINE",
+	return fmt.Errorf("incomplete in the cache %s (%w): download it with a network connection, without HF_HUB_OFFLINE",
 		c.dir, err)
 }
 

@@ -314,11 +314,11 @@ func TestDownloadRefusesInOneLineAndLeavesNoRevision(t *testing.T) {
 		"gated_401":        {"owner/vit", status(http.StatusUnauthorized, "GatedRepo"), "/owner/vit, to the account"},
 		"404":              {"owner/vit", status(http.StatusNotFound, ""), "no such model"},
 		"500":              {"owner/vit", status(http.StatusInternalServerError, ""), "500 Internal Server Error"},
-		"html":             {"owner/vit", listing("<html></html>"), "no listing"},
-		"no_commit":        {"owner/vit", listing(`{"sha": "../../..", "siblings": []}`), "no listing"},
-		"another_commit":   {"owner/vit@" + newCommit, listing(`{"sha": "` + oldCommit + `"}`), "no listing"},
+		"html":             {"owner/vit", listing("<html></html>"), "did not return the listing"},
+		"no_commit":        {"owner/vit", listing(`{"sha": "../../..", "siblings": []}`), "did not return the listing"},
+		"another_commit":   {"owner/vit@" + newCommit, listing(`{"sha": "` + oldCommit + `"}`), "did not return the listing"},
 		"endless_listing":  {"owner/vit", listing(strings.Repeat(" ", maxJSON+1)), "more than 16777216 bytes"},
-		"deep_listing":     {"owner/vit", listing(strings.Repeat("[", 1<<20)), "no listing"},
+		"deep_listing":     {"owner/vit", listing(strings.Repeat("[", 1<<20)), "did not return the listing"},
 		"empty":            {"owner/vit", listing(`{"sha": "` + oldCommit + `"}`), "it has no model.safetensors"},
 		"pickles": {"owner/vit", func(h *fakeHub) { delete(h.files, weightsFile) },
 			"only pytorch_model.bin: a pickle runs code"},
@@ -328,7 +328,7 @@ func TestDownloadRefusesInOneLineAndLeavesNoRevision(t *testing.T) {
 		"larger":        {"owner/vit", listed("size", 140_076), "offers 140077 bytes"},
 		"huge":          {"owner/vit", listed("size", int64(1)<<62), "the most that is fetched"},
 		"negative":      {"owner/vit", listed("size", -1), "the most that is fetched"},
-		"size_is_words": {"owner/vit", listed("size", "much"), "no listing"},
+		"size_is_words": {"owner/vit", listed("size", "much"), "did not return the listing"},
 		"gated_file": {"owner/vit", func(h *fakeHub) {
 			h.answer = func(w http.ResponseWriter, r *http.Request) bool {
 				if !strings.Contains(r.URL.Path, "/resolve/") {
@@ -383,7 +383,7 @@ func TestOfflineNamesTheMissingFilesWithoutARequest(t *testing.T) {
 	h := newFakeHub(t)
 	for _, revision := range []string{"main", oldCommit} {
 		_, err := offline(t, "owner/vit@"+revision)
-		if err == nil || !strings.Contains(err.Error(), "not whole in the cache "+modelDir()) {
+		if err == nil || !strings.Contains(err.Error(), "incomplete in the cache "+modelDir()) {
 			t.Errorf("%s: error %v", revision, err)
 		}
 	}

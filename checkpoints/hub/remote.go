@@ -60,7 +60,7 @@ func (r *remote) list(ctx context.Context, revision string) (commit string, file
 	}
 	err = json.Unmarshal(raw, &listing)
 	if err != nil || !isCommit(listing.SHA) || isCommit(revision) && listing.SHA != revision {
-		return "", nil, fmt.Errorf("%s gives no listing of it, as a hub does", address)
+		return "", nil, fmt.Errorf("%s did not return the listing of a model: is HF_ENDPOINT a Hugging Face hub?", address)
 	}
 	if m, err := parseModel(listing.ID); err == nil && m.id != r.id && !r.renamed {
 		r.id, r.renamed = m.id, true // a redirect to a new name may drop the query

@@ -35,7 +35,7 @@ func environment() (s settings, err error) {
 	s.endpoint = strings.TrimRight(cmp.Or(os.Getenv("HF_ENDPOINT"), "https://huggingface.co"), "/")
 	s.origin, err = url.Parse(s.endpoint)
 	if err != nil || s.origin.Host == "" || s.origin.User != nil || s.origin.RawQuery != "" {
-		return s, errors.New("hub: the endpoint (HF_ENDPOINT) is no plain address such as https://huggingface.co")
+		return s, errors.New("hub: the endpoint HF_ENDPOINT is not a plain address, as https://huggingface.co")
 	}
 	s.offline = isTrue("HF_HUB_OFFLINE")
 	if !isTrue("HF_HUB_DISABLE_IMPLICIT_TOKEN") {

@@ -40,9 +40,9 @@ func Parse(raw []byte) (s Settings, err error) {
 	return s, nil
 }
 
-// ParseNormalisation reads only mean and standard deviation from the files of Parse, for any number of channels: one
+// ParseNormalization reads only mean and standard deviation from the files of Parse, for any number of channels: one
 // value per channel, for pixels scaled to 0…1; nil if absent.
-func ParseNormalisation(raw []byte, channels int) (mean, std []float64, err error) {
+func ParseNormalization(raw []byte, channels int) (mean, std []float64, err error) {
 	c, timm, err := parse(raw)
 	var rescale float64
 	if err == nil {
@@ -87,10 +87,10 @@ func (c config) sides(key string, names ...string) (sides []int, ok bool) {
 	return sides, true
 }
 
-// pixels reads the normalisation of pixels: the model's input is (pixel·rescale − mean)/std. Both are 0 if pixels are
-// not normalised, which for std means 1, and nil if the file does not specify it.
+// pixels reads the normalization of pixels: the model's input is (pixel·rescale − mean)/std. Both are 0 if pixels are
+// not normalized, which for std means 1, and nil if the file does not specify it.
 func (c config) pixels(timm bool, channels int) (rescale float64, mean, std []float64, err error) {
-	rescale, meanKey, stdKey, normalise := 1.0/255, "mean", "std", true
+	rescale, meanKey, stdKey, normalize := 1.0/255, "mean", "std", true
 	if !timm {
 		meanKey, stdKey = "image_mean", "image_std"
 		on, err := c.Bool("do_rescale", true)
@@ -100,13 +100,13 @@ func (c config) pixels(timm bool, channels int) (rescale float64, mean, std []fl
 			rescale, err = c.Number("rescale_factor", 1e-6, 1e6)
 		}
 		if err == nil {
-			normalise, err = c.Bool("do_normalize", true)
+			normalize, err = c.Bool("do_normalize", true)
 		}
 		if err != nil {
 			return 0, nil, nil, err
 		}
 	}
-	if !normalise {
+	if !normalize {
 		return rescale, make([]float64, channels), make([]float64, channels), nil
 	}
 	if !c.Has(meanKey) && !c.Has(stdKey) {
@@ -123,7 +123,7 @@ func (c config) pixels(timm bool, channels int) (rescale float64, mean, std []fl
 func (c config) setPixels(s *Settings, timm bool) error {
 	rescale, mean, std, err := c.pixels(timm, len(s.Mean))
 	if err == nil && mean == nil {
-		err = errors.New("it says nothing of mean and std")
+		err = errors.New("it does not specify mean and std")
 	}
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ func (c config) huggingFace() (s Settings, err error) {
 		value := string(c.Object[key])
 		known := slices.Contains(hfRead, key) || slices.Contains(hfIgnored, key)
 		if off := value == "null" || value == "false"; !known && !off {
-			return s, fmt.Errorf("%s is not known and is %.60s: what it does to images is not done here", key, value)
+			return s, fmt.Errorf("unknown field %s = %.60s: this library cannot apply it", key, value)
 		}
 	}
 	if !slices.ContainsFunc(hfRead, c.Has) {
@@ -113,7 +113,7 @@ func (s Settings) HuggingFace() ([]byte, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	crops, normalises := s.Crop != [2]int{}, s.Mean != [3]float64{} || s.Std != [3]float64{}
+	crops, normalizes := s.Crop != [2]int{}, s.Mean != [3]float64{} || s.Std != [3]float64{}
 	processor := "ViTImageProcessor"
 	if crops || s.Fit == FitShortest {
 		processor = "BitImageProcessor"
@@ -123,7 +123,7 @@ func (s Settings) HuggingFace() ([]byte, error) {
 	}
 	hf := map[string]any{
 		"image_processor_type": processor, "do_convert_rgb": true,
-		"do_resize": s.Fit != FitNone, "do_rescale": true, "do_normalize": normalises,
+		"do_resize": s.Fit != FitNone, "do_rescale": true, "do_normalize": normalizes,
 		"rescale_factor": cmp.Or(s.Rescale, 1.0/255),
 	}
 	switch s.Fit {
@@ -145,7 +145,7 @@ func (s Settings) HuggingFace() ([]byte, error) {
 	if crops {
 		hf["crop_size"] = map[string]int{"height": s.Crop[0], "width": s.Crop[1]}
 	}
-	if normalises {
+	if normalizes {
 		for c, std := range s.Std {
 			s.Std[c] = cmp.Or(std, 1)
 		}

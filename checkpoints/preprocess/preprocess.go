@@ -20,7 +20,7 @@ import (
 // MaxSide is the largest image side that settings may have.
 const MaxSide = 16384
 
-// Settings bring an image to a model's size on the host: resize, then crop. Normalisation is left to the graph. The
+// Settings bring an image to a model's size on the host: resize, then crop. Normalization is left to the graph. The
 // zero value changes nothing.
 //
 // The result equals Hugging Face's image processors and timm's evaluation transform with Pillow bit for bit, or with
@@ -116,7 +116,7 @@ func (s Settings) Validate() error {
 	if !(s.Rescale >= 0) || math.IsInf(s.Rescale, 0) {
 		return fmt.Errorf("preprocess: rescale %g, want above 0", s.Rescale)
 	}
-	mean, std := s.Normalisation()
+	mean, std := s.Normalization()
 	for c := range std {
 		if !(s.Std[c] >= 0) || math.IsInf(std[c], 0) || math.IsNaN(mean[c]) || math.IsInf(mean[c], 0) {
 			return fmt.Errorf("preprocess: mean %v, std %v must be finite and std not negative", s.Mean, s.Std)
@@ -128,9 +128,9 @@ func (s Settings) Validate() error {
 // Kernel returns Resample, or Bilinear if it is empty.
 func (s Settings) Kernel() Resample { return cmp.Or(s.Resample, Bilinear) }
 
-// Normalisation returns mean and standard deviation of pixels scaled to 0…1: the model's input is
+// Normalization returns mean and standard deviation of pixels scaled to 0…1: the model's input is
 // (pixel/255 − mean)/std per channel.
-func (s Settings) Normalisation() (mean, std [3]float64) {
+func (s Settings) Normalization() (mean, std [3]float64) {
 	scale := scale(cmp.Or(s.Rescale, 1.0/255))
 	for c := range std {
 		mean[c], std[c] = s.Mean[c]/scale, cmp.Or(s.Std[c], 1)/scale
@@ -199,7 +199,7 @@ func (s Settings) Resized(height, width int) (newHeight, newWidth int) {
 		return s.Size[0], s.Size[1]
 	case FitShortest:
 		short := min(height, width)
-		return max(1, s.Size[0]*height/short), max(1, s.Size[0]*width/short)
+		return s.Size[0] * height / short, s.Size[0] * width / short
 	case FitPatches:
 		grid := gridOf(height, width, s.patches())
 		return s.Patch * grid[0], s.Patch * grid[1]

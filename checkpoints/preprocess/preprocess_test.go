@@ -55,7 +55,7 @@ var published = map[string]struct {
 		"resample": 2, "rescale_factor": 0.00392156862745098, "size": {"height": 384, "width": 256}}`,
 		Settings{Fit: FitExact, Size: [2]int{384, 256}, Resample: Bilinear, Mean: [3]float64{0.5, 0.5, 0.5},
 			Std: [3]float64{0.5, 0.5, 0.5}}},
-	"no resize, no normalisation, other range": {`{"do_resize": false, "do_normalize": false, "do_rescale": true,
+	"no resize, no normalization, other range": {`{"do_resize": false, "do_normalize": false, "do_rescale": true,
 		"rescale_factor": 0.0078125, "crop_size": {"height": 7, "width": 5}}`,
 		Settings{Crop: [2]int{7, 5}, Rescale: 1.0 / 128}},
 	"timm/vit_base_patch16_224.augreg_in21k": {`{"architecture": "vit_base_patch16_224", "num_classes": 21843,
@@ -170,7 +170,7 @@ func TestParseRefusesWhatItWouldGetWrong(t *testing.T) {
 		`{"do_resize": false, "rescale_factor": "1/2", ` + hf + `}`:            "rescale_factor is",
 		`{"input_size": [1, 28, 28], ` + timm + `}`:                            "input_size",
 		`{"input_size": [3, 28.5, 28], ` + timm + `}`:                          "input_size",
-		`{"input_size": [3, 28, 28]}`:                                          "nothing of mean and std",
+		`{"input_size": [3, 28, 28]}`:                                          "does not specify mean and std",
 		`{"input_size": [3, 28, 28], "std": [1, 1, 1]}`:                        "mean is missing",
 		size + `"resample": 2, "resample": 3, ` + mean + `, ` + std + `}`:      "given twice",
 		`{"input_size": [3, 28, 28], "crop_pct": 1.5, ` + timm + `}`:           "crop_pct is 1.5",
@@ -191,7 +191,7 @@ func TestParseRefusesWhatItWouldGetWrong(t *testing.T) {
 	}
 }
 
-func TestTheNormalisationAloneIsReadForAnyNumberOfChannels(t *testing.T) {
+func TestTheNormalizationAloneIsReadForAnyNumberOfChannels(t *testing.T) {
 	for config, want := range map[string][2][]float64{
 		`{"image_mean": [0.25], "image_std": [0.5], "do_pad": true}`:                   {{0.25}, {0.5}},
 		`{"image_mean": [64], "image_std": [2], "do_rescale": false}`:                  {{64. / 255}, {2. / 255}},
@@ -200,7 +200,7 @@ func TestTheNormalisationAloneIsReadForAnyNumberOfChannels(t *testing.T) {
 		`{"pretrained_cfg": {"mean": [0.25], "std": [0.5]}}`:                           {{0.25}, {0.5}},
 		`{"do_resize": true}`: {},
 	} {
-		mean, std, err := ParseNormalisation([]byte(config), 1)
+		mean, std, err := ParseNormalization([]byte(config), 1)
 		near := func(a, b float64) bool { return math.Abs(a-b) < 1e-15 }
 		if err != nil || !slices.EqualFunc(mean, want[0], near) || !slices.EqualFunc(std, want[1], near) {
 			t.Errorf("%s: %v, %v, %v, want %v", config, mean, std, err, want)
@@ -210,7 +210,7 @@ func TestTheNormalisationAloneIsReadForAnyNumberOfChannels(t *testing.T) {
 		`{"image_mean": [0.5], "image_std": [1, 1]}`: "image_std is", `{"image_mean": [0.5]}`: "image_std is missing",
 		`{"image_mean": [0.5], "image_std": [0]}`: "image_std is", `{"image_mean":`: "not JSON",
 	} {
-		if _, _, err := ParseNormalisation([]byte(config), 1); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := ParseNormalization([]byte(config), 1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", config, err, want)
 		}
 	}
@@ -265,7 +265,8 @@ func TestSettingsAreValidUpToTheirBounds(t *testing.T) {
 		{s: with(exact, func(s *Settings) { s.Rescale = math.NaN() }), want: "rescale NaN"},
 		{s: with(exact, func(s *Settings) { s.Std = [3]float64{1, -1, 1} }), want: "std not negative"},
 		{s: with(exact, func(s *Settings) { s.Std = nan }), want: "std not negative"},
-		{s: with(exact, func(s *Settings) { s.Std = [3]float64{1: math.Inf(1)} }), want: "must be finite"},
+		{s: with(exact, func(s *Settings) { s.Std = [3]float64{1: math.Inf(1)} }),
+			want: "mean [0 0 0], std [0 +Inf 0] must be finite"},
 		{s: with(exact, func(s *Settings) { s.Mean = nan }), want: "must be finite"},
 		{s: with(exact, func(s *Settings) { s.Mean = [3]float64{math.Inf(-1)} }), want: "must be finite"},
 	} {
@@ -276,9 +277,9 @@ func TestSettingsAreValidUpToTheirBounds(t *testing.T) {
 }
 
 // (pixel·r − m)/s of both forms: 0 and 255 become the same.
-func TestNormalisationIsInUnitsOfPixelsFromZeroToOne(t *testing.T) {
+func TestNormalizationIsInUnitsOfPixelsFromZeroToOne(t *testing.T) {
 	s := Settings{Rescale: 1.0 / 128, Mean: [3]float64{0.5, 1, 0.25}, Std: [3]float64{0.5, 2, 0}}
-	mean, std := s.Normalisation()
+	mean, std := s.Normalization()
 	for c, deviation := range []float64{0.5, 2, 1} { // 0 means 1
 		for _, pixel := range []float64{0, 255} {
 			want := (pixel*s.Rescale - s.Mean[c]) / deviation

@@ -87,22 +87,27 @@ func findPages(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, size int6
 		next := at + length + int64(header.CompressedPageSize)
 		if header.CompressedPageSize < 0 || next > end || header.UncompressedPageSize < 0 ||
 			max(header.CompressedPageSize, header.UncompressedPageSize) > maxPage {
-			return nil, fmt.Errorf("a page of %d and %d bytes at byte %d: the file is cut, or damaged",
+			return nil, fmt.Errorf("a page of %d and %d bytes at byte %d: the file is truncated or damaged",
 				header.CompressedPageSize, header.UncompressedPageSize, at)
 		}
-		values := int32(0)
+		dictionary, v2 := header.DictionaryPageHeader, header.DataPageHeaderV2.V
+		values, rows := dictionary.V.NumValues, int32(0)
 		switch header.Type {
 		case format.DataPage:
-			values = header.DataPageHeader.V.NumValues
+			values, rows = header.DataPageHeader.V.NumValues, header.DataPageHeader.V.NumValues
 		case format.DataPageV2:
-			values = header.DataPageHeaderV2.V.NumValues
+			values, rows = v2.NumValues, v2.NumValues
 		}
-		if values < 0 || values > maxValues {
-			return nil, fmt.Errorf("a page of %d values at byte %d, want 0 to %d", values, at, maxValues)
+		if values < 0 || values > maxValues || v2.NumNulls < 0 {
+			return nil, fmt.Errorf("a page of %d values at byte %d, %d of them null, want 0 to %d", values, at, v2.NumNulls,
+				maxValues)
+		}
+		if dictionary.Valid && header.Type != format.DictionaryPage { // which the library reads as both
+			return nil, fmt.Errorf("a page of type %s at byte %d with the header of a dictionary", header.Type, at)
 		}
 		index.PageLocations = append(index.PageLocations, format.PageLocation{Offset: at,
 			CompressedPageSize: int32(next - at), FirstRowIndex: row})
-		row += int64(values)
+		row += int64(rows)
 		at = next
 	}
 	encoded, err := thrift.Marshal(new(thrift.CompactProtocol), index)
@@ -145,14 +150,14 @@ func checkFooter(file *os.File) (size int64, err error) {
 	size = info.Size()
 	raw := make([]byte, tail)
 	if !info.Mode().IsRegular() || size < int64(len(magic)+tail) {
-		return 0, errors.New("no Parquet file")
+		return 0, errors.New("not a Parquet file")
 	}
 	if _, err := file.ReadAt(raw, size-tail); err != nil {
 		return 0, err
 	}
 	length := int64(binary.LittleEndian.Uint32(raw))
 	if string(raw[4:]) != magic || length > size-tail-int64(len(magic)) {
-		return 0, errors.New("no Parquet file, or one that is cut")
+		return 0, errors.New("not a Parquet file, or truncated")
 	}
 	raw = make([]byte, length)
 	if _, err := file.ReadAt(raw, size-tail-length); err != nil {
@@ -165,7 +170,7 @@ func checkFooter(file *os.File) (size int64, err error) {
 }
 
 var (
-	errShort = errors.New("it is cut")
+	errShort = errors.New("it is truncated")
 	errWrong = errors.New("no structure of Thrift")
 )
 
@@ -281,7 +286,7 @@ func recovered(err *error) {
 // cut reports a truncated file if a reader returns unexpected EOF.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the file is cut")
+		return errors.New("the file is truncated")
 	}
 	return err
 }

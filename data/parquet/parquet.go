@@ -159,7 +159,7 @@ func (s *shards) addLabels(chunk *pq.FileColumnChunk, group int, file *os.File, 
 		err = usePages(chunk, group, found)
 	}
 	if err == nil {
-		err = prove(chunk, group, file, -1)
+		_, err = prove(chunk, group, file, -1)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", labelColumn, err)
@@ -263,10 +263,11 @@ func (s *shards) pages(g *group, file io.ReaderAt, row int) (pq.Pages, error) {
 	if err := usePages(chunk, 0, g.pages); err != nil {
 		return nil, err
 	}
-	if err := prove(chunk, 0, file, int64(row)); err != nil {
+	end, err := prove(chunk, 0, file, int64(row))
+	if err != nil {
 		return nil, err
 	}
-	return chunk.PagesFrom(file), nil
+	return chunk.PagesFrom(io.NewSectionReader(file, 0, end)), nil // nothing of the next page
 }
 
 // group finds the row group of an image.

@@ -142,6 +142,25 @@ func TestPagesOfTheSecondVersionAreRead(t *testing.T) {
 	}
 }
 
+// A dictionary has no rows.
+func TestImagesOutOfADictionaryAreRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	rows := make([]required[indices], 7)
+	for i := range rows {
+		rows[i].Image.Bytes = []byte{7, byte(i)}
+	}
+	write(t, path, rows)
+	f, err := Files(filepath.Dir(path), []string{path}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range rows {
+		if got, err := f.In.(*shards).read(i); err != nil || !bytes.Equal(got, want.Image.Bytes) {
+			t.Errorf("image %d is %v, want %v, %v", i, got, want.Image.Bytes, err)
+		}
+	}
+}
+
 // Statistics of images make a page's header longer than what is read of it at first.
 func TestPagesWithStatisticsAreRead(t *testing.T) {
 	dir, want := t.TempDir(), contents(7)
@@ -196,6 +215,19 @@ func TestAPagesHeaderIsReadOfAtMostAMebibyte(t *testing.T) {
 	_, _, err = pageHeader(c, 0, int64(len(raw)))
 	if err == nil || c.read < 1<<20 || c.read > 2<<20 {
 		t.Errorf("%d bytes were read, %v", c.read, err)
+	}
+}
+
+func TestAPagesHeaderMayBeTheEndOfAFile(t *testing.T) {
+	page := format.PageHeader{Type: format.DataPage, CRC: 77}
+	header, err := thrift.Marshal(new(thrift.CompactProtocol), page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := append([]byte("PAR1"), header...)
+	if got, n, err := pageHeader(bytes.NewReader(raw), 4, int64(len(raw))); err != nil || n != int64(len(header)) ||
+		got.CRC != 77 {
+		t.Errorf("%+v of %d bytes, %v", got, n, err)
 	}
 }
 
@@ -317,12 +349,13 @@ func TestInvalidFilesAreRefusedInOneLine(t *testing.T) {
 				strings.Replace(hub, `, "eel"`, "", 1)))
 		}, "row 2: label 2, want 0 to 1"},
 		"empty":      {func() { write(t, path, rows[:0]) }, "no images in 1 shards"},
-		"cut":        {raw(func(whole []byte) []byte { return whole[:len(whole)/2] }), "or one that is cut"},
-		"nothing":    {raw(func([]byte) []byte { return nil }), "no Parquet file"},
-		"other file": {raw(func([]byte) []byte { return bytes.Repeat([]byte("PAR1"), 99) }), "or one that is cut"},
+		"cut":        {raw(func(whole []byte) []byte { return whole[:len(whole)/2] }), "or truncated"},
+		"nothing":    {raw(func([]byte) []byte { return nil }), "not a Parquet file"},
+		"other file": {raw(func([]byte) []byte { return bytes.Repeat([]byte("PAR1"), 99) }), "or truncated"},
 		"a footer in the magic": {raw(func([]byte) []byte { return []byte("PAR1\x01\x00\x00\x00PAR1") }),
-			"or one that is cut"},
-		"no footer": {raw(func([]byte) []byte { return []byte("PAR1\x00\x00\x00\x00PAR1") }), "a damaged footer: it is cut"},
+			"or truncated"},
+		"no footer": {raw(func([]byte) []byte { return []byte("PAR1\x00\x00\x00\x00PAR1") }),
+			"a damaged footer: it is truncated"},
 		"a cut middle": {raw(func(whole []byte) []byte {
 			return slices.Concat(whole[:1000], whole[len(whole)-len(whole)/10:])
 		}), ""},
@@ -333,7 +366,7 @@ func TestInvalidFilesAreRefusedInOneLine(t *testing.T) {
 			footer := []byte{0x15, 2, 0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 7, 0} // version, 2^31-1 elements of a schema
 			return slices.Concat(whole[:1000], footer, binary.LittleEndian.AppendUint32(nil, uint32(len(footer))),
 				[]byte("PAR1"))
-		}), "a damaged footer: it is cut"},
+		}), "a damaged footer: it is truncated"},
 	} {
 		c.write()
 		_, err := campaign.Malformed(t, func() error {
@@ -369,7 +402,7 @@ func TestADamagedFileGivesAnErrorOrAnImage(t *testing.T) {
 	if err := os.Truncate(path, 1000); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.In.(*shards).read(80); err == nil || !strings.Contains(err.Error(), "cut") {
+	if _, err := f.In.(*shards).read(80); err == nil || !strings.Contains(err.Error(), "truncated") {
 		t.Errorf("of a file that was cut since: %v", err)
 	}
 	r := rand.New(rand.NewPCG(5, 0))
@@ -607,6 +640,7 @@ func TestPagesOutsideTheFileAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.parquet")
 	for name, lie := range map[string]func(c *format.ColumnMetaData, size int64){
 		"in the magic":            func(c *format.ColumnMetaData, _ int64) { c.DictionaryPageOffset = 3 },
+		"behind the first byte":   func(c *format.ColumnMetaData, _ int64) { c.DictionaryPageOffset = 1 },
 		"a dictionary behind it":  func(c *format.ColumnMetaData, _ int64) { c.DictionaryPageOffset = c.DataPageOffset + 1 },
 		"data behind all its own": func(c *format.ColumnMetaData, _ int64) { c.DataPageOffset += c.TotalCompressedSize },
 		"longer than the file":    func(c *format.ColumnMetaData, size int64) { c.TotalCompressedSize = size },
@@ -629,7 +663,7 @@ func TestPagesOutsideTheFileAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Files(filepath.Dir(path), []string{path}, nil); err == nil ||
-		!strings.Contains(err.Error(), "the file is cut, or damaged") {
+		!strings.Contains(err.Error(), "the file is truncated or damaged") {
 		t.Errorf("a dictionary that ends in the data: %v", err)
 	}
 }
@@ -659,6 +693,87 @@ func TestStructLengthIsThatOfTheLibrary(t *testing.T) {
 			if _, err := structLength(raw[:n]); err == nil {
 				t.Errorf("%T: %d of %d bytes are whole", v, n, len(raw))
 			}
+		}
+	}
+}
+
+// required is a row without optional values, indices of a dictionary or not.
+type required[T any] struct {
+	Image T     `parquet:"image"`
+	Label int32 `parquet:"label"`
+}
+
+type indices struct {
+	Bytes []byte `parquet:"bytes,dict"`
+}
+
+type plain struct {
+	Bytes []byte `parquet:"bytes"`
+}
+
+// The library allocates the values that a header declares, decompresses the first page of a chunk as the dictionary of
+// the others whatever its type, and reads the next page if one has fewer rows than its header declares.
+func TestAHeaderThatTheLibraryTrustsIsRefusedInLittleMemory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	zeros := make([]byte, 32<<20)
+	bomb, err := pq.Zstd.Encode(nil, zeros)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inPages := append([]required[plain]{{Image: plain{slices.Concat(contents(40)...)}}, {Image: plain{zeros}}},
+		make([]required[plain], 5)...) // one in the first page, one in the second
+	write := map[string]func(){
+		"dictionary": func() { write(t, path, make([]required[indices], 7), pq.Compression(&pq.Zstd)) },
+		"page":       func() { write(t, path, inPages, pq.Compression(&pq.Zstd)) },
+		"page 2":     func() { write(t, path, inPages, pq.Compression(&pq.Zstd), pq.DataPageVersion(2)) },
+		"optional":   func() { write(t, path, rowsOf(contents(3)), pq.DataPageVersion(2)) },
+	}
+	packed := 0 // bytes of the page
+	levels := func(n int32, compressed bool) func(*format.PageHeader) {
+		return func(h *format.PageHeader) {
+			packed = int(h.CompressedPageSize)
+			h.DataPageHeaderV2.V.DefinitionLevelsByteLength = n
+			h.DataPageHeaderV2.V.IsCompressed = thrift.Null[bool]{V: compressed, Valid: true}
+		}
+	}
+	for _, c := range []struct {
+		want string
+		row  int
+		of   string
+		lie  func(*format.PageHeader)
+	}{
+		{"a page of 2147483647 values at byte 4, 0 of them null", 4, "dictionary",
+			func(h *format.PageHeader) { h.DictionaryPageHeader.V.NumValues = 1<<31 - 1 }},
+		{"a page of type DATA_PAGE at byte 4 with the header of a dictionary", 4, "dictionary", func(h *format.PageHeader) {
+			withBody(len(bomb))(h)
+			h.Type, h.DataPageHeader.Valid, h.DataPageHeader.V.NumValues = format.DataPage, true, 1
+		}},
+		{"a page of 1 values at byte 4, -1073741824 of them null", 0, "page 2",
+			func(h *format.PageHeader) { h.DataPageHeaderV2.V.NumNulls = -1 << 30 }},
+		{"the file is truncated", 4, "page", func(h *format.PageHeader) { h.DataPageHeader.V.NumValues = 6 }},
+		{"a page at byte 4 does not unpack to the 7 bytes", 0, "page",
+			func(h *format.PageHeader) { h.UncompressedPageSize = 7 }},
+		{"536870913 bytes at byte 4: the file is truncated or damaged", 0, "page",
+			func(h *format.PageHeader) { h.UncompressedPageSize = 1<<29 + 1 }},
+		{"at byte 4: the file is truncated or damaged", 0, "page 2", levels(-1, true)},
+		{"a page of %d and ", 0, "page 2", levels(1<<30, true)},
+		{"damaged: runtime error", 0, "optional", levels(1<<30, false)},
+	} {
+		write[c.of]()
+		raw := withPage(t, path, 0, 0, c.lie, bomb...)
+		if err := os.WriteFile(path, raw, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		used, err := campaign.Malformed(t, func() error {
+			files, err := Files(filepath.Dir(path), []string{path}, nil)
+			if err == nil {
+				_, err = files.In.(*shards).read(c.row)
+			}
+			return err
+		})
+		want := strings.Replace(c.want, "%d", fmt.Sprint(packed-1<<30), 1)
+		if err == nil || !strings.Contains(err.Error(), want) || used > uint64(3*len(raw)+16<<20) {
+			t.Errorf("%d bytes allocated for %d, %v, want %q", used, len(raw), err, want)
 		}
 	}
 }

@@ -19,26 +19,32 @@ import (
 // io.Discard or, if the codec stores a length, that is checked.
 
 // prove checks that the page with a row of a row group decompresses to the size in its header, and that those without
-// rows do, such as the dictionary: for shorter pages the library invents values. A negative row checks all pages.
-func prove(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, row int64) error {
+// rows do, such as the dictionary: for shorter pages the library invents values. It returns the end of the page with
+// the row. A negative row checks all pages.
+func prove(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, row int64) (end int64, err error) {
 	meta := &chunk.File().Metadata().RowGroups[group].Columns[chunk.Column()].MetaData
 	index, err := chunk.OffsetIndex()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for i, n := 0, index.NumPages(); i < n; i++ {
 		first, next := index.FirstRowIndex(i), int64(math.MaxInt64)
 		if i+1 < n {
 			next = index.FirstRowIndex(i + 1)
 		}
-		if row >= 0 && first < next && (row < first || row >= next) {
+		here := row < 0 || row >= first && row < next
+		if first < next && !here {
 			continue
 		}
-		if err := provePage(file, meta.Codec, index.Offset(i), index.Offset(i)+index.CompressedPageSize(i)); err != nil {
-			return err
+		last := index.Offset(i) + index.CompressedPageSize(i)
+		if err := provePage(file, meta.Codec, index.Offset(i), last); err != nil {
+			return 0, err
+		}
+		if here {
+			end = last
 		}
 	}
-	return nil
+	return end, nil
 }
 
 // provePage is prove for the page between two offsets.
@@ -55,8 +61,8 @@ func provePage(file io.ReaderAt, codec format.CompressionCodec, at, end int64) e
 		levels = int64(v2.V.DefinitionLevelsByteLength) + int64(v2.V.RepetitionLevelsByteLength)
 	}
 	most, packed := int64(header.UncompressedPageSize)-levels, int64(header.CompressedPageSize)-levels
-	if levels < 0 || most < 0 || packed < 0 || packed > end-at-length {
-		return fmt.Errorf("a page of %d and %d bytes at byte %d: the file is cut, or damaged", packed, most, at)
+	if levels < 0 || packed < 0 {
+		return fmt.Errorf("a page of %d and %d bytes at byte %d: the file is truncated or damaged", packed, most, at)
 	}
 	if most > maxUnproved && most/maxRatio > packed {
 		return fmt.Errorf("a page of %d bytes that unpack to %d at byte %d: more than %d times as many", packed, most, at,
@@ -74,7 +80,7 @@ func provePage(file io.ReaderAt, codec format.CompressionCodec, at, end int64) e
 		n, _ := body.ReadAt(start[:], 0) // shorter at the end of the file
 		says, k := binary.Uvarint(start[:n])
 		if size = int64(min(says, math.MaxInt64)); k <= 0 {
-			return fmt.Errorf("a page at byte %d is no snappy", at)
+			return fmt.Errorf("a page at byte %d is not valid snappy", at)
 		}
 	case format.Gzip:
 		unpacked, err = gzip.NewReader(body)

@@ -84,8 +84,8 @@ func (t Task) open(folder string, partial bool, logger *slog.Logger) (*Lists, er
 		}
 		if files.Len() != part.length {
 			if !partial {
-				return nil, fmt.Errorf("%s has %d images, VTAB-1k has %d: fetch it again, or take it as it is with "+
-					"-allow-partial", filepath.Join(folder, part.name+".txt"), files.Len(), part.length)
+				return nil, fmt.Errorf("%s has %d images, VTAB-1k has %d: download it again, or "+
+					"use examples/vtab with -allow-partial", filepath.Join(folder, part.name+".txt"), files.Len(), part.length)
 			}
 			other = append(other, fmt.Sprintf("%d of %d in %s", files.Len(), part.length, part.name))
 		}

@@ -10,9 +10,10 @@
 package vtab
 
 import (
-	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/wepe-go/wepe/internal/suggest"
 )
 
 // The groups of VTAB, in the order of every published table.
@@ -97,8 +98,7 @@ func Choose(words []string) (chosen []Task, err error) {
 		left = slices.DeleteFunc(left, is)
 	}
 	if len(left) > 0 || len(words) == 0 {
-		return nil, fmt.Errorf("no task %q: want all, %s or some of %s", strings.Join(left, ","),
-			strings.Join(groups, ", "), strings.Join(names, ","))
+		return nil, suggest.Unknown("task", strings.Join(left, ","), slices.Concat([]string{"all"}, groups, names))
 	}
 	return chosen, nil
 }

@@ -89,7 +89,7 @@ func writeSprites(dir, origin string, logger *slog.Logger, read func(data.Task) 
 func writeTask(dir, name, origin string, sets [3]*data.Memory, logger *slog.Logger) (err error) {
 	folder := filepath.Join(dir, name)
 	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s is there already: choose another -data, or remove it", folder)
+		return fmt.Errorf("%s already exists: choose another -data, or remove it", folder)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -76,7 +76,7 @@ func (d *Dataset) index() (*index, error) {
 	for i := range d.Images {
 		image := &d.Images[i]
 		if x.images[image.ID] != nil {
-			return nil, fmt.Errorf("coco: %s: two images have id %d", d.Name, image.ID)
+			return nil, fmt.Errorf("coco: %s: two images have the id %d", d.Name, image.ID)
 		}
 		x.images[image.ID] = image
 	}

@@ -75,7 +75,7 @@ func (d *Dataset) decode(from *json.Decoder) error {
 // cut reports a truncated text where the decoder reports EOF.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the file is cut")
+		return errors.New("the file is truncated")
 	}
 	return err
 }

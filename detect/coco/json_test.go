@@ -99,9 +99,10 @@ func TestBrokenFilesAreRefusedByNameAndPlace(t *testing.T) {
 		return `{"images":[` + image + `],"categories":[` + category + `],"annotations":[` + annotations + `]}`
 	}
 	for _, c := range []struct{ text, want string }{
-		{``, "cut"}, {`[]`, "[ where { should be"}, {`7`, "where {"}, {`{"annotations":[]}`, "no images"},
-		{`{"images":{}}`, "list of images: { where ["}, {`{"images":[` + image, "cut"}, {`{"images":[]} {}`, "after the end"},
-		{`{"images":[` + image + `,` + image + `]}`, "two images have id 1"},
+		{``, "truncated"}, {`[]`, "[ where { should be"}, {`7`, "where {"}, {`{"annotations":[]}`, "no images"},
+		{`{"images":{}}`, "list of images: { where ["}, {`{"images":[` + image, "truncated"}, {`{"images":[]} {}`,
+			"after the end"},
+		{`{"images":[` + image + `,` + image + `]}`, "two images have the id 1"},
 		{`{"images":[{"height":5}]}`, "image number 1: no id"},
 		{`{"images":[{"id":"a"}]}`, `"a", want an integer`}, {`{"images":[{"id":1.5}]}`, "1.5, want an integer"},
 		{"{\"images\":[{\"id\":[\n1]}]}", "image number 1: [ 1], want an integer"},

@@ -69,8 +69,8 @@ func completed(t *testing.T, detections []Detection) results {
 func TestResultsThatCannotBeEvaluatedAreRefused(t *testing.T) {
 	const box = `{"image_id":9,"category_id":2,"bbox":[1,1,3,2],"score":1}`
 	for _, c := range []struct{ text, want string }{
-		{`{}`, "{ where ["}, {``, "cut"},
-		{`[` + box, "cut"}, {`[` + box + `] 7`, "after the end"},
+		{`{}`, "{ where ["}, {``, "truncated"},
+		{`[` + box, "truncated"}, {`[` + box + `] 7`, "after the end"},
 		{`[{"image_id":1,"category_id":2,"bbox":[1,1,3,2],"score":1}]`, "detection 1 is of image 1"},
 		{`[` + box + `,{"image_id":9,"category_id":2,"score":1}]`, "detection 2 has no bbox"},
 		{`[{"image_id":9,"category_id":2,"score":1}]`, "detection 1 has no segmentation, and the first no bbox"},

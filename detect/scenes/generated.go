@@ -152,7 +152,7 @@ func (g Generated) At(index int) (*Scene, error) {
 		return nil, err
 	}
 	if index < 0 || index >= g.Count {
-		return nil, fmt.Errorf("scenes: number %d of %d", index, g.Count)
+		return nil, fmt.Errorf("scenes: index %d of %d scenes", index, g.Count)
 	}
 	r := random.Draw("scene", g.Seed, 0, index)
 	shapes, seen := g.arrange(r)

@@ -27,7 +27,7 @@ type Jitter struct {
 	Low    float64  `json:"low"`
 	High   float64  `json:"high"`
 	Flip   float64  `json:"flip,omitzero"` // probability
-	Fill   [3]uint8 `json:"fill,omitzero"` // of the padding; in ViTDet 0 after normalisation, beyond Rows and Cols
+	Fill   [3]uint8 `json:"fill,omitzero"` // of the padding; in ViTDet 0 after normalization, beyond Rows and Cols
 }
 
 // Validate returns an error if nothing of an image would remain.

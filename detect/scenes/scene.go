@@ -4,10 +4,10 @@
 // download, and folders with COCO annotations. It augments them by large-scale jitter and draws detections.
 //
 //	train := scenes.Generated{Count: 2000, Height: 96, Width: 96, Seed: 1}
-//	scene, err := train.At(7)                                // image, boxes, masks
+//	scene, err := train.At(7)                                    // image, boxes, masks
 //	jitter := scenes.Jitter{Height: 96, Width: 96, Low: 0.5, High: 2, Flip: 0.5}
-//	scene = jitter.Apply(scene, seed, epoch, 7)              // all scenes get one size
-//	err = scenes.Write("shapes", train)                      // images and instances.json
+//	scene = jitter.Apply(scene, seed, epoch, 7)                  // all scenes get one size
+//	err = scenes.Write("shapes", "shapes/instances.json", train) // images and annotations
 //	folder, err := scenes.Open("val2017", "instances_val2017.json")
 //
 // Conventions are those of package coco.

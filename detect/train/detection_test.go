@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"image"
@@ -206,8 +207,9 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 			decoded := gomlxtest.Must(png.Decode(base64.NewDecoder(base64.StdEncoding, strings.NewReader(raw[1]))))(t)
 			sizes = append(sizes, fmt.Sprint(decoded.Bounds().Size()))
 		}
-		if got, want := strings.Join(titles, ", "), "Average precision, Scenes of 32x48 pixels, scene 1, scene 2, scene 3, "+
-			"Scenes of 56x40 pixels, scene 1, scene 2, scene 3, Training, course of the training"; got != want {
+		if got, want := strings.Join(titles, ", "), "Average precision, %, Test scenes at 32x48 pixels, scene 1, scene 2, "+
+			"scene 3, Test scenes at 56x40 pixels, scene 1, scene 2, scene 3, Training, loss and average "+
+			"precision"; got != want {
 			t.Errorf("the page has %s, want %s", got, want)
 		}
 		test := run.Tests[1]
@@ -251,6 +253,11 @@ func refused(t *testing.T, err error, want string) {
 	}
 }
 
+// otherCategories are scenes without their first category.
+type otherCategories struct{ Scenes }
+
+func (o otherCategories) Categories() []coco.Category { return o.Scenes.Categories()[1:] }
+
 func TestABadRecipeIsRefusedByName(t *testing.T) {
 	for settings, want := range map[string]string{
 		"steps=0":                             "steps is 0",
@@ -260,13 +267,15 @@ func TestABadRecipeIsRefusedByName(t *testing.T) {
 		"warmup_steps=6":                      "warmup_steps is 6",
 		"drops=[4,2]":                         "drops are [4 2]",
 		"jitter.height=40":                    "jitter.height is 40",
+		"jitter.width=40":                     "jitter.width is 40",
 		"jitter.low=2":                        "scales from 2 to 1.5",
 		"optimizer.weight_decay=-1":           "weight_decay is -1",
 		`optimizer.learning_rates={"head":3}`: "optimizer.learning_rates",
 		"detector.roi.samples=-1":             "roi.samples is -1",
 		"detector.backbone.patch_size=6":      "patches of 6×6",
 		"wepe_mode=round":                     "wepe_mode",
-		"detector.backbone.wideness=3":        "want one of",
+		"detector.backbone.wideness=3":        "wepe list settings",
+		"detector.backbone.global=3":          "3 is not a list as [a,b], each a whole number",
 		"eval_steps=often":                    "is not a whole number",
 	} {
 		run := tinyRun(t)
@@ -276,15 +285,75 @@ func TestABadRecipeIsRefusedByName(t *testing.T) {
 		}
 		refused(t, err, want)
 	}
-	_, err := Named("yolo")
+	run, other := tinyRun(t), *tinyRun(t).Validation
+	other.Scenes, run.Validation = otherCategories{other.Scenes}, &other
+	_, _, err := run.Do(t.Context())
+	refused(t, err, "has 2 categories, the training scenes have 3")
+	_, err = Named("yolo")
 	refused(t, err, "want one of scenes, vitdet-b")
+	run = tinyRun(t)
+	run.Tests[0].Rows, run.Tests[0].Cols = 40, 44
+	_, _, err = run.Do(t.Context())
+	refused(t, err, "40×44 pixels do not divide into patches of 8")
 	_, err = Open(gomlxtest.Backend(), t.TempDir())
 	refused(t, err, "no checkpoint in")
 	for _, name := range Names() {
 		recipe := gomlxtest.Must(Named(name))(t)
 		recipe.Detector.Backbone.Classes = 7
-		if err := recipe.withDefaults().validate(); err != nil {
-			t.Errorf("%s: %v", name, err)
+		for _, drops := range [][]int{recipe.Drops, {recipe.WarmupSteps}} { // the first step after warm-up
+			if recipe.Drops = drops; recipe.withDefaults().validate() != nil {
+				t.Errorf("%s, drops %v: %v", name, drops, recipe.withDefaults().validate())
+			}
+		}
+	}
+}
+
+func TestSettingsDoNotChangeTheRecipeTheyStartFrom(t *testing.T) {
+	r := Recipe{Drops: []int{3, 7}, Params: map[string]any{"wepe_alpha_u": 0.5}}
+	changed := gomlxtest.Must(r.Set("drops=[5,9];wepe_alpha_u=0.25"))(t)
+	if !slices.Equal(changed.Drops, []int{5, 9}) || changed.Params["wepe_alpha_u"] != 0.25 ||
+		!slices.Equal(r.Drops, []int{3, 7}) || r.Params["wepe_alpha_u"] != 0.5 {
+		t.Errorf("%v and %v, %v and %v", r.Drops, r.Params, changed.Drops, changed.Params)
+	}
+}
+
+// docs/runs has the settings of the recipe's published runs.
+func TestTheRecipeOfScenesIsThatOfItsPublishedRuns(t *testing.T) {
+	rows := gomlxtest.Must(report.ReadFiles("../../docs/runs/scenes-full.jsonl"))(t)
+	if len(rows.Results) == 0 {
+		t.Fatal("no rows")
+	}
+	for _, row := range rows.Results {
+		want := gomlxtest.Must(Named("scenes"))(t)
+		want.Detector.Backbone.Position, want.Detector.Backbone.Classes = row.Encoding, 3
+		var got Recipe
+		if err := json.Unmarshal(row.Settings, &got); err != nil {
+			t.Fatal(err)
+		}
+		if want = want.withDefaults(); !reflect.DeepEqual(got.withDefaults(), want) {
+			t.Errorf("%s was trained with %+v, the recipe is %+v", row.Encoding, got, want)
+		}
+	}
+}
+
+// detectron2's projects/ViTDet/configs/COCO at 02b5c4e: mask_rcnn_vitdet_b_100ep.py, mask_rcnn_vitdet_l_100ep.py,
+// configs/common/coco_loader_lsj.py and configs/common/optim.py.
+func TestTheRecipesOfViTDetAreDetectron2s(t *testing.T) {
+	for name, want := range map[string]struct {
+		width, depth         int
+		dropPath, layerDecay float64
+		stages               int
+	}{"vitdet-b": {768, 12, 0.1, 0.7, 1}, "vitdet-b-cascade": {768, 12, 0.1, 0.7, 3}, "vitdet-l": {1024, 24, 0.4, 0.8, 1},
+		"vitdet-l-cascade": {1024, 24, 0.4, 0.8, 3}} {
+		r := gomlxtest.Must(Named(name))(t).withDefaults()
+		b := r.Detector.Backbone
+		if b.Width != want.width || b.Depth != want.depth || b.DropPath != want.dropPath || b.PatchSize != 16 ||
+			len(r.Detector.ROI.Stages) != want.stages || r.Optimizer.LayerDecay != want.layerDecay {
+			t.Errorf("%s: %+v, layer decay %g, %d stages", name, b, r.Optimizer.LayerDecay, len(r.Detector.ROI.Stages))
+		}
+		if r.LearningRate != 1e-4 || r.WarmupSteps != 250 || r.Optimizer.WeightDecay != 0.1 || r.EvalSteps != 5000 ||
+			r.Jitter != (scenes.Jitter{Height: 1024, Width: 1024, Low: 0.1, High: 2, Flip: 0.5}) {
+			t.Errorf("%s: %+v", name, r)
 		}
 	}
 }
@@ -341,6 +410,9 @@ func TestARunStartsFromThePretrainedWeightsOfAViT(t *testing.T) {
 	defer d.model.Finalize()
 	if err := d.Start(); err != nil {
 		t.Fatal(err)
+	}
+	if d.state.From != source.SHA256 || source.SHA256 == "" {
+		t.Errorf("a run from %q, want %q", d.state.From, source.SHA256)
 	}
 	for _, path := range []string{"patch/weights", "patch/biases", "block_03/attention/query/weights"} {
 		v := d.model.store.GetVariable(detectorScope + "/backbone/" + path)
@@ -470,6 +542,12 @@ func TestTheSizeOfAMaskIsItsOwnAndNotThatOfItsBox(t *testing.T) {
 	if got := float64(numbers.Boxes["APs"]); !(math.Abs(got-1) <= 1e-9) { // the wrong box has medium size
 		t.Errorf("AP of small boxes is %g, want 1", got)
 	}
+	thin := filled(func(row, col int) bool { return row == col && row < 10 }) // a tenth of the square, in its box
+	numbers = gomlxtest.Must(m.compare(test, []coco.Detection{
+		m.result(9, detect.Detection{Box: detect.Box{0, 0, 10, 10}, Score: 0.5, Mask: thin})}))(t)
+	if boxes, masks := float64(numbers.Boxes["AP"]), float64(numbers.Masks["AP"]); boxes < 1-1e-9 || masks != 0 {
+		t.Errorf("a thin mask in the right box has a box AP of %g and a mask AP of %g, want 1 and 0", boxes, masks)
+	}
 }
 
 func TestTheSamplesOfAStepDependOnItsIndexAndOnTheSeed(t *testing.T) {
@@ -513,7 +591,8 @@ func TestUndefinedMetricsAreLeftOutOfTables(t *testing.T) {
 	}
 	evals := []report.Eval{{Step: 3}, {Step: 5, TrainLoss: 0.125, Found: report.Found{
 		Boxes: map[string]report.Number{"AP": 0.5}, Masks: map[string]report.Number{"AP": 0.25}}}}
-	want := report.Table{Header: []string{"step", "loss", "box AP", "mask AP"}, Numeric: []bool{true, true, true, true},
+	want := report.Table{Header: []string{"step", "loss", "box AP %", "mask AP %"}, Numeric: []bool{true, true, true,
+		true},
 		Rows: [][]string{{"3", "0.000", "–", "–"}, {"5", "0.125", "50.0", "25.0"}}}
 	if got := curve(evals); !reflect.DeepEqual(got, want) {
 		t.Errorf("evaluations are the table %+v", got)

@@ -63,5 +63,16 @@ func (run Run) prepared() (Run, error) {
 	}
 	run.Recipe = run.Recipe.withDefaults()
 	run.Label = cmp.Or(run.Label, run.Recipe.Detector.Backbone.Position)
-	return run, run.Recipe.validate()
+	if err := run.Recipe.validate(); err != nil {
+		return run, err
+	}
+	patch := run.Recipe.Detector.Backbone.PatchSize
+	for _, test := range tests {
+		if test.Rows%patch != 0 || test.Cols%patch != 0 {
+			return run, fmt.Errorf("detection: test images of %d×%d pixels do not divide into patches of %d: use multiples "+
+				"of it",
+				test.Rows, test.Cols, patch)
+		}
+	}
+	return run, nil
 }

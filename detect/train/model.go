@@ -88,7 +88,7 @@ func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
 	}
 	s.Recipe = s.Recipe.withDefaults()
 	if err := s.Recipe.validate(); err != nil {
-		return s, fmt.Errorf("detection: %s is not a checkpoint of a detector, name a run of wepe detect train: %w", c.Path,
+		return s, fmt.Errorf("detection: %s is not a checkpoint of a detector (%w): name a run of wepe detect train", c.Path,
 			err)
 	}
 	if len(s.Categories) != s.Recipe.Detector.Backbone.Classes {

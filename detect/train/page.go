@@ -47,11 +47,11 @@ func (run Run) Page(m *Model, rows []report.Result) error {
 	page := report.Comparison{
 		Title: fmt.Sprintf("%s with %s on %s, seed %d", m.Recipe.Name, m.Recipe.Detector.Backbone.Position, run.Dataset,
 			run.Seed),
-		Sections: []report.Section{{Title: "Average precision", Table: Table(rows)}},
+		Sections: []report.Section{{Title: "Average precision, %", Table: Table(rows)}},
 	}
 	for i, test := range run.Tests {
-		section := report.Section{Title: "Scenes of " + rows[i].ImageSize + " pixels", Text: []string{fmt.Sprintf(
-			"Left what there is, right what was found with a score of %g and more.", pageScore)}}
+		section := report.Section{Title: "Test scenes at " + rows[i].ImageSize + " pixels", Text: []string{fmt.Sprintf(
+			"Left: ground truth. Right: detections with a score of at least %g.", pageScore)}}
 		for k := range min(pageScenes, test.Scenes.Len()) {
 			content, err := m.beside(test, k)
 			if err != nil {
@@ -70,7 +70,7 @@ func (run Run) Page(m *Model, rows []report.Result) error {
 		return err
 	}
 	page.Sections = append(page.Sections, report.Section{Title: "Training", Table: curve(recorded.Evals),
-		Shared: []report.Figure{{Title: "course of the training", PNG: curves.Bytes()}}})
+		Shared: []report.Figure{{Title: "loss and average precision", PNG: curves.Bytes()}}})
 	return atomicfile.Write(filepath.Join(run.Dir, finetune.PageFile), page.HTML)
 }
 
@@ -145,7 +145,8 @@ func percent(name string, of ...map[string]report.Number) string {
 
 // curve returns the table of a run's evaluations.
 func curve(evals []report.Eval) report.Table {
-	table := report.Table{Header: []string{"step", "loss", "box AP", "mask AP"}, Numeric: []bool{true, true, true, true}}
+	table := report.Table{Header: []string{"step", "loss", "box AP %", "mask AP %"}, Numeric: []bool{true, true, true,
+		true}}
 	for _, e := range evals {
 		table.Rows = append(table.Rows, []string{strconv.Itoa(e.Step), fmt.Sprintf("%.3f", float64(e.TrainLoss)),
 			percent("AP", e.Boxes), percent("AP", e.Masks)})

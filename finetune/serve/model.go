@@ -29,7 +29,7 @@ func newServed(m *finetune.Model) (*served, error) {
 	case m.Recipe.Aspect == finetune.AspectKeep:
 		return nil, errors.New("serve: a model of images of any aspect ratio has no fixed batch: serve one with a size")
 	case m.Scores == "none":
-		return nil, errors.New("serve: the model is a regression: its logits are no probabilities of labels")
+		return nil, errors.New("serve: the model is a regression model: its logits are not class scores")
 	case c.Channels != 3:
 		return nil, fmt.Errorf("serve: the model takes %d channels, images have 3", c.Channels)
 	}

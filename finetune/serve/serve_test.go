@@ -251,16 +251,23 @@ func TestNoImageIsDecodedWhileABatchTakesAllCores(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		model := &fake{gate: make(chan struct{}), allCores: all}
 		s, url, _ := start(t, model, Options{})
-		ask := func() { post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))) }
+		ask := func() {
+			if code, answer := post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))); code != http.StatusOK {
+				t.Errorf("status %d: %v", code, answer)
+			}
+		}
 		var done sync.WaitGroup
 		done.Go(ask)
 		for model.begun.Load() == 0 {
 			time.Sleep(time.Millisecond)
 		}
 		done.Go(ask)
+		for !all && len(s.batcher.queue) == 0 { // decodes it during the batch
+			time.Sleep(time.Millisecond)
+		}
 		time.Sleep(50 * time.Millisecond)
-		if queued := len(s.batcher.queue); (queued == 0) != all {
-			t.Errorf("batches that take all cores %t: %d images were decoded during one", all, queued)
+		if queued := len(s.batcher.queue); all && queued > 0 {
+			t.Errorf("%d images were decoded during a batch that takes all cores", queued)
 		}
 		close(model.gate)
 		done.Wait()
@@ -285,6 +292,21 @@ func TestABatchWaitsForImagesThatAreBeingDecodedAndForNoOthers(t *testing.T) {
 	done.Wait()
 	if want := []int{1, 2}; !slices.Equal(model.batches, want) {
 		t.Errorf("batches %v, want %v", model.batches, want)
+	}
+}
+
+func TestAPageLoadsNothingFromOtherServers(t *testing.T) {
+	_, url, _ := start(t, &fake{}, Options{})
+	for path, kind := range map[string]string{"/": "text/html", "/openapi.json": "application/json"} {
+		response := gomlxtest.Must(http.Get(url + path))(t)
+		content := gomlxtest.Must(io.ReadAll(response.Body))(t)
+		response.Body.Close()
+		policy := response.Header.Get("Content-Security-Policy")
+		if !strings.HasPrefix(policy, "default-src 'none'; ") || !strings.Contains(policy, "connect-src 'self'") ||
+			response.Header.Get("X-Content-Type-Options") != "nosniff" || len(content) < 1000 ||
+			!strings.HasPrefix(response.Header.Get("Content-Type"), kind) {
+			t.Errorf("%s: %d bytes, %v", path, len(content), response.Header)
+		}
 	}
 }
 
@@ -374,6 +396,56 @@ func (*tiny) Fit(*data.Image) (*data.Image, error) {
 	return &data.Image{Height: 5, Width: 7, Pixels: make([]uint8, 3*5*7)}, nil
 }
 
+func TestByDefaultTheFiveLikeliestClassesAreReturned(t *testing.T) {
+	for _, c := range []struct {
+		classes int
+		query   string
+		want    int
+	}{{3, "", 3}, {5, "", 5}, {7, "", 5}, {7, "?top=6", 6}, {7, "?top=8", 7}, {7, "?top=1", 1}} {
+		s := &Server{card: Card{Labels: make([]string, c.classes)}}
+		got := gomlxtest.Must(s.top(httptest.NewRequest(http.MethodPost, "/v1/predict"+c.query, nil)))(t)
+		if got != c.want {
+			t.Errorf("%q of %d classes: %d, want %d", c.query, c.classes, got, c.want)
+		}
+	}
+}
+
+// A request that was accepted may still put images into the queue.
+func TestTheQueueIsClosedAfterTheLastRequest(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	b := newBatcher(ctx, &fake{}, Options{Images: 1})
+	b.observe = func(int, float64) {}
+	b.start(1)
+	<-b.compiled
+	if err := b.enter(); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	answer := make(chan result, 1)
+	time.Sleep(50 * time.Millisecond)
+	b.queue <- job{image: &data.Image{}, answer: answer, ctx: t.Context()} // panics if it is closed
+	<-answer
+	if err := b.enter(); err == nil {
+		t.Error("a request is accepted after the end")
+	}
+	b.leave()
+	if err := b.wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBatchesGrowByOneUpToEightThenTwofold(t *testing.T) {
+	for largest, want := range map[int][]int{1: {1}, 7: {1, 2, 3, 4, 5, 6, 7}, 20: {1, 2, 3, 4, 5, 6, 7, 8, 16, 20}} {
+		sizes := []int{1}
+		for last := 1; last < largest; last = sizes[len(sizes)-1] {
+			sizes = append(sizes, nextSize(last, largest))
+		}
+		if !slices.Equal(sizes, want) {
+			t.Errorf("up to %d: %v, want %v", largest, sizes, want)
+		}
+	}
+}
+
 // peak returns the largest heap during a function, beyond the one before it.
 func peak(do func()) int64 {
 	heap := func() int64 {
@@ -403,6 +475,7 @@ func peak(do func()) int64 {
 // Sixty-four clients send images with the maximum number of pixels in few bytes. Without the limits this would take
 // 64·4 MB.
 func TestMemoryStaysUnderItsBound(t *testing.T) {
+	gomlxtest.OnGo(t)
 	o := Options{Bytes: 100_000, Pixels: 1_000_000, Images: 64, Timeout: 5 * time.Minute} // not tested here
 	_, url, _ := start(t, &tiny{}, o)
 	raw := pixels(t, 1000, 1000, red)
@@ -612,7 +685,8 @@ func TestATokenIsRequiredOnProtectedRoutes(t *testing.T) {
 		protected bool
 		body      string // part of the response
 	}{"/v1/model": {true, `"name":"fake"`}, "/metrics": {true, "wepe_queue_images 0"}, "/healthz": {false, `"ok"`},
-		"/readyz": {false, `"ready"`}, "/": {false, "<html"}, "/openapi.json": {false, `"openapi"`}} {
+		"/readyz": {false, `"ready"`}, "/": {false, "<html"}, "/openapi.json": {false, `"openapi"`},
+		"/nowhere": {false, "is not served"}} {
 		for token, right := range map[string]bool{"": false, "Bearer wrong": false, "Bearer secret": true} {
 			request, _ := http.NewRequest("GET", url+path, nil)
 			request.Header.Set("Authorization", token)
@@ -621,9 +695,9 @@ func TestATokenIsRequiredOnProtectedRoutes(t *testing.T) {
 			response.Body.Close()
 			want, code := 401, response.StatusCode
 			if right || !c.protected {
-				want = 200
+				want = map[bool]int{false: 200, true: 404}[path == "/nowhere"]
 			}
-			if code != want || strings.Contains(body, c.body) != (want == 200) {
+			if code != want || strings.Contains(body, c.body) != (want != 401) {
 				t.Errorf("%s with %q: status %d, %s", path, token, code, body)
 			}
 			if asked := response.Header.Get("WWW-Authenticate"); (asked == "Bearer") != (want == 401) {

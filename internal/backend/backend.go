@@ -120,6 +120,8 @@ func (m machine) unknown(name string) error {
 	switch name {
 	case "onnx", "onnxruntime":
 		hint = "; onnx needs linux/amd64 and -tags=onnx"
+	case "cuda", "cpu":
+		hint = ": did you mean xla:" + name + "?"
 	case "xla", "stablehlo", "hlo", "shlo":
 		hint = "; it was built with -tags=noxla, without cgo, or for a platform that XLA does not have"
 	}

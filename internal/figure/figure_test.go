@@ -21,25 +21,55 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-func TestTicksHaveTheDecimalsThatDistinguishThem(t *testing.T) {
-	for _, test := range []struct{ low, high float64 }{
-		{2.5941, 2.5945}, {0, 20000}, {0.11, 0.46}, {-3e-7, 2e-7}, {1e4, 1e4 + 0.5}, {0, 0.001},
+func TestLabelsAreMultiplesOfOneTwoOrFiveWithTheDecimalsThatTheyNeed(t *testing.T) {
+	for _, test := range []struct {
+		low, high float64
+		whole     bool
+		want      string
+	}{
+		{2.5941, 2.5945, false, "2.5941 2.5942 2.5943 2.5944 2.5945"}, {0.02, 2.9, false, "0.5 1.0 1.5 2.0 2.5"},
+		{0, 20000, true, "0 5000 10000 15000 20000"}, {-0.16, 0.09, false, "-0.15 -0.10 -0.05 0.00 0.05"},
+		{-3e-7, 2e-7, false, "-0.0000003 -0.0000002 -0.0000001 0.0000000 0.0000001 0.0000002"},
+		{1e4, 1e4 + 0.5, false, "10000.0 10000.1 10000.2 10000.3 10000.4 10000.5"}, {1, 2, true, "1 2"},
+		{1, 2, false, "1.0 1.2 1.4 1.6 1.8 2.0"}, {1, 12, true, "2 4 6 8 10 12"}, {64, 94, false, "65 70 75 80 85 90"},
+		{0, 10, true, "0 2 4 6 8 10"}, {0, 57, true, "0 10 20 30 40 50"}, {1e17, 1e17 + 16, false, ""},
+		{3, math.NaN(), false, ""}, {-math.MaxFloat64, math.MaxFloat64, false, ""}, {0.25, 0.75, true, ""},
 	} {
-		seen, needed := make(map[string]bool), false // whether all decimals are
-		for _, tick := range (ticks{}).Ticks(test.low, test.high) {
-			if tick.IsMinor() {
-				continue
-			}
+		var labels []string
+		for _, tick := range (ticks{test.whole}).Ticks(test.low, test.high) {
 			value, err := strconv.ParseFloat(tick.Label, 64)
-			if err != nil || !(math.Abs(value-tick.Value) <= 2e-3*(test.high-test.low)) || seen[tick.Label] ||
-				value == 0 && tick.Label[0] == '-' {
-				t.Errorf("%g to %g: %g is labelled %q", test.low, test.high, tick.Value, tick.Label)
+			if tick.Value < test.low || tick.Value > test.high || test.whole && tick.Value != math.Trunc(tick.Value) ||
+				!tick.IsMinor() && (err != nil || math.Abs(value-tick.Value) > 1e-6*(test.high-test.low)) {
+				t.Errorf("%g to %g: %q at %g", test.low, test.high, tick.Label, tick.Value)
 			}
-			seen[tick.Label] = true
-			needed = needed || !strings.Contains(tick.Label, ".") || !strings.HasSuffix(tick.Label, "0")
+			if !tick.IsMinor() {
+				labels = append(labels, tick.Label)
+			}
 		}
-		if len(seen) < 2 || !needed {
-			t.Errorf("%g to %g: labels %v", test.low, test.high, seen)
+		if got := strings.Join(labels, " "); got != test.want {
+			t.Errorf("%g to %g: labels %s, want %s", test.low, test.high, got, test.want)
+		}
+	}
+}
+
+func TestMeasuredSizesAreLabelledUnlessTheyAreTooNear(t *testing.T) {
+	p := New("", "", "")
+	LabelX(p, []int{16, 24, 28, 32, 48, 96})
+	var labels []string
+	for _, tick := range p.X.Tick.Marker.Ticks(16, 96) {
+		labels = append(labels, tick.Label)
+	}
+	if got := strings.Join(labels, " "); got != "16 24 32 48 96" { // 80/12 is more than 4 and less than 8
+		t.Errorf("labels %s", got)
+	}
+}
+
+func TestAnAxisOfEqualValuesHasRoomAroundThem(t *testing.T) {
+	for _, test := range [][4]float64{{2, 2 + 1e-12, 1, 3}, {-4, -4, -6, -2}, {2, 2.5, 2, 2.5}, {0, 0, 0, 0}} {
+		a := plot.Axis{Min: test[0], Max: test[1]}
+		widen(&a)
+		if math.Abs(a.Min-test[2]) > 1e-9 || math.Abs(a.Max-test[3]) > 1e-9 {
+			t.Errorf("%v becomes %g to %g", test, a.Min, a.Max)
 		}
 	}
 }
@@ -145,24 +175,31 @@ func TestCloudsAreColouredFromTheLeastToTheGreatestValue(t *testing.T) {
 	clouds := []Cloud{
 		{Title: "one", X: []float64{1, 2, 3, 4, math.NaN()}, Y: []float64{4, 1, math.Inf(1), 2, 1},
 			Value: []float64{-3, 5, 9, 1, -9}},
-		{Title: "two", X: []float64{1, 2}, Y: []float64{3, 1}, Value: []float64{7, math.NaN()}}}
+		{Title: "two", Across: "across", Down: "down", X: []float64{1, 2}, Y: []float64{3, 1}, Value: []float64{7,
+			math.NaN()}},
+		{Title: "three", X: []float64{1, 1.5}, Y: []float64{3, 2}}}
 	var plots []*plot.Plot
-	for i, finite := range []plotter.XYs{{{X: 1, Y: 4}, {X: 2, Y: 1}, {X: 4, Y: 2}}, {{X: 1, Y: 3}, {X: 2, Y: 1}}} {
-		p := New(clouds[i].Title, "", "")
+	for i, finite := range []plotter.XYs{{{X: 1, Y: 4}, {X: 2, Y: 1}, {X: 4, Y: 2}}, {{X: 1, Y: 3}, {X: 2, Y: 1}},
+		{{X: 1, Y: 3}, {X: 1.5, Y: 2}}} {
+		p := New(clouds[i].Title, clouds[i].Across, clouds[i].Down)
 		p.Add(&plotter.Scatter{XYs: finite, GlyphStyleFunc: func(k int) draw.GlyphStyle {
 			colours := moreland.SmoothBlueRed()
 			colours.SetMin(0)
 			colours.SetMax(1)
-			share := [][]float64{{0, 1, 0.5}, {0, math.NaN()}}[i][k] // of -3, 5 and 1; of 7 alone, and grey
+			share := [][]float64{{0, 1, 0.5}, {0, math.NaN()}, {0, 1}}[i][k] // of -3, 5 and 1; of 7 alone, and grey
 			clr, err := colours.At(share)
 			if err != nil {
 				clr = color.Gray{Y: 0x80}
+			}
+			if i == 2 {
+				clr = blue
 			}
 			return draw.GlyphStyle{Color: clr, Radius: 2.5, Shape: draw.CircleGlyph{}}
 		}})
 		plots = append(plots, p)
 	}
-	same(t, "Clouds", func(w io.Writer) error { return Clouds(w, clouds) }, 6.4, 3, plots...)
+	plots[2].X.Tick.Marker = ticks{} // 1.5 is not a whole number
+	same(t, "Clouds", func(w io.Writer) error { return Clouds(w, clouds) }, 9.6, 3, plots...)
 }
 
 func TestImagesStandInAGridOfTilesAsHighAsTheFirst(t *testing.T) {

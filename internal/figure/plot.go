@@ -8,6 +8,7 @@ import (
 	"image/color"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 
 	"gonum.org/v1/plot"
@@ -42,6 +43,12 @@ func Write(w io.Writer, width, height vg.Length, plots [][]*plot.Plot) error {
 	c := draw.New(canvas)
 	tiles := draw.Tiles{Rows: len(plots), Cols: len(plots[0]), PadX: vg.Points(18), PadY: vg.Points(12),
 		PadTop: vg.Points(8), PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: vg.Points(12)}
+	for _, p := range slices.Concat(plots...) {
+		if p != nil {
+			widen(&p.X)
+			widen(&p.Y)
+		}
+	}
 	for row, areas := range plot.Align(plots, tiles, c) {
 		for col, p := range plots[row] {
 			if p != nil {
@@ -53,6 +60,13 @@ func Write(w io.Writer, width, height vg.Length, plots [][]*plot.Plot) error {
 		return fmt.Errorf("figure: %w", err)
 	}
 	return nil
+}
+
+// widen extends an axis whose values differ by no more than rounding.
+func widen(a *plot.Axis) {
+	if size := max(math.Abs(a.Min), math.Abs(a.Max)); a.Max-a.Min < 1e-6*size {
+		a.Min, a.Max = a.Min-size/2, a.Max+size/2
+	}
 }
 
 // drawBeside draws a plot with its legend to its right, where no line crosses it.
@@ -77,7 +91,7 @@ func LineStyle(i int, width vg.Length) draw.LineStyle {
 func New(title, xLabel, yLabel string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, xLabel, yLabel
-	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, ticks{}
+	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{whole: true}, ticks{}
 	p.Legend.Top, p.Legend.Left, p.Legend.ThumbnailWidth = true, true, vg.Points(14)
 	p.Legend.XOffs = vg.Points(6)
 	sans(p)
@@ -98,29 +112,59 @@ func sans(p *plot.Plot) {
 	p.Legend.TextStyle.Font.Size = vg.Points(9)
 }
 
-// ticks are gonum's ticks with as many decimals as distinguish them; gonum always writes four digits.
-type ticks struct{ plot.DefaultTicks }
+// mostLabels is the largest number of labels along an axis of a plot.
+const mostLabels = 6
+
+// ticks are labels at multiples of 1, 2 or 5 times a power of ten, and minor ticks between them. Gonum's own labels
+// start
+// anywhere, as in 0.4, 1.6, 2.8.
+type ticks struct{ whole bool } // whole: only whole numbers
 
 // Ticks implements plot.Ticker.
-func (t ticks) Ticks(low, high float64) []plot.Tick {
-	all := t.DefaultTicks.Ticks(low, high)
-	decimals := 0
-	for _, tick := range all {
-		for !tick.IsMinor() && decimals < 12 {
-			shift := tick.Value * math.Pow10(decimals)
-			if math.Abs(shift-math.Round(shift)) < 1e-3*(high-low)*math.Pow10(decimals) {
-				break
-			}
-			decimals++
+func (t ticks) Ticks(low, high float64) (all []plot.Tick) {
+	if span := high - low; !(span > 1e-12*max(math.Abs(low), math.Abs(high))) || math.IsInf(span, 1) {
+		return nil // values that float64 cannot divide, or NaN
+	}
+	decade := int(math.Floor(math.Log10((high - low) / mostLabels)))
+	if t.whole {
+		decade = max(decade, 0)
+	}
+	const rounding = 1e-9
+	step, leading := math.Pow10(decade), 1
+	for math.Floor(high/step+rounding)-math.Ceil(low/step-rounding) >= mostLabels {
+		switch leading {
+		case 1:
+			step, leading = 2*step, 2
+		case 2:
+			step, leading = 2.5*step, 5
+		default:
+			step, leading, decade = 2*step, 1, decade+1
 		}
 	}
-	for i := range all {
-		if !all[i].IsMinor() {
-			rounded := math.Round(all[i].Value*math.Pow10(decimals)) / math.Pow10(decimals)
-			all[i].Label = strconv.FormatFloat(rounded+0, 'f', decimals, 64) // -0 + 0 is 0
+	parts := map[int]int{1: 5, 2: 4, 5: 5}[leading]
+	if t.whole && decade == 0 {
+		parts = leading
+	}
+	minor := step / float64(parts)
+	for k := math.Ceil(low/minor - rounding); k <= high/minor+rounding; k++ {
+		tick := plot.Tick{Value: min(max(k*minor, low), high)}
+		if math.Mod(k, float64(parts)) == 0 {
+			tick.Label = strconv.FormatFloat(math.Round(k/float64(parts))*step+0, 'f', max(0, -decade), 64) // -0 + 0 is 0
 		}
+		all = append(all, tick)
 	}
 	return all
+}
+
+// LabelX labels the X axis at sorted values, except for a value too near to the label before it.
+func LabelX(p *plot.Plot, values []int) {
+	var at plot.ConstantTicks
+	for _, v := range values {
+		if n := len(at); n == 0 || 12*(v-int(at[n-1].Value)) >= values[len(values)-1]-values[0] {
+			at = append(at, plot.Tick{Value: float64(v), Label: strconv.Itoa(v)})
+		}
+	}
+	p.X.Tick.Marker = at
 }
 
 // Line is a line of the plot drawn by Lines. Values that are not finite leave a gap.
@@ -175,8 +219,16 @@ func (l Line) band() (outline plotter.XYs) {
 	return outline
 }
 
+// labelWhole leaves the labels of the X axis whole numbers if the X of all points are.
+func labelWhole(p *plot.Plot, points plotter.XYs) {
+	if slices.ContainsFunc(points, func(at plotter.XY) bool { return at.X != math.Trunc(at.X) }) {
+		p.X.Tick.Marker = ticks{}
+	}
+}
+
 // AddLine adds a line to a plot, or a dot for a single point.
 func AddLine(p *plot.Plot, points plotter.XYs, style draw.LineStyle) {
+	labelWhole(p, points)
 	switch len(points) {
 	case 0:
 	case 1:
@@ -191,8 +243,9 @@ func finite(v float64) bool { return v-v == 0 }
 
 // Cloud is a scatter plot, coloured by a value: from blue at the minimum to red at the maximum.
 type Cloud struct {
-	Title       string
-	X, Y, Value []float64
+	Title, Across, Down string // Across and Down are labels of the axes
+	X, Y                []float64
+	Value               []float64 // nil for one colour
 }
 
 // Clouds draws clouds side by side as a PNG.
@@ -203,24 +256,32 @@ func Clouds(w io.Writer, clouds []Cloud) error {
 		dots := &plotter.Scatter{}
 		low, high := math.Inf(1), math.Inf(-1)
 		for k, x := range c.X {
-			if finite(x) && finite(c.Y[k]) {
-				dots.XYs, values = append(dots.XYs, plotter.XY{X: x, Y: c.Y[k]}), append(values, c.Value[k])
-				if v := c.Value[k]; finite(v) {
-					low, high = min(low, v), max(high, v)
-				}
+			if !finite(x) || !finite(c.Y[k]) {
+				continue
+			}
+			dots.XYs = append(dots.XYs, plotter.XY{X: x, Y: c.Y[k]})
+			if c.Value == nil {
+				continue
+			}
+			if values = append(values, c.Value[k]); finite(c.Value[k]) {
+				low, high = min(low, c.Value[k]), max(high, c.Value[k])
 			}
 		}
 		colors := moreland.SmoothBlueRed()
 		colors.SetMin(low)
 		colors.SetMax(max(high, low+1e-9))
 		dots.GlyphStyleFunc = func(k int) draw.GlyphStyle {
-			clr, err := colors.At(values[k])
-			if err != nil {
-				clr = notFinite
+			style := draw.GlyphStyle{Color: Palette[0], Radius: vg.Points(2.5), Shape: draw.CircleGlyph{}}
+			if c.Value != nil {
+				var err error
+				if style.Color, err = colors.At(values[k]); err != nil {
+					style.Color = notFinite
+				}
 			}
-			return draw.GlyphStyle{Color: clr, Radius: vg.Points(2.5), Shape: draw.CircleGlyph{}}
+			return style
 		}
-		plots[i] = New(c.Title, "", "")
+		plots[i] = New(c.Title, c.Across, c.Down)
+		labelWhole(plots[i], dots.XYs)
 		plots[i].Add(dots)
 	}
 	return Write(w, 3.2*vg.Inch*vg.Length(len(clouds)), 3*vg.Inch, [][]*plot.Plot{plots})

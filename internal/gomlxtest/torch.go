@@ -86,7 +86,7 @@ func (f *Torch) Linear(path, weight, bias string, begin, end int) {
 // Layer is Linear for all rows of NAME.weight and NAME.bias.
 func (f *Torch) Layer(path, name string) { f.Linear(path, name+".weight", name+".bias", 0, 0) }
 
-// Norm sets the gain and the offset of a normalisation at path.
+// Norm sets the gain and the offset of a normalization at path.
 func (f *Torch) Norm(path, name string) {
 	f.Vector(path+"/gain", name+".weight")
 	f.Vector(path+"/offset", name+".bias")

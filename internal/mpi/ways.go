@@ -16,7 +16,7 @@ import (
 
 // Ways to sum. Addition of floating-point numbers depends on its order.
 const (
-	// Allreduce is MPI_Allreduce: optimised for the network, in an unspecified order. For two processes the sum equals
+	// Allreduce is MPI_Allreduce: optimized for the network, in an unspecified order. For two processes the sum equals
 	// Ordered, as a+b is b+a.
 	Allreduce = "allreduce"
 	// Ordered adds in the order of the ranks, ((a₀+a₁)+a₂)+…, like one process that computes all micro-batches. Each
@@ -30,7 +30,7 @@ var ways = []string{Allreduce, Ordered}
 // Validate refuses other ways to sum.
 func Validate(way string) error {
 	if !slices.Contains(ways, way) {
-		return fmt.Errorf("%q is no way to sum: want %s", way, strings.Join(ways, " or "))
+		return fmt.Errorf("unknown way to sum %q: want %s", way, strings.Join(ways, " or "))
 	}
 	return nil
 }

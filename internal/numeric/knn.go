@@ -48,7 +48,7 @@ func Nearest(queries, points []float32, width, k int) [][]Neighbour {
 	return found
 }
 
-// unit returns points [n, width] normalised to length 1; zeros stay.
+// unit returns points [n, width] normalized to length 1; zeros stay.
 func unit(points []float32, width int) blas32.General {
 	m := blas32.General{Rows: len(points) / width, Cols: width, Stride: width, Data: slices.Clone(points)}
 	for i := range m.Rows {

@@ -25,7 +25,7 @@ type LogisticFit struct {
 // logisticSteps is the largest number of steps, as in CLIP's linear probes (Radford et al. 2021, A.3).
 const logisticSteps = 1000
 
-// LogisticRegression fits weights W [width, classes] and biases b [classes] to points [n, width] so that they minimise
+// LogisticRegression fits weights W [width, classes] and biases b [classes] to points [n, width] so that they minimize
 //
 //	1/n Σᵢ −log softmax(xᵢW + b)[labelᵢ] + l2/2 ‖W‖²
 //

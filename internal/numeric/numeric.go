@@ -84,8 +84,8 @@ type Summary struct {
 	N               int
 }
 
-// Summarise leaves out values that are not finite.
-func Summarise(values []float64) Summary {
+// Summarize leaves out values that are not finite.
+func Summarize(values []float64) Summary {
 	known := slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return v-v != 0 })
 	s := Summary{Mean: stat.Mean(known, nil), N: len(known)}
 	if s.N > 0 {

@@ -194,7 +194,7 @@ func parseHeader(text string) (kind string, shape []int, err error) {
 		shape = append(shape, int(n))
 	}
 	if !ok {
-		return "", nil, fmt.Errorf("its shape %.80s is no tuple of at most %d plain integers", items["shape"], maxRank)
+		return "", nil, fmt.Errorf("its shape %.80s is not a tuple of at most %d plain integers", items["shape"], maxRank)
 	}
 	return kind, shape, nil
 }

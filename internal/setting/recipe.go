@@ -24,7 +24,7 @@ func Set(recipe any, settings string, params []string) error {
 		key, value, ok := strings.Cut(setting, "=")
 		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 		if !ok || key == "" {
-			return fmt.Errorf("setting %q is not of the form key=value", setting)
+			return fmt.Errorf("setting %q: want key=value, as learning_rate=0.001", setting)
 		}
 		if isHyperparameter(key, params) {
 			key = "params." + key
@@ -43,8 +43,7 @@ func Set(recipe any, settings string, params []string) error {
 	return nil
 }
 
-// isHyperparameter reports whether a name has the prefix of an encoding's hyperparameters: the error for an unknown one
-// then lists them.
+// isHyperparameter reports whether a name has the prefix of an encoding's hyperparameters, as an unknown one may.
 func isHyperparameter(name string, params []string) bool {
 	family, _, ok := strings.Cut(name, "_")
 	return ok && slices.ContainsFunc(params, func(known string) bool {
@@ -70,9 +69,39 @@ func set(recipe any, path []string, value json.RawMessage) error {
 	case errors.As(err, &wrong):
 		return fmt.Errorf("%s is not %s", text, describeType(wrong.Type))
 	case err != nil: // an unknown field
-		return suggest.Unknown("setting", path[len(path)-1], fieldNames(parent(recipe, path)))
+		return Unknown("setting", path[len(path)-1], fieldNames(parent(recipe, path)))
 	}
 	return nil
+}
+
+// Unknown is the error for a setting that is none of the names.
+func Unknown(what, word string, names []string) error {
+	if len(names) <= 12 || suggest.Name(word, names) != "" {
+		return suggest.Unknown(what, word, names)
+	}
+	return fmt.Errorf("unknown %s %q: wepe list settings prints all", what, word)
+}
+
+// Fields lists the settings of a struct with what each takes, by their names in Set, except hyperparameters.
+func Fields(of reflect.Type) (names, about []string) {
+	for field := range of.Fields() {
+		name, below := JSONName(field), field.Type
+		switch {
+		case below.Kind() == reflect.Struct:
+			under, types := Fields(below)
+			for i := range under {
+				if !field.Anonymous {
+					under[i] = name + "." + under[i]
+				}
+			}
+			names, about = append(names, under...), append(about, types...)
+		case below.Kind() == reflect.Map && name != "params":
+			names, about = append(names, name+".GROUP"), append(about, describeType(below.Elem()))
+		case below.Kind() != reflect.Map:
+			names, about = append(names, name), append(about, describeType(below))
+		}
+	}
+	return names, about
 }
 
 // describeType describes the type of a setting for a user.
@@ -85,7 +114,12 @@ func describeType(t reflect.Type) string {
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Array:
-		return fmt.Sprintf("a list as [a,b] of %d, each %s", t.Len(), describeType(t.Elem()))
+		return fmt.Sprintf("a list of %d as [a,b], each %s", t.Len(), describeType(t.Elem()))
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Struct {
+			return "a list in JSON"
+		}
+		return "a list as [a,b], each " + describeType(t.Elem())
 	case reflect.String:
 		return "a text"
 	}

@@ -23,7 +23,7 @@ func Dense(scope *model.Scope, x *Node, out int, weights, biases Fill) *Node {
 	return adapted(scope, w, x, kernel.Dense(x, ConvertDType(w.NodeValue(g), x.DType()), b))
 }
 
-// LayerNorm normalises the last axis in float32 and returns the type of x.
+// LayerNorm normalizes the last axis in float32 and returns the type of x.
 func LayerNorm(scope *model.Scope, x *Node, epsilon float64) *Node {
 	g := x.Graph()
 	width := x.Shape().Dim(-1)

@@ -63,7 +63,7 @@ func (c Config) Validate() error {
 	case c.Pool != "class":
 		return fmt.Errorf("dhvt: pool is %q, but this model ends in its class token: leave pool out", c.Pool)
 	case c.PatchNorm:
-		return errors.New("dhvt: patch_norm is set, but this model normalises its patches anyway: leave it out")
+		return errors.New("dhvt: patch_norm is set, but this model normalizes its patches anyway: leave it out")
 	case c.AttentionDropout != 0:
 		return fmt.Errorf("dhvt: attention_dropout is %g, but this model has dropout behind the attention only: "+
 			"leave it out", c.AttentionDropout)

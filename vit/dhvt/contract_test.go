@@ -62,7 +62,7 @@ func TestTokensAreThePlainOnesPlusTheEncoding(t *testing.T) {
 	gomlxtest.Near(t, "tokens", got[0], want, 1e-6)
 }
 
-func TestHeadTokensAreNormalisedWithTorchsEpsilonWhateverTheModels(t *testing.T) {
+func TestHeadTokensAreNormalizedWithTorchsEpsilonWhateverTheModels(t *testing.T) {
 	const epsilon = 1e-5 // README of the fixture: head_token_layer_norm_eps
 	c := small("none")
 	c.Epsilon = 0.1

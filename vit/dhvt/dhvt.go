@@ -67,7 +67,7 @@ import (
 // implementations. The stages are named as the modules of the original.
 type watch func(stage string, x *Node)
 
-// Logits builds the model in scope and returns its class logits, float32 [batch, classes]. Images are normalised
+// Logits builds the model in scope and returns its class logits, float32 [batch, classes]. Images are normalized
 // float32 [batch, ImageRows, ImageCols, Channels].
 func (c Config) Logits(scope *model.Scope, images *Node) *Node {
 	c = c.mustValidate()

@@ -39,7 +39,7 @@ func (c Config) daff(scope *model.Scope, x *Node, see watch) *Node {
 	return y
 }
 
-// depthwise convolves each channel of x, [N, batch, channels], with its own 3×3 weights and normalises the result.
+// depthwise convolves each channel of x, [N, batch, channels], with its own 3×3 weights and normalizes the result.
 //
 // The columns of a window are combined first, so that four shifted copies suffice for its nine cells.
 func (c Config) depthwise(scope *model.Scope, x *Node) *Node {

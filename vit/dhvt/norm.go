@@ -16,7 +16,7 @@ const (
 	batchNormMomentum = 0.1 // how far one batch moves the running statistics
 )
 
-// batchNorm normalises each channel of x, [cells, batch, channels]: in training by mean and biased variance of the
+// batchNorm normalizes each channel of x, [cells, batch, channels]: in training by mean and biased variance of the
 // batch, moving the running statistics towards its mean and unbiased variance; otherwise by the running statistics.
 func batchNorm(scope *model.Scope, x *Node) *Node {
 	g, channels := x.Graph(), x.Shape().Dim(-1)
@@ -28,7 +28,7 @@ func batchNorm(scope *model.Scope, x *Node) *Node {
 	if scope.IsTraining(g) {
 		n := float64(x.Shape().Size() / channels)
 		if n < 2 {
-			exceptions.Panicf("dhvt: batch normalisation of %s: training wants more than one value per channel", x.Shape())
+			exceptions.Panicf("dhvt: batch normalization of %s: training wants more than one value per channel", x.Shape())
 		}
 		batchMean := ReduceAndKeep(x, ReduceMean, 0, 1) // [1, 1, channels]
 		batchVariance := ReduceAndKeep(Square(Sub(x, batchMean)), ReduceMean, 0, 1)

@@ -16,7 +16,7 @@ import (
 
 // sope is the sequential overlapping patch embedding: images [batch, rows, cols, channels] -> [N, batch, width].
 //
-// Each 3×3 convolution of stride 2 halves the map and is followed by a batch normalisation; GELU lies between them, and
+// Each 3×3 convolution of stride 2 halves the map and is followed by a batch normalization; GELU lies between them, and
 // after the only one of patch size 2, as in the original.
 func (c Config) sope(scope *model.Scope, images *Node, see watch) *Node {
 	d := images.Shape().Dimensions

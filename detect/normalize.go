@@ -16,9 +16,9 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// normalised returns pixels uint8 [batch, rows, cols, 3] as float32, normalised by mean and deviation; pixels beyond
+// normalized returns pixels uint8 [batch, rows, cols, 3] as float32, normalized by mean and deviation; pixels beyond
 // the images of sizes [batch, 2] are zero.
-func (c Config) normalised(pixels, sizes *Node) *Node {
+func (c Config) normalized(pixels, sizes *Node) *Node {
 	g, d := pixels.Graph(), pixels.Shape().Dimensions
 	mean, scale := make([]float32, 3*d[2]), make([]float32, 3*d[2]) // of a whole row: a last axis of three is slow
 	for i := range mean {
