@@ -96,7 +96,7 @@ func (n notApplicable) Error() string { return string(n) }
 // a model fails, the error names it, and the results of the others are returned too.
 func (c *Comparison) Run(ctx context.Context) (*Results, error) {
 	if len(c.Models) == 0 || len(c.Analyses) == 0 {
-		return nil, errors.New("analysis: want a model and an analysis")
+		return nil, errors.New("analysis: give at least one model and one analysis")
 	}
 	if c.Images == nil || c.Images.Len() == 0 {
 		return nil, errors.New("analysis: no images")

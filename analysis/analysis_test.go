@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -75,6 +76,35 @@ func value(t *testing.T, rows []Row, figure, model, measure, at string) float64 
 	return 0
 }
 
+// measures are the numbers of rows of a model of two layers of three heads, on 23 images and 3×5 patches.
+var measures = map[string]map[string]int{
+	"similarity": {"variance explained by principal components": 3},
+	"directions": {"norm, root mean square": 1, "principal components that explain": 2, "variance explained by": 6},
+	"decay": {"correlation with distance, all pairs": 2, "correlation with distance, bin means": 2, "decay, %": 2,
+		"decreasing bins, %": 2}, // without and with noise
+	"probe": {"MSE, patches²": 3, "MAE, patches": 2, "RMSE, patches": 2}, // without and with positions, and of chance
+	"sensitivity": {"correlation of distance and 1 − cosine (detail)": 24, "mean modulus of the features (detail)": 24,
+		"variation of the correlation of distance and 1 − cosine": 4, "variation of the mean modulus of the features": 4},
+	"maps":    {"correlation of attention weight and distance, from the centre": 1},
+	"rollout": {"coefficient of variation of the map": 1},
+	"distance": {"attention distance, patches": 2, "attention distance, patches (detail)": 6,
+		"correlation of attention weight and distance": 2, "weight by distance (detail)": 24},
+	"entropy": {"entropy, nats": 2, "entropy, nats (detail)": 6},
+	"range":   {"effective range, patches": 2, "effective range, patches (detail)": 6},
+	"tsne": {"silhouette by quadrant, features": 1, "R² of row and column, 5 nearest neighbours": 1,
+		"silhouette by quadrant, t-SNE": 1, "divergence, nats (detail)": 1},
+	"cka": {"unbiased linear CKA with the first model": 2},
+	"masks": {"IoU at half of the range": 3, "IoU at the median": 3, "IoU at the 90th percentile": 3,
+		"point-biserial correlation": 3}, // mean, deviation, difference to the first model
+	"separation": {"mean separation, patches": 1, "correlation of separation and error, images": 1,
+		"correlation of separation and error rate, bins of at least 10 images": 1, "error rate (detail)": 20,
+		"images (detail)": 20},
+	"occlusion":  {"top-1 accuracy, %": 4, "retained accuracy, %": 3},
+	"geometry":   {"top-1 accuracy, %": 9, "retained accuracy, %": 8},
+	"resolution": {"top-1 accuracy, %": 10},
+	"shuffle":    {"top-1 accuracy, %": 2, "retained accuracy, %": 1},
+}
+
 func TestEveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T) {
 	models := []Model{
 		{Name: "none", Path: trained(t, "none", 1, func(r *finetune.Recipe) { r.Model.Pool = "mean" })},
@@ -123,6 +153,18 @@ func TestEveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T) {
 			}
 		}
 	}
+	for name, want := range measures {
+		count := map[string]int{}
+		for _, r := range rowsOf(found.Rows, name, "wepe") {
+			if r.Detail {
+				r.Measure += " (detail)"
+			}
+			count[r.Measure]++
+		}
+		if !reflect.DeepEqual(count, want) {
+			t.Errorf("%s has %v, want %v", name, count, want)
+		}
+	}
 	for figure, model := range map[string]string{"similarity": "rope-axial", "decay": "none", "masks": "dhvt",
 		"sensitivity": "none", "occlusion": "wepe at start"} {
 		if rows := rowsOf(found.Rows, figure, model); len(rows) != 1 || rows[0].Note == "" {
@@ -131,17 +173,17 @@ func TestEveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T) {
 	}
 	var names []string // the paper's, in its order
 	for _, r := range rowsOf(found.Rows, "geometry", "wepe") {
-		if r.Measure == "kept of it, %" {
+		if r.Measure == "retained accuracy, %" {
 			names = append(names, r.At)
 		}
 	}
-	if got := strings.Join(names, ", "); got != "turned by 5°, turned by 10°, turned by 15°, turned by 30°, "+
-		"0.9 times the size, 1.1 times the size, shifted by 5/224, sheared by 5°" {
+	if got := strings.Join(names, ", "); got != "rotated by 5°, rotated by 10°, rotated by 15°, rotated by 30°, "+
+		"scaled by 0.9, scaled by 1.1, translated by 5/224, sheared by 5°" {
 		t.Errorf("images are %s", got)
 	}
 	for _, r := range found.Rows {
-		if r.Measure == "kept of it, %" {
-			whole := value(t, found.Rows, r.Analysis, r.Model, "top-1 accuracy, %", "as they are")
+		if r.Measure == "retained accuracy, %" {
+			whole := value(t, found.Rows, r.Analysis, r.Model, "top-1 accuracy, %", "original images")
 			left := value(t, found.Rows, r.Analysis, r.Model, "top-1 accuracy, %", r.At)
 			if r.Model != "learned" && !(math.Abs(float64(r.Value)-100*left/whole) <= 1e-9) { // two models have that name
 				t.Errorf("%s of %s, %s: %g %% are kept, want %g of %g", r.Analysis, r.Model, r.At, r.Value, left, whole)
@@ -151,7 +193,7 @@ func TestEveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T) {
 	for _, m := range models[:5] { // all but the first are compared with it
 		compared := 0
 		for _, r := range rowsOf(found.Rows, "masks", m.Name) {
-			if r.At == "p of the paired difference to the first model" {
+			if r.At == "p of the paired t-test against the first model" {
 				compared++
 			}
 		}
@@ -162,19 +204,19 @@ func TestEveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T) {
 	}
 	// A bag of patches has no positions to lose, and the training size is the same size.
 	const top1 = "top-1 accuracy, %"
-	if a, b := value(t, found.Rows, "shuffle", "none", top1, "as they are"),
+	if a, b := value(t, found.Rows, "shuffle", "none", top1, "original images"),
 		value(t, found.Rows, "shuffle", "none", top1, "patches shuffled"); a != b {
 		t.Errorf("without positions %g %% of whole pictures and %g %% of shuffled ones", a, b)
 	}
 	for _, m := range models[:5] {
-		if a, b := value(t, found.Rows, "occlusion", m.Name, top1, "as they are"),
-			value(t, found.Rows, "resolution", m.Name, top1, "1 × 1 of the side"); a != b {
+		if a, b := value(t, found.Rows, "occlusion", m.Name, top1, "original images"),
+			value(t, found.Rows, "resolution", m.Name, top1, "1 × 1 training size"); a != b {
 			t.Errorf("%s: %g %% at its size, %g %% as measured elsewhere", m.Name, a, b)
 		} else if a == 100 || a == 0 {
 			t.Errorf("%s: %g %% says nothing", m.Name, a)
 		}
 	}
-	if like := value(t, found.Rows, "likeness", "none", "unbiased linear CKA with the first model",
+	if like := value(t, found.Rows, "cka", "none", "unbiased linear CKA with the first model",
 		"layer 2"); like < 0.999 {
 		t.Errorf("a model is like itself by %g", like)
 	}
@@ -199,10 +241,11 @@ func TestEveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T) {
 			t.Errorf("the page has %q", never)
 		}
 	}
-	if n := strings.Count(text, ">learned: disturbed images<"); n != 3 { // of occlusion, geometry and shuffle
+	if n := strings.Count(text, ">learned: perturbed images<"); n != 3 { // of occlusion, geometry and shuffle
 		t.Errorf("two models of one name are shown %d times", n)
 	}
-	for _, want := range []string{"trained at one size, measured at others", "error rate by distance of the 5 strongest"} {
+	for _, want := range []string{"accuracy of the same weights at other sizes",
+		"error rate by distance of the 5 strongest"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no plot %q", want)
 		}
@@ -214,7 +257,7 @@ func TestEveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T) {
 			t.Errorf("%v: %g", of, v)
 		}
 	}
-	for _, want := range []string{"rope-axial: principal axes", "learned: disturbed images", "dhvt: its attention"} {
+	for _, want := range []string{"rope-axial: principal components", "learned: perturbed images", "dhvt: the attention"} {
 		if present := strings.Contains(text, want); present != (want[0] != 'r') {
 			t.Errorf("%q on the page: %v", want, present)
 		}
@@ -262,7 +305,7 @@ func TestFiguresAreChosenByNameAndGroup(t *testing.T) {
 		t.Errorf("a figure that does not exist: %v", err)
 	}
 	for want, comparison := range map[string]Comparison{
-		"want a model and an analysis": {}, "no images": {Models: []Model{{}}, Analyses: All},
+		"give at least one model and one analysis": {}, "no images": {Models: []Model{{}}, Analyses: All},
 	} {
 		if _, err := comparison.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"gonum.org/v1/gonum/stat"
@@ -78,7 +79,7 @@ func (s *subject) attended() (*attention, error) {
 		}
 		v.spreads, v.weights = append(v.spreads, make([][]headSpread, c.Heads)), append(v.weights, weights)
 	}
-	s.Logger.Info(fmt.Sprintf("attention with its weights, %.1f MiB an image, in place of the fused operation",
+	s.Logger.Info(fmt.Sprintf("attention weights: %.2g MiB per image; fused attention is off",
 		float64(4*c.Depth*size)/(1<<20)), "model", s.Name)
 	choose := func(t *vit.Trace) (nodes []*Node) {
 		for _, block := range t.Blocks {
@@ -156,7 +157,7 @@ func (s *subject) attendedBy(from []float64, weights []float32) []float64 {
 // attends returns the reason if the model has no attention over a grid of patches.
 func (s *subject) attends() error {
 	if s.model.Recipe.Architecture != "" {
-		return notApplicable("its attention has additional head tokens")
+		return notApplicable("the attention of the model has additional head tokens")
 	}
 	return nil
 }
@@ -169,7 +170,8 @@ func byLayer(measure, axis string, value func(headSpread) float64) func(*subject
 			return err
 		}
 		x, y := make([]float64, len(v.spreads)), make([]float64, len(v.spreads))
-		heads := figure.Cloud{Title: measure}
+		name, _, _ := strings.Cut(measure, ",")
+		heads := figure.Cloud{Title: name, Across: "layer", Down: axis}
 		for l, layer := range v.spreads {
 			var all []float64
 			for h, images := range layer {
@@ -188,9 +190,8 @@ func byLayer(measure, axis string, value func(headSpread) float64) func(*subject
 			x[l], y[l] = float64(l+1), stat.Mean(all, nil)
 			s.measured(measure, fmt.Sprintf("layer %d", l+1), y[l])
 		}
-		s.line(measure, "layer", axis, figure.Line{X: x, Y: y})
-		heads.Value = heads.Y
-		return s.show("each head", "A point for every head, by layer.", func(w io.Writer) error {
+		s.line(name+", mean over heads", "layer", axis, figure.Line{X: x, Y: y})
+		return s.show(name+" of each head", "One point per head.", func(w io.Writer) error {
 			return figure.Clouds(w, []figure.Cloud{heads})
 		})
 	}
@@ -218,8 +219,8 @@ func distance(s *subject) error {
 		for r, d := range distances {
 			s.detail("weight by distance", fmt.Sprintf("layer %d at %.3g", l+1, d), mean[r])
 		}
-		s.measured("correlation of weight and distance", fmt.Sprintf("layer %d", l+1), pearson(distances, mean))
-		s.line(fmt.Sprintf("weight of a pair of patches, layer %d", l+1), "distance (patches)", "mean weight",
+		s.measured("correlation of attention weight and distance", fmt.Sprintf("layer %d", l+1), pearson(distances, mean))
+		s.line(fmt.Sprintf("attention weight by distance, layer %d", l+1), "distance (patches)", "mean weight",
 			figure.Line{X: distances, Y: mean})
 	}
 	return nil
@@ -231,19 +232,14 @@ func maps(s *subject) error {
 		return err
 	}
 	g := s.grid
-	queries := slices.Compact([]int{g.Rows/2*g.Cols + g.Cols/2, 0, g.patches() - 1})
+	queries := g.queries()
 	var panels [][]figure.HeatMap
 	for _, l := range slices.Compact([]int{0, len(v.shown) - 1}) {
 		var row []figure.HeatMap
 		for _, q := range queries {
 			from := make([]float64, g.tokens())
 			from[g.Prefix+q] = 1
-			h := figure.HeatMap{Title: fmt.Sprintf("layer %d, from row %d, column %d", l+1, q/g.Cols, q%g.Cols), Positive: true,
-				Down: "row (patches)", Across: "column (patches)", Outlined: &[2]int{q / g.Cols, q % g.Cols}}
-			for line := range slices.Chunk(s.attendedBy(from, v.shown[l]), g.Cols) {
-				h.Values, h.Limit = append(h.Values, line), max(h.Limit, slices.Max(line))
-			}
-			row = append(row, h)
+			row = append(row, g.heatMap(l, q, s.attendedBy(from, v.shown[l])))
 		}
 		panels = append(panels, row)
 	}
@@ -251,10 +247,23 @@ func maps(s *subject) error {
 	for i := range g.patches() {
 		distances = append(distances, g.distance(queries[0], i))
 	}
-	s.measured("correlation of weight and distance, from the centre", "layer 1, first image",
+	s.measured("correlation of attention weight and distance, from the centre", "layer 1, first image",
 		pearson(distances, slices.Concat(panels[0][0].Values...)))
-	return s.show("attention maps", "Mean over heads, for the first image; the query is outlined, each map as red as its "+
-		"largest weight.", func(w io.Writer) error { return figure.HeatMaps(w, panels) })
+	return s.show("attention maps", "Mean over heads, first image. The query is outlined; the colour scale of each map "+
+		"is from 0, white, to its largest weight, dark red.", func(w io.Writer) error { return figure.HeatMaps(w, panels) })
+}
+
+// queries are the patches whose attention is shown: the centre, the first and the last.
+func (g grid) queries() []int {
+	return slices.Compact([]int{g.Rows/2*g.Cols + g.Cols/2, 0, g.patches() - 1})
+}
+
+// heatMap shows the weights of all patches in a layer, from 0, for one query.
+func (g grid) heatMap(layer, query int, weights []float64) figure.HeatMap {
+	at := [2]int{query / g.Cols, query % g.Cols}
+	return figure.HeatMap{Title: fmt.Sprintf("layer %d, from row %d, column %d", layer+1, at[0], at[1]), Positive: true,
+		Down: "row (patches)", Across: "column (patches)", Outlined: &at, Limit: slices.Max(weights),
+		Values: slices.Collect(slices.Chunk(weights, g.Cols))}
 }
 
 func rollout(s *subject) error {
@@ -266,10 +275,11 @@ func rollout(s *subject) error {
 	for _, row := range v.rollout {
 		contrasts = append(contrasts, stat.StdDev(row, nil)/stat.Mean(row, nil))
 	}
-	s.measured("contrast of the map, deviation/mean", "", stat.Mean(contrasts, nil))
+	s.measured("coefficient of variation of the map", "", stat.Mean(contrasts, nil))
 	shown := min(shownImages, len(v.rollout))
-	return s.show("what the prediction attends to", "From left to right: the image, the weights of the last layer, and "+
-		"rollout through all layers; each as red as its largest.", func(w io.Writer) error {
+	return s.show("attention of the prediction", "From left to right: image, attention of the last layer, rollout "+
+		"through "+
+		"all layers; red is the largest weight of each.", func(w io.Writer) error {
 		return overlays(w, s.Images, s.grid, v.class[:shown], v.rollout[:shown])
 	})
 }
@@ -281,7 +291,7 @@ func tsne(s *subject) error {
 	}
 	n, g := v.points, s.grid
 	if n < 10 {
-		return notApplicable(fmt.Sprintf("%d patches are too few", n))
+		return notApplicable(fmt.Sprintf("t-SNE needs 10 patches, the images have %d", n))
 	}
 	rows, cols := g.positions()
 	rows, cols = slices.Repeat(rows, n/g.patches()), slices.Repeat(cols, n/g.patches())
@@ -294,35 +304,38 @@ func tsne(s *subject) error {
 			quadrant[i]++
 		}
 	}
-	s.measured("silhouette by quadrant, of features", "", stat.Mean(silhouettes(v.last, quadrant), nil))
+	s.measured("silhouette by quadrant, features", "", stat.Mean(silhouettes(v.last, quadrant), nil))
 	_, r2 := nearestR2(v.last, [][]float64{rows, cols}, 5)
-	s.measured("R² of row and column from 5 nearest features", "", r2)
+	s.measured("R² of row and column, 5 nearest neighbours", "", r2)
 	embedded, divergence := embed(v.last, n, s.Comparison.Seed)
-	s.measured("silhouette by quadrant, of t-SNE", "", stat.Mean(silhouettes(embedded, quadrant), nil))
+	s.measured("silhouette by quadrant, t-SNE", "", stat.Mean(silhouettes(embedded, quadrant), nil))
 	s.detail("divergence, nats", "", divergence)
 	x, y := make([]float64, n), make([]float64, n)
 	for i := range n {
 		x[i], y[i] = embedded[2*i], embedded[2*i+1]
 	}
-	return s.show("patch features of the last block by t-SNE",
-		fmt.Sprintf("%d patches, coloured by row and by column.", n), byPosition(x, y, rows, cols))
+	return s.show("t-SNE of patch features", fmt.Sprintf("%d patches, ", n)+colourKey,
+		byPosition("t-SNE dimension", x, y, rows, cols))
 }
 
-// byPosition draws points twice, coloured by row and by column.
-func byPosition(x, y, rows, cols []float64) func(io.Writer) error {
+const colourKey = "coloured by row and by column of the patch: from blue, the first, to red, the last."
+
+// byPosition draws points twice, coloured as colourKey describes.
+func byPosition(axis string, x, y, rows, cols []float64) func(io.Writer) error {
 	return func(w io.Writer) error {
-		return figure.Clouds(w, []figure.Cloud{{Title: "by row", X: x, Y: y, Value: rows},
-			{Title: "by column", X: x, Y: y, Value: cols}})
+		return figure.Clouds(w, []figure.Cloud{
+			{Title: "by row", Across: axis + " 1", Down: axis + " 2", X: x, Y: y, Value: rows},
+			{Title: "by column", Across: axis + " 1", Down: axis + " 2", X: x, Y: y, Value: cols}})
 	}
 }
 
-func likeness(s *subject) error {
+func cka(s *subject) error {
 	v, err := s.attended()
 	if err != nil {
 		return err
 	}
 	if v.images < 8 {
-		return notApplicable("fewer than 8 images")
+		return notApplicable("CKA needs 8 images or more")
 	}
 	if s.reference.features == nil {
 		s.reference.images, s.reference.features = v.images, v.pooled
@@ -342,14 +355,14 @@ const maskImages = 50
 
 func masks(s *subject) error {
 	if s.Mask == nil {
-		return notApplicable("these images have no object masks")
+		return notApplicable("the dataset has no object masks")
 	}
 	v, err := s.attended()
 	if err != nil {
 		return err
 	}
 	measures := map[string][]float64{}
-	names := []string{"IoU at half of the range", "IoU of the highest half", "IoU of the highest tenth",
+	names := []string{"IoU at half of the range", "IoU at the median", "IoU at the 90th percentile",
 		"point-biserial correlation"}
 	for i, row := range v.rollout[:min(maskImages, len(v.rollout))] {
 		mask := s.Mask(i)
@@ -363,15 +376,15 @@ func masks(s *subject) error {
 		}
 	}
 	if len(measures) == 0 {
-		return notApplicable("none of these images has an object")
+		return notApplicable("no image has an object")
 	}
 	for _, name := range names {
 		values := measures[name]
 		s.measured(name, "mean", stat.Mean(values, nil))
-		s.measured(name, "deviation", stat.StdDev(values, nil))
+		s.measured(name, "standard deviation", stat.StdDev(values, nil))
 		if first := s.reference.masks[name]; len(first) == len(values) {
 			_, p := pairedT(values, first)
-			s.measured(name, "p of the paired difference to the first model", p)
+			s.measured(name, "p of the paired t-test against the first model", p)
 		}
 	}
 	if s.reference.masks == nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/study"
@@ -57,16 +60,16 @@ func TestConstantAttentionHasTheEntropyOfAllPatchesAndNoCorrelation(t *testing.T
 			value(t, rows, "entropy", "none", "entropy, nats", layer),
 			value(t, rows, "distance", "none", "attention distance, patches", layer),
 		}, []float64{math.Log(15), evenDistance(3, 5)}, 1e-5)
-		if r := value(t, rows, "distance", "none", "correlation of weight and distance", layer); !math.IsNaN(r) {
+		if r := value(t, rows, "distance", "none", "correlation of attention weight and distance", layer); !math.IsNaN(r) {
 			t.Errorf("%s: weights that are all equal correlate with distance by %g", layer, r)
 		}
 	}
-	if contrast := value(t, rows, "rollout", "none", "contrast of the map, deviation/mean", ""); contrast > 1e-5 {
+	if contrast := value(t, rows, "rollout", "none", "coefficient of variation of the map", ""); contrast > 1e-5 {
 		t.Errorf("the map of equal patches has the contrast %g", contrast)
 	}
 	lines := 0
 	for _, line := range Table(rows, "distance").Rows {
-		if line[0] == "correlation of weight and distance" {
+		if line[0] == "correlation of attention weight and distance" {
 			if lines++; line[2] != "undefined" {
 				t.Errorf("%q in the table, want undefined", line)
 			}
@@ -74,6 +77,24 @@ func TestConstantAttentionHasTheEntropyOfAllPatchesAndNoCorrelation(t *testing.T
 	}
 	if lines != 2 {
 		t.Errorf("%d lines of correlations", lines)
+	}
+}
+
+func TestAMapOfAttentionHasItsQueryOutlined(t *testing.T) {
+	got := grid{Rows: 2, Cols: 3}.heatMap(4, 5, []float64{0, 1, 2, 7, 4, 3})
+	want := figure.HeatMap{Title: "layer 5, from row 1, column 2", Positive: true, Down: "row (patches)",
+		Across: "column (patches)", Outlined: &[2]int{1, 2}, Limit: 7, Values: [][]float64{{0, 1, 2}, {7, 4, 3}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	for g, want := range map[grid][]int{
+		{Rows: 3, Cols: 5}: {7, 0, 14},
+		{Rows: 4, Cols: 2}: {5, 0, 7},
+		{Rows: 1, Cols: 1}: {0},
+	} {
+		if got := g.queries(); !slices.Equal(got, want) {
+			t.Errorf("%+v: queries %v, want %v", g, got, want)
+		}
 	}
 }
 
@@ -116,7 +137,7 @@ func TestErrorRatesOfFewImagesDoNotCorrelate(t *testing.T) {
 		}
 		centres, rates = append(centres, (low+high)/2), append(rates, float64(r.Value))
 	}
-	got := value(t, rows, "separation", "a", "correlation of separation and error rate, bins of 10 images and more", "")
+	got := value(t, rows, "separation", "a", "correlation of separation and error rate, bins of at least 10 images", "")
 	if want := stat.Correlation(centres, rates, nil); !(math.Abs(got-want) <= 0.01) || few == 0 || len(rates) < 3 {
 		t.Errorf("correlation %g, want %g of %d bins and not of %d", got, want, len(rates), few)
 	}
@@ -186,13 +207,42 @@ func TestASinglePatchOfOneImageHasNoSpread(t *testing.T) {
 			t.Errorf("%s of one patch: %g", figure, got)
 		}
 	}
-	for _, figure := range []string{"similarity", "probe", "tsne", "likeness"} {
+	for _, figure := range []string{"similarity", "probe", "tsne", "cka"} {
 		if r := rowsOf(rows, figure, "one"); len(r) != 1 || r[0].Note == "" {
 			t.Errorf("%s of one patch: %+v, want a reason", figure, r)
 		}
 	}
-	if r := value(t, rows, "distance", "one", "correlation of weight and distance", "layer 1"); !math.IsNaN(r) {
+	if r := value(t, rows, "distance", "one", "correlation of attention weight and distance", "layer 1"); !math.IsNaN(r) {
 		t.Errorf("a correlation over one distance is %g", r)
+	}
+}
+
+// The vectors have a length of about 0.1, the noise of √12: half of the bins decrease, and nothing correlates.
+func TestNoiseThatDrownsAnEncodingHasNoDecay(t *testing.T) {
+	rows := asked(t, "decay", testImages(2), Model{Name: "a", Path: trained(t, "learned", 1, nil)})
+	for measure, want := range map[string][2]float64{"decreasing bins, %": {50, 15},
+		"correlation with distance, all pairs": {0, 0.1}, "correlation with distance, bin means": {0, 0.3}} {
+		got := value(t, rows, "decay", "a", measure, "+ N(0, 1), mean of 20")
+		if !(math.Abs(got-want[0]) <= want[1]) || got == 0 {
+			t.Errorf("%s is %g, want about %g", measure, got, want[0])
+		}
+	}
+}
+
+// Two images are one to train the probe and one to measure it; vectors of one value have a single principal axis.
+func TestTheFewestImagesAndTheNarrowestModelHaveResults(t *testing.T) {
+	comparison := Comparison{Backend: gomlxtest.Backend(), Images: testImages(2), Pairs: 20,
+		Analyses: gomlxtest.Must(Choose([]string{"similarity", "probe", "masks"}))(t),
+		Mask:     func(int) []bool { return nil },
+		Models: []Model{{Name: "a", Path: trained(t, "learned", 1, func(r *finetune.Recipe) {
+			r.Model.Width, r.Model.Heads, r.Model.Depth = 1, 1, 1
+		})}}}
+	rows := gomlxtest.Must(comparison.Run(t.Context()))(t).Rows
+	for figure, want := range map[string]string{"similarity": "", "probe": "", "masks": "has an object"} {
+		if r := rowsOf(rows, figure, "a"); len(r) == 0 || !strings.Contains(r[0].Note, want) || want == "" &&
+			r[0].Note != "" {
+			t.Errorf("%s: %+v", figure, r)
+		}
 	}
 }
 
@@ -203,7 +253,7 @@ func TestADHVTIsEvaluatedByItsLogits(t *testing.T) {
 	model := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), path))(t)
 	defer model.Finalize()
 	want := gomlxtest.Must(model.Evaluate(images))(t)
-	if got := value(t, rows, "occlusion", "dhvt", "top-1 accuracy, %", "as they are"); !(math.Abs(
+	if got := value(t, rows, "occlusion", "dhvt", "top-1 accuracy, %", "original images"); !(math.Abs(
 		got-100*float64(want.Top1)) <= 1e-9) {
 		t.Errorf("%g %%, want %g", got, 100*float64(want.Top1))
 	}
@@ -218,12 +268,12 @@ func TestADHVTIsEvaluatedByItsLogits(t *testing.T) {
 func TestOnlyLayersThatTheFirstModelHasAreComparedWithIt(t *testing.T) {
 	gomlxtest.OnGo(t)
 	depth := func(n int) func(*finetune.Recipe) { return func(r *finetune.Recipe) { r.Model.Depth = n } }
-	rows := asked(t, "likeness", testImages(23), Model{Name: "flat", Path: trained(t, "learned", 1, depth(1))},
+	rows := asked(t, "cka", testImages(23), Model{Name: "flat", Path: trained(t, "learned", 1, depth(1))},
 		Model{Name: "deep", Path: trained(t, "learned", 1, depth(3))})
-	if got := rowsOf(rows, "likeness", "deep"); len(got) != 1 || got[0].At != "layer 1" || got[0].Value > 0.9999 {
+	if got := rowsOf(rows, "cka", "deep"); len(got) != 1 || got[0].At != "layer 1" || got[0].Value > 0.9999 {
 		t.Errorf("%+v, want layer 1 alone, and unlike", got)
 	}
-	if got := value(t, rows, "likeness", "flat", "unbiased linear CKA with the first model",
+	if got := value(t, rows, "cka", "flat", "unbiased linear CKA with the first model",
 		"layer 1"); !(math.Abs(got-1) <= 1e-6) {
 		t.Errorf("a model is like itself by %g", got)
 	}

@@ -24,13 +24,14 @@ func decay(s *subject) error {
 	}
 	measure := func(with string, d decayCurve) {
 		s.measured("correlation with distance, all pairs", with, d.Pairs)
-		s.measured("the same of bin means", with, d.Bins)
+		s.measured("correlation with distance, bin means", with, d.Bins)
 		s.measured("decay, %", with, d.Percent)
-		s.measured("bins that fall, %", with, d.Falling)
+		s.measured("decreasing bins, %", with, d.Falling)
 	}
 	alone := decayOf(vectors.Vectors, s.grid, decayBins)
 	measure("", alone)
-	s.line("similarity of positions, without noise", "distance (% of the largest)", "similarity, mapped to 6 … 20",
+	s.line("similarity of position embeddings, without noise", "distance (% of the largest)",
+		"cosine similarity, mapped to 6 … 20",
 		figure.Line{X: alone.Centres, Y: alone.Means})
 	var mean decayCurve
 	for seed := range uint64(noises) {

@@ -110,7 +110,7 @@ func directions(s *subject) error {
 		return err
 	}
 	n, vectors := s.grid.patches(), field.Vectors
-	s.measured("length of a vector, root mean square", "", floats.Norm(vectors, 2)/math.Sqrt(float64(n)))
+	s.measured("norm, root mean square", "", floats.Norm(vectors, 2)/math.Sqrt(float64(n)))
 	p, err := numeric.PCA(vectors, n, n)
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func directions(s *subject) error {
 			sum += p.Share[axes]
 			axes++
 		}
-		s.measured("principal axes that hold", fmt.Sprintf("%.0f %%", 100*part), float64(axes))
+		s.measured("principal components that explain", fmt.Sprintf("%.0f %%", 100*part), float64(axes))
 	}
 	names, features := bases(s.grid)
 	for i, name := range names {

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // A cosine on n equidistant midpoints has variance ½, and is uncorrelated with cosines of other frequencies: the share
@@ -40,4 +42,17 @@ func TestExplainedIsTheShareOfOrthogonalWaves(t *testing.T) {
 	if got := explained(make([]float64, 2*g.patches()), one, g.patches()); !math.IsNaN(got) {
 		t.Errorf("equal points: %g, want NaN", got)
 	}
+}
+
+// Row 1, column 2 of 2×3 patches, at the frequencies 1 and 10000^(-1/2).
+func TestSinesAreThoseOfSincos2D(t *testing.T) {
+	var want []float64
+	for _, angle := range []float64{2, 1, 0.02, 0.01} {
+		want = append(want, math.Sin(angle), math.Cos(angle))
+	}
+	got := sines(grid{Rows: 2, Cols: 3}, 2)
+	if len(got) != 6*8 {
+		t.Fatalf("%d values", len(got))
+	}
+	gomlxtest.NearAbs(t, "the last patch", got[5*8:], want, 1e-12)
 }

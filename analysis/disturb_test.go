@@ -4,6 +4,7 @@ package analysis
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // numbered returns images of 4×6 pixels that are all different.
@@ -25,6 +27,21 @@ func numbered(images, channels int) *data.Memory {
 }
 
 // As in torchvision: nearest neighbour, black outside.
+// Each part is compared with torchvision below.
+func TestAMovementIsItsRotationAfterItsShearAfterItsScale(t *testing.T) {
+	const width, height = 7, 5
+	whole := movement{Rotation: 20, Shear: 30, Scale: 1.7}.matrix(width, height)
+	for _, start := range [][2]float64{{0, 0}, {6, 1}, {2, 5}} {
+		at := start
+		for _, m := range []movement{{Scale: 1.7}, {Scale: 1, Shear: 30}, {Scale: 1, Rotation: 20}} {
+			a := m.matrix(width, height)
+			at = [2]float64{a[0]*at[0] + a[1]*at[1] + a[2], a[3]*at[0] + a[4]*at[1] + a[5]}
+		}
+		gomlxtest.NearAbs(t, fmt.Sprint(start), []float64{whole[0]*start[0] + whole[1]*start[1] + whole[2],
+			whole[3]*start[0] + whole[4]*start[1] + whole[5]}, at[:], 1e-12)
+	}
+}
+
 func TestMovementsAreThoseOfTorchvision(t *testing.T) {
 	fixtures.Each(t, testMovementsAreThoseOfTorchvision)
 }
@@ -174,5 +191,18 @@ func TestUncoveredPixelsHaveTheMeanColour(t *testing.T) {
 				t.Errorf("%s: image %d has %v where nothing is, want the mean 60, 80, 5", name, i, pixel)
 			}
 		}
+	}
+}
+
+func TestASizeOfOneOtherSideIsResized(t *testing.T) {
+	set := numbered(2, 3) // 4×6 pixels
+	for _, size := range [][2]int{{4, 3}, {2, 6}, {8, 12}} {
+		if got := sized(set, size[0], size[1]); got.Height != size[0] || got.Width != size[1] ||
+			len(got.Pixels) != 2*size[0]*size[1]*3 {
+			t.Errorf("%v: %d×%d, %d bytes", size, got.Height, got.Width, len(got.Pixels))
+		}
+	}
+	if sized(set, 4, 6) != set {
+		t.Error("images of the same size are copied")
 	}
 }

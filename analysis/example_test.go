@@ -10,6 +10,7 @@ import (
 	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/study"
 )
 
 // The similarity of the position vectors of a pretrained model.
@@ -30,5 +31,24 @@ func Example() {
 	}
 	table := analysis.Table(results.Rows, "similarity")
 	fmt.Println(table.Rows[0][:2])
-	// Output: [variance that principal axes explain first 1]
+	// Output: [variance explained by principal components first 1]
+}
+
+// The parameters of ViT-Ti/16 with 100 classes: with a learned table timm's 5,717,416 of 1,000 classes less 900·193,
+// and
+// without positions 197·192 less.
+func ExampleCost() {
+	rows, err := analysis.Cost{Sizes: []string{"Ti/16"}, Sides: []int{224}, Variants: study.Each("learned", "none")}.Run(
+		context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, row := range rows {
+		if row.Measure == "parameters" {
+			fmt.Printf("%s %.0f\n", row.Model, row.Value)
+		}
+	}
+	// Output:
+	// learned 5543716
+	// none 5505892
 }

@@ -64,8 +64,9 @@ func TestDirectionsAreThoseOfTheTableOfPositions(t *testing.T) {
 	}
 	got := asked(t, "directions", testImages(2), Model{Name: "a", Path: dir})
 	for measure, want := range map[[2]string]float64{
-		{"length of a vector, root mean square", ""}: math.Sqrt(squares / rows),
-		{"principal axes that hold", "90 %"}:         holding(0.9), {"principal axes that hold", "99 %"}: holding(0.99),
+		{"norm, root mean square", ""}:                math.Sqrt(squares / rows),
+		{"principal components that explain", "90 %"}: holding(0.9), {"principal components that explain",
+			"99 %"}: holding(0.99),
 	} {
 		if v := value(t, got, "directions", "a", measure[0], measure[1]); !(math.Abs(v-want) <= 1e-6*want) {
 			t.Errorf("%s %s: %g, want %g", measure[0], measure[1], v, want)
@@ -92,7 +93,7 @@ func TestBasesHaveTheFeaturesOfTheirNames(t *testing.T) {
 // The clock is a counter: with one round the ratio of two variants is the ratio of their rates.
 func TestCostIsOfTheCallsThatAreTimed(t *testing.T) {
 	ticks, log := 0.0, new(bytes.Buffer)
-	c := Cost{Backend: gomlxtest.Backend(), Sizes: []string{"Ti/16"}, Sides: []int{32}, Forward: 3, Step: 2, Rounds: 1,
+	c := Cost{Backend: gomlxtest.Backend(), Sizes: []string{"Ti/16"}, Sides: []int{32}, Forward: 3, Step: 5, Rounds: 1,
 		Variants: study.Each("none", "learned"), Logger: slog.New(slog.NewTextHandler(log, nil)),
 		CPUTime: func() float64 { ticks++; return ticks * ticks },
 		Memory: func(_ context.Context, size string, side int, v study.Variant) (float64, error) {
@@ -103,7 +104,7 @@ func TestCostIsOfTheCallsThatAreTimed(t *testing.T) {
 	for _, call := range []struct {
 		name   string
 		images float64
-	}{{"inference", 3}, {"training", 2}} {
+	}{{"inference", 3}, {"training", 5}} {
 		a, b := at("none", call.name+", images/CPU second"), at("learned", call.name+", images/CPU second")
 		quotient := at("learned", call.name+", time × none")
 		if own := at("none", call.name+", time × none"); own != 1 || !(math.Abs(quotient-a/b) <= 1e-12) || a == b {
@@ -120,14 +121,17 @@ func TestCostIsOfTheCallsThatAreTimed(t *testing.T) {
 		b != 1.75 {
 		t.Errorf("memory %g MiB, × %g", a, b)
 	}
-	c.Memory, c.Variants = nil, study.Each("none")
+	if strings.Contains(log.String(), "round") {
+		t.Errorf("logged %q", log)
+	}
+	c.Memory, c.Variants, c.Rounds = nil, study.Each("none"), 10
 	if got := gomlxtest.Must(c.Run(t.Context()))(t); len(got) != 6 {
 		t.Errorf("without memory %d rows, want 2 of the model and 2 of each call: %+v", len(got), got)
 	}
 	if extra := at("learned", "parameters") - at("none", "parameters"); extra != (4+1)*192 {
 		t.Errorf("a table of 4 patches and a class token has %g parameters", extra)
 	}
-	if strings.Contains(log.String(), "round") {
+	if strings.Count(log.String(), "round") != 1 || !strings.Contains(log.String(), "Ti/16, 32: round 10 of 10") {
 		t.Errorf("logged %q", log)
 	}
 }
@@ -136,18 +140,19 @@ func TestCostIsOfTheCallsThatAreTimed(t *testing.T) {
 func TestOverlaysAreTheImageAndItsMaps(t *testing.T) {
 	set := &data.Memory{Info: data.Info{Height: 1, Width: 2, Channels: 3}, Pixels: []uint8{200, 100, 40, 20, 60, 80}}
 	var out bytes.Buffer
-	if err := overlays(&out, set, grid{Rows: 1, Cols: 2}, [][]float64{{1, 3}}); err != nil {
+	if err := overlays(&out, set, grid{Rows: 1, Cols: 2}, [][]float64{{1, 3}}, [][]float64{{3, 1}}); err != nil {
 		t.Fatal(err)
 	}
 	img := gomlxtest.Must(png.Decode(&out))(t)
 	const side = overlaySide
-	gap := img.Bounds().Dx() - 2*2*side
+	gap := (img.Bounds().Dx() - 3*2*side) / 2
 	if gap <= 0 || img.Bounds().Dy() != side {
-		t.Fatalf("the image is %v, want two tiles of %d×%d", img.Bounds(), 2*side, side)
+		t.Fatalf("the image is %v, want three tiles of %d×%d", img.Bounds(), 2*side, side)
 	}
 	second := 2*side + gap
 	for at, want := range map[int]color.RGBA{0: {200, 100, 40, 255}, 2*side - 1: {20, 60, 80, 255},
-		second: {110, 55, 22, 255}, second + 2*side - 1: {230, 60, 20, 255}} {
+		second: {110, 55, 22, 255}, second + 2*side - 1: {230, 60, 20, 255},
+		2 * second: {230, 60, 20, 255}, 2*second + 2*side - 1: {11, 33, 44, 255}} {
 		r, g, b, a := img.At(at, side/2).RGBA()
 		for i, c := range [4]uint32{r, g, b, a} {
 			if w := []uint8{want.R, want.G, want.B, want.A}[i]; !(math.Abs(float64(c>>8)-float64(w)) <= 1) {
@@ -188,9 +193,9 @@ func TestTSNEHasThePatchesOfWholeImages(t *testing.T) {
 		}
 		embedded, _ := embed(v.last, points, 0)
 		gomlxtest.NearAbs(t, fmt.Sprint(size, ": contrast, silhouettes of features and t-SNE"), []float64{
-			value(t, rows, "rollout", "a", "contrast of the map, deviation/mean", ""),
-			value(t, rows, "tsne", "a", "silhouette by quadrant, of features", ""),
-			value(t, rows, "tsne", "a", "silhouette by quadrant, of t-SNE", ""),
+			value(t, rows, "rollout", "a", "coefficient of variation of the map", ""),
+			value(t, rows, "tsne", "a", "silhouette by quadrant, features", ""),
+			value(t, rows, "tsne", "a", "silhouette by quadrant, t-SNE", ""),
 		}, []float64{contrast, stat.Mean(silhouettes(v.last, quadrants), nil),
 			stat.Mean(silhouettes(embedded, quadrants), nil)}, 1e-9)
 	}

@@ -27,7 +27,7 @@ func (s *subject) vectors() (f report.Field, err error) {
 			c.Encoding()[0].Kind()))
 	}
 	if err == nil && s.grid.patches() < 2 {
-		err = notApplicable("a grid of one patch")
+		err = notApplicable("the grid has one patch, the analysis needs two")
 	}
 	return f, err
 }
@@ -45,15 +45,16 @@ func similarity(s *subject) error {
 	sum := 0.0
 	for c, share := range p.Share {
 		sum += share
-		s.measured("variance that principal axes explain", fmt.Sprintf("first %d", c+1), sum)
+		s.measured("variance explained by principal components", fmt.Sprintf("first %d", c+1), sum)
 	}
-	if err := s.show("features and similarity", "Cosine similarity to the centre patch, outlined; features where it has "+
-		"them.", field.Draw); err != nil || len(p.Scores) < 2 {
+	if err := s.show("features and similarity", "Cosine similarity to the centre patch, outlined, and the features of "+
+		"the "+
+		"encoding, if it has any, from blue, −1, to red, +1.", field.Draw); err != nil || len(p.Scores) < 2 {
 		return err
 	}
 	rows, cols := s.grid.positions()
-	return s.show("principal axes", "The two first, coloured by row and by column.",
-		byPosition(p.Scores[0], p.Scores[1], rows, cols))
+	return s.show("principal components", "The first two of the position embeddings, "+colourKey,
+		byPosition("component", p.Scores[0], p.Scores[1], rows, cols))
 }
 
 // sweeps are the studies whose settings sensitivity evaluates.
@@ -63,7 +64,7 @@ func sensitivity(s *subject) error {
 	if field, err := s.vectors(); err != nil {
 		return err
 	} else if field.Features == nil {
-		return notApplicable("an encoding without features that depend on hyperparameters")
+		return notApplicable("the encoding has no features that depend on hyperparameters")
 	}
 	for _, name := range sweeps {
 		named, err := study.ByName(name)
@@ -118,7 +119,7 @@ func (s *subject) sweep(named study.Named) error {
 	if of != "hybrid" {
 		return nil
 	}
-	return s.show(named.About, "Across: "+featureDecay+"; "+featureModulus+"; in percent.", func(w io.Writer) error {
+	return s.show(named.About, "Left: "+featureDecay+"; right: "+featureModulus+"; in percent.", func(w io.Writer) error {
 		return figure.HeatMaps(w, [][]figure.HeatMap{{
 			gridOf(featureDecay, labels, decays), gridOf(featureModulus, labels, moduli),
 		}})

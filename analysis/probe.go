@@ -35,7 +35,7 @@ func probe(s *subject) error {
 	patches := s.grid.patches()
 	images := min(s.Images.Len(), 256, max(2, probeBytes/(4*patches*c.Width)))
 	if images < 2 {
-		return notApplicable("it takes two images: one for training, one for measuring")
+		return notApplicable("the probe needs two images: one for training, one for testing")
 	}
 	p := pairing{rings: s.grid.rings(), width: c.Width, vectors: field.Vectors, seed: s.Comparison.Seed}
 	err = s.model.Look(data.First(s.Images, images), s.batch(images),
@@ -48,14 +48,14 @@ func probe(s *subject) error {
 		return err
 	}
 	held := max(1, images/4)
-	for with, name := range []string{"content alone", "content + position"} {
+	for with, name := range []string{"content only", "content + position"} {
 		if with == 0 && !s.first {
 			continue // independent of the column's seed
 		}
 		train := p.draw(s.Pairs, held, images-held, float64(with))
 		test := p.draw(max(1, s.Pairs/4), 0, held, float64(with))
 		if with == 0 {
-			s.measured("MSE, patches²", "always the mean", chanceErrors(train.targets, test.targets).MSE)
+			s.measured("MSE, patches²", "mean offset", chanceErrors(train.targets, test.targets).MSE)
 		}
 		e, err := releasedProbe(s.Comparison.Seed).errors(s.Backend, train, test)
 		if err != nil {
@@ -69,7 +69,7 @@ func probe(s *subject) error {
 			for i := range share {
 				share[i] = float64(i+1) / float64(len(share))
 			}
-			s.line("errors of the probe", "error of at most (patches)", "share of the test pairs",
+			s.line("cumulative distribution of the probe's errors", "error (patches)", "fraction of the test pairs",
 				figure.Line{X: e.Lengths, Y: share})
 		}
 	}

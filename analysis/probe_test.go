@@ -119,6 +119,11 @@ func TestAProbePredictsPositionsFromTheirVectorsAndNotFromNoise(t *testing.T) {
 	sees := gomlxtest.Must(probe.errors(gomlxtest.Backend(), examples{known, offsets}, examples{heldKnown, held}))(t)
 	not := gomlxtest.Must(probe.errors(gomlxtest.Backend(), examples{blind, offsets}, examples{heldBlind, held}))(t)
 	chance := chanceErrors(offsets, held)
+	probe.Batch, probe.Epochs = 700, 200 // more than there are
+	all := gomlxtest.Must(probe.errors(gomlxtest.Backend(), examples{known, offsets}, examples{heldKnown, held}))(t)
+	if !(all.MSE < 0.3*chance.MSE) {
+		t.Errorf("MSE %g in one batch of all, chance is %g", all.MSE, chance.MSE)
+	}
 	if !(sees.MSE < 0.1*chance.MSE) || !(not.MSE > 0.7*chance.MSE) || !(math.Abs(not.RMSE-math.Sqrt(not.MSE)) <= 1e-12) {
 		t.Errorf("MSE %g with places and %g without, chance is %g", sees.MSE, not.MSE, chance.MSE)
 	}

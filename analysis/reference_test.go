@@ -202,7 +202,7 @@ func (r attentionFixture) tsne(t *testing.T) {
 	r.near(t, "tsne.init_kl_out", []float64{tsneStep(given, start, gradient, make([]float64, len(given)), true)},
 		"tsne_kl_abs")
 	r.near(t, "tsne.init_gradient_out", gradient, "tsne_positions_abs_steps_to_50_given_p")
-	optimise := func(p []float64, steps int) ([]float64, []float64) {
+	optimize := func(p []float64, steps int) ([]float64, []float64) {
 		y := append([]float64(nil), start...)
 		kl := descendTwice(p, y, r.TSNE.LearningRate, r.TSNE.Exaggeration, r.TSNE.Exploration, steps)
 		return y, []float64{kl}
@@ -224,7 +224,7 @@ func (r attentionFixture) tsne(t *testing.T) {
 			continue
 		}
 		for _, p := range affinities {
-			y, kl := optimise(p, steps)
+			y, kl := optimize(p, steps)
 			r.near(t, name, y, tolerance)
 			r.near(t, strings.TrimSuffix(name, "_out")+"_kl_out", kl, "tsne_kl_abs")
 			compared++

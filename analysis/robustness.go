@@ -23,7 +23,7 @@ type disturbance struct {
 func occlusion(s *subject) error {
 	var all []disturbance
 	for _, share := range []float64{0.1, 0.2, 0.3} {
-		all = append(all, disturbance{fmt.Sprintf("%.0f %% hidden", 100*share),
+		all = append(all, disturbance{fmt.Sprintf("%.0f %% occluded", 100*share),
 			func(images *data.Memory) *data.Memory {
 				return occluded(images, s.model.Recipe.Model.PatchSize, share, s.Comparison.Seed)
 			}})
@@ -39,11 +39,11 @@ func geometry(s *subject) error {
 		}})
 	}
 	for _, angle := range []float64{5, 10, 15, 30} {
-		add(fmt.Sprintf("turned by %g°", angle), movement{Rotation: angle, Scale: 1})
+		add(fmt.Sprintf("rotated by %g°", angle), movement{Rotation: angle, Scale: 1})
 	}
-	add("0.9 times the size", movement{Scale: 0.9})
-	add("1.1 times the size", movement{Scale: 1.1})
-	add("shifted by 5/224", movement{Scale: 1, Shift: [2]float64{5. / 224, 5. / 224}})
+	add("scaled by 0.9", movement{Scale: 0.9})
+	add("scaled by 1.1", movement{Scale: 1.1})
+	add("translated by 5/224", movement{Scale: 1, Shift: [2]float64{5. / 224, 5. / 224}})
 	add("sheared by 5°", movement{Scale: 1, Shear: 5})
 	return s.withstand(all)
 }
@@ -66,7 +66,7 @@ func (s *subject) withstand(all []disturbance) error {
 		return err
 	}
 	whole := 100 * float64(untouched.Top1)
-	s.measured("top-1 accuracy, %", "as they are", whole)
+	s.measured("top-1 accuracy, %", "original images", whole)
 	shown := []*data.Memory{images}
 	for _, d := range all {
 		harder := d.apply(images)
@@ -76,12 +76,13 @@ func (s *subject) withstand(all []disturbance) error {
 		}
 		accuracy := 100 * float64(m.Top1)
 		s.measured("top-1 accuracy, %", d.name, accuracy)
-		s.measured("kept of it, %", d.name, 100*accuracy/whole)
+		s.measured("retained accuracy, %", d.name, 100*accuracy/whole)
 		shown = append(shown, data.First(harder, shownImages))
 	}
-	return s.show("disturbed images", "As they are, then disturbed in the order of the table.", func(w io.Writer) error {
-		return imageGrid(w, shown)
-	})
+	return s.show("perturbed images", "From top to bottom: original images, then in the order of the table.",
+		func(w io.Writer) error {
+			return imageGrid(w, shown)
+		})
 }
 
 func resolution(s *subject) error {
@@ -108,11 +109,11 @@ func resolution(s *subject) error {
 			return err
 		}
 		multiple := named.EvalSizes[k]
-		s.measured("top-1 accuracy, %", fmt.Sprintf("%g × %g of the side", multiple[0], multiple[1]), 100*float64(m.Top1))
+		s.measured("top-1 accuracy, %", fmt.Sprintf("%g × %g training size", multiple[0], multiple[1]), 100*float64(m.Top1))
 		if multiple[0] == multiple[1] {
 			line.X, line.Y = append(line.X, multiple[0]), append(line.Y, 100*float64(m.Top1))
 		}
 	}
-	s.line("trained at one size, measured at others", "side, in sides of the training", "top-1 accuracy (%)", line)
+	s.line("accuracy of the same weights at other sizes", "image side / training side", "top-1 accuracy (%)", line)
 	return nil
 }

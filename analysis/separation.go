@@ -63,7 +63,7 @@ func separation(s *subject) error {
 	}
 	s.measured("mean separation, patches", "", stat.Mean(separations, nil))
 	s.measured("correlation of separation and error, images", "", pearson(separations, indicator(wrong)))
-	s.measured("correlation of separation and error rate, bins of 10 images and more", "", pearson(centres, rates))
+	s.measured("correlation of separation and error rate, bins of at least 10 images", "", pearson(centres, rates))
 	s.line("error rate by distance of the 5 strongest patches", "mean distance (patches)", "error rate", line)
 	return nil
 }
@@ -71,10 +71,10 @@ func separation(s *subject) error {
 // predicts returns the reason if the model's predictions cannot be compared with the labels.
 func (s *subject) predicts() error {
 	if s.Start {
-		return notApplicable("its head is not trained")
+		return notApplicable("the head of the model is not trained")
 	}
 	if names := s.Images.Classes; len(names) != len(s.model.Classes) || len(names) < 2 {
-		return notApplicable(fmt.Sprintf("the model has %d classes, the images %d", len(s.model.Classes), len(names)))
+		return notApplicable(fmt.Sprintf("the model has %d classes, the dataset %d", len(s.model.Classes), len(names)))
 	}
 	return nil
 }

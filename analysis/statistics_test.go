@@ -129,3 +129,12 @@ func TestAGridHasTheValuesOfTwoSettings(t *testing.T) {
 		}
 	}
 }
+
+func TestNumbersHaveThreeDigitsOrMore(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 1234.5: "1234", 100: "100", 99.94: "99.9", 10: "10.0", 9.994: "9.99",
+		1: "1.00", 0.9994: "0.999", 0.01: "0.010", 0.00999: "0.01", 0.00123: "0.0012", -12.34: "-12.3"} {
+		if got := number(v); got != want {
+			t.Errorf("%g is %q, want %q", v, got, want)
+		}
+	}
+}

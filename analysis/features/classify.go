@@ -35,7 +35,8 @@ func (t *Table) KNN(k int, temperature float64) (Score, error) {
 		return Score{}, err
 	}
 	if k < 1 || !(temperature > 0) {
-		return Score{}, fmt.Errorf("features: %d neighbours at a temperature of %g, want 1 or more, more than 0", k,
+		return Score{}, fmt.Errorf("features: k is %d and the temperature %g: want k of 1 or more and a temperature "+
+			"above 0", k,
 			temperature)
 	}
 	var queries []float32
@@ -78,7 +79,8 @@ func (t *Table) Probe(seed uint64, log func(Tried)) (Score, error) {
 	}
 	fitted, held := s.holdOut(s.train, heldOut, draw)
 	if len(held) == 0 || len(s.test) == 0 {
-		return Score{}, errors.New("features: a probe with too few images of each class for a validation split")
+		return Score{}, errors.New("features: too few images of each class for a validation split of the probe: give " +
+			"more images")
 	}
 	var best, last *numeric.LogisticFit
 	fit := func(rows []int, l2 float64, from *numeric.LogisticFit) (*numeric.LogisticFit, scale, error) {

@@ -11,7 +11,7 @@
 // The directory contains
 //
 //	features.npy     float32 [n, width], for numpy.load
-//	pictures.jsonl   a line per row: {"file": "cat/1.jpg", "class": "cat"}; with Job.JSON also "features", and no
+//	images.jsonl     a line per row: {"file": "cat/1.jpg", "class": "cat"}; with Job.JSON also "features", and no
 //	                 features.npy
 //	features.json    fingerprints of model and list; at the end the number of rows and the images that could not be read
 //
@@ -36,7 +36,7 @@ import (
 // Names of the files.
 const (
 	valuesFile = "features.npy"
-	rowsFile   = "pictures.jsonl"
+	rowsFile   = "images.jsonl"
 	stateFile  = "features.json"
 )
 
@@ -75,7 +75,7 @@ func (t *Table) rows(which []int) []float32 {
 	return out
 }
 
-// line is one line of pictures.jsonl.
+// line is one line of images.jsonl.
 type line struct {
 	Image
 	Features []float32 `json:"features,omitempty"`
@@ -87,9 +87,9 @@ type state struct {
 	Of     string   `json:"of"`
 	Width  int      `json:"width"`
 	JSON   bool     `json:"json,omitempty"`
-	Batch  int      `json:"batch"`    // kept by a resumed job: the same batches give the same bits
-	List   string   `json:"list"`     // SHA-256 of the names of all images, in order
-	All    int      `json:"pictures"` // number of images in the list
+	Batch  int      `json:"batch"`  // kept by a resumed job: the same batches give the same bits
+	List   string   `json:"list"`   // SHA-256 of the names of all images, in order
+	All    int      `json:"images"` // number of images in the list
 	Rows   int      `json:"rows,omitempty"`
 	Unread []string `json:"unread,omitempty"` // images without a row
 }
@@ -109,13 +109,13 @@ func readState(dir string) (s state, err error) {
 func Read(dir string) (*Table, error) {
 	s, err := readState(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("features: none in %s: write them first", dir)
+		return nil, fmt.Errorf("features: no features in %s: write them with wepe features", dir)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if s.Rows == 0 {
-		return nil, fmt.Errorf("features: those in %s are not finished: the command that began them goes on", dir)
+		return nil, fmt.Errorf("features: the features in %s are incomplete: the command that began them resumes", dir)
 	}
 	t := &Table{Name: filepath.Base(dir), Width: s.Width, Model: s.Model, Of: s.Of}
 	if err := readLines(filepath.Join(dir, rowsFile), func(l line, _ int64) error {
@@ -162,7 +162,7 @@ func (t *Table) readValues(path string) (err error) {
 	return binary.Read(a, binary.LittleEndian, t.Values)
 }
 
-// readLines calls see with each complete line of pictures.jsonl and its end. An incomplete last line was being written
+// readLines calls see with each complete line of images.jsonl and its end. An incomplete last line was being written
 // when a process ended, and is ignored.
 func readLines(path string, see func(l line, end int64) error) error {
 	file, err := os.Open(path)

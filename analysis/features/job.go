@@ -37,7 +37,7 @@ type Job struct {
 	Model *finetune.Model
 	List  *List
 	Of    string // "class" (default), "mean" (default without a class token) or "class+mean"
-	JSON  bool   // write the features into pictures.jsonl
+	JSON  bool   // write the features into images.jsonl
 	Dir   string // created if absent
 
 	Progress func(done, all int) // number of images, called at the start and after every batch; may be nil
@@ -70,8 +70,8 @@ func (j Job) Run(ctx context.Context) (*Table, error) {
 	default:
 		done, unread := have.Rows > 0, have.Unread
 		if have.Rows, have.Unread = 0, nil; fmt.Sprint(have) != fmt.Sprint(s) {
-			return nil, fmt.Errorf("features: those in %s are of another model, list or kind (%s of %d images): remove them "+
-				"or write elsewhere", j.Dir, have.Of, have.All)
+			return nil, fmt.Errorf("features: %s contains features of another model, list or kind (%s of %d images): "+
+				"remove it or use another directory", j.Dir, have.Of, have.All)
 		}
 		if done {
 			j.logUnread(unread)
@@ -94,10 +94,10 @@ func (j *Job) begin() (s state, err error) {
 		}
 	}
 	if !slices.Contains([]string{ofClass, ofMean, ofBoth}, j.Of) {
-		return s, fmt.Errorf("features: of %q, want %s, %s or %s", j.Of, ofClass, ofMean, ofBoth)
+		return s, fmt.Errorf("features: unknown kind of features %q: want %s, %s or %s", j.Of, ofClass, ofMean, ofBoth)
 	}
 	if !hasClass && j.Of != ofMean {
-		return s, fmt.Errorf("features: the model has no class token: want %s", ofMean)
+		return s, fmt.Errorf("features: the model has no class token: use %s", ofMean)
 	}
 	if len(j.List.Images) == 0 {
 		return s, fmt.Errorf("features: no images in %s", j.List.Name)
@@ -210,12 +210,13 @@ type output struct {
 
 // resume opens the files and removes the incomplete batch of a stopped process. next is the first image to read.
 func (j Job) resume(s state) (o *output, next int, err error) {
-	o = &output{width: s.Width}
+	opened := &output{width: s.Width}
 	defer func() {
 		if err != nil {
-			o.close()
+			opened.close()
 		}
 	}()
+	o = opened
 	open := func(name string) (*os.File, error) {
 		return os.OpenFile(filepath.Join(j.Dir, name), os.O_RDWR|os.O_CREATE, 0o644)
 	}

@@ -24,8 +24,8 @@ func (t *Table) Nearest(l *List, queries, k int) (page report.Comparison, err er
 		return page, fmt.Errorf("features: %d images beside the %d nearest of %d, want two or more", queries, k,
 			len(t.Images))
 	}
-	page.Title = "Nearest images of " + t.Name
-	page.Lines = []string{fmt.Sprintf("%d images, features of width %d, by the cosine of the angle between them",
+	page.Title = "Nearest neighbours in " + t.Name
+	page.Lines = []string{fmt.Sprintf("%d images, features of width %d, nearest by cosine similarity",
 		len(t.Images), t.Width)}
 	shown := make([]int, min(queries, len(t.Images)))
 	for q := range shown {
@@ -68,7 +68,7 @@ func (t *Table) Nearest(l *List, queries, k int) (page report.Comparison, err er
 			}
 		}
 		if own.Class != "" {
-			section.Text = []string{fmt.Sprintf("%d of the %d nearest are of its class.", same, len(others))}
+			section.Text = []string{fmt.Sprintf("%d of the %d nearest neighbours have the same class.", same, len(others))}
 		}
 		page.Sections = append(page.Sections, section)
 	}

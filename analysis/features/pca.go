@@ -56,10 +56,7 @@ func PCA(m *finetune.Model, l *List, rows []int, foreground bool) ([]Visualizati
 		for _, v := range f.Patches {
 			points = append(points, float64(v))
 		}
-		for p := range f.Rows * f.Cols {
-			row, col := p/f.Cols, p%f.Cols
-			margin = append(margin, row == 0 || col == 0 || row == f.Rows-1 || col == f.Cols-1)
-		}
+		margin = append(margin, marginOf(f.Rows, f.Cols)...)
 		return nil
 	})
 	switch {
@@ -89,6 +86,16 @@ func PCA(m *finetune.Model, l *List, rows []int, foreground bool) ([]Visualizati
 	return out, err
 }
 
+// marginOf reports which patches are on the margin of a grid.
+func marginOf(rows, cols int) (on []bool) {
+	for row := range rows {
+		for col := range cols {
+			on = append(on, row == 0 || col == 0 || row == rows-1 || col == cols-1)
+		}
+	}
+	return on
+}
+
 // colour returns the colours of points [n, width], or of the foreground: the indices and the colours.
 func colour(points []float64, margin []bool, foreground bool) (shown []int, colours []color.RGBA, err error) {
 	n := len(margin)
@@ -115,7 +122,7 @@ func colour(points []float64, margin []bool, foreground bool) (shown []int, colo
 	if foreground {
 		shown = slices.DeleteFunc(shown, func(i int) bool { return !(first[i] > 0) })
 		if len(shown) < 2 {
-			return nil, nil, fmt.Errorf("features: %d of %d patches are in front: show them without the foreground alone",
+			return nil, nil, fmt.Errorf("features: %d of %d patches are foreground: draw all patches, without --foreground",
 				len(shown), n)
 		}
 		var front []float64
