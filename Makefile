@@ -7,6 +7,9 @@ export GOEXPERIMENT := simd
 # instructions when there is FMA, then runs tens of times slower.
 export GODEBUG := cpu.fma=off
 
+# Unoptimized: half the time of tests, which is compilation.
+ON_XLA := GOMLX_BACKEND=xla:cpu XLA_FLAGS="--xla_backend_optimization_level=0 $$XLA_FLAGS" go test -timeout 60m
+
 # Its small products keep addresses as integers, which -race takes for an error.
 NOCHECKPTR := -gcflags=all=-d=checkptr=0
 
@@ -68,15 +71,15 @@ test: ## all tests on pure Go; those that open XLA themselves need its plugin, w
 	@tools/scripts/xla --quick >/dev/null
 	go test -timeout 20m ./...
 
-# Most of their time is compilation: without optimizations it takes half. Package wepe needs them, as they change the
-# rounding that its tests are about.
+# Package wepe is compiled with optimizations, as they change the rounding that its tests are about.
 .PHONY: test-xla
 test-xla: ## all tests on XLA for CPUs; PACKAGES="./vit ./detect/..." for some
 	@tools/scripts/xla
-	GOMLX_BACKEND=xla:cpu XLA_FLAGS="--xla_backend_optimization_level=0 $$XLA_FLAGS" go test -timeout 60m \
-		$(or $(PACKAGES),$$(go list ./... | grep -v '/wepe$$'))
-ifndef PACKAGES
-	GOMLX_BACKEND=xla:cpu go test -timeout 60m ./wepe
+ifdef PACKAGES
+	$(ON_XLA) $(PACKAGES)
+else
+	GOMLX_BACKEND=xla:cpu go test -timeout 60m ./wepe & \
+		$(ON_XLA) $$(go list ./... | grep -v '/wepe$$'); rest=$$?; wait $$! && exit $$rest
 endif
 
 .PHONY: test-long

@@ -72,6 +72,12 @@ func bench(args []string) error {
 
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), "bench times inference and training steps of this library, timm and JAX in "+
+			"interleaved rounds.\n"+
+			"bench profile shows where the time of a step goes.\n\n")
+		flags.PrintDefaults()
+	}
 	words := func(to *[]string, name, value, usage string) {
 		*to = strings.Split(value, ",")
 		flags.Func(name, usage+" (default "+value+")", func(text string) error {

@@ -32,6 +32,10 @@ type profiling struct {
 func profile(args []string) error {
 	var o profiling
 	flags := flag.NewFlagSet("profile", flag.ContinueOnError)
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), "profile shows where the time of a training step on XLA for CPUs goes.\n\n")
+		flags.PrintDefaults()
+	}
 	flags.StringVar(&o.model, "model", "small", "model; small has width 96, depth 6, 4×4 patches of 32×32 pixels")
 	flags.StringVar(&o.position, "position", "learned", "its position encoding")
 	flags.StringVar(&o.call, "call", "training", "training or inference")

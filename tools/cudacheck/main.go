@@ -40,7 +40,11 @@ func main() {
 
 func parse(args []string) (o options) {
 	flags := flag.NewFlagSet("cudacheck", flag.ExitOnError)
-	flags.StringVar(&o.plugins, "plugins", "", "directory of the plugins, which tools/scripts/cuda-check fills")
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), "cudacheck compiles models for an NVIDIA GPU on a machine without one.\n\n")
+		flags.PrintDefaults()
+	}
+	flags.StringVar(&o.plugins, "plugins", "", "directory of the plugins, which tools/scripts/cuda-compile-check fills")
 	flags.StringVar(&o.gpu, "gpu", "h100_sxm", "GPU, one of tools/cudacheck/gpus")
 	flags.StringVar(&o.variant, "variant", "N/16", "model")
 	flags.IntVar(&o.side, "size", 224, "side of the images in pixels")

@@ -1,9 +1,9 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Writes checkpoints/architectures.json: what timm's architectures are made of where a file does not say.
+"""Writes checkpoints/architectures.json: the arguments of timm's architectures that files do not contain.
 
     python tools/peers/architectures.py > checkpoints/architectures.json
 
-timm writes into a config.json only the arguments that its user passed. All others are those of the architecture's own
+timm writes into config.json only the arguments that the user passed. All others are the defaults of the architecture's
 function, then those of its class. Checked with timm 1.0.31.
 """
 import functools
@@ -19,7 +19,7 @@ FACTORY = ("pretrained_filter_fn", "feature_cfg", "kwargs_filter", "pretrained_s
 
 
 class Built(Exception):
-    """Ends the making of a model where its arguments are known."""
+    """Stops the construction of a model once its arguments are known."""
 
 
 def record(cls, variant, pretrained, **kwargs):

@@ -1,8 +1,9 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Augmentations beside those of timm and torchvision, on the same draws.
+"""Augmentations, compared with those of timm and torchvision for the same random draws.
 
-Crops, flips and mixing are compared with the windows, boxes and weights that wepe drew. Of a policy the draw is not
-known: each image has to be, bit for bit, what one of the policy's operations makes of it, and all of them have to occur.
+Crops, flips and mixing are compared with the windows, boxes and weights that wepe drew. The draws of a
+policy are unknown: each image must equal, bit for bit, the result of one of the policy's operations, and all of them
+must occur.
 """
 
 import base64
@@ -43,7 +44,7 @@ def noise(rng, n, height=HEIGHT, width=WIDTH):
 
 
 def timm_outcomes(image, increasing, magnitude, fill):
-    """What each operation of timm's RandAugment makes of an image, with either sign."""
+    """The results of each operation of timm's RandAugment, with either sign."""
     names = timm_ops._RAND_INCREASING_TRANSFORMS if increasing else timm_ops._RAND_TRANSFORMS
     hparams = {"img_mean": fill, "interpolation": Image.Resampling.BICUBIC}
     for name in names:
@@ -53,7 +54,7 @@ def timm_outcomes(image, increasing, magnitude, fill):
 
 
 def vision_outcomes(image, magnitude):
-    """The same of torchvision's."""
+    """The results of torchvision's."""
     space = vision_ops.RandAugment()._augmentation_space(31, (image.height, image.width))
     for name, (magnitudes, signed) in space.items():
         value = float(magnitudes[magnitude]) if magnitudes.ndim else 0.0
@@ -118,7 +119,7 @@ def mixing(driver, rng, cut, smoothing):
 
 
 def erasing(driver, rng):
-    """torchvision's erase of a normalised image in the box that wepe drew: equal but for the rounding to bytes."""
+    """torchvision's erase of a normalized image in the box that wepe drew: equal but for the rounding to bytes."""
     pixels, targets = noise(rng, 16)
     mean, std = [0.4, 0.5, 0.6], [0.2, 0.25, 0.3]
     shown = augmented(driver, pixels, targets, int(rng.integers(1 << 20)), erase_prob=1.0, mean=mean, std=std)["shown"]

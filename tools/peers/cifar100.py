@@ -1,12 +1,12 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Recipe cifar100-15 in plain PyTorch with timm's layers: is the recipe as good there?
+"""Recipe cifar100-15 in plain PyTorch with timm's layers, to compare the accuracy.
 
     python tools/peers/cifar100.py --data DIR --seed 0 [--rows FILE]
 
-DIR holds train.bin and test.bin of CIFAR-100's binary version. Model: timm's VisionTransformer with learned positions,
+DIR contains train.bin and test.bin of CIFAR-100's binary version. Model: timm's VisionTransformer with learned positions,
 width 64, depth 4, 2 heads, patches of 4 pixels of 24×24. Recipe: 15 epochs, batches of 64, torchvision's
 RandomResizedCrop of .5 to 1 of the area and flips, AdamW at 2e-3 with decay .05 on matrices, one epoch of warm-up, one
-half cosine to 0, gradient norm at most 1. A tenth of the training images is held out and chooses the epoch.
+half cosine to 0, gradient norm at most 1. A tenth of the training images is the validation split, which selects the epoch.
 """
 
 import argparse
@@ -59,12 +59,12 @@ def measure(network, x, y):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--data", required=True)
+    p.add_argument("--data", required=True, help="directory with train.bin and test.bin of CIFAR-100")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--epochs", type=int, default=15)
     p.add_argument("--threads", type=int, default=2)
-    p.add_argument("--steps", type=int, default=0, help="end after so many, to try the program")
-    p.add_argument("--rows", default="", help="a file that gets a JSON line")
+    p.add_argument("--steps", type=int, default=0, help="stop after this number of steps, to try the program")
+    p.add_argument("--rows", default="", help="file to append a JSON line to")
     a = p.parse_args()
     torch.manual_seed(a.seed)
     torch.set_num_threads(a.threads)

@@ -1,5 +1,5 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Files that wepe writes, opened by the formats' own readers, and damaged files, which both sides refuse."""
+"""Files that wepe writes, opened by the reference readers of their formats, and damaged files, which both refuse."""
 
 import json
 import struct
@@ -88,7 +88,7 @@ def damages(raw):
 
 
 def damaged(driver, rng, path):
-    """What safetensors refuses wepe refuses."""
+    """wepe refuses the files that safetensors refuses."""
     c = size(rng) | {"position": "learned"}
     x = example(rng, c)
     write(driver, rng, path, c, "hf", x)

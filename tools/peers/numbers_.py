@@ -1,5 +1,5 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Numbers other than a model's: trainings step by step, average precision, neighbours, principal axes, metrics."""
+"""Everything except model outputs: trainings step by step, average precision, neighbours, principal components, metrics."""
 
 import base64
 import contextlib
@@ -133,7 +133,7 @@ def schedule(driver, rng):
 
 def scene(rng, directory):
     """Random annotations and results of COCO, with boxes, polygons, crowds and masks."""
-    pictures = [{"id": i + 1, "height": int(rng.integers(60, 140)), "width": int(rng.integers(60, 140))} for i in range(12)]
+    images = [{"id": i + 1, "height": int(rng.integers(60, 140)), "width": int(rng.integers(60, 140))} for i in range(12)]
     annotations, results = [], []
 
     def box(image):
@@ -147,7 +147,7 @@ def scene(rng, directory):
         code = mask.encode(m)
         return {"size": code["size"], "counts": code["counts"].decode()}
 
-    for image in pictures:
+    for image in images:
         for _ in range(int(rng.integers(0, 9))):
             b = box(image)
             crowd = int(rng.random() < 0.15)
@@ -161,7 +161,7 @@ def scene(rng, directory):
                 moved[0], moved[1] = min(moved[0], image["width"] - 3.0), min(moved[1], image["height"] - 3.0)
                 results.append({"image_id": image["id"], "category_id": category if rng.random() < 0.9 else 1, "bbox": moved,
                                 "score": float(round(rng.random(), 2)), "segmentation": rle(moved, image)})
-    truth = {"images": pictures, "annotations": annotations, "categories": [{"id": i, "name": f"c{i}"} for i in range(1, 5)]}
+    truth = {"images": images, "annotations": annotations, "categories": [{"id": i, "name": f"c{i}"} for i in range(1, 5)]}
     (directory / "truth.json").write_text(json.dumps(truth))
     boxes = [{k: v for k, v in r.items() if k != "segmentation"} for r in results]
     masks = [{k: v for k, v in r.items() if k != "bbox"} for r in results]
@@ -235,7 +235,7 @@ def probe(driver, rng):
 
 
 def embedding(rng, directory):
-    """t-SNE, silhouettes and neighbours, by the library's own tests on a set that scikit-learn makes now."""
+    """t-SNE, silhouettes and neighbours, by the library's own tests, on data that scikit-learn generates now."""
     tensors, meta = tsne(int(rng.integers(1 << 20)))
     write(directory / "sets" / "attention_analysis", tensors, meta)
     return go_test("./analysis", "Test(TSNETakes|SilhouetteAndNeighbours).*", WEPE_FIXTURES=directory / "sets")

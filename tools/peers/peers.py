@@ -1,8 +1,8 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 """Compares wepe with the packages that it exchanges models and numbers with.
 
-Random models are made at run time: another --seed makes others. Each row of the table is a family, a direction and its
-options, with the largest difference of logits and tokens relative to the largest value. The exit status is 1 if a
+Models are random: another --seed gives other models. Each row of the table is a family, a direction and its options,
+with the largest difference of logits and tokens relative to the largest value. The exit status is 1 if a
 difference is above the limit or the other side cannot open a file; a model that wepe refuses is listed, with its reason.
 """
 
@@ -34,7 +34,7 @@ sys.modules["peers"] = sys.modules["__main__"]  # one Refused, not two
 
 
 class Refused(Exception):
-    """wepe does not take this model, and says so."""
+    """wepe refused this model, with a reason."""
 
 
 class Driver:
@@ -57,7 +57,7 @@ class Driver:
 
 
 def go_test(package, name, **environment):
-    """Runs a test of the library on cases that a package makes now."""
+    """Runs a test of the library on cases that a package generates now."""
     done = subprocess.run(["go", "test", package, "-run", f"^{name}$"], cwd=ROOT, capture_output=True, text=True,
                           env=os.environ | {k: str(v) for k, v in environment.items()})
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-500:]
@@ -65,7 +65,7 @@ def go_test(package, name, **environment):
 
 
 def array(x):
-    """A tensor as the Go side takes it."""
+    """A tensor in the form of the Go side."""
     x = np.asarray(x.detach() if torch.is_tensor(x) else x, dtype=np.float32)
     return {"shape": list(x.shape), "data": x.ravel().tolist()}
 
@@ -147,10 +147,11 @@ class Table:
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--driver", required=True, help="the program built from this directory")
-    p.add_argument("--seed", type=int, default=None, help="of the random models; default: the time")
-    p.add_argument("--only", default="", help="groups, separated by commas: theirs,ours,photos,augmentations,formats,numbers")
-    p.add_argument("--all", action="store_true", help="every architecture of timm in place of a sample")
-    p.add_argument("--sample", type=int, default=24, help="architectures of timm, drawn, beside the fixed ones")
+    p.add_argument("--seed", type=int, default=None, help="seed of the random models; default: the time")
+    p.add_argument("--only", default="", 
+                   help="only these groups, separated by commas: theirs,ours,photos,augmentations,formats,numbers")
+    p.add_argument("--all", action="store_true", help="test every architecture of timm instead of a sample")
+    p.add_argument("--sample", type=int, default=24, help="number of random architectures of timm, besides the fixed ones")
     p.add_argument("-v", "--verbose", action="store_true", help="print every case")
     a = p.parse_args()
     seed = a.seed if a.seed is not None else int(time.time())

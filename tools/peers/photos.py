@@ -1,7 +1,7 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""From image files to probabilities: wepe predict beside transformers' pipeline and timm's transform.
+"""From image files to probabilities: wepe predict, compared with transformers' pipeline and timm's transform.
 
-The photographs are the two JPEG files of scikit-learn. Differences are of probabilities, so absolute.
+The photographs are the two JPEG files of scikit-learn. Differences are absolute, because they are of probabilities.
 """
 
 import base64

@@ -141,7 +141,7 @@ def transformers_models(rng):
 
 
 def output(model, x):
-    """What of the model's output wepe has too, by the name of its answer."""
+    """The outputs of the model that wepe has too, by their names in its answer."""
     config = model.config
     if hasattr(model, "vision_model") and not hasattr(model, "classifier"):
         out = model.vision_model(x)
@@ -158,7 +158,7 @@ def output(model, x):
 
 
 def reopened(path):
-    """What wepe wrote, opened by the class that its config.json names; nothing may be missing or left over."""
+    """The files that wepe wrote, opened by the class that its config.json names; nothing may be missing or left over."""
     kind = getattr(transformers, json.loads((path / "config.json").read_text())["architectures"][0])
     model, info = kind.from_pretrained(path, output_loading_info=True, dtype=torch.float32, attn_implementation="eager")
     assert not any(info.values()), f"{kind.__name__}: {info}"

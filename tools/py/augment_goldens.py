@@ -1,15 +1,15 @@
 #!/usr/bin/python3
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-"""Makes what Pillow's operations make of a picture, for the tests of data.
+"""Generates the results of Pillow's operations on an image, for the tests of package data.
 
     tools/py/augment_goldens.py DIR               the golden files of data/testdata/augment
-    tools/py/augment_goldens.py DIR COUNT SEED    so many random cases
+    tools/py/augment_goldens.py DIR COUNT SEED    COUNT random cases
 
-DIR gets cases.json: {width, height, pixels, cases}, each case of {operation, amount, kernel, fill, box, width, height,
+DIR gets cases.json: {width, height, pixels, cases}, each case {operation, amount, kernel, fill, box, width, height,
 pixels}; pixels are RGB bytes, compressed by zlib, in base64. Names and amounts are those of the table of operations in
-data/operations.go; "Crop" is a crop to box, then a resize; "Draft" decodes one of the jpegs, made
-too, at 1/amount of its size, crops what the box touches, and resizes the box. Needs Pillow (Debian: python3-pil, 9.4.0).
+data/operations.go; "Crop" is a crop to box, then a resize; "Draft" decodes one of the jpegs, also
+generated, at 1/amount of its size, crops what the box touches, and resizes the box. Needs Pillow (Debian: python3-pil, 9.4.0).
 """
 
 import base64
@@ -39,7 +39,7 @@ def picture(rng, width, height):
 
 
 def hue(image, turn):
-    """As torchvision.transforms.functional.adjust_hue does it with a picture of Pillow's."""
+    """As torchvision.transforms.functional.adjust_hue does for an image of Pillow."""
     h, s, v = image.convert("HSV").split()
     shift = int(turn * 255) & 255
     return Image.merge("HSV", (h.point(lambda x: (x + shift) & 255), s, v)).convert("RGB")

@@ -1,15 +1,15 @@
 #!/usr/bin/python3
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-"""Measures what a crop of a jpeg costs, by Pillow and by binaries of Go's tests, in turns on the same files.
+"""Measures the CPU time of a crop of a jpeg in Pillow and in Go, in interleaved rounds on the same files.
 
-    tools/py/decode_speed.py make DIR WIDTH HEIGHT COUNT    files that look and weigh like photographs
-    tools/py/decode_speed.py DIR ROUNDS BINARY...           processor time a picture, median of the rounds
+    tools/py/decode_speed.py make DIR WIDTH HEIGHT COUNT    files with the spectrum and size of photographs
+    tools/py/decode_speed.py DIR ROUNDS BINARY...           CPU time per image, median of the rounds
 
-A random resized crop of 8 to 100 % of the area to 224×224 pixels, bilinear, and the evaluation's: the shorter side to
-256, the middle 224. Pillow decodes plainly, and with draft, which decodes at a half, a quarter or an eighth where the crop
+Measured are a random resized crop of 8 to 100 % of the area to 224×224 pixels, bilinear, and the preprocessing of
+evaluation: the shorter side to 256, the central 224. Pillow decodes without and with draft, which decodes at a half, a quarter or an eighth if the crop
 stays large enough. A binary is `go test -c ./data`, with and without -tags libjpeg; it is called for
-BenchmarkDecode and writes nanoseconds of processor time by kind. Processor time, not time, since other work may run.
+BenchmarkDecode and writes nanoseconds of CPU time by kind. CPU time is measured because other programs may run.
 Needs Pillow and numpy (Debian: python3-pil, python3-numpy).
 """
 

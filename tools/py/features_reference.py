@@ -1,9 +1,9 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""What scikit-learn and NumPy make of a few points: internal/numeric/testdata/features.json.
+"""Results of scikit-learn and NumPy for a few points: internal/numeric/testdata/features.json.
 
     python3 tools/py/features_reference.py > internal/numeric/testdata/features.json
 
-Wants Debian's python3-sklearn (bookworm: scikit-learn 1.2.1, NumPy 1.24.2, Python 3.11).
+Needs Debian's python3-sklearn (bookworm: scikit-learn 1.2.1, NumPy 1.24.2, Python 3.11).
 """
 import json
 

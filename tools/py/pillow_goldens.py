@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-"""Makes pictures and what Pillow makes of them, for the tests of data.
+"""Generates image files and their pixels after Pillow's preprocessing, for the tests of package data.
 
     tools/py/pillow_goldens.py DIR               the golden files of data/testdata/pillow
-    tools/py/pillow_goldens.py DIR COUNT SEED    so many cases of random kinds, sizes and settings
+    tools/py/pillow_goldens.py DIR COUNT SEED    COUNT cases of random formats, sizes and settings
 
-DIR gets picture files and cases.json: a list of {file, config, height, width, pixels}, where config is the content of
+DIR gets image files and cases.json: a list of {file, config, height, width, pixels}, where config is the content of
 a preprocessor_config.json or of a timm config, and pixels are the RGB bytes after decoding, resize and crop with
 Pillow, compressed by zlib, in base64. Needs Pillow with webp and, for jpegs that Pillow does not write, cjpeg (Debian:
 python3-pil, libjpeg-turbo-progs).
@@ -26,7 +26,7 @@ import zlib
 from PIL import Image, ImageDraw, ImageOps
 
 
-# ---- pictures
+# ---- images
 
 
 def picture(rng, width, height):
@@ -46,7 +46,7 @@ def alpha(rng, width, height):
 
 
 def png(width, height, depth, colour, rows, extra=b"", filter_type=0):
-    """A png that Pillow itself does not write: rows are packed bytes of one line each."""
+    """A png that Pillow cannot write: rows are packed bytes of one line each."""
     def chunk(kind, body):
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
     head = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
@@ -86,7 +86,7 @@ def offset_gif(rng, transparent):
 
 
 def cjpeg(im, *options):
-    """A jpeg that Pillow does not write: other ratios of luma to chroma, restart markers, RGB itself."""
+    """A jpeg that Pillow cannot write: other ratios of luma to chroma, restart markers, RGB itself."""
     return subprocess.run(["cjpeg", "-quality", "90", *options], input=encode(im, "PPM"),
                           stdout=subprocess.PIPE, check=True).stdout
 
@@ -99,7 +99,7 @@ def jpeg_kinds():
     }
 
 
-# ---- what Pillow makes of them
+# ---- preprocessing by Pillow
 
 
 def load(path):
@@ -179,7 +179,7 @@ def by_timm(height, width, pct, mode, interpolation):
 
 
 def files(rng):
-    """One small picture of every kind that is read."""
+    """One small image of every format that is read."""
     width, height = 17, 13
     im = picture(rng, width, height)
     grey, clear = im.convert("L"), alpha(rng, width, height)

@@ -1,6 +1,6 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-"""Two sums of x - iota on XLA's CPU backend; the second is wrong where reductions become YNNPACK fusions.
+"""Two sums of x - iota on XLA's CPU backend; the second is wrong if reductions become YNNPACK fusions.
 
     pip install jax==0.11.2 jaxlib==0.11.2
     python ynn_iota.py                                                    # the last columns are wrong

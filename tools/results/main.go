@@ -13,7 +13,7 @@
 //	epochs:                 validation top-1 of these runs after each epoch
 //	detection:              the detectors evaluated by wepe detect train
 //	figure:                 the rows of wepe analyze; NAME is followed by the figure's name
-//	bench:                  the rows of make bench
+//	bench:                  a summary of the rows of make bench
 //	curves:, sizes:         a plot of the runs in docs/runs/NAME.jsonl, drawn into the file that follows NAME
 //
 // and OPTIONS are by=dataset,encoding, baseline=learned and split=validation, fields of a report.Spec; across=size, a
@@ -168,7 +168,7 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 	switch words[0] {
 	case "bench:":
 		measured, err := rows.Read(path)
-		return compact(rows.Table(measured), o), err
+		return rows.Summary(measured), err
 	case "figure:":
 		rows, err := analysis.Read(path)
 		if table = analysis.Table(rows, figure); err == nil && len(table.Rows) == 0 {

@@ -40,7 +40,8 @@ type measured struct {
 func load(args []string) error {
 	flags := flag.NewFlagSet("load", flag.ExitOnError)
 	targets := flags.String("targets", "wepe serve=http://127.0.0.1:8080/v1/predict", "NAME=URL, separated by semicolons")
-	clients := flags.String("clients", "1,8,64", "numbers of clients, each of which sends its next request after its answer")
+	clients := flags.String("clients", "1,8,64", "numbers of clients, each of which sends its next request after its "+
+		"answer")
 	round := flags.Duration("round", 3*time.Second, "length of a round")
 	rounds := flags.Int("rounds", 3, "rounds of each target")
 	commit := flags.String("commit", "", "of the rows")
@@ -99,7 +100,8 @@ func (m *measured) round(body []byte, clients int, length time.Duration, pids st
 
 // print prints all rounds to stderr and the rows of their medians.
 func (m *measured) print(clients int, commit string) error {
-	fmt.Fprintf(os.Stderr, "%s, %d clients: requests/s %.1f, p99 %.0f ms, failed %d, disturbed rounds %d\n", m.name, clients,
+	fmt.Fprintf(os.Stderr, "%s, %d clients: requests/s %.1f, p99 %.0f ms, failed %d, disturbed rounds %d\n", m.name,
+		clients,
 		m.speed, m.p99, m.failed, m.disturbed)
 	if len(m.speed) == 0 {
 		return nil

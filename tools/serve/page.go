@@ -54,7 +54,8 @@ func page(args []string) error {
 	var elsewhere []string
 	chromedp.ListenTarget(browser, func(event any) {
 		if sent, ok := event.(*network.EventRequestWillBeSent); ok {
-			if url := sent.Request.URL; !strings.HasPrefix(url, *addr) && !strings.HasPrefix(url, "blob:") && !strings.HasPrefix(url, "data:") {
+			if url := sent.Request.URL; !strings.HasPrefix(url, *addr) && !strings.HasPrefix(url, "blob:") &&
+				!strings.HasPrefix(url, "data:") {
 				elsewhere = append(elsewhere, url)
 			}
 		}
@@ -69,7 +70,8 @@ func page(args []string) error {
 		chromedp.Poll(`document.getElementById("model").textContent.length > 1`, nil, often),
 		chromedp.Evaluate(fmt.Sprintf(dropped, base64.StdEncoding.EncodeToString(raw)), nil),
 		chromedp.Poll(`document.querySelectorAll("#labels li").length > 0 || document.getElementById("error").textContent != ""`, nil, often),
-		chromedp.Poll(`document.getElementById("view").width > 300 || document.getElementById("error").textContent != ""`, nil, often),
+		chromedp.Poll(`document.getElementById("view").width > 300 || document.getElementById("error").textContent != ""`,
+			nil, often),
 		text("model", &model), text("labels", &labels), text("error", &failure),
 		chromedp.Evaluate(`document.documentElement.scrollWidth > window.innerWidth`, &overflow),
 		chromedp.FullScreenshot(&image, 100),

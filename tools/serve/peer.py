@@ -1,13 +1,13 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""The usual Python service for an image model, to compare wepe serve with.
+"""A Python service for an image model, for comparison with wepe serve.
 
     python peer.py export vit_tiny_patch16_224        # writes peer.onnx; needs timm, torch, onnx
     python peer.py torch vit_tiny_patch16_224 8081    # needs fastapi, uvicorn, timm, torch
     python peer.py onnx peer.onnx 8082                # needs fastapi, uvicorn, pillow, numpy, onnxruntime
     python peer.py size torch                         # bytes on disk of the packages that torch (or onnx) needs
 
-The weights are random: only the time is compared. Preprocessing is timm's evaluation transform, which the service of
-ONNX Runtime writes out with Pillow and NumPy to do without torch.
+The weights are random, because only time is compared. Preprocessing is timm's evaluation transform, which the service with
+ONNX Runtime implements in Pillow and NumPy, without torch.
 """
 import importlib.metadata
 import io

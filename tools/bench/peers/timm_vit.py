@@ -2,8 +2,8 @@
 
 """timm's VisionTransformer for tools/bench, with torch.compile if called with the argument "compiled".
 
-A training step is forward, backward, gradient clipping at norm 1 and AdamW. torch takes a thread for each processor that
-taskset allows.
+A training step is forward, backward, gradient clipping at norm 1 and AdamW. torch uses one thread per processor that taskset
+allows.
 """
 
 import os

@@ -48,34 +48,94 @@ func (r Row) cell() [6]string {
 // Read reads rows, one JSON object a line.
 func Read(path string) ([]Row, error) { return jsonl.Read[Row](path) }
 
-// Table shows the last row of each cell, in the order in which the cells first appear.
+// current keeps the last row of each cell, in the order in which the cells first appear.
+func current(rows []Row) (kept []Row) {
+	at := map[[6]string]int{}
+	for _, row := range rows {
+		i, found := at[row.cell()]
+		if !found {
+			at[row.cell()], kept = len(kept), append(kept, row)
+			continue
+		}
+		kept[i] = row
+	}
+	return kept
+}
+
+// notes are where and when rows were measured.
+func notes(rows []Row) (lines []string) {
+	for _, r := range rows {
+		line := fmt.Sprintf("%s, %s, commit %s, %s", r.Processor, r.Backend, r.Commit, r.Date)
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// Table has a line for the last row of each cell.
 func Table(rows []Row) report.Table {
-	t := report.Table{Header: []string{"call", "model", "batch", "threads", "ours", "peer", "ours, ms", "peer, ms",
-		"ratio", "quartiles", "pairs", "product rate", "first call, s", "peak, MiB"}}
+	rows = current(rows)
+	t := report.Table{Notes: notes(rows), Header: []string{"call", "model", "batch", "threads", "ours", "peer", "ours, ms",
+		"peer, ms", "ratio", "quartiles", "pairs", "product rate", "first call, s", "peak, MiB"}}
 	t.Numeric = make([]bool, len(t.Header))
 	for i := range t.Header {
 		t.Numeric[i] = i >= 6 || i == 2 || i == 3
 	}
-	var cells [][6]string
-	last := map[[6]string]Row{}
-	for _, row := range rows {
-		cell := row.cell()
-		if _, found := last[cell]; !found {
-			cells = append(cells, cell)
-		}
-		last[cell] = row
-	}
-	for _, cell := range cells {
-		r := last[cell]
+	for _, r := range rows {
+		cell := r.cell()
 		t.Rows = append(t.Rows, []string{r.Call, r.Model, cell[2], cell[3], r.Position, r.Peer,
 			fmt.Sprintf("%.1f", 1000*r.Ours), fmt.Sprintf("%.1f", 1000*r.Theirs), fmt.Sprintf("%.2f", r.Ratio),
 			fmt.Sprintf("%.2f … %.2f", r.Quartiles[0], r.Quartiles[1]), strconv.Itoa(r.Pairs),
 			fmt.Sprintf("%.0f %%", 100*r.Share), fmt.Sprintf("%.1f / %.1f", r.FirstOurs, r.FirstTheirs),
 			fmt.Sprintf("%.0f / %.0f", r.PeakOurs, r.PeakTheirs)})
-		run := fmt.Sprintf("%s, %s, commit %s, %s", r.Processor, r.Backend, r.Commit, r.Date)
-		if !slices.Contains(t.Notes, run) {
-			t.Notes = append(t.Notes, run)
-		}
 	}
 	return t
+}
+
+// Summary has a line per call and model: the lowest and highest ratio over all batches and threads, of the learned
+// table
+// to each peer and of the other encodings to the learned table, and the same of its share of the product rate.
+func Summary(rows []Row) report.Table {
+	rows = current(rows)
+	t := report.Table{Notes: notes(rows), Header: []string{"call", "model", "timm", "compiled", "jax", "product rate"}}
+	var calls [][2]string
+	values := map[[3]string][]float64{} // by call, model and column
+	for _, r := range rows {
+		column := r.Position
+		if r.Position == "learned" {
+			column = r.Peer
+			rate := [3]string{r.Call, r.Model, "product rate"}
+			values[rate] = append(values[rate], r.Share)
+		} else if !slices.Contains(t.Header, column) {
+			t.Header = append(t.Header, column)
+		}
+		key := [3]string{r.Call, r.Model, column}
+		values[key] = append(values[key], r.Ratio)
+		if call := [2]string{r.Call, r.Model}; !slices.Contains(calls, call) {
+			calls = append(calls, call)
+		}
+	}
+	t.Numeric = make([]bool, len(t.Header))
+	for _, call := range calls {
+		line := call[:]
+		for i, column := range t.Header[2:] {
+			t.Numeric[i+2] = true
+			line = append(line, span(values[[3]string{call[0], call[1], column}]))
+		}
+		t.Rows = append(t.Rows, line)
+	}
+	return t
+}
+
+// span returns the lowest and highest value.
+func span(values []float64) string {
+	if len(values) == 0 {
+		return "–"
+	}
+	low, high := fmt.Sprintf("%.2f", slices.Min(values)), fmt.Sprintf("%.2f", slices.Max(values))
+	if low == high {
+		return low
+	}
+	return low + "…" + high
 }

@@ -1,5 +1,5 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Makes the set attention_analysis by SciPy, scikit-learn, PyTorch and the code of three papers, which is not on PyPI.
+"""Generates the reference data attention_analysis with SciPy, scikit-learn, PyTorch and code of three papers.
 
 python attention_analysis.py OUT --flow DIR --probing DIR --cka FILE [--seed N]
 
@@ -36,7 +36,7 @@ REFERENCE = (
 
 
 def defined(notebook, name):
-    """What the cell of a notebook that defines name defines."""
+    """The definitions of the notebook cell that defines name."""
     cells = ["".join(c["source"]) for c in json.loads(notebook.read_text())["cells"] if c["cell_type"] == "code"]
     found = {"np": np}
     exec(compile(next(c for c in cells if f"def {name}(" in c), notebook.name, "exec", optimize=1), found)
@@ -109,7 +109,7 @@ def representations(rng, notebook):
 
 
 def masks(rng):
-    """How two methods' maps meet masks, and the paired test between them."""
+    """Scores of two methods' maps against masks, and the paired test between them."""
     shape = tuple(int(n) for n in rng.integers(5, 9, 3))
     objects = (rng.random(shape) < 0.35).astype(np.int64)
     objects[:, 0, 0], objects[:, 0, 1] = 0, 1  # neither empty nor full

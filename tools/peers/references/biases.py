@@ -1,5 +1,5 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Makes the sets alibi2d and lookhere by the code of their authors, which is not on PyPI.
+"""Generates the reference data alibi2d and lookhere with the code of their authors, which is not on PyPI.
 
 python biases.py OUT --croma DIR --lookhere DIR [--seed N]
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Makes the set coco_eval by pycocotools: average precision of drawn scenes, run-length masks.
+"""Generates the reference data coco_eval with pycocotools: average precision of drawn scenes, run-length masks.
 
 python coco.py OUT [--seed N]
 """

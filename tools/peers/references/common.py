@@ -1,5 +1,5 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""What the scripts that make reference sets share: arguments, released code, random parameters, the files of a set."""
+"""Shared by the scripts that generate reference data: arguments, released code, random parameters, files."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 
 def arguments(doc, *paths, required=True):
-    """Those of a script: OUT, --seed and, by name, where released code is."""
+    """The arguments of a script: OUT, --seed and, by name, the directories of released code."""
     p = argparse.ArgumentParser(description=doc)
     p.add_argument("out", type=pathlib.Path)
     for name in paths:

@@ -1,5 +1,5 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Makes the sets roi, vitdet and mask_rcnn by detectron2, which is not on PyPI, and torchvision.
+"""Generates the reference data roi, vitdet and mask_rcnn with detectron2, which is not on PyPI, and torchvision.
 
 python detection.py OUT --detectron2 DIR [--seed N]
 
@@ -225,7 +225,7 @@ def grads(module):
 
 
 def stages(t, model, c, x):
-    """What the blocks and the pyramid compute on the main images, and the gradients of a loss of all levels."""
+    """Outputs of the blocks and the pyramid for the main images, and the gradients of a loss of all levels."""
     from detectron2.modeling.backbone import utils, vit
     h, w = (n // c["patch_size"] for n in x.shape[2:])
     net, scores, add = model.net, [], vit.add_decomposed_rel_pos

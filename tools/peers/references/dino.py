@@ -1,5 +1,5 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Makes the sets dinov2_tiny, dinov2_reg_tiny, dinov3_vit_tiny and dinov3_vit_tiny_swiglu by transformers.
+"""Generates the reference data dinov2_tiny, dinov2_reg_tiny, dinov3_vit_tiny and dinov3_vit_tiny_swiglu with transformers.
 
 python dino.py OUT [--seed N]
 
@@ -28,7 +28,7 @@ def drawn(kind, config, seed):
 
 
 def stages(model, layers, x):
-    """What the first block computes, and the output of all blocks, by the names of the sets."""
+    """The outputs of the first block and of all blocks, by their names in the reference data."""
     t, b = {}, layers[0]
 
     def keep(name, module, of=lambda out: out):

@@ -1,5 +1,5 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Makes the sets liere, fope and as2drope by the code of their authors, which is not on PyPI.
+"""Generates the reference data liere, fope and as2drope with the code of their authors, which is not on PyPI.
 
 python encodings.py OUT --liere DIR --fope DIR --visionllama DIR [--seed N]
 
@@ -78,7 +78,7 @@ def make_liere(out, source, seed):
             generator_dim=variant["generator_dim"], rotary_embedding_per_layer=True, enable_ape=False,
             rotary_embedding_per_head=variant["rotary_embedding_per_head"])
         encoder, p = model.position_encoder, variant["name"] + "."
-        raw = encoder.generator_raw_params.detach().half().float()  # as initialised
+        raw = encoder.generator_raw_params.detach().half().float()  # as initialized
         halved(model, seed)
         encoder.generator_raw_params.copy_(raw)
         state = state or {k: v.clone() for k, v in model.state_dict().items() if k != "pos_embedding"}

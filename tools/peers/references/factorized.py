@@ -1,5 +1,5 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Makes the set factorized_pos by NaFlexEmbeds of timm.
+"""Generates the reference data factorized_pos with NaFlexEmbeds of timm.
 
 python factorized.py OUT [--seed N]
 """

@@ -1,5 +1,5 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Makes the set families: a small random model of every class and option that checkpoints reads, in float16.
+"""Generates the reference data families: a small random model of every class and option that checkpoints reads, in float16.
 
 python families.py OUT [--seed N]
 

@@ -1,5 +1,8 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""The set lora: peft 0.21 on transformers' ViT, in float64, a few steps of SGD.  python lora.py sets --seed 11"""
+"""Generates the reference data lora: peft 0.21 on transformers' ViT, in float64, a few steps of SGD.
+
+    python lora.py sets --seed 11
+"""
 
 import math
 import re

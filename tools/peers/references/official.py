@@ -1,5 +1,5 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Makes the sets official_vit_ti and official_dhvt_wepe by the code that the paper's authors released.
+"""Generates the reference data official_vit_ti and official_dhvt_wepe with the code that the paper's authors released.
 
 python official.py OUT --source DIR [--seed N]
 

@@ -1,10 +1,10 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Makes the set official_analysis by the analysis scripts that the paper's authors released.
+"""Generates the reference data official_analysis with the analysis scripts that the paper's authors released.
 
 python official_analysis.py OUT --source DIR [--seed N]
 
 DIR as for official.py. Empty modules stand in for the plotting packages; embeddings and draws are given; the probe trains
-in one batch, without dropout. Made is what this repository computes too: decay, rollout, moved pictures, probe.
+in one batch, without dropout. Generated are the quantities that this repository also computes: decay, rollout, transformed images, probe.
 """
 
 import contextlib

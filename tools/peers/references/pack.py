@@ -1,12 +1,12 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Packs reference sets for internal/fixtures/testdata: SET/set.zip and SET/README.md.
+"""Packs reference data for internal/fixtures/testdata: SET/set.zip and SET/README.md.
 
 python pack.py DESTINATION SCRIPT SET_DIRECTORY...
 
-SCRIPT is the one that made the sets; the READMEs name it.
+SCRIPT generated the data; the READMEs name it.
 
-It leaves out what repeats (images in two layouts, numbers in two notations) and the largest of several cases, so that all
-sets fit in 4 MB. What is left is unchanged. Whole sets run through the same tests: WEPE_FIXTURES.
+It omits duplicates (images in two layouts, numbers in two notations) and the largest of several cases, so that all data
+fit in 4 MB; the rest is unchanged. The same tests run on complete data: WEPE_FIXTURES.
 """
 
 import io

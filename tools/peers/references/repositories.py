@@ -1,5 +1,5 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Makes the sets rope_axial, rope_mixed and dhvt_tiny by the code of their authors, which is not on PyPI.
+"""Generates the reference data rope_axial, rope_mixed and dhvt_tiny with the code of their authors, which is not on PyPI.
 
 python repositories.py OUT --rope-vit DIR --dhvt DIR [--seed N]
 

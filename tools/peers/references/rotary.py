@@ -1,5 +1,5 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Makes the set rope_dinov3 by RotaryEmbeddingDinoV3 of timm.
+"""Generates the reference data rope_dinov3 with RotaryEmbeddingDinoV3 of timm.
 
 python rotary.py OUT [--seed N]
 """

@@ -1,5 +1,5 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Makes the set sincos2d by timm and by the released code of big_vision and MAE.
+"""Generates the reference data sincos2d with timm and by the released code of big_vision and MAE.
 
 python sincos.py OUT --big-vision DIR --mae DIR [--seed N]
 

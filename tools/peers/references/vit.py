@@ -1,5 +1,5 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Makes the sets timm_vit, hf_vit and jax_vit_npz: one random model, in three formats.
+"""Generates the reference data timm_vit, hf_vit and jax_vit_npz: one random model, in three formats.
 
 python vit.py OUT [--seed N]
 

@@ -19,7 +19,7 @@ decimal strings with 30 significant digits and as the nearest float64.
 
 Precision: base 60 digits; numerical differentiation 120 digits.
 
-The `config` is a JSON object; the built-in DEFAULT below makes the public set.
+`config` is a JSON object; the built-in DEFAULT below generates the published data.
 """
 import argparse, json, math, os, sys, time
 from functools import lru_cache
