@@ -38,7 +38,9 @@ type analyzing struct {
 func analyze() *cobra.Command {
 	var o analyzing
 	c := &cobra.Command{Use: "analyze [MODEL|NAME=MODEL]...", Short: "Positions, attention, robustness and cost of models",
-		Long: `Analyze models side by side: rows, tables and one page. Models of one NAME are one column, as seeds are.
+		Long: `Analyze models side by side: rows, tables and one page. Models with the same NAME form one column, as several
+seeds.
+
 Without MODEL two small models are trained on generated shapes first. --what cost needs no model.`,
 		Example: "  wepe analyze runs/a/learned-seed0 runs/a/wepe-seed0 --data pets\n" +
 			"  wepe analyze --what cost --models Ti/16"}

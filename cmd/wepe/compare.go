@@ -42,8 +42,10 @@ var (
 func compare() *cobra.Command {
 	var o comparison
 	c := &cobra.Command{Use: "compare [MODEL]", Short: "Train position encodings in pairs by seed, and print one table",
-		Args: cobra.MaximumNArgs(1), Long: `Train encodings on the same images in the same order, and print one table. The
-same command resumes an interrupted one. Each training has a run's directory of its own.
+		Args: cobra.MaximumNArgs(1),
+		Long: `Train encodings on the same images in the same order, and print one table. The same command resumes an
+interrupted comparison. Each training has its own run directory.
+
 Without --position: ` + strings.Join(comparedFromScratch, ",") + `, from MODEL ` +
 			strings.Join(comparedFineTuning, ",") + `.`,
 		Example: "  wepe compare --data cifar100:DIR --position learned,wepe-sphere --seeds 3"}

@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"image/png"
 	"io"
@@ -257,7 +258,7 @@ func (o *detecting) chosen() (r detection.Recipe, err error) {
 	}
 	own := r.Detector.Backbone.Position
 	if r, err = r.Set(strings.Join(o.set, ";")); err != nil {
-		return r, cli.Usage(fmt.Errorf("--set %w", err))
+		return r, cli.Usage(fmt.Errorf("--set: %w", cmp.Or(errors.Unwrap(err), err)))
 	}
 	if r.Detector.Backbone.Position != own {
 		return r, cli.Usagef("--set detector.backbone.position: use --position")

@@ -39,9 +39,10 @@ type exporting struct {
 func export() *cobra.Command {
 	var o exporting
 	c := &cobra.Command{Use: "export MODEL DIR", Short: "Write a model for other software, or in another size or type",
-		Args: cobra.ExactArgs(2), Long: `Write a model for other software: hf (Hugging Face), timm, jax (Google's
-vision_transformer), onnx (needs a build with -tags=onnx) or native (this library). For hf, timm and jax the position
-encoding is folded into a table. The result is opened again and its logits are compared.`,
+		Args: cobra.ExactArgs(2),
+		Long: `Write a model for other software: hf (Hugging Face), timm, jax (Google's vision_transformer), onnx (needs a
+build with -tags=onnx) or native (this library). For hf, timm and jax the position encoding is folded into a table. The
+result is opened again and its logits are compared with the model's.`,
 		Example: "  wepe export runs/shapes-shapes out/first --to hf"}
 	f, flags := cli.Flags{Command: c}, c.Flags()
 	f.Choice(&o.to, "to", "format", "hf", "timm", "jax", "onnx", native)

@@ -37,11 +37,11 @@ func extract() *cobra.Command {
 	var o extraction
 	c := &cobra.Command{Use: "features MODEL --data D", Args: cobra.ExactArgs(1),
 		Short: "Write embeddings of images, and kNN, probe, neighbours or PCA",
-		Long: `Write the features of images, one vector an image, as features.npy or JSON lines. The
-same command resumes an interrupted one; what is written is not computed again.`,
+		Long: `Write the features of images, one vector per image, as features.npy or JSON lines. The same command resumes an
+interrupted job.`,
 		Example: "  wepe features hf://facebook/dinov2-small --data DIR --knn --probe"}
 	f, flags := cli.Flags{Command: c}, c.Flags()
-	f.Data(&o.data, "shapes", "shapes[:TASK], cifar100:PATH, or a directory of images, with or without a folder per class")
+	f.Data(&o.data, "shapes", featuresData)
 	f.Out(&o.out, "directory; default runs/features-<dataset>")
 	flags.StringVar(&o.list, "list", "", "file in --data with a path and a class number in each line: only those images")
 	flags.IntVar(&o.count, "limit", 0, "largest number of images of each split; default all")
@@ -60,6 +60,9 @@ same command resumes an interrupted one; what is written is not computed again.`
 	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, args[0]) }
 	return c
 }
+
+// featuresData are the forms of --data.
+const featuresData = "shapes[:TASK], cifar100:PATH, or a directory of images, with or without a folder per class"
 
 func (o *extraction) run(c *cobra.Command, model string) error {
 	if o.k < 1 || o.shown < 1 || o.count < 0 || !(o.temperature > 0) {
@@ -107,7 +110,7 @@ func (o *extraction) images() (*features.List, error) {
 	case kind == "cifar100" && rest != "":
 		train, test, err = data.CIFAR100(rest)
 	case missing != nil:
-		return nil, fs.ErrNotExist
+		return nil, fmt.Errorf("%w: want %s", fs.ErrNotExist, featuresData)
 	default:
 		return features.Folder(o.data)
 	}

@@ -5,6 +5,8 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"reflect"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/dataset"
 	detection "github.com/wepe-go/wepe/detect/train"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/study"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -33,11 +36,12 @@ var lists = []struct {
 	{"models", "sizes of Vision Transformers", listModels},
 	{"data", "forms of --data", listData},
 	{"analyses", "analyses (wepe analyze --what)", listAnalyses},
+	{"settings", "settings of a recipe and of its encoding (--set)", listSettings},
 	{"studies", "comparisons by name (wepe compare --study)", listStudies},
 }
 
 func list() *cobra.Command {
-	group := cli.Group("list", "List recipes, positions, models, data, analyses or studies")
+	group := cli.Group("list", "List recipes, positions, models, data, analyses, settings or studies")
 	for _, l := range lists {
 		var asJSON bool
 		c := &cobra.Command{Use: l.name, Short: "List " + l.about, Args: cobra.NoArgs}
@@ -121,6 +125,29 @@ func listAnalyses() (all []entry) {
 		all = append(all, entry{f.Name, f.Group + ": " + f.Title})
 	}
 	return append(all, entry{"cost", "parameters, FLOPs, speed and memory of encodings, without a model"})
+}
+
+func listSettings() (all []entry) {
+	names, about := setting.Fields(reflect.TypeFor[finetune.Recipe]())
+	for i, name := range names {
+		all = append(all, entry{name, about[i]})
+	}
+	names, about = setting.Fields(reflect.TypeFor[detection.Recipe]())
+	for i, name := range names {
+		if !slices.ContainsFunc(all, func(e entry) bool { return e.Name == name }) {
+			all = append(all, entry{name, about[i] + ", for wepe detect train"})
+		}
+	}
+	for _, p := range vit.Positions() {
+		for _, name := range p.Params {
+			if known := slices.IndexFunc(all, func(e entry) bool { return e.Name == name }); known >= 0 {
+				all[known].About += ", " + p.Name
+				continue
+			}
+			all = append(all, entry{name, "hyperparameter of " + p.Name})
+		}
+	}
+	return all
 }
 
 func listStudies() (all []entry) {

@@ -101,7 +101,7 @@ func (s *serving) run(ctx context.Context, m *finetune.Model) (err error) {
 	defer stop()
 	listener, err := net.Listen("tcp", s.addr)
 	if err != nil {
-		return err
+		return fmt.Errorf("--addr: %w", err)
 	}
 	begin := time.Now()
 	handler, err := serve.Handler(ctx, m, s.Options)

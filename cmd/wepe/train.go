@@ -347,8 +347,11 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 		Label: desc.Label, Fraction: desc.Fraction}
 	if o.epochs > 0 {
 		if r.Recipe.Steps > 0 || o.epochs < r.Recipe.Epochs {
-			return cli.Usagef("--epochs %d: the run has %d epochs, %d steps: want more epochs", o.epochs, r.Recipe.Epochs,
-				r.Recipe.Steps)
+			length := fmt.Sprintf("%d epochs: want more", r.Recipe.Epochs)
+			if r.Recipe.Steps > 0 {
+				length = fmt.Sprintf("%d steps and no epochs: leave it out", r.Recipe.Steps)
+			}
+			return cli.Usagef("--epochs %d: the run has %s", o.epochs, length)
 		}
 		r.Recipe.Epochs, r.Extend = o.epochs, true
 	}

@@ -29,8 +29,9 @@ type verification struct {
 func verify() *cobra.Command {
 	var o verification
 	c := &cobra.Command{Use: "verify A [B]", Short: "Check the files of a model, or compare the logits of two",
-		Args: cobra.RangeArgs(1, 2), Long: `Check the sums and the structure of all files of a model or run, or compare the
-logits of two models on the same random images. B may be an ONNX file (needs a build with -tags=onnx).`,
+		Args: cobra.RangeArgs(1, 2),
+		Long: `Check the SHA-256 and the structure of all files of a model or run, or compare the logits of two models on the
+same random images. B may be an ONNX file (needs a build with -tags=onnx).`,
 		Example: "  wepe verify runs/shapes-shapes\n  wepe verify runs/shapes-shapes out/first"}
 	f, flags := cli.Flags{Command: c}, c.Flags()
 	flags.IntVar(&o.images, "images", 2, "random images")

@@ -261,6 +261,7 @@ func TestErrorsNameTheFlagAndTheRemedy(t *testing.T) {
 		"train --set eposhs=3":                 "did you mean epochs?",
 		"train --set learning_rate=nan":        `"nan" is not a finite number`,
 		"train --set wepe_harmonic=2":          "wepe_harmonics",
+		"train --set foo=1":                    "wepe list settings prints all",
 		"train --set model.position=wepe":      "use --position",
 		"train --size 32":                      "want HEIGHTxWIDTH, as 224x224",
 		"train --save-every never":             "--save-every",
@@ -286,8 +287,11 @@ func TestErrorsNameTheFlagAndTheRemedy(t *testing.T) {
 		"detect train --recipe scene":          "did you mean scenes?",
 		"analyze --what atention":              "--what",
 		"verify " + oldRun + " x --images 0":   "--images 0",
-		"resume " + dir:                        "no run here",
-		"features " + oldRun + " --data no":    "--data no",
+		"resume " + dir:                        "contains no run",
+		"features " + oldRun + " --data no":    "want shapes[:TASK]",
+		"train --data ../../go.mod":            "go.mod is a file: want",
+		"resume " + oldRun + " --epochs 1":     "name its dataset by --data",
+		"train --backend cuda":                 "did you mean xla:cuda?",
 	} {
 		_, code, err := invoke(t, strings.Fields(line)...)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {

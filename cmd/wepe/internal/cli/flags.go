@@ -118,7 +118,8 @@ func (f Flags) TestTime(value *string) {
 
 // Set adds --set.
 func (f Flags) Set(value *[]string) {
-	f.Command.Flags().StringArrayVar(value, "set", nil, "recipe setting, as --set learning_rate=0.001; repeatable")
+	f.Command.Flags().StringArrayVar(value, "set", nil,
+		"recipe setting, as --set learning_rate=0.001 (wepe list settings); repeatable")
 }
 
 // JSON adds --json.

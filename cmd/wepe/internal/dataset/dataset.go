@@ -111,7 +111,7 @@ func Open(ctx context.Context, spec string, o Options) (*Dataset, error) {
 	d := &Dataset{Spec: spec, options: o}
 	kind, rest, _ := strings.Cut(spec, ":")
 	var err error
-	switch _, notFound := os.Stat(spec); {
+	switch info, notFound := os.Stat(spec); {
 	case kind == "shapes" && notFound != nil:
 		err = d.openShapes(rest)
 	case kind == "cifar100" && rest != "":
@@ -119,9 +119,11 @@ func Open(ctx context.Context, spec string, o Options) (*Dataset, error) {
 	case kind == "vtab" && rest != "":
 		err = d.openVTAB(rest)
 	case kind == "coco" && rest != "":
-		return nil, cli.Usagef("--data %s: boxes are for wepe detect", spec)
+		return nil, cli.Usagef("--data %s is for wepe detect train", spec)
 	case notFound != nil:
 		return nil, fmt.Errorf("--data %s: %w%s: want %s", spec, fs.ErrNotExist, meant(kind), cli.DataForms)
+	case !info.IsDir():
+		return nil, fmt.Errorf("--data %s is a file: want %s", spec, cli.DataForms)
 	default:
 		err = d.openDirectory(spec)
 	}
@@ -189,7 +191,7 @@ func (d *Dataset) openVTAB(rest string) error {
 	}
 	l := lists[tasks[0].Name]
 	if l == nil {
-		return fmt.Errorf("no data of task %s in %s", tasks[0].Name, dir)
+		return fmt.Errorf("no data of task %s in %s: docs/vtab.md describes the directory", tasks[0].Name, dir)
 	}
 	d.Name, d.Format = "vtab-"+tasks[0].Name, "VTAB-1k lists"
 	d.setFiles(l.Train[0], l.Test[0], l.Test[1])
@@ -217,7 +219,7 @@ func (d *Dataset) openDirectory(dir string) error {
 		return err
 	}
 	if len(all.Classes) == 1 {
-		return fmt.Errorf("one class alone, %s: want a folder for each class, or train and val with those", all.Classes[0])
+		return fmt.Errorf("only one class, %s: want a folder for each class, or train and val with those", all.Classes[0])
 	}
 	switch {
 	case held == nil:
@@ -424,7 +426,7 @@ func (d *Dataset) Split(ctx context.Context, name string, m *finetune.Model) (da
 	}
 	set := map[string]data.Source{"train": s.Train, report.Validation: s.Validation, report.Test: s.Test}[name]
 	if set == nil {
-		return nil, "", fmt.Errorf("--split %s: %s has none", name, d.Name)
+		return nil, "", fmt.Errorf("--split %s: dataset %s has no such split: use another", name, d.Name)
 	}
 	return set, name, nil
 }

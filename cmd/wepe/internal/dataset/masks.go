@@ -48,7 +48,7 @@ func (d *Dataset) Masked(ctx context.Context, path string, m *finetune.Model, li
 		mask, err = drawn(ctx, path, files, settings)
 	}
 	if err == nil && set.Len() != files.Len() {
-		err = fmt.Errorf("--masks: an image of --data is damaged, so that masks would be of others: delete it")
+		err = fmt.Errorf("--masks: an image of --data is damaged, so images and masks would not match: delete it")
 	}
 	return set, mask, err
 }
@@ -68,7 +68,7 @@ func drawn(ctx context.Context, dir string, files *data.Files, settings preproce
 		return nil, err
 	}
 	if masks.Len() != files.Len() {
-		return nil, fmt.Errorf("--masks %s: an image is damaged, so that masks would be of others: fix it", dir)
+		return nil, fmt.Errorf("--masks %s: an image is damaged, so images and masks would not match: fix it", dir)
 	}
 	return Bright(masks), nil
 }

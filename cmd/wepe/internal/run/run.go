@@ -129,7 +129,7 @@ func Recover(dir string) (d Description, err error) {
 		return d, err
 	}
 	if c == nil {
-		return d, fmt.Errorf("%s: no run here: neither %s nor a checkpoint", dir, File)
+		return d, fmt.Errorf("%s contains no run, neither %s nor a checkpoint: name the directory of a run", dir, File)
 	}
 	var meta struct {
 		Recipe finetune.Recipe `json:"recipe"`
@@ -211,7 +211,7 @@ func Weights(ctx context.Context, path, weights string) (chosen, line string, er
 	}
 	if weights == checkpoints.LastDir {
 		if c, _, err := checkpoints.Find(path, ""); err != nil || c == nil {
-			return "", "", cmp.Or(err, cli.Usagef("--weights %s: %s is no run", weights, path))
+			return "", "", cmp.Or(err, cli.Usagef("--weights %s: %s is not a run: leave it out", weights, path))
 		}
 	}
 	if c, _, err := checkpoints.Find(path, ""); err == nil && c != nil {
@@ -246,20 +246,29 @@ func Open(ctx context.Context, b compute.Backend, path, weights string, size [2]
 // Architecture describes the network of a recipe in a line.
 func Architecture(r finetune.Recipe) string {
 	c := r.Model
-	return fmt.Sprintf("%s of width %d, depth %d, %d heads, patches of %d at %d×%d, position %s",
-		cmp.Or(r.Architecture, "ViT"), c.Width, c.Depth, c.Heads, c.PatchSize, c.ImageRows, c.ImageCols, c.Position)
+	heads := "heads"
+	if c.Heads == 1 {
+		heads = "head"
+	}
+	return fmt.Sprintf("%s of width %d, depth %d, %d %s, patches of %d at %d×%d, position %s",
+		cmp.Or(r.Architecture, "ViT"), c.Width, c.Depth, c.Heads, heads, c.PatchSize, c.ImageRows, c.ImageCols, c.Position)
 }
 
 // preprocessing describes a model's preprocessing in a line.
 func preprocessing(m *finetune.Model) string {
-	c, s := m.Recipe.Model, m.Preprocess
-	if s == (preprocess.Settings{}) {
-		aspect := cmp.Or(m.Recipe.Aspect, "images of other sizes are resized")
-		return fmt.Sprintf("%d×%d, %s, mean %.3g, std %.3g", c.ImageRows, c.ImageCols, aspect, m.Recipe.Augment.Mean,
-			m.Recipe.Augment.Std)
+	c, s, a := m.Recipe.Model, m.Preprocess, m.Recipe.Augment
+	text := fmt.Sprintf("%d×%d, %s", c.ImageRows, c.ImageCols, cmp.Or(m.Recipe.Aspect,
+		"images of other sizes are resized"))
+	if s != (preprocess.Settings{}) {
+		text = fmt.Sprintf("resized to %d×%d (%s)", s.Size[0], s.Size[1], s.Fit)
 	}
-	return fmt.Sprintf("%s to %d×%d, crop %d×%d, mean %.3g, std %.3g", s.Fit, s.Size[0], s.Size[1], s.Crop[0], s.Crop[1],
-		m.Recipe.Augment.Mean, m.Recipe.Augment.Std)
+	if s.Crop != [2]int{} {
+		text += fmt.Sprintf(", cropped to %d×%d", s.Crop[0], s.Crop[1])
+	}
+	if a.Std == [3]float64{} {
+		return text + ", pixels scaled to 0…1"
+	}
+	return text + fmt.Sprintf(", mean %.3g, std %.3g", a.Mean, a.Std)
 }
 
 // Set applies the settings of --set.
@@ -269,7 +278,7 @@ func Set(r finetune.Recipe, settings []string) (finetune.Recipe, error) {
 		err = errors.New("model.position: use --position")
 	}
 	if err != nil {
-		return r, cli.Usage(fmt.Errorf("--set %w", err))
+		return r, cli.Usage(fmt.Errorf("--set: %w", cmp.Or(errors.Unwrap(err), err)))
 	}
 	return changed, nil
 }
