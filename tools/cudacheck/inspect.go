@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+
+	"github.com/wepe-go/wepe/tools/bench/rows"
 )
 
 var (
@@ -20,7 +22,7 @@ var (
 )
 
 // inspect adds the information on kernels from XLA's dump of the last program and from ptxas.
-func (c *compiler) inspect(r *row) error {
+func (c *compiler) inspect(r *rows.Compiled) error {
 	sequences, err := filepath.Glob(filepath.Join(c.dump, "*thunk_sequence.txt"))
 	if err != nil || len(sequences) == 0 {
 		return fmt.Errorf("no sequence of kernels in %s: %w", c.dump, err)

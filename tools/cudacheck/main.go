@@ -14,14 +14,17 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/gomlx/compute"
 	_ "github.com/gomlx/go-xla/compute/xla" // registers "xla"
 
 	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/study"
+	"github.com/wepe-go/wepe/tools/bench/rows"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -75,18 +78,18 @@ func run(o options) error {
 	failed, programs := 0, 0
 	for _, dtype := range strings.Split(o.dtypes, ",") {
 		for _, encoding := range strings.Fields(o.encodings) {
-			rows, err := compiler.compile(o, encoding, dtype)
+			compiled, err := compiler.compile(o, encoding, dtype)
 			if err != nil {
 				return err
 			}
-			for _, row := range rows {
+			for _, row := range compiled {
 				programs++
 				if row.Error != "" {
 					failed++
 				}
 				fmt.Printf("%s\n", row)
 			}
-			if err := appendRows(o.rows, rows); err != nil {
+			if err := appendRows(o.rows, compiled); err != nil {
 				return err
 			}
 		}
@@ -96,37 +99,6 @@ func run(o options) error {
 	}
 	fmt.Printf("%d programs compile for %s\n", programs, o.gpu)
 	return nil
-}
-
-// row is one program with the compiler's information.
-type row struct {
-	GPU         string  `json:"gpu"`
-	Model       string  `json:"model"`
-	Encoding    string  `json:"encoding"`
-	DType       string  `json:"dtype"`
-	TF32        bool    `json:"tf32"`
-	Call        string  `json:"call"`
-	Error       string  `json:"error,omitempty"`
-	CPUSeconds  float64 `json:"cpu_seconds"` // of compilation
-	Temporary   int64   `json:"temporary_bytes"`
-	Peak        int64   `json:"peak_bytes"`
-	Aliased     int64   `json:"alias_bytes"`
-	Launches    int     `json:"launches"` // kernels and library calls of one execution
-	Kernels     int     `json:"kernels"`  // different ones
-	PTXLines    int     `json:"ptx_lines"`
-	LongestName string  `json:"longest_kernel"` // of PTXLines lines
-	Registers   int     `json:"registers"`      // at most, of the encodings' and all other kernels
-	Spilled     int     `json:"spilled_bytes"`
-}
-
-func (r row) String() string {
-	at := fmt.Sprintf("%s %s %s %s %s", r.GPU, r.Model, r.Encoding, r.DType, r.Call)
-	if r.Error != "" {
-		return at + ": does not compile: " + r.Error
-	}
-	return fmt.Sprintf("%s: compiled in %.1f s; %d launches of %d kernels, at most %d lines of PTX (%s) and %d "+
-		"registers, %.1f MB temporary", at, r.CPUSeconds, r.Launches, r.Kernels, r.PTXLines, r.LongestName, r.Registers,
-		float64(r.Temporary)/1e6)
 }
 
 // compiler is a backend that compiles for CUDA, its log and the directory of XLA's dump.
@@ -170,7 +142,7 @@ func (o options) open(dump string) (*compiler, error) {
 }
 
 // compile compiles inference and training step of an encoding.
-func (c *compiler) compile(o options, encoding, dtype string) (rows []row, err error) {
+func (c *compiler) compile(o options, encoding, dtype string) (compiled []rows.Compiled, err error) {
 	position, settings, _ := strings.Cut(encoding, ":")
 	timing, err := analysis.Cost{Backend: c.backend, Step: o.step, Forward: o.forward, DType: dtype}.NewTiming(o.variant,
 		o.side, study.Variant{Position: position, Label: encoding, Settings: strings.Trim(o.settings+";"+settings, ";")})
@@ -181,7 +153,7 @@ func (c *compiler) compile(o options, encoding, dtype string) (rows []row, err e
 		name string
 		run  func() error
 	}{{"inference", timing.Forward}, {"training step", timing.Step}} {
-		r := row{GPU: o.gpu, Model: o.variant, Encoding: encoding, DType: dtype, TF32: o.tf32, Call: call.name}
+		r := rows.Compiled{GPU: o.gpu, Model: o.variant, Encoding: encoding, DType: dtype, TF32: o.tf32, Call: call.name}
 		if err := os.RemoveAll(c.log); err != nil {
 			return nil, err
 		}
@@ -202,14 +174,18 @@ func (c *compiler) compile(o options, encoding, dtype string) (rows []row, err e
 				return nil, err
 			}
 		}
-		rows = append(rows, r)
+		compiled = append(compiled, r)
 	}
-	return rows, nil
+	return compiled, nil
 }
 
-func appendRows(path string, rows []row) error {
+func appendRows(path string, compiled []rows.Compiled) error {
 	if path == "" {
 		return nil
+	}
+	commit, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
+	if err != nil {
+		return fmt.Errorf("commit of the rows: %w", err)
 	}
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -217,7 +193,8 @@ func appendRows(path string, rows []row) error {
 	}
 	defer f.Close()
 	encoder := json.NewEncoder(f)
-	for _, r := range rows {
+	for _, r := range compiled {
+		r.Commit, r.Date = strings.TrimSpace(string(commit)), time.Now().UTC().Format(time.DateOnly)
 		if err := encoder.Encode(r); err != nil {
 			return err
 		}

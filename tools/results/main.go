@@ -14,6 +14,7 @@
 //	detection:              the detectors evaluated by wepe detect train
 //	figure:                 the rows of wepe analyze; NAME is followed by the figure's name
 //	bench:                  a summary of the rows of make bench
+//	compiled:               the programs of cudacheck -rows
 //	curves:, sizes:         a plot of the runs in docs/runs/NAME.jsonl, drawn into the file that follows NAME
 //
 // and OPTIONS are by=dataset,encoding, baseline=learned and split=validation, fields of a report.Spec; across=size, a
@@ -72,7 +73,7 @@ func fill(path, records string) error {
 
 var (
 	begin = regexp.MustCompile(
-		`(?m)^<!-- (positions|parameters|scaling|(?:table|figure|detection|bench|epochs|curves|sizes):.*?) *-->\n`)
+		`(?m)^<!-- (positions|parameters|scaling|(?:table|figure|detection|bench|compiled|epochs|curves|sizes):.*?) *-->\n`)
 	end = regexp.MustCompile(`(?m)^<!-- end -->$`)
 )
 
@@ -169,6 +170,8 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 	case "bench:":
 		measured, err := rows.Read(path)
 		return rows.Summary(measured), err
+	case "compiled:":
+		return rows.CompiledTable(path)
 	case "figure:":
 		rows, err := analysis.Read(path)
 		if table = analysis.Table(rows, figure); err == nil && len(table.Rows) == 0 {

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package rows contains the rows that tools/bench writes and their table.
+// Package rows contains the rows that tools/bench and tools/cudacheck write and their tables.
 package rows
 
 import (
@@ -94,8 +94,7 @@ func Table(rows []Row) report.Table {
 }
 
 // Summary has a line per call and model: the lowest and highest ratio over all batches and threads, of the learned
-// table
-// to each peer and of the other encodings to the learned table, and the same of its share of the product rate.
+// table to each peer and of the other encodings to the learned table, and the same of its share of the product rate.
 func Summary(rows []Row) report.Table {
 	rows = current(rows)
 	t := report.Table{Notes: notes(rows), Header: []string{"call", "model", "timm", "compiled", "jax", "product rate"}}

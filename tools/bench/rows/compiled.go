@@ -1,0 +1,73 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package rows
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/wepe-go/wepe/internal/jsonl"
+	"github.com/wepe-go/wepe/report"
+)
+
+// Compiled is a program that tools/cudacheck compiled for a GPU, with the compiler's information.
+type Compiled struct {
+	GPU         string  `json:"gpu"`
+	Model       string  `json:"model"`
+	Encoding    string  `json:"encoding"`
+	DType       string  `json:"dtype"`
+	TF32        bool    `json:"tf32"`
+	Call        string  `json:"call"`
+	Error       string  `json:"error,omitempty"`
+	CPUSeconds  float64 `json:"cpu_seconds"` // of compilation
+	Temporary   int64   `json:"temporary_bytes"`
+	Peak        int64   `json:"peak_bytes"`
+	Aliased     int64   `json:"alias_bytes"`
+	Launches    int     `json:"launches"` // kernels and library calls of one execution
+	Kernels     int     `json:"kernels"`  // different ones
+	PTXLines    int     `json:"ptx_lines"`
+	LongestName string  `json:"longest_kernel"` // of PTXLines lines
+	Registers   int     `json:"registers"`      // at most, of the encodings' and all other kernels
+	Spilled     int     `json:"spilled_bytes"`
+	Commit      string  `json:"commit"`
+	Date        string  `json:"date"`
+}
+
+func (r Compiled) String() string {
+	at := fmt.Sprintf("%s %s %s %s %s", r.GPU, r.Model, r.Encoding, r.DType, r.Call)
+	if r.Error != "" {
+		return at + ": does not compile: " + r.Error
+	}
+	return fmt.Sprintf("%s: compiled in %.1f s; %d launches of %d kernels, at most %d lines of PTX (%s) and %d "+
+		"registers, %.1f MB temporary", at, r.CPUSeconds, r.Launches, r.Kernels, r.PTXLines, r.LongestName, r.Registers,
+		float64(r.Temporary)/1e6)
+}
+
+// CompiledTable has a line for each encoding: training steps in float32 with the values for an H100 and, after a slash,
+// for an A100.
+func CompiledTable(path string) (t report.Table, err error) {
+	compiled, err := jsonl.Read[Compiled](path)
+	if err != nil {
+		return t, err
+	}
+	t.Header = []string{"encoding", "launches", "temporary MB", "compilation s"}
+	t.Numeric = []bool{false, true, true, true}
+	for _, gpu := range []string{"h100_sxm", "a100_sxm_80"} {
+		for _, r := range compiled {
+			if r.GPU != gpu || r.Call != "training step" || r.DType != "float32" || !r.TF32 {
+				continue
+			}
+			cells := []string{r.Encoding, fmt.Sprint(r.Launches),
+				fmt.Sprintf("%.1f", float64(r.Temporary)/1e6), fmt.Sprintf("%.1f", r.CPUSeconds)}
+			at := slices.IndexFunc(t.Rows, func(line []string) bool { return line[0] == r.Encoding })
+			if at < 0 {
+				t.Rows = append(t.Rows, cells)
+				continue
+			}
+			for i := range cells[1:] {
+				t.Rows[at][i+1] += "/" + cells[i+1]
+			}
+		}
+	}
+	return t, nil
+}
