@@ -30,7 +30,7 @@ type comparison struct {
 	sizes              [][2]int
 	fractions          []float64
 	seeds, completions int
-	table              bool
+	table, subsets     bool
 }
 
 // Encodings to compare by default.
@@ -57,6 +57,7 @@ Without --position: ` + strings.Join(comparedFromScratch, ",") + `, from MODEL `
 	f.Sizes(&o.sizes, "image sizes to compare, as `24x24,32x48`; default the recipe's")
 	flags.StringSliceVar(&o.aspects, "aspects", nil, "crop, squash or keep, several separated by commas")
 	flags.Float64SliceVar(&o.fractions, "fractions", nil, "shares of the training images, as 0.2,0.6")
+	flags.BoolVar(&o.subsets, "subsets", false, "with --fractions: draw other training images for each seed")
 	flags.IntVar(&o.seeds, "seeds", 1, "trainings of each encoding, paired by seed; 3 or more for a result")
 	flags.StringVar(&o.shard, "shard", "", "i/n: part i of n; default from the variables of Slurm or Kubernetes")
 	flags.IntVar(&o.completions, "completions", 0, "pods of the indexed job of Kubernetes; default JOB_COMPLETIONS")
@@ -86,7 +87,7 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 		return err
 	}
 	recipe = plainForKeep(recipe, slices.Contains(s.Aspects, finetune.AspectKeep))
-	images := loader{d: d, sizes: s.Sizes, read: map[string]dataset.Splits{}}
+	images := loader{d: d, sizes: s.Sizes, subsets: o.subsets, read: map[string]dataset.Splits{}}
 	s.Tasks = []study.Task{{Recipe: recipe, Images: images.of}}
 	if err := o.start(&s); err != nil {
 		return err
@@ -94,7 +95,9 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 	defer s.Backend.Finalize()
 	d.Describe(recipe.WithDefaults().ValidationPart)
 	cli.Field("recipe", "%s, %s weights, results in %s", recipe.Name, o.weights, s.Dir)
-	if err := run.Claim(s.Dir, o.description(d, recipe, model)); err != nil {
+	description := o.description(d, recipe, model)
+	description.Subsets = o.subsets
+	if err := run.Claim(s.Dir, description); err != nil {
 		return err
 	}
 	if !o.table {
@@ -107,6 +110,9 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 
 // start checks a study, and opens its backend.
 func (o *comparison) start(s *study.Study) (err error) {
+	if o.subsets && o.fractions == nil {
+		return cli.Usagef("--subsets draws other training images for each seed: give --fractions, as 0.2")
+	}
 	if o.seeds < 1 || o.seeds > 1000 {
 		return cli.Usagef("--seeds %d: want 1 to 1000", o.seeds)
 	}
@@ -184,9 +190,10 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 // loader reads the images of trainings once for all sizes, at the largest of each side, which the graph resizes; with
 // aspects, or streamed, once for each size.
 type loader struct {
-	d     *dataset.Dataset
-	sizes [][2]int
-	read  map[string]dataset.Splits
+	d       *dataset.Dataset
+	sizes   [][2]int
+	subsets bool // the seed of a training also draws its fraction of the images
+	read    map[string]dataset.Splits
 }
 
 func (l *loader) of(ctx context.Context, u study.Unit) (train, test data.Source, err error) {
@@ -207,6 +214,10 @@ func (l *loader) of(ctx context.Context, u study.Unit) (train, test data.Source,
 	test = splits.Test
 	if test == nil { // the recipe splits off a validation split
 		test = splits.Validation
+	}
+	if l.subsets {
+		train, err = data.Fraction(splits.Train, u.Fraction, int64(u.Seed))
+		return train, test, err
 	}
 	return study.Sets(splits.Train, test)(ctx, u)
 }

@@ -14,10 +14,13 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/dataset"
+	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/study"
 )
 
 // invoke runs a command and returns what it prints on standard output.
@@ -284,6 +287,7 @@ func TestErrorsNameTheFlagAndTheRemedy(t *testing.T) {
 		"compare --study gate":                 "name MODEL",
 		"compare --seeds 0":                    "--seeds 0",
 		"compare --variants x":                 "--study",
+		"compare --subsets":                    "--fractions",
 		"detect train --recipe scene":          "did you mean scenes?",
 		"analyze --what atention":              "--what",
 		"verify " + oldRun + " x --images 0":   "--images 0",
@@ -351,6 +355,34 @@ func TestCompareLeavesATableAndATrainingOfItIsResumed(t *testing.T) {
 		}
 	}
 	succeeds(t, append(append(args, small...), "--table")...)
+	_, code, err := invoke(t, append(append(args, small...), "--subsets", "--fractions", "0.5")...)
+	if code != 1 || err == nil || !strings.Contains(err.Error(), "--out DIR") {
+		t.Errorf("results with the images of each seed in the same directory: exit code %d, %v", code, err)
+	}
+}
+
+func TestSubsetsAreOfTheSeedAndNotOfTheEncoding(t *testing.T) {
+	d, err := dataset.Open(t.Context(), "shapes", dataset.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipe := gomlxtest.Must(finetune.Named("shapes"))(t)
+	drawn := func(subsets bool, position string, seed int) string {
+		l := loader{d: d, subsets: subsets, read: map[string]dataset.Splits{}}
+		train, _, err := l.of(t.Context(), study.Unit{Recipe: recipe, Fraction: 0.2, Seed: seed,
+			Variant: study.Variant{Position: position}})
+		if err != nil || train.Len() != 600 { // of 3,000
+			t.Fatal(train.Len(), err)
+		}
+		return train.Fingerprint()
+	}
+	first := drawn(true, "learned", 3)
+	if drawn(true, "wepe", 3) != first || drawn(true, "learned", 5) == first {
+		t.Error("--subsets does not draw the images by seed alone")
+	}
+	if drawn(false, "learned", 3) != drawn(false, "learned", 5) {
+		t.Error("without --subsets the images differ by seed")
+	}
 }
 
 // split is a directory of own images with a train, a validation and a test split, whose test image green/b.png is

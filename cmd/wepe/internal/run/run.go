@@ -42,6 +42,7 @@ type Description struct {
 	Fraction float64         `json:"fraction,omitempty"` // of the training images
 	Label    string          `json:"label,omitempty"`    // of the encoding in rows, unless it is the position
 	Stream   bool            `json:"stream,omitempty"`
+	Subsets  bool            `json:"subsets,omitempty"` // the fraction differs for each seed
 }
 
 // Dir is the default directory of results.
@@ -61,6 +62,8 @@ func Claim(dir string, d Description) error {
 	case was.Recipe.Name != d.Recipe.Name || was.Dataset != d.Dataset || !was.sameData(d):
 		return fmt.Errorf("%s holds results of recipe %s on %s (%s), not of recipe %s on %s (%s): use --out DIR", dir,
 			was.Recipe.Name, was.Dataset, was.Data, d.Recipe.Name, d.Dataset, d.Data)
+	case was.Subsets != d.Subsets:
+		return fmt.Errorf("%s holds results with --subsets=%t: use --out DIR", dir, was.Subsets)
 	}
 	if saved, _ := checkpoints.All(dir); err == nil && len(saved) > 0 {
 		differ := setting.Differ(was.Recipe.WithDefaults(), d.Recipe.WithDefaults())
