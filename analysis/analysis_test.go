@@ -79,7 +79,7 @@ func value(t *testing.T, rows []Row, figure, model, measure, at string) float64 
 // measures are the numbers of rows of a model of two layers of three heads, on 23 images and 3×5 patches.
 var measures = map[string]map[string]int{
 	"similarity": {"variance explained by principal components": 3},
-	"directions": {"norm, root mean square": 1, "principal components that explain": 2, "variance explained by": 6},
+	"directions": {"norm, root mean square": 1, "principal components that explain": 2, "explained variance": 6},
 	"decay": {"correlation with distance, all pairs": 2, "correlation with distance, bin means": 2, "decay, %": 2,
 		"decreasing bins, %": 2}, // without and with noise
 	"probe": {"MSE, patches²": 3, "MAE, patches": 2, "RMSE, patches": 2}, // without and with positions, and of chance

@@ -52,8 +52,9 @@ func lessMeans(values []float64, n int) *mat.Dense {
 
 // bases are functions of the position alone, as regressors for the vectors of positions.
 func bases(g grid) (names []string, features [][]float64) {
-	names = []string{"sphere, whole cell: 6", "sphere, whole cell, z, 2z and 3z: 18", "sphere, half a cell: 6",
-		"sphere, half a cell, z and 2z: 12", "sincos2d of width 64", "cosines of up to two half-waves: 5"}
+	names = []string{"6 sphere features of z, whole cell", "18 sphere features of z, 2z and 3z, whole cell",
+		"6 sphere features of z, half a cell", "12 sphere features of z and 2z, half a cell", "sincos2d of width 64",
+		"5 cosines of up to two half-waves"}
 	return names, [][]float64{spheres(g, 1, 1), spheres(g, 1, 3), spheres(g, 0.5, 1), spheres(g, 0.5, 2), sines(g, 16),
 		halfWaves(g, 2)}
 }
@@ -125,7 +126,7 @@ func directions(s *subject) error {
 	}
 	names, features := bases(s.grid)
 	for i, name := range names {
-		s.measured("variance explained by", name, explained(vectors, features[i], n))
+		s.measured("explained variance", name, explained(vectors, features[i], n))
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func TestEveryPageBeginsWithACommand(t *testing.T) {
 			continue
 		}
 		_, after, _ := strings.Cut(p.text, "\n")
-		if !strings.HasPrefix(strings.TrimSpace(after), "After this page") {
+		if !strings.HasPrefix(strings.TrimSpace(after), "After reading this page") {
 			t.Errorf("%s does not begin with what the reader can do after it", p.path)
 		}
 		if len(p.blocks) == 0 || p.blocks[0].lang != "sh" || p.blocks[0].line > 20 {

@@ -1,12 +1,13 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package rows contains the rows that tools/bench and tools/cudacheck write and their tables.
+// Package rows reads the rows that tools/bench and tools/cudacheck write, and computes their tables.
 package rows
 
 import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/wepe-go/wepe/internal/jsonl"
 	"github.com/wepe-go/wepe/report"
@@ -65,9 +66,12 @@ func current(rows []Row) (kept []Row) {
 // notes are where and when rows were measured.
 func notes(rows []Row) (lines []string) {
 	for _, r := range rows {
-		line := fmt.Sprintf("%s, %s, commit %s, %s", r.Processor, r.Backend, r.Commit, r.Date)
-		if !slices.Contains(lines, line) {
-			lines = append(lines, line)
+		machine := fmt.Sprintf("%s, %s, %s", r.Processor, r.Backend, r.Date)
+		i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, machine) })
+		if i < 0 {
+			lines = append(lines, machine+", commit "+r.Commit)
+		} else if !strings.Contains(lines[i], r.Commit) {
+			lines[i] += ", " + r.Commit
 		}
 	}
 	return lines
@@ -94,7 +98,7 @@ func Table(rows []Row) report.Table {
 }
 
 // Summary has a line per call and model: the lowest and highest ratio over all batches and threads, of the learned
-// table to each peer and of the other encodings to the learned table, and the same of its share of the product rate.
+// table to each peer and of the other encodings to the learned table, and the same for the share of the product rate.
 func Summary(rows []Row) report.Table {
 	rows = current(rows)
 	t := report.Table{Notes: notes(rows), Header: []string{"call", "model", "timm", "compiled", "jax", "product rate"}}
