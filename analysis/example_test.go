@@ -34,9 +34,8 @@ func Example() {
 	// Output: [variance explained by principal components first 1]
 }
 
-// The parameters of ViT-Ti/16 with 100 classes: with a learned table timm's 5,717,416 of 1,000 classes less 900·193,
-// and
-// without positions 197·192 less.
+// The parameters of ViT-Ti/16 with 100 classes: with a learned table timm's 5,717,416 for 1,000 classes minus
+// 900·193, without positions 197·192 less.
 func ExampleCost() {
 	rows, err := analysis.Cost{Sizes: []string{"Ti/16"}, Sides: []int{224}, Variants: study.Each("learned", "none")}.Run(
 		context.Background())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"path/filepath"
 
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -68,7 +69,7 @@ func ExampleResample() {
 	// Output: 7 16 2x3 -> 3x5 (hf) <nil>
 }
 
-// A training saves its state, and resumes from the newest intact checkpoint.
+// A training run saves its state, and resumes from the newest intact checkpoint.
 func ExampleSaver_Save() {
 	dir, err := os.MkdirTemp("", "run")
 	if err != nil {
@@ -88,4 +89,22 @@ func ExampleSaver_Save() {
 	err = last.Load(resumed, nil)
 	fmt.Println(last.Step, len(skipped), resumed.GetVariable("/weights").MustValue(), err)
 	// Output: 120 0 [2]float32{2, 3} <nil>
+}
+
+// The checkpoint with the best validation accuracy of a run.
+func ExampleFind() {
+	dir, err := os.MkdirTemp("", "run")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	store := model.NewStore()
+	store.RootScope().VariableWithValue("weights", tensors.FromValue([]float32{2, 3}))
+	best := filepath.Join(dir, checkpoints.BestDir)
+	if _, err := (checkpoints.Saver{Dir: best}).Save(store, 120, nil); err != nil {
+		panic(err)
+	}
+	found, _, err := checkpoints.Find(dir, "best")
+	fmt.Println(found.Step, err)
+	// Output: 120 <nil>
 }

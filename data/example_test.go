@@ -209,3 +209,28 @@ func ExampleDecode() {
 	fmt.Println(img.Height, img.Width, input.Height, input.Width, err)
 	// Output: 50 70 20 20 <nil>
 }
+
+// Generated images, whose class is the quarter of the image with the shape.
+func ExampleShapes() {
+	train, test, err := data.Shapes(data.TaskWhere, 100, 20, 32, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(train.Len(), test.Len(), len(train.Classes), train.Height, train.Width)
+	// Output: 100 20 4 32 32
+}
+
+// A fifth of the images, of which ten are the validation split.
+func ExampleRandomSplit() {
+	images, _, err := data.Shapes(data.TaskWhere, 200, 1, 32, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fifth, err := data.Fraction(images, 0.2, 7)
+	if err != nil {
+		log.Fatal(err)
+	}
+	train, validation, err := data.RandomSplit(fifth, 10, 7)
+	fmt.Println(train.Len(), validation.Len(), err)
+	// Output: 30 10 <nil>
+}

@@ -51,3 +51,15 @@ func ExampleViTDet() {
 	fmt.Println(b.ImageRows, b.ImageCols, b.Width, b.Depth, b.Window, b.Global)
 	// Output: 1024 1024 768 12 14 [2 5 8 11]
 }
+
+// A plain ViT-B/16 as a backbone for images of 640×640 pixels.
+func ExampleFromViT() {
+	config, err := vit.Variant("B/16")
+	if err != nil {
+		log.Fatal(err)
+	}
+	config.Position = "learned"
+	b := detect.FromViT(config, 640, 640)
+	fmt.Println(b.ImageRows, b.ImageCols, b.Width, b.Position)
+	// Output: 640 640 768 grid2d
+}

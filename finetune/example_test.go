@@ -8,7 +8,10 @@ import (
 	"image"
 	"log"
 	"os"
+	"slices"
 	"time"
+
+	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
@@ -16,7 +19,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// Two steps of a training on generated shapes. A recipe's epochs would take minutes.
+// Two training steps on generated shapes. A recipe's epochs would take minutes.
 func ExampleRun_Do() {
 	train, test, err := data.Shapes(data.TaskWhere, 60, 20, 32, 1)
 	if err != nil {
@@ -149,4 +152,31 @@ func ExampleNewTiming() {
 	}
 	fmt.Println(3*float64(recipe.BatchSize)/time.Since(start).Seconds() > 0, "images per second")
 	// Output: true images per second
+}
+
+// A recipe by name, with a changed setting: 15 epochs of CIFAR-100.
+func ExampleNamed() {
+	recipe, err := finetune.Named("cifar100-15")
+	if err != nil {
+		log.Fatal(err)
+	}
+	recipe, err = recipe.Set("batch_size=128")
+	fmt.Println(recipe.Epochs, recipe.BatchSize, err)
+	// Output: 15 128 <nil>
+}
+
+// Two models with head biases of 1 and 2: those of their average are 1.5.
+func ExampleAverage() {
+	var models [2]*checkpoints.Imported
+	for i := range models {
+		m, err := checkpoints.Import("../examples/cifar100/demo/vit", checkpoints.ImportOptions{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		m.Variables["head/biases"] = tensors.FromValue(slices.Repeat([]float32{float32(1 + i)}, 100))
+		models[i] = m
+	}
+	err := finetune.Average(models[:]...)
+	fmt.Println(models[0].Variables["head/biases"].Value().([]float32)[:2], err)
+	// Output: [1.5 1.5] <nil>
 }

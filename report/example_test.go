@@ -74,3 +74,16 @@ func ExampleReadFiles() {
 	fmt.Println(table.Rows[0][:4], err)
 	// Output: [wepe 2 52.00 50.00 … 54.00] <nil>
 }
+
+// Of three cats one is predicted as a dog.
+func ExampleNewConfusion() {
+	confusion := report.NewConfusion([]string{"cat", "dog"})
+	confusion.Counts[0][0], confusion.Counts[0][1] = 2, 1
+	confusion.Counts[1][1] = 3
+	for _, s := range confusion.Scores() {
+		fmt.Printf("%s: precision %.2f, recall %.2f\n", s.Class, s.Precision, s.Recall)
+	}
+	// Output:
+	// cat: precision 1.00, recall 0.67
+	// dog: precision 0.75, recall 1.00
+}

@@ -47,7 +47,7 @@ func Example() {
 	// wepe-sphere
 }
 
-// Task 2 of a Slurm job array of four runs every fourth training.
+// Task 2 of a Slurm job array of four runs every fourth training run.
 func ExampleParseShard() {
 	slurm := map[string]string{"SLURM_ARRAY_TASK_ID": "2", "SLURM_ARRAY_TASK_MIN": "0", "SLURM_ARRAY_TASK_MAX": "3",
 		"SLURM_ARRAY_TASK_COUNT": "4", "SLURM_ARRAY_TASK_STEP": "1"}
@@ -72,4 +72,13 @@ func ExampleByName() {
 	// Output:
 	// wepe κ = 1 wepe_evaluation=sum;wepe_kappa=1
 	// wepe κ = 5 wepe_evaluation=sum;wepe_kappa=5
+}
+
+func ExampleEach() {
+	for _, v := range study.Each("learned", "wepe-sphere+rope-axial") {
+		fmt.Println(v.Label, v.Position)
+	}
+	// Output:
+	// learned learned
+	// wepe-sphere+rope-axial wepe-sphere+rope-axial
 }

@@ -79,3 +79,14 @@ func ExampleVariant() {
 	fmt.Println(config.Width, config.Depth, config.Heads, config.Parameters(), err)
 	// Output: 192 12 3 5717416 <nil>
 }
+
+func ExamplePositionNames() {
+	for _, name := range vit.PositionNames()[:4] {
+		fmt.Println(name)
+	}
+	// Output:
+	// none
+	// learned
+	// sinusoidal1d
+	// sincos2d
+}

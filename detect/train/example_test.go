@@ -42,3 +42,9 @@ func ExampleRun_Do() {
 	fmt.Println(len(found), "image,", len(detector.Categories), "categories", err)
 	// Output: 1 image, 3 categories <nil>
 }
+
+func ExampleNamed() {
+	recipe, err := train.Named("vitdet-b")
+	fmt.Println(recipe.Detector.Backbone.Width, recipe.BatchSize, err)
+	// Output: 768 64 <nil>
+}

@@ -51,3 +51,11 @@ func ExampleNewLattice() {
 	fmt.Printf("g2 = %.6f, g3 = %.6f, %v\n", inv.G2, math.Abs(inv.G3), err)
 	// Output: g2 = 1.000000, g3 = 0.000000, <nil>
 }
+
+// The lattice of the paper: half-periods Γ(1/4)²/(2√(2π)) and invariants 1/4 and 0 (DLMF 23.5.8).
+func ExampleSquare() {
+	l := weierstrass.Square()
+	inv := l.Invariants()
+	fmt.Printf("ω1 = %.6f, g2 = %.6f, g3 = %.6f\n", l.Omega1(), inv.G2, math.Abs(inv.G3))
+	// Output: ω1 = 2.622058, g2 = 0.250000, g3 = 0.000000
+}
