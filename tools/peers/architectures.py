@@ -27,7 +27,7 @@ def record(cls, variant, pretrained, **kwargs):
 
 
 def plain(value):
-    """A value as JSON has it: functions and classes by name, with the arguments that partial binds."""
+    """The JSON form of a value: functions and classes by name, with the arguments that partial binds."""
     if isinstance(value, functools.partial):
         bound = ",".join(f"{k}={plain(v)}" for k, v in sorted(value.keywords.items()))
         return f"{plain(value.func)}({bound})"
@@ -49,7 +49,7 @@ def main():
             if cfg.fixed_input_size:
                 args.setdefault("img_size", list(cfg.input_size[1:]))
             args.setdefault("num_classes", cfg.num_classes)
-            # A subclass takes what it does not name from the class below it.
+            # Arguments that a subclass does not name are those of its base class.
             parameters = {}
             for base in reversed(cls.__mro__[:-1]):
                 if base.__module__.startswith("timm."):

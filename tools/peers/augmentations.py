@@ -54,7 +54,7 @@ def timm_outcomes(image, increasing, magnitude, fill):
 
 
 def vision_outcomes(image, magnitude):
-    """The results of torchvision's."""
+    """The results of each operation of torchvision's RandAugment."""
     space = vision_ops.RandAugment()._augmentation_space(31, (image.height, image.width))
     for name, (magnitudes, signed) in space.items():
         value = float(magnitudes[magnitude]) if magnitudes.ndim else 0.0
@@ -78,7 +78,7 @@ def policy(driver, rng, name, outcomes):
 
 
 def crops(driver, rng, kernel):
-    """Resized crops and flips: on the host to the bit, in the graph (bilinear alone) in floating point."""
+    """Resized crops and flips: on the host bit for bit, in the graph (bilinear alone) in floating point."""
     pixels, targets = noise(rng, 24, *(int(n) for n in rng.integers(20, 90, 2)))
     size = [int(n) for n in rng.integers(15, 40, 2)]
     got = augmented(driver, pixels, targets, int(rng.integers(1 << 20)), size=size, crop_scale=[0.1, 1.0], flip_prob=0.5,
@@ -98,7 +98,7 @@ def crops(driver, rng, kernel):
 
 
 def mixing(driver, rng, cut, smoothing):
-    """timm's Mixup and CutMix with the weights and boxes that wepe drew, and its soft labels."""
+    """timm's Mixup and CutMix with the weights and boxes that wepe drew, and timm's soft labels."""
     pixels, targets = noise(rng, 12)
     how = {"cutmix_alpha": 1.0} if cut else {"mixup_alpha": 0.8}
     got = augmented(driver, pixels, targets, int(rng.integers(1 << 20)), smoothing=smoothing, **how)
@@ -135,7 +135,7 @@ def erasing(driver, rng):
 
 
 def operations(rng, directory):
-    """Every operation by itself, to the bit: the library's own test on cases that Pillow makes now."""
+    """Every operation alone, bit for bit: the library's own test, on new cases computed by Pillow."""
     cases = directory / "operations"
     subprocess.run([sys.executable, ROOT / "tools/py/augment_goldens.py", cases, "150", str(rng.integers(1 << 20))], check=True)
     return go_test("./data", "TestEveryOperationIsPillowsToTheBit", WEPE_AUGMENT=cases)

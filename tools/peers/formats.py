@@ -14,7 +14,7 @@ from peers import Refused, array, nhwc
 
 
 def written(driver, rng, path):
-    """A file of each format: those of safetensors whole, npz without pickling, ONNX by the checker."""
+    """A file of each format: safetensors read completely, npz without pickling, ONNX with the checker."""
     for format, position in (("hf", "learned"), ("timm", "learned"), ("jax", "learned"), ("unfolded", "wepe-qkv"), ("onnx", "wepe")):
         c = size(rng, square=True) | {"position": position}
         for dtype in ("float32",) if format == "onnx" else ("float32", "float16", "bfloat16")[:1 if format == "jax" else 3]:

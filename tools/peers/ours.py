@@ -15,7 +15,7 @@ from peers import LIMIT, array, difference, images, nhwc
 
 
 def size(rng, square=False):
-    """Sizes of a small model, as vit.Config has them."""
+    """The sizes of a small model, in the fields of vit.Config."""
     heads, patch = int(rng.choice([2, 3])), int(rng.choice([2, 3, 4]))
     rows = int(rng.integers(3, 5))
     cols = rows if square else rows + int(rng.integers(1, 3))
@@ -28,7 +28,7 @@ def labels(c):
 
 
 def write(driver, rng, path, config, format, images, **more):
-    """wepe writes a model; returns its answer."""
+    """Lets wepe write a model and returns its response."""
     shutil.rmtree(path, ignore_errors=True)
     answer = driver.ask("write", path=str(path), config=config, format=format, seed=int(rng.integers(1 << 30)),
                         images=array(nhwc(images)), labels=labels(config), **more)

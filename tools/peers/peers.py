@@ -38,7 +38,7 @@ class Refused(Exception):
 
 
 class Driver:
-    """The Go side: a request and an answer are a line of JSON each."""
+    """The Go side: a request and a response are one line of JSON each."""
 
     def __init__(self, program):
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -57,7 +57,7 @@ class Driver:
 
 
 def go_test(package, name, **environment):
-    """Runs a test of the library on cases that a package generates now."""
+    """Runs a test of the library on new cases that a package generates."""
     done = subprocess.run(["go", "test", package, "-run", f"^{name}$"], cwd=ROOT, capture_output=True, text=True,
                           env=os.environ | {k: str(v) for k, v in environment.items()})
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-500:]
@@ -65,7 +65,7 @@ def go_test(package, name, **environment):
 
 
 def array(x):
-    """A tensor in the form of the Go side."""
+    """A tensor in the format of the Go side."""
     x = np.asarray(x.detach() if torch.is_tensor(x) else x, dtype=np.float32)
     return {"shape": list(x.shape), "data": x.ravel().tolist()}
 

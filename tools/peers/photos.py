@@ -20,7 +20,7 @@ from timm.models._hub import save_for_hf
 from ours import labels, size, write
 from peers import disturb, images
 
-# Go's decoder of JPEGs rounds otherwise than libjpeg: levels of 255 at the worst pixel, and in the mean of an image
+# Go's JPEG decoder rounds differently from libjpeg: levels of 255 at the worst pixel, and in the mean of an image
 # (data/testdata/pillow). Probabilities are compared for the same pixels, which their own package gets as an image.
 WORST, MEAN = 4, 0.06
 
@@ -67,7 +67,7 @@ def by_wepe(driver, file):
 
 
 def decoders(driver, file):
-    """How many times the limits the pixels differ."""
+    """The difference between pixels, in units of the limits."""
     apart = np.abs(np.asarray(by_wepe(driver, file)).astype(int) - np.asarray(decoded(file)))
     return max(apart.max() / WORST, apart.mean() / MEAN)
 

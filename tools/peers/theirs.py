@@ -89,7 +89,7 @@ def timm_with(driver, rng, directory, args):
 
 
 def transformers_models(rng):
-    """A name, the class, its configuration."""
+    """A name, a class and its configuration."""
     t = transformers
     patch, heads = int(rng.choice([2, 3, 4])), int(rng.choice([2, 3]))
     rows, cols = patch * int(rng.integers(3, 5)), patch * int(rng.integers(3, 6))
@@ -141,7 +141,7 @@ def transformers_models(rng):
 
 
 def output(model, x):
-    """The outputs of the model that wepe has too, by their names in its answer."""
+    """The outputs of the model that wepe also returns, by their names in its response."""
     config = model.config
     if hasattr(model, "vision_model") and not hasattr(model, "classifier"):
         out = model.vision_model(x)

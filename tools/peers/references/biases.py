@@ -82,7 +82,7 @@ def make_alibi(directory, source, seed):
 
 
 def bias_cases(draw):
-    """Every kind of view, distance and fill, on grids drawn."""
+    """Every kind of view, distance and fill, on random grids."""
     def case(name, views, heads, depth=1, **other):
         grid = [int(n) for n in draw.choice([2, 3, 4], 2, replace=False)]
         return {"name": name, "grid_h_w": grid, "head_directions": views, "num_heads": heads, "depth": depth} | other

@@ -1,5 +1,5 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Generates the reference data coco_eval with pycocotools: average precision of drawn scenes, run-length masks.
+"""Generates the reference data coco_eval with pycocotools: average precision of random scenes, run-length masks.
 
 python coco.py OUT [--seed N]
 """
@@ -33,14 +33,14 @@ def outline(draw, x, y, w, h):
 
 
 def runs(mask):
-    """Lengths down the columns, that of zeros first."""
+    """Run lengths in column order, starting with zeros."""
     flat = mask.ravel(order="F")
     ends = [0, *(np.flatnonzero(np.diff(flat)) + 1), len(flat)]
     return [0] * bool(flat[0]) + [int(n) for n in np.diff(ends)]
 
 
 def scenes(draw):
-    """Objects and their detections: shifted, doubled, wrong, of tied scores; crowds; sizes on the bounds of the ranges."""
+    """Objects and their detections: shifted, doubled, wrong, with tied scores; crowds; sizes on the bounds of the ranges."""
     sizes = [(int(draw.integers(110, 200)), int(draw.integers(110, 200))) for _ in range(5)]
     pictures = [{"id": 7 * i + 3, "height": h, "width": w} for i, (h, w) in enumerate(sizes)]
     objects, boxes, shapes = [], [], []

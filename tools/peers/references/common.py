@@ -31,7 +31,7 @@ def package(name, folder):
 
 
 def stand_in(*names):
-    """Takes the place of modules that released code imports and that is not called."""
+    """Replaces modules that released code imports but does not call."""
     for name in names:
         sys.modules[name] = mock.MagicMock()
 
@@ -61,7 +61,7 @@ def redraw(module, seed):
 
 
 def halved(model, seed):
-    """Random weights that float16 holds; buffers, such as the angles of rotations, stay as they are."""
+    """Random weights that float16 represents exactly; buffers, such as the angles of rotations, stay as they are."""
     buffers = {name: x.clone() for name, x in model.named_buffers()}
     redraw(model.eval(), seed).half().float()
     with torch.no_grad():

@@ -32,7 +32,7 @@ def boxes(draw, n, rows, cols, least=4, most=0.6):
 
 
 def crowd(draw, n, rows, cols, thresholds):
-    """Overlapping boxes no two of which overlap by about a threshold: rounding decides nothing."""
+    """Boxes whose overlaps are not near a threshold, so that rounding decides nothing."""
     while True:
         b = boxes(draw, n // 4, rows, cols).repeat(4, 1)
         b = b + torch.tensor(draw.normal(0, 2.5, b.shape), dtype=torch.float32)

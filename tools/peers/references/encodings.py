@@ -21,7 +21,7 @@ from common import arguments, halved, images, nhwc, package, write
 
 
 class Anything:
-    """Takes the place of any class, decorator or function that is only named."""
+    """Replaces any class, decorator or function that is named but not called."""
 
     def __init__(self, *args, **kwargs):
         pass
@@ -174,7 +174,7 @@ def make_as2drope(out, source, seed):
         cis = my_models.precompute_freqs_cis_2d_general(size, h * w, W=w, theta=c["theta"], scale=scale, use_cls=cls)
         q, k, x = (images(seed + 10 * i + j, *s) for j, s in enumerate([(1, n, heads, size)] * 2 + [(1, n, c["dim"])]))
         turned = my_models.apply_rotary_emb(q, k, cis)
-        # Frequency 0 turns by the place itself, x and then y, here small enough to read it from the angle.
+        # Frequency 0 rotates by the position itself, x, then y; here it is small enough to be read from the angle.
         small = my_models.precompute_freqs_cis_2d_general(size, h * w, W=w, theta=c["theta"], scale=scale / 64, use_cls=cls)
         cases.append({"name": name, "grid_h_w": [h, w], "class_token": cls, "scale": scale})
         t |= {p + "q": q, p + "k": k, p + "q_rot": turned[0], p + "k_rot": turned[1], p + "attn_in": x,

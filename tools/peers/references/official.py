@@ -23,7 +23,7 @@ def state_of(model):
 
 
 def drawn(model, seed, **scalars):
-    """Random weights that float16 holds, the scalars of the encoding and the constants of the lattice apart."""
+    """Random weights that float16 represents exactly, except the scalars of the encoding and the constants of the lattice."""
     constants = {k: v.clone() for k, v in model.named_buffers() if ".wef." in k}
     redraw(model.eval(), seed).half().float()
     with torch.no_grad():

@@ -63,7 +63,7 @@ def rollout(draw, seed):
 
 
 def untied(size, scale):
-    """The part of the pixels whose source is on no border between two, where rounding decides which of them it is."""
+    """The pixels whose source is not on the border of two pixels, where rounding would select one of them."""
     parts = []
     for n in size:
         at = (np.arange(n) + 0.5 - n / 2) / scale + n / 2

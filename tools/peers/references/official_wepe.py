@@ -54,7 +54,7 @@ def grads(module, case, loss):
 
 
 def grids(draw):
-    """One of more patches than the other, which is not square."""
+    """Two grids: a square one, and a smaller one that is not square."""
     side, low = int(draw.integers(9, 15)), int(draw.integers(3, 6))
     return [[side, side], [low, low + int(draw.choice([-1, 1, 2]))]]
 
@@ -73,7 +73,7 @@ def make_pretrained(out, seed):
     clamped = {"alpha_learn": float(draw.uniform(-6, -4.5)), "log_alpha_scale": float(draw.uniform(0.1, 0.6)),
                "pos_scale": [float(draw.uniform(0.3, 1.4))]}
     g3 = {k: PRETRAINED["g3_case"][k] for k in ("g2", "g3")}
-    # g3's lattice is small: nearer to the pole the rounding of z shows.
+    # The lattice of the g3 case is small, so rounding of z is visible near the pole.
     near = {"alpha_learn": float(draw.uniform(0.2, 1.2)), "log_alpha_scale": -2.0}
     for kind, how, runs in (
             ("linear", {}, [("lin_set1", sets[0], large), ("lin_set1", sets[0], small), ("lin_set2", sets[1], small),
@@ -113,7 +113,7 @@ def make_pretrained(out, seed):
 
 
 def steady(module, sets, h, w, seed):
-    """Of eight cotangents that for which the gradients of scalars, sums over all patches, cancel least."""
+    """The one of eight cotangents for which the gradients of scalars, sums over all patches, cancel least."""
     drawn, sizes = [normal(seed + i, h * w, module.d_model) for i in range(8)], []
     for scalars in sets:
         fill(module, **scalars)

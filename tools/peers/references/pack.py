@@ -32,7 +32,7 @@ META = {
 
 
 def without_digits(x):
-    """Of {"re": 30 digits, "re64": a float64} only the second."""
+    """Keeps only "re64" of {"re": 30 digits, "re64": a float64}."""
     if isinstance(x, dict):
         return {k: without_digits(v) for k, v in x.items() if not (k in ("re", "im") and k + "64" in x)}
     return [without_digits(v) for v in x] if isinstance(x, list) else x
@@ -75,7 +75,7 @@ def packed(path):
 
 
 # By the first word of a set's name; all others Apache-2.0.
-NONE = "none stated; the set has no code of it, only numbers that it computed from random ones"
+NONE = "none stated; the data contains no code of it, only numbers computed from random inputs"
 LICENCES = {"attention": "BSD-3-Clause (SciPy, scikit-learn, PyTorch) and as stated", "as2drope": NONE, "fope": NONE,
             "liere": "MIT", "official": "MIT", "roi": "BSD-3-Clause and Apache-2.0", "alibi2d": "MIT", "lookhere": "MIT",
             "coco": "BSD-2-Clause", "sincos2d": "Apache-2.0; of MAE CC BY-NC 4.0"}
@@ -86,8 +86,8 @@ def readme(path, script):
     lines = [f"# {path.name}", f"Reference: {meta['reference']}.",
              f"Licence of the reference: {LICENCES.get(path.name.split('_')[0], 'Apache-2.0')}. The weights are random; "
              "the numbers are under this repository's licence.",
-             f"Made by tools/peers/references/{script} (seed {meta['seed']}), packed by pack.py beside it. set.zip holds the "
-             "files; meta.json the sizes, seeds and tolerances."]
+             f"tools/peers/references/{script} (seed {meta['seed']}) generates the data, pack.py packs it. set.zip contains the files; "
+             "meta.json in it states sizes, seeds and tolerances."]
     return "\n\n".join(textwrap.fill(line, 118) for line in lines) + "\n"
 
 
