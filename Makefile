@@ -92,7 +92,7 @@ test-libjpeg: ## the tests of images with the decoder of libjpeg-turbo (libjpeg6
 	go test -count 1 -tags=libjpeg ./data
 
 .PHONY: test-mpi
-test-mpi: ## one training by several processes, under mpirun (openmpi-bin, libopenmpi-dev)
+test-mpi: ## one training run by several processes, under mpirun (openmpi-bin, libopenmpi-dev)
 	CC=mpicc go test -count 1 -timeout 30m -tags=mpi ./internal/mpi
 	CC=mpicc go test -count 1 -timeout 30m -tags=mpi -run Mpirun ./cmd/wepe
 

@@ -9,8 +9,8 @@
 //	table := analysis.Table(results.Rows, "decay")
 //	err = results.Page.HTML(file)
 //
-// Each analysis is a row of the table All, in a file of its own. Models of one name form one column with mean and
-// range, as the seeds of a study do. Models are opened one after the other and run in small batches.
+// Each analysis is a row of the table All. Models with the same name, for example the seeds of a study, form one column
+// with mean and range. Models are opened one after the other and run in small batches.
 //
 // The command is wepe analyze; docs/analysis.md explains the analyses.
 package analysis

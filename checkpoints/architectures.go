@@ -63,7 +63,7 @@ func timmFamily(name string) (*family, error) {
 		if similar := suggest.Name(name, ArchitectureNames()); similar != "" {
 			hint = ": the most similar is " + similar
 		}
-		return nil, errors.Errorf("architecture %q is not one of the %d of timm %s that are known here%s", name,
+		return nil, errors.Errorf("unknown architecture %q: it is none of the %d supported ones of timm %s%s", name,
 			len(t.Architectures), t.Timm, hint)
 	}
 	at := slices.IndexFunc(families, func(f *family) bool { return f.format == formatTimm && f.class == a.Class })

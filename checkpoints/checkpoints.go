@@ -11,7 +11,7 @@
 //
 // [Import] reads runs of this library and models of Hugging Face, timm and Google's JAX release; docs/models.md lists
 // them. [Export] writes the same formats and ONNX. [Resample] resamples position tables to another grid. This package
-// makes no network requests; package hub below it downloads models.
+// makes no network requests; package checkpoints/hub downloads models.
 //
 // # State of a training
 //
@@ -32,9 +32,9 @@
 // Files are written under a temporary name and synced, the manifest last; then the directory is renamed. After a kill,
 // a full disk or a power cut the directory holds the whole new checkpoint or none of it, and older ones are intact.
 // [Latest] returns the newest intact checkpoint and why it skipped others; [Checkpoint.Load] verifies the SHA-256.
-// Equal states give equal bytes.
+// Equal states produce equal files.
 //
-// Files may be malformed: sizes are checked before memory is allocated.
+// Malformed files return errors: sizes are checked before memory is allocated.
 package checkpoints
 
 import (

@@ -81,7 +81,7 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 	if err == nil && w.has(patchPath+"weights") && !w.packed {
 		d, err = describeUnfolded(config)
 		if depth, n := d.config.Depth, len(w.tensors); err == nil && depth > n { // before it builds so many names
-			err = errors.Errorf("model: depth %d, beside %d tensors", depth, n)
+			err = errors.Errorf("the configuration has depth %d, but the file has only %d tensors", depth, n)
 		}
 		return d, w.badConfig(err)
 	}

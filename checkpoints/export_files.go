@@ -60,7 +60,7 @@ func jsonFile(name string, value any) (exportFile, error) {
 		return exportFile{}, errors.WithMessage(err, name)
 	}
 	if raw.Len() > maxSmall {
-		return exportFile{}, errors.Errorf("%s: %d bytes, at most %d are read: shorten the labels", name, raw.Len(), maxSmall)
+		return exportFile{}, errors.Errorf("%s has %d bytes, more than %d: shorten the labels", name, raw.Len(), maxSmall)
 	}
 	return textFile(name, raw.Bytes()), nil
 }

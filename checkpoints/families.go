@@ -115,7 +115,7 @@ func (f *family) read(values map[string]any, head bool) (*foreign, error) {
 		}
 	}
 	if m.config.MLPDim < 1 { // whose default is 4·width in this library
-		return nil, errors.New("an MLP without hidden units")
+		return nil, errors.New("the MLP has no hidden units")
 	}
 	c := m.config.WithDefaults()
 	grid := gridSize{m.image[0] / max(c.PatchSize, 1), m.image[1] / max(c.PatchSize, 1)}

@@ -57,12 +57,12 @@ func appendRaw(to []byte, floats []float32, dtype dtypes.DType) ([]byte, error) 
 		bits, infinity, beyond = bfloat16Bits, 0x7f80, "bfloat16: choose float32"
 	case dtypes.Float16:
 	default:
-		return to, errors.Errorf("type %s is not written", dtype)
+		return to, errors.Errorf("type %s cannot be written", dtype)
 	}
 	for _, x := range floats {
 		b := bits(x)
 		if b&0x7fff == infinity && !math.IsInf(float64(x), 0) {
-			return to, errors.Errorf("%g is beyond %s", x, beyond)
+			return to, errors.Errorf("%g overflows %s", x, beyond)
 		}
 		to = le.AppendUint16(to, b)
 	}

@@ -61,7 +61,7 @@ func (m manifest) seal() ([]byte, error) {
 		return nil, errors.Wrap(err, "checkpoints: manifest")
 	}
 	if len(raw) > maxSmall {
-		return nil, errors.Errorf("checkpoints: a manifest of %d bytes, at most %d are read: make meta smaller",
+		return nil, errors.Errorf("checkpoints: the manifest has %d bytes, more than %d: make meta smaller",
 			len(raw), maxSmall)
 	}
 	return append(raw, '\n'), nil

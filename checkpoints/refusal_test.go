@@ -262,7 +262,7 @@ func TestAConfigOutOfRangeIsRefusedWithItsField(t *testing.T) {
 		{hfConfig("id2label", `{"0":"a"}`), "id2label"}, {hfConfig("id2label", "[1]"), "id2label"},
 		{hfConfig("id2label", labels(12, "a")), "id2label"}, {hfConfig("id2label", labels(12, "00")), "id2label"},
 		{hfConfig("id2label", labels(13, "13")), "names of the 13 classes"},
-		{hfConfig("x", `{"a":1,"a":2}`), "given twice"}, {"[]", "JSON object"}, {"", "JSON"},
+		{hfConfig("x", `{"a":1,"a":2}`), "appears twice"}, {"[]", "JSON object"}, {"", "JSON"},
 		{hfConfig() + strings.Repeat(" ", maxSmall), "at most"},
 	} {
 		if c[0] == "" {
@@ -357,7 +357,7 @@ func TestAnIndexHasToAgreeWithItsShards(t *testing.T) {
 		{index(func(m map[string]string) { m["y"] = "config.json" }), "beside the index"},
 		{index(func(m map[string]string) { m["y"] = "" }), "beside the index"},
 		{`{"weight_map":{"a":1}}`, "weight_map"}, {`{"weight_map":{}}`, "weight_map"}, {`{}`, "weight_map"},
-		{`{"weight_map":{"a":"a.safetensors","a":"b.safetensors"}}`, "given twice"}, {`[]`, "JSON object"},
+		{`{"weight_map":{"a":"a.safetensors","a":"b.safetensors"}}`, "appears twice"}, {`[]`, "JSON object"},
 	} {
 		putFile(t, filepath.Join(dir, foreignIndex), []byte(c[0]))
 		_, err := Import(dir, ImportOptions{})

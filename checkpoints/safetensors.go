@@ -145,7 +145,7 @@ func parseEntries(text []byte) (entries []tensorEntry, tensor string, err error)
 		return nil, "", err
 	}
 	if len(header) > maxTensors+1 {
-		return nil, "", errors.Errorf("%d tensors, at most %d are read", len(header), maxTensors)
+		return nil, "", errors.Errorf("the file has %d tensors, more than %d", len(header), maxTensors)
 	}
 	for _, name := range slices.Sorted(maps.Keys(header)) {
 		fields, err := header.Object(name)
@@ -175,10 +175,10 @@ func parseEntries(text []byte) (entries []tensorEntry, tensor string, err error)
 
 func parseEntry(name string, fields strictjson.Object) (e tensorEntry, err error) {
 	if len(name) > maxName {
-		return e, errors.Errorf("a name of more than %d bytes", maxName)
+		return e, errors.Errorf("its name has more than %d bytes", maxName)
 	}
 	if strings.ContainsRune(name, utf8.RuneError) { // the replacement for an unpaired surrogate in encoding/json
-		return e, errors.New("an unpaired surrogate (or U+FFFD) in its name")
+		return e, errors.New("its name contains an unpaired surrogate (or U+FFFD)")
 	}
 	dtype, err := fields.Text("dtype")
 	known := slices.IndexFunc(safetensorsDTypes, func(d namedDType) bool { return d.name == dtype })
@@ -204,7 +204,7 @@ func parseEntry(name string, fields strictjson.Object) (e tensorEntry, err error
 	}
 	e.begin, e.end = offsets[0], offsets[1]
 	if len(fields) != 3 {
-		return e, errors.New("unknown fields besides dtype, shape and data_offsets")
+		return e, errors.New("it has fields other than dtype, shape and data_offsets")
 	}
 	return e, nil
 }

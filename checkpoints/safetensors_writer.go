@@ -38,7 +38,7 @@ func writeSafetensors(w io.Writer, format string, out []outTensor) error {
 		return cmp.Or(cmp.Compare(b.shape.DType.Size(), a.shape.DType.Size()), cmp.Compare(a.name, b.name))
 	})
 	if len(out) > maxTensors {
-		return errors.Errorf("checkpoints: %d tensors, at most %d fit in a file", len(out), maxTensors)
+		return errors.Errorf("checkpoints: %d tensors do not fit in a file, the limit is %d", len(out), maxTensors)
 	}
 	header := bytes.NewBufferString("{")
 	if format != "" {
@@ -66,7 +66,7 @@ func writeSafetensors(w io.Writer, format string, out []outTensor) error {
 	}
 	header.WriteByte('}')
 	if header.Len() > maxHeader-8 {
-		return errors.Errorf("checkpoints: a header of %d bytes, at most %d are read", header.Len(), maxHeader)
+		return errors.Errorf("checkpoints: the header has %d bytes, more than %d: use shorter names", header.Len(), maxHeader)
 	}
 	for header.Len()%8 != 0 {
 		header.WriteByte(' ')

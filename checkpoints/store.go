@@ -56,7 +56,7 @@ func encodeStore(store *model.Store, frozen []string) ([]byte, error) {
 	}
 	raw, err := json.MarshalIndent(contents, "", "  ")
 	if err == nil && len(raw) > maxSmall {
-		err = errors.Errorf("%d bytes of hyperparameters, at most %d are read", len(raw), maxSmall)
+		err = errors.Errorf("the hyperparameters take %d bytes, more than %d", len(raw), maxSmall)
 	}
 	return append(raw, '\n'), errors.WithMessage(err, "checkpoints")
 }
@@ -99,7 +99,7 @@ func encodeParam(value any) (json.RawMessage, error) {
 	}
 	raw, err := json.Marshal(value)
 	if err == nil && bytes.Contains(raw, []byte(`\ufffd`)) { // the replacement for invalid UTF-8 in encoding/json
-		err = errors.New("a string that is not UTF-8")
+		err = errors.New("the string is not UTF-8")
 	}
 	return raw, err
 }

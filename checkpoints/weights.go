@@ -273,7 +273,7 @@ func (b *floatReader) read(name string, t storedTensor) ([]float32, error) {
 		}
 		switch n, err := io.ReadFull(r, b.raw[:1]); {
 		case n != 0:
-			return errors.New("more data than its shape asks for")
+			return errors.New("it has more data than its shape requires")
 		case err != io.EOF:
 			return err
 		}
@@ -293,7 +293,7 @@ func (t storedTensor) readAsIs(name string) (*tensors.Tensor, error) {
 			_, err = io.ReadFull(r, data)
 			other := func(b byte) bool { return b > 1 } // undefined in a Go bool
 			if at := slices.IndexFunc(data, other); err == nil && t.dtype == dtypes.Bool && at >= 0 {
-				err = errors.Errorf("a bool of value %d", data[at])
+				err = errors.Errorf("a bool has the value %d", data[at])
 			}
 		})
 		if err == nil {

@@ -126,7 +126,7 @@ func (p *cifarParts) readArchive(file string, r io.Reader) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w: the archive is damaged: download it again", file, err)
 	case n == cifarMaxBytes:
-		return fmt.Errorf("%s: more than %d bytes after its last file, it is not CIFAR-100", file, n)
+		return fmt.Errorf("%s has more than %d bytes after its last file: it is not CIFAR-100", file, n)
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func cifarReadRecords(where string, r io.Reader) (*Memory, error) {
 		read, err := io.ReadFull(in, record)
 		switch {
 		case n*cifarRecord == cifarMaxBytes && err == nil:
-			return nil, fmt.Errorf("%s: more than %d bytes", where, cifarMaxBytes)
+			return nil, fmt.Errorf("%s has more than %d bytes", where, cifarMaxBytes)
 		case err == io.EOF && n > 0:
 			return s, nil
 		case err == io.EOF:

@@ -28,8 +28,8 @@
 // # Reproducibility
 //
 // Every random draw is a pure function: the order depends on (seed, epoch), augmentation on (seed, epoch, index),
-// mixing on (seed, epoch, batch). There is no generator state, so a resumed run, and any number of workers or
-// processes, see the same images.
+// mixing on (seed, epoch, batch). There is no generator state, so a resumed run sees the same images, with any number
+// of workers or processes.
 //
 // # Conventions
 //

@@ -36,7 +36,7 @@ const (
 // Errors name the file. Only the arrays imgs and latents_classes are read, never the pickle beside them.
 func DSprites(ctx context.Context, file string, task Task, sizes [3]int) (sets [3]*Memory, err error) {
 	if _, known := tasks[task]; !known {
-		return sets, fmt.Errorf("data: unknown task %q: take %s or %s", task, TaskLocation, TaskOrientation)
+		return sets, fmt.Errorf("data: unknown task %q: use %s or %s", task, TaskLocation, TaskOrientation)
 	}
 	f, err := os.Open(file)
 	if err != nil {
@@ -70,7 +70,7 @@ func readSprites(ctx context.Context, f *os.File, task Task, sizes [3]int, sets 
 	}
 	defer images.Close()
 	if count != n {
-		return fmt.Errorf("%d images, but factors of %d", count, n)
+		return fmt.Errorf("the file has %d images, but factors of %d", count, n)
 	}
 	of, err := choose(n, sizes)
 	if err != nil {
@@ -105,7 +105,7 @@ func readSprites(ctx context.Context, f *os.File, task Task, sizes [3]int, sets 
 	for _, a := range []io.Reader{r.factors, r.images} { // the checksum is compared at the end of a member
 		switch _, err := io.ReadFull(a, r.values[:1]); {
 		case err == nil:
-			return errors.New("an array is longer than its header says")
+			return errors.New("an array is longer than its header states")
 		case !errors.Is(err, io.EOF):
 			return err
 		}
@@ -145,7 +145,7 @@ func choose(n int, sizes [3]int) (of []uint8, err error) {
 	for part, name := range []string{"training", "validation", "test"} {
 		rows := order[bounds[part]:bounds[part+1]]
 		if sizes[part] < 0 || sizes[part] > len(rows) {
-			return nil, fmt.Errorf("asked for %d of %d %s images", sizes[part], len(rows), name)
+			return nil, fmt.Errorf("%d images requested, but %d %s images exist", sizes[part], len(rows), name)
 		}
 		for _, row := range rows[:sizes[part]] {
 			of[row] = uint8(part + 1)

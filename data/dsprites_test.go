@@ -86,11 +86,11 @@ func TestDSpritesRefusesInOneLine(t *testing.T) {
 	}
 	usual := [3]int{80, 10, 10}
 	calls := map[string]call{ // by the error message
-		`unknown task "colour"`:         {good, "colour", usual},
-		"asked for 81 of 80 training":   {good, TaskLocation, [3]int{81, 0, 0}},
-		"asked for 11 of 10 test":       {good, TaskLocation, [3]int{8, 1, 11}},
-		"asked for -1 of 10 validation": {good, TaskLocation, [3]int{8, -1, 0}},
-		filepath.Join(half, "half.npz"): {filepath.Join(half, "half.npz"), TaskLocation, usual},
+		`unknown task "colour"`:                  {good, "colour", usual},
+		"81 images requested, but 80 training":   {good, TaskLocation, [3]int{81, 0, 0}},
+		"11 images requested, but 10 test":       {good, TaskLocation, [3]int{8, 1, 11}},
+		"-1 images requested, but 10 validation": {good, TaskLocation, [3]int{8, -1, 0}},
+		filepath.Join(half, "half.npz"):          {filepath.Join(half, "half.npz"), TaskLocation, usual},
 	}
 	for want, members := range map[string]map[string][]byte{
 		"no array imgs":                                with("imgs.npy", nil),

@@ -161,11 +161,11 @@ func scan(dir string) (root *os.Root, folders []string, images map[string]*names
 			where := filepath.Join(dir, filepath.FromSlash(file))
 			info, err := os.Stat(where)
 			if err == nil && info.IsDir() {
-				return fmt.Errorf("%s is a link to a folder, which is not followed: put the folder itself there", where)
+				return fmt.Errorf("%s is a link to a folder, and links are not followed: move the folder there", where)
 			}
 			// A dangling link is a damaged image.
 			if _, err := root.Stat(file); below && err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("%s is a link out of %s: put the image itself there", where, dir)
+				return fmt.Errorf("%s is a link out of %s: copy the image there", where, dir)
 			}
 		}
 		if !below {

@@ -186,7 +186,7 @@ func asDamage(err error) error {
 func (p *Image) draw(img image.Image, fill uint8) error {
 	bounds := img.Bounds()
 	if !bounds.In(image.Rect(0, 0, p.Width, p.Height)) {
-		return fmt.Errorf("a frame %v in %d×%d pixels", bounds, p.Width, p.Height)
+		return fmt.Errorf("the frame %v exceeds the %d×%d pixels", bounds, p.Width, p.Height)
 	}
 	switch m := img.(type) {
 	case *image.Gray:

@@ -46,7 +46,7 @@ func wholeJPEG(raw []byte) error {
 	case last != markerEnd:
 		return io.ErrUnexpectedEOF
 	case scans > maxScans:
-		return fmt.Errorf("%d scans over the image, want at most %d", scans, maxScans)
+		return fmt.Errorf("the image has %d scans, want at most %d", scans, maxScans)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ var jpegScales = []int{1}
 func decodeJPEGPart(raw []byte, height, width, _ int, part image.Rectangle) (*Image, error) {
 	img, err := jpeg.Decode(bytes.NewReader(raw))
 	if err != nil { // unsupported kinds, such as restart markers in a progressive jpeg
-		return nil, fmt.Errorf("%w (if other programs show it: save it anew, or build with -tags libjpeg)", err)
+		return nil, fmt.Errorf("%w (if other programs open the image: save it again, or build with -tags libjpeg)", err)
 	}
 	if m, ok := img.(*image.YCbCr); ok {
 		p := &Image{Height: part.Dy(), Width: part.Dx(), Pixels: make([]uint8, 3*part.Dy()*part.Dx())}

@@ -356,7 +356,7 @@ func TestUnreadableFilesAreErrorsEvenIfDamageIsSkipped(t *testing.T) {
 func TestAStreamRefusesPatchesAndNoImages(t *testing.T) {
 	f := withDamage(t)
 	patches := preprocess.Settings{Fit: preprocess.FitPatches, Size: [2]int{6, 6}, Patch: 3}
-	if _, err := f.Stream(patches, Streaming{}); err == nil || !strings.Contains(err.Error(), "load them") {
+	if _, err := f.Stream(patches, Streaming{}); err == nil || !strings.Contains(err.Error(), "cannot be streamed") {
 		t.Error(err)
 	}
 	if _, err := f.subset(nil).Stream(to7x5, Streaming{}); err == nil || !strings.Contains(err.Error(), "no images") {

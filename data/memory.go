@@ -138,8 +138,8 @@ func newMemory(name string, n int, classes []string, p preprocess.Settings) (*Me
 	}
 	size := int64(3 * info.Height * info.Width)
 	if int64(n) > maxMemoryBytes/size {
-		return nil, fmt.Errorf("data: %s: %d images of %d×%d pixels take %d GiB, more than %d: stream them, or take "+
-			"a smaller size", name, n, info.Width, info.Height, int64(n)*size>>30, maxMemoryBytes>>30)
+		return nil, fmt.Errorf("data: %s: %d images of %d×%d pixels take %d GiB, more than %d: stream them, or use a "+
+			"smaller size", name, n, info.Width, info.Height, int64(n)*size>>30, maxMemoryBytes>>30)
 	}
 	m := &Memory{Info: info, Pixels: make([]uint8, int64(n)*size)}
 	m.Labels = make([]int32, n)

@@ -72,7 +72,7 @@ func partOf(file string) string {
 // classes is nil, class names are read from classNamesFile in the directory, or are 0 to the largest label.
 func NewShards(dir string, paths []string, in Container, labels []int32, classes []string) (*Files, error) {
 	if len(labels) == 0 {
-		return nil, fmt.Errorf("data: %s: no images in %d shards", dir, len(paths))
+		return nil, fmt.Errorf("data: %s: the %d shards contain no images", dir, len(paths))
 	}
 	h := sha256.New()
 	for _, shard := range paths {

@@ -59,9 +59,9 @@ func (s *shards) index(labels *[]int32, shardPath string) error {
 		switch {
 		case img == nil && label < 0:
 		case img == nil:
-			return fmt.Errorf("%s has a label and no image (%s)", key, strings.Join(imageExtensions, ", "))
+			return fmt.Errorf("%s has a label but no image (%s)", key, strings.Join(imageExtensions, ", "))
 		case label < 0:
-			return fmt.Errorf("%s has an image and no label: want %s.cls beside it", key, key)
+			return fmt.Errorf("%s has an image but no label: add %s.cls to the archive", key, key)
 		default:
 			s.images, *labels = append(s.images, *img), append(*labels, label)
 		}
@@ -123,7 +123,7 @@ func eachMember(file *os.File, do func(at int64, header *tar.Header, content io.
 		case slices.ContainsFunc(slices.Collect(maps.Keys(header.PAXRecords)), func(record string) bool {
 			return strings.HasPrefix(record, "GNU.sparse.")
 		}) || header.Typeflag == tar.TypeGNUSparse:
-			return fmt.Errorf("%s is a sparse file: pack it anew", header.Name)
+			return fmt.Errorf("%s is a sparse file: create the archive again without sparse files", header.Name)
 		}
 		size := header.Size
 		if slices.Contains(withoutContent, header.Typeflag) {

@@ -90,20 +90,20 @@ func TestTarRefusesInOneLine(t *testing.T) {
 		content []byte
 		want    string
 	}{
-		"no label":       {datatest.Tar([2]string{"0.jpg", img}), "0 has an image and no label: want 0.cls"},
-		"no image":       {datatest.Tar([2]string{"0.cls", "1"}, [2]string{"1.cls", "1"}), "0 has a label and no image"},
+		"no label":       {datatest.Tar([2]string{"0.jpg", img}), "0 has an image but no label: add 0.cls"},
+		"no image":       {datatest.Tar([2]string{"0.cls", "1"}, [2]string{"1.cls", "1"}), "0 has a label but no image"},
 		"a wrong label":  {datatest.Tar([2]string{"d/0.cls", "cat"}, [2]string{"d/0.jpg", img}), `d/0.cls: label "cat"`},
 		"below a label":  {datatest.Tar([2]string{"0.cls", "-1"}, [2]string{"0.jpg", img}), "0 to 999999"},
 		"a large label":  {datatest.Tar([2]string{"0.cls", "1000000"}, [2]string{"0.jpg", img}), "0 to 999999"},
 		"two images":     {datatest.Tar([2]string{"0.jpg", img}, [2]string{"0.png", img}), "0 has two images"},
-		"nothing":        {datatest.Tar([2]string{"readme", "x"}), "no images in 1 shards"},
+		"nothing":        {datatest.Tar([2]string{"readme", "x"}), "the 1 shards contain no images"},
 		"no tar":         {bytes.Repeat([]byte("hello"), 300), "invalid tar header"},
 		"cut in a file":  {whole[:530], "0.jpg: the file is truncated"},
 		"cut in headers": {whole[:1300], "the file is truncated"},
 		"a huge size":    {large, "the file is truncated"},
-		"a symlink":      {linked(tar.TypeSymlink), "no images in 1 shards"},
-		"a hard link":    {linked(tar.TypeLink), "no images in 1 shards"},
-		"a device":       {linked(tar.TypeBlock), "no images in 1 shards"},
+		"a symlink":      {linked(tar.TypeSymlink), "the 1 shards contain no images"},
+		"a hard link":    {linked(tar.TypeLink), "the 1 shards contain no images"},
+		"a device":       {linked(tar.TypeBlock), "the 1 shards contain no images"},
 	} {
 		dir := datatest.Tree(t, map[string][]byte{"a.tar": c.content})
 		_, err := campaign.Malformed(t, func() error {

@@ -59,7 +59,7 @@ type Bitmap struct {
 // target implements Mask by ROIAlign: a cell is 1 where the mean over its samples is at least ½.
 func (b Bitmap) target(box Box, side int) ([]float32, error) {
 	if len(b.Pixels) != b.Rows*b.Cols {
-		return nil, fmt.Errorf("detect: a mask of %d×%d pixels has %d", b.Rows, b.Cols, len(b.Pixels))
+		return nil, fmt.Errorf("detect: the mask of %d×%d pixels contains %d pixels", b.Rows, b.Cols, len(b.Pixels))
 	}
 	down := binWeights(box[1], box[3], side, b.Rows)
 	across := binWeights(box[0], box[2], side, b.Cols)

@@ -310,7 +310,7 @@ func TestAViTThatDoesNotFitIsRefused(t *testing.T) {
 		{func(c *Config) { c.Backbone.MLPDim = 50 }, nil, "", "mlp_dim 48, the backbone 50"},
 		{func(c *Config) { c.Backbone.PositionRows = 4 }, nil, "", "positions are of 3×5 patches, the backbone's of 4×5"},
 		{nil, nil, "block_01/attention/query/weights", "lack block_01/attention/query/weights"},
-		{nil, func(v *vit.Config) { v.ImageCols = 48 }, "", "a table of positions of 512 numbers"},
+		{nil, func(v *vit.Config) { v.ImageCols = 48 }, "", "the position table has 512 numbers"},
 	} {
 		config, from, own := fitting, v, maps.Clone(variables)
 		if c.config != nil {

@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package detect is a detector for boxes and masks: ViTDet (Li et al., https://arxiv.org/abs/2203.16527), a plain ViT
-// of package vit with the heads of Mask R-CNN (https://arxiv.org/abs/1703.06870) or Cascade Mask R-CNN
+// Package detect implements a detector of boxes and masks: ViTDet (Li et al., https://arxiv.org/abs/2203.16527), a
+// plain ViT of package vit with the heads of Mask R-CNN (https://arxiv.org/abs/1703.06870) or Cascade Mask R-CNN
 // (https://arxiv.org/abs/1712.00726), with any position encoding.
 //
 //	config, err := detect.ViTDet("B/16", 80, false)

@@ -64,7 +64,7 @@ func (d *Detector) LoadBackbone(from vit.Config, params map[string]any, variable
 		{"no_mlp_bias", from.NoMLPBias, b.NoMLPBias}, {"activation", from.Activation, b.Activation},
 	} {
 		if f.have != f.wants {
-			return fmt.Errorf("detect: the ViT has %s %v, the backbone %v: FromViT gives one that fits", f.name, f.have,
+			return fmt.Errorf("detect: the ViT has %s %v, the backbone %v: use the backbone of FromViT", f.name, f.have,
 				f.wants)
 		}
 	}
@@ -105,7 +105,7 @@ func byRowAndColumn(table *tensors.Tensor, c vit.Config) (*tensors.Tensor, error
 		return nil, fmt.Errorf("detect: table of positions: %w", err)
 	}
 	if len(flat) != c.Positions()*c.Width {
-		return nil, fmt.Errorf("detect: a table of positions of %d numbers, the ViT's has %d rows of %d", len(flat),
+		return nil, fmt.Errorf("detect: the position table has %d numbers, the ViT's has %d rows of %d", len(flat),
 			c.Positions(), c.Width)
 	}
 	return tensors.FromFlatDataAndDimensions(flat[c.PrefixPositions()*c.Width:], c.Rows(), c.Cols(), c.Width), nil

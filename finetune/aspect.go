@@ -35,8 +35,8 @@ func validateAspect(aspect string, a data.Augment, c vit.Config) error {
 	case aspect != AspectKeep:
 		return nil
 	case a != a.Eval():
-		return fmt.Errorf("finetune: aspect %s goes with no augmentation but mean and std: crops, flips, cutout and mixing "+
-			"are those of images of one size", aspect)
+		return fmt.Errorf("finetune: aspect %s supports no augmentation except mean and std: turn off crops, flips, cutout "+
+			"and mixing", aspect)
 	}
 	return c.Encoding().ValidateNaFlex()
 }
@@ -47,14 +47,14 @@ func validateAspect(aspect string, a data.Augment, c vit.Config) error {
 func sidesOf(set *data.Info, aspect string, a data.Augment, c vit.Config) (rows, cols int, err error) {
 	switch {
 	case aspect != AspectKeep && set.Grids != nil:
-		return 0, 0, fmt.Errorf("finetune: the images of %s are cut into patches: that is for aspect %s, not %q", set.Name,
+		return 0, 0, fmt.Errorf("finetune: the images of %s are in patches, which aspect %s needs, not %q", set.Name,
 			AspectKeep, aspect)
 	case aspect != AspectKeep:
 		rows, cols = a.OutputSize(set.Height, set.Width)
 		return rows, cols, nil
 	case set.Grids == nil || set.Width != c.PatchSize:
-		return 0, 0, fmt.Errorf("finetune: aspect %s wants images in patches of %d pixels, see Recipe.Preprocessing; those "+
-			"of %s are not", aspect, c.PatchSize, set.Name)
+		return 0, 0, fmt.Errorf("finetune: aspect %s needs images in patches of %d pixels (Recipe.Preprocessing): the "+
+			"images of %s are not", aspect, c.PatchSize, set.Name)
 	}
 	if rows, cols = a.OutputSize(c.ImageRows, c.ImageCols); rows == 0 && cols == 0 {
 		rows = set.Width * int(math.Round(math.Sqrt(float64(set.Height/set.Width))))

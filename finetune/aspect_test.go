@@ -99,11 +99,11 @@ func TestOptionsIncompatibleWithAspectKeepAreRefused(t *testing.T) {
 		set      *data.Memory
 	}{
 		`unknown aspect "kept": want one of crop, squash, keep`: {"aspect=kept", images},
-		"no augmentation but mean and std":                      {"augment.flip_prob=0.5", strips},
-		"position hybrid blends into a table of one grid":       {"model.position=hybrid", strips},
-		"wants images in patches of 4 pixels":                   {"", images},
-		"wants images in patches of 2 pixels":                   {"model.patch_size=2", strips},
-		"are cut into patches: that is for aspect keep":         {"aspect=squash", strips},
+		"no augmentation except mean and std":                   {"augment.flip_prob=0.5", strips},
+		"position hybrid blends a table of a single grid":       {"model.position=hybrid", strips},
+		"needs images in patches of 4 pixels":                   {"", images},
+		"needs images in patches of 2 pixels":                   {"model.patch_size=2", strips},
+		"are in patches, which aspect keep needs":               {"aspect=squash", strips},
 		"have up to 12 patches of 4 pixels":                     {"augment.size=[16,16]", strips},
 	} {
 		_, err := Run{Backend: gomlxtest.Backend(), Recipe: keeping(t, c.settings), Train: c.set}.prepared()
@@ -117,7 +117,7 @@ func TestOptionsIncompatibleWithAspectKeepAreRefused(t *testing.T) {
 
 	m := gomlxtest.Must(newModel(gomlxtest.Backend(), good.WithDefaults(), strips.Classes, 0))(t)
 	_, err = m.embedImages(strips.RGBA(0))
-	refused(t, "Embed", err, "Embed is for models of images of one size")
+	refused(t, "Embed", err, "Embed needs images of one size")
 	err = m.Look(strips, 1, func(*vit.Trace) []*graph.Node { return nil }, nil)
-	refused(t, "Look", err, "a look inside is for models")
+	refused(t, "Look", err, "inspection needs images of one size")
 }

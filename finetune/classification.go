@@ -68,7 +68,7 @@ func newClassification(run Run) (*classification, error) {
 		run.Logger.Info("devices share each batch", "devices", devices.count(), "of", exist)
 	}
 	if held != nil && held.Len() < smallSplit && run.Weights != checkpoints.LastDir {
-		run.Logger.Warn("the validation split is small: the choice of the best weights is partly chance", "images",
+		run.Logger.Warn("the validation split is small, so the selection of the best weights is partly random", "images",
 			held.Len(),
 			"standard error of the accuracy", fmt.Sprintf("up to %.1f %%", 50/math.Sqrt(float64(held.Len()))))
 	}

@@ -143,7 +143,7 @@ func TestImagesOfAnyNumberAndSizeHaveFeatures(t *testing.T) {
 	}
 	for _, empty := range []*data.Image{{Height: 1}, {Width: 1}} {
 		_, err := m.Fit(empty)
-		refused(t, "an image without pixels", err, "an image without pixels")
+		refused(t, "an image without pixels", err, "the image has no pixels")
 	}
 	for n := range 37 {
 		gomlxtest.Must(m.embedImages(image.NewGray(image.Rect(0, 0, 5+n, 5))))(t)

@@ -31,7 +31,7 @@
 // optimizer's moments and the random generator. On the pure-Go backend an interrupted run ends with the same bits as an
 // uninterrupted one; other backends do not guarantee equal bits.
 //
-// With a Group, several processes share one training: each computes some of the micro-batches of every batch
+// With a Group, several processes share one training run: each computes some of the micro-batches of every batch
 // (Recipe.Accumulate). See docs/scale.md.
 //
 // # Run directory
@@ -69,7 +69,7 @@ var ErrInterrupted = errors.New("interrupted")
 // ErrDiverged means that the loss is no longer finite.
 var ErrDiverged = errors.New("training diverged")
 
-// Run is one training of one recipe on one dataset with one seed.
+// Run is one training run of one recipe on one dataset with one seed.
 type Run struct {
 	Backend compute.Backend
 	Devices int // of the backend that share each batch; 0 for all that divide it equally, on a CPU one

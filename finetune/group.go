@@ -32,11 +32,11 @@ func (r Recipe) share(g Group) (Recipe, error) {
 	case g.Size() == 1:
 		return r, nil
 	case r.Accumulate%g.Size() != 0:
-		return r, fmt.Errorf("finetune: %d processes cannot share a batch in %d parts: want accumulate a multiple of %d",
+		return r, fmt.Errorf("finetune: %d processes cannot share %d micro-batches: set accumulate to a multiple of %d",
 			g.Size(), r.Accumulate, g.Size())
 	case r.Architecture == DHVT:
-		return r, fmt.Errorf("finetune: recipe %s normalizes by batches: their running statistics would differ between "+
-			"the %d processes of a group; want one", r.Name, g.Size())
+		return r, fmt.Errorf("finetune: recipe %s normalizes by batches: their running statistics would differ between the "+
+			"%d processes of a group: use one process", r.Name, g.Size())
 	}
 	return r, nil
 }

@@ -165,7 +165,7 @@ func TestAGroupRefusesWhatItCannotShare(t *testing.T) {
 		words  []string
 	}{
 		{"parts", 2, func(run *Run, _ int) { run.Recipe.Accumulate = 3 },
-			[]string{"2 processes", "3 parts", "multiple of 2"}},
+			[]string{"2 processes", "3 micro-batches", "multiple of 2"}},
 		{"batch", 5, func(*Run, int) {}, []string{"accumulate is 5", "divisor of batch_size"}},
 		{"batch normalization", 2, func(run *Run, _ int) { run.Recipe = dhvt }, []string{"running statistics"}},
 		{"seeds", 3, func(run *Run, rank int) { run.Seed = int64(rank / 2) }, []string{"process 2 has another run"}},

@@ -117,7 +117,7 @@ func (in *Inference) call(program *model.Exec, images []*data.Image, see func(ou
 		return err
 	}
 	if slices.ContainsFunc(flat[0], func(v float32) bool { return v != v }) {
-		return errors.New("finetune: the model computes numbers that are not finite")
+		return errors.New("finetune: the outputs of the model are not finite: it diverged")
 	}
 	see(flat)
 	return nil

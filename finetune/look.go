@@ -31,7 +31,7 @@ func (m *Model) Look(set data.Source, images int, choose func(*vit.Trace) []*Nod
 	if err := m.Recipe.plainViT("shows what happens inside"); err != nil {
 		return err
 	}
-	if err := m.Recipe.oneSize("a look inside"); err != nil {
+	if err := m.Recipe.oneSize("inspection"); err != nil {
 		return err
 	}
 	program, err := m.traced(true, func(trace *vit.Trace) []*Node {

@@ -129,10 +129,11 @@ func openStart(backend compute.Backend, run *checkpoints.Checkpoint, size [2]int
 	case err != nil:
 		return nil, err
 	case s.From != nil:
-		return nil, fmt.Errorf("finetune: %s started from the weights of %s, which are not drawn: open that", run.Path,
+		return nil, fmt.Errorf("finetune: %s started from the weights of %s, not from random ones: open that model", run.Path,
 			s.From.Path)
 	case size != [2]int{}:
-		return nil, fmt.Errorf("finetune: %s: the drawn weights of a run have its own size: leave out the other", run.Path)
+		return nil, fmt.Errorf("finetune: %s: the initial weights of a run have its own image size: omit the other size",
+			run.Path)
 	}
 	m, err := newModel(backend, s.Recipe, s.Classes, s.Seed)
 	if err != nil {

@@ -137,7 +137,7 @@ func TestTheStartOfARunIsDrawnAgain(t *testing.T) {
 	tuned := Run{Backend: run.Backend, Recipe: everything(), Train: run.Train, From: run.Dir, Dir: t.TempDir()}
 	done(t, tuned)
 	_, err := Opening{Weights: start}.Open(run.Backend, tuned.Dir)
-	refused(t, "the start of a fine-tuning", err, "not drawn", run.Dir)
+	refused(t, "the start of a fine-tuning", err, "not from random ones", run.Dir)
 }
 
 func TestATrainedModelOpensAtAnotherSizeByTheRuleOfItsEncoding(t *testing.T) {

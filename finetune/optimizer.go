@@ -81,7 +81,7 @@ func (o Optimizer) Validate() error {
 	case o.Kind != kindAdamW && o.Kind != kindLAMB && o.Kind != kindSGD:
 		return fmt.Errorf("finetune: optimizer.kind is %q, want %q, %q or %q", o.Kind, kindAdamW, kindLAMB, kindSGD)
 	case o.Kind == kindSGD && (o.WeightDecay != 0 || o.DecayAll):
-		return fmt.Errorf("finetune: optimizer.weight_decay is %g: sgd has none here, want 0", o.WeightDecay)
+		return fmt.Errorf("finetune: optimizer.weight_decay is %g, but sgd does not support it: set it to 0", o.WeightDecay)
 	case o.Kind != kindSGD && o.Momentum != 0:
 		return fmt.Errorf("finetune: optimizer.momentum is %g: %s has beta1 and beta2, want 0", o.Momentum, o.Kind)
 	}

@@ -54,7 +54,7 @@ func (m *Model) Fit(img *data.Image) (*data.Image, error) {
 		return nil, fmt.Errorf("the model takes %d channels, images have 3", c.Channels)
 	}
 	if img.Height < 1 || img.Width < 1 {
-		return nil, errors.New("an image without pixels")
+		return nil, errors.New("the image has no pixels")
 	}
 	settings, err := m.preprocessing()
 	if err != nil {

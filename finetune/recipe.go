@@ -180,7 +180,7 @@ func (r Recipe) Validate() error {
 			r.Loss, r.Smoothing, lossBCE)
 	}
 	if r.ClassWeights != "" && r.Loss != "" {
-		return fmt.Errorf("finetune: class_weights are of the cross-entropy, not of loss %q", r.Loss)
+		return fmt.Errorf("finetune: class_weights apply to the cross-entropy, not to loss %q: omit one of the two", r.Loss)
 	}
 	if err := r.Optimizer.Validate(); err != nil {
 		return err
@@ -280,7 +280,7 @@ func (r Recipe) plainViT(what string) error {
 // oneSize refuses what models for several grids do not support.
 func (r Recipe) oneSize(what string) error {
 	if r.Aspect == AspectKeep {
-		return fmt.Errorf("finetune: recipe %s keeps the aspect of its images: %s is for models of images of one size",
+		return fmt.Errorf("finetune: recipe %s keeps the aspect ratio of its images: %s needs images of one size",
 			r.Name, what)
 	}
 	return nil

@@ -73,17 +73,17 @@ func TestSetRefusesInvalidSettingsInOneLine(t *testing.T) {
 		"augment.mixup=1":                "mixup_alpha",  // there
 		"model.posision=wepe":            "position",     // there
 		"nothing.width=1":                "unknown setting",
-		"model.width.x=1":                "not a whole number",
-		"epochs=three":                   "is not a whole number",
-		"epochs=3.5":                     "3.5 is not a whole number",
-		"epochs=null":                    "not a whole number",
-		"name=5":                         "5 is not a text",
+		"model.width.x=1":                "not an integer",
+		"epochs=three":                   "is not an integer",
+		"epochs=3.5":                     "3.5 is not an integer",
+		"epochs=null":                    "not an integer",
+		"name=5":                         "5 is not a string",
 		"optimizer.decay_all=1":          "1 is not true or false",
 		"optimizer.learning_rates.head=": "not a finite number",
 		"model=wepe":                     "not a group of settings",
-		"augment.size=24":                "24 is not a list of 2 as [a,b], each a whole number",
+		"augment.size=24":                "24 is not a list of 2 as [a,b], each element an integer",
 		"learning_rate=nan":              `"nan" is not a finite number`,
-		"model.width=1e400":              "1e400 is not a whole number",
+		"model.width=1e400":              "1e400 is not an integer",
 	} {
 		_, err := tiny().Set("batch_size=5;" + settings)
 		refused(t, settings, err, want, "finetune: ", settings)

@@ -33,7 +33,7 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 			`optimizer.layer_decay=0.7;optimizer.learning_rates={"gate":10,"position":3};augment.size=[10,8]`},
 	} {
 		if gomlxtest.OnXLA() && name != "wepe" && c.position != "hybrid" {
-			continue // each of these trainings compiles for seconds
+			continue // each of these training runs compiles for seconds
 		}
 		recipe := gomlxtest.Must(everything().Set(c.settings))(t)
 		recipe.Model.Position = c.position

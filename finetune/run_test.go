@@ -193,7 +193,7 @@ func TestARunThatCannotBeTrainedReportsTheRemedy(t *testing.T) {
 		"model.position=as2drope;as2drope_base_rows=-1": "as2drope_base_rows",
 
 		"optimizer.kind=lion":              `"lion"`,
-		"optimizer.kind=sgd":               "sgd has none", // tiny's weight decay
+		"optimizer.kind=sgd":               "sgd does not support it", // tiny's weight decay
 		"optimizer.momentum=0.9":           "adamw has beta1",
 		"optimizer.beta1=1":                "beta1",
 		"optimizer.beta2=-0.1":             "beta2",

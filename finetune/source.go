@@ -92,7 +92,7 @@ func (r Recipe) adopt(s *initialModel) (Recipe, error) {
 			value.Set(want)
 		}
 		if !value.Equal(want) {
-			return r, fmt.Errorf("finetune: the model's %s is %v, but %v in checkpoint %s: leave it out of the recipe",
+			return r, fmt.Errorf("finetune: the model's %s is %v, but %v in checkpoint %s: omit it in the recipe",
 				setting.JSONName(field), value, want, s.Path)
 		}
 	}

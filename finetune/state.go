@@ -23,7 +23,7 @@ type state struct {
 	Course
 }
 
-// Course is the progress of a training, as a checkpoint stores it.
+// Course is the progress of a training run, as a checkpoint stores it.
 type Course struct {
 	Best      float64 `json:"best"` // score of the best checkpoint so far
 	BestStep  int     `json:"best_step,omitempty"`

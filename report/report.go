@@ -1,7 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package report records runs and presents them: rows, tables computed from rows, plots, confusion matrices and HTML
-// pages.
+// Package report records runs as rows and computes tables, plots, confusion matrices and HTML pages from them.
 //
 //	job := report.Job{Recipe: "shapes", Dataset: "shapes", Fraction: 1, Encoding: "wepe", Seed: 3}
 //	err := report.Append(path, report.Eval{Job: job, Step: 100, Split: report.Validation, Metrics: m})

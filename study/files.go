@@ -26,7 +26,7 @@ func (t *Task) FromFiles(train, test [2]*data.Files, logger *slog.Logger) {
 		}
 		return set, err
 	}
-	var last *data.Memory // the images read last: the trainings of a task are consecutive
+	var last *data.Memory // the images read last: the training runs of a task are consecutive
 	t.Images = func(ctx context.Context, u Unit) (_, _ data.Source, err error) {
 		files := ofPair(u, train)
 		if last == nil || last.Name != files.Name || u.Recipe.Augment.Size != [2]int{last.Height, last.Width} {

@@ -16,7 +16,7 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// multiResolutionFile contains the results of a training's model at other sizes, in the training's directory.
+// multiResolutionFile contains the results of a training run's model at other sizes, in the training's directory.
 const multiResolutionFile = "elsewhere.jsonl"
 
 // multiResolution evaluates a trained model at the sizes of EvalSizes that are not evaluated yet: the same weights on

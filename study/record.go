@@ -20,7 +20,8 @@ import (
 // metrics, any other row has test metrics.
 type results map[string]report.Result
 
-// results reads the record of a study: the finished trainings of this machine and others. It is nil if there is none.
+// results reads the record of a study: the finished training runs of this machine and others. It is nil if there is
+// none.
 func (s *Study) results() (results, error) {
 	if !s.Tasks[0].recorded() {
 		return nil, nil
@@ -73,8 +74,8 @@ func readRecords(dirs ...string) (done results, notes []string, err error) {
 	return done, rows.Skipped, nil
 }
 
-// Merge appends to the record in dir the finished trainings of the other directories that it lacks, in an order that
-// does not depend on theirs.
+// Merge appends to the record in dir the finished training runs of the other directories that it lacks, in an order
+// that does not depend on theirs.
 func Merge(dir string, others []string) error {
 	own, _, err := readRecords(dir)
 	if err != nil {
@@ -84,7 +85,7 @@ func Merge(dir string, others []string) error {
 		if theirs, _, err := readRecords(other); err != nil {
 			return err
 		} else if len(theirs) == 0 {
-			return fmt.Errorf("%s holds no rows: want the directory of a study on another machine", other)
+			return fmt.Errorf("%s contains no rows: give the directory of a study on another machine", other)
 		}
 	}
 	theirs, _, err := readRecords(others...)
@@ -108,7 +109,7 @@ func Merge(dir string, others []string) error {
 	return nil
 }
 
-// origin identifies the start of a training, in the settings of its row beside the recipe.
+// origin identifies the start of a training run, in the settings of its row beside the recipe.
 type origin struct {
 	From struct {
 		SHA256 string `json:"sha256"`

@@ -164,7 +164,7 @@ func TestAnEncodingWithoutVectorsHasNoFigure(t *testing.T) {
 	}
 }
 
-// If the trainings cannot be listed, nothing is trained, tabulated or drawn.
+// If the training runs cannot be listed, nothing is trained, tabulated or drawn.
 func TestUnknownSettingsAreAnErrorEverywhere(t *testing.T) {
 	for _, parts := range [][2]string{{}, {"some", "all"}} {
 		s := small(t)

@@ -216,7 +216,7 @@ func TestAStudyListsMissingTrainingsAndHowToResume(t *testing.T) {
 	run(t, s)
 	table, err := s.Table()
 	if err != nil || len(table.Rows) != 1 || table.Rows[0][0] != "wepe" || // unit 1 of 4
-		!slices.Contains(table.Notes, "3 of 4 trainings are not done yet") {
+		!slices.Contains(table.Notes, "3 of 4 training runs are not done yet") {
 		t.Errorf("table %s, %v", table.Text(), err)
 	}
 	s.Shard = Shard{}

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package study compares position encodings: trainings of encodings × sizes × aspect ratios × fractions × seeds ×
+// Package study compares position encodings: training runs of encodings × sizes × aspect ratios × fractions × seeds ×
 // tasks, with the same images in the same order for equal seeds.
 //
 //	s := study.Study{
@@ -8,17 +8,17 @@
 //		Tasks: []study.Task{{Recipe: recipe, Images: study.Sets(train, test)}},
 //	}
 //	err := s.Run(ctx)                  // the same call resumes an interrupted study
-//	table, err := s.Table()            // of all finished trainings, of this machine and others
+//	table, err := s.Table()            // of all finished training runs, of this machine and others
 //
-// Every training has its own directory below Dir, as finetune.Run writes it. With a Shard each of several machines runs
-// a part of the trainings; on a common disk they share Dir.
+// Every training run has its own directory below Dir, as finetune.Run writes it. With a Shard, each of several machines
+// runs a part of them; machines with a common disk share Dir.
 //
 // With a Sweep, each task and encoding is first trained with every combination of settings on a part of the training
 // images, evaluated on the rest, and then trained with the best settings on all of them: "learning_rate=0.01,0.03;
-// wepe_gate=0.12,0.5"; commas within brackets belong to a value. A training that waits for settings measured by other
-// shards is run later.
+// wepe_gate=0.12,0.5"; commas within brackets belong to a value. A training run that waits for settings measured by
+// other shards is run later.
 //
-// Rows are in results*.jsonl in Dir, a file per shard; Merge joins those of machines without a common disk.
+// Rows are stored in Dir in results*.jsonl, a file per shard; Merge joins the files of machines without a common disk.
 //
 // The named studies are those of the paper and of docs/results.md (wepe list studies).
 package study
@@ -44,7 +44,7 @@ import (
 
 // Study is a comparison. The zero values of Sizes and Fractions are one size, the recipe's, and all images.
 type Study struct {
-	Dir       string    // directory of its trainings and its record
+	Dir       string    // directory of its training runs and its record
 	Tasks     []Task    // at least one
 	Variants  []Variant // the variants to compare, at least one
 	Sizes     [][2]int
@@ -54,7 +54,7 @@ type Study struct {
 	FirstSeed int    // use new seeds to confirm what earlier ones chose
 	Sweep     string // settings to choose from for each task and variant, as described below; tasks need a Measure
 	Shard     Shard  // the part for Run; the zero value is the whole study
-	Keep      bool   // keep the models of final trainings, in a study with a record
+	Keep      bool   // keep the models of final training runs, in a study with a record
 
 	Baseline  string       // label of the variant with which Table compares the others; default learned, or the last
 	Published Published    // published results
@@ -62,9 +62,9 @@ type Study struct {
 
 	Backend  compute.Backend
 	Devices  int                       // of the backend that share each batch, 0 for all
-	Group    finetune.Group            // the processes that share each training, nil for a single one; without a record
+	Group    finetune.Group            // the processes that share each run, nil for a single one; without a record
 	Weights  string                    // that are evaluated, see finetune.Run
-	From     string                    // pretrained model of all trainings, as finetune.Run's; "" for from scratch
+	From     string                    // pretrained model of all training runs, as finetune.Run's; "" for from scratch
 	Import   checkpoints.ImportOptions // what its files lack
 	Progress func(title string) func(finetune.Progress)
 	Logger   *slog.Logger // its attribute "run" names the training; may be nil
@@ -76,8 +76,8 @@ type Study struct {
 type Task struct {
 	Name   string // "" for the only one
 	Recipe finetune.Recipe
-	// Images reads the images of a training, and the test images if the run evaluates itself. nil if this machine has
-	// none: its trainings are left to others.
+	// Images reads the images of a training run, and the test images if the run evaluates itself. nil if this machine has
+	// none: its training runs are left to others.
 	Images func(ctx context.Context, u Unit) (train, test data.Source, err error)
 
 	// Parts are for tasks whose result the run does not evaluate itself: the names of the training images for choosing
@@ -99,23 +99,23 @@ func Sets(train, test data.Source) func(context.Context, Unit) (data.Source, dat
 	}
 }
 
-// Waiting is the number of trainings that wait for settings from other shards. It is not a failure.
+// Waiting is the number of training runs that wait for settings from other shards. It is not a failure.
 type Waiting int
 
 // Error implements error.
 func (w Waiting) Error() string {
-	return fmt.Sprintf("trainings wait for settings that other shards still measure (%d of them): once they have, the "+
-		"same command continues", int(w))
+	return fmt.Sprintf("%d training runs need settings that other shards are still measuring: repeat this command when "+
+		"those have finished", int(w))
 }
 
 // ExitCode is EX_TEMPFAIL of sysexits.h.
 func (Waiting) ExitCode() int { return 75 }
 
-// Run runs the unfinished trainings of this shard. Before each training it reads the rows of other shards in the same
-// directory again.
+// Run runs the unfinished training runs of this shard. Before each training run it reads the rows of other shards in
+// the same directory again.
 func (s *Study) Run(ctx context.Context) error {
 	if s.Tasks[0].recorded() && s.Group != nil {
-		return errors.New("study: processes share a single training, not one of a study with a record: use shards")
+		return errors.New("study: processes cannot share the runs of a study with a record: use shards")
 	}
 	if s.Tasks[0].recorded() && s.From != "" { // refuse an unreadable file before any training
 		open := s.Import
@@ -150,7 +150,7 @@ func (s *Study) Run(ctx context.Context) error {
 }
 
 // next returns the first training of this shard that can run now, nil if there is none, and how many wait for other
-// shards. Without a record every training is visited once: its directory shows whether it is finished.
+// shards. Without a record every training run is visited once: its directory shows whether it is finished.
 func (s *Study) next(done results, visited map[string]bool) (next *Unit, waits int, err error) {
 	units, err := s.Units(done)
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *Study) next(done results, visited map[string]bool) (next *Unit, waits i
 	return nil, waits, nil
 }
 
-// train runs one training and writes its results.
+// train executes one training run and writes its results.
 func (s *Study) train(ctx context.Context, u Unit, done results) error {
 	train, test, err := u.Task.Images(ctx, u)
 	if err != nil {
@@ -216,7 +216,7 @@ func Leave(run finetune.Run, model *finetune.Model, row report.Result) error {
 	return run.Page(model, row, field...)
 }
 
-// logger returns the logger for a training.
+// logger returns the logger for a training run.
 func (s *Study) logger(run string) *slog.Logger {
 	if s.Logger == nil {
 		return slog.New(slog.DiscardHandler)

@@ -109,7 +109,7 @@ func TestTheDirectoriesOfEarlierVersionsGoOn(t *testing.T) {
 		t.Errorf("two fractions of 24 units have %d names", len(ids))
 	}
 	if finals[0].ID != "" {
-		t.Errorf("a training whose setting is open has the name %s", finals[0].ID)
+		t.Errorf("a training run whose setting is open has the name %s", finals[0].ID)
 	}
 	plain := Study{Dir: "d", Tasks: []Task{{Recipe: s.Tasks[0].Recipe}}, Sizes: [][2]int{{24, 32}},
 		Fractions: []float64{0.2, 1}, Seeds: 2, Variants: []Variant{{"hybrid", "hybrid β = 0.2, γ = 0.5", ""}}}
@@ -142,7 +142,7 @@ func TestTheSettingIsChosenByItsMeanOverAllSeedsOnVal200(t *testing.T) {
 	})
 	_, finals := units(t, s, done)
 	if len(finals) != 12 {
-		t.Errorf("%d trainings count, want tasks × positions × seeds = 12", len(finals))
+		t.Errorf("%d training runs count, want tasks × positions × seeds = 12", len(finals))
 	}
 	for _, f := range finals {
 		want := 0.1
@@ -160,10 +160,10 @@ func TestAListingSaysWhichSettingsAreToBeChosen(t *testing.T) {
 	s.Tasks, s.Variants, s.Seeds, s.Shard = s.Tasks[:1], Each("learned"), 1, Shard{Index: 0, Of: 2}
 	searches, _ := units(t, s, nil)
 	var text string
-	for i, want := range []string{"to be chosen", "to be chosen", "learning_rate=0.1"} { // after i trainings
+	for i, want := range []string{"to be chosen", "to be chosen", "learning_rate=0.1"} { // after i training runs
 		listing := gomlxtest.Must(s.Listing())(t)
 		if text = listing.Text(); listing.Rows[2][4] != want {
-			t.Errorf("after %d of 2 trainings %q, want %q", i, listing.Rows[2], want)
+			t.Errorf("after %d of 2 training runs %q, want %q", i, listing.Rows[2], want)
 		}
 		if i < 2 {
 			if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{})), report.Result{ID: searches[i].ID}); err != nil {
@@ -176,7 +176,7 @@ func TestAListingSaysWhichSettingsAreToBeChosen(t *testing.T) {
 some      dtd   learned      0  learning_rate=0.1    0/2  done
 some      dtd   learned      0  learning_rate=0.2    1/2  done
 all       dtd   learned      0  learning_rate=0.1    0/2  to do
-2 trainings on some, 1 on all; this is shard 0/2
+2 training runs on some, 1 on all; this is shard 0/2
 `; text != want {
 		t.Errorf("listing\n%swant\n%s", text, want)
 	}
@@ -199,7 +199,7 @@ func TestATrainingWaitsForTheSettingsOfAllShards(t *testing.T) {
 		}
 	}
 	if waits != 3 { // of dtd learned this shard has all seeds
-		t.Errorf("%d trainings wait, want 3", waits)
+		t.Errorf("%d training runs wait, want 3", waits)
 	}
 	s.Tasks[0].Images = nil
 	if next, waits, err = s.next(done, nil); next != nil || waits != 0 || err != nil {
@@ -312,7 +312,7 @@ func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
 			t.Errorf("joined %q", joined)
 		}
 	}
-	if err := Merge(t.TempDir(), []string{t.TempDir()}); err == nil || !strings.Contains(err.Error(), "holds no rows") {
+	if err := Merge(t.TempDir(), []string{t.TempDir()}); err == nil || !strings.Contains(err.Error(), "contains no rows") {
 		t.Errorf("an empty directory: %v", err)
 	}
 }

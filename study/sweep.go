@@ -51,7 +51,7 @@ func axes(sweep string) (all []axis, err error) {
 	return all, nil
 }
 
-// settingsFor lists the settings of a position's trainings: every combination of the axes' values, the last axis
+// settingsFor lists the settings of a position's training runs: every combination of the axes' values, the last axis
 // running fastest. Hyperparameters that the encoding does not read are skipped.
 func (s *Study) settingsFor(position string) ([]string, error) {
 	all, err := axes(s.Sweep)

@@ -18,7 +18,7 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// Listing returns a line for every training of a study with a record: its setting, its shard, and whether it is
+// Listing returns a line for every training run of a study with a record: its setting, its shard, and whether it is
 // finished.
 func (s *Study) Listing() (report.Table, error) {
 	table := report.Table{
@@ -51,7 +51,7 @@ func (s *Study) Listing() (report.Table, error) {
 			setting, Shard{u.Shard, s.Shard.of()}.String(), state})
 	}
 	of := s.Tasks[0].Parts
-	table.Notes = []string{fmt.Sprintf("%d trainings on %s, %d on %s; this is shard %s", parts[of[0]], of[0],
+	table.Notes = []string{fmt.Sprintf("%d training runs on %s, %d on %s; this is shard %s", parts[of[0]], of[0],
 		parts[of[1]], of[1], s.Shard)}
 	return table, nil
 }
@@ -89,7 +89,7 @@ func (s *Study) Table() (report.Table, error) {
 	spec.GroupBy = append(spec.GroupBy, "encoding")
 	table, err := report.Tabulate(rows, spec)
 	if missing > 0 {
-		table.Notes = append(table.Notes, fmt.Sprintf("%d of %d trainings are not done yet", missing, len(units)))
+		table.Notes = append(table.Notes, fmt.Sprintf("%d of %d training runs are not done yet", missing, len(units)))
 	}
 	return table, err
 }
@@ -180,7 +180,7 @@ func (s *Study) Curves() (images []string, err error) {
 	return images, err
 }
 
-// recorded lists the units of a study with a record, and the finished trainings.
+// recorded lists the units of a study with a record, and the finished training runs.
 func (s *Study) recorded() (units []Unit, done results, err error) {
 	if done, err = s.results(); err == nil {
 		units, err = s.Units(done)

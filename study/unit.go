@@ -29,7 +29,7 @@ func Each(positions ...string) []Variant {
 	return variants
 }
 
-// Unit is one training of a study.
+// Unit is one training run of a study.
 type Unit struct {
 	Task Task
 	Variant
@@ -45,7 +45,7 @@ type Unit struct {
 	ID     string          // the same on every machine; Dir in a study without a record
 
 	Shard  int  // the index of its shard
-	Waits  int  // number of unfinished trainings that choose its setting
+	Waits  int  // number of unfinished training runs that choose its setting
 	Failed bool // every setting to choose from diverged
 }
 
@@ -104,7 +104,7 @@ func (s *Study) resolve(u *Unit) (err error) {
 	u.Recipe.Model.Position = u.Position
 	if u.Size != [2]int{} {
 		u.Recipe.Augment.Size = u.Size
-		u.Recipe.Name += " " + sizeName(u.Size) // sizes are separate trainings
+		u.Recipe.Name += " " + sizeName(u.Size) // sizes are separate training runs
 	}
 	if u.Aspect != "" {
 		u.Recipe.Aspect = u.Aspect
@@ -136,10 +136,10 @@ func (s *Study) resolve(u *Unit) (err error) {
 	return nil
 }
 
-// Units lists the trainings of a study, given the finished ones: those that choose settings, then the final ones. Their
-// order, and so their shards, depend only on the study, not on the images of a machine.
+// Units lists the training runs of a study, given the finished ones: those that choose settings, then the final ones.
+// Their order, and so their shards, depend only on the study, not on the images of a machine.
 //
-// Trainings are sorted by task, so that images are read once for several; within a task by seed, then by what the
+// Training runs are sorted by task, so that images are read once for several; within a task by seed, then by what the
 // variants share, so that partial results compare like with like.
 func (s *Study) Units(done results) (units []Unit, err error) {
 	for _, u := range s.combinations() {
@@ -180,7 +180,7 @@ func (s *Study) Units(done results) (units []Unit, err error) {
 	return units, nil
 }
 
-// combinations lists the final trainings, before resolve.
+// combinations lists the final training runs, before resolve.
 func (s *Study) combinations() (units []Unit) {
 	sizes, aspects, fractions := s.Sizes, s.Aspects, s.Fractions
 	if len(sizes) == 0 {
@@ -219,7 +219,8 @@ func (s *Study) seeds() []int {
 }
 
 // choose picks the setting with the best mean accuracy on validation images over all seeds, the first of equals. It
-// does not use the test images. It is nil if trainings are missing, or if every setting has a training that diverged.
+// does not use the test images. It is nil if training runs are missing, or if every setting has a training run that
+// diverged.
 func (s *Study) choose(done results, u Unit) (best *string, missing int, err error) {
 	settings, err := s.settingsFor(u.Position)
 	if err != nil {

@@ -171,9 +171,9 @@ func (c Config) Validate() error {
 	case !(c.LayerScale >= 0 && c.LayerScale <= 1000):
 		return fmt.Errorf("vit: layer_scale is %g, want 0, for none, to 1000", c.LayerScale)
 	case c.Pool == poolClassRegister && c.Registers == 0:
-		return fmt.Errorf("vit: pool %q wants a register", c.Pool)
+		return fmt.Errorf("vit: pool %q needs a register: set registers", c.Pool)
 	case c.PoolHeads < 0 || c.Width%c.poolHeads() != 0:
-		return fmt.Errorf("vit: pool_heads is %d, width %d does not divide into them", c.PoolHeads, c.Width)
+		return fmt.Errorf("vit: pool_heads is %d, which does not divide width %d", c.PoolHeads, c.Width)
 	case c.PoolMLPDim < 0 || c.PoolMLPDim > 1<<20:
 		return fmt.Errorf("vit: pool_mlp_dim is %d, want 0, for that of the blocks, to %d", c.PoolMLPDim, 1<<20)
 	}

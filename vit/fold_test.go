@@ -18,7 +18,7 @@ import (
 )
 
 // trained returns a store with the model of a configuration, its weights stirred so that none has its initial value,
-// and with other variables of a training.
+// and with other variables of a training run.
 func trained(t *testing.T, c Config, params ...map[string]any) *model.Store {
 	t.Helper()
 	store := gomlxtest.Seeded(t, 7)

@@ -134,8 +134,8 @@ func fopeTrainedGrid(c Config) map[string]any {
 func (o *fopeSettings) frequencies(c Config) (f []float64, mixed int) {
 	switch {
 	case o.length < fopeShortest:
-		exceptions.Panicf("vit: %s = %d, want %d or more: below, no frequency has a period", paramFoPELength, o.length,
-			fopeShortest)
+		exceptions.Panicf("vit: %s = %d, want %d or more: for fewer patches no frequency has a full period",
+			paramFoPELength, o.length, fopeShortest)
 	case o.dim%2 != 0:
 		exceptions.Panicf("vit: %s = %d, want an even number", paramFoPEDim, o.dim)
 	case o.ignoreZero && c.headDim() < 4:

@@ -48,11 +48,11 @@ func (c Config) naflexTrace(scope *model.Scope, p NaFlexImages, attentionWeights
 	}
 	n := d[1] / c.PatchSize
 	if len(p.Grids) == 0 {
-		exceptions.Panicf("vit: images without grids")
+		exceptions.Panicf("vit: the images have no grids")
 	}
 	for _, grid := range p.Grids {
 		if min(grid[0], grid[1]) < 1 || grid[0]*grid[1] > n {
-			exceptions.Panicf("vit: a grid of %d×%d patches in strips of %d", grid[0], grid[1], n)
+			exceptions.Panicf("vit: a grid of %d×%d patches does not fit strips of %d", grid[0], grid[1], n)
 		}
 	}
 	pixels := Reshape(ConvertDType(p.Strips, c.dtype()), d[0], n, -1) // [batch, N, p·p·channels]
@@ -65,8 +65,8 @@ func (c Config) naflexTrace(scope *model.Scope, p NaFlexImages, attentionWeights
 func (e Encoding) ValidateNaFlex() error {
 	for _, p := range e {
 		if p.Pretrained {
-			return fmt.Errorf("vit: position %s blends into a table of one grid: images of several want another encoding",
-				p.Name)
+			return fmt.Errorf("vit: position %s blends a table of a single grid: for images of several grids use another "+
+				"encoding", p.Name)
 		}
 	}
 	return nil

@@ -131,7 +131,7 @@ func (p Position) fits() error {
 	case p.Name == "" || strings.ContainsAny(p.Name, "+,; \n|"):
 		return fmt.Errorf("vit: register: name %q: want one word without any of + , ; |", p.Name)
 	case slices.Contains(PositionNames(), p.Name):
-		return fmt.Errorf("vit: register: there is a position encoding %q already", p.Name)
+		return fmt.Errorf("vit: register: position encoding %q exists already", p.Name)
 	case constructors != 1:
 		return fmt.Errorf("vit: register %s: %d constructors, want one of Additive, Modulation, Rotary and "+
 			"Relative", p.Name, constructors)

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package vit is the Vision Transformer family, with the position encoding as a setting.
+// Package vit implements Vision Transformers with a choice of position encodings.
 //
 //	config, err := vit.Variant("Ti/16")
 //	config.Position = "wepe-sphere"

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package wepe is Weierstrass elliptic positional encoding (WePE) for Vision Transformers, as a GoMLX layer.
+// Package wepe implements Weierstrass elliptic positional encoding (WePE) for Vision Transformers as a GoMLX layer.
 //
 //	encoder := wepe.New(scope, 14, 14, 192).WithPrefix(1).Done() // 14×14 patches, width 192, a class token
 //	tokens = encoder.PreEncode(tokens, nil, 1)                   // [batch, 1+14·14, 192]
@@ -41,7 +41,7 @@
 // at 37×37 and 0 at 64×64. [Encoder.Warning] names patches that float32 cannot distinguish. OnSphere has no such limit.
 //
 // Graphs compute in float32 and train on the go, xla and onnx backends. Values and gradients are finite for every
-// setting that is accepted, at poles too.
+// accepted setting, also at poles.
 //
 // # Variables
 //

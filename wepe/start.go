@@ -88,7 +88,7 @@ func lastOffset(encoding Encoding) (offset *model.Variable, scale float64, err e
 	case *Encoder:
 		scalars, err := e.Scalars()
 		if err == nil && scalars[nameBetaPos] == 0 {
-			err = errors.New("β_pos is 0, so that no offset moves the rows")
+			err = errors.New("β_pos is 0, so no offset can change the rows")
 		}
 		return e.projection.final.offset, scalars[nameBetaPos], err
 	}

@@ -115,7 +115,7 @@ func Read(dir string) (*Table, error) {
 		return nil, err
 	}
 	if s.Rows == 0 {
-		return nil, fmt.Errorf("features: the features in %s are incomplete: the command that began them resumes", dir)
+		return nil, fmt.Errorf("features: the features in %s are incomplete: repeat the command that wrote them", dir)
 	}
 	t := &Table{Name: filepath.Base(dir), Width: s.Width, Model: s.Model, Of: s.Of}
 	if err := readLines(filepath.Join(dir, rowsFile), func(l line, _ int64) error {
@@ -130,8 +130,8 @@ func Read(dir string) (*Table, error) {
 		}
 	}
 	if len(t.Images) != s.Rows || len(t.Values) != s.Rows*s.Width {
-		return nil, fmt.Errorf("features: %s has %d images and %d numbers, want %d and %d: write it again", dir,
-			len(t.Images), len(t.Values), s.Rows, s.Rows*s.Width)
+		return nil, fmt.Errorf("features: %s has %d images and %d numbers, want %d and %d: remove it and run wepe features "+
+			"again", dir, len(t.Images), len(t.Values), s.Rows, s.Rows*s.Width)
 	}
 	return t, nil
 }

@@ -241,7 +241,7 @@ func (j Job) resume(s state) (o *output, next int, err error) {
 		for ; at < s.All && j.List.Images[at] != l.Image; at++ {
 		}
 		if at == s.All {
-			return fmt.Errorf("%s is not in the list, or not there: remove %s", l.File, j.Dir)
+			return fmt.Errorf("%s is not in the list or does not exist: remove %s", l.File, j.Dir)
 		}
 		if len(places) < whole {
 			places, ends = append(places, at), append(ends, end)

@@ -10,8 +10,8 @@
 // git's SHA-1 for small files) after download and on every use. Interrupted downloads resume.
 //
 // Files are kept in the cache of Hugging Face's tools (https://huggingface.co/docs/hub/local-cache). A commit given by
-// its 40 digits that is in the cache needs no network; a branch or tag is looked up, and if the hub cannot be reached
-// the last known commit is used, see [Snapshot].Unreached.
+// its 40 digits needs no network if it is in the cache. A branch or tag is looked up; if the hub cannot be reached, the
+// last known commit is used, see [Snapshot].Unreached.
 //
 // Environment variables, as in Hugging Face's tools:
 //

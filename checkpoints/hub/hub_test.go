@@ -326,8 +326,8 @@ func TestDownloadRefusesInOneLineAndLeavesNoRevision(t *testing.T) {
 		"no_hash":       {"owner/vit", hash("d41d8cd98f00b204e9800998ecf8427e"), "no hash"},
 		"hash_is_path":  {"owner/vit", hash("../../../../evil"), "no hash"},
 		"larger":        {"owner/vit", listed("size", 140_076), "offers 140077 bytes"},
-		"huge":          {"owner/vit", listed("size", int64(1)<<62), "the most that is fetched"},
-		"negative":      {"owner/vit", listed("size", -1), "the most that is fetched"},
+		"huge":          {"owner/vit", listed("size", int64(1)<<62), "the limit of a download"},
+		"negative":      {"owner/vit", listed("size", -1), "the limit of a download"},
 		"size_is_words": {"owner/vit", listed("size", "much"), "did not return the listing"},
 		"gated_file": {"owner/vit", func(h *fakeHub) {
 			h.answer = func(w http.ResponseWriter, r *http.Request) bool {

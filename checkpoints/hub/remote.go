@@ -78,10 +78,10 @@ func (r *remote) list(ctx context.Context, revision string) (commit string, file
 func (r *remote) bring(ctx context.Context, to cache, commit string, files []remoteFile, left *int64) error {
 	for _, f := range files {
 		if !fetch.IsHash(f.hash()) {
-			return fmt.Errorf("%s: the hub gives no hash to verify it by (but %.80q)", f.Name, f.hash())
+			return fmt.Errorf("%s: the hub returned no hash to verify it (but %.80q)", f.Name, f.hash())
 		}
 		if f.Size < 0 || f.Size > *left {
-			return fmt.Errorf("%s: its %d bytes make the model larger than %d, the most that is fetched", f.Name, f.Size,
+			return fmt.Errorf("%s: its %d bytes make the model larger than %d, the limit of a download", f.Name, f.Size,
 				maxBytes)
 		}
 		*left -= f.Size

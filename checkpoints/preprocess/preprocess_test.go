@@ -172,7 +172,7 @@ func TestParseRefusesWhatItWouldGetWrong(t *testing.T) {
 		`{"input_size": [3, 28.5, 28], ` + timm + `}`:                          "input_size",
 		`{"input_size": [3, 28, 28]}`:                                          "does not specify mean and std",
 		`{"input_size": [3, 28, 28], "std": [1, 1, 1]}`:                        "mean is missing",
-		size + `"resample": 2, "resample": 3, ` + mean + `, ` + std + `}`:      "given twice",
+		size + `"resample": 2, "resample": 3, ` + mean + `, ` + std + `}`:      "appears twice",
 		`{"input_size": [3, 28, 28], "crop_pct": 1.5, ` + timm + `}`:           "crop_pct is 1.5",
 		`{"input_size": [3, 9999, 28], "crop_pct": 1e-300, ` + timm + `}`:      "crop_pct is 1e-300",
 		`{"input_size": [3, 28, 28], "crop_mode": "corner", ` + timm + `}`:     "crop_mode is",

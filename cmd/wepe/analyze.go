@@ -38,8 +38,8 @@ type analyzing struct {
 func analyze() *cobra.Command {
 	var o analyzing
 	c := &cobra.Command{Use: "analyze [MODEL|NAME=MODEL]...", Short: "Positions, attention, robustness and cost of models",
-		Long: `Analyze models side by side: rows, tables and one page. Models with the same NAME form one column, as several
-seeds.
+		Long: `Analyze models side by side: rows, tables and one page. Models with the same NAME, for
+example several seeds, form one column.
 
 Without MODEL two small models are trained on generated shapes first. --what cost needs no model.`,
 		Example: "  wepe analyze runs/a/learned-seed0 runs/a/wepe-seed0 --data pets\n" +
@@ -49,8 +49,8 @@ Without MODEL two small models are trained on generated shapes first. --what cos
 	f.Out(&o.out, "directory; default runs/analysis-<dataset>")
 	flags.StringSliceVar(&o.what, "what", []string{"all"},
 		"all, or some separated by commas (wepe list analyses), or cost")
-	flags.StringVar(&o.masks, "masks", "", "of the objects of --data: a directory of images, white on black, of the same "+
-		"names; or COCO's instances_….json")
+	flags.StringVar(&o.masks, "masks", "", "object masks of --data: a directory of images with the same names, white on "+
+		"black; or COCO's instances_….json")
 	flags.IntVar(&o.limit, "limit", 1000, "largest number of images")
 	flags.BoolVar(&o.start, "start", false, "add a column for each model before its training")
 	flags.Uint64Var(&o.seed, "seed", 0, "seed of noise, pairs, occlusion and shuffles")

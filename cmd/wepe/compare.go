@@ -44,7 +44,7 @@ func compare() *cobra.Command {
 	c := &cobra.Command{Use: "compare [MODEL]", Short: "Train position encodings in pairs by seed, and print one table",
 		Args: cobra.MaximumNArgs(1),
 		Long: `Train encodings on the same images in the same order, and print one table. The same command resumes an
-interrupted comparison. Each training has its own run directory.
+interrupted comparison. Each training run has its own run directory.
 
 Without --position: ` + strings.Join(comparedFromScratch, ",") + `, from MODEL ` +
 			strings.Join(comparedFineTuning, ",") + `.`,
@@ -58,10 +58,10 @@ Without --position: ` + strings.Join(comparedFromScratch, ",") + `, from MODEL `
 	flags.StringSliceVar(&o.aspects, "aspects", nil, "crop, squash or keep, several separated by commas")
 	flags.Float64SliceVar(&o.fractions, "fractions", nil, "shares of the training images, as 0.2,0.6")
 	flags.BoolVar(&o.subsets, "subsets", false, "with --fractions: draw other training images for each seed")
-	flags.IntVar(&o.seeds, "seeds", 1, "trainings of each encoding, paired by seed; 3 or more for a result")
-	flags.StringVar(&o.shard, "shard", "", "i/n: part i of n; default from the variables of Slurm or Kubernetes")
+	flags.IntVar(&o.seeds, "seeds", 1, "training runs of each encoding, paired by seed; 3 or more for a result")
+	flags.StringVar(&o.shard, "shard", "", "i/n: run shard i of n; default from the variables of Slurm or Kubernetes")
 	flags.IntVar(&o.completions, "completions", 0, "pods of the indexed job of Kubernetes; default JOB_COMPLETIONS")
-	flags.BoolVar(&o.table, "table", false, "print the table of finished trainings, and train nothing")
+	flags.BoolVar(&o.table, "table", false, "print the table of finished training runs, and train nothing")
 	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, append(args, "")[0]) }
 	return c
 }
@@ -79,7 +79,7 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 	if err != nil {
 		return err
 	}
-	recipe.Model.Position = "" // set for each training
+	recipe.Model.Position = "" // set for each training run
 	s := study.Study{Dir: cmp.Or(o.out, run.Dir(recipe.Name, d.Name)), Seeds: o.seeds, FirstSeed: int(o.seed),
 		From: model, Import: o.open, Devices: o.devices, Weights: o.weights, Progress: cli.Progress, Logger: cli.Logger(),
 		Sizes: o.sizes, Aspects: o.aspects, Fractions: o.fractions}
@@ -187,12 +187,12 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 	return err
 }
 
-// loader reads the images of trainings once for all sizes, at the largest of each side, which the graph resizes; with
-// aspects, or streamed, once for each size.
+// loader reads the images of training runs once for all sizes, at the largest of each side, which the graph resizes;
+// with aspects, or streamed, once for each size.
 type loader struct {
 	d       *dataset.Dataset
 	sizes   [][2]int
-	subsets bool // the seed of a training also draws its fraction of the images
+	subsets bool // the seed of a run also draws its fraction of the images
 	read    map[string]dataset.Splits
 }
 
@@ -222,7 +222,7 @@ func (l *loader) of(ctx context.Context, u study.Unit) (train, test data.Source,
 	return study.Sets(splits.Train, test)(ctx, u)
 }
 
-// printTable prints the table of finished trainings.
+// printTable prints the table of finished training runs.
 func printTable(out *cli.Printer, s *study.Study, recipe string, d *dataset.Dataset) error {
 	table, err := s.Table()
 	if err != nil {

@@ -49,7 +49,7 @@ func (o *objects) flags(f cli.Flags) {
 	f.Sizes(&o.sizes, "sizes of the test images, as `96x96,60x156`; default the training's")
 	flags.IntVar(&o.train, "train-scenes", 8000, "generated scenes to train on")
 	flags.IntVar(&o.test, "test-scenes", 200, "generated scenes to test on, of each size")
-	flags.IntVar(&o.shapes, "objects", mostObjects, "objects of a generated scene at most")
+	flags.IntVar(&o.shapes, "objects", mostObjects, "largest number of objects in a generated scene")
 }
 
 func (o *objects) generated(count int, seed int64, size [2]int) scenes.Generated {
@@ -183,8 +183,8 @@ func detectTrain() *cobra.Command {
 	f.Positions(&o.positions, "encodings, separated by commas; default the recipe's")
 	f.Set(&o.set)
 	f.Out(&o.out, "directory of the runs; default runs/<recipe>-<dataset>")
-	c.Flags().Int64Var(&o.seed, "seed", 0, "the first seed")
-	c.Flags().IntVar(&o.seeds, "seeds", 1, "trainings of each encoding, paired by seed")
+	c.Flags().Int64Var(&o.seed, "seed", 0, "seed of weights and order; the first of --seeds")
+	c.Flags().IntVar(&o.seeds, "seeds", 1, "training runs of each encoding, paired by seed")
 	c.Flags().StringVar(&o.writeTo, "write", "", "directory to write the generated scenes to, as --data coco:DIR reads "+
 		"them; nothing is trained")
 	f.Backend(&o.backend)

@@ -46,14 +46,14 @@ result is opened again and its logits are compared with the model's.`,
 		Example: "  wepe export runs/shapes-shapes out/first --to hf"}
 	f, flags := cli.Flags{Command: c}, c.Flags()
 	f.Choice(&o.to, "to", "format", "hf", "timm", "jax", "onnx", native)
-	flags.BoolVar(&o.fold, "fold", false, "make the encoding a table with --to onnx or native, too")
-	f.Choice(&o.options.DType, "dtype", "type of the numbers on disk", "float32", "float16", "bfloat16")
+	flags.BoolVar(&o.fold, "fold", false, "fold the encoding into a table also with --to onnx or native")
+	f.Choice(&o.options.DType, "dtype", "data type of the weights on disk", "float32", "float16", "bfloat16")
 	flags.Float64Var(&o.options.Epsilon, "epsilon", 0, "epsilon of the norms, 1e-6 for timm and jax; default the model's")
 	flags.StringVar(&o.resample, "resample", "", "how a position table is resampled for another --size: "+
 		strings.Join(checkpoints.Resamplings(), ", ")+"; default as the model's software")
 	flags.IntVar(&o.classes, "classes", 0, "number of classes of a new head of zeros")
-	flags.StringSliceVar(&o.average, "average", nil, "more models, fine-tuned from the same one as MODEL: the mean "+
-		"of all weights is written")
+	flags.StringSliceVar(&o.average, "average", nil, "other models, fine-tuned from the same one as MODEL: write "+
+		"the mean of all weights")
 	o.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, args[0], args[1]) }
 	return c

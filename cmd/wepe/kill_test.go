@@ -39,7 +39,7 @@ func lastVariables(t *testing.T, run string) (content []byte, step int64) {
 // onBackend is the backend of the tests, go if GOMLX_BACKEND is not set.
 var onBackend = cmp.Or(os.Getenv(compute.ConfigEnvVar), "go")
 
-// everything is a training with all random and stateful features enabled, with a number of micro-batches.
+// everything is a training run with all random and stateful features enabled, with a number of micro-batches.
 func everything(data, run string, parts int) []string {
 	return []string{"train", "--backend", onBackend, "--data", data, "--size", "16x24", "--out", run, "--position", "wepe",
 		"--set",

@@ -31,7 +31,7 @@ var lists = []struct {
 	name, about string
 	entries     func() []entry
 }{
-	{"recipes", "trainings by name (--recipe)", listRecipes},
+	{"recipes", "training runs by name (--recipe)", listRecipes},
 	{"positions", "position encodings (--position)", listPositions},
 	{"models", "sizes of Vision Transformers", listModels},
 	{"data", "forms of --data", listData},
@@ -66,7 +66,7 @@ func list() *cobra.Command {
 }
 
 func listRecipes() (all []entry) {
-	all = append(all, entry{"(none)", "without --recipe: by what is trained, see wepe train --help"})
+	all = append(all, entry{"(none)", "without --recipe: depends on --data and MODEL, see wepe train --help"})
 	for _, name := range finetune.Names() {
 		r, err := finetune.Named(name)
 		if err != nil {
@@ -74,7 +74,7 @@ func listRecipes() (all []entry) {
 		}
 		what := "fine-tunes a model"
 		if c := r.Model; c.Width > 0 {
-			what = fmt.Sprintf("from scratch, width %d, depth %d, patches of %d", c.Width, c.Depth, c.PatchSize)
+			what = fmt.Sprintf("from scratch, width %d, depth %d, patch size %d", c.Width, c.Depth, c.PatchSize)
 		}
 		length := fmt.Sprintf("%d epochs", r.Epochs)
 		if r.Steps > 0 {
@@ -84,8 +84,8 @@ func listRecipes() (all []entry) {
 		if s := r.Augment.Size; s[0] > 0 {
 			size = fmt.Sprintf(", %d×%d", s[0], s[1])
 		}
-		all = append(all, entry{name, fmt.Sprintf("%s%s, %s of batch %d, %s at %g", what, size, length, r.BatchSize,
-			r.WithDefaults().Optimizer.Kind, r.LearningRate)})
+		all = append(all, entry{name, fmt.Sprintf("%s%s, %s, batch size %d, %s, learning rate %g", what, size, length,
+			r.BatchSize, r.WithDefaults().Optimizer.Kind, r.LearningRate)})
 	}
 	for _, name := range detection.Names() {
 		all = append(all, entry{name, "detection, for wepe detect train"})
@@ -109,8 +109,8 @@ func listModels() (all []entry) {
 		all = append(all, entry{size + "/P", fmt.Sprintf("ViT of width %d, depth %d, %d heads, any patch size P", c.Width,
 			c.Depth, c.Heads)})
 	}
-	return append(all, entry{"MODEL", "a run, a file or directory of Hugging Face (ViT, DeiT, DINOv2, DINOv3), timm or " +
-		"Google, hf://owner/name[@revision]"})
+	return append(all, entry{"MODEL", "a run; a file or directory of Hugging Face, timm or Google; " +
+		"hf://owner/name[@revision]; docs/models.md lists the families"})
 }
 
 func listData() (all []entry) {

@@ -42,9 +42,9 @@ func serveModel() *cobra.Command {
   curl --data-binary @cat.jpg 'http://127.0.0.1:8080/v1/predict?top=3'`}
 	c.Long = c.Short + `.
 
-/ is a page on which an image is dropped, /openapi.json describes all routes. Requests hold at most
-8 x max-bytes + cores x max-pixels x 16 + max-images x (input size x 3) bytes at once, printed at the start; the heap
-grows by twice as much, with garbage. The first SIGINT or SIGTERM finishes the requests in flight.`
+/ is a page for dropped images, /openapi.json describes all routes. Requests use at most 8 x max-bytes + cores x
+max-pixels x 16 + max-images x (input size x 3) bytes at once, printed at startup; the heap grows by up to twice as
+much. After the first SIGINT or SIGTERM the server completes the requests in flight and exits.`
 	f := cli.Flags{Command: c}
 	s.flags(f)
 	flags := c.Flags()
@@ -52,7 +52,7 @@ grows by twice as much, with garbage. The first SIGINT or SIGTERM finishes the r
 	flags.StringVar(&s.Token, "token", os.Getenv("WEPE_TOKEN"),
 		"clients send it as Authorization: Bearer TOKEN; default $WEPE_TOKEN")
 	flags.StringVar(&s.features, "features", "",
-		"directory written by wepe features: answers name the nearest training images")
+		"directory written by wepe features: responses include the nearest training images")
 	flags.IntVar(&s.Batch, "batch", 8, "largest number of images computed together")
 	flags.DurationVar(&s.Window, "window", 50*time.Millisecond, "longest wait for images that are being decoded")
 	flags.Int64Var(&s.Bytes, "max-bytes", 20<<20, "largest body of a request, in bytes")
@@ -158,8 +158,8 @@ func neighbours(dir string, m *finetune.Model) (func(class, mean []float32, k in
 		return nil, err
 	}
 	if table.Model != model {
-		return nil, fmt.Errorf("--features %s: features of other weights or another preprocessing than MODEL's: write them "+
-			"with wepe features MODEL", dir)
+		return nil, fmt.Errorf("--features %s: the features are of other weights or another preprocessing than MODEL's: "+
+			"write them with wepe features MODEL", dir)
 	}
 	dot := func(a, b []float32) (sum float64) {
 		for i, v := range a {

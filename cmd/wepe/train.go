@@ -27,7 +27,7 @@ import (
 	"github.com/wepe-go/wepe/study"
 )
 
-// machine are the flags for the computation of a training.
+// machine are the flags for the computation of a training run.
 type machine struct {
 	backend, mpi string
 	devices      int
@@ -36,8 +36,8 @@ type machine struct {
 func (m *machine) flags(f cli.Flags) {
 	f.Backend(&m.backend)
 	f.Command.Flags().IntVar(&m.devices, "devices", 0, "devices of the backend that share each batch; default all")
-	f.Command.Flags().StringVar(&m.mpi, "mpi", "", "the processes of mpirun or srun share the training: allreduce or "+
-		"ordered (docs/scale.md); needs a build with -tags=mpi")
+	f.Command.Flags().StringVar(&m.mpi, "mpi", "", "share the training among the processes of mpirun or srun: allreduce "+
+		"or ordered (docs/scale.md); needs a build with -tags=mpi")
 }
 
 // saving is the flag for the interval of checkpoints.
@@ -245,7 +245,7 @@ func (o *training) fineTuning(d *dataset.Dataset, model string, size [2]int) (re
 // plainForKeep removes the augmentation from a recipe for images that keep their aspect ratio, which do not support it.
 func plainForKeep(r finetune.Recipe, keep bool) finetune.Recipe {
 	if plain := r.Augment.Eval(); keep && plain != r.Augment {
-		cli.Field("recipe", "aspect keep: no augmentation, which is for images of one size")
+		cli.Field("recipe", "aspect keep disables augmentation, which needs images of one size")
 		r.Augment = plain
 	}
 	return r
@@ -317,7 +317,7 @@ func resume() *cobra.Command {
 extended: its learning rate continues with the cosine of that many epochs.`}
 	f := cli.Flags{Command: c}
 	f.Data(&o.data, "", "where the dataset is now; default as it was given")
-	f.Epochs(&o.epochs, "epochs in all")
+	f.Epochs(&o.epochs, "total number of epochs")
 	f.Weights(&o.weights)
 	o.images.Flags(f)
 	o.machine.flags(f)

@@ -36,7 +36,8 @@ same random images. B may be an ONNX file (needs a build with -tags=onnx).`,
 	f, flags := cli.Flags{Command: c}, c.Flags()
 	flags.IntVar(&o.images, "images", 2, "random images")
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of the images")
-	flags.Float64Var(&o.tolerance, "tolerance", 1e-4, "difference of logits, in units of the largest one or of 1")
+	flags.Float64Var(&o.tolerance, "tolerance", 1e-4, "largest accepted difference of logits, "+
+		"relative to the largest logit if that exceeds 1")
 	o.flags(f)
 	f.JSON(&o.asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -76,7 +76,7 @@ func findPages(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, size int6
 	}
 	end := at + meta.TotalCompressedSize
 	if at < 4 || meta.DataPageOffset < at || end < meta.DataPageOffset || end > size {
-		return nil, errors.New("its pages are not within the file")
+		return nil, errors.New("its pages are not within the file: it is truncated or damaged")
 	}
 	var index format.OffsetIndex
 	for row := int64(0); at < end; {
@@ -99,11 +99,11 @@ func findPages(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, size int6
 			values, rows = v2.NumValues, v2.NumValues
 		}
 		if values < 0 || values > maxValues || v2.NumNulls < 0 {
-			return nil, fmt.Errorf("a page of %d values at byte %d, %d of them null, want 0 to %d", values, at, v2.NumNulls,
+			return nil, fmt.Errorf("the page of %d values at byte %d has %d nulls, want 0 to %d values", values, at, v2.NumNulls,
 				maxValues)
 		}
 		if dictionary.Valid && header.Type != format.DictionaryPage { // which the library reads as both
-			return nil, fmt.Errorf("a page of type %s at byte %d with the header of a dictionary", header.Type, at)
+			return nil, fmt.Errorf("the page of type %s at byte %d has the header of a dictionary", header.Type, at)
 		}
 		index.PageLocations = append(index.PageLocations, format.PageLocation{Offset: at,
 			CompressedPageSize: int32(next - at), FirstRowIndex: row})
@@ -164,7 +164,7 @@ func checkFooter(file *os.File) (size int64, err error) {
 		return 0, err
 	}
 	if _, err := structLength(raw); err != nil {
-		return 0, fmt.Errorf("a damaged footer: %w", err)
+		return 0, fmt.Errorf("the footer is damaged: %w", err)
 	}
 	return size, nil
 }

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package parquet reads labelled images from Parquet files in the form of the Hugging Face hub: a column image with a
+// Package parquet reads labelled images from Parquet files in the layout of the Hugging Face hub: a column image with a
 // field bytes (an image file), and a column label with integers from 0.
 //
 //	train, held, err := data.Shards(dir, parquet.Extension)
@@ -8,8 +8,8 @@
 //	images, err := files.Stream(settings, data.Streaming{})
 //
 // Images are read in the random order of an epoch. The pages of a row group are found by their headers on first use;
-// then an image costs one page, about a megabyte. Memory holds a label and a fraction of a page index per image, and a
-// footer per row group.
+// then each image requires reading one page, about a megabyte. Memory contains a label and a fraction of a page index
+// per image, and a footer per row group.
 package parquet
 
 import (
@@ -95,7 +95,7 @@ func (s *shards) index(path string) (classes []string, err error) {
 	image, label := leaf(p.Root(), imageColumn, bytesLeaf), leaf(p.Root(), labelColumn)
 	if image == nil || image.Type().Kind() != pq.ByteArray || label == nil ||
 		label.Type().Kind() != pq.Int64 && label.Type().Kind() != pq.Int32 {
-		return nil, fmt.Errorf("want a column %s with %s, and %s of whole numbers, as the hub's sets of images have them",
+		return nil, fmt.Errorf("want a column %s with %s and a column %s of integers, as in image datasets of the hub",
 			imageColumn, bytesLeaf, labelColumn)
 	}
 	if shard > 0 && s.column != image.Index() {

@@ -334,7 +334,7 @@ func TestInvalidFilesAreRefusedInOneLine(t *testing.T) {
 				Image img    `parquet:"image"`
 				Label string `parquet:"label"`
 			}{{img{}, "cat"}})
-		}, "label of whole numbers"},
+		}, "label of integers"},
 		"several images": {func() {
 			write(t, path, []struct {
 				Image []img `parquet:"image"`
@@ -348,14 +348,14 @@ func TestInvalidFilesAreRefusedInOneLine(t *testing.T) {
 			write(t, path, rows, pq.KeyValueMetadata("huggingface",
 				strings.Replace(hub, `, "eel"`, "", 1)))
 		}, "row 2: label 2, want 0 to 1"},
-		"empty":      {func() { write(t, path, rows[:0]) }, "no images in 1 shards"},
+		"empty":      {func() { write(t, path, rows[:0]) }, "the 1 shards contain no images"},
 		"cut":        {raw(func(whole []byte) []byte { return whole[:len(whole)/2] }), "or truncated"},
 		"nothing":    {raw(func([]byte) []byte { return nil }), "not a Parquet file"},
 		"other file": {raw(func([]byte) []byte { return bytes.Repeat([]byte("PAR1"), 99) }), "or truncated"},
 		"a footer in the magic": {raw(func([]byte) []byte { return []byte("PAR1\x01\x00\x00\x00PAR1") }),
 			"or truncated"},
 		"no footer": {raw(func([]byte) []byte { return []byte("PAR1\x00\x00\x00\x00PAR1") }),
-			"a damaged footer: it is truncated"},
+			"the footer is damaged: it is truncated"},
 		"a cut middle": {raw(func(whole []byte) []byte {
 			return slices.Concat(whole[:1000], whole[len(whole)-len(whole)/10:])
 		}), ""},
@@ -366,7 +366,7 @@ func TestInvalidFilesAreRefusedInOneLine(t *testing.T) {
 			footer := []byte{0x15, 2, 0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 7, 0} // version, 2^31-1 elements of a schema
 			return slices.Concat(whole[:1000], footer, binary.LittleEndian.AppendUint32(nil, uint32(len(footer))),
 				[]byte("PAR1"))
-		}), "a damaged footer: it is truncated"},
+		}), "the footer is damaged: it is truncated"},
 	} {
 		c.write()
 		_, err := campaign.Malformed(t, func() error {
@@ -742,13 +742,13 @@ func TestAHeaderThatTheLibraryTrustsIsRefusedInLittleMemory(t *testing.T) {
 		of   string
 		lie  func(*format.PageHeader)
 	}{
-		{"a page of 2147483647 values at byte 4, 0 of them null", 4, "dictionary",
+		{"the page of 2147483647 values at byte 4 has 0 nulls", 4, "dictionary",
 			func(h *format.PageHeader) { h.DictionaryPageHeader.V.NumValues = 1<<31 - 1 }},
-		{"a page of type DATA_PAGE at byte 4 with the header of a dictionary", 4, "dictionary", func(h *format.PageHeader) {
+		{"the page of type DATA_PAGE at byte 4 has the header of a dictionary", 4, "dictionary", func(h *format.PageHeader) {
 			withBody(len(bomb))(h)
 			h.Type, h.DataPageHeader.Valid, h.DataPageHeader.V.NumValues = format.DataPage, true, 1
 		}},
-		{"a page of 1 values at byte 4, -1073741824 of them null", 0, "page 2",
+		{"the page of 1 values at byte 4 has -1073741824 nulls", 0, "page 2",
 			func(h *format.PageHeader) { h.DataPageHeaderV2.V.NumNulls = -1 << 30 }},
 		{"the file is truncated", 4, "page", func(h *format.PageHeader) { h.DataPageHeader.V.NumValues = 6 }},
 		{"a page at byte 4 does not unpack to the 7 bytes", 0, "page",

@@ -93,7 +93,8 @@ func provePage(file io.ReaderAt, codec format.CompressionCodec, at, end int64) e
 			unpacked = d
 		}
 	default:
-		return fmt.Errorf("pages packed with %s, which cannot be held to a size: want snappy, gzip, zstd or none", codec)
+		return fmt.Errorf("its pages are compressed by %s, whose output cannot be limited: use snappy, gzip, zstd or "+
+			"none", codec)
 	}
 	if err == nil && unpacked != nil {
 		size, err = io.Copy(io.Discard, io.LimitReader(unpacked, most+1))

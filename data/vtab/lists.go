@@ -51,7 +51,7 @@ func Open(dir string, tasks []Task, partial bool, logger *slog.Logger) (map[stri
 			}
 		}
 		if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
-			logger.Warn("task left out: no data", "task", t.Name, "directory", filepath.Join(dir, t.Name), "source", t.Source)
+			logger.Warn("task skipped: no data", "task", t.Name, "directory", filepath.Join(dir, t.Name), "source", t.Source)
 			continue
 		}
 		lists, err := t.open(folder, partial, logger.With("task", t.Name))
@@ -93,7 +93,7 @@ func (t Task) open(folder string, partial bool, logger *slog.Logger) (*Lists, er
 		*part.to = files
 	}
 	if other != nil {
-		logger.Warn("not VTAB-1k: lists of other lengths", "images", strings.Join(other, ", "))
+		logger.Warn("this is not VTAB-1k: the lists have other lengths", "images", strings.Join(other, ", "))
 	}
 	text, err := os.ReadFile(filepath.Join(folder, originFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

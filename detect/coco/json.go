@@ -67,7 +67,7 @@ func (d *Dataset) decode(from *json.Decoder) error {
 		return err
 	}
 	if !images {
-		return errors.New("no images: not an instances file")
+		return errors.New("the file lists no images: it is not an instances file")
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func begins(from *json.Decoder, delimiter json.Delim) error {
 		return cut(err)
 	}
 	if token != delimiter {
-		return fmt.Errorf("%v where %v should be", token, delimiter)
+		return fmt.Errorf("found %v, want %v", token, delimiter)
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func ends(from *json.Decoder) error {
 		return cut(err)
 	}
 	if _, err := from.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("text after the end")
+		return errors.New("the file has text after the JSON value")
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func readAnnotation(raw struct {
 	case 4:
 		a.Box = Box(raw.Box)
 	default:
-		return a, fmt.Errorf("id %d: bbox of %d numbers, want x, y, width and height", a.ID, len(raw.Box))
+		return a, fmt.Errorf("id %d: bbox has %d numbers, want x, y, width and height", a.ID, len(raw.Box))
 	}
 	if raw.Area == nil {
 		a.missing |= noArea

@@ -99,9 +99,9 @@ func TestBrokenFilesAreRefusedByNameAndPlace(t *testing.T) {
 		return `{"images":[` + image + `],"categories":[` + category + `],"annotations":[` + annotations + `]}`
 	}
 	for _, c := range []struct{ text, want string }{
-		{``, "truncated"}, {`[]`, "[ where { should be"}, {`7`, "where {"}, {`{"annotations":[]}`, "no images"},
-		{`{"images":{}}`, "list of images: { where ["}, {`{"images":[` + image, "truncated"}, {`{"images":[]} {}`,
-			"after the end"},
+		{``, "truncated"}, {`[]`, "found [, want {"}, {`7`, "found 7, want {"}, {`{"annotations":[]}`, "no images"},
+		{`{"images":{}}`, "list of images: found {, want ["}, {`{"images":[` + image, "truncated"}, {`{"images":[]} {}`,
+			"text after the JSON value"},
 		{`{"images":[` + image + `,` + image + `]}`, "two images have the id 1"},
 		{`{"images":[{"height":5}]}`, "image number 1: no id"},
 		{`{"images":[{"id":"a"}]}`, `"a", want an integer`}, {`{"images":[{"id":1.5}]}`, "1.5, want an integer"},
@@ -111,7 +111,7 @@ func TestBrokenFilesAreRefusedByNameAndPlace(t *testing.T) {
 		{with(`{"id":1,"image_id":1}`), "annotation number 1: no category_id"},
 		{with(`{"id":1,"category_id":1}`), "no image_id"}, {with(`{"image_id":1,"category_id":1}`), "no id"},
 		{with(`{"id":1,"image_id":1,"category_id":1},{"id":1,"image_id":1,"category_id":1}`), "two annotations have id 1"},
-		{with(`{"id":8,"image_id":1,"category_id":1,"bbox":[1,2,3]}`), "id 8: bbox of 3 numbers"},
+		{with(`{"id":8,"image_id":1,"category_id":1,"bbox":[1,2,3]}`), "id 8: bbox has 3 numbers"},
 		{with(`{"id":8,"image_id":1,"category_id":1,"iscrowd":"yes"}`), `id 8: iscrowd is "yes"`},
 		{with(`{"id":8,"image_id":1,"category_id":1,"area":"7"}`), "annotation number 1"},
 		{with(`{"id":8,"image_id":1,"category_id":1,"area":NaN}`), "annotation number 1"},
@@ -137,13 +137,14 @@ func TestInvalidMasksAreRefusedWhenMasksAreEvaluated(t *testing.T) {
 	for _, c := range []struct{ segmentation, want string }{
 		{`[[1,1,4,1,4,4]]`, ""}, {`[[1,1,4,1,4]]`, ""}, {`[[1,1,3,3]]`, ""}, {`[[1,1,4,1,4,4],[1,1]]`, ""},
 		{`{"size":[5,7],"counts":""}`, ""}, {`{"size":[5,7],"counts":[]}`, ""}, {`{"size":[5,7],"counts":[1,2]}`, ""},
-		{`[]`, "no segmentation"}, {`null`, "no segmentation"}, {`[[]]`, "polygon of 0 numbers"}, {`[[1,2]]`, "of 2 numbers"},
+		{`[]`, "segmentation is missing"}, {`null`, "segmentation is missing"},
+		{`[[]]`, "polygon has 0 numbers"}, {`[[1,2]]`, "has 2 numbers"},
 		{`[1,1,4,1,4,4]`, "no list of polygons"}, {`[[1,1,"4"]]`, "no list of polygons"},
 		{`"a"`, "neither"}, {`7`, "neither"},
 		{`[[1,1,3,3],[1,1,4,1,4,4]]`, "part of 6 numbers after a box"}, {`[[1,1,1e9,1,4,4]]`, "coordinate 1e+09"},
 		{`{"counts":[1]}`, "neither"}, {`{"size":[5,7]}`, "neither"}, {`{"size":[5,0],"counts":[1]}`, "neither"},
 		{`{"size":[5,7],"counts":null}`, "neither"}, {`{"size":[5,7],"counts":[-1]}`, "neither"},
-		{`{"size":[65536,65536],"counts":[1]}`, "neither"}, {`{"size":[5,7],"counts":[30,6]}`, "36 pixels in a mask of 5×7"},
+		{`{"size":[65536,65536],"counts":[1]}`, "neither"}, {`{"size":[5,7],"counts":[30,6]}`, "36 pixels, the mask has 5×7"},
 		{`{"size":[5,7],"counts":"52"}`, ""}, {`{"size":[5,7],"counts":"52~"}`, "'~' at 2"},
 		{`{"size":[5,7],"counts":"5 "}`, "' ' at 1"}, {`{"size":[5,7],"counts":"5R"}`, "ends within"},
 		{`{"size":[5,7],"counts":"PPPPPPPP0"}`, "more than 7"}, {`{"size":[5,7],"counts":"N"}`, "run of -2"},

@@ -61,14 +61,14 @@ func unpack(packed string, height, width int) (RLE, error) {
 			if more = bits&packMore != 0; !more && bits&packSign != 0 {
 				x |= -1 << shift
 			} else if more && shift == packMost*packBits {
-				return RLE{}, fmt.Errorf("more than %d characters of one number in the string of a mask", packMost)
+				return RLE{}, fmt.Errorf("a number in the string of a mask has more than %d characters", packMost)
 			}
 		}
 		if n := len(r.Counts); n > 2 {
 			x += int64(r.Counts[n-2])
 		}
 		if x < 0 || x > math.MaxInt32 {
-			return RLE{}, fmt.Errorf("a run of %d pixels in the string of a mask", x)
+			return RLE{}, fmt.Errorf("the string of a mask has a run of %d pixels", x)
 		}
 		r.Counts = append(r.Counts, uint32(x))
 	}

@@ -85,7 +85,7 @@ func decodeResults(from io.Reader, name string) ([]Detection, error) {
 	detections, err := list(decoder, "detection", readDetection)
 	if err == nil {
 		if _, end := decoder.Token(); !errors.Is(end, io.EOF) {
-			err = errors.New("text after the end")
+			err = errors.New("the file has text after the JSON value")
 		}
 	}
 	if err != nil {
@@ -104,15 +104,15 @@ func readDetection(raw struct {
 }) (t Detection, err error) {
 	switch {
 	case raw.Caption != nil:
-		return t, errors.New("a caption, which is not evaluated here")
+		return t, errors.New("it is a caption: captions are not evaluated")
 	case raw.ImageID == nil:
-		return t, errors.New("no image_id")
+		return t, errors.New("it has no image_id")
 	case raw.CategoryID == nil:
-		return t, errors.New("no category_id")
+		return t, errors.New("it has no category_id")
 	case raw.Score == nil:
 		return t, errors.New("no score")
 	case len(raw.Box) != 0 && len(raw.Box) != 4:
-		return t, fmt.Errorf("bbox of %d numbers, want x, y, width and height", len(raw.Box))
+		return t, fmt.Errorf("bbox has %d numbers, want x, y, width and height", len(raw.Box))
 	case len(raw.Box) == 4:
 		t.Box = (*Box)(raw.Box)
 	}

@@ -69,8 +69,8 @@ func completed(t *testing.T, detections []Detection) results {
 func TestResultsThatCannotBeEvaluatedAreRefused(t *testing.T) {
 	const box = `{"image_id":9,"category_id":2,"bbox":[1,1,3,2],"score":1}`
 	for _, c := range []struct{ text, want string }{
-		{`{}`, "{ where ["}, {``, "truncated"},
-		{`[` + box, "truncated"}, {`[` + box + `] 7`, "after the end"},
+		{`{}`, "found {, want ["}, {``, "truncated"},
+		{`[` + box, "truncated"}, {`[` + box + `] 7`, "text after the JSON value"},
 		{`[{"image_id":1,"category_id":2,"bbox":[1,1,3,2],"score":1}]`, "detection 1 is of image 1"},
 		{`[` + box + `,{"image_id":9,"category_id":2,"score":1}]`, "detection 2 has no bbox"},
 		{`[{"image_id":9,"category_id":2,"score":1}]`, "detection 1 has no segmentation, and the first no bbox"},
@@ -79,7 +79,7 @@ func TestResultsThatCannotBeEvaluatedAreRefused(t *testing.T) {
 		{`[{"image_id":9,"category_id":2,"segmentation":{"size":[5,7],"counts":"R"},"score":1}]`, "detection 1: the string"},
 		{`[{"image_id":9,"category_id":2,"bbox":[1,1,3,2]}]`, "detection number 1: no score"},
 		{`[{"image_id":9,"bbox":[1,1,3,2],"score":1}]`, "no category_id"}, {`[{"category_id":2,"score":1}]`, "no image_id"},
-		{`[{"image_id":9,"category_id":2,"bbox":[1,1,3,2,9],"score":1}]`, "bbox of 5 numbers"},
+		{`[{"image_id":9,"category_id":2,"bbox":[1,1,3,2,9],"score":1}]`, "bbox has 5 numbers"},
 		{`[{"image_id":9,"caption":"a heart"}]`, "a caption"}, {`[{"image_id":9,"category_id":2,"score":NaN}]`, "number 1"},
 	} {
 		detections, err := decodeResults(strings.NewReader(c.text), "found.json")

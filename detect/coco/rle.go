@@ -32,7 +32,7 @@ func (r RLE) check() error {
 		total += uint64(c)
 	}
 	if pixels := uint64(r.Height) * uint64(r.Width); total > pixels {
-		return fmt.Errorf("run lengths of %d pixels in a mask of %d×%d = %d", total, r.Height, r.Width, pixels)
+		return fmt.Errorf("the run lengths cover %d pixels, the mask has %d×%d = %d", total, r.Height, r.Width, pixels)
 	}
 	return nil
 }
@@ -113,7 +113,8 @@ func unite(masks ...RLE) (RLE, error) {
 	out := masks[0]
 	for _, m := range masks[1:] {
 		if m.Height != out.Height || m.Width != out.Width {
-			return RLE{}, fmt.Errorf("coco: masks of %d×%d and %d×%d pixels to unite", out.Height, out.Width, m.Height, m.Width)
+			return RLE{}, fmt.Errorf("coco: masks of %d×%d and %d×%d pixels cannot be united", out.Height, out.Width,
+				m.Height, m.Width)
 		}
 		var counts []uint32
 		run, inside := uint32(0), false

@@ -21,7 +21,7 @@ type Segmentation struct {
 	broken string // the invalid value in a file
 }
 
-// Empty reports whether there is no segmentation, not even an invalid one.
+// Empty reports whether there is the segmentation is missing, not even an invalid one.
 func (s *Segmentation) Empty() bool { return !s.runs() && len(s.Polygons) == 0 && s.broken == "" }
 
 // Segmentation returns the mask in its file form, packed.
@@ -46,11 +46,11 @@ func (s *Segmentation) Mask(height, width int) (RLE, error) {
 		r := RLE{Height: s.Size[0], Width: s.Size[1], Counts: s.Counts}
 		return r, r.check()
 	case len(s.Polygons) == 0:
-		return RLE{}, errors.New("no segmentation")
+		return RLE{}, errors.New("the segmentation is missing")
 	}
 	boxes := len(s.Polygons[0]) == 4
 	if len(s.Polygons[0]) < 4 {
-		return RLE{}, fmt.Errorf("a polygon of %d numbers, want 6 and more", len(s.Polygons[0]))
+		return RLE{}, fmt.Errorf("a polygon has %d numbers, want 6 or more", len(s.Polygons[0]))
 	}
 	parts := make([]RLE, len(s.Polygons))
 	for i, xy := range s.Polygons {
@@ -102,7 +102,7 @@ func (s *Segmentation) UnmarshalJSON(raw []byte) error {
 	}
 	err := json.Unmarshal(raw, &read)
 	if err == nil && (len(read.Size) != 2 || checkSize(read.Size[0], read.Size[1]) != nil || len(read.Counts) == 0) {
-		err = errors.New("no size or no counts")
+		err = errors.New("the size or the counts are missing")
 	}
 	if err == nil {
 		s.Size = [2]int(read.Size)

@@ -114,7 +114,7 @@ func (f *Folder) Categories() []coco.Category { return f.Dataset.SortedCategorie
 // size that the file gives.
 func (f *Folder) At(index int) (*Scene, error) {
 	if index < 0 || index >= len(f.images) {
-		return nil, fmt.Errorf("scenes: index %d of %d scenes", index, len(f.images))
+		return nil, fmt.Errorf("scenes: index %d is out of range: there are %d scenes", index, len(f.images))
 	}
 	image := f.images[index]
 	file, err := os.OpenInRoot(f.Dir, filepath.FromSlash(image.FileName))

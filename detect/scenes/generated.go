@@ -57,7 +57,7 @@ func (g Generated) Validate() error {
 			g.Width)
 	}
 	if g.Most < 0 || g.Most > mostShapes {
-		return fmt.Errorf("scenes: %d shapes of a scene at most, want 1 to %d", g.Most, mostShapes)
+		return fmt.Errorf("scenes: the largest number of shapes is %d, want 1 to %d", g.Most, mostShapes)
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func (g Generated) At(index int) (*Scene, error) {
 		return nil, err
 	}
 	if index < 0 || index >= g.Count {
-		return nil, fmt.Errorf("scenes: index %d of %d scenes", index, g.Count)
+		return nil, fmt.Errorf("scenes: index %d is out of range: there are %d scenes", index, g.Count)
 	}
 	r := random.Draw("scene", g.Seed, 0, index)
 	shapes, seen := g.arrange(r)

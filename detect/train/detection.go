@@ -60,7 +60,7 @@ func Generated(g scenes.Generated) (Test, error) {
 	return Test{Scenes: g, Annotations: annotations, Areas: g.Sizes(), Rows: g.Height, Cols: g.Width}, err
 }
 
-// Run is one training of one recipe on one dataset with one seed.
+// Run is one training run of one recipe on one dataset with one seed.
 type Run struct {
 	Backend compute.Backend
 	Recipe  Recipe

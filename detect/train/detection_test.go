@@ -275,8 +275,8 @@ func TestABadRecipeIsRefusedByName(t *testing.T) {
 		"detector.backbone.patch_size=6":      "patches of 6×6",
 		"wepe_mode=round":                     "wepe_mode",
 		"detector.backbone.wideness=3":        "wepe list settings",
-		"detector.backbone.global=3":          "3 is not a list as [a,b], each a whole number",
-		"eval_steps=often":                    "is not a whole number",
+		"detector.backbone.global=3":          "3 is not a list as [a,b], each element an integer",
+		"eval_steps=often":                    "is not an integer",
 	} {
 		run := tinyRun(t)
 		var err error

@@ -92,7 +92,7 @@ func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
 			err)
 	}
 	if len(s.Categories) != s.Recipe.Detector.Backbone.Classes {
-		return s, fmt.Errorf("detection: %s: %d categories for %d classes", c.Path, len(s.Categories),
+		return s, fmt.Errorf("detection: %s has %d categories for %d classes", c.Path, len(s.Categories),
 			s.Recipe.Detector.Backbone.Classes)
 	}
 	return s, nil

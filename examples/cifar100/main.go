@@ -29,8 +29,8 @@ import (
 var (
 	dir       = flag.String("data", "", "directory or archive of CIFAR-100's binary version; default generated shapes")
 	positions = flag.String("position", "none,learned,sincos2d,wepe,wepe-sphere,wepe-qkv", "encodings, by commas")
-	seeds     = flag.Int("seeds", 1, "trainings of each encoding, paired by seed; 3 or more for a result")
-	out       = flag.String("out", "", "directory of the trainings; default runs/<recipe>")
+	seeds     = flag.Int("seeds", 1, "training runs of each encoding, paired by seed; 3 or more for a result")
+	out       = flag.String("out", "", "directory of the training runs; default runs/<recipe>")
 )
 
 func main() {
@@ -84,7 +84,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 
-	// 5. Training. Finished trainings are skipped; an interrupted one resumes with the same bits.
+	// 5. Training. Finished training runs are skipped; an interrupted one resumes with the same bits.
 	if err := s.Run(ctx); err != nil {
 		return err
 	}

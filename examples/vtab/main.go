@@ -7,7 +7,7 @@
 //	go run ./examples/vtab -data DIR -from MODEL -seeds 3
 //	go run ./examples/vtab -data DIR -from MODEL -sweep "learning_rate=0.003,0.01,0.03" -shard 2/8
 //	go run ./examples/vtab -sweep … -merge dir1,dir2                       one table of all machines
-//	go run ./examples/vtab -data DIR -sweep … -plan                        what there is to do
+//	go run ./examples/vtab -data DIR -sweep … -plan                        list the training runs
 //
 // A setting is chosen on val200 after training on train800; with the chosen one the model is trained on train800val200
 // and tested once. The same command resumes an interrupted one. docs/vtab.md has the layout of the data, the protocol,
@@ -47,14 +47,14 @@ var (
 	positions   = flag.String("position", "learned,wepe,hybrid", "encodings, separated by commas")
 	taskNames   = flag.String("tasks", "all", "all, groups or names of tasks, separated by commas")
 	sweep       = flag.String("sweep", "", `settings to choose on val200, as "learning_rate=0.01,0.03"`)
-	seeds       = flag.Int("seeds", 1, "trainings of each, paired by seed")
-	shard       = flag.String("shard", "", "i/n: part i of n; default from the variables of Slurm or Kubernetes")
+	seeds       = flag.Int("seeds", 1, "training runs of each, paired by seed")
+	shard       = flag.String("shard", "", "i/n: run shard i of n; default from the variables of Slurm or Kubernetes")
 	completions = flag.Int("completions", 0, "pods of the indexed job of Kubernetes; default JOB_COMPLETIONS")
 	devices     = flag.Int("devices", 0, "devices of the backend that share each batch; default all")
 	merge       = flag.String("merge", "", "-out directories of other machines, to join their rows")
-	plan        = flag.Bool("plan", false, "list all trainings, and train nothing")
+	plan        = flag.Bool("plan", false, "list all training runs, and train nothing")
 	partial     = flag.Bool("allow-partial", false, "accept lists of other lengths than VTAB-1k's; no result then")
-	keep        = flag.Bool("keep", false, "keep the models of finished trainings")
+	keep        = flag.Bool("keep", false, "keep the models of finished training runs")
 	write       = flag.String(
 		"write",
 		"",
@@ -114,7 +114,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	if *dir == "" || *from == "" {
-		return errors.New("-data or -from is missing: the directory with a folder per task, and the pretrained model")
+		return errors.New("-data or -from is missing: give the directory with a folder per task, and the pretrained model")
 	}
 	if s.Backend, err = backend.Open(backend.Devices(*devices)); err != nil {
 		return err
@@ -161,12 +161,12 @@ func describe() (s *study.Study, tasks []vtab.Task, err error) {
 		s.Tasks = append(s.Tasks, study.Task{Name: task.Name, Recipe: recipe, Parts: vtab.Parts})
 	}
 	if tasks == nil {
-		return nil, nil, errors.New("-tasks: none is left")
+		return nil, nil, errors.New("-tasks: no task has data")
 	}
 	return s, tasks, s.Validate()
 }
 
-// table prints the table of all finished trainings, of this machine and others, and writes it as Markdown.
+// table prints the table of all finished training runs, of this machine and others, and writes it as Markdown.
 func table(s *study.Study) error {
 	t, err := s.Table()
 	if err != nil {

@@ -27,7 +27,8 @@ func newServed(m *finetune.Model) (*served, error) {
 	c := m.Recipe.Model
 	switch {
 	case m.Recipe.Aspect == finetune.AspectKeep:
-		return nil, errors.New("serve: a model of images of any aspect ratio has no fixed batch: serve one with a size")
+		return nil, errors.New("serve: the model takes images of any aspect ratio and has no fixed batch: use a model with " +
+			"a fixed image size")
 	case m.Scores == "none":
 		return nil, errors.New("serve: the model is a regression model: its logits are not class scores")
 	case c.Channels != 3:

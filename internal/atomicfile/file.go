@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package atomicfile writes files that are whole or as they were.
+// Package atomicfile writes files atomically: after a failure a file has its old content.
 package atomicfile
 
 import (

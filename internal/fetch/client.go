@@ -69,7 +69,7 @@ func (c *Client) get(ctx context.Context, address string, have int64) (*http.Res
 	ctx, cancel := context.WithCancelCause(ctx)
 	b := &body{ctx: ctx, cancel: cancel, idle: c.Idle}
 	b.watchdog = time.AfterFunc(c.Idle, func() {
-		cancel(fmt.Errorf("%w: less than %d KiB in %v", errStalled, floor>>10, c.Idle))
+		cancel(fmt.Errorf("%w: it received less than %d KiB in %v", errStalled, floor>>10, c.Idle))
 	})
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

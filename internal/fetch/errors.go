@@ -70,7 +70,7 @@ func reason(ctx context.Context, err error) error {
 		err = wrapped.Err
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return &NetworkError{errors.New("the connection ended before the file did")}
+		return &NetworkError{errors.New("the connection closed before the end of the file")}
 	}
 	var network net.Error
 	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
@@ -107,7 +107,7 @@ func (c *Client) retry(ctx context.Context, try func() (more bool, err error)) e
 		case !passing || failures > retries || requests == maxRequests:
 			return err
 		case asked > maxWait:
-			return fmt.Errorf("%w and asks to wait for %v", err, asked.Round(time.Second))
+			return fmt.Errorf("%w and requests a pause of %v", err, asked.Round(time.Second))
 		case more:
 			continue
 		}

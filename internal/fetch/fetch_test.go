@@ -326,8 +326,8 @@ func TestFetchRefusesInOneLineAndLeavesNothingUnderTheFinalName(t *testing.T) {
 		"404":        {status(http.StatusNotFound, "", ""), "404 Not Found", 1},
 		"410":        {status(http.StatusGone, "", ""), "410 Gone", 1},
 		"416":        {status(http.StatusRequestedRangeNotSatisfiable, "", ""), "changed", retries + 1},
-		"429":        {status(http.StatusTooManyRequests, "Retry-After", "7200"), "asks to wait for 2h0m0s", 1},
-		"503":        {status(http.StatusServiceUnavailable, "Retry-After", inAnHour), "asks to wait for", 1},
+		"429":        {status(http.StatusTooManyRequests, "Retry-After", "7200"), "requests a pause of 2h0m0s", 1},
+		"503":        {status(http.StatusServiceUnavailable, "Retry-After", inAnHour), "requests a pause of", 1},
 		"huge":       {status(http.StatusOK, "Content-Length", "4611686018427387904"), "offers 4611686018427387904", 1},
 		"too_large":  {func(_ *server, f *File, _ *Client) { f.Limit = 1000 }, "offers 30011 bytes", 1},
 		"too_large_hid": {func(s *server, f *File, _ *Client) {

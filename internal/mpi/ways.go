@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package mpi connects the processes started by mpirun, srun or an MPI operator, with the MPI calls that training
-// needs. It is built with the tag mpi and an MPI compiler (tested with Open MPI):
+// Package mpi connects the processes that mpirun, srun or an MPI operator starts, by the MPI calls that training needs.
+// It is built with the tag mpi and an MPI compiler (tested with Open MPI):
 //
 //	CC=mpicc go build -tags=mpi ./cmd/wepe
 //
@@ -30,7 +30,7 @@ var ways = []string{Allreduce, Ordered}
 // Validate refuses other ways to sum.
 func Validate(way string) error {
 	if !slices.Contains(ways, way) {
-		return fmt.Errorf("unknown way to sum %q: want %s", way, strings.Join(ways, " or "))
+		return fmt.Errorf("unknown order of sums %q: want %s", way, strings.Join(ways, " or "))
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package numeric has the methods of statistics that analyses and features share.
+// Package numeric has the statistical methods of analyses and features.
 package numeric
 
 import (

@@ -129,7 +129,7 @@ func (a *Array) readHeader(r io.Reader) (length int, err error) {
 		return 0, fmt.Errorf("the .npy header: %w", err)
 	}
 	if string(start[:6]) != magic {
-		return 0, errors.New("no .npy: its magic bytes are missing")
+		return 0, errors.New("not an .npy file: its magic bytes are missing")
 	}
 	switch start[6] {
 	case 1:
@@ -146,7 +146,7 @@ func (a *Array) readHeader(r io.Reader) (length int, err error) {
 	}
 	n := binary.LittleEndian.Uint32(start[8:])
 	if n > maxHeader {
-		return 0, fmt.Errorf("an .npy header of %d bytes, at most %d are read", n, maxHeader)
+		return 0, fmt.Errorf("the .npy header has %d bytes, more than %d", n, maxHeader)
 	}
 	literal := make([]byte, n)
 	if _, err := io.ReadFull(r, literal); err != nil {
@@ -177,13 +177,13 @@ func parseHeader(text string) (kind string, shape []int, err error) {
 	kind = strings.Trim(items["descr"], `'"`)
 	switch {
 	case len(items) != 3:
-		return "", nil, errors.New("a key of the .npy header is given twice")
+		return "", nil, errors.New("a key of the .npy header appears twice")
 	case strings.HasSuffix(kind, "O"):
 		return "", nil, errors.New("pickled Python objects are never read")
 	case !plainType.MatchString(kind):
 		return "", nil, fmt.Errorf("dtype %q, want a plain little-endian one", kind)
 	case items["fortran_order"] == "True":
-		return "", nil, errors.New("an array in Fortran order: save a C-ordered copy (numpy.ascontiguousarray)")
+		return "", nil, errors.New("the array is in Fortran order: save a C-ordered copy (numpy.ascontiguousarray)")
 	case items["fortran_order"] != "False":
 		return "", nil, errors.New("fortran_order is neither True nor False")
 	}
@@ -226,7 +226,7 @@ func (l *limitedReaderAt) ReadAt(p []byte, at int64) (int, error) {
 	if l.left >= 0 {
 		if l.left -= int64(len(p)); l.left < 0 {
 			l.left = 0
-			return 0, fmt.Errorf("a list of members of more than %d bytes", maxDirectory)
+			return 0, fmt.Errorf("the list of members has more than %d bytes", maxDirectory)
 		}
 	}
 	return l.r.ReadAt(p, at)

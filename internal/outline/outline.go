@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package outline has the shapes that generated images show.
+// Package outline defines the shapes that are drawn in generated images.
 package outline
 
 import "math"

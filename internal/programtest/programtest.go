@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package programtest tests a command as a process, which the test binary itself becomes.
+// Package programtest tests a command as a process: the test binary executes itself as that command.
 package programtest
 
 import (

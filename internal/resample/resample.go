@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package resample has the kernels of resizing that images and tables of positions share.
+// Package resample has the resize kernels of images and position tables.
 package resample
 
 import "math"

@@ -108,22 +108,22 @@ func Fields(of reflect.Type) (names, about []string) {
 func describeType(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int64:
-		return "a whole number"
+		return "an integer"
 	case reflect.Float64:
 		return "a finite number"
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Array:
-		return fmt.Sprintf("a list of %d as [a,b], each %s", t.Len(), describeType(t.Elem()))
+		return fmt.Sprintf("a list of %d as [a,b], each element %s", t.Len(), describeType(t.Elem()))
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Struct {
 			return "a list in JSON"
 		}
-		return "a list as [a,b], each " + describeType(t.Elem())
+		return "a list as [a,b], each element " + describeType(t.Elem())
 	case reflect.String:
-		return "a text"
+		return "a string"
 	}
-	return "a group of settings: set them one by one, as NAME.KEY=VALUE"
+	return "a group of settings: set each by NAME.KEY=VALUE"
 }
 
 // parent returns the type of the innermost struct on the path to a field.

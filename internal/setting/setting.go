@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package setting is the table of an encoding's hyperparameters. A row has a name, a variable for its value, the
-// accepted values and a description; reading, checking and listing follow from the rows.
+// Package setting describes the hyperparameters of an encoding in a table. A row has a name, a variable for its value,
+// the accepted values and a description; the package reads, checks and lists the rows.
 package setting
 
 import (

@@ -141,7 +141,7 @@ func check(raw []byte) error {
 		wantKey bool
 	}
 	if len(raw) > MaxBytes {
-		return fmt.Errorf("%d bytes, at most %d are read", len(raw), MaxBytes)
+		return fmt.Errorf("the JSON value has %d bytes, more than %d", len(raw), MaxBytes)
 	}
 	if !utf8.Valid(raw) {
 		return errors.New("not UTF-8")
@@ -165,7 +165,7 @@ func check(raw []byte) error {
 					return fmt.Errorf("more than %d keys", maxKeys)
 				}
 				if top.keys[key] {
-					return fmt.Errorf("key %q given twice", key)
+					return fmt.Errorf("key %q appears twice", key)
 				}
 				top.keys[key], top.wantKey = true, false
 				continue

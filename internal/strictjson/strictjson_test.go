@@ -25,10 +25,10 @@ func TestInvalidJSONThatEncodingJSONAcceptsIsRefused(t *testing.T) {
 		{`{"a":` + nested(63) + `}`, ""}, {keys(1000), ""},
 		{`{"a":` + nested(64) + `}`, "64 levels"}, {strings.Repeat(`[`, 1_000_000), "64 levels"},
 		{keys(maxKeys), "keys"},
-		{`{"a":1,"a":1}`, `"a" given twice`}, {`{"a":{"b":1,"\u0062":2}}`, `"b" given twice`},
+		{`{"a":1,"a":1}`, `"a" appears twice`}, {`{"a":{"b":1,"\u0062":2}}`, `"b" appears twice`},
 		{`{"a":1}{}`, "after the value"}, {`{"a":1} 2`, "after the value"}, {`{"a":1}]`, "not JSON"},
 		{"{\"a\":\"\xff\"}", "UTF-8"}, {"", "not JSON"}, {`{"a":`, "not JSON"}, {`{"a":01}`, "not JSON"},
-		{`{"a":1}` + strings.Repeat(" ", MaxBytes), "at most"},
+		{`{"a":1}` + strings.Repeat(" ", MaxBytes), "more than 16777216"},
 	} {
 		var into known
 		_, err := ParseObject([]byte(c.text))

@@ -2,13 +2,13 @@
 
 // Command bench compares this library with timm (eager and torch.compile) and with a plain ViT in JAX: make bench.
 //
-// Every candidate is a separate process, which taskset restricts to as many cores as it may use threads. The processes
-// of a cell (call, model, batch, threads) make one call each per round, in an order that is drawn anew for every round,
-// so that a slow phase of the machine affects all. Figures are medians; ratios are medians of the ratios within rounds.
-// Encodings are compared with the learned table in the same rounds.
+// Every candidate is a separate process, restricted by taskset to one core per thread. The processes of a cell (call,
+// model, batch, threads) make one call each per round, in a random order, so that a slow phase of the machine affects
+// all. Figures are medians; ratios are medians of the ratios within rounds. Encodings are compared with the learned
+// table in the same rounds.
 //
-// The share of the product rate is the arithmetic of a call (vit.Config.FLOPs, three times for training) divided by its
-// time and by the rate of a chain of the model's largest products on the same backend in the same rounds.
+// The share of the product rate is the FLOP rate of a call (vit.Config.FLOPs, three times for training, divided by its
+// time), divided by the rate of a chain of the model's largest matrix products on the same backend in the same rounds.
 //
 //	go run ./tools/bench -models S/16 -batches 8 -threads 2 -peers timm,jax -positions learned,wepe
 //	go run ./tools/bench profile -model S/16 -batch 8 -position wepe        where the time of a call goes

@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package dhvt is the Dynamic Hybrid Vision Transformer of Lu et al., https://arxiv.org/abs/2210.05958: a ViT with
-// convolutions for small datasets.
+// Package dhvt implements the Dynamic Hybrid Vision Transformer of Lu et al., https://arxiv.org/abs/2210.05958: a ViT
+// with convolutions for small datasets.
 //
 //	config, err := dhvt.FromViT(vit.Config{ImageRows: 32, ImageCols: 32, PatchSize: 4, Width: 192, Depth: 12, Heads: 4,
 //		Classes: 100, Position: "wepe"})
@@ -17,9 +17,9 @@
 //	  -> LayerNorm, class token, dense head                                         [batch, Classes]
 //
 // In HI-MHSA every head contributes a token computed from the mean of all tokens; the attention outputs of these head
-// tokens are added to the class token. DAFF convolves the patches as a map, and their mean gates the class token. The
-// original has no position encoding, because the padding of its convolutions distinguishes positions; the WePE release
-// adds WePE.
+// tokens are added to the class token. DAFF convolves the grid of patch tokens, and their mean gates the class token.
+// The original has no position encoding, because the padding of its convolutions distinguishes positions; the WePE
+// release adds WePE.
 //
 // Package finetune trains it with the recipes dhvt-300 and release-dhvt-300.
 //
@@ -43,9 +43,8 @@
 //	head                                    weights, biases      [d, Classes], [Classes]
 //
 // The mean and variance of a batch normalization are running statistics, not trained: a training graph (see
-// model.Store.SetTraining) normalizes by its batch and moves them a tenth of the way towards the batch's; any other
-// graph normalizes by them. With several images on several devices each device has its own batch. All computation is
-// float32.
+// model.Store.SetTraining) normalizes by its batch and updates them with momentum 0.1; any other graph normalizes by
+// them. On several devices each device normalizes by its own part of the batch. All computation is float32.
 //
 // The same graph trains on the go, xla and onnx backends: convolutions are written as Gather and products, because onnx
 // has no gradient of a strided convolution and GoMLX v0.28.2 computes the gradient of a depthwise one channel by

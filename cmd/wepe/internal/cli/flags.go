@@ -40,7 +40,7 @@ func (f Flags) Weights(value *string) {
 // Backend adds --backend.
 func (f Flags) Backend(value *string) {
 	f.Command.Flags().
-		StringVar(value, "backend", "", "as GOMLX_BACKEND, which it overrides: xla:cuda, xla:cpu, onnx:cpu, go")
+		StringVar(value, "backend", "", "GoMLX backend, overrides GOMLX_BACKEND: xla:cuda, xla:cpu, onnx:cpu, go")
 }
 
 // Size adds --size.
@@ -140,7 +140,7 @@ func (f Flags) Epochs(value *int, about string) {
 // Import adds the flags for what files of timm and Google lack.
 func (f Flags) Import(o *checkpoints.ImportOptions) {
 	flags := f.Command.Flags()
-	about := "patches of the position table, `RxC`, if the model's files lack it"
+	about := "rows and columns of the position table, `RxC`, if the model's files lack them"
 	flags.Func("grid", about, func(text string) (err error) {
 		if !strings.Contains(text, "x") { // the side of a square
 			text += "x" + text
@@ -148,7 +148,7 @@ func (f Flags) Import(o *checkpoints.ImportOptions) {
 		o.Grid, err = parseSize(text)
 		return err
 	})
-	flags.BoolVar(&o.AssumeSquare, "assume-square", false, "the position table, in Google's files, is of a square grid")
+	flags.BoolVar(&o.AssumeSquare, "assume-square", false, "position tables of Google's files have a square grid")
 	flags.StringVar(&o.Architecture, "architecture", "",
 		"timm's name of the architecture, if the model has no config.json")
 	f.completion("architecture", checkpoints.ArchitectureNames()...)

@@ -63,7 +63,7 @@ func (o *Options) Flags(f cli.Flags) {
 	flags.IntVar(&o.Workers, "workers", 0, "with --stream: images decoded at the same time; default one per core")
 	f.Choice(&o.Damaged, "damaged", "with --stream: a damaged image is an error, or skipped, up to one in a hundred",
 		"error", "skip")
-	flags.BoolVar(&o.Check, "check", false, "with --stream: decode every image of all splits first; else headers are read")
+	flags.BoolVar(&o.Check, "check", false, "with --stream: decode every image of all splits first; default: only headers")
 }
 
 // Validate returns a usage error.
@@ -219,7 +219,8 @@ func (d *Dataset) openDirectory(dir string) error {
 		return err
 	}
 	if len(all.Classes) == 1 {
-		return fmt.Errorf("only one class, %s: want a folder for each class, or train and val with those", all.Classes[0])
+		return fmt.Errorf("%s is the only class: use a folder for each class, or train and val with such folders",
+			all.Classes[0])
 	}
 	switch {
 	case held == nil:

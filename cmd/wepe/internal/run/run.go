@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package run stores in a run's directory what resuming needs besides its checkpoints and what prevents mixing runs;
-// and it opens models.
+// Package run opens models, and stores in a run's directory the description that resuming needs and that prevents
+// mixing runs.
 package run
 
 import (
@@ -148,7 +148,7 @@ func Recover(dir string) (d Description, err error) {
 	if meta.From != nil {
 		d.Model = meta.From.Path
 	}
-	if above, err := Read(filepath.Dir(filepath.Clean(dir))); err == nil { // a training of wepe compare
+	if above, err := Read(filepath.Dir(filepath.Clean(dir))); err == nil { // a training run of wepe compare
 		d.Data, d.Dataset, d.Stream = above.Data, above.Dataset, above.Stream
 	}
 	rows, err := report.ReadFiles(filepath.Join(dir, finetune.RowsFile))
@@ -166,7 +166,8 @@ func Local(ctx context.Context, path string) (string, error) {
 				fs.ErrNotExist)
 		}
 		if runs, _ := filepath.Glob(filepath.Join(path, "*", checkpoints.LastDir)); len(runs) > 0 {
-			return "", fmt.Errorf("MODEL %s holds %d runs: name one, as %s", path, len(runs), filepath.Dir(runs[0]))
+			return "", fmt.Errorf("MODEL %s contains %d runs: name one of them, for example %s", path, len(runs),
+				filepath.Dir(runs[0]))
 		}
 		return path, nil
 	}
