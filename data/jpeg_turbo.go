@@ -25,13 +25,13 @@ static void stop(j_common_ptr c) {
 	longjmp(f->back, 1);
 }
 
-// Warnings are of data that decoders guess at; but every decoder skips bytes between markers.
+// Warnings report data that decoders guess; but every decoder skips bytes between markers.
 static void note(j_common_ptr c, int level) {
 	if (level < 0 && c->err->msg_code != JWRN_EXTRANEOUS_DATA) stop(c);
 }
 
-// decode writes the part of so many columns and lines from left and top on, at 1/scale, to out: 3 bytes a pixel, or 4
-// of inks. It returns how many, or 0 and why not.
+// decode writes the given number of columns and lines, from left and top, at 1/scale to out: 3 bytes per pixel, or 4
+// for CMYK. It returns their number, or 0 and the reason in text.
 static int decode(const unsigned char *raw, unsigned long size, int height, int width, int scale, int left, int top,
 		int columns, int lines, unsigned char *out, char *text) {
 	struct jpeg_decompress_struct c;
@@ -58,7 +58,7 @@ static int decode(const unsigned char *raw, unsigned long size, int height, int 
 	c.out_color_space = c.num_components == 4 ? JCS_CMYK : JCS_RGB;
 	c.scale_denom = scale;
 	jpeg_start_decompress(&c);
-	// Chroma at the border of what is decoded is not interpolated: so a little more is, on both sides.
+	// Chroma is not interpolated at the border of the decoded part, so a few more columns are decoded on both sides.
 	JDIMENSION from = left < 4 ? 0 : left - 4, length = left + columns + 4 - from;
 	if (length > c.output_width - from) length = c.output_width - from;
 	if (length < c.output_width) jpeg_crop_scanline(&c, &from, &length);

@@ -118,7 +118,7 @@ func (r regions) results(all []stageOutput, sizes *Node) (scores, boxes *Node) {
 // losses are the losses of the stages on sampled proposals: cross-entropy of the classes, the mean over all of them;
 // and the absolute errors of the deltas of objects, divided by the number of all of them.
 //
-// Later stages match their boxes with the objects anew, by their own IoU, without further sampling; boxes that became
+// Later stages match their boxes with the objects again, by their own IoU, without further sampling; boxes that became
 // empty by clipping do not count from then on.
 func (r regions) losses(all []stageOutput, in Inputs[*Node]) (class, box []*Node) {
 	labels, targets := in.Classes, in.Targets

@@ -40,7 +40,7 @@ var fromPretrained = []Recipe{
 	// decay, batch 512, cosine, clipping at 1, a head that starts at zero, 384×384. VTAB: 2,500 steps at 0.01 for all
 	// tasks. Warm-up and gradient accumulation are from their code (configs/common.py at commit c6de1e5). Images are
 	// resized, not cropped or flipped, because half of the tasks are about locations and directions. With 1,000 images
-	// each epoch has one batch, drawn anew, and drops the rest. Theirs, ViT-L/16: mean of 19 tasks 72.7 %. Not run by us.
+	// each epoch has one batch, drawn again, and drops the rest. Theirs, ViT-L/16: mean of 19 tasks 72.7 %. Not run by us.
 	//
 	//	go run ./examples/vtab -recipe dosovitskiy-vtab -from CHECKPOINT -data DIR
 	dosovitskiy("dosovitskiy-vtab", 2500, 0.01, func(r *Recipe) { r.ValidationPart = -1 }),

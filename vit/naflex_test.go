@@ -179,7 +179,7 @@ func TestStripsAndGridsThatDoNotFitAreRefused(t *testing.T) {
 		{[]int{1, 12, 2, 3}, sound, ""},
 		{[]int{1, 12, 6}, sound, "strips are"}, {[]int{1, 13, 2, 3}, sound, "strips are"},
 		{[]int{1, 12, 3, 3}, sound, "strips are"}, {[]int{1, 12, 2, 1}, sound, "strips are"},
-		{[]int{1, 12, 2, 3}, nil, "without grids"}, {[]int{1, 12, 2, 3}, [][2]int{{2, 3}, {0, 5}}, "a grid of 0×5"},
+		{[]int{1, 12, 2, 3}, nil, "have no grids"}, {[]int{1, 12, 2, 3}, [][2]int{{2, 3}, {0, 5}}, "a grid of 0×5"},
 		{[]int{1, 12, 2, 3}, [][2]int{{7, 1}}, "a grid of 7×1 patches does not fit strips of 6"},
 	} {
 		gomlxtest.Build(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {

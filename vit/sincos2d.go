@@ -51,7 +51,7 @@ var sinCosIndices = map[string][4]int{
 //
 // in the order of the variant.
 //
-// On another grid the table is computed anew, rows and columns counted from 0, as in big_vision and timm. MAE trains
+// On another grid the table is computed again, rows and columns counted from 0, as in big_vision and timm. MAE trains
 // the table when it fine-tunes, and resamples it with torch's bicubic kernel: fold the model, then resample its learned
 // rows (checkpoints.Resample, kind "hf").
 func sinCos2D(variant string, rows, cols, prefix, width int) []float32 {

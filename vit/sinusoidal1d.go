@@ -16,7 +16,7 @@ import (
 //	PE[p, 2j] = sin(p·10000^(-2j/width)),   PE[p, 2j+1] = cos(p·10000^(-2j/width))
 //
 // Patches are counted row by row; the patch below is Cols positions later. The class token is p = 0, and the patches
-// begin at p = 1; without a class token they begin at 0. On another grid the table is computed anew for its positions.
+// begin at p = 1; without a class token they begin at 0. On another grid the table is computed again for its positions.
 func newSinusoidal1D(_ *model.Scope, c Config) Additive {
 	flat := make([]float32, c.Positions()*c.Width)
 	for p := range c.Positions() {

@@ -15,7 +15,7 @@ import (
 // Encoder adds one vector to each token: a learned one to every prefix token, the projected Weierstrass features to
 // every patch. Build it with New(…).Done(). Patches are numbered row by row, after the prefix.
 //
-// Every method with a graph argument builds its nodes anew, for [rows·cols] elements, independent of the batch.
+// Every method with a graph argument builds new nodes, for [rows·cols] elements, independent of the batch.
 type Encoder struct {
 	lattice
 	scope      *model.Scope    // <scope>/wepe or <scope>/wepe_sphere

@@ -279,7 +279,7 @@ func TestErrorsNameTheFlagAndTheRemedy(t *testing.T) {
 		"serve x --batch 0":                    "--batch 0: want more than 0",
 		"eval " + oldRun + " --data nowhere":   "--data nowhere",
 		"predict nowhere x.png":                "MODEL nowhere",
-		"export testdata x":                    "MODEL testdata holds 1 runs: name one, as " + oldRun,
+		"export testdata x":                    "MODEL testdata contains 1 runs: name one of them, for example " + oldRun,
 		"predict " + oldRun + " x.png --top 0": "--top 0",
 		"predict " + oldRun:                    "requires at least 2 arg",
 		"export " + oldRun + " x --to tim":     "did you mean timm?",
