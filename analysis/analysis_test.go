@@ -301,7 +301,8 @@ func TestFiguresAreChosenByNameAndGroup(t *testing.T) {
 	if all, _ := Choose([]string{"all"}); len(all) != len(All) {
 		t.Errorf("all are %d of %d", len(all), len(All))
 	}
-	if _, err := Choose([]string{"decy"}); err == nil || !strings.Contains(err.Error(), `unknown analysis "decy"`) {
+	if _, err := Choose([]string{"decy"}); err == nil ||
+		!strings.Contains(err.Error(), `unknown analysis "decy"`) || !strings.Contains(err.Error(), "robustness (") {
 		t.Errorf("a figure that does not exist: %v", err)
 	}
 	for want, comparison := range map[string]Comparison{

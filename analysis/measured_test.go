@@ -124,6 +124,12 @@ func TestCostIsOfTheCallsThatAreTimed(t *testing.T) {
 	if strings.Contains(log.String(), "round") {
 		t.Errorf("logged %q", log)
 	}
+	unknown := c
+	unknown.Sizes = []string{"Ti/16", "Z/16"}
+	if rows, err := unknown.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "Z/16, 32: ") {
+		t.Errorf("an unknown size: %d rows, %v", len(rows), err)
+	}
+	log.Reset()
 	c.Memory, c.Variants, c.Rounds = nil, study.Each("none"), 10
 	if got := gomlxtest.Must(c.Run(t.Context()))(t); len(got) != 6 {
 		t.Errorf("without memory %d rows, want 2 of the model and 2 of each call: %+v", len(got), got)

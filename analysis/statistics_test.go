@@ -21,6 +21,7 @@ func TestUndefinedValuesAreNaNAndNever0(t *testing.T) {
 		"an overlap of nothing with nothing":             iou(make([]bool, 3), make([]float64, 3), 1),
 		"the separation of one patch":                    grid{Rows: 2, Cols: 3}.separation([]int{4}),
 		"groups of which there is one":                   stat.Mean(silhouettes([]float64{1, 2, 3}, []int{7, 7, 7}), nil),
+		"the only point":                                 stat.Mean(silhouettes([]float64{1}, []int{7}), nil),
 		"a paired test of one pair":                      first(pairedT([]float64{1}, []float64{2})),
 		"a paired test of equal differences":             first(pairedT([]float64{1, 2, 3}, []float64{2, 3, 4})),
 		"a mask of every pixel":                          pointBiserial([]bool{true, true}, []float64{1, 2}),
@@ -31,6 +32,7 @@ func TestUndefinedValuesAreNaNAndNever0(t *testing.T) {
 	constant := decayOf([]float64{1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2}, grid{Rows: 2, Cols: 3}, decayBins)
 	undefined["the decay of equal positions"] = constant.Pairs
 	undefined["the decay of equal positions, in bins"] = constant.Bins
+	undefined["the decay in one bin"] = decayOf([]float64{1, 2, 4, 8, 9, 3}, grid{Rows: 1, Cols: 3}, decayBins).First
 	for what, got := range undefined {
 		if !math.IsNaN(got) {
 			t.Errorf("%s: %g, want NaN", what, got)

@@ -125,6 +125,11 @@ func TestOptionsThatTheNetworkDoesNotSupportAreRefused(t *testing.T) {
 			_, err := hfSigLIP.read(map[string]any{"vision_use_head": false}, false)
 			return err
 		},
+		"the side of square patches": func() error {
+			_, err := timmEva.read(dinov3("patch_size", []any{8.0}), true)
+			return err
+		},
+		"patch_size":    func() error { _, err := timmEva.read(dinov3("patch_size", []any{}), true); return err },
 		"at most 16384": func() error { _, err := imageSize(16385.0); return err },
 	} {
 		if err := read(); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {

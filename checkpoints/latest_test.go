@@ -5,6 +5,7 @@ package checkpoints
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -145,6 +146,12 @@ func TestDamageBetweenOpeningAndLoadingIsFound(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	sameVariables(t, store, before, nil)
+	if err := os.RemoveAll(c.Path); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(store, nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a checkpoint that was removed: %v", err)
+	}
 }
 
 // TestNoMutationIsSilentlyAccepted changes checkpoints at random positions: what loads must have the saved bits.

@@ -39,6 +39,12 @@ func TestTheAverageOfRunsHasTheMeanOfTheirWeights(t *testing.T) {
 		t.Error("the runs do not differ")
 	}
 	refused(t, "another encoding", Average(a, imported(1, "epochs=1;model.position=sincos2d")), "model 2", "architecture")
+	head := b.Variables["head/weights"]
+	b.Variables["head/weights"] = b.Variables["head/bias"]
+	refused(t, "a head of another shape", Average(a, b), "model 2", "no variable head/weights")
+	delete(b.Variables, "head/weights")
+	refused(t, "no head", Average(a, b), "model 2", "no variable head/weights")
+	b.Variables["head/weights"] = head
 	b.Labels = slices.Clone(b.Labels)
 	b.Labels[0], b.Labels[1] = b.Labels[1], b.Labels[0]
 	refused(t, "other classes", Average(a, b), "model 2", "classes")

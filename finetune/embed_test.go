@@ -148,6 +148,9 @@ func TestImagesOfAnyNumberAndSizeHaveFeatures(t *testing.T) {
 	for n := range 37 {
 		gomlxtest.Must(m.embedImages(image.NewGray(image.Rect(0, 0, 5+n, 5))))(t)
 	}
+	m.Recipe.Model.Channels = 1
+	_, err := m.Fit(data.FromImage(drawn))
+	refused(t, "a model of one channel", err, "the model takes 1 channels")
 }
 
 // The published DINOv2 has positions for 518×518 pixels and files that crop to 224×224; the fixture contains

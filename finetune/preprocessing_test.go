@@ -148,6 +148,21 @@ func TestEveryMicroBatchHasAPlanOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestThePlanOfALateStepIsThatOfItsEpoch(t *testing.T) {
+	gomlxtest.OnGo(t)
+	c := begun(t, tinyRun(t, "accumulate=2;augment.mixup_alpha=1e-6;late_from=1;late_mixup_alpha=1e6", 40))
+	for step := range 2 * c.PerPass {
+		if err := c.Fetch(step); err != nil {
+			t.Fatal(err)
+		}
+		plan, _ := c.plan(step, 0)
+		// Beta(α, α) is nearly 0 or 1 for a small α, nearly ½ for a large one.
+		if half := math.Abs(float64(plan.Mix[5])-0.5) < 0.1; c.PerPass < 2 || half != (step >= c.PerPass) {
+			t.Errorf("step %d of epochs of %d: mixed by %g", step, c.PerPass, plan.Mix[5])
+		}
+	}
+}
+
 func TestProbabilitiesFollowScores(t *testing.T) {
 	logits := []float32{0, 1, -2}
 	total := 1 + math.E + math.Exp(-2)

@@ -247,6 +247,39 @@ func TestReleasedRecipesHaveTheParametersAndRatesOfTheirScripts(t *testing.T) {
 	}
 }
 
+// DeiT and rope-vit: arXiv 2012.12877, table 9, and 2204.07118, table 1; big_vision: arXiv 2205.01580, section 2; ViT:
+// arXiv 2010.11929, table 4; MAE: arXiv 2111.06377, table 9; DINO: eval_linear.py.
+func TestPublishedRecipesHaveTheSettingsOfTheirSources(t *testing.T) {
+	const deit = "warmup_epochs=5;model.patch_size=16;augment.size=[224,224];augment.crop_scale=[0.08,1];" +
+		"augment.flip_prob=0.5;augment.repeats=3;augment.mixup_alpha=0.8;augment.cutmix_alpha=1;model.depth=12;"
+	for name, settings := range map[string]string{
+		"paper-imagenet-200": deit + "batch_size=1024;learning_rate=0.001;optimizer.weight_decay=0.05;smoothing=0.1;" +
+			"model.drop_path=0.1;augment.policy=rand-m9-mstd0.5-inc1;augment.erase_prob=0.25;augment.erase_noise=true;" +
+			"model.width=192;model.heads=3;epochs=200",
+		"deit3-s16-400": deit + "batch_size=2048;learning_rate=0.004;optimizer.clip_norm=1;smoothing=0;epochs=400;" +
+			"augment.policy=3-augment;augment.jitter=[0.3,0.3,0.3,0];augment.erase_prob=0;model.layer_scale=1e-4;" +
+			"model.width=384;model.heads=6",
+		"bigvision-s16-90": "epochs=90;batch_size=1024;learning_rate=0.001;optimizer.clip_norm=1;model.width=384;" +
+			"model.depth=12;model.heads=6;augment.size=[224,224];augment.crop_scale=[0.05,1];augment.flip_prob=0.5;" +
+			"augment.mixup_alpha=0.2;optimizer.weight_decay=0.1;augment.mean=[0.5,0.5,0.5];augment.std=[0.5,0.5,0.5]",
+		"dosovitskiy-vtab": "steps=2500;learning_rate=0.01;batch_size=512;warmup_steps=500;optimizer.momentum=0.9;" +
+			"optimizer.clip_norm=1;zero_head=true;augment.size=[384,384];optimizer.weight_decay=0",
+		"dosovitskiy-cifar100": "steps=10000;learning_rate=0.03;batch_size=512;validation_part=0.02;" +
+			"augment.crop_scale=[0.05,1];augment.flip_prob=0.5",
+		"adamw-layer-decay": "epochs=100;batch_size=1024;learning_rate=0.002;warmup_epochs=5;smoothing=0.1;" +
+			"optimizer.weight_decay=0.05;optimizer.layer_decay=0.65;model.drop_path=0.1;augment.mixup_alpha=0.8;" +
+			"augment.cutmix_alpha=1;augment.erase_prob=0.25;augment.policy=rand-m9-mstd0.5-inc1;augment.size=[224,224];" +
+			"augment.erase_noise=true;augment.crop_scale=[0.08,1];augment.flip_prob=0.5",
+		"linear-probe": "epochs=100;batch_size=1024;learning_rate=0.004;optimizer.weight_decay=0;" +
+			"augment.size=[224,224];augment.crop_scale=[0.08,1];augment.flip_prob=0.5",
+	} {
+		r := gomlxtest.Must(Named(name))(t)
+		if want := gomlxtest.Must(r.Set(settings))(t); !reflect.DeepEqual(r, want) {
+			t.Errorf("%s: %+v, want %+v", name, r, want)
+		}
+	}
+}
+
 func TestMixingChangesFromTheLateEpochOn(t *testing.T) {
 	r := Recipe{LateFrom: 15, LateMixupAlpha: 0.3, Augment: data.Augment{MixupAlpha: 0.15, MixProb: 0.6}}
 	early, late := r.augmentation(14), r.augmentation(15)

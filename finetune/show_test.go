@@ -39,6 +39,9 @@ func TestTheGridOfAnAugmentationShowsImagesBeforeAndAfterIt(t *testing.T) {
 		}
 		return gomlxtest.Must(png.Decode(&file))(t)
 	}
+	if g := newGrid(1, 1, 10, 50); g.height != 100 || g.width != 500 { // ten times 10 is the first above 96
+		t.Errorf("an image of 10×50 is shown with %d×%d pixels", g.height, g.width)
+	}
 	cell := func(page image.Image, row, column int) []uint8 {
 		return shownCell(t, page, row, column, set.Height, set.Width)
 	}

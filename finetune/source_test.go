@@ -102,6 +102,9 @@ func TestAPretrainedBackboneIsLoadedBitForBit(t *testing.T) {
 			} else if !strings.Contains(said, "positions: "+position+" in place of the checkpoint's learned\n") {
 				t.Errorf("%s, %s: not said that positions are replaced:\n%s", name, position, said)
 			}
+			if strings.Count(said, "positions: ") != 1 {
+				t.Errorf("%s, %s: said of positions more than once:\n%s", name, position, said)
+			}
 			maps.DeleteFunc(got, func(path string, _ []float64) bool { // the hybrid's encoding, started from the table
 				return strings.HasPrefix(path, positionPath) && path != tablePath
 			})
@@ -211,6 +214,10 @@ func TestPositionsOfTheSameKindAreKeptWithTheirHyperparameters(t *testing.T) {
 	}
 	if trainer.Recipe.Params["wepe_mode"] != "release" || !strings.Contains(said, "positions: the checkpoint's wepe\n") {
 		t.Errorf("params %v, said\n%s", trainer.Recipe.Params, said)
+	}
+	if _, said := started(t, "model.position=sincos2d", Run{From: from}); !strings.Contains(said,
+		"positions: sincos2d in place of the checkpoint's wepe\n") {
+		t.Errorf("of other positions said\n%s", said)
 	}
 	recipe := gomlxtest.Must(fine().Set("model.position=wepe;wepe_mode=paper"))(t)
 	_, err := Run{Backend: gomlxtest.Backend(), Recipe: recipe, From: from, Train: dataset(30, 3)}.prepared()

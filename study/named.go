@@ -216,7 +216,7 @@ func gates(label, settings string, lambdas ...float64) (variants []Variant) {
 // frozen trains variants without the backbone and its table: head, gate and encoding.
 func frozen(variants []Variant) []Variant {
 	for i := range variants {
-		variants[i].Settings = strings.TrimPrefix(variants[i].Settings+";freeze=backbone", ";")
+		variants[i].Settings += ";freeze=backbone"
 	}
 	return variants
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -120,8 +121,12 @@ func TestTheVariantsOfAblationAndGateMatchTheirLabels(t *testing.T) {
 	variantsAre(t, "gate", map[string]map[string]any{
 		"learned": nil, "wepe": nil, "wepe-sphere": nil,
 		// By default the start is "drawn": directories from before the other starts remain valid.
-		"hybrid λ = 0.02":        {"wepe_gate": 0.02},
-		"hybrid λ = 1 fixed":     {"wepe_gate": 1.0, "wepe_learn_gate": false},
+		"hybrid λ = 0.02":            {"wepe_gate": 0.02},
+		"hybrid λ = 1 fixed":         {"wepe_gate": 1.0, "wepe_learn_gate": false},
+		"hybrid centred λ = 1 fixed": {"wepe_gate": 1.0, "wepe_learn_gate": false, "wepe_start": "centred"},
+		"hybrid fitted λ = 1 fixed":  {"wepe_gate": 1.0, "wepe_learn_gate": false, "wepe_start": "fitted"},
+		"hybrid over the sphere λ = 1 fixed": {"wepe_gate": 1.0, "wepe_learn_gate": false, "wepe_start": "drawn",
+			"wepe_blend": "sphere"},
 		"hybrid fitted λ = 0.5":  {"wepe_gate": 0.5, "wepe_start": "fitted"},
 		"hybrid over ℘ λ = 0.12": {"wepe_gate": 0.12, "wepe_start": "drawn", "wepe_blend": "exact"},
 		"hybrid over ℘ λ = 1 fixed": {"wepe_gate": 1.0, "wepe_learn_gate": false, "wepe_start": "drawn",
@@ -133,6 +138,14 @@ func TestTheVariantsOfAblationAndGateMatchTheirLabels(t *testing.T) {
 		"hybrid over ℘ λ = 0.12":         {"wepe_gate": 0.12, "wepe_start": "drawn", "wepe_blend": "exact"},
 		"hybrid over the sphere λ = 0.5": {"wepe_gate": 0.5, "wepe_start": "drawn", "wepe_blend": "sphere"},
 	})
+	for _, v := range gomlxtest.Must(ByName("frozen"))(t).Variants {
+		if !slices.Contains(strings.Split(v.Settings, ";"), "freeze=backbone") {
+			t.Errorf("%s is trained with the settings %s", v.Label, v.Settings)
+		}
+	}
+	if _, err := ByName("kapa"); err == nil || !strings.Contains(err.Error(), "kappa, ") {
+		t.Errorf("a study that does not exist: %v", err)
+	}
 	if wepe.DefaultStart != "drawn" {
 		t.Errorf("the variants without a start begin %s", wepe.DefaultStart)
 	}
@@ -165,6 +178,29 @@ func TestPublishedRowsAreOfTheStudiesVariants(t *testing.T) {
 			}
 			if got.Model.Position != study.Variants[at].Position {
 				t.Errorf("%s: %s is of %s", file, row.Encoding, got.Model.Position)
+			}
+		}
+	}
+	for file, name := range map[string]string{"demo-pretrain": "demo-pretrain", "cifar100-small": "cifar100-small",
+		"cifar100-fifteen-seeds": "cifar100-15", "shapes": "shapes"} {
+		want := gomlxtest.Must(finetune.Named(name))(t)
+		for _, row := range gomlxtest.Must(report.ReadFiles("../docs/runs/" + file + ".jsonl"))(t).Results {
+			got := want
+			if row.Recipe != name {
+				continue
+			}
+			if err := json.Unmarshal(row.Settings, &got); err != nil {
+				t.Fatal(err)
+			}
+			for _, of := range [][2]any{{got.Epochs, want.Epochs}, {got.BatchSize, want.BatchSize},
+				{got.LearningRate, want.LearningRate}, {got.WarmupEpochs, want.WarmupEpochs},
+				{got.Smoothing, want.Smoothing}, {got.Optimizer.WeightDecay, want.Optimizer.WeightDecay},
+				{got.Optimizer.ClipNorm, want.Optimizer.ClipNorm}, {got.Augment, want.Augment},
+				{got.Model.PatchSize, want.Model.PatchSize}, {got.Model.Width, want.Model.Width},
+				{got.Model.Depth, want.Model.Depth}, {got.Model.Heads, want.Model.Heads}} {
+				if !reflect.DeepEqual(of[0], of[1]) {
+					t.Errorf("%s: a row was trained with %+v, %s has %+v", file, of[0], name, of[1])
+				}
 			}
 		}
 	}

@@ -4,6 +4,7 @@ package study
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"image/png"
 	"log/slog"
@@ -77,6 +78,11 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 			continue
 		}
 		m := gomlxtest.Must(finetune.Open(s.Backend, u.Dir))(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := task.Measure(ctx, u, m); !errors.Is(err, finetune.ErrInterrupted) {
+			t.Errorf("interrupted: %v", err)
+		}
 		want := gomlxtest.Must(m.Evaluate(all))(t)
 		m.Recipe.EvalBatchSize = 1029 // more than are read at a time
 		for _, got := range []report.Metrics{row.Test, gomlxtest.Must(task.Measure(t.Context(), u, m))(t)} {
@@ -100,6 +106,9 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 		if err := s.runWith(t, change); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
+	}
+	if _, err := s.results(); err != nil {
+		t.Errorf("a refused training has left a row: %v", err)
 	}
 }
 

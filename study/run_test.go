@@ -5,7 +5,6 @@ package study
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,6 +45,7 @@ func run(t *testing.T, s *Study) {
 func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 	gomlxtest.OnGo(t)
 	s := small(t)
+	s.Fractions = []float64{1}
 	run(t, s)
 	s.EvalSizes = [][2]float64{{1, 1}, {1.5, 1.5}, {0.5, 2}} // opens the trained models
 	for range 2 {
@@ -91,6 +91,17 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 		!strings.Contains(err.Error(), units[0].Dir+": the recipe in its row") {
 		t.Errorf("a row without a recipe: %v", err)
 	}
+	other, _, err := data.Shapes(data.TaskShape, 11, 7, 16, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := *s
+	again.EvalSizes = [][2]float64{{2, 2}}
+	trained := gomlxtest.Must(report.ReadFiles(filepath.Join(units[0].Dir, finetune.RowsFile)))(t)
+	if err := again.multiResolution(units[0], trained.Results[0], other); err == nil ||
+		!strings.Contains(err.Error(), "at 32x32") {
+		t.Errorf("images of other classes: %v", err)
+	}
 	table := gomlxtest.Must(s.Table())(t)
 	var got []string
 	for _, row := range table.Rows {
@@ -116,6 +127,19 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 		if info, err := os.Stat(path); err != nil || info.Size() < 1000 {
 			t.Errorf("%s: %v", path, err)
 		}
+	}
+	s.Variants, s.EvalSizes = s.Variants[:1], nil // a table, without scalars
+	if pictures, err = s.Curves(); err != nil || !slices.Equal(pictures, wantPictures[:1]) {
+		t.Errorf("pictures of a table %q, %v", pictures, err)
+	}
+	row := trained.Results[0]
+	row.Date = "earlier"
+	if err := again.multiResolution(units[0], row, test); err != nil {
+		t.Fatal(err)
+	}
+	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(units[0].Dir, multiResolutionFile)))(t)
+	if last := rows.Results[len(rows.Results)-1]; last.ImageSize != "32x32" || last.Date == "earlier" {
+		t.Errorf("a row at 32×32 has the date of its training: %+v", last)
 	}
 }
 
@@ -213,6 +237,15 @@ func TestAStudyListsMissingTrainingsAndHowToResume(t *testing.T) {
 	gomlxtest.OnGo(t)
 	s := small(t)
 	s.Shard = Shard{Index: 1, Of: 3}
+	s.Sizes, s.Aspects = [][2]int{{16, 16}}, []string{"crop"} // one of each makes no column
+	both := *s
+	both.Fractions = []float64{0.5, 1}
+	if table := gomlxtest.Must(both.Table())(t); !slices.Equal(table.Header[:2], []string{"fraction", "encoding"}) {
+		t.Errorf("header %q", table.Header)
+	}
+	if images, err := s.Curves(); len(images) != 0 || err != nil {
+		t.Errorf("before any training: %q, %v", images, err)
+	}
 	run(t, s)
 	table, err := s.Table()
 	if err != nil || len(table.Rows) != 1 || table.Rows[0][0] != "wepe" || // unit 1 of 4
@@ -221,14 +254,14 @@ func TestAStudyListsMissingTrainingsAndHowToResume(t *testing.T) {
 	}
 	s.Shard = Shard{}
 	for _, a := range s.Variants {
-		dir := filepath.Join(s.Dir, a.Label+"-seed1")
-		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s is there: %v", dir, err)
+		if dirs, err := filepath.Glob(filepath.Join(s.Dir, a.Label+"*seed1")); len(dirs) > 0 || err != nil {
+			t.Errorf("%s are there: %v", dirs, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Run(ctx); !errors.Is(err, finetune.ErrInterrupted) || !strings.Contains(err.Error(), "learned seed 0: ") ||
+	if err := s.Run(ctx); !errors.Is(err, finetune.ErrInterrupted) ||
+		!strings.Contains(err.Error(), "learned 16x16 crop seed 0: ") ||
 		!strings.Contains(err.Error(), "same command continues") {
 		t.Errorf("interrupted: %v", err)
 	}

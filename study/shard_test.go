@@ -36,6 +36,7 @@ func TestAShardComesFromTheSchedulerOrIsRefused(t *testing.T) {
 		{"SLURM_ARRAY_TASK_ID=5 SLURM_ARRAY_TASK_MIN=1 SLURM_ARRAY_TASK_MAX=9 SLURM_ARRAY_TASK_COUNT=3 " +
 			"SLURM_ARRAY_TASK_STEP=4", 0, "1/3"},
 		{"JOB_COMPLETION_INDEX=4", 11, "4/11"},
+		{"JOB_COMPLETION_INDEX=0", 1, "0/1"},
 		{"JOB_COMPLETION_INDEX=0 JOB_COMPLETIONS=3", 0, "0/3"},
 		{"JOB_COMPLETION_INDEX=4 JOB_COMPLETIONS=3", 5, "4/5"}, // the flag before the environment
 

@@ -3,8 +3,11 @@
 package study
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -165,6 +168,11 @@ func TestAListingSaysWhichSettingsAreToBeChosen(t *testing.T) {
 		if text = listing.Text(); listing.Rows[2][4] != want {
 			t.Errorf("after %d of 2 training runs %q, want %q", i, listing.Rows[2], want)
 		}
+		if i == 1 { // shard 1 is to train the other setting
+			if err := s.Run(t.Context()); err != Waiting(1) {
+				t.Errorf("a training of another shard is missing: %v", err)
+			}
+		}
 		if i < 2 {
 			if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{})), report.Result{ID: searches[i].ID}); err != nil {
 				t.Fatal(err)
@@ -179,6 +187,10 @@ all       dtd   learned      0  learning_rate=0.1    0/2  to do
 2 training runs on some, 1 on all; this is shard 0/2
 `; text != want {
 		t.Errorf("listing\n%swant\n%s", text, want)
+	}
+	s.Tasks[0].Images = nil
+	if listing := gomlxtest.Must(s.Listing())(t); listing.Rows[2][6] != "no data" {
+		t.Errorf("without images %q", listing.Rows[2])
 	}
 }
 
@@ -274,6 +286,15 @@ func TestATableNamesTheModelOfATrainingThatDidNotDiverge(t *testing.T) {
 	if notes := strings.Join(table.Notes, "\n"); !strings.Contains(notes, "width 12") {
 		t.Errorf("notes %q", notes)
 	}
+	var log bytes.Buffer
+	s.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	damaged := filepath.Join(s.Dir, recordOf(Shard{Index: 1, Of: 2}))
+	if err := os.WriteFile(damaged, []byte("{damaged\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if rows, err := s.results(); err != nil || len(rows) != 2 || !strings.Contains(log.String(), "run=record") {
+		t.Errorf("a damaged line: %d rows, %v, log %q", len(rows), err, log.String())
+	}
 }
 
 func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
@@ -318,7 +339,11 @@ func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
 }
 
 func TestValidateNamesDuplicatesAndValuesOutOfRange(t *testing.T) {
-	valid := func() Study { s := planned(t); s.Sweep = ""; return *s }
+	valid := func() Study {
+		s := planned(t)
+		s.Sweep, s.Seeds, s.Fractions = "", 1, []float64{1}
+		return *s
+	}
 	for want, change := range map[string]func(*Study){
 		"variant wepe appears twice":    func(s *Study) { s.Variants = Each("wepe", "none", "wepe") },
 		"size [8 8] appears twice":      func(s *Study) { s.Sizes = [][2]int{{8, 8}, {8, 8}} },

@@ -232,7 +232,7 @@ func (s *Study) choose(done results, u Unit) (best *string, missing int, err err
 	accuracy := -1.0
 	u.Search = true
 	for i := range settings {
-		mean, failed := 0.0, false
+		sum, failed := 0.0, false // over the same number of seeds
 		for _, u.Seed = range s.seeds() {
 			u.Setting = settings[i]
 			if err := s.resolve(&u); err != nil {
@@ -243,10 +243,10 @@ func (s *Study) choose(done results, u Unit) (best *string, missing int, err err
 				missing++
 			}
 			failed = failed || row.Failed != ""
-			mean += float64(row.Validation.Top1) / float64(s.Seeds)
+			sum += float64(row.Validation.Top1)
 		}
-		if !failed && mean > accuracy {
-			best, accuracy = &settings[i], mean
+		if !failed && sum > accuracy {
+			best, accuracy = &settings[i], sum
 		}
 	}
 	if missing > 0 {

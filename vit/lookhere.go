@@ -191,7 +191,7 @@ func lookHereHeads(word string, n int) (heads []lookHereHead) {
 		if i < fours%len(names) {
 			mine++
 		}
-		mine = min(4*mine, n-len(heads))
+		mine *= 4
 		for k := range mine {
 			which := k % 4
 			if n < 4 { // both axes before both directions
@@ -212,5 +212,5 @@ func lookHereHeads(word string, n int) (heads []lookHereHead) {
 			heads = append(heads, h)
 		}
 	}
-	return heads
+	return heads[:n]
 }

@@ -113,6 +113,11 @@ func testEveryBiasEqualsLookHere(t *testing.T) {
 			paramLookHereViews: views, "lookhere_slope": meta.Config.Slope, "lookhere_first": meta.Config.Layers[0],
 			"lookhere_last": meta.Config.Layers[1], "lookhere_fill": fills[test.Fill],
 		}
+		for name, byDefault := range map[string]float64{"lookhere_slope": 1, "lookhere_first": 1.5, "lookhere_last": 0.5} {
+			if params[name] == byDefault {
+				delete(params, name)
+			}
+		}
 		if test.Distance != "" {
 			params["lookhere_distance"] = test.Distance
 		}

@@ -156,6 +156,11 @@ func (t *Table) split() (s split, err error) {
 	if s.classes = len(number); s.classes < 2 {
 		return s, fmt.Errorf("features: the images of %s are of one class: put them in a folder for each", t.Name)
 	}
+	for i, v := range t.Values {
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			return s, fmt.Errorf("features: %s of %s has features that are not finite", t.Images[i/t.Width].File, t.Name)
+		}
+	}
 	for i, p := range t.Images {
 		s.labels = append(s.labels, number[p.Class])
 		if s.parts = s.parts || p.Part != ""; p.Part == testPart {

@@ -222,6 +222,16 @@ func TestAJobStoppedAnywhereEndsWithTheSameBytes(t *testing.T) {
 				}
 			}
 		}
+		if inLines {
+			continue
+		}
+		wider := string(numpy.Header(7, 192)) + strings.Repeat(want[valuesFile][128:], 2)
+		if err := os.WriteFile(filepath.Join(whole.Dir, valuesFile), []byte(wider), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(whole.Dir); err == nil || !strings.Contains(err.Error(), "shape [7 192], want <f4 [n, 96]") {
+			t.Errorf("numbers of another width are read: %v", err)
+		}
 	}
 }
 
@@ -384,6 +394,8 @@ func TestConstantFeaturesContainNoInformation(t *testing.T) {
 		t.Errorf("a probe of classes of one: %v", err)
 	}
 	one, unnamed, untested := table(5, 1, 0, false), table(5, 5, 0, false), table(2, 2, 0, true)
+	broken, endless := table(31, 3, 0, false), table(31, 3, 0, false)
+	broken.Values[5], endless.Values[8] = float32(math.NaN()), float32(math.Inf(-1))
 	unnamed.Images[3].Class = ""
 	for name, c := range map[string]struct {
 		table *Table
@@ -392,6 +404,8 @@ func TestConstantFeaturesContainNoInformation(t *testing.T) {
 		"one class":             {one, "of one class"},
 		"a image without class": {unnamed, "03.png"},
 		"no test":               {untested, "0 test images"},
+		"NaN":                   {broken, "02.png of made has features that are not finite"},
+		"-Inf":                  {endless, "04.png of made has features that are not finite"},
 	} {
 		_, err := c.table.KNN(20, 0.07)
 		_, _, again := probe(c.table, 0)
@@ -408,6 +422,14 @@ func TestConstantFeaturesContainNoInformation(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+func TestTop5HasTheFifthAndNotTheSixthOfSevenClasses(t *testing.T) {
+	s := split{classes: 7, labels: []int{2, 3}}
+	scores := [][]float32{{7, 6, 3, 5, 4, 2, 1}, {7, 6, 5, 2, 4, 3, 1}} // ranks 5 and 6
+	if got := s.measure(nil, []int{0, 1}, scores); got.Top1 != 0 || got.Top5 != 0.5 {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -409,7 +409,8 @@ func TestHuggingFaceNamesTheProcessorThatTakesTheFields(t *testing.T) {
 		`BitImageProcessor`:   {Fit: FitExact, Size: [2]int{9, 9}, Resample: Hamming, Crop: [2]int{7, 7}},
 	} {
 		raw, err := want.HuggingFace()
-		if err != nil || !strings.Contains(string(raw), processor) {
+		if err != nil || !strings.Contains(string(raw), processor) ||
+			!strings.Contains(string(raw), `"do_convert_rgb": true`) {
 			t.Errorf("%v, want %s: %s", err, processor, raw)
 		}
 		if want.Mean == imageNetMean {
