@@ -3,6 +3,7 @@
 package checkpoints
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"os"
@@ -54,7 +55,12 @@ func testEveryFamilyEqualsItsSoftwareInBothDirections(t *testing.T) {
 			}
 			// Exported in its own format, and in ours, it has the same numbers.
 			for _, format := range []string{m.Format, formatUnfolded} {
-				back := imported(t, exported(t, m, ExportOptions{Format: format}), ImportOptions{HeadOptional: true})
+				dir := exported(t, m, ExportOptions{Format: format})
+				if config := readFile(t, filepath.Join(dir, foreignConfig)); format == formatTimm &&
+					!bytes.Contains(config, []byte(`"fixed_input_size": true`)) {
+					t.Errorf("timm would resize the images of %s", config)
+				}
+				back := imported(t, dir, ImportOptions{HeadOptional: true})
 				again := pooledAndLogits(t, withHead(back), want["images"])
 				gomlxtest.Near(t, "exported as "+format, again[0], got[0], 1e-6)
 			}

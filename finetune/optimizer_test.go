@@ -191,6 +191,12 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 
 // A new variable must be listed here: its group, whether weight decay applies to it, and its layer in a model of one
 // block, by the path below the model's scope. Every pattern matches some encoding, and every variable one pattern.
+func TestTheGlobalNormIsThatOfAllGradientsTogether(t *testing.T) {
+	got := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{globalNorm(in)} },
+		[][]float32{{1, -2, 3}, {4, 5, -6}}, []float32{7, 8}, float32(9), [][]float32{{10}})
+	gomlxtest.Near(t, "norm", got[0], []float64{math.Sqrt(385)}, 1e-6) // Σk² up to 10 is 10·11·21/6
+}
+
 func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 	gomlxtest.OnGo(t)
 	const dense = `block_00/(attention/(query|key|value|output)|mlp/(hidden|output))`

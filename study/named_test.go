@@ -138,6 +138,11 @@ func TestTheVariantsOfAblationAndGateMatchTheirLabels(t *testing.T) {
 		"hybrid over ℘ λ = 0.12":         {"wepe_gate": 0.12, "wepe_start": "drawn", "wepe_blend": "exact"},
 		"hybrid over the sphere λ = 0.5": {"wepe_gate": 0.5, "wepe_start": "drawn", "wepe_blend": "sphere"},
 	})
+	for _, name := range []string{"gate", "frozen"} {
+		if !gomlxtest.Must(ByName(name))(t).Pretrained {
+			t.Errorf("%s trains from scratch", name)
+		}
+	}
 	for _, v := range gomlxtest.Must(ByName("frozen"))(t).Variants {
 		if !slices.Contains(strings.Split(v.Settings, ";"), "freeze=backbone") {
 			t.Errorf("%s is trained with the settings %s", v.Label, v.Settings)

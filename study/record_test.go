@@ -107,6 +107,7 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
+	s.Seeds = 3
 	if _, err := s.results(); err != nil {
 		t.Errorf("a refused training has left a row: %v", err)
 	}
@@ -212,7 +213,7 @@ func TestTheBaselineIsNamedOrLearnedOrTheLast(t *testing.T) {
 // A pretrained model sets the width: its placeholder must be divisible by the heads.
 func TestHeadsWithoutAWidthAreValid(t *testing.T) {
 	s := small(t)
-	s.Tasks[0].Recipe.Model.Width, s.Tasks[0].Recipe.Model.Heads = 0, 3
+	s.Tasks[0].Recipe.Model.Width, s.Tasks[0].Recipe.Model.Heads = 0, 7
 	if err := s.Validate(); err != nil {
 		t.Error(err)
 	}

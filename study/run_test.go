@@ -5,6 +5,7 @@ package study
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -238,6 +239,14 @@ func TestAStudyListsMissingTrainingsAndHowToResume(t *testing.T) {
 	s := small(t)
 	s.Shard = Shard{Index: 1, Of: 3}
 	s.Sizes, s.Aspects = [][2]int{{16, 16}}, []string{"crop"} // one of each makes no column
+	lost := *s
+	lost.Dir, lost.Tasks = t.TempDir(), slices.Clone(s.Tasks)
+	lost.Tasks[0].Images = func(context.Context, Unit) (train, test data.Source, err error) {
+		return nil, nil, fs.ErrNotExist
+	}
+	if err := lost.Run(t.Context()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without images: %v", err)
+	}
 	both := *s
 	both.Fractions = []float64{0.5, 1}
 	if table := gomlxtest.Must(both.Table())(t); !slices.Equal(table.Header[:2], []string{"fraction", "encoding"}) {

@@ -141,6 +141,24 @@ func TestImagesHaveTheLogitsOfTheModelOnTheirOwnGrid(t *testing.T) {
 	}
 }
 
+// registered hides the type of a rotary encoding, as that of another package is.
+type registered struct{ Rotary }
+
+func TestARegisteredRotaryEncodingServesSeveralGrids(t *testing.T) {
+	before := slices.Clone(positions)
+	t.Cleanup(func() { positions = before })
+	Register(Position{Name: "registered", HeadDim: 4,
+		Rotary: func(s *model.Scope, c Config) Rotary { return registered{newRopeAxial(s, c)} }})
+	store, c := gomlxtest.Seeded(t, 3), small("rope-axial", poolClass)
+	variables(t, store, c)
+	stirred(t, store)
+	got := naflexLogits(t, store, small("registered", poolClass), 0.7, 0, 2, 1, 4)
+	want := naflexLogits(t, store, c, 0.7, 0, 2, 1, 4)
+	for k := range want {
+		gomlxtest.Near(t, "image "+string(rune('0'+k)), got[k], want[k], 1e-5)
+	}
+}
+
 func (c Config) gridName() string {
 	return string(rune('0'+c.Rows())) + "x" + string(rune('0'+c.Cols()))
 }

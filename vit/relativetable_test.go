@@ -3,11 +3,16 @@
 package vit
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
 
+	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // The rows are BeitRelativePositionBias.generate_relative_position_index((2, 3)) of transformers 5.23.0.
@@ -45,6 +50,25 @@ func TestFLOPsAreTwiceTheMACsOfThePublishedTables(t *testing.T) {
 		wide.ImageRows, high.ImageCols = 112, 112
 		if got, want := wide.FLOPs(), high.FLOPs(); got != want || 2*got > c.FLOPs() {
 			t.Errorf("%s: %g FLOPs of half an image, %g of it on its side", variant, got, want)
+		}
+	}
+}
+
+// A resampled table of equal scores has equal scores, also where only one side of the grid changes.
+func TestATableOfEqualScoresStaysEqualOnAnyGrid(t *testing.T) {
+	for _, trained := range [][2]int{{2, 3}, {1, 3}, {3, 1}} {
+		for _, on := range [][2]int{{2, 3}, {2, 5}, {4, 3}, {1, 3}, {5, 1}} {
+			c := onGrid("relative-table", on[0], on[1], 1, 2)
+			store := model.NewStore()
+			store.SetParams(map[string]any{"relative_table_rows": trained[0], "relative_table_cols": trained[1]})
+			bias := run(t, store, func(s *model.Scope, in []*Node) []*Node {
+				r, g := newRelativeTable(s, c).(*relativeTable), in[0].Graph()
+				offsets := (2*trained[0] - 1) * (2*trained[1] - 1)
+				scores := append(slices.Repeat([]float32{7, 7}, offsets), 1, 1, 2, 2, 3, 3) // the last of prefix tokens
+				r.tables[0].SetNodeValue(Reshape(Const(g, scores), offsets+3, 2))
+				return []*Node{r.AttentionBias(g, 0)}
+			}, float32(0))[0]
+			gomlxtest.NearAbs(t, fmt.Sprint(trained, " on ", on), bias, slices.Repeat([]float64{7}, len(bias)), 1e-5)
 		}
 	}
 }
