@@ -383,6 +383,7 @@ func testAnUnknownOptionIsRefusedByName(t *testing.T) {
 		{"dinov2_tiny", "use_swiglu_ffn", "true", "that it lacks: dinov2.encoder.layer.0.mlp.weights_in.bias"},
 		{"dinov2_reg_tiny", "num_register_tokens", "7", "register_tokens [1 "},
 		{"dinov2_reg_tiny", "model_type", `"vit"`, "no patch projection with the name of hf ViTForImageClassification"},
+		{"dinov3_vit_tiny", "value_bias", "false", "query_bias true, key_bias false and value_bias false"},
 		{"dinov3_vit_tiny", "key_bias", "true", "that it lacks: layer.0.attention.k_proj.bias"},
 		{"dinov3_vit_tiny", "hidden_act", `"relu"`, `hidden_act is "relu", want "gelu"`},
 		{"dinov3_vit_tiny_swiglu", "rope_theta", `"x"`, `rope_theta is "x", want a number`},

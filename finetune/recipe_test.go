@@ -278,6 +278,9 @@ func TestPublishedRecipesHaveTheSettingsOfTheirSources(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, r, want)
 		}
 	}
+	if got := FineTuning(vit.Config{Width: 192}, 20); got.BatchSize != 8 || got.LearningRate != 1e-3 {
+		t.Errorf("20 images are fine-tuned in batches of %d at a rate of %g", got.BatchSize, got.LearningRate)
+	}
 }
 
 func TestMixingChangesFromTheLateEpochOn(t *testing.T) {

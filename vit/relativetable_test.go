@@ -48,6 +48,10 @@ func TestFLOPsAreTwiceTheMACsOfThePublishedTables(t *testing.T) {
 		}
 		wide, high := c, c
 		wide.ImageRows, high.ImageCols = 112, 112
+		bare := Config{ImageRows: 32, ImageCols: 32, PatchSize: 8, Width: 24, Heads: 2, Depth: 1}
+		if got, want := bare.FLOPs(), bare.WithDefaults().FLOPs(); got != want {
+			t.Errorf("%g FLOPs, %g with defaults", got, want)
+		}
 		if got, want := wide.FLOPs(), high.FLOPs(); got != want || 2*got > c.FLOPs() {
 			t.Errorf("%s: %g FLOPs of half an image, %g of it on its side", variant, got, want)
 		}
