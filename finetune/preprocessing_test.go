@@ -4,10 +4,12 @@ package finetune
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"image"
 	"image/color"
 	"image/jpeg"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -173,5 +175,35 @@ func TestProbabilitiesFollowScores(t *testing.T) {
 		"none":    {0, 1, -2},
 	} {
 		gomlxtest.Near(t, "scores "+scores, (&Model{Scores: scores}).probabilities(logits), want, 1e-12)
+	}
+}
+
+// Runs of one seed begin with the same backbone, whatever their encodings; runs of other seeds do not.
+func TestTheInitialWeightsAreThoseOfTheSeed(t *testing.T) {
+	gomlxtest.OnGo(t)
+	initial := func(position string, seed int64) []float64 {
+		run := tinyRun(t, "learning_rate=1e-30;model.position="+position, 40) // a step that changes nothing
+		run.Seed = seed
+		c := begun(t, run)
+		advanced(t, c, 1)
+		return c.model.weights(t, "")["block_00/mlp/hidden/weights"]
+	}
+	first := initial("learned", 3)
+	if len(first) != 12*20 || !slices.Equal(initial("sincos2d", 3), first) || slices.Equal(initial("learned", 5), first) {
+		t.Errorf("%d weights: not the same for every encoding, or the same for every seed", len(first))
+	}
+}
+
+// unreadable is a task whose images cannot be read.
+type unreadable struct{ Task }
+
+func (unreadable) Fetch(int) error { return io.ErrUnexpectedEOF }
+
+func TestAStepWhoseImagesCannotBeReadIsNotMade(t *testing.T) {
+	gomlxtest.OnGo(t)
+	c := begun(t, tinyRun(t, "", 40))
+	c.Task = unreadable{c.Task}
+	if err := c.update(); !errors.Is(err, io.ErrUnexpectedEOF) || c.step != 0 {
+		t.Errorf("step %d, %v", c.step, err)
 	}
 }

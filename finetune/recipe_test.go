@@ -248,7 +248,7 @@ func TestReleasedRecipesHaveTheParametersAndRatesOfTheirScripts(t *testing.T) {
 }
 
 // DeiT and rope-vit: arXiv 2012.12877, table 9, and 2204.07118, table 1; big_vision: arXiv 2205.01580, section 2; ViT:
-// arXiv 2010.11929, table 4; MAE: arXiv 2111.06377, table 9; DINO: eval_linear.py.
+// arXiv 2010.11929, table 4; MAE: FINETUNE.md of facebookresearch/mae, ViT-B; DINO: eval_linear.py.
 func TestPublishedRecipesHaveTheSettingsOfTheirSources(t *testing.T) {
 	const deit = "warmup_epochs=5;model.patch_size=16;augment.size=[224,224];augment.crop_scale=[0.08,1];" +
 		"augment.flip_prob=0.5;augment.repeats=3;augment.mixup_alpha=0.8;augment.cutmix_alpha=1;model.depth=12;"
