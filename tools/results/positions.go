@@ -37,7 +37,7 @@ type described struct{ formula, time, use string }
 
 // Times are for a training step relative to learned: additive and rotary ones from docs/performance.md, the others from
 // docs/evidence/tables.md.
-const additive, rotary = "1.00–1.08", "1.09–1.14"
+const additive, rotary = "0.98–1.06", "1.08–1.12"
 
 var descriptions = map[string]described{
 	"none":           {"no positions", "1", "a lower bound"},
@@ -55,7 +55,7 @@ var descriptions = map[string]described{
 	"liere":          {"rotation by exp(yA₀ + xA₁), A learned", "3.8", "large batches only"},
 	"wepe":           {"x + β·LN(tanh(α[℘, ℘′])W + b)", additive, "to repeat the paper"},
 	"wepe-sphere":    {"x + β·LN([S(αw), S(αw′)]W + b)", additive, "short training, few images, other sizes"},
-	"wepe-qkv":       {"q, k, v ∘ (1 + fA), (1 + fB), (1 + fC) in each block", "–", "training from scratch"},
+	"wepe-qkv":       {"q, k, v ∘ (1 + fA), (1 + fB), (1 + fC) in each block", "1.07", "training from scratch"},
 	"wepe-lut":       {"wepe from a look-up table", additive, "a fixed lattice"},
 	"hybrid":         {"x + λ·WePE + (1−λ)·T", additive, "fine-tuning a model with a table"},
 	"relative-table": {"scores + T_h(row, col difference)", "–", "BEiT"},
