@@ -237,49 +237,13 @@ func TestReleasedRecipesHaveTheParametersAndRatesOfTheirScripts(t *testing.T) {
 				t.Errorf("%s: %s is %g, want %g", c.recipe, what, got, want)
 			}
 		}
-		for i, variable := range []string{"/vit/block_03/norm1/gain", "/vit/position/surrogate/scale", "/vit/head/weights",
-			"/vit/position/gate_raw"} {
+		for i, variable := range []string{"/vit/block_03/norm1/gain", "/vit/position/surrogate/scale",
+			"/vit/head/weights", "/vit/position/gate_raw"} {
 			near(variable, r.LearningRate*r.Optimizer.factor(variable, 12), c.rates[i])
 		}
 		if c.gate > 0 {
 			near("λ", r.Params["wepe_gate"].(float64), 1/(1+math.Exp(-c.gate)))
 		}
-	}
-}
-
-// DeiT and rope-vit: arXiv 2012.12877, table 9, and 2204.07118, table 1; big_vision: arXiv 2205.01580, section 2; ViT:
-// arXiv 2010.11929, table 4; MAE: FINETUNE.md of facebookresearch/mae, ViT-B; DINO: eval_linear.py.
-func TestPublishedRecipesHaveTheSettingsOfTheirSources(t *testing.T) {
-	const deit = "warmup_epochs=5;model.patch_size=16;augment.size=[224,224];augment.crop_scale=[0.08,1];" +
-		"augment.flip_prob=0.5;augment.repeats=3;augment.mixup_alpha=0.8;augment.cutmix_alpha=1;model.depth=12;"
-	for name, settings := range map[string]string{
-		"paper-imagenet-200": deit + "batch_size=1024;learning_rate=0.001;optimizer.weight_decay=0.05;smoothing=0.1;" +
-			"model.drop_path=0.1;augment.policy=rand-m9-mstd0.5-inc1;augment.erase_prob=0.25;augment.erase_noise=true;" +
-			"model.width=192;model.heads=3;epochs=200",
-		"deit3-s16-400": deit + "batch_size=2048;learning_rate=0.004;optimizer.clip_norm=1;smoothing=0;epochs=400;" +
-			"augment.policy=3-augment;augment.jitter=[0.3,0.3,0.3,0];augment.erase_prob=0;model.layer_scale=1e-4;" +
-			"model.width=384;model.heads=6",
-		"bigvision-s16-90": "epochs=90;batch_size=1024;learning_rate=0.001;optimizer.clip_norm=1;model.width=384;" +
-			"model.depth=12;model.heads=6;augment.size=[224,224];augment.crop_scale=[0.05,1];augment.flip_prob=0.5;" +
-			"augment.mixup_alpha=0.2;optimizer.weight_decay=0.1;augment.mean=[0.5,0.5,0.5];augment.std=[0.5,0.5,0.5]",
-		"dosovitskiy-vtab": "steps=2500;learning_rate=0.01;batch_size=512;warmup_steps=500;optimizer.momentum=0.9;" +
-			"optimizer.clip_norm=1;zero_head=true;augment.size=[384,384];optimizer.weight_decay=0",
-		"dosovitskiy-cifar100": "steps=10000;learning_rate=0.03;batch_size=512;validation_part=0.02;" +
-			"augment.crop_scale=[0.05,1];augment.flip_prob=0.5",
-		"adamw-layer-decay": "epochs=100;batch_size=1024;learning_rate=0.002;warmup_epochs=5;smoothing=0.1;" +
-			"optimizer.weight_decay=0.05;optimizer.layer_decay=0.65;model.drop_path=0.1;augment.mixup_alpha=0.8;" +
-			"augment.cutmix_alpha=1;augment.erase_prob=0.25;augment.policy=rand-m9-mstd0.5-inc1;augment.size=[224,224];" +
-			"augment.erase_noise=true;augment.crop_scale=[0.08,1];augment.flip_prob=0.5",
-		"linear-probe": "epochs=100;batch_size=1024;learning_rate=0.004;optimizer.weight_decay=0;" +
-			"augment.size=[224,224];augment.crop_scale=[0.08,1];augment.flip_prob=0.5",
-	} {
-		r := gomlxtest.Must(Named(name))(t)
-		if want := gomlxtest.Must(r.Set(settings))(t); !reflect.DeepEqual(r, want) {
-			t.Errorf("%s: %+v, want %+v", name, r, want)
-		}
-	}
-	if got := FineTuning(vit.Config{Width: 192}, 20); got.BatchSize != 8 || got.LearningRate != 1e-3 {
-		t.Errorf("20 images are fine-tuned in batches of %d at a rate of %g", got.BatchSize, got.LearningRate)
 	}
 }
 
@@ -309,8 +273,9 @@ func parametersOf(t *testing.T, r Recipe) int {
 // FuzzSet: settings give a one-line error, or a recipe that is unchanged after saving and after setting them again.
 func FuzzSet(f *testing.F) {
 	seeds := []string{"epochs=7;epochs=8", "model.width=64;model.drop_path=0.3", "augment.size=[24,36];name=mine",
-		"optimizer.learning_rates.position=0.5", `optimizer={"clip_norm":2,"beta1":0}`, "wepe_mode=release;rope_theta=20",
-		"params.wepe_learn_lattice=false", "batch_size=null", "model.width.x=1", "a=b=c;;", "model.width=1e400"}
+		"optimizer.learning_rates.position=0.5", `optimizer={"clip_norm":2,"beta1":0}`,
+		"wepe_mode=release;rope_theta=20", "params.wepe_learn_lattice=false", "batch_size=null",
+		"model.width.x=1", "a=b=c;;", "model.width=1e400"}
 	campaign.Fuzz(f, seeds, func(t *testing.T, settings string) {
 		start := everything()
 		start.Params = map[string]any{"wepe_mode": "paper"}

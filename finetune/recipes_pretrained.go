@@ -11,8 +11,8 @@ import (
 // of the pixels unless a recipe has one. CHECKPOINT below is anything that checkpoints.Import reads, or a run; the
 // published ones, ViT-B/16 and ViT-L/16 trained on ImageNet-21k, need a GPU.
 var fromPretrained = []Recipe{
-	// make finetune-demo: the model of demo-pretrain, with a grid of 6×6, on a tenth of CIFAR-100 at 36×36, a grid of 9×9,
-	// with its own head. A minute a run on two CPU cores with ONNX Runtime.
+	// make finetune-demo: the model of demo-pretrain, with a grid of 6×6, on a tenth of CIFAR-100 at 36×36, a grid of
+	// 9×9, with its own head. A minute a run on two CPU cores with ONNX Runtime.
 	//
 	//	go run -tags=onnx ./cmd/wepe compare --recipe demo-cifar100 CHECKPOINT --data cifar100:DIR --fractions 0.1
 	{
@@ -40,22 +40,23 @@ var fromPretrained = []Recipe{
 	// decay, batch 512, cosine, clipping at 1, a head that starts at zero, 384×384. VTAB: 2,500 steps at 0.01 for all
 	// tasks. Warm-up and gradient accumulation are from their code (configs/common.py at commit c6de1e5). Images are
 	// resized, not cropped or flipped, because half of the tasks are about locations and directions. With 1,000 images
-	// each epoch has one batch, drawn again, and drops the rest. Theirs, ViT-L/16: mean of 19 tasks 72.7 %. Not run by us.
+	// each epoch has one batch, drawn again, and drops the rest. Theirs, ViT-L/16: mean of 19 tasks 72.7 %. Not run by
+	// us.
 	//
 	//	go run ./examples/vtab -recipe dosovitskiy-vtab -from CHECKPOINT -data DIR
 	dosovitskiy("dosovitskiy-vtab", 2500, 0.01, func(r *Recipe) { r.ValidationPart = -1 }),
-	// Theirs on CIFAR-100: 10,000 steps, the rate one of 0.001, 0.003, 0.01, 0.03, chosen on 2 % of the training images;
-	// 0.03 is from their code, with its crop of 5 to 100 % of the image and flip (input_pipeline.py). Table 5: ViT-B/16
-	// 91.67 %, ViT-L/16 93.44 %. Not run by us.
+	// Theirs on CIFAR-100: 10,000 steps, the rate one of 0.001, 0.003, 0.01, 0.03, chosen on 2 % of the training
+	// images; 0.03 is from their code, with its crop of 5 to 100 % of the image and flip (input_pipeline.py). Table 5:
+	// ViT-B/16 91.67 %, ViT-L/16 93.44 %. Not run by us.
 	//
 	//	go run ./cmd/wepe compare --recipe dosovitskiy-cifar100 CHECKPOINT --data cifar100:DIR
 	dosovitskiy("dosovitskiy-cifar100", 10_000, 0.03, func(r *Recipe) {
 		r.Augment.CropScale, r.Augment.FlipProb, r.ValidationPart = [2]float64{0.05, 1}, 0.5, 0.02
 	}),
 
-	// AdamW with layer-wise decay, MAE's numbers for ViT-B/16 on ImageNet (https://arxiv.org/abs/2111.06377, FINETUNE.md
-	// at commit 2f170f23: base rate 5e-4 per 256 images, batch 1024, so 2e-3 for the head), with 83.57 ± 0.08 % on
-	// ImageNet over 4 seeds. Not run by us.
+	// AdamW with layer-wise decay, MAE's numbers for ViT-B/16 on ImageNet (https://arxiv.org/abs/2111.06377,
+	// FINETUNE.md at commit 2f170f23: base rate 5e-4 per 256 images, batch 1024, so 2e-3 for the head), with 83.57 ±
+	// 0.08 % on ImageNet over 4 seeds. Not run by us.
 	//
 	//	go run ./cmd/wepe compare --recipe adamw-layer-decay CHECKPOINT --data cifar100:DIR
 	{
@@ -71,9 +72,9 @@ var fromPretrained = []Recipe{
 		EvalBatchSize: 128,
 	},
 	// The head alone on frozen features, DINO's numbers (https://arxiv.org/abs/2104.14294, eval_linear.py at commit
-	// 04c0ad95: SGD at 0.001 per 256 images, batch 8·128, 100 epochs, random resized crop and flip), on the class token of
-	// the last block after the final norm. "probe" compares backbones with their own positions, so use -position learned.
-	// Not run by us.
+	// 04c0ad95: SGD at 0.001 per 256 images, batch 8·128, 100 epochs, random resized crop and flip), on the class
+	// token of the last block after the final norm. "probe" compares backbones with their own positions, so use
+	// -position learned. Not run by us.
 	//
 	//	go run ./cmd/wepe compare --recipe linear-probe --position learned CHECKPOINT --data cifar100:DIR
 	{
@@ -88,24 +89,27 @@ var fromPretrained = []Recipe{
 		EvalBatchSize: 128,
 	},
 
-	// The paper's fine-tuning, ViT-B/16 at 384×384 with the gate: 93.28 % on CIFAR-100; its text gives no rate, length or
-	// seeds. The numbers are from the released CIFAR-100 script, the gate's from the released VTAB scripts. Not run by us.
+	// The paper's fine-tuning, ViT-B/16 at 384×384 with the gate: 93.28 % on CIFAR-100; its text gives no rate, length
+	// or seeds. The numbers are from the released CIFAR-100 script, the gate's from the released VTAB scripts. Not run
+	// by us.
 	//
 	//	go run ./cmd/wepe compare --recipe paper-cifar100-384 --position learned,hybrid CHECKPOINT --data cifar100:DIR
 	releaseCIFAR100("paper-cifar100-384", func(r *Recipe) {
 		r.Augment.Size = [2]int{384, 384}
 		r.Params = map[string]any{"wepe_gate": 0.622459} // the paper's surrogate, and a gate trained from σ(0.5)
 	}),
-	// The released CIFAR-100 script (weierstrass_vit_experiment2.py at commit 3c27aecd): ViT-B/16, 224×224, no gate, so λ
-	// = 1, fixed. Omitted here: the script mixes only from epoch 6 on, restarts its cosine every 15 epochs, changes the
-	// rate once per epoch, has a head of two layers with dropout, and keeps the best test epoch. Not run by us.
+	// The released CIFAR-100 script (weierstrass_vit_experiment2.py at commit 3c27aecd): ViT-B/16, 224×224, no gate,
+	// so λ = 1, fixed. Omitted here: the script mixes only from epoch 6 on, restarts its cosine every 15 epochs,
+	// changes the rate once per epoch, has a head of two layers with dropout, and keeps the best test epoch. Not run by
+	// us.
 	//
-	//	go run ./cmd/wepe compare --recipe release-cifar100-pretrained --position hybrid CHECKPOINT --data cifar100:DIR
+	//	go run ./cmd/wepe compare --recipe release-cifar100-pretrained --position hybrid CHECKPOINT \
+	//	  --data cifar100:DIR
 	releaseCIFAR100("release-cifar100-pretrained", nil),
 
-	// The released scripts for three tasks of VTAB-1k (vit_wef_svhn_1k.py, vit_wef_dmlab_1k.py, wef_resisc45.py at commit
-	// 3c27aecd): ViT-L/16, 384×384, ImageNet's mean and std. Omitted here: heads of three and four layers with dropout,
-	// the schedule by epochs, early stopping on the test set. Not run by us.
+	// The released scripts for three tasks of VTAB-1k (vit_wef_svhn_1k.py, vit_wef_dmlab_1k.py, wef_resisc45.py at
+	// commit 3c27aecd): ViT-L/16, 384×384, ImageNet's mean and std. Omitted here: heads of three and four layers with
+	// dropout, the schedule by epochs, early stopping on the test set. Not run by us.
 	//
 	//	go run ./examples/vtab -recipe release-svhn -tasks svhn -position hybrid -from CHECKPOINT -data DIR
 	//
@@ -168,7 +172,8 @@ func releaseCIFAR100(name string, change func(*Recipe)) Recipe {
 			Size: [2]int{224, 224}, CropScale: [2]float64{0.8, 1}, CropRatio: [2]float64{0.9, 1.1}, FlipProb: 0.5,
 			Rotate: 15, Jitter: [4]float64{0.4, 0.4, 0.4, 0.1}, GreyProb: 0.1,
 			EraseProb: 0.25, EraseScale: [2]float64{0.02, 0.33},
-			MixupAlpha: 0.2, CutmixAlpha: 1, MixProb: 0.5, Mean: data.CIFAR100Mean, Std: data.CIFAR100Std,
+			MixupAlpha: 0.2, CutmixAlpha: 1, MixProb: 0.5,
+			Mean: [3]float64{0.5071, 0.4867, 0.4408}, Std: [3]float64{0.2675, 0.2565, 0.2761}, // this script's
 		},
 		Resample: "bilinear",
 	}
