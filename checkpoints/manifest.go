@@ -60,11 +60,11 @@ func (m manifest) seal() ([]byte, error) {
 	if err != nil {
 		return nil, errors.Wrap(err, "checkpoints: manifest")
 	}
-	if len(raw) > maxSmall {
+	if raw = append(raw, '\n'); len(raw) > maxSmall {
 		return nil, errors.Errorf("checkpoints: the manifest has %d bytes, more than %d: make meta smaller",
 			len(raw), maxSmall)
 	}
-	return append(raw, '\n'), nil
+	return raw, nil
 }
 
 // unseal is the inverse of seal. It accepts only what seal writes, with any white space.

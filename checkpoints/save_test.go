@@ -18,6 +18,8 @@ import (
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // randomTensor fills a tensor of any type with random bits, NaNs and all; bools with 0 and 1.
@@ -242,6 +244,46 @@ func TestVariablesThatCannotBeSavedAreNamed(t *testing.T) {
 		}
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
 			t.Errorf("%s: left %v", c.name, left)
+		}
+	}
+}
+
+// The longest hyperparameters and meta that are saved are also read; one byte more is refused.
+func TestWhatIsTooLongToReadIsNotSaved(t *testing.T) {
+	saved := func(param, meta int) (dir, path string, err error) {
+		store := model.NewStore()
+		store.SetParam("/text", strings.Repeat("a", param))
+		dir = t.TempDir()
+		path, err = Saver{Dir: dir}.Save(store, 7, strings.Repeat("b", meta))
+		return dir, path, err
+	}
+	_, empty, err := saved(0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := func(name string) int {
+		return maxSmall - int(gomlxtest.Must(os.Stat(filepath.Join(empty, name)))(t).Size())
+	}
+	param, meta := room(storeName), room(manifestName)
+	for name, lengths := range map[string][2]int{"hyperparameters": {param, 0}, "manifest": {0, meta}} {
+		dir, _, err := saved(lengths[0], lengths[1])
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if c, skipped := latest(t, dir); c == nil || len(skipped) > 0 || len(c.Params["/text"].(string)) != lengths[0] {
+			t.Errorf("%s of %d bytes are not read: %v", name, maxSmall, skipped)
+		}
+		longer := lengths
+		for i := range longer {
+			longer[i] += min(longer[i], 1)
+		}
+		dir, path, err := saved(longer[0], longer[1])
+		if err == nil || path != "" || !strings.Contains(err.Error(), "the "+name) ||
+			!strings.Contains(err.Error(), "16777217 bytes, more than 16777216") {
+			t.Errorf("%s of one byte more: %q, %v", name, path, err)
+		}
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			t.Errorf("%s of one byte more: left %v", name, left)
 		}
 	}
 }

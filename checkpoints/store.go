@@ -55,10 +55,10 @@ func encodeStore(store *model.Store, frozen []string) ([]byte, error) {
 		contents.Params = append(contents.Params, p)
 	}
 	raw, err := json.MarshalIndent(contents, "", "  ")
-	if err == nil && len(raw) > maxSmall {
+	if raw = append(raw, '\n'); err == nil && len(raw) > maxSmall {
 		err = errors.Errorf("the hyperparameters take %d bytes, more than %d", len(raw), maxSmall)
 	}
-	return append(raw, '\n'), errors.WithMessage(err, "checkpoints")
+	return raw, errors.WithMessage(err, "checkpoints")
 }
 
 // newParam encodes one hyperparameter.

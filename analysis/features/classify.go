@@ -36,8 +36,7 @@ func (t *Table) KNN(k int, temperature float64) (Score, error) {
 	}
 	if k < 1 || !(temperature > 0) {
 		return Score{}, fmt.Errorf("features: k is %d and the temperature %g: want k of 1 or more and a temperature "+
-			"above 0", k,
-			temperature)
+			"above 0", k, temperature)
 	}
 	var queries []float32
 	if s.parts {
@@ -78,7 +77,7 @@ func (t *Table) Probe(seed uint64, log func(Tried)) (Score, error) {
 		s.train, s.test = s.holdOut(s.train, heldOut, draw)
 	}
 	fitted, held := s.holdOut(s.train, heldOut, draw)
-	if len(held) == 0 || len(s.test) == 0 {
+	if len(held) == 0 { // as it is if no class has enough images for a test
 		return Score{}, errors.New("features: too few images of each class for a validation split of the probe: give " +
 			"more images")
 	}
@@ -158,7 +157,8 @@ func (t *Table) split() (s split, err error) {
 	}
 	for i, v := range t.Values {
 		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			return s, fmt.Errorf("features: %s of %s has features that are not finite", t.Images[i/t.Width].File, t.Name)
+			file := t.Images[i/t.Width].File
+			return s, fmt.Errorf("features: %s of %s has features that are not finite", file, t.Name)
 		}
 	}
 	for i, p := range t.Images {

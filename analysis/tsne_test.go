@@ -1,0 +1,34 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"math"
+	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// A point far from twelve others in a row: its conditional probabilities, doubled in the mean with zeros, are
+// exp(-βd²)/Σ, and β is so large that no term of the sum is a float64 without subtracting the smallest d².
+func TestAffinitiesOfADistantPointHaveThePerplexity(t *testing.T) {
+	const n, perplexity = 13, 3.5
+	points := make([]float64, n)
+	for i := range n - 1 {
+		points[i] = float64(i)
+	}
+	points[n-1] = 1e6
+	p := affinities(points, n, perplexity)
+	row := p[(n-1)*n : n*n-1]
+	entropy, sum := 0.0, 0.0
+	for _, v := range row {
+		q := v * 2 * n
+		entropy, sum = entropy-q*math.Log(q), sum+q
+	}
+	gomlxtest.NearAbs(t, "sum and perplexity", []float64{sum, math.Exp(entropy)}, []float64{1, perplexity}, 1e-6)
+	for i := range n - 3 { // d² differs by 2e6 from one to the next: the ratios of probabilities are equal
+		if a, b := row[i+1]/row[i], row[i+2]/row[i+1]; !(math.Abs(a/b-1) <= 1e-3) || !(a > 1.1) {
+			t.Errorf("the probabilities %v have the ratios %g and %g", row, a, b)
+		}
+	}
+}
