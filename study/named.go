@@ -37,15 +37,15 @@ var fromScratchPaper = Published{
 	Top1: map[string]float64{
 		"learned": 56.46, "rope1d": 57.29, "fope": 57.70, "sinusoidal1d": 51.99, "wepe": 63.78,
 	},
-	Conditions: "the paper: ViT-Ti/16 at 224×224, 120 epochs, best test epoch of one seed (APE, RoPE, FoPE, SPE, WePE; " +
-		"the form of RoPE is not stated, rope1d is RoFormer's)",
+	Conditions: "the paper: ViT-Ti/16 at 224×224, 120 epochs, best test epoch of one seed (APE, RoPE, FoPE, SPE, " +
+		"WePE; the form of RoPE is not stated, rope1d is RoFormer's)",
 }
 
 // dhvtPaper are the paper's results of DHVTs on CIFAR-100.
 var dhvtPaper = Published{
 	Top1: map[string]float64{"none": 74.78, "wepe": 76.53},
-	Conditions: "the paper: DHVT-T, and a DHVT with WePE that is wider in the released script, 300 epochs at 224×224, " +
-		"best test epoch of one seed",
+	Conditions: "the paper: DHVT-T, and a DHVT with WePE that is wider in the released script, 300 epochs at " +
+		"224×224, best test epoch of one seed",
 }
 
 // fineTunedPaper are the paper's results of fine-tuning on CIFAR-100.
@@ -92,8 +92,9 @@ var All = []Named{
 			Top1: map[string]float64{
 				"wepe": 63.78, "wepe, g2 = 1, g3 = 0.1": 63.20, "wepe, α_scale and lattice fixed": 62.88,
 			},
-			Conditions: "the paper: ViT-Ti/16 at 224×224, 120 epochs, best test epoch of one seed; its other lattice is " +
-				"lemniscatic all the same (docs/evidence/deviations.md); its 63.08 and 62.60 are of rows not assigned here",
+			Conditions: "the paper: ViT-Ti/16 at 224×224, 120 epochs, best test epoch of one seed; its other " +
+				"lattice is lemniscatic all the same (docs/evidence/deviations.md); its 63.08 and 62.60 are of rows " +
+				"not assigned here",
 		},
 	},
 	{
@@ -129,7 +130,7 @@ var All = []Named{
 				{"wepe-sphere", "sphere without ℘′", "wepe_derivative=false"},
 				{"wepe-sphere", "sphere, MLP projection", "wepe_projection=mlp"},
 				{"wepe-sphere", "sphere, lattice fixed", "wepe_learn_lattice=false"},
-				{"wepe-sphere", "sphere, hexagonal", "wepe_omega3_re=0.927;wepe_omega3=1.6057"},
+				{"wepe-sphere", "sphere, hexagonal", "wepe_omega3_re=1.31103;wepe_omega3=2.27077"}, // ω1·e^(iπ/3)
 				{"wepe-sphere", "sphere, pole at the centre", "wepe_offset_u=0.5;wepe_offset_v=0.5"},
 				{"wepe-sphere", "sphere, α = 0.9, centred",
 					"wepe_alpha_u=0.9;wepe_alpha_v=0.9;wepe_offset_u=0.05;wepe_offset_v=0.05"},
@@ -144,8 +145,8 @@ var All = []Named{
 		),
 	},
 	{
-		Name: "gate", About: "initial gate λ and start of the blended encoding, compared with keeping and replacing the " +
-			"pretrained table",
+		Name: "gate", About: "initial gate λ and start of the blended encoding, compared with keeping and replacing " +
+			"the pretrained table",
 		Pretrained: true, Published: fineTunedPaper,
 		Variants: slices.Concat(Each("learned", "wepe", "wepe-sphere"),
 			gates("hybrid", "", 0.02, 0.12, 0.5, 1), // as drawn, wepe.DefaultStart
@@ -204,7 +205,8 @@ func fromScratch() (variants []Variant) {
 // gates makes a variant of "hybrid" for every initial λ. At 1, which has no gradient, λ is fixed: the encoding alone.
 func gates(label, settings string, lambdas ...float64) (variants []Variant) {
 	for _, lambda := range lambdas {
-		variant := Variant{"hybrid", fmt.Sprintf("%s λ = %g", label, lambda), fmt.Sprintf("%swepe_gate=%g", settings, lambda)}
+		variant := Variant{"hybrid", fmt.Sprintf("%s λ = %g", label, lambda),
+			fmt.Sprintf("%swepe_gate=%g", settings, lambda)}
 		if lambda == 1 {
 			variant.Label, variant.Settings = variant.Label+" fixed", variant.Settings+";wepe_learn_gate=false"
 		}

@@ -169,6 +169,9 @@ func TestPublishedRowsAreOfTheStudiesVariants(t *testing.T) {
 				t.Fatalf("%s: %s has no variant %q", file, name, row.Encoding)
 			}
 			want := gomlxtest.Must(recipe.Set(study.Variants[at].Settings))(t)
+			if row.Encoding == "sphere, hexagonal" { // of before ω3 was corrected, see docs/evidence/tables.md
+				want.Params = map[string]any{"wepe_omega3_re": 0.927, "wepe_omega3": 1.6057}
+			}
 			var got finetune.Recipe
 			if len(row.Settings) == 0 {
 				continue
@@ -178,7 +181,7 @@ func TestPublishedRowsAreOfTheStudiesVariants(t *testing.T) {
 			}
 			for key, value := range want.Params {
 				if fmt.Sprint(got.Params[key]) != fmt.Sprint(value) {
-					t.Errorf("%s: %s trained with %s %v, the study has %v", file, row.Encoding, key, got.Params[key], value)
+					t.Errorf("%s: %s trained with %s %v, want %v", file, row.Encoding, key, got.Params[key], value)
 				}
 			}
 			if got.Model.Position != study.Variants[at].Position {
@@ -234,12 +237,15 @@ func TestPublishedRowsAreOfTheStudiesVariants(t *testing.T) {
 // The accuracies are copied from the paper's tables of CIFAR-100, independently of the studies.
 func TestPublishedAccuraciesAreThePapers(t *testing.T) {
 	ablation := gomlxtest.Must(ByName("ablation"))(t).PublishedOf(finetune.Recipe{}, false).Top1
+	encodings := gomlxtest.Must(ByName("encodings"))(t).PublishedOf(finetune.Recipe{}, false).Top1
 	of := func(architecture string, pretrained bool) map[string]float64 {
 		return Named{}.PublishedOf(finetune.Recipe{Architecture: architecture}, pretrained).Top1
 	}
 	for _, c := range []struct{ got, want float64 }{
 		{of("", false)["learned"], 56.46}, {of("", false)["wepe"], 63.78}, {of(finetune.DHVT, true)["none"], 74.78},
-		{of(finetune.DHVT, false)["wepe"], 76.53}, {of("", true)["hybrid λ = 1 fixed"], 93.28}, {ablation["wepe"], 63.78},
+		{of(finetune.DHVT, false)["wepe"], 76.53}, {of("", true)["hybrid λ = 1 fixed"], 93.28},
+		{of("", false)["rope1d"], 57.29}, {of("", false)["fope"], 57.70}, {of("", false)["sinusoidal1d"], 51.99},
+		{ablation["wepe"], 63.78}, {encodings["fope"], 57.70}, {encodings["rope1d"], 57.29},
 		{ablation["wepe, g2 = 1, g3 = 0.1"], 63.20}, {ablation["wepe, α_scale and lattice fixed"], 62.88},
 	} {
 		if c.got != c.want {
@@ -260,8 +266,16 @@ func TestTheVariantsOfAStudyCanBeChosenByTheirLabels(t *testing.T) {
 	if err != nil || !slices.Equal(labels, want) {
 		t.Errorf("got %q, error %v, want %q", labels, err, want)
 	}
-	if _, err := ByName("ablatio"); err == nil || !strings.Contains(err.Error(), `unknown study "ablatio": want one of`) {
+	if _, err := ByName("ablatio"); err == nil ||
+		!strings.Contains(err.Error(), `unknown study "ablatio": want one of encodings, ablation, `) {
 		t.Errorf("an unknown study: %v", err)
+	}
+	if _, err := Matching(n.Variants, "wepe (rate"); err == nil || !strings.Contains(err.Error(), "missing closing )") {
+		t.Errorf("an expression without its end: %v", err)
+	}
+	if _, err := Matching(Each("none", "wepe"), "x"); err == nil ||
+		err.Error() != `"x" matches none of the variants none; wepe` {
+		t.Errorf("an expression without a match: %v", err)
 	}
 	if all, err := Matching(n.Variants, ""); err != nil || len(all) != len(n.Variants) {
 		t.Errorf("without an expression %d variants, error %v, want all %d", len(all), err, len(n.Variants))
@@ -279,7 +293,8 @@ func TestTheSweepsHaveThePapersValues(t *testing.T) {
 	}{
 		{"span", "α", []string{"wepe_alpha_u", "wepe_alpha_v"}, []float64{0.2, 0.4, 0.6, 0.8, 1, 1.2}, nil},
 		{"alpha-scale", "α_scale", []string{"wepe_alpha_scale"}, []float64{0.01, 0.05, 0.1, 0.15, 0.3, 0.5}, nil},
-		{"kappa", "κ", []string{"wepe_kappa"}, []float64{1, 5, 15, 30, 60, 120}, map[string]any{"wepe_evaluation": "sum"}},
+		{"kappa", "κ", []string{"wepe_kappa"}, []float64{1, 5, 15, 30, 60, 120},
+			map[string]any{"wepe_evaluation": "sum"}},
 		{"c-large", "C_large", []string{"wepe_c_large"}, []float64{50, 200, 500, 2000, 5000, 1e5},
 			map[string]any{"wepe_evaluation": "sum"}},
 	} {
@@ -306,6 +321,67 @@ func TestTheSweepsHaveThePapersValues(t *testing.T) {
 	}
 	if variants := variantsAre(t, "beta-gamma", want); variants != 1+25 {
 		t.Errorf("beta-gamma: %d variants, want 26", variants)
+	}
+}
+
+// The values are factors of the defaults, α = 1, α_scale = 1, β_pos = 0.8 and the recipe's rate, and numbers of
+// harmonics and lattices. A grid that covers 0.9 of the periods is centred from (1 − 0.9)/2 on.
+func TestTheVariantsOfTheSphereMatchTheirLabels(t *testing.T) {
+	want := map[string]map[string]any{
+		"wepe": nil, "wepe, α = 1, α_scale = 1": {"wepe_alpha_u": 1.0, "wepe_alpha_v": 1.0, "wepe_alpha_scale": 1.0},
+		"sphere without ℘′": {"wepe_derivative": false}, "sphere, MLP projection": {"wepe_projection": "mlp"},
+		"sphere, lattice fixed":      {"wepe_learn_lattice": false},
+		"sphere, pole at the centre": {"wepe_offset_u": 0.5, "wepe_offset_v": 0.5},
+		"sphere, α = 0.9, centred": {"wepe_alpha_u": 0.9, "wepe_alpha_v": 0.9, "wepe_offset_u": 0.05,
+			"wepe_offset_v": 0.05},
+		"sphere, decayed like matrices": nil, "wepe-sphere rate × 0.2": nil, "wepe-sphere rate × 5": nil,
+		"sphere, hexagonal": {"wepe_omega3_re": 1.31103, "wepe_omega3": 2.27077},
+	}
+	for _, position := range strings.Fields("wepe-sphere none learned sincos2d rope-axial rope-mixed liere " +
+		"wepe-sphere+rope-axial wepe-sphere+rope-mixed") {
+		want[position] = nil
+	}
+	for _, c := range []struct {
+		label, keys string
+		values      []float64
+	}{
+		{"α = %g", "wepe_alpha_u wepe_alpha_v", []float64{0.25, 0.45, 0.7, 0.9}},
+		{"α_scale = %g", "wepe_alpha_scale", []float64{1. / 2, 2}},
+		{"β_pos = %g", "wepe_beta_pos", []float64{0.8 / 4, 0.8 / 2, 0.8 * 2}},
+		{"n ≤ %g", "wepe_harmonics", []float64{2, 3, 4}}, {"%g scales", "wepe_scales", []float64{2}},
+	} {
+		for _, v := range c.values {
+			params := map[string]any{}
+			for _, key := range strings.Fields(c.keys) {
+				params[key] = v
+			}
+			want["wepe-sphere "+fmt.Sprintf(c.label, v)] = params
+		}
+	}
+	renamed := maps.Clone(want) // labels that begin with "sphere"
+	maps.DeleteFunc(renamed, func(label string, _ map[string]any) bool { return strings.HasPrefix(label, "sphere") })
+	if variants := variantsAre(t, "sphere", renamed); variants != len(want) {
+		t.Errorf("%d variants, want %d", variants, len(want))
+	}
+	recipe, _ := shapes(t)
+	for _, v := range gomlxtest.Must(ByName("sphere"))(t).Variants {
+		r := gomlxtest.Must(recipe.Set(v.Settings))(t)
+		params, ok := want[v.Label]
+		var factor float64
+		if _, err := fmt.Sscanf(v.Label, "wepe-sphere rate × %g", &factor); err != nil {
+			factor = 0
+		}
+		if !ok || !maps.Equal(r.Params, params) || r.Optimizer.LearningRates["position"] != factor ||
+			strings.HasPrefix(v.Label, "sphere") && v.Position != "wepe-sphere" ||
+			r.Optimizer.DecayAll != strings.HasSuffix(v.Label, "like matrices") {
+			t.Errorf("%s trains %s with %v and %+v", v.Label, v.Position, r.Params, r.Optimizer)
+		}
+	}
+	// Half-periods of equal length, 60° apart: ω3 is e^(iπ/3) times the default ω1, Γ(1/4)²/(2√(2π)).
+	omega1 := math.Pow(math.Gamma(0.25), 2) / (2 * math.Sqrt(2*math.Pi))
+	x, y := want["sphere, hexagonal"]["wepe_omega3_re"].(float64), want["sphere, hexagonal"]["wepe_omega3"].(float64)
+	if math.Abs(x-omega1/2) > 1e-5 || math.Abs(y-omega1*math.Sqrt(3)/2) > 1e-5 {
+		t.Errorf("ω3 = %g + %gi is not at the corner of a hexagonal cell", x, y)
 	}
 }
 

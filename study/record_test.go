@@ -71,15 +71,22 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 	for _, u := range units {
 		row := done[u.ID]
 		_, err := os.Stat(filepath.Join(u.Dir, checkpoints.LastDir))
+		if _, errBest := os.Stat(filepath.Join(u.Dir, checkpoints.BestDir)); (errBest == nil) != (err == nil) {
+			t.Errorf("%s: of two models one is kept: last %v, best %v", u, err, errBest)
+		}
 		if u.Search {
 			if row.Validation.Images != 13 || row.Test.Images != 0 || row.Dataset != "some" || err == nil {
-				t.Errorf("%s: validation %+v, test %+v, on %s, model kept: %v", u, row.Validation, row.Test, row.Dataset, err)
+				t.Errorf("%s: validation %+v, test %+v, %s, model: %v", u, row.Validation, row.Test, row.Dataset, err)
 			}
 			continue
 		}
 		m := gomlxtest.Must(finetune.Open(s.Backend, u.Dir))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
+		if _, _, err := task.Images(ctx, units[0]); !errors.Is(err, finetune.ErrInterrupted) ||
+			!strings.Contains(err.Error(), "while reading some") {
+			t.Errorf("images of which reading was interrupted: %v", err)
+		}
 		if _, err := task.Measure(ctx, u, m); !errors.Is(err, finetune.ErrInterrupted) {
 			t.Errorf("interrupted: %v", err)
 		}
@@ -190,12 +197,96 @@ func TestUnknownSettingsAreAnErrorEverywhere(t *testing.T) {
 			}
 		}
 	}
-	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, recordOf(Shard{})), 0o755); err != nil {
-		t.Fatal(err)
+	s := small(t)
+	s.Sweep = "learning_rate=0.1,fast" // not a number
+	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "learned: finetune: ") {
+		t.Errorf("a sweep over words: %v", err)
 	}
-	if err := Merge(dir, []string{dir}); err == nil || !strings.Contains(err.Error(), "results.jsonl") {
-		t.Errorf("a record that is a directory: %v", err)
+}
+
+// A table without the rows that cannot be read would compare fewer training runs than there are.
+func TestRowsThatCannotBeReadAreAnErrorEverywhere(t *testing.T) {
+	s, recorded := small(t), small(t)
+	s.EvalSizes, recorded.Tasks[0].Parts = [][2]float64{{1, 1}}, [2]string{"some", "all"}
+	call := map[string]func(*Study) error{
+		"Table":   func(s *Study) error { _, err := s.Table(); return err },
+		"Curves":  func(s *Study) error { _, err := s.Curves(); return err },
+		"Listing": func(s *Study) error { _, err := s.Listing(); return err },
+		"Run":     func(s *Study) error { return s.Run(t.Context()) },
+		"other sizes": func(s *Study) error {
+			u := gomlxtest.Must(s.Units(nil))(t)[0]
+			_, test, err := s.Tasks[0].Images(t.Context(), u)
+			return errors.Join(err, s.multiResolution(u, report.Result{Settings: []byte("{}")}, test))
+		},
+		"Merge into": func(s *Study) error { return Merge(s.Dir, []string{t.TempDir()}) },
+		"Merge of":   func(s *Study) error { return Merge(t.TempDir(), []string{s.Dir}) },
+	}
+	for _, c := range []struct {
+		study *Study
+		file  string
+		calls []string
+	}{
+		{s, "learned-seed1/" + finetune.RowsFile, []string{"Table", "Curves"}},
+		{s, "learned-seed0/" + multiResolutionFile, []string{"Table", "Curves", "other sizes"}},
+		{recorded, recordOf(Shard{}), []string{"Table", "Listing", "Run", "Merge into", "Merge of"}},
+	} {
+		c.study.Dir = t.TempDir()
+		if err := os.MkdirAll(filepath.Join(c.study.Dir, c.file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range c.calls {
+			if err := call[name](c.study); err == nil || !strings.Contains(err.Error(), filepath.FromSlash(c.file)) {
+				t.Errorf("%s, %s is a directory: %v", name, c.file, err)
+			}
+		}
+	}
+	s.Dir = t.TempDir()
+	if err := call["other sizes"](s); err == nil || !strings.Contains(err.Error(), "model.patch_size") {
+		t.Errorf("a row without patches: %v", err)
+	}
+}
+
+// Two rows of one record, of the same task, encoding and part of the images.
+func TestARecordOfDifferentImagesOrWeightsIsNotTabulated(t *testing.T) {
+	const weights, others = `{"from":{"sha256":"a1"},"data":"x"}`, `{"from":{"sha256":"b2"},"data":"x"}`
+	for _, c := range []struct {
+		settings [2]string
+		failed   string // of the second row
+		want     string
+	}{
+		{[2]string{weights, weights}, "", ""},
+		{[2]string{weights, `{"from":{"sha256":"a1"},"data":"y"}`}, "", "seed 1 on all was trained on other images"},
+		{[2]string{weights, others}, "", "learned seed 1 on all started from weights of SHA-256 b2, not a1"},
+		{[2]string{weights, `{"data":"x"}`}, "", "weights of SHA-256 none, not a1"},
+		{[2]string{weights, others}, "diverged", ""}, // older failed rows have no weights
+	} {
+		s := small(t)
+		s.Tasks[0].Name, s.Tasks[0].Parts, s.Variants = "where", [2]string{"some", "all"}, Each("learned")
+		for i, u := range gomlxtest.Must(s.Units(nil))(t) {
+			row := report.Result{ID: u.ID, Settings: []byte(c.settings[i]), Test: report.Metrics{Top1: 0.5, Images: 17}}
+			row.Failed = []string{"", c.failed}[i]
+			if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{})), row); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := s.Table(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q, %q: %v, want %q", c.settings, c.failed, err, c.want)
+		}
+	}
+}
+
+func TestAFailedMeasurementLeavesNoRow(t *testing.T) {
+	gomlxtest.OnGo(t)
+	s := small(t)
+	s.Variants, s.Seeds, s.Tasks[0].Parts = Each("none"), 1, [2]string{"some", "all"}
+	s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, err error) {
+		return m, os.ErrPermission
+	}
+	if err := s.Run(t.Context()); !errors.Is(err, os.ErrPermission) {
+		t.Errorf("%v, want the measurement's", err)
+	}
+	if done := gomlxtest.Must(s.results())(t); len(done) != 0 {
+		t.Errorf("rows %v", done)
 	}
 }
 

@@ -76,8 +76,8 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 		}
 		for i, want := range []string{"16x16", "24x24", "8x32"} {
 			r := rows.Results[i]
-			if r.ImageSize != want || r.Recipe != "small at "+want || r.Encoding != u.Label || r.Seed != int64(u.Seed) ||
-				r.Test.Images != 17 {
+			if r.ImageSize != want || r.Recipe != "small at "+want || r.Encoding != u.Label ||
+				r.Seed != int64(u.Seed) || r.Test.Images != 17 {
 				t.Errorf("%v: row %+v, want one at %s", u, r.Job, want)
 			}
 			size := [][2]int{{16, 16}, {24, 24}, {8, 32}}[i]
@@ -87,6 +87,17 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 			}
 			m.Finalize()
 		}
+	}
+	if err := os.Rename(filepath.Join(s.Dir, "wepe-seed1"), filepath.Join(s.Dir, "away")); err != nil {
+		t.Fatal(err)
+	}
+	gone := units[slices.IndexFunc(units, func(u Unit) bool { return u.String() == "wepe seed 1" })]
+	row0 := gomlxtest.Must(report.ReadFiles(filepath.Join(s.Dir, "away", finetune.RowsFile)))(t).Results[0]
+	if err := s.multiResolution(gone, row0, test); err == nil || !strings.Contains(err.Error(), "at 16x16: ") {
+		t.Errorf("a model that is gone: %v", err)
+	}
+	if err := os.Rename(filepath.Join(s.Dir, "away"), filepath.Join(s.Dir, "wepe-seed1")); err != nil {
+		t.Fatal(err)
 	}
 	if err := s.multiResolution(units[0], report.Result{}, test); err == nil ||
 		!strings.Contains(err.Error(), units[0].Dir+": the recipe in its row") {
@@ -162,6 +173,43 @@ func TestTheFirstProcessOfAGroupWritesThePage(t *testing.T) {
 	s.Tasks[0].Parts = [2]string{"some", "all"}
 	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "use shards") {
 		t.Errorf("a study with a record: %v", err)
+	}
+}
+
+// pair is one of two processes.
+type pair struct {
+	rank       int
+	give, take chan []float32
+}
+
+func (p pair) Rank() int { return p.rank }
+func (p pair) Size() int { return 2 }
+func (p pair) Sum(values []float32) error {
+	p.give <- slices.Clone(values)
+	for i, v := range <-p.take {
+		values[i] += v
+	}
+	return nil
+}
+
+func TestTheSecondProcessOfAGroupWritesNothing(t *testing.T) {
+	gomlxtest.OnGo(t)
+	a, b := make(chan []float32, 1), make(chan []float32, 1)
+	dirs, failed := [2]string{t.TempDir(), t.TempDir()}, make(chan error)
+	for rank, channels := range [2][2]chan []float32{{a, b}, {b, a}} {
+		s := small(t)
+		s.Dir, s.Variants, s.Seeds, s.EvalSizes = dirs[rank], Each("none"), 1, [][2]float64{{2, 2}}
+		s.Group, s.Tasks[0].Recipe.Accumulate = pair{rank, channels[0], channels[1]}, 2
+		go func() { failed <- s.Run(t.Context()) }()
+	}
+	if err := errors.Join(<-failed, <-failed); err != nil {
+		t.Fatal(err)
+	}
+	for rank, dir := range dirs {
+		files := gomlxtest.Must(filepath.Glob(filepath.Join(dir, "*", "*.*")))(t)
+		if (len(files) > 0) != (rank == 0) {
+			t.Errorf("process %d has written %q", rank, files)
+		}
 	}
 }
 

@@ -70,8 +70,8 @@ func TestAShardComesFromTheSchedulerOrIsRefused(t *testing.T) {
 }
 
 func TestAShardIsAPartOfAll(t *testing.T) {
-	for text, want := range map[string]Shard{"0/1": {0, 1}, "0/4": {0, 4}, "3/4": {3, 4}, "4/4": {}, "-1/4": {}, "0/0": {},
-		"1": {}, "a/4": {}, "1/b": {}} {
+	for text, want := range map[string]Shard{"0/1": {0, 1}, "0/4": {0, 4}, "3/4": {3, 4}, "4/4": {}, "-1/4": {},
+		"0/0": {}, "1": {}, "a/4": {}, "1/b": {}, "0/99999999999999999999": {}} { // the last is no int64
 		got, err := ParseShard(text, environment(""), 0)
 		if got != want || (err == nil) != (want.Of > 0) {
 			t.Errorf("%s: %+v, %v", text, got, err)

@@ -45,6 +45,15 @@ func TestASweepIsEveryCombinationThatAnEncodingReads(t *testing.T) {
 			t.Errorf("%s: %v, want %q", sweep, err, want)
 		}
 	}
+	for i := range s.Tasks { // of the final training runs, whose settings are not chosen yet
+		s.Tasks[i].Recipe.LearningRate = 0
+	}
+	for sweep, want := range map[string]string{"learning_rate=0.1,0.2": "", "batch_size=3,5": "learning_rate is 0"} {
+		s.Sweep = sweep
+		if err := s.Validate(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s before a recipe without a rate: %v, want %q", sweep, err, want)
+		}
+	}
 	for text, want := range map[string]string{"learning_rate": `"learning_rate": want setting=`,
 		"=1": `"=1": want setting=`, "a=": "a has no values", "a=1,1": "a 1 appears twice",
 		"a=1;a=2": "a appears twice", "a=1;b": `"b": want setting=`} {
