@@ -5,8 +5,11 @@ package features
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -47,5 +50,65 @@ func TestFeaturesOfAModelThatDivergedAreRefused(t *testing.T) {
 	}
 	if _, err := PCA(m, l, []int{0, 1, 3}, false); err == nil {
 		t.Error("patches that are NaN have colours")
+	}
+}
+
+// Each message names the file, or the directory and what to do.
+func TestDamagedFeaturesAreRefusedByTheirFile(t *testing.T) {
+	l := gomlxtest.Must(Folder(folder(t)))(t)
+	m := demo(t, 4)
+	whole := Job{Model: m, List: l, Dir: t.TempDir()}
+	gomlxtest.Must(whole.Run(t.Context()))(t)
+	inLines := Job{Model: m, List: l, JSON: true, Dir: t.TempDir()}
+	gomlxtest.Must(inLines.Run(t.Context()))(t)
+	withoutLast := func(s string) string { return s[:strings.LastIndex(s[:len(s)-1], "\n")+1] }
+	for name, c := range map[string]struct {
+		job    Job
+		file   string
+		change func(content string) string
+		want   string
+	}{
+		"state": {whole, stateFile, func(string) string { return "{" }, "features.json: unexpected end of JSON input"},
+		"line 3": {whole, rowsFile, func(s string) string { return strings.Replace(s, `"cat/c`, `1"cat/c`, 1) },
+			"images.jsonl:3: invalid character"},
+		"line missing": {whole, rowsFile, withoutLast,
+			"has 6 images and 672 numbers, want 7 and 672: remove it"},
+		"numbers missing": {inLines, rowsFile, withoutLast,
+			"has 6 images and 576 numbers, want 7 and 672: remove it"},
+		"no array": {whole, valuesFile, func(string) string { return "PK" }, "features.npy: "},
+		"cut":      {whole, valuesFile, func(s string) string { return s[:len(s)-4] }, "features.npy: "},
+		"integers": {whole, valuesFile, func(s string) string { return strings.Replace(s, "<f4", "<i4", 1) },
+			"features.npy: type <i4, shape [7 96], want <f4 [n, 96]"},
+	} {
+		dir := t.TempDir()
+		for file, content := range files(t, c.job.Dir) {
+			if file == c.file {
+				content = c.change(content)
+			}
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.job.Dir = dir
+		for again, read := range map[string]func() (*Table, error){
+			"read": func() (*Table, error) { return Read(dir) },
+			"run":  func() (*Table, error) { return c.job.Run(t.Context()) },
+		} {
+			_, err := read()
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), dir) {
+				t.Errorf("%s, %s: %v, want %q", name, again, err, c.want)
+			}
+		}
+	}
+	for _, file := range []string{rowsFile, valuesFile} {
+		if err := os.Remove(filepath.Join(whole.Dir, file)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(whole.Dir); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), file) {
+			t.Errorf("no %s: %v", file, err)
+		}
+		if err := os.WriteFile(filepath.Join(whole.Dir, file), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
