@@ -15,6 +15,9 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune/backend"
@@ -282,6 +285,23 @@ func TestSeveralDevicesTrainTheWeightsOfOne(t *testing.T) {
 	}
 }
 
+func TestACallFreesItsInputsButNotThePixels(t *testing.T) {
+	gomlxtest.OnGo(t)
+	program := gomlxtest.Must(model.NewExec(gomlxtest.Backend(), model.NewStore(),
+		func(_ *model.Scope, x, y *graph.Node) *graph.Node { return graph.Add(x, y) }))(t)
+	defer program.Finalize()
+	for _, y := range []*tensors.Tensor{tensors.FromValue([]float32{3, 5}), tensors.FromValue([]int64{1})} {
+		x := tensors.FromValue([]float32{7, 11})
+		outputs, err := devices{}.call(program, []*tensors.Tensor{x}, y)
+		if y.Ok() || !x.Ok() {
+			t.Errorf("%v: the plan is kept: %v, the pixels are kept: %v", err, y.Ok(), x.Ok())
+		}
+		if err == nil && !reflect.DeepEqual(outputs[0].Value(), []float32{10, 16}) {
+			t.Errorf("outputs %v", outputs[0])
+		}
+	}
+}
+
 func TestDevicesOfABackend(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -322,7 +342,8 @@ func TestSeveralDevicesOfXLATrainTheWeightsOfOne(t *testing.T) {
 	var want map[string][]float64
 	for _, n := range []int{1, 2, 4} {
 		run := tinyRun(t, "batch_size=12;eval_batch_size=12;epochs=2;optimizer.kind=sgd;optimizer.weight_decay=0", 36)
-		run.Backend = gomlxtest.Must(backend.Open(backend.Config(config), backend.Devices(n), backend.Log(io.Discard)))(t)
+		run.Backend = gomlxtest.Must(backend.Open(backend.Config(config), backend.Devices(n),
+			backend.Log(io.Discard)))(t)
 		if got := run.Backend.NumDevices(); got < n && strings.HasPrefix(config, "xla:cpu") {
 			t.Fatalf("%d devices, want %d", got, n)
 		} else if got < n {

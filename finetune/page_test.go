@@ -4,7 +4,9 @@ package finetune
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"html"
 	"image"
@@ -85,6 +87,26 @@ func TestPageOfARun(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(run.Dir, "*.tmp-*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v (%v)", left, err)
+	}
+}
+
+// lost is a dataset that is evaluated and then not readable any more.
+type lost struct{ *data.Memory }
+
+func (lost) Load(context.Context, []int) (*data.Memory, error) { return nil, os.ErrNotExist }
+
+func TestMistakesWhoseImagesAreLostAreAnErrorAfterTheirNumbers(t *testing.T) {
+	set, m := lost{dataset(3, 1)}, &Model{}
+	labels := set.Labels
+	e := &examination{set: &set.Info, verdicts: []verdict{{class: int(labels[0])}, {class: int(labels[1]+1) % 7},
+		{class: int(labels[2])}}}
+	m.examined.source, m.examined.result = set, e
+	var page report.Page
+	if err := showMistakes(&page, m, set); !errors.Is(err, os.ErrNotExist) || len(page.Mistakes) > 0 {
+		t.Errorf("%d mistakes, %v", len(page.Mistakes), err)
+	}
+	if page.Confusion == nil || page.Confusion.Counts[labels[1]][(labels[1]+1)%7] != 1 {
+		t.Errorf("confusions %+v", page.Confusion)
 	}
 }
 

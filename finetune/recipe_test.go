@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/campaign"
@@ -122,6 +123,54 @@ func TestARunCopiesEveryFieldOfThePretrainedModelsNetwork(t *testing.T) {
 	run.Model.Activation = "relu"
 	_, err = run.adopt(source)
 	refused(t, "another activation", err, "activation is relu, but of Activation in checkpoint other")
+}
+
+// A recipe has numbers for at most three channels.
+func TestAModelOfFourChannelsHasNoNormalizationForARecipe(t *testing.T) {
+	for n, want := range map[int][2][3]float64{
+		0: {}, 1: {{0.1}, {0.5}}, 3: {{0.1, 0.2, 0.3}, {0.5, 0.6, 0.7}}, 4: {},
+	} {
+		s := newSource("other", &checkpoints.Imported{Config: tiny().Model, Mean: []float64{0.1, 0.2, 0.3, 0.4}[:n],
+			Std: []float64{0.5, 0.6, 0.7, 0.8}[:n]}, nil)
+		if s.Mean != want[0] || s.Std != want[1] {
+			t.Errorf("%d channels: mean %v, std %v, want %v", n, s.Mean, s.Std, want)
+		}
+	}
+}
+
+// The ends of the ranges in the error messages are valid, the next numbers are not.
+func TestTheNumbersOfARecipeHaveTheRangesOfTheirMessages(t *testing.T) {
+	const steps = "epochs=0;warmup_epochs=0;eval_epochs=0;"
+	for _, c := range []struct{ before, name, valid, invalid, want string }{
+		{steps + "eval_steps=1;", "steps", "1 1000000000", "-1 1000000001", "0 to 1e9"},
+		{"", "epochs", "1 1000000", "0 -1 1000001", "1 to 1e6"},
+		{"", "batch_size", "1 1000000", "0 -1 1000001", "1 to 1e6"},
+		{"", "accumulate", "1 2 3 6", "-1 4 12", "a divisor of batch_size, 6"},
+		{"", "learning_rate", "1e-9 999.9", "0 -1 1000", "0 < learning_rate < 1000"},
+		{"", "warmup_epochs", "0 3", "-0.1 3.1", "0 to epochs, 3"},
+		{steps + "steps=7;eval_steps=1;", "warmup_steps", "0 7", "-1 8", "0 to steps, 7"},
+		{"", "smoothing", "0 0.99", "-0.01 1", "0 <= smoothing < 1"},
+		{"", "ema", "0 0.9999", "-0.1 1", "0 <= ema < 1"},
+		{"augment.mixup_alpha=0.1;late_from=1;", "late_mixup_alpha", "0.01", "0 -1", "> 0"},
+		{"", "eval_epochs", "1 99", "-1", ">= 1"},
+		{steps + "steps=7;", "eval_steps", "1 99", "-1", ">= 1"},
+		{"", "eval_batch_size", "1 1000000", "-1 1000001", "1 to 1e6"},
+		{"", "validation_part", "-1 0.5 0.99", "1 2", "< 1"}, {"", "patience", "0 9", "-1", ">= 0"},
+		{"", "lora", "0 1 10000", "-1 10001", "0 to 10000"},
+		{"lora_mlp=true;", "lora", "1", "0", "above 0 with lora_mlp"},
+	} {
+		of := func(value string) error {
+			return gomlxtest.Must(tiny().Set(c.before + c.name + "=" + value))(t).WithDefaults().validateNumbers()
+		}
+		for _, value := range strings.Fields(c.valid) {
+			if err := of(value); err != nil {
+				t.Errorf("%s%s=%s: %v", c.before, c.name, value, err)
+			}
+		}
+		for _, value := range strings.Fields(c.invalid) {
+			refused(t, c.name+"="+value, of(value), "finetune: "+c.name+" is ", ", want ", c.want)
+		}
+	}
 }
 
 func TestARunWithItsSourcesEncodingKeepsTheTrainingGrid(t *testing.T) {

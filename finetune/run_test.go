@@ -5,6 +5,7 @@ package finetune
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"path/filepath"
 	"reflect"
@@ -23,8 +24,8 @@ func TestAccumulationEqualsOneStepOnTheWholeBatch(t *testing.T) {
 	for _, clip := range gomlxtest.InTurn(1, 0, 0.5) { // without clipping the size of the gradient matters, too
 		after := func(accumulate int) map[string][]float64 {
 			// A large ε: with the default, Adam amplifies rounding errors of zero gradients (key biases).
-			trainer := begun(t, tinyRun(t, fmt.Sprintf("optimizer.epsilon=0.1;optimizer.clip_norm=%g;accumulate=%d", clip,
-				accumulate), 30))
+			trainer := begun(t, tinyRun(t, fmt.Sprintf("optimizer.epsilon=0.1;optimizer.clip_norm=%g;accumulate=%d",
+				clip, accumulate), 30))
 			advanced(t, trainer, 7)
 			return trainer.model.weights(t, "")
 		}
@@ -124,13 +125,29 @@ func TestTheAverageFollowsItsRecursion(t *testing.T) {
 func TestARunWarnsOfPatchesThatItsEncodingCannotDistinguish(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for settings, want := range map[string]bool{"wepe_alpha_scale=100000": true, "wepe_alpha_scale=0.15": false} {
-		run := tinyRun(t, "epochs=1;warmup_epochs=0.5;model.position=wepe;"+settings, 30)
+		run := tinyRun(t, "epochs=1;warmup_epochs=0.5;accumulate=2;freeze=backbone;model.position=wepe;"+settings, 30)
 		var said strings.Builder
 		run.Logger = gomlxtest.Logger(&said)
 		done(t, run)
 		if got := strings.Count(said.String(), "too close for float32"); got > 1 || (got == 1) != want {
 			t.Errorf("%s: warned %d times: %s", settings, got, said.String())
 		}
+		// Four steps of two micro-batches.
+		if got := strings.Count(said.String(), "training weights frozen (13 variables"); got != 1 {
+			t.Errorf("%s: the trained groups are logged %d times: %s", settings, got, said.String())
+		}
+	}
+}
+
+// withoutScalars is an encoder whose variables cannot be read.
+type withoutScalars struct{ vit.Additive }
+
+func (withoutScalars) Scalars() (map[string]float64, error) { return nil, fs.ErrPermission }
+
+func TestScalarsThatCannotBeReadAreAnError(t *testing.T) {
+	m := &Model{encoders: &vit.Encoders{Additive: withoutScalars{}}}
+	if scalars, err := m.scalars(); !errors.Is(err, fs.ErrPermission) || scalars != nil {
+		t.Errorf("scalars %v, %v", scalars, err)
 	}
 }
 
@@ -204,7 +221,8 @@ func TestARunThatCannotBeTrainedReportsTheRemedy(t *testing.T) {
 		"optimizer.learning_rates.head=-1": `learning_rates["head"]`,
 		"optimizer.kind=sgd;optimizer.weight_decay=0;optimizer.momentum=1": "momentum is 1",
 
-		"freeze=body":                        `"body": want some of backbone, weights, vectors, table, position, gate, head`,
+		"freeze=body": `"body": want some of backbone, weights, vectors, table, position, gate, head`,
+
 		"freeze=backbone,position,gate,head": "no variable is left to train",
 	} {
 		_, _, err := tinyRun(t, settings, 30).Do(t.Context())
