@@ -23,6 +23,18 @@ func TestParameterCountsEqualThePublishedOnes(t *testing.T) {
 	}
 }
 
+// Two for each multiply-add of the products of a model of two blocks on 16 tokens, 15 of them patches of 12 values.
+func TestFLOPsAreOfEveryMatrixProduct(t *testing.T) {
+	plain, gated := small("learned", poolClass), small("learned", poolClass)
+	gated.SwiGLU = true
+	product := func(rows, inner, cols float64) float64 { return 2 * rows * inner * cols }
+	attention := 4*product(16, 28, 28) + product(16, 28, 16) + product(16, 16, 28)
+	mlp := product(16, 28, 37) + product(16, 37, 28)
+	ends := product(15, 12, 28) + product(1, 28, 11)
+	gomlxtest.NearAbs(t, "FLOPs", []float64{plain.FLOPs(), gated.FLOPs()},
+		[]float64{ends + 2*(attention+mlp), ends + 2*(attention+mlp+product(16, 28, 37))}, 0)
+}
+
 // small is a model whose sizes are all different, on 5×3 patches of 2×2 pixels.
 func small(position, pool string) Config {
 	return Config{
