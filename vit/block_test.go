@@ -32,9 +32,20 @@ func large(store *model.Store) {
 	}
 }
 
-func TestPoolingTakesTheClassTokenOrTheMeanOfThePatches(t *testing.T) {
-	for _, pool := range []string{poolClass, poolMean} {
-		c := small("wepe", pool)
+func TestPoolingTakesItsTokensOrTheirMean(t *testing.T) {
+	for name, p := range map[string]struct {
+		set  func(*Config)
+		from [][2]int // the tokens of each pooled vector, the class token first, then registers and 5×3 patches
+	}{
+		"class":          {func(c *Config) { c.Pool = poolClass }, [][2]int{{0, 1}}},
+		"mean":           {func(c *Config) { c.Pool = poolMean }, [][2]int{{0, 15}}},
+		"mean, class":    {func(c *Config) { c.Pool, c.ClassToken, c.Registers = poolMean, true, 2 }, [][2]int{{3, 18}}},
+		"mean of all":    {func(c *Config) { c.Pool, c.ClassToken, c.PoolPrefix = poolMean, true, true }, [][2]int{{0, 16}}},
+		"class+mean":     {func(c *Config) { c.Pool, c.Registers = poolClassMean, 2 }, [][2]int{{0, 1}, {3, 18}}},
+		"class+register": {func(c *Config) { c.Pool, c.Registers = poolClassRegister, 2 }, [][2]int{{0, 1}, {1, 2}}},
+	} {
+		c := small("wepe", poolClass)
+		p.set(&c)
 		got := run(t, gomlxtest.Seeded(t, 2), func(s *model.Scope, in []*Node) []*Node {
 			trace := c.Trace(s.In("vit"), in[0], false)
 			return []*Node{trace.Encoded, trace.Pooled, trace.Logits}
@@ -42,18 +53,17 @@ func TestPoolingTakesTheClassTokenOrTheMeanOfThePatches(t *testing.T) {
 		var want []float64
 		for image := range 3 {
 			tokens := got[0][image*c.Tokens()*c.Width : (image+1)*c.Tokens()*c.Width]
-			for i := range c.Width {
-				sum := tokens[i]
-				if pool == poolMean {
-					for token := 1; token < 15; token++ { // 5×3 patches
+			for _, from := range p.from {
+				for i := range c.Width {
+					sum := 0.0
+					for token := from[0]; token < from[1]; token++ {
 						sum += tokens[token*c.Width+i]
 					}
-					sum /= 15
+					want = append(want, sum/float64(from[1]-from[0]))
 				}
-				want = append(want, sum)
 			}
 		}
-		gomlxtest.Near(t, pool, got[1], want, 1e-6)
+		gomlxtest.Near(t, name, got[1], want, 1e-6)
 	}
 }
 

@@ -48,6 +48,7 @@ func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
 		want       float64
 	}{
 		{initTimm, "patch/weights", 1 / math.Sqrt(3*fanIn)}, // torch's Conv2d: uniform in ±1/√fan-in
+		{initTimm, "patch/biases", 0},
 		{initTimm, "block_01/attention/query/weights", 0.02},
 		{initTimm, "block_01/mlp/hidden/weights", 0.02},
 		{initTimm, "head/weights", 0.02},
@@ -122,6 +123,10 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 	if err := small("wepe", poolClass).Validate(); err != nil {
 		t.Fatal(err)
 	}
+	widest := small("wepe", poolMap)
+	if widest.PoolMLPDim = 1 << 20; widest.Validate() != nil {
+		t.Errorf("the largest pool_mlp_dim: %v", widest.Validate())
+	}
 	multiples := map[string]int{ // of the channels of a head
 		"rope1d": 2, "fope": 2, "rope-axial": 4, "rope-mixed": 4, "rope-dinov3": 4, "as2drope": 4, "sincos2d": 4,
 		"hybrid": 2,
@@ -158,6 +163,8 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 		`"class+register" needs a`:    func(c *Config) { c.Pool = poolClassRegister },
 		"pool_heads is 3, which":      func(c *Config) { c.PoolHeads = 3 },
 		"pool_heads is -4":            func(c *Config) { c.PoolHeads = -4 },
+		"4194305 patches are more":    func(c *Config) { c.ImageRows, c.ImageCols, c.PatchSize = 2048, 2048, 1 },
+		"parameters is more than":     func(c *Config) { c.Width, c.Heads = 1<<16, 1 },
 		"pool_mlp_dim is -1":          func(c *Config) { c.PoolMLPDim = -1 },
 		"pool_mlp_dim is 1048577":     func(c *Config) { c.PoolMLPDim = 1<<20 + 1 },
 		`qkv_bias "k"`:                func(c *Config) { c.QKVBias = "k" },
@@ -256,6 +263,9 @@ func TestVariantRefusesUnknownNames(t *testing.T) {
 			t.Errorf("Variant(%q): %v", name, err)
 		}
 	}
+	if c, err := Variant("Ti/1"); err != nil || c.PatchSize != 1 || c.Tokens() != 1+224*224 {
+		t.Errorf("patches of one pixel: %+v, %v", c, err)
+	}
 	for _, size := range sizes() {
 		c, err := Variant(size + "/14")
 		if err == nil {
@@ -263,6 +273,15 @@ func TestVariantRefusesUnknownNames(t *testing.T) {
 		}
 		if err != nil || c.Rows() != 16 || c.Tokens() != 257 {
 			t.Errorf("%s/14: %v, %d rows of patches, %d tokens", size, err, c.Rows(), c.Tokens())
+		}
+	}
+}
+
+// Seven patches are the first to have a period of one radian per patch.
+func TestFoPERecordsTheLengthOfItsTrainingGridButAtLeastSeven(t *testing.T) {
+	for _, grid := range [][3]int{{1, 5, 7}, {1, 7, 7}, {5, 3, 15}} {
+		if got := onGrid("fope", grid[0], grid[1], 1, 2).TrainedGrid()[paramFoPELength]; got != grid[2] {
+			t.Errorf("%d × %d patches: %v, want %d", grid[0], grid[1], got, grid[2])
 		}
 	}
 }

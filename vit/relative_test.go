@@ -72,3 +72,29 @@ func TestAttentionIsTheSoftmaxOfScaledScoresAndBiasInEveryBlock(t *testing.T) {
 		}
 	}
 }
+
+func TestTheBiasOfTwoPatchesDoesNotDependOnThePrefix(t *testing.T) {
+	for position, views := range map[string]string{"alibi2d": "", "lookhere": "corners-center"} {
+		bias := func(c Config) []float64 {
+			store := model.NewStore()
+			if views != "" {
+				store.SetParam("/"+paramLookHereViews, views)
+			}
+			return run(t, store, func(s *model.Scope, in []*Node) []*Node {
+				return []*Node{c.Encoders(s.In("vit")).Relative.AttentionBias(in[0].Graph(), 1)}
+			}, float32(0))[0] // [heads, tokens, tokens]
+		}
+		bare := onGrid(position, 3, 5, 2, 8)
+		prefixed := bare
+		prefixed.ClassToken, prefixed.Registers = true, 2
+		var got []float64
+		for i, v := range bias(prefixed) {
+			if query, key := i/18%18, i%18; query >= 3 && key >= 3 {
+				got = append(got, v)
+			} else if v != 0 {
+				t.Errorf("%s: query %d, key %d of the prefix: %g", position, query, key, v)
+			}
+		}
+		gomlxtest.NearAbs(t, position, got, bias(bare), 0)
+	}
+}

@@ -3,6 +3,8 @@
 package vit
 
 import (
+	"cmp"
+
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -27,9 +29,7 @@ var _ Relative = (*relativeTable)(nil)
 func newRelativeTable(scope *model.Scope, c Config) Relative {
 	r := &relativeTable{c: c}
 	readSettings(scope, trainedGrid("relative_table").settings(&r.rows, &r.cols))
-	if r.rows == 0 || r.cols == 0 {
-		r.rows, r.cols = c.Rows(), c.Cols()
-	}
+	r.rows, r.cols = cmp.Or(r.rows, c.Rows()), cmp.Or(r.cols, c.Cols())
 	scope = scope.In("relative_table")
 	for block := range c.Depth {
 		r.tables = append(r.tables, weight.Float32(scope.At("block_%02d", block), "scores", weight.Normal(0.02),
