@@ -37,10 +37,14 @@ func TestPoolingTakesItsTokensOrTheirMean(t *testing.T) {
 		set  func(*Config)
 		from [][2]int // the tokens of each pooled vector, the class token first, then registers and 5×3 patches
 	}{
-		"class":          {func(c *Config) { c.Pool = poolClass }, [][2]int{{0, 1}}},
-		"mean":           {func(c *Config) { c.Pool = poolMean }, [][2]int{{0, 15}}},
-		"mean, class":    {func(c *Config) { c.Pool, c.ClassToken, c.Registers = poolMean, true, 2 }, [][2]int{{3, 18}}},
-		"mean of all":    {func(c *Config) { c.Pool, c.ClassToken, c.PoolPrefix = poolMean, true, true }, [][2]int{{0, 16}}},
+		"class": {func(c *Config) { c.Pool = poolClass }, [][2]int{{0, 1}}},
+		"mean":  {func(c *Config) { c.Pool = poolMean }, [][2]int{{0, 15}}},
+		"mean, class": {func(c *Config) {
+			c.Pool, c.ClassToken, c.Registers = poolMean, true, 2
+		}, [][2]int{{3, 18}}},
+		"mean of all": {func(c *Config) {
+			c.Pool, c.ClassToken, c.PoolPrefix = poolMean, true, true
+		}, [][2]int{{0, 16}}},
 		"class+mean":     {func(c *Config) { c.Pool, c.Registers = poolClassMean, 2 }, [][2]int{{0, 1}, {3, 18}}},
 		"class+register": {func(c *Config) { c.Pool, c.Registers = poolClassRegister, 2 }, [][2]int{{0, 1}, {1, 2}}},
 	} {
