@@ -35,7 +35,7 @@ func TestPositionsAreListedByKind(t *testing.T) {
 		kindNone: {"none"},
 		kindAdditive: {"learned", "sinusoidal1d", "sincos2d", "grid2d", "factorized", "wepe", "wepe-sphere",
 			"wepe-lut", "hybrid"},
-		kindModulation: {"wepe-qkv"},
+		kindModulation: {"wepe-qkv", "fourier-qkv"},
 		kindRotary:     {"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "as2drope", "fope", "liere"},
 		kindBias:       {"wepe-bias", "relative-table", "alibi2d", "lookhere"},
 	} {

@@ -92,6 +92,10 @@ var positions = []Position{
 		TrainedGrid: wepeTrainedGrid, Modulation: newWePEQKV,
 	},
 	{
+		Name: "fourier-qkv", Doc: "wepe-qkv with sines and cosines in place of ℘: a control",
+		Parameters: fourierQKVParameters, Variables: []string{"fourier_qkv/"}, Modulation: newFourierQKV,
+	},
+	{
 		Name: "wepe-lut", Doc: "wepe from a look-up table, with a fixed lattice",
 		Parameters: wepeTableParameters, Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepe.Params(),
 		Additive: newWePETable,

@@ -13,8 +13,8 @@ import (
 	"github.com/wepe-go/wepe/wepe"
 )
 
-// wepeQKV conditions the queries, keys and values of every block on the position of the token, channel by channel, as
-// FiLM conditions a layer on a class (https://arxiv.org/abs/1709.07871). With f the sphere features of a patch,
+// qkvModulation conditions the queries, keys and values of every block on the position of the token, channel by channel,
+// as FiLM conditions a layer on a class (https://arxiv.org/abs/1709.07871). With f the features of a patch,
 // [rows·cols, 12], and matrices A, B, C [12, width] of each block,
 //
 //	q_i ∘= 1 + f_i·A,  k_j ∘= 1 + f_j·B,  v_j ∘= 1 + f_j·C
@@ -22,44 +22,55 @@ import (
 // A score is then a sum over channels of q_i·k_j times a function of both positions, and an output is a sum of values
 // that depend on their positions. With A = B = C = 0 it is a model without positions. The prefix has no position and is
 // not modulated.
-type wepeQKV struct {
+type qkvModulation struct {
+	name     string
 	c        Config
-	field    *wepe.Field
+	values   func(*Graph) *Node   // f
 	weights  [][3]*model.Variable // A, B, C of every block: [features, width]
 	features once
 }
 
-// wepeQKVStd is the initial standard deviation of A, B and C: f has length 2, so factors are 1 ± 0.2. It was chosen
-// among 0.1 and 0.5 on validation images of CIFAR-100, one seed: 0.5 is ahead for three epochs and ends lower
+// qkvStd is the initial standard deviation of A, B and C: f has length 2, so factors are 1 ± 0.2. It was chosen among 0.1
+// and 0.5 with wepe-qkv on validation images of CIFAR-100, one seed: 0.5 is ahead for three epochs and ends lower
 // (docs/sphere.md).
-const wepeQKVStd = 0.1
+const qkvStd = 0.1
 
-func newWePEQKV(scope *model.Scope, c Config) Modulation {
-	scope = scope.In("wepe_qkv")
-	w := &wepeQKV{c: c, field: wepe.New(scope, c.Rows(), c.Cols(), c.Width).OnHalfCell().FromScope().Field()}
-	w.weights = make([][3]*model.Variable, c.Depth)
-	for block := range w.weights {
+// qkvFeatures is the number of features per patch by default.
+const qkvFeatures = 12
+
+func newQKVModulation(scope *model.Scope, c Config, name string, features int, f func(*Graph) *Node) *qkvModulation {
+	m := &qkvModulation{name: name, c: c, values: f, weights: make([][3]*model.Variable, c.Depth)}
+	for block := range m.weights {
 		for i, name := range []string{"query", "key", "value"} {
-			w.weights[block][i] = weight.Float32(scope.At("block_%02d", block), name, weight.Normal(wepeQKVStd),
-				w.field.Len(), c.Width)
+			m.weights[block][i] = weight.Float32(scope.At("block_%02d", block), name, weight.Normal(qkvStd),
+				features, c.Width)
 		}
 	}
-	return w
+	return m
 }
 
-// wepeQKVParameters counts the default form: A, B and C of 12 features in each block and two scalars of the lattice.
-func wepeQKVParameters(c Config) int { return 3*12*c.Width*c.Depth + 2 }
+// newWePEQKV has the sphere features of z and 2z on half a cell.
+func newWePEQKV(scope *model.Scope, c Config) Modulation {
+	scope = scope.In("wepe_qkv")
+	field := wepe.New(scope, c.Rows(), c.Cols(), c.Width).OnHalfCell().FromScope().Field()
+	return newQKVModulation(scope, c, "wepe-qkv", field.Len(), func(g *Graph) *Node {
+		return kernel.Once(field.Features(g))[0]
+	})
+}
+
+// wepeQKVParameters counts the default form: A, B and C in each block and two scalars of the lattice.
+func wepeQKVParameters(c Config) int { return fourierQKVParameters(c) + 2 }
 
 // Name implements pos.Encoder.
-func (w *wepeQKV) Name() string { return "wepe-qkv" }
+func (m *qkvModulation) Name() string { return m.name }
 
 // Scale implements Modulation.
-func (w *wepeQKV) Scale(g *Graph, block int) (scales [3]*Node) {
-	features := w.features.in(g, func() *Node { return kernel.Once(w.field.Features(g))[0] }) // [rows·cols, features]
-	for i, weights := range w.weights[block] {
+func (m *qkvModulation) Scale(g *Graph, block int) (scales [3]*Node) {
+	features := m.features.in(g, func() *Node { return m.values(g) }) // [rows·cols, features]
+	for i, weights := range m.weights[block] {
 		scales[i] = AddScalar(MatMul(features, weights.NodeValue(g)), 1)
-		if prefix := w.c.Prefix(); prefix > 0 {
-			scales[i] = Concatenate([]*Node{Ones(g, shapes.Make(dtypes.Float32, prefix, w.c.Width)), scales[i]}, 0)
+		if prefix := m.c.Prefix(); prefix > 0 {
+			scales[i] = Concatenate([]*Node{Ones(g, shapes.Make(dtypes.Float32, prefix, m.c.Width)), scales[i]}, 0)
 		}
 	}
 	return scales

@@ -3,7 +3,10 @@
 package vit
 
 import (
+	"math"
+	"math/cmplx"
 	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -63,28 +66,49 @@ func valuesOf(t *testing.T, store *model.Store, path string, factor float32) []f
 // 2e-5: the features are accurate to 8 roundings of 6e-8 of their inputs; sums have 12 terms of up to 3.
 const sphereTolerance = 2e-5
 
-func TestWePEQKVScalesByHostFeatures(t *testing.T) {
-	c := small("wepe-qkv", poolClass) // 5×3 patches
-	c.Registers = 2
-	store := gomlxtest.Seeded(t, 5)
-	scales := func() [][]float64 {
-		return run(t, store, func(s *model.Scope, in []*Node) []*Node {
-			scales := c.Encoders(s.In("vit")).Modulation.Scale(in[0].Graph(), 1)
-			return scales[:]
-		}, float32(0))
-	}
-	scales() // makes the variables
-	var want [3][]float64
-	for i, name := range []string{"query", "key", "value"} {
-		weights := valuesOf(t, store, "wepe_qkv/block_01/"+name, float32(i+1)/3)
-		want[i] = slices.Repeat([]float64{1}, c.Prefix()*c.Width)
-		for _, f := range halfCell(c.Rows(), c.Cols()) {
-			for _, x := range times(f, weights, c.Width) {
-				want[i] = append(want[i], 1+x)
+func TestModulationsScaleByHostFeatures(t *testing.T) {
+	for position, features := range map[string]func(rows, cols int) [][]float64{
+		"wepe-qkv": halfCell, "fourier-qkv": halfWaves,
+	} {
+		c := small(position, poolClass) // 5×3 patches
+		c.Registers = 2
+		store := gomlxtest.Seeded(t, 5)
+		scales := func() [][]float64 {
+			return run(t, store, func(s *model.Scope, in []*Node) []*Node {
+				scales := c.Encoders(s.In("vit")).Modulation.Scale(in[0].Graph(), 1)
+				return scales[:]
+			}, float32(0))
+		}
+		scales() // makes the variables
+		scope := strings.ReplaceAll(position, "-", "_") + "/block_01/"
+		var want [3][]float64
+		for i, name := range []string{"query", "key", "value"} {
+			weights := valuesOf(t, store, scope+name, float32(i+1)/3)
+			want[i] = slices.Repeat([]float64{1}, c.Prefix()*c.Width)
+			for _, f := range features(c.Rows(), c.Cols()) {
+				for _, x := range times(f, weights, c.Width) {
+					want[i] = append(want[i], 1+x)
+				}
 			}
 		}
+		for i, got := range scales() {
+			gomlxtest.NearAbs(t, position+" "+[]string{"queries", "keys", "values"}[i], got, want[i], sphereTolerance)
+		}
 	}
-	for i, got := range scales() {
-		gomlxtest.NearAbs(t, []string{"queries", "keys", "values"}[i], got, want[i], sphereTolerance)
+}
+
+// halfWaves are exp(iπkx) and exp(iπky) at the patch centres, k = 1, 2, 3, scaled to vectors of length 2.
+func halfWaves(rows, cols int) (features [][]float64) {
+	for p := range rows * cols {
+		x, y := (float64(p%cols)+.5)/float64(cols), (float64(p/cols)+.5)/float64(rows)
+		var f []float64
+		for k := range 3 {
+			for _, at := range []float64{x, y} {
+				wave := cmplx.Exp(complex(0, math.Pi*float64(k+1)*at)) * complex(2/math.Sqrt(6), 0)
+				f = append(f, imag(wave), real(wave))
+			}
+		}
+		features = append(features, f)
 	}
+	return features
 }
