@@ -96,6 +96,10 @@ test-mpi: ## one training run by several processes, under mpirun (openmpi-bin, l
 	CC=mpicc go test -count 1 -timeout 30m -tags=mpi ./internal/mpi
 	CC=mpicc go test -count 1 -timeout 30m -tags=mpi -run Mpirun ./cmd/wepe
 
+.PHONY: mutants
+mutants: ## changes of the code that no test of a package notices; ARGS="--seed 1 --n 40 ./vit"
+	go run ./tools/mutants $(ARGS)
+
 .PHONY: fuzz
 fuzz: ## every fuzz test for FUZZTIME (1m)
 	tools/scripts/fuzz $(FUZZTIME)
