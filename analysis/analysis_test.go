@@ -291,6 +291,10 @@ func TestATableHasMeansRangesAndUndefinedValues(t *testing.T) {
 	if !slices.EqualFunc(table.Rows, want, slices.Equal[[]string]) || !slices.Equal(table.Notes, []string{"c: why"}) {
 		t.Errorf("%q, notes %q", table.Rows, table.Notes)
 	}
+	if !slices.Equal(table.Header, []string{"", "", "a", "b"}) ||
+		!slices.Equal(table.Numeric, []bool{false, false, true, true}) {
+		t.Errorf("columns %q, numbers in %v", table.Header, table.Numeric)
+	}
 }
 
 func TestFiguresAreChosenByNameAndGroup(t *testing.T) {

@@ -25,14 +25,20 @@ const (
 // embed embeds n > 3 points [n, width] in the plane: positions [n, 2], and the Kullback-Leibler divergence in nats. It
 // takes n² memory and time per step.
 func embed(points []float64, n int, seed uint64) (positions []float64, divergence float64) {
-	r := rand.New(rand.NewPCG(seed, 0))
-	positions = make([]float64, 2*n)
-	for i := range positions {
-		positions[i] = 1e-4 * r.NormFloat64()
-	}
+	positions = start(n, seed)
 	p := affinities(points, n, min(tsnePerplexity, float64(n-1)/3))
 	rate := max(50, float64(n)/tsneExaggeration/4) // scikit-learn's "auto"
 	return positions, descendTwice(p, positions, rate, tsneExaggeration, tsneExploration, tsneSteps)
+}
+
+// start returns Gaussian positions [n, 2] of standard deviation 1e-4, scikit-learn's init="random".
+func start(n int, seed uint64) []float64 {
+	r := rand.New(rand.NewPCG(seed, 0))
+	positions := make([]float64, 2*n)
+	for i := range positions {
+		positions[i] = 1e-4 * r.NormFloat64()
+	}
+	return positions
 }
 
 // affinities returns the joint probabilities p [n, n]: for each point a Gaussian over the squared distances to the

@@ -4,10 +4,18 @@ package analysis
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
+
+func TestPositionsStartWithTheSpreadOfScikitLearn(t *testing.T) {
+	gomlxtest.Spreads(t, "start", start(5003, 1), 1e-4)
+	if slices.Equal(start(3, 1), start(3, 2)) {
+		t.Error("two seeds start alike")
+	}
+}
 
 // A point far from twelve others in a row: its conditional probabilities, doubled in the mean with zeros, are
 // exp(-βd²)/Σ, and β is so large that no term of the sum is a float64 without subtracting the smallest d².

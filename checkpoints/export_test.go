@@ -285,6 +285,8 @@ func TestOptionsThatAFormatDoesNotSupportAreRefused(t *testing.T) {
 			"no pool=class+mean"},
 		"no bias of the MLP": {with(func(c *vit.Config) { c.NoMLPBias = true }), ExportOptions{Format: formatTimm},
 			"no no_mlp_bias=true"},
+		"heads of the pool": {with(func(c *vit.Config) { c.Pool, c.PoolHeads = "map", 2 }), ExportOptions{},
+			"pool_heads=2"},
 		"patch norm": {with(func(c *vit.Config) { c.PatchNorm = true }), ExportOptions{}, "patch_norm=true"},
 		"head of the class token alone": {with(func(c *vit.Config) {
 			c.ImageCols, c.LayerScale, c.MLPDim = c.ImageRows, 0.1, 2*c.Width

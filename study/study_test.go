@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -126,6 +127,19 @@ func TestTheDirectoriesOfEarlierVersionsGoOn(t *testing.T) {
 	}
 	if got := finals[2].String(); got != "hybrid β = 0.2, γ = 0.5 24x32 on 0.2 seed 1" {
 		t.Errorf("title %q", got)
+	}
+}
+
+// Rows of fractions before this test were of these images.
+func TestAFractionIsTheImagesOfSeed42(t *testing.T) {
+	train, test, err := data.Shapes(data.TaskWhere, 31, 17, 16, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, rest, err := Sets(train, test)(t.Context(), Unit{Fraction: 0.4})
+	want := gomlxtest.Must(data.Fraction(train, 0.4, 42))(t)
+	if err != nil || rest != test || !reflect.DeepEqual(part, want) {
+		t.Errorf("%v, %v, other images", part, err)
 	}
 }
 

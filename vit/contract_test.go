@@ -69,7 +69,11 @@ func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
 		gomlxtest.Spreads(t, test.init+": "+test.path, weights(t, c, 5)["/vit/"+test.path], test.want)
 	}
 	c.Pool = poolMap // timm's AttentionPoolLatent: std embed_dim ** -0.5
-	gomlxtest.Spreads(t, "latent", weights(t, c, 5)["/vit/pool/latent"], 1/math.Sqrt(width))
+	pool := weights(t, c, 5)
+	gomlxtest.Spreads(t, "latent", pool["/vit/pool/latent"], 1/math.Sqrt(width))
+	for _, dense := range []string{"query", "key", "value", "output", "mlp_hidden", "mlp_output"} { // its init: zeros_
+		gomlxtest.Spreads(t, dense, pool["/vit/pool/"+dense+"/biases"], 0)
+	}
 }
 
 func TestEncodingsStartWithTheSpreadOfTheirAuthors(t *testing.T) {

@@ -176,6 +176,21 @@ func TestPaddingHasNoPartInLogits(t *testing.T) {
 	}
 }
 
+func TestBfloat16ImagesOfSeveralGridsAreCloseToFloat32(t *testing.T) {
+	if !inBfloat16(t) {
+		return
+	}
+	c, store := small("learned+rope-mixed", poolClass), gomlxtest.Seeded(t, 3)
+	variables(t, store, c)
+	want := slices.Concat(naflexLogits(t, store, c, 0, 1, 4)...)
+	c.DType = "bfloat16"
+	got := slices.Concat(naflexLogits(t, store, c, 0, 1, 4)...)
+	if slices.Equal(got, want) {
+		t.Error("bfloat16 equals float32 in every bit")
+	}
+	gomlxtest.Near(t, "logits", got, want, 0.03) // as in TestBfloat16IsCloseToFloat32
+}
+
 func TestAnEncodingOfOneGridIsRefusedForSeveral(t *testing.T) {
 	encoding, err := EncodingNamed("hybrid")
 	if err != nil {
