@@ -275,6 +275,9 @@ func TestAConfigOutOfRangeIsRefusedWithItsField(t *testing.T) {
 		if !errors.As(err, &format) && !errors.As(err, &mismatch) || !strings.Contains(err.Error(), c[1]) {
 			t.Errorf("%.80s: %v, want a formatError or a MismatchError with %q", c[0], err, c[1])
 		}
+		if format != nil && filepath.Base(format.File) != foreignConfig {
+			t.Errorf("%.80s: the error names %s", c[0], format.File)
+		}
 	}
 }
 

@@ -113,6 +113,16 @@ func TestJAXsResamplingKeepsTheCorners(t *testing.T) {
 	}
 }
 
+func TestTheLargestGridsAreResampled(t *testing.T) {
+	const most = 1 << 14
+	one := gridSize{1, 1}
+	for _, c := range [][2]gridSize{{{most, 1}, one}, {one, {most, 1}}, {one, {1, most}}, {one, {1 << 10, 1 << 10}}} {
+		if _, _, err := Resample(make([]float32, c[0][0]), 1, 0, c[0], c[1], resampleTimm); err != nil {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+}
+
 func TestInvalidResamplingIsRefused(t *testing.T) {
 	ok := gridSize{2, 3}
 	for _, c := range []struct {

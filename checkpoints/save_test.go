@@ -232,7 +232,7 @@ func TestVariablesThatCannotBeSavedAreNamed(t *testing.T) {
 		{"not UTF-8", withParam("\xff"), 1, nil, "/vit/strange"},
 		{"complex variable", withVariable("/c", tensors.FromValue(complex64(1))), 1, nil, `"/c"`},
 		{"path not UTF-8", withVariable("/c\xff", tensors.FromValue(1.0)), 1, nil, `"/c\xff"`},
-		{"no value", uninitialized, 1, nil, "/head/weights"},
+		{"no value", uninitialized, 1, nil, `"/head/weights" has no value yet: save after the first step`},
 		{"negative step", model.NewStore(), -1, nil, "step -1"},
 		{"step of 19 digits", model.NewStore(), 1e18, nil, "step 1000000000000000000"},
 		{"meta", model.NewStore(), 1, func() {}, "meta"},

@@ -5,6 +5,7 @@ package wepe
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -60,6 +61,33 @@ func TestOnACoarserGrid_a_patch_has_the_mean_of_the_rows_that_it_covers(t *testi
 			got := encoded(store, rows, cols, append(append([]kv(nil), form...), trained)...)
 			gomlxtest.Near(t, fmt.Sprintf("%s, %v opened at %v", name, c.trained, c.opened), got, want, 2e-6)
 		}
+	}
+}
+
+// Grids that cover one, four and six training patches per patch, evaluated together.
+func TestEncodeOn_is_Encode_on_each_grid(t *testing.T) {
+	const width, prefix = 6, 2
+	grids := [][2]int{{3, 5}, {7, 11}, {2, 6}}
+	for name, form := range forms {
+		store := model.NewStore()
+		of := func(rows, cols int) *Config {
+			trained := kv{paramRows: 6, paramCols: 10}
+			return New(store.RootScope(), rows, cols, width).WithPrefix(prefix).with(append(slices.Clone(form), trained)...)
+		}
+		together := run(t, store, onlyIn(func(_ *model.Scope, g *Graph) []*Node {
+			return []*Node{of(6, 10).Done().EncodeOn(g, grids)}
+		}), float32(0))[0]
+		var want []float64
+		for i, grid := range grids {
+			alone := run(t, store, onlyIn(func(_ *model.Scope, g *Graph) []*Node {
+				return []*Node{of(grid[0], grid[1]).Done().Encode(g)}
+			}), float32(0))[0]
+			if i > 0 {
+				alone = alone[prefix*width:]
+			}
+			want = append(want, alone...)
+		}
+		gomlxtest.Near(t, name, together, want, 2e-6)
 	}
 }
 

@@ -84,6 +84,16 @@ func refused(t *testing.T, what string, err error, want string) {
 	}
 }
 
+func TestThe_bounds_of_half_periods_are_allowed(t *testing.T) {
+	for _, omega1 := range []float64{minOmega3, maxOmega3} {
+		for _, omega3 := range []float64{minOmega3, maxOmega3} {
+			if _, err := built(model.NewStore(), ofHalfPeriods(omega1, omega3)); err != nil {
+				t.Errorf("ω1 = %g, ω3′ = %g: %v", omega1, omega3, err)
+			}
+		}
+	}
+}
+
 func TestBad_settings_are_refused_by_name(t *testing.T) {
 	nan := math.NaN()
 	table := kv{paramEvaluation: evaluateTable}
