@@ -84,12 +84,18 @@ func refused(t *testing.T, what string, err error, want string) {
 	}
 }
 
-func TestThe_bounds_of_half_periods_are_allowed(t *testing.T) {
+func TestThe_bounds_of_half_periods_and_sums_are_allowed(t *testing.T) {
 	for _, omega1 := range []float64{minOmega3, maxOmega3} {
 		for _, omega3 := range []float64{minOmega3, maxOmega3} {
 			if _, err := built(model.NewStore(), ofHalfPeriods(omega1, omega3)); err != nil {
 				t.Errorf("ω1 = %g, ω3′ = %g: %v", omega1, omega3, err)
 			}
+		}
+	}
+	for _, least := range []kv{{"wepe_sum_cut": 1}, {"wepe_kappa": 1e-3}, {"wepe_term_clip": 1e-6},
+		{"wepe_final_clip": 1e-6}} {
+		if _, err := built(model.NewStore(), kv{paramEvaluation: evaluateSum}, least); err != nil {
+			t.Errorf("%v: %v", least, err)
 		}
 	}
 }
