@@ -381,31 +381,50 @@ func (c *classification) Finish(context.Context) (err error) {
 func (c *classification) choose() (report.Weights, error) {
 	c.model.Opened = Opened{Path: c.Run.Dir, Format: "checkpoint",
 		Weights: report.Weights{Name: checkpoints.LastDir, Step: c.step}}
-	if c.Weights != checkpoints.LastDir && c.Run.Dir != "" && c.held.set != nil {
-		best, _, err := checkpoints.Latest(filepath.Join(c.Run.Dir, checkpoints.BestDir))
-		if err != nil {
+	best, err := c.best()
+	if err != nil {
+		return report.Weights{}, err
+	}
+	if best != nil {
+		c.model.Opened = openedRun(best)
+		if err := c.model.load(best, ofOptimizer); err != nil {
 			return report.Weights{}, err
-		}
-		if best != nil {
-			c.model.Opened = openedRun(best)
-			if err := c.model.load(best, ofOptimizer); err != nil {
-				return report.Weights{}, err
-			}
 		}
 	}
 	return c.model.Opened.Weights, c.model.swapAverage()
 }
 
-// recorded finds the row of an already finished run. All processes of a group must find it, or none.
+// best returns the checkpoint that the run ends with, nil for the last weights.
+func (c *classification) best() (*checkpoints.Checkpoint, error) {
+	if c.Weights == checkpoints.LastDir || c.Run.Dir == "" || c.held.set == nil {
+		return nil, nil
+	}
+	best, _, err := checkpoints.Latest(filepath.Join(c.Run.Dir, checkpoints.BestDir))
+	return best, err
+}
+
+// recorded finds the row of an already finished run with the weights that Run.Weights selects; without one they are
+// evaluated again. All processes of a group must find it, or none.
 func (c *classification) recorded() (bool, error) {
 	if c.startStep < c.step || !c.ended() {
 		return false, nil
 	}
+	best, err := c.best()
+	if err != nil {
+		return false, err
+	}
+	name := checkpoints.LastDir
+	if best != nil {
+		name = checkpoints.BestDir
+	}
 	found := float32(0)
 	if rows, err := report.ReadFiles(filepath.Join(c.Run.Dir, RowsFile)); err == nil { // otherwise it is written again
 		for _, r := range rows.Results {
-			if r.Job == c.Job && r.Steps == c.step && r.Failed == "" {
-				c.row, found = r, 1
+			if r.Job == c.Job && r.Steps == c.step && r.Failed == "" { // the last one is what tables show
+				c.row, found = r, 0
+				if r.Weights.Name == name || r.Weights.Name == "" {
+					found = 1
+				}
 			}
 		}
 	}

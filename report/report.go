@@ -111,7 +111,7 @@ type Result struct {
 	Epochs          Number            `json:"epochs"`
 	WallSeconds     Number            `json:"wall_seconds"`
 	ImagesPerSecond Number            `json:"images_per_second"` // of optimizer steps, without compilation and evaluation
-	Weights         Weights           `json:"weights,omitzero"`  // evaluated weights; rows before November 2026: the last
+	Weights         Weights           `json:"weights,omitzero"`  // evaluated weights; unknown in rows without a name
 	Validation      Metrics           `json:"validation,omitzero"`
 	Test            Metrics           `json:"test,omitzero"`
 	Scalars         map[string]Number `json:"scalars,omitempty"`

@@ -19,8 +19,9 @@ import (
 // multiResolutionFile contains the results of a training run's model at other sizes, in the training's directory.
 const multiResolutionFile = "elsewhere.jsonl"
 
-// multiResolution evaluates a trained model at the sizes of EvalSizes that are not evaluated yet: the same weights on
-// another grid, without training; each encoding has its own rule for other grids.
+// multiResolution evaluates a trained model at the sizes of EvalSizes, unless the last row of a size is of the same
+// weights: those of the training run's row, on another grid without training. Each encoding has its own rule for other
+// grids.
 func (s *Study) multiResolution(u Unit, row report.Result, test data.Source) error {
 	path := filepath.Join(u.Dir, multiResolutionFile)
 	rows, err := report.ReadFiles(path)
@@ -38,11 +39,12 @@ func (s *Study) multiResolution(u Unit, row report.Result, test data.Source) err
 	for _, size := range sizes {
 		row.ImageSize = sizeName(size)
 		row.Recipe = u.Recipe.Name + " at " + row.ImageSize
-		if slices.ContainsFunc(rows.Results, func(r report.Result) bool { return r.Job == row.Job }) {
+		same := func(r report.Result) bool { return r.Job == row.Job && r.Weights == row.Weights }
+		if slices.ContainsFunc(latest(rows.Results), same) {
 			continue
 		}
 		began := time.Now()
-		model, err := finetune.Opening{Size: size}.Open(s.Backend, u.Dir)
+		model, err := finetune.Opening{Size: size, Weights: row.Weights.Name}.Open(s.Backend, u.Dir)
 		if err != nil {
 			return fmt.Errorf("at %s: %w", row.ImageSize, err)
 		}
@@ -60,6 +62,14 @@ func (s *Study) multiResolution(u Unit, row report.Result, test data.Source) err
 	return nil
 }
 
+// latest drops the rows that a later one of the same job replaces.
+func latest(rows []report.Result) (kept []report.Result) {
+	for _, r := range rows {
+		kept = append(slices.DeleteFunc(kept, func(k report.Result) bool { return k.Job == r.Job }), r)
+	}
+	return kept
+}
+
 // multiResolutionRows returns these rows of all units, size by size.
 func (s *Study) multiResolutionRows(units []Unit) (rows []report.Result, err error) {
 	if len(s.EvalSizes) == 0 {
@@ -72,7 +82,7 @@ func (s *Study) multiResolutionRows(units []Unit) (rows []report.Result, err err
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		for _, r := range read.Results {
+		for _, r := range latest(read.Results) {
 			if bySize[r.ImageSize] == nil {
 				sizes = append(sizes, r.ImageSize)
 			}

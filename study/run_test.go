@@ -43,6 +43,49 @@ func run(t *testing.T, s *Study) {
 	}
 }
 
+func TestOtherSizesAreEvaluatedWithTheWeightsOfTheRow(t *testing.T) {
+	gomlxtest.OnGo(t)
+	s := small(t)
+	s.Variants, s.Seeds, s.Fractions = Each("learned"), 1, []float64{1}
+	recipe := &s.Tasks[0].Recipe
+	recipe.ValidationPart, recipe.LearningRate, recipe.Steps, recipe.EvalSteps, recipe.Epochs = 0.4, 0.1, 12, 1, 0
+	s.EvalSizes = [][2]float64{{1.5, 1.5}}
+	var measured []report.Metrics
+	for _, weights := range []string{"best", "last", "best"} {
+		s.Weights = weights
+		run(t, s)
+		units, _, err := s.found()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := gomlxtest.Must(s.multiResolutionRows(units))(t)
+		if len(rows) != 1 || rows[0].Weights.Name != weights {
+			t.Fatalf("rows %+v, want one of the %s weights", rows, weights)
+		}
+		_, test, err := s.Tasks[0].Images(t.Context(), units[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := gomlxtest.Must(finetune.Opening{Size: [2]int{24, 24}, Weights: weights}.Open(s.Backend, units[0].Dir))(t)
+		if is := gomlxtest.Must(m.Evaluate(test))(t); rows[0].Test != is {
+			t.Errorf("%s: %+v, want %+v", weights, rows[0].Test, is)
+		}
+		m.Finalize()
+		measured = append(measured, rows[0].Test)
+		for asked, want := range map[string]string{weights: "", "first": "results 2 of the " + weights + " weights"} {
+			s.Weights = asked
+			table := gomlxtest.Must(s.Table())(t)
+			if got := strings.Join(table.Notes, "\n"); strings.Contains(got, "results") != (want != "") ||
+				!strings.Contains(got, want) {
+				t.Errorf("a table of %s weights: %q, want %q", asked, got, want)
+			}
+		}
+	}
+	if measured[0] == measured[1] || measured[0] != measured[2] {
+		t.Errorf("best, last, best: %+v", measured)
+	}
+}
+
 func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 	gomlxtest.OnGo(t)
 	s := small(t)

@@ -9,10 +9,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/report"
@@ -91,7 +94,25 @@ func (s *Study) Table() (report.Table, error) {
 	if missing > 0 {
 		table.Notes = append(table.Notes, fmt.Sprintf("%d of %d training runs are not done yet", missing, len(units)))
 	}
-	return table, err
+	return s.noteWeights(table, rows), err
+}
+
+// noteWeights notes rows of other weights than the study's, which a directory has from an earlier command.
+func (s *Study) noteWeights(table report.Table, rows []report.Result) report.Table {
+	counts := map[string]int{}
+	for _, r := range latest(rows) {
+		counts[r.Weights.Name]++
+	}
+	delete(counts, "") // unknown
+	if _, only := counts[cmp.Or(s.Weights, checkpoints.BestDir)]; only && len(counts) == 1 || len(counts) == 0 {
+		return table
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d of the %s weights", counts[name], name))
+	}
+	table.Notes = append(table.Notes, "results "+strings.Join(parts, ", "))
+	return table
 }
 
 // recordTable is the table of a study with a record: of the tasks of VTAB-1k.
