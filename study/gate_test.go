@@ -38,7 +38,7 @@ func startOf(t *testing.T, r report.Result) (s start, ok bool) {
 
 // The rule of docs/results.md: consider the starts that were evaluated in every setting (task and size) and whose mean
 // validation accuracy is nowhere more than a point below "learned"; choose the one with the largest mean.
-func TestTheDefaultStartIsTheOneThatTheValidationImagesChoose(t *testing.T) {
+func TestTheDefaultGateIsTheOneThatTheValidationImagesChoose(t *testing.T) {
 	rows := gomlxtest.Must(report.ReadFiles("../docs/runs/gate-shapes.jsonl", "../docs/runs/gate-cifar100.jsonl"))(t)
 	type cell struct {
 		setting string

@@ -203,8 +203,14 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 	return compact(table, o), err
 }
 
-// unshown are columns of report.Tabulate that documents omit; the rows contain them.
+// unshown are columns of report.Tabulate that documents omit; the rows contain them. Pairs are shown where n varies.
 var unshown = []string{"top-5 %", "loss", "pairs", "minutes"}
+
+// varies reports whether a column has several values.
+func varies(table report.Table, header string) bool {
+	at := slices.Index(table.Header, header)
+	return at >= 0 && slices.ContainsFunc(table.Rows, func(row []string) bool { return row[at] != table.Rows[0][at] })
+}
 
 // compact returns the table for a document: the columns and rows of the options, a range in parentheses after its mean,
 // and the two names of a figure's row joined.
@@ -213,7 +219,7 @@ func compact(table report.Table, o options) report.Table {
 		if o.columns != nil && table.Numeric[i] {
 			return slices.Contains(o.columns, table.Header[i])
 		}
-		return !slices.Contains(unshown, table.Header[i])
+		return !slices.Contains(unshown, table.Header[i]) || table.Header[i] == "pairs" && varies(table, "n")
 	}
 	shown := report.Table{Notes: table.Notes}
 	line := func(cells []string, header bool) (out []string) {

@@ -41,7 +41,7 @@ const additive, rotary = "0.98–1.06", "1.08–1.12"
 
 var descriptions = map[string]described{
 	"none":           {"no positions", "1", "a lower bound"},
-	"learned":        {"x + T, T [1+N, width] free", "1", "the usual baseline; long training at one size"},
+	"learned":        {"x + T, T [1+N, width] free", "1", "the usual baseline"},
 	"sinusoidal1d":   {"x + sin, cos of the token index", additive, "comparison"},
 	"sincos2d":       {"x + sin, cos of row and column", additive, "no parameters, one size"},
 	"grid2d":         {"x + T(row, col), resampled in the graph", additive, "detection"},
@@ -54,13 +54,13 @@ var descriptions = map[string]described{
 	"fope":           {"rope1d, mixed frequencies", rotary, "comparison"},
 	"liere":          {"rotation by exp(yA₀ + xA₁), A learned", "3.8", "large batches only"},
 	"wepe":           {"x + β·LN(tanh(α[℘, ℘′])W + b)", additive, "to repeat the paper"},
-	"wepe-sphere":    {"x + β·LN([S(αw), S(αw′)]W + b)", additive, "short training, few images, other sizes"},
+	"wepe-sphere":    {"x + β·LN([S(αw), S(αw′)]W + b)", additive, "short training, folding, other sizes"},
 	"wepe-qkv":       {"q, k, v ∘ (1 + fA), (1 + fB), (1 + fC) in each block", "1.07", "training from scratch"},
 	"fourier-qkv":    {"wepe-qkv, f = sin and cos of πkx, πky", "–", "control of wepe-qkv"},
 	"wepe-lut":       {"wepe from a look-up table", additive, "a fixed lattice"},
 	"hybrid":         {"x + λ·WePE + (1−λ)·T", additive, "fine-tuning a model with a table"},
 	"relative-table": {"scores + T_h(row, col difference)", "–", "BEiT"},
-	"wepe-bias":      {"scores + tanh(α[℘(Δz), ℘′(Δz)])W_h", "1.24", "comparison"},
+	"wepe-bias":      {"scores + tanh(α[℘(Δz), ℘′(Δz)])W_h", "–", "comparison"},
 	"alibi2d":        {"scores − m_h·distance", "–", "translation-invariant tasks"},
 	"lookhere":       {"scores − m·distance within a view", "–", "larger images; 4 heads or more"},
 }
