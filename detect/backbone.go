@@ -212,7 +212,7 @@ func (b Backbone) around(block *model.Scope, trained Backbone, encoders vit.Enco
 			}
 			if encoders.Relative != nil {
 				pairs := pairsOf(encoders.Relative.AttentionBias(q.Graph(), i), tokens) // [windows, heads, tokens, tokens]
-				d := slices.Clone(pairs.Shape().Dimensions)
+				d := pairs.Shape().Dimensions
 				if images := q.Shape().Dim(0) / d[0]; d[0] > 1 {
 					pairs = Reshape(BroadcastPrefix(pairs, images), append([]int{-1}, d[1:]...)...)
 				}

@@ -171,6 +171,22 @@ func TestTheGlobalBlocksOfViTDet(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
+	for depth, want := range map[int][]int{1: {0}, 2: {0, 1}, 4: {0, 1, 2, 3}, 6: {0, 2, 3, 5}} { // ⌊i·depth/4⌋ - 1
+		c := vit.Config{ImageRows: 8, ImageCols: 8, PatchSize: 2, Width: 8, Depth: depth, Heads: 2, MLPDim: 8, Classes: 1}
+		if got := (Backbone{Config: c}).WithDefaults().Global; !slices.Equal(got, want) {
+			t.Errorf("of %d blocks: %v, want %v", depth, got, want)
+		}
+	}
+}
+
+func TestWindowsExtendBeyondAGridThatDoesNotDivide(t *testing.T) {
+	for grid, want := range map[[2]int]bool{
+		{6, 9}: false, {3, 3}: false, {7, 9}: true, {8, 9}: true, {6, 7}: true, {6, 8}: true, {2, 3}: true,
+	} {
+		if got := (windows{grid[0], grid[1], 3}).padded(); got != want {
+			t.Errorf("%v patches in windows of 3: %t, want %t", grid, got, want)
+		}
+	}
 }
 
 func TestABottleneckIsInitiallyTheIdentity(t *testing.T) {
@@ -189,4 +205,33 @@ func TestALongBoxIsReadWithAsManySamplesAsItsCells(t *testing.T) {
 		return []*Node{l.pool(in[:1], []float64{4}, in[1], 2, 0), align.bins(in[0], in[1], nil)}
 	}, gomlxtest.Noise(1, 3, 40, 2), boxTensor([]Box{{3, 1, 151, 11}}, 1, 1))
 	gomlxtest.NearAbs(t, "bins", got[0], got[1], 1e-6)
+}
+
+// Bilinear sampling reproduces a map that is linear in its coordinates, so a bin is the value at its centre, with any
+// number of samples: also with the single one of a bin shorter than a cell.
+func TestABinOfALinearMapIsTheValueAtItsCentre(t *testing.T) {
+	const side, stride, bins = 12, 4, 2
+	var flat []float32
+	for row := range side {
+		for col := range side {
+			flat = append(flat, float32(100*row+col))
+		}
+	}
+	for _, box := range []Box{{10, 13, 13, 17}, {9, 6, 30, 40}} { // bins of 0.375×0.5 and of 2.625×4.25 cells
+		var want []float64
+		centre := func(begin, end float32, i int) float64 {
+			return (float64(begin)+(float64(i)+0.5)*float64(end-begin)/bins)/stride - 0.5
+		}
+		for row := range bins {
+			for col := range bins {
+				want = append(want, 100*centre(box[1], box[3], row)+centre(box[0], box[2], col))
+			}
+		}
+		for _, samples := range []int{0, 1, 2, 3} {
+			align := roiAlign{rows: bins, cols: bins, stride: stride, samples: samples, most: 5}
+			got := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{align.bins(in[0], in[1], nil)} },
+				tensors.FromFlatDataAndDimensions(flat, 1, side, side, 1), boxTensor([]Box{box}, 1, 1))[0]
+			gomlxtest.NearAbs(t, "bins", got, want, 1e-3)
+		}
+	}
 }

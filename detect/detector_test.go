@@ -19,6 +19,7 @@ import (
 	"github.com/gomlx/gomlx/ml/train/optimizer"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -253,6 +254,29 @@ func TestLossesHaveNames(t *testing.T) {
 	if _, err := d.Detect(image.NewGray(image.Rect(3, 3, 3, 9))); err == nil ||
 		!strings.Contains(err.Error(), "image 0 has no pixels") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// Each program has variables of its own.
+func TestVariablesOfAnotherModelAreAnErrorOfEveryProgram(t *testing.T) {
+	c := tiny("none", nil)
+	c.ROI.Score = 0.1 // so that there are masks to predict
+	images, annotations := scenes()
+	pixels, _, err := canvas(images, 24, 40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, path := range []string{"rpn/objects", "roi/stage_0/classes", "roi/mask/classes"} {
+		d := newDetector(t, c)
+		weight.Float32(d.scope.Store().Scope("/detector/"+path), "biases", weight.Constant(0), 17)
+		if _, err := d.Detect(images...); err == nil || !strings.HasPrefix(err.Error(), "detect: ") ||
+			!strings.Contains(err.Error(), path) {
+			t.Errorf("%s: detections have the error %v", path, err)
+		}
+		_, err := d.Inputs(pixels, annotations, 1)
+		if proposes := i == 0; proposes != (err != nil) || err != nil && !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: inputs have the error %v", path, err)
+		}
 	}
 }
 

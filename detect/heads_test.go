@@ -128,6 +128,7 @@ func TestAnInvalidGroundTruthIsRefusedByName(t *testing.T) {
 		{func(x *Annotations) { x.Masks = []Mask{} }, "and 0 masks"},
 		{func(x *Annotations) { x.Classes = []int{3} }, "class 3, want 0 to 2"},
 		{func(x *Annotations) { x.Boxes = []Box{{3, 2, 3, 4}} }, "the box [3 2 3 4]"},
+		{func(x *Annotations) { x.Boxes = []Box{{1, 4, 3, 4}} }, "the box [1 4 3 4]"},
 	} {
 		x := good
 		c.change(&x)
@@ -136,8 +137,8 @@ func TestAnInvalidGroundTruthIsRefusedByName(t *testing.T) {
 		}
 	}
 	for _, mask := range []Mask{Bitmap{Rows: 3, Cols: 5, Pixels: make([]bool, 14)}, Polygons{}} {
-		if _, err := mask.target(Box{0, 0, 2, 2}, 7); err == nil {
-			t.Errorf("%#v has a target", mask)
+		if _, err := mask.target(Box{0, 0, 2, 2}, 7); err == nil || !strings.HasPrefix(err.Error(), "detect: ") {
+			t.Errorf("%#v: error %v", mask, err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,6 +77,45 @@ func TestConvolutionsStartAsInTorchAndCaffe2(t *testing.T) {
 				t.Fatalf("%s draws %g, beyond %g", name, v, c.bound)
 			}
 		}
+	}
+}
+
+// In detectron2 StandardRPNHead and FastRCNNOutputLayers initialize with std 0.01 and deltas of boxes with 0.001,
+// FastRCNNConvFCHead with c2_msra_fill and c2_xavier_fill, MaskRCNNConvUpsampleHead with c2_msra_fill and 0.001.
+func TestHeadsStartAsInDetectron2(t *testing.T) {
+	const channels = 32
+	c := tiny("none", nil)
+	c.ROI.Convs, c.ROI.Dense, c.ROI.Masks = []int{24}, []int{40}, []int{28, 20}
+	store := gomlxtest.Seeded(t, 5)
+	gomlxtest.Build(t, store, func(s *model.Scope, in []*Node) []*Node {
+		r, roi := regions{c.ROI, c.Backbone.Classes, in[:1], []float64{4}}, s.In("roi")
+		logits, by := c.RPN.head(s.In("rpn"), in[:1])
+		j := r.boxHeads(roi, in[1], in[2])[0]
+		return []*Node{logits, by, j.Logits, j.Deltas, r.masks(roi.In("mask"), in[1])}
+	}, gomlxtest.Noise(1, 3, 5, channels), boxTensor([]Box{{1, 1, 9, 9}}, 1, 1), sizeTensor([][2]int{{12, 20}}))
+	msra := func(out int) float64 { return math.Sqrt(2 / float64(9*out)) }
+	want := map[string]float64{
+		"rpn/conv_0": 0.01, "rpn/objects": 0.01, "rpn/deltas": 0.01,
+		"roi/stage_0/conv_0": msra(24), "roi/stage_0/dense_0": 1 / math.Sqrt(5*5*24), "roi/stage_0/classes": 0.01,
+		"roi/stage_0/deltas": 0.001,
+		"roi/mask/conv_0":    msra(28), "roi/mask/conv_1": msra(20), "roi/mask/double": math.Sqrt(2 / float64(4*20)),
+		"roi/mask/classes": 0.001,
+	}
+	for path, deviation := range want {
+		weights := gomlxtest.Must(store.GetVariable("/" + path + "/weights").Value())(t)
+		gomlxtest.Spreads(t, path, gomlxtest.Values(t, weights), deviation)
+	}
+	biases := 0
+	for v := range store.IterVariables() {
+		if strings.HasSuffix(v.Path(), "/biases") {
+			biases++
+			if x := gomlxtest.Values(t, v.MustValue()); slices.Min(x) != 0 || slices.Max(x) != 0 {
+				t.Errorf("%s starts from %g to %g", v.Path(), slices.Min(x), slices.Max(x))
+			}
+		}
+	}
+	if biases != len(want)-3 { // a norm follows the convolutions of box and mask heads
+		t.Errorf("%d layers have biases, want %d", biases, len(want)-3)
 	}
 }
 
