@@ -112,3 +112,70 @@ func TestDamagedFeaturesAreRefusedByTheirFile(t *testing.T) {
 		}
 	}
 }
+
+// Of the images x, a, a and b the second batch, a and b, was written up to its first row.
+func TestAnImageListedTwiceIsResumedAtItsPlace(t *testing.T) {
+	all := gomlxtest.Must(Folder(folder(t)))(t)
+	l := &List{Name: all.Name}
+	for _, i := range []int{0, 1, 1, 3} {
+		l.Images, l.read = append(l.Images, all.Images[i]), append(l.read, all.read[i])
+	}
+	job := Job{Model: demo(t, 2), List: l, Dir: t.TempDir()}
+	gomlxtest.Must(job.Run(t.Context()))(t)
+	want := files(t, job.Dir)
+	s := gomlxtest.Must(readState(job.Dir))(t)
+	if s.Rows != 4 {
+		t.Fatalf("%d rows, want 4", s.Rows)
+	}
+	s.Rows = 0
+	if err := s.write(job.Dir); err != nil {
+		t.Fatal(err)
+	}
+	for name, whole := range map[string]int{
+		rowsFile: len(strings.Join(strings.SplitAfter(want[rowsFile], "\n")[:3], "")), valuesFile: 128 + 3*4*s.Width,
+	} {
+		if err := os.Truncate(filepath.Join(job.Dir, name), int64(whole)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gomlxtest.Must(job.Run(t.Context()))(t)
+	for name, content := range files(t, job.Dir) {
+		if content != want[name] {
+			t.Errorf("%s differs", name)
+		}
+	}
+}
+
+func TestFilesThatCannotBeWrittenAreAnErrorThatNamesThem(t *testing.T) {
+	l := gomlxtest.Must(Folder(folder(t)))(t)
+	m := demo(t, 4)
+	for _, name := range []string{rowsFile, valuesFile} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, name)
+		if err := os.Mkdir(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := (Job{Model: m, List: l, Dir: dir}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("a directory in its place: %v", err)
+		}
+	}
+
+	path := filepath.Join(t.TempDir(), "values")
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	readable := gomlxtest.Must(os.Open(path))(t)
+	defer readable.Close()
+	writable := gomlxtest.Must(os.Create(filepath.Join(t.TempDir(), "lines")))(t)
+	defer writable.Close()
+	numbers := output{lines: writable, values: readable, width: 1}
+	rows := []line{{Image{File: "a.png"}, []float32{1}}}
+	for operation, err := range map[string]error{
+		"numbers": numbers.add(rows), "their number": numbers.finish(),
+		"lines": (&output{lines: readable, width: 1}).add(rows),
+	} {
+		if err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s are written into a file that is only readable: %v", operation, err)
+		}
+	}
+}
