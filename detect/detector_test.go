@@ -251,6 +251,11 @@ func TestLossesHaveNames(t *testing.T) {
 	if _, err := d.Inputs(pixels, annotations[:1], 1); err == nil || !strings.Contains(err.Error(), "for 1 annotations") {
 		t.Errorf("error %v", err)
 	}
+	narrow := tensors.FromFlatDataAndDimensions(make([]uint8, 8*40*3), 1, 8, 40, 3)
+	if _, err := d.Inputs(narrow, annotations[1:], 1); err == nil ||
+		!strings.Contains(err.Error(), "want at least two patches of 8") {
+		t.Errorf("error %v", err)
+	}
 	if _, err := d.Detect(image.NewGray(image.Rect(3, 3, 3, 9))); err == nil ||
 		!strings.Contains(err.Error(), "image 0 has no pixels") {
 		t.Errorf("error %v", err)

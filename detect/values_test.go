@@ -4,6 +4,7 @@ package detect
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -137,21 +138,45 @@ func TestObjectsWithoutAMaskCountInNoMaskLoss(t *testing.T) {
 }
 
 // The error contains the range, whose ends are valid.
-func TestTheLargestNumbersOfAConfigurationAreTheOnesThatErrorsPrint(t *testing.T) {
-	for name, set := range map[string]func(c *Config, n int){
-		"rpn.convs": func(c *Config, n int) { c.RPN.Convs = n }, "roi.size": func(c *Config, n int) { c.ROI.Size = n },
-		"roi.canonical_level": func(c *Config, n int) { c.ROI.CanonicalLevel = n },
+func TestTheRangesOfAConfigurationAreTheOnesThatErrorsPrint(t *testing.T) {
+	var c Config
+	for name, of := range map[string]struct {
+		field   *int
+		highest int
+	}{
+		"channels": {&c.Channels, 1 << 16}, "rpn.convs": {&c.RPN.Convs, 100}, "rpn.samples": {&c.RPN.Samples, 1 << 20},
+		"rpn.before.train": {&c.RPN.Before.Train, 1 << 24}, "rpn.before.test": {&c.RPN.Before.Test, 1 << 24},
+		"rpn.after.train": {&c.RPN.After.Train, 1 << 20}, "rpn.after.test": {&c.RPN.After.Test, 1 << 20},
+		"roi.samples": {&c.ROI.Samples, 1 << 20}, "roi.size": {&c.ROI.Size, 1000},
+		"roi.mask_size": {&c.ROI.MaskSize, 1000}, "roi.canonical_level": {&c.ROI.CanonicalLevel, 100},
+		"roi.top": {&c.ROI.Top, 1 << 20},
 	} {
-		highest := map[string]int{"rpn.convs": 100, "roi.size": 1000, "roi.canonical_level": 100}[name]
-		c := tiny("none", nil).WithDefaults()
-		set(&c, highest)
-		if err := c.validateRanges(); err != nil {
-			t.Errorf("%s %d: %v", name, highest, err)
+		for _, value := range []int{0, 1, of.highest, of.highest + 1} {
+			c = tiny("none", nil)
+			*of.field = value
+			want := fmt.Sprintf("%s is %d, want 1 to %d", name, value, of.highest)
+			valid := value >= 1 && value <= of.highest
+			if err := c.validateRanges(); (err == nil) != valid || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s %d: %v", name, value, err)
+			}
 		}
-		set(&c, highest+1)
-		if err := c.validateRanges(); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s %d: %v", name, highest+1, err)
+	}
+	for name, field := range map[string]*float64{
+		"rpn.low": &c.RPN.Low, "rpn.high": &c.RPN.High, "rpn.positive": &c.RPN.Positive, "rpn.overlap": &c.RPN.Overlap,
+		"roi.positive": &c.ROI.Positive, "roi.score": &c.ROI.Score, "roi.overlap": &c.ROI.Overlap,
+	} {
+		for value, want := range map[float64]string{0: name + " is 0", 1e-9: "", 1: "", 1.5: name + " is 1.5"} {
+			c = tiny("none", nil)
+			*field = value
+			if err := c.validateRanges(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s %g: %v", name, value, err)
+			}
 		}
+	}
+	c = tiny("none", nil)
+	c.RPN.Low = c.RPN.High // no anchor is ignored
+	if err := c.Validate(); err != nil {
+		t.Error(err)
 	}
 }
 
