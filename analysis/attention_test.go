@@ -229,6 +229,19 @@ func TestNoiseThatDrownsAnEncodingHasNoDecay(t *testing.T) {
 	}
 }
 
+// Vectors of sines have half the squared length of the noise.
+func TestNoiseWeakensTheDecayOfAnEncodingButNotItsSign(t *testing.T) {
+	rows := asked(t, "decay", testImages(2), Model{Name: "a", Path: trained(t, "sincos2d", 1,
+		func(r *finetune.Recipe) { r.Model.Width = 48 })})
+	for measure, sign := range map[string]float64{"correlation with distance, all pairs": -1,
+		"correlation with distance, bin means": -1, "decay, %": 1} {
+		alone, noisy := value(t, rows, "decay", "a", measure, ""), value(t, rows, "decay", "a", measure, "+ N(0, 1), mean of 20")
+		if !(0 < sign*noisy && sign*noisy < sign*alone) {
+			t.Errorf("%s is %g without noise and %g with it", measure, alone, noisy)
+		}
+	}
+}
+
 // Two images are one to train the probe and one to measure it; vectors of one value have a single principal axis.
 func TestTheFewestImagesAndTheNarrowestModelHaveResults(t *testing.T) {
 	comparison := Comparison{Backend: gomlxtest.Backend(), Images: testImages(2), Pairs: 20,

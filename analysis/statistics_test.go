@@ -32,6 +32,8 @@ func TestUndefinedValuesAreNaNAndNever0(t *testing.T) {
 	constant := decayOf([]float64{1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2}, grid{Rows: 2, Cols: 3}, decayBins)
 	undefined["the decay of equal positions"] = constant.Pairs
 	undefined["the decay of equal positions, in bins"] = constant.Bins
+	undefined["the decay of positions that are zero, %"] = decayOf(make([]float64, 12), grid{Rows: 2, Cols: 3},
+		decayBins).Percent
 	undefined["the decay in one bin"] = decayOf([]float64{1, 2, 4, 8, 9, 3}, grid{Rows: 1, Cols: 3}, decayBins).First
 	for what, got := range undefined {
 		if !math.IsNaN(got) {
