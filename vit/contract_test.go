@@ -270,6 +270,14 @@ func TestVariantRefusesUnknownNames(t *testing.T) {
 	if c, err := Variant("Ti/1"); err != nil || c.PatchSize != 1 || c.Tokens() != 1+224*224 {
 		t.Errorf("patches of one pixel: %+v, %v", c, err)
 	}
+	most := small("none", poolMean)
+	most.ImageRows, most.ImageCols = 1024*most.PatchSize, 1024*most.PatchSize
+	if err := most.Validate(); err != nil || most.Tokens() != 1<<20 {
+		t.Errorf("2^20 patches: %v", err)
+	}
+	if most.ImageCols += most.PatchSize; most.Validate() == nil {
+		t.Error("more than 2^20 patches are valid")
+	}
 	for _, size := range sizes() {
 		c, err := Variant(size + "/14")
 		if err == nil {

@@ -141,6 +141,26 @@ func TestImagesHaveTheLogitsOfTheModelOnTheirOwnGrid(t *testing.T) {
 	}
 }
 
+// Vectors of the class token and two registers are rows of each grid's table, or shared by all grids.
+func TestRegistersKeepTheirVectorsOnSeveralGrids(t *testing.T) {
+	for _, position := range []string{"learned", "wepe"} {
+		c := small(position, poolClass)
+		c.Registers, c.RegisterPositions = 2, true
+		store := gomlxtest.Seeded(t, 3)
+		variables(t, store, c)
+		stirred(t, store)
+		which := []int{1, 2}
+		got := naflexLogits(t, store, c, 0.7, which...)
+		for k, i := range which {
+			on := sized(c, testGrids[i][0], testGrids[i][1])
+			image := tensors.FromFlatDataAndDimensions(image(c, on.Rows(), on.Cols()), 1, on.ImageRows, on.ImageCols,
+				on.Channels)
+			want := logitsOf(t, onOther(t, store, c, on.Rows(), on.Cols()), on, image)
+			gomlxtest.Near(t, position+" "+on.gridName(), got[k], want, 1e-5)
+		}
+	}
+}
+
 // registered hides the type of a rotary encoding, as that of another package is.
 type registered struct{ Rotary }
 

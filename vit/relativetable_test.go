@@ -77,6 +77,23 @@ func TestATableOfEqualScoresStaysEqualOnAnyGrid(t *testing.T) {
 	}
 }
 
+// A 1×2 grid has the scores a, b, a at the offsets -1, 0, 1. A 1×3 grid has five offsets, whose places among them, with
+// half-pixel centres and clamped at the border, are -0.2, 0.4, 1, 1.6 and 2.2.
+func TestATableIsResampledLinearly(t *testing.T) {
+	const a, b = 3.0, -2.0
+	c := onGrid("relative-table", 1, 3, 1, 1)
+	c.Pool, c.ClassToken = poolMean, false
+	store := model.NewStore()
+	store.SetParams(map[string]any{"relative_table_rows": 1, "relative_table_cols": 2})
+	bias := run(t, store, func(s *model.Scope, in []*Node) []*Node {
+		r, g := newRelativeTable(s, c).(*relativeTable), in[0].Graph()
+		r.tables[0].SetNodeValue(Const(g, [][]float32{{a}, {b}, {a}, {7}, {8}, {9}}))
+		return []*Node{r.AttentionBias(g, 0)}
+	}, float32(0))[0]
+	const near = 0.6*a + 0.4*b
+	gomlxtest.NearAbs(t, "scores", bias, []float64{b, near, a, near, b, near, a, near, b}, 1e-5)
+}
+
 // A side that is 0 is the model's own, here of 5 × 3 patches.
 func TestTheTableHasTheSideThatIsSetAndTheOtherOfTheModel(t *testing.T) {
 	for trained, want := range map[[2]int]int{{0, 0}: 9*5 + 3, {2, 0}: 3*5 + 3, {0, 7}: 9*13 + 3, {2, 7}: 3*13 + 3} {
