@@ -97,10 +97,8 @@ func timmArgs(name string, config strictjson.Object) (map[string]any, error) {
 	if trained == nil {
 		trained = config
 	}
-	if trained.Has("input_size") {
-		if err := trainedArgs(trained, args); err != nil {
-			return nil, err
-		}
+	if err := trainedArgs(trained, args); err != nil {
+		return nil, err
 	}
 	for key, value := range t.Classes[a.Class] {
 		if _, ok := args[key]; !ok {
@@ -110,9 +108,15 @@ func timmArgs(name string, config strictjson.Object) (map[string]any, error) {
 	return args, nil
 }
 
-// trainedArgs adds the arguments that follow from the training images. Their size is the model's if timm fixes it, or
-// if no position table determines it.
+// trainedArgs adds the arguments that follow from the training, as timm's _update_default_model_kwargs. The size of its
+// images is the model's if timm fixes it, or if no position table determines it.
 func trainedArgs(trained strictjson.Object, args map[string]any) error {
+	if pool, _ := trained.Text("global_pool"); pool != "" && args["global_pool"] == nil {
+		args["global_pool"] = pool
+	}
+	if !trained.Has("input_size") {
+		return nil
+	}
 	sides, err := trained.Numbers("input_size", 3, 1, maxPixels)
 	if err != nil {
 		return err
@@ -123,9 +127,6 @@ func trainedArgs(trained strictjson.Object, args map[string]any) error {
 	}
 	if _, ok := args["in_chans"]; !ok {
 		args["in_chans"] = sides[0]
-	}
-	if pool, _ := trained.Text("global_pool"); pool != "" && args["global_pool"] == nil {
-		args["global_pool"] = pool
 	}
 	if _, ok := args["img_size"]; fixedSize && !ok || args["use_abs_pos_emb"] == false && !ok {
 		args["img_size"] = []any{sides[1], sides[2]}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -129,6 +130,23 @@ func TestOptionsThatTheNetworkDoesNotSupportAreRefused(t *testing.T) {
 			_, err := timmEva.read(dinov3("patch_size", []any{8.0}), true)
 			return err
 		},
+		// timm's VisionTransformer asserts class_token for global_pool "token"; its GluMlp here has SiLU.
+		"class_token is false, want true": func() error {
+			_, err := timmViT.read(map[string]any{"class_token": false}, true)
+			return err
+		},
+		`act_layer is "gelu", want "silu"`: func() error {
+			_, err := timmViT.read(map[string]any{"mlp_layer": packedGLU}, true)
+			return err
+		},
+		`attn_type is "x", want "eva" or "rope"`: func() error {
+			_, err := timmEva.read(dinov3("attn_type", "x"), true)
+			return err
+		},
+		"rope_rotate_half = false": func() error {
+			_, err := timmEva.read(dinov3("rope_rotate_half", false), true)
+			return err
+		},
 		"patch_size":    func() error { _, err := timmEva.read(dinov3("patch_size", []any{}), true); return err },
 		"at most 16384": func() error { _, err := imageSize(16385.0); return err },
 	} {
@@ -150,26 +168,59 @@ func TestOptionsThatTheNetworkDoesNotSupportAreRefused(t *testing.T) {
 	}
 }
 
-// timm fixes the size of the images, or has no position table that determines it.
-func TestTheTrainingSizeDefaultsToTheModels(t *testing.T) {
+// _update_default_model_kwargs (timm/models/_builder.py) sets what no argument states: the channels, the pooling and,
+// with fixed_input_size, the size of the images. Without a position table the size is set too.
+func TestArgumentsFollowFromTheTrainingAsInTimm(t *testing.T) {
+	type object = map[string]any
+	size := []any{30.0, 40.0}
 	for _, c := range []struct {
-		fixed bool
-		args  map[string]any
-		want  bool
-	}{{false, map[string]any{}, false}, {true, map[string]any{}, true},
-		{false, map[string]any{"use_abs_pos_emb": false}, true}, {false, map[string]any{"use_abs_pos_emb": true}, false},
-		{true, map[string]any{"img_size": 8.0}, false}} {
-		trained := strictjson.Object{"input_size": json.RawMessage("[3,30,40]"), "fixed_input_size": json.RawMessage("false")}
-		if c.fixed {
-			trained["fixed_input_size"] = json.RawMessage("true")
-		}
-		given := c.args["img_size"]
-		if err := trainedArgs(trained, c.args); err != nil {
+		trained    string
+		args, want object
+	}{
+		{`{}`, object{}, object{}},
+		{`{"global_pool": "avg"}`, object{}, object{"global_pool": "avg"}},
+		{`{"global_pool": "avg"}`, object{"global_pool": "map"}, object{"global_pool": "map"}},
+		{`{"input_size": [4, 30, 40]}`, object{}, object{"in_chans": 4.0}},
+		{`{"input_size": [4, 30, 40], "fixed_input_size": false}`, object{"in_chans": 1.0}, object{"in_chans": 1.0}},
+		{`{"input_size": [4, 30, 40], "fixed_input_size": true}`, object{}, object{"in_chans": 4.0, "img_size": size}},
+		{`{"input_size": [4, 30, 40], "fixed_input_size": true}`, object{"img_size": 8.0},
+			object{"in_chans": 4.0, "img_size": 8.0}},
+		{`{"input_size": [4, 30, 40]}`, object{"use_abs_pos_emb": false},
+			object{"in_chans": 4.0, "img_size": size, "use_abs_pos_emb": false}},
+		{`{"input_size": [4, 30, 40]}`, object{"use_abs_pos_emb": true},
+			object{"in_chans": 4.0, "use_abs_pos_emb": true}},
+	} {
+		var trained strictjson.Object
+		if err := json.Unmarshal([]byte(c.trained), &trained); err != nil {
 			t.Fatal(err)
 		}
-		size, added := c.args["img_size"].([]any)
-		if added != c.want || !added && c.args["img_size"] != given || added && (len(size) != 2 || size[1] != 40.0) {
-			t.Errorf("%+v: img_size %v", c, c.args["img_size"])
+		if err := trainedArgs(trained, c.args); err != nil || !reflect.DeepEqual(c.args, c.want) {
+			t.Errorf("%s: %v, %v, want %v", c.trained, err, c.args, c.want)
 		}
+	}
+}
+
+// architectures.json has the arguments of timm's classes; Python refuses others.
+func TestTimmsClassesHaveTheWrittenArguments(t *testing.T) {
+	for _, f := range families {
+		for _, field := range f.fields {
+			if _, known := architectures().Classes[f.class][field.key]; f.format == formatTimm && field.get != nil && !known {
+				t.Errorf("%s has no argument %q", f.class, field.key)
+			}
+		}
+	}
+	plain := ownViT("learned")
+	plain.QKVBias = "qv" // which VisionTransformer does not have
+	m, out, err := forExport(formatTimm, plain, nil)
+	if err != nil || m.family != &timmEva || out["rope_type"] != "cat" {
+		t.Errorf("%v, rope_type of a model without rotary positions is %v, timm's default is cat", err, out["rope_type"])
+	}
+	// DINOv2 giant: 8192 units in fc1, for the gate and 4096 hidden units (GluMlp halves mlp_ratio·embed_dim).
+	giant := vit.Config{ImageRows: 518, ImageCols: 518, PatchSize: 14, Width: 1536, Depth: 40, Heads: 24, MLPDim: 4096,
+		Classes: 1000, SwiGLU: true, LayerScale: 1e-5, Position: "learned"}.WithDefaults()
+	m, out, err = forExport(formatTimm, giant, nil)
+	if ratio, _ := out["mlp_ratio"].(fraction); err != nil || m.family != &timmViT || out["mlp_layer"] != packedGLU ||
+		int(1536*float64(ratio)) != 8192 {
+		t.Errorf("%v, DINOv2 giant is written as %v", err, out)
 	}
 }
