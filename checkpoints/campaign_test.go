@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -157,6 +158,17 @@ func TestMutatedONNXFilesAreRefusedOrRun(t *testing.T) {
 	if ran == 0 || refused == 0 {
 		t.Errorf("%d mutated files ran, %d were refused", ran, refused)
 	}
+}
+
+func TestARefusedFileIsClosed(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector closes files too
+	file := filepath.Join(t.TempDir(), foreignWeights)
+	putFile(t, file, []byte("cut"))
+	campaign.Leaks(t, 1, func(int) {
+		if _, err := openWeights(file, ""); err == nil {
+			t.Error("three bytes are read as weights")
+		}
+	})
 }
 
 func TestNothingLeaksFromFilesThatAreOpenedRefusedAndClosed(t *testing.T) {

@@ -85,7 +85,7 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 		}
 		return d, w.badConfig(err)
 	}
-	d = described{foreign: &foreign{}, json: config}
+	d = described{json: config}
 	if err != nil {
 		return d, err
 	}
@@ -109,9 +109,7 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 	}
 	classes := w.classes(f)
 	if err == nil {
-		if d.foreign, err = f.read(fields, classes > 0); err != nil {
-			d.foreign = &foreign{}
-		}
+		d.foreign, err = f.read(fields, classes > 0)
 	}
 	if err != nil && name != "" {
 		err = errors.WithMessage(err, "model_args")

@@ -320,6 +320,15 @@ func TestOptionsThatAFormatDoesNotSupportAreRefused(t *testing.T) {
 	}
 }
 
+func TestAnEpsilonOutOfRangeIsRefused(t *testing.T) {
+	for epsilon, ok := range map[float64]bool{0: true, 1e-9: true, 0.99: true, 1: false, -1e-6: false, math.NaN(): false} {
+		err := ExportOptions{Epsilon: epsilon}.Validate()
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "want 0 < epsilon < 1") {
+			t.Errorf("%g: %v", epsilon, err)
+		}
+	}
+}
+
 func TestATimmConfigGivesTimmTheHiddenUnits(t *testing.T) {
 	for width := 1; width < 100; width++ {
 		for hidden := 1; hidden < 100; hidden++ {
@@ -340,6 +349,56 @@ func TestAnUnfoldedModelKeepsItsTrainingGridOnAnotherGrid(t *testing.T) {
 	m := imported(t, dir, ImportOptions{ImageRows: 8, ImageCols: 12})
 	if !reflect.DeepEqual(m.Params, map[string]any{"as2drope_base_rows": 3}) || m.Config.ImageRows != 8 {
 		t.Errorf("%v, %+v", m.Params, m.Config)
+	}
+}
+
+// transformers numbers the classes of a model without names; timm's and our files are without names then.
+func TestNamesOfClassesAreWrittenIfThereAreAny(t *testing.T) {
+	for _, format := range fileFormats {
+		c := smallViT
+		c.Depth, c.Classes = 1, 1
+		for want, labels := range map[string][]string{"cat": {"cat"}, "": nil} {
+			m := calm(imported(t, put(t, timm, made(timm, c), timmConfig(c)), ImportOptions{}))
+			dir := exported(t, m, ExportOptions{Format: format, Labels: labels})
+			if labels == nil && (format == formatHF || format == formatJAX) {
+				want = "LABEL_0"
+			}
+			m = imported(t, dir, ImportOptions{})
+			config := string(readFile(t, filepath.Join(dir, foreignConfig)))
+			if strings.Join(m.Labels, ",") != want || want == "" && strings.Contains(config, "label") {
+				t.Errorf("%s of %q: labels %q in %s", format, labels, m.Labels, config)
+			}
+		}
+	}
+}
+
+// transformers' DINOv3ViTModel has no head, so its file names no classes.
+func TestAHeadThatAClassLacksIsReported(t *testing.T) {
+	c := dinoLike()["dinov3"]
+	dir := filepath.Join(t.TempDir(), "model")
+	report, err := Export(dir, nil, stirred(t, c, nil).Scope("/vit"), c, ExportOptions{})
+	if err != nil || !slices.Contains(report, "head: left out: transformers' DINOv3ViTModel has none") {
+		t.Errorf("%v, report %q", err, report)
+	}
+	if config := string(readFile(t, filepath.Join(dir, foreignConfig))); strings.Contains(config, "label") {
+		t.Errorf("classes in %s", config)
+	}
+}
+
+// The graph itself needs the build tag onnx.
+func TestAnONNXDirectoryHasAGraphItsConfigAndACard(t *testing.T) {
+	c := ownViT("wepe")
+	e, err := newExport(gomlxtest.Backend(), stirred(t, c, nil).Scope("/vit"), c, ExportOptions{Format: formatONNX})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := e.contents()
+	var names []string
+	for _, f := range files {
+		names = append(names, f.name)
+	}
+	if err != nil || !slices.Equal(names, []string{"model.onnx", foreignConfig, "README.md"}) || files[0].check == nil {
+		t.Errorf("%v, files %q", err, names)
 	}
 }
 

@@ -75,6 +75,26 @@ func testEveryFamilyEqualsItsSoftwareInBothDirections(t *testing.T) {
 	}
 }
 
+// transformers warns of a tensor that a file lacks and then draws it anew.
+func TestAnExportHasTheTensorsOfItsSoftware(t *testing.T) {
+	dir := fixtures.Dir(t, "families")
+	for _, name := range []string{"BeitForImageClassification", "CLIPForImageClassification", "DINOv3ViTModel",
+		"DeiTForImageClassificationWithTeacher", "SiglipVisionModel"} {
+		want, err := readAll(readFile(t, filepath.Join(dir, name, foreignWeights)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := withHead(imported(t, filepath.Join(dir, name), ImportOptions{HeadOptional: true}))
+		got, err := readAll(readFile(t, filepath.Join(exported(t, m, ExportOptions{Format: m.Format}), foreignWeights)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)); !slices.Equal(got, want) {
+			t.Errorf("%s: tensors %q, want %q", name, got, want)
+		}
+	}
+}
+
 // withHead adds a zero head to an import without one, so that it can be run and exported.
 func withHead(m *Imported) *Imported {
 	c := m.Config

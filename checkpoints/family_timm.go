@@ -178,7 +178,7 @@ var timmViTFields = slices.Concat(timmSizes("reg_tokens", "token"), []field{
 		func(c *vit.Config) *bool { return &c.NoMLPBias }),
 	boolean("pre_norm", false, false, func(c *vit.Config) *bool { return &c.PreNorm }),
 	boolean("pool_include_prefix", false, false, func(c *vit.Config) *bool { return &c.PoolPrefix }),
-	{key: "fc_norm", nullable: true, set: setFCNorm,
+	{key: "fc_norm", set: setFCNorm,
 		get: func(m *foreign) any { return m.config.FinalNorm == "pooled" }},
 	{key: "final_norm", byDefault: true, set: func(m *foreign, value any) error {
 		if value != true {

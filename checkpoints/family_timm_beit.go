@@ -13,7 +13,7 @@ var timmBeit = family{
 		return slices.Contains([]string{"", "class_token", "no_embed_class"}, f.key)
 	}), []field{
 		qkvBias("qkv_bias", true, "qv"),
-		{key: "use_fc_norm", nullable: true, set: setFCNorm,
+		{key: "use_fc_norm", set: setFCNorm,
 			get: func(m *foreign) any { return m.config.FinalNorm == "pooled" }},
 		{key: "use_abs_pos_emb", byDefault: true, get: func(m *foreign) any { return owns(m.config, positionPath) }},
 		{key: "use_rel_pos_bias", byDefault: false, get: func(m *foreign) any { return owns(m.config, relativePath) }},

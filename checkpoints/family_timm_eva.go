@@ -31,9 +31,8 @@ var timmEva = family{
 		{key: "swiglu_align_to", byDefault: 0.0, get: func(m *foreign) any { return when(m.config.SwiGLU, 1) }},
 		{key: "mlp_ratio", byDefault: 4.0, get: func(m *foreign) any { return ratioOf(m.config.Width, m.config.MLPDim) }},
 		boolean("use_pre_transformer_norm", false, false, func(c *vit.Config) *bool { return &c.PreNorm }),
-		{key: "use_fc_norm", nullable: true, get: func(m *foreign) any { return m.config.FinalNorm == "pooled" }},
-		{key: "use_post_transformer_norm", nullable: true,
-			get: func(m *foreign) any { return m.config.FinalNorm == "" }},
+		{key: "use_fc_norm", get: func(m *foreign) any { return m.config.FinalNorm == "pooled" }},
+		{key: "use_post_transformer_norm", get: func(m *foreign) any { return m.config.FinalNorm == "" }},
 		{key: "use_abs_pos_emb", byDefault: true, get: func(m *foreign) any { return owns(m.config, positionPath) }},
 		{key: "use_rot_pos_emb", byDefault: false, get: func(m *foreign) any { return ropeType(m.config) != "" }},
 		{key: "rope_type", byDefault: "cat", set: evaPosition,
@@ -54,7 +53,7 @@ var timmEva = family{
 			}
 			return "ij"
 		}},
-		{key: "ref_feat_shape", nullable: true, get: func(m *foreign) any {
+		{key: "ref_feat_shape", get: func(m *foreign) any {
 			rows, _ := m.params["rope_axial_rows"].(int)
 			cols, _ := m.params["rope_axial_cols"].(int)
 			if rows == 0 || cols == 0 {
@@ -66,8 +65,8 @@ var timmEva = family{
 		evaAugmentation("rope_shift_coords", "rope_dinov3_shift", 0),
 		evaAugmentation("rope_jitter_coords", "rope_dinov3_jitter", 0),
 		evaAugmentation("rope_rescale_coords", "rope_dinov3_rescale", 2),
-		{key: "attn_pool_num_heads", nullable: true, get: func(m *foreign) any { return orNil(m.config.PoolHeads) }},
-		{key: "attn_pool_mlp_ratio", nullable: true, get: func(m *foreign) any {
+		{key: "attn_pool_num_heads", get: func(m *foreign) any { return orNil(m.config.PoolHeads) }},
+		{key: "attn_pool_mlp_ratio", get: func(m *foreign) any {
 			if m.config.Pool != "map" {
 				return nil
 			}

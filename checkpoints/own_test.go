@@ -3,6 +3,7 @@
 package checkpoints
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/numeric"
+	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -92,6 +94,28 @@ func TestTheModelOfATrainingIsImportedWithItsAverages(t *testing.T) {
 	is, err := folded.Logits(gomlxtest.Backend(), Noise(m.Config, 2, 3))
 	if d, scale := numeric.Difference(is, was); err != nil || d > 1e-6*scale {
 		t.Errorf("%v, folded logits differ by %g of %g", err, d, scale)
+	}
+}
+
+// A field that this version does not know could change the model.
+func TestAnUnfoldedConfigOfANewerVersionIsRefused(t *testing.T) {
+	model := string(gomlxtest.Must(json.Marshal(ownViT("learned")))(t))
+	newer := strings.TrimSuffix(model, "}") + `, "new": 1}`
+	for text, want := range map[string]string{
+		`{"model_type": "wepe", "model": ` + model + `}`:                                "",
+		`{"model_type": "wepe2", "model": ` + model + `}`:                               `want "wepe"`,
+		`{"model_type": "wepe", "model": ` + newer + `}`:                                `model: json: unknown field "new"`,
+		`{"model_type": "wepe", "model": ` + model + `, "params": [{"path": "new"}]}`:   `params: "new" is not a`,
+		`{"model_type": "wepe", "model": ` + model + `, "params": [{"new": "wepe_x"}]}`: `params: json: unknown field "new"`,
+	} {
+		var config strictjson.Object
+		if err := json.Unmarshal([]byte(text), &config); err != nil {
+			t.Fatal(err)
+		}
+		_, err := describeUnfolded(config)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
 	}
 }
 

@@ -167,6 +167,13 @@ func TestMissingOptionsOfFilesAreNamed(t *testing.T) {
 		}
 		return weights
 	}
+	distilled := naming{&timmDistilled, ""}
+	twoTokens := smallViT
+	twoTokens.Depth = 1
+	distilledConfig := strings.Replace(timmConfig(twoTokens), "vit_base", "deit_base_distilled", 1)
+	twoTokens.Pool, twoTokens.Registers, twoTokens.RegisterPositions = "class+register", 1, true
+	noHeads := made(distilled, twoTokens)
+	maps.DeleteFunc(noHeads, func(name string, _ *tensors.Tensor) bool { return strings.HasPrefix(name, "head") })
 	for name, c := range map[string]struct {
 		format  naming
 		weights map[string]*tensors.Tensor
@@ -174,6 +181,8 @@ func TestMissingOptionsOfFilesAreNamed(t *testing.T) {
 		options ImportOptions
 		want    string // in the error, empty for no error
 	}{
+		"timm, no heads":   {distilled, noHeads, distilledConfig, ImportOptions{}, "has no head: use --classes N"},
+		"timm, new head":   {distilled, noHeads, distilledConfig, ImportOptions{Classes: 4}, ""},
 		"timm":             {timm, made(timm, smallViT), config, ImportOptions{}, ""},
 		"timm, its grid":   {timm, made(timm, smallViT), config, full, ""},
 		"timm, other grid": {timm, made(timm, smallViT), config, ImportOptions{Grid: gridSize{5, 3}}, "not 5x3"},
@@ -195,9 +204,12 @@ func TestMissingOptionsOfFilesAreNamed(t *testing.T) {
 		"jax, square, not said": {jax, made(jax, squareViT), "", ImportOptions{}, "--assume-square"},
 		"jax, wrong grid":       {jax, made(jax, smallViT), "", ImportOptions{Grid: gridSize{4, 4}}, "not the 1+4x4"},
 		"jax, prefix missing":   {jax, made(jax, smallViT), "", ImportOptions{Grid: gridSize{4, 4}}, "16 positions"},
-		"no config.json":        {hf, made(hf, smallViT), "", full, "config.json"},
-		"no classifier":         {hf, noHead(hf), hfConfig(), full, "--classes N"},
-		"new classifier":        {hf, noHead(hf), hfConfig(), ImportOptions{Classes: 4}, ""},
+		"jax, size of no image": {jax, made(jax, smallViT), `{"model_type":"vit-jax","image_size":"x"}`, full,
+			`config.json: image_size is "x", want pixels`},
+		"jax, no size":   {jax, made(jax, smallViT), `{"model_type":"vit-jax"}`, full, "config.json: image_size"},
+		"no config.json": {hf, made(hf, smallViT), "", full, "config.json"},
+		"no classifier":  {hf, noHead(hf), hfConfig(), full, "--classes N"},
+		"new classifier": {hf, noHead(hf), hfConfig(), ImportOptions{Classes: 4}, ""},
 		"pooler": {hfBase, with(noHead(hfBase), "pooler.dense.weight", "pooler.dense.bias"), hfConfig(),
 			ImportOptions{Classes: 4}, ""},
 		"pooler and classifier": {hf, with(made(hf, smallViT), "vit.pooler.dense.weight"), hfConfig(), full, ""},
@@ -222,6 +234,32 @@ func TestMissingOptionsOfFilesAreNamed(t *testing.T) {
 			}
 		} else if c.want == "" || err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func TestAGridHasToCoverTheTableOfAJAXFile(t *testing.T) {
+	for _, c := range []struct {
+		rows   int // of the table: one for the class token
+		stated gridSize
+		asked  gridSize
+		want   string // in the error
+	}{
+		{16, gridSize{}, gridSize{3, 5}, ""}, {16, gridSize{3, 5}, gridSize{}, ""}, {16, gridSize{3, 5}, gridSize{3, 5}, ""},
+		{16, gridSize{3, 5}, gridSize{5, 3}, "has a grid of 3x5, not 5x3"},
+		{16, gridSize{}, gridSize{}, "1+15 positions"}, {0, gridSize{}, gridSize{}, "1+-1 positions"},
+		{17, gridSize{}, gridSize{3, 5}, "17 positions, not the 1+3x5"},
+		{16, gridSize{}, gridSize{-3, -5}, "16 positions, not the 1+-3x-5"},
+		{1, gridSize{}, gridSize{0, 5}, "1 positions, not the 1+0x5"},
+		{1, gridSize{}, gridSize{5, 0}, "1 positions, not the 1+5x0"},
+		{1 + 16384, gridSize{}, gridSize{16384, 1}, ""}, {1 + 16384, gridSize{}, gridSize{1, 16384}, ""},
+		{1 + 16385, gridSize{}, gridSize{16385, 1}, "not the 1+16385x1"},
+		{1 + 16385, gridSize{}, gridSize{1, 16385}, "not the 1+1x16385"},
+	} {
+		d := described{foreign: jax.foreign(smallViT)}
+		err := (&weights{path: "x"}).gridOfTable(&d, c.rows, c.stated, ImportOptions{Grid: c.asked, AssumeSquare: true})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }

@@ -130,7 +130,7 @@ func TestInvalidResamplingIsRefused(t *testing.T) {
 		to                     gridSize
 		kind, want             string
 	}{
-		{6, 1, 0, ok, "nearest", "unknown resampling"},
+		{6, 1, 0, ok, "nearest", `resampling "nearest": want one of timm, hf, dinov2, jax, bilinear`},
 		{6, 1, 0, gridSize{0, 3}, resampleHF, "0x3"},
 		{6, 0, 0, ok, resampleHF, "width 0"},
 		{5, 1, -1, ok, resampleHF, "prefix -1"},

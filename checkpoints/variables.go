@@ -141,7 +141,7 @@ func when(has bool, width int) int {
 
 // owns reports whether a model's encoding has a variable.
 func owns(c vit.Config, path string) bool {
-	return c.Encoding().Owns(strings.TrimPrefix(strings.ReplaceAll(path, "%02d", "00"), positionsPath))
+	return c.Encoding().Owns(strings.TrimPrefix(path, positionsPath))
 }
 
 // named is one variable of a model, and the foreign tensor that contains it.
