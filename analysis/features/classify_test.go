@@ -3,8 +3,11 @@
 package features
 
 import (
+	"math"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 func TestAProbeOfOneTrainingImagePerClassIsRefused(t *testing.T) {
@@ -17,4 +20,10 @@ func TestAProbeOfOneTrainingImagePerClassIsRefused(t *testing.T) {
 	if _, _, err := probe(single, 0); err == nil || !strings.Contains(err.Error(), "too few images") {
 		t.Error(err)
 	}
+}
+
+// 1000 and the next float32 differ only by rounding; 1 and 3 millionths differ from their mean by one millionth.
+func TestOnlyFeaturesThatDifferByMoreThanRoundingAreScaled(t *testing.T) {
+	made := &Table{Width: 2, Values: []float32{1000, 1e-6, math.Nextafter32(1000, 2000), 3e-6}}
+	gomlxtest.NearAbs(t, "scaled", made.scale([]int{0, 1}).apply(made.Values), []float64{0, -1, 0, 1}, 1e-6)
 }

@@ -325,6 +325,10 @@ func TestNothingIsLoggedOfAListWithoutDamage(t *testing.T) {
 	if logged.Len() > 0 {
 		t.Errorf("logged %s", &logged)
 	}
+	job.logUnread(strings.Fields("a b c d e f g h i j"))
+	if !strings.HasSuffix(logged.String(), "skipped 10 of 1 images of "+l.Name+": a, b, c, d, e, f, g, h, i, j\"\n") {
+		t.Errorf("logged %s", &logged)
+	}
 	job.logUnread(strings.Fields("a b c d e f g h i j k l m"))
 	if !strings.Contains(logged.String(), "skipped 13 of 1 images of "+l.Name+": a, b, c, d, e, f, g, h, i, j and 3 "+
 		"more, see") {
@@ -762,6 +766,10 @@ func TestAListHasTheSplitsOfItsImages(t *testing.T) {
 	if got := fmt.Sprint(l.Images); got != "[{train/x/1.png x train} {train/y/2.png y train} {train/y/3.png y train} "+
 		"{val/y/1.png y test}]" {
 		t.Error(got)
+	}
+	flat := gomlxtest.Must(Folder(filepath.Join(dir, "train")))(t)
+	if l.Name != filepath.Base(dir) || flat.Name != "train" {
+		t.Errorf("lists of %s and its folder train are named %s and %s", dir, l.Name, flat.Name)
 	}
 	one := List{Images: []Image{{File: "a b.png", Class: "x", Part: "train"}}} // as in the states of unfinished jobs
 	if got, want := one.fingerprint(), fmt.Sprintf("%x", sha256.Sum256([]byte("\"a b.png\" \"x\" "+

@@ -14,6 +14,19 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
+// The third of three copies is asked for as many others, although the first two come before it.
+func TestCopiesOfAnImageAddNoneToItsNearest(t *testing.T) {
+	l := gomlxtest.Must(Folder(folder(t)))(t)
+	copies := &Table{Width: 2, Images: slices.Repeat(l.Images[:1], 3), Values: []float32{1, 2, 1, 2, 1, 2}}
+	for k := 1; k <= 3; k++ {
+		for _, section := range gomlxtest.Must(copies.Nearest(l, 3, k))(t).Sections {
+			if want := 1 + min(k, 2); len(section.Images) != want {
+				t.Errorf("%d images, of which one is the query, want %d", len(section.Images), want)
+			}
+		}
+	}
+}
+
 // Seven images at the angles 0, 1, 4, 9, … in radians: queries are images 0, 2 and 4.
 func TestThePageOrdersOtherImagesByCosine(t *testing.T) {
 	l := gomlxtest.Must(Folder(folder(t)))(t)
