@@ -74,6 +74,9 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 		if _, errBest := os.Stat(filepath.Join(u.Dir, checkpoints.BestDir)); (errBest == nil) != (err == nil) {
 			t.Errorf("%s: of two models one is kept: last %v, best %v", u, err, errBest)
 		}
+		if _, err := os.Stat(filepath.Join(u.Dir, finetune.LogFile)); err != nil {
+			t.Error(err)
+		}
 		if u.Search {
 			if row.Validation.Images != 13 || row.Test.Images != 0 || row.Dataset != "some" || err == nil {
 				t.Errorf("%s: validation %+v, test %+v, %s, model: %v", u, row.Validation, row.Test, row.Dataset, err)
@@ -241,6 +244,13 @@ func TestRowsThatCannotBeReadAreAnErrorEverywhere(t *testing.T) {
 		}
 	}
 	s.Dir = t.TempDir()
+	if err := os.Mkdir(filepath.Join(s.Dir, recordOf(Shard{})), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := call["Listing"](s); err != nil {
+		t.Errorf("a study without a record reads one: %v", err)
+	}
+	s.Dir = t.TempDir()
 	if err := call["other sizes"](s); err == nil || !strings.Contains(err.Error(), "model.patch_size") {
 		t.Errorf("a row without patches: %v", err)
 	}
@@ -309,9 +319,13 @@ func TestHeadsWithoutAWidthAreValid(t *testing.T) {
 		t.Error(err)
 	}
 	s.Tasks[0].Recipe.Model.PatchSize = 0 // the model's, too
-	if err := s.Validate(); err != nil {
-		t.Error(err)
+	for _, size := range [][2]int{{}, {30, 20}} {
+		s.Tasks[0].Recipe.Augment.Size = size
+		if err := s.Validate(); err != nil {
+			t.Errorf("%v: %v", size, err)
+		}
 	}
+	s.Tasks[0].Recipe.Augment.Size = [2]int{}
 	s.Tasks[0].Recipe.Model.PatchSize = 20_000
 	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "image_rows is 100000") {
 		t.Errorf("patches of 20,000 pixels: %v", err)
