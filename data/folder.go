@@ -3,18 +3,17 @@
 package data
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"math"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/wepe-go/wepe/internal/random"
 )
 
 // imageExtensions are the extensions of files that Folder reads, in lower or upper case.
@@ -185,29 +184,62 @@ func scan(dir string) (root *os.Root, folders []string, images map[string]*names
 	return root, folders, images, err
 }
 
-// HoldOut splits the files as a function of the seed: it holds out a share of each class, rounded, but never all of it.
+// HoldOut splits the files as a function of the seed, by the SHA-256 of the text SEED/CLASS/PATH: an image is held out
+// if the first 8 bytes, as a share of 2⁶⁴, are below share. PATH is relative to the class folder, or for shards
+// "SHARD: NAME" relative to Dir. So an image's part depends on no other image: one trained on is not held out after
+// others are added.
+//
+// At least one image of each class is for training, and of two or more at least one is held out: the one with the
+// largest or the smallest hash, if the rule would put all into the other part.
 func (f *Files) HoldOut(share float64, seed int64) (train, heldOut *Files, err error) {
-	byClass := make([][]int, len(f.Classes))
+	type extremes struct{ images, held, first, last int } // first and last are the rows of least and largest hash
+	classes, hashes, isHeld := make([]extremes, len(f.Classes)), make([]uint64, f.Len()), make([]bool, f.Len())
 	for row, label := range f.Labels {
-		byClass[label] = append(byClass[label], row)
+		hashes[row] = f.splitHash(row, seed)
+		c := &classes[label]
+		if c.images == 0 || hashes[row] < hashes[c.first] {
+			c.first = row
+		}
+		if c.images == 0 || hashes[row] > hashes[c.last] {
+			c.last = row
+		}
+		c.images++
+		if isHeld[row] = float64(hashes[row]>>11)/(1<<53) < share; isHeld[row] {
+			c.held++
+		}
+	}
+	for _, c := range classes {
+		switch {
+		case c.images > 0 && c.held == c.images:
+			isHeld[c.last] = false
+		case c.images > 1 && c.held == 0:
+			isHeld[c.first] = true
+		}
 	}
 	var trained, held []int
-	for label, rows := range byClass {
-		n := min(len(rows)-1, int(math.Round(share*float64(len(rows)))))
-		for k, i := range random.New(streamSplit, seed, 0, label).Perm(len(rows)) {
-			if k < n {
-				held = append(held, rows[i])
-			} else {
-				trained = append(trained, rows[i])
-			}
+	for row, h := range isHeld {
+		if h {
+			held = append(held, row)
+		} else {
+			trained = append(trained, row)
 		}
 	}
 	if len(held) == 0 {
-		return nil, nil, fmt.Errorf("data: %s: a share of %g of each class has no image: hold out more", f.Dir, share)
+		return nil, nil, fmt.Errorf("data: %s: every class has a single image, so none can be held out: add images", f.Dir)
 	}
-	slices.Sort(trained)
-	slices.Sort(held)
 	train, heldOut = f.subset(trained), f.subset(held)
 	train.Name, heldOut.Name = f.Name+"-train", f.Name+"-held"
 	return train, heldOut, nil
+}
+
+// splitHash is the number by which HoldOut chooses. It is the same wherever the directory is.
+func (f *Files) splitHash(row int, seed int64) uint64 {
+	class, name := f.Classes[f.Labels[row]], filepath.ToSlash(f.Where(row))
+	if f.shards != "" { // the names of shards begin with their directory
+		name = strings.TrimPrefix(name, filepath.ToSlash(filepath.Clean(f.Dir))+"/")
+	} else {
+		name = strings.TrimPrefix(name, class+"/")
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d/%s/%s", seed, class, name))
+	return binary.BigEndian.Uint64(sum[:8])
 }

@@ -98,7 +98,7 @@ type Splits struct{ Train, Validation, Test data.Source }
 
 const (
 	shapeSide = 32  // pixels of generated shapes
-	heldOut   = 0.2 // of the images of each class, in a directory without a split
+	heldOut   = 0.2 // of the images, in a directory without a split
 
 	fractionSeed = 42 // of package study
 )
@@ -198,8 +198,8 @@ func (d *Dataset) openVTAB(rest string) error {
 	return d.absolute("vtab:"+name+":", dir)
 }
 
-// openDirectory finds class folders, tar shards or Parquet files. If a directory has no split, a fifth of each class is
-// the validation split.
+// openDirectory finds class folders, tar shards or Parquet files. If a directory has no split, about a fifth of its
+// images is the validation split.
 func (d *Dataset) openDirectory(dir string) error {
 	debug.SetGCPercent(30)     // the memory of a batch is short-lived: collecting it more often costs little
 	defer debug.FreeOSMemory() // an index is much smaller than its source
@@ -228,7 +228,7 @@ func (d *Dataset) openDirectory(dir string) error {
 		if err != nil {
 			return err
 		}
-		d.note = " (a fifth of each class)"
+		d.note = " (about a fifth, chosen by the names of files)"
 		d.setFiles(train, validation, nil)
 	case name == "test":
 		d.setFiles(all, nil, held)
