@@ -106,8 +106,7 @@ func TestFolderTakesTheDataSetsOwnSplit(t *testing.T) {
 			t.Errorf("%s: parts of %s and %s", held, train.Dir, heldOut.Dir)
 		}
 	}
-	// With a third folder these are classes, and so are folders without one of training.
-	for _, classes := range [][]string{{"train", "tram", "val"}, {"test", "val"}} {
+	for _, classes := range [][]string{{"train", "tram", "val"}, {"test", "val"}, {"cat", "test"}} {
 		var paths []string
 		for _, class := range classes {
 			paths = append(paths, class+"/1.png")
@@ -115,6 +114,53 @@ func TestFolderTakesTheDataSetsOwnSplit(t *testing.T) {
 		if all, held, err := Folder(named(t, paths...), nil); err != nil || held != nil ||
 			!slices.Equal(all.Classes, classes) {
 			t.Errorf("%v: %+v, %+v, %v", classes, all, held, err)
+		}
+	}
+}
+
+func TestFoldersAreSplitsByTheirNamesInAnyCase(t *testing.T) {
+	for _, names := range [][3]string{{"train", "val", "test"}, {"Train", "Val", "TEST"}, {"training", "dev", "testing"},
+		{"train", "valid", "eval"}, {"Training", "Validation", ""}, {"train", "", "testing"}, {"train", "", ""}} {
+		var paths []string
+		for i, name := range names {
+			if name != "" {
+				paths = append(paths, fmt.Sprintf("%s/cat/%d.png", name, i), fmt.Sprintf("%s/dog/%d.png", name, i))
+			}
+		}
+		parts, err := FolderParts(named(t, append(paths, "labels/1.txt")...), nil) // a folder without images is none
+		if err != nil {
+			t.Errorf("%v: %v", names, err)
+			continue
+		}
+		for i, f := range []*Files{parts.Train, parts.Validation, parts.Test} {
+			if (f == nil) != (names[i] == "") || f != nil && (filepath.Base(f.Dir) != names[i] ||
+				!slices.Equal(f.Classes, []string{"cat", "dog"}) || f.Len() != 2) {
+				t.Errorf("%v: split %d is %+v", names, i, f)
+			}
+		}
+	}
+}
+
+func TestFoldersThatMayBeSplitsOrClassesAreRefused(t *testing.T) {
+	for paths, want := range map[string][]string{
+		"train/cat/1.png train/dog/1.png val/cat/1.png unlabelled/1.png": {"unlabelled", "move it", "rename it"},
+		"Train/cat/1.png unlabeled/deep/1.png":                           {"unlabeled", "move it", "rename it"},
+		"cat/1.png dog/1.png test/cat/1.png":                             {"cat", "test", "move it", "rename it"},
+		"train/cat/1.png val/cat/1.png validation/cat/1.png":             {"val and validation", "move"},
+		"train/cat/1.png val/cat/1.png Valid/cat/1.png":                  {"Valid and val", "move"},
+		"train/cat/1.png training/cat/1.png":                             {"train and training", "move"},
+		"test/cat/1.png val/cat/1.png":                                   {"test, val without train"},
+	} {
+		dir := named(t, strings.Fields(paths)...)
+		parts, err := FolderParts(dir, nil)
+		if err == nil || !errors.Is(err, ErrSplits) || parts != (Parts[*Files]{}) {
+			t.Errorf("%s: %+v, %v", paths, parts, err)
+			continue
+		}
+		for _, want := range append(want, dir, "data: ") {
+			if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%q does not say %q in one line", err, want)
+			}
 		}
 	}
 }

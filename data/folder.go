@@ -3,6 +3,7 @@
 package data
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -19,57 +20,50 @@ import (
 // imageExtensions are the extensions of files that Folder reads, in lower or upper case.
 var imageExtensions = []string{".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp"}
 
-// The folders of a dataset with its own split, in the order in which they are tried.
-const trainFolder = "train"
+// isImage reports whether Folder reads an entry of a directory.
+func isImage(entry fs.DirEntry) bool {
+	return !entry.IsDir() && !hidden(entry.Name()) &&
+		slices.Contains(imageExtensions, strings.ToLower(path.Ext(entry.Name())))
+}
 
-var heldFolders = []string{"val", "valid", "validation", "test"}
-
-// Folder finds images in class folders: dir/cat/1.jpg, dir/cat/more/2.png, dir/dog/…; the names of the folders, sorted,
-// are the classes, unless classes is given. If dir contains only the folders train and val (or valid, validation,
-// test), each with class folders, these are the two splits; otherwise the second is nil.
+// FolderParts finds images in class folders: dir/cat/1.jpg, dir/cat/more/2.png, dir/dog/…; the names of the folders,
+// sorted, are the classes, unless classes is given. If dir instead contains the folder train (or training) and folders
+// of held-out splits, val (or valid, validation, dev) and test (or testing, eval), in upper or lower case, each with
+// class folders, these are the splits; otherwise all images are for training. Another folder with images beside those
+// of splits, two folders for one split, or none for training, is an error that wraps [ErrSplits].
 //
 // Images come class by class, sorted by path. Only jpg, jpeg, png, gif, webp and bmp files are read; names that begin
 // with a dot are ignored. Links to images within dir are followed, all others are errors.
-func Folder(dir string, classes []string) (train, heldOut *Files, err error) {
+func FolderParts(dir string, classes []string) (parts Parts[*Files], err error) {
 	defer func() {
 		if err != nil {
-			train, heldOut, err = nil, nil, fmt.Errorf("data: %w", err)
+			parts, err = Parts[*Files]{}, fmt.Errorf("data: %w", err)
 		}
 	}()
-	part, err := ownSplit(dir)
+	folders, err := splitFolders(dir)
 	if err != nil {
-		return nil, nil, err
+		return parts, err
 	}
-	if part != "" {
-		if train, err = classFolders(filepath.Join(dir, trainFolder), classes); err != nil {
-			return nil, nil, err
+	if folders == [3]string{} {
+		parts.Train, err = classFolders(dir, classes)
+		return parts, err
+	}
+	for i, to := range []**Files{&parts.Train, &parts.Validation, &parts.Test} {
+		if folders[i] == "" {
+			continue
 		}
-		heldOut, err = classFolders(filepath.Join(dir, part), train.Classes)
-		return train, heldOut, err
+		if *to, err = classFolders(filepath.Join(dir, folders[i]), classes); err != nil {
+			return parts, err
+		}
+		classes = parts.Train.Classes
 	}
-	train, err = classFolders(dir, classes)
-	return train, nil, err
+	return parts, nil
 }
 
-// ownSplit returns the folder of the held-out split if the directory has one.
-func ownSplit(dir string) (held string, err error) {
-	entries, err := os.ReadDir(dir)
-	train := false
-	for _, entry := range entries {
-		switch name := entry.Name(); {
-		case hidden(name) || !entry.IsDir():
-		case name == trainFolder:
-			train = true
-		case !slices.Contains(heldFolders, name):
-			return "", nil
-		case held == "" || slices.Index(heldFolders, name) < slices.Index(heldFolders, held):
-			held = name
-		}
-	}
-	if !train {
-		held = ""
-	}
-	return held, err
+// Folder is FolderParts with one held-out split: validation, otherwise test, otherwise nil.
+func Folder(dir string, classes []string) (train, heldOut *Files, err error) {
+	parts, err := FolderParts(dir, classes)
+	return parts.Train, cmp.Or(parts.Validation, parts.Test), err
 }
 
 func hidden(name string) bool { return strings.HasPrefix(name, ".") }
@@ -158,9 +152,8 @@ func scan(dir string) (root *os.Root, folders []string, images map[string]*names
 		}
 		if entry.Type()&fs.ModeSymlink != 0 {
 			where := filepath.Join(dir, filepath.FromSlash(file))
-			info, err := os.Stat(where)
-			if err == nil && info.IsDir() {
-				return fmt.Errorf("%s is a link to a folder, and links are not followed: move the folder there", where)
+			if err := linkedFolder(where); err != nil {
+				return err
 			}
 			// A dangling link is a damaged image.
 			if _, err := root.Stat(file); below && err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -170,7 +163,7 @@ func scan(dir string) (root *os.Root, folders []string, images map[string]*names
 		if !below {
 			folder = ""
 		}
-		if !entry.IsDir() && slices.Contains(imageExtensions, strings.ToLower(path.Ext(file))) {
+		if isImage(entry) {
 			if letters += len(file); letters > maxNames {
 				return fmt.Errorf("%s: the names of its images take more than 4 GiB: pack them into tar shards", dir)
 			}
@@ -182,6 +175,14 @@ func scan(dir string) (root *os.Root, folders []string, images map[string]*names
 		return nil
 	})
 	return root, folders, images, err
+}
+
+// linkedFolder refuses a link if it leads to a folder.
+func linkedFolder(link string) error {
+	if info, err := os.Stat(link); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a link to a folder, and links are not followed: move the folder there", link)
+	}
+	return nil
 }
 
 // HoldOut splits the files as a function of the seed, by the SHA-256 of the text SEED/CLASS/PATH: an image is held out

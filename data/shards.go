@@ -19,6 +19,11 @@ import (
 	"unicode"
 )
 
+// The words of shards that name splits, those of held-out splits in the order in which they are tried.
+const trainFolder = "train"
+
+var heldFolders = []string{"val", "valid", "validation", "test"}
+
 // classNamesFile may be beside shards that do not name their classes: one name per line.
 const classNamesFile = "classnames.txt"
 

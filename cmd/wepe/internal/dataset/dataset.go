@@ -35,7 +35,7 @@ var Forms = [][2]string{
 	{"vtab:TASK:DIR", "a task of VTAB-1k: train800, val200 and the test list in DIR/TASK"},
 	{
 		"DIR",
-		"a folder per class; or folders train and val or test with these; or tar shards (WebDataset), or Parquet files",
+		"a folder per class; or folders train, and val or test or both, with these; or tar shards (WebDataset), or Parquet files",
 	},
 	{"coco:DIR", "for wepe detect: annotations/instances_{train,val}2017.json beside train2017 and val2017"},
 }
@@ -207,8 +207,9 @@ func (d *Dataset) openDirectory(dir string) error {
 		return err
 	}
 	d.Name = filepath.Base(d.Spec)
-	all, held, name, err := d.find(dir)
+	parts, err := d.find(dir)
 	if err != nil && d.options.Unlabelled {
+		var all *data.Files
 		if all, err = data.ImageFiles(dir); err == nil {
 			d.Format = "images without classes"
 			d.setFiles(all, nil, all)
@@ -218,61 +219,46 @@ func (d *Dataset) openDirectory(dir string) error {
 	if err != nil {
 		return err
 	}
-	if len(all.Classes) == 1 {
-		return fmt.Errorf("%s is the only class: use a folder for each class, or train and val with such folders",
-			all.Classes[0])
+	if all := parts.Train.Classes; len(all) == 1 {
+		return fmt.Errorf("%s is the only class: use a folder for each class, or train and val with such folders", all[0])
 	}
-	switch {
-	case held == nil:
-		train, validation, err := all.HoldOut(heldOut, 0)
-		if err != nil {
+	if parts.Validation == nil && parts.Test == nil {
+		if parts.Train, parts.Validation, err = parts.Train.HoldOut(heldOut, 0); err != nil {
 			return err
 		}
 		d.note = " (about a fifth, chosen by the names of files)"
-		d.setFiles(train, validation, nil)
-	case name == "test":
-		d.setFiles(all, nil, held)
-	default:
-		d.setFiles(all, held, nil)
-		if test := filepath.Join(dir, "test"); isDirectory(test) {
-			files, _, err := data.Folder(test, all.Classes)
-			if err != nil {
-				return err
-			}
-			d.setFiles(all, held, files)
-		}
 	}
+	d.setFiles(parts.Train, parts.Validation, parts.Test)
 	return nil
 }
 
-// find returns the images of a directory, and those of its second split with its name.
-func (d *Dataset) find(dir string) (all, held *data.Files, name string, err error) {
+// find returns the splits of a directory.
+func (d *Dataset) find(dir string) (parts data.Parts[*data.Files], err error) {
 	for _, kind := range []struct {
 		extension, name string
 		open            func(dir string, paths, classes []string) (*data.Files, error)
 	}{{parquet.Extension, "Parquet files", parquet.Files}, {".tar", "tar shards", data.Tar}} {
 		paths, heldPaths, err := data.Shards(dir, kind.extension)
 		if err != nil {
-			return nil, nil, "", err
+			return parts, err
 		}
 		if len(paths) == 0 {
 			continue
 		}
 		d.Format = fmt.Sprintf("%d %s", len(paths)+len(heldPaths), kind.name)
-		if all, err = kind.open(dir, paths, nil); err != nil || heldPaths == nil {
-			return all, nil, "", err
+		if parts.Train, err = kind.open(dir, paths, nil); err != nil || heldPaths == nil {
+			return parts, err
 		}
-		held, err = kind.open(dir, heldPaths, all.Classes)
+		held, err := kind.open(dir, heldPaths, parts.Train.Classes)
 		if strings.Contains(filepath.Base(heldPaths[0]), "test") {
-			name = "test"
+			parts.Test = held
+		} else {
+			parts.Validation = held
 		}
-		return all, held, name, err
+		return parts, err
 	}
 	d.Format = "a folder per class"
-	if all, held, err = data.Folder(dir, nil); held != nil {
-		name = filepath.Base(held.Dir)
-	}
-	return all, held, name, err
+	return data.FolderParts(dir, nil)
 }
 
 func (d *Dataset) setFiles(train, validation, test *data.Files) {
@@ -289,11 +275,6 @@ func (d *Dataset) absolute(prefix, path string) error {
 	path, err := filepath.Abs(path)
 	d.Spec = prefix + path
 	return err
-}
-
-func isDirectory(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 // Describe prints format, classes and splits. part is the share of the training images that the recipe splits off.
