@@ -35,7 +35,7 @@ var Forms = [][2]string{
 	{"vtab:TASK:DIR", "a task of VTAB-1k: train800, val200 and the test list in DIR/TASK"},
 	{
 		"DIR",
-		"a folder per class; or folders train, and val or test or both, with these; or tar shards (WebDataset), or Parquet files",
+		"a folder per class; or folders train, val, test with these; or tar shards (WebDataset), or Parquet files",
 	},
 	{"coco:DIR", "for wepe detect: annotations/instances_{train,val}2017.json beside train2017 and val2017"},
 }
@@ -238,22 +238,19 @@ func (d *Dataset) find(dir string) (parts data.Parts[*data.Files], err error) {
 		extension, name string
 		open            func(dir string, paths, classes []string) (*data.Files, error)
 	}{{parquet.Extension, "Parquet files", parquet.Files}, {".tar", "tar shards", data.Tar}} {
-		paths, heldPaths, err := data.Shards(dir, kind.extension)
+		paths, err := data.ShardParts(dir, kind.extension)
 		if err != nil {
 			return parts, err
 		}
-		if len(paths) == 0 {
+		if len(paths.Train) == 0 {
 			continue
 		}
-		d.Format = fmt.Sprintf("%d %s", len(paths)+len(heldPaths), kind.name)
-		if parts.Train, err = kind.open(dir, paths, nil); err != nil || heldPaths == nil {
-			return parts, err
+		d.Format = fmt.Sprintf("%d %s", len(paths.Train)+len(paths.Validation)+len(paths.Test), kind.name)
+		if parts.Train, err = kind.open(dir, paths.Train, nil); err == nil && paths.Validation != nil {
+			parts.Validation, err = kind.open(dir, paths.Validation, parts.Train.Classes)
 		}
-		held, err := kind.open(dir, heldPaths, parts.Train.Classes)
-		if strings.Contains(filepath.Base(heldPaths[0]), "test") {
-			parts.Test = held
-		} else {
-			parts.Validation = held
+		if err == nil && paths.Test != nil {
+			parts.Test, err = kind.open(dir, paths.Test, parts.Train.Classes)
 		}
 		return parts, err
 	}
