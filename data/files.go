@@ -11,7 +11,9 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -72,6 +74,49 @@ func (f *Files) Slice(from, to int) *Files {
 		rows = append(rows, row)
 	}
 	return f.subset(rows)
+}
+
+// Join returns the files of several datasets with the same classes as one, in the order given.
+func Join(name string, parts ...*Files) (*Files, error) {
+	if len(parts) == 0 {
+		return nil, fmt.Errorf("data: %s: nothing to join", name)
+	}
+	all := &Files{Name: name, Dir: parts[0].Dir, Classes: parts[0].Classes, In: joined(parts)}
+	for _, f := range parts {
+		if !slices.Equal(f.Classes, all.Classes) {
+			return nil, fmt.Errorf("data: %s: the classes of %s and %s differ, join only datasets with the same", name,
+				parts[0].Name, f.Name)
+		}
+		all.Labels = append(all.Labels, f.Labels...)
+	}
+	return all, nil
+}
+
+// joined is the Container of Join.
+type joined []*Files
+
+// at returns the dataset of a part, and the row there.
+func (j joined) at(part int) (*Files, int) {
+	i := 0
+	for ; part >= j[i].Len(); i++ {
+		part -= j[i].Len()
+	}
+	return j[i], part
+}
+
+// Open implements Container.
+func (j joined) Open(part int) (io.ReadCloser, error) {
+	f, row := j.at(part)
+	return f.In.Open(f.part(row))
+}
+
+// Where implements Container. Names in a directory begin with it, as several may have the same.
+func (j joined) Where(part int) string {
+	f, row := j.at(part)
+	if f.shards != "" {
+		return f.Where(row)
+	}
+	return filepath.Join(f.Dir, f.Where(row))
 }
 
 // part returns the index of a row in its container.

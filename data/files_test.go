@@ -178,6 +178,35 @@ func TestASliceOfFilesHasTheRowsBetween(t *testing.T) {
 	}
 }
 
+func TestJoinedFilesAreThoseOfTheirDatasetsInOrder(t *testing.T) {
+	dir := named(t, "train/a/0.png", "train/b/1.png", "train/b/2.png", "val/b/1.png", "test/a/0.png", "test/b/5.png")
+	parts, err := FolderParts(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Join("all", parts.Train.Slice(1, 3), parts.Validation, parts.Test)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"train/b/1.png", "train/b/2.png", "val/b/1.png", "test/a/0.png", "test/b/5.png"}
+	for i := range want {
+		want[i] = filepath.Join(dir, want[i])
+	}
+	set, err := all.Load(t.Context(), toTiny, nil)
+	if err != nil || !slices.Equal(numbersOf(set), []int{1, 2, 3, 4, 5}) || !slices.Equal(listed(all), want) ||
+		!slices.Equal(set.Labels, []int32{1, 1, 1, 0, 1}) || all.Name != "all" {
+		t.Errorf("%v %v: %v", numbersOf(set), listed(all), err)
+	}
+	other := *parts.Test
+	other.Classes = []string{"b", "a"}
+	if _, err := Join("all", parts.Train, &other); err == nil || !strings.Contains(err.Error(), "differ") {
+		t.Errorf("other classes: %v", err)
+	}
+	if _, err := Join("none"); err == nil {
+		t.Error("nothing is joined")
+	}
+}
+
 // The expected files are from Python's hashlib: an image is held out if the first 8 bytes of
 // sha256(f"{seed}/{class}/{name}") are below 0.3·2⁶⁴, except that the only image of a class is never held out.
 func TestAShareOfEachClassIsHeldOutByTheHashOfItsName(t *testing.T) {

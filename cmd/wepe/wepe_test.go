@@ -162,6 +162,7 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 	if text := succeeds(t, "eval", run, "--data", dir, "--backend", "go"); !strings.Contains(text, "F1 %") {
 		t.Errorf("no scores per class:\n%s", text)
 	}
+	everyImageIsMeasured(t, run, dir, e.Metrics)
 	flipped := asJSON[evaluated](t, "eval", run, "--data", dir, "--backend", "go", "--tta", "flip")
 	if flipped.Metrics.Loss == e.Metrics.Loss || flipped.Metrics.Images != 10 {
 		t.Errorf("of two views of each image %v, of one %v", flipped.Metrics, e.Metrics)
@@ -198,6 +199,34 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 		"own")
 	if !strings.Contains(own, "position wepe-sphere") {
 		t.Errorf("fine-tuning a run does not keep its position:\n%s", own)
+	}
+}
+
+// everyImageIsMeasured checks eval --split all on a directory of 39 images without splits, whose validation split is
+// given, and on one with three splits.
+func everyImageIsMeasured(t *testing.T, run, dir string, validation report.Metrics) {
+	t.Helper()
+	of := func(dir, split string) report.Metrics {
+		e := asJSON[evaluated](t, "eval", run, "--data", dir, "--split", split, "--backend", "go")
+		if e.Split != split {
+			t.Errorf("--split %s measures %s", split, e.Split)
+		}
+		return e.Metrics
+	}
+	all, train := of(dir, "all"), of(dir, "train")
+	if all.Images != 39 || train.Images+validation.Images != 39 {
+		t.Errorf("%d images, %d for training and %d for validation, want 39", all.Images, train.Images, validation.Images)
+	}
+	mean := (float64(train.Loss)*float64(train.Images) + float64(validation.Loss)*float64(validation.Images)) / 39
+	near(t, "the loss of all images", float64(all.Loss), mean, 1e-5)
+	parts := filepath.Join(t.TempDir(), "parts")
+	for part, n := range map[string]int{"train": 3, "val": 2, "test": 1} {
+		if err := os.CopyFS(filepath.Join(parts, part), os.DirFS(images(t, part, n, 20, 28))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := of(parts, "all").Images; n != 3*(3+2+1) {
+		t.Errorf("%d images of three splits, want 18", n)
 	}
 }
 
@@ -275,7 +304,7 @@ func TestErrorsNameTheFlagAndTheRemedy(t *testing.T) {
 		"train --workers 3":                    "--stream",
 		"train --stream":                       "in memory",
 		"eval x":                               "want wepe eval MODEL --data D",
-		"eval x --data shapes --split foo":     "want one of train, validation, test",
+		"eval x --data shapes --split foo":     "want one of train, validation, test, all",
 		"train --epochs 0":                     "1 or more",
 		"serve x --batch 0":                    "--batch 0: want more than 0",
 		"eval " + oldRun + " --data nowhere":   "--data nowhere",

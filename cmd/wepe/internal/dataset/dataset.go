@@ -378,18 +378,21 @@ func (d *Dataset) read(ctx context.Context, settings preprocess.Settings) (s Spl
 	return s, nil
 }
 
-// Split reads one split for a model, with its preprocessing: train, validation or test; "" for test, otherwise
+// AllSplits is the name of all splits of a directory together.
+const AllSplits = "all"
+
+// Split reads one split for a model, with its preprocessing: train, validation, test or all; "" for test, otherwise
 // validation.
 func (d *Dataset) Split(ctx context.Context, name string, m *finetune.Model) (data.Source, string, error) {
-	var s Splits
-	var err error
-	if d.files[0] != nil && m.Preprocess != (preprocess.Settings{}) {
-		s, err = d.read(ctx, m.Preprocess)
-	} else {
-		r := m.Recipe
-		r.Augment.Size = [2]int{r.Model.ImageRows, r.Model.ImageCols}
-		s, err = d.Load(ctx, r)
+	if name == AllSplits {
+		all, err := d.joined()
+		if err != nil {
+			return nil, "", err
+		}
+		s, err := all.splits(ctx, m)
+		return s.Train, name, err
 	}
+	s, err := d.splits(ctx, m)
 	if err != nil {
 		return nil, "", err
 	}
@@ -408,6 +411,29 @@ func (d *Dataset) Split(ctx context.Context, name string, m *finetune.Model) (da
 		return nil, "", fmt.Errorf("--split %s: dataset %s has no such split: use another", name, d.Name)
 	}
 	return set, name, nil
+}
+
+// splits reads the images with a model's preprocessing.
+func (d *Dataset) splits(ctx context.Context, m *finetune.Model) (Splits, error) {
+	if d.files[0] != nil && m.Preprocess != (preprocess.Settings{}) {
+		return d.read(ctx, m.Preprocess)
+	}
+	r := m.Recipe
+	r.Augment.Size = [2]int{r.Model.ImageRows, r.Model.ImageCols}
+	return d.Load(ctx, r)
+}
+
+// joined returns the dataset with all its images in the first split.
+func (d *Dataset) joined() (*Dataset, error) {
+	if d.files[0] == nil {
+		return nil, cli.Usagef("--split %s is for directories of images: --data %s has the splits train and test, measure "+
+			"each", AllSplits, d.Name)
+	}
+	parts := slices.DeleteFunc(slices.Clone(d.files[:]), func(f *data.Files) bool { return f == nil })
+	all, err := data.Join(d.Name, parts...)
+	out := *d
+	out.files = [3]*data.Files{all}
+	return &out, err
 }
 
 // Identity identifies the images independent of their location: a hash of file names, labels, and three images of each
