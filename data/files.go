@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
@@ -176,8 +177,20 @@ func (d *directory) Open(part int) (io.ReadCloser, error) {
 func (d *directory) Where(part int) string { return d.names.at(part) }
 
 // Load decodes the files on all cores and returns them as images of one size in memory. Missing or damaged images are
-// skipped with a warning to logger, which may be nil; more than 1 % are an error that lists them.
+// skipped with a warning to logger, which may be nil; more than 1 % are an error that lists them. Another warning is
+// [ClippedGrey].
 func (f *Files) Load(ctx context.Context, p preprocess.Settings, logger *slog.Logger) (*Memory, error) {
+	var clipped atomic.Int64
+	m, err := f.load(ctx, p, logger, func(int) { clipped.Add(1) })
+	if n := clipped.Load(); n > 0 && logger != nil {
+		logger.Warn(ClippedGrey, "dataset", f.Name, "images", n, "of", f.Len())
+	}
+	return m, err
+}
+
+// load is Load, and calls clipped for each row of an image with Clipped set, concurrently.
+func (f *Files) load(ctx context.Context, p preprocess.Settings, logger *slog.Logger, clipped func(row int)) (*Memory,
+	error) {
 	m, err := newMemory(f.Name, f.Len(), f.Classes, p)
 	if err != nil {
 		return nil, err
@@ -187,10 +200,13 @@ func (f *Files) Load(ctx context.Context, p preprocess.Settings, logger *slog.Lo
 	err = parallel(ctx, f.Len(), func(ctx context.Context, i int) error {
 		img, err := f.image(ctx, i, memory, func(kind format, raw []byte, height, width int) (*Image, error) {
 			img, err := kind.image(raw, height, width)
-			if err == nil {
-				img, err = img.Preprocess(p)
+			if err != nil {
+				return nil, err
 			}
-			return img, err
+			if img.Clipped {
+				clipped(i)
+			}
+			return img.Preprocess(p)
 		})
 		var failed *ImageError
 		switch {

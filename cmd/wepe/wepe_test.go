@@ -15,6 +15,7 @@ import (
 
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/dataset"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/fixtures"
@@ -199,6 +200,23 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 		"own")
 	if !strings.Contains(own, "position wepe-sphere") {
 		t.Errorf("fine-tuning a run does not keep its position:\n%s", own)
+	}
+}
+
+func TestPredictWarnsOnceOf16BitGrey(t *testing.T) {
+	img := image.NewGray16(image.Rect(0, 0, 30, 20))
+	for i := range 30 * 20 {
+		img.SetGray16(i%30, i/30, color.Gray16{Y: uint16(2000 * (i%30 + 1))}) // 2,000 to 60,000
+	}
+	dir := datatest.Tree(t, map[string][]byte{"1.png": datatest.PNG(img), "2.png": datatest.PNG(img)})
+	printed := gomlxtest.Must(os.Create(filepath.Join(t.TempDir(), "stderr")))(t)
+	before := os.Stderr
+	os.Stderr = printed
+	succeeds(t, "predict", oldRun, filepath.Join(dir, "1.png"), filepath.Join(dir, "2.png"), "--backend", "go")
+	os.Stderr = before
+	text := gomlxtest.Must(os.ReadFile(printed.Name()))(t)
+	if strings.Count(string(text), data.ClippedGrey) != 1 {
+		t.Errorf("predict prints\n%s", text)
 	}
 }
 
