@@ -24,7 +24,9 @@ func (f format) cropped(raw []byte, height, width int, choose func(height, width
 	if p, err = f.image(raw, height, width); err != nil {
 		return nil, err
 	}
-	return p.windowed(choose(p.Height, p.Width)).Resize(outHeight, outWidth, kernel), nil
+	out := p.windowed(choose(p.Height, p.Width)).Resize(outHeight, outWidth, kernel)
+	out.Clipped = p.Clipped
+	return out, nil
 }
 
 func (w window) within(height, width int) bool {

@@ -11,8 +11,11 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
@@ -74,6 +77,49 @@ func (f *Files) Slice(from, to int) *Files {
 	return f.subset(rows)
 }
 
+// Join returns the files of several datasets with the same classes as one, in the order given.
+func Join(name string, parts ...*Files) (*Files, error) {
+	if len(parts) == 0 {
+		return nil, fmt.Errorf("data: %s: nothing to join", name)
+	}
+	all := &Files{Name: name, Dir: parts[0].Dir, Classes: parts[0].Classes, In: joined(parts)}
+	for _, f := range parts {
+		if !slices.Equal(f.Classes, all.Classes) {
+			return nil, fmt.Errorf("data: %s: the classes of %s and %s differ, join only datasets with the same", name,
+				parts[0].Name, f.Name)
+		}
+		all.Labels = append(all.Labels, f.Labels...)
+	}
+	return all, nil
+}
+
+// joined is the Container of Join.
+type joined []*Files
+
+// at returns the dataset of a part, and the row there.
+func (j joined) at(part int) (*Files, int) {
+	i := 0
+	for ; part >= j[i].Len(); i++ {
+		part -= j[i].Len()
+	}
+	return j[i], part
+}
+
+// Open implements Container.
+func (j joined) Open(part int) (io.ReadCloser, error) {
+	f, row := j.at(part)
+	return f.In.Open(f.part(row))
+}
+
+// Where implements Container. Names in a directory begin with it, as several may have the same.
+func (j joined) Where(part int) string {
+	f, row := j.at(part)
+	if f.shards != "" {
+		return f.Where(row)
+	}
+	return filepath.Join(f.Dir, f.Where(row))
+}
+
 // part returns the index of a row in its container.
 func (f *Files) part(row int) int {
 	if f.parts == nil {
@@ -131,8 +177,20 @@ func (d *directory) Open(part int) (io.ReadCloser, error) {
 func (d *directory) Where(part int) string { return d.names.at(part) }
 
 // Load decodes the files on all cores and returns them as images of one size in memory. Missing or damaged images are
-// skipped with a warning to logger, which may be nil; more than 1 % are an error that lists them.
+// skipped with a warning to logger, which may be nil; more than 1 % are an error that lists them. Another warning is
+// [ClippedGrey].
 func (f *Files) Load(ctx context.Context, p preprocess.Settings, logger *slog.Logger) (*Memory, error) {
+	var clipped atomic.Int64
+	m, err := f.load(ctx, p, logger, func(int) { clipped.Add(1) })
+	if n := clipped.Load(); n > 0 && logger != nil {
+		logger.Warn(ClippedGrey, "dataset", f.Name, "images", n, "of", f.Len())
+	}
+	return m, err
+}
+
+// load is Load, and calls clipped for each row of an image with Clipped set, concurrently.
+func (f *Files) load(ctx context.Context, p preprocess.Settings, logger *slog.Logger, clipped func(row int)) (*Memory,
+	error) {
 	m, err := newMemory(f.Name, f.Len(), f.Classes, p)
 	if err != nil {
 		return nil, err
@@ -142,10 +200,13 @@ func (f *Files) Load(ctx context.Context, p preprocess.Settings, logger *slog.Lo
 	err = parallel(ctx, f.Len(), func(ctx context.Context, i int) error {
 		img, err := f.image(ctx, i, memory, func(kind format, raw []byte, height, width int) (*Image, error) {
 			img, err := kind.image(raw, height, width)
-			if err == nil {
-				img, err = img.Preprocess(p)
+			if err != nil {
+				return nil, err
 			}
-			return img, err
+			if img.Clipped {
+				clipped(i)
+			}
+			return img.Preprocess(p)
 		})
 		var failed *ImageError
 		switch {

@@ -91,7 +91,7 @@ func TestFolderListsClassesAndImagesInOrder(t *testing.T) {
 }
 
 func TestFolderTakesTheDataSetsOwnSplit(t *testing.T) {
-	for _, held := range heldFolders {
+	for _, held := range []string{"val", "valid", "validation", "test"} {
 		dir := named(t, "train/cat/1.png", "train/dog/1.png", "train/dog/2.png", "train/eel/1.png",
 			held+"/dog/5.png", held+"/eel/6.png", ".cache/x")
 		train, heldOut, err := Folder(dir, nil)
@@ -106,8 +106,7 @@ func TestFolderTakesTheDataSetsOwnSplit(t *testing.T) {
 			t.Errorf("%s: parts of %s and %s", held, train.Dir, heldOut.Dir)
 		}
 	}
-	// With a third folder these are classes, and so are folders without one of training.
-	for _, classes := range [][]string{{"train", "tram", "val"}, {"test", "val"}} {
+	for _, classes := range [][]string{{"train", "tram", "val"}, {"test", "val"}, {"cat", "test"}} {
 		var paths []string
 		for _, class := range classes {
 			paths = append(paths, class+"/1.png")
@@ -115,6 +114,53 @@ func TestFolderTakesTheDataSetsOwnSplit(t *testing.T) {
 		if all, held, err := Folder(named(t, paths...), nil); err != nil || held != nil ||
 			!slices.Equal(all.Classes, classes) {
 			t.Errorf("%v: %+v, %+v, %v", classes, all, held, err)
+		}
+	}
+}
+
+func TestFoldersAreSplitsByTheirNamesInAnyCase(t *testing.T) {
+	for _, names := range [][3]string{{"train", "val", "test"}, {"Train", "Val", "TEST"}, {"training", "dev", "testing"},
+		{"train", "valid", "eval"}, {"Training", "Validation", ""}, {"train", "", "testing"}, {"train", "", ""}} {
+		var paths []string
+		for i, name := range names {
+			if name != "" {
+				paths = append(paths, fmt.Sprintf("%s/cat/%d.png", name, i), fmt.Sprintf("%s/dog/%d.png", name, i))
+			}
+		}
+		parts, err := FolderParts(named(t, append(paths, "labels/1.txt")...), nil) // a folder without images is none
+		if err != nil {
+			t.Errorf("%v: %v", names, err)
+			continue
+		}
+		for i, f := range []*Files{parts.Train, parts.Validation, parts.Test} {
+			if (f == nil) != (names[i] == "") || f != nil && (filepath.Base(f.Dir) != names[i] ||
+				!slices.Equal(f.Classes, []string{"cat", "dog"}) || f.Len() != 2) {
+				t.Errorf("%v: split %d is %+v", names, i, f)
+			}
+		}
+	}
+}
+
+func TestFoldersThatMayBeSplitsOrClassesAreRefused(t *testing.T) {
+	for paths, want := range map[string][]string{
+		"train/cat/1.png train/dog/1.png val/cat/1.png unlabelled/1.png": {"unlabelled", "move it", "rename it"},
+		"Train/cat/1.png unlabeled/deep/1.png":                           {"unlabeled", "move it", "rename it"},
+		"cat/1.png dog/1.png test/cat/1.png":                             {"cat", "test", "move it", "rename it"},
+		"train/cat/1.png val/cat/1.png validation/cat/1.png":             {"val and validation", "move"},
+		"train/cat/1.png val/cat/1.png Valid/cat/1.png":                  {"Valid and val", "move"},
+		"train/cat/1.png training/cat/1.png":                             {"train and training", "move"},
+		"test/cat/1.png val/cat/1.png":                                   {"test, val without train"},
+	} {
+		dir := named(t, strings.Fields(paths)...)
+		parts, err := FolderParts(dir, nil)
+		if err == nil || !errors.Is(err, ErrSplits) || parts != (Parts[*Files]{}) {
+			t.Errorf("%s: %+v, %v", paths, parts, err)
+			continue
+		}
+		for _, want := range append(want, dir, "data: ") {
+			if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%q does not say %q in one line", err, want)
+			}
 		}
 	}
 }
@@ -132,7 +178,38 @@ func TestASliceOfFilesHasTheRowsBetween(t *testing.T) {
 	}
 }
 
-func TestAShareOfEachClassIsHeldOutBySeed(t *testing.T) {
+func TestJoinedFilesAreThoseOfTheirDatasetsInOrder(t *testing.T) {
+	dir := named(t, "train/a/0.png", "train/b/1.png", "train/b/2.png", "val/b/1.png", "test/a/0.png", "test/b/5.png")
+	parts, err := FolderParts(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Join("all", parts.Train.Slice(1, 3), parts.Validation, parts.Test)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"train/b/1.png", "train/b/2.png", "val/b/1.png", "test/a/0.png", "test/b/5.png"}
+	for i := range want {
+		want[i] = filepath.Join(dir, want[i])
+	}
+	set, err := all.Load(t.Context(), toTiny, nil)
+	if err != nil || !slices.Equal(numbersOf(set), []int{1, 2, 3, 4, 5}) || !slices.Equal(listed(all), want) ||
+		!slices.Equal(set.Labels, []int32{1, 1, 1, 0, 1}) || all.Name != "all" {
+		t.Errorf("%v %v: %v", numbersOf(set), listed(all), err)
+	}
+	other := *parts.Test
+	other.Classes = []string{"b", "a"}
+	if _, err := Join("all", parts.Train, &other); err == nil || !strings.Contains(err.Error(), "differ") {
+		t.Errorf("other classes: %v", err)
+	}
+	if _, err := Join("none"); err == nil {
+		t.Error("nothing is joined")
+	}
+}
+
+// The expected files are from Python's hashlib: an image is held out if the first 8 bytes of
+// sha256(f"{seed}/{class}/{name}") are below 0.3·2⁶⁴, except that the only image of a class is never held out.
+func TestAShareOfEachClassIsHeldOutByTheHashOfItsName(t *testing.T) {
 	var paths []string
 	for class, n := range map[string]int{"a": 1, "b": 7, "c": 20} {
 		for i := range n {
@@ -143,38 +220,100 @@ func TestAShareOfEachClassIsHeldOutBySeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[string]bool{}
-	for seed := range int64(5) {
-		train, held, err := all.HoldOut(0.3, seed)
+	for seed, want := range []string{"b/01 b/02 c/01 c/07 c/11 c/15", "b/04 b/05 c/03 c/06 c/07 c/08 c/09 c/15 c/17",
+		"b/03 b/04 b/06 c/01 c/06 c/12 c/18 c/19"} { // with seed 1 the rule alone would hold out a/00
+		train, held, err := all.HoldOut(0.3, int64(seed))
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, heldAgain, err := all.HoldOut(0.3, seed)
-		if err != nil || !slices.Equal(listed(again), listed(train)) || !slices.Equal(listed(heldAgain), listed(held)) {
-			t.Errorf("seed %d gives two splits", seed)
-		}
-		counts := [3]int{}
-		for _, label := range held.Labels {
-			counts[label]++
-		}
-		if counts != [3]int{0, 2, 6} { // 0.3 of 1, of 7 and of 20, rounded
-			t.Errorf("seed %d holds out %v", seed, counts)
+		if got := strings.ReplaceAll(strings.Join(listed(held), " "), ".png", ""); got != want {
+			t.Errorf("seed %d holds out %s, want %s", seed, got, want)
 		}
 		both := slices.Sorted(slices.Values(append(listed(train), listed(held)...)))
-		if !slices.Equal(both, slices.Sorted(slices.Values(paths))) || !slices.IsSorted(listed(train)) ||
-			!slices.IsSorted(listed(held)) {
+		if !slices.Equal(both, slices.Sorted(slices.Values(paths))) || !slices.IsSorted(listed(train)) {
 			t.Errorf("seed %d: parts are not a sorted partition", seed)
 		}
-		seen[strings.Join(listed(held), " ")] = true
 	}
-	if len(seen) < 4 {
-		t.Errorf("5 seeds give %d splits", len(seen))
+	if _, held, err := all.HoldOut(1e-9, 0); err != nil || !slices.Equal(held.Labels, []int32{1, 2}) {
+		t.Errorf("a share below every hash holds out %+v, %v, want an image of each class of several", held, err)
 	}
-	if _, _, err := all.HoldOut(0.01, 1); err == nil || !strings.Contains(err.Error(), "has no image") {
-		t.Errorf("nothing is held out: %v", err)
+	if train, _, err := all.HoldOut(1, 1); err != nil || !slices.Equal(train.Labels, []int32{0, 1, 2}) {
+		t.Errorf("of a share of 1 %+v, %v is left to train with", train, err)
 	}
-	if train, _, err := all.HoldOut(0.95, 1); err != nil || !slices.Equal(train.Labels, []int32{0, 1, 2}) {
-		t.Errorf("of all but one in twenty held out, %+v, %v is left to train with", train, err)
+	single, _, err := Folder(named(t, "a/1.png", "b/1.png"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := single.HoldOut(0.3, 1); err == nil || !strings.Contains(err.Error(), "a single image") {
+		t.Errorf("nothing can be held out: %v", err)
+	}
+}
+
+// Measuring a model on its training images overstates it: the images held out must not depend on what is added.
+func TestAnImageTrainedOnIsNotHeldOutAfterOthersAreAdded(t *testing.T) {
+	var before []string
+	for _, class := range []string{"cat", "dog", "eel"} {
+		for i := range 40 {
+			before = append(before, fmt.Sprintf("%s/%03d.png", class, i))
+		}
+	}
+	after := append(slices.Clone(before), "cat/000a.png", "dog/000a.png", "eel/000a.png", "ant/1.png", "ant/2.png")
+	split := func(paths []string) (trained, held []string) {
+		all, _, err := Folder(named(t, paths...), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		train, heldOut, err := all.HoldOut(0.2, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return listed(train), listed(heldOut)
+	}
+	trained, held := split(before)
+	// Binomial(120, 0.2) has mean 24 and deviation 4.4.
+	if n := len(held); n < 11 || n > 37 {
+		t.Errorf("%d of 120 images are held out, want about 24", n)
+	}
+	_, later := split(after)
+	for _, image := range later {
+		if slices.Contains(trained, image) {
+			t.Errorf("%s was trained on and is held out", image)
+		}
+	}
+	for _, image := range held {
+		if !slices.Contains(later, image) {
+			t.Errorf("%s is no longer held out", image)
+		}
+	}
+}
+
+// A shard is named by its path in the dataset, so that the split is that of the dataset wherever it is.
+func TestTheSplitOfShardsMovesWithThem(t *testing.T) {
+	img := string(plain(1, 2, 3))
+	var members [][2]string
+	for i := range 40 {
+		members = append(members, [2]string{fmt.Sprintf("%d.png", i), img}, [2]string{fmt.Sprintf("%d.cls", i),
+			fmt.Sprint(i % 2)})
+	}
+	var splits []string
+	for range 2 {
+		dir := datatest.Tree(t, map[string][]byte{"data/0.tar": datatest.Tar(members...)})
+		shards, _, err := Shards(dir, ".tar")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := Tar(dir, shards, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, held, err := all.HoldOut(0.2, 0)
+		if err != nil || held.Len() == 0 || held.Len() > 20 {
+			t.Fatal(held, err)
+		}
+		splits = append(splits, strings.ReplaceAll(strings.Join(listed(held), " "), dir, ""))
+	}
+	if splits[0] != splits[1] {
+		t.Errorf("two places have the splits\n%s\n%s", splits[0], splits[1])
 	}
 }
 

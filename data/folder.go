@@ -3,74 +3,67 @@
 package data
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"math"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/wepe-go/wepe/internal/random"
 )
 
 // imageExtensions are the extensions of files that Folder reads, in lower or upper case.
 var imageExtensions = []string{".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp"}
 
-// The folders of a dataset with its own split, in the order in which they are tried.
-const trainFolder = "train"
+// isImage reports whether Folder reads an entry of a directory.
+func isImage(entry fs.DirEntry) bool {
+	return !entry.IsDir() && !hidden(entry.Name()) &&
+		slices.Contains(imageExtensions, strings.ToLower(path.Ext(entry.Name())))
+}
 
-var heldFolders = []string{"val", "valid", "validation", "test"}
-
-// Folder finds images in class folders: dir/cat/1.jpg, dir/cat/more/2.png, dir/dog/…; the names of the folders, sorted,
-// are the classes, unless classes is given. If dir contains only the folders train and val (or valid, validation,
-// test), each with class folders, these are the two splits; otherwise the second is nil.
+// FolderParts finds images in class folders: dir/cat/1.jpg, dir/cat/more/2.png, dir/dog/…; the names of the folders,
+// sorted, are the classes, unless classes is given. If dir instead contains the folder train (or training) and folders
+// of held-out splits, val (or valid, validation, dev) and test (or testing, eval), in upper or lower case, each with
+// class folders, these are the splits; otherwise all images are for training. Another folder with images beside those
+// of splits, two folders for one split, or none for training, is an error that wraps [ErrSplits].
 //
 // Images come class by class, sorted by path. Only jpg, jpeg, png, gif, webp and bmp files are read; names that begin
 // with a dot are ignored. Links to images within dir are followed, all others are errors.
-func Folder(dir string, classes []string) (train, heldOut *Files, err error) {
+func FolderParts(dir string, classes []string) (parts Parts[*Files], err error) {
 	defer func() {
 		if err != nil {
-			train, heldOut, err = nil, nil, fmt.Errorf("data: %w", err)
+			parts, err = Parts[*Files]{}, fmt.Errorf("data: %w", err)
 		}
 	}()
-	part, err := ownSplit(dir)
+	folders, err := splitFolders(dir)
 	if err != nil {
-		return nil, nil, err
+		return parts, err
 	}
-	if part != "" {
-		if train, err = classFolders(filepath.Join(dir, trainFolder), classes); err != nil {
-			return nil, nil, err
+	if folders == [3]string{} {
+		parts.Train, err = classFolders(dir, classes)
+		return parts, err
+	}
+	for i, to := range []**Files{&parts.Train, &parts.Validation, &parts.Test} {
+		if folders[i] == "" {
+			continue
 		}
-		heldOut, err = classFolders(filepath.Join(dir, part), train.Classes)
-		return train, heldOut, err
+		if *to, err = classFolders(filepath.Join(dir, folders[i]), classes); err != nil {
+			return parts, err
+		}
+		classes = parts.Train.Classes
 	}
-	train, err = classFolders(dir, classes)
-	return train, nil, err
+	return parts, nil
 }
 
-// ownSplit returns the folder of the held-out split if the directory has one.
-func ownSplit(dir string) (held string, err error) {
-	entries, err := os.ReadDir(dir)
-	train := false
-	for _, entry := range entries {
-		switch name := entry.Name(); {
-		case hidden(name) || !entry.IsDir():
-		case name == trainFolder:
-			train = true
-		case !slices.Contains(heldFolders, name):
-			return "", nil
-		case held == "" || slices.Index(heldFolders, name) < slices.Index(heldFolders, held):
-			held = name
-		}
-	}
-	if !train {
-		held = ""
-	}
-	return held, err
+// Folder is FolderParts with one held-out split: validation, otherwise test, otherwise nil.
+func Folder(dir string, classes []string) (train, heldOut *Files, err error) {
+	parts, err := FolderParts(dir, classes)
+	return parts.Train, cmp.Or(parts.Validation, parts.Test), err
 }
 
 func hidden(name string) bool { return strings.HasPrefix(name, ".") }
@@ -159,9 +152,8 @@ func scan(dir string) (root *os.Root, folders []string, images map[string]*names
 		}
 		if entry.Type()&fs.ModeSymlink != 0 {
 			where := filepath.Join(dir, filepath.FromSlash(file))
-			info, err := os.Stat(where)
-			if err == nil && info.IsDir() {
-				return fmt.Errorf("%s is a link to a folder, and links are not followed: move the folder there", where)
+			if err := linkedFolder(where); err != nil {
+				return err
 			}
 			// A dangling link is a damaged image.
 			if _, err := root.Stat(file); below && err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -171,7 +163,7 @@ func scan(dir string) (root *os.Root, folders []string, images map[string]*names
 		if !below {
 			folder = ""
 		}
-		if !entry.IsDir() && slices.Contains(imageExtensions, strings.ToLower(path.Ext(file))) {
+		if isImage(entry) {
 			if letters += len(file); letters > maxNames {
 				return fmt.Errorf("%s: the names of its images take more than 4 GiB: pack them into tar shards", dir)
 			}
@@ -185,29 +177,70 @@ func scan(dir string) (root *os.Root, folders []string, images map[string]*names
 	return root, folders, images, err
 }
 
-// HoldOut splits the files as a function of the seed: it holds out a share of each class, rounded, but never all of it.
+// linkedFolder refuses a link if it leads to a folder.
+func linkedFolder(link string) error {
+	if info, err := os.Stat(link); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a link to a folder, and links are not followed: move the folder there", link)
+	}
+	return nil
+}
+
+// HoldOut splits the files as a function of the seed, by the SHA-256 of the text SEED/CLASS/PATH: an image is held out
+// if the first 8 bytes, as a share of 2⁶⁴, are below share. PATH is relative to the class folder, or for shards
+// "SHARD: NAME" relative to Dir. So an image's part depends on no other image: one trained on is not held out after
+// others are added.
+//
+// At least one image of each class is for training, and of two or more at least one is held out: the one with the
+// largest or the smallest hash, if the rule would put all into the other part.
 func (f *Files) HoldOut(share float64, seed int64) (train, heldOut *Files, err error) {
-	byClass := make([][]int, len(f.Classes))
+	type extremes struct{ images, held, first, last int } // first and last are the rows of least and largest hash
+	classes, hashes, isHeld := make([]extremes, len(f.Classes)), make([]uint64, f.Len()), make([]bool, f.Len())
 	for row, label := range f.Labels {
-		byClass[label] = append(byClass[label], row)
+		hashes[row] = f.splitHash(row, seed)
+		c := &classes[label]
+		if c.images == 0 || hashes[row] < hashes[c.first] {
+			c.first = row
+		}
+		if c.images == 0 || hashes[row] > hashes[c.last] {
+			c.last = row
+		}
+		c.images++
+		if isHeld[row] = float64(hashes[row]>>11)/(1<<53) < share; isHeld[row] {
+			c.held++
+		}
+	}
+	for _, c := range classes {
+		switch {
+		case c.images > 0 && c.held == c.images:
+			isHeld[c.last] = false
+		case c.images > 1 && c.held == 0:
+			isHeld[c.first] = true
+		}
 	}
 	var trained, held []int
-	for label, rows := range byClass {
-		n := min(len(rows)-1, int(math.Round(share*float64(len(rows)))))
-		for k, i := range random.New(streamSplit, seed, 0, label).Perm(len(rows)) {
-			if k < n {
-				held = append(held, rows[i])
-			} else {
-				trained = append(trained, rows[i])
-			}
+	for row, h := range isHeld {
+		if h {
+			held = append(held, row)
+		} else {
+			trained = append(trained, row)
 		}
 	}
 	if len(held) == 0 {
-		return nil, nil, fmt.Errorf("data: %s: a share of %g of each class has no image: hold out more", f.Dir, share)
+		return nil, nil, fmt.Errorf("data: %s: every class has a single image, so none can be held out: add images", f.Dir)
 	}
-	slices.Sort(trained)
-	slices.Sort(held)
 	train, heldOut = f.subset(trained), f.subset(held)
 	train.Name, heldOut.Name = f.Name+"-train", f.Name+"-held"
 	return train, heldOut, nil
+}
+
+// splitHash is the number by which HoldOut chooses. It is the same wherever the directory is.
+func (f *Files) splitHash(row int, seed int64) uint64 {
+	class, name := f.Classes[f.Labels[row]], filepath.ToSlash(f.Where(row))
+	if f.shards != "" { // the names of shards begin with their directory
+		name = strings.TrimPrefix(name, filepath.ToSlash(filepath.Clean(f.Dir))+"/")
+	} else {
+		name = strings.TrimPrefix(name, class+"/")
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d/%s/%s", seed, class, name))
+	return binary.BigEndian.Uint64(sum[:8])
 }

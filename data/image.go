@@ -30,7 +30,11 @@ type Image struct {
 	Pixels        []uint8   // [Height, Width, 3], row-major
 	Float         []float32 // Pixels before rounding, with preprocess.Settings.Float; else nil
 	Grid          [2]int    // rows and columns of patches, with preprocess.FitPatches; else zero
+	Clipped       bool      // as Decode returns it: has 16-bit grey above 255, see ClippedGrey
 }
+
+// ClippedGrey is a warning, logged once for each dataset or prediction, because such images look white to a model.
+const ClippedGrey = "16-bit grey above 255 becomes 255, as in Pillow: convert such images to 8 bits"
 
 // RGBA returns the image in the form of the standard library: a copy.
 func (p *Image) RGBA() *image.RGBA {
@@ -138,7 +142,9 @@ func (f format) image(raw []byte, height, width int) (p *Image, err error) {
 	if p, err = f.unoriented(raw, height, width); err != nil {
 		return nil, asDamage(err)
 	}
-	return p.turned(f.orientation(raw)), nil
+	turned := p.turned(f.orientation(raw))
+	turned.Clipped = p.Clipped
+	return turned, nil
 }
 
 // unoriented decodes a file without its orientation.
@@ -232,8 +238,10 @@ func (p *Image) clipped(m *image.Gray16) {
 	out := p.Pixels
 	for y := range p.Height {
 		for x := range p.Width {
-			v := uint8(min(255, m.Gray16At(x, y).Y))
+			grey := m.Gray16At(x, y).Y
+			v := uint8(min(255, grey))
 			out[0], out[1], out[2] = v, v, v
+			p.Clipped = p.Clipped || grey > 255
 			out = out[3:]
 		}
 	}

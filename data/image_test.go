@@ -5,6 +5,7 @@ package data
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"image"
 	"image/color"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // goldenFiles returns the images beside cases.json, by name.
@@ -208,6 +210,57 @@ func TestGreyOf16BitsIsClippedAsByPillow13(t *testing.T) {
 	for x, want := range []uint8{0, 1, 100, 255, 255, 255, 255, 255} {
 		if [3]uint8(got.Pixels[3*x:]) != [3]uint8{want, want, want} {
 			t.Errorf("pixel %d is %v, want %d", x, got.Pixels[3*x:3*x+3], want)
+		}
+	}
+	if !got.Clipped {
+		t.Error("the image is not marked as clipped")
+	}
+	for x := range 8 {
+		img.SetGray16(x, 0, color.Gray16{Y: 255})
+	}
+	if got, err = decode(datatest.PNG(img), maxPixels); err != nil || got.Clipped {
+		t.Errorf("255 is marked as clipped: %v, %v", got, err)
+	}
+}
+
+// greyRamp is a 16-bit image from 2,000 to 60,000, of which an 8-bit decoder sees only white.
+func greyRamp() []byte {
+	img := image.NewGray16(image.Rect(0, 0, 30, 2))
+	for x := range 30 {
+		img.SetGray16(x, 0, color.Gray16{Y: uint16(2000 * (x + 1))})
+		img.SetGray16(x, 1, color.Gray16{Y: uint16(2000 * (x + 1))})
+	}
+	return datatest.PNG(img)
+}
+
+func TestADatasetWarnsOnceOfClippedGrey(t *testing.T) {
+	files := numberedFiles(t, 5, map[int][]byte{1: greyRamp(), 3: greyRamp()})
+	var log strings.Builder
+	if _, err := files.Load(t.Context(), toTiny, gomlxtest.Logger(&log)); err != nil {
+		t.Fatal(err)
+	}
+	if want := ClippedGrey + " dataset=numbered images=2 of=5\n"; log.String() != want {
+		t.Errorf("in memory: %q, want %q", log.String(), want)
+	}
+	for name, read := range map[string]func(s *Stream) error{
+		"evaluated": func(s *Stream) error { _, err := s.Load(t.Context(), []int{0, 1}); return err },
+		"whole":     func(s *Stream) error { _, err := s.show(t.Context(), 1, view{}); return err },
+		"cropped": func(s *Stream) error {
+			v := view{Augment: Augment{CropScale: [2]float64{0.5, 1}, CropRatio: [2]float64{1, 1}, Size: [2]int{3, 2}}}
+			_, err := s.show(t.Context(), 1, v)
+			return err
+		},
+	} {
+		log.Reset()
+		stream, err := files.Stream(toTiny, Streaming{Logger: gomlxtest.Logger(&log)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(read(stream), read(First(stream, 4))); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if want := ClippedGrey + " dataset=numbered image=0001.png\n"; log.String() != want {
+			t.Errorf("%s: %q, want %q", name, log.String(), want)
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,50 +21,75 @@ import (
 // classNamesFile may be beside shards that do not name their classes: one name per line.
 const classNamesFile = "classnames.txt"
 
-// Shards finds the shards of a dataset, files with the given extension (".tar"), in the directory or in its folders
-// data, train, val, valid, validation and test. A word of a file's path selects the split: train, or as held-out split
-// the first found of val, valid, validation and test; without such words all files are for training. Files are sorted
-// by path.
-func Shards(dir, extension string) (train, heldOut []string, err error) {
-	if _, err := os.Stat(dir); err != nil {
-		return nil, nil, fmt.Errorf("data: %w", err)
+// ShardParts finds the shards of a dataset, files with the given extension (".tar"), in the directory or in its folders
+// data, train, val, test and so on, see [FolderParts]. The split of a shard is that of its folder, otherwise that of a
+// word in its name, as in train-0017.tar; without shards for training all files are for training. Files are sorted by
+// path. Two names for one split, as val and validation, are an error that wraps [ErrSplits].
+func ShardParts(dir, extension string) (parts Parts[[]string], err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return parts, fmt.Errorf("data: %w", err)
 	}
-	parts := map[string][]string{}
-	for _, folder := range append([]string{".", "data", trainFolder}, heldFolders...) {
-		entries, err := os.ReadDir(filepath.Join(dir, folder))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && folder == "." {
-			return nil, nil, fmt.Errorf("data: %w", err)
+	folders := []string{"."}
+	for _, entry := range entries {
+		if name := entry.Name(); name == "data" || splitOf(name) >= 0 {
+			folders = append(folders, name)
 		}
+	}
+	var paths [3][]string
+	var names [3]string // of the splits, as the shards have them
+	var others []string
+	for _, folder := range folders {
+		entries, _ := os.ReadDir(filepath.Join(dir, folder)) // a file of that name has no entries
 		for _, entry := range entries {
-			if name := entry.Name(); !hidden(name) && !entry.IsDir() && filepath.Ext(name) == extension {
-				part := partOf(filepath.Join(folder, name))
-				parts[part] = append(parts[part], filepath.Join(dir, folder, name))
+			if name := entry.Name(); hidden(name) || entry.IsDir() || filepath.Ext(name) != extension {
+				continue
+			}
+			path := filepath.Join(dir, folder, entry.Name())
+			name, split := splitWord(folder, entry.Name())
+			if split < 0 {
+				others = append(others, path)
+				continue
+			}
+			if names[split] != "" && names[split] != name {
+				return parts, fmt.Errorf("data: %s: %w: shards named %s and shards named %s are both for %s: rename the ones, "+
+					"or move them out of the directory", dir, ErrSplits, names[split], name, splitNames[split][0])
+			}
+			names[split], paths[split] = name, append(paths[split], path)
+		}
+	}
+	if len(paths[0]) == 0 {
+		paths = [3][]string{slices.Concat(others, paths[1], paths[2])}
+	}
+	for _, p := range paths {
+		slices.Sort(p)
+	}
+	return Parts[[]string]{paths[0], paths[1], paths[2]}, nil
+}
+
+// splitWord returns the name of a shard's split, in lower case, and its index in Parts, or -1.
+func splitWord(folder, file string) (name string, split int) {
+	words := strings.FieldsFunc(strings.ToLower(file), func(c rune) bool { return !unicode.IsLetter(c) })
+	if splitOf(folder) >= 0 {
+		words = []string{strings.ToLower(folder)}
+	}
+	for split, names := range splitNames {
+		for _, name := range names {
+			if slices.Contains(words, name) {
+				return name, split
 			}
 		}
 	}
-	for _, paths := range parts {
-		slices.Sort(paths)
-	}
-	if len(parts[trainFolder]) == 0 {
-		return slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(parts))...))), nil, nil
-	}
-	for _, part := range heldFolders {
-		if heldOut = parts[part]; heldOut != nil {
-			break
-		}
-	}
-	return parts[trainFolder], heldOut, nil
+	return "", -1
 }
 
-// partOf returns the word of a path that names a split, "" if there is none.
-func partOf(file string) string {
-	words := strings.FieldsFunc(file, func(c rune) bool { return !unicode.IsLetter(c) })
-	for _, part := range append([]string{trainFolder}, heldFolders...) {
-		if slices.Contains(words, part) {
-			return part
-		}
+// Shards is ShardParts with one held-out split: validation, otherwise test, otherwise nil.
+func Shards(dir, extension string) (train, heldOut []string, err error) {
+	parts, err := ShardParts(dir, extension)
+	if heldOut = parts.Validation; heldOut == nil {
+		heldOut = parts.Test
 	}
-	return ""
+	return parts.Train, heldOut, err
 }
 
 // NewShards returns the images of a container of shards, in the order of its parts. The dataset is named after dir. If

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/semaphore"
 
@@ -21,7 +22,7 @@ import (
 type Streaming struct {
 	Workers int          // images that a Loader reads concurrently; 0 for one per core
 	Skip    bool         // skip damaged images, up to 1 %; otherwise the first is an error
-	Logger  *slog.Logger // gets a warning for each skipped image; may be nil
+	Logger  *slog.Logger // gets a warning for each skipped image, and [ClippedGrey]; may be nil
 }
 
 // Stream is a Source that reads each image when a batch needs it. Its index takes less than 100 bytes per image.
@@ -34,6 +35,7 @@ type Stream struct {
 	settings preprocess.Settings
 	memory   *semaphore.Weighted // bounds the number of pixels decoded concurrently
 	checked  bool
+	warned   *sync.Once // of ClippedGrey
 }
 
 // Stream returns the files as a Source that stores none of their pixels.
@@ -47,7 +49,8 @@ func (f *Files) Stream(p preprocess.Settings, how Streaming) (*Stream, error) {
 			"--stream", f.Name)
 	}
 	info.Labels, info.Workers, info.skip, info.logger = f.Labels, how.Workers, how.Skip, how.Logger
-	return &Stream{Info: info, files: f, settings: p, memory: semaphore.NewWeighted(maxPixels)}, nil
+	return &Stream{Info: info, files: f, settings: p, memory: semaphore.NewWeighted(maxPixels),
+		warned: &sync.Once{}}, nil
 }
 
 // subset implements Source.
@@ -65,7 +68,14 @@ func (s *Stream) subset(rows []int) Source {
 
 // Load implements Source.
 func (s *Stream) Load(ctx context.Context, rows []int) (*Memory, error) {
-	return s.files.subset(rows).Load(ctx, s.settings, nil)
+	return s.files.subset(rows).load(ctx, s.settings, nil, func(i int) { s.warnClipped(rows[i]) })
+}
+
+// warnClipped warns of the first image with Clipped set.
+func (s *Stream) warnClipped(row int) {
+	if s.logger != nil {
+		s.warned.Do(func() { s.logger.Warn(ClippedGrey, "dataset", s.Name, "image", s.files.Where(row)) })
+	}
 }
 
 // divide implements Source: random crops and the steps up to erasing that follow them are done on the host.
@@ -107,12 +117,14 @@ func (e *ImageError) Unwrap() error { return e.Err }
 // show implements Source.
 func (s *Stream) show(ctx context.Context, row int, v view) (*Image, error) {
 	return s.files.image(ctx, row, s.memory, func(kind format, raw []byte, height, width int) (*Image, error) {
-		return s.decode(raw, kind, height, width, v)
+		return s.decode(raw, kind, height, width, v, row)
 	})
 }
 
-// decode decodes an identified file for a view. A crop is taken as in Augment.Apply, decoding only the visible part.
-func (s *Stream) decode(raw []byte, kind format, height, width int, v view) (*Image, error) {
+// decode decodes an identified file of a row for a view. A crop is taken as in Augment.Apply, decoding only the visible
+// part.
+func (s *Stream) decode(raw []byte, kind format, height, width int, v view, row int) (*Image,
+	error) {
 	if v.crops() {
 		var w window
 		choose := func(height, width int) window {
@@ -124,13 +136,20 @@ func (s *Stream) decode(raw []byte, kind format, height, width int, v view) (*Im
 		if err != nil {
 			return nil, err
 		}
+		if shown.Clipped {
+			s.warnClipped(row)
+		}
 		shown.flip(w)
 		return v.change(shown, v.Seed, v.Epoch, v.Index), nil
 	}
 	img, err := kind.image(raw, height, width)
-	if err == nil {
-		img, err = img.Preprocess(s.settings)
+	if err != nil {
+		return nil, err
 	}
+	if img.Clipped {
+		s.warnClipped(row)
+	}
+	img, err = img.Preprocess(s.settings)
 	if err == nil && v.onHost() {
 		img = v.Apply(img, v.Seed, v.Epoch, v.Index)
 	}

@@ -5,6 +5,8 @@ package data
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 func TestTarFindsSamplesBetweenOtherMembers(t *testing.T) {
@@ -133,15 +136,19 @@ func TestTarRefusesInOneLine(t *testing.T) {
 }
 
 func TestShardsAreSplitByTheWordsOfTheirPaths(t *testing.T) {
-	for name, c := range map[string]struct{ files, train, held string }{
+	for name, c := range map[string]struct{ files, train, validation, test string }{
 		"names of the hub": {"data/train-00000-of-2.tar data/train-00001-of-2.tar data/validation-0.tar data/test-0.tar",
-			"data/train-00000-of-2.tar data/train-00001-of-2.tar", "data/validation-0.tar"},
+			"data/train-00000-of-2.tar data/train-00001-of-2.tar", "data/validation-0.tar", "data/test-0.tar"},
 		"folders": {"train/0.tar train/1.tar val/0.tar x.txt .git/train.tar train/deep/train.tar",
-			"train/0.tar train/1.tar", "val/0.tar"},
+			"train/0.tar train/1.tar", "val/0.tar", ""},
+		"three folders":   {"train/000.tar val/000.tar test/000.tar", "train/000.tar", "val/000.tar", "test/000.tar"},
+		"three names":     {"train-000.tar val-000.tar test-000.tar", "train-000.tar", "val-000.tar", "test-000.tar"},
+		"upper case":      {"Train/a-val.tar TESTING/0.tar Dev-0.tar", "Train/a-val.tar", "Dev-0.tar", "TESTING/0.tar"},
+		"a test and none": {"train-0.tar test-0.tar", "train-0.tar", "", "test-0.tar"},
 		"WebDataset": {"imagenet1k-train-0000.tar imagenet1k-validation-00.tar",
-			"imagenet1k-train-0000.tar", "imagenet1k-validation-00.tar"},
-		"no such words": {"b.tar trainset.tar a.tar", "a.tar b.tar trainset.tar", ""},
-		"train alone":   {"train-0.tar other.tar", "train-0.tar", ""},
+			"imagenet1k-train-0000.tar", "imagenet1k-validation-00.tar", ""},
+		"no such words": {"b.tar trainset.tar a.tar", "a.tar b.tar trainset.tar", "", ""},
+		"train alone":   {"train-0.tar other.tar", "train-0.tar", "", ""},
 	} {
 		files := map[string][]byte{}
 		for _, file := range strings.Fields(c.files) {
@@ -149,15 +156,29 @@ func TestShardsAreSplitByTheWordsOfTheirPaths(t *testing.T) {
 		}
 		dir := datatest.Tree(t, files)
 		relative := func(paths []string) string {
-			for i := range paths {
-				paths[i], _ = filepath.Rel(dir, paths[i])
+			var names []string
+			for _, path := range paths {
+				names = append(names, gomlxtest.Must(filepath.Rel(dir, path))(t))
 			}
-			return strings.Join(paths, " ")
+			return strings.Join(names, " ")
+		}
+		parts, err := ShardParts(dir, ".tar")
+		if got := [3]string{relative(parts.Train), relative(parts.Validation), relative(parts.Test)}; err != nil ||
+			got != [3]string{c.train, c.validation, c.test} {
+			t.Errorf("%s: %q, %v", name, got, err)
 		}
 		train, held, err := Shards(dir, ".tar")
-		if got := relative(train); err != nil || got != c.train || relative(held) != c.held {
-			t.Errorf("%s: %s and %s, %v", name, got, relative(held), err)
+		if relative(train) != c.train || relative(held) != cmp.Or(c.validation, c.test) || err != nil {
+			t.Errorf("%s: %s and %s, %v", name, relative(train), relative(held), err)
 		}
+	}
+	dir := datatest.Tree(t, map[string][]byte{"train-0.tar": nil, "val-0.tar": nil, "data/validation-0.tar": nil})
+	if _, err := ShardParts(dir, ".tar"); !errors.Is(err, ErrSplits) || !strings.Contains(err.Error(),
+		"named val and shards named validation") {
+		t.Errorf("two names of a split: %v", err)
+	}
+	if _, err := ShardParts(filepath.Join(dir, "none"), ".tar"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an absent directory: %v", err)
 	}
 }
 

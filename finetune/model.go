@@ -5,6 +5,7 @@ package finetune
 import (
 	"fmt"
 	"iter"
+	"log/slog"
 	"slices"
 
 	"github.com/gomlx/compute"
@@ -33,6 +34,7 @@ type Model struct {
 	// Scores is how Predict converts logits: "softmax" (default), "sigmoid" for a foreign multi-label model, or "none" for
 	// regression.
 	Scores string
+	Logger *slog.Logger // of warnings about images that Predict and Embed read; may be nil
 
 	refused  error // why Preprocess is unknown; nil if it is known
 	seed     int64

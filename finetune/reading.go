@@ -55,6 +55,7 @@ func (m *Model) each(p readable, program *model.Exec, see func(i int, output []f
 	var reading sync.WaitGroup
 	defer reading.Wait()
 	defer close(stop)
+	p = m.warning(p)
 	reading.Go(func() {
 		defer close(ready)
 		for first := 0; first < p.n; first += m.EvalBatch() {
@@ -81,6 +82,23 @@ func (m *Model) each(p readable, program *model.Exec, see func(i int, output []f
 		}
 	}
 	return nil
+}
+
+// warning returns the same images, and logs [data.ClippedGrey] once.
+func (m *Model) warning(p readable) readable {
+	if m.Logger == nil {
+		return p
+	}
+	var once sync.Once
+	read := p.read
+	p.read = func(i int) (*data.Image, error) {
+		img, err := read(i)
+		if err == nil && img.Clipped {
+			once.Do(func() { m.Logger.Warn(data.ClippedGrey, "image", p.name(i)) })
+		}
+		return img, err
+	}
+	return p
 }
 
 // whole returns the images that could be read.

@@ -276,6 +276,10 @@ func TestModelsWithoutFeaturesAreRefusedInOneLine(t *testing.T) {
 	if _, err := Folder(empty); err == nil || !strings.Contains(err.Error(), "no images in "+empty) {
 		t.Errorf("an empty folder: %v", err)
 	}
+	mixed := datatest.Tree(t, map[string][]byte{"train/cat/1.png": nil, "val/cat/1.png": nil, "unlabelled/1.png": nil})
+	if _, err := Folder(mixed); !errors.Is(err, data.ErrSplits) || !strings.Contains(err.Error(), "unlabelled") {
+		t.Errorf("splits beside another folder: %v", err)
+	}
 	damaged := gomlxtest.Must(Folder(datatest.Tree(t, map[string][]byte{"a.png": []byte("a"), "b.png": nil})))(t)
 	for name, c := range map[string]struct {
 		job  Job

@@ -5,6 +5,7 @@ package features
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -19,9 +20,9 @@ type List struct {
 	read   []func() (*data.Image, error) // of each image
 }
 
-// Folder lists the images of a directory. If it contains only train and val (or valid, validation, test), each with
-// class folders, these are the parts trainPart and testPart. Otherwise there is one part, and the class of an image is
-// its top-level folder.
+// Folder lists the images of a directory. If it contains train and val or test, each with class folders, these are the
+// parts trainPart and testPart. Otherwise there is one part, and the class of an image is
+// its top-level folder. Folders that may be either are an error, see [data.FolderParts].
 func Folder(dir string) (*List, error) {
 	l := &List{Name: filepath.Base(dir)}
 	train, held, err := data.Folder(dir, nil)
@@ -29,6 +30,9 @@ func Folder(dir string) (*List, error) {
 		l.AddFiles(trainPart, train)
 		l.AddFiles(testPart, held)
 		return l, nil
+	}
+	if errors.Is(err, data.ErrSplits) { // the names of splits would be the classes
+		return nil, err
 	}
 	all, err := data.ImageFiles(dir)
 	if err != nil {

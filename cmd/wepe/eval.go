@@ -23,8 +23,8 @@ func evaluate() *cobra.Command {
 	f := cli.Flags{Command: c}
 	f.Data(&from, "", cli.DataForms)
 	_ = c.MarkFlagRequired("data")
-	f.Choice(&split, "split", "default test, or validation where there is none", "", "train", report.Validation,
-		report.Test)
+	f.Choice(&split, "split", "default test, or validation where there is none; all: every image of a directory", "",
+		"train", report.Validation, report.Test, dataset.AllSplits)
 	o.flags(f)
 	images.Flags(f)
 	f.TestTime(&tta)

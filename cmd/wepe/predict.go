@@ -39,6 +39,7 @@ func (o *opening) with(c *cobra.Command, path string, do func(m *finetune.Model)
 		return err
 	}
 	defer m.Finalize()
+	m.Logger = cli.Logger()
 	return do(m)
 }
 

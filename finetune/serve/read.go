@@ -146,6 +146,9 @@ func (s *Server) decode(ctx context.Context, name string, raw []byte) (*data.Ima
 	}
 	image, err := data.DecodeLimited(bytes.NewReader(raw), s.options.Pixels)
 	if err == nil {
+		if image.Clipped {
+			s.options.Log.Warn(data.ClippedGrey, "image", name)
+		}
 		image, err = s.model.Fit(image)
 	}
 	if err == nil {

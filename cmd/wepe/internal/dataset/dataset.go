@@ -35,7 +35,7 @@ var Forms = [][2]string{
 	{"vtab:TASK:DIR", "a task of VTAB-1k: train800, val200 and the test list in DIR/TASK"},
 	{
 		"DIR",
-		"a folder per class; or folders train and val or test with these; or tar shards (WebDataset), or Parquet files",
+		"a folder per class; or folders train, val, test with these; or tar shards (WebDataset), or Parquet files",
 	},
 	{"coco:DIR", "for wepe detect: annotations/instances_{train,val}2017.json beside train2017 and val2017"},
 }
@@ -98,7 +98,7 @@ type Splits struct{ Train, Validation, Test data.Source }
 
 const (
 	shapeSide = 32  // pixels of generated shapes
-	heldOut   = 0.2 // of the images of each class, in a directory without a split
+	heldOut   = 0.2 // of the images, in a directory without a split
 
 	fractionSeed = 42 // of package study
 )
@@ -198,8 +198,8 @@ func (d *Dataset) openVTAB(rest string) error {
 	return d.absolute("vtab:"+name+":", dir)
 }
 
-// openDirectory finds class folders, tar shards or Parquet files. If a directory has no split, a fifth of each class is
-// the validation split.
+// openDirectory finds class folders, tar shards or Parquet files. If a directory has no split, about a fifth of its
+// images is the validation split.
 func (d *Dataset) openDirectory(dir string) error {
 	debug.SetGCPercent(30)     // the memory of a batch is short-lived: collecting it more often costs little
 	defer debug.FreeOSMemory() // an index is much smaller than its source
@@ -207,8 +207,9 @@ func (d *Dataset) openDirectory(dir string) error {
 		return err
 	}
 	d.Name = filepath.Base(d.Spec)
-	all, held, name, err := d.find(dir)
+	parts, err := d.find(dir)
 	if err != nil && d.options.Unlabelled {
+		var all *data.Files
 		if all, err = data.ImageFiles(dir); err == nil {
 			d.Format = "images without classes"
 			d.setFiles(all, nil, all)
@@ -218,61 +219,43 @@ func (d *Dataset) openDirectory(dir string) error {
 	if err != nil {
 		return err
 	}
-	if len(all.Classes) == 1 {
-		return fmt.Errorf("%s is the only class: use a folder for each class, or train and val with such folders",
-			all.Classes[0])
+	if all := parts.Train.Classes; len(all) == 1 {
+		return fmt.Errorf("%s is the only class: use a folder for each class, or train and val with such folders", all[0])
 	}
-	switch {
-	case held == nil:
-		train, validation, err := all.HoldOut(heldOut, 0)
-		if err != nil {
+	if parts.Validation == nil && parts.Test == nil {
+		if parts.Train, parts.Validation, err = parts.Train.HoldOut(heldOut, 0); err != nil {
 			return err
 		}
-		d.note = " (a fifth of each class)"
-		d.setFiles(train, validation, nil)
-	case name == "test":
-		d.setFiles(all, nil, held)
-	default:
-		d.setFiles(all, held, nil)
-		if test := filepath.Join(dir, "test"); isDirectory(test) {
-			files, _, err := data.Folder(test, all.Classes)
-			if err != nil {
-				return err
-			}
-			d.setFiles(all, held, files)
-		}
+		d.note = " (about a fifth, chosen by the names of files)"
 	}
+	d.setFiles(parts.Train, parts.Validation, parts.Test)
 	return nil
 }
 
-// find returns the images of a directory, and those of its second split with its name.
-func (d *Dataset) find(dir string) (all, held *data.Files, name string, err error) {
+// find returns the splits of a directory.
+func (d *Dataset) find(dir string) (parts data.Parts[*data.Files], err error) {
 	for _, kind := range []struct {
 		extension, name string
 		open            func(dir string, paths, classes []string) (*data.Files, error)
 	}{{parquet.Extension, "Parquet files", parquet.Files}, {".tar", "tar shards", data.Tar}} {
-		paths, heldPaths, err := data.Shards(dir, kind.extension)
+		paths, err := data.ShardParts(dir, kind.extension)
 		if err != nil {
-			return nil, nil, "", err
+			return parts, err
 		}
-		if len(paths) == 0 {
+		if len(paths.Train) == 0 {
 			continue
 		}
-		d.Format = fmt.Sprintf("%d %s", len(paths)+len(heldPaths), kind.name)
-		if all, err = kind.open(dir, paths, nil); err != nil || heldPaths == nil {
-			return all, nil, "", err
+		d.Format = fmt.Sprintf("%d %s", len(paths.Train)+len(paths.Validation)+len(paths.Test), kind.name)
+		if parts.Train, err = kind.open(dir, paths.Train, nil); err == nil && paths.Validation != nil {
+			parts.Validation, err = kind.open(dir, paths.Validation, parts.Train.Classes)
 		}
-		held, err = kind.open(dir, heldPaths, all.Classes)
-		if strings.Contains(filepath.Base(heldPaths[0]), "test") {
-			name = "test"
+		if err == nil && paths.Test != nil {
+			parts.Test, err = kind.open(dir, paths.Test, parts.Train.Classes)
 		}
-		return all, held, name, err
+		return parts, err
 	}
 	d.Format = "a folder per class"
-	if all, held, err = data.Folder(dir, nil); held != nil {
-		name = filepath.Base(held.Dir)
-	}
-	return all, held, name, err
+	return data.FolderParts(dir, nil)
 }
 
 func (d *Dataset) setFiles(train, validation, test *data.Files) {
@@ -289,11 +272,6 @@ func (d *Dataset) absolute(prefix, path string) error {
 	path, err := filepath.Abs(path)
 	d.Spec = prefix + path
 	return err
-}
-
-func isDirectory(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 // Describe prints format, classes and splits. part is the share of the training images that the recipe splits off.
@@ -400,18 +378,21 @@ func (d *Dataset) read(ctx context.Context, settings preprocess.Settings) (s Spl
 	return s, nil
 }
 
-// Split reads one split for a model, with its preprocessing: train, validation or test; "" for test, otherwise
+// AllSplits is the name of all splits of a directory together.
+const AllSplits = "all"
+
+// Split reads one split for a model, with its preprocessing: train, validation, test or all; "" for test, otherwise
 // validation.
 func (d *Dataset) Split(ctx context.Context, name string, m *finetune.Model) (data.Source, string, error) {
-	var s Splits
-	var err error
-	if d.files[0] != nil && m.Preprocess != (preprocess.Settings{}) {
-		s, err = d.read(ctx, m.Preprocess)
-	} else {
-		r := m.Recipe
-		r.Augment.Size = [2]int{r.Model.ImageRows, r.Model.ImageCols}
-		s, err = d.Load(ctx, r)
+	if name == AllSplits {
+		all, err := d.joined()
+		if err != nil {
+			return nil, "", err
+		}
+		s, err := all.splits(ctx, m)
+		return s.Train, name, err
 	}
+	s, err := d.splits(ctx, m)
 	if err != nil {
 		return nil, "", err
 	}
@@ -430,6 +411,29 @@ func (d *Dataset) Split(ctx context.Context, name string, m *finetune.Model) (da
 		return nil, "", fmt.Errorf("--split %s: dataset %s has no such split: use another", name, d.Name)
 	}
 	return set, name, nil
+}
+
+// splits reads the images with a model's preprocessing.
+func (d *Dataset) splits(ctx context.Context, m *finetune.Model) (Splits, error) {
+	if d.files[0] != nil && m.Preprocess != (preprocess.Settings{}) {
+		return d.read(ctx, m.Preprocess)
+	}
+	r := m.Recipe
+	r.Augment.Size = [2]int{r.Model.ImageRows, r.Model.ImageCols}
+	return d.Load(ctx, r)
+}
+
+// joined returns the dataset with all its images in the first split.
+func (d *Dataset) joined() (*Dataset, error) {
+	if d.files[0] == nil {
+		return nil, cli.Usagef("--split %s is for directories of images: --data %s has the splits train and test, measure "+
+			"each", AllSplits, d.Name)
+	}
+	parts := slices.DeleteFunc(slices.Clone(d.files[:]), func(f *data.Files) bool { return f == nil })
+	all, err := data.Join(d.Name, parts...)
+	out := *d
+	out.files = [3]*data.Files{all}
+	return &out, err
 }
 
 // Identity identifies the images independent of their location: a hash of file names, labels, and three images of each

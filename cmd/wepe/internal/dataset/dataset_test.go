@@ -1,0 +1,70 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package dataset
+
+import (
+	"fmt"
+	"image"
+	"os"
+	"path/filepath"
+	"testing"
+
+	pq "github.com/parquet-go/parquet-go"
+
+	"github.com/wepe-go/wepe/internal/datatest"
+)
+
+// layouts writes a dataset with 6 training, 4 validation and 2 test images in several layouts, a directory for each.
+func layouts(t *testing.T) map[string]string {
+	t.Helper()
+	type content struct {
+		Bytes []byte `parquet:"bytes"`
+	}
+	type row struct {
+		Image content `parquet:"image"`
+		Label int64   `parquet:"label"`
+	}
+	img := datatest.PNG(image.NewGray(image.Rect(0, 0, 7, 5)))
+	files, tables := map[string][]byte{}, map[string][]row{}
+	for split, n := range map[string]int{"train": 6, "val": 4, "test": 2} {
+		var members [][2]string
+		for i := range n {
+			files[fmt.Sprintf("folders/%s/%s/%d.png", split, []string{"cat", "dog"}[i%2], i)] = img
+			members = append(members, [2]string{fmt.Sprint(i, ".png"), string(img)}, [2]string{fmt.Sprint(i, ".cls"),
+				fmt.Sprint(i % 2)})
+			tables[split] = append(tables[split], row{content{img}, int64(i % 2)})
+		}
+		files["tar names/"+split+"-000.tar"] = datatest.Tar(members...)
+		files["tar folders/"+split+"/000.tar"] = datatest.Tar(members...)
+	}
+	dir := datatest.Tree(t, files)
+	for split, name := range map[string]string{"train": "train", "val": "validation", "test": "test"} {
+		for _, path := range []string{"hub/data/" + name + "-00000-of-00001", "parquet folders/" + name + "/0000"} {
+			path = filepath.Join(dir, path+".parquet")
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := pq.WriteFile(path, tables[split]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	of := map[string]string{}
+	for _, name := range []string{"folders", "tar names", "tar folders", "hub", "parquet folders"} {
+		of[name] = filepath.Join(dir, name)
+	}
+	return of
+}
+
+func TestEveryLayoutHasThreeSplits(t *testing.T) {
+	for name, dir := range layouts(t) {
+		d, err := Open(t.Context(), dir, Options{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := [3]int{d.train, d.validation, d.test}; got != [3]int{6, 4, 2} || len(d.Classes) != 2 {
+			t.Errorf("%s: %v images of %v, want 6, 4 and 2 of 2 classes", name, got, d.Classes)
+		}
+	}
+}
