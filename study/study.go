@@ -118,13 +118,10 @@ func (s *Study) Run(ctx context.Context) error {
 		return errors.New("study: processes cannot share the runs of a study with a record: use shards")
 	}
 	if s.Tasks[0].recorded() && s.From != "" { // refuse an unreadable file before any training
-		open := s.Import
-		open.Classes = 1 // with any head
-		from, err := checkpoints.Import(s.From, open)
-		if err != nil {
+		var err error
+		if s.sha256, err = s.digest(); err != nil {
 			return err
 		}
-		s.sha256 = from.SHA256
 	}
 	for visited := map[string]bool{}; ; {
 		done, err := s.results()

@@ -96,16 +96,23 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 	d.Describe(recipe.WithDefaults().ValidationPart)
 	cli.Field("recipe", "%s, %s weights, results in %s", recipe.Name, o.weights, s.Dir)
 	description := o.description(d, recipe, model)
-	description.Subsets = o.subsets
+	description.Subsets, description.Study = o.subsets, true
+	if o.table { // rows of other settings are noted, and nothing is written
+		if err := run.Check(s.Dir, description); err != nil {
+			return err
+		}
+		return o.printTable(cli.Output(c), &s, recipe.Name, d)
+	}
 	if err := run.Claim(s.Dir, description); err != nil {
 		return err
 	}
-	if !o.table {
-		if err := s.Run(ctx); err != nil || s.Group != nil && s.Group.Rank() > 0 {
-			return err
-		}
+	if err := run.Write(s.Dir, description); err != nil {
+		return err
 	}
-	return printTable(cli.Output(c), &s, recipe.Name, d)
+	if err := s.Run(ctx); err != nil || s.Group != nil && s.Group.Rank() > 0 {
+		return err
+	}
+	return o.printTable(cli.Output(c), &s, recipe.Name, d)
 }
 
 // start checks a study, and opens its backend.
@@ -223,15 +230,18 @@ func (l *loader) of(ctx context.Context, u study.Unit) (train, test data.Source,
 }
 
 // printTable prints the table of finished training runs.
-func printTable(out *cli.Printer, s *study.Study, recipe string, d *dataset.Dataset) error {
+func (o *comparison) printTable(out *cli.Printer, s *study.Study, recipe string, d *dataset.Dataset) error {
 	table, err := s.Table()
 	if err != nil {
 		return err
 	}
 	out.Printf("\n%s, recipe %s, chance is %.1f %%\n\n%s\n", d.Name, recipe, 100/float64(len(d.Classes)), table.Text())
-	images, err := s.Curves()
-	for _, image := range images {
-		out.Field("curves", "%s", image)
+	if !o.table {
+		var images []string
+		images, err = s.Curves()
+		for _, image := range images {
+			out.Field("curves", "%s", image)
+		}
 	}
 	out.Field("fields", "%s", filepath.Join(s.Dir, "*", "field.png"))
 	out.Field("report", "%s", filepath.Join(s.Dir, "*", finetune.PageFile))

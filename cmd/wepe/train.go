@@ -176,7 +176,11 @@ func (o *single) run(c *cobra.Command, model string) error {
 			return recipe.ShowAugmentation(w, r.Backend, s.Train, o.seed)
 		})
 	}
-	if err := run.Claim(r.Dir, o.description(d, recipe, model)); err != nil {
+	description := o.description(d, recipe, model)
+	if err := run.Claim(r.Dir, description); err != nil {
+		return err
+	}
+	if err := run.Write(r.Dir, description); err != nil {
 		return err
 	}
 	return finish(ctx, c, d, r)

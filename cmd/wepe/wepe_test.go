@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"image"
 	"image/color"
+	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -359,6 +361,70 @@ func TestCompareLeavesATableAndATrainingOfItIsResumed(t *testing.T) {
 	if code != 1 || err == nil || !strings.Contains(err.Error(), "--out DIR") {
 		t.Errorf("results with the images of each seed in the same directory: exit code %d, %v", code, err)
 	}
+}
+
+// brief are settings that train in a moment.
+var brief = []string{"--set", "epochs=0;warmup_epochs=0;eval_steps=2;validation_part=0.02;model.width=12;model.depth=1;" +
+	"model.heads=1", "--backend", "go"}
+
+func TestATableHasNoRowsOfOtherSettingsOrModelsAndWritesNothing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	compare := func(args ...string) (string, error) {
+		out, _, err := invoke(t, append(append([]string{"compare", "--recipe", "shapes", "--out", "c"}, brief...), args...)...)
+		return out, err
+	}
+	first := []string{"--set", "learning_rate=0.003;steps=4"}
+	if out, err := compare(append(first, "--position", "learned")...); err != nil || strings.Contains(out, "not counted") {
+		t.Fatal(out, err)
+	}
+	before := contents(t, "c")
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"rate":  {[]string{"--set", "learning_rate=0.1;steps=4;model.depth=7"}, "learning_rate 0.003, not 0.1"},
+		"steps": {[]string{"--set", "learning_rate=0.003;steps=8"}, "steps 4, not 8"},
+		"model": {append([]string{filepath.Join("c", "learned-seed0")}, first...), "started from weights of SHA-256 none, not "},
+	} {
+		args := append(c.args, "--position", "learned,wepe")
+		out, err := compare(append(args, "--table")...)
+		if err != nil || !strings.Contains(out, "1 row of other settings is not counted: "+c.want) ||
+			!strings.Contains(out, "2 of 2 training runs are not done yet") {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+		if _, err := compare(args...); err == nil || !strings.Contains(err.Error(), "c holds runs of other settings: it") {
+			t.Errorf("%s: a training in the same directory: %v", name, err)
+		}
+		if !maps.Equal(contents(t, "c"), before) {
+			t.Fatalf("%s: the files of the study changed", name)
+		}
+	}
+	out, err := compare(append(first, "--position", "learned,wepe", "--table")...)
+	if err != nil || strings.Contains(out, "not counted") || !strings.Contains(out, "1 of 2 training runs are not done") {
+		t.Errorf("with its own settings: %v\n%s", err, out)
+	}
+	if _, _, err := invoke(t, append(append([]string{"train", "--recipe", "shapes", "--out", "c"}, brief...),
+		first...)...); err == nil || !strings.Contains(err.Error(), "the runs of wepe compare: use --out DIR") {
+		t.Errorf("a training in the study's directory: %v", err)
+	}
+}
+
+// contents are the files below a directory.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		files[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
 
 func TestSubsetsAreOfTheSeedAndNotOfTheEncoding(t *testing.T) {
