@@ -364,13 +364,14 @@ func TestCompareLeavesATableAndATrainingOfItIsResumed(t *testing.T) {
 }
 
 // brief are settings that train in a moment.
-var brief = []string{"--set", "epochs=0;warmup_epochs=0;eval_steps=2;validation_part=0.02;model.width=12;model.depth=1;" +
-	"model.heads=1", "--backend", "go"}
+var brief = []string{"--set", "epochs=0;warmup_epochs=0;eval_steps=2;validation_part=0.02;model.width=12;" +
+	"model.depth=1;model.heads=1", "--backend", "go"}
 
 func TestATableHasNoRowsOfOtherSettingsOrModelsAndWritesNothing(t *testing.T) {
 	t.Chdir(t.TempDir())
 	compare := func(args ...string) (string, error) {
-		out, _, err := invoke(t, append(append([]string{"compare", "--recipe", "shapes", "--out", "c"}, brief...), args...)...)
+		out, _, err := invoke(t, append(append([]string{"compare", "--recipe", "shapes", "--out", "c"}, brief...),
+			args...)...)
 		return out, err
 	}
 	first := []string{"--set", "learning_rate=0.003;steps=4"}
@@ -384,7 +385,8 @@ func TestATableHasNoRowsOfOtherSettingsOrModelsAndWritesNothing(t *testing.T) {
 	}{
 		"rate":  {[]string{"--set", "learning_rate=0.1;steps=4;model.depth=7"}, "learning_rate 0.003, not 0.1"},
 		"steps": {[]string{"--set", "learning_rate=0.003;steps=8"}, "steps 4, not 8"},
-		"model": {append([]string{filepath.Join("c", "learned-seed0")}, first...), "started from weights of SHA-256 none, not "},
+		"model": {append([]string{filepath.Join("c", "learned-seed0")}, first...),
+			"started from weights of SHA-256 none, not "},
 	} {
 		args := append(c.args, "--position", "learned,wepe")
 		out, err := compare(append(args, "--table")...)
@@ -553,5 +555,68 @@ func TestADatasetMayMoveToAnotherDirectory(t *testing.T) {
 	}
 	if _, code, err := invoke(t, append(args, small...)...); code != 1 || !strings.Contains(err.Error(), "use --out") {
 		t.Errorf("with an image less: exit code %d, %v", code, err)
+	}
+}
+
+// refused runs commands that must be refused without a change of the file; each has a part of its error.
+func refused(t *testing.T, file string, commands map[string]string) {
+	t.Helper()
+	before := string(gomlxtest.Must(os.ReadFile(file))(t))
+	for line, want := range commands {
+		_, code, err := invoke(t, append(strings.Fields(line), "--backend", "go")...)
+		if code != 1 || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("wepe %s: exit code %d, %v, want %q", line, code, err, want)
+		}
+		if is := string(gomlxtest.Must(os.ReadFile(file))(t)); is != before {
+			t.Fatalf("wepe %s is refused but %s changed:\n%s\nwas\n%s", line, file, is, before)
+		}
+	}
+}
+
+func TestARefusedCommandLeavesTheRunsDescription(t *testing.T) {
+	a, b, own := images(t, "A", 8, 16, 16), images(t, "B", 9, 16, 16), filepath.Join(t.TempDir(), "own")
+	for part, perClass := range map[string]int{"train": 8, "val": 5, "test": 4} {
+		if err := os.CopyFS(filepath.Join(own, part), os.DirFS(images(t, part, perClass, 16, 16))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(t.TempDir())
+	const scratch = " --size 16x16 --epochs 1 --set " +
+		"model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=8"
+	first, tuned := "train --data "+a+scratch+" --out A2", " --data "+a+" --epochs 1 --set batch_size=6 --out RUN"
+	ok := func(line string) string { return succeeds(t, append(strings.Fields(line), "--backend", "go")...) }
+	for _, line := range []string{first, "train --data " + a + scratch + " --seed 1 --out A3", "train A2" + tuned,
+		"train --data " + own + scratch + " --out split"} {
+		ok(line)
+	}
+	refused(t, "A2/run.json", map[string]string{"resume A2 --data " + b: "whose files are not those in " + b})
+	refused(t, "RUN/run.json", map[string]string{"train A3" + tuned: "it started from A2/best, this one from A3/best"})
+
+	// An image that the description does not hold: only the training compares all.
+	image := filepath.Join(a, "green", "b.png")
+	pixels := gomlxtest.Must(os.ReadFile(image))(t)
+	for _, content := range [][]byte{gomlxtest.Must(os.ReadFile(filepath.Join(a, "green", "c.png")))(t), pixels} {
+		if err := os.WriteFile(image, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(content, pixels) {
+			refused(t, "A2/run.json", map[string]string{"resume A2 --epochs 2": "training images differ"})
+		}
+	}
+	for _, line := range []string{first, "resume A2", "train A2" + tuned, "resume RUN"} {
+		ok(line)
+	}
+
+	test := filepath.Join(own, "test", "green", "b.png")
+	if err := os.Rename(test, "away.png"); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, "split/run.json", map[string]string{"resume split": "whose files are not those in",
+		"train --data " + own + scratch + " --out split": "use --out DIR"})
+	if err := os.Rename("away.png", test); err != nil {
+		t.Fatal(err)
+	}
+	if out := ok("resume split"); !strings.Contains(out, "of 12 images") {
+		t.Errorf("with the test images back:\n%s", out)
 	}
 }

@@ -452,6 +452,14 @@ func (d *Dataset) Identity() string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
+// Is reports whether the images have an identity under an earlier name; an empty identity, of an older version, is not
+// known to be another.
+func (d *Dataset) Is(name, identity string) bool {
+	named := *d
+	named.Name = cmp.Or(name, d.Name)
+	return identity == "" || named.Identity() == identity
+}
+
 // Images is the number of training images.
 func (d *Dataset) Images() int { return d.train }
 
