@@ -338,6 +338,9 @@ extended: its learning rate continues with the cosine of that many epochs.`}
 
 func (o *resuming) run(c *cobra.Command, dir string) error {
 	ctx := cli.Interruptible(c)
+	if run.OfStudy(dir) {
+		return fmt.Errorf("%s is a run of wepe compare: repeat the compare command, which continues it", dir)
+	}
 	desc, err := run.Read(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		desc, err = run.Recover(dir)

@@ -574,12 +574,8 @@ func refused(t *testing.T, file string, commands map[string]string) {
 }
 
 func TestARefusedCommandLeavesTheRunsDescription(t *testing.T) {
-	a, b, own := images(t, "A", 8, 16, 16), images(t, "B", 9, 16, 16), filepath.Join(t.TempDir(), "own")
-	for part, perClass := range map[string]int{"train": 8, "val": 5, "test": 4} {
-		if err := os.CopyFS(filepath.Join(own, part), os.DirFS(images(t, part, perClass, 16, 16))); err != nil {
-			t.Fatal(err)
-		}
-	}
+	a, b := images(t, "A", 8, 16, 16), images(t, "B", 9, 16, 16)
+	own := parts(t, map[string]int{"train": 8, "val": 5, "test": 4}, 16, 16)
 	t.Chdir(t.TempDir())
 	const scratch = " --size 16x16 --epochs 1 --set " +
 		"model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=8"
@@ -618,5 +614,50 @@ func TestARefusedCommandLeavesTheRunsDescription(t *testing.T) {
 	}
 	if out := ok("resume split"); !strings.Contains(out, "of 12 images") {
 		t.Errorf("with the test images back:\n%s", out)
+	}
+}
+
+// parts is a directory with splits of the given numbers of images of each of three classes.
+func parts(t *testing.T, perClass map[string]int, height, width int) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "own")
+	for part, n := range perClass {
+		if err := os.CopyFS(filepath.Join(dir, part), os.DirFS(images(t, part, n, height, width))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestCompareSelectsOnTheDirectorysOwnValidationSplit(t *testing.T) {
+	for name, c := range map[string]struct {
+		perClass                map[string]int
+		validation, test, steps int
+	}{
+		"val and test": {map[string]int{"train": 8, "val": 5, "test": 4}, 15, 12, 24 / 6},
+		"val":          {map[string]int{"train": 8, "val": 5}, 2, 15, 22 / 6}, // a tenth of 24 is split off
+	} {
+		t.Chdir(t.TempDir())
+		dir := parts(t, c.perClass, 16, 16)
+		args := append([]string{"compare", "--data", dir, "--recipe", "scratch", "--position", "learned", "--sizes", "16x16",
+			"--out", "c"}, small...)
+		succeeds(t, args...)
+		unit := filepath.Join("c", "learned-16x16-seed0")
+		row := gomlxtest.Must(report.ReadFiles(filepath.Join(unit, "rows.jsonl")))(t).Results[0]
+		if row.Validation.Images != c.validation || row.Test.Images != c.test || row.Steps != 2*c.steps {
+			t.Errorf("%s: %d steps, %d validation and %d test images, want %d, %d, %d", name, row.Steps, row.Validation.Images,
+				row.Test.Images, 2*c.steps, c.validation, c.test)
+		}
+		before := contents(t, "c")
+		for _, dir := range []string{unit, unit + "/"} {
+			if _, code, err := invoke(t, "resume", dir, "--backend", "go"); code != 1 ||
+				!strings.Contains(err.Error(), "a run of wepe compare: repeat the compare command") {
+				t.Errorf("%s: resume of a run of the study: exit code %d, %v", name, code, err)
+			}
+		}
+		if !maps.Equal(contents(t, "c"), before) {
+			t.Errorf("%s: the refused resume has written", name)
+		}
+		succeeds(t, args...)
 	}
 }

@@ -182,6 +182,19 @@ func Read(dir string) (d Description, err error) {
 	return d, nil
 }
 
+// OfStudy reports whether a directory is a training run of wepe compare, described in the directory above. One that has
+// its own description is a run that another command has continued, unless the directory above says otherwise.
+func OfStudy(dir string) bool {
+	whole, err := filepath.Abs(dir)
+	if err != nil {
+		return false
+	}
+	above, err := Read(filepath.Dir(whole))
+	_, own := Read(dir)
+	last, _ := checkpoints.All(dir)
+	return err == nil && len(last) > 0 && (above.Study || errors.Is(own, fs.ErrNotExist))
+}
+
 // Recover is Read for a run from a version without run.json: its newest checkpoint has all but the data.
 func Recover(dir string) (d Description, err error) {
 	c, _, err := checkpoints.Latest(filepath.Join(dir, checkpoints.LastDir))
@@ -204,9 +217,6 @@ func Recover(dir string) (d Description, err error) {
 	d.Recipe, d.Seed = meta.Recipe, meta.Seed
 	if meta.From != nil {
 		d.Model = meta.From.Path
-	}
-	if above, err := Read(filepath.Dir(filepath.Clean(dir))); err == nil { // a training run of wepe compare
-		d.Data, d.Dataset, d.Stream = above.Data, above.Dataset, above.Stream
 	}
 	rows, err := report.ReadFiles(filepath.Join(dir, finetune.RowsFile))
 	if err == nil && len(rows.Evals) > 0 {
