@@ -661,3 +661,31 @@ func TestCompareSelectsOnTheDirectorysOwnValidationSplit(t *testing.T) {
 		succeeds(t, args...)
 	}
 }
+
+// Of the 3,000 training images of the shapes a tenth is drawn, and a tenth of these validates.
+func TestEvalHasTheValidationImagesOfARunOfAFraction(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, flags := range map[string][]string{"42": nil, "seed": {"--subsets"}} {
+		succeeds(t, append([]string{"compare", "--recipe", "shapes", "--position", "learned", "--fractions", "0.1",
+			"--seed", "3", "--out", name, "--set", "steps=4;eval_steps=2;epochs=0;warmup_epochs=0;model.width=12;" +
+				"model.depth=1;model.heads=1", "--backend", "go"}, flags...)...)
+		run := filepath.Join(name, "learned-fraction0.1-seed3")
+		row := gomlxtest.Must(report.ReadFiles(filepath.Join(run, "rows.jsonl")))(t).Results[0]
+		for split, images := range map[string]int{"validation": 30, "train": 270, "test": 1000} {
+			e := asJSON[evaluated](t, "eval", run, "--data", "shapes", "--split", split, "--backend", "go")
+			if e.Metrics.Images != images || split == "validation" && e.Metrics != row.Validation ||
+				split == "test" && e.Metrics != row.Test {
+				t.Errorf("%s, %s: %+v, want %d images; the run has %+v", name, split, e.Metrics, images, row)
+			}
+		}
+		_, code, err := invoke(t, "eval", run, "--data", "shapes:shape", "--split", "validation", "--backend", "go")
+		if code != 1 || !strings.Contains(err.Error(), "0.1 of its images, which are not found in shapes:shape") {
+			t.Errorf("%s: of other images: exit code %d, %v", name, code, err)
+		}
+	}
+	succeeds(t, "export", "42/learned-fraction0.1-seed3", "hf", "--to", "hf", "--backend", "go")
+	whole := asJSON[evaluated](t, "eval", "hf", "--data", "shapes", "--split", "validation", "--backend", "go")
+	if whole.Metrics.Images != 300 {
+		t.Errorf("of a model that is no run: %d images", whole.Metrics.Images)
+	}
+}

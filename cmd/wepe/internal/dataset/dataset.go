@@ -417,17 +417,17 @@ func (d *Dataset) Split(ctx context.Context, name string, m *finetune.Model) (da
 	if err != nil {
 		return nil, "", err
 	}
-	if s.Validation == nil {
-		if s.Train, s.Validation, err = m.Recipe.Split(s.Train); err != nil {
-			return nil, "", err
-		}
-	}
 	if name == "" {
 		if name = report.Test; s.Test == nil {
 			name = report.Validation
 		}
 	}
-	set := map[string]data.Source{"train": s.Train, report.Validation: s.Validation, report.Test: s.Test}[name]
+	if name == splitTrain || name == report.Validation && s.Validation == nil {
+		if s, err = d.asTrained(s, m); err != nil {
+			return nil, "", err
+		}
+	}
+	set := map[string]data.Source{splitTrain: s.Train, report.Validation: s.Validation, report.Test: s.Test}[name]
 	if set == nil {
 		return nil, "", fmt.Errorf("--split %s: dataset %s has no such split: use another", name, d.Name)
 	}
