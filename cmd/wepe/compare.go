@@ -198,8 +198,8 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 	return err
 }
 
-// loader reads the images of training runs once for all sizes, at the largest of each side, which the graph resizes;
-// with aspects, or streamed, once for each size.
+// loader reads the images of training runs once for all sizes of one aspect ratio, at the largest, which the graph
+// resizes: the ratio decides what is cropped. With aspects, or streamed, it reads them once for each size.
 type loader struct {
 	d       *dataset.Dataset // with test images
 	sizes   [][2]int
@@ -211,7 +211,9 @@ func (l *loader) splits(ctx context.Context, u study.Unit) (splits dataset.Split
 	r := u.Recipe
 	if r.Aspect == "" && !l.d.Streams() {
 		for _, s := range l.sizes {
-			r.Augment.Size = [2]int{max(r.Augment.Size[0], s[0]), max(r.Augment.Size[1], s[1])}
+			if own := u.Recipe.Augment.Size; s[0]*own[1] == s[1]*own[0] && s[0] > r.Augment.Size[0] {
+				r.Augment.Size = s
+			}
 		}
 	}
 	key := fmt.Sprint(r.Aspect, r.Augment.Size)

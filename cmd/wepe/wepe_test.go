@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"image"
 	"image/color"
 	"io/fs"
@@ -687,5 +688,37 @@ func TestEvalHasTheValidationImagesOfARunOfAFraction(t *testing.T) {
 	whole := asJSON[evaluated](t, "eval", "hf", "--data", "shapes", "--split", "validation", "--backend", "go")
 	if whole.Metrics.Images != 300 {
 		t.Errorf("of a model that is no run: %d images", whole.Metrics.Images)
+	}
+}
+
+// Images of 48×16 pixels at 16×16 keep their middle third, whatever other sizes are compared.
+func TestTheImagesOfASizeDoNotDependOnSizesOfOtherAspectRatios(t *testing.T) {
+	d := gomlxtest.Must(dataset.Open(t.Context(), images(t, "tall", 8, 48, 16), dataset.Options{}))(t)
+	recipe := gomlxtest.Must(finetune.Named("scratch"))(t)
+	read := func(size [2]int, sizes ...[2]int) (fingerprint string, height, width int) {
+		l := loader{d: d.WithTest(), sizes: sizes, read: map[string]dataset.Splits{}}
+		u := study.Unit{Recipe: recipe, Size: size, Fraction: 1}
+		u.Recipe.Augment.Size = size
+		train, test, err := l.of(t.Context(), u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info := train.Describe()
+		return train.Fingerprint() + test.Fingerprint() + fmt.Sprint(info.Preprocessing()), info.Height, info.Width
+	}
+	square, tall := [2]int{16, 16}, [2]int{16, 48}
+	alone, height, width := read(square, square)
+	if height != 16 || width != 16 {
+		t.Errorf("read at %d×%d, want 16×16", height, width)
+	}
+	for _, sizes := range [][][2]int{{square, tall}, {tall, square}, {square, tall, {48, 16}}} {
+		if with, _, _ := read(square, sizes...); with != alone {
+			t.Errorf("with sizes %v the images of 16×16 are others", sizes)
+		}
+	}
+	for _, size := range [][2]int{square, {32, 32}} { // one reading for both
+		if _, height, width := read(size, square, [2]int{32, 32}, tall); height != 32 || width != 32 {
+			t.Errorf("%v read at %d×%d, want 32×32", size, height, width)
+		}
 	}
 }
