@@ -554,7 +554,9 @@ func TestADatasetMayMoveToAnotherDirectory(t *testing.T) {
 	if err := os.Remove(filepath.Join(after, "green", "c.png")); err != nil {
 		t.Fatal(err)
 	}
-	if _, code, err := invoke(t, append(args, small...)...); code != 1 || !strings.Contains(err.Error(), "use --out") {
+	if _, code, err := invoke(t, append(args, small...)...); code != 1 || !strings.Contains(err.Error(), "use --out") ||
+		!strings.Contains(err.Error(), "run holds results of recipe scratch on moved, whose files in "+after+
+			" have changed since") {
 		t.Errorf("with an image less: exit code %d, %v", code, err)
 	}
 }

@@ -59,6 +59,9 @@ func Check(dir string, d Description) error {
 		}
 	case err != nil:
 		return err
+	case was.Recipe.Name == d.Recipe.Name && was.Dataset == d.Dataset && was.Data == d.Data && !was.sameData(d):
+		return fmt.Errorf("%s holds results of recipe %s on %s, whose files in %s have changed since: bring them back, or "+
+			"use --out DIR", dir, was.Recipe.Name, was.Dataset, was.Data)
 	case was.Recipe.Name != d.Recipe.Name || was.Dataset != d.Dataset || !was.sameData(d):
 		return fmt.Errorf("%s holds results of recipe %s on %s (%s), not of recipe %s on %s (%s): use --out DIR", dir,
 			was.Recipe.Name, was.Dataset, was.Data, d.Recipe.Name, d.Dataset, d.Data)
