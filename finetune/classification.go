@@ -225,6 +225,11 @@ func (c *classification) State(course Course) any {
 // Begin uploads the images, or opens their stream, and records the accuracy of a pretrained model before its first
 // step. A resumed run may record it again; readers count it once.
 func (c *classification) Begin(step int) (err error) {
+	if c.Accepted != nil {
+		if err := c.Accepted(); err != nil {
+			return err
+		}
+	}
 	augment := c.Recipe.Augment
 	if host, _ := augment.Divide(c.images.set); host != (data.Augment{}) {
 		for _, row := range c.state.Damaged {

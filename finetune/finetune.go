@@ -95,6 +95,9 @@ type Run struct {
 	Extend    bool           // continue a checkpoint of fewer epochs or steps up to the Recipe's
 	Progress  func(Progress) // called after every step; may be nil
 	Logger    *slog.Logger   // events of files, weights and data; nil for none
+	// Accepted is called once, when the directory's checkpoint is known to be of this run, before anything is trained or
+	// recorded: until then the run may be refused. nil for none.
+	Accepted func() error
 
 	source *initialModel // the model of From
 }

@@ -81,6 +81,7 @@ type Opened struct {
 	Format  string         // as checkpoints.Imported
 	Weights report.Weights // for a run: best, last or start, and their step
 	SHA256  string         // of the weights; empty for start
+	Data    string         // for a run at its own size: the fingerprint of its training images
 	Notes   []string       // what was skipped, replaced or resampled, one line each
 }
 
@@ -113,6 +114,7 @@ func openRun(backend compute.Backend, run *checkpoints.Checkpoint, skipped []err
 		return nil, err
 	}
 	m.Opened, m.Preprocess = openedRun(run), s.Preprocess
+	m.Opened.Data = s.Data
 	for _, one := range skipped {
 		m.Opened.Notes = append(m.Opened.Notes, one.Error())
 	}
@@ -139,7 +141,7 @@ func openStart(backend compute.Backend, run *checkpoints.Checkpoint, size [2]int
 	if err != nil {
 		return nil, err
 	}
-	m.Opened = Opened{Path: run.Path, Format: "checkpoint", Weights: report.Weights{Name: start}}
+	m.Opened = Opened{Path: run.Path, Format: "checkpoint", Weights: report.Weights{Name: start}, Data: s.Data}
 	m.Preprocess = s.Preprocess
 	if s.Recipe.ZeroHead {
 		err = m.zeroHead()

@@ -3,6 +3,8 @@
 package finetune
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 
@@ -20,4 +22,41 @@ func (r Recipe) Set(settings string) (Recipe, error) {
 		return r, fmt.Errorf("finetune: %w", err)
 	}
 	return r, nil
+}
+
+// Differ says how the settings in the row of a finished run differ from this recipe, as in "learning_rate 0.003, not
+// 0.1"; "" if they do not. What a run sets itself does not count: the sizes of its images, their classes, what its
+// pretrained model determines, and the micro-batches of a group.
+func (r Recipe) Differ(settings json.RawMessage) string {
+	var row struct {
+		Recipe
+		From *initialModel `json:"from"`
+	}
+	if len(settings) == 0 {
+		return "" // a row from a version that did not record them
+	}
+	if err := json.Unmarshal(settings, &row); err != nil {
+		return err.Error()
+	}
+	if row.From != nil {
+		var err error
+		if r, err = r.adopt(row.From); err != nil {
+			return err.Error()
+		}
+	}
+	was, m := row.Recipe.WithDefaults(), row.Recipe.Model
+	r.Model.ImageRows, r.Model.ImageCols = cmp.Or(r.Model.ImageRows, m.ImageRows), cmp.Or(r.Model.ImageCols, m.ImageCols)
+	r.Model.Channels, r.Model.Classes = cmp.Or(r.Model.Channels, m.Channels), cmp.Or(r.Model.Classes, m.Classes)
+	r.Accumulate = cmp.Or(r.Accumulate, was.Accumulate)
+	if r.Aspect == AspectKeep {
+		r.Augment.Size = was.Augment.Size
+	}
+	name, its, mine, err := setting.First(was, r.WithDefaults())
+	switch {
+	case err != nil:
+		return err.Error()
+	case name == "":
+		return ""
+	}
+	return fmt.Sprintf("%s %s, not %s", name, its, mine)
 }

@@ -76,13 +76,13 @@ func (s *Study) multiResolutionRows(units []Unit) (rows []report.Result, err err
 		return nil, nil
 	}
 	var sizes []string // in the order of EvalSizes
-	bySize := map[string][]report.Result{}
+	own, bySize := s.own(), map[string][]report.Result{}
 	for _, u := range units {
 		read, err := report.ReadFiles(filepath.Join(u.Dir, multiResolutionFile))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		for _, r := range latest(read.Results) {
+		for _, r := range latest(own.of(u, read.Results)) {
 			if bySize[r.ImageSize] == nil {
 				sizes = append(sizes, r.ImageSize)
 			}

@@ -79,6 +79,8 @@ type Task struct {
 	// Images reads the images of a training run, and the test images if the run evaluates itself. nil if this machine has
 	// none: its training runs are left to others.
 	Images func(ctx context.Context, u Unit) (train, test data.Source, err error)
+	// Validation reads the images that select the best weights; nil if the recipe splits them off the training images.
+	Validation func(ctx context.Context, u Unit) (data.Source, error)
 
 	// Parts are for tasks whose result the run does not evaluate itself: the names of the training images for choosing
 	// settings, and of all training images. Measure evaluates: on validation images for a unit that chooses a setting, on
@@ -118,13 +120,10 @@ func (s *Study) Run(ctx context.Context) error {
 		return errors.New("study: processes cannot share the runs of a study with a record: use shards")
 	}
 	if s.Tasks[0].recorded() && s.From != "" { // refuse an unreadable file before any training
-		open := s.Import
-		open.Classes = 1 // with any head
-		from, err := checkpoints.Import(s.From, open)
-		if err != nil {
+		var err error
+		if s.sha256, err = s.digest(); err != nil {
 			return err
 		}
-		s.sha256 = from.SHA256
 	}
 	for visited := map[string]bool{}; ; {
 		done, err := s.results()
@@ -180,6 +179,11 @@ func (s *Study) train(ctx context.Context, u Unit, done results) error {
 		Label: u.Label, From: s.From, Import: s.Import, Devices: s.Devices, Group: s.Group, Dir: u.Dir,
 		Logger:  s.logger(u.String()),
 		Weights: s.Weights,
+	}
+	if u.Task.Validation != nil {
+		if run.Validation, err = u.Task.Validation(ctx, u); err != nil {
+			return err
+		}
 	}
 	if s.Progress != nil {
 		run.Progress = s.Progress(u.String())

@@ -60,7 +60,8 @@ func (s *Study) Listing() (report.Table, error) {
 }
 
 // Table compares the variants by their results on the test images, with a note on missing ones: with a record task by
-// task, with the means of VTAB-1k; otherwise size by size and fraction by fraction.
+// task, with the means of VTAB-1k; otherwise size by size and fraction by fraction. Rows of other settings than the
+// study's are noted but not counted.
 func (s *Study) Table() (report.Table, error) {
 	if s.Tasks[0].recorded() {
 		return s.recordTable()
@@ -70,10 +71,11 @@ func (s *Study) Table() (report.Table, error) {
 		return report.Table{}, err
 	}
 	var rows []report.Result
-	missing := 0
-	for i := range units {
-		rows = append(rows, found[i].Results...)
-		if len(found[i].Results) == 0 {
+	own, missing := s.own(), 0
+	for i, u := range units {
+		kept := own.of(u, found[i].Results)
+		rows = append(rows, kept...)
+		if len(kept) == 0 {
 			missing++
 		}
 	}
@@ -94,6 +96,7 @@ func (s *Study) Table() (report.Table, error) {
 	if missing > 0 {
 		table.Notes = append(table.Notes, fmt.Sprintf("%d of %d training runs are not done yet", missing, len(units)))
 	}
+	table.Notes = append(table.Notes, own.notes()...)
 	return s.noteWeights(table, rows), err
 }
 
@@ -165,8 +168,11 @@ func (s *Study) Curves() (images []string, err error) {
 		return nil, err
 	}
 	var names []string
-	evals := map[string][]report.Eval{}
+	own, evals := s.own(), map[string][]report.Eval{}
 	for i, u := range units {
+		if results := found[i].Results; len(results) > 0 && len(own.of(u, results)) == 0 {
+			continue
+		}
 		u.Label = ""
 		if name := filepath.Join(u.Task.Name, u.fileName()); len(found[i].Evals) > 0 {
 			if evals[name] == nil {

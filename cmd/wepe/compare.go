@@ -87,25 +87,36 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 		return err
 	}
 	recipe = plainForKeep(recipe, slices.Contains(s.Aspects, finetune.AspectKeep))
-	images := loader{d: d, sizes: s.Sizes, subsets: o.subsets, read: map[string]dataset.Splits{}}
+	compared := d.WithTest()
+	images := loader{d: compared, sizes: s.Sizes, subsets: o.subsets, read: map[string]dataset.Splits{}}
 	s.Tasks = []study.Task{{Recipe: recipe, Images: images.of}}
+	if compared.HasValidation() {
+		s.Tasks[0].Validation = images.validation
+	}
 	if err := o.start(&s); err != nil {
 		return err
 	}
 	defer s.Backend.Finalize()
-	d.Describe(recipe.WithDefaults().ValidationPart)
+	compared.Describe(recipe.WithDefaults().ValidationPart)
 	cli.Field("recipe", "%s, %s weights, results in %s", recipe.Name, o.weights, s.Dir)
 	description := o.description(d, recipe, model)
-	description.Subsets = o.subsets
+	description.Subsets, description.Study = o.subsets, true
+	if o.table { // rows of other settings are noted, and nothing is written
+		if err := run.Check(s.Dir, description); err != nil {
+			return err
+		}
+		return o.printTable(cli.Output(c), &s, recipe.Name, d)
+	}
 	if err := run.Claim(s.Dir, description); err != nil {
 		return err
 	}
-	if !o.table {
-		if err := s.Run(ctx); err != nil || s.Group != nil && s.Group.Rank() > 0 {
-			return err
-		}
+	if err := run.Write(s.Dir, description); err != nil {
+		return err
 	}
-	return printTable(cli.Output(c), &s, recipe.Name, d)
+	if err := s.Run(ctx); err != nil || s.Group != nil && s.Group.Rank() > 0 {
+		return err
+	}
+	return o.printTable(cli.Output(c), &s, recipe.Name, d)
 }
 
 // start checks a study, and opens its backend.
@@ -187,51 +198,67 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 	return err
 }
 
-// loader reads the images of training runs once for all sizes, at the largest of each side, which the graph resizes;
-// with aspects, or streamed, once for each size.
+// loader reads the images of training runs once for all sizes of one aspect ratio, at the largest, which the graph
+// resizes: the ratio decides what is cropped. With aspects, or streamed, it reads them once for each size.
 type loader struct {
-	d       *dataset.Dataset
+	d       *dataset.Dataset // with test images
 	sizes   [][2]int
 	subsets bool // the seed of a run also draws its fraction of the images
 	read    map[string]dataset.Splits
 }
 
-func (l *loader) of(ctx context.Context, u study.Unit) (train, test data.Source, err error) {
+func (l *loader) splits(ctx context.Context, u study.Unit) (splits dataset.Splits, err error) {
 	r := u.Recipe
 	if r.Aspect == "" && !l.d.Streams() {
 		for _, s := range l.sizes {
-			r.Augment.Size = [2]int{max(r.Augment.Size[0], s[0]), max(r.Augment.Size[1], s[1])}
+			if own := u.Recipe.Augment.Size; s[0]*own[1] == s[1]*own[0] && s[0] > r.Augment.Size[0] {
+				r.Augment.Size = s
+			}
 		}
 	}
 	key := fmt.Sprint(r.Aspect, r.Augment.Size)
 	splits, ok := l.read[key]
 	if !ok {
 		if splits, err = l.d.Load(ctx, r); err != nil {
-			return nil, nil, err
+			return splits, err
 		}
 		l.read[key] = splits
 	}
-	test = splits.Test
-	if test == nil { // the recipe splits off a validation split
-		test = splits.Validation
+	return splits, nil
+}
+
+// of is a task's Images.
+func (l *loader) of(ctx context.Context, u study.Unit) (train, test data.Source, err error) {
+	splits, err := l.splits(ctx, u)
+	if err != nil {
+		return nil, nil, err
 	}
 	if l.subsets {
 		train, err = data.Fraction(splits.Train, u.Fraction, int64(u.Seed))
-		return train, test, err
+		return train, splits.Test, err
 	}
-	return study.Sets(splits.Train, test)(ctx, u)
+	return study.Sets(splits.Train, splits.Test)(ctx, u)
+}
+
+// validation is a task's Validation, for a dataset that has a validation split beside its test images.
+func (l *loader) validation(ctx context.Context, u study.Unit) (data.Source, error) {
+	splits, err := l.splits(ctx, u)
+	return splits.Validation, err
 }
 
 // printTable prints the table of finished training runs.
-func printTable(out *cli.Printer, s *study.Study, recipe string, d *dataset.Dataset) error {
+func (o *comparison) printTable(out *cli.Printer, s *study.Study, recipe string, d *dataset.Dataset) error {
 	table, err := s.Table()
 	if err != nil {
 		return err
 	}
 	out.Printf("\n%s, recipe %s, chance is %.1f %%\n\n%s\n", d.Name, recipe, 100/float64(len(d.Classes)), table.Text())
-	images, err := s.Curves()
-	for _, image := range images {
-		out.Field("curves", "%s", image)
+	if !o.table {
+		var images []string
+		images, err = s.Curves()
+		for _, image := range images {
+			out.Field("curves", "%s", image)
+		}
 	}
 	out.Field("fields", "%s", filepath.Join(s.Dir, "*", "field.png"))
 	out.Field("report", "%s", filepath.Join(s.Dir, "*", finetune.PageFile))

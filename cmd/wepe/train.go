@@ -176,10 +176,11 @@ func (o *single) run(c *cobra.Command, model string) error {
 			return recipe.ShowAugmentation(w, r.Backend, s.Train, o.seed)
 		})
 	}
-	if err := run.Claim(r.Dir, o.description(d, recipe, model)); err != nil {
+	description := o.description(d, recipe, model)
+	if err := run.Claim(r.Dir, description); err != nil {
 		return err
 	}
-	return finish(ctx, c, d, r)
+	return finish(ctx, c, d, r, description)
 }
 
 // sources opens the dataset and locates MODEL on disk.
@@ -251,8 +252,15 @@ func plainForKeep(r finetune.Recipe, keep bool) finetune.Recipe {
 	return r
 }
 
-// finish trains a run to its end and prints its results.
-func finish(ctx context.Context, c *cobra.Command, d *dataset.Dataset, r finetune.Run) error {
+// finish trains a run to its end and prints its results. Its description is written once no check can refuse the run
+// any more: a refused command must not change what the directory says of its own run.
+func finish(ctx context.Context, c *cobra.Command, d *dataset.Dataset, r finetune.Run, what run.Description) error {
+	r.Accepted = func() error {
+		if r.Group != nil && r.Group.Rank() > 0 {
+			return nil
+		}
+		return run.Write(r.Dir, what)
+	}
 	s, err := d.Load(ctx, r.Recipe)
 	if err != nil {
 		return err
@@ -267,7 +275,9 @@ func finish(ctx context.Context, c *cobra.Command, d *dataset.Dataset, r finetun
 	}
 	cli.Field("recipe", "%s, images at %s, seed %d, results in %s", r.Recipe.Name, size, r.Seed, r.Dir)
 	m, row, err := r.Do(ctx)
-	if errors.Is(err, finetune.ErrInterrupted) {
+	if _, unwritten := run.Read(r.Dir); errors.Is(err, finetune.ErrInterrupted) && unwritten != nil {
+		return fmt.Errorf("%w: repeat the command", err)
+	} else if errors.Is(err, finetune.ErrInterrupted) {
 		return fmt.Errorf("%w: saved; wepe resume %s continues it", err, r.Dir)
 	}
 	if err != nil {
@@ -328,6 +338,9 @@ extended: its learning rate continues with the cosine of that many epochs.`}
 
 func (o *resuming) run(c *cobra.Command, dir string) error {
 	ctx := cli.Interruptible(c)
+	if run.OfStudy(dir) {
+		return fmt.Errorf("%s is a run of wepe compare: repeat the compare command, which continues it", dir)
+	}
 	desc, err := run.Read(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		desc, err = run.Recover(dir)
@@ -342,6 +355,10 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 	d, err := dataset.Open(ctx, desc.Data, o.images)
 	if err != nil {
 		return err
+	}
+	if !d.Is(desc.Dataset, desc.Identity) {
+		return fmt.Errorf("%s was trained on %s, whose files are not those in %s: bring them back, name their directory by "+
+			"--data, or train %s on the new ones as MODEL of wepe train", dir, desc.Dataset, d.Spec, dir)
 	}
 	r := finetune.Run{Recipe: desc.Recipe, Seed: desc.Seed, From: desc.Model, Weights: o.weights, Dir: dir,
 		Label: desc.Label, Fraction: desc.Fraction}
@@ -360,8 +377,5 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 	}
 	defer r.Backend.Finalize()
 	desc.Recipe, desc.Data, desc.Dataset, desc.Identity = r.Recipe, d.Spec, d.Name, d.Identity()
-	if err := run.Write(dir, desc); err != nil {
-		return err
-	}
-	return finish(ctx, c, d.Fraction(desc.Fraction), r)
+	return finish(ctx, c, d.Fraction(desc.Fraction), r, desc)
 }

@@ -5,8 +5,11 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"image"
 	"image/color"
+	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -409,6 +412,72 @@ func TestCompareLeavesATableAndATrainingOfItIsResumed(t *testing.T) {
 	}
 }
 
+// brief are settings that train in a moment.
+var brief = []string{"--set", "epochs=0;warmup_epochs=0;eval_steps=2;validation_part=0.02;model.width=12;" +
+	"model.depth=1;model.heads=1", "--backend", "go"}
+
+func TestATableHasNoRowsOfOtherSettingsOrModelsAndWritesNothing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	compare := func(args ...string) (string, error) {
+		out, _, err := invoke(t, append(append([]string{"compare", "--recipe", "shapes", "--out", "c"}, brief...),
+			args...)...)
+		return out, err
+	}
+	first := []string{"--set", "learning_rate=0.003;steps=4"}
+	if out, err := compare(append(first, "--position", "learned")...); err != nil || strings.Contains(out, "not counted") {
+		t.Fatal(out, err)
+	}
+	before := contents(t, "c")
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"rate":  {[]string{"--set", "learning_rate=0.1;steps=4;model.depth=7"}, "learning_rate 0.003, not 0.1"},
+		"steps": {[]string{"--set", "learning_rate=0.003;steps=8"}, "steps 4, not 8"},
+		"model": {append([]string{filepath.Join("c", "learned-seed0")}, first...),
+			"started from weights of SHA-256 none, not "},
+	} {
+		args := append(c.args, "--position", "learned,wepe")
+		out, err := compare(append(args, "--table")...)
+		if err != nil || !strings.Contains(out, "1 row of other settings is not counted: "+c.want) ||
+			!strings.Contains(out, "2 of 2 training runs are not done yet") {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+		if _, err := compare(args...); err == nil || !strings.Contains(err.Error(), "c holds runs of other settings: it") {
+			t.Errorf("%s: a training in the same directory: %v", name, err)
+		}
+		if !maps.Equal(contents(t, "c"), before) {
+			t.Fatalf("%s: the files of the study changed", name)
+		}
+	}
+	out, err := compare(append(first, "--position", "learned,wepe", "--table")...)
+	if err != nil || strings.Contains(out, "not counted") || !strings.Contains(out, "1 of 2 training runs are not done") {
+		t.Errorf("with its own settings: %v\n%s", err, out)
+	}
+	if _, _, err := invoke(t, append(append([]string{"train", "--recipe", "shapes", "--out", "c"}, brief...),
+		first...)...); err == nil || !strings.Contains(err.Error(), "the runs of wepe compare: use --out DIR") {
+		t.Errorf("a training in the study's directory: %v", err)
+	}
+}
+
+// contents are the files below a directory.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		files[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
 func TestSubsetsAreOfTheSeedAndNotOfTheEncoding(t *testing.T) {
 	d, err := dataset.Open(t.Context(), "shapes", dataset.Options{})
 	if err != nil {
@@ -533,7 +602,173 @@ func TestADatasetMayMoveToAnotherDirectory(t *testing.T) {
 	if err := os.Remove(filepath.Join(after, "green", "c.png")); err != nil {
 		t.Fatal(err)
 	}
-	if _, code, err := invoke(t, append(args, small...)...); code != 1 || !strings.Contains(err.Error(), "use --out") {
+	if _, code, err := invoke(t, append(args, small...)...); code != 1 || !strings.Contains(err.Error(), "use --out") ||
+		!strings.Contains(err.Error(), "run holds results of recipe scratch on moved, whose files in "+after+
+			" have changed since") {
 		t.Errorf("with an image less: exit code %d, %v", code, err)
+	}
+}
+
+// refused runs commands that must be refused without a change of the file; each has a part of its error.
+func refused(t *testing.T, file string, commands map[string]string) {
+	t.Helper()
+	before := string(gomlxtest.Must(os.ReadFile(file))(t))
+	for line, want := range commands {
+		_, code, err := invoke(t, append(strings.Fields(line), "--backend", "go")...)
+		if code != 1 || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("wepe %s: exit code %d, %v, want %q", line, code, err, want)
+		}
+		if is := string(gomlxtest.Must(os.ReadFile(file))(t)); is != before {
+			t.Fatalf("wepe %s is refused but %s changed:\n%s\nwas\n%s", line, file, is, before)
+		}
+	}
+}
+
+func TestARefusedCommandLeavesTheRunsDescription(t *testing.T) {
+	a, b := images(t, "A", 8, 16, 16), images(t, "B", 9, 16, 16)
+	own := parts(t, map[string]int{"train": 8, "val": 5, "test": 4}, 16, 16)
+	t.Chdir(t.TempDir())
+	const scratch = " --size 16x16 --epochs 1 --set " +
+		"model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=8"
+	first, tuned := "train --data "+a+scratch+" --out A2", " --data "+a+" --epochs 1 --set batch_size=6 --out RUN"
+	ok := func(line string) string { return succeeds(t, append(strings.Fields(line), "--backend", "go")...) }
+	for _, line := range []string{first, "train --data " + a + scratch + " --seed 1 --out A3", "train A2" + tuned,
+		"train --data " + own + scratch + " --out split"} {
+		ok(line)
+	}
+	refused(t, "A2/run.json", map[string]string{"resume A2 --data " + b: "whose files are not those in " + b})
+	refused(t, "RUN/run.json", map[string]string{"train A3" + tuned: "it started from A2/best, this one from A3/best"})
+
+	// An image that the description does not hold: only the training compares all.
+	image := filepath.Join(a, "green", "b.png")
+	pixels := gomlxtest.Must(os.ReadFile(image))(t)
+	for _, content := range [][]byte{gomlxtest.Must(os.ReadFile(filepath.Join(a, "green", "c.png")))(t), pixels} {
+		if err := os.WriteFile(image, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(content, pixels) {
+			refused(t, "A2/run.json", map[string]string{"resume A2 --epochs 2": "training images differ"})
+		}
+	}
+	for _, line := range []string{first, "resume A2", "train A2" + tuned, "resume RUN"} {
+		ok(line)
+	}
+
+	test := filepath.Join(own, "test", "green", "b.png")
+	if err := os.Rename(test, "away.png"); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, "split/run.json", map[string]string{"resume split": "whose files are not those in",
+		"train --data " + own + scratch + " --out split": "use --out DIR"})
+	if err := os.Rename("away.png", test); err != nil {
+		t.Fatal(err)
+	}
+	if out := ok("resume split"); !strings.Contains(out, "of 12 images") {
+		t.Errorf("with the test images back:\n%s", out)
+	}
+}
+
+// parts is a directory with splits of the given numbers of images of each of three classes.
+func parts(t *testing.T, perClass map[string]int, height, width int) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "own")
+	for part, n := range perClass {
+		if err := os.CopyFS(filepath.Join(dir, part), os.DirFS(images(t, part, n, height, width))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestCompareSelectsOnTheDirectorysOwnValidationSplit(t *testing.T) {
+	for name, c := range map[string]struct {
+		perClass                map[string]int
+		validation, test, steps int
+	}{
+		"val and test": {map[string]int{"train": 8, "val": 5, "test": 4}, 15, 12, 24 / 6},
+		"val":          {map[string]int{"train": 8, "val": 5}, 2, 15, 22 / 6}, // a tenth of 24 is split off
+	} {
+		t.Chdir(t.TempDir())
+		dir := parts(t, c.perClass, 16, 16)
+		args := append([]string{"compare", "--data", dir, "--recipe", "scratch", "--position", "learned", "--sizes", "16x16",
+			"--out", "c"}, small...)
+		succeeds(t, args...)
+		unit := filepath.Join("c", "learned-16x16-seed0")
+		row := gomlxtest.Must(report.ReadFiles(filepath.Join(unit, "rows.jsonl")))(t).Results[0]
+		if row.Validation.Images != c.validation || row.Test.Images != c.test || row.Steps != 2*c.steps {
+			t.Errorf("%s: %d steps, %d validation and %d test images, want %d, %d, %d", name, row.Steps, row.Validation.Images,
+				row.Test.Images, 2*c.steps, c.validation, c.test)
+		}
+		before := contents(t, "c")
+		for _, dir := range []string{unit, unit + "/"} {
+			if _, code, err := invoke(t, "resume", dir, "--backend", "go"); code != 1 ||
+				!strings.Contains(err.Error(), "a run of wepe compare: repeat the compare command") {
+				t.Errorf("%s: resume of a run of the study: exit code %d, %v", name, code, err)
+			}
+		}
+		if !maps.Equal(contents(t, "c"), before) {
+			t.Errorf("%s: the refused resume has written", name)
+		}
+		succeeds(t, args...)
+	}
+}
+
+// Of the 3,000 training images of the shapes a tenth is drawn, and a tenth of these validates.
+func TestEvalHasTheValidationImagesOfARunOfAFraction(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, flags := range map[string][]string{"42": nil, "seed": {"--subsets"}} {
+		succeeds(t, append([]string{"compare", "--recipe", "shapes", "--position", "learned", "--fractions", "0.1",
+			"--seed", "3", "--out", name, "--set", "steps=4;eval_steps=2;epochs=0;warmup_epochs=0;model.width=12;" +
+				"model.depth=1;model.heads=1", "--backend", "go"}, flags...)...)
+		run := filepath.Join(name, "learned-fraction0.1-seed3")
+		row := gomlxtest.Must(report.ReadFiles(filepath.Join(run, "rows.jsonl")))(t).Results[0]
+		for split, images := range map[string]int{"validation": 30, "train": 270, "test": 1000} {
+			e := asJSON[evaluated](t, "eval", run, "--data", "shapes", "--split", split, "--backend", "go")
+			if e.Metrics.Images != images || split == "validation" && e.Metrics != row.Validation ||
+				split == "test" && e.Metrics != row.Test {
+				t.Errorf("%s, %s: %+v, want %d images; the run has %+v", name, split, e.Metrics, images, row)
+			}
+		}
+		_, code, err := invoke(t, "eval", run, "--data", "shapes:shape", "--split", "validation", "--backend", "go")
+		if code != 1 || !strings.Contains(err.Error(), "0.1 of its images, which are not found in shapes:shape") {
+			t.Errorf("%s: of other images: exit code %d, %v", name, code, err)
+		}
+	}
+	succeeds(t, "export", "42/learned-fraction0.1-seed3", "hf", "--to", "hf", "--backend", "go")
+	whole := asJSON[evaluated](t, "eval", "hf", "--data", "shapes", "--split", "validation", "--backend", "go")
+	if whole.Metrics.Images != 300 {
+		t.Errorf("of a model that is no run: %d images", whole.Metrics.Images)
+	}
+}
+
+// Images of 48×16 pixels at 16×16 keep their middle third, whatever other sizes are compared.
+func TestTheImagesOfASizeDoNotDependOnSizesOfOtherAspectRatios(t *testing.T) {
+	d := gomlxtest.Must(dataset.Open(t.Context(), images(t, "tall", 8, 48, 16), dataset.Options{}))(t)
+	recipe := gomlxtest.Must(finetune.Named("scratch"))(t)
+	read := func(size [2]int, sizes ...[2]int) (fingerprint string, height, width int) {
+		l := loader{d: d.WithTest(), sizes: sizes, read: map[string]dataset.Splits{}}
+		u := study.Unit{Recipe: recipe, Size: size, Fraction: 1}
+		u.Recipe.Augment.Size = size
+		train, test, err := l.of(t.Context(), u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info := train.Describe()
+		return train.Fingerprint() + test.Fingerprint() + fmt.Sprint(info.Preprocessing()), info.Height, info.Width
+	}
+	square, tall := [2]int{16, 16}, [2]int{16, 48}
+	alone, height, width := read(square, square)
+	if height != 16 || width != 16 {
+		t.Errorf("read at %d×%d, want 16×16", height, width)
+	}
+	for _, sizes := range [][][2]int{{square, tall}, {tall, square}, {square, tall, {48, 16}}} {
+		if with, _, _ := read(square, sizes...); with != alone {
+			t.Errorf("with sizes %v the images of 16×16 are others", sizes)
+		}
+	}
+	for _, size := range [][2]int{square, {32, 32}} { // one reading for both
+		if _, height, width := read(size, square, [2]int{32, 32}, tall); height != 32 || width != 32 {
+			t.Errorf("%v read at %d×%d, want 32×32", size, height, width)
+		}
 	}
 }

@@ -160,22 +160,31 @@ func JSONName(field reflect.StructField) string {
 
 // Differ returns an error naming a setting in which two recipes differ, nil if there is none.
 func Differ(earlier, now any) error {
+	name, was, is, err := First(earlier, now)
+	if err == nil && name != "" {
+		err = fmt.Errorf("its %s is %s, this one's %s", name, was, is)
+	}
+	return err
+}
+
+// First returns the first setting by name in which two recipes differ, with both values; "" if there is none.
+func First(earlier, now any) (name, its, mine string, err error) {
 	was, err := Values(earlier)
 	if err != nil {
-		return err
+		return "", "", "", err
 	}
 	is, err := Values(now)
 	if err != nil {
-		return err
+		return "", "", "", err
 	}
 	names := slices.AppendSeq(slices.Collect(maps.Keys(was)), maps.Keys(is))
 	slices.Sort(names)
 	for _, name := range names {
 		if was[name] != is[name] {
-			return fmt.Errorf("its %s is %s, this one's %s", name, cmp.Or(was[name], "unset"), cmp.Or(is[name], "unset"))
+			return name, cmp.Or(was[name], "unset"), cmp.Or(is[name], "unset"), nil
 		}
 	}
-	return nil
+	return "", "", "", nil
 }
 
 // Values returns every field of a recipe that is set as JSON, by its name in Set.

@@ -84,6 +84,8 @@ type Dataset struct {
 	Format string
 	note   string // about the validation split
 
+	testNote string // about the test split
+
 	options                 Options
 	fraction                float64         // of the training images in memory, 0 for all
 	memory                  [2]*data.Memory // training and test images of cifar100
@@ -287,7 +289,7 @@ func (d *Dataset) Describe(part float64) {
 		text += fmt.Sprintf(", %s validation%s", thousands(validation), note)
 	}
 	if d.test > 0 {
-		text += fmt.Sprintf(", %s test", thousands(d.test))
+		text += fmt.Sprintf(", %s test%s", thousands(d.test), d.testNote)
 	}
 	cli.Field("data", "%s", text)
 }
@@ -396,17 +398,17 @@ func (d *Dataset) Split(ctx context.Context, name string, m *finetune.Model) (da
 	if err != nil {
 		return nil, "", err
 	}
-	if s.Validation == nil {
-		if s.Train, s.Validation, err = m.Recipe.Split(s.Train); err != nil {
-			return nil, "", err
-		}
-	}
 	if name == "" {
 		if name = report.Test; s.Test == nil {
 			name = report.Validation
 		}
 	}
-	set := map[string]data.Source{"train": s.Train, report.Validation: s.Validation, report.Test: s.Test}[name]
+	if name == splitTrain || name == report.Validation && s.Validation == nil {
+		if s, err = d.asTrained(s, m); err != nil {
+			return nil, "", err
+		}
+	}
+	set := map[string]data.Source{splitTrain: s.Train, report.Validation: s.Validation, report.Test: s.Test}[name]
 	if set == nil {
 		return nil, "", fmt.Errorf("--split %s: dataset %s has no such split: use another", name, d.Name)
 	}
@@ -456,8 +458,31 @@ func (d *Dataset) Identity() string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
+// WithTest returns the dataset for a comparison, which needs test images: the validation split is the test split if
+// there is no other, and the recipe then splits validation images off the training images.
+func (d *Dataset) WithTest() *Dataset {
+	out := *d
+	if d.files[2] == nil && d.files[1] != nil {
+		out.files[1], out.files[2] = nil, d.files[1]
+		out.validation, out.test, out.note = 0, d.validation, ""
+		out.testNote = cmp.Or(d.note, " (the validation split)")
+	}
+	return &out
+}
+
+// Is reports whether the images have an identity under an earlier name; an empty identity, of an older version, is not
+// known to be another.
+func (d *Dataset) Is(name, identity string) bool {
+	named := *d
+	named.Name = cmp.Or(name, d.Name)
+	return identity == "" || named.Identity() == identity
+}
+
 // Images is the number of training images.
 func (d *Dataset) Images() int { return d.train }
+
+// HasValidation reports whether there is a validation split; otherwise a recipe splits it off the training images.
+func (d *Dataset) HasValidation() bool { return d.files[1] != nil }
 
 // Generated reports whether the images are the embedded shapes.
 func (d *Dataset) Generated() bool { return d.task != "" }

@@ -43,14 +43,14 @@ type Description struct {
 	Label    string          `json:"label,omitempty"`    // of the encoding in rows, unless it is the position
 	Stream   bool            `json:"stream,omitempty"`
 	Subsets  bool            `json:"subsets,omitempty"` // the fraction differs for each seed
+	Study    bool            `json:"study,omitempty"`   // of wepe compare: the runs are in directories below
 }
 
 // Dir is the default directory of results.
 func Dir(recipe, dataset string) string { return filepath.Join("runs", recipe+"-"+dataset) }
 
-// Claim refuses a directory with results of another recipe or dataset, or with a checkpoint of other settings, and
-// otherwise writes the description of this run.
-func Claim(dir string, d Description) error {
+// Check refuses a directory with results of another recipe or dataset. It writes nothing.
+func Check(dir string, d Description) error {
 	was, err := Read(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -59,22 +59,82 @@ func Claim(dir string, d Description) error {
 		}
 	case err != nil:
 		return err
+	case was.Recipe.Name == d.Recipe.Name && was.Dataset == d.Dataset && was.Data == d.Data && !was.sameData(d):
+		return fmt.Errorf("%s holds results of recipe %s on %s, whose files in %s have changed since: bring them back, or "+
+			"use --out DIR", dir, was.Recipe.Name, was.Dataset, was.Data)
 	case was.Recipe.Name != d.Recipe.Name || was.Dataset != d.Dataset || !was.sameData(d):
 		return fmt.Errorf("%s holds results of recipe %s on %s (%s), not of recipe %s on %s (%s): use --out DIR", dir,
 			was.Recipe.Name, was.Dataset, was.Data, d.Recipe.Name, d.Dataset, d.Data)
 	case was.Subsets != d.Subsets:
 		return fmt.Errorf("%s holds results with --subsets=%t: use --out DIR", dir, was.Subsets)
+	case was.Study && !d.Study:
+		return fmt.Errorf("%s holds the runs of wepe compare: use --out DIR", dir)
 	}
-	if saved, _ := checkpoints.All(dir); err == nil && len(saved) > 0 {
-		differ := setting.Differ(was.Recipe.WithDefaults(), d.Recipe.WithDefaults())
-		if was.Seed != d.Seed {
-			differ = fmt.Errorf("its seed is %d, this one's %d", was.Seed, d.Seed)
-		}
-		if differ != nil {
-			return fmt.Errorf("%s holds a run of other settings: %w: use --out DIR, or wepe resume %s", dir, differ, dir)
+	return nil
+}
+
+// Claim is Check, and refuses a directory with results of other settings or of another model. The description is to be
+// written when nothing else refuses the run.
+func Claim(dir string, d Description) error {
+	if err := Check(dir, d); err != nil {
+		return err
+	}
+	was, err := Read(dir)
+	if err != nil || !begun(dir, d.Study) {
+		return nil // nothing to compare with
+	}
+	differ := cmp.Or(otherModel(was.Model, d.Model), setting.Differ(was.Recipe.WithDefaults(), d.Recipe.WithDefaults()))
+	switch {
+	case d.Study && differ != nil: // each of its runs has a seed
+		return fmt.Errorf("%s holds runs of other settings: %w: use --out DIR", dir, differ)
+	case d.Study:
+		return nil
+	case was.Seed != d.Seed:
+		differ = fmt.Errorf("its seed is %d, this one's %d", was.Seed, d.Seed)
+	}
+	if differ != nil {
+		return fmt.Errorf("%s holds a run of other settings: %w: use --out DIR, or wepe resume %s", dir, differ, dir)
+	}
+	return nil
+}
+
+// begun reports whether a directory has a checkpoint, in a study that of a run or its rows.
+func begun(dir string, study bool) bool {
+	if !study {
+		saved, _ := checkpoints.All(dir)
+		return len(saved) > 0
+	}
+	for _, name := range []string{finetune.RowsFile, filepath.Join(checkpoints.LastDir, "*")} {
+		if found, _ := filepath.Glob(filepath.Join(dir, "*", name)); len(found) > 0 {
+			return true
 		}
 	}
-	return Write(dir, d)
+	return false
+}
+
+// otherModel refuses a MODEL of other weights than the earlier one, which may have moved. It does not know those of a
+// model that is gone: a training compares the SHA-256 in its checkpoint.
+func otherModel(was, is string) error {
+	if was == is {
+		return nil
+	}
+	if was != "" && is != "" {
+		before, err := digest(was)
+		now, nowErr := digest(is)
+		if err != nil || nowErr != nil || before == now {
+			return nil
+		}
+	}
+	return fmt.Errorf("it started from %s, this one from %s", cmp.Or(was, "random weights"), cmp.Or(is, "random weights"))
+}
+
+// digest is the SHA-256 of a model's weights.
+func digest(model string) (string, error) {
+	imported, err := checkpoints.Import(model, checkpoints.ImportOptions{Classes: 1, HeadOptional: true})
+	if err != nil {
+		return "", err
+	}
+	return imported.SHA256, nil
 }
 
 // sameData reports whether two runs have the same files, which may have moved.
@@ -125,6 +185,19 @@ func Read(dir string) (d Description, err error) {
 	return d, nil
 }
 
+// OfStudy reports whether a directory is a training run of wepe compare, described in the directory above. One that has
+// its own description is a run that another command has continued, unless the directory above says otherwise.
+func OfStudy(dir string) bool {
+	whole, err := filepath.Abs(dir)
+	if err != nil {
+		return false
+	}
+	above, err := Read(filepath.Dir(whole))
+	_, own := Read(dir)
+	last, _ := checkpoints.All(dir)
+	return err == nil && len(last) > 0 && (above.Study || errors.Is(own, fs.ErrNotExist))
+}
+
 // Recover is Read for a run from a version without run.json: its newest checkpoint has all but the data.
 func Recover(dir string) (d Description, err error) {
 	c, _, err := checkpoints.Latest(filepath.Join(dir, checkpoints.LastDir))
@@ -147,9 +220,6 @@ func Recover(dir string) (d Description, err error) {
 	d.Recipe, d.Seed = meta.Recipe, meta.Seed
 	if meta.From != nil {
 		d.Model = meta.From.Path
-	}
-	if above, err := Read(filepath.Dir(filepath.Clean(dir))); err == nil { // a training run of wepe compare
-		d.Data, d.Dataset, d.Stream = above.Data, above.Dataset, above.Stream
 	}
 	rows, err := report.ReadFiles(filepath.Join(dir, finetune.RowsFile))
 	if err == nil && len(rows.Evals) > 0 {
