@@ -33,15 +33,16 @@ func (d described) labels() ([]string, error) {
 	return labelsIn(d.json, d.config.Classes)
 }
 
-// scores returns the function that transformers' pipeline applies to the logits; all other software uses softmax.
+// scores returns the function that transformers' pipeline applies to the logits, from the field that our own format has
+// too; all other software uses softmax.
 func (d described) scores() (string, error) {
 	kind, err := d.json.Text("problem_type")
 	switch {
-	case d.format != formatHF || err != nil:
+	case d.format != formatHF && d.format != formatUnfolded || err != nil:
 		return scoresSoftmax, err
-	case kind == "regression":
+	case kind == problemTypes[scoresNone]:
 		return scoresNone, nil
-	case kind == "multi_label_classification" || d.config.Classes == 1:
+	case kind == problemTypes[scoresSigmoid] || d.format == formatHF && d.config.Classes == 1:
 		return scoresSigmoid, nil
 	case kind != "" && kind != "single_label_classification":
 		return "", d.json.Refuse("problem_type", "regression, single_label_classification or multi_label_classification")

@@ -28,6 +28,7 @@ type ExportOptions struct {
 	DType      string               // of the numbers on disk: "float32" (default), "float16" or "bfloat16"; ONNX: float32
 	Labels     []string             // class names; nil for none
 	Preprocess *preprocess.Settings // how images become the model's input; nil: not written
+	Scores     string               // of logits, as Imported.Scores; empty: "softmax"
 
 	// Epsilon of the norms in the file; 0 is the model's. timm and Google's code support 1e-6 only: a model trained with
 	// another one is exported there only with 1e-6 here.
@@ -190,6 +191,9 @@ func (o ExportOptions) Validate() error {
 	if t, ok := typesOnDisk[dtype]; !ok || (format == formatONNX && t != dtypes.Float32) {
 		return errors.Errorf("type %q on disk: want float32, float16 or bfloat16; for onnx float32", dtype)
 	}
+	if !slices.Contains([]string{"", scoresSoftmax, scoresSigmoid, scoresNone}, o.Scores) {
+		return errors.Errorf("scores %q: want %s, %s or %s", o.Scores, scoresSoftmax, scoresSigmoid, scoresNone)
+	}
 	return nil
 }
 
@@ -209,6 +213,10 @@ func (e *export) check() error {
 	if e.Epsilon != 0 && e.Epsilon != c.Epsilon {
 		e.report = append(e.report, fmt.Sprintf("epsilon of the norms: %g in place of %g", e.Epsilon, c.Epsilon))
 		c.Epsilon = e.Epsilon
+	}
+	if problemTypes[e.Scores] != "" && (e.Format == formatTimm || e.Format == formatJAX) {
+		e.report = append(e.report, fmt.Sprintf("scores: %s: not in the files, %s has no field for it: opened again, the model "+
+			"has softmax", scoresText[e.Scores], e.Format))
 	}
 	return nil
 }

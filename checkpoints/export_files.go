@@ -81,6 +81,15 @@ func (e *export) id2label() map[string]string {
 	return names
 }
 
+// problemTypes are transformers' names of functions from logits to scores; it uses softmax without one.
+var problemTypes = map[string]string{scoresSigmoid: "multi_label_classification", scoresNone: "regression"}
+
+// scoresText describes these functions.
+var scoresText = map[string]string{
+	scoresSigmoid: "the sigmoid of each logit (multi-label)",
+	scoresNone:    "the logits themselves (regression)",
+}
+
 // configJSON returns the config.json of the format.
 func (e *export) configJSON() (exportFile, error) {
 	c := e.config
@@ -89,6 +98,9 @@ func (e *export) configJSON() (exportFile, error) {
 		numbers[names[strconv.Itoa(i)]] = i
 	}
 	out := map[string]any{"id2label": names, "label2id": numbers}
+	if kind := problemTypes[e.Scores]; kind != "" && e.Format != formatJAX {
+		out["problem_type"] = kind
+	}
 	switch e.Format {
 	case formatTimm:
 		return e.timmConfig()
@@ -97,7 +109,7 @@ func (e *export) configJSON() (exportFile, error) {
 		if err != nil {
 			return exportFile{}, err
 		}
-		out := unfoldedConfig{ModelType: unfoldedType, Model: c, Params: params}
+		out := unfoldedConfig{ModelType: unfoldedType, Model: c, Params: params, Problem: problemTypes[e.Scores]}
 		if len(e.Labels) > 0 {
 			out.ID2Label = e.id2label()
 		}
@@ -183,6 +195,9 @@ func (e *export) card(weights string) exportFile {
 		}
 	}
 	fmt.Fprintf(&b, "| pixels | %s |\n", pixels)
+	if text := scoresText[e.Scores]; text != "" {
+		fmt.Fprintf(&b, "| scores | %s |\n", text)
+	}
 	fmt.Fprintf(&b, "\n%s\nWritten by [wepe](https://github.com/wepe-go/wepe). To be added by its author: training data, "+
 		"accuracy, licence.\n", e.usage())
 	return textFile("README.md", []byte(b.String()))

@@ -19,7 +19,7 @@ import (
 // trained. Two forms exist, an export of the format "unfolded" and a checkpoint of a training run:
 //
 //	           file                    paths              what the model is
-//	export     model.safetensors       below the model    config.json: model, params, id2label
+//	export     model.safetensors       below the model    config.json: model, params, id2label, problem_type
 //	training   variables.safetensors   of the store       MANIFEST.json: recipe, classes; store.json: params
 //
 // docs/models.md lists the paths and shapes.
@@ -40,8 +40,9 @@ var unfolded = family{format: formatUnfolded, kind: resampleBilinear}
 type unfoldedConfig struct {
 	ModelType string            `json:"model_type"` // unfoldedType
 	Model     vit.Config        `json:"model"`
-	Params    []param           `json:"params"`             // hyperparameters of the encoding, by name
-	ID2Label  map[string]string `json:"id2label,omitempty"` // class names by "0", "1", …
+	Params    []param           `json:"params"`                 // hyperparameters of the encoding, by name
+	ID2Label  map[string]string `json:"id2label,omitempty"`     // class names by "0", "1", …
+	Problem   string            `json:"problem_type,omitempty"` // as in transformers; softmax without it
 }
 
 // describeUnfolded reads the config.json of an unfolded model, which is complete: nothing is inferred.

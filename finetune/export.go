@@ -3,14 +3,15 @@
 package finetune
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// Export writes the model to a new directory for other software, see [checkpoints.Export]. Labels and preprocessing are
-// the model's unless the options set them.
+// Export writes the model to a new directory for other software, see [checkpoints.Export]. Labels, scores and
+// preprocessing are the model's unless the options set them.
 //
 //	trained, err := finetune.Open(backend, "runs/first")
 //	report, err := trained.Export("my-vit", checkpoints.ExportOptions{Format: "hf"})
@@ -21,6 +22,7 @@ func (m *Model) Export(dir string, o checkpoints.ExportOptions) (report []string
 	if o.Labels == nil {
 		o.Labels = m.Classes
 	}
+	o.Scores = cmp.Or(o.Scores, m.Scores)
 	if o.Preprocess == nil {
 		var line string
 		if o.Preprocess, line = m.declared(o.Format); line != "" {

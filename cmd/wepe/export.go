@@ -162,7 +162,7 @@ func (o *exporting) averageWith(c *cobra.Command, m *checkpoints.Imported) error
 
 // write exports a model, and prints the report.
 func (o *exporting) write(out *cli.Printer, b compute.Backend, m *checkpoints.Imported, dir string) error {
-	o.options.Labels, o.options.Preprocess = m.Labels, m.Preprocess
+	o.options.Labels, o.options.Preprocess, o.options.Scores = m.Labels, m.Preprocess, m.Scores
 	if p := m.Preprocess; p != nil && p.Fit == preprocess.FitCover && (o.to == "hf" || o.to == "timm") {
 		o.options.Preprocess = nil
 		m.Report = append(m.Report, "preprocessing: left out: "+o.to+

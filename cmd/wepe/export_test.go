@@ -1,0 +1,69 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+const corner = "testdata/corner.png"
+
+// demo returns a copy of the pretrained demo model in which texts of a file are replaced.
+func demo(t *testing.T, file string, replace ...string) string {
+	t.Helper()
+	dir := copied(t, "../../examples/cifar100/demo/vit")
+	path := filepath.Join(dir, file)
+	text := gomlxtest.Must(os.ReadFile(path))(t)
+	changed := []byte(strings.NewReplacer(replace...).Replace(string(text)))
+	if bytes.Equal(text, changed) {
+		t.Fatalf("%s contains none of %q", path, replace)
+	}
+	if err := os.WriteFile(path, changed, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// predicted returns the answers of a model for one image.
+func predicted(t *testing.T, dir string) prediction {
+	t.Helper()
+	return asJSON[struct{ Predictions []prediction }](t, "predict", dir, corner, "--backend", "go").Predictions[0]
+}
+
+// exportsAlike exports a model in formats whose predictions must be the model's, and returns what the last one printed.
+func exportsAlike(t *testing.T, dir string, formats ...string) (printed string) {
+	t.Helper()
+	want := predicted(t, dir)
+	for _, format := range formats {
+		to := filepath.Join(t.TempDir(), format)
+		printed = succeeds(t, "export", dir, to, "--to", format, "--backend", "go")
+		got := predicted(t, to)
+		for i, class := range want.Classes {
+			near(t, format+": "+class.Name, got.Classes[i].Probability, class.Probability, 1e-5)
+			if got.Classes[i].Name != class.Name {
+				t.Errorf("%s: answer %d is %s, want %s", format, i, got.Classes[i].Name, class.Name)
+			}
+		}
+	}
+	return printed
+}
+
+func TestAnExportOfAMultiLabelModelPredictsAsTheModel(t *testing.T) {
+	dir := demo(t, "config.json", `"model_type": "vit"`, `"model_type": "vit", "problem_type": "multi_label_classification"`)
+	plain := predicted(t, "../../examples/cifar100/demo/vit")
+	if reflect.DeepEqual(predicted(t, dir), plain) {
+		t.Error("problem_type does not matter")
+	}
+	exportsAlike(t, dir, "hf", "native")
+	printed := succeeds(t, "export", dir, filepath.Join(t.TempDir(), "timm"), "--to", "timm", "--backend", "go")
+	if !strings.Contains(printed, "scores: the sigmoid of each logit (multi-label): not in the files") {
+		t.Errorf("the export to timm prints\n%s", printed)
+	}
+}
