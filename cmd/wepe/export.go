@@ -67,7 +67,7 @@ func (o *opening) read(c *cobra.Command, path string, options checkpoints.Import
 		return nil, err
 	}
 	options.Grid, options.AssumeSquare, options.Architecture = o.files.Grid, o.files.AssumeSquare, o.files.Architecture
-	options.ImageRows, options.ImageCols = o.size[0], o.size[1]
+	options.ImageRows, options.ImageCols, options.UsualSize = o.size[0], o.size[1], true // as predict
 	m, err := checkpoints.Import(chosen, options)
 	if err != nil {
 		return nil, err

@@ -67,3 +67,25 @@ func TestAnExportOfAMultiLabelModelPredictsAsTheModel(t *testing.T) {
 		t.Errorf("the export to timm prints\n%s", printed)
 	}
 }
+
+// The files resize to another size than the weights have positions for, as those of DINOv2.
+func TestAnExportHasTheSizeAtWhichItsModelPredicts(t *testing.T) {
+	dir := demo(t, "preprocessor_config.json", `"height": 24`, `"height": 48`, `"width": 24`, `"width": 48`)
+	if reflect.DeepEqual(predicted(t, dir), predicted(t, "../../examples/cifar100/demo/vit")) {
+		t.Error("the size does not matter")
+	}
+	printed := exportsAlike(t, dir, "hf", "native", "timm")
+	for _, want := range []string{"images: 48×48, to which the files resize them; the weights have positions for 24×24: " +
+		"--size 24x24 keeps those\n", "6x6 -> 12x12"} {
+		if !strings.Contains(printed, want) {
+			t.Errorf("the export does not print %q:\n%s", want, printed)
+		}
+	}
+	small := filepath.Join(t.TempDir(), "small")
+	succeeds(t, "export", dir, small, "--to", "hf", "--size", "24x24", "--backend", "go")
+	if _, code, err := invoke(t, "verify", dir, small, "--backend", "go"); code != 1 ||
+		!strings.Contains(err.Error(), "takes 24×24 images, the other model 48×48: use --size 48x48") {
+		t.Errorf("verify of two sizes: exit code %d, %v", code, err)
+	}
+	succeeds(t, "verify", dir, small, "--size", "24x24", "--backend", "go")
+}
