@@ -12,6 +12,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/strictjson"
 )
 
@@ -21,6 +22,8 @@ type described struct {
 	format string            // as Imported.Format
 	json   strictjson.Object // its config.json; nil if there is none or it does not apply
 	run    trainedModel      // for formatCheckpoint
+
+	preprocess *preprocess.Settings // for formatUnfolded, if its config.json has it
 }
 
 func (d described) grid() gridSize { return gridSize{d.config.Rows(), d.config.Cols()} }

@@ -45,8 +45,8 @@ type ExportOptions struct {
 //	onnx      model.onnx          ONNX Runtime: pixel_values [batch, channels, rows, cols] -> logits [batch, classes]
 //	unfolded  model.safetensors   this library: the encoding is unchanged, docs/models.md lists the names
 //
-// Beside the weights are config.json with sizes and class names, preprocessor_config.json (timm has it in config.json)
-// and a README.md. [Import] reads all of these but ONNX.
+// Beside the weights are config.json with sizes and class names, preprocessor_config.json (timm and this library have it
+// in config.json) and a README.md. A format that lacks the preprocessing is an error, see [Declarable]. [Import] reads all of these but ONNX.
 //
 //	report, err := checkpoints.Export("my-vit", backend, store.Scope("/vit"), config, checkpoints.ExportOptions{
 //		Labels: classes, Preprocess: &preprocess,
@@ -249,7 +249,7 @@ func (e *export) contents() ([]exportFile, error) {
 		return nil, err
 	}
 	files := []exportFile{weights, config}
-	if e.Preprocess != nil && e.Format != formatTimm {
+	if e.Preprocess != nil && e.Format != formatTimm && e.Format != formatUnfolded {
 		raw, err := e.Preprocess.HuggingFace()
 		if err != nil {
 			return nil, err

@@ -27,6 +27,30 @@ type timmInputs struct {
 	Classifier string `json:"classifier"`
 }
 
+// Declarable returns the preprocessing that an export in a format can declare for a model of images of rows×cols pixels:
+// s if possible, otherwise a resize to that size which ignores the aspect ratio, with the same kernel and normalization.
+// Then line names the difference and its reason.
+func Declarable(format string, s preprocess.Settings, rows, cols int) (declared preprocess.Settings, line string) {
+	var err error
+	if s.Fit != preprocess.FitNone {
+		_, _, err = s.OutputSize()
+	}
+	switch {
+	case err != nil || format == formatUnfolded: // which has the settings themselves
+	case format == formatTimm:
+		_, err = s.Timm()
+	default:
+		_, err = s.HuggingFace()
+	}
+	if err == nil {
+		return s, ""
+	}
+	declared = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{rows, cols}, Resample: s.Resample, Float: s.Float,
+		Rescale: s.Rescale, Mean: s.Mean, Std: s.Std}
+	return declared, fmt.Sprintf("preprocessing: fit %q to %d×%d in place of %q, so that predictions of the export differ: %s",
+		declared.Fit, rows, cols, s.Fit, strings.TrimPrefix(err.Error(), "preprocess: "))
+}
+
 // checkPreprocess refuses preprocessing whose output is not the model's input.
 func (e *export) checkPreprocess() error {
 	p, c := e.Preprocess, e.config
@@ -109,7 +133,8 @@ func (e *export) configJSON() (exportFile, error) {
 		if err != nil {
 			return exportFile{}, err
 		}
-		out := unfoldedConfig{ModelType: unfoldedType, Model: c, Params: params, Problem: problemTypes[e.Scores]}
+		out := unfoldedConfig{ModelType: unfoldedType, Model: c, Params: params, Problem: problemTypes[e.Scores],
+			Preprocess: e.Preprocess}
 		if len(e.Labels) > 0 {
 			out.ID2Label = e.id2label()
 		}

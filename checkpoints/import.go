@@ -354,6 +354,11 @@ func (m *Imported) pixels(w *weights, found described) error {
 		if mean, std := settings.Normalization(); a.Mean != [3]float64{} || a.Std != [3]float64{} {
 			m.Mean, m.Std = mean[:min(channels, 3)], std[:min(channels, 3)]
 		}
+	case found.preprocess != nil:
+		settings = *found.preprocess
+		mean, std := settings.Normalization()
+		m.Mean, m.Std = mean[:], std[:]
+		m.resizedTo(settings)
 	case found.format == formatJAX && found.json == nil:
 		m.Mean = slices.Repeat([]float64{0.5}, channels)
 		m.Std = m.Mean
@@ -383,14 +388,19 @@ func (m *Imported) pixels(w *weights, found described) error {
 				file, err)
 			return nil
 		}
-		if rows, cols, err := settings.OutputSize(); err == nil {
-			m.Pixels = [2]int{rows, cols}
-		}
+		m.resizedTo(settings)
 	}
 	if channels == 3 {
 		m.settings = &settings
 	}
 	return nil
+}
+
+// resizedTo sets Pixels from the preprocessing in the files.
+func (m *Imported) resizedTo(s preprocess.Settings) {
+	if rows, cols, err := s.OutputSize(); err == nil {
+		m.Pixels = [2]int{rows, cols}
+	}
 }
 
 // Load creates the variables below the model's scope, where none of them may exist, and sets Params there.

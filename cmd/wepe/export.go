@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
 	"github.com/wepe-go/wepe/finetune"
@@ -162,11 +161,12 @@ func (o *exporting) averageWith(c *cobra.Command, m *checkpoints.Imported) error
 
 // write exports a model, and prints the report.
 func (o *exporting) write(out *cli.Printer, b compute.Backend, m *checkpoints.Imported, dir string) error {
-	o.options.Labels, o.options.Preprocess, o.options.Scores = m.Labels, m.Preprocess, m.Scores
-	if p := m.Preprocess; p != nil && p.Fit == preprocess.FitCover && (o.to == "hf" || o.to == "timm") {
-		o.options.Preprocess = nil
-		m.Report = append(m.Report, "preprocessing: left out: "+o.to+
-			" cannot crop to a rectangle; train with --aspect squash")
+	o.options.Labels, o.options.Scores = m.Labels, m.Scores
+	if m.Preprocess != nil {
+		declared, line := checkpoints.Declarable(o.options.Format, *m.Preprocess, m.Config.ImageRows, m.Config.ImageCols)
+		if o.options.Preprocess = &declared; line != "" {
+			m.Report = append(m.Report, line)
+		}
 	}
 	store, config := model.NewStore(), m.Config
 	if err := m.Load(store.Scope("/vit")); err != nil {

@@ -89,3 +89,22 @@ func TestAnExportHasTheSizeAtWhichItsModelPredicts(t *testing.T) {
 	}
 	succeeds(t, "verify", dir, small, "--size", "24x24", "--backend", "go")
 }
+
+// trained trains a model of pixels normalized by mean and std on images of another aspect ratio.
+func trained(t *testing.T, args ...string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "run")
+	succeeds(t, append([]string{"train", "--data", images(t, "colours", 11, 24, 32), "--out", dir, "--backend", "go",
+		"--set", "model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=4;epochs=0;warmup_epochs=0;" +
+			"steps=4;eval_steps=2;augment.mean=[0.5,0.25,0.125];augment.std=[0.5,0.75,0.3]"}, args...)...)
+	return dir
+}
+
+func TestARunThatCropsToARectangleIsExported(t *testing.T) {
+	dir := trained(t, "--size", "8x16")
+	exportsAlike(t, dir, "native", "timm")
+	printed := succeeds(t, "export", dir, filepath.Join(t.TempDir(), "hf"), "--to", "hf", "--backend", "go")
+	if !strings.Contains(printed, `preprocessing: fit "exact" to 8×16 in place of "cover"`) {
+		t.Errorf("the export to hf prints\n%s", printed)
+	}
+}
