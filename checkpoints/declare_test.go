@@ -57,3 +57,29 @@ func TestTheNativePreprocessingIsReadStrictly(t *testing.T) {
 		}
 	}
 }
+
+// A model trained with aspect keep has a grid per image; its files describe one size, in every format.
+func TestAModelThatKeepsTheAspectIsExportedAtOneSize(t *testing.T) {
+	c := ownViT("learned")
+	c.ImageRows, c.ImageCols = 16, 16
+	store := stirred(t, c, nil)
+	keep, exact := rectangle, rectangle
+	keep.Fit, keep.Size, keep.Crop, keep.Patch = preprocess.FitPatches, [2]int{16, 16}, [2]int{}, 2
+	exact.Fit, exact.Size, exact.Crop = preprocess.FitExact, [2]int{16, 16}, [2]int{}
+	for _, format := range fileFormats {
+		declared, line := Declarable(format, keep, 16, 16)
+		if declared != exact || !strings.Contains(line, `fit "exact" to 16×16 in place of "patches"`) {
+			t.Errorf("%s: %+v, %q", format, declared, line)
+		}
+		dir := exportedFrom(t, store, c, ExportOptions{Format: format, Preprocess: &declared})
+		if m := imported(t, dir, ImportOptions{}); m.Preprocess == nil || m.Preprocess.Fit != preprocess.FitExact ||
+			m.Preprocess.Size != [2]int{16, 16} || !slices.Equal(m.Mean, keep.Mean[:]) {
+			t.Errorf("%s: opened with %+v", format, m.Preprocess)
+		}
+		_, err := Export(filepath.Join(t.TempDir(), "model"), nil, store.Scope("/vit"), c,
+			ExportOptions{Format: format, Preprocess: &keep})
+		if err == nil || !strings.Contains(err.Error(), "gives each image its own grid") {
+			t.Errorf("%s, undeclared: %v", format, err)
+		}
+	}
+}

@@ -36,6 +36,8 @@ func Declarable(format string, s preprocess.Settings, rows, cols int) (declared 
 		_, _, err = s.OutputSize()
 	}
 	switch {
+	case s.Fit == preprocess.FitPatches: // a model opened from files has one size
+		err = errors.New("each image has its own grid only in the run itself")
 	case err != nil || format == formatUnfolded: // which has the settings themselves
 	case format == formatTimm:
 		_, err = s.Timm()
@@ -59,6 +61,10 @@ func (e *export) checkPreprocess() error {
 	}
 	if err := p.Validate(); err != nil {
 		return err
+	}
+	if p.Fit == preprocess.FitPatches {
+		return errors.Errorf("preprocessing of fit %q gives each image its own grid, an exported model has one size: use "+
+			"checkpoints.Declarable", p.Fit)
 	}
 	rows, cols := c.ImageRows, c.ImageCols // images may already have the model's size
 	if p.Fit != preprocess.FitNone || p.Crop != [2]int{} {

@@ -108,3 +108,17 @@ func TestARunThatCropsToARectangleIsExported(t *testing.T) {
 		t.Errorf("the export to hf prints\n%s", printed)
 	}
 }
+
+func TestARunThatKeepsTheAspectIsExported(t *testing.T) {
+	dir := trained(t, "--size", "16x16", "--aspect", "keep")
+	for _, format := range []string{"hf", "timm", "native"} {
+		to := filepath.Join(t.TempDir(), format)
+		printed := succeeds(t, "export", dir, to, "--to", format, "--backend", "go")
+		if !strings.Contains(printed, `preprocessing: fit "exact" to 16×16 in place of "patches"`) {
+			t.Errorf("the export to %s prints\n%s", format, printed)
+		}
+		if p := predicted(t, to); len(p.Classes) != 3 {
+			t.Errorf("%s predicts %v", format, p)
+		}
+	}
+}
