@@ -230,11 +230,16 @@ func (w *weights) resolveGrid(m *foreign, options ImportOptions, stated bool) er
 	return nil
 }
 
-// labelsIn returns the names of n classes, in id2label or as a list in timm's label_names; nil if neither is there.
+// labelsIn returns the names of n classes, in id2label or as a list in timm's label_names; nil if neither is there. timm
+// also writes an object there, for classes with gaps between their numbers, which is not read.
 func labelsIn(o strictjson.Object, n int) ([]string, error) {
 	const key, timmKey = "id2label", "label_names"
 	var labels []string
-	if o.Read(timmKey, &labels, "") == nil && len(labels) == n {
+	if o.Read(timmKey, &labels, "") == nil && len(labels) > 0 {
+		if len(labels) != n {
+			return nil, errors.Errorf("%s has %d names, want those of the %d classes of the head: correct or remove it", timmKey,
+				len(labels), n)
+		}
 		return labels, nil
 	}
 	if !o.Has(key) {
