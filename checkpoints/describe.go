@@ -230,8 +230,8 @@ func (w *weights) resolveGrid(m *foreign, options ImportOptions, stated bool) er
 	return nil
 }
 
-// labelsIn returns the names of n classes, in id2label or as a list in timm's label_names; nil if neither is there. timm
-// also writes an object there, for classes with gaps between their numbers, which is not read.
+// labelsIn returns the names of n classes, in id2label or as a list in timm's label_names; nil if neither is there.
+// timm also writes an object there, for classes with gaps between their numbers, which is not read.
 func labelsIn(o strictjson.Object, n int) ([]string, error) {
 	const key, timmKey = "id2label", "label_names"
 	var labels []string

@@ -45,8 +45,9 @@ type ExportOptions struct {
 //	onnx      model.onnx          ONNX Runtime: pixel_values [batch, channels, rows, cols] -> logits [batch, classes]
 //	unfolded  model.safetensors   this library: the encoding is unchanged, docs/models.md lists the names
 //
-// Beside the weights are config.json with sizes and class names, preprocessor_config.json (timm and this library have it
-// in config.json) and a README.md. A format that lacks the preprocessing is an error, see [Declarable]. [Import] reads all of these but ONNX.
+// Beside the weights are config.json with sizes and class names, preprocessor_config.json (timm and unfolded have it in
+// config.json) and a README.md. Preprocessing that the format lacks is an error, see [Declarable]. [Import] reads all
+// of these but ONNX.
 //
 //	report, err := checkpoints.Export("my-vit", backend, store.Scope("/vit"), config, checkpoints.ExportOptions{
 //		Labels: classes, Preprocess: &preprocess,
@@ -215,8 +216,8 @@ func (e *export) check() error {
 		c.Epsilon = e.Epsilon
 	}
 	if problemTypes[e.Scores] != "" && (e.Format == formatTimm || e.Format == formatJAX) {
-		e.report = append(e.report, fmt.Sprintf("scores: %s: not in the files, %s has no field for it: opened again, the model "+
-			"has softmax", scoresText[e.Scores], e.Format))
+		e.report = append(e.report, fmt.Sprintf("scores: %s: not in the files, %s has no field for it: opened again, the "+
+			"model has softmax", scoresText[e.Scores], e.Format))
 	}
 	return nil
 }

@@ -27,9 +27,9 @@ type timmInputs struct {
 	Classifier string `json:"classifier"`
 }
 
-// Declarable returns the preprocessing that an export in a format can declare for a model of images of rows×cols pixels:
-// s if possible, otherwise a resize to that size which ignores the aspect ratio, with the same kernel and normalization.
-// Then line names the difference and its reason.
+// Declarable returns the preprocessing that an export in a format can declare for a model of images of rows×cols
+// pixels: s if possible, otherwise a resize to that size which ignores the aspect ratio, with the same kernel and
+// normalization. Then line names the difference and its reason.
 func Declarable(format string, s preprocess.Settings, rows, cols int) (declared preprocess.Settings, line string) {
 	var err error
 	if s.Fit != preprocess.FitNone {
@@ -47,10 +47,10 @@ func Declarable(format string, s preprocess.Settings, rows, cols int) (declared 
 	if err == nil {
 		return s, ""
 	}
-	declared = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{rows, cols}, Resample: s.Resample, Float: s.Float,
-		Rescale: s.Rescale, Mean: s.Mean, Std: s.Std}
-	return declared, fmt.Sprintf("preprocessing: fit %q to %d×%d in place of %q, so that predictions of the export differ: %s",
-		declared.Fit, rows, cols, s.Fit, strings.TrimPrefix(err.Error(), "preprocess: "))
+	declared = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{rows, cols}, Resample: s.Resample,
+		Float: s.Float, Rescale: s.Rescale, Mean: s.Mean, Std: s.Std}
+	return declared, fmt.Sprintf("preprocessing: fit %q to %d×%d in place of %q, so that predictions of the export "+
+		"differ: %s", declared.Fit, rows, cols, s.Fit, strings.TrimPrefix(err.Error(), "preprocess: "))
 }
 
 // checkPreprocess refuses preprocessing whose output is not the model's input.

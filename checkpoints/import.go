@@ -151,8 +151,8 @@ func (m *Imported) UsualSize() (rows, cols int) {
 func (m *Imported) usual() (rows, cols int) {
 	c := m.Config
 	if rows, cols = m.UsualSize(); rows != c.ImageRows || cols != c.ImageCols {
-		m.Report = append(m.Report, fmt.Sprintf("images: %d×%d, to which the files resize them; the weights have positions for "+
-			"%d×%d: --size %dx%d keeps those", rows, cols, c.ImageRows, c.ImageCols, c.ImageRows, c.ImageCols))
+		m.Report = append(m.Report, fmt.Sprintf("images: %d×%d, to which the files resize them; the weights have positions "+
+			"for %d×%d: --size %dx%d keeps those", rows, cols, c.ImageRows, c.ImageCols, c.ImageRows, c.ImageCols))
 	}
 	return rows, cols
 }

@@ -32,8 +32,8 @@ func (m *Model) Export(dir string, o checkpoints.ExportOptions) (report []string
 	return checkpoints.Export(dir, m.backend, m.store.Scope("/"+modelScope), m.Recipe.Model, o)
 }
 
-// declared returns the preprocessing that an export declares: that of evaluation, at the model's size, or what the format
-// has in its place. It is nil if there is none or it is unknown. line gives the difference or the reason.
+// declared returns the preprocessing that an export declares: that of evaluation, at the model's size, or what the
+// format has in its place. It is nil if there is none or it is unknown. line gives the difference or the reason.
 func (m *Model) declared(format string) (s *preprocess.Settings, line string) {
 	c, a := m.Recipe.Model, m.evalAugment()
 	if c.Channels != len(a.Mean) {

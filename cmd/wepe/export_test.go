@@ -56,7 +56,8 @@ func exportsAlike(t *testing.T, dir string, formats ...string) (printed string) 
 }
 
 func TestAnExportOfAMultiLabelModelPredictsAsTheModel(t *testing.T) {
-	dir := demo(t, "config.json", `"model_type": "vit"`, `"model_type": "vit", "problem_type": "multi_label_classification"`)
+	dir := demo(t, "config.json", `"model_type": "vit"`,
+		`"model_type": "vit", "problem_type": "multi_label_classification"`)
 	plain := predicted(t, "../../examples/cifar100/demo/vit")
 	if reflect.DeepEqual(predicted(t, dir), plain) {
 		t.Error("problem_type does not matter")
