@@ -123,3 +123,12 @@ func TestARunThatKeepsTheAspectIsExported(t *testing.T) {
 		}
 	}
 }
+
+// predict resizes to the model's size what the files leave at several, and normalizes by their mean and std.
+func TestAnExportOfAModelThatLeavesTheSizeOpenKeepsMeanAndStd(t *testing.T) {
+	dir := demo(t, "preprocessor_config.json", `"height": 24,`, "", `"width": 24`, `"shortest_edge": 24`)
+	printed := exportsAlike(t, dir, "hf", "native", "timm")
+	if !strings.Contains(printed, `preprocessing: fit "exact" to 24×24 in its place`) {
+		t.Errorf("the export prints\n%s", printed)
+	}
+}
