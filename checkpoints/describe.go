@@ -12,6 +12,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/strictjson"
 )
 
@@ -21,6 +22,8 @@ type described struct {
 	format string            // as Imported.Format
 	json   strictjson.Object // its config.json; nil if there is none or it does not apply
 	run    trainedModel      // for formatCheckpoint
+
+	preprocess *preprocess.Settings // for formatUnfolded, if its config.json has it
 }
 
 func (d described) grid() gridSize { return gridSize{d.config.Rows(), d.config.Cols()} }
@@ -33,15 +36,16 @@ func (d described) labels() ([]string, error) {
 	return labelsIn(d.json, d.config.Classes)
 }
 
-// scores returns the function that transformers' pipeline applies to the logits; all other software uses softmax.
+// scores returns the function that transformers' pipeline applies to the logits, from the field that our own format has
+// too; all other software uses softmax.
 func (d described) scores() (string, error) {
 	kind, err := d.json.Text("problem_type")
 	switch {
-	case d.format != formatHF || err != nil:
+	case d.format != formatHF && d.format != formatUnfolded || err != nil:
 		return scoresSoftmax, err
-	case kind == "regression":
+	case kind == problemTypes[scoresNone]:
 		return scoresNone, nil
-	case kind == "multi_label_classification" || d.config.Classes == 1:
+	case kind == problemTypes[scoresSigmoid] || d.format == formatHF && d.config.Classes == 1:
 		return scoresSigmoid, nil
 	case kind != "" && kind != "single_label_classification":
 		return "", d.json.Refuse("problem_type", "regression, single_label_classification or multi_label_classification")
@@ -225,10 +229,15 @@ func (w *weights) resolveGrid(m *foreign, options ImportOptions, stated bool) er
 }
 
 // labelsIn returns the names of n classes, in id2label or as a list in timm's label_names; nil if neither is there.
+// timm also writes an object there, for classes with gaps between their numbers, which is not read.
 func labelsIn(o strictjson.Object, n int) ([]string, error) {
 	const key, timmKey = "id2label", "label_names"
 	var labels []string
-	if o.Read(timmKey, &labels, "") == nil && len(labels) == n {
+	if o.Read(timmKey, &labels, "") == nil && len(labels) > 0 {
+		if len(labels) != n {
+			return nil, errors.Errorf("%s has %d names, want those of the %d classes of the head: correct or remove it", timmKey,
+				len(labels), n)
+		}
 		return labels, nil
 	}
 	if !o.Has(key) {

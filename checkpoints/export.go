@@ -28,6 +28,7 @@ type ExportOptions struct {
 	DType      string               // of the numbers on disk: "float32" (default), "float16" or "bfloat16"; ONNX: float32
 	Labels     []string             // class names; nil for none
 	Preprocess *preprocess.Settings // how images become the model's input; nil: not written
+	Scores     string               // of logits, as Imported.Scores; empty: "softmax"
 
 	// Epsilon of the norms in the file; 0 is the model's. timm and Google's code support 1e-6 only: a model trained with
 	// another one is exported there only with 1e-6 here.
@@ -44,8 +45,9 @@ type ExportOptions struct {
 //	onnx      model.onnx          ONNX Runtime: pixel_values [batch, channels, rows, cols] -> logits [batch, classes]
 //	unfolded  model.safetensors   this library: the encoding is unchanged, docs/models.md lists the names
 //
-// Beside the weights are config.json with sizes and class names, preprocessor_config.json (timm has it in config.json)
-// and a README.md. [Import] reads all of these but ONNX.
+// Beside the weights are config.json with sizes and class names, preprocessor_config.json (timm and unfolded have it in
+// config.json) and a README.md. Preprocessing that the format lacks is an error, see [Declarable]. [Import] reads all
+// of these but ONNX.
 //
 //	report, err := checkpoints.Export("my-vit", backend, store.Scope("/vit"), config, checkpoints.ExportOptions{
 //		Labels: classes, Preprocess: &preprocess,
@@ -190,6 +192,9 @@ func (o ExportOptions) Validate() error {
 	if t, ok := typesOnDisk[dtype]; !ok || (format == formatONNX && t != dtypes.Float32) {
 		return errors.Errorf("type %q on disk: want float32, float16 or bfloat16; for onnx float32", dtype)
 	}
+	if !slices.Contains([]string{"", scoresSoftmax, scoresSigmoid, scoresNone}, o.Scores) {
+		return errors.Errorf("scores %q: want %s, %s or %s", o.Scores, scoresSoftmax, scoresSigmoid, scoresNone)
+	}
 	return nil
 }
 
@@ -209,6 +214,10 @@ func (e *export) check() error {
 	if e.Epsilon != 0 && e.Epsilon != c.Epsilon {
 		e.report = append(e.report, fmt.Sprintf("epsilon of the norms: %g in place of %g", e.Epsilon, c.Epsilon))
 		c.Epsilon = e.Epsilon
+	}
+	if problemTypes[e.Scores] != "" && (e.Format == formatTimm || e.Format == formatJAX) {
+		e.report = append(e.report, fmt.Sprintf("scores: %s: not in the files, %s has no field for it: opened again, the "+
+			"model has softmax", scoresText[e.Scores], e.Format))
 	}
 	return nil
 }
@@ -241,7 +250,7 @@ func (e *export) contents() ([]exportFile, error) {
 		return nil, err
 	}
 	files := []exportFile{weights, config}
-	if e.Preprocess != nil && e.Format != formatTimm {
+	if e.Preprocess != nil && e.Format != formatTimm && e.Format != formatUnfolded {
 		raw, err := e.Preprocess.HuggingFace()
 		if err != nil {
 			return nil, err

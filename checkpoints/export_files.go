@@ -27,6 +27,32 @@ type timmInputs struct {
 	Classifier string `json:"classifier"`
 }
 
+// Declarable returns the preprocessing that an export in a format can declare for a model of images of rows×cols
+// pixels: s if possible, otherwise a resize to that size which ignores the aspect ratio, with the same kernel and
+// normalization. Then line names the difference and its reason.
+func Declarable(format string, s preprocess.Settings, rows, cols int) (declared preprocess.Settings, line string) {
+	var err error
+	if s.Fit != preprocess.FitNone {
+		_, _, err = s.OutputSize()
+	}
+	switch {
+	case s.Fit == preprocess.FitPatches: // a model opened from files has one size
+		err = errors.New("each image has its own grid only in the run itself")
+	case err != nil || format == formatUnfolded: // which has the settings themselves
+	case format == formatTimm:
+		_, err = s.Timm()
+	default:
+		_, err = s.HuggingFace()
+	}
+	if err == nil {
+		return s, ""
+	}
+	declared = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{rows, cols}, Resample: s.Resample,
+		Float: s.Float, Rescale: s.Rescale, Mean: s.Mean, Std: s.Std}
+	return declared, fmt.Sprintf("preprocessing: fit %q to %d×%d in place of %q, so that predictions of the export "+
+		"differ: %s", declared.Fit, rows, cols, s.Fit, strings.TrimPrefix(err.Error(), "preprocess: "))
+}
+
 // checkPreprocess refuses preprocessing whose output is not the model's input.
 func (e *export) checkPreprocess() error {
 	p, c := e.Preprocess, e.config
@@ -35,6 +61,10 @@ func (e *export) checkPreprocess() error {
 	}
 	if err := p.Validate(); err != nil {
 		return err
+	}
+	if p.Fit == preprocess.FitPatches {
+		return errors.Errorf("preprocessing of fit %q gives each image its own grid, an exported model has one size: use "+
+			"checkpoints.Declarable", p.Fit)
 	}
 	rows, cols := c.ImageRows, c.ImageCols // images may already have the model's size
 	if p.Fit != preprocess.FitNone || p.Crop != [2]int{} {
@@ -81,6 +111,15 @@ func (e *export) id2label() map[string]string {
 	return names
 }
 
+// problemTypes are transformers' names of functions from logits to scores; it uses softmax without one.
+var problemTypes = map[string]string{scoresSigmoid: "multi_label_classification", scoresNone: "regression"}
+
+// scoresText describes these functions.
+var scoresText = map[string]string{
+	scoresSigmoid: "the sigmoid of each logit (multi-label)",
+	scoresNone:    "the logits themselves (regression)",
+}
+
 // configJSON returns the config.json of the format.
 func (e *export) configJSON() (exportFile, error) {
 	c := e.config
@@ -89,6 +128,9 @@ func (e *export) configJSON() (exportFile, error) {
 		numbers[names[strconv.Itoa(i)]] = i
 	}
 	out := map[string]any{"id2label": names, "label2id": numbers}
+	if kind := problemTypes[e.Scores]; kind != "" && e.Format != formatJAX {
+		out["problem_type"] = kind
+	}
 	switch e.Format {
 	case formatTimm:
 		return e.timmConfig()
@@ -97,7 +139,8 @@ func (e *export) configJSON() (exportFile, error) {
 		if err != nil {
 			return exportFile{}, err
 		}
-		out := unfoldedConfig{ModelType: unfoldedType, Model: c, Params: params}
+		out := unfoldedConfig{ModelType: unfoldedType, Model: c, Params: params, Problem: problemTypes[e.Scores],
+			Preprocess: e.Preprocess}
 		if len(e.Labels) > 0 {
 			out.ID2Label = e.id2label()
 		}
@@ -183,6 +226,9 @@ func (e *export) card(weights string) exportFile {
 		}
 	}
 	fmt.Fprintf(&b, "| pixels | %s |\n", pixels)
+	if text := scoresText[e.Scores]; text != "" {
+		fmt.Fprintf(&b, "| scores | %s |\n", text)
+	}
 	fmt.Fprintf(&b, "\n%s\nWritten by [wepe](https://github.com/wepe-go/wepe). To be added by its author: training data, "+
 		"accuracy, licence.\n", e.usage())
 	return textFile("README.md", []byte(b.String()))

@@ -27,6 +27,7 @@ import (
 type ImportOptions struct {
 	Weights              string // of a run: BestDir or LastDir; empty is the default of Find
 	ImageRows, ImageCols int    // new image size in pixels; 0 keeps the checkpoint's
+	UsualSize            bool   // with neither of them: the size at which the model is used, Imported.UsualSize
 	Resample             string // kind of Resample for the position table; default timm, hf or jax, as the checkpoint
 	Classes              int    // different from the file's: the model gets a new head; 0 keeps the file's
 	HeadOptional         bool   // with Classes 0: a model without a head gets a new one of one class
@@ -121,8 +122,11 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 		return nil, err
 	}
 	rows, cols := m.Config.ImageRows, m.Config.ImageCols
-	if options.ImageRows != 0 || options.ImageCols != 0 {
+	switch {
+	case options.ImageRows != 0 || options.ImageCols != 0:
 		rows, cols = options.ImageRows, options.ImageCols
+	case options.UsualSize:
+		rows, cols = m.usual()
 	}
 	line, err := m.Resize(rows, cols, options.Resample)
 	if err != nil {
@@ -131,6 +135,26 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 	m.Report = append(m.Report, "positions: "+line)
 	m.SHA256, err = w.sum()
 	return m, err
+}
+
+// UsualSize returns the size at which a model is used: that to which its files resize images, if it has whole patches.
+// DINOv2 has positions for 518×518 pixels, and its files resize images to 224×224. Otherwise it is the model's own.
+func (m *Imported) UsualSize() (rows, cols int) {
+	patch := m.Config.PatchSize
+	if to := m.Pixels; to != [2]int{} && to[0]%patch == 0 && to[1]%patch == 0 {
+		return to[0], to[1]
+	}
+	return m.Config.ImageRows, m.Config.ImageCols
+}
+
+// usual is UsualSize with a line in the report if that is not the model's own size.
+func (m *Imported) usual() (rows, cols int) {
+	c := m.Config
+	if rows, cols = m.UsualSize(); rows != c.ImageRows || cols != c.ImageCols {
+		m.Report = append(m.Report, fmt.Sprintf("images: %d×%d, to which the files resize them; the weights have positions "+
+			"for %d×%d: --size %dx%d keeps those", rows, cols, c.ImageRows, c.ImageCols, c.ImageRows, c.ImageCols))
+	}
+	return rows, cols
 }
 
 // lines returns the description of the model for a user.
@@ -330,6 +354,11 @@ func (m *Imported) pixels(w *weights, found described) error {
 		if mean, std := settings.Normalization(); a.Mean != [3]float64{} || a.Std != [3]float64{} {
 			m.Mean, m.Std = mean[:min(channels, 3)], std[:min(channels, 3)]
 		}
+	case found.preprocess != nil:
+		settings = *found.preprocess
+		mean, std := settings.Normalization()
+		m.Mean, m.Std = mean[:], std[:]
+		m.resizedTo(settings)
 	case found.format == formatJAX && found.json == nil:
 		m.Mean = slices.Repeat([]float64{0.5}, channels)
 		m.Std = m.Mean
@@ -359,14 +388,19 @@ func (m *Imported) pixels(w *weights, found described) error {
 				file, err)
 			return nil
 		}
-		if rows, cols, err := settings.OutputSize(); err == nil {
-			m.Pixels = [2]int{rows, cols}
-		}
+		m.resizedTo(settings)
 	}
 	if channels == 3 {
 		m.settings = &settings
 	}
 	return nil
+}
+
+// resizedTo sets Pixels from the preprocessing in the files.
+func (m *Imported) resizedTo(s preprocess.Settings) {
+	if rows, cols, err := s.OutputSize(); err == nil {
+		m.Pixels = [2]int{rows, cols}
+	}
 }
 
 // Load creates the variables below the model's scope, where none of them may exist, and sets Params there.

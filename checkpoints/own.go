@@ -19,7 +19,7 @@ import (
 // trained. Two forms exist, an export of the format "unfolded" and a checkpoint of a training run:
 //
 //	           file                    paths              what the model is
-//	export     model.safetensors       below the model    config.json: model, params, id2label
+//	export     model.safetensors       below the model    config.json: model, params, id2label, problem_type, preprocess
 //	training   variables.safetensors   of the store       MANIFEST.json: recipe, classes; store.json: params
 //
 // docs/models.md lists the paths and shapes.
@@ -40,8 +40,12 @@ var unfolded = family{format: formatUnfolded, kind: resampleBilinear}
 type unfoldedConfig struct {
 	ModelType string            `json:"model_type"` // unfoldedType
 	Model     vit.Config        `json:"model"`
-	Params    []param           `json:"params"`             // hyperparameters of the encoding, by name
-	ID2Label  map[string]string `json:"id2label,omitempty"` // class names by "0", "1", …
+	Params    []param           `json:"params"`                 // hyperparameters of the encoding, by name
+	ID2Label  map[string]string `json:"id2label,omitempty"`     // class names by "0", "1", …
+	Problem   string            `json:"problem_type,omitempty"` // as in transformers; softmax without it
+
+	// Preprocess is this library's own form: other forms lack some fits. Older exports have preprocessor_config.json.
+	Preprocess *preprocess.Settings `json:"preprocess,omitempty"`
 }
 
 // describeUnfolded reads the config.json of an unfolded model, which is complete: nothing is inferred.
@@ -62,6 +66,19 @@ func describeUnfolded(o strictjson.Object) (d described, err error) {
 	if o.Has("params") {
 		if err := strictjson.Decode(o["params"], &params); err != nil {
 			return d, errors.WithMessage(err, "params")
+		}
+	}
+	if o.Has("preprocess") {
+		d.preprocess = &preprocess.Settings{}
+		if err := strictjson.Decode(o["preprocess"], d.preprocess); err != nil {
+			return d, errors.WithMessage(err, "preprocess")
+		}
+		if err := d.preprocess.Validate(); err != nil {
+			return d, err
+		}
+		if d.preprocess.Fit == preprocess.FitPatches || d.config.Channels != 3 {
+			return d, errors.Errorf("preprocess: fit %q for %d channels: want another fit than %q, and 3", d.preprocess.Fit,
+				d.config.Channels, preprocess.FitPatches)
 		}
 	}
 	for _, p := range params {

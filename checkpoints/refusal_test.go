@@ -489,7 +489,7 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 			}
 		}
 	}
-	if len(weights) != len(dirs) || len(texts) != 12 { // 9 config.json, 3 preprocessors
+	if len(weights) != len(dirs) || len(texts) != 11 { // 9 config.json, 2 preprocessors
 		t.Fatalf("%d files of weights, %d of text", len(weights), len(texts))
 	}
 	rng := campaign.Rand(9)

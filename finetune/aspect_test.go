@@ -5,11 +5,14 @@ package finetune
 import (
 	"errors"
 	"math"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gomlx/gomlx/core/graph"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -47,6 +50,12 @@ func TestAModelThatKeepsTheAspectTrainsOpensAndPredicts(t *testing.T) {
 		opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 		if m.Preprocess != opened.Preprocess || m.Preprocess.Fit != preprocess.FitPatches {
 			t.Errorf("%s: preprocessing %+v, of the opened model %+v", position, m.Preprocess, opened.Preprocess)
+		}
+		if position == "wepe-sphere" { // folds
+			said := gomlxtest.Must(opened.Export(filepath.Join(t.TempDir(), "hf"), checkpoints.ExportOptions{}))(t)
+			if !strings.Contains(strings.Join(said, "\n"), `fit "exact" to 16×12 in place of "patches"`) {
+				t.Errorf("the export reports %q", said)
+			}
 		}
 		logits := gomlxtest.Must(opened.logitsOf(test))(t)
 		for i := range 5 {

@@ -15,7 +15,7 @@ import (
 
 // Average replaces the weights of the first model by the mean weights of all models: a model soup (Wortsman et al.
 // 2022, https://arxiv.org/abs/2203.05482) of runs fine-tuned from one model. It returns an error if the models differ
-// in architecture, hyperparameters, classes or preprocessing.
+// in architecture, hyperparameters, classes, scores or preprocessing.
 func Average(models ...*checkpoints.Imported) error {
 	mean := models[0]
 	sums := map[string][]float64{}
@@ -25,7 +25,7 @@ func Average(models ...*checkpoints.Imported) error {
 			same bool
 		}{
 			{"architecture", m.Config == mean.Config}, {"hyperparameters", reflect.DeepEqual(m.Params, mean.Params)},
-			{"classes", slices.Equal(m.Labels, mean.Labels)},
+			{"classes", slices.Equal(m.Labels, mean.Labels)}, {"scores", m.Scores == mean.Scores},
 			{"normalization", slices.Equal(m.Mean, mean.Mean) && slices.Equal(m.Std, mean.Std)},
 			{"preprocessing", reflect.DeepEqual(m.Preprocess, mean.Preprocess)},
 		} {

@@ -49,3 +49,8 @@ func TestTheAverageOfRunsHasTheMeanOfTheirWeights(t *testing.T) {
 	b.Labels[0], b.Labels[1] = b.Labels[1], b.Labels[0]
 	refused(t, "other classes", Average(a, b), "model 2", "classes")
 }
+
+func TestModelsOfOtherScoresAreNotAveraged(t *testing.T) {
+	refused(t, "a multi-label model", Average(&checkpoints.Imported{Scores: "softmax"},
+		&checkpoints.Imported{Scores: "sigmoid"}), "model 2", "scores")
+}

@@ -3,14 +3,15 @@
 package finetune
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// Export writes the model to a new directory for other software, see [checkpoints.Export]. Labels and preprocessing are
-// the model's unless the options set them.
+// Export writes the model to a new directory for other software, see [checkpoints.Export]. Labels, scores and
+// preprocessing are the model's unless the options set them.
 //
 //	trained, err := finetune.Open(backend, "runs/first")
 //	report, err := trained.Export("my-vit", checkpoints.ExportOptions{Format: "hf"})
@@ -21,6 +22,7 @@ func (m *Model) Export(dir string, o checkpoints.ExportOptions) (report []string
 	if o.Labels == nil {
 		o.Labels = m.Classes
 	}
+	o.Scores = cmp.Or(o.Scores, m.Scores)
 	if o.Preprocess == nil {
 		var line string
 		if o.Preprocess, line = m.declared(o.Format); line != "" {
@@ -30,30 +32,21 @@ func (m *Model) Export(dir string, o checkpoints.ExportOptions) (report []string
 	return checkpoints.Export(dir, m.backend, m.store.Scope("/"+modelScope), m.Recipe.Model, o)
 }
 
-// declared returns the preprocessing that an export declares: that of evaluation, at the model's size. It is nil if
-// there is none or the format cannot express it; line gives the reason.
+// declared returns the preprocessing that an export declares: that of evaluation, at the model's size, or what the
+// format has in its place. It is nil if there is none or it is unknown. line gives the difference or the reason.
 func (m *Model) declared(format string) (s *preprocess.Settings, line string) {
 	c, a := m.Recipe.Model, m.evalAugment()
 	if c.Channels != len(a.Mean) {
 		return nil, ""
 	}
 	p, err := m.preprocessing()
-	if _, _, varies := p.OutputSize(); varies != nil || p.Fit == preprocess.FitPatches {
-		p = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{c.ImageRows, c.ImageCols}, Resample: p.Kernel()}
-	}
-	if err == nil {
+	if _, _, varies := p.OutputSize(); err == nil && varies == nil && p.Fit != preprocess.FitPatches {
 		p, err = p.For(c.ImageRows, c.ImageCols)
-	}
-	p.Mean, p.Std, p.Rescale = a.Mean, a.Std, 0
-	switch {
-	case err != nil:
-	case format == "timm":
-		_, err = p.Timm()
-	default:
-		_, err = p.HuggingFace()
 	}
 	if err != nil {
 		return nil, fmt.Sprintf("preprocessing: not declared: %v", err)
 	}
-	return &p, ""
+	p.Mean, p.Std, p.Rescale = a.Mean, a.Std, 0
+	p, line = checkpoints.Declarable(cmp.Or(format, "hf"), p, c.ImageRows, c.ImageCols)
+	return &p, line
 }

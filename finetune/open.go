@@ -204,9 +204,7 @@ func originOf(path string, m *checkpoints.Imported) (s state, err error) {
 		return stateOf(m.Run)
 	}
 	c := m.Config
-	if to := m.Pixels; to != [2]int{} && to[0]%c.PatchSize+to[1]%c.PatchSize == 0 {
-		c.ImageRows, c.ImageCols = to[0], to[1]
-	}
+	c.ImageRows, c.ImageCols = m.UsualSize()
 	s.Recipe = Recipe{Name: filepath.Base(path), Model: c, Params: m.Params, Epochs: 1, BatchSize: 32,
 		LearningRate: 1e-3}.WithDefaults() // not used
 	s.Classes = m.Labels

@@ -104,10 +104,8 @@ func TestPredictionsAndExportsPreprocessAsEvaluation(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if strings.Contains(
-			fmt.Sprint(report),
-			"preprocessing: not declared",
-		) == (c.declared || c.settings != "aspect=crop") {
+		said := strings.Contains(fmt.Sprint(report), `preprocessing: fit "exact" to 4×6 in place of "cover"`)
+		if said == (c.declared || c.settings != "aspect=crop") {
 			t.Errorf("%s: the export reports %q", name, report)
 		}
 		if !c.declared {

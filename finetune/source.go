@@ -39,6 +39,7 @@ type initialModel struct {
 	resample string                // the kind of its own code base
 	imported *checkpoints.Imported // nil in a resumed run
 	report   []string              // one line each
+	assumed  bool                  // the head's classes have no names and are taken to be the run's
 }
 
 // openSource imports a model for a run with the given classes.
@@ -48,7 +49,9 @@ func openSource(path string, files checkpoints.ImportOptions, classes []string) 
 	if err != nil {
 		return nil, err
 	}
-	return newSource(path, imported, classes), nil
+	s := newSource(path, imported, classes)
+	s.assumed = s.unnamed() && imported.Variables[headPath+"weights"] != nil
+	return s, nil
 }
 
 // newSource describes an imported model for a run with the given classes, and drops its head if its classes differ.
@@ -144,11 +147,15 @@ func (s *initialModel) sum() string {
 	return s.SHA256
 }
 
+// unnamed reports whether the names of the classes are unknown.
+func (s *initialModel) unnamed() bool {
+	return len(s.Classes) == 0 || s.Classes[0] == "LABEL_0" // transformers' default name
+}
+
 // chooseHead drops a head with other classes. If the names of its classes are unknown, their number decides.
 func (s *initialModel) chooseHead(classes []string) {
-	unnamed := len(s.Classes) == 0 || s.Classes[0] == "LABEL_0" // transformers' default name
 	if s.imported.Variables[headPath+"weights"] == nil || s.Model.Classes == len(classes) &&
-		(unnamed || slices.Equal(s.Classes, classes)) {
+		(s.unnamed() || slices.Equal(s.Classes, classes)) {
 		return
 	}
 	delete(s.imported.Variables, headPath+"weights")
@@ -167,6 +174,10 @@ func (s *initialModel) load(m *Model, mayBeNew func(path string) bool) (report [
 	r := m.Recipe
 	report = append(report, fmt.Sprintf("starting from %s (SHA-256 %.12s…)", s.Path, s.SHA256))
 	report = append(report, s.report...)
+	if s.assumed && s.keeps(headPath+"weights", r) {
+		report = append(report, fmt.Sprintf("head: the checkpoint's; its files do not name its %d classes, which are taken "+
+			"to be the dataset's in the same order: --set zero_head=true starts a new one", s.Model.Classes))
+	}
 	report = append(report, fmt.Sprintf("from the checkpoint: epsilon %g, pool %s", r.Model.Epsilon, r.Model.Pool),
 		s.pixels(r))
 	how, err := s.imported.Resize(r.Model.ImageRows, r.Model.ImageCols, cmp.Or(r.Resample, s.resample))

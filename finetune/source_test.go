@@ -203,6 +203,35 @@ func TestTheHeadIsKeptOnlyForTheSameClasses(t *testing.T) {
 	}
 }
 
+// The files of Google and many of timm have no names; transformers writes LABEL_0, LABEL_1, … for unknown ones.
+func TestAHeadOfUnnamedClassesIsKeptWithALine(t *testing.T) {
+	gomlxtest.OnGo(t)
+	_, source := pretrained(t, nil)
+	head := source.weights(t, "")["head/weights"]
+	unnamed := make([]string, 7)
+	for i := range unnamed {
+		unnamed[i] = fmt.Sprintf("LABEL_%d", i)
+	}
+	for format, labels := range map[string][]string{"hf": unnamed, "timm": {}} {
+		dir := filepath.Join(t.TempDir(), format)
+		if _, err := source.Export(dir, checkpoints.ExportOptions{Format: format, Labels: labels}); err != nil {
+			t.Fatal(err)
+		}
+		trainer, said := started(t, "", Run{From: dir, Train: dataset(30, 3)})
+		if !slices.Equal(trainer.model.weights(t, "")["head/weights"], head) ||
+			!strings.Contains(said, "head: the checkpoint's; its files do not name its 7 classes") {
+			t.Errorf("%s: said\n%s", format, said)
+		}
+		if _, said = started(t, "zero_head=true", Run{From: dir, Train: dataset(30, 3)}); strings.Contains(said, "head:") {
+			t.Errorf("%s: with a head of zeros said\n%s", format, said)
+		}
+		if notes := gomlxtest.Must(Open(gomlxtest.Backend(), dir))(t).Opened.Notes; slices.ContainsFunc(notes,
+			func(line string) bool { return strings.HasPrefix(line, "head:") }) {
+			t.Errorf("%s: opened with %q", format, notes)
+		}
+	}
+}
+
 func TestPositionsOfTheSameKindAreKeptWithTheirHyperparameters(t *testing.T) {
 	gomlxtest.OnGo(t)
 	from, source := pretrained(t, func(r *Recipe) {

@@ -133,7 +133,7 @@ func (s Settings) HuggingFace() ([]byte, error) {
 	case FitShortest:
 		hf["size"] = map[string]int{"shortest_edge": s.Size[0]}
 	default:
-		return nil, fmt.Errorf("preprocess: Hugging Face has no fit %q: export with %q or %q", s.Fit, FitExact,
+		return nil, fmt.Errorf("preprocess: Hugging Face has no fit %q, only %q and %q", s.Fit, FitExact,
 			FitShortest)
 	}
 	if s.Fit != FitNone {

@@ -67,7 +67,7 @@ func (o *opening) read(c *cobra.Command, path string, options checkpoints.Import
 		return nil, err
 	}
 	options.Grid, options.AssumeSquare, options.Architecture = o.files.Grid, o.files.AssumeSquare, o.files.Architecture
-	options.ImageRows, options.ImageCols = o.size[0], o.size[1]
+	options.ImageRows, options.ImageCols, options.UsualSize = o.size[0], o.size[1], true // as predict
 	m, err := checkpoints.Import(chosen, options)
 	if err != nil {
 		return nil, err
@@ -162,12 +162,8 @@ func (o *exporting) averageWith(c *cobra.Command, m *checkpoints.Imported) error
 
 // write exports a model, and prints the report.
 func (o *exporting) write(out *cli.Printer, b compute.Backend, m *checkpoints.Imported, dir string) error {
-	o.options.Labels, o.options.Preprocess = m.Labels, m.Preprocess
-	if p := m.Preprocess; p != nil && p.Fit == preprocess.FitCover && (o.to == "hf" || o.to == "timm") {
-		o.options.Preprocess = nil
-		m.Report = append(m.Report, "preprocessing: left out: "+o.to+
-			" cannot crop to a rectangle; train with --aspect squash")
-	}
+	o.options.Labels, o.options.Scores = m.Labels, m.Scores
+	o.declare(m)
 	store, config := model.NewStore(), m.Config
 	if err := m.Load(store.Scope("/vit")); err != nil {
 		return err
@@ -186,6 +182,24 @@ func (o *exporting) write(out *cli.Printer, b compute.Backend, m *checkpoints.Im
 		out.Printf("%s\n", line)
 	}
 	return err
+}
+
+// declare sets the preprocessing of the export.
+func (o *exporting) declare(m *checkpoints.Imported) {
+	p, size := m.Preprocess, [2]int{m.Config.ImageRows, m.Config.ImageCols}
+	if p == nil && m.PreprocessError == nil && m.Config.Channels == 3 && len(m.Mean) == 3 { // in predict too
+		p = &preprocess.Settings{Fit: preprocess.FitExact, Size: size, Resample: preprocess.Bilinear,
+			Mean: [3]float64(m.Mean), Std: [3]float64(m.Std)}
+		m.Report = append(m.Report, fmt.Sprintf("preprocessing: fit %q to %d×%d in its place, with the files' mean and std",
+			p.Fit, size[0], size[1]))
+	}
+	if p == nil {
+		return
+	}
+	declared, line := checkpoints.Declarable(o.options.Format, *p, size[0], size[1])
+	if o.options.Preprocess = &declared; line != "" {
+		m.Report = append(m.Report, line)
+	}
 }
 
 // tolerance bounds the difference of logits after rounding to a type: 1e-4 for float32; for others more, by the ratio
