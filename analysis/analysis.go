@@ -178,6 +178,7 @@ type subject struct {
 	section  *section
 
 	attention *attention // computed on first use
+	labels    []int32    // of Images by the model's classes, set by predicts
 }
 
 // analyze applies all analyses.
