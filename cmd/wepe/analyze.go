@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/dataset"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
@@ -89,10 +90,7 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	if comparison.Models, err = o.models(ctx, b, paths); err != nil {
 		return err
 	}
-	comparison.Images, comparison.Mask, err = o.load(ctx, d, b, comparison.Models[0])
-	if err != nil {
-		return err
-	}
+	comparison.ImagesFor = o.imagesFor(d)
 	found, failed := comparison.Run(ctx)
 	if found == nil {
 		return failed
@@ -166,15 +164,42 @@ func trainTwo(ctx context.Context, b compute.Backend) (paths []string, err error
 	return paths, err
 }
 
-// load reads the images at the size of the first model, and masks of the objects, if known.
-func (o *analyzing) load(ctx context.Context, d *dataset.Dataset, b compute.Backend, first analysis.Model) (
+// imagesFor returns a function that reads the images for a model, and masks of the objects, if known. Models with the
+// same preprocessing share them.
+func (o *analyzing) imagesFor(d *dataset.Dataset) func(context.Context, *finetune.Model) (
 	*data.Memory, func(int) []bool, error) {
-	m, err := finetune.Opening{Files: first.Import}.Open(b, first.Path)
-	if err != nil {
-		return nil, nil, err
+	type kind struct {
+		preprocess preprocess.Settings
+		size       [2]int
+		aspect     string
+		validation float64
 	}
-	defer m.Finalize()
-	d.Describe(m.Recipe.ValidationPart)
+	type shown struct {
+		images *data.Memory
+		mask   func(int) []bool
+	}
+	read := map[kind]shown{}
+	return func(ctx context.Context, m *finetune.Model) (*data.Memory, func(int) []bool, error) {
+		r := m.Recipe
+		k := kind{m.Preprocess, [2]int{r.Model.ImageRows, r.Model.ImageCols}, r.Aspect, r.ValidationPart}
+		s, known := read[k]
+		if !known {
+			if len(read) == 0 {
+				d.Describe(r.ValidationPart)
+			}
+			var err error
+			if s.images, s.mask, err = o.load(ctx, d, m); err != nil {
+				return nil, nil, err
+			}
+			read[k] = s
+		}
+		return s.images, s.mask, nil
+	}
+}
+
+// load reads the images with a model's preprocessing.
+func (o *analyzing) load(ctx context.Context, d *dataset.Dataset, m *finetune.Model) (
+	*data.Memory, func(int) []bool, error) {
 	if o.masks != "" {
 		return d.Masked(ctx, o.masks, m, o.limit)
 	}

@@ -1,0 +1,73 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/internal/datatest"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+const demoModel = "../../examples/cifar100/demo/vit"
+
+// demoWith is a copy of the demo model, of 24×24 pixels, with other fields of preprocessor_config.json and config.json.
+func demoWith(t *testing.T, processor, config map[string]any) string {
+	t.Helper()
+	files := map[string][]byte{}
+	files["model.safetensors"] = gomlxtest.Must(os.ReadFile(demoModel + "/model.safetensors"))(t)
+	for name, changes := range map[string]map[string]any{"preprocessor_config.json": processor, "config.json": config} {
+		var fields map[string]any
+		if err := json.Unmarshal(gomlxtest.Must(os.ReadFile(filepath.Join(demoModel, name)))(t), &fields); err != nil {
+			t.Fatal(err)
+		}
+		for key, value := range changes {
+			fields[key] = value
+		}
+		files[name] = gomlxtest.Must(json.Marshal(fields))(t)
+	}
+	return datatest.Tree(t, files)
+}
+
+// cropped resizes the shorter side to 48 pixels and crops the middle 24×24.
+var cropped = map[string]any{"size": map[string]int{"shortest_edge": 48}, "do_center_crop": true,
+	"crop_size": map[string]int{"height": 24, "width": 24}}
+
+// analyzed runs wepe analyze and returns its rows by model.
+func analyzed(t *testing.T, args ...string) map[string][]string {
+	t.Helper()
+	out := t.TempDir()
+	succeeds(t, append([]string{"analyze", "--backend", "go", "--out", out}, args...)...)
+	rows := map[string][]string{}
+	lines := bufio.NewScanner(bytes.NewReader(gomlxtest.Must(os.ReadFile(filepath.Join(out, "rows.jsonl")))(t)))
+	for lines.Scan() {
+		var row analysis.Row
+		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
+			t.Fatal(err)
+		}
+		rows[row.Model] = append(rows[row.Model], fmt.Sprint(row.Measure, row.At, row.Value, row.Note))
+	}
+	return rows
+}
+
+func TestEveryModelIsAnalyzedWithItsOwnPreprocessing(t *testing.T) {
+	dir, crop, squash := images(t, "wide", 3, 20, 44), "crop="+demoWith(t, cropped, nil), "squash="+demoModel
+	first := analyzed(t, crop, squash, "--data", dir, "--what", "entropy")
+	second := analyzed(t, squash, crop, "--data", dir, "--what", "entropy")
+	for _, model := range []string{"crop", "squash"} {
+		if len(first[model]) < 6 || !slices.Equal(first[model], second[model]) {
+			t.Errorf("%s: %q first, %q in the other order", model, first[model], second[model])
+		}
+	}
+	if slices.Equal(first["crop"], first["squash"]) {
+		t.Errorf("the preprocessing makes no difference: %q", first["crop"])
+	}
+}
