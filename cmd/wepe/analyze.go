@@ -61,6 +61,9 @@ Without MODEL two small models are trained on generated shapes first. --what cos
 	o.opening.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if slices.Equal(o.what, []string{"cost"}) {
+			if o.size != [2]int{} {
+				return cli.Usagef("--size is for models: use --sizes with --what cost")
+			}
 			return o.cost.run(c, o.backend, cmp.Or(o.out, "runs/analysis-cost"), o.seed)
 		}
 		return o.run(c, args)
@@ -76,6 +79,9 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	}
 	if o.limit < 1 {
 		return cli.Usagef("--limit %d: want 1 or more", o.limit)
+	}
+	if o.start && o.size != [2]int{} {
+		return cli.Usagef("--start: the initial weights of a run have its own image size: leave out --size")
 	}
 	d, err := dataset.Open(ctx, o.data, o.images)
 	if err != nil {
@@ -131,7 +137,7 @@ func (o *analyzing) models(ctx context.Context, b compute.Backend, paths []strin
 			return nil, err
 		}
 		cli.Field("model", "%s: %s %s", name, path, line)
-		models = append(models, analysis.Model{Name: name, Path: chosen, Import: o.files})
+		models = append(models, analysis.Model{Name: name, Path: chosen, Size: o.size, Import: o.files})
 	}
 	if o.start {
 		for _, m := range models {

@@ -7,9 +7,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/analysis"
@@ -53,7 +56,7 @@ func analyzed(t *testing.T, args ...string) map[string][]string {
 		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
 			t.Fatal(err)
 		}
-		rows[row.Model] = append(rows[row.Model], fmt.Sprint(row.Measure, row.At, row.Value, row.Note))
+		rows[row.Model] = append(rows[row.Model], fmt.Sprintln(row.Measure, row.At, row.Note, float64(row.Value)))
 	}
 	return rows
 }
@@ -69,5 +72,26 @@ func TestEveryModelIsAnalyzedWithItsOwnPreprocessing(t *testing.T) {
 	}
 	if slices.Equal(first["crop"], first["squash"]) {
 		t.Errorf("the preprocessing makes no difference: %q", first["crop"])
+	}
+}
+
+// A uniform attention over 6×6 patches and the class token has an entropy of ln 37; a larger one needs more patches.
+func TestModelsAreAnalyzedAtAnotherSize(t *testing.T) {
+	dir := images(t, "wide", 3, 96, 96)
+	args := []string{"m=" + demoModel, "--data", dir, "--what", "entropy"}
+	own, larger := analyzed(t, args...)["m"], analyzed(t, append(args, "--size", "96x96")...)["m"]
+	largest := func(rows []string) (most float64) {
+		for _, row := range rows {
+			if fields := strings.Fields(row); len(fields) > 2 {
+				value, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+				if err == nil {
+					most = max(most, value)
+				}
+			}
+		}
+		return most
+	}
+	if a, b := largest(own), largest(larger); !(a > 0 && a <= math.Log(37) && b > math.Log(37)) {
+		t.Errorf("entropy of at most %g at 24×24, %g at 96×96", a, b)
 	}
 }
