@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -93,5 +94,53 @@ func TestModelsAreAnalyzedAtAnotherSize(t *testing.T) {
 	}
 	if a, b := largest(own), largest(larger); !(a > 0 && a <= math.Log(37) && b > math.Log(37)) {
 		t.Errorf("entropy of at most %g at 24×24, %g at 96×96", a, b)
+	}
+}
+
+// Images in memory, in the layout of CIFAR-100 with the model's 100 classes, and the same as PNG files.
+func TestAnEvaluationOfADatasetInMemoryPreprocessesAsPredict(t *testing.T) {
+	_, test, err := data.CIFAR100("../../examples/cifar100/demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		Names map[string]string `json:"id2label"`
+	}
+	if err := json.Unmarshal(gomlxtest.Must(os.ReadFile(demoModel+"/config.json"))(t), &config); err != nil {
+		t.Fatal(err)
+	}
+	files, names, records := map[string][]byte{}, make([]string, 100), []byte{}
+	for class := range names {
+		names[class] = config.Names[strconv.Itoa(class)]
+	}
+	for i := range 20 {
+		files[fmt.Sprintf("images/%03d.png", i)] = datatest.PNG(test.RGBA(i))
+		records = append(records, 0, byte(slices.Index(names, test.Classes[test.Labels[i]])))
+		for k := range 3 * 32 * 32 { // planes
+			records = append(records, test.Row(i)[k%1024*3+k/1024])
+		}
+	}
+	files["test.bin"], files["train.bin"] = records, records
+	files["fine_label_names.txt"] = []byte(strings.Join(names, "\n") + "\n")
+	dir := datatest.Tree(t, files)
+	paths := gomlxtest.Must(filepath.Glob(filepath.Join(dir, "images", "*.png")))(t)
+	losses := map[string]float64{}
+	for name, model := range map[string]string{"exact": demoModel, "crop": demoWith(t, cropped, nil)} {
+		p := asJSON[struct{ Predictions []prediction }](t, append([]string{"predict", model, "--top", "100", "--backend",
+			"go"}, paths...)...)
+		loss := 0.0
+		for i, one := range p.Predictions {
+			for _, c := range one.Classes {
+				if c.Name == test.Classes[test.Labels[i]] {
+					loss -= math.Log(c.Probability) / float64(len(paths))
+				}
+			}
+		}
+		e := asJSON[evaluated](t, "eval", model, "--data", "cifar100:"+dir, "--split", "test", "--backend", "go")
+		near(t, name+": loss", float64(e.Metrics.Loss), loss, 1e-4)
+		losses[name] = float64(e.Metrics.Loss)
+	}
+	if math.Abs(losses["exact"]-losses["crop"]) < 0.1 {
+		t.Errorf("the preprocessing makes no difference: %v", losses)
 	}
 }
