@@ -16,8 +16,9 @@ const (
 	viewsTenCrop = "ten-crop" // four corners and the centre, 7/8 of each side, resized, and their mirror images
 )
 
-// AverageViews makes Evaluate, Examine and Predict average the scores of several views of each image, as in Model.Scores
-// (test-time augmentation): "flip", "ten-crop" as torchvision's TenCrop, or "none". Time grows with the number of views.
+// AverageViews makes Evaluate, Examine and Predict average the scores, see Model.Scores, of several views of each image
+// (test-time augmentation): "flip", "ten-crop" as torchvision's TenCrop, or "none". Time grows with the number of
+// views.
 func (m *Model) AverageViews(views string) error {
 	if views != viewsNone && views != viewsFlip && views != viewsTenCrop {
 		return fmt.Errorf("finetune: unknown test-time augmentation %q: want %q, %q or %q", views, viewsNone,
