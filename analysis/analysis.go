@@ -38,6 +38,7 @@ type Model struct {
 	Name  string // of its column
 	Path  string // whatever finetune.Open opens
 	Start bool   // with its initial weights, for a run from scratch
+	Size  [2]int // of its images; zero is its own
 
 	Import checkpoints.ImportOptions // what its files lack: Grid, AssumeSquare, Architecture
 }
@@ -52,6 +53,10 @@ type Comparison struct {
 	// Mask returns which pixels of an image of Images are the object, nil for an image without an object. It is nil if
 	// there are no masks.
 	Mask func(image int) []bool
+
+	// ImagesFor returns Images and Mask as each model's preprocessing makes them, of the same images; nil if Images and
+	// Mask are for all models.
+	ImagesFor func(ctx context.Context, m *finetune.Model) (*data.Memory, func(image int) []bool, error)
 
 	Pairs  int    // for training the probe, 0 for 8000; a quarter as many are for evaluation
 	Seed   uint64 // of noise, pairs, occlusion and shuffles
@@ -98,7 +103,7 @@ func (c *Comparison) Run(ctx context.Context) (*Results, error) {
 	if len(c.Models) == 0 || len(c.Analyses) == 0 {
 		return nil, errors.New("analysis: give at least one model and one analysis")
 	}
-	if c.Images == nil || c.Images.Len() == 0 {
+	if c.ImagesFor == nil && (c.Images == nil || c.Images.Len() == 0) {
 		return nil, errors.New("analysis: no images")
 	}
 	c.Pairs, c.reference = cmp.Or(c.Pairs, 8000), reference{}
@@ -118,11 +123,12 @@ func (c *Comparison) Run(ctx context.Context) (*Results, error) {
 	found, seen := &Results{}, map[string]bool{}
 	var failed []error
 	for _, m := range c.Models {
-		s, err := c.open(m)
+		s, err := c.open(ctx, m)
 		if err != nil {
 			failed = append(failed, err)
 			continue
 		}
+		found.Page.Lines = []string{fmt.Sprintf("%d images of %s", s.Images.Len(), s.Images.Name)}
 		s.first, s.column = !seen[m.Name], slices.Index(columns, m.Name)
 		seen[m.Name] = true
 		failed = append(failed, s.analyze(ctx, sections)...)
@@ -143,14 +149,13 @@ func (c *Comparison) Run(ctx context.Context) (*Results, error) {
 		found.Page.Sections = append(found.Page.Sections, part)
 	}
 	found.Page.Title = "Position and robustness analyses"
-	found.Page.Lines = []string{fmt.Sprintf("%d images of %s", c.Images.Len(), c.Images.Name)}
 	return found, errors.Join(failed...)
 }
 
-func (c *Comparison) open(m Model) (*subject, error) {
-	opening := finetune.Opening{Files: m.Import}
+func (c *Comparison) open(ctx context.Context, m Model) (*subject, error) {
+	opening := finetune.Opening{Files: m.Import, Size: m.Size}
 	if m.Start {
-		opening = finetune.Opening{Weights: "start"}
+		opening = finetune.Opening{Weights: "start", Size: m.Size}
 	}
 	opened, err := opening.Open(c.Backend, m.Path)
 	if err != nil {
@@ -160,8 +165,19 @@ func (c *Comparison) open(m Model) (*subject, error) {
 		c.Logger.Info(line, "model", m.Name)
 	}
 	v := opened.Recipe.Model
-	return &subject{Comparison: c, Model: m, model: opened,
-		grid: grid{Rows: v.Rows(), Cols: v.Cols(), Prefix: v.Prefix()}}, nil
+	s := &subject{Comparison: c, Model: m, model: opened, Images: c.Images, Mask: c.Mask,
+		grid: grid{Rows: v.Rows(), Cols: v.Cols(), Prefix: v.Prefix()}}
+	if c.ImagesFor == nil {
+		return s, nil
+	}
+	if s.Images, s.Mask, err = c.ImagesFor(ctx, opened); err == nil && s.Images.Len() == 0 {
+		err = errors.New("analysis: no images")
+	}
+	if err != nil {
+		opened.Finalize()
+		return nil, fmt.Errorf("images for %s: %w", m.Path, err)
+	}
+	return s, nil
 }
 
 // subject is an open model.
@@ -169,6 +185,8 @@ type subject struct {
 	*Comparison
 	Model
 	model  *finetune.Model
+	Images *data.Memory           // Comparison.Images, or its own
+	Mask   func(image int) []bool // in the same way
 	grid   grid
 	column int
 	first  bool // of its column; its images are shown
@@ -178,6 +196,7 @@ type subject struct {
 	section  *section
 
 	attention *attention // computed on first use
+	labels    []int32    // of Images by the model's classes, set by predicts
 }
 
 // analyze applies all analyses.

@@ -101,7 +101,7 @@ func TestAMapOfAttentionHasItsQueryOutlined(t *testing.T) {
 func TestAPredictionIsOfTheClassTokenOrOfAllPatchesEqually(t *testing.T) {
 	for pool, want := range map[string]float64{"class": 0, "mean": 1.0 / 15} {
 		c := Comparison{Backend: gomlxtest.Backend(), Images: testImages(3)}
-		s := gomlxtest.Must(c.open(Model{Name: "a", Path: trained(t, "learned", 1, func(r *finetune.Recipe) {
+		s := gomlxtest.Must(c.open(t.Context(), Model{Name: "a", Path: trained(t, "learned", 1, func(r *finetune.Recipe) {
 			r.Model.Pool = pool
 		})}))(t)
 		from := s.prediction()
@@ -348,7 +348,7 @@ func TestASweepSkipsOnlySettingsThatTheEncodingRefuses(t *testing.T) {
 		}
 	}
 	comparison := &Comparison{Backend: gomlxtest.Backend(), Images: testImages(2)}
-	s := gomlxtest.Must(comparison.open(sphere))(t)
+	s := gomlxtest.Must(comparison.open(t.Context(), sphere))(t)
 	defer s.model.Finalize()
 	s.section = &section{}
 	for _, wrong := range []string{"nosuch.field=1", "wepe_alpha_u=many"} {
@@ -398,7 +398,7 @@ func TestMissingOptionsOfFilesAreImportOptions(t *testing.T) {
 func testMissingOptionsOfFilesAreImportOptions(t *testing.T) {
 	google := Model{Name: "google", Path: fixtures.Dir(t, "jax_vit_npz")}
 	comparison := &Comparison{Backend: gomlxtest.Backend(), Images: testImages(2)}
-	if _, err := comparison.open(google); err == nil || !strings.Contains(err.Error(), "--assume-square") {
+	if _, err := comparison.open(t.Context(), google); err == nil || !strings.Contains(err.Error(), "--assume-square") {
 		t.Errorf("a grid that no file says: %v", err)
 	}
 	google.Import = checkpoints.ImportOptions{AssumeSquare: true}

@@ -173,7 +173,7 @@ func TestTSNEHasThePatchesOfWholeImages(t *testing.T) {
 	for size, points := range map[[2]int]int{{12, 20}: 240, {20, 20}: 250} {
 		c := Comparison{Backend: gomlxtest.Backend(), Images: testImages(23), Logger: slog.New(slog.DiscardHandler)}
 		path := trained(t, "learned", 1, func(r *finetune.Recipe) { r.Augment.Size = size })
-		s := gomlxtest.Must(c.open(Model{Name: "a", Path: path}))(t)
+		s := gomlxtest.Must(c.open(t.Context(), Model{Name: "a", Path: path}))(t)
 		v := gomlxtest.Must(s.attended())(t)
 		if v.points != points || len(v.last) != points*12 || v.images != 23 || len(v.rollout) != 23 || len(v.class) != 23 {
 			t.Errorf("%d points of %d values, %d images, maps of %d and %d", v.points, len(v.last), v.images, len(v.rollout),

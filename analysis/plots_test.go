@@ -54,7 +54,7 @@ func TestPlotsHaveTheValuesOfTheRows(t *testing.T) {
 	what := []string{"decay", "probe", "distance", "entropy", "range", "separation", "resolution"}
 	c := &Comparison{Backend: gomlxtest.Backend(), Images: testImages(150), Pairs: 200, Seed: 3,
 		Analyses: gomlxtest.Must(Choose(what))(t), Logger: slog.New(slog.DiscardHandler)}
-	s := gomlxtest.Must(c.open(Model{Name: "m", Path: trained(t, "wepe", 1,
+	s := gomlxtest.Must(c.open(t.Context(), Model{Name: "m", Path: trained(t, "wepe", 1,
 		func(r *finetune.Recipe) { r.Model.Depth = 3 })}))(t)
 	defer s.model.Finalize()
 	sections, lines := make([]section, len(what)), map[string]figure.Line{}

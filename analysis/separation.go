@@ -40,7 +40,7 @@ func separation(s *subject) error {
 			for k, weights := range slices.Collect(slices.Chunk(values[0], size)) {
 				patches := strongestPatches(s.attendedBy(from, weights), strongest)
 				separations = append(separations, s.grid.separation(patches))
-				wrong = append(wrong, numeric.Rank(logits[k], s.Images.Labels[first+k]) > 0)
+				wrong = append(wrong, numeric.Rank(logits[k], s.labels[first+k]) > 0)
 			}
 			return nil
 		})
@@ -68,7 +68,7 @@ func separation(s *subject) error {
 	return nil
 }
 
-// predicts returns the reason if the model's predictions cannot be compared with the labels.
+// predicts returns the reason if the model's predictions cannot be compared with the labels, and otherwise sets labels.
 func (s *subject) predicts() error {
 	if s.Start {
 		return notApplicable("the head of the model is not trained")
@@ -76,6 +76,17 @@ func (s *subject) predicts() error {
 	if names := s.Images.Classes; len(names) != len(s.model.Classes) || len(names) < 2 {
 		return notApplicable(fmt.Sprintf("the model has %d classes, the dataset %d", len(s.model.Classes), len(names)))
 	}
+	if s.labels != nil {
+		return nil
+	}
+	labelled, warning, err := s.model.Labelled(s.Images.Describe())
+	if err != nil {
+		return notApplicable(err.Error())
+	}
+	if warning != "" {
+		s.Logger.Warn(warning, "model", s.Name)
+	}
+	s.labels = labelled.Labels
 	return nil
 }
 

@@ -4,8 +4,10 @@ package analysis
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -77,5 +79,24 @@ func TestSeparationIsOfTheStrongestPatchesAndTheErrorOfEachImage(t *testing.T) {
 			value(t, rows, "separation", "m", "mean separation, patches", ""),
 			value(t, rows, "separation", "m", "correlation of separation and error, images", "")}, []float64{n,
 			stat.Mean(wrong, nil) * n, stat.Mean(separations, nil), stat.Correlation(separations, wrong, nil)}, 1e-9)
+	}
+}
+
+// The labels are compared with the model's classes by name.
+func TestMeasuresOfAccuracyDoNotDependOnTheOrderOfClasses(t *testing.T) {
+	images, permuted, other := testImages(30), testImages(30), testImages(30)
+	permuted.Classes, other.Classes = strings.Fields("c a b"), strings.Fields("a b x")
+	for i, label := range images.Labels {
+		permuted.Labels[i] = (label + 1) % 3
+	}
+	model := Model{Name: "m", Path: trained(t, "learned", 1, nil)}
+	want := asked(t, "separation,shuffle", images, model)
+	if got := asked(t, "separation,shuffle", permuted, model); fmt.Sprint(got) != fmt.Sprint(want) { // NaN is printed
+		t.Errorf("got %v, want %v", got, want)
+	}
+	for _, r := range asked(t, "separation,shuffle", other, model) {
+		if !strings.Contains(r.Note, "class 2 is c in the model and x in the data") {
+			t.Errorf("other classes: %+v", r)
+		}
 	}
 }

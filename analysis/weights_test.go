@@ -29,7 +29,7 @@ func TestTheMemoryOfAttentionWeightsIsLogged(t *testing.T) {
 		c := Comparison{Backend: gomlxtest.Backend(), Images: testImages(2),
 			Logger: slog.New(slog.NewTextHandler(&log, nil))}
 		path := trained(t, "none", 1, func(r *finetune.Recipe) { r.Augment.Size = [2]int{side, 20} })
-		s := gomlxtest.Must(c.open(Model{Name: "a", Path: path}))(t)
+		s := gomlxtest.Must(c.open(t.Context(), Model{Name: "a", Path: path}))(t)
 		gomlxtest.Must(s.attended())(t)
 		s.model.Finalize()
 		if !strings.Contains(log.String(), "attention weights: "+want+" MiB per image;") {
@@ -195,7 +195,7 @@ func TestRowsOfMasksAreOfTheThresholdsOfTheirNames(t *testing.T) {
 	rows := gomlxtest.Must(c.Run(t.Context()))(t).Rows
 	all := map[string][2][]float64{}
 	for m, model := range c.Models {
-		s := gomlxtest.Must(c.open(model))(t)
+		s := gomlxtest.Must(c.open(t.Context(), model))(t)
 		v := gomlxtest.Must(s.attended())(t)
 		s.model.Finalize()
 		for i, row := range v.rollout {

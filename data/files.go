@@ -176,6 +176,16 @@ func (d *directory) Open(part int) (io.ReadCloser, error) {
 // Where implements Container.
 func (d *directory) Where(part int) string { return d.names.at(part) }
 
+// Size returns the bytes of a separate file, or -1 if it does not exist or is a part of a shard.
+func (f *Files) Size(row int) int64 {
+	if d, separate := f.In.(*directory); separate {
+		if info, err := d.root.Stat(f.Where(row)); err == nil {
+			return info.Size()
+		}
+	}
+	return -1
+}
+
 // Load decodes the files on all cores and returns them as images of one size in memory. Missing or damaged images are
 // skipped with a warning to logger, which may be nil; more than 1 % are an error that lists them. Another warning is
 // [ClippedGrey].

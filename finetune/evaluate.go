@@ -17,7 +17,8 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// Evaluate evaluates the model on a dataset: mean cross-entropy without smoothing, top-1 and top-5 accuracy.
+// Evaluate evaluates the model on a dataset: mean cross-entropy without smoothing, top-1 and top-5 accuracy. Classes
+// match by name, see Labelled.
 func (m *Model) Evaluate(set data.Source) (report.Metrics, error) {
 	e, err := m.examine(set)
 	if err != nil {
@@ -44,9 +45,6 @@ func (m *Model) examine(set data.Source) (*examination, error) {
 	if m.examined.source == set {
 		return m.examined.result, nil
 	}
-	if err := m.sameClasses(set.Describe()); err != nil {
-		return nil, err
-	}
 	p := m.upload(set)
 	defer p.finalize()
 	e, err := m.examination(p)
@@ -59,8 +57,12 @@ func (m *Model) examine(set data.Source) (*examination, error) {
 // examination evaluates the images of a dataset on the device, batch by batch. Each process of a group computes some of
 // the batches, and all get all verdicts.
 func (m *Model) examination(p pixels) (*examination, error) {
-	e := &examination{set: p.set.Describe(), verdicts: make([]verdict, p.set.Len())}
-	err := m.eachLogits(p, func(row int, logits []float32) { e.verdicts[row] = judge(logits, e.set.Labels[row]) })
+	labelled, _, err := m.Labelled(p.set.Describe())
+	if err != nil {
+		return nil, err
+	}
+	e := &examination{set: labelled, verdicts: make([]verdict, p.set.Len())}
+	err = m.eachLogits(p, func(row int, logits []float32) { e.verdicts[row] = judge(logits, e.set.Labels[row]) })
 	for _, row := range p.set.Damaged() {
 		if e.verdicts[row] != (verdict{}) { // computed by another process
 			e.verdicts[row] = verdict{class: damagedImage}
@@ -80,7 +82,7 @@ func (m *Model) examination(p pixels) (*examination, error) {
 	return e, e.share(m.group)
 }
 
-// sameClasses refuses a dataset with other classes.
+// sameClasses refuses a dataset with another number of classes.
 func (m *Model) sameClasses(set *data.Info) error {
 	if len(set.Classes) != m.Recipe.Model.Classes {
 		return fmt.Errorf("finetune: dataset %s has %d classes, the model %d: use a dataset with the model's classes",

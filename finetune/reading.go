@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 )
 
@@ -171,6 +172,31 @@ func (m *Model) outputs(batch []*data.Image, program *model.Exec) (rows [][]floa
 		rows = slices.Collect(slices.Chunk(outputs[0], len(outputs[0])/len(batch)))[:n]
 		return nil
 	})
+}
+
+// FitSet is Fit for the images of a dataset in memory, so that an evaluation preprocesses them as Predict would. If
+// Preprocess is that of the dataset, which the model may have been trained on, the result is the dataset itself.
+func (m *Model) FitSet(set *data.Memory) (*data.Memory, error) {
+	if m.Preprocess == (preprocess.Settings{}) || m.Preprocess == set.Preprocessing() {
+		return set, nil
+	}
+	images := make([]*data.Image, set.Len())
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range images {
+		group.Go(func() (err error) {
+			if images[i], err = m.Fit(data.FromImage(set.RGBA(i))); err != nil {
+				err = fmt.Errorf("finetune: image %d of %s: %w", i, set.Name, err)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil || len(images) == 0 {
+		return set, err
+	}
+	fitted := m.setOf(set.Name, images...)
+	fitted.Labels, fitted.Classes, fitted.Preprocess = set.Labels, set.Classes, m.Preprocess
+	return fitted, nil
 }
 
 // decode reads an image file.

@@ -190,3 +190,28 @@ func TestABatchOfAFineTuningIsATwentiethOfTheImagesOrEight(t *testing.T) {
 		}
 	}
 }
+
+// What a user sets must have an effect on one of the compared encodings; a published recipe may contain more.
+func TestSettingsWithoutEffectAreNamed(t *testing.T) {
+	for _, c := range []struct{ settings, positions, want string }{
+		{"wepe_alpha_scale=0.9", "learned", "wepe_alpha_scale has no effect with position learned"},
+		{"params.wepe_alpha_scale=0.9", "none learned", "position none, learned"},
+		{"epochs=2; wepe_alpha_scale=0.9", "learned wepe-sphere", ""},
+		{"wepe_alpha_scale=0.9", "learned+rope-axial", "position learned+rope-axial"},
+		{"wepe_alpha_scale=0.9", "rope-axial+wepe-bias", ""},
+		{"wepe_alpha_scale=0.9", "", ""}, // of a model that is not open yet
+		{"late_mixup_alpha=0.3", "learned", "without late_from"},
+		{"late_mixup_alpha=0.3;late_from=1", "learned", ""},
+		{"augment.erase_noise=true", "learned", "without augment.erase_prob"},
+		{"augment.erase_scale=[0.1,0.2]", "learned", "without augment.erase_prob"},
+		{"augment.erase_noise=true;augment.erase_prob=0.25", "learned", ""},
+		{"augment.erase_noise=false", "learned", ""},
+	} {
+		err := gomlxtest.Must(tiny().Set(c.settings))(t).Unread(c.settings, strings.Fields(c.positions)...)
+		if c.want != "" {
+			refused(t, c.settings, err, c.want)
+		} else if err != nil {
+			t.Errorf("%s with %s: %v", c.settings, c.positions, err)
+		}
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit"
@@ -59,4 +61,46 @@ func (r Recipe) Differ(settings json.RawMessage) string {
 		return ""
 	}
 	return fmt.Sprintf("%s %s, not %s", name, its, mine)
+}
+
+// Unread returns an error for the first of some settings, in the form of Set, that has no effect on training runs of
+// the recipe with any of the encodings; without encodings it does not check hyperparameters. A recipe itself may have
+// such settings: for encodings that it is not used with, or for steps that other settings disable.
+func (r Recipe) Unread(settings string, positions ...string) error {
+	for _, key := range setting.Keys(settings) {
+		without := ""
+		switch {
+		case key == "late_mixup_alpha" && r.LateMixupAlpha > 0 && r.LateFrom == 0:
+			without = "late_from, the first epoch with it"
+		case key == "augment.erase_noise" && r.Augment.EraseNoise && r.Augment.EraseProb == 0,
+			key == "augment.erase_scale" && r.Augment.EraseScale != [2]float64{} && r.Augment.EraseProb == 0:
+			without = "augment.erase_prob, the probability of erasing"
+		}
+		if without != "" {
+			return fmt.Errorf("finetune: %s has no effect without %s: set both, or neither", key, without)
+		}
+		if len(positions) == 0 || !slices.Contains(vit.Params(), key) ||
+			slices.ContainsFunc(positions, func(position string) bool { return readsParam(position, key) }) {
+			continue
+		}
+		return fmt.Errorf("finetune: %s has no effect with position %s: leave it out, or use one of %s", key,
+			strings.Join(positions, ", "), strings.Join(readersOf(key), ", "))
+	}
+	return nil
+}
+
+// readersOf lists the encodings that read a hyperparameter.
+func readersOf(param string) (names []string) {
+	for _, name := range vit.PositionNames() {
+		if readsParam(name, param) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// readsParam reports whether an encoding reads a hyperparameter; an unknown one, which Validate refuses, reads all.
+func readsParam(position, param string) bool {
+	encoding, err := vit.EncodingNamed(position)
+	return err != nil || slices.Contains(encoding.Params(), param)
 }

@@ -16,8 +16,9 @@ const (
 	viewsTenCrop = "ten-crop" // four corners and the centre, 7/8 of each side, resized, and their mirror images
 )
 
-// AverageViews makes Evaluate, Examine and Predict average the probabilities of several views of each image (test-time
-// augmentation): "flip", "ten-crop" as torchvision's TenCrop, or "none". Time grows with the number of views.
+// AverageViews makes Evaluate, Examine and Predict average the scores, see Model.Scores, of several views of each image
+// (test-time augmentation): "flip", "ten-crop" as torchvision's TenCrop, or "none". Time grows with the number of
+// views.
 func (m *Model) AverageViews(views string) error {
 	if views != viewsNone && views != viewsFlip && views != viewsTenCrop {
 		return fmt.Errorf("finetune: unknown test-time augmentation %q: want %q, %q or %q", views, viewsNone,
@@ -34,10 +35,8 @@ func (m *Model) AverageViews(views string) error {
 		}
 		shown := viewsOf(images, views)
 		batch, classes := images.Shape().Dim(0), m.Recipe.Model.Classes
-		logits := m.logits(scope, Concatenate(shown, 0), plan)                          // [views·batch, classes]
-		logs := LogSoftmax(Reshape(logits, len(shown), batch, classes))                 // [views, batch, classes]
-		peak := ReduceAndKeep(logs, ReduceMax, 0)                                       // [1, batch, classes]
-		return []*Node{Add(Squeeze(peak, 0), Log(ReduceMean(Exp(Sub(logs, peak)), 0)))} // [batch, classes]
+		logits := m.logits(scope, Concatenate(shown, 0), plan)                           // [views·batch, classes]
+		return []*Node{averageOf(Reshape(logits, len(shown), batch, classes), m.Scores)} // [batch, classes]
 	})
 	if err != nil {
 		return err
@@ -45,6 +44,28 @@ func (m *Model) AverageViews(views string) error {
 	m.eval.Finalize()
 	m.eval, m.examined.source = program, nil
 	return nil
+}
+
+// averageOf returns the logits [batch, classes] whose scores are the mean scores of views with logits [views, batch,
+// classes]; scores is Model.Scores.
+func averageOf(logits *Node, scores string) *Node {
+	switch scores {
+	case "sigmoid": // log(p/(1−p)), with 1−p from the opposite logits: near 1 the difference would lose its digits
+		return Sub(logOfMean(logSigmoid(logits)), logOfMean(logSigmoid(Neg(logits))))
+	case "none":
+		return ReduceMean(logits, 0)
+	default:
+		return logOfMean(LogSoftmax(logits))
+	}
+}
+
+// logSigmoid is log σ(x) = min(x, 0) − log(1 + exp(−|x|)).
+func logSigmoid(x *Node) *Node { return Sub(MinScalar(x, 0), Log1P(Exp(Neg(Abs(x))))) }
+
+// logOfMean is log of the mean of exp(logs) over the first axis.
+func logOfMean(logs *Node) *Node {
+	peak := ReduceAndKeep(logs, ReduceMax, 0)
+	return Add(Squeeze(peak, 0), Log(ReduceMean(Exp(Sub(logs, peak)), 0)))
 }
 
 // viewsOf returns the views of images [batch, height, width, channels], each of the same shape.

@@ -75,6 +75,48 @@ func TestTestTimeAugmentationAveragesTheProbabilitiesOfViews(t *testing.T) {
 	refused(t, "views", m.AverageViews("five"), `unknown test-time augmentation "five"`, viewsTenCrop)
 }
 
+// The mean score of an image and its equal mirror image is the image's, and of others the mean of both.
+func TestViewsAverageTheScoresOfTheModel(t *testing.T) {
+	m := trained(t)
+	same := dataset(5, 4) // [image, row, column, channel], 6 columns of 3 channels
+	mirror, set := dataset(5, 4), dataset(5, 4)
+	for i := range same.Pixels {
+		from := i - i%18 + 15 - i%18/3*3 + i%3
+		mirror.Pixels[i] = set.Pixels[from]
+		if from < i {
+			same.Pixels[i] = same.Pixels[from]
+		}
+	}
+	for _, scores := range []string{"", "softmax", "sigmoid", "none"} {
+		m.Scores = scores
+		scored := func(views string, images *data.Memory) (all [][]float64) {
+			if err := m.AverageViews(views); err != nil {
+				t.Fatal(err)
+			}
+			for _, logits := range gomlxtest.Must(m.logitsOf(images))(t) {
+				all = append(all, m.probabilities(logits))
+			}
+			return all
+		}
+		one, two, mirrored := scored(viewsNone, same), scored(viewsFlip, same), scored(viewsNone, mirror)
+		plain, both := scored(viewsNone, set), scored(viewsFlip, set)
+		for i := range one {
+			gomlxtest.NearAbs(t, scores+": a symmetric image", two[i], one[i], 2e-6)
+			for k := range plain[i] {
+				plain[i][k] = (plain[i][k] + mirrored[i][k]) / 2
+			}
+			gomlxtest.NearAbs(t, scores+": mean", both[i], plain[i], 2e-6)
+		}
+	}
+}
+
+func TestTheMeanOfSigmoidsKeepsTheDigitsOfLargeLogits(t *testing.T) {
+	got := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{averageOf(in[0], "sigmoid")} },
+		tensors.FromValue([][][]float32{{{30, -30, 0, 90}}, {{30, -30, 2, -90}}}))
+	p := (0.5 + 1/(1+math.Exp(-2))) / 2
+	gomlxtest.NearAbs(t, "logits", got[0], []float64{30, -30, math.Log(p / (1 - p)), 0}, 1e-5)
+}
+
 // Of 13×21 pixels the crops have 11×18: ⅞ are 11.4 and 18.4.
 func TestTenCropsAreTheCornersTheMiddleAndTheirMirrors(t *testing.T) {
 	const height, width, h, w = 13, 21, 11, 18

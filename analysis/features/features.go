@@ -92,6 +92,8 @@ type state struct {
 	All    int      `json:"images"` // number of images in the list
 	Rows   int      `json:"rows,omitempty"`
 	Unread []string `json:"unread,omitempty"` // images without a row
+
+	Contents string `json:"contents,omitempty"` // see List.contents; earlier versions lack it
 }
 
 func readState(dir string) (s state, err error) {

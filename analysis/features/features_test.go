@@ -270,6 +270,49 @@ func TestFeaturesOfAnotherModelOrListAreNotResumed(t *testing.T) {
 	}
 }
 
+func TestFeaturesOfOtherImagesWithTheSameNamesAreNotResumed(t *testing.T) {
+	pictures := func(seed uint64) *List {
+		tree := map[string][]byte{}
+		for i := range 3 {
+			tree[fmt.Sprintf("cat/%d.png", i)] = datatest.PNG(drawn(seed+uint64(i), 9, 9))
+		}
+		return gomlxtest.Must(Folder(datatest.Tree(t, tree)))(t)
+	}
+	job := Job{Model: demo(t, 4), List: pictures(0), Dir: t.TempDir()}
+	gomlxtest.Must(job.Run(t.Context()))(t)
+	moved := job
+	moved.List = pictures(0)
+	gomlxtest.Must(moved.Run(t.Context()))(t)
+	other := job
+	other.List = pictures(100)
+	if _, err := other.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "other images with the names") {
+		t.Errorf("other pixels: %v", err)
+	}
+	path := filepath.Join(job.Dir, stateFile) // as earlier versions wrote it
+	state := strings.Replace(string(gomlxtest.Must(os.ReadFile(path))(t)), `"contents"`, `"unknown"`, 1)
+	if err := os.WriteFile(path, []byte(state), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gomlxtest.Must(job.Run(t.Context()))(t)
+
+	contents := map[string]bool{}
+	for range 2 { // any one pixel of any image of a dataset in memory
+		train, _, err := data.Shapes(data.TaskWhere, 40, 8, 16, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(contents) > 0 {
+			train.Row(7)[5] ^= 1
+		}
+		s := &List{Name: "shapes"}
+		s.AddSet("train", train)
+		contents[s.contents()] = true
+	}
+	if len(contents) != 2 {
+		t.Error("another pixel in memory is not noticed")
+	}
+}
+
 func TestModelsWithoutFeaturesAreRefusedInOneLine(t *testing.T) {
 	m := demo(t, 4)
 	empty := t.TempDir()

@@ -46,7 +46,8 @@ type Job struct {
 
 // Run writes the missing features. An interrupted job resumes with its last batch, and its files end with the same
 // bytes as without the interruption (on the go backend; others do not guarantee equal bits). A directory of another
-// model or list is refused. Only names are compared: an image that was changed keeps its features.
+// model or list is refused, also with the same names: the sizes of files and some images are compared, so an image that
+// was changed to another of the same size may keep its features.
 func (j Job) Run(ctx context.Context) (*Table, error) {
 	if j.Logger == nil {
 		j.Logger = slog.New(slog.DiscardHandler)
@@ -69,9 +70,15 @@ func (j Job) Run(ctx context.Context) (*Table, error) {
 		return nil, err
 	default:
 		done, unread := have.Rows > 0, have.Unread
-		if have.Rows, have.Unread = 0, nil; fmt.Sprint(have) != fmt.Sprint(s) {
+		same := have.Contents == "" || have.Contents == s.Contents
+		have.Rows, have.Unread, have.Contents = 0, nil, s.Contents
+		if fmt.Sprint(have) != fmt.Sprint(s) {
 			return nil, fmt.Errorf("features: %s contains features of another model, list or kind (%s of %d images): "+
 				"remove it or use another directory", j.Dir, have.Of, have.All)
+		}
+		if !same {
+			return nil, fmt.Errorf("features: %s contains features of other images with the names of %s: remove it or use "+
+				"another directory", j.Dir, j.List.Name)
 		}
 		if done {
 			j.logUnread(unread)
@@ -103,7 +110,7 @@ func (j *Job) begin() (s state, err error) {
 		return s, fmt.Errorf("features: no images in %s", j.List.Name)
 	}
 	s = state{Of: j.Of, Width: c.Width, JSON: j.JSON, Batch: j.Model.EvalBatch(), List: j.List.fingerprint(),
-		All: len(j.List.Images)}
+		All: len(j.List.Images), Contents: j.List.contents()}
 	if j.Of == ofBoth {
 		s.Width *= 2
 	}

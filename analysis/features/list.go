@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"path/filepath"
 
@@ -18,6 +19,7 @@ type List struct {
 	Name   string
 	Images []Image
 	read   []func() (*data.Image, error) // of each image
+	brief  []func(h io.Writer)           // of each image, writes what contents hashes without decoding
 }
 
 // Folder lists the images of a directory. If it contains train and val or test, each with class folders, these are the
@@ -51,6 +53,7 @@ func (l *List) AddFiles(part string, f *data.Files) {
 		}
 		l.Images = append(l.Images, Image{File: file, Class: f.Classes[f.Labels[i]], Part: part})
 		l.read = append(l.read, func() (*data.Image, error) { return f.Read(i) })
+		l.brief = append(l.brief, func(h io.Writer) { fmt.Fprintln(h, f.Size(i)) })
 	}
 }
 
@@ -60,6 +63,7 @@ func (l *List) AddSet(part string, s *data.Memory) {
 		l.Images = append(l.Images, Image{File: fmt.Sprintf("%s/%05d", s.Name, i), Class: s.Classes[s.Labels[i]],
 			Part: part})
 		l.read = append(l.read, func() (*data.Image, error) { return data.FromImage(s.RGBA(i)), nil })
+		l.brief = append(l.brief, func(h io.Writer) { _, _ = h.Write(s.Row(i)) }) // a hash never fails
 	}
 }
 
@@ -77,7 +81,7 @@ func (l *List) Thin(n int) *List {
 		all := len(rows[p.Part])
 		if k := seen[p.Part]; k < n && (all <= n || i == rows[p.Part][k*all/n]) {
 			seen[p.Part]++
-			out.Images, out.read = append(out.Images, p), append(out.read, l.read[i])
+			out.Images, out.read, out.brief = append(out.Images, p), append(out.read, l.read[i]), append(out.brief, l.brief[i])
 		}
 	}
 	return out
@@ -97,6 +101,23 @@ func (l *List) fingerprint() string {
 	h := sha256.New()
 	for _, p := range l.Images {
 		fmt.Fprintf(h, "%q %q %q\n", p.File, p.Class, p.Part)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// contents is the SHA-256 of the sizes of files and of some images, or of the pixels of datasets in memory: enough to
+// tell apart directories with the same names without reading every file.
+func (l *List) contents() string {
+	const decoded = 16
+	h := sha256.New()
+	for _, write := range l.brief {
+		write(h)
+	}
+	for k := range min(decoded, len(l.read)) {
+		img, err := l.Read(k * (len(l.read) - 1) / max(1, min(decoded, len(l.read))-1))
+		if err == nil { // the job reports the error
+			h.Write(img.Pixels)
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/dataset"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
@@ -60,6 +61,9 @@ Without MODEL two small models are trained on generated shapes first. --what cos
 	o.opening.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if slices.Equal(o.what, []string{"cost"}) {
+			if o.size != [2]int{} {
+				return cli.Usagef("--size is for models: use --sizes with --what cost")
+			}
 			return o.cost.run(c, o.backend, cmp.Or(o.out, "runs/analysis-cost"), o.seed)
 		}
 		return o.run(c, args)
@@ -76,6 +80,9 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	if o.limit < 1 {
 		return cli.Usagef("--limit %d: want 1 or more", o.limit)
 	}
+	if o.start && o.size != [2]int{} {
+		return cli.Usagef("--start: the initial weights of a run have its own image size: leave out --size")
+	}
 	d, err := dataset.Open(ctx, o.data, o.images)
 	if err != nil {
 		return err
@@ -89,10 +96,7 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	if comparison.Models, err = o.models(ctx, b, paths); err != nil {
 		return err
 	}
-	comparison.Images, comparison.Mask, err = o.load(ctx, d, b, comparison.Models[0])
-	if err != nil {
-		return err
-	}
+	comparison.ImagesFor = o.imagesFor(d)
 	found, failed := comparison.Run(ctx)
 	if found == nil {
 		return failed
@@ -133,7 +137,7 @@ func (o *analyzing) models(ctx context.Context, b compute.Backend, paths []strin
 			return nil, err
 		}
 		cli.Field("model", "%s: %s %s", name, path, line)
-		models = append(models, analysis.Model{Name: name, Path: chosen, Import: o.files})
+		models = append(models, analysis.Model{Name: name, Path: chosen, Size: o.size, Import: o.files})
 	}
 	if o.start {
 		for _, m := range models {
@@ -166,15 +170,42 @@ func trainTwo(ctx context.Context, b compute.Backend) (paths []string, err error
 	return paths, err
 }
 
-// load reads the images at the size of the first model, and masks of the objects, if known.
-func (o *analyzing) load(ctx context.Context, d *dataset.Dataset, b compute.Backend, first analysis.Model) (
+// imagesFor returns a function that reads the images for a model, and masks of the objects, if known. Models with the
+// same preprocessing share them.
+func (o *analyzing) imagesFor(d *dataset.Dataset) func(context.Context, *finetune.Model) (
 	*data.Memory, func(int) []bool, error) {
-	m, err := finetune.Opening{Files: first.Import}.Open(b, first.Path)
-	if err != nil {
-		return nil, nil, err
+	type kind struct {
+		preprocess preprocess.Settings
+		size       [2]int
+		aspect     string
+		validation float64
 	}
-	defer m.Finalize()
-	d.Describe(m.Recipe.ValidationPart)
+	type shown struct {
+		images *data.Memory
+		mask   func(int) []bool
+	}
+	read := map[kind]shown{}
+	return func(ctx context.Context, m *finetune.Model) (*data.Memory, func(int) []bool, error) {
+		r := m.Recipe
+		k := kind{m.Preprocess, [2]int{r.Model.ImageRows, r.Model.ImageCols}, r.Aspect, r.ValidationPart}
+		s, known := read[k]
+		if !known {
+			if len(read) == 0 {
+				d.Describe(r.ValidationPart)
+			}
+			var err error
+			if s.images, s.mask, err = o.load(ctx, d, m); err != nil {
+				return nil, nil, err
+			}
+			read[k] = s
+		}
+		return s.images, s.mask, nil
+	}
+}
+
+// load reads the images with a model's preprocessing.
+func (o *analyzing) load(ctx context.Context, d *dataset.Dataset, m *finetune.Model) (
+	*data.Memory, func(int) []bool, error) {
 	if o.masks != "" {
 		return d.Masked(ctx, o.masks, m, o.limit)
 	}

@@ -86,6 +86,13 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 	if err := o.variants(ctx, &s, recipe, d); err != nil {
 		return err
 	}
+	var positions []string
+	for _, v := range s.Variants {
+		positions = append(positions, v.Position)
+	}
+	if err := o.unread(recipe, model, positions...); err != nil {
+		return err
+	}
 	recipe = plainForKeep(recipe, slices.Contains(s.Aspects, finetune.AspectKeep))
 	compared := d.WithTest()
 	images := loader{d: compared, sizes: s.Sizes, subsets: o.subsets, read: map[string]dataset.Splits{}}

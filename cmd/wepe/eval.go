@@ -43,6 +43,13 @@ func evaluate() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			_, warning, err := m.Labelled(set.Describe())
+			if err != nil {
+				return err
+			}
+			if warning != "" {
+				cli.Line("warning: " + warning)
+			}
 			metrics, confusion, err := m.Examine(set)
 			if err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/atomicfile"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
 )
@@ -160,6 +162,9 @@ func (o *single) run(c *cobra.Command, model string) error {
 		recipe.Model.Position = cmp.Or(recipe.Model.Position, "wepe-sphere")
 	}
 	recipe.Aspect, recipe.LoRA = cmp.Or(o.aspect, recipe.Aspect), cmp.Or(o.lora, recipe.LoRA)
+	if err := o.unread(recipe, model, recipe.Model.Position); err != nil {
+		return err
+	}
 	recipe = plainForKeep(recipe, recipe.Aspect == finetune.AspectKeep)
 	r := finetune.Run{Recipe: recipe, Seed: o.seed, From: model, Import: o.open, Weights: o.weights,
 		Dir: cmp.Or(o.out, run.Dir(recipe.Name, d.Name))}
@@ -217,6 +222,9 @@ func (o *training) chosen(d *dataset.Dataset, model string, size [2]int) (recipe
 	if recipe, err = run.Set(recipe, o.set); err != nil {
 		return recipe, err
 	}
+	if err := o.twice(recipe, size); err != nil {
+		return recipe, err
+	}
 	if size != [2]int{} {
 		recipe.Augment.Size = size
 	}
@@ -225,6 +233,34 @@ func (o *training) chosen(d *dataset.Dataset, model string, size [2]int) (recipe
 		recipe.WarmupEpochs, recipe.WarmupSteps = min(recipe.WarmupEpochs, float64(o.epochs)/4), 0
 	}
 	return recipe, nil
+}
+
+// twice refuses settings of --set that --size or --epochs would replace.
+func (o *training) twice(r finetune.Recipe, size [2]int) error {
+	for _, key := range setting.Keys(strings.Join(o.set, ";")) {
+		switch {
+		case key == "augment.size" && size != [2]int{} && r.Augment.Size != size:
+			return cli.Usagef("--size %dx%d and --set augment.size are two sizes: leave one of them out", size[0], size[1])
+		case o.epochs > 0 && (key == "steps" && r.Steps > 0 || key == "warmup_steps" && r.WarmupSteps > 0 ||
+			key == "eval_steps" && r.EvalSteps > 0):
+			return cli.Usagef("--epochs %d and --set %s: a run is measured in epochs or in steps: leave one of them out",
+				o.epochs, key)
+		}
+	}
+	return nil
+}
+
+// unread refuses settings of --set that no training run with one of the encodings reads; "" is the encoding of MODEL.
+func (o *training) unread(r finetune.Recipe, model string, positions ...string) error {
+	if at := slices.Index(positions, ""); at >= 0 {
+		positions = slices.Clone(positions)
+		if info, err := checkpoints.Inspect(model); err == nil && info.Config.Position != "" {
+			positions[at] = info.Config.Position
+		} else {
+			positions = nil // only the run itself will know
+		}
+	}
+	return cli.Usage(r.Unread(strings.Join(o.set, ";"), positions...))
 }
 
 // fineTuning is the recipe for a model.

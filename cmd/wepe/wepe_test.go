@@ -341,6 +341,8 @@ func TestErrorsNameTheFlagAndTheRemedy(t *testing.T) {
 		"compare --subsets":                    "--fractions",
 		"detect train --recipe scene":          "did you mean scenes?",
 		"analyze --what atention":              "--what",
+		"analyze --what cost --size 32x32":     "use --sizes",
+		"analyze --start --size 32x32":         "leave out --size",
 		"verify " + oldRun + " x --images 0":   "--images 0",
 		"resume " + dir:                        "contains no run",
 		"features " + oldRun + " --data no":    "want shapes[:TASK]",

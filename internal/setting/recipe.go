@@ -43,6 +43,16 @@ func Set(recipe any, settings string, params []string) error {
 	return nil
 }
 
+// Keys returns the names that settings, in the form of Set, change.
+func Keys(settings string) (keys []string) {
+	for setting := range strings.SplitSeq(settings, ";") {
+		if key, _, ok := strings.Cut(setting, "="); ok {
+			keys = append(keys, strings.TrimPrefix(strings.TrimSpace(key), "params."))
+		}
+	}
+	return keys
+}
+
 // isHyperparameter reports whether a name has the prefix of an encoding's hyperparameters, as an unknown one may.
 func isHyperparameter(name string, params []string) bool {
 	family, _, ok := strings.Cut(name, "_")

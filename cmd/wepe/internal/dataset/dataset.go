@@ -412,6 +412,12 @@ func (d *Dataset) Split(ctx context.Context, name string, m *finetune.Model) (da
 	if set == nil {
 		return nil, "", fmt.Errorf("--split %s: dataset %s has no such split: use another", name, d.Name)
 	}
+	fits := d.files[0] != nil || d.Generated() && m.Recipe.Aspect != "" // is read with the model's preprocessing already
+	if held, ok := set.(*data.Memory); ok && !fits {
+		if set, err = m.FitSet(held); err != nil {
+			return nil, "", fmt.Errorf("--data %s: %w", d.Spec, err)
+		}
+	}
 	return set, name, nil
 }
 

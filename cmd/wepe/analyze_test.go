@@ -1,0 +1,146 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/datatest"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+const demoModel = "../../examples/cifar100/demo/vit"
+
+// demoWith is a copy of the demo model, of 24×24 pixels, with other fields of preprocessor_config.json and config.json.
+func demoWith(t *testing.T, processor, config map[string]any) string {
+	t.Helper()
+	files := map[string][]byte{}
+	files["model.safetensors"] = gomlxtest.Must(os.ReadFile(demoModel + "/model.safetensors"))(t)
+	for name, changes := range map[string]map[string]any{"preprocessor_config.json": processor, "config.json": config} {
+		var fields map[string]any
+		if err := json.Unmarshal(gomlxtest.Must(os.ReadFile(filepath.Join(demoModel, name)))(t), &fields); err != nil {
+			t.Fatal(err)
+		}
+		for key, value := range changes {
+			fields[key] = value
+		}
+		files[name] = gomlxtest.Must(json.Marshal(fields))(t)
+	}
+	return datatest.Tree(t, files)
+}
+
+// cropped resizes the shorter side to 48 pixels and crops the middle 24×24.
+var cropped = map[string]any{"size": map[string]int{"shortest_edge": 48}, "do_center_crop": true,
+	"crop_size": map[string]int{"height": 24, "width": 24}}
+
+// analyzed runs wepe analyze and returns its rows by model.
+func analyzed(t *testing.T, args ...string) map[string][]string {
+	t.Helper()
+	out := t.TempDir()
+	succeeds(t, append([]string{"analyze", "--backend", "go", "--out", out}, args...)...)
+	rows := map[string][]string{}
+	lines := bufio.NewScanner(bytes.NewReader(gomlxtest.Must(os.ReadFile(filepath.Join(out, "rows.jsonl")))(t)))
+	for lines.Scan() {
+		var row analysis.Row
+		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
+			t.Fatal(err)
+		}
+		rows[row.Model] = append(rows[row.Model], fmt.Sprintln(row.Measure, row.At, row.Note, float64(row.Value)))
+	}
+	return rows
+}
+
+func TestEveryModelIsAnalyzedWithItsOwnPreprocessing(t *testing.T) {
+	dir, crop, squash := images(t, "wide", 3, 20, 44), "crop="+demoWith(t, cropped, nil), "squash="+demoModel
+	first := analyzed(t, crop, squash, "--data", dir, "--what", "entropy")
+	second := analyzed(t, squash, crop, "--data", dir, "--what", "entropy")
+	for _, model := range []string{"crop", "squash"} {
+		if len(first[model]) < 6 || !slices.Equal(first[model], second[model]) {
+			t.Errorf("%s: %q first, %q in the other order", model, first[model], second[model])
+		}
+	}
+	if slices.Equal(first["crop"], first["squash"]) {
+		t.Errorf("the preprocessing makes no difference: %q", first["crop"])
+	}
+}
+
+// A uniform attention over 6×6 patches and the class token has an entropy of ln 37; a larger one needs more patches.
+func TestModelsAreAnalyzedAtAnotherSize(t *testing.T) {
+	dir := images(t, "wide", 3, 96, 96)
+	args := []string{"m=" + demoModel, "--data", dir, "--what", "entropy"}
+	own, larger := analyzed(t, args...)["m"], analyzed(t, append(args, "--size", "96x96")...)["m"]
+	largest := func(rows []string) (most float64) {
+		for _, row := range rows {
+			if fields := strings.Fields(row); len(fields) > 2 {
+				value, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+				if err == nil {
+					most = max(most, value)
+				}
+			}
+		}
+		return most
+	}
+	if a, b := largest(own), largest(larger); !(a > 0 && a <= math.Log(37) && b > math.Log(37)) {
+		t.Errorf("entropy of at most %g at 24×24, %g at 96×96", a, b)
+	}
+}
+
+// Images in memory, in the layout of CIFAR-100 with the model's 100 classes, and the same as PNG files.
+func TestAnEvaluationOfADatasetInMemoryPreprocessesAsPredict(t *testing.T) {
+	_, test, err := data.CIFAR100("../../examples/cifar100/demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		Names map[string]string `json:"id2label"`
+	}
+	if err := json.Unmarshal(gomlxtest.Must(os.ReadFile(demoModel+"/config.json"))(t), &config); err != nil {
+		t.Fatal(err)
+	}
+	files, names, records := map[string][]byte{}, make([]string, 100), []byte{}
+	for class := range names {
+		names[class] = config.Names[strconv.Itoa(class)]
+	}
+	for i := range 20 {
+		files[fmt.Sprintf("images/%03d.png", i)] = datatest.PNG(test.RGBA(i))
+		records = append(records, 0, byte(slices.Index(names, test.Classes[test.Labels[i]])))
+		for k := range 3 * 32 * 32 { // planes
+			records = append(records, test.Row(i)[k%1024*3+k/1024])
+		}
+	}
+	files["test.bin"], files["train.bin"] = records, records
+	files["fine_label_names.txt"] = []byte(strings.Join(names, "\n") + "\n")
+	dir := datatest.Tree(t, files)
+	paths := gomlxtest.Must(filepath.Glob(filepath.Join(dir, "images", "*.png")))(t)
+	losses := map[string]float64{}
+	for name, model := range map[string]string{"exact": demoModel, "crop": demoWith(t, cropped, nil)} {
+		p := asJSON[struct{ Predictions []prediction }](t, append([]string{"predict", model, "--top", "100", "--backend",
+			"go"}, paths...)...)
+		loss := 0.0
+		for i, one := range p.Predictions {
+			for _, c := range one.Classes {
+				if c.Name == test.Classes[test.Labels[i]] {
+					loss -= math.Log(c.Probability) / float64(len(paths))
+				}
+			}
+		}
+		e := asJSON[evaluated](t, "eval", model, "--data", "cifar100:"+dir, "--split", "test", "--backend", "go")
+		near(t, name+": loss", float64(e.Metrics.Loss), loss, 1e-4)
+		losses[name] = float64(e.Metrics.Loss)
+	}
+	if math.Abs(losses["exact"]-losses["crop"]) < 0.1 {
+		t.Errorf("the preprocessing makes no difference: %v", losses)
+	}
+}

@@ -1,0 +1,77 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/wepe-go/wepe/data"
+)
+
+// Labelled returns the description of a dataset with the model's classes: if both have the same names in different
+// orders, the labels are renumbered. A dataset that has only some of the names is refused. If the two share no name,
+// the classes are compared by number, and the warning says so. Classes without names match by number without warning.
+func (m *Model) Labelled(set *data.Info) (labelled *data.Info, warning string, err error) {
+	if err := m.sameClasses(set); err != nil {
+		return nil, "", err
+	}
+	if slices.Equal(set.Classes, m.Classes) || len(m.Classes) != len(set.Classes) { // or the model has no names
+		return set, "", nil
+	}
+	at, shared := places(m.Classes, set.Classes)
+	if shared == len(m.Classes) && shared == distinct(m.Classes) && shared == distinct(set.Classes) {
+		ordered := *set
+		ordered.Classes, ordered.Labels = m.Classes, make([]int32, len(set.Labels))
+		for i, label := range set.Labels {
+			ordered.Labels[i] = int32(at[label])
+		}
+		return &ordered, "", nil
+	}
+	if numbered(m.Classes) || numbered(set.Classes) {
+		return set, "", nil
+	}
+	first := 0
+	for m.Classes[first] == set.Classes[first] {
+		first++
+	}
+	differ := fmt.Sprintf("class %d is %s in the model and %s in the data", first, m.Classes[first], set.Classes[first])
+	if shared > 0 {
+		has := fmt.Sprintf("has only %d of the model's %d classes", shared, len(m.Classes))
+		if shared == len(m.Classes) {
+			has = "has the model's classes in another order, and two with one name"
+		}
+		return nil, "", fmt.Errorf("finetune: dataset %s %s: %s: use a dataset with the model's classes, or give the same "+
+			"classes the same names", set.Name, has, differ)
+	}
+	return set, fmt.Sprintf("dataset %s and the model share no class name, so classes are compared by number: %s",
+		set.Name, differ), nil
+}
+
+// places returns the model's class of each class of a dataset, by name, and how many classes have one.
+func places(model, set []string) (at []int, shared int) {
+	of := make(map[string]int, len(model))
+	for class, name := range model {
+		of[name] = class
+	}
+	at = make([]int, len(set))
+	for class, name := range set {
+		place, known := of[name]
+		if at[class] = place; known {
+			shared++
+		}
+	}
+	return at, shared
+}
+
+// distinct is the number of different names. ImageNet's classes have two names twice.
+func distinct(names []string) int { return len(slices.Compact(slices.Sorted(slices.Values(names)))) }
+
+// aNumber matches names that only number a class: Open's, transformers', and those of datasets without names.
+var aNumber = regexp.MustCompile(`^((class |LABEL_)?[0-9]+)?$`)
+
+// numbered reports whether no class has a name.
+func numbered(names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { return !aNumber.MatchString(name) })
+}
