@@ -124,7 +124,7 @@ func newDetector(t *testing.T, c Config) *Detector {
 func TestADetectorLearnsBoxesClassesAndMasks(t *testing.T) {
 	d := newDetector(t, tiny("", nil))
 	images, annotations := scenes()
-	first, last := trained(t, d, images, annotations, 100)
+	first, last := trained(t, d, images, annotations, 150) // 100 may leave half the loss, depending on the processor
 	if !(last < first/2) {
 		t.Errorf("the loss goes from %g to %g", first, last)
 	}
