@@ -642,7 +642,7 @@ func TestARefusedCommandLeavesTheRunsDescription(t *testing.T) {
 	refused(t, "RUN/run.json", map[string]string{"train A3" + tuned: "it started from A2/best, this one from A3/best"})
 
 	// An image that the description does not hold: only the training compares all.
-	image := filepath.Join(a, "green", "b.png")
+	image := filepath.Join(a, "green", "d.png")
 	pixels := gomlxtest.Must(os.ReadFile(image))(t)
 	for _, content := range [][]byte{gomlxtest.Must(os.ReadFile(filepath.Join(a, "green", "c.png")))(t), pixels} {
 		if err := os.WriteFile(image, content, 0o600); err != nil {
