@@ -65,12 +65,9 @@ func git(dir string, args ...string) (string, bool) {
 func commandLine(args []string) string {
 	words := make([]string, len(args))
 	for i, arg := range args {
-		name, value, found := strings.Cut(arg, "=")
-		switch {
-		case filepath.IsAbs(arg):
-			arg = filepath.Base(arg)
-		case found && filepath.IsAbs(value):
-			arg = name + "=" + filepath.Base(value)
+		at := strings.IndexByte(arg, '/') // of DIR, --out=DIR, cifar100:DIR, but not hf://owner/name
+		if at >= 0 && !strings.HasPrefix(arg[at:], "//") && (at == 0 || strings.ContainsRune("=:", rune(arg[at-1]))) {
+			arg = arg[:at] + filepath.Base(arg)
 		}
 		if strings.ContainsAny(arg, " ;'\"*?$&|<>()") || arg == "" {
 			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"

@@ -68,8 +68,9 @@ func TestCommitNamesTheCheckoutAndMarksChangedSources(t *testing.T) {
 
 func TestTheCommandLineKeepsNoDirectoryOfTheMachine(t *testing.T) {
 	got := commandLine([]string{"/some/where/cifar100", "-data=/home/me/sets/cifar", "-out", "/home/me/out", "-seeds=3",
-		"-set", "a=1;b=2", "-data=rel/dir"})
-	want := "cifar100 -data=cifar -out out -seeds=3 -set 'a=1;b=2' -data=rel/dir"
+		"-set", "a=1;b=2", "-data=rel/dir", "hf://owner/name", "cifar100:/home/me/sets", "--data=vtab:dtd:/home/me/vtab"})
+	want := "cifar100 -data=cifar -out out -seeds=3 -set 'a=1;b=2' -data=rel/dir hf://owner/name cifar100:sets " +
+		"--data=vtab:dtd:vtab"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
