@@ -235,7 +235,8 @@ func TestNoiseWeakensTheDecayOfAnEncodingButNotItsSign(t *testing.T) {
 		func(r *finetune.Recipe) { r.Model.Width = 48 })})
 	for measure, sign := range map[string]float64{"correlation with distance, all pairs": -1,
 		"correlation with distance, bin means": -1, "decay, %": 1} {
-		alone, noisy := value(t, rows, "decay", "a", measure, ""), value(t, rows, "decay", "a", measure, "+ N(0, 1), mean of 20")
+		alone := value(t, rows, "decay", "a", measure, "")
+		noisy := value(t, rows, "decay", "a", measure, "+ N(0, 1), mean of 20")
 		if !(0 < sign*noisy && sign*noisy < sign*alone) {
 			t.Errorf("%s is %g without noise and %g with it", measure, alone, noisy)
 		}

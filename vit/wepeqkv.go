@@ -13,8 +13,8 @@ import (
 	"github.com/wepe-go/wepe/wepe"
 )
 
-// qkvModulation conditions the queries, keys and values of every block on the position of the token, channel by channel,
-// as FiLM conditions a layer on a class (https://arxiv.org/abs/1709.07871). With f the features of a patch,
+// qkvModulation conditions the queries, keys and values of every block on the position of the token, channel by
+// channel, as FiLM conditions a layer on a class (https://arxiv.org/abs/1709.07871). With f the features of a patch,
 // [rows·cols, 12], and matrices A, B, C [12, width] of each block,
 //
 //	q_i ∘= 1 + f_i·A,  k_j ∘= 1 + f_j·B,  v_j ∘= 1 + f_j·C
@@ -30,8 +30,8 @@ type qkvModulation struct {
 	features once
 }
 
-// qkvStd is the initial standard deviation of A, B and C: f has length 2, so factors are 1 ± 0.2. It was chosen among 0.1
-// and 0.5 with wepe-qkv on validation images of CIFAR-100, one seed: 0.5 is ahead for three epochs and ends lower
+// qkvStd is the initial standard deviation of A, B and C: f has length 2, so factors are 1 ± 0.2. It was chosen among
+// 0.1 and 0.5 with wepe-qkv on validation images of CIFAR-100, one seed: 0.5 is ahead for three epochs and ends lower
 // (docs/sphere.md).
 const qkvStd = 0.1
 

@@ -80,8 +80,11 @@ func Claim(dir string, d Description) error {
 		return err
 	}
 	was, err := Read(dir)
-	if err != nil || !begun(dir, d.Study) {
-		return nil // nothing to compare with
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // nothing to compare with
+		return nil
+	case err != nil || !begun(dir, d.Study):
+		return err
 	}
 	differ := cmp.Or(otherModel(was.Model, d.Model), setting.Differ(was.Recipe.WithDefaults(), d.Recipe.WithDefaults()))
 	switch {
@@ -119,22 +122,21 @@ func otherModel(was, is string) error {
 		return nil
 	}
 	if was != "" && is != "" {
-		before, err := digest(was)
-		now, nowErr := digest(is)
-		if err != nil || nowErr != nil || before == now {
+		before, now := digest(was), digest(is)
+		if before == "" || now == "" || before == now {
 			return nil
 		}
 	}
 	return fmt.Errorf("it started from %s, this one from %s", cmp.Or(was, "random weights"), cmp.Or(is, "random weights"))
 }
 
-// digest is the SHA-256 of a model's weights.
-func digest(model string) (string, error) {
+// digest is the SHA-256 of a model's weights, "" if they cannot be read.
+func digest(model string) string {
 	imported, err := checkpoints.Import(model, checkpoints.ImportOptions{Classes: 1, HeadOptional: true})
 	if err != nil {
-		return "", err
+		return ""
 	}
-	return imported.SHA256, nil
+	return imported.SHA256
 }
 
 // sameData reports whether two runs have the same files, which may have moved.
