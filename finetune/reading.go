@@ -175,7 +175,7 @@ func (m *Model) outputs(batch []*data.Image, program *model.Exec) (rows [][]floa
 }
 
 // FitSet is Fit for the images of a dataset in memory, so that an evaluation preprocesses them as Predict would. If
-// Preprocess is that of the dataset, which the model may have been trained on, the result is the dataset itself.
+// Preprocess equals that of the dataset, as after training on it, the result is the dataset itself.
 func (m *Model) FitSet(set *data.Memory) (*data.Memory, error) {
 	if m.Preprocess == (preprocess.Settings{}) || m.Preprocess == set.Preprocessing() {
 		return set, nil
