@@ -118,6 +118,19 @@ func naflexLogits(t *testing.T, store *model.Store, c Config, fill float32, whic
 	return slices.Collect(slices.Chunk(logits, c.Classes))
 }
 
+// sameOnOwnGrids compares images of some of testGrids with a model on the grid of each alone.
+func sameOnOwnGrids(t *testing.T, store *model.Store, c Config, name string, which ...int) {
+	t.Helper()
+	got := naflexLogits(t, store, c, 0.7, which...)
+	for k, i := range which {
+		on := sized(c, testGrids[i][0], testGrids[i][1])
+		image := tensors.FromFlatDataAndDimensions(image(c, on.Rows(), on.Cols()), 1, on.ImageRows, on.ImageCols,
+			on.Channels)
+		want := logitsOf(t, onOther(t, store, c, on.Rows(), on.Cols()), on, image)
+		gomlxtest.Near(t, name+" "+on.gridName(), got[k], want, 1e-5)
+	}
+}
+
 func TestImagesHaveTheLogitsOfTheModelOnTheirOwnGrid(t *testing.T) {
 	for i, position := range onManyGrids() {
 		for _, pool := range gomlxtest.InTurn(i, poolClass, poolMean, poolClassMean) {
@@ -128,15 +141,7 @@ func TestImagesHaveTheLogitsOfTheModelOnTheirOwnGrid(t *testing.T) {
 			store := gomlxtest.Seeded(t, 3)
 			variables(t, store, c)
 			stirred(t, store)
-			which := []int{0, 2, 1, 3, 0, 4}
-			got := naflexLogits(t, store, c, 0.7, which...)
-			for k, i := range which {
-				on := sized(c, testGrids[i][0], testGrids[i][1])
-				image := tensors.FromFlatDataAndDimensions(image(c, on.Rows(), on.Cols()), 1, on.ImageRows, on.ImageCols,
-					on.Channels)
-				want := logitsOf(t, onOther(t, store, c, on.Rows(), on.Cols()), on, image)
-				gomlxtest.Near(t, strings.Join([]string{position, pool, on.gridName()}, " "), got[k], want, 1e-5)
-			}
+			sameOnOwnGrids(t, store, c, position+" "+pool, 0, 2, 1, 3, 0, 4)
 		}
 	}
 }
@@ -149,15 +154,7 @@ func TestRegistersKeepTheirVectorsOnSeveralGrids(t *testing.T) {
 		store := gomlxtest.Seeded(t, 3)
 		variables(t, store, c)
 		stirred(t, store)
-		which := []int{1, 2}
-		got := naflexLogits(t, store, c, 0.7, which...)
-		for k, i := range which {
-			on := sized(c, testGrids[i][0], testGrids[i][1])
-			image := tensors.FromFlatDataAndDimensions(image(c, on.Rows(), on.Cols()), 1, on.ImageRows, on.ImageCols,
-				on.Channels)
-			want := logitsOf(t, onOther(t, store, c, on.Rows(), on.Cols()), on, image)
-			gomlxtest.Near(t, position+" "+on.gridName(), got[k], want, 1e-5)
-		}
+		sameOnOwnGrids(t, store, c, position, 1, 2)
 	}
 }
 
