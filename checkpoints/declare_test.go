@@ -42,6 +42,54 @@ func TestTheCropOfARectangleIsExportedWhereTheFormatHasIt(t *testing.T) {
 	}
 }
 
+// Hugging Face rounds half a pixel of a crop down, timm to even; timm resizes bytes, and fills borders with the mean. An
+// export says so where images differ, and only there.
+func TestAnExportNamesWhatItsFormatRoundsOtherwise(t *testing.T) {
+	const (
+		crop = "preprocessing: in the other software a crop at half a pixel is rounded otherwise, so that it can start one " +
+			"pixel before or after"
+		eight  = "preprocessing: in the other software pixels are rounded to 8 bits after the resize"
+		border = "preprocessing: in the other software borders have the colour [128 64 32] in place of [1 2 3]"
+	)
+	with := func(change func(s *preprocess.Settings)) preprocess.Settings {
+		s := rectangle
+		s.Fit, s.Size, s.Crop = preprocess.FitShortest, [2]int{19, 19}, [2]int{16, 16}
+		change(&s)
+		return s
+	}
+	none := func(*preprocess.Settings) {}
+	even := func(s *preprocess.Settings) { s.RoundCrop = true }
+	exact := func(size int) func(*preprocess.Settings) {
+		return func(s *preprocess.Settings) {
+			s.RoundCrop, s.Fit, s.Size = true, preprocess.FitExact, [2]int{size, size}
+		}
+	}
+	float := func(s *preprocess.Settings) {
+		s.Float, s.Fit, s.Size, s.Crop = true, preprocess.FitExact, s.Crop, [2]int{}
+	}
+	fill := func(s *preprocess.Settings) {
+		s.RoundCrop, s.Fit, s.Fill = true, preprocess.FitContain, [3]uint8{1, 2, 3}
+	}
+	mean := func(s *preprocess.Settings) {
+		s.RoundCrop, s.Fit, s.Fill = true, preprocess.FitContain, [3]uint8{128, 64, 32}
+	}
+	for _, test := range []struct {
+		format, line string
+		change       func(*preprocess.Settings)
+	}{
+		{formatHF, crop, even}, {formatHF, "", none}, {formatTimm, crop, none}, {formatTimm, "", even},
+		{formatJAX, crop, even}, {formatONNX, crop, even}, {formatUnfolded, "", even},
+		{formatHF, crop, exact(19)}, {formatHF, "", exact(17)}, {formatHF, "", exact(18)}, // 1.5 → 1 or 2; .5 → 0; 1
+		{formatTimm, eight, float}, {formatHF, "", float}, {formatTimm, border, fill}, {formatTimm, "", mean},
+	} {
+		s := with(test.change)
+		declared, line := Declarable(test.format, s, 16, 16)
+		if line != test.line || declared != s {
+			t.Errorf("%s, %+v: %q, want %q; declared %+v", test.format, s, line, test.line, declared)
+		}
+	}
+}
+
 func TestTheNativePreprocessingIsReadStrictly(t *testing.T) {
 	c := ownViT("learned")
 	whole := rectangle

@@ -29,28 +29,68 @@ type timmInputs struct {
 
 // Declarable returns the preprocessing that an export in a format can declare for a model of images of rows×cols
 // pixels: s if possible, otherwise a resize to that size which ignores the aspect ratio, with the same kernel and
-// normalization. Then line names the difference and its reason.
+// normalization. line names a difference and its reason, also where only rounding differs; "" if there is none.
 func Declarable(format string, s preprocess.Settings, rows, cols int) (declared preprocess.Settings, line string) {
 	var err error
 	if s.Fit != preprocess.FitNone {
 		_, _, err = s.OutputSize()
 	}
+	there := s // as the other software reads it
 	switch {
 	case s.Fit == preprocess.FitPatches: // a model opened from files has one size
 		err = errors.New("each image has its own grid only in the run itself")
 	case err != nil || format == formatUnfolded: // which has the settings themselves
-	case format == formatTimm:
-		_, err = s.Timm()
 	default:
-		_, err = s.HuggingFace()
+		there, err = readBack(format, s, rows, cols)
 	}
 	if err == nil {
-		return s, ""
+		return s, rounding(s, there)
 	}
 	declared = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{rows, cols}, Resample: s.Resample,
 		Float: s.Float, Rescale: s.Rescale, Mean: s.Mean, Std: s.Std}
 	return declared, fmt.Sprintf("preprocessing: fit %q to %d×%d in place of %q, so that predictions of the export "+
 		"differ: %s", declared.Fit, rows, cols, s.Fit, strings.TrimPrefix(err.Error(), "preprocess: "))
+}
+
+// readBack converts settings to a format and back.
+func readBack(format string, s preprocess.Settings, rows, cols int) (back preprocess.Settings, err error) {
+	var raw []byte
+	if format != formatTimm {
+		raw, err = s.HuggingFace()
+	} else {
+		cfg := timmInputs{InputSize: [3]int{3, rows, cols}}
+		if cfg.Timm, err = s.Timm(); err == nil {
+			raw, err = json.Marshal(cfg)
+		}
+	}
+	if err != nil {
+		return back, err
+	}
+	return preprocess.Parse(raw)
+}
+
+// rounding names what images preprocessed by there and by s have different although both resize and crop alike.
+func rounding(s, there preprocess.Settings) string {
+	var parts []string
+	if s.Float != there.Float {
+		parts = append(parts, "pixels are rounded to 8 bits after the resize")
+	}
+	if s.Fit == preprocess.FitContain && s.Fill != there.Fill {
+		parts = append(parts, fmt.Sprintf("borders have the colour %v in place of %v", there.Fill, s.Fill))
+	}
+	moved := s.Crop != [2]int{} && s.RoundCrop != there.RoundCrop
+	if moved && s.Fit == preprocess.FitExact { // every image is cropped at the same place
+		top, left := s.CropStart(s.Size[0], s.Size[1])
+		otherTop, otherLeft := there.CropStart(s.Size[0], s.Size[1])
+		moved = top != otherTop || left != otherLeft
+	}
+	if moved {
+		parts = append(parts, "a crop at half a pixel is rounded otherwise, so that it can start one pixel before or after")
+	}
+	if parts == nil {
+		return ""
+	}
+	return "preprocessing: in the other software " + strings.Join(parts, "; ")
 }
 
 // checkPreprocess refuses preprocessing whose output is not the model's input.

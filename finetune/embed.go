@@ -81,7 +81,8 @@ func (m *Model) prepareFeatures() (err error) {
 func (m *Model) Fingerprint() (string, error) {
 	h := sha256.New()
 	a := m.Recipe.Augment
-	if err := json.NewEncoder(h).Encode([]any{m.Recipe.Model, m.Recipe.Params, m.Preprocess, a.Mean, a.Std}); err != nil {
+	if err := json.NewEncoder(h).Encode([]any{m.Recipe.Model, m.Recipe.Params, m.Recipe.Aspect, m.Preprocess,
+		a.Mean, a.Std}); err != nil {
 		return "", err
 	}
 	weights := map[string]*model.Variable{}

@@ -225,6 +225,7 @@ func TestAFingerprintCoversAllThatFeaturesDependOn(t *testing.T) {
 		"the same again": {nil, true}, "after use": {used, true}, "another head": {set(true), true},
 		"another weight": {set(false), false},
 		"another resize": {func(m *Model) { m.Preprocess.Size[0]++ }, false},
+		"another aspect": {func(m *Model) { m.Recipe.Aspect = AspectKeep }, false},
 		"another mean":   {func(m *Model) { m.Recipe.Augment.Mean[1]++ }, false},
 		"another size":   {func(m *Model) { m.Recipe.Model.ImageRows++ }, false},
 	} {

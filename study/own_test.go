@@ -30,6 +30,31 @@ func tabulated(t *testing.T, s *Study) (lines, notes []string) {
 	return lines, notes
 }
 
+func TestATableNotesRowsOfSeveralBackendsAndCommits(t *testing.T) {
+	row := func(encoding string, seed int64, backend, commit string) report.Result {
+		r := report.Result{Backend: backend, Commit: commit}
+		r.Encoding, r.Seed, r.Weights.Name = encoding, seed, "best"
+		return r
+	}
+	first, second := strings.Repeat("a1", 20), strings.Repeat("b2", 20)
+	for _, c := range []struct {
+		rows []report.Result
+		want string
+	}{
+		{nil, ""},
+		{[]report.Result{row("x", 1, "xla", first), row("x", 2, "xla", first), row("y", 1, "", "")}, ""},
+		{[]report.Result{row("x", 1, "go", second), row("x", 1, "xla", first), row("y", 1, "xla", first)}, ""}, // repeated
+		{[]report.Result{row("x", 1, "xla", first), row("x", 2, "go", first), row("y", 1, "xla", first)},
+			"results 1 on go, 2 on xla"},
+		{[]report.Result{row("x", 1, "xla", second), row("x", 2, "xla", first), row("y", 1, "xla", second)},
+			"results 1 of commit a1a1a1a1a1a1, 2 of commit b2b2b2b2b2b2"},
+	} {
+		if got := strings.Join((&Study{}).noteSources(report.Table{}, c.rows).Notes, "\n"); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
 // As from two commands with one directory: learned with one recipe, WePE with another.
 func TestRowsOfOtherSettingsAreNotCountedButNoted(t *testing.T) {
 	gomlxtest.OnGo(t)

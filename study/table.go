@@ -97,24 +97,38 @@ func (s *Study) Table() (report.Table, error) {
 		table.Notes = append(table.Notes, fmt.Sprintf("%d of %d training runs are not done yet", missing, len(units)))
 	}
 	table.Notes = append(table.Notes, own.notes()...)
-	return s.noteWeights(table, rows), err
+	return s.noteSources(table, rows), err
 }
 
-// noteWeights notes rows of other weights than the study's, which a directory has from an earlier command.
-func (s *Study) noteWeights(table report.Table, rows []report.Result) report.Table {
-	counts := map[string]int{}
-	for _, r := range latest(rows) {
-		counts[r.Weights.Name]++
+// noteSources notes what the rows of a table do not share: their weights, if these are not the study's, the backend and
+// the commit that computed them. A directory has such rows from earlier commands.
+func (s *Study) noteSources(table report.Table, rows []report.Result) report.Table {
+	rows = latest(rows)
+	count := func(name func(report.Result) string) map[string]int {
+		counts := map[string]int{}
+		for _, r := range rows {
+			counts[name(r)]++
+		}
+		delete(counts, "") // unknown
+		return counts
 	}
-	delete(counts, "") // unknown
-	if _, only := counts[cmp.Or(s.Weights, checkpoints.BestDir)]; only && len(counts) == 1 || len(counts) == 0 {
-		return table
+	note := func(counts map[string]int, each string) {
+		var parts []string
+		for _, name := range slices.Sorted(maps.Keys(counts)) {
+			parts = append(parts, fmt.Sprintf("%d "+each, counts[name], name))
+		}
+		table.Notes = append(table.Notes, "results "+strings.Join(parts, ", "))
 	}
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		parts = append(parts, fmt.Sprintf("%d of the %s weights", counts[name], name))
+	weights := count(func(r report.Result) string { return r.Weights.Name })
+	if own := weights[cmp.Or(s.Weights, checkpoints.BestDir)]; len(weights) > 1 || len(weights) == 1 && own == 0 {
+		note(weights, "of the %s weights")
 	}
-	table.Notes = append(table.Notes, "results "+strings.Join(parts, ", "))
+	if backends := count(func(r report.Result) string { return r.Backend }); len(backends) > 1 {
+		note(backends, "on %s")
+	}
+	if commits := count(func(r report.Result) string { return r.Commit }); len(commits) > 1 {
+		note(commits, "of commit %.12s")
+	}
 	return table
 }
 

@@ -119,9 +119,10 @@ func (o *objects) coco(d *detection.Run, dir string) error {
 	open := func(split string) (*scenes.Folder, error) {
 		s, err := scenes.Open(cocoPaths(dir, split))
 		if err != nil {
-			err = fmt.Errorf("--data %s: %w", o.data, err)
+			return nil, fmt.Errorf("--data %s: %w", o.data, err)
 		}
-		return s, err
+		s.Logger = cli.Logger()
+		return s, nil
 	}
 	train, err := open("train2017")
 	if err != nil {
@@ -398,6 +399,9 @@ func findObjects(m *detection.Model, file, path string, score float64) (found []
 	decoded, err := data.Decode(f)
 	if err != nil {
 		return nil, err
+	}
+	if decoded.Clipped {
+		cli.Logger().Warn(data.ClippedGrey, "image", file)
 	}
 	all, err := m.Detect(decoded.RGBA())
 	if err != nil {

@@ -15,6 +15,7 @@ func TestSettingsWithoutEffectAreRefused(t *testing.T) {
 		"train " + demoModel + " --data shapes --set wepe_harmonics=3":  "no effect with position learned", // the model's own
 		"train --set late_mixup_alpha=0.3":                              "no effect without late_from",
 		"train --set augment.erase_noise=true":                          "no effect without augment.erase_prob",
+		"train --epochs 1 --set epochs=2":                               "--epochs 1 and --set epochs are two lengths",
 		"train --epochs 1 --set steps=40":                               "--epochs 1 and --set steps",
 		"train --size 24x24 --set augment.size=[32,32]":                 "--size 24x24 and --set augment.size",
 		"compare --study gate " + demoModel + " --set lookhere_views=2": "no effect with position",

@@ -198,7 +198,7 @@ func (o *training) sources(ctx context.Context, model string) (d *dataset.Datase
 
 func (o *training) description(d *dataset.Dataset, r finetune.Recipe, model string) run.Description {
 	return run.Description{Data: d.Spec, Dataset: d.Name, Identity: d.Identity(), Recipe: r, Model: model, Seed: o.seed,
-		Stream: o.images.Stream}
+		Open: run.Opened(o.open), Weights: o.weights, Stream: o.images.Stream}
 }
 
 // chosen returns the recipe, by name or by what is trained, with --set, --size and --epochs.
@@ -230,7 +230,10 @@ func (o *training) chosen(d *dataset.Dataset, model string, size [2]int) (recipe
 	}
 	if o.epochs > 0 {
 		recipe.Epochs, recipe.Steps, recipe.EvalSteps = o.epochs, 0, 0
-		recipe.WarmupEpochs, recipe.WarmupSteps = min(recipe.WarmupEpochs, float64(o.epochs)/4), 0
+		recipe.WarmupSteps = 0
+		if !slices.Contains(setting.Keys(strings.Join(o.set, ";")), "warmup_epochs") {
+			recipe.WarmupEpochs = min(recipe.WarmupEpochs, float64(o.epochs)/4)
+		}
 	}
 	return recipe, nil
 }
@@ -241,6 +244,8 @@ func (o *training) twice(r finetune.Recipe, size [2]int) error {
 		switch {
 		case key == "augment.size" && size != [2]int{} && r.Augment.Size != size:
 			return cli.Usagef("--size %dx%d and --set augment.size are two sizes: leave one of them out", size[0], size[1])
+		case key == "epochs" && o.epochs > 0 && r.Epochs != o.epochs:
+			return cli.Usagef("--epochs %d and --set epochs are two lengths: leave one of them out", o.epochs)
 		case o.epochs > 0 && (key == "steps" && r.Steps > 0 || key == "warmup_steps" && r.WarmupSteps > 0 ||
 			key == "eval_steps" && r.EvalSteps > 0):
 			return cli.Usagef("--epochs %d and --set %s: a run is measured in epochs or in steps: leave one of them out",
@@ -274,7 +279,7 @@ func (o *training) fineTuning(d *dataset.Dataset, model string, size [2]int) (re
 		m.ImageRows, m.ImageCols = o.open.Grid[0]*m.PatchSize, o.open.Grid[1]*m.PatchSize
 	}
 	if m.Width == 0 || m.ImageRows == 0 && size[0] == 0 {
-		return recipe, fmt.Errorf("MODEL %s: %s: use --recipe, --size, --grid", model, fmt.Sprint(info.Notes))
+		return recipe, fmt.Errorf("MODEL %s: %s: use --recipe, --size, --grid", model, strings.Join(info.Notes, "; "))
 	}
 	return finetune.FineTuning(m, d.Images()), nil
 }
@@ -396,8 +401,12 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 		return fmt.Errorf("%s was trained on %s, whose files are not those in %s: bring them back, name their directory by "+
 			"--data, or train %s on the new ones as MODEL of wepe train", dir, desc.Dataset, d.Spec, dir)
 	}
-	r := finetune.Run{Recipe: desc.Recipe, Seed: desc.Seed, From: desc.Model, Weights: o.weights, Dir: dir,
-		Label: desc.Label, Fraction: desc.Fraction}
+	if !c.Flags().Changed("weights") {
+		o.weights = cmp.Or(desc.Weights, o.weights)
+	}
+	desc.Weights = o.weights
+	r := finetune.Run{Recipe: desc.Recipe, Seed: desc.Seed, From: desc.Model, Import: desc.Open.Options(),
+		Weights: o.weights, Dir: dir, Label: desc.Label, Fraction: desc.Fraction}
 	if o.epochs > 0 {
 		if r.Recipe.Steps > 0 || o.epochs < r.Recipe.Epochs {
 			length := fmt.Sprintf("%d epochs: want more", r.Recipe.Epochs)

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"image"
 	"image/color"
@@ -46,6 +47,17 @@ func succeeds(t *testing.T, args ...string) string {
 		t.Fatalf("wepe %s: exit code %d, %v", strings.Join(args, " "), code, err)
 	}
 	return out
+}
+
+// complains runs a command that must succeed, and returns what it prints on standard error.
+func complains(t *testing.T, args ...string) string {
+	t.Helper()
+	printed := gomlxtest.Must(os.Create(filepath.Join(t.TempDir(), "stderr")))(t)
+	before := os.Stderr
+	os.Stderr = printed
+	defer func() { os.Stderr = before }()
+	succeeds(t, args...)
+	return string(gomlxtest.Must(os.ReadFile(printed.Name()))(t))
 }
 
 // asJSON runs a command with --json.
@@ -118,6 +130,39 @@ func TestARunFromBeforeTheCommandHasTheSameNumbers(t *testing.T) {
 	rows = gomlxtest.Must(report.ReadFiles(filepath.Join(dir, "rows.jsonl")))(t)
 	if last := rows.Results[len(rows.Results)-1]; last.Steps != 234 || last.Fraction != 0.2 {
 		t.Errorf("extended to %d steps on %g of the images", last.Steps, last.Fraction)
+	}
+}
+
+// Google's files do not state the grid of their positions: a command says it once.
+func TestResumeKeepsTheWeightsAndHowTheModelWasRead(t *testing.T) {
+	old := gomlxtest.Must(filepath.Abs(oldRun))(t)
+	t.Chdir(t.TempDir())
+	succeeds(t, "export", old, "jax", "--to", "jax", "--backend", "go")
+	if err := errors.Join(os.Remove("jax/config.json"), os.Remove("jax/preprocessor_config.json")); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"train", "jax", "--data", images(t, "own", 8, 16, 16), "--size", "16x16", "--epochs", "1", "--set",
+		"batch_size=6", "--backend", "go", "--out", "run"}
+	if _, code, err := invoke(t, args...); code != 1 || !strings.Contains(err.Error(), "jax does not state the grid "+
+		"of its 1+16 positions: use --grid ROWSxCOLS") {
+		t.Errorf("without a grid: exit code %d, %v", code, err)
+	}
+	succeeds(t, append(args, "--assume-square")...)
+	for _, c := range []struct{ flag, want string }{{"", "best"}, {"last", "last"}, {"", "last"}, {"best", "best"}} {
+		for _, dir := range []string{"run/last", "run/best"} { // as if it had been interrupted before its first checkpoint
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		resume := []string{"resume", "run", "--backend", "go"}
+		if c.flag != "" {
+			resume = append(resume, "--weights", c.flag)
+		}
+		succeeds(t, resume...)
+		rows := gomlxtest.Must(report.ReadFiles("run/rows.jsonl"))(t).Results
+		if got := rows[len(rows)-1].Weights.Name; got != c.want {
+			t.Errorf("resume --weights %q measures the %s weights, want %s", c.flag, got, c.want)
+		}
 	}
 }
 
@@ -212,13 +257,8 @@ func TestPredictWarnsOnceOf16BitGrey(t *testing.T) {
 		img.SetGray16(i%30, i/30, color.Gray16{Y: uint16(2000 * (i%30 + 1))}) // 2,000 to 60,000
 	}
 	dir := datatest.Tree(t, map[string][]byte{"1.png": datatest.PNG(img), "2.png": datatest.PNG(img)})
-	printed := gomlxtest.Must(os.Create(filepath.Join(t.TempDir(), "stderr")))(t)
-	before := os.Stderr
-	os.Stderr = printed
-	succeeds(t, "predict", oldRun, filepath.Join(dir, "1.png"), filepath.Join(dir, "2.png"), "--backend", "go")
-	os.Stderr = before
-	text := gomlxtest.Must(os.ReadFile(printed.Name()))(t)
-	if strings.Count(string(text), data.ClippedGrey) != 1 {
+	text := complains(t, "predict", oldRun, filepath.Join(dir, "1.png"), filepath.Join(dir, "2.png"), "--backend", "go")
+	if strings.Count(text, data.ClippedGrey) != 1 {
 		t.Errorf("predict prints\n%s", text)
 	}
 }
@@ -583,6 +623,17 @@ func TestADetectorIsTrainedMeasuredAndUsed(t *testing.T) {
 		drawn := filepath.Join(run, "found", "a.png")
 		if _, err := os.Stat(drawn); image != file || len(found) == 0 || err != nil {
 			t.Errorf("predict %s: %v, %v", image, found, err)
+		}
+	}
+	bright := image.NewGray16(image.Rect(0, 0, 60, 50))
+	bright.SetGray16(3, 2, color.Gray16{Y: 256})
+	if err := os.WriteFile("grey.png", datatest.PNG(bright), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for image, warns := range map[string]bool{file: false, "grey.png": true} {
+		text := complains(t, "detect", "predict", run, image, "--backend", "go")
+		if strings.Contains(text, data.ClippedGrey) != warns {
+			t.Errorf("predict %s prints\n%s", image, text)
 		}
 	}
 }

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"image/png"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/detect/coco"
@@ -22,7 +24,9 @@ import (
 type Folder struct {
 	Dir     string
 	Dataset *coco.Dataset
+	Logger  *slog.Logger // gets [data.ClippedGrey], once; may be nil
 
+	warned  *sync.Once
 	images  []coco.Image // by ID
 	objects map[int64][]*coco.Annotation
 	classes map[int64]int
@@ -35,7 +39,7 @@ func Open(dir, instances string) (*Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Folder{Dir: dir, Dataset: d, classes: map[int64]int{}, images: slices.SortedFunc(slices.Values(d.Images),
+	f := &Folder{Dir: dir, Dataset: d, warned: &sync.Once{}, classes: map[int64]int{}, images: slices.SortedFunc(slices.Values(d.Images),
 		func(a, b coco.Image) int { return cmp.Compare(a.ID, b.ID) })}
 	if f.objects, err = d.Objects(); err != nil {
 		return nil, err
@@ -132,6 +136,9 @@ func (f *Folder) At(index int) (*Scene, error) {
 	if image.Height != img.Height || image.Width != img.Width {
 		return nil, fmt.Errorf("scenes: %s is of %d×%d pixels, image %d of %s of %d×%d", file.Name(), img.Height,
 			img.Width, image.ID, f.Dataset.Name, image.Height, image.Width)
+	}
+	if img.Clipped && f.Logger != nil {
+		f.warned.Do(func() { f.Logger.Warn(data.ClippedGrey, "dataset", f.Dataset.Name, "image", image.FileName) })
 	}
 	s := &Scene{ImageID: image.ID, Image: img, Rows: img.Height, Cols: img.Width}
 	for _, a := range f.objects[image.ID] {

@@ -5,14 +5,18 @@ package scenes
 import (
 	"fmt"
 	"image"
+	"image/color"
 	"image/png"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -116,6 +120,30 @@ func TestUnreadableFoldersAreRefusedByName(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s: %v, want %q", c.images, c.annotations, err, c.want)
 		}
+	}
+}
+
+func TestAFolderWarnsOnceOfClippedGrey(t *testing.T) {
+	dir, instances := folder(t, img+`,{"id":2,"file_name":"b.png"},{"id":3,"file_name":"c.png"}`, "")
+	bright := image.NewGray16(image.Rect(0, 0, 7, 5))
+	bright.SetGray16(3, 2, color.Gray16{Y: 256})
+	for _, name := range []string{"b.png", "c.png"} {
+		if err := os.WriteFile(filepath.Join(dir, name), datatest.PNG(bright), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := gomlxtest.Must(Open(dir, instances))(t)
+	var log strings.Builder
+	for _, f.Logger = range []*slog.Logger{nil, gomlxtest.Logger(&log)} {
+		one, other := f.Split(0.5)
+		for _, part := range []*Folder{f, one, other} {
+			for i := range part.Len() {
+				gomlxtest.Must(part.At(i))(t)
+			}
+		}
+	}
+	if want := data.ClippedGrey + " dataset=instances.json image=b.png\n"; log.String() != want {
+		t.Errorf("%q, want %q", log.String(), want)
 	}
 }
 

@@ -38,12 +38,37 @@ type Description struct {
 	Identity string          `json:"identity,omitempty"` // of its files, see dataset.Dataset.Identity
 	Recipe   finetune.Recipe `json:"recipe"`             // before the data and a pretrained model complete it
 	Model    string          `json:"model,omitempty"`    // from which it starts
+	Open     *Opening        `json:"open,omitempty"`     // how its files were read; nil for the default
+	Weights  string          `json:"weights,omitempty"`  // that the results are of; empty, of older versions, for best
 	Seed     int64           `json:"seed"`
 	Fraction float64         `json:"fraction,omitempty"` // of the training images
 	Label    string          `json:"label,omitempty"`    // of the encoding in rows, unless it is the position
 	Stream   bool            `json:"stream,omitempty"`
 	Subsets  bool            `json:"subsets,omitempty"` // the fraction differs for each seed
 	Study    bool            `json:"study,omitempty"`   // of wepe compare: the runs are in directories below
+}
+
+// Opening is what a command said about files that do not describe themselves.
+type Opening struct {
+	Grid         [2]int `json:"grid,omitzero"`
+	AssumeSquare bool   `json:"assume_square,omitempty"`
+	Architecture string `json:"architecture,omitempty"`
+}
+
+// Opened returns the part of options that a description has.
+func Opened(o checkpoints.ImportOptions) *Opening {
+	if opening := (Opening{o.Grid, o.AssumeSquare, o.Architecture}); opening != (Opening{}) {
+		return &opening
+	}
+	return nil
+}
+
+// Options is the inverse of Opened.
+func (o *Opening) Options() checkpoints.ImportOptions {
+	if o == nil {
+		return checkpoints.ImportOptions{}
+	}
+	return checkpoints.ImportOptions{Grid: o.Grid, AssumeSquare: o.AssumeSquare, Architecture: o.Architecture}
 }
 
 // Dir is the default directory of results.
