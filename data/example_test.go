@@ -83,12 +83,12 @@ func ExampleFolder() {
 	if err := os.CopyFS(dir, files); err != nil {
 		log.Fatal(err)
 	}
-	train, val, err := data.Folder(dir, nil)
+	pets, err := data.Folder(dir, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	set, err := train.Load(context.Background(), preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{11, 13}}, nil)
-	fmt.Println(train.Classes, train.Labels, val.Labels, set.Height, set.Width, err)
+	set, err := pets.Train.Load(context.Background(), preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{11, 13}}, nil)
+	fmt.Println(set.Classes, set.Labels, pets.Validation.Labels, set.Height, set.Width, err)
 	// Output: [cat dog] [0 1 1] [1] 11 13 <nil>
 }
 
@@ -101,11 +101,11 @@ func ExampleTar() {
 	img := string(datatest.PNG(image.NewGray(image.Rect(0, 0, 7, 5))))
 	tar := datatest.Tar([2]string{"0.png", img}, [2]string{"0.cls", "2"}, [2]string{"1.png", img}, [2]string{"1.cls", "0"})
 	err = os.WriteFile(filepath.Join(dir, "train-0000.tar"), tar, 0o644)
-	train, _, finding := data.Shards(dir, ".tar")
+	shards, finding := data.Shards(dir, ".tar")
 	if err := errors.Join(err, finding); err != nil {
 		log.Fatal(err)
 	}
-	files, err := data.Tar(dir, train, []string{"cat", "dog", "eel"})
+	files, err := data.Tar(dir, shards.Train, []string{"cat", "dog", "eel"})
 	fmt.Println(files.Len(), files.Labels, err)
 	// Output: 2 [2 0] <nil>
 }

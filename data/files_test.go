@@ -4,6 +4,7 @@ package data
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,10 +69,11 @@ func TestFolderListsClassesAndImagesInOrder(t *testing.T) {
 	dir := named(t, "dog/b.png", "dog/a.PNG", "cat/x/9.webp", "cat/10.jpeg", "cat/2.JPG", "zebra/.hidden.png",
 		"zebra/1.gif",
 		".git/cat.png", "cat/.thumbnails/2.png", "cat/notes.txt", "readme.png", "dog/c.bmp", "dog/d.tif")
-	train, held, err := Folder(dir, nil)
-	if err != nil || held != nil {
-		t.Fatal(held, err)
+	all, err := Folder(dir, nil)
+	if err != nil || all.Validation != nil || all.Test != nil {
+		t.Fatal(all, err)
 	}
+	train := all.Train
 	wantPaths := []string{"cat/10.jpeg", "cat/2.JPG", "cat/x/9.webp", "dog/a.PNG", "dog/b.png", "dog/c.bmp", "zebra/1.gif"}
 	if !slices.Equal(listed(train), wantPaths) || !slices.Equal(train.Labels, []int32{0, 0, 0, 1, 1, 1, 2}) ||
 		!slices.Equal(train.Classes, []string{"cat", "dog", "zebra"}) {
@@ -80,8 +82,8 @@ func TestFolderListsClassesAndImagesInOrder(t *testing.T) {
 	if err := os.Symlink(filepath.Join("..", "cat", "2.JPG"), filepath.Join(dir, "zebra", "2.png")); err != nil {
 		t.Skip(err)
 	}
-	train, _, err = Folder(dir, []string{"zebra", "horse", "cat", "dog"})
-	if err != nil || !slices.Equal(train.Labels, []int32{0, 0, 2, 2, 2, 3, 3, 3}) || train.Where(1) != "zebra/2.png" {
+	all, err = Folder(dir, []string{"zebra", "horse", "cat", "dog"})
+	if train = all.Train; err != nil || !slices.Equal(train.Labels, []int32{0, 0, 2, 2, 2, 3, 3, 3}) || train.Where(1) != "zebra/2.png" {
 		t.Errorf("with names and a link: %+v, %v", train, err)
 	}
 	set, err := train.Load(t.Context(), toTiny, nil) // index of the images in the list above
@@ -94,10 +96,8 @@ func TestFolderTakesTheDataSetsOwnSplit(t *testing.T) {
 	for _, held := range []string{"val", "valid", "validation", "test"} {
 		dir := named(t, "train/cat/1.png", "train/dog/1.png", "train/dog/2.png", "train/eel/1.png",
 			held+"/dog/5.png", held+"/eel/6.png", ".cache/x")
-		train, heldOut, err := Folder(dir, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		parts := gomlxtest.Must(Folder(dir, nil))(t)
+		train, heldOut := parts.Train, cmp.Or(parts.Validation, parts.Test)
 		if train.Len() != 4 || !slices.Equal(listed(heldOut), []string{"dog/5.png", "eel/6.png"}) ||
 			!slices.Equal(heldOut.Labels, []int32{1, 2}) || !slices.Equal(heldOut.Classes, train.Classes) {
 			t.Errorf("%s: %+v, %+v", held, train, heldOut)
@@ -111,9 +111,9 @@ func TestFolderTakesTheDataSetsOwnSplit(t *testing.T) {
 		for _, class := range classes {
 			paths = append(paths, class+"/1.png")
 		}
-		if all, held, err := Folder(named(t, paths...), nil); err != nil || held != nil ||
-			!slices.Equal(all.Classes, classes) {
-			t.Errorf("%v: %+v, %+v, %v", classes, all, held, err)
+		all := gomlxtest.Must(Folder(named(t, paths...), nil))(t)
+		if all.Validation != nil || all.Test != nil || !slices.Equal(all.Train.Classes, classes) {
+			t.Errorf("%v: %+v", classes, all)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func TestFoldersAreSplitsByTheirNamesInAnyCase(t *testing.T) {
 				paths = append(paths, fmt.Sprintf("%s/cat/%d.png", name, i), fmt.Sprintf("%s/dog/%d.png", name, i))
 			}
 		}
-		parts, err := FolderParts(named(t, append(paths, "labels/1.txt")...), nil) // a folder without images is none
+		parts, err := Folder(named(t, append(paths, "labels/1.txt")...), nil) // a folder without images is none
 		if err != nil {
 			t.Errorf("%v: %v", names, err)
 			continue
@@ -152,7 +152,7 @@ func TestFoldersThatMayBeSplitsOrClassesAreRefused(t *testing.T) {
 		"test/cat/1.png val/cat/1.png":                                   {"test, val without train"},
 	} {
 		dir := named(t, strings.Fields(paths)...)
-		parts, err := FolderParts(dir, nil)
+		parts, err := Folder(dir, nil)
 		if err == nil || !errors.Is(err, ErrSplits) || parts != (Parts[*Files]{}) {
 			t.Errorf("%s: %+v, %v", paths, parts, err)
 			continue
@@ -166,10 +166,7 @@ func TestFoldersThatMayBeSplitsOrClassesAreRefused(t *testing.T) {
 }
 
 func TestASliceOfFilesHasTheRowsBetween(t *testing.T) {
-	all, _, err := Folder(named(t, "a/0.png", "a/1.png", "b/2.png", "c/3.png", "c/4.png"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := gomlxtest.Must(Folder(named(t, "a/0.png", "a/1.png", "b/2.png", "c/3.png", "c/4.png"), nil))(t).Train
 	for _, some := range []*Files{all.Slice(1, 4), all.Slice(0, 4).Slice(1, 4)} {
 		if !slices.Equal(listed(some), []string{"a/1.png", "b/2.png", "c/3.png"}) ||
 			!slices.Equal(some.Labels, []int32{0, 1, 2}) {
@@ -180,7 +177,7 @@ func TestASliceOfFilesHasTheRowsBetween(t *testing.T) {
 
 func TestJoinedFilesAreThoseOfTheirDatasetsInOrder(t *testing.T) {
 	dir := named(t, "train/a/0.png", "train/b/1.png", "train/b/2.png", "val/b/1.png", "test/a/0.png", "test/b/5.png")
-	parts, err := FolderParts(dir, nil)
+	parts, err := Folder(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,10 +213,7 @@ func TestAShareOfEachClassIsHeldOutByTheHashOfItsName(t *testing.T) {
 			paths = append(paths, fmt.Sprintf("%s/%02d.png", class, i))
 		}
 	}
-	all, _, err := Folder(named(t, paths...), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := gomlxtest.Must(Folder(named(t, paths...), nil))(t).Train
 	for seed, want := range []string{"b/01 b/02 c/01 c/07 c/11 c/15", "b/04 b/05 c/03 c/06 c/07 c/08 c/09 c/15 c/17",
 		"b/03 b/04 b/06 c/01 c/06 c/12 c/18 c/19"} { // with seed 1 the rule alone would hold out a/00
 		train, held, err := all.HoldOut(0.3, int64(seed))
@@ -240,10 +234,7 @@ func TestAShareOfEachClassIsHeldOutByTheHashOfItsName(t *testing.T) {
 	if train, _, err := all.HoldOut(1, 1); err != nil || !slices.Equal(train.Labels, []int32{0, 1, 2}) {
 		t.Errorf("of a share of 1 %+v, %v is left to train with", train, err)
 	}
-	single, _, err := Folder(named(t, "a/1.png", "b/1.png"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	single := gomlxtest.Must(Folder(named(t, "a/1.png", "b/1.png"), nil))(t).Train
 	if _, _, err := single.HoldOut(0.3, 1); err == nil || !strings.Contains(err.Error(), "a single image") {
 		t.Errorf("nothing can be held out: %v", err)
 	}
@@ -259,10 +250,7 @@ func TestAnImageTrainedOnIsNotHeldOutAfterOthersAreAdded(t *testing.T) {
 	}
 	after := append(slices.Clone(before), "cat/000a.png", "dog/000a.png", "eel/000a.png", "ant/1.png", "ant/2.png")
 	split := func(paths []string) (trained, held []string) {
-		all, _, err := Folder(named(t, paths...), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := gomlxtest.Must(Folder(named(t, paths...), nil))(t).Train
 		train, heldOut, err := all.HoldOut(0.2, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -298,14 +286,8 @@ func TestTheSplitOfShardsMovesWithThem(t *testing.T) {
 	var splits []string
 	for range 2 {
 		dir := datatest.Tree(t, map[string][]byte{"data/0.tar": datatest.Tar(members...)})
-		shards, _, err := Shards(dir, ".tar")
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, err := Tar(dir, shards, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		shards := gomlxtest.Must(Shards(dir, ".tar"))(t)
+		all := gomlxtest.Must(Tar(dir, shards.Train, nil))(t)
 		_, held, err := all.HoldOut(0.2, 0)
 		if err != nil || held.Len() == 0 || held.Len() > 20 {
 			t.Fatal(held, err)
@@ -352,9 +334,9 @@ func TestFolderRefusesInOneLine(t *testing.T) {
 			if c.change != nil {
 				c.change(t, dir)
 			}
-			train, _, err := Folder(dir, c.class)
+			all, err := Folder(dir, c.class)
 			if err == nil {
-				t.Fatalf("accepted: %+v", train)
+				t.Fatalf("accepted: %+v", all)
 			}
 			for _, want := range append(c.want, dir, "data: ") {
 				if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -363,7 +345,7 @@ func TestFolderRefusesInOneLine(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := Folder(filepath.Join(outside, "absent"), nil); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Folder(filepath.Join(outside, "absent"), nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("an absent directory: %v", err)
 	}
 }

@@ -3,7 +3,6 @@
 package data
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -26,7 +25,7 @@ func isImage(entry fs.DirEntry) bool {
 		slices.Contains(imageExtensions, strings.ToLower(path.Ext(entry.Name())))
 }
 
-// FolderParts finds images in class folders: dir/cat/1.jpg, dir/cat/more/2.png, dir/dog/…; the names of the folders,
+// Folder finds images in class folders: dir/cat/1.jpg, dir/cat/more/2.png, dir/dog/…; the names of the folders,
 // sorted, are the classes, unless classes is given. If dir instead contains the folder train (or training) and folders
 // of held-out splits, val (or valid, validation, dev) and test (or testing, eval), in upper or lower case, each with
 // class folders, these are the splits; otherwise all images are for training. Another folder with images beside those
@@ -34,7 +33,7 @@ func isImage(entry fs.DirEntry) bool {
 //
 // Images come class by class, sorted by path. Only jpg, jpeg, png, gif, webp and bmp files are read; names that begin
 // with a dot are ignored. Links to images within dir are followed, all others are errors.
-func FolderParts(dir string, classes []string) (parts Parts[*Files], err error) {
+func Folder(dir string, classes []string) (parts Parts[*Files], err error) {
 	defer func() {
 		if err != nil {
 			parts, err = Parts[*Files]{}, fmt.Errorf("data: %w", err)
@@ -58,12 +57,6 @@ func FolderParts(dir string, classes []string) (parts Parts[*Files], err error) 
 		classes = parts.Train.Classes
 	}
 	return parts, nil
-}
-
-// Folder is FolderParts with one held-out split: validation, otherwise test, otherwise nil.
-func Folder(dir string, classes []string) (train, heldOut *Files, err error) {
-	parts, err := FolderParts(dir, classes)
-	return parts.Train, cmp.Or(parts.Validation, parts.Test), err
 }
 
 func hidden(name string) bool { return strings.HasPrefix(name, ".") }

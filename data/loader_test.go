@@ -49,19 +49,19 @@ func sources(t *testing.T) map[string]*Files {
 		files[fmt.Sprintf("shards/pets-train-%d.tar", k)] = datatest.Tar(m...)
 	}
 	dir := datatest.Tree(t, files)
-	folder, _, err := Folder(filepath.Join(dir, "folders"), nil)
+	folder, err := Folder(filepath.Join(dir, "folders"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	shards, held, err := Shards(filepath.Join(dir, "shards"), ".tar")
-	if err != nil || len(shards) != 2 || held != nil {
-		t.Fatal(shards, held, err)
+	shards, err := Shards(filepath.Join(dir, "shards"), ".tar")
+	if err != nil || len(shards.Train) != 2 || shards.Validation != nil || shards.Test != nil {
+		t.Fatal(shards, err)
 	}
-	tarred, err := Tar(filepath.Join(dir, "shards"), shards, nil)
+	tarred, err := Tar(filepath.Join(dir, "shards"), shards.Train, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]*Files{"folders": folder, "tar": tarred}
+	return map[string]*Files{"folders": folder.Train, "tar": tarred}
 }
 
 var to7x5 = preprocess.Settings{Fit: preprocess.FitCover, Size: [2]int{7, 5}, Crop: [2]int{7, 5},
@@ -261,11 +261,7 @@ func withDamage(t *testing.T, cut ...int) *Files {
 		name := fmt.Sprintf("%d/%03d.png", i/150, i)
 		files[name] = files[name][:len(files[name])/2]
 	}
-	f, _, err := Folder(datatest.Tree(t, files), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return gomlxtest.Must(Folder(datatest.Tree(t, files), nil))(t).Train
 }
 
 func all(n, size int) iter.Seq2[int, []int] {

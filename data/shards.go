@@ -21,11 +21,11 @@ import (
 // classNamesFile may be beside shards that do not name their classes: one name per line.
 const classNamesFile = "classnames.txt"
 
-// ShardParts finds the shards of a dataset, files with the given extension (".tar"), in the directory or in its folders
-// data, train, val, test and so on, see [FolderParts]. The split of a shard is that of its folder, otherwise that of a
+// Shards finds the shards of a dataset, files with the given extension (".tar"), in the directory or in its folders
+// data, train, val, test and so on, see [Folder]. The split of a shard is that of its folder, otherwise that of a
 // word in its name, as in train-0017.tar; without shards for training all files are for training. Files are sorted by
 // path. Two names for one split, as val and validation, are an error that wraps [ErrSplits].
-func ShardParts(dir, extension string) (parts Parts[[]string], err error) {
+func Shards(dir, extension string) (parts Parts[[]string], err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return parts, fmt.Errorf("data: %w", err)
@@ -81,15 +81,6 @@ func splitWord(folder, file string) (name string, split int) {
 		}
 	}
 	return "", -1
-}
-
-// Shards is ShardParts with one held-out split: validation, otherwise test, otherwise nil.
-func Shards(dir, extension string) (train, heldOut []string, err error) {
-	parts, err := ShardParts(dir, extension)
-	if heldOut = parts.Validation; heldOut == nil {
-		heldOut = parts.Test
-	}
-	return parts.Train, heldOut, err
 }
 
 // NewShards returns the images of a container of shards, in the order of its parts. The dataset is named after dir. If

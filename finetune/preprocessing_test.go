@@ -48,8 +48,7 @@ func imageFiles(t *testing.T) *data.Files {
 		}
 		files[name+".jpg"] = file.Bytes()
 	}
-	f, _, err := data.Folder(datatest.Tree(t, files), nil)
-	return gomlxtest.Must(f, err)(t)
+	return gomlxtest.Must(data.Folder(datatest.Tree(t, files), nil))(t).Train
 }
 
 // softmaxOf returns the probabilities of a dataset's images.

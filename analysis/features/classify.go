@@ -163,9 +163,11 @@ func (t *Table) split() (s split, err error) {
 	}
 	for i, p := range t.Images {
 		s.labels = append(s.labels, number[p.Class])
-		if s.parts = s.parts || p.Part != ""; p.Part == testPart {
+		s.parts = s.parts || p.Part != ""
+		switch p.Part {
+		case testPart:
 			s.test = append(s.test, i)
-		} else {
+		case trainPart, "":
 			s.train = append(s.train, i)
 		}
 	}

@@ -42,15 +42,16 @@ const (
 
 // Parts of a list that comes with a split.
 const (
-	trainPart = "train"
-	testPart  = "test"
+	trainPart      = "train"
+	validationPart = "validation" // beside a test split: classifiers use neither its images nor its labels
+	testPart       = "test"
 )
 
 // Image is the image of a row.
 type Image struct {
 	File  string `json:"file"`
 	Class string `json:"class,omitempty"`
-	Part  string `json:"part,omitempty"` // "train", "test", or empty if there is no split
+	Part  string `json:"part,omitempty"` // "train", "validation", "test", or empty if there is no split
 }
 
 // Table holds the features of images.

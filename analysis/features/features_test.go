@@ -814,6 +814,16 @@ func TestAListHasTheSplitsOfItsImages(t *testing.T) {
 		"{val/y/1.png y test}]" {
 		t.Error(got)
 	}
+	three := gomlxtest.Must(Folder(datatest.Tree(t, map[string][]byte{"train/x/1.png": png, "train/y/2.png": png,
+		"val/y/3.png": png, "test/x/4.png": png})))(t)
+	if got := fmt.Sprint(three.Images); got != "[{train/x/1.png x train} {train/y/2.png y train} {val/y/3.png y validation} "+
+		"{test/x/4.png x test}]" {
+		t.Error(got)
+	}
+	table := Table{Images: three.Images, Width: 1, Values: []float32{3, 5, 7, 2}}
+	if s := gomlxtest.Must(table.split())(t); !slices.Equal(s.train, []int{0, 1}) || !slices.Equal(s.test, []int{3}) {
+		t.Errorf("train %v, test %v", s.train, s.test)
+	}
 	flat := gomlxtest.Must(Folder(filepath.Join(dir, "train")))(t)
 	if l.Name != filepath.Base(dir) || flat.Name != "train" {
 		t.Errorf("lists of %s and its folder train are named %s and %s", dir, l.Name, flat.Name)

@@ -3,6 +3,7 @@
 package features
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -22,14 +23,17 @@ type List struct {
 	brief  []func(h io.Writer)           // of each image, writes what contents hashes without decoding
 }
 
-// Folder lists the images of a directory. If it contains train and val or test, each with class folders, these are the
-// parts trainPart and testPart. Otherwise there is one part, and the class of an image is
-// its top-level folder. Folders that may be either are an error, see [data.FolderParts].
+// Folder lists the images of a directory. If it contains train and val or test, each with class folders, these are
+// parts; a validation split without a test split is the part testPart. Otherwise there is one part, and the class of an
+// image is its top-level folder. Folders that may be either are an error, see [data.Folder].
 func Folder(dir string) (*List, error) {
 	l := &List{Name: filepath.Base(dir)}
-	train, held, err := data.Folder(dir, nil)
-	if err == nil && held != nil {
-		l.AddFiles(trainPart, train)
+	parts, err := data.Folder(dir, nil)
+	if held := cmp.Or(parts.Test, parts.Validation); err == nil && held != nil {
+		l.AddFiles(trainPart, parts.Train)
+		if held != parts.Validation && parts.Validation != nil {
+			l.AddFiles(validationPart, parts.Validation)
+		}
 		l.AddFiles(testPart, held)
 		return l, nil
 	}

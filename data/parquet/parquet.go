@@ -3,8 +3,8 @@
 // Package parquet reads labelled images from Parquet files in the layout of the Hugging Face hub: a column image with a
 // field bytes (an image file), and a column label with integers from 0.
 //
-//	train, held, err := data.Shards(dir, parquet.Extension)
-//	files, err := parquet.Files(dir, train, nil)
+//	shards, err := data.Shards(dir, parquet.Extension)
+//	files, err := parquet.Files(dir, shards.Train, nil)
 //	images, err := files.Stream(settings, data.Streaming{})
 //
 // Images are read in the random order of an epoch. The pages of a row group are found by their headers on first use;

@@ -240,7 +240,7 @@ func (d *Dataset) find(dir string) (parts data.Parts[*data.Files], err error) {
 		extension, name string
 		open            func(dir string, paths, classes []string) (*data.Files, error)
 	}{{parquet.Extension, "Parquet files", parquet.Files}, {".tar", "tar shards", data.Tar}} {
-		paths, err := data.ShardParts(dir, kind.extension)
+		paths, err := data.Shards(dir, kind.extension)
 		if err != nil {
 			return parts, err
 		}
@@ -257,7 +257,7 @@ func (d *Dataset) find(dir string) (parts data.Parts[*data.Files], err error) {
 		return parts, err
 	}
 	d.Format = "a folder per class"
-	return data.FolderParts(dir, nil)
+	return data.Folder(dir, nil)
 }
 
 func (d *Dataset) setFiles(train, validation, test *data.Files) {
