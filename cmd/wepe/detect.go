@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
 	"github.com/wepe-go/wepe/data"
@@ -211,8 +212,12 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 		return o.write(out, d, o.writeTo)
 	}
 	if model != "" {
-		if d.From, err = run.Local(ctx, model); err != nil {
+		var line string
+		if d.From, line, err = run.Weights(ctx, model, checkpoints.BestDir); err != nil {
 			return err
+		}
+		if line != "" {
+			cli.Field("from", "%s: %s", model, line)
 		}
 	}
 	if d.Backend, err = openBackend(o.backend, 0); err != nil {
@@ -326,7 +331,8 @@ func detectEval() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			name := fmt.Sprintf("%dx%d", test.Rows, test.Cols)
+			v := m.Recipe.Detector.Backbone
+			name := fmt.Sprintf("%dx%d", cmp.Or(test.Rows, v.ImageRows), cmp.Or(test.Cols, v.ImageCols))
 			if found[name] = one; !open.asJSON {
 				out.Field(name, "box AP %.2f, AP50 %.2f; mask AP %.2f, of %d images", 100*float64(one.Boxes["AP"]),
 					100*float64(one.Boxes["AP50"]), 100*float64(one.Masks["AP"]), test.Scenes.Len())
@@ -354,6 +360,14 @@ func detectPredict() *cobra.Command {
 		if !(score >= 0 && score <= 1) {
 			return cli.Usagef("--score %g: want 0 to 1", score)
 		}
+		from := map[string]string{}
+		for _, file := range args[1:] {
+			other, taken := from[drawn(dir, file)]
+			if taken {
+				return cli.Usagef("%s and %s would be drawn to one file: use two commands, with --out", other, file)
+			}
+			from[drawn(dir, file)] = file
+		}
 		m, err := open.open(c, args[0])
 		if err != nil {
 			return err
@@ -361,8 +375,7 @@ func detectPredict() *cobra.Command {
 		defer m.Finalize()
 		found, out := map[string][]object{}, cli.Output(c)
 		for _, file := range args[1:] {
-			path := filepath.Join(cmp.Or(dir, filepath.Join(args[0], "found")),
-				strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))+".png")
+			path := drawn(cmp.Or(dir, filepath.Join(args[0], "found")), file)
 			if found[file], err = findObjects(m, file, path, score); err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
@@ -380,6 +393,11 @@ func detectPredict() *cobra.Command {
 		return out.Err()
 	}
 	return c
+}
+
+// drawn is the file in dir that the objects of an image are drawn to.
+func drawn(dir, file string) string {
+	return filepath.Join(dir, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))+".png")
 }
 
 // object is the JSON of a detected object.

@@ -625,6 +625,10 @@ func TestADetectorIsTrainedMeasuredAndUsed(t *testing.T) {
 			t.Errorf("predict %s: %v, %v", image, found, err)
 		}
 	}
+	_, code, err := invoke(t, "detect", "predict", run, file, filepath.Join("other", "a.jpg"), "--backend", "go")
+	if code != 2 || !strings.Contains(err.Error(), "would be drawn to one file: use two commands, with --out") {
+		t.Errorf("predict of two images named a: exit code %d, %v", code, err)
+	}
 	bright := image.NewGray16(image.Rect(0, 0, 60, 50))
 	bright.SetGray16(3, 2, color.Gray16{Y: 256})
 	if err := os.WriteFile("grey.png", datatest.PNG(bright), 0o644); err != nil {

@@ -14,6 +14,7 @@ type Dataset struct {
 	Images      []Image
 	Categories  []Category
 	Annotations []Annotation
+	SHA256      string // of the file that Read read
 }
 
 // Image is an entry of the list of images.

@@ -4,6 +4,8 @@ package coco
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,7 +22,17 @@ func Read(path string) (*Dataset, error) {
 		return nil, fmt.Errorf("coco: %w", err)
 	}
 	defer file.Close()
-	return decodeDataset(bufio.NewReaderSize(file, 1<<16), filepath.Base(path))
+	hash := sha256.New()
+	in := io.TeeReader(bufio.NewReaderSize(file, 1<<16), hash)
+	d, err := decodeDataset(in, filepath.Base(path))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.Copy(io.Discard, in); err != nil { // what follows the object
+		return nil, fmt.Errorf("coco: %w", err)
+	}
+	d.SHA256 = hex.EncodeToString(hash.Sum(nil))
+	return d, nil
 }
 
 // decodeDataset reads the JSON of an instances file, element by element, to store only the fields of Dataset. name is

@@ -39,8 +39,8 @@ func Open(dir, instances string) (*Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Folder{Dir: dir, Dataset: d, warned: &sync.Once{}, classes: map[int64]int{}, images: slices.SortedFunc(slices.Values(d.Images),
-		func(a, b coco.Image) int { return cmp.Compare(a.ID, b.ID) })}
+	f := &Folder{Dir: dir, Dataset: d, warned: &sync.Once{}, classes: map[int64]int{}}
+	f.images = slices.SortedFunc(slices.Values(d.Images), func(a, b coco.Image) int { return cmp.Compare(a.ID, b.ID) })
 	if f.objects, err = d.Objects(); err != nil {
 		return nil, err
 	}

@@ -253,10 +253,51 @@ func refused(t *testing.T, err error, want string) {
 	}
 }
 
-// otherCategories are scenes without their first category.
-type otherCategories struct{ Scenes }
+// COCO's files number the same categories in different ways; the names decide.
+func TestCategoriesOfATestAreFoundByTheirNames(t *testing.T) {
+	own := []coco.Category{{ID: 2, Name: "cat"}, {ID: 5, Name: "dog"}, {ID: 7, Name: "eel"}}
+	for _, c := range []struct {
+		test []coco.Category
+		ids  []int64
+		want string
+	}{
+		{own, []int64{2, 5, 7}, ""},
+		{[]coco.Category{{ID: 1, Name: "eel"}, {ID: 3, Name: "cat"}, {ID: 9, Name: "dog"}}, []int64{3, 9, 1}, ""},
+		{own[:2], nil, `x has the categories "cat", "dog", the detector "cat", "dog", "eel"`},
+		{append([]coco.Category{{ID: 1, Name: "ant"}}, own...), nil, `categories "ant", "cat", "dog", "eel", the detector`},
+		{[]coco.Category{{ID: 2, Name: "cat"}, {ID: 5, Name: "dog"}, {ID: 7, Name: "ape"}}, nil, `"ape", the detector`},
+	} {
+		ids, err := identifiers(own, &coco.Dataset{Name: "x", Categories: c.test})
+		if c.want != "" {
+			refused(t, err, c.want)
+		} else if err != nil || !slices.Equal(ids, c.ids) {
+			t.Errorf("%v: %v, %v, want %v", c.test, ids, err, c.ids)
+		}
+	}
+	var many []coco.Category
+	for i := range 7 {
+		many = append(many, coco.Category{ID: int64(i), Name: fmt.Sprint(i)})
+	}
+	_, err := identifiers(own, &coco.Dataset{Name: "x", Categories: many})
+	refused(t, err, `categories "0", "1", "2", "3", "4", … (7), the detector`)
+	unnamed := []coco.Category{{ID: 3}, {ID: 4}}
+	if ids, err := identifiers(unnamed, &coco.Dataset{Categories: unnamed}); err != nil || !slices.Equal(ids, []int64{3, 4}) {
+		t.Errorf("without names: %v, %v", ids, err)
+	}
+}
 
-func (o otherCategories) Categories() []coco.Category { return o.Scenes.Categories()[1:] }
+// renumbered is a dataset with other IDs of the categories, in another order.
+func renumbered(d *coco.Dataset) *coco.Dataset {
+	out := coco.Dataset{Name: d.Name, Images: d.Images}
+	for _, c := range d.Categories {
+		out.Categories = append(out.Categories, coco.Category{ID: 100 - c.ID, Name: c.Name})
+	}
+	for _, a := range d.Annotations {
+		a.CategoryID = 100 - a.CategoryID
+		out.Annotations = append(out.Annotations, a)
+	}
+	return &out
+}
 
 func TestABadRecipeIsRefusedByName(t *testing.T) {
 	for settings, want := range map[string]string{
@@ -286,9 +327,10 @@ func TestABadRecipeIsRefusedByName(t *testing.T) {
 		refused(t, err, want)
 	}
 	run, other := tinyRun(t), *tinyRun(t).Validation
-	other.Scenes, run.Validation = otherCategories{other.Scenes}, &other
+	fewer := *other.Annotations
+	fewer.Categories, other.Annotations, run.Validation = fewer.Categories[1:], &fewer, &other
 	_, _, err := run.Do(t.Context())
-	refused(t, err, "has 2 categories, the training scenes have 3")
+	refused(t, err, "use images with the same categories")
 	_, err = Named("yolo")
 	refused(t, err, "want one of scenes, vitdet-b")
 	run = tinyRun(t)
@@ -375,14 +417,16 @@ func TestTheLearningRateOfViTDetDropsTwice(t *testing.T) {
 func TestThePerfectDetectorHasAnAveragePrecisionOfOne(t *testing.T) {
 	test := gomlxtest.Must(Generated(generated(7, 3)))(t)
 	m := &Model{Recipe: tiny(), Categories: test.Scenes.Categories()}
+	test.Annotations = renumbered(test.Annotations)
+	ids := gomlxtest.Must(identifiers(m.Categories, test.Annotations))(t)
 	var found []coco.Detection
 	for i := range test.Scenes.Len() {
 		scene := gomlxtest.Must(test.Scenes.At(i))(t)
 		truth := annotationsOf(scene)
 		for k, box := range truth.Boxes {
 			mask := truth.Masks[k].(detect.Bitmap)
-			found = append(found, m.result(scene.ImageID, detect.Detection{Box: box, Class: truth.Classes[k], Score: 0.9,
-				Mask: &mask}))
+			found = append(found, result(scene.ImageID, ids[truth.Classes[k]], detect.Detection{Box: box,
+				Class: truth.Classes[k], Score: 0.9, Mask: &mask}))
 		}
 	}
 	numbers := gomlxtest.Must(m.compare(test, found))(t)
@@ -532,8 +576,8 @@ func TestTheSizeOfAMaskIsItsOwnAndNotThatOfItsBox(t *testing.T) {
 	}
 	m := &Model{Categories: categories}
 	found := []coco.Detection{
-		m.result(9, detect.Detection{Box: detect.Box{12, 12, 60, 60}, Score: 0.9, Mask: diagonal}),
-		m.result(9, detect.Detection{Box: detect.Box{0, 0, 10, 10}, Score: 0.5, Mask: square}),
+		result(9, 4, detect.Detection{Box: detect.Box{12, 12, 60, 60}, Score: 0.9, Mask: diagonal}),
+		result(9, 4, detect.Detection{Box: detect.Box{0, 0, 10, 10}, Score: 0.5, Mask: square}),
 	}
 	numbers := gomlxtest.Must(m.compare(test, found))(t)
 	if got := float64(numbers.Masks["APs"]); !(math.Abs(got-0.5) <= 1e-9) {
@@ -544,7 +588,7 @@ func TestTheSizeOfAMaskIsItsOwnAndNotThatOfItsBox(t *testing.T) {
 	}
 	thin := filled(func(row, col int) bool { return row == col && row < 10 }) // a tenth of the square, in its box
 	numbers = gomlxtest.Must(m.compare(test, []coco.Detection{
-		m.result(9, detect.Detection{Box: detect.Box{0, 0, 10, 10}, Score: 0.5, Mask: thin})}))(t)
+		result(9, 4, detect.Detection{Box: detect.Box{0, 0, 10, 10}, Score: 0.5, Mask: thin})}))(t)
 	if boxes, masks := float64(numbers.Boxes["AP"]), float64(numbers.Masks["AP"]); boxes < 1-1e-9 || masks != 0 {
 		t.Errorf("a thin mask in the right box has a box AP of %g and a mask AP of %g, want 1 and 0", boxes, masks)
 	}
@@ -608,6 +652,27 @@ func TestShownAreTheDetectionsOfTheLeastScoreTheBestOnTop(t *testing.T) {
 		len(shown[1].Mask.Counts) > 0 {
 		t.Errorf("shown are %+v", shown)
 	}
+}
+
+// Two directories in COCO's layout give their files the same names.
+func TestARunOnOtherAnnotationsIsNotResumed(t *testing.T) {
+	run := tinyRun(t)
+	run.Validation, run.Tests, run.Dir, run.Recipe.Steps, run.Recipe.EvalSteps = nil, nil, t.TempDir(), 1, 1
+	folder := func(seed int64) *scenes.Folder {
+		dir := t.TempDir()
+		instances := filepath.Join(dir, "instances.json")
+		if err := scenes.Write(dir, instances, generated(7, seed)); err != nil {
+			t.Fatal(err)
+		}
+		return gomlxtest.Must(scenes.Open(dir, instances))(t)
+	}
+	run.Train = folder(1)
+	finished(t, run)
+	run.Train = folder(1) // the same in another place
+	finished(t, run)
+	run.Train = folder(2)
+	_, _, err := run.Do(t.Context())
+	refused(t, err, "its training annotations have SHA-256")
 }
 
 func TestAPartOfAFolderIsEvaluatedWhileTheRestIsTrainedOn(t *testing.T) {

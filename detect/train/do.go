@@ -39,19 +39,17 @@ func (run Run) prepared() (Run, error) {
 		return run, fmt.Errorf("detection: fewer scenes to train on than one batch of %d: lower batch_size",
 			run.Recipe.BatchSize)
 	}
-	classes := len(run.Train.Categories())
 	tests := run.Tests
 	if run.Validation != nil {
 		tests = append([]Test{*run.Validation}, tests...)
 	}
 	for _, test := range tests {
-		if got := len(test.Scenes.Categories()); got != classes {
-			return run, fmt.Errorf("detection: %s has %d categories, the training scenes have %d", test.Annotations.Name, got,
-				classes)
+		if _, err := identifiers(run.Train.Categories(), test.Annotations); err != nil {
+			return run, err
 		}
 	}
 	c := &run.Recipe.Detector
-	c.Backbone.Classes = classes
+	c.Backbone.Classes = len(run.Train.Categories())
 	if run.From != "" {
 		var err error
 		if run.source, err = checkpoints.Import(run.From, run.Import); err != nil {

@@ -3,7 +3,10 @@
 package train
 
 import (
+	"fmt"
 	"image"
+	"slices"
+	"strings"
 
 	"github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/detect/coco"
@@ -26,9 +29,48 @@ func (m *Model) at(test Test, images ...image.Image) ([][]detect.Detection, erro
 	return m.Detect(images...)
 }
 
-// Evaluate detects the objects in all scenes of a test and returns COCO's twelve metrics for boxes and for masks, the
-// latter nil for a detector without masks, and all detections.
+// identifiers returns the IDs that a test gives to a detector's categories, by their names. Categories with other names
+// are an error: every detection would count as wrong.
+func identifiers(own []coco.Category, test *coco.Dataset) (ids []int64, err error) {
+	theirs := test.SortedCategories()
+	same := len(own) == len(theirs)
+	for i, c := range own {
+		at := slices.IndexFunc(theirs, func(d coco.Category) bool { return d.Name == c.Name })
+		if same && theirs[i].ID == c.ID && theirs[i].Name == c.Name { // also if names are missing or repeated
+			at = i
+		}
+		if same = same && at >= 0; same {
+			ids = append(ids, theirs[at].ID)
+		}
+	}
+	if !same {
+		return nil, fmt.Errorf("detection: %s has the categories %s, the detector %s: use images with the same categories",
+			test.Name, categoryNames(theirs), categoryNames(own))
+	}
+	return ids, nil
+}
+
+// categoryNames lists the first categories.
+func categoryNames(all []coco.Category) string {
+	const most = 5
+	var names []string
+	for _, c := range all[:min(most, len(all))] {
+		names = append(names, fmt.Sprintf("%q", c.Name))
+	}
+	if len(all) > most {
+		names = append(names, fmt.Sprintf("… (%d)", len(all)))
+	}
+	return strings.Join(names, ", ")
+}
+
+// Evaluate detects the objects in all scenes of a test, whose annotations must have the model's categories by name, and
+// returns COCO's twelve metrics for boxes and for masks, the latter nil for a detector without masks, and all
+// detections.
 func (m *Model) Evaluate(test Test) (numbers report.Found, all []coco.Detection, err error) {
+	categories, err := identifiers(m.Categories, test.Annotations)
+	if err != nil {
+		return numbers, nil, err
+	}
 	batch := min(m.Recipe.BatchSize, test.Scenes.Len())
 	for first := 0; first < test.Scenes.Len(); first += batch {
 		images, ids := make([]image.Image, batch), make([]int64, batch)
@@ -45,7 +87,7 @@ func (m *Model) Evaluate(test Test) (numbers report.Found, all []coco.Detection,
 		}
 		for i := range min(batch, test.Scenes.Len()-first) {
 			for _, d := range found[i] {
-				all = append(all, m.result(ids[i], d))
+				all = append(all, result(ids[i], categories[d.Class], d))
 			}
 		}
 	}
@@ -54,9 +96,9 @@ func (m *Model) Evaluate(test Test) (numbers report.Found, all []coco.Detection,
 }
 
 // result converts a detection to COCO's form.
-func (m *Model) result(image int64, d detect.Detection) coco.Detection {
+func result(image, category int64, d detect.Detection) coco.Detection {
 	box := cocoBox(d.Box)
-	out := coco.Detection{ImageID: image, CategoryID: m.Categories[d.Class].ID, Box: &box, Score: float64(d.Score)}
+	out := coco.Detection{ImageID: image, CategoryID: category, Box: &box, Score: float64(d.Score)}
 	if d.Mask != nil {
 		out.Segmentation = coco.Encode(d.Mask.Pixels, d.Mask.Rows, d.Mask.Cols).Segmentation()
 	}

@@ -77,7 +77,8 @@ type state struct {
 	Seed       int64           `json:"seed"`
 	From       string          `json:"from,omitempty"` // SHA-256 of the pretrained backbone
 	Dataset    string          `json:"dataset"`
-	Scenes     int             `json:"scenes"` // number of training scenes
+	Scenes     int             `json:"scenes"`            // number of training scenes
+	Objects    string          `json:"objects,omitempty"` // SHA-256 of the file that lists their objects
 	finetune.Course
 }
 
@@ -112,6 +113,8 @@ func (s state) sameRun(now state) error {
 	case s.Dataset != now.Dataset || s.Scenes != now.Scenes:
 		return fmt.Errorf("it trains on %d scenes of %q, this one on %d of %q", s.Scenes, s.Dataset, now.Scenes,
 			now.Dataset)
+	case s.Objects != now.Objects && s.Objects != "": // earlier versions lack it
+		return fmt.Errorf("its training annotations have SHA-256 %.12s, these %.12s", s.Objects, cmp.Or(now.Objects, "none"))
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/report"
@@ -40,6 +41,9 @@ func newDetection(run Run) (*detection, error) {
 	d := &detection{Run: run, confirm: func() error { return nil }, batch: batch{step: -1},
 		state: state{Recipe: r, Categories: run.Train.Categories(), Seed: run.Seed, Dataset: run.Dataset,
 			Scenes: run.Train.Len()}}
+	if folder, ok := run.Train.(*scenes.Folder); ok {
+		d.state.Objects = folder.Dataset.SHA256
+	}
 	if run.source != nil {
 		d.state.From = run.source.SHA256
 	}
@@ -75,6 +79,12 @@ func (r Recipe) factor(variable string) float64 {
 func (d *detection) Start() error {
 	if d.source == nil {
 		return nil
+	}
+	if d.Logger != nil {
+		d.Logger.Info(fmt.Sprintf("starting from %s (SHA-256 %.12s…): %s", d.From, d.source.SHA256, d.source.Report[0]))
+		if own, theirs := d.Recipe.Detector.Backbone.Position, d.source.Config.Position; own != theirs {
+			d.Logger.Info(fmt.Sprintf("positions: %s in place of the checkpoint's %s", own, theirs))
+		}
 	}
 	return d.model.LoadBackbone(d.source.Config, d.source.Params, d.source.Variables)
 }
