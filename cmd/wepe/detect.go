@@ -213,7 +213,7 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 	}
 	if model != "" {
 		var line string
-		if d.From, line, err = run.Weights(ctx, model, checkpoints.BestDir); err != nil {
+		if d.From, line, err = run.Origin(ctx, model, checkpoints.BestDir); err != nil {
 			return err
 		}
 		if line != "" {

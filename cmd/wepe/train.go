@@ -136,16 +136,6 @@ func (o *single) run(c *cobra.Command, model string) error {
 	if err != nil {
 		return err
 	}
-	if model != "" {
-		chosen, line, err := run.Weights(ctx, model, o.weights)
-		if err != nil {
-			return err
-		}
-		if line != "" {
-			cli.Field("from", "%s: %s", model, line)
-			model = chosen
-		}
-	}
 	recipe, err := o.chosen(d, model, o.size)
 	if err != nil {
 		return err
@@ -188,10 +178,14 @@ func (o *single) run(c *cobra.Command, model string) error {
 	return finish(ctx, c, d, r, description)
 }
 
-// sources opens the dataset and locates MODEL on disk.
+// sources opens the dataset and locates MODEL on disk, of a run the weights of --weights.
 func (o *training) sources(ctx context.Context, model string) (d *dataset.Dataset, local string, err error) {
-	if d, err = dataset.Open(ctx, o.data, o.images); err == nil && model != "" {
-		local, err = run.Local(ctx, model)
+	if d, err = dataset.Open(ctx, o.data, o.images); err != nil || model == "" {
+		return d, "", err
+	}
+	local, line, err := run.Origin(ctx, model, o.weights)
+	if err == nil && line != "" {
+		cli.Field("from", "%s: %s", model, line)
 	}
 	return d, local, err
 }

@@ -166,6 +166,30 @@ func TestResumeKeepsTheWeightsAndHowTheModelWasRead(t *testing.T) {
 	}
 }
 
+func TestTrainingNamesTheWeightsItStartsFrom(t *testing.T) {
+	old := copied(t, oldRun)
+	t.Chdir(t.TempDir())
+	succeeds(t, "resume", old, "--data", "shapes", "--backend", "go") // so that the last weights are others than the best
+	dir := images(t, "own", 8, 32, 32)
+	for i, c := range []struct{ command, weights, want string }{
+		{"train", "best", ": best, step 216"}, {"train", "last", ": last, step 216"}, {"compare", "last", ": last, step 216"},
+	} {
+		args := []string{c.command, old, "--data", dir, "--weights", c.weights, "--position", "learned", "--epochs", "1",
+			"--set", "batch_size=6", "--backend", "go", "--out", fmt.Sprint(i)}
+		text := complains(t, args...)
+		if !strings.Contains(text, "from      "+old+c.want+"\n") {
+			t.Errorf("%s --weights %s prints\n%s", c.command, c.weights, text)
+		}
+	}
+	succeeds(t, "export", old, "hf", "--to", "hf", "--backend", "go") // which has no other weights than its own
+	succeeds(t, "train", "hf", "--data", dir, "--weights", "last", "--epochs", "1", "--set", "batch_size=6", "--backend",
+		"go", "--out", "foreign")
+	rows := gomlxtest.Must(report.ReadFiles("foreign/rows.jsonl"))(t).Results
+	if got := rows[len(rows)-1].Weights.Name; got != "last" {
+		t.Errorf("--weights last measures the %s weights", got)
+	}
+}
+
 // images writes a folder per class of images of one colour each.
 func images(t *testing.T, name string, perClass, height, width int) string {
 	t.Helper()

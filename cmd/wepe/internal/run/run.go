@@ -286,9 +286,17 @@ func Local(ctx context.Context, path string) (string, error) {
 	return snapshot.Dir, nil
 }
 
-// Weights returns the path of MODEL on disk, for a run the checkpoints that --weights chooses, and a line that names
-// them. A model that is no run has only one kind of weights.
+// Weights is Origin for a model to use: last weights of a model that is no run are an error.
 func Weights(ctx context.Context, path, weights string) (chosen, line string, err error) {
+	if chosen, line, err = Origin(ctx, path, weights); err == nil && line == "" && weights == checkpoints.LastDir {
+		return "", "", cli.Usagef("--weights %s: %s is not a run: leave it out", weights, path)
+	}
+	return chosen, line, err
+}
+
+// Origin returns the path of MODEL on disk, for a run the checkpoints that --weights chooses, and a line that names
+// them. A model that is no run has only one kind of weights, and no line.
+func Origin(ctx context.Context, path, weights string) (chosen, line string, err error) {
 	if path, err = Local(ctx, path); err != nil {
 		return "", "", err
 	}
@@ -309,11 +317,6 @@ func Weights(ctx context.Context, path, weights string) (chosen, line string, er
 			line += ", there are no " + weights + " weights"
 		}
 		return dir, line, nil
-	}
-	if weights == checkpoints.LastDir {
-		if c, _, err := checkpoints.Find(path, ""); err != nil || c == nil {
-			return "", "", cmp.Or(err, cli.Usagef("--weights %s: %s is not a run: leave it out", weights, path))
-		}
 	}
 	if c, _, err := checkpoints.Find(path, ""); err == nil && c != nil {
 		line = fmt.Sprintf("step %d", c.Step)
