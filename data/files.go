@@ -68,6 +68,15 @@ func (f *Files) subset(rows []int) *Files {
 	return &out
 }
 
+// Thin returns at most n images, spread evenly over the list, which may be sorted by class.
+func (f *Files) Thin(n int) *Files {
+	rows := make([]int, min(n, f.Len()))
+	for i := range rows {
+		rows[i] = i * f.Len() / len(rows)
+	}
+	return f.subset(rows)
+}
+
 // Slice returns rows from to to-1.
 func (f *Files) Slice(from, to int) *Files {
 	rows := make([]int, 0, to-from)

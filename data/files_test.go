@@ -175,6 +175,16 @@ func TestASliceOfFilesHasTheRowsBetween(t *testing.T) {
 	}
 }
 
+func TestThinnedFilesAreSpreadOverTheClasses(t *testing.T) {
+	all := gomlxtest.Must(Folder(named(t, "a/0.png", "a/1.png", "b/2.png", "c/3.png", "c/4.png"), nil))(t).Train
+	for n, want := range map[int][]string{1: {"a/0.png"}, 2: {"a/0.png", "b/2.png"}, 3: {"a/0.png", "a/1.png", "c/3.png"},
+		5: listed(all), 7: listed(all)} {
+		if got := listed(all.Thin(n)); !slices.Equal(got, want) {
+			t.Errorf("%d images: %v, want %v", n, got, want)
+		}
+	}
+}
+
 func TestJoinedFilesAreThoseOfTheirDatasetsInOrder(t *testing.T) {
 	dir := named(t, "train/a/0.png", "train/b/1.png", "train/b/2.png", "val/b/1.png", "test/a/0.png", "test/b/5.png")
 	parts, err := Folder(dir, nil)

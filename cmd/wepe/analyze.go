@@ -52,7 +52,7 @@ Without MODEL two small models are trained on generated shapes first. --what cos
 		"all, or some separated by commas (wepe list analyses), or cost")
 	flags.StringVar(&o.masks, "masks", "", "object masks of --data: a directory of images with the same names, white on "+
 		"black; or COCO's instances_….json")
-	flags.IntVar(&o.limit, "limit", 1000, "largest number of images")
+	flags.IntVar(&o.limit, "limit", 1000, "largest number of images, spread evenly over a directory")
 	flags.BoolVar(&o.start, "start", false, "add a column for each model before its training")
 	flags.Uint64Var(&o.seed, "seed", 0, "seed of noise, pairs, occlusion and shuffles")
 	o.cost.flags(flags)
@@ -215,7 +215,9 @@ func (o *analyzing) load(ctx context.Context, d *dataset.Dataset, m *finetune.Mo
 	}
 	rows := make([]int, min(o.limit, split.Len()))
 	for i := range rows {
-		rows[i] = i
+		if rows[i] = i; d.Sorted() { // all classes, not the first ones
+			rows[i] = i * split.Len() / len(rows)
+		}
 	}
 	images, err := split.Load(ctx, rows)
 	if err == nil && d.Generated() {

@@ -76,6 +76,27 @@ func TestEveryModelIsAnalyzedWithItsOwnPreprocessing(t *testing.T) {
 	}
 }
 
+// The images of a directory are sorted by class: the first ones would be of one.
+func TestALimitTakesImagesOfAllClassesOfADirectory(t *testing.T) {
+	many, one, of := images(t, "train", 5, 24, 24), images(t, "test", 1, 24, 24), map[int]string{}
+	for n, test := range map[int]string{5: many, 1: one} {
+		of[n] = t.TempDir()
+		for name, dir := range map[string]string{"train": many, "test": test} {
+			if err := os.CopyFS(filepath.Join(of[n], name), os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	args := []string{"m=" + demoModel, "--what", "entropy", "--limit", "3", "--data"}
+	some, all := analyzed(t, append(args, of[5])...)["m"], analyzed(t, append(args, of[1])...)["m"]
+	if len(all) < 6 || !slices.Equal(some, all) {
+		t.Errorf("3 of 15 images give %q, the first of each class %q", some, all)
+	}
+	if first := analyzed(t, append(args, many)...)["m"]; slices.Equal(first, all) {
+		t.Errorf("other images give the same %q", first)
+	}
+}
+
 // A uniform attention over 6×6 patches and the class token has an entropy of ln 37; a larger one needs more patches.
 func TestModelsAreAnalyzedAtAnotherSize(t *testing.T) {
 	dir := images(t, "wide", 3, 96, 96)

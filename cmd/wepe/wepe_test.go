@@ -371,6 +371,7 @@ func TestErrorsNameTheFlagAndTheRemedy(t *testing.T) {
 		"predct":                               `unknown command "predct": did you mean predict?`,
 		"detect trian":                         `unknown command "trian": did you mean train?`,
 		"list recipe":                          "did you mean recipes?",
+		"features --knn -q 3 x":                "unknown flag -q: wepe features --help lists the flags, which begin with --",
 		"train --lerning-rate 3":               "unknown flag --lerning-rate",
 		"predict a b --topp 3":                 "did you mean --top?",
 		"train --recipe shape":                 "did you mean shapes?",

@@ -117,6 +117,10 @@ func flagError(c *cobra.Command, err error) error {
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 	word := "--" + unknown.GetSpecifiedName()
+	if unknown.GetSpecifiedShortnames() != "" {
+		return Usagef("unknown flag -%s: %s --help lists the flags, which begin with --", unknown.GetSpecifiedName(),
+			c.CommandPath())
+	}
 	if name := suggest.Name(word, names); name != "" {
 		return Usagef("unknown flag %s: did you mean %s?", word, name)
 	}

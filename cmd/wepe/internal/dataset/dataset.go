@@ -493,6 +493,9 @@ func (d *Dataset) HasValidation() bool { return d.files[1] != nil }
 // Generated reports whether the images are the embedded shapes.
 func (d *Dataset) Generated() bool { return d.task != "" }
 
+// Sorted reports whether the images may be in the order of their classes: those of a directory.
+func (d *Dataset) Sorted() bool { return d.files[0] != nil }
+
 // Streams reports whether images are read for each batch.
 func (d *Dataset) Streams() bool { return d.options.Stream }
 

@@ -29,7 +29,7 @@ func (d *Dataset) Masked(ctx context.Context, path string, m *finetune.Model, li
 	if files == nil {
 		return nil, nil, cli.Usagef("--masks: %s is not a directory of images", d.Spec)
 	}
-	files = files.Slice(0, min(limit, files.Len()))
+	files = files.Thin(limit)
 	settings := m.Preprocess
 	if settings == (preprocess.Settings{}) {
 		var err error
