@@ -149,7 +149,11 @@ func (o *single) run(c *cobra.Command, model string) error {
 		}
 		recipe.Model.Position = o.position
 	} else if model == "" {
-		recipe.Model.Position = cmp.Or(recipe.Model.Position, "wepe-sphere")
+		if recipe.Model.Position == "" {
+			recipe.Model.Position = "wepe-sphere"
+			cli.Field("position", "wepe-sphere, which exports as a plain ViT; --position wepe-qkv is more accurate after long "+
+				"training, and does not")
+		}
 	}
 	recipe.Aspect, recipe.LoRA = cmp.Or(o.aspect, recipe.Aspect), cmp.Or(o.lora, recipe.LoRA)
 	if err := o.unread(recipe, model, recipe.Model.Position); err != nil {
