@@ -108,6 +108,26 @@ func TestTabulateCountsTheLatestAttemptAndNamesExcludedRuns(t *testing.T) {
 	}
 }
 
+func TestPublishedResultsAreAColumnWithTheirConditions(t *testing.T) {
+	runs := append(seedRuns("wepe", 0.25), seedRuns("none", 0.125)...)
+	table := gomlxtest.Must(Tabulate(runs, Spec{Published: map[string]float64{"wepe": 83.456, "rope": 80},
+		Conditions: "of 300 epochs"}))(t)
+	want := strings.TrimPrefix(`
+encoding  n  test top-1 %          range  top-5 %   loss  published  minutes
+────────  ─  ────────────  ─────────────  ───────  ─────  ─────────  ───────
+wepe      1         25.00  25.00 … 25.00   100.00  1.750      83.46      1.5
+none      1         12.50  12.50 … 12.50   100.00  1.875          –      1.5
+published is of 300 epochs
+`, "\n")
+	if got := table.Text(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	table = gomlxtest.Must(Tabulate(runs, Spec{Published: map[string]float64{"rope": 80}, Conditions: "of one"}))(t)
+	if got := table.Text(); strings.Contains(got, "published") {
+		t.Errorf("got\n%swant no published result", got)
+	}
+}
+
 func TestTabulateRefusesToMixDatasets(t *testing.T) {
 	runs := seedRuns("wepe", 0.1, 0.2)
 	runs[1].Dataset = "cifar100"
