@@ -49,8 +49,12 @@ func TestTheClassesOfLowestF1ComeFirst(t *testing.T) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	}
-	never := Confusion{Classes: []string{"ant", "bug"}, Counts: [][]int{{0, 2}, {0, 3}}}.Worst(1) // ant is never predicted
-	want = [][]string{{"ant", "2", "–", "0.0", "0.0", "bug"}}
+	c := example()
+	if c.Worst(4); !reflect.DeepEqual(c, example()) {
+		t.Errorf("the counts have changed: %v", c.Counts)
+	}
+	never := Confusion{Classes: []string{"ant", "bug"}, Counts: [][]int{{0, 1}, {0, 3}}}.Worst(1) // ant is never predicted
+	want = [][]string{{"ant", "1", "–", "0.0", "0.0", "bug"}}
 	if !reflect.DeepEqual(never.Rows, want) {
 		t.Errorf("got %v, want %v", never.Rows, want)
 	}
@@ -150,5 +154,8 @@ func TestScoresArePrecisionRecallAndF1(t *testing.T) {
 	}
 	if got := float64(c.MacroF1()); !(math.Abs(got-(2./3+2./7)/3) <= 1e-15) {
 		t.Errorf("macro F1 %v", got)
+	}
+	if got := (Confusion{Classes: []string{"a", "b"}, Counts: [][]int{{1, 0}, {0, 1}}}).MacroF1(); got != 1 {
+		t.Errorf("macro F1 of one right image for each class %v", got)
 	}
 }

@@ -5,6 +5,7 @@ package report
 import (
 	"io"
 	"reflect"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/plot"
@@ -62,8 +63,11 @@ func TestCurvesOfDifferentDataAreNamedApart(t *testing.T) {
 	fifth[0].Fraction = 0.2
 	whole := history("wepe", 1, 0.2)
 	whole[0].Fraction = 1
-	curves := collect(append(fifth, whole...), Validation)
-	if len(curves) != 2 || curves[0].name != "wepe, 20%" || curves[1].name != "wepe, 100%" {
+	third := history("wepe", 1, 0.3)
+	third[0].Fraction = 1. / 3
+	curves := collect(slices.Concat(fifth, whole, third), Validation)
+	if len(curves) != 3 || curves[0].name != "wepe, 20%" || curves[1].name != "wepe, 100%" ||
+		curves[2].name != "wepe, 33.3%" {
 		t.Errorf("got %+v", curves)
 	}
 }

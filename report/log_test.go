@@ -19,10 +19,10 @@ var job = Job{Recipe: "small", Dataset: "shapes", Fraction: 0.2, Encoding: "wepe
 func TestALineKeepsItsFieldsInOrderAndWritesNaNAsNull(t *testing.T) {
 	text := gomlxtest.Must(line(Eval{Job: job, Step: 40, Epoch: 1.5, Split: Validation,
 		Metrics: Metrics{Loss: Number(math.NaN()), Top1: 0.25, Top5: 0.5, Images: 8}, TrainLoss: Number(math.Inf(1)),
-		Scalars: map[string]Number{"omega3": 2.5, "beta": 0.125}}))(t)
+		LearningRate: Number(math.Inf(-1)), Scalars: map[string]Number{"omega3": 2.5, "beta": 0.125}}))(t)
 	want := `{"kind":"eval","recipe":"small","dataset":"shapes","fraction":0.2,"encoding":"wepe","seed":7,` +
 		`"step":40,"epoch":1.5,"split":"validation","loss":null,"top1":0.25,"top5":0.5,"images":8,"train_loss":null,` +
-		`"learning_rate":0,"images_per_second":0,"scalars":{"beta":0.125,"omega3":2.5}}`
+		`"learning_rate":null,"images_per_second":0,"scalars":{"beta":0.125,"omega3":2.5}}`
 	if string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
@@ -95,6 +95,13 @@ func TestLinesThatAreNoRowsAreNamedWithTheReason(t *testing.T) {
 			t.Errorf("skipped %q, want %q", line, want[i])
 		}
 	}
+	write("7") // without an end
+	if err := Append(path, Eval{Job: job, Step: 3}); err != nil {
+		t.Fatal(err)
+	}
+	if rows := gomlxtest.Must(ReadFiles(path))(t); len(rows.Evals) != 1 || len(rows.Skipped) != 1 {
+		t.Errorf("a row after one byte: %+v, skipped %q", rows.Evals, rows.Skipped)
+	}
 	line := func(length int) string { // of a row, blanks included
 		row := `{"kind":"eval","step":3}`
 		return row + strings.Repeat(" ", length-len(row)) + "\n"
@@ -141,10 +148,16 @@ func TestARowThatCannotBeWrittenIsAnErrorWithTheRecordsName(t *testing.T) {
 }
 
 // The umask applies to both.
-func TestARecordHasThePermissionsOfOtherFiles(t *testing.T) {
+func TestARecordHasThePermissionsOfOtherFilesAndIsClosed(t *testing.T) {
 	dir := t.TempDir()
 	if err := Append(filepath.Join(dir, "new", "runs.jsonl"), Eval{Job: job}); err != nil {
 		t.Fatal(err)
+	}
+	open, _ := filepath.Glob("/proc/self/fd/*") // none on other systems
+	for _, descriptor := range open {
+		if to, _ := os.Readlink(descriptor); strings.HasPrefix(to, dir) {
+			t.Errorf("%s is open", to)
+		}
 	}
 	if err := os.Mkdir(filepath.Join(dir, "usual"), 0o755); err != nil {
 		t.Fatal(err)

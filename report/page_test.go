@@ -227,9 +227,58 @@ func TestPageWithoutARowBeforeTheFirstStepShowsTheSource(t *testing.T) {
 	}
 }
 
+// An evaluation without images is none.
+func TestAResultOfOneImageIsShown(t *testing.T) {
+	at := func(step int, top1 Number, images int) Eval {
+		return Eval{Step: step, Split: Validation, Metrics: Metrics{Top1: top1, Images: images}}
+	}
+	p := Page{Result: Result{Steps: 30, Validation: Metrics{Top1: 0.5, Images: 1}, Test: Metrics{Top1: 0.25, Images: 1}},
+		Evals: []Eval{at(0, 0.125, 1), at(10, 0.75, 1), at(20, 1, 0)}}
+	tiles, table := p.results()
+	var lines []string
+	for _, row := range table.Rows {
+		lines = append(lines, strings.Join(row[:3], " "))
+	}
+	for _, tile := range tiles {
+		lines = append(lines, tile.Before+" "+tile.After+" "+tile.Note)
+	}
+	if want := []string{"validation before the first step 12.50", "validation best, step 10 75.00", "validation last 50.00",
+		"test last 25.00", " 25.00 ", "12.50 50.00 +37.50 points in 30 steps"}; !slices.Equal(lines, want) {
+		t.Errorf("got %q, want %q", lines, want)
+	}
+	for steps, weights := range map[int]Weights{10: {}, 30: {Name: "best", Step: 10}} { // the best step is in the last line
+		p.Result.Steps, p.Result.Weights = steps, weights
+		if _, table := p.results(); len(table.Rows) != 3 {
+			t.Errorf("%d steps, weights %v: %q", steps, weights, table.Rows)
+		}
+	}
+}
+
+func TestFactsWithoutAValueAreLeftOut(t *testing.T) {
+	for seed, want := range map[int64]string{0: "0", 23: "23", -17: "-17"} {
+		got := Page{Result: Result{Job: Job{Recipe: "r", Seed: seed}}}.facts()
+		if all := []fact{{"recipe", "r"}, {"seed", want}, {"steps", "0 (0 epochs)"}}; !slices.Equal(got, all) {
+			t.Errorf("seed %d: facts %v, want %v", seed, got, all)
+		}
+	}
+	for perSecond, want := range map[float64]string{3384.6: "3,385", 100.4: "100", 99.94: "99.9", 3.384: "3.38"} {
+		if got := rate(perSecond); got != want {
+			t.Errorf("%g images per second are written %q, want %q", perSecond, got, want)
+		}
+	}
+}
+
+func TestAPageThatCannotBeDrawnIsAnErrorAndEmpty(t *testing.T) {
+	var out bytes.Buffer
+	err := Page{Evals: []Eval{{Split: "train"}}}.HTML(&out)
+	if err == nil || !strings.Contains(err.Error(), "no rows of split") || out.Len() > 0 {
+		t.Errorf("rows of neither split: %v, %d bytes", err, out.Len())
+	}
+}
+
 func TestPageHasNoShareOfAllImagesAndNoTileWithoutANumber(t *testing.T) {
 	p := pageExample()
-	p.Result.WallSeconds = 0.5
+	p.Result.WallSeconds = 0.54
 	var tiles []string
 	all, _ := p.results()
 	for _, t := range all {

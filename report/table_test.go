@@ -43,6 +43,25 @@ func TestATableWithoutRowsIsTheReasons(t *testing.T) {
 	}
 }
 
+func TestACellIsSafeInMarkdownAndTextEndsWithoutBlanks(t *testing.T) {
+	table := Table{Header: []string{"n", "name"}, Numeric: []bool{true, false}, Rows: [][]string{{"7", "a|b"}},
+		Notes: []string{"one", "two"}}
+	if got, want := table.Markdown(), "| n | name |\n|---:|---|\n| 7 | a\\|b |\n\n- one\n- two\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if got, want := table.Text(), "n  name\n─  ────\n7  a|b\none\ntwo\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	table.Rows, table.Notes = [][]string{{"", ""}}, nil
+	if got, want := table.Markdown(), "| n | name |\n|---:|---|\n| | |\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	table.Rows = nil
+	if got, want := table.Text(), "n  name\n─  ────\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
 func TestTabulateShowsTheImagesThatChoicesAreMadeOn(t *testing.T) {
 	runs := append(seedRuns("learned", 0.5), seedRuns("wepe", 0.4)...)
 	for i, top1 := range []Number{0.31, 0.37} {
@@ -91,7 +110,9 @@ func TestTabulateCountsTheLatestAttemptAndNamesExcludedRuns(t *testing.T) {
 	runs := append(seedRuns("wepe", 0.10, 0.20), seedRuns("wepe", 0.30)...) // seed 1 was run again
 	runs = append(runs, seedRuns("none", 0.05)...)
 	runs[3].Test.Loss = Number(math.NaN())
-	runs = append(runs, Result{Job: Job{Recipe: "small", Encoding: "learned", Seed: 3}, Failed: "disk full"})
+	runs[3].Test.Images = 1
+	runs = append(runs, Result{Job: Job{Recipe: "small", Encoding: "learned", Seed: 3}, Failed: "disk full"},
+		Result{Job: Job{Recipe: "small", Encoding: "rope", Seed: 5}, Validation: Metrics{Images: 7}})
 	table := gomlxtest.Must(Tabulate(runs, Spec{}))(t)
 	want := strings.TrimPrefix(`
 | encoding | n | test top-1 % | range | top-5 % | loss | minutes |
@@ -100,6 +121,7 @@ func TestTabulateCountsTheLatestAttemptAndNamesExcludedRuns(t *testing.T) {
 | none | 1 | 5.00 | 5.00 … 5.00 | 100.00 | – | 1.5 |
 
 - learned seed 3 (small) failed: disk full
+- rope seed 5 (small) was not evaluated on test images
 - 1 earlier attempts at the same run are not counted
 - 1 runs ended with a loss that is not finite; mean losses leave them out
 `, "\n")
@@ -135,6 +157,10 @@ func TestTabulateRefusesToMixDatasets(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	table, err := Tabulate(runs, Spec{GroupBy: []string{"dataset", "encoding"}})
+	groups := append(make([]string, 0, 20), "dataset")
+	if _, err := Tabulate(runs, Spec{GroupBy: groups}); err != nil || groups[:2][1] != "" {
+		t.Errorf("the caller's list has become %q, %v", groups[:2], err)
+	}
 	if err != nil || len(table.Rows) != 2 {
 		t.Errorf("grouped by data set: %d lines, error %v, want 2 lines", len(table.Rows), err)
 	}
