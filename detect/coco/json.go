@@ -20,7 +20,7 @@ func Read(path string) (*Dataset, error) {
 		return nil, fmt.Errorf("coco: %w", err)
 	}
 	defer file.Close()
-	return decodeDataset(bufio.NewReaderSize(file, 1<<16), filepath.Base(path))
+	return decodeDataset(bufio.NewReader(file), filepath.Base(path))
 }
 
 // decodeDataset reads the JSON of an instances file, element by element, to store only the fields of Dataset. name is
@@ -106,7 +106,7 @@ func ends(from *json.Decoder) error {
 // list reads an array; what names its elements in errors.
 func list[T, Raw any](from *json.Decoder, what string, read func(Raw) (T, error)) (out []T, err error) {
 	if err := begins(from, '['); err != nil {
-		return nil, fmt.Errorf("list of %ss: %w", what, err)
+		return nil, fmt.Errorf("%s list: %w", what, err)
 	}
 	for from.More() {
 		var raw Raw

@@ -131,4 +131,13 @@ func TestMasksOfDifferentSizesHaveNoIntersection(t *testing.T) {
 			t.Errorf("with a mask of %v: %g, want %g", size, got, want)
 		}
 	}
+	for counts, want := range map[[3]uint32]float64{{0, 1, 14}: 1. / 15, {15, 0, 0}: 0} { // pixels out, in, out
+		if got := maskIoU(mask, RLE{Height: 3, Width: 5, Counts: counts[:]}, false); got != want {
+			t.Errorf("with runs %v: %g, want %g", counts, got, want)
+		}
+	}
+	none := RLE{Height: 3, Width: 5}
+	if got := maskIoU(none, none, false); got != 0 {
+		t.Errorf("of two empty masks: %g", got)
+	}
 }
