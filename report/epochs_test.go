@@ -32,9 +32,10 @@ func TestEpochsAreMeansOverSeedsAndTheTestComesLast(t *testing.T) {
 	if want := []string{"a, 2: 1 of 2 runs", "a, test: 1 of 2 runs"}; !slices.Equal(table.Notes, want) {
 		t.Errorf("notes %q, want %q", table.Notes, want)
 	}
-	if table := Epochs(Rows{Evals: rows.Evals}); !slices.Equal(table.Header, []string{"encoding", "n", "1", "2", "test"}) ||
-		!slices.Equal(table.Rows[1], []string{"a", "2", "30.0", "30.0", "–"}) || !slices.Equal(table.Numeric,
-		[]bool{false, true, true, true, true}) {
+	table = Epochs(Rows{Evals: rows.Evals})
+	if !slices.Equal(table.Header, []string{"encoding", "n", "1", "2", "test"}) ||
+		!slices.Equal(table.Rows[1], []string{"a", "2", "30.0", "30.0", "–"}) ||
+		!slices.Equal(table.Numeric, []bool{false, true, true, true, true}) {
 		t.Errorf("before the first run ends: %q, %q, %v", table.Header, table.Rows, table.Numeric)
 	}
 }

@@ -85,7 +85,8 @@ func TestLinesThatAreNoRowsAreNamedWithTheReason(t *testing.T) {
 	if len(rows.Evals) != 1 || len(rows.Results) != 1 || rows.Evals[0].Step != 3 || rows.Results[0].Steps != 5 {
 		t.Errorf("rows %+v, %+v", rows.Evals, rows.Results)
 	}
-	want := []string{":3: line skipped: json: cannot unmarshal number", `:4: line skipped: kind is "note", want "eval" or "run"`,
+	want := []string{":3: line skipped: json: cannot unmarshal number",
+		`:4: line skipped: kind is "note", want "eval" or "run"`,
 		":5: line skipped: json: cannot unmarshal string", ":7: line skipped: json: cannot unmarshal string"}
 	if len(rows.Skipped) != len(want) {
 		t.Fatalf("skipped %q, want %d lines", rows.Skipped, len(want))
@@ -166,7 +167,8 @@ func TestARecordHasThePermissionsOfOtherFilesAndIsClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for ours, usual := range map[string]string{"new": "usual", "new/runs.jsonl": "usual/file"} {
-		got, want := gomlxtest.Must(os.Stat(filepath.Join(dir, ours)))(t), gomlxtest.Must(os.Stat(filepath.Join(dir, usual)))(t)
+		got := gomlxtest.Must(os.Stat(filepath.Join(dir, ours)))(t)
+		want := gomlxtest.Must(os.Stat(filepath.Join(dir, usual)))(t)
 		if got.Mode() != want.Mode() {
 			t.Errorf("%s has mode %v, want %v", ours, got.Mode(), want.Mode())
 		}

@@ -242,11 +242,13 @@ func TestAResultOfOneImageIsShown(t *testing.T) {
 	for _, tile := range tiles {
 		lines = append(lines, tile.Before+" "+tile.After+" "+tile.Note)
 	}
-	if want := []string{"validation before the first step 12.50", "validation best, step 10 75.00", "validation last 50.00",
-		"test last 25.00", " 25.00 ", "12.50 50.00 +37.50 points in 30 steps"}; !slices.Equal(lines, want) {
+	if want := []string{"validation before the first step 12.50", "validation best, step 10 75.00",
+		"validation last 50.00", "test last 25.00", " 25.00 ", "12.50 50.00 +37.50 points in 30 steps",
+	}; !slices.Equal(lines, want) {
 		t.Errorf("got %q, want %q", lines, want)
 	}
-	for steps, weights := range map[int]Weights{10: {}, 30: {Name: "best", Step: 10}} { // the best step is in the last line
+	// The best step is in the last line already.
+	for steps, weights := range map[int]Weights{10: {}, 30: {Name: "best", Step: 10}} {
 		p.Result.Steps, p.Result.Weights = steps, weights
 		if _, table := p.results(); len(table.Rows) != 3 {
 			t.Errorf("%d steps, weights %v: %q", steps, weights, table.Rows)

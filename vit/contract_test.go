@@ -226,8 +226,9 @@ func TestNumbersOfAConfigurationAreValidUpToTheirEnds(t *testing.T) {
 		at            func(*Config) *float64
 		valid, beyond []float64
 	}{
-		"layer_scale": {func(c *Config) *float64 { return &c.LayerScale }, []float64{0, 1e-6, 1000}, []float64{-1e-6, 1000.1}},
-		"dropout":     {func(c *Config) *float64 { return &c.Dropout }, []float64{0, 0.999}, []float64{-1e-6, 1}},
+		"layer_scale": {func(c *Config) *float64 { return &c.LayerScale }, []float64{0, 1e-6, 1000},
+			[]float64{-1e-6, 1000.1}},
+		"dropout": {func(c *Config) *float64 { return &c.Dropout }, []float64{0, 0.999}, []float64{-1e-6, 1}},
 		"attention_dropout": {func(c *Config) *float64 { return &c.AttentionDropout }, []float64{0, 0.999},
 			[]float64{-1e-6, 1}},
 		"drop_path": {func(c *Config) *float64 { return &c.DropPath }, []float64{0, 0.999}, []float64{-1e-6, 1}},

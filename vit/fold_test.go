@@ -171,8 +171,8 @@ func TestFold_refuses_encodings_without_a_table(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "/vit/position lacks 1 of its variables") {
 		t.Errorf("a model without one variable: got %v, want the number", err)
 	}
-	_, _, err = small(learned, poolClass).Fold(gomlxtest.Backend(), trained(t, sized(small(learned, poolClass), 2, 7)).Scope(
-		"/vit"))
+	larger := trained(t, sized(small(learned, poolClass), 2, 7))
+	_, _, err = small(learned, poolClass).Fold(gomlxtest.Backend(), larger.Scope("/vit"))
 	if err == nil || !strings.HasPrefix(err.Error(), `vit: table of position "learned": `) {
 		t.Errorf("a table of another grid: got %v, want its name", err)
 	}

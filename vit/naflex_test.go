@@ -214,7 +214,8 @@ func TestATrainedGridThatIsSetStays(t *testing.T) {
 	store.SetParams(map[string]any{"factorized_rows": 4, "factorized_cols": 6})
 	variables(t, store, c)
 	stirred(t, store)
-	want := logitsOf(t, store, c, tensors.FromFlatDataAndDimensions(image(c, 5, 3), 1, c.ImageRows, c.ImageCols, c.Channels))
+	pixels := tensors.FromFlatDataAndDimensions(image(c, 5, 3), 1, c.ImageRows, c.ImageCols, c.Channels)
+	want := logitsOf(t, store, c, pixels)
 	gomlxtest.Near(t, "logits", naflexLogits(t, store, c, 0.7, 0)[0], want, 1e-5)
 	if d := store.GetVariable("/vit/position/factorized/rows").Shape().Dimensions; d[0] != 4 {
 		t.Errorf("the table has become %v", d)

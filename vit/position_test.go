@@ -211,14 +211,16 @@ func TestRegisterRefusesARowThatDoesNotFit(t *testing.T) {
 	t.Cleanup(func() { positions = before })
 	sound := Position{Name: "new", Additive: newLearned, Variables: []string{"new/"}}
 	for want, change := range map[string]func(*Position){
-		`name ""`:                             func(p *Position) { p.Name = "" },
-		`name "a+b": want one word`:           func(p *Position) { p.Name = "a+b" },
-		`name "a b"`:                          func(p *Position) { p.Name = "a b" },
-		`position encoding "wepe" exists`:     func(p *Position) { p.Name = "wepe" },
-		"register new: 0 constructors":        func(p *Position) { p.Additive = nil },
-		"register new: 2 constructors":        func(p *Position) { p.Rotary = newRope1D },
-		"register new: 3 constructors":        func(p *Position) { p.Modulation, p.Relative = newWePEQKV, newALiBi2D },
-		"only an additive encoding":           func(p *Position) { p.Additive, p.Rotary, p.Pretrained = nil, newRope1D, true },
+		`name ""`:                         func(p *Position) { p.Name = "" },
+		`name "a+b": want one word`:       func(p *Position) { p.Name = "a+b" },
+		`name "a b"`:                      func(p *Position) { p.Name = "a b" },
+		`position encoding "wepe" exists`: func(p *Position) { p.Name = "wepe" },
+		"register new: 0 constructors":    func(p *Position) { p.Additive = nil },
+		"register new: 2 constructors":    func(p *Position) { p.Rotary = newRope1D },
+		"register new: 3 constructors":    func(p *Position) { p.Modulation, p.Relative = newWePEQKV, newALiBi2D },
+		"only an additive encoding": func(p *Position) {
+			p.Additive, p.Rotary, p.Pretrained = nil, newRope1D, true
+		},
 		`variable "embedding" is one of lear`: func(p *Position) { p.Variables = []string{"new/", "embedding"} },
 		`variable "wepe/" is one of wepe`:     func(p *Position) { p.Pretrained, p.Variables = true, []string{"wepe/"} },
 	} {

@@ -94,6 +94,7 @@ func TestEvaluationReportsDuplicatesBrokenMasksAndScores(t *testing.T) {
 	twice.Annotations = append(twice.Annotations, twice.Annotations[0])
 	broken, unscored := slices.Clone(found), slices.Clone(found)
 	broken[0].Segmentation.Polygons, unscored[0].Score = [][]float64{{1, 2}}, math.NaN()
+	unboxed := append(slices.Clone(found), Detection{ImageID: 1})
 	for want, of := range map[string]struct {
 		d     *Dataset
 		found []Detection
@@ -102,7 +103,7 @@ func TestEvaluationReportsDuplicatesBrokenMasksAndScores(t *testing.T) {
 		"coco: detection 1 of image 1: a polygon has 2 numbers":  {sound(), broken},
 		"coco: the score of detection 1 is not a number":         {sound(), unscored},
 		"coco: detection 1 is of image 2, which d.json does not": {sound(), []Detection{{ImageID: 2}}},
-		"coco: detection 2 has no bbox, but the first has":       {sound(), append(slices.Clone(found), Detection{ImageID: 1})},
+		"coco: detection 2 has no bbox, but the first has":       {sound(), unboxed},
 	} {
 		if _, err := Evaluate(of.d, of.found, Params{Masks: true}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -179,7 +179,8 @@ func TestFilesAreNamedWithoutTheirDirectory(t *testing.T) {
 
 func TestEmptyListsAreWrittenAndNumbersThatJSONLacksAreErrors(t *testing.T) {
 	var out bytes.Buffer
-	if err := (&Dataset{}).Write(&out); err != nil || out.String() != `{"images":[],"categories":[],"annotations":[]}`+"\n" {
+	const none = `{"images":[],"categories":[],"annotations":[]}` + "\n"
+	if err := (&Dataset{}).Write(&out); err != nil || out.String() != none {
 		t.Errorf("%v: %s", err, out.String())
 	}
 	err := (&Dataset{Annotations: []Annotation{{ID: 1}, {ID: 2, Area: math.NaN()}}}).Write(&out)
