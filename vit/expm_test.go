@@ -32,6 +32,14 @@ func skew(r *rand.Rand, n int, limit float64, extreme bool) *mat.Dense {
 	return x
 }
 
+func TestAMatrixIsHalvedUntilItsNormIsAtMostOne(t *testing.T) {
+	for bound, want := range map[float64]int{0.01: 0, 0.3: 0, 1: 0, 1.5: 1, 2: 1, 2.1: 2, 25: 5, 32: 5} {
+		if got := expSquarings(bound); got != want {
+			t.Errorf("%g is halved %d times, want %d", bound, got, want)
+		}
+	}
+}
+
 // Without rounding, in float64, the error is Taylor's remainder: 2^s/13! with s squarings, as expm.go states.
 func TestTruncatingExpSkewCostsAsLittleAsStated(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))

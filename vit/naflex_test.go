@@ -148,7 +148,7 @@ func TestImagesHaveTheLogitsOfTheModelOnTheirOwnGrid(t *testing.T) {
 
 // Vectors of the class token and two registers are rows of each grid's table, or shared by all grids.
 func TestRegistersKeepTheirVectorsOnSeveralGrids(t *testing.T) {
-	for _, position := range []string{"learned", "wepe"} {
+	for _, position := range []string{"learned", "wepe", "liere"} {
 		c := small(position, poolClass)
 		c.Registers, c.RegisterPositions = 2, true
 		store := gomlxtest.Seeded(t, 3)
