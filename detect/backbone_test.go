@@ -107,6 +107,37 @@ func TestEveryEncodingTakesWindowsBeyondTheImageAndOtherSizes(t *testing.T) {
 	}
 }
 
+// Block 0 has four windows of 9 patches, block 1 the whole image of 16.
+func TestTheScoresOfRelativeTablesAndOfAnEncodingAreAdded(t *testing.T) {
+	for i, dims := range [][]int{{4, 9, 5, 8}, {1, 16, 5, 8}} {
+		bias := func(position string, tables bool) []float64 {
+			b := small(position, 4, 4, 3)
+			b.Global, b.Relative = []int{1}, tables
+			build := func(s *model.Scope, in []*Node) []*Node {
+				return []*Node{b.around(s.In("block"), b, b.encoders(s), i).Bias(in[0])}
+			}
+			store, q := gomlxtest.Seeded(t, 5), gomlxtest.Noise(dims...)
+			gomlxtest.Build(t, store, build, q)
+			for v := range store.IterVariables() {
+				if strings.Contains(v.Path(), "/relative/") {
+					v.MustValue().MustMutableFlatData(func(flat any) {
+						for k := range flat.([]float32) {
+							flat.([]float32)[k] = float32(math.Sin(float64(3*k + len(v.Path()))))
+						}
+					})
+				}
+			}
+			return gomlxtest.RunModel(t, store, build, q)[0]
+		}
+		var want []float64
+		encoding := bias("alibi2d", false)
+		for k, x := range bias("none", true) {
+			want = append(want, x+encoding[k])
+		}
+		gomlxtest.Near(t, "scores", bias("alibi2d", true), want, 1e-6)
+	}
+}
+
 func TestRelativeTablesHaveZerosForEachOffsetOfTheTrainedGridOrAWindow(t *testing.T) {
 	b := small("none", 5, 7, 3)
 	b.Global, b.Relative = []int{1}, true
