@@ -314,6 +314,23 @@ func TestProposalsHaveFiniteLogitsAndAnArea(t *testing.T) {
 	}
 }
 
+// Of six samples in two images, four are missing: label -1. The object's box is its anchor, whose deltas are zero.
+func TestMissingAnchorsCountInNoLoss(t *testing.T) {
+	anchors := []Box{{0, 0, 8, 4}, {2, 2, 6, 12}}
+	logits, by := []float32{2, -1, 0.5, 3}, []float32{0.5, -0.25, 1, 2, 9, 9, 9, 9, 8, 8, 8, 8, 7, 7, 7, 7}
+	got := gomlxtest.Run(t, func(in []*Node) []*Node {
+		class, box := RPN{Samples: 3}.losses(in[0], in[1], in[2], Inputs[*Node]{Anchors: in[3], AnchorLabels: in[4],
+			AnchorBoxes: in[5]})
+		return []*Node{class, box}
+	}, tensors.FromFlatDataAndDimensions(logits, 2, 2), tensors.FromFlatDataAndDimensions(by, 2, 2, 4),
+		boxTensor(anchors, 2), tensors.FromFlatDataAndDimensions([]int64{0, 0, 1, 1, 0, 1}, 2, 3),
+		tensors.FromFlatDataAndDimensions([]float32{1, -1, -1, 0, -1, -1}, 2, 3),
+		boxTensor([]Box{anchors[0], anchors[1], anchors[1], anchors[1], anchors[0], anchors[0]}, 2, 3))
+	object, background := math.Log1p(math.Exp(-2)), math.Log1p(math.Exp(3)) // of logits 2 and 3
+	gomlxtest.NearAbs(t, "classes", got[0], []float64{(object + background) / 6}, 1e-6)
+	gomlxtest.NearAbs(t, "boxes", got[1], []float64{(0.5 + 0.25 + 1 + 2) / 6}, 1e-6)
+}
+
 func TestALossIsAShareOfItsSamplesAndZeroWithoutAny(t *testing.T) {
 	for number, want := range map[float32]float64{0: 6, 1: 6, 3: 2} {
 		got := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{share(in[0], in[1])} }, []float32{4, -1, 3}, number)
