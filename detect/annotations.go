@@ -92,7 +92,7 @@ func (b Bitmap) target(box Box, side int) ([]float32, error) {
 func binWeights(begin, end float32, bins, length int) [][]float32 {
 	start := begin - 0.5
 	bin := (end - 0.5 - start) / float32(bins)
-	samples := int(max(math.Ceil(float64(bin)), 0))
+	samples := int(math.Ceil(float64(bin)))
 	weights := make([][]float32, bins)
 	for i := range weights {
 		weights[i] = make([]float32, length)
@@ -136,7 +136,7 @@ func (t Annotations) check(canvasRows, canvasCols, classes int) error {
 		if t.Classes[i] < 0 || t.Classes[i] >= classes {
 			return fmt.Errorf("detect: object %d has class %d, want 0 to %d", i, t.Classes[i], classes-1)
 		}
-		if box.Empty() || !finite(box[0]) || !finite(box[1]) || !finite(box[2]) || !finite(box[3]) {
+		if box.Empty() || !finite(box.area()) {
 			return fmt.Errorf("detect: object %d has the box %v, want one with a width and a height", i, box)
 		}
 	}

@@ -4,6 +4,7 @@ package detect
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -106,6 +107,37 @@ func TestEveryEncodingTakesWindowsBeyondTheImageAndOtherSizes(t *testing.T) {
 	}
 }
 
+// Block 0 has four windows of 9 patches, block 1 the whole image of 16.
+func TestTheScoresOfRelativeTablesAndOfAnEncodingAreAdded(t *testing.T) {
+	for i, dims := range [][]int{{4, 9, 5, 8}, {1, 16, 5, 8}} {
+		bias := func(position string, tables bool) []float64 {
+			b := small(position, 4, 4, 3)
+			b.Global, b.Relative = []int{1}, tables
+			build := func(s *model.Scope, in []*Node) []*Node {
+				return []*Node{b.around(s.In("block"), b, b.encoders(s), i).Bias(in[0])}
+			}
+			store, q := gomlxtest.Seeded(t, 5), gomlxtest.Noise(dims...)
+			gomlxtest.Build(t, store, build, q)
+			for v := range store.IterVariables() {
+				if strings.Contains(v.Path(), "/relative/") {
+					v.MustValue().MustMutableFlatData(func(flat any) {
+						for k := range flat.([]float32) {
+							flat.([]float32)[k] = float32(math.Sin(float64(3*k + len(v.Path()))))
+						}
+					})
+				}
+			}
+			return gomlxtest.RunModel(t, store, build, q)[0]
+		}
+		var want []float64
+		encoding := bias("alibi2d", false)
+		for k, x := range bias("none", true) {
+			want = append(want, x+encoding[k])
+		}
+		gomlxtest.Near(t, "scores", bias("alibi2d", true), want, 1e-6)
+	}
+}
+
 func TestRelativeTablesHaveZerosForEachOffsetOfTheTrainedGridOrAWindow(t *testing.T) {
 	b := small("none", 5, 7, 3)
 	b.Global, b.Relative = []int{1}, true
@@ -139,6 +171,8 @@ func TestAnInvalidBackboneIsRefusedByName(t *testing.T) {
 		{func(b *Backbone) { b.PositionRows = -5 }, "position_rows is -5"},
 		{func(b *Backbone) { b.PositionCols = 1<<14 + 1 }, "position_cols is 16385"},
 		{func(b *Backbone) { b.Width = 41 }, "width 41"},
+		{func(b *Backbone) { b.PreNorm = true }, "has no norm in front of block 0 (pre_norm)"},
+		{func(b *Backbone) { b.Window = -1 }, "window is -1, want 1 to 16384"},
 		{func(b *Backbone) { b.Window, b.PositionRows, b.PositionCols = 1, 1, 1 }, ""},
 		{func(b *Backbone) { b.Window, b.PositionRows, b.PositionCols = 1<<14, 1<<14, 1<<14 }, ""},
 	} {
@@ -152,7 +186,8 @@ func TestAnInvalidBackboneIsRefusedByName(t *testing.T) {
 
 func TestImagesThatDoNotDivideIntoPatchesAreRefused(t *testing.T) {
 	b := small("none", 4, 4, 3)
-	for _, dims := range [][]int{{1, 3*b.PatchSize - 1, 2 * b.PatchSize, 1}, {1, 2 * b.PatchSize, 3*b.PatchSize - 1, 1}} {
+	for _, dims := range [][]int{{1, 3*b.PatchSize - 1, 2 * b.PatchSize, 1}, {1, 2 * b.PatchSize, 3*b.PatchSize - 1, 1},
+		{1, 2 * b.PatchSize, 3 * b.PatchSize}} {
 		var err error
 		gomlxtest.RunModel(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
 			err = exceptions.TryCatch[error](func() { b.trace(s, in[0], false) })
@@ -189,12 +224,59 @@ func TestWindowsExtendBeyondAGridThatDoesNotDivide(t *testing.T) {
 	}
 }
 
+func TestOneTokenWithoutAPositionStandsForPatchesBeyondTheImage(t *testing.T) {
+	for _, c := range []struct {
+		rows, cols int
+		global     []int
+		want       int
+	}{{7, 9, []int{}, 1}, {7, 9, []int{1}, 1}, {7, 9, []int{0, 1}, 0}, {6, 9, []int{}, 0}, {6, 9, []int{0, 1}, 0}} {
+		b := small("none", c.rows, c.cols, 3)
+		if b.Global = c.global; b.unplaced() != c.want {
+			t.Errorf("%+v: %d", c, b.unplaced())
+		}
+	}
+}
+
+func TestABackboneWithoutASizeHasNoGrid(t *testing.T) {
+	if b := (Backbone{}).WithDefaults(); b.PositionRows != 0 || b.PositionCols != 0 {
+		t.Errorf("a grid of %d×%d", b.PositionRows, b.PositionCols)
+	}
+	b := Backbone{Config: vit.Config{ImageRows: 5, ImageCols: 7, PatchSize: 1}}.WithDefaults()
+	if b.PositionRows != 5 || b.PositionCols != 7 {
+		t.Errorf("patches of one pixel have a grid of %d×%d", b.PositionRows, b.PositionCols)
+	}
+}
+
 func TestABottleneckIsInitiallyTheIdentity(t *testing.T) {
 	images := gomlxtest.Noise(2, 3, 5, 8)
 	got := gomlxtest.RunModel(t, gomlxtest.Seeded(t, 3), func(s *model.Scope, in []*Node) []*Node {
 		return []*Node{bottleneck(s, in[0], 4)}
 	}, images)[0]
 	gomlxtest.NearAbs(t, "output", got, gomlxtest.Values(t, images), 0)
+	store := gomlxtest.Seeded(t, 3)
+	gomlxtest.Build(t, store, func(s *model.Scope, in []*Node) []*Node {
+		return []*Node{bottleneck(s, in[0], 60)}
+	}, gomlxtest.Noise(1, 3, 5, 70))
+	for path, fanOut := range map[string]float64{"conv_0": 60, "conv_1": 9 * 60, "conv_2": 70} { // c2_msra_fill
+		weights := gomlxtest.Values(t, store.GetVariable("/"+path+"/weights").MustValue())
+		gomlxtest.Spreads(t, path, weights, math.Sqrt(2/fanOut))
+	}
+}
+
+// torch's kaiming_uniform_(a=√5) has the deviation 1/√(3·fan-in); the fan-in of a ConvTranspose2d is of its output.
+func TestThePyramidStartsAsInTorch(t *testing.T) {
+	const width, channels = 60, 50
+	store := gomlxtest.Seeded(t, 3)
+	gomlxtest.Build(t, store, func(s *model.Scope, in []*Node) []*Node { return pyramid(s, in[0], channels) },
+		gomlxtest.Noise(1, 2, 3, width))
+	for path, fanIn := range map[string]float64{
+		"quadruple/up_0": 4 * width / 2, "quadruple/up_1": 4 * width / 4, "double/up_0": 4 * width / 2,
+		"quadruple/lateral": width / 4, "double/lateral": width / 2, "same/lateral": width, "half/lateral": width,
+		"quadruple/output": 9 * channels, "half/output": 9 * channels,
+	} {
+		weights := gomlxtest.Values(t, store.GetVariable("/"+path+"/weights").MustValue())
+		gomlxtest.Spreads(t, path, weights, 1/math.Sqrt(3*fanIn))
+	}
 }
 
 // A box 37 cells long in a map of three rows takes 19 samples along a bin, not the two of three rows.

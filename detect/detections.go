@@ -69,12 +69,9 @@ func paste(mask []float32, side int, box Box, rows, cols int) *Bitmap {
 		}
 		return float64(mask[row*side+col])
 	}
-	within := func(begin, end float32, n int) (first, last int) { // pixels that a cell affects
-		reach := float64(end-begin) / float64(side)
-		return max(0, int(float64(begin)-reach)), min(n, int(math.Ceil(float64(end)+reach))+1)
-	}
-	top, bottom := within(box[1], box[3], rows)
-	left, right := within(box[0], box[2], cols)
+	// A pixel whose centre is outside the box is less than ½: at the border the mask is half of its last cell.
+	top, bottom := max(0, int(box[1])), min(rows, int(math.Ceil(float64(box[3]))))
+	left, right := max(0, int(box[0])), min(cols, int(math.Ceil(float64(box[2]))))
 	for row := top; row < bottom; row++ {
 		y := at(row, box[1], box[3])
 		up := math.Floor(y)

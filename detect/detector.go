@@ -45,14 +45,9 @@ func New(backend compute.Backend, scope *model.Scope, config Config) (*Detector,
 		exec  **model.Exec
 		graph func(c Config, scope *model.Scope, in []*Node) []*Node
 	}{{&d.proposer, proposerGraph}, {&d.classifier, classifierGraph}, {&d.masker, maskerGraph}} {
-		var err error
-		*program.exec, err = model.NewExec(backend, scope.Store(), func(root *model.Scope, in []*Node) []*Node {
-			root.Store().SetTraining(in[0].Graph(), false)
+		*program.exec = model.MustNewExec(backend, scope.Store(), func(root *model.Scope, in []*Node) []*Node {
 			return program.graph(config, root.Store().Scope(scope.Scope()), in)
 		})
-		if err != nil {
-			return nil, err
-		}
 	}
 	return d, nil
 }
@@ -197,10 +192,8 @@ func (d *Detector) Detect(images ...image.Image) ([][]Detection, error) {
 
 // classify runs the second program: detections in the pixels of the canvas, without masks.
 func (d *Detector) classify(s proposed) (found [][]Detection, err error) {
-	c := d.Config
-	anchors, _ := c.anchors(d.Rows, d.Cols)
-	n := min(c.RPN.After.Test, len(anchors))
-	padded := make([]Box, 0, len(s.proposals)*n)
+	c, n := d.Config, d.Config.RPN.After.Test
+	var padded []Box
 	for _, boxes := range s.proposals {
 		padded = append(append(padded, boxes...), make([]Box, n-len(boxes))...)
 	}

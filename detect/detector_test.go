@@ -17,6 +17,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/train/optimizer"
+	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/weight"
@@ -220,6 +221,85 @@ func TestAPatchNeedNotDivideByFour(t *testing.T) {
 	}
 }
 
+func TestADetectorMayHaveNoMasksOrOneDetection(t *testing.T) {
+	c := tiny("none", nil)
+	c.ROI.Score, c.ROI.Top = 0.1, 1
+	images, _ := scenes()
+	d := newDetector(t, c)
+	for i, found := range gomlxtest.Must(d.Detect(images...))(t) {
+		if len(found) != 1 || found[0].Mask == nil {
+			t.Errorf("image %d: %d detections, want one with a mask", i, len(found))
+		}
+	}
+	if found, err := d.Detect(); found != nil || err != nil {
+		t.Errorf("without images: %v, %v", found, err)
+	}
+	c.ROI.NoMasks, c.ROI.Top = true, 3
+	bare := newDetector(t, c)
+	for i, found := range gomlxtest.Must(bare.Detect(images...))(t) {
+		for _, one := range found {
+			if one.Mask != nil {
+				t.Errorf("image %d has a mask", i)
+			}
+		}
+	}
+	bare.Finalize()
+	var err error
+	if thrown := exceptions.TryCatch[error](func() { _, err = bare.Detect(images...) }); thrown == nil && err == nil {
+		t.Error("a detector detects after its end")
+	}
+}
+
+// An object without a mask, or in a detector without masks, has the target -1.
+func TestInputsNameWhatIsWrongAndNeedNoMasks(t *testing.T) {
+	c := tiny("none", nil)
+	d := newDetector(t, c)
+	images, annotations := scenes()
+	pixels, _, err := canvas(images, d.Rows, d.Cols)
+	if err != nil {
+		t.Fatal(err)
+	}
+	masks := func(d *Detector, annotations []Annotations) (known int) {
+		in := gomlxtest.Must(d.Inputs(pixels, annotations, 1))(t)
+		for _, x := range gomlxtest.Values(t, in.Masks) {
+			if x >= 0 {
+				known++
+			}
+		}
+		return known
+	}
+	bare := slices.Clone(annotations)
+	bare[0].Masks, bare[1].Masks = nil, []Mask{nil, annotations[1].Masks[1]}
+	c.ROI.NoMasks = true
+	all, some, none := masks(d, annotations), masks(d, bare), masks(newDetector(t, c), annotations)
+	if !(all > some && some > 0 && none == 0) {
+		t.Errorf("%d cells of masks are known of all objects, %d of one, %d without masks", all, some, none)
+	}
+	bare[1].Masks = []Mask{Bitmap{Rows: 3, Cols: 5}, Bitmap{Rows: 3, Cols: 5}}
+	wrong := slices.Clone(annotations)
+	wrong[1].Classes = []int{0, 2}
+	flat := func(dims ...int) *tensors.Tensor {
+		size := 1
+		for _, n := range dims {
+			size *= n
+		}
+		return tensors.FromFlatDataAndDimensions(make([]uint8, size), dims...)
+	}
+	for want, of := range map[string]struct {
+		pixels      *tensors.Tensor
+		annotations []Annotations
+	}{
+		"detect: the mask of 3×5 pixels contains 0 pixels":              {pixels, bare},
+		"image 1 of the batch: detect: object 1 has class 2":            {pixels, wrong},
+		"detect: pixels are (Uint8)[2, 24, 40] for 2 annotations, want": {flat(2, 24, 40), annotations},
+		"detect: pixels are (Uint8)[2, 24, 40, 4] for 2 annotations":    {flat(2, 24, 40, 4), annotations},
+	} {
+		if _, err := d.Inputs(of.pixels, of.annotations, 1); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
 func TestLossesHaveNames(t *testing.T) {
 	c := tiny("none", cascadeStages())
 	d := newDetector(t, c)
@@ -320,6 +400,40 @@ func below(t *testing.T, store *model.Store, scope string) map[string]*tensors.T
 	return variables
 }
 
+// The vector of the class token has no place in the backbone; the hyperparameters of the encoding have.
+func TestTheBackboneLoadsAnEncodingWithItsHyperparametersButNoClassToken(t *testing.T) {
+	v := vit.Config{ImageRows: 24, ImageCols: 40, PatchSize: 8, Width: 32, Depth: 2, Heads: 4, MLPDim: 48, Classes: 3,
+		Position: "wepe", LayerScale: 0.5}.WithDefaults()
+	params := map[string]any{"wepe_alpha_u": 0.25}
+	store := gomlxtest.Seeded(t, 11)
+	store.SetParams(params)
+	gomlxtest.Build(t, store, func(s *model.Scope, in []*Node) []*Node {
+		return []*Node{v.Logits(s.In("vit"), in[0])}
+	}, gomlxtest.Noise(1, 24, 40, 3))
+	c := tiny("", nil)
+	c.Backbone = FromViT(v, 24, 40)
+	d := newDetector(t, c)
+	variables := below(t, store, "/vit/")
+	if err := d.LoadBackbone(v, params, variables); err != nil {
+		t.Fatal(err)
+	}
+	if value, _ := d.scope.At(backboneScope).GetParam("wepe_alpha_u"); value != 0.25 {
+		t.Errorf("the hyperparameter is %v", value)
+	}
+	for path := range variables {
+		loaded := d.scope.Store().GetVariable("/detector/backbone/"+path) != nil
+		if want := strings.HasPrefix(path, "patch/") || strings.HasPrefix(path, "block_") ||
+			strings.HasPrefix(path, "position/") && path != "position/wepe/prefix"; loaded != want {
+			t.Errorf("%s: loaded %v", path, loaded)
+		}
+	}
+	v.LayerScale = 0
+	if err := newDetector(t, c).LoadBackbone(v, params, variables); err == nil || !strings.Contains(err.Error(),
+		"the ViT has layer_scale false, the backbone true") {
+		t.Errorf("without LayerScale: %v", err)
+	}
+}
+
 func TestAViTThatDoesNotFitIsRefused(t *testing.T) {
 	v := vit.Config{ImageRows: 24, ImageCols: 40, PatchSize: 8, Width: 32, Depth: 2, Heads: 4, MLPDim: 48, Classes: 3,
 		Position: "learned"}.WithDefaults() // with a class token
@@ -354,6 +468,12 @@ func TestAViTThatDoesNotFitIsRefused(t *testing.T) {
 			t.Errorf("error %v, want one with %q", err, c.want)
 		}
 	}
+	double := maps.Clone(variables)
+	double["position/embedding"] = tensors.FromFlatDataAndDimensions(make([]float64, 16*32), 16, 32)
+	if err := newDetector(t, fitting).LoadBackbone(v, nil, double); err == nil || !strings.HasPrefix(err.Error(),
+		"detect: table of positions: ") {
+		t.Errorf("a table of float64: error %v", err)
+	}
 	d := newDetector(t, fitting)
 	if err := d.LoadBackbone(v, nil, variables); err != nil {
 		t.Fatal(err)
@@ -386,13 +506,51 @@ func TestAnInvalidConfigurationIsRefusedByName(t *testing.T) {
 		{func(c *Config) { c.ROI.Stages = []Stage{{}} }, "stage 0 has iou 0"},
 		{func(c *Config) { c.ROI.Samples = -2 }, "roi.samples is -2"},
 		{func(c *Config) { c.Std[1] = -1 }, "std [0.229 -1 0.225]"},
+		{func(c *Config) { c.Backbone.Window = -1 }, "window is -1"},
+		{func(c *Config) { c.Backbone.Width, c.Backbone.Heads = 30, 5 }, "backbone.width is 30"},
+		{func(c *Config) { c.Backbone.DType = "bfloat16" }, `backbone.dtype is "bfloat16"`},
+		{func(c *Config) { c.RPN.Sizes[2] = 0 }, "rpn.sizes are [7 11 0 25 35]"},
+		{func(c *Config) { c.RPN.Sizes[2] = 1e9 }, "rpn.sizes are [7 11 1e+09 25 35]"},
+		{func(c *Config) { c.RPN.Ratios = []float64{} }, "rpn.ratios are []"},
+		{func(c *Config) { c.ROI.CanonicalSize = -1 }, "roi.canonical_size is -1"},
+		{func(c *Config) { c.ROI.Convs = []int{1<<20 + 1} }, "roi.convs are [1048577]"},
+		{func(c *Config) { c.ROI.Masks = []int{3, 0} }, "masks [3 0]"},
+		{func(c *Config) { c.ROI.Masks = []int{} }, "masks []"},
+		{func(c *Config) { c.ROI.Stages = []Stage{} }, "roi.stages is empty"},
+		{func(c *Config) { c.ROI.Stages = []Stage{{IoU: 1.5, Weights: [4]float64{1, 1, 1, 1}}} }, "stage 0 has iou 1.5"},
+		{func(c *Config) { c.ROI.Stages = []Stage{{IoU: 0, Weights: [4]float64{1, 1, 1, 1}}} }, "stage 0 has iou 0"},
+		{func(c *Config) {
+			c.ROI.Stages = []Stage{cascadeStages()[0], {IoU: 0.5, Weights: [4]float64{1, 1, 0, 1}}}
+		}, "stage 1 has iou 0.5 and weights [1 1 0 1]"},
+		{func(c *Config) {}, ""}, {func(c *Config) { c.Backbone.ImageRows = 16 }, ""},
+		{func(c *Config) { c.RPN.Ratios, c.RPN.Sizes[2], c.ROI.CanonicalSize = []float64{0.25}, 0.5, 0.125 }, ""},
+		{func(c *Config) { c.ROI.Convs, c.ROI.Dense, c.ROI.Masks = []int{}, []int{}, []int{1, 1 << 20} }, ""},
+		{func(c *Config) {
+			c.ROI.Stages = []Stage{{IoU: 1, Weights: [4]float64{0.5, 1, 2, 1}}, {0.25, [4]float64{1, 1, 1, 1}}}
+		},
+			""},
 	} {
 		config := tiny("none", nil)
+		config.RPN.Sizes = slices.Clone(config.RPN.Sizes)
 		c.change(&config)
-		if _, err := New(gomlxtest.Backend(), model.NewStore().RootScope(), config); err == nil ||
-			!strings.Contains(err.Error(), c.want) {
+		err := config.Validate()
+		if c.want != "" {
+			_, err = New(gomlxtest.Backend(), model.NewStore().RootScope(), config)
+		}
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want one with %q", err, c.want)
 		}
+	}
+	if _, err := ViTDet("Z/16", 80, false); err == nil || !strings.Contains(err.Error(), `unknown model "Z/16"`) {
+		t.Errorf("an unknown size: %v", err)
+	}
+	if _, err := ViTDet("H/14", 80, false); err == nil || !strings.Contains(err.Error(), "does not divide into patches") {
+		t.Errorf("1024 pixels in patches of 14: %v", err)
+	}
+	c := gomlxtest.Must(ViTDet("B/8", 7, false))(t)
+	if b := c.Backbone; b.PositionRows != 28 || b.PositionCols != 28 || !b.Relative || b.Classes != 7 || // 224/8
+		len(c.ROI.Stages) != 1 {
+		t.Errorf("B/8: %+v", c)
 	}
 	for _, variant := range []string{"B/16", "L/16"} {
 		c := gomlxtest.Must(ViTDet(variant, 80, true))(t)

@@ -71,14 +71,13 @@ func overlaps(objects, boxes []Box) [][]float32 {
 	return quality
 }
 
-// draw picks n of some indices, or all if there are fewer.
+// draw picks n of some indices.
 type draw func(from []int, n int) []int
 
 // permuted draws the first elements of permutations.
 func permuted(r *rand.Rand) draw {
-	return func(from []int, n int) []int {
-		picked := make([]int, 0, min(n, len(from)))
-		for _, i := range r.Perm(len(from))[:min(n, len(from))] {
+	return func(from []int, n int) (picked []int) {
+		for _, i := range r.Perm(len(from))[:n] {
 			picked = append(picked, from[i])
 		}
 		return picked

@@ -44,8 +44,8 @@ func canvas(images []image.Image, rows, cols int) (pixels *tensors.Tensor, sizes
 		}
 		p := data.FromImage(img)
 		scale := min(float64(rows)/float64(p.Height), float64(cols)/float64(p.Width))
-		fit := func(side, most int) int { return min(most, max(1, int(math.Round(float64(side)*scale)))) }
-		size := [2]int{fit(p.Height, rows), fit(p.Width, cols)}
+		fit := func(side int) int { return max(1, int(math.Round(float64(side)*scale))) }
+		size := [2]int{fit(p.Height), fit(p.Width)}
 		p = p.Resize(size[0], size[1], preprocess.Bilinear)
 		for row := range size[0] {
 			copy(flat[(i*rows+row)*cols*3:], p.Pixels[row*size[1]*3:(row+1)*size[1]*3])

@@ -122,9 +122,8 @@ func (b Backbone) LearningRateFactor(path string, rate float64) float64 {
 	case strings.HasPrefix(path, "position/") && path != learnedTable && path != grid2dTable:
 	case strings.HasPrefix(path, "block_"):
 		number, _, _ := strings.Cut(strings.TrimPrefix(path, "block_"), "/")
-		if i, err := strconv.Atoi(number); err == nil {
-			layer = i + 1
-		}
+		i, _ := strconv.Atoi(number)
+		layer = i + 1
 	default:
 		layer = 0
 	}

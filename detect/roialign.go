@@ -28,7 +28,7 @@ type roiAlign struct {
 }
 
 // atMost is the largest number of samples along a bin of boxes that are at most n map cells long.
-func atMost(n float64, bins int) int { return max(1, int(math.Ceil(n/float64(bins)))) }
+func atMost(n float64, bins int) int { return int(math.Ceil(n / float64(bins))) }
 
 // bins returns [batch·n, rows, cols, channels] for boxes [batch, n, 4], in pixels, on maps [batch, ·, ·, channels].
 // Boxes whose weight [batch, n] is 0 get zeros; nil for all boxes.

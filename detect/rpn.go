@@ -88,7 +88,7 @@ func constant(g *Graph, boxes []Box) *Node { return Const(g, boxTensor(boxes, le
 
 // boxTensor returns boxes as [dims…, 4].
 func boxTensor(boxes []Box, dims ...int) *tensors.Tensor {
-	flat := make([]float32, 0, 4*len(boxes))
+	var flat []float32
 	for _, b := range boxes {
 		flat = append(flat, b[:]...)
 	}
@@ -112,7 +112,7 @@ func cellAnchors(sizes, ratios []float64) []Box {
 // gridAnchors returns the boxes of a cell at every position of a map, row by row. Their centres are stride apart, the
 // first is offset·stride from the corner of the image on both axes: 0 in ViTDet.
 func gridAnchors(cell []Box, rows, cols int, stride, offset float64) []Box {
-	anchors := make([]Box, 0, rows*cols*len(cell))
+	var anchors []Box
 	for row := range rows {
 		for col := range cols {
 			x, y := float32((float64(col)+offset)*stride), float32((float64(row)+offset)*stride)

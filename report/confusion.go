@@ -57,7 +57,7 @@ func (c Confusion) draw(w io.Writer) error {
 	h := figure.HeatMap{Values: c.shares(), Cols: c.Classes, Positive: true, Numbers: len(c.Classes) <= mostNumbers,
 		Down: "class, recall %", Across: "predicted"}
 	for class, row := range h.Values {
-		h.Rows = append(h.Rows, fmt.Sprintf("%s %s", figure.Short(c.Classes[class]), percent(Number(row[class]), 0)))
+		h.Rows = append(h.Rows, figure.Short(c.Classes[class], " "+percent(Number(row[class]), 0)))
 		if c.of(class) > 0 {
 			row[class] = 0
 		}

@@ -3,13 +3,18 @@
 package report
 
 import (
+	"bytes"
 	"fmt"
 	"image"
 	"image/color"
+	"io"
 	"math"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/figure"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // example has five classes of unequal size, the last without images.
@@ -44,6 +49,19 @@ func TestTheClassesOfLowestF1ComeFirst(t *testing.T) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	}
+	c := example()
+	if c.Worst(4); !reflect.DeepEqual(c, example()) {
+		t.Errorf("the counts have changed: %v", c.Counts)
+	}
+	never := Confusion{Classes: []string{"ant", "bug"}, Counts: [][]int{{0, 1}, {0, 3}}}.Worst(1) // ant is never predicted
+	want = [][]string{{"ant", "1", "–", "0.0", "0.0", "bug"}}
+	if !reflect.DeepEqual(never.Rows, want) {
+		t.Errorf("got %v, want %v", never.Rows, want)
+	}
+	if header := strings.Join(never.Header, ", "); header != "class, images, precision %, recall %, F1 %, mistaken for" ||
+		!reflect.DeepEqual(never.Numeric, []bool{false, true, true, true, true, false}) {
+		t.Errorf("columns %s, of numbers %v", header, never.Numeric)
+	}
 }
 
 // The first class is at the top left.
@@ -66,6 +84,40 @@ func TestTheMatrixOfAConfusionHasTheMistakeInItsRowAndColumn(t *testing.T) {
 			t.Errorf("%d classes: the mistake is at row %.2f, column %.2f, want %d, %d", test.classes, row, col, test.class,
 				test.predicted)
 		}
+	}
+}
+
+// The recall stays beside a name that is cut; a row without images is grey on its diagonal too.
+func TestTheMatrixShowsTheSharesOfMistakesAndTheRecallBesideTheName(t *testing.T) {
+	nan := math.NaN()
+	c := example()
+	c.Classes[0] = "a name of more than twenty-two letters"
+	drawn(t, "five classes", c, figure.HeatMap{Title: "confusion matrix, darkest 50 %", Limit: 0.5, Positive: true,
+		Numbers: true, Values: [][]float64{{0, 0, 0.25, 0, 0}, {0, 0, 0, 0.25, 0}, {0.5, 0, 0, 0, 0.25}, {0, 0, 0, 0, 0},
+			{nan, nan, nan, nan, nan}},
+		Rows: []string{"a name of more tha… 75", "bee 75", "cat 25", "dog 100", "elk –"}, Cols: c.Classes})
+	for _, classes := range []int{12, 13} { // at most 12 have room for numbers
+		c, want := NewConfusion(make([]string, classes)), figure.HeatMap{Title: "confusion matrix, darkest 33.3 %",
+			Limit: 1. / 3, Positive: true, Numbers: classes == 12, Cols: make([]string, classes)}
+		for i := range classes {
+			c.Counts[i][i] = 2
+			want.Values, want.Rows = append(want.Values, make([]float64, classes)), append(want.Rows, " 100")
+		}
+		c.Counts[1][7], want.Values[1][7], want.Rows[1] = 1, 1./3, " 67"
+		drawn(t, fmt.Sprint(classes), c, want)
+	}
+	drawn(t, "no mistake", Confusion{Classes: []string{"a", "b"}, Counts: [][]int{{3, 0}, {0, 5}}}, figure.HeatMap{
+		Title: "confusion matrix, darkest 0.1 %", Limit: 0.001, Positive: true, Numbers: true,
+		Values: [][]float64{{0, 0}, {0, 0}}, Rows: []string{"a 100", "b 100"}, Cols: []string{"a", "b"}})
+}
+
+// drawn fails unless a confusion is drawn as a heat map.
+func drawn(t *testing.T, name string, c Confusion, want figure.HeatMap) {
+	t.Helper()
+	want.Down, want.Across = "class, recall %", "predicted"
+	byHand := func(w io.Writer) error { return figure.HeatMaps(w, [][]figure.HeatMap{{want}}) }
+	if !bytes.Equal(gomlxtest.Must(NewFigure("", "", c.draw))(t).PNG, gomlxtest.Must(NewFigure("", "", byHand))(t).PNG) {
+		t.Errorf("%s: the matrix is not what is drawn by hand", name)
 	}
 }
 
@@ -102,5 +154,8 @@ func TestScoresArePrecisionRecallAndF1(t *testing.T) {
 	}
 	if got := float64(c.MacroF1()); !(math.Abs(got-(2./3+2./7)/3) <= 1e-15) {
 		t.Errorf("macro F1 %v", got)
+	}
+	if got := (Confusion{Classes: []string{"a", "b"}, Counts: [][]int{{1, 0}, {0, 1}}}).MacroF1(); got != 1 {
+		t.Errorf("macro F1 of one right image for each class %v", got)
 	}
 }

@@ -72,7 +72,7 @@ func Sizes(w io.Writer, rows []Result) error {
 		drawSeries(p, c, i, "%.1f", topOne)
 	}
 	slices.Sort(sides)
-	figure.LabelX(p, slices.Compact(sides))
+	figure.LabelX(p, sides)
 	return figure.Write(w, figure.Width/2, figure.Height, [][]*plot.Plot{{p}})
 }
 

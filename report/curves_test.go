@@ -5,12 +5,13 @@ package report
 import (
 	"io"
 	"reflect"
+	"slices"
 	"testing"
 
+	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 
 	"github.com/wepe-go/wepe/internal/figure"
-	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 func history(encoding string, seed int64, top1 ...float64) []Eval {
@@ -62,22 +63,28 @@ func TestCurvesOfDifferentDataAreNamedApart(t *testing.T) {
 	fifth[0].Fraction = 0.2
 	whole := history("wepe", 1, 0.2)
 	whole[0].Fraction = 1
-	curves := collect(append(fifth, whole...), Validation)
-	if len(curves) != 2 || curves[0].name != "wepe, 20%" || curves[1].name != "wepe, 100%" {
+	third := history("wepe", 1, 0.3)
+	third[0].Fraction = 1. / 3
+	curves := collect(slices.Concat(fifth, whole, third), Validation)
+	if len(curves) != 3 || curves[0].name != "wepe, 20%" || curves[1].name != "wepe, 100%" ||
+		curves[2].name != "wepe, 33.3%" {
 		t.Errorf("got %+v", curves)
 	}
 }
 
-func TestSizesDrawsOneCurveOfSquareImages(t *testing.T) {
-	sizes := func(rows ...Result) string {
-		draw := func(w io.Writer) error { return Sizes(w, rows) }
-		return string(gomlxtest.Must(NewFigure("", "", draw))(t).PNG)
+// Side 16 is evaluated with two seeds; its name is without the size.
+func TestSizesDrawsTheMeanOverSeedsOfSquareImages(t *testing.T) {
+	at := func(seed int64, recipe, size string, top1 Number) Result {
+		return Result{Job: Job{Recipe: recipe, Encoding: "wepe", Seed: seed}, ImageSize: size,
+			Test: Metrics{Top1: top1, Images: 7}}
 	}
-	at := func(recipe, size string, top1 Number) Result {
-		return Result{Job: Job{Recipe: recipe, Encoding: "wepe"}, ImageSize: size, Test: Metrics{Top1: top1, Images: 7}}
-	}
-	if sizes(at("small", "16x16", 0.5), at("small at 24x24", "24x24", 0.25), at("small at 8x32", "8x32", 0.75)) !=
-		sizes(at("small", "16x16", 0.5), at("small", "24x24", 0.25)) {
-		t.Error("sizes are not of one curve, or not of square images alone")
-	}
+	rows := []Result{at(1, "small at 24x24", "24x24", 0.25), at(1, "small", "16x16", 0.5), at(2, "small", "16x16", 0.25),
+		at(1, "small at 8x32", "8x32", 0.75), at(2, "small at 24x24", "24x24", 0.125), at(1, "small", "", 0.875)}
+	want := drawnByHand("test accuracy of the same weights at other sizes", "side of the images (pixels)",
+		"top-1 accuracy (%)",
+		byHand{colour: paleBlue, width: 0.7, points: plotter.XYs{{X: 16, Y: 50}, {X: 24, Y: 25}}},
+		byHand{colour: paleBlue, width: 0.7, points: plotter.XYs{{X: 16, Y: 25}, {X: 24, Y: 12.5}}},
+		byHand{colour: blue, width: 2.2, points: plotter.XYs{{X: 16, Y: 37.5}, {X: 24, Y: 18.75}}, entry: "wepe 18.8"})
+	want.X.Tick.Marker = plot.ConstantTicks{{Value: 16, Label: "16"}, {Value: 24, Label: "24"}}
+	same(t, "Sizes", func(w io.Writer) error { return Sizes(w, rows) }, 5.5, 4.5, []*plot.Plot{want})
 }

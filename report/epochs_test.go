@@ -15,7 +15,7 @@ func TestEpochsAreMeansOverSeedsAndTheTestComesLast(t *testing.T) {
 	}
 	rows := Rows{
 		Evals: []Eval{
-			at("b", 3, 1, .11, Validation), at("a", 3, 2, .30, Validation), at("a", 3, 1, .2, Validation),
+			at("b", 3, 2, .11, Validation), at("a", 3, 2, .30, Validation), at("a", 3, 1, .2, Validation),
 			at("a", 4, 1, .9, Validation), at("a", 4, 1, .4, Validation), // evaluated again after a resume
 			at("a", 4, 2, .99, Test), // not part of the curve
 		},
@@ -25,11 +25,17 @@ func TestEpochsAreMeansOverSeedsAndTheTestComesLast(t *testing.T) {
 	if want := []string{"encoding", "n", "1", "2", "test"}; !slices.Equal(table.Header, want) {
 		t.Errorf("header %v, want %v", table.Header, want)
 	}
-	want := [][]string{{"b", "1", "11.0", "–", "–"}, {"a", "2", "30.0", "30.0", "45.67"}}
+	want := [][]string{{"b", "1", "–", "11.0", "–"}, {"a", "2", "30.0", "30.0", "45.67"}}
 	if !slices.EqualFunc(table.Rows, want, slices.Equal) {
 		t.Errorf("rows %q, want %q", table.Rows, want)
 	}
 	if want := []string{"a, 2: 1 of 2 runs", "a, test: 1 of 2 runs"}; !slices.Equal(table.Notes, want) {
 		t.Errorf("notes %q, want %q", table.Notes, want)
+	}
+	table = Epochs(Rows{Evals: rows.Evals})
+	if !slices.Equal(table.Header, []string{"encoding", "n", "1", "2", "test"}) ||
+		!slices.Equal(table.Rows[1], []string{"a", "2", "30.0", "30.0", "–"}) ||
+		!slices.Equal(table.Numeric, []bool{false, true, true, true, true}) {
+		t.Errorf("before the first run ends: %q, %q, %v", table.Header, table.Rows, table.Numeric)
 	}
 }

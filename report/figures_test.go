@@ -112,18 +112,24 @@ func TestPrecisionHasBoxesAndMasksOfTheValidationSplit(t *testing.T) {
 	}
 	evals = append(evals, Eval{Job: Job{Encoding: "none"}, Step: 3, Split: Validation, TrainLoss: 6,
 		Found: Found{Boxes: map[string]Number{"AP": 0}, Masks: map[string]Number{"AP": 0.5}}},
-		Eval{Job: Job{Encoding: "none"}, Step: 9, Split: Test})
+		Eval{Job: Job{Encoding: "none"}, Step: 9, Split: Test},
+		Eval{Job: Job{Encoding: "rope"}, Step: 4, Split: Validation, TrainLoss: 8, Found: Found{
+			Boxes: map[string]Number{"AP": 0.25}}}) // without masks
 	same(t, "Precision", func(w io.Writer) error { return Precision(w, evals) }, 11, 4.5, []*plot.Plot{
 		drawnByHand("training loss", "step", "loss",
 			byHand{colour: blue, width: 2.2, points: plotter.XYs{{X: 3, Y: 7}, {X: 5, Y: 5}, {X: 7, Y: 3}}, entry: "wepe 3.000"},
-			byHand{colour: green, width: 2.2, points: plotter.XYs{{X: 3, Y: 6}}, entry: "none 6.000", circled: true}),
+			byHand{colour: green, width: 2.2, points: plotter.XYs{{X: 3, Y: 6}}, entry: "none 6.000", circled: true},
+			byHand{colour: figure.Palette[4], width: 2.2, points: plotter.XYs{{X: 4, Y: 8}}, entry: "rope 8.000",
+				circled: true}),
 		drawnByHand("average precision on the validation split", "step", "AP (%)",
 			byHand{colour: blue, width: 2.2, points: plotter.XYs{{X: 3, Y: 25}, {X: 5, Y: 50}, {X: 7, Y: 75}},
 				entry: "wepe, boxes 75.0"},
 			byHand{colour: vermillion, width: 2.2, points: plotter.XYs{{X: 3, Y: 12.5}, {X: 7, Y: 37.5}},
 				entry: "wepe, masks 37.5"},
 			byHand{colour: green, width: 2.2, points: plotter.XYs{{X: 3, Y: 0}}, entry: "none, boxes 0.0", circled: true},
-			byHand{colour: purple, width: 2.2, points: plotter.XYs{{X: 3, Y: 50}}, entry: "none, masks 50.0", circled: true}),
+			byHand{colour: purple, width: 2.2, points: plotter.XYs{{X: 3, Y: 50}}, entry: "none, masks 50.0", circled: true},
+			byHand{colour: figure.Palette[4], width: 2.2, points: plotter.XYs{{X: 4, Y: 25}}, entry: "rope, boxes 25.0",
+				circled: true}),
 	})
 }
 
@@ -138,12 +144,22 @@ func TestScalarsAreCalledAsInFormulas(t *testing.T) {
 		[]*plot.Plot{drawnByHand("α_scale", "step", "", line(blue, 0.875, 0.25, "wepe 0.25")),
 			drawnByHand("zeta", "step", "", line(blue, 1.5, 2.75, "wepe 2.75"))})
 	moved := withScalars("wepe", map[string]func(int) float64{"beta": func(int) float64 { return 2 },
-		"gamma": func(step int) float64 { return 0.5 - float64(step)/16 }})
-	same(t, "Scalars of which one stays", func(w io.Writer) error { return Scalars(w, moved) }, 4, 2.7,
-		[]*plot.Plot{drawnByHand("γ", "step", "", line(blue, 0.5, -0.75, "wepe -0.75"))})
+		"gamma":    func(step int) float64 { return 0.5 - float64(step)/16 },
+		"strength": func(step int) float64 { return 1 + float64(step)/1000 }})
+	moved[2].Scalars["late"] = 3 // which the first row does not have
+	same(t, "Scalars of which one stays", func(w io.Writer) error { return Scalars(w, moved) }, 12, 2.7,
+		[]*plot.Plot{drawnByHand("γ", "step", "", line(blue, 0.5, -0.75, "wepe -0.75")),
+			drawnByHand("strength σ", "step", "", line(blue, 1, 1.02, "wepe 1.02")),
+			drawnByHand("late", "step", "", byHand{colour: blue, width: 2.2, points: plotter.XYs{{X: 20, Y: 3}},
+				entry: "wepe 3", circled: true})})
 	still := withScalars("wepe", map[string]func(int) float64{"beta": func(int) float64 { return 2 },
-		"gamma": func(step int) float64 { return 2 + float64(step)*1e-8 }}) // no more than rounding
-	same(t, "Scalars that stay", func(w io.Writer) error { return Scalars(w, still) }, 8, 2.7,
-		[]*plot.Plot{drawnByHand("β", "step", "", line(blue, 2, 2, "wepe 2")),
-			drawnByHand("γ", "step", "", line(blue, 2, 2+2e-7, "wepe 2"))})
+		"gamma":    func(step int) float64 { return 2 + float64(step)*1e-8 }, // no more than rounding
+		"beta_pos": func(step int) float64 { return -2 - float64(step)*1e-8 },
+		"lambda":   func(int) float64 { return 0 }, "other": func(int) float64 { return 5 }})
+	same(t, "Scalars that stay", func(w io.Writer) error { return Scalars(w, still) }, 12, 5.4,
+		[]*plot.Plot{drawnByHand("gate λ", "step", "", line(blue, 0, 0, "wepe 0")),
+			drawnByHand("β_pos", "step", "", line(blue, -2, -2-2e-7, "wepe -2")),
+			drawnByHand("β", "step", "", line(blue, 2, 2, "wepe 2"))},
+		[]*plot.Plot{drawnByHand("γ", "step", "", line(blue, 2, 2+2e-7, "wepe 2")),
+			drawnByHand("other", "step", "", line(blue, 5, 5, "wepe 5")), nil})
 }

@@ -71,10 +71,8 @@ func endsMidLine(file *os.File) (bool, error) {
 		return false, err
 	}
 	var last [1]byte
-	if _, err := file.ReadAt(last[:], info.Size()-1); err != nil {
-		return false, err
-	}
-	return last[0] != '\n', nil
+	_, err = file.ReadAt(last[:], info.Size()-1)
+	return last[0] != '\n', err
 }
 
 // Rows is the content of one or several records, each kind in the order of its lines.

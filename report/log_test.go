@@ -19,10 +19,10 @@ var job = Job{Recipe: "small", Dataset: "shapes", Fraction: 0.2, Encoding: "wepe
 func TestALineKeepsItsFieldsInOrderAndWritesNaNAsNull(t *testing.T) {
 	text := gomlxtest.Must(line(Eval{Job: job, Step: 40, Epoch: 1.5, Split: Validation,
 		Metrics: Metrics{Loss: Number(math.NaN()), Top1: 0.25, Top5: 0.5, Images: 8}, TrainLoss: Number(math.Inf(1)),
-		Scalars: map[string]Number{"omega3": 2.5, "beta": 0.125}}))(t)
+		LearningRate: Number(math.Inf(-1)), Scalars: map[string]Number{"omega3": 2.5, "beta": 0.125}}))(t)
 	want := `{"kind":"eval","recipe":"small","dataset":"shapes","fraction":0.2,"encoding":"wepe","seed":7,` +
 		`"step":40,"epoch":1.5,"split":"validation","loss":null,"top1":0.25,"top5":0.5,"images":8,"train_loss":null,` +
-		`"learning_rate":0,"images_per_second":0,"scalars":{"beta":0.125,"omega3":2.5}}`
+		`"learning_rate":null,"images_per_second":0,"scalars":{"beta":0.125,"omega3":2.5}}`
 	if string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
@@ -68,6 +68,110 @@ func TestAnInvalidLineIsReportedAndAffectsNoOther(t *testing.T) {
 	}
 	if len(rows.Skipped) != 1 || !strings.HasPrefix(rows.Skipped[0], path+":2: ") {
 		t.Errorf("skipped %q, want one sentence on line 2", rows.Skipped)
+	}
+}
+
+func TestLinesThatAreNoRowsAreNamedWithTheReason(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "runs.jsonl")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`{"kind":"eval","step":3}` + "\n \t\n7\n" + `{"kind":"note"}` + "\n" + `{"kind":"eval","step":"three"}` +
+		"\n\n" + `{"kind":"run","steps":"five"}` + "\n" + `{"kind":"run","steps":5}`)
+	rows := gomlxtest.Must(ReadFiles(path))(t)
+	if len(rows.Evals) != 1 || len(rows.Results) != 1 || rows.Evals[0].Step != 3 || rows.Results[0].Steps != 5 {
+		t.Errorf("rows %+v, %+v", rows.Evals, rows.Results)
+	}
+	want := []string{":3: line skipped: json: cannot unmarshal number",
+		`:4: line skipped: kind is "note", want "eval" or "run"`,
+		":5: line skipped: json: cannot unmarshal string", ":7: line skipped: json: cannot unmarshal string"}
+	if len(rows.Skipped) != len(want) {
+		t.Fatalf("skipped %q, want %d lines", rows.Skipped, len(want))
+	}
+	for i, line := range rows.Skipped {
+		if !strings.HasPrefix(line, path+want[i]) {
+			t.Errorf("skipped %q, want %q", line, want[i])
+		}
+	}
+	write("7") // without an end
+	if err := Append(path, Eval{Job: job, Step: 3}); err != nil {
+		t.Fatal(err)
+	}
+	if rows := gomlxtest.Must(ReadFiles(path))(t); len(rows.Evals) != 1 || len(rows.Skipped) != 1 {
+		t.Errorf("a row after one byte: %+v, skipped %q", rows.Evals, rows.Skipped)
+	}
+	line := func(length int) string { // of a row, blanks included
+		row := `{"kind":"eval","step":3}`
+		return row + strings.Repeat(" ", length-len(row)) + "\n"
+	}
+	write(line(1<<20 - 1))
+	if rows, err := ReadFiles(path); err != nil || len(rows.Evals) != 1 {
+		t.Errorf("a line of 2^20 bytes with its end: %d rows, %v", len(rows.Evals), err)
+	}
+	write(line(1<<20 + 1))
+	if _, err := ReadFiles(path); err == nil || !strings.HasPrefix(err.Error(), "report: "+path+": ") {
+		t.Errorf("a longer line: %v", err)
+	}
+	if _, err := ReadFiles(filepath.Join(dir, "none")); err == nil || !strings.HasPrefix(err.Error(), "report: open ") {
+		t.Errorf("a record that is not there: %v", err)
+	}
+}
+
+func TestARowThatCannotBeWrittenIsAnErrorWithTheRecordsName(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "runs.jsonl")
+	if err := Append(path, Eval{Job: job}); err != nil {
+		t.Fatal(err)
+	}
+	for name, of := range map[string]struct {
+		path, want string
+		row        Row
+	}{
+		"settings that are not JSON":    {path, "json: ", Result{Settings: []byte("{")}},
+		"a directory below a file":      {filepath.Join(path, "below", "runs.jsonl"), "mkdir ", Eval{}},
+		"a directory in a file's place": {dir, "open ", Eval{}},
+		"a full disk":                   {"/dev/full", "write ", Eval{}},
+	} {
+		if _, err := os.Stat("/dev/full"); err != nil && of.path == "/dev/full" {
+			continue
+		}
+		err := Append(of.path, of.row)
+		if want := "report: a row for " + of.path + ": " + of.want; err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+	if rows := gomlxtest.Must(ReadFiles(path))(t); len(rows.Evals) != 1 || len(rows.Skipped) != 0 {
+		t.Errorf("the record has %d rows, skipped %q", len(rows.Evals), rows.Skipped)
+	}
+}
+
+// The umask applies to both.
+func TestARecordHasThePermissionsOfOtherFilesAndIsClosed(t *testing.T) {
+	dir := t.TempDir()
+	if err := Append(filepath.Join(dir, "new", "runs.jsonl"), Eval{Job: job}); err != nil {
+		t.Fatal(err)
+	}
+	open, _ := filepath.Glob("/proc/self/fd/*") // none on other systems
+	for _, descriptor := range open {
+		if to, _ := os.Readlink(descriptor); strings.HasPrefix(to, dir) {
+			t.Errorf("%s is open", to)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "usual"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "usual", "file"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for ours, usual := range map[string]string{"new": "usual", "new/runs.jsonl": "usual/file"} {
+		got := gomlxtest.Must(os.Stat(filepath.Join(dir, ours)))(t)
+		want := gomlxtest.Must(os.Stat(filepath.Join(dir, usual)))(t)
+		if got.Mode() != want.Mode() {
+			t.Errorf("%s has mode %v, want %v", ours, got.Mode(), want.Mode())
+		}
 	}
 }
 

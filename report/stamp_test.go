@@ -40,6 +40,10 @@ func TestCommitNamesTheCheckoutAndMarksChangedSources(t *testing.T) {
 		t.Errorf("outside a checkout: %q, want unknown", got)
 	}
 	run("init", "-q")
+	write("go.mod", "module "+info.Main.Path+"\n")
+	if got := Commit(); got != "unknown" {
+		t.Errorf("before the first commit: %q, want unknown", got)
+	}
 	write("go.mod", "module example.com/another\n")
 	write("main.go", "package main\n")
 	run("add", ".")
@@ -68,9 +72,10 @@ func TestCommitNamesTheCheckoutAndMarksChangedSources(t *testing.T) {
 
 func TestTheCommandLineKeepsNoDirectoryOfTheMachine(t *testing.T) {
 	got := commandLine([]string{"/some/where/cifar100", "-data=/home/me/sets/cifar", "-out", "/home/me/out", "-seeds=3",
-		"-set", "a=1;b=2", "-data=rel/dir", "hf://owner/name", "cifar100:/home/me/sets", "--data=vtab:dtd:/home/me/vtab"})
+		"-set", "a=1;b=2", "-data=rel/dir", "hf://owner/name", "cifar100:/home/me/sets", "--data=vtab:dtd:/home/me/vtab",
+		"", "it's"})
 	want := "cifar100 -data=cifar -out out -seeds=3 -set 'a=1;b=2' -data=rel/dir hf://owner/name cifar100:sets " +
-		"--data=vtab:dtd:vtab"
+		`--data=vtab:dtd:vtab '' 'it'\''s'`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

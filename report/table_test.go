@@ -43,6 +43,25 @@ func TestATableWithoutRowsIsTheReasons(t *testing.T) {
 	}
 }
 
+func TestACellIsSafeInMarkdownAndTextEndsWithoutBlanks(t *testing.T) {
+	table := Table{Header: []string{"n", "name"}, Numeric: []bool{true, false}, Rows: [][]string{{"7", "a|b"}},
+		Notes: []string{"one", "two"}}
+	if got, want := table.Markdown(), "| n | name |\n|---:|---|\n| 7 | a\\|b |\n\n- one\n- two\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if got, want := table.Text(), "n  name\n─  ────\n7  a|b\none\ntwo\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	table.Rows, table.Notes = [][]string{{"", ""}}, nil
+	if got, want := table.Markdown(), "| n | name |\n|---:|---|\n| | |\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	table.Rows = nil
+	if got, want := table.Text(), "n  name\n─  ────\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
 func TestTabulateShowsTheImagesThatChoicesAreMadeOn(t *testing.T) {
 	runs := append(seedRuns("learned", 0.5), seedRuns("wepe", 0.4)...)
 	for i, top1 := range []Number{0.31, 0.37} {
@@ -91,7 +110,9 @@ func TestTabulateCountsTheLatestAttemptAndNamesExcludedRuns(t *testing.T) {
 	runs := append(seedRuns("wepe", 0.10, 0.20), seedRuns("wepe", 0.30)...) // seed 1 was run again
 	runs = append(runs, seedRuns("none", 0.05)...)
 	runs[3].Test.Loss = Number(math.NaN())
-	runs = append(runs, Result{Job: Job{Recipe: "small", Encoding: "learned", Seed: 3}, Failed: "disk full"})
+	runs[3].Test.Images = 1
+	runs = append(runs, Result{Job: Job{Recipe: "small", Encoding: "learned", Seed: 3}, Failed: "disk full"},
+		Result{Job: Job{Recipe: "small", Encoding: "rope", Seed: 5}, Validation: Metrics{Images: 7}})
 	table := gomlxtest.Must(Tabulate(runs, Spec{}))(t)
 	want := strings.TrimPrefix(`
 | encoding | n | test top-1 % | range | top-5 % | loss | minutes |
@@ -100,11 +121,32 @@ func TestTabulateCountsTheLatestAttemptAndNamesExcludedRuns(t *testing.T) {
 | none | 1 | 5.00 | 5.00 … 5.00 | 100.00 | – | 1.5 |
 
 - learned seed 3 (small) failed: disk full
+- rope seed 5 (small) was not evaluated on test images
 - 1 earlier attempts at the same run are not counted
 - 1 runs ended with a loss that is not finite; mean losses leave them out
 `, "\n")
 	if got := table.Markdown(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestPublishedResultsAreAColumnWithTheirConditions(t *testing.T) {
+	runs := append(seedRuns("wepe", 0.25), seedRuns("none", 0.125)...)
+	table := gomlxtest.Must(Tabulate(runs, Spec{Published: map[string]float64{"wepe": 83.456, "rope": 80},
+		Conditions: "of 300 epochs"}))(t)
+	want := strings.TrimPrefix(`
+encoding  n  test top-1 %          range  top-5 %   loss  published  minutes
+────────  ─  ────────────  ─────────────  ───────  ─────  ─────────  ───────
+wepe      1         25.00  25.00 … 25.00   100.00  1.750      83.46      1.5
+none      1         12.50  12.50 … 12.50   100.00  1.875          –      1.5
+published is of 300 epochs
+`, "\n")
+	if got := table.Text(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	table = gomlxtest.Must(Tabulate(runs, Spec{Published: map[string]float64{"rope": 80}, Conditions: "of one"}))(t)
+	if got := table.Text(); strings.Contains(got, "published") {
+		t.Errorf("got\n%swant no published result", got)
 	}
 }
 
@@ -115,6 +157,10 @@ func TestTabulateRefusesToMixDatasets(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	table, err := Tabulate(runs, Spec{GroupBy: []string{"dataset", "encoding"}})
+	groups := append(make([]string, 0, 20), "dataset")
+	if _, err := Tabulate(runs, Spec{GroupBy: groups}); err != nil || groups[:2][1] != "" {
+		t.Errorf("the caller's list has become %q, %v", groups[:2], err)
+	}
 	if err != nil || len(table.Rows) != 2 {
 		t.Errorf("grouped by data set: %d lines, error %v, want 2 lines", len(table.Rows), err)
 	}

@@ -48,7 +48,7 @@ func Tabulate(runs []Result, spec Spec) (Table, error) {
 	if len(spec.GroupBy) == 0 {
 		spec.GroupBy = []string{"encoding"}
 	}
-	for _, name := range append(slices.Clone(spec.GroupBy), cmp.Or(spec.Across, "encoding")) {
+	for _, name := range slices.Concat(spec.GroupBy, []string{cmp.Or(spec.Across, "encoding")}) {
 		if columns[name] == nil {
 			return Table{}, fmt.Errorf("report: no column %q to group by, want one of %s",
 				name, strings.Join(slices.Sorted(maps.Keys(columns)), ", "))

@@ -3,6 +3,7 @@
 package vit
 
 import (
+	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -68,6 +70,176 @@ func TestPoolingTakesItsTokensOrTheirMean(t *testing.T) {
 			}
 		}
 		gomlxtest.Near(t, name, got[1], want, 1e-6)
+	}
+}
+
+// The formulas of Config.Activation: x·Φ(x), its approximation by tanh, and x·σ(1.702x).
+func TestActivationsAreTheirFormulas(t *testing.T) {
+	x := []float64{-3, -1, -0.3, 0, 0.7, 2, 5}
+	for name, f := range map[string]func(x float64) float64{
+		"":           func(x float64) float64 { return x * (1 + math.Erf(x/math.Sqrt2)) / 2 },
+		"gelu_tanh":  func(x float64) float64 { return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x))) },
+		"quick_gelu": func(x float64) float64 { return x / (1 + math.Exp(-1.702*x)) },
+	} {
+		got := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{Config{Activation: name}.activate(in[0])} },
+			[]float32{-3, -1, -0.3, 0, 0.7, 2, 5})[0]
+		var want []float64
+		for _, v := range x {
+			want = append(want, f(v))
+		}
+		gomlxtest.NearAbs(t, "activation "+name, got, want, 1e-6)
+	}
+}
+
+func TestSwiGLUIsTheHiddenLayerTimesTheSiLUOfTheGate(t *testing.T) {
+	c := small("none", poolClass)
+	c.SwiGLU = true
+	store := gomlxtest.Seeded(t, 2)
+	variables(t, store, c)
+	got := run(t, stirred(t, store), func(s *model.Scope, in []*Node) []*Node {
+		trace := c.Trace(s.In("vit"), in[0], false)
+		b := trace.Blocks[1]
+		return []*Node{b.Activated, b.Hidden, b.Gate, trace.Logits}
+	}, noise(c, 2))
+	var want []float64
+	for i, gate := range got[2] {
+		want = append(want, got[1][i]*gate/(1+math.Exp(-gate)))
+	}
+	gomlxtest.Near(t, "activated", got[0], want, 1e-5)
+}
+
+// SigLIP's head, in numbers: y is the output of the attention of one learned query, pooled is y + mlp(norm(y)).
+func TestTheMapPoolIsTheAttentionOfALearnedQuery(t *testing.T) {
+	for _, prefix := range []bool{false, true} { // whether class token and registers are pooled too
+		c := small("none", poolMap)
+		c.ClassToken, c.Registers, c.PoolPrefix, c.PoolHeads, c.PoolMLPDim = true, 2, prefix, 4, 19
+		store := gomlxtest.Seeded(t, 2)
+		variables(t, store, c)
+		got := run(t, stirred(t, store), func(s *model.Scope, in []*Node) []*Node {
+			trace := c.Trace(s.In("vit"), in[0], false)
+			return []*Node{trace.Encoded, trace.Pooled, trace.Logits}
+		}, noise(c, 3))
+		of := func(name string) []float64 {
+			return gomlxtest.Values(t, store.GetVariable("/vit/pool/"+name).MustValue())
+		}
+		dense := func(name string, x []float64) (out []float64) {
+			weights, biases := of(name+"/weights"), of(name+"/biases")
+			for j, sum := range biases {
+				for i, v := range x {
+					sum += v * weights[i*len(biases)+j]
+				}
+				out = append(out, sum)
+			}
+			return out
+		}
+		var want []float64
+		first, size := map[bool]int{false: c.Prefix()}[prefix], c.Width/c.PoolHeads
+		for image := range slices.Chunk(got[0], c.Tokens()*c.Width) {
+			query, mixed := dense("query", of("latent")), make([]float64, c.Width)
+			total := make([]float64, c.PoolHeads)
+			for token := first; token < c.Tokens(); token++ {
+				x := image[token*c.Width : (token+1)*c.Width]
+				key, value := dense("key", x), dense("value", x)
+				for head := range c.PoolHeads {
+					score := 0.0
+					for i := head * size; i < (head+1)*size; i++ {
+						score += query[i] * key[i]
+					}
+					weight := math.Exp(score / math.Sqrt(float64(size)))
+					total[head] += weight
+					for i := head * size; i < (head+1)*size; i++ {
+						mixed[i] += weight * value[i]
+					}
+				}
+			}
+			mean, square := 0.0, 0.0
+			for i := range mixed {
+				mixed[i] /= total[i/size]
+			}
+			y, n := dense("output", mixed), float64(c.Width)
+			for _, v := range y {
+				mean, square = mean+v/n, square+v*v/n
+			}
+			gain, offset, normed := of("norm/gain"), of("norm/offset"), make([]float64, c.Width)
+			for i, v := range y {
+				normed[i] = (v-mean)/math.Sqrt(square-mean*mean+c.Epsilon)*gain[i] + offset[i]
+			}
+			hidden := dense("mlp_hidden", normed)
+			for i, v := range hidden {
+				hidden[i] = v * (1 + math.Erf(v/math.Sqrt2)) / 2
+			}
+			for i, v := range dense("mlp_output", hidden) {
+				want = append(want, y[i]+v)
+			}
+		}
+		gomlxtest.Near(t, "pooled", got[1], want, 1e-5)
+	}
+}
+
+// The only token is the whole image.
+func TestAModelOfOnePatchPoolsIt(t *testing.T) {
+	c := small("none", poolMean)
+	c.ImageRows, c.ImageCols = c.PatchSize, c.PatchSize
+	got := run(t, gomlxtest.Seeded(t, 2), func(s *model.Scope, in []*Node) []*Node {
+		trace := c.Trace(s.In("vit"), in[0], false)
+		return []*Node{trace.Encoded, trace.Pooled, trace.Logits}
+	}, noise(c, 3))
+	gomlxtest.NearAbs(t, "pooled", got[1], got[0], 0)
+}
+
+// withFused is a backend that says it has fused attention, as CUDA does. Without a kernel for it GoMLX computes the
+// same in steps.
+type withFused struct{ compute.Backend }
+
+func (b withFused) Capabilities() compute.Capabilities {
+	c := b.Backend.Capabilities()
+	c.Operations = maps.Clone(c.Operations)
+	c.Operations[compute.OpTypeFusedScaledDotProductAttention] = true
+	return c
+}
+
+func TestFusedAttentionIsForBfloat16WithoutABiasWeightsAndDropout(t *testing.T) {
+	if !inBfloat16(t) {
+		return
+	}
+	c := small("none", poolClass)
+	for name, of := range map[string]struct {
+		plain, float32, biased, keeps, drops, training bool
+		want                                           bool
+	}{
+		"bfloat16": {want: true}, "a rate in evaluation": {drops: true, want: true}, "training": {training: true, want: true},
+		"a backend without it": {plain: true}, "float32": {float32: true}, "a bias": {biased: true},
+		"weights for the caller": {keeps: true}, "dropout": {drops: true, training: true},
+	} {
+		backend := compute.Backend(withFused{gomlxtest.Backend()})
+		if of.plain {
+			backend = gomlxtest.Backend()
+		}
+		c.AttentionDropout = map[bool]float64{true: 0.5}[of.drops]
+		out, err := model.CallOnceN(backend, gomlxtest.Seeded(t, 5), func(s *model.Scope, in []*Node) []*Node {
+			g, q := in[0].Graph(), in[0]
+			s.Store().SetTraining(g, of.training)
+			if !of.float32 {
+				q = ConvertDType(q, dtypes.BFloat16)
+			}
+			var bias *Node
+			if of.biased {
+				bias = Const(g, [][][][]float32{{{{0}}}})
+			}
+			mixed, weights := c.attend(s, q, MulScalar(q, 2), MulScalar(q, 3), bias, of.keeps)
+			if fused := weights == nil; fused != of.want {
+				t.Errorf("%s: fused %v", name, fused)
+			}
+			in32 := ConvertDType(q, dtypes.Float32)
+			exact, _ := c.attend(s, in32, MulScalar(in32, 2), MulScalar(in32, 3), nil, true)
+			return []*Node{ConvertDType(mixed, dtypes.Float32), exact}
+		}, gomlxtest.Noise(2, 5, c.Heads, c.headDim()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if dropped := of.drops && of.training; !dropped {
+			gomlxtest.Near(t, name, gomlxtest.Values(t, out[0]), gomlxtest.Values(t, out[1]), 0.03)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/setting"
 )
 
 // variables creates the variables of a model in a store.
@@ -98,7 +99,8 @@ func TestEncodingsStartWithTheSpreadOfTheirAuthors(t *testing.T) {
 		{"wepe", map[string]any{"wepe_mode": "release"}, "wepe/prefix", 0.015},
 		{"wepe", map[string]any{"wepe_projection": "mlp"}, "wepe/projection/hidden/dense/weights", 0.02},
 		{"wepe", map[string]any{"wepe_projection": "mlp"}, "wepe/projection/output/dense/weights", 0.02},
-		{"wepe-bias", nil, "wepe_bias/weights", 0.02}, // ours, as the weights of wepe
+		{"wepe-bias", nil, "wepe_bias/weights", 0.02},                   // ours, as the weights of wepe
+		{"relative-table", nil, "relative_table/block_01/scores", 0.02}, // BEiT: trunc_normal_(std=.02)
 		// The release's fine-tuning: xavier_uniform_(gain=.8), for dmlab and resisc45 .9.
 		{"hybrid", nil, "embedding", 0.02},
 		{"hybrid", map[string]any{"wepe_surrogate": "cifar100"}, "surrogate/projection/hidden/dense/weights",
@@ -169,15 +171,15 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 		"pool_heads is -4":            func(c *Config) { c.PoolHeads = -4 },
 		"4194305 patches are more":    func(c *Config) { c.ImageRows, c.ImageCols, c.PatchSize = 2048, 2048, 1 },
 		"parameters is more than":     func(c *Config) { c.Width, c.Heads = 1<<16, 1 },
-		"pool_mlp_dim is -1":          func(c *Config) { c.PoolMLPDim = -1 },
-		"pool_mlp_dim is 1048577":     func(c *Config) { c.PoolMLPDim = 1<<20 + 1 },
-		`qkv_bias "k"`:                func(c *Config) { c.QKVBias = "k" },
-		"epsilon":                     func(c *Config) { c.Epsilon = math.NaN() },
-		"dropout is 1":                func(c *Config) { c.Dropout = 1 },
-		"attention_dropout":           func(c *Config) { c.AttentionDropout = -0.1 },
-		"drop_path":                   func(c *Config) { c.DropPath = math.NaN() },
-		`init "he"`:                   func(c *Config) { c.Init = "he" },
-		`dtype "float16"`:             func(c *Config) { c.DType = "float16" },
+		"pool_mlp_dim is -1, want 0, for that of the blocks, to 1048576": func(c *Config) { c.PoolMLPDim = -1 },
+		"pool_mlp_dim is 1048577": func(c *Config) { c.PoolMLPDim = 1<<20 + 1 },
+		`qkv_bias "k"`:            func(c *Config) { c.QKVBias = "k" },
+		"epsilon":                 func(c *Config) { c.Epsilon = math.NaN() },
+		"dropout is 1":            func(c *Config) { c.Dropout = 1 },
+		"attention_dropout":       func(c *Config) { c.AttentionDropout = -0.1 },
+		"drop_path":               func(c *Config) { c.DropPath = math.NaN() },
+		`init "he"`:               func(c *Config) { c.Init = "he" },
+		`dtype "float16"`:         func(c *Config) { c.DType = "float16" },
 		"position sincos2d wants a multiple of 4": func(c *Config) { c.Position, c.Width, c.Heads = "sincos2d", 30, 5 },
 		"position hybrid wants a multiple of 2":   func(c *Config) { c.Position, c.Width, c.Heads = "hybrid", 35, 7 },
 		"position rope-axial wants heads":         func(c *Config) { c.Position, c.Width = "wepe+rope-axial", 42 },
@@ -217,6 +219,95 @@ func TestSizesAreValidFromOneToTheirLimits(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestNumbersOfAConfigurationAreValidUpToTheirEnds(t *testing.T) {
+	for name, f := range map[string]struct {
+		at            func(*Config) *float64
+		valid, beyond []float64
+	}{
+		"layer_scale": {func(c *Config) *float64 { return &c.LayerScale }, []float64{0, 1e-6, 1000},
+			[]float64{-1e-6, 1000.1}},
+		"dropout": {func(c *Config) *float64 { return &c.Dropout }, []float64{0, 0.999}, []float64{-1e-6, 1}},
+		"attention_dropout": {func(c *Config) *float64 { return &c.AttentionDropout }, []float64{0, 0.999},
+			[]float64{-1e-6, 1}},
+		"drop_path": {func(c *Config) *float64 { return &c.DropPath }, []float64{0, 0.999}, []float64{-1e-6, 1}},
+		"epsilon":   {func(c *Config) *float64 { return &c.Epsilon }, []float64{1e-300, 7}, []float64{-1e-300, math.NaN()}},
+	} {
+		for i, value := range append(slices.Clone(f.valid), f.beyond...) {
+			c := small("wepe", poolClass)
+			*f.at(&c) = value
+			err := c.Validate()
+			if (err == nil) != (i < len(f.valid)) || err != nil && !strings.HasPrefix(err.Error(), "vit: "+name+" is ") {
+				t.Errorf("%s %g: %v", name, value, err)
+			}
+		}
+	}
+	most := Config{ImageRows: 1, ImageCols: 1, PatchSize: 1, Channels: 1, Width: 9829, Depth: 1, Heads: 1, MLPDim: 11,
+		Classes: 977_947, Pool: poolMean, Position: "none"}
+	if err := most.Validate(); err != nil || most.Parameters() != 10_000_000_000 {
+		t.Errorf("%d parameters: %v", most.Parameters(), err)
+	}
+	most.Classes++
+	if err := most.Validate(); err == nil || !strings.Contains(err.Error(), "a model of 10000009830 parameters") {
+		t.Errorf("one class more: %v", err)
+	}
+}
+
+func TestHyperparametersAreValidFromTheirLowestToTheirHighestValue(t *testing.T) {
+	const huge, side = math.MaxFloat32, 16_384 // side: patches along one side of a grid
+	var rows, cols int
+	all := slices.Concat(new(axialRope).settings(), new(as2dRope).settings(), new(dinoRope).settings(),
+		new(fopeSettings).settings(), new(liereSettings).settings(), new(lookHere).settings(),
+		trainedGrid("grid2d").settings(&rows, &cols))
+	accepts := func(row setting.Row, value any) bool {
+		store := model.NewStore()
+		store.SetParam("/"+row.Name, value)
+		setting.Read(store.RootScope(), []setting.Row{row})
+		return setting.Check([]setting.Row{row}) == nil
+	}
+	ints := map[string][2]int{
+		paramFoPELength: {0, side * side}, paramFoPEDim: {0, 65_536}, paramLiereBlock: {2, 65_536},
+		paramRopeAxialRows: {0, side}, paramRopeAxialCols: {0, side}, paramAS2DRoPEBaseRows: {0, side},
+		"liere_trained_rows": {0, side}, "liere_trained_cols": {0, side}, "grid2d_rows": {0, side}, "grid2d_cols": {0, side},
+	}
+	floats := map[string][2]float64{
+		paramRopeTheta: {math.Nextafter(1, 2), huge}, paramRopeAxialOffset: {-huge, huge}, "fope_gain": {0, huge},
+		paramDINORopeShortest: {0, huge}, paramDINORopeLongest: {0, huge}, paramDINORopeShift: {0, 100},
+		paramDINORopeJitter: {0, 100}, paramDINORopeRescale: {0, 100}, "lookhere_slope": {0, 1000},
+		"lookhere_first": {0, 1000}, "lookhere_last": {0, 1000},
+	}
+	choices := []string{paramRopeAxialFirst, "as2drope_rotate_class", paramDINORopeNormalize, "fope_ignore_zero",
+		"fope_separate_basis", "fope_separate_head", "fope_learn", "liere_shared", "liere_first_layer", "lookhere_distance",
+		"lookhere_fill"}
+	for _, row := range all {
+		var values []any // two within, two beyond the ends
+		if ends, ok := ints[row.Name]; ok {
+			values = []any{ends[0], ends[1], ends[0] - 1, ends[1] + 1}
+		} else if ends, ok := floats[row.Name]; ok {
+			values = []any{ends[0], ends[1], math.Nextafter(ends[0], math.Inf(-1)), math.Nextafter(ends[1], math.Inf(1))}
+		} else if !slices.Contains(choices, row.Name) {
+			t.Errorf("%s: give its ends here", row.Name)
+		}
+		for i, value := range values {
+			if accepts(row, value) != (i < 2) {
+				t.Errorf("%s = %v: accepted %v", row.Name, value, i >= 2)
+			}
+		}
+	}
+}
+
+func TestAnInvalidModelIsRefusedBeforeItIsBuilt(t *testing.T) {
+	c := small("wepe", poolClass)
+	images := noise(c, 1)
+	c.Heads = 5
+	gomlxtest.Build(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
+		err := exceptions.TryCatch[error](func() { c.Logits(s, in[0]) })
+		if err == nil || !strings.Contains(err.Error(), "vit: width 28 does not divide into 5 heads") {
+			t.Errorf("five heads: %v", err)
+		}
+		return in
+	}, images)
 }
 
 func TestEncodersNameTheHyperparameterThatIsWrong(t *testing.T) {
@@ -278,8 +369,15 @@ func TestVariantRefusesUnknownNames(t *testing.T) {
 	if most.ImageCols += most.PatchSize; most.Validate() == nil {
 		t.Error("more than 2^20 patches are valid")
 	}
-	for _, size := range sizes() {
+	for size, of := range map[string][4]int{ // width, depth, heads and hidden units: the papers' tables; N and M are ours
+		"N": {64, 4, 4, 256}, "M": {128, 6, 4, 512}, "Ti": {192, 12, 3, 768}, "S": {384, 12, 6, 1536},
+		"B": {768, 12, 12, 3072}, "L": {1024, 24, 16, 4096}, "H": {1280, 32, 16, 5120},
+	} {
 		c, err := Variant(size + "/14")
+		if got := [4]int{c.Width, c.Depth, c.Heads, c.MLPDim}; got != of || c.ImageRows != 224 || c.ImageCols != 224 ||
+			c.Classes != 1000 {
+			t.Errorf("%s/14: %+v, want %v", size, c, of)
+		}
 		if err == nil {
 			err = c.Validate()
 		}

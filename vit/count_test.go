@@ -78,9 +78,10 @@ func TestParametersCountsTheVariablesOfEveryOption(t *testing.T) {
 			c.PatchNorm, c.Registers, c.LayerScale, c.SwiGLU, c.PatchPositions = true, 3, 0.1, true, true
 			c.QKVBias = "qv"
 		},
-		"mean, no biases": func(c *Config) { c.Pool, c.PatchNorm, c.QKVBias = poolMean, true, "none" },
-		"clip":            func(c *Config) { c.PreNorm, c.Activation = true, "quick_gelu" },
-		"siglip":          func(c *Config) { c.Pool, c.PoolMLPDim, c.Activation = poolMap, 19, "gelu_tanh" },
+		"mean, no biases":        func(c *Config) { c.Pool, c.PatchNorm, c.QKVBias = poolMean, true, "none" },
+		"clip":                   func(c *Config) { c.PreNorm, c.Activation = true, "quick_gelu" },
+		"siglip":                 func(c *Config) { c.Pool, c.PoolMLPDim, c.Activation = poolMap, 19, "gelu_tanh" },
+		"map without its prefix": func(c *Config) { c.Pool, c.ClassToken, c.Registers = poolMap, true, 2 },
 		"pe": func(c *Config) {
 			c.Pool, c.ClassToken, c.PoolPrefix, c.PoolHeads = poolMap, true, true, 4
 		},

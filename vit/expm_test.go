@@ -5,6 +5,7 @@ package vit
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -29,6 +30,30 @@ func skew(r *rand.Rand, n int, limit float64, extreme bool) *mat.Dense {
 		}
 	}
 	return x
+}
+
+func TestAMatrixIsHalvedUntilItsNormIsAtMostOne(t *testing.T) {
+	for bound, want := range map[float64]int{0.01: 0, 0.3: 0, 1: 0, 1.5: 1, 2: 1, 2.1: 2, 25: 5, 32: 5} {
+		if got := expSquarings(bound); got != want {
+			t.Errorf("%g is halved %d times, want %d", bound, got, want)
+		}
+	}
+}
+
+// Without rounding, in float64, the error is Taylor's remainder: 2^s/13! with s squarings, as expm.go states.
+func TestTruncatingExpSkewCostsAsLittleAsStated(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, limit := range []float64{0.3, 7} {
+		const n = 8
+		bound := limit / math.Tan(math.Pi/float64(2*n))
+		x := skew(r, n, limit, true)
+		var exponential mat.Dense
+		exponential.Exp(x)
+		got := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{expSkew(in[0], bound)} },
+			tensors.FromFlatDataAndDimensions(slices.Clone(x.RawMatrix().Data), n, n))[0]
+		gomlxtest.NearAbs(t, "exponential", got, exponential.RawMatrix().Data,
+			math.Ldexp(1/math.Gamma(14), expSquarings(bound)))
+	}
 }
 
 // The error bound in expm.go: 2^s·10⁻⁷ in the worst element, s squarings, compared with gonum's exponential.

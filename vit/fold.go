@@ -35,15 +35,10 @@ func (c Config) positionRows(backend compute.Backend, scope *model.Scope) (*tens
 		return nil, err
 	}
 	known := store.NumVariables()
-	exec, err := model.NewExec(backend, store, func(s *model.Scope, g *Graph) *Node {
+	rows, err := model.CallOnce(backend, store, func(s *model.Scope, g *Graph) *Node {
 		// Times one: a variable that is itself an output comes back wrong from the onnx backend.
 		return MulScalar(c.Encoders(s.Store().Scope(scope.Scope())).Additive.Encode(g), 1)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("vit: table of position %q: %w", c.Position, err)
-	}
-	defer exec.Finalize()
-	rows, err := exec.Call()
 	if err != nil {
 		return nil, fmt.Errorf("vit: table of position %q: %w", c.Position, err)
 	}
@@ -51,7 +46,7 @@ func (c Config) positionRows(backend compute.Backend, scope *model.Scope) (*tens
 		return nil, fmt.Errorf("vit: table of position %q: %s lacks %d of its variables: load or build the model there first",
 			c.Position, positions, created)
 	}
-	return rows[0], nil
+	return rows, nil
 }
 
 // Fold turns a model with an additive encoding into the same model with position "learned". The new store has the

@@ -129,6 +129,22 @@ func shapesBelow(store *model.Store, prefix string) map[string]string {
 	return shapes
 }
 
+func TestFoldTakesAModelInTheRootScope(t *testing.T) {
+	c := small("wepe", poolMean)
+	logits := func(store *model.Store, c Config) []float64 {
+		return run(t, store, func(_ *model.Scope, in []*Node) []*Node {
+			return []*Node{c.Logits(store.RootScope(), in[0])}
+		}, noise(c, 2))[0]
+	}
+	store := gomlxtest.Seeded(t, 7)
+	want := logits(store, c)
+	folded, config, err := c.Fold(gomlxtest.Backend(), store.RootScope())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gomlxtest.Near(t, "logits", logits(folded, config), want, 1e-6)
+}
+
 func TestFold_refuses_encodings_without_a_table(t *testing.T) {
 	for _, p := range positions {
 		if p.Folds() {
@@ -146,6 +162,29 @@ func TestFold_refuses_encodings_without_a_table(t *testing.T) {
 	_, _, err := c.Fold(gomlxtest.Backend(), other.Scope("/vit"))
 	if err == nil || !strings.Contains(err.Error(), "/vit/position lacks 8 of its variables") {
 		t.Errorf("a model without the encoding: got %v, want what is missing", err)
+	}
+	lacking := trained(t, c)
+	if err := lacking.DeleteVariable("/vit/position/wepe/beta_pos"); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = c.Fold(gomlxtest.Backend(), lacking.Scope("/vit"))
+	if err == nil || !strings.Contains(err.Error(), "/vit/position lacks 1 of its variables") {
+		t.Errorf("a model without one variable: got %v, want the number", err)
+	}
+	larger := trained(t, sized(small(learned, poolClass), 2, 7))
+	_, _, err = small(learned, poolClass).Fold(gomlxtest.Backend(), larger.Scope("/vit"))
+	if err == nil || !strings.HasPrefix(err.Error(), `vit: table of position "learned": `) {
+		t.Errorf("a table of another grid: got %v, want its name", err)
+	}
+	for _, path := range []string{"/vit/position/wepe/beta_pos", "/vit/head/weights"} {
+		freed := trained(t, c)
+		if err := freed.GetVariable(path).MustValue().FinalizeAll(); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = c.Fold(gomlxtest.Backend(), freed.Scope("/vit"))
+		if err == nil || !strings.HasPrefix(err.Error(), "vit: copy of "+path+": ") {
+			t.Errorf("%s without a value: got %v, want its path", path, err)
+		}
 	}
 	c = small("sincos2d", poolClass)
 	_, _, err = c.Fold(gomlxtest.Backend(), other.Scope("/elsewhere"))

@@ -187,6 +187,18 @@ func TestLieREsCoordinatesEndAtTheRatioOfTheGridsOfEachAxis(t *testing.T) {
 	if want := 5.0/2 + 3.0/7; !(math.Abs(got.farthest-want) <= 1e-12) {
 		t.Errorf("the farthest patch is at y + x = %g, want %g", got.farthest, want)
 	}
+	// Elements up to 4π·(y + x) in blocks of 4 channels, times cot(π/8) = 1 + √2.
+	if want := (5.0/2 + 3.0/7) * 4 * math.Pi * (1 + math.Sqrt2); !(math.Abs(got.bound()-want) <= 1e-9) {
+		t.Errorf("the norm is bounded by %g, want %g", got.bound(), want)
+	}
+	if name := got.Name(); name != "liere(block=4, shared=false, first_layer=false)" {
+		t.Errorf("the encoding is called %s", name)
+	}
+	store = model.NewStore()
+	store.SetParams(map[string]any{paramLiereBlock: 2, "liere_shared": true, "liere_first_layer": true})
+	if name := liereOf(newLieRE(store.RootScope(), c)).Name(); name != "liere(block=2, shared=true, first_layer=true)" {
+		t.Errorf("the encoding is called %s", name)
+	}
 
 	c.ImageCols = c.PatchSize // one column
 	for i, v := range liereOf(newLieRE(model.NewStore().RootScope(), c)).coordinates {
@@ -263,7 +275,7 @@ func TestLieRETrainsAndStaysARotationBeyondItsBound(t *testing.T) {
 }
 
 func TestLieREByDefaultTurnsEightChannelsOrTheLargestDivisorBelow(t *testing.T) {
-	for headDim, want := range map[int]int{64: 8, 80: 8, 12: 6, 4: 4, 35: 7, 11: 11} {
+	for headDim, want := range map[int]int{64: 8, 80: 8, 12: 6, 4: 4, 35: 7, 11: 11, 18: 6, 22: 2} {
 		if got := liereBlock(headDim); got != want {
 			t.Errorf("%d channels a head: %d, want %d", headDim, got, want)
 		}

@@ -32,11 +32,6 @@ type NaFlexImages struct {
 // Config.TrainedGrid; "learned" resamples its table as SigLIP 2 does, bilinearly with antialiasing. N need not be
 // Rows·Cols.
 func (c Config) NaFlexLogits(scope *model.Scope, p NaFlexImages) *Node {
-	return c.naflexTrace(scope, p, false).Logits
-}
-
-// naflexTrace is Trace for images that keep their aspect ratio, with N in place of Rows·Cols.
-func (c Config) naflexTrace(scope *model.Scope, p NaFlexImages, attentionWeights bool) *Trace {
 	c = c.valid()
 	if err := c.Encoding().ValidateNaFlex(); err != nil {
 		panic(err)
@@ -58,7 +53,7 @@ func (c Config) naflexTrace(scope *model.Scope, p NaFlexImages, attentionWeights
 	pixels := Reshape(ConvertDType(p.Strips, c.dtype()), d[0], n, -1) // [batch, N, p·p·channels]
 	return c.trace(scope, pixels, func(scope *model.Scope) layout {
 		return c.manyGrids(scope, p.Grids, p.Grid, c.Prefix()+n)
-	}, attentionWeights)
+	}, false).Logits
 }
 
 // ValidateNaFlex returns an error if e does not support several grids in one graph.
@@ -86,7 +81,7 @@ type manyGrids struct {
 	rotary Rotary     // of all grids; nil for none, and where they cannot be joined
 	turned *Node      // int64 [batch, tokens], in scales and among the positions of rotary
 	each   []Rotary   // one for each grid
-	scores []*Node    // of each block, [pairs of tokens of all grids + 1, heads], the last zero; nil for none
+	scores []*Node    // of each block, [pairs of tokens of all grids, heads]; nil for none
 	pairs  *Node      // int64 [batch, tokens·tokens], in scores
 
 	hidden  *Node // [batch, 1, 1, tokens]: 0, and hiddenScore for padding
@@ -262,18 +257,14 @@ func (m *manyGrids) scoreEach(g *Graph, encoders []Encoders) {
 			bias := e.Relative.AttentionBias(g, block) // [heads, tokens, tokens] of this grid
 			parts = append(parts, Transpose(Reshape(bias, m.c.Heads, -1), 0, 1))
 		}
-		none := Zeros(g, shapes.Make(dtypes.Float32, 1, m.c.Heads))
-		m.scores = append(m.scores, Concatenate(append(parts, none), 0))
+		m.scores = append(m.scores, Concatenate(parts, 0))
 	}
-	start, end := m.starts(0, func(on Config) int { return on.Tokens() * on.Tokens() })
+	start, _ := m.starts(0, func(on Config) int { return on.Tokens() * on.Tokens() })
 	var all []int64
 	for i, on := range m.grids {
 		for pair := range m.tokens * m.tokens {
-			at, query, key := end, pair/m.tokens, pair%m.tokens
-			if max(query, key) < on.Tokens() {
-				at = start[i] + query*on.Tokens() + key
-			}
-			all = append(all, int64(at))
+			query, key := pair/m.tokens%on.Tokens(), pair%m.tokens%on.Tokens() // those of padding do not matter
+			all = append(all, int64(start[i]+query*on.Tokens()+key))
 		}
 	}
 	m.pairs = m.own(Const(g, all))

@@ -148,7 +148,7 @@ func TestImagesHaveTheLogitsOfTheModelOnTheirOwnGrid(t *testing.T) {
 
 // Vectors of the class token and two registers are rows of each grid's table, or shared by all grids.
 func TestRegistersKeepTheirVectorsOnSeveralGrids(t *testing.T) {
-	for _, position := range []string{"learned", "wepe"} {
+	for _, position := range []string{"learned", "wepe", "liere"} {
 		c := small(position, poolClass)
 		c.Registers, c.RegisterPositions = 2, true
 		store := gomlxtest.Seeded(t, 3)
@@ -208,6 +208,56 @@ func TestBfloat16ImagesOfSeveralGridsAreCloseToFloat32(t *testing.T) {
 	gomlxtest.Near(t, "logits", got, want, 0.03) // as in TestBfloat16IsCloseToFloat32
 }
 
+// A table of 4 × 6 patches, of a checkpoint on a grid that is not the model's, is neither replaced nor resized.
+func TestATrainedGridThatIsSetStays(t *testing.T) {
+	c, store := small("factorized", poolClass), gomlxtest.Seeded(t, 3)
+	store.SetParams(map[string]any{"factorized_rows": 4, "factorized_cols": 6})
+	variables(t, store, c)
+	stirred(t, store)
+	pixels := tensors.FromFlatDataAndDimensions(image(c, 5, 3), 1, c.ImageRows, c.ImageCols, c.Channels)
+	want := logitsOf(t, store, c, pixels)
+	gomlxtest.Near(t, "logits", naflexLogits(t, store, c, 0.7, 0)[0], want, 1e-5)
+	if d := store.GetVariable("/vit/position/factorized/rows").Shape().Dimensions; d[0] != 4 {
+		t.Errorf("the table has become %v", d)
+	}
+}
+
+func TestImagesOfSeveralGridsTakeDefaultsAndRefuseInvalidModels(t *testing.T) {
+	c := Config{ImageRows: 10, ImageCols: 6, PatchSize: 2, Width: 28, Depth: 2, Heads: 7, Classes: 11}
+	store := gomlxtest.Seeded(t, 3)
+	variables(t, store, c.WithDefaults())
+	bare, full := naflexBare(t, store, c), naflexBare(t, store, c.WithDefaults())
+	gomlxtest.NearAbs(t, "logits", bare, full, 0)
+	for want, change := range map[string]func(*Config){
+		"vit: width 28 does not divide into 5 heads": func(c *Config) { c.Heads = 5 },
+		"vit: position hybrid blends a table":        func(c *Config) { c.Position = "hybrid" },
+	} {
+		changed := c
+		change(&changed)
+		err := exceptions.TryCatch[error](func() { naflexBare(t, model.NewStore(), changed) })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// naflexBare are the logits of a strip of 6 patches on a grid of 2 × 3.
+func naflexBare(t *testing.T, store *model.Store, c Config) (logits []float64) {
+	t.Helper()
+	var err error
+	out := run(t, store, func(s *model.Scope, in []*Node) []*Node {
+		err = exceptions.TryCatch[error](func() {
+			in[0] = c.NaFlexLogits(s.In("vit"), NaFlexImages{Strips: in[0], Grids: [][2]int{{2, 3}},
+				Grid: Const(in[0].Graph(), []int64{0})})
+		})
+		return in
+	}, gomlxtest.Noise(1, 12, 2, 3))
+	if err != nil {
+		panic(err)
+	}
+	return out[0]
+}
+
 func TestAnEncodingOfOneGridIsRefusedForSeveral(t *testing.T) {
 	encoding, err := EncodingNamed("hybrid")
 	if err != nil {
@@ -230,6 +280,7 @@ func TestStripsAndGridsThatDoNotFitAreRefused(t *testing.T) {
 		{[]int{1, 12, 6}, sound, "strips are"}, {[]int{1, 13, 2, 3}, sound, "strips are"},
 		{[]int{1, 12, 3, 3}, sound, "strips are"}, {[]int{1, 12, 2, 1}, sound, "strips are"},
 		{[]int{1, 12, 2, 3}, nil, "have no grids"}, {[]int{1, 12, 2, 3}, [][2]int{{2, 3}, {0, 5}}, "a grid of 0×5"},
+		{[]int{1, 12, 2, 3}, [][2]int{{2, 3}, {5, 0}}, "a grid of 5×0"},
 		{[]int{1, 12, 2, 3}, [][2]int{{7, 1}}, "a grid of 7×1 patches does not fit strips of 6"},
 	} {
 		gomlxtest.Build(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {

@@ -22,7 +22,7 @@ func (c Config) Patches(scope *model.Scope, images *Node) *Node {
 // cut returns the pixels of the squares, [batch, Rows·Cols, patch·patch·channels].
 func (c Config) cut(images *Node) *Node {
 	batch := images.Shape().Dimensions[0]
-	if images.Rank() != 4 || !slices.Equal(images.Shape().Dimensions[1:], []int{c.ImageRows, c.ImageCols, c.Channels}) {
+	if !slices.Equal(images.Shape().Dimensions[1:], []int{c.ImageRows, c.ImageCols, c.Channels}) {
 		exceptions.Panicf("vit: images are %s, the model wants [batch, %d, %d, %d]",
 			images.Shape(), c.ImageRows, c.ImageCols, c.Channels)
 	}

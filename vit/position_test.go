@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -130,6 +131,10 @@ func TestEncodingsOfDifferentKindsCombine(t *testing.T) {
 		if err := c.Validate(); name != "" && err == nil {
 			t.Errorf("%s is a model", name)
 		}
+		err := exceptions.TryCatch[error](func() { c.Encoding() })
+		if name != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("the encoding of a model of %s: %v, want %q", name, err, want)
+		}
 	}
 }
 
@@ -198,5 +203,38 @@ func TestAModelInheritsWhatItsEncodingHas(t *testing.T) {
 		if got := of.Inherits(from, c.variable); got != c.want {
 			t.Errorf("%s from %s, %s: %v", c.of, c.from, c.variable, got)
 		}
+	}
+}
+
+func TestRegisterRefusesARowThatDoesNotFit(t *testing.T) {
+	before := slices.Clone(positions)
+	t.Cleanup(func() { positions = before })
+	sound := Position{Name: "new", Additive: newLearned, Variables: []string{"new/"}}
+	for want, change := range map[string]func(*Position){
+		`name ""`:                         func(p *Position) { p.Name = "" },
+		`name "a+b": want one word`:       func(p *Position) { p.Name = "a+b" },
+		`name "a b"`:                      func(p *Position) { p.Name = "a b" },
+		`position encoding "wepe" exists`: func(p *Position) { p.Name = "wepe" },
+		"register new: 0 constructors":    func(p *Position) { p.Additive = nil },
+		"register new: 2 constructors":    func(p *Position) { p.Rotary = newRope1D },
+		"register new: 3 constructors":    func(p *Position) { p.Modulation, p.Relative = newWePEQKV, newALiBi2D },
+		"only an additive encoding": func(p *Position) {
+			p.Additive, p.Rotary, p.Pretrained = nil, newRope1D, true
+		},
+		`variable "embedding" is one of lear`: func(p *Position) { p.Variables = []string{"new/", "embedding"} },
+		`variable "wepe/" is one of wepe`:     func(p *Position) { p.Pretrained, p.Variables = true, []string{"wepe/"} },
+	} {
+		p := sound
+		change(&p)
+		err := exceptions.TryCatch[error](func() { Register(p) })
+		if err == nil || !strings.HasPrefix(err.Error(), "vit: register") || !strings.Contains(err.Error(), want) ||
+			len(positions) != len(before) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	Register(sound)
+	Register(Position{Name: "begun", Additive: newLearned, Variables: []string{"embedding"}, Pretrained: true})
+	if got := PositionNames()[len(before):]; !slices.Equal(got, []string{"new", "begun"}) {
+		t.Errorf("registered are %v", got)
 	}
 }

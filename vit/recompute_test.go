@@ -12,6 +12,15 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
+func TestRecomputeChangesNoGraphOfEvaluation(t *testing.T) {
+	c := small("wepe", poolClass)
+	want := graphOf(t, gomlxtest.Seeded(t, 3), c)
+	c.Recompute = true
+	if got := graphOf(t, gomlxtest.Seeded(t, 3), c); !slices.Equal(got, want) {
+		t.Errorf("with recompute\n%q\nwithout\n%q", got, want)
+	}
+}
+
 // Memory stores the values of the forward pass that the gradient reads: with Recompute only the tokens that enter a
 // block.
 func TestRecomputeKeepsTheTokensBetweenBlocksAlone(t *testing.T) {

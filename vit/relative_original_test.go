@@ -151,6 +151,35 @@ func TestSomeHeadsOfLookHereHaveNoDistance(t *testing.T) {
 	}
 }
 
+// With fewer than four heads both axes come before both directions.
+func TestFewHeadsOfLookHereSeeUpThenLeftThenDown(t *testing.T) {
+	for n, want := range map[int]string{1: "[up]", 2: "[up] [left]", 3: "[up] [left] [down]",
+		4: "[up] [down] [left] [right]"} {
+		var views []string
+		for _, h := range lookHereHeads("halves", n) {
+			views = append(views, fmt.Sprint(h.views))
+		}
+		if got := strings.Join(views, " "); got != want {
+			t.Errorf("%d heads see %s, want %s", n, got, want)
+		}
+	}
+}
+
+// A bias that is equal in all blocks is one node of the graph; LookHere's has one for each.
+func TestAFixedBiasIsBuiltOnceForEqualBlocks(t *testing.T) {
+	for position, want := range map[string]bool{"alibi2d": true, "lookhere": false} {
+		c := onGrid(position, 2, 3, 2, 4)
+		run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
+			relative, g := c.Encoders(s).Relative, in[0].Graph()
+			first, second := relative.AttentionBias(g, 0), relative.AttentionBias(g, 1)
+			if first != relative.AttentionBias(g, 0) || second != relative.AttentionBias(g, 1) || (first == second) != want {
+				t.Errorf("%s: one node for both blocks: %v", position, first == second)
+			}
+			return in
+		}, float32(0))
+	}
+}
+
 // With any number of heads, patches see themselves, and the class token sees all and is seen by all.
 func TestABiasIsZeroForTheClassTokenAndFiniteForAll(t *testing.T) {
 	for _, position := range []string{"alibi2d", "lookhere"} {

@@ -73,6 +73,33 @@ func TestAttentionIsTheSoftmaxOfScaledScoresAndBiasInEveryBlock(t *testing.T) {
 	}
 }
 
+// Nodes that the blocks of a graph share belong to that graph alone.
+func TestOneEncoderServesSeveralGraphs(t *testing.T) {
+	for _, position := range []string{"alibi2d", "lookhere", "wepe-bias", "relative-table", "wepe-qkv", "liere", "fope"} {
+		c, store := small(position, poolClass), gomlxtest.Seeded(t, 5)
+		encoders := c.Encoders(store.Scope("/vit"))
+		values := func() []float64 {
+			return slices.Concat(run(t, store, func(_ *model.Scope, in []*Node) (nodes []*Node) {
+				g := in[0].Graph()
+				for block := range c.Depth {
+					switch {
+					case encoders.Relative != nil:
+						nodes = append(nodes, MulScalar(encoders.Relative.AttentionBias(g, block), 1))
+					case encoders.Modulation != nil:
+						scales := encoders.Modulation.Scale(g, block)
+						nodes = append(nodes, scales[:]...)
+					default:
+						q, _ := encoders.Rotary.Block(block).EncodeQK(in[0], in[0], nil, 1)
+						nodes = append(nodes, q)
+					}
+				}
+				return nodes
+			}, gomlxtest.Noise(1, c.Tokens(), c.Heads, c.headDim()))...)
+		}
+		gomlxtest.NearAbs(t, position, values(), values(), 0)
+	}
+}
+
 func TestTheBiasOfTwoPatchesDoesNotDependOnThePrefix(t *testing.T) {
 	for position, views := range map[string]string{"alibi2d": "", "lookhere": "corners-center"} {
 		bias := func(c Config) []float64 {

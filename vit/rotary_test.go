@@ -71,6 +71,14 @@ func TestTokensAlongAnotherAxisAreRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "rope1d") || !strings.Contains(err.Error(), "axis 2") {
 			t.Errorf("tokens along axis 2: %v", err)
 		}
+		flat := Reshape(in[0], 1, c.Tokens(), c.Width)
+		err = exceptions.TryCatch[error](func() { block.EncodeQK(flat, flat, nil, 1) })
+		if err == nil || !strings.Contains(err.Error(), "takes queries [batch, tokens, heads, headDim]") {
+			t.Errorf("queries without heads: %v", err)
+		}
+		if err := exceptions.TryCatch[error](func() { block.EncodeQK(in[0], in[0], nil, -3) }); err != nil {
+			t.Errorf("tokens along the third axis from the end: %v", err)
+		}
 		return in
 	}, alike(c, 1, c.Tokens()))
 }

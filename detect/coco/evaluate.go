@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 )
 
@@ -208,7 +207,7 @@ type curve struct{ precision, recall, scores []float64 }
 // curve returns the curve of the detections with a rank below most at IoU threshold t.
 func (c *cell) curve(t, most int) (l curve) {
 	right, wrong := 0.0, 0.0
-	epsilon := math.Nextafter(1, 2) - 1
+	const epsilon = 0x1p-52 // numpy.spacing(1)
 	for i := range c.found {
 		o := &c.found[i]
 		if o.rank >= most {

@@ -4,6 +4,7 @@ package coco
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,18 +35,88 @@ func TestTheTwelveNumbers(t *testing.T) {
 
 // pycocotools treats a nonzero ID as a match.
 func TestAnObjectOfIDZeroIsNeverFound(t *testing.T) {
-	for id, want := range map[int64]float64{0: 0, 7: 1} {
+	for id, want := range map[int64]float64{0: 0, 7: 1} { // of precision, and of recall with up to 100 detections
 		d := &Dataset{Images: []Image{{ID: 1}}, Categories: []Category{{ID: 5}},
 			Annotations: []Annotation{{ID: id, ImageID: 1, CategoryID: 5, Area: 9, Box: Box{2, 2, 3, 3}}}}
 		numbers, err := Evaluate(d, []Detection{{ImageID: 1, CategoryID: 5, Box: &Box{2, 2, 3, 3}}}, Params{})
-		if err != nil || !(math.Abs(numbers[0]-want) <= 1e-12) {
-			t.Errorf("id %d: AP %g (%v), want %g", id, numbers[0], err, want)
+		if err != nil || !(math.Abs(numbers[0]-want) <= 1e-12) || !(math.Abs(numbers[8]-want) <= 1e-12) {
+			t.Errorf("id %d: AP %g, AR100 %g (%v), want %g", id, numbers[0], numbers[8], err, want)
 		}
 	}
 }
 
+// Both images have one object, the second has no detection: precision is 1 at the 51 recalls up to 1/2 of 101. An
+// object of 32² pixels is small and medium.
+func TestAnObjectInAnImageWithoutDetectionsCounts(t *testing.T) {
+	d := &Dataset{Images: []Image{{ID: 1}, {ID: 2}}, Categories: []Category{{ID: 5}}, Annotations: []Annotation{
+		{ID: 1, ImageID: 1, CategoryID: 5, Area: 32 * 32, Box: Box{2, 2, 32, 32}},
+		{ID: 2, ImageID: 2, CategoryID: 5, Area: 32 * 32, Box: Box{2, 2, 32, 32}}}}
+	found := []Detection{{ImageID: 1, CategoryID: 5, Box: &Box{2, 2, 32, 32}, Score: 0.5}}
+	numbers := gomlxtest.Must(Evaluate(d, found, Params{}))(t)
+	ap := 51. / 101
+	for i, want := range [12]float64{ap, ap, ap, ap, ap, -1, 0.5, 0.5, 0.5, 0.5, 0.5, -1} {
+		if !(math.Abs(numbers[i]-want) <= 1e-12) {
+			t.Errorf("%s %g, want %g", StatNames[i], numbers[i], want)
+		}
+	}
+	areas := Areas{{0, 1e10}, {32*32 + 1, 1e10}, {0, 32*32 - 1}, {32 * 32, 32 * 32}}
+	numbers = gomlxtest.Must(Evaluate(d, found, Params{Areas: areas}))(t)
+	for i, want := range map[int]float64{0: ap, 3: -1, 4: -1, 5: ap} {
+		if !(math.Abs(numbers[i]-want) <= 1e-12) {
+			t.Errorf("with other areas %s is %g, want %g", StatNames[i], numbers[i], want)
+		}
+	}
+	if found[0].Segmentation.Polygons != nil {
+		t.Errorf("the caller's detections have changed: %+v", found)
+	}
+}
+
+func TestAnObjectIsFoundByTheBestDetectionAlone(t *testing.T) {
+	box := Box{2, 2, 8, 8}
+	found := []detected{{id: 1, score: 0.9, box: box, area: 64}, {id: 2, score: 0.5, box: box, area: 64}}
+	for crowd, want := range map[bool][]int64{false: {7, 0}, true: {7, 7}} { // a crowd is never taken
+		objects := []object{{id: 7, area: 64, crowd: crowd, box: box}}
+		m := match(found, objects, overlaps(found, objects, false), cocoAreas[0])
+		if got := m.matched[:2]; !slices.Equal(got, want) {
+			t.Errorf("crowd %v: matched with %v, want %v", crowd, got, want)
+		}
+	}
+}
+
+func TestEvaluationReportsDuplicatesBrokenMasksAndScores(t *testing.T) {
+	sound := func() *Dataset {
+		return &Dataset{Name: "d.json", Images: []Image{{1, "", 5, 7}}, Categories: []Category{{ID: 5}},
+			Annotations: []Annotation{{ID: 1, ImageID: 1, CategoryID: 5, Area: 9,
+				Segmentation: Segmentation{Polygons: [][]float64{{1, 1, 3, 3}}}}}}
+	}
+	found := []Detection{{ImageID: 1, CategoryID: 5, Box: &Box{1, 1, 3, 3}}}
+	twice := sound()
+	twice.Annotations = append(twice.Annotations, twice.Annotations[0])
+	broken, unscored := slices.Clone(found), slices.Clone(found)
+	broken[0].Segmentation.Polygons, unscored[0].Score = [][]float64{{1, 2}}, math.NaN()
+	unboxed := append(slices.Clone(found), Detection{ImageID: 1})
+	for want, of := range map[string]struct {
+		d     *Dataset
+		found []Detection
+	}{
+		"coco: d.json: two annotations have id 1":                {twice, found},
+		"coco: detection 1 of image 1: a polygon has 2 numbers":  {sound(), broken},
+		"coco: the score of detection 1 is not a number":         {sound(), unscored},
+		"coco: detection 1 is of image 2, which d.json does not": {sound(), []Detection{{ImageID: 2}}},
+		"coco: detection 2 has no bbox, but the first has":       {sound(), unboxed},
+	} {
+		if _, err := Evaluate(of.d, of.found, Params{Masks: true}); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if _, err := twice.Objects(); err == nil || !strings.Contains(err.Error(), "two annotations have id 1") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestMissingFieldsForEvaluationAreNamed(t *testing.T) {
-	for missing, want := range map[fields]string{noBox: "no bbox", noArea: "no area", noCrowd: "no iscrowd"} {
+	for missing, want := range map[fields]string{noBox: "no bbox", noArea: "no area", noCrowd: "no iscrowd",
+		noBox | noArea | noCrowd: "no bbox", noArea | noCrowd: "no area"} {
 		d := &Dataset{Name: "d.json", Images: []Image{{1, "", 5, 7}}, Categories: []Category{{ID: 5}},
 			Annotations: []Annotation{{ID: 3, ImageID: 1, CategoryID: 5, missing: missing,
 				Segmentation: Segmentation{Polygons: [][]float64{{1, 1, 3, 3}}}}}}
@@ -74,6 +145,11 @@ func TestMeansAreThoseOfNumpyToTheLastBit(t *testing.T) {
 		if got := mean(values); got != want {
 			t.Errorf("the mean of %d is %v, want %v", n, got, want)
 		}
+	}
+	great, one := 1e16, 1.0 // to which ones can be added only in pairs
+	eight := []float64{great, one, one, one, one, one, one, one}
+	if got, want := mean(eight), (((great+one)+(one+one))+((one+one)+(one+one)))/8; got != want || want == great/8 {
+		t.Errorf("the mean of eight is %v, want %v", got, want)
 	}
 	if got := mean([]float64{-1, -1}); got != -1 {
 		t.Errorf("the mean of nothing is %v", got)

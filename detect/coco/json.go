@@ -23,7 +23,7 @@ func Read(path string) (*Dataset, error) {
 	}
 	defer file.Close()
 	hash := sha256.New()
-	in := io.TeeReader(bufio.NewReaderSize(file, 1<<16), hash)
+	in := io.TeeReader(bufio.NewReader(file), hash)
 	d, err := decodeDataset(in, filepath.Base(path))
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func ends(from *json.Decoder) error {
 // list reads an array; what names its elements in errors.
 func list[T, Raw any](from *json.Decoder, what string, read func(Raw) (T, error)) (out []T, err error) {
 	if err := begins(from, '['); err != nil {
-		return nil, fmt.Errorf("list of %ss: %w", what, err)
+		return nil, fmt.Errorf("%s list: %w", what, err)
 	}
 	for from.More() {
 		var raw Raw

@@ -4,7 +4,12 @@ package coco
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -84,12 +89,22 @@ func TestTheUnionOfObjects(t *testing.T) {
 	if want := "##.....\n####...\n####...\n####...\n#......"; err != nil || drawn(union.Decode(), 7) != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, drawn(union.Decode(), 7), want)
 	}
-	if _, err := d.Union(d.Images[1], nil); err == nil || !strings.Contains(err.Error(), "image 2") {
+	if _, err := d.Union(d.Images[1], nil); err == nil || !strings.HasPrefix(err.Error(), "coco: small.json: image 2: ") {
 		t.Errorf("an image without a size: %v", err)
 	}
 	none, err := d.Union(Image{ID: 5, Height: 3, Width: 2}, nil)
 	if err != nil || none.Area() != 0 {
 		t.Errorf("an image without objects: %v, %v", none, err)
+	}
+	for want, s := range map[string]Segmentation{
+		"coco: small.json: annotation 7 of image 9: a polygon has 2 numbers": {Polygons: [][]float64{{1, 2}}},
+		"coco: masks of 5×7 and 5×3 pixels cannot be united":                 {Size: [2]int{5, 3}, Counts: []uint32{0, 1}},
+		"coco: masks of 5×7 and 3×7 pixels cannot be united":                 {Size: [2]int{3, 7}, Counts: []uint32{0, 1}},
+	} {
+		_, err := d.Union(d.Images[0], []*Annotation{{ID: 7, Segmentation: s}, objects[9][0]})
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }
 
@@ -100,8 +115,15 @@ func TestBrokenFilesAreRefusedByNameAndPlace(t *testing.T) {
 	}
 	for _, c := range []struct{ text, want string }{
 		{``, "truncated"}, {`[]`, "found [, want {"}, {`7`, "found 7, want {"}, {`{"annotations":[]}`, "no images"},
-		{`{"images":{}}`, "list of images: found {, want ["}, {`{"images":[` + image, "truncated"}, {`{"images":[]} {}`,
+		{`{"images":{}}`, "image list: found {, want ["}, {`{"images":[` + image, "truncated"}, {`{"images":[]} {}`,
 			"text after the JSON value"},
+		{`{"images":`, "truncated"}, {`{"images":[]`, "truncated"}, {`{"images":[{"id":1`, "number 1: the file is truncated"},
+		{`{"info":{"a":`, "truncated"}, {`{"images":[],"categ`, "truncated"}, {`{"images":[],7:1}`, "object key"},
+		{`{"images":[` + image + `,{"height":5}]}`, "image number 2: no id"},
+		{`{"images":[{"id":9007199254740994.0}]}`, "9007199254740994.0, want an integer"},
+		{`{"images":[{"id":-9007199254740994.0}]}`, "want an integer"}, {`{"images":[{"id":1e30}]}`, "want an integer"},
+		{with(`{"id":8,"image_id":1,"category_id":1,"bbox":[1]}`), "id 8: bbox has 1 numbers"},
+		{with(`{"id":8,"image_id":1,"category_id":1,"bbox":[1,2,3,4,5]}`), "id 8: bbox has 5 numbers"},
 		{`{"images":[` + image + `,` + image + `]}`, "two images have the id 1"},
 		{`{"images":[{"height":5}]}`, "image number 1: no id"},
 		{`{"images":[{"id":"a"}]}`, `"a", want an integer`}, {`{"images":[{"id":1.5}]}`, "1.5, want an integer"},
@@ -126,8 +148,79 @@ func TestBrokenFilesAreRefusedByNameAndPlace(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.text, err, c.want)
 		}
 	}
-	if _, err := Read(t.TempDir() + "/none.json"); err == nil || !strings.Contains(err.Error(), "none.json") {
-		t.Errorf("%v", err)
+	largest := decoded(t, `{"images":[{"id":9007199254740992.0},{"id":-9007199254740992.0}]}`).Images
+	if largest[0].ID != 1<<53 || largest[1].ID != -1<<53 {
+		t.Errorf("the largest whole numbers of a float64 are read as %v", largest)
+	}
+	unboxed := decoded(t, with(`{"id":8,"image_id":1,"category_id":1,"bbox":[]}`))
+	if unboxed.Annotations[0].HasBox() {
+		t.Error("an empty bbox is a box")
+	}
+}
+
+func TestFilesAreNamedWithoutTheirDirectory(t *testing.T) {
+	read := map[string]func(path string) error{
+		"instances": func(path string) error { _, err := Read(path); return err },
+		"results":   func(path string) error { _, err := ReadResults(path); return err },
+	}
+	path := filepath.Join(t.TempDir(), "bad.json")
+	if err := os.WriteFile(path, []byte("7"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, of := range read {
+		if err := of(path); err == nil || !strings.HasPrefix(err.Error(), "coco: bad.json: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := of(path + "x"); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "coco: open ") {
+			t.Errorf("%s that are not there: %v", name, err)
+		}
+	}
+}
+
+func TestEmptyListsAreWrittenAndNumbersThatJSONLacksAreErrors(t *testing.T) {
+	var out bytes.Buffer
+	const none = `{"images":[],"categories":[],"annotations":[]}` + "\n"
+	if err := (&Dataset{}).Write(&out); err != nil || out.String() != none {
+		t.Errorf("%v: %s", err, out.String())
+	}
+	err := (&Dataset{Annotations: []Annotation{{ID: 1}, {ID: 2, Area: math.NaN()}}}).Write(&out)
+	if err == nil || !strings.HasPrefix(err.Error(), "coco: element 2 to write: ") {
+		t.Errorf("an area that is no number: %v", err)
+	}
+	out.Reset()
+	if err := WriteResults(&out, nil); err != nil || out.String() != "[]\n" {
+		t.Errorf("%v: %s", err, out.String())
+	}
+	err = WriteResults(&out, []Detection{{Score: math.Inf(1)}})
+	if err == nil || !strings.HasPrefix(err.Error(), "coco: element 1 to write: ") {
+		t.Errorf("an infinite score: %v", err)
+	}
+}
+
+func TestMasksHaveOnePixelToLessThan31Bits(t *testing.T) {
+	for size, want := range map[[2]int]bool{{1, 1}: true, {1, math.MaxInt32}: true, {math.MaxInt32, 1}: true,
+		{46_340, 46_340}: true, {46_341, 46_341}: false, {2, 1 << 30}: false, {0, 7}: false, {7, 0}: false, {-3, -5}: false} {
+		if err := checkSize(size[0], size[1]); (err == nil) != want {
+			t.Errorf("%v: %v", size, err)
+		}
+	}
+	for counts, want := range map[uint32]bool{35: true, 36: false} {
+		if err := (RLE{5, 7, []uint32{counts}}).check(); (err == nil) != want {
+			t.Errorf("%d of 35 pixels: %v", counts, err)
+		}
+	}
+	for x, want := range map[float64]bool{1 << 18: true, 1<<18 + 0.1: false, -1 << 18: true, -1<<18 - 0.1: false} {
+		if _, err := fromPolygon([]float64{1, 1, x, 2, 3, 4}, 5, 7); (err == nil) != want {
+			t.Errorf("coordinate %g: %v", x, err)
+		}
+	}
+}
+
+func TestACornerThatIsNamedTwiceChangesNothing(t *testing.T) {
+	want := gomlxtest.Must(fromPolygon([]float64{1, 1, 6, 1, 5, 4}, 5, 7))(t)
+	got := gomlxtest.Must(fromPolygon([]float64{1, 1, 1, 1, 6, 1, 6, 1, 6, 1, 5, 4, 5, 4}, 5, 7))(t)
+	if want.Area() == 0 || !reflect.DeepEqual(got, want) {
+		t.Errorf("\n%s\nwant\n%s", drawn(got.Decode(), 7), drawn(want.Decode(), 7))
 	}
 }
 
@@ -142,7 +235,8 @@ func TestInvalidMasksAreRefusedWhenMasksAreEvaluated(t *testing.T) {
 		{`[1,1,4,1,4,4]`, "no list of polygons"}, {`[[1,1,"4"]]`, "no list of polygons"},
 		{`"a"`, "neither"}, {`7`, "neither"},
 		{`[[1,1,3,3],[1,1,4,1,4,4]]`, "part of 6 numbers after a box"}, {`[[1,1,1e9,1,4,4]]`, "coordinate 1e+09"},
-		{`{"counts":[1]}`, "neither"}, {`{"size":[5,7]}`, "neither"}, {`{"size":[5,0],"counts":[1]}`, "neither"},
+		{`{"counts":[1]}`, "neither"}, {`{"size":[5,7]}`, "neither"}, {`{"size":[5],"counts":[1]}`, "neither"},
+		{`{"size":[5,7,3],"counts":[1]}`, "neither"}, {`{"size":[5,0],"counts":[1]}`, "neither"},
 		{`{"size":[5,7],"counts":null}`, "neither"}, {`{"size":[5,7],"counts":[-1]}`, "neither"},
 		{`{"size":[65536,65536],"counts":[1]}`, "neither"}, {`{"size":[5,7],"counts":[30,6]}`, "36 pixels, the mask has 5×7"},
 		{`{"size":[5,7],"counts":"52"}`, ""}, {`{"size":[5,7],"counts":"52~"}`, "'~' at 2"},

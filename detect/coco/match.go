@@ -72,7 +72,7 @@ func match(found []detected, objects []object, iou [][]float64, area [2]float64)
 		taken := m.taken[t*len(objects):][:len(objects)]
 		for i, f := range found {
 			const none = -1
-			chosen, most := none, min(threshold, 1-1e-10)
+			chosen, most := none, threshold
 			for k, j := range m.order {
 				if taken[k] > 0 && !objects[j].crowd {
 					continue

@@ -22,7 +22,7 @@ const (
 
 // pack returns the counts as COCO's string.
 func (r RLE) pack() string {
-	out := make([]byte, 0, 2*len(r.Counts))
+	var out []byte
 	for i, c := range r.Counts {
 		x := int64(c)
 		if i > 2 {

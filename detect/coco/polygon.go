@@ -32,11 +32,8 @@ func fromPolygon(xy []float64, height, width int) (RLE, error) {
 	}
 	w, h := float64(width), float64(height)
 	var changes []int // column·height + row of the pixels where the inside starts or ends
-	var last [2]int
+	var last [2]int   // the step from here to the first point crosses the middle of no column in the image
 	for i, point := range points {
-		if i == 0 {
-			last = point
-		}
 		walk(point, points[(i+1)%len(points)], func(to [2]int) {
 			from := last
 			if last = to; to[0] == from[0] {

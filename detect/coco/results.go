@@ -76,7 +76,7 @@ func ReadResults(path string) ([]Detection, error) {
 		return nil, fmt.Errorf("coco: %w", err)
 	}
 	defer file.Close()
-	return decodeResults(bufio.NewReaderSize(file, 1<<16), filepath.Base(path))
+	return decodeResults(bufio.NewReader(file), filepath.Base(path))
 }
 
 // decodeResults reads the JSON of results. name is the file's name in errors.

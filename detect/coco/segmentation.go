@@ -3,7 +3,6 @@
 package coco
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,7 +20,7 @@ type Segmentation struct {
 	broken string // the invalid value in a file
 }
 
-// Empty reports whether there is the segmentation is missing, not even an invalid one.
+// Empty reports whether the segmentation is missing: there is not even an invalid one.
 func (s *Segmentation) Empty() bool { return !s.runs() && len(s.Polygons) == 0 && s.broken == "" }
 
 // Segmentation returns the mask in its file form, packed.
@@ -86,8 +85,7 @@ func (s Segmentation) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON accepts any JSON: Mask returns the error of an invalid mask, since evaluating boxes does not need it.
 func (s *Segmentation) UnmarshalJSON(raw []byte) error {
 	*s = Segmentation{}
-	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 || string(raw) == "null" {
+	if string(raw) == "null" {
 		return nil
 	}
 	if raw[0] == '[' {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"unicode/utf8"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/palette/moreland"
@@ -168,7 +169,7 @@ func names(given []string, n int, downwards bool) plot.ConstantTicks {
 	for i := 0; i < n; i += step {
 		tick := plot.Tick{Value: float64(i), Label: strconv.Itoa(i)}
 		if given != nil {
-			tick.Label = Short(given[i])
+			tick.Label = Short(given[i], "")
 		}
 		if downwards {
 			tick.Value = float64(n - 1 - i)
@@ -178,11 +179,11 @@ func names(given []string, n int, downwards bool) plot.ConstantTicks {
 	return out
 }
 
-// Short truncates a name, to leave room for the matrix.
-func Short(name string) string {
-	letters := []rune(name)
-	if len(letters) > longestName {
-		return string(letters[:longestName-1]) + "…"
+// Short returns a name and an ending; it truncates the name, to leave room for the matrix.
+func Short(name, ending string) string {
+	letters, room := []rune(name), longestName-utf8.RuneCountInString(ending)
+	if len(letters) > room {
+		return string(letters[:room-1]) + "…" + ending
 	}
-	return name
+	return name + ending
 }
