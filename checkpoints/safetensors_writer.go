@@ -65,7 +65,7 @@ func writeSafetensors(w io.Writer, format string, out []outTensor) error {
 		at = end
 	}
 	header.WriteByte('}')
-	if header.Len() > maxHeader-8 {
+	if header.Len() > maxHeader {
 		return errors.Errorf("checkpoints: the header has %d bytes, more than %d: use shorter names", header.Len(), maxHeader)
 	}
 	for header.Len()%8 != 0 {
