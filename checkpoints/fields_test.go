@@ -322,6 +322,9 @@ func TestTheRotationOfEvaBecomesHyperparameters(t *testing.T) {
 			t.Errorf("%v: %s with %v, want %s with %v", c.args, m.config.Position, m.params, c.position, c.want)
 		}
 		out := m.write()
+		if out["qkv_fused"] != true { // the names that are written, whatever the architecture has
+			t.Errorf("%v: qkv_fused is written as %v", c.args, out["qkv_fused"])
+		}
 		if got := fmt.Sprint(out["rope_temperature"]); got != fmt.Sprint(c.theta) {
 			t.Errorf("%v: theta is written as %s, want %g", c.args, got, c.theta)
 		}
