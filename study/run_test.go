@@ -62,6 +62,9 @@ func TestOtherSizesAreEvaluatedWithTheWeightsOfTheRow(t *testing.T) {
 		if len(rows) != 1 || rows[0].Weights.Name != weights {
 			t.Fatalf("rows %+v, want one of the %s weights", rows, weights)
 		}
+		if r := rows[0]; r.Validation != (report.Metrics{}) || r.Scalars != nil || !(r.WallSeconds > 0) {
+			t.Errorf("a row at another size has what was measured in training: %+v", r)
+		}
 		_, test, err := s.Tasks[0].Images(t.Context(), units[0])
 		if err != nil {
 			t.Fatal(err)
