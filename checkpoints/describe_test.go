@@ -228,6 +228,11 @@ func TestManyNamesAreListedByTheFirstFive(t *testing.T) {
 			t.Errorf("%q, want %q", missing.Error(), want)
 		}
 	}
+	hostile := &MismatchError{Path: "x", Mismatched: []string{"a\x1b[31m [3], in the model [5]"}, Unexpected: []string{"b\n [7]"}}
+	if want := `checkpoints: x is of another model; 1 of other shape: "a\x1b[31m [3], in the model [5]"; 1 that the model ` +
+		`lacks: "b\n [7]"`; hostile.Error() != want {
+		t.Errorf("%q, want %q", hostile.Error(), want)
+	}
 }
 
 // Softmax of a model of ours with one class: only transformers' pipeline has a rule for it.
@@ -275,5 +280,71 @@ func TestTheNormalizationOfAModelHasItsChannels(t *testing.T) {
 		if !slices.Equal(m.Mean, c.mean) || !slices.Equal(m.Std, c.std) || m.Preprocess != nil || m.PreprocessError != nil {
 			t.Errorf("%s %s: mean %v, std %v, %+v", c.n.format, c.config, m.Mean, m.Std, m.Preprocess)
 		}
+	}
+}
+
+// A head is kept if it has the classes that are asked for and reads what this network computes.
+func TestAHeadIsKeptReplacedOrMissing(t *testing.T) {
+	for _, c := range []struct {
+		has, asked       int
+		optional, behind bool // behind: the file has a layer before its head that this network lacks
+		omit             bool
+		want             string // the line of the report, or the error
+	}{
+		{1, 0, false, false, false, ""}, {1, 1, false, false, false, ""}, {5, 0, true, false, false, ""}, {5, 5, true, false, false, ""},
+		{1, 3, false, false, true, "head: a new one for 3 classes in place of the checkpoint's for 1"},
+		{5, 1, false, false, true, "head: a new one for 1 classes in place of the checkpoint's for 5"},
+		{0, 3, false, false, true, "head: a new one for 3 classes"}, {0, 0, true, false, true, "head: a new one for 1 classes"},
+		{0, 0, false, false, false, "checkpoints: x has no head: use --classes N (ImportOptions.Classes) for a new one"},
+		{1, 0, false, true, false, "checkpoints: x has a head behind pre_logits/kernel, which this model lacks: use --classes N " +
+			"(ImportOptions.Classes) for a new one"},
+		{1, 1, false, true, true, "head: a new one for 1 classes in place of the checkpoint's for 1"},
+		{5, 0, true, true, true, "head: a new one for 5 classes in place of the checkpoint's for 5"},
+	} {
+		w := &weights{path: "x", tensors: map[string]storedTensor{"pre_logits.other": {}}}
+		if c.behind {
+			w.tensors["pre_logits/kernel"] = storedTensor{}
+		}
+		config := smallViT
+		config.Classes = c.has
+		m := &Imported{Config: config}
+		omit, err := m.chooseHead(w, described{foreign: jax.foreign(config)}, ImportOptions{Classes: c.asked, HeadOptional: c.optional})
+		got := strings.Join(m.Report, "\n")
+		if err != nil {
+			got = err.Error()
+		}
+		classes := c.has
+		if c.omit {
+			classes = max(c.asked, 1)
+			if c.asked == 0 && c.has > 0 {
+				classes = c.has
+			}
+		}
+		if omit != c.omit || got != c.want || m.Config.Classes != classes {
+			t.Errorf("%+v: %v, %q, %d classes", c, omit, got, m.Config.Classes)
+		}
+	}
+}
+
+// What no head reads is left out of a model, named in the order of the names.
+func TestTensorsThatAreLeftOutAreListedInOrder(t *testing.T) {
+	one := smallViT
+	one.Depth = 1
+	weights := made(hfBase, one)
+	for _, name := range []string{"c", "a", "e", "b", "d"} {
+		weights = changed(weights, "pooler."+name, 3)
+	}
+	m := imported(t, put(t, hfBase, weights, hfConfig("num_hidden_layers", "1")), ImportOptions{})
+	if want := "left out: pooler.a, pooler.b, pooler.c, pooler.d, pooler.e"; !slices.Contains(m.Report, want) {
+		t.Errorf("report %q lacks %q", m.Report, want)
+	}
+	if want := "positions: 3x5 -> 3x5 (copy)"; !slices.Contains(m.Report, want) {
+		t.Errorf("report %q lacks %q", m.Report, want)
+	}
+	c := ownViT("rope-axial")
+	m = imported(t, exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatUnfolded}),
+		ImportOptions{ImageRows: 8, ImageCols: 6})
+	if want := "positions: rope-axial, 3x5 -> 4x3"; !slices.Contains(m.Report, want) {
+		t.Errorf("report %q lacks %q", m.Report, want)
 	}
 }
