@@ -132,6 +132,38 @@ func sameFields(t *testing.T, name string, got, want map[string]any) {
 	}
 }
 
+// timm and this library have the preprocessing in config.json.
+func TestAnExportHasTheFilesOfItsFormat(t *testing.T) {
+	c := ownViT("learned")
+	store := stirred(t, c, nil)
+	for format, want := range map[string][2]string{
+		formatHF:       {"model.safetensors config.json README.md", "model.safetensors config.json preprocessor_config.json README.md"},
+		formatTimm:     {"model.safetensors config.json README.md", "model.safetensors config.json README.md"},
+		formatJAX:      {"model.npz config.json README.md", "model.npz config.json preprocessor_config.json README.md"},
+		formatUnfolded: {"model.safetensors config.json README.md", "model.safetensors config.json README.md"},
+	} {
+		for i, p := range []*preprocess.Settings{nil, &normalized} {
+			e := gomlxtest.Must(newExport(nil, store.Scope("/vit"), c, ExportOptions{Format: format, Preprocess: p,
+				Scores: scoresSigmoid}))(t)
+			var names []string
+			for _, f := range gomlxtest.Must(e.contents())(t) {
+				names = append(names, f.name)
+				var text strings.Builder
+				if err := f.write(&text); err != nil {
+					t.Fatal(err)
+				}
+				problem := format == formatHF || format == formatUnfolded // Google's and timm's files have no such entry
+				if f.name == foreignConfig && strings.Contains(text.String(), "problem_type") != problem {
+					t.Errorf("%s: %s", format, text.String())
+				}
+			}
+			if got := strings.Join(names, " "); got != want[i] {
+				t.Errorf("%s, %v: files %s, want %s", format, p, got, want[i])
+			}
+		}
+	}
+}
+
 func TestATimmConfigStatesTheSizeAndTheClasses(t *testing.T) {
 	c := ownViT("learned")
 	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatTimm, Epsilon: 1e-6})

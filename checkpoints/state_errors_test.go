@@ -191,6 +191,31 @@ func TestTheLimitsOfASafetensorsFileHaveTheirEnds(t *testing.T) {
 	}
 }
 
+func TestTheLargestHeadersAndIndicesAreRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		raw     []byte
+		tensors int
+	}{
+		"nothing":       {rawFile("{}", nil), 0},
+		"longest name":  {rawFile(`{"`+strings.Repeat("a", maxName)+`":{`+f32+`}}`, make([]byte, 8)), 1},
+		"most metadata": {rawFile(manyKeys(maxMetadata), nil), 0},
+	} {
+		if got, err := readAll(c.raw); err != nil || len(got) != c.tensors {
+			t.Errorf("%s: %d tensors, %v", name, len(got), err)
+		}
+	}
+	for n, want := range map[int]string{maxTensors: "", 0: "want 1 to 65536 tensors"} {
+		var list []string
+		for i := range n {
+			list = append(list, fmt.Sprintf(`"%d":"a.safetensors"`, i))
+		}
+		got, err := parseIndex("I", []byte(`{"weight_map":{`+strings.Join(list, ",")+`}}`))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) || err == nil && len(got) != n {
+			t.Errorf("%d tensors: %d, %v, want %q", n, len(got), err, want)
+		}
+	}
+}
+
 // A pointer of git-lfs (https://git-lfs.com), a page in place of a file, a pickle of protocol 2, anything else.
 func TestAFileOfAnotherKindIsCalledWhatItIs(t *testing.T) {
 	for begin, want := range map[string]string{
