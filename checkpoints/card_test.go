@@ -18,8 +18,9 @@ func TestTheCardOfAFoldedModelSaysWhatItIs(t *testing.T) {
 	store := stirred(t, c, nil)
 	cropped := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{9, 15}, Crop: [2]int{6, 10},
 		Resample: preprocess.Bilinear, Mean: [3]float64{0.1, 0.2, 0.3}, Std: [3]float64{0.5, 0.6, 0.7}}
-	for format, library := range map[string]string{formatHF: "library_name: transformers\n", formatTimm: "library_name: timm\n",
-		formatJAX: ""} {
+	for format, library := range map[string]string{formatHF: "library_name: transformers\n",
+		formatTimm: "library_name: timm\n",
+		formatJAX:  ""} {
 		e := gomlxtest.Must(newExport(gomlxtest.Backend(), store.Scope("/vit"), c, ExportOptions{Format: format,
 			DType: "bfloat16", Scores: scoresSigmoid, Preprocess: &cropped}))(t)
 		var card strings.Builder
@@ -41,7 +42,8 @@ func TestTheCardOfAFoldedModelSaysWhatItIs(t *testing.T) {
 | position encoding | wepe, folded into the table of position embeddings: an ordinary ViT |
 | pooling | class |
 | weights | weights.x, bfloat16 |
-| pixels | resized to 9×15 (exact, bilinear), cropped to 6×10, scaled to 0…1, minus [0.1 0.2 0.3], divided by [0.5 0.6 0.7] |
+| pixels | resized to 9×15 (exact, bilinear), cropped to 6×10, ` +
+			`scaled to 0…1, minus [0.1 0.2 0.3], divided by [0.5 0.6 0.7] |
 | scores | the sigmoid of each logit (multi-label) |
 
 ` + e.usage() + `
@@ -82,7 +84,8 @@ func TestAModelIsUsedAtTheSizeOfItsFiles(t *testing.T) {
 	config, size := hfConfig(), `{"size":{"height":8,"width":4},"image_mean":[0,0,0],"image_std":[1,1,1],"resample":2}`
 	file := put(t, hf, made(hf, smallViT), config)
 	for text, want := range map[string][2]int{"": {6, 10}, size: {8, 4},
-		strings.Replace(size, `"height":8`, `"height":9`, 1):                                               {6, 10}, // no whole patches
+		strings.Replace(size, `"height":8`, `"height":9`, 1): {6, 10},
+		// no whole patches
 		strings.Replace(size, `"width":4`, `"width":5`, 1):                                                 {6, 10},
 		strings.Replace(strings.Replace(size, `"height":8`, `"height":6`, 1), `"width":4`, `"width":8`, 1): {6, 8},
 		strings.Replace(size, `"width":4`, `"width":10`, 1):                                                {8, 10}} {
@@ -131,7 +134,8 @@ func TestTheNormalizationOfATrainingIsThatOfItsRecipe(t *testing.T) {
 				}
 			}
 			n := min(len(c.wantMean), channels, 3)
-			if !slices.Equal(m.Mean, c.wantMean[:n]) || !slices.Equal(m.Std, c.wantStd[:n]) || (m.settings != nil) != (channels == 3) {
+			if !slices.Equal(m.Mean, c.wantMean[:n]) || !slices.Equal(m.Std, c.wantStd[:n]) ||
+				(m.settings != nil) != (channels == 3) {
 				t.Errorf("%+v of %d channels: mean %v, std %v, %+v", c, channels, m.Mean, m.Std, m.settings)
 			}
 		}

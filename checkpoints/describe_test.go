@@ -119,7 +119,8 @@ func TestAFileThatCannotBeAModelSaysWhyInOneLine(t *testing.T) {
 		return fmt.Sprintf("%d tensors begin with %q", len(weights), slices.Sorted(maps.Keys(weights))[:5])
 	}
 	noProjection := changed(hfWeights, "vit.embeddings.patch_embeddings.projection.weight")
-	jaxRefused := "x/model.npz has no projection of square patches with the name of Google's JAX release, embedding/kernel: " +
+	jaxRefused := "x/model.npz has no projection of square patches with the name of Google's JAX release, " +
+		"embedding/kernel: " +
 		"its " + begin(jaxWeights)
 	for _, c := range []struct {
 		n       naming
@@ -128,12 +129,14 @@ func TestAFileThatCannotBeAModelSaysWhyInOneLine(t *testing.T) {
 		options ImportOptions
 		want    string // the error, with x for the directory
 	}{
-		{hf, hfWeights, hfConfig("model_type", `"bert"`), ImportOptions{}, `x/config.json: model_type is "bert", want "vit" for ` +
-			"these tensors: one of beit, clip, clip_vision_model, deit, dinov2, dinov2_with_registers, dinov3_vit, ijepa, " +
-			"siglip, siglip_vision_model, vit, vit-jax, vit_mae, vit_msn, or an architecture of timm"},
+		{hf, hfWeights, hfConfig("model_type", `"bert"`), ImportOptions{},
+			`x/config.json: model_type is "bert", want "vit" for ` +
+				"these tensors: one of beit, clip, clip_vision_model, deit, dinov2, dinov2_with_registers, dinov3_vit, ijepa, " +
+				"siglip, siglip_vision_model, vit, vit-jax, vit_mae, vit_msn, or an architecture of timm"},
 		{hf, hfWeights, hfConfig("problem_type", "3"), ImportOptions{}, "x/config.json: problem_type is 3, want a string"},
-		{hf, hfWeights, hfConfig("problem_type", `"x"`), ImportOptions{}, `x/config.json: problem_type is "x", want regression, ` +
-			"single_label_classification or multi_label_classification"},
+		{hf, hfWeights, hfConfig("problem_type", `"x"`), ImportOptions{},
+			`x/config.json: problem_type is "x", want regression, ` +
+				"single_label_classification or multi_label_classification"},
 		{hf, hfWeights, hfConfig("hidden_act", `"x"`), ImportOptions{}, `x/config.json: hidden_act is "x", want "gelu" or ` +
 			`"gelu_python" or "gelu_pytorch_tanh" or "gelu_new" or "quick_gelu"`},
 		{hf, hfWeights, hfConfig("hidden_size", "1e400"), ImportOptions{}, "x/config.json: hidden_size is 1e400, want JSON"},
@@ -148,12 +151,14 @@ func TestAFileThatCannotBeAModelSaysWhyInOneLine(t *testing.T) {
 			"x/model.safetensors has no head: use --classes N (ImportOptions.Classes) for a new one"},
 		{timm, timmWeights, strings.Replace(timmConfig(one), `"depth":1`, `"depth":"x"`, 1), ImportOptions{},
 			`x/config.json: model_args: depth is "x", want an integer from 1`},
-		{timm, timmWeights, `{"architecture":"resnet"}`, ImportOptions{}, `x/config.json: unknown architecture "resnet": it ` +
-			"is none of the 251 supported ones of timm 1.0.31"},
+		{timm, timmWeights, `{"architecture":"resnet"}`, ImportOptions{},
+			`x/config.json: unknown architecture "resnet": it ` +
+				"is none of the 251 supported ones of timm 1.0.31"},
 		{timm, timmWeights, timmConfig(one), ImportOptions{Architecture: "test_vit"},
 			"x/model.safetensors is of architecture vit_base_patch16_224, not test_vit"},
-		{timm, timmWeights, timmConfig(one), ImportOptions{ImageRows: 7, ImageCols: 10}, "importing x/model.safetensors: vit: an " +
-			"image of 7×10 pixels does not divide into patches of 2×2: choose a patch size that divides both sides, or resize"},
+		{timm, timmWeights, timmConfig(one), ImportOptions{ImageRows: 7, ImageCols: 10},
+			"importing x/model.safetensors: vit: an " +
+				"image of 7×10 pixels does not divide into patches of 2×2: choose a patch size that divides both sides, or resize"},
 		{jax, changed(jaxWeights, jaxPatch, 2, 3, 3, 14), "", ImportOptions{Grid: smallGrid}, jaxRefused},
 		{jax, changed(jaxWeights, jaxPatch, 2, 2, 0, 14), "", ImportOptions{Grid: smallGrid}, jaxRefused},
 		{jax, changed(jaxWeights, jaxPatch, 2, 2, 3, 0), "", ImportOptions{Grid: smallGrid}, jaxRefused},
@@ -206,7 +211,8 @@ func TestTheFieldsOfATowerAreAnObject(t *testing.T) {
 func TestTheClassesOfAFileAreTheBiasesOfItsHead(t *testing.T) {
 	w := &weights{tensors: map[string]storedTensor{"classifier.bias": {dims: []int{5}}, "bias": {dims: []int{7}},
 		"head.bias": {dims: []int{3}}, "head_dist.bias": {dims: []int{11}}}}
-	for f, want := range map[*family]int{&hfViT: 5, &hfMAE: 0, &timmDistilled: 3, &hfDeiTTeacher: 0, &jaxViT: 0, &timmViT: 3} {
+	for f, want := range map[*family]int{&hfViT: 5, &hfMAE: 0, &timmDistilled: 3, &hfDeiTTeacher: 0, &jaxViT: 0,
+		&timmViT: 3} {
 		if got := w.classes(f); got != want {
 			t.Errorf("%s: %d classes, want %d", f.class, got, want)
 		}
@@ -228,8 +234,10 @@ func TestManyNamesAreListedByTheFirstFive(t *testing.T) {
 			t.Errorf("%q, want %q", missing.Error(), want)
 		}
 	}
-	hostile := &MismatchError{Path: "x", Mismatched: []string{"a\x1b[31m [3], in the model [5]"}, Unexpected: []string{"b\n [7]"}}
-	if want := `checkpoints: x is of another model; 1 of other shape: "a\x1b[31m [3], in the model [5]"; 1 that the model ` +
+	hostile := &MismatchError{Path: "x", Mismatched: []string{"a\x1b[31m [3], in the model [5]"},
+		Unexpected: []string{"b\n [7]"}}
+	if want := `checkpoints: x is of another model; 1 of other shape: "a\x1b[31m [3], in the model [5]"; 1 that the ` +
+		`model ` +
 		`lacks: "b\n [7]"`; hostile.Error() != want {
 		t.Errorf("%q, want %q", hostile.Error(), want)
 	}
@@ -291,12 +299,15 @@ func TestAHeadIsKeptReplacedOrMissing(t *testing.T) {
 		omit             bool
 		want             string // the line of the report, or the error
 	}{
-		{1, 0, false, false, false, ""}, {1, 1, false, false, false, ""}, {5, 0, true, false, false, ""}, {5, 5, true, false, false, ""},
+		{1, 0, false, false, false, ""}, {1, 1, false, false, false, ""}, {5, 0, true, false, false, ""}, {5, 5, true, false,
+			false, ""},
 		{1, 3, false, false, true, "head: a new one for 3 classes in place of the checkpoint's for 1"},
 		{5, 1, false, false, true, "head: a new one for 1 classes in place of the checkpoint's for 5"},
-		{0, 3, false, false, true, "head: a new one for 3 classes"}, {0, 0, true, false, true, "head: a new one for 1 classes"},
+		{0, 3, false, false, true, "head: a new one for 3 classes"}, {0, 0, true, false, true,
+			"head: a new one for 1 classes"},
 		{0, 0, false, false, false, "checkpoints: x has no head: use --classes N (ImportOptions.Classes) for a new one"},
-		{1, 0, false, true, false, "checkpoints: x has a head behind pre_logits/kernel, which this model lacks: use --classes N " +
+		{1, 0, false, true, false, "checkpoints: x has a head behind pre_logits/kernel, which this model lacks: use " +
+			"--classes N " +
 			"(ImportOptions.Classes) for a new one"},
 		{1, 1, false, true, true, "head: a new one for 1 classes in place of the checkpoint's for 1"},
 		{5, 0, true, true, true, "head: a new one for 5 classes in place of the checkpoint's for 5"},
@@ -308,7 +319,8 @@ func TestAHeadIsKeptReplacedOrMissing(t *testing.T) {
 		config := smallViT
 		config.Classes = c.has
 		m := &Imported{Config: config}
-		omit, err := m.chooseHead(w, described{foreign: jax.foreign(config)}, ImportOptions{Classes: c.asked, HeadOptional: c.optional})
+		omit, err := m.chooseHead(w, described{foreign: jax.foreign(config)}, ImportOptions{Classes: c.asked,
+			HeadOptional: c.optional})
 		got := strings.Join(m.Report, "\n")
 		if err != nil {
 			got = err.Error()

@@ -56,7 +56,8 @@ func TestThePositionOfTheClassTokenIsAddedOnlyWhereTimmHasNone(t *testing.T) {
 	}
 	c := ownViT("wepe")
 	c.Registers = 2
-	e := gomlxtest.Must(newExport(gomlxtest.Backend(), stirred(t, c, nil).Scope("/vit"), c, ExportOptions{Format: formatTimm}))(t)
+	e := gomlxtest.Must(newExport(gomlxtest.Backend(), stirred(t, c, nil).Scope("/vit"), c,
+		ExportOptions{Format: formatTimm}))(t)
 	if want := []string{"positions: wepe folded into a table of 1+3x5 rows", added}; !slices.Equal(e.report, want) {
 		t.Errorf("report %q, want %q", e.report, want)
 	}
@@ -88,7 +89,8 @@ func TestAnONNXGraphHasTheFoldedTable(t *testing.T) {
 		for i, label := range e.Labels {
 			ids[label], labels[fmt.Sprint(i)] = float64(i), label
 		}
-		if want := map[string]any{"architectures": []any{"ViTForImageClassification"}, "hidden_size": 48.0, "id2label": labels,
+		if want := map[string]any{"architectures": []any{"ViTForImageClassification"}, "hidden_size": 48.0,
+			"id2label":   labels,
 			"image_size": []any{6.0, 10.0}, "label2id": ids, "model_type": "vit", "num_channels": 3.0, "patch_size": 2.0,
 			"position_encoding": position, "problem_type": "regression"}; !reflect.DeepEqual(got, want) {
 			t.Errorf("%v, want %v", got, want)
@@ -137,7 +139,8 @@ func TestAnExportHasTheFilesOfItsFormat(t *testing.T) {
 	c := ownViT("learned")
 	store := stirred(t, c, nil)
 	for format, want := range map[string][2]string{
-		formatHF:       {"model.safetensors config.json README.md", "model.safetensors config.json preprocessor_config.json README.md"},
+		formatHF: {"model.safetensors config.json README.md",
+			"model.safetensors config.json preprocessor_config.json README.md"},
 		formatTimm:     {"model.safetensors config.json README.md", "model.safetensors config.json README.md"},
 		formatJAX:      {"model.npz config.json README.md", "model.npz config.json preprocessor_config.json README.md"},
 		formatUnfolded: {"model.safetensors config.json README.md", "model.safetensors config.json README.md"},
@@ -174,7 +177,8 @@ func TestATimmConfigStatesTheSizeAndTheClasses(t *testing.T) {
 	args, _ := got["model_args"].(map[string]any)
 	trained, _ := got["pretrained_cfg"].(map[string]any)
 	size := []any{6.0, 10.0}
-	if !reflect.DeepEqual(args["img_size"], size) || !reflect.DeepEqual(trained["input_size"], append([]any{3.0}, size...)) ||
+	if !reflect.DeepEqual(args["img_size"], size) || !reflect.DeepEqual(trained["input_size"], append([]any{3.0},
+		size...)) ||
 		got["num_classes"] != 7.0 || trained["num_classes"] != 7.0 || got["num_features"] != 48.0 ||
 		got["global_pool"] != "token" || trained["fixed_input_size"] != true {
 		t.Errorf("%v", got)
@@ -185,7 +189,8 @@ func TestTheEpsilonOfAnExportMayBeAnother(t *testing.T) {
 	c := ownViT("learned")
 	c.Epsilon = 1e-12
 	store := stirred(t, c, nil)
-	for epsilon, want := range map[float64]string{1e-6: "epsilon of the norms: 1e-06 in place of 1e-12", 1e-12: "", 0: ""} {
+	for epsilon, want := range map[float64]string{1e-6: "epsilon of the norms: 1e-06 in place of 1e-12", 1e-12: "",
+		0: ""} {
 		dir := filepath.Join(t.TempDir(), "model")
 		report, err := Export(dir, nil, store.Scope("/vit"), c, ExportOptions{Epsilon: epsilon})
 		if err != nil || slices.ContainsFunc(report, func(line string) bool { return strings.HasPrefix(line, "epsilon") }) !=
@@ -213,14 +218,19 @@ func TestOnlyOptionsWithAnEffectAreMissedInAFormat(t *testing.T) {
 		"training": {formatHF, func(c *vit.Config) {
 			c.DropPath, c.Init, c.DType, c.Recompute = 0.1, "jax", "bfloat16", true
 		}, nil, "ViTForImageClassification"},
-		"no registers to place": {formatHF, func(c *vit.Config) { c.RegisterPositions = true }, nil, "ViTForImageClassification"},
-		"pooling of the class":  {formatHF, func(c *vit.Config) { c.PoolPrefix, c.ClassToken = true, true }, nil, "ViTForImageClassification"},
-		"no map pooling":        {formatHF, func(c *vit.Config) { c.PoolHeads, c.PoolMLPDim = 2, 5 }, nil, "ViTForImageClassification"},
+		"no registers to place": {formatHF, func(c *vit.Config) { c.RegisterPositions = true }, nil,
+			"ViTForImageClassification"},
+		"pooling of the class": {formatHF, func(c *vit.Config) { c.PoolPrefix, c.ClassToken = true, true }, nil,
+			"ViTForImageClassification"},
+		"no map pooling": {formatHF, func(c *vit.Config) { c.PoolHeads, c.PoolMLPDim = 2, 5 }, nil,
+			"ViTForImageClassification"},
 		"mean of the prefix": {formatTimm, func(c *vit.Config) {
 			c.Pool, c.ClassToken, c.PoolPrefix = "mean", true, true
 		}, nil, "VisionTransformer"},
-		"no prefix to pool": {formatJAX, func(c *vit.Config) { c.Pool, c.PoolPrefix = "mean", true }, nil, "vision_transformer"},
-		"no table to place": {formatTimm, func(c *vit.Config) { c.Position, c.PatchPositions = "none", true }, nil, "VisionTransformer"},
+		"no prefix to pool": {formatJAX, func(c *vit.Config) { c.Pool, c.PoolPrefix = "mean", true }, nil,
+			"vision_transformer"},
+		"no table to place": {formatTimm, func(c *vit.Config) { c.Position, c.PatchPositions = "none", true }, nil,
+			"VisionTransformer"},
 		"table of the patches": {formatHF, func(c *vit.Config) { c.PatchPositions = true }, nil,
 			"models of hf ViTForImageClassification have no patch_positions=true: choose onnx or unfolded"},
 		"a class token that is not pooled": {formatJAX, func(c *vit.Config) { c.Pool, c.ClassToken = "mean", true }, nil,
@@ -230,6 +240,9 @@ func TestOnlyOptionsWithAnEffectAreMissedInAFormat(t *testing.T) {
 		"what the class has besides": {formatHF, func(c *vit.Config) {
 			c.Pool, c.ClassToken, c.FinalNorm, c.Activation = "mean", true, "none", "quick_gelu"
 		}, nil, "models of hf CLIPForImageClassification have no model without pre_norm: choose onnx or unfolded"},
+		"a class that does not run it": {formatHF, func(c *vit.Config) {
+			c.Pool, c.LayerScale, c.MLPDim = "class+mean", 0.1, c.Width
+		}, nil, "transformers cannot run Dinov2 on a grid of 3x5 that is not square: choose timm, onnx or unfolded"},
 		"a value out of range": {formatHF, func(c *vit.Config) { c.Epsilon = 2 }, nil,
 			"hf ViTForImageClassification: layer_norm_eps is 2, want more than 0 and at most 1"},
 		"hyperparameter": {formatHF, func(c *vit.Config) {
@@ -294,7 +307,8 @@ func TestAnExportThatFailsNamesItsDirectoryAndItsFile(t *testing.T) {
 		{good, c, ExportOptions{Labels: []string{"a"}}, "1 labels for 7 classes"},
 		{good, c, ExportOptions{DType: "x"}, `type "x" on disk: want float32, float16 or bfloat16; for onnx float32`},
 		{good, c, ExportOptions{Scores: "x"}, `scores "x": want softmax, sigmoid or none`},
-		{large, c, ExportOptions{DType: "float16"}, `model.safetensors: tensor "vit.layernorm.bias": 1e+06 overflows float16, ` +
+		{large, c, ExportOptions{DType: "float16"}, `model.safetensors: tensor "vit.layernorm.bias": 1e+06 overflows ` +
+			`float16, ` +
 			"whose greatest number is 65504: choose bfloat16 or float32"},
 		{large, c, ExportOptions{DType: "float16", Format: formatJAX},
 			`model.npz: tensor "Transformer/encoder_norm/bias": 1e+06 overflows float16, ` +
@@ -304,7 +318,8 @@ func TestAnExportThatFailsNamesItsDirectoryAndItsFile(t *testing.T) {
 		{good, c, ExportOptions{Labels: long}, "config.json has "},
 		{strange, c, ExportOptions{Format: formatUnfolded},
 			`checkpoints: hyperparameter "wepe_alpha_u": type complex128 cannot be saved`},
-		{lacks("class"), c, ExportOptions{}, "checkpoints: scope /vit is of another model; 1 that it lacks: class (Float32)[1, 48]"},
+		{lacks("class"), c, ExportOptions{}, "checkpoints: scope /vit is of another model; 1 that it lacks: class " +
+			"(Float32)[1, 48]"},
 		{lacks("class"), registers, ExportOptions{Format: formatTimm},
 			"checkpoints: scope /vit is of another model; 2 that it lacks: class (Float32)[1, 48], registers (Float32)[2, 48]"},
 		{lacks(positionPath), registers, ExportOptions{Format: formatTimm}, "checkpoints: scope /vit is of another model; " +
@@ -320,7 +335,8 @@ func TestAnExportThatFailsNamesItsDirectoryAndItsFile(t *testing.T) {
 	} {
 		dir := filepath.Join(t.TempDir(), "model")
 		_, err := Export(dir, nil, test.store.Scope("/vit"), test.config, test.options)
-		if want := "checkpoints: exporting to " + dir + ": " + test.want; err == nil || !strings.HasPrefix(err.Error(), want) ||
+		if want := "checkpoints: exporting to " + dir + ": " + test.want; err == nil || !strings.HasPrefix(err.Error(),
+			want) ||
 			test.want != "config.json has " && err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
@@ -342,7 +358,8 @@ func TestAnExportThatFailsNamesItsDirectoryAndItsFile(t *testing.T) {
 
 // The labels of a config.json are read back, so that their length is bounded by what is read.
 func TestTheLongestJSONIsWritten(t *testing.T) {
-	for n, want := range map[int]string{maxSmall - 3: "", maxSmall - 2: "x.json has 16777217 bytes, more than 16777216: shorten " +
+	for n, want := range map[int]string{maxSmall - 3: "", maxSmall - 2: "x.json has 16777217 bytes, more than 16777216: " +
+		"shorten " +
 		"the labels"} { // two quotation marks and the end of the line
 		_, err := jsonFile("x.json", strings.Repeat("a", n))
 		if (err == nil) != (want == "") || err != nil && err.Error() != want {

@@ -63,16 +63,19 @@ func TestTheRangesOfNumbersInAConfigHaveTheirEnds(t *testing.T) {
 		{&hfViT, "image_size", []any{3.0}, "[3], want pixels"}, {&hfViT, "image_size", []any{}, "[], want pixels"},
 		{&hfViT, "image_size", []any{4.0, 3.0, 5.0}, ""}, {&hfViT, "qkv_bias", 1.0, "1, want true or false"},
 		{&hfViT, "hidden_act", "relu", `"relu", want "gelu" or "gelu_python" or "gelu_pytorch_tanh"`},
-		{&hfCLIP, "attention_bias", true, ""}, {&hfCLIP, "attention_bias", false, "false, want true: this library has no other"},
-		{&timmViT, "qk_norm", "yes", `"yes", want true or false`}, {&timmViT, "block_fn", "x", `"x", want "Block": this library`},
-		{&timmViT, "init_values", "x", `"x", want a number`}, {&timmViT, "init_values", nil, ""}, {&timmViT, "init_values", 0.0, ""},
+		{&hfCLIP, "attention_bias", true, ""},
+		{&hfCLIP, "attention_bias", false, "false, want true: this library has no other"},
+		{&timmViT, "qk_norm", "yes", `"yes", want true or false`},
+		{&timmViT, "block_fn", "x", `"x", want "Block": this library`}, {&timmViT, "init_values", 0.0, ""},
+		{&timmViT, "init_values", "x", `"x", want a number`}, {&timmViT, "init_values", nil, ""},
 		{&hfDINOv2, "layerscale_value", nil, "null, want more than 0: models of this class have a LayerScale"},
 		{&hfDINOv2, "layerscale_value", 0.0, "0, want more than 0"}, {&hfDINOv2, "mlp_ratio", "x", `"x", want a number`},
 		{&hfDINOv3, "rope_theta", "x", `"x", want a number`}, {&timmBeit, "mlp_ratio", "x", `"x", want a number`},
 		{&timmEva, "rope_temperature", "x", `"x", want a number`},
 		{&timmViT, "norm_layer", "x", `"x", want LayerNorm or RmsNorm of epsilon 1e-6 or 1e-5`},
 	} {
-		m := &foreign{config: vit.Config{Position: "rope-dinov3", Width: 48}, params: map[string]any{}, entries: map[string]any{}}
+		m := &foreign{config: vit.Config{Position: "rope-dinov3", Width: 48}, params: map[string]any{},
+			entries: map[string]any{}}
 		err := fieldOf(t, c.family, c.key).set(m, c.value)
 		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) &&
 			!strings.Contains(err.Error(), ", "+c.want) {
@@ -110,7 +113,8 @@ func TestHiddenUnitsAreTheTruncatedProduct(t *testing.T) {
 	for ratio := range 30 {
 		for _, width := range []int{8, 13, 48} {
 			c := vit.Config{Width: width, SwiGLU: true}
-			if got, want := dinov2Hidden(c, float64(ratio)), int(math.Ceil(math.Floor(float64(width*ratio)*2/3)/8))*8; got != want {
+			if got, want := dinov2Hidden(c, float64(ratio)),
+				int(math.Ceil(math.Floor(float64(width*ratio)*2/3)/8))*8; got != want {
 				t.Errorf("width %d, ratio %d: %d units, want %d", width, ratio, got, want)
 			}
 		}
@@ -179,7 +183,8 @@ func TestDINOv3sThetaIsAHyperparameterOnlyIfItIsNotTheDefault(t *testing.T) {
 		if m.params["rope_theta"] != want {
 			t.Errorf("rope_theta %v: %v", value, m.params)
 		}
-		if written, is := m.write()["rope_theta"], m.params["rope_theta"]; is != nil && fmt.Sprint(written) != fmt.Sprint(is) ||
+		if written, is := m.write()["rope_theta"], m.params["rope_theta"]; is != nil &&
+			fmt.Sprint(written) != fmt.Sprint(is) ||
 			is == nil && written != fraction(100) {
 			t.Errorf("rope_theta %v is written as %v", value, written)
 		}
@@ -220,7 +225,8 @@ func TestThePlaceOfTimmsLastNormDependsOnThePooling(t *testing.T) {
 func TestThePlaceOfEvasLastNormIsThatOfTimm(t *testing.T) {
 	for _, c := range []struct{ pool, pooled, tokens, want any }{
 		{"avg", nil, nil, "pooled"}, {"token", nil, nil, ""}, {"avg", false, nil, ""}, {"token", true, nil, "pooled"},
-		{"avg", nil, false, "pooled"}, {"token", nil, false, "none"}, {"token", false, true, ""}, {"avg", false, false, "none"},
+		{"avg", nil, false, "pooled"}, {"token", nil, false, "none"}, {"token", false, true, ""},
+		{"avg", false, false, "none"},
 		{"token", true, true, nil}, {"avg", nil, true, nil},
 	} {
 		m, err := timmEva.read(map[string]any{"global_pool": c.pool, "use_fc_norm": c.pooled,
@@ -234,7 +240,8 @@ func TestThePlaceOfEvasLastNormIsThatOfTimm(t *testing.T) {
 		if err != nil || m.config.FinalNorm != c.want {
 			t.Errorf("%+v: %v, %+v", c, err, m)
 		}
-		if out := m.write(); out["use_fc_norm"] != (c.want == "pooled") || out["use_post_transformer_norm"] != (c.want == "") {
+		if out := m.write(); out["use_fc_norm"] != (c.want == "pooled") ||
+			out["use_post_transformer_norm"] != (c.want == "") {
 			t.Errorf("%+v is written as %v", c, out)
 		}
 	}
@@ -250,20 +257,24 @@ func TestArgumentsThatTimmRefusesAreNamed(t *testing.T) {
 	}{
 		{&timmViT, with(nil, "mlp_ratio", "x"), `mlp_ratio is "x", want a number`},
 		{&timmViT, with(nil, "act_layer", "relu"), `act_layer is "relu", want "gelu", "gelu_tanh" or "quick_gelu"`},
-		{&timmViT, with(nil, "mlp_layer", "x"), `mlp_layer is "x", want Mlp, SwiGLU or GluMlp(act_layer=SiLU,gate_last=False)`},
+		{&timmViT, with(nil, "mlp_layer", "x"), `mlp_layer is "x", want Mlp, SwiGLU or ` +
+			`GluMlp(act_layer=SiLU,gate_last=False)`},
 		{&timmViT, swiGLU, ""},
-		{&timmViT, with(swiGLU, "global_pool", "map"), `act_layer is "silu", want "silu" of a SwiGLU, and no pooling by "map"`},
+		{&timmViT, with(swiGLU, "global_pool", "map"), `act_layer is "silu", want "silu" of a SwiGLU, and no pooling by ` +
+			`"map"`},
 		{&timmViT, with(swiGLU, "mlp_layer", "SwiGLU"), ""},
 		{&timmViT, with(nil, "embed_norm_layer", "LayerNorm(eps=1e-06)"), ""},
 		{&timmViT, with(nil, "embed_norm_layer", "LayerNorm(eps=1e-05)"),
 			`embed_norm_layer is "LayerNorm(eps=1e-05)", want the norm of the blocks, or none`},
 		{&timmViT, with(nil, "mlp_ratio", 0.001), "the MLP has no hidden units"},
 		{&timmViT, with(nil, "mlp_ratio", 1.5/768), ""}, // one hidden unit
-		{&timmDistilled, with(nil, "mlp_layer", "x"), `mlp_layer is "x", want Mlp, SwiGLU or GluMlp(act_layer=SiLU,gate_last=False)`},
+		{&timmDistilled, with(nil, "mlp_layer", "x"), `mlp_layer is "x", want Mlp, SwiGLU or ` +
+			`GluMlp(act_layer=SiLU,gate_last=False)`},
 		{&timmDistilled, with(nil, "reg_tokens", 1.0), "reg_tokens is 1, want 0: this library has no other"},
 		{&timmEva, with(nil, "mlp_ratio", "x"), `mlp_ratio is "x", want a number`},
 		{&timmEva, with(nil, "swiglu_align_to", -1.0), "swiglu_align_to is -1, want an integer from 0"},
-		{&timmEva, with(nil, "global_pool", "map", "attn_pool_num_heads", 0.0), "attn_pool_num_heads is 0, want an integer from 1"},
+		{&timmEva, with(nil, "global_pool", "map", "attn_pool_num_heads", 0.0),
+			"attn_pool_num_heads is 0, want an integer from 1"},
 		{&timmEva, with(nil, "global_pool", "map", "attn_pool_num_heads", 1.0), ""},
 		{&timmEva, with(nil, "attn_pool_num_heads", 0.0), ""}, // not read by another pooling
 		{&timmEva, with(nil, "global_pool", "map", "attn_pool_mlp_ratio", "x"), `attn_pool_mlp_ratio is "x", want a number`},
@@ -274,7 +285,8 @@ func TestArgumentsThatTimmRefusesAreNamed(t *testing.T) {
 		{&timmEva, with(nil, "rope_type", "x"), ""}, // without rotation
 		{&timmEva, with(rotary, "rope_grid_indexing", "x"), `rope_grid_indexing is "x", want "ij" or "xy"`},
 		{&timmEva, with(rotary, "rope_grid_offset", "x"), `rope_grid_offset is "x", want a number`},
-		{&timmEva, with(rotary, "ref_feat_shape", "x"), `ref_feat_shape is "x", want pixels, one number or rows and columns, ` +
+		{&timmEva, with(rotary, "ref_feat_shape", "x"), `ref_feat_shape is "x", want pixels, one number or rows and ` +
+			`columns, ` +
 			"at most 16384"},
 		{&timmEva, with(rotary, "rope_type", "mixed", "rope_grid_indexing", "xy"), ""},
 		{&timmEva, with(rotary, "rope_type", "mixed"), `rope_grid_indexing is "ij", want "xy"`},
@@ -313,7 +325,8 @@ func TestTheRotationOfEvaBecomesHyperparameters(t *testing.T) {
 			map[string]any{"rope_axial_first": "row", "rope_axial_rows": 3, "rope_axial_cols": 5}, 100},
 		{with(base, "rope_type", "mixed", "rope_grid_indexing", "xy", "rope_temperature", 10.0), "rope-mixed",
 			map[string]any{}, 10},
-		{with(base, "rope_type", "mixed", "rope_grid_indexing", "xy"), "rope-mixed", map[string]any{"rope_theta": 100.0}, 100},
+		{with(base, "rope_type", "mixed", "rope_grid_indexing", "xy"), "rope-mixed", map[string]any{"rope_theta": 100.0},
+			100},
 		{with(base, "rope_type", "dinov3", "rope_rotate_half", true, "rope_rescale_coords", 2.0), "rope-dinov3",
 			map[string]any{}, 100},
 	} {

@@ -69,7 +69,8 @@ type noLoader struct{ model.Loader }
 
 // A manifest with the hash of its content is still read strictly.
 func TestASealedManifestIsReadStrictly(t *testing.T) {
-	const files = `"files":[{"name":"variables.safetensors","size":1,"sha256":"0"},{"name":"store.json","size":2,"sha256":"f"}]`
+	const files = `"files":[{"name":"variables.safetensors","size":1,"sha256":"0"},` +
+		`{"name":"store.json","size":2,"sha256":"f"}]`
 	for body, want := range map[string]string{
 		`{"format":"wepe checkpoint","version":1,"step":0,` + files + `,"meta":null}`: "", // JSON's null is a meta
 		`{"format":"wepe checkpoint","version":1,"step":7,` + files + `,"meta":{}}`:   "",
@@ -77,16 +78,19 @@ func TestASealedManifestIsReadStrictly(t *testing.T) {
 		`{"formats":""}`: `not a manifest: json: unknown field "formats"`,
 		`{"format":"other","version":1,"step":7,` + files + `,"meta":{}}`: `format "other" version 1, this program reads ` +
 			`"wepe checkpoint" version 1`,
-		`{"format":"wepe checkpoint","version":2,"step":7,` + files + `,"meta":{}}`: `format "wepe checkpoint" version 2, this ` +
+		`{"format":"wepe checkpoint","version":2,"step":7,` + files +
+			`,"meta":{}}`: `format "wepe checkpoint" version 2, this ` +
 			`program reads "wepe checkpoint" version 1`,
 		`{"format":"wepe checkpoint","version":1,"step":-1,` + files + `,"meta":{}}`: "step -1",
 		`{"format":"wepe checkpoint","version":1,"step":7,` + files + `}`:            "meta is missing",
-		`{"format":"wepe checkpoint","version":1,"step":7,"files":[],"meta":{}}`:     "its files are not variables.safetensors and store.json",
+		`{"format":"wepe checkpoint","version":1,"step":7,"files":[],"meta":{}}`: "its files are not " +
+			"variables.safetensors and store.json",
 		`{"format":"wepe checkpoint","version":1,"step":7,` + strings.Replace(files, "store", "stores", 1) +
 			`,"meta":{}}`: "its files are not variables.safetensors and store.json",
 		`{"format":"wepe checkpoint","version":1,"step":7,` + strings.Replace(files, "variables", "x", 1) +
 			`,"meta":{}}`: "its files are not variables.safetensors and store.json",
-		`{"format":"wepe checkpoint","version":1,"step":7,` + strings.Replace(files, "}]", `},{"name":"x","size":3,"sha256":""}]`, 1) +
+		`{"format":"wepe checkpoint","version":1,"step":7,` + strings.Replace(files, "}]",
+			`},{"name":"x","size":3,"sha256":""}]`, 1) +
 			`,"meta":{}}`: "its files are not variables.safetensors and store.json",
 	} {
 		sealed := fmt.Sprintf(`{"manifest":%s,"sha256":"%x"}`, body, sha256.Sum256([]byte(body)))
@@ -122,7 +126,8 @@ func TestAHyperparameterThatCannotBeReadIsNamed(t *testing.T) {
 			t.Errorf("%s: %v, frozen %v", text, params, frozen)
 		}
 	}
-	if _, _, err := decodeStore("S", []byte(`{"x":1}`)); err == nil || err.Error() != `checkpoints: S: json: unknown field "x"` {
+	if _, _, err := decodeStore("S", []byte(`{"x":1}`)); err == nil ||
+		err.Error() != `checkpoints: S: json: unknown field "x"` {
 		t.Error(err)
 	}
 }
@@ -143,14 +148,16 @@ func TestTheLimitsOfASafetensorsFileHaveTheirEnds(t *testing.T) {
 		want string
 	}{
 		"rank 16": {[]outTensor{tensor("a", ranks[:maxRank]...)}, ""},
-		"rank 17": {[]outTensor{tensor("a", ranks...)}, `tensor "a": want a UTF-8 name of at most 682 bytes and rank at most 16`},
-		"name":    {[]outTensor{tensor(strings.Repeat("a", longest), 0)}, ""},
+		"rank 17": {[]outTensor{tensor("a", ranks...)}, `tensor "a": want a UTF-8 name of at most 682 bytes and rank at ` +
+			`most 16`},
+		"name": {[]outTensor{tensor(strings.Repeat("a", longest), 0)}, ""},
 		"longer name": {[]outTensor{tensor(strings.Repeat("a", longest+1), 0)},
 			"want a UTF-8 name of at most 682 bytes and rank at most 16"},
-		"not UTF-8":      {[]outTensor{tensor("a\xff", 0)}, "want a UTF-8 name of at most 682 bytes and rank at most 16"},
-		"many":           {many[:maxTensors], ""},
-		"too many":       {many, "65537 tensors do not fit in a file, the limit is 65536"},
-		"another type":   {[]outTensor{asIs("c", tensors.FromValue(complex64(1)))}, `tensor "c": safetensors has no type for Complex64`},
+		"not UTF-8": {[]outTensor{tensor("a\xff", 0)}, "want a UTF-8 name of at most 682 bytes and rank at most 16"},
+		"many":      {many[:maxTensors], ""},
+		"too many":  {many, "65537 tensors do not fit in a file, the limit is 65536"},
+		"another type": {[]outTensor{asIs("c", tensors.FromValue(complex64(1)))},
+			`tensor "c": safetensors has no type for Complex64`},
 		"without number": {[]outTensor{asIs("x", none)}, ""},
 	} {
 		var raw bytes.Buffer
@@ -177,7 +184,8 @@ func TestTheLimitsOfASafetensorsFileHaveTheirEnds(t *testing.T) {
 		t.Fatalf("%d names are too few", len(all))
 	}
 	left := maxHeader - (n*one + 1) // of the last comma and both braces
-	for more, want := range map[int]string{left: "", left + 1: "the header has 16777217 bytes, more than 16777216: use shorter names"} {
+	for more, want := range map[int]string{left: "", left + 1: "the header has 16777217 bytes, more than 16777216: use " +
+		"shorter names"} {
 		out := slices.Clone(all[:n])
 		for k := 0; more > 0; k++ { // at most 40 bytes longer each
 			add := min(more, 40)
@@ -185,7 +193,8 @@ func TestTheLimitsOfASafetensorsFileHaveTheirEnds(t *testing.T) {
 			more -= add
 		}
 		is, err := length(out)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) || err == nil && is != maxHeader {
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) || err == nil &&
+			is != maxHeader {
 			t.Errorf("%v, a header of %d bytes, want %q", err, is, want)
 		}
 	}
@@ -219,7 +228,8 @@ func TestTheLargestHeadersAndIndicesAreRead(t *testing.T) {
 // A pointer of git-lfs (https://git-lfs.com), a page in place of a file, a pickle of protocol 2, anything else.
 func TestAFileOfAnotherKindIsCalledWhatItIs(t *testing.T) {
 	for begin, want := range map[string]string{
-		"version https://git-lfs.github.com/spec/v1\n": "a pointer of git-lfs in place of the weights: git lfs pull fetches them",
+		"version https://git-lfs.github.com/spec/v1\n": "a pointer of git-lfs in place of the weights: git lfs pull " +
+			"fetches them",
 		"<!DOCTYPE html>":     "a page of the web in place of the weights: fetch the file itself",
 		"\x80\x02}q\x00.....": "a pickle, which is never read: save as safetensors",
 		"PK is no zip.....":   "no safetensors file, or a damaged one",
@@ -266,12 +276,15 @@ func TestADirectoryThatCannotBeUsedIsNamed(t *testing.T) {
 		path, want string
 	}{
 		{lock, filepath.Join(file, "run"), "checkpoints: run directory: "},
+		{write, filepath.Join(file, "run", "deep"), "checkpoints: run directory: mkdir " + filepath.Join(file, "run") + ": "},
 		{lock, filepath.Join(dir, "locked"), "checkpoints: locking " + filepath.Join(dir, "locked") + ": "},
 		{write, filepath.Join(file, "run"), "checkpoints: run directory: "},
 		{write, file, "checkpoints: open " + file + ": "},
 		{inspect, filepath.Join(dir, "x.onnx"), "checkpoints: " + filepath.Join(dir, "x.onnx") + ": not a regular file"},
-		{inspect, filepath.Join(dir, "empty.onnx"), "checkpoints: " + filepath.Join(dir, "empty.onnx") + ": no ONNX file, or a damaged one"},
-		{inspect, filepath.Join(dir, "other.onnx"), "checkpoints: " + filepath.Join(dir, "other.onnx") + ": no ONNX file, or a damaged one"},
+		{inspect, filepath.Join(dir, "empty.onnx"), "checkpoints: " + filepath.Join(dir, "empty.onnx") +
+			": no ONNX file, or a damaged one"},
+		{inspect, filepath.Join(dir, "other.onnx"), "checkpoints: " + filepath.Join(dir, "other.onnx") +
+			": no ONNX file, or a damaged one"},
 		{inspect, filepath.Join(dir, "absent"), "checkpoints: stat " + filepath.Join(dir, "absent") + ": "},
 		{all, file, "checkpoints: "}, {open, dir, "checkpoints: stat " + filepath.Join(dir, manifestName)},
 	} {
@@ -326,7 +339,8 @@ func TestACheckpointOfTheOtherKindIsNamed(t *testing.T) {
 		LastDir: fmt.Sprintf("checkpoints: %s has no %q checkpoint, only %s", dir, LastDir, path),
 		"first": `checkpoints: weights "first": want "best" or "last"`} {
 		c, skipped, err := Find(dir, which)
-		if (err == nil) != (want == "") || err != nil && err.Error() != want || (c != nil) != (want == "") || len(skipped) > 0 {
+		if (err == nil) != (want == "") || err != nil && err.Error() != want || (c != nil) != (want == "") ||
+			len(skipped) > 0 {
 			t.Errorf("%q: %+v, %v, %v, want %q", which, c, skipped, err, want)
 		}
 	}
@@ -334,7 +348,8 @@ func TestACheckpointOfTheOtherKindIsNamed(t *testing.T) {
 		t.Errorf("an empty directory: %+v, %v", c, err)
 	}
 	putFile(t, filepath.Join(path, storeName), nil)
-	want := fmt.Sprintf("checkpoints: no intact checkpoint in %s: %s skipped: checkpoints: %s: 0 bytes, its manifest says 37",
+	want := fmt.Sprintf("checkpoints: no intact checkpoint in %s: %s skipped: checkpoints: %s: 0 bytes, its manifest "+
+		"says 37",
 		filepath.Dir(path), path, filepath.Join(path, storeName))
 	if _, _, err := Find(dir, ""); err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
@@ -354,7 +369,8 @@ func TestACheckpointThatVanishesWhileItIsSavedIsAnError(t *testing.T) {
 		filepath.Base(path) != "step-00000007" {
 		t.Errorf("%q, %v", path, err)
 	}
-	if path, err := (Saver{Dir: t.TempDir(), files: removing{}, KeepAll: true}).Save(model.NewStore(), 7, nil); err != nil {
+	path, err = Saver{Dir: t.TempDir(), files: removing{}, KeepAll: true}.Save(model.NewStore(), 7, nil)
+	if err != nil {
 		t.Errorf("%q, %v", path, err)
 	}
 	dir := t.TempDir()
@@ -374,7 +390,8 @@ func TestWeightsAreFoundByTheirNames(t *testing.T) {
 		}
 		return filepath.Base(path)
 	}
-	const none = "checkpoints: x contains neither model.safetensors nor model.safetensors.index.json, and %d .npz files: name " +
+	const none = "checkpoints: x contains neither model.safetensors nor model.safetensors.index.json, and %d .npz " +
+		"files: name " +
 		"the file of weights (pickles such as pytorch_model.bin are not read: save them as safetensors)"
 	if err := os.Mkdir(filepath.Join(dir, foreignWeights), 0o755); err != nil { // a directory of that name does not count
 		t.Fatal(err)
@@ -410,9 +427,13 @@ func TestWeightsAreFoundByTheirNames(t *testing.T) {
 // Numbers that the model computes with are floats of at most 32 bits, and as many as the shape says.
 func TestTensorsOfOtherTypesOrLengthsAreRefused(t *testing.T) {
 	of := func(dtype dtypes.DType, raw string, dims ...int) storedTensor {
-		return storedTensor{"f", dtype, dims, func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(raw)), nil }}
+		return storedTensor{"f", dtype, dims, func() (io.ReadCloser, error) {
+			return io.NopCloser(strings.NewReader(raw)), nil
+		}}
 	}
-	gone := storedTensor{"f", dtypes.Float32, []int{1}, func() (io.ReadCloser, error) { return nil, &fs.PathError{Op: "open", Path: "f", Err: fs.ErrNotExist} }}
+	gone := storedTensor{"f", dtypes.Float32, []int{1}, func() (io.ReadCloser, error) {
+		return nil, &fs.PathError{Op: "open", Path: "f", Err: fs.ErrNotExist}
+	}}
 	for _, c := range []struct {
 		tensor storedTensor
 		want   string
@@ -431,18 +452,21 @@ func TestTensorsOfOtherTypesOrLengthsAreRefused(t *testing.T) {
 			t.Errorf("%v%v: %v, want %q", c.tensor.dtype, c.tensor.dims, err, c.want)
 		}
 	}
-	if _, err := of(dtypes.Float32, "1234567", 2).readAsIs("x"); err == nil || err.Error() != `checkpoints: f: tensor "x": unexpected EOF` {
+	if _, err := of(dtypes.Float32, "1234567", 2).readAsIs("x"); err == nil ||
+		err.Error() != `checkpoints: f: tensor "x": unexpected EOF` {
 		t.Errorf("as it is: %v", err)
 	}
 }
 
 func TestAnNPZIsWrittenOnlyOfTypesThatNumPyHas(t *testing.T) {
 	integers := asIs("n", tensors.FromValue([]int64{1, 2}))
-	if err := writeNPZ(io.Discard, []outTensor{integers}); err == nil || err.Error() != `tensor "n": NumPy has no type for Int64` {
+	if err := writeNPZ(io.Discard, []outTensor{integers}); err == nil ||
+		err.Error() != `tensor "n": NumPy has no type for Int64` {
 		t.Error(err)
 	}
 	failing := outTensor{"x", shapes.Make(dtypes.Float32, 2), func(io.Writer) error { return io.ErrClosedPipe }}
-	if err := writeNPZ(io.Discard, []outTensor{failing}); err == nil || err.Error() != `tensor "x": io: read/write on closed pipe` {
+	if err := writeNPZ(io.Discard, []outTensor{failing}); err == nil ||
+		err.Error() != `tensor "x": io: read/write on closed pipe` {
 		t.Error(err)
 	}
 	if err := writeSafetensors(io.Discard, "", []outTensor{failing}); err == nil ||
@@ -475,12 +499,18 @@ func TestAnUnfoldedConfigNamesWhatIsWrong(t *testing.T) {
 		of(strings.Replace(model, `"heads":3`, `"heads":5`, 1), ""): "model: vit: width 48 does not divide into 5 heads",
 		of(`3`, ""):              "model: json: cannot unmarshal number into Go value of type vit.Config",
 		of(model, `,"params":3`): "params: json: cannot unmarshal number into Go value of type []checkpoints.param",
-		of(model, `,"params":[{"path":"wepe_alpha_u","type":"x"}]`):                         `params: wepe_alpha_u: unknown type "x"`,
-		of(model, `,"params":[{"path":"/seed","type":"int","value":1}]`):                    `params: "/seed" is not a hyperparameter of an encoding`,
-		of(model, `,"preprocess":3`):                                                        "preprocess: json: cannot unmarshal number into Go value of type preprocess.Settings",
-		of(model, `,"preprocess":`+strings.Replace(fit, "exact", "x", 1)):                   `preprocess: fit "x", want exact, shortest, cover, contain, patches or none`,
-		of(model, `,"preprocess":{"fit":"patches","size":[6,10],"patch":2}`):                `preprocess: fit "patches" for 3 channels: want another fit than "patches", and 3`,
-		of(strings.Replace(model, `"channels":3`, `"channels":1`, 1), `,"preprocess":`+fit): `preprocess: fit "exact" for 1 channels: want another fit than "patches", and 3`,
+		of(model, `,"params":[{"path":"wepe_alpha_u","type":"x"}]`): `params: wepe_alpha_u: ` +
+			`unknown type "x"`,
+		of(model, `,"params":[{"path":"/seed","type":"int","value":1}]`): `params: "/seed" is not a ` +
+			`hyperparameter of an encoding`,
+		of(model, `,"preprocess":3`): "preprocess: json: cannot " +
+			"unmarshal number into Go value of type preprocess.Settings",
+		of(model, `,"preprocess":`+strings.Replace(fit, "exact", "x",
+			1)): `preprocess: fit "x", want exact, shortest, cover, contain, patches or none`,
+		of(model, `,"preprocess":{"fit":"patches","size":[6,10],"patch":2}`): `preprocess: fit "patches" ` +
+			`for 3 channels: want another fit than "patches", and 3`,
+		of(strings.Replace(model, `"channels":3`, `"channels":1`, 1),
+			`,"preprocess":`+fit): `preprocess: fit "exact" for 1 channels: want another fit than "patches", and 3`,
 	} {
 		config := gomlxtest.Must(strictjson.ParseObject([]byte(text)))(t)
 		_, err := describeUnfolded(config)
@@ -517,7 +547,8 @@ func TestLogitsNeedEveryVariableAndImagesOfTheModel(t *testing.T) {
 	if _, err := m.Logits(gomlxtest.Backend(), images); err == nil || !strings.Contains(err.Error(), positionPath) {
 		t.Errorf("an import without its table: %v", err)
 	}
-	if shape := Noise(vit.Config{ImageRows: 6, ImageCols: 10}, 2, 5).Shape().Dimensions; !slices.Equal(shape, []int{2, 6, 10, 3}) {
+	noise := Noise(vit.Config{ImageRows: 6, ImageCols: 10}, 2, 5)
+	if shape := noise.Shape().Dimensions; !slices.Equal(shape, []int{2, 6, 10, 3}) {
 		t.Errorf("noise is %v", shape)
 	}
 }
@@ -533,12 +564,17 @@ func TestADescriptionSaysWhatIsUnknown(t *testing.T) {
 		want []string
 		not  string
 	}{
-		"two prefix tokens": {Info{Format: "hf", Config: two}, []string{"positions  learned, 2 prefix tokens, a grid of 3x5 for images of 6x10",
+		"two prefix tokens": {Info{Format: "hf", Config: two}, []string{"positions  learned, 2 prefix tokens, a grid of " +
+			"3x5 for images of 6x10",
 			"options    registers\n", "head       7 classes\n"}, "step"},
-		"no prefix": {Info{Format: "hf", Config: none}, []string{"positions  learned, 0 prefix tokens, ", "head       none\n"}, "options    r"},
-		"unknown":   {Info{Config: unknown}, []string{"format     unknown\n", "an unknown number of heads", "an unknown grid\n"}, "step"},
-		"a graph":   {Info{Format: formatONNX, Notes: []string{"x"}}, []string{"format     onnx\n", "note       x\n"}, "tensors"},
-		"a file":    {Info{Tensors: []TensorInfo{{Shape: []int{}, DType: "bool"}}}, []string{"parameters 1 bool\n", "tensors    1\n"}, "model "},
+		"no prefix": {Info{Format: "hf", Config: none}, []string{"positions  learned, 0 prefix tokens, ",
+			"head       none\n"}, "options    r"},
+		"unknown": {Info{Config: unknown}, []string{"format     unknown\n", "an unknown number of heads",
+			"an unknown grid\n"}, "step"},
+		"a graph": {Info{Format: formatONNX, Notes: []string{"x"}}, []string{"format     onnx\n", "note       x\n"},
+			"tensors"},
+		"a file": {Info{Tensors: []TensorInfo{{Shape: []int{}, DType: "bool"}}}, []string{"parameters 1 bool\n",
+			"tensors    1\n"}, "model "},
 	} {
 		text := test.info.String()
 		for _, want := range test.want {

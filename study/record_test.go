@@ -309,7 +309,8 @@ func TestAFailedMeasurementLeavesNoRow(t *testing.T) {
 	s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, err error) {
 		return m, os.Mkdir(record, 0o755)
 	}
-	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), record) || !strings.HasPrefix(err.Error(), "none seed 0") {
+	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), record) || !strings.HasPrefix(err.Error(),
+		"none seed 0") {
 		t.Errorf("a record that cannot be written: %v", err)
 	}
 }

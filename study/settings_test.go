@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -90,7 +91,8 @@ func TestAWidthThatIsNotKnownYetFitsTheEncodings(t *testing.T) {
 // A task of a job array that is not in its own range.
 func TestATaskOutsideOfItsArrayIsRefused(t *testing.T) {
 	const five = "SLURM_ARRAY_TASK_MIN=1 SLURM_ARRAY_TASK_MAX=5 SLURM_ARRAY_TASK_COUNT=5 SLURM_ARRAY_TASK_ID="
-	for id, want := range map[string]string{"0": "task 0 of 5 from 1 to 5", "6": "task 6 of 5 from 1 to 5", "1": "", "5": "",
+	for id, want := range map[string]string{"0": "task 0 of 5 from 1 to 5", "6": "task 6 of 5 from 1 to 5", "1": "",
+		"5":  "",
 		"-3": "task -3 of 5", "x": `SLURM_ARRAY_TASK_ID is "x", want a whole number: give the shard, i/n`} {
 		s, err := ParseShard("", environment(five+id), 0)
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || s != Shard{}) {
@@ -116,5 +118,44 @@ func TestARecordHasOneRowOfEachUnit(t *testing.T) {
 	done, _, err := readRecords(dir)
 	if err != nil || len(done) != 2 || done["a"].Steps != 2 {
 		t.Errorf("%+v, %v", done, err)
+	}
+}
+
+func TestAShardHasItsOwnRecord(t *testing.T) {
+	for want, s := range map[string]Shard{"results.jsonl": {}, "results-2-of-5.jsonl": {2, 5},
+		"results-0-of-2.jsonl": {0, 2}} {
+		if got := recordOf(s); got != want {
+			t.Errorf("%v: %s, want %s", s, got, want)
+		}
+		if matched, err := filepath.Match(records, recordOf(s)); !matched || err != nil {
+			t.Errorf("%v: the record is not found: %v", s, err)
+		}
+	}
+}
+
+func TestARowOfOtherWeightsSaysWhich(t *testing.T) {
+	for _, c := range []struct{ settings, study, want string }{
+		{``, "a1", ""}, // without settings
+		{`{}`, "b2", "started from weights of SHA-256 none, not b2"},
+		{`{"from":{"sha256":"a1"}}`, "", "started from weights of SHA-256 a1, not none"},
+		{`{"from":{"sha256":"a123456789012345"}}`, "b2", "started from weights of SHA-256 a12345678901, not b2"},
+	} {
+		o := own{sha256: c.study, known: true}
+		if got := o.differs(Unit{}, report.Result{Settings: []byte(c.settings)}); got != c.want {
+			t.Errorf("%s of %q: %q, want %q", c.settings, c.study, got, c.want)
+		}
+	}
+}
+
+// The name of a unit in a record is a hash of its recipe, which has to be written.
+func TestARecipeThatCannotBeWrittenHasNoUnits(t *testing.T) {
+	s := small(t)
+	s.Tasks[0].Recipe.LearningRate = math.NaN()
+	if _, err := s.Units(nil); err != nil {
+		t.Errorf("without a record: %v", err)
+	}
+	s.Tasks[0].Parts = [2]string{"some", "all"}
+	if _, err := s.Units(nil); err == nil || !strings.Contains(err.Error(), "NaN") {
+		t.Errorf("with a record: %v", err)
 	}
 }
