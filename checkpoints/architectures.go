@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 
@@ -138,7 +139,7 @@ func trainedArgs(trained strictjson.Object, args map[string]any) error {
 // those that must be null. It returns its name and the arguments to write.
 func architectureFor(class string, args map[string]any) (name string, differing map[string]any, err error) {
 	t := architectures()
-	best := 1 << 20
+	best := math.MaxInt
 	for _, candidate := range slices.Sorted(maps.Keys(t.Architectures)) {
 		a := t.Architectures[candidate]
 		if a.Class != class {
@@ -150,7 +151,7 @@ func architectureFor(class string, args map[string]any) (name string, differing 
 			if !own {
 				base = t.Classes[class][key]
 			}
-			if short(base) == short(value) || fmt.Sprint(base) == fmt.Sprint(value) {
+			if fmt.Sprint(base) == fmt.Sprint(value) {
 				continue
 			}
 			differs[key] = value

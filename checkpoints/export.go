@@ -342,13 +342,14 @@ func (e *export) tensors() (out []outTensor, err error) {
 			out = append(out, asIs(path, value))
 		}
 	}
-	if e.mergeClass {
-		if err := e.addClassPosition(has, values); err != nil {
-			return nil, err
-		}
+	if e.mergeClass { // the table still has the row of the class token
+		wants[positionPath] = shapes.Make(dtypes.Float32, e.config.Positions()+1, e.config.Width).String()
 	}
 	if err := compare("scope "+e.scope, has, wants); err != nil {
 		return nil, err
+	}
+	if e.mergeClass {
+		addClassPosition(values)
 	}
 	out = append(out, e.unread()...)
 	for len(all) > 0 {
@@ -367,23 +368,15 @@ func (e *export) tensors() (out []outTensor, err error) {
 }
 
 // addClassPosition adds the first row of the position table to the class token and removes the row.
-func (e *export) addClassPosition(has map[string]string, values map[string]*tensors.Tensor) error {
-	class, err := tensors.CopyFlatData[float32](values[classPath])
-	if err != nil {
-		return err
-	}
-	table, err := tensors.CopyFlatData[float32](values[positionPath])
-	if err != nil {
-		return err
-	}
+func addClassPosition(values map[string]*tensors.Tensor) {
+	class := tensors.MustCopyFlatData[float32](values[classPath])
+	table := tensors.MustCopyFlatData[float32](values[positionPath])
 	for i := range class {
 		class[i] += table[i]
 	}
 	n := len(class)
 	values[classPath] = tensors.FromFlatDataAndDimensions(class, 1, n)
 	values[positionPath] = tensors.FromFlatDataAndDimensions(table[n:], len(table)/n-1, n)
-	has[positionPath] = values[positionPath].Shape().String()
-	return nil
 }
 
 // below returns the path of a variable below a scope, and whether it is there.
@@ -418,7 +411,7 @@ func (e *export) unread() (out []outTensor) {
 func (e *export) writeGroup(w io.Writer, group []named, values map[string]*tensors.Tensor) error {
 	flat := make([]float32, values[group[0].path].Size()*len(group)/max(1, group[0].halves))
 	for _, n := range group {
-		err := tensors.ConstFlatData(values[n.path], func(ours []float32) {
+		tensors.MustConstFlatData(values[n.path], func(ours []float32) {
 			if n.halves > 0 {
 				size := len(ours) / n.halves
 				half := slices.Clone(ours[n.half*size : (n.half+1)*size])
@@ -429,12 +422,9 @@ func (e *export) writeGroup(w io.Writer, group []named, values map[string]*tenso
 			}
 			n.move(e.as.family.format, e.config, flat, ours, true)
 		})
-		if err != nil {
-			return errors.WithMessagef(err, "variable %q", n.path)
-		}
 	}
 	const chunk = 1 << 14
-	raw := make([]byte, 0, 4*chunk)
+	var raw []byte
 	for len(flat) > 0 {
 		n := min(chunk, len(flat))
 		var err error

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -118,7 +119,7 @@ func (f *family) read(values map[string]any, head bool) (*foreign, error) {
 		return nil, errors.New("the MLP has no hidden units")
 	}
 	c := m.config.WithDefaults()
-	grid := gridSize{m.image[0] / max(c.PatchSize, 1), m.image[1] / max(c.PatchSize, 1)}
+	grid := gridSize{m.image[0] / c.PatchSize, m.image[1] / c.PatchSize}
 	c.ImageRows, c.ImageCols = grid[0]*c.PatchSize, grid[1]*c.PatchSize
 	c.Classes = 1 // validate without a head
 	if err := c.Validate(); err != nil {
@@ -146,7 +147,7 @@ func (m *foreign) write() map[string]any {
 // same model again. The error is the error of the family with the fewest differences.
 func forExport(format string, c vit.Config, params map[string]any) (*foreign, map[string]any, error) {
 	var closest error
-	fewest := 1 << 20
+	fewest := math.MaxInt
 	for _, f := range families {
 		if f.format != format {
 			continue
@@ -206,12 +207,15 @@ func (m *foreign) differences(out map[string]any) (lost []string, err error) {
 		pools := c.Pool == "mean" || c.Pool == "map"
 		c.PoolPrefix, c.ClassToken = c.PoolPrefix && pools && c.Prefix() > 0, c.ClassToken && pools
 		c.PoolMLPDim = poolMLPDim(c)
-		if c.Pool != "map" {
-			c.PoolHeads, c.PoolMLPDim = 0, 0
-		}
 		c.LayerScale = float64(when(c.LayerScale > 0, 1))
-		c.Classes, c.Dropout, c.AttentionDropout, c.DropPath, c.Init, c.DType, c.Recompute = 0, 0, 0, 0, "", "", false
 		fields, _ := asJSON(c)
+		without := []string{"classes", "dropout", "attention_dropout", "drop_path", "init", "dtype", "recompute"}
+		if c.Pool != "map" {
+			without = append(without, "pool_heads", "pool_mlp_dim")
+		}
+		for _, key := range without {
+			delete(fields, key)
+		}
 		return fields
 	}
 	ours, theirs := of(m.config), of(back.config)

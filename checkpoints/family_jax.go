@@ -99,7 +99,7 @@ func (w *weights) gridOfTable(d *described, rows int, stated gridSize, options I
 		grid = stated
 	}
 	prefix := c.PrefixPositions()
-	if side := int(math.Sqrt(float64(max(rows-prefix, 0)))); grid == (gridSize{}) && options.AssumeSquare &&
+	if side := int(math.Sqrt(float64(rows - prefix))); grid == (gridSize{}) && options.AssumeSquare &&
 		side*side == rows-prefix {
 		grid = gridSize{side, side}
 	}

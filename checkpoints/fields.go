@@ -256,7 +256,7 @@ func hidden(width int, ratio float64) int { return int(min(float64(width)*ratio,
 
 // ratioOf returns the ratio that gives these hidden units: software truncates the product, and 49·(5/49) is 4.99….
 func ratioOf(width, units int) fraction {
-	ratio := float64(units) / float64(max(width, 1))
+	ratio := float64(units) / float64(width)
 	for hidden(width, ratio) < units {
 		ratio = math.Nextafter(ratio, math.Inf(1))
 	}

@@ -270,10 +270,7 @@ func (m *Imported) read(w *weights, found described, wanted []named) error {
 		if value == nil {
 			value = tensors.FromShape(shapes.Make(dtypes.Float32, v.dims(found.config)...))
 		}
-		err = tensors.MutableFlatData(value, func(ours []float32) { v.take(found, flat, ours) })
-		if err != nil {
-			return errors.WithMessagef(err, "checkpoints: variable %q", v.path)
-		}
+		tensors.MustMutableFlatData(value, func(ours []float32) { v.take(found, flat, ours) })
 		m.Variables[v.path] = value
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.tensors)) {

@@ -264,8 +264,9 @@ func hostileNPZ(t testing.TB) []struct {
 			func(h *zip.FileHeader) { h.UncompressedSize64 -= 4 }}), "not a valid zip"},
 		{"a hundred names for one member", overlapping(t), "more than the"},
 		{"three megabytes of names", longList(t), "the list of members"},
-		{"no zip", []byte("PK\x03\x04 and no more"), "not a valid zip"},
-		{"cut", whole[:len(whole)-9], "not a valid zip"},
+		{"no zip", []byte("PK\x03\x04 and no more"), "x.npz: not an .npz file, or truncated: download it again (zip: not a " +
+			"valid"},
+		{"cut", whole[:len(whole)-9], "x.npz: not an .npz file, or truncated: download it again (zip: not a valid"},
 	}
 }
 

@@ -63,6 +63,7 @@ func TestPreprocessingIsImportedOrTheReasonReported(t *testing.T) {
 		`{"size":{"height":6,"width":10},` + numbers:               {true, true, "positions: "},
 		`{"size":{"height":6,"width":10},"do_pad":true,` + numbers: {false, false, "preprocessing: left out: preprocess: un"},
 		`{"size":{"shortest_edge":6},` + numbers:                   {false, true, "preprocessing: left out: preprocess: wi"},
+		`{"size":{"height":6,"width":10},"resample":2}`:            {false, true, "positions: "}, // and no normalization
 	} {
 		putFile(t, filepath.Join(filepath.Dir(file), foreignPreprocessor), []byte(text))
 		m := imported(t, file, ImportOptions{})

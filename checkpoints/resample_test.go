@@ -137,7 +137,8 @@ func TestInvalidResamplingIsRefused(t *testing.T) {
 		{7, 1, 0, ok, resampleHF, "0+2x3 rows"},
 		{6, 1, 1, ok, resampleHF, "1+2x3 rows"},
 		{6, 1, 0, gridSize{2000, 2000}, resampleHF, "2^20"},
-		{6, 1, 0, gridSize{100000, 1}, resampleHF, "100000x1"},
+		{6, 1, 0, gridSize{1 << 10, 1<<10 + 1}, resampleHF, "at most 2^20 patches"},
+		{6, 1, 0, gridSize{1<<14 + 1, 1}, resampleHF, "16385x1"}, {6, 1, 0, gridSize{1, 1<<14 + 1}, resampleHF, "1x16385"},
 	} {
 		_, _, err := Resample(make([]float32, c.numbers), c.width, c.prefix, ok, c.to, c.kind)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

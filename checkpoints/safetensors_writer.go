@@ -29,11 +29,10 @@ func asIs(name string, value *tensors.Tensor) outTensor {
 	return outTensor{name, value.Shape(), func(w io.Writer) error { return writeBytes(w, value) }}
 }
 
-// writeSafetensors writes the tensors widest type first, then by name, after a header padded to 8 bytes: so every
-// tensor is aligned to its elements without a hole, and equal tensors give equal files. format is the "format" of the
-// header's metadata ("pt" for transformers); empty writes none.
+// writeSafetensors sorts the tensors, widest type first, then by name, and writes them after a header padded to 8
+// bytes: so every tensor is aligned to its elements without a hole, and equal tensors give equal files. format is the
+// "format" of the header's metadata ("pt" for transformers); empty writes none.
 func writeSafetensors(w io.Writer, format string, out []outTensor) error {
-	out = slices.Clone(out)
 	slices.SortFunc(out, func(a, b outTensor) int {
 		return cmp.Or(cmp.Compare(b.shape.DType.Size(), a.shape.DType.Size()), cmp.Compare(a.name, b.name))
 	})
@@ -65,7 +64,7 @@ func writeSafetensors(w io.Writer, format string, out []outTensor) error {
 		at = end
 	}
 	header.WriteByte('}')
-	if header.Len() > maxHeader-8 {
+	if header.Len() > maxHeader {
 		return errors.Errorf("checkpoints: the header has %d bytes, more than %d: use shorter names", header.Len(), maxHeader)
 	}
 	for header.Len()%8 != 0 {

@@ -32,16 +32,20 @@ type param struct {
 
 // paramTypes are the possible types of a hyperparameter, by their names in the file.
 var paramTypes = typesByName(
-	false, "", 0, int8(0), int16(0), int32(0), int64(0), uint(0), uint8(0), uint16(0), uint32(0), uint64(0),
-	float32(0), float64(0), []bool{}, []string{}, []int{}, []int32{}, []int64{}, []float32{}, []float64{},
+	reflect.TypeFor[bool](), reflect.TypeFor[string](), reflect.TypeFor[int](), reflect.TypeFor[int8](),
+	reflect.TypeFor[int16](), reflect.TypeFor[int32](), reflect.TypeFor[int64](), reflect.TypeFor[uint](),
+	reflect.TypeFor[uint8](), reflect.TypeFor[uint16](), reflect.TypeFor[uint32](), reflect.TypeFor[uint64](),
+	reflect.TypeFor[float32](), reflect.TypeFor[float64](), reflect.TypeFor[[]bool](), reflect.TypeFor[[]string](),
+	reflect.TypeFor[[]int](), reflect.TypeFor[[]int32](), reflect.TypeFor[[]int64](), reflect.TypeFor[[]float32](),
+	reflect.TypeFor[[]float64](),
 )
 
-func typesByName(values ...any) map[string]reflect.Type {
-	types := map[string]reflect.Type{}
-	for _, value := range values {
-		types[reflect.TypeOf(value).String()] = reflect.TypeOf(value)
+func typesByName(types ...reflect.Type) map[string]reflect.Type {
+	byName := map[string]reflect.Type{}
+	for _, t := range types {
+		byName[t.String()] = t
 	}
-	return types
+	return byName
 }
 
 // encodeStore writes store.json; the order of the parameters is the store's, by scope and key.
@@ -112,9 +116,7 @@ func decodeParam(p param) (any, error) {
 	value := reflect.New(t)
 	if kind := t.Kind(); (kind == reflect.Float32 || kind == reflect.Float64) && bytes.HasPrefix(p.Value, []byte{'"'}) {
 		var text string
-		if err := json.Unmarshal(p.Value, &text); err != nil {
-			return nil, err
-		}
+		_ = json.Unmarshal(p.Value, &text) // a string: it begins with a quotation mark
 		f, err := strconv.ParseFloat(text, 64)
 		if err != nil {
 			return nil, err

@@ -236,8 +236,7 @@ func parseIndex(file string, raw []byte) (map[string]string, error) {
 	}
 	for _, tensor := range slices.Sorted(maps.Keys(shards)) {
 		name := shards[tensor]
-		if name != filepath.Base(name) || !filepath.IsLocal(name) || strings.ContainsAny(name, `/\`) ||
-			filepath.Ext(name) != ".safetensors" {
+		if !filepath.IsLocal(name) || strings.ContainsAny(name, `/\`) || filepath.Ext(name) != ".safetensors" {
 			return refuse(tensor, "file %q is no .safetensors file beside the index", name)
 		}
 	}

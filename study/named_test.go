@@ -138,9 +138,9 @@ func TestTheVariantsOfAblationAndGateMatchTheirLabels(t *testing.T) {
 		"hybrid over ℘ λ = 0.12":         {"wepe_gate": 0.12, "wepe_start": "drawn", "wepe_blend": "exact"},
 		"hybrid over the sphere λ = 0.5": {"wepe_gate": 0.5, "wepe_start": "drawn", "wepe_blend": "sphere"},
 	})
-	for _, name := range []string{"gate", "frozen"} {
-		if !gomlxtest.Must(ByName(name))(t).Pretrained {
-			t.Errorf("%s trains from scratch", name)
+	for _, n := range All { // with a table of positions to blend with
+		if pretrained := slices.Contains([]string{"gate", "frozen", "beta-gamma"}, n.Name); n.Pretrained != pretrained {
+			t.Errorf("%s wants a pretrained model: %v", n.Name, n.Pretrained)
 		}
 	}
 	for _, v := range gomlxtest.Must(ByName("frozen"))(t).Variants {

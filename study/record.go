@@ -78,16 +78,14 @@ func Merge(dir string, others []string) error {
 	if err != nil {
 		return err
 	}
-	for _, other := range others {
-		if theirs, _, err := readRecords(other); err != nil {
-			return err
-		} else if len(theirs) == 0 {
-			return fmt.Errorf("%s contains no rows: give the directory of a study on another machine", other)
-		}
-	}
 	theirs, _, err := readRecords(others...)
 	if err != nil {
 		return err
+	}
+	for _, other := range others {
+		if rows, _, _ := readRecords(other); len(rows) == 0 { // all of them can be read
+			return fmt.Errorf("%s contains no rows: give the directory of a study on another machine", other)
+		}
 	}
 	var rows []report.Result
 	for id, row := range theirs {

@@ -93,6 +93,13 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 		if _, err := task.Measure(ctx, u, m); !errors.Is(err, finetune.ErrInterrupted) {
 			t.Errorf("interrupted: %v", err)
 		}
+		var odd Task
+		one := *files(t, "one", 3, 5)
+		one.Classes = one.Classes[:len(one.Classes)-1]
+		odd.FromFiles([2]*data.Files{&one, &one}, [2]*data.Files{&one, &one}, slog.New(slog.DiscardHandler))
+		if _, err := odd.Measure(t.Context(), u, m); err == nil || !strings.Contains(err.Error(), "classes") {
+			t.Errorf("images of other classes: %v", err)
+		}
 		want := gomlxtest.Must(m.Evaluate(all))(t)
 		m.Recipe.EvalBatchSize = 1029 // more than are read at a time
 		for _, got := range []report.Metrics{row.Test, gomlxtest.Must(task.Measure(t.Context(), u, m))(t)} {
@@ -297,6 +304,14 @@ func TestAFailedMeasurementLeavesNoRow(t *testing.T) {
 	}
 	if done := gomlxtest.Must(s.results())(t); len(done) != 0 {
 		t.Errorf("rows %v", done)
+	}
+	record := filepath.Join(s.Dir, recordOf(Shard{}))
+	s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, err error) {
+		return m, os.Mkdir(record, 0o755)
+	}
+	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), record) || !strings.HasPrefix(err.Error(),
+		"none seed 0") {
+		t.Errorf("a record that cannot be written: %v", err)
 	}
 }
 

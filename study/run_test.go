@@ -62,6 +62,9 @@ func TestOtherSizesAreEvaluatedWithTheWeightsOfTheRow(t *testing.T) {
 		if len(rows) != 1 || rows[0].Weights.Name != weights {
 			t.Fatalf("rows %+v, want one of the %s weights", rows, weights)
 		}
+		if r := rows[0]; r.Validation != (report.Metrics{}) || r.Scalars != nil || !(r.WallSeconds > 0) {
+			t.Errorf("a row at another size has what was measured in training: %+v", r)
+		}
 		_, test, err := s.Tasks[0].Images(t.Context(), units[0])
 		if err != nil {
 			t.Fatal(err)
@@ -183,6 +186,17 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
+	for _, path := range pictures { // a directory in place of a picture
+		if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Curves(); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s cannot be written: %v", path, err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s.Variants, s.EvalSizes = s.Variants[:1], nil // a table, without scalars
 	if pictures, err = s.Curves(); err != nil || !slices.Equal(pictures, wantPictures[:1]) {
 		t.Errorf("pictures of a table %q, %v", pictures, err)
@@ -195,6 +209,14 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(units[0].Dir, multiResolutionFile)))(t)
 	if last := rows.Results[len(rows.Results)-1]; last.ImageSize != "32x32" || last.Date == "earlier" {
 		t.Errorf("a row at 32×32 has the date of its training: %+v", last)
+	}
+	path := filepath.Join(units[0].Dir, multiResolutionFile)
+	err = errors.Join(os.Remove(path), os.Symlink(filepath.Join(s.Dir, "gone", "rows"), path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.multiResolution(units[0], row, test); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("rows that cannot be written: %v", err)
 	}
 }
 
@@ -258,7 +280,7 @@ func TestTheSecondProcessOfAGroupWritesNothing(t *testing.T) {
 
 func TestAPageIsWrittenAgainWhenItIsOlderThanItsRows(t *testing.T) {
 	s := small(t)
-	s.Variants, s.Seeds = Each("none"), 1
+	s.Variants, s.Seeds = Each("learned"), 1
 	run(t, s)
 	units, _, err := s.found()
 	if err != nil || len(units) != 1 {
@@ -275,6 +297,20 @@ func TestAPageIsWrittenAgainWhenItIsOlderThanItsRows(t *testing.T) {
 		if is := string(gomlxtest.Must(os.ReadFile(page))(t)) == "kept"; is != kept {
 			t.Errorf("a page %v after its rows is kept: %v", later, is)
 		}
+	}
+	for _, name := range []string{"field.png", finetune.PageFile} { // a directory in place of the file
+		path := filepath.Join(units[0].Dir, name)
+		if err := errors.Join(os.Chtimes(page, rows, rows.Add(-time.Hour)), os.Remove(path), os.Mkdir(path, 0o755),
+			os.Chtimes(path, rows, rows.Add(-time.Hour))); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s cannot be written: %v", name, err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		run(t, s)
 	}
 }
 
@@ -335,7 +371,8 @@ func TestAStudyListsMissingTrainingsAndHowToResume(t *testing.T) {
 	lost.Tasks[0].Images = func(context.Context, Unit) (train, test data.Source, err error) {
 		return nil, nil, fs.ErrNotExist
 	}
-	if err := lost.Run(t.Context()); !errors.Is(err, fs.ErrNotExist) {
+	if err := lost.Run(t.Context()); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.HasPrefix(err.Error(), "wepe 16x16 crop seed 0: ") {
 		t.Errorf("without images: %v", err)
 	}
 	both := *s

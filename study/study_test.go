@@ -351,6 +351,13 @@ func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
 	if err := Merge(t.TempDir(), []string{t.TempDir()}); err == nil || !strings.Contains(err.Error(), "contains no rows") {
 		t.Errorf("an empty directory: %v", err)
 	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := Merge(filepath.Join(file, "study"), []string{first}); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("into a directory below a file: %v", err)
+	}
 }
 
 func TestValidateNamesDuplicatesAndValuesOutOfRange(t *testing.T) {
