@@ -116,7 +116,7 @@ func colour(points []float64, margin []bool, foreground bool) (shown []int, colo
 			inside = append(inside, v)
 		}
 	}
-	if inside != nil && stat.Mean(outside, nil) > stat.Mean(inside, nil) {
+	if stat.Mean(outside, nil) > stat.Mean(inside, nil) { // never of two rows or columns: the mean of none is NaN
 		floats.Scale(-1, first)
 	}
 	if foreground {
@@ -129,9 +129,7 @@ func colour(points []float64, margin []bool, foreground bool) (shown []int, colo
 		for _, i := range shown {
 			front = append(front, points[i*width:(i+1)*width]...)
 		}
-		if axes, err = numeric.PCA(front, len(shown), 3); err != nil {
-			return nil, nil, err
-		}
+		axes, err = numeric.PCA(front, len(shown), 3)
 	}
 	colours = make([]color.RGBA, len(shown))
 	for k := range colours {
@@ -142,5 +140,5 @@ func colour(points []float64, margin []bool, foreground bool) (shown []int, colo
 			*[]*uint8{&colours[k].R, &colours[k].G, &colours[k].B}[c] = uint8(255*v + 0.5)
 		}
 	}
-	return shown, colours, nil
+	return shown, colours, err
 }
