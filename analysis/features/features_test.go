@@ -846,6 +846,11 @@ func TestPCAVisualizationOfAModelsImages(t *testing.T) {
 	if black < 7*36/10 {
 		t.Errorf("%d patches are behind", black)
 	}
+	clear(unread)
+	if one, err := PCA(m, l, []int{0, 2}, false); !errors.As(err, &unread) || len(unread) != 1 || unread[1] == nil ||
+		len(one) != 1 {
+		t.Errorf("of two images, the second damaged: %d images, %v", len(one), err)
+	}
 	damaged := gomlxtest.Must(Folder(datatest.Tree(t, map[string][]byte{"a.png": []byte("a")})))(t)
 	_, err = PCA(m, damaged, []int{0}, false)
 	if err == nil || !strings.Contains(err.Error(), "none of the images") {

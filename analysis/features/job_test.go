@@ -154,6 +154,39 @@ func TestAnImageListedTwiceIsResumedAtItsPlace(t *testing.T) {
 	}
 }
 
+// Its process ended before the state was finished, or its numbers are lost.
+func TestAJobOfOneImageIsResumedBehindIt(t *testing.T) {
+	l := gomlxtest.Must(Folder(datatest.Tree(t, map[string][]byte{"a.png": datatest.PNG(drawn(1, 5, 7))})))(t)
+	job := Job{Model: demo(t, 4), List: l, Dir: t.TempDir()}
+	gomlxtest.Must(job.Run(t.Context()))(t)
+	want := files(t, job.Dir)
+	s := gomlxtest.Must(readState(job.Dir))(t)
+	s.Rows = 0
+	for lost, first := range map[int]int{0: 1, 4: 0, 4*96 + 28: 0} {
+		if err := s.write(job.Dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(filepath.Join(job.Dir, valuesFile), int64(len(want[valuesFile])-lost)); err != nil {
+			t.Fatal(err)
+		}
+		at := -1
+		job.Progress = func(done, _ int) {
+			if at < 0 {
+				at = done
+			}
+		}
+		gomlxtest.Must(job.Run(t.Context()))(t)
+		if at != first {
+			t.Errorf("%d bytes are lost: goes on after %d images, want %d", lost, at, first)
+		}
+		for name, content := range files(t, job.Dir) {
+			if content != want[name] {
+				t.Errorf("%d bytes are lost: %s differs", lost, name)
+			}
+		}
+	}
+}
+
 func TestFilesThatCannotBeWrittenAreAnErrorThatNamesThem(t *testing.T) {
 	l := gomlxtest.Must(Folder(folder(t)))(t)
 	m := demo(t, 4)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"image/draw"
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
@@ -52,7 +53,9 @@ func PCA(m *finetune.Model, l *List, rows []int, foreground bool) ([]Visualizati
 		if seen == nil {
 			return err
 		}
-		out = append(out, Visualization{l.Images[rows[i]], seen.RGBA(), image.NewRGBA(image.Rect(0, 0, f.Cols, f.Rows))})
+		patches := image.NewRGBA(image.Rect(0, 0, f.Cols, f.Rows))
+		draw.Draw(patches, patches.Bounds(), image.Black, image.Point{}, draw.Src) // the background
+		out = append(out, Visualization{l.Images[rows[i]], seen.RGBA(), patches})
 		for _, v := range f.Patches {
 			points = append(points, float64(v))
 		}
@@ -77,11 +80,6 @@ func PCA(m *finetune.Model, l *List, rows []int, foreground bool) ([]Visualizati
 		at := out[p/perPicture].Patches
 		cols := at.Bounds().Dx()
 		at.SetRGBA(p%perPicture%cols, p%perPicture/cols, colours[k])
-	}
-	for _, c := range out { // black for the background
-		for i := 3; i < len(c.Patches.Pix); i += 4 {
-			c.Patches.Pix[i] = 255
-		}
 	}
 	return out, err
 }
