@@ -4,7 +4,6 @@ package wepe
 
 import (
 	"math"
-	"slices"
 	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -86,16 +85,14 @@ func (l *lattice) points(omega3 ComplexNode, x, y []float64) ComplexNode {
 
 // scaled returns the coordinates in the periods of each lattice, one view after the other, (11.7).
 func (c Config) scaled(periods []float64) (out []float64) {
-	periods = slices.Clone(periods)
+	factor := 1.0
 	for range c.scales {
 		for n := range c.harmonics {
 			for _, x := range periods {
-				out = append(out, float64(n+1)*x)
+				out = append(out, float64(n+1)*(factor*x))
 			}
 		}
-		for i := range periods {
-			periods[i] *= c.scaleRatio
-		}
+		factor *= c.scaleRatio
 	}
 	return out
 }

@@ -129,3 +129,40 @@ func TestTable_and_its_key_travel_in_a_checkpoint_to_any_grid_and_hold_the_latti
 	_, err = built(read, ofTable(deflatedTable, 18))
 	refused(t, "more nodes than the checkpoint has", err, "the table in")
 }
+
+func TestA_position_is_between_two_nodes_and_beyond_them_at_the_nearest(t *testing.T) {
+	for x, want := range map[float64]struct {
+		index    int
+		distance float64
+	}{-0.5: {0, 0}, 0: {0, 0}, 2.25: {2, 0.25}, 3: {3, 0}, 3.75: {3, 0.75}, 4: {3, 1}, 4.5: {3, 1}} {
+		if index, distance := nodeBefore(x, 5); index != want.index || distance != want.distance {
+			t.Errorf("%g of 5 nodes is %g behind node %d, want %g behind %d", x, distance, index, want.distance, want.index)
+		}
+	}
+	for x, want := range map[float64]struct {
+		t         float64
+		distances [2]float64
+	}{-0.25: {0.75, [2]float64{0.75, -0.25}}, 0: {0, [2]float64{0, -1}}, 0.25: {0.25, [2]float64{0.25, -0.75}}} {
+		if at, distances := cellOffsets(x); at != want.t || distances != want.distances {
+			t.Errorf("%g is at %g, %v from the ends, want %g, %v", x, at, distances, want.t, want.distances)
+		}
+	}
+}
+
+// A pole belongs to a table that goes beyond the middle between it and the next.
+func TestTable_omits_the_poles_that_are_nearest_to_a_part_of_it(t *testing.T) {
+	for _, c := range []struct {
+		kind tableKind
+		u, v float64
+		want string
+	}{
+		{deflatedTable, 0.4, 0.5, "[[0 0]]"}, {deflatedTable, 0.5, 0.4, "[[0 0]]"},
+		{deflatedTable, 0.51, 0.5, "[[0 0] [1 0]]"}, {deflatedTable, 0.5, 0.51, "[[0 0] [0 1]]"},
+		{deflatedTable, 1, 3, "[[0 0] [1 0] [0 1] [1 1]]"}, {rawTable, 1, 1, "[]"},
+	} {
+		key := tableKey{Mode: paper, Omega1: 1.3, Omega3p: 1.7, SpanU: c.u, SpanV: c.v, Kind: c.kind}
+		if got := fmt.Sprint(key.poles()); got != c.want {
+			t.Errorf("%s, %g × %g periods: %s, want %s", c.kind, c.u, c.v, got, c.want)
+		}
+	}
+}
