@@ -4,6 +4,7 @@ package analysis
 
 import (
 	"bytes"
+	"context"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -309,11 +310,55 @@ func TestFiguresAreChosenByNameAndGroup(t *testing.T) {
 		!strings.Contains(err.Error(), `unknown analysis "decy"`) || !strings.Contains(err.Error(), "robustness (") {
 		t.Errorf("a figure that does not exist: %v", err)
 	}
-	for want, comparison := range map[string]Comparison{
-		"give at least one model and one analysis": {}, "no images": {Models: []Model{{}}, Analyses: All},
+	const few = "give at least one model and one analysis"
+	for _, c := range []struct {
+		comparison Comparison
+		want       string
+	}{
+		{Comparison{Models: []Model{{}}}, few}, {Comparison{Analyses: All}, few},
+		{Comparison{Models: []Model{{}}, Analyses: All}, "no images"},
+		{Comparison{Models: []Model{{}}, Analyses: All, Images: &data.Memory{}}, "no images"},
 	} {
-		if _, err := comparison.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.comparison.Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+}
+
+func TestEveryModelIsClosedWhateverBecomesOfItsImages(t *testing.T) {
+	gomlxtest.OnGo(t)
+	path := trained(t, "learned", 1, nil)
+	answers := []struct {
+		images *data.Memory
+		err    error
+	}{{testImages(2), nil}, {nil, errors.New("the disk is gone")}, {&data.Memory{}, nil}}
+	var opened []*finetune.Model
+	var fingerprints []string
+	comparison := Comparison{
+		Backend: gomlxtest.Backend(), Models: slices.Repeat([]Model{{Name: "a", Path: path}}, len(answers)),
+		Analyses: []Analysis{{Name: "count", do: func(s *subject) error {
+			s.measured("images", "", float64(s.Images.Len()))
+			return nil
+		}}},
+		ImagesFor: func(_ context.Context, m *finetune.Model) (*data.Memory, func(int) []bool, error) {
+			answer := answers[len(opened)]
+			opened, fingerprints = append(opened, m), append(fingerprints, gomlxtest.Must(m.Fingerprint())(t))
+			return answer.images, nil, answer.err
+		},
+	}
+	found, err := comparison.Run(t.Context())
+	for _, want := range []string{"images for " + path + ": the disk is gone",
+		"images for " + path + ": analysis: no images"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if rows := rowsOf(found.Rows, "count", "a"); len(rows) != 1 || rows[0].Value != 2 {
+		t.Errorf("%+v, want the two images of the first", rows)
+	}
+	for i, m := range opened {
+		if now, err := m.Fingerprint(); err == nil && now == fingerprints[i] {
+			t.Errorf("model %d still has its weights", i)
 		}
 	}
 }
