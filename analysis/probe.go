@@ -32,8 +32,7 @@ func probe(s *subject) error {
 		return err
 	}
 	c := s.model.Recipe.Model
-	patches := s.grid.patches()
-	images := min(s.Images.Len(), 256, max(2, probeBytes/(4*patches*c.Width)))
+	images := s.probedImages()
 	if images < 2 {
 		return notApplicable("the probe needs two images: one for training, one for testing")
 	}
@@ -74,6 +73,11 @@ func probe(s *subject) error {
 		}
 	}
 	return nil
+}
+
+// probedImages is the number of images of which the probe has patches.
+func (s *subject) probedImages() int {
+	return min(s.Images.Len(), 256, max(2, probeBytes/(4*s.grid.patches()*s.model.Recipe.Model.Width)))
 }
 
 // examples are inputs [n][width] and targets [n], columns before rows.

@@ -164,5 +164,31 @@ func TestTable_omits_the_poles_that_are_nearest_to_a_part_of_it(t *testing.T) {
 		if got := fmt.Sprint(key.poles()); got != c.want {
 			t.Errorf("%s, %g × %g periods: %s, want %s", c.kind, c.u, c.v, got, c.want)
 		}
+		if u, v := key.extents(); u != min(c.u, 1) || v != min(c.v, 1) { // one period at most
+			t.Errorf("%g × %g periods: the table has %g × %g", c.u, c.v, u, v)
+		}
 	}
+}
+
+// Nearer to the pole than the radius r, 2⁻²⁴·2/π of the shorter half-period, 1/z is z̄/r².
+func TestTable_guards_its_pole_by_the_shorter_half_period(t *testing.T) {
+	for _, half := range [][2]float64{{1.3, 1.7}, {1.7, 1.3}} {
+		key := tableKey{Mode: paper, Omega1: half[0], Omega3p: half[1], SpanU: 0.4, SpanV: 0.4, Kind: deflatedTable}
+		r := 1.3 * 2 / math.Pi * 0x1p-24
+		p, pPrime := key.principalParts([2]float64{r / 2 / (2 * half[0]), 1}, [2]float64{0, 1})
+		gomlxtest.NearAbs(t, fmt.Sprint(half), []float64{real(p) * r * r, imag(p), real(pPrime) * r * r * r, imag(pPrime)},
+			[]float64{0.25, 0, -0.25, 0}, 1e-12)
+	}
+}
+
+func TestTable_of_a_lattice_without_size_is_not_built(t *testing.T) {
+	store, table := model.NewStore(), ofTable(deflatedTable, 17)
+	e, err := built(store, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	setValue(t, store, "/wepe/omega3_raw", tensors.FromScalar(float32(math.NaN())))
+	refused(t, "NaN", e.BuildTable(), "wepe: table: ")
+	_, err = built(store, table)
+	refused(t, "NaN", err, "call Encoder.BuildTable")
 }
