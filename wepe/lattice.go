@@ -54,7 +54,7 @@ func (l *lattice) scalars(g *Graph, n int) (v view) {
 		b := reducedBasis(omega1, omega3)
 		each = append(each, omega3.Re, b.a.Re, b.a.Im, b.b.Re, b.b.Im)
 	}
-	each = kernel.Unstack(kernel.Once(BroadcastToDims(InsertAxes(Stack(each, 0), -1), len(each), n))[0])
+	each = kernel.Unstack(kernel.Once(BroadcastToDims(Stack(each, 0), len(each), n))[0])
 
 	v.omega1, v.omega3.Im, v.alphaScale = BroadcastToDims(omega1, n), each[0], each[1]
 	switch {

@@ -95,7 +95,7 @@ func (t sumTerms) sums() *Node {
 func (t sumTerms) gradient(dy []*Node) []*Node {
 	for i, x := range t.parts() {
 		constant := Or(t.dropped, GreaterThan(Abs(x), Scalar(x.Graph(), x.DType(), t.TermClip)))
-		dy[i] = Where(constant, ZerosLike(x), BroadcastToShape(InsertAxes(dy[i], -1), x.Shape()))
+		dy[i] = Where(constant, ZerosLike(x), BroadcastToShape(dy[i], x.Shape()))
 	}
 	p, pPrime := ComplexNode{dy[0], dy[1]}, ComplexNode{dy[2], dy[3]}
 	z := p.mul(t.inv3.scale(-2).conj()).add(pPrime.mul(t.inv2.square().scale(6).conj()))
