@@ -8,6 +8,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -17,8 +18,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
@@ -359,6 +362,68 @@ func TestEveryModelIsClosedWhateverBecomesOfItsImages(t *testing.T) {
 	for i, m := range opened {
 		if now, err := m.Fingerprint(); err == nil && now == fingerprints[i] {
 			t.Errorf("model %d still has its weights", i)
+		}
+	}
+}
+
+func TestAComparisonEndsWithItsContext(t *testing.T) {
+	gomlxtest.OnGo(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var log strings.Builder
+	model := Model{Name: "a", Path: trained(t, "learned", 1, nil)}
+	comparison := Comparison{
+		Backend: gomlxtest.Backend(), Models: []Model{model, model}, Images: testImages(2),
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Analyses: []Analysis{
+			{Name: "first", do: func(s *subject) error {
+				cancel()
+				s.measured("images", "", 2)
+				return nil
+			}},
+			{Name: "second", do: func(*subject) error {
+				t.Error("an analysis begins after the end")
+				return nil
+			}},
+		},
+	}
+	if found, err := comparison.Run(ctx); !errors.Is(err, context.Canceled) || found != nil {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if strings.Count(log.String(), "msg=first model=a") != 1 || comparison.Pairs != 8000 {
+		t.Errorf("%d pairs, logged %s", comparison.Pairs, &log)
+	}
+	comparison.Models = []Model{{Name: "a", Path: "nowhere"}, {Name: "b", Path: "gone"}}
+	if found, err := comparison.Run(t.Context()); err == nil || found != nil ||
+		!strings.Contains(err.Error(), "nowhere") || !strings.Contains(err.Error(), "gone") {
+		t.Errorf("no model: %+v, %v", found, err)
+	}
+}
+
+// What an import says of its files is logged.
+func TestNotesOfAModelAreLogged(t *testing.T) {
+	model := Model{Name: "m", Path: fixtures.Dir(t, "jax_vit_npz"), Import: checkpoints.ImportOptions{AssumeSquare: true}}
+	opened := gomlxtest.Must(finetune.Opening{Files: model.Import}.Open(gomlxtest.Backend(), model.Path))(t)
+	notes := opened.Opened.Notes
+	opened.Finalize()
+	var log bytes.Buffer
+	c := &Comparison{Backend: gomlxtest.Backend(), Images: testImages(2), Logger: slog.New(slog.NewJSONHandler(&log, nil))}
+	gomlxtest.Must(c.open(t.Context(), model))(t).model.Finalize()
+	if len(notes) == 0 || strings.Count(log.String(), `"model":"m"`) != len(notes) {
+		t.Errorf("notes %q, logged %s", notes, &log)
+	}
+}
+
+func TestAccuracyNeedsTheSameNumberOfClasses(t *testing.T) {
+	for _, c := range []struct {
+		model, dataset string
+		want           string
+	}{
+		{"a b c", "a b", "the model has 3 classes, the dataset 2"}, {"a", "a", "the model has 1 classes, the dataset 1"},
+	} {
+		s := &subject{model: &finetune.Model{Classes: strings.Fields(c.model)},
+			Images: &data.Memory{Info: data.Info{Classes: strings.Fields(c.dataset)}}}
+		if err := s.predicts(); !errors.As(err, new(notApplicable)) || err.Error() != c.want {
+			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
 }

@@ -177,11 +177,12 @@ func (p *distanceProbe) errors(backend compute.Backend, train, test examples) (p
 		return probeErrors{}, err
 	}
 	defer p.finalize()
+	whole := min(p.Batch, len(train.inputs)) // one program for all batches
 	for epoch := range p.Epochs {
 		order := rand.New(rand.NewPCG(uint64(p.Seed), uint64(epoch))).Perm(len(train.inputs))
 		for batch := range slices.Chunk(order, p.Batch) {
-			if len(batch) < p.Batch && len(order) >= p.Batch {
-				break // one program for all batches
+			if len(batch) < whole {
+				break
 			}
 			var x, y [][]float32
 			for _, i := range batch {
