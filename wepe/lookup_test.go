@@ -192,3 +192,38 @@ func TestTable_of_a_lattice_without_size_is_not_built(t *testing.T) {
 	_, err = built(store, table)
 	refused(t, "NaN", err, "call Encoder.BuildTable")
 }
+
+// Also of an encoder that does not open it.
+func TestTable_does_not_train(t *testing.T) {
+	store := model.NewStore()
+	e, err := built(store, kv{paramEvaluation: evaluateExact, "wepe_table_resolution": 5, paramTableError: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.BuildTable(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{nameTableKey, nameTableValues} {
+		if v := store.GetVariable("/wepe/table/" + name); v == nil || v.Trainable {
+			t.Errorf("%s: %v, want one that does not train", name, v)
+		}
+	}
+}
+
+// Whole periods are those of ℘ only in mode paper, and a truncated sum has none.
+func TestOnly_exact_values_on_the_papers_lattice_are_of_the_nearest_period(t *testing.T) {
+	for _, c := range []struct {
+		mode       mode
+		evaluation string
+		want       []float64
+	}{
+		{paper, evaluateExact, []float64{-0.25, 0.25, 0.375}}, {paper, evaluateSum, []float64{0.75, -1.75, 0.375}},
+		{release, evaluateExact, []float64{0.75, -1.75, 0.375}}, {release, evaluateSum, []float64{0.75, -1.75, 0.375}},
+	} {
+		e, err := built(model.NewStore(), kv{"wepe_mode": c.mode, paramEvaluation: c.evaluation})
+		if err != nil {
+			t.Fatal(err)
+		}
+		gomlxtest.NearAbs(t, fmt.Sprint(c.mode, c.evaluation), e.reduced([]float64{0.75, -1.75, 0.375}), c.want, 0)
+	}
+}

@@ -185,6 +185,8 @@ func TestAJobOfOneImageIsResumedBehindIt(t *testing.T) {
 			}
 		}
 	}
+	job.Progress = func(int, int) { t.Error("a finished job is done again") }
+	gomlxtest.Must(job.Run(t.Context()))(t)
 }
 
 func TestFilesThatCannotBeWrittenAreAnErrorThatNamesThem(t *testing.T) {
