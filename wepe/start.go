@@ -104,10 +104,8 @@ func (d dense) fit(x, y mat.Matrix) error {
 		return errors.New("no singular values: the hidden rows are not finite")
 	}
 	svd.SolveTo(&solution, y, svd.Rank(fitRank))
-	if err := assign(d.biases, solution.RawRowView(inputs)); err != nil {
-		return err
-	}
-	return assign(d.weights, solution.RawMatrix().Data[:inputs*solution.RawMatrix().Stride])
+	return errors.Join(assign(d.biases, solution.RawRowView(inputs)),
+		assign(d.weights, solution.RawMatrix().Data[:inputs*solution.RawMatrix().Stride]))
 }
 
 // matrix returns numbers [n, width] in float64.
