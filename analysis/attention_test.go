@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -232,8 +233,24 @@ func TestNoiseThatDrownsAnEncodingHasNoDecay(t *testing.T) {
 
 // Vectors of sines have half the squared length of the noise.
 func TestNoiseWeakensTheDecayOfAnEncodingButNotItsSign(t *testing.T) {
-	rows := asked(t, "decay", testImages(2), Model{Name: "a", Path: trained(t, "sincos2d", 1,
-		func(r *finetune.Recipe) { r.Model.Width = 48 })})
+	path := trained(t, "sincos2d", 1, func(r *finetune.Recipe) { r.Model.Width = 48 })
+	rows := asked(t, "decay", testImages(2), Model{Name: "a", Path: path})
+	model := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), path))(t)
+	defer model.Finalize()
+	_, _, vectors, err := model.Encoding()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pairs := 0.0 // each draw is added to the vectors alone
+	for seed := range uint64(20) {
+		draw, noisy := rand.New(rand.NewPCG(0, seed)), make([]float64, len(vectors))
+		for i, v := range vectors {
+			noisy[i] = v + draw.NormFloat64()
+		}
+		pairs += decayOf(noisy, grid{Rows: 3, Cols: 5}, decayBins).Pairs / 20
+	}
+	gomlxtest.NearAbs(t, "correlation", []float64{value(t, rows, "decay", "a", "correlation with distance, all pairs",
+		"+ N(0, 1), mean of 20")}, []float64{pairs}, 1e-12)
 	for measure, sign := range map[string]float64{"correlation with distance, all pairs": -1,
 		"correlation with distance, bin means": -1, "decay, %": 1} {
 		alone := value(t, rows, "decay", "a", measure, "")
