@@ -4,9 +4,11 @@ package analysis
 
 import (
 	"bytes"
+	"context"
 	"encoding/xml"
 	"errors"
 	"io"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -16,8 +18,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
@@ -309,11 +313,117 @@ func TestFiguresAreChosenByNameAndGroup(t *testing.T) {
 		!strings.Contains(err.Error(), `unknown analysis "decy"`) || !strings.Contains(err.Error(), "robustness (") {
 		t.Errorf("a figure that does not exist: %v", err)
 	}
-	for want, comparison := range map[string]Comparison{
-		"give at least one model and one analysis": {}, "no images": {Models: []Model{{}}, Analyses: All},
+	const few = "give at least one model and one analysis"
+	for _, c := range []struct {
+		comparison Comparison
+		want       string
+	}{
+		{Comparison{Models: []Model{{}}}, few}, {Comparison{Analyses: All}, few},
+		{Comparison{Models: []Model{{}}, Analyses: All}, "no images"},
+		{Comparison{Models: []Model{{}}, Analyses: All, Images: &data.Memory{}}, "no images"},
 	} {
-		if _, err := comparison.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.comparison.Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+}
+
+func TestEveryModelIsClosedWhateverBecomesOfItsImages(t *testing.T) {
+	gomlxtest.OnGo(t)
+	path := trained(t, "learned", 1, nil)
+	answers := []struct {
+		images *data.Memory
+		err    error
+	}{{testImages(2), nil}, {nil, errors.New("the disk is gone")}, {&data.Memory{}, nil}}
+	var opened []*finetune.Model
+	var fingerprints []string
+	comparison := Comparison{
+		Backend: gomlxtest.Backend(), Models: slices.Repeat([]Model{{Name: "a", Path: path}}, len(answers)),
+		Analyses: []Analysis{{Name: "count", do: func(s *subject) error {
+			s.measured("images", "", float64(s.Images.Len()))
+			return nil
+		}}},
+		ImagesFor: func(_ context.Context, m *finetune.Model) (*data.Memory, func(int) []bool, error) {
+			answer := answers[len(opened)]
+			opened, fingerprints = append(opened, m), append(fingerprints, gomlxtest.Must(m.Fingerprint())(t))
+			return answer.images, nil, answer.err
+		},
+	}
+	found, err := comparison.Run(t.Context())
+	for _, want := range []string{"images for " + path + ": the disk is gone",
+		"images for " + path + ": analysis: no images"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if rows := rowsOf(found.Rows, "count", "a"); len(rows) != 1 || rows[0].Value != 2 {
+		t.Errorf("%+v, want the two images of the first", rows)
+	}
+	for i, m := range opened {
+		if now, err := m.Fingerprint(); err == nil && now == fingerprints[i] {
+			t.Errorf("model %d still has its weights", i)
+		}
+	}
+}
+
+func TestAComparisonEndsWithItsContext(t *testing.T) {
+	gomlxtest.OnGo(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var log strings.Builder
+	model := Model{Name: "a", Path: trained(t, "learned", 1, nil)}
+	comparison := Comparison{
+		Backend: gomlxtest.Backend(), Models: []Model{model, model}, Images: testImages(2),
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Analyses: []Analysis{
+			{Name: "first", do: func(s *subject) error {
+				cancel()
+				s.measured("images", "", 2)
+				return nil
+			}},
+			{Name: "second", do: func(*subject) error {
+				t.Error("an analysis begins after the end")
+				return nil
+			}},
+		},
+	}
+	if found, err := comparison.Run(ctx); !errors.Is(err, context.Canceled) || found != nil {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if strings.Count(log.String(), "msg=first model=a") != 1 || comparison.Pairs != 8000 {
+		t.Errorf("%d pairs, logged %s", comparison.Pairs, &log)
+	}
+	comparison.Models = []Model{{Name: "a", Path: "nowhere"}, {Name: "b", Path: "gone"}}
+	if found, err := comparison.Run(t.Context()); err == nil || found != nil ||
+		!strings.Contains(err.Error(), "nowhere") || !strings.Contains(err.Error(), "gone") {
+		t.Errorf("no model: %+v, %v", found, err)
+	}
+}
+
+// What an import says of its files is logged.
+func TestNotesOfAModelAreLogged(t *testing.T) {
+	model := Model{Name: "m", Path: fixtures.Dir(t, "jax_vit_npz"), Import: checkpoints.ImportOptions{AssumeSquare: true}}
+	opened := gomlxtest.Must(finetune.Opening{Files: model.Import}.Open(gomlxtest.Backend(), model.Path))(t)
+	notes := opened.Opened.Notes
+	opened.Finalize()
+	var log bytes.Buffer
+	c := &Comparison{Backend: gomlxtest.Backend(), Images: testImages(2), Logger: slog.New(slog.NewJSONHandler(&log, nil))}
+	gomlxtest.Must(c.open(t.Context(), model))(t).model.Finalize()
+	if len(notes) == 0 || strings.Count(log.String(), `"model":"m"`) != len(notes) {
+		t.Errorf("notes %q, logged %s", notes, &log)
+	}
+}
+
+func TestAccuracyNeedsTheSameNumberOfClasses(t *testing.T) {
+	for _, c := range []struct {
+		model, dataset string
+		want           string
+	}{
+		{"a b c", "a b", "the model has 3 classes, the dataset 2"}, {"a", "a", "the model has 1 classes, the dataset 1"},
+	} {
+		s := &subject{model: &finetune.Model{Classes: strings.Fields(c.model)},
+			Images: &data.Memory{Info: data.Info{Classes: strings.Fields(c.dataset)}}}
+		if err := s.predicts(); !errors.As(err, new(notApplicable)) || err.Error() != c.want {
+			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
 }

@@ -54,10 +54,20 @@ func (s *subject) prediction() []float64 {
 	return from
 }
 
+// layerWeights is the number of weights of a layer.
+func (s *subject) layerWeights() int {
+	c := s.model.Recipe.Model
+	return c.Heads * c.Tokens() * c.Tokens()
+}
+
 // batch returns the number of images in a batch.
 func (s *subject) batch(images int) int {
-	c := s.model.Recipe.Model
-	return max(1, min(32, images, weightBytes/(4*c.Depth*c.Heads*c.Tokens()*c.Tokens())))
+	return max(1, min(32, images, weightBytes/(4*s.model.Recipe.Model.Depth*s.layerWeights())))
+}
+
+// attendedImages is the number of images whose attention in all layers is evaluated.
+func (s *subject) attendedImages() int {
+	return min(s.Images.Len(), 256, max(1, weightWork/(s.model.Recipe.Model.Depth*s.layerWeights())))
 }
 
 // attended returns the attention of the model on images, computed once.
@@ -69,9 +79,9 @@ func (s *subject) attended() (*attention, error) {
 		return nil, err
 	}
 	c := s.model.Recipe.Model
-	size := c.Heads * c.Tokens() * c.Tokens() // weights of a layer
+	size := s.layerWeights()
 	v := &attention{from: s.prediction(), rings: s.grid.rings(), pooled: make([][]float64, c.Depth),
-		images: min(s.Images.Len(), 256, max(1, weightWork/(c.Depth*size)))}
+		images: s.attendedImages()}
 	for range c.Depth {
 		weights := make([][]float64, c.Heads)
 		for h := range weights {

@@ -5,7 +5,9 @@ package analysis
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -231,8 +233,24 @@ func TestNoiseThatDrownsAnEncodingHasNoDecay(t *testing.T) {
 
 // Vectors of sines have half the squared length of the noise.
 func TestNoiseWeakensTheDecayOfAnEncodingButNotItsSign(t *testing.T) {
-	rows := asked(t, "decay", testImages(2), Model{Name: "a", Path: trained(t, "sincos2d", 1,
-		func(r *finetune.Recipe) { r.Model.Width = 48 })})
+	path := trained(t, "sincos2d", 1, func(r *finetune.Recipe) { r.Model.Width = 48 })
+	rows := asked(t, "decay", testImages(2), Model{Name: "a", Path: path})
+	model := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), path))(t)
+	defer model.Finalize()
+	_, _, vectors, err := model.Encoding()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pairs := 0.0 // each draw is added to the vectors alone
+	for seed := range uint64(20) {
+		draw, noisy := rand.New(rand.NewPCG(0, seed)), make([]float64, len(vectors))
+		for i, v := range vectors {
+			noisy[i] = v + draw.NormFloat64()
+		}
+		pairs += decayOf(noisy, grid{Rows: 3, Cols: 5}, decayBins).Pairs / 20
+	}
+	gomlxtest.NearAbs(t, "correlation", []float64{value(t, rows, "decay", "a", "correlation with distance, all pairs",
+		"+ N(0, 1), mean of 20")}, []float64{pairs}, 1e-12)
 	for measure, sign := range map[string]float64{"correlation with distance, all pairs": -1,
 		"correlation with distance, bin means": -1, "decay, %": 1} {
 		alone := value(t, rows, "decay", "a", measure, "")
@@ -240,6 +258,66 @@ func TestNoiseWeakensTheDecayOfAnEncodingButNotItsSign(t *testing.T) {
 		if !(0 < sign*noisy && sign*noisy < sign*alone) {
 			t.Errorf("%s is %g without noise and %g with it", measure, alone, noisy)
 		}
+	}
+}
+
+// One image at least, and two for the probe; bounds are 2 GiB weights, 256 MiB of a batch's weights and 64 MiB patches.
+func TestTheNumberOfImagesFollowsFromTheSizeOfTheModel(t *testing.T) {
+	for _, c := range []struct {
+		name                                                  string
+		side, width, depth, heads                             int
+		images, batch, batchOf5, attended, probed, separation int
+	}{
+		{"tiny", 64, 12, 2, 3, 1000, 32, 5, 256, 256, 1000},                 // 17² weights of a head
+		{"ViT-B/16", 224, 768, 12, 12, 1000, 12, 5, 256, 111, 1000},         // 197²
+		{"1024 pixels", 1024, 768, 12, 12, 1000, 1, 1, 1, 5, 10},            // 4097²
+		{"half of them", 1024, 768, 1, 6, 1000, 1, 1, 21, 5, 21},            // in one layer
+		{"4096 pixels", 4096, 768, 12, 12, 1000, 1, 1, 1, 2, 1},             // 65537²
+		{"few images", 224, 768, 12, 12, 3, 3, 3, 3, 3, 3},                  // as there are
+		{"deep", 224, 768, 48, 16, 1000, 2, 2, 72, 111, 1000},               // a large model
+		{"a thin one of many tokens", 2048, 4, 1, 1, 1000, 1, 1, 7, 256, 7}, // 16385²
+	} {
+		config := vit.Config{ImageRows: c.side, ImageCols: c.side, PatchSize: 16, Width: c.width, Depth: c.depth,
+			Heads: c.heads, Classes: 3, Position: "learned"}.WithDefaults()
+		s := &subject{model: &finetune.Model{Recipe: finetune.Recipe{Model: config}},
+			Images: &data.Memory{Info: data.Info{Labels: make([]int32, c.images)}},
+			grid:   grid{Rows: config.Rows(), Cols: config.Cols(), Prefix: config.Prefix()}}
+		got := [5]int{s.batch(c.images), s.batch(min(5, c.images)), s.attendedImages(), s.probedImages(), s.separatedImages()}
+		if want := [5]int{c.batch, c.batchOf5, c.attended, c.probed, c.separation}; got != want {
+			t.Errorf("%s: %v, want %v", c.name, got, want)
+		}
+	}
+}
+
+// CKA needs 8 images, t-SNE ten patches, of which 2×5 are an image.
+func TestAnalysesOfTooFewImagesOrPatchesGiveTheNumber(t *testing.T) {
+	gomlxtest.OnGo(t)
+	small := func(rows, cols int) Model {
+		return Model{Name: "m", Path: trained(t, "learned", 1, func(r *finetune.Recipe) {
+			r.Augment.Size = [2]int{4 * rows, 4 * cols}
+		})}
+	}
+	ten, nine := small(2, 5), small(3, 3)
+	for _, c := range []struct {
+		what   string
+		model  Model
+		images int
+		want   string
+	}{
+		{"cka", ten, 8, ""}, {"cka", ten, 7, "CKA needs 8 images or more"}, {"tsne", ten, 1, ""},
+		{"tsne", nine, 1, "t-SNE needs 10 patches, the images have 9"}, {"probe", nine, 1, "the probe needs two images"},
+	} {
+		rows := rowsOf(asked(t, c.what, testImages(c.images), c.model), c.what, "m")
+		if len(rows) == 0 || !strings.Contains(rows[0].Note, c.want) || (rows[0].Note == "") != (c.want == "") {
+			t.Errorf("%s of %d images: %+v, want %q", c.what, c.images, rows, c.want)
+		}
+	}
+	c := &Comparison{Backend: gomlxtest.Backend(), Images: testImages(8), Logger: slog.New(slog.DiscardHandler)}
+	s := gomlxtest.Must(c.open(t.Context(), ten))(t)
+	defer s.model.Finalize()
+	c.reference = reference{images: 9, features: [][]float64{make([]float64, 9*12)}}
+	if err := cka(s); err == nil || err.Error() != "measured with 8 images, the first model with 9" {
+		t.Errorf("another number of images: %v", err)
 	}
 }
 

@@ -159,8 +159,8 @@ func (c Cost) time(ctx context.Context, size string, side int, add adder) (err e
 				}
 			}
 		}
-		if c.Logger != nil && round > 0 && (round+1)%10 == 0 {
-			c.Logger.Info(fmt.Sprintf("%s, %d: round %d of %d", size, side, round+1, c.Rounds))
+		if done := round + 1; c.Logger != nil && done > 0 && done%10 == 0 {
+			c.Logger.Info(fmt.Sprintf("%s, %d: round %d of %d", size, side, done, c.Rounds))
 		}
 	}
 	images := [2]int{c.Forward, c.Step}

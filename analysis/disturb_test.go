@@ -206,3 +206,29 @@ func TestASizeOfOneOtherSideIsResized(t *testing.T) {
 		t.Error("images of the same size are copied")
 	}
 }
+
+func TestDisturbancesAreThoseOfTheirNames(t *testing.T) {
+	set := numbered(5, 3)
+	want := map[string]*data.Memory{"patches shuffled": shuffled(set, 2, 7)}
+	for name, share := range map[string]float64{"10 % occluded": 0.1, "20 % occluded": 0.2, "30 % occluded": 0.3} {
+		want[name] = occluded(set, 2, share, 7)
+	}
+	const fifth = 5. / 224
+	for name, m := range map[string]movement{
+		"rotated by 5°": {Rotation: 5, Scale: 1}, "rotated by 10°": {Rotation: 10, Scale: 1},
+		"rotated by 15°": {Rotation: 15, Scale: 1}, "rotated by 30°": {Rotation: 30, Scale: 1},
+		"scaled by 0.9": {Scale: 0.9}, "scaled by 1.1": {Scale: 1.1}, "sheared by 5°": {Scale: 1, Shear: 5},
+		"translated by 5/224": {Scale: 1, Shift: [2]float64{fifth, fifth}},
+	} {
+		want[name] = moved(set, m, draw.BiLinear)
+	}
+	all := slices.Concat(occlusions(2, 7), movements(), shuffles(2, 7))
+	for _, d := range all {
+		if want[d.name] == nil || !bytes.Equal(d.apply(set).Pixels, want[d.name].Pixels) {
+			t.Errorf("%s: other pixels", d.name)
+		}
+	}
+	if len(all) != len(want) {
+		t.Errorf("%d disturbances, want %d", len(all), len(want))
+	}
+}

@@ -60,12 +60,18 @@ func TestChanceIsTheMeanTargetOfTraining(t *testing.T) {
 func TestTheProbeWithoutPositionsIsMeasuredOncePerColumn(t *testing.T) {
 	models := []Model{{Name: "a", Path: trained(t, "learned", 1, nil)},
 		{Name: "a", Path: trained(t, "learned", 2, nil)}}
-	c := Comparison{Backend: gomlxtest.Backend(), Images: testImages(7), Pairs: 40, Models: models,
+	c := Comparison{Backend: gomlxtest.Backend(), Images: testImages(11), Pairs: 40, Models: models, Seed: 3,
 		Analyses: gomlxtest.Must(Choose([]string{"probe"}))(t)}
-	count := map[string]int{}
-	for _, r := range rowsOf(gomlxtest.Must(c.Run(t.Context()))(t).Rows, "probe", "a") {
+	rows, count := gomlxtest.Must(c.Run(t.Context()))(t).Rows, map[string]int{}
+	for _, r := range rowsOf(rows, "probe", "a") {
 		count[r.At]++
 	}
+	const held = 2 // a quarter of the images, and of the pairs
+	p := pairing{rings: grid{Rows: 3, Cols: 5}.rings(), width: 1, content: make([]float32, 11*15),
+		vectors: make([]float64, 15), seed: 3}
+	chance := chanceErrors(p.draw(40, held, 11-held, 0).targets, p.draw(10, 0, held, 0).targets)
+	gomlxtest.NearAbs(t, "mean offset", []float64{value(t, rows, "probe", "a", "MSE, patches²", "mean offset")},
+		[]float64{chance.MSE}, 1e-12)
 	want := map[string]int{"mean offset": 1, "content only": 3, "content + position": 6}
 	if fmt.Sprint(count) != fmt.Sprint(want) {
 		t.Errorf("rows %v, want %v", count, want)

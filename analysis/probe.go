@@ -32,8 +32,7 @@ func probe(s *subject) error {
 		return err
 	}
 	c := s.model.Recipe.Model
-	patches := s.grid.patches()
-	images := min(s.Images.Len(), 256, max(2, probeBytes/(4*patches*c.Width)))
+	images := s.probedImages()
 	if images < 2 {
 		return notApplicable("the probe needs two images: one for training, one for testing")
 	}
@@ -74,6 +73,11 @@ func probe(s *subject) error {
 		}
 	}
 	return nil
+}
+
+// probedImages is the number of images of which the probe has patches.
+func (s *subject) probedImages() int {
+	return min(s.Images.Len(), 256, max(2, probeBytes/(4*s.grid.patches()*s.model.Recipe.Model.Width)))
 }
 
 // examples are inputs [n][width] and targets [n], columns before rows.
@@ -173,11 +177,12 @@ func (p *distanceProbe) errors(backend compute.Backend, train, test examples) (p
 		return probeErrors{}, err
 	}
 	defer p.finalize()
+	whole := min(p.Batch, len(train.inputs)) // one program for all batches
 	for epoch := range p.Epochs {
 		order := rand.New(rand.NewPCG(uint64(p.Seed), uint64(epoch))).Perm(len(train.inputs))
 		for batch := range slices.Chunk(order, p.Batch) {
-			if len(batch) < p.Batch && len(order) >= p.Batch {
-				break // one program for all batches
+			if len(batch) < whole {
+				break
 			}
 			var x, y [][]float32
 			for _, i := range batch {

@@ -129,6 +129,22 @@ func TestAProbePredictsPositionsFromTheirVectorsAndNotFromNoise(t *testing.T) {
 	}
 }
 
+func TestAProbeOfExamplesOfSeveralWidthsIsAnError(t *testing.T) {
+	narrow, wide := [][]float32{{1, 2, 3}, {3, 2, 1}}, [][]float32{{1, 2, 3, 4, 5}, {5, 4, 3, 2, 1}}
+	targets := [][2]float64{{1, 0}, {0, 1}}
+	for name, c := range map[string]struct{ train, test examples }{
+		"other widths":   {examples{narrow, targets}, examples{wide, targets}},
+		"ragged queries": {examples{narrow, targets}, examples{[][]float32{{1, 2, 3}, {1}}, targets}},
+		"ragged":         {examples{[][]float32{{1, 2, 3}, {1}}, targets}, examples{narrow, targets}},
+	} {
+		probe := releasedProbe(1)
+		probe.Hidden, probe.Epochs = [2]int{3, 2}, 1
+		if e, err := probe.errors(gomlxtest.Backend(), c.train, c.test); err == nil {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+}
+
 func TestPairsAreBalancedOverDistance(t *testing.T) {
 	rings := grid{Rows: 3, Cols: 7}.rings()
 	counts := map[float64]int{}

@@ -21,18 +21,20 @@ type disturbance struct {
 }
 
 func occlusion(s *subject) error {
-	var all []disturbance
-	for _, share := range []float64{0.1, 0.2, 0.3} {
-		all = append(all, disturbance{fmt.Sprintf("%.0f %% occluded", 100*share),
-			func(images *data.Memory) *data.Memory {
-				return occluded(images, s.model.Recipe.Model.PatchSize, share, s.Comparison.Seed)
-			}})
-	}
-	return s.withstand(all)
+	return s.withstand(occlusions(s.model.Recipe.Model.PatchSize, s.Comparison.Seed))
 }
 
-func geometry(s *subject) error {
-	var all []disturbance
+func occlusions(patch int, seed uint64) (all []disturbance) {
+	for _, share := range []float64{0.1, 0.2, 0.3} {
+		all = append(all, disturbance{fmt.Sprintf("%.0f %% occluded", 100*share),
+			func(images *data.Memory) *data.Memory { return occluded(images, patch, share, seed) }})
+	}
+	return all
+}
+
+func geometry(s *subject) error { return s.withstand(movements()) }
+
+func movements() (all []disturbance) {
 	add := func(name string, m movement) {
 		all = append(all, disturbance{name, func(images *data.Memory) *data.Memory {
 			return moved(images, m, draw.BiLinear)
@@ -45,13 +47,17 @@ func geometry(s *subject) error {
 	add("scaled by 1.1", movement{Scale: 1.1})
 	add("translated by 5/224", movement{Scale: 1, Shift: [2]float64{5. / 224, 5. / 224}})
 	add("sheared by 5°", movement{Scale: 1, Shear: 5})
-	return s.withstand(all)
+	return all
 }
 
 func shuffle(s *subject) error {
-	return s.withstand([]disturbance{{"patches shuffled", func(images *data.Memory) *data.Memory {
-		return shuffled(images, s.model.Recipe.Model.PatchSize, s.Comparison.Seed)
-	}}})
+	return s.withstand(shuffles(s.model.Recipe.Model.PatchSize, s.Comparison.Seed))
+}
+
+func shuffles(patch int, seed uint64) []disturbance {
+	return []disturbance{{"patches shuffled", func(images *data.Memory) *data.Memory {
+		return shuffled(images, patch, seed)
+	}}}
 }
 
 // withstand measures accuracy on images at the model's size, unchanged and disturbed.

@@ -29,10 +29,10 @@ func separation(s *subject) error {
 		return err
 	}
 	c := s.model.Recipe.Model
-	from, size := s.prediction(), c.Heads*c.Tokens()*c.Tokens()
+	from, size := s.prediction(), s.layerWeights()
 	var separations []float64
 	var wrong []bool
-	images := min(s.Images.Len(), max(1, weightWork/size))
+	images := s.separatedImages()
 	err := s.model.Look(data.First(s.Images, images), s.batch(images),
 		func(t *vit.Trace) []*Node { return []*Node{t.Blocks[c.Depth-1].Weights} },
 		func(first int, values [][]float32) error {
@@ -66,6 +66,11 @@ func separation(s *subject) error {
 	s.measured("correlation of separation and error rate, bins of at least 10 images", "", pearson(centres, rates))
 	s.line("error rate by distance of the 5 strongest patches", "mean distance (patches)", "error rate", line)
 	return nil
+}
+
+// separatedImages is the number of images whose attention in the last layer is evaluated.
+func (s *subject) separatedImages() int {
+	return min(s.Images.Len(), max(1, weightWork/s.layerWeights()))
 }
 
 // predicts returns the reason if the model's predictions cannot be compared with the labels, and otherwise sets labels.

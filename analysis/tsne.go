@@ -26,9 +26,14 @@ const (
 // takes n² memory and time per step.
 func embed(points []float64, n int, seed uint64) (positions []float64, divergence float64) {
 	positions = start(n, seed)
-	p := affinities(points, n, min(tsnePerplexity, float64(n-1)/3))
-	rate := max(50, float64(n)/tsneExaggeration/4) // scikit-learn's "auto"
+	perplexity, rate := tsneSettings(n)
+	p := affinities(points, n, perplexity)
 	return positions, descendTwice(p, positions, rate, tsneExaggeration, tsneExploration, tsneSteps)
+}
+
+// tsneSettings are the perplexity of n points and the learning rate, scikit-learn's "auto".
+func tsneSettings(n int) (perplexity, rate float64) {
+	return min(tsnePerplexity, float64(n-1)/3), max(50, float64(n)/tsneExaggeration/4)
 }
 
 // start returns Gaussian positions [n, 2] of standard deviation 1e-4, scikit-learn's init="random".

@@ -19,6 +19,29 @@ func TestPositionsStartWithTheSpreadOfScikitLearn(t *testing.T) {
 
 // A point far from twelve others in a row: its conditional probabilities, doubled in the mean with zeros, are
 // exp(-βd²)/Σ, and β is so large that no term of the sum is a float64 without subtracting the smallest d².
+func TestFewPointsHaveASmallerPerplexityAndManyALargerRate(t *testing.T) {
+	for n, want := range map[int][2]float64{13: {4, 50}, 91: {30, 50}, 94: {30, 50}, 2400: {30, 50}, 4800: {30, 100}} {
+		if perplexity, rate := tsneSettings(n); perplexity != want[0] || rate != want[1] {
+			t.Errorf("%d points: perplexity %g, rate %g, want %v", n, perplexity, rate, want)
+		}
+	}
+}
+
+// As in scikit-learn: without a gradient at the first check, after 50 steps; without progress since step 49 at the
+// first check more than 300 steps later.
+func TestADescentEndsWithoutGradientOrProgress(t *testing.T) {
+	p := affinities([]float64{0, 1, 3, 7, 2, 5}, 6, 1.5)
+	if _, done := descend(p, make([]float64, 12), 50, 0, 1000, 0.8); done != 50 {
+		t.Errorf("points in one place: %d steps, want 50", done)
+	}
+	if _, done := descend(p, start(6, 1), 0, 0, 1000, 0.8); done != 400 {
+		t.Errorf("points that do not move: %d steps, want 400", done)
+	}
+	if _, done := descend(p, start(6, 1), 0, 0, 70, 0.8); done != 70 {
+		t.Errorf("70 steps are %d", done)
+	}
+}
+
 func TestAffinitiesOfADistantPointHaveThePerplexity(t *testing.T) {
 	const n, perplexity = 13, 3.5
 	points := make([]float64, n)

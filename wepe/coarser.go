@@ -17,13 +17,13 @@ func (c Config) covered(grid [2]int) (down, across int) {
 
 // denser is c with each patch of the grids split into the training patches that it covers.
 func (c Config) denser(grids [][2]int) Config {
-	denser := c
-	denser.grids = nil
-	for _, grid := range grids {
+	split := make([][2]int, len(grids))
+	for i, grid := range grids {
 		down, across := c.covered(grid)
-		denser.grids = append(denser.grids, [2]int{grid[0] * down, grid[1] * across})
+		split[i] = [2]int{grid[0] * down, grid[1] * across}
 	}
-	return denser
+	c.grids = split
+	return c
 }
 
 // means averages the rows of the denser grids, [Σ rows·down·cols·across, width], over each patch: [Σ rows·cols, width],

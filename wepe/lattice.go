@@ -4,7 +4,6 @@ package wepe
 
 import (
 	"math"
-	"slices"
 	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -55,7 +54,7 @@ func (l *lattice) scalars(g *Graph, n int) (v view) {
 		b := reducedBasis(omega1, omega3)
 		each = append(each, omega3.Re, b.a.Re, b.a.Im, b.b.Re, b.b.Im)
 	}
-	each = kernel.Unstack(kernel.Once(BroadcastToDims(InsertAxes(Stack(each, 0), -1), len(each), n))[0])
+	each = kernel.Unstack(kernel.Once(BroadcastToDims(Stack(each, 0), len(each), n))[0])
 
 	v.omega1, v.omega3.Im, v.alphaScale = BroadcastToDims(omega1, n), each[0], each[1]
 	switch {
@@ -86,16 +85,14 @@ func (l *lattice) points(omega3 ComplexNode, x, y []float64) ComplexNode {
 
 // scaled returns the coordinates in the periods of each lattice, one view after the other, (11.7).
 func (c Config) scaled(periods []float64) (out []float64) {
-	periods = slices.Clone(periods)
+	factor := 1.0
 	for range c.scales {
 		for n := range c.harmonics {
 			for _, x := range periods {
-				out = append(out, float64(n+1)*x)
+				out = append(out, float64(n+1)*(factor*x))
 			}
 		}
-		for i := range periods {
-			periods[i] *= c.scaleRatio
-		}
+		factor *= c.scaleRatio
 	}
 	return out
 }

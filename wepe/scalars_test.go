@@ -8,8 +8,50 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
+
+func TestScalars_without_a_value_are_an_error_that_names_them(t *testing.T) {
+	type reporter interface {
+		Scalars() (map[string]float64, error)
+	}
+	for _, c := range []struct {
+		path  string
+		build func(*Config, *model.Variable) reporter
+	}{
+		{"/wepe/beta_pos", func(c *Config, _ *model.Variable) reporter { return c.Done() }},
+		{"/wepe_bias/omega3_raw", func(c *Config, _ *model.Variable) reporter { return c.Bias(2) }},
+		{"/surrogate/gamma_raw", func(c *Config, _ *model.Variable) reporter { return c.Surrogate() }},
+		{"/wepe/omega3_raw", func(c *Config, v *model.Variable) reporter { return c.Hybrid(v, c.Done()) }},
+		{"/gate_raw", func(c *Config, v *model.Variable) reporter { return c.Hybrid(v, c.Surrogate()) }},
+	} {
+		store, v, _ := pretrained(t)
+		of := c.build(New(store.RootScope(), rows, cols, hybridWidth), v)
+		refuses := func(want string) {
+			t.Helper()
+			_, err := of.Scalars()
+			refused(t, c.path, err, want)
+		}
+		raw := store.GetVariable(c.path)
+		setValue(t, store, c.path, tensors.FromScalar(float32(1)))
+		if _, err := of.Scalars(); err != nil {
+			t.Errorf("%s: %v", c.path, err)
+		}
+		if err := raw.Reset(); err != nil {
+			t.Fatal(err)
+		}
+		refuses(`"` + c.path + `" has no value yet`)
+		if err := store.DeleteVariable(c.path); err != nil {
+			t.Fatal(err)
+		}
+		refuses(`no variable "` + raw.Name() + `" in "`)
+		gomlxtest.Must(store.CreateVariable(c.path, tensors.FromScalar(int32(1))))(t)
+		refuses(`"` + c.path + `" is a int32, want a float scalar`)
+	}
+}
 
 func TestScalars_are_the_settings_and_only_the_learned_ones_train(t *testing.T) {
 	type scalars = map[string]float64

@@ -93,10 +93,63 @@ func TestThe_bounds_of_half_periods_and_sums_are_allowed(t *testing.T) {
 		}
 	}
 	for _, least := range []kv{{"wepe_sum_cut": 1}, {"wepe_kappa": 1e-3}, {"wepe_term_clip": 1e-6},
-		{"wepe_final_clip": 1e-6}} {
+		{"wepe_final_clip": 1e-6}, {"wepe_mode": release, "wepe_omega3": 0.02},
+		{"wepe_mode": release, "wepe_omega3": 8.0}} {
 		if _, err := built(model.NewStore(), kv{paramEvaluation: evaluateSum}, least); err != nil {
 			t.Errorf("%v: %v", least, err)
 		}
+	}
+}
+
+func TestEach_number_may_be_anything_in_its_range(t *testing.T) {
+	const huge = math.MaxFloat32
+	ranges := map[string][2]float64{
+		"wepe_dropout": {0, 0.999}, paramOmega1: {1e-3, 1e3}, "wepe_omega3": {0, 1e3}, paramOmega3Re: {-1e3, 1e3},
+		paramG2: {-huge, huge}, paramG3: {-huge, huge}, paramArea: {0, 1e6}, paramHarmonics: {1, 8}, paramScales: {1, 8},
+		"wepe_scale_ratio": {0.125, 8}, paramAlphaU: {1e-4, 100}, "wepe_alpha_v": {1e-4, 100}, paramOffsetU: {-1, 1},
+		paramOffsetV: {-1, 1}, paramShift: {0, 1}, paramRows: {0, 16384}, paramCols: {0, 16384},
+		paramAlphaScale: {1e-6, 1e6}, "wepe_beta_pos": {-1e6, 1e6}, "wepe_sum_cut": {1, 1000}, "wepe_kappa": {1e-3, 1e8}, "wepe_c_large": {-huge, huge},
+		"wepe_term_clip": {1e-6, huge}, "wepe_final_clip": {1e-6, huge}, "wepe_table_resolution": {2, 4096},
+		paramTableError: {1e-9, 2}, paramSurrogateBeta: {0, 1e3}, paramSurrogateGamma: {0, 1e3}, "wepe_gate": {0, 1},
+	}
+	integers := []string{paramHarmonics, paramScales, paramRows, paramCols, "wepe_sum_cut", "wepe_table_resolution"}
+	for name, ends := range ranges {
+		checked := func(value float64) error {
+			var of any = value
+			if slices.Contains(integers, name) {
+				of = int(value)
+			}
+			return setting.Check(New(nil, 3, 5, 8).with(kv{name: of}).settings())
+		}
+		for _, end := range ends {
+			if err := checked(end); err != nil {
+				t.Errorf("%s = %g: %v", name, end, err)
+			}
+		}
+		below, above := math.Nextafter(ends[0], -math.MaxFloat64), math.Nextafter(ends[1], math.MaxFloat64)
+		if slices.Contains(integers, name) {
+			below, above = ends[0]-1, ends[1]+1
+		}
+		refused(t, "below", checked(below), name)
+		refused(t, "above", checked(above), name)
+	}
+}
+
+func TestThe_least_sizes_of_an_encoder_are_one_patch_and_width_1(t *testing.T) {
+	for _, c := range []struct {
+		rows, cols, width, prefix int
+		want                      string
+	}{
+		{1, 1, 1, 0, ""}, {0, 1, 1, 0, "grid 0×1, width 1, prefix 0"}, {1, 0, 1, 0, "grid 1×0, width 1, prefix 0"},
+		{1, 1, 0, 0, "grid 1×1, width 0, prefix 0"}, {1, 1, 1, -1, "grid 1×1, width 1, prefix -1"},
+	} {
+		err := exceptions.TryCatch[error](func() {
+			New(model.NewStore().RootScope(), c.rows, c.cols, c.width).WithPrefix(c.prefix).Done()
+		})
+		if c.want == "" && err == nil {
+			continue
+		}
+		refused(t, fmt.Sprint(c), err, c.want)
 	}
 }
 
@@ -110,7 +163,8 @@ func TestBad_settings_are_refused_by_name(t *testing.T) {
 		{"wepe_mode", []kv{{"wepe_mode": "papr"}}},
 		{paramEvaluation, []kv{{paramEvaluation: "fast"}}},
 		{"wepe_omega3", []kv{ofHalfPeriods(1, nan)}},
-		{"ω3′", []kv{{"wepe_mode": release, paramOmega1: 1, "wepe_omega3": 9}}},
+		{"ω3′", []kv{{"wepe_mode": release, paramOmega1: 1, "wepe_omega3": 8.01}}},
+		{"ω3′", []kv{{"wepe_mode": release, paramOmega1: 1, "wepe_omega3": 0.0199}}},
 		{"ω3′", []kv{{paramArea: 1e6, "wepe_omega3": 900.0}}},
 		{paramG3, []kv{{paramG2: 3, paramG3: 1}}}, // no lattice has them
 		{paramArea, []kv{{"wepe_mode": release, paramArea: 1}}},

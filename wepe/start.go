@@ -36,17 +36,17 @@ func (h *Hybrid) moveTo(backend compute.Backend) error {
 		if err != nil {
 			return nil, err
 		}
-		return matrix(value)
+		numbers, err := tensors.CopyFlatData[float32](value)
+		if err != nil {
+			return nil, err
+		}
+		return matrix(numbers, h.width), nil
 	}
-	value, err := h.pretrained.Value()
+	all, err := flat(h.pretrained)
 	if err != nil {
 		return err
 	}
-	all, err := matrix(value)
-	if err != nil {
-		return err
-	}
-	table := all.Slice(h.prefix, h.positions(), 0, h.width) // [rows·cols, width]
+	table := matrix(all, h.width).Slice(h.prefix, h.positions(), 0, h.width) // [rows·cols, width]
 	if e, ok := h.Encoding.(*surrogateEncoder); ok && h.start == startFitted {
 		hidden, err := evaluate(e.hiddenRows) // [rows·cols, width]
 		if err != nil {
@@ -64,11 +64,7 @@ func (h *Hybrid) moveTo(backend compute.Backend) error {
 	if err != nil {
 		return err
 	}
-	value, err = offset.Value()
-	if err != nil {
-		return err
-	}
-	present, err := tensors.CopyFlatData[float32](value)
+	present, err := flat(offset)
 	if err != nil {
 		return err
 	}
@@ -108,23 +104,26 @@ func (d dense) fit(x, y mat.Matrix) error {
 		return errors.New("no singular values: the hidden rows are not finite")
 	}
 	svd.SolveTo(&solution, y, svd.Rank(fitRank))
-	if err := assign(d.biases, solution.RawRowView(inputs)); err != nil {
-		return err
-	}
-	return assign(d.weights, solution.RawMatrix().Data[:inputs*solution.RawMatrix().Stride])
+	return errors.Join(assign(d.biases, solution.RawRowView(inputs)),
+		assign(d.weights, solution.RawMatrix().Data[:inputs*solution.RawMatrix().Stride]))
 }
 
-// matrix returns a float32 tensor [n, m] in float64.
-func matrix(t *tensors.Tensor) (*mat.Dense, error) {
-	flat, err := tensors.CopyFlatData[float32](t)
+// matrix returns numbers [n, width] in float64.
+func matrix(numbers []float32, width int) *mat.Dense {
+	m := mat.NewDense(len(numbers)/width, width, nil)
+	for i, v := range numbers {
+		m.RawMatrix().Data[i] = float64(v)
+	}
+	return m
+}
+
+// flat returns the elements of a float32 variable.
+func flat(v *model.Variable) ([]float32, error) {
+	value, err := v.Value()
 	if err != nil {
 		return nil, err
 	}
-	m := mat.NewDense(t.Shape().Dim(0), t.Shape().Dim(1), nil)
-	for i, v := range flat {
-		m.RawMatrix().Data[i] = float64(v)
-	}
-	return m, nil
+	return tensors.CopyFlatData[float32](value)
 }
 
 // assign sets all elements of a variable.

@@ -109,6 +109,36 @@ func TestStart_fitted_is_the_least_squares_fit_of_the_surrogates_last_layer(t *t
 	}
 }
 
+func TestStart_of_rows_that_are_missing_wrong_or_not_finite_is_an_error(t *testing.T) {
+	for _, c := range []struct {
+		start string
+		spoil func(e *surrogateEncoder, pretrained *model.Variable) error
+		want  string
+	}{
+		{startCentred, func(_ *surrogateEncoder, v *model.Variable) error { return v.Reset() }, "/embedding"},
+		{startCentred, func(e *surrogateEncoder, _ *model.Variable) error {
+			e.output = e.hidden.dense
+			return nil
+		}, "dimensions do not match: lhs[1]=6, rhs[0]=4"},
+		{startFitted, func(e *surrogateEncoder, _ *model.Variable) error {
+			e.hidden = e.middle
+			return nil
+		}, "dimensions do not match: lhs[1]=4, rhs[0]=3"},
+		{startFitted, func(e *surrogateEncoder, _ *model.Variable) error {
+			return e.scale.SetValue(tensors.FromScalar(float32(math.NaN())))
+		}, "hidden rows are not finite"},
+	} {
+		store, v, _ := pretrained(t)
+		config := New(store.RootScope(), rows, cols, hybridWidth).WithStart(c.start)
+		e := config.Surrogate().(*surrogateEncoder)
+		h := config.Hybrid(v, e)
+		if err := c.spoil(e, v); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, c.start, h.Start(gomlxtest.Backend()), c.want)
+	}
+}
+
 func TestStart_refuses_unsupported_encodings(t *testing.T) {
 	store, v, _ := pretrained(t)
 	scope := store.RootScope()
@@ -124,4 +154,8 @@ func TestStart_refuses_unsupported_encodings(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `wepe_start = "centred": β_pos is 0`) {
 		t.Errorf("β_pos = 0: %v", err)
 	}
+	bare, v2, _ := pretrained(t) // rows for all of 17 × 1 patches, and none for a prefix
+	config := New(bare.RootScope(), positions, 1, hybridWidth).WithStart(startCentred)
+	nested := config.Hybrid(v2, config.Hybrid(v2, config.Surrogate()))
+	refused(t, "a gate in a gate", nested.Start(gomlxtest.Backend()), nested.Encoding.Name()+" has no offset")
 }

@@ -32,7 +32,7 @@ var releasedSum = latticeSum{Cut: 12, Kappa: 15, CLarge: 500, TermClip: 5e3, Fin
 //
 // The gradient of the sums is written out, and computes the terms again: XLA stores none of them for it.
 func (s latticeSum) P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode) {
-	omega1, omega3p = like(omega1, z.Re), like(omega3p, z.Re)
+	omega3p = like(omega3p, z.Re)
 	sums := kernel.Unstack(kernel.Several([]*Node{z.Re, z.Im, omega3p}, 1, func() []*Node {
 		return []*Node{s.terms(z, first(omega1), first(omega3p)).sums()}
 	}, func(_ int, dy *Node) []*Node {
@@ -95,7 +95,7 @@ func (t sumTerms) sums() *Node {
 func (t sumTerms) gradient(dy []*Node) []*Node {
 	for i, x := range t.parts() {
 		constant := Or(t.dropped, GreaterThan(Abs(x), Scalar(x.Graph(), x.DType(), t.TermClip)))
-		dy[i] = Where(constant, ZerosLike(x), BroadcastToShape(InsertAxes(dy[i], -1), x.Shape()))
+		dy[i] = Where(constant, ZerosLike(x), BroadcastToShape(dy[i], x.Shape()))
 	}
 	p, pPrime := ComplexNode{dy[0], dy[1]}, ComplexNode{dy[2], dy[3]}
 	z := p.mul(t.inv3.scale(-2).conj()).add(pPrime.mul(t.inv2.square().scale(6).conj()))

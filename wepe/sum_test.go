@@ -3,6 +3,7 @@
 package wepe
 
 import (
+	"fmt"
 	"math"
 	"math/cmplx"
 	"testing"
@@ -103,5 +104,63 @@ func testLatticeSum_is_the_truncated_series_and_errs_as_the_reference_says(t *te
 	}
 	if compared == 0 {
 		t.Fatal("nothing compared")
+	}
+}
+
+// at is the sum at z term by term, in complex numbers: Re ℘, Im ℘, Re ℘′ and Im ℘′.
+func (s latticeSum) at(z complex128, omega1, omega3p float64) [4]float64 {
+	if cmplx.Abs(z) <= s.Kappa/1e8 {
+		return [4]float64{s.CLarge, 0, s.CLarge, 0}
+	}
+	clipped := func(x complex128) complex128 {
+		bound := func(x float64) float64 { return min(max(x, -s.TermClip), s.TermClip) }
+		return complex(bound(real(x)), bound(imag(x)))
+	}
+	p, pPrime := 1/(z*z), -2/(z*z*z)
+	for m := -s.Cut; m <= s.Cut; m++ {
+		for n := -s.Cut; n <= s.Cut; n++ {
+			w := complex(float64(2*m)*omega1, float64(2*n)*omega3p)
+			if d := z - w; w != 0 && cmplx.Abs(d) > s.Kappa/1e8 {
+				p, pPrime = p+clipped(1/(d*d)-1/(w*w)), pPrime+clipped(-2/(d*d*d))
+			}
+		}
+	}
+	return [4]float64(realParts(p, pPrime))
+}
+
+// By finite differences, with a weight for each point: of the whole series, with clipped terms, and with terms and a
+// point near a pole.
+func TestGradients_of_the_sum_are_finite_differences_of_its_terms(t *testing.T) {
+	if !float64Runs(t) {
+		t.Skip("the backend has no float64")
+	}
+	const omega1, omega3p, h = 1.3, 1.7, 1e-5
+	x, y, weights := []float64{0.9, 1.5, 1.6}, []float64{0.4, 0.6, -0.2}, []float64{1, -0.7, 0.3}
+	for _, sum := range []latticeSum{{3, 1e-3, 5, 1e300, 1e300}, {3, 1e-3, 5, 0.05, 1e300}, {3, 1.2e8, 5, 1e300, 1e300}} {
+		got := gomlxtest.Run(t, func(in []*Node) (out []*Node) {
+			p, pPrime := sum.P(ComplexNode{in[0], in[1]}, in[2], in[3])
+			for _, part := range parts(p, pPrime) {
+				out = append(out, part)
+				out = append(out, Gradient(ReduceAllSum(Mul(part, in[4])), in[0], in[1], in[3])...)
+			}
+			return out
+		}, x, y, omega1, omega3p, weights)
+		for part := range 4 {
+			var want [4][]float64 // the part, and its gradients by x, y and ω3′
+			byOmega := 0.0
+			for i, weight := range weights {
+				at := func(dx, dy, domega float64) float64 {
+					return sum.at(complex(x[i]+dx, y[i]+dy), omega1, omega3p+domega)[part]
+				}
+				want[0] = append(want[0], at(0, 0, 0))
+				want[1] = append(want[1], weight*(at(h, 0, 0)-at(-h, 0, 0))/(2*h))
+				want[2] = append(want[2], weight*(at(0, h, 0)-at(0, -h, 0))/(2*h))
+				byOmega += weight * (at(0, 0, h) - at(0, 0, -h)) / (2 * h)
+			}
+			want[3] = []float64{byOmega}
+			for k, values := range want {
+				gomlxtest.NearAbs(t, fmt.Sprintf("%+v, part %d, %d", sum, part, k), got[4*part+k], values, 1e-7)
+			}
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/cmplx"
+	"slices"
 
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
@@ -246,9 +247,9 @@ func (r regularPart) at(z complex128) (p, pPrime complex128) {
 		return p - q, pPrime - qPrime
 	}
 	w := z * z
-	for j := len(r.series) - 1; j >= 0; j-- { // Σ c_j w^{j+1} and its derivative by z, 2z Σ (j+1) c_j w^j
-		p = p*w + complex(r.series[j], 0)
-		pPrime = pPrime*w + complex(float64(j+1)*r.series[j], 0)
+	for j, c := range slices.Backward(r.series) { // Σ c_j w^{j+1} and its derivative by z, 2z Σ (j+1) c_j w^j
+		p = p*w + complex(c, 0)
+		pPrime = pPrime*w + complex(float64(j+1)*c, 0)
 	}
 	return p * w, 2 * z * pPrime
 }

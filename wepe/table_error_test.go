@@ -83,6 +83,26 @@ func TestTable_error_is_that_of_the_graph(t *testing.T) {
 	}
 }
 
+func TestTable_that_errs_by_little_more_gets_a_tenth_more_nodes(t *testing.T) {
+	key := tableKey{Mode: paper, Omega1: 1.3, Omega3p: 1.7, SpanU: 0.4, SpanV: 0.4, Resolution: 41, Kind: deflatedTable}
+	table := gomlxtest.Must(key.onHost())(t)
+	worst := table.errorOf(0.15)
+	for tolerance, want := range map[float64]int{worst: 41, worst / 1.01: 1 + 44, worst / 4: 1 + 84} { // 40 by 1.1, 2.1
+		if got := gomlxtest.Must(table.fit(0.15, tolerance))(t); got.Resolution != want {
+			t.Errorf("%d nodes for an error of %g of that of 41, want %d", got.Resolution, tolerance/worst, want)
+		}
+	}
+}
+
+// Where α_scale is so large that features are ±1 but for a line, most errors are 0, and so are their neighbours': the
+// search ends nevertheless. On the line Im ℘ is 0.
+func TestTable_error_of_features_that_are_1_almost_everywhere_is_found(t *testing.T) {
+	key := tableKey{Mode: paper, Omega1: 1.3, Omega3p: 1.7, SpanU: 0.1, SpanV: 0.1, Resolution: 3, Kind: deflatedTable}
+	if worst := gomlxtest.Must(key.onHost())(t).errorOf(1e6); !(math.Abs(worst-1) <= 1e-6) {
+		t.Errorf("an error of %g, want that of 1 for 0", worst)
+	}
+}
+
 func TestTable_whose_error_grew_with_alpha_scale_is_reported_when_it_is_opened(t *testing.T) {
 	store, settings := model.NewStore(), []kv{ofTable(deflatedTable, 64),
 		ofHalfPeriods(weierstrass.OmegaSquare, 1.085), {paramTableError: 1e-5}}

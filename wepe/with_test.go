@@ -53,6 +53,27 @@ func TestEverySetterSetsItsHyperparameters(t *testing.T) {
 	}
 }
 
+// The numbers of docs/sphere.md and of the paper, whether set by a method or by name.
+func TestDefaultsFollowTheCompressionAndAreKeptByZeros(t *testing.T) {
+	named := model.NewStore()
+	named.SetParams(map[string]any{paramCompression: "sphere"})
+	for i, c := range []struct {
+		config            *Config
+		alphaScale, error float64
+		nodes             int
+	}{
+		{New(nil, 3, 5, 8), 0.15, 1e-5, 256}, {New(nil, 3, 5, 8).WithTable(0, 0), 0.15, 1e-5, 256},
+		{New(nil, 3, 5, 8).OnSphere(), 1, 1e-3, 256}, {New(nil, 3, 5, 8).OnSphere().WithTable(0, 0), 1, 1e-3, 256},
+		{New(named.RootScope(), 3, 5, 8).FromScope(), 1, 1e-3, 256},
+		{New(nil, 3, 5, 8).OnSphere().WithTable(33, 0.01), 1, 0.01, 33},
+	} {
+		if got := c.config; got.alphaScale != c.alphaScale || got.tableError != c.error || got.tableResolution != c.nodes {
+			t.Errorf("case %d: α_scale %g, error %g, %d nodes, want %g, %g, %d", i, got.alphaScale, got.tableError,
+				got.tableResolution, c.alphaScale, c.error, c.nodes)
+		}
+	}
+}
+
 func TestASetterAfterFromScopeOverridesIt(t *testing.T) {
 	store := model.NewStore()
 	store.SetParams(map[string]any{paramHarmonics: 3, "wepe_gate": 0.5})

@@ -5,7 +5,6 @@ package features
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -142,17 +141,16 @@ type split struct {
 }
 
 func (t *Table) split() (s split, err error) {
-	number := map[string]int{}
+	var classes []string
 	for _, p := range t.Images {
 		if p.Class == "" {
 			return s, fmt.Errorf("features: %s of %s has no class: put images in a folder for each", p.File, t.Name)
 		}
-		number[p.Class] = 0
+		classes = append(classes, p.Class)
 	}
-	for i, class := range slices.Sorted(maps.Keys(number)) {
-		number[class] = i
-	}
-	if s.classes = len(number); s.classes < 2 {
+	slices.Sort(classes)
+	classes = slices.Compact(classes)
+	if s.classes = len(classes); s.classes < 2 {
 		return s, fmt.Errorf("features: the images of %s are of one class: put them in a folder for each", t.Name)
 	}
 	for i, v := range t.Values {
@@ -162,7 +160,8 @@ func (t *Table) split() (s split, err error) {
 		}
 	}
 	for i, p := range t.Images {
-		s.labels = append(s.labels, number[p.Class])
+		label, _ := slices.BinarySearch(classes, p.Class)
+		s.labels = append(s.labels, label)
 		s.parts = s.parts || p.Part != ""
 		switch p.Part {
 		case testPart:

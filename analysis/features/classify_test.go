@@ -22,8 +22,9 @@ func TestAProbeOfOneTrainingImagePerClassIsRefused(t *testing.T) {
 	}
 }
 
-// 1000 and the next float32 differ only by rounding; 1 and 3 millionths differ from their mean by one millionth.
+// ±1000 and the next float32 differ only by rounding; 1 and 3 millionths differ from their mean by one millionth.
 func TestOnlyFeaturesThatDifferByMoreThanRoundingAreScaled(t *testing.T) {
-	made := &Table{Width: 2, Values: []float32{1000, 1e-6, math.Nextafter32(1000, 2000), 3e-6}}
-	gomlxtest.NearAbs(t, "scaled", made.scale([]int{0, 1}).apply(made.Values), []float64{0, -1, 0, 1}, 1e-6)
+	made := &Table{Width: 4, Values: []float32{1000, 1e-6, -1000, 0,
+		math.Nextafter32(1000, 2000), 3e-6, -math.Nextafter32(1000, 2000), 0}}
+	gomlxtest.NearAbs(t, "scaled", made.scale([]int{0, 1}).apply(made.Values), []float64{0, -1, 0, 0, 0, 1, 0, 0}, 1e-6)
 }

@@ -20,7 +20,6 @@ package features
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -182,7 +181,7 @@ func readLines(path string, see func(l line, end int64) error) error {
 		var l line
 		if err == nil {
 			end += int64(len(raw))
-			err = json.Unmarshal(bytes.TrimSpace(raw), &l)
+			err = json.Unmarshal(raw, &l)
 		}
 		if err == nil {
 			err = see(l, end)

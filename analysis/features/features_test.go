@@ -143,9 +143,9 @@ func TestTheFeaturesOfAFolderEqualEmbed(t *testing.T) {
 
 // A kill may leave any number of complete rows, a part of the next one in each file, and numbers without their lines.
 func TestAJobStoppedAnywhereEndsWithTheSameBytes(t *testing.T) {
-	dir, m := folder(t), demo(t, 3)
-	l := gomlxtest.Must(Folder(dir))(t)
+	l := gomlxtest.Must(Folder(folder(t)))(t)
 	for _, inLines := range []bool{false, true} {
+		m := demo(t, map[bool]int{false: 3, true: 4}[inLines]) // nine images in whole batches, and with a rest
 		whole := Job{Model: m, List: l, JSON: inLines, Dir: t.TempDir()}
 		gomlxtest.Must(whole.Run(t.Context()))(t)
 		want := files(t, whole.Dir)
@@ -208,10 +208,10 @@ func TestAJobStoppedAnywhereEndsWithTheSameBytes(t *testing.T) {
 			gomlxtest.Must(again.Run(t.Context()))(t)
 			next := 0 // of the nine images the first of a batch: other backends may round differently in other batches
 			if n := min(c.rows, c.values); inLines && c.rows > 0 || n > 0 {
+				next = []int{0, 0, 3, 3, 6, 6, 9}[max(n, 1)-1]
 				if inLines {
-					n = c.rows
+					next = []int{0, 0, 4, 4, 4, 8, 9}[c.rows-1]
 				}
-				next = []int{0, 0, 3, 3, 6, 6, 9}[n-1]
 			}
 			if first != next {
 				t.Errorf("stopped at %+v: goes on after %d images, want %d", c, first, next)
@@ -310,6 +310,31 @@ func TestFeaturesOfOtherImagesWithTheSameNamesAreNotResumed(t *testing.T) {
 	}
 	if len(contents) != 2 {
 		t.Error("another pixel in memory is not noticed")
+	}
+}
+
+// The sizes of all files count, and the pixels of 16 from the first to the last.
+func TestTheContentsOfAListAreItsSizesAndSomePixels(t *testing.T) {
+	contents := func(file string) string { // that cannot be decoded
+		return gomlxtest.Must(Folder(datatest.Tree(t, map[string][]byte{"a.png": []byte(file)})))(t).contents()
+	}
+	if of := contents("abc"); contents("abd") != of || contents("abcd") == of {
+		t.Error("contents of files without pixels are not those of their sizes")
+	}
+	for n, want := range map[int]string{
+		1: "[0]", 2: "[0 1]", 16: "[0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15]",
+		17: "[0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 16]", 47: "[0 3 6 9 12 15 18 21 24 27 30 33 36 39 42 46]",
+	} {
+		l, read := &List{}, []int{}
+		for i := range n {
+			l.read = append(l.read, func() (*data.Image, error) {
+				read = append(read, i)
+				return &data.Image{}, nil
+			})
+		}
+		if l.contents(); fmt.Sprint(read) != want {
+			t.Errorf("of %d images are read %v, want %s", n, read, want)
+		}
 	}
 }
 
@@ -445,7 +470,10 @@ func TestConstantFeaturesContainNoInformation(t *testing.T) {
 		t.Errorf("a probe of classes of one: %v", err)
 	}
 	one, unnamed, untested := table(5, 1, 0, false), table(5, 5, 0, false), table(2, 2, 0, true)
-	broken, endless := table(31, 3, 0, false), table(31, 3, 0, false)
+	broken, endless, untrained := table(31, 3, 0, false), table(31, 3, 0, false), table(2, 2, 0, true)
+	for i := range untrained.Images {
+		untrained.Images[i].Part = testPart
+	}
 	broken.Values[5], endless.Values[8] = float32(math.NaN()), float32(math.Inf(-1))
 	unnamed.Images[3].Class = ""
 	for name, c := range map[string]struct {
@@ -454,7 +482,8 @@ func TestConstantFeaturesContainNoInformation(t *testing.T) {
 	}{
 		"one class":             {one, "of one class"},
 		"a image without class": {unnamed, "03.png"},
-		"no test":               {untested, "0 test images"},
+		"no test":               {untested, "2 training images of made and 0 test images"},
+		"no training":           {untrained, "0 training images of made and 2 test images"},
 		"NaN":                   {broken, "02.png of made has features that are not finite"},
 		"-Inf":                  {endless, "04.png of made has features that are not finite"},
 	} {
@@ -465,6 +494,10 @@ func TestConstantFeaturesContainNoInformation(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
+	}
+	untested.Images[1].Part = testPart
+	if got, err := untested.KNN(1, 0.07); err != nil || got != (Score{Train: 1, Test: 1, Classes: 2, Top5: 1}) {
+		t.Errorf("an image of one class by one of another: %+v, %v", got, err)
 	}
 	for name, err := range map[string]error{
 		"no neighbours":  second(alone.KNN(0, 0.07)),
@@ -481,6 +514,11 @@ func TestTop5HasTheFifthAndNotTheSixthOfSevenClasses(t *testing.T) {
 	scores := [][]float32{{7, 6, 3, 5, 4, 2, 1}, {7, 6, 5, 2, 4, 3, 1}} // ranks 5 and 6
 	if got := s.measure(nil, []int{0, 1}, scores); got.Top1 != 0 || got.Top5 != 0.5 {
 		t.Errorf("%+v", got)
+	}
+	s.classes, scores = 3, [][]float32{{1, 2, float32(math.NaN())}, {1, 2, 0}} // of three, the last and no number
+	s.labels = []int{2, 2}
+	if got := s.measure(nil, []int{0, 1}, scores); got.Top1 != 0 || got.Top5 != 0.5 {
+		t.Errorf("of three classes: %+v", got)
 	}
 }
 
@@ -637,8 +675,18 @@ func TestThePageShowsImagesBesideTheirNearest(t *testing.T) {
 		}
 	}
 	one := &Table{Width: 2, Values: []float32{1, 2}, Images: l.Images[:1]}
-	if _, err := one.Nearest(l, 3, 2); err == nil || !strings.Contains(err.Error(), "nearest of 1") {
-		t.Errorf("one image: %v", err)
+	for _, c := range []struct {
+		of         *Table
+		queries, k int
+		want       string
+	}{
+		{one, 3, 2, "3 images beside the 2 nearest of 1, want"}, {two, 0, 1, "0 images beside the 1 nearest of 2, want"},
+		{two, 1, 0, "1 images beside the 0 nearest of 2, want"}, {two, 1, 1, ""},
+	} {
+		_, err := c.of.Nearest(l, c.queries, c.k)
+		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
 	}
 	made.Images[0].File = "elsewhere.png"
 	if _, err := made.Nearest(l, 1, 1); err == nil || !strings.Contains(err.Error(), "elsewhere.png is not in") {
@@ -798,6 +846,11 @@ func TestPCAVisualizationOfAModelsImages(t *testing.T) {
 	if black < 7*36/10 {
 		t.Errorf("%d patches are behind", black)
 	}
+	clear(unread)
+	if one, err := PCA(m, l, []int{0, 2}, false); !errors.As(err, &unread) || len(unread) != 1 || unread[1] == nil ||
+		len(one) != 1 {
+		t.Errorf("of two images, the second damaged: %d images, %v", len(one), err)
+	}
 	damaged := gomlxtest.Must(Folder(datatest.Tree(t, map[string][]byte{"a.png": []byte("a")})))(t)
 	_, err = PCA(m, damaged, []int{0}, false)
 	if err == nil || !strings.Contains(err.Error(), "none of the images") {
@@ -879,7 +932,14 @@ func TestAProbeHasTheStrengthThatIsBestOnTheValidationSplit(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := gomlxtest.Must(made.split())(t)
-	by, best := made.scale(s.train), 0
+	fitted, held := s.holdOut(s.train, 0.2, rand.New(rand.NewPCG(1, 0))) // the seed's
+	by, best := made.scale(fitted), 0
+	fit := gomlxtest.Must(numeric.LogisticRegression(by.apply(made.rows(fitted)), s.of(fitted), classes, tried[0].L2,
+		probeTolerance, nil))(t)
+	if want := s.measure(fitted, held, fit.Scores(by.apply(made.rows(held)))).Top1; tried[0].Top1 != want {
+		t.Errorf("top-1 %g on the validation split, want %g", tried[0].Top1, want)
+	}
+	by = made.scale(s.train)
 	var top1 []float64
 	for i, try := range tried {
 		fit := gomlxtest.Must(numeric.LogisticRegression(by.apply(made.rows(s.train)), s.of(s.train), classes, try.L2,

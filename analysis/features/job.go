@@ -128,10 +128,10 @@ func (s state) write(dir string) error {
 
 func (j Job) write(ctx context.Context, s *state) error {
 	out, next, err := j.resume(*s)
+	defer out.close()
 	if err != nil {
 		return err
 	}
-	defer out.close()
 	progress := func(done int) {
 		if j.Progress != nil {
 			j.Progress(done, s.All)
@@ -215,31 +215,26 @@ type output struct {
 	width, rows   int
 }
 
-// resume opens the files and removes the incomplete batch of a stopped process. next is the first image to read.
+// resume opens the files and removes the incomplete batch of a stopped process. next is the first image to read. The
+// output is to be closed after an error, too.
 func (j Job) resume(s state) (o *output, next int, err error) {
-	opened := &output{width: s.Width}
-	defer func() {
-		if err != nil {
-			opened.close()
-		}
-	}()
-	o = opened
+	o = &output{width: s.Width}
 	open := func(name string) (*os.File, error) {
 		return os.OpenFile(filepath.Join(j.Dir, name), os.O_RDWR|os.O_CREATE, 0o644)
 	}
 	if o.lines, err = open(rowsFile); err != nil {
-		return nil, 0, err
+		return o, next, err
 	}
 	whole := math.MaxInt // rows whose numbers exist
 	if !s.JSON {
 		if o.values, err = open(valuesFile); err != nil {
-			return nil, 0, err
+			return o, next, err
 		}
 		info, err := o.values.Stat()
 		if err != nil {
-			return nil, 0, err
+			return o, next, err
 		}
-		whole = max(0, int(info.Size()-numpy.HeaderSize)/(4*s.Width))
+		whole = int(info.Size()-numpy.HeaderSize) / (4 * s.Width)
 	}
 	var places []int // index in the list, of each row
 	var ends []int64 // of its line
@@ -257,7 +252,7 @@ func (j Job) resume(s state) (o *output, next int, err error) {
 		return nil
 	})
 	if err != nil {
-		return nil, 0, err
+		return o, next, err
 	}
 	if len(places) > 0 {
 		next = (places[len(places)-1] + 1) / s.Batch * s.Batch
@@ -273,10 +268,8 @@ func (j Job) resume(s state) (o *output, next int, err error) {
 	if err := cut(o.lines, length); err != nil || o.values == nil {
 		return o, next, err
 	}
-	if _, err := o.values.WriteAt(numpy.Header(0, o.width), 0); err != nil {
-		return nil, 0, err
-	}
-	return o, next, cut(o.values, numpy.HeaderSize+4*int64(o.rows)*int64(o.width))
+	_, err = o.values.WriteAt(numpy.Header(0, o.width), 0)
+	return o, next, errors.Join(err, cut(o.values, numpy.HeaderSize+4*int64(o.rows)*int64(o.width)))
 }
 
 // cut truncates a file and seeks to its end.
@@ -329,8 +322,6 @@ func (o *output) finish() error {
 
 func (o *output) close() {
 	for _, file := range []*os.File{o.lines, o.values} {
-		if file != nil {
-			_ = file.Close() // already synced
-		}
+		_ = file.Close() // already synced; nil if it was not opened
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -18,8 +19,15 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// The weight of the last LayerNorm is NaN for channel 5.
+// The weight of the last LayerNorm is NaN for one channel.
 func TestFeaturesOfAModelThatDivergedAreRefused(t *testing.T) {
+	for channel, kinds := range map[int][]string{5: {ofClass, ofMean, ofBoth}, 0: {ofClass}} {
+		refusesDiverged(t, channel, kinds)
+	}
+}
+
+func refusesDiverged(t *testing.T, channel int, kinds []string) {
+	t.Helper()
 	files := map[string][]byte{}
 	for _, name := range []string{"config.json", "model.safetensors", "preprocessor_config.json"} {
 		files[name] = gomlxtest.Must(os.ReadFile("../../examples/cifar100/demo/vit/" + name))(t)
@@ -32,15 +40,15 @@ func TestFeaturesOfAModelThatDivergedAreRefused(t *testing.T) {
 	if err := json.Unmarshal(weights[8:data], &header); err != nil {
 		t.Fatal(err)
 	}
-	at := data + header["vit.layernorm.weight"].At[0] + 4*5
+	at := data + header["vit.layernorm.weight"].At[0] + 4*channel
 	binary.LittleEndian.PutUint32(weights[at:], math.Float32bits(float32(math.NaN())))
 	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), datatest.Tree(t, files)))(t)
 	defer m.Finalize()
 	l := gomlxtest.Must(Folder(folder(t)))(t)
 	job := Job{Model: m, List: l}
-	for _, of := range []string{ofClass, ofMean, ofBoth} {
+	want := fmt.Sprintf("number %d of top.png is NaN: the model diverged", channel)
+	for _, of := range kinds {
 		job.Of, job.Dir = of, t.TempDir()
-		const want = "number 5 of top.png is NaN: the model diverged"
 		if _, err := job.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", of, err)
 		}
@@ -146,6 +154,41 @@ func TestAnImageListedTwiceIsResumedAtItsPlace(t *testing.T) {
 	}
 }
 
+// Its process ended before the state was finished, or its numbers are lost.
+func TestAJobOfOneImageIsResumedBehindIt(t *testing.T) {
+	l := gomlxtest.Must(Folder(datatest.Tree(t, map[string][]byte{"a.png": datatest.PNG(drawn(1, 5, 7))})))(t)
+	job := Job{Model: demo(t, 4), List: l, Dir: t.TempDir()}
+	gomlxtest.Must(job.Run(t.Context()))(t)
+	want := files(t, job.Dir)
+	s := gomlxtest.Must(readState(job.Dir))(t)
+	s.Rows = 0
+	for lost, first := range map[int]int{0: 1, 4: 0, 4*96 + 28: 0} {
+		if err := s.write(job.Dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(filepath.Join(job.Dir, valuesFile), int64(len(want[valuesFile])-lost)); err != nil {
+			t.Fatal(err)
+		}
+		at := -1
+		job.Progress = func(done, _ int) {
+			if at < 0 {
+				at = done
+			}
+		}
+		gomlxtest.Must(job.Run(t.Context()))(t)
+		if at != first {
+			t.Errorf("%d bytes are lost: goes on after %d images, want %d", lost, at, first)
+		}
+		for name, content := range files(t, job.Dir) {
+			if content != want[name] {
+				t.Errorf("%d bytes are lost: %s differs", lost, name)
+			}
+		}
+	}
+	job.Progress = func(int, int) { t.Error("a finished job is done again") }
+	gomlxtest.Must(job.Run(t.Context()))(t)
+}
+
 func TestFilesThatCannotBeWrittenAreAnErrorThatNamesThem(t *testing.T) {
 	l := gomlxtest.Must(Folder(folder(t)))(t)
 	m := demo(t, 4)
@@ -171,11 +214,70 @@ func TestFilesThatCannotBeWrittenAreAnErrorThatNamesThem(t *testing.T) {
 	numbers := output{lines: writable, values: readable, width: 1}
 	rows := []line{{Image{File: "a.png"}, []float32{1}}}
 	for operation, err := range map[string]error{
-		"numbers": numbers.add(rows), "their number": numbers.finish(),
+		"numbers": numbers.add(rows), "their number": numbers.finish(), "nothing": cut(readable, 0),
 		"lines": (&output{lines: readable, width: 1}).add(rows),
 	} {
 		if err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s are written into a file that is only readable: %v", operation, err)
 		}
+	}
+	rows[0].Features[0] = float32(math.NaN())
+	if err := (&output{lines: writable, width: 1}).add(rows); err == nil || !strings.Contains(err.Error(), "NaN") {
+		t.Errorf("a line of NaN: %v", err)
+	}
+}
+
+// The null device takes everything, but cannot be synced.
+func TestFilesThatCannotBeSyncedAreAnError(t *testing.T) {
+	null := gomlxtest.Must(os.OpenFile(os.DevNull, os.O_RDWR, 0))(t)
+	defer null.Close()
+	if null.Sync() == nil {
+		t.Skip("the null device can be synced")
+	}
+	file := gomlxtest.Must(os.Create(filepath.Join(t.TempDir(), "file")))(t)
+	defer file.Close()
+	for operation, err := range map[string]error{
+		"add":    (&output{lines: file, values: null, width: 1}).add(nil),
+		"finish": (&output{lines: file, values: null, width: 1}).finish(),
+		"lines":  (&output{lines: null, width: 1}).finish(),
+	} {
+		if err == nil || !strings.Contains(err.Error(), os.DevNull) {
+			t.Errorf("%s: %v", operation, err)
+		}
+	}
+}
+
+// Also those of a job that cannot be resumed.
+func TestTheFilesOfAnOutputAreClosed(t *testing.T) {
+	dir := t.TempDir()
+	out := &output{lines: gomlxtest.Must(os.Create(filepath.Join(dir, rowsFile)))(t)}
+	out.close() // without numbers
+	out.values = gomlxtest.Must(os.Create(filepath.Join(dir, valuesFile)))(t)
+	out.close()
+	for _, file := range []*os.File{out.lines, out.values} {
+		if err := file.Close(); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("%s: %v", file.Name(), err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, rowsFile), []byte("{\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := (Job{List: &List{}, Dir: dir}).resume(state{Width: 1})
+	if err == nil || out.lines == nil || out.values == nil {
+		t.Errorf("%+v, %v: want open files and an error", out, err)
+	}
+	out.close()
+}
+
+func TestAJobWhoseLinesVanishIsNotFinished(t *testing.T) {
+	job := Job{Model: demo(t, 4), List: gomlxtest.Must(Folder(folder(t)))(t), Dir: t.TempDir()}
+	job.Progress = func(done, all int) {
+		if done == all {
+			_ = os.Remove(filepath.Join(job.Dir, rowsFile)) // noticed below
+		}
+	}
+	_, err := job.Run(t.Context())
+	if s := gomlxtest.Must(readState(job.Dir))(t); !errors.Is(err, fs.ErrNotExist) || s.Rows != 0 {
+		t.Errorf("%v with %d rows in the state", err, s.Rows)
 	}
 }

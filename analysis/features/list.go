@@ -82,8 +82,9 @@ func (l *List) Thin(n int) *List {
 	}
 	out, seen := &List{Name: l.Name}, map[string]int{}
 	for i, p := range l.Images {
-		all := len(rows[p.Part])
-		if k := seen[p.Part]; k < n && (all <= n || i == rows[p.Part][k*all/n]) {
+		all := rows[p.Part]
+		kept := min(n, len(all))
+		if k := seen[p.Part]; k < kept && i == all[k*len(all)/kept] {
 			seen[p.Part]++
 			out.Images, out.read, out.brief = append(out.Images, p), append(out.read, l.read[i]), append(out.brief, l.brief[i])
 		}

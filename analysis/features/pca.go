@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"image/draw"
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
@@ -52,7 +53,9 @@ func PCA(m *finetune.Model, l *List, rows []int, foreground bool) ([]Visualizati
 		if seen == nil {
 			return err
 		}
-		out = append(out, Visualization{l.Images[rows[i]], seen.RGBA(), image.NewRGBA(image.Rect(0, 0, f.Cols, f.Rows))})
+		patches := image.NewRGBA(image.Rect(0, 0, f.Cols, f.Rows))
+		draw.Draw(patches, patches.Bounds(), image.Black, image.Point{}, draw.Src) // the background
+		out = append(out, Visualization{l.Images[rows[i]], seen.RGBA(), patches})
 		for _, v := range f.Patches {
 			points = append(points, float64(v))
 		}
@@ -77,11 +80,6 @@ func PCA(m *finetune.Model, l *List, rows []int, foreground bool) ([]Visualizati
 		at := out[p/perPicture].Patches
 		cols := at.Bounds().Dx()
 		at.SetRGBA(p%perPicture%cols, p%perPicture/cols, colours[k])
-	}
-	for _, c := range out { // black for the background
-		for i := 3; i < len(c.Patches.Pix); i += 4 {
-			c.Patches.Pix[i] = 255
-		}
 	}
 	return out, err
 }
@@ -116,7 +114,7 @@ func colour(points []float64, margin []bool, foreground bool) (shown []int, colo
 			inside = append(inside, v)
 		}
 	}
-	if inside != nil && stat.Mean(outside, nil) > stat.Mean(inside, nil) {
+	if stat.Mean(outside, nil) > stat.Mean(inside, nil) { // never of two rows or columns: the mean of none is NaN
 		floats.Scale(-1, first)
 	}
 	if foreground {
@@ -129,9 +127,7 @@ func colour(points []float64, margin []bool, foreground bool) (shown []int, colo
 		for _, i := range shown {
 			front = append(front, points[i*width:(i+1)*width]...)
 		}
-		if axes, err = numeric.PCA(front, len(shown), 3); err != nil {
-			return nil, nil, err
-		}
+		axes, err = numeric.PCA(front, len(shown), 3)
 	}
 	colours = make([]color.RGBA, len(shown))
 	for k := range colours {
@@ -142,5 +138,5 @@ func colour(points []float64, margin []bool, foreground bool) (shown []int, colo
 			*[]*uint8{&colours[k].R, &colours[k].G, &colours[k].B}[c] = uint8(255*v + 0.5)
 		}
 	}
-	return shown, colours, nil
+	return shown, colours, err
 }

@@ -87,3 +87,17 @@ func TestSeveralHandsTheGradientOfEachValueToAllInputs(t *testing.T) {
 		gomlxtest.Near(t, fmt.Sprint("output ", i), got, want[i], 1e-6)
 	}
 }
+
+// Three sums, of which each gradient is that of one: d/dx of Σ (i+2)·xᵢ² for i alone.
+func TestEachGradientOfAGraphIsOfTheElementsOfItsOwnLoss(t *testing.T) {
+	got := gomlxtest.Run(t, func(in []*graph.Node) (out []*graph.Node) {
+		for i, part := range Unstack(in[0]) {
+			loss := graph.ReduceAllSum(graph.MulScalar(graph.Square(part), float64(i+2)))
+			out = append(out, graph.Gradient(loss, in[0])...)
+		}
+		return out
+	}, [][]float32{{1, -2}, {3, 5}, {7, 11}})
+	gomlxtest.NearAbs(t, "the first", got[0], []float64{4, -8, 0, 0, 0, 0}, 0)
+	gomlxtest.NearAbs(t, "the second", got[1], []float64{0, 0, 18, 30, 0, 0}, 0)
+	gomlxtest.NearAbs(t, "the third", got[2], []float64{0, 0, 0, 0, 56, 88}, 0)
+}

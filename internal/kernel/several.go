@@ -3,6 +3,8 @@
 package kernel
 
 import (
+	"slices"
+
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 )
@@ -38,12 +40,14 @@ func Unstack(x *Node) []*Node {
 	dims := x.Shape().Dimensions
 	gradients, stands := make([]*Node, dims[0]), make([]*Node, dims[0])
 	all := IdentityWithCustomGradient(x, func(_, _ *Node) *Node {
-		for i, dy := range gradients {
+		each := slices.Clone(gradients)
+		clear(gradients) // another gradient in this graph may not reach all elements
+		for i, dy := range each {
 			if dy == nil {
-				gradients[i] = Zeros(x.Graph(), shapes.Make(x.DType(), dims[1:]...))
+				each[i] = Zeros(x.Graph(), shapes.Make(x.DType(), dims[1:]...))
 			}
 		}
-		return Stack(gradients, 0)
+		return Stack(each, 0)
 	})
 	for i := range stands {
 		stands[i] = IdentityWithCustomGradient(all, func(x, dy *Node) *Node {
