@@ -55,6 +55,16 @@ func TestATableNotesRowsOfSeveralBackendsAndCommits(t *testing.T) {
 	}
 }
 
+func TestADamagedRowDiffersFromEveryStudy(t *testing.T) {
+	for settings, want := range map[string]string{
+		`{"from":{"path":"x"}}`: "checkpoint x has patches of 0 pixels", `{"epochs":`: "unexpected end of JSON input",
+	} {
+		if got := small(t).Tasks[0].Recipe.Differ([]byte(settings)); !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", settings, got, want)
+		}
+	}
+}
+
 // As from two commands with one directory: learned with one recipe, WePE with another.
 func TestRowsOfOtherSettingsAreNotCountedButNoted(t *testing.T) {
 	gomlxtest.OnGo(t)
