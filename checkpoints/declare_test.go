@@ -42,8 +42,8 @@ func TestTheCropOfARectangleIsExportedWhereTheFormatHasIt(t *testing.T) {
 	}
 }
 
-// Hugging Face rounds half a pixel of a crop down, timm to even; timm resizes bytes, and fills borders with the mean. An
-// export says so where images differ, and only there.
+// Hugging Face rounds half a pixel of a crop down, timm to even; timm resizes bytes, and fills borders with the mean.
+// An export says so where images differ, and only there.
 func TestAnExportNamesWhatItsFormatRoundsOtherwise(t *testing.T) {
 	const (
 		crop = "preprocessing: in the other software a crop at half a pixel is rounded otherwise, so that it can start one " +

@@ -263,10 +263,8 @@ func TestOnlyOptionsWithAnEffectAreMissedInAFormat(t *testing.T) {
 			params = map[string]any{}
 		}
 		m, _, err := forExport(c.format, config, params)
-		got := ""
-		if err != nil {
-			got = err.Error()
-		} else {
+		got := fmt.Sprint(err)
+		if err == nil {
 			got = m.family.class
 		}
 		if got != c.want {
@@ -377,7 +375,11 @@ func TestWrittenFilesHaveTheUsualPermissions(t *testing.T) {
 	}
 	putFile(t, file, nil)
 	unlock := gomlxtest.Must(Lock(filepath.Join(dir, "locked")))(t)
-	defer unlock()
+	defer func() {
+		if err := unlock(); err != nil {
+			t.Error(err)
+		}
+	}()
 	path := save(t, Saver{Dir: filepath.Join(dir, "run")}, newStore(t, 1), 3, nil)
 	mode := func(path string) os.FileMode { return gomlxtest.Must(os.Stat(path))(t).Mode() }
 	for _, made := range []string{filepath.Dir(path), path, filepath.Join(dir, "locked")} {

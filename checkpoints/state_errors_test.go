@@ -178,9 +178,9 @@ func TestTheLimitsOfASafetensorsFileHaveTheirEnds(t *testing.T) {
 		err := writeSafetensors(&raw, "", out)
 		return raw.Len() - 8, err
 	}
-	n := 0
 	const one = 636 + len(`"":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},`)
-	if n = maxHeader / one; n > len(all) {
+	n := maxHeader / one
+	if n > len(all) {
 		t.Fatalf("%d names are too few", len(all))
 	}
 	left := maxHeader - (n*one + 1) // of the last comma and both braces

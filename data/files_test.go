@@ -83,7 +83,8 @@ func TestFolderListsClassesAndImagesInOrder(t *testing.T) {
 		t.Skip(err)
 	}
 	all, err = Folder(dir, []string{"zebra", "horse", "cat", "dog"})
-	if train = all.Train; err != nil || !slices.Equal(train.Labels, []int32{0, 0, 2, 2, 2, 3, 3, 3}) || train.Where(1) != "zebra/2.png" {
+	if train = all.Train; err != nil || !slices.Equal(train.Labels, []int32{0, 0, 2, 2, 2, 3, 3, 3}) ||
+		train.Where(1) != "zebra/2.png" {
 		t.Errorf("with names and a link: %+v, %v", train, err)
 	}
 	set, err := train.Load(t.Context(), toTiny, nil) // index of the images in the list above

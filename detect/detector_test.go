@@ -272,7 +272,7 @@ func TestInputsNameWhatIsWrongAndNeedNoMasks(t *testing.T) {
 	bare[0].Masks, bare[1].Masks = nil, []Mask{nil, annotations[1].Masks[1]}
 	c.ROI.NoMasks = true
 	all, some, none := masks(d, annotations), masks(d, bare), masks(newDetector(t, c), annotations)
-	if !(all > some && some > 0 && none == 0) {
+	if all <= some || some <= 0 || none != 0 {
 		t.Errorf("%d cells of masks are known of all objects, %d of one, %d without masks", all, some, none)
 	}
 	bare[1].Masks = []Mask{Bitmap{Rows: 3, Cols: 5}, Bitmap{Rows: 3, Cols: 5}}

@@ -108,7 +108,8 @@ func TestEach_number_may_be_anything_in_its_range(t *testing.T) {
 		paramG2: {-huge, huge}, paramG3: {-huge, huge}, paramArea: {0, 1e6}, paramHarmonics: {1, 8}, paramScales: {1, 8},
 		"wepe_scale_ratio": {0.125, 8}, paramAlphaU: {1e-4, 100}, "wepe_alpha_v": {1e-4, 100}, paramOffsetU: {-1, 1},
 		paramOffsetV: {-1, 1}, paramShift: {0, 1}, paramRows: {0, 16384}, paramCols: {0, 16384},
-		paramAlphaScale: {1e-6, 1e6}, "wepe_beta_pos": {-1e6, 1e6}, "wepe_sum_cut": {1, 1000}, "wepe_kappa": {1e-3, 1e8}, "wepe_c_large": {-huge, huge},
+		paramAlphaScale: {1e-6, 1e6}, "wepe_beta_pos": {-1e6, 1e6}, "wepe_sum_cut": {1, 1000},
+		"wepe_kappa": {1e-3, 1e8}, "wepe_c_large": {-huge, huge},
 		"wepe_term_clip": {1e-6, huge}, "wepe_final_clip": {1e-6, huge}, "wepe_table_resolution": {2, 4096},
 		paramTableError: {1e-9, 2}, paramSurrogateBeta: {0, 1e3}, paramSurrogateGamma: {0, 1e3}, "wepe_gate": {0, 1},
 	}

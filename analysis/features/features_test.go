@@ -869,8 +869,8 @@ func TestAListHasTheSplitsOfItsImages(t *testing.T) {
 	}
 	three := gomlxtest.Must(Folder(datatest.Tree(t, map[string][]byte{"train/x/1.png": png, "train/y/2.png": png,
 		"val/y/3.png": png, "test/x/4.png": png})))(t)
-	if got := fmt.Sprint(three.Images); got != "[{train/x/1.png x train} {train/y/2.png y train} {val/y/3.png y validation} "+
-		"{test/x/4.png x test}]" {
+	if got := fmt.Sprint(three.Images); got != "[{train/x/1.png x train} {train/y/2.png y train} "+
+		"{val/y/3.png y validation} {test/x/4.png x test}]" {
 		t.Error(got)
 	}
 	table := Table{Images: three.Images, Width: 1, Values: []float32{3, 5, 7, 2}}

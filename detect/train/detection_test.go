@@ -281,7 +281,8 @@ func TestCategoriesOfATestAreFoundByTheirNames(t *testing.T) {
 	_, err := identifiers(own, &coco.Dataset{Name: "x", Categories: many})
 	refused(t, err, `categories "0", "1", "2", "3", "4", … (7), the detector`)
 	unnamed := []coco.Category{{ID: 3}, {ID: 4}}
-	if ids, err := identifiers(unnamed, &coco.Dataset{Categories: unnamed}); err != nil || !slices.Equal(ids, []int64{3, 4}) {
+	ids, err := identifiers(unnamed, &coco.Dataset{Categories: unnamed})
+	if err != nil || !slices.Equal(ids, []int64{3, 4}) {
 		t.Errorf("without names: %v, %v", ids, err)
 	}
 }
