@@ -3,7 +3,6 @@
 package analysis
 
 import (
-	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
@@ -41,7 +40,7 @@ func rolloutRow(layers [][]float32, heads int, from []float64) []float64 {
 func enlarge(values []float64, rows, cols, height, width int) []float64 {
 	axis := func(i, out, in int) (low, high int, part float64) {
 		at := min(max((float64(i)+0.5)*float64(in)/float64(out)-0.5, 0), float64(in-1))
-		low = int(math.Floor(at))
+		low = int(at)
 		return low, min(low+1, in-1), at - float64(low)
 	}
 	out := make([]float64, 0, height*width)

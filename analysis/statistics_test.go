@@ -75,6 +75,18 @@ func TestAQueryWithoutWeightOnPatchesDoesNotCount(t *testing.T) {
 	}
 }
 
+// Differences of mean 2 and deviation 1: t = 2√3, and with two degrees of freedom Survival is ½(1 − t/√(t² + 2)).
+func TestTheProbabilityOfADifferenceIsTwoSided(t *testing.T) {
+	a, b := []float64{2, 7, 4}, []float64{1, 5, 1}
+	want := 2 * math.Sqrt(3)
+	for sign, pair := range map[float64][2][]float64{1: {a, b}, -1: {b, a}} {
+		statistic, p := pairedT(pair[0], pair[1])
+		if !(math.Abs(statistic-sign*want) <= 1e-12) || !(math.Abs(p-(1-want/math.Sqrt(want*want+2))) <= 1e-12) {
+			t.Errorf("t = %g, p = %g", statistic, p)
+		}
+	}
+}
+
 func TestErrorBinsContainEveryImageAndTheirStandardError(t *testing.T) {
 	separation := []float64{-9, 0, 0.5, 1, 1.5, 2, 99, math.NaN()}
 	wrong := []bool{true, false, true, true, false, false, true, true}

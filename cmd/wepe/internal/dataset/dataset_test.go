@@ -68,3 +68,25 @@ func TestEveryLayoutHasThreeSplits(t *testing.T) {
 		}
 	}
 }
+
+func TestOtherPixelsOfCIFAR100AreAnotherDataset(t *testing.T) {
+	files := datatest.CIFAR100(7, 5)
+	identity := func() string {
+		d, err := Open(t.Context(), "cifar100:"+datatest.Tree(t, files), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Identity()
+	}
+	own := identity()
+	if moved := identity(); moved != own {
+		t.Errorf("in another directory: %s, want %s", moved, own)
+	}
+	for _, name := range []string{"train.bin", "test.bin"} {
+		files[name][1000] ^= 1 // of the first image
+		if changed := identity(); changed == own {
+			t.Errorf("with another pixel in %s: %s", name, changed)
+		}
+		files[name][1000] ^= 1
+	}
+}
