@@ -186,6 +186,21 @@ func TestFeatures_and_coordinates_are_the_hosts_on_every_lattice_grid_and_span(t
 	}
 }
 
+func TestFeatures_are_named_by_function_harmonic_and_scale(t *testing.T) {
+	settings := kv{paramHarmonics: 2, paramScales: 2, "wepe_scale_ratio": 1.5}
+	for want, more := range map[string]kv{
+		"Re P(z) Im P(z) Re P′(z) Im P′(z) Re P(2z) Im P(2z) Re P′(2z) Im P′(2z) Re P(1.5z) Im P(1.5z) Re P′(1.5z) " +
+			"Im P′(1.5z) Re P(3z) Im P(3z) Re P′(3z) Im P′(3z)": nil,
+		"S(P(z)) 1 S(P(z)) 2 S(P(z)) 3 S(P(2z)) 1 S(P(2z)) 2 S(P(2z)) 3": {paramScales: 1, paramDerivative: false,
+			paramCompression: compressSphere},
+	} {
+		e := New(model.NewStore().Scope("/x"), 3, 5, 8).with(settings).with(more).Done()
+		if got := strings.Join(e.FeatureNames(), " "); got != want {
+			t.Errorf("%v: %s, want %s", more, got, want)
+		}
+	}
+}
+
 // By ω3′, α_scale and, if it is trained, Re ω3.
 func TestGradients_of_the_lattice_are_finite_differences_of_the_host(t *testing.T) {
 	dtype, precision := dtypes.Float64, 1e-8

@@ -98,6 +98,9 @@ func TestHybrid_gate_has_the_gradient_of_the_blend_and_none_when_shut(t *testing
 				}
 				return append(out, Gradient(ReduceAllSum(Mul(rows, ramp(rows.Graph(), positions, hybridWidth))), values...)...)
 			}, float32(0))
+			if raw := gomlxtest.Values(t, store.GetVariable("/gate_raw").MustValue())[0]; math.IsInf(raw, 0) {
+				t.Errorf("%s: λ = %g: the gate's variable is %g", name, lambda, raw)
+			}
 			var want, scale float64
 			for i, w := range got[0] {
 				k := prefix*hybridWidth + i
