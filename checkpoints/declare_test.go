@@ -131,3 +131,16 @@ func TestAModelThatKeepsTheAspectIsExportedAtOneSize(t *testing.T) {
 		}
 	}
 }
+
+// As json.dumps of Python, which transformers uses, writes them.
+func TestLabelsAreWrittenWithoutEscapes(t *testing.T) {
+	c := ownViT("learned")
+	labels := make([]string, c.Classes)
+	for i := range labels {
+		labels[i] = strings.Repeat("<", i) + "cats & dogs"
+	}
+	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatHF, Labels: labels})
+	if text := string(readFile(t, filepath.Join(dir, foreignConfig))); !strings.Contains(text, `"<cats & dogs"`) {
+		t.Errorf("the labels are\n%s", text)
+	}
+}
