@@ -75,7 +75,7 @@ func probe(s *subject) error {
 	return nil
 }
 
-// probedImages is the number of images of which the probe has patches.
+// probedImages is the number of images whose patches the probe uses.
 func (s *subject) probedImages() int {
 	return min(s.Images.Len(), 256, max(2, probeBytes/(4*s.grid.patches()*s.model.Recipe.Model.Width)))
 }

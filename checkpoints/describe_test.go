@@ -264,7 +264,7 @@ func TestTheScoresOfAFileAreThoseOfItsFormat(t *testing.T) {
 	}
 }
 
-// Three channels make a picture; a model of another number has no preprocessing here, but may have its normalization.
+// Three channels make an image; a model of another number has no preprocessing here, but may have its normalization.
 func TestTheNormalizationOfAModelHasItsChannels(t *testing.T) {
 	one := smallViT
 	one.Channels, one.Depth = 1, 1

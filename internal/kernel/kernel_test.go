@@ -88,7 +88,7 @@ func TestSeveralHandsTheGradientOfEachValueToAllInputs(t *testing.T) {
 	}
 }
 
-// Three sums, of which each gradient is that of one: d/dx of Σ (i+2)·xᵢ² for i alone.
+// Three sums; the gradient of each is d/dx of Σ (i+2)·xᵢ² for its own i alone.
 func TestEachGradientOfAGraphIsOfTheElementsOfItsOwnLoss(t *testing.T) {
 	got := gomlxtest.Run(t, func(in []*graph.Node) (out []*graph.Node) {
 		for i, part := range Unstack(in[0]) {

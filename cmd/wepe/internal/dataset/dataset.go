@@ -449,9 +449,10 @@ func (d *Dataset) joined() (*Dataset, error) {
 func (d *Dataset) Identity() string {
 	h := sha256.New()
 	fmt.Fprintln(h, d.Name, d.Classes, d.train, d.validation, d.test)
+	sample := func(n int) []int { return []int{0, n / 2, n - 1} }
 	for _, set := range d.memory {
 		if set != nil {
-			for _, row := range []int{0, set.Len() / 2, set.Len() - 1} {
+			for _, row := range sample(set.Len()) {
 				h.Write(set.Row(row))
 			}
 		}
@@ -462,7 +463,7 @@ func (d *Dataset) Identity() string {
 		}
 		fmt.Fprintln(h, f.Labels)
 		f.Fingerprint(h)
-		for _, row := range []int{0, f.Len() / 2, f.Len() - 1} {
+		for _, row := range sample(f.Len()) {
 			if img, err := f.Read(row); err == nil { // Load returns the error
 				h.Write(img.Pixels)
 			}
