@@ -169,9 +169,10 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 	switch words[0] {
 	case "bench:":
 		measured, err := rows.Read(path)
-		return rows.Summary(measured), err
+		return compact(rows.Summary(measured), o), err
 	case "compiled:":
-		return rows.CompiledTable(path)
+		compiled, err := rows.CompiledTable(path)
+		return compact(compiled, o), err
 	case "figure:":
 		rows, err := analysis.Read(path)
 		if table = analysis.Table(rows, figure); err == nil && len(table.Rows) == 0 {
