@@ -7,8 +7,11 @@ export GOEXPERIMENT := simd
 # instructions when there is FMA, then runs tens of times slower.
 export GODEBUG := cpu.fma=off
 
+# The same flags on every backend, so that Go's cache has the results of packages that do not read GOMLX_BACKEND.
+TEST := go test -timeout 60m
+
 # Unoptimized: half the time of tests, which is compilation.
-ON_XLA := GOMLX_BACKEND=xla:cpu XLA_FLAGS="--xla_backend_optimization_level=0 $$XLA_FLAGS" go test -timeout 60m
+ON_XLA := GOMLX_BACKEND=xla:cpu XLA_FLAGS="--xla_backend_optimization_level=0 $$XLA_FLAGS" $(TEST)
 
 # Its small products keep addresses as integers, which -race takes for an error.
 NOCHECKPTR := -gcflags=all=-d=checkptr=0
@@ -69,7 +72,7 @@ notebooks: ## execute the notebooks without a browser and keep their outputs; ne
 .PHONY: test
 test: ## all tests on pure Go; those that open XLA themselves need its plugin, which this installs if it can
 	@tools/scripts/xla --quick >/dev/null
-	go test -timeout 20m ./...
+	$(TEST) ./...
 
 # Package wepe is compiled with optimizations, as they change the rounding that its tests are about.
 .PHONY: test-xla
@@ -78,7 +81,7 @@ test-xla: ## all tests on XLA for CPUs; PACKAGES="./vit ./detect/..." for some
 ifdef PACKAGES
 	$(ON_XLA) $(PACKAGES)
 else
-	GOMLX_BACKEND=xla:cpu go test -timeout 60m ./wepe & \
+	GOMLX_BACKEND=xla:cpu $(TEST) ./wepe & \
 		$(ON_XLA) $$(go list ./... | grep -v '/wepe$$'); rest=$$?; wait $$! && exit $$rest
 endif
 

@@ -110,6 +110,7 @@ var measures = map[string]map[string]int{
 }
 
 func TestEveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T) {
+	gomlxtest.OnGo(t)
 	models := []Model{
 		{Name: "none", Path: trained(t, "none", 1, func(r *finetune.Recipe) { r.Model.Pool = "mean" })},
 		{Name: "learned", Path: trained(t, "learned", 1, nil)},

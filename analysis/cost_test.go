@@ -18,6 +18,7 @@ import (
 // The clock is a counter, squared, so each call takes longer than the one before. The calls are replayed in the order
 // of their rounds, less the first two, and rates are medians over five rounds.
 func TestRatiosOfCostAreMediansOfQuotientsOfTheSameRound(t *testing.T) {
+	gomlxtest.OnGo(t)
 	const rounds, seed, side = 5, 9, 32
 	ticks := 0.0
 	clock := func() float64 { ticks++; return ticks * ticks }

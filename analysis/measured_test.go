@@ -92,6 +92,7 @@ func TestBasesHaveTheFeaturesOfTheirNames(t *testing.T) {
 
 // The clock is a counter: with one round the ratio of two variants is the ratio of their rates.
 func TestCostIsOfTheCallsThatAreTimed(t *testing.T) {
+	gomlxtest.OnGo(t)
 	ticks, log := 0.0, new(bytes.Buffer)
 	c := Cost{Backend: gomlxtest.Backend(), Sizes: []string{"Ti/16"}, Sides: []int{32}, Forward: 3, Step: 5, Rounds: 1,
 		Variants: study.Each("none", "learned"), Logger: slog.New(slog.NewTextHandler(log, nil)),
@@ -170,6 +171,7 @@ func TestOverlaysAreTheImageAndItsMaps(t *testing.T) {
 
 // t-SNE uses whole images: the first 16 of 23 images, whose 240 patches are at most 250, or ten of 25 patches.
 func TestTSNEHasThePatchesOfWholeImages(t *testing.T) {
+	gomlxtest.OnGo(t)
 	for size, points := range map[[2]int]int{{12, 20}: 240, {20, 20}: 250} {
 		c := Comparison{Backend: gomlxtest.Backend(), Images: testImages(23), Logger: slog.New(slog.DiscardHandler)}
 		path := trained(t, "learned", 1, func(r *finetune.Recipe) { r.Augment.Size = size })

@@ -58,6 +58,7 @@ func TestChanceIsTheMeanTargetOfTraining(t *testing.T) {
 
 // Both seeds of a column would have the same probe without positions, so only the first has it.
 func TestTheProbeWithoutPositionsIsMeasuredOncePerColumn(t *testing.T) {
+	gomlxtest.OnGo(t)
 	models := []Model{{Name: "a", Path: trained(t, "learned", 1, nil)},
 		{Name: "a", Path: trained(t, "learned", 2, nil)}}
 	c := Comparison{Backend: gomlxtest.Backend(), Images: testImages(11), Pairs: 40, Models: models, Seed: 3,

@@ -177,6 +177,7 @@ func TestRowsOfFeaturesAreOfThePatchesOfEachModel(t *testing.T) {
 
 // The overlap of the rollout's largest pixels with the masks of all images but one, which has no object.
 func TestRowsOfMasksAreOfTheThresholdsOfTheirNames(t *testing.T) {
+	gomlxtest.OnGo(t)
 	const n = 13
 	mask := func(i int) []bool {
 		if i == 4 {
