@@ -14,6 +14,7 @@ import (
 )
 
 func TestTheCardOfAFoldedModelSaysWhatItIs(t *testing.T) {
+	gomlxtest.OnGo(t)
 	c := ownViT("wepe")
 	store := stirred(t, c, nil)
 	cropped := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{9, 15}, Crop: [2]int{6, 10},

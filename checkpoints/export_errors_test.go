@@ -274,6 +274,7 @@ func TestOnlyOptionsWithAnEffectAreMissedInAFormat(t *testing.T) {
 }
 
 func TestAnExportThatFailsNamesItsDirectoryAndItsFile(t *testing.T) {
+	gomlxtest.OnGo(t)
 	c := ownViT("learned")
 	good := stirred(t, c, nil)
 	lacks := func(path string) *model.Store {

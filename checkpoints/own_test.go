@@ -44,6 +44,7 @@ func trainedOn(t *testing.T, c vit.Config, change func(*trainedModel, *model.Sto
 }
 
 func TestTheModelOfATrainingIsImportedWithItsAverages(t *testing.T) {
+	gomlxtest.OnGo(t)
 	c := ownViT("wepe")
 	dir, store, average := trainedOn(t, c, nil)
 	save(t, Saver{Dir: filepath.Join(dir, "last")}, newStore(t, 1), 9, nil) // best takes precedence
@@ -120,6 +121,7 @@ func TestAnUnfoldedConfigOfANewerVersionIsRefused(t *testing.T) {
 }
 
 func TestAnInvalidTrainingCheckpointIsRefused(t *testing.T) {
+	gomlxtest.OnGo(t)
 	for want, change := range map[string]func(*trainedModel, *model.Store){
 		"does not say what model it is of": func(m *trainedModel, _ *model.Store) { m.Recipe.Model.Width = 0 },
 		"is no ViT but a dhvt":             func(m *trainedModel, _ *model.Store) { m.Recipe.Architecture = "dhvt" },

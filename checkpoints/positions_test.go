@@ -23,6 +23,7 @@ var ownEncodings = append(vit.PositionNames(), "wepe+rope-mixed", "learned+rope-
 	"fope+wepe-bias")
 
 func TestAModelOfEveryEncodingOnDisk(t *testing.T) {
+	gomlxtest.OnGo(t)
 	for _, position := range gomlxtest.Encodings(ownEncodings) {
 		c := ownViT(position)
 		c.PatchNorm, c.Pool = true, "mean"

@@ -22,6 +22,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/campaign"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -452,6 +453,7 @@ func TestAnImportIsLoadedOnce(t *testing.T) {
 // A mutated checkpoint gives a one-line error quickly, or a model whose variables all have their shapes; memory is
 // bounded by three times the file and 16 MiB. Half of the mutations change weights, half the JSON beside them.
 func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
+	gomlxtest.OnGo(t)
 	c := smallViT
 	c.Depth = 2
 	m := imported(t, put(t, timm, made(timm, c), timmConfig(c)), ImportOptions{})

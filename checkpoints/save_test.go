@@ -250,6 +250,7 @@ func TestVariablesThatCannotBeSavedAreNamed(t *testing.T) {
 
 // The longest hyperparameters and meta that are saved are also read; one byte more is refused.
 func TestWhatIsTooLongToReadIsNotSaved(t *testing.T) {
+	gomlxtest.OnGo(t)
 	saved := func(param, meta int) (dir, path string, err error) {
 		store := model.NewStore()
 		store.SetParam("/text", strings.Repeat("a", param))
