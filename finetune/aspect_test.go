@@ -39,7 +39,7 @@ func ofAspects(t *testing.T, r Recipe) (train, test *data.Memory) {
 }
 
 func TestAModelThatKeepsTheAspectTrainsOpensAndPredicts(t *testing.T) {
-	for _, position := range []string{"learned", "wepe-sphere", "rope-axial+alibi2d"} {
+	for _, position := range gomlxtest.InTurn(1, "learned", "wepe-sphere", "rope-axial+alibi2d") {
 		recipe := keeping(t, "model.position="+position)
 		train, test := ofAspects(t, recipe)
 		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: train, Test: test, Dir: t.TempDir()}

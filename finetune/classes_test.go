@@ -14,6 +14,7 @@ import (
 
 // The same images with their classes in another order have the same accuracy, loss and confusion.
 func TestClassesOfADatasetMatchTheModelsByName(t *testing.T) {
+	gomlxtest.OnGo(t)
 	m := trained(t)
 	set, permuted := dataset(29, 3), dataset(29, 3)
 	permuted.Classes = strings.Fields("g c a f b e d")

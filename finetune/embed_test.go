@@ -117,6 +117,7 @@ func wide(values []float32) (out []float64) {
 
 // GoMLX caches 32 programs and refuses another, see SetMaxCache of graph.Exec.
 func TestImagesOfAnyNumberAndSizeHaveFeatures(t *testing.T) {
+	gomlxtest.OnGo(t)
 	recipe := tiny()
 	recipe.EvalBatchSize = 64
 	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(30, 1)}).model
