@@ -143,6 +143,7 @@ func TestARunWithAdaptersResumesOpensAndStartsOthersWithTheirSum(t *testing.T) {
 }
 
 func TestAdaptersRequireAPretrainedModel(t *testing.T) {
+	gomlxtest.OnGo(t)
 	_, _, err := tinyRun(t, "lora=2", 30).Do(t.Context())
 	refused(t, "from scratch", err, "lora is 2", "name a pretrained one")
 	run := tinyRun(t, "lora=1", 30)

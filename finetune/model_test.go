@@ -129,6 +129,7 @@ func TestATieIsIncorrect(t *testing.T) {
 }
 
 func TestAModelWithALookUpTableOpensWithIt(t *testing.T) {
+	gomlxtest.OnGo(t)
 	run := tinyRun(t, "wepe_evaluation=table;wepe_table_resolution=33", 20)
 	run.Dir = t.TempDir()
 	finished(t, run)

@@ -34,6 +34,7 @@ func TestADHVTLearnsAndOpens(t *testing.T) {
 }
 
 func TestADHVTRefusesOptionsOfAViT(t *testing.T) {
+	gomlxtest.OnGo(t)
 	recipe := gomlxtest.Must(tiny().Set("architecture=dhvt;model.position=none"))(t)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(47, 1), Dir: t.TempDir()}
 	stopped(t, run, 1)

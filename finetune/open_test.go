@@ -72,6 +72,7 @@ func testOpenLoadsTheRequestedWeightsAndNamesThem(t *testing.T) {
 }
 
 func TestARunAndItsExportsOpenAsTheSameModel(t *testing.T) {
+	gomlxtest.OnGo(t)
 	recipe := everything()
 	recipe.Model.Width, recipe.Model.MLPDim = 16, 0 // sizes that JAX's and timm's files allow to infer
 	recipe.Model.Heads, recipe.Model.PatchSize = 2, 2
