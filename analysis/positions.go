@@ -18,12 +18,12 @@ import (
 	"github.com/wepe-go/wepe/wepe"
 )
 
-// vectors returns the vectors that the encoding adds to each patch, and its features if it has any.
+// vectors returns the vectors of the encoding, one per patch, and its features if it has any.
 func (s *subject) vectors() (f report.Field, err error) {
 	f.Rows, f.Cols = s.grid.Rows, s.grid.Cols
 	if f.Features, f.Names, f.Vectors, err = s.model.Encoding(); err == nil && f.Vectors == nil {
 		c := s.model.Recipe.Model
-		err = notApplicable(fmt.Sprintf("the encoding %s is %s: it adds nothing to the tokens", c.Position,
+		err = notApplicable(fmt.Sprintf("the encoding %s is %s: it has no vector per patch", c.Position,
 			c.Encoding()[0].Kind()))
 	}
 	if err == nil && s.grid.patches() < 2 {
@@ -63,7 +63,7 @@ var sweeps = []string{"span", "alpha-scale", "kappa", "c-large", "beta-gamma"}
 func sensitivity(s *subject) error {
 	if field, err := s.vectors(); err != nil {
 		return err
-	} else if field.Features == nil {
+	} else if field.Features == nil || len(s.model.Recipe.Model.Encoding().Params()) == 0 {
 		return notApplicable("the encoding has no features that depend on hyperparameters")
 	}
 	for _, name := range sweeps {

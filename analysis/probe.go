@@ -32,6 +32,9 @@ func probe(s *subject) error {
 		return err
 	}
 	c := s.model.Recipe.Model
+	if len(field.Vectors) != s.grid.patches()*c.Width {
+		return notApplicable("the vectors of the encoding are not added to the tokens")
+	}
 	images := s.probedImages()
 	if images < 2 {
 		return notApplicable("the probe needs two images: one for training, one for testing")

@@ -8,20 +8,31 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/report"
-	"github.com/wepe-go/wepe/wepe"
 )
 
-// Encoding returns the additive encoding of each patch, row by row: the added vectors [Rows·Cols, width], and for wepe,
-// wepe-sphere and hybrid the features before projection [Rows·Cols, len(names)]; nil for other encodings.
+// Encoding returns the encoding of each patch, row by row. vectors are what an additive encoding adds, [Rows·Cols,
+// width], or by how much a modulation changes the queries, keys and values of all blocks, its factors less 1, [Rows·Cols,
+// depth·3·width]; nil for other encodings. features [Rows·Cols, len(names)] are those before the projection, if any.
 func (m *Model) Encoding() (features []float64, names []string, vectors []float64, err error) {
 	exec, err := model.NewExec(m.backend, m.store, func(scope *model.Scope, g *Graph) []*Node {
-		encoder := m.Recipe.Model.Encoders(scope.In(modelScope)).Additive
-		if encoder == nil {
+		encoders := m.Recipe.Model.Encoders(scope.In(modelScope))
+		var encoder any
+		var outputs []*Node
+		switch {
+		case encoders.Additive != nil:
+			// Times one: a variable that is itself an output comes back wrong from the onnx backend.
+			encoder, outputs = encoders.Additive, []*Node{MulScalar(encoders.Additive.Encode(g), 1)}
+		case encoders.Modulation != nil:
+			var factors []*Node
+			for block := range m.Recipe.Model.Depth {
+				scales := encoders.Modulation.Scale(g, block)
+				factors = append(factors, scales[:]...)
+			}
+			encoder, outputs = encoders.Modulation, []*Node{AddScalar(Concatenate(factors, -1), -1)}
+		default:
 			return []*Node{ScalarZero(g, dtypes.Float32)}
 		}
-		// Times one: a variable that is itself an output comes back wrong from the onnx backend.
-		outputs := []*Node{MulScalar(encoder.Encode(g), 1)}
-		if e, ok := encoder.(wepe.Encoding); ok {
+		if e, ok := encoder.(featured); ok {
 			outputs, names = append(outputs, e.Features(g)), e.FeatureNames()
 		}
 		return outputs
@@ -44,14 +55,20 @@ func (m *Model) Encoding() (features []float64, names []string, vectors []float6
 			return nil, nil, nil, err
 		}
 	}
-	c := m.Recipe.Model
-	if len(flat[0]) > 1 {
-		vectors = flat[0][c.PrefixPositions()*c.Width:]
+	if shape := outputs[0].Shape(); shape.Rank() == 2 {
+		patches := m.Recipe.Model.Rows() * m.Recipe.Model.Cols()
+		vectors = flat[0][(shape.Dim(0)-patches)*shape.Dim(1):] // without the prefix
 	}
 	if len(flat) > 1 {
 		features = flat[1]
 	}
 	return features, names, vectors, nil
+}
+
+// featured is an encoder with features of each patch.
+type featured interface {
+	Features(g *Graph) *Node
+	FeatureNames() []string
 }
 
 // followed is an encoder with scalars for the training log.
@@ -80,10 +97,10 @@ func (m *Model) scalars() (map[string]report.Number, error) {
 		if err != nil {
 			return nil, err
 		}
-		if out == nil {
-			out = map[string]report.Number{}
-		}
 		for name, value := range values {
+			if out == nil {
+				out = map[string]report.Number{}
+			}
 			out[name] = report.Number(value)
 		}
 	}

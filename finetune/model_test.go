@@ -5,6 +5,7 @@ package finetune
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"image"
 	"image/color"
 	"maps"
@@ -19,6 +20,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
@@ -289,6 +291,50 @@ func TestAModelLearnsWhereSomethingIsFromItsEncodingAlone(t *testing.T) {
 	}
 }
 
+func TestTheEncodingOfAModulationAreItsFactorsLess1(t *testing.T) {
+	for _, position := range []string{"wepe-qkv", "fourier-qkv"} {
+		trainer := begun(t, tinyRun(t, "model.position="+position, 30))
+		advanced(t, trainer, 1)
+		c, weights := trainer.Recipe.Model, trainer.model.weights(t, "")
+		features, names, vectors, err := trainer.model.Encoding()
+		n, patches := len(names), c.Rows()*c.Cols()
+		if err != nil || n != 12 || len(features) != patches*n || len(vectors) != patches*c.Depth*3*c.Width {
+			t.Fatalf("%s: %v, features %q, %d values, %d vectors", position, err, names, len(features), len(vectors))
+		}
+		var want []float64
+		for patch := range patches {
+			f := features[patch*n:][:n]
+			if length := floats.Norm(f, 2); !(math.Abs(length-2) <= 1e-5) { // of four points of a sphere, or six waves
+				t.Errorf("%s: features of length %g", position, length)
+			}
+			for block := range c.Depth {
+				for _, of := range []string{"query", "key", "value"} {
+					m := weights[fmt.Sprintf("position/%s/block_%02d/%s", strings.ReplaceAll(position, "-", "_"), block, of)]
+					for channel := range c.Width {
+						sum := 0.0
+						for k := range n {
+							sum += f[k] * m[k*c.Width+channel]
+						}
+						want = append(want, sum)
+					}
+				}
+			}
+		}
+		gomlxtest.NearAbs(t, position, vectors, want, 1e-5)
+		if position == "fourier-qkv" { // sin πx, cos πx, sin πy, cos πy, sin 2πx, … of the second patch
+			x, y := 1.5/float64(c.Cols()), 0.5/float64(c.Rows())
+			for k, name := range names {
+				at := math.Pi * float64(1+k/4) * []float64{x, y}[k/2%2]
+				value := math.Sqrt(2./3) * []func(float64) float64{math.Sin, math.Cos}[k%2](at)
+				if label := fmt.Sprintf("%s %s%s", []string{"sin", "cos"}[k%2], []string{"π", "2π", "3π"}[k/4],
+					[]string{"x", "y"}[k/2%2]); name != label || !(math.Abs(features[n+k]-value) <= 1e-6) {
+					t.Errorf("feature %q is %g, want %s, %g", name, features[n+k], label, value)
+				}
+			}
+		}
+	}
+}
+
 func TestTheLogFollowsWhatAnEncodingLearns(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for position, want := range map[string][]string{
@@ -297,6 +343,7 @@ func TestTheLogFollowsWhatAnEncodingLearns(t *testing.T) {
 		"wepe-sphere": {"alpha_scale", "beta_pos", "omega3"},
 		"hybrid":      {"beta", "gamma", "lambda", "omega3", "scale", "strength"},
 		"wepe-bias":   {"alpha_scale", "omega3"},
+		"wepe-qkv":    {"alpha_scale", "omega3"}, "fourier-qkv": nil,
 	} {
 		trainer := begun(t, tinyRun(t, "wepe_gate=0.3;model.position="+position, 30))
 		advanced(t, trainer, 1)

@@ -17,7 +17,7 @@ type Field struct {
 
 	Features []float64 // [Rows·Cols, len(Names)] before projection, in [-1, 1]; nil omits their panels
 	Names    []string  // of the features
-	Vectors  []float64 // [Rows·Cols, width] added to each patch token; nil omits their panel
+	Vectors  []float64 // [Rows·Cols, n], one per patch; nil omits their panel
 }
 
 // Draw writes the field as a PNG: a panel for every feature and one with the cosine similarity of every position to the

@@ -12,30 +12,43 @@ import (
 
 // newFourierQKV is the control of wepe-qkv: the same modulation with as many sines and cosines in place of ℘ and ℘′.
 func newFourierQKV(scope *model.Scope, c Config) Modulation {
-	return newQKVModulation(scope.In("fourier_qkv"), c, "fourier-qkv", qkvFeatures, func(g *Graph) *Node {
-		rows, cols := c.Rows(), c.Cols()
-		return Const(g, tensors.FromFlatDataAndDimensions(fourierFeatures(rows, cols), rows*cols, qkvFeatures))
-	})
+	return newQKVModulation(scope.In("fourier_qkv"), c, "fourier-qkv", waves{c.Rows(), c.Cols()})
 }
 
-// fourierFeatures returns, for the patch centres (x, y) in units of the image's sides and k = 1, 2, 3,
+// waves are, for the patch centres (x, y) in units of the image's sides and k = 1, 2, 3,
 //
 //	√(2/3)·[sin πkx, cos πkx, sin πky, cos πky]
 //
-// [rows·cols, 12]: vectors of length 2, as the sphere features of z and 2z have. πx spans half a period, as z does.
-func fourierFeatures(rows, cols int) []float32 {
+// vectors of length 2, as the sphere features of z and 2z have. πx spans half a period, as z does.
+type waves struct{ rows, cols int }
+
+// Features returns the values of all patches, [rows·cols, 12].
+func (w waves) Features(g *Graph) *Node {
 	var f []float32
-	for row := range rows {
-		for col := range cols {
+	for row := range w.rows {
+		for col := range w.cols {
 			for k := 1.0; k <= 3; k++ {
-				for _, at := range []float64{(float64(col) + 0.5) / float64(cols), (float64(row) + 0.5) / float64(rows)} {
+				for _, at := range []float64{(float64(col) + 0.5) / float64(w.cols), (float64(row) + 0.5) / float64(w.rows)} {
 					sin, cos := math.Sincos(math.Pi * k * at)
 					f = append(f, float32(math.Sqrt(2./3)*sin), float32(math.Sqrt(2./3)*cos))
 				}
 			}
 		}
 	}
-	return f
+	return Const(g, tensors.FromFlatDataAndDimensions(f, w.rows*w.cols, qkvFeatures))
 }
+
+// FeatureNames describes each column of Features.
+func (w waves) FeatureNames() (names []string) {
+	for _, k := range []string{"", "2", "3"} {
+		for _, axis := range []string{"x", "y"} {
+			names = append(names, "sin "+k+"π"+axis, "cos "+k+"π"+axis)
+		}
+	}
+	return names
+}
+
+// Scalars returns none: waves learn nothing.
+func (w waves) Scalars() (map[string]float64, error) { return nil, nil }
 
 func fourierQKVParameters(c Config) int { return 3 * qkvFeatures * c.Width * c.Depth }

@@ -23,11 +23,18 @@ import (
 // that depend on their positions. With A = B = C = 0 it is a model without positions. The prefix has no position and is
 // not modulated.
 type qkvModulation struct {
-	name     string
-	c        Config
-	values   func(*Graph) *Node   // f
-	weights  [][3]*model.Variable // A, B, C of every block: [features, width]
-	features once
+	features
+	name    string
+	c       Config
+	weights [][3]*model.Variable // A, B, C of every block: [features, width]
+	values  once                 // f
+}
+
+// features are the f of a qkvModulation.
+type features interface {
+	Features(g *Graph) *Node // [rows·cols, features]
+	FeatureNames() []string
+	Scalars() (map[string]float64, error) // learned ones, for training logs
 }
 
 // qkvStd is the initial standard deviation of A, B and C: f has length 2, so factors are 1 ± 0.2. It was chosen among
@@ -38,12 +45,12 @@ const qkvStd = 0.1
 // qkvFeatures is the number of features per patch by default.
 const qkvFeatures = 12
 
-func newQKVModulation(scope *model.Scope, c Config, name string, features int, f func(*Graph) *Node) *qkvModulation {
-	m := &qkvModulation{name: name, c: c, values: f, weights: make([][3]*model.Variable, c.Depth)}
+func newQKVModulation(scope *model.Scope, c Config, name string, f features) *qkvModulation {
+	m := &qkvModulation{features: f, name: name, c: c, weights: make([][3]*model.Variable, c.Depth)}
 	for block := range m.weights {
 		for i, name := range []string{"query", "key", "value"} {
 			m.weights[block][i] = weight.Float32(scope.At("block_%02d", block), name, weight.Normal(qkvStd),
-				features, c.Width)
+				len(f.FeatureNames()), c.Width)
 		}
 	}
 	return m
@@ -53,9 +60,7 @@ func newQKVModulation(scope *model.Scope, c Config, name string, features int, f
 func newWePEQKV(scope *model.Scope, c Config) Modulation {
 	scope = scope.In("wepe_qkv")
 	field := wepe.New(scope, c.Rows(), c.Cols(), c.Width).OnHalfCell().FromScope().Field()
-	return newQKVModulation(scope, c, "wepe-qkv", field.Len(), func(g *Graph) *Node {
-		return kernel.Once(field.Features(g))[0]
-	})
+	return newQKVModulation(scope, c, "wepe-qkv", field)
 }
 
 // wepeQKVParameters counts the default form: A, B and C in each block and two scalars of the lattice.
@@ -66,9 +71,9 @@ func (m *qkvModulation) Name() string { return m.name }
 
 // Scale implements Modulation.
 func (m *qkvModulation) Scale(g *Graph, block int) (scales [3]*Node) {
-	features := m.features.in(g, func() *Node { return m.values(g) }) // [rows·cols, features]
+	f := m.values.in(g, func() *Node { return kernel.Once(m.Features(g))[0] }) // [rows·cols, features]
 	for i, weights := range m.weights[block] {
-		scales[i] = AddScalar(MatMul(features, weights.NodeValue(g)), 1)
+		scales[i] = AddScalar(MatMul(f, weights.NodeValue(g)), 1)
 		if prefix := m.c.Prefix(); prefix > 0 {
 			scales[i] = Concatenate([]*Node{Ones(g, shapes.Make(dtypes.Float32, prefix, m.c.Width)), scales[i]}, 0)
 		}

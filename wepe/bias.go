@@ -32,7 +32,6 @@ import (
 //	wepe_bias/biases, own                    [heads]      0 at the start
 type RelativeBias struct {
 	lattice
-	scope                *model.Scope // <scope>/wepe_bias
 	heads                int
 	weights, biases, own *model.Variable // own is nil on the sphere
 }
@@ -55,7 +54,6 @@ func (c *Config) Bias(heads int) *RelativeBias {
 	scope, dtype := c.scope.In("%s", resolved.formScope(scopeBias)), c.dtype
 	b := &RelativeBias{
 		lattice: newLattice(resolved, scope),
-		scope:   scope,
 		heads:   heads,
 		weights: weight.Variable(scope, "weights", dtype, weight.Normal(linearStd), resolved.numFeatures(), heads),
 		biases:  weight.Variable(scope, "biases", dtype, weight.Constant(0), heads),
@@ -71,10 +69,6 @@ func (b *RelativeBias) Name() string {
 	c := b.config
 	return fmt.Sprintf("WePE-bias(%s, %s, %d×%d+%d)", c.mode, c.evaluation, c.rows, c.cols, c.prefix)
 }
-
-// Scalars returns the effective values of ω3′ and α_scale as "omega3" and "alpha_scale", and Re ω3 of an oblique
-// lattice as "omega3_re".
-func (b *RelativeBias) Scalars() (map[string]float64, error) { return b.config.mode.scalars(b.scope) }
 
 // AttentionBias returns the bias [heads, tokens, tokens], query before key; tokens is prefix + rows·cols. ℘ is
 // evaluated once per distinct offset, (2·rows-1)(2·cols-1) times.

@@ -18,7 +18,6 @@ import (
 // Every method with a graph argument builds new nodes, for [rows·cols] elements, independent of the batch.
 type Encoder struct {
 	lattice
-	scope      *model.Scope    // <scope>/wepe or <scope>/wepe_sphere
 	betaPos    *model.Variable // scalar
 	prefix     *model.Variable // [prefix, width], nil without prefix tokens
 	projection projection
@@ -32,7 +31,6 @@ func newEncoder(c Config) *Encoder {
 	scope := c.scope.In("%s", c.formScope(scopeName))
 	e := &Encoder{
 		lattice:    newLattice(c, scope),
-		scope:      scope,
 		betaPos:    scalarVariable(scope, nameBetaPos, c.dtype, c.betaPos, c.learnBetaPos),
 		projection: newProjection(c, scope.In(scopeProjection)),
 	}
@@ -101,33 +99,6 @@ func (e *Encoder) Features(g *Graph) *Node {
 		p, pPrime := e.lookUpPatches(g)
 		return e.compressed(e.config.mode.alphaScale(e.alphaScale.NodeValue(g)), p, pPrime)
 	}
-}
-
-// FeatureNames describes each column of Features, in ASCII except for the prime: "Re P(z)", on the sphere "S(P(z)) 1".
-func (e *Encoder) FeatureNames() (names []string) {
-	c := e.config
-	parts := []string{"Re %s(%s)", "Im %s(%s)"}
-	if c.compression == compressSphere {
-		parts = []string{"S(%s(%s)) 1", "S(%s(%s)) 2", "S(%s(%s)) 3"}
-	}
-	factor := 1.0
-	for range c.scales {
-		for n := range c.harmonics {
-			z := "z"
-			if by := factor * float64(n+1); by != 1 {
-				z = fmt.Sprintf("%.3gz", by)
-			}
-			for _, f := range []string{"P", "P′"} {
-				for _, part := range parts {
-					if f == "P" || c.derivative {
-						names = append(names, fmt.Sprintf(part, f, z))
-					}
-				}
-			}
-		}
-		factor *= c.scaleRatio
-	}
-	return names
 }
 
 // Encode returns the vectors that PreEncode adds, β_pos·[prefix rows; projected features]: float32 [prefix + rows·cols,

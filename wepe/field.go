@@ -25,10 +25,7 @@ func (c *Config) Field() *Field {
 	return &Field{newLattice(resolved, c.scope.In("%s", resolved.formScope(scopeField)))}
 }
 
-// Len is the number of features of a patch.
-func (f *Field) Len() int { return f.config.numFeatures() }
-
-// Features returns the features of all patches, [rows·cols, Len], as Encoder.Features. On a grid coarser than the
+// Features returns the features of all patches, [rows·cols, features], as Encoder.Features. On a grid coarser than the
 // training grid a patch gets the mean over the training patches that it covers, mathematics.md (6.11).
 func (f *Field) Features(g *Graph) *Node {
 	grids := f.config.several()

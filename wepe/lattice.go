@@ -3,6 +3,7 @@
 package wepe
 
 import (
+	"fmt"
 	"math"
 	"strings"
 
@@ -18,6 +19,7 @@ import (
 // each lattice is evaluated at z, 2z, 3z, ….
 type lattice struct {
 	config             Config
+	scope              *model.Scope    // of the variables
 	omega3, alphaScale *model.Variable // scalars, raw
 	omega3Re           *model.Variable // Re ω3, a scalar; nil on a rectangular lattice
 }
@@ -26,6 +28,7 @@ func newLattice(c Config, scope *model.Scope) lattice {
 	c.refuseOtherForm(scope)
 	l := lattice{
 		config: c,
+		scope:  scope,
 		omega3: scalarVariable(scope, nameOmega3, c.dtype, softplusInverse(c.omega3), c.learnLattice),
 		alphaScale: scalarVariable(scope, nameAlphaScale, c.dtype, c.mode.rawAlphaScale(c.alphaScale),
 			c.learnAlphaScale),
@@ -206,4 +209,31 @@ func (c Config) refuseOtherForm(scope *model.Scope) {
 		exceptions.Panicf("wepe: %s = %q, but the model has the variables of another one in %q", paramCompression,
 			c.compression, path)
 	}
+}
+
+// FeatureNames describes each column of Features, in ASCII except for the prime: "Re P(z)", on the sphere "S(P(z)) 1".
+func (l *lattice) FeatureNames() (names []string) {
+	c := l.config
+	parts := []string{"Re %s(%s)", "Im %s(%s)"}
+	if c.compression == compressSphere {
+		parts = []string{"S(%s(%s)) 1", "S(%s(%s)) 2", "S(%s(%s)) 3"}
+	}
+	factor := 1.0
+	for range c.scales {
+		for n := range c.harmonics {
+			z := "z"
+			if by := factor * float64(n+1); by != 1 {
+				z = fmt.Sprintf("%.3gz", by)
+			}
+			for _, f := range []string{"P", "P′"} {
+				for _, part := range parts {
+					if f == "P" || c.derivative {
+						names = append(names, fmt.Sprintf(part, f, z))
+					}
+				}
+			}
+		}
+		factor *= c.scaleRatio
+	}
+	return names
 }

@@ -106,6 +106,9 @@ type single struct {
 	lora                           int
 }
 
+// fromScratch is the encoding of models that are trained from scratch, chosen on validation images: docs/sphere.md.
+const fromScratch = "wepe-qkv"
+
 func train() *cobra.Command {
 	var o single
 	c := &cobra.Command{Use: "train [MODEL]", Short: "Train from scratch, or fine-tune MODEL", Args: cobra.MaximumNArgs(1),
@@ -115,12 +118,12 @@ Without --recipe the recipe follows from what is trained: shapes for the generat
 scratch (ViT-S/16 at 224×224) for other images, and for MODEL finetune: the model's own size, normalization and position
 encoding, 10 epochs, a learning rate by its width, layer decay. wepe list recipes prints all.`,
 		Example: `  wepe train
-  wepe train --data pets --position wepe-sphere
+  wepe train --data pets --position learned
   wepe train hf://google/vit-base-patch16-224 --data pets`}
 	f := cli.Flags{Command: c}
 	o.training.flags(f)
 	o.saving.flags(f)
-	f.Position(&o.position, "position encoding; default the model's, from scratch wepe-sphere")
+	f.Position(&o.position, "position encoding; default the model's, from scratch "+fromScratch)
 	f.Size(&o.size)
 	f.Aspect(&o.aspect)
 	c.Flags().IntVar(&o.lora, "lora", 0, "rank of low-rank adapters, trained with the head in place of MODEL's weights")
@@ -150,9 +153,9 @@ func (o *single) run(c *cobra.Command, model string) error {
 		recipe.Model.Position = o.position
 	} else if model == "" {
 		if recipe.Model.Position == "" {
-			recipe.Model.Position = "wepe-sphere"
-			cli.Field("position", "wepe-sphere, which exports as a plain ViT; --position wepe-qkv is more accurate after long "+
-				"training, and does not")
+			recipe.Model.Position = fromScratch
+			cli.Field("position", "%s, ahead of learned and rotary ones after long training; it exports to onnx and native "+
+				"only: for hf, timm and jax train with --position learned or wepe-sphere", fromScratch)
 		}
 	}
 	recipe.Aspect, recipe.LoRA = cmp.Or(o.aspect, recipe.Aspect), cmp.Or(o.lora, recipe.LoRA)

@@ -215,7 +215,7 @@ var small = []string{"--set", "model.width=12;model.depth=1;model.heads=1;batch_
 func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T) {
 	dir := images(t, "colours", 13, 20, 28)
 	t.Chdir(t.TempDir())
-	out := succeeds(t, append([]string{"train", "--data", dir, "--size", "16x24"}, small...)...)
+	out := succeeds(t, append([]string{"train", "--data", dir, "--size", "16x24", "--position", "wepe-sphere"}, small...)...)
 	for _, want := range []string{"weights   best, step ", "validation top-1", "test: none given", "at 16×24",
 		"position wepe-sphere", "runs/scratch-colours/report.html", "wepe predict runs/scratch-colours"} {
 		if !strings.Contains(out, want) {
@@ -672,7 +672,7 @@ func TestADatasetMayMoveToAnotherDirectory(t *testing.T) {
 	before, after := images(t, "moved", 8, 16, 16), filepath.Join(t.TempDir(), "moved")
 	t.Chdir(t.TempDir())
 	args := append([]string{"train", "--size", "16x16", "--out", "run", "--data"}, before)
-	if text := complains(t, append(args, small...)...); !strings.Contains(text, "position  wepe-sphere, which exports") {
+	if text := complains(t, append(args, small...)...); !strings.Contains(text, "position  wepe-qkv, ahead") {
 		t.Errorf("train does not say which encoding it chose:\n%s", text)
 	}
 	if err := os.Rename(before, after); err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute"
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
@@ -61,27 +62,23 @@ func (s *served) describe() (err error) {
 	return err
 }
 
-// positions is 1000 times the cosine between the vectors of all positions; nil unless the encoding is additive.
+// positions is 1000 times the cosine between the vectors of all positions; nil if the encoding has no vectors.
 func positions(m *finetune.Model) ([][]int, error) {
 	_, _, vectors, err := m.Encoding()
 	n := m.Recipe.Model.Rows() * m.Recipe.Model.Cols()
 	if err != nil || vectors == nil {
 		return nil, err
 	}
-	width := len(vectors) / n
-	dot := func(i, j int) (sum float64) {
-		for k := range width {
-			sum += vectors[i*width+k] * vectors[j*width+k]
-		}
-		return sum
-	}
-	similarity := make([][]int, n)
+	width, similarity := len(vectors)/n, make([][]int, n)
 	for i := range similarity {
 		similarity[i] = make([]int, n)
-		for j := range similarity[i] {
-			if length := math.Sqrt(dot(i, i) * dot(j, j)); length > 0 {
-				similarity[i][j] = int(math.Round(1000 * dot(i, j) / length))
-			}
+		row := vectors[i*width:][:width]
+		if length := floats.Norm(row, 2); length > 0 {
+			floats.Scale(1/length, row)
+		}
+		for j := range i + 1 {
+			cosine := int(math.Round(1000 * floats.Dot(row, vectors[j*width:][:width])))
+			similarity[i][j], similarity[j][i] = cosine, cosine
 		}
 	}
 	return similarity, nil
