@@ -11,7 +11,7 @@ import (
 )
 
 // Encoding returns the encoding of each patch, row by row. vectors are what an additive encoding adds, [Rows·Cols,
-// width], or by how much a modulation changes the queries, keys and values of all blocks, its factors less 1, [Rows·Cols,
+// width], or the factors of a modulation less 1, for the queries, keys and values of all blocks, [Rows·Cols,
 // depth·3·width]; nil for other encodings. features [Rows·Cols, len(names)] are those before the projection, if any.
 func (m *Model) Encoding() (features []float64, names []string, vectors []float64, err error) {
 	exec, err := model.NewExec(m.backend, m.store, func(scope *model.Scope, g *Graph) []*Node {

@@ -62,8 +62,8 @@ func (e *Encoder) Scalars() (map[string]float64, error) {
 	return e.config.mode.scalars(e.scope, nameBetaPos)
 }
 
-// Scalars returns the effective values of ω3′ and α_scale as "omega3" and "alpha_scale", and Re ω3 of an oblique lattice
-// as "omega3_re", for training logs.
+// Scalars returns the effective values of ω3′ and α_scale as "omega3" and "alpha_scale", and Re ω3 of an oblique
+// lattice as "omega3_re", for training logs.
 func (l *lattice) Scalars() (map[string]float64, error) { return l.config.mode.scalars(l.scope) }
 
 // scalars returns the values of a lattice's variables in a scope, and the values of plain scalars under their own

@@ -215,7 +215,8 @@ var small = []string{"--set", "model.width=12;model.depth=1;model.heads=1;batch_
 func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T) {
 	dir := images(t, "colours", 13, 20, 28)
 	t.Chdir(t.TempDir())
-	out := succeeds(t, append([]string{"train", "--data", dir, "--size", "16x24", "--position", "wepe-sphere"}, small...)...)
+	args := []string{"train", "--data", dir, "--size", "16x24", "--position", "wepe-sphere"}
+	out := succeeds(t, append(args, small...)...)
 	for _, want := range []string{"weights   best, step ", "validation top-1", "test: none given", "at 16×24",
 		"position wepe-sphere", "runs/scratch-colours/report.html", "wepe predict runs/scratch-colours"} {
 		if !strings.Contains(out, want) {
