@@ -170,8 +170,7 @@ func (e *export) explain(err error, params map[string]any) error {
 		}
 	}
 	if !last.Folds() {
-		return errors.WithMessagef(err, "position %q acts in the attention, and no table can take its place: export it as "+
-			"onnx, or in this library's own format", e.encoded)
+		return errors.WithMessagef(err, "position %q acts in the attention, and no table can take its place", e.encoded)
 	}
 	return err
 }
