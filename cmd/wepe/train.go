@@ -349,7 +349,12 @@ func printResult(c *cobra.Command, r finetune.Run, m *finetune.Model, row report
 	out.Field("weights", "%s of %d: %s; %s", row.Weights, row.Steps, validation, test)
 	out.Field("log", "%s, %s", filepath.Join(r.Dir, finetune.RowsFile), filepath.Join(r.Dir, finetune.LogFile))
 	out.Field("report", "%s", filepath.Join(r.Dir, finetune.PageFile))
-	out.Field("next", "wepe predict %s IMAGE; wepe export %s DIR --to hf; wepe resume %s --epochs N", r.Dir, r.Dir, r.Dir)
+	to := native
+	if c := m.Recipe; c.Architecture == "" && c.Model.Encoding().Folds() {
+		to = "hf"
+	}
+	out.Field("next", "wepe predict %s IMAGE; wepe export %s DIR --to %s; wepe resume %s --epochs N", r.Dir, r.Dir, to,
+		r.Dir)
 	return out.Err()
 }
 

@@ -218,7 +218,8 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 	args := []string{"train", "--data", dir, "--size", "16x24", "--position", "wepe-sphere"}
 	out := succeeds(t, append(args, small...)...)
 	for _, want := range []string{"weights   best, step ", "validation top-1", "test: none given", "at 16×24",
-		"position wepe-sphere", "runs/scratch-colours/report.html", "wepe predict runs/scratch-colours"} {
+		"position wepe-sphere", "runs/scratch-colours/report.html", "wepe predict runs/scratch-colours",
+		"wepe export runs/scratch-colours DIR --to hf; wepe resume runs/scratch-colours --epochs"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("train does not print %q:\n%s", want, out)
 		}
@@ -255,10 +256,10 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 	succeeds(t, "verify", run, "mean", "--backend", "go") // the mean of a model and itself
 	succeeds(t, "verify", run)
 
-	// The size of own images is the recipe's, 224×224, unless --size is set.
+	// The size of own images is the recipe's, 224×224, unless --size is set. The default encoding has no table.
 	whole := succeeds(t, "train", "--data", dir, "--out", "whole", "--epochs", "1", "--backend", "go", "--set",
 		"model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=56")
-	if !strings.Contains(whole, "at 224×224") {
+	if !strings.Contains(whole, "at 224×224") || !strings.Contains(whole, "wepe export whole DIR --to native; ") {
 		t.Errorf("without --size:\n%s", whole)
 	}
 
