@@ -96,7 +96,8 @@ func trained(t *testing.T, args ...string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "run")
 	succeeds(t, append([]string{"train", "--data", images(t, "colours", 11, 24, 32), "--out", dir, "--backend", "go",
-		"--position", "wepe-sphere", "--set", "model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=4;epochs=0;warmup_epochs=0;" +
+		"--position", "wepe-sphere", "--set",
+		"model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=4;epochs=0;warmup_epochs=0;" +
 			"steps=4;eval_steps=2;augment.mean=[0.5,0.25,0.125];augment.std=[0.5,0.75,0.3]"}, args...)...)
 	return dir
 }
