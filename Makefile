@@ -74,15 +74,18 @@ test: ## all tests on pure Go; those that open XLA themselves need its plugin, w
 	@tools/scripts/xla --quick >/dev/null
 	$(TEST) ./...
 
+# The packages whose tests depend on the backend.
+WITH_GRAPHS := ./analysis ./checkpoints ./data ./detect ./detect/train ./finetune/... ./internal/... ./study ./vit/...
+
 # Package wepe is compiled with optimizations, as they change the rounding that its tests are about.
 .PHONY: test-xla
-test-xla: ## all tests on XLA for CPUs; PACKAGES="./vit ./detect/..." for some
+test-xla: ## the tests of graphs on XLA for CPUs; PACKAGES="./vit ./detect/..." for some
 	@tools/scripts/xla
 ifdef PACKAGES
 	$(ON_XLA) $(PACKAGES)
 else
-	GOMLX_BACKEND=xla:cpu $(TEST) ./wepe & \
-		$(ON_XLA) $$(go list ./... | grep -v '/wepe$$'); rest=$$?; wait $$! && exit $$rest
+	GOMLX_BACKEND=xla:cpu $(TEST) -run '^Test' ./wepe & \
+		$(ON_XLA) -run '^Test' $(WITH_GRAPHS); rest=$$?; wait $$! && exit $$rest
 endif
 
 .PHONY: test-long

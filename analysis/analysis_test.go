@@ -51,7 +51,7 @@ func trained(t *testing.T, position string, seed int64, change func(*finetune.Re
 	if change != nil {
 		change(&recipe)
 	}
-	run := finetune.Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: seed, Train: testImages(40), Dir: t.TempDir()}
+	run := finetune.Run{Backend: gomlxtest.PureGo(), Recipe: recipe, Seed: seed, Train: testImages(40), Dir: t.TempDir()}
 	m, _, err := run.Do(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -104,7 +104,7 @@ func stirred(t testing.TB, c vit.Config, params map[string]any) *model.Store {
 	store := model.NewStore()
 	store.SetParam("/"+model.ParamInitialSeed, int64(3))
 	store.Scope("/vit").SetParams(params)
-	gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+	gomlxtest.Build(t, store, func(s *model.Scope, in []*Node) []*Node {
 		return []*Node{c.Logits(s.In("vit"), in[0])}
 	}, Noise(c, 1, 1))
 	table := store.GetVariable("/vit/position/wepe/table/key") != nil

@@ -54,7 +54,7 @@ func TestAWindowOverTheWholeImageIsGlobalAttentionInEveryEncoding(t *testing.T) 
 	for _, position := range gomlxtest.Encodings(append(vit.PositionNames(), "grid2d+rope-axial")) {
 		windowed, global := small(position, 4, 4, 4), small(position, 4, 4, 4)
 		global.Global = []int{0, 1}
-		for _, relative := range []bool{false, true} {
+		for _, relative := range gomlxtest.InTurn(1, false, true) {
 			windowed.Relative, global.Relative = relative, relative
 			gomlxtest.Near(t, position, output(t, windowed, images), output(t, global, images), 1e-5)
 		}
@@ -68,28 +68,29 @@ func TestAWindowDoesNotDependOnOtherWindows(t *testing.T) {
 	pixels := gomlxtest.Values(t, whole)
 	for _, position := range []string{"none", "rope-axial", "rope-mixed", "alibi2d", "lookhere"} {
 		got := output(t, small(position, rows, cols, side), whole)
+		var crops []float32
+		var want []float64
 		for top := 0; top < rows; top += side {
 			for left := 0; left < cols; left += side {
-				var crop []float32
-				var want []float64
 				for row := range 2 * side {
 					for col := range 2 * side {
-						crop = append(crop, float32(pixels[(2*top+row)*2*cols+2*left+col]))
+						crops = append(crops, float32(pixels[(2*top+row)*2*cols+2*left+col]))
 					}
 				}
 				for row := range side {
 					at := ((top+row)*cols + left) * 40
 					want = append(want, got[at:at+side*40]...)
 				}
-				alone := tensors.FromFlatDataAndDimensions(crop, 1, 2*side, 2*side, 1)
-				gomlxtest.Near(t, position, output(t, small(position, side, side, side), alone), want, 1e-5)
 			}
 		}
+		alone := tensors.FromFlatDataAndDimensions(crops, rows*cols/side/side, 2*side, 2*side, 1)
+		gomlxtest.Near(t, position, output(t, small(position, side, side, side), alone), want, 1e-5)
 	}
 }
 
 // On a grid of 5×7 in windows of 3 every encoding must handle tokens without a position.
 func TestEveryEncodingTakesWindowsBeyondTheImageAndOtherSizes(t *testing.T) {
+	gomlxtest.OnGo(t)
 	for _, position := range gomlxtest.Encodings(vit.PositionNames()) {
 		b := small(position, 5, 7, 3)
 		b.Global, b.Relative = []int{1}, true

@@ -161,7 +161,7 @@ func maskIoU(a, b Bitmap) float64 {
 
 // An image's results do not depend on other images of its batch, on the canvas beyond it, or on graphs of other sizes.
 func TestABatchOfImagesIsTheImagesOneByOne(t *testing.T) {
-	for _, stages := range [][]Stage{cascadeStages()[:1], cascadeStages()} {
+	for _, stages := range gomlxtest.InTurn(1, cascadeStages()[:1], cascadeStages()) {
 		c := tiny("grid2d", stages)
 		c.ROI.Score = 0.3 // so that untrained heads detect something
 		batchIsOneByOne(t, newDetector(t, c))
@@ -205,6 +205,7 @@ func batchIsOneByOne(t *testing.T, d *Detector) {
 
 // Patches of 14 pixels, as in DINOv2: cells of the finest map are 3.5 wide.
 func TestAPatchNeedNotDivideByFour(t *testing.T) {
+	gomlxtest.OnGo(t)
 	c := tiny("rope-axial", nil)
 	c.Backbone.PatchSize, c.Backbone.ImageRows, c.Backbone.ImageCols = 14, 42, 70
 	c.ROI.Score = 0.3
@@ -222,6 +223,7 @@ func TestAPatchNeedNotDivideByFour(t *testing.T) {
 }
 
 func TestADetectorMayHaveNoMasksOrOneDetection(t *testing.T) {
+	gomlxtest.OnGo(t)
 	c := tiny("none", nil)
 	c.ROI.Score, c.ROI.Top = 0.1, 1
 	images, _ := scenes()
@@ -252,6 +254,7 @@ func TestADetectorMayHaveNoMasksOrOneDetection(t *testing.T) {
 
 // An object without a mask, or in a detector without masks, has the target -1.
 func TestInputsNameWhatIsWrongAndNeedNoMasks(t *testing.T) {
+	gomlxtest.OnGo(t)
 	c := tiny("none", nil)
 	d := newDetector(t, c)
 	images, annotations := scenes()
@@ -301,6 +304,7 @@ func TestInputsNameWhatIsWrongAndNeedNoMasks(t *testing.T) {
 }
 
 func TestLossesHaveNames(t *testing.T) {
+	gomlxtest.OnGo(t)
 	c := tiny("none", cascadeStages())
 	d := newDetector(t, c)
 	images, annotations := scenes()
@@ -344,6 +348,7 @@ func TestLossesHaveNames(t *testing.T) {
 
 // Each program has variables of its own.
 func TestVariablesOfAnotherModelAreAnErrorOfEveryProgram(t *testing.T) {
+	gomlxtest.OnGo(t)
 	c := tiny("none", nil)
 	c.ROI.Score = 0.1 // so that there are masks to predict
 	images, annotations := scenes()
@@ -435,10 +440,11 @@ func TestTheBackboneLoadsAnEncodingWithItsHyperparametersButNoClassToken(t *test
 }
 
 func TestAViTThatDoesNotFitIsRefused(t *testing.T) {
+	gomlxtest.OnGo(t)
 	v := vit.Config{ImageRows: 24, ImageCols: 40, PatchSize: 8, Width: 32, Depth: 2, Heads: 4, MLPDim: 48, Classes: 3,
 		Position: "learned"}.WithDefaults() // with a class token
 	store := gomlxtest.Seeded(t, 11)
-	gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+	gomlxtest.Build(t, store, func(s *model.Scope, in []*Node) []*Node {
 		return []*Node{v.Logits(s.In("vit"), in[0])}
 	}, gomlxtest.Noise(1, 24, 40, 3))
 	variables := below(t, store, "/vit/")

@@ -39,6 +39,7 @@ func ofAspects(t *testing.T, r Recipe) (train, test *data.Memory) {
 }
 
 func TestAModelThatKeepsTheAspectTrainsOpensAndPredicts(t *testing.T) {
+	gomlxtest.OnGo(t)
 	for _, position := range gomlxtest.InTurn(1, "learned", "wepe-sphere", "rope-axial+alibi2d") {
 		recipe := keeping(t, "model.position="+position)
 		train, test := ofAspects(t, recipe)

@@ -40,8 +40,8 @@ func TestFeaturesOfAnImageAreThoseOfTheModelOfItsFiles(t *testing.T) {
 }
 
 func testFeaturesOfAnImageAreThoseOfTheModelOfItsFiles(t *testing.T) {
-	for set, tolerance := range map[string]float64{"dinov2_tiny": 1e-4, "dinov2_reg_tiny": 1e-4, "dinov3_vit_tiny": 1e-4,
-		"dinov3_vit_tiny_swiglu": 1e-4} {
+	const tolerance = 1e-4
+	for _, set := range gomlxtest.InTurn(1, "dinov2_tiny", "dinov2_reg_tiny", "dinov3_vit_tiny", "dinov3_vit_tiny_swiglu") {
 		dir := fixtures.Dir(t, set)
 		all := fixtures.Tensors(t, set, "tensors.safetensors")
 		imported := gomlxtest.Must(checkpoints.Import(dir, checkpoints.ImportOptions{Classes: 2}))(t)
@@ -80,6 +80,7 @@ func testFeaturesOfAnImageAreThoseOfTheModelOfItsFiles(t *testing.T) {
 }
 
 func TestAModelWithoutAClassTokenHasFeaturesOfPatchesAlone(t *testing.T) {
+	gomlxtest.OnGo(t)
 	recipe := tiny()
 	recipe.Model.Pool = "mean"
 	trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(30, 1)})

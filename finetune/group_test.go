@@ -82,6 +82,7 @@ func together(n int, do func(Group) error) []error {
 // Three epochs with all random and stateful features: the processes of a group write the same checkpoint and rows as
 // one process with the same micro-batches, bit for bit.
 func TestAGroupTrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
+	gomlxtest.OnGo(t)
 	onTheSameBits(t)
 	for _, n := range gomlxtest.InTurn(0, 2, 3) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

@@ -142,6 +142,7 @@ func TestTheStartOfARunIsDrawnAgain(t *testing.T) {
 }
 
 func TestATrainedModelOpensAtAnotherSizeByTheRuleOfItsEncoding(t *testing.T) {
+	gomlxtest.OnGo(t)
 	set := dataset(23, 7) // 4×6 pixels
 	for _, position := range gomlxtest.Encodings([]string{"none", "learned", "grid2d", "rope-axial", "as2drope", "liere",
 		"wepe", "wepe-bias", "hybrid"}) {

@@ -92,6 +92,9 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 		"sgd by layers": {Kind: kindSGD, Momentum: 0.6, LayerDecay: 0.7, LearningRates: factors},
 		"other betas":   {Beta1: 0.5, Beta2: 0.7, Epsilon: 0.01, LearningRates: map[string]float64{groupHead: 0}},
 	} {
+		if gomlxtest.OnXLA() && !slices.Contains([]string{"layer groups", "lamb", "sgd by layers"}, name) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
 			store := model.NewStore()

@@ -279,6 +279,7 @@ func TestTheSecondProcessOfAGroupWritesNothing(t *testing.T) {
 }
 
 func TestAPageIsWrittenAgainWhenItIsOlderThanItsRows(t *testing.T) {
+	gomlxtest.OnGo(t)
 	s := small(t)
 	s.Variants, s.Seeds = Each("learned"), 1
 	run(t, s)

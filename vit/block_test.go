@@ -35,6 +35,7 @@ func large(store *model.Store) {
 }
 
 func TestPoolingTakesItsTokensOrTheirMean(t *testing.T) {
+	gomlxtest.OnGo(t)
 	for name, p := range map[string]struct {
 		set  func(*Config)
 		from [][2]int // the tokens of each pooled vector, the class token first, then registers and 5×3 patches
@@ -244,6 +245,7 @@ func TestFusedAttentionIsForBfloat16WithoutABiasWeightsAndDropout(t *testing.T) 
 }
 
 func TestDropoutActsInTrainingOnly(t *testing.T) {
+	gomlxtest.OnGo(t)
 	c := small("none", poolClass)
 	quiet := logitsOf(t, gomlxtest.Seeded(t, 9), c, noise(c, 2))
 	c.Dropout, c.AttentionDropout, c.DropPath = 0.4, 0.4, 0.4
@@ -318,7 +320,7 @@ func TestBfloat16IsCloseToFloat32(t *testing.T) {
 	if !inBfloat16(t) {
 		return
 	}
-	for i, position := range gomlxtest.Encodings(PositionNames()) {
+	for i, position := range gomlxtest.InTurn(0, gomlxtest.Encodings(PositionNames())...) {
 		for _, pool := range gomlxtest.InTurn(i, poolClass, poolMean) {
 			c := small(position, pool)
 			want := logitsOf(t, gomlxtest.Seeded(t, 4), c, noise(c, 2))
@@ -350,7 +352,7 @@ func TestEncodingsAreComputedInFloat32InsideABfloat16Model(t *testing.T) {
 			}
 		}
 	}
-	for _, position := range gomlxtest.Encodings(PositionNames()) {
+	for _, position := range gomlxtest.InTurn(3, gomlxtest.Encodings(PositionNames())...) {
 		c := turning(position)
 		store := trained(t, c)
 		for _, name := range []string{"patch/weights", "patch/biases", "class"} {

@@ -52,7 +52,7 @@ func noise(c Config, batch int) *tensors.Tensor {
 func created(t *testing.T, c Config) (n int) {
 	t.Helper()
 	store := gomlxtest.Seeded(t, 3)
-	logitsOf(t, store, c, noise(c, 2))
+	variables(t, store, c)
 	for v := range store.IterVariables() {
 		if v.Trainable {
 			n += v.Shape().Size()
@@ -61,18 +61,9 @@ func created(t *testing.T, c Config) (n int) {
 	return n
 }
 
-func TestParametersCountsTheVariablesOfEveryEncoding(t *testing.T) {
-	for _, position := range gomlxtest.Encodings(PositionNames()) {
-		for _, pool := range []string{poolClass, poolMean} {
-			if c := small(position, pool); c.Parameters() != created(t, c) {
-				t.Errorf("%s, %s: Parameters() = %d, the model has %d", position, pool, c.Parameters(), created(t, c))
-			}
-		}
-	}
-}
-
 // Each option has the variables that Parameters counts, and padding does not change its logits.
 func TestParametersCountsTheVariablesOfEveryOption(t *testing.T) {
+	gomlxtest.OnGo(t)
 	for name, set := range map[string]func(*Config){
 		"patch norm, qv biases": func(c *Config) {
 			c.PatchNorm, c.Registers, c.LayerScale, c.SwiGLU, c.PatchPositions = true, 3, 0.1, true, true
@@ -102,7 +93,7 @@ func TestParametersCountsTheVariablesOfEveryOption(t *testing.T) {
 				t.Errorf("Parameters() = %d, the model has %d", got, want)
 			}
 			store := gomlxtest.Seeded(t, 3)
-			logitsOf(t, store, c, noise(c, 2))
+			variables(t, store, c)
 			image := tensors.FromFlatDataAndDimensions(image(c, 5, 3), 1, c.ImageRows, c.ImageCols, c.Channels)
 			got := naflexLogits(t, stirred(t, store), c, 0.7, 0)[0]
 			gomlxtest.Near(t, "logits with padding", got, logitsOf(t, store, c, image), 1e-5)

@@ -94,6 +94,9 @@ func TestFold_keeps_the_logits_of_every_form(t *testing.T) {
 		{"hybrid", "learned", map[string]any{"wepe_surrogate": "svhn", "wepe_gate": 0.9}},
 		{"hybrid", "learned", map[string]any{"wepe_blend": "exact", "wepe_gate": 0.7, "wepe_alpha_u": 0.3}},
 	} {
+		if gomlxtest.OnXLA() && of.params == nil {
+			continue // the laws of package vittest fold encodings with their defaults
+		}
 		c := small(of.position, poolClass)
 		store := trained(t, c, of.params)
 		if _, err := store.CreateVariable("/vit/position/of_none", tensors.FromScalar(float32(1))); err != nil {

@@ -235,6 +235,7 @@ func testLieREModelEqualsTheOriginal(t *testing.T) {
 // The generators of every layer get a gradient, however far they are from their start; where clipped it is zero and the
 // rotation remains a rotation.
 func TestLieRETrainsAndStaysARotationBeyondItsBound(t *testing.T) {
+	gomlxtest.OnGo(t)
 	c := small("liere", poolClass)
 	store := gomlxtest.Seeded(t, 3)
 	build := func(s *model.Scope, in []*Node) []*Node {

@@ -60,6 +60,7 @@ func TestFLOPsAreTwiceTheMACsOfThePublishedTables(t *testing.T) {
 
 // A resampled table of equal scores has equal scores, also where only one side of the grid changes.
 func TestATableOfEqualScoresStaysEqualOnAnyGrid(t *testing.T) {
+	gomlxtest.OnGo(t)
 	for _, trained := range [][2]int{{2, 3}, {1, 3}, {3, 1}} {
 		for _, on := range [][2]int{{2, 3}, {2, 5}, {4, 3}, {1, 3}, {5, 1}} {
 			c := onGrid("relative-table", on[0], on[1], 1, 2)

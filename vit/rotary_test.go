@@ -86,6 +86,7 @@ func TestTokensAlongAnotherAxisAreRefused(t *testing.T) {
 // θ is the published one. ignore_zero, fourier_separate_basis and fourier_separate_head are set in the configurations
 // of FoPE's authors, and the gain of their smallest model is .3.
 func TestDefaultsAreThoseOfTheAuthors(t *testing.T) {
+	gomlxtest.OnGo(t)
 	for _, of := range []struct {
 		position, param string
 		standard, other any
@@ -114,6 +115,7 @@ func TestDefaultsAreThoseOfTheAuthors(t *testing.T) {
 }
 
 func TestTheClassTokenTurnsInAS2DRoPEAlone(t *testing.T) {
+	gomlxtest.OnGo(t)
 	for _, position := range []string{"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "fope", "liere", "as2drope"} {
 		c := turning(position)
 		still := gomlxtest.Values(t, alike(c, 1, 1))
@@ -140,6 +142,7 @@ func TestTheClassTokenTurnsInAS2DRoPEAlone(t *testing.T) {
 
 // A learned function of position applies to a grid of 10×6 after training on 5×3 patches, by the rule of each original.
 func TestPositionsOnAnotherGridRotateAsOnTheTrainingGrid(t *testing.T) {
+	gomlxtest.OnGo(t)
 	for position, trained := range map[string]func(row, col int) (int, bool){ // index of the patch with the same rotation
 		"rope1d":     func(row, col int) (int, bool) { return row*6 + col, row*6+col < 15 }, // numbers continued
 		"fope":       func(row, col int) (int, bool) { return row*6 + col, row*6+col < 15 },

@@ -20,6 +20,7 @@ import (
 // Lattices up to eleven times as long as wide, at random positions, half of them around the half-periods at distances
 // of every order.
 func TestTable_says_at_least_95_percent_of_its_worst_error(t *testing.T) {
+	gomlxtest.OnGo(t)
 	for _, omega3p := range []float64{weierstrass.OmegaSquare, 1.4, 20, 0.755, 0.5, 0.3} {
 		for _, c := range []struct {
 			kind       tableKind
@@ -84,6 +85,7 @@ func TestTable_error_is_that_of_the_graph(t *testing.T) {
 }
 
 func TestTable_that_errs_by_little_more_gets_a_tenth_more_nodes(t *testing.T) {
+	gomlxtest.OnGo(t)
 	key := tableKey{Mode: paper, Omega1: 1.3, Omega3p: 1.7, SpanU: 0.4, SpanV: 0.4, Resolution: 41, Kind: deflatedTable}
 	table := gomlxtest.Must(key.onHost())(t)
 	worst := table.errorOf(0.15)
@@ -97,6 +99,7 @@ func TestTable_that_errs_by_little_more_gets_a_tenth_more_nodes(t *testing.T) {
 // Where α_scale is so large that features are ±1 but for a line, most errors are 0, and so are their neighbours': the
 // search ends nevertheless. On the line Im ℘ is 0.
 func TestTable_error_of_features_that_are_1_almost_everywhere_is_found(t *testing.T) {
+	gomlxtest.OnGo(t)
 	key := tableKey{Mode: paper, Omega1: 1.3, Omega3p: 1.7, SpanU: 0.1, SpanV: 0.1, Resolution: 3, Kind: deflatedTable}
 	if worst := gomlxtest.Must(key.onHost())(t).errorOf(1e6); !(math.Abs(worst-1) <= 1e-6) {
 		t.Errorf("an error of %g, want that of 1 for 0", worst)

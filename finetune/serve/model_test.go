@@ -151,6 +151,7 @@ func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 }
 
 func TestVectorsOfZerosHaveNoCosines(t *testing.T) {
+	gomlxtest.OnGo(t)
 	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../../examples/cifar100/demo/vit"))(t)
 	m = gomlxtest.Must(m.With("model.position=wepe;wepe_beta_pos=0"))(t)
 	files, _ := noise(t, 1)
@@ -163,6 +164,7 @@ func TestVectorsOfZerosHaveNoCosines(t *testing.T) {
 
 // The cosines are computed again from the model's table, which has a row for each patch of the grid.
 func TestACardHasTheGridAndTheSimilarityOfItsPositions(t *testing.T) {
+	gomlxtest.OnGo(t)
 	for position, similar := range map[string]bool{"learned": true, "none": false} {
 		square := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../../examples/cifar100/demo/vit"))(t)
 		m := gomlxtest.Must(square.With("model.position=" + position + ";model.image_cols=32"))(t)

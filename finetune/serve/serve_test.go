@@ -498,6 +498,7 @@ func TestMemoryStaysUnderItsBound(t *testing.T) {
 }
 
 func TestAMutatedImageNeverCrashesTheServer(t *testing.T) {
+	gomlxtest.OnGo(t)
 	_, url, _ := start(t, &fake{}, Options{Pixels: 100_000})
 	rng := campaign.Rand(77)
 	seeds := [][]byte{pixels(t, 11, 13, red), pixels(t, 5, 3, blue), []byte("\xff\xd8\xff\xe0\x00\x10JFIF\x00"),

@@ -23,23 +23,13 @@ import (
 	"github.com/wepe-go/wepe/internal/backend"
 )
 
+const pureGo = "go:ops_sequential"
+
 // Backend returns the backend of the tests: the one in GOMLX_BACKEND if it is set, otherwise pure Go.
-func Backend() compute.Backend {
-	if onGo {
-		return pureGo()
-	}
-	return configured()
-}
+var Backend = sync.OnceValue(func() compute.Backend { return open(cmp.Or(os.Getenv(compute.ConfigEnvVar), pureGo)) })
 
-const pureGoName = "go:ops_sequential"
-
-var (
-	onGo       bool
-	pureGo     = sync.OnceValue(func() compute.Backend { return open(pureGoName) })
-	configured = sync.OnceValue(func() compute.Backend {
-		return open(cmp.Or(os.Getenv(compute.ConfigEnvVar), pureGoName))
-	})
-)
+// PureGo returns the pure-Go backend, for what a test only prepares: it compiles nothing.
+var PureGo = sync.OnceValue(func() compute.Backend { return open(pureGo) })
 
 func open(name string) compute.Backend {
 	b, err := backend.Open(backend.Config(name), backend.Log(io.Discard))
@@ -49,11 +39,11 @@ func open(name string) compute.Backend {
 	return b
 }
 
-// OnGo runs a test on pure Go whatever GOMLX_BACKEND says: a test of files, messages, pages or resuming, which does not
-// depend on the engine, and for which XLA would compile programs for a minute.
+// OnGo skips a test of files, messages, pages or resuming on other backends, where it would only take longer.
 func OnGo(t testing.TB) {
-	onGo = true
-	t.Cleanup(func() { onGo = false })
+	if name := Backend().Name(); name != "go" {
+		t.Skipf("does not depend on the backend: it runs on pure Go, not on %s", name)
+	}
 }
 
 // OnXLA reports whether tests run on XLA, which takes about a second to compile each new graph of a model.
@@ -65,8 +55,7 @@ func Encodings(names []string) []string {
 	if !OnXLA() {
 		return names
 	}
-	few := []string{"none", "learned", "wepe", "wepe-sphere", "hybrid", "rope-mixed", "alibi2d",
-		"learned+rope-mixed+alibi2d"}
+	few := []string{"none", "wepe", "wepe-sphere", "wepe-qkv", "hybrid", "rope-mixed", "learned+rope-mixed+alibi2d"}
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(few, name) })
 }
 

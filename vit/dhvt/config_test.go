@@ -17,6 +17,7 @@ import (
 )
 
 func TestParametersCountsTheTrainableParametersOfAModel(t *testing.T) {
+	gomlxtest.OnGo(t)
 	for _, position := range Positions() {
 		for patch, image := range map[int][2]int{2: {10, 6}, 4: {20, 12}, 16: {48, 32}} {
 			c := small(position)
@@ -68,6 +69,7 @@ func TestADHVTIsNotFolded(t *testing.T) {
 }
 
 func TestShapesThatDoNotFitAreNamed(t *testing.T) {
+	gomlxtest.OnGo(t)
 	c := small("none")
 	onePatch := func(batch int) func(s *model.Scope, x *Node) *Node {
 		return func(s *model.Scope, x *Node) *Node {

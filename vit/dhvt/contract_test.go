@@ -63,6 +63,7 @@ func TestTokensAreThePlainOnesPlusTheEncoding(t *testing.T) {
 }
 
 func TestHeadTokensAreNormalizedWithTorchsEpsilonWhateverTheModels(t *testing.T) {
+	gomlxtest.OnGo(t)
 	const epsilon = 1e-5 // README of the fixture: head_token_layer_norm_eps
 	c := small("none")
 	c.Epsilon = 0.1
@@ -89,6 +90,7 @@ func TestHeadTokensAreNormalizedWithTorchsEpsilonWhateverTheModels(t *testing.T)
 }
 
 func TestDropPathGrowsLinearlyFromTheFirstBlockToTheLast(t *testing.T) {
+	gomlxtest.OnGo(t)
 	const batch = 89
 	c := small("none")
 	c.Depth, c.DropPath = 5, 0.4
@@ -119,6 +121,7 @@ func TestDropPathGrowsLinearlyFromTheFirstBlockToTheLast(t *testing.T) {
 }
 
 func TestDropoutActsInTrainingOnly(t *testing.T) {
+	gomlxtest.OnGo(t)
 	plain := small("wepe")
 	for name, set := range map[string]func(*Config){
 		"token dropout": func(c *Config) { c.TokenDropout = 0.5 },

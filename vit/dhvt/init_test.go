@@ -12,6 +12,7 @@ import (
 )
 
 func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
+	gomlxtest.OnGo(t)
 	c := small("none")
 	c.PatchSize, c.ImageRows, c.ImageCols, c.Width, c.Heads, c.MLPDim = 2, 4, 6, 252, 7, 331
 	stores := map[string]*model.Store{}
