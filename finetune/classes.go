@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 
 	"github.com/wepe-go/wepe/data"
 )
@@ -13,6 +14,7 @@ import (
 // Labelled returns the description of a dataset with the model's classes: if both have the same names in different
 // orders, the labels are renumbered. A dataset that has only some of the names is refused. If the two share no name,
 // the classes are compared by number, and the warning says so. Classes without names match by number without warning.
+// Names that are numbers count by their value: a folder per class sorts 10 before 2.
 func (m *Model) Labelled(set *data.Info) (labelled *data.Info, warning string, err error) {
 	if err := m.sameClasses(set); err != nil {
 		return nil, "", err
@@ -30,7 +32,8 @@ func (m *Model) Labelled(set *data.Info) (labelled *data.Info, warning string, e
 		return &ordered, "", nil
 	}
 	if numbered(m.Classes) || numbered(set.Classes) {
-		return set, "", nil
+		labelled, warning = byNumber(m.Classes, set)
+		return labelled, warning, nil
 	}
 	first := 0
 	for m.Classes[first] == set.Classes[first] {
@@ -65,11 +68,46 @@ func places(model, set []string) (at []int, shared int) {
 	return at, shared
 }
 
+// byNumber returns a dataset whose classes are numbered as the model's.
+func byNumber(model []string, set *data.Info) (labelled *data.Info, warning string) {
+	of, at := ranks(model), ranks(set.Classes)
+	if slices.Equal(of, at) {
+		return set, ""
+	}
+	ordered := *set
+	ordered.Classes, ordered.Labels = model, make([]int32, len(set.Labels))
+	for i, label := range set.Labels {
+		ordered.Labels[i] = int32(slices.Index(of, at[label]))
+	}
+	moved := 0
+	for of[moved] == at[moved] {
+		moved++
+	}
+	return &ordered, fmt.Sprintf("the classes of dataset %s are compared by the numbers in their names: %s is class %d of "+
+		"the model", set.Name, set.Classes[moved], slices.Index(of, at[moved]))
+}
+
+// ranks returns the place of each name in the order of the numbers in them; names without different numbers stay.
+func ranks(names []string) []int {
+	numbers := make([]int, len(names))
+	for i, name := range names {
+		numbers[i], _ = strconv.Atoi(aNumber.ReplaceAllString(name, "$2"))
+	}
+	sorted := slices.Compact(slices.Sorted(slices.Values(numbers)))
+	out := make([]int, len(names))
+	for i, n := range numbers {
+		if out[i] = i; numbered(names) && len(sorted) == len(names) {
+			out[i], _ = slices.BinarySearch(sorted, n)
+		}
+	}
+	return out
+}
+
 // distinct is the number of different names. ImageNet's classes have two names twice.
 func distinct(names []string) int { return len(slices.Compact(slices.Sorted(slices.Values(names)))) }
 
 // aNumber matches names that only number a class: Open's, transformers', and those of datasets without names.
-var aNumber = regexp.MustCompile(`^((class |LABEL_)?[0-9]+)?$`)
+var aNumber = regexp.MustCompile(`^(?:(class |LABEL_)?([0-9]+))?$`)
 
 // numbered reports whether no class has a name.
 func numbered(names []string) bool {

@@ -64,6 +64,17 @@ func TestClassesWithOtherNames(t *testing.T) {
 	if _, warning, err := m.Labelled(&data.Info{Classes: []string{"cat", "dog"}}); err != nil || warning != "" {
 		t.Errorf("%q, %v", warning, err)
 	}
+	for model, want := range map[string][]int32{
+		"cat dog eel": {2, 0, 1}, "LABEL_0 LABEL_1 LABEL_2": {2, 0, 1}, "LABEL_2 LABEL_10 LABEL_1": {1, 2, 0},
+	} {
+		m := Model{Classes: strings.Fields(model)}
+		m.Recipe.Model.Classes = 3
+		set := &data.Info{Name: "B", Classes: []string{"10", "2", "3"}, Labels: []int32{0, 1, 2}} // sorted as folders
+		got, warning, err := m.Labelled(set)
+		if err != nil || !slices.Equal(got.Labels, want) || !strings.Contains(warning, "numbers in their names") {
+			t.Errorf("%s: labels %v, want %v; %q, %v", model, got.Labels, want, warning, err)
+		}
+	}
 	m.Classes = []string{"2", "10"} // as a folder per class sorts them
 	labelled := gomlxtest.Must(first(m.Labelled(&data.Info{Classes: []string{"10", "2"}, Labels: []int32{0, 0, 1}})))(t)
 	if !slices.Equal(labelled.Labels, []int32{1, 1, 0}) || !slices.Equal(labelled.Classes, m.Classes) {
