@@ -78,6 +78,9 @@ type Row struct {
 	Model    string        `json:"model"` // the column
 	Seed     int64         `json:"seed"`  // of the training
 	Images   string        `json:"images"`
+	Count    int           `json:"count,omitempty"` // of the images
+	Size     string        `json:"size,omitempty"`  // of the model's images
+	Weights  string        `json:"weights,omitempty"`
 	Measure  string        `json:"measure"`
 	At       string        `json:"at,omitempty"`     // a layer, a share, a size
 	Detail   bool          `json:"detail,omitempty"` // omitted from tables
@@ -223,6 +226,9 @@ func (s *subject) analyze(ctx context.Context, sections []section) (failed []err
 
 func (s *subject) row(r Row, value float64) Row {
 	r.Analysis, r.Model, r.Seed, r.Images = s.analysis.Name, s.Name, s.model.Seed(), s.Images.Name
+	c := s.model.Recipe.Model
+	r.Count, r.Size = s.Images.Len(), fmt.Sprintf("%dx%d", c.ImageRows, c.ImageCols)
+	r.Weights = s.model.Opened.Weights.String()
 	r.Value = report.Number(value)
 	return r
 }

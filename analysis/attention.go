@@ -44,7 +44,7 @@ type attention struct {
 // prediction returns the weight of each token in the prediction: of the class token, or of all patches equally.
 func (s *subject) prediction() []float64 {
 	from := make([]float64, s.grid.tokens())
-	if s.model.Recipe.Model.Pool != "mean" {
+	if c := s.model.Recipe.Model; c.Pool != "mean" && c.Prefix() > c.Registers {
 		from[0] = 1
 		return from
 	}

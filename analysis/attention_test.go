@@ -101,7 +101,7 @@ func TestAMapOfAttentionHasItsQueryOutlined(t *testing.T) {
 }
 
 func TestAPredictionIsOfTheClassTokenOrOfAllPatchesEqually(t *testing.T) {
-	for pool, want := range map[string]float64{"class": 0, "mean": 1.0 / 15} {
+	for pool, want := range map[string]float64{"class": 0, "mean": 1.0 / 15, "map": 1.0 / 15} {
 		c := Comparison{Backend: gomlxtest.Backend(), Images: testImages(3)}
 		s := gomlxtest.Must(c.open(t.Context(), Model{Name: "a", Path: trained(t, "learned", 1, func(r *finetune.Recipe) {
 			r.Model.Pool = pool

@@ -65,6 +65,9 @@ func (s *subject) withstand(all []disturbance) error {
 	if err := s.predicts(); err != nil {
 		return err
 	}
+	if s.model.Recipe.Aspect == finetune.AspectKeep {
+		return notApplicable("the images have several sizes")
+	}
 	c := s.model.Recipe.Model
 	images := sized(s.Images, c.ImageRows, c.ImageCols)
 	untouched, err := s.model.Evaluate(images)
