@@ -58,8 +58,15 @@ func Shards(dir, extension string) (parts Parts[[]string], err error) {
 			names[split], paths[split] = name, append(paths[split], path)
 		}
 	}
-	if len(paths[0]) == 0 {
-		paths = [3][]string{slices.Concat(others, paths[1], paths[2])}
+	switch held := len(paths[1]) + len(paths[2]); {
+	case len(paths[0]) == 0 && held == 0:
+		paths[0] = others
+	case len(paths[0]) == 0:
+		return parts, fmt.Errorf("data: %s: %w: %d shards are for validation or testing, but none is named train: rename "+
+			"those for training", dir, ErrSplits, held)
+	case len(others) > 0:
+		return parts, fmt.Errorf("data: %s: %w: beside the shards named %s, %s is in no split: rename it, or move it out of "+
+			"the directory", dir, ErrSplits, names[0], filepath.Base(others[0]))
 	}
 	for _, p := range paths {
 		slices.Sort(p)

@@ -147,7 +147,6 @@ func TestShardsAreSplitByTheWordsOfTheirPaths(t *testing.T) {
 		"WebDataset": {"imagenet1k-train-0000.tar imagenet1k-validation-00.tar",
 			"imagenet1k-train-0000.tar", "imagenet1k-validation-00.tar", ""},
 		"no such words": {"b.tar trainset.tar a.tar", "a.tar b.tar trainset.tar", "", ""},
-		"train alone":   {"train-0.tar other.tar", "train-0.tar", "", ""},
 	} {
 		files := map[string][]byte{}
 		for _, file := range strings.Fields(c.files) {
@@ -171,6 +170,17 @@ func TestShardsAreSplitByTheWordsOfTheirPaths(t *testing.T) {
 	if _, err := Shards(dir, ".tar"); !errors.Is(err, ErrSplits) || !strings.Contains(err.Error(),
 		"named val and shards named validation") {
 		t.Errorf("two names of a split: %v", err)
+	}
+	for other, want := range map[string]string{"extra-0.tar train-0.tar": "extra-0.tar is in no split",
+		"val-0.tar images-0.tar": "none is named train"} {
+		files := map[string][]byte{}
+		for _, file := range strings.Fields(other) {
+			files[file] = nil
+		}
+		_, err := Shards(datatest.Tree(t, files), ".tar")
+		if !errors.Is(err, ErrSplits) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", other, err, want)
+		}
 	}
 	if _, err := Shards(filepath.Join(dir, "none"), ".tar"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("an absent directory: %v", err)
