@@ -4,7 +4,7 @@
 //
 // # Models
 //
-//	info, err := checkpoints.Inspect("vit-base-patch16-224")
+//	info, err := checkpoints.Inspect("vit-base-patch16-224", checkpoints.ImportOptions{})
 //	imported, err := checkpoints.Import("vit-base-patch16-224", checkpoints.ImportOptions{})
 //	err = imported.Load(scope)
 //	report, err := checkpoints.Export("out", backend, scope, imported.Config, checkpoints.ExportOptions{Format: "timm"})

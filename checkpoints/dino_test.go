@@ -421,7 +421,7 @@ func testInspectListsTheOptionsOfAModel(t *testing.T) {
 		"dinov3_vit_tiny":        "options    layer_scale, qkv_bias=qv, registers\n",
 		"dinov3_vit_tiny_swiglu": "options    layer_scale, qkv_bias=qv, registers, swiglu\n",
 	} {
-		info, err := Inspect(fixtures.Dir(t, set))
+		info, err := Inspect(fixtures.Dir(t, set), ImportOptions{})
 		if err != nil || !strings.Contains(info.String(), want) || len(info.Notes) > 0 {
 			t.Errorf("%s: %v, %s, want %q", set, err, info, want)
 		}

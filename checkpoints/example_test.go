@@ -16,7 +16,7 @@ import (
 )
 
 func ExampleInspect() {
-	info, err := checkpoints.Inspect("../examples/cifar100/demo/vit")
+	info, err := checkpoints.Inspect("../examples/cifar100/demo/vit", checkpoints.ImportOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func ExampleExport() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	info, err := checkpoints.Inspect(dir)
+	info, err := checkpoints.Inspect(dir, checkpoints.ImportOptions{})
 	fmt.Println(info.Format, info.Config.ImageRows, info.Config.ImageCols, err)
 	// Output: timm 48 48 <nil>
 }

@@ -38,8 +38,8 @@ type TensorInfo struct {
 }
 
 // Inspect describes the model at a path: anything that [Import] reads, a checkpoint of a training run, or the newest in
-// a directory of checkpoints. It reads only headers, but verifies the SHA-256 of a checkpoint.
-func Inspect(path string) (*Info, error) {
+// a directory of checkpoints, with the same options. It reads only headers, but verifies the SHA-256 of a checkpoint.
+func Inspect(path string, options ImportOptions) (*Info, error) {
 	graph := path
 	if inside := filepath.Join(path, "model.onnx"); fileExists(inside) {
 		graph = inside
@@ -57,7 +57,7 @@ func Inspect(path string) (*Info, error) {
 		note := "a graph with its weights inside, for ONNX Runtime"
 		return &Info{Path: path, Format: formatONNX, Notes: []string{note}}, nil
 	}
-	w, err := openWeights(path, "")
+	w, err := openWeights(path, options.Weights)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func Inspect(path string) (*Info, error) {
 	for _, s := range w.skipped {
 		info.Notes = append(info.Notes, s.Error())
 	}
-	found, err := w.describe(ImportOptions{})
+	found, err := w.describe(options)
 	info.Format = found.format
 	if found.foreign != nil {
 		info.Config, info.Params = found.config, found.params

@@ -18,7 +18,7 @@ import (
 
 func inspected(t testing.TB, path string) *Info {
 	t.Helper()
-	info, err := Inspect(path)
+	info, err := Inspect(path, ImportOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestInspectDescribesACheckpoint(t *testing.T) {
 	if n != len(info.Tensors) || n == 0 {
 		t.Errorf("%d tensors, want %d", len(info.Tensors), n)
 	}
-	if _, err := Inspect(filepath.Join(dir, "step-00000043")); err == nil {
+	if _, err := Inspect(filepath.Join(dir, "step-00000043"), ImportOptions{}); err == nil {
 		t.Error("a damaged checkpoint was inspected")
 	}
 	info = inspected(t, save(t, Saver{Dir: dir, KeepAll: true}, newStore(t, 4), 44, 3))
@@ -166,7 +166,7 @@ func TestInspectListsTheTensorsOfUnknownFiles(t *testing.T) {
 	if text := info.String() + info.Tensors[1].String(); strings.Contains(text, "\x1b") {
 		t.Errorf("a name commands the terminal: %q", text)
 	}
-	if _, err := Inspect(filepath.Join(t.TempDir(), "absent")); err == nil {
+	if _, err := Inspect(filepath.Join(t.TempDir(), "absent"), ImportOptions{}); err == nil {
 		t.Error("nothing was inspected")
 	}
 }

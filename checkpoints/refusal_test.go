@@ -528,7 +528,7 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 				}
 			}
 		}
-		if _, err := Inspect(filepath.Dir(target)); err != nil && strings.Contains(err.Error(), "\n") {
+		if _, err := Inspect(filepath.Dir(target), ImportOptions{}); err != nil && strings.Contains(err.Error(), "\n") {
 			t.Errorf("mutation %d of %s: %v", i, target, err)
 		}
 		putFile(t, target, files[target])

@@ -267,7 +267,7 @@ func TestADirectoryThatCannotBeUsedIsNamed(t *testing.T) {
 		_, err := Saver{Dir: path}.Save(newStore(t, 1), 3, nil)
 		return err
 	}
-	inspect := func(path string) error { _, err := Inspect(path); return err }
+	inspect := func(path string) error { _, err := Inspect(path, ImportOptions{}); return err }
 	all := func(path string) error { _, err := All(path); return err }
 	find := func(path string) error { _, _, err := Find(path, ""); return err }
 	open := func(path string) error { _, err := Open(path); return err }

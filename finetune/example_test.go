@@ -103,7 +103,7 @@ func ExampleModel_Export() {
 	if _, err := m.Export(dir, checkpoints.ExportOptions{Format: "timm"}); err != nil {
 		log.Fatal(err)
 	}
-	info, err := checkpoints.Inspect(dir)
+	info, err := checkpoints.Inspect(dir, checkpoints.ImportOptions{})
 	fmt.Println(info.Format, info.Config.ImageRows, info.Config.ImageCols, err)
 	// Output: timm 32 48 <nil>
 }
@@ -111,7 +111,7 @@ func ExampleModel_Export() {
 // The default recipe for a model of width 96 and 400 images: the learning rate is 0.192/96, a batch at most a
 // twentieth.
 func ExampleFineTuning() {
-	info, err := checkpoints.Inspect("../examples/cifar100/demo/vit")
+	info, err := checkpoints.Inspect("../examples/cifar100/demo/vit", checkpoints.ImportOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

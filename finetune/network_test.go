@@ -13,6 +13,7 @@ import (
 )
 
 func TestADHVTLearnsAndOpens(t *testing.T) {
+	gomlxtest.OnGo(t)
 	recipe := tiny()
 	recipe.Architecture, recipe.Epochs, recipe.EvalEpochs, recipe.Model.Depth = DHVT, 6, 6, 1
 	for _, recipe.Model.Position = range gomlxtest.InTurn(1, "none", "wepe") {
@@ -61,7 +62,7 @@ func TestADHVTRefusesOptionsOfAViT(t *testing.T) {
 	for want, err := range got {
 		refused(t, "a DHVT", err, want)
 	}
-	info := gomlxtest.Must(checkpoints.Inspect(filepath.Join(run.Dir, checkpoints.LastDir)))(t)
+	info := gomlxtest.Must(checkpoints.Inspect(filepath.Join(run.Dir, checkpoints.LastDir), checkpoints.ImportOptions{}))(t)
 	if want := "its model is no ViT but a dhvt of these sizes"; len(info.Notes) != 1 ||
 		!strings.Contains(info.Notes[0], want) || info.Config.Width != 12 {
 		t.Errorf("Inspect says %q and width %d, want %q", info.Notes, info.Config.Width, want)

@@ -24,7 +24,7 @@ func inspect() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		info, err := checkpoints.Inspect(chosen)
+		info, err := checkpoints.Inspect(chosen, checkpoints.ImportOptions{})
 		if err != nil {
 			return err
 		}

@@ -145,7 +145,7 @@ func (o *verification) files(c *cobra.Command, path string) error {
 		}
 		return o.print(c, lines)
 	}
-	info, err := checkpoints.Inspect(local)
+	info, err := checkpoints.Inspect(local, checkpoints.ImportOptions{})
 	switch {
 	case err != nil:
 		return err
