@@ -78,17 +78,18 @@ var positions = []Position{
 	},
 	{
 		Name: "wepe", Doc: "℘ and ℘′ at the patch's position, projected",
-		Parameters: wepeParameters, Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepe.Params(),
+		Parameters: wepeParameters, Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepeSettings(ofGate),
 		TrainedGrid: wepeTrainedGrid, Additive: newWePE,
 	},
 	{
 		Name: "wepe-sphere", Doc: "wepe with ℘ and ℘′ as points of the Riemann sphere",
-		Parameters: wepeSphereParameters, Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepe.Params(),
+		Parameters: wepeSphereParameters, Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepeSettings(ofGate),
 		TrainedGrid: wepeTrainedGrid, Additive: newWePESphere,
 	},
 	{
 		Name: "wepe-qkv", Doc: "sphere features scale the queries, keys and values of every block",
-		Parameters: wepeQKVParameters, Variables: []string{"wepe_qkv/"}, Params: wepe.Params(),
+		Parameters: wepeQKVParameters, Variables: []string{"wepe_qkv/"},
+		Params:      wepeSettings(ofGate, ofProjection, ofTable),
 		TrainedGrid: wepeTrainedGrid, Modulation: newWePEQKV,
 	},
 	{
@@ -97,7 +98,7 @@ var positions = []Position{
 	},
 	{
 		Name: "wepe-lut", Doc: "wepe from a look-up table, with a fixed lattice",
-		Parameters: wepeTableParameters, Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepe.Params(),
+		Parameters: wepeTableParameters, Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepeSettings(ofGate),
 		Additive: newWePETable,
 	},
 	{
@@ -107,7 +108,8 @@ var positions = []Position{
 	},
 	{
 		Name: "wepe-bias", Doc: "a score per head from ℘ and ℘′ at the difference of two positions",
-		Parameters: wepeBiasParameters, Variables: []string{"wepe_bias/", "wepe_bias_sphere/"}, Params: wepe.Params(),
+		Parameters: wepeBiasParameters, Variables: []string{"wepe_bias/", "wepe_bias_sphere/"},
+		Params:   wepeSettings(ofGate, ofProjection, ofTable, ofGrid),
 		Relative: newWePEBias,
 	},
 	{

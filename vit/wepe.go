@@ -3,11 +3,28 @@
 package vit
 
 import (
+	"slices"
+
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/wepe"
 )
+
+// Settings of package wepe that act on a part which not every encoding has.
+var (
+	ofGate = []string{"wepe_gate", "wepe_learn_gate", "wepe_start", "wepe_surrogate", "wepe_surrogate_beta",
+		"wepe_surrogate_gamma"}
+	ofProjection = []string{"wepe_projection", "wepe_dropout", "wepe_beta_pos", "wepe_learn_beta_pos"}
+	ofTable      = []string{"wepe_table", "wepe_table_resolution", "wepe_table_error"}
+	ofGrid       = []string{"wepe_shift", "wepe_rows", "wepe_cols", "wepe_offset_u", "wepe_offset_v"} // not of differences
+)
+
+// wepeSettings are the settings of package wepe without those of parts that an encoding lacks.
+func wepeSettings(lacks ...[]string) []string {
+	all := slices.Concat(lacks...)
+	return slices.DeleteFunc(wepe.Params(), func(name string) bool { return slices.Contains(all, name) })
+}
 
 // newWePE configures the Weierstrass encoding from the hyperparameters of the scope.
 func newWePE(scope *model.Scope, c Config) Additive {
