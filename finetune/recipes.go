@@ -103,7 +103,7 @@ func releaseTi(name string, change func(*Recipe)) Recipe {
 		Name: name,
 		Model: vit.Config{
 			PatchSize: 16, Width: 192, Depth: 12, Heads: 3, MLPDim: 768, PatchNorm: true, Epsilon: 1e-5,
-			Dropout: 0.05, AttentionDropout: 0.05, DropPath: 0.05, Init: "release", DType: "bfloat16",
+			Dropout: 0.05, AttentionDropout: 0.05, DropPath: 0.05, Init: "release", DType: "bfloat16", Position: "wepe",
 		},
 		Params:    map[string]any{"wepe_mode": "release"},
 		BatchSize: 160, LearningRate: 1.5e-3,
@@ -152,7 +152,7 @@ var hybrids = []Recipe{
 		Architecture: DHVT,
 		Model: vit.Config{
 			PatchSize: 16, Width: 224, Depth: 12, Heads: 4, MLPDim: 896, Epsilon: 1e-5, Dropout: 0.08, DropPath: 0.15,
-			Init: "release",
+			Init: "release", Position: "wepe",
 		},
 		Params: map[string]any{
 			"wepe_mode": "release", "wepe_projection": "mlp", "wepe_dropout": 0.08, "wepe_alpha_scale": 0.1,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
@@ -60,15 +61,35 @@ Without MODEL two small models are trained on generated shapes first. --what cos
 	o.images.Unlabelled = true
 	o.opening.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if slices.Equal(o.what, []string{"cost"}) {
-			if o.size != [2]int{} {
-				return cli.Usagef("--size is for models: use --sizes with --what cost")
-			}
+		cost := slices.Equal(o.what, []string{"cost"})
+		if err := unused(c, cost, args); err != nil {
+			return err
+		}
+		if cost {
 			return o.cost.run(c, o.backend, cmp.Or(o.out, "runs/analysis-cost"), o.seed)
 		}
 		return o.run(c, args)
 	}
 	return c
+}
+
+// unused refuses flags and models that an analysis would ignore.
+func unused(c *cobra.Command, cost bool, models []string) (err error) {
+	if cost && len(models) > 0 {
+		return cli.Usagef("--what cost builds its own models (--models, --position): leave out %s", models[0])
+	}
+	forCost := []string{"position", "models", "sizes", "dtype", "rounds", "cpu-time", "batch", "step-batch"}
+	forBoth := []string{"what", "out", "seed", "backend", "verbose", "quiet"}
+	c.Flags().Visit(func(f *pflag.Flag) {
+		switch of := slices.Contains(forCost, f.Name); {
+		case slices.Contains(forBoth, f.Name):
+		case cost && !of:
+			err = cli.Usagef("--%s has no effect with --what cost: leave it out", f.Name)
+		case !cost && of:
+			err = cli.Usagef("--%s is for --what cost: leave it out", f.Name)
+		}
+	})
+	return err
 }
 
 func (o *analyzing) run(c *cobra.Command, paths []string) error {
@@ -93,7 +114,8 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	}
 	defer b.Finalize()
 	comparison := analysis.Comparison{Backend: b, Analyses: chosen, Seed: o.seed, Logger: cli.Logger()}
-	if comparison.Models, err = o.models(ctx, b, paths); err != nil {
+	dir := cmp.Or(o.out, filepath.Join("runs", "analysis-"+d.Name))
+	if comparison.Models, err = o.models(ctx, b, paths, dir); err != nil {
 		return err
 	}
 	comparison.ImagesFor = o.imagesFor(d)
@@ -101,7 +123,7 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	if found == nil {
 		return failed
 	}
-	out, dir := cli.Output(c), cmp.Or(o.out, filepath.Join("runs", "analysis-"+d.Name))
+	out := cli.Output(c)
 	for _, a := range chosen {
 		out.Printf("\n%s\n\n%s", a.Title, analysis.Table(found.Rows, a.Name).Text())
 	}
@@ -119,10 +141,10 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 }
 
 // models returns the models with their paths on disk; without arguments it trains two.
-func (o *analyzing) models(ctx context.Context, b compute.Backend, paths []string) (
+func (o *analyzing) models(ctx context.Context, b compute.Backend, paths []string, dir string) (
 	models []analysis.Model, err error) {
 	if len(paths) == 0 {
-		if paths, err = trainTwo(ctx, b); err != nil {
+		if paths, err = trainTwo(ctx, b, filepath.Join(dir, "models")); err != nil {
 			return nil, err
 		}
 	}
@@ -147,8 +169,8 @@ func (o *analyzing) models(ctx context.Context, b compute.Backend, paths []strin
 	return models, nil
 }
 
-// trainTwo trains two small models on the generated shapes.
-func trainTwo(ctx context.Context, b compute.Backend) (paths []string, err error) {
+// trainTwo trains two small models on the generated shapes, in directories below dir.
+func trainTwo(ctx context.Context, b compute.Backend, dir string) (paths []string, err error) {
 	recipe, err := finetune.Named("shapes")
 	if err != nil {
 		return nil, err
@@ -157,7 +179,7 @@ func trainTwo(ctx context.Context, b compute.Backend) (paths []string, err error
 	if err != nil {
 		return nil, err
 	}
-	s := study.Study{Dir: run.Dir("shapes", "shapes"), Variants: study.Each("learned", "wepe"), Seeds: 1, Backend: b,
+	s := study.Study{Dir: dir, Variants: study.Each("learned", "wepe"), Seeds: 1, Backend: b,
 		Tasks: []study.Task{{Recipe: recipe, Images: study.Sets(train, test)}}, Progress: cli.Progress,
 		Logger: cli.Logger()}
 	if err := s.Run(ctx); err != nil {

@@ -50,7 +50,7 @@ Without --position: ` + strings.Join(comparedFromScratch, ",") + `, from MODEL `
 			strings.Join(comparedFineTuning, ",") + `.`,
 		Example: "  wepe compare --data cifar100:DIR --position learned,wepe-sphere --seeds 3"}
 	f, flags := cli.Flags{Command: c}, c.Flags()
-	o.training.flags(f)
+	o.training.flags(f, "compare-")
 	f.Positions(&o.positions, "encodings, separated by commas")
 	flags.StringVar(&o.study, "study", "", "a comparison by name in place of --position (wepe list studies)")
 	flags.StringVar(&o.only, "variants", "", "with --study: only the variants whose label matches this regular expression")
@@ -79,11 +79,12 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 	if err != nil {
 		return err
 	}
+	own := recipe.Model.Position
 	recipe.Model.Position = "" // set for each training run
-	s := study.Study{Dir: cmp.Or(o.out, run.Dir(recipe.Name, d.Name)), Seeds: o.seeds, FirstSeed: int(o.seed),
+	s := study.Study{Dir: cmp.Or(o.out, run.Dir("compare-"+recipe.Name, d.Name)), Seeds: o.seeds, FirstSeed: int(o.seed),
 		From: model, Import: o.open, Devices: o.devices, Weights: o.weights, Progress: cli.Progress, Logger: cli.Logger(),
 		Sizes: o.sizes, Aspects: o.aspects, Fractions: o.fractions}
-	if err := o.variants(ctx, &s, recipe, d); err != nil {
+	if err := o.variants(ctx, &s, recipe, own, d); err != nil {
 		return err
 	}
 	var positions []string
@@ -148,8 +149,10 @@ func (o *comparison) start(s *study.Study) (err error) {
 	return err
 }
 
-// variants sets the variants of a study: a named study's, or encodings with default settings.
-func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Recipe, d *dataset.Dataset) (err error) {
+// variants sets the variants of a study: a named study's, or encodings with default settings. own is the encoding of
+// the recipe, "" if it is for all.
+func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Recipe, own string,
+	d *dataset.Dataset) (err error) {
 	var named study.Named
 	if o.study != "" {
 		var names []string
@@ -174,14 +177,15 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 		return cli.Usagef("--variants chooses among the variants of a --study: name encodings by --position")
 	}
 	positions := comparedFromScratch
-	if s.From != "" {
-		positions = comparedFineTuning
-	}
-	if r.Architecture == finetune.DHVT {
-		positions = dhvt.Positions()
-	}
-	if o.positions != nil {
+	switch {
+	case o.positions != nil:
 		positions = o.positions
+	case r.Architecture == finetune.DHVT:
+		positions = dhvt.Positions()
+	case s.From != "":
+		positions = comparedFineTuning
+	case own != "": // its settings are for this form alone
+		positions = []string{"none", "learned", "sincos2d", own}
 	}
 	if d.Name == "cifar100" {
 		s.Published = named.PublishedOf(r, s.From != "")

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,7 @@ import (
 	detection "github.com/wepe-go/wepe/detect/train"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/atomicfile"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -206,6 +208,9 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 	d, err := o.load(r)
 	if err != nil {
 		return err
+	}
+	if slices.Contains(setting.Keys(strings.Join(o.set, ";")), "validation_part") && o.data == "scenes" {
+		return cli.Usagef("--set validation_part: the generated scenes have their own validation split: leave it out")
 	}
 	out := cli.Output(c)
 	if o.writeTo != "" {

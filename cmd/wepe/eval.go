@@ -39,6 +39,9 @@ func evaluate() *cobra.Command {
 			if err := m.AverageViews(tta); err != nil {
 				return err
 			}
+			if tta != "none" {
+				cli.Field("views", "%s: the mean of probabilities", tta)
+			}
 			set, split, err := d.Split(c.Context(), split, m)
 			if err != nil {
 				return err
@@ -55,8 +58,9 @@ func evaluate() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return cli.JSON(c.OutOrStdout(), map[string]any{"model": args[0], "data": d.Name, "split": split,
-					"metrics": metrics, "macro_f1": confusion.MacroF1(), "classes": confusion.Scores(),
+				return cli.JSON(c.OutOrStdout(), map[string]any{"model": args[0], "weights": m.Opened.String(),
+					"sha256": m.Opened.SHA256, "size": [2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}, "tta": tta,
+					"data": d.Name, "split": split, "metrics": metrics, "macro_f1": confusion.MacroF1(), "classes": confusion.Scores(),
 					"confusion": confusion.Counts})
 			}
 			return printScores(cli.Output(c), split, metrics, confusion)

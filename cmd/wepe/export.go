@@ -43,7 +43,7 @@ func export() *cobra.Command {
 		Long: `Write a model for other software: hf (Hugging Face), timm, jax (Google's vision_transformer), onnx (needs a
 build with -tags=onnx) or native (this library). For hf, timm and jax the position encoding is folded into a table. The
 result is opened again and its logits are compared with the model's.`,
-		Example: "  wepe export runs/shapes-shapes out/first --to hf"}
+		Example: "  wepe train --position learned\n  wepe export runs/shapes-shapes out/first --to hf"}
 	f, flags := cli.Flags{Command: c}, c.Flags()
 	f.Choice(&o.to, "to", "format", "hf", "timm", "jax", "onnx", native)
 	flags.BoolVar(&o.fold, "fold", false, "fold the encoding into a table also with --to onnx or native")
@@ -226,7 +226,7 @@ func judge(got, want []float32, images int, tolerance float64) (string, error) {
 	d, scale := numeric.Difference(got, want)
 	line := fmt.Sprintf("on %d random images differ by %.3g at most, the largest is %.3g", images, d, scale)
 	if !(d <= tolerance*max(1, scale)) {
-		return "", fmt.Errorf("logits %s: more than --tolerance %g", line, tolerance)
+		return "", fmt.Errorf("logits %s: more than the tolerance of %g", line, tolerance)
 	}
 	return line, nil
 }

@@ -83,10 +83,10 @@ type training struct {
 	open                       checkpoints.ImportOptions
 }
 
-func (o *training) flags(f cli.Flags) {
+func (o *training) flags(f cli.Flags, prefix string) {
 	flags := f.Command.Flags()
 	f.Data(&o.data, "shapes", cli.DataForms)
-	f.Out(&o.out, "directory of results; default runs/<recipe>-<dataset>")
+	f.Out(&o.out, "directory of results; default runs/"+prefix+"<recipe>-<dataset>")
 	flags.StringVar(&o.recipe, "recipe", "", "recipe by name (wepe list recipes); default by what is trained")
 	f.Epochs(&o.epochs, "passes over the training images; default the recipe's")
 	f.Set(&o.set)
@@ -121,7 +121,7 @@ encoding, 10 epochs, a learning rate by its width, layer decay. wepe list recipe
   wepe train --data pets --position learned
   wepe train hf://google/vit-base-patch16-224 --data pets`}
 	f := cli.Flags{Command: c}
-	o.training.flags(f)
+	o.training.flags(f, "")
 	o.saving.flags(f)
 	f.Position(&o.position, "position encoding; default the model's, from scratch "+fromScratch)
 	f.Size(&o.size)
@@ -163,6 +163,9 @@ func (o *single) run(c *cobra.Command, model string) error {
 		return err
 	}
 	recipe = plainForKeep(recipe, recipe.Aspect == finetune.AspectKeep)
+	if recipe.Aspect != "" && d.Generated() { // shapes of the same name, see dataset.Load
+		cli.Field("data", "with --aspect the shapes are in images of aspect ratios from 1:4 to 4:1")
+	}
 	r := finetune.Run{Recipe: recipe, Seed: o.seed, From: model, Import: o.open, Weights: o.weights,
 		Dir: cmp.Or(o.out, run.Dir(recipe.Name, d.Name))}
 	if err := o.start(&r, o.saving); err != nil {
@@ -199,7 +202,7 @@ func (o *training) sources(ctx context.Context, model string) (d *dataset.Datase
 
 func (o *training) description(d *dataset.Dataset, r finetune.Recipe, model string) run.Description {
 	return run.Description{Data: d.Spec, Dataset: d.Name, Identity: d.Identity(), Recipe: r, Model: model, Seed: o.seed,
-		Open: run.Opened(o.open), Weights: o.weights, Stream: o.images.Stream}
+		Open: run.Opened(o.open), Weights: o.weights, Stream: o.images.Stream, Damaged: o.images.Damaged}
 }
 
 // chosen returns the recipe, by name or by what is trained, with --set, --size and --epochs.
@@ -260,7 +263,7 @@ func (o *training) twice(r finetune.Recipe, size [2]int) error {
 func (o *training) unread(r finetune.Recipe, model string, positions ...string) error {
 	if at := slices.Index(positions, ""); at >= 0 {
 		positions = slices.Clone(positions)
-		if info, err := checkpoints.Inspect(model); err == nil && info.Config.Position != "" {
+		if info, err := checkpoints.Inspect(model, o.open); err == nil && info.Config.Position != "" {
 			positions[at] = info.Config.Position
 		} else {
 			positions = nil // only the run itself will know
@@ -271,7 +274,7 @@ func (o *training) unread(r finetune.Recipe, model string, positions ...string) 
 
 // fineTuning is the recipe for a model.
 func (o *training) fineTuning(d *dataset.Dataset, model string, size [2]int) (recipe finetune.Recipe, err error) {
-	info, err := checkpoints.Inspect(model)
+	info, err := checkpoints.Inspect(model, o.open)
 	if err != nil {
 		return recipe, err
 	}
@@ -282,7 +285,12 @@ func (o *training) fineTuning(d *dataset.Dataset, model string, size [2]int) (re
 	if m.Width == 0 || m.ImageRows == 0 && size[0] == 0 {
 		return recipe, fmt.Errorf("MODEL %s: %s: use --recipe, --size, --grid", model, strings.Join(info.Notes, "; "))
 	}
-	return finetune.FineTuning(m, d.Images()), nil
+	recipe = finetune.FineTuning(m, d.Images())
+	if d.Positional() {
+		cli.Field("recipe", "no crops or flips: the classes of %s depend on where something is in the image", d.Name)
+		recipe.Augment = recipe.Augment.Eval()
+	}
+	return recipe, nil
 }
 
 // plainForKeep removes the augmentation from a recipe for images that keep their aspect ratio, which do not support it.
@@ -398,7 +406,9 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 	if desc.Data = cmp.Or(o.data, desc.Data); desc.Data == "" {
 		return cli.Usagef("%s was written by a version without %s: name its dataset by --data", dir, run.File)
 	}
-	o.images.Stream = o.images.Stream || desc.Stream
+	if o.images.Stream = o.images.Stream || desc.Stream; o.images.Stream && desc.Damaged == "skip" {
+		o.images.Damaged = desc.Damaged
+	}
 	d, err := dataset.Open(ctx, desc.Data, o.images)
 	if err != nil {
 		return err

@@ -190,6 +190,33 @@ func TestTrainingNamesTheWeightsItStartsFrom(t *testing.T) {
 	}
 }
 
+// A shape in the left half of the image would be in the right half of its mirror image.
+func TestPositionsAreNotAugmentedAway(t *testing.T) {
+	dir := images(t, "own", 8, 32, 32)
+	for spec, augmented := range map[string]bool{"shapes": false, "shapes:location": false, dir: true} {
+		d := gomlxtest.Must(dataset.Open(t.Context(), spec, dataset.Options{}))(t)
+		a := gomlxtest.Must(new(training).chosen(d, demoModel, [2]int{}))(t).Augment
+		if (a.FlipProb > 0) != augmented || (a.CropScale != [2]float64{}) != augmented {
+			t.Errorf("%s: flips %g, crops %v", spec, a.FlipProb, a.CropScale)
+		}
+	}
+}
+
+// The default directories of commands on one dataset differ, and none takes that of another.
+func TestATrainingAndAComparisonOfOneDatasetHaveTheirOwnDirectories(t *testing.T) {
+	dir := images(t, "own", 8, 16, 16)
+	t.Chdir(t.TempDir())
+	line := append([]string{"--data", dir, "--recipe", "cifar100-small", "--position", "learned"}, small...)
+	for _, command := range []string{"train", "compare", "train"} {
+		succeeds(t, append([]string{command}, line...)...)
+	}
+	succeeds(t, "eval", "runs/cifar100-small-own", "--data", dir, "--backend", "go")
+	_, code, err := invoke(t, append([]string{"compare", "--out", "runs/cifar100-small-own"}, line...)...)
+	if code != 1 || !strings.Contains(err.Error(), "holds a run of wepe train") {
+		t.Errorf("exit code %d, %v", code, err)
+	}
+}
+
 // images writes a folder per class of images of one colour each.
 func images(t *testing.T, name string, perClass, height, width int) string {
 	t.Helper()
@@ -408,7 +435,6 @@ func TestErrorsNameTheFlagAndTheRemedy(t *testing.T) {
 		"compare --subsets":                    "--fractions",
 		"detect train --recipe scene":          "did you mean scenes?",
 		"analyze --what atention":              "--what",
-		"analyze --what cost --size 32x32":     "use --sizes",
 		"analyze --start --size 32x32":         "leave out --size",
 		"verify " + oldRun + " x --images 0":   "--images 0",
 		"resume " + dir:                        "contains no run",
@@ -469,7 +495,7 @@ func TestCompareLeavesATableAndATrainingOfItIsResumed(t *testing.T) {
 	args := []string{"compare", "--data", dir, "--recipe", "cifar100-small", "--position", "none,learned", "--seed", "3",
 		"--sizes", "16x16"}
 	table := succeeds(t, append(args, small...)...)
-	for _, want := range []string{"none", "learned", "chance is 33.3 %", "runs/cifar100-small-pairs"} {
+	for _, want := range []string{"none", "learned", "chance is 33.3 %", "runs/compare-cifar100-small-pairs"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("the table lacks %q:\n%s", want, table)
 		}

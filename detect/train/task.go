@@ -184,7 +184,8 @@ func (d *detection) result(test Test) (report.Result, error) {
 		Recipe
 		From       string `json:"from,omitempty"`
 		TestScenes int    `json:"test_scenes"`
-	}{d.Recipe, d.state.From, test.Scenes.Len()})
+		Objects    string `json:"test_objects,omitempty"` // SHA-256 of the file that lists the objects
+	}{d.Recipe, d.state.From, test.Scenes.Len(), test.Annotations.SHA256})
 	row.ImageSize = size(test.canvas(d.Recipe.Detector))
 	if b := d.Recipe.Detector.Backbone; row.ImageSize != size(b.ImageRows, b.ImageCols) {
 		row.Recipe += " at " + row.ImageSize

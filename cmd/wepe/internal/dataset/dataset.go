@@ -90,6 +90,7 @@ type Dataset struct {
 	fraction                float64         // of the training images in memory, 0 for all
 	memory                  [2]*data.Memory // training and test images of cifar100
 	task                    data.Task       // of shapes, else ""
+	structured              bool            // of VTAB: counts, distances, places, angles
 	files                   [3]*data.Files  // train, validation, test; nil for none
 	Classes                 []string
 	train, validation, test int // number of images; validation is 0 if the recipe splits it off
@@ -196,6 +197,7 @@ func (d *Dataset) openVTAB(rest string) error {
 		return fmt.Errorf("no data of task %s in %s: docs/vtab.md describes the directory", tasks[0].Name, dir)
 	}
 	d.Name, d.Format = "vtab-"+tasks[0].Name, "VTAB-1k lists"
+	d.structured = tasks[0].Group == "structured"
 	d.setFiles(l.Train[0], l.Test[0], l.Test[1])
 	return d.absolute("vtab:"+name+":", dir)
 }
@@ -500,6 +502,9 @@ func (d *Dataset) HasValidation() bool { return d.files[1] != nil }
 
 // Generated reports whether the images are the embedded shapes.
 func (d *Dataset) Generated() bool { return d.task != "" }
+
+// Positional reports whether classes depend on where something is in the image, so that crops and flips change them.
+func (d *Dataset) Positional() bool { return d.Generated() || d.structured }
 
 // Sorted reports whether the images may be in the order of their classes: those of a directory.
 func (d *Dataset) Sorted() bool { return d.files[0] != nil }

@@ -44,6 +44,7 @@ type Description struct {
 	Fraction float64         `json:"fraction,omitempty"` // of the training images
 	Label    string          `json:"label,omitempty"`    // of the encoding in rows, unless it is the position
 	Stream   bool            `json:"stream,omitempty"`
+	Damaged  string          `json:"damaged,omitempty"` // images of a stream: error or skip
 	Subsets  bool            `json:"subsets,omitempty"` // the fraction differs for each seed
 	Study    bool            `json:"study,omitempty"`   // of wepe compare: the runs are in directories below
 }
@@ -94,6 +95,8 @@ func Check(dir string, d Description) error {
 		return fmt.Errorf("%s holds results with --subsets=%t: use --out DIR", dir, was.Subsets)
 	case was.Study && !d.Study:
 		return fmt.Errorf("%s holds the runs of wepe compare: use --out DIR", dir)
+	case !was.Study && d.Study:
+		return fmt.Errorf("%s holds a run of wepe train: use --out DIR", dir)
 	}
 	return nil
 }
