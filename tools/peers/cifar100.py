@@ -105,9 +105,13 @@ def main():
     network.load_state_dict(best[1])
     images, labels = load(f"{a.data}/test.bin")
     test_loss, top1, top5 = measure(network, normalized(resize(images)), labels)
-    row = {"program": "tools/peers/cifar100.py", "seed": a.seed, "epochs": a.epochs, "validation": curve, "test_loss": test_loss,
-           "test_top1": top1, "test_top5": top5, "seconds": time.time() - begin, "torch": torch.__version__,
-           "timm": timm.__version__}
+    row = {"kind": "run", "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "recipe": "cifar100-15",
+           "dataset": "cifar100-train", "fraction": 1, "encoding": "learned (PyTorch)", "seed": a.seed,
+           "backend": f"torch {torch.__version__}, timm {timm.__version__}", "cores": a.threads, "epochs": a.epochs,
+           "steps": step, "wall_seconds": time.time() - begin, "weights": {"name": "best"}, "curve": curve,
+           "validation": {"top1": best[0], "images": len(validation[0])},
+           "test": {"loss": test_loss, "top1": top1, "top5": top5, "images": len(images)},
+           "command": f"python tools/peers/cifar100.py --data DIR --seed {a.seed} --threads {a.threads}"}
     print(json.dumps(row))
     if a.rows:
         with open(a.rows, "a") as f:
