@@ -19,15 +19,17 @@ func TestASweepIsEveryCombinationThatAnEncodingReads(t *testing.T) {
 		"learning_rate=0.01;augment.size=[24,24]", "learning_rate=0.01;augment.size=[32,48]",
 		"learning_rate=0.03;augment.size=[24,24]", "learning_rate=0.03;augment.size=[32,48]",
 	}
-	for _, position := range []string{"learned", "none", "rope-mixed"} {
+	for _, position := range []string{"learned", "none", "rope-mixed", "wepe", "wepe-bias"} {
 		if got := of(position, sweep); !slices.Equal(got, plain) {
 			t.Errorf("%s: %q, want %q", position, got, plain)
 		}
 	}
-	for _, position := range []string{"hybrid", "wepe", "wepe-bias"} {
-		got := of(position, sweep)
-		if len(got) != 8 || got[0] != "learning_rate=0.01;wepe_gate=0.1;augment.size=[24,24]" ||
-			got[7] != "learning_rate=0.03;wepe_gate=0.5;augment.size=[32,48]" {
+	for position, setting := range map[string]string{
+		"hybrid": "wepe_gate", "wepe": "wepe_beta_pos", "wepe-bias": "wepe_area",
+	} {
+		got := of(position, strings.ReplaceAll(sweep, "wepe_gate", setting))
+		if len(got) != 8 || got[0] != "learning_rate=0.01;"+setting+"=0.1;augment.size=[24,24]" ||
+			got[7] != "learning_rate=0.03;"+setting+"=0.5;augment.size=[32,48]" {
 			t.Errorf("%s: %q", position, got)
 		}
 	}
