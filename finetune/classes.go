@@ -83,8 +83,8 @@ func byNumber(model []string, set *data.Info) (labelled *data.Info, warning stri
 	for of[moved] == at[moved] {
 		moved++
 	}
-	return &ordered, fmt.Sprintf("the classes of dataset %s are compared by the numbers in their names: %s is class %d of "+
-		"the model", set.Name, set.Classes[moved], slices.Index(of, at[moved]))
+	return &ordered, fmt.Sprintf("the classes of dataset %s are compared by the numbers in their names: %s is class %d "+
+		"of the model", set.Name, set.Classes[moved], slices.Index(of, at[moved]))
 }
 
 // ranks returns the place of each name in the order of the numbers in them; names without different numbers stay.

@@ -41,7 +41,8 @@ func TestFeaturesOfAnImageAreThoseOfTheModelOfItsFiles(t *testing.T) {
 
 func testFeaturesOfAnImageAreThoseOfTheModelOfItsFiles(t *testing.T) {
 	const tolerance = 1e-4
-	for _, set := range gomlxtest.InTurn(1, "dinov2_tiny", "dinov2_reg_tiny", "dinov3_vit_tiny", "dinov3_vit_tiny_swiglu") {
+	for _, set := range gomlxtest.InTurn(1, "dinov2_tiny", "dinov2_reg_tiny", "dinov3_vit_tiny",
+		"dinov3_vit_tiny_swiglu") {
 		dir := fixtures.Dir(t, set)
 		all := fixtures.Tensors(t, set, "tensors.safetensors")
 		imported := gomlxtest.Must(checkpoints.Import(dir, checkpoints.ImportOptions{Classes: 2}))(t)

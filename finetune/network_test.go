@@ -62,7 +62,8 @@ func TestADHVTRefusesOptionsOfAViT(t *testing.T) {
 	for want, err := range got {
 		refused(t, "a DHVT", err, want)
 	}
-	info := gomlxtest.Must(checkpoints.Inspect(filepath.Join(run.Dir, checkpoints.LastDir), checkpoints.ImportOptions{}))(t)
+	last := filepath.Join(run.Dir, checkpoints.LastDir)
+	info := gomlxtest.Must(checkpoints.Inspect(last, checkpoints.ImportOptions{}))(t)
 	if want := "its model is no ViT but a dhvt of these sizes"; len(info.Notes) != 1 ||
 		!strings.Contains(info.Notes[0], want) || info.Config.Width != 12 {
 		t.Errorf("Inspect says %q and width %d, want %q", info.Notes, info.Config.Width, want)
