@@ -64,8 +64,8 @@ func (d *Detector) LoadBackbone(from vit.Config, params map[string]any, variable
 		{"no_mlp_bias", from.NoMLPBias, b.NoMLPBias}, {"activation", from.Activation, b.Activation},
 	} {
 		if f.have != f.wants {
-			return fmt.Errorf("detect: the ViT has %s %v, the backbone %v: use the backbone of FromViT", f.name, f.have,
-				f.wants)
+			return fmt.Errorf("detect: the ViT has %s %v, the backbone %v: use the backbone of FromViT, or set "+
+				"detector.backbone.%s", f.name, f.have, f.wants, f.name)
 		}
 	}
 	ours := map[string]*tensors.Tensor{}

@@ -50,7 +50,6 @@ func (o *objects) flags(f cli.Flags) {
 	f.Data(&o.data, "scenes",
 		"scenes, generated; or coco:DIR, annotations/instances_{train,val}2017.json beside train2017 and val2017")
 	f.Sizes(&o.sizes, "sizes of the test images, as `96x96,60x156`; default the training's")
-	flags.IntVar(&o.train, "train-scenes", 8000, "generated scenes to train on")
 	flags.IntVar(&o.test, "test-scenes", 200, "generated scenes to test on, of each size")
 	flags.IntVar(&o.shapes, "objects", mostObjects, "largest number of objects in a generated scene")
 }
@@ -64,7 +63,7 @@ func (o *objects) generated(count int, seed int64, size [2]int) scenes.Generated
 }
 
 // load finds or generates the images for a recipe, and prints a description.
-func (o *objects) load(r detection.Recipe) (d detection.Run, err error) {
+func (o *objects) load(r detection.Recipe, training bool) (d detection.Run, err error) {
 	d.Recipe = r
 	if o.shapes < 1 || o.shapes > mostObjects || min(o.train, o.test) < 1 || max(o.train, o.test) > 1e6 {
 		return d, cli.Usagef("--objects: want 1 to %d, --train-scenes and --test-scenes: 1 to 1e6", mostObjects)
@@ -73,7 +72,7 @@ func (o *objects) load(r detection.Recipe) (d detection.Run, err error) {
 	dir, files := strings.CutPrefix(o.data, "coco:")
 	switch {
 	case files:
-		err = o.coco(&d, dir)
+		err = o.coco(&d, dir, training)
 	case o.data == "scenes":
 		err = o.scenes(&d, own)
 	default:
@@ -81,6 +80,10 @@ func (o *objects) load(r detection.Recipe) (d detection.Run, err error) {
 	}
 	if err != nil {
 		return d, err
+	}
+	if !training {
+		cli.Field("data", "%s: %d images", d.Dataset, d.Tests[0].Scenes.Len())
+		return d, nil
 	}
 	text := fmt.Sprintf("%s: %d categories, %d train", d.Dataset, len(d.Train.Categories()), d.Train.Len())
 	if d.Validation != nil {
@@ -118,7 +121,7 @@ func (o *objects) scenes(d *detection.Run, own [2]int) error {
 }
 
 // coco reads COCO's training and validation images; the latter are the test split.
-func (o *objects) coco(d *detection.Run, dir string) error {
+func (o *objects) coco(d *detection.Run, dir string, training bool) error {
 	open := func(split string) (*scenes.Folder, error) {
 		s, err := scenes.Open(cocoPaths(dir, split))
 		if err != nil {
@@ -127,15 +130,18 @@ func (o *objects) coco(d *detection.Run, dir string) error {
 		s.Logger = cli.Logger()
 		return s, nil
 	}
-	train, err := open("train2017")
-	if err != nil {
-		return err
-	}
 	test, err := open("val2017")
 	if err != nil {
 		return err
 	}
-	d.Dataset, d.Train = train.Dataset.Name, train.Training()
+	d.Dataset = test.Dataset.Name
+	if training {
+		train, err := open("train2017")
+		if err != nil {
+			return err
+		}
+		d.Dataset, d.Train = train.Dataset.Name, train.Training()
+	}
 	sizes := o.sizes
 	if sizes == nil {
 		sizes = [][2]int{{}} // the training size
@@ -183,6 +189,7 @@ func detectTrain() *cobra.Command {
 		Args: cobra.MaximumNArgs(1)}
 	f := cli.Flags{Command: c}
 	o.objects.flags(f)
+	c.Flags().IntVar(&o.train, "train-scenes", 8000, "generated scenes to train on")
 	c.Flags().StringVar(&o.recipe, "recipe", "scenes", "one of "+strings.Join(detection.Names(), ", "))
 	f.Positions(&o.positions, "encodings, separated by commas; default the recipe's")
 	f.Set(&o.set)
@@ -205,7 +212,10 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 	if o.seeds < 1 || o.seeds > 1000 {
 		return cli.Usagef("--seeds %d: want 1 to 1000", o.seeds)
 	}
-	d, err := o.load(r)
+	if err := o.unused(c, model); err != nil {
+		return err
+	}
+	d, err := o.load(r, true)
 	if err != nil {
 		return err
 	}
@@ -246,6 +256,35 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 	out.Field("report", "%s", filepath.Join(root, "*", finetune.PageFile))
 	out.Field("next", "wepe detect predict %s IMAGE", d.Dir)
 	return out.Err()
+}
+
+// unused refuses flags and a MODEL without effect, and what would be trained or tested twice.
+func (o *detecting) unused(c *cobra.Command, model string) (err error) {
+	changed := c.Flags().Changed
+	for _, name := range []string{"train-scenes", "test-scenes", "objects"} {
+		if o.data != "scenes" && changed(name) {
+			err = cli.Usagef("--%s is for generated scenes: leave it out with --data %s", name, o.data)
+		}
+	}
+	for _, name := range []string{"position", "seeds", "seed", "out"} {
+		if o.writeTo != "" && changed(name) {
+			err = cli.Usagef("--%s has no effect with --write, which trains nothing: leave it out", name)
+		}
+	}
+	if o.writeTo != "" && model != "" {
+		err = cli.Usagef("MODEL %s has no effect with --write, which trains nothing: leave it out", model)
+	}
+	for i, position := range o.positions {
+		if slices.Contains(o.positions[:i], position) {
+			err = cli.Usagef("--position names %s twice", position)
+		}
+	}
+	for i, size := range o.sizes {
+		if slices.Contains(o.sizes[:i], size) {
+			err = cli.Usagef("--sizes names %dx%d twice", size[0], size[1])
+		}
+	}
+	return err
 }
 
 func trainDetector(ctx context.Context, d detection.Run) ([]report.Result, error) {
@@ -318,6 +357,7 @@ func detectEval() *cobra.Command {
 	var open detector
 	c := &cobra.Command{Use: "eval RUN", Short: "Measure a detector: COCO's average precision", Args: cobra.ExactArgs(1)}
 	f := cli.Flags{Command: c}
+	o.train = 1 // unused
 	o.flags(f)
 	open.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -326,7 +366,7 @@ func detectEval() *cobra.Command {
 			return err
 		}
 		defer m.Finalize()
-		d, err := o.load(m.Recipe)
+		d, err := o.load(m.Recipe, false)
 		if err != nil {
 			return err
 		}

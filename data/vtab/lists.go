@@ -99,7 +99,11 @@ func (t Task) open(folder string, partial bool, logger *slog.Logger) (*Lists, er
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if lists.Origin, _, _ = strings.Cut(string(text), "\n"); lists.Origin != "" {
+	lists.Origin, _, _ = strings.Cut(string(text), "\n")
+	if other != nil {
+		lists.Origin = strings.TrimPrefix(lists.Origin+"; "+strings.Join(other, ", "), "; ")
+	}
+	if lists.Origin != "" {
 		logger.Info("origin of the images", "origin", fmt.Sprintf("%.200s", lists.Origin))
 	}
 	return lists, nil

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -441,6 +442,65 @@ func TestThePerfectDetectorHasAnAveragePrecisionOfOne(t *testing.T) {
 	nothing := gomlxtest.Must(m.compare(test, nil))(t)
 	if nothing.Boxes["AP"] != 0 || nothing.Masks["AP"] != 0 {
 		t.Errorf("who finds nothing has AP %v", nothing)
+	}
+}
+
+// headless is the pretrained model of make finetune-demo without its classifier, whose two tensors are the first of its
+// file, and with the epsilon of MAE.
+func headless(t *testing.T) string {
+	const demo, config, weights = "../../examples/cifar100/demo/vit/", "config.json", "model.safetensors"
+	dir := t.TempDir()
+	text := gomlxtest.Must(os.ReadFile(demo + config))(t)
+	text = bytes.ReplaceAll(text, []byte("ViTForImageClassification"), []byte("ViTModel"))
+	text = bytes.ReplaceAll(text, []byte(`"layer_norm_eps": 0.000001`), []byte(`"layer_norm_eps": 1e-12`))
+	raw := gomlxtest.Must(os.ReadFile(demo + weights))(t)
+	begin := 8 + binary.LittleEndian.Uint64(raw)
+	var header map[string]map[string]any
+	if err := json.Unmarshal(raw[8:begin], &header); err != nil {
+		t.Fatal(err)
+	}
+	head := header["classifier.weight"]["data_offsets"].([]any)[1].(float64)
+	delete(header, "classifier.bias")
+	delete(header, "classifier.weight")
+	for name, tensor := range header {
+		if name != "__metadata__" {
+			at := tensor["data_offsets"].([]any)
+			tensor["data_offsets"] = []float64{at[0].(float64) - head, at[1].(float64) - head}
+		}
+	}
+	described := gomlxtest.Must(json.Marshal(header))(t)
+	file := binary.LittleEndian.AppendUint64(nil, uint64(len(described)))
+	file = slices.Concat(file, described, raw[begin+uint64(head):])
+	for name, content := range map[string][]byte{config: text, weights: file} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestARunStartsFromAModelWithoutAHead(t *testing.T) {
+	run := tinyRun(t)
+	run.From = headless(t)
+	run = gomlxtest.Must(run.prepared())(t)
+	if got := run.Recipe.Detector.Backbone.Epsilon; got != 1e-12 {
+		t.Errorf("epsilon %g, want that of the model", got)
+	}
+}
+
+// Objects that the evaluation at the end would refuse are refused before the first step.
+func TestObjectsWithoutMasksAreRefusedBeforeTraining(t *testing.T) {
+	run := tinyRun(t)
+	truth := *run.Tests[0].Annotations
+	truth.Annotations = slices.Clone(truth.Annotations)
+	truth.Annotations[0].Segmentation = coco.Segmentation{}
+	run.Tests[0].Annotations = &truth
+	if _, err := run.prepared(); err == nil || !strings.Contains(err.Error(), "segmentation is missing") {
+		t.Error(err)
+	}
+	run.Recipe.Detector.ROI.NoMasks = true
+	if _, err := run.prepared(); err != nil {
+		t.Errorf("boxes alone: %v", err)
 	}
 }
 

@@ -52,9 +52,11 @@ func (run Run) prepared() (Run, error) {
 	c.Backbone.Classes = len(run.Train.Categories())
 	if run.From != "" {
 		var err error
+		run.Import.HeadOptional = true // only the backbone is loaded
 		if run.source, err = checkpoints.Import(run.From, run.Import); err != nil {
 			return run, err
 		}
+		c.Backbone.Epsilon = cmp.Or(c.Backbone.Epsilon, run.source.Config.Epsilon)
 		if s := run.source; c.Std == [3]float64{} && len(s.Mean) == 3 && len(s.Std) == 3 {
 			c.Mean, c.Std = [3]float64(s.Mean), [3]float64(s.Std)
 		}
@@ -66,6 +68,9 @@ func (run Run) prepared() (Run, error) {
 	}
 	patch := run.Recipe.Detector.Backbone.PatchSize
 	for _, test := range tests {
+		if _, err := compare(test, nil, !run.Recipe.Detector.ROI.NoMasks); err != nil { // what the end would refuse
+			return run, fmt.Errorf("detection: the objects of the test images: %w", err)
+		}
 		if test.Rows%patch != 0 || test.Cols%patch != 0 {
 			return run, fmt.Errorf("detection: test images of %d×%d pixels do not divide into patches of %d: use multiples "+
 				"of it",

@@ -112,6 +112,10 @@ func cocoBox(b detect.Box) coco.Box {
 // compare compares detections with the ground truth. Masks are evaluated without the boxes, whose areas would determine
 // their size class.
 func (m *Model) compare(test Test, all []coco.Detection) (found report.Found, err error) {
+	return compare(test, all, !m.Recipe.Detector.ROI.NoMasks)
+}
+
+func compare(test Test, all []coco.Detection, withMasks bool) (found report.Found, err error) {
 	evaluate := func(all []coco.Detection, masks bool) (map[string]report.Number, error) {
 		values, err := coco.Evaluate(test.Annotations, all, coco.Params{Masks: masks, Areas: test.Areas})
 		named := map[string]report.Number{}
@@ -126,7 +130,7 @@ func (m *Model) compare(test Test, all []coco.Detection) (found report.Found, er
 		boxes[i], masks[i] = d, d
 		boxes[i].Segmentation, masks[i].Box = coco.Segmentation{}, nil
 	}
-	if found.Boxes, err = evaluate(boxes, false); err != nil || m.Recipe.Detector.ROI.NoMasks {
+	if found.Boxes, err = evaluate(boxes, false); err != nil || !withMasks {
 		return found, err
 	}
 	found.Masks, err = evaluate(masks, true)

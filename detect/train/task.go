@@ -187,6 +187,7 @@ func (d *detection) result(test Test) (report.Result, error) {
 		Objects    string `json:"test_objects,omitempty"` // SHA-256 of the file that lists the objects
 	}{d.Recipe, d.state.From, test.Scenes.Len(), test.Annotations.SHA256})
 	row.ImageSize = size(test.canvas(d.Recipe.Detector))
+	row.Weights = report.Weights{Name: checkpoints.LastDir, Step: row.Steps}
 	if b := d.Recipe.Detector.Backbone; row.ImageSize != size(b.ImageRows, b.ImageCols) {
 		row.Recipe += " at " + row.ImageSize
 	}

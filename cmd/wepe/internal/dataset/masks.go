@@ -20,14 +20,20 @@ import (
 // same names, white on black, or COCO's instances file. Directories without classes are accepted.
 func (d *Dataset) Masked(ctx context.Context, path string, m *finetune.Model, limit int) (
 	*data.Memory, func(int) []bool, error) {
+	if d.files[0] == nil {
+		return nil, nil, cli.Usagef("--masks: %s is not a directory of images", d.Spec)
+	}
+	if d.note != "" { // the directory has no split of its own
+		var err error
+		if d, err = d.joined(); err != nil {
+			return nil, nil, err
+		}
+	}
 	files := d.files[0]
 	for _, held := range []*data.Files{d.files[1], d.files[2]} {
 		if held != nil {
 			files = held
 		}
-	}
-	if files == nil {
-		return nil, nil, cli.Usagef("--masks: %s is not a directory of images", d.Spec)
 	}
 	files = files.Thin(limit)
 	settings := m.Preprocess
