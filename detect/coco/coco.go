@@ -7,10 +7,10 @@
 //	detections, err := coco.ReadResults("detections.json")
 //	numbers, err := coco.Evaluate(dataset, detections, coco.Params{Masks: true}) // cocoapi's twelve: StatNames
 //
-// Metrics equal pycocotools 2.0.11 (github.com/ppwwyyxx/cocoapi) bit for bit. Annotations of unknown categories
-// or images and results of unknown categories are ignored, results of unknown images are an error; a category without objects has AP −1 and does not count in means. Malformed files
-// return an error that names file and annotation. Segmentations are checked when they are used, so evaluating boxes
-// never fails because of a malformed polygon.
+// Metrics equal pycocotools 2.0.11 (github.com/ppwwyyxx/cocoapi) bit for bit. Annotations of unknown categories or
+// images and results of unknown categories are ignored, results of unknown images are an error; a category without
+// objects has AP −1 and does not count in means. Malformed files return an error that names file and annotation.
+// Segmentations are checked when they are used, so evaluating boxes never fails because of a malformed polygon.
 //
 // Coordinates are pixels, x to the right, y downwards, from the outer corner of the first pixel. Boxes are x, y, width,
 // height; areas are in square pixels.
