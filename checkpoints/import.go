@@ -19,6 +19,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -364,8 +365,11 @@ func (m *Imported) pixels(w *weights, found described) error {
 		}
 	default:
 		file := filepath.Join(w.dir, foreignPreprocessor)
-		if found.format == formatTimm && trained != nil {
+		if found.format == formatTimm && (trained != nil || found.json.Has("input_size")) {
 			file = filepath.Join(w.dir, foreignConfig)
+		}
+		if found.format != formatTimm && w.hasImageProcessor() {
+			file = filepath.Join(w.dir, foreignProcessor)
 		}
 		raw, err := readSmall(file)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -393,10 +397,27 @@ func (m *Imported) pixels(w *weights, found described) error {
 	return nil
 }
 
+// hasImageProcessor reports whether transformers reads the preprocessing from processor_config.json.
+func (w *weights) hasImageProcessor() bool {
+	raw, err := readSmall(filepath.Join(w.dir, foreignProcessor))
+	if err != nil {
+		return false
+	}
+	o, err := strictjson.ParseObject(raw)
+	return err == nil && o.Has("image_processor")
+}
+
 // resizedTo sets Pixels from the preprocessing in the files.
 func (m *Imported) resizedTo(s preprocess.Settings) {
-	if rows, cols, err := s.OutputSize(); err == nil {
-		m.Pixels = [2]int{rows, cols}
+	rows, cols, err := s.OutputSize()
+	if err != nil {
+		return
+	}
+	m.Pixels = [2]int{rows, cols}
+	if c := m.Config; rows%c.PatchSize != 0 || cols%c.PatchSize != 0 {
+		m.Report = append(m.Report, fmt.Sprintf("images: the files resize them to %d×%d, and the model's own software ignores "+
+			"the pixels beyond whole patches of %d; here they are resized to whole patches, which see slightly other pixels",
+			rows, cols, c.PatchSize))
 	}
 }
 

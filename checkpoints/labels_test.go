@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/strictjson"
 )
 
 // timm writes label_names as a list, or as an object if the numbers of the classes have gaps.
@@ -29,6 +31,20 @@ func TestNamesOfAnotherNumberOfClassesAreRefusedInEitherFile(t *testing.T) {
 		}
 		if n := len(value); err == nil && (len(m.Labels) == 13) != (value == list(13)) {
 			t.Errorf("label_names of %d bytes: labels %q", n, m.Labels)
+		}
+	}
+	for fields, want := range map[string]int{
+		`"labels":` + list(13):                                13, // of old files
+		`"pretrained_cfg":{"label_names":` + list(13) + `}`:   13,
+		`"pretrained_cfg":{"label_names":` + list(12) + `}`:   0, // of another head
+		`"label_names":null,"pretrained_cfg":{"tag":"in21k"}`: 0,
+	} {
+		config, err := strictjson.ParseObject([]byte("{" + fields + "}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if labels, err := labelsIn(config, 13); err != nil || len(labels) != want {
+			t.Errorf("%.40s: %d labels, %v, want %d", fields, len(labels), err, want)
 		}
 	}
 	_, err := Import(put(t, hf, made(hf, smallViT), hfConfig("id2label", object(12))), ImportOptions{})

@@ -52,6 +52,7 @@ const (
 	foreignIndex        = "model.safetensors.index.json"
 	foreignConfig       = "config.json"
 	foreignPreprocessor = "preprocessor_config.json" // describes the training images
+	foreignProcessor    = "processor_config.json"    // of transformers 5: the same inside image_processor, read first
 	indexSuffix         = ".index.json"
 )
 

@@ -39,7 +39,7 @@ func (m *Model) declared(format string) (s *preprocess.Settings, line string) {
 	if c.Channels != len(a.Mean) {
 		return nil, ""
 	}
-	p, err := m.preprocessing()
+	p, err := m.Preprocessing()
 	if _, _, varies := p.OutputSize(); err == nil && varies == nil && p.Fit != preprocess.FitPatches {
 		p, err = p.For(c.ImageRows, c.ImageCols)
 	}

@@ -59,18 +59,16 @@ func (o Opening) Open(backend compute.Backend, path string) (*Model, error) {
 	if o.Weights != start {
 		o.Files.Weights = o.Weights
 	}
-	if o.Size == [2]int{} || o.Weights == start {
-		run, skipped, err := checkpoints.Find(path, o.Files.Weights)
-		switch {
-		case err != nil:
-			return nil, err
-		case run != nil && o.Weights == start:
-			return openStart(backend, run, o.Size)
-		case run != nil:
-			return openRun(backend, run, skipped)
-		case o.Weights != "":
-			return nil, fmt.Errorf("finetune: %s is not a run: it has no %s weights", path, o.Weights)
-		}
+	run, skipped, err := checkpoints.Find(path, o.Files.Weights)
+	switch {
+	case err != nil:
+		return nil, err
+	case run == nil && o.Weights != "":
+		return nil, fmt.Errorf("finetune: %s is not a run: it has no %s weights", path, o.Weights)
+	case run != nil && o.Weights == start:
+		return openStart(backend, run, o.Size)
+	case run != nil && o.Size == [2]int{}:
+		return openRun(backend, run, skipped)
 	}
 	return openImported(backend, path, o)
 }

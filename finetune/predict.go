@@ -56,7 +56,7 @@ func (m *Model) Fit(img *data.Image) (*data.Image, error) {
 	if img.Height < 1 || img.Width < 1 {
 		return nil, errors.New("the image has no pixels")
 	}
-	settings, err := m.preprocessing()
+	settings, err := m.Preprocessing()
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +67,8 @@ func (m *Model) Fit(img *data.Image) (*data.Image, error) {
 	return img, err
 }
 
-// preprocessing returns Preprocess or its default.
-func (m *Model) preprocessing() (preprocess.Settings, error) {
+// Preprocessing returns Preprocess or its default, or why the model's files describe one that images cannot get here.
+func (m *Model) Preprocessing() (preprocess.Settings, error) {
 	if m.refused != nil || m.Preprocess != (preprocess.Settings{}) {
 		return m.Preprocess, m.refused
 	}

@@ -177,6 +177,9 @@ func (m *Model) outputs(batch []*data.Image, program *model.Exec) (rows [][]floa
 // FitSet is Fit for the images of a dataset in memory, so that an evaluation preprocesses them as Predict would. If
 // Preprocess equals that of the dataset, as after training on it, the result is the dataset itself.
 func (m *Model) FitSet(set *data.Memory) (*data.Memory, error) {
+	if m.refused != nil {
+		return nil, m.refused
+	}
 	if m.Preprocess == (preprocess.Settings{}) || m.Preprocess == set.Preprocessing() {
 		return set, nil
 	}

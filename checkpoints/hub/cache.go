@@ -3,6 +3,7 @@
 package hub
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -54,12 +55,29 @@ func (c cache) snapshot(ctx context.Context, revision string) (*Snapshot, error)
 	if err != nil {
 		return nil, c.missing(err)
 	}
+	if !c.knowsPreprocessing(commit) { // other programs may have downloaded the model alone
+		return nil, c.missing(fmt.Errorf("it does not say whether the model has a %s", preprocessorFile))
+	}
 	for _, name := range names {
 		if err := verifyLink(ctx, filepath.Join(dir, name)); err != nil {
 			return nil, err
 		}
 	}
 	return &Snapshot{Dir: dir, Commit: commit}, nil
+}
+
+// knowsPreprocessing reports whether the cache has the file with the preprocessing, or knows that there is none. timm has
+// it in its config.json.
+func (c cache) knowsPreprocessing(commit string) bool {
+	dir := c.snapshotDir(commit)
+	for _, file := range []string{filepath.Join(dir, preprocessorFile), c.absent(commit, preprocessorFile),
+		filepath.Join(dir, processorFile)} {
+		if exists(file) {
+			return true
+		}
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, configFile))
+	return err == nil && bytes.Contains(raw, []byte(`"architecture"`))
 }
 
 func (c cache) missing(err error) error {

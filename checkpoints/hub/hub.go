@@ -139,18 +139,20 @@ func (r *remote) snapshot(ctx context.Context, to cache, commit string, files ma
 const (
 	configFile       = "config.json"
 	preprocessorFile = "preprocessor_config.json"
+	processorFile    = "processor_config.json"
 	weightsFile      = "model.safetensors"
+	halfFile         = "model.fp16.safetensors"
 	indexFile        = weightsFile + ".index.json"
 )
 
 // choose lists the files to read, except for the shards that an index names.
 func choose(has func(name string) bool) (names []string, err error) {
-	for _, name := range []string{configFile, preprocessorFile} {
+	for _, name := range []string{configFile, preprocessorFile, processorFile} {
 		if has(name) {
 			names = append(names, name)
 		}
 	}
-	for _, name := range []string{weightsFile, indexFile} {
+	for _, name := range []string{weightsFile, indexFile, halfFile} {
 		if has(name) {
 			return append(names, name), nil
 		}

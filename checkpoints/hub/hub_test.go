@@ -197,6 +197,21 @@ func TestTheCacheOfOtherToolsIsUsed(t *testing.T) {
 	}
 }
 
+// Python may have downloaded the weights alone: whether the model has a preprocessor is then unknown.
+func TestACacheWithoutThePreprocessorIsIncomplete(t *testing.T) {
+	h := newFakeHub(t)
+	delete(h.files, preprocessorFile)
+	leaveAsPythonDoes(t, h.files, true)
+	t.Setenv("HF_HUB_OFFLINE", "1")
+	if _, err := Download(t.Context(), "owner/vit", nil); err == nil || !strings.Contains(err.Error(), preprocessorFile) {
+		t.Errorf("error %v", err)
+	}
+	put(t, filepath.Join(modelDir(), ".no_exist", oldCommit, preprocessorFile), nil)
+	if _, err := Download(t.Context(), "owner/vit", nil); err != nil {
+		t.Errorf("known to have none: %v", err)
+	}
+}
+
 func TestADamagedBlobIsRefusedOfflineAndFetchedAgainOnline(t *testing.T) {
 	for _, revision := range []string{"main", oldCommit} {
 		h := newFakeHub(t)

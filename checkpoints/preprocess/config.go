@@ -4,6 +4,7 @@ package preprocess
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,15 +14,14 @@ import (
 
 // Parse reads the preprocessing of a pretrained model, in one of two forms.
 //
-// Hugging Face's preprocessor_config.json: do_resize with size {height, width} (FitExact) or {shortest_edge}
+// Hugging Face's preprocessor_config.json, or image_processor in its processor_config.json: do_resize with size {height, width} (FitExact) or {shortest_edge}
 // (FitShortest) and resample, do_center_crop with crop_size, do_rescale with rescale_factor, do_normalize with
 // image_mean and image_std. A single number as size (old files) means a square for ViT, DeiT, Beit and Siglip, the
 // shortest edge for Bit and CLIP. An unknown enabled field is an error, since the pixels would differ.
 //
 // timm's config.json with pretrained_cfg (or that object alone): input_size, interpolation, crop_pct, crop_mode, mean,
 // std, where crop_mode "center" is FitShortest (FitCover if not square), "squash" FitExact, "border" FitContain with
-// the mean colour around, each to ⌊input_size/crop_pct⌋ and then cropped. For "center" with a size that is not square
-// timm ignores interpolation and uses bilinear; here the file's interpolation is used.
+// the mean colour around, each to ⌊input_size/crop_pct⌋ and then cropped.
 func Parse(raw []byte) (s Settings, err error) {
 	c, timm, err := parse(raw)
 	switch {
@@ -64,11 +64,38 @@ func parse(raw []byte) (c config, timm bool, err error) {
 	if c.Object, err = strictjson.ParseObject(raw); err != nil {
 		return c, false, err
 	}
+	if c.Has("image_processor") {
+		c.Object, err = c.Object.Object("image_processor")
+		return c, false, err
+	}
 	if c.Has("pretrained_cfg") {
-		c.Object, err = c.Object.Object("pretrained_cfg")
+		args, _ := c.Object.Object("model_args")
+		if c.Object, err = c.Object.Object("pretrained_cfg"); err == nil {
+			c.fineTuned(args)
+		}
 		return c, true, err
 	}
 	return c, c.Has("input_size"), nil
+}
+
+// fineTuned replaces the input size of the original model by that of the arguments of a fine-tuned one, as timm does for
+// files of its older versions.
+func (c config) fineTuned(args strictjson.Object) {
+	fixed, _ := c.Bool("fixed_input_size", false)
+	if dynamic, _ := args.Bool("dynamic_img_size", false); !fixed || dynamic || !args.Has("img_size") {
+		return
+	}
+	var input, sides []int
+	if c.Read("input_size", &input, "") != nil || len(input) != 3 {
+		return
+	}
+	var side int
+	if args.Read("img_size", &side, "") == nil {
+		sides = []int{side, side}
+	} else if args.Read("img_size", &sides, "") != nil || len(sides) != 2 {
+		return
+	}
+	c.Object["input_size"], _ = json.Marshal([]int{input[0], sides[0], sides[1]})
 }
 
 // sides reads integers by name from an object with just these names.

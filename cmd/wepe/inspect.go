@@ -13,18 +13,20 @@ import (
 func inspect() *cobra.Command {
 	var weights string
 	var tensors, asJSON bool
+	var options checkpoints.ImportOptions
 	c := &cobra.Command{Use: "inspect MODEL", Args: cobra.ExactArgs(1),
 		Short: "Print format, architecture, grid, encoding, head and types of a model"}
 	f := cli.Flags{Command: c}
 	c.Flags().BoolVar(&tensors, "tensors", false, "list every tensor with its type and shape")
 	f.Weights(&weights)
+	f.Import(&options)
 	f.JSON(&asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		chosen, line, err := run.Weights(c.Context(), args[0], weights)
 		if err != nil {
 			return err
 		}
-		info, err := checkpoints.Inspect(chosen, checkpoints.ImportOptions{})
+		info, err := checkpoints.Inspect(chosen, options)
 		if err != nil {
 			return err
 		}

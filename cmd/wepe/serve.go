@@ -177,7 +177,7 @@ func neighbours(dir string, m *finetune.Model) (func(class, mean []float32, k in
 		length := math.Sqrt(dot(query, query))
 		all := make([]serve.Neighbour, 0, len(table.Images))
 		for i, image := range table.Images {
-			if image.Part != "test" && length*lengths[i] > 0 {
+			if (image.Part == "" || image.Part == "train") && length*lengths[i] > 0 {
 				all = append(all, serve.Neighbour{Name: image.File, Label: image.Class,
 					Similarity: dot(query, table.Vector(i)) / (length * lengths[i])})
 			}

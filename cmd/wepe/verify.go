@@ -154,7 +154,7 @@ func (o *verification) files(c *cobra.Command, path string) error {
 	case info.Format == "checkpoint": // Inspect verified its hash
 		return o.print(c, []string{fmt.Sprintf("%s: intact, step %d, %d tensors", path, info.Step, len(info.Tensors))})
 	}
-	m, err := o.read(c, path, checkpoints.ImportOptions{})
+	m, err := o.read(c, path, checkpoints.ImportOptions{HeadOptional: true})
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,9 @@ func newServed(m *finetune.Model) (*served, error) {
 	case c.Channels != 3:
 		return nil, fmt.Errorf("serve: the model takes %d channels, images have 3", c.Channels)
 	}
+	if _, err := m.Preprocessing(); err != nil {
+		return nil, fmt.Errorf("serve: %w", err)
+	}
 	inference, err := m.Inference()
 	if err != nil {
 		return nil, err

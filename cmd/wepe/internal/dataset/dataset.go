@@ -425,8 +425,12 @@ func (d *Dataset) Split(ctx context.Context, name string, m *finetune.Model) (da
 
 // splits reads the images with a model's preprocessing.
 func (d *Dataset) splits(ctx context.Context, m *finetune.Model) (Splits, error) {
-	if d.files[0] != nil && m.Preprocess != (preprocess.Settings{}) {
-		return d.read(ctx, m.Preprocess)
+	if d.files[0] != nil {
+		settings, err := m.Preprocessing()
+		if err != nil {
+			return Splits{}, err
+		}
+		return d.read(ctx, settings)
 	}
 	r := m.Recipe
 	r.Augment.Size = [2]int{r.Model.ImageRows, r.Model.ImageCols}

@@ -36,12 +36,9 @@ func (d *Dataset) Masked(ctx context.Context, path string, m *finetune.Model, li
 		}
 	}
 	files = files.Thin(limit)
-	settings := m.Preprocess
-	if settings == (preprocess.Settings{}) {
-		var err error
-		if settings, err = m.Recipe.Preprocessing([2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}); err != nil {
-			return nil, nil, err
-		}
+	settings, err := m.Preprocessing()
+	if err != nil {
+		return nil, nil, err
 	}
 	set, err := files.Load(ctx, settings, cli.Logger())
 	if err != nil {
