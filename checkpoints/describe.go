@@ -229,8 +229,8 @@ func (w *weights) resolveGrid(m *foreign, options ImportOptions, stated bool) er
 }
 
 // labelsIn returns the names of n classes, in id2label or as a list in timm's label_names, in old files labels; nil if
-// none is there. timm also writes an object there, for classes with gaps between their numbers, which is not read. Names
-// in pretrained_cfg are those of the original head.
+// none is there. timm also writes an object there, for classes with gaps between their numbers, which is not read.
+// Names in pretrained_cfg may be those of another head.
 func labelsIn(o strictjson.Object, n int) ([]string, error) {
 	const key = "id2label"
 	var labels []string

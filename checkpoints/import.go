@@ -415,9 +415,9 @@ func (m *Imported) resizedTo(s preprocess.Settings) {
 	}
 	m.Pixels = [2]int{rows, cols}
 	if c := m.Config; rows%c.PatchSize != 0 || cols%c.PatchSize != 0 {
-		m.Report = append(m.Report, fmt.Sprintf("images: the files resize them to %d×%d, and the model's own software ignores "+
-			"the pixels beyond whole patches of %d; here they are resized to whole patches, which see slightly other pixels",
-			rows, cols, c.PatchSize))
+		m.Report = append(m.Report, fmt.Sprintf("images: the files resize them to %d×%d, and the model's own software "+
+			"ignores the pixels beyond whole patches of %d; here they are resized to whole patches, which see slightly "+
+			"other pixels", rows, cols, c.PatchSize))
 	}
 }
 

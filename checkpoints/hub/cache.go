@@ -66,8 +66,8 @@ func (c cache) snapshot(ctx context.Context, revision string) (*Snapshot, error)
 	return &Snapshot{Dir: dir, Commit: commit}, nil
 }
 
-// knowsPreprocessing reports whether the cache has the file with the preprocessing, or knows that there is none. timm has
-// it in its config.json.
+// knowsPreprocessing reports whether the cache has the file with the preprocessing, or knows that there is none. timm
+// has it in its config.json.
 func (c cache) knowsPreprocessing(commit string) bool {
 	dir := c.snapshotDir(commit)
 	for _, file := range []string{filepath.Join(dir, preprocessorFile), c.absent(commit, preprocessorFile),
