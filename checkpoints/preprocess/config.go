@@ -14,11 +14,11 @@ import (
 
 // Parse reads the preprocessing of a pretrained model, in one of two forms.
 //
-// Hugging Face's preprocessor_config.json, or image_processor in its processor_config.json: do_resize with size {height,
-// width} (FitExact) or {shortest_edge} (FitShortest) and resample, do_center_crop with crop_size, do_rescale with
-// rescale_factor, do_normalize with image_mean and image_std. A single number as size (old files) means a square for
-// ViT, DeiT, Beit and Siglip, the shortest edge for Bit and CLIP. An unknown enabled field is an error, since the pixels
-// would differ.
+// Hugging Face's preprocessor_config.json, or image_processor in its processor_config.json: do_resize with size
+// {height, width} (FitExact) or {shortest_edge} (FitShortest) and resample, do_center_crop with crop_size, do_rescale
+// with rescale_factor, do_normalize with image_mean and image_std. A single number as size (old files) means a square
+// for ViT, DeiT, Beit and Siglip, the shortest edge for Bit and CLIP. An unknown enabled field is an error, since the
+// pixels would differ.
 //
 // timm's config.json with pretrained_cfg (or that object alone): input_size, interpolation, crop_pct, crop_mode, mean,
 // std, where crop_mode "center" is FitShortest (FitCover if not square), "squash" FitExact, "border" FitContain with
@@ -79,8 +79,8 @@ func parse(raw []byte) (c config, timm bool, err error) {
 	return c, c.Has("input_size"), nil
 }
 
-// fineTuned replaces the input size of the original model by that of a fine-tuned one's arguments, as timm does for files
-// of its older versions.
+// fineTuned replaces the input size of the original model by that of a fine-tuned one's arguments, as timm does for
+// files of its older versions.
 func (c config) fineTuned(args strictjson.Object) {
 	fixed, _ := c.Bool("fixed_input_size", false)
 	if dynamic, _ := args.Bool("dynamic_img_size", false); !fixed || dynamic || !args.Has("img_size") {
