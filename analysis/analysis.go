@@ -228,7 +228,9 @@ func (s *subject) row(r Row, value float64) Row {
 	r.Analysis, r.Model, r.Seed, r.Images = s.analysis.Name, s.Name, s.model.Seed(), s.Images.Name
 	c := s.model.Recipe.Model
 	r.Count, r.Size = s.Images.Len(), fmt.Sprintf("%dx%d", c.ImageRows, c.ImageCols)
-	r.Weights = s.model.Opened.Weights.String()
+	if w := s.model.Opened.Weights; w.Name != "" { // a foreign model has only one kind
+		r.Weights = w.String()
+	}
 	r.Value = report.Number(value)
 	return r
 }

@@ -228,23 +228,22 @@ func (w *weights) resolveGrid(m *foreign, options ImportOptions, stated bool) er
 	return nil
 }
 
-// labelsIn returns the names of n classes, in id2label or as a list in timm's label_names, in old files labels; nil if
-// none is there. timm also writes an object there, for classes with gaps between their numbers, which is not read.
-// Names in pretrained_cfg may be those of another head.
+// labelsIn returns the names of n classes, in id2label or as a list in timm's label_names; nil if neither is there.
+// timm also writes an object there, for classes with gaps between their numbers, which is not read. Other places may
+// have the names of another head: labels of old files, and pretrained_cfg.
 func labelsIn(o strictjson.Object, n int) ([]string, error) {
-	const key = "id2label"
+	const key, timmKey = "id2label", "label_names"
 	var labels []string
-	for _, timmKey := range []string{"label_names", "labels"} {
-		if o.Read(timmKey, &labels, "") != nil || len(labels) == 0 {
-			continue
-		}
+	if o.Read(timmKey, &labels, "") == nil && len(labels) > 0 {
 		if len(labels) != n {
 			return nil, errors.Errorf("%s has %d names, want those of the %d classes of the head: correct or remove it", timmKey,
 				len(labels), n)
 		}
 		return labels, nil
 	}
-	if trained, _ := o.Object("pretrained_cfg"); trained.Read("label_names", &labels, "") == nil && len(labels) == n {
+	trained, _ := o.Object("pretrained_cfg")
+	if n > 0 && (o.Read("labels", &labels, "") == nil && len(labels) == n ||
+		trained.Read(timmKey, &labels, "") == nil && len(labels) == n) {
 		return labels, nil
 	}
 	if !o.Has(key) {

@@ -53,6 +53,26 @@ func TestMeanAndStdAreReadFromEitherFile(t *testing.T) {
 	}
 }
 
+// transformers 5 reads processor_config.json before preprocessor_config.json; timm's old files have everything in one
+// object.
+func TestPreprocessingIsReadWhereOtherSoftwareReadsIt(t *testing.T) {
+	const processor = `{"size":{"height":6,"width":10},"resample":2,"image_std":[0.4,0.5,0.6],"image_mean":`
+	file := put(t, hf, made(hf, smallViT), hfConfig())
+	putFile(t, filepath.Join(filepath.Dir(file), foreignPreprocessor), []byte(processor+`[0.7,0.8,0.9]}`))
+	putFile(t, filepath.Join(filepath.Dir(file), foreignProcessor),
+		[]byte(`{"image_processor":`+processor+`[0.1,0.2,0.3]}}`))
+	old := strings.TrimSuffix(timmConfig(smallViT), "}") +
+		`,"input_size":[3,6,10],"mean":[0.1,0.2,0.3],"std":[0.4,0.5,0.6]}`
+	for name, path := range map[string]string{
+		"transformers 5": file, "old timm": put(t, timm, made(timm, smallViT), old),
+	} {
+		m, err := Import(path, ImportOptions{})
+		if err != nil || !slices.Equal(m.Mean, []float64{0.1, 0.2, 0.3}) || !slices.Equal(m.Std, []float64{0.4, 0.5, 0.6}) {
+			t.Errorf("%s: %v, mean %v, std %v", name, err, m.Mean, m.Std)
+		}
+	}
+}
+
 func TestPreprocessingIsImportedOrTheReasonReported(t *testing.T) {
 	file := put(t, hf, made(hf, smallViT), hfConfig())
 	const numbers = `"image_mean":[0.1,0.2,0.3],"image_std":[0.4,0.5,0.6],"resample":2}`

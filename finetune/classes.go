@@ -3,10 +3,13 @@
 package finetune
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/wepe-go/wepe/data"
 )
@@ -24,12 +27,7 @@ func (m *Model) Labelled(set *data.Info) (labelled *data.Info, warning string, e
 	}
 	at, shared := places(m.Classes, set.Classes)
 	if shared == len(m.Classes) && shared == distinct(m.Classes) && shared == distinct(set.Classes) {
-		ordered := *set
-		ordered.Classes, ordered.Labels = m.Classes, make([]int32, len(set.Labels))
-		for i, label := range set.Labels {
-			ordered.Labels[i] = int32(at[label])
-		}
-		return &ordered, "", nil
+		return renumbered(set, m.Classes, at), "", nil
 	}
 	if numbered(m.Classes) || numbered(set.Classes) {
 		labelled, warning = byNumber(m.Classes, set)
@@ -68,46 +66,51 @@ func places(model, set []string) (at []int, shared int) {
 	return at, shared
 }
 
-// byNumber returns a dataset whose classes are numbered as the model's.
-func byNumber(model []string, set *data.Info) (labelled *data.Info, warning string) {
-	of, at := ranks(model), ranks(set.Classes)
-	if slices.Equal(of, at) {
-		return set, ""
-	}
+// renumbered returns a dataset with the model's classes, given the model's class of each of its own.
+func renumbered(set *data.Info, model []string, at []int) *data.Info {
 	ordered := *set
 	ordered.Classes, ordered.Labels = model, make([]int32, len(set.Labels))
 	for i, label := range set.Labels {
-		ordered.Labels[i] = int32(slices.Index(of, at[label]))
+		ordered.Labels[i] = int32(at[label])
 	}
-	moved := 0
-	for of[moved] == at[moved] {
-		moved++
-	}
-	return &ordered, fmt.Sprintf("the classes of dataset %s are compared by the numbers in their names: %s is class %d "+
-		"of the model", set.Name, set.Classes[moved], slices.Index(of, at[moved]))
+	return &ordered
 }
 
-// ranks returns the place of each name in the order of the numbers in them; names without different numbers stay.
-func ranks(names []string) []int {
-	numbers := make([]int, len(names))
-	for i, name := range names {
-		numbers[i], _ = strconv.Atoi(aNumber.ReplaceAllString(name, "$2"))
+// byNumber returns a dataset whose classes are numbered as the model's.
+func byNumber(model []string, set *data.Info) (labelled *data.Info, warning string) {
+	class, at := sortedByNumber(model), make([]int, len(model))
+	for rank, own := range sortedByNumber(set.Classes) {
+		at[own] = class[rank]
 	}
-	sorted := slices.Compact(slices.Sorted(slices.Values(numbers)))
-	out := make([]int, len(names))
-	for i, n := range numbers {
-		if out[i] = i; numbered(names) && len(sorted) == len(names) {
-			out[i], _ = slices.BinarySearch(sorted, n)
+	for own, class := range at {
+		if own != class {
+			return renumbered(set, model, at), fmt.Sprintf("the classes of dataset %s are compared by the numbers in their "+
+				"names: %s is class %d of the model", set.Name, set.Classes[own], class)
 		}
 	}
-	return out
+	return set, ""
+}
+
+// sortedByNumber returns the indices of names in the order of the numbers in them, as they are if not all have another.
+func sortedByNumber(names []string) []int {
+	order, numbers := make([]int, len(names)), make([]int, len(names))
+	different := map[int]bool{}
+	for i, name := range names {
+		order[i] = i
+		numbers[i], _ = strconv.Atoi(strings.TrimLeftFunc(name, func(c rune) bool { return !unicode.IsDigit(c) }))
+		different[numbers[i]] = true
+	}
+	if len(different) == len(names) && numbered(names) {
+		slices.SortFunc(order, func(a, b int) int { return cmp.Compare(numbers[a], numbers[b]) })
+	}
+	return order
 }
 
 // distinct is the number of different names. ImageNet's classes have two names twice.
 func distinct(names []string) int { return len(slices.Compact(slices.Sorted(slices.Values(names)))) }
 
 // aNumber matches names that only number a class: Open's, transformers', and those of datasets without names.
-var aNumber = regexp.MustCompile(`^(?:(class |LABEL_)?([0-9]+))?$`)
+var aNumber = regexp.MustCompile(`^((class |LABEL_)?[0-9]+)?$`)
 
 // numbered reports whether no class has a name.
 func numbered(names []string) bool {

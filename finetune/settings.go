@@ -23,30 +23,28 @@ func (r Recipe) Set(settings string) (Recipe, error) {
 	if err := setting.Set(&r, settings, vit.Params()); err != nil {
 		return r, fmt.Errorf("finetune: %w", err)
 	}
-	for _, key := range setting.Keys(settings) {
-		if instead, ok := zeros[key]; ok && r.isZero(key) {
-			return r, fmt.Errorf("finetune: %s = 0 would be the default: %s", key, instead)
+	return r, r.refuseZeros(setting.Keys(settings))
+}
+
+// refuseZeros refuses 0 where it stands for a default, and says how to get its effect.
+func (r Recipe) refuseZeros(keys []string) error {
+	for _, zero := range []struct {
+		key     string
+		value   float64
+		instead string
+	}{
+		{"validation_part", r.ValidationPart, "-1 splits nothing off"},
+		{"optimizer.momentum", r.Optimizer.Momentum, "0.9; a tiny value is almost none"},
+		{"optimizer.beta1", r.Optimizer.Beta1, "0.9; a tiny value is almost none"},
+		{"optimizer.beta2", r.Optimizer.Beta2, "0.999; a tiny value is almost none"},
+		{"augment.mix_prob", r.Augment.MixProb, "1; leave out mixup_alpha and cutmix_alpha"},
+		{"augment.switch_prob", r.Augment.SwitchProb, "0.5; leave out cutmix_alpha"},
+	} {
+		if zero.value == 0 && slices.Contains(keys, zero.key) {
+			return fmt.Errorf("finetune: %s = 0 would be the default: %s", zero.key, zero.instead)
 		}
 	}
-	return r, nil
-}
-
-// zeros says how to get the effect of 0 for settings whose zero value stands for a default.
-var zeros = map[string]string{
-	"validation_part":     "-1 splits nothing off",
-	"optimizer.momentum":  "0.9; a tiny value is almost none",
-	"optimizer.beta1":     "0.9; a tiny value is almost none",
-	"optimizer.beta2":     "0.999; a tiny value is almost none",
-	"augment.mix_prob":    "1; leave out mixup_alpha and cutmix_alpha",
-	"augment.switch_prob": "0.5; leave out cutmix_alpha",
-}
-
-func (r Recipe) isZero(key string) bool {
-	return map[string]float64{
-		"validation_part": r.ValidationPart, "optimizer.momentum": r.Optimizer.Momentum,
-		"optimizer.beta1": r.Optimizer.Beta1, "optimizer.beta2": r.Optimizer.Beta2,
-		"augment.mix_prob": r.Augment.MixProb, "augment.switch_prob": r.Augment.SwitchProb,
-	}[key] == 0
+	return nil
 }
 
 // Differ says how the settings in the row of a finished run differ from this recipe, as in "learning_rate 0.003, not

@@ -15,6 +15,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/setting"
+	"github.com/wepe-go/wepe/wepe"
 )
 
 // variables creates the variables of a model in a store.
@@ -23,6 +24,15 @@ func variables(t *testing.T, store *model.Store, c Config) {
 	gomlxtest.Build(t, store, func(s *model.Scope, in []*Node) []*Node {
 		return []*Node{c.Logits(s.In("vit"), in[0])}
 	}, noise(c, 1))
+}
+
+// A misspelt name would take no setting away.
+func TestSettingsOfPartsAreSettings(t *testing.T) {
+	for _, name := range slices.Concat(ofGate, ofProjection, ofTable, ofGrid) {
+		if !slices.Contains(wepe.Params(), name) {
+			t.Errorf("package wepe has no setting %s", name)
+		}
+	}
 }
 
 // weights returns, by path, all variables of a model that is drawn from a seed.

@@ -193,7 +193,7 @@ func TestSurrogate_and_its_gradients_are_finite_everywhere(t *testing.T) {
 		s := namedSurrogate(name)
 		s.Learn = []string{"omega3", "beta", "gamma", "strength", "scale", "modulation", "a", "b"}
 		s.EpsilonU, s.EpsilonV, s.Frequency = -s.Omega1/2, 0, 1 // u = ½ is at Re z = 0
-		for _, grid := range gomlxtest.InTurn(2, [][2]int{{1, 1}, {1, 7}, {13, 3}, {24, 24}}...) {
+		for _, grid := range gomlxtest.InTurn(2, [2]int{1, 1}, [2]int{1, 7}, [2]int{13, 3}, [2]int{24, 24}) {
 			store := model.NewStore()
 			exec, err := model.NewExec(gomlxtest.Backend(), store, func(scope *model.Scope, x *Node) []*Node {
 				e := surrogateOf(scope, grid[0], grid[1], 6, s)

@@ -66,17 +66,18 @@ func (c cache) snapshot(ctx context.Context, revision string) (*Snapshot, error)
 	return &Snapshot{Dir: dir, Commit: commit}, nil
 }
 
+// knows reports whether a file of a commit is in the cache, or known to be absent.
+func (c cache) knows(commit, name string) bool {
+	return exists(filepath.Join(c.snapshotDir(commit), name)) || exists(c.absent(commit, name))
+}
+
 // knowsPreprocessing reports whether the cache has the file with the preprocessing, or knows that there is none. timm
 // has it in its config.json.
 func (c cache) knowsPreprocessing(commit string) bool {
-	dir := c.snapshotDir(commit)
-	for _, file := range []string{filepath.Join(dir, preprocessorFile), c.absent(commit, preprocessorFile),
-		filepath.Join(dir, processorFile)} {
-		if exists(file) {
-			return true
-		}
+	if c.knows(commit, preprocessorFile) || exists(filepath.Join(c.snapshotDir(commit), processorFile)) {
+		return true
 	}
-	raw, err := os.ReadFile(filepath.Join(dir, configFile))
+	raw, err := os.ReadFile(filepath.Join(c.snapshotDir(commit), configFile))
 	return err == nil && bytes.Contains(raw, []byte(`"architecture"`))
 }
 
@@ -87,14 +88,8 @@ func (c cache) missing(err error) error {
 
 // hasAll reports whether every file that is read is in the cache, or known to be absent from the commit.
 func (c cache) hasAll(commit string) bool {
-	dir := c.snapshotDir(commit)
-	for _, name := range []string{configFile, preprocessorFile} {
-		if !exists(filepath.Join(dir, name)) && !exists(c.absent(commit, name)) {
-			return false
-		}
-	}
-	_, err := filesIn(dir)
-	return err == nil
+	_, err := filesIn(c.snapshotDir(commit))
+	return err == nil && c.knows(commit, configFile) && c.knows(commit, preprocessorFile)
 }
 
 // filesIn lists the files of a snapshot that are read, all shards included.

@@ -79,7 +79,7 @@ func unused(c *cobra.Command, cost bool, models []string) (err error) {
 		return cli.Usagef("--what cost builds its own models (--models, --position): leave out %s", models[0])
 	}
 	forCost := []string{"position", "models", "sizes", "dtype", "rounds", "cpu-time", "batch", "step-batch"}
-	forBoth := []string{"what", "out", "seed", "backend", "verbose", "quiet"}
+	forBoth := []string{"what", "out", "seed", "backend"}
 	c.Flags().Visit(func(f *pflag.Flag) {
 		switch of := slices.Contains(forCost, f.Name); {
 		case slices.Contains(forBoth, f.Name):

@@ -45,7 +45,7 @@ func demoWith(t *testing.T, processor, config map[string]any) string {
 var cropped = map[string]any{"size": map[string]int{"shortest_edge": 48}, "do_center_crop": true,
 	"crop_size": map[string]int{"height": 24, "width": 24}}
 
-// A preprocessing that is not known here is refused by every command that reads images.
+// As by predict.
 func TestUnknownPreprocessingIsRefusedBeforeImagesAreRead(t *testing.T) {
 	model, dir := demoWith(t, map[string]any{"crop_pct": 0.875}, nil), images(t, "own", 3, 24, 24)
 	for _, line := range []string{"eval " + model + " --data " + dir, "serve " + model + " --addr 127.0.0.1:0",

@@ -65,7 +65,8 @@ func (o *objects) generated(count int, seed int64, size [2]int) scenes.Generated
 // load finds or generates the images for a recipe, and prints a description.
 func (o *objects) load(r detection.Recipe, training bool) (d detection.Run, err error) {
 	d.Recipe = r
-	if o.shapes < 1 || o.shapes > mostObjects || min(o.train, o.test) < 1 || max(o.train, o.test) > 1e6 {
+	if o.shapes < 1 || o.shapes > mostObjects || o.test < 1 || training && o.train < 1 ||
+		max(o.train, o.test) > 1e6 {
 		return d, cli.Usagef("--objects: want 1 to %d, --train-scenes and --test-scenes: 1 to 1e6", mostObjects)
 	}
 	own := [2]int{r.Detector.Backbone.ImageRows, r.Detector.Backbone.ImageCols}
@@ -74,7 +75,7 @@ func (o *objects) load(r detection.Recipe, training bool) (d detection.Run, err 
 	case files:
 		err = o.coco(&d, dir, training)
 	case o.data == "scenes":
-		err = o.scenes(&d, own)
+		err = o.scenes(&d, own, training)
 	default:
 		err = cli.Usagef("--data %s: want scenes or coco:DIR", o.data)
 	}
@@ -93,19 +94,21 @@ func (o *objects) load(r detection.Recipe, training bool) (d detection.Run, err 
 	return d, nil
 }
 
-func (o *objects) scenes(d *detection.Run, own [2]int) error {
-	train := o.generated(o.train, forTraining, own)
-	if d.Dataset, d.Train = "scenes", train; o.shapes != mostObjects {
+func (o *objects) scenes(d *detection.Run, own [2]int, training bool) error {
+	if d.Dataset = "scenes"; o.shapes != mostObjects {
 		d.Dataset = fmt.Sprintf("scenes-%d", o.shapes)
 	}
-	if err := train.Validate(); err != nil {
-		return err
+	if training {
+		train := o.generated(o.train, forTraining, own)
+		if err := train.Validate(); err != nil {
+			return err
+		}
+		validation, err := detection.Generated(o.generated(min(50, o.test), forValidation, own))
+		if err != nil {
+			return err
+		}
+		d.Train, d.Validation = train, &validation
 	}
-	validation, err := detection.Generated(o.generated(min(50, o.test), forValidation, own))
-	if err != nil {
-		return err
-	}
-	d.Validation = &validation
 	sizes := o.sizes
 	if sizes == nil {
 		sizes = [][2]int{own}
@@ -357,7 +360,6 @@ func detectEval() *cobra.Command {
 	var open detector
 	c := &cobra.Command{Use: "eval RUN", Short: "Measure a detector: COCO's average precision", Args: cobra.ExactArgs(1)}
 	f := cli.Flags{Command: c}
-	o.train = 1 // unused
 	o.flags(f)
 	open.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -482,7 +482,15 @@ func headless(t *testing.T) string {
 func TestARunStartsFromAModelWithoutAHead(t *testing.T) {
 	run := tinyRun(t)
 	run.From = headless(t)
+	source := gomlxtest.Must(checkpoints.Import(run.From, checkpoints.ImportOptions{HeadOptional: true}))(t)
+	run.Recipe.Detector.Backbone = detect.FromViT(source.Config, 32, 48)
+	run.Recipe.Detector.Backbone.Epsilon = 0 // as in a recipe
 	run = gomlxtest.Must(run.prepared())(t)
+	d := gomlxtest.Must(newDetection(run))(t)
+	defer d.model.Finalize()
+	if err := d.Start(); err != nil || d.state.From != source.SHA256 {
+		t.Errorf("a run from %q, %v", d.state.From, err)
+	}
 	if got := run.Recipe.Detector.Backbone.Epsilon; got != 1e-12 {
 		t.Errorf("epsilon %g, want that of the model", got)
 	}
