@@ -331,6 +331,11 @@ func (e *export) tensors() (out []outTensor, err error) {
 			return nil, err
 		}
 	}
+	if e.Format != formatUnfolded {
+		if err := e.resampleRelative(has, values); err != nil {
+			return nil, err
+		}
+	}
 	e.as.config = e.config
 	all := e.as.variables()
 	for _, n := range all {
@@ -377,6 +382,34 @@ func addClassPosition(values map[string]*tensors.Tensor) {
 	n := len(class)
 	values[classPath] = tensors.FromFlatDataAndDimensions(class, 1, n)
 	values[positionPath] = tensors.FromFlatDataAndDimensions(table[n:], len(table)/n-1, n)
+}
+
+// resampleRelative resamples BEiT's tables from the grid of training to that of the model, as the graph does: other
+// software takes the grid from the size of the image.
+func (e *export) resampleRelative(has map[string]string, values map[string]*tensors.Tensor) error {
+	scope, c := e.store.Scope(e.scope), e.config
+	rows := model.GetParamOr(scope, "relative_table_rows", 0)
+	cols := model.GetParamOr(scope, "relative_table_cols", 0)
+	if !owns(c, relativePath) || rows == 0 || rows == c.Rows() && cols == c.Cols() {
+		return nil
+	}
+	const prefixes = 3 // scores of pairs with prefix tokens, after those of the offsets
+	to := gridSize{2*c.Rows() - 1, 2*c.Cols() - 1}
+	for block := range c.Depth {
+		path := fmt.Sprintf(relativePath, block)
+		table := tensors.MustCopyFlatData[float32](values[path])
+		offsets := len(table) - prefixes*c.Heads
+		resampled, done, err := Resample(table[:offsets], c.Heads, 0, gridSize{2*rows - 1, 2*cols - 1}, to, resampleBilinear)
+		if err != nil {
+			return err
+		}
+		if block == 0 {
+			e.report = append(e.report, "relative positions: offsets "+done)
+		}
+		values[path] = tensors.FromFlatDataAndDimensions(append(resampled, table[offsets:]...), to[0]*to[1]+prefixes, c.Heads)
+		has[path] = values[path].Shape().String()
+	}
+	return nil
 }
 
 // below returns the path of a variable below a scope, and whether it is there.

@@ -217,14 +217,18 @@ func TestBlocksMayLackTheBase(t *testing.T) {
 	same(t, "without the base", imported(t, put(t, hf, weights, config), ImportOptions{}), want)
 }
 
-// At another size a model keeps the grid of its tables, also in our own format.
-func TestModelsOfAnotherSizeComeBackFromOurFormat(t *testing.T) {
+// At another size a model keeps the grid of its tables in our own format; other software takes the grid from the size
+// of the image, and gets tables of that size.
+func TestModelsOfAnotherSizeComeBack(t *testing.T) {
 	gomlxtest.OnGo(t)
 	dir := fixtures.Dir(t, "families")
-	for _, name := range []string{"beit_base_patch16_224", "eva02_base_patch14_224",
-		"vit_small_patch16_rope_mixed_ape_224", "deit_tiny_distilled_patch16_224"} {
-		m := imported(t, filepath.Join(dir, name), ImportOptions{ImageRows: 20, ImageCols: 16})
-		back := imported(t, exported(t, m, ExportOptions{Format: formatUnfolded}), ImportOptions{})
+	for _, of := range []struct{ name, format string }{
+		{"beit_base_patch16_224", formatUnfolded}, {"beit_base_patch16_224", formatTimm},
+		{"BeitForImageClassification", formatHF}, {"eva02_base_patch14_224", formatUnfolded},
+		{"vit_small_patch16_rope_mixed_ape_224", formatUnfolded}, {"deit_tiny_distilled_patch16_224", formatUnfolded},
+	} {
+		m := imported(t, filepath.Join(dir, of.name), ImportOptions{ImageRows: 20, ImageCols: 16})
+		back := imported(t, exported(t, m, ExportOptions{Format: of.format}), ImportOptions{})
 		images := Noise(m.Config, 2, 5)
 		want, err := m.Logits(gomlxtest.Backend(), images)
 		if err != nil {
@@ -232,7 +236,7 @@ func TestModelsOfAnotherSizeComeBackFromOurFormat(t *testing.T) {
 		}
 		got, err := back.Logits(gomlxtest.Backend(), images)
 		if d, scale := numeric.Difference(got, want); err != nil || back.Config != m.Config || d > 1e-6*scale {
-			t.Errorf("%s: %v, logits differ by %g of %g; %+v", name, err, d, scale, back.Config)
+			t.Errorf("%s as %s: %v, logits differ by %g of %g; %+v", of.name, of.format, err, d, scale, back.Config)
 		}
 	}
 }
