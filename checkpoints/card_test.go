@@ -85,9 +85,10 @@ func TestAModelIsUsedAtTheSizeOfItsFiles(t *testing.T) {
 	config, size := hfConfig(), `{"size":{"height":8,"width":4},"image_mean":[0,0,0],"image_std":[1,1,1],"resample":2}`
 	file := put(t, hf, made(hf, smallViT), config)
 	for text, want := range map[string][2]int{"": {6, 10}, size: {8, 4},
-		strings.Replace(size, `"height":8`, `"height":9`, 1): {6, 10},
-		// no whole patches
-		strings.Replace(size, `"width":4`, `"width":5`, 1):                                                 {6, 10},
+		strings.Replace(size, `"height":8`, `"height":9`, 1): {8, 4},
+		// whole patches of 2, if there are any
+		strings.Replace(size, `"width":4`, `"width":5`, 1):                                                 {8, 4},
+		strings.Replace(size, `"height":8`, `"height":1`, 1):                                               {6, 10},
 		strings.Replace(strings.Replace(size, `"height":8`, `"height":6`, 1), `"width":4`, `"width":8`, 1): {6, 8},
 		strings.Replace(size, `"width":4`, `"width":10`, 1):                                                {8, 10}} {
 		path := filepath.Join(filepath.Dir(file), foreignPreprocessor)
@@ -104,6 +105,24 @@ func TestAModelIsUsedAtTheSizeOfItsFiles(t *testing.T) {
 		if m = imported(t, file, ImportOptions{}); m.Config.ImageRows != 6 || m.Config.ImageCols != 10 {
 			t.Errorf("%s: without the option %d×%d", text, m.Config.ImageRows, m.Config.ImageCols)
 		}
+	}
+}
+
+// As in transformers and timm, a patch embedding sees whole patches of the images: the first of their pixels.
+func TestImagesAreTrimmedToWholePatches(t *testing.T) {
+	file := put(t, hf, made(hf, smallViT), hfConfig())
+	putFile(t, filepath.Join(filepath.Dir(file), foreignPreprocessor),
+		[]byte(`{"size":{"height":9,"width":5},"image_mean":[0,0,0],"image_std":[1,1,1],"resample":2}`))
+	m := imported(t, file, ImportOptions{UsualSize: true})
+	if p := m.Preprocess; p.Size != [2]int{9, 5} || p.Trim != [2]int{8, 4} || m.Pixels != p.Trim {
+		t.Errorf("patches of 2: %+v, pixels %v", p, m.Pixels)
+	}
+	if p := imported(t, file, ImportOptions{}).Preprocess; p.Size != [2]int{6, 10} || p.Trim != [2]int{} {
+		t.Errorf("at another size: %+v", p)
+	}
+	if p, line := Declarable(formatTimm, *m.Preprocess, 8, 4); p.Size != [2]int{8, 4} || p.Trim != [2]int{} ||
+		!strings.Contains(line, "cannot trim") {
+		t.Errorf("timm declares %+v, %q", p, line)
 	}
 }
 

@@ -80,9 +80,9 @@ func rounding(s, there preprocess.Settings) string {
 	}
 	moved := s.Crop != [2]int{} && s.RoundCrop != there.RoundCrop
 	if moved && s.Fit == preprocess.FitExact { // every image is cropped at the same place
-		top, left := s.CropStart(s.Size[0], s.Size[1])
-		otherTop, otherLeft := there.CropStart(s.Size[0], s.Size[1])
-		moved = top != otherTop || left != otherLeft
+		start, _ := s.Window(s.Size[0], s.Size[1])
+		other, _ := there.Window(s.Size[0], s.Size[1])
+		moved = start != other
 	}
 	if moved {
 		parts = append(parts, "a crop at half a pixel is rounded otherwise, so that it can start one pixel before or after")
@@ -261,6 +261,9 @@ func (e *export) card(weights string) exportFile {
 			crop := ""
 			if p.Crop != [2]int{} {
 				crop = fmt.Sprintf(", cropped to %d×%d", p.Crop[0], p.Crop[1])
+			}
+			if p.Trim != [2]int{} {
+				crop += fmt.Sprintf(", trimmed to whole patches: %d×%d", p.Trim[0], p.Trim[1])
 			}
 			pixels = fmt.Sprintf("resized to %d×%d (%s, %s)%s, %s", p.Size[0], p.Size[1], p.Fit, p.Kernel(), crop, pixels)
 		}

@@ -356,7 +356,7 @@ func (m *Imported) pixels(w *weights, found described) error {
 		settings = *found.preprocess
 		mean, std := settings.Normalization()
 		m.Mean, m.Std = mean[:], std[:]
-		m.resizedTo(settings)
+		m.resizedTo(&settings)
 	case found.format == formatJAX && found.json == nil:
 		m.Mean = slices.Repeat([]float64{0.5}, channels)
 		m.Std = m.Mean
@@ -389,7 +389,7 @@ func (m *Imported) pixels(w *weights, found described) error {
 				file, err)
 			return nil
 		}
-		m.resizedTo(settings)
+		m.resizedTo(&settings)
 	}
 	if channels == 3 {
 		m.settings = &settings
@@ -407,18 +407,21 @@ func (w *weights) hasImageProcessor() bool {
 	return err == nil && o.Has("image_processor")
 }
 
-// resizedTo sets Pixels from the preprocessing in the files.
-func (m *Imported) resizedTo(s preprocess.Settings) {
+// resizedTo sets Pixels from the preprocessing in the files, and trims that to whole patches as the patch embedding
+// of the model's own software does.
+func (m *Imported) resizedTo(s *preprocess.Settings) {
 	rows, cols, err := s.OutputSize()
 	if err != nil {
 		return
 	}
-	m.Pixels = [2]int{rows, cols}
-	if c := m.Config; rows%c.PatchSize != 0 || cols%c.PatchSize != 0 {
-		m.Report = append(m.Report, fmt.Sprintf("images: the files resize them to %d×%d, and the model's own software "+
-			"ignores the pixels beyond whole patches of %d; here they are resized to whole patches, which see slightly "+
-			"other pixels", rows, cols, c.PatchSize))
+	patch := m.Config.PatchSize
+	whole := [2]int{rows - rows%patch, cols - cols%patch}
+	if m.Pixels = [2]int{rows, cols}; whole == m.Pixels || min(whole[0], whole[1]) == 0 || s.Fit == preprocess.FitPatches {
+		return
 	}
+	m.Pixels, s.Trim = whole, whole
+	m.Report = append(m.Report, fmt.Sprintf("images: %d×%d of the %d×%d pixels to which the files resize them: whole "+
+		"patches of %d, as in the model's own software", whole[0], whole[1], rows, cols, patch))
 }
 
 // Load creates the variables below the model's scope, where none of them may exist, and sets Params there.

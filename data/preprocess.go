@@ -29,15 +29,15 @@ func (p *Image) Preprocess(s preprocess.Settings) (*Image, error) {
 	if int64(height)*int64(width) > maxPixels {
 		return nil, fmt.Errorf("%d×%d pixels become %d×%d, want at most %d", p.Width, p.Height, width, height, maxPixels)
 	}
-	top, left := s.CropStart(height, width)
-	w := window{top: top, left: left, height: s.Crop[0], width: s.Crop[1]}
+	start, size := s.Window(height, width)
+	w := window{top: start[0], left: start[1], height: size[0], width: size[1]}
+	cuts := s.Fit != preprocess.FitPatches && (s.Crop != [2]int{} || s.Trim != [2]int{})
 	switch {
 	case s.Float:
 		p = p.resizeFloat(height, width, s.Kernel())
-	case s.Fit != preprocess.FitPatches && s.Crop != [2]int{} && s.Kernel() != preprocess.Nearest &&
-		w.within(height, width): // only the visible part
-		return p.resample(tapsOf(s.Kernel(), p.Height, part{0, float64(p.Height)}, height)[top:top+w.height],
-			tapsOf(s.Kernel(), p.Width, part{0, float64(p.Width)}, width)[left:left+w.width],
+	case cuts && s.Kernel() != preprocess.Nearest && w.within(height, width): // only the visible part
+		return p.resample(tapsOf(s.Kernel(), p.Height, part{0, float64(p.Height)}, height)[w.top:w.top+w.height],
+			tapsOf(s.Kernel(), p.Width, part{0, float64(p.Width)}, width)[w.left:w.left+w.width],
 			p.columnsFirst(height, width)), nil
 	default:
 		p = p.Resize(height, width, s.Kernel())
@@ -45,7 +45,7 @@ func (p *Image) Preprocess(s preprocess.Settings) (*Image, error) {
 	switch {
 	case s.Fit == preprocess.FitPatches:
 		return p.strip(s)
-	case s.Crop == [2]int{}:
+	case !cuts:
 		return p, nil
 	}
 	out := &Image{Height: w.height, Width: w.width, Pixels: cut(p, p.Pixels, w, s.Fill)}

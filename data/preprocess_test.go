@@ -39,6 +39,35 @@ func TestOutputSizeIsKnownOnlyWhereItIsFixed(t *testing.T) {
 	}
 }
 
+// Trimmed images are the first rows and columns of the others, whatever the resize and crop.
+func TestTrimKeepsTheTopLeft(t *testing.T) {
+	img := &Image{Height: 11, Width: 17, Pixels: make([]uint8, 11*17*3)}
+	for i := range img.Pixels {
+		img.Pixels[i] = uint8(i * 37)
+	}
+	for _, s := range []preprocess.Settings{
+		{Fit: preprocess.FitExact, Size: [2]int{9, 7}}, {Crop: [2]int{7, 13}}, {Crop: [2]int{13, 7}},
+		{Fit: preprocess.FitExact, Size: [2]int{9, 7}, Float: true},
+		{Fit: preprocess.FitExact, Size: [2]int{9, 7}, Resample: preprocess.Nearest},
+		{Fit: preprocess.FitShortest, Size: [2]int{8, 8}, Crop: [2]int{7, 7}, Resample: preprocess.Bicubic},
+		{Fit: preprocess.FitContain, Size: [2]int{9, 9}, Crop: [2]int{9, 9}, Fill: [3]uint8{1, 2, 3}},
+	} {
+		whole := gomlxtest.Must(img.Preprocess(s))(t)
+		s.Trim = [2]int{6, 5}
+		got := gomlxtest.Must(img.Preprocess(s))(t)
+		rows, cols, err := s.OutputSize()
+		if err != nil || s.Validate() != nil || [2]int{rows, cols} != s.Trim || got.Height != 6 || got.Width != 5 {
+			t.Fatalf("%+v: %v, %v, %d×%d, output %d×%d", s, err, s.Validate(), got.Height, got.Width, rows, cols)
+		}
+		for i := range got.Pixels {
+			at := (i/15*whole.Width+i%15/3)*3 + i%3
+			if got.Pixels[i] != whole.Pixels[at] || s.Float && got.Float[i] != whole.Float[at] {
+				t.Fatalf("%+v: number %d is %d, want %d", s, i, got.Pixels[i], whole.Pixels[at])
+			}
+		}
+	}
+}
+
 func TestAResizeBeyondTheLimitIsRefused(t *testing.T) {
 	p := preprocess.Settings{Fit: preprocess.FitShortest, Size: [2]int{300, 300}, Crop: [2]int{3, 3}}
 	_, err := (&Image{Height: 1, Width: 1000, Pixels: make([]uint8, 3000)}).Preprocess(p)

@@ -113,6 +113,9 @@ func (s Settings) HuggingFace() ([]byte, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
+	if s.Trim != [2]int{} {
+		return nil, errTrim
+	}
 	crops, normalizes := s.Crop != [2]int{}, s.Mean != [3]float64{} || s.Std != [3]float64{}
 	processor := "ViTImageProcessor"
 	if crops || s.Fit == FitShortest {

@@ -12,6 +12,7 @@ package preprocess
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -39,6 +40,9 @@ type Settings struct {
 	// RoundCrop rounds half-pixel crop offsets to even, as torchvision and timm do; false rounds them down, as Hugging
 	// Face does.
 	RoundCrop bool `json:"round_crop,omitempty"`
+	// Trim is the rows and columns kept of the result, from the top left; zero keeps all. A patch embedding ignores the
+	// pixels beyond whole patches: of 384 pixels, patches of 14 see 378.
+	Trim [2]int `json:"trim,omitzero"`
 
 	// The input of the model is (pixel·Rescale − Mean)/Std per channel. Zero Rescale means 1/255, zero Std means 1.
 	Rescale float64    `json:"rescale,omitempty"`
@@ -82,6 +86,9 @@ const (
 // resamples lists the kernels by their numbers in Pillow and so in Hugging Face's files.
 var resamples = []Resample{Nearest, Lanczos, Bilinear, Bicubic, Box, Hamming}
 
+// errTrim refuses to write Trim: other software trims in the model.
+var errTrim = errors.New("preprocess: files of other software cannot trim images to whole patches")
+
 // Validate reports the first field out of its range.
 func (s Settings) Validate() error {
 	side := func(v [2]int) bool { return min(v[0], v[1]) >= 1 && max(v[0], v[1]) <= MaxSide }
@@ -109,6 +116,14 @@ func (s Settings) Validate() error {
 	}
 	if s.Crop != [2]int{} && !side(s.Crop) {
 		return fmt.Errorf("preprocess: crop %v, want two sides of 1 to %d", s.Crop, MaxSide)
+	}
+	if s.Trim != [2]int{} {
+		t := s
+		t.Trim = [2]int{}
+		rows, cols, err := t.OutputSize()
+		if err != nil || s.Fit == FitPatches || !side(s.Trim) || s.Trim[0] > rows || s.Trim[1] > cols {
+			return fmt.Errorf("preprocess: trim %v of %d×%d, want two sides within a fixed size of images", s.Trim, rows, cols)
+		}
 	}
 	if !slices.Contains(resamples, s.Kernel()) {
 		return fmt.Errorf("preprocess: resample %q, want one of %q", s.Resample, resamples)
@@ -159,6 +174,10 @@ func (s Settings) For(rows, cols int) (Settings, error) {
 	if err != nil || oldRows == rows && oldCols == cols {
 		return s, err
 	}
+	if s.Trim != [2]int{} {
+		s.Trim = [2]int{}
+		return s.For(rows, cols)
+	}
 	scaled := func(size, to, from int) int { return int(math.Round(float64(size) * float64(to) / float64(from))) }
 	if s.Fit != FitNone {
 		s.Size = [2]int{scaled(s.Size[0], rows, oldRows), scaled(s.Size[1], cols, oldCols)}
@@ -175,6 +194,8 @@ func (s Settings) For(rows, cols int) (Settings, error) {
 // OutputSize returns the height and width of every output; an error if they depend on the image.
 func (s Settings) OutputSize() (height, width int, err error) {
 	switch {
+	case s.Trim != [2]int{}:
+		return s.Trim[0], s.Trim[1], nil
 	case s.Crop != [2]int{}:
 		return s.Crop[0], s.Crop[1], nil
 	case s.Fit == FitExact:
@@ -210,18 +231,27 @@ func (s Settings) Resized(height, width int) (newHeight, newWidth int) {
 	return scaled(height), scaled(width)
 }
 
-// CropStart returns the start of the crop window in an image of the given size after the resize; negative on an axis
-// where the window is longer than the image.
-func (s Settings) CropStart(height, width int) (top, left int) {
-	start := func(length, window int) int {
-		middle := float64(length-window) / 2
-		switch {
-		case !s.RoundCrop:
-			return int(math.Floor(middle))
-		case window > length: // torchvision pads the odd pixel at the end
-			return int(math.Ceil(middle))
-		}
-		return int(math.RoundToEven(middle))
+// Window returns the part kept of an image of the given size after the resize: its start, negative on an axis where
+// Crop is longer than the image, and its size.
+func (s Settings) Window(height, width int) (start, size [2]int) {
+	size = [2]int{height, width}
+	if s.Crop != [2]int{} {
+		start, size = [2]int{s.cropStart(height, s.Crop[0]), s.cropStart(width, s.Crop[1])}, s.Crop
 	}
-	return start(height, s.Crop[0]), start(width, s.Crop[1])
+	if s.Trim != [2]int{} {
+		size = s.Trim
+	}
+	return start, size
+}
+
+// cropStart centres a window of the crop on an axis.
+func (s Settings) cropStart(length, window int) int {
+	middle := float64(length-window) / 2
+	switch {
+	case !s.RoundCrop:
+		return int(math.Floor(middle))
+	case window > length: // torchvision pads the odd pixel at the end
+		return int(math.Ceil(middle))
+	}
+	return int(math.RoundToEven(middle))
 }

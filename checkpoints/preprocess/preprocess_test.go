@@ -236,6 +236,9 @@ func TestSettingsForAnotherSizeKeepTheCroppedShare(t *testing.T) {
 		{Settings{Fit: FitShortest, Size: [2]int{10, 10}, Crop: [2]int{8, 8}},
 			Settings{Fit: FitCover, Size: [2]int{8, 13}, Crop: [2]int{6, 10}}}, // 7.5 and 12.5, rounded
 		{Settings{Crop: [2]int{8, 8}}, Settings{Crop: [2]int{6, 10}}},
+		{Settings{Fit: FitExact, Size: [2]int{8, 11}, Trim: [2]int{6, 10}},
+			Settings{Fit: FitExact, Size: [2]int{8, 11}, Trim: [2]int{6, 10}}},
+		{Settings{Fit: FitExact, Size: [2]int{8, 8}, Trim: [2]int{6, 6}}, Settings{Fit: FitExact, Size: [2]int{6, 10}}},
 	} {
 		if got, err := c.was.For(6, 10); err != nil || got != c.want {
 			t.Errorf("%+v: %+v, %v, want %+v", c.was, got, err, c.want)
@@ -272,6 +275,12 @@ func TestSettingsAreValidUpToTheirBounds(t *testing.T) {
 		{s: with(exact, func(s *Settings) { s.Resample = "cubic" }), want: `resample "cubic"`},
 		{s: with(exact, func(s *Settings) { s.Crop = [2]int{1, MaxSide} })},
 		{s: with(exact, func(s *Settings) { s.Crop = [2]int{0, 1} }), want: "crop [0 1]"},
+		{s: with(exact, func(s *Settings) { s.Trim = [2]int{6, 1} })},
+		{s: with(exact, func(s *Settings) { s.Trim = [2]int{7, 1} }), want: "trim [7 1] of 6×10"},
+		{s: with(exact, func(s *Settings) { s.Trim = [2]int{1, 11} }), want: "trim [1 11] of 6×10"},
+		{s: with(exact, func(s *Settings) { s.Trim = [2]int{0, 1} }), want: "trim [0 1]"},
+		{s: with(patches, func(s *Settings) { s.Trim = [2]int{2, 2} }), want: "trim [2 2]"},
+		{s: Settings{Fit: FitShortest, Size: [2]int{8, 8}, Trim: [2]int{2, 2}}, want: "fixed size"},
 		{s: with(exact, func(s *Settings) { s.Rescale = -0.5 }), want: "rescale -0.5"},
 		{s: with(exact, func(s *Settings) { s.Rescale = math.Inf(1) }), want: "rescale +Inf"},
 		{s: with(exact, func(s *Settings) { s.Rescale = math.NaN() }), want: "rescale NaN"},
@@ -332,9 +341,9 @@ func TestAWindowStartsInTheMiddle(t *testing.T) {
 		{[2]int{11, 10}, [2]int{-1, 0}, [2]int{-2, -1}}, {[2]int{3, 2}, [2]int{2, 4}, [2]int{2, 3}},
 	} {
 		for round, want := range map[bool][2]int{true: c.rounded, false: c.lower} {
-			top, left := Settings{Crop: c.crop, RoundCrop: round}.CropStart(8, 9)
-			if top != want[0] || left != want[1] {
-				t.Errorf("crop %v, rounded %v: %d, %d, want %v", c.crop, round, top, left, want)
+			start, size := Settings{Crop: c.crop, RoundCrop: round}.Window(8, 9)
+			if start != want || size != c.crop {
+				t.Errorf("crop %v, rounded %v: %v, %v, want %v", c.crop, round, start, size, want)
 			}
 		}
 	}

@@ -71,6 +71,9 @@ type Timm struct {
 // Timm converts s to timm's fields: images are resized to input_size/crop_pct and cropped. A crop with different shares
 // of the two sides is an error.
 func (s Settings) Timm() (Timm, error) {
+	if s.Trim != [2]int{} {
+		return Timm{}, errTrim
+	}
 	mean, std := s.Normalization()
 	t := Timm{Interpolation: s.Kernel(), CropPct: 1, CropMode: "squash", Mean: mean[:], Std: std[:]}
 	switch s.Fit {

@@ -372,6 +372,9 @@ func preprocessing(m *finetune.Model) string {
 	if s.Crop != [2]int{} {
 		text += fmt.Sprintf(", cropped to %d×%d", s.Crop[0], s.Crop[1])
 	}
+	if s.Trim != [2]int{} {
+		text += fmt.Sprintf(", trimmed to whole patches: %d×%d", s.Trim[0], s.Trim[1])
+	}
 	if a.Std == [3]float64{} {
 		return text + ", pixels scaled to 0…1"
 	}
