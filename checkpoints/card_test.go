@@ -74,6 +74,11 @@ func TestACropAtHalfAPixelOfOneSideIsNamed(t *testing.T) {
 			t.Errorf("%s: %+v, %q", format, declared, line)
 		}
 	}
+	cut := preprocess.Settings{Crop: [2]int{6, 10}}
+	if declared, line := Declarable(formatTimm, cut, 6, 10); declared.Fit != preprocess.FitExact ||
+		!strings.Contains(line, "no crop without a resize") {
+		t.Errorf("a crop alone in timm: %+v, %q", declared, line)
+	}
 	none := preprocess.Settings{Mean: [3]float64{0.5, 0.5, 0.5}}
 	if declared, line := Declarable(formatHF, none, 6, 10); declared != none || line != "" {
 		t.Errorf("images of the model's size: %+v, %q", declared, line)

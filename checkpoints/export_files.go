@@ -24,7 +24,7 @@ type timmInputs struct {
 	Classes    int    `json:"num_classes"`
 	PoolSize   *int   `json:"pool_size"`
 	FirstConv  string `json:"first_conv"`
-	Classifier string `json:"classifier"`
+	Classifier any    `json:"classifier"` // a name, or a list of them
 }
 
 // Declarable returns the preprocessing that an export in a format can declare for a model of images of rows×cols
@@ -214,11 +214,17 @@ func (e *export) timmConfig() (exportFile, error) {
 		InputSize: [3]int{c.Channels, c.ImageRows, c.ImageCols}, FixedSize: true, Classes: c.Classes,
 		FirstConv: "patch_embed.proj", Classifier: "head",
 	}
+	if heads := e.as.family.heads; heads != nil {
+		pretrained.Classifier = heads
+	}
 	if e.Preprocess != nil {
 		var err error
 		if pretrained.Timm, err = e.Preprocess.Timm(); err != nil {
 			return exportFile{}, err
 		}
+	} else if c.Channels == 3 {
+		e.report = append(e.report, "preprocessing: not in the files: timm uses its defaults, a crop of 0.875 after a bicubic "+
+			"resize, and the mean and standard deviation of ImageNet")
 	}
 	architecture, args, err := architectureFor(e.as.family.class, e.fields)
 	if err != nil {

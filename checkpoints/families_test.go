@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -215,6 +216,25 @@ func TestBlocksMayLackTheBase(t *testing.T) {
 		}
 	}
 	same(t, "without the base", imported(t, put(t, hf, weights, config), ImportOptions{}), want)
+}
+
+// timm replaces the layers that the configuration names when the number of classes changes.
+func TestTimmsConfigurationNamesEveryClassifier(t *testing.T) {
+	gomlxtest.OnGo(t)
+	for name, want := range map[string]any{"deit_tiny_distilled_patch16_224": []any{"head", "head_dist"},
+		"beit_base_patch16_224": "head"} {
+		m := imported(t, filepath.Join(fixtures.Dir(t, "families"), name), ImportOptions{})
+		dir := exported(t, m, ExportOptions{Format: formatTimm})
+		var config struct {
+			Trained struct{ Classifier any } `json:"pretrained_cfg"`
+		}
+		if err := json.Unmarshal(readFile(t, filepath.Join(dir, foreignConfig)), &config); err != nil {
+			t.Fatal(err)
+		}
+		if got := config.Trained.Classifier; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: classifier %v, want %v", name, got, want)
+		}
+	}
 }
 
 // At another size a model keeps the grid of its tables in our own format; other software takes the grid from the size

@@ -18,7 +18,8 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Features are the outputs of a model's last norm for one image.
+// Features are the outputs of a model's last norm for one image; of its last block if the norm follows the pooling
+// ([vit.Config] FinalNorm).
 type Features struct {
 	Class      []float32 // [Width] the class token; nil for a model without one
 	Mean       []float32 // [Width] the mean-pooled patch tokens

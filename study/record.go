@@ -71,10 +71,10 @@ func readRecords(dirs ...string) (done results, notes []string, err error) {
 	return done, rows.Skipped, nil
 }
 
-// Merge appends to the record in dir the finished training runs of the other directories that it lacks, in an order
-// that does not depend on theirs.
-func Merge(dir string, others []string) error {
-	own, _, err := readRecords(dir)
+// Merge appends to the study's record the finished training runs of the other directories that it lacks, in an order
+// that does not depend on theirs. It writes nothing if they started from other weights or images.
+func (s *Study) Merge(others []string) error {
+	own, _, err := readRecords(s.Dir)
 	if err != nil {
 		return err
 	}
@@ -91,13 +91,17 @@ func Merge(dir string, others []string) error {
 	for id, row := range theirs {
 		if _, ok := own[id]; !ok {
 			rows = append(rows, row)
+			own[id] = row
 		}
+	}
+	if err := s.agree(own, Unit{}, origin{}); err != nil {
+		return err
 	}
 	slices.SortFunc(rows, func(a, b report.Result) int {
 		return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(a.ID, b.ID))
 	})
 	for _, row := range rows {
-		if err := report.Append(filepath.Join(dir, recordOf(Shard{})), row); err != nil {
+		if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{})), row); err != nil {
 			return err
 		}
 	}

@@ -228,8 +228,12 @@ func TestRowsThatCannotBeReadAreAnErrorEverywhere(t *testing.T) {
 			_, test, err := s.Tasks[0].Images(t.Context(), u)
 			return errors.Join(err, s.multiResolution(u, report.Result{Settings: []byte("{}")}, test))
 		},
-		"Merge into": func(s *Study) error { return Merge(s.Dir, []string{t.TempDir()}) },
-		"Merge of":   func(s *Study) error { return Merge(t.TempDir(), []string{s.Dir}) },
+		"Merge into": func(s *Study) error { return s.Merge([]string{t.TempDir()}) },
+		"Merge of": func(s *Study) error {
+			other := *s
+			other.Dir = t.TempDir()
+			return other.Merge([]string{s.Dir})
+		},
 	}
 	for _, c := range []struct {
 		study *Study
@@ -288,6 +292,13 @@ func TestARecordOfDifferentImagesOrWeightsIsNotTabulated(t *testing.T) {
 		}
 		if _, err := s.Table(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q, %q: %v, want %q", c.settings, c.failed, err, c.want)
+		}
+		into := *s
+		into.Dir = t.TempDir()
+		err := into.Merge([]string{s.Dir})
+		if names, _ := os.ReadDir(into.Dir); (err == nil) != (len(names) == 1) ||
+			err != nil && !strings.Contains(err.Error(), c.want) || (err == nil) != (c.want == "") {
+			t.Errorf("%q, %q: merging writes %v, %v, want %q", c.settings, c.failed, names, err, c.want)
 		}
 	}
 }

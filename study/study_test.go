@@ -316,6 +316,11 @@ func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
 	row := func(id, date string, top1 float64) report.Result {
 		return report.Result{Date: date, ID: id, Test: report.Metrics{Top1: report.Number(top1), Images: 3}}
 	}
+	into := func(dir string) *Study {
+		s := planned(t)
+		s.Dir = dir
+		return s
+	}
 	first, second := t.TempDir(), t.TempDir()
 	a, b := recordOf(Shard{Index: 0, Of: 2}), recordOf(Shard{Index: 1, Of: 2})
 	for path, rows := range map[string][]report.Result{
@@ -332,7 +337,7 @@ func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
 	for _, order := range [][]string{{first, second}, {second, first}, {second, first, first}} {
 		dir := t.TempDir()
 		for range 2 { // the second time there is nothing to merge
-			if err := Merge(dir, order); err != nil {
+			if err := into(dir).Merge(order); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -348,14 +353,14 @@ func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
 			t.Errorf("joined %q", joined)
 		}
 	}
-	if err := Merge(t.TempDir(), []string{t.TempDir()}); err == nil || !strings.Contains(err.Error(), "contains no rows") {
+	if err := into(t.TempDir()).Merge([]string{t.TempDir()}); err == nil || !strings.Contains(err.Error(), "contains no rows") {
 		t.Errorf("an empty directory: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := Merge(filepath.Join(file, "study"), []string{first}); err == nil || !strings.Contains(err.Error(), file) {
+	if err := into(filepath.Join(file, "study")).Merge([]string{first}); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("into a directory below a file: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ package preprocess
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -82,8 +83,11 @@ func (s Settings) Timm() (Timm, error) {
 	case FitContain:
 		t.CropMode = "border"
 	}
-	if s.Crop == [2]int{} || s.Fit == FitNone {
+	switch {
+	case s.Crop == [2]int{}:
 		return t, nil
+	case s.Fit == FitNone:
+		return t, errors.New("preprocess: timm has no crop without a resize")
 	}
 	t.CropPct = float64(s.Crop[0]) / float64(s.Size[0])
 	resized := func(k int) int { return int(float64(s.Crop[k]) / t.CropPct) }

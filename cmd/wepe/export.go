@@ -51,7 +51,7 @@ result is opened again and its logits are compared with the model's.`,
 	flags.Float64Var(&o.options.Epsilon, "epsilon", 0, "epsilon of the norms, 1e-6 for timm and jax; default the model's")
 	flags.StringVar(&o.resample, "resample", "", "how a position table is resampled for another --size: "+
 		strings.Join(checkpoints.Resamplings(), ", ")+"; default as the model's software")
-	flags.IntVar(&o.classes, "classes", 0, "number of classes of a new head of zeros")
+	flags.IntVar(&o.classes, "classes", 0, "give the model a new head of zeros, if it has another number of classes")
 	flags.StringSliceVar(&o.average, "average", nil, "other models, fine-tuned from the same one as MODEL: write "+
 		"the mean of all weights")
 	o.flags(f)

@@ -91,7 +91,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	if *merge != "" {
-		if err := study.Merge(s.Dir, strings.Split(*merge, ",")); err != nil {
+		if err := s.Merge(strings.Split(*merge, ",")); err != nil {
 			return fmt.Errorf("-merge: %w", err)
 		}
 		return table(s)
