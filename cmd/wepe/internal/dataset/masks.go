@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"image"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -78,8 +79,8 @@ func drawn(ctx context.Context, dir string, files *data.Files, settings preproce
 
 // annotated returns masks from COCO's instances file, all objects of an image together, resized and cropped like the
 // images; an image without objects has no mask.
-func annotated(path string, files *data.Files, settings preprocess.Settings) (func(int) []bool, error) {
-	truth, err := coco.Read(path)
+func annotated(annotations string, files *data.Files, settings preprocess.Settings) (func(int) []bool, error) {
+	truth, err := coco.Read(annotations)
 	if err != nil {
 		return nil, err
 	}
@@ -87,17 +88,20 @@ func annotated(path string, files *data.Files, settings preprocess.Settings) (fu
 	if err != nil {
 		return nil, err
 	}
-	images := map[string]coco.Image{}
+	name, images := path.Base, map[string]coco.Image{} // annotations of COCO have no folders
+	if repeated(files.Len(), files.Where) || repeated(len(truth.Images), func(i int) string { return truth.Images[i].FileName }) {
+		name = path.Clean
+	}
 	for _, i := range truth.Images {
-		images[filepath.Base(i.FileName)] = i
+		images[name(i.FileName)] = i
 	}
 	settings.Resample = preprocess.Nearest
 	masks := make([][]bool, files.Len())
 	for k := range files.Len() {
 		file := files.Where(k)
-		i, known := images[filepath.Base(file)]
+		i, known := images[name(filepath.ToSlash(file))]
 		if !known {
-			return nil, fmt.Errorf("--masks: %s does not list the image %s", path, file)
+			return nil, fmt.Errorf("--masks: %s does not list the image %s", annotations, name(filepath.ToSlash(file)))
 		}
 		if len(objects[i.ID]) == 0 {
 			continue
@@ -121,6 +125,15 @@ func annotated(path string, files *data.Files, settings preprocess.Settings) (fu
 		}
 	}
 	return func(i int) []bool { return masks[i] }, nil
+}
+
+// repeated reports whether two of n paths have one name.
+func repeated(n int, of func(int) string) bool {
+	names := map[string]bool{}
+	for i := range n {
+		names[path.Base(filepath.ToSlash(of(i)))] = true
+	}
+	return len(names) < n
 }
 
 // Bright returns masks of the pixels whose first channel is above half.
