@@ -56,11 +56,11 @@ func (a Augment) Plan(s Source, seed int64, epoch, batch int, indices []int) *Pl
 		Windows: make([][8]float32, len(rows)), Cutout: make([][4]float32, len(rows)), Grids: info.gridNumbers(rows),
 	}
 	for k, row := range rows {
-		r := random.New(streamSample, seed, epoch, indices[k])
-		w := a.window(r, info.Height, info.Width)
+		w := a.window(random.New(streamSample, seed, epoch, indices[k]), info.Height, info.Width)
 		p.Indices[k], p.Labels[k] = int64(row), info.Labels[row]
 		p.Windows[k] = w.lines(outHeight, outWidth)
-		if a.Cutout > 0 {
+		if a.Cutout > 0 { // of its own stream: the host may have drawn the crop
+			r := random.New(streamCutout, seed, epoch, indices[k])
 			p.Cutout[k] = box(r.IntN(outHeight), r.IntN(outWidth), a.Cutout, a.Cutout, outHeight, outWidth)
 		}
 	}

@@ -65,6 +65,17 @@ func TestPlanOfTheMixingDependsOnlyOnSeedEpochAndBatchNumber(t *testing.T) {
 	}
 }
 
+// The box is the same whether the graph crops or the host: otherwise the draws of the host's crop would place it.
+func TestCutoutDoesNotDependOnTheCrop(t *testing.T) {
+	set, rows := noise(31, 7, 5, 3), []int{3, 19, 30, 7}
+	whole := strong.Plan(set, 9, 4, 2, rows)
+	for _, other := range []Augment{strong.afterHost(), {Size: strong.Size, CropScale: [2]float64{0.3, 1}, Cutout: strong.Cutout}} {
+		if got := other.Plan(set, 9, 4, 2, rows).Cutout; !slices.Equal(got, whole.Cutout) {
+			t.Errorf("%+v: boxes %v, want %v", other, got, whole.Cutout)
+		}
+	}
+}
+
 func TestOrderIsAPermutationThatChangesWithEpochAndSeed(t *testing.T) {
 	order := Order(3, 1, 101, 1)
 	for i, v := range slices.Sorted(slices.Values(order)) {

@@ -19,6 +19,7 @@ const (
 	streamSplit
 	streamShapes
 	streamChange
+	streamCutout
 )
 
 // Order returns the indices that an epoch visits, of a dataset of n images: a permutation of 0…n-1, or with repeats
