@@ -291,15 +291,24 @@ func TestATableNamesTheModelOfATrainingThatDidNotDiverge(t *testing.T) {
 	s.Tasks, s.Seeds, s.Sweep = s.Tasks[:1], 1, ""
 	_, finals := units(t, s, nil)
 	for i, failed := range []string{"", "diverged"} {
-		if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{})), report.Result{ID: finals[i].ID, Failed: failed,
-			ImageSize: "24x40", Steps: 17, Settings: fmt.Appendf(nil, `{"model":{"width":%d},"batch_size":5}`, 12+i),
+		if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{})), report.Result{ID: finals[i].ID, Date: "2",
+			Failed: failed, ImageSize: "24x40", Steps: 17, Settings: fmt.Appendf(nil, `{"model":{"width":%d},"batch_size":5}`, 12+i),
 			Test: report.Metrics{Top1: 0.5, Images: 7}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	table := gomlxtest.Must(s.Table())(t)
-	if notes := strings.Join(table.Notes, "\n"); !strings.Contains(notes, "width 12") {
+	if notes := strings.Join(table.Notes, "\n"); !strings.Contains(notes, "here: width 12, depth 0, patches of 0 at 24x40 px, "+
+		"17 steps of 5; compare") {
 		t.Errorf("notes %q", notes)
+	}
+	if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{Index: 1, Of: 2})), report.Result{ID: finals[1].ID,
+		Date: "1", ImageSize: "8x8", Steps: 3, Settings: []byte(`{"model":{"width":10}}`)}); err != nil {
+		t.Fatal(err)
+	}
+	table = gomlxtest.Must(s.Table())(t)
+	if notes := strings.Join(table.Notes, "\n"); !strings.Contains(notes, "3 steps of 0 in 1 rows, width 12") {
+		t.Errorf("notes of two settings: %q", notes)
 	}
 	var log bytes.Buffer
 	s.Logger = slog.New(slog.NewTextHandler(&log, nil))

@@ -139,7 +139,7 @@ func (s *Study) recordTable() (report.Table, error) {
 		return report.Table{}, err
 	}
 	var rows []report.Result
-	note := "nothing is measured here yet"
+	measured := map[string]int{}
 	for _, u := range units {
 		if u.Search {
 			continue
@@ -152,12 +152,21 @@ func (s *Study) recordTable() (report.Table, error) {
 		rows = append(rows, row)
 		var r finetune.Recipe
 		if row.Failed == "" && json.Unmarshal(row.Settings, &r) == nil {
-			note = fmt.Sprintf("measured here: width %d, depth %d, patches of %d at %s px, %d steps of %d; compare "+
-				"positions with each other, and with the published columns only as far as these agree", r.Model.Width,
-				r.Model.Depth, r.Model.PatchSize, row.ImageSize, row.Steps, r.BatchSize)
+			measured[fmt.Sprintf("width %d, depth %d, patches of %d at %s px, %d steps of %d", r.Model.Width, r.Model.Depth,
+				r.Model.PatchSize, row.ImageSize, row.Steps, r.BatchSize)]++
 		}
 	}
 	table := vtab1k().table(rows, s.Seeds)
+	note := "nothing is measured here yet"
+	if settings := slices.Sorted(maps.Keys(measured)); len(settings) > 0 {
+		if len(settings) > 1 {
+			for i, one := range settings {
+				settings[i] = fmt.Sprintf("%s in %d rows", one, measured[one])
+			}
+		}
+		note = "measured here: " + strings.Join(settings, ", ") + "; compare positions with each other, and with the " +
+			"published columns only as far as these agree"
+	}
 	table.Notes = append(table.Notes, note)
 	return table, nil
 }

@@ -95,6 +95,9 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 		return err
 	}
 	recipe = plainForKeep(recipe, slices.Contains(s.Aspects, finetune.AspectKeep))
+	if s.Aspects != nil {
+		noteAspects(d)
+	}
 	compared := d.WithTest()
 	images := loader{d: compared, sizes: s.Sizes, subsets: o.subsets, read: map[string]dataset.Splits{}}
 	s.Tasks = []study.Task{{Recipe: recipe, Images: images.of}}
@@ -125,6 +128,13 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 		return err
 	}
 	return o.printTable(cli.Output(c), &s, recipe.Name, d)
+}
+
+// noteAspects prints that generated images have other shapes with an aspect, see dataset.Load.
+func noteAspects(d *dataset.Dataset) {
+	if d.Generated() {
+		cli.Field("data", "with aspects given, the shapes are in images of aspect ratios from 1:4 to 4:1")
+	}
 }
 
 // start checks a study, and opens its backend.

@@ -163,8 +163,8 @@ func (o *single) run(c *cobra.Command, model string) error {
 		return err
 	}
 	recipe = plainForKeep(recipe, recipe.Aspect == finetune.AspectKeep)
-	if recipe.Aspect != "" && d.Generated() { // shapes of the same name, see dataset.Load
-		cli.Field("data", "with --aspect the shapes are in images of aspect ratios from 1:4 to 4:1")
+	if recipe.Aspect != "" {
+		noteAspects(d)
 	}
 	r := finetune.Run{Recipe: recipe, Seed: o.seed, From: model, Import: o.open, Weights: o.weights,
 		Dir: cmp.Or(o.out, run.Dir(recipe.Name, d.Name))}
