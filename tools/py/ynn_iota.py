@@ -6,7 +6,7 @@
     python ynn_iota.py                                                    # the last columns are wrong
     XLA_FLAGS=--xla_cpu_experimental_ynn_fusion_type=-LIBRARY_FUSION_TYPE_REDUCE python ynn_iota.py    # right
 
-The text for the issue is in docs/evidence/upstream.md.
+docs/evidence/upstream.md describes the fault and its workaround.
 """
 
 import jax
