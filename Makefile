@@ -111,15 +111,14 @@ fuzz: ## every fuzz test for FUZZTIME (1m)
 	tools/scripts/fuzz $(FUZZTIME)
 
 .PHONY: check
-check: fmt vet lint ## gofmt, go vet and the linter
+check: fmt vet lint ## gofmt, go vet of other tags, and the linter with go vet
 
 .PHONY: fmt
 fmt:
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "run gofmt -w on:" $$unformatted; exit 1; }
 
 .PHONY: vet
-vet:
-	go vet ./...
+vet: ## what the linter does not see: other tags, and a build without cgo
 	go vet -tags=onnx ./...
 	CGO_ENABLED=0 go build $$(go list ./... | grep -v /tools/) # programs for developers may need XLA
 

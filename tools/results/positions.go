@@ -35,8 +35,7 @@ func parameters(name, position string, params map[string]any) (count int, err er
 // described are the columns that do not come from the code: formula, time and use.
 type described struct{ formula, time, use string }
 
-// Times are for a training step relative to learned: additive and rotary ones from docs/performance.md, the others from
-// docs/evidence/tables.md.
+// Times are for a training step relative to learned, from docs/performance.md; of liere from docs/evidence/tables.md.
 const additive, rotary = "0.98–1.06", "1.08–1.12"
 
 var descriptions = map[string]described{
