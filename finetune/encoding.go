@@ -12,7 +12,7 @@ import (
 
 // Encoding returns the encoding of each patch, row by row. vectors are what an additive encoding adds, [Rows·Cols,
 // width], or the factors of a modulation less 1, for the queries, keys and values of all blocks, [Rows·Cols,
-// depth·3·width]; nil for other encodings. features [Rows·Cols, len(names)] are those before the projection, if any.
+// depth·n·width]; nil for other encodings. features [Rows·Cols, len(names)] are those before the projection, if any.
 func (m *Model) Encoding() (features []float64, names []string, vectors []float64, err error) {
 	exec, err := model.NewExec(m.backend, m.store, func(scope *model.Scope, g *Graph) []*Node {
 		encoders := m.Recipe.Model.Encoders(scope.In(modelScope))
@@ -25,8 +25,11 @@ func (m *Model) Encoding() (features []float64, names []string, vectors []float6
 		case encoders.Modulation != nil:
 			var factors []*Node
 			for block := range m.Recipe.Model.Depth {
-				scales := encoders.Modulation.Scale(g, block)
-				factors = append(factors, scales[:]...)
+				for _, scale := range encoders.Modulation.Scale(g, block) {
+					if scale != nil {
+						factors = append(factors, scale)
+					}
+				}
 			}
 			encoder, outputs = encoders.Modulation, []*Node{AddScalar(Concatenate(factors, -1), -1)}
 		default:

@@ -299,13 +299,14 @@ func TestAModelLearnsWhereSomethingIsFromItsEncodingAlone(t *testing.T) {
 
 func TestTheEncodingOfAModulationAreItsFactorsLess1(t *testing.T) {
 	gomlxtest.OnGo(t)
-	for _, position := range []string{"wepe-qkv", "fourier-qkv"} {
+	for position, parts := range map[string][]string{"wepe-qkv": {"query", "key", "value"},
+		"fourier-qkv": {"query", "key", "value"}, "wepe-v": {"value"}, "fourier-v": {"value"}} {
 		trainer := begun(t, tinyRun(t, "model.position="+position, 30))
 		advanced(t, trainer, 1)
 		c, weights := trainer.Recipe.Model, trainer.model.weights(t, "")
 		features, names, vectors, err := trainer.model.Encoding()
 		n, patches := len(names), c.Rows()*c.Cols()
-		if err != nil || n != 12 || len(features) != patches*n || len(vectors) != patches*c.Depth*3*c.Width {
+		if err != nil || n != 12 || len(features) != patches*n || len(vectors) != patches*c.Depth*len(parts)*c.Width {
 			t.Fatalf("%s: %v, features %q, %d values, %d vectors", position, err, names, len(features), len(vectors))
 		}
 		var want []float64
@@ -315,7 +316,7 @@ func TestTheEncodingOfAModulationAreItsFactorsLess1(t *testing.T) {
 				t.Errorf("%s: features of length %g", position, length)
 			}
 			for block := range c.Depth {
-				for _, of := range []string{"query", "key", "value"} {
+				for _, of := range parts {
 					m := weights[fmt.Sprintf("position/%s/block_%02d/%s", strings.ReplaceAll(position, "-", "_"), block, of)]
 					for channel := range c.Width {
 						sum := 0.0
@@ -328,7 +329,7 @@ func TestTheEncodingOfAModulationAreItsFactorsLess1(t *testing.T) {
 			}
 		}
 		gomlxtest.NearAbs(t, position, vectors, want, 1e-5)
-		if position == "fourier-qkv" { // sin πx, cos πx, sin πy, cos πy, sin 2πx, … of the second patch
+		if strings.HasPrefix(position, "fourier") { // sin πx, cos πx, sin πy, cos πy, sin 2πx, … of the second patch
 			x, y := 1.5/float64(c.Cols()), 0.5/float64(c.Rows())
 			for k, name := range names {
 				at := math.Pi * float64(1+k/4) * []float64{x, y}[k/2%2]
@@ -351,6 +352,7 @@ func TestTheLogFollowsWhatAnEncodingLearns(t *testing.T) {
 		"hybrid":      {"beta", "gamma", "lambda", "omega3", "scale", "strength"},
 		"wepe-bias":   {"alpha_scale", "omega3"},
 		"wepe-qkv":    {"alpha_scale", "omega3"}, "fourier-qkv": nil,
+		"wepe-v": {"alpha_scale", "omega3"}, "fourier-v": nil,
 	} {
 		trainer := begun(t, tinyRun(t, "wepe_gate=0.3;model.position="+position, 30))
 		advanced(t, trainer, 1)

@@ -34,7 +34,7 @@ type BlockTrace struct {
 // Around holds functions that a network applies around the attention of a block; nil for none.
 type Around struct {
 	Before func(x *Node) *Node             // [batch, tokens, width] -> [batch′, tokens′, width]: regroups the tokens
-	Scale  func(q *Node) [3]*Node          // factors of queries, keys and values: float32 [batch′ or 1, tokens′, width]
+	Scale  func(q *Node) [3]*Node          // of queries, keys, values: float32 [batch′ or 1, tokens′, width], or nil
 	Turn   func(q, k *Node) (*Node, *Node) // queries and keys [batch′, tokens′, heads, headDim], after Scale
 	Bias   func(q *Node) *Node             // unrotated queries -> float32 [batch′, heads, tokens′, tokens′], or 1
 	After  func(y *Node) *Node             // inverse of Before
@@ -86,9 +86,12 @@ func biased(has bool, fill weight.Fill) weight.Fill {
 	return fill
 }
 
-// scaled returns x [batch, tokens, heads, headDim] times factors, float32 [batch or 1, tokens, width], in the type of
-// x.
+// scaled returns x [batch, tokens, heads, headDim] times factors, float32 [batch or 1, tokens, width] or nil for 1, in
+// the type of x.
 func scaled(x, factors *Node) *Node {
+	if factors == nil {
+		return x
+	}
 	d := x.Shape().Dimensions
 	factors = Reshape(factors, -1, d[1], d[2], d[3])
 	return ConvertDType(kernel.Rescale(ConvertDType(x, dtypes.Float32), factors), x.DType())

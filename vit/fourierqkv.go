@@ -12,7 +12,7 @@ import (
 
 // newFourierQKV is the control of wepe-qkv: the same modulation with as many sines and cosines in place of ℘ and ℘′.
 func newFourierQKV(scope *model.Scope, c Config) Modulation {
-	return newQKVModulation(scope.In("fourier_qkv"), c, "fourier-qkv", waves{c.Rows(), c.Cols()})
+	return newModulation(scope.In("fourier_qkv"), c, "fourier-qkv", waves{c.Rows(), c.Cols()}, modulated[:]...)
 }
 
 // waves are, for the patch centres (x, y) in units of the image's sides and k = 1, 2, 3,
@@ -35,7 +35,7 @@ func (w waves) Features(g *Graph) *Node {
 			}
 		}
 	}
-	return Const(g, tensors.FromFlatDataAndDimensions(f, w.rows*w.cols, qkvFeatures))
+	return Const(g, tensors.FromFlatDataAndDimensions(f, w.rows*w.cols, modulationFeatures))
 }
 
 // FeatureNames describes each column of Features.
@@ -51,4 +51,4 @@ func (w waves) FeatureNames() (names []string) {
 // Scalars returns none: waves learn nothing.
 func (w waves) Scalars() (map[string]float64, error) { return nil, nil }
 
-func fourierQKVParameters(c Config) int { return 3 * qkvFeatures * c.Width * c.Depth }
+func fourierQKVParameters(c Config) int { return 3 * modulationFeatures * c.Width * c.Depth }

@@ -131,10 +131,18 @@ func (c Config) manyGrids(scope *model.Scope, grids [][2]int, grid *Node, tokens
 			var parts [3][]*Node
 			for _, e := range encoders {
 				for i, x := range e.Modulation.Scale(g, block) {
-					parts[i] = append(parts[i], x)
+					if x != nil {
+						parts[i] = append(parts[i], x)
+					}
 				}
 			}
-			m.scales = append(m.scales, [3]*Node{Concatenate(parts[0], 0), Concatenate(parts[1], 0), Concatenate(parts[2], 0)})
+			var joined [3]*Node
+			for i, x := range parts {
+				if x != nil {
+					joined[i] = Concatenate(x, 0)
+				}
+			}
+			m.scales = append(m.scales, joined)
 		}
 	}
 	if own.Rotary != nil {
@@ -275,7 +283,9 @@ func (m *manyGrids) around(block int) Around {
 	if m.scales != nil {
 		a.Scale = func(*Node) (own [3]*Node) {
 			for i, x := range m.scales[block] {
-				own[i] = additive.Rows(x, m.turned) // [batch, tokens, width]
+				if x != nil {
+					own[i] = additive.Rows(x, m.turned) // [batch, tokens, width]
+				}
 			}
 			return own
 		}

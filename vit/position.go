@@ -33,8 +33,8 @@ type Relative interface {
 type Modulation interface {
 	pos.Encoder
 
-	// Scale returns the factors of queries, keys and values in block i, float32 [tokens, width] each; 1 for tokens
-	// without a position.
+	// Scale returns the factors of queries, keys and values in block i, float32 [tokens, width] each, or nil for those
+	// that are not scaled; 1 for tokens without a position.
 	Scale(g *Graph, i int) [3]*Node
 }
 

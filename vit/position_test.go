@@ -36,7 +36,7 @@ func TestPositionsAreListedByKind(t *testing.T) {
 		kindNone: {"none"},
 		kindAdditive: {"learned", "sinusoidal1d", "sincos2d", "grid2d", "factorized", "wepe", "wepe-sphere",
 			"wepe-lut", "hybrid"},
-		kindModulation: {"wepe-qkv", "fourier-qkv"},
+		kindModulation: {"wepe-qkv", "fourier-qkv", "wepe-v", "fourier-v"},
 		kindRotary:     {"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "as2drope", "fope", "liere"},
 		kindBias:       {"wepe-bias", "relative-table", "alibi2d", "lookhere"},
 	} {

@@ -97,6 +97,16 @@ var positions = []Position{
 		Parameters: fourierQKVParameters, Variables: []string{"fourier_qkv/"}, Modulation: newFourierQKV,
 	},
 	{
+		Name: "wepe-v", Doc: "wepe-qkv on the values alone",
+		Parameters: wepeVParameters, Variables: []string{"wepe_v/"},
+		Params:      wepeSettings(ofGate, ofProjection, ofTable),
+		TrainedGrid: wepeTrainedGrid, Modulation: newWePEV,
+	},
+	{
+		Name: "fourier-v", Doc: "wepe-v with sines and cosines in place of ℘: a control",
+		Parameters: fourierVParameters, Variables: []string{"fourier_v/"}, Modulation: newFourierV,
+	},
+	{
 		Name: "wepe-lut", Doc: "wepe from a look-up table, with a fixed lattice",
 		Parameters: wepeTableParameters, Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepeSettings(ofGate),
 		Additive: newWePETable,

@@ -32,7 +32,7 @@ func loud(store *model.Store) {
 // The timm fixture checks the values of the attention, but its weights are nearly uniform, and nothing is added to the
 // scores. Nothing else of the position enters the attention.
 func TestAttentionIsTheSoftmaxOfScaledScoresAndBiasInEveryBlock(t *testing.T) {
-	for _, position := range []string{"wepe", "wepe-bias", "wepe-qkv"} {
+	for _, position := range []string{"wepe", "wepe-bias", "wepe-qkv", "wepe-v"} {
 		c := small(position, poolClass)
 		store := gomlxtest.Seeded(t, 11)
 		build := func(s *model.Scope, in []*Node) (nodes []*Node) {
@@ -43,6 +43,9 @@ func TestAttentionIsTheSoftmaxOfScaledScoresAndBiasInEveryBlock(t *testing.T) {
 				if encoders.Modulation != nil {
 					scales := encoders.Modulation.Scale(in[0].Graph(), block)
 					for i, x := range []**Node{&q, &k, &v} {
+						if scales[i] == nil {
+							continue
+						}
 						*x = Mul(*x, Reshape(scales[i], 1, c.Tokens(), c.Heads, c.headDim()))
 					}
 				}
@@ -76,7 +79,7 @@ func TestAttentionIsTheSoftmaxOfScaledScoresAndBiasInEveryBlock(t *testing.T) {
 // Nodes that the blocks of a graph share belong to that graph alone.
 func TestOneEncoderServesSeveralGraphs(t *testing.T) {
 	gomlxtest.OnGo(t)
-	for _, position := range []string{"alibi2d", "lookhere", "wepe-bias", "relative-table", "wepe-qkv", "liere", "fope"} {
+	for _, position := range []string{"alibi2d", "lookhere", "wepe-bias", "relative-table", "wepe-qkv", "wepe-v", "liere", "fope"} {
 		c, store := small(position, poolClass), gomlxtest.Seeded(t, 5)
 		encoders := c.Encoders(store.Scope("/vit"))
 		values := func() []float64 {
@@ -88,7 +91,7 @@ func TestOneEncoderServesSeveralGraphs(t *testing.T) {
 						nodes = append(nodes, MulScalar(encoders.Relative.AttentionBias(g, block), 1))
 					case encoders.Modulation != nil:
 						scales := encoders.Modulation.Scale(g, block)
-						nodes = append(nodes, scales[:]...)
+						nodes = append(nodes, slices.DeleteFunc(scales[:], func(x *Node) bool { return x == nil })...)
 					default:
 						q, _ := encoders.Rotary.Block(block).EncodeQK(in[0], in[0], nil, 1)
 						nodes = append(nodes, q)

@@ -67,32 +67,40 @@ func valuesOf(t *testing.T, store *model.Store, path string, factor float32) []f
 const sphereTolerance = 2e-5
 
 func TestModulationsScaleByHostFeatures(t *testing.T) {
-	for position, features := range map[string]func(rows, cols int) [][]float64{
-		"wepe-qkv": halfCell, "fourier-qkv": halfWaves,
-	} {
+	all, values := []string{"query", "key", "value"}, []string{"value"}
+	for position, of := range map[string]struct {
+		features func(rows, cols int) [][]float64
+		parts    []string
+	}{"wepe-qkv": {halfCell, all}, "fourier-qkv": {halfWaves, all}, "wepe-v": {halfCell, values},
+		"fourier-v": {halfWaves, values}} {
 		c := small(position, poolClass) // 5×3 patches
 		c.Registers = 2
 		store := gomlxtest.Seeded(t, 5)
 		scales := func() [][]float64 {
 			return run(t, store, func(s *model.Scope, in []*Node) []*Node {
 				scales := c.Encoders(s.In("vit")).Modulation.Scale(in[0].Graph(), 1)
-				return scales[:]
+				return slices.DeleteFunc(scales[:], func(x *Node) bool { return x == nil })
 			}, float32(0))
 		}
 		scales() // makes the variables
 		scope := strings.ReplaceAll(position, "-", "_") + "/block_01/"
-		var want [3][]float64
-		for i, name := range []string{"query", "key", "value"} {
-			weights := valuesOf(t, store, scope+name, float32(i+1)/3)
-			want[i] = slices.Repeat([]float64{1}, c.Prefix()*c.Width)
-			for _, f := range features(c.Rows(), c.Cols()) {
+		var want [][]float64
+		for i, part := range of.parts {
+			weights := valuesOf(t, store, scope+part, float32(i+1)/3)
+			factors := slices.Repeat([]float64{1}, c.Prefix()*c.Width)
+			for _, f := range of.features(c.Rows(), c.Cols()) {
 				for _, x := range times(f, weights, c.Width) {
-					want[i] = append(want[i], 1+x)
+					factors = append(factors, 1+x)
 				}
 			}
+			want = append(want, factors)
 		}
-		for i, got := range scales() {
-			gomlxtest.NearAbs(t, position+" "+[]string{"queries", "keys", "values"}[i], got, want[i], sphereTolerance)
+		got := scales()
+		if len(got) != len(want) {
+			t.Fatalf("%s scales %d parts of a block, want %q", position, len(got), of.parts)
+		}
+		for i, part := range of.parts {
+			gomlxtest.NearAbs(t, position+" "+part, got[i], want[i], sphereTolerance)
 		}
 	}
 }
