@@ -41,7 +41,7 @@ func open(name string) compute.Backend {
 
 // OnGo skips a test of files, messages, pages or resuming on other backends, where it would only take longer.
 func OnGo(t testing.TB) {
-	if name := Backend().Name(); name != "go" {
+	if name := Backend().Name(); name != PureGo().Name() {
 		t.Skipf("does not depend on the backend: it runs on pure Go, not on %s", name)
 	}
 }
