@@ -56,6 +56,8 @@ var descriptions = map[string]described{
 	"wepe-sphere":    {"x + β·LN([S(αw), S(αw′)]W + b)", additive, "short training, folding, other sizes"},
 	"wepe-qkv":       {"q, k, v ∘ (1 + fA), (1 + fB), (1 + fC) in each block", "1.07", "training from scratch"},
 	"fourier-qkv":    {"wepe-qkv, f = sin and cos of πkx, πky", "–", "control of wepe-qkv"},
+	"wepe-v":         {"v ∘ (1 + fC) in each block", "–", "training from scratch"},
+	"fourier-v":      {"wepe-v, f = sin and cos of πkx, πky", "–", "control of wepe-v"},
 	"wepe-lut":       {"wepe from a look-up table", additive, "a fixed lattice"},
 	"hybrid":         {"x + λ·WePE + (1−λ)·T", additive, "fine-tuning a model with a table"},
 	"relative-table": {"scores + T_h(row, col difference)", "–", "BEiT"},
