@@ -223,8 +223,8 @@ func (e *export) timmConfig() (exportFile, error) {
 			return exportFile{}, err
 		}
 	} else if c.Channels == 3 {
-		e.report = append(e.report, "preprocessing: not in the files: timm uses its defaults, a crop of 0.875 after a bicubic "+
-			"resize, and the mean and standard deviation of ImageNet")
+		e.report = append(e.report, "preprocessing: not in the files: timm uses its defaults, a crop of 0.875 after a "+
+			"bicubic resize, and the mean and standard deviation of ImageNet")
 	}
 	architecture, args, err := architectureFor(e.as.family.class, e.fields)
 	if err != nil {

@@ -69,7 +69,8 @@ func TestPlanOfTheMixingDependsOnlyOnSeedEpochAndBatchNumber(t *testing.T) {
 func TestCutoutDoesNotDependOnTheCrop(t *testing.T) {
 	set, rows := noise(31, 7, 5, 3), []int{3, 19, 30, 7}
 	whole := strong.Plan(set, 9, 4, 2, rows)
-	for _, other := range []Augment{strong.afterHost(), {Size: strong.Size, CropScale: [2]float64{0.3, 1}, Cutout: strong.Cutout}} {
+	crops := Augment{Size: strong.Size, CropScale: [2]float64{0.3, 1}, Cutout: strong.Cutout}
+	for _, other := range []Augment{strong.afterHost(), crops} {
 		if got := other.Plan(set, 9, 4, 2, rows).Cutout; !slices.Equal(got, whole.Cutout) {
 			t.Errorf("%+v: boxes %v, want %v", other, got, whole.Cutout)
 		}

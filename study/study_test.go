@@ -292,14 +292,15 @@ func TestATableNamesTheModelOfATrainingThatDidNotDiverge(t *testing.T) {
 	_, finals := units(t, s, nil)
 	for i, failed := range []string{"", "diverged"} {
 		if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{})), report.Result{ID: finals[i].ID, Date: "2",
-			Failed: failed, ImageSize: "24x40", Steps: 17, Settings: fmt.Appendf(nil, `{"model":{"width":%d},"batch_size":5}`, 12+i),
+			Failed: failed, ImageSize: "24x40", Steps: 17,
+			Settings: fmt.Appendf(nil, `{"model":{"width":%d},"batch_size":5}`, 12+i),
 			Test: report.Metrics{Top1: 0.5, Images: 7}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	table := gomlxtest.Must(s.Table())(t)
-	if notes := strings.Join(table.Notes, "\n"); !strings.Contains(notes, "here: width 12, depth 0, patches of 0 at 24x40 px, "+
-		"17 steps of 5; compare") {
+	if notes := strings.Join(table.Notes, "\n"); !strings.Contains(notes, "here: width 12, depth 0, patches of 0 at "+
+		"24x40 px, 17 steps of 5; compare") {
 		t.Errorf("notes %q", notes)
 	}
 	if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{Index: 1, Of: 2})), report.Result{ID: finals[1].ID,
@@ -362,14 +363,16 @@ func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
 			t.Errorf("joined %q", joined)
 		}
 	}
-	if err := into(t.TempDir()).Merge([]string{t.TempDir()}); err == nil || !strings.Contains(err.Error(), "contains no rows") {
+	err := into(t.TempDir()).Merge([]string{t.TempDir()})
+	if err == nil || !strings.Contains(err.Error(), "contains no rows") {
 		t.Errorf("an empty directory: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := into(filepath.Join(file, "study")).Merge([]string{first}); err == nil || !strings.Contains(err.Error(), file) {
+	err = into(filepath.Join(file, "study")).Merge([]string{first})
+	if err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("into a directory below a file: %v", err)
 	}
 }

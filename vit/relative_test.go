@@ -79,7 +79,8 @@ func TestAttentionIsTheSoftmaxOfScaledScoresAndBiasInEveryBlock(t *testing.T) {
 // Nodes that the blocks of a graph share belong to that graph alone.
 func TestOneEncoderServesSeveralGraphs(t *testing.T) {
 	gomlxtest.OnGo(t)
-	for _, position := range []string{"alibi2d", "lookhere", "wepe-bias", "relative-table", "wepe-qkv", "wepe-v", "liere", "fope"} {
+	for _, position := range []string{"alibi2d", "lookhere", "wepe-bias", "relative-table", "wepe-qkv", "wepe-v", "liere",
+		"fope"} {
 		c, store := small(position, poolClass), gomlxtest.Seeded(t, 5)
 		encoders := c.Encoders(store.Scope("/vit"))
 		values := func() []float64 {

@@ -89,7 +89,8 @@ func annotated(annotations string, files *data.Files, settings preprocess.Settin
 		return nil, err
 	}
 	name, images := path.Base, map[string]coco.Image{} // annotations of COCO have no folders
-	if repeated(files.Len(), files.Where) || repeated(len(truth.Images), func(i int) string { return truth.Images[i].FileName }) {
+	listed := func(i int) string { return truth.Images[i].FileName }
+	if repeated(files.Len(), files.Where) || repeated(len(truth.Images), listed) {
 		name = path.Clean
 	}
 	for _, i := range truth.Images {

@@ -21,8 +21,8 @@ func TestMasksBelongToTheirImages(t *testing.T) {
 		var images, objects []string
 		for i, name := range names {
 			images = append(images, fmt.Sprintf(`{"id":%d,"file_name":%q,"height":3,"width":2}`, i+7, name))
-			objects = append(objects, fmt.Sprintf(`{"id":%d,"image_id":%d,"category_id":1,"iscrowd":0,"area":1,"bbox":[0,%d,1,1],`+
-				`"segmentation":[[0,%[3]d,1,%[3]d,1,%[4]d,0,%[4]d]]}`, i+1, i+7, i, i+1))
+			objects = append(objects, fmt.Sprintf(`{"id":%d,"image_id":%d,"category_id":1,"iscrowd":0,"area":1,`+
+				`"bbox":[0,%d,1,1],"segmentation":[[0,%[3]d,1,%[3]d,1,%[4]d,0,%[4]d]]}`, i+1, i+7, i, i+1))
 		}
 		path := filepath.Join(t.TempDir(), "instances.json")
 		text := fmt.Sprintf(`{"images":[%s],"annotations":[%s],"categories":[{"id":1,"name":"thing"}]}`,
