@@ -294,7 +294,7 @@ func TestATableNamesTheModelOfATrainingThatDidNotDiverge(t *testing.T) {
 		if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{})), report.Result{ID: finals[i].ID, Date: "2",
 			Failed: failed, ImageSize: "24x40", Steps: 17,
 			Settings: fmt.Appendf(nil, `{"model":{"width":%d},"batch_size":5}`, 12+i),
-			Test: report.Metrics{Top1: 0.5, Images: 7}}); err != nil {
+			Test:     report.Metrics{Top1: 0.5, Images: 7}}); err != nil {
 			t.Fatal(err)
 		}
 	}
