@@ -185,11 +185,9 @@ func (b Backbone) around(block *model.Scope, trained Backbone, encoders vit.Enco
 			d := q.Shape().Dimensions
 			positions := Const(q.Graph(), slices.Concat(tokens...))
 			for k, x := range encoders.Modulation.Scale(q.Graph(), i) {
-				if x == nil {
-					continue
+				if x != nil { // [batch, windows·tokens, width]
+					scales[k] = Reshape(BroadcastPrefix(additive.Rows(x, positions), d[0]/len(tokens)), d[0], d[1], b.Width)
 				}
-				x = BroadcastPrefix(additive.Rows(x, positions), d[0]/len(tokens)) // [batch, windows·tokens, width]
-				scales[k] = Reshape(x, d[0], d[1], b.Width)
 			}
 			return scales
 		}

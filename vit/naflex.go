@@ -127,23 +127,7 @@ func (c Config) manyGrids(scope *model.Scope, grids [][2]int, grid *Node, tokens
 		m.turned = m.tokensOfGrids()
 	}
 	if own.Modulation != nil {
-		for block := range c.Depth {
-			var parts [3][]*Node
-			for _, e := range encoders {
-				for i, x := range e.Modulation.Scale(g, block) {
-					if x != nil {
-						parts[i] = append(parts[i], x)
-					}
-				}
-			}
-			var joined [3]*Node
-			for i, x := range parts {
-				if x != nil {
-					joined[i] = Concatenate(x, 0)
-				}
-			}
-			m.scales = append(m.scales, joined)
-		}
+		m.scaleEach(g, encoders)
 	}
 	if own.Rotary != nil {
 		m.turnEach(encoders)
@@ -160,6 +144,27 @@ func (c Config) manyGrids(scope *model.Scope, grids [][2]int, grid *Node, tokens
 	m.hidden = InsertAxes(m.own(Const(g, hidden)), 1, 1)
 	m.weights = Reshape(m.own(Const(g, weights)), grid.Shape().Dim(0), -1, tokens)
 	return m
+}
+
+// scaleEach joins the factors of every grid.
+func (m *manyGrids) scaleEach(g *Graph, encoders []Encoders) {
+	for block := range m.c.Depth {
+		var parts [3][]*Node
+		for _, e := range encoders {
+			for i, x := range e.Modulation.Scale(g, block) {
+				if x != nil {
+					parts[i] = append(parts[i], x)
+				}
+			}
+		}
+		var joined [3]*Node
+		for i, x := range parts {
+			if x != nil {
+				joined[i] = Concatenate(x, 0)
+			}
+		}
+		m.scales = append(m.scales, joined)
+	}
 }
 
 // own gathers each image's numbers from a table with equally many for every grid: [batch, numbers].

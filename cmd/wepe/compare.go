@@ -95,9 +95,6 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 		return err
 	}
 	recipe = plainForKeep(recipe, slices.Contains(s.Aspects, finetune.AspectKeep))
-	if s.Aspects != nil {
-		noteAspects(d)
-	}
 	compared := d.WithTest()
 	images := loader{d: compared, sizes: s.Sizes, subsets: o.subsets, read: map[string]dataset.Splits{}}
 	s.Tasks = []study.Task{{Recipe: recipe, Images: images.of}}
@@ -203,6 +200,9 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 	s.EvalSizes, s.Baseline, s.Variants = named.EvalSizes, named.Baseline, study.Each(positions...)
 	if named.Aspects != nil {
 		s.Aspects = named.Aspects
+	}
+	if s.Aspects != nil {
+		noteAspects(d)
 	}
 	if named.Variants != nil {
 		if s.Variants, err = study.Matching(named.Variants, o.only); err != nil {
