@@ -51,4 +51,4 @@ func (w waves) FeatureNames() (names []string) {
 // Scalars returns none: waves learn nothing.
 func (w waves) Scalars() (map[string]float64, error) { return nil, nil }
 
-func fourierQKVParameters(c Config) int { return 3 * modulationFeatures * c.Width * c.Depth }
+func fourierQKVParameters(c Config) int { return 3 * fourierVParameters(c) }
