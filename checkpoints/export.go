@@ -54,7 +54,7 @@ type ExportOptions struct {
 //	})
 //
 // For hf, timm and jax the position encoding is first folded into a table ([vit.Config.Fold]), so that the file is an
-// ordinary ViT; encodings that act in the attention, and any other feature that the format does not support, are
+// ordinary ViT; encodings that act inside the blocks, and any other feature that the format does not support, are
 // errors. ONNX supports every model; it needs the build tag onnx, and its file is kept only if its logits on random
 // images match the backend's.
 //
@@ -170,7 +170,7 @@ func (e *export) explain(err error, params map[string]any) error {
 		}
 	}
 	if !last.Folds() {
-		return errors.WithMessagef(err, "position %q acts in the attention, and no table can take its place", e.encoded)
+		return errors.WithMessagef(err, "position %q acts inside the blocks, and no table can take its place", e.encoded)
 	}
 	return err
 }

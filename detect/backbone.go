@@ -122,7 +122,8 @@ func (b Backbone) trace(scope *model.Scope, images *Node, attentionWeights bool)
 	for i := range b.Depth {
 		block := scope.In("block_%02d", i)
 		t.Blocks[i] = b.Block(block, x, b.around(block, trained, encoders, i), i, attentionWeights)
-		x = t.Blocks[i].Output
+		x = b.after(encoders, t.Blocks[i].Output, i)
+		t.Blocks[i].Output = x
 		if slices.Contains(b.Residual, i) {
 			x = b.bottleneck(block.In("residual"), x)
 			t.Blocks[i].Output = x
@@ -226,6 +227,18 @@ func (b Backbone) around(block *model.Scope, trained Backbone, encoders vit.Enco
 		}
 	}
 	return a
+}
+
+// after adds to the patches x [batch, N, width] of the whole image after block i.
+func (b Backbone) after(encoders vit.Encoders, x *Node, i int) *Node {
+	if encoders.Conditional == nil {
+		return x
+	}
+	added := encoders.Conditional.After(Reshape(x, -1, b.Rows(), b.Cols(), b.Width), i)
+	if added == nil {
+		return x
+	}
+	return Add(x, Reshape(added, x.Shape().Dimensions...))
 }
 
 // pairsOf selects from scores of all tokens [heads, all, all] the pairs within each of some sets of tokens: [sets,

@@ -372,7 +372,7 @@ func TestVariablesOfAnotherModelAreAnErrorOfEveryProgram(t *testing.T) {
 
 // A ViT without a class token computes the same as a backbone without windows that has loaded its variables.
 func TestTheBackboneLoadsTheWeightsOfAViT(t *testing.T) {
-	for _, position := range []string{"learned", "learned+rope-mixed", "wepe", "factorized+alibi2d"} {
+	for _, position := range []string{"learned", "learned+rope-mixed", "wepe", "factorized+alibi2d", "learned+cpe"} {
 		v := vit.Config{ImageRows: 24, ImageCols: 40, PatchSize: 8, Width: 32, Depth: 2, Heads: 4, MLPDim: 48, Classes: 3,
 			Pool: "mean", Position: position}.WithDefaults()
 		store := gomlxtest.Seeded(t, 11)

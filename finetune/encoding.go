@@ -85,7 +85,7 @@ func (m *Model) eachEncoder() []any {
 		built := m.Recipe.Model.Encoders(m.store.Scope("/" + modelScope))
 		m.encoders = &built
 	}
-	return []any{m.encoders.Additive, m.encoders.Modulation, m.encoders.Rotary, m.encoders.Relative}
+	return []any{m.encoders.Additive, m.encoders.Modulation, m.encoders.Rotary, m.encoders.Relative, m.encoders.Conditional}
 }
 
 // scalars returns the learned scalars of the encoding for the log; nil for encodings without any.

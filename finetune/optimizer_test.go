@@ -224,6 +224,7 @@ func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 		{`position/(grid2d/(table|prefix)|(rope_mixed|liere)/block_00/(frequencies|generators))`, groupPosition, false, 2},
 		{`position/factorized/(rows|cols)`, groupPosition, false, 2},
 		{`position/relative_table/block_00/scores`, groupPosition, false, 2},
+		{`position/cpe/block_00/(kernel|bias)`, groupPosition, false, 2},
 		{`position/wepe_(qkv|v)/wepe_field_sphere/(omega3_raw|alpha_scale_raw)`, groupPosition, false, 2},
 		{`position/(wepe|fourier)_(qkv|v)/block_00/(query|key|value)`, groupPosition, false, 2},
 	}

@@ -19,10 +19,9 @@ import (
 type Encoding []Position
 
 // EncodingNamed returns the encoding of one of PositionNames, or of several joined by "+" in the order additive,
-// modulation, rotary, relative bias, as in "learned+rope-axial".
+// modulation, rotary, relative bias, conditional, as in "learned+rope-axial".
 func EncodingNamed(name string) (Encoding, error) {
 	var e Encoding
-	order := []string{kindAdditive, kindModulation, kindRotary, kindBias}
 	for _, part := range strings.Split(name, "+") {
 		row := slices.IndexFunc(positions, func(p Position) bool { return p.Name == part })
 		if row < 0 {
@@ -31,11 +30,11 @@ func EncodingNamed(name string) (Encoding, error) {
 		}
 		e = append(e, positions[row])
 	}
-	place := func(p Position) int { return slices.Index(order, p.Kind()) }
+	place := func(p Position) int { return slices.Index(kinds, p.Kind()) }
 	for i := 1; i < len(e); i++ {
 		if place(e[0]) < 0 || place(e[i-1]) >= place(e[i]) {
 			return nil, fmt.Errorf("vit: position %q: %s is %s, %s is %s: want at most one of each kind, in the order %s",
-				name, e[i-1].Name, e[i-1].Kind(), e[i].Name, e[i].Kind(), strings.Join(order, ", "))
+				name, e[i-1].Name, e[i-1].Kind(), e[i].Name, e[i].Kind(), strings.Join(kinds, ", "))
 		}
 	}
 	return e, nil
@@ -174,10 +173,11 @@ const positionScope = "position"
 
 // Encoders are the position encoders of one model, by kind; nil for none.
 type Encoders struct {
-	Additive   Additive
-	Modulation Modulation
-	Rotary     Rotary
-	Relative   Relative
+	Additive    Additive
+	Modulation  Modulation
+	Rotary      Rotary
+	Relative    Relative
+	Conditional Conditional
 }
 
 // Encoders builds the position encoders of a model below its scope.
@@ -198,6 +198,8 @@ func (e Encoding) encoders(scope *model.Scope, c Config) (out Encoders) {
 			out.Rotary = p.Rotary(scope, c)
 		case kindBias:
 			out.Relative = p.Relative(scope, c)
+		case kindConditional:
+			out.Conditional = p.Conditional(scope, c)
 		}
 	}
 	return out

@@ -16,7 +16,7 @@ import (
 // weights below the model's scope; zeros for position "none". On a fixed grid an additive encoding is this table,
 // mathematics.md (9.2).
 //
-// Encodings that act only in the attention have no such table, and are refused.
+// Encodings that act only inside the blocks have no such table, and are refused.
 func (c Config) positionRows(backend compute.Backend, scope *model.Scope) (*tensors.Tensor, error) {
 	c = c.WithDefaults()
 	if err := c.Validate(); err != nil {
@@ -24,7 +24,7 @@ func (c Config) positionRows(backend compute.Backend, scope *model.Scope) (*tens
 	}
 	switch first := c.Encoding()[0]; {
 	case !first.Folds():
-		return nil, fmt.Errorf("vit: position %q acts in the attention of every block, not on the tokens: there is no table "+
+		return nil, fmt.Errorf("vit: position %q acts inside the blocks, not on the tokens before them: there is no table "+
 			"to fold it into", c.Position)
 	case first.Additive == nil:
 		return tensors.FromFlatDataAndDimensions(make([]float32, c.Positions()*c.Width), c.Positions(), c.Width), nil

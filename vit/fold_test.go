@@ -155,7 +155,7 @@ func TestFold_refuses_encodings_without_a_table(t *testing.T) {
 		}
 		c := small(p.Name, poolClass)
 		_, _, err := c.Fold(gomlxtest.Backend(), trained(t, c).Scope("/vit"))
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q acts in the attention", p.Name)) {
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q acts inside the blocks", p.Name)) {
 			t.Errorf("%s: got %v, want the reason", p.Name, err)
 		}
 	}

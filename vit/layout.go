@@ -9,12 +9,16 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/additive"
+	"github.com/wepe-go/wepe/internal/kernel"
 )
 
-// layout is the positions of a batch: for its tokens, its attention and its pooling.
+// layout is the positions of a batch: for its tokens, its blocks and its pooling.
 type layout interface {
 	add(x *Node) *Node       // to the tokens [batch, tokens, width], before the first block
 	around(block int) Around // the attention of a block
+
+	// after adds to the tokens [batch, tokens, width] after a block.
+	after(x *Node, block int) *Node
 
 	// pool returns [batch, PooledWidth] from the tokens [batch, tokens, width]; the variables of poolMap are in the scope.
 	pool(scope *model.Scope, x *Node) *Node
@@ -47,4 +51,27 @@ func (o oneGrid) add(x *Node) *Node {
 		}
 	}
 	return additive.PreEncode(additive.Rows(rows, Const(g, at)), x, nil, 1)
+}
+
+// after adds to the patches.
+func (o oneGrid) after(x *Node, block int) *Node {
+	if o.Conditional == nil {
+		return x
+	}
+	return addAfter(o.c, o.Conditional, x, block, nil)
+}
+
+// addAfter adds what an encoding adds after a block to the patches of a model c, the first tokens of x [batch, tokens,
+// width] behind the prefix, in the images where own, bool [batch], is true; in all if it is nil.
+func addAfter(c Config, encoder Conditional, x *Node, block int, own *Node) *Node {
+	d, begin, end := x.Shape().Dimensions, c.Prefix(), c.Tokens()
+	y := encoder.After(Reshape(kernel.Crop(x, 1, begin, end), d[0], c.Rows(), c.Cols(), d[2]), block)
+	if y == nil {
+		return x
+	}
+	y = kernel.ZeroPad(Reshape(y, d[0], end-begin, d[2]), 1, begin, d[1]-end)
+	if own != nil {
+		y = Where(BroadcastToShape(Reshape(own, -1, 1, 1), shapes.Make(dtypes.Bool, d...)), y, ZerosLike(y))
+	}
+	return Add(x, y)
 }

@@ -84,6 +84,8 @@ type manyGrids struct {
 	scores []*Node    // of each block, [pairs of tokens of all grids, heads]; nil for none
 	pairs  *Node      // int64 [batch, tokens·tokens], in scores
 
+	conditional []Conditional // one for each grid; nil for none
+
 	hidden  *Node // [batch, 1, 1, tokens]: 0, and hiddenScore for padding
 	weights *Node // [batch, 1 or 2, tokens] of the pooling
 }
@@ -134,6 +136,11 @@ func (c Config) manyGrids(scope *model.Scope, grids [][2]int, grid *Node, tokens
 	}
 	if own.Relative != nil {
 		m.scoreEach(g, encoders)
+	}
+	if own.Conditional != nil {
+		for _, e := range encoders {
+			m.conditional = append(m.conditional, e.Conditional)
+		}
 	}
 	var hidden, weights []float32
 	for _, on := range m.grids {
@@ -308,6 +315,14 @@ func (m *manyGrids) around(block int) Around {
 		}
 	}
 	return a
+}
+
+// after adds to the patches of each image by the encoder of its grid.
+func (m *manyGrids) after(x *Node, block int) *Node {
+	for i, encoder := range m.conditional {
+		x = addAfter(m.grids[i], encoder, x, block, Equal(m.grid, Const(x.Graph(), int64(i))))
+	}
+	return x
 }
 
 func (m *manyGrids) pool(scope *model.Scope, x *Node) *Node {

@@ -47,6 +47,15 @@ type Rotary interface {
 	Block(i int) pos.QKEncoder
 }
 
+// Conditional is a position encoding that is computed from the patches and added to them, after some of the blocks.
+type Conditional interface {
+	pos.Encoder
+
+	// After returns what is added after block i to the patches x [batch, rows, cols, width], in their type; nil for
+	// nothing.
+	After(x *Node, i int) *Node
+}
+
 // Position describes an encoding. Its one constructor is called once per graph, creates all variables of the encoding
 // in the scope and reads hyperparameters from it.
 type Position struct {
@@ -66,22 +75,28 @@ type Position struct {
 	// position "learned".
 	Pretrained bool
 
-	Additive   func(*model.Scope, Config) Additive
-	Modulation func(*model.Scope, Config) Modulation
-	Rotary     func(*model.Scope, Config) Rotary
-	Relative   func(*model.Scope, Config) Relative
+	Additive    func(*model.Scope, Config) Additive
+	Modulation  func(*model.Scope, Config) Modulation
+	Rotary      func(*model.Scope, Config) Rotary
+	Relative    func(*model.Scope, Config) Relative
+	Conditional func(*model.Scope, Config) Conditional
 }
 
 // Kinds of encodings: where in the model they act.
 const (
-	kindNone       = "none"
-	kindAdditive   = "additive"      // on the tokens, once before the first block: absolute positions
-	kindModulation = "modulation"    // on the queries, keys and values of every block
-	kindRotary     = "rotary"        // on the queries and keys of every block
-	kindBias       = "relative bias" // on the attention scores of every block
+	kindNone        = "none"
+	kindAdditive    = "additive"      // on the tokens, once before the first block: absolute positions
+	kindModulation  = "modulation"    // on the queries, keys and values of every block
+	kindRotary      = "rotary"        // on the queries and keys of every block
+	kindBias        = "relative bias" // on the attention scores of every block
+	kindConditional = "conditional"   // on the patches, after some blocks
 )
 
-// Kind returns where in the model the encoding acts: "none", "additive", "modulation", "rotary" or "relative bias".
+// kinds is their order in a name such as "learned+rope-axial".
+var kinds = []string{kindAdditive, kindModulation, kindRotary, kindBias, kindConditional}
+
+// Kind returns where in the model the encoding acts: "none", "additive", "modulation", "rotary", "relative bias" or
+// "conditional".
 func (p Position) Kind() string {
 	switch {
 	case p.Additive != nil:
@@ -92,6 +107,8 @@ func (p Position) Kind() string {
 		return kindRotary
 	case p.Relative != nil:
 		return kindBias
+	case p.Conditional != nil:
+		return kindConditional
 	}
 	return kindNone
 }
@@ -122,7 +139,9 @@ func Register(p Position) {
 // fits checks a row before it joins the table.
 func (p Position) fits() error {
 	constructors := 0
-	for _, has := range []bool{p.Additive != nil, p.Modulation != nil, p.Rotary != nil, p.Relative != nil} {
+	for _, has := range []bool{
+		p.Additive != nil, p.Modulation != nil, p.Rotary != nil, p.Relative != nil, p.Conditional != nil,
+	} {
 		if has {
 			constructors++
 		}
@@ -133,8 +152,8 @@ func (p Position) fits() error {
 	case slices.Contains(PositionNames(), p.Name):
 		return fmt.Errorf("vit: register: position encoding %q exists already", p.Name)
 	case constructors != 1:
-		return fmt.Errorf("vit: register %s: %d constructors, want one of Additive, Modulation, Rotary and "+
-			"Relative", p.Name, constructors)
+		return fmt.Errorf("vit: register %s: %d constructors, want one of Additive, Modulation, Rotary, "+
+			"Relative and Conditional", p.Name, constructors)
 	case p.Pretrained && p.Additive == nil:
 		return fmt.Errorf("vit: register %s: only an additive encoding begins with a pretrained table", p.Name)
 	}

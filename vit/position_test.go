@@ -17,7 +17,7 @@ import (
 // combined are combinations of encodings of different kinds.
 var combined = []string{
 	"learned+rope-axial", "wepe+rope-mixed", "hybrid+liere", "grid2d+fope", "wepe+wepe-bias", "as2drope+wepe-bias",
-	"wepe-sphere+rope-mixed", "wepe-qkv+rope-mixed", "factorized+lookhere",
+	"wepe-sphere+rope-mixed", "wepe-qkv+rope-mixed", "factorized+lookhere", "learned+cpe", "wepe-v+rope-axial+wepe-bias+cpe",
 	"sincos2d+rope1d+wepe-bias", "wepe+rope-dinov3+alibi2d",
 }
 
@@ -36,9 +36,10 @@ func TestPositionsAreListedByKind(t *testing.T) {
 		kindNone: {"none"},
 		kindAdditive: {"learned", "sinusoidal1d", "sincos2d", "grid2d", "factorized", "wepe", "wepe-sphere",
 			"wepe-lut", "hybrid"},
-		kindModulation: {"wepe-qkv", "fourier-qkv", "wepe-v", "fourier-v"},
-		kindRotary:     {"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "as2drope", "fope", "liere"},
-		kindBias:       {"wepe-bias", "relative-table", "alibi2d", "lookhere"},
+		kindModulation:  {"wepe-qkv", "fourier-qkv", "wepe-v", "fourier-v"},
+		kindRotary:      {"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "as2drope", "fope", "liere"},
+		kindBias:        {"wepe-bias", "relative-table", "alibi2d", "lookhere"},
+		kindConditional: {"cpe"},
 	} {
 		if got := byKind[kind]; !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", kind, got, want)

@@ -137,4 +137,9 @@ var positions = []Position{
 		Source: "https://arxiv.org/abs/2405.13985",
 		Params: append(setting.Names(new(lookHere).settings()), paramLookHereViews), Relative: newLookHere,
 	},
+	{
+		Name: "cpe", Doc: "a depthwise convolution of the patches after the first block",
+		Source: "https://arxiv.org/abs/2102.10882", Parameters: cpeParameters, Variables: []string{"cpe/"},
+		Params: setting.Names(cpeSettings(new(int))), Conditional: newCPE,
+	},
 }

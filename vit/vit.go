@@ -12,7 +12,7 @@
 //	  -> patches, one dense layer        [batch, N, width]           N = Rows·Cols, row by row
 //	  -> class token, registers          [batch, prefix+N, width]    if configured
 //	  -> additive position encoding      [batch, prefix+N, width]    Config.Position
-//	  -> Depth pre-norm blocks           [batch, prefix+N, width]    rotary encodings and relative biases act here
+//	  -> Depth pre-norm blocks           [batch, prefix+N, width]    the other encodings act here
 //	  -> LayerNorm, pooling              [batch, width]              or pooling, LayerNorm
 //	  -> dense head                      [batch, Classes]
 //
@@ -104,7 +104,8 @@ func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) la
 			x = x.Checkpoint()
 		}
 		t.Blocks[i] = c.Block(scope.In("block_%02d", i), x, positions.around(i), i, attentionWeights)
-		x = t.Blocks[i].Output
+		x = positions.after(t.Blocks[i].Output, i)
+		t.Blocks[i].Output = x
 	}
 	if recompute {
 		x = x.StopCheckpoint()

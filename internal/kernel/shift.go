@@ -38,6 +38,18 @@ func ZeroPad(x *Node, axis, before, after int) *Node {
 	return Concatenate(parts, axis)
 }
 
+// Shifted has at position i of one axis what x has at i+by, 0 outside of x.
+func Shifted(x *Node, axis, by int) *Node {
+	n := x.Shape().Dim(axis)
+	switch {
+	case by <= -n || by >= n:
+		return ZerosLike(x)
+	case by < 0:
+		return ZeroPad(Crop(x, axis, 0, n+by), axis, -by, 0)
+	}
+	return ZeroPad(Crop(x, axis, by, n), axis, 0, by)
+}
+
 // Conv3x3 is the 3×3 convolution with zero padding, [batch, rows, cols, in] -> [batch, rows, cols, out] with weights
 // [3, 3, in, out] and biases [out] or nil.
 //

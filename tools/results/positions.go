@@ -64,6 +64,7 @@ var descriptions = map[string]described{
 	"wepe-bias":      {"scores + tanh(α[℘(Δz), ℘′(Δz)])W_h", "–", "comparison"},
 	"alibi2d":        {"scores − m_h·distance", "–", "translation-invariant tasks"},
 	"lookhere":       {"scores − m·distance within a view", "–", "larger images; 4 heads or more"},
+	"cpe":            {"x + depthwise 3×3 convolution after block 1", "–", "comparison"},
 }
 
 // positionsTable lists the encodings with their parameters at Ti/16.

@@ -35,6 +35,7 @@ import (
 //	modulation   factors are [tokens, width], 1 for registers, which do not change the other tokens
 //	rotary       registers do not change the other tokens; positions are gathered by index; the type stays
 //	bias         AttentionBias returns finite [heads, tokens, tokens] in every block
+//	conditional  some block is followed by a finite addition to the patches, of their type; registers get none
 //	images       on a grid of its own among others, an image has the logits of the model on that grid
 func Laws(t *testing.T, position string) {
 	t.Helper()
@@ -49,7 +50,7 @@ func Laws(t *testing.T, position string) {
 	}{
 		{"backbone", l.backbone}, {"parameters", l.parameters}, {"variables", l.variables}, {"grid", l.grid},
 		{"gradient", l.gradient}, {"additive", l.additive}, {"fold", l.fold}, {"modulation", l.modulation},
-		{"rotary", l.rotary}, {"bias", l.bias}, {"images", l.images},
+		{"rotary", l.rotary}, {"bias", l.bias}, {"conditional", l.conditional}, {"images", l.images},
 	} {
 		t.Run(law.name, law.check)
 	}
@@ -260,7 +261,7 @@ func (l laws) fold(t *testing.T) {
 	folded, after, err := c.Fold(gomlxtest.Backend(), store.Scope("/vit"))
 	if !l.Folds() && l.Folded() == "" {
 		if err == nil {
-			t.Error("an encoding that acts in the attention is folded")
+			t.Error("an encoding that acts inside the blocks is folded")
 		}
 		return
 	}
@@ -368,6 +369,47 @@ func (l laws) bias(t *testing.T) {
 		}
 		if slices.ContainsFunc(bias, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }) {
 			t.Errorf("block %d: the bias is not finite", block)
+		}
+	}
+}
+
+func (l laws) conditional(t *testing.T) {
+	c := l.config()
+	if c.Encoders(gomlxtest.Seeded(t, 3).Scope("/vit")).Conditional == nil {
+		t.Skip("nothing is computed from the patches")
+	}
+	added := 0
+	gomlxtest.Build(t, gomlxtest.Seeded(t, 5), func(scope *model.Scope, in []*Node) []*Node {
+		encoder := c.Encoders(scope).Conditional
+		for block := range c.Depth {
+			for _, x := range []*Node{in[0], ConvertDType(in[0], dtypes.BFloat16)} {
+				if y := encoder.After(x, block); y != nil {
+					added++
+					if !y.Shape().Equal(x.Shape()) {
+						t.Errorf("block %d adds %s to patches %s", block, y.Shape(), x.Shape())
+					}
+				}
+			}
+		}
+		return in
+	}, gomlxtest.Noise(2, c.Rows(), c.Cols(), c.Width))
+	if added == 0 {
+		t.Error("no block is followed by anything")
+	}
+	encoded := func(c vit.Config, position string) [][]float64 { // after the first block
+		c.Position = position
+		return build(t, gomlxtest.Seeded(t, 5), func(scope *model.Scope, in []*Node) []*Node {
+			c.Depth = 1
+			trace := c.Trace(scope, in[0], false)
+			return []*Node{ConvertDType(trace.Blocks[0].Output, dtypes.Float32), trace.Logits}
+		}, noise(c))
+	}
+	c.Registers = 2
+	with, without := encoded(c, l.name)[0], encoded(c, "none")[0]
+	for i := range with {
+		token := i / c.Width % c.Tokens()
+		if math.IsNaN(with[i]) || len(l.Encoding) == 1 && token < c.Prefix() && with[i] != without[i] {
+			t.Fatalf("channel %d of token %d is %g, without positions %g", i%c.Width, token, with[i], without[i])
 		}
 	}
 }
