@@ -35,7 +35,7 @@ type comparison struct {
 
 // Encodings to compare by default.
 var (
-	comparedFromScratch = []string{"none", "learned", "sincos2d", "wepe", "wepe-sphere", "wepe-qkv"}
+	comparedFromScratch = []string{"none", "learned", "sincos2d", "wepe", "wepe-sphere", "wepe-v"}
 	comparedFineTuning  = []string{"learned", "wepe", "hybrid"} // the pretrained table resampled, replaced, blended into
 )
 

@@ -13,7 +13,7 @@ func TestSettingsWithoutEffectAreRefused(t *testing.T) {
 			"of wepe, wepe-sphere",
 		"compare --position none,learned --set wepe_alpha_scale=0.9":    "no effect with position none, learned",
 		"train " + demoModel + " --data shapes --set wepe_harmonics=3":  "no effect with position learned", // the model's own
-		"train --set wepe_beta_pos=0.02":                                "no effect with position wepe-qkv",
+		"train --set wepe_beta_pos=0.02":                                "no effect with position wepe-v",
 		"train --position wepe --set wepe_gate=0.5":                     "no effect with position wepe: leave it out, or use",
 		"train --position wepe-bias --set wepe_shift=0.5":               "no effect with position wepe-bias",
 		"train --set validation_part=0":                                 "validation_part = 0 would be the default: -1",

@@ -107,7 +107,7 @@ type single struct {
 }
 
 // fromScratch is the encoding of models that are trained from scratch, chosen on validation images: docs/sphere.md.
-const fromScratch = "wepe-qkv"
+const fromScratch = "wepe-v"
 
 func train() *cobra.Command {
 	var o single

@@ -700,7 +700,7 @@ func TestADatasetMayMoveToAnotherDirectory(t *testing.T) {
 	before, after := images(t, "moved", 8, 16, 16), filepath.Join(t.TempDir(), "moved")
 	t.Chdir(t.TempDir())
 	args := append([]string{"train", "--size", "16x16", "--out", "run", "--data"}, before)
-	if text := complains(t, append(args, small...)...); !strings.Contains(text, "position  wepe-qkv, ahead") {
+	if text := complains(t, append(args, small...)...); !strings.Contains(text, "position  wepe-v, ahead") {
 		t.Errorf("train does not say which encoding it chose:\n%s", text)
 	}
 	if err := os.Rename(before, after); err != nil {
