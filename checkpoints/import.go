@@ -167,8 +167,12 @@ func (d described) lines() []string {
 	if recipe := d.run.Recipe.Name; recipe != "" {
 		what += " of recipe " + recipe
 	}
+	heads := "heads"
+	if c.Heads == 1 {
+		heads = "head"
+	}
 	lines := []string{
-		fmt.Sprintf("%s: ViT of width %d, depth %d, %d heads, patches of %d, grid %s", what, c.Width, c.Depth, c.Heads,
+		fmt.Sprintf("%s: ViT of width %d, depth %d, %d %s, patches of %d, grid %s", what, c.Width, c.Depth, c.Heads, heads,
 			c.PatchSize, d.grid()),
 	}
 	if c.Position == "rope-dinov3" && d.format != formatUnfolded && d.format != formatCheckpoint {

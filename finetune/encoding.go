@@ -85,7 +85,8 @@ func (m *Model) eachEncoder() []any {
 		built := m.Recipe.Model.Encoders(m.store.Scope("/" + modelScope))
 		m.encoders = &built
 	}
-	return []any{m.encoders.Additive, m.encoders.Modulation, m.encoders.Rotary, m.encoders.Relative, m.encoders.Conditional}
+	e := m.encoders
+	return []any{e.Additive, e.Modulation, e.Rotary, e.Relative, e.Conditional}
 }
 
 // scalars returns the learned scalars of the encoding for the log; nil for encodings without any.
