@@ -56,15 +56,15 @@ var descriptions = map[string]described{
 	"wepe-sphere":    {"x + β·LN([S(αw), S(αw′)]W + b)", additive, "short training, folding, other sizes"},
 	"wepe-qkv":       {"q, k, v ∘ (1 + fA), (1 + fB), (1 + fC) in each block", "1.00–1.09", "training from scratch"},
 	"fourier-qkv":    {"wepe-qkv, f = sin and cos of πkx, πky", "1.00–1.02", "control of wepe-qkv"},
-	"wepe-v":         {"v ∘ (1 + fC) in each block", "1.00–1.01", "training from scratch"},
-	"fourier-v":      {"wepe-v, f = sin and cos of πkx, πky", "–", "control of wepe-v"},
+	"wepe-v":         {"v ∘ (1 + fC) in each block", "1.00–1.02", "training from scratch"},
+	"fourier-v":      {"wepe-v, f = sin and cos of πkx, πky", "1.02", "control of wepe-v"},
 	"wepe-lut":       {"wepe from a look-up table", additive, "a fixed lattice"},
 	"hybrid":         {"x + λ·WePE + (1−λ)·T", additive, "fine-tuning a model with a table"},
 	"relative-table": {"scores + T_h(row, col difference)", "–", "BEiT"},
 	"wepe-bias":      {"scores + tanh(α[℘(Δz), ℘′(Δz)])W_h", "–", "comparison"},
 	"alibi2d":        {"scores − m_h·distance", "–", "translation-invariant tasks"},
 	"lookhere":       {"scores − m·distance within a view", "–", "larger images; 4 heads or more"},
-	"cpe":            {"x + depthwise 3×3 convolution after block 1", "–", "comparison"},
+	"cpe":            {"x + depthwise 3×3 convolution after block 1", "1.02", "comparison"},
 }
 
 // positionsTable lists the encodings with their parameters at Ti/16.
