@@ -408,7 +408,8 @@ func (l laws) conditional(t *testing.T) {
 	with, without := encoded(c, l.name)[0], encoded(c, "none")[0]
 	for i := range with {
 		token := i / c.Width % c.Tokens()
-		if math.IsNaN(with[i]) || math.IsInf(with[i], 0) || len(l.Encoding) == 1 && token < c.Prefix() && with[i] != without[i] {
+		changed := len(l.Encoding) == 1 && token < c.Prefix() && with[i] != without[i]
+		if math.IsNaN(with[i]) || math.IsInf(with[i], 0) || changed {
 			t.Fatalf("channel %d of token %d is %g, without positions %g", i%c.Width, token, with[i], without[i])
 		}
 	}
