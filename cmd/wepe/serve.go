@@ -49,8 +49,7 @@ much. After the first SIGINT or SIGTERM the server completes the requests in fli
 	s.flags(f)
 	flags := c.Flags()
 	flags.StringVar(&s.addr, "addr", "127.0.0.1:8080", "address; other machines reach it only with --token")
-	flags.StringVar(&s.Token, "token", os.Getenv("WEPE_TOKEN"),
-		"clients send it as Authorization: Bearer TOKEN; default $WEPE_TOKEN")
+	flags.StringVar(&s.Token, "token", "", "clients send it as Authorization: Bearer TOKEN; default $WEPE_TOKEN")
 	flags.StringVar(&s.features, "features", "",
 		"directory written by wepe features: responses include the nearest training images")
 	flags.IntVar(&s.Batch, "batch", 8, "largest number of images computed together")
@@ -61,6 +60,10 @@ much. After the first SIGINT or SIGTERM the server completes the requests in fli
 	flags.IntVar(&s.Images, "max-images", 256, "largest number of images in flight, of all requests")
 	flags.DurationVar(&s.Timeout, "timeout", 20*time.Second, "time to receive a request, and again to answer it")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if !flags.Changed("token") { // as the flag's default it would be printed by --help
+			s.Token = os.Getenv("WEPE_TOKEN")
+		}
+		s.Log = cli.Logger()
 		if err := s.exposed(); err != nil {
 			return cli.Usage(err)
 		}

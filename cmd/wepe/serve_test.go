@@ -115,3 +115,10 @@ func TestNeighboursAreOfFeaturesOfTheModelThatIsServed(t *testing.T) {
 		t.Errorf("features of another preprocessing: %v", err)
 	}
 }
+
+func TestHelpDoesNotPrintTheToken(t *testing.T) {
+	t.Setenv("WEPE_TOKEN", "a7Kq")
+	if out := succeeds(t, "serve", "--help"); strings.Contains(out, "a7Kq") || !strings.Contains(out, "WEPE_TOKEN") {
+		t.Error(out)
+	}
+}

@@ -160,14 +160,18 @@ func (s *Server) embed(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 func (s *Server) attention(w http.ResponseWriter, r *http.Request) (any, error) {
-	return s.uploaded(w, r, func(_ context.Context, u *upload) (any, error) {
+	return s.uploaded(w, r, func(ctx context.Context, u *upload) (any, error) {
 		u.queued()
 		if len(u.images) != 1 {
 			return nil, failure{http.StatusBadRequest, fmt.Sprintf("%d images: send one", len(u.images))}
 		}
-		weights, err := s.model.Attention(u.images[0].image)
+		var weights []float32
+		err := s.batcher.alone(ctx, func() (err error) {
+			weights, err = s.model.Attention(u.images[0].image)
+			return err
+		})
 		if err != nil {
-			return nil, failure{http.StatusNotFound, err.Error()}
+			return nil, err
 		}
 		return []attention{{u.images[0].name, s.card.Grid[0], s.card.Grid[1], weights}}, nil
 	})

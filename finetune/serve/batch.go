@@ -28,6 +28,7 @@ type batcher struct {
 	window   time.Duration
 	queue    chan job
 	cores    *semaphore.Weighted // held by a batch that uses all cores; nil if none does
+	single   *semaphore.Weighted // held by what is computed outside of batches, one image at a time
 	arriving atomic.Int64        // images that are being decoded, or decoded but not in the queue
 	done     <-chan struct{}     // of the server's context
 
@@ -56,7 +57,7 @@ type result struct {
 
 func newBatcher(ctx context.Context, model model, o Options) *batcher {
 	b := &batcher{model: model, window: o.Window, queue: make(chan job, o.Images), done: ctx.Done(),
-		compiled: make(chan struct{})}
+		compiled: make(chan struct{}), single: semaphore.NewWeighted(1)}
 	if _, all := model.Parallel(); all {
 		b.cores = semaphore.NewWeighted(1)
 	}
@@ -73,6 +74,20 @@ func (b *batcher) between(ctx context.Context) error {
 	}
 	b.cores.Release(1)
 	return nil
+}
+
+// alone computes one image outside of batches: one at a time, and not beside a batch that uses all cores.
+func (b *batcher) alone(ctx context.Context, compute func() error) error {
+	for _, held := range []*semaphore.Weighted{b.single, b.cores} {
+		if held == nil {
+			continue
+		}
+		if held.Acquire(ctx, 1) != nil {
+			return failure{http.StatusServiceUnavailable, "no answer in time"}
+		}
+		defer held.Release(1)
+	}
+	return compute()
 }
 
 // start compiles in the background, and closes the queue after the last request once the context is done.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"runtime"
 	"strings"
 
@@ -20,8 +21,9 @@ import (
 // served is a finetune.Model in a server.
 type served struct {
 	*finetune.Inference
-	m    *finetune.Model
-	card Card
+	m     *finetune.Model
+	card  Card
+	blind error // of an architecture without attention maps
 }
 
 func newServed(m *finetune.Model) (*served, error) {
@@ -103,8 +105,15 @@ func (s *served) Compile(batch int) error {
 	if _, err := s.Batch(images); err != nil || batch > 1 {
 		return err
 	}
-	_, _ = s.Attention(blank) // an architecture without attention maps answers 404
+	_, s.blind = s.Inference.Attention(blank)
 	return nil
+}
+
+func (s *served) Attention(image *data.Image) ([]float32, error) {
+	if s.blind != nil {
+		return nil, failure{http.StatusNotFound, s.blind.Error()}
+	}
+	return s.Inference.Attention(image)
 }
 
 func (s *served) Parallel() (workers int, allCores bool) { return parallel(s.Backend()) }

@@ -203,7 +203,9 @@ func newServer(ctx context.Context, model model, options Options) (*Server, erro
 }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.options.Timeout)) // route sets a later one
+	control, deadline := http.NewResponseController(w), time.Now().Add(s.options.Timeout)
+	_ = control.SetReadDeadline(deadline)  // of a body that no route reads, too
+	_ = control.SetWriteDeadline(deadline) // route sets a later one
 	s.mux.ServeHTTP(w, r)
 }
 

@@ -45,6 +45,8 @@ type fake struct {
 	batches  []int
 	begun    atomic.Int64 // calls of Run
 	computed atomic.Int64
+
+	attending atomic.Int64 // calls of Attention that have not returned
 }
 
 func (f *fake) Fit(image *data.Image) (*data.Image, error) { return image, nil }
@@ -80,6 +82,11 @@ func (f *fake) Batch(images []*data.Image) ([]finetune.Inferred, error) {
 }
 
 func (f *fake) Attention(*data.Image) ([]float32, error) {
+	if f.attending.Add(1) > 1 {
+		return nil, errors.New("two at once")
+	}
+	defer f.attending.Add(-1)
+	time.Sleep(5 * time.Millisecond)
 	return []float32{.25, .5, .125, .0625, .0625, 0}, nil
 }
 
@@ -607,6 +614,34 @@ func TestASlowReaderIsDropped(t *testing.T) {
 	if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))); code != 200 {
 		t.Errorf("afterwards: status %d, %v", code, got)
 	}
+}
+
+// Its answer does not need the body, and net/http would wait for it.
+func TestABodyThatNoRouteReadsHasADeadline(t *testing.T) {
+	_, url, _ := start(t, &fake{}, Options{Timeout: 300 * time.Millisecond, Token: "x"})
+	for _, route := range []string{"POST /nowhere", "POST /v1/predict", "GET /healthz"} {
+		conn := gomlxtest.Must(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
+		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nslow", route)
+		if _, err := io.ReadAll(conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the connection is open after 20 s", route)
+		}
+		_ = conn.Close()
+	}
+}
+
+func TestAttentionMapsAreComputedOneAtATime(t *testing.T) {
+	_, url, _ := start(t, &fake{allCores: true}, Options{})
+	image := pixels(t, 3, 5, blue)
+	var all sync.WaitGroup
+	for range 7 {
+		all.Go(func() {
+			if code, got := post(t, url+"/v1/attention", "", bytes.NewReader(image)); code != 200 {
+				t.Errorf("status %d, %v", code, got)
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestClosingFinishesWhatIsInFlight(t *testing.T) {
