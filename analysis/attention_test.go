@@ -371,6 +371,22 @@ func TestOnlyLayersThatTheFirstModelHasAreComparedWithIt(t *testing.T) {
 	}
 }
 
+// The mean over the seeds of the first column does not contain the likeness of the first model to itself.
+func TestTheFirstOfSeveralSeedsIsNotComparedWithItself(t *testing.T) {
+	gomlxtest.OnGo(t)
+	rows := asked(t, "cka", testImages(23), Model{Name: "m", Path: trained(t, "learned", 1, nil)},
+		Model{Name: "m", Path: trained(t, "learned", 2, nil)})
+	got := rowsOf(rows, "cka", "m")
+	for _, r := range got {
+		if r.Value > 0.9999 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if len(got) == 0 {
+		t.Error("the second seed is not compared")
+	}
+}
+
 // The paper's tables, recomputed in float64 on 14×14 patches, and its coefficients of variation.
 func TestSensitivityIsThatOfThePaperTables(t *testing.T) {
 	fixtures.Each(t, testSensitivityIsThatOfThePaperTables)

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
@@ -72,6 +73,9 @@ func (j Job) Run(ctx context.Context) (*Table, error) {
 		done, unread := have.Rows > 0, have.Unread
 		same := have.Contents == "" || have.Contents == s.Contents
 		have.Rows, have.Unread, have.Contents = 0, nil, s.Contents
+		if done { // nothing is computed
+			have.Batch = s.Batch
+		}
 		if fmt.Sprint(have) != fmt.Sprint(s) {
 			return nil, fmt.Errorf("features: %s contains features of another model, list or kind (%s of %d images): "+
 				"remove it or use another directory", j.Dir, have.Of, have.All)
@@ -105,6 +109,11 @@ func (j *Job) begin() (s state, err error) {
 	}
 	if !hasClass && j.Of != ofMean {
 		return s, fmt.Errorf("features: the model has no class token: use %s", ofMean)
+	}
+	for _, image := range j.List.Images {
+		if !utf8.ValidString(image.File) {
+			return s, fmt.Errorf("features: the file name %q is not UTF-8: rename the file", image.File)
+		}
 	}
 	if len(j.List.Images) == 0 {
 		return s, fmt.Errorf("features: no images in %s", j.List.Name)

@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -151,6 +152,25 @@ func TestAnImageListedTwiceIsResumedAtItsPlace(t *testing.T) {
 		if content != want[name] {
 			t.Errorf("%s differs", name)
 		}
+	}
+}
+
+// On another backend a model may have another batch size: nothing is left to compute with it.
+func TestAFinishedJobMayHaveAnotherBatchSize(t *testing.T) {
+	l := gomlxtest.Must(Folder(datatest.Tree(t, map[string][]byte{"a.png": datatest.PNG(drawn(1, 5, 7))})))(t)
+	job := Job{Model: demo(t, 4), List: l, Dir: t.TempDir()}
+	gomlxtest.Must(job.Run(t.Context()))(t)
+	want := files(t, job.Dir)
+	job.Model = demo(t, 3)
+	if _, err := job.Run(t.Context()); err != nil || !reflect.DeepEqual(files(t, job.Dir), want) {
+		t.Errorf("a finished job with another batch size: %v", err)
+	}
+}
+
+func TestAFileNameThatJSONCannotHoldIsRefused(t *testing.T) {
+	job := Job{Model: demo(t, 4), List: &List{Name: "l", Images: []Image{{File: "caf\xe9.png"}}}, Dir: t.TempDir()}
+	if _, err := job.Run(t.Context()); err == nil || !strings.Contains(err.Error(), `"caf\xe9.png" is not UTF-8`) {
+		t.Errorf("a Latin-1 name: %v", err)
 	}
 }
 

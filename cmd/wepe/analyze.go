@@ -148,12 +148,12 @@ func (o *analyzing) models(ctx context.Context, b compute.Backend, paths []strin
 			return nil, err
 		}
 	}
-	for _, text := range paths {
-		name, path, ok := strings.Cut(text, "=")
-		if !ok || name == "" || strings.Contains(name, "/") {
-			path = text
-			name, _, _ = strings.Cut(filepath.Base(strings.TrimSuffix(text, "/")), "-seed")
-		}
+	names, err := distinct(paths)
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	for i, name := range names {
+		path := strings.TrimPrefix(paths[i], name+"=")
 		chosen, line, err := run.Weights(ctx, path, o.weights)
 		if err != nil {
 			return nil, err
@@ -167,6 +167,24 @@ func (o *analyzing) models(ctx context.Context, b compute.Backend, paths []strin
 		}
 	}
 	return models, nil
+}
+
+// distinct returns the name of each model: NAME of NAME=MODEL, otherwise the last element of its path up to "-seed".
+// Models of one name are seeds: it is an error if that is only the name of a file or directory.
+func distinct(paths []string) (names []string, err error) {
+	seeds := map[string]bool{}
+	for _, path := range paths {
+		name, _, named := strings.Cut(path, "=")
+		if !named || name == "" || strings.Contains(name, "/") {
+			name, _, named = strings.Cut(filepath.Base(strings.TrimSuffix(path, "/")), "-seed")
+		}
+		if others, used := seeds[name]; used && !(others && named) {
+			return nil, fmt.Errorf("two models are called %s: use NAME=MODEL; models of one NAME are averaged as seeds", name)
+		}
+		seeds[name] = named
+		names = append(names, name)
+	}
+	return names, nil
 }
 
 // trainTwo trains two small models on the generated shapes, in directories below dir.

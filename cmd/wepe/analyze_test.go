@@ -57,6 +57,19 @@ func TestUnknownPreprocessingIsRefusedBeforeImagesAreRead(t *testing.T) {
 	}
 }
 
+func TestModelsOfOneFileNameAreNotTakenForSeeds(t *testing.T) {
+	for line, want := range map[string]string{
+		"a/vit b/vit": "", "vit-seed1 b/vit": "", "a/vit vit=b/vit": "",
+		"a/vit-seed1 b/vit-seed2/": "vit vit", "x=a/vit x=b/vit y=c": "x x y", "a=b/vit vit": "a vit", "d/a=b c": "a=b c",
+	} {
+		names, err := distinct(strings.Fields(line))
+		if got := strings.Join(names, " "); got != want || (err == nil) != (want != "") ||
+			err != nil && !strings.Contains(err.Error(), "two models are called vit") {
+			t.Errorf("%s: %q, %v, want %q", line, got, err, want)
+		}
+	}
+}
+
 // analyzed runs wepe analyze and returns its rows by model.
 func analyzed(t *testing.T, args ...string) map[string][]string {
 	t.Helper()

@@ -96,7 +96,7 @@ func annotated(annotations string, files *data.Files, settings preprocess.Settin
 	for _, i := range truth.Images {
 		images[name(i.FileName)] = i
 	}
-	settings.Resample = preprocess.Nearest
+	settings.Resample, settings.Float = preprocess.Nearest, false
 	masks := make([][]bool, files.Len())
 	for k := range files.Len() {
 		file := files.Where(k)
