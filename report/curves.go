@@ -37,21 +37,33 @@ func Curves(w io.Writer, title string, evals []Eval) error {
 	if title != "" {
 		title += ":\n" // beside its legend a plot is narrow
 	}
-	loss := figure.New(title+split+" loss (training dashed)", "step", "loss (nats per image)")
+	losses := figure.New(title+split+" loss (training dashed)", "step", "loss (nats per image)")
 	accuracy := figure.New(title+split+" accuracy", "step", "top-1 accuracy (%)")
 	for i, c := range curves {
-		drawSeries(loss, c, i, "%.3f", func(e Eval) float64 { return float64(e.Loss) })
+		drawSeries(losses, c, i, "%.3f", loss)
 		drawSeries(accuracy, c, i, "%.1f", topOne)
 		clr := figure.Palette[i%len(figure.Palette)]
 		clr.A = 0xb0
-		figure.AddLine(loss, points(c.seeds, trainLoss),
-			draw.LineStyle{Color: clr, Width: vg.Points(1.2), Dashes: []vg.Length{vg.Points(4), vg.Points(3)}})
+		dashed := draw.LineStyle{Color: clr, Width: vg.Points(1.2), Dashes: []vg.Length{vg.Points(4), vg.Points(3)}}
+		figure.AddLine(losses, points(c.seeds, trainLoss), dashed)
+		if len(points(c.seeds, loss)) == 0 {
+			losses.Legend.Add(c.name, &plotter.Line{LineStyle: dashed})
+		}
 	}
-	return figure.Write(w, figure.Width, figure.Height, [][]*plot.Plot{{loss, accuracy}})
+	return figure.Write(w, figure.Width, figure.Height, [][]*plot.Plot{{losses, accuracy}})
 }
 
-func topOne(e Eval) float64    { return 100 * float64(e.Top1) }
+func topOne(e Eval) float64    { return 100 * measured(e, e.Top1) }
+func loss(e Eval) float64      { return measured(e, e.Loss) }
 func trainLoss(e Eval) float64 { return float64(e.TrainLoss) }
+
+// measured is NaN, which is not drawn, for the evaluations of a training without a validation split.
+func measured(e Eval, number Number) float64 {
+	if e.Images == 0 {
+		return math.NaN()
+	}
+	return float64(number)
+}
 
 // Sizes draws the test accuracy of the same weights over the side of the images, for those rows whose images are
 // square, as a PNG.

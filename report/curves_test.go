@@ -6,6 +6,7 @@ import (
 	"io"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/plot"
@@ -36,6 +37,29 @@ func TestCurvesDrawsEveryEncodingInItsColour(t *testing.T) {
 		if got := count[figure.Palette[i]] > 200; got != want {
 			t.Errorf("colour %d covers %d pixels, drawn should be %v", i, count[figure.Palette[i]], want)
 		}
+	}
+}
+
+// Without a validation split an evaluation has no images: the training loss is drawn, and no accuracy of 0.
+func TestEvaluationsWithoutImagesAreNotDrawn(t *testing.T) {
+	evals := history("wepe", 1, 0.1, 0.4, 0.6)
+	for i := range evals {
+		evals[i].Metrics = Metrics{}
+	}
+	curve := collect(evals, Validation)[0]
+	for name, value := range map[string]func(Eval) float64{"loss": loss, "top-1": topOne} {
+		if got := points(curve.seeds, value); len(got) != 0 {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if got := points(curve.seeds, trainLoss); len(got) != 3 {
+		t.Errorf("training loss: %v", got)
+	}
+	if err := Curves(io.Discard, "", evals); err != nil {
+		t.Error(err)
+	}
+	if table := Epochs(Rows{Evals: evals}).Text(); strings.Contains(table, "wepe") {
+		t.Error(table)
 	}
 }
 

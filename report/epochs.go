@@ -18,7 +18,7 @@ func Epochs(rows Rows) Table {
 	var evals []Eval
 	var epochs []Number
 	for _, e := range rows.Evals {
-		if e.Split == Validation {
+		if e.Split == Validation && e.Images > 0 {
 			evals, epochs = append(evals, e), append(epochs, e.Epoch)
 		}
 	}

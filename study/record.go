@@ -129,6 +129,9 @@ func (o origin) addTo(settings json.RawMessage) (json.RawMessage, error) {
 			from["path"] = filepath.Base(path)
 		}
 	}
+	if fields["from"] == nil && o.From.SHA256 != "" { // of a training that diverged
+		fields["from"] = o.From
+	}
 	fields["data"] = o.Data
 	if o.Origin != "" {
 		fields["origin"] = o.Origin
@@ -159,7 +162,7 @@ func (s *Study) agree(done results, starting Unit, now origin) error {
 		if !ok || json.Unmarshal(row.Settings, &was) != nil {
 			continue
 		}
-		if row.Failed == "" { // older failed rows do not have their origin
+		if row.Failed == "" || was.From.SHA256 != "" { // older failed rows do not have their origin
 			if from == nil {
 				from = &was.From.SHA256
 			}

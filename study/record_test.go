@@ -279,7 +279,8 @@ func TestARecordOfDifferentImagesOrWeightsIsNotTabulated(t *testing.T) {
 		{[2]string{weights, `{"from":{"sha256":"a1"},"data":"y"}`}, "", "seed 1 on all was trained on other images"},
 		{[2]string{weights, others}, "", "learned seed 1 on all started from weights of SHA-256 b2, not a1"},
 		{[2]string{weights, `{"data":"x"}`}, "", "weights of SHA-256 none, not a1"},
-		{[2]string{weights, others}, "diverged", ""}, // older failed rows have no weights
+		{[2]string{weights, `{"data":"x"}`}, "diverged", ""}, // older failed rows have no weights
+		{[2]string{weights, others}, "diverged", "weights of SHA-256 b2, not a1"},
 	} {
 		s := small(t)
 		s.Tasks[0].Name, s.Tasks[0].Parts, s.Variants = "where", [2]string{"some", "all"}, Each("learned")

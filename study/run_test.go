@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -331,6 +332,21 @@ func TestATrainingThatDivergesIsARowWithoutAModel(t *testing.T) {
 			row.Encoding == "" || row.Fraction != 1 {
 			t.Errorf("%s: failed %q, %+v", id, row.Failed, row.Job)
 		}
+	}
+}
+
+// The first variant diverges, whichever its seed.
+func TestARunThatDivergesDoesNotStopTheOthers(t *testing.T) {
+	gomlxtest.OnGo(t)
+	s := small(t)
+	s.Variants = []Variant{{"learned", "wild", "augment.std=[1e-40,1e-40,1e-40]"}, {"learned", "learned", ""}}
+	err := s.Run(t.Context())
+	if !errors.Is(err, finetune.ErrDiverged) || strings.Count(err.Error(), "wild seed") != 2 {
+		t.Errorf("%v, want two runs that diverge", err)
+	}
+	table := gomlxtest.Must(s.Table())(t).Text()
+	if !regexp.MustCompile(`learned +2 `).MatchString(table) {
+		t.Errorf("the others are not in the table:\n%s", table)
 	}
 }
 

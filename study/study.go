@@ -114,7 +114,7 @@ func (w Waiting) Error() string {
 func (Waiting) ExitCode() int { return 75 }
 
 // Run runs the unfinished training runs of this shard. Before each training run it reads the rows of other shards in
-// the same directory again.
+// the same directory again. Without a record a run that diverges is an error after the others have ended.
 func (s *Study) Run(ctx context.Context) error {
 	if s.Tasks[0].recorded() && s.Group != nil {
 		return errors.New("study: processes cannot share the runs of a study with a record: use shards")
@@ -125,6 +125,7 @@ func (s *Study) Run(ctx context.Context) error {
 			return err
 		}
 	}
+	var diverged []error
 	for visited := map[string]bool{}; ; {
 		done, err := s.results()
 		if err != nil {
@@ -135,14 +136,17 @@ func (s *Study) Run(ctx context.Context) error {
 		case err != nil:
 			return err
 		case next == nil && waits > 0:
-			return Waiting(waits)
+			return errors.Join(append(diverged, Waiting(waits))...)
 		case next == nil:
-			return nil
+			return errors.Join(diverged...)
 		}
 		visited[next.ID] = true
-		if err := s.train(ctx, *next, done); errors.Is(err, finetune.ErrInterrupted) {
+		switch err := s.train(ctx, *next, done); {
+		case errors.Is(err, finetune.ErrInterrupted):
 			return fmt.Errorf("%s: %w: all is saved, the same command continues it", next, err)
-		} else if err != nil {
+		case errors.Is(err, finetune.ErrDiverged): // the others can be compared all the same
+			diverged = append(diverged, fmt.Errorf("%s: %w", next, err))
+		case err != nil:
 			return fmt.Errorf("%s: %w", next, err)
 		}
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -121,10 +122,11 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 	if err := run.Write(s.Dir, description); err != nil {
 		return err
 	}
-	if err := s.Run(ctx); err != nil || s.Group != nil && s.Group.Rank() > 0 {
-		return err
+	failed := s.Run(ctx) // if some runs diverged, there is a table of the others
+	if failed != nil && !errors.Is(failed, finetune.ErrDiverged) || s.Group != nil && s.Group.Rank() > 0 {
+		return failed
 	}
-	return o.printTable(cli.Output(c), &s, recipe.Name, d)
+	return cmp.Or(failed, o.printTable(cli.Output(c), &s, recipe.Name, d))
 }
 
 // noteAspects prints that generated images have other shapes with an aspect, see dataset.Load.

@@ -101,6 +101,9 @@ func run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if len(lists) == 0 {
+			return fmt.Errorf("-data %s: no task of -tasks has a folder there", *dir)
+		}
 		for i := range s.Tasks {
 			if t := &s.Tasks[i]; lists[t.Name] != nil {
 				t.Origin = lists[t.Name].Origin
@@ -147,11 +150,15 @@ func describe() (s *study.Study, tasks []vtab.Task, err error) {
 			}
 		}
 		recipe, err := finetune.Named(name)
+		part := recipe.ValidationPart
 		if err == nil {
 			recipe, err = recipe.Set(*settings)
 		}
 		if err != nil {
 			return nil, nil, err
+		}
+		if recipe.ValidationPart != part {
+			return nil, nil, errors.New("-set validation_part: VTAB-1k has its own split, val200")
 		}
 		if recipe.Augment.Size == [2]int{} {
 			return nil, nil, fmt.Errorf("recipe %s has no image size: -set \"augment.size=[224,224]\"", name)
