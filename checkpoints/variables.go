@@ -82,7 +82,12 @@ var rows = slices.Concat(
 	dense(hiddenPath, matrix, func(c vit.Config) layer { return layer{c.Width, c.MLPDim, !c.NoMLPBias, true} }),
 	norm(blockPath+"mlp/norm/", func(c vit.Config) int { return when(c.MLPNorm, c.MLPDim) }),
 	dense(outputPath, matrix, func(c vit.Config) layer { return layer{c.MLPDim, c.Width, !c.NoMLPBias, true} }),
-	norm("norm/", func(c vit.Config) int { return when(c.FinalNorm != "none", c.Width) }),
+	norm("norm/", func(c vit.Config) int {
+		if c.FinalNorm == "pooled" {
+			return c.PooledWidth()
+		}
+		return when(c.FinalNorm != "none", c.Width)
+	}),
 	dense(poolPath+"query/", matrix, mapLayer(width, width)),
 	dense(poolPath+"key/", matrix, mapLayer(width, width)),
 	dense(poolPath+"value/", matrix, mapLayer(width, width)),

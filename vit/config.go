@@ -314,7 +314,14 @@ func (c Config) Parameters() int {
 		block += 2 * c.Width
 	}
 	total := dense(c.PatchSize*c.PatchSize*c.Channels, c.Width, !c.PreNorm) + c.Prefix()*c.Width +
-		norm(c.Width, c.PatchNorm) + norm(c.Width, c.PreNorm) + norm(c.Width, c.FinalNorm != "none")
+		norm(c.Width, c.PatchNorm) + norm(c.Width, c.PreNorm)
+	switch c.FinalNorm {
+	case "none":
+	case "pooled":
+		total += norm(c.PooledWidth(), true)
+	default:
+		total += norm(c.Width, true)
+	}
 	if c.Pool == poolMap {
 		total += c.Width + 4*dense(c.Width, c.Width, true) + norm(c.Width, true) +
 			dense(c.Width, c.poolMLPDim(), true) + dense(c.poolMLPDim(), c.Width, true)
@@ -336,5 +343,13 @@ func (c Config) FLOPs() float64 {
 	}
 	block := tokens*(4*width*width+2*width*mlp) + 2*tokens*tokens*width
 	patch := patches * float64(c.PatchSize*c.PatchSize*c.Channels) * width
-	return 2 * (patch + float64(c.Depth)*block + float64(c.PooledWidth()*c.Classes))
+	pool := 0.0
+	if c.Pool == poolMap { // query, output and MLP of one token; keys and values of all that are pooled
+		pooled := patches
+		if c.PoolPrefix {
+			pooled = tokens
+		}
+		pool = 2*(pooled+1)*width*width + 2*pooled*width + 2*width*float64(c.poolMLPDim())
+	}
+	return 2 * (patch + float64(c.Depth)*block + pool + float64(c.PooledWidth()*c.Classes))
 }

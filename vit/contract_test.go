@@ -405,3 +405,21 @@ func TestFoPERecordsTheLengthOfItsTrainingGridButAtLeastSeven(t *testing.T) {
 		}
 	}
 }
+
+// The additive ones average over the training patches in a coarser patch, so a model has to record them.
+func TestEncodingsWithATrainingGridRecordIt(t *testing.T) {
+	found := 0
+	for _, name := range PositionNames() {
+		if e := gomlxtest.Must(EncodingNamed(name))(t); !slices.Contains(e[0].Params, "wepe_rows") || name == "hybrid" {
+			continue // hybrid takes ℘ at the centre of each patch
+		}
+		found++
+		got := onGrid(name, 5, 3, 1, 4).TrainedGrid()
+		if got["wepe_rows"] != 5 || got["wepe_cols"] != 3 {
+			t.Errorf("%s: %v, want 5 rows and 3 columns", name, got)
+		}
+	}
+	if found < 4 {
+		t.Errorf("%d encodings", found)
+	}
+}

@@ -25,14 +25,16 @@ func TestParameterCountsEqualThePublishedOnes(t *testing.T) {
 
 // Two for each multiply-add of the products of a model of two blocks on 16 tokens, 15 of them patches of 12 values.
 func TestFLOPsAreOfEveryMatrixProduct(t *testing.T) {
-	plain, gated := small("learned", poolClass), small("learned", poolClass)
-	gated.SwiGLU = true
+	plain, gated, mapped := small("learned", poolClass), small("learned", poolClass), small("learned", poolMap)
+	gated.SwiGLU, mapped.ClassToken, mapped.PoolMLPDim = true, true, 19
 	product := func(rows, inner, cols float64) float64 { return 2 * rows * inner * cols }
 	attention := 4*product(16, 28, 28) + product(16, 28, 16) + product(16, 16, 28)
 	mlp := product(16, 28, 37) + product(16, 37, 28)
 	ends := product(15, 12, 28) + product(1, 28, 11)
-	gomlxtest.NearAbs(t, "FLOPs", []float64{plain.FLOPs(), gated.FLOPs()},
-		[]float64{ends + 2*(attention+mlp), ends + 2*(attention+mlp+product(16, 28, 37))}, 0)
+	pool := 2*product(1, 28, 28) + 2*product(15, 28, 28) + product(1, 28, 15) + product(1, 15, 28) +
+		product(1, 28, 19) + product(1, 19, 28) // of the patches alone
+	gomlxtest.NearAbs(t, "FLOPs", []float64{plain.FLOPs(), gated.FLOPs(), mapped.FLOPs()}, []float64{
+		ends + 2*(attention+mlp), ends + 2*(attention+mlp+product(16, 28, 37)), ends + 2*(attention+mlp) + pool}, 0)
 }
 
 // small is a model whose sizes are all different, on 5×3 patches of 2×2 pixels.
@@ -78,6 +80,10 @@ func TestParametersCountsTheVariablesOfEveryOption(t *testing.T) {
 		},
 		"eva02": func(c *Config) {
 			c.SwiGLU, c.MLPNorm, c.ContextNorm, c.QKNorm, c.FinalNorm = true, true, true, true, "pooled"
+		},
+		"pooled norm of two vectors": func(c *Config) { c.Pool, c.FinalNorm = poolClassMean, "pooled" },
+		"pooled RMSNorm of two vectors": func(c *Config) {
+			c.Pool, c.Registers, c.FinalNorm, c.RMSNorm = poolClassRegister, 1, "pooled", true
 		},
 		"aimv2": func(c *Config) {
 			c.Pool, c.RMSNorm, c.NoProjBias, c.NoMLPBias, c.SwiGLU, c.PatchNorm = poolMean, true, true, true, true, true

@@ -17,7 +17,7 @@ import (
 //	x[r, c] += Σ_ij K[i, j] ∘ x[r+i-1, c+j-1] + bias
 //
 // Beyond the image x is 0, which is how a patch learns where it is. The prefix is left alone. On another grid the
-// kernels stay as they are. K and bias start uniform in ±1/3, as PyTorch's convolution does in the authors' code.
+// kernels stay as they are. K and bias start uniform in ±1/3, as in PyTorch's convolution.
 type cpe struct {
 	kernels, biases []*model.Variable // of each block: [3, 3, width], [width]
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// Encoding is the value of Config.Position: one Position, or several of different kinds, each with its own variables
-// and hyperparameters.
+// Encoding is the value of Config.Position: one Position, or several of different kinds, each with its own variables.
+// Hyperparameters of one name are shared.
 type Encoding []Position
 
 // EncodingNamed returns the encoding of one of PositionNames, or of several joined by "+" in the order additive,

@@ -109,7 +109,7 @@ var positions = []Position{
 	{
 		Name: "wepe-lut", Doc: "wepe from a look-up table, with a fixed lattice",
 		Parameters: wepeTableParameters, Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepeSettings(ofGate),
-		Additive: newWePETable,
+		TrainedGrid: wepeTrainedGrid, Additive: newWePETable,
 	},
 	{
 		Name: "hybrid", Doc: "a learned table blended with a surrogate of ℘ by a learned gate", Width: 2,

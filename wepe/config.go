@@ -155,10 +155,7 @@ func (c *Config) setHalfPeriods() error {
 		if err != nil {
 			return fmt.Errorf("%s = %g, %s = %g: %w", paramG2, c.g2, paramG3, c.g3, err)
 		}
-		c.omega1, c.omega3 = omega1, imag(omega3)
-		if real(omega3) != 0 {
-			c.omega3Re = real(omega3)
-		}
+		c.omega1, c.omega3, c.omega3Re = omega1, imag(omega3), real(omega3)
 	}
 	if c.omega3 == 0 {
 		c.omega3 = map[mode]float64{paper: c.omega1, release: releaseOmega3}[c.mode]

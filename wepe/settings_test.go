@@ -231,3 +231,11 @@ func TestBad_settings_are_refused_by_name(t *testing.T) {
 		refused(t, "BuildTable", e.BuildTable(), "single rectangular lattice")
 	}
 }
+
+// The lattice of positive discriminant g2³ - 27g3² is rectangular, whatever wepe_omega3_re.
+func TestInvariantsDetermineTheRealPartOfOmega3(t *testing.T) {
+	c := New(nil, 3, 5, 7).with(kv{paramG2: 1.0, paramG3: 0.1, paramOmega3Re: 0.5})
+	if err := c.setHalfPeriods(); err != nil || c.omega3Re != 0 {
+		t.Errorf("Re ω3 = %g, %v, want 0", c.omega3Re, err)
+	}
+}

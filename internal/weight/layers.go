@@ -4,6 +4,7 @@ package weight
 
 import (
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
@@ -50,12 +51,13 @@ func DropBranch(scope *model.Scope, x *Node, batchAxis int, rate float64, block,
 		return x
 	}
 	rate = rate * float64(block) / float64(depth-1)
-	shape := x.Shape().Clone()
+	shape := shapes.Make(dtypes.Float32, x.Shape().Dimensions...)
 	for axis := range shape.Dimensions {
 		if axis != batchAxis {
 			shape.Dimensions[axis] = 1
 		}
 	}
-	keep := scope.RandomBernoulli(Scalar(g, x.DType(), 1-rate), shape)
-	return Mul(x, MulScalar(keep, 1/(1-rate)))
+	// In 32 bits: half precision would round the rate and the factor.
+	keep := scope.RandomBernoulli(Scalar(g, dtypes.Float32, 1-rate), shape)
+	return ConvertDType(Mul(ConvertDType(x, dtypes.Float32), MulScalar(keep, 1/(1-rate))), x.DType())
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/dtypes/bfloat16"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -115,5 +116,32 @@ func TestBranchesAreDroppedForWholeImagesAndRescaled(t *testing.T) {
 				t.Errorf("axis %d, %+v: %g of %d images keep their branch", axis, c, kept, images)
 			}
 		}
+	}
+}
+
+// In bfloat16 the kept branches are x/(1-rate), rounded once.
+func TestBranchesOfHalfPrecisionAreRescaledInFullPrecision(t *testing.T) {
+	const images, rate = 251, 0.3
+	values := make([]float32, images)
+	for i := range values {
+		values[i] = bfloat16.FromFloat32(1 + float32(i)/256).Float32()
+	}
+	got := gomlxtest.RunModel(t, gomlxtest.Seeded(t, 7), func(s *model.Scope, in []*graph.Node) []*graph.Node {
+		s.Store().SetTraining(in[0].Graph(), true)
+		x := graph.ConvertDType(in[0], dtypes.BFloat16)
+		return []*graph.Node{graph.ConvertDType(DropBranch(s, x, 0, rate, 1, 2), dtypes.Float32)}
+	}, tensors.FromFlatDataAndDimensions(values, images, 1))[0]
+	kept := 0
+	for i, v := range got {
+		if v == 0 {
+			continue
+		}
+		kept++
+		if want := bfloat16.FromFloat32(values[i] * float32(1/(1-rate))).Float32(); float32(v) != want {
+			t.Errorf("image %d: %g of %g, want %g", i, v, values[i], want)
+		}
+	}
+	if kept == 0 || kept == images {
+		t.Errorf("%d of %d images are kept", kept, images)
 	}
 }
