@@ -178,7 +178,7 @@ func distinct(paths []string) (names []string, err error) {
 		if !named || name == "" || strings.Contains(name, "/") {
 			name, _, named = strings.Cut(filepath.Base(strings.TrimSuffix(path, "/")), "-seed")
 		}
-		if others, used := seeds[name]; used && !(others && named) {
+		if others, used := seeds[name]; used && (!others || !named) {
 			return nil, fmt.Errorf("two models are called %s: use NAME=MODEL; models of one NAME are averaged as seeds", name)
 		}
 		seeds[name] = named
