@@ -154,6 +154,13 @@ func TestARowNamesThePretrainedModelWithoutItsDirectory(t *testing.T) {
 	if steps != 2 { // 28 images in batches of 10
 		t.Errorf("%d steps were reported", steps)
 	}
+	s.Dir, s.Tasks[0].Recipe.Augment.Std = t.TempDir(), [3]float64{1e-40, 1e-40, 1e-40} // the training diverges
+	run(t, s)
+	for _, row := range gomlxtest.Must(s.results())(t) {
+		if text := string(row.Settings); row.Failed == "" || !strings.Contains(text, `"from":{"sha256":"`+s.sha256) {
+			t.Errorf("failed %q: %s does not name the weights", row.Failed, text)
+		}
+	}
 }
 
 func TestAPretrainedModelNeedsNoHead(t *testing.T) {

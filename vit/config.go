@@ -313,15 +313,12 @@ func (c Config) Parameters() int {
 	if c.LayerScale > 0 {
 		block += 2 * c.Width
 	}
-	total := dense(c.PatchSize*c.PatchSize*c.Channels, c.Width, !c.PreNorm) + c.Prefix()*c.Width +
-		norm(c.Width, c.PatchNorm) + norm(c.Width, c.PreNorm)
-	switch c.FinalNorm {
-	case "none":
-	case "pooled":
-		total += norm(c.PooledWidth(), true)
-	default:
-		total += norm(c.Width, true)
+	final := c.Width
+	if c.FinalNorm == "pooled" {
+		final = c.PooledWidth()
 	}
+	total := dense(c.PatchSize*c.PatchSize*c.Channels, c.Width, !c.PreNorm) + c.Prefix()*c.Width +
+		norm(c.Width, c.PatchNorm) + norm(c.Width, c.PreNorm) + norm(final, c.FinalNorm != "none")
 	if c.Pool == poolMap {
 		total += c.Width + 4*dense(c.Width, c.Width, true) + norm(c.Width, true) +
 			dense(c.Width, c.poolMLPDim(), true) + dense(c.poolMLPDim(), c.Width, true)
