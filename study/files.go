@@ -26,15 +26,12 @@ func (t *Task) FromFiles(train, test [2]*data.Files, logger *slog.Logger) {
 		}
 		return set, err
 	}
-	var last *data.Memory // the images read last: the training runs of a task are consecutive
 	t.Images = func(ctx context.Context, u Unit) (_, _ data.Source, err error) {
-		files := ofPair(u, train)
-		if last == nil || last.Name != files.Name || u.Recipe.Augment.Size != [2]int{last.Height, last.Width} {
-			if last, err = load(ctx, files, u); err != nil {
-				return nil, nil, err
-			}
+		set, err := load(ctx, ofPair(u, train), u)
+		if err != nil {
+			return nil, nil, err
 		}
-		return Sets(last, nil)(ctx, u)
+		return Sets(set, nil)(ctx, u)
 	}
 	t.Measure = func(ctx context.Context, u Unit, m *finetune.Model) (all report.Metrics, err error) {
 		files, batch := ofPair(u, test), m.EvalBatch()

@@ -72,7 +72,8 @@ func readRecords(dirs ...string) (done results, notes []string, err error) {
 }
 
 // Merge appends to the study's record the finished training runs of the other directories that it lacks, in an order
-// that does not depend on theirs. It writes nothing if they started from other weights or images.
+// that does not depend on theirs, and logs how many of them are not of this study. It writes nothing if they started
+// from other weights or images.
 func (s *Study) Merge(others []string) error {
 	own, _, err := readRecords(s.Dir)
 	if err != nil {
@@ -100,10 +101,22 @@ func (s *Study) Merge(others []string) error {
 	slices.SortFunc(rows, func(a, b report.Result) int {
 		return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(a.ID, b.ID))
 	})
+	units, err := s.Units(own)
+	if err != nil {
+		return err
+	}
+	foreign := 0
 	for _, row := range rows {
+		if !slices.ContainsFunc(units, func(u Unit) bool { return u.ID == row.ID }) {
+			foreign++
+		}
 		if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{})), row); err != nil {
 			return err
 		}
+	}
+	if foreign > 0 {
+		s.logger("merge").Warn(fmt.Sprintf("%d of %d new rows have other settings than this study: its table omits them",
+			foreign, len(rows)))
 	}
 	return nil
 }

@@ -344,10 +344,13 @@ func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
 		}
 	}
 	var joined []string
+	var log bytes.Buffer
 	for _, order := range [][]string{{first, second}, {second, first}, {second, first, first}} {
 		dir := t.TempDir()
 		for range 2 { // the second time there is nothing to merge
-			if err := into(dir).Merge(order); err != nil {
+			s := into(dir)
+			s.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			if err := s.Merge(order); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -362,6 +365,9 @@ func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
 		if got != "a0.4 b0.2 c0.3" { // by date, then name; the earlier a
 			t.Errorf("joined %q", joined)
 		}
+	}
+	if got := strings.Count(log.String(), "3 of 3 new rows have other settings"); got != 3 {
+		t.Errorf("%d of 3 merges say that no row is of this study: %s", got, log.String())
 	}
 	err := into(t.TempDir()).Merge([]string{t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), "contains no rows") {

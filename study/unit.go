@@ -139,8 +139,8 @@ func (s *Study) resolve(u *Unit) (err error) {
 // Units lists the training runs of a study, given the finished ones: those that choose settings, then the final ones.
 // Their order, and so their shards, depend only on the study, not on the images of a machine.
 //
-// Training runs are sorted by task, so that images are read once for several; within a task by seed, then by what the
-// variants share, so that partial results compare like with like.
+// Training runs are sorted by task, within a task by seed, then by what the variants share, so that partial results
+// compare like with like.
 func (s *Study) Units(done results) (units []Unit, err error) {
 	for _, u := range s.combinations() {
 		settings, err := s.settingsFor(u.Position)

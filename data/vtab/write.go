@@ -26,15 +26,16 @@ const Shapes = "shapes"
 // Datasets, and its copies hold jpegs.
 func Write(ctx context.Context, dir, from string, logger *slog.Logger) error {
 	if from == Shapes {
-		return writeShapes(dir, [3]int{trainImages, valImages, trainImages + valImages}, 64, logger)
+		return writeShapes(ctx, dir, [3]int{trainImages, valImages, trainImages + valImages}, 64, logger)
 	}
 	return write(ctx, dir, from, [3]int{trainImages, valImages, 73_728}, logger) // a tenth of dSprites
 }
 
 // writeShapes writes the two dSprites tasks with generated shapes of side×side pixels, in the given numbers for
 // training, validation and test.
-func writeShapes(dir string, sizes [3]int, side int, logger *slog.Logger) error {
-	return writeSprites(dir, "generated shapes, no VTAB data", logger, func(q data.Task) (s [3]*data.Memory, err error) {
+func writeShapes(ctx context.Context, dir string, sizes [3]int, side int, logger *slog.Logger) error {
+	const origin = "generated shapes, no VTAB data"
+	return writeSprites(ctx, dir, origin, logger, func(q data.Task) (s [3]*data.Memory, err error) {
 		both, held, err := data.Shapes(q, sizes[0]+sizes[1], sizes[2], side, 0)
 		if err != nil {
 			return s, err
@@ -47,7 +48,8 @@ func writeShapes(dir string, sizes [3]int, side int, logger *slog.Logger) error 
 // write converts a dataset's own files. CIFAR-100 has a test set of its own size.
 func write(ctx context.Context, dir, from string, sizes [3]int, logger *slog.Logger) error {
 	if strings.HasSuffix(from, ".npz") {
-		return writeSprites(dir, "own split of dSprites' npz, lossless", logger, func(q data.Task) ([3]*data.Memory, error) {
+		const origin = "own split of dSprites' npz, lossless"
+		return writeSprites(ctx, dir, origin, logger, func(q data.Task) ([3]*data.Memory, error) {
 			return data.DSprites(ctx, from, q, sizes)
 		})
 	}
@@ -64,11 +66,13 @@ func write(ctx context.Context, dir, from string, sizes [3]int, logger *slog.Log
 		return err
 	}
 	const origin = "own split of CIFAR-100's binary version, lossless"
-	return writeTask(dir, "cifar", origin, [3]*data.Memory{learn, val, held}, logger)
+	return writeTask(ctx, dir, "cifar", origin, [3]*data.Memory{learn, val, held}, logger)
 }
 
 // writeSprites writes the two dSprites tasks.
-func writeSprites(dir, origin string, logger *slog.Logger, read func(data.Task) ([3]*data.Memory, error)) error {
+func writeSprites(
+	ctx context.Context, dir, origin string, logger *slog.Logger, read func(data.Task) ([3]*data.Memory, error),
+) error {
 	for _, task := range []struct {
 		name     string
 		question data.Task
@@ -77,7 +81,7 @@ func writeSprites(dir, origin string, logger *slog.Logger, read func(data.Task) 
 		if err != nil {
 			return err
 		}
-		if err := writeTask(dir, task.name, origin, sets, logger); err != nil {
+		if err := writeTask(ctx, dir, task.name, origin, sets, logger); err != nil {
 			return err
 		}
 	}
@@ -86,7 +90,9 @@ func writeSprites(dir, origin string, logger *slog.Logger, read func(data.Task) 
 
 // writeTask writes datasets for training, validation and test as one task. Its folder appears when it is complete; an
 // existing folder is not changed.
-func writeTask(dir, name, origin string, sets [3]*data.Memory, logger *slog.Logger) (err error) {
+func writeTask(
+	ctx context.Context, dir, name, origin string, sets [3]*data.Memory, logger *slog.Logger,
+) (err error) {
 	folder := filepath.Join(dir, name)
 	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s already exists: choose another -data, or remove it", folder)
@@ -101,7 +107,7 @@ func writeTask(dir, name, origin string, sets [3]*data.Memory, logger *slog.Logg
 	defer os.RemoveAll(partial) // no longer exists after the rename
 	var lines [3]string
 	for i, part := range []string{train800, val200, test} {
-		if lines[i], err = writeImages(partial, part, sets[i]); err != nil {
+		if lines[i], err = writeImages(ctx, partial, part, sets[i]); err != nil {
 			return err
 		}
 	}
@@ -117,17 +123,23 @@ func writeTask(dir, name, origin string, sets [3]*data.Memory, logger *slog.Logg
 	if err := os.Chmod(partial, 0o755); err != nil { // MkdirTemp excludes other users
 		return err
 	}
+	if err := os.Rename(partial, folder); err != nil {
+		return err
+	}
 	logger.Info("task written", "directory", folder, "origin", origin)
-	return os.Rename(partial, folder)
+	return nil
 }
 
 // writeImages writes a dataset as png files and returns the lines of its list.
-func writeImages(folder, part string, set *data.Memory) (list string, err error) {
+func writeImages(ctx context.Context, folder, part string, set *data.Memory) (list string, err error) {
 	if err := os.MkdirAll(filepath.Join(folder, "images", part), 0o755); err != nil {
 		return "", err
 	}
 	var lines strings.Builder
 	for i, label := range set.Labels {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
 		path := fmt.Sprintf("images/%s/%06d.png", part, i)
 		fmt.Fprintf(&lines, "%s %d\n", path, label)
 		var file bytes.Buffer

@@ -3,6 +3,8 @@
 package vtab
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -99,8 +101,13 @@ func TestATaskThatCannotBeWrittenLeavesNothing(t *testing.T) {
 	if err := write(t.Context(), dir, original, [3]int{31, 13, 0}, ignore); err == nil {
 		t.Error("44 of 43 images were written")
 	}
-	if err := writeShapes(filepath.Join(dir, "blocked"), [3]int{3, 2, 2}, 24, ignore); err == nil {
+	if err := writeShapes(t.Context(), filepath.Join(dir, "blocked"), [3]int{3, 2, 2}, 24, ignore); err == nil {
 		t.Error("wrote below a file")
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := writeShapes(stopped, dir, [3]int{3, 2, 2}, 24, ignore); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 || entries[0].Name() != "blocked" {

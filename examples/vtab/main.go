@@ -74,7 +74,7 @@ func main() {
 	case errors.As(err, &waiting): // other shards: the scheduler retries
 		log.Print(err)
 		os.Exit(waiting.ExitCode())
-	case errors.Is(err, finetune.ErrInterrupted): // as after SIGTERM
+	case errors.Is(err, finetune.ErrInterrupted), errors.Is(err, context.Canceled): // as after SIGTERM
 		log.Print(err)
 		os.Exit(143)
 	case err != nil:
@@ -132,7 +132,7 @@ func run(ctx context.Context) error {
 // describe converts the flags to a study of the tasks.
 func describe() (s *study.Study, tasks []vtab.Task, err error) {
 	s = &study.Study{Dir: *out, From: *from, Seeds: *seeds, Devices: *devices, Keep: *keep, Sweep: *sweep,
-		Progress: progress}
+		Progress: progress, Logger: slog.Default()}
 	s.Variants = study.Each(strings.Split(*positions, ",")...)
 	if s.Shard, err = study.ParseShard(*shard, os.LookupEnv, *completions); err != nil {
 		return nil, nil, fmt.Errorf("-shard, -completions: %w", err)
