@@ -195,12 +195,11 @@ func (f *Files) Size(row int) int64 {
 	return -1
 }
 
-// Load decodes the files on all cores and returns them as images of one size in memory. Missing or damaged images are
-// skipped with a warning to logger, which may be nil; more than 1 % are an error that lists them. Another warning is
-// [ClippedGrey].
+// Load decodes the files on all cores and returns them as images of one size in memory. Missing or damaged images are an
+// error that lists them. logger, which may be nil, gets the warning [ClippedGrey].
 func (f *Files) Load(ctx context.Context, p preprocess.Settings, logger *slog.Logger) (*Memory, error) {
 	var clipped atomic.Int64
-	m, err := f.load(ctx, p, logger, func(int) { clipped.Add(1) })
+	m, err := f.load(ctx, p, func(int) { clipped.Add(1) })
 	if n := clipped.Load(); n > 0 && logger != nil {
 		logger.Warn(ClippedGrey, "dataset", f.Name, "images", n, "of", f.Len())
 	}
@@ -208,8 +207,7 @@ func (f *Files) Load(ctx context.Context, p preprocess.Settings, logger *slog.Lo
 }
 
 // load is Load, and calls clipped for each row of an image with Clipped set, concurrently.
-func (f *Files) load(ctx context.Context, p preprocess.Settings, logger *slog.Logger, clipped func(row int)) (*Memory,
-	error) {
+func (f *Files) load(ctx context.Context, p preprocess.Settings, clipped func(row int)) (*Memory, error) {
 	m, err := newMemory(f.Name, f.Len(), f.Classes, p)
 	if err != nil {
 		return nil, err
@@ -236,7 +234,7 @@ func (f *Files) load(ctx context.Context, p preprocess.Settings, logger *slog.Lo
 		case !errors.As(err, &failed): // the context is done
 			return err
 		case !failed.Damaged:
-			return fmt.Errorf("data: %s: %w", f.Name, failed.Err)
+			return failed
 		default:
 			damaged[i] = failed.Err
 		}
@@ -245,8 +243,11 @@ func (f *Files) load(ctx context.Context, p preprocess.Settings, logger *slog.Lo
 	if err != nil {
 		return nil, err
 	}
+	if err := f.unreadable(damaged); err != nil {
+		return nil, err
+	}
 	copy(m.Labels, f.Labels)
-	return f.whole(m, damaged, logger)
+	return m, nil
 }
 
 // image reads and identifies a file and decodes it. memory bounds the number of pixels decoded concurrently. Errors of
@@ -277,7 +278,7 @@ func (f *Files) image(ctx context.Context, row int, memory *semaphore.Weighted,
 func (f *Files) Read(row int) (*Image, error) {
 	raw, err := f.read(row)
 	if err != nil {
-		return nil, fmt.Errorf("data: %w", err)
+		return nil, fmt.Errorf("data: %s: %w", f.Where(row), err)
 	}
 	img, err := decode(raw, maxPixels)
 	if err != nil {
@@ -286,39 +287,19 @@ func (f *Files) Read(row int) (*Image, error) {
 	return img, nil
 }
 
-// whole returns m without the images that could not be read.
-func (f *Files) whole(m *Memory, damaged []error, logger *slog.Logger) (*Memory, error) {
+// unreadable is an error that lists the images with an error.
+func (f *Files) unreadable(damaged []error) error {
 	var lines []string
-	var rows []int
 	for i, err := range damaged {
-		if err == nil {
-			rows = append(rows, i)
-		} else {
+		if err != nil {
 			lines = append(lines, fmt.Sprintf("%s: %v", f.Where(i), err))
 		}
 	}
 	if len(lines) == 0 {
-		return m, nil
+		return nil
 	}
-	if len(lines)*100 > len(damaged) {
-		return nil, fmt.Errorf("data: %s: %d of %d images cannot be read, more than 1 %%: %s", f.Name, len(lines),
-			len(damaged), shortened(lines))
-	}
-	for kept, i := range rows { // in place: a copy would need as much memory again
-		copy(m.Row(kept), m.Row(i))
-	}
-	m.Pixels = m.Pixels[:len(rows)*len(m.Pixels)/len(damaged)]
-	m.Float = picked(m.Float, rows, len(m.Float)/len(damaged))
-	m.Labels, m.Grids = picked(m.Labels, rows, 1), picked(m.Grids, rows, 1)
-	if logger != nil {
-		for i, err := range damaged {
-			if err != nil {
-				logger.Warn("image skipped", "image", f.Where(i), "error", err)
-			}
-		}
-		logger.Warn("images skipped", "dataset", f.Name, "images", len(lines), "of", len(damaged))
-	}
-	return m, nil
+	return fmt.Errorf("data: %s: %d of %d images cannot be read: %s: repair or remove them, or stream the images and skip "+
+		"damaged ones", f.Name, len(lines), len(damaged), shortened(lines))
 }
 
 // shortened joins the first ten lines.

@@ -68,7 +68,7 @@ func (s *Stream) subset(rows []int) Source {
 
 // Load implements Source.
 func (s *Stream) Load(ctx context.Context, rows []int) (*Memory, error) {
-	return s.files.subset(rows).load(ctx, s.settings, nil, func(i int) { s.warnClipped(rows[i]) })
+	return s.files.subset(rows).load(ctx, s.settings, func(i int) { s.warnClipped(rows[i]) })
 }
 
 // warnClipped warns of the first image with Clipped set.

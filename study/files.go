@@ -16,7 +16,7 @@ import (
 
 // FromFiles sets a task's images in files, resized to the recipe's size without keeping the aspect ratio. Test images
 // are read in parts, because a long test list would not fit into memory. The first of each pair is for choosing
-// settings, the second for results. Unreadable images are logged.
+// settings, the second for results. Unreadable images are an error.
 func (t *Task) FromFiles(train, test [2]*data.Files, logger *slog.Logger) {
 	load := func(ctx context.Context, files *data.Files, u Unit) (*data.Memory, error) {
 		set, err := files.Load(ctx, preprocess.Settings{Fit: preprocess.FitExact, Size: u.Recipe.Augment.Size},

@@ -106,7 +106,7 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 		return err
 	}
 	defer s.Backend.Finalize()
-	compared.Describe(recipe.WithDefaults().ValidationPart)
+	compared.DescribeTraining(recipe)
 	cli.Field("recipe", "%s, %s weights, results in %s", recipe.Name, o.weights, s.Dir)
 	description := o.description(d, recipe, model)
 	description.Subsets, description.Study = o.subsets, true
@@ -232,7 +232,7 @@ type loader struct {
 
 func (l *loader) splits(ctx context.Context, u study.Unit) (splits dataset.Splits, err error) {
 	r := u.Recipe
-	if r.Aspect == "" && !l.d.Streams() {
+	if r.Aspect == "" && !l.d.Streams(r) {
 		for _, s := range l.sizes {
 			if own := u.Recipe.Augment.Size; s[0]*own[1] == s[1]*own[0] && s[0] > r.Augment.Size[0] {
 				r.Augment.Size = s

@@ -202,7 +202,7 @@ func (o *training) sources(ctx context.Context, model string) (d *dataset.Datase
 
 func (o *training) description(d *dataset.Dataset, r finetune.Recipe, model string) run.Description {
 	return run.Description{Data: d.Spec, Dataset: d.Name, Identity: d.Identity(), Recipe: r, Model: model, Seed: o.seed,
-		Open: run.Opened(o.open), Weights: o.weights, Stream: o.images.Stream, Damaged: o.images.Damaged}
+		Open: run.Opened(o.open), Weights: o.weights, Stream: d.Streams(r), Damaged: o.images.Damaged}
 }
 
 // chosen returns the recipe, by name or by what is trained, with --set, --size and --epochs.
@@ -315,7 +315,7 @@ func finish(ctx context.Context, c *cobra.Command, d *dataset.Dataset, r finetun
 	if err != nil {
 		return err
 	}
-	d.Describe(r.Recipe.WithDefaults().ValidationPart)
+	d.DescribeTraining(r.Recipe)
 	r.Train, r.Validation, r.Test = s.Train, s.Validation, s.Test
 	r.Logger, r.Progress = cli.Logger(), cli.Progress("train")
 	rows, cols := r.Recipe.Augment.OutputSize(s.Train.Describe().Height, s.Train.Describe().Width)
@@ -406,7 +406,10 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 	if desc.Data = cmp.Or(o.data, desc.Data); desc.Data == "" {
 		return cli.Usagef("%s was written by a version without %s: name its dataset by --data", dir, run.File)
 	}
-	if o.images.Stream = o.images.Stream || desc.Stream; o.images.Stream && desc.Damaged == "skip" {
+	if !c.Flags().Changed("stream") {
+		o.images.Stream = strconv.FormatBool(desc.Stream)
+	}
+	if o.images.Stream == dataset.Streamed && desc.Damaged == "skip" {
 		o.images.Damaged = desc.Damaged
 	}
 	d, err := dataset.Open(ctx, desc.Data, o.images)

@@ -740,7 +740,7 @@ func TestARefusedCommandLeavesTheRunsDescription(t *testing.T) {
 	a, b := images(t, "A", 8, 16, 16), images(t, "B", 9, 16, 16)
 	own := parts(t, map[string]int{"train": 8, "val": 5, "test": 4}, 16, 16)
 	t.Chdir(t.TempDir())
-	const scratch = " --size 16x16 --epochs 1 --set " +
+	const scratch = " --stream=false --size 16x16 --epochs 1 --set " + // in memory: pixels are compared
 		"model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=8"
 	first, tuned := "train --data "+a+scratch+" --out A2", " --data "+a+" --epochs 1 --set batch_size=6 --out RUN"
 	ok := func(line string) string { return succeeds(t, append(strings.Fields(line), "--backend", "go")...) }

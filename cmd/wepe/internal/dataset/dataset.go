@@ -46,8 +46,8 @@ var ShapeTasks = []string{string(data.TaskWhere), string(data.TaskLocation), str
 
 // Options are how images are read.
 type Options struct {
-	Download bool // of CIFAR-100
-	Stream   bool // reads the images of each batch from disk
+	Download bool   // of CIFAR-100
+	Stream   string // reads the images of each batch from disk: streamAuto, Streamed or InMemory, "" for InMemory
 	Workers  int
 	Damaged  string // error or skip
 	Check    bool   // decodes every image before training
@@ -55,11 +55,21 @@ type Options struct {
 	Unlabelled bool // also accepts a directory of images without a folder per class
 }
 
+// Values of Options.Stream. streamAuto is Streamed for training images that a recipe crops at random: the crops of
+// images in memory are of images that were cropped and resized already.
+const (
+	streamAuto = "auto"
+	Streamed   = "true"
+	InMemory   = "false"
+)
+
 // Flags adds them.
 func (o *Options) Flags(f cli.Flags) {
 	flags := f.Command.Flags()
 	flags.BoolVar(&o.Download, "download", false, "download CIFAR-100 into the directory of --data if it is missing")
-	flags.BoolVar(&o.Stream, "stream", false, "read the images of each batch from disk instead of all into memory")
+	f.Choice(&o.Stream, "stream", "read the images of each batch from disk instead of all into memory; auto: the training "+
+		"images, where the recipe crops them at random", streamAuto, Streamed, InMemory)
+	flags.Lookup("stream").NoOptDefVal = Streamed
 	flags.IntVar(&o.Workers, "workers", 0, "with --stream: images decoded at the same time; default one per core")
 	f.Choice(&o.Damaged, "damaged", "with --stream: a damaged image is an error, or skipped, up to one in a hundred",
 		"error", "skip")
@@ -68,7 +78,7 @@ func (o *Options) Flags(f cli.Flags) {
 
 // Validate returns a usage error.
 func (o *Options) Validate() error {
-	if !o.Stream && (o.Workers != 0 || o.Damaged == "skip" || o.Check) {
+	if o.Stream != Streamed && (o.Workers != 0 || o.Damaged == "skip" || o.Check) {
 		return cli.Usagef("--workers, --damaged and --check need --stream: without it every image is decoded first")
 	}
 	if o.Workers < 0 {
@@ -133,7 +143,7 @@ func Open(ctx context.Context, spec string, o Options) (*Dataset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--data %s: %w", spec, err)
 	}
-	if o.Stream && d.files[0] == nil {
+	if o.Stream == Streamed && d.files[0] == nil {
 		return nil, cli.Usagef("--stream is for images in files, --data %s is in memory", spec)
 	}
 	return d, nil
@@ -278,6 +288,16 @@ func (d *Dataset) absolute(prefix, path string) error {
 	return err
 }
 
+// DescribeTraining is Describe for a training run, and says what a recipe means for reading the images.
+func (d *Dataset) DescribeTraining(r finetune.Recipe) {
+	r = r.WithDefaults()
+	d.Describe(r.ValidationPart)
+	if d.options.Stream == streamAuto && d.Streams(r) {
+		cli.Field("data", "training images are read for each batch: random crops are of the originals; --stream=false keeps "+
+			"resized images in memory and crops those")
+	}
+}
+
 // Describe prints format, classes and splits. part is the share of the training images that the recipe splits off.
 func (d *Dataset) Describe(part float64) {
 	train, validation, note := d.train, d.validation, d.note
@@ -322,7 +342,7 @@ func (d *Dataset) whole(ctx context.Context, r finetune.Recipe) (s Splits, err e
 		if err != nil {
 			return s, err
 		}
-		return d.read(ctx, settings)
+		return d.read(ctx, settings, d.Streams(r))
 	case r.Aspect != "":
 		size := r.Augment.Size
 		if size == [2]int{} {
@@ -357,12 +377,13 @@ func settingsOf(r finetune.Recipe) (preprocess.Settings, error) {
 	return r.Preprocessing(size)
 }
 
-func (d *Dataset) read(ctx context.Context, settings preprocess.Settings) (s Splits, err error) {
+// read reads all splits, and the training images for each batch if streamed.
+func (d *Dataset) read(ctx context.Context, settings preprocess.Settings, streamed bool) (s Splits, err error) {
 	for i, to := range []*data.Source{&s.Train, &s.Validation, &s.Test} {
 		if d.files[i] == nil {
 			continue
 		}
-		if d.options.Stream {
+		if d.options.Stream == Streamed || streamed && i == 0 {
 			var stream *data.Stream
 			if stream, err = d.files[i].Stream(settings, data.Streaming{Workers: d.options.Workers,
 				Skip: d.options.Damaged == "skip", Logger: cli.Logger()}); err == nil {
@@ -430,7 +451,7 @@ func (d *Dataset) splits(ctx context.Context, m *finetune.Model) (Splits, error)
 		if err != nil {
 			return Splits{}, err
 		}
-		return d.read(ctx, settings)
+		return d.read(ctx, settings, d.Streams(m.Recipe) && !settings.Float)
 	}
 	r := m.Recipe
 	r.Augment.Size = [2]int{r.Model.ImageRows, r.Model.ImageCols}
@@ -447,6 +468,9 @@ func (d *Dataset) joined() (*Dataset, error) {
 	all, err := data.Join(d.Name, parts...)
 	out := *d
 	out.files = [3]*data.Files{all}
+	if out.options.Stream == streamAuto { // nothing is cropped at random
+		out.options.Stream = InMemory
+	}
 	return &out, err
 }
 
@@ -513,8 +537,11 @@ func (d *Dataset) Positional() bool { return d.Generated() || d.structured }
 // Sorted reports whether the images may be in the order of their classes: those of a directory.
 func (d *Dataset) Sorted() bool { return d.files[0] != nil }
 
-// Streams reports whether images are read for each batch.
-func (d *Dataset) Streams() bool { return d.options.Stream }
+// Streams reports whether the training images of a recipe are read for each batch.
+func (d *Dataset) Streams(r finetune.Recipe) bool {
+	crops := r.Augment.CropScale != [2]float64{} && r.Aspect != finetune.AspectKeep
+	return d.options.Stream == Streamed || d.options.Stream == streamAuto && d.files[0] != nil && crops
+}
 
 // Fraction returns the dataset with a part of its training images, for runs of wepe compare; 0 means all.
 func (d *Dataset) Fraction(part float64) *Dataset {

@@ -11,7 +11,10 @@ import (
 
 	pq "github.com/parquet-go/parquet-go"
 
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/datatest"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // layouts writes a dataset with 6 training, 4 validation and 2 test images in several layouts, a directory for each.
@@ -65,6 +68,39 @@ func TestEveryLayoutHasThreeSplits(t *testing.T) {
 		}
 		if got := [3]int{d.train, d.validation, d.test}; got != [3]int{6, 4, 2} || len(d.Classes) != 2 {
 			t.Errorf("%s: %v images of %v, want 6, 4 and 2 of 2 classes", name, got, d.Classes)
+		}
+	}
+}
+
+// Random crops of images in memory would be crops of images that were cropped and resized already.
+func TestTrainingImagesAreStreamedWhereTheRecipeCropsThemUnlessForbidden(t *testing.T) {
+	plain := finetune.Recipe{Augment: data.Augment{Size: [2]int{3, 5}, FlipProb: 0.5}}
+	crops := plain
+	crops.Augment.CropScale = [2]float64{0.3, 1}
+	keep := crops
+	keep.Aspect, keep.Model.PatchSize = finetune.AspectKeep, 1
+	dir := layouts(t)["folders"]
+	for _, c := range []struct {
+		stream   string
+		recipe   finetune.Recipe
+		streamed [3]bool // train, validation, test
+	}{
+		{streamAuto, crops, [3]bool{true, false, false}},
+		{streamAuto, plain, [3]bool{}},
+		{streamAuto, keep, [3]bool{}},
+		{InMemory, crops, [3]bool{}},
+		{"", crops, [3]bool{}},
+		{Streamed, plain, [3]bool{true, true, true}},
+	} {
+		d := gomlxtest.Must(Open(t.Context(), dir, Options{Stream: c.stream}))(t)
+		s := gomlxtest.Must(d.Load(t.Context(), c.recipe))(t)
+		var got [3]bool
+		for i, source := range []data.Source{s.Train, s.Validation, s.Test} {
+			_, got[i] = source.(*data.Stream)
+		}
+		if got != c.streamed || d.Streams(c.recipe) != c.streamed[0] {
+			t.Errorf("--stream=%s, crops of %v, aspect %q: streams %v, want %v", c.stream, c.recipe.Augment.CropScale,
+				c.recipe.Aspect, got, c.streamed)
 		}
 	}
 }

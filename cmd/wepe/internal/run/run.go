@@ -93,6 +93,8 @@ func Check(dir string, d Description) error {
 			was.Recipe.Name, was.Dataset, was.Data, d.Recipe.Name, d.Dataset, d.Data)
 	case was.Subsets != d.Subsets:
 		return fmt.Errorf("%s holds results with --subsets=%t: use --out DIR", dir, was.Subsets)
+	case d.Study && was.Study && was.Stream != d.Stream:
+		return fmt.Errorf("%s holds runs with --stream=%t: use this flag, or --out DIR", dir, was.Stream)
 	case was.Study && !d.Study:
 		return fmt.Errorf("%s holds the runs of wepe compare: use --out DIR", dir)
 	case !was.Study && d.Study:
