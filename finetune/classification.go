@@ -87,6 +87,14 @@ func newClassification(run Run) (*classification, error) {
 		return nil, err
 	}
 	m.Preprocess = c.state.Preprocess
+	for _, set := range []data.Source{held, run.Test} {
+		if set == nil {
+			continue
+		}
+		if _, _, err := m.Labelled(set.Describe()); err != nil {
+			return nil, err
+		}
+	}
 	perPass := images.Len() / r.BatchSize
 	steps, warmup, interval := r.schedule(perPass)
 	c.Trainer = NewTrainer(Training{
@@ -187,7 +195,14 @@ func (c *classification) Load(checkpoint *checkpoints.Checkpoint) (Course, error
 		return Course{}, err
 	}
 	if now := c.Recipe; c.Extend && s.Recipe.Epochs <= now.Epochs && s.Recipe.Steps <= now.Steps {
+		longer := s.Recipe.Epochs < now.Epochs || s.Recipe.Steps < now.Steps
 		s.Recipe.Epochs, s.Recipe.Steps, s.Recipe.Patience = now.Epochs, now.Steps, now.Patience
+		if ended := *c.Trainer; longer {
+			if ended.step, ended.course = int(checkpoint.Step), s.Course; ended.ended() {
+				return Course{}, fmt.Errorf("finetune: %s cannot be extended: its last %d evaluations were no better than that of "+
+					"step %d, and its patience is %d", checkpoint.Path, now.Patience, s.BestStep, now.Patience)
+			}
+		}
 	}
 	if err := sameRun(s, c.state); err != nil {
 		return Course{}, fmt.Errorf("finetune: %s is of another run: %w: use another directory", checkpoint.Path, err)
@@ -345,16 +360,11 @@ func (c *classification) Finish(context.Context) (err error) {
 		return err
 	}
 	row.ImageSize = fmt.Sprintf("%dx%d", r.Model.ImageRows, r.Model.ImageCols)
-	if row.Scalars, err = c.model.scalars(); err != nil {
-		return err
-	}
 	if row.Weights, err = c.choose(); err != nil {
 		return err
 	}
-	if row.Weights.Step != c.step {
-		if row.Scalars, err = c.model.scalars(); err != nil {
-			return err
-		}
+	if row.Scalars, err = c.model.scalars(); err != nil {
+		return err
 	}
 	if c.held.set != nil {
 		e, err := c.model.examination(c.held)

@@ -80,13 +80,17 @@ func (run Run) prepared() (Run, error) {
 }
 
 // findSource opens the source of the run, nil for a run from scratch. A resumed run has its source in the checkpoint:
-// the file may be missing, but not another one.
+// the file may be missing, but not another one unless the run is known to be the checkpoint's.
 func (run Run) findSource() (*initialModel, error) {
 	if run.From == "" {
 		return nil, nil
 	}
+	begun := run.begunFrom()
+	if begun != nil && run.Extend {
+		return begun, nil
+	}
 	source, err := openSource(run.From, run.Import, run.Train.Describe().Classes) // nil if err is not
-	if begun := run.begunFrom(); begun != nil && (source == nil || source.SHA256 == begun.SHA256) {
+	if begun != nil && (source == nil || source.SHA256 == begun.SHA256) {
 		return begun, nil
 	}
 	return source, err

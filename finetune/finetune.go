@@ -92,7 +92,7 @@ type Run struct {
 	Dir       string         // directory of the run's files; empty for none
 	SaveEvery time.Duration  // between checkpoints, in addition to evaluations; default 5 minutes
 	SaveSteps int            // the same in optimizer steps, 0 for no limit
-	Extend    bool           // continue a checkpoint of fewer epochs or steps up to the Recipe's
+	Extend    bool           // continue the directory's checkpoint, whatever From is now, and up to more epochs or steps
 	Progress  func(Progress) // called after every step; may be nil
 	Logger    *slog.Logger   // events of files, weights and data; nil for none
 	// Accepted is called once, when the directory's checkpoint is known to be of this run, before anything is trained or

@@ -120,26 +120,43 @@ func (t *Trainer) save(kind string) error {
 	course := t.course
 	course.Seconds += time.Since(t.started).Seconds()
 	saver := checkpoints.Saver{Dir: filepath.Join(t.Dir, kind), Omit: temporary}
-	_, err := saver.Save(t.Store, int64(t.step), t.Task.State(course))
+	path, err := saver.Save(t.Store, int64(t.step), t.Task.State(course))
+	if err != nil && path != "" { // the checkpoint is complete
+		t.Logger.Warn("checkpoint saved", "path", path, "error", err)
+		err = nil
+	}
 	t.saved = time.Now()
 	return err
 }
 
-// resume restores the newest intact checkpoint of the run directory. If there is none, it starts the task.
+// resume restores the newest intact checkpoint of the run directory, of the best weights only if there is no other. If
+// there is none, it starts the task.
 func (t *Trainer) resume() error {
 	if t.Dir == "" {
 		return t.Task.Start()
 	}
-	checkpoint, skipped, err := checkpoints.Latest(filepath.Join(t.Dir, checkpoints.LastDir))
-	if err != nil {
-		return err
+	var checkpoint *checkpoints.Checkpoint
+	lost := false
+	for _, kind := range []string{checkpoints.LastDir, checkpoints.BestDir} {
+		found, skipped, err := checkpoints.Latest(filepath.Join(t.Dir, kind))
+		if err != nil {
+			return err
+		}
+		for _, s := range skipped {
+			t.Logger.Warn("checkpoint skipped", "error", s)
+			lost = true
+		}
+		if checkpoint = found; found != nil {
+			break
+		}
 	}
-	for _, s := range skipped {
-		t.Logger.Warn("checkpoint skipped", "error", s)
+	if checkpoint == nil && lost {
+		t.Logger.Warn("no checkpoint is intact: starting at step 0")
 	}
 	if checkpoint == nil {
 		return t.Task.Start()
 	}
+	var err error
 	if t.course, err = t.Task.Load(checkpoint); err != nil {
 		return err
 	}

@@ -321,6 +321,8 @@ func TestAResumeNeedsNoSourceAndRefusesAnotherOne(t *testing.T) {
 	if err := os.RemoveAll(from); err != nil {
 		t.Fatal(err)
 	}
+	run.From, _ = pretrained(t, func(r *Recipe) { r.LearningRate = 0.02 }) // as if trained on since
+	run.Extend = true
 	if got, _ := finished(t, run); !bytes.Equal(got, variables) {
 		t.Error("resumed without its source, the run ends with other variables than the unbroken one")
 	}

@@ -3,9 +3,12 @@
 package finetune
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/csv"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -103,6 +106,44 @@ func TestPatienceEndsARunAndAResumeDoesNotContinueIt(t *testing.T) {
 			t.Errorf("ended at step %d, evaluated until %d, want %d: two epochs after the best", row.Steps,
 				all[len(all)-1].Step, want)
 		}
+	}
+}
+
+func TestARunEndedByPatienceIsNotExtended(t *testing.T) {
+	gomlxtest.OnGo(t)
+	run := overfits(t, "patience=2;epochs=60")
+	done(t, run)
+	run.Extend = true
+	done(t, run) // as wepe resume
+	run.Recipe.Epochs = 61
+	_, _, err := run.Do(t.Context())
+	refused(t, "an extension", err, "cannot be extended: its last 2 evaluations")
+}
+
+func TestADamagedLastCheckpointIsReplacedByTheBest(t *testing.T) {
+	gomlxtest.OnGo(t)
+	run := overfits(t, "")
+	variables, _ := finished(t, run)
+	best := latest(t, run.Dir, checkpoints.BestDir)
+	last := latest(t, run.Dir, checkpoints.LastDir)
+	if err := os.WriteFile(filepath.Join(last.Path, "variables.safetensors"), []byte("damaged"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	first := 0
+	run.Progress = func(p Progress) { first = cmp.Or(first, p.Step) }
+	if got, _ := finished(t, run); !bytes.Equal(got, variables) || first != int(best.Step)+1 {
+		t.Errorf("resumed at step %d, want %d; the same variables: %t", first, best.Step+1, bytes.Equal(got, variables))
+	}
+}
+
+func TestTestImagesOfOtherClassesAreRefusedBeforeTheTraining(t *testing.T) {
+	run := overfits(t, "")
+	info := run.Test.Describe()
+	info.Classes = slices.Concat(info.Classes, []string{"more"})
+	_, _, err := run.Do(t.Context())
+	refused(t, "another number of classes", err, "classes")
+	if files, _ := filepath.Glob(filepath.Join(run.Dir, "*")); len(files) > 0 {
+		t.Errorf("left %v", files)
 	}
 }
 

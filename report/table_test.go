@@ -101,6 +101,10 @@ wepe, 36x36: 1 of 2 runs
 	if got := table.Text(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
+	runs[0].Dataset = "other"
+	if _, err := Tabulate(runs, Spec{Across: "size"}); err == nil || !strings.Contains(err.Error(), "dataset too") {
+		t.Errorf("a cell of two datasets: %v", err)
+	}
 	if _, err := Tabulate(runs, Spec{Across: "colour"}); err == nil || !strings.Contains(err.Error(), `"colour"`) {
 		t.Errorf("got %v", err)
 	}

@@ -66,6 +66,11 @@ func Tabulate(runs []Result, spec Spec) (Table, error) {
 	}
 	runs, notes := counted(runs)
 	if spec.Across != "" {
+		for _, cell := range groups(runs, []string{"encoding", spec.Across}) {
+			if err := unmixed(cell); err != nil {
+				return Table{}, err
+			}
+		}
 		all := accuracies{}
 		for _, r := range runs {
 			all.add(r.Job, columns[spec.Across](r), r.Test.Top1)
@@ -101,13 +106,21 @@ func (t *Table) add(names ...string) {
 	}
 }
 
-// line returns the line of a group of runs.
-func (spec Spec) line(group, runs []Result) (line []string, err error) {
+// unmixed returns an error for a group of runs with different recipes or data.
+func unmixed(group []Result) error {
 	for _, name := range []string{"dataset", "fraction", "recipe"} {
 		if distinct := groups(group, []string{name}); len(distinct) > 1 {
-			return nil, fmt.Errorf("report: a group with runs of %s %q and of %q: group by %s too",
+			return fmt.Errorf("report: a group with runs of %s %q and of %q: group by %s too",
 				name, columns[name](distinct[0][0]), columns[name](distinct[1][0]), name)
 		}
+	}
+	return nil
+}
+
+// line returns the line of a group of runs.
+func (spec Spec) line(group, runs []Result) (line []string, err error) {
+	if err := unmixed(group); err != nil {
+		return nil, err
 	}
 	top1 := over(group, func(r Result) float64 { return 100 * float64(r.Test.Top1) })
 	top5 := over(group, func(r Result) float64 { return 100 * float64(r.Test.Top5) })

@@ -409,6 +409,13 @@ func detectPredict() *cobra.Command {
 		}
 		from := map[string]string{}
 		for _, file := range args[1:] {
+			if drawing, err := os.Stat(drawn(cmp.Or(dir, filepath.Join(args[0], "found")), file)); err == nil {
+				for _, image := range args[1:] {
+					if info, err := os.Stat(image); err == nil && os.SameFile(info, drawing) {
+						return cli.Usagef("the drawing of %s would replace the image %s: use another --out", file, image)
+					}
+				}
+			}
 			other, taken := from[drawn(dir, file)]
 			if taken {
 				return cli.Usagef("%s and %s would be drawn to one file: use two commands, with --out", other, file)

@@ -3,8 +3,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -99,7 +101,8 @@ func (o *exporting) run(c *cobra.Command, path, dir string) error {
 	if err := o.averageWith(c, m); err != nil {
 		return err
 	}
-	if c := m.Config; m.Variables["head/weights"] == nil && o.classes > 0 { // zero, as in the ViT paper's fine-tuning
+	newHead := m.Variables["head/weights"] == nil && o.classes > 0
+	if c := m.Config; newHead { // zero, as in the ViT paper's fine-tuning
 		m.Variables["head/weights"] = tensors.FromShape(shapes.Make(dtypes.Float32, c.PooledWidth(), c.Classes))
 		m.Variables["head/biases"] = tensors.FromShape(shapes.Make(dtypes.Float32, c.Classes))
 	}
@@ -113,22 +116,27 @@ func (o *exporting) run(c *cobra.Command, path, dir string) error {
 		return err
 	}
 	if o.options.Format != "onnx" { // Export compares it itself
-		again, err := checkpoints.Import(dir, checkpoints.ImportOptions{AssumeSquare: true, HeadOptional: true})
+		line, err := o.compared(b, m, dir, newHead)
 		if err != nil {
-			return fmt.Errorf("opening the result again: %w", err)
-		}
-		if again.Variables["head/weights"] == nil { // a class without a head: compare the features
-			drawHead(m)
-			drawHead(again)
-		}
-		line, err := compareLogits(b, m, again, tolerance(o.options.DType))
-		if err != nil {
-			return fmt.Errorf("%s and %s: %w", path, dir, err)
+			return fmt.Errorf("%s and %s: %w", path, dir, errors.Join(err, os.RemoveAll(dir)))
 		}
 		out.Field("logits", "%s", line)
 	}
 	out.Field("written", "%s", filepath.Clean(dir))
 	return out.Err()
+}
+
+// compared compares a model with its export in dir, the features if one has no head or a new head of zeros.
+func (o *exporting) compared(b compute.Backend, m *checkpoints.Imported, dir string, newHead bool) (string, error) {
+	again, err := checkpoints.Import(dir, checkpoints.ImportOptions{AssumeSquare: true, HeadOptional: true})
+	if err != nil {
+		return "", fmt.Errorf("opening the result again: %w", err)
+	}
+	if newHead || again.Variables["head/weights"] == nil {
+		drawHead(m)
+		drawHead(again)
+	}
+	return compareLogits(b, m, again, tolerance(o.options.DType))
 }
 
 // drawHead replaces the head by a random one.

@@ -93,7 +93,11 @@ func printPredictions(c *cobra.Command, m *finetune.Model, images []string, top 
 		}
 		out.Printf("%s\n", image)
 		for _, a := range p.Classes {
-			out.Printf("  %5.1f %%  %s\n", 100*a.Probability, a.Name)
+			if m.Scores == "none" { // outputs of a regression
+				out.Printf("  %9.5g  %s\n", a.Probability, a.Name)
+			} else {
+				out.Printf("  %5.1f %%  %s\n", 100*a.Probability, a.Name)
+			}
 		}
 	}
 	if asJSON {

@@ -158,6 +158,12 @@ func (o *single) run(c *cobra.Command, model string) error {
 				"only: for hf, timm and jax train with --position learned or wepe-sphere", fromScratch)
 		}
 	}
+	for _, key := range setting.Keys(strings.Join(o.set, ";")) {
+		if key == "aspect" && o.aspect != "" && o.aspect != recipe.Aspect ||
+			key == "lora" && o.lora != 0 && o.lora != recipe.LoRA {
+			return cli.Usagef("--%s and --set %s differ: leave one of them out", key, key)
+		}
+	}
 	recipe.Aspect, recipe.LoRA = cmp.Or(o.aspect, recipe.Aspect), cmp.Or(o.lora, recipe.LoRA)
 	if err := o.unread(recipe, model, recipe.Model.Position); err != nil {
 		return err
@@ -181,7 +187,10 @@ func (o *single) run(c *cobra.Command, model string) error {
 			return recipe.ShowAugmentation(w, r.Backend, s.Train, o.seed)
 		})
 	}
-	description := o.description(d, recipe, model)
+	if r.Group != nil { // as many micro-batches, whatever the number of processes that resume it
+		r.Recipe.Accumulate = cmp.Or(r.Recipe.Accumulate, r.Group.Size())
+	}
+	description := o.description(d, r.Recipe, model)
 	if err := run.Claim(r.Dir, description); err != nil {
 		return err
 	}
@@ -190,6 +199,9 @@ func (o *single) run(c *cobra.Command, model string) error {
 
 // sources opens the dataset and locates MODEL on disk, of a run the weights of --weights.
 func (o *training) sources(ctx context.Context, model string) (d *dataset.Dataset, local string, err error) {
+	if model == "" && run.Opened(o.open) != nil {
+		return nil, "", cli.Usagef("--grid, --assume-square and --architecture are about the files of MODEL: name it")
+	}
 	if d, err = dataset.Open(ctx, o.data, o.images); err != nil || model == "" {
 		return d, "", err
 	}
@@ -223,6 +235,10 @@ func (o *training) chosen(d *dataset.Dataset, model string, size [2]int) (recipe
 	if err != nil {
 		return recipe, err
 	}
+	if plain := recipe.Augment.Eval(); o.recipe == "" && d.Positional() && recipe.Augment != plain {
+		cli.Field("recipe", "no crops or flips: the classes of %s depend on where something is in the image", d.Name)
+		recipe.Augment = plain
+	}
 	if recipe, err = run.Set(recipe, o.set); err != nil {
 		return recipe, err
 	}
@@ -233,8 +249,10 @@ func (o *training) chosen(d *dataset.Dataset, model string, size [2]int) (recipe
 		recipe.Augment.Size = size
 	}
 	if o.epochs > 0 {
-		recipe.Epochs, recipe.Steps, recipe.EvalSteps = o.epochs, 0, 0
-		recipe.WarmupSteps = 0
+		if recipe.Steps > 0 {
+			recipe.WarmupEpochs = float64(o.epochs) * float64(recipe.WarmupSteps) / float64(recipe.Steps)
+		}
+		recipe.Epochs, recipe.Steps, recipe.EvalSteps, recipe.WarmupSteps = o.epochs, 0, 0, 0
 		if !slices.Contains(setting.Keys(strings.Join(o.set, ";")), "warmup_epochs") {
 			recipe.WarmupEpochs = min(recipe.WarmupEpochs, float64(o.epochs)/4)
 		}
@@ -285,12 +303,7 @@ func (o *training) fineTuning(d *dataset.Dataset, model string, size [2]int) (re
 	if m.Width == 0 || m.ImageRows == 0 && size[0] == 0 {
 		return recipe, fmt.Errorf("MODEL %s: %s: use --recipe, --size, --grid", model, strings.Join(info.Notes, "; "))
 	}
-	recipe = finetune.FineTuning(m, d.Images())
-	if d.Positional() {
-		cli.Field("recipe", "no crops or flips: the classes of %s depend on where something is in the image", d.Name)
-		recipe.Augment = recipe.Augment.Eval()
-	}
-	return recipe, nil
+	return finetune.FineTuning(m, d.Images()), nil
 }
 
 // plainForKeep removes the augmentation from a recipe for images that keep their aspect ratio, which do not support it.
@@ -397,17 +410,24 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 		return fmt.Errorf("%s is a run of wepe compare: repeat the compare command, which continues it", dir)
 	}
 	desc, err := run.Read(dir)
+	described := err == nil
 	if errors.Is(err, fs.ErrNotExist) {
 		desc, err = run.Recover(dir)
 	}
 	if err != nil {
 		return err
 	}
+	if desc.Study {
+		return fmt.Errorf("%s holds the runs of wepe compare: repeat the compare command, which continues them", dir)
+	}
 	if desc.Data = cmp.Or(o.data, desc.Data); desc.Data == "" {
 		return cli.Usagef("%s was written by a version without %s: name its dataset by --data", dir, run.File)
 	}
-	if !c.Flags().Changed("stream") {
-		o.images.Stream = strconv.FormatBool(desc.Stream)
+	switch began := strconv.FormatBool(desc.Stream); {
+	case !c.Flags().Changed("stream"):
+		o.images.Stream = began
+	case described && o.images.Stream != began:
+		return cli.Usagef("--stream=%s: %s began with --stream=%s: leave the flag out", o.images.Stream, dir, began)
 	}
 	if o.images.Stream == dataset.Streamed && desc.Damaged == "skip" {
 		o.images.Damaged = desc.Damaged
@@ -425,7 +445,8 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 	}
 	desc.Weights = o.weights
 	r := finetune.Run{Recipe: desc.Recipe, Seed: desc.Seed, From: desc.Model, Import: desc.Open.Options(),
-		Weights: o.weights, Dir: dir, Label: desc.Label, Fraction: desc.Fraction}
+		Weights: o.weights, Dir: dir, Label: desc.Label, Fraction: desc.Fraction,
+		Extend: true} // an extension may have been interrupted before its first checkpoint
 	if o.epochs > 0 {
 		if r.Recipe.Steps > 0 || o.epochs < r.Recipe.Epochs {
 			length := fmt.Sprintf("%d epochs: want more", r.Recipe.Epochs)
@@ -434,12 +455,13 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 			}
 			return cli.Usagef("--epochs %d: the run has %s", o.epochs, length)
 		}
-		r.Recipe.Epochs, r.Extend = o.epochs, true
+		r.Recipe.Epochs = o.epochs
 	}
 	if err := o.start(&r, o.saving); err != nil {
 		return err
 	}
 	defer r.Backend.Finalize()
 	desc.Recipe, desc.Data, desc.Dataset, desc.Identity = r.Recipe, d.Spec, d.Name, d.Identity()
+	desc.Stream, desc.Damaged = d.Streams(r.Recipe), o.images.Damaged
 	return finish(ctx, c, d.Fraction(desc.Fraction), r, desc)
 }

@@ -192,12 +192,20 @@ func TestTrainingNamesTheWeightsItStartsFrom(t *testing.T) {
 
 // A shape in the left half of the image would be in the right half of its mirror image.
 func TestPositionsAreNotAugmentedAway(t *testing.T) {
-	dir := images(t, "own", 8, 32, 32)
-	for spec, augmented := range map[string]bool{"shapes": false, "shapes:location": false, dir: true} {
+	dir, lists := images(t, "own", 8, 32, 32), map[string][]byte{}
+	for list, n := range map[string]int{"train800": 800, "val200": 200, "train800val200": 1000, "test": 73_728} {
+		for i := range n {
+			lists["dsprites_loc/"+list+".txt"] = fmt.Appendf(lists["dsprites_loc/"+list+".txt"], "a.png %d\n", i%16)
+		}
+	}
+	for spec, augmented := range map[string]bool{"shapes": false, "shapes:location": false, dir: true,
+		"vtab:dsprites_loc:" + datatest.Tree(t, lists): false} {
 		d := gomlxtest.Must(dataset.Open(t.Context(), spec, dataset.Options{}))(t)
-		a := gomlxtest.Must(new(training).chosen(d, demoModel, [2]int{}))(t).Augment
-		if (a.FlipProb > 0) != augmented || (a.CropScale != [2]float64{}) != augmented {
-			t.Errorf("%s: flips %g, crops %v", spec, a.FlipProb, a.CropScale)
+		for _, model := range []string{"", demoModel} {
+			a := gomlxtest.Must(new(training).chosen(d, model, [2]int{}))(t).Augment
+			if (a.FlipProb > 0) != augmented || (a.CropScale != [2]float64{}) != augmented {
+				t.Errorf("%s from %q: flips %g, crops %v", spec, model, a.FlipProb, a.CropScale)
+			}
 		}
 	}
 }
@@ -214,6 +222,17 @@ func TestATrainingAndAComparisonOfOneDatasetHaveTheirOwnDirectories(t *testing.T
 	_, code, err := invoke(t, append([]string{"compare", "--out", "runs/cifar100-small-own"}, line...)...)
 	if code != 1 || !strings.Contains(err.Error(), "holds a run of wepe train") {
 		t.Errorf("exit code %d, %v", code, err)
+	}
+}
+
+// A recipe in steps has its warm-up in steps.
+func TestEpochsKeepTheShareOfTheWarmup(t *testing.T) {
+	d := gomlxtest.Must(dataset.Open(t.Context(), "shapes", dataset.Options{}))(t)
+	o := training{recipe: "dosovitskiy-cifar100", epochs: 6}
+	steps, got := gomlxtest.Must(finetune.Named(o.recipe))(t), gomlxtest.Must(o.chosen(d, "", [2]int{}))(t)
+	want := 6 * float64(steps.WarmupSteps) / float64(steps.Steps)
+	if want == 0 || got.WarmupEpochs != want || got.Steps != 0 || got.WarmupSteps != 0 || got.Epochs != 6 {
+		t.Errorf("warm-up %g of %d epochs, want %g", got.WarmupEpochs, got.Epochs, want)
 	}
 }
 
@@ -346,10 +365,12 @@ func everyImageIsMeasured(t *testing.T, run, dir string, validation report.Metri
 
 // transformers' DINOv3ViTModel has no head: the export's features are compared.
 func TestAModelWithoutAHeadIsExported(t *testing.T) {
-	out := succeeds(t, "export", fixtures.Dir(t, "dinov3_vit_tiny"), filepath.Join(t.TempDir(), "hf"), "--to", "hf",
-		"--classes", "5", "--backend", "go")
-	if !strings.Contains(out, "differ by 0 at most") || strings.Contains(out, "the largest is 0\n") {
-		t.Errorf("the export is not compared:\n%s", out)
+	for _, args := range [][]string{{fixtures.Dir(t, "dinov3_vit_tiny"), "hf"}, {demoModel, "timm"}} { // or a new head
+		out := succeeds(t, "export", args[0], filepath.Join(t.TempDir(), args[1]), "--to", args[1], "--classes", "5",
+			"--backend", "go")
+		if !strings.Contains(out, "random images differ by") || strings.Contains(out, "the largest is 0\n") {
+			t.Errorf("the export of %s is not compared:\n%s", args[0], out)
+		}
 	}
 }
 
@@ -397,51 +418,55 @@ func TestADirectoryOfAnotherDatasetOrRecipeIsRefusedByBothNames(t *testing.T) {
 func TestErrorsNameTheFlagAndTheRemedy(t *testing.T) {
 	dir := images(t, "few", 3, 8, 8)
 	for line, want := range map[string]string{
-		"predct":                               `unknown command "predct": did you mean predict?`,
-		"detect trian":                         `unknown command "trian": did you mean train?`,
-		"list recipe":                          "did you mean recipes?",
-		"features --knn -q 3 x":                "unknown flag -q: wepe features --help lists the flags, which begin with --",
-		"train --lerning-rate 3":               "unknown flag --lerning-rate",
-		"predict a b --topp 3":                 "did you mean --top?",
-		"train --recipe shape":                 "did you mean shapes?",
-		"train --position sphere":              "did you mean wepe-sphere?",
-		"train --position wepe,learned":        "wepe compare",
-		"train --set eposhs=3":                 "did you mean epochs?",
-		"train --set learning_rate=nan":        `"nan" is not a finite number`,
-		"train --set wepe_harmonic=2":          "wepe_harmonics",
-		"train --set foo=1":                    "wepe list settings prints all",
-		"train --set model.position=wepe":      "use --position",
-		"train --size 32":                      "want HEIGHTxWIDTH, as 224x224",
-		"train --save-every never":             "--save-every",
-		"train --data shape":                   "did you mean shapes?",
-		"train --data nowhere":                 "nowhere: file does not exist",
-		"train --data shapes:were":             "did you mean where?",
-		"train --workers 3":                    "--stream",
-		"train --stream":                       "in memory",
-		"eval x":                               "want wepe eval MODEL --data D",
-		"eval x --data shapes --split foo":     "want one of train, validation, test, all",
-		"train --epochs 0":                     "1 or more",
-		"serve x --batch 0":                    "--batch 0: want more than 0",
-		"eval " + oldRun + " --data nowhere":   "--data nowhere",
-		"predict nowhere x.png":                "MODEL nowhere",
-		"export testdata x":                    "MODEL testdata contains 1 runs: name one of them, for example " + oldRun,
-		"predict " + oldRun + " x.png --top 0": "--top 0",
-		"predict " + oldRun:                    "requires at least 2 arg",
-		"export " + oldRun + " x --to tim":     "did you mean timm?",
-		"compare --study aspct":                "did you mean aspect?",
-		"compare --study gate":                 "name MODEL",
-		"compare --seeds 0":                    "--seeds 0",
-		"compare --variants x":                 "--study",
-		"compare --subsets":                    "--fractions",
-		"detect train --recipe scene":          "did you mean scenes?",
-		"analyze --what atention":              "--what",
-		"analyze --start --size 32x32":         "leave out --size",
-		"verify " + oldRun + " x --images 0":   "--images 0",
-		"resume " + dir:                        "contains no run",
-		"features " + oldRun + " --data no":    "want shapes[:TASK]",
-		"train --data ../../go.mod":            "go.mod is a file: want",
-		"resume " + oldRun + " --epochs 1":     "name its dataset by --data",
-		"train --backend cuda":                 "did you mean xla:cuda?",
+		"predct":                                     `unknown command "predct": did you mean predict?`,
+		"detect trian":                               `unknown command "trian": did you mean train?`,
+		"list recipe":                                "did you mean recipes?",
+		"features --knn -q 3 x":                      "unknown flag -q: wepe features --help lists the flags, which begin with --",
+		"train --lerning-rate 3":                     "unknown flag --lerning-rate",
+		"predict a b --topp 3":                       "did you mean --top?",
+		"train --recipe shape":                       "did you mean shapes?",
+		"train --position sphere":                    "did you mean wepe-sphere?",
+		"train --position wepe,learned":              "wepe compare",
+		"train --set eposhs=3":                       "did you mean epochs?",
+		"train --set learning_rate=nan":              `"nan" is not a finite number`,
+		"train --set wepe_harmonic=2":                "wepe_harmonics",
+		"train --set foo=1":                          "wepe list settings prints all",
+		"train --set model.position=wepe":            "use --position",
+		"train --size 32":                            "want HEIGHTxWIDTH, as 224x224",
+		"train --save-every never":                   "--save-every",
+		"train --data shape":                         "did you mean shapes?",
+		"train --data nowhere":                       "nowhere: file does not exist",
+		"train --data shapes:were":                   "did you mean where?",
+		"train --workers 3":                          "--stream",
+		"train --download":                           "--download is for CIFAR-100",
+		"train --grid 3x5":                           "MODEL: name it",
+		"train --aspect crop --set aspect=squash":    "--aspect and --set aspect differ",
+		"train " + oldRun + " --lora 8 --set lora=4": "--lora and --set lora differ",
+		"train --stream":                             "in memory",
+		"eval x":                                     "want wepe eval MODEL --data D",
+		"eval x --data shapes --split foo":           "want one of train, validation, test, all",
+		"train --epochs 0":                           "1 or more",
+		"serve x --batch 0":                          "--batch 0: want more than 0",
+		"eval " + oldRun + " --data nowhere":         "--data nowhere",
+		"predict nowhere x.png":                      "MODEL nowhere",
+		"export testdata x":                          "MODEL testdata contains 1 runs: name one of them, for example " + oldRun,
+		"predict " + oldRun + " x.png --top 0":       "--top 0",
+		"predict " + oldRun:                          "requires at least 2 arg",
+		"export " + oldRun + " x --to tim":           "did you mean timm?",
+		"compare --study aspct":                      "did you mean aspect?",
+		"compare --study gate":                       "name MODEL",
+		"compare --seeds 0":                          "--seeds 0",
+		"compare --variants x":                       "--study",
+		"compare --subsets":                          "--fractions",
+		"detect train --recipe scene":                "did you mean scenes?",
+		"analyze --what atention":                    "--what",
+		"analyze --start --size 32x32":               "leave out --size",
+		"verify " + oldRun + " x --images 0":         "--images 0",
+		"resume " + dir:                              "contains no run",
+		"features " + oldRun + " --data no":          "want shapes[:TASK]",
+		"train --data ../../go.mod":                  "go.mod is a file: want",
+		"resume " + oldRun + " --epochs 1":           "name its dataset by --data",
+		"train --backend cuda":                       "did you mean xla:cuda?",
 	} {
 		_, code, err := invoke(t, strings.Fields(line)...)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -682,6 +707,10 @@ func TestADetectorIsTrainedMeasuredAndUsed(t *testing.T) {
 	if code != 2 || !strings.Contains(err.Error(), "would be drawn to one file: use two commands, with --out") {
 		t.Errorf("predict of two images named a: exit code %d, %v", code, err)
 	}
+	_, code, err = invoke(t, "detect", "predict", run, file, "--out", filepath.Dir(file), "--backend", "go")
+	if code != 2 || !strings.Contains(err.Error(), "would replace the image "+file) {
+		t.Errorf("a drawing beside its image: exit code %d, %v", code, err)
+	}
 	bright := image.NewGray16(image.Rect(0, 0, 60, 50))
 	bright.SetGray16(3, 2, color.Gray16{Y: 256})
 	if err := os.WriteFile("grey.png", datatest.PNG(bright), 0o644); err != nil {
@@ -727,7 +756,7 @@ func refused(t *testing.T, file string, commands map[string]string) {
 	before := string(gomlxtest.Must(os.ReadFile(file))(t))
 	for line, want := range commands {
 		_, code, err := invoke(t, append(strings.Fields(line), "--backend", "go")...)
-		if code != 1 || err == nil || !strings.Contains(err.Error(), want) {
+		if code == 0 || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("wepe %s: exit code %d, %v, want %q", line, code, err, want)
 		}
 		if is := string(gomlxtest.Must(os.ReadFile(file))(t)); is != before {
@@ -748,7 +777,8 @@ func TestARefusedCommandLeavesTheRunsDescription(t *testing.T) {
 		"train --data " + own + scratch + " --out split"} {
 		ok(line)
 	}
-	refused(t, "A2/run.json", map[string]string{"resume A2 --data " + b: "whose files are not those in " + b})
+	refused(t, "A2/run.json", map[string]string{"resume A2 --data " + b: "whose files are not those in " + b,
+		"resume A2 --stream": "A2 began with --stream=false"})
 	refused(t, "RUN/run.json", map[string]string{"train A3" + tuned: "it started from A2/best, this one from A3/best"})
 
 	// An image that the description does not hold: only the training compares all.
@@ -812,9 +842,9 @@ func TestCompareSelectsOnTheDirectorysOwnValidationSplit(t *testing.T) {
 				row.Test.Images, 2*c.steps, c.validation, c.test)
 		}
 		before := contents(t, "c")
-		for _, dir := range []string{unit, unit + "/"} {
+		for _, dir := range []string{unit, unit + "/", "c"} {
 			if _, code, err := invoke(t, "resume", dir, "--backend", "go"); code != 1 ||
-				!strings.Contains(err.Error(), "a run of wepe compare: repeat the compare command") {
+				!strings.Contains(err.Error(), " of wepe compare: repeat the compare command") {
 				t.Errorf("%s: resume of a run of the study: exit code %d, %v", name, code, err)
 			}
 		}

@@ -27,6 +27,7 @@ func (s stopped) Error() string { return "stopped by signal: " + s.String() }
 func Interruptible(c *cobra.Command) context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c.Root().SetContext(ctx)
+	c.SetContext(ctx)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {

@@ -143,6 +143,9 @@ func Open(ctx context.Context, spec string, o Options) (*Dataset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--data %s: %w", spec, err)
 	}
+	if o.Download && kind != "cifar100" {
+		return nil, cli.Usagef("--download is for CIFAR-100: --data cifar100:DIR")
+	}
 	if o.Stream == Streamed && d.files[0] == nil {
 		return nil, cli.Usagef("--stream is for images in files, --data %s is in memory", spec)
 	}
