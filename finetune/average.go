@@ -11,11 +11,12 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/vit"
 )
 
 // Average replaces the weights of the first model by the mean weights of all models: a model soup (Wortsman et al.
 // 2022, https://arxiv.org/abs/2203.05482) of runs fine-tuned from one model. It returns an error if the models differ
-// in architecture, hyperparameters, classes, scores or preprocessing.
+// in architecture, hyperparameters, classes, scores or preprocessing. Their regularization may differ.
 func Average(models ...*checkpoints.Imported) error {
 	mean := models[0]
 	sums := map[string][]float64{}
@@ -24,7 +25,7 @@ func Average(models ...*checkpoints.Imported) error {
 			name string
 			same bool
 		}{
-			{"architecture", m.Config == mean.Config}, {"hyperparameters", reflect.DeepEqual(m.Params, mean.Params)},
+			{"architecture", inference(m.Config) == inference(mean.Config)}, {"hyperparameters", reflect.DeepEqual(m.Params, mean.Params)},
 			{"classes", slices.Equal(m.Labels, mean.Labels)}, {"scores", m.Scores == mean.Scores},
 			{"normalization", slices.Equal(m.Mean, mean.Mean) && slices.Equal(m.Std, mean.Std)},
 			{"preprocessing", reflect.DeepEqual(m.Preprocess, mean.Preprocess)},
@@ -59,4 +60,10 @@ func Average(models ...*checkpoints.Imported) error {
 		mean.Variables[path] = tensors.FromFlatDataAndDimensions(flat, dims...)
 	}
 	return nil
+}
+
+// inference returns a configuration without what acts in training only.
+func inference(c vit.Config) vit.Config {
+	c.Dropout, c.AttentionDropout, c.DropPath, c.Recompute = 0, 0, 0, false
+	return c
 }

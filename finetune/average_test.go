@@ -20,7 +20,7 @@ func TestTheAverageOfRunsHasTheMeanOfTheirWeights(t *testing.T) {
 		done(t, run)
 		return gomlxtest.Must(checkpoints.Import(run.Dir, checkpoints.ImportOptions{}))(t)
 	}
-	a, b, c := imported(1, "epochs=1"), imported(2, "epochs=2"), imported(3, "epochs=1")
+	a, b, c := imported(1, "epochs=1"), imported(2, "epochs=2;model.drop_path=0.1"), imported(3, "epochs=1")
 	want := map[string][]float64{}
 	for path := range a.Variables {
 		x, y := gomlxtest.Values(t, a.Variables[path]), gomlxtest.Values(t, b.Variables[path])
