@@ -25,7 +25,8 @@ func Average(models ...*checkpoints.Imported) error {
 			name string
 			same bool
 		}{
-			{"architecture", inference(m.Config) == inference(mean.Config)}, {"hyperparameters", reflect.DeepEqual(m.Params, mean.Params)},
+			{"architecture", inference(m.Config) == inference(mean.Config)},
+			{"hyperparameters", reflect.DeepEqual(m.Params, mean.Params)},
 			{"classes", slices.Equal(m.Labels, mean.Labels)}, {"scores", m.Scores == mean.Scores},
 			{"normalization", slices.Equal(m.Mean, mean.Mean) && slices.Equal(m.Std, mean.Std)},
 			{"preprocessing", reflect.DeepEqual(m.Preprocess, mean.Preprocess)},

@@ -94,6 +94,16 @@ func (o *objects) load(r detection.Recipe, training bool) (d detection.Run, err 
 	return d, nil
 }
 
+// unread refuses flags of generated scenes with other data.
+func (o *objects) unread(c *cobra.Command) error {
+	for _, name := range []string{"train-scenes", "test-scenes", "objects"} {
+		if o.data != "scenes" && c.Flags().Changed(name) {
+			return cli.Usagef("--%s is for generated scenes: leave it out with --data %s", name, o.data)
+		}
+	}
+	return nil
+}
+
 func (o *objects) scenes(d *detection.Run, own [2]int, training bool) error {
 	if d.Dataset = "scenes"; o.shapes != mostObjects {
 		d.Dataset = fmt.Sprintf("scenes-%d", o.shapes)
@@ -264,11 +274,7 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 // unused refuses flags and a MODEL without effect, and what would be trained or tested twice.
 func (o *detecting) unused(c *cobra.Command, model string) (err error) {
 	changed := c.Flags().Changed
-	for _, name := range []string{"train-scenes", "test-scenes", "objects"} {
-		if o.data != "scenes" && changed(name) {
-			err = cli.Usagef("--%s is for generated scenes: leave it out with --data %s", name, o.data)
-		}
-	}
+	err = o.unread(c)
 	for _, name := range []string{"position", "seeds", "seed", "out"} {
 		if o.writeTo != "" && changed(name) {
 			err = cli.Usagef("--%s has no effect with --write, which trains nothing: leave it out", name)
@@ -363,6 +369,9 @@ func detectEval() *cobra.Command {
 	o.flags(f)
 	open.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := o.unread(c); err != nil {
+			return err
+		}
 		m, err := open.open(c, args[0])
 		if err != nil {
 			return err
