@@ -151,7 +151,7 @@ func dinov3Activation(m *foreign, value any) error {
 
 // dinov3Bias is one of three fields that the family's finish reads.
 func dinov3Bias(key string, byDefault, noKey bool) field {
-	return field{key: key, byDefault: byDefault, get: func(m *foreign) any {
-		return m.config.QKVBias == "" || noKey && m.config.QKVBias == "qv"
-	}}
+	f := boolean(key, byDefault, false)
+	f.get = func(m *foreign) any { return m.config.QKVBias == "" || noKey && m.config.QKVBias == "qv" }
+	return f
 }

@@ -59,14 +59,19 @@ func sized(key string, byDefault, least int, of func(*vit.Config) *int) field {
 // square is the side of a patch: one number, or the same number twice.
 func square(key string, byDefault int) field {
 	return field{key: key, byDefault: byDefault,
-		set: func(m *foreign, value any) (err error) {
-			if sides, ok := value.([]any); ok && len(sides) == 2 && sides[0] == sides[1] {
-				value = sides[0]
+		set: func(m *foreign, value any) error {
+			sides, ok := value.([]any)
+			if !ok {
+				sides = []any{value, value}
 			}
-			if m.config.PatchSize, err = whole(value, 1); err != nil {
-				err = refuse(value, "the side of square patches")
+			if len(sides) == 2 {
+				rows, err := whole(sides[0], 1)
+				cols, colsErr := whole(sides[1], 1)
+				if m.config.PatchSize = rows; err == nil && colsErr == nil && rows == cols {
+					return nil
+				}
 			}
-			return err
+			return refuse(value, "the side of square patches")
 		},
 		get: func(m *foreign) any { return m.config.PatchSize },
 	}

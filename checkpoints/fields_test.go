@@ -57,6 +57,8 @@ func TestTheRangesOfNumbersInAConfigHaveTheirEnds(t *testing.T) {
 		{&hfViT, "patch_size", []any{3.0, 5.0}, "[3,5], want the side of square patches"},
 		{&hfViT, "patch_size", []any{3.0, 3.0, 3.0}, "[3,3,3], want the side of square patches"},
 		{&hfViT, "patch_size", 0.0, "0, want the side of square patches"},
+		{&hfViT, "patch_size", []any{[]any{16.0}, []any{16.0}}, "[[16],[16]], want the side of square patches"},
+		{&hfDINOv3, "query_bias", []any{}, "[], want true or false"},
 		{&hfViT, "image_size", 1.0, ""}, {&hfViT, "image_size", []any{16384.0, 1.0}, ""},
 		{&hfViT, "image_size", []any{1.0, 16385.0}, "[1,16385], want pixels, one number or rows and columns, at most 16384"},
 		{&hfViT, "image_size", []any{0.0, 3.0}, "[0,3], want pixels"}, {&hfViT, "image_size", []any{3.0, 0.0}, "want pixels"},
