@@ -16,11 +16,10 @@ import (
 	"github.com/wepe-go/wepe/internal/numpy"
 )
 
-// A compressed member above largeMember may be at most maxRatioLarge times its bytes in the file: weights compress
-// less.
+// The members may have at most maxRatio times the bytes of the file and largeMembers more: weights compress less.
 const (
-	largeMember   = 64 << 20 // bytes
-	maxRatioLarge = 200
+	largeMembers = 64 << 20 // bytes
+	maxRatio     = 4
 )
 
 // npyTypes are the types of weights. NumPy has no bfloat16 and writes its two bytes as void, to be read with
@@ -34,7 +33,11 @@ var npyTypes = []namedDType{
 func (w *weights) addNPZ(r io.ReaderAt, size int64, file string) error {
 	members, err := numpy.List(r, size)
 	w.packed = true
+	limit, total := maxRatio*uint64(size)+largeMembers, uint64(0)
 	for _, m := range members {
+		if total += m.Size; err == nil && total > limit {
+			err = errors.Errorf("its arrays have more than %d bytes, too many for a file of %d", limit, size)
+		}
 		if err == nil {
 			w.tensors[m.Name], err = npyTensor(m, file)
 		}
@@ -58,9 +61,6 @@ func npyError(err error, file string) error {
 
 // npyTensor reads the header of a member.
 func npyTensor(m *numpy.Member, file string) (storedTensor, error) {
-	if m.Size > largeMember && m.Size > maxRatioLarge*m.Stored {
-		return storedTensor{}, &numpy.Error{Member: m.Name, Err: errors.Errorf("%d bytes out of %d", m.Size, m.Stored)}
-	}
 	a, err := m.Open()
 	if err != nil {
 		return storedTensor{}, err
