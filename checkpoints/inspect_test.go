@@ -94,7 +94,7 @@ func TestInspectDescribesACheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	c := ownViT("wepe")
 	meta := trainedModel{Classes: strings.Fields("a b c d e f g")}
-	meta.Recipe.Model = c
+	meta.Recipe.Model.Config = c
 	store := stirred(t, c, nil)
 	store.SetParam("/wepe_alpha_u", 0.25)
 	save(t, Saver{Dir: dir, KeepAll: true}, newStore(t, 1), 41, meta)

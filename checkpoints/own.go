@@ -95,9 +95,9 @@ func describeUnfolded(o strictjson.Object) (d described, err error) {
 // trainedModel is the part of a checkpoint's meta, written by package finetune, that describes the model.
 type trainedModel struct {
 	Recipe struct {
-		Name         string     `json:"name"`
-		Architecture string     `json:"architecture"` // unless it is a plain ViT
-		Model        vit.Config `json:"model"`
+		Name         string      `json:"name"`
+		Architecture string      `json:"architecture"` // unless it is a plain ViT
+		Model        strictModel `json:"model"`
 		Augment      struct {
 			Mean [3]float64 `json:"mean"`
 			Std  [3]float64 `json:"std"`
@@ -107,6 +107,11 @@ type trainedModel struct {
 	Preprocess preprocess.Settings `json:"preprocess"`
 }
 
+// strictModel refuses a field that is unknown to this version: it could change the model.
+type strictModel struct{ vit.Config }
+
+func (m *strictModel) UnmarshalJSON(raw []byte) error { return strictjson.Decode(raw, &m.Config) }
+
 // describeRun finds the model in a checkpoint of a training run and reduces w to its tensors: the averages of the
 // weights, if the training stored them.
 func (w *weights) describeRun() (d described, err error) {
@@ -114,7 +119,10 @@ func (w *weights) describeRun() (d described, err error) {
 	refuse := func(format string, args ...any) (described, error) {
 		return d, errors.WithMessagef(errors.Errorf(format, args...), "checkpoints: %s", w.run.Path)
 	}
-	if err := json.Unmarshal(w.run.Meta, &d.run); err != nil || d.run.Recipe.Model.Width == 0 {
+	if err := json.Unmarshal(w.run.Meta, &d.run); err != nil {
+		return refuse("its meta does not say what model it is of: %v", err)
+	}
+	if d.run.Recipe.Model.Width == 0 {
 		return refuse("its meta does not say what model it is of")
 	}
 	d.config = d.run.Recipe.Model.WithDefaults()

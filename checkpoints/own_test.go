@@ -33,7 +33,7 @@ func trainedOn(t *testing.T, c vit.Config, change func(*trainedModel, *model.Sto
 	store.SetParam("/wepe_alpha_u", 0.25)
 	store.SetParam("/learning_rate", 0.1) // of the training
 	var meta trainedModel
-	meta.Recipe.Model, meta.Classes = c, strings.Fields("a b c d e f g")
+	meta.Recipe.Model.Config, meta.Classes = c, strings.Fields("a b c d e f g")
 	meta.Recipe.Augment.Mean, meta.Recipe.Augment.Std = [3]float64{0.5, 0.25, 0.125}, [3]float64{0.5, 0.75, 0.3}
 	if change != nil {
 		change(&meta, store)
@@ -117,6 +117,10 @@ func TestAnUnfoldedConfigOfANewerVersionIsRefused(t *testing.T) {
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
+	}
+	err := json.Unmarshal([]byte(`{"recipe": {"new": 1, "model": `+newer+`}}`), &trainedModel{}) // of a saved run
+	if err == nil || err.Error() != `json: unknown field "new"` {
+		t.Errorf("a run: %v", err)
 	}
 }
 

@@ -232,6 +232,7 @@ func TestOpenNamesTheMissingFiles(t *testing.T) {
 		"1 names for 7 classes": state{Recipe: recipe, Classes: []string{"a"}},
 		"epochs is 0":           state{},
 		"cannot unmarshal":      7,
+		`unknown field "new"`:   map[string]any{"recipe": map[string]any{"model": map[string]any{"new": 1}}},
 	} {
 		path := gomlxtest.Must(saver.Save(model.NewStore(), 1, meta))(t)
 		if _, err := Open(gomlxtest.Backend(), dir); err == nil || !strings.Contains(err.Error(), want) ||

@@ -8,6 +8,8 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/strictjson"
+	"github.com/wepe-go/wepe/vit"
 )
 
 // state is what a checkpoint stores besides the variables.
@@ -46,7 +48,17 @@ func (c Course) imagesPerSecond(batchSize int) float64 {
 
 // stateOf reads what this package wrote into a checkpoint.
 func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
-	if err := json.Unmarshal(c.Meta, &s); err != nil {
+	err = json.Unmarshal(c.Meta, &s)
+	var stored struct {
+		Recipe struct{ Model json.RawMessage }
+	}
+	if err == nil {
+		err = json.Unmarshal(c.Meta, &stored)
+	}
+	if model := stored.Recipe.Model; err == nil && model != nil { // an unknown field could change the model
+		err = strictjson.Decode(model, &vit.Config{})
+	}
+	if err != nil {
 		return s, fmt.Errorf("finetune: %s: %w", c.Path, err)
 	}
 	s.Recipe = s.Recipe.WithDefaults() // an older version may lack some
