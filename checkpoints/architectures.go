@@ -162,7 +162,7 @@ func architectureFor(class string, args map[string]any) (name string, differing 
 		}
 	}
 	if name == "" {
-		return "", nil, errors.Errorf("no architecture of timm %s is a %s like this one: choose onnx or unfolded", t.Timm,
+		return "", nil, errors.Errorf("no architecture of timm %s is a %s like this one: choose onnx or native", t.Timm,
 			class)
 	}
 	return name, differing, nil

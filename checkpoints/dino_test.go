@@ -396,7 +396,7 @@ func testAnUnknownOptionIsRefusedByName(t *testing.T) {
 	bare := ownViT("learned")
 	bare.NoProjBias = true
 	if _, _, err := forExport(formatHF, bare, nil); err == nil || err.Error() != "models of hf ViTForImageClassification "+
-		"have no no_proj_bias=true: choose onnx or unfolded" {
+		"have no no_proj_bias=true: choose onnx or native" {
 		t.Errorf("hf: %v", err)
 	}
 	model := dinoLike()["deit3"]

@@ -166,7 +166,7 @@ func (e *export) explain(err error, params map[string]any) error {
 		c.Pool = "class+mean"
 		if as, _, other := forExport(e.Format, c, params); other == nil {
 			return errors.Errorf("transformers' %s classifies by the class token and the mean of the patch tokens, this head "+
-				"by the class token alone: choose timm, onnx or unfolded", as.family.class)
+				"by the class token alone: choose timm, onnx or native", as.family.class)
 		}
 	}
 	if !last.Folds() {

@@ -232,17 +232,17 @@ func TestOnlyOptionsWithAnEffectAreMissedInAFormat(t *testing.T) {
 		"no table to place": {formatTimm, func(c *vit.Config) { c.Position, c.PatchPositions = "none", true }, nil,
 			"VisionTransformer"},
 		"table of the patches": {formatHF, func(c *vit.Config) { c.PatchPositions = true }, nil,
-			"models of hf ViTForImageClassification have no patch_positions=true: choose onnx or unfolded"},
+			"models of hf ViTForImageClassification have no patch_positions=true: choose onnx or native"},
 		"a class token that is not pooled": {formatJAX, func(c *vit.Config) { c.Pool, c.ClassToken = "mean", true }, nil,
-			"models of jax vision_transformer have no class_token=true: choose onnx or unfolded"},
+			"models of jax vision_transformer have no class_token=true: choose onnx or native"},
 		"two options": {formatJAX, func(c *vit.Config) { c.QKNorm, c.RMSNorm = true, true }, nil,
-			"models of jax vision_transformer have no qk_norm=true, rms_norm=true: choose onnx or unfolded"},
+			"models of jax vision_transformer have no qk_norm=true, rms_norm=true: choose onnx or native"},
 		"what the class has besides": {formatHF, func(c *vit.Config) {
 			c.Pool, c.ClassToken, c.FinalNorm, c.Activation = "mean", true, "none", "quick_gelu"
-		}, nil, "models of hf CLIPForImageClassification have no model without pre_norm: choose onnx or unfolded"},
+		}, nil, "models of hf CLIPForImageClassification have no model without pre_norm: choose onnx or native"},
 		"a class that does not run it": {formatHF, func(c *vit.Config) {
 			c.Pool, c.LayerScale, c.MLPDim = "class+mean", 0.1, c.Width
-		}, nil, "transformers cannot run Dinov2 on a grid of 3x5 that is not square: choose timm, onnx or unfolded"},
+		}, nil, "transformers cannot run Dinov2 on a grid of 3x5 that is not square: choose timm, onnx or native"},
 		"a value out of range": {formatHF, func(c *vit.Config) { c.Epsilon = 2 }, nil,
 			"hf ViTForImageClassification: layer_norm_eps is 2, want more than 0 and at most 1"},
 		"hyperparameter": {formatHF, func(c *vit.Config) {
@@ -254,7 +254,7 @@ func TestOnlyOptionsWithAnEffectAreMissedInAFormat(t *testing.T) {
 		"another": {formatHF, func(c *vit.Config) {
 			c.Position, c.LayerScale, c.Epsilon = "rope-dinov3", 0.1, 1e-5
 		}, map[string]any{"rope_dinov3_normalize": "max"},
-			"models of hf DINOv3ViTModel have no rope_dinov3_normalize=max: choose onnx or unfolded"},
+			"models of hf DINOv3ViTModel have no rope_dinov3_normalize=max: choose onnx or native"},
 	} {
 		config := ownViT("learned")
 		c.change(&config)

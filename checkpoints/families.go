@@ -165,7 +165,7 @@ func forExport(format string, c vit.Config, params map[string]any) (*foreign, ma
 		}
 		if err == nil && len(differences) < fewest {
 			fewest = len(differences)
-			closest = errors.Errorf("models of %s %s have no %s: choose onnx or unfolded", format, f.class,
+			closest = errors.Errorf("models of %s %s have no %s: choose onnx or native", format, f.class,
 				strings.Join(differences, ", "))
 		}
 		if closest == nil {

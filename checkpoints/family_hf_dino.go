@@ -82,10 +82,10 @@ func dinov2Cannot(c vit.Config, out map[string]any) error {
 	switch {
 	case c.Rows() != c.Cols():
 		return errors.Errorf("transformers cannot run Dinov2 on a grid of %s that is not square: choose timm, onnx or "+
-			"unfolded", gridSize{c.Rows(), c.Cols()})
+			"native", gridSize{c.Rows(), c.Cols()})
 	case !whole:
 		return errors.Errorf("transformers takes integers as mlp_ratio of Dinov2, and none makes %d hidden units of width "+
-			"%d: choose timm, onnx or unfolded", c.MLPDim, c.Width)
+			"%d: choose timm, onnx or native", c.MLPDim, c.Width)
 	}
 	return nil
 }

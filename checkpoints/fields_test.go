@@ -139,9 +139,9 @@ func TestDinov2IsRefusedWhereTransformersDoesNotRunIt(t *testing.T) {
 		want   string
 	}{
 		{square, 3, ""},
-		{c, 3, "transformers cannot run Dinov2 on a grid of 3x5 that is not square: choose timm, onnx or unfolded"},
+		{c, 3, "transformers cannot run Dinov2 on a grid of 3x5 that is not square: choose timm, onnx or native"},
 		{square, fraction(1.5), "transformers takes integers as mlp_ratio of Dinov2, and none makes 29 hidden units of " +
-			"width 48: choose timm, onnx or unfolded"},
+			"width 48: choose timm, onnx or native"},
 	} {
 		err := dinov2Cannot(test.config, map[string]any{"mlp_ratio": test.ratio})
 		if (err == nil) != (test.want == "") || err != nil && err.Error() != test.want {
