@@ -116,18 +116,23 @@ func Find(path, which string) (*Checkpoint, []error, error) {
 		c, err := Open(path)
 		return c, nil, err
 	}
+	var skipped []error
 	for _, kind := range kinds {
 		if kind != "" && which != "" && kind != which {
 			continue
 		}
 		dir := filepath.Join(path, kind)
-		c, skipped, err := Latest(dir)
+		c, here, err := Latest(dir)
+		skipped = append(skipped, here...)
 		if c != nil || err != nil {
 			return c, skipped, err
 		}
-		if len(skipped) > 0 {
-			return nil, skipped, errors.Errorf("checkpoints: no intact checkpoint in %s: %s", dir, skipped[0])
+		if whole, _, _ := listNames(dir); len(whole) > 0 && len(here) > 0 { // a first save that was killed leaves none
+			return nil, skipped, errors.Errorf("checkpoints: no intact checkpoint in %s: %s", dir, here[0])
 		}
+	}
+	if len(skipped) > 0 {
+		return nil, skipped, errors.Errorf("checkpoints: no intact checkpoint in %s: %s", path, skipped[0])
 	}
 	if all, err := All(path); which != "" && err == nil && len(all) > 0 {
 		return nil, nil, errors.Errorf("checkpoints: %s has no %q checkpoint, only %s", path, which, all[0])

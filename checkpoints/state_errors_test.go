@@ -347,6 +347,17 @@ func TestACheckpointOfTheOtherKindIsNamed(t *testing.T) {
 	if c, _, err := Find(t.TempDir(), LastDir); c != nil || err != nil {
 		t.Errorf("an empty directory: %+v, %v", c, err)
 	}
+	killed := t.TempDir() // while it saved the first checkpoint in best/
+	if err := os.MkdirAll(filepath.Join(killed, BestDir, "step-00000007.tmp-1"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Find(killed, ""); err == nil || !strings.Contains(err.Error(), "no intact checkpoint in "+killed) {
+		t.Errorf("nothing but a half-written checkpoint: %v", err)
+	}
+	save(t, Saver{Dir: filepath.Join(killed, LastDir)}, model.NewStore(), 7, nil)
+	if c, skipped, err := Find(killed, ""); c == nil || len(skipped) != 1 || err != nil {
+		t.Errorf("a half-written checkpoint in best, one in last: %+v, %v, %v", c, skipped, err)
+	}
 	putFile(t, filepath.Join(path, storeName), nil)
 	want := fmt.Sprintf("checkpoints: no intact checkpoint in %s: %s skipped: checkpoints: %s: 0 bytes, its manifest "+
 		"says 37",
