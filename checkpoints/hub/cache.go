@@ -51,7 +51,7 @@ func (c cache) snapshot(ctx context.Context, revision string) (*Snapshot, error)
 		}
 	}
 	dir := c.snapshotDir(commit)
-	names, err := filesIn(dir)
+	names, err := c.files(commit)
 	if err != nil {
 		return nil, c.missing(err)
 	}
@@ -88,13 +88,19 @@ func (c cache) missing(err error) error {
 
 // hasAll reports whether every file that is read is in the cache, or known to be absent from the commit.
 func (c cache) hasAll(commit string) bool {
-	_, err := filesIn(c.snapshotDir(commit))
+	_, err := c.files(commit)
 	return err == nil && c.knows(commit, configFile) && c.knows(commit, preprocessorFile)
 }
 
-// filesIn lists the files of a snapshot that are read, all shards included.
-func filesIn(dir string) ([]string, error) {
+// files lists the files of a commit that are read, all shards included. Other programs may have downloaded weights of
+// half precision although the model has others.
+func (c cache) files(commit string) ([]string, error) {
+	dir := c.snapshotDir(commit)
 	names, err := choose(func(name string) bool { return exists(filepath.Join(dir, name)) })
+	unknown := func(name string) bool { return !exists(c.absent(commit, name)) }
+	if slices.Contains(names, halfFile) && (unknown(weightsFile) || unknown(indexFile)) {
+		return nil, fmt.Errorf("it has %s and does not say whether the model has a %s", halfFile, weightsFile)
+	}
 	if err != nil || !slices.Contains(names, indexFile) {
 		return names, err
 	}

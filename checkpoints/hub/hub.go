@@ -125,7 +125,11 @@ func (r *remote) snapshot(ctx context.Context, to cache, commit string, files ma
 			return nil, err
 		}
 	}
-	for _, name := range []string{configFile, preprocessorFile} {
+	rest := []string{configFile, preprocessorFile}
+	if slices.Contains(names, halfFile) {
+		rest = append(rest, weightsFile, indexFile)
+	}
+	for _, name := range rest {
 		if !has(name) { // remember that it does not exist
 			if err := write(to.absent(commit, name), ""); err != nil {
 				return nil, err

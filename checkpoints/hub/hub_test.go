@@ -212,6 +212,30 @@ func TestACacheWithoutThePreprocessorIsIncomplete(t *testing.T) {
 	}
 }
 
+// Python may have downloaded the variant fp16 alone, of a model that has other weights.
+func TestHalfPrecisionInTheCacheIsUsedOnlyIfTheModelHasNothingElse(t *testing.T) {
+	h := newFakeHub(t)
+	h.files[halfFile] = []byte("half")
+	dir := filepath.Join(modelDir(), "snapshots", oldCommit)
+	put(t, filepath.Join(modelDir(), "refs", "main"), []byte(oldCommit))
+	for _, name := range []string{configFile, preprocessorFile, halfFile} {
+		put(t, filepath.Join(dir, name), h.files[name])
+	}
+	if _, err := offline(t, "owner/vit"); err == nil || !strings.Contains(err.Error(), "does not say whether the model") {
+		t.Errorf("weights unknown: %v", err)
+	}
+	if get(t, "owner/vit@"+oldCommit); !exists(filepath.Join(dir, weightsFile)) {
+		t.Error("the weights of the model were not downloaded")
+	}
+	h = newFakeHub(t)
+	h.files[halfFile] = []byte("half")
+	delete(h.files, weightsFile)
+	get(t, "owner/vit")
+	if s, err := offline(t, "owner/vit"); err != nil || !exists(filepath.Join(s.Dir, halfFile)) {
+		t.Errorf("a model of half precision: %v", err)
+	}
+}
+
 func TestADamagedBlobIsRefusedOfflineAndFetchedAgainOnline(t *testing.T) {
 	for _, revision := range []string{"main", oldCommit} {
 		h := newFakeHub(t)
