@@ -20,10 +20,31 @@ var (
 	hfIgnored = []string{"image_processor_type", "feature_extractor_type", "processor_class", "auto_map",
 		"_valid_processor_keys", "do_convert_rgb", "data_format", "input_data_format", "default_to_square", "device",
 		"disable_grouping", "return_tensors"}
-	// The meaning of a single number as size, by processor.
-	hfSquare   = []string{"ViT", "DeiT", "Beit", "Siglip"}
-	hfShortest = []string{"Bit", "CLIP"}
+	// transformers 5.23: a crop is of 224×224 unless crop_size states another.
+	hfProcessors = map[string]processor{
+		"ViT": {fit: FitExact}, "Beit": {fit: FitExact}, "Siglip": {fit: FitExact}, "DINOv3ViT": {},
+		"DeiT": {FitExact, true}, "Bit": {FitShortest, true}, "CLIP": {FitShortest, true},
+	}
 )
+
+// processor are the defaults of one of transformers' classes.
+type processor struct {
+	fit  Fit  // if size is a single number
+	crop bool // do_center_crop
+}
+
+// processor returns the defaults of the processor that the file names, false if it is none of the table.
+func (c config) processor() (p processor, known bool, err error) {
+	name, err := c.Text("image_processor_type")
+	if err == nil && name == "" {
+		name, err = c.Text("feature_extractor_type")
+	}
+	for _, suffix := range []string{"Pil", "Fast", "ImageProcessor", "FeatureExtractor"} {
+		name = strings.TrimSuffix(name, suffix)
+	}
+	p, known = hfProcessors[name]
+	return p, known, err
+}
 
 // hfFloat is the processor that rescales before it resizes, and so resizes floating-point numbers; the others resize
 // bytes.
@@ -44,11 +65,15 @@ func (c config) huggingFace() (s Settings, err error) {
 	if err == nil && resize {
 		err = c.hfResize(&s)
 	}
-	crop, cropErr := c.Bool("do_center_crop", c.Has("crop_size"))
-	if err = cmp.Or(err, cropErr); err != nil {
+	byDefault, known, typeErr := c.processor()
+	crop, cropErr := c.Bool("do_center_crop", byDefault.crop || !known && c.Has("crop_size"))
+	if err = cmp.Or(err, typeErr, cropErr); err != nil {
 		return s, err
 	}
-	if crop {
+	switch {
+	case crop && byDefault.crop && !c.Has("crop_size"):
+		s.Crop = [2]int{224, 224}
+	case crop:
 		sides, ok := c.sides("crop_size", "height", "width")
 		if side := 0; !ok && c.Read("crop_size", &side, "") == nil {
 			sides, ok = []int{side, side}, true
@@ -85,25 +110,11 @@ func (c config) hfResize(s *Settings) error {
 	if err := c.Read("size", &side, "{height, width} or {shortest_edge}"); err != nil {
 		return err
 	}
-	processor, err := c.Text("image_processor_type")
-	if err == nil && processor == "" {
-		processor, err = c.Text("feature_extractor_type")
+	byDefault, _, err := c.processor()
+	if s.Fit, s.Size = byDefault.fit, [2]int{side, side}; err == nil && s.Fit == FitNone {
+		err = fmt.Errorf("size is %d, which processors read differently: want {height, width} or {shortest_edge}", side)
 	}
-	if err != nil {
-		return err
-	}
-	for _, suffix := range []string{"Fast", "ImageProcessor", "FeatureExtractor"} {
-		processor = strings.TrimSuffix(processor, suffix)
-	}
-	switch s.Size = [2]int{side, side}; {
-	case slices.Contains(hfSquare, processor):
-		s.Fit = FitExact
-	case slices.Contains(hfShortest, processor):
-		s.Fit = FitShortest
-	default:
-		return fmt.Errorf("size is %d, which processors read differently: want {height, width} or {shortest_edge}", side)
-	}
-	return nil
+	return err
 }
 
 // HuggingFace returns s in Hugging Face's form, which Parse and transformers read: ViTImageProcessor; BitImageProcessor
