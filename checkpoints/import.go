@@ -384,7 +384,7 @@ func (m *Imported) pixels(w *weights, found described) error {
 				err = &formatError{File: file, Reason: err.Error()}
 			}
 		}
-		if err != nil || m.Mean == nil || channels != 3 {
+		if err != nil || channels != 3 {
 			return err
 		}
 		if settings, err = preprocess.Parse(raw); err != nil {

@@ -75,15 +75,17 @@ func TestPreprocessingIsReadWhereOtherSoftwareReadsIt(t *testing.T) {
 
 func TestPreprocessingIsImportedOrTheReasonReported(t *testing.T) {
 	file := put(t, hf, made(hf, smallViT), hfConfig())
+	const size = `{"size":{"height":6,"width":10},`
 	const numbers = `"image_mean":[0.1,0.2,0.3],"image_std":[0.4,0.5,0.6],"resample":2}`
 	for text, want := range map[string]struct {
 		taken, known bool
 		line         string
 	}{
-		`{"size":{"height":6,"width":10},` + numbers:               {true, true, "positions: "},
-		`{"size":{"height":6,"width":10},"do_pad":true,` + numbers: {false, false, "preprocessing: left out: preprocess: un"},
-		`{"size":{"shortest_edge":6},` + numbers:                   {false, true, "preprocessing: left out: preprocess: wi"},
-		`{"size":{"height":6,"width":10},"resample":2}`:            {false, true, "positions: "}, // and no normalization
+		size + numbers:                           {true, true, "positions: "},
+		size + `"do_pad":true,` + numbers:        {false, false, "preprocessing: left out: preprocess: un"},
+		`{"size":{"shortest_edge":6},` + numbers: {false, true, "preprocessing: left out: preprocess: wi"},
+		size + `"resample":2}`:                   {false, false, "preprocessing: left out: preprocess: it"},
+		size + `"resample":2,"image_processor_type":"ViTImageProcessor"}`: {true, true, "positions: "},
 	} {
 		putFile(t, filepath.Join(filepath.Dir(file), foreignPreprocessor), []byte(text))
 		m := imported(t, file, ImportOptions{})

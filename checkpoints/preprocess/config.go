@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/wepe-go/wepe/internal/strictjson"
@@ -42,7 +43,7 @@ func Parse(raw []byte) (s Settings, err error) {
 }
 
 // ParseNormalization reads only mean and standard deviation from the files of Parse, for any number of channels: one
-// value per channel, for pixels scaled to 0…1; nil if absent.
+// value per channel, for pixels scaled to 0…1; nil if unknown.
 func ParseNormalization(raw []byte, channels int) (mean, std []float64, err error) {
 	c, timm, err := parse(raw)
 	var rescale float64
@@ -116,7 +117,7 @@ func (c config) sides(key string, names ...string) (sides []int, ok bool) {
 }
 
 // pixels reads the normalization of pixels: the model's input is (pixel·rescale − mean)/std. Both are 0 if pixels are
-// not normalized, which for std means 1, and nil if the file does not specify it.
+// not normalized, which for std means 1; the software's if the file does not specify them, nil if that is unknown.
 func (c config) pixels(timm bool, channels int) (rescale float64, mean, std []float64, err error) {
 	rescale, meanKey, stdKey, normalize := 1.0/255, "mean", "std", true
 	if !timm {
@@ -138,7 +139,14 @@ func (c config) pixels(timm bool, channels int) (rescale float64, mean, std []fl
 		return rescale, make([]float64, channels), make([]float64, channels), nil
 	}
 	if !c.Has(meanKey) && !c.Has(stdKey) {
-		return rescale, nil, nil, nil
+		byDefault := processor{pixels: imageNet} // timm's
+		if !timm {
+			byDefault, _, err = c.processor()
+		}
+		if len(byDefault.pixels[0]) != channels {
+			return rescale, nil, nil, err
+		}
+		return rescale, slices.Clone(byDefault.pixels[0]), slices.Clone(byDefault.pixels[1]), err
 	}
 	const most = 1e4
 	if mean, err = c.Numbers(meanKey, channels, -most, most); err == nil {

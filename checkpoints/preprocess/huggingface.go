@@ -22,15 +22,24 @@ var (
 		"disable_grouping", "return_tensors"}
 	// transformers 5.23: a crop is of 224×224 unless crop_size states another.
 	hfProcessors = map[string]processor{
-		"ViT": {fit: FitExact}, "Beit": {fit: FitExact}, "Siglip": {fit: FitExact}, "DINOv3ViT": {},
-		"DeiT": {FitExact, true}, "Bit": {FitShortest, true}, "CLIP": {FitShortest, true},
+		"ViT": {FitExact, false, half}, "Beit": {FitExact, false, half}, "Siglip": {FitExact, false, half},
+		"DINOv3ViT": {FitNone, false, imageNet},
+		"DeiT":      {FitExact, true, half}, "Bit": {FitShortest, true, openAI}, "CLIP": {FitShortest, true, openAI},
 	}
+)
+
+// Mean and standard deviation.
+var (
+	half     = [2][]float64{{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}}
+	imageNet = [2][]float64{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}}
+	openAI   = [2][]float64{{0.48145466, 0.4578275, 0.40821073}, {0.26862954, 0.26130258, 0.27577711}}
 )
 
 // processor are the defaults of one of transformers' classes.
 type processor struct {
-	fit  Fit  // if size is a single number
-	crop bool // do_center_crop
+	fit    Fit          // if size is a single number
+	crop   bool         // do_center_crop
+	pixels [2][]float64 // image_mean and image_std
 }
 
 // processor returns the defaults of the processor that the file names, false if it is none of the table.

@@ -58,10 +58,11 @@ var published = map[string]struct {
 	"no resize, no normalization, other range": {`{"do_resize": false, "do_normalize": false, "do_rescale": true,
 		"rescale_factor": 0.0078125, "crop_size": {"height": 7, "width": 5}}`,
 		Settings{Crop: [2]int{7, 5}, Rescale: 1.0 / 128}},
-	// The classes' do_center_crop and crop_size in transformers 5.23, models/*/image_processing_*.py.
+	// The classes' image_mean, image_std, do_center_crop and crop_size in transformers 5.23, models/*/image_processing_*.py.
 	"CLIP crops by default": {`{"image_processor_type": "CLIPImageProcessorFast", "size": {"shortest_edge": 256},
-		"resample": 3, "do_normalize": false}`,
-		Settings{Fit: FitShortest, Size: [2]int{256, 256}, Resample: Bicubic, Crop: [2]int{224, 224}}},
+		"resample": 3}`,
+		Settings{Fit: FitShortest, Size: [2]int{256, 256}, Resample: Bicubic, Crop: [2]int{224, 224},
+			Mean: [3]float64{0.48145466, 0.4578275, 0.40821073}, Std: [3]float64{0.26862954, 0.26130258, 0.27577711}}},
 	"DeiT, too": {`{"image_processor_type": "DeiTImageProcessor", "size": 256, "resample": 3, "do_normalize": false,
 		"crop_size": 192}`,
 		Settings{Fit: FitExact, Size: [2]int{256, 256}, Resample: Bicubic, Crop: [2]int{192, 192}}},
@@ -90,8 +91,7 @@ var published = map[string]struct {
 		"crop_mode": "squash", "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}`,
 		Settings{Fit: FitExact, Size: [2]int{384, 384}, Resample: Bilinear, Crop: [2]int{384, 384},
 			RoundCrop: true, Mean: imageNetMean, Std: imageNetStd}},
-	"timm's defaults, border": {`{"input_size": [3, 224, 192], "crop_mode": "border", "mean": [0.485, 0.456, 0.406],
-		"std": [0.229, 0.224, 0.225]}`,
+	"timm's defaults, border": {`{"input_size": [3, 224, 192], "crop_mode": "border"}`,
 		Settings{Fit: FitContain, Size: [2]int{256, 219}, Resample: Bicubic, Crop: [2]int{224, 192},
 			Fill: [3]uint8{124, 116, 104}, RoundCrop: true, Mean: imageNetMean, Std: imageNetStd}},
 }
@@ -192,7 +192,7 @@ func TestParseRefusesWhatItWouldGetWrong(t *testing.T) {
 		`{"do_resize": false, "rescale_factor": "1/2", ` + hf + `}`:            "rescale_factor is",
 		`{"input_size": [1, 28, 28], ` + timm + `}`:                            "input_size",
 		`{"input_size": [3, 28.5, 28], ` + timm + `}`:                          "input_size",
-		`{"input_size": [3, 28, 28]}`:                                          "does not specify mean and std",
+		size + `"resample": 2}`:                                                "does not specify mean and std",
 		`{"input_size": [3, 28, 28], "std": [1, 1, 1]}`:                        "mean is missing",
 		size + `"resample": 2, "resample": 3, ` + mean + `, ` + std + `}`:      "appears twice",
 		`{"input_size": [3, 28, 28], "crop_pct": 1.5, ` + timm + `}`:           "crop_pct is 1.5",
