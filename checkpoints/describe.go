@@ -129,8 +129,12 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 
 // fieldsIn returns the fields of transformers' config.json that belong to the image tower.
 func (f *family) fieldsIn(config strictjson.Object) (map[string]any, error) {
-	if f.inner != "" && config.Has(f.inner) {
-		inner, err := config.Object(f.inner)
+	key := f.inner
+	if old := "vision_config_dict"; f == &hfCLIP && config.Has(old) { // transformers then ignores the other
+		key = old
+	}
+	if f.inner != "" && config.Has(key) {
+		inner, err := config.Object(key)
 		if err != nil {
 			return nil, err
 		}

@@ -205,6 +205,12 @@ func TestTheFieldsOfATowerAreAnObject(t *testing.T) {
 	if _, err := hfCLIP.fieldsIn(config); err == nil || err.Error() != "vision_config is 3, want an object" {
 		t.Error(err)
 	}
+	// CLIPConfig of transformers 5.23: the patches are of 32 pixels, its default, not of 16.
+	config = gomlxtest.Must(strictjson.ParseObject([]byte(`{"vision_config":{"hidden_size":8,"patch_size":16},
+		"vision_config_dict":{"hidden_size":24}}`)))(t)
+	if fields, err := hfCLIP.fieldsIn(config); err != nil || len(fields) != 1 || fields["hidden_size"] != 24. {
+		t.Errorf("vision_config_dict: %v, %v", fields, err)
+	}
 }
 
 // The head of a class of two heads, and the tensors of a class without a head.
