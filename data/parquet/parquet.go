@@ -186,7 +186,8 @@ func (s *shards) addLabels(chunk *pq.FileColumnChunk, group int, file *os.File, 
 				}
 				label := v.Int64() // also of 32 bits
 				if label < 0 || int64(int32(label)) != label {
-					return fmt.Errorf("row %d: label %d, want 0 or more", row, label)
+					return fmt.Errorf("row %d: label %d, want 0 or more: move files without labels, as of a test split, out of the "+
+						"directory", row, label)
 				}
 				s.labels = append(s.labels, int32(label))
 				row++
