@@ -118,7 +118,10 @@ func (m *Model) EvalBatch() int {
 // batches runs a program on all images, size at a time, and calls see with the index of the first and the outputs of
 // the batch's images, flat. The last batch is padded, so that one program suffices; outputs of the padding are dropped.
 func (m *Model) batches(p pixels, program *model.Exec, size int, see func(first int, outputs [][]float32) error) error {
-	images, augment := p.set.Len(), m.evalAugment()
+	images, augment, info := p.set.Len(), m.evalAugment(), p.set.Describe()
+	if rows, cols := augment.OutputSize(info.Height, info.Width); rows != info.Height || cols != info.Width {
+		augment.Resample = m.Recipe.Augment.Resample // on the host, as in training
+	}
 	size = m.devices.fill(min(size, images))
 	own := m.ownBatches(images, size)
 	var loader *data.Loader

@@ -366,3 +366,21 @@ func TestTheLogFollowsWhatAnEncodingLearns(t *testing.T) {
 		}
 	}
 }
+
+// Training resizes images on the host by the recipe's kernel, evaluation too.
+func TestEvaluationResizesAsTraining(t *testing.T) {
+	gomlxtest.OnGo(t)
+	small := dataset(7, 2)
+	m := gomlxtest.Must(newModel(gomlxtest.Backend(), gomlxtest.Must(gomlxtest.Must(
+		tiny().Set("augment.size=[8,12];augment.resample=bicubic"))(t).fit(small.Describe()))(t), small.Classes, 1))(t)
+	large := dataset(7, 2)
+	large.Height, large.Width, large.Pixels = 8, 12, nil
+	for row := range small.Labels {
+		img := &data.Image{Height: 4, Width: 6, Pixels: small.Row(row)}
+		large.Pixels = append(large.Pixels, img.Resize(8, 12, preprocess.Bicubic).Pixels...)
+	}
+	got, want := gomlxtest.Must(m.logitsOf(small))(t), gomlxtest.Must(m.logitsOf(large))(t)
+	if !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("logits %v, want those of the images resized before, %v", got, want)
+	}
+}

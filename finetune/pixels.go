@@ -14,7 +14,7 @@ import (
 // pixels is a dataset as input of a program.
 type pixels struct {
 	set      data.Source
-	resident []*tensors.Tensor // the whole dataset, for each device; nil if only the images of a batch are passed
+	resident []*tensors.Tensor // the whole dataset, for each device; unused if the images of a batch are passed
 	devices  devices
 }
 
@@ -35,7 +35,7 @@ func (m *Model) upload(set data.Source) pixels {
 func (p pixels) call(program *model.Exec, plan *data.Plan, shown *data.Memory, scalars []float32) ([]*tensors.Tensor,
 	error) {
 	source := p.resident
-	if source == nil {
+	if shown != nil || source == nil {
 		rows := make([]int, len(plan.Indices))
 		for k, row := range plan.Indices {
 			rows[k], plan.Indices[k] = int(row), int64(k)
