@@ -332,6 +332,11 @@ func (m *Imported) Resize(rows, cols int, kind string) (line string, err error) 
 		m.Variables[positionPath] = tensors.FromFlatDataAndDimensions(table, c.Positions(), c.Width)
 	}
 	if m.settings != nil {
+		height, width, err := m.settings.OutputSize()
+		if err == nil && (height != old.ImageRows || width != old.ImageCols) {
+			m.Report = append(m.Report, fmt.Sprintf("preprocessing: images of %d×%d in place of %d×%d, which the network "+
+				"resizes: predictions differ", rows, cols, height, width))
+		}
 		settings, err := m.settings.For(rows, cols)
 		if m.Preprocess = &settings; err != nil {
 			m.Preprocess = nil

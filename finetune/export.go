@@ -40,7 +40,8 @@ func (m *Model) declared(format string) (s *preprocess.Settings, line string) {
 		return nil, ""
 	}
 	p, err := m.Preprocessing()
-	if _, _, varies := p.OutputSize(); err == nil && varies == nil && p.Fit != preprocess.FitPatches {
+	height, width, varies := p.OutputSize()
+	if err == nil && varies == nil && p.Fit != preprocess.FitPatches {
 		p, err = p.For(c.ImageRows, c.ImageCols)
 	}
 	if err != nil {
@@ -48,5 +49,9 @@ func (m *Model) declared(format string) (s *preprocess.Settings, line string) {
 	}
 	p.Mean, p.Std, p.Rescale = a.Mean, a.Std, 0
 	p, line = checkpoints.Declarable(cmp.Or(format, "hf"), p, c.ImageRows, c.ImageCols)
+	if line == "" && varies == nil && (height != c.ImageRows || width != c.ImageCols) {
+		line = fmt.Sprintf("preprocessing: images of %d×%d in place of %d×%d, which the network resizes: predictions differ",
+			c.ImageRows, c.ImageCols, height, width)
+	}
 	return &p, line
 }

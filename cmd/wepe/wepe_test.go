@@ -374,6 +374,19 @@ func TestAModelWithoutAHeadIsExported(t *testing.T) {
 	}
 }
 
+// The shapes are 32×32; the network resizes them to the size of the run, the export's users do not.
+func TestAnExportSaysThatItsImagesAreNotResizedTwice(t *testing.T) {
+	t.Chdir(t.TempDir())
+	succeeds(t, append([]string{"train", "--size", "40x48", "--out", "run", "--position", "learned", "--set", "steps=2;" +
+		"eval_steps=2;epochs=0;warmup_epochs=0", "--backend", "go"}, small[:2]...)...)
+	for _, to := range []string{"hf", "native"} {
+		out := succeeds(t, "export", "run", to, "--to", to, "--backend", "go")
+		if !strings.Contains(out, "preprocessing: images of 40×48 in place of 32×32") {
+			t.Errorf("%s:\n%s", to, out)
+		}
+	}
+}
+
 func TestADirectoryOfAnotherDatasetOrRecipeIsRefusedByBothNames(t *testing.T) {
 	first, second := images(t, "cats", 11, 16, 16), images(t, "dogs", 11, 16, 16)
 	t.Chdir(t.TempDir())
