@@ -175,6 +175,24 @@ func TestTheNumberOfObjectsChangesNoShapeWhileTheyAreFew(t *testing.T) {
 	}
 }
 
+// Of an object of 1016 pixels the image has 0.05: scaled to its mask of 28 cells, the object is beyond what is drawn.
+func TestTheMaskOfASliverIsUnknown(t *testing.T) {
+	box, all := Box{1023.95, 0, 1024, 50}, Box{0, 0, 1024, 50}
+	c := Config{RPN: RPN{Samples: 1}, ROI: ROI{Samples: 4, Positive: 0.5}}.WithDefaults()
+	truth := Annotations{Rows: 1024, Cols: 1024, Boxes: []Box{box, all}, Classes: []int{0, 0}, Masks: []Mask{
+		Polygons{{1023.95, 0, 2040, 0, 2040, 50, 1023.95, 50}}, Polygons{{0, 0, 1024, 0, 1024, 50, 0, 50}}}}
+	first := func(int) draw { return func(from []int, n int) []int { return from[:n] } }
+	in := gomlxtest.Must(c.targets([]Annotations{truth}, truth.Boxes, make([][]Box, 1), first))(t)
+	want := slices.Concat(slices.Repeat([]float32{-1}, 28*28), slices.Repeat([]float32{1}, 28*28))
+	if got := gomlxtest.Must(tensors.CopyFlatData[float32](in.Masks))(t); !slices.Equal(got, want) {
+		t.Errorf("masks %v", got)
+	}
+	truth.Masks[0] = Polygons{}
+	if _, err := c.targets([]Annotations{truth}, truth.Boxes, make([][]Box, 1), first); err == nil {
+		t.Error("an object without polygons is no error")
+	}
+}
+
 // Boxes that touch, or have no area, have an IoU of 0.
 func TestBoxesOverlapOnlyWithACommonArea(t *testing.T) {
 	for _, c := range []struct {

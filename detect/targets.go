@@ -3,9 +3,12 @@
 package detect
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/wepe-go/wepe/detect/coco"
 )
 
 // fewObjects is the number to which the objects of an image are padded. Each larger number, rounded up to a power of
@@ -111,8 +114,11 @@ func (b *batch) addProposals(truth Annotations, proposals []Box, pick draw) erro
 		target := slices.Repeat([]float32{-1}, b.side*b.side)
 		if k < len(positive) && truth.Masks != nil && !b.ROI.NoMasks {
 			if mask := truth.Masks[of[positive[k]]]; mask != nil {
-				var err error
-				if target, err = mask.target(rows[positive[k]], b.side); err != nil {
+				known, err := mask.target(rows[positive[k]], b.side)
+				switch {
+				case err == nil:
+					target = known
+				case !errors.Is(err, coco.ErrFar): // a sliver of a large object, enlarged: its mask stays unknown
 					return err
 				}
 			}

@@ -234,7 +234,7 @@ func TestInvalidMasksAreRefusedWhenMasksAreEvaluated(t *testing.T) {
 		{`[[]]`, "polygon has 0 numbers"}, {`[[1,2]]`, "has 2 numbers"},
 		{`[1,1,4,1,4,4]`, "no list of polygons"}, {`[[1,1,"4"]]`, "no list of polygons"},
 		{`"a"`, "neither"}, {`7`, "neither"},
-		{`[[1,1,3,3],[1,1,4,1,4,4]]`, "part of 6 numbers after a box"}, {`[[1,1,1e9,1,4,4]]`, "coordinate 1e+09"},
+		{`[[1,1,3,3],[1,1,4,1,4,4]]`, "part of 6 numbers after a box"}, {`[[1,1,1e9,1,4,4]]`, "polygon: 1e+09"},
 		{`{"counts":[1]}`, "neither"}, {`{"size":[5,7]}`, "neither"}, {`{"size":[5],"counts":[1]}`, "neither"},
 		{`{"size":[5,7,3],"counts":[1]}`, "neither"}, {`{"size":[5,0],"counts":[1]}`, "neither"},
 		{`{"size":[5,7],"counts":null}`, "neither"}, {`{"size":[5,7],"counts":[-1]}`, "neither"},

@@ -3,6 +3,7 @@
 package coco
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -10,6 +11,9 @@ import (
 
 // maxCoordinate bounds the coordinates of outlines, in pixels.
 const maxCoordinate = 1 << 18
+
+// ErrFar is the error for a polygon with a coordinate beyond the bound.
+var ErrFar = errors.New("coordinate of a polygon")
 
 // fromPolygon returns the mask of one polygon x0, y0, x1, y1, … (a last number without a partner is dropped).
 //
@@ -25,7 +29,7 @@ func fromPolygon(xy []float64, height, width int) (RLE, error) {
 	for i := range points {
 		for k, v := range xy[2*i : 2*i+2] {
 			if !(math.Abs(v) <= maxCoordinate) {
-				return RLE{}, fmt.Errorf("coordinate %g of a polygon, want at most %d", v, maxCoordinate)
+				return RLE{}, fmt.Errorf("%w: %g, want at most %d", ErrFar, v, maxCoordinate)
 			}
 			points[i][k] = int(float64(fifths*v) + 0.5) // towards zero, as in C
 		}
