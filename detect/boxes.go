@@ -39,14 +39,24 @@ func boxIoU(a, b Box) float32 {
 	return both / (a.area() + b.area() - both)
 }
 
-// byScore returns the indices of scores from the highest to the lowest, equal ones in their order.
-func byScore(scores []float32) []int {
-	order := make([]int, len(scores))
-	for i := range order {
-		order[i] = i
+// byScore returns the indices of the n highest scores, or of all, in decreasing order, equal ones in their order. It
+// sorts only scores above the lowest that are kept so far: few of many.
+func byScore(scores []float32, n int) []int {
+	order := func(i, j int) int { return cmp.Or(cmp.Compare(scores[j], scores[i]), i-j) }
+	n = min(n, len(scores))
+	var kept []int // the first n are sorted if pruned
+	pruned := false
+	for i := range scores {
+		if pruned && order(kept[n-1], i) < 0 {
+			continue
+		}
+		if kept = append(kept, i); len(kept) == 2*n {
+			slices.SortFunc(kept, order)
+			kept, pruned = kept[:n], true
+		}
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(scores[j], scores[i]) })
-	return order
+	slices.SortFunc(kept, order)
+	return kept[:n]
 }
 
 // nms is greedy non-maximum suppression: in order of decreasing score it keeps each box whose IoU with every kept box
@@ -54,7 +64,7 @@ func byScore(scores []float32) []int {
 func nms(boxes []Box, scores []float32, groups []int, overlap float32, limit int) []int {
 	var keep []int
 	of := map[int][]Box{} // kept boxes by group
-	for _, i := range byScore(scores) {
+	for _, i := range byScore(scores, len(scores)) {
 		if len(keep) == limit {
 			break
 		}

@@ -11,6 +11,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"golang.org/x/sync/errgroup"
 )
 
 // Scopes of a detector's variables, below the detector's scope.
@@ -132,11 +133,16 @@ func (d *Detector) propose(pixels *tensors.Tensor, sizes [][2]int, before, after
 	}
 	_, ends := d.Config.anchors(pixels.Shape().Dim(1), pixels.Shape().Dim(2))
 	n := ends[len(ends)-1]
+	s.proposals = make([][]Box, len(sizes))
+	var images errgroup.Group
 	for i, size := range sizes {
-		kept, _ := d.Config.RPN.proposals(logits[i*n:(i+1)*n], boxes[i*n:(i+1)*n], ends, size[0], size[1], before, after)
-		s.proposals = append(s.proposals, kept)
+		images.Go(func() error {
+			s.proposals[i], _ = d.Config.RPN.proposals(logits[i*n:(i+1)*n], boxes[i*n:(i+1)*n], ends, size[0], size[1], before,
+				after)
+			return nil
+		})
 	}
-	return s, nil
+	return s, images.Wait()
 }
 
 // boxesIn returns the boxes of a tensor [..., 4].

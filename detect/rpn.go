@@ -135,8 +135,7 @@ func (r RPN) proposals(logits []float32, boxes []Box, ends []int, rows, cols, be
 	var level []int
 	begin := 0
 	for l, end := range ends {
-		order := byScore(logits[begin:end])
-		for _, i := range order[:min(before, len(order))] {
+		for _, i := range byScore(logits[begin:end], before) {
 			box := boxes[begin+i].clip(rows, cols)
 			if box.Empty() || !finite(logits[begin+i]) {
 				continue

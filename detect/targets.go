@@ -4,9 +4,11 @@ package detect
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 
 	"github.com/gomlx/gomlx/core/tensors"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/wepe-go/wepe/detect/coco"
 )
@@ -25,30 +27,34 @@ func filledTo(most int) int {
 }
 
 // targets returns the Inputs of a step without its images: the sampled anchors and proposals of each image, and their
-// targets in the losses. Sampling calls pick in this order: objects and background of the anchors, then of the
-// proposals, image by image.
+// targets in the losses. Images are independent; sampling calls the pick of each in this order: objects and background
+// of the anchors, then of the proposals.
 func (c Config) targets(annotations []Annotations, anchors []Box, proposals [][]Box, picks func(image int) draw,
 ) (in Inputs[*tensors.Tensor], err error) {
-	b := batch{Config: c, side: 2 * c.ROI.MaskSize}
 	most := 0 // maximum number of objects per image
 	for _, truth := range annotations {
 		most = max(most, len(truth.Boxes))
 	}
 	most = filledTo(most)
+	parts := make([]batch, len(annotations)) // an image each
+	var images errgroup.Group
+	images.SetLimit(runtime.GOMAXPROCS(0)) // each has the IoU of all pairs of an object and an anchor
 	for i, truth := range annotations {
-		pick := picks(i)
-		b.sizes = append(b.sizes, float32(truth.Rows), float32(truth.Cols))
-		b.addAnchors(truth, anchors, pick)
-		if err := b.addProposals(truth, proposals[i], pick); err != nil {
-			return in, err
-		}
-		for k := range most {
-			box, class := Box{}, int64(-1)
-			if k < len(truth.Boxes) {
-				box, class = truth.Boxes[k], int64(truth.Classes[k])
-			}
-			b.objects, b.objectClasses = append(b.objects, box), append(b.objectClasses, class)
-		}
+		images.Go(func() error {
+			parts[i] = batch{Config: c, side: 2 * c.ROI.MaskSize}
+			return parts[i].add(truth, anchors, proposals[i], most, picks(i))
+		})
+	}
+	if err := images.Wait(); err != nil {
+		return in, err
+	}
+	b := batch{side: 2 * c.ROI.MaskSize}
+	for _, p := range parts {
+		b.sizes, b.masks = append(b.sizes, p.sizes...), append(b.masks, p.masks...)
+		b.anchors, b.anchorLabels = append(b.anchors, p.anchors...), append(b.anchorLabels, p.anchorLabels...)
+		b.anchorBoxes, b.boxes = append(b.anchorBoxes, p.anchorBoxes...), append(b.boxes, p.boxes...)
+		b.classes, b.targets = append(b.classes, p.classes...), append(b.targets, p.targets...)
+		b.objects, b.objectClasses = append(b.objects, p.objects...), append(b.objectClasses, p.objectClasses...)
 	}
 	n, rpn, roi := len(annotations), c.RPN.Samples, c.ROI.Samples
 	return Inputs[*tensors.Tensor]{
@@ -71,6 +77,20 @@ type batch struct {
 	anchors, classes, objectClasses []int64
 	anchorBoxes, boxes              []Box
 	targets, objects                []Box
+}
+
+// add adds an image, with its objects filled up to a number of most.
+func (b *batch) add(truth Annotations, anchors, proposals []Box, most int, pick draw) error {
+	b.sizes = append(b.sizes, float32(truth.Rows), float32(truth.Cols))
+	b.addAnchors(truth, anchors, pick)
+	for k := range most {
+		box, class := Box{}, int64(-1)
+		if k < len(truth.Boxes) {
+			box, class = truth.Boxes[k], int64(truth.Classes[k])
+		}
+		b.objects, b.objectClasses = append(b.objects, box), append(b.objectClasses, class)
+	}
+	return b.addProposals(truth, proposals, pick)
 }
 
 // addAnchors samples anchors of an image. If there are fewer than RPN.Samples, the rest has label -1.
