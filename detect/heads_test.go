@@ -85,6 +85,28 @@ func TestMissingSamplesCountInNoLoss(t *testing.T) {
 	gomlxtest.NearAbs(t, "first stage", []float64{with[0], with[2]}, []float64{want[0], want[2]}, 1e-6)
 }
 
+// XLA rounds the operands of products to 10 bits on CUDA, and pixels have more.
+func TestBoxesAreMatchedWithoutAProduct(t *testing.T) {
+	objects := []Box{{900.123, 2, 1000.877, 12}, {4, 4.0625, 1020.001, 18}, {0, 0, 1, 1}}
+	out := gomlxtest.Run(t, func(in []*Node) []*Node {
+		labels, targets := regions{classes: 9}.matched(in[0], Inputs[*Node]{Objects: in[1], ObjectClasses: in[2]}, 0.5)
+		for _, node := range labels.Graph().Nodes() {
+			if node.Type() == NodeTypeDotGeneral {
+				t.Errorf("a product: %s", node)
+			}
+		}
+		return []*Node{labels, targets}
+	}, boxTensor([]Box{objects[1], {900, 2, 930, 12}, objects[0], {0, 0, 1, 1}}, 1, 4), boxTensor(objects, 1, 3),
+		tensors.FromFlatDataAndDimensions([]int64{7, 3, -1}, 1, 3))
+	// The second box overlaps too little, the last only what is no object.
+	gomlxtest.NearAbs(t, "labels", out[0], []float64{3, 9, 7, 9}, 0)
+	for i, object := range []int{1, 0, 0} {
+		for k, x := range objects[object] {
+			gomlxtest.NearAbs(t, "box", out[1][4*i+k:4*i+k+1], []float64{float64(x)}, 0)
+		}
+	}
+}
+
 func TestSamplingDrawsBySeedAndNeverWhatIsIgnored(t *testing.T) {
 	labels := make([]int, 101)
 	for i := range labels {

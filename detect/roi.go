@@ -159,18 +159,15 @@ func (r regions) matched(boxes *Node, in Inputs[*Node], iou float64) (labels, ta
 	known := InsertAxes(GreaterOrEqual(in.ObjectClasses, ScalarZero(g, dtypes.Int64)), 1) // [batch, 1, objects]
 	quality := pairwiseIoU(boxes, in.Objects)                                             // [batch, n, objects]
 	quality = Where(BroadcastToShape(known, quality.Shape()), quality, Neg(OnesLike(quality)))
-	best := OneHot(ArgMax(quality, -1, dtypes.Int64), quality.Shape().Dim(-1), dtypes.Float32) // [batch, n, objects]
-	near := GreaterOrEqual(ReduceAndKeep(quality, ReduceMax, -1), Scalar(g, dtypes.Float32, iou))
-	// One product gives both, so that rounding cannot select the class of one object and the box of another: see count.
-	which := Concatenate([]*Node{best, Mul(best, ConvertDType(near, dtypes.Float32))}, -1)  // [batch, n, 2·objects]
-	above := AddScalar(ConvertDType(in.ObjectClasses, dtypes.Float32), -float64(r.classes)) // background is 0
-	above = InsertAxes(above, -1)                                                           // [batch, objects, 1]
-	of := Concatenate([]*Node{
-		Concatenate([]*Node{in.Objects, ZerosLike(above)}, -1),
-		Concatenate([]*Node{ZerosLike(in.Objects), above}, -1)}, 1) // [batch, 2·objects, 5]
-	both := StopGradient(Einsum("bno,bof->bnf", which, of)) // [batch, n, 5]
-	class := AddScalar(Squeeze(SliceAxis(both, -1, AxisRange(4, 5)), -1), float64(r.classes))
-	return ConvertDType(class, dtypes.Int64), SliceAxis(both, -1, AxisRange(0, 4))
+	near := GreaterOrEqual(ReduceMax(quality, -1), Scalar(g, dtypes.Float32, iou)) // [batch, n]
+	// One index gives both, so that rounding cannot select the class of one object and the box of another. They are
+	// gathered: a product with ones and zeros rounds to the 10 bits of TF32 on CUDA.
+	class := InsertAxes(ConvertDType(in.ObjectClasses, dtypes.Float32), -1)
+	of := Concatenate([]*Node{in.Objects, class}, -1)                 // [batch, objects, 5]
+	both := StopGradient(pick(of, ArgMax(quality, -1, dtypes.Int64))) // [batch, n, 5]
+	class = ConvertDType(Squeeze(SliceAxis(both, -1, AxisRange(4, 5)), -1), dtypes.Int64)
+	return Where(near, class, BroadcastToShape(Scalar(g, dtypes.Int64, r.classes), class.Shape())),
+		SliceAxis(both, -1, AxisRange(0, 4))
 }
 
 // masks predicts for boxes [batch, n, 4] mask logits for each class, on a grid of each box: [batch·n, 2·MaskSize,
