@@ -41,15 +41,13 @@ type attention struct {
 	images  int
 }
 
-// prediction returns the weight of each token in the prediction: of the class token, or of all patches equally.
+// prediction returns the weight of each token in the prediction, those of the pool: the mean of both if it concatenates
+// two vectors.
 func (s *subject) prediction() []float64 {
 	from := make([]float64, s.grid.tokens())
-	if c := s.model.Recipe.Model; c.Pool != "mean" && c.Prefix() > c.Registers {
-		from[0] = 1
-		return from
-	}
-	for i := s.grid.Prefix; i < len(from); i++ {
-		from[i] = 1 / float64(s.grid.patches())
+	weights := s.model.Recipe.Model.WithDefaults().PoolWeights(s.grid.patches(), len(from))
+	for i, w := range weights {
+		from[i%len(from)] += float64(w) * float64(len(from)) / float64(len(weights))
 	}
 	return from
 }

@@ -100,21 +100,26 @@ func TestAMapOfAttentionHasItsQueryOutlined(t *testing.T) {
 	}
 }
 
-func TestAPredictionIsOfTheClassTokenOrOfAllPatchesEqually(t *testing.T) {
-	for pool, want := range map[string]float64{"class": 0, "mean": 1.0 / 15, "map": 1.0 / 15} {
-		c := Comparison{Backend: gomlxtest.Backend(), Images: testImages(3)}
-		s := gomlxtest.Must(c.open(t.Context(), Model{Name: "a", Path: trained(t, "learned", 1, func(r *finetune.Recipe) {
-			r.Model.Pool = pool
-		})}))(t)
-		from := s.prediction()
-		if len(from) != s.grid.Prefix+15 || pool == "class" && from[0] != 1 {
-			t.Errorf("%s: %v", pool, from)
-		}
-		for i, w := range from[s.grid.Prefix:] {
-			if w != want {
-				t.Errorf("%s: patch %d has the weight %g, want %g", pool, i, w, want)
-			}
-		}
+// Of vectors that are concatenated each is a half; hidden tokens have no weight.
+func TestAPredictionIsOfTheTokensThatArePooled(t *testing.T) {
+	for name, c := range map[string]struct {
+		model  vit.Config
+		prefix []float64
+		patch  float64
+	}{
+		"class":                        {vit.Config{Registers: 1}, []float64{1, 0}, 0},
+		"mean":                         {vit.Config{Pool: "mean"}, nil, 1.0 / 15},
+		"map":                          {vit.Config{Pool: "map"}, nil, 1.0 / 15},
+		"mean with a class token":      {vit.Config{Pool: "mean", ClassToken: true}, []float64{0}, 1.0 / 15},
+		"mean of all":                  {vit.Config{Pool: "mean", Registers: 1, PoolPrefix: true}, []float64{0.0625}, 0.0625},
+		"map with a class token":       {vit.Config{Pool: "map", ClassToken: true}, []float64{0}, 1.0 / 15},
+		"class token and mean":         {vit.Config{Pool: "class+mean"}, []float64{0.5}, 0.5 / 15},
+		"class token and one register": {vit.Config{Pool: "class+register", Registers: 2}, []float64{0.5, 0.5, 0}, 0},
+	} {
+		s := subject{model: &finetune.Model{}, grid: grid{Rows: 3, Cols: 5, Prefix: len(c.prefix)}}
+		s.model.Recipe.Model = c.model
+		want := append(slices.Clone(c.prefix), slices.Repeat([]float64{c.patch}, 15)...)
+		gomlxtest.NearAbs(t, name, s.prediction(), want, 1e-8)
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 //
 //	a = (A + I)/2, rows divided by their sums;    rollout = a[last] · … · a[first].
 //
-// from [tokens] contains the weight of each token of the last layer in the prediction: 1 for the class token, or equal
-// weights for mean pooling. layers are the weights [heads, tokens, tokens] of each layer, the first first.
+// from [tokens] contains the weight of each token of the last layer in the prediction. layers are the weights [heads,
+// tokens, tokens] of each layer, the first first.
 func rolloutRow(layers [][]float32, heads int, from []float64) []float64 {
 	tokens := len(from)
 	row := slices.Clone(from)

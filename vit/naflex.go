@@ -146,7 +146,7 @@ func (c Config) manyGrids(scope *model.Scope, grids [][2]int, grid *Node, tokens
 	for _, on := range m.grids {
 		hidden = append(hidden, make([]float32, on.Tokens())...)
 		hidden = append(hidden, slices.Repeat([]float32{hiddenScore}, tokens-on.Tokens())...)
-		weights = append(weights, c.poolWeights(on.Rows()*on.Cols(), tokens)...)
+		weights = append(weights, c.PoolWeights(on.Rows()*on.Cols(), tokens)...)
 	}
 	m.hidden = InsertAxes(m.own(Const(g, hidden)), 1, 1)
 	m.weights = Reshape(m.own(Const(g, weights)), grid.Shape().Dim(0), -1, tokens)

@@ -20,7 +20,7 @@ func (o oneGrid) pool(scope *model.Scope, x *Node) *Node {
 	if o.c.Pool == poolMap {
 		return o.c.mapPool(scope.In("pool"), x, o.unpooled(x.Graph()))
 	}
-	c, weights := o.c, Const(x.Graph(), o.c.poolWeights(o.c.Rows()*o.c.Cols(), o.c.Tokens()))
+	c, weights := o.c, Const(x.Graph(), o.c.PoolWeights(o.c.Rows()*o.c.Cols(), o.c.Tokens()))
 	if c.PooledWidth() > c.Width {
 		return Reshape(Einsum("btd,pt->bpd", x, Reshape(weights, 2, c.Tokens())), -1, c.PooledWidth()) // [batch, 2·width]
 	}
@@ -44,9 +44,9 @@ func (c Config) hiddenPrefix(tokens int) *tensors.Tensor {
 	return tensors.FromFlatDataAndDimensions(scores, 1, 1, 1, tokens)
 }
 
-// poolWeights returns the weights of the tokens in the pooled vector, [tokens], where patches follow the prefix; if the
-// pool concatenates two vectors, the weights of both.
-func (c Config) poolWeights(patches, tokens int) []float32 {
+// PoolWeights returns the weights of the tokens in the pooled vector, [tokens], where patches follow the prefix; if the
+// pool concatenates two vectors, the weights of both. Pool "map" has those of "mean": equal ones for all it attends to.
+func (c Config) PoolWeights(patches, tokens int) []float32 {
 	class, register, mean := make([]float32, tokens), make([]float32, tokens), make([]float32, tokens)
 	class[0], register[min(1, tokens-1)] = 1, 1
 	from, to := c.Prefix(), c.Prefix()+patches
