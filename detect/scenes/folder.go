@@ -82,7 +82,8 @@ func (f *Folder) Training() *Folder {
 	return &out
 }
 
-// Split splits the images into training and validation; part is the fraction for validation. It is deterministic.
+// Split splits the images into training and validation; part is the fraction for validation, 0 to 1. It is
+// deterministic.
 func (f *Folder) Split(part float64) (training, validation *Folder) {
 	n := int(math.Round(part * float64(len(f.images))))
 	chosen := map[int64]bool{}

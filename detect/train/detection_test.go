@@ -754,6 +754,9 @@ func TestAPartOfAFolderIsEvaluatedWhileTheRestIsTrainedOn(t *testing.T) {
 	run := tinyRun(t)
 	run.Validation, run.Tests, run.Dir = nil, nil, t.TempDir()
 	run.Train = gomlxtest.Must(scenes.Open(dir, instances))(t)
+	run.Recipe.ValidationPart = 1.5
+	_, _, err := run.Do(t.Context())
+	refused(t, err, "validation_part is 1.5, want 0 <= validation_part < 1")
 	run.Recipe.ValidationPart, run.Recipe.Steps, run.Recipe.EvalSteps = 0.4, 2, 1
 	_, _, rows := finished(t, run)
 	if len(rows.Evals) != 2 || len(rows.Evals[0].Boxes) != 12 || len(rows.Evals[0].Masks) != 12 {

@@ -31,8 +31,9 @@ func (run Run) Do(ctx context.Context) (m *Model, rows []report.Result, err erro
 
 // prepared sets defaults and refuses invalid runs, before anything is written to disk.
 func (run Run) prepared() (Run, error) {
-	if folder, ok := run.Train.(*scenes.Folder); ok && run.Validation == nil && run.Recipe.ValidationPart > 0 {
-		training, validation := folder.Split(run.Recipe.ValidationPart)
+	part := run.Recipe.ValidationPart
+	if folder, ok := run.Train.(*scenes.Folder); ok && run.Validation == nil && part > 0 && part < 1 { // others: validate
+		training, validation := folder.Split(part)
 		run.Train, run.Validation = training, &Test{Scenes: validation, Annotations: validation.Dataset}
 	}
 	if run.Train == nil || run.Train.Len() < max(1, run.Recipe.BatchSize) {
