@@ -143,8 +143,8 @@ func (c Config) strides() []float64 {
 	return strides
 }
 
-// checkCanvas returns an error for an invalid canvas of rows × cols pixels.
-func (c Config) checkCanvas(rows, cols int) error {
+// CheckCanvas returns an error for an invalid canvas of rows × cols pixels.
+func (c Config) CheckCanvas(rows, cols int) error {
 	p := c.Backbone.PatchSize
 	if rows%p != 0 || cols%p != 0 || min(rows, cols) < 2*p {
 		return fmt.Errorf("detect: a canvas of %d×%d pixels: want at least two patches of %d along each side, and whole ones",
@@ -159,7 +159,7 @@ func (c Config) Validate() error {
 	if err := c.Backbone.Validate(); err != nil {
 		return err
 	}
-	if err := c.checkCanvas(c.Backbone.ImageRows, c.Backbone.ImageCols); err != nil {
+	if err := c.CheckCanvas(c.Backbone.ImageRows, c.Backbone.ImageCols); err != nil {
 		return err
 	}
 	if err := c.validateRanges(); err != nil {

@@ -162,7 +162,7 @@ func (d *Detector) Detect(images ...image.Image) ([][]Detection, error) {
 		return nil, nil
 	}
 	c := d.Config
-	if err := c.checkCanvas(d.Rows, d.Cols); err != nil {
+	if err := c.CheckCanvas(d.Rows, d.Cols); err != nil {
 		return nil, err
 	}
 	pixels, sizes, err := canvas(images, d.Rows, d.Cols)

@@ -47,7 +47,7 @@ func (d *Detector) Inputs(pixels *tensors.Tensor, annotations []Annotations, see
 		return in, fmt.Errorf("detect: pixels are %s for %d annotations, want uint8 [%[2]d, rows, cols, 3]", pixels.Shape(),
 			len(annotations))
 	}
-	if err := d.Config.checkCanvas(dims[1], dims[2]); err != nil {
+	if err := d.Config.CheckCanvas(dims[1], dims[2]); err != nil {
 		return in, err
 	}
 	sizes := make([][2]int, len(annotations))

@@ -336,9 +336,11 @@ func TestABadRecipeIsRefusedByName(t *testing.T) {
 	_, err = Named("yolo")
 	refused(t, err, "want one of scenes, vitdet-b")
 	run = tinyRun(t)
-	run.Tests[0].Rows, run.Tests[0].Cols = 40, 44
-	_, _, err = run.Do(t.Context())
-	refused(t, err, "40×44 pixels do not divide into patches of 8")
+	for size, want := range map[[2]int]string{{40, 44}: "40×44 pixels: want at least two patches of 8", {8, 64}: "8×64"} {
+		run.Tests[0].Rows, run.Tests[0].Cols = size[0], size[1]
+		_, err = run.prepared()
+		refused(t, err, want)
+	}
 	_, err = Open(gomlxtest.Backend(), t.TempDir())
 	refused(t, err, "no checkpoint in")
 	for _, name := range Names() {

@@ -67,15 +67,12 @@ func (run Run) prepared() (Run, error) {
 	if err := run.Recipe.validate(); err != nil {
 		return run, err
 	}
-	patch := run.Recipe.Detector.Backbone.PatchSize
 	for _, test := range tests {
 		if _, err := compare(test, nil, !run.Recipe.Detector.ROI.NoMasks); err != nil { // what the end would refuse
 			return run, fmt.Errorf("detection: the objects of the test images: %w", err)
 		}
-		if test.Rows%patch != 0 || test.Cols%patch != 0 {
-			return run, fmt.Errorf("detection: test images of %d×%d pixels do not divide into patches of %d: use multiples "+
-				"of it",
-				test.Rows, test.Cols, patch)
+		if err := run.Recipe.Detector.CheckCanvas(test.canvas(run.Recipe.Detector)); err != nil {
+			return run, fmt.Errorf("detection: the test images: %w", err)
 		}
 	}
 	return run, nil
