@@ -33,10 +33,13 @@ func newHybrid(scope *model.Scope, c Config) Additive {
 		config = config.OnSphere()
 	}
 	config = config.FromScope()
+	var patches wepe.Encoding
 	if blend == blendSurrogate {
-		return config.Hybrid(rows, config.Surrogate())
+		patches = config.Surrogate()
+	} else {
+		patches = config.Done()
 	}
-	return config.Hybrid(rows, config.Done())
+	return config.WithPrefix(c.PrefixPositions()).Hybrid(rows, patches)
 }
 
 // hybridParameters counts the default form: the table, λ, ω3′, β and s, and the surrogate's projection from 4 channels

@@ -33,7 +33,8 @@
 // encoder, or the bounded [Config.Surrogate], into pretrained position embeddings by a learned gate (sections 8 and 9):
 //
 //	config := wepe.New(scope, 14, 14, 192).FromScope()
-//	encoder := config.Hybrid(pretrained, config.Surrogate()) // pretrained [1+14·14, 192]
+//	patches := config.Surrogate()
+//	encoder := config.WithPrefix(1).Hybrid(pretrained, patches) // pretrained [1+14·14, 192]
 //
 // # Limits
 //

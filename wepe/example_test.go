@@ -57,7 +57,8 @@ func ExampleConfig_Hybrid() {
 	}
 	exec := model.MustNewExec(gomlxtest.Backend(), store, func(scope *model.Scope, tokens *Node) *Node {
 		config := wepe.New(scope, 3, 5, 8).WithGate(0.1, true)
-		return config.Hybrid(embedding, config.Surrogate()).PreEncode(tokens, nil, 1)
+		patches := config.Surrogate()
+		return config.WithPrefix(1).Hybrid(embedding, patches).PreEncode(tokens, nil, 1)
 	})
 	tokens := tensors.FromScalarAndDimensions(float32(0), 1, 1+3*5, 8)
 	added := exec.MustCall(tokens)[0].Value().([][][]float32)

@@ -62,8 +62,8 @@ type Hybrid struct {
 }
 
 // Hybrid creates the gate, scope/gate_raw, between a model's pretrained position embeddings, a float32 variable [prefix
-// + rows·cols, width], and an encoding of the patches that was built without prefix. It panics if the embeddings belong
-// to another grid.
+// + rows·cols, width] with the prefix of WithPrefix, and an encoding of the patches that was built without prefix. It
+// panics if the embeddings belong to another grid.
 func (c *Config) Hybrid(pretrained *model.Variable, encoding Encoding) *Hybrid {
 	c.check()
 	if _, ok := encoding.(*surrogateEncoder); !ok && c.start == startFitted {
@@ -76,13 +76,12 @@ func (c *Config) Hybrid(pretrained *model.Variable, encoding Encoding) *Hybrid {
 			patches.prefix)
 	}
 	shape := pretrained.Shape()
-	if shape.DType != dtypes.Float32 || shape.Rank() != 2 || shape.Dim(0) < patches.positions() ||
-		shape.Dim(1) != patches.width {
-		exceptions.Panicf("wepe: pretrained rows %q are %s, want float32 [prefix + %d, %d] for %s", pretrained.Path(), shape,
-			patches.positions(), patches.width, encoding.Name())
+	if !shape.Equal(shapes.Make(dtypes.Float32, c.prefix+patches.positions(), patches.width)) {
+		exceptions.Panicf("wepe: pretrained rows %q are %s, want float32 [%d + %d, %d] for %s: WithPrefix sets the prefix",
+			pretrained.Path(), shape, c.prefix, patches.positions(), patches.width, encoding.Name())
 	}
 	h := &Hybrid{grid: patches, Encoding: encoding, scope: c.scope, pretrained: pretrained, start: c.start}
-	h.prefix = shape.Dim(0) - patches.positions()
+	h.prefix = c.prefix
 	raw := min(max(math.Log(c.gate)-math.Log1p(-c.gate), closedGate), -closedGate) // -Inf at 0, Inf at 1
 	h.gate = scalarVariable(c.scope, nameGate, dtypes.Float32, raw, c.learnGate)
 	h.closed = c.gate == 0 && !c.learnGate

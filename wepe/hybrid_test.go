@@ -38,13 +38,18 @@ func pretrained(t *testing.T) (*model.Store, *model.Variable, []float64) {
 	return store, v, gomlxtest.Values(t, v.MustValue())
 }
 
+// hybridOf blends an encoding without prefix, of the same settings, into the rows of pretrained.
+func hybridOf(c *Config, v *model.Variable, patches Encoding) *Hybrid {
+	return c.WithPrefix(prefix).Hybrid(v, patches)
+}
+
 func TestHybrid_blends_the_patches_leaves_the_prefix_alone_and_is_exact_at_both_ends(t *testing.T) {
 	for name, encoding := range encodings {
 		for _, lambda := range []float64{0, 0.25, DefaultGate, 1} {
 			store, v, p := pretrained(t)
 			got := run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
 				e := encoding(s)
-				h := New(s, rows, cols, hybridWidth).with(kv{"wepe_gate": lambda, paramStart: startCentred}).Hybrid(v, e)
+				h := hybridOf(New(s, rows, cols, hybridWidth).WithGate(lambda, true).WithStart(startCentred), v, e)
 				if err := h.Start(gomlxtest.Backend()); err != nil { // moves the encoding, not the table
 					t.Fatal(err)
 				}
@@ -88,7 +93,7 @@ func TestHybrid_gate_has_the_gradient_of_the_blend_and_none_when_shut(t *testing
 			var paths []string
 			got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
 				e := encoding(s)
-				rows := New(s, rows, cols, hybridWidth).with(kv{"wepe_gate": lambda}).Hybrid(v, e).Encode(in[0].Graph())
+				rows := hybridOf(New(s, rows, cols, hybridWidth).WithGate(lambda, true), v, e).Encode(in[0].Graph())
 				out := []*Node{e.Encode(in[0].Graph())}
 				var values []*Node
 				for v := range s.IterVariables() {

@@ -25,8 +25,8 @@ func TestScalars_without_a_value_are_an_error_that_names_them(t *testing.T) {
 		{"/wepe/beta_pos", func(c *Config, _ *model.Variable) reporter { return c.Done() }},
 		{"/wepe_bias/omega3_raw", func(c *Config, _ *model.Variable) reporter { return c.Bias(2) }},
 		{"/surrogate/gamma_raw", func(c *Config, _ *model.Variable) reporter { return c.Surrogate() }},
-		{"/wepe/omega3_raw", func(c *Config, v *model.Variable) reporter { return c.Hybrid(v, c.Done()) }},
-		{"/gate_raw", func(c *Config, v *model.Variable) reporter { return c.Hybrid(v, c.Surrogate()) }},
+		{"/wepe/omega3_raw", func(c *Config, v *model.Variable) reporter { return hybridOf(c, v, c.Done()) }},
+		{"/gate_raw", func(c *Config, v *model.Variable) reporter { return hybridOf(c, v, c.Surrogate()) }},
 	} {
 		store, v, _ := pretrained(t)
 		of := c.build(New(store.RootScope(), rows, cols, hybridWidth), v)
@@ -66,7 +66,7 @@ func TestScalars_are_the_settings_and_only_the_learned_ones_train(t *testing.T) 
 	}
 	hybrid := func(s *model.Scope, v *model.Variable) reporter {
 		c := New(s, rows, cols, hybridWidth).FromScope()
-		return c.Hybrid(v, c.Done())
+		return hybridOf(c, v, c.Done())
 	}
 	const square = 2.6220575542921196
 	field := 0.1 + math.Log1p(math.Exp(0.5)) // ω3′ of the CIFAR-100 script

@@ -208,13 +208,21 @@ func TestBad_settings_are_refused_by_name(t *testing.T) {
 			c := New(s, rows, cols, hybridWidth).WithPrefix(1)
 			c.Hybrid(v, c.Done())
 		},
-		"[prefix + 21, 6]": func(s *model.Scope, v *model.Variable) { // more patches than rows
+		"[2 + 21, 6]": func(s *model.Scope, v *model.Variable) { // more patches than rows
 			c := New(s, 7, 3, hybridWidth)
+			hybridOf(c, v, c.Surrogate())
+		},
+		"[2 + 10, 6]": func(s *model.Scope, v *model.Variable) { // fewer
+			c := New(s, 5, 2, hybridWidth)
+			hybridOf(c, v, c.Surrogate())
+		},
+		"[0 + 15, 6]": func(s *model.Scope, v *model.Variable) { // a prefix that the configuration does not have
+			c := New(s, rows, cols, hybridWidth)
 			c.Hybrid(v, c.Surrogate())
 		},
-		"[prefix + 15, 8]": func(s *model.Scope, v *model.Variable) {
+		"[2 + 15, 8]": func(s *model.Scope, v *model.Variable) {
 			c := New(s, rows, cols, 8)
-			c.Hybrid(v, c.Surrogate())
+			hybridOf(c, v, c.Surrogate())
 		},
 	} {
 		store, v, _ := pretrained(t)

@@ -43,7 +43,8 @@ func started(t *testing.T, encoding func(*model.Scope) Encoding, start string, i
 		}, float32(0))
 	}
 	before = evaluate()[0]
-	h := New(store.RootScope(), rows, cols, hybridWidth).with(kv{paramStart: start}).Hybrid(v, encoding(store.RootScope()))
+	c := New(store.RootScope(), rows, cols, hybridWidth).WithPrefix(prefix).WithStart(start)
+	h := c.Hybrid(v, encoding(store.RootScope()))
 	for range 2 { // a second call changes nothing
 		if err := h.Start(gomlxtest.Backend()); err != nil {
 			t.Fatal(err)
@@ -131,7 +132,7 @@ func TestStart_of_rows_that_are_missing_wrong_or_not_finite_is_an_error(t *testi
 		store, v, _ := pretrained(t)
 		config := New(store.RootScope(), rows, cols, hybridWidth).WithStart(c.start)
 		e := config.Surrogate().(*surrogateEncoder)
-		h := config.Hybrid(v, e)
+		h := config.WithPrefix(prefix).Hybrid(v, e)
 		if err := c.spoil(e, v); err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +145,7 @@ func TestStart_refuses_unsupported_encodings(t *testing.T) {
 	scope := store.RootScope()
 	exact := New(scope, rows, cols, hybridWidth).with(kv{"wepe_beta_pos": 0.0}).Done()
 	start := func(at string) *Hybrid {
-		return New(scope, rows, cols, hybridWidth).with(kv{paramStart: at}).Hybrid(v, exact)
+		return New(scope, rows, cols, hybridWidth).WithPrefix(prefix).WithStart(at).Hybrid(v, exact)
 	}
 	err := exceptions.TryCatch[error](func() { start(startFitted) })
 	if err == nil || !strings.Contains(err.Error(), `wepe_start = "fitted" is for a surrogate`) {

@@ -205,7 +205,7 @@ func testHybrid_is_the_authors_mix_without_its_second_addition(t *testing.T) {
 		var h *Hybrid
 		got := run(t, store, func(scope *model.Scope, in []*Node) []*Node {
 			e := surrogateOf(scope, n, n, width, meta.surrogate())
-			h = New(scope, n, n, width).Hybrid(pretrained, e)
+			h = New(scope, n, n, width).WithPrefix(prefix).Hybrid(pretrained, e)
 			return []*Node{h.PreEncode(in[0], nil, 1), e.Encode(in[0].Graph())}
 		}, tensors.FromFlatDataAndDimensions(fixtures.Tensor{Data: input}.Float32(), batch, prefix+n*n, width))
 		if worst := distance(got[1], rowMajor(data["mix.wepe"].Data, n, n)); worst > 1e-3 {

@@ -8,7 +8,7 @@ import "cmp"
 // the default; after it, it overrides the value of the scope. Done checks the values.
 
 // WithPrefix sets the number of tokens in front of the patches (class token, registers); each gets its own learned
-// vector. Default 0.
+// vector, in a Hybrid its pretrained one. Default 0.
 func (c *Config) WithPrefix(tokens int) *Config { c.prefix = tokens; return c }
 
 // AsReleased selects the encoding of the released code (wepe_mode "release"); the default follows the paper ("paper"):
