@@ -22,7 +22,7 @@ func (c Config) denser(grids [][2]int) Config {
 		down, across := c.covered(grid)
 		split[i] = [2]int{grid[0] * down, grid[1] * across}
 	}
-	c.grids = split
+	c.grids, c.undivided = split, grids
 	return c
 }
 
@@ -64,10 +64,14 @@ func (c Config) means(rows *Node, grids [][2]int) *Node {
 func (l *lattice) moved(v view) ComplexNode {
 	c, g := l.config, v.z.Re.Graph()
 	var right, down []float64 // the sides of a patch in periods, once for each
-	for _, grid := range c.several() {
+	for i, grid := range c.several() {
+		patches := grid
+		if c.undivided != nil {
+			patches = c.undivided[i]
+		}
 		for range grid[0] * grid[1] {
-			right = append(right, c.shift*c.alphaU/float64(grid[1]))
-			down = append(down, c.shift*c.alphaV/float64(grid[0]))
+			right = append(right, c.shift*c.alphaU/float64(patches[1]))
+			down = append(down, c.shift*c.alphaV/float64(patches[0]))
 		}
 	}
 	right, down = c.scaled(right), c.scaled(down)

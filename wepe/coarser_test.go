@@ -92,14 +92,22 @@ func TestEncodeOn_is_Encode_on_each_grid(t *testing.T) {
 }
 
 // A shift translates the whole grid by at most the given number of patches, drawn anew each time, without moving
-// patches against each other, and only in training.
+// patches against each other, and only in training: also on a grid with half of the rows and columns of training, by its
+// own patches.
 func TestShift_moves_all_patches_alike_in_training_only(t *testing.T) {
+	for _, denser := range []int{1, 2} {
+		testShift(t, denser)
+	}
+}
+
+func testShift(t *testing.T, denser int) {
 	const rows, cols, shift, omega3, harmonics, draws = 3, 5, 0.3, 2.1, 2, 31
 	store := gomlxtest.Seeded(t, 1)
 	places := func(training bool) (re, im []float64) {
 		out := run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
 			e := New(s, rows, cols, 4).OnSphere().with(kv{paramShift: shift, "wepe_omega3": omega3, "wepe_alpha_v": 0.7,
-				paramHarmonics: harmonics}).Done()
+				paramHarmonics: harmonics, paramRows: denser * rows, paramCols: denser * cols}).Done()
+			e.config = e.config.denser(e.config.several())
 			s.Store().SetTraining(g, training)
 			x, y := e.config.patches()
 			z := e.viewed(g, x, y).z
@@ -122,7 +130,7 @@ func TestShift_moves_all_patches_alike_in_training_only(t *testing.T) {
 			least[axis], most[axis] = min(least[axis], moved), max(most[axis], moved)
 		}
 		for k := range re {
-			n := float64(1 + k/(rows*cols)) // 2z moves twice as far
+			n := float64(1 + k/(denser*denser*rows*cols)) // 2z moves twice as far
 			if x, y := movedRe[k]-re[k]-n*dx, movedIm[k]-im[k]-n*dy; !(math.Abs(x) <= 2e-6) || !(math.Abs(y) <= 2e-6) {
 				t.Fatalf("point %d of %d moved by %g, %g more than the first", k, len(re), x, y)
 			}

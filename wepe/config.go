@@ -20,6 +20,7 @@ type Config struct {
 	scope *model.Scope
 	grid
 	grids               [][2]int // rows and columns of the grids of EncodeOn; nil: the one above
+	undivided           [][2]int // of a denser Config: the grids before; otherwise nil
 	mode                mode
 	projection          string
 	dropout             float64
