@@ -92,7 +92,7 @@ func TestEncodeOn_is_Encode_on_each_grid(t *testing.T) {
 }
 
 // A shift translates the whole grid by at most the given number of patches, drawn anew each time, without moving
-// patches against each other, and only in training: also on a grid with half of the rows and columns of training, by its
+// patches against each other, and only in training. A grid with half of the rows and columns of training moves by its
 // own patches.
 func TestShift_moves_all_patches_alike_in_training_only(t *testing.T) {
 	for _, denser := range []int{1, 2} {

@@ -3,6 +3,7 @@
 package wepe
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -37,7 +38,7 @@ type Config struct {
 	trainedRows         int     // 0: the grid's own
 	trainedCols         int
 	compression         compression
-	alphaScale, betaPos float64
+	alphaScale, betaPos float64 // alphaScale = 0: the compression's
 	learnLattice        bool
 	learnAlphaScale     bool
 	learnBetaPos        bool
@@ -46,7 +47,7 @@ type Config struct {
 	sum                 latticeSum
 	tableKind           tableKind
 	tableResolution     int
-	tableError          float64
+	tableError          float64 // 0: the compression's
 	surrogate           string  // "": surrogatePaper
 	beta, gamma         float64 // of the surrogate; 0: its own
 	gate                float64
@@ -62,18 +63,15 @@ func New(scope *model.Scope, rows, cols, width int) *Config {
 		scope: scope, grid: grid{rows: rows, cols: cols, width: width},
 		mode: paper, projection: linear, dropout: defaultDropout, derivative: true,
 		omega1: weierstrass.OmegaSquare, alphaU: defaultSpan, alphaV: defaultSpan,
-		compression: compressTanh, alphaScale: defaultAlphaScale, betaPos: defaultBetaPos,
+		compression: compressTanh, betaPos: defaultBetaPos,
 		learnLattice: true, learnAlphaScale: true, learnBetaPos: true, scales: 1, scaleRatio: defaultScaleRatio, harmonics: 1,
 		sum: releasedSum, tableKind: deflatedTable, tableResolution: defaultTableResolution,
-		tableError: defaultTableError, gate: DefaultGate, learnGate: true, start: DefaultStart, dtype: dtypes.Float32,
+		gate: DefaultGate, learnGate: true, start: DefaultStart, dtype: dtypes.Float32,
 	}
 }
 
 // FromScope reads every hyperparameter that is set in the scope or above it.
 func (c *Config) FromScope() *Config {
-	if compression := model.GetParamOr(c.scope, paramCompression, c.compression); compression != c.compression {
-		c.withCompression(compression)
-	}
 	setting.Read(c.scope, c.settings())
 	return c
 }
@@ -97,7 +95,7 @@ func (c *Config) check() {
 	}
 }
 
-// resolve sets the defaults that depend on the mode, and refuses invalid settings by name.
+// resolve sets the defaults that depend on mode and compression, and refuses invalid settings by name.
 func (c Config) resolve() Config {
 	c.check()
 	if c.projection == mlp && c.width%2 != 0 {
@@ -143,7 +141,22 @@ func (c Config) resolve() Config {
 			}
 		}
 	}
+	c.setByCompression()
 	return c
+}
+
+// setByCompression sets the defaults that depend on the compression, and checks those settings.
+func (c *Config) setByCompression() {
+	if c.compression == compressSphere { // features have size 1 and no principal parts
+		c.alphaScale, c.tableError = cmp.Or(c.alphaScale, 1), cmp.Or(c.tableError, 1e-3)
+	}
+	c.alphaScale, c.tableError = cmp.Or(c.alphaScale, defaultAlphaScale), cmp.Or(c.tableError, defaultTableError)
+	if c.alphaScale < 1e-6 {
+		refuse("%s = %g, want 0 or 1e-6 at least", paramAlphaScale, c.alphaScale)
+	}
+	if c.tableError < minTableError {
+		refuse("%s = %g, want 0 or %g at least", paramTableError, c.tableError, minTableError)
+	}
 }
 
 // setHalfPeriods sets ω1 and the initial ω3 from the settings.

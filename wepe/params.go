@@ -79,8 +79,8 @@ func (c *Config) settings() []setting.Row {
 		setting.Number(paramRows, &c.trainedRows, 0, maxSide, "the rows of patches in training; 0 for the grid's own"),
 		setting.Number(paramCols, &c.trainedCols, 0, maxSide, "the columns of patches in training; 0 for the grid's own"),
 		setting.Choice(paramCompression, &c.compression, "what makes features of ℘ and ℘′", compressTanh, compressSphere),
-		setting.Number(paramAlphaScale, &c.alphaScale, 1e-6, 1e6,
-			"α_scale at first, a factor on the values before they are compressed"),
+		setting.Number(paramAlphaScale, &c.alphaScale, 0, 1e6,
+			"α_scale at first, a factor on the values before they are compressed; 0: 0.15, on the sphere 1"),
 		setting.Switch("wepe_learn_alpha_scale", &c.learnAlphaScale, "whether α_scale is trained"),
 		setting.Number("wepe_beta_pos", &c.betaPos, -1e6, 1e6, "the factor β_pos of all rows at first"),
 		setting.Switch("wepe_learn_beta_pos", &c.learnBetaPos, "whether β_pos is trained"),
@@ -97,8 +97,8 @@ func (c *Config) settings() []setting.Row {
 			deflatedTable, rawTable),
 		setting.Number("wepe_table_resolution", &c.tableResolution, 2, maxTableResolution,
 			"smallest number of nodes along each side of the look-up table"),
-		setting.Number(paramTableError, &c.tableError, 1e-9, 2,
-			"largest error of a feature from a deflated table; the number of nodes follows from it"),
+		setting.Number(paramTableError, &c.tableError, 0, 2,
+			"largest error of a feature from a deflated table, which gives the number of nodes; 0: 1e-5, on the sphere 1e-3"),
 
 		setting.Choice("wepe_surrogate", &c.surrogate, "the surrogate, see namedSurrogate", append(surrogateNames(), "")...),
 		setting.Number(paramSurrogateBeta, &c.beta, 0, maxSurrogate, "β at first; 0 for the named surrogate's"),
@@ -125,6 +125,7 @@ const (
 	defaultScaleRatio      = 2    // an octave
 	defaultTableResolution = 256  // the paper's
 	defaultTableError      = 1e-5 // on the default lattice 256 nodes err by 9e-8
+	minTableError          = 1e-9
 
 	minSpan, maxSpan = 1e-4, 100
 	maxSide          = 16384 // of a grid

@@ -56,9 +56,6 @@ func TestEvery_setting_reaches_its_encoder_and_no_other_changes(t *testing.T) {
 	state := func(params kv) string {
 		c := *New(nil, 3, 5, 8)
 		c.with(params)
-		if name, ok := params[paramCompression]; ok {
-			c.withCompression(compression(name.(string)))
-		}
 		return fmt.Sprintf("%+v", c)
 	}
 	seen := map[string]string{state(nil): "nothing"} // the state after a change, and what was changed
@@ -108,10 +105,10 @@ func TestEach_number_may_be_anything_in_its_range(t *testing.T) {
 		paramG2: {-huge, huge}, paramG3: {-huge, huge}, paramArea: {0, 1e6}, paramHarmonics: {1, 8}, paramScales: {1, 8},
 		"wepe_scale_ratio": {0.125, 8}, paramAlphaU: {1e-4, 100}, "wepe_alpha_v": {1e-4, 100}, paramOffsetU: {-1, 1},
 		paramOffsetV: {-1, 1}, paramShift: {0, 1}, paramRows: {0, 16384}, paramCols: {0, 16384},
-		paramAlphaScale: {1e-6, 1e6}, "wepe_beta_pos": {-1e6, 1e6}, "wepe_sum_cut": {1, 1000},
+		paramAlphaScale: {0, 1e6}, "wepe_beta_pos": {-1e6, 1e6}, "wepe_sum_cut": {1, 1000},
 		"wepe_kappa": {1e-3, 1e8}, "wepe_c_large": {-huge, huge},
 		"wepe_term_clip": {1e-6, huge}, "wepe_final_clip": {1e-6, huge}, "wepe_table_resolution": {2, 4096},
-		paramTableError: {1e-9, 2}, paramSurrogateBeta: {0, 1e3}, paramSurrogateGamma: {0, 1e3}, "wepe_gate": {0, 1},
+		paramTableError: {0, 2}, paramSurrogateBeta: {0, 1e3}, paramSurrogateGamma: {0, 1e3}, "wepe_gate": {0, 1},
 	}
 	integers := []string{paramHarmonics, paramScales, paramRows, paramCols, "wepe_sum_cut", "wepe_table_resolution"}
 	for name, ends := range ranges {
@@ -171,6 +168,8 @@ func TestBad_settings_are_refused_by_name(t *testing.T) {
 		{paramArea, []kv{{"wepe_mode": release, paramArea: 1}}},
 		{"wepe_alpha_v", []kv{ofSpan(0.4, math.Inf(1))}},
 		{paramAlphaScale, []kv{{paramAlphaScale: 1e6 + 1}}},
+		{paramAlphaScale, []kv{{paramAlphaScale: 9e-7}}},
+		{paramTableError, []kv{{paramTableError: 9e-10}}},
 		{"oblique lattices", []kv{{"wepe_mode": release, paramLearnOblique: true}}},
 		{`evaluation "sum"`, []kv{{paramEvaluation: evaluateSum, paramOmega3Re: 0.3}}},
 		{"one lattice", []kv{{paramScales: 2}, table}},
@@ -228,8 +227,10 @@ func TestBad_settings_are_refused_by_name(t *testing.T) {
 		store, v, _ := pretrained(t)
 		refused(t, want, exceptions.TryCatch[error](func() { build(store.RootScope(), v) }), want)
 	}
-	if _, err := built(model.NewStore(), kv{paramAlphaScale: 1e6}); err != nil { // the bound itself
-		t.Error(err)
+	for _, bound := range []kv{{paramAlphaScale: 1e6}, {paramAlphaScale: 1e-6}, {paramTableError: 1e-9}} {
+		if _, err := built(model.NewStore(), bound); err != nil {
+			t.Errorf("%v: %v", bound, err)
+		}
 	}
 	for _, settings := range []kv{ofOblique(0.3, false), {paramHarmonics: 2}} {
 		e, err := built(model.NewStore(), settings)

@@ -52,24 +52,15 @@ func TrainedGrid(rows, cols int) map[string]any {
 }
 
 // OnSphere uses ℘ and ℘′ as points of the Riemann sphere (wepe_compression "sphere"; default "tanh") over the whole
-// cell: the patches are then a subgroup of the torus, shifted by half a step. It sets the span and α_scale to 1.
-func (c *Config) OnSphere() *Config { return c.WithSpan(1, 1).withCompression(compressSphere) }
+// cell: the patches are then a subgroup of the torus, shifted by half a step. It sets the span to 1.
+func (c *Config) OnSphere() *Config { c.compression = compressSphere; return c.WithSpan(1, 1) }
 
 // OnHalfCell is OnSphere on half of the cell along both axes, at z and 2z: a span of ½ and two harmonics, 12 features.
 // Opposite edges of the image are then far apart; on the whole cell they are neighbours.
 func (c *Config) OnHalfCell() *Config { return c.OnSphere().WithSpan(0.5, 0.5).WithHarmonics(2) }
 
-// withCompression sets the compression, and with it the defaults of α_scale and of a table's error.
-func (c *Config) withCompression(compression compression) *Config {
-	c.compression, c.alphaScale, c.tableError = compression, defaultAlphaScale, defaultTableError
-	if compression == compressSphere {
-		c.alphaScale, c.tableError = 1, 1e-3 // features have size 1 and no principal parts
-	}
-	return c
-}
-
 // WithAlphaScale sets the initial α_scale, a factor of the values before compression, and whether it is trained
-// (wepe_alpha_scale, wepe_learn_alpha_scale). Default 0.15, on the sphere 1; trained.
+// (wepe_alpha_scale, wepe_learn_alpha_scale). Default 0: 0.15, on the sphere 1; trained.
 func (c *Config) WithAlphaScale(value float64, learn bool) *Config {
 	c.alphaScale, c.learnAlphaScale = value, learn
 	return c

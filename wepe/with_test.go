@@ -23,7 +23,7 @@ func TestEverySetterSetsItsHyperparameters(t *testing.T) {
 		{func(c *Config) *Config { return c.WithHarmonics(3) }, map[string]any{paramHarmonics: 3}},
 		{func(c *Config) *Config { return c.WithSpan(0.3, 0.7) }, map[string]any{paramAlphaU: 0.3, "wepe_alpha_v": 0.7}},
 		{func(c *Config) *Config { return c.OnSphere() },
-			map[string]any{paramCompression: "sphere", paramAlphaU: 1.0, "wepe_alpha_v": 1.0, paramAlphaScale: 1.0}},
+			map[string]any{paramCompression: "sphere", paramAlphaU: 1.0, "wepe_alpha_v": 1.0}},
 		{func(c *Config) *Config { return c.WithAlphaScale(0.2, false) },
 			map[string]any{paramAlphaScale: 0.2, "wepe_learn_alpha_scale": false}},
 		{func(c *Config) *Config { return c.WithBetaPos(0.9, false) },
@@ -66,8 +66,13 @@ func TestDefaultsFollowTheCompressionAndAreKeptByZeros(t *testing.T) {
 		{New(nil, 3, 5, 8).OnSphere(), 1, 1e-3, 256}, {New(nil, 3, 5, 8).OnSphere().WithTable(0, 0), 1, 1e-3, 256},
 		{New(named.RootScope(), 3, 5, 8).FromScope(), 1, 1e-3, 256},
 		{New(nil, 3, 5, 8).OnSphere().WithTable(33, 0.01), 1, 0.01, 33},
+		{New(nil, 3, 5, 8).WithTable(64, 0.01).OnSphere(), 1, 0.01, 64}, // in any order
+		{New(nil, 3, 5, 8).WithAlphaScale(0.3, true).OnSphere(), 0.3, 1e-3, 256},
+		{New(named.RootScope(), 3, 5, 8).WithAlphaScale(0.3, true).FromScope(), 0.3, 1e-3, 256},
+		{New(nil, 3, 5, 8).WithAlphaScale(0.15, true).OnSphere(), 0.15, 1e-3, 256},
 	} {
-		if got := c.config; got.alphaScale != c.alphaScale || got.tableError != c.error || got.tableResolution != c.nodes {
+		got := c.config.resolve()
+		if got.alphaScale != c.alphaScale || got.tableError != c.error || got.tableResolution != c.nodes {
 			t.Errorf("case %d: α_scale %g, error %g, %d nodes, want %g, %g, %d", i, got.alphaScale, got.tableError,
 				got.tableResolution, c.alphaScale, c.error, c.nodes)
 		}
