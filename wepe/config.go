@@ -151,8 +151,8 @@ func (c *Config) setByCompression() {
 		c.alphaScale, c.tableError = cmp.Or(c.alphaScale, 1), cmp.Or(c.tableError, 1e-3)
 	}
 	c.alphaScale, c.tableError = cmp.Or(c.alphaScale, defaultAlphaScale), cmp.Or(c.tableError, defaultTableError)
-	if c.alphaScale < 1e-6 {
-		refuse("%s = %g, want 0 or 1e-6 at least", paramAlphaScale, c.alphaScale)
+	if lo, hi := c.mode.alphaScaleBounds(); !(c.alphaScale >= lo && c.alphaScale <= hi) {
+		refuse("%s = %g, want %g to %g in mode %q", paramAlphaScale, c.alphaScale, lo, hi, c.mode)
 	}
 	if c.tableError < minTableError {
 		refuse("%s = %g, want 0 or %g at least", paramTableError, c.tableError, minTableError)

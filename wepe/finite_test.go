@@ -73,6 +73,9 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 			sum.Cut--
 		}
 		resolution, alphaScale := int(between(2, 64)), between(1e-4, 100)
+		if mode == release {
+			alphaScale = min(max(alphaScale, releaseMinAlphaScale), releaseMaxAlphaScale)
+		}
 		learned := map[string]float64{}
 		if i%3 == 2 {
 			learned["omega3_raw"] = softplusInverse([]float64{1e-6, 2000}[i%2])

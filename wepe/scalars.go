@@ -31,6 +31,14 @@ func (m mode) omega3(raw *Node) *Node {
 	return ClipScalar(softplus(raw), lo, hi)
 }
 
+// alphaScaleBounds are the values at which α_scale can start. The release clamps it: outside it would have no gradient.
+func (m mode) alphaScaleBounds() (lo, hi float64) {
+	if m == release {
+		return releaseMinAlphaScale, releaseMaxAlphaScale
+	}
+	return 1e-6, 1e6
+}
+
 // alphaScale maps the raw scalar to α_scale.
 func (m mode) alphaScale(raw *Node) *Node {
 	if m == release {

@@ -169,6 +169,8 @@ func TestBad_settings_are_refused_by_name(t *testing.T) {
 		{"wepe_alpha_v", []kv{ofSpan(0.4, math.Inf(1))}},
 		{paramAlphaScale, []kv{{paramAlphaScale: 1e6 + 1}}},
 		{paramAlphaScale, []kv{{paramAlphaScale: 9e-7}}},
+		{paramAlphaScale + " = 0.81, want 0.002 to 0.8", []kv{{paramAlphaScale: 0.81, "wepe_mode": release}}},
+		{paramAlphaScale + " = 0.0019", []kv{{paramAlphaScale: 0.0019, "wepe_mode": release}}},
 		{paramTableError, []kv{{paramTableError: 9e-10}}},
 		{"oblique lattices", []kv{{"wepe_mode": release, paramLearnOblique: true}}},
 		{`evaluation "sum"`, []kv{{paramEvaluation: evaluateSum, paramOmega3Re: 0.3}}},
@@ -227,7 +229,8 @@ func TestBad_settings_are_refused_by_name(t *testing.T) {
 		store, v, _ := pretrained(t)
 		refused(t, want, exceptions.TryCatch[error](func() { build(store.RootScope(), v) }), want)
 	}
-	for _, bound := range []kv{{paramAlphaScale: 1e6}, {paramAlphaScale: 1e-6}, {paramTableError: 1e-9}} {
+	for _, bound := range []kv{{paramAlphaScale: 1e6}, {paramAlphaScale: 1e-6}, {paramTableError: 1e-9},
+		{paramAlphaScale: 0.002, "wepe_mode": release}, {paramAlphaScale: 0.8, "wepe_mode": release}} {
 		if _, err := built(model.NewStore(), bound); err != nil {
 			t.Errorf("%v: %v", bound, err)
 		}
