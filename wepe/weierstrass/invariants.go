@@ -59,13 +59,20 @@ func (l Lattice) invariants() Invariants {
 
 // HalfPeriods returns ω1 and ω3 of the lattice with real invariants g2 and g3, mathematics.md (4.15) to (4.17) and
 // (11.3) to (11.5). For a positive discriminant g2³ − 27g3² the lattice is rectangular, ω3 imaginary; for a negative
-// one its cell is a rhombus, with Re ω3 = ω1/2. A zero discriminant is an error.
+// one its cell is a rhombus, with Re ω3 = ω1/2. A discriminant of zero, or too near for finite ω1 and ω3, is an error.
 func HalfPeriods(g2, g3 float64) (omega1 float64, omega3 complex128, err error) {
 	delta := g2*g2*g2 - 27*g3*g3
-	if math.IsNaN(delta) || math.IsInf(delta, 0) || delta == 0 {
-		return 0, 0, fmt.Errorf("weierstrass: g2=%v, g3=%v have discriminant %.6g: a lattice needs a finite one other "+
-			"than 0", g2, g3, delta)
+	if !math.IsNaN(delta) && !math.IsInf(delta, 0) && delta != 0 {
+		omega1, omega3 = halfPeriods(g2, g3, delta)
 	}
+	if size := omega1 + cmplx.Abs(omega3); !(size > 0 && size <= math.MaxFloat64) {
+		return 0, 0, fmt.Errorf("weierstrass: g2=%v, g3=%v have discriminant %.6g: a lattice needs a finite one, not 0 or "+
+			"next to it", g2, g3, delta)
+	}
+	return omega1, omega3, nil
+}
+
+func halfPeriods(g2, g3, delta float64) (omega1 float64, omega3 complex128) {
 	if delta > 0 {
 		// For g3 < 0 the angle is close to π; the swapped lattice has −g3, and its angle is accurate.
 		angle := math.Atan2(math.Sqrt(delta), math.Sqrt(27)*math.Abs(g3)) / 3
@@ -76,7 +83,7 @@ func HalfPeriods(g2, g3 float64) (omega1 float64, omega3 complex128, err error) 
 		if g3 < 0 {
 			omega1, omega3p = omega3p, omega1
 		}
-		return omega1, complex(0, omega3p), nil
+		return omega1, complex(0, omega3p)
 	}
 	// The real root by Cardano, the larger of both cube roots first: the other follows without cancellation.
 	u := math.Cbrt((g3 + math.Copysign(math.Sqrt(-delta/27), g3)) / 8)
@@ -85,7 +92,7 @@ func HalfPeriods(g2, g3 float64) (omega1 float64, omega3 complex128, err error) 
 	m := 0.5 - 3*e/(4*h)
 	omega1 = math.Pi / (2 * agm(1, math.Sqrt(1-m)) * math.Sqrt(h))
 	omega2 := math.Pi / (2 * agm(1, math.Sqrt(m)) * math.Sqrt(h))
-	return omega1, complex(omega1/2, omega2/2), nil
+	return omega1, complex(omega1/2, omega2/2)
 }
 
 // agm returns the arithmetic-geometric mean of a, b > 0, DLMF 19.8.1. Convergence is quadratic.

@@ -144,7 +144,8 @@ func TestBadHalfPeriodsAndInvariantsAreRefusedByName(t *testing.T) {
 			t.Errorf("NewLattice(1, %v): %v, want an error that names omega3p", bad, err)
 		}
 	}
-	for _, bad := range [][2]float64{{0, 0}, {3, 1}, {nan, 0}, {1, nan}, {inf, 0}, {1, inf}} {
+	for _, bad := range [][2]float64{{0, 0}, {3, 1}, {nan, 0}, {1, nan}, {inf, 0}, {1, inf},
+		{3, 1 + 4e-16}, {3, -1 - 4e-16}} {
 		_, _, err := weierstrass.HalfPeriods(bad[0], bad[1])
 		if err == nil || !strings.Contains(err.Error(), "discriminant") {
 			t.Errorf("HalfPeriods(%v, %v): %v, want an error that names the discriminant", bad[0], bad[1], err)
