@@ -195,7 +195,8 @@ func TestBad_settings_are_refused_by_name(t *testing.T) {
 		"0 heads":            func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).Bias(0) },
 		"a bias takes":       func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).WithTable(8, 1).Bias(2) },
 		"a field is":         func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).WithTable(8, 1).Field() },
-		"is odd: 7":          func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).Surrogate() },
+		"width 7, prefix 0":  func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).Surrogate() },
+		"width 6, prefix 1":  func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 6).WithPrefix(1).Surrogate() },
 		paramSurrogateBeta: func(s *model.Scope, _ *model.Variable) {
 			New(s, 3, 5, 6).WithSurrogate("paper", 0.01, 0).Surrogate() // its bound
 		},

@@ -58,8 +58,9 @@ func (c *Config) Surrogate() Encoding {
 		refuse("%s = %g, %s = %g, want them above %g and %g, the bounds of surrogate %q", paramSurrogateBeta, s.Beta,
 			paramSurrogateGamma, s.Gamma, s.MinBeta, s.MinGamma, name)
 	}
-	if c.width%2 != 0 {
-		exceptions.Panicf("wepe: the surrogate's projection halves the width, which is odd: %d", c.width)
+	if c.width%2 != 0 || c.prefix != 0 {
+		exceptions.Panicf("wepe: width %d, prefix %d: the surrogate halves the width, which must be even, and has no prefix",
+			c.width, c.prefix)
 	}
 	return newSurrogateEncoder(c.scope.In(scopeSurrogate), c.grid, s)
 }
