@@ -87,7 +87,7 @@ type state struct {
 	Of     string   `json:"of"`
 	Width  int      `json:"width"`
 	JSON   bool     `json:"json,omitempty"`
-	Batch  int      `json:"batch"`  // kept by a resumed job: the same batches give the same bits
+	Batch  int      `json:"batch"`  // a job resumes only with the same: other batches give other bits
 	List   string   `json:"list"`   // SHA-256 of the names of all images, in order
 	All    int      `json:"images"` // number of images in the list
 	Rows   int      `json:"rows,omitempty"`

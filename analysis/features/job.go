@@ -77,8 +77,8 @@ func (j Job) Run(ctx context.Context) (*Table, error) {
 			have.Batch = s.Batch
 		}
 		if fmt.Sprint(have) != fmt.Sprint(s) {
-			return nil, fmt.Errorf("features: %s contains features of another model, list or kind (%s of %d images): "+
-				"remove it or use another directory", j.Dir, have.Of, have.All)
+			return nil, fmt.Errorf("features: %s contains features of another model, list, kind or batch (%s of %d images in "+
+				"batches of %d): remove it or use another directory", j.Dir, have.Of, have.All, have.Batch)
 		}
 		if !same {
 			return nil, fmt.Errorf("features: %s contains features of other images with the names of %s: remove it or use "+

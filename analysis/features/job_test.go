@@ -155,7 +155,8 @@ func TestAnImageListedTwiceIsResumedAtItsPlace(t *testing.T) {
 	}
 }
 
-// On another backend a model may have another batch size: nothing is left to compute with it.
+// On another backend a model may have another batch size: nothing is left to compute with it. An unfinished
+// job needs its own.
 func TestAFinishedJobMayHaveAnotherBatchSize(t *testing.T) {
 	l := gomlxtest.Must(Folder(datatest.Tree(t, map[string][]byte{"a.png": datatest.PNG(drawn(1, 5, 7))})))(t)
 	job := Job{Model: demo(t, 4), List: l, Dir: t.TempDir()}
@@ -164,6 +165,14 @@ func TestAFinishedJobMayHaveAnotherBatchSize(t *testing.T) {
 	job.Model = demo(t, 3)
 	if _, err := job.Run(t.Context()); err != nil || !reflect.DeepEqual(files(t, job.Dir), want) {
 		t.Errorf("a finished job with another batch size: %v", err)
+	}
+	s := gomlxtest.Must(readState(job.Dir))(t)
+	s.Rows = 0
+	if err := s.write(job.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := job.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "class of 1 images in batches of 4") {
+		t.Errorf("an unfinished job with another batch size: %v", err)
 	}
 }
 
