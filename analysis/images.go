@@ -17,7 +17,7 @@ import (
 // shownImages is the number of images on the page.
 const shownImages = 4
 
-// overlaySide is the height of an image under a map, in pixels: the height of report.ImageGrid's tiles.
+// overlaySide is the height of an image under a map, in pixels: the height of figure.ImageGrid's tiles.
 const overlaySide = 112
 
 // imageGrid shows the first images of each dataset, one dataset per row.

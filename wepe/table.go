@@ -214,7 +214,7 @@ func cellOffsets(x float64) (t float64, distance [2]float64) {
 	return x, [2]float64{x, x - 1}
 }
 
-// principalPartAt returns 1/z² and -2/z³ with the guard of poleTerms: |z| is replaced by radius below it, and both are
+// principalPartAt returns 1/z² and -2/z³ with the guard of a pole: |z| is replaced by radius below it, and both are
 // 0 at the pole itself.
 func principalPartAt(z complex128, radius float64) (p, pPrime complex128) {
 	norm2 := max(real(z)*real(z)+imag(z)*imag(z), radius*radius)

@@ -27,7 +27,7 @@ func (s Score) String() string {
 }
 
 // KNN classifies by the k nearest neighbours, DINO's protocol with k = 20 and a temperature of 0.07, see
-// analysis.Votes: the images of part "test" by those of "train" or, without parts, each image by all others.
+// numeric.Votes: the images of part "test" by those of "train" or, without parts, each image by all others.
 func (t *Table) KNN(k int, temperature float64) (Score, error) {
 	s, err := t.split()
 	if err != nil {
@@ -45,7 +45,7 @@ func (t *Table) KNN(k int, temperature float64) (Score, error) {
 	return s.measure(s.train, s.test, numeric.Votes(near, s.of(s.train), s.classes, temperature)), nil
 }
 
-// strengths of L2 are the grid of the probe, for the mean loss, see [analysis.LogisticRegression]. Each fit starts from
+// strengths of L2 are the grid of the probe, for the mean loss, see numeric.LogisticRegression. Each fit starts from
 // the fit with the next larger strength.
 var strengths = []float64{1, 0.1, 0.01, 1e-3, 1e-4, 1e-5}
 
@@ -59,7 +59,7 @@ type Tried struct {
 	Gradient float64 // its largest component at the end
 }
 
-// probeTolerance is the convergence tolerance of the probe; see [analysis.LogisticRegression].
+// probeTolerance is the convergence tolerance of the probe; see numeric.LogisticRegression.
 const probeTolerance = 1e-4
 
 // Probe fits a linear probe to the part "train", or without parts to all but a fifth of each class, and evaluates it on
