@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package atomicfile writes files atomically: after a failure a file has its old content.
+// Package atomicfile writes files atomically: after a failure, also of power, a file has its old content.
 package atomicfile
 
 import (
@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 )
@@ -27,17 +28,18 @@ func Write(path string, write func(io.Writer) error) (err error) {
 			err = fmt.Errorf("%s: %w", path, err)
 		}
 	}()
-	dir, name := filepath.Split(path)
-	if err := os.MkdirAll(filepath.Clean(dir), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	temporary, err := os.CreateTemp(filepath.Clean(dir), name+".tmp-*")
+	// Not os.CreateTemp, whose files are private: these have the permissions of the umask.
+	name := fmt.Sprintf("%s.tmp-%d", path, rand.Uint64())
+	temporary, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(temporary.Name()) // no longer exists after the rename
 	_, err = content.WriteTo(temporary)
-	if err := cmp.Or(err, temporary.Chmod(0o644), temporary.Close()); err != nil {
+	if err := cmp.Or(err, temporary.Sync(), temporary.Close()); err != nil {
 		return err
 	}
 	return os.Rename(temporary.Name(), path)
