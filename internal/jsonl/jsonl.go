@@ -4,26 +4,26 @@
 package jsonl
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 )
 
-// Read returns the values of a file. Errors name file and line.
+// Read returns the values of a file, with lines of any length. Errors name file and line.
 func Read[T any](path string) (values []T, err error) {
-	file, err := os.Open(path)
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	for n := 1; lines.Scan(); n++ {
+	n := 0
+	for line := range bytes.Lines(raw) {
+		n++
 		var value T
-		if err := json.Unmarshal(lines.Bytes(), &value); err != nil {
+		if err := json.Unmarshal(line, &value); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
 		}
 		values = append(values, value)
 	}
-	return values, lines.Err()
+	return values, nil
 }
