@@ -27,9 +27,17 @@ func MinMax(values []float64) []float64 {
 // Similarities returns the cosines between the vectors [positions, width] of all positions, [positions, positions]. The
 // cosine with a zero vector is 0.
 func Similarities(vectors []float64, positions int) []float64 {
-	out := make([]float64, 0, positions*positions)
+	units, width := slices.Clone(vectors), len(vectors)/positions
+	at := func(i int) []float64 { return units[i*width : (i+1)*width] }
+	out := make([]float64, positions*positions)
 	for i := range positions {
-		out = append(out, Similarity(vectors, positions, i)...)
+		if norm := math.Sqrt(floats.Dot(at(i), at(i))); norm != 0 {
+			floats.Scale(1/norm, at(i))
+		}
+		for j := range i + 1 {
+			cosine := floats.Dot(at(i), at(j))
+			out[i*positions+j], out[j*positions+i] = cosine, cosine
+		}
 	}
 	return out
 }

@@ -200,4 +200,9 @@ func TestSimilarityIsTheCosineToTheChosenPosition(t *testing.T) {
 			t.Errorf("position %d: %g, want %g", i, got[i], want)
 		}
 	}
+	finite := vectors[:12]
+	all := Similarities(finite, 6)
+	for i := range 6 {
+		gomlxtest.NearAbs(t, "row", all[6*i:6*i+6], Similarity(finite, 6, i), 1e-15)
+	}
 }
