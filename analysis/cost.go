@@ -170,11 +170,9 @@ func (c Cost) time(ctx context.Context, size string, side int, add adder) (err e
 			for r := range quotients {
 				quotients[r] = took[k][i][r] / took[k][0][r]
 			}
-			add(v, call+", images/"+second, float64(images[k])/median(took[k][i]))
-			add(v, call+", time × "+c.Variants[0].Label, median(quotients))
+			add(v, call+", images/"+second, float64(images[k])/quantile(took[k][i], 0.5))
+			add(v, call+", time × "+c.Variants[0].Label, quantile(quotients, 0.5))
 		}
 	}
 	return nil
 }
-
-func median(values []float64) float64 { return slices.Sorted(slices.Values(values))[len(values)/2] }
