@@ -195,8 +195,8 @@ func (f *Files) Size(row int) int64 {
 	return -1
 }
 
-// Load decodes the files on all cores and returns them as images of one size in memory. Missing or damaged images are an
-// error that lists them. logger, which may be nil, gets the warning [ClippedGrey].
+// Load decodes the files on all cores and returns them as images of one size in memory. Missing or damaged images are
+// an error that lists them. logger, which may be nil, gets the warning [ClippedGrey].
 func (f *Files) Load(ctx context.Context, p preprocess.Settings, logger *slog.Logger) (*Memory, error) {
 	var clipped atomic.Int64
 	m, err := f.load(ctx, p, func(int) { clipped.Add(1) })
@@ -298,8 +298,8 @@ func (f *Files) unreadable(damaged []error) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	return fmt.Errorf("data: %s: %d of %d images cannot be read: %s: repair or remove them, or stream the images and skip "+
-		"damaged ones", f.Name, len(lines), len(damaged), shortened(lines))
+	return fmt.Errorf("data: %s: %d of %d images cannot be read: %s: repair or remove them, or stream the images and "+
+		"skip damaged ones", f.Name, len(lines), len(damaged), shortened(lines))
 }
 
 // shortened joins the first ten lines.

@@ -58,7 +58,7 @@ var published = map[string]struct {
 	"no resize, no normalization, other range": {`{"do_resize": false, "do_normalize": false, "do_rescale": true,
 		"rescale_factor": 0.0078125, "crop_size": {"height": 7, "width": 5}}`,
 		Settings{Crop: [2]int{7, 5}, Rescale: 1.0 / 128}},
-	// The classes' image_mean, image_std, do_center_crop and crop_size in transformers 5.23, models/*/image_processing_*.py.
+	// The classes' image_mean, image_std, do_center_crop and crop_size in transformers 5.23, models/*/image_processing_*.
 	"CLIP crops by default": {`{"image_processor_type": "CLIPImageProcessorFast", "size": {"shortest_edge": 256},
 		"resample": 3}`,
 		Settings{Fit: FitShortest, Size: [2]int{256, 256}, Resample: Bicubic, Crop: [2]int{224, 224},

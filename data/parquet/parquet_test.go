@@ -342,7 +342,7 @@ func TestInvalidFilesAreRefusedInOneLine(t *testing.T) {
 			}{{[]img{{}}, 1}})
 		}, "want a column image with bytes"},
 		"no label":         {func() { write(t, path, null) }, "row 101 has no label"},
-		"a negative label": {func() { write(t, path, negative) }, "row 7: label -1, want 0 or more: move files without labels"},
+		"a negative label": {func() { write(t, path, negative) }, "row 7: label -1, want 0 or more: move files without"},
 		"a huge label":     {func() { write(t, path, large) }, "row 3: label 1099511627776"},
 		"too few names": {func() {
 			write(t, path, rows, pq.KeyValueMetadata("huggingface",

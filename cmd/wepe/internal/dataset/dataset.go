@@ -67,8 +67,8 @@ const (
 func (o *Options) Flags(f cli.Flags) {
 	flags := f.Command.Flags()
 	flags.BoolVar(&o.Download, "download", false, "download CIFAR-100 into the directory of --data if it is missing")
-	f.Choice(&o.Stream, "stream", "read the images of each batch from disk instead of all into memory; auto: the training "+
-		"images, where the recipe crops them at random", streamAuto, Streamed, InMemory)
+	f.Choice(&o.Stream, "stream", "read the images of each batch from disk instead of all into memory; auto: the "+
+		"training images, where the recipe crops them at random", streamAuto, Streamed, InMemory)
 	flags.Lookup("stream").NoOptDefVal = Streamed
 	flags.IntVar(&o.Workers, "workers", 0, "with --stream: images decoded at the same time; default one per core")
 	f.Choice(&o.Damaged, "damaged", "with --stream: a damaged image is an error, or skipped, up to one in a hundred",
