@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"image"
 	"slices"
+	"sync"
 
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
-	"golang.org/x/sync/errgroup"
 )
 
 // Scopes of a detector's variables, below the detector's scope.
@@ -134,15 +134,15 @@ func (d *Detector) propose(pixels *tensors.Tensor, sizes [][2]int, before, after
 	_, ends := d.Config.anchors(pixels.Shape().Dim(1), pixels.Shape().Dim(2))
 	n := ends[len(ends)-1]
 	s.proposals = make([][]Box, len(sizes))
-	var images errgroup.Group
+	var images sync.WaitGroup
 	for i, size := range sizes {
-		images.Go(func() error {
+		images.Go(func() {
 			s.proposals[i], _ = d.Config.RPN.proposals(logits[i*n:(i+1)*n], boxes[i*n:(i+1)*n], ends, size[0], size[1], before,
 				after)
-			return nil
 		})
 	}
-	return s, images.Wait()
+	images.Wait()
+	return s, nil
 }
 
 // boxesIn returns the boxes of a tensor [..., 4].

@@ -196,13 +196,11 @@ func (c *classification) Load(checkpoint *checkpoints.Checkpoint) (Course, error
 	}
 	if now := c.Recipe; c.Extend && s.Recipe.Epochs <= now.Epochs && s.Recipe.Steps <= now.Steps {
 		longer := s.Recipe.Epochs < now.Epochs || s.Recipe.Steps < now.Steps
-		s.Recipe.Epochs, s.Recipe.Steps, s.Recipe.Patience = now.Epochs, now.Steps, now.Patience
-		if ended := *c.Trainer; longer {
-			if ended.step, ended.course = int(checkpoint.Step), s.Course; ended.ended() {
-				return Course{}, fmt.Errorf("finetune: %s cannot be extended: its last %d evaluations were no better than that of "+
-					"step %d, and its patience is %d", checkpoint.Path, now.Patience, s.BestStep, now.Patience)
-			}
+		if longer && c.exhausted(int(checkpoint.Step), s.Course) {
+			return Course{}, fmt.Errorf("finetune: %s cannot be extended: its last %d evaluations were no better than that of "+
+				"step %d, and its patience is %d", checkpoint.Path, now.Patience, s.BestStep, now.Patience)
 		}
+		s.Recipe.Epochs, s.Recipe.Steps, s.Recipe.Patience = now.Epochs, now.Steps, now.Patience
 	}
 	if err := sameRun(s, c.state); err != nil {
 		return Course{}, fmt.Errorf("finetune: %s is of another run: %w: use another directory", checkpoint.Path, err)

@@ -150,10 +150,10 @@ func (t *Trainer) resume() error {
 			break
 		}
 	}
-	if checkpoint == nil && lost {
-		t.Logger.Warn("no checkpoint is intact: starting at step 0")
-	}
 	if checkpoint == nil {
+		if lost {
+			t.Logger.Warn("no checkpoint is intact: starting at step 0")
+		}
 		return t.Task.Start()
 	}
 	var err error

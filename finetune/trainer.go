@@ -103,10 +103,13 @@ func (t *Trainer) drain() error {
 	return nil
 }
 
-// ended reports whether the last step is made: all steps, or no better evaluation among the last Patience.
-func (t *Trainer) ended() bool {
+// ended reports whether the last step is made.
+func (t *Trainer) ended() bool { return t.step >= t.Steps || t.exhausted(t.step, t.course) }
+
+// exhausted reports whether no evaluation among the last Patience was better than those before.
+func (t *Trainer) exhausted(step int, c Course) bool {
 	patience := t.Patience * t.Interval
-	return t.step >= t.Steps || patience > 0 && t.course.Best >= 0 && t.step-t.course.BestStep >= patience
+	return patience > 0 && c.Best >= 0 && step-c.BestStep >= patience
 }
 
 // close frees the programs but not the variables.

@@ -416,20 +416,21 @@ func detectPredict() *cobra.Command {
 		if !(score >= 0 && score <= 1) {
 			return cli.Usagef("--score %g: want 0 to 1", score)
 		}
+		dir = cmp.Or(dir, filepath.Join(args[0], "found"))
 		from := map[string]string{}
 		for _, file := range args[1:] {
-			if drawing, err := os.Stat(drawn(cmp.Or(dir, filepath.Join(args[0], "found")), file)); err == nil {
-				for _, image := range args[1:] {
-					if info, err := os.Stat(image); err == nil && os.SameFile(info, drawing) {
-						return cli.Usagef("the drawing of %s would replace the image %s: use another --out", file, image)
-					}
-				}
+			path := drawn(dir, file)
+			if old, err := os.Stat(path); err == nil && slices.ContainsFunc(args[1:], func(image string) bool {
+				info, err := os.Stat(image)
+				return err == nil && os.SameFile(info, old)
+			}) {
+				return cli.Usagef("the drawing of %s would replace the image %s: use another --out", file, path)
 			}
-			other, taken := from[drawn(dir, file)]
+			other, taken := from[path]
 			if taken {
 				return cli.Usagef("%s and %s would be drawn to one file: use two commands, with --out", other, file)
 			}
-			from[drawn(dir, file)] = file
+			from[path] = file
 		}
 		m, err := open.open(c, args[0])
 		if err != nil {
@@ -438,7 +439,7 @@ func detectPredict() *cobra.Command {
 		defer m.Finalize()
 		found, out := map[string][]object{}, cli.Output(c)
 		for _, file := range args[1:] {
-			path := drawn(cmp.Or(dir, filepath.Join(args[0], "found")), file)
+			path := drawn(dir, file)
 			if found[file], err = findObjects(m, file, path, score); err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
