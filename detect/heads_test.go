@@ -238,7 +238,7 @@ func TestBoxesOverlapOnlyWithACommonArea(t *testing.T) {
 	}
 }
 
-// The order is that of a stable sort of all, NaN last, also where scores rise and where many are equal.
+// As a stable sort of all orders them, NaN last, also where scores rise and where many are equal.
 func TestTheHighestScoresAreTheFirstOfAStableSort(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
 	for name, score := range map[string]func(i int) float32{
