@@ -95,6 +95,7 @@ var measures = map[string]map[string]int{
 		"correlation of attention weight and distance": 2, "weight by distance (detail)": 24},
 	"entropy": {"entropy, nats": 2, "entropy, nats (detail)": 6},
 	"range":   {"effective range, patches": 2, "effective range, patches (detail)": 6},
+	"depth":   {"R² of row and column, linear": 3, "attention variance due to position, %": 2},
 	"tsne": {"silhouette by quadrant, features": 1, "R² of row and column, 5 nearest neighbours": 1,
 		"silhouette by quadrant, t-SNE": 1, "divergence, nats (detail)": 1},
 	"cka": {"unbiased linear CKA with the first model": 2},

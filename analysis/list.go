@@ -72,6 +72,9 @@ var All = []Analysis{
 		byLayer("effective range, patches", "radius (patches)", func(s headSpread) float64 { return s.Range }),
 		"Smallest radius around the query that contains 90 % of its attention, mean over queries and heads.",
 		"10.0 patches in layer 1, against 11.5 with a learned table."},
+	{"depth", attentions, "Position by layer", depth,
+		"R² of row and column of a patch, predicted from its token by a linear regression on other images; share of the " +
+			"variance of attention weights over images and pairs of patches that their mean over images has.", ""},
 	{"tsne", attentions, "t-SNE of patch features", tsne,
 		"Exact t-SNE of the patch features of the last block. Silhouette by quadrant of the image: 1 is separated, 0 " +
 			"mixed. " +

@@ -1,0 +1,110 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// On images of one colour tokens and attention depend on positions only. The expected R² is that of least squares on
+// the table in the files.
+func TestInputsOfOneColourHaveThePositionsOfTheTable(t *testing.T) {
+	images := testImages(5)
+	for i := range images.Pixels {
+		images.Pixels[i] = 90
+	}
+	dir := trained(t, "learned", 1, nil)
+	imported := gomlxtest.Must(checkpoints.Import(dir, checkpoints.ImportOptions{}))(t)
+	const width, patches = 12, 3 * 5
+	table := gomlxtest.Values(t, imported.Variables["position/embedding"])[width:] // less the class token's
+	x, y := mat.NewDense(patches, width+1, nil), mat.NewDense(patches, 2, nil)
+	for k := range patches {
+		x.SetRow(k, append([]float64{1}, table[k*width:(k+1)*width]...))
+		y.SetRow(k, []float64{float64(k / 5), float64(k % 5)})
+	}
+	var fit, predicted mat.Dense
+	if err := fit.Solve(x, y); err != nil {
+		t.Fatal(err)
+	}
+	predicted.Mul(x, &fit)
+	predicted.Sub(&predicted, y)
+	squares := math.Pow(mat.Norm(&predicted, 2), 2)
+	want := 1 - squares/(patches*(stat.PopVariance(mat.Col(nil, 0, y), nil)+stat.PopVariance(mat.Col(nil, 1, y), nil)))
+
+	rows := asked(t, "depth", images, Model{Name: "a", Path: dir})
+	if got := value(t, rows, "depth", "a", "R² of row and column, linear", "input"); !(math.Abs(got-want) <= 1e-5) {
+		t.Errorf("R² %g, want %g", got, want)
+	}
+	for _, layer := range []string{"layer 1", "layer 2"} {
+		got := value(t, rows, "depth", "a", "attention variance due to position, %", layer)
+		if !(math.Abs(got-100) <= 1e-3) { // float32 weights, nearly equal
+			t.Errorf("%s: positions have %g %% of the variance of attention, want 100", layer, got)
+		}
+	}
+}
+
+// Tokens row·a + noise of deviation σ: with |a| = 1 a linear regression has R² var/(var+σ²) of the row and 0 of the
+// column.
+func TestAReadoutHasTheR2OfSignalAndNoise(t *testing.T) {
+	g := grid{Rows: 3, Cols: 5, Prefix: 1}
+	const width, images = 7, 3000
+	r := rand.New(rand.NewPCG(3, 0))
+	for _, sigma := range []float64{0, 0.5, 2} {
+		read := newReadout(g, width)
+		for image := range images {
+			var tokens []float32
+			for k := range g.patches() {
+				for j := range width {
+					signal := 40.0 // a mean far from zero
+					if j < 4 {
+						signal += float64(k/g.Cols) / 2
+					}
+					tokens = append(tokens, float32(signal+sigma*r.NormFloat64()))
+				}
+			}
+			read.add(image, tokens)
+		}
+		const rowVariance, colVariance = 2.0 / 3, 2.0
+		want := rowVariance * rowVariance / (rowVariance + sigma*sigma) / (rowVariance + colVariance)
+		if got := read.r2(); !(math.Abs(got-want) <= 0.01) {
+			t.Errorf("σ = %g: R² %g, want %g", sigma, got, want)
+		}
+	}
+	constant := newReadout(g, width)
+	for image := range 4 {
+		constant.add(image, make([]float32, g.patches()*width))
+	}
+	if got := constant.r2(); !math.IsNaN(got) {
+		t.Errorf("R² %g of tokens that are all zero", got)
+	}
+}
+
+// Two images, two pairs: head 1 has [1, 3] and [3, 5], between 2·(1+1) of 8; head 2 [2, 2] and [4, 4], between 0 of 4.
+func TestTheShareOfMeanWeightsIsOfTheirVarianceInEachHead(t *testing.T) {
+	m := newMeanShare(2, 2)
+	m.add([]float32{1, 3, 2, 2})
+	m.add([]float32{3, 5, 4, 4})
+	if got, want := m.share(), 4.0/12; !(math.Abs(got-want) <= 1e-12) {
+		t.Errorf("share %g, want %g", got, want)
+	}
+	equal := newMeanShare(1, 3)
+	equal.add([]float32{0.2, 0.2, 0.2, 0.2, 0.2, 0.2})
+	if got := equal.share(); !math.IsNaN(got) {
+		t.Errorf("share %g of weights that are all equal", got)
+	}
+}
+
+func TestARegressionNeedsMorePatchesThanFeatures(t *testing.T) {
+	rows := asked(t, "depth", testImages(3), Model{Name: "a", Path: trained(t, "learned", 1, nil)})
+	if len(rows) != 1 || rows[0].Note == "" {
+		t.Errorf("15 patches of one image, 12 features: %+v", rows)
+	}
+}
