@@ -96,12 +96,10 @@ func (o *objects) load(r detection.Recipe, training bool) (d detection.Run, err 
 
 // unread refuses flags of generated scenes with other data.
 func (o *objects) unread(c *cobra.Command) error {
-	for _, name := range []string{"train-scenes", "test-scenes", "objects"} {
-		if o.data != "scenes" && c.Flags().Changed(name) {
-			return cli.Usagef("--%s is for generated scenes: leave it out with --data %s", name, o.data)
-		}
+	if o.data == "scenes" {
+		return nil
 	}
-	return nil
+	return cli.Unread(c, "with --data "+o.data, "train-scenes", "test-scenes", "objects")
 }
 
 func (o *objects) scenes(d *detection.Run, own [2]int, training bool) error {
@@ -273,15 +271,13 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 
 // unused refuses flags and a MODEL without effect, and what would be trained or tested twice.
 func (o *detecting) unused(c *cobra.Command, model string) (err error) {
-	changed := c.Flags().Changed
 	err = o.unread(c)
-	for _, name := range []string{"position", "seeds", "seed", "out"} {
-		if o.writeTo != "" && changed(name) {
-			err = cli.Usagef("--%s has no effect with --write, which trains nothing: leave it out", name)
+	if o.writeTo != "" {
+		const where = "with --write, which trains nothing"
+		err = cmp.Or(err, cli.Unread(c, where, "position", "seeds", "seed", "out"))
+		if model != "" {
+			err = cli.Usagef("MODEL %s has no effect %s: leave it out", model, where)
 		}
-	}
-	if o.writeTo != "" && model != "" {
-		err = cli.Usagef("MODEL %s has no effect with --write, which trains nothing: leave it out", model)
 	}
 	for i, position := range o.positions {
 		if slices.Contains(o.positions[:i], position) {

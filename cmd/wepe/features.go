@@ -57,8 +57,27 @@ interrupted job.`,
 	flags.IntVar(&o.shown, "shown", 16, "with --nearest and --pca: images")
 	flags.BoolVar(&o.front, "foreground", false, "with --pca: only patches of the foreground, by the first component")
 	o.flags(f)
-	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, args[0]) }
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := o.unread(c); err != nil {
+			return err
+		}
+		return o.run(c, args[0])
+	}
 	return c
+}
+
+// unread refuses flags of what is not asked for.
+func (o *extraction) unread(c *cobra.Command) (err error) {
+	if !o.knn {
+		err = cli.Unread(c, "without --knn", "k", "temperature")
+	}
+	if !o.nearest && !o.pca {
+		err = cmp.Or(err, cli.Unread(c, "without --nearest or --pca", "shown"))
+	}
+	if !o.pca {
+		err = cmp.Or(err, cli.Unread(c, "without --pca", "foreground"))
+	}
+	return err
 }
 
 // featuresData are the forms of --data.

@@ -41,14 +41,17 @@ same random images. B may be an ONNX file (needs a build with -tags=onnx).`,
 	o.flags(f)
 	f.JSON(&o.asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			if err := cli.Unread(c, "with one model", "images", "seed", "tolerance", "backend"); err != nil {
+				return err
+			}
+			return o.files(c, args[0])
+		}
 		if o.images < 1 || o.images > 1024 {
 			return cli.Usagef("--images %d: want 1 to 1024", o.images)
 		}
 		if !(o.tolerance >= 0) {
 			return cli.Usagef("--tolerance %g: want 0 or more", o.tolerance)
-		}
-		if len(args) == 1 {
-			return o.files(c, args[0])
 		}
 		line, err := o.logits(c, args[0], args[1])
 		if err != nil {

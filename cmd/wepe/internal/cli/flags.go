@@ -154,6 +154,16 @@ func (f Flags) Import(o *checkpoints.ImportOptions) {
 	f.completion("architecture", checkpoints.ArchitectureNames()...)
 }
 
+// Unread returns an error if one of the flags is set, which has no effect in this case, as "without --knn".
+func Unread(c *cobra.Command, where string, flags ...string) error {
+	for _, name := range flags {
+		if c.Flags().Changed(name) {
+			return Usagef("--%s has no effect %s: leave it out", name, where)
+		}
+	}
+	return nil
+}
+
 // Choice adds a flag with a few values, the first the default.
 func (f Flags) Choice(value *string, name, about string, words ...string) {
 	*value = words[0]
