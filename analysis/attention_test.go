@@ -107,13 +107,15 @@ func TestAPredictionIsOfTheTokensThatArePooled(t *testing.T) {
 		prefix []float64
 		patch  float64
 	}{
-		"class":                        {vit.Config{Registers: 1}, []float64{1, 0}, 0},
-		"mean":                         {vit.Config{Pool: "mean"}, nil, 1.0 / 15},
-		"map":                          {vit.Config{Pool: "map"}, nil, 1.0 / 15},
-		"mean with a class token":      {vit.Config{Pool: "mean", ClassToken: true}, []float64{0}, 1.0 / 15},
-		"mean of all":                  {vit.Config{Pool: "mean", Registers: 1, PoolPrefix: true}, []float64{0.0625}, 0.0625},
-		"map with a class token":       {vit.Config{Pool: "map", ClassToken: true}, []float64{0}, 1.0 / 15},
-		"class token and mean":         {vit.Config{Pool: "class+mean"}, []float64{0.5}, 0.5 / 15},
+		"class":                   {vit.Config{Registers: 1}, []float64{1, 0}, 0},
+		"mean":                    {vit.Config{Pool: "mean"}, nil, 1.0 / 15},
+		"map":                     {vit.Config{Pool: "map"}, nil, 1.0 / 15},
+		"mean with a class token": {vit.Config{Pool: "mean", ClassToken: true}, []float64{0}, 1.0 / 15},
+		"mean of all":             {vit.Config{Pool: "mean", Registers: 1, PoolPrefix: true}, []float64{0.0625}, 0.0625},
+		"map with a class token":  {vit.Config{Pool: "map", ClassToken: true}, []float64{0}, 1.0 / 15},
+		"class token and mean":    {vit.Config{Pool: "class+mean"}, []float64{0.5}, 0.5 / 15},
+		"class token and mean, not of registers": {vit.Config{Pool: "class+mean", Registers: 2, PoolPrefix: true},
+			[]float64{0.5, 0, 0}, 0.5 / 15},
 		"class token and one register": {vit.Config{Pool: "class+register", Registers: 2}, []float64{0.5, 0.5, 0}, 0},
 	} {
 		s := subject{model: &finetune.Model{}, grid: grid{Rows: 3, Cols: 5, Prefix: len(c.prefix)}}

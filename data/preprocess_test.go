@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -106,5 +107,17 @@ func testAResizeOfNumbersIsTorchvisions(t *testing.T) {
 			}
 		}
 		gomlxtest.NearAbs(t, set, got, want.Data, 1e-5)
+	}
+}
+
+// A picture between the two axes would take 3·20011·67·8 = 32 MB.
+func TestResizingATallImageTakesTheMemoryOfItsPixels(t *testing.T) {
+	tall := &Image{Height: 20011, Width: 1, Pixels: make([]uint8, 3*20011)}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	tall.resizeFloat(67, 67, preprocess.Bicubic)
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 4<<20 {
+		t.Errorf("%d bytes", used)
 	}
 }

@@ -4,6 +4,7 @@ package data
 
 import (
 	"math"
+	"slices"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/resample"
@@ -114,23 +115,24 @@ func eachWeights(r preprocess.Resample, in int, of part, out int, do func(i, fir
 
 // resizeFloat is Resize without rounding, as in torchvision with antialias: in Float, and rounded in Pixels.
 func (p *Image) resizeFloat(height, width int, r preprocess.Resample) *Image {
-	lines := make([]float64, 3*p.Height*width) // resized along the rows
+	firsts, columns := make([]int, width), make([][]float64, width)
 	eachWeights(r, p.Width, part{0, float64(p.Width)}, width, func(x, first int, weights []float64) {
-		for y := range p.Height {
-			for j, w := range weights {
-				for c := range 3 {
-					lines[3*(y*width+x)+c] += w * float64(p.Pixels[3*(y*p.Width+first+j)+c])
-				}
-			}
-		}
+		firsts[x], columns[x] = first, slices.Clone(weights)
 	})
 	out := &Image{Height: height, Width: width, Pixels: make([]uint8, 3*height*width),
 		Float: make([]float32, 3*height*width)}
+	line := make([]float64, 3*p.Width) // a row of the output before its columns are resized
 	eachWeights(r, p.Height, part{0, float64(p.Height)}, height, func(y, first int, weights []float64) {
+		clear(line)
+		for j, w := range weights {
+			for i, v := range p.Pixels[3*(first+j)*p.Width:][:len(line)] {
+				line[i] += w * float64(v)
+			}
+		}
 		for i := range 3 * width {
-			sum := 0.0
-			for j, w := range weights {
-				sum += w * lines[3*(first+j)*width+i]
+			x, c, sum := i/3, i%3, 0.0
+			for j, w := range columns[x] {
+				sum += w * line[3*(firsts[x]+j)+c]
 			}
 			out.Float[3*y*width+i] = float32(sum)
 			out.Pixels[3*y*width+i] = uint8(math.Round(min(max(sum, 0), 255)))

@@ -204,7 +204,7 @@ func TestARunThatCannotBeTrainedReportsTheRemedy(t *testing.T) {
 		"wepe_mode=papr":      `wepe_mode = "papr"`,
 		"wepe_alfa_scale=0.2": "wepe_alpha_scale", // what there is
 		"wepe_alpha_scale=-1": "wepe_alpha_scale",
-		"wepe_harmonics=many": `wepe_harmonics = "many", want it in [`,
+		"wepe_harmonics=many": `wepe_harmonics = "many", want an integer in [`,
 		"params.vit_width=3":  "vit_width",
 		"rope_teta=20":        "rope_theta",
 		"model.position=as2drope;as2drope_base_rows=-1": "as2drope_base_rows",

@@ -48,16 +48,23 @@ func (c Confusion) shares() [][]float64 {
 	return out
 }
 
-// mostNumbers is the largest number of classes whose cells have numbers.
-const mostNumbers = 12
+// Largest numbers of classes whose cells have numbers, and whose rows and columns have names: with names a picture of
+// 1000 classes would have 10⁸ pixels.
+const mostNumbers, mostNames = 12, 200
 
 // draw writes the confusion matrix as a PNG: in each row the shares of a class's images that were predicted as each
 // other class. The recall is beside the name of the class; on the diagonal it would hide the errors.
 func (c Confusion) draw(w io.Writer) error {
 	h := figure.HeatMap{Values: c.shares(), Cols: c.Classes, Positive: true, Numbers: len(c.Classes) <= mostNumbers,
 		Down: "class, recall %", Across: "predicted"}
+	named := len(c.Classes) <= mostNames
+	if !named {
+		h.Cols, h.Down = nil, "class"
+	}
 	for class, row := range h.Values {
-		h.Rows = append(h.Rows, figure.Short(c.Classes[class], " "+percent(Number(row[class]), 0)))
+		if named {
+			h.Rows = append(h.Rows, figure.Short(c.Classes[class], " "+percent(Number(row[class]), 0)))
+		}
 		if c.of(class) > 0 {
 			row[class] = 0
 		}

@@ -111,6 +111,16 @@ func TestTheMatrixShowsTheSharesOfMistakesAndTheRecallBesideTheName(t *testing.T
 		Values: [][]float64{{0, 0}, {0, 0}}, Rows: []string{"a 100", "b 100"}, Cols: []string{"a", "b"}})
 }
 
+// With a name for each row and column the picture of n classes has more than n² · 100 pixels.
+func TestAMatrixOfManyClassesHasNoNames(t *testing.T) {
+	for classes, most := range map[int]int{200: 1 << 24, 331: 1 << 20} {
+		figure, _ := decode(t, NewConfusion(make([]string, classes)).draw)
+		if size := figure.Bounds().Size(); size.X*size.Y > most {
+			t.Errorf("%d classes: %v", classes, size)
+		}
+	}
+}
+
 // drawn fails unless a confusion is drawn as a heat map.
 func drawn(t *testing.T, name string, c Confusion, want figure.HeatMap) {
 	t.Helper()

@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 
 	"github.com/wepe-go/wepe/internal/figure"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 func history(encoding string, seed int64, top1 ...float64) []Eval {
@@ -58,7 +59,7 @@ func TestEvaluationsWithoutImagesAreNotDrawn(t *testing.T) {
 	if err := Curves(io.Discard, "", evals); err != nil {
 		t.Error(err)
 	}
-	if table := Epochs(Rows{Evals: evals}).Text(); strings.Contains(table, "wepe") {
+	if table := gomlxtest.Must(Epochs(Rows{Evals: evals}))(t).Text(); strings.Contains(table, "wepe") {
 		t.Error(table)
 	}
 }

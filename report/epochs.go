@@ -13,13 +13,19 @@ import (
 
 // Epochs makes one line per encoding and one column per epoch: the mean validation top-1 in percent over the seeds that
 // were evaluated there, and last the mean test top-1 of finished runs. Repeated evaluations of a resumed run count
-// once, with the later row.
-func Epochs(rows Rows) Table {
+// once, with the later row. Runs of one encoding on two datasets, fractions or recipes are an error.
+func Epochs(rows Rows) (Table, error) {
+	jobs := slices.Clone(rows.Results)
 	var evals []Eval
 	var epochs []Number
 	for _, e := range rows.Evals {
 		if e.Split == Validation && e.Images > 0 {
-			evals, epochs = append(evals, e), append(epochs, e.Epoch)
+			evals, epochs, jobs = append(evals, e), append(epochs, e.Epoch), append(jobs, Result{Job: e.Job})
+		}
+	}
+	for _, group := range groups(jobs, []string{"encoding"}) {
+		if err := unmixed(group); err != nil {
+			return Table{}, err
 		}
 	}
 	name := func(epoch Number) string { return strconv.FormatFloat(float64(epoch), 'g', -1, 64) }
@@ -31,12 +37,12 @@ func Epochs(rows Rows) Table {
 	for _, e := range evals {
 		all.add(e.Job, name(e.Epoch), e.Top1)
 	}
-	tests, notes := counted(rows.Results)
+	tests, notes := counted(rows.Results, Test)
 	all.columns = append(all.columns, Test)
 	for _, r := range tests {
 		all.add(r.Job, Test, r.Test.Top1)
 	}
-	return all.table(notes)
+	return all.table(notes), nil
 }
 
 // accuracies are top-1 accuracies of runs, a line for each encoding and a column for each name.

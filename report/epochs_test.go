@@ -4,7 +4,10 @@ package report
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 func TestEpochsAreMeansOverSeedsAndTheTestComesLast(t *testing.T) {
@@ -21,7 +24,7 @@ func TestEpochsAreMeansOverSeedsAndTheTestComesLast(t *testing.T) {
 		},
 		Results: []Result{{Job: job("a", 3), Test: Metrics{Top1: .4567, Images: 10}}},
 	}
-	table := Epochs(rows)
+	table := gomlxtest.Must(Epochs(rows))(t)
 	if want := []string{"encoding", "n", "1", "2", "test"}; !slices.Equal(table.Header, want) {
 		t.Errorf("header %v, want %v", table.Header, want)
 	}
@@ -32,10 +35,22 @@ func TestEpochsAreMeansOverSeedsAndTheTestComesLast(t *testing.T) {
 	if want := []string{"a, 2: 1 of 2 runs", "a, test: 1 of 2 runs"}; !slices.Equal(table.Notes, want) {
 		t.Errorf("notes %q, want %q", table.Notes, want)
 	}
-	table = Epochs(Rows{Evals: rows.Evals})
+	table = gomlxtest.Must(Epochs(Rows{Evals: rows.Evals}))(t)
 	if !slices.Equal(table.Header, []string{"encoding", "n", "1", "2", "test"}) ||
 		!slices.Equal(table.Rows[1], []string{"a", "2", "30.0", "30.0", "–"}) ||
 		!slices.Equal(table.Numeric, []bool{false, true, true, true, true}) {
 		t.Errorf("before the first run ends: %q, %q, %v", table.Header, table.Rows, table.Numeric)
+	}
+}
+
+func TestEpochsOfTwoRecipesAreNotMixed(t *testing.T) {
+	at := func(recipe string, fraction float64) Eval {
+		return Eval{Job: Job{Recipe: recipe, Encoding: "a", Fraction: fraction}, Epoch: 1, Split: Validation,
+			Metrics: Metrics{Top1: .5, Images: 10}}
+	}
+	for want, second := range map[string]Eval{`recipe "r" and of "s"`: at("s", 1), `fraction "1" and of "0.5"`: at("r", .5)} {
+		if _, err := Epochs(Rows{Evals: []Eval{at("r", 1), second}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }

@@ -64,7 +64,7 @@ func Tabulate(runs []Result, spec Spec) (Table, error) {
 	default:
 		return Table{}, fmt.Errorf("report: split is %q, want %s or %s", spec.Split, Validation, Test)
 	}
-	runs, notes := counted(runs)
+	runs, notes := counted(runs, spec.Split)
 	if spec.Across != "" {
 		for _, cell := range groups(runs, []string{"encoding", spec.Across}) {
 			if err := unmixed(cell); err != nil {
@@ -146,7 +146,7 @@ func (spec Spec) line(group, runs []Result) (line []string, err error) {
 }
 
 // counted returns the runs of a table, with notes on the runs that it excludes.
-func counted(runs []Result) (kept []Result, notes []string) {
+func counted(runs []Result, split string) (kept []Result, notes []string) {
 	latest := make(map[Job]int)
 	repeats := 0
 	for i, run := range runs {
@@ -155,8 +155,8 @@ func counted(runs []Result) (kept []Result, notes []string) {
 			continue
 		}
 		if run.Test.Images == 0 {
-			notes = append(notes, fmt.Sprintf("%s seed %d (%s) was not evaluated on test images",
-				run.Encoding, run.Seed, run.Recipe))
+			notes = append(notes, fmt.Sprintf("%s seed %d (%s) was not evaluated on %s images",
+				run.Encoding, run.Seed, run.Recipe, split))
 			continue
 		}
 		if _, seen := latest[run.Job]; seen {

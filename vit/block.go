@@ -126,7 +126,9 @@ func (c Config) attention(scope *model.Scope, around Around, keepWeights bool, t
 		q, k = around.Turn(q, k)
 	}
 	mixed, weights := c.attend(scope, q, k, v, relative, keepWeights)
-	t.Weights = weights
+	if keepWeights {
+		t.Weights = weights
+	}
 	mixed = Reshape(mixed, seen.Shape().Dimensions...) // [batch, tokens, width]
 	if c.ContextNorm {
 		mixed = c.norm(attn.In("norm"), mixed)

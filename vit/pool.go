@@ -50,7 +50,7 @@ func (c Config) PoolWeights(patches, tokens int) []float32 {
 	class, register, mean := make([]float32, tokens), make([]float32, tokens), make([]float32, tokens)
 	class[0], register[min(1, tokens-1)] = 1, 1
 	from, to := c.Prefix(), c.Prefix()+patches
-	if c.PoolPrefix {
+	if c.PoolPrefix && c.Pool != poolClassMean {
 		from = 0
 	}
 	for i := from; i < to; i++ {

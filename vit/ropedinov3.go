@@ -110,11 +110,11 @@ func (r *dinoRope) pairs(c Config, periods []float64) pairsFunc {
 	})
 }
 
-// movedPairs returns the cosines and sines of a training step, drawn once for all images and blocks of its one graph.
+// movedPairs returns the cosines and sines of a training step, drawn once for all images and blocks of a graph.
 func (r *dinoRope) movedPairs(scope *model.Scope, c Config) pairsFunc {
 	var cos, sin *Node
 	return func(g *Graph, _ int) (*Node, *Node) {
-		if cos == nil {
+		if cos == nil || cos.Graph() != g {
 			uniform := func(n int) *Node { // in ±1
 				return AddScalar(MulScalar(scope.RandomUniform(g, shapes.Make(dtypes.Float32, n)), 2), -1)
 			}

@@ -112,7 +112,8 @@ func (s *serving) run(ctx context.Context, m *finetune.Model) (err error) {
 		return errors.Join(err, listener.Close())
 	}
 	c := m.Recipe.Model
-	bound := s.Memory(c.ImageRows * c.ImageCols)
+	preprocessing, _ := m.Preprocessing() // checked by Handler
+	bound := s.Memory(c.ImageRows*c.ImageCols, preprocessing.Float)
 	cli.Field("memory", "requests use at most %d MiB at once, the heap twice as much", bound>>20)
 	collectRarely(2 * bound)
 	cli.Field("serving", "http://%s (compiling)", listener.Addr())

@@ -471,7 +471,7 @@ func TestErrorsNameTheFlagAndTheRemedy(t *testing.T) {
 		"compare --seeds 0":                       "--seeds 0",
 		"compare --variants x":                    "--study",
 		"compare --subsets":                       "--fractions",
-		"detect eval x --data coco:y --objects 3": "--objects is for generated scenes",
+		"detect eval x --data coco:y --objects 3": "--objects has no effect with --data coco:y",
 		"detect train --recipe scene":             "did you mean scenes?",
 		"analyze --what atention":                 "--what",
 		"analyze --start --size 32x32":            "leave out --size",

@@ -98,6 +98,9 @@ func (s *Server) uploaded(w http.ResponseWriter, r *http.Request,
 		return nil, err
 	}
 	_ = control.SetReadDeadline(time.Time{}) // or it would cancel the request's context later
+	if err := u.decode(r.Context()); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.options.Timeout)
 	defer cancel()
 	images, err := entries(ctx, u)
@@ -108,7 +111,7 @@ func (s *Server) uploaded(w http.ResponseWriter, r *http.Request,
 }
 
 // each computes the images of a request and converts each output.
-func each[T any](s *Server, w http.ResponseWriter, r *http.Request, entry func(named, finetune.Inferred) T) (
+func each[T any](s *Server, w http.ResponseWriter, r *http.Request, entry func(named, finetune.Inferred) (T, error)) (
 	any, error) {
 	return s.uploaded(w, r, func(ctx context.Context, u *upload) (any, error) {
 		fitted := make([]*data.Image, len(u.images))
@@ -121,7 +124,9 @@ func each[T any](s *Server, w http.ResponseWriter, r *http.Request, entry func(n
 		}
 		entries := make([]T, len(u.images))
 		for i, output := range outputs {
-			entries[i] = entry(u.images[i], output)
+			if entries[i], err = entry(u.images[i], output); err != nil {
+				return nil, err
+			}
 		}
 		return entries, nil
 	})
@@ -146,17 +151,22 @@ func (s *Server) predict(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return each(s, w, r, func(n named, o finetune.Inferred) prediction {
+	return each(s, w, r, func(n named, o finetune.Inferred) (prediction, error) {
 		p := prediction{Name: n.name, Labels: s.model.Likeliest(o.Logits, top)}
 		if s.options.Neighbours != nil {
 			p.Neighbours = s.options.Neighbours(o.Class, o.Mean, 5)
 		}
-		return p
+		return p, nil
 	})
 }
 
 func (s *Server) embed(w http.ResponseWriter, r *http.Request) (any, error) {
-	return each(s, w, r, func(n named, o finetune.Inferred) features { return features{n.name, o.Class, o.Mean} })
+	return each(s, w, r, func(n named, o finetune.Inferred) (features, error) {
+		if o.Mean == nil {
+			return features{}, failure{http.StatusNotFound, "the architecture of the model has no features to return"}
+		}
+		return features{n.name, o.Class, o.Mean}, nil
+	})
 }
 
 func (s *Server) attention(w http.ResponseWriter, r *http.Request) (any, error) {

@@ -5,6 +5,8 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
@@ -32,6 +34,8 @@ type batcher struct {
 	arriving atomic.Int64        // images that are being decoded, or decoded but not in the queue
 	done     <-chan struct{}     // of the server's context
 
+	largest  atomic.Int64 // batch size that compiles, as far as known
+	log      *slog.Logger
 	compiled chan struct{} // closed with the first program, or with failed
 	sizes    atomic.Pointer[[]int]
 	failed   error
@@ -50,14 +54,17 @@ type job struct {
 	ctx    context.Context
 }
 
+var late = failure{http.StatusServiceUnavailable, "no answer in time"}
+
 type result struct {
 	finetune.Inferred
 	err error
 }
 
 func newBatcher(ctx context.Context, model model, o Options) *batcher {
-	b := &batcher{model: model, window: o.Window, queue: make(chan job, o.Images), done: ctx.Done(),
+	b := &batcher{model: model, window: o.Window, queue: make(chan job, o.Images), done: ctx.Done(), log: o.Log,
 		compiled: make(chan struct{}), single: semaphore.NewWeighted(1)}
+	b.largest.Store(int64(o.Batch))
 	if _, all := model.Parallel(); all {
 		b.cores = semaphore.NewWeighted(1)
 	}
@@ -83,7 +90,7 @@ func (b *batcher) alone(ctx context.Context, compute func() error) error {
 			continue
 		}
 		if held.Acquire(ctx, 1) != nil {
-			return failure{http.StatusServiceUnavailable, "no answer in time"}
+			return late
 		}
 		defer held.Release(1)
 	}
@@ -146,8 +153,12 @@ func (b *batcher) compile(largest int) {
 			if len(sizes) == 0 {
 				b.failed = err
 				close(b.compiled)
+				return
 			}
-			return // compile handles these sizes
+			b.largest.Store(int64(sizes[len(sizes)-1]))
+			b.log.Warn(fmt.Sprintf("batches have at most %d images: one of %d does not compile", b.largest.Load(), size),
+				"error", err)
+			return
 		}
 		sizes = append(sizes, size)
 		known := append([]int(nil), sizes...)
@@ -189,7 +200,11 @@ func (b *batcher) run(ctx context.Context, images []*data.Image, queued func()) 
 	channels := make([]chan result, len(images))
 	for i, image := range images {
 		channels[i] = make(chan result, 1)
-		b.queue <- job{image, channels[i], ctx} // has room for all images in flight
+		select { // the queue has room for all images in flight, but not for those whose clients have left, too
+		case b.queue <- job{image, channels[i], ctx}:
+		case <-ctx.Done():
+			return nil, late
+		}
 	}
 	queued()
 	outputs := make([]finetune.Inferred, len(images))
@@ -201,7 +216,7 @@ func (b *batcher) run(ctx context.Context, images []*data.Image, queued func()) 
 			}
 			outputs[i] = r.Inferred
 		case <-ctx.Done():
-			return nil, failure{http.StatusServiceUnavailable, "no answer in time"}
+			return nil, late
 		}
 	}
 	return outputs, nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/vit/dhvt"
 )
 
 // served is a finetune.Model in a server.
@@ -37,9 +38,6 @@ func newServed(m *finetune.Model) (*served, error) {
 	case c.Channels != 3:
 		return nil, fmt.Errorf("serve: the model takes %d channels, images have 3", c.Channels)
 	}
-	if _, err := m.Preprocessing(); err != nil {
-		return nil, fmt.Errorf("serve: %w", err)
-	}
 	inference, err := m.Inference()
 	if err != nil {
 		return nil, err
@@ -55,12 +53,24 @@ func newServed(m *finetune.Model) (*served, error) {
 func (s *served) describe() (err error) {
 	r := s.m.Recipe
 	c := r.Model.WithDefaults()
+	preprocessing, err := s.m.Preprocessing()
+	if err != nil {
+		return fmt.Errorf("serve: %w", err)
+	}
+	parameters := c.Parameters()
+	if r.Architecture == finetune.DHVT {
+		network, err := dhvt.FromViT(c)
+		if err != nil {
+			return err
+		}
+		parameters = network.Parameters()
+	}
 	s.card = Card{
 		Name: s.m.Opened.Path, Weights: s.m.Opened.Weights.Name, Step: s.m.Opened.Weights.Step, Position: c.Position,
 		Architecture: fmt.Sprintf("%s, depth %d, width %d, %d heads, patch %d", cmp.Or(r.Architecture, "ViT"), c.Depth,
 			c.Width, c.Heads, c.PatchSize),
-		Parameters: c.Parameters(), Size: [2]int{c.ImageRows, c.ImageCols}, Grid: [2]int{c.Rows(), c.Cols()},
-		Labels: s.m.Classes, Preprocessing: s.m.Preprocess, Backend: s.Backend().Name(),
+		Parameters: parameters, Size: [2]int{c.ImageRows, c.ImageCols}, Grid: [2]int{c.Rows(), c.Cols()},
+		Labels: s.m.Classes, Preprocessing: preprocessing, Backend: s.Backend().Name(),
 		Sigmoid: s.m.Scores == "sigmoid",
 	}
 	s.card.Similarity, err = positions(s.m)
@@ -98,6 +108,9 @@ func (s *served) Likeliest(logits []float32, top int) []finetune.Class {
 func (s *served) Compile(batch int) error {
 	c := s.m.Recipe.Model
 	blank := &data.Image{Height: c.ImageRows, Width: c.ImageCols, Pixels: make([]uint8, 3*c.ImageRows*c.ImageCols)}
+	if s.card.Preprocessing.Float {
+		blank.Float = make([]float32, len(blank.Pixels))
+	}
 	images := make([]*data.Image, batch)
 	for i := range images {
 		images[i] = blank

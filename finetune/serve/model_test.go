@@ -85,6 +85,9 @@ func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 	server := httptest.NewServer(s)
 	defer server.Close()
 	<-s.Ready()
+	if want, err := m.Preprocessing(); err != nil || s.card.Preprocessing != want {
+		t.Errorf("preprocessing %+v, want %+v, %v", s.card.Preprocessing, want, err)
+	}
 	if s.card.Sigmoid {
 		t.Error("a model of one class per image has independent probabilities")
 	}

@@ -18,6 +18,12 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
+// file is an image of a request as received.
+type file struct {
+	name string
+	raw  []byte
+}
+
 // named is an image of a request, fitted to the model.
 type named struct {
 	name  string
@@ -27,6 +33,8 @@ type named struct {
 // upload is a request's share of the server's limits.
 type upload struct {
 	s        *Server
+	files    []file // read, not decoded
+	bytes    int64  // held for them
 	images   []named
 	held     int64 // images in flight
 	arriving int64 // images that the batcher may wait for
@@ -35,6 +43,13 @@ type upload struct {
 func (u *upload) release() {
 	u.queued()
 	u.s.images.Release(u.held)
+	u.forget()
+}
+
+// forget releases the files.
+func (u *upload) forget() {
+	u.s.bytes.Release(u.bytes)
+	u.files, u.bytes = nil, 0
 }
 
 // queued tells the batcher that all images are in the queue.
@@ -43,7 +58,7 @@ func (u *upload) queued() {
 	u.arriving = 0
 }
 
-// read reads and decodes the images of a request.
+// read reads the files of a request.
 func (u *upload) read(r *http.Request) error {
 	s := u.s
 	reserved := s.options.Bytes
@@ -56,7 +71,7 @@ func (u *upload) read(r *http.Request) error {
 	if !s.bytes.TryAcquire(reserved) {
 		return busy
 	}
-	defer s.bytes.Release(reserved)
+	u.bytes = reserved
 	kind, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil && r.Header.Get("Content-Type") != "" {
 		return failure{http.StatusUnsupportedMediaType, "malformed Content-Type: " + err.Error()}
@@ -67,19 +82,19 @@ func (u *upload) read(r *http.Request) error {
 		if err != nil {
 			return s.unread(err)
 		}
-		return u.add(r.Context(), "body", raw)
+		return u.add("body", raw)
 	}
 	if parameters["boundary"] == "" {
 		return failure{http.StatusBadRequest, "multipart/form-data without a boundary"}
 	}
-	return u.form(r.Context(), multipart.NewReader(body, parameters["boundary"]))
+	return u.form(multipart.NewReader(body, parameters["boundary"]))
 }
 
-// form reads an image from each part of a form.
-func (u *upload) form(ctx context.Context, parts *multipart.Reader) error {
+// form reads a file from each part of a form.
+func (u *upload) form(parts *multipart.Reader) error {
 	for {
 		part, err := parts.NextPart()
-		if errors.Is(err, io.EOF) && len(u.images) > 0 {
+		if errors.Is(err, io.EOF) && len(u.files) > 0 {
 			return nil
 		}
 		if err != nil {
@@ -89,15 +104,14 @@ func (u *upload) form(ctx context.Context, parts *multipart.Reader) error {
 		if err != nil {
 			return u.s.unread(err)
 		}
-		if err := u.add(ctx, cmp.Or(part.FileName(), part.FormName()), raw); err != nil {
+		if err := u.add(cmp.Or(part.FileName(), part.FormName()), raw); err != nil {
 			return err
 		}
 	}
 }
 
-// add decodes an image and fits it to the model.
-func (u *upload) add(ctx context.Context, name string, raw []byte) error {
-	if len(u.images) == u.s.options.Parts {
+func (u *upload) add(name string, raw []byte) error {
+	if len(u.files) == u.s.options.Parts {
 		return failure{http.StatusRequestEntityTooLarge,
 			fmt.Sprintf("more than %d images: send fewer at once", u.s.options.Parts)}
 	}
@@ -105,13 +119,23 @@ func (u *upload) add(ctx context.Context, name string, raw []byte) error {
 		return busy
 	}
 	u.held++
-	u.arriving++
-	u.s.batcher.arriving.Add(1)
-	image, err := u.s.decode(ctx, name, raw)
-	if err == nil {
-		u.images = append(u.images, named{name, image})
+	u.files = append(u.files, file{name, raw})
+	return nil
+}
+
+// decode decodes all files and fits the images to the model.
+func (u *upload) decode(ctx context.Context) error {
+	defer u.forget()
+	u.arriving = int64(len(u.files))
+	u.s.batcher.arriving.Add(u.arriving)
+	for _, f := range u.files {
+		image, err := u.s.decode(ctx, f)
+		if err != nil {
+			return err
+		}
+		u.images = append(u.images, named{f.name, image})
 	}
-	return err
+	return nil
 }
 
 var busy = failure{http.StatusTooManyRequests, "too much work in flight: try again in a second"}
@@ -134,7 +158,7 @@ func (s *Server) unread(err error) error {
 }
 
 // decode decodes an image and fits it to the model; few at a time, because a small file may have many pixels.
-func (s *Server) decode(ctx context.Context, name string, raw []byte) (*data.Image, error) {
+func (s *Server) decode(ctx context.Context, f file) (*data.Image, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 	if s.decoding.Acquire(ctx, 1) != nil {
@@ -144,10 +168,10 @@ func (s *Server) decode(ctx context.Context, name string, raw []byte) (*data.Ima
 	if s.batcher.between(ctx) != nil {
 		return nil, busy
 	}
-	image, err := data.DecodeLimited(bytes.NewReader(raw), s.options.Pixels)
+	image, err := data.DecodeLimited(bytes.NewReader(f.raw), s.options.Pixels)
 	if err == nil {
 		if image.Clipped {
-			s.options.Log.Warn(data.ClippedGrey, "image", name)
+			s.options.Log.Warn(data.ClippedGrey, "image", f.name)
 		}
 		image, err = s.model.Fit(image)
 	}
@@ -161,5 +185,5 @@ func (s *Server) decode(ctx context.Context, name string, raw []byte) (*data.Ima
 	case errors.Is(err, data.ErrPixels):
 		code = http.StatusRequestEntityTooLarge
 	}
-	return nil, failure{code, fmt.Sprintf("%s: %v", name, err)}
+	return nil, failure{code, fmt.Sprintf("%s: %v", f.name, err)}
 }

@@ -25,8 +25,10 @@
 //
 //	400  malformed request                413  too many bytes, pixels or parts
 //	401  missing or wrong bearer token    415  unsupported image format
-//	408  the body did not arrive in time  422  damaged image
-//	429  too much work in flight          503  not ready, closing, or no answer in time
+//	404  no such route, or not for this   422  damaged image
+//	     model                            429  too much work in flight
+//	408  the body did not arrive in time  500  a program failed
+//	503  not ready, closing, or no answer in time
 //
 // Options.Memory bounds the memory beyond the model's own. The command is wepe serve.
 package serve
@@ -64,10 +66,10 @@ type model interface {
 
 // Card describes a model in responses and on the page.
 type Card struct {
-	Name          string              `json:"name"`         // path or address, as given
-	Architecture  string              `json:"architecture"` // as "ViT-S/16"
+	Name          string              `json:"name"`         // path of the files
+	Architecture  string              `json:"architecture"` // as "ViT, depth 12, width 384, 6 heads, patch 16"
 	Position      string              `json:"position"`     // name of the position encoding
-	Weights       string              `json:"weights"`      // "best" or "last" of a run, or the file
+	Weights       string              `json:"weights"`      // "best" or "last" of a run, else empty
 	Step          int                 `json:"step"`         // of the weights in their training; 0 if unknown
 	Parameters    int                 `json:"parameters"`   // trainable parameters
 	Size          [2]int              `json:"size"`         // rows and columns of the input, in pixels
@@ -77,7 +79,7 @@ type Card struct {
 	Sigmoid       bool                `json:"sigmoid"`        // multi-label model: independent probabilities
 	Similarity    [][]int             `json:"similarity"`     // of positions, 1000·cosine [patches][patches]
 	Backend       string              `json:"backend"`        // GoMLX backend
-	MaxBatch      int                 `json:"max_batch_size"` // set by the server
+	MaxBatch      int                 `json:"max_batch_size"` // the largest that compiles, set by the server
 }
 
 // Neighbour is a training image similar to the requested image.
@@ -119,15 +121,16 @@ const bodies = 8
 // decoders is the number of images decoded concurrently.
 func decoders() int { return runtime.GOMAXPROCS(0) }
 
-// bytesOfPixel is the maximum memory of decoding per pixel: an RGBA image of 16 bits, its 8-bit copy, and a rotated
-// copy.
-const bytesOfPixel = 16
-
 // Memory returns a bound in bytes on the memory of all requests: bodies, images being decoded, and waiting images of
-// the given number of input pixels. The heap may reach twice as much before the garbage collector runs.
-func (o Options) Memory(inputPixels int) int64 {
+// the given number of input pixels; float is Settings.Float of the preprocessing. The heap may reach twice as much
+// before the garbage collector runs.
+func (o Options) Memory(inputPixels int, float bool) int64 {
 	o = o.withDefaults()
-	return bodies*o.Bytes + int64(decoders())*o.Pixels*bytesOfPixel + int64(o.Images)*int64(inputPixels)*3
+	decoding, waiting := int64(16), int64(3) // per pixel: 16-bit RGBA, its 8-bit copy and a rotated copy; 8-bit RGB
+	if float {
+		waiting += 12
+	}
+	return bodies*o.Bytes + int64(decoders())*o.Pixels*decoding + int64(o.Images)*int64(inputPixels)*waiting
 }
 
 // Validate reports the first field out of its range.
@@ -183,17 +186,26 @@ func newServer(ctx context.Context, model model, options Options) (*Server, erro
 		images:   semaphore.NewWeighted(int64(o.Images)),
 		decoding: semaphore.NewWeighted(int64(decoders())),
 	}
-	s.card.MaxBatch = o.Batch
 	s.batcher = newBatcher(ctx, model, o)
 	s.metrics = newMetrics(s.batcher)
 	s.batcher.start(o.Batch)
 	s.route("POST /v1/predict", true, s.predict)
 	s.route("POST /v1/embed", true, s.embed)
 	s.route("POST /v1/attention", true, s.attention)
-	s.route("GET /v1/model", true, func(http.ResponseWriter, *http.Request) (any, error) { return s.card, nil })
+	s.route("GET /v1/model", true, func(http.ResponseWriter, *http.Request) (any, error) {
+		card := s.card
+		card.MaxBatch = int(s.batcher.largest.Load())
+		return card, nil
+	})
 	s.route("GET /healthz", false, func(http.ResponseWriter, *http.Request) (any, error) { return status{"ok"}, nil })
 	s.route("GET /readyz", false, s.ready)
-	s.mux.Handle("GET /metrics", s.authorized(s.metrics.handler()))
+	s.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		if err := s.admit(w, r); err != nil {
+			write(w, nil, err)
+			return
+		}
+		s.metrics.handler().ServeHTTP(w, r)
+	})
 	s.mux.HandleFunc("GET /openapi.json", static("application/json", openAPI))
 	s.mux.HandleFunc("GET /{$}", static("text/html; charset=utf-8", page))
 	s.route("/", false, func(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -229,9 +241,16 @@ func (s *Server) ready(http.ResponseWriter, *http.Request) (any, error) {
 
 // route handles a pattern with a function whose result is written as JSON.
 func (s *Server) route(pattern string, authorized bool, answer func(http.ResponseWriter, *http.Request) (any, error)) {
-	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
-		value, err := answer(w, r)
+		var value any
+		var err error
+		if authorized {
+			err = s.admit(w, r)
+		}
+		if err == nil {
+			value, err = answer(w, r)
+		}
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.options.Timeout))
 		code := write(w, value, err)
 		s.metrics.request(pattern, code, time.Since(begin))
@@ -242,27 +261,17 @@ func (s *Server) route(pattern string, authorized bool, answer func(http.Respons
 		s.options.Log.Log(r.Context(), level, "request", "route", pattern, "status", code,
 			"milliseconds", milliseconds(begin), "error", err)
 	})
-	if authorized {
-		h = s.authorized(h)
-	}
-	s.mux.Handle(pattern, h)
 }
 
-// authorized accepts only requests with the token.
-func (s *Server) authorized(h http.Handler) http.Handler {
-	if s.options.Token == "" {
-		return h
+// admit refuses a request without the token.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request) error {
+	got, want := sha256.Sum256([]byte(r.Header.Get("Authorization"))), // of equal length, to compare in constant time
+		sha256.Sum256([]byte("Bearer "+s.options.Token))
+	if s.options.Token == "" || subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
+		return nil
 	}
-	want := sha256.Sum256([]byte("Bearer " + s.options.Token)) // of equal length, to compare in constant time
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
-		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			write(w, nil, failure{http.StatusUnauthorized, "send the server's token as Authorization: Bearer …"})
-			return
-		}
-		h.ServeHTTP(w, r)
-	})
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	return failure{http.StatusUnauthorized, "send the server's token as Authorization: Bearer …"}
 }
 
 //go:embed openapi.json

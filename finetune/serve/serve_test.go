@@ -418,6 +418,75 @@ func TestByDefaultTheFiveLikeliestClassesAreReturned(t *testing.T) {
 }
 
 // A request that was accepted may still put images into the queue.
+// A client that sends slowly delays no batch.
+func TestABatchWaitsForNoImagesThatAreStillBeingSent(t *testing.T) {
+	s, url, _ := start(t, &fake{}, Options{})
+	conn := gomlxtest.Must(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
+	defer conn.Close()
+	kind, two := form(t, pixels(t, 3, 5, red), pixels(t, 3, 5, blue))
+	whole := two.Bytes()
+	fmt.Fprintf(conn, "POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", kind,
+		len(whole))
+	_, _ = conn.Write(whole[:len(whole)-3])            // the last boundary is not complete
+	for s.images.TryAcquire(int64(s.options.Images)) { // until both files are read
+		s.images.Release(int64(s.options.Images))
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(50 * time.Millisecond)
+	if n := s.batcher.arriving.Load(); n != 0 {
+		t.Errorf("a batch would wait for %d images of a form that is not complete", n)
+	}
+	_, _ = conn.Write(whole[len(whole)-3:])
+	answer := make([]byte, 12)
+	if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "HTTP/1.1 200" {
+		t.Errorf("%q, %v", answer, err)
+	}
+}
+
+// Images of clients that have left may fill the queue.
+func TestARequestDoesNotWaitForAFullQueue(t *testing.T) {
+	b := newBatcher(t.Context(), &fake{}, Options{Images: 1}) // not started
+	b.queue <- job{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.run(ctx, []*data.Image{{}}, func() {}); !errors.Is(err, late) {
+		t.Errorf("%v, want %v", err, late)
+	}
+}
+
+func TestTheLargestBatchThatCompilesIsReported(t *testing.T) {
+	model := &fake{compile: func(batch int) error {
+		if batch == 3 {
+			return errors.New("out of memory")
+		}
+		return nil
+	}}
+	s, url, _ := start(t, model, Options{Batch: 5})
+	for s.batcher.largest.Load() == 5 {
+		time.Sleep(time.Millisecond)
+	}
+	response := gomlxtest.Must(http.Get(url + "/v1/model"))(t)
+	defer response.Body.Close()
+	var card Card
+	if err := json.NewDecoder(response.Body).Decode(&card); err != nil || card.MaxBatch != 2 {
+		t.Errorf("batches of at most %d images, want 2, %v", card.MaxBatch, err)
+	}
+}
+
+// blind has no features.
+type blind struct{ fake }
+
+func (b *blind) Batch(images []*data.Image) ([]finetune.Inferred, error) {
+	return make([]finetune.Inferred, len(images)), nil
+}
+
+func TestAModelWithoutFeaturesEmbedsNothing(t *testing.T) {
+	_, url, _ := start(t, &blind{}, Options{})
+	if code, got := post(t, url+"/v1/embed", "", bytes.NewReader(pixels(t, 3, 5, red))); code != 404 {
+		t.Errorf("status %d, %v, want 404", code, got)
+	}
+}
+
 func TestTheQueueIsClosedAfterTheLastRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	b := newBatcher(ctx, &fake{}, Options{Images: 1})
@@ -499,7 +568,7 @@ func TestMemoryStaysUnderItsBound(t *testing.T) {
 		}
 		done.Wait()
 	})
-	if bound := 2 * o.Memory(5*7); used > bound { // garbage may take as much again
+	if bound := 2 * o.Memory(5*7, false); used > bound { // garbage may take as much again
 		t.Errorf("%d bytes, want at most %d", used, bound)
 	}
 }
@@ -521,7 +590,7 @@ func TestAMutatedImageNeverCrashesTheServer(t *testing.T) {
 			}
 		}
 	})
-	if bound := 2 * (Options{Pixels: 100_000}).Memory(5*7); used > bound {
+	if bound := 2 * (Options{Pixels: 100_000}).Memory(5*7, false); used > bound {
 		t.Errorf("%d bytes, want at most %d", used, bound)
 	}
 	if len(statuses) != 4 {
@@ -743,6 +812,19 @@ func TestATokenIsRequiredOnProtectedRoutes(t *testing.T) {
 	}
 }
 
+func TestRefusedTokensAreCounted(t *testing.T) {
+	_, url, _ := start(t, &fake{}, Options{Token: "secret"})
+	post(t, url+"/v1/predict", "", strings.NewReader("no"))
+	request, _ := http.NewRequest("GET", url+"/metrics", nil)
+	request.Header.Set("Authorization", "Bearer secret")
+	response := gomlxtest.Must(http.DefaultClient.Do(request))(t)
+	defer response.Body.Close()
+	text, _ := io.ReadAll(response.Body)
+	if want := `wepe_requests_total{route="POST /v1/predict",status="401"} 1`; !bytes.Contains(text, []byte(want)) {
+		t.Errorf("metrics lack %s", want)
+	}
+}
+
 func TestATokenIsAskedForBeforeAnythingIsComputed(t *testing.T) {
 	model := &fake{}
 	_, url, _ := start(t, model, Options{Token: "secret"})
@@ -797,8 +879,11 @@ func TestOptionsHaveTheirDefaultsAndBoundTheMemory(t *testing.T) {
 	}
 	// Eight bodies, an image being decoded on each core, and waiting images of 3 bytes a pixel.
 	o := Options{Bytes: 1000, Pixels: 700, Images: 11}
-	if got, want := o.Memory(5*7), int64(8*1000+runtime.GOMAXPROCS(0)*700*16+11*5*7*3); got != want {
-		t.Errorf("a bound of %d bytes, want %d", got, want)
+	for float, bytes := range map[bool]int{false: 3, true: 15} { // a float32 more of each value
+		want := int64(8*1000 + runtime.GOMAXPROCS(0)*700*16 + 11*5*7*bytes)
+		if got := o.Memory(5*7, float); got != want {
+			t.Errorf("a bound of %d bytes, want %d", got, want)
+		}
 	}
 	if got := milliseconds(time.Now().Add(-1500 * time.Millisecond)); got < 1500 || got > 60_000 {
 		t.Errorf("%g milliseconds, want 1500 and a little", got)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/support/exceptions"
 )
 
 // withGradient is forward(x) with an explicit gradient: backward takes dy, of the shape of the value, and returns dx; y
@@ -29,13 +30,19 @@ func withGradient(x *Node, forward func(x *Node) *Node, backward func(x *Node, y
 			return value
 		}, dy)
 	})
-	y, _ := InternalFusedOpCallerMulti(
-		func() []*Node {
-			value = forward(first)
-			return []*Node{value}
-		},
-		func() []*Node { return []*Node{first} }, true)
-	return y[0]
+	return differentiatedAs([]*Node{first}, func() []*Node {
+		value = forward(first)
+		return []*Node{value}
+	})[0]
+}
+
+// differentiatedAs returns the values of forward with the gradients of other nodes, stands.
+func differentiatedAs(stands []*Node, forward func() []*Node) []*Node {
+	y, built := InternalFusedOpCallerMulti(forward, func() []*Node { return stands }, true)
+	if !built {
+		exceptions.Panicf("kernel: the backend %s lacks an operation", stands[0].Graph().Backend().Name())
+	}
+	return y
 }
 
 // Gelu is x·Φ(x), Φ the normal distribution function. Its derivative is Φ(x) + x·φ(x), φ = Φ′.

@@ -30,8 +30,7 @@ func Several(inputs []*Node, values int, forward func() []*Node, backward func(i
 			return gradients[0]
 		})
 	}
-	y, _ := InternalFusedOpCallerMulti(forward, func() []*Node { return stands }, true)
-	return y
+	return differentiatedAs(stands, forward)
 }
 
 // Unstack returns the elements of x along its first axis. Its gradient is a Stack; autodiff's is a sum of as many
@@ -55,12 +54,11 @@ func Unstack(x *Node) []*Node {
 			return x // of the right shape, and unused
 		})
 	}
-	y, _ := InternalFusedOpCallerMulti(func() []*Node {
+	return differentiatedAs(stands, func() []*Node {
 		parts := make([]*Node, dims[0])
 		for i := range parts {
 			parts[i] = Reshape(SliceAxis(x, 0, AxisElem(i)), dims[1:]...)
 		}
 		return parts
-	}, func() []*Node { return stands }, true)
-	return y
+	})
 }

@@ -6,6 +6,7 @@ package setting
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -27,8 +28,11 @@ func row[T any](name string, to *T, doc, want string, accepts func(T) bool) Row 
 	return Row{
 		Name: name, Doc: doc, want: want,
 		read: func(scope *model.Scope) {
-			if exceptions.TryCatch[error](func() { *to = model.GetParamOr(scope, name, *to) }) != nil {
-				value, _ := scope.GetParam(name)
+			value, _ := scope.GetParam(name)
+			number, isNumber := value.(float64) // of JSON, which converts to an integer by truncation
+			_, toInt := any(to).(*int)
+			if toInt && isNumber && number != math.Trunc(number) ||
+				exceptions.TryCatch[error](func() { *to = model.GetParamOr(scope, name, *to) }) != nil {
 				exceptions.Panicf("%s = %#v, want %s: %s", name, value, want, doc)
 			}
 		},
@@ -39,7 +43,11 @@ func row[T any](name string, to *T, doc, want string, accepts func(T) bool) Row 
 
 // Number is a float64 or int in [low, high]; NaN is refused.
 func Number[T float64 | int](name string, to *T, low, high T, doc string) Row {
-	return row(name, to, doc, fmt.Sprintf("it in [%v, %v]", low, high), func(x T) bool { return x >= low && x <= high })
+	want := fmt.Sprintf("it in [%v, %v]", low, high)
+	if _, whole := any(to).(*int); whole {
+		want = fmt.Sprintf("an integer in [%v, %v]", low, high)
+	}
+	return row(name, to, doc, want, func(x T) bool { return x >= low && x <= high })
 }
 
 // Switch is true or false.

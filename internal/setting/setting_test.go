@@ -5,9 +5,11 @@ package setting
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
 )
 
 type form string
@@ -46,12 +48,22 @@ func TestReadTakesWhatTheScopeHoldsAndLeavesTheRest(t *testing.T) {
 	}
 }
 
+func TestReadRefusesAFractionForAnInteger(t *testing.T) {
+	store := model.NewStore()
+	store.SetParams(map[string]any{"count": 5.5})
+	got := options{0.25, 3, true, "thin"}
+	err := exceptions.TryCatch[error](func() { Read(store.Scope("/below"), got.rows()) })
+	if want := "count = 5.5, want an integer in [1, 7]"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q; count is %d", err, want, got.count)
+	}
+}
+
 func TestCheckNamesTheValueAndTheValidRange(t *testing.T) {
 	for want, o := range map[string]options{
 		"": {0.5, 7, true, ""},
 		"rate = 0.6, want it in [0, 0.5]: share that is dropped": {0.6, 3, true, "thin"},
 		"rate = NaN, want it in [0, 0.5]: share that is dropped": {math.NaN(), 3, true, "thin"},
-		"count = 0, want it in [1, 7]: how many":                 {0, 0, true, "thin"},
+		"count = 0, want an integer in [1, 7]: how many":         {0, 0, true, "thin"},
 		`form = "wide", want "thin", "thick" or nothing: which`:  {0, 1, true, "wide"},
 	} {
 		got := ""

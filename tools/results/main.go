@@ -192,7 +192,7 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 	}
 	switch words[0] {
 	case "epochs:":
-		table = report.Epochs(rows)
+		table, err = report.Epochs(rows)
 	case "detection:":
 		table = train.Table(rows.Results)
 	default:

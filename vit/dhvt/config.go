@@ -4,8 +4,8 @@ package dhvt
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -22,7 +22,7 @@ import (
 // PatchSize is 2, 4 or 16, Heads is the number of head tokens too, and Position one of Positions(), default "none".
 // Dropout acts on the attention branch. Init is "timm" (default), as the original: dense weights and tokens from
 // N(0, 0.02²), convolutions uniformly in ±1/√fan-in, PyTorch's default; or "release": Xavier-uniform
-// convolutions. The WePE release has Epsilon 1e-5. Pool, PatchNorm, AttentionDropout and DType are not supported.
+// convolutions. The WePE release has Epsilon 1e-5. Other options of a ViT are refused.
 type Config struct {
 	vit.Config
 	hidden //nolint:unused // for its methods
@@ -33,10 +33,12 @@ type Config struct {
 // hidden hides the methods of vit.Config that do not apply: Go promotes no method that two embedded types have.
 type hidden struct{} //nolint:unused // embedded
 
-func (hidden) Fold()  {} //nolint:unused // never called
-func (hidden) FLOPs() {} //nolint:unused // never called
-func (hidden) Trace() {} //nolint:unused // never called
-func (hidden) Block() {} //nolint:unused // never called
+func (hidden) Fold()         {} //nolint:unused // never called
+func (hidden) FLOPs()        {} //nolint:unused // never called
+func (hidden) Trace()        {} //nolint:unused // never called
+func (hidden) Block()        {} //nolint:unused // never called
+func (hidden) NaFlexLogits() {} //nolint:unused // never called
+func (hidden) Patches()      {} //nolint:unused // never called
 
 // Positions lists the names that Config.Position accepts. Rotary encodings and relative biases are excluded, because
 // the head tokens of the attention have no position.
@@ -59,16 +61,12 @@ func FromViT(c vit.Config) (Config, error) {
 // Validate reports what is wrong with c, in one line that names the field.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
+	if other := c.unsupported(); other != "" {
+		return fmt.Errorf("dhvt: %s is set, but this model has no such option: leave it out", other)
+	}
 	switch {
 	case c.Pool != "class":
 		return fmt.Errorf("dhvt: pool is %q, but this model ends in its class token: leave pool out", c.Pool)
-	case c.PatchNorm:
-		return errors.New("dhvt: patch_norm is set, but this model normalizes its patches anyway: leave it out")
-	case c.AttentionDropout != 0:
-		return fmt.Errorf("dhvt: attention_dropout is %g, but this model has dropout behind the attention only: "+
-			"leave it out", c.AttentionDropout)
-	case c.Recompute:
-		return errors.New("dhvt: recompute is set, but this model keeps what its gradients need: leave it out")
 	case c.DType != "float32":
 		return fmt.Errorf("dhvt: dtype is %q, but this model computes in float32: leave dtype out", c.DType)
 	case !slices.Contains([]int{2, 4, 16}, c.PatchSize):
@@ -88,6 +86,22 @@ func (c Config) Validate() error {
 		return fmt.Errorf("dhvt: %w", err)
 	}
 	return nil
+}
+
+// supported are the options of a ViT that a DHVT has.
+var supported = []string{"image_rows", "image_cols", "channels", "patch_size", "width", "depth", "heads", "mlp_dim",
+	"classes", "pool", "position", "epsilon", "dropout", "drop_path", "init", "dtype"}
+
+// unsupported names an option of a ViT that is set and that a DHVT does not have.
+func (c Config) unsupported() string {
+	options := reflect.ValueOf(c.Config)
+	for i := range options.NumField() {
+		name, _, _ := strings.Cut(options.Type().Field(i).Tag.Get("json"), ",")
+		if !options.Field(i).IsZero() && !slices.Contains(supported, name) {
+			return name
+		}
+	}
+	return ""
 }
 
 func (c Config) mustValidate() Config {

@@ -51,6 +51,15 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 		{"want one of none, wepe", func(c *Config) { c.Position = "sincos2d" }},
 		{"want timm or release", func(c *Config) { c.Init = "jax" }},
 		{"epsilon", func(c *Config) { c.Epsilon = -1 }},
+		{"pool", func(c *Config) { c.Pool = "mean" }},
+		{"dtype", func(c *Config) { c.DType = "bfloat16" }},
+		{"recompute is set", func(c *Config) { c.Recompute = true }},
+		{"patch_norm is set", func(c *Config) { c.PatchNorm = true }},
+		{"attention_dropout is set", func(c *Config) { c.AttentionDropout = 0.1 }},
+		{"swiglu is set", func(c *Config) { c.SwiGLU = true }},
+		{"layer_scale is set", func(c *Config) { c.LayerScale = 0.1 }},
+		{"registers is set", func(c *Config) { c.Position, c.Registers = "wepe", 1 }},
+		{"qkv_bias is set", func(c *Config) { c.QKVBias = "qv" }},
 	} {
 		c := small("none")
 		test.set(&c)
@@ -61,7 +70,7 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 }
 
 func TestADHVTIsNotFolded(t *testing.T) {
-	for _, name := range []string{"Fold", "FLOPs", "Trace", "Block"} {
+	for _, name := range []string{"Fold", "FLOPs", "Trace", "Block", "NaFlexLogits", "Patches"} {
 		if _, promoted := reflect.TypeFor[Config]().MethodByName(name); promoted {
 			t.Errorf("Config has the method %s of a ViT", name)
 		}
