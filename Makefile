@@ -4,7 +4,7 @@
 export GOEXPERIMENT := simd
 
 # The AVX kernels of compute v0.1.3 leave the upper halves of registers dirty; math.Exp, which mixes old and new
-# instructions when there is FMA, then runs tens of times slower.
+# instructions when there is FMA, then runs hundreds of times slower.
 export GODEBUG := cpu.fma=off
 
 # The same flags on every backend, so that Go's cache has the results of packages that do not read GOMLX_BACKEND.
@@ -25,7 +25,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 .PHONY: run
-run: ## the main job on the embedded dataset, offline; ARGS="-seeds 3 ..." adds flags
+run: ## the main job on the embedded dataset; ARGS="-seeds 3 ..." adds flags
 	@tools/scripts/xla --quick >/dev/null
 	go run ./examples/cifar100 $(ARGS)
 

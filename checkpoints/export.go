@@ -30,8 +30,8 @@ type ExportOptions struct {
 	Preprocess *preprocess.Settings // how images become the model's input; nil: not written
 	Scores     string               // of logits, as Imported.Scores; empty: "softmax"
 
-	// Epsilon of the norms in the file; 0 is the model's. timm and Google's code support 1e-6 only: a model trained with
-	// another one is exported there only with 1e-6 here.
+	// Epsilon of the norms in the file; 0 is the model's. timm's code supports 1e-6 and 1e-5, Google's 1e-6: a model
+	// trained with another one is exported there only with such a value here.
 	Epsilon float64
 
 	files fileOps // nil is the file system
@@ -54,8 +54,8 @@ type ExportOptions struct {
 //	})
 //
 // For hf, timm and jax the position encoding is first folded into a table ([vit.Config.Fold]), so that the file is an
-// ordinary ViT; encodings that act inside the blocks, and any other feature that the format does not support, are
-// errors. ONNX supports every model; it needs the build tag onnx, and its file is kept only if its logits on random
+// ordinary ViT; encodings that act inside the blocks and that the format lacks (timm has rope-axial, rope-mixed,
+// rope-dinov3 and relative-table, hf the last two), and any other feature that it does not support, are errors. ONNX supports every model; it needs the build tag onnx, and its file is kept only if its logits on random
 // images match the backend's.
 //
 // The directory must not exist, or be empty. It is renamed into place when all files are synced: an error leaves

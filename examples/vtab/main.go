@@ -50,12 +50,13 @@ var (
 	seeds       = flag.Int("seeds", 1, "training runs of each, paired by seed")
 	shard       = flag.String("shard", "", "i/n: run shard i of n; default from the variables of Slurm or Kubernetes")
 	completions = flag.Int("completions", 0, "pods of the indexed job of Kubernetes; default JOB_COMPLETIONS")
-	devices     = flag.Int("devices", 0, "devices of the backend that share each batch; default all")
-	merge       = flag.String("merge", "", "-out directories of other machines, to join their rows")
-	plan        = flag.Bool("plan", false, "list all training runs, and train nothing")
-	partial     = flag.Bool("allow-partial", false, "accept lists of other lengths than VTAB-1k's; no result then")
-	keep        = flag.Bool("keep", false, "keep the models of finished training runs")
-	write       = flag.String(
+	devices     = flag.Int("devices", 0, "devices of the backend that share each batch; default one on a CPU, else "+
+		"as many as divide it")
+	merge   = flag.String("merge", "", "-out directories of other machines, to join their rows")
+	plan    = flag.Bool("plan", false, "list all training runs, and train nothing")
+	partial = flag.Bool("allow-partial", false, "accept lists of other lengths than VTAB-1k's; no result then")
+	keep    = flag.Bool("keep", false, "keep the models of finished training runs")
+	write   = flag.String(
 		"write",
 		"",
 		"write tasks into -data and end: "+vtab.Shapes+", or what can be made of a file, "+

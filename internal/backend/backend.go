@@ -219,7 +219,7 @@ func (m machine) slow() string {
 		return "; models from ViT-Ti on are faster with GOEXPERIMENT=simd and GODEBUG=cpu.fma=off"
 	}
 	// The AVX kernels leave the upper halves of registers dirty; math.Exp, which mixes old and new instructions with FMA,
-	// then runs tens of times slower.
+	// then runs hundreds of times slower.
 	if debug, _ := m.lookup("GODEBUG"); !strings.Contains(debug, "cpu.fma=off") {
 		return ", simd; faster with GODEBUG=cpu.fma=off in the environment"
 	}

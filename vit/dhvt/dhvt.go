@@ -44,7 +44,7 @@
 //
 // The mean and variance of a batch normalization are running statistics, not trained: a training graph (see
 // model.Store.SetTraining) normalizes by its batch and updates them with momentum 0.1; any other graph normalizes by
-// them. On several devices each device normalizes by its own part of the batch. All computation is float32.
+// them. All computation is float32.
 //
 // The same graph trains on the go, xla and onnx backends: convolutions are written as Gather and products, because onnx
 // has no gradient of a strided convolution and GoMLX v0.28.2 computes the gradient of a depthwise one channel by
