@@ -48,7 +48,8 @@ func TestEpochsOfTwoRecipesAreNotMixed(t *testing.T) {
 		return Eval{Job: Job{Recipe: recipe, Encoding: "a", Fraction: fraction}, Epoch: 1, Split: Validation,
 			Metrics: Metrics{Top1: .5, Images: 10}}
 	}
-	for want, second := range map[string]Eval{`recipe "r" and of "s"`: at("s", 1), `fraction "1" and of "0.5"`: at("r", .5)} {
+	for want, second := range map[string]Eval{`recipe "r" and of "s"`: at("s", 1),
+		`fraction "1" and of "0.5"`: at("r", .5)} {
 		if _, err := Epochs(Rows{Evals: []Eval{at("r", 1), second}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}

@@ -6,8 +6,9 @@
 //	imported, err := checkpoints.Import(snapshot.Dir, checkpoints.ImportOptions{})
 //
 // It fetches what [checkpoints.Import] and preprocessing read: config.json, preprocessor_config.json,
-// processor_config.json, and model.safetensors, its half-precision form or its index with shards; never pickles. Every file is verified by the hub's hash (SHA-256, or
-// git's SHA-1 for small files) after download and on every use. Interrupted downloads resume.
+// processor_config.json, and model.safetensors, its half-precision form or its index with shards; never pickles. Every
+// file is verified by the hub's hash (SHA-256, or git's SHA-1 for small files) after download and on every use.
+// Interrupted downloads resume.
 //
 // Files are kept in the cache of Hugging Face's tools (https://huggingface.co/docs/hub/local-cache). A commit given by
 // its 40 digits needs no network if it is in the cache. A branch or tag is looked up; if the hub cannot be reached, the

@@ -48,7 +48,8 @@ result is opened again and its logits are compared with the model's.`,
 		Example: "  wepe train --position learned\n  wepe export runs/shapes-shapes out/first --to hf"}
 	f, flags := cli.Flags{Command: c}, c.Flags()
 	f.Choice(&o.to, "to", "format", "hf", "timm", "jax", "onnx", native)
-	flags.BoolVar(&o.fold, "fold", false, "fold the encoding into a table also with --to native, and the additive part of a combination with --to onnx")
+	flags.BoolVar(&o.fold, "fold", false, "fold the encoding into a table also with --to native, and the "+
+		"additive part of a combination with --to onnx")
 	f.Choice(&o.options.DType, "dtype", "data type of the weights on disk", "float32", "float16", "bfloat16")
 	flags.Float64Var(&o.options.Epsilon, "epsilon", 0, "epsilon of the norms, 1e-6 for timm and jax; default the model's")
 	flags.StringVar(&o.resample, "resample", "", "how a position table is resampled for another --size: "+

@@ -43,8 +43,9 @@ func serveModel() *cobra.Command {
 	c.Long = c.Short + `.
 
 / is a page for dropped images, /openapi.json describes all routes. Requests use at most 8 x max-bytes + cores x
-max-pixels x 16 + max-images x input size x 3 (x 15 for models with unrounded pixels) bytes at once, printed at startup; the heap grows by up to twice as
-much. After the first SIGINT or SIGTERM the server completes the requests in flight and exits.`
+max-pixels x 16 + max-images x input size x 3 (x 15 for models with unrounded pixels) bytes at once, printed at
+startup; the heap grows by up to twice as much. After the first SIGINT or SIGTERM the server completes the requests in
+flight and exits.`
 	f := cli.Flags{Command: c}
 	s.flags(f)
 	flags := c.Flags()

@@ -37,8 +37,8 @@ type machine struct {
 
 func (m *machine) flags(f cli.Flags) {
 	f.Backend(&m.backend)
-	f.Command.Flags().IntVar(&m.devices, "devices", 0, "devices of the backend that share each batch; default one on a CPU, else "+
-		"as many as divide it")
+	f.Command.Flags().IntVar(&m.devices, "devices", 0, "devices of the backend that share "+
+		"each batch; default one on a CPU, else as many as divide it")
 	f.Command.Flags().StringVar(&m.mpi, "mpi", "", "share the training among the processes of mpirun or srun: allreduce "+
 		"or ordered (docs/scale.md); needs a build with -tags=mpi")
 }
