@@ -12,10 +12,10 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute"
-	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/vit/dhvt"
 )
 
@@ -84,17 +84,9 @@ func positions(m *finetune.Model) ([][]int, error) {
 	if err != nil || vectors == nil {
 		return nil, err
 	}
-	width, similarity := len(vectors)/n, make([][]int, n)
-	for i := range similarity {
-		similarity[i] = make([]int, n)
-		row := vectors[i*width:][:width]
-		if length := floats.Norm(row, 2); length > 0 {
-			floats.Scale(1/length, row)
-		}
-		for j := range i + 1 {
-			cosine := int(math.Round(1000 * floats.Dot(row, vectors[j*width:][:width])))
-			similarity[i][j], similarity[j][i] = cosine, cosine
-		}
+	similarity := make([][]int, n)
+	for i, cosine := range numeric.Similarities(vectors, n) {
+		similarity[i/n] = append(similarity[i/n], int(math.Round(1000*cosine)))
 	}
 	return similarity, nil
 }

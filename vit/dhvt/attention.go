@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/internal/kernel"
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
@@ -38,8 +39,8 @@ func (c Config) attention(scope *model.Scope, x *Node, see watch) *Node {
 	see("attn.proj", y)
 
 	// The class token receives the mean of the head tokens, which are dropped here.
-	class := Add(rows(y, 0, 1), ReduceAndKeep(rows(y, tokens, tokens+c.Heads), ReduceMean, 0))
-	y = Concatenate([]*Node{class, rows(y, 1, tokens)}, 0) // [1+N, batch, width]
+	class := Add(kernel.Crop(y, 0, 0, 1), ReduceAndKeep(kernel.Crop(y, 0, tokens, tokens+c.Heads), ReduceMean, 0))
+	y = Concatenate([]*Node{class, kernel.Crop(y, 0, 1, tokens)}, 0) // [1+N, batch, width]
 	see("attn", y)
 	return y
 }

@@ -59,6 +59,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
+	"github.com/wepe-go/wepe/internal/kernel"
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
@@ -110,7 +111,7 @@ func (c Config) network(scope *model.Scope, images, positions *Node, see watch) 
 	}
 	x = weight.LayerNorm(scope.In("norm"), x, c.Epsilon)
 	see("final_norm", x)
-	pooled := Reshape(rows(x, 0, 1), batch, c.Width) // the class token
+	pooled := Reshape(kernel.Crop(x, 0, 0, 1), batch, c.Width) // the class token
 	return weight.Dense(scope.In("head"), pooled, c.Classes, init.dense, weight.Constant(0))
 }
 

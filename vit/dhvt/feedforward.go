@@ -7,6 +7,7 @@ import (
 	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/internal/kernel"
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
@@ -14,7 +15,7 @@ import (
 func (c Config) daff(scope *model.Scope, x *Node, see watch) *Node {
 	init := c.initScheme()
 	tokens := x.Shape().Dimensions[0]
-	class, y := rows(x, 0, 1), rows(x, 1, tokens) // [1, batch, width], [N, batch, width]
+	class, y := kernel.Crop(x, 0, 0, 1), kernel.Crop(x, 0, 1, tokens) // [1, batch, width], [N, batch, width]
 	pointwise := func(scope *model.Scope, y *Node, out int) *Node {
 		in := y.Shape().Dim(-1)
 		y = weight.Dense(scope, y, out, init.conv(in, out), init.convBias(in))

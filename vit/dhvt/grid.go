@@ -52,12 +52,3 @@ func (m grid) windows(x *Node) *Node {
 	}
 	return Gather(padded(x), Const(x.Graph(), index))
 }
-
-// rows picks rows begin to end of the first axis.
-func rows(x *Node, begin, end int) *Node {
-	index := make([][]int64, 0, end-begin)
-	for i := begin; i < end; i++ {
-		index = append(index, []int64{int64(i)})
-	}
-	return Gather(x, Const(x.Graph(), index))
-}
