@@ -4,7 +4,6 @@ package analysis
 
 import (
 	"fmt"
-	"math"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"gonum.org/v1/gonum/mat"
@@ -91,11 +90,7 @@ func newReadout(g grid, width int) *readout {
 func (r *readout) add(image int, tokens []float32) {
 	u := mat.NewDense(r.patches(), r.width+3, nil)
 	for k := range r.patches() {
-		row := u.RawRowView(k)
-		for j, v := range tokens[k*r.width : (k+1)*r.width] {
-			row[j] = float64(v)
-		}
-		row[r.width], row[r.width+1], row[r.width+2] = 1, float64(k/r.Cols), float64(k%r.Cols)
+		u.SetRow(k, append(wide(tokens[k*r.width:(k+1)*r.width]), 1, float64(k/r.Cols), float64(k%r.Cols)))
 	}
 	gram := r.grams[image%2]
 	gram.SymRankK(gram, 1, u.T())
@@ -179,7 +174,7 @@ func (m *meanShare) share() float64 {
 		between, total = between-grand, total-grand
 	}
 	if total < 1e-12*m.squares { // all weights of a head are equal, but for rounding
-		return math.NaN()
+		return undefined
 	}
 	return between / total
 }

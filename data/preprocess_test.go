@@ -110,7 +110,7 @@ func testAResizeOfNumbersIsTorchvisions(t *testing.T) {
 	}
 }
 
-// A picture between the two axes would take 3·20011·67·8 = 32 MB.
+// An image between the two axes would take 3·20011·67·8 = 32 MB.
 func TestResizingATallImageTakesTheMemoryOfItsPixels(t *testing.T) {
 	tall := &Image{Height: 20011, Width: 1, Pixels: make([]uint8, 3*20011)}
 	var before, after runtime.MemStats

@@ -48,7 +48,7 @@ func (c Confusion) shares() [][]float64 {
 	return out
 }
 
-// Largest numbers of classes whose cells have numbers, and whose rows and columns have names: with names a picture of
+// Largest numbers of classes whose cells have numbers, and whose rows and columns have names: with names an image of
 // 1000 classes would have 10⁸ pixels.
 const mostNumbers, mostNames = 12, 200
 

@@ -111,7 +111,7 @@ func TestTheMatrixShowsTheSharesOfMistakesAndTheRecallBesideTheName(t *testing.T
 		Values: [][]float64{{0, 0}, {0, 0}}, Rows: []string{"a 100", "b 100"}, Cols: []string{"a", "b"}})
 }
 
-// With a name for each row and column the picture of n classes has more than n² · 100 pixels.
+// With a name for each row and column the image of n classes has more than n² · 100 pixels.
 func TestAMatrixOfManyClassesHasNoNames(t *testing.T) {
 	for classes, most := range map[int]int{200: 1 << 24, 331: 1 << 20} {
 		figure, _ := decode(t, NewConfusion(make([]string, classes)).draw)

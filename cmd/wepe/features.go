@@ -57,12 +57,7 @@ interrupted job.`,
 	flags.IntVar(&o.shown, "shown", 16, "with --nearest and --pca: images")
 	flags.BoolVar(&o.front, "foreground", false, "with --pca: only patches of the foreground, by the first component")
 	o.flags(f)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := o.unread(c); err != nil {
-			return err
-		}
-		return o.run(c, args[0])
-	}
+	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, args[0]) }
 	return c
 }
 
@@ -84,6 +79,9 @@ func (o *extraction) unread(c *cobra.Command) (err error) {
 const featuresData = "shapes[:TASK], cifar100:PATH, or a directory of images, with or without a folder per class"
 
 func (o *extraction) run(c *cobra.Command, model string) error {
+	if err := o.unread(c); err != nil {
+		return err
+	}
 	if o.k < 1 || o.shown < 1 || o.count < 0 || !(o.temperature > 0) {
 		return cli.Usagef("--k, --shown and --temperature: want positive numbers, --limit 0 or more")
 	}

@@ -417,7 +417,6 @@ func TestByDefaultTheFiveLikeliestClassesAreReturned(t *testing.T) {
 	}
 }
 
-// A request that was accepted may still put images into the queue.
 // A client that sends slowly delays no batch.
 func TestABatchWaitsForNoImagesThatAreStillBeingSent(t *testing.T) {
 	s, url, _ := start(t, &fake{}, Options{})
@@ -487,6 +486,7 @@ func TestAModelWithoutFeaturesEmbedsNothing(t *testing.T) {
 	}
 }
 
+// A request that was accepted may still put images into the queue.
 func TestTheQueueIsClosedAfterTheLastRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	b := newBatcher(ctx, &fake{}, Options{Images: 1})
