@@ -4,6 +4,9 @@ package study
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"math"
@@ -33,18 +36,23 @@ func (t *Task) FromFiles(train, test [2]*data.Files, logger *slog.Logger) {
 		}
 		return Sets(set, nil)(ctx, u)
 	}
-	t.Measure = func(ctx context.Context, u Unit, m *finetune.Model) (all report.Metrics, err error) {
+	t.Measure = func(ctx context.Context, u Unit, m *finetune.Model) (all report.Metrics, images string, err error) {
 		files, batch := ofPair(u, test), m.EvalBatch()
 		some := max(1, 1024/batch) * batch // whole batches: one program for all but the last
+		h := sha256.New()
 		var loss, top1, top5 float64
 		for from := 0; from < files.Len(); from += some {
 			set, err := load(ctx, files.Slice(from, min(from+some, files.Len())), u)
 			if err != nil {
-				return all, err
+				return all, "", err
+			}
+			for i, label := range set.Labels { // the parts depend on the batch
+				h.Write(set.Row(i))
+				binary.Write(h, binary.LittleEndian, label) //nolint:errcheck // a hash never fails
 			}
 			part, err := m.Evaluate(set)
 			if err != nil {
-				return all, err
+				return all, "", err
 			}
 			n := float64(part.Images)
 			loss += float64(part.Loss) * n
@@ -54,6 +62,6 @@ func (t *Task) FromFiles(train, test [2]*data.Files, logger *slog.Logger) {
 		}
 		n := float64(all.Images)
 		all.Loss, all.Top1, all.Top5 = report.Number(loss/n), report.Number(top1/n), report.Number(top5/n)
-		return all, nil
+		return all, hex.EncodeToString(h.Sum(nil)), nil
 	}
 }

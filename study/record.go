@@ -126,8 +126,9 @@ type origin struct {
 	From struct {
 		SHA256 string `json:"sha256"`
 	} `json:"from"`
-	Data   string `json:"data"`             // fingerprint of the training images
-	Origin string `json:"origin,omitempty"` // Task.Origin
+	Data     string `json:"data"`               // fingerprint of the training images
+	Measured string `json:"measured,omitempty"` // fingerprint of the images of the metrics, "" in older rows
+	Origin   string `json:"origin,omitempty"`   // Task.Origin
 }
 
 // addTo returns settings with the origin of the images. Only the last element of the checkpoint's path is kept: records
@@ -146,15 +147,18 @@ func (o origin) addTo(settings json.RawMessage) (json.RawMessage, error) {
 		fields["from"] = o.From
 	}
 	fields["data"] = o.Data
+	if o.Measured != "" {
+		fields["measured"] = o.Measured
+	}
 	if o.Origin != "" {
 		fields["origin"] = o.Origin
 	}
 	return json.Marshal(fields)
 }
 
-// agree refuses rows of this study that started from different checkpoints, or from different images of one task. It
-// compares digests, because paths differ between machines and a file may change. starting is the training that is about
-// to start, if it has an ID.
+// agree refuses rows of this study that started from different checkpoints, or were trained or measured on different
+// images of one task. It compares digests, because paths differ between machines and a file may change. starting is the
+// training that is about to start, or has just been measured, if it has an ID.
 func (s *Study) agree(done results, starting Unit, now origin) error {
 	units, err := s.Units(done)
 	if err != nil {
@@ -162,10 +166,11 @@ func (s *Study) agree(done results, starting Unit, now origin) error {
 	}
 	// The rows share the images of a task's part at one size.
 	images := func(u Unit) string { return fmt.Sprint(u.Task.Name, u.part(), u.Fraction, u.Recipe.Augment.Size) }
+	measured := func(u Unit) string { return fmt.Sprint("measured", u.Task.Name, u.Search, u.Recipe.Augment.Size) }
 	var from *string
 	known := map[string]string{}
 	if starting.ID != "" {
-		from, known[images(starting)] = &now.From.SHA256, now.Data
+		from, known[images(starting)], known[measured(starting)] = &now.From.SHA256, now.Data, now.Measured
 	} else if s.sha256 != "" {
 		from = &s.sha256
 	}
@@ -184,11 +189,17 @@ func (s *Study) agree(done results, starting Unit, now origin) error {
 					cmp.Or(was.From.SHA256, "none"), cmp.Or(*from, "none"))
 			}
 		}
-		if other := cmp.Or(known[images(u)], was.Data); was.Data != other {
-			return fmt.Errorf("%s: %s was trained on other images, fingerprint %.12s…, not %.12s…: use another directory",
-				s.Dir, u, was.Data, other)
+		checks := []struct{ done, on, was string }{{"trained", images(u), was.Data}}
+		if was.Measured != "" { // unknown for older rows and for a training that diverged
+			checks = append(checks, struct{ done, on, was string }{"measured", measured(u), was.Measured})
 		}
-		known[images(u)] = cmp.Or(known[images(u)], was.Data)
+		for _, c := range checks {
+			if other := cmp.Or(known[c.on], c.was); c.was != other {
+				return fmt.Errorf("%s: %s was %s on other images, fingerprint %.12s…, not %.12s…: use another directory", s.Dir,
+					u, c.done, c.was, other)
+			}
+			known[c.on] = c.was
+		}
 	}
 	return nil
 }

@@ -50,8 +50,8 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 	task := &s.Tasks[0]
 	task.Name, task.Parts, task.Recipe.Augment.Size = "where", [2]string{"some", "all"}, [2]int{16, 16}
 	validation, test := files(t, "validation", 13, 3), files(t, "test", 1030, 4)
-	task.FromFiles([2]*data.Files{files(t, "some", 20, 1), files(t, "all", 31, 2)}, [2]*data.Files{validation, test},
-		slog.New(slog.DiscardHandler))
+	training := [2]*data.Files{files(t, "some", 20, 1), files(t, "all", 31, 2)}
+	task.FromFiles(training, [2]*data.Files{validation, test}, slog.New(slog.DiscardHandler))
 	s.Seeds, s.Keep, s.Sweep = 1, true, "learning_rate=0.001,0.01"
 	run(t, s)
 	units, done, err := s.recorded()
@@ -90,19 +90,23 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 			!strings.Contains(err.Error(), "while reading some") {
 			t.Errorf("images of which reading was interrupted: %v", err)
 		}
-		if _, err := task.Measure(ctx, u, m); !errors.Is(err, finetune.ErrInterrupted) {
+		if _, _, err := task.Measure(ctx, u, m); !errors.Is(err, finetune.ErrInterrupted) {
 			t.Errorf("interrupted: %v", err)
 		}
 		var odd Task
 		one := *files(t, "one", 3, 5)
 		one.Classes = one.Classes[:len(one.Classes)-1]
 		odd.FromFiles([2]*data.Files{&one, &one}, [2]*data.Files{&one, &one}, slog.New(slog.DiscardHandler))
-		if _, err := odd.Measure(t.Context(), u, m); err == nil || !strings.Contains(err.Error(), "classes") {
+		if _, _, err := odd.Measure(t.Context(), u, m); err == nil || !strings.Contains(err.Error(), "classes") {
 			t.Errorf("images of other classes: %v", err)
 		}
 		want := gomlxtest.Must(m.Evaluate(all))(t)
 		m.Recipe.EvalBatchSize = 1029 // more than are read at a time
-		for _, got := range []report.Metrics{row.Test, gomlxtest.Must(task.Measure(t.Context(), u, m))(t)} {
+		again, images, err := task.Measure(t.Context(), u, m)
+		if err != nil || !strings.Contains(string(row.Settings), fmt.Sprintf(`"measured":%q`, images)) {
+			t.Errorf("%s: %s lacks the fingerprint %s of the same images in other batches: %v", u, row.Settings, images, err)
+		}
+		for _, got := range []report.Metrics{row.Test, again} {
 			if got.Images != 1030 || got.Top1 != want.Top1 || got.Top5 != want.Top5 ||
 				!(math.Abs(float64(got.Loss-want.Loss)) <= 1e-6) || row.Dataset != "all" {
 				t.Errorf("%s: test %+v, want %+v", u, got, want)
@@ -113,10 +117,15 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 		t.Errorf("another seed: %v", got)
 	}
 	for want, change := range map[string]func(*Study){
-		"other images, fingerprint": func(o *Study) {
+		"was trained on other images, fingerprint": func(o *Study) {
 			o.Seeds = 3
-			o.Tasks[0].FromFiles([2]*data.Files{files(t, "some", 20, 5), files(t, "all", 31, 2)},
-				[2]*data.Files{validation, test}, slog.New(slog.DiscardHandler))
+			o.Tasks[0].FromFiles([2]*data.Files{files(t, "some", 20, 5), training[1]}, [2]*data.Files{validation, test},
+				slog.New(slog.DiscardHandler))
+		},
+		"was measured on other images, fingerprint": func(o *Study) {
+			o.Seeds = 3
+			o.Tasks[0].FromFiles(training, [2]*data.Files{files(t, "validation", 13, 5), test},
+				slog.New(slog.DiscardHandler))
 		},
 		"started from weights of SHA-256 none, not ": func(o *Study) { o.From = units[len(units)-1].Dir },
 	} {
@@ -141,7 +150,7 @@ func TestARowNamesThePretrainedModelWithoutItsDirectory(t *testing.T) {
 	s.Progress = func(string) func(finetune.Progress) { return func(finetune.Progress) { steps++ } }
 	s.Tasks[0].Parts, s.Tasks[0].Origin = [2]string{"some", "all"}, "elsewhere"
 	s.Tasks[0].Recipe.Model = vit.Config{}
-	s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, err error) { return m, nil }
+	s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, _ string, _ error) { return }
 	run(t, s)
 	for _, row := range gomlxtest.Must(s.results())(t) {
 		text := string(row.Settings)
@@ -284,6 +293,9 @@ func TestARecordOfDifferentImagesOrWeightsIsNotTabulated(t *testing.T) {
 	}{
 		{[2]string{weights, weights}, "", ""},
 		{[2]string{weights, `{"from":{"sha256":"a1"},"data":"y"}`}, "", "seed 1 on all was trained on other images"},
+		{[2]string{weights, `{"from":{"sha256":"a1"},"data":"x","measured":"m"}`}, "", ""}, // an older row does not say
+		{[2]string{`{"data":"x","measured":"m"}`, `{"data":"x","measured":"n"}`}, "",
+			"seed 1 on all was measured on other images"},
 		{[2]string{weights, others}, "", "learned seed 1 on all started from weights of SHA-256 b2, not a1"},
 		{[2]string{weights, `{"data":"x"}`}, "", "weights of SHA-256 none, not a1"},
 		{[2]string{weights, `{"data":"x"}`}, "diverged", ""}, // older failed rows have no weights
@@ -315,8 +327,8 @@ func TestAFailedMeasurementLeavesNoRow(t *testing.T) {
 	gomlxtest.OnGo(t)
 	s := small(t)
 	s.Variants, s.Seeds, s.Tasks[0].Parts = Each("none"), 1, [2]string{"some", "all"}
-	s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, err error) {
-		return m, os.ErrPermission
+	s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, _ string, err error) {
+		return m, "", os.ErrPermission
 	}
 	if err := s.Run(t.Context()); !errors.Is(err, os.ErrPermission) {
 		t.Errorf("%v, want the measurement's", err)
@@ -325,8 +337,8 @@ func TestAFailedMeasurementLeavesNoRow(t *testing.T) {
 		t.Errorf("rows %v", done)
 	}
 	record := filepath.Join(s.Dir, recordOf(Shard{}))
-	s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, err error) {
-		return m, os.Mkdir(record, 0o755)
+	s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, _ string, err error) {
+		return m, "", os.Mkdir(record, 0o755)
 	}
 	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), record) || !strings.HasPrefix(err.Error(),
 		"none seed 0") {

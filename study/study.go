@@ -84,9 +84,9 @@ type Task struct {
 
 	// Parts are for tasks whose result the run does not evaluate itself: the names of the training images for choosing
 	// settings, and of all training images. Measure evaluates: on validation images for a unit that chooses a setting, on
-	// test images for a final one.
+	// test images for a final one. It also returns a fingerprint of these images, "" for unknown.
 	Parts   [2]string
-	Measure func(ctx context.Context, u Unit, m *finetune.Model) (report.Metrics, error)
+	Measure func(ctx context.Context, u Unit, m *finetune.Model) (_ report.Metrics, images string, err error)
 	Origin  string // of the images, for the record, unless it is the usual one
 }
 
@@ -251,7 +251,10 @@ func (s *Study) record(ctx context.Context, u Unit, run finetune.Run, done resul
 	default:
 		defer model.Finalize()
 		measured := ofPair(u, [2]*report.Metrics{&row.Validation, &row.Test})
-		if *measured, err = u.Task.Measure(ctx, u, model); err != nil {
+		if *measured, o.Measured, err = u.Task.Measure(ctx, u, model); err != nil {
+			return err
+		}
+		if err := s.agree(done, u, o); err != nil {
 			return err
 		}
 	}

@@ -28,7 +28,7 @@ func planned(t *testing.T) *Study {
 	for _, name := range []string{"dtd", "kitti"} {
 		s.Tasks = append(s.Tasks, Task{Name: name, Recipe: recipe, Parts: [2]string{"some", "all"},
 			Images:  func(context.Context, Unit) (_, _ data.Source, err error) { return nil, nil, nil },
-			Measure: func(context.Context, Unit, *finetune.Model) (m report.Metrics, err error) { return m, nil }})
+			Measure: func(context.Context, Unit, *finetune.Model) (m report.Metrics, _ string, _ error) { return }})
 	}
 	return s
 }
