@@ -87,10 +87,12 @@ func (in *Inference) Batch(images []*data.Image) ([]Inferred, error) {
 }
 
 // Attention returns the attention of the last block to each patch [Rows·Cols] of one image, averaged over heads: from
-// the class token, or from the mean-pooled patch tokens in a model without one.
+// the class token, or from the mean-pooled patch tokens in a model without one. It is [errors.ErrUnsupported] for an
+// architecture without attention maps.
 func (in *Inference) Attention(image *data.Image) (weights []float32, err error) {
 	if in.attention == nil {
-		return nil, fmt.Errorf("finetune: a model of architecture %q has no attention map", in.m.Recipe.Architecture)
+		return nil, fmt.Errorf("finetune: a model of architecture %q has no attention map: %w", in.m.Recipe.Architecture,
+			errors.ErrUnsupported)
 	}
 	err = in.call(in.attention, []*data.Image{image}, func(outputs [][]float32) { weights = outputs[0] })
 	return weights, err

@@ -22,9 +22,8 @@ import (
 // served is a finetune.Model in a server.
 type served struct {
 	*finetune.Inference
-	m     *finetune.Model
-	card  Card
-	blind error // of an architecture without attention maps
+	m    *finetune.Model
+	card Card
 }
 
 func newServed(m *finetune.Model) (*served, error) {
@@ -110,15 +109,16 @@ func (s *served) Compile(batch int) error {
 	if _, err := s.Batch(images); err != nil || batch > 1 {
 		return err
 	}
-	_, s.blind = s.Inference.Attention(blank)
+	_, _ = s.Inference.Attention(blank) // a request meets the error again
 	return nil
 }
 
 func (s *served) Attention(image *data.Image) ([]float32, error) {
-	if s.blind != nil {
-		return nil, failure{http.StatusNotFound, s.blind.Error()}
+	weights, err := s.Inference.Attention(image)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil, failure{http.StatusNotFound, err.Error()}
 	}
-	return s.Inference.Attention(image)
+	return weights, err
 }
 
 func (s *served) Parallel() (workers int, allCores bool) { return parallel(s.Backend()) }

@@ -5,10 +5,12 @@ package serve
 import (
 	"bytes"
 	"context"
+	"errors"
 	"image"
 	"image/color"
 	"math"
 	"math/rand/v2"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -21,6 +23,7 @@ import (
 
 	"github.com/gomlx/compute"
 
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -150,6 +153,26 @@ func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 		if err := s.model.Compile(batch); err == nil {
 			t.Errorf("batch %d compiles for images of other rows", batch)
 		}
+	}
+}
+
+// A DHVT has no attention maps; a table of positions of another grid fails for another reason.
+func TestOnlyAMissingAttentionMapIsNotFound(t *testing.T) {
+	gomlxtest.OnGo(t)
+	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../../examples/cifar100/demo/vit"))(t)
+	notFound := func(m *finetune.Model) (bool, error) {
+		served, image := gomlxtest.Must(newServed(m))(t), &data.Image{Height: 28, Width: 24, Pixels: make([]uint8, 3*28*24)}
+		m.Recipe.Model.ImageRows = 28
+		_, err := served.Attention(image)
+		var f failure
+		return errors.As(err, &f) && f.Status == http.StatusNotFound, err
+	}
+	if got, err := notFound(m); got || err == nil {
+		t.Errorf("a ViT of another grid: %v", err)
+	}
+	m.Recipe.Architecture, m.Recipe.Model.Position = finetune.DHVT, "none"
+	if got, err := notFound(m); !got {
+		t.Errorf("a DHVT: %v, want not found", err)
 	}
 }
 
