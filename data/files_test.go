@@ -103,8 +103,10 @@ func TestFolderTakesTheDataSetsOwnSplit(t *testing.T) {
 			!slices.Equal(heldOut.Labels, []int32{1, 2}) || !slices.Equal(heldOut.Classes, train.Classes) {
 			t.Errorf("%s: %+v, %+v", held, train, heldOut)
 		}
-		if filepath.Base(train.Dir) != "train" || filepath.Base(heldOut.Dir) != held {
-			t.Errorf("%s: parts of %s and %s", held, train.Dir, heldOut.Dir)
+		part := map[bool]string{true: "-test", false: "-validation"}[held == "test"]
+		if filepath.Base(train.Dir) != "train" || filepath.Base(heldOut.Dir) != held ||
+			train.Name != filepath.Base(dir)+"-train" || heldOut.Name != filepath.Base(dir)+part {
+			t.Errorf("%s: parts %s of %s and %s of %s", held, train.Name, train.Dir, heldOut.Name, heldOut.Dir)
 		}
 	}
 	for _, classes := range [][]string{{"train", "tram", "val"}, {"test", "val"}, {"cat", "test"}} {

@@ -54,6 +54,7 @@ func Folder(dir string, classes []string) (parts Parts[*Files], err error) {
 		if *to, err = classFolders(filepath.Join(dir, folders[i]), classes); err != nil {
 			return parts, err
 		}
+		(*to).Name = filepath.Base(dir) + [3]string{"-train", "-validation", "-test"}[i]
 		classes = parts.Train.Classes
 	}
 	return parts, nil

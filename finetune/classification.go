@@ -72,6 +72,10 @@ func newClassification(run Run) (*classification, error) {
 			held.Len(),
 			"standard error of the accuracy", fmt.Sprintf("up to %.1f %%", 50/math.Sqrt(float64(held.Len()))))
 	}
+	if held == nil && r.Patience > 0 {
+		return nil, fmt.Errorf("finetune: patience is %d, but there are no validation images: leave out patience or "+
+			"validation_part", r.Patience)
+	}
 	if images.Len() < r.BatchSize {
 		return nil, fmt.Errorf("finetune: %d training images are fewer than one batch of %d: lower batch_size",
 			images.Len(), r.BatchSize)

@@ -105,8 +105,8 @@ type Run struct {
 // Progress is the progress of a run.
 type Progress struct {
 	Step, Steps     int
-	Loss            float64 // of the last step that was read back
-	ImagesPerSecond float64 // of the optimizer steps so far, see report.Result.ImagesPerSecond
-	Left            time.Duration
-	Eval            *report.Eval // set when this step ended with an evaluation
+	Loss            float64       // of the last step that was read back
+	ImagesPerSecond float64       // of the optimizer steps so far, see report.Result.ImagesPerSecond
+	Left            time.Duration // 0 if unknown, as after the first step, which compiles
+	Eval            *report.Eval  // set when this step ended with an evaluation
 }

@@ -206,6 +206,14 @@ func TestSettingsWithoutEffectAreNamed(t *testing.T) {
 		{"augment.erase_scale=[0.1,0.2]", "learned", "without augment.erase_prob"},
 		{"augment.erase_noise=true;augment.erase_prob=0.25", "learned", ""},
 		{"augment.erase_noise=false", "learned", ""},
+		{"augment.crop_ratio=[0.5,2]", "learned", "without augment.crop_scale"},
+		{"augment.crop_ratio=[0.5,2];augment.crop_scale=[0.5,1]", "learned", ""},
+		{"augment.mix_prob=0.5", "learned", "without augment.mixup_alpha or augment.cutmix_alpha"},
+		{"augment.mix_prob=0.5;augment.cutmix_alpha=1", "learned", ""},
+		{"augment.switch_prob=0.5;augment.cutmix_alpha=1", "learned", "without augment.mixup_alpha and augment.cutmix_alpha"},
+		{"augment.switch_prob=0.5;augment.cutmix_alpha=1;augment.mixup_alpha=1", "learned", ""},
+		{"optimizer.beta2=0.99;optimizer.kind=sgd", "learned", "without optimizer.kind adamw or lamb"},
+		{"optimizer.beta2=0.99;optimizer.kind=lamb", "learned", ""},
 	} {
 		err := gomlxtest.Must(tiny().Set(c.settings))(t).Unread(c.settings, strings.Fields(c.positions)...)
 		if c.want != "" {

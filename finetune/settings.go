@@ -89,15 +89,7 @@ func (r Recipe) Differ(settings json.RawMessage) string {
 // such settings: for encodings that it is not used with, or for steps that other settings disable.
 func (r Recipe) Unread(settings string, positions ...string) error {
 	for _, key := range setting.Keys(settings) {
-		without := ""
-		switch {
-		case key == "late_mixup_alpha" && r.LateMixupAlpha > 0 && r.LateFrom == 0:
-			without = "late_from, the first epoch with it"
-		case key == "augment.erase_noise" && r.Augment.EraseNoise && r.Augment.EraseProb == 0,
-			key == "augment.erase_scale" && r.Augment.EraseScale != [2]float64{} && r.Augment.EraseProb == 0:
-			without = "augment.erase_prob, the probability of erasing"
-		}
-		if without != "" {
+		if without := r.without(key); without != "" {
 			return fmt.Errorf("finetune: %s has no effect without %s: set both, or neither", key, without)
 		}
 		if len(positions) == 0 || !slices.Contains(vit.Params(), key) ||
@@ -108,6 +100,27 @@ func (r Recipe) Unread(settings string, positions ...string) error {
 			strings.Join(positions, ", "), strings.Join(readersOf(key), ", "))
 	}
 	return nil
+}
+
+// without names what a setting lacks to have an effect, "" for nothing.
+func (r Recipe) without(key string) string {
+	a, o := r.Augment, r.Optimizer.WithDefaults()
+	switch {
+	case key == "late_mixup_alpha" && r.LateMixupAlpha > 0 && r.LateFrom == 0:
+		return "late_from, the first epoch with it"
+	case key == "augment.erase_noise" && a.EraseNoise && a.EraseProb == 0,
+		key == "augment.erase_scale" && a.EraseScale != [2]float64{} && a.EraseProb == 0:
+		return "augment.erase_prob, the probability of erasing"
+	case key == "augment.crop_ratio" && a.CropRatio != [2]float64{} && a.CropScale == [2]float64{}:
+		return "augment.crop_scale, the area of the crop"
+	case key == "augment.mix_prob" && a.MixProb > 0 && a.MixupAlpha == 0 && a.CutmixAlpha == 0:
+		return "augment.mixup_alpha or augment.cutmix_alpha"
+	case key == "augment.switch_prob" && a.SwitchProb > 0 && (a.MixupAlpha == 0 || a.CutmixAlpha == 0):
+		return "augment.mixup_alpha and augment.cutmix_alpha"
+	case (key == "optimizer.beta1" || key == "optimizer.beta2") && o.Kind == kindSGD:
+		return "optimizer.kind adamw or lamb"
+	}
+	return ""
 }
 
 // readersOf lists the encodings that read a hyperparameter.

@@ -231,8 +231,9 @@ func (t *Trainer) advance() error {
 		}
 	}
 	if t.Progress != nil {
-		done, spent := max(1, t.step-t.startStep-1), time.Since(t.compiled)
-		progress.Left = spent / time.Duration(done) * time.Duration(t.Steps-t.step)
+		if done := t.step - t.startStep - 1; done > 0 {
+			progress.Left = time.Since(t.compiled) / time.Duration(done) * time.Duration(t.Steps-t.step)
+		}
 		t.Progress(progress)
 	}
 	return nil

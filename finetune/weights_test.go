@@ -120,6 +120,14 @@ func TestARunEndedByPatienceIsNotExtended(t *testing.T) {
 	refused(t, "an extension", err, "cannot be extended: its last 2 evaluations")
 }
 
+func TestPatienceNeedsValidationImages(t *testing.T) {
+	gomlxtest.OnGo(t)
+	run := overfits(t, "patience=2;validation_part=-1")
+	run.Validation = nil
+	_, _, err := run.Do(t.Context())
+	refused(t, "patience without validation images", err, "patience is 2, but there are no validation images")
+}
+
 func TestADamagedLastCheckpointIsReplacedByTheBest(t *testing.T) {
 	gomlxtest.OnGo(t)
 	run := overfits(t, "")

@@ -3,6 +3,7 @@
 package study
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ const multiResolutionFile = "elsewhere.jsonl"
 // multiResolution evaluates a trained model at the sizes of EvalSizes, unless the last row of a size is of the same
 // weights: those of the training run's row, on another grid without training. Each encoding has its own rule for other
 // grids.
-func (s *Study) multiResolution(u Unit, row report.Result, test data.Source) error {
+func (s *Study) multiResolution(ctx context.Context, u Unit, row report.Result, test data.Source) error {
 	path := filepath.Join(u.Dir, multiResolutionFile)
 	rows, err := report.ReadFiles(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -48,7 +49,13 @@ func (s *Study) multiResolution(u Unit, row report.Result, test data.Source) err
 		if err != nil {
 			return fmt.Errorf("at %s: %w", row.ImageSize, err)
 		}
-		row.Test, err = model.Evaluate(test)
+		images := test
+		if u.Task.TestAt != nil {
+			images, err = u.Task.TestAt(ctx, model)
+		}
+		if err == nil {
+			row.Test, err = model.Evaluate(images)
+		}
 		model.Finalize()
 		if err != nil {
 			return fmt.Errorf("at %s: %w", row.ImageSize, err)

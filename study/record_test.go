@@ -242,7 +242,7 @@ func TestRowsThatCannotBeReadAreAnErrorEverywhere(t *testing.T) {
 		"other sizes": func(s *Study) error {
 			u := gomlxtest.Must(s.Units(nil))(t)[0]
 			_, test, err := s.Tasks[0].Images(t.Context(), u)
-			return errors.Join(err, s.multiResolution(u, report.Result{Settings: []byte("{}")}, test))
+			return errors.Join(err, s.multiResolution(t.Context(), u, report.Result{Settings: []byte("{}")}, test))
 		},
 		"Merge into": func(s *Study) error { return s.Merge([]string{t.TempDir()}) },
 		"Merge of": func(s *Study) error {

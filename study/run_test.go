@@ -140,13 +140,13 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 	}
 	gone := units[slices.IndexFunc(units, func(u Unit) bool { return u.String() == "wepe seed 1" })]
 	row0 := gomlxtest.Must(report.ReadFiles(filepath.Join(s.Dir, "away", finetune.RowsFile)))(t).Results[0]
-	if err := s.multiResolution(gone, row0, test); err == nil || !strings.Contains(err.Error(), "at 16x16: ") {
+	if err := s.multiResolution(t.Context(), gone, row0, test); err == nil || !strings.Contains(err.Error(), "at 16x16: ") {
 		t.Errorf("a model that is gone: %v", err)
 	}
 	if err := os.Rename(filepath.Join(s.Dir, "away"), filepath.Join(s.Dir, "wepe-seed1")); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.multiResolution(units[0], report.Result{}, test); err == nil ||
+	if err := s.multiResolution(t.Context(), units[0], report.Result{}, test); err == nil ||
 		!strings.Contains(err.Error(), units[0].Dir+": the recipe in its row") {
 		t.Errorf("a row without a recipe: %v", err)
 	}
@@ -157,7 +157,7 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 	again := *s
 	again.EvalSizes = [][2]float64{{2, 2}}
 	trained := gomlxtest.Must(report.ReadFiles(filepath.Join(units[0].Dir, finetune.RowsFile)))(t)
-	if err := again.multiResolution(units[0], trained.Results[0], other); err == nil ||
+	if err := again.multiResolution(t.Context(), units[0], trained.Results[0], other); err == nil ||
 		!strings.Contains(err.Error(), "at 32x32") {
 		t.Errorf("images of other classes: %v", err)
 	}
@@ -204,7 +204,7 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 	}
 	row := trained.Results[0]
 	row.Date = "earlier"
-	if err := again.multiResolution(units[0], row, test); err != nil {
+	if err := again.multiResolution(t.Context(), units[0], row, test); err != nil {
 		t.Fatal(err)
 	}
 	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(units[0].Dir, multiResolutionFile)))(t)
@@ -216,7 +216,7 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := again.multiResolution(units[0], row, test); err == nil || !strings.Contains(err.Error(), path) {
+	if err := again.multiResolution(t.Context(), units[0], row, test); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("rows that cannot be written: %v", err)
 	}
 }

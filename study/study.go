@@ -79,6 +79,9 @@ type Task struct {
 	// Images reads the images of a training run, and the test images if the run evaluates itself. nil if this machine has
 	// none: its training runs are left to others.
 	Images func(ctx context.Context, u Unit) (train, test data.Source, err error)
+	// TestAt reads the test images for a model of another size than it was trained at; nil if those of Images are resized
+	// in the graph.
+	TestAt func(ctx context.Context, m *finetune.Model) (data.Source, error)
 	// Validation reads the images that select the best weights; nil if the recipe splits them off the training images.
 	Validation func(ctx context.Context, u Unit) (data.Source, error)
 
@@ -206,7 +209,7 @@ func (s *Study) train(ctx context.Context, u Unit, done results) error {
 	if err := Leave(run, model, row); err != nil {
 		return err
 	}
-	return s.multiResolution(u, row, test)
+	return s.multiResolution(ctx, u, row, test)
 }
 
 // Leave writes field.png, the encoding of a trained model over the patch grid, and the page of a finished run, unless

@@ -19,6 +19,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
 	"github.com/wepe-go/wepe/vit/dhvt"
 )
@@ -97,8 +98,14 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 	}
 	recipe = plainForKeep(recipe, slices.Contains(s.Aspects, finetune.AspectKeep))
 	compared := d.WithTest()
-	images := loader{d: compared, sizes: s.Sizes, subsets: o.subsets, read: map[string]dataset.Splits{}}
+	images := loader{d: compared, subsets: o.subsets, read: map[string]dataset.Splits{}}
 	s.Tasks = []study.Task{{Recipe: recipe, Images: images.of}}
+	if compared.InFiles() {
+		s.Tasks[0].TestAt = func(ctx context.Context, m *finetune.Model) (data.Source, error) {
+			test, _, err := compared.Split(ctx, report.Test, m)
+			return test, err
+		}
+	}
 	if compared.HasValidation() {
 		s.Tasks[0].Validation = images.validation
 	}
@@ -196,7 +203,7 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 	case own != "": // its settings are for this form alone
 		positions = []string{"none", "learned", "sincos2d", own}
 	}
-	if d.Name == "cifar100" {
+	if d.CIFAR100() {
 		s.Published = named.PublishedOf(r, s.From != "")
 	}
 	s.EvalSizes, s.Baseline, s.Variants = named.EvalSizes, named.Baseline, study.Each(positions...)
@@ -221,28 +228,18 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 	return err
 }
 
-// loader reads the images of training runs once for all sizes of one aspect ratio, at the largest, which the graph
-// resizes: the ratio decides what is cropped. With aspects, or streamed, it reads them once for each size.
+// loader reads the images of training runs once for each size, as a run of that size alone would.
 type loader struct {
 	d       *dataset.Dataset // with test images
-	sizes   [][2]int
-	subsets bool // the seed of a run also draws its fraction of the images
+	subsets bool             // the seed of a run also draws its fraction of the images
 	read    map[string]dataset.Splits
 }
 
 func (l *loader) splits(ctx context.Context, u study.Unit) (splits dataset.Splits, err error) {
-	r := u.Recipe
-	if r.Aspect == "" && !l.d.Streams(r) {
-		for _, s := range l.sizes {
-			if own := u.Recipe.Augment.Size; s[0]*own[1] == s[1]*own[0] && s[0] > r.Augment.Size[0] {
-				r.Augment.Size = s
-			}
-		}
-	}
-	key := fmt.Sprint(r.Aspect, r.Augment.Size)
+	key := fmt.Sprint(u.Recipe.Aspect, u.Recipe.Augment.Size)
 	splits, ok := l.read[key]
 	if !ok {
-		if splits, err = l.d.Load(ctx, r); err != nil {
+		if splits, err = l.d.Load(ctx, u.Recipe); err != nil {
 			return splits, err
 		}
 		l.read[key] = splits

@@ -23,6 +23,7 @@ import (
 
 	"github.com/wepe-go/wepe/analysis/features"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/serve"
 )
@@ -112,9 +113,11 @@ func (s *serving) run(ctx context.Context, m *finetune.Model) (err error) {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	c := m.Recipe.Model
-	preprocessing, _ := m.Preprocessing() // checked by Handler
-	bound := s.Memory(c.ImageRows*c.ImageCols, preprocessing.Float)
+	input, err := m.Fit(&data.Image{Height: 1, Width: 1, Pixels: make([]uint8, 3)})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	bound := s.Memory(input.Height*input.Width, input.Float != nil)
 	cli.Field("memory", "requests use at most %d MiB at once, the heap twice as much", bound>>20)
 	collectRarely(2 * bound)
 	cli.Field("serving", "http://%s (compiling)", listener.Addr())

@@ -228,7 +228,7 @@ func (o *training) chosen(d *dataset.Dataset, model string, size [2]int) (recipe
 		recipe, err = o.fineTuning(d, model, size)
 	case d.Generated():
 		recipe, err = finetune.Named("shapes")
-	case d.Name == "cifar100":
+	case d.CIFAR100():
 		recipe, err = finetune.Named("cifar100-small")
 	default:
 		recipe, err = finetune.Named("scratch")

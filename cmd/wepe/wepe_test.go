@@ -414,6 +414,16 @@ func TestADirectoryOfAnotherDatasetOrRecipeIsRefusedByBothNames(t *testing.T) {
 	if !bytes.Equal(gomlxtest.Must(os.ReadFile("run/run.json"))(t), before) {
 		t.Error("a refused training changed run.json")
 	}
+	only := copied(t, "run") // rows without checkpoints
+	for _, name := range []string{"last", "best"} {
+		if err := os.RemoveAll(filepath.Join(only, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, err := train("--seed", "7", "--data", first, "--out", only); code != 1 ||
+		!strings.Contains(err.Error(), "run of other settings: its seed is 0") {
+		t.Errorf("a directory with rows: exit code %d, %v", code, err)
+	}
 	succeeds(t, append([]string{"train", "--size", "16x16", "--data", second}, small...)...)
 	if _, err := os.Stat("runs/scratch-dogs/run.json"); err != nil {
 		t.Error(err)
@@ -552,8 +562,9 @@ var brief = []string{"--set", "epochs=0;warmup_epochs=0;eval_steps=2;validation_
 
 func TestATableHasNoRowsOfOtherSettingsOrModelsAndWritesNothing(t *testing.T) {
 	t.Chdir(t.TempDir())
+	const dir = "c[1]" // a pattern, if it were one
 	compare := func(args ...string) (string, error) {
-		out, _, err := invoke(t, append(append([]string{"compare", "--recipe", "shapes", "--out", "c"}, brief...),
+		out, _, err := invoke(t, append(append([]string{"compare", "--recipe", "shapes", "--out", dir}, brief...),
 			args...)...)
 		return out, err
 	}
@@ -561,14 +572,14 @@ func TestATableHasNoRowsOfOtherSettingsOrModelsAndWritesNothing(t *testing.T) {
 	if out, err := compare(append(first, "--position", "learned")...); err != nil || strings.Contains(out, "not counted") {
 		t.Fatal(out, err)
 	}
-	before := contents(t, "c")
+	before := contents(t, dir)
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
 		"rate":  {[]string{"--set", "learning_rate=0.1;steps=4;model.depth=7"}, "learning_rate 0.003, not 0.1"},
 		"steps": {[]string{"--set", "learning_rate=0.003;steps=8"}, "steps 4, not 8"},
-		"model": {append([]string{filepath.Join("c", "learned-seed0")}, first...),
+		"model": {append([]string{filepath.Join(dir, "learned-seed0")}, first...),
 			"started from weights of SHA-256 none, not "},
 	} {
 		args := append(c.args, "--position", "learned,wepe")
@@ -577,10 +588,10 @@ func TestATableHasNoRowsOfOtherSettingsOrModelsAndWritesNothing(t *testing.T) {
 			!strings.Contains(out, "2 of 2 training runs are not done yet") {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
-		if _, err := compare(args...); err == nil || !strings.Contains(err.Error(), "c holds runs of other settings: it") {
+		if _, err := compare(args...); err == nil || !strings.Contains(err.Error(), dir+" holds runs of other settings: it") {
 			t.Errorf("%s: a training in the same directory: %v", name, err)
 		}
-		if !maps.Equal(contents(t, "c"), before) {
+		if !maps.Equal(contents(t, dir), before) {
 			t.Fatalf("%s: the files of the study changed", name)
 		}
 	}
@@ -588,7 +599,7 @@ func TestATableHasNoRowsOfOtherSettingsOrModelsAndWritesNothing(t *testing.T) {
 	if err != nil || strings.Contains(out, "not counted") || !strings.Contains(out, "1 of 2 training runs are not done") {
 		t.Errorf("with its own settings: %v\n%s", err, out)
 	}
-	if _, _, err := invoke(t, append(append([]string{"train", "--recipe", "shapes", "--out", "c"}, brief...),
+	if _, _, err := invoke(t, append(append([]string{"train", "--recipe", "shapes", "--out", dir}, brief...),
 		first...)...); err == nil || !strings.Contains(err.Error(), "the runs of wepe compare: use --out DIR") {
 		t.Errorf("a training in the study's directory: %v", err)
 	}
@@ -898,33 +909,66 @@ func TestEvalHasTheValidationImagesOfARunOfAFraction(t *testing.T) {
 }
 
 // Images of 48×16 pixels at 16×16 keep their middle third, whatever other sizes are compared.
-func TestTheImagesOfASizeDoNotDependOnSizesOfOtherAspectRatios(t *testing.T) {
+func TestTheImagesOfASizeDoNotDependOnOtherSizes(t *testing.T) {
 	d := gomlxtest.Must(dataset.Open(t.Context(), images(t, "tall", 8, 48, 16), dataset.Options{}))(t)
 	recipe := gomlxtest.Must(finetune.Named("scratch"))(t)
-	read := func(size [2]int, sizes ...[2]int) (fingerprint string, height, width int) {
-		l := loader{d: d.WithTest(), sizes: sizes, read: map[string]dataset.Splits{}}
-		u := study.Unit{Recipe: recipe, Size: size, Fraction: 1}
-		u.Recipe.Augment.Size = size
-		train, test, err := l.of(t.Context(), u)
-		if err != nil {
-			t.Fatal(err)
+	square := [2]int{16, 16}
+	read := func(sizes ...[2]int) (fingerprint string) {
+		l := loader{d: d.WithTest(), read: map[string]dataset.Splits{}}
+		for _, size := range sizes {
+			u := study.Unit{Recipe: recipe, Size: size, Fraction: 1}
+			u.Recipe.Augment.Size = size
+			train, test, err := l.of(t.Context(), u)
+			if err != nil {
+				t.Fatal(err)
+			}
+			info := train.Describe()
+			if [2]int{info.Height, info.Width} != size {
+				t.Errorf("%v read at %d×%d", size, info.Height, info.Width)
+			}
+			if size == square {
+				fingerprint = train.Fingerprint() + test.Fingerprint() + fmt.Sprint(info.Preprocessing())
+			}
 		}
-		info := train.Describe()
-		return train.Fingerprint() + test.Fingerprint() + fmt.Sprint(info.Preprocessing()), info.Height, info.Width
+		return fingerprint
 	}
-	square, tall := [2]int{16, 16}, [2]int{16, 48}
-	alone, height, width := read(square, square)
-	if height != 16 || width != 16 {
-		t.Errorf("read at %d×%d, want 16×16", height, width)
-	}
-	for _, sizes := range [][][2]int{{square, tall}, {tall, square}, {square, tall, {48, 16}}} {
-		if with, _, _ := read(square, sizes...); with != alone {
+	tall, large := [2]int{16, 48}, [2]int{32, 32}
+	alone := read(square)
+	for _, sizes := range [][][2]int{{square, tall}, {tall, square}, {large, square}, {square, tall, {48, 16}, large}} {
+		if read(sizes...) != alone {
 			t.Errorf("with sizes %v the images of 16×16 are others", sizes)
 		}
 	}
-	for _, size := range [][2]int{square, {32, 32}} { // one reading for both
-		if _, height, width := read(size, square, [2]int{32, 32}, tall); height != 32 || width != 32 {
-			t.Errorf("%v read at %d×%d, want 32×32", size, height, width)
+}
+
+// The models see images of files at 32×32 as wepe eval would, not those of 16×16 enlarged; the record and the page of a
+// directory with splits have its name.
+func TestAStudyOfOtherSizesReadsTheFilesAtEach(t *testing.T) {
+	dir := t.TempDir()
+	for _, split := range []string{"train", "test"} {
+		if err := os.Rename(images(t, split, 8, 32, 32), filepath.Join(dir, split)); err != nil {
+			t.Fatal(err)
 		}
+	}
+	t.Chdir(t.TempDir())
+	succeeds(t, append([]string{"compare", "--data", dir, "--study", "resolution", "--position", "learned", "--seeds", "1",
+		"--set", "augment.size=[16,16]", "--out", "runs"}, small...)...)
+	rows := gomlxtest.Must(report.ReadFiles("runs/learned-seed0/elsewhere.jsonl"))(t).Results
+	seen := 0
+	for _, r := range rows {
+		if name := filepath.Base(dir) + "-train"; r.Dataset != name {
+			t.Errorf("dataset %s, want %s", r.Dataset, name)
+		}
+		if r.ImageSize != "32x32" {
+			continue
+		}
+		seen++
+		e := asJSON[evaluated](t, "eval", "runs/learned-seed0", "--data", dir, "--size", "32x32", "--backend", "go")
+		if e.Metrics != r.Test {
+			t.Errorf("at 32×32: %+v, wepe eval %+v", r.Test, e.Metrics)
+		}
+	}
+	if seen != 1 {
+		t.Errorf("%d rows at 32×32 of %d", seen, len(rows))
 	}
 }

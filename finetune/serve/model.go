@@ -98,9 +98,9 @@ func (s *served) Likeliest(logits []float32, top int) []finetune.Class {
 
 func (s *served) Compile(batch int) error {
 	c := s.m.Recipe.Model
-	blank := &data.Image{Height: c.ImageRows, Width: c.ImageCols, Pixels: make([]uint8, 3*c.ImageRows*c.ImageCols)}
-	if s.card.Preprocessing.Float {
-		blank.Float = make([]float32, len(blank.Pixels))
+	blank, err := s.Fit(&data.Image{Height: c.ImageRows, Width: c.ImageCols, Pixels: make([]uint8, 3*c.ImageRows*c.ImageCols)})
+	if err != nil {
+		return err
 	}
 	images := make([]*data.Image, batch)
 	for i := range images {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/gomlx/compute"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/datatest"
@@ -148,11 +149,45 @@ func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 	if len(weights) != c.Rows()*c.Cols() || !(sum > 0.1 && sum < 1) { // the class token keeps the rest
 		t.Errorf("%d weights with sum %g, want %d×%d and a sum below 1", len(weights), sum, c.Rows(), c.Cols())
 	}
-	m.Recipe.Model.ImageRows++ // the program is for the previous number of rows
+	m.Recipe.Model.Channels = 5
 	for _, batch := range []int{1, 3} {
 		if err := s.model.Compile(batch); err == nil {
-			t.Errorf("batch %d compiles for images of other rows", batch)
+			t.Errorf("batch %d compiles for images of 5 channels", batch)
 		}
+	}
+}
+
+// counting is a backend that counts programs.
+type counting struct {
+	compute.Backend
+	programs int
+}
+
+func (b *counting) Builder(name string) compute.Builder {
+	b.programs++
+	return b.Backend.Builder(name)
+}
+
+// Images are fitted to the preprocessing's 37×41 pixels, and resized to the model's 24×24 in the program.
+func TestNoRequestCompiles(t *testing.T) {
+	gomlxtest.OnGo(t)
+	b := &counting{Backend: gomlxtest.Backend()}
+	m := gomlxtest.Must(finetune.Open(b, "../../examples/cifar100/demo/vit"))(t)
+	m.Preprocess = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{37, 41}}
+	s := gomlxtest.Must(newServed(m))(t)
+	for _, batch := range []int{1, 3} {
+		if err := s.Compile(batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compiled := b.programs
+	image := gomlxtest.Must(s.Fit(&data.Image{Height: 5, Width: 7, Pixels: make([]uint8, 3*5*7)}))(t)
+	for _, batch := range []int{3, 1} {
+		gomlxtest.Must(s.Batch(slices.Repeat([]*data.Image{image}, batch)))(t)
+	}
+	gomlxtest.Must(s.Attention(image))(t)
+	if b.programs != compiled || compiled < 3 {
+		t.Errorf("%d programs are compiled before the requests, %d after", compiled, b.programs)
 	}
 }
 

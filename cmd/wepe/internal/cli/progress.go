@@ -112,8 +112,12 @@ func progressLine(title string, p finetune.Progress) string {
 			validation += fmt.Sprintf("mask AP %.1f  ", 100*float64(masks["AP"]))
 		}
 	}
-	return fmt.Sprintf("%s  step %d/%d  loss %.3f  %s%.0f images/s  %s left", title, p.Step, p.Steps, loss, validation,
-		p.ImagesPerSecond, p.Left.Round(time.Second))
+	line := fmt.Sprintf("%s  step %d/%d  loss %.3f  %s%.0f images/s", title, p.Step, p.Steps, loss, validation,
+		p.ImagesPerSecond)
+	if p.Left > 0 || p.Step == p.Steps {
+		line += fmt.Sprintf("  %s left", p.Left.Round(time.Second))
+	}
+	return line
 }
 
 // Count returns a function that shows how many of a unit are done, with speed and remaining time. The count of its

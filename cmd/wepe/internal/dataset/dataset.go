@@ -375,7 +375,7 @@ func settingsOf(r finetune.Recipe) (preprocess.Settings, error) {
 		size = [2]int{r.Model.ImageRows, r.Model.ImageCols}
 	}
 	if size == [2]int{} {
-		return preprocess.Settings{}, cli.Usagef("recipe %s has no image size: use --size, as --size 224x224", r.Name)
+		return preprocess.Settings{}, cli.Usagef("recipe %s has no image size: use --size 224x224, in wepe compare --sizes", r.Name)
 	}
 	return r.Preprocessing(size)
 }
@@ -533,6 +533,12 @@ func (d *Dataset) HasValidation() bool { return d.files[1] != nil }
 
 // Generated reports whether the images are the embedded shapes.
 func (d *Dataset) Generated() bool { return d.task != "" }
+
+// CIFAR100 reports whether the images are CIFAR-100 itself, not a directory of this name.
+func (d *Dataset) CIFAR100() bool { return d.memory[0] != nil }
+
+// InFiles reports whether the images are read with a preprocessing, from files.
+func (d *Dataset) InFiles() bool { return d.files[0] != nil }
 
 // Positional reports whether classes depend on where something is in the image, so that crops and flips change them.
 func (d *Dataset) Positional() bool { return d.Generated() || d.structured }

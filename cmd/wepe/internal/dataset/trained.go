@@ -51,7 +51,7 @@ func (d *Dataset) asTrained(s Splits, m *finetune.Model) (Splits, error) {
 			"of its training and no other --size, or use --split test", m.Opened.Path, fraction, d.Spec)
 	case s.Validation == nil && (!own || m.Opened.Data != ""):
 		cli.Field("split", "the validation images are split off the training images now: the model may have been trained on "+
-			"them")
+			"them, unless only --stream is not that of its training")
 	}
 	return whole, nil
 }

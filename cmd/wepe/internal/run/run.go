@@ -131,14 +131,14 @@ func Claim(dir string, d Description) error {
 	return nil
 }
 
-// begun reports whether a directory has a checkpoint, in a study that of a run or its rows.
+// begun reports whether a directory, or in a study that of a run, has a checkpoint or rows.
 func begun(dir string, study bool) bool {
-	if !study {
-		saved, _ := checkpoints.All(dir)
-		return len(saved) > 0
+	runs := ""
+	if study {
+		runs = "*/"
 	}
-	for _, name := range []string{finetune.RowsFile, filepath.Join(checkpoints.LastDir, "*")} {
-		if found, _ := filepath.Glob(filepath.Join(dir, "*", name)); len(found) > 0 {
+	for _, name := range []string{finetune.RowsFile, checkpoints.LastDir + "/*", checkpoints.BestDir + "/*"} {
+		if found, _ := fs.Glob(os.DirFS(dir), runs+name); len(found) > 0 {
 			return true
 		}
 	}
@@ -179,13 +179,13 @@ func (d Description) sameData(other Description) bool {
 
 // foreignRows refuses rows of another recipe or dataset from versions without run.json.
 func foreignRows(dir string, d Description) error {
-	for _, pattern := range []string{finetune.RowsFile, filepath.Join("*", finetune.RowsFile)} {
-		paths, err := filepath.Glob(filepath.Join(dir, pattern))
+	for _, pattern := range []string{finetune.RowsFile, "*/" + finetune.RowsFile} {
+		names, err := fs.Glob(os.DirFS(dir), pattern)
 		if err != nil {
 			return err
 		}
-		for _, path := range paths {
-			rows, err := report.ReadFiles(path)
+		for _, name := range names {
+			rows, err := report.ReadFiles(filepath.Join(dir, name))
 			if err != nil || len(rows.Evals) == 0 {
 				continue
 			}
@@ -267,9 +267,9 @@ func Local(ctx context.Context, path string) (string, error) {
 			return "", fmt.Errorf("MODEL %s: %w: want a run's directory, a model's file or directory, or hf://owner/name", path,
 				fs.ErrNotExist)
 		}
-		if runs, _ := filepath.Glob(filepath.Join(path, "*", checkpoints.LastDir)); len(runs) > 0 {
+		if runs, _ := fs.Glob(os.DirFS(path), "*/"+checkpoints.LastDir); len(runs) > 0 {
 			return "", fmt.Errorf("MODEL %s contains %d runs: name one of them, for example %s", path, len(runs),
-				filepath.Dir(runs[0]))
+				filepath.Join(path, filepath.Dir(runs[0])))
 		}
 		return path, nil
 	}
