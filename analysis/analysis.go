@@ -170,6 +170,13 @@ func (c *Comparison) open(ctx context.Context, m Model) (*subject, error) {
 	v := opened.Recipe.Model
 	s := &subject{Comparison: c, Model: m, model: opened, Images: c.Images, Mask: c.Mask,
 		grid: grid{Rows: v.Rows(), Cols: v.Cols(), Prefix: v.Prefix()}}
+	s.imagesAt = func(m *finetune.Model) (*data.Memory, error) {
+		if c.ImagesFor == nil {
+			return c.Images, nil
+		}
+		images, _, err := c.ImagesFor(ctx, m)
+		return images, err
+	}
 	if c.ImagesFor == nil {
 		return s, nil
 	}
@@ -197,6 +204,8 @@ type subject struct {
 
 	analysis Analysis
 	section  *section
+
+	imagesAt func(*finetune.Model) (*data.Memory, error) // Images for the model at another size
 
 	attention *attention // computed on first use
 	labels    []int32    // of Images by the model's classes, set by predicts

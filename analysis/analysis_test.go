@@ -368,6 +368,32 @@ func TestEveryModelIsClosedWhateverBecomesOfItsImages(t *testing.T) {
 	}
 }
 
+// The accuracy at another size is that of the images as they are read for it. Sizes are squares: of 12×20 pixels, in
+// patches of 4, 16×16 and 32×32.
+func TestOtherSizesHaveTheirOwnImages(t *testing.T) {
+	gomlxtest.OnGo(t)
+	path := trained(t, "learned", 1, nil)
+	images := func(m *finetune.Model) *data.Memory {
+		if m.Recipe.Model.ImageRows == 32 {
+			return testImages(7)
+		}
+		return testImages(11)
+	}
+	comparison := Comparison{Backend: gomlxtest.Backend(), Models: []Model{{Name: "a", Path: path}},
+		Analyses: gomlxtest.Must(Choose([]string{"resolution"}))(t),
+		ImagesFor: func(_ context.Context, m *finetune.Model) (*data.Memory, func(int) []bool, error) {
+			return images(m), nil, nil
+		}}
+	rows := gomlxtest.Must(comparison.Run(t.Context()))(t).Rows
+	for side, at := range map[int]string{16: "1 × 1 training size", 32: "2 × 2 training size"} {
+		m := gomlxtest.Must(finetune.Opening{Size: [2]int{side, side}}.Open(gomlxtest.Backend(), path))(t)
+		want := 100 * float64(gomlxtest.Must(m.Evaluate(images(m)))(t).Top1)
+		if got := value(t, rows, "resolution", "a", "top-1 accuracy, %", at); got != want {
+			t.Errorf("%s: %g, want %g", at, got, want)
+		}
+	}
+}
+
 func TestAComparisonEndsWithItsContext(t *testing.T) {
 	gomlxtest.OnGo(t)
 	ctx, cancel := context.WithCancel(t.Context())

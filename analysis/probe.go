@@ -51,12 +51,9 @@ func probe(s *subject) error {
 	}
 	held := max(1, images/4)
 	for with, name := range []string{"content only", "content + position"} {
-		if with == 0 && !s.first {
-			continue // independent of the column's seed
-		}
 		train := p.draw(s.Pairs, held, images-held, float64(with))
 		test := p.draw(max(1, s.Pairs/4), 0, held, float64(with))
-		if with == 0 {
+		if with == 0 && s.first { // independent of the column's seed
 			s.measured("MSE, patches²", "mean offset", chanceErrors(train.targets, test.targets).MSE)
 		}
 		e, err := releasedProbe(s.Comparison.Seed).errors(s.Backend, train, test)

@@ -11,6 +11,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/figure"
+	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
 )
 
@@ -112,7 +113,11 @@ func resolution(s *subject) error {
 		if err != nil {
 			return notApplicable(err.Error())
 		}
-		m, err := at.Evaluate(s.Images)
+		images, err := s.imagesAt(at)
+		var m report.Metrics
+		if err == nil {
+			m, err = at.Evaluate(images)
+		}
 		at.Finalize()
 		if err != nil {
 			return err

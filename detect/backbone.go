@@ -40,7 +40,7 @@ type Backbone struct {
 // WithDefaults returns b with every zero field that has a default filled in.
 func (b Backbone) WithDefaults() Backbone {
 	b.Position = resampled(cmp.Or(b.Position, grid2d))
-	b.Pool, b.ClassToken, b.Registers = "mean", false, 0 // only patch tokens
+	b.Pool, b.ClassToken, b.Registers, b.RegisterPositions = "mean", false, 0, false // only patch tokens
 	b.Config = b.Config.WithDefaults()
 	b.Window = cmp.Or(b.Window, 14)
 	if b.Global == nil {

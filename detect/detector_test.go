@@ -405,6 +405,39 @@ func below(t *testing.T, store *model.Store, scope string) map[string]*tensors.T
 	return variables
 }
 
+// The windows of 2 extend beyond the 3×5 grid: tokens without a position fill them.
+func TestABackboneOfADistilledViTHasPositionsForItsPatchesOnly(t *testing.T) {
+	gomlxtest.OnGo(t)
+	v := vit.Config{ImageRows: 24, ImageCols: 40, PatchSize: 8, Width: 32, Depth: 2, Heads: 4, MLPDim: 48, Classes: 3,
+		Position: "learned", Pool: "class+register", ClassToken: true, Registers: 1, RegisterPositions: true}.WithDefaults()
+	store := gomlxtest.Seeded(t, 11)
+	gomlxtest.Build(t, store, func(s *model.Scope, in []*Node) []*Node {
+		return []*Node{v.Logits(s.In("vit"), in[0])}
+	}, gomlxtest.Noise(1, 24, 40, 3))
+	variables := below(t, store, "/vit/")
+	table := gomlxtest.Must(tensors.CopyFlatData[float32](variables[learnedTable]))(t)
+	c := tiny("", nil)
+	c.Backbone = FromViT(v, 24, 40)
+	c.Backbone.Window, c.Backbone.Global = 2, []int{1}
+	d := newDetector(t, c)
+	if err := d.LoadBackbone(v, nil, variables); err != nil {
+		t.Fatal(err)
+	}
+	gomlxtest.RunModel(t, d.scope.Store(), func(s *model.Scope, in []*Node) []*Node {
+		return []*Node{d.Config.Backbone.trace(s.At("detector").At(backboneScope), in[0], false).Output}
+	}, gomlxtest.Noise(2, 24, 40, 3))
+	for v := range d.scope.Store().IterVariables() {
+		if path, ok := strings.CutPrefix(v.Path(), "/detector/backbone/position/"); ok && path != "grid2d/table" {
+			t.Errorf("the backbone has the variable %s", path)
+		}
+	}
+	loaded := gomlxtest.Must(d.scope.Store().GetVariable("/detector/backbone/" + grid2dTable).MustValue().LocalClone())(t)
+	if got := gomlxtest.Must(tensors.CopyFlatData[float32](loaded))(t); len(table) != 17*32 ||
+		!slices.Equal(got, table[2*32:]) {
+		t.Errorf("%d numbers, want the %d of 15 patches", len(got), 15*32)
+	}
+}
+
 // The vector of the class token has no place in the backbone; the hyperparameters of the encoding have.
 func TestTheBackboneLoadsAnEncodingWithItsHyperparametersButNoClassToken(t *testing.T) {
 	v := vit.Config{ImageRows: 24, ImageCols: 40, PatchSize: 8, Width: 32, Depth: 2, Heads: 4, MLPDim: 48, Classes: 3,

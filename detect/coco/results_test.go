@@ -4,6 +4,7 @@ package coco
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -136,6 +137,38 @@ func TestBoxesThatAtMostTouchHaveNoIntersection(t *testing.T) {
 	} {
 		if got := boxIoU(c.detection, c.object, c.crowd); got != c.want {
 			t.Errorf("%v and %v: %g, want %g", c.detection, c.object, got, c.want)
+		}
+	}
+}
+
+// Runs may be of length 0, and the last one need not reach the end.
+func TestUnionAndIoUAreThoseOfThePixels(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 11))
+	draw := func() RLE {
+		mask, left := RLE{Height: 3, Width: 5}, uint32(15)
+		for range rng.IntN(7) {
+			n := min(left, rng.Uint32N(5))
+			mask.Counts, left = append(mask.Counts, n), left-n
+		}
+		return mask
+	}
+	for range 2000 {
+		a, b := draw(), draw()
+		x, y, both, either := a.Decode(), b.Decode(), 0, 0
+		for i := range x {
+			if x[i] && y[i] {
+				both++
+			}
+			if x[i] = x[i] || y[i]; x[i] {
+				either++
+			}
+		}
+		union, err := unite(a, b)
+		if err != nil || !slices.Equal(union.Decode(), x) {
+			t.Fatalf("union of %v and %v: %v (%v)", a.Counts, b.Counts, union.Counts, err)
+		}
+		if got, want := maskIoU(a, b, false), float64(both)/float64(max(1, either)); got != want {
+			t.Fatalf("IoU of %v and %v: %g, want %g", a.Counts, b.Counts, got, want)
 		}
 	}
 }

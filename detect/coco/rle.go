@@ -155,14 +155,11 @@ func step(a, b *runs) uint32 {
 		n = max(a.left, b.left)
 	}
 	for _, r := range []*runs{a, b} {
-		if r.done() { // after a last run of length 0, possibly inside
-			r.inside = false
-			continue
-		}
-		if r.left -= n; r.done() {
-			r.inside = false
-		} else if r.left == 0 {
+		if r.left -= min(n, r.left); r.left == 0 && len(r.rest) > 0 {
 			r.left, r.rest, r.inside = r.rest[0], r.rest[1:], !r.inside
+		}
+		if r.done() { // also after a last run of length 0
+			r.inside = false
 		}
 	}
 	return n

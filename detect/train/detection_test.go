@@ -64,6 +64,26 @@ func tinyRun(t *testing.T) Run {
 		Validation: &test, Tests: []Test{test}}
 }
 
+// The scenes of a seed are another test, also of as many images.
+func TestAFinishedRunIsTestedOnScenesOfAnotherSeed(t *testing.T) {
+	run := tinyRun(t)
+	run.Dir, run.Recipe.Steps, run.Recipe.EvalSteps = t.TempDir(), 1, 1
+	for _, seed := range []int64{2, 3, 2} {
+		run.Tests = []Test{gomlxtest.Must(Generated(generated(3, seed)))(t)}
+		m, rows, err := run.Do(t.Context())
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("seed %d: %d rows, %v", seed, len(rows), err)
+		}
+		m.Finalize()
+		if name := fmt.Sprintf(`"shapes-%d"`, seed); !strings.Contains(string(rows[0].Settings), name) {
+			t.Errorf("seed %d: the row of %s, not of %s", seed, rows[0].Settings, name)
+		}
+	}
+	if rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, finetune.RowsFile)))(t).Results; len(rows) != 2 {
+		t.Errorf("%d rows, want one for each seed", len(rows))
+	}
+}
+
 func TestAFewStepsReduceTheLoss(t *testing.T) {
 	run := tinyRun(t)
 	run.Validation, run.Tests = nil, nil

@@ -3,6 +3,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -184,8 +185,8 @@ func (d *detection) result(test Test) (report.Result, error) {
 		Recipe
 		From       string `json:"from,omitempty"`
 		TestScenes int    `json:"test_scenes"`
-		Objects    string `json:"test_objects,omitempty"` // SHA-256 of the file that lists the objects
-	}{d.Recipe, d.state.From, test.Scenes.Len(), test.Annotations.SHA256})
+		Objects    string `json:"test_objects,omitempty"` // SHA-256 of the file that lists the objects, name of generated ones
+	}{d.Recipe, d.state.From, test.Scenes.Len(), cmp.Or(test.Annotations.SHA256, test.Annotations.Name)})
 	row.ImageSize = size(test.canvas(d.Recipe.Detector))
 	row.Weights = report.Weights{Name: checkpoints.LastDir, Step: row.Steps}
 	if b := d.Recipe.Detector.Backbone; row.ImageSize != size(b.ImageRows, b.ImageCols) {
