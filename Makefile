@@ -25,7 +25,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 .PHONY: run
-run: ## the main job on the embedded dataset; ARGS="-seeds 3 ..." adds flags
+run: ## compare six encodings on generated shapes; ARGS="-seeds 3 ..." adds flags
 	@tools/scripts/xla --quick >/dev/null
 	go run ./examples/cifar100 $(ARGS)
 
@@ -37,7 +37,7 @@ cifar100: ## a small ViT on CIFAR-100, six encodings: make cifar100 ARGS="--data
 DEMO := examples/cifar100/demo
 
 .PHONY: finetune-demo
-finetune-demo: ## fine-tune a small pretrained ViT at larger sizes, learned against hybrid positions, export it; offline
+finetune-demo: ## fine-tune a small pretrained ViT at its own size and a larger one, learned against hybrid positions, export it; offline
 	go run ./cmd/wepe compare $(DEMO)/vit --position learned,hybrid --sizes 24x24,36x36 --recipe demo-cifar100 \
 		--data cifar100:$(DEMO) --set steps=50 --set eval_steps=10 --out runs/demo $(ARGS)
 	rm -rf runs/demo-hf

@@ -441,15 +441,16 @@ func TestNotesOfAModelAreLogged(t *testing.T) {
 	}
 }
 
-func TestAccuracyNeedsTheSameNumberOfClasses(t *testing.T) {
+func TestAccuracyNeedsTheClassesOfTheModel(t *testing.T) {
 	for _, c := range []struct {
 		model, dataset string
 		want           string
 	}{
-		{"a b c", "a b", "the model has 3 classes, the dataset 2"}, {"a", "a", "the model has 1 classes, the dataset 1"},
+		{"a b c", "a d", "finetune: dataset  has 2 classes, the model 3: use a dataset with the model's classes"}, {"a", "a", "the model has 1 classes, the dataset 1"},
 	} {
-		s := &subject{model: &finetune.Model{Classes: strings.Fields(c.model)},
-			Images: &data.Memory{Info: data.Info{Classes: strings.Fields(c.dataset)}}}
+		m := &finetune.Model{Classes: strings.Fields(c.model)}
+		m.Recipe.Model.Classes = len(m.Classes)
+		s := &subject{model: m, Images: &data.Memory{Info: data.Info{Classes: strings.Fields(c.dataset)}}}
 		if err := s.predicts(); !errors.As(err, new(notApplicable)) || err.Error() != c.want {
 			t.Errorf("%v, want %s", err, c.want)
 		}

@@ -367,7 +367,7 @@ const maskImages = 50
 
 func masks(s *subject) error {
 	if s.Mask == nil {
-		return notApplicable("the dataset has no object masks")
+		return notApplicable("the dataset has no object masks: wepe analyze takes them from --masks")
 	}
 	v, err := s.attended()
 	if err != nil {

@@ -78,7 +78,7 @@ func (s *subject) predicts() error {
 	if s.Start {
 		return notApplicable("the head of the model is not trained")
 	}
-	if names := s.Images.Classes; len(names) != len(s.model.Classes) || len(names) < 2 {
+	if names := s.Images.Classes; len(names) < 2 || len(s.model.Classes) < 2 {
 		return notApplicable(fmt.Sprintf("the model has %d classes, the dataset %d", len(s.model.Classes), len(names)))
 	}
 	if s.labels != nil {

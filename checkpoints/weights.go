@@ -108,10 +108,13 @@ func weightsIn(dir string) (string, error) {
 			found = append(found, entry.Name())
 		}
 	}
-	if len(found) != 1 {
+	if len(found) == 0 {
+		return "", errors.Errorf("checkpoints: %s contains no run and no weights: want %s, %s or an .npz file (pickles such "+
+			"as pytorch_model.bin are not read: save them as safetensors)", dir, foreignWeights, foreignIndex)
+	}
+	if len(found) > 1 {
 		return "", errors.Errorf("checkpoints: %s contains neither %s nor %s, and %d .npz files: name the file of "+
-			"weights (pickles such as pytorch_model.bin are not read: save them as safetensors)", dir, foreignWeights,
-			foreignIndex, len(found))
+			"weights", dir, foreignWeights, foreignIndex, len(found))
 	}
 	return filepath.Join(dir, found[0]), nil
 }

@@ -15,10 +15,15 @@ import (
 )
 
 // Labelled returns the description of a dataset with the model's classes: if both have the same names in different
-// orders, the labels are renumbered. A dataset that has only some of the names is refused. If the two share no name,
-// the classes are compared by number, and the warning says so. Classes without names match by number without warning.
-// Names that are numbers count by their value: a folder per class sorts 10 before 2.
+// orders, or the dataset fewer, the labels are renumbered. A dataset that has only some of the names and others is
+// refused. If the two share no name, the classes are compared by number, and the warning says so. Classes without names
+// match by number without warning. Names that are numbers count by their value: a folder per class sorts 10 before 2.
 func (m *Model) Labelled(set *data.Info) (labelled *data.Info, warning string, err error) {
+	if m.hasAll(set.Classes) && len(set.Classes) < len(m.Classes) {
+		at, _ := places(m.Classes, set.Classes)
+		return renumbered(set, m.Classes, at), fmt.Sprintf("dataset %s has %d of the model's %d classes; predictions are "+
+			"of all %[3]d", set.Name, len(set.Classes), len(m.Classes)), nil
+	}
 	if err := m.sameClasses(set); err != nil {
 		return nil, "", err
 	}
@@ -48,6 +53,17 @@ func (m *Model) Labelled(set *data.Info) (labelled *data.Info, warning string, e
 	}
 	return set, fmt.Sprintf("dataset %s and the model share no class name, so classes are compared by number: %s",
 		set.Name, differ), nil
+}
+
+// hasAll reports whether the model has one class of each of the names, which are not numbers.
+func (m *Model) hasAll(names []string) bool {
+	known := 0
+	for _, name := range m.Classes {
+		if slices.Contains(names, name) {
+			known++
+		}
+	}
+	return len(names) > 1 && !numbered(names) && known == len(names) && distinct(names) == len(names)
 }
 
 // places returns the model's class of each class of a dataset, by name, and how many classes have one.

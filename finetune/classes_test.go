@@ -59,7 +59,22 @@ func TestClassesWithOtherNames(t *testing.T) {
 			t.Errorf("%s, %s: %q, %v", c.model, c.set, warning, err)
 		}
 	}
-	m := Model{Classes: []string{"class 0", "class 1"}} // of Open
+	for set, want := range map[string][]int32{"eel cat": {0, 2}, "eel fox": nil, "eel eel": nil, "eel": nil, "0 1": nil} {
+		m := Model{Classes: strings.Fields("cat dog eel")}
+		m.Recipe.Model.Classes = 3
+		got, warning, err := m.Labelled(&data.Info{Name: "B", Classes: strings.Fields(set), Labels: []int32{1, 0}})
+		if want == nil {
+			refused(t, set, err, "classes, the model 3")
+		} else if err != nil || !slices.Equal(got.Labels, want) || !slices.Equal(got.Classes, m.Classes) ||
+			!strings.Contains(warning, "2 of the model's 3 classes") {
+			t.Errorf("%s: labels %v of %v, want %v; %q, %v", set, got.Labels, got.Classes, want, warning, err)
+		}
+	}
+	m := Model{Classes: strings.Fields("crane eel crane dog")} // which crane?
+	m.Recipe.Model.Classes = 4
+	_, _, err := m.Labelled(&data.Info{Name: "B", Classes: strings.Fields("crane eel")})
+	refused(t, "two classes of one name", err, "2 classes, the model 4")
+	m = Model{Classes: []string{"class 0", "class 1"}} // of Open
 	m.Recipe.Model.Classes = 2
 	if _, warning, err := m.Labelled(&data.Info{Classes: []string{"cat", "dog"}}); err != nil || warning != "" {
 		t.Errorf("%q, %v", warning, err)

@@ -217,7 +217,7 @@ func (r Recipe) validateNumbers() error {
 	stepped := r.Steps > 0
 	epochs, evalEpochs, evalSteps := "1 to 1e6", ">= 1", "0 where epochs is set"
 	if stepped {
-		epochs, evalEpochs, evalSteps = "0 where steps is set", "0 where steps is set", ">= 1"
+		epochs, evalEpochs, evalSteps = "0 where steps is set (and warmup_epochs 0)", "0 where steps is set", ">= 1"
 	}
 	for _, f := range []struct {
 		name  string

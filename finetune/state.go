@@ -4,6 +4,7 @@ package finetune
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/wepe-go/wepe/checkpoints"
@@ -50,10 +51,13 @@ func (c Course) imagesPerSecond(batchSize int) float64 {
 func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
 	err = json.Unmarshal(c.Meta, &s)
 	var stored struct {
-		Recipe struct{ Model json.RawMessage }
+		Recipe struct{ Model, Detector json.RawMessage }
 	}
 	if err == nil {
 		err = json.Unmarshal(c.Meta, &stored)
+	}
+	if stored.Recipe.Detector != nil {
+		err = errors.New("a checkpoint of a detector: use wepe detect, or package detect/train")
 	}
 	if model := stored.Recipe.Model; err == nil && model != nil { // an unknown field could change the model
 		err = strictjson.Decode(model, &vit.Config{})

@@ -14,7 +14,7 @@ import (
 //
 //	℘(z)  =  1/z² + Σ [1/(z-w)² - 1/w²],   ℘′(z) = -2/z³ + Σ -2/(z-w)³,   w = 2mω1 + 2inω3′,  0 < max(|m|,|n|) <= Cut
 //
-// The truncation error of ℘ is about |z|²/(16 ω1⁴ (Cut+½)²) on the square lattice, 4e-5 over a patch grid at Cut 12.
+// The truncation error of ℘ is about |z|²/(16 ω1⁴ (Cut+½)²) on the square lattice, 7e-5 over a patch grid at Cut 12.
 // Use P unless you need the sum itself.
 type latticeSum struct {
 	Cut       int     // largest |m|, |n|; (2·Cut+1)² - 1 terms

@@ -111,7 +111,7 @@ func (o *extraction) run(c *cobra.Command, model string) error {
 func (o *extraction) images() (*features.List, error) {
 	var train, test *data.Memory
 	kind, rest, _ := strings.Cut(o.data, ":")
-	_, missing := os.Stat(o.data)
+	info, missing := os.Stat(o.data)
 	var err error
 	switch {
 	case o.list != "":
@@ -128,6 +128,8 @@ func (o *extraction) images() (*features.List, error) {
 		train, test, err = data.CIFAR100(rest)
 	case missing != nil:
 		return nil, fmt.Errorf("%w: want %s", fs.ErrNotExist, featuresData)
+	case !info.IsDir():
+		return nil, fmt.Errorf("a file: want %s", featuresData)
 	default:
 		return features.Folder(o.data)
 	}

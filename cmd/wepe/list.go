@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -95,7 +94,11 @@ func listRecipes() (all []entry) {
 
 func listPositions() (all []entry) {
 	for _, p := range vit.Positions() {
-		all = append(all, entry{p.Name, fmt.Sprintf("%s: %s; %s", p.Kind(), p.Doc, cmp.Or(p.Source, "this library"))})
+		doc := fmt.Sprintf("%s: %s", p.Kind(), p.Doc)
+		if p.Source != "" {
+			doc += "; " + p.Source
+		}
+		all = append(all, entry{p.Name, doc})
 	}
 	return append(all, entry{"A+B", "two encodings that act in different parts of the model"})
 }

@@ -87,7 +87,7 @@ flight and exits.`
 func (s *serving) exposed() error {
 	host, _, err := net.SplitHostPort(s.addr)
 	if err != nil {
-		return fmt.Errorf("--addr %s: %w", s.addr, err)
+		return fmt.Errorf("--addr %s: %w: want HOST:PORT, as 127.0.0.1:8080", s.addr, err)
 	}
 	if ip := net.ParseIP(host); s.Token != "" || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil

@@ -144,6 +144,9 @@ func (o *single) run(c *cobra.Command, model string) error {
 	if err != nil {
 		return err
 	}
+	if o.augmentation != "" && filepath.Ext(o.augmentation) != ".png" {
+		return cli.Usagef("--show-augmentation %s: want a name that ends in .png", o.augmentation)
+	}
 	if strings.Contains(o.position, ",") {
 		return cli.Usagef("--position %s: wepe train takes one, wepe compare several", o.position)
 	}
@@ -181,12 +184,15 @@ func (o *single) run(c *cobra.Command, model string) error {
 	defer r.Backend.Finalize()
 	if o.augmentation != "" {
 		s, err := d.Load(ctx, recipe)
-		if err != nil {
-			return err
+		if err == nil {
+			err = atomicfile.Write(o.augmentation, func(w io.Writer) error {
+				return recipe.ShowAugmentation(w, r.Backend, s.Train, o.seed)
+			})
 		}
-		return atomicfile.Write(o.augmentation, func(w io.Writer) error {
-			return recipe.ShowAugmentation(w, r.Backend, s.Train, o.seed)
-		})
+		if err == nil {
+			cli.Output(c).Field("written", "%s", o.augmentation)
+		}
+		return err
 	}
 	if r.Group != nil { // as many micro-batches, whatever the number of processes that resume it
 		r.Recipe.Accumulate = cmp.Or(r.Recipe.Accumulate, r.Group.Size())

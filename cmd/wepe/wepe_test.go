@@ -720,6 +720,18 @@ func TestADetectorIsTrainedMeasuredAndUsed(t *testing.T) {
 			t.Errorf("eval at %s: %v, the training's row at %s: %v", size, found, row.ImageSize, row.Found)
 		}
 	}
+	succeeds(t, append([]string{"train", "--out", "classifier"}, small...)...)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"detect", "eval", "classifier"}, "is not a checkpoint of a detector: name a run of wepe detect train"},
+		{[]string{"eval", run, "--data", "shapes"}, "a checkpoint of a detector: use wepe detect"},
+	} {
+		if _, code, err := invoke(t, append(c.args, "--backend", "go")...); code != 1 || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: exit code %d, %v", c.args, code, err)
+		}
+	}
 	file := filepath.Join(images(t, "one", 1, 60, 50), "red", "a.png")
 	for image, found := range asJSON[map[string][]object](t, "detect", "predict", run, file, "--score", "0", "--backend",
 		"go") {

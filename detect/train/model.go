@@ -84,13 +84,18 @@ type state struct {
 
 // stateOf reads what this package wrote into a checkpoint.
 func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
+	var stored struct {
+		Recipe struct{ Detector json.RawMessage }
+	}
+	if err := json.Unmarshal(c.Meta, &stored); err == nil && stored.Recipe.Detector == nil {
+		return s, fmt.Errorf("detection: %s is not a checkpoint of a detector: name a run of wepe detect train", c.Path)
+	}
 	if err := json.Unmarshal(c.Meta, &s); err != nil {
 		return s, fmt.Errorf("detection: %s: %w", c.Path, err)
 	}
 	s.Recipe = s.Recipe.withDefaults()
 	if err := s.Recipe.validate(); err != nil {
-		return s, fmt.Errorf("detection: %s is not a checkpoint of a detector (%w): name a run of wepe detect train", c.Path,
-			err)
+		return s, fmt.Errorf("detection: %s: %w", c.Path, err)
 	}
 	if len(s.Categories) != s.Recipe.Detector.Backbone.Classes {
 		return s, fmt.Errorf("detection: %s has %d categories for %d classes", c.Path, len(s.Categories),

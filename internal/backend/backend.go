@@ -143,7 +143,7 @@ func (m machine) namedPlugin(options string) (compute.Backend, string, error) {
 			return m.tryXLA(p, rest)
 		}
 	}
-	remedy := "docs/backends.md says how to get one"
+	remedy := "see docs/backends.md"
 	if wanted == "" || strings.HasPrefix(wanted, "cpu") {
 		remedy = "`make xla` installs the one for CPUs"
 	}

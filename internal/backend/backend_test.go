@@ -140,7 +140,7 @@ func TestAnExplicitChoiceIsOpenedOrIsAnError(t *testing.T) {
 		{config: "xla:cpu,noshared_buffers,devices=3", opens: "xla:cpu_v1,noshared_buffers", devices: 3},
 		{config: "xla:/opt/plugin.so,tf32=false", opens: "xla:/opt/plugin.so,tf32=false", devices: 1},
 		{config: "xla:tpu", opens: "xla:tpu", devices: 1},
-		{config: "xla:cuda,tf32=false", err: `no PJRT plugin "cuda" is installed: docs/backends.md`},
+		{config: "xla:cuda,tf32=false", err: `no PJRT plugin "cuda" is installed: see docs/backends.md`},
 		{config: "xla:cpu_v2", err: "`make xla` installs"},
 		{config: "xla:cpu,devices=0", err: "1 or more"}, {config: "xla:cpu,devices=two", err: "devices=two"},
 

@@ -40,7 +40,8 @@ func (f Flags) Weights(value *string) {
 // Backend adds --backend.
 func (f Flags) Backend(value *string) {
 	f.Command.Flags().
-		StringVar(value, "backend", "", "GoMLX backend, overrides GOMLX_BACKEND: xla:cuda, xla:cpu, onnx:cpu, go")
+		StringVar(value, "backend", "", "GoMLX backend, overrides GOMLX_BACKEND: xla:cuda, xla:cpu, onnx:cpu, or go, "+
+			"for go:ops_sequential")
 }
 
 // Size adds --size.

@@ -224,6 +224,9 @@ func (d *Dataset) openDirectory(dir string) error {
 		return err
 	}
 	d.Name = filepath.Base(d.Spec)
+	if _, err := os.Stat(filepath.Join(dir, "train.bin")); err == nil {
+		return fmt.Errorf("this is CIFAR-100: use --data cifar100:%s", dir)
+	}
 	parts, err := d.find(dir)
 	if err != nil && d.options.Unlabelled {
 		var all *data.Files
