@@ -173,6 +173,12 @@ func (o *single) run(c *cobra.Command, model string) error {
 		return err
 	}
 	recipe = plainForKeep(recipe, recipe.Aspect == finetune.AspectKeep)
+	if position := recipe.Model.Position; position != "" { // else only the run itself will know
+		alone := study.Study{Tasks: []study.Task{{Recipe: recipe}}, Variants: study.Each(position), Seeds: 1}
+		if err := cli.Usage(alone.Validate()); err != nil {
+			return err
+		}
+	}
 	if recipe.Aspect != "" {
 		noteAspects(d)
 	}

@@ -7,6 +7,7 @@ import (
 	"image"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	pq "github.com/parquet-go/parquet-go"
@@ -102,6 +103,16 @@ func TestTrainingImagesAreStreamedWhereTheRecipeCropsThemUnlessForbidden(t *test
 			t.Errorf("--stream=%s, crops of %v, aspect %q: streams %v, want %v", c.stream, c.recipe.Augment.CropScale,
 				c.recipe.Aspect, got, c.streamed)
 		}
+	}
+}
+
+func TestADirectoryOfCIFAR100IsNamed(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "train.bin"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), dir, Options{}); err == nil || !strings.Contains(err.Error(), "use --data cifar100:"+dir) {
+		t.Errorf("%v, want how to name CIFAR-100", err)
 	}
 }
 
