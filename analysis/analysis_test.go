@@ -446,7 +446,8 @@ func TestAccuracyNeedsTheClassesOfTheModel(t *testing.T) {
 		model, dataset string
 		want           string
 	}{
-		{"a b c", "a d", "finetune: dataset  has 2 classes, the model 3: use a dataset with the model's classes"}, {"a", "a", "the model has 1 classes, the dataset 1"},
+		{"a b c", "a d", "finetune: dataset  has 2 classes, the model 3: use a dataset with the model's classes"},
+		{"a", "a", "the model has 1 classes, the dataset 1"},
 	} {
 		m := &finetune.Model{Classes: strings.Fields(c.model)}
 		m.Recipe.Model.Classes = len(m.Classes)

@@ -140,7 +140,8 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 	}
 	gone := units[slices.IndexFunc(units, func(u Unit) bool { return u.String() == "wepe seed 1" })]
 	row0 := gomlxtest.Must(report.ReadFiles(filepath.Join(s.Dir, "away", finetune.RowsFile)))(t).Results[0]
-	if err := s.multiResolution(t.Context(), gone, row0, test); err == nil || !strings.Contains(err.Error(), "at 16x16: ") {
+	if err := s.multiResolution(t.Context(), gone, row0, test); err == nil ||
+		!strings.Contains(err.Error(), "at 16x16: ") {
 		t.Errorf("a model that is gone: %v", err)
 	}
 	if err := os.Rename(filepath.Join(s.Dir, "away"), filepath.Join(s.Dir, "wepe-seed1")); err != nil {

@@ -61,7 +61,8 @@ Without --position: ` + strings.Join(comparedFromScratch, ",") + `, from MODEL `
 	flags.Float64SliceVar(&o.fractions, "fractions", nil, "shares of the training images, as 0.2,0.6")
 	flags.BoolVar(&o.subsets, "subsets", false, "with --fractions: draw other training images for each seed")
 	flags.IntVar(&o.seeds, "seeds", 1, "training runs of each encoding, paired by seed; 3 or more for a result")
-	flags.StringVar(&o.shard, "shard", "", "i/n: run shard i of n, from 0; default from the variables of Slurm or Kubernetes")
+	flags.StringVar(&o.shard, "shard", "",
+		"i/n: run shard i of n, from 0; default from the variables of Slurm or Kubernetes")
 	flags.IntVar(&o.completions, "completions", 0, "pods of the indexed job of Kubernetes; default JOB_COMPLETIONS")
 	flags.BoolVar(&o.table, "table", false, "print the table of finished training runs, and train nothing")
 	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, append(args, "")[0]) }

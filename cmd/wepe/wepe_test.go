@@ -728,7 +728,8 @@ func TestADetectorIsTrainedMeasuredAndUsed(t *testing.T) {
 		{[]string{"detect", "eval", "classifier"}, "is not a checkpoint of a detector: name a run of wepe detect train"},
 		{[]string{"eval", run, "--data", "shapes"}, "a checkpoint of a detector: use wepe detect"},
 	} {
-		if _, code, err := invoke(t, append(c.args, "--backend", "go")...); code != 1 || !strings.Contains(err.Error(), c.want) {
+		if _, code, err := invoke(t, append(c.args, "--backend", "go")...); code != 1 ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: exit code %d, %v", c.args, code, err)
 		}
 	}

@@ -185,7 +185,7 @@ func (d *detection) result(test Test) (report.Result, error) {
 		Recipe
 		From       string `json:"from,omitempty"`
 		TestScenes int    `json:"test_scenes"`
-		Objects    string `json:"test_objects,omitempty"` // SHA-256 of the file that lists the objects, name of generated ones
+		Objects    string `json:"test_objects,omitempty"` // SHA-256 of the file that lists the objects, or their name
 	}{d.Recipe, d.state.From, test.Scenes.Len(), cmp.Or(test.Annotations.SHA256, test.Annotations.Name)})
 	row.ImageSize = size(test.canvas(d.Recipe.Detector))
 	row.Weights = report.Weights{Name: checkpoints.LastDir, Step: row.Steps}

@@ -98,7 +98,8 @@ func (s *served) Likeliest(logits []float32, top int) []finetune.Class {
 
 func (s *served) Compile(batch int) error {
 	c := s.m.Recipe.Model
-	blank, err := s.Fit(&data.Image{Height: c.ImageRows, Width: c.ImageCols, Pixels: make([]uint8, 3*c.ImageRows*c.ImageCols)})
+	blank, err := s.Fit(&data.Image{Height: c.ImageRows, Width: c.ImageCols,
+		Pixels: make([]uint8, 3*c.ImageRows*c.ImageCols)})
 	if err != nil {
 		return err
 	}

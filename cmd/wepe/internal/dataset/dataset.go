@@ -378,7 +378,8 @@ func settingsOf(r finetune.Recipe) (preprocess.Settings, error) {
 		size = [2]int{r.Model.ImageRows, r.Model.ImageCols}
 	}
 	if size == [2]int{} {
-		return preprocess.Settings{}, cli.Usagef("recipe %s has no image size: use --size 224x224, in wepe compare --sizes", r.Name)
+		return preprocess.Settings{}, cli.Usagef("recipe %s has no image size: "+
+			"use --size 224x224, in wepe compare --sizes", r.Name)
 	}
 	return r.Preprocessing(size)
 }

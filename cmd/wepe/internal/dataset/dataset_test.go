@@ -111,7 +111,8 @@ func TestADirectoryOfCIFAR100IsNamed(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "train.bin"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), dir, Options{}); err == nil || !strings.Contains(err.Error(), "use --data cifar100:"+dir) {
+	if _, err := Open(t.Context(), dir, Options{}); err == nil ||
+		!strings.Contains(err.Error(), "use --data cifar100:"+dir) {
 		t.Errorf("%v, want how to name CIFAR-100", err)
 	}
 }
