@@ -402,7 +402,8 @@ func TestWeightsAreFoundByTheirNames(t *testing.T) {
 		return filepath.Base(path)
 	}
 	const none = "checkpoints: x contains no run and no weights: want model.safetensors, " +
-		"model.safetensors.index.json or an .npz file (pickles such as pytorch_model.bin are not read: save them as safetensors)"
+		"model.safetensors.index.json or an .npz file " +
+		"(pickles such as pytorch_model.bin are not read: save them as safetensors)"
 	const two = "checkpoints: x contains neither model.safetensors nor model.safetensors.index.json, and 2 .npz files: " +
 		"name the file of weights"
 	if err := os.Mkdir(filepath.Join(dir, foreignWeights), 0o755); err != nil { // a directory of that name does not count
