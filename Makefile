@@ -37,7 +37,7 @@ cifar100: ## a small ViT on CIFAR-100, six encodings: make cifar100 ARGS="--data
 DEMO := examples/cifar100/demo
 
 .PHONY: finetune-demo
-finetune-demo: ## fine-tune a small pretrained ViT at its own size and a larger one, learned against hybrid positions, export it; offline
+finetune-demo: ## fine-tune a small pretrained ViT at two sizes, learned against hybrid positions, export it; offline
 	go run ./cmd/wepe compare $(DEMO)/vit --position learned,hybrid --sizes 24x24,36x36 --recipe demo-cifar100 \
 		--data cifar100:$(DEMO) --set steps=50 --set eval_steps=10 --out runs/demo $(ARGS)
 	rm -rf runs/demo-hf

@@ -170,15 +170,13 @@ func (c *Comparison) open(ctx context.Context, m Model) (*subject, error) {
 	v := opened.Recipe.Model
 	s := &subject{Comparison: c, Model: m, model: opened, Images: c.Images, Mask: c.Mask,
 		grid: grid{Rows: v.Rows(), Cols: v.Cols(), Prefix: v.Prefix()}}
-	s.imagesAt = func(m *finetune.Model) (*data.Memory, error) {
-		if c.ImagesFor == nil {
-			return c.Images, nil
-		}
-		images, _, err := c.ImagesFor(ctx, m)
-		return images, err
-	}
+	s.imagesAt = func(*finetune.Model) (*data.Memory, error) { return c.Images, nil }
 	if c.ImagesFor == nil {
 		return s, nil
+	}
+	s.imagesAt = func(m *finetune.Model) (*data.Memory, error) {
+		images, _, err := c.ImagesFor(ctx, m)
+		return images, err
 	}
 	if s.Images, s.Mask, err = c.ImagesFor(ctx, opened); err == nil && s.Images.Len() == 0 {
 		err = errors.New("analysis: no images")

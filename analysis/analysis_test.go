@@ -368,7 +368,7 @@ func TestEveryModelIsClosedWhateverBecomesOfItsImages(t *testing.T) {
 	}
 }
 
-// The accuracy at another size is that of the images as they are read for it. Sizes are squares: of 12×20 pixels, in
+// At each size the images are read again. Sizes are squares: of 12×20 pixels, in
 // patches of 4, 16×16 and 32×32.
 func TestOtherSizesHaveTheirOwnImages(t *testing.T) {
 	gomlxtest.OnGo(t)

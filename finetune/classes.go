@@ -19,7 +19,7 @@ import (
 // refused. If the two share no name, the classes are compared by number, and the warning says so. Classes without names
 // match by number without warning. Names that are numbers count by their value: a folder per class sorts 10 before 2.
 func (m *Model) Labelled(set *data.Info) (labelled *data.Info, warning string, err error) {
-	if m.hasAll(set.Classes) && len(set.Classes) < len(m.Classes) {
+	if len(set.Classes) < len(m.Classes) && m.hasAll(set.Classes) {
 		at, _ := places(m.Classes, set.Classes)
 		return renumbered(set, m.Classes, at), fmt.Sprintf("dataset %s has %d of the model's %d classes; predictions are "+
 			"of all %[3]d", set.Name, len(set.Classes), len(m.Classes)), nil

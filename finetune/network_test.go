@@ -12,6 +12,12 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
+// A detector's "from" is a text, a classifier's an object.
+func TestACheckpointOfADetectorIsNamed(t *testing.T) {
+	_, err := stateOf(&checkpoints.Checkpoint{Meta: []byte(`{"recipe":{"detector":{}},"from":"a1"}`)})
+	refused(t, "a detector", err, "a checkpoint of a detector: use wepe detect")
+}
+
 func TestADHVTLearnsAndOpens(t *testing.T) {
 	gomlxtest.OnGo(t)
 	recipe := tiny()

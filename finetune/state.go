@@ -49,15 +49,14 @@ func (c Course) imagesPerSecond(batchSize int) float64 {
 
 // stateOf reads what this package wrote into a checkpoint.
 func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
-	err = json.Unmarshal(c.Meta, &s)
 	var stored struct {
 		Recipe struct{ Model, Detector json.RawMessage }
 	}
-	if err == nil {
-		err = json.Unmarshal(c.Meta, &stored)
-	}
-	if stored.Recipe.Detector != nil {
+	switch err = json.Unmarshal(c.Meta, &stored); {
+	case err == nil && stored.Recipe.Detector != nil:
 		err = errors.New("a checkpoint of a detector: use wepe detect, or package detect/train")
+	case err == nil:
+		err = json.Unmarshal(c.Meta, &s)
 	}
 	if model := stored.Recipe.Model; err == nil && model != nil { // an unknown field could change the model
 		err = strictjson.Decode(model, &vit.Config{})

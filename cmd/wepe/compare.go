@@ -100,16 +100,7 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 	recipe = plainForKeep(recipe, slices.Contains(s.Aspects, finetune.AspectKeep))
 	compared := d.WithTest()
 	images := loader{d: compared, subsets: o.subsets, read: map[string]dataset.Splits{}}
-	s.Tasks = []study.Task{{Recipe: recipe, Images: images.of}}
-	if compared.InFiles() {
-		s.Tasks[0].TestAt = func(ctx context.Context, m *finetune.Model) (data.Source, error) {
-			test, _, err := compared.Split(ctx, report.Test, m)
-			return test, err
-		}
-	}
-	if compared.HasValidation() {
-		s.Tasks[0].Validation = images.validation
-	}
+	s.Tasks = []study.Task{images.task(recipe)}
 	if err := o.start(&s); err != nil {
 		return err
 	}
@@ -236,6 +227,18 @@ type loader struct {
 	read    map[string]dataset.Splits
 }
 
+// task is a recipe with the images.
+func (l *loader) task(r finetune.Recipe) study.Task {
+	t := study.Task{Recipe: r, Images: l.of}
+	if l.d.InFiles() {
+		t.TestAt = l.testAt
+	}
+	if l.d.HasValidation() {
+		t.Validation = l.validation
+	}
+	return t
+}
+
 func (l *loader) splits(ctx context.Context, u study.Unit) (splits dataset.Splits, err error) {
 	key := fmt.Sprint(u.Recipe.Aspect, u.Recipe.Augment.Size)
 	splits, ok := l.read[key]
@@ -259,6 +262,12 @@ func (l *loader) of(ctx context.Context, u study.Unit) (train, test data.Source,
 		return train, splits.Test, err
 	}
 	return study.Sets(splits.Train, splits.Test)(ctx, u)
+}
+
+// testAt is a task's TestAt, as wepe eval --size reads the images.
+func (l *loader) testAt(ctx context.Context, m *finetune.Model) (data.Source, error) {
+	test, _, err := l.d.Split(ctx, report.Test, m)
+	return test, err
 }
 
 // validation is a task's Validation, for a dataset that has a validation split beside its test images.

@@ -173,11 +173,8 @@ func (o *single) run(c *cobra.Command, model string) error {
 		return err
 	}
 	recipe = plainForKeep(recipe, recipe.Aspect == finetune.AspectKeep)
-	if position := recipe.Model.Position; position != "" { // else only the run itself will know
-		alone := study.Study{Tasks: []study.Task{{Recipe: recipe}}, Variants: study.Each(position), Seeds: 1}
-		if err := cli.Usage(alone.Validate()); err != nil {
-			return err
-		}
+	if err := plausible(recipe); err != nil {
+		return err
 	}
 	if recipe.Aspect != "" {
 		noteAspects(d)
@@ -189,16 +186,7 @@ func (o *single) run(c *cobra.Command, model string) error {
 	}
 	defer r.Backend.Finalize()
 	if o.augmentation != "" {
-		s, err := d.Load(ctx, recipe)
-		if err == nil {
-			err = atomicfile.Write(o.augmentation, func(w io.Writer) error {
-				return recipe.ShowAugmentation(w, r.Backend, s.Train, o.seed)
-			})
-		}
-		if err == nil {
-			cli.Output(c).Field("written", "%s", o.augmentation)
-		}
-		return err
+		return o.draw(ctx, cli.Output(c), d, r)
 	}
 	if r.Group != nil { // as many micro-batches, whatever the number of processes that resume it
 		r.Recipe.Accumulate = cmp.Or(r.Recipe.Accumulate, r.Group.Size())
@@ -208,6 +196,30 @@ func (o *single) run(c *cobra.Command, model string) error {
 		return err
 	}
 	return finish(ctx, c, d, r, description)
+}
+
+// plausible refuses a recipe that no images suit; without an encoding only the run itself will know.
+func plausible(r finetune.Recipe) error {
+	if r.Model.Position == "" {
+		return nil
+	}
+	alone := study.Study{Tasks: []study.Task{{Recipe: r}}, Variants: study.Each(r.Model.Position), Seeds: 1}
+	return cli.Usage(alone.Validate())
+}
+
+// draw writes the images of --show-augmentation.
+func (o *single) draw(ctx context.Context, out *cli.Printer, d *dataset.Dataset, r finetune.Run) error {
+	s, err := d.Load(ctx, r.Recipe)
+	if err != nil {
+		return err
+	}
+	if err := atomicfile.Write(o.augmentation, func(w io.Writer) error {
+		return r.Recipe.ShowAugmentation(w, r.Backend, s.Train, o.seed)
+	}); err != nil {
+		return err
+	}
+	out.Field("written", "%s", o.augmentation)
+	return out.Err()
 }
 
 // sources opens the dataset and locates MODEL on disk, of a run the weights of --weights.
