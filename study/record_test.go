@@ -95,7 +95,7 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 		}
 		var odd Task
 		one := *files(t, "one", 3, 5)
-		one.Classes = one.Classes[:len(one.Classes)-1]
+		one.Classes = append(slices.Clone(one.Classes[:len(one.Classes)-1]), "other")
 		odd.FromFiles([2]*data.Files{&one, &one}, [2]*data.Files{&one, &one}, slog.New(slog.DiscardHandler))
 		if _, _, err := odd.Measure(t.Context(), u, m); err == nil || !strings.Contains(err.Error(), "classes") {
 			t.Errorf("images of other classes: %v", err)
