@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/wepe-go/wepe/tools/bench/rows"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -17,6 +19,7 @@ import (
 type cell struct {
 	call, model    string
 	batch, threads int
+	dtype          string
 }
 
 func (c cell) String() string {
@@ -31,7 +34,7 @@ func (c cell) config() (config vit.Config, err error) {
 	} else if config, err = vit.Variant(c.model); err != nil {
 		return config, err
 	}
-	config.ImageRows, config.ImageCols, config.Classes = side, side, 100
+	config.ImageRows, config.ImageCols, config.Classes, config.DType = side, side, 100, c.dtype
 	return config.WithDefaults(), nil
 }
 
@@ -46,8 +49,8 @@ func (c cell) flops(config vit.Config) float64 {
 
 // line is the request to the processes.
 func (c cell) line(config vit.Config) string {
-	return fmt.Sprintf("%s %d %d %d %d %d %d\n", c.call, config.Width, config.Depth, config.Heads, config.PatchSize,
-		config.ImageRows, c.batch)
+	return fmt.Sprintf("%s %d %d %d %d %d %d %s\n", c.call, config.Width, config.Depth, config.Heads, config.PatchSize,
+		config.ImageRows, c.batch, c.dtype)
 }
 
 // memory estimates the bytes of one process: activations of a step dominate for large batches, weights and moments for
@@ -93,21 +96,39 @@ func (o options) measure(ctx context.Context, c cell) (measured []rows.Row, err 
 			a.process, err = startOurs(ctx, c.threads, a.name)
 		} else {
 			a.name = o.peers[i-len(o.positions)]
-			a.process, err = startPeer(ctx, o.python, c.threads, a.name)
+			a.process, err = startPeer(ctx, o.python, c.threads, a.name, o.device)
 		}
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, a)
-		for range 3 { // the first call compiles, torch.compile's second may again
-			if _, err := a.process.call(c.line(config)); err != nil {
-				return nil, fmt.Errorf("%s: %w", a.name, err)
+	}
+	// On a GPU all processes compile at once on the processors beside it.
+	var group errgroup.Group
+	if group.SetLimit(1); o.device == "cuda" {
+		group.SetLimit(len(all))
+	}
+	for _, a := range all {
+		group.Go(func() error {
+			for range 3 { // the first call compiles, torch.compile's second may again
+				if _, err := a.process.call(c.line(config)); err != nil {
+					return fmt.Errorf("%s: %w", a.name, err)
+				}
 			}
-		}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
 	}
 	rates, err := o.rounds(c, config, all)
 	if err != nil {
 		return nil, err
+	}
+	if o.device == "cuda" {
+		if err := memoryOnGPU(ctx, all); err != nil {
+			return nil, err
+		}
 	}
 	return o.rows(c, config, all, median(rates)), nil
 }
@@ -125,7 +146,7 @@ func (o options) rounds(c cell, config vit.Config, all []*candidate) (rates []fl
 			all[i].took = append(all[i].took, seconds)
 		}
 		rows := c.batch * config.Tokens()
-		line := fmt.Sprintf("products %d %d %d\n", rows, config.Width, config.MLPDim)
+		line := fmt.Sprintf("products %d %d %d %s\n", rows, config.Width, config.MLPDim, c.dtype)
 		seconds, err := all[0].process.call(line)
 		if err != nil {
 			return nil, fmt.Errorf("products: %w", err)
@@ -154,7 +175,7 @@ func (o options) rows(c cell, config vit.Config, all []*candidate, rate float64)
 			Share:     flops / median(ours.took) / rate,
 			FirstOurs: ours.process.first, FirstTheirs: theirs.process.first,
 			PeakOurs: ours.process.peak / (1 << 20), PeakTheirs: theirs.process.peak / (1 << 20),
-			Backend: strings.TrimSpace(os.Getenv("GOMLX_BACKEND")),
+			DType: c.dtype, Backend: strings.TrimSpace(os.Getenv("GOMLX_BACKEND")),
 		})
 	}
 	return measured

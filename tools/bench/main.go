@@ -11,6 +11,7 @@
 // time), divided by the rate of a chain of the model's largest matrix products on the same backend in the same rounds.
 //
 //	go run ./tools/bench -models S/16 -batches 8 -threads 2 -peers timm,jax -positions learned,wepe
+//	bench -device cuda -dtype bfloat16 -models Ti/16 -batches 128 -threads 16     on a GPU, with a built program
 //	go run ./tools/bench profile -model S/16 -batch 8 -position wepe        where the time of a call goes
 package main
 
@@ -38,6 +39,7 @@ type options struct {
 	batches, threads                []int
 	pairs                           int
 	python, out                     string
+	device, dtype                   string
 	memory                          float64 // GiB
 }
 
@@ -74,7 +76,7 @@ func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), "bench times inference and training steps of this library, timm and JAX in "+
-			"interleaved rounds.\n"+
+			"interleaved rounds, on a CPU or a GPU.\n"+
 			"bench profile shows where the time of a step goes.\n\n")
 		flags.PrintDefaults()
 	}
@@ -109,6 +111,8 @@ func parse(args []string) (o options, err error) {
 	numbers(&o.threads, "threads", []int{1, 2}, "threads, each on a processor of its own")
 	flags.IntVar(&o.pairs, "pairs", 11, "rounds of a cell")
 	flags.Float64Var(&o.memory, "memory", 8, "GiB that the processes of a cell may take together; others are skipped")
+	flags.StringVar(&o.device, "device", "cpu", "cpu, or cuda: the first GPU, of which -threads are then the CPU's helpers")
+	flags.StringVar(&o.dtype, "dtype", "float32", "float32 (with TF32 products on a GPU) or bfloat16 (peers: autocast)")
 	flags.StringVar(&o.python, "python", "", "a Python with the packages of tools/bench/peers/requirements.txt; "+
 		"default: a virtual environment, made in the user's cache directory on first use")
 	flags.StringVar(&o.out, "out", "docs/runs/bench.jsonl", "file to which rows are appended; empty for none")
@@ -118,13 +122,16 @@ func parse(args []string) (o options, err error) {
 	if flags.NArg() > 0 || o.pairs < 1 || len(o.positions) == 0 {
 		return o, fmt.Errorf("want flags only, -pairs of at least 1 and at least one of -positions, not %q", flags.Args())
 	}
+	if !slices.Contains([]string{"cpu", "cuda"}, o.device) || !slices.Contains([]string{"float32", "bfloat16"}, o.dtype) {
+		return o, fmt.Errorf("-device %s -dtype %s: want cpu or cuda, float32 or bfloat16", o.device, o.dtype)
+	}
 	return o, nil
 }
 
 // run measures all cells and prints their table.
 func (o options) run(ctx context.Context) error {
 	if os.Getenv("GOMLX_BACKEND") == "" { // rows contain the backend
-		if err := os.Setenv("GOMLX_BACKEND", "xla:cpu"); err != nil {
+		if err := os.Setenv("GOMLX_BACKEND", "xla:"+o.device); err != nil {
 			return err
 		}
 	}
@@ -134,7 +141,7 @@ func (o options) run(ctx context.Context) error {
 			return err
 		}
 	}
-	machine, err := describe(ctx)
+	machine, err := describe(ctx, o.device)
 	if err != nil {
 		return err
 	}
@@ -143,7 +150,7 @@ func (o options) run(ctx context.Context) error {
 		for _, batch := range o.batches {
 			for _, threads := range o.threads {
 				for _, call := range o.calls {
-					c := cell{call: call, model: model, batch: batch, threads: threads}
+					c := cell{call: call, model: model, batch: batch, threads: threads, dtype: o.dtype}
 					measured, err := o.measure(ctx, c)
 					if err != nil {
 						return fmt.Errorf("%s: %w", c, err)

@@ -29,7 +29,7 @@ const serveCommand = "serve"
 // chainLinks is the number of products in the chain that measures the backend's rate.
 const chainLinks = 8
 
-// serve answers requests as peers/serve.py describes, and "products ROWS WIDTH HIDDEN": a chain of products.
+// serve answers requests as peers/serve.py describes, and "products ROWS WIDTH HIDDEN DTYPE": a chain of products.
 func serve(in io.Reader, out io.Writer, position string) error {
 	b, err := backend.Open()
 	if err != nil {
@@ -68,20 +68,20 @@ func serve(in io.Reader, out io.Writer, position string) error {
 
 // prepare prepares the call of a request.
 func prepare(b compute.Backend, line, position string) (func() error, error) {
-	var what string
+	var what, dtype string
 	var n [6]int
 	if strings.HasPrefix(line, "products") {
-		if _, err := fmt.Sscan(line, &what, &n[0], &n[1], &n[2]); err != nil {
+		if _, err := fmt.Sscan(line, &what, &n[0], &n[1], &n[2], &dtype); err != nil {
 			return nil, err
 		}
-		return chain(b, n[0], n[1], n[2])
+		return chain(b, n[0], n[1], n[2], dtype)
 	}
-	if _, err := fmt.Sscan(line, &what, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5]); err != nil {
+	if _, err := fmt.Sscan(line, &what, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &dtype); err != nil {
 		return nil, err
 	}
 	side, batch := n[4], n[5]
 	config := vit.Config{Width: n[0], Depth: n[1], Heads: n[2], PatchSize: n[3], ImageRows: side, ImageCols: side,
-		Classes: 100, Position: position}
+		Classes: 100, Position: position, DType: dtype}
 	timing, err := analysis.NewTiming(b, config, finetune.Noise(batch, side, side, 100), batch, "")
 	if err != nil {
 		return nil, err
@@ -93,8 +93,12 @@ func prepare(b compute.Backend, line, position string) (func() error, error) {
 }
 
 // chain is a program of products only, [rows, width]·[width, hidden]·[hidden, width]·….
-func chain(b compute.Backend, rows, width, hidden int) (func() error, error) {
-	matrix := func(n, m int) any { return tensors.FromShape(shapes.Make(dtypes.Float32, n, m)) }
+func chain(b compute.Backend, rows, width, hidden int, dtype string) (func() error, error) {
+	of, err := dtypes.DTypeString(dtype)
+	if err != nil {
+		return nil, err
+	}
+	matrix := func(n, m int) any { return tensors.FromShape(shapes.Make(of, n, m)) }
 	program, err := NewExec(b, func(x, up, down *Node) *Node {
 		for range chainLinks / 2 {
 			x = kernel.Product(kernel.Product(x, up), down)

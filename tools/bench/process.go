@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/wepe-go/wepe/report"
 )
 
 // process makes calls on request.
@@ -35,14 +37,14 @@ func startOurs(ctx context.Context, threads int, position string) (*process, err
 }
 
 // startPeer starts a peer by its name.
-func startPeer(ctx context.Context, python string, threads int, peer string) (*process, error) {
+func startPeer(ctx context.Context, python string, threads int, peer, device string) (*process, error) {
 	script := map[string][]string{"timm": {"timm_vit.py"}, "compiled": {"timm_vit.py", "compiled"}, "jax": {"jax_vit.py"}}
 	words, found := script[peer]
 	if !found {
 		return nil, fmt.Errorf("-peers: %q is none of timm, compiled and jax", peer)
 	}
 	words[0] = filepath.Join("tools", "bench", "peers", words[0])
-	return start(ctx, threads, python, words...)
+	return start(ctx, threads, python, append(words, device)...)
 }
 
 // start runs a program on the first processors.
@@ -121,8 +123,30 @@ func environment(ctx context.Context) (python string, err error) {
 	return python, os.WriteFile(done, want, 0o644)
 }
 
-// describe returns the processor and the commit.
-func describe(ctx context.Context) (machine [2]string, err error) {
+// memoryOnGPU sets the peaks of processes to what the driver lists: memory once taken is kept by all candidates.
+func memoryOnGPU(ctx context.Context, all []*candidate) error {
+	list, err := exec.CommandContext(ctx, "nvidia-smi", "--query-compute-apps=pid,used_memory",
+		"--format=csv,noheader,nounits").Output()
+	if err != nil {
+		return fmt.Errorf("nvidia-smi: %w", err)
+	}
+	for line := range strings.Lines(string(list)) {
+		var pid int
+		var used float64
+		if _, err := fmt.Sscanf(line, "%d, %g", &pid, &used); err != nil {
+			continue // a process of which it does not know the memory
+		}
+		for _, a := range all {
+			if a.process.command.Process.Pid == pid {
+				a.process.peak = used * (1 << 20)
+			}
+		}
+	}
+	return nil
+}
+
+// describe returns the processor, or the GPU, and the commit.
+func describe(ctx context.Context, device string) (machine [2]string, err error) {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
 		return machine, err
@@ -133,7 +157,15 @@ func describe(ctx context.Context) (machine [2]string, err error) {
 			break
 		}
 	}
-	commit, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output()
-	machine[1] = strings.TrimSpace(string(commit))
-	return machine, err
+	if device == "cuda" {
+		gpu, err := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=name", "--format=csv,noheader").Output()
+		if err != nil {
+			return machine, fmt.Errorf("nvidia-smi: %w", err)
+		}
+		name, _, _ := strings.Cut(string(gpu), "\n")
+		machine[0] = strings.TrimSpace(name)
+	}
+	revision, dirty, _ := strings.Cut(report.Commit(), "+")
+	machine[1] = revision[:min(8, len(revision))] + dirty
+	return machine, nil
 }

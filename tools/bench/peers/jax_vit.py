@@ -3,13 +3,15 @@
 """A plain Vision Transformer in JAX for tools/bench: class token, learned positions, pre-norm blocks, exact GELU.
 
 A training step is forward, backward, gradient clipping at norm 1 and AdamW in one jitted function that donates its
-state.
+state. In bfloat16, norms, softmax, the loss and the weights themselves stay float32.
 """
 
 import functools
 import os
+import sys
 
-os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["JAX_PLATFORMS"] = "cuda" if "cuda" in sys.argv else "cpu"
+os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # its memory is what it needs, as of the others
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,30 +32,33 @@ def parameters(width, depth, patch, side, classes=100):
 
 
 def dense(p, x):
-    return x @ p["w"] + p["b"]
+    return x @ p["w"].astype(x.dtype) + p["b"].astype(x.dtype)
 
 
 def norm(p, x):
+    x, dtype = x.astype(jnp.float32), x.dtype
     mean = x.mean(-1, keepdims=True)
-    return (x - mean) * jax.lax.rsqrt(((x - mean) ** 2).mean(-1, keepdims=True) + 1e-6) * p["gain"] + p["offset"]
+    x = (x - mean) * jax.lax.rsqrt(((x - mean) ** 2).mean(-1, keepdims=True) + 1e-6) * p["gain"] + p["offset"]
+    return x.astype(dtype)
 
 
 def logits(p, images, heads, patch):
     b, side, _, _ = images.shape
     n, width = side // patch, p["token"].shape[-1]
     x = images.reshape(b, n, patch, n, patch, 3).transpose(0, 1, 3, 2, 4, 5).reshape(b, n * n, -1)
-    x = jnp.concatenate([jnp.broadcast_to(p["token"], (b, 1, width)), dense(p["patch"], x)], 1) + p["position"]
+    table, token = p["position"].astype(x.dtype), p["token"].astype(x.dtype)
+    x = jnp.concatenate([jnp.broadcast_to(token, (b, 1, width)), dense(p["patch"], x)], 1) + table
     for block in p["blocks"]:
         qkv = dense(block["qkv"], norm(block["norm1"], x)).reshape(b, -1, 3, heads, width // heads)
         q, k, v = qkv.transpose(2, 0, 3, 1, 4)
-        weights = jax.nn.softmax(q @ k.swapaxes(-1, -2) * (width // heads) ** -0.5)
-        x = x + dense(block["out"], (weights @ v).transpose(0, 2, 1, 3).reshape(x.shape))
+        weights = jax.nn.softmax((q @ k.swapaxes(-1, -2) * (width // heads) ** -0.5).astype(jnp.float32))
+        x = x + dense(block["out"], (weights.astype(x.dtype) @ v).transpose(0, 2, 1, 3).reshape(x.shape))
         x = x + dense(block["down"], jax.nn.gelu(dense(block["up"], norm(block["norm2"], x)), approximate=False))
-    return dense(p["head"], norm(p["norm"], x)[:, 0])
+    return dense(p["head"], norm(p["norm"], x)[:, 0]).astype(jnp.float32)
 
 
-def prepare(what, width, depth, heads, patch, side, batch):
-    images = jnp.asarray(np.random.default_rng(1).random((batch, side, side, 3), np.float32))
+def prepare(what, width, depth, heads, patch, side, batch, dtype):
+    images = jnp.asarray(np.random.default_rng(1).random((batch, side, side, 3), np.float32), dtype)
     labels = jnp.arange(batch) % 100
     weights = parameters(width, depth, patch, side)
     if what == "inference":

@@ -35,6 +35,7 @@ type Row struct {
 	PeakOurs    float64 `json:"ours_peak_mib"` // resident memory of the process
 	PeakTheirs  float64 `json:"peer_peak_mib"`
 
+	DType     string `json:"dtype,omitempty"`
 	Backend   string `json:"backend"`
 	Processor string `json:"processor"`
 	Commit    string `json:"commit"`
