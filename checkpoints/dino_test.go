@@ -370,6 +370,51 @@ func testModelsWithOptionsKeepTheirLogitsInEveryFormatThatTakesThem(t *testing.T
 	}
 }
 
+// Hyperparameters come from JSON as float64 and from Go as they were written; each is in the files, or refused by name.
+func TestHyperparametersOfRotaryEncodingsAreKeptOrRefused(t *testing.T) {
+	gomlxtest.OnGo(t)
+	for _, of := range []struct {
+		position string
+		params   map[string]any
+		lost     string
+	}{
+		{"rope-axial", map[string]any{"rope_axial_rows": 7.0, "rope_axial_cols": 11.0}, ""},
+		{"rope-axial", map[string]any{"rope_axial_rows": 7, "rope_axial_cols": 11, "rope_axial_first": "row"}, ""},
+		{"rope-axial", map[string]any{"rope_theta": 50, "rope_axial_offset": 1}, ""},
+		{"learned+rope-axial", map[string]any{"rope_theta": 50.0, "rope_axial_offset": 0.5}, ""},
+		{"rope-axial", map[string]any{"rope_theta": 100, "rope_axial_first": "col", "rope_axial_rows": 0}, ""},
+		{"rope-axial", map[string]any{"rope_axial_rows": 7}, "rope_axial_rows=7"},
+		{"learned+rope-axial", map[string]any{"rope_axial_cols": 11.0}, "rope_axial_cols=11"},
+		{"rope-dinov3", map[string]any{"rope_theta": 50}, ""},
+		{"learned+rope-dinov3", map[string]any{"rope_theta": 50, "rope_dinov3_normalize": "separate"}, ""},
+		{"learned+rope-dinov3", map[string]any{"rope_dinov3_normalize": "max"}, "rope_dinov3_normalize=max"},
+		{"rope-dinov3", map[string]any{"rope_dinov3_shortest": 1, "rope_dinov3_longest": 4.0},
+			"rope_dinov3_shortest=1, rope_dinov3_longest=4"},
+		{"learned+rope-mixed", map[string]any{"rope_theta": 20}, ""},
+	} {
+		c := ownViT(of.position)
+		store := stirred(t, c, of.params)
+		images := Noise(c, 2, 5)
+		want := gomlxtest.Must(forward(gomlxtest.Backend(), store, "/vit", c, images))(t)
+		dir := t.TempDir() + "/model"
+		_, err := Export(dir, gomlxtest.Backend(), store.Scope("/vit"), c, ExportOptions{Format: formatTimm})
+		if of.lost != "" {
+			if err == nil || !strings.Contains(err.Error(), "have no "+of.lost+":") {
+				t.Errorf("%s with %v: %v, want %s refused", of.position, of.params, err, of.lost)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s with %v: %v", of.position, of.params, err)
+			continue
+		}
+		got := gomlxtest.Must(imported(t, dir, ImportOptions{}).Logits(gomlxtest.Backend(), images))(t)
+		if d, scale := numeric.Difference(got, want); d > 1e-6*scale {
+			t.Errorf("%s with %v: logits differ by %g of %g", of.position, of.params, d, scale)
+		}
+	}
+}
+
 func TestAnUnknownOptionIsRefusedByName(t *testing.T) {
 	fixtures.Each(t, testAnUnknownOptionIsRefusedByName)
 }

@@ -143,7 +143,10 @@ func (e *export) choose() error {
 			params[name] = value
 		}
 	}
-	var err error
+	params, err := asJSON(params) // numbers of a recipe and of a Go program may have different types
+	if err != nil {
+		return err
+	}
 	if e.as, e.fields, err = forExport(e.Format, *c, params); err != nil {
 		return e.explain(err, params)
 	}

@@ -229,25 +229,29 @@ func (m *foreign) differences(out map[string]any) (lost []string, err error) {
 			lost = append(lost, "model without "+key)
 		}
 	}
-	for _, name := range m.config.Encoding().Params() {
-		value, set := m.params[name]
-		kept, ok := back.params[name]
-		if !ok {
-			kept, ok = paramDefaults[m.config.Position+" "+name]
-		}
-		if set && ok && fmt.Sprint(kept) != fmt.Sprint(value) {
-			lost = append(lost, fmt.Sprintf("%s=%v", name, value))
+	for _, p := range m.config.Encoding() {
+		for _, name := range p.Params {
+			value, set := m.params[name]
+			kept, ok := back.params[name]
+			if !ok {
+				kept = paramDefaults[p.Name][name]
+			}
+			if set && p.Name != "relative-table" && fmt.Sprint(kept) != fmt.Sprint(value) { // the grid of its table is the file's
+				lost = append(lost, fmt.Sprintf("%s=%v", name, value))
+			}
 		}
 	}
 	return lost, nil
 }
 
-// paramDefaults are the hyperparameters for which other software has no entry, with the values that it uses.
-var paramDefaults = map[string]any{
-	"rope-dinov3 rope_dinov3_shortest":  0.0,
-	"rope-dinov3 rope_dinov3_longest":   0.0,
-	"rope-dinov3 rope_dinov3_normalize": "separate",
-	"rope-dinov3 rope_theta":            100.0,
+// paramDefaults are the values of hyperparameters that other software uses if its configuration does not have them.
+var paramDefaults = map[string]map[string]any{
+	"rope-axial": {"rope_theta": 100.0, "rope_axial_first": "col", "rope_axial_offset": 0.0, "rope_axial_rows": 0.0,
+		"rope_axial_cols": 0.0},
+	"rope-mixed": {"rope_theta": 10.0},
+	"rope-dinov3": {"rope_theta": 100.0, "rope_dinov3_shortest": 0.0, "rope_dinov3_longest": 0.0,
+		"rope_dinov3_normalize": "separate", "rope_dinov3_shift": 0.0, "rope_dinov3_jitter": 0.0,
+		"rope_dinov3_rescale": 2.0},
 }
 
 // asJSON converts an object to the form that decoding JSON gives.

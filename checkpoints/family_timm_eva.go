@@ -54,12 +54,11 @@ var timmEva = family{
 			return "ij"
 		}},
 		{key: "ref_feat_shape", get: func(m *foreign) any {
-			rows, _ := m.params["rope_axial_rows"].(int)
-			cols, _ := m.params["rope_axial_cols"].(int)
+			rows, cols := evaParam(m, "rope_axial_rows"), evaParam(m, "rope_axial_cols")
 			if rows == 0 || cols == 0 {
 				return nil
 			}
-			return []int{rows, cols}
+			return []int{int(rows), int(cols)}
 		}},
 		{key: "rope_rotate_half", byDefault: false, get: func(m *foreign) any { return ropeType(m.config) == "dinov3" }},
 		evaAugmentation("rope_shift_coords", "rope_dinov3_shift", 0),
@@ -255,7 +254,7 @@ func evaAxial(m *foreign) error {
 		if err != nil {
 			return about("ref_feat_shape", err)
 		}
-		m.params["rope_axial_rows"], m.params["rope_axial_cols"] = grid[0], grid[1]
+		m.params["rope_axial_rows"], m.params["rope_axial_cols"] = float64(grid[0]), float64(grid[1])
 	}
 	return nil
 }

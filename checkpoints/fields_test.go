@@ -324,7 +324,7 @@ func TestTheRotationOfEvaBecomesHyperparameters(t *testing.T) {
 		{with(base, "rope_grid_offset", 0.5), "rope-axial",
 			map[string]any{"rope_axial_first": "row", "rope_axial_offset": 0.5}, 100},
 		{with(base, "ref_feat_shape", []any{3.0, 5.0}), "rope-axial",
-			map[string]any{"rope_axial_first": "row", "rope_axial_rows": 3, "rope_axial_cols": 5}, 100},
+			map[string]any{"rope_axial_first": "row", "rope_axial_rows": 3.0, "rope_axial_cols": 5.0}, 100},
 		{with(base, "rope_type", "mixed", "rope_grid_indexing", "xy", "rope_temperature", 10.0), "rope-mixed",
 			map[string]any{}, 10},
 		{with(base, "rope_type", "mixed", "rope_grid_indexing", "xy"), "rope-mixed", map[string]any{"rope_theta": 100.0},
