@@ -248,6 +248,10 @@ func TestModelsOfAnotherSizeComeBack(t *testing.T) {
 		{"vit_small_patch16_rope_mixed_ape_224", formatUnfolded}, {"deit_tiny_distilled_patch16_224", formatUnfolded},
 	} {
 		m := imported(t, filepath.Join(dir, of.name), ImportOptions{ImageRows: 20, ImageCols: 16})
+		said := slices.ContainsFunc(m.Report, func(line string) bool { return strings.Contains(line, "timm uses a spline") })
+		if said != (of.name == "beit_base_patch16_224") {
+			t.Errorf("%s at another size: the report is %q", of.name, m.Report)
+		}
 		back := imported(t, exported(t, m, ExportOptions{Format: of.format}), ImportOptions{})
 		images := Noise(m.Config, 2, 5)
 		want, err := m.Logits(gomlxtest.Backend(), images)

@@ -134,6 +134,11 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 		return nil, errors.WithMessagef(err, "checkpoints: importing %s", path)
 	}
 	m.Report = append(m.Report, "positions: "+line)
+	if grid := (gridSize{m.Config.Rows(), m.Config.Cols()}); m.Format == formatTimm && owns(m.Config, relativePath) &&
+		grid != (gridSize{found.config.Rows(), found.config.Cols()}) {
+		m.Report = append(m.Report, "relative positions: resampled linearly, as in transformers; timm uses a spline with "+
+			"knots in a geometric progression: predictions differ")
+	}
 	m.SHA256, err = w.sum()
 	return m, err
 }

@@ -149,10 +149,24 @@ func (c config) pixels(timm bool, channels int) (rescale float64, mean, std []fl
 		return rescale, slices.Clone(byDefault.pixels[0]), slices.Clone(byDefault.pixels[1]), err
 	}
 	const most = 1e4
-	if mean, err = c.Numbers(meanKey, channels, -most, most); err == nil {
-		std, err = c.Numbers(stdKey, channels, 1e-6, most)
+	if mean, err = c.perChannel(meanKey, timm, channels, -most, most); err == nil {
+		std, err = c.perChannel(stdKey, timm, channels, 1e-6, most)
 	}
 	return rescale, mean, std, err
+}
+
+// perChannel reads a number for each channel. Models of other images than RGB may have RGB's, of which timm then uses
+// the mean.
+func (c config) perChannel(key string, timm bool, channels int, low, high float64) ([]float64, error) {
+	numbers, err := c.Numbers(key, channels, low, high)
+	if err == nil || !timm {
+		return numbers, err
+	}
+	rgb, failed := c.Numbers(key, 3, low, high)
+	if failed != nil {
+		return nil, err
+	}
+	return slices.Repeat([]float64{(rgb[0] + rgb[1] + rgb[2]) / 3}, channels), nil
 }
 
 // setPixels sets Rescale, Mean and Std.

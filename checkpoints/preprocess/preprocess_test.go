@@ -220,6 +220,7 @@ func TestTheNormalizationAloneIsReadForAnyNumberOfChannels(t *testing.T) {
 		`{"image_mean": [1], "image_std": [1], "rescale_factor": 0.00784313725490196}`: {{0.5}, {0.5}}, // 2/255
 		`{"image_mean": [1], "image_std": [2], "do_normalize": false}`:                 {{0}, {1}},
 		`{"pretrained_cfg": {"mean": [0.25], "std": [0.5]}}`:                           {{0.25}, {0.5}},
+		`{"pretrained_cfg": {"mean": [0.25, 0.5, 0.6], "std": [0.5, 0.5, 0.2]}}`:       {{0.45}, {0.4}}, // timm's adapt_to_chs
 		`{"do_resize": true}`: {},
 	} {
 		mean, std, err := ParseNormalization([]byte(config), 1)
@@ -229,7 +230,8 @@ func TestTheNormalizationAloneIsReadForAnyNumberOfChannels(t *testing.T) {
 		}
 	}
 	for config, want := range map[string]string{
-		`{"image_mean": [0.5], "image_std": [1, 1]}`: "image_std is", `{"image_mean": [0.5]}`: "image_std is missing",
+		`{"image_mean": [0.5], "image_std": [1, 1]}`: "image_std is", `{"image_mean": [1, 2, 3]}`: "image_mean is",
+		`{"input_size": [1, 8, 8], "mean": [1, 2]}`: "mean is", `{"image_mean": [0.5]}`: "image_std is missing",
 		`{"image_mean": [0.5], "image_std": [0]}`: "image_std is", `{"image_mean":`: "not JSON",
 	} {
 		if _, _, err := ParseNormalization([]byte(config), 1); err == nil || !strings.Contains(err.Error(), want) {
