@@ -36,6 +36,7 @@ import (
 	"github.com/gomlx/gomlx/ml/layers"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/internal/kernel"
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
@@ -131,7 +132,7 @@ func (c Config) prepend(scope *model.Scope, x *Node) *Node {
 	}{{"class", c.classTokens()}, {"registers", c.Registers}} {
 		if token.n > 0 {
 			rows := weight.Float32(scope, token.name, c.initScheme().class, token.n, c.Width).NodeValue(x.Graph()) // [n, width]
-			tokens = append(tokens, BroadcastPrefix(ConvertDType(rows, x.DType()), x.Shape().Dim(0)))
+			tokens = append(tokens, kernel.Repeat(InsertAxes(rows, 0), x.Shape().Dim(0), x.DType()))
 		}
 	}
 	if tokens == nil {

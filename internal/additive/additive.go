@@ -10,6 +10,8 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/kernel"
 )
 
 // PreEncode returns x plus rows of encoding [positions, width], in x's shape and dtype.
@@ -28,8 +30,7 @@ func PreEncode(encoding, x, positionIndices *Node, seqAxis int) *Node {
 	if axis < 0 || axis >= x.Rank()-1 || dims[x.Rank()-1] != width {
 		exceptions.Panicf("tokens %s with the sequence at axis %d, want [..., seq, ..., %d]", x.Shape(), seqAxis, width)
 	}
-	lead := 0 // axes of x in front of the sequence that the rows have too
-	rows := ConvertDType(encoding, x.DType())
+	lead, rows := 0, encoding // lead: axes of x in front of the sequence that the rows have too
 	whole := positionIndices == nil || positionIndices.Type() == NodeTypeIota &&
 		slices.Equal(positionIndices.Shape().Dimensions, []int{positions}) // 0, 1, …, positions - 1
 	switch {
@@ -48,7 +49,10 @@ func PreEncode(encoding, x, positionIndices *Node, seqAxis int) *Node {
 	shape := slices.Repeat([]int{1}, x.Rank())
 	copy(shape, dims[:lead])
 	shape[axis], shape[x.Rank()-1] = dims[axis], width
-	return Add(x, Reshape(rows, shape...))
+	if rows = Reshape(rows, shape...); x.DType().IsHalfPrecision() && shape[0] == 1 {
+		return Add(x, kernel.Repeat(rows, dims[0], x.DType()))
+	}
+	return Add(x, ConvertDType(rows, x.DType()))
 }
 
 // Rows gathers rows of the table [n, width] by indices [...]: [..., width]. The indices become int64, the type whose

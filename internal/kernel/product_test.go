@@ -4,11 +4,13 @@ package kernel
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -34,6 +36,55 @@ func TestProductsAndTheirGradientsAreThoseOfMatMul(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Sums of 16-bit products are rounded once: by at most the last of the 8 bits, whatever their length.
+func TestGradientsOfHalfPrecisionAccumulateInFloat32(t *testing.T) {
+	const n, in, out = 2003, 7, 11
+	inputs := []*tensors.Tensor{gomlxtest.Noise(n, in), gomlxtest.Noise(in, out), gomlxtest.Noise(out), gomlxtest.Noise(n, out)}
+	x, w, _, dy := sixtyFourths(inputs[0]), sixtyFourths(inputs[1]), sixtyFourths(inputs[2]), sixtyFourths(inputs[3])
+	got := gomlxtest.Run(t, func(nodes []*graph.Node) []*graph.Node {
+		var half []*graph.Node
+		for _, node := range nodes {
+			half = append(half, graph.ConvertDType(node, dtypes.BFloat16))
+		}
+		y := Dense(half[0], half[1], half[2])
+		grads := graph.Gradient(graph.ReduceAllSum(graph.ConvertDType(graph.Mul(y, half[3]), dtypes.Float32)), half[:3]...)
+		for i := range grads {
+			grads[i] = graph.ConvertDType(grads[i], dtypes.Float32)
+		}
+		return grads
+	}, inputs[0], inputs[1], inputs[2], inputs[3])
+	want := [][]float64{make([]float64, n*in), make([]float64, in*out), make([]float64, out)}
+	for row := range n {
+		for o := range out {
+			g := dy[row*out+o]
+			want[2][o] += g
+			for i := range in {
+				want[0][row*in+i] += g * w[i*out+o]
+				want[1][i*out+o] += g * x[row*in+i]
+			}
+		}
+	}
+	for k, name := range []string{"x", "weights", "biases"} {
+		for i, exact := range want[k] {
+			if !(math.Abs(got[k][i]-exact) <= math.Abs(exact)/128+1e-4) {
+				t.Errorf("%s: at %d got %g, want %g", name, i, got[k][i], exact)
+				break
+			}
+		}
+	}
+}
+
+// sixtyFourths rounds numbers in ±1 to multiples of 1/64, which have 7 bits, and returns them.
+func sixtyFourths(of *tensors.Tensor) (numbers []float64) {
+	tensors.MustMutableFlatData(of, func(flat []float32) {
+		for i, v := range flat {
+			flat[i] = float32(math.Round(float64(v)*64) / 64)
+			numbers = append(numbers, float64(flat[i]))
+		}
+	})
+	return numbers
 }
 
 func TestDenseAndAffineAreProductsAndSumsOfRows(t *testing.T) {

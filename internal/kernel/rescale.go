@@ -6,9 +6,9 @@ import . "github.com/gomlx/gomlx/core/graph"
 
 // Rescale is y = x∘m over x [batch, ...] and factors m [1, ...]. Autodiff stores x for the gradient of m, Σ dy∘x,
 // summed over the batch; here it is Σ dy∘y / m, so that only y is stored, which the next operation needs anyway. The
-// quotient has the relative precision of y. A zero factor gets no gradient in that step.
+// quotient has the relative precision of y, too little in 16 bits. A zero factor gets no gradient in that step.
 func Rescale(x, m *Node) *Node {
-	if m.Shape().Dim(0) != 1 {
+	if m.Shape().Dim(0) != 1 || x.DType().IsHalfPrecision() {
 		return Mul(x, m)
 	}
 	var y *Node
