@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -175,7 +174,7 @@ func (o options) rows(c cell, config vit.Config, all []*candidate, rate float64)
 			Share:     flops / median(ours.took) / rate,
 			FirstOurs: ours.process.first, FirstTheirs: theirs.process.first,
 			PeakOurs: ours.process.peak / (1 << 20), PeakTheirs: theirs.process.peak / (1 << 20),
-			DType: c.dtype, Backend: strings.TrimSpace(os.Getenv("GOMLX_BACKEND")),
+			DType: c.dtype, Backend: o.backend,
 		})
 	}
 	return measured

@@ -39,7 +39,7 @@ type options struct {
 	batches, threads                []int
 	pairs                           int
 	python, out                     string
-	device, dtype                   string
+	device, dtype, backend          string
 	memory                          float64 // GiB
 }
 
@@ -130,10 +130,14 @@ func parse(args []string) (o options, err error) {
 
 // run measures all cells and prints their table.
 func (o options) run(ctx context.Context) error {
-	if os.Getenv("GOMLX_BACKEND") == "" { // rows contain the backend
-		if err := os.Setenv("GOMLX_BACKEND", "xla:"+o.device); err != nil {
+	// Rows contain the backend, not where its plugin is.
+	if o.backend = strings.TrimSpace(os.Getenv("GOMLX_BACKEND")); o.backend == "" {
+		o.backend = "xla:" + o.device
+		if err := os.Setenv("GOMLX_BACKEND", o.backend); err != nil {
 			return err
 		}
+	} else if o.device == "cuda" {
+		o.backend = "xla:cuda"
 	}
 	if len(o.peers) > 0 && o.python == "" {
 		var err error

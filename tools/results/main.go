@@ -8,13 +8,12 @@
 // where KIND is
 //
 //	positions, parameters   the encodings, from the code; without NAME
-//	scaling                 predicted scaling with GPUs; without NAME
 //	table:                  the runs in docs/runs/NAME.jsonl
 //	epochs:                 validation top-1 of these runs after each epoch
 //	detection:              the detectors evaluated by wepe detect train
 //	figure:                 the rows of wepe analyze; NAME is followed by the figure's name
 //	bench:                  a summary of the rows of make bench
-//	compiled:               the programs of cudacheck -rows
+//	steps:                  rows of make bench on one device, a line for each peer and encoding
 //	curves:, sizes:         a plot of the runs in docs/runs/NAME.jsonl, drawn into the file that follows NAME
 //
 // and OPTIONS are by=dataset,encoding, baseline=learned and split=validation, fields of a report.Spec; across=size, a
@@ -73,7 +72,7 @@ func fill(path, records string) error {
 
 var (
 	begin = regexp.MustCompile(
-		`(?m)^<!-- (positions|parameters|scaling|(?:table|figure|detection|bench|compiled|epochs|curves|sizes):.*?) *-->\n`)
+		`(?m)^<!-- (positions|parameters|(?:table|figure|detection|bench|steps|epochs|curves|sizes):.*?) *-->\n`)
 	end = regexp.MustCompile(`(?m)^<!-- end -->$`)
 )
 
@@ -149,8 +148,6 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 		return positionsTable()
 	case words[0] == "parameters":
 		return parametersTable()
-	case words[0] == "scaling":
-		return scalingTable()
 	case len(words) == 1:
 		return table, fmt.Errorf("a table without a name")
 	}
@@ -170,9 +167,9 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 	case "bench:":
 		measured, err := rows.Read(path)
 		return compact(rows.Summary(measured), o), err
-	case "compiled:":
-		compiled, err := rows.CompiledTable(path)
-		return compact(compiled, o), err
+	case "steps:":
+		measured, err := rows.Read(path)
+		return compact(rows.Steps(measured), o), err
 	case "figure:":
 		rows, err := analysis.Read(path)
 		if table = analysis.Table(rows, figure); err == nil && len(table.Rows) == 0 {

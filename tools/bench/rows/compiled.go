@@ -2,13 +2,7 @@
 
 package rows
 
-import (
-	"fmt"
-	"slices"
-
-	"github.com/wepe-go/wepe/internal/jsonl"
-	"github.com/wepe-go/wepe/report"
-)
+import "fmt"
 
 // Compiled is a program that tools/cudacheck compiled for a GPU, with the compiler's information.
 type Compiled struct {
@@ -41,33 +35,4 @@ func (r Compiled) String() string {
 	return fmt.Sprintf("%s: compiled in %.1f s; %d launches of %d kernels, at most %d lines of PTX (%s) and %d "+
 		"registers, %.1f MB temporary", at, r.CPUSeconds, r.Launches, r.Kernels, r.PTXLines, r.LongestName, r.Registers,
 		float64(r.Temporary)/1e6)
-}
-
-// CompiledTable has a line for each encoding: training steps in float32 with the values for an H100 and, after a slash,
-// for an A100.
-func CompiledTable(path string) (t report.Table, err error) {
-	compiled, err := jsonl.Read[Compiled](path)
-	if err != nil {
-		return t, err
-	}
-	t.Header = []string{"encoding", "launches", "temporary MB", "compilation s"}
-	t.Numeric = []bool{false, true, true, true}
-	for _, gpu := range []string{"h100_sxm", "a100_sxm_80"} {
-		for _, r := range compiled {
-			if r.GPU != gpu || r.Call != "training step" || r.DType != "float32" || !r.TF32 {
-				continue
-			}
-			cells := []string{r.Encoding, fmt.Sprint(r.Launches),
-				fmt.Sprintf("%.1f", float64(r.Temporary)/1e6), fmt.Sprintf("%.1f", r.CPUSeconds)}
-			at := slices.IndexFunc(t.Rows, func(line []string) bool { return line[0] == r.Encoding })
-			if at < 0 {
-				t.Rows = append(t.Rows, cells)
-				continue
-			}
-			for i := range cells[1:] {
-				t.Rows[at][i+1] += "/" + cells[i+1]
-			}
-		}
-	}
-	return t, nil
 }

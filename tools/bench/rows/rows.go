@@ -132,6 +132,23 @@ func Summary(rows []Row) report.Table {
 	return t
 }
 
+// Steps has a line for each peer and encoding of a call on one device: the time relative to the learned table in the
+// same rounds, images per second and memory.
+func Steps(rows []Row) report.Table {
+	rows = current(rows)
+	t := report.Table{Notes: notes(rows), Header: []string{"", "time × learned", "images/s", "MiB"},
+		Numeric: []bool{false, true, true, true}}
+	for _, r := range rows {
+		name, ratio, seconds, peak := r.Position, r.Ratio, r.Ours, r.PeakOurs
+		if r.Peer != "learned" { // a peer, to which the row compares the learned table
+			name, ratio, seconds, peak = r.Peer, 1/r.Ratio, r.Theirs, r.PeakTheirs
+		}
+		t.Rows = append(t.Rows, []string{name, fmt.Sprintf("%.2f", ratio), fmt.Sprintf("%.0f", float64(r.Batch)/seconds),
+			fmt.Sprintf("%.0f", peak)})
+	}
+	return t
+}
+
 // span returns the lowest and highest value.
 func span(values []float64) string {
 	if len(values) == 0 {
