@@ -438,6 +438,8 @@ func testAnUnknownOptionIsRefusedByName(t *testing.T) {
 			t.Errorf("%s, %s: %v, want %q", c.set, c.key, err, c.want)
 		}
 	}
+	imported(t, edited(t, "dinov2_tiny", map[string]string{"_attn_implementation_autoset": "true"}), // of transformers 4.48
+		ImportOptions{Classes: 3})
 	bare := ownViT("learned")
 	bare.NoProjBias = true
 	if _, _, err := forExport(formatHF, bare, nil); err == nil || err.Error() != "models of hf ViTForImageClassification "+
