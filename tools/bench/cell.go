@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -82,40 +83,21 @@ func (o options) measure(ctx context.Context, c cell) (measured []rows.Row, err 
 		fmt.Fprintf(os.Stderr, "%s: skipped: %d processes take about %.0f GiB, -memory is %g\n", c, n, need, o.memory)
 		return nil, nil
 	}
-	var all []*candidate
+	all := make([]*candidate, n)
 	defer func() {
 		for _, a := range all {
-			a.process.close()
+			if a.process != nil {
+				a.process.close()
+			}
 		}
 	}()
-	for i := range n {
-		a := &candidate{}
-		if i < len(o.positions) {
-			a.name = o.positions[i]
-			a.process, err = startOurs(ctx, c.threads, a.name)
-		} else {
-			a.name = o.peers[i-len(o.positions)]
-			a.process, err = startPeer(ctx, o.python, c.threads, a.name, o.device)
-		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, a)
-	}
-	// On a GPU all processes compile at once on the processors beside it.
-	var group errgroup.Group
+	var group errgroup.Group // on a GPU all compile at once, on the processors beside it
 	if group.SetLimit(1); o.device == "cuda" {
-		group.SetLimit(len(all))
+		group.SetLimit(n)
 	}
-	for _, a := range all {
-		group.Go(func() error {
-			for range 3 { // the first call compiles, torch.compile's second may again
-				if _, err := a.process.call(c.line(config)); err != nil {
-					return fmt.Errorf("%s: %w", a.name, err)
-				}
-			}
-			return nil
-		})
+	for i, name := range slices.Concat(o.positions, o.peers) {
+		all[i] = &candidate{name: name}
+		group.Go(func() error { return all[i].start(ctx, o, c.threads, i < len(o.positions), c.line(config)) })
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
@@ -130,6 +112,24 @@ func (o options) measure(ctx context.Context, c cell) (measured []rows.Row, err 
 		}
 	}
 	return o.rows(c, config, all, median(rates)), nil
+}
+
+// start starts the process of an encoding of ours or of a peer, and makes its first calls.
+func (a *candidate) start(ctx context.Context, o options, threads int, ours bool, line string) (err error) {
+	if ours {
+		a.process, err = startOurs(ctx, threads, a.name)
+	} else {
+		a.process, err = startPeer(ctx, o.python, threads, a.name, o.device)
+	}
+	for range 3 { // the first call compiles, torch.compile's second may again
+		if err == nil {
+			_, err = a.process.call(line)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", a.name, err)
+	}
+	return nil
 }
 
 // rounds makes the calls of all rounds and returns the rates of products in them, in floating-point operations per
