@@ -438,7 +438,7 @@ func testAnUnknownOptionIsRefusedByName(t *testing.T) {
 			t.Errorf("%s, %s: %v, want %q", c.set, c.key, err, c.want)
 		}
 	}
-	imported(t, edited(t, "dinov2_tiny", map[string]string{"_attn_implementation_autoset": "true"}), // of transformers 4.48
+	imported(t, edited(t, "dinov2_tiny", map[string]string{"_attn_implementation_autoset": "true"}), // transformers 4.48
 		ImportOptions{Classes: 3})
 	bare := ownViT("learned")
 	bare.NoProjBias = true

@@ -236,7 +236,7 @@ func (m *foreign) differences(out map[string]any) (lost []string, err error) {
 			if !ok {
 				kept = paramDefaults[p.Name][name]
 			}
-			if set && p.Name != "relative-table" && fmt.Sprint(kept) != fmt.Sprint(value) { // the grid of its table is the file's
+			if set && p.Name != "relative-table" && fmt.Sprint(kept) != fmt.Sprint(value) { // its table's grid is the file's
 				lost = append(lost, fmt.Sprintf("%s=%v", name, value))
 			}
 		}

@@ -220,7 +220,7 @@ func TestTheNormalizationAloneIsReadForAnyNumberOfChannels(t *testing.T) {
 		`{"image_mean": [1], "image_std": [1], "rescale_factor": 0.00784313725490196}`: {{0.5}, {0.5}}, // 2/255
 		`{"image_mean": [1], "image_std": [2], "do_normalize": false}`:                 {{0}, {1}},
 		`{"pretrained_cfg": {"mean": [0.25], "std": [0.5]}}`:                           {{0.25}, {0.5}},
-		`{"pretrained_cfg": {"mean": [0.25, 0.5, 0.6], "std": [0.5, 0.5, 0.2]}}`:       {{0.45}, {0.4}}, // timm's adapt_to_chs
+		`{"pretrained_cfg": {"mean": [0.25, 0.5, 0.6], "std": [0.5, 0.5, 0.2]}}`:       {{0.45}, {0.4}}, // timm's mean
 		`{"do_resize": true}`: {},
 	} {
 		mean, std, err := ParseNormalization([]byte(config), 1)

@@ -16,7 +16,7 @@ import (
 // It uses three identities, so nothing outside these nodes changes: one on the value receives dy first, and one on each
 // input replaces autodiff's gradient by its own. The replaced gradient is not computed, because no output depends on
 // it, except on ONNX Runtime, which computes every node: there all gradients stay autodiff's. So do those of a
-// computation repeated between checkpoints (Node.Checkpoint), where autodiff passes other nodes than these, and those of
+// computation repeated between checkpoints (Node.Checkpoint), where autodiff passes other nodes than these, and of
 // 16-bit types, for which autodiff multiplies in float32. XLA's products of 16-bit types accumulate in float32: there
 // they are products of 16-bit types, as with torch's autocast, and a step on a GPU takes three quarters of the time.
 func replaceGradients(inputs []*Node, forward func(inputs []*Node) *Node, backward ...func(dy *Node) *Node) *Node {

@@ -41,7 +41,10 @@ func TestProductsAndTheirGradientsAreThoseOfMatMul(t *testing.T) {
 // Sums of 16-bit products are rounded once: by at most the last of the 8 bits, whatever their length.
 func TestGradientsOfHalfPrecisionAccumulateInFloat32(t *testing.T) {
 	const n, in, out = 2003, 7, 11
-	inputs := []*tensors.Tensor{gomlxtest.Noise(n, in), gomlxtest.Noise(in, out), gomlxtest.Noise(out), gomlxtest.Noise(n, out)}
+	var inputs []*tensors.Tensor
+	for _, dims := range [][]int{{n, in}, {in, out}, {out}, {n, out}} {
+		inputs = append(inputs, gomlxtest.Noise(dims...))
+	}
 	x, w, _, dy := sixtyFourths(inputs[0]), sixtyFourths(inputs[1]), sixtyFourths(inputs[2]), sixtyFourths(inputs[3])
 	got := gomlxtest.Run(t, func(nodes []*graph.Node) []*graph.Node {
 		var half []*graph.Node

@@ -111,7 +111,7 @@ func parse(args []string) (o options, err error) {
 	numbers(&o.threads, "threads", []int{1, 2}, "threads, each on a processor of its own")
 	flags.IntVar(&o.pairs, "pairs", 11, "rounds of a cell")
 	flags.Float64Var(&o.memory, "memory", 8, "GiB that the processes of a cell may take together; others are skipped")
-	flags.StringVar(&o.device, "device", "cpu", "cpu, or cuda: the first GPU, of which -threads are then the CPU's helpers")
+	flags.StringVar(&o.device, "device", "cpu", "cpu, or cuda: the first GPU; -threads are then the processors beside it")
 	flags.StringVar(&o.dtype, "dtype", "float32", "float32 (with TF32 products on a GPU) or bfloat16 (peers: autocast)")
 	flags.StringVar(&o.python, "python", "", "a Python with the packages of tools/bench/peers/requirements.txt; "+
 		"default: a virtual environment, made in the user's cache directory on first use")
