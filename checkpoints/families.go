@@ -229,14 +229,16 @@ func (m *foreign) differences(out map[string]any) (lost []string, err error) {
 			lost = append(lost, "model without "+key)
 		}
 	}
+	grid := m.config.TrainedGrid() // the files have tables of the model's grid
 	for _, p := range m.config.Encoding() {
 		for _, name := range p.Params {
+			_, ofGrid := grid[name]
 			value, set := m.params[name]
 			kept, ok := back.params[name]
 			if !ok {
 				kept = paramDefaults[p.Name][name]
 			}
-			if set && p.Name != "relative-table" && fmt.Sprint(kept) != fmt.Sprint(value) { // its table's grid is the file's
+			if set && !ofGrid && fmt.Sprint(kept) != fmt.Sprint(value) {
 				lost = append(lost, fmt.Sprintf("%s=%v", name, value))
 			}
 		}

@@ -155,8 +155,7 @@ func (c config) pixels(timm bool, channels int) (rescale float64, mean, std []fl
 	return rescale, mean, std, err
 }
 
-// perChannel reads a number for each channel. Models of other images than RGB may have RGB's, of which timm then uses
-// the mean.
+// perChannel reads a number for each channel. If a model of other images has the numbers of RGB, timm uses their mean.
 func (c config) perChannel(key string, timm bool, channels int, low, high float64) ([]float64, error) {
 	numbers, err := c.Numbers(key, channels, low, high)
 	if err == nil || !timm {

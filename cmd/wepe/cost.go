@@ -18,6 +18,7 @@ import (
 
 	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/internal/backend"
 	"github.com/wepe-go/wepe/study"
 )
 
@@ -123,14 +124,8 @@ func (o *costs) printMemory(out *cli.Printer, of []string) error {
 
 // peakMemory is the peak memory of this process in bytes: on the GPU if nvidia-smi lists it, otherwise resident memory.
 func peakMemory() (bytes float64, err error) {
-	if list, err := exec.Command("nvidia-smi", "--query-compute-apps=pid,used_memory",
-		"--format=csv,noheader,nounits").Output(); err == nil {
-		for line := range strings.Lines(string(list)) {
-			pid, used, _ := strings.Cut(strings.TrimSpace(line), ", ")
-			if n, err := strconv.ParseFloat(used, 64); err == nil && pid == strconv.Itoa(os.Getpid()) {
-				return n * (1 << 20), nil
-			}
-		}
+	if onGPU, err := backend.GPUMemory(context.Background()); err == nil && onGPU[os.Getpid()] > 0 {
+		return onGPU[os.Getpid()], nil
 	}
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -11,7 +11,7 @@
 // time), divided by the rate of a chain of the model's largest matrix products on the same backend in the same rounds.
 //
 //	go run ./tools/bench -models S/16 -batches 8 -threads 2 -peers timm,jax -positions learned,wepe
-//	bench -device cuda -dtype bfloat16 -models Ti/16 -batches 128 -threads 16     on a GPU, with a built program
+//	bench -device cuda -dtype bfloat16 -models Ti/16 -batches 128 -threads 16 -memory 1000 -python python3
 //	go run ./tools/bench profile -model S/16 -batch 8 -position wepe        where the time of a call goes
 package main
 

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wepe-go/wepe/internal/backend"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -125,22 +126,12 @@ func environment(ctx context.Context) (python string, err error) {
 
 // memoryOnGPU sets the peaks of processes to what the driver lists: memory once taken is kept by all candidates.
 func memoryOnGPU(ctx context.Context, all []*candidate) error {
-	list, err := exec.CommandContext(ctx, "nvidia-smi", "--query-compute-apps=pid,used_memory",
-		"--format=csv,noheader,nounits").Output()
+	bytes, err := backend.GPUMemory(ctx)
 	if err != nil {
-		return fmt.Errorf("nvidia-smi: %w", err)
+		return err
 	}
-	for line := range strings.Lines(string(list)) {
-		var pid int
-		var used float64
-		if _, err := fmt.Sscanf(line, "%d, %g", &pid, &used); err != nil {
-			continue // a process of which it does not know the memory
-		}
-		for _, a := range all {
-			if a.process.command.Process.Pid == pid {
-				a.process.peak = used * (1 << 20)
-			}
-		}
+	for _, a := range all {
+		a.process.peak = bytes[a.process.command.Process.Pid]
 	}
 	return nil
 }
