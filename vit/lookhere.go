@@ -15,13 +15,12 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// paramLookHereViews names the views of the heads, see lookHereHeads; the other hyperparameters are fields of lookHere.
 const paramLookHereViews = "lookhere_views"
 
 // lookHere is the encoding's settings.
 type lookHere struct {
-	distance, fill     string
-	slope, first, last float64
+	distance, fill, views string // see lookHereHeads for views
+	slope, first, last    float64
 }
 
 func (l *lookHere) settings() []setting.Row {
@@ -34,6 +33,8 @@ func (l *lookHere) settings() []setting.Row {
 		setting.Choice("lookhere_distance", &l.distance, "what the bias grows with", "linear", "sqrt", "square"),
 		setting.Choice("lookhere_fill", &l.fill, "what a patch out of view gets: nothing, or the bias of "+
 			"distance zero or of the greatest distance of the grid", "hidden", "zero", "farthest"),
+		setting.Text(paramLookHereViews, &l.views, "the views of the heads: a name for all blocks, or one for each, "+
+			"separated by commas"),
 	}
 }
 
@@ -48,10 +49,9 @@ func (l *lookHere) settings() []setting.Row {
 //
 // On another grid distances are still counted in patches, and nothing is rescaled.
 func newLookHere(scope *model.Scope, c Config) Relative {
-	l := lookHere{distance: "linear", fill: "hidden", slope: 1, first: 1.5, last: 0.5}
+	l := lookHere{distance: "linear", fill: "hidden", views: "halves-none", slope: 1, first: 1.5, last: 0.5}
 	readSettings(scope, l.settings())
-	views := model.GetParamOr(scope, paramLookHereViews, "halves-none")
-	words := strings.Split(views, ",")
+	words := strings.Split(l.views, ",")
 	if len(words) != 1 && len(words) != c.Depth {
 		exceptions.Panicf("vit: %s names the views of %d blocks, this model has %d: give one for all, or one for each",
 			paramLookHereViews, len(words), c.Depth)
@@ -69,7 +69,7 @@ func newLookHere(scope *model.Scope, c Config) Relative {
 		}
 		return -float64(bfloat16.FromFloat32(float32(l.slope * factor * (h.slope * distance))).Float32())
 	}
-	out := &fixedBias{name: "lookhere(" + views + ")", c: c, layers: c.Depth}
+	out := &fixedBias{name: "lookhere(" + l.views + ")", c: c, layers: c.Depth}
 	out.ofOffset = func(layer, head int, o additive.Offset) float64 {
 		h := heads[layer%len(heads)][head]
 		distance := l.distanceTerm(math.Hypot(float64(o.Rows), float64(o.Cols)))

@@ -135,7 +135,7 @@ var positions = []Position{
 	{
 		Name: "lookhere", Doc: "each head sees one direction, with a range that shrinks from block to block",
 		Source: "https://arxiv.org/abs/2405.13985",
-		Params: append(setting.Names(new(lookHere).settings()), paramLookHereViews), Relative: newLookHere,
+		Params: setting.Names(new(lookHere).settings()), Relative: newLookHere,
 	},
 	{
 		Name: "cpe", Doc: "a depthwise convolution of the patches after the first block",

@@ -176,9 +176,11 @@ func (c Config) position(k int) (x, y float64) {
 // headDim is the number of channels of a head.
 func (c Config) headDim() int { return c.Width / c.Heads }
 
+const minTheta = 1 + 1e-6 // with θ = 1 all frequencies are 1
+
 // thetaSetting is the row of θ.
 func thetaSetting(theta *float64) setting.Row {
-	return setting.Number(paramRopeTheta, theta, math.Nextafter(1, 2), math.MaxFloat32, "the base θ of the frequencies")
+	return setting.Number(paramRopeTheta, theta, minTheta, math.MaxFloat32, "the base θ of the frequencies")
 }
 
 // ropeTheta reads θ for an encoding without other settings.

@@ -3,10 +3,13 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
+	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/analysis"
@@ -141,16 +144,50 @@ func listSettings() (all []entry) {
 			all = append(all, entry{name, about[i] + ", for wepe detect train"})
 		}
 	}
+	return append(all, listHyperparameters()...)
+}
+
+// listHyperparameters describes the settings of encodings, each with its default values and the encodings with them.
+func listHyperparameters() (all []entry) {
+	type choice struct{ name, about, value string }
+	var choices []choice
+	users := map[choice][]string{}
 	for _, p := range vit.Positions() {
+		read := hyperparameters(p)
 		for _, name := range p.Params {
-			if known := slices.IndexFunc(all, func(e entry) bool { return e.Name == name }); known >= 0 {
-				all[known].About += ", " + p.Name
-				continue
+			c := choice{name: name, about: "hyperparameter", value: "of the encoding"}
+			if i := slices.IndexFunc(read, func(r setting.Row) bool { return r.Name == name }); i >= 0 {
+				c.about, c.value = read[i].Doc+"; "+read[i].Want(), read[i].Default()
 			}
-			all = append(all, entry{name, "hyperparameter of " + p.Name})
+			if users[c] == nil {
+				choices = append(choices, c)
+			}
+			users[c] = append(users[c], p.Name)
 		}
 	}
+	slices.SortStableFunc(choices, func(a, b choice) int { return cmp.Compare(a.name, b.name) })
+	for _, c := range choices {
+		value := fmt.Sprintf("%s (%s)", c.value, strings.Join(users[c], ", "))
+		if last := len(all) - 1; last >= 0 && all[last].Name == c.name {
+			all[last].About += ", " + value
+			continue
+		}
+		all = append(all, entry{c.name, c.about + "; default " + value})
+	}
 	return all
+}
+
+// hyperparameters are the rows that an encoding reads in a model of size Ti/16; an encoding of another module need not
+// have rows.
+func hyperparameters(p vit.Position) []setting.Row {
+	config, err := vit.Variant("Ti/16")
+	if err != nil {
+		panic(err) // an invalid entry of the list
+	}
+	config.Position = p.Name
+	store, rows := setting.Recorder()
+	_ = exceptions.Try(func() { config.Encoders(store.RootScope()) }) // it may not fit this size
+	return *rows
 }
 
 func listStudies() (all []entry) {

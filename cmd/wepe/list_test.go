@@ -8,6 +8,7 @@ import (
 
 	detection "github.com/wepe-go/wepe/detect/train"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/vit"
 )
 
 func TestEveryListedSettingIsKnown(t *testing.T) {
@@ -28,6 +29,34 @@ func TestEveryListedSettingIsKnown(t *testing.T) {
 		"augment.mixup_alpha", "detector.rpn.high", "wepe_alpha_scale", "lookhere_slope"} {
 		if !listed[name] {
 			t.Errorf("%s is not listed", name)
+		}
+	}
+}
+
+// The defaults are those of the papers: θ of RoPE, rope-vit and its mixed form, and the half-period of the lemniscate,
+// 2.62206 (DLMF 23.5). Bounds and choices are part of the line.
+func TestHyperparametersAreListedWithTheirDefaults(t *testing.T) {
+	lines := map[string]string{}
+	for _, e := range listSettings() {
+		lines[e.Name] = e.About
+	}
+	for name, parts := range map[string][]string{
+		"rope_theta":       {"default 10000 (rope1d, as2drope, fope), 100 (rope-axial, rope-dinov3), 10 (rope-mixed)"},
+		"wepe_omega1":      {"the real half-period", "default 2.62206 (wepe, "},
+		"wepe_alpha_u":     {"in [0.0001, 100]", "0.4 (wepe, ", "1 (wepe-sphere)"},
+		"wepe_gate":        {"default 0.12 (hybrid)"},
+		"wepe_compression": {`"tanh" or "sphere"`, `default "tanh" (wepe, `, `"sphere" (wepe-sphere, wepe-qkv, wepe-v)`},
+		"lookhere_views":   {"a string"},
+	} {
+		for _, part := range parts {
+			if !strings.Contains(lines[name], part) {
+				t.Errorf("%s: %q lacks %q", name, lines[name], part)
+			}
+		}
+	}
+	for _, name := range vit.Params() {
+		if !strings.Contains(lines[name], "; default ") || strings.Contains(lines[name], "of the encoding") {
+			t.Errorf("%s: %q is no description", name, lines[name])
 		}
 	}
 }

@@ -7,7 +7,9 @@ package setting
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gomlx/gomlx/ml/model"
@@ -44,8 +46,13 @@ func row[T any](name string, to *T, doc, want string, accepts func(T) bool) Row 
 // Number is a float64 or int in [low, high]; NaN is refused.
 func Number[T float64 | int](name string, to *T, low, high T, doc string) Row {
 	want := fmt.Sprintf("it in [%v, %v]", low, high)
-	if _, whole := any(to).(*int); whole {
-		want = fmt.Sprintf("an integer in [%v, %v]", low, high)
+	switch _, whole := any(to).(*int); {
+	case whole:
+		want = "an integer " + strings.TrimPrefix(want, "it ")
+	case float64(high) == math.MaxFloat32 && low == -high:
+		want = "a finite number"
+	case float64(high) == math.MaxFloat32:
+		want = fmt.Sprintf("at least %v", low)
 	}
 	return row(name, to, doc, want, func(x T) bool { return x >= low && x <= high })
 }
@@ -55,21 +62,63 @@ func Switch(name string, to *bool, doc string) Row {
 	return row(name, to, doc, "true or false", func(bool) bool { return true })
 }
 
+// Text is a string that the encoding checks itself.
+func Text(name string, to *string, doc string) Row {
+	return row(name, to, doc, "a string", func(string) bool { return true })
+}
+
 // Choice is one of the given strings; "" is written "nothing".
 func Choice[T ~string](name string, to *T, doc string, values ...T) Row {
 	words := make([]string, len(values))
 	for i, value := range values {
-		if words[i] = "nothing"; value != "" {
-			words[i] = fmt.Sprintf("%q", string(value))
-		}
+		words[i] = word(string(value))
 	}
 	last := len(words) - 1
 	want := strings.Join(words[:last], ", ") + " or " + words[last]
 	return row(name, to, doc, want, func(x T) bool { return slices.Contains(values, x) })
 }
 
+// Want describes the accepted values.
+func (r Row) Want() string { return strings.TrimPrefix(r.want, "it ") }
+
+// Default writes the value that the row's variable has, the default before Read.
+func (r Row) Default() string {
+	switch value := reflect.ValueOf(r.value()); value.Kind() {
+	case reflect.String:
+		return word(value.String())
+	case reflect.Float64:
+		return strconv.FormatFloat(value.Float(), 'g', 6, 64)
+	default:
+		return fmt.Sprint(value)
+	}
+}
+
+// Recorder returns a new store and the rows that are read below its scopes, in order.
+func Recorder() (*model.Store, *[]Row) {
+	store, rows := model.NewStore(), new([]Row)
+	store.RootScope().SetParam(recorded, rows)
+	return store, rows
+}
+
+const recorded = "recorded_settings"
+
+// word quotes a value of Choice.
+func word(value string) string {
+	if value == "" {
+		return "nothing"
+	}
+	return strconv.Quote(value)
+}
+
 // Read reads every hyperparameter that is set in the scope or above it.
 func Read(scope *model.Scope, rows []Row) {
+	if to, recording := scope.GetParam(recorded); recording {
+		for _, r := range rows {
+			value := r.value()
+			r.value = func() any { return value }
+			*to.(*[]Row) = append(*to.(*[]Row), r)
+		}
+	}
 	for _, r := range rows {
 		r.read(scope)
 	}
