@@ -73,7 +73,8 @@ func (c Config) Block(scope *model.Scope, x *Node, around Around, index int, att
 func (c Config) branch(scope *model.Scope, scale string, y *Node, index int) *Node {
 	if c.LayerScale > 0 {
 		factor := weight.Float32(scope, scale, weight.Constant(c.LayerScale), c.Width).NodeValue(y.Graph())
-		y = Mul(y, Reshape(ConvertDType(factor, y.DType()), 1, 1, c.Width))
+		wide := Mul(ConvertDType(y, dtypes.Float32), Reshape(factor, 1, 1, c.Width)) // 16 bits lose terms of its gradient
+		y = ConvertDType(wide, y.DType())
 	}
 	return weight.DropBranch(scope, y, 0, c.DropPath, index, c.Depth)
 }
@@ -93,8 +94,7 @@ func scaled(x, factors *Node) *Node {
 		return x
 	}
 	d := x.Shape().Dimensions
-	factors = Reshape(factors, -1, d[1], d[2], d[3])
-	return ConvertDType(kernel.Rescale(ConvertDType(x, dtypes.Float32), factors), x.DType())
+	return kernel.Rescale(x, Reshape(factors, -1, d[1], d[2], d[3]))
 }
 
 // attention fills t from Query to Attention, given Norm1.

@@ -3,6 +3,7 @@
 package vit
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -18,6 +19,8 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/kernel"
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // large makes attention far from uniform, so that a wrong softmax is detected.
@@ -314,6 +317,48 @@ func inBfloat16(t *testing.T) bool {
 		t.Errorf("with GOMLX_FUSION=0: %v\n%s", err, out)
 	}
 	return false
+}
+
+// Inputs and gradients are multiples of 1/64 in ±1: they are exact in bfloat16, their products and sums in float32. So
+// the gradients of weights that multiply tokens are the same in both types, if they are summed in float32.
+func TestGradientsOfFactorsAreTheSameIn16Bits(t *testing.T) {
+	if !inBfloat16(t) {
+		return
+	}
+	const batch, rows, cols, width = 13, 7, 5, 3
+	c := Config{Width: width, Depth: 1, LayerScale: 0.5}
+	for name, layer := range map[string]func(scope *model.Scope, x *Node) *Node{
+		"LayerScale": func(scope *model.Scope, x *Node) *Node {
+			x = Reshape(x, batch, rows*cols, width)
+			return Reshape(c.branch(scope, "scale1", x, 0), batch, rows, cols, width)
+		},
+		"cpe": func(scope *model.Scope, x *Node) *Node { return newCPE(scope, c).After(x, 0) },
+		"modulation": func(scope *model.Scope, x *Node) *Node {
+			m := weight.Float32(scope, "factors", weight.Constant(0.5), 1, rows, cols, width).NodeValue(x.Graph())
+			return kernel.Rescale(x, m)
+		},
+	} {
+		gradients := map[dtypes.DType][][]float64{}
+		for _, dtype := range []dtypes.DType{dtypes.Float32, dtypes.BFloat16} {
+			store := gomlxtest.Seeded(t, 3)
+			gradients[dtype] = run(t, store, func(scope *model.Scope, in []*Node) []*Node {
+				for i := range in {
+					in[i] = ConvertDType(DivScalar(Round(MulScalar(in[i], 64)), 64), dtype)
+				}
+				y := layer(scope, in[0])
+				var weights []*Node
+				for v := range store.IterVariables() {
+					if v.Trainable {
+						weights = append(weights, v.NodeValue(in[0].Graph()))
+					}
+				}
+				return Gradient(ReduceAllSum(ConvertDType(Mul(y, in[1]), dtypes.Float32)), weights...)
+			}, gomlxtest.Noise(batch, rows, cols, width), gomlxtest.Noise(batch, rows, cols, width))
+		}
+		for i, want := range gradients[dtypes.Float32] {
+			gomlxtest.NearAbs(t, fmt.Sprint(name, " gradient ", i), gradients[dtypes.BFloat16][i], want, 0)
+		}
+	}
 }
 
 func TestBfloat16IsCloseToFloat32(t *testing.T) {

@@ -3,6 +3,7 @@
 package vit
 
 import (
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
@@ -53,15 +54,16 @@ func (e *cpe) After(x *Node, block int) *Node {
 	if block >= len(e.kernels) {
 		return nil
 	}
-	g, dtype, d := x.Graph(), x.DType(), x.Shape().Dimensions
-	weights := Reshape(ConvertDType(e.kernels[block].NodeValue(g), dtype), 9, d[3])
-	y := Reshape(ConvertDType(e.biases[block].NodeValue(g), dtype), 1, 1, 1, d[3])
+	g, d := x.Graph(), x.Shape().Dimensions
+	wide := ConvertDType(x, dtypes.Float32) // in 16 bits the gradients of kernel and bias would lose terms
+	weights := Reshape(e.kernels[block].NodeValue(g), 9, d[3])
+	y := Reshape(e.biases[block].NodeValue(g), 1, 1, 1, d[3])
 	for i := range 3 {
-		rows := kernel.Shifted(x, 1, i-1) // [batch, rows, cols, width]
+		rows := kernel.Shifted(wide, 1, i-1) // [batch, rows, cols, width]
 		for j := range 3 {
 			w := kernel.Crop(weights, 0, 3*i+j, 3*i+j+1)
 			y = Add(y, Mul(kernel.Shifted(rows, 2, j-1), Reshape(w, 1, 1, 1, d[3])))
 		}
 	}
-	return y
+	return ConvertDType(y, x.DType())
 }
