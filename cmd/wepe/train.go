@@ -93,6 +93,8 @@ func (o *training) flags(f cli.Flags, prefix string) {
 	f.Set(&o.set)
 	flags.Int64Var(&o.seed, "seed", 0, "seed of weights, order and augmentation; the first of several")
 	f.Weights(&o.weights)
+	flags.Lookup("weights").Usage = "weights to test and, where MODEL is a run, to start from: best on the validation " +
+		"split, or last"
 	o.images.Flags(f)
 	o.machine.flags(f)
 	f.Import(&o.open)
