@@ -30,6 +30,7 @@ type Files struct {
 	Labels  []int32 // [n], each an index into Classes
 	Classes []string
 	In      Container
+	Ignored map[string]int // files beside the images that are of no type that Folder reads, by extension
 
 	shards string  // identifies the container's shards, "" for separate files
 	parts  []int32 // [n], indices in the container; nil for 0, 1, 2, …

@@ -11,6 +11,7 @@ import (
 	"image"
 	"image/color"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -141,6 +142,27 @@ func TestFoldersAreSplitsByTheirNamesInAnyCase(t *testing.T) {
 				t.Errorf("%v: split %d is %+v", names, i, f)
 			}
 		}
+	}
+}
+
+func TestFilesThatAreNotReadAreCounted(t *testing.T) {
+	dir := named(t, "cat/1.png", "cat/2.TIF", "cat/deep/3.tif", "cat/.DS_Store", "dog/1.jpg", "dog/notes", "loose.png",
+		"README.md", "__MACOSX/cat/._1.png", ".git/x.tif")
+	parts, err := Folder(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{".tif": 2, "": 1, ".png outside of class folders": 1}
+	if f := parts.Train; f.Len() != 2 || !slices.Equal(f.Classes, []string{"cat", "dog"}) || !maps.Equal(f.Ignored, want) {
+		t.Errorf("%d images of %v, ignored %v, want %v", f.Len(), f.Classes, f.Ignored, want)
+	}
+	all, err := ImageFiles(dir)
+	if want := map[string]int{".tif": 2, "": 1}; err != nil || all.Len() != 3 || !maps.Equal(all.Ignored, want) {
+		t.Errorf("%+v, %v, want %v", all, err, want)
+	}
+	_, err = Folder(named(t, "cat/1.png", "zebra/1.tif"), nil)
+	if err == nil || !strings.Contains(err.Error(), "zebra has no images") || !strings.Contains(err.Error(), ".zebra") {
+		t.Errorf("an empty class: %v", err)
 	}
 }
 

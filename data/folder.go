@@ -31,8 +31,9 @@ func isImage(entry fs.DirEntry) bool {
 // class folders, these are the splits; otherwise all images are for training. Another folder with images beside those
 // of splits, two folders for one split, or none for training, is an error that wraps [ErrSplits].
 //
-// Images come class by class, sorted by path. Only jpg, jpeg, png, gif, webp and bmp files are read; names that begin
-// with a dot are ignored. Links to images within dir are followed, all others are errors.
+// Images come class by class, sorted by path. Only jpg, jpeg, png, gif, webp and bmp files are read, see Files.Ignored;
+// names that begin with a dot, and __MACOSX, are skipped. Links to images within dir are followed, all others are
+// errors.
 func Folder(dir string, classes []string) (parts Parts[*Files], err error) {
 	defer func() {
 		if err != nil {
@@ -60,40 +61,46 @@ func Folder(dir string, classes []string) (parts Parts[*Files], err error) {
 	return parts, nil
 }
 
-func hidden(name string) bool { return strings.HasPrefix(name, ".") }
+// hidden reports whether a name is skipped; archives of macOS have __MACOSX.
+func hidden(name string) bool { return strings.HasPrefix(name, ".") || name == "__MACOSX" }
 
 // classFolders lists the images of all class folders of a directory.
 func classFolders(dir string, classes []string) (*Files, error) {
-	root, folders, images, err := scan(dir)
+	in, err := scan(dir)
 	if err != nil {
 		return nil, err
 	}
-	if len(folders) == 0 {
+	if len(in.folders) == 0 {
 		return nil, fmt.Errorf("%s has no class folders: put the images of each class in a folder of its name", dir)
 	}
 	if classes == nil {
-		classes = folders
+		classes = in.folders
 	}
-	f := &Files{Name: filepath.Base(dir), Dir: dir, Classes: classes}
-	in := &directory{root: root}
+	if loose := in.images[""]; loose != nil { // outside of class folders
+		for i := range loose.len() {
+			in.others[strings.ToLower(path.Ext(loose.at(i)))+" outside of class folders"]++
+		}
+	}
+	f := &Files{Name: filepath.Base(dir), Dir: dir, Classes: classes, Ignored: in.others}
+	images := &directory{root: in.root}
 	known := map[string]bool{}
 	for label, class := range classes {
 		known[class] = true
-		if slices.Contains(folders, class) && images[class] == nil { // a split need not have every class
-			return nil, fmt.Errorf("%s: class folder %s has no images (%s)", dir, class,
-				strings.Join(imageExtensions, ", "))
+		if slices.Contains(in.folders, class) && in.images[class] == nil { // a split need not have every class
+			return nil, fmt.Errorf("%s: class folder %s has no images (%s): remove it, or rename it to .%s, which is skipped",
+				dir, class, strings.Join(imageExtensions, ", "), class)
 		}
-		if images[class] == nil {
+		if in.images[class] == nil {
 			continue
 		}
-		f.add(in, images[class], label)
+		f.add(images, in.images[class], label)
 	}
-	for _, name := range folders {
+	for _, name := range in.folders {
 		if !known[name] {
 			return nil, fmt.Errorf("%s: folder %s is none of the %d classes", dir, name, len(classes))
 		}
 	}
-	f.In = in
+	f.In = images
 	return f, nil
 }
 
@@ -108,31 +115,37 @@ func (f *Files) add(in *directory, paths *names, label int) {
 // ImageFiles finds all images below a directory, sorted by path. The class of an image is its top-level folder, or ""
 // outside of folders.
 func ImageFiles(dir string) (*Files, error) {
-	root, _, images, err := scan(dir)
+	in, err := scan(dir)
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	f, in := &Files{Name: filepath.Base(dir), Dir: dir}, &directory{root: root}
-	for label, folder := range slices.Sorted(maps.Keys(images)) {
+	f, images := &Files{Name: filepath.Base(dir), Dir: dir, Ignored: in.others}, &directory{root: in.root}
+	for label, folder := range slices.Sorted(maps.Keys(in.images)) {
 		f.Classes = append(f.Classes, folder)
-		f.add(in, images[folder], label)
+		f.add(images, in.images[folder], label)
 	}
 	if f.Len() == 0 {
 		return nil, fmt.Errorf("data: no images in %s (%s)", dir, strings.Join(imageExtensions, ", "))
 	}
-	f.In = in
+	f.In = images
 	return f, nil
 }
 
-// scan opens a directory and returns its folders, sorted, and the images below each; images outside of folders belong
-// to folder "".
-func scan(dir string) (root *os.Root, folders []string, images map[string]*names, err error) {
-	if root, err = os.OpenRoot(dir); err != nil {
-		return nil, nil, nil, err
+// found is what a directory contains.
+type found struct {
+	root    *os.Root
+	folders []string          // at the top, sorted
+	images  map[string]*names // by top folder, "" outside of folders
+	others  map[string]int    // files in folders that are not images, by extension
+}
+
+func scan(dir string) (in found, err error) {
+	if in.root, err = os.OpenRoot(dir); err != nil {
+		return in, err
 	}
-	images = map[string]*names{}
+	in.images, in.others = map[string]*names{}, map[string]int{}
 	letters := 0
-	err = fs.WalkDir(root.FS(), ".", func(file string, entry fs.DirEntry, err error) error {
+	err = fs.WalkDir(in.root.FS(), ".", func(file string, entry fs.DirEntry, err error) error {
 		folder, _, below := strings.Cut(file, "/")
 		switch {
 		case err != nil || file == ".":
@@ -142,7 +155,7 @@ func scan(dir string) (root *os.Root, folders []string, images map[string]*names
 		case hidden(entry.Name()):
 			return nil
 		case entry.IsDir() && !below:
-			folders = append(folders, folder)
+			in.folders = append(in.folders, folder)
 		}
 		if entry.Type()&fs.ModeSymlink != 0 {
 			where := filepath.Join(dir, filepath.FromSlash(file))
@@ -150,25 +163,28 @@ func scan(dir string) (root *os.Root, folders []string, images map[string]*names
 				return err
 			}
 			// A dangling link is a damaged image.
-			if _, err := root.Stat(file); below && err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if _, err := in.root.Stat(file); below && err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("%s is a link out of %s: copy the image there", where, dir)
 			}
 		}
 		if !below {
 			folder = ""
 		}
-		if isImage(entry) {
+		switch {
+		case isImage(entry):
 			if letters += len(file); letters > maxNames {
 				return fmt.Errorf("%s: the names of its images take more than 4 GiB: pack them into tar shards", dir)
 			}
-			if images[folder] == nil {
-				images[folder] = &names{}
+			if in.images[folder] == nil {
+				in.images[folder] = &names{}
 			}
-			images[folder].add(file)
+			in.images[folder].add(file)
+		case below && !entry.IsDir():
+			in.others[strings.ToLower(path.Ext(file))]++
 		}
 		return nil
 	})
-	return root, folders, images, err
+	return in, err
 }
 
 // linkedFolder refuses a link if it leads to a folder.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -95,6 +96,7 @@ type Dataset struct {
 	note   string // about the validation split
 
 	testNote string // about the test split
+	ignored  string // files that are not read
 
 	options                 Options
 	fraction                float64         // of the training images in memory, 0 for all
@@ -228,10 +230,10 @@ func (d *Dataset) openDirectory(dir string) error {
 		return fmt.Errorf("this is CIFAR-100: use --data cifar100:%s", dir)
 	}
 	parts, err := d.find(dir)
-	if err != nil && d.options.Unlabelled {
+	if err != nil && d.options.Unlabelled && !errors.Is(err, errTwo) {
 		var all *data.Files
 		if all, err = data.ImageFiles(dir); err == nil {
-			d.Format = "images without classes"
+			d.Format, d.ignored = "images without classes", ignored(all)
 			d.setFiles(all, nil, all)
 			return nil
 		}
@@ -239,6 +241,7 @@ func (d *Dataset) openDirectory(dir string) error {
 	if err != nil {
 		return err
 	}
+	d.ignored = ignored(parts.Train, parts.Validation, parts.Test)
 	if all := parts.Train.Classes; len(all) == 1 {
 		return fmt.Errorf("%s is the only class: use a folder for each class, or train and val with such folders", all[0])
 	}
@@ -252,30 +255,46 @@ func (d *Dataset) openDirectory(dir string) error {
 	return nil
 }
 
-// find returns the splits of a directory.
+var errTwo = errors.New("two kinds of datasets")
+
+// find returns the splits of a directory, which has one kind of dataset: shards of a kind, or class folders.
 func (d *Dataset) find(dir string) (parts data.Parts[*data.Files], err error) {
-	for _, kind := range []struct {
+	kinds := []struct {
 		extension, name string
 		open            func(dir string, paths, classes []string) (*data.Files, error)
-	}{{parquet.Extension, "Parquet files", parquet.Files}, {".tar", "tar shards", data.Tar}} {
-		paths, err := data.Shards(dir, kind.extension)
-		if err != nil {
+	}{{parquet.Extension, "Parquet files", parquet.Files}, {".tar", "tar shards", data.Tar}}
+	shards := make([]data.Parts[[]string], len(kinds))
+	chosen := -1
+	for i, kind := range kinds {
+		if shards[i], err = data.Shards(dir, kind.extension); err != nil {
 			return parts, err
 		}
-		if len(paths.Train) == 0 {
+		if len(shards[i].Train) == 0 {
 			continue
 		}
-		d.Format = fmt.Sprintf("%d %s", len(paths.Train)+len(paths.Validation)+len(paths.Test), kind.name)
-		if parts.Train, err = kind.open(dir, paths.Train, nil); err == nil && paths.Validation != nil {
-			parts.Validation, err = kind.open(dir, paths.Validation, parts.Train.Classes)
+		if chosen >= 0 {
+			return parts, fmt.Errorf("%w, %s and %s: move one of them to another directory", errTwo, kinds[chosen].name,
+				kind.name)
 		}
-		if err == nil && paths.Test != nil {
-			parts.Test, err = kind.open(dir, paths.Test, parts.Train.Classes)
-		}
+		chosen = i
+	}
+	if parts, err = data.Folder(dir, nil); chosen < 0 {
+		d.Format = "a folder per class"
 		return parts, err
 	}
-	d.Format = "a folder per class"
-	return data.Folder(dir, nil)
+	kind, paths := kinds[chosen], shards[chosen]
+	if err == nil || errors.Is(err, data.ErrSplits) {
+		return parts, fmt.Errorf("%w, %s (%s) and folders of images: move one of them to another directory", errTwo, kind.name,
+			filepath.Base(paths.Train[0]))
+	}
+	d.Format = fmt.Sprintf("%d %s", len(paths.Train)+len(paths.Validation)+len(paths.Test), kind.name)
+	if parts.Train, err = kind.open(dir, paths.Train, nil); err == nil && paths.Validation != nil {
+		parts.Validation, err = kind.open(dir, paths.Validation, parts.Train.Classes)
+	}
+	if err == nil && paths.Test != nil {
+		parts.Test, err = kind.open(dir, paths.Test, parts.Train.Classes)
+	}
+	return parts, err
 }
 
 func (d *Dataset) setFiles(train, validation, test *data.Files) {
@@ -320,6 +339,26 @@ func (d *Dataset) Describe(part float64) {
 		text += fmt.Sprintf(", %s test%s", thousands(d.test), d.testNote)
 	}
 	cli.Field("data", "%s", text)
+	if d.ignored != "" {
+		cli.Field("data", "warning: files that are not read: %s", d.ignored)
+	}
+}
+
+// ignored lists the types of files that are not read as images, and their numbers.
+func ignored(parts ...*data.Files) string {
+	others := map[string]int{}
+	for _, f := range parts {
+		if f != nil {
+			for kind, n := range f.Ignored {
+				others[cmp.Or(kind, "no extension")] += n
+			}
+		}
+	}
+	var text []string
+	for _, kind := range slices.Sorted(maps.Keys(others)) {
+		text = append(text, fmt.Sprintf("%s (%d)", kind, others[kind]))
+	}
+	return strings.Join(text, ", ")
 }
 
 // thousands formats a number with commas.

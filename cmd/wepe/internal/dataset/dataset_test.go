@@ -5,6 +5,7 @@ package dataset
 import (
 	"fmt"
 	"image"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,6 +71,41 @@ func TestEveryLayoutHasThreeSplits(t *testing.T) {
 		if got := [3]int{d.train, d.validation, d.test}; got != [3]int{6, 4, 2} || len(d.Classes) != 2 {
 			t.Errorf("%s: %v images of %v, want 6, 4 and 2 of 2 classes", name, got, d.Classes)
 		}
+	}
+}
+
+func TestADirectoryHasOneKindOfDataset(t *testing.T) {
+	img := datatest.PNG(image.NewGray(image.Rect(0, 0, 7, 5)))
+	shard := datatest.Tar([2]string{"0.png", string(img)}, [2]string{"0.cls", "0"}, [2]string{"1.png", string(img)},
+		[2]string{"1.cls", "1"})
+	split := map[string][]byte{"train/cat/1.png": img, "train/dog/1.png": img, "val/cat/1.png": img}
+	for name, more := range map[string]struct {
+		files map[string][]byte
+		want  string
+	}{
+		"tar":         {map[string][]byte{"extra.tar": shard}, "tar shards (extra.tar) and folders of images"},
+		"data":        {map[string][]byte{"data/x.tar": shard}, "tar shards (x.tar) and folders of images"},
+		"Parquet":     {map[string][]byte{"index.parquet": nil}, "Parquet files (index.parquet) and folders of images"},
+		"two shards":  {map[string][]byte{"index.parquet": nil, "x.tar": shard}, "Parquet files and tar shards"},
+		"none":        {map[string][]byte{"readme.txt": nil}, ""},
+		"other files": {map[string][]byte{"train/cat/2.tif": img}, ""},
+	} {
+		files := maps.Clone(split)
+		maps.Copy(files, more.files)
+		d, err := Open(t.Context(), datatest.Tree(t, files), Options{Unlabelled: true})
+		switch {
+		case more.want == "" && (err != nil || d.train != 2):
+			t.Errorf("%s: %v", name, err)
+		case more.want != "" && (err == nil || !strings.Contains(err.Error(), more.want)):
+			t.Errorf("%s: %v, want %q", name, err, more.want)
+		case name == "other files" && d.ignored != ".tif (1)":
+			t.Errorf("ignored %q", d.ignored)
+		}
+	}
+	onlyVal := map[string][]byte{"train.tar": shard, "val/cat/1.png": img, "val/dog/1.png": img}
+	if _, err := Open(t.Context(), datatest.Tree(t, onlyVal), Options{}); err == nil ||
+		!strings.Contains(err.Error(), "two kinds of datasets") {
+		t.Errorf("shards beside a split of folders: %v", err)
 	}
 }
 
