@@ -32,7 +32,7 @@ func randomViT(t *testing.T, rng *rand.Rand, dtype dtypes.DType) *Imported {
 		Classes: 2 + rng.IntN(11), Epsilon: 1e-6, Position: "learned",
 		Pool: []string{"class", "mean"}[rng.IntN(2)]}.WithDefaults()
 	m := &Imported{Config: c, Variables: map[string]*tensors.Tensor{}}
-	for _, v := range (naming{&unfolded, ""}).variables(c) {
+	for _, v := range (naming{&native, ""}).variables(c) {
 		shape := v.dims(c)
 		size := 1
 		for _, dim := range shape {

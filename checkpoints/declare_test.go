@@ -24,7 +24,7 @@ func TestTheCropOfARectangleIsExportedWhereTheFormatHasIt(t *testing.T) {
 	exact, rounded := rectangle, rectangle
 	exact.Fit, exact.Crop, rounded.RoundCrop = preprocess.FitExact, [2]int{}, true
 	for format, want := range map[string]preprocess.Settings{
-		formatHF: exact, formatJAX: exact, formatTimm: rounded, formatUnfolded: rectangle,
+		formatHF: exact, formatJAX: exact, formatTimm: rounded, formatNative: rectangle,
 	} {
 		declared, line := Declarable(format, rectangle, 8, 16)
 		if squeezed := want == exact; squeezed != (line == `preprocessing: fit "exact" to 8×16 in place of "cover", `+
@@ -78,7 +78,7 @@ func TestAnExportNamesWhatItsFormatRoundsOtherwise(t *testing.T) {
 		change       func(*preprocess.Settings)
 	}{
 		{formatHF, crop, even}, {formatHF, "", none}, {formatTimm, crop, none}, {formatTimm, "", even},
-		{formatJAX, crop, even}, {formatONNX, crop, even}, {formatUnfolded, "", even},
+		{formatJAX, crop, even}, {formatONNX, crop, even}, {formatNative, "", even},
 		{formatHF, crop, exact(19)}, {formatHF, "", exact(17)}, {formatHF, "", exact(18)}, // 1.5 → 1 or 2; .5 → 0; 1
 		{formatTimm, eight, float}, {formatHF, "", float}, {formatTimm, border, fill}, {formatTimm, "", mean},
 	} {
@@ -94,7 +94,7 @@ func TestTheNativePreprocessingIsReadStrictly(t *testing.T) {
 	c := ownViT("learned")
 	whole := rectangle
 	whole.Size, whole.Crop = [2]int{6, 10}, [2]int{6, 10}
-	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatUnfolded, Preprocess: &whole})
+	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatNative, Preprocess: &whole})
 	file := filepath.Join(dir, foreignConfig)
 	config := string(readFile(t, file))
 	for from, to := range map[string]string{`"fit": "cover"`: `"fit": "patches"`, `"resample": "bicubic"`: `"kernel": "x"`,

@@ -23,7 +23,7 @@ type described struct {
 	json   strictjson.Object // its config.json; nil if there is none or it does not apply
 	run    trainedModel      // for formatCheckpoint
 
-	preprocess *preprocess.Settings // for formatUnfolded, if its config.json has it
+	preprocess *preprocess.Settings // for formatNative, if its config.json has it
 }
 
 func (d described) grid() gridSize { return gridSize{d.config.Rows(), d.config.Cols()} }
@@ -41,7 +41,7 @@ func (d described) labels() ([]string, error) {
 func (d described) scores() (string, error) {
 	kind, err := d.json.Text("problem_type")
 	switch {
-	case d.format != formatHF && d.format != formatUnfolded || err != nil:
+	case d.format != formatHF && d.format != formatNative || err != nil:
 		return scoresSoftmax, err
 	case kind == problemTypes[scoresNone]:
 		return scoresNone, nil
@@ -83,7 +83,7 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 	}
 	config, err := w.readConfig()
 	if err == nil && w.has(patchPath+"weights") && !w.packed {
-		d, err = describeUnfolded(config)
+		d, err = describeNative(config)
 		if depth, n := d.config.Depth, len(w.tensors); err == nil && depth > n { // before it builds so many names
 			err = errors.Errorf("the configuration has depth %d, but the file has only %d tensors", depth, n)
 		}

@@ -252,12 +252,12 @@ func TestManyNamesAreListedByTheFirstFive(t *testing.T) {
 // Softmax of a model of ours with one class: only transformers' pipeline has a rule for it.
 func TestTheScoresOfAFileAreThoseOfItsFormat(t *testing.T) {
 	for _, c := range []struct{ format, config, want, refused string }{
-		{formatHF, `{}`, scoresSigmoid, ""}, {formatUnfolded, `{}`, scoresSoftmax, ""}, {formatTimm, `{}`, scoresSoftmax, ""},
+		{formatHF, `{}`, scoresSigmoid, ""}, {formatNative, `{}`, scoresSoftmax, ""}, {formatTimm, `{}`, scoresSoftmax, ""},
 		{formatJAX, `{}`, scoresSoftmax, ""}, {formatTimm, `{"problem_type":"regression"}`, scoresSoftmax, ""},
-		{formatUnfolded, `{"problem_type":"regression"}`, scoresNone, ""},
-		{formatUnfolded, `{"problem_type":"multi_label_classification"}`, scoresSigmoid, ""},
-		{formatUnfolded, `{"problem_type":"x"}`, "", `problem_type is "x", want regression`},
-		{formatUnfolded, `{"problem_type":3}`, scoresSoftmax, "problem_type is 3, want a string"},
+		{formatNative, `{"problem_type":"regression"}`, scoresNone, ""},
+		{formatNative, `{"problem_type":"multi_label_classification"}`, scoresSigmoid, ""},
+		{formatNative, `{"problem_type":"x"}`, "", `problem_type is "x", want regression`},
+		{formatNative, `{"problem_type":3}`, scoresSoftmax, "problem_type is 3, want a string"},
 	} {
 		d := described{format: c.format, foreign: &foreign{config: vit.Config{Classes: 1}}}
 		if err := json.Unmarshal([]byte(c.config), &d.json); err != nil {
@@ -360,7 +360,7 @@ func TestTensorsThatAreLeftOutAreListedInOrder(t *testing.T) {
 		t.Errorf("report %q lacks %q", m.Report, want)
 	}
 	c := ownViT("rope-axial")
-	m = imported(t, exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatUnfolded}),
+	m = imported(t, exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatNative}),
 		ImportOptions{ImageRows: 8, ImageCols: 6})
 	if want := "positions: rope-axial, 3x5 -> 4x3"; !slices.Contains(m.Report, want) {
 		t.Errorf("report %q lacks %q", m.Report, want)

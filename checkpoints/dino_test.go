@@ -237,10 +237,10 @@ func testDINOsComeBackBitForBit(t *testing.T) {
 				t.Errorf("%s: %s is %v, want %v", set, key, value, w)
 			}
 		}
-		back := imported(t, exported(t, m, ExportOptions{Format: formatUnfolded}), ImportOptions{})
-		same(t, set+" unfolded", back, m)
+		back := imported(t, exported(t, m, ExportOptions{Format: formatNative}), ImportOptions{})
+		same(t, set+" native", back, m)
 		if back.Config != m.Config {
-			t.Errorf("%s unfolded: %+v, want %+v", set, back.Config, m.Config)
+			t.Errorf("%s native: %+v, want %+v", set, back.Config, m.Config)
 		}
 	}
 }
@@ -365,7 +365,7 @@ func testModelsWithOptionsKeepTheirLogitsInEveryFormatThatTakesThem(t *testing.T
 			kept[format]++
 		}
 	}
-	if want := map[string]int{formatHF: 8, formatJAX: 1, formatTimm: 10, formatUnfolded: 10}; !maps.Equal(kept, want) {
+	if want := map[string]int{formatHF: 8, formatJAX: 1, formatTimm: 10, formatNative: 10}; !maps.Equal(kept, want) {
 		t.Errorf("kept by %v, want %v", kept, want)
 	}
 }

@@ -24,7 +24,7 @@ import (
 
 // ExportOptions are the options of Export. The zero value is a Hugging Face directory in float32.
 type ExportOptions struct {
-	Format     string               // "hf" (default), "timm", "jax", "onnx"; "unfolded": our own variables, any encoding
+	Format     string               // "hf" (default), "timm", "jax", "onnx"; "native": our own variables, any encoding
 	DType      string               // of the numbers on disk: "float32" (default), "float16" or "bfloat16"; ONNX: float32
 	Labels     []string             // class names; nil for none
 	Preprocess *preprocess.Settings // how images become the model's input; nil: not written
@@ -43,9 +43,9 @@ type ExportOptions struct {
 //	timm      model.safetensors   timm's VisionTransformer, VisionTransformerDistilled, Eva or Beit
 //	jax       model.npz           Google's vision_transformer
 //	onnx      model.onnx          ONNX Runtime: pixel_values [batch, channels, rows, cols] -> logits [batch, classes]
-//	unfolded  model.safetensors   this library: the encoding is unchanged, docs/models.md lists the names
+//	native    model.safetensors   this library: the encoding is unchanged, docs/models.md lists the names
 //
-// Beside the weights are config.json with sizes and class names, preprocessor_config.json (timm and unfolded have it in
+// Beside the weights are config.json with sizes and class names, preprocessor_config.json (timm and native have it in
 // config.json) and a README.md. Preprocessing that the format lacks is an error, see [Declarable]. [Import] reads all
 // of these but ONNX.
 //
@@ -83,7 +83,7 @@ type export struct {
 	config  vit.Config // of the exported model
 	encoded string     // the position encoding before it was folded
 	dtype   dtypes.DType
-	as      *foreign       // the model in the format; our own for unfolded and ONNX
+	as      *foreign       // the model in the format; our own for native and ONNX
 	fields  map[string]any // of its config.json
 	report  []string
 
@@ -106,10 +106,10 @@ func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o Expo
 		return nil, err
 	}
 	encoding, folded := c.Encoding(), c.Encoding().Folded()
-	if o.Format == formatUnfolded || o.Format == formatONNX {
-		e.as = &foreign{family: &unfolded}
+	if o.Format == formatNative || o.Format == formatONNX {
+		e.as = &foreign{family: &native}
 	}
-	if o.Format == formatUnfolded || o.Format == formatONNX && !encoding.Folds() {
+	if o.Format == formatNative || o.Format == formatONNX && !encoding.Folds() {
 		return e, nil
 	}
 	e.config.Position = cmp.Or(folded, c.Position)
@@ -185,7 +185,7 @@ var typesOnDisk = map[string]dtypes.DType{
 
 // Validate returns an error for options with which no model can be exported.
 func (o ExportOptions) Validate() error {
-	known := []string{formatHF, formatTimm, formatJAX, formatUnfolded, formatONNX}
+	known := []string{formatHF, formatTimm, formatJAX, formatNative, formatONNX}
 	format, dtype := cmp.Or(o.Format, formatHF), cmp.Or(o.DType, "float32")
 	if !slices.Contains(known, format) {
 		return errors.Errorf("unknown format %q: want one of %s", format, strings.Join(known, ", "))
@@ -254,7 +254,7 @@ func (e *export) contents() ([]exportFile, error) {
 		return nil, err
 	}
 	files := []exportFile{weights, config}
-	if e.Preprocess != nil && e.Format != formatTimm && e.Format != formatUnfolded {
+	if e.Preprocess != nil && e.Format != formatTimm && e.Format != formatNative {
 		raw, err := e.Preprocess.HuggingFace()
 		if err != nil {
 			return nil, err
@@ -265,7 +265,7 @@ func (e *export) contents() ([]exportFile, error) {
 }
 
 // metadataFormats are the formats in the metadata of safetensors files; transformers requires "pt".
-var metadataFormats = map[string]string{formatHF: "pt", formatTimm: "pt", formatUnfolded: unfoldedType}
+var metadataFormats = map[string]string{formatHF: "pt", formatTimm: "pt", formatNative: nativeType}
 
 // save writes the files into a new directory.
 func (e *export) save(dir string) error {
@@ -335,7 +335,7 @@ func (e *export) tensors() (out []outTensor, err error) {
 			return nil, err
 		}
 	}
-	if e.Format != formatUnfolded {
+	if e.Format != formatNative {
 		if err := e.resampleRelative(has, values); err != nil {
 			return nil, err
 		}

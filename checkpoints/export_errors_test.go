@@ -42,7 +42,7 @@ func TestThePositionOfTheClassTokenIsAddedOnlyWhereTimmHasNone(t *testing.T) {
 		"two heads": {formatTimm, func(c *vit.Config) {
 			c.Registers, c.RegisterPositions, c.Pool = 1, true, "class+register"
 		}, nil},
-		"unfolded": {formatUnfolded, func(c *vit.Config) { c.Registers = 2 }, nil},
+		"native": {formatNative, func(c *vit.Config) { c.Registers = 2 }, nil},
 		"Hugging Face": {formatHF, func(c *vit.Config) {
 			c.Registers, c.LayerScale, c.Pool, c.ImageCols, c.MLPDim = 2, 0.1, "class+mean", c.ImageRows, c.Width
 		}, nil},
@@ -141,9 +141,9 @@ func TestAnExportHasTheFilesOfItsFormat(t *testing.T) {
 	for format, want := range map[string][2]string{
 		formatHF: {"model.safetensors config.json README.md",
 			"model.safetensors config.json preprocessor_config.json README.md"},
-		formatTimm:     {"model.safetensors config.json README.md", "model.safetensors config.json README.md"},
-		formatJAX:      {"model.npz config.json README.md", "model.npz config.json preprocessor_config.json README.md"},
-		formatUnfolded: {"model.safetensors config.json README.md", "model.safetensors config.json README.md"},
+		formatTimm:   {"model.safetensors config.json README.md", "model.safetensors config.json README.md"},
+		formatJAX:    {"model.npz config.json README.md", "model.npz config.json preprocessor_config.json README.md"},
+		formatNative: {"model.safetensors config.json README.md", "model.safetensors config.json README.md"},
 	} {
 		for i, p := range []*preprocess.Settings{nil, &normalized} {
 			e := gomlxtest.Must(newExport(nil, store.Scope("/vit"), c, ExportOptions{Format: format, Preprocess: p,
@@ -155,7 +155,7 @@ func TestAnExportHasTheFilesOfItsFormat(t *testing.T) {
 				if err := f.write(&text); err != nil {
 					t.Fatal(err)
 				}
-				problem := format == formatHF || format == formatUnfolded // Google's and timm's files have no such entry
+				problem := format == formatHF || format == formatNative // Google's and timm's files have no such entry
 				if f.name == foreignConfig && strings.Contains(text.String(), "problem_type") != problem {
 					t.Errorf("%s: %s", format, text.String())
 				}
@@ -302,7 +302,7 @@ func TestAnExportThatFailsNamesItsDirectoryAndItsFile(t *testing.T) {
 		options ExportOptions
 		want    string
 	}{
-		{good, c, ExportOptions{Format: "x"}, `unknown format "x": want one of hf, timm, jax, unfolded, onnx`},
+		{good, c, ExportOptions{Format: "x"}, `unknown format "x": want one of hf, timm, jax, native, onnx`},
 		{good, c, ExportOptions{Labels: []string{"a"}}, "1 labels for 7 classes"},
 		{good, c, ExportOptions{DType: "x"}, `type "x" on disk: want float32, float16 or bfloat16; for onnx float32`},
 		{good, c, ExportOptions{Scores: "x"}, `scores "x": want softmax, sigmoid or none`},
@@ -315,7 +315,7 @@ func TestAnExportThatFailsNamesItsDirectoryAndItsFile(t *testing.T) {
 		{noValue, c, ExportOptions{}, "checkpoints: scope /vit is of another model; 1 of other shape: norm/offset " +
 			"(Float32)[48] without a value, in the model (Float32)[48]"},
 		{good, c, ExportOptions{Labels: long}, "config.json has "},
-		{strange, c, ExportOptions{Format: formatUnfolded},
+		{strange, c, ExportOptions{Format: formatNative},
 			`checkpoints: hyperparameter "wepe_alpha_u": type complex128 cannot be saved`},
 		{lacks("class"), c, ExportOptions{}, "checkpoints: scope /vit is of another model; 1 that it lacks: class " +
 			"(Float32)[1, 48]"},

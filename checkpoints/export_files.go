@@ -39,7 +39,7 @@ func Declarable(format string, s preprocess.Settings, rows, cols int) (declared 
 	switch {
 	case s.Fit == preprocess.FitPatches: // a model opened from files has one size
 		err = errors.New("each image has its own grid only in the run itself")
-	case err != nil || format == formatUnfolded: // which has the settings themselves
+	case err != nil || format == formatNative: // which has the settings themselves
 	default:
 		there, err = readBack(format, s, rows, cols)
 	}
@@ -174,12 +174,12 @@ func (e *export) configJSON() (exportFile, error) {
 	switch e.Format {
 	case formatTimm:
 		return e.timmConfig()
-	case formatUnfolded:
+	case formatNative:
 		params, err := paramsOf(e.store.Scope(e.scope))
 		if err != nil {
 			return exportFile{}, err
 		}
-		out := unfoldedConfig{ModelType: unfoldedType, Model: c, Params: params, Problem: problemTypes[e.Scores],
+		out := nativeConfig{ModelType: nativeType, Model: c, Params: params, Problem: problemTypes[e.Scores],
 			Preprocess: e.Preprocess}
 		if len(e.Labels) > 0 {
 			out.ID2Label = e.id2label()

@@ -28,7 +28,7 @@ import (
 )
 
 var (
-	fileFormats = []string{formatHF, formatTimm, formatJAX, formatUnfolded} // the formats that Import reads
+	fileFormats = []string{formatHF, formatTimm, formatJAX, formatNative} // the formats that Import reads
 	normalized  = preprocess.Settings{Mean: [3]float64{0.5, 0.25, 0.125}, Std: [3]float64{0.5, 0.75, 0.3}}
 )
 
@@ -143,7 +143,7 @@ func TestTheCardDescribesTheModelAndItsPixels(t *testing.T) {
 	const scaled = "scaled to 0…1, minus [0.1 0.2 0.3], divided by [0.5 0.6 0.7]"
 	for pixels, p := range map[string]*preprocess.Settings{"not recorded": nil, scaled: &plain,
 		`resized to 6×10 (exact, bicubic), ` + scaled: &fit} {
-		dir := exportedFrom(t, store, c, ExportOptions{Format: formatUnfolded, Preprocess: p})
+		dir := exportedFrom(t, store, c, ExportOptions{Format: formatNative, Preprocess: p})
 		card := string(readFile(t, filepath.Join(dir, "README.md")))
 		if want := `| images | 6×10 pixels, 3 channels |
 | patches | 2×2 pixels, a grid of 3x5 |
@@ -176,7 +176,7 @@ func TestTheCardHasTheCodeThatOpensTheModel(t *testing.T) {
 			python("import numpy\n\nweights = numpy.load(\"model.npz\")")},
 		{formatONNX, nil, python("import onnxruntime\n\nmodel = onnxruntime.InferenceSession(\"model.onnx\")\n" +
 			"[logits] = model.run([\"logits\"], {\"pixel_values\": images})  # images float32 [n, 3, 6, 10]")},
-		{formatUnfolded, nil, "```go\nmodel, err := checkpoints.Import(\".\", checkpoints.ImportOptions{})\n" +
+		{formatNative, nil, "```go\nmodel, err := checkpoints.Import(\".\", checkpoints.ImportOptions{})\n" +
 			"err = model.Load(scope)\nlogits := model.Config.Logits(scope, images)\n```\n"},
 	} {
 		e := &export{ExportOptions: ExportOptions{Format: c.format}, config: ownViT("learned"),
@@ -188,7 +188,7 @@ func TestTheCardHasTheCodeThatOpensTheModel(t *testing.T) {
 }
 
 // An imported model may be exported again, with the same look-up table: the files are the same.
-func TestAnUnfoldedModelKeepsItsHyperparametersAndItsFiles(t *testing.T) {
+func TestANativeModelKeepsItsHyperparametersAndItsFiles(t *testing.T) {
 	for position, params := range map[string]map[string]any{
 		"wepe":       {"wepe_evaluation": "table", "wepe_table_resolution": 33, "wepe_alpha_u": 0.3},
 		"rope-axial": {"rope_theta": 50.0},
@@ -196,7 +196,7 @@ func TestAnUnfoldedModelKeepsItsHyperparametersAndItsFiles(t *testing.T) {
 		c := ownViT(position)
 		store := stirred(t, c, params)
 		store.SetParam("/learning_rate", 0.1) // a training setting, not exported
-		first := exportedFrom(t, store, c, ExportOptions{Format: formatUnfolded})
+		first := exportedFrom(t, store, c, ExportOptions{Format: formatNative})
 		m := imported(t, first, ImportOptions{})
 		if !reflect.DeepEqual(m.Params, params) {
 			t.Errorf("%v, want %v", m.Params, params)
@@ -205,7 +205,7 @@ func TestAnUnfoldedModelKeepsItsHyperparametersAndItsFiles(t *testing.T) {
 		if position == "wepe" && (table == nil || table.Shape().Dim(0) != 33) {
 			t.Errorf("the table of the look-up is %v", table)
 		}
-		second := exported(t, m, ExportOptions{Format: formatUnfolded})
+		second := exported(t, m, ExportOptions{Format: formatNative})
 		for _, name := range []string{foreignWeights, foreignConfig, "README.md"} {
 			a, errA := os.ReadFile(filepath.Join(first, name))
 			b, errB := os.ReadFile(filepath.Join(second, name))
@@ -340,9 +340,9 @@ func TestATimmConfigGivesTimmTheHiddenUnits(t *testing.T) {
 }
 
 // A model whose encoding uses its training grid gets it as a hyperparameter on another grid.
-func TestAnUnfoldedModelKeepsItsTrainingGridOnAnotherGrid(t *testing.T) {
+func TestANativeModelKeepsItsTrainingGridOnAnotherGrid(t *testing.T) {
 	c := ownViT("as2drope")
-	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatUnfolded})
+	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatNative})
 	if m := imported(t, dir, ImportOptions{}); len(m.Params) != 0 {
 		t.Errorf("%v", m.Params)
 	}

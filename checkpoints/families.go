@@ -18,11 +18,11 @@ import (
 
 // Formats of models: tensor names and layouts.
 const (
-	formatHF       = "hf"       // Hugging Face transformers
-	formatTimm     = "timm"     // timm
-	formatJAX      = "jax"      // Google's vision_transformer, .npz
-	formatUnfolded = "unfolded" // our own variables by their paths, with any position encoding
-	formatONNX     = "onnx"     // a graph for ONNX Runtime; written only
+	formatHF     = "hf"     // Hugging Face transformers
+	formatTimm   = "timm"   // timm
+	formatJAX    = "jax"    // Google's vision_transformer, .npz
+	formatNative = "native" // our own variables by their paths, with any position encoding
+	formatONNX   = "onnx"   // a graph for ONNX Runtime; written only
 )
 
 // families are the model classes of other software. A new one needs its own file and a line here. Export uses the first
@@ -302,7 +302,7 @@ var endings = map[string]map[string]string{
 // nameOf returns the foreign name of one of our paths in a block, "" if there is none.
 func (m *foreign) nameOf(n names, path string, block int) string {
 	f := m.family
-	if f.format == formatUnfolded {
+	if f.format == formatNative {
 		if strings.Contains(path, "%02d") {
 			return fmt.Sprintf(path, block)
 		}

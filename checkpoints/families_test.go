@@ -54,7 +54,7 @@ func testEveryFamilyEqualsItsSoftwareInBothDirections(t *testing.T) {
 			} else {
 				gomlxtest.Near(t, "logits", got[1], want["logits"].Data, tolerance)
 			}
-			formats := []string{m.Format, formatUnfolded}
+			formats := []string{m.Format, formatNative}
 			if gomlxtest.OnXLA() {
 				formats = nil // files do not depend on the engine
 			}
@@ -243,9 +243,9 @@ func TestModelsOfAnotherSizeComeBack(t *testing.T) {
 	gomlxtest.OnGo(t)
 	dir := fixtures.Dir(t, "families")
 	for _, of := range []struct{ name, format string }{
-		{"beit_base_patch16_224", formatUnfolded}, {"beit_base_patch16_224", formatTimm},
-		{"BeitForImageClassification", formatHF}, {"eva02_base_patch14_224", formatUnfolded},
-		{"vit_small_patch16_rope_mixed_ape_224", formatUnfolded}, {"deit_tiny_distilled_patch16_224", formatUnfolded},
+		{"beit_base_patch16_224", formatNative}, {"beit_base_patch16_224", formatTimm},
+		{"BeitForImageClassification", formatHF}, {"eva02_base_patch14_224", formatNative},
+		{"vit_small_patch16_rope_mixed_ape_224", formatNative}, {"deit_tiny_distilled_patch16_224", formatNative},
 	} {
 		m := imported(t, filepath.Join(dir, of.name), ImportOptions{ImageRows: 20, ImageCols: 16})
 		said := slices.ContainsFunc(m.Report, func(line string) bool { return strings.Contains(line, "timm uses a spline") })

@@ -42,7 +42,7 @@ type ImportOptions struct {
 // Imported is a checkpoint as a model of package vit.
 type Imported struct {
 	Config     vit.Config                 // with Position "learned", unless the model is one of ours
-	Format     string                     // "hf", "timm", "jax", "unfolded", or "checkpoint" of a training
+	Format     string                     // "hf", "timm", "jax", "native", or "checkpoint" of a training
 	Run        *Checkpoint                // of format "checkpoint"
 	Resample   string                     // the kind of Resample that its own code uses
 	Labels     []string                   // class names of the head, if it is kept and the files have them
@@ -180,7 +180,7 @@ func (d described) lines() []string {
 		fmt.Sprintf("%s: ViT of width %d, depth %d, %d %s, patches of %d, grid %s", what, c.Width, c.Depth, c.Heads, heads,
 			c.PatchSize, d.grid()),
 	}
-	if c.Position == "rope-dinov3" && d.format != formatUnfolded && d.format != formatCheckpoint {
+	if c.Position == "rope-dinov3" && d.format != formatNative && d.format != formatCheckpoint {
 		lines = append(lines, "license: the weights of DINOv3 and all copies come under the DINOv3 License: "+
 			"ai.meta.com/resources/models-and-libraries/dinov3-license")
 	}

@@ -165,10 +165,10 @@ func TestTheFixturesAreOneModelInThreeFormats(t *testing.T) {
 func TestTheReportBeginsWithTheSoftwareAndTheSizes(t *testing.T) {
 	var run trainedModel
 	run.Recipe.Name = "tiny"
-	own := naming{&unfolded, ""}.foreign(smallViT)
+	own := naming{&native, ""}.foreign(smallViT)
 	for want, d := range map[string]described{
 		"hf ViTForImageClassification": {foreign: hf.foreign(smallViT), format: formatHF},
-		"unfolded":                     {foreign: own, format: formatUnfolded},
+		"native":                       {foreign: own, format: formatNative},
 		"checkpoint of recipe tiny":    {foreign: own, format: formatCheckpoint, run: run},
 	} {
 		want += ": ViT of width 14, depth 11, 7 heads, patches of 2, grid 3x5"

@@ -134,8 +134,8 @@ func TestInspectDescribesACheckpoint(t *testing.T) {
 func TestInspectDescribesEveryExport(t *testing.T) {
 	c := ownViT("wepe")
 	store := stirred(t, c, map[string]any{"wepe_alpha_u": 0.25})
-	dir := exportedFrom(t, store, c, ExportOptions{Format: formatUnfolded, DType: "float16"})
-	want := []string{"format     unfolded", "width 48, depth 2, 3 heads", "wepe_alpha_u = 0.25", "7 classes",
+	dir := exportedFrom(t, store, c, ExportOptions{Format: formatNative, DType: "float16"})
+	want := []string{"format     native", "width 48, depth 2, 3 heads", "wepe_alpha_u = 0.25", "7 classes",
 		"wepe, 1 prefix token, a grid of 3x5 for images of 6x10", "float16", "float32"} // the encoding's types are kept
 	text := inspected(t, dir).String()
 	for _, want := range want {

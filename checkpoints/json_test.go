@@ -60,7 +60,7 @@ func FuzzJSON(f *testing.F) {
 		fuzzIndex(t, raw)
 		if config, err := strictjson.ParseObject(raw); err == nil {
 			fuzzConfig(t, config)
-			fuzzUnfolded(t, config)
+			fuzzNative(t, config)
 		}
 	})
 }
@@ -170,8 +170,8 @@ func fuzzConfig(t *testing.T, config strictjson.Object) {
 }
 
 // An accepted config describes a model that could be built.
-func fuzzUnfolded(t *testing.T, config strictjson.Object) {
-	found, err := describeUnfolded(config)
+func fuzzNative(t *testing.T, config strictjson.Object) {
+	found, err := describeNative(config)
 	if accepted(t, err, false) && (found.config.Validate() != nil || found.config != found.config.WithDefaults()) {
 		t.Errorf("%+v", found.config)
 	}

@@ -11,7 +11,7 @@ import (
 // layout is the order of a variable's numbers in foreign files. Ours are [in, out], pixels row by row and channels
 // last, heads next to each other in a row:
 //
-//	              ours (unfolded)      torch (hf, timm)        jax
+//	              ours (native)        torch (hf, timm)        jax
 //	patchKernel   [p·p·channels, out]  [out, channels, p, p]   [p, p, channels, out]
 //	matrix        [in, out]            [out, in]               [in, out]
 //	vector        [n]                  [n]                     [n]
@@ -48,7 +48,7 @@ func (v named) ours(c vit.Config) []int {
 func (v named) foreignShape(format string, c vit.Config) []int {
 	ours := v.ours(c)
 	switch {
-	case format == formatUnfolded:
+	case format == formatNative:
 		return ours
 	case v.layout == tokens:
 		if v.rank == 0 {
@@ -83,7 +83,7 @@ func (v named) foreignShape(format string, c vit.Config) []int {
 
 // move copies the numbers of v from its part of the foreign tensor to ours, or back if out is true.
 func (v named) move(format string, c vit.Config, foreign, ours []float32, out bool) {
-	if v.layout == mixedFrequencies && format != formatUnfolded {
+	if v.layout == mixedFrequencies && format != formatNative {
 		n := len(ours) / 2
 		for k := range 2 {
 			at := (k*v.parts + v.part) * n
@@ -92,7 +92,7 @@ func (v named) move(format string, c vit.Config, foreign, ours []float32, out bo
 		return
 	}
 	foreign = foreign[v.part*len(ours) : (v.part+1)*len(ours)]
-	if format == formatJAX || format == formatUnfolded || v.layout == tokens || v.layout == vector ||
+	if format == formatJAX || format == formatNative || v.layout == tokens || v.layout == vector ||
 		v.layout == headsVector {
 		copyEither(foreign, ours, out)
 		return

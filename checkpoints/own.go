@@ -16,7 +16,7 @@ import (
 )
 
 // A model of this library is stored as its variables: each by its path, in our layout, with the position encoding as
-// trained. Two forms exist, an export of the format "unfolded" and a checkpoint of a training run:
+// trained. Two forms exist, an export of the format "native" and a checkpoint of a training run:
 //
 //	           file                    paths              what the model is
 //	export     model.safetensors       below the model    config.json: model, params, id2label, problem_type, preprocess
@@ -30,15 +30,15 @@ const (
 	AverageScope = "ema"
 )
 
-// unfoldedType is the model_type in the config.json of the unfolded format.
-const unfoldedType = "wepe"
+// nativeType is the model_type in the config.json of the native format.
+const nativeType = "wepe"
 
-// unfolded uses our own names.
-var unfolded = family{format: formatUnfolded, kind: resampleBilinear}
+// native uses our own names.
+var native = family{format: formatNative, kind: resampleTimm}
 
-// unfoldedConfig is that config.json.
-type unfoldedConfig struct {
-	ModelType string            `json:"model_type"` // unfoldedType
+// nativeConfig is that config.json.
+type nativeConfig struct {
+	ModelType string            `json:"model_type"` // nativeType
 	Model     vit.Config        `json:"model"`
 	Params    []param           `json:"params"`                 // hyperparameters of the encoding, by name
 	ID2Label  map[string]string `json:"id2label,omitempty"`     // class names by "0", "1", …
@@ -48,11 +48,11 @@ type unfoldedConfig struct {
 	Preprocess *preprocess.Settings `json:"preprocess,omitempty"`
 }
 
-// describeUnfolded reads the config.json of an unfolded model, which is complete: nothing is inferred.
-func describeUnfolded(o strictjson.Object) (d described, err error) {
-	d = described{foreign: &foreign{family: &unfolded, params: map[string]any{}}, format: formatUnfolded, json: o}
-	if kind, err := o.Text("model_type"); err != nil || kind != unfoldedType {
-		return d, o.Refuse("model_type", "%q for these variables", unfoldedType)
+// describeNative reads the config.json of a native model, which is complete: nothing is inferred.
+func describeNative(o strictjson.Object) (d described, err error) {
+	d = described{foreign: &foreign{family: &native, params: map[string]any{}}, format: formatNative, json: o}
+	if kind, err := o.Text("model_type"); err != nil || kind != nativeType {
+		return d, o.Refuse("model_type", "%q for these variables", nativeType)
 	}
 	// A field unknown to this version could change the model, so it is refused.
 	if err := strictjson.Decode(o["model"], &d.config); err != nil {
@@ -102,6 +102,7 @@ type trainedModel struct {
 			Mean [3]float64 `json:"mean"`
 			Std  [3]float64 `json:"std"`
 		} `json:"augment"`
+		Detector map[string]json.RawMessage `json:"detector"` // of package detect/train
 	} `json:"recipe"`
 	Classes    []string            `json:"classes"`
 	Preprocess preprocess.Settings `json:"preprocess"`
@@ -115,12 +116,15 @@ func (m *strictModel) UnmarshalJSON(raw []byte) error { return strictjson.Decode
 // describeRun finds the model in a checkpoint of a training run and reduces w to its tensors: the averages of the
 // weights, if the training stored them.
 func (w *weights) describeRun() (d described, err error) {
-	d = described{foreign: &foreign{family: &unfolded, params: map[string]any{}}, format: formatCheckpoint}
+	d = described{foreign: &foreign{family: &native, params: map[string]any{}}, format: formatCheckpoint}
 	refuse := func(format string, args ...any) (described, error) {
 		return d, errors.WithMessagef(errors.Errorf(format, args...), "checkpoints: %s", w.run.Path)
 	}
 	if err := json.Unmarshal(w.run.Meta, &d.run); err != nil {
 		return refuse("its meta does not say what model it is of: %v", err)
+	}
+	if d.run.Recipe.Detector != nil {
+		return refuse("a checkpoint of a detector: use wepe detect")
 	}
 	if d.run.Recipe.Model.Width == 0 {
 		return refuse("its meta does not say what model it is of")
@@ -156,7 +160,7 @@ func (w *weights) describeRun() (d described, err error) {
 // stored in its own type: it may be the key of a table, which must compare equal.
 func ownsEncoding(format string, c vit.Config, name string) bool {
 	variable, ok := strings.CutPrefix(name, positionsPath)
-	return ok && format == formatUnfolded && c.Encoding().Owns(variable)
+	return ok && format == formatNative && c.Encoding().Owns(variable)
 }
 
 // paramsOf collects the hyperparameters that a model's encoding would read from its scope.

@@ -99,7 +99,7 @@ func TestTheModelOfATrainingIsImportedWithItsAverages(t *testing.T) {
 }
 
 // A field that this version does not know could change the model.
-func TestAnUnfoldedConfigOfANewerVersionIsRefused(t *testing.T) {
+func TestANativeConfigOfANewerVersionIsRefused(t *testing.T) {
 	model := string(gomlxtest.Must(json.Marshal(ownViT("learned")))(t))
 	newer := strings.TrimSuffix(model, "}") + `, "new": 1}`
 	for text, want := range map[string]string{
@@ -113,7 +113,7 @@ func TestAnUnfoldedConfigOfANewerVersionIsRefused(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &config); err != nil {
 			t.Fatal(err)
 		}
-		_, err := describeUnfolded(config)
+		_, err := describeNative(config)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}

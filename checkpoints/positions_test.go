@@ -28,7 +28,7 @@ func TestAModelOfEveryEncodingOnDisk(t *testing.T) {
 		c := ownViT(position)
 		c.PatchNorm, c.Pool = true, "mean"
 		store := stirred(t, c, nil)
-		dir := exportedFrom(t, store, c, ExportOptions{Format: formatUnfolded})
+		dir := exportedFrom(t, store, c, ExportOptions{Format: formatNative})
 		t.Run(position+" comes back", func(t *testing.T) { comesBack(t, store, c, dir) })
 		t.Run(position+" without all of its variables", func(t *testing.T) { refusesLessThanAll(t, dir) })
 		t.Run(position+" with the variables of others", func(t *testing.T) { refusesUnknownVariables(t, store, c, dir) })
@@ -122,7 +122,7 @@ func refusesUnknownVariables(t *testing.T, store *model.Store, c vit.Config, dir
 	if _, err := store.CreateVariable("/vit/position/x", tensors.FromScalar(float32(1))); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Export(filepath.Join(t.TempDir(), "x"), nil, store.Scope("/vit"), c, ExportOptions{Format: formatUnfolded})
+	_, err := Export(filepath.Join(t.TempDir(), "x"), nil, store.Scope("/vit"), c, ExportOptions{Format: formatNative})
 	if mismatch := onlyMismatch(t, err); len(mismatch.Unexpected) != 1 {
 		t.Errorf("exported with %v", mismatch)
 	}

@@ -352,7 +352,7 @@ func TestHostileShapesAreRefusedBeforeAnythingIsBuilt(t *testing.T) {
 	}
 	// A thousand blocks in a config.json, but weights of one: their names alone would take 40 MB.
 	c := ownViT("wepe")
-	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatUnfolded})
+	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatNative})
 	rewrite(t, filepath.Join(dir, foreignConfig), func(raw []byte) []byte {
 		return bytes.Replace(raw, fmt.Appendf(nil, `"depth": %d`, c.Depth), []byte(`"depth": 1000`), 1)
 	})
@@ -460,7 +460,7 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 	whole := ownViT("wepe")
 	dirs := []string{
 		filepath.Dir(put(t, hfBase, made(hfBase, c), hfConfig("num_hidden_layers", "2"))),
-		exportedFrom(t, stirred(t, whole, map[string]any{"wepe_alpha_u": 0.3}), whole, ExportOptions{Format: formatUnfolded}),
+		exportedFrom(t, stirred(t, whole, map[string]any{"wepe_alpha_u": 0.3}), whole, ExportOptions{Format: formatNative}),
 	}
 	for _, format := range fileFormats {
 		dirs = append(dirs, exported(t, m, ExportOptions{Format: format, Preprocess: &normalized}))
@@ -522,7 +522,7 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 			t.Errorf("mutation %d of %s: %v", i, target, err)
 		case err == nil:
 			accepted++
-			for _, v := range (naming{&unfolded, ""}).variables(m.Config) {
+			for _, v := range (naming{&native, ""}).variables(m.Config) {
 				if x := m.Variables[v.path]; x == nil || !slices.Equal(x.Shape().Dimensions, v.dims(m.Config)) {
 					t.Errorf("mutation %d of %s: %s is %v", i, target, v.path, x)
 				}

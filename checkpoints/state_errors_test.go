@@ -502,7 +502,7 @@ func TestAnNPZIsWrittenOnlyOfTypesThatNumPyHas(t *testing.T) {
 	}
 }
 
-func TestAnUnfoldedConfigNamesWhatIsWrong(t *testing.T) {
+func TestANativeConfigNamesWhatIsWrong(t *testing.T) {
 	model := string(gomlxtest.Must(json.Marshal(ownViT("learned")))(t))
 	fit := `{"fit":"exact","size":[6,10],"resample":"bicubic"}`
 	of := func(model, more string) string { return `{"model_type":"wepe","model":` + model + more + `}` }
@@ -526,7 +526,7 @@ func TestAnUnfoldedConfigNamesWhatIsWrong(t *testing.T) {
 			`,"preprocess":`+fit): `preprocess: fit "exact" for 1 channels: want another fit than "patches", and 3`,
 	} {
 		config := gomlxtest.Must(strictjson.ParseObject([]byte(text)))(t)
-		_, err := describeUnfolded(config)
+		_, err := describeNative(config)
 		if (err == nil) != (want == "") || err != nil && err.Error() != want {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}

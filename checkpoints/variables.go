@@ -163,7 +163,7 @@ type named struct {
 	half, halves int
 	factor, back float32
 
-	asIs bool // a variable of the encoding of an unfolded model: its type and bits are kept
+	asIs bool // a variable of the encoding of a native model: its type and bits are kept
 }
 
 // variables lists the variables of a model; those of one foreign tensor are adjacent.
@@ -171,8 +171,8 @@ func (m *foreign) variables() (all []named) {
 	names := m.names()
 	for _, r := range rows {
 		perBlock := strings.Contains(r.path, "%02d")
-		encodings := perBlock && strings.HasPrefix(r.path, positionsPath) // positions of an unfolded model are its own
-		if r.dims(m.config) == nil || encodings && m.family.format == formatUnfolded {
+		encodings := perBlock && strings.HasPrefix(r.path, positionsPath) // positions of a native model are its own
+		if r.dims(m.config) == nil || encodings && m.family.format == formatNative {
 			continue
 		}
 		blocks := 1

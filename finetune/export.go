@@ -49,7 +49,7 @@ func (m *Model) declared(format string) (s *preprocess.Settings, line string) {
 	}
 	p.Mean, p.Std, p.Rescale = a.Mean, a.Std, 0
 	p, line = checkpoints.Declarable(cmp.Or(format, "hf"), p, c.ImageRows, c.ImageCols)
-	if line == "" && varies == nil && (height != c.ImageRows || width != c.ImageCols) {
+	if line == "" && varies == nil && m.Recipe.Aspect == "" && (height != c.ImageRows || width != c.ImageCols) {
 		line = fmt.Sprintf("preprocessing: images of %d×%d in place of %d×%d, which the network resizes: predictions differ",
 			c.ImageRows, c.ImageCols, height, width)
 	}

@@ -95,7 +95,7 @@ func fineTuned(t *testing.T, path string, imported *checkpoints.Imported, positi
 	}
 	images := checkpoints.Noise(trainer.Recipe.Model, 2, 3)
 	want := pooledAndLogits(t, trainer.model.store, trainer.Recipe.Model, images)
-	for _, format := range []string{imported.Format, "unfolded"} {
+	for _, format := range []string{imported.Format, "native"} {
 		dir := filepath.Join(t.TempDir(), "model")
 		if _, err := trainer.model.Export(dir, checkpoints.ExportOptions{Format: format}); err != nil {
 			t.Errorf("%s: %v", position, err)

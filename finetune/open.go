@@ -189,9 +189,12 @@ func openImported(backend compute.Backend, path string, o Opening) (*Model, erro
 		}
 	case imported.Preprocess != nil:
 		m.Preprocess = *imported.Preprocess
-	default: // transformers' default, if no file specifies it
+	default:
 		m.Preprocess = preprocess.Settings{Fit: preprocess.FitExact, Size: size, Resample: preprocess.Bilinear}
-		m.refused = imported.PreprocessError
+		if m.refused = imported.PreprocessError; m.refused == nil && r.Model.Channels == 3 {
+			m.refused = fmt.Errorf("%s does not say how images are preprocessed: put the preprocessor_config.json of its "+
+				"authors beside the weights", path)
+		}
 	}
 	return m, err
 }

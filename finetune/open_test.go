@@ -3,6 +3,7 @@
 package finetune
 
 import (
+	"image"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
@@ -84,7 +86,7 @@ func TestARunAndItsExportsOpenAsTheSameModel(t *testing.T) {
 	}
 	set := dataset(7, 9)
 	want := gomlxtest.Must(m.logitsOf(set))(t)
-	for _, format := range []string{"hf", "timm", "unfolded"} {
+	for _, format := range []string{"hf", "timm", "native"} {
 		dir := filepath.Join(t.TempDir(), format)
 		if _, err := m.Export(dir, checkpoints.ExportOptions{Format: format}); err != nil {
 			t.Fatal(err)
@@ -94,7 +96,7 @@ func TestARunAndItsExportsOpenAsTheSameModel(t *testing.T) {
 			t.Errorf("%s: classes %q", format, opened.Classes)
 		}
 		nearLogits(t, format, gomlxtest.Must(opened.logitsOf(set))(t), want)
-		if format == "unfolded" {
+		if format == "native" {
 			larger := gomlxtest.Must(Opening{Size: [2]int{8, 6}}.Open(run.Backend, dir))(t)
 			same := gomlxtest.Must(Opening{Size: [2]int{8, 6}}.Open(run.Backend, run.Dir))(t)
 			nearLogits(t, "at another size", gomlxtest.Must(larger.logitsOf(set))(t), gomlxtest.Must(same.logitsOf(set))(t))
@@ -102,6 +104,47 @@ func TestARunAndItsExportsOpenAsTheSameModel(t *testing.T) {
 	}
 	_, err := Open(run.Backend, filepath.Join(t.TempDir(), "nothing"))
 	refused(t, "a path of nothing", err, "nothing")
+}
+
+// A run, its export, and its export for another size have the same table of positions at that size.
+func TestARunAndItsExportResampleAlike(t *testing.T) {
+	gomlxtest.OnGo(t)
+	recipe := everything()
+	recipe.Model.Position, recipe.Params = "learned", nil
+	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: dataset(47, 1), Dir: t.TempDir()}
+	done(t, run)
+	dir, size, set := filepath.Join(t.TempDir(), "native"), [2]int{2 * recipe.Model.ImageRows, recipe.Model.ImageCols}, dataset(7, 9)
+	if _, err := gomlxtest.Must(Open(run.Backend, run.Dir))(t).Export(dir,
+		checkpoints.ExportOptions{Format: "native"}); err != nil {
+		t.Fatal(err)
+	}
+	m := gomlxtest.Must(Opening{Size: size}.Open(run.Backend, run.Dir))(t)
+	want := gomlxtest.Must(m.logitsOf(set))(t)
+	nearLogits(t, "the export", gomlxtest.Must(gomlxtest.Must(Opening{Size: size}.Open(run.Backend, dir))(t).logitsOf(set))(t),
+		want)
+	larger := gomlxtest.Must(checkpoints.Import(run.Dir, checkpoints.ImportOptions{ImageRows: size[0], ImageCols: size[1]}))(t)
+	got := larger.Variables["position/embedding"]
+	gomlxtest.Near(t, "the table of an export at this size", gomlxtest.Values(t, got),
+		gomlxtest.Values(t, m.store.GetVariable("/vit/position/embedding").MustValue()), 1e-6)
+}
+
+// Without its file the preprocessing of a model is unknown: images scaled otherwise get other classes.
+func TestAModelWithoutItsPreprocessingRefusesImages(t *testing.T) {
+	gomlxtest.OnGo(t)
+	dir := filepath.Join(t.TempDir(), "vit")
+	if err := os.CopyFS(dir, os.DirFS("../examples/cifar100/demo/vit")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "preprocessor_config.json")); err != nil {
+		t.Fatal(err)
+	}
+	m := gomlxtest.Must(Open(gomlxtest.Backend(), dir))(t)
+	defer m.Finalize()
+	img := datatest.Tree(t, map[string][]byte{"a.png": datatest.PNG(image.NewGray(image.Rect(0, 0, 7, 5)))})
+	_, err := m.Predict([]string{filepath.Join(img, "a.png")}, 3)
+	refused(t, "an image", err, dir, "preprocessor_config.json")
+	_, err = m.Embed(filepath.Join(img, "a.png"))
+	refused(t, "an image to embed", err, "preprocessor_config.json")
 }
 
 func TestAModelOfTheHubIsOpenedByItsAddress(t *testing.T) {

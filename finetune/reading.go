@@ -208,6 +208,8 @@ func decode(file string) (*data.Image, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("finetune: %w", err)
+	case info.IsDir():
+		return nil, fmt.Errorf("finetune: %s is a directory: name its images, as %s/*.jpg", file, file)
 	case !info.Mode().IsRegular(): // opening a pipe would wait for its other end
 		return nil, fmt.Errorf("finetune: %s is not a regular file", file)
 	}

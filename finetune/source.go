@@ -61,9 +61,6 @@ func newSource(path string, imported *checkpoints.Imported, classes []string) *i
 		Classes:  imported.Labels,
 		resample: imported.Resample, imported: imported,
 	}
-	if imported.Format == "checkpoint" {
-		s.resample = "timm"
-	}
 	if n := len(imported.Mean); n > 0 && n <= len(s.Mean) {
 		copy(s.Mean[:], imported.Mean)
 		copy(s.Std[:], imported.Std)
@@ -219,6 +216,9 @@ func (s *initialModel) load(m *Model, mayBeNew func(path string) bool) (report [
 func (s *initialModel) pixels(r Recipe) string {
 	mine, its := [2][3]float64{r.Augment.Mean, r.Augment.Std}, [2][3]float64{s.Mean, s.Std}
 	switch {
+	case its == [2][3]float64{} && mine == its:
+		return "pixels: warning: the checkpoint does not specify their normalization: scaled to 0…1, not normalized " +
+			"(augment.mean, augment.std)"
 	case its == [2][3]float64{}:
 		return fmt.Sprintf("pixels: the checkpoint does not specify their normalization; mean %v, std %v", mine[0], mine[1])
 	case mine != its:

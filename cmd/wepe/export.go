@@ -84,9 +84,6 @@ func (o *opening) read(c *cobra.Command, path string, options checkpoints.Import
 
 func (o *exporting) run(c *cobra.Command, path, dir string) error {
 	o.options.Format = o.to
-	if o.to == native {
-		o.options.Format = "unfolded"
-	}
 	if err := o.options.Validate(); err != nil {
 		return cli.Usage(err)
 	}

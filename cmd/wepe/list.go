@@ -68,7 +68,8 @@ func list() *cobra.Command {
 }
 
 func listRecipes() (all []entry) {
-	all = append(all, entry{"(none)", "without --recipe: depends on --data and MODEL, see wepe train --help"})
+	all = append(all, entry{"(none)", "without --recipe: depends on --data and MODEL, see wepe train --help"},
+		entry{fineTuning, "the default for MODEL: its own size, normalization and position, 10 epochs, rate by its width"})
 	for _, name := range finetune.Names() {
 		r, err := finetune.Named(name)
 		if err != nil {

@@ -109,6 +109,9 @@ type single struct {
 	lora                           int
 }
 
+// fineTuning is the name of the default recipe for MODEL, of finetune.FineTuning.
+const fineTuning = "finetune"
+
 // fromScratch is the encoding of models that are trained from scratch, chosen on validation images: docs/sphere.md.
 const fromScratch = "wepe-v"
 
@@ -246,7 +249,12 @@ func (o *training) description(d *dataset.Dataset, r finetune.Recipe, model stri
 
 // chosen returns the recipe, by name or by what is trained, with --set, --size and --epochs.
 func (o *training) chosen(d *dataset.Dataset, model string, size [2]int) (recipe finetune.Recipe, err error) {
+	if o.recipe == fineTuning && model != "" {
+		o.recipe = "" // the default
+	}
 	switch {
+	case o.recipe == fineTuning:
+		return recipe, cli.Usagef("--recipe %s is for a pretrained model: wepe train MODEL", fineTuning)
 	case o.recipe != "":
 		recipe, err = finetune.Named(o.recipe)
 		err = cli.Usage(err)
@@ -401,8 +409,11 @@ func printResult(c *cobra.Command, r finetune.Run, m *finetune.Model, row report
 	if c := m.Recipe; c.Architecture == "" && c.Model.Encoding().Folds() {
 		to = "hf"
 	}
-	out.Field("next", "wepe predict %s IMAGE; wepe export %s DIR --to %s; wepe resume %s --epochs N", r.Dir, r.Dir, to,
-		r.Dir)
+	next := fmt.Sprintf("wepe predict %s IMAGE; wepe export %s DIR --to %s", r.Dir, r.Dir, to)
+	if m.Recipe.Steps == 0 { // epochs can be added
+		next += fmt.Sprintf("; wepe resume %s --epochs N", r.Dir)
+	}
+	out.Field("next", "%s", next)
 	return out.Err()
 }
 
@@ -460,6 +471,9 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 		o.images.Damaged = desc.Damaged
 	}
 	d, err := dataset.Open(ctx, desc.Data, o.images)
+	if errors.Is(err, fs.ErrNotExist) && o.data == "" {
+		return fmt.Errorf("the data of %s is no longer in %s: name its directory by --data", dir, desc.Data)
+	}
 	if err != nil {
 		return err
 	}

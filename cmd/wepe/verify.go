@@ -97,7 +97,7 @@ func (o *verification) logits(c *cobra.Command, a, b string) (string, error) {
 	if _, missing := os.Stat(file); missing == nil {
 		got, err = checkpoints.ONNXLogits(file, first.Config, images)
 	} else {
-		got, err = o.second(c, backend, b, images)
+		got, err = o.second(c, backend, b, images, first.Config.Classes)
 	}
 	if err != nil {
 		return "", err
@@ -109,8 +109,8 @@ func (o *verification) logits(c *cobra.Command, a, b string) (string, error) {
 	return line, nil
 }
 
-func (o *verification) second(c *cobra.Command, backend compute.Backend, path string, images *tensors.Tensor) (
-	[]float32, error) {
+func (o *verification) second(c *cobra.Command, backend compute.Backend, path string, images *tensors.Tensor,
+	classes int) ([]float32, error) {
 	m, err := o.read(c, path, checkpoints.ImportOptions{})
 	if err != nil {
 		return nil, err
@@ -119,6 +119,9 @@ func (o *verification) second(c *cobra.Command, backend compute.Backend, path st
 		[]int{m.Config.ImageRows, m.Config.ImageCols, m.Config.Channels}) {
 		return nil, fmt.Errorf("%s takes %d×%d images, the other model %d×%d: use --size %[4]dx%[5]d", path,
 			m.Config.ImageRows, m.Config.ImageCols, size[1], size[2])
+	}
+	if m.Config.Classes != classes {
+		return nil, fmt.Errorf("%s has %d classes, the other model %d", path, m.Config.Classes, classes)
 	}
 	return m.Logits(backend, images)
 }

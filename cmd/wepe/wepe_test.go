@@ -491,6 +491,7 @@ func TestErrorsNameTheFlagAndTheRemedy(t *testing.T) {
 		"train --data ../../go.mod":               "go.mod is a file: want",
 		"resume " + oldRun + " --epochs 1":        "name its dataset by --data",
 		"train --backend cuda":                    "did you mean xla:cuda?",
+		"train --recipe finetune":                 "is for a pretrained model: wepe train MODEL",
 	} {
 		_, code, err := invoke(t, strings.Fields(line)...)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -727,6 +728,8 @@ func TestADetectorIsTrainedMeasuredAndUsed(t *testing.T) {
 	}{
 		{[]string{"detect", "eval", "classifier"}, "is not a checkpoint of a detector: name a run of wepe detect train"},
 		{[]string{"eval", run, "--data", "shapes"}, "a checkpoint of a detector: use wepe detect"},
+		{[]string{"resume", run}, "is a run of wepe detect train: repeat that command"},
+		{[]string{"export", run, "x"}, "a checkpoint of a detector: use wepe detect"},
 	} {
 		if _, code, err := invoke(t, append(c.args, "--backend", "go")...); code != 1 ||
 			!strings.Contains(err.Error(), c.want) {
@@ -772,6 +775,10 @@ func TestADatasetMayMoveToAnotherDirectory(t *testing.T) {
 	}
 	if err := os.Rename(before, after); err != nil {
 		t.Fatal(err)
+	}
+	if _, code, err := invoke(t, "resume", "run", "--backend", "go"); code != 1 ||
+		!strings.Contains(err.Error(), "is no longer in "+before+": name its directory by --data") {
+		t.Errorf("resume before the new directory is named: exit code %d, %v", code, err)
 	}
 	args[len(args)-1] = after
 	succeeds(t, append(args, small...)...)

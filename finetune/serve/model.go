@@ -30,8 +30,8 @@ func newServed(m *finetune.Model) (*served, error) {
 	c := m.Recipe.Model
 	switch {
 	case m.Recipe.Aspect == finetune.AspectKeep:
-		return nil, errors.New("serve: the model takes images of any aspect ratio and has no fixed batch: use a model with " +
-			"a fixed image size")
+		return nil, errors.New("serve: the model takes images of any aspect ratio and has no fixed batch: use its export " +
+			"with a fixed size (wepe export RUN DIR --to native)")
 	case m.Scores == "none":
 		return nil, errors.New("serve: the model is a regression model: its logits are not class scores")
 	case c.Channels != 3:

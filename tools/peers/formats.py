@@ -15,7 +15,7 @@ from peers import Refused, array, nhwc
 
 def written(driver, rng, path):
     """A file of each format: safetensors read completely, npz without pickling, ONNX with the checker."""
-    for format, position in (("hf", "learned"), ("timm", "learned"), ("jax", "learned"), ("unfolded", "wepe-qkv"), ("onnx", "wepe")):
+    for format, position in (("hf", "learned"), ("timm", "learned"), ("jax", "learned"), ("native", "wepe-qkv"), ("onnx", "wepe")):
         c = size(rng, square=True) | {"position": position}
         for dtype in ("float32",) if format == "onnx" else ("float32", "float16", "bfloat16")[:1 if format == "jax" else 3]:
             write(driver, rng, path, c, format, example(rng, c), dtype=dtype, **(
@@ -24,7 +24,7 @@ def written(driver, rng, path):
             for file in path.glob("*.safetensors"):
                 with safetensors.safe_open(file, "pt") as f:
                     types = {str(f.get_tensor(k).dtype) for k in f.keys()}
-                    assert "torch." + dtype in types and (len(types) == 1 or format == "unfolded"), types
+                    assert "torch." + dtype in types and (len(types) == 1 or format == "native"), types
                 files += 1
             for file in path.glob("*.npz"):
                 with np.load(file, allow_pickle=False) as f:

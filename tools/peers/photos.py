@@ -190,4 +190,4 @@ def run(table, driver, rng, directory, options):
         elif format == "timm":
             compare("exported timm", path, None, transformed(timm.create_model(f"local-dir:{path}", pretrained=True).eval()))
         else:  # wepe does not read it: the same model in wepe's own format
-            compare("exported onnx", exported("unfolded"), labels(c), in_session(path))
+            compare("exported onnx", exported("native"), labels(c), in_session(path))

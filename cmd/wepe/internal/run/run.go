@@ -240,16 +240,22 @@ func Recover(dir string) (d Description, err error) {
 		return d, fmt.Errorf("%s contains no run, neither %s nor a checkpoint: name the directory of a run", dir, File)
 	}
 	var meta struct {
-		Recipe finetune.Recipe `json:"recipe"`
-		Seed   int64           `json:"seed"`
-		From   *struct {
+		Recipe struct {
+			finetune.Recipe
+			Detector map[string]json.RawMessage `json:"detector"`
+		} `json:"recipe"`
+		Seed int64 `json:"seed"`
+		From *struct {
 			Path string `json:"path"`
 		} `json:"from"`
 	}
 	if err := json.Unmarshal(c.Meta, &meta); err != nil {
 		return d, fmt.Errorf("%s: %w", c.Path, err)
 	}
-	d.Recipe, d.Seed = meta.Recipe, meta.Seed
+	if meta.Recipe.Detector != nil {
+		return d, fmt.Errorf("%s is a run of wepe detect train: repeat that command, which continues it", dir)
+	}
+	d.Recipe, d.Seed = meta.Recipe.Recipe, meta.Seed
 	if meta.From != nil {
 		d.Model = meta.From.Path
 	}
@@ -270,6 +276,10 @@ func Local(ctx context.Context, path string) (string, error) {
 		if runs, _ := fs.Glob(os.DirFS(path), "*/"+checkpoints.LastDir); len(runs) > 0 {
 			return "", fmt.Errorf("MODEL %s contains %d runs: name one of them, for example %s", path, len(runs),
 				filepath.Join(path, filepath.Dir(runs[0])))
+		}
+		_, described := os.Stat(filepath.Join(path, File))
+		if _, saved := os.Stat(filepath.Join(path, checkpoints.LastDir)); described == nil && saved != nil {
+			return "", fmt.Errorf("MODEL %s is a run that has saved no checkpoint yet: let it train, or continue it", path)
 		}
 		return path, nil
 	}
