@@ -60,7 +60,7 @@ func vitdet(t testing.TB) (meta vitdetMeta, b Backbone, want map[string]fixtures
 	m := meta.Config
 	b = Backbone{Config: vit.Config{
 		ImageRows: m.Side, ImageCols: m.Side, PatchSize: m.Patch, Channels: m.Channels, Width: m.Width, Depth: m.Depth,
-		Heads: m.Heads, MLPDim: int(math.Round(m.MLPRatio * float64(m.Width))), Classes: 1, Epsilon: m.Epsilon,
+		Heads: m.Heads, MLPDim: int(m.MLPRatio * float64(m.Width)), Classes: 1, Epsilon: m.Epsilon,
 	}, Window: m.Window, Global: []int{}, Residual: m.Residual, Relative: m.Relative,
 		PositionRows: m.Trained / m.Patch, PositionCols: m.Trained / m.Patch}
 	for i := range m.Depth {

@@ -3,6 +3,7 @@
 package vit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"testing"
@@ -20,15 +21,16 @@ func TestSinCos2DEqualsTheCodeOfEveryVariant(t *testing.T) {
 
 func testSinCos2DEqualsTheCodeOfEveryVariant(t *testing.T) {
 	var meta struct {
-		Cases     []struct{ H, W, Dim int }
-		Tolerance struct{ Abs float64 }
+		Cases       []struct{ H, W, Dim int }
+		Temperature float64
+		Tolerance   struct{ Abs float64 }
 	}
 	fixtures.JSON(t, "sincos2d", "meta.json", &meta)
-	want := fixtures.Tensors(t, "sincos2d", "tensors.safetensors")
+	want, temperature := fixtures.Tensors(t, "sincos2d", "tensors.safetensors"), cmp.Or(meta.Temperature, sinCosTemperature)
 	for _, s := range meta.Cases {
 		near := func(tensor, variant string, rows, cols int) {
 			name := fmt.Sprintf("h%dw%dd%d.%s", s.H, s.W, s.Dim, tensor)
-			gomlxtest.NearAbs(t, name, sinCos2D(variant, rows, cols, 0, s.Dim), want[name].Data, meta.Tolerance.Abs)
+			gomlxtest.NearAbs(t, name, sinCos2D(variant, temperature, rows, cols, 0, s.Dim), want[name].Data, meta.Tolerance.Abs)
 		}
 		near("mae", sinCosMAE, s.H, s.W)
 		near("big_vision", sinCosBigVision, s.H, s.W)
@@ -39,7 +41,7 @@ func testSinCos2DEqualsTheCodeOfEveryVariant(t *testing.T) {
 	}
 	const square = "mae_square4_cls_d16"
 	if x, ok := want[square]; ok { // README: a zero row for the class token, then 4×4
-		gomlxtest.NearAbs(t, square, sinCos2D(sinCosMAE, 4, 4, 1, 16), x.Data, meta.Tolerance.Abs)
+		gomlxtest.NearAbs(t, square, sinCos2D(sinCosMAE, temperature, 4, 4, 1, 16), x.Data, meta.Tolerance.Abs)
 	}
 }
 
@@ -52,15 +54,19 @@ func rowsOf(t *testing.T, c Config, store *model.Store) []float64 {
 	}, float32(0))[0]
 }
 
-func TestTheVariantOfSinCos2DIsAHyperparameter(t *testing.T) {
+func TestTheVariantAndTheTemperatureOfSinCos2DAreHyperparameters(t *testing.T) {
 	c := small("sincos2d", poolClass)
-	for variant := range sinCosIndices {
-		store := model.NewStore()
-		store.SetParam(paramSinCos2DVariant, variant)
-		gomlxtest.NearAbs(t, variant, sinCos2D(variant, c.Rows(), c.Cols(), c.Prefix(), c.Width), rowsOf(t, c, store), 0)
+	table := func(variant string, temperature float64) []float32 {
+		return sinCos2D(variant, temperature, c.Rows(), c.Cols(), c.Prefix(), c.Width)
 	}
-	gomlxtest.NearAbs(t, "default", sinCos2D(sinCosMAE, c.Rows(), c.Cols(), c.Prefix(), c.Width),
-		rowsOf(t, c, model.NewStore()), 0)
+	for variant := range sinCosIndices {
+		for _, temperature := range []float64{100, 10000} {
+			store := model.NewStore()
+			store.SetParams(map[string]any{paramSinCos2DVariant: variant, paramSinCos2DTemperature: temperature})
+			gomlxtest.NearAbs(t, variant, table(variant, temperature), rowsOf(t, c, store), 0)
+		}
+	}
+	gomlxtest.NearAbs(t, "default", table("mae", 10000), rowsOf(t, c, model.NewStore()), 0)
 }
 
 // The formula of the Transformer's section 3.5 at chosen positions, and its property that a shift by k positions

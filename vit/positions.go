@@ -22,7 +22,7 @@ var positions = []Position{
 	},
 	{
 		Name: "sincos2d", Doc: "fixed sines and cosines of row and column", Source: "https://arxiv.org/abs/2111.06377",
-		Width: 4, Params: []string{paramSinCos2DVariant}, Additive: newSinCos2D,
+		Width: 4, Params: []string{paramSinCos2DVariant, paramSinCos2DTemperature}, Additive: newSinCos2D,
 	},
 	{
 		Name: "grid2d", Doc: "a learned table, resampled to other grids in the graph",

@@ -12,8 +12,13 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// paramSinCos2DVariant is the order of the waves of sincos2d, one of the following.
-const paramSinCos2DVariant = "sincos2d_variant"
+// Hyperparameters of sincos2d: the order of its waves, one of the following, and their temperature.
+const (
+	paramSinCos2DVariant     = "sincos2d_variant"
+	paramSinCos2DTemperature = "sincos2d_temperature"
+)
+
+const sinCosTemperature = 10000.
 
 // Variants of sincos2d: four waves of every frequency, in the order of one code base.
 const (
@@ -21,7 +26,7 @@ const (
 	// frequencies. MAE's code names the first half "emb_h", but passes the column to it.
 	sinCosMAE = "mae"
 
-	// sinCosBigVision is MAE's order; the last of n frequencies is 1/10000 itself, because the exponent is j/(n-1).
+	// sinCosBigVision is MAE's order; the last of n frequencies is 1/T itself, because the exponent is j/(n-1).
 	sinCosBigVision = "big_vision"
 
 	// sinCosTimm is [ sin y | sin x | cos y | cos x ]. With timm's reverse_coord it is the table of the transposed grid,
@@ -45,7 +50,7 @@ var sinCosIndices = map[string][4]int{
 }
 
 // sinCos2D returns the fixed two-dimensional table of a variant, float32 [prefix+rows·cols, width], prefix rows zero.
-// With n = width/4 and w_j = 10000^(-j/n), j = 0 … n-1, the row of the patch at row y and column x consists of
+// With n = width/4 and w_j = T^(-j/n), j = 0 … n-1, the temperature T being 10000 in all code bases, the row of the patch at row y and column x consists of
 //
 //	sin(x·w_j), cos(x·w_j), sin(y·w_j), cos(y·w_j)
 //
@@ -54,7 +59,7 @@ var sinCosIndices = map[string][4]int{
 // On another grid the table is computed again, rows and columns counted from 0, as in big_vision and timm. MAE trains
 // the table when it fine-tunes, and resamples it with torch's bicubic kernel: fold the model, then resample its learned
 // rows (checkpoints.Resample, kind "hf").
-func sinCos2D(variant string, rows, cols, prefix, width int) []float32 {
+func sinCos2D(variant string, temperature float64, rows, cols, prefix, width int) []float32 {
 	n := width / 4
 	last := float64(n) // divides the exponent
 	if variant == sinCosBigVision {
@@ -65,7 +70,7 @@ func sinCos2D(variant string, rows, cols, prefix, width int) []float32 {
 		y, x := float64(k/cols), float64(k%cols)
 		out := table[(prefix+k)*width:]
 		for j := range n {
-			w := math.Pow(10000, -float64(j)/last)
+			w := math.Pow(temperature, -float64(j)/last)
 			for i, value := range [4]float64{math.Sin(x * w), math.Cos(x * w), math.Sin(y * w), math.Cos(y * w)} {
 				place := sinCosIndices[variant][i]
 				if variant == sinCosInterleaved {
@@ -81,10 +86,14 @@ func sinCos2D(variant string, rows, cols, prefix, width int) []float32 {
 
 // newSinCos2D is sinCos2D as a constant of the graph.
 func newSinCos2D(scope *model.Scope, c Config) Additive {
-	variant := sinCosMAE
-	readSettings(scope, []setting.Row{setting.Choice(paramSinCos2DVariant, &variant, "the order of the waves", sinCosMAE,
-		sinCosBigVision, sinCosTimm, sinCosTimmInterleave, sinCosInterleaved)})
+	variant, temperature := sinCosMAE, sinCosTemperature
+	readSettings(scope, []setting.Row{
+		setting.Choice(paramSinCos2DVariant, &variant, "the order of the waves", sinCosMAE, sinCosBigVision, sinCosTimm,
+			sinCosTimmInterleave, sinCosInterleaved),
+		setting.Number(paramSinCos2DTemperature, &temperature, minTheta, math.MaxFloat32, "the temperature of the "+
+			"frequencies: the longest wave has a period of nearly 2π times as many patches"),
+	})
 	rows := tensors.FromFlatDataAndDimensions(
-		sinCos2D(variant, c.Rows(), c.Cols(), c.PrefixPositions(), c.Width), c.Positions(), c.Width)
+		sinCos2D(variant, temperature, c.Rows(), c.Cols(), c.PrefixPositions(), c.Width), c.Positions(), c.Width)
 	return &table{name: "sincos2d(" + variant + ")", rows: func(g *Graph) *Node { return Const(g, rows) }}
 }

@@ -44,7 +44,8 @@ func testReferenceInvariants(t *testing.T) {
 		got := l.Invariants()
 		size := want.E1 - want.E3
 		eta := math.Max(math.Abs(want.Eta1), math.Abs(want.Eta3))
-		// Derivatives by ω3′, (4.12) to (4.14).
+		// Derivatives by ω3′, (4.12) to (4.14), whose terms cancel on long cells.
+		shortest := math.Min(want.Omega1, want.Omega3p)
 		factor, ratio := 2*want.Omega1/math.Pi, got.Eta1/want.Omega1
 		slope := func(e float64) float64 { return factor * (2*e*e - got.G2/3 - 2*ratio*e) }
 		for _, row := range []struct {
@@ -61,11 +62,11 @@ func testReferenceInvariants(t *testing.T) {
 			{"j", got.J, want.J, want.J, 200},
 			{"η1", got.Eta1, want.Eta1, eta, 5},
 			{"η3/i", got.Eta3, want.Eta3, eta, 5},
-			{"∂g2", factor * (6*got.G3 - 4*ratio*got.G2), want.DG2, size * size / want.Omega3p, 40},
-			{"∂g3", factor * (got.G2*got.G2/3 - 6*ratio*got.G3), want.DG3, size * size * size / want.Omega3p, 40},
-			{"∂e1", slope(got.E1), want.DE1, size / want.Omega3p, 40},
-			{"∂e2", slope(got.E2), want.DE2, size / want.Omega3p, 40},
-			{"∂e3", slope(got.E3), want.DE3, size / want.Omega3p, 40},
+			{"∂g2", factor * (6*got.G3 - 4*ratio*got.G2), want.DG2, size * size / shortest, 40},
+			{"∂g3", factor * (got.G2*got.G2/3 - 6*ratio*got.G3), want.DG3, size * size * size / shortest, 40},
+			{"∂e1", slope(got.E1), want.DE1, size / shortest, 40},
+			{"∂e2", slope(got.E2), want.DE2, size / shortest, 40},
+			{"∂e3", slope(got.E3), want.DE3, size / shortest, 40},
 		} {
 			c := math.Abs(row.got-row.want) / (roundoff * (math.Abs(row.want) + row.size))
 			if !(c <= row.unitsOfRoundoff) {
@@ -77,8 +78,9 @@ func testReferenceInvariants(t *testing.T) {
 		omega1, omega3, err := weierstrass.HalfPeriods(want.G2, want.G3)
 		// The given g2 and g3 are rounded, and Δ = g2³−27g3² magnifies that by g2³/Δ = j/1728.
 		tolerance := 16 * roundoff * (1 + want.J/1728)
-		if err != nil || !(math.Abs(omega1/want.Omega1-1) <= tolerance) || real(omega3) != 0 ||
-			!(math.Abs(imag(omega3)/want.Omega3p-1) <= tolerance) {
+		determined := tolerance < 1 // otherwise Δ of the rounded numbers may be 0 or negative
+		if determined && (err != nil || !(math.Abs(omega1/want.Omega1-1) <= tolerance) || real(omega3) != 0 ||
+			!(math.Abs(imag(omega3)/want.Omega3p-1) <= tolerance)) {
 			t.Errorf("%s: HalfPeriods(%v, %v) = %v, %v, %v, want %v, %vi to %.2g",
 				want.Lattice, want.G2, want.G3, omega1, omega3, err, want.Omega1, want.Omega3p, tolerance)
 		}
