@@ -88,7 +88,8 @@ func readSafetensorsHeader(r io.Reader, size int64, file string) ([]tensorEntry,
 	}
 	length := binary.LittleEndian.Uint64(prefix[:])
 	if length < 2 || length > maxHeader || length > uint64(size-8) {
-		return refuse("", "%s (a header of %d bytes in a file of %d)", notSafetensors(prefix), length, size)
+		return refuse("", "%s", cmp.Or(otherFile(prefix),
+			fmt.Sprintf("no safetensors file, or a damaged one (a header of %d bytes in a file of %d)", length, size)))
 	}
 	text := make([]byte, length)
 	if _, err := io.ReadFull(r, text); err != nil {
@@ -124,17 +125,24 @@ func readSafetensorsHeader(r io.Reader, size int64, file string) ([]tensorEntry,
 	return entries, nil
 }
 
-// notSafetensors describes a file that does not begin with a header's length.
-func notSafetensors(prefix [8]byte) string {
+// otherFile describes a file of another kind by its first bytes; "" if it is unknown.
+func otherFile(prefix [8]byte) string {
+	start := string(prefix[:])
 	switch {
-	case string(prefix[:]) == "version ":
+	case start == "version ":
 		return "a pointer of git-lfs in place of the weights: git lfs pull fetches them"
-	case prefix[0] == '<':
+	case start[0] == '<':
 		return "a page of the web in place of the weights: fetch the file itself"
-	case prefix[0] == 0x80: // the first opcode of every pickle since version 2
+	case start[0] == '{':
+		return "a JSON file in place of the weights: name the weights or their directory"
+	case start[0] == 0x80: // the first opcode of every pickle since version 2
 		return "a pickle, which is never read: save as safetensors"
+	case slices.ContainsFunc([]string{"\x89PNG", "\xff\xd8\xff", "GIF8", "RIFF"}, func(image string) bool {
+		return strings.HasPrefix(start, image)
+	}):
+		return "an image in place of the weights: the model comes before images"
 	}
-	return "no safetensors file, or a damaged one"
+	return ""
 }
 
 // parseEntries reads {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …, "__metadata__": {…}} and

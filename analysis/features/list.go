@@ -17,10 +17,12 @@ import (
 
 // List is a list of images, not yet read.
 type List struct {
-	Name   string
-	Images []Image
-	read   []func() (*data.Image, error) // of each image
-	brief  []func(h io.Writer)           // of each image, writes what contents hashes without decoding
+	Name    string
+	Images  []Image
+	Ignored map[string]int // see data.Files
+
+	read  []func() (*data.Image, error) // of each image
+	brief []func(h io.Writer)           // of each image, writes what contents hashes without decoding
 }
 
 // Folder lists the images of a directory. If it contains train and val or test, each with class folders, these are
@@ -50,6 +52,12 @@ func Folder(dir string) (*List, error) {
 
 // AddFiles adds image files as a part; "" is no part.
 func (l *List) AddFiles(part string, f *data.Files) {
+	if l.Ignored == nil {
+		l.Ignored = map[string]int{}
+	}
+	for kind, n := range f.Ignored {
+		l.Ignored[kind] += n
+	}
 	for i := range f.Len() {
 		file := f.Where(i)
 		if part != "" {

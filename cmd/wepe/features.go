@@ -18,6 +18,7 @@ import (
 
 	"github.com/wepe-go/wepe/analysis/features"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/dataset"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/atomicfile"
@@ -90,10 +91,14 @@ func (o *extraction) run(c *cobra.Command, model string) error {
 	if err != nil {
 		return fmt.Errorf("--data %s: %w", o.data, err)
 	}
+	ignored := dataset.Ignored(list.Ignored)
 	if o.count > 0 {
 		list = list.Thin(o.count)
 	}
 	cli.Field("data", "%s: %d images", list.Name, len(list.Images))
+	if ignored != "" {
+		cli.Field("data", "warning: files that are not read: %s", ignored)
+	}
 	return o.with(c, model, func(m *finetune.Model) error {
 		job := features.Job{Model: m, List: list, Of: o.of, JSON: o.format == "jsonl", Logger: cli.Logger(),
 			Dir: cmp.Or(o.out, filepath.Join("runs", "features-"+list.Name)), Progress: cli.Count(list.Name, "images")}

@@ -344,19 +344,24 @@ func (d *Dataset) Describe(part float64) {
 	}
 }
 
-// ignored lists the types of files that are not read as images, and their numbers.
+// ignored lists the files that are not read.
 func ignored(parts ...*data.Files) string {
 	others := map[string]int{}
 	for _, f := range parts {
 		if f != nil {
 			for kind, n := range f.Ignored {
-				others[cmp.Or(kind, "no extension")] += n
+				others[kind] += n
 			}
 		}
 	}
+	return Ignored(others)
+}
+
+// Ignored lists a data.Files.Ignored: types of files and their numbers.
+func Ignored(others map[string]int) string {
 	var text []string
 	for _, kind := range slices.Sorted(maps.Keys(others)) {
-		text = append(text, fmt.Sprintf("%s (%d)", kind, others[kind]))
+		text = append(text, fmt.Sprintf("%s (%d)", cmp.Or(kind, "no extension"), others[kind]))
 	}
 	return strings.Join(text, ", ")
 }
