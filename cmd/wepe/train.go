@@ -458,28 +458,15 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 	if desc.Study {
 		return fmt.Errorf("%s holds the runs of wepe compare: repeat the compare command, which continues them", dir)
 	}
-	if desc.Data = cmp.Or(o.data, desc.Data); desc.Data == "" {
-		return cli.Usagef("%s was written by a version without %s: name its dataset by --data", dir, run.File)
-	}
 	switch began := strconv.FormatBool(desc.Stream); {
 	case !c.Flags().Changed("stream"):
 		o.images.Stream = began
 	case described && o.images.Stream != began:
 		return cli.Usagef("--stream=%s: %s began with --stream=%s: leave the flag out", o.images.Stream, dir, began)
 	}
-	if o.images.Stream == dataset.Streamed && desc.Damaged == "skip" {
-		o.images.Damaged = desc.Damaged
-	}
-	d, err := dataset.Open(ctx, desc.Data, o.images)
-	if errors.Is(err, fs.ErrNotExist) && o.data == "" {
-		return fmt.Errorf("the data of %s is no longer in %s: name its directory by --data", dir, desc.Data)
-	}
+	d, err := o.dataset(ctx, dir, desc)
 	if err != nil {
 		return err
-	}
-	if !d.Is(desc.Dataset, desc.Identity) {
-		return fmt.Errorf("%s was trained on %s, whose files are not those in %s: bring them back, name their directory by "+
-			"--data, or train %s on the new ones as MODEL of wepe train", dir, desc.Dataset, d.Spec, dir)
 	}
 	if !c.Flags().Changed("weights") {
 		o.weights = cmp.Or(desc.Weights, o.weights)
@@ -505,4 +492,28 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 	desc.Recipe, desc.Data, desc.Dataset, desc.Identity = r.Recipe, d.Spec, d.Name, d.Identity()
 	desc.Stream, desc.Damaged = d.Streams(r.Recipe), o.images.Damaged
 	return finish(ctx, c, d.Fraction(desc.Fraction), r, desc)
+}
+
+// dataset opens the dataset of a run, which may have moved, under the name that the run's record has.
+func (o *resuming) dataset(ctx context.Context, dir string, desc run.Description) (*dataset.Dataset, error) {
+	spec := cmp.Or(o.data, desc.Data)
+	if spec == "" {
+		return nil, cli.Usagef("%s was written by a version without %s: name its dataset by --data", dir, run.File)
+	}
+	if o.images.Stream == dataset.Streamed && desc.Damaged == "skip" {
+		o.images.Damaged = desc.Damaged
+	}
+	d, err := dataset.Open(ctx, spec, o.images)
+	if errors.Is(err, fs.ErrNotExist) && o.data == "" {
+		return nil, fmt.Errorf("the data of %s is no longer in %s: name its directory by --data", dir, spec)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !d.Is(desc.Dataset, desc.Identity) {
+		return nil, fmt.Errorf("%s was trained on %s, whose files are not those in %s: bring them back, name their directory "+
+			"by --data, or train %s on the new ones as MODEL of wepe train", dir, desc.Dataset, d.Spec, dir)
+	}
+	d.Rename(cmp.Or(desc.Dataset, d.Name))
+	return d, nil
 }

@@ -785,6 +785,17 @@ func TestADatasetMayMoveToAnotherDirectory(t *testing.T) {
 	if _, code, err := invoke(t, "resume", "run", "--backend", "go"); code != 0 {
 		t.Errorf("resume after the move: exit code %d, %v", code, err)
 	}
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.Rename(after, other); err != nil {
+		t.Fatal(err)
+	}
+	if text := succeeds(t, "resume", "run", "--data", other, "--backend", "go"); strings.Contains(text, "other:") {
+		t.Errorf("resume in a directory of another name renames the dataset:\n%s", text)
+	}
+	if err := os.Rename(other, after); err != nil {
+		t.Fatal(err)
+	}
+	succeeds(t, "resume", "run", "--data", after, "--backend", "go")
 	if err := os.Remove(filepath.Join(after, "green", "c.png")); err != nil {
 		t.Fatal(err)
 	}

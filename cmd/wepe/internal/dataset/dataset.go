@@ -573,6 +573,16 @@ func (d *Dataset) Is(name, identity string) bool {
 	return identity == "" || named.Identity() == identity
 }
 
+// Rename gives the dataset and its splits an earlier name.
+func (d *Dataset) Rename(name string) {
+	for _, f := range d.files {
+		if f != nil {
+			f.Name = name + strings.TrimPrefix(f.Name, d.Name)
+		}
+	}
+	d.Name = name
+}
+
 // Images is the number of training images.
 func (d *Dataset) Images() int { return d.train }
 

@@ -74,6 +74,25 @@ func TestEveryLayoutHasThreeSplits(t *testing.T) {
 	}
 }
 
+func TestARenamedDatasetHasSplitsOfItsName(t *testing.T) {
+	for layout, dir := range layouts(t) {
+		d := gomlxtest.Must(Open(t.Context(), dir, Options{}))(t)
+		identity := d.Identity()
+		if d.Rename("earlier"); d.Identity() == identity || !d.Is("earlier", d.Identity()) {
+			t.Errorf("%s: the identity does not have the name", layout)
+		}
+		s, err := d.Load(t.Context(), finetune.Recipe{Augment: data.Augment{Size: [2]int{3, 5}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, split := range []data.Source{s.Train, s.Validation, s.Test} {
+			if name := split.Describe().Name; !strings.HasPrefix(name, "earlier") {
+				t.Errorf("%s: a split is named %s", layout, name)
+			}
+		}
+	}
+}
+
 func TestADirectoryHasOneKindOfDataset(t *testing.T) {
 	img := datatest.PNG(image.NewGray(image.Rect(0, 0, 7, 5)))
 	shard := datatest.Tar([2]string{"0.png", string(img)}, [2]string{"0.cls", "0"}, [2]string{"1.png", string(img)},
