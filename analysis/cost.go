@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/gomlx/compute"
@@ -41,12 +40,6 @@ type Cost struct {
 	Memory func(ctx context.Context, size string, side int, v study.Variant) (float64, error)
 	Logger *slog.Logger
 }
-
-// CostVariants are the encodings of the paper's table of costs, and their competitors. "folded" is missing, because a
-// folded wepe is learned.
-var CostVariants = slices.Concat(study.Each("learned", "none", "wepe"), []study.Variant{
-	{Position: "wepe", Label: "wepe sum", Settings: "wepe_evaluation=sum"},
-}, study.Each("wepe-lut", "wepe-sphere", "hybrid", "rope-axial", "rope-mixed", "wepe-bias"))
 
 // config is a model of a size.
 func (c Cost) config(size string, side int, v study.Variant) (vit.Config, error) {

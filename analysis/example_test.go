@@ -15,7 +15,7 @@ import (
 
 // The similarity of the position vectors of a pretrained model.
 func Example() {
-	_, images, err := data.Shapes(data.TaskWhere, 10, 5, 24, 1)
+	_, images, err := data.Shapes("where", 10, 5, 24, 1)
 	if err != nil {
 		log.Fatal(err)
 	}

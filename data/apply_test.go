@@ -51,7 +51,7 @@ func TestTheHostCropsResizesAndFlipsAsTheGraphDoes(t *testing.T) {
 		if host != a {
 			t.Fatalf("%+v is not for the host", a)
 		}
-		onHost := gomlxtest.Must(LoadBatch(set, host, 3, 1, rows))(t)
+		onHost := gomlxtest.Must(loadBatch(set, host, 3, 1, rows))(t)
 		a = inTheGraph
 		plan := a.Plan(onHost, 3, 1, 0, []int{0, 1, 2, 3, 4, 5, 6})
 		if padded && a.Size != [2]int{} { // black that is resampled with the image is rounded with it
@@ -67,12 +67,12 @@ func TestAugmentationOnTheHostDependsOnlyOnSeedEpochAndIndex(t *testing.T) {
 	for k := range indices {
 		indices[k] += k % 3 * 31
 	}
-	whole := gomlxtest.Must(LoadBatch(set, changing, 9, 4, indices))(t)
+	whole := gomlxtest.Must(loadBatch(set, changing, 9, 4, indices))(t)
 	for _, size := range []int{1, 7, 11} {
 		for start := 0; start+size <= len(indices); start += size {
 			batch := slices.Clone(indices[start : start+size])
 			slices.Reverse(batch)
-			part := gomlxtest.Must(LoadBatch(set, changing, 9, 4, batch))(t)
+			part := gomlxtest.Must(loadBatch(set, changing, 9, 4, batch))(t)
 			for k, index := range batch {
 				at := slices.Index(indices, index)
 				alone := changing.Apply(&Image{Height: 17, Width: 11, Pixels: set.Row(index % 31)}, 9, 4, index)
@@ -84,8 +84,8 @@ func TestAugmentationOnTheHostDependsOnlyOnSeedEpochAndIndex(t *testing.T) {
 		}
 	}
 	for name, other := range map[string]*Memory{
-		"seed":  gomlxtest.Must(LoadBatch(set, changing, 10, 4, indices))(t),
-		"epoch": gomlxtest.Must(LoadBatch(set, changing, 9, 5, indices))(t),
+		"seed":  gomlxtest.Must(loadBatch(set, changing, 10, 4, indices))(t),
+		"epoch": gomlxtest.Must(loadBatch(set, changing, 9, 5, indices))(t),
 	} {
 		for k := range indices {
 			if bytes.Equal(other.Row(k), whole.Row(k)) {
@@ -103,7 +103,7 @@ func TestGreyImagesStayGreyOnTheHost(t *testing.T) {
 	set := noise(5, 17, 11, 1)
 	a := changing
 	a.EraseProb, a.Mean = 0, [3]float64{0.5, 0.5, 0.5}
-	shown := gomlxtest.Must(LoadBatch(set, a, 1, 0, []int{4, 2}))(t)
+	shown := gomlxtest.Must(loadBatch(set, a, 1, 0, []int{4, 2}))(t)
 	if len(shown.Pixels) != 2*19*23 || shown.Channels != 1 {
 		t.Fatalf("%d bytes of %d channels, want 874 of 1", len(shown.Pixels), shown.Channels)
 	}
@@ -281,4 +281,15 @@ func TestInvalidStrengthsAreRefusedByName(t *testing.T) {
 			}
 		}
 	}
+}
+
+// loadBatch returns some indices of a source in an epoch, augmented by host.
+func loadBatch(s Source, host Augment, seed int64, epoch int, indices []int) (*Memory, error) {
+	l := NewLoader(s, host, seed, len(indices), func(yield func(int, []int) bool) { yield(epoch, indices) })
+	defer l.Close()
+	batch, err := l.Next()
+	if err != nil {
+		return nil, err
+	}
+	return &batch.Memory, nil
 }

@@ -57,7 +57,7 @@ var readers = map[string]struct {
 			return map[string][]byte{"sprites.npz": raw}
 		},
 		func(dir string) error {
-			_, err := DSprites(context.Background(), filepath.Join(dir, "sprites.npz"), TaskLocation, [3]int{31, 5, 5})
+			_, err := DSprites(context.Background(), filepath.Join(dir, "sprites.npz"), taskLocation, [3]int{31, 5, 5})
 			return err
 		},
 	},

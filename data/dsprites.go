@@ -34,9 +34,9 @@ const (
 // jpegs.
 //
 // Errors name the file. Only the arrays imgs and latents_classes are read, never the pickle beside them.
-func DSprites(ctx context.Context, file string, task Task, sizes [3]int) (sets [3]*Memory, err error) {
+func DSprites(ctx context.Context, file, task string, sizes [3]int) (sets [3]*Memory, err error) {
 	if _, known := tasks[task]; !known {
-		return sets, fmt.Errorf("data: unknown task %q: use %s or %s", task, TaskLocation, TaskOrientation)
+		return sets, fmt.Errorf("data: unknown task %q: use %s or %s", task, taskLocation, taskOrientation)
 	}
 	f, err := os.Open(file)
 	if err != nil {
@@ -50,7 +50,7 @@ func DSprites(ctx context.Context, file string, task Task, sizes [3]int) (sets [
 }
 
 // readSprites fills the datasets with the chosen rows of both arrays, in the file's order.
-func readSprites(ctx context.Context, f *os.File, task Task, sizes [3]int, sets *[3]*Memory) error {
+func readSprites(ctx context.Context, f *os.File, task string, sizes [3]int, sets *[3]*Memory) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err

@@ -17,9 +17,9 @@ import (
 func TestDSpritesTakesDisjointPartsWithVTABsLabels(t *testing.T) {
 	const n = 1010
 	file := datatest.NPZ(t, datatest.DSprites(n))
-	for task, label := range map[Task]func(f [6]int) int{
-		TaskLocation:    func(f [6]int) int { return f[4] / 2 },                 // 32 positions of x by two
-		TaskOrientation: func(f [6]int) int { return int(float64(f[3]) / 2.5) }, // 40 angles, floor(v/2.5)
+	for task, label := range map[string]func(f [6]int) int{
+		taskLocation:    func(f [6]int) int { return f[4] / 2 },                 // 32 positions of x by two
+		taskOrientation: func(f [6]int) int { return int(float64(f[3]) / 2.5) }, // 40 angles, floor(v/2.5)
 	} {
 		sizes := [3]int{797, 101, 53}
 		sets, err := DSprites(t.Context(), file, task, sizes)
@@ -54,7 +54,7 @@ func TestDSpritesTakesDisjointPartsWithVTABsLabels(t *testing.T) {
 }
 
 func TestOrientationClassesAreOfThreeAndTwoAngles(t *testing.T) {
-	got := tasks[TaskOrientation].classes // 40 angles of 9 degrees
+	got := tasks[taskOrientation].classes // 40 angles of 9 degrees
 	if got[0] != "0-18 degrees" || got[1] != "27-36 degrees" || got[15] != "342-351 degrees" {
 		t.Errorf("%q", got)
 	}
@@ -81,16 +81,16 @@ func TestDSpritesRefusesInOneLine(t *testing.T) {
 	half := datatest.Tree(t, map[string][]byte{"half.npz": raw[:len(raw)/2]})
 	type call struct {
 		file  string
-		task  Task
+		task  string
 		sizes [3]int
 	}
 	usual := [3]int{80, 10, 10}
 	calls := map[string]call{ // by the error message
 		`unknown task "colour"`:                  {good, "colour", usual},
-		"81 images requested, but 80 training":   {good, TaskLocation, [3]int{81, 0, 0}},
-		"11 images requested, but 10 test":       {good, TaskLocation, [3]int{8, 1, 11}},
-		"-1 images requested, but 10 validation": {good, TaskLocation, [3]int{8, -1, 0}},
-		filepath.Join(half, "half.npz"):          {filepath.Join(half, "half.npz"), TaskLocation, usual},
+		"81 images requested, but 80 training":   {good, taskLocation, [3]int{81, 0, 0}},
+		"11 images requested, but 10 test":       {good, taskLocation, [3]int{8, 1, 11}},
+		"-1 images requested, but 10 validation": {good, taskLocation, [3]int{8, -1, 0}},
+		filepath.Join(half, "half.npz"):          {filepath.Join(half, "half.npz"), taskLocation, usual},
 	}
 	for want, members := range map[string]map[string][]byte{
 		"no array imgs":                                with("imgs.npy", nil),
@@ -105,7 +105,7 @@ func TestDSpritesRefusesInOneLine(t *testing.T) {
 		"row 99: x is 32":                              with("latents_classes.npy", changed(factors, -16, 32)),
 		"row 99: orientation":                          with("latents_classes.npy", changed(factors, -17, 0xff)),
 	} {
-		calls[want] = call{datatest.NPZ(t, members), TaskLocation, usual}
+		calls[want] = call{datatest.NPZ(t, members), taskLocation, usual}
 	}
 	for want, c := range calls {
 		_, err := DSprites(t.Context(), c.file, c.task, c.sizes)
@@ -115,7 +115,7 @@ func TestDSpritesRefusesInOneLine(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err = DSprites(ended, good, TaskLocation, usual); !errors.Is(err, context.Canceled) {
+	if _, err = DSprites(ended, good, taskLocation, usual); !errors.Is(err, context.Canceled) {
 		t.Errorf("the context has ended: %v", err)
 	}
 }

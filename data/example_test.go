@@ -26,7 +26,7 @@ import (
 
 // One augmented batch: inputs are the dataset's bytes and the batch's plan, outputs are images and soft labels.
 func Example() {
-	train, _, err := data.Shapes(data.TaskWhere, 100, 20, 32, 1)
+	train, _, err := data.Shapes("where", 100, 20, 32, 1)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -112,7 +112,7 @@ func ExampleTar() {
 
 // The batches of one epoch, read ahead by workers.
 func ExampleLoader() {
-	train, _, err := data.Shapes(data.TaskWhere, 100, 20, 32, 1)
+	train, _, err := data.Shapes("where", 100, 20, 32, 1)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func ExampleDSprites() {
 	if err := writeZip(file, datatest.DSprites(100)); err != nil {
 		log.Fatal(err)
 	}
-	sets, err := data.DSprites(context.Background(), file, data.TaskLocation, [3]int{50, 7, 9})
+	sets, err := data.DSprites(context.Background(), file, "location", [3]int{50, 7, 9})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func writeZip(path string, members map[string][]byte) error {
 
 // An image file becomes the input of a model: the shorter side is resized to 24 pixels, then the centre is cropped.
 func ExampleDecode() {
-	img, err := data.Decode(bytes.NewReader(datatest.PNG(image.NewGray(image.Rect(0, 0, 70, 50)))))
+	img, err := data.Decode(bytes.NewReader(datatest.PNG(image.NewGray(image.Rect(0, 0, 70, 50)))), 0)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func ExampleDecode() {
 
 // Generated images, whose class is the quarter of the image with the shape.
 func ExampleShapes() {
-	train, test, err := data.Shapes(data.TaskWhere, 100, 20, 32, 1)
+	train, test, err := data.Shapes("where", 100, 20, 32, 1)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func ExampleShapes() {
 
 // A fifth of the images, of which ten are the validation split.
 func ExampleRandomSplit() {
-	images, _, err := data.Shapes(data.TaskWhere, 200, 1, 32, 1)
+	images, _, err := data.Shapes("where", 200, 1, 32, 1)
 	if err != nil {
 		log.Fatal(err)
 	}

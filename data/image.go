@@ -4,6 +4,7 @@ package data
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"image"
@@ -42,19 +43,15 @@ func (p *Image) RGBA() *image.RGBA {
 	return m.RGBA(0)
 }
 
-// Decode reads a jpeg, png, gif (its first frame), webp (no animation) or bmp file of at most 89,478,485 pixels, as
-// Pillow's exif_transpose and convert("RGB") do: rotated by its EXIF orientation, palettes looked up, transparency
+// Decode reads a jpeg, png, gif (its first frame), webp (no animation) or bmp file of at most the given number of pixels,
+// 0 for 89,478,485, as Pillow's exif_transpose and convert("RGB") do: rotated by its EXIF orientation, palettes looked up, transparency
 // dropped (not composed with a background), grey repeated, the high byte of 16 bits of colour, 16 bits of grey clipped
 // to 255, CMYK converted.
 //
 // All formats but jpeg equal Pillow in every bit. Jpegs do if built with -tags libjpeg; otherwise one sample in forty
 // is about a level off, see testdata/pillow/README.md. Pillow 10.3 takes the high byte of 16-bit grey, 9.4 and 13 clip
-// it.
-func Decode(r io.Reader) (*Image, error) { return DecodeLimited(r, maxPixels) }
-
-// DecodeLimited is Decode for files of at most the given number of pixels. Errors wrap [ErrFormat] or [ErrPixels]; any
-// other error describes the damage.
-func DecodeLimited(r io.Reader, pixels int64) (*Image, error) {
+// it. Errors wrap [ErrFormat] or [ErrPixels]; any other error describes the damage.
+func Decode(r io.Reader, pixels int64) (*Image, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
 	if err == nil {
 		err = bounded(raw)
@@ -62,7 +59,7 @@ func DecodeLimited(r io.Reader, pixels int64) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decode(raw, min(pixels, maxPixels))
+	return decode(raw, min(cmp.Or(pixels, maxPixels), maxPixels))
 }
 
 func bounded(raw []byte) error {

@@ -63,7 +63,7 @@ func TestDecodeRefusesDamage(t *testing.T) {
 		"marker alone":    {[]byte("\xff\xd8"), "truncated"},
 	} {
 		_, err := campaign.Malformed(t, func() error {
-			_, err := Decode(bytes.NewReader(c.file))
+			_, err := Decode(bytes.NewReader(c.file), 0)
 			return err
 		})
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
@@ -78,7 +78,7 @@ func TestDecodeRefusesDamage(t *testing.T) {
 			}
 		}
 		for _, end := range ends {
-			if p, err := Decode(bytes.NewReader(raw[:end])); err == nil || strings.Contains(err.Error(), "\n") {
+			if p, err := Decode(bytes.NewReader(raw[:end]), 0); err == nil || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s: %d of %d bytes are decoded as %v, error %v", name, end, len(raw), p, err)
 			}
 		}
@@ -121,7 +121,7 @@ func TestDamagedEXIFDoesNotLoseTheImage(t *testing.T) {
 		for _, v := range []byte{0x00, 0xff, raw[at] ^ 0x01, raw[at] ^ 0x80} {
 			damaged := bytes.Clone(raw)
 			damaged[at] = v
-			p, err := Decode(bytes.NewReader(damaged))
+			p, err := Decode(bytes.NewReader(damaged), 0)
 			if err != nil {
 				t.Fatalf("byte %d as %#x: %v", at, v, err)
 			}
@@ -138,7 +138,7 @@ func TestDamagedEXIFDoesNotLoseTheImage(t *testing.T) {
 	if upright == 0 || turned == 0 {
 		t.Errorf("%d upright, %d turned: the damage never, or always, mattered", upright, turned)
 	}
-	if p, err := Decode(bytes.NewReader(raw)); err != nil || p.Height != 5 {
+	if p, err := Decode(bytes.NewReader(raw), 0); err != nil || p.Height != 5 {
 		t.Errorf("undamaged: %v", err)
 	}
 }

@@ -19,7 +19,7 @@ func TestScansOfAJPEGAreLimited(t *testing.T) {
 		ok   bool
 	}{{0, true}, {maxScans, false}} {
 		file := append(bytes.Clone(raw[:first]), bytes.Repeat(raw[first:second], c.more)...)
-		_, err := Decode(bytes.NewReader(append(file, raw[first:]...)))
+		_, err := Decode(bytes.NewReader(append(file, raw[first:]...)), 0)
 		if (err == nil) != c.ok || err != nil && !strings.Contains(err.Error(), "at most 100") {
 			t.Errorf("%d more scans: %v", c.more, err)
 		}

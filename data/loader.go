@@ -149,17 +149,6 @@ func (b *Batch) Part(from, to int) *Memory {
 	return &part
 }
 
-// LoadBatch returns some indices of a source in an epoch, augmented by host.
-func LoadBatch(s Source, host Augment, seed int64, epoch int, indices []int) (*Memory, error) {
-	l := NewLoader(s, host, seed, len(indices), func(yield func(int, []int) bool) { yield(epoch, indices) })
-	defer l.Close()
-	batch, err := l.Next()
-	if err != nil {
-		return nil, err
-	}
-	return &batch.Memory, nil
-}
-
 // Close stops the reading and waits for the workers.
 func (l *Loader) Close() {
 	l.cancel()

@@ -20,23 +20,21 @@ const (
 	spriteCount        = spriteShapes * spriteScales * spriteOrientations * spritePositions * spritePositions
 )
 
-// Task is a classification task on the generated shapes.
-type Task string
-
+// Classification tasks on the generated shapes.
 const (
-	// TaskLocation is VTAB's dSprites/location: the column of the centre, 32 positions in 16 classes.
-	TaskLocation Task = "location"
-	// TaskOrientation is VTAB's dSprites/orientation: 40 angles in 16 classes, floor(k/2.5).
-	TaskOrientation Task = "orientation"
-	// TaskWhere is the quadrant of the centre: 2×2 cells of 16×16 positions, 4 classes.
+	// VTAB's dSprites/location: the column of the centre, 32 positions in 16 classes.
+	taskLocation = "location"
+	// VTAB's dSprites/orientation: 40 angles in 16 classes, floor(k/2.5).
+	taskOrientation = "orientation"
+	// The quadrant of the centre: 2×2 cells of 16×16 positions, 4 classes.
 	//
 	// One class is a quarter of the image's side away from the next. If the patch side divides that (8 pixels of 32, 16 of
 	// 64), images of two classes can consist of the same patches at other positions, so a model without positions stays at
-	// chance, 25 %. In TaskLocation a class is 1/32 of the side, less than a patch: the outline within a patch reveals
+	// chance, 25 %. In taskLocation a class is 1/32 of the side, less than a patch: the outline within a patch reveals
 	// part of the answer.
-	TaskWhere Task = "where"
-	// TaskShape is the shape: square, ellipse or heart, 3 classes.
-	TaskShape Task = "shape"
+	taskWhere = "where"
+	// The shape: square, ellipse or heart, 3 classes.
+	taskShape = "shape"
 )
 
 // sprite is one combination of factors.
@@ -53,20 +51,20 @@ func spriteAt(k int) sprite {
 }
 
 // tasks are the class names of each task, and the class of a sprite.
-var tasks = map[Task]struct {
+var tasks = map[string]struct {
 	classes []string
 	label   func(s sprite) int
 }{
-	TaskLocation: {sixteen(func(k int) string { return fmt.Sprintf("columns %d-%d of 32", 2*k, 2*k+1) }),
+	taskLocation: {sixteen(func(k int) string { return fmt.Sprintf("columns %d-%d of 32", 2*k, 2*k+1) }),
 		func(s sprite) int { return s.column / 2 }},
-	TaskOrientation: {sixteen(func(k int) string {
+	taskOrientation: {sixteen(func(k int) string {
 		first := (5*k + 1) / 2 // the smallest o with floor(o/2.5) = k
 		last := (5*k+6)/2 - 1
 		return fmt.Sprintf("%d-%d degrees", first*9, last*9)
 	}), func(s sprite) int { return s.orientation * 2 / 5 }},
-	TaskWhere: {[]string{"top left", "top right", "bottom left", "bottom right"},
+	taskWhere: {[]string{"top left", "top right", "bottom left", "bottom right"},
 		func(s sprite) int { return s.row/16*2 + s.column/16 }},
-	TaskShape: {[]string{"square", "ellipse", "heart"}, func(s sprite) int { return s.shape }},
+	taskShape: {[]string{"square", "ellipse", "heart"}, func(s sprite) int { return s.shape }},
 }
 
 func sixteen(name func(k int) string) []string {
@@ -77,11 +75,13 @@ func sixteen(name func(k int) string) []string {
 	return names
 }
 
-// Shapes renders a training and a test dataset of different factor combinations, chosen uniformly as a function of the
-// seed, in images of size×size pixels (dSprites has 64; 32 is enough to learn from and four times faster). They are
-// white on black with grey outlines, the grey repeated in 3 channels as in VTAB; see render. No file is read. As in
-// dSprites a square rotated by a quarter turn, or an ellipse by a half turn, is one image under two combinations.
-func Shapes(task Task, train, test, size int, seed int64) (trainSet, testSet *Memory, err error) {
+// Shapes renders a training and a test dataset for a task: "where" (the quadrant of the centre, 4 classes), "location"
+// (the column of the centre in sixteenths), "orientation" (40 angles in 16 classes) or "shape" (square, ellipse, heart).
+// The combinations of factors differ and are chosen uniformly as a function of the seed; the images have size×size pixels
+// (dSprites has 64; 32 is enough to learn from and four times faster). They are white on black with grey outlines, the
+// grey repeated in 3 channels as in VTAB; see render. No file is read. As in dSprites a square rotated by a quarter turn,
+// or an ellipse by a half turn, is one image under two combinations.
+func Shapes(task string, train, test, size int, seed int64) (trainSet, testSet *Memory, err error) {
 	asTheyAre := preprocess.Settings{Crop: [2]int{size, size}}
 	return renderedShapes(task, train, test, size, seed, asTheyAre, func(int) (int, int) { return size, size })
 }
@@ -89,7 +89,7 @@ func Shapes(task Task, train, test, size int, seed int64) (trainSet, testSet *Me
 // ShapesOfAspects is [Shapes] in images of several aspect ratios, height/width log-uniform from 1/4 to 4 and the area
 // size×size pixels, then preprocessed by p. Lengths are in units of the shorter side, so that no shape is cut off or
 // distorted; centres are fractions of each side.
-func ShapesOfAspects(task Task, train, test, size int, seed int64, p preprocess.Settings) (
+func ShapesOfAspects(task string, train, test, size int, seed int64, p preprocess.Settings) (
 	trainSet, testSet *Memory, err error) {
 	return renderedShapes(task, train, test, size, seed, p, func(k int) (int, int) {
 		root := math.Exp2(2*random.New(streamShapes, seed, 1, k).Float64() - 1) // of the aspect
@@ -99,13 +99,13 @@ func ShapesOfAspects(task Task, train, test, size int, seed int64, p preprocess.
 }
 
 // renderedShapes renders the datasets of Shapes; the sides of images may depend on the combination of factors.
-func renderedShapes(task Task, train, test, size int, seed int64, p preprocess.Settings,
+func renderedShapes(task string, train, test, size int, seed int64, p preprocess.Settings,
 	sides func(k int) (height, width int)) (trainSet, testSet *Memory, err error) {
 	of, known := tasks[task]
 	switch {
 	case !known:
 		return nil, nil, fmt.Errorf("data: shapes: unknown task %q, want %q, %q, %q or %q",
-			task, TaskLocation, TaskOrientation, TaskWhere, TaskShape)
+			task, taskLocation, taskOrientation, taskWhere, taskShape)
 	case train < 1 || test < 1 || train > spriteCount || test > spriteCount-train:
 		return nil, nil, fmt.Errorf("data: shapes: %d training and %d test images, want 1 or more and at most %d together",
 			train, test, spriteCount)

@@ -127,7 +127,7 @@ func TestWhereIsInvisibleToABagOfPatches(t *testing.T) {
 			for cell := range 4 {
 				moved := s
 				moved.row, moved.column = s.row+cell/2*16, s.column+cell%2*16
-				if got := tasks[TaskWhere].label(moved); got != cell {
+				if got := tasks[taskWhere].label(moved); got != cell {
 					t.Fatalf("%+v has label %d, want %d", moved, got, cell)
 				}
 				if !equal(s, moved, c.size, c.side) {
@@ -136,15 +136,15 @@ func TestWhereIsInvisibleToABagOfPatches(t *testing.T) {
 			}
 		}
 		next := sprite{1, 3, 7, 5, 5}
-		next.column += 2 // in contrast, the next class of TaskLocation
+		next.column += 2 // in contrast, the next class of taskLocation
 		if c.side > c.size/32 && equal(sprite{1, 3, 7, 5, 5}, next, c.size, c.side) {
-			t.Errorf("%d pixels, patch %d: the next TaskLocation class has the same patches", c.size, c.side)
+			t.Errorf("%d pixels, patch %d: the next taskLocation class has the same patches", c.size, c.side)
 		}
 	}
 }
 
 func TestShapesAreAFunctionOfTheSeedAndTrainAndTestDoNotMeet(t *testing.T) {
-	train, test, err := Shapes(TaskLocation, 307, 101, 32, 5)
+	train, test, err := Shapes(taskLocation, 307, 101, 32, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,8 +155,8 @@ func TestShapesAreAFunctionOfTheSeedAndTrainAndTestDoNotMeet(t *testing.T) {
 		t.Errorf("%d and %d images of %d pixels in %d classes",
 			train.Len(), test.Len(), train.Height, len(train.Classes))
 	}
-	again, _, _ := Shapes(TaskLocation, 307, 11, 32, 5)
-	other, _, _ := Shapes(TaskLocation, 307, 11, 32, 6)
+	again, _, _ := Shapes(taskLocation, 307, 11, 32, 5)
+	other, _, _ := Shapes(taskLocation, 307, 11, 32, 6)
 	if again.Fingerprint() != train.Fingerprint() || other.Fingerprint() == train.Fingerprint() {
 		t.Error("the set is not a function of the seed alone")
 	}
@@ -171,8 +171,8 @@ func TestShapesAreAFunctionOfTheSeedAndTrainAndTestDoNotMeet(t *testing.T) {
 	}
 	for name, call := range map[string]func() error{
 		"task": func() error { _, _, err := Shapes("colour", 5, 5, 32, 1); return err },
-		"most": func() error { _, _, err := Shapes(TaskWhere, spriteCount, 1, 32, 1); return err },
-		"size": func() error { _, _, err := Shapes(TaskWhere, 5, 5, 4, 1); return err },
+		"most": func() error { _, _, err := Shapes(taskWhere, spriteCount, 1, 32, 1); return err },
+		"size": func() error { _, _, err := Shapes(taskWhere, 5, 5, 4, 1); return err },
 	} {
 		if err := call(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("error %v does not say %q", err, name)

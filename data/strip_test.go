@@ -75,7 +75,7 @@ func TestAnImageIsResizedToTheGridOfItsAspectRatio(t *testing.T) {
 }
 
 func TestGridsStayWithTheirImages(t *testing.T) {
-	train, test, err := ShapesOfAspects(TaskShape, 53, 31, 24, 3, toStrips)
+	train, test, err := ShapesOfAspects(taskShape, 53, 31, 24, 3, toStrips)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func keeping(t *testing.T, settings string) Recipe {
 // ofAspects returns shapes in images of several aspect ratios, resized for a recipe.
 func ofAspects(t *testing.T, r Recipe) (train, test *data.Memory) {
 	t.Helper()
-	train, test, err := data.ShapesOfAspects(data.TaskShape, 31, 17, 16, 2,
+	train, test, err := data.ShapesOfAspects("shape", 31, 17, 16, 2,
 		gomlxtest.Must(r.Preprocessing([2]int{16, 12}))(t))
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestAModelThatKeepsTheAspectTrainsOpensAndPredicts(t *testing.T) {
 }
 
 func TestTrainingOnSquaresThatKeepTheirAspectIsTrainingOnImages(t *testing.T) {
-	images, _, err := data.Shapes(data.TaskWhere, 31, 17, 16, 2)
+	images, _, err := data.Shapes("where", 31, 17, 16, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestTrainingOnSquaresThatKeepTheirAspectIsTrainingOnImages(t *testing.T) {
 func TestOptionsIncompatibleWithAspectKeepAreRefused(t *testing.T) {
 	good := keeping(t, "")
 	strips, _ := ofAspects(t, good)
-	images, _, err := data.Shapes(data.TaskWhere, 31, 17, 16, 2)
+	images, _, err := data.Shapes("where", 31, 17, 16, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 
 // Two training steps on generated shapes. A recipe's epochs would take minutes.
 func ExampleRun_Do() {
-	train, test, err := data.Shapes(data.TaskWhere, 60, 20, 32, 1)
+	train, test, err := data.Shapes("where", 60, 20, 32, 1)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -3,7 +3,7 @@
 // Package finetune trains, fine-tunes, evaluates and applies Vision Transformers.
 //
 //	recipe, err := finetune.Named("shapes")
-//	train, test, err := data.Shapes(data.TaskWhere, 4000, 1000, 32, 0)
+//	train, test, err := data.Shapes("where", 4000, 1000, 32, 0)
 //	run := finetune.Run{Backend: b, Recipe: recipe, Train: train, Test: test, Dir: "runs/first"}
 //	m, row, err := run.Do(ctx)              // the same call resumes an interrupted run
 //	classes, err := m.Predict([]string{"cat.jpg"}, 5) // label and probability

@@ -218,7 +218,7 @@ func decode(file string) (*data.Image, error) {
 		return nil, fmt.Errorf("finetune: %w", err)
 	}
 	defer f.Close()
-	img, err := data.Decode(f)
+	img, err := data.Decode(f, 0)
 	if err != nil {
 		return nil, fmt.Errorf("finetune: %s: %w", file, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"image/color"
 	"image/png"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/gomlx/compute"
@@ -92,10 +93,13 @@ func (r Recipe) augmented(program *Exec, images data.Source, set *data.Memory, s
 	host, augment := r.augmentation(epoch).Divide(images)
 	shown := set
 	if host != (data.Augment{}) {
-		var err error
-		if shown, err = data.LoadBatch(images, host, seed, epoch, rows); err != nil {
+		batches := data.NewLoader(images, host, seed, len(rows), maps.All(map[int][]int{epoch: rows}))
+		defer batches.Close()
+		batch, err := batches.Next()
+		if err != nil {
 			return nil, err
 		}
+		shown = &batch.Memory
 	}
 	inputs := []any{shown.Tensor()}
 	for _, t := range augment.Plan(set, seed, epoch, 0, rows).Tensors() {

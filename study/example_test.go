@@ -16,7 +16,7 @@ import (
 
 // Two encodings, two steps each. A result needs three seeds or more and all steps of a recipe.
 func Example() {
-	train, test, err := data.Shapes(data.TaskWhere, 60, 20, 32, 1)
+	train, test, err := data.Shapes("where", 60, 20, 32, 1)
 	if err != nil {
 		log.Fatal(err)
 	}

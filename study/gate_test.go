@@ -8,8 +8,9 @@ import (
 
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
-	"github.com/wepe-go/wepe/wepe"
+	"github.com/wepe-go/wepe/vit"
 )
 
 // start is the initial state of a hybrid of the surrogate.
@@ -82,7 +83,22 @@ func TestTheDefaultGateIsTheOneThatTheValidationImagesChoose(t *testing.T) {
 	if candidates < 3 || len(settings) < 4 || len(learned) < 3*len(settings) {
 		t.Fatalf("%d starts in %d settings, %d pairs: nothing to choose from", candidates, len(settings), len(learned))
 	}
-	if want := (start{wepe.DefaultGate, wepe.DefaultStart}); best != want {
+	if want := (start{hybridDefault(t, "wepe_gate").(float64), hybridDefault(t, "wepe_start").(string)}); best != want {
 		t.Errorf("the rows choose %+v, the defaults are %+v", best, want)
 	}
+}
+
+// hybridDefault is the default of a hyperparameter of hybrid.
+func hybridDefault(t *testing.T, name string) any {
+	t.Helper()
+	store, rows := setting.Recorder()
+	vit.Config{ImageRows: 8, ImageCols: 8, PatchSize: 4, Width: 8, Depth: 1, Heads: 1, MLPDim: 8, Classes: 2,
+		Position: "hybrid"}.Encoders(store.RootScope())
+	for _, r := range *rows {
+		if r.Name == name {
+			return r.Value()
+		}
+	}
+	t.Fatalf("hybrid has no %s", name)
+	return nil
 }

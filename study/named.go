@@ -149,7 +149,7 @@ var All = []Named{
 			"the pretrained table",
 		Pretrained: true, Published: fineTunedPaper,
 		Variants: slices.Concat(Each("learned", "wepe", "wepe-sphere"),
-			gates("hybrid", "", 0.02, 0.12, 0.5, 1), // as drawn, wepe.DefaultStart
+			gates("hybrid", "", 0.02, 0.12, 0.5, 1), // as drawn, the default of wepe_start
 			gates("hybrid centred", "wepe_start=centred;", 0.12, 0.5, 1),
 			gates("hybrid fitted", "wepe_start=fitted;", 0.12, 0.5, 1),
 			gates("hybrid over ℘", "wepe_blend=exact;wepe_start=drawn;", 0.12, 0.5, 1),

@@ -18,13 +18,12 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
-	"github.com/wepe-go/wepe/wepe"
 )
 
 // shapes returns images of 32×32 pixels, and a recipe for 24×24 of them in patches of 4.
 func shapes(t *testing.T) (finetune.Recipe, *data.Memory) {
 	t.Helper()
-	set, _, err := data.Shapes(data.TaskWhere, 7, 5, 32, 0)
+	set, _, err := data.Shapes("where", 7, 5, 32, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,8 +150,8 @@ func TestTheVariantsOfAblationAndGateMatchTheirLabels(t *testing.T) {
 	if _, err := ByName("kapa"); err == nil || !strings.Contains(err.Error(), "kappa, ") {
 		t.Errorf("a study that does not exist: %v", err)
 	}
-	if wepe.DefaultStart != "drawn" {
-		t.Errorf("the variants without a start begin %s", wepe.DefaultStart)
+	if start := hybridDefault(t, "wepe_start"); start != "drawn" {
+		t.Errorf("the variants without a start begin %s", start)
 	}
 }
 

@@ -28,7 +28,7 @@ import (
 // files writes images as PNG.
 func files(t *testing.T, name string, n int, seed int64) *data.Files {
 	t.Helper()
-	set, _, err := data.Shapes(data.TaskWhere, n, 1, 16, seed)
+	set, _, err := data.Shapes("where", n, 1, 16, seed)
 	if err != nil {
 		t.Fatal(err)
 	}

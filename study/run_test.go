@@ -24,7 +24,7 @@ import (
 // small is a study of two encodings and two seeds that trains in a moment, on grids of 2×2.
 func small(t *testing.T) *Study {
 	t.Helper()
-	train, test, err := data.Shapes(data.TaskWhere, 31, 17, 16, 0)
+	train, test, err := data.Shapes("where", 31, 17, 16, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 		!strings.Contains(err.Error(), units[0].Dir+": the recipe in its row") {
 		t.Errorf("a row without a recipe: %v", err)
 	}
-	other, _, err := data.Shapes(data.TaskShape, 11, 7, 16, 0)
+	other, _, err := data.Shapes("shape", 11, 7, 16, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +361,7 @@ func TestAspectsOfAStudyAreSeparateTrainings(t *testing.T) {
 		if err != nil {
 			return nil, nil, err
 		}
-		return data.ShapesOfAspects(data.TaskWhere, 31, 17, 32, 0, settings)
+		return data.ShapesOfAspects("where", 31, 17, 32, 0, settings)
 	}
 	run(t, s)
 	table := gomlxtest.Must(s.Table())(t)

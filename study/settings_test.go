@@ -22,7 +22,7 @@ func TestATaskMayHaveValidationImages(t *testing.T) {
 	gomlxtest.OnGo(t)
 	s := small(t)
 	s.Variants, s.Seeds = Each("none"), 1
-	validation, _, err := data.Shapes(data.TaskWhere, 13, 5, 16, 3)
+	validation, _, err := data.Shapes("where", 13, 5, 16, 3)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -132,7 +132,7 @@ func TestTheDirectoriesOfEarlierVersionsGoOn(t *testing.T) {
 
 // Rows of fractions before this test were of these images.
 func TestAFractionIsTheImagesOfSeed42(t *testing.T) {
-	train, test, err := data.Shapes(data.TaskWhere, 31, 17, 16, 0)
+	train, test, err := data.Shapes("where", 31, 17, 16, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -282,14 +282,14 @@ func TestHyperparametersAreValidFromTheirLowestToTheirHighestValue(t *testing.T)
 		"liere_trained_rows": {0, side}, "liere_trained_cols": {0, side}, "grid2d_rows": {0, side}, "grid2d_cols": {0, side},
 	}
 	floats := map[string][2]float64{
-		paramRopeTheta: {math.Nextafter(1, 2), huge}, paramRopeAxialOffset: {-huge, huge}, "fope_gain": {0, huge},
+		paramRopeTheta: {1.000001, huge}, paramRopeAxialOffset: {-huge, huge}, "fope_gain": {0, huge},
 		paramDINORopeShortest: {0, huge}, paramDINORopeLongest: {0, huge}, paramDINORopeShift: {0, 100},
 		paramDINORopeJitter: {0, 100}, paramDINORopeRescale: {0, 100}, "lookhere_slope": {0, 1000},
 		"lookhere_first": {0, 1000}, "lookhere_last": {0, 1000},
 	}
 	choices := []string{paramRopeAxialFirst, "as2drope_rotate_class", paramDINORopeNormalize, "fope_ignore_zero",
 		"fope_separate_basis", "fope_separate_head", "fope_learn", "liere_shared", "liere_first_layer", "lookhere_distance",
-		"lookhere_fill"}
+		"lookhere_fill", paramLookHereViews} // the views are text
 	for _, row := range all {
 		var values []any // two within, two beyond the ends
 		if ends, ok := ints[row.Name]; ok {

@@ -66,7 +66,7 @@ func New(scope *model.Scope, rows, cols, width int) *Config {
 		compression: compressTanh, betaPos: defaultBetaPos,
 		learnLattice: true, learnAlphaScale: true, learnBetaPos: true, scales: 1, scaleRatio: defaultScaleRatio, harmonics: 1,
 		sum: releasedSum, tableKind: deflatedTable, tableResolution: defaultTableResolution,
-		gate: DefaultGate, learnGate: true, start: DefaultStart, dtype: dtypes.Float32,
+		gate: defaultGate, learnGate: true, start: defaultStart, dtype: dtypes.Float32,
 	}
 }
 

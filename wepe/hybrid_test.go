@@ -45,7 +45,7 @@ func hybridOf(c *Config, v *model.Variable, patches Encoding) *Hybrid {
 
 func TestHybrid_blends_the_patches_leaves_the_prefix_alone_and_is_exact_at_both_ends(t *testing.T) {
 	for name, encoding := range encodings {
-		for _, lambda := range []float64{0, 0.25, DefaultGate, 1} {
+		for _, lambda := range []float64{0, 0.25, defaultGate, 1} {
 			store, v, p := pretrained(t)
 			got := run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
 				e := encoding(s)

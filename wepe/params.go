@@ -130,9 +130,9 @@ const (
 	minSpan, maxSpan = 1e-4, 100
 	maxSide          = 16384 // of a grid
 
-	// DefaultGate and DefaultStart are the defaults of a Hybrid, chosen on validation images: docs/results.md.
-	DefaultGate  = 0.12
-	DefaultStart = startDrawn
+	// Defaults of a Hybrid, chosen on validation images: docs/results.md.
+	defaultGate  = 0.12
+	defaultStart = startDrawn
 
 	// Bounds of ω1 and, in mode paper, of ω3′. The paper has no bounds: these are far beyond what training reaches (0.7 to
 	// 2.7), and nothing overflows float32 within them.

@@ -297,7 +297,7 @@ func TestFeaturesOfOtherImagesWithTheSameNamesAreNotResumed(t *testing.T) {
 
 	contents := map[string]bool{}
 	for range 2 { // any one pixel of any image of a dataset in memory
-		train, _, err := data.Shapes(data.TaskWhere, 40, 8, 16, 0)
+		train, _, err := data.Shapes("where", 40, 8, 16, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -886,7 +886,7 @@ func TestAListHasTheSplitsOfItsImages(t *testing.T) {
 		"\"train\"\n"))); got != want {
 		t.Errorf("fingerprint %s, want %s", got, want)
 	}
-	train, test, err := data.Shapes(data.TaskWhere, 23, 11, 16, 0)
+	train, test, err := data.Shapes("where", 23, 11, 16, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -193,7 +193,7 @@ func trainTwo(ctx context.Context, b compute.Backend, dir string) (paths []strin
 	if err != nil {
 		return nil, err
 	}
-	train, test, err := data.Shapes(data.TaskWhere, 3000, 1000, 32, 0)
+	train, test, err := data.Shapes("where", 3000, 1000, 32, 0)
 	if err != nil {
 		return nil, err
 	}

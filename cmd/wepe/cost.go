@@ -40,8 +40,14 @@ func (o *costs) flags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.Step, "step-batch", 16, "with --what cost: images per training step")
 }
 
+// costVariants are the encodings of the paper's table of costs, and their competitors. "folded" is missing, because a
+// folded wepe is learned.
+var costVariants = slices.Concat(study.Each("learned", "none", "wepe"), []study.Variant{
+	{Position: "wepe", Label: "wepe sum", Settings: "wepe_evaluation=sum"},
+}, study.Each("wepe-lut", "wepe-sphere", "hybrid", "rope-axial", "rope-mixed", "wepe-bias"))
+
 func costLabels() (names []string) {
-	for _, v := range analysis.CostVariants {
+	for _, v := range costVariants {
 		names = append(names, v.Label)
 	}
 	return names
@@ -60,7 +66,7 @@ func (o *costs) run(c *cobra.Command, backend, dir string, seed uint64) (err err
 		if err := cli.One("--position", name, costLabels()); err != nil {
 			return err
 		}
-		o.Variants = append(o.Variants, analysis.CostVariants[slices.Index(costLabels(), name)])
+		o.Variants = append(o.Variants, costVariants[slices.Index(costLabels(), name)])
 	}
 	if o.Backend, err = openBackend(backend, 0); err != nil {
 		return err
@@ -107,7 +113,7 @@ func (o *costs) printMemory(out *cli.Printer, of []string) error {
 	if err != nil {
 		return err
 	}
-	t, err := o.NewTiming(of[0], side, analysis.CostVariants[slices.Index(costLabels(), of[2])])
+	t, err := o.NewTiming(of[0], side, costVariants[slices.Index(costLabels(), of[2])])
 	if err != nil {
 		return err
 	}

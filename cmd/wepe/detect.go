@@ -474,7 +474,7 @@ func findObjects(m *detection.Model, file, path string, score float64) (found []
 		return nil, err
 	}
 	defer f.Close()
-	decoded, err := data.Decode(f)
+	decoded, err := data.Decode(f, 0)
 	if err != nil {
 		return nil, err
 	}

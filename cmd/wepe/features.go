@@ -128,7 +128,7 @@ func (o *extraction) images() (*features.List, error) {
 		l.AddFiles("", files)
 		return l, nil
 	case kind == "shapes" && missing != nil:
-		train, test, err = data.Shapes(data.Task(cmp.Or(rest, string(data.TaskWhere))), 3000, 1000, 32, 0)
+		train, test, err = data.Shapes(cmp.Or(rest, "where"), 3000, 1000, 32, 0)
 	case kind == "cifar100" && rest != "":
 		train, test, err = data.CIFAR100(rest)
 	case missing != nil:

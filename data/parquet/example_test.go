@@ -29,7 +29,7 @@ func ExampleFiles() {
 	}
 	defer os.RemoveAll(dir)
 	img := content{datatest.PNG(image.NewGray(image.Rect(0, 0, 7, 5)))}
-	path := filepath.Join(dir, "train"+parquet.Extension)
+	path := filepath.Join(dir, "train.parquet")
 	if err := pq.WriteFile(path, []row{{img, 1}, {img, 0}, {img, 1}}); err != nil {
 		log.Fatal(err)
 	}

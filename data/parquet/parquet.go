@@ -3,7 +3,7 @@
 // Package parquet reads labelled images from Parquet files in the layout of the Hugging Face hub: a column image with a
 // field bytes (an image file), and a column label with integers from 0.
 //
-//	shards, err := data.Shards(dir, parquet.Extension)
+//	shards, err := data.Shards(dir, ".parquet")
 //	files, err := parquet.Files(dir, shards.Train, nil)
 //	images, err := files.Stream(settings, data.Streaming{})
 //
@@ -26,9 +26,6 @@ import (
 
 	"github.com/wepe-go/wepe/data"
 )
-
-// Extension is the extension of Parquet files.
-const Extension = ".parquet"
 
 // The columns that are read.
 const (

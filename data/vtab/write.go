@@ -17,15 +17,15 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// Shapes selects generated shapes instead of a dataset's own files.
-const Shapes = "shapes"
+// shapes selects generated shapes instead of a dataset's own files.
+const shapes = "shapes"
 
 // Write writes tasks into dir in the VTAB-1k layout and logs each: from generated shapes, to try every command offline,
 // or from a dataset's own files, dSprites' npz or the binary version of CIFAR-100. The images of the latter are the
 // lossless originals, and which 1,000 of them are for training is our choice: VTAB's follows the order of TensorFlow
 // Datasets, and its copies hold jpegs.
 func Write(ctx context.Context, dir, from string, logger *slog.Logger) error {
-	if from == Shapes {
+	if from == shapes {
 		return writeShapes(ctx, dir, [3]int{trainImages, valImages, trainImages + valImages}, 64, logger)
 	}
 	return write(ctx, dir, from, [3]int{trainImages, valImages, 73_728}, logger) // a tenth of dSprites
@@ -35,7 +35,7 @@ func Write(ctx context.Context, dir, from string, logger *slog.Logger) error {
 // training, validation and test.
 func writeShapes(ctx context.Context, dir string, sizes [3]int, side int, logger *slog.Logger) error {
 	const origin = "generated shapes, no VTAB data"
-	return writeSprites(ctx, dir, origin, logger, func(q data.Task) (s [3]*data.Memory, err error) {
+	return writeSprites(ctx, dir, origin, logger, func(q string) (s [3]*data.Memory, err error) {
 		both, held, err := data.Shapes(q, sizes[0]+sizes[1], sizes[2], side, 0)
 		if err != nil {
 			return s, err
@@ -49,7 +49,7 @@ func writeShapes(ctx context.Context, dir string, sizes [3]int, side int, logger
 func write(ctx context.Context, dir, from string, sizes [3]int, logger *slog.Logger) error {
 	if strings.HasSuffix(from, ".npz") {
 		const origin = "own split of dSprites' npz, lossless"
-		return writeSprites(ctx, dir, origin, logger, func(q data.Task) ([3]*data.Memory, error) {
+		return writeSprites(ctx, dir, origin, logger, func(q string) ([3]*data.Memory, error) {
 			return data.DSprites(ctx, from, q, sizes)
 		})
 	}
@@ -71,12 +71,12 @@ func write(ctx context.Context, dir, from string, sizes [3]int, logger *slog.Log
 
 // writeSprites writes the two dSprites tasks.
 func writeSprites(
-	ctx context.Context, dir, origin string, logger *slog.Logger, read func(data.Task) ([3]*data.Memory, error),
+	ctx context.Context, dir, origin string, logger *slog.Logger, read func(string) ([3]*data.Memory, error),
 ) error {
 	for _, task := range []struct {
 		name     string
-		question data.Task
-	}{{"dsprites_loc", data.TaskLocation}, {"dsprites_ori", data.TaskOrientation}} {
+		question string
+	}{{"dsprites_loc", "location"}, {"dsprites_ori", "orientation"}} {
 		sets, err := read(task.question)
 		if err != nil {
 			return err

@@ -85,8 +85,8 @@ func TestImagesAreWrittenBitForBitInPartsThatDoNotMeet(t *testing.T) {
 		}
 	}
 	check("cifar", "own split of CIFAR-100", train, train, held, 23)
-	for name, question := range map[string]data.Task{
-		"dsprites_loc": data.TaskLocation, "dsprites_ori": data.TaskOrientation,
+	for name, question := range map[string]string{
+		"dsprites_loc": "location", "dsprites_ori": "orientation",
 	} {
 		sets, err := data.DSprites(t.Context(), npz, question, sizes)
 		if err != nil {

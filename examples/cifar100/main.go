@@ -54,7 +54,7 @@ func run(ctx context.Context) error {
 	// 2. The data. A patch of a generated image alone does not determine the class, which quarter the shape is in: only a
 	// model with the positions of its patches is better than chance, 25 %.
 	name := "shapes"
-	train, test, err := data.Shapes(data.TaskWhere, 3000, 1000, 32, 0)
+	train, test, err := data.Shapes("where", 3000, 1000, 32, 0)
 	if *dir != "" {
 		name = "cifar100-small"
 		train, test, err = data.CIFAR100(*dir)

@@ -59,7 +59,7 @@ var (
 	write   = flag.String(
 		"write",
 		"",
-		"write tasks into -data and end: "+vtab.Shapes+", or what can be made of a file, "+
+		"write tasks into -data and end: shapes, or what can be made of a file, "+
 			"dSprites' npz or CIFAR-100's binary version",
 	)
 )

@@ -23,7 +23,7 @@ import (
 type served struct {
 	*finetune.Inference
 	m    *finetune.Model
-	card Card
+	card card
 }
 
 func newServed(m *finetune.Model) (*served, error) {
@@ -64,7 +64,7 @@ func (s *served) describe() (err error) {
 		}
 		parameters = network.Parameters()
 	}
-	s.card = Card{
+	s.card = card{
 		Name: s.m.Opened.Path, Weights: s.m.Opened.Weights.Name, Step: s.m.Opened.Weights.Step, Position: c.Position,
 		Architecture: fmt.Sprintf("%s, depth %d, width %d, %d heads, patch %d", cmp.Or(r.Architecture, "ViT"), c.Depth,
 			c.Width, c.Heads, c.PatchSize),
@@ -133,4 +133,4 @@ func parallel(b compute.Backend) (workers int, allCores bool) {
 	return 1, !strings.Contains(strings.ToLower(b.Description()), "cuda")
 }
 
-func (s *served) Card() Card { return s.card }
+func (s *served) Card() card { return s.card }

@@ -168,7 +168,7 @@ func (s *Server) decode(ctx context.Context, f file) (*data.Image, error) {
 	if s.batcher.between(ctx) != nil {
 		return nil, busy
 	}
-	image, err := data.DecodeLimited(bytes.NewReader(f.raw), s.options.Pixels)
+	image, err := data.Decode(bytes.NewReader(f.raw), s.options.Pixels)
 	if err == nil {
 		if image.Clipped {
 			s.options.Log.Warn(data.ClippedGrey, "image", f.name)

@@ -61,11 +61,11 @@ type model interface {
 	Attention(image *data.Image) ([]float32, error)
 	Parallel() (workers int, allCores bool) // batches computed concurrently, and whether one uses all cores
 	Likeliest(logits []float32, top int) []finetune.Class
-	Card() Card
+	Card() card
 }
 
-// Card describes a model in responses and on the page.
-type Card struct {
+// card describes a model in responses and on the page.
+type card struct {
 	Name          string              `json:"name"`         // path of the files
 	Architecture  string              `json:"architecture"` // as "ViT, depth 12, width 384, 6 heads, patch 16"
 	Position      string              `json:"position"`     // name of the position encoding
@@ -153,7 +153,7 @@ func (o Options) Validate() error {
 // Server is an [http.Handler].
 type Server struct {
 	model   model
-	card    Card
+	card    card
 	options Options
 	batcher *batcher
 	mux     *http.ServeMux

@@ -96,8 +96,8 @@ func (f *fake) Likeliest(logits []float32, top int) []finetune.Class {
 
 func (f *fake) Parallel() (int, bool) { return 1, f.allCores }
 
-func (f *fake) Card() Card {
-	return Card{Name: "fake", Weights: "best", Step: 17, Size: [2]int{5, 7}, Grid: [2]int{2, 3},
+func (f *fake) Card() card {
+	return card{Name: "fake", Weights: "best", Step: 17, Size: [2]int{5, 7}, Grid: [2]int{2, 3},
 		Labels: []string{"red", "green", "blue"}}
 }
 
@@ -409,7 +409,7 @@ func TestByDefaultTheFiveLikeliestClassesAreReturned(t *testing.T) {
 		query   string
 		want    int
 	}{{3, "", 3}, {5, "", 5}, {7, "", 5}, {7, "?top=6", 6}, {7, "?top=8", 7}, {7, "?top=1", 1}} {
-		s := &Server{card: Card{Labels: make([]string, c.classes)}}
+		s := &Server{card: card{Labels: make([]string, c.classes)}}
 		got := gomlxtest.Must(s.top(httptest.NewRequest(http.MethodPost, "/v1/predict"+c.query, nil)))(t)
 		if got != c.want {
 			t.Errorf("%q of %d classes: %d, want %d", c.query, c.classes, got, c.want)
@@ -466,7 +466,7 @@ func TestTheLargestBatchThatCompilesIsReported(t *testing.T) {
 	}
 	response := gomlxtest.Must(http.Get(url + "/v1/model"))(t)
 	defer response.Body.Close()
-	var card Card
+	var card card
 	if err := json.NewDecoder(response.Body).Decode(&card); err != nil || card.MaxBatch != 2 {
 		t.Errorf("batches of at most %d images, want 2, %v", card.MaxBatch, err)
 	}

@@ -81,7 +81,10 @@ func Choice[T ~string](name string, to *T, doc string, values ...T) Row {
 // Want describes the accepted values.
 func (r Row) Want() string { return strings.TrimPrefix(r.want, "it ") }
 
-// Default writes the value that the row's variable has, the default before Read.
+// Value is the value of the row's variable, the default before Read.
+func (r Row) Value() any { return r.value() }
+
+// Default writes the value.
 func (r Row) Default() string {
 	switch value := reflect.ValueOf(r.value()); value.Kind() {
 	case reflect.String:

@@ -223,7 +223,7 @@ func (r request) decode() (answer, error) {
 		return answer{}, err
 	}
 	defer f.Close()
-	p, err := data.Decode(f)
+	p, err := data.Decode(f, 0)
 	if err != nil {
 		return answer{}, err
 	}

@@ -118,7 +118,7 @@ func (r request) train(b compute.Backend) (map[string]any, error) {
 
 // save trains a tiny model for two steps and writes its checkpoints to Path.
 func (r request) save(b compute.Backend) error {
-	set, held, err := data.Shapes(data.TaskLocation, 24, 8, 12, int64(r.Seed))
+	set, held, err := data.Shapes("location", 24, 8, 12, int64(r.Seed))
 	if err != nil {
 		return err
 	}

@@ -42,8 +42,7 @@ var Forms = [][2]string{
 }
 
 // ShapeTasks are the tasks of shapes.
-var ShapeTasks = []string{string(data.TaskWhere), string(data.TaskLocation), string(data.TaskOrientation),
-	string(data.TaskShape)}
+var ShapeTasks = []string{"where", "location", "orientation", "shape"}
 
 // Options are how images are read.
 type Options struct {
@@ -101,7 +100,7 @@ type Dataset struct {
 	options                 Options
 	fraction                float64         // of the training images in memory, 0 for all
 	memory                  [2]*data.Memory // training and test images of cifar100
-	task                    data.Task       // of shapes, else ""
+	task                    string          // of shapes, else ""
 	structured              bool            // of VTAB: counts, distances, places, angles
 	files                   [3]*data.Files  // train, validation, test; nil for none
 	Classes                 []string
@@ -166,7 +165,7 @@ func (d *Dataset) openShapes(task string) error {
 	if !slices.Contains(ShapeTasks, task) {
 		return cli.Usage(suggest.Unknown("task", task, ShapeTasks))
 	}
-	d.Name, d.Format, d.task = "shapes", "generated shapes", data.Task(task)
+	d.Name, d.Format, d.task = "shapes", "generated shapes", task
 	if task != ShapeTasks[0] {
 		d.Name += "-" + task
 	}
@@ -262,7 +261,7 @@ func (d *Dataset) find(dir string) (parts data.Parts[*data.Files], err error) {
 	kinds := []struct {
 		extension, name string
 		open            func(dir string, paths, classes []string) (*data.Files, error)
-	}{{parquet.Extension, "Parquet files", parquet.Files}, {".tar", "tar shards", data.Tar}}
+	}{{".parquet", "Parquet files", parquet.Files}, {".tar", "tar shards", data.Tar}}
 	shards := make([]data.Parts[[]string], len(kinds))
 	chosen := -1
 	for i, kind := range kinds {
