@@ -25,8 +25,6 @@ const (
 	valImages   = 200
 )
 
-// Parts names the training lists: for hyperparameter search, and for the final result.
-var Parts = [2]string{train800, train1000}
 
 // originFile is a file in a task's folder with one line about the origin of its images, if they are not a copy of
 // VTAB-1k. Rows and tables repeat it.
