@@ -25,7 +25,6 @@ const (
 	valImages   = 200
 )
 
-
 // originFile is a file in a task's folder with one line about the origin of its images, if they are not a copy of
 // VTAB-1k. Rows and tables repeat it.
 const originFile = "ORIGIN"

@@ -38,9 +38,6 @@ import (
 // release selects the recipes of the WePE release, one for each task that has a released script.
 const release = "release"
 
-// trainingLists are VTAB-1k's: for hyperparameter search, and for the final result.
-var trainingLists = [2]string{"train800", "train800val200"}
-
 var (
 	dir         = flag.String("data", "", "directory with a folder per task, see docs/vtab.md")
 	from        = flag.String("from", "", "pretrained model, whatever finetune.Open opens")
@@ -169,7 +166,8 @@ func describe() (s *study.Study, tasks []vtab.Task, err error) {
 		}
 		recipe.ValidationPart = -1 // val200 is a separate list
 		tasks = append(tasks, task)
-		s.Tasks = append(s.Tasks, study.Task{Name: task.Name, Recipe: recipe, Parts: trainingLists})
+		s.Tasks = append(s.Tasks, study.Task{Name: task.Name, Recipe: recipe,
+			Parts: [2]string{"train800", "train800val200"}}) // for hyperparameter search, for the final result
 	}
 	if tasks == nil {
 		return nil, nil, errors.New("-tasks: no task has data")
