@@ -86,6 +86,11 @@ func milliseconds(begin time.Time) float64 {
 func (s *Server) uploaded(w http.ResponseWriter, r *http.Request,
 	entries func(ctx context.Context, u *upload) (any, error)) (any, error) {
 	begin := time.Now()
+	for name := range r.URL.Query() {
+		if name != "top" {
+			return nil, failure{http.StatusBadRequest, fmt.Sprintf("%.20q is no parameter: see /openapi.json", name)}
+		}
+	}
 	if err := s.batcher.enter(); err != nil {
 		return nil, err
 	}

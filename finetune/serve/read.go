@@ -20,8 +20,9 @@ import (
 
 // file is an image of a request as received.
 type file struct {
-	name string
-	raw  []byte
+	name  string
+	raw   []byte
+	field bool // of a form, without a file's name
 }
 
 // named is an image of a request, fitted to the model.
@@ -82,7 +83,7 @@ func (u *upload) read(r *http.Request) error {
 		if err != nil {
 			return s.unread(err)
 		}
-		return u.add("body", raw)
+		return u.add(file{name: "body", raw: raw})
 	}
 	if parameters["boundary"] == "" {
 		return failure{http.StatusBadRequest, "multipart/form-data without a boundary"}
@@ -104,13 +105,13 @@ func (u *upload) form(parts *multipart.Reader) error {
 		if err != nil {
 			return u.s.unread(err)
 		}
-		if err := u.add(cmp.Or(part.FileName(), part.FormName()), raw); err != nil {
+		if err := u.add(file{cmp.Or(part.FileName(), part.FormName()), raw, part.FileName() == ""}); err != nil {
 			return err
 		}
 	}
 }
 
-func (u *upload) add(name string, raw []byte) error {
+func (u *upload) add(f file) error {
 	if len(u.files) == u.s.options.Parts {
 		return failure{http.StatusRequestEntityTooLarge,
 			fmt.Sprintf("more than %d images: send fewer at once", u.s.options.Parts)}
@@ -119,7 +120,7 @@ func (u *upload) add(name string, raw []byte) error {
 		return busy
 	}
 	u.held++
-	u.files = append(u.files, file{name, raw})
+	u.files = append(u.files, f)
 	return nil
 }
 
@@ -180,6 +181,9 @@ func (s *Server) decode(ctx context.Context, f file) (*data.Image, error) {
 	}
 	code := http.StatusUnprocessableEntity
 	switch {
+	case errors.Is(err, data.ErrFormat) && f.field:
+		return nil, failure{http.StatusUnsupportedMediaType,
+			fmt.Sprintf("%s: %v; parameters are in the address, as ?top=3", f.name, err)}
 	case errors.Is(err, data.ErrFormat):
 		code = http.StatusUnsupportedMediaType
 	case errors.Is(err, data.ErrPixels):

@@ -324,6 +324,12 @@ func TestEachFailureHasItsStatus(t *testing.T) {
 	small := pixels(t, 3, 5, red)
 	kind, four := form(t, small, small, small, small)
 	_, none := form(t)
+	field := new(bytes.Buffer)
+	text := multipart.NewWriter(field)
+	if err := errors.Join(text.WriteField("top", "3"), text.Close()); err != nil {
+		t.Fatal(err)
+	}
+	fieldType := text.FormDataContentType()
 	for name, c := range map[string]struct {
 		path, kind string
 		body       io.Reader
@@ -344,6 +350,8 @@ func TestEachFailureHasItsStatus(t *testing.T) {
 		"damaged":           {"/v1/predict", "", bytes.NewReader(small[:len(small)-20]), 422, "body"},
 		"top":               {"/v1/predict?top=0", "", bytes.NewReader(small), 400, "from 1 to 3"},
 		"top of words":      {"/v1/predict?top=all", "", bytes.NewReader(small), 400, "from 1 to 3"},
+		"unknown parameter": {"/v1/predict?topp=2", "", bytes.NewReader(small), 400, `"topp" is no parameter`},
+		"a field of text":   {"/v1/predict", fieldType, field, 415, "top: not a JPEG, PNG, GIF, WebP or BMP image; parameters are"},
 		"unknown path":      {"/v2/predict", "", bytes.NewReader(small), 404, "/v2/predict"},
 		"the program fails": {"/v1/predict", "", bytes.NewReader(pixels(t, 13, 5, red)), 500, "13 rows"},
 	} {
