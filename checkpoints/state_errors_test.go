@@ -230,9 +230,10 @@ func TestAFileOfAnotherKindIsCalledWhatItIs(t *testing.T) {
 	for begin, want := range map[string]string{
 		"version https://git-lfs.github.com/spec/v1\n": "a pointer of git-lfs in place of the weights: git lfs pull " +
 			"fetches them",
-		"<!DOCTYPE html>":       "a page of the web in place of the weights: fetch the file itself",
-		"\x80\x02}q\x00.....":   "a pickle, which is never read: save as safetensors",
-		"PK is no zip.....":     "no safetensors file, or a damaged one (a header of 8029390865705225040 bytes in a file of 116)",
+		"<!DOCTYPE html>":     "a page of the web in place of the weights: fetch the file itself",
+		"\x80\x02}q\x00.....": "a pickle, which is never read: save as safetensors",
+		"PK is no zip.....": "no safetensors file, or a damaged one (a header of 8029390865705225040 bytes in a " +
+			"file of 116)",
 		"{\"a\": 1, \"b\": 2}":  "a JSON file in place of the weights: name the weights or their directory",
 		"\x89PNG\r\n\x1a\n....": "an image in place of the weights: the model comes before images",
 	} {

@@ -77,7 +77,7 @@ func readSprites(ctx context.Context, f *os.File, task string, sizes [3]int, set
 		return err
 	}
 	for part, name := range []string{"train", "val", "test"} {
-		sets[part], err = newMemory("dsprites-"+string(task)+"-"+name, sizes[part], tasks[task].classes,
+		sets[part], err = newMemory("dsprites-"+task+"-"+name, sizes[part], tasks[task].classes,
 			preprocess.Settings{Crop: [2]int{spriteSide, spriteSide}})
 		if err != nil {
 			return err

@@ -43,10 +43,10 @@ func (p *Image) RGBA() *image.RGBA {
 	return m.RGBA(0)
 }
 
-// Decode reads a jpeg, png, gif (its first frame), webp (no animation) or bmp file of at most the given number of pixels,
-// 0 for 89,478,485, as Pillow's exif_transpose and convert("RGB") do: rotated by its EXIF orientation, palettes looked up, transparency
-// dropped (not composed with a background), grey repeated, the high byte of 16 bits of colour, 16 bits of grey clipped
-// to 255, CMYK converted.
+// Decode reads a jpeg, png, gif (its first frame), webp (no animation) or bmp file of at most the given number of
+// pixels, 0 for 89,478,485, as Pillow's exif_transpose and convert("RGB") do: rotated by its EXIF orientation, palettes
+// looked up, transparency dropped (not composed with a background), grey repeated, the high byte of 16 bits of colour,
+// 16 bits of grey clipped to 255, CMYK converted.
 //
 // All formats but jpeg equal Pillow in every bit. Jpegs do if built with -tags libjpeg; otherwise one sample in forty
 // is about a level off, see testdata/pillow/README.md. Pillow 10.3 takes the high byte of 16-bit grey, 9.4 and 13 clip

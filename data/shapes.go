@@ -76,11 +76,11 @@ func sixteen(name func(k int) string) []string {
 }
 
 // Shapes renders a training and a test dataset for a task: "where" (the quadrant of the centre, 4 classes), "location"
-// (the column of the centre in sixteenths), "orientation" (40 angles in 16 classes) or "shape" (square, ellipse, heart).
-// The combinations of factors differ and are chosen uniformly as a function of the seed; the images have size×size pixels
-// (dSprites has 64; 32 is enough to learn from and four times faster). They are white on black with grey outlines, the
-// grey repeated in 3 channels as in VTAB; see render. No file is read. As in dSprites a square rotated by a quarter turn,
-// or an ellipse by a half turn, is one image under two combinations.
+// (the column of the centre in sixteenths), "orientation" (40 angles in 16 classes) or "shape" (square, ellipse or
+// heart). The combinations of factors differ and are chosen uniformly as a function of the seed; the images have
+// size×size pixels (dSprites has 64; 32 is enough to learn from and four times faster). They are white on black with
+// grey outlines, the grey repeated in 3 channels as in VTAB; see render. No file is read. As in dSprites a square
+// rotated by a quarter turn, or an ellipse by a half turn, is one image under two combinations.
 func Shapes(task string, train, test, size int, seed int64) (trainSet, testSet *Memory, err error) {
 	asTheyAre := preprocess.Settings{Crop: [2]int{size, size}}
 	return renderedShapes(task, train, test, size, seed, asTheyAre, func(int) (int, int) { return size, size })

@@ -113,16 +113,18 @@ func TestARunAndItsExportResampleAlike(t *testing.T) {
 	recipe.Model.Position, recipe.Params = "learned", nil
 	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: dataset(47, 1), Dir: t.TempDir()}
 	done(t, run)
-	dir, size, set := filepath.Join(t.TempDir(), "native"), [2]int{2 * recipe.Model.ImageRows, recipe.Model.ImageCols}, dataset(7, 9)
+	dir, set := filepath.Join(t.TempDir(), "native"), dataset(7, 9)
+	size := [2]int{2 * recipe.Model.ImageRows, recipe.Model.ImageCols}
 	if _, err := gomlxtest.Must(Open(run.Backend, run.Dir))(t).Export(dir,
 		checkpoints.ExportOptions{Format: "native"}); err != nil {
 		t.Fatal(err)
 	}
 	m := gomlxtest.Must(Opening{Size: size}.Open(run.Backend, run.Dir))(t)
 	want := gomlxtest.Must(m.logitsOf(set))(t)
-	nearLogits(t, "the export", gomlxtest.Must(gomlxtest.Must(Opening{Size: size}.Open(run.Backend, dir))(t).logitsOf(set))(t),
-		want)
-	larger := gomlxtest.Must(checkpoints.Import(run.Dir, checkpoints.ImportOptions{ImageRows: size[0], ImageCols: size[1]}))(t)
+	export := gomlxtest.Must(Opening{Size: size}.Open(run.Backend, dir))(t)
+	nearLogits(t, "the export", gomlxtest.Must(export.logitsOf(set))(t), want)
+	options := checkpoints.ImportOptions{ImageRows: size[0], ImageCols: size[1]}
+	larger := gomlxtest.Must(checkpoints.Import(run.Dir, options))(t)
 	got := larger.Variables["position/embedding"]
 	gomlxtest.Near(t, "the table of an export at this size", gomlxtest.Values(t, got),
 		gomlxtest.Values(t, m.store.GetVariable("/vit/position/embedding").MustValue()), 1e-6)

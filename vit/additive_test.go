@@ -26,7 +26,8 @@ func testSinCos2DEqualsTheCodeOfEveryVariant(t *testing.T) {
 		Tolerance   struct{ Abs float64 }
 	}
 	fixtures.JSON(t, "sincos2d", "meta.json", &meta)
-	want, temperature := fixtures.Tensors(t, "sincos2d", "tensors.safetensors"), cmp.Or(meta.Temperature, sinCosTemperature)
+	want := fixtures.Tensors(t, "sincos2d", "tensors.safetensors")
+	temperature := cmp.Or(meta.Temperature, sinCosTemperature)
 	for _, s := range meta.Cases {
 		near := func(tensor, variant string, rows, cols int) {
 			name := fmt.Sprintf("h%dw%dd%d.%s", s.H, s.W, s.Dim, tensor)

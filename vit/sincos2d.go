@@ -50,7 +50,8 @@ var sinCosIndices = map[string][4]int{
 }
 
 // sinCos2D returns the fixed two-dimensional table of a variant, float32 [prefix+rows·cols, width], prefix rows zero.
-// With n = width/4 and w_j = T^(-j/n), j = 0 … n-1, the temperature T being 10000 in all code bases, the row of the patch at row y and column x consists of
+// With n = width/4 and w_j = T^(-j/n), j = 0 … n-1, where the temperature T is 10000 in all code bases, the row of the
+// patch at row y and column x consists of
 //
 //	sin(x·w_j), cos(x·w_j), sin(y·w_j), cos(y·w_j)
 //

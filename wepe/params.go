@@ -100,7 +100,8 @@ func (c *Config) settings() []setting.Row {
 		setting.Number(paramTableError, &c.tableError, 0, 2,
 			"largest error of a feature from a deflated table, which gives the number of nodes; 0: 1e-5, on the sphere 1e-3"),
 
-		setting.Choice("wepe_surrogate", &c.surrogate, "the surrogate whose β and γ are taken at first", append(surrogateNames(), "")...),
+		setting.Choice("wepe_surrogate", &c.surrogate, "the surrogate whose β and γ are taken at first",
+			append(surrogateNames(), "")...),
 		setting.Number(paramSurrogateBeta, &c.beta, 0, maxSurrogate, "β at first; 0 for the named surrogate's"),
 		setting.Number(paramSurrogateGamma, &c.gamma, 0, maxSurrogate, "γ at first; 0 for the named surrogate's"),
 

@@ -29,8 +29,8 @@ type surrogateSet struct {
 	A, B                   []float64
 }
 
-// surrogate returns the field of a set, the paper's study of β and γ in other coordinates: of any number of waves, whose
-// amplitudes are γ/k².
+// surrogate returns the field of a set, the paper's study of β and γ in other coordinates: any number of waves with
+// amplitudes γ/k².
 func (s surrogateSet) surrogate(t *testing.T) surrogate {
 	f := namedSurrogate(surrogateSweep)
 	f.A, f.B = powers(len(s.A), 1, 2), powers(len(s.B), 1, 2)

@@ -511,8 +511,8 @@ func (o *resuming) dataset(ctx context.Context, dir string, desc run.Description
 		return nil, err
 	}
 	if !d.Is(desc.Dataset, desc.Identity) {
-		return nil, fmt.Errorf("%s was trained on %s, whose files are not those in %s: bring them back, name their directory "+
-			"by --data, or train %s on the new ones as MODEL of wepe train", dir, desc.Dataset, d.Spec, dir)
+		return nil, fmt.Errorf("%s was trained on %s, whose files are not those in %s: bring them back, name their "+
+			"directory by --data, or train %s on the new ones as MODEL of wepe train", dir, desc.Dataset, d.Spec, dir)
 	}
 	d.Rename(cmp.Or(desc.Dataset, d.Name))
 	return d, nil

@@ -351,7 +351,7 @@ func TestEachFailureHasItsStatus(t *testing.T) {
 		"top":               {"/v1/predict?top=0", "", bytes.NewReader(small), 400, "from 1 to 3"},
 		"top of words":      {"/v1/predict?top=all", "", bytes.NewReader(small), 400, "from 1 to 3"},
 		"unknown parameter": {"/v1/predict?topp=2", "", bytes.NewReader(small), 400, `"topp" is no parameter`},
-		"a field of text":   {"/v1/predict", fieldType, field, 415, "top: not a JPEG, PNG, GIF, WebP or BMP image; parameters are"},
+		"a field of text":   {"/v1/predict", fieldType, field, 415, "BMP image; parameters are in the address"},
 		"unknown path":      {"/v2/predict", "", bytes.NewReader(small), 404, "/v2/predict"},
 		"the program fails": {"/v1/predict", "", bytes.NewReader(pixels(t, 13, 5, red)), 500, "13 rows"},
 	} {

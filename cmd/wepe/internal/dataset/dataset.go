@@ -283,8 +283,8 @@ func (d *Dataset) find(dir string) (parts data.Parts[*data.Files], err error) {
 	}
 	kind, paths := kinds[chosen], shards[chosen]
 	if err == nil || errors.Is(err, data.ErrSplits) {
-		return parts, fmt.Errorf("%w, %s (%s) and folders of images: move one of them to another directory", errTwo, kind.name,
-			filepath.Base(paths.Train[0]))
+		return parts, fmt.Errorf("%w, %s (%s) and folders of images: move one of them to another directory", errTwo,
+			kind.name, filepath.Base(paths.Train[0]))
 	}
 	d.Format = fmt.Sprintf("%d %s", len(paths.Train)+len(paths.Validation)+len(paths.Test), kind.name)
 	if parts.Train, err = kind.open(dir, paths.Train, nil); err == nil && paths.Validation != nil {
