@@ -29,6 +29,8 @@ type vitdetMeta struct {
 		Heads     int     `json:"num_heads"`
 		MLPRatio  float64 `json:"mlp_ratio"`
 		Epsilon   float64 `json:"layer_norm_eps_blocks"`
+		QKVBias   bool    `json:"qkv_bias"`
+		Absolute  bool    `json:"use_abs_pos"`
 		Relative  bool    `json:"use_rel_pos"`
 		Window    int     `json:"window_size"`
 		Windowed  []int   `json:"window_block_indexes"`
@@ -63,6 +65,12 @@ func vitdet(t testing.TB) (meta vitdetMeta, b Backbone, want map[string]fixtures
 		Heads: m.Heads, MLPDim: int(m.MLPRatio * float64(m.Width)), Classes: 1, Epsilon: m.Epsilon,
 	}, Window: m.Window, Global: []int{}, Residual: m.Residual, Relative: m.Relative,
 		PositionRows: m.Trained / m.Patch, PositionCols: m.Trained / m.Patch}
+	if !m.QKVBias {
+		b.QKVBias = "none"
+	}
+	if !m.Absolute {
+		b.Position = "none"
+	}
 	for i := range m.Depth {
 		if !slices.Contains(m.Windowed, i) {
 			b.Global = append(b.Global, i)
@@ -86,17 +94,23 @@ func (f *foreign) backbone(b Backbone, meta vitdetMeta) {
 	p := b.PatchSize * b.PatchSize
 	f.Set("backbone/patch/weights", gomlxtest.Reversed(w.Data, b.Width, b.Channels, p), p*b.Channels, b.Width)
 	f.Vector("backbone/patch/biases", "net.patch_embed.proj.bias")
-	positions := f.Get("net.pos_embed").Data
-	if meta.Config.ClassRow {
-		positions = positions[b.Width:]
+	if meta.Config.Absolute {
+		positions := f.Get("net.pos_embed").Data
+		if meta.Config.ClassRow {
+			positions = positions[b.Width:]
+		}
+		f.Set("backbone/position/grid2d/table", positions, b.PositionRows, b.PositionCols, b.Width)
 	}
-	f.Set("backbone/position/grid2d/table", positions, b.PositionRows, b.PositionCols, b.Width)
 	for i := range b.Depth {
 		from, to := fmt.Sprintf("net.blocks.%d.", i), fmt.Sprintf("backbone/block_%02d/", i)
 		f.Norm(to+"norm1", from+"norm1")
 		f.Norm(to+"norm2", from+"norm2")
 		for j, part := range []string{"query", "key", "value"} {
-			f.Linear(to+"attention/"+part, from+"attn.qkv.weight", from+"attn.qkv.bias", j*b.Width, (j+1)*b.Width)
+			bias := ""
+			if meta.Config.QKVBias {
+				bias = from + "attn.qkv.bias"
+			}
+			f.Linear(to+"attention/"+part, from+"attn.qkv.weight", bias, j*b.Width, (j+1)*b.Width)
 		}
 		f.Layer(to+"attention/output", from+"attn.proj")
 		for ours, theirs := range map[string]string{"rows": "h", "cols": "w"} {
@@ -154,7 +168,9 @@ func testEveryStageOfTheBackboneEqualsDetectron2(t *testing.T) {
 		backbone := scope.In(backboneScope)
 		trace := b.trace(backbone, in[0], true)
 		out.add("patch_embed", trace.Patches)
-		out.add("pos_resized", size.encoders(scope.At(backboneScope)).Additive.Encode(g))
+		if meta.Config.Absolute {
+			out.add("pos_resized", size.encoders(scope.At(backboneScope)).Additive.Encode(g))
+		}
 		out.add("tokens_after_pos", trace.Tokens)
 		x := trace.Tokens
 		for i, block := range trace.Blocks {
@@ -174,15 +190,20 @@ func testEveryStageOfTheBackboneEqualsDetectron2(t *testing.T) {
 				add("windows", w.cut(block.Norm1))
 				add("last_window_probs", block.Weights)
 			}
+			products := Einsum("bqhd,bkhd->bhqk", block.Query, block.Key)
+			products = MulScalar(products, 1/math.Sqrt(float64(b.Width/b.Heads)))
+			add("last_window_logits_qk", products)
+			if !b.Relative {
+				add("last_window_logits", products)
+				add("logits_rows", products)
+				continue
+			}
 			relative := func(name string) *model.Variable {
 				return scope.Store().GetVariable(fmt.Sprintf("%sbackbone/block_%02d/attention/relative/%s", foreignScope, i, name))
 			}
 			r := relativePositions{rows: rows, cols: cols, rowTable: relative("rows"), colTable: relative("cols")}
 			add("rel_h", relativeVectors(r.rowTable.NodeValue(g), rows, rows))
 			add("rel_w", relativeVectors(r.colTable.NodeValue(g), cols, cols))
-			products := Einsum("bqhd,bkhd->bhqk", block.Query, block.Key)
-			products = MulScalar(products, 1/math.Sqrt(float64(b.Width/b.Heads)))
-			add("last_window_logits_qk", products)
 			add("last_window_logits", Add(products, r.scores(block.Query)))
 			add("logits_rows", Add(products, r.scores(block.Query)))
 		}

@@ -66,8 +66,14 @@ func testAdaptersTrainAsThoseOfPEFT(t *testing.T) {
 	for path, got := range factors {
 		gomlxtest.NearAbs(t, path, got, want["last/"+path].Data, tol)
 	}
-	if matrices := 6 * 2; len(factors) != 2*matrices {
-		t.Errorf("%d factors, want those of %d matrices", len(factors), matrices)
+	wanted := 0
+	for name := range want {
+		if strings.HasPrefix(name, "last/") {
+			wanted++
+		}
+	}
+	if len(factors) != wanted {
+		t.Errorf("%d factors, want %d", len(factors), wanted)
 	}
 	for path, now := range c.model.weights(t, "") {
 		if strings.HasPrefix(path, headPath) == slices.Equal(now, backbone[path]) {
@@ -76,16 +82,16 @@ func testAdaptersTrainAsThoseOfPEFT(t *testing.T) {
 	}
 	shape := want["logits"].Shape
 	logits := func(m *Model) [][]float32 { return gomlxtest.Must(m.logitsOf(shown))(t) }
-	wanted := func(what string, got [][]float32) {
+	near := func(what string, got [][]float32) {
 		for i, row := range got {
 			gomlxtest.NearAbs(t, what, row, want["logits"].Data[i*shape[1]:(i+1)*shape[1]], tol)
 		}
 	}
-	wanted("while it trains", unmerged(t, c, shown))
+	near("while it trains", unmerged(t, c, shown))
 	if _, err := c.choose(); err != nil {
 		t.Fatal(err)
 	}
-	wanted("after the run", logits(c.model))
+	near("after the run", logits(c.model))
 	if err := c.save(checkpoints.LastDir); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +99,7 @@ func testAdaptersTrainAsThoseOfPEFT(t *testing.T) {
 	if _, err := c.model.Export(dir, checkpoints.ExportOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	wanted("exported", logits(gomlxtest.Must(Open(run.Backend, dir))(t)))
+	near("exported", logits(gomlxtest.Must(Open(run.Backend, dir))(t)))
 }
 
 // unmerged computes the logits as a training step does, with separate adapters.

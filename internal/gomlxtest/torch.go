@@ -71,16 +71,18 @@ func (f *Torch) Vector(path, name string) {
 }
 
 // Linear sets a layer at path: PyTorch's weight [out, in] or [out, in, 1, 1] and bias [out], rows begin to end, or all
-// for 0, 0.
+// for 0, 0. Without the name of a bias it has none.
 func (f *Torch) Linear(path, weight, bias string, begin, end int) {
 	f.t.Helper()
-	w, b := f.Get(weight), f.Get(bias)
+	w := f.Get(weight)
 	in := w.Shape[1]
 	if end == 0 {
 		end = w.Shape[0]
 	}
 	f.Set(path+"/weights", Reversed(w.Data[begin*in:end*in], end-begin, 1, in), in, end-begin)
-	f.Set(path+"/biases", b.Data[begin:end], end-begin)
+	if bias != "" {
+		f.Set(path+"/biases", f.Get(bias).Data[begin:end], end-begin)
+	}
 }
 
 // Layer is Linear for all rows of NAME.weight and NAME.bias.
