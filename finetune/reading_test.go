@@ -40,7 +40,7 @@ func TestManyFilesAreNamedAsEachByItself(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 	if !strings.Contains(err.Error(), files[3]) || !strings.Contains(err.Error(), "; 2 more images") ||
-		!strings.Contains(unread[8].Error(), "not a regular file") {
+		!strings.Contains(unread[8].Error(), "is a directory: name its images") {
 		t.Errorf("%v", err)
 	}
 	for i, got := range answers {
