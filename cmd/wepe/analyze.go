@@ -51,6 +51,11 @@ Without MODEL two small models are trained on generated shapes first. --what cos
 	f.Out(&o.out, "directory; default runs/analysis-<dataset>")
 	flags.StringSliceVar(&o.what, "what", []string{"all"},
 		"all, or some separated by commas (wepe list analyses), or cost")
+	whats := []string{"all"}
+	for _, e := range listAnalyses() {
+		whats = append(whats, e.Name)
+	}
+	f.Completion("what", whats...)
 	flags.StringVar(&o.masks, "masks", "", "object masks of --data: a directory of images with the same names, white on "+
 		"black; or COCO's instances_….json")
 	flags.IntVar(&o.limit, "limit", 1000, "largest number of images, spread evenly over a directory")

@@ -202,6 +202,7 @@ func detectTrain() *cobra.Command {
 	o.objects.flags(f)
 	c.Flags().IntVar(&o.train, "train-scenes", 8000, "generated scenes to train on")
 	c.Flags().StringVar(&o.recipe, "recipe", "scenes", "one of "+strings.Join(detection.Names(), ", "))
+	f.Completion("recipe", detection.Names()...)
 	f.Positions(&o.positions, "encodings, separated by commas; default the recipe's")
 	f.Set(&o.set)
 	f.Out(&o.out, "directory of the runs; default runs/<recipe>-<dataset>")

@@ -60,3 +60,18 @@ func TestHyperparametersAreListedWithTheirDefaults(t *testing.T) {
 		}
 	}
 }
+
+func TestTheShellCompletesNames(t *testing.T) {
+	for line, want := range map[string]string{
+		"train --recipe ":        "cifar100-15",
+		"detect train --recipe ": "scenes",
+		"analyze --what ":        "similarity",
+		"train --position ":      "wepe-v",
+		"export a b --to ":       "native",
+	} {
+		if text := succeeds(t, append([]string{"__complete"}, strings.Split(line, " ")...)...); !strings.Contains(
+			"\n"+text, "\n"+want+"\n") {
+			t.Errorf("%sTAB gives\n%s", line, text)
+		}
+	}
+}

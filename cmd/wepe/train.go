@@ -89,6 +89,7 @@ func (o *training) flags(f cli.Flags, prefix string) {
 	f.Data(&o.data, "shapes", cli.DataForms)
 	f.Out(&o.out, "directory of results; default runs/"+prefix+"<recipe>-<dataset>")
 	flags.StringVar(&o.recipe, "recipe", "", "recipe by name (wepe list recipes); default by what is trained")
+	f.Completion("recipe", append(finetune.Names(), fineTuning)...)
 	f.Epochs(&o.epochs, "passes over the training images; default the recipe's")
 	f.Set(&o.set)
 	flags.Int64Var(&o.seed, "seed", 0, "seed of weights, order and augmentation; the first of several")

@@ -80,13 +80,13 @@ func (f Flags) Sizes(values *[][2]int, about string) {
 // Position adds --position.
 func (f Flags) Position(value *string, about string) {
 	f.Command.Flags().StringVar(value, "position", "", about+" (wepe list positions)")
-	f.completion("position", vit.PositionNames()...)
+	f.Completion("position", vit.PositionNames()...)
 }
 
 // Positions adds --position with a list of encodings.
 func (f Flags) Positions(values *[]string, about string) {
 	f.Command.Flags().StringSliceVar(values, "position", nil, about+" (wepe list positions)")
-	f.completion("position", vit.PositionNames()...)
+	f.Completion("position", vit.PositionNames()...)
 }
 
 // CheckPositions returns an error with a suggestion for an unknown encoding.
@@ -108,7 +108,7 @@ func CheckPositions(positions []string) error {
 func (f Flags) Aspect(value *string) {
 	f.Command.Flags().StringVar(value, "aspect", "", "images of another aspect ratio than the model's: crop (default), "+
 		"squash, or keep: each image keeps its aspect ratio")
-	f.completion("aspect", finetune.Aspects()...)
+	f.Completion("aspect", finetune.Aspects()...)
 }
 
 // TestTime adds --tta.
@@ -152,7 +152,7 @@ func (f Flags) Import(o *checkpoints.ImportOptions) {
 	flags.BoolVar(&o.AssumeSquare, "assume-square", false, "position tables of Google's files have a square grid")
 	flags.StringVar(&o.Architecture, "architecture", "",
 		"timm's name of the architecture, if the model has no config.json")
-	f.completion("architecture", checkpoints.ArchitectureNames()...)
+	f.Completion("architecture", checkpoints.ArchitectureNames()...)
 }
 
 // Unread returns an error if one of the flags is set, which has no effect in this case, as "without --knn".
@@ -169,10 +169,11 @@ func Unread(c *cobra.Command, where string, flags ...string) error {
 func (f Flags) Choice(value *string, name, about string, words ...string) {
 	*value = words[0]
 	f.Command.Flags().Var(choice{value, words}, name, about)
-	f.completion(name, words...)
+	f.Completion(name, words...)
 }
 
-func (f Flags) completion(flag string, words ...string) {
+// Completion completes a flag in the shell by some words.
+func (f Flags) Completion(flag string, words ...string) {
 	_ = f.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
