@@ -276,11 +276,9 @@ func (r attentionFixture) silhouettes(t *testing.T) {
 	each := silhouettes(points, labels)
 	r.near(t, "silhouette.features_out", []float64{stat.Mean(each, nil)}, "statistics_abs")
 	r.near(t, "silhouette.features_samples_out", each, "statistics_abs")
-	last, most := "", 0 // the state after the most steps
-	for name := range r.tensors {
-		var steps int
-		if n, _ := fmt.Sscanf(name, "tsne.n_iter%d_out", &steps); n == 1 && steps > most &&
-			name == fmt.Sprintf("tsne.n_iter%d_out", steps) {
+	last, most := "", 0. // the state after the most steps
+	for name, steps := range r.numbered(t, "tsne.n_iter", "_out") {
+		if steps > most {
 			last, most = name, steps
 		}
 	}

@@ -49,15 +49,16 @@ func list() *cobra.Command {
 		c := &cobra.Command{Use: l.name, Short: "List " + l.about, Args: cobra.NoArgs}
 		cli.Flags{Command: c}.JSON(&asJSON)
 		c.RunE = func(c *cobra.Command, _ []string) error {
+			entries := l.entries()
 			if asJSON {
-				return cli.JSON(c.OutOrStdout(), map[string]any{l.name: l.entries()})
+				return cli.JSON(c.OutOrStdout(), map[string]any{l.name: entries})
 			}
 			width := 0
-			for _, e := range l.entries() {
+			for _, e := range entries {
 				width = max(width, len(e.Name))
 			}
 			out := cli.Output(c)
-			for _, e := range l.entries() {
+			for _, e := range entries {
 				out.Printf("%-*s  %s\n", width, e.Name, e.About)
 			}
 			return out.Err()

@@ -33,7 +33,7 @@ func TestEveryListedSettingIsKnown(t *testing.T) {
 	}
 }
 
-// The defaults are those of the papers: θ of RoPE, rope-vit and its mixed form, and the half-period of the lemniscate,
+// The defaults are the papers': θ of RoPE, rope-vit and its mixed form, and the half-period of the lemniscate,
 // 2.62206 (DLMF 23.5). Bounds and choices are part of the line.
 func TestHyperparametersAreListedWithTheirDefaults(t *testing.T) {
 	lines := map[string]string{}

@@ -789,7 +789,8 @@ func TestADatasetMayMoveToAnotherDirectory(t *testing.T) {
 	if err := os.Rename(after, other); err != nil {
 		t.Fatal(err)
 	}
-	if text := succeeds(t, "resume", "run", "--data", other, "--backend", "go"); strings.Contains(text, "other:") {
+	text := complains(t, "resume", "run", "--data", other, "--backend", "go")
+	if !strings.Contains(text, "data      moved:") {
 		t.Errorf("resume in a directory of another name renames the dataset:\n%s", text)
 	}
 	if err := os.Rename(other, after); err != nil {

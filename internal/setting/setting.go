@@ -45,10 +45,11 @@ func row[T any](name string, to *T, doc, want string, accepts func(T) bool) Row 
 
 // Number is a float64 or int in [low, high]; NaN is refused.
 func Number[T float64 | int](name string, to *T, low, high T, doc string) Row {
-	want := fmt.Sprintf("it in [%v, %v]", low, high)
+	span := fmt.Sprintf("in [%v, %v]", low, high)
+	want := "it " + span
 	switch _, whole := any(to).(*int); {
 	case whole:
-		want = "an integer " + strings.TrimPrefix(want, "it ")
+		want = "an integer " + span
 	case float64(high) == math.MaxFloat32 && low == -high:
 		want = "a finite number"
 	case float64(high) == math.MaxFloat32:

@@ -77,8 +77,8 @@ func TestEveryLayoutHasThreeSplits(t *testing.T) {
 func TestARenamedDatasetHasSplitsOfItsName(t *testing.T) {
 	for layout, dir := range layouts(t) {
 		d := gomlxtest.Must(Open(t.Context(), dir, Options{}))(t)
-		identity := d.Identity()
-		if d.Rename("earlier"); d.Identity() == identity || !d.Is("earlier", d.Identity()) {
+		name, identity := d.Name, d.Identity()
+		if d.Rename("earlier"); d.Identity() == identity || !d.Is(name, identity) {
 			t.Errorf("%s: the identity does not have the name", layout)
 		}
 		s, err := d.Load(t.Context(), finetune.Recipe{Augment: data.Augment{Size: [2]int{3, 5}}})
