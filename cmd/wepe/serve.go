@@ -25,7 +25,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/serve"
+	"github.com/wepe-go/wepe/serve"
 )
 
 // serving are the flags of wepe serve.

@@ -82,7 +82,7 @@ func TestBatchesTakeTheCoresThatTheirBackendUses(t *testing.T) {
 
 // The expected probabilities are from Model.Predict, the path of wepe predict.
 func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
-	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../../examples/cifar100/demo/vit"))(t)
+	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../examples/cifar100/demo/vit"))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	s := gomlxtest.Must(Handler(ctx, m, Options{Batch: 4, Window: 100 * time.Millisecond}))(t)
@@ -172,7 +172,7 @@ func (b *counting) Builder(name string) compute.Builder {
 func TestNoRequestCompiles(t *testing.T) {
 	gomlxtest.OnGo(t)
 	b := &counting{Backend: gomlxtest.Backend()}
-	m := gomlxtest.Must(finetune.Open(b, "../../examples/cifar100/demo/vit"))(t)
+	m := gomlxtest.Must(finetune.Open(b, "../examples/cifar100/demo/vit"))(t)
 	m.Preprocess = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{37, 41}}
 	s := gomlxtest.Must(newServed(m))(t)
 	for _, batch := range []int{1, 3} {
@@ -194,7 +194,7 @@ func TestNoRequestCompiles(t *testing.T) {
 // A DHVT has no attention maps; a table of positions of another grid fails for another reason.
 func TestOnlyAMissingAttentionMapIsNotFound(t *testing.T) {
 	gomlxtest.OnGo(t)
-	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../../examples/cifar100/demo/vit"))(t)
+	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../examples/cifar100/demo/vit"))(t)
 	notFound := func(m *finetune.Model) (bool, error) {
 		served, image := gomlxtest.Must(newServed(m))(t), &data.Image{Height: 28, Width: 24, Pixels: make([]uint8, 3*28*24)}
 		m.Recipe.Model.ImageRows = 28
@@ -213,7 +213,7 @@ func TestOnlyAMissingAttentionMapIsNotFound(t *testing.T) {
 
 func TestVectorsOfZerosHaveNoCosines(t *testing.T) {
 	gomlxtest.OnGo(t)
-	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../../examples/cifar100/demo/vit"))(t)
+	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../examples/cifar100/demo/vit"))(t)
 	m = gomlxtest.Must(m.With("model.position=wepe;wepe_beta_pos=0"))(t)
 	files, _ := noise(t, 1)
 	gomlxtest.Must(m.Embed(files[0]))(t) // draws its weights
@@ -227,7 +227,7 @@ func TestVectorsOfZerosHaveNoCosines(t *testing.T) {
 func TestACardHasTheGridAndTheSimilarityOfItsPositions(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for position, similar := range map[string]bool{"learned": true, "none": false} {
-		square := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../../examples/cifar100/demo/vit"))(t)
+		square := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../examples/cifar100/demo/vit"))(t)
 		m := gomlxtest.Must(square.With("model.position=" + position + ";model.image_cols=32"))(t)
 		files, _ := noise(t, 1)
 		gomlxtest.Must(m.Embed(files[0]))(t) // draws its weights

@@ -9,13 +9,13 @@ import (
 	"net/http/httptest"
 
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/serve"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/serve"
 )
 
 // A handler for a server of your own.
 func ExampleHandler() {
-	m, err := finetune.Open(gomlxtest.Backend(), "../../examples/cifar100/demo/vit")
+	m, err := finetune.Open(gomlxtest.Backend(), "../examples/cifar100/demo/vit")
 	if err != nil {
 		log.Fatal(err)
 	}
