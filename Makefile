@@ -103,8 +103,8 @@ test-mpi: ## one training run by several processes, under mpirun (openmpi-bin, l
 	CC=mpicc go test -count 1 -timeout 30m -tags=mpi -run Mpirun ./cmd/wepe
 
 .PHONY: mutants
-mutants: ## changes of the code that no test of a package notices; ARGS="--seed 1 --n 40 ./vit"
-	go run ./tools/mutants $(ARGS)
+mutants: ## changes of a package's code that none of its tests notices; ARGS="./report --dry-run"
+	go run github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0 unleash $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## every fuzz test for FUZZTIME (1m)

@@ -13,8 +13,8 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/strictjson"
-	"github.com/wepe-go/wepe/internal/suggest"
 )
 
 // timm writes into a config.json only the arguments that its user passed. The architecture that the file names sets the
@@ -60,12 +60,7 @@ func timmFamily(name string) (*family, error) {
 	t := architectures()
 	a, ok := t.Architectures[name]
 	if !ok {
-		hint := ""
-		if similar := suggest.Name(name, ArchitectureNames()); similar != "" {
-			hint = ": the most similar is " + similar
-		}
-		return nil, errors.Errorf("unknown architecture %q: it is none of the %d supported ones of timm %s%s", name,
-			len(t.Architectures), t.Timm, hint)
+		return nil, fmt.Errorf("timm %s: %w", t.Timm, setting.Unknown("architecture", name, ArchitectureNames()))
 	}
 	at := slices.IndexFunc(families, func(f *family) bool { return f.format == formatTimm && f.class == a.Class })
 	return families[at], nil

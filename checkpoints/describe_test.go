@@ -152,8 +152,7 @@ func TestAFileThatCannotBeAModelSaysWhyInOneLine(t *testing.T) {
 		{timm, timmWeights, strings.Replace(timmConfig(one), `"depth":1`, `"depth":"x"`, 1), ImportOptions{},
 			`x/config.json: model_args: depth is "x", want an integer from 1`},
 		{timm, timmWeights, `{"architecture":"resnet"}`, ImportOptions{},
-			`x/config.json: unknown architecture "resnet": it ` +
-				"is none of the 251 supported ones of timm 1.0.31"},
+			`x/config.json: timm 1.0.31: unknown architecture "resnet": none of 251 names`},
 		{timm, timmWeights, timmConfig(one), ImportOptions{Architecture: "test_vit"},
 			"x/model.safetensors is of architecture vit_base_patch16_224, not test_vit"},
 		{timm, timmWeights, timmConfig(one), ImportOptions{ImageRows: 7, ImageCols: 10},

@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/internal/random"
 )
 
-// BenchmarkDecode reads the files of WEPE_JPEGS, see tools/py/decode_speed.py.
+// BenchmarkDecode reads the JPEG files of the folder WEPE_JPEGS.
 func BenchmarkDecode(b *testing.B) {
 	paths, err := filepath.Glob(filepath.Join(os.Getenv("WEPE_JPEGS"), "*.jpg"))
 	if err != nil || len(paths) == 0 {

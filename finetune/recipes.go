@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/wepe-go/wepe/data"
-	"github.com/wepe-go/wepe/internal/suggest"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -125,7 +125,7 @@ func Named(name string) (Recipe, error) {
 			return r, nil
 		}
 	}
-	return Recipe{}, suggest.Unknown("recipe", name, Names())
+	return Recipe{}, setting.Unknown("recipe", name, Names())
 }
 
 // Names lists the recipes.

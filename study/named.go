@@ -11,6 +11,7 @@ import (
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -232,7 +233,7 @@ func ByName(name string) (Named, error) {
 		}
 		known = append(known, s.Name)
 	}
-	return Named{}, fmt.Errorf("unknown study %q: want one of %s", name, strings.Join(known, ", "))
+	return Named{}, setting.Unknown("study", name, known)
 }
 
 // Matching returns the variants whose label matches a regular expression; all for "".

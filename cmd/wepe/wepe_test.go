@@ -441,14 +441,14 @@ func TestADirectoryOfAnotherDatasetOrRecipeIsRefusedByBothNames(t *testing.T) {
 func TestErrorsNameTheFlagAndTheRemedy(t *testing.T) {
 	dir := images(t, "few", 3, 8, 8)
 	for line, want := range map[string]string{
-		"predct":                                  `unknown command "predct": did you mean predict?`,
-		"detect trian":                            `unknown command "trian": did you mean train?`,
+		"predct":                                  "did you mean predict?",
+		"detect trian":                            "did you mean train?",
 		"list recipe":                             "did you mean recipes?",
 		"features --knn -q 3 x":                   "unknown flag -q: wepe features --help lists the flags, which begin with",
 		"train --lerning-rate 3":                  "unknown flag --lerning-rate",
 		"predict a b --topp 3":                    "did you mean --top?",
 		"train --recipe shape":                    "did you mean shapes?",
-		"train --position sphere":                 "did you mean wepe-sphere?",
+		"train --position sphere":                 "wepe-sphere, ",
 		"train --position wepe,learned":           "wepe compare",
 		"train --set eposhs=3":                    "did you mean epochs?",
 		"train --set learning_rate=nan":           `"nan" is not a finite number`,

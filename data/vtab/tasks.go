@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wepe-go/wepe/internal/suggest"
+	"github.com/wepe-go/wepe/internal/setting"
 )
 
 // The groups of VTAB, in the order of every published table.
@@ -98,7 +98,7 @@ func Choose(words []string) (chosen []Task, err error) {
 		left = slices.DeleteFunc(left, is)
 	}
 	if len(left) > 0 || len(words) == 0 {
-		return nil, suggest.Unknown("task", strings.Join(left, ","), slices.Concat([]string{"all"}, groups, names))
+		return nil, setting.Unknown("task", strings.Join(left, ","), slices.Concat([]string{"all"}, groups, names))
 	}
 	return chosen, nil
 }

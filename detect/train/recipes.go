@@ -6,7 +6,7 @@ import (
 	"github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/internal/suggest"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -67,7 +67,7 @@ func Named(name string) (Recipe, error) {
 			return r, nil
 		}
 	}
-	return Recipe{}, suggest.Unknown("recipe", name, Names())
+	return Recipe{}, setting.Unknown("recipe", name, Names())
 }
 
 // Names lists the recipes.

@@ -12,8 +12,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-
-	"github.com/wepe-go/wepe/internal/suggest"
 )
 
 // Set changes fields of the struct that recipe points to, from settings in GoMLX's form, "epochs=3;optimizer.beta=0.9":
@@ -82,14 +80,6 @@ func set(recipe any, path []string, value json.RawMessage) error {
 		return Unknown("setting", path[len(path)-1], fieldNames(parent(recipe, path)))
 	}
 	return nil
-}
-
-// Unknown is the error for a setting that is none of the names.
-func Unknown(what, word string, names []string) error {
-	if len(names) <= 12 || suggest.Name(word, names) != "" {
-		return suggest.Unknown(what, word, names)
-	}
-	return fmt.Errorf("unknown %s %q: wepe list settings prints all", what, word)
 }
 
 // Fields lists the settings of a struct with what each takes, by their names in Set, except hyperparameters.

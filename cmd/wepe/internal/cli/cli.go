@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/internal/suggest"
+	"github.com/wepe-go/wepe/internal/setting"
 )
 
 // usageError is an error of the command line.
@@ -50,7 +50,7 @@ func Group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
 			for _, sub := range c.Commands() {
 				names = append(names, sub.Name())
 			}
-			return Usage(suggest.Unknown("command", args[0], names))
+			return Usage(setting.Unknown("command", args[0], names))
 		}}
 	c.AddCommand(subcommands...)
 	return c
@@ -102,7 +102,36 @@ func Run(root *cobra.Command, args []string) (code int, err error) {
 	default:
 		code = 1
 	}
-	return code, fmt.Errorf("%s: %w", who(name), err)
+	return code, fmt.Errorf("%s: %w", who(name), known(err))
+}
+
+// known completes the error for an unknown word: what was meant, or where all names are.
+func known(err error) error {
+	var unknown *setting.UnknownError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	switch name := Similar(unknown.Word, unknown.Names); {
+	case name != "":
+		return fmt.Errorf("%w: did you mean %s?", err, name)
+	case unknown.What == "setting" || unknown.What == "hyperparameter":
+		return fmt.Errorf("%w: wepe list settings prints all", err)
+	case len(unknown.Names) > 12:
+		return fmt.Errorf("%w: %s", err, strings.Join(unknown.Names, ", "))
+	}
+	return err
+}
+
+// Similar returns the name that cobra suggests for a misspelt word, or "".
+func Similar(word string, names []string) string {
+	c := &cobra.Command{SuggestionsMinimumDistance: 2}
+	for _, name := range names {
+		c.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	if similar := c.SuggestionsFor(word); len(similar) > 0 {
+		return similar[0]
+	}
+	return ""
 }
 
 // wrongCount matches cobra's errors about missing or superfluous arguments.
@@ -115,14 +144,14 @@ func flagError(c *cobra.Command, err error) error {
 		return Usage(err)
 	}
 	var names []string
-	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	word := "--" + unknown.GetSpecifiedName()
 	if unknown.GetSpecifiedShortnames() != "" {
 		return Usagef("unknown flag -%s: %s --help lists the flags, which begin with --", unknown.GetSpecifiedName(),
 			c.CommandPath())
 	}
-	if name := suggest.Name(word, names); name != "" {
-		return Usagef("unknown flag %s: did you mean %s?", word, name)
+	if name := Similar(unknown.GetSpecifiedName(), names); name != "" {
+		return Usagef("unknown flag %s: did you mean --%s?", word, name)
 	}
 	return Usagef("unknown flag %s: %s --help lists the flags", word, c.CommandPath())
 }
@@ -132,7 +161,7 @@ func One(flag, word string, names []string) error {
 	if slices.Contains(names, word) {
 		return nil
 	}
-	return Usage(suggest.Unknown(flag, word, names))
+	return Usage(setting.Unknown(flag, word, names))
 }
 
 // JSON prints one object.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/internal/suggest"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -199,7 +199,7 @@ func (c choice) String() string {
 
 func (c choice) Set(word string) error {
 	if !slices.Contains(c.words, word) {
-		return suggest.Unknown("value", word, c.named())
+		return setting.Unknown("value", word, c.named())
 	}
 	*c.value = word
 	return nil

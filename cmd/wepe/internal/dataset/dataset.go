@@ -25,7 +25,7 @@ import (
 	"github.com/wepe-go/wepe/data/parquet"
 	"github.com/wepe-go/wepe/data/vtab"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/internal/suggest"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -154,7 +154,7 @@ func Open(ctx context.Context, spec string, o Options) (*Dataset, error) {
 }
 
 func meant(kind string) string {
-	if name := suggest.Name(kind, []string{"shapes", "cifar100:", "vtab:"}); name != "" {
+	if name := cli.Similar(kind, []string{"shapes", "cifar100:", "vtab:"}); name != "" {
 		return ", did you mean " + name + "?"
 	}
 	return ""
@@ -163,7 +163,7 @@ func meant(kind string) string {
 func (d *Dataset) openShapes(task string) error {
 	task = cmp.Or(task, ShapeTasks[0])
 	if !slices.Contains(ShapeTasks, task) {
-		return cli.Usage(suggest.Unknown("task", task, ShapeTasks))
+		return cli.Usage(setting.Unknown("task", task, ShapeTasks))
 	}
 	d.Name, d.Format, d.task = "shapes", "generated shapes", task
 	if task != ShapeTasks[0] {
