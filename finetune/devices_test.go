@@ -19,8 +19,8 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/backend"
 	"github.com/wepe-go/wepe/data"
-	"github.com/wepe-go/wepe/finetune/backend"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
 )

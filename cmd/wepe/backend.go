@@ -7,8 +7,8 @@ import (
 
 	"github.com/gomlx/compute"
 
+	"github.com/wepe-go/wepe/backend"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
-	"github.com/wepe-go/wepe/finetune/backend"
 )
 
 // fields writes the line about the backend as the field "backend".

@@ -18,7 +18,7 @@ import (
 
 	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
-	"github.com/wepe-go/wepe/internal/backend"
+	"github.com/wepe-go/wepe/internal/plugin"
 	"github.com/wepe-go/wepe/study"
 )
 
@@ -130,7 +130,7 @@ func (o *costs) printMemory(out *cli.Printer, of []string) error {
 
 // peakMemory is the peak memory of this process in bytes: on the GPU if nvidia-smi lists it, otherwise resident memory.
 func peakMemory() (bytes float64, err error) {
-	if onGPU, err := backend.GPUMemory(context.Background()); err == nil && onGPU[os.Getpid()] > 0 {
+	if onGPU, err := plugin.GPUMemory(context.Background()); err == nil && onGPU[os.Getpid()] > 0 {
 		return onGPU[os.Getpid()], nil
 	}
 	status, err := os.ReadFile("/proc/self/status")

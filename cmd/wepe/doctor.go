@@ -18,9 +18,8 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/spf13/cobra"
 
+	"github.com/wepe-go/wepe/backend"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
-	"github.com/wepe-go/wepe/finetune/backend"
-	sumcheck "github.com/wepe-go/wepe/internal/backend"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/wepe"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
@@ -145,7 +144,7 @@ func productRate(b compute.Backend) (string, error) {
 
 // sums computes sums that a miscompiled reduction gets wrong.
 func sums(b compute.Backend) (string, error) {
-	return "reductions match float64 sums of the host", sumcheck.Check(b)
+	return "reductions match float64 sums of the host", backend.Check(b)
 }
 
 // encodingNumbers compares S(w) and S(w′), the features of wepe-sphere, with the float64 reference, over a square and a

@@ -10,8 +10,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/wepe-go/wepe/backend"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
-	"github.com/wepe-go/wepe/finetune/backend"
 )
 
 func main() {

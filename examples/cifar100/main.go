@@ -20,9 +20,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wepe-go/wepe/backend"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/backend"
 	"github.com/wepe-go/wepe/study"
 )
 

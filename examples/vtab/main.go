@@ -29,9 +29,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wepe-go/wepe/backend"
 	"github.com/wepe-go/wepe/data/vtab"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/backend"
 	"github.com/wepe-go/wepe/study"
 )
 

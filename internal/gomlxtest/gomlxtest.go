@@ -8,19 +8,20 @@ package gomlxtest
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/gomlx/compute"
+	_ "github.com/gomlx/compute/gobackend" // registers "go"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/wepe-go/wepe/internal/backend"
+	"github.com/wepe-go/wepe/internal/plugin"
 )
 
 const pureGo = "go:ops_sequential"
@@ -31,8 +32,23 @@ var Backend = sync.OnceValue(func() compute.Backend { return open(cmp.Or(os.Gete
 // PureGo returns the pure-Go backend, for what a test only prepares: it compiles nothing.
 var PureGo = sync.OnceValue(func() compute.Backend { return open(pureGo) })
 
+// open is backend.Open, which tests of lower packages cannot import: without downloads, XLA without its wrong fusions.
 func open(name string) compute.Backend {
-	b, err := backend.Open(backend.Config(name), backend.Log(io.Discard))
+	b, err := func() (compute.Backend, error) {
+		options, isXLA := strings.CutPrefix(name+":", "xla:")
+		if name == "go" {
+			name = pureGo
+		}
+		if !isXLA {
+			return compute.NewWithConfig(name)
+		}
+		p, options, devices, err := plugin.Named(plugin.All(), strings.TrimSuffix(options, ":"))
+		if err != nil {
+			return nil, err
+		}
+		b, _, err := plugin.Open(p, options, max(1, devices))
+		return b, err
+	}()
 	if err != nil {
 		panic(err)
 	}

@@ -29,7 +29,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wepe-go/wepe/finetune/backend"
+	"github.com/wepe-go/wepe/backend"
 	"github.com/wepe-go/wepe/tools/bench/rows"
 )
 

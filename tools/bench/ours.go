@@ -17,8 +17,8 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/backend"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/backend"
 	"github.com/wepe-go/wepe/internal/kernel"
 	"github.com/wepe-go/wepe/vit"
 )

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wepe-go/wepe/internal/backend"
+	"github.com/wepe-go/wepe/internal/plugin"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -126,7 +126,7 @@ func environment(ctx context.Context) (python string, err error) {
 
 // memoryOnGPU sets the peaks of processes to what the driver lists: memory once taken is kept by all candidates.
 func memoryOnGPU(ctx context.Context, all []*candidate) error {
-	bytes, err := backend.GPUMemory(ctx)
+	bytes, err := plugin.GPUMemory(ctx)
 	if err != nil {
 		return err
 	}

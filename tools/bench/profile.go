@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/backend"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/backend"
 	"github.com/wepe-go/wepe/report"
 )
 

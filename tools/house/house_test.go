@@ -87,7 +87,7 @@ func TestImportsRunDown(t *testing.T) {
 			}
 		}
 	})
-	if files < 100 || len(floors) != 13 {
-		t.Errorf("checked %d files and %d folders, want at least 100 and 13", files, len(floors))
+	if files < 100 || len(floors) != 15 {
+		t.Errorf("checked %d files and %d folders, want at least 100 and 15", files, len(floors))
 	}
 }

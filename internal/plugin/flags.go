@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package backend
+package plugin
 
 import (
 	"bytes"
@@ -9,12 +9,13 @@ import (
 )
 
 // The CPU plugin of jaxlib 0.11.2 fuses reductions into YNNPACK kernels. Their iotas read beyond a shorter iota of an
-// earlier kernel, so sums over an axis of x − iota are wrong, without an error (docs/evidence/upstream.md, [Check]).
+// earlier kernel, so sums over an axis of x − iota are wrong, without an error (docs/evidence/upstream.md, backend.Check).
 // Element-wise fusions, off by default, have the same defect. Both kinds, and fusions around products, stay off;
 // kernels for single products and convolutions stay on, because they have no iota.
 const (
-	fusionFlag = "xla_cpu_experimental_ynn_fusion_type"
-	noFusions  = "--" + fusionFlag + "=-LIBRARY_FUSION_TYPE_REDUCE,-LIBRARY_FUSION_TYPE_ELTWISE,-LIBRARY_FUSION_TYPE_DOT"
+	// FusionFlag selects the fusions.
+	FusionFlag = "xla_cpu_experimental_ynn_fusion_type"
+	noFusions  = "--" + FusionFlag + "=-LIBRARY_FUSION_TYPE_REDUCE,-LIBRARY_FUSION_TYPE_ELTWISE,-LIBRARY_FUSION_TYPE_DOT"
 )
 
 // withoutFusions adds noFusions to the user's XLA_FLAGS, or removes it again for a plugin without this flag: XLA ends
@@ -34,14 +35,14 @@ func withoutFusions(user string, known bool, read func(path string) ([]byte, err
 		flags = strings.TrimSpace(string(content))
 	}
 	note = "; YNNPACK fusions off"
-	if strings.Contains(flags, fusionFlag) {
+	if strings.Contains(flags, FusionFlag) {
 		note += ", whatever XLA_FLAGS says: they compute wrong sums"
 	}
 	return strings.TrimSpace(flags + " " + noFusions), note
 }
 
-// contains searches a stream for a text.
-func contains(r io.Reader, text string) (bool, error) {
+// Contains searches a stream for a text.
+func Contains(r io.Reader, text string) (bool, error) {
 	buffer := make([]byte, 1<<20)
 	kept := 0 // end of the last read, in which the text may begin
 	for {

@@ -2,6 +2,6 @@
 
 //go:build !(linux && amd64 && onnx)
 
-package backend
+package plugin
 
-func onnxLibrary() string { return "" }
+func ONNXRuntime() string { return "" }

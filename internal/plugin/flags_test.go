@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package backend
+package plugin
 
 import (
 	"errors"
@@ -44,15 +44,15 @@ func TestContainsFindsTextAcrossReads(t *testing.T) {
 	const text = "flag"
 	for before := 1<<20 - 5; before < 1<<20+3; before++ {
 		stream := strings.Repeat("f", before) + text + "!"
-		if found, err := contains(iotest.HalfReader(strings.NewReader(stream)), text); !found || err != nil {
+		if found, err := Contains(iotest.HalfReader(strings.NewReader(stream)), text); !found || err != nil {
 			t.Errorf("after %d bytes: %t, %v", before, found, err)
 		}
-		if found, err := contains(strings.NewReader(stream[:before+3]), text); found || err != nil {
+		if found, err := Contains(strings.NewReader(stream[:before+3]), text); found || err != nil {
 			t.Errorf("cut after %d bytes: %t, %v", before+3, found, err)
 		}
 	}
 	failed := errors.New("disk")
-	if _, err := contains(iotest.ErrReader(failed), text); !errors.Is(err, failed) {
+	if _, err := Contains(iotest.ErrReader(failed), text); !errors.Is(err, failed) {
 		t.Errorf("error %v, want %v", err, failed)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute/gobackend"
+
+	"github.com/wepe-go/wepe/internal/plugin"
 )
 
 func TestSumsAreRightOnGo(t *testing.T) {
@@ -50,14 +52,14 @@ func TestCheckFindsTheMiscompilation(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if known, err := contains(file, fusionFlag); !known {
+	if known, err := plugin.Contains(file, plugin.FusionFlag); !known {
 		t.Skipf("%s has no YNNPACK fusions: %v", path, err)
 	}
 	printed := inProcess(
 		t,
 		"unguarded",
 		"GOMLX_NO_AUTO_INSTALL=1",
-		"XLA_FLAGS=--"+fusionFlag+"=LIBRARY_FUSION_TYPE_REDUCE",
+		"XLA_FLAGS=--"+plugin.FusionFlag+"=LIBRARY_FUSION_TYPE_REDUCE",
 	)
 	if !strings.Contains(printed, "computes a sum of") {
 		t.Errorf("%s computes right sums with YNNPACK fusions on (%s): is the guard of flags.go still needed?", path, printed)
@@ -65,9 +67,9 @@ func TestCheckFindsTheMiscompilation(t *testing.T) {
 }
 
 func xlaCPU() (path string, installed bool) {
-	for _, p := range xlaPlugins() {
-		if strings.HasPrefix(p.name, "cpu") {
-			return p.path, true
+	for _, p := range plugin.All() {
+		if strings.HasPrefix(p.Name, "cpu") {
+			return p.Path, true
 		}
 	}
 	return "", false

@@ -17,6 +17,8 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/gobackend"
+
+	"github.com/wepe-go/wepe/internal/plugin"
 )
 
 // made is a machine on which the given configurations open, and a record of the attempts.
@@ -44,12 +46,12 @@ func newMachine(opens ...string) *made {
 		lookup: func(name string) (string, bool) { value, ok := m.env[name]; return value, ok },
 		names:  []string{"xla", "go", "hlo", "onnx"},
 		open:   open,
-		openXLA: func(p plugin, options string, devices int) (compute.Backend, string, error) {
+		openXLA: func(p plugin.Plugin, options string, devices int) (compute.Backend, string, error) {
 			m.devices = devices
-			b, err := open(strings.TrimRight("xla:"+p.name+","+options, ","))
+			b, err := open(strings.TrimRight("xla:"+p.Name+","+options, ","))
 			return b, "; guarded", err
 		},
-		plugins:     func() []plugin { return nil },
+		plugins:     func() []plugin.Plugin { return nil },
 		onnxLibrary: func() string { return "/lib/onnx.so" },
 		simd:        true,
 		out:         &m.printed,
@@ -58,10 +60,10 @@ func newMachine(opens ...string) *made {
 }
 
 // named returns plugins with these names in /lib.
-func named(names ...string) func() []plugin {
-	return func() (plugins []plugin) {
+func named(names ...string) func() []plugin.Plugin {
+	return func() (plugins []plugin.Plugin) {
 		for _, name := range names {
-			plugins = append(plugins, plugin{name, "/lib/" + name + ".so"})
+			plugins = append(plugins, plugin.Plugin{Name: name, Path: "/lib/" + name + ".so"})
 		}
 		return plugins
 	}
@@ -140,7 +142,7 @@ func TestAnExplicitChoiceIsOpenedOrIsAnError(t *testing.T) {
 		{config: "xla:cpu,noshared_buffers,devices=3", opens: "xla:cpu_v1,noshared_buffers", devices: 3},
 		{config: "xla:/opt/plugin.so,tf32=false", opens: "xla:/opt/plugin.so,tf32=false", devices: 1},
 		{config: "xla:tpu", opens: "xla:tpu", devices: 1},
-		{config: "xla:cuda,tf32=false", err: `no PJRT plugin "cuda" is installed: see docs/backends.md`},
+		{config: "xla:cuda,tf32=false", err: "see docs/backends.md"},
 		{config: "xla:cpu_v2", err: "`make xla` installs"},
 		{config: "xla:cpu,devices=0", err: "1 or more"}, {config: "xla:cpu,devices=two", err: "devices=two"},
 

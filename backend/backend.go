@@ -1,16 +1,20 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package backend chooses and opens the GoMLX backend of programs and tests.
+// Package backend opens the GoMLX backend on which models of this library run.
 //
-// It never downloads anything, and it protects XLA against a known miscompilation (flags.go).
+//	b, err := backend.Open() // GOMLX_BACKEND, or the fastest that is installed
+//
+// Use it in place of [compute.New]: Open never downloads anything, returns an error for an unknown backend, and
+// disables fusions of XLA's CPU plugin that compute wrong sums (docs/backends.md, [Check]).
 package backend
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -19,18 +23,32 @@ import (
 	"github.com/gomlx/compute"
 	_ "github.com/gomlx/compute/gobackend" // registers "go"
 	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/plugin"
 )
 
-// Open is documented in package finetune/backend. Bare "go" means "go:ops_sequential": the parallel
-// scheduler of compute v0.1.3 can deadlock on models of the size of a ViT and is no faster.
+// Open opens a backend and prints one line with its name and the reason for the choice.
+//
+// An explicit configuration, from [Config] or else from the variable GOMLX_BACKEND, is opened or is an error. Without
+// one Open takes the first of these that opens:
+//
+//   - xla:cuda: a CUDA PJRT plugin is installed and there is an NVIDIA device
+//   - xla:cpu: a CPU PJRT plugin is installed (`make xla` installs one)
+//   - onnx:cpu: the program is built with -tags=onnx, and ONNX Runtime is installed (`make onnxruntime`)
+//   - go:ops_sequential: always available
+//
+// Open never uses the network. A configuration is a backend's name and its options, as "xla:cpu,devices=2" or
+// "xla:cuda,tf32=false". Programs built with -tags=noxla or without cgo have no XLA. Bare "go" means
+// "go:ops_sequential": the parallel scheduler of compute v0.1.6 can deadlock on models of the size of a ViT and is no
+// faster.
 func Open(options ...Option) (compute.Backend, error) {
 	m := machine{
 		lookup:      os.LookupEnv,
 		names:       compute.List(),
 		open:        compute.NewWithConfig,
-		openXLA:     openXLA,
-		plugins:     xlaPlugins,
-		onnxLibrary: onnxLibrary,
+		openXLA:     plugin.Open,
+		plugins:     plugin.All,
+		onnxLibrary: plugin.ONNXRuntime,
 		simd:        strings.Contains(runtime.Version(), "simd"), // as "go1.26.8 X:simd"
 		out:         os.Stderr,
 	}
@@ -44,15 +62,15 @@ func Open(options ...Option) (compute.Backend, error) {
 	return m.choose()
 }
 
-// Option changes what Open opens.
+// Option is an option of [Open].
 type Option func(*machine)
 
-// Config overrides GOMLX_BACKEND; the empty string does not.
+// Config overrides GOMLX_BACKEND unless config is empty.
 func Config(config string) Option {
 	return func(m *machine) { m.config, m.asked = config, strconv.Quote(config) }
 }
 
-// Devices asks XLA for n devices on a CPU, default 1. Accelerators always offer all of theirs.
+// Devices sets the number of XLA devices on a CPU, default 1. Accelerators always use all devices.
 func Devices(n int) Option { return func(m *machine) { m.devices = n } }
 
 // Log sets where the line about the chosen backend is written, default [os.Stderr].
@@ -65,15 +83,12 @@ type machine struct {
 	lookup        func(variable string) (string, bool)
 	names         []string // of the backends in this program
 	open          func(config string) (compute.Backend, error)
-	openXLA       func(p plugin, options string, devices int) (compute.Backend, string, error)
-	plugins       func() []plugin // installed PJRT plugins
-	onnxLibrary   func() string   // path of ONNX Runtime, empty if it is not installed
-	simd          bool            // whether the go backend's kernels are vectorized
+	openXLA       func(p plugin.Plugin, options string, devices int) (compute.Backend, string, error)
+	plugins       func() []plugin.Plugin // installed PJRT plugins
+	onnxLibrary   func() string          // path of ONNX Runtime, empty if it is not installed
+	simd          bool                   // whether the go backend's kernels are vectorized
 	out           io.Writer
 }
-
-// plugin is a PJRT plugin. The name may be the path.
-type plugin struct{ name, path string }
 
 func (m machine) choose() (compute.Backend, error) {
 	if m.config != "" {
@@ -130,64 +145,33 @@ func (m machine) unknown(name string) error {
 
 // namedPlugin opens XLA with options like "cpu,devices=2": the name or path of a plugin, and its options.
 func (m machine) namedPlugin(options string) (compute.Backend, string, error) {
-	wanted, rest, err := m.takeDevices(options)
+	p, rest, devices, err := plugin.Named(m.plugins(), options)
+	if errors.Is(err, fs.ErrNotExist) {
+		remedy := "see docs/backends.md"
+		if wanted, _, _ := strings.Cut(options, ","); wanted == "" || strings.HasPrefix(wanted, "cpu") {
+			remedy = "`make xla` installs the one for CPUs"
+		}
+		return nil, "", fmt.Errorf("%w: %s", err, remedy)
+	}
 	if err != nil {
 		return nil, "", err
 	}
-	if filepath.IsAbs(wanted) {
-		return m.tryXLA(plugin{wanted, wanted}, rest)
-	}
-	installed := preferred(m.plugins())
-	for _, p := range installed {
-		if p.name == wanted || wanted == "" || strings.HasPrefix(p.name, wanted+"_v") {
-			return m.tryXLA(p, rest)
-		}
-	}
-	remedy := "see docs/backends.md"
-	if wanted == "" || strings.HasPrefix(wanted, "cpu") {
-		remedy = "`make xla` installs the one for CPUs"
-	}
-	return nil, "", fmt.Errorf("no PJRT plugin %q is installed: %s", cmp.Or(wanted, "cpu"), remedy)
-}
-
-// takeDevices splits options at the first comma, and moves devices=N from the rest into m.
-func (m *machine) takeDevices(options string) (wanted, rest string, err error) {
-	parts := strings.Split(options, ",")
-	var others []string
-	for _, part := range parts[1:] {
-		n, found := strings.CutPrefix(part, "devices=")
-		if !found {
-			others = append(others, part)
-		} else if m.devices, err = strconv.Atoi(n); err != nil || m.devices < 1 {
-			return "", "", fmt.Errorf("devices=%s: want a number of devices, 1 or more", n)
-		}
-	}
-	return parts[0], strings.Join(others, ","), nil
-}
-
-// preferred sorts plugins: GPUs, CPUs, others, and in each the unversioned names first.
-func preferred(plugins []plugin) []plugin {
-	rank := func(p plugin) int {
-		return slices.IndexFunc([]string{"cuda", "cpu", ""}, func(k string) bool { return strings.HasPrefix(p.name, k) })
-	}
-	slices.SortStableFunc(plugins, func(a, b plugin) int {
-		return cmp.Or(rank(a)-rank(b), strings.Compare(a.name, b.name))
-	})
-	return plugins
+	m.devices = cmp.Or(devices, m.devices)
+	return m.tryXLA(p, rest)
 }
 
 // best opens the first backend of Open's list that works.
 func (m machine) best() (compute.Backend, error) {
-	for _, p := range preferred(m.plugins()) {
-		if !strings.HasPrefix(p.name, "cuda") && !strings.HasPrefix(p.name, "cpu") {
+	for _, p := range plugin.Preferred(m.plugins()) {
+		if !strings.HasPrefix(p.Name, "cuda") && !strings.HasPrefix(p.Name, "cpu") {
 			continue
 		}
 		b, note, err := m.tryXLA(p, "")
 		if err == nil {
-			fmt.Fprintf(m.out, "backend: xla:%s (%s%s)\n", p.name, p.path, note)
+			fmt.Fprintf(m.out, "backend: xla:%s (%s%s)\n", p.Name, p.Path, note)
 			return b, nil
 		}
-		fmt.Fprintf(m.out, "backend: xla:%s does not open: %v\n", p.name, err)
+		fmt.Fprintf(m.out, "backend: xla:%s does not open: %v\n", p.Name, err)
 	}
 	if library := m.onnxLibrary(); library != "" {
 		b, err := m.try(func() (compute.Backend, error) { return m.open("onnx:cpu") })
@@ -234,7 +218,7 @@ func (m machine) try(open func() (compute.Backend, error)) (b compute.Backend, e
 	return b, err
 }
 
-func (m machine) tryXLA(p plugin, options string) (b compute.Backend, note string, err error) {
+func (m machine) tryXLA(p plugin.Plugin, options string) (b compute.Backend, note string, err error) {
 	b, err = m.try(func() (b compute.Backend, err error) {
 		b, note, err = m.openXLA(p, options, max(m.devices, 1))
 		return b, err

@@ -2,7 +2,7 @@
 
 //go:build cgo && ((linux && (amd64 || arm64)) || (darwin && arm64) || (windows && amd64)) && !noxla
 
-package backend
+package plugin
 
 import (
 	"flag"
@@ -18,28 +18,29 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// xlaPlugins returns the PJRT plugins of this machine, none if inspecting one of them fails.
-func xlaPlugins() (plugins []plugin) {
+// All returns the PJRT plugins of this machine, none if inspecting one of them fails.
+func All() (plugins []Plugin) {
 	defer quiet()() // errors of other libraries do not concern the user
 	_ = exceptions.TryCatch[error](func() {
 		for name, path := range pjrt.AvailablePlugins() {
-			plugins = append(plugins, plugin{name, path})
+			plugins = append(plugins, Plugin{name, path})
 		}
 	})
 	return plugins
 }
 
-// openXLA opens a plugin with options of go-xla, as "tf32=false,preallocate". The note is for the line of Open.
-func openXLA(p plugin, options string, devices int) (b compute.Backend, note string, err error) {
+// Open opens a plugin with options of go-xla, as "tf32=false,preallocate", and n devices if it is for CPUs. The note says
+// what was changed.
+func Open(p Plugin, options string, n int) (b compute.Backend, note string, err error) {
 	xla.EnableAutoInstall(false)
 	client := pjrt.NamedValuesMap{}
 	if onCPU(p) {
-		client["cpu_device_count"] = int64(devices)
-		if note, err = guard(p.path); err != nil {
+		client["cpu_device_count"] = int64(n)
+		if note, err = guard(p.Path); err != nil {
 			return nil, "", err
 		}
 	}
-	x, err := xla.NewWithOptions(strings.Trim(p.name+","+options, ","), client)
+	x, err := xla.NewWithOptions(strings.Trim(p.Name+","+options, ","), client)
 	if err != nil {
 		return nil, "", err // not x, which would be a non-nil interface
 	}
@@ -47,7 +48,7 @@ func openXLA(p plugin, options string, devices int) (b compute.Backend, note str
 }
 
 // onCPU guesses from its name whether a plugin computes on the CPU, as go-xla does.
-func onCPU(p plugin) bool { return strings.Contains(strings.ToLower(filepath.Base(p.name)), "cpu") }
+func onCPU(p Plugin) bool { return strings.Contains(strings.ToLower(filepath.Base(p.Name)), "cpu") }
 
 // guard sets XLA_FLAGS for a plugin that is not loaded yet. [os.Setenv] reaches it through cgo.
 func guard(path string) (note string, err error) {
@@ -56,7 +57,7 @@ func guard(path string) (note string, err error) {
 		return "", err
 	}
 	defer file.Close()
-	known, err := contains(file, fusionFlag)
+	known, err := Contains(file, FusionFlag)
 	if err != nil {
 		return "", err
 	}

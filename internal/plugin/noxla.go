@@ -2,7 +2,7 @@
 
 //go:build !cgo || noxla || !((linux && (amd64 || arm64)) || (darwin && arm64) || (windows && amd64))
 
-package backend
+package plugin
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 	"github.com/gomlx/compute"
 )
 
-func xlaPlugins() []plugin { return nil }
+func All() []Plugin { return nil }
 
-func openXLA(plugin, string, int) (compute.Backend, string, error) {
+func Open(Plugin, string, int) (compute.Backend, string, error) {
 	return nil, "", errors.New("this program was built without XLA")
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gomlx/gomlx/core/graph"
 
-	"github.com/wepe-go/wepe/finetune/backend"
+	"github.com/wepe-go/wepe/backend"
 )
 
 func ExampleOpen() {

@@ -2,7 +2,7 @@
 
 //go:build linux && amd64 && onnx
 
-package backend
+package plugin
 
 import (
 	"os"
@@ -12,8 +12,8 @@ import (
 	"github.com/gomlx/compute-onnx/support/onnxruntime"
 )
 
-// onnxLibrary returns the path of ONNX Runtime that compute-onnx will use, empty if there is none.
-func onnxLibrary() string {
+// ONNXRuntime returns the path of ONNX Runtime that compute-onnx will use, empty if there is none.
+func ONNXRuntime() string {
 	path := os.Getenv("ONNXRUNTIME_SHARED_LIBRARY_PATH")
 	if path == "" {
 		dir, err := onnxruntime.GetInstallPath()

@@ -21,9 +21,12 @@ const memoryVariable = "WEPE_KEEP_MEMORY"
 const tunables = "glibc.malloc.arena_max=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:" +
 	"glibc.malloc.hugetlb=1"
 
-// KeepMemory is documented in package finetune/backend: execve, because glibc reads GLIBC_TUNABLES only
-// at the start. Child processes do not inherit the variable. It does nothing if GOMLX_BACKEND names another backend,
-// without cgo and on other systems than Linux.
+// KeepMemory makes XLA on a CPU reuse the memory of its temporaries; otherwise they are mapped and unmapped in every
+// call, a third of the time of a small model. Call it first in main, before opening or printing anything: it
+// re-executes the program in the same process, with GLIBC_TUNABLES set, which glibc reads only at the start. Freed
+// memory stays with the process. Child processes do not inherit the variable. WEPE_KEEP_MEMORY=0 or a user's
+// GLIBC_TUNABLES disables it. It does nothing if GOMLX_BACKEND names another backend, without cgo and on other systems
+// than Linux.
 func KeepMemory() {
 	state := os.Getenv(memoryVariable)
 	if state == "kept" {

@@ -1,0 +1,54 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package plugin finds and opens the native libraries that compute: PJRT plugins, ONNX Runtime. It never downloads
+// anything, and it protects XLA against a known miscompilation (flags.go). Programs use package backend.
+package plugin
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Plugin is a PJRT plugin. The name may be the path.
+type Plugin struct{ Name, Path string }
+
+// Named returns the plugin that options like "cpu,devices=2" name, or an absolute path; the number of devices, 0 if
+// they have none; and the other options. The error is [fs.ErrNotExist] if it is not installed.
+func Named(installed []Plugin, options string) (p Plugin, rest string, devices int, err error) {
+	parts := strings.Split(options, ",")
+	var others []string
+	for _, part := range parts[1:] {
+		n, found := strings.CutPrefix(part, "devices=")
+		if !found {
+			others = append(others, part)
+		} else if devices, err = strconv.Atoi(n); err != nil || devices < 1 {
+			return p, "", 0, fmt.Errorf("devices=%s: want a number of devices, 1 or more", n)
+		}
+	}
+	wanted, rest := parts[0], strings.Join(others, ",")
+	if filepath.IsAbs(wanted) {
+		return Plugin{wanted, wanted}, rest, devices, nil
+	}
+	for _, p := range Preferred(installed) {
+		if p.Name == wanted || wanted == "" || strings.HasPrefix(p.Name, wanted+"_v") {
+			return p, rest, devices, nil
+		}
+	}
+	return p, "", 0, fmt.Errorf("PJRT plugin %q: %w", cmp.Or(wanted, "cpu"), fs.ErrNotExist)
+}
+
+// Preferred sorts plugins: GPUs, CPUs, others, and in each the unversioned names first.
+func Preferred(plugins []Plugin) []Plugin {
+	rank := func(p Plugin) int {
+		return slices.IndexFunc([]string{"cuda", "cpu", ""}, func(k string) bool { return strings.HasPrefix(p.Name, k) })
+	}
+	slices.SortStableFunc(plugins, func(a, b Plugin) int {
+		return cmp.Or(rank(a)-rank(b), strings.Compare(a.Name, b.Name))
+	})
+	return plugins
+}
