@@ -26,7 +26,8 @@ import (
 //	learned  resampled to the run's grid, for position "learned" and "hybrid", which blends WePE into them
 //	others   copied for the same position, otherwise dropped
 //
-// and other variables of the run's position are new. Its head is copied if it has the run's classes.
+// and other variables of the run's position are new, zero where a position that is added to the model's own can start
+// as the identity (vit.Position.Neutral). Its head is copied if it has the run's classes.
 type initialModel struct {
 	Path    string         `json:"path"`
 	SHA256  string         `json:"sha256"`           // of its weights' file
@@ -202,14 +203,29 @@ func (s *initialModel) load(m *Model, mayBeNew func(path string) bool) (report [
 		return nil, err
 	}
 	m.expectNoMore(s.Path, mayBeNew)
-	if r.Model.Encoding().BeginsWith(s.Model.Encoding()) {
-		if hybrid, ok := r.Model.Encoders(scope).Additive.(*wepe.Hybrid); ok {
-			if err := hybrid.Start(m.backend); err != nil {
-				return nil, err
+	return append(report, positions), s.start(m)
+}
+
+// start sets new variables of the position encoding: those that blend into the source's table, and those that leave its
+// function unchanged.
+func (s *initialModel) start(m *Model) error {
+	e, from := m.Recipe.Model.Encoding(), s.Model.Encoding()
+	added := e.Added(from)
+	if len(added) == 0 && !e.BeginsWith(from) {
+		return nil
+	}
+	encoders := m.Recipe.Model.Encoders(m.store.Scope("/" + modelScope))
+	for v := range m.variables() {
+		if variable, ok := strings.CutPrefix(below(v.Path()), positionPath); ok && added.Neutral(variable) {
+			if err := v.SetValue(tensors.FromShape(v.Shape())); err != nil {
+				return err
 			}
 		}
 	}
-	return append(report, positions), nil
+	if hybrid, ok := encoders.Additive.(*wepe.Hybrid); ok && e.BeginsWith(from) {
+		return hybrid.Start(m.backend)
+	}
+	return nil
 }
 
 // pixels describes the normalization of a run.

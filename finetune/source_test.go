@@ -164,6 +164,45 @@ func TestThePretrainedFunctionIsTheOneThatIsFineTuned(t *testing.T) {
 	}
 }
 
+// An encoding that is added to the model's own starts as the identity, and every one of its variables learns.
+func TestAnAddedEncodingStartsAsTheIdentity(t *testing.T) {
+	gomlxtest.OnGo(t)
+	from, source := pretrained(t, nil)
+	set := dataset(11, 9)
+	want := gomlxtest.Must(source.Evaluate(set))(t)
+	for position, neutral := range map[string]int{ // variables of its two blocks
+		"learned+wepe-v": 2, "learned+fourier-v": 2, "learned+wepe-qkv": 6, "learned+fourier-qkv": 6,
+		"learned+rope-mixed": 2, "learned+liere": 2, "learned+cpe": 2,
+		"learned+relative-table": 2, "hybrid+wepe-v": 2, "wepe-v": 0, "wepe+rope-mixed": 0,
+	} {
+		settings := "augment.size=[4,6];model.position=" + position
+		if strings.HasPrefix(position, "hybrid") {
+			settings += ";wepe_gate=0"
+		}
+		trainer, _ := started(t, settings, Run{From: from})
+		if got := gomlxtest.Must(trainer.model.Evaluate(set))(t); (got == want) != (neutral > 0) {
+			t.Errorf("%s: the model begins at %+v, the pretrained one is at %+v", position, got, want)
+		}
+		start, zeros := trainer.model.weights(t, ""), 0
+		nonzero := func(x float64) bool { return x != 0 }
+		advanced(t, trainer, 1)
+		for path, after := range trainer.model.weights(t, "") {
+			_, block, _ := strings.Cut(path, "/block_") // no scalar of a lattice
+			if !strings.HasPrefix(path, positionPath) || block == "" || slices.ContainsFunc(start[path], nonzero) {
+				continue
+			}
+			zeros++
+			// The class token alone is pooled, and has no position: queries of the last block do nothing.
+			if last := block == "01/query"; last == slices.ContainsFunc(after, nonzero) {
+				t.Errorf("%s: %s does not learn", position, path)
+			}
+		}
+		if zeros != neutral {
+			t.Errorf("%s: %d variables are zero, want %d", position, zeros, neutral)
+		}
+	}
+}
+
 func TestTheHeadIsKeptOnlyForTheSameClasses(t *testing.T) {
 	gomlxtest.OnGo(t)
 	from, source := pretrained(t, nil)

@@ -5,6 +5,7 @@ package vit
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -120,6 +121,25 @@ func (e Encoding) Shared(other Encoding) (shared Encoding) {
 // "position": a variable of an encoding that both have, or the table that e starts with.
 func (e Encoding) Inherits(from Encoding, variable string) bool {
 	return e.Shared(from).Owns(variable) || variable == learnedName && e.BeginsWith(from)
+}
+
+// Added returns the positions of e that a model made from one with encoding from has in addition to all of from; none
+// if it replaces any of them.
+func (e Encoding) Added(from Encoding) (added Encoding) {
+	for _, p := range from {
+		kept := len(e.Shared(Encoding{p})) > 0 || p.Name == learned && e.BeginsWith(from)
+		if p.Kind() != kindNone && !kept {
+			return nil
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(e), func(p Position) bool { return len(from.Shared(Encoding{p})) > 0 })
+}
+
+// Neutral reports whether a variable below the scope "position" is a Neutral one of e.
+func (e Encoding) Neutral(variable string) bool {
+	return slices.ContainsFunc(e, func(p Position) bool {
+		return slices.Contains(p.Neutral, path.Base(variable)) && Encoding{p}.Owns(variable)
+	})
 }
 
 // BeginsWith reports whether a model with this encoding, made from one with another, starts with the table of from.

@@ -71,6 +71,10 @@ type Position struct {
 	Params      []string                    // hyperparameters it reads
 	TrainedGrid func(Config) map[string]any // see Config.TrainedGrid; nil for none
 
+	// Neutral are the last elements of the names of variables that at zero make the encoding the identity. They start at
+	// zero in a model that adds the encoding to those of a pretrained one, whose function is then unchanged.
+	Neutral []string
+
 	// Pretrained marks an encoding for fine-tuning that starts with the table of a pretrained model, the variable of
 	// position "learned".
 	Pretrained bool

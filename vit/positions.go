@@ -51,7 +51,7 @@ var positions = []Position{
 		Name: "rope-mixed", Doc: "channel pairs are rotated along directions learned per head",
 		Source:  "https://arxiv.org/abs/2403.13298",
 		HeadDim: 4, Parameters: ropeMixedParameters, Variables: []string{"rope_mixed/"},
-		Params: []string{paramRopeTheta}, Rotary: newRopeMixed,
+		Neutral: []string{"frequencies"}, Params: []string{paramRopeTheta}, Rotary: newRopeMixed,
 	},
 	{
 		Name: "rope-dinov3", Doc: "axial, with coordinates in [-1, 1] on any grid, jittered in training",
@@ -74,7 +74,7 @@ var positions = []Position{
 		Name: "liere", Doc: "learned rotations of 8 channels at once", Source: "https://arxiv.org/abs/2406.10322",
 		Parameters: liereParameters, Variables: []string{"liere/"}, Params: setting.Names(new(liereSettings).settings()),
 		TrainedGrid: liereGrid.of,
-		Rotary:      newLieRE,
+		Neutral:     []string{"generators"}, Rotary: newLieRE,
 	},
 	{
 		Name: "wepe", Doc: "℘ and ℘′ at the patch's position, projected",
@@ -90,21 +90,23 @@ var positions = []Position{
 		Name: "wepe-qkv", Doc: "sphere features scale the queries, keys and values of every block",
 		Parameters: wepeQKVParameters, Variables: []string{"wepe_qkv/"},
 		Params:      wepeSettings(ofGate, ofProjection, ofTable),
-		TrainedGrid: wepeTrainedGrid, Modulation: newWePEQKV,
+		TrainedGrid: wepeTrainedGrid, Neutral: modulated[:], Modulation: newWePEQKV,
 	},
 	{
 		Name: "fourier-qkv", Doc: "wepe-qkv with sines and cosines in place of ℘: a control",
-		Parameters: fourierQKVParameters, Variables: []string{"fourier_qkv/"}, Modulation: newFourierQKV,
+		Parameters: fourierQKVParameters, Variables: []string{"fourier_qkv/"}, Neutral: modulated[:],
+		Modulation: newFourierQKV,
 	},
 	{
 		Name: "wepe-v", Doc: "wepe-qkv on the values alone",
 		Parameters: wepeVParameters, Variables: []string{"wepe_v/"},
 		Params:      wepeSettings(ofGate, ofProjection, ofTable),
-		TrainedGrid: wepeTrainedGrid, Modulation: newWePEV,
+		TrainedGrid: wepeTrainedGrid, Neutral: modulated[2:], Modulation: newWePEV,
 	},
 	{
 		Name: "fourier-v", Doc: "wepe-v with sines and cosines in place of ℘: a control",
-		Parameters: fourierVParameters, Variables: []string{"fourier_v/"}, Modulation: newFourierV,
+		Parameters: fourierVParameters, Variables: []string{"fourier_v/"}, Neutral: modulated[2:],
+		Modulation: newFourierV,
 	},
 	{
 		Name: "wepe-lut", Doc: "wepe from a look-up table, with a fixed lattice",
@@ -126,6 +128,7 @@ var positions = []Position{
 		Name: "relative-table", Doc: "a learned score per head and offset of two patches",
 		Source: "https://arxiv.org/abs/2106.08254", Parameters: relativeTableParameters,
 		Variables: []string{"relative_table/"}, Params: []string{"relative_table_rows", "relative_table_cols"},
+		Neutral:     []string{"scores"},
 		TrainedGrid: trainedGrid("relative_table").of, Relative: newRelativeTable,
 	},
 	{
@@ -140,6 +143,6 @@ var positions = []Position{
 	{
 		Name: "cpe", Doc: "a depthwise convolution of the patches after the first block",
 		Source: "https://arxiv.org/abs/2102.10882", Parameters: cpeParameters, Variables: []string{"cpe/"},
-		Params: setting.Names(cpeSettings(new(int))), Conditional: newCPE,
+		Params: setting.Names(cpeSettings(new(int))), Neutral: []string{"kernel", "bias"}, Conditional: newCPE,
 	},
 }
