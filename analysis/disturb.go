@@ -50,7 +50,7 @@ func shuffled(set *data.Memory, patch int, seed uint64) *data.Memory {
 // image and in the new one, which starts as a copy.
 func eachPatch(set *data.Memory, patch int, seed uint64,
 	change func(order []int, from, to func(patch, y int) []uint8)) *data.Memory {
-	out := data.First(set, set.Len())
+	out := data.First(set, set.Len()).(*data.Memory)
 	cols := set.Width / patch
 	for i := range set.Len() {
 		row := func(pixels []uint8) func(p, y int) []uint8 {
@@ -86,7 +86,7 @@ func (m movement) matrix(width, height int) f64.Aff3 {
 
 // moved moves every image, with an interpolation.
 func moved(set *data.Memory, m movement, kernel draw.Transformer) *data.Memory {
-	out := data.First(set, set.Len())
+	out := data.First(set, set.Len()).(*data.Memory)
 	mean := meanColour(set)
 	fill := image.NewUniform(color.RGBA{mean[0], mean[1%set.Channels], mean[2%set.Channels], 255})
 	whole := image.Rect(0, 0, set.Width, set.Height)

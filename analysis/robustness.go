@@ -87,7 +87,7 @@ func (s *subject) withstand(all []disturbance) error {
 		accuracy := 100 * float64(m.Top1)
 		s.measured("top-1 accuracy, %", d.name, accuracy)
 		s.measured("retained accuracy, %", d.name, 100*accuracy/whole)
-		shown = append(shown, data.First(harder, shownImages))
+		shown = append(shown, data.First(harder, shownImages).(*data.Memory))
 	}
 	return s.show("perturbed images", "From top to bottom: original images, then in the order of the table.",
 		func(w io.Writer) error {

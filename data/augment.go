@@ -71,8 +71,18 @@ type Augment struct {
 }
 
 // Divide returns the part of an augmentation that the host does, the zero value for none, and the part that is left for
-// the graph.
-func (a Augment) Divide(s Source) (host, graph Augment) { return s.divide(a) }
+// the graph. The graph computes everything that it supports, except that random crops of images that are not in memory
+// are taken from the originals, and so are the steps up to erasing that follow them.
+func (a Augment) Divide(s Source) (host, graph Augment) {
+	_, held := s.(*Memory)
+	if host, graph = (Augment{}), a; a.onHost() || a.crops() && !held {
+		host, graph = a, a.afterHost()
+	}
+	if !held {
+		host.Size = [2]int{s.Describe().Height, s.Describe().Width}
+	}
+	return host, graph
+}
 
 // Eval returns the augmentation of evaluation: Size, Mean and Std of a.
 func (a Augment) Eval() Augment {

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
 // imageExtensions are the extensions of files that Folder reads, in lower or upper case.
@@ -59,6 +61,27 @@ func Folder(dir string, classes []string) (parts Parts[*Files], err error) {
 		classes = parts.Train.Classes
 	}
 	return parts, nil
+}
+
+// heldOutShare of the images of a directory without a held-out split is its validation split.
+const heldOutShare = 0.2
+
+// Open returns the images of a directory, see [Folder], as sources that read each image when a batch needs it, resized
+// by p. Without a held-out split about a fifth of the images is Validation, chosen by [Files.HoldOut].
+func Open(dir string, p preprocess.Settings) (parts Parts[Source], err error) {
+	found, err := Folder(dir, nil)
+	if err == nil && found.Validation == nil && found.Test == nil {
+		found.Train, found.Validation, err = found.Train.HoldOut(heldOutShare, 0)
+	}
+	for _, split := range []struct {
+		files *Files
+		to    *Source
+	}{{found.Train, &parts.Train}, {found.Validation, &parts.Validation}, {found.Test, &parts.Test}} {
+		if err == nil && split.files != nil {
+			*split.to, err = split.files.Stream(p, Streaming{})
+		}
+	}
+	return parts, err
 }
 
 // hidden reports whether a name is skipped; archives of macOS have __MACOSX.

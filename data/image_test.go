@@ -256,7 +256,7 @@ func TestADatasetWarnsOnceOfClippedGrey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(read(stream), read(First(stream, 4))); err != nil {
+		if err := errors.Join(read(stream), read(First(stream, 4).(*Stream))); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if want := ClippedGrey + " dataset=numbered image=0001.png\n"; log.String() != want {

@@ -44,6 +44,8 @@ func NewLoader(s Source, host Augment, seed int64, part int, batches iter.Seq2[i
 	info := *s.Describe()
 	info.Labels, info.Grids = nil, nil
 	info.Height, info.Width = host.OutputSize(info.Height, info.Width)
+	held, _ := s.(*Memory)
+	unrounded := held != nil && held.Float != nil && host == Augment{}
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &Loader{source: s, part: part, ready: make(chan *Batch, prefetched), cancel: cancel}
 	type task struct {
@@ -65,6 +67,9 @@ func NewLoader(s Source, host Augment, seed int64, part int, batches iter.Seq2[i
 				return
 			}
 			b.Pixels = make([]uint8, len(indices)*b.Height*b.Width*b.Channels) // allocated once the batch may be read
+			if unrounded {
+				b.Float = make([]float32, len(b.Pixels))
+			}
 			for k := range indices {
 				select {
 				case tasks <- task{b, k}:
@@ -88,19 +93,12 @@ func NewLoader(s Source, host Augment, seed int64, part int, batches iter.Seq2[i
 // fill reads image k of the batch.
 func (b *Batch) fill(ctx context.Context, s Source, v view, k int) error {
 	row := v.Index % s.Len()
-	img, err := s.show(ctx, row, v)
+	img, err := show(ctx, s, row, v)
 	if err != nil {
 		return err
 	}
 	b.Labels[k] = s.Describe().Labels[row]
-	pixels := b.Row(k)
-	if b.Channels == 3 {
-		copy(pixels, img.Pixels)
-		return nil
-	}
-	for i := range pixels {
-		pixels[i] = img.Pixels[3*i]
-	}
+	b.put(k, img)
 	return nil
 }
 
@@ -119,7 +117,7 @@ func (l *Loader) replace(b *Batch) error {
 	s := l.source
 	for k, err := range b.errs {
 		if err != nil {
-			err = s.LeaveOut(b.Indices[k]%s.Len(), err)
+			err = s.Describe().LeaveOut(b.Indices[k]%s.Len(), err)
 		}
 		if err != nil {
 			return err
@@ -137,9 +135,22 @@ func (l *Loader) replace(b *Batch) error {
 			}
 		}
 		copy(b.Row(k), b.Row(other))
+		if size := len(b.Row(0)); b.Float != nil {
+			copy(b.Float[k*size:(k+1)*size], b.Float[other*size:])
+		}
 		b.Indices[k], b.Labels[k] = b.Indices[other], b.Labels[other]
 	}
 	return nil
+}
+
+// intact returns the positions of the images that are not replaced.
+func (b *Batch) intact() (rows []int) {
+	for k, err := range b.errs {
+		if err == nil {
+			rows = append(rows, k)
+		}
+	}
+	return rows
 }
 
 // Part returns images from to to-1 of the batch: a view, not a copy.

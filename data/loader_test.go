@@ -154,18 +154,18 @@ func TestImagesThatAreNotCroppedAreThoseOfLoad(t *testing.T) {
 		}
 		rows := []int{130, 0, 77, 5}
 		set := streamed(t, f, Streaming{})
-		part := Rows(set, rows)
+		part := set.subset(rows)
 		_, got := fed(t, part, Augment{FlipProb: 0.5}, 1, func(yield func(int, []int) bool) { yield(0, []int{0, 1, 2, 3}) })
 		held, err := set.Load(t.Context(), rows)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, pixels := range [][]byte{got, held.Pixels} {
-			if !bytes.Equal(pixels, Rows(want, rows).Pixels) {
+			if !bytes.Equal(pixels, want.Rows(rows).Pixels) {
 				t.Errorf("%s: other pixels than Load's", container)
 			}
 		}
-		if !slices.Equal(part.Labels, Rows(want, rows).Labels) || !slices.Equal(held.Labels, part.Labels) ||
+		if !slices.Equal(part.Labels, want.Rows(rows).Labels) || !slices.Equal(held.Labels, part.Labels) ||
 			!slices.Equal(part.Classes, []string{"cat", "dog", "eel"}) {
 			t.Errorf("%s: labels %v and %v of %v", container, part.Labels, held.Labels, part.Classes)
 		}

@@ -45,8 +45,8 @@ func (m *Memory) RGBA(i int) *image.RGBA {
 	return out
 }
 
-// show implements Source.
-func (m *Memory) show(_ context.Context, row int, v view) (*Image, error) {
+// Image implements Source.
+func (m *Memory) Image(_ context.Context, row int) (*Image, error) {
 	img := &Image{Height: m.Height, Width: m.Width, Pixels: m.Row(row)}
 	if m.Channels == 1 {
 		img.Pixels = make([]uint8, 0, 3*m.Height*m.Width)
@@ -54,38 +54,26 @@ func (m *Memory) show(_ context.Context, row int, v view) (*Image, error) {
 			img.Pixels = append(img.Pixels, v, v, v)
 		}
 	}
-	return v.Apply(img, v.Seed, v.Epoch, v.Index), nil
-}
-
-// divide implements Source: the graph computes everything that it supports.
-func (m *Memory) divide(a Augment) (host, graph Augment) {
-	if a.onHost() {
-		return a, a.afterHost()
+	if m.Float != nil {
+		img.Float = m.Float[row*len(m.Row(row)):][:len(m.Row(row))]
 	}
-	return Augment{}, a
+	return img, nil
 }
 
 // Load returns a copy of the given rows.
-func (m *Memory) Load(_ context.Context, rows []int) (*Memory, error) { return Rows(m, rows), nil }
+func (m *Memory) Load(_ context.Context, rows []int) (*Memory, error) { return m.Rows(rows), nil }
 
 // Check returns an error if there are no images, the pixels do not match the shape, or a label has no class.
 func (m *Memory) Check(context.Context, bool) error {
+	err := m.check()
 	switch {
-	case m.Height < 1 || m.Width < 1 || m.Channels != 1 && m.Channels != 3:
-		return fmt.Errorf("data: %s: image shape [%d, %d, %d], want positive sides and 1 or 3 channels",
-			m.Name, m.Height, m.Width, m.Channels)
-	case len(m.Labels) == 0:
-		return fmt.Errorf("data: %s has no images", m.Name)
+	case err != nil:
+		return err
 	case len(m.Pixels) != len(m.Labels)*m.Height*m.Width*m.Channels:
 		return fmt.Errorf("data: %s: %d bytes of pixels, want %d for [%d, %d, %d, %d]", m.Name, len(m.Pixels),
 			len(m.Labels)*m.Height*m.Width*m.Channels, len(m.Labels), m.Height, m.Width, m.Channels)
 	case m.Float != nil && len(m.Float) != len(m.Pixels):
 		return fmt.Errorf("data: %s: %d pixels in float32, %d in bytes", m.Name, len(m.Float), len(m.Pixels))
-	}
-	for i, label := range m.Labels {
-		if label < 0 || int(label) >= len(m.Classes) {
-			return fmt.Errorf("data: %s: image %d has label %d, want 0 to %d", m.Name, i, label, len(m.Classes)-1)
-		}
 	}
 	return m.checkGrids()
 }
@@ -99,8 +87,8 @@ func (m *Memory) Tensor() *tensors.Tensor {
 	return tensors.FromFlatDataAndDimensions(m.Pixels, m.Len(), m.Height, m.Width, m.Channels)
 }
 
-// subset implements Source: a copy.
-func (m *Memory) subset(rows []int) Source {
+// Rows returns a copy of the given rows, in the order given.
+func (m *Memory) Rows(rows []int) *Memory {
 	size := m.Height * m.Width * m.Channels
 	out := &Memory{Info: m.Info, Pixels: picked(m.Pixels, rows, size), Float: picked(m.Float, rows, size)}
 	out.Labels, out.Grids = picked(m.Labels, rows, 1), picked(m.Grids, rows, 1)
@@ -119,7 +107,7 @@ func picked[T any](values []T, rows []int, size int) []T {
 	return out
 }
 
-// Fingerprint implements Source: it covers shape, class names, labels, pixels and grids, not the name.
+// Fingerprint covers shape, class names, labels, pixels and grids, not the name.
 func (m *Memory) Fingerprint() string {
 	h := sha256.New()
 	m.hash(h)
@@ -152,9 +140,15 @@ func newMemory(name string, n int, classes []string, p preprocess.Settings) (*Me
 	return m, nil
 }
 
-// put stores an image as row i of a dataset from newMemory.
+// put stores an image as row i.
 func (m *Memory) put(i int, img *Image) {
-	copy(m.Row(i), img.Pixels)
+	if pixels := m.Row(i); m.Channels == 3 {
+		copy(pixels, img.Pixels)
+	} else {
+		for k := range pixels {
+			pixels[k] = img.Pixels[3*k]
+		}
+	}
 	if m.Float != nil {
 		copy(m.Float[i*len(img.Float):], img.Float)
 	}

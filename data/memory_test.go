@@ -41,7 +41,7 @@ func TestFractionHasTheExactCountAndLargerOnesContainSmallerOnes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows := rowsOf(t, part)
+		rows := rowsOf(t, part.(*Memory))
 		if !slices.IsSorted(rows) || len(rows) != c.want || len(slices.Compact(slices.Clone(rows))) != c.want {
 			t.Errorf("fraction %g: rows %v, want %d different ones", c.f, rows, c.want)
 		}
@@ -54,10 +54,10 @@ func TestFractionHasTheExactCountAndLargerOnesContainSmallerOnes(t *testing.T) {
 	}
 	a, _ := Fraction(s, 0.5, 1)
 	b, _ := Fraction(s, 0.5, 2)
-	if slices.Equal(a.Labels, b.Labels) {
+	if slices.Equal(a.Describe().Labels, b.Describe().Labels) {
 		t.Error("two seeds choose the same images")
 	}
-	if whole, err := Fraction(s, 1, 1); err != nil || whole != s {
+	if whole, err := Fraction(s, 1, 1); err != nil || whole != Source(s) {
 		t.Errorf("all images are a copy, %v", err)
 	}
 	if _, err := Fraction(s, 0, 1); err == nil {
@@ -70,7 +70,7 @@ func TestSplitIsAPartition(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := slices.Sorted(slices.Values(append(rowsOf(t, train), rowsOf(t, held)...)))
+	all := slices.Sorted(slices.Values(append(rowsOf(t, train.(*Memory)), rowsOf(t, held.(*Memory))...)))
 	if train.Len() != 88 || held.Len() != 13 || !slices.Equal(all, rowsOf(t, numbered(101))) {
 		t.Errorf("%d and %d images, together %v", train.Len(), held.Len(), all)
 	}
@@ -89,7 +89,7 @@ func TestFingerprintSeesPixelsLabelsOrderShapeAndClasses(t *testing.T) {
 		"a label": func(s *Memory) { s.Labels[5]++ },
 		"shape":   func(s *Memory) { s.Height, s.Width = 2, 1 },
 		"a class": func(s *Memory) { s.Classes[3] = "x" },
-		"order":   func(s *Memory) { *s = *Rows(s, []int{1, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10}) },
+		"order":   func(s *Memory) { *s = *s.Rows([]int{1, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10}) },
 	}
 	for name, change := range changes {
 		s := numbered(11)

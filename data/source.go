@@ -4,7 +4,9 @@ package data
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -16,34 +18,98 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// Source is a labelled dataset of images of one size: [Memory] holds the pixels, [Stream] reads each batch from files
-// or shards (see [Container]).
+// Source is a labelled dataset of images. [Memory] holds the pixels, [Stream] reads each batch from files or shards. A
+// type of another package that embeds [Info] needs only Image:
+//
+//	type mine struct{ data.Info }
+//	func (m *mine) Image(ctx context.Context, row int) (*data.Image, error)
+//
+// A source may also have these methods, which the functions of the same names call: Load, Check and Fingerprint, with the
+// signatures that Memory has.
 type Source interface {
 	// Describe returns the name, the classes, the labels and the image size.
 	Describe() *Info
 	Len() int
-	// subset returns the given rows, in the order given, as a source of the same type.
-	subset(rows []int) Source
-	// Load returns the given rows in memory, as evaluation sees them.
-	Load(ctx context.Context, rows []int) (*Memory, error)
-	// Check reports images that cannot be read: by their headers, or if full is set by decoding them.
-	Check(ctx context.Context, full bool) error
-	// Fingerprint returns the SHA-256, in hexadecimal, of what training depends on. A resumed run compares it.
-	Fingerprint() string
-
-	divide(a Augment) (host, graph Augment)
-	// show returns one row after a view. Its errors have type *ImageError. It is safe for concurrent use.
-	show(ctx context.Context, row int, v view) (*Image, error)
-	// LeaveOut excludes a damaged row from training and metrics, and returns the cause if that is not allowed; it is
-	// always allowed with a nil cause. Damaged returns the rows left out so far.
-	LeaveOut(row int, cause error) error
-	Damaged() []int
+	// Image returns one image in red, green and blue. An image of another size than Describe's is resized by
+	// Info.Preprocessing; random crops are taken before that. It is safe for concurrent use and must not return an image
+	// that changes later. An error of type *ImageError with Damaged set is of a damaged image.
+	Image(ctx context.Context, row int) (*Image, error)
 }
 
 var (
 	_ Source = (*Memory)(nil)
 	_ Source = (*Stream)(nil)
 )
+
+// show returns one row after a view. Its errors have type *ImageError unless the context is done.
+func show(ctx context.Context, s Source, row int, v view) (*Image, error) {
+	if stream, ok := s.(*Stream); ok { // decodes no more than the crop
+		return stream.show(ctx, row, v)
+	}
+	img, err := s.Image(ctx, row)
+	if info := s.Describe(); err == nil && !v.crops() && [2]int{img.Height, img.Width} != [2]int{info.Height, info.Width} {
+		img, err = img.Preprocess(info.Preprocessing())
+	}
+	switch {
+	case err == nil && (v.crops() || v.onHost()):
+		return v.Apply(img, v.Seed, v.Epoch, v.Index), nil
+	case err == nil, errors.As(err, new(*ImageError)), ctx.Err() != nil:
+		return img, err
+	}
+	return nil, &ImageError{fmt.Sprintf("%s, image %d", s.Describe().Name, row), err, false}
+}
+
+// Load returns the given rows in memory, as evaluation sees them.
+func Load(ctx context.Context, s Source, rows []int) (*Memory, error) {
+	if own, ok := s.(interface {
+		Load(context.Context, []int) (*Memory, error)
+	}); ok {
+		return own.Load(ctx, rows)
+	}
+	info := *s.Describe()
+	m := &Memory{Info: info, Pixels: make([]uint8, len(rows)*info.Height*info.Width*info.Channels)}
+	m.Labels = picked(info.Labels, rows, 1)
+	return m, parallel(ctx, len(rows), func(ctx context.Context, i int) error {
+		img, err := show(ctx, s, rows[i], view{})
+		if err == nil {
+			m.put(i, img)
+		}
+		return err
+	})
+}
+
+// Check reports labels without a class and images that cannot be read: by their headers, or if full is set by decoding
+// them.
+func Check(ctx context.Context, s Source, full bool) error {
+	if own, ok := s.(interface {
+		Check(context.Context, bool) error
+	}); ok {
+		return own.Check(ctx, full)
+	}
+	if err := s.Describe().check(); err != nil || !full {
+		return err
+	}
+	return parallel(ctx, s.Len(), func(ctx context.Context, row int) error {
+		_, err := show(ctx, s, row, view{})
+		return err
+	})
+}
+
+// Fingerprint returns the SHA-256, in hexadecimal, of what training depends on. A resumed run compares it. Of a source
+// without a method of this name it covers shape, classes, labels, and the pixels of at most 64 images.
+func Fingerprint(s Source) string {
+	if own, ok := s.(interface{ Fingerprint() string }); ok {
+		return own.Fingerprint()
+	}
+	h := sha256.New()
+	s.Describe().hash(h)
+	for k := range min(64, s.Len()) {
+		if img, err := s.Image(context.Background(), k*s.Len()/min(64, s.Len())); err == nil { // training returns the error
+			h.Write(img.Pixels)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
 
 // Info describes a dataset of n images.
 type Info struct {
@@ -80,10 +146,11 @@ func (i *Info) Describe() *Info { return i }
 // Len returns the number of images.
 func (i *Info) Len() int { return len(i.Labels) }
 
-// Damaged implements Source.
+// Damaged returns the rows left out so far.
 func (i *Info) Damaged() []int { return slices.Sorted(maps.Keys(i.damaged)) }
 
-// LeaveOut implements Source. One goroutine may call it.
+// LeaveOut excludes a damaged row from training and metrics, and returns the cause if that is not allowed; it is always
+// allowed with a nil cause. One goroutine may call it.
 func (i *Info) LeaveOut(row int, cause error) error {
 	var damage *ImageError
 	known := i.damaged[row] || cause == nil
@@ -106,6 +173,23 @@ func (i *Info) LeaveOut(row int, cause error) error {
 	return nil
 }
 
+// check returns an error if there are no images, or a label has no class.
+func (i *Info) check() error {
+	switch {
+	case i.Height < 1 || i.Width < 1 || i.Channels != 1 && i.Channels != 3:
+		return fmt.Errorf("data: %s: image shape [%d, %d, %d], want positive sides and 1 or 3 channels",
+			i.Name, i.Height, i.Width, i.Channels)
+	case len(i.Labels) == 0:
+		return fmt.Errorf("data: %s has no images", i.Name)
+	}
+	for row, label := range i.Labels {
+		if label < 0 || int(label) >= len(i.Classes) {
+			return fmt.Errorf("data: %s: image %d has label %d, want 0 to %d", i.Name, row, label, len(i.Classes)-1)
+		}
+	}
+	return nil
+}
+
 // hash writes the common part of all fingerprints.
 func (i *Info) hash(w io.Writer) {
 	fmt.Fprintf(w, "%d %d %d %d %q\n", i.Len(), i.Height, i.Width, i.Channels, i.Classes)
@@ -119,24 +203,49 @@ type view struct {
 	Epoch, Index int
 }
 
-// Rows returns the given rows of a source, in the order given.
-func Rows[S Source](s S, rows []int) S { return s.subset(rows).(S) }
+// Rows returns the given rows of a source, in the order given: of a *Memory a *Memory, of a *Stream a *Stream.
+func Rows(s Source, rows []int) Source {
+	switch s := s.(type) {
+	case *Memory:
+		return s.Rows(rows)
+	case *Stream:
+		return s.subset(rows)
+	}
+	out := &selection{Info: *s.Describe(), of: s, rows: rows}
+	out.Labels, out.Grids = picked(out.Labels, rows, 1), picked(out.Grids, rows, 1)
+	return out
+}
+
+// selection is some rows of another module's source.
+type selection struct {
+	Info
+	of   Source
+	rows []int
+}
+
+// Image implements Source.
+func (s *selection) Image(ctx context.Context, row int) (*Image, error) {
+	return s.of.Image(ctx, s.rows[row])
+}
 
 // First returns the first n images, or all where there are fewer.
-func First[S Source](s S, n int) S {
-	rows := make([]int, min(n, s.Len()))
+func First(s Source, n int) Source { return Rows(s, span(0, min(n, s.Len()))) }
+
+// span returns from, from+1, … to-1.
+func span(from, to int) []int {
+	rows := make([]int, to-from)
 	for i := range rows {
-		rows[i] = i
+		rows[i] = from + i
 	}
-	return Rows(s, rows)
+	return rows
 }
 
 // Fraction returns round(f·n) images, at least 1, chosen uniformly without replacement as a function of the seed, in
 // the order of the source. As in the authors' subset study the choice is not balanced by class. A larger fraction with
 // the same seed contains every smaller one.
-func Fraction[S Source](s S, f float64, seed int64) (part S, err error) {
+func Fraction(s Source, f float64, seed int64) (Source, error) {
 	if !(f > 0 && f <= 1) {
-		return part, fmt.Errorf("data: %s: fraction %g, want more than 0 and at most 1", s.Describe().Name, f)
+		return nil, fmt.Errorf("data: %s: fraction %g, want more than 0 and at most 1", s.Describe().Name, f)
 	}
 	if f == 1 {
 		return s, nil
@@ -147,13 +256,13 @@ func Fraction[S Source](s S, f float64, seed int64) (part S, err error) {
 
 // RandomSplit takes the given number of images as a validation split, chosen uniformly as a function of the seed; both
 // parts keep the order of the source. If images is 0 the validation split is nil.
-func RandomSplit[S Source](s S, images int, seed int64) (train, validation S, err error) {
+func RandomSplit(s Source, images int, seed int64) (train, validation Source, err error) {
 	if images < 0 || images >= s.Len() {
-		return train, validation, fmt.Errorf("data: %s: a validation split of %d images needs more than %d",
+		return nil, nil, fmt.Errorf("data: %s: a validation split of %d images needs more than %d",
 			s.Describe().Name, images, s.Len())
 	}
 	if images == 0 {
-		return s, validation, nil
+		return s, nil, nil
 	}
 	rows, others := drawRows(streamSplit, seed, s.Len(), images)
 	return Rows(s, others), Rows(s, rows), nil

@@ -53,8 +53,8 @@ func (f *Files) Stream(p preprocess.Settings, how Streaming) (*Stream, error) {
 		warned: &sync.Once{}}, nil
 }
 
-// subset implements Source.
-func (s *Stream) subset(rows []int) Source {
+// subset returns the given rows, in the order given.
+func (s *Stream) subset(rows []int) *Stream {
 	out := *s
 	out.files, out.damaged = s.files.subset(rows), nil
 	out.Labels = out.files.Labels
@@ -66,7 +66,7 @@ func (s *Stream) subset(rows []int) Source {
 	return &out
 }
 
-// Load implements Source.
+// Load returns the given rows in memory, as evaluation sees them.
 func (s *Stream) Load(ctx context.Context, rows []int) (*Memory, error) {
 	return s.files.subset(rows).load(ctx, s.settings, func(i int) { s.warnClipped(rows[i]) })
 }
@@ -78,16 +78,7 @@ func (s *Stream) warnClipped(row int) {
 	}
 }
 
-// divide implements Source: random crops and the steps up to erasing that follow them are done on the host.
-func (s *Stream) divide(a Augment) (host, graph Augment) {
-	if host, graph = (Augment{}), a; a.onHost() || a.crops() {
-		host, graph = a, a.afterHost()
-	}
-	host.Size = [2]int{s.Height, s.Width}
-	return host, graph
-}
-
-// Fingerprint implements Source: it covers the preprocessing and the names of files, or the container, not the pixels.
+// Fingerprint covers the preprocessing and the names of files, or the container, not the pixels.
 func (s *Stream) Fingerprint() string {
 	h := sha256.New()
 	s.hash(h)
@@ -114,7 +105,10 @@ func (e *ImageError) Error() string {
 // Unwrap returns e.Err.
 func (e *ImageError) Unwrap() error { return e.Err }
 
-// show implements Source.
+// Image implements Source.
+func (s *Stream) Image(ctx context.Context, row int) (*Image, error) { return s.show(ctx, row, view{}) }
+
+// show returns one row after a view.
 func (s *Stream) show(ctx context.Context, row int, v view) (*Image, error) {
 	return s.files.image(ctx, row, s.memory, func(kind format, raw []byte, height, width int) (*Image, error) {
 		return s.decode(raw, kind, height, width, v, row)
@@ -156,7 +150,7 @@ func (s *Stream) decode(raw []byte, kind format, height, width int, v view, row 
 	return img, err
 }
 
-// Check implements Source. Damaged images are left out if the stream skips them. Headers are read once per stream.
+// Check reports images that cannot be read, see the function [Check]. Damaged images are left out if the stream skips them. Headers are read once per stream.
 func (s *Stream) Check(ctx context.Context, full bool) error {
 	if s.checked && !full {
 		return nil

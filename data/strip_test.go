@@ -85,7 +85,7 @@ func TestGridsStayWithTheirImages(t *testing.T) {
 		}
 	}
 	rows := []int{17, 3, 3, 50}
-	some := Rows(train, rows)
+	some := train.Rows(rows)
 	numbers := Augment{}.Plan(train, 0, 0, 0, rows).Grids
 	known := preprocess.Grids(20)
 	for k, row := range rows {
@@ -93,7 +93,7 @@ func TestGridsStayWithTheirImages(t *testing.T) {
 			t.Errorf("row %d: grid %v, number %d, want %v", row, some.Grids[k], numbers[k], train.Grids[row])
 		}
 	}
-	other := Rows(train, rows)
+	other := train.Rows(rows)
 	other.Grids[1] = [2]int{4, 4}
 	if other.Fingerprint() == some.Fingerprint() {
 		t.Error("the fingerprint does not depend on grids")

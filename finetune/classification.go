@@ -85,7 +85,7 @@ func newClassification(run Run) (*classification, error) {
 		return nil, err
 	}
 	c := &classification{Run: run, model: m, images: pixels{set: images, devices: devices}, held: pixels{set: held},
-		fetched: -1, state: state{Recipe: r, Classes: images.Describe().Classes, Seed: run.Seed, Data: images.Fingerprint(),
+		fetched: -1, state: state{Recipe: r, Classes: images.Describe().Classes, Seed: run.Seed, Data: data.Fingerprint(images),
 			From: run.source, Preprocess: images.Describe().Preprocessing()}}
 	if c.weights, err = r.classWeights(images.Describe()); err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func newClassification(run Run) (*classification, error) {
 	c.Trainer.devices = devices
 	first, end := c.exchange.own()
 	size := r.BatchSize / r.Accumulate
-	c.order = order{repeats: r.Augment.Repeats, seed: run.Seed, images: images.Len(), batch: r.BatchSize,
+	c.order = order{Sampler: data.Sampler{Images: images.Len(), Batch: r.BatchSize, Repeats: r.Augment.Repeats, Seed: run.Seed},
 		from: first * size, to: end * size}
 	return c, m.spread(devices)
 }
@@ -235,7 +235,7 @@ func sameRun(old, now state) error {
 // State implements Task.
 func (c *classification) State(course Course) any {
 	s := c.state
-	s.Course, s.Damaged = course, c.images.set.Damaged()
+	s.Course, s.Damaged = course, c.images.set.Describe().Damaged()
 	return s
 }
 
@@ -250,7 +250,7 @@ func (c *classification) Begin(step int) (err error) {
 	augment := c.Recipe.Augment
 	if host, _ := augment.Divide(c.images.set); host != (data.Augment{}) {
 		for _, row := range c.state.Damaged {
-			_ = c.images.set.LeaveOut(row, nil)
+			_ = c.images.set.Describe().LeaveOut(row, nil)
 		}
 		c.loader = data.NewLoader(c.images.set, host, c.Seed, c.Recipe.BatchSize/c.Recipe.Accumulate,
 			c.order.between(step, c.Steps))
@@ -382,7 +382,7 @@ func (c *classification) Finish(context.Context) (err error) {
 	}
 	for _, set := range []data.Source{c.images.set, c.held.set, c.Test} {
 		if set != nil {
-			row.Damaged += len(set.Damaged())
+			row.Damaged += len(set.Describe().Damaged())
 		}
 	}
 	row.Stamp(time.Now())
@@ -481,30 +481,20 @@ func (c *classification) close() {
 	c.Trainer.close()
 }
 
-// order returns the images of each step: a function of the seed, the number of images and the batch size.
+// order returns the images of each step that this process computes.
 type order struct {
-	repeats       int // of each in an epoch
-	seed          int64
-	images, batch int
-	from, to      int // the part of each batch that this process computes
-
-	epoch int
-	rows  []int // indices of the epoch, nil before first use
+	data.Sampler
+	from, to int // the part of each batch
 }
 
 // of returns the epoch of a step and its indices, which remain the order's.
 func (o *order) of(step int) (epoch int, rows []int) {
-	perPass := o.images / o.batch // an epoch drops an incomplete batch
-	if epoch = step / perPass; o.rows == nil || epoch != o.epoch {
-		o.epoch, o.rows = epoch, data.Order(o.seed, epoch, o.images, o.repeats)
-	}
-	at := step % perPass * o.batch
-	return epoch, o.rows[at+o.from : at+o.to]
+	epoch, _, rows = o.At(step)
+	return epoch, rows[o.from:o.to]
 }
 
 // between yields the results of of for a range of steps, for another goroutine.
 func (o order) between(step, end int) iter.Seq2[int, []int] {
-	o.rows = nil
 	return func(yield func(int, []int) bool) {
 		for ; step < end; step++ {
 			if !yield(o.of(step)) {

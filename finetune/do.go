@@ -48,7 +48,7 @@ func (run Run) prepared() (Run, error) {
 		if set == nil {
 			continue
 		}
-		if err := set.Check(context.Background(), false); err != nil {
+		if err := data.Check(context.Background(), set, false); err != nil {
 			return run, err
 		}
 	}

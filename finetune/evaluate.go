@@ -63,7 +63,7 @@ func (m *Model) examination(p pixels) (*examination, error) {
 	}
 	e := &examination{set: labelled, verdicts: make([]verdict, p.set.Len())}
 	err = m.eachLogits(p, func(row int, logits []float32) { e.verdicts[row] = judge(logits, e.set.Labels[row]) })
-	for _, row := range p.set.Damaged() {
+	for _, row := range p.set.Describe().Damaged() {
 		if e.verdicts[row] != (verdict{}) { // computed by another process
 			e.verdicts[row] = verdict{class: damagedImage}
 		}

@@ -98,7 +98,7 @@ func showMistakes(page *report.Page, m *Model, set data.Source) error {
 	if wrong = wrong[:min(pageMistakes, len(wrong))]; len(wrong) == 0 {
 		return nil
 	}
-	shown, err := set.Load(context.Background(), wrong)
+	shown, err := data.Load(context.Background(), set, wrong)
 	if err != nil {
 		return err
 	}

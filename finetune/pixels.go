@@ -42,7 +42,7 @@ func (p pixels) call(program *model.Exec, plan *data.Plan, shown *data.Memory, s
 		}
 		if shown == nil {
 			var err error
-			if shown, err = p.set.Load(context.Background(), rows); err != nil {
+			if shown, err = data.Load(context.Background(), p.set, rows); err != nil {
 				return nil, err
 			}
 		}

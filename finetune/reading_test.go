@@ -71,7 +71,7 @@ func TestABatchIsReadWhileThePreviousOneIsComputed(t *testing.T) {
 		if i >= 4 {
 			second <- i
 		}
-		return &data.Image{Height: 4, Width: 6, Pixels: data.Rows(set, []int{i}).Pixels}, nil
+		return &data.Image{Height: 4, Width: 6, Pixels: set.Row(i)}, nil
 	}
 	seen := 0
 	err := m.each(readable{7, read, strconv.Itoa}, m.eval, func(i int, _ []float32, _ error) error {

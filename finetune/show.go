@@ -60,7 +60,7 @@ func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, images da
 	for k := range rows {
 		rows[k] = k
 	}
-	set, err := images.Load(context.Background(), rows)
+	set, err := data.Load(context.Background(), images, rows)
 	if err != nil {
 		return err
 	}

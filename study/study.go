@@ -237,7 +237,7 @@ func (s *Study) logger(run string) *slog.Logger {
 
 // record trains and evaluates a unit of a study that has a record.
 func (s *Study) record(ctx context.Context, u Unit, run finetune.Run, done results) error {
-	o := origin{Data: run.Train.Fingerprint(), Origin: u.Task.Origin}
+	o := origin{Data: data.Fingerprint(run.Train), Origin: u.Task.Origin}
 	o.From.SHA256 = s.sha256
 	if err := s.agree(done, u, o); err != nil {
 		return err

@@ -264,7 +264,7 @@ func (o *analyzing) load(ctx context.Context, d *dataset.Dataset, m *finetune.Mo
 			rows[i] = i * split.Len() / len(rows)
 		}
 	}
-	images, err := split.Load(ctx, rows)
+	images, err := data.Load(ctx, split, rows)
 	if err == nil && d.Generated() {
 		return images, dataset.Bright(images), nil // white on black
 	}

@@ -637,7 +637,7 @@ func TestSubsetsAreOfTheSeedAndNotOfTheEncoding(t *testing.T) {
 		if err != nil || train.Len() != 600 { // of 3,000
 			t.Fatal(train.Len(), err)
 		}
-		return train.Fingerprint()
+		return data.Fingerprint(train)
 	}
 	first := drawn(true, "learned", 3)
 	if drawn(true, "wepe", 3) != first || drawn(true, "learned", 5) == first {
@@ -959,7 +959,7 @@ func TestTheImagesOfASizeDoNotDependOnOtherSizes(t *testing.T) {
 				t.Errorf("%v read at %d×%d", size, info.Height, info.Width)
 			}
 			if size == square {
-				fingerprint = train.Fingerprint() + test.Fingerprint() + fmt.Sprint(info.Preprocessing())
+				fingerprint = data.Fingerprint(train) + data.Fingerprint(test) + fmt.Sprint(info.Preprocessing())
 			}
 		}
 		return fingerprint

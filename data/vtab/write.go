@@ -35,13 +35,13 @@ func Write(ctx context.Context, dir, from string, logger *slog.Logger) error {
 // training, validation and test.
 func writeShapes(ctx context.Context, dir string, sizes [3]int, side int, logger *slog.Logger) error {
 	const origin = "generated shapes, no VTAB data"
-	return writeSprites(ctx, dir, origin, logger, func(q string) (s [3]*data.Memory, err error) {
+	return writeSprites(ctx, dir, origin, logger, func(q string) (s [3]data.Source, err error) {
 		both, held, err := data.Shapes(q, sizes[0]+sizes[1], sizes[2], side, 0)
 		if err != nil {
 			return s, err
 		}
 		learn, val, err := data.RandomSplit(both, sizes[1], 0)
-		return [3]*data.Memory{learn, val, held}, err
+		return [3]data.Source{learn, val, held}, err
 	})
 }
 
@@ -49,8 +49,9 @@ func writeShapes(ctx context.Context, dir string, sizes [3]int, side int, logger
 func write(ctx context.Context, dir, from string, sizes [3]int, logger *slog.Logger) error {
 	if strings.HasSuffix(from, ".npz") {
 		const origin = "own split of dSprites' npz, lossless"
-		return writeSprites(ctx, dir, origin, logger, func(q string) ([3]*data.Memory, error) {
-			return data.DSprites(ctx, from, q, sizes)
+		return writeSprites(ctx, dir, origin, logger, func(q string) ([3]data.Source, error) {
+			sets, err := data.DSprites(ctx, from, q, sizes)
+			return [3]data.Source{sets[0], sets[1], sets[2]}, err
 		})
 	}
 	train, held, err := data.CIFAR100(from)
@@ -66,12 +67,12 @@ func write(ctx context.Context, dir, from string, sizes [3]int, logger *slog.Log
 		return err
 	}
 	const origin = "own split of CIFAR-100's binary version, lossless"
-	return writeTask(ctx, dir, "cifar", origin, [3]*data.Memory{learn, val, held}, logger)
+	return writeTask(ctx, dir, "cifar", origin, [3]data.Source{learn, val, held}, logger)
 }
 
 // writeSprites writes the two dSprites tasks.
 func writeSprites(
-	ctx context.Context, dir, origin string, logger *slog.Logger, read func(string) ([3]*data.Memory, error),
+	ctx context.Context, dir, origin string, logger *slog.Logger, read func(string) ([3]data.Source, error),
 ) error {
 	for _, task := range []struct {
 		name     string
@@ -91,7 +92,7 @@ func writeSprites(
 // writeTask writes datasets for training, validation and test as one task. Its folder appears when it is complete; an
 // existing folder is not changed.
 func writeTask(
-	ctx context.Context, dir, name, origin string, sets [3]*data.Memory, logger *slog.Logger,
+	ctx context.Context, dir, name, origin string, sets [3]data.Source, logger *slog.Logger,
 ) (err error) {
 	folder := filepath.Join(dir, name)
 	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
@@ -131,19 +132,23 @@ func writeTask(
 }
 
 // writeImages writes a dataset as png files and returns the lines of its list.
-func writeImages(ctx context.Context, folder, part string, set *data.Memory) (list string, err error) {
+func writeImages(ctx context.Context, folder, part string, set data.Source) (list string, err error) {
 	if err := os.MkdirAll(filepath.Join(folder, "images", part), 0o755); err != nil {
 		return "", err
 	}
 	var lines strings.Builder
-	for i, label := range set.Labels {
+	for i, label := range set.Describe().Labels {
 		if err := ctx.Err(); err != nil {
 			return "", err
 		}
 		path := fmt.Sprintf("images/%s/%06d.png", part, i)
 		fmt.Fprintf(&lines, "%s %d\n", path, label)
+		img, err := set.Image(ctx, i)
+		if err != nil {
+			return "", err
+		}
 		var file bytes.Buffer
-		if err := png.Encode(&file, set.RGBA(i)); err != nil {
+		if err := png.Encode(&file, img.RGBA()); err != nil {
 			return "", err
 		}
 		if err := os.WriteFile(filepath.Join(folder, path), file.Bytes(), 0o644); err != nil {

@@ -35,11 +35,11 @@ func (d *Dataset) asTrained(s Splits, m *finetune.Model) (Splits, error) {
 				return s, err
 			}
 			had := Splits{Train: part, Validation: s.Validation, Test: s.Test}
-			if s.Validation != nil && part.Fingerprint() == m.Opened.Data {
+			if s.Validation != nil && data.Fingerprint(part) == m.Opened.Data {
 				return had, nil
 			}
 			train, validation, err := m.Recipe.Split(part)
-			if err == nil && train.Fingerprint() == m.Opened.Data {
+			if err == nil && data.Fingerprint(train) == m.Opened.Data {
 				had.Train, had.Validation = train, cmp.Or(s.Validation, validation)
 				return had, nil
 			}

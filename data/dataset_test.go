@@ -1,0 +1,178 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// own is a source as another module may write it: grey images of several sizes, row k with the value k.
+type own struct {
+	Info
+	broken int // a row
+}
+
+func (o *own) Image(_ context.Context, row int) (*Image, error) {
+	if row == o.broken {
+		return nil, errors.New("no such thing")
+	}
+	p := &Image{Height: 2 + row%3, Width: 3}
+	p.Pixels = slices.Repeat([]uint8{uint8(row)}, 3*p.Height*p.Width)
+	return p, nil
+}
+
+func owned(n int) *own {
+	o := &own{Info: Info{Name: "own", Height: 2, Width: 3, Channels: 1, Classes: make([]string, n)}, broken: -1}
+	for i := range n {
+		o.Labels = append(o.Labels, int32(i))
+	}
+	return o
+}
+
+// held is a copy of a source in memory.
+func held(t *testing.T, s Source) *Memory {
+	return gomlxtest.Must(Load(t.Context(), s, span(0, s.Len())))(t)
+}
+
+// batches returns the pixels, which encode the rows, and the labels of the next n batches.
+func batches(t *testing.T, d *Dataset, n int) (pixels, labels [][]float64) {
+	t.Helper()
+	for b, err := range d.Iter() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		images := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{BatchImages(b.Spec, in)} },
+			anys(b.Inputs)...)[0]
+		pixels, labels = append(pixels, images), append(labels, gomlxtest.Values(t, b.Labels[0]))
+		if n--; n == 0 {
+			break
+		}
+	}
+	return pixels, labels
+}
+
+// Each batch has the images and labels of Order, from any source, and continues after a resume; grey of value k is
+// k/255 of the model's images.
+func TestDataset_BatchesFollowOrder(t *testing.T) {
+	const n, size, seed = 11, 4, 7
+	for name, s := range map[string]Source{"own": owned(n), "memory": held(t, owned(n)),
+		"rows": Rows(owned(2*n), span(0, n))} {
+		d := Batches(s, size, Augment{}, seed)
+		first, labels := batches(t, d, 3) // epochs of two batches
+		second, others := batches(t, d, 1)
+		if labels = append(labels, others...); d.Step != 4 {
+			t.Errorf("%s: step %d after 4 batches", name, d.Step)
+		}
+		for step, images := range append(first, second...) {
+			want := Order(seed, step/2, n, 1)[step%2*size:][:size]
+			for k, row := range want {
+				if got := images[k*6 : k*6+6]; labels[step][k] != float64(row) ||
+					math.Abs(got[0]*255-float64(row)) > 1e-4 || slices.Min(got) != slices.Max(got) {
+					t.Errorf("%s, step %d: label %g, pixels %v, want row %d", name, step, labels[step][k], got, row)
+				}
+			}
+		}
+		resumed := Batches(s, size, Augment{}, seed)
+		resumed.Step = 2
+		if again, _ := batches(t, resumed, 1); !slices.Equal(again[0], first[2]) {
+			t.Errorf("%s: another batch after a resume", name)
+		}
+		resumed.Epochs = 1
+		if rest, _ := batches(t, resumed, -1); len(rest) != 2 {
+			t.Errorf("%s: %d batches of an epoch of 2", name, len(rest))
+		}
+	}
+}
+
+// Evaluation sees every image once: of 11 in batches of 4 the last has 3.
+func TestDataset_InOrderEndsWithASmallerBatch(t *testing.T) {
+	_, labels := batches(t, InOrder(owned(11), 4, Augment{FlipProb: 1, Mean: [3]float64{1, 1, 1}}), -1)
+	if len(labels) != 3 || len(labels[2]) != 3 || !slices.Equal(slices.Concat(labels...), []float64{
+		0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {
+		t.Errorf("labels %v", labels)
+	}
+}
+
+// Labels of mixed images are those that SoftLabels computes in the graph.
+func TestDataset_MixedLabelsAreSoftLabels(t *testing.T) {
+	for b, err := range Batches(owned(7), 5, Augment{MixupAlpha: 1}, 3).Iter() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{SoftLabels(in, 7, 0)} },
+			anys(b.Inputs[1:])...)[0]
+		if got := gomlxtest.Values(t, b.Labels[0]); len(got) != 5*7 {
+			t.Errorf("labels %v", got)
+		} else {
+			gomlxtest.Near(t, "labels", got, want, 1e-6)
+		}
+		break
+	}
+}
+
+// An unreadable image of another module's source, too large a batch and labels without classes are errors.
+func TestDataset_ErrorsOfASource(t *testing.T) {
+	broken, labelled := owned(7), owned(7)
+	broken.broken, labelled.Labels[5] = 3, 7
+	var damage *ImageError
+	for b, err := range InOrder(broken, 7, Augment{}).Iter() {
+		if !errors.As(err, &damage) || damage.Damaged || b.Inputs != nil {
+			t.Errorf("an unreadable image: %v", err)
+		}
+	}
+	for name, d := range map[string]*Dataset{"large": Batches(owned(3), 4, Augment{}, 1),
+		"augment": Batches(owned(3), 2, Augment{FlipProb: 2}, 1)} {
+		for _, err := range d.Iter() {
+			if err == nil {
+				t.Errorf("%s is accepted", name)
+			}
+			break
+		}
+	}
+	if Check(t.Context(), labelled, false) == nil || Check(t.Context(), broken, false) != nil ||
+		!errors.As(Check(t.Context(), broken, true), &damage) || Check(t.Context(), owned(7), true) != nil {
+		t.Error("Check of another module's source")
+	}
+}
+
+// The fingerprint of another module's source covers labels, pixels and rows.
+func TestFingerprint_OfAnotherModulesSource(t *testing.T) {
+	seen := map[string]bool{}
+	relabelled, changed := owned(7), owned(7)
+	relabelled.Labels[2], changed.broken = 6, 5
+	for _, s := range []Source{owned(7), owned(8), relabelled, changed, Rows(owned(7), []int{1, 0, 2, 3, 4, 5, 6})} {
+		seen[Fingerprint(s)] = true
+	}
+	if len(seen) != 5 || Fingerprint(owned(7)) != Fingerprint(owned(7)) {
+		t.Errorf("%d different fingerprints of 5 sources", len(seen))
+	}
+}
+
+// Another module implements a source and trains on it, see its go.mod.
+func TestSource_CanBeImplementedByAnotherModule(t *testing.T) {
+	gomlxtest.OnGo(t)
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "./...")
+	cmd.Dir, cmd.Env = "testdata/outside", append(os.Environ(), "GOWORK=", "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// anys returns tensors as inputs of a program.
+func anys(inputs []*tensors.Tensor) (out []any) {
+	for _, t := range inputs {
+		out = append(out, t)
+	}
+	return out
+}

@@ -1,0 +1,94 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package outside
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/gomlx/compute"
+	_ "github.com/gomlx/compute/gobackend"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/train"
+	"github.com/gomlx/gomlx/ml/train/loss"
+	"github.com/gomlx/gomlx/ml/train/metric"
+	"github.com/gomlx/gomlx/ml/train/optimizer"
+
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
+)
+
+// halves are images whose left or right half is white, computed when they are read.
+type halves struct{ data.Info }
+
+func newHalves(n int) *halves {
+	h := &halves{data.Info{Name: "halves", Height: 8, Width: 8, Channels: 3, Classes: []string{"left", "right"}}}
+	for i := range n {
+		h.Labels = append(h.Labels, int32(i%2))
+	}
+	return h
+}
+
+// Image implements data.Source.
+func (h *halves) Image(_ context.Context, row int) (*data.Image, error) {
+	img := &data.Image{Height: 8, Width: 8, Pixels: make([]uint8, 8*8*3)}
+	for i := range img.Pixels {
+		if right := i/3%8 >= 4; right == (h.Labels[row] == 1) {
+			img.Pixels[i] = uint8(200 + row)
+		}
+	}
+	return img, nil
+}
+
+// A linear model learns which half is white with GoMLX's trainer: data.Batches is its dataset.
+func TestGoMLXTrainsOnIt(t *testing.T) {
+	backend, err := compute.NewWithConfig("go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	linear := func(scope *model.Scope, spec any, inputs []*Node) *Node {
+		images := data.BatchImages(spec, inputs)
+		return layers.DenseWithBias(scope, Reshape(images, images.Shape().Dim(0), -1), 2)
+	}
+	accuracy := metric.NewSparseCategoricalAccuracy("accuracy", "acc")
+	trainer := train.NewTrainer(backend, model.NewStore(), linear, loss.SparseCategoricalCrossEntropyLogits,
+		optimizer.Adam().LearningRate(0.01).Done(), nil, []metric.Interface{accuracy})
+	source := newHalves(34)
+	ds := data.Batches(source, 8, data.Augment{Pad: 1, Rotate: 5}, 1)
+	if _, err := train.NewLoop(trainer).RunSteps(ds, 30); err != nil {
+		t.Fatal(err)
+	}
+	metrics, err := trainer.Eval(data.InOrder(source, 8, data.Augment{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := metrics[1].Value().(float32); got < 0.95 {
+		t.Errorf("accuracy %g", got)
+	}
+}
+
+// wepe's own engine trains on it, too, and finds its classes.
+func TestTheEngineTrainsOnIt(t *testing.T) {
+	backend, err := compute.NewWithConfig("go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipe, err := finetune.Named("shapes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipe.Epochs, recipe.BatchSize, recipe.EvalBatchSize, recipe.WarmupEpochs = 1, 8, 8, 0
+	recipe.Model.PatchSize, recipe.Model.Depth, recipe.Model.Width, recipe.Model.Heads, recipe.Model.MLPDim = 4, 1, 12, 1, 12
+	source := newHalves(34)
+	run := finetune.Run{Backend: backend, Recipe: recipe, Train: source, Test: source}
+	m, result, err := run.Do(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Test.Images != 34 || !slices.Equal(m.Classes, source.Classes) {
+		t.Errorf("result %+v of classes %v", result.Test, m.Classes)
+	}
+}
