@@ -17,15 +17,27 @@ import (
 	"github.com/wepe-go/wepe/internal/strictjson"
 )
 
-// timm writes into a config.json only the arguments that its user passed. The architecture that the file names sets the
-// other arguments, then its class: this table, from tools/peers/architectures.py.
+// timm writes into a config.json only the arguments that its user passed. The others are those of the architecture that
+// the file names, then those that follow from the training images, then those of its class: this table, from
+// tools/peers/architectures.py.
 //
 //go:embed architectures.json
 var architecturesJSON []byte
 
 type architecture struct {
-	Class string         `json:"class"`
-	Args  map[string]any `json:"args"`
+	Class   string         `json:"class"`
+	Args    map[string]any `json:"args"`
+	Trained map[string]any `json:"trained"` // by its own training images, which a file's replace
+}
+
+// arg returns an argument of an architecture whose file has none.
+func (t timmTable) arg(a architecture, key string) any {
+	for _, args := range []map[string]any{a.Args, a.Trained} {
+		if value, ok := args[key]; ok {
+			return value
+		}
+	}
+	return t.Classes[a.Class][key]
 }
 
 type timmTable struct {
@@ -42,7 +54,8 @@ var architectures = sync.OnceValue(func() (t timmTable) {
 		t.Classes[class] = canonicalArgs(args)
 	}
 	for name, a := range t.Architectures {
-		t.Architectures[name] = architecture{a.Class, canonicalArgs(a.Args)}
+		a.Args = canonicalArgs(a.Args)
+		t.Architectures[name] = a
 	}
 	return t
 })
@@ -96,16 +109,16 @@ func timmArgs(name string, config strictjson.Object) (map[string]any, error) {
 	if err := trainedArgs(trained, args); err != nil {
 		return nil, err
 	}
-	for key, value := range t.Classes[a.Class] {
+	for key := range t.Classes[a.Class] {
 		if _, ok := args[key]; !ok {
-			args[key] = value
+			args[key] = t.arg(a, key)
 		}
 	}
 	return args, nil
 }
 
 // trainedArgs adds the arguments that follow from the training, as timm's _update_default_model_kwargs. The size of its
-// images is the model's if timm fixes it, or if no position table determines it.
+// images is the model's if timm fixes it and the model has one size, or if no position table determines it.
 func trainedArgs(trained strictjson.Object, args map[string]any) error {
 	if pool, _ := trained.Text("global_pool"); pool != "" && args["global_pool"] == nil {
 		args["global_pool"] = pool
@@ -124,7 +137,8 @@ func trainedArgs(trained strictjson.Object, args map[string]any) error {
 	if _, ok := args["in_chans"]; !ok {
 		args["in_chans"] = sides[0]
 	}
-	if _, ok := args["img_size"]; fixedSize && !ok || args["use_abs_pos_emb"] == false && !ok {
+	fixedSize = fixedSize && args["dynamic_img_size"] != true
+	if _, ok := args["img_size"]; !ok && (fixedSize || args["use_abs_pos_emb"] == false) {
 		args["img_size"] = []any{sides[1], sides[2]}
 	}
 	return nil
@@ -142,11 +156,7 @@ func architectureFor(class string, args map[string]any) (name string, differing 
 		}
 		differs, possible := map[string]any{}, true
 		for key, value := range args {
-			base, own := a.Args[key]
-			if !own {
-				base = t.Classes[class][key]
-			}
-			if fmt.Sprint(base) == fmt.Sprint(value) {
+			if fmt.Sprint(t.arg(a, key)) == fmt.Sprint(value) {
 				continue
 			}
 			differs[key] = value

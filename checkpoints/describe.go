@@ -100,6 +100,11 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 	if err != nil {
 		return d, err
 	}
+	if name != "" {
+		if err := w.unwrap(); err != nil {
+			return d, err
+		}
+	}
 	f, base, err := w.chooseFamily(candidates)
 	if err != nil {
 		return d, err
@@ -122,9 +127,37 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 		return d, w.badConfig(err)
 	}
 	d.base, d.config.Classes = base, classes
-	query := d.nameOf(d.names(), queryPath+"weights", 0)
-	d.bare = !w.has(query) && w.has(strings.TrimPrefix(query, base))
+	d.spell(w)
 	return d, w.resolveGrid(d.foreign, options, config != nil)
+}
+
+// spell finds how the file spells the names of the blocks.
+func (m *foreign) spell(w *weights) {
+	query := func() string { return m.nameOf(m.names(), queryPath+"weights", 0) }
+	first := query()
+	m.bare = !w.has(first) && w.has(strings.TrimPrefix(first, m.base))
+	if m.bare || w.has(first) || m.family.current == nil {
+		return
+	}
+	m.current = true
+	m.current = w.has(query())
+}
+
+// unwrap drops the prefixes of the names that timm drops, each once and in this order: those of torch.compile and
+// DistributedDataParallel (clean_state_dict in timm/models/_helpers.py).
+func (w *weights) unwrap() error {
+	names := map[string]storedTensor{}
+	for name, t := range w.tensors {
+		for _, prefix := range []string{"_orig_mod.", "module.", "_orig_mod."} {
+			name = strings.TrimPrefix(name, prefix)
+		}
+		if _, twice := names[name]; twice {
+			return &formatError{File: t.file, Tensor: name, Reason: "twice, with and without a prefix"}
+		}
+		names[name] = t
+	}
+	w.tensors = names
+	return nil
 }
 
 // fieldsIn returns the fields of transformers' config.json that belong to the image tower.

@@ -51,8 +51,11 @@ type family struct {
 	block string                    // prefix of the names of block %d
 	names names                     // of variables and of layers
 	vary  func(m *foreign, n names) // names that depend on the model; nil for none
-	heads []string                  // two heads, whose logits are averaged; nil for one
-	ranks map[string]int            // of tensors of the layout tokens, if it is not 3
+	// current is the second spelling of transformers 5, which reads both: it has these names in memory, and writes the
+	// other ones unless save_original_format is false; nil for a class with one.
+	current *spelling
+	heads   []string       // two heads, whose logits are averaged; nil for one
+	ranks   map[string]int // of tensors of the layout tokens, if it is not 3
 	// extra are tensors that no prediction uses: a name, a scope that ends in "." or "/", or "*.ending".
 	extra  []string
 	mask   int    // rank of transformers' mask_token, 0 for none
@@ -60,6 +63,12 @@ type family struct {
 	kind   string // how positions are resampled
 	// cannot returns an error for models that config.json can describe but the software does not run; nil for none.
 	cannot func(c vit.Config, out map[string]any) error
+}
+
+// spelling are other names of the tensors in the blocks.
+type spelling struct {
+	block string
+	names names
 }
 
 // names are a family's names of variables, by path, or of layers, by a path that ends in "/": the endings of weights
@@ -71,6 +80,7 @@ type foreign struct {
 	family  *family
 	base    string         // one of family.bases
 	bare    bool           // the names of the blocks lack base: transformers 5.23 writes ViT-MSN so
+	current bool           // the file has family.current
 	config  vit.Config     // of the model in the file; 0 classes if it has no head
 	params  map[string]any // hyperparameters of its encoding
 	entries map[string]any // the values of its fields, with the software's defaults
@@ -286,6 +296,9 @@ func short(value any) string {
 // names returns the foreign names of the model's variables.
 func (m *foreign) names() names {
 	n := maps.Clone(m.family.names)
+	if m.current {
+		maps.Copy(n, m.family.current.names)
+	}
 	if m.family.vary != nil {
 		m.family.vary(m, n)
 	}
@@ -317,7 +330,11 @@ func (m *foreign) nameOf(n names, path string, block int) string {
 		name += endings[f.format][path[len(layer):]]
 	}
 	if strings.HasPrefix(path, blockPath) {
-		name = f.block + name
+		block := f.block
+		if m.current {
+			block = f.current.block
+		}
+		name = block + name
 	}
 	if strings.Contains(name, "%d") {
 		name = fmt.Sprintf(name, block)

@@ -57,6 +57,12 @@ var (
 		blockPath + "norm1/": "layernorm_before.", blockPath + "norm2/": "layernorm_after.",
 		hiddenPath: "intermediate.dense.", outputPath: "output.dense.",
 	}
+	hfCurrentAttention = names{queryPath: "attention.q_proj.", keyPath: "attention.k_proj.",
+		valuePath: "attention.v_proj.", projPath: "attention.o_proj."}
+	hfCurrent = &spelling{"layers.%d.", joined(hfCurrentAttention, names{
+		hiddenPath: "mlp.fc1.", outputPath: "mlp.fc2.",
+		relativePath: "layers.%d.relative_position_bias.relative_position_bias_table",
+	})}
 )
 
 var hfViT = family{
@@ -64,27 +70,29 @@ var hfViT = family{
 	fields: slices.Concat(hfSizes(768, 12, 12, 3072, 16, 1e-12, hfActivation("gelu")),
 		hfDropouts, []field{qkvBias("qkv_bias", true, "")}),
 	bases: []string{"vit.", ""}, block: "encoder.layer.%d.", names: joined(hfEmbeddings, hfAttention, hfBlock),
-	extra: []string{"pooler.", "embeddings.mask_token"}, kind: resampleHF,
+	extra: []string{"pooler.", "embeddings.mask_token"}, current: hfCurrent, kind: resampleHF,
 }
 
 // MSN and MAE are ViTs with other names; MAE's decoder is only for its training. I-JEPA has no class token.
 var hfMSN = family{
 	format: formatHF, class: "ViTMSNForImageClassification", types: []string{"vit_msn"},
 	fields: replaced(hfViT.fields, epsilon("layer_norm_eps", 1e-6)), bases: hfViT.bases, block: hfViT.block,
-	names: hfViT.names, extra: hfViT.extra, kind: resampleHF,
+	names: hfViT.names, extra: hfViT.extra, current: hfCurrent, kind: resampleHF,
 }
 
 var hfMAE = family{
 	format: formatHF, class: "ViTMAEModel", types: []string{"vit_mae"}, noHead: true,
 	fields: slices.Concat(hfViT.fields, unused("decoder_num_attention_heads", "decoder_hidden_size",
 		"decoder_num_hidden_layers", "decoder_intermediate_size", "mask_ratio", "norm_pix_loss")),
-	bases: hfViT.bases, block: hfViT.block, names: withoutHead(hfViT.names), extra: []string{"decoder."}, kind: resampleHF,
+	bases: hfViT.bases, block: hfViT.block, names: withoutHead(hfViT.names),
+	extra: []string{"decoder."}, current: hfCurrent, kind: resampleHF,
 }
 
 var hfIJepa = family{
 	format: formatHF, class: "IJepaForImageClassification", types: []string{"ijepa"}, fields: hfViT.fields,
 	finish: func(m *foreign) error { m.config.Pool = "mean"; return nil },
-	bases:  []string{"ijepa.", ""}, block: hfViT.block, names: hfViT.names, extra: hfViT.extra, kind: resampleHF,
+	bases:  []string{"ijepa.", ""}, block: hfViT.block, names: hfViT.names, extra: hfViT.extra,
+	current: hfCurrent, kind: resampleHF,
 }
 
 // DeiT has a distillation token: here a register with a position. transformers' classifier reads either the class token
@@ -94,14 +102,14 @@ var hfDeiT = family{
 	fields: hfViT.fields, finish: func(m *foreign) error { return distilled(m, "class") },
 	bases: []string{"deit.", ""}, block: hfViT.block,
 	names: joined(hfViT.names, names{registersPath: "embeddings.distillation_token"}), extra: hfViT.extra,
-	kind: resampleHF,
+	current: hfCurrent, kind: resampleHF,
 }
 
 var hfDeiTTeacher = family{
 	format: formatHF, class: "DeiTForImageClassificationWithTeacher", types: []string{"deit"},
 	fields: hfViT.fields, finish: func(m *foreign) error { return distilled(m, "class+register") },
 	bases: hfDeiT.bases, block: hfViT.block, names: hfDeiT.names,
-	heads: []string{"cls_classifier", "distillation_classifier"}, extra: hfViT.extra, kind: resampleHF,
+	heads: []string{"cls_classifier", "distillation_classifier"}, extra: hfViT.extra, current: hfCurrent, kind: resampleHF,
 }
 
 func distilled(m *foreign, pool string) error {

@@ -41,7 +41,7 @@ var hfBEiT = family{
 			n["norm/"] = "pooler.layernorm."
 		}
 	},
-	extra: []string{"embeddings.mask_token", "*.relative_position_index"}, kind: resampleHF,
+	extra: []string{"embeddings.mask_token", "*.relative_position_index"}, current: hfCurrent, kind: resampleHF,
 }
 
 // positionsOf returns the name of an encoding that consists of a table of positions, or none, and another encoding, or

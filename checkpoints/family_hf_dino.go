@@ -23,9 +23,13 @@ var hfDINOv2 = family{
 		n[hiddenPath], n[outputPath] = "mlp.fc1.", "mlp.fc2."
 		if m.config.SwiGLU {
 			n[gatePath], n[hiddenPath], n[outputPath] = "mlp.weights_in.", "mlp.weights_in.", "mlp.weights_out."
+			if m.current {
+				n[gatePath], n[hiddenPath], n[outputPath] = "mlp.gate_proj.", "mlp.up_proj.", "mlp.down_proj."
+			}
 		}
 	},
-	extra: []string{"embeddings.mask_token"}, mask: 2, kind: resampleHF, cannot: dinov2Cannot,
+	current: &spelling{"encoder.layer.%d.", hfCurrentAttention},
+	extra:   []string{"embeddings.mask_token"}, mask: 2, kind: resampleHF, cannot: dinov2Cannot,
 }
 
 // The model with registers resamples its positions with antialiasing.
@@ -34,7 +38,8 @@ var hfDINOv2Registers = family{
 	fields: slices.Concat(dinov2Fields(16),
 		[]field{registerTokens("num_register_tokens", 4)}),
 	finish: hfDINOv2.finish, bases: []string{"dinov2_with_registers.", ""}, block: hfDINOv2.block, names: hfDINOv2.names,
-	vary: hfDINOv2.vary, extra: hfDINOv2.extra, mask: 2, kind: resampleTimm, cannot: dinov2Cannot,
+	vary: hfDINOv2.vary, current: hfDINOv2.current, extra: hfDINOv2.extra, mask: 2, kind: resampleTimm,
+	cannot: dinov2Cannot,
 }
 
 func dinov2Fields(patch int) []field {
@@ -136,7 +141,8 @@ var hfDINOv3 = family{
 		scale1Path: "layer_scale1.lambda1", scale2Path: "layer_scale2.lambda1",
 		gatePath: "mlp.gate_proj.", hiddenPath: "mlp.up_proj.", outputPath: "mlp.down_proj.",
 	},
-	extra: []string{"embeddings.mask_token"}, mask: 3, kind: resampleHF,
+	current: &spelling{block: "model.layer.%d."},
+	extra:   []string{"embeddings.mask_token"}, mask: 3, kind: resampleHF,
 }
 
 func dinov3Activation(m *foreign, value any) error {

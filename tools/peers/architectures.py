@@ -3,8 +3,9 @@
 
     python tools/peers/architectures.py > checkpoints/architectures.json
 
-timm writes into config.json only the arguments that the user passed. All others are the defaults of the architecture's
-function, then those of its class. Checked with timm 1.0.31.
+timm writes into config.json only the arguments that the user passed. All others are those of the architecture's
+function ("args"), then some of the pretrained_cfg ("trained": the architecture's, if the file has none), then the
+defaults of the class. Checked with timm 1.0.31.
 """
 import functools
 import importlib
@@ -34,6 +35,14 @@ def plain(value):
     return value.__name__ if callable(value) else value
 
 
+def trained(cfg, args):
+    """The arguments that timm takes from the architecture's pretrained_cfg: a file's own pretrained_cfg replaces it."""
+    own = {"img_size": list(cfg.input_size[1:]) if cfg.fixed_input_size else None, "in_chans": cfg.input_size[0],
+           "global_pool": getattr(cfg, "global_pool", None)}
+    own = {k: v for k, v in own.items() if k not in args and v not in (None, 3)}
+    return {"trained": own} if own else {}
+
+
 def main():
     classes, architectures = {}, {}
     for module in MODULES:
@@ -44,11 +53,7 @@ def main():
                 timm.create_model(name)
             except Built as built:
                 cls, kwargs = built.args
-            cfg = timm.get_pretrained_cfg(name)
             args = {k: plain(v) for k, v in kwargs.items() if k not in FACTORY}
-            if cfg.fixed_input_size:
-                args.setdefault("img_size", list(cfg.input_size[1:]))
-            args.setdefault("num_classes", cfg.num_classes)
             # Arguments that a subclass does not name are those of its base class.
             parameters = {}
             for base in reversed(cls.__mro__[:-1]):
@@ -58,13 +63,13 @@ def main():
                 k: plain(p.default) for k, p in parameters.items()
                 if p.default is not inspect.Parameter.empty and k not in FACTORY}
             defaults = classes[cls.__name__]
-            architectures[name] = (cls.__name__, {
-                k: v for k, v in args.items() if json.dumps(v) != json.dumps(defaults.get(k, "none"))})
+            changed = {k: v for k, v in args.items() if json.dumps(v) != json.dumps(defaults.get(k, "none"))}
+            architectures[name] = {"class": cls.__name__, "args": changed, **trained(timm.get_pretrained_cfg(name), args)}
     line = functools.partial(json.dumps, separators=(",", ":"))
     print('{"timm":%s,"classes":{' % line(timm.__version__))
     print(",\n".join(f"{line(k)}:{line(v)}" for k, v in classes.items()))
     print('},"architectures":{')
-    print(",\n".join(f'{line(k)}:{{"class":{line(c)},"args":{line(a)}}}' for k, (c, a) in architectures.items()))
+    print(",\n".join(f"{line(k)}:{line(v)}" for k, v in architectures.items()))
     print("}}")
 
 
