@@ -191,7 +191,7 @@ func TestMissingOptionsOfFilesAreNamed(t *testing.T) {
 		"timm, other": {timm, made(timm, smallViT), config, ImportOptions{Architecture: "test_vit"},
 			"not test_vit"},
 		"timm, unknown": {timm, made(timm, smallViT), `{"architecture":"vit_base_patch16_225"}`, full,
-			"vit_base_patch16_224"},
+			"vit_base_patch16_225"},
 		"timm, not of it": {timm, made(timm, smallViT), `{"architecture":"vit_base_patch16_224"}`, ImportOptions{},
 			"[768]"},
 		"timm, by its name": {timm, made(timm, smallViT), "", ImportOptions{Architecture: "test_vit"}, "[64]"},
