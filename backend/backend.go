@@ -25,6 +25,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/plugin"
+	"github.com/wepe-go/wepe/internal/printable"
 )
 
 // Open opens a backend and prints one line with its name and the reason for the choice.
@@ -90,6 +91,10 @@ type machine struct {
 	out           io.Writer
 }
 
+func (m machine) say(format string, args ...any) {
+	fmt.Fprintln(m.out, printable.Line(fmt.Sprintf(format, args...)))
+}
+
 func (m machine) choose() (compute.Backend, error) {
 	if m.config != "" {
 		return m.explicit()
@@ -125,7 +130,7 @@ func (m machine) explicit() (compute.Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.asked, err)
 	}
-	fmt.Fprintf(m.out, "backend: %s (%s%s)\n", config, m.asked, note)
+	m.say("backend: %s (%s%s)", config, m.asked, note)
 	return b, nil
 }
 
@@ -168,18 +173,18 @@ func (m machine) best() (compute.Backend, error) {
 		}
 		b, note, err := m.tryXLA(p, "")
 		if err == nil {
-			fmt.Fprintf(m.out, "backend: xla:%s (%s%s)\n", p.Name, p.Path, note)
+			m.say("backend: xla:%s (%s%s)", p.Name, p.Path, note)
 			return b, nil
 		}
-		fmt.Fprintf(m.out, "backend: xla:%s does not open: %v\n", p.Name, err)
+		m.say("backend: xla:%s does not open: %v", p.Name, err)
 	}
 	if library := m.onnxLibrary(); library != "" {
 		b, err := m.try(func() (compute.Backend, error) { return m.open("onnx:cpu") })
 		if err == nil {
-			fmt.Fprintf(m.out, "backend: onnx:cpu (%s)\n", library)
+			m.say("backend: onnx:cpu (%s)", library)
 			return b, nil
 		}
-		fmt.Fprintf(m.out, "backend: onnx:cpu does not open: %v\n", err)
+		m.say("backend: onnx:cpu does not open: %v", err)
 	}
 	const fallback = "go:ops_sequential"
 	b, err := m.try(func() (compute.Backend, error) { return m.open(fallback) })
@@ -190,7 +195,7 @@ func (m machine) best() (compute.Backend, error) {
 	if slices.Contains(m.names, "xla") {
 		faster = "; `make xla` installs XLA, ten times as fast"
 	}
-	fmt.Fprintf(m.out, "backend: %s (pure Go%s%s)\n", fallback, m.slow(), faster)
+	m.say("backend: %s (pure Go%s%s)", fallback, m.slow(), faster)
 	return b, nil
 }
 

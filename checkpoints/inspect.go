@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
+	"github.com/wepe-go/wepe/internal/printable"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -107,7 +107,7 @@ func (i *Info) numbers() map[string]int {
 func (i *Info) String() string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-10s %s\n", name, printable(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(&b, "%-10s %s\n", name, printable.Line(fmt.Sprintf(format, args...)))
 	}
 	line("path", "%s", i.Path)
 	line("format", "%s", cmp.Or(i.Format, "unknown"))
@@ -176,15 +176,7 @@ func optionsOf(c vit.Config) (options []string) {
 	return options
 }
 
-// printable quotes a text that could contain terminal commands.
-func printable(s string) string {
-	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return strconv.Quote(s)
-	}
-	return s
-}
-
 // String describes one tensor in a line.
 func (t TensorInfo) String() string {
-	return fmt.Sprintf("%s %s %v", printable(t.Name), t.DType, t.Shape)
+	return fmt.Sprintf("%s %s %v", printable.Name(t.Name), t.DType, t.Shape)
 }

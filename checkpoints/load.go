@@ -13,6 +13,8 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/pkg/errors"
+
+	"github.com/wepe-go/wepe/internal/printable"
 )
 
 // MismatchError lists the differences between a checkpoint and a model: variables by their paths, or in imported
@@ -33,7 +35,7 @@ func (e *MismatchError) Error() string {
 		}
 		var first []string
 		for _, name := range names[:min(most, len(names))] {
-			first = append(first, printable(name)) // names in an untrusted file can be anything
+			first = append(first, printable.Name(name))
 		}
 		text := fmt.Sprintf("; %d %s: %s", len(names), what, strings.Join(first, ", "))
 		if len(names) > most {

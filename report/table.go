@@ -3,8 +3,11 @@
 package report
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/wepe-go/wepe/internal/printable"
 )
 
 // Table is text in columns.
@@ -49,7 +52,14 @@ func (t Table) Markdown() string {
 // Text renders the table for a terminal, columns aligned.
 func (t Table) Text() string {
 	widths := make([]int, len(t.Header))
-	lines := append([][]string{t.Header}, t.Rows...)
+	lines := make([][]string, 0, 1+len(t.Rows))
+	for _, row := range append([][]string{t.Header}, t.Rows...) {
+		line := slices.Clone(row)
+		for i, cell := range row {
+			line[i] = printable.Line(cell)
+		}
+		lines = append(lines, line)
+	}
 	if len(t.Rows) == 0 && len(t.Notes) > 0 {
 		lines = nil // only the reasons
 	}

@@ -130,7 +130,8 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	}
 	out := cli.Output(c)
 	for _, a := range chosen {
-		out.Printf("\n%s\n\n%s", a.Title, analysis.Table(found.Rows, a.Name).Text())
+		out.Printf("\n%s\n\n", a.Title)
+		out.Print(analysis.Table(found.Rows, a.Name).Text())
 	}
 	rows, page := filepath.Join(dir, "rows.jsonl"), filepath.Join(dir, "analysis.html")
 	if err := analysis.Write(rows, found.Rows); err != nil {

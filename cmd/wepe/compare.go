@@ -282,7 +282,8 @@ func (o *comparison) printTable(out *cli.Printer, s *study.Study, recipe string,
 	if err != nil {
 		return err
 	}
-	out.Printf("\n%s, recipe %s, chance is %.1f %%\n\n%s\n", d.Name, recipe, 100/float64(len(d.Classes)), table.Text())
+	out.Printf("\n%s, recipe %s, chance is %.1f %%\n\n", d.Name, recipe, 100/float64(len(d.Classes)))
+	out.Print(table.Text() + "\n")
 	if !o.table {
 		var images []string
 		images, err = s.Curves()

@@ -84,7 +84,8 @@ func (o *costs) run(c *cobra.Command, backend, dir string, seed uint64) (err err
 	if err != nil {
 		return err
 	}
-	out.Printf("\n%s, %s\n\n%s\n", o.Backend, o.DType, analysis.Table(rows, "cost").Text())
+	out.Printf("\n%s, %s\n\n", o.Backend, o.DType)
+	out.Print(analysis.Table(rows, "cost").Text() + "\n")
 	path := filepath.Join(dir, "cost.jsonl")
 	out.Field("rows", "%s", path)
 	return analysis.Write(path, rows)

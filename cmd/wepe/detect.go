@@ -264,7 +264,8 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 			rows = append(rows, own...)
 		}
 	}
-	out.Printf("\n%s, recipe %s, percent\n\n%s\n", d.Dataset, r.Name, detection.Table(rows).Text())
+	out.Printf("\n%s, recipe %s, percent\n\n", d.Dataset, r.Name)
+	out.Print(detection.Table(rows).Text() + "\n")
 	out.Field("report", "%s", filepath.Join(root, "*", finetune.PageFile))
 	out.Field("next", "wepe detect predict %s IMAGE", d.Dir)
 	return out.Err()

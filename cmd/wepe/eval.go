@@ -81,7 +81,7 @@ func printScores(out *cli.Printer, split string, m report.Metrics, c report.Conf
 	if len(c.Classes) > shownScores {
 		table.Notes = append(table.Notes, "the classes with the lowest F1; --json prints all")
 	}
-	out.Printf("\n%s", table.Text())
+	out.Print("\n" + table.Text())
 	if len(c.Classes) > shownConfusion {
 		return out.Err()
 	}
@@ -93,6 +93,6 @@ func printScores(out *cli.Printer, split string, m report.Metrics, c report.Conf
 		}
 		matrix.Rows, matrix.Numeric = append(matrix.Rows, line), append(matrix.Numeric, true)
 	}
-	out.Printf("\n%s", matrix.Text())
+	out.Print("\n" + matrix.Text())
 	return out.Err()
 }

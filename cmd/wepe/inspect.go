@@ -34,7 +34,7 @@ func inspect() *cobra.Command {
 			return cli.JSON(c.OutOrStdout(), info)
 		}
 		out := cli.Output(c)
-		out.Printf("%s", info)
+		out.Print(info.String())
 		if line != "" {
 			out.Printf("%-10s %s\n", "weights", line)
 		}

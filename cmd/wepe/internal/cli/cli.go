@@ -5,6 +5,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/printable"
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
@@ -166,10 +168,15 @@ func One(flag, word string, names []string) error {
 
 // JSON prints one object.
 func JSON(w io.Writer, value any) error {
-	encoder := json.NewEncoder(w)
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
-	return encoder.Encode(value)
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	_, err := w.Write(printable.JSON(b.Bytes()))
+	return err
 }
 
 // Printer prints a command's results and remembers the first error.
@@ -181,9 +188,14 @@ type Printer struct {
 // Output is the printer of a command.
 func Output(c *cobra.Command) *Printer { return &Printer{w: c.OutOrStdout()} }
 
-// Printf prints.
+// Printf prints; an argument that is a text is one line.
 func (p *Printer) Printf(format string, args ...any) {
-	if _, err := fmt.Fprintf(p.w, format, args...); err != nil && p.err == nil {
+	p.Print(fmt.Sprintf(format, printable.Args(args)...))
+}
+
+// Print prints a text of several lines.
+func (p *Printer) Print(text string) {
+	if _, err := io.WriteString(p.w, printable.Text(text)); err != nil && p.err == nil {
 		p.err = err
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/mattn/go-isatty"
 
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/printable"
 )
 
 const (
@@ -26,6 +27,7 @@ var isTerminal = sync.OnceValue(func() bool { return isatty.IsTerminal(os.Stderr
 
 // Line prints a line on standard error, replacing the progress line of a terminal.
 func Line(text string) {
+	text = printable.Line(text)
 	if isTerminal() {
 		text = clearedLine + text
 	}
@@ -51,17 +53,19 @@ func (l lines) WithAttrs(attributes []slog.Attr) slog.Handler {
 		if a.Key == "run" {
 			l.run = a.Value.String() + ": "
 		} else {
-			l.attributes += fmt.Sprintf(" %s=%v", a.Key, a.Value)
+			l.attributes += attribute(a)
 		}
 	}
 	return l
 }
 
+func attribute(a slog.Attr) string { return " " + a.Key + "=" + printable.Name(fmt.Sprint(a.Value)) }
+
 func (l lines) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	b.WriteString(l.run + r.Message + l.attributes)
 	r.Attrs(func(a slog.Attr) bool {
-		fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
+		b.WriteString(attribute(a))
 		return true
 	})
 	Line(b.String())
@@ -82,7 +86,7 @@ func (r *renewing) show(last bool, text func() string) {
 	}
 	r.shown = now
 	if isTerminal() && !last {
-		fmt.Fprint(os.Stderr, clearedLine+text())
+		fmt.Fprint(os.Stderr, clearedLine+printable.Line(text()))
 	} else {
 		Line(text())
 	}

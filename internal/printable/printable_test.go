@@ -1,0 +1,75 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package printable
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// The escapes are those of Go's string literals.
+func TestHostileCharactersBecomeEscapes(t *testing.T) {
+	for s, want := range map[string]string{
+		"cat.jpg": "cat.jpg", "": "", "žluťoučký 猫 👩‍🚀": "žluťoučký 猫 👩‍🚀", // a joiner is part of a character
+		"\x1b[2J": `\x1b[2J`, "a\r\nb\tc": `a\r\nb\tc`, "\u009b31m": `\u009b31m`, "\x7f": `\x7f`, "\xff\xfe": `\xff\xfe`,
+		"a\u202egpj.exe": `a\u202egpj.exe`, "\u2066x\u2069": `\u2066x\u2069`, "\u2028": `\u2028`, "\ufeff": `\ufeff`,
+		"\ufffd": "\ufffd",
+	} {
+		if got := Name(s); got != want {
+			t.Errorf("%q: %q, want %q", s, got, want)
+		}
+		if got := Line(s); got != want {
+			t.Errorf("a line of %q: %q, want %q", s, got, want)
+		}
+	}
+	if got := Text("a\tb\x1b\n\u202ec\n"); got != `a\tb\x1b`+"\n"+`\u202ec`+"\n" {
+		t.Errorf("a text: %q", got)
+	}
+}
+
+func TestLongNamesAndLinesAreCut(t *testing.T) {
+	for _, s := range []string{strings.Repeat("a", 9<<20), strings.Repeat("é", 5<<20), strings.Repeat("\x1b", 9<<20)} {
+		for most, got := range map[int]string{4*200 + 30: Name(s), 4*4096 + 30: Line(s)} {
+			if len(got) > most || !strings.HasSuffix(got, fmt.Sprintf("(%d bytes)", len(s))) {
+				t.Errorf("%.9q…: %d bytes, want at most %d", s, len(got), most)
+			}
+		}
+	}
+	if s := strings.Repeat("b", 200); Name(s) != s {
+		t.Error("a name of 200 bytes is cut")
+	}
+}
+
+func TestArgumentsThatPrintAsTextsAreLines(t *testing.T) {
+	got := fmt.Sprintf("%s %v %d %.1f %v", Args([]any{"\n", errors.New("\x1b"), 7, .5, []int{1}})...)
+	if want := `\n \x1b 7 0.5 [1]`; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func FuzzJSON(f *testing.F) {
+	f.Add("a\u009b\u202e\u2028\x00\n\xff👩‍🚀")
+	f.Fuzz(func(t *testing.T, s string) {
+		raw, err := json.Marshal([]string{s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after []string
+		safe := JSON(raw)
+		if err := errors.Join(json.Unmarshal(raw, &before), json.Unmarshal(safe, &after)); err != nil || before[0] != after[0] {
+			t.Fatalf("%q: %v, %q", s, err, after)
+		}
+		for _, r := range string(safe) {
+			if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+				t.Errorf("%q has %q", safe, r)
+			}
+		}
+		if line := Line(s); strings.ContainsFunc(line, unicode.IsControl) || len(line) > 4*4096+30 {
+			t.Errorf("a line: %q", line)
+		}
+	})
+}
