@@ -21,7 +21,7 @@ func (f format) cropped(raw []byte, height, width int, choose func(height, width
 			return p, asDamage(err)
 		}
 	}
-	if p, err = f.image(raw, height, width); err != nil {
+	if p, err = f.image(source{raw: raw}, height, width); err != nil {
 		return nil, err
 	}
 	out := p.windowed(choose(p.Height, p.Width)).Resize(outHeight, outWidth, kernel)
@@ -45,7 +45,7 @@ func jpegWindow(raw []byte, height, width int, w window, outHeight, outWidth int
 		}
 	}
 	up := func(n int) int { return (n + scale - 1) / scale }
-	p, err := jpegPart(raw, height, width, scale,
+	p, err := jpegPart(source{raw: raw}, height, width, scale,
 		image.Rect(w.left/scale, w.top/scale, up(w.left+w.width), up(w.top+w.height)))
 	if err != nil {
 		return nil, err

@@ -217,7 +217,7 @@ func (f *Files) load(ctx context.Context, p preprocess.Settings, clipped func(ro
 	memory := semaphore.NewWeighted(maxPixels)
 	err = parallel(ctx, f.Len(), func(ctx context.Context, i int) error {
 		img, err := f.image(ctx, i, memory, func(kind format, raw []byte, height, width int) (*Image, error) {
-			img, err := kind.image(raw, height, width)
+			img, err := kind.image(source{raw: raw}, height, width)
 			if err != nil {
 				return nil, err
 			}

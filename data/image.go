@@ -59,7 +59,72 @@ func Decode(r io.Reader, pixels int64) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decode(raw, min(cmp.Or(pixels, maxPixels), maxPixels))
+	return decode(raw, pixels)
+}
+
+// DecodeBytes bounds what decoding allocates per pixel, in all, with its result and without the file. A progressive CMYK
+// jpeg has 16 bytes of coefficients, 4 in planes, 4 of inks and 3 of colours, and 3 more when it is rotated.
+const DecodeBytes = 30
+
+// Encoded is an image file of which only the header has been read.
+type Encoded struct {
+	Height, Width int
+	raw           []byte
+	format        format
+}
+
+// Identify reads the header of an image file as Decode does, with the same errors.
+func Identify(raw []byte, pixels int64) (Encoded, error) {
+	if err := bounded(raw); err != nil {
+		return Encoded{}, err
+	}
+	f, height, width, err := identify(raw, min(cmp.Or(pixels, maxPixels), maxPixels))
+	return Encoded{height, width, raw, f}, err
+}
+
+// Decode decodes the file as the function Decode does. It calls proceed, which may be nil, before it reads a part of
+// the file; an error of proceed ends it. The parts are kilobytes, except in webp files and with -tags libjpeg, which are
+// read at once.
+func (e Encoded) Decode(proceed func() error) (*Image, error) {
+	if proceed == nil {
+		return e.format.image(source{raw: e.raw}, e.Height, e.Width)
+	}
+	var stopped error // decoders hide it
+	p, err := e.format.image(source{e.raw, func() error {
+		if stopped == nil {
+			stopped = proceed()
+		}
+		return stopped
+	}}, e.Height, e.Width)
+	if stopped != nil {
+		return nil, stopped
+	}
+	return p, err
+}
+
+// source is a file in memory for a decoder.
+type source struct {
+	raw     []byte
+	proceed func() error
+}
+
+func (s source) reader() io.Reader {
+	if s.proceed == nil {
+		return bytes.NewReader(s.raw)
+	}
+	return &asking{bytes.NewReader(s.raw), s.proceed}
+}
+
+type asking struct {
+	file    io.Reader
+	proceed func() error
+}
+
+func (a *asking) Read(p []byte) (int, error) {
+	if err := a.proceed(); err != nil {
+		return 0, err
+	}
+	return a.file.Read(p[:min(len(p), 4096)])
 }
 
 func bounded(raw []byte) error {
@@ -103,13 +168,13 @@ func (f format) begins(raw []byte) bool {
 	return true
 }
 
-// decode decodes a file of at most limit pixels.
-func decode(raw []byte, limit int64) (*Image, error) {
-	f, height, width, err := identify(raw, limit)
+// decode decodes a file of at most some pixels.
+func decode(raw []byte, pixels int64) (*Image, error) {
+	e, err := Identify(raw, pixels)
 	if err != nil {
 		return nil, err
 	}
-	return f.image(raw, height, width)
+	return e.Decode(nil)
 }
 
 // identify returns the format and size of a file from its first bytes: a few bytes can declare gigabytes.
@@ -134,26 +199,26 @@ func identify(raw []byte, limit int64) (f format, height, width int, err error) 
 }
 
 // image decodes an identified file.
-func (f format) image(raw []byte, height, width int) (p *Image, err error) {
+func (f format) image(file source, height, width int) (p *Image, err error) {
 	defer recoverDamage(&err)
-	if p, err = f.unoriented(raw, height, width); err != nil {
+	if p, err = f.unoriented(file, height, width); err != nil {
 		return nil, asDamage(err)
 	}
-	turned := p.turned(f.orientation(raw))
+	turned := p.turned(f.orientation(file.raw))
 	turned.Clipped = p.Clipped
 	return turned, nil
 }
 
 // unoriented decodes a file without its orientation.
-func (f format) unoriented(raw []byte, height, width int) (*Image, error) {
+func (f format) unoriented(file source, height, width int) (*Image, error) {
 	if f.decode == nil {
-		return jpegPart(raw, height, width, 1, image.Rect(0, 0, width, height))
+		return jpegPart(file, height, width, 1, image.Rect(0, 0, width, height))
 	}
 	fill := uint8(0)
 	if f.name == "gif" {
-		raw, fill = opaqueGIF(raw)
+		file.raw, fill = opaqueGIF(file.raw)
 	}
-	img, err := f.decode(bytes.NewReader(raw))
+	img, err := f.decode(file.reader())
 	if err != nil {
 		return nil, err
 	}

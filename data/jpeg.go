@@ -27,11 +27,11 @@ const maxScans = 100
 
 // jpegPart decodes a part of a jpeg of the given sides, without orientation, at 1/scale of its size, one of jpegScales.
 // The part is in pixels of the result.
-func jpegPart(raw []byte, height, width, scale int, part image.Rectangle) (*Image, error) {
-	if err := wholeJPEG(raw); err != nil {
+func jpegPart(file source, height, width, scale int, part image.Rectangle) (*Image, error) {
+	if err := wholeJPEG(file.raw); err != nil {
 		return nil, err
 	}
-	return decodeJPEGPart(raw, height, width, scale, part)
+	return decodeJPEGPart(file, height, width, scale, part)
 }
 
 // wholeJPEG refuses a jpeg that is truncated, or too expensive to decode.

@@ -5,7 +5,6 @@
 package data
 
 import (
-	"bytes"
 	"fmt"
 	"image"
 	"image/jpeg"
@@ -20,8 +19,8 @@ var jpegScales = []int{1}
 // decodeJPEGPart decodes with the standard library, always the whole image. Its planes equal libjpeg's except for the
 // rounding in the inverse cosine transform, a level in 3 % of the samples. The part is converted to RGB as in libjpeg,
 // see chroma.go.
-func decodeJPEGPart(raw []byte, height, width, _ int, part image.Rectangle) (*Image, error) {
-	img, err := jpeg.Decode(bytes.NewReader(raw))
+func decodeJPEGPart(file source, height, width, _ int, part image.Rectangle) (*Image, error) {
+	img, err := jpeg.Decode(file.reader())
 	if err != nil { // unsupported kinds, such as restart markers in a progressive jpeg
 		return nil, fmt.Errorf("%w (if other programs open the image: save it again, or build with -tags libjpeg)", err)
 	}
@@ -33,6 +32,9 @@ func decodeJPEGPart(raw []byte, height, width, _ int, part image.Rectangle) (*Im
 	p := &Image{Height: height, Width: width, Pixels: make([]uint8, 3*height*width)}
 	if err := p.draw(img, 0); err != nil {
 		return nil, err
+	}
+	if part == image.Rect(0, 0, width, height) {
+		return p, nil
 	}
 	return p.windowed(window{top: part.Min.Y, left: part.Min.X, height: part.Dy(), width: part.Dx()}), nil
 }

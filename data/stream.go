@@ -136,7 +136,7 @@ func (s *Stream) decode(raw []byte, kind format, height, width int, v view, row 
 		shown.flip(w)
 		return v.change(shown, v.Seed, v.Epoch, v.Index), nil
 	}
-	img, err := kind.image(raw, height, width)
+	img, err := kind.image(source{raw: raw}, height, width)
 	if err != nil {
 		return nil, err
 	}
