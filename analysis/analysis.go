@@ -92,7 +92,7 @@ type Row struct {
 // Results are the rows of all analyses, and a page.
 type Results struct {
 	Rows []Row
-	Page report.Comparison
+	Page report.Page
 }
 
 // notApplicable is the reason why an analysis does not apply to a model.
@@ -297,7 +297,7 @@ func (s section) finish(a Analysis, rows []Row) (report.Section, error) {
 		if err != nil {
 			return out, err
 		}
-		out.Shared = append(out.Shared, figure)
+		out.Figures = append(out.Figures, figure)
 	}
 	if slices.ContainsFunc(s.columns, func(figures []report.Figure) bool { return len(figures) > 0 }) {
 		out.Columns = s.columns

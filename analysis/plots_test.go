@@ -42,9 +42,9 @@ func TestAPlotHasALineForEachModel(t *testing.T) {
 	if err := figure.Lines(&want, "title", "across", "up", []figure.Line{a, b}); err != nil {
 		t.Fatal(err)
 	}
-	if len(made.Shared) != 1 || !bytes.Equal(made.Shared[0].PNG, want.Bytes()) || made.Title != "heading" ||
+	if len(made.Figures) != 1 || !bytes.Equal(made.Figures[0].PNG, want.Bytes()) || made.Title != "heading" ||
 		!slices.Equal(made.Text, []string{"about", "The paper: claim"}) || made.Columns != nil {
-		t.Errorf("%d figures, %q, %q", len(made.Shared), made.Title, made.Text)
+		t.Errorf("%d figures, %q, %q", len(made.Figures), made.Title, made.Text)
 	}
 }
 

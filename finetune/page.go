@@ -50,7 +50,7 @@ func (run Run) Page(m *Model, row report.Result, figures ...report.Figure) error
 	if err != nil {
 		return err
 	}
-	page := report.Page{Result: row, Evals: rows.Evals, Settings: settings, Figures: figures,
+	page := report.RunPage{Result: row, Evals: rows.Evals, Settings: settings, Figures: figures,
 		Data: []string{"training: " + describe(run.Train.Describe())}}
 	for _, skipped := range rows.Skipped {
 		page.Notes = append(page.Notes, strings.TrimPrefix(skipped, run.Dir+string(filepath.Separator)))
@@ -85,7 +85,7 @@ func describe(set *data.Info) string {
 }
 
 // showMistakes adds the wrong predictions on a dataset.
-func showMistakes(page *report.Page, m *Model, set data.Source) error {
+func showMistakes(page *report.RunPage, m *Model, set data.Source) error {
 	e, err := m.examine(set)
 	if err == nil {
 		err = e.answered()

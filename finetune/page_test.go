@@ -38,11 +38,8 @@ func TestPageOfARun(t *testing.T) {
 	}
 	text := string(gomlxtest.Must(os.ReadFile(filepath.Join(run.Dir, PageFile)))(t))
 	for _, want := range []string{
-		"tiny on images", "from scratch", "training: images, 40 images of 4×6 pixels, 3 channels, 7 classes",
-		"validation: 4 images", "test: images-test, 29 images of 4×6 pixels", "7 classes: chance is 14.3 %",
+		"from scratch", "images, 40 images of 4×6 pixels", "images-test, 29 images of 4×6 pixels", "A figure",
 		fmt.Sprintf("<b>%.2f</b> %%", 100*row.Test.Top1), fmt.Sprintf("<b>%.2f</b> %%", 100*row.Validation.Top1),
-		"learned scalars", "Errors on the test split", "A figure", "Of nothing.",
-		"<code>learning_rate</code><code>0.01</code>", "<code>model.position</code><code>wepe</code>",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
@@ -101,7 +98,7 @@ func TestMistakesWhoseImagesAreLostAreAnErrorAfterTheirNumbers(t *testing.T) {
 	e := &examination{set: &set.Info, verdicts: []verdict{{class: int(labels[0])}, {class: int(labels[1]+1) % 7},
 		{class: int(labels[2])}}}
 	m.examined.source, m.examined.result = set, e
-	var page report.Page
+	var page report.RunPage
 	if err := showMistakes(&page, m, set); !errors.Is(err, os.ErrNotExist) || len(page.Mistakes) > 0 {
 		t.Errorf("%d mistakes, %v", len(page.Mistakes), err)
 	}
@@ -159,7 +156,7 @@ func TestARunFromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
 	}
 	page := gomlxtest.Must(os.ReadFile(filepath.Join(second.Dir, PageFile)))(t)
 	for _, want := range []string{"fine-tuned from " + filepath.Base(first.Dir), "before the first step",
-		fmt.Sprintf("%.2f → </span><b>%.2f</b>", 100*before.Top1, 100*row.Validation.Top1), "learned scalars"} {
+		fmt.Sprintf("%.2f → </span><b>%.2f</b>", 100*before.Top1, 100*row.Validation.Top1)} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -53,19 +53,25 @@ func (c Confusion) shares() [][]float64 {
 const mostNumbers, mostNames = 12, 200
 
 // draw writes the confusion matrix as a PNG: in each row the shares of a class's images that were predicted as each
-// other class. The recall is beside the name of the class; on the diagonal it would hide the errors.
+// other class. The recall is beside the name of the class; on the diagonal it would hide the errors, so the diagonal is
+// drawn only if there are none.
 func (c Confusion) draw(w io.Writer) error {
+	return figure.HeatMaps(w, [][]figure.HeatMap{{c.heatMap()}})
+}
+
+func (c Confusion) heatMap() figure.HeatMap {
 	h := figure.HeatMap{Values: c.shares(), Cols: c.Classes, Positive: true, Numbers: len(c.Classes) <= mostNumbers,
 		Down: "class, recall %", Across: "predicted"}
 	named := len(c.Classes) <= mostNames
 	if !named {
 		h.Cols, h.Down = nil, "class"
 	}
+	right := len(c.mistakes(1).Rows) == 0
 	for class, row := range h.Values {
 		if named {
 			h.Rows = append(h.Rows, figure.Short(c.Classes[class], " "+percent(Number(row[class]), 0)))
 		}
-		if c.of(class) > 0 {
+		if c.of(class) > 0 && !right {
 			row[class] = 0
 		}
 		if largest := slices.Max(row); largest > h.Limit { // false for NaN
@@ -74,16 +80,15 @@ func (c Confusion) draw(w io.Writer) error {
 	}
 	h.Limit = max(h.Limit, 0.001)
 	h.Title = fmt.Sprintf("confusion matrix, darkest %.3g %%", 100*h.Limit)
-	return figure.HeatMaps(w, [][]figure.HeatMap{{h}})
+	return h
 }
 
 // mistakes returns a line for each of the k most frequent pairs of class and wrong prediction, ties by share of the
 // class.
 func (c Confusion) mistakes(k int) Table {
-	table := Table{
-		Header:  []string{"class", "predicted", "images", "% of class"},
-		Numeric: []bool{false, false, true, true},
-	}
+	var table Table
+	table.add(false, "class", "predicted")
+	table.add(true, "images", "% of class")
 	type mistake struct {
 		class, predicted, images int
 		share                    float64
@@ -110,9 +115,10 @@ func (c Confusion) mistakes(k int) Table {
 // Worst returns a line for each of the k classes with the lowest F1, with their most frequent wrong prediction. Classes
 // without images are skipped.
 func (c Confusion) Worst(k int) Table {
-	table := Table{Header: []string{"class"}, Numeric: []bool{false}}
-	table.add("images", "precision %", "recall %", "F1 %")
-	table.Header, table.Numeric = append(table.Header, "mistaken for"), append(table.Numeric, false)
+	var table Table
+	table.add(false, "class")
+	table.add(true, "images", "precision %", "recall %", "F1 %")
+	table.add(false, "mistaken for")
 	scores := c.Scores()
 	var classes []int
 	for class := range c.Classes {

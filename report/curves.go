@@ -20,7 +20,7 @@ import (
 	"github.com/wepe-go/wepe/internal/figure"
 )
 
-// Size of one panel of Scalars.
+// Size of one of several panels.
 const panelWidth, panelHeight = 4 * vg.Inch, 2.7 * vg.Inch
 
 // Curves draws the loss and the top-1 accuracy of runs over their steps, as a PNG: one colour per encoding, each seed a
@@ -29,13 +29,21 @@ const panelWidth, panelHeight = 4 * vg.Inch, 2.7 * vg.Inch
 //
 // Steps that a resumed run evaluated twice count once, with the later row.
 func Curves(w io.Writer, title string, evals []Eval) error {
+	if title != "" {
+		title += ":\n" // beside its legend a plot is narrow
+	}
+	plots, err := lossAndAccuracy(title, evals)
+	if err != nil {
+		return err
+	}
+	return figure.Write(w, figure.Width, figure.Height, [][]*plot.Plot{plots})
+}
+
+func lossAndAccuracy(title string, evals []Eval) ([]*plot.Plot, error) {
 	split := drawnSplit(evals)
 	curves := collect(evals, split)
 	if len(curves) == 0 {
-		return fmt.Errorf("report: no rows of split %q or %q to draw", Validation, Test)
-	}
-	if title != "" {
-		title += ":\n" // beside its legend a plot is narrow
+		return nil, fmt.Errorf("report: no rows of split %q or %q to draw", Validation, Test)
 	}
 	losses := figure.New(title+split+" loss (training dashed)", "step", "loss (nats per image)")
 	accuracy := figure.New(title+split+" accuracy", "step", "top-1 accuracy (%)")
@@ -50,7 +58,35 @@ func Curves(w io.Writer, title string, evals []Eval) error {
 			losses.Legend.Add(c.name, &plotter.Line{LineStyle: dashed})
 		}
 	}
-	return figure.Write(w, figure.Width, figure.Height, [][]*plot.Plot{{losses, accuracy}})
+	return []*plot.Plot{losses, accuracy}, nil
+}
+
+// TrainingFigures draws the rows of one run over its steps, each quantity in a figure of its own that a narrow screen
+// can show: loss, accuracy or, of a detector, the average precision of boxes and masks, and the learned scalars.
+func TrainingFigures(evals []Eval) (figures []Figure, err error) {
+	if len(evals) == 0 {
+		return nil, nil
+	}
+	var plots []*plot.Plot
+	if slices.ContainsFunc(evals, func(e Eval) bool { return e.Boxes != nil }) {
+		plots = precision(evals)
+	} else if plots, err = lossAndAccuracy("", evals); err != nil {
+		return nil, err
+	}
+	curves := collect(evals, drawnSplit(evals))
+	for _, name := range scalarNames(curves) {
+		plots = append(plots, scalarPlot(curves, name))
+	}
+	for _, p := range plots {
+		f, err := NewFigure(p.Title.Text, "", func(w io.Writer) error {
+			return figure.Write(w, panelWidth, panelHeight, [][]*plot.Plot{{p}})
+		})
+		if err != nil {
+			return nil, err
+		}
+		figures = append(figures, f)
+	}
+	return figures, nil
 }
 
 func topOne(e Eval) float64    { return 100 * measured(e, e.Top1) }
@@ -88,9 +124,8 @@ func Sizes(w io.Writer, rows []Result) error {
 	return figure.Write(w, figure.Width/2, figure.Height, [][]*plot.Plot{{p}})
 }
 
-// Precision draws the training loss of detectors over their steps, and the average precision of boxes and of masks on
-// the validation split, as a PNG.
-func Precision(w io.Writer, evals []Eval) error {
+// precision plots the training loss of detectors and the average precision of boxes and masks on the validation split.
+func precision(evals []Eval) []*plot.Plot {
 	loss := figure.New("training loss", "step", "loss")
 	precision := figure.New("average precision on the validation split", "step", "AP (%)")
 	percent := func(numbers map[string]Number) float64 {
@@ -107,7 +142,7 @@ func Precision(w io.Writer, evals []Eval) error {
 		drawSeries(precision, boxes, 2*i, "%.1f", func(e Eval) float64 { return percent(e.Boxes) })
 		drawSeries(precision, masks, 2*i+1, "%.1f", func(e Eval) float64 { return percent(e.Masks) })
 	}
-	return figure.Write(w, figure.Width, figure.Height, [][]*plot.Plot{{loss, precision}})
+	return []*plot.Plot{loss, precision}
 }
 
 // symbols are the known scalars of the encodings (the Scalars methods of package wepe) in the order of their panels,
@@ -138,10 +173,6 @@ func Scalars(w io.Writer, evals []Eval) error {
 		plots = append(plots, panels)
 	}
 	return figure.Write(w, vg.Length(cols)*panelWidth, vg.Length(len(plots))*panelHeight, plots)
-}
-
-func hasScalars(evals []Eval) bool {
-	return slices.ContainsFunc(evals, func(e Eval) bool { return len(e.Scalars) > 0 })
 }
 
 // scalarNames lists the scalars that Scalars draws: the known ones first, then others by name.

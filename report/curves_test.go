@@ -3,16 +3,17 @@
 package report
 
 import (
+	"bytes"
+	"fmt"
+	"image/png"
 	"io"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 
-	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -23,22 +24,6 @@ func history(encoding string, seed int64, top1 ...float64) []Eval {
 			Metrics: Metrics{Loss: Number(3 - accuracy), Top1: Number(accuracy), Images: 7}, TrainLoss: Number(2 - accuracy)})
 	}
 	return evals
-}
-
-func TestCurvesDrawsEveryEncodingInItsColour(t *testing.T) {
-	evals := append(history("wepe", 1, 0.1, 0.4, 0.6), history("wepe", 2, 0.2, 0.5, 0.5)...)
-	evals = append(evals, history("none", 1, 0.1, 0.15, 0.2)...)
-	picture, colours := decode(t, func(w io.Writer) error { return Curves(w, "shapes", evals) })
-	size := picture.Bounds().Size()
-	if size.X != 11*figure.DotsPerInch || size.Y != 45*figure.DotsPerInch/10 {
-		t.Errorf("size %v", size)
-	}
-	count := colours(picture.Bounds())
-	for i, want := range []bool{true, true, false} {
-		if got := count[figure.Palette[i]] > 200; got != want {
-			t.Errorf("colour %d covers %d pixels, drawn should be %v", i, count[figure.Palette[i]], want)
-		}
-	}
 }
 
 // Without a validation split an evaluation has no images: the training loss is drawn, and no accuracy of 0.
@@ -97,19 +82,81 @@ func TestCurvesOfDifferentDataAreNamedApart(t *testing.T) {
 	}
 }
 
-// Side 16 is evaluated with two seeds; its name is without the size.
-func TestSizesDrawsTheMeanOverSeedsOfSquareImages(t *testing.T) {
-	at := func(seed int64, recipe, size string, top1 Number) Result {
-		return Result{Job: Job{Recipe: recipe, Encoding: "wepe", Seed: seed}, ImageSize: size,
-			Test: Metrics{Top1: top1, Images: 7}}
+// Scalars that change in no run are left out, as long as one changes by more than rounding; known ones come first.
+func TestScalarNames(t *testing.T) {
+	rows := func(scalars ...map[string]Number) []Eval {
+		evals := history("wepe", 1, make([]float64, len(scalars))...)
+		for i, s := range scalars {
+			evals[i].Scalars = s
+		}
+		return evals
 	}
-	rows := []Result{at(1, "small at 24x24", "24x24", 0.25), at(1, "small", "16x16", 0.5), at(2, "small", "16x16", 0.25),
-		at(1, "small at 8x32", "8x32", 0.75), at(2, "small at 24x24", "24x24", 0.125), at(1, "small", "", 0.875)}
-	want := drawnByHand("test accuracy of the same weights at other sizes", "side of the images (pixels)",
-		"top-1 accuracy (%)",
-		byHand{colour: paleBlue, width: 0.7, points: plotter.XYs{{X: 16, Y: 50}, {X: 24, Y: 25}}},
-		byHand{colour: paleBlue, width: 0.7, points: plotter.XYs{{X: 16, Y: 25}, {X: 24, Y: 12.5}}},
-		byHand{colour: blue, width: 2.2, points: plotter.XYs{{X: 16, Y: 37.5}, {X: 24, Y: 18.75}}, entry: "wepe 18.8"})
-	want.X.Tick.Marker = plot.ConstantTicks{{Value: 16, Label: "16"}, {Value: 24, Label: "24"}}
-	same(t, "Sizes", func(w io.Writer) error { return Sizes(w, rows) }, 5.5, 4.5, []*plot.Plot{want})
+	type at = map[string]Number
+	for want, evals := range map[string][]Eval{
+		"[]":                         history("learned", 1, 0.1, 0.2),
+		"[lambda omega3 zeta]":       rows(at{"zeta": 1, "omega3": 2, "lambda": 3}, at{"zeta": 2, "omega3": 1, "lambda": 1}),
+		"[gamma late]":               rows(at{"beta": 2, "gamma": .5}, at{"beta": 2, "gamma": .25, "late": 3}),
+		"[lambda beta_pos beta abc]": rows(at{"abc": 5, "beta": 2, "lambda": 0, "beta_pos": -2}, at{"beta_pos": -2.000001}),
+	} {
+		if got := fmt.Sprint(scalarNames(collect(evals, Validation))); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestTrainingFigures_OneForEachQuantity(t *testing.T) {
+	classifier, detector, test := history("wepe", 1, 0.1, 0.4), history("wepe", 1, 0, 0), history("wepe", 1, 0.5)
+	for i := range 2 {
+		classifier[i].Scalars = map[string]Number{"lambda": Number(i)}
+		detector[i].Boxes = map[string]Number{"AP": Number(i) - 1}
+	}
+	test[0].Split = Test
+	for _, c := range []struct {
+		evals []Eval
+		want  string
+	}{
+		{classifier, "validation loss (training dashed)|validation accuracy|gate λ"},
+		{detector, "training loss|average precision on the validation split"},
+		{test, "test loss (training dashed)|test accuracy"}, {nil, ""},
+	} {
+		var titles []string
+		for _, f := range gomlxtest.Must(TrainingFigures(c.evals))(t) {
+			size := gomlxtest.Must(png.DecodeConfig(bytes.NewReader(f.PNG)))(t)
+			if size.Width > 500 || size.Width < size.Height { // what a phone can show
+				t.Errorf("%s: %d by %d pixels", f.Title, size.Width, size.Height)
+			}
+			titles = append(titles, f.Title)
+		}
+		if got := strings.Join(titles, "|"); got != c.want {
+			t.Errorf("figures %s, want %s", got, c.want)
+		}
+	}
+	for name, err := range map[string]error{"curves": Curves(io.Discard, "", nil), "scalars": Scalars(io.Discard, detector),
+		"sizes": Sizes(io.Discard, nil)} {
+		if (err == nil) != (name == "sizes") {
+			t.Errorf("%s of nothing: %v", name, err)
+		}
+	}
+}
+
+// Panels of a position encoding: a feature each, then the similarity to the outlined centre.
+func TestField_Panels(t *testing.T) {
+	f := Field{Title: "wepe", Rows: 2, Cols: 3, Names: []string{"a", "b"},
+		Features: []float64{1, 10, 2, 20, 3, 30, 4, 40, 5, 50, 6, 60},
+		Vectors:  []float64{1, 0, 0, 1, 3, 4, 4, 3, 5, 0, -1, 0}}
+	for i, want := range []string{"[[1 2 3] [4 5 6]]", "[[10 20 30] [40 50 60]]", "[[1 0 0.6] [0.8 1 -1]]"} { // to (5, 0)
+		p := f.panels()[i]
+		if got := fmt.Sprint(p.Values); got != want || (p.Outlined != nil) != (i == 2) {
+			t.Errorf("panel %d: %s, outlined %v, want %s", i, got, p.Outlined, want)
+		}
+	}
+	if at := f.panels()[2].Outlined; *at != [2]int{1, 1} {
+		t.Errorf("the outlined cell is %v", *at)
+	}
+	for _, grid := range [][2]int{{1, 1}, {1, 16}, {13, 2}} {
+		f := Field{Rows: grid[0], Cols: grid[1], Vectors: make([]float64, grid[0]*grid[1]*2)}
+		if err := f.Draw(io.Discard); err != nil {
+			t.Errorf("grid %v: %v", grid, err)
+		}
+	}
 }

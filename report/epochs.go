@@ -71,9 +71,9 @@ func (a *accuracies) add(job Job, column string, top1 Number) {
 // table returns the means. n is the largest number of runs in a cell of the line; a note names cells with fewer runs,
 // and a cell without runs is a dash.
 func (a *accuracies) table(notes []string) Table {
-	table := Table{Header: []string{"encoding"}, Numeric: []bool{false}, Notes: notes}
-	table.add("n")
-	table.add(a.columns...)
+	table := Table{Notes: notes}
+	table.add(false, "encoding")
+	table.add(true, append([]string{"n"}, a.columns...)...)
 	for _, encoding := range a.encodings {
 		n := 0
 		for _, column := range a.columns {

@@ -4,7 +4,6 @@ package report_test
 
 import (
 	"fmt"
-	"io"
 	"log"
 	"os"
 	"path/filepath"
@@ -30,26 +29,20 @@ func ExampleTabulate() {
 	}
 	for _, line := range table.Rows {
 		if line[0] == "wepe-sphere" {
-			fmt.Println(table.Header[2], line[2], "range", line[3], "difference", line[6])
+			fmt.Println(table.Header[2], line[2], "difference", line[5], "interval", line[6])
 		}
 	}
-	// Output: test top-1 % 54.00 range 52.00 … 56.00 difference +2.00
+	// Output: test top-1 % 54.00 difference +2.00 interval +2.00 … +2.00
 }
 
 func ExamplePage() {
-	var evals []report.Eval
-	for i, top1 := range []report.Number{0.25, 0.5, 0.75} {
-		evals = append(evals, report.Eval{Step: 10 * i, Split: report.Validation, Metrics: report.Metrics{Top1: top1}})
-	}
-	draw := func(w io.Writer) error { return report.Curves(w, "shapes", evals) }
-	curves, err := report.NewFigure("Curves", "", draw)
-	if err != nil {
-		log.Fatal(err)
-	}
+	var table report.Table
+	table.Header, table.Numeric, table.Rows = []string{"n"}, []bool{true}, [][]string{{"7"}}
+	page := report.Page{Title: "A page", Sections: []report.Section{{Title: "A table", Table: table}}}
 	var html strings.Builder
-	err = report.Page{Evals: evals, Figures: []report.Figure{curves}}.HTML(&html)
-	fmt.Println(strings.Count(html.String(), "<h1>"), strings.Contains(html.String(), "data:image/png"), err)
-	// Output: 1 true <nil>
+	err := page.HTML(&html)
+	fmt.Println(strings.Contains(html.String(), `<td class="right">7</td>`), err)
+	// Output: true <nil>
 }
 
 // The record of two runs becomes a table.

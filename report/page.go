@@ -3,155 +3,145 @@
 package report
 
 import (
+	"bytes"
+	_ "embed"
+	"encoding/base64"
 	"fmt"
-	"math"
-	"slices"
-	"strconv"
-	"time"
+	"io"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 )
 
-// Page is the page of one run. Only Result is required; empty fields are left out.
+// Page is a page of sections: one HTML file without scripts and network requests, in the reader's choice of light or
+// dark, printable, and readable on a phone. A field without content is left out; texts are escaped.
 type Page struct {
-	Result Result
-	Evals  []Eval // of the run; evaluations of other jobs are skipped
-
-	Start    string            // what the weights were before the first step; empty for "from scratch"
-	Data     []string          // one line for each dataset
-	Settings map[string]string // every field of the recipe, by name
-
-	Split     string     // of Confusion and Mistakes: Test or Validation
-	Confusion *Confusion // of the model at the end of the run
-	Mistakes  []Mistake
-	Figures   []Figure
-	Notes     []string // what is missing on the page, and why
-}
-
-// Mistake is an image with a wrong prediction.
-type Mistake struct {
-	Image            []byte // PNG
-	Class, Predicted string
-	Probability      float64 // of the predicted class
-}
-
-// Comparison is a page on several models side by side.
-type Comparison struct {
 	Title    string
 	Lines    []string // below the title
+	Failed   string   // why there is no result
+	Tiles    []Tile
 	Sections []Section
 }
 
-// Section is a part of a Comparison. A field without content is left out.
+// Tile is a number at the top of a page.
+type Tile struct{ Name, Before, After, Unit, Note string }
+
+// Section is a part of a page.
 type Section struct {
 	Title   string
 	Text    []string
+	Facts   []Fact
+	Code    string // a command line
 	Table   Table
 	Images  []Figure   // small images, many in a row
-	Shared  []Figure   // of all models together
+	Figures []Figure   // side by side where there is room
 	Columns [][]Figure // of each model
 }
 
-// pageLines is the number of lines of a list on the page.
-const pageLines = 15
+// Fact is a name with its value.
+type Fact struct{ Name, Value string }
 
-// tile is a number at the top of the page.
-type tile struct{ Name, Before, After, Unit, Note string }
-
-type fact struct{ Name, Value string }
-
-// results compares the validation split before and after training, and adds the test split.
-func (p Page) results() (tiles []tile, table Table) {
-	table = Table{Header: []string{"split", "weights", "top-1 %", "top-5 %", "loss", "images"},
-		Numeric: []bool{false, false, true, true, true, true}}
-	add := func(split, when string, m Metrics) {
-		if m.Images == 0 {
-			return
-		}
-		loss := "–"
-		if !math.IsNaN(float64(m.Loss)) {
-			loss = strconv.FormatFloat(float64(m.Loss), 'f', 3, 64)
-		}
-		table.Rows = append(table.Rows, []string{split, when, percent(m.Top1, 2), percent(m.Top5, 2), loss,
-			grouped(m.Images)})
-	}
-	chance := ""
-	if p.Confusion != nil {
-		n := len(p.Confusion.Classes)
-		chance = fmt.Sprintf("%d classes: chance is %s %%", n, percent(Number(1/float64(n)), 1))
-	}
-
-	var before, best *Eval
-	for _, c := range collect(p.Evals, Validation) {
-		for i, e := range c.seeds[0] {
-			switch {
-			case e.Images == 0:
-			case e.Step == 0:
-				before = &c.seeds[0][i]
-			case best == nil || e.Top1 > best.Top1:
-				best = &c.seeds[0][i]
-			}
-		}
-	}
-	if before != nil {
-		add(Validation, "before the first step", before.Metrics)
-	}
-	if best != nil && best.Step != p.Result.Steps && p.Result.Weights.Name != "best" {
-		add(Validation, Weights{"best", best.Step}.String(), best.Metrics)
-	}
-	selected := "last"
-	if p.Result.Weights.Name != "" {
-		selected = p.Result.Weights.String()
-	}
-	add(Validation, selected, p.Result.Validation)
-	add(Test, selected, p.Result.Test)
-
-	if m := p.Result.Test; m.Images > 0 {
-		tiles = append(tiles, tile{Name: "top-1 accuracy, test", After: percent(m.Top1, 2), Unit: "%", Note: chance})
-	}
-	if m := p.Result.Validation; m.Images > 0 {
-		t := tile{Name: "top-1 accuracy, validation", After: percent(m.Top1, 2), Unit: "%"}
-		if before != nil {
-			t.Before = percent(before.Top1, 2)
-			t.Note = fmt.Sprintf("%+.2f points in %s steps", 100*float64(m.Top1-before.Top1), grouped(p.Result.Steps))
-		}
-		tiles = append(tiles, t)
-	}
-	if seconds := float64(p.Result.WallSeconds); seconds > 0 {
-		note := fmt.Sprintf("%s images/s on %s", rate(float64(p.Result.ImagesPerSecond)), p.Result.Backend)
-		spent := time.Duration(seconds * float64(time.Second)).Round(time.Second / 10)
-		tiles = append(tiles, tile{Name: "time", After: spent.String(), Note: note})
-	}
-	return tiles, table
+// Figure is a PNG with a title and a caption.
+type Figure struct {
+	Title, Caption string
+	PNG            []byte
 }
 
-// facts describe the run.
-func (p Page) facts() []fact {
-	r := p.Result
-	all := []fact{
-		{"recipe", r.Recipe}, {"position encoding", r.Encoding}, {"seed", strconv.FormatInt(r.Seed, 10)},
-		{"data", r.Dataset}, {"share of the training images", ""}, {"image size", r.ImageSize},
-		{"parameters", grouped(r.Parameters)},
-		{"steps", fmt.Sprintf("%s (%.4g epochs)", grouped(r.Steps), float64(r.Epochs))},
-		{"backend", r.Backend}, {"cores", strconv.Itoa(r.Cores)}, {"ended", r.Date}, {"commit", r.Commit},
-	}
-	if r.Fraction > 0 && r.Fraction < 1 {
-		all[4].Value = fmt.Sprintf("%.4g %%", 100*r.Fraction)
-	}
-	return slices.DeleteFunc(all, func(f fact) bool { return f.Value == "" || f.Value == "0" && f.Name != "seed" })
+// NewFigure returns a figure with the PNG from draw.
+func NewFigure(title, caption string, draw func(io.Writer) error) (Figure, error) {
+	var content bytes.Buffer
+	err := draw(&content)
+	return Figure{title, caption, content.Bytes()}, err
 }
 
-// rate formats a number of images per second: 3,384 or 3.38.
-func rate(perSecond float64) string {
-	if perSecond >= 100 {
-		return grouped(int(math.Round(perSecond)))
+// Pages are built from nodes, not with html/template: in a program that contains a template the linker keeps every
+// exported method of every type, which made wepe larger by a quarter.
+
+//go:embed style.css
+var style string
+
+// HTML writes the page. It is built before it is written: an error leaves no partial page.
+func (p Page) HTML(w io.Writer) error {
+	var links, sections g.Group
+	for i, s := range p.Sections {
+		id := fmt.Sprint("s", i)
+		links = append(links, h.A(h.Href("#"+id), g.Text(s.Title)), g.Text("\n"))
+		sections = append(sections, h.H2(h.ID(id), g.Text(s.Title)), s.nodes())
 	}
-	return strconv.FormatFloat(perSecond, 'g', 3, 64)
+	page := h.Doctype(h.HTML(h.Lang("en"),
+		h.Head(
+			h.Meta(h.Charset("utf-8")),
+			h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
+			h.Meta(g.Attr("http-equiv", "Content-Security-Policy"),
+				h.Content("default-src 'none'; style-src 'unsafe-inline'; img-src data:")),
+			h.TitleEl(g.Text(p.Title)),
+			h.StyleEl(g.Raw(style)),
+		),
+		h.Body(
+			h.Header(h.H1(g.Text(p.Title)), paragraphs("quiet", p.Lines),
+				g.If(p.Failed != "", h.P(h.Class("failed"), g.Text("The run failed: "+p.Failed))),
+				g.If(len(links) > 2, h.Nav(links))),
+			g.If(len(p.Tiles) > 0, h.Div(h.Class("tiles"), g.Map(p.Tiles, Tile.html))),
+			sections)))
+	var out bytes.Buffer
+	err := page.Render(&out)
+	if err == nil {
+		_, err = out.WriteTo(w)
+	}
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
 }
 
-// grouped writes a number in groups of three digits, with commas.
-func grouped(n int) string {
-	digits := strconv.Itoa(n)
-	for at := len(digits) - 3; at > 0 && digits[at-1] != '-'; at -= 3 {
-		digits = digits[:at] + "," + digits[at:]
+func (s Section) nodes() g.Group {
+	named := func(f Figure) g.Node { return h.Figure(f.img(), h.B(g.Text(f.Title)), g.Text(" "+f.Caption)) }
+	card := func(f Figure) g.Node {
+		return h.Figure(h.Class("card bitmap"), f.img(), h.FigCaption(g.Text(f.Caption)))
 	}
-	return digits
+	titled := func(f Figure) g.Node {
+		return h.Figure(h.Class("card bitmap"), f.img(), h.FigCaption(h.B(g.Text(f.Title)), g.Text(" "+f.Caption)))
+	}
+	return g.Group{
+		paragraphs("", s.Text),
+		g.If(len(s.Facts) > 0, h.Dl(h.Class("card"), g.Map(s.Facts, func(f Fact) g.Node {
+			return h.Div(h.Dt(g.Text(f.Name)), h.Dd(g.Text(f.Value)))
+		}))),
+		g.If(s.Code != "", h.Pre(h.Class("card scroll"), h.Code(g.Text(s.Code)))),
+		g.If(len(s.Table.Rows) > 0, h.Div(h.Class("card scroll"), s.Table.html())),
+		paragraphs("quiet", s.Table.Notes),
+		g.If(len(s.Images) > 0, h.Div(h.Class("card images"), g.Map(s.Images, named))),
+		g.If(len(s.Figures) > 0, h.Div(h.Class("figures"), g.Map(s.Figures, card))),
+		g.If(len(s.Columns) > 0, h.Div(h.Class("columns scroll"), g.Map(s.Columns, func(of []Figure) g.Node {
+			return h.Div(g.Map(of, titled))
+		}))),
+	}
+}
+
+func paragraphs(class string, texts []string) g.Group {
+	return g.Map(texts, func(text string) g.Node { return h.P(g.If(class != "", h.Class(class)), g.Text(text)) })
+}
+
+func (f Figure) img() g.Node {
+	return h.Img(h.Src("data:image/png;base64,"+base64.StdEncoding.EncodeToString(f.PNG)), h.Alt(f.Title))
+}
+
+func (t Tile) html() g.Node {
+	return h.Div(h.Class("card"),
+		h.Div(h.Class("quiet"), g.Text(t.Name)),
+		h.Div(h.Class("number"), g.If(t.Before != "", h.Span(h.Class("quiet"), g.Text(t.Before+" → "))),
+			h.B(g.Text(t.After)), g.If(t.Unit != "", g.Text(" "+t.Unit))),
+		g.If(t.Note != "", h.Div(h.Class("quiet"), g.Text(t.Note))))
+}
+
+func (t Table) html() g.Node {
+	row := func(cell func(...g.Node) g.Node, texts []string) g.Node {
+		var cells g.Group
+		for i, text := range texts {
+			cells = append(cells, cell(g.If(t.Numeric[i], h.Class("right")), g.Text(text)))
+		}
+		return h.Tr(cells)
+	}
+	return h.Table(h.THead(row(h.Th, t.Header)),
+		h.TBody(g.Map(t.Rows, func(texts []string) g.Node { return row(h.Td, texts) })))
 }

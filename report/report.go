@@ -13,7 +13,8 @@
 // incomplete line and report it.
 //
 // In rows, accuracies are fractions of 1, losses are means in nats per image, times are in seconds; tables and plots
-// show accuracies in percent. Differences between encodings are paired by seed.
+// show accuracies in percent. Differences between encodings are paired by seed, with
+// 95 % confidence intervals.
 package report
 
 import (
@@ -74,6 +75,16 @@ type Metrics struct {
 	Top1   Number `json:"top1"`
 	Top5   Number `json:"top5"`
 	Images int    `json:"images"` // number of images in these means
+}
+
+// Text returns a line like "top-1 62.50 %, top-5 93.75 %, loss 1.3750"; without a top-5 of 100 %, which every model of
+// five classes or fewer has.
+func (m Metrics) Text() string {
+	top5 := ""
+	if m.Top5 != 1 {
+		top5 = fmt.Sprintf("top-5 %.2f %%, ", 100*float64(m.Top5))
+	}
+	return fmt.Sprintf("top-1 %.2f %%, %sloss %.4f", 100*float64(m.Top1), top5, float64(m.Loss))
 }
 
 // Eval is the row of one evaluation during a run.

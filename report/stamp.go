@@ -4,7 +4,6 @@ package report
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -20,44 +19,31 @@ func (r *Result) Stamp(now time.Time) {
 	r.Command = commandLine(os.Args)
 }
 
-// Commit returns the source revision of the running program: the one that the Go tool stamped into the binary, or that
-// of the git checkout of the working directory if this is the program's own module (go run and go test stamp nothing),
-// or "unknown". A revision with uncommitted changes ends in "+dirty".
+// Commit returns the source revision of the running program from its build information: the revision that the Go tool
+// stamped, with "+dirty" for uncommitted changes, or the version of the module, or "unknown", as with go run and go
+// test. The working directory does not matter.
 func Commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
 	}
+	return revision(info)
+}
+
+func revision(info *debug.BuildInfo) string {
 	settings := make(map[string]string)
 	for _, setting := range info.Settings {
 		settings[setting.Key] = setting.Value
 	}
-	revision, dirty := settings["vcs.revision"], settings["vcs.modified"] == "true"
-	if revision == "" {
-		top, _ := git("", "rev-parse", "--show-toplevel")
-		module, err := os.ReadFile(filepath.Join(top, "go.mod"))
-		if err != nil || !strings.HasPrefix(string(module), "module "+info.Main.Path+"\n") {
-			return "unknown"
-		}
-		if revision, ok = git(top, "rev-parse", "HEAD"); !ok {
-			return "unknown"
-		}
-		// Only sources of the program: rows appended to a versioned record change no result.
-		changes, ok := git(top, "status", "--porcelain", "--", "*.go", "go.mod", "go.sum")
-		dirty = !ok || changes != ""
+	switch commit := settings["vcs.revision"]; {
+	case commit != "" && settings["vcs.modified"] == "true":
+		return commit + "+dirty"
+	case commit != "":
+		return commit
+	case info.Main.Version != "" && info.Main.Version != "(devel)":
+		return info.Main.Version
 	}
-	if dirty {
-		return revision + "+dirty"
-	}
-	return revision
-}
-
-// git runs a git command in a directory ("" is the current one) and returns its trimmed output.
-func git(dir string, args ...string) (string, bool) {
-	cmd := exec.Command("git", args...)
-	cmd.Dir = dir
-	out, err := cmd.Output()
-	return strings.TrimSpace(string(out)), err == nil
+	return "unknown"
 }
 
 // commandLine joins the arguments as typed on a command line. Records are published, so only the last element of an

@@ -18,6 +18,25 @@ type Table struct {
 	Notes   []string // runs that the numbers exclude: failed, repeated or diverged ones
 }
 
+// add adds columns, of numbers or of text.
+func (t *Table) add(numeric bool, names ...string) {
+	for _, name := range names {
+		t.Header, t.Numeric = append(t.Header, name), append(t.Numeric, numeric)
+	}
+}
+
+// dropTop5 removes a column of top-5 accuracies that are all 100 %.
+func (t *Table) dropTop5() {
+	at := slices.Index(t.Header, "top-5 %")
+	if at < 0 || slices.ContainsFunc(t.Rows, func(row []string) bool { return row[at] != "100.00" }) {
+		return
+	}
+	t.Header, t.Numeric = slices.Delete(t.Header, at, at+1), slices.Delete(t.Numeric, at, at+1)
+	for i := range t.Rows {
+		t.Rows[i] = slices.Delete(t.Rows[i], at, at+1)
+	}
+}
+
 // Markdown renders the table for a Markdown file, notes below it.
 func (t Table) Markdown() string {
 	rule := make([]string, len(t.Header))

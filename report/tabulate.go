@@ -34,9 +34,10 @@ var columns = map[string]func(Result) string{
 	"size":     func(r Result) string { return r.ImageSize },
 }
 
-// Tabulate makes one line per group, in the order in which the groups first appear: the number of runs n, the mean and
-// the range of the test results over seeds, and the difference to the baseline of the same group, recipe, data and
-// seed.
+// Tabulate makes one line per group, in the order in which the groups first appear: the number of runs n and the mean
+// of the test results over seeds; with a baseline, the mean difference to its run of the same group, recipe, data and
+// seed, with the 95 % confidence interval (Student's t) over n pairs; without one, the range over seeds. Top-5 is left
+// out if it is 100 % everywhere, as with five classes or fewer.
 //
 // Runs of different recipes or data are not mixed: a group that contains two of either is an error that names the
 // column to group by. A repeated run counts once, with the latest attempt; a failed run does not count. Notes name
@@ -77,18 +78,23 @@ func Tabulate(runs []Result, spec Spec) (Table, error) {
 		}
 		return all.table(notes), nil
 	}
-	table := Table{Header: slices.Clone(spec.GroupBy), Numeric: make([]bool, len(spec.GroupBy)), Notes: notes}
-	table.add("n", spec.Split+" top-1 %", "range", "top-5 %", "loss")
+	table := Table{Notes: notes}
+	table.add(false, spec.GroupBy...)
+	table.add(true, "n", spec.Split+" top-1 %")
+	if spec.Baseline == "" {
+		table.add(true, "range")
+	}
+	table.add(true, "top-5 %", "loss")
 	if spec.Baseline != "" {
-		table.add("top-1 − "+spec.Baseline, "range", "pairs")
+		table.add(true, "top-1 − "+spec.Baseline, interval, "pairs")
 	}
 	if !slices.ContainsFunc(runs, func(r Result) bool { _, ok := spec.Published[r.Encoding]; return ok }) {
 		spec.Published = nil
 	} else {
-		table.add("published")
+		table.add(true, "published")
 		table.Notes = append(table.Notes, "published is "+spec.Conditions)
 	}
-	table.add("minutes")
+	table.add(true, "minutes")
 	for _, group := range groups(runs, spec.GroupBy) {
 		line, err := spec.line(group, runs)
 		if err != nil {
@@ -96,15 +102,12 @@ func Tabulate(runs []Result, spec Spec) (Table, error) {
 		}
 		table.Rows = append(table.Rows, line)
 	}
+	table.dropTop5()
 	return table, nil
 }
 
-// add adds columns of numbers.
-func (t *Table) add(names ...string) {
-	for _, name := range names {
-		t.Header, t.Numeric = append(t.Header, name), append(t.Numeric, true)
-	}
-}
+// interval is the header of confidence intervals.
+const interval = "95 % interval"
 
 // unmixed returns an error for a group of runs with different recipes or data.
 func unmixed(group []Result) error {
@@ -129,11 +132,14 @@ func (spec Spec) line(group, runs []Result) (line []string, err error) {
 	for _, name := range spec.GroupBy {
 		line = append(line, columns[name](group[0]))
 	}
-	line = append(line, strconv.Itoa(len(group)),
-		top1.Format("%.2f"), top1.FormatRange("%.2f"), top5.Format("%.2f"), loss.Format("%.3f"))
+	line = append(line, strconv.Itoa(len(group)), top1.Format("%.2f"))
+	if spec.Baseline == "" {
+		line = append(line, top1.FormatRange("%.2f"))
+	}
+	line = append(line, top5.Format("%.2f"), loss.Format("%.3f"))
 	if spec.Baseline != "" {
 		delta := numeric.Summarize(paired(group, runs, spec.Baseline))
-		line = append(line, delta.Format("%+.2f"), delta.FormatRange("%+.2f"), strconv.Itoa(delta.N))
+		line = append(line, delta.Format("%+.2f"), delta.FormatInterval("%+.2f"), strconv.Itoa(delta.N))
 	}
 	if spec.Published != nil {
 		cell := "–"

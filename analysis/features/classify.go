@@ -22,8 +22,12 @@ type Score struct {
 
 // String is the score in a line.
 func (s Score) String() string {
-	return fmt.Sprintf("top-1 %.2f %%  top-5 %.2f %%  of %d images, %d training images, %d classes", 100*s.Top1,
-		100*s.Top5, s.Test, s.Train, s.Classes)
+	top5 := ""
+	if s.Classes > 5 {
+		top5 = fmt.Sprintf("top-5 %.2f %%  ", 100*s.Top5)
+	}
+	return fmt.Sprintf("top-1 %.2f %%  %sof %d images, %d training images, %d classes", 100*s.Top1, top5, s.Test, s.Train,
+		s.Classes)
 }
 
 // KNN classifies by the k nearest neighbours, DINO's protocol with k = 20 and a temperature of 0.07, see

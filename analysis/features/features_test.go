@@ -979,8 +979,8 @@ func TestAShareOfEachClassIsHeldOutButNeverAll(t *testing.T) {
 			t.Errorf("share %g: %v of %v are held out, want %v; rows %v", share, got, sizes, want, all)
 		}
 	}
-	if got, want := (Score{Train: 7, Test: 5, Classes: 3, Top1: 0.4, Top5: 0.625}).String(),
-		"top-1 40.00 %  top-5 62.50 %  of 5 images, 7 training images, 3 classes"; got != want {
+	if got, want := (Score{Train: 7, Test: 5, Classes: 6, Top1: 0.4, Top5: 0.625}).String(),
+		"top-1 40.00 %  top-5 62.50 %  of 5 images, 7 training images, 6 classes"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

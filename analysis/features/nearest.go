@@ -19,7 +19,7 @@ const thumbnailSide = 160
 
 // Nearest returns a page of some images, spread evenly over the table, each with its k nearest others by cosine
 // similarity. The list must be the table's.
-func (t *Table) Nearest(l *List, queries, k int) (page report.Comparison, err error) {
+func (t *Table) Nearest(l *List, queries, k int) (page report.Page, err error) {
 	if len(t.Images) < 2 || queries < 1 || k < 1 {
 		return page, fmt.Errorf("features: %d images beside the %d nearest of %d, want two or more", queries, k,
 			len(t.Images))

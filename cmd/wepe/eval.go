@@ -75,8 +75,7 @@ const (
 )
 
 func printScores(out *cli.Printer, split string, m report.Metrics, c report.Confusion) error {
-	out.Field(split, "top-1 %.2f %%, top-5 %.2f %%, loss %.4f, macro F1 %.2f %%, of %d images", 100*float64(m.Top1),
-		100*float64(m.Top5), float64(m.Loss), 100*float64(c.MacroF1()), m.Images)
+	out.Field(split, "%s, macro F1 %.2f %%, of %d images", m.Text(), 100*float64(c.MacroF1()), m.Images)
 	table := c.Worst(shownScores)
 	if len(c.Classes) > shownScores {
 		table.Notes = append(table.Notes, "the classes with the lowest F1; --json prints all")

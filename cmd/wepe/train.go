@@ -400,8 +400,7 @@ func printResult(c *cobra.Command, r finetune.Run, m *finetune.Model, row report
 		validation = fmt.Sprintf("validation top-1 %.2f %% of %d images", 100*float64(v.Top1), v.Images)
 	}
 	if t := row.Test; t.Images > 0 {
-		test = fmt.Sprintf("test top-1 %.2f %%, top-5 %.2f %%, loss %.4f of %d images", 100*float64(t.Top1),
-			100*float64(t.Top5), float64(t.Loss), t.Images)
+		test = fmt.Sprintf("test %s of %d images", t.Text(), t.Images)
 	}
 	out.Field("weights", "%s of %d: %s; %s", row.Weights, row.Steps, validation, test)
 	out.Field("log", "%s, %s", filepath.Join(r.Dir, finetune.RowsFile), filepath.Join(r.Dir, finetune.LogFile))

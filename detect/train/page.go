@@ -44,7 +44,7 @@ const (
 // Page writes finetune.PageFile for a finished run, from the results of Do: its metrics, and of each test the first
 // scenes with ground truth and detections.
 func (run Run) Page(m *Model, rows []report.Result) error {
-	page := report.Comparison{
+	page := report.Page{
 		Title: fmt.Sprintf("%s with %s on %s, seed %d", m.Recipe.Name, m.Recipe.Detector.Backbone.Position, run.Dataset,
 			run.Seed),
 		Sections: []report.Section{{Title: "Average precision, %", Table: Table(rows)}},
@@ -57,7 +57,7 @@ func (run Run) Page(m *Model, rows []report.Result) error {
 			if err != nil {
 				return err
 			}
-			section.Shared = append(section.Shared, report.Figure{Title: fmt.Sprintf("scene %d", k+1), PNG: content})
+			section.Figures = append(section.Figures, report.Figure{Title: fmt.Sprintf("scene %d", k+1), PNG: content})
 		}
 		page.Sections = append(page.Sections, section)
 	}
@@ -65,12 +65,11 @@ func (run Run) Page(m *Model, rows []report.Result) error {
 	if err != nil {
 		return err
 	}
-	var curves bytes.Buffer
-	if err := report.Precision(&curves, recorded.Evals); err != nil {
+	curves, err := report.TrainingFigures(recorded.Evals)
+	if err != nil {
 		return err
 	}
-	page.Sections = append(page.Sections, report.Section{Title: "Training", Table: curve(recorded.Evals),
-		Shared: []report.Figure{{Title: "loss and average precision", PNG: curves.Bytes()}}})
+	page.Sections = append(page.Sections, report.Section{Title: "Training", Table: curve(recorded.Evals), Figures: curves})
 	return atomicfile.Write(filepath.Join(run.Dir, finetune.PageFile), page.HTML)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // MinMax maps values to [0, 1]; equal values to 0.
@@ -86,16 +87,16 @@ func Difference(got, want []float32) (difference, scale float64) {
 	return difference, scale
 }
 
-// Summary is the mean and range of n finite values.
+// Summary is the mean, the range and the standard deviation (with n−1) of n finite values.
 type Summary struct {
-	Mean, Low, High float64
-	N               int
+	Mean, Low, High, Deviation float64
+	N                          int
 }
 
 // Summarize leaves out values that are not finite.
 func Summarize(values []float64) Summary {
 	known := slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return v-v != 0 })
-	s := Summary{Mean: stat.Mean(known, nil), N: len(known)}
+	s := Summary{Mean: stat.Mean(known, nil), Deviation: stat.StdDev(known, nil), N: len(known)}
 	if s.N > 0 {
 		s.Low, s.High = floats.Min(known), floats.Max(known)
 	}
@@ -116,4 +117,14 @@ func (s Summary) FormatRange(verb string) string {
 		return "–"
 	}
 	return fmt.Sprintf(verb+" … "+verb, s.Low, s.High)
+}
+
+// FormatInterval prints the 95 % confidence interval of the mean by Student's t with n−1 degrees of freedom, – for
+// fewer than two values.
+func (s Summary) FormatInterval(verb string) string {
+	if s.N < 2 {
+		return "–"
+	}
+	half := distuv.StudentsT{Sigma: 1, Nu: float64(s.N - 1)}.Quantile(0.975) * s.Deviation / math.Sqrt(float64(s.N))
+	return fmt.Sprintf(verb+" … "+verb, s.Mean-half, s.Mean+half)
 }

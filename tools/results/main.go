@@ -210,6 +210,9 @@ func varies(table report.Table, header string) bool {
 	return at >= 0 && slices.ContainsFunc(table.Rows, func(row []string) bool { return row[at] != table.Rows[0][at] })
 }
 
+// spread are the columns that stand in parentheses after their mean.
+var spread = []string{"range", "95 % interval"}
+
 // compact returns the table for a document: the columns and rows of the options, a range in parentheses after its mean,
 // and the two names of a figure's row joined.
 func compact(table report.Table, o options) report.Table {
@@ -224,15 +227,15 @@ func compact(table report.Table, o options) report.Table {
 		for i, cell := range cells {
 			cell = strings.ReplaceAll(cell, " … ", "…")
 			switch {
-			case table.Header[i] == "range" && keep(i-1) && !header:
+			case slices.Contains(spread, table.Header[i]) && keep(i-1) && !header:
 				if low, high, _ := strings.Cut(cell, "…"); low != high {
 					out[len(out)-1] += " (" + cell + ")"
 				}
-			case table.Header[i] == "range" && keep(i-1):
-				out[len(out)-1] += " (range)"
+			case slices.Contains(spread, table.Header[i]) && keep(i-1):
+				out[len(out)-1] += " (" + table.Header[i] + ")"
 			case i == 1 && table.Header[i] == "" && cell != "":
 				out[0] += ", " + cell
-			case i == 1 && table.Header[i] == "" || table.Header[i] == "range" || !keep(i):
+			case i == 1 && table.Header[i] == "" || slices.Contains(spread, table.Header[i]) || !keep(i):
 			default:
 				out = append(out, cell)
 				if header {

@@ -14,22 +14,25 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-func TestOnlyWhatIsBetweenTheMarkersIsReplaced(t *testing.T) {
+func TestFilled_ReplacesWhatIsBetweenTheMarkers(t *testing.T) {
 	dir := t.TempDir()
 	for seed, top1 := range []report.Number{0.25, 0.75} {
-		if err := report.Append(filepath.Join(dir, "study.jsonl"), report.Result{
-			Job:  report.Job{Encoding: "wepe", Fraction: 1, Seed: int64(seed)},
-			Test: report.Metrics{Loss: 2 - top1, Top1: top1, Top5: 1, Images: 3}, WallSeconds: 90,
-		}); err != nil {
-			t.Fatal(err)
+		for i, encoding := range []string{"wepe", "cpe"} { // 1.5625 and 4.6875 points apart
+			if err := report.Append(filepath.Join(dir, "study.jsonl"), report.Result{
+				Job:  report.Job{Encoding: encoding, Fraction: 1, Seed: int64(seed)},
+				Test: report.Metrics{Loss: 2 - top1, Top1: top1 * (1 + report.Number(i)/16), Top5: 1, Images: 3}, WallSeconds: 90,
+			}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	const marker = "# Results\n<!-- table: study by=encoding baseline=none -->\n"
+	const marker = "# Results\n<!-- table: study by=encoding baseline=wepe -->\n"
 	const after = "<!-- end -->\ntext <!-- end -->\n<!-- other -->\nx\n"
 	const want = marker + `
-| encoding | n | test top-1 % (range) | top-1 − none (range) |
+| encoding | n | test top-1 % | top-1 − wepe (95 % interval) |
 |---|---:|---:|---:|
-| wepe | 2 | 50.00 (25.00…75.00) | – |
+| wepe | 2 | 50.00 | – |
+| cpe | 2 | 53.12 | +3.12 (-16.73…+22.98) |
 
 ` + after
 	for _, before := range []string{marker + "old\n" + after, want} {

@@ -1,0 +1,191 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// RunPage is the content of a page about one run. Only Result is required; empty fields are left out.
+type RunPage struct {
+	Result Result
+	Evals  []Eval // of the run; evaluations of other jobs are skipped
+
+	Start    string            // what the weights were before the first step; empty for "from scratch"
+	Data     []string          // one line for each dataset
+	Settings map[string]string // every field of the recipe, by name
+
+	Split     string     // of Confusion and Mistakes: Test or Validation
+	Confusion *Confusion // of the model at the end of the run
+	Mistakes  []Mistake
+	Figures   []Figure
+	Notes     []string // what is missing on the page, and why
+}
+
+// Mistake is an image with a wrong prediction.
+type Mistake struct {
+	Image            []byte // PNG
+	Class, Predicted string
+	Probability      float64 // of the predicted class
+}
+
+// pageLines is the number of lines of a list on the page.
+const pageLines = 15
+
+// HTML writes the page: recipe, accuracy before and after, curves, learned scalars, mistakes, and every setting.
+func (r RunPage) HTML(w io.Writer) error {
+	page, err := r.page()
+	if err != nil {
+		return err
+	}
+	return page.HTML(w)
+}
+
+func (r RunPage) page() (Page, error) {
+	r.Evals = slices.DeleteFunc(slices.Clone(r.Evals), func(e Eval) bool { return e.Job != r.Result.Job })
+	page := Page{Title: r.Result.Recipe + " on " + r.Result.Dataset, Failed: r.Result.Failed,
+		Lines: []string{fmt.Sprintf("position encoding %s, seed %d, %s", r.Result.Encoding, r.Result.Seed,
+			cmp.Or(r.Start, "from scratch"))}}
+	add := func(content bool, s Section) {
+		if content {
+			page.Sections = append(page.Sections, s)
+		}
+	}
+	var results Table
+	page.Tiles, results = r.results()
+	add(len(results.Rows) > 0, Section{Title: "Results", Table: results})
+	add(true, Section{Title: "Run", Facts: r.facts(), Text: r.Data, Code: r.Result.Command})
+	training, err := TrainingFigures(r.Evals)
+	if err != nil {
+		return Page{}, err
+	}
+	add(len(training) > 0, Section{Title: "Training", Figures: training, Text: []string{"Loss in nats per image, dashed " +
+		"on the training images with the augmentation and label smoothing of the recipe. Scalars of the position encoding " +
+		"are after softplus or another constraint."}})
+	if r.Confusion != nil {
+		matrix, err := NewFigure("confusion matrix", "Percentage of the images of each class, in its row, that were "+
+			"predicted as each other class, with the recall next to the name. The diagonal is drawn if there are no errors.",
+			r.Confusion.draw)
+		if err != nil {
+			return Page{}, err
+		}
+		most := r.Confusion.mistakes(pageLines)
+		if len(most.Rows) == 0 {
+			most.Notes = []string{"No errors."}
+		}
+		add(true, Section{Title: "Errors on the " + r.Split + " split", Figures: []Figure{matrix}, Table: most})
+		add(true, Section{Title: "Classes with the lowest F1", Table: r.Confusion.Worst(pageLines)})
+	}
+	var wrong []Figure
+	for _, m := range r.Mistakes {
+		wrong = append(wrong, Figure{m.Class + ", predicted as " + m.Predicted,
+			fmt.Sprintf("(%s\u00a0%%)", percent(Number(m.Probability), 0)), m.Image})
+	}
+	add(len(wrong) > 0, Section{Title: "Misclassified images of highest confidence", Images: wrong})
+	for _, f := range r.Figures {
+		add(true, Section{Title: f.Title, Figures: []Figure{f}})
+	}
+	var settings []Fact
+	for _, name := range slices.Sorted(maps.Keys(r.Settings)) {
+		settings = append(settings, Fact{name, r.Settings[name]})
+	}
+	add(len(settings) > 0, Section{Title: "Settings", Facts: settings})
+	add(len(r.Notes) > 0, Section{Title: "Notes", Text: r.Notes})
+	return page, nil
+}
+
+// results compares the validation split before and after training, and adds the test split.
+func (r RunPage) results() (tiles []Tile, table Table) {
+	table.add(false, "split", "weights")
+	table.add(true, "top-1 %", "top-5 %", "loss", "images")
+	add := func(split, when string, m Metrics) {
+		if m.Images > 0 {
+			loss := "–"
+			if !math.IsNaN(float64(m.Loss)) {
+				loss = strconv.FormatFloat(float64(m.Loss), 'f', 3, 64)
+			}
+			table.Rows = append(table.Rows, []string{split, when, percent(m.Top1, 2), percent(m.Top5, 2), loss,
+				grouped(m.Images)})
+		}
+	}
+	var before, best *Eval
+	for _, c := range collect(r.Evals, Validation) {
+		for i, e := range c.seeds[0] {
+			switch {
+			case e.Images == 0:
+			case e.Step == 0:
+				before = &c.seeds[0][i]
+			case best == nil || e.Top1 > best.Top1:
+				best = &c.seeds[0][i]
+			}
+		}
+	}
+	if before != nil {
+		add(Validation, "before the first step", before.Metrics)
+	}
+	if best != nil && best.Step != r.Result.Steps && r.Result.Weights.Name != "best" {
+		add(Validation, Weights{"best", best.Step}.String(), best.Metrics)
+	}
+	selected := "last"
+	if r.Result.Weights.Name != "" {
+		selected = r.Result.Weights.String()
+	}
+	add(Validation, selected, r.Result.Validation)
+	add(Test, selected, r.Result.Test)
+	table.dropTop5()
+
+	if m := r.Result.Test; m.Images > 0 {
+		t := Tile{Name: "top-1 accuracy, test", After: percent(m.Top1, 2), Unit: "%"}
+		if r.Confusion != nil {
+			n := len(r.Confusion.Classes)
+			t.Note = fmt.Sprintf("%d classes: chance is %s %%", n, percent(Number(1/float64(n)), 1))
+		}
+		tiles = append(tiles, t)
+	}
+	if m := r.Result.Validation; m.Images > 0 {
+		t := Tile{Name: "top-1 accuracy, validation", After: percent(m.Top1, 2), Unit: "%"}
+		if before != nil {
+			t.Before = percent(before.Top1, 2)
+			t.Note = fmt.Sprintf("%+.2f points in %s steps", 100*float64(m.Top1-before.Top1), grouped(r.Result.Steps))
+		}
+		tiles = append(tiles, t)
+	}
+	if seconds := float64(r.Result.WallSeconds); seconds > 0 {
+		spent := time.Duration(seconds * float64(time.Second)).Round(time.Second / 10)
+		tiles = append(tiles, Tile{Name: "time", After: spent.String(),
+			Note: fmt.Sprintf("%.3g images/s on %s", float64(r.Result.ImagesPerSecond), r.Result.Backend)})
+	}
+	return tiles, table
+}
+
+// facts describe the run.
+func (r RunPage) facts() []Fact {
+	s := r.Result
+	share := ""
+	if s.Fraction > 0 && s.Fraction < 1 {
+		share = fmt.Sprintf("%.4g %%", 100*s.Fraction)
+	}
+	return slices.DeleteFunc([]Fact{
+		{"recipe", s.Recipe}, {"position encoding", s.Encoding}, {"seed", strconv.FormatInt(s.Seed, 10)},
+		{"data", s.Dataset}, {"share of the training images", share}, {"image size", s.ImageSize},
+		{"parameters", grouped(s.Parameters)},
+		{"steps", fmt.Sprintf("%s (%.4g epochs)", grouped(s.Steps), float64(s.Epochs))},
+		{"backend", s.Backend}, {"cores", strconv.Itoa(s.Cores)}, {"ended", s.Date}, {"commit", s.Commit},
+	}, func(f Fact) bool { return f.Value == "" || f.Value == "0" && f.Name != "seed" })
+}
+
+// grouped writes a number in groups of three digits, with commas.
+func grouped(n int) string {
+	digits := strconv.Itoa(n)
+	for at := len(digits) - 3; at > 0 && digits[at-1] != '-'; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return digits
+}
