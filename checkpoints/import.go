@@ -338,9 +338,12 @@ func (m *Imported) Resize(rows, cols int, kind string) (line string, err error) 
 	}
 	if m.settings != nil {
 		height, width, err := m.settings.OutputSize()
-		if err == nil && (height != old.ImageRows || width != old.ImageCols) {
-			m.Report = append(m.Report, fmt.Sprintf("preprocessing: images of %d×%d in place of %d×%d, which the network "+
-				"resizes: predictions differ", rows, cols, height, width))
+		const differ = "preprocessing: images of "
+		m.Report = slices.DeleteFunc(m.Report, func(line string) bool { return strings.HasPrefix(line, differ) }) // of before
+		if was, is, its := [2]int{old.ImageRows, old.ImageCols}, [2]int{rows, cols}, [2]int{height, width}; err == nil &&
+			its != was && its != is {
+			m.Report = append(m.Report, fmt.Sprintf(differ+"%d×%d in place of %d×%d, which the network resizes: predictions "+
+				"differ", rows, cols, height, width))
 		}
 		settings, err := m.settings.For(rows, cols)
 		if m.Preprocess = &settings; err != nil {

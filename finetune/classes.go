@@ -8,8 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
-	"unicode"
 
 	"github.com/wepe-go/wepe/data"
 )
@@ -17,7 +15,8 @@ import (
 // Labelled returns the description of a dataset with the model's classes: if both have the same names in different
 // orders, or the dataset fewer, the labels are renumbered. A dataset that has only some of the names and others is
 // refused. If the two share no name, the classes are compared by number, and the warning says so. Classes without names
-// match by number without warning. Names that are numbers count by their value: a folder per class sorts 10 before 2.
+// match by number without warning. Names that are numbers then count by their value: a folder per class sorts 10 before
+// 2.
 func (m *Model) Labelled(set *data.Info) (labelled *data.Info, warning string, err error) {
 	if len(set.Classes) < len(m.Classes) && m.hasAll(set.Classes) {
 		at, _ := places(m.Classes, set.Classes)
@@ -34,8 +33,8 @@ func (m *Model) Labelled(set *data.Info) (labelled *data.Info, warning string, e
 	if shared == len(m.Classes) && shared == distinct(m.Classes) && shared == distinct(set.Classes) {
 		return renumbered(set, m.Classes, at), "", nil
 	}
-	if numbered(m.Classes) || numbered(set.Classes) {
-		labelled, warning = byNumber(m.Classes, set)
+	if labelled, warning = byNumber(m.Classes, set); warning != "" && shared == 0 || unnamed(m.Classes) ||
+		unnamed(set.Classes) {
 		return labelled, warning, nil
 	}
 	first := 0
@@ -55,7 +54,7 @@ func (m *Model) Labelled(set *data.Info) (labelled *data.Info, warning string, e
 		set.Name, differ), nil
 }
 
-// hasAll reports whether the model has one class of each of the names, which are not numbers.
+// hasAll reports whether the model has one class of each of the names.
 func (m *Model) hasAll(names []string) bool {
 	known := 0
 	for _, name := range m.Classes {
@@ -63,7 +62,7 @@ func (m *Model) hasAll(names []string) bool {
 			known++
 		}
 	}
-	return len(names) > 1 && !numbered(names) && known == len(names) && distinct(names) == len(names)
+	return len(names) > 1 && !unnamed(names) && known == len(names) && distinct(names) == len(names)
 }
 
 // places returns the model's class of each class of a dataset, by name, and how many classes have one.
@@ -92,7 +91,8 @@ func renumbered(set *data.Info, model []string, at []int) *data.Info {
 	return &ordered
 }
 
-// byNumber returns a dataset whose classes are numbered as the model's.
+// byNumber returns a dataset whose classes are numbered as the model's: in the order of the numbers in their names, if
+// all have another.
 func byNumber(model []string, set *data.Info) (labelled *data.Info, warning string) {
 	class, at := sortedByNumber(model), make([]int, len(model))
 	for rank, own := range sortedByNumber(set.Classes) {
@@ -113,22 +113,27 @@ func sortedByNumber(names []string) []int {
 	different := map[int]bool{}
 	for i, name := range names {
 		order[i] = i
-		numbers[i], _ = strconv.Atoi(strings.TrimLeftFunc(name, func(c rune) bool { return !unicode.IsDigit(c) }))
-		different[numbers[i]] = true
+		if digits := aNumber.FindStringSubmatch(name); digits != nil {
+			numbers[i], _ = strconv.Atoi(digits[1])
+			different[numbers[i]] = true
+		}
 	}
-	if len(different) == len(names) && numbered(names) {
+	if len(different) == len(names) {
 		slices.SortFunc(order, func(a, b int) int { return cmp.Compare(numbers[a], numbers[b]) })
 	}
 	return order
 }
 
+// aNumber matches names with a number alone.
+var aNumber = regexp.MustCompile(`^(?:class |LABEL_)?([0-9]+)$`)
+
 // distinct is the number of different names. ImageNet's classes have two names twice.
 func distinct(names []string) int { return len(slices.Compact(slices.Sorted(slices.Values(names)))) }
 
-// aNumber matches names that only number a class: Open's, transformers', and those of datasets without names.
-var aNumber = regexp.MustCompile(`^((class |LABEL_)?[0-9]+)?$`)
+// generated matches names that nobody chose: Open's, transformers', and none. A number alone may be a year or an angle.
+var generated = regexp.MustCompile(`^((class |LABEL_)[0-9]+)?$`)
 
-// numbered reports whether no class has a name.
-func numbered(names []string) bool {
-	return !slices.ContainsFunc(names, func(name string) bool { return !aNumber.MatchString(name) })
+// unnamed reports whether no class has a name.
+func unnamed(names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { return !generated.MatchString(name) })
 }

@@ -41,8 +41,9 @@ func TestClassesWithOtherNames(t *testing.T) {
 		{"cat dog eel", "dog_y eel_x zcat", "class 0 is cat in the model and dog_y in the data", ""},
 		{"cat dog eel", "cat dog fox", "", "class 2 is eel in the model and fox in the data"},
 		{"cat dog eel", "dog cat fox", "", "class 0 is cat in the model and dog in the data"},
-		{"cat dog eel", "0 1 2", "", ""},
-		{"class_0 class_1", "cat dog", "class 0 is class_0", ""}, // names that somebody chose
+		{"cat dog eel", "0 1 2", "class 0 is cat in the model and 0 in the data", ""},
+		{"10 20 30", "20 30 40", "", "class 0 is 10 in the model and 20 in the data"}, // degrees are names
+		{"class_0 class_1", "cat dog", "class 0 is class_0", ""},                      // names that somebody chose
 		{"LABEL_0 LABEL_1 LABEL_2", "cat dog eel", "", ""},
 		{"0 1 2", "LABEL_0 LABEL_1 LABEL_2", "", ""},
 		{"crane crane eel", "crane eel crane", "", "class 1 is crane in the model and eel in the data"}, // of ImageNet
@@ -69,6 +70,12 @@ func TestClassesWithOtherNames(t *testing.T) {
 			!strings.Contains(warning, "2 of the model's 3 classes") {
 			t.Errorf("%s: labels %v of %v, want %v; %q, %v", set, got.Labels, got.Classes, want, warning, err)
 		}
+	}
+	degrees := Model{Classes: strings.Fields("10 20 30")}
+	degrees.Recipe.Model.Classes = 3
+	some := &data.Info{Classes: strings.Fields("20 30"), Labels: []int32{1, 0}}
+	if got, warning, err := degrees.Labelled(some); err != nil || warning == "" || !slices.Equal(got.Labels, []int32{2, 1}) {
+		t.Errorf("%+v, %q, %v", got, warning, err)
 	}
 	m := Model{Classes: strings.Fields("crane eel crane dog")} // which crane?
 	m.Recipe.Model.Classes = 4

@@ -84,6 +84,9 @@ func (m *Model) examination(p pixels) (*examination, error) {
 
 // sameClasses refuses a dataset with another number of classes.
 func (m *Model) sameClasses(set *data.Info) error {
+	if m.Headless {
+		return fmt.Errorf("finetune: %w", ErrHeadless)
+	}
 	if len(set.Classes) != m.Recipe.Model.Classes {
 		return fmt.Errorf("finetune: dataset %s has %d classes, the model %d: use a dataset with the model's classes",
 			set.Name, len(set.Classes), m.Recipe.Model.Classes)

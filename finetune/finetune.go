@@ -69,6 +69,9 @@ var ErrInterrupted = errors.New("interrupted")
 // ErrDiverged means that the loss is no longer finite.
 var ErrDiverged = errors.New("training diverged")
 
+// ErrHeadless means that a model has no classifier, as a backbone's files have none.
+var ErrHeadless = errors.New("the model has no head, so it has no classes: train one, or use its features")
+
 // Run is one training run of one recipe on one dataset with one seed.
 type Run struct {
 	Backend compute.Backend

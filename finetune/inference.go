@@ -36,12 +36,13 @@ type Inferred struct {
 
 // Inference returns the model's Inference for batches of decoded images.
 func (m *Model) Inference() (*Inference, error) {
+	if m.Headless {
+		return nil, fmt.Errorf("finetune: %w", ErrHeadless)
+	}
 	in := &Inference{m: m}
 	var err error
 	if m.Recipe.plainViT("gives features") != nil || m.Recipe.oneSize("Inference") != nil {
-		in.program, err = m.forward(func(scope *model.Scope, images *Node, plan []*Node) []*Node {
-			return []*Node{m.logits(scope, images, plan)}
-		})
+		in.program, err = m.logitsProgram()
 		return in, err
 	}
 	in.program, err = m.traced(false, func(trace *vit.Trace) []*Node {

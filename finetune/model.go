@@ -33,8 +33,9 @@ type Model struct {
 	Opened     Opened // the files that Open read, or the weights of a finished run
 	// Scores is how Predict converts logits: "softmax" (default), "sigmoid" for a foreign multi-label model, or "none" for
 	// regression.
-	Scores string
-	Logger *slog.Logger // of warnings about images that Predict and Embed read; may be nil
+	Scores   string
+	Headless bool         // the files have no head, so that Predict and Inference return ErrHeadless; Embed does not
+	Logger   *slog.Logger // of warnings about images that Predict and Embed read; may be nil
 
 	refused  error // why Preprocess is unknown; nil if it is known
 	seed     int64
@@ -60,10 +61,15 @@ func newModel(backend compute.Backend, recipe Recipe, classes []string, seed int
 		return nil, err
 	}
 	m := &Model{Recipe: recipe, Classes: classes, seed: seed, backend: backend, store: store}
-	m.eval, err = m.forward(func(scope *model.Scope, images *Node, plan []*Node) []*Node {
+	m.eval, err = m.logitsProgram()
+	return m, err
+}
+
+// logitsProgram compiles the logits of the images of a plan.
+func (m *Model) logitsProgram() (*model.Exec, error) {
+	return m.forward(func(scope *model.Scope, images *Node, plan []*Node) []*Node {
 		return []*Node{m.logits(scope, images, plan)}
 	})
-	return m, err
 }
 
 // NewStore returns a store with hyperparameters and seed; its variables are not initialized yet.

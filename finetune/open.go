@@ -25,8 +25,7 @@ import (
 //	model, err := finetune.Open(backend, "runs/first")
 //	model, err := finetune.Opening{Size: [2]int{384, 384}}.Open(backend, "hf://google/vit-base-patch16-224")
 //
-// Model.Opened describes the files. A model without a head gets one with a single, meaningless class; classes without
-// names are numbered. A foreign model is opened at the size to which its files resize images: DINOv2 has positions for
+// Model.Opened describes the files. A model without a head is Headless; classes without names are numbered. A foreign model is opened at the size to which its files resize images: DINOv2 has positions for
 // 518×518 pixels, and transformers resamples them to 224×224.
 func Open(backend compute.Backend, path string) (*Model, error) { return Opening{}.Open(backend, path) }
 
@@ -172,8 +171,8 @@ func openImported(backend compute.Backend, path string, o Opening) (*Model, erro
 	if err != nil {
 		return nil, err
 	}
-	headless := imported.Variables[headPath+"weights"] == nil
-	notes, err := source.load(m, func(path string) bool { return headless && strings.HasPrefix(path, headPath) })
+	m.Headless = imported.Variables[headPath+"weights"] == nil
+	notes, err := source.load(m, func(path string) bool { return m.Headless && strings.HasPrefix(path, headPath) })
 	if err != nil {
 		return nil, err
 	}

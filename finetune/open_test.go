@@ -3,6 +3,7 @@
 package finetune
 
 import (
+	"errors"
 	"image"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -147,6 +149,41 @@ func TestAModelWithoutItsPreprocessingRefusesImages(t *testing.T) {
 	refused(t, "an image", err, dir, "preprocessor_config.json")
 	_, err = m.Embed(filepath.Join(img, "a.png"))
 	refused(t, "an image to embed", err, "preprocessor_config.json")
+}
+
+// As DINOv2, it has positions for another size than that of its images, and no head.
+func TestOpen_ABackboneHasFeaturesAlone(t *testing.T) {
+	gomlxtest.OnGo(t)
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(fixtures.Dir(t, "families"), "ViTMAEModel"))); err != nil {
+		t.Fatal(err)
+	}
+	const processor = `{"image_processor_type": "ViTImageProcessor", "do_resize": true, "do_normalize": true, "resample": 3,
+		"size": {"height": 24, "width": 24}, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}`
+	if err := os.WriteFile(filepath.Join(dir, "preprocessor_config.json"), []byte(processor), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := gomlxtest.Must(Open(gomlxtest.Backend(), dir))(t)
+	if c := m.Recipe.Model; c.ImageRows != 24 || c.ImageCols != 24 {
+		t.Fatalf("opened at %d×%d", c.ImageRows, c.ImageCols)
+	}
+	file := pngFile(t, image.NewRGBA(image.Rect(0, 0, 23, 19)))
+	_, predicted := m.Predict([]string{file}, 1)
+	_, evaluated := m.Evaluate(&data.Memory{Info: data.Info{Classes: []string{"a"}}})
+	_, served := m.Inference()
+	for _, err := range []error{predicted, evaluated, served} {
+		if !errors.Is(err, ErrHeadless) {
+			t.Errorf("%v, want ErrHeadless", err)
+		}
+	}
+	for _, note := range m.Opened.Notes {
+		if strings.Contains(note, "predictions differ") {
+			t.Errorf("at the size of its preprocessing: %s", note)
+		}
+	}
+	if features, err := m.Embed(file); err != nil || len(features) != 1 {
+		t.Errorf("%v, %v", features, err)
+	}
 }
 
 func TestAModelOfTheHubIsOpenedByItsAddress(t *testing.T) {

@@ -4,10 +4,12 @@ package finetune
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/dhvt"
 )
@@ -211,7 +214,8 @@ func TestARecipeSurvivesItsFile(t *testing.T) {
 			t.Errorf("%s: read back as %+v, %v, want %+v", name, got, err, want)
 		}
 	}
-	if _, err := Named("nothing"); err == nil || !strings.Contains(err.Error(), strings.Join(Names(), ", ")) {
+	var unknown *setting.UnknownError
+	if _, err := Named("nothing"); !errors.As(err, &unknown) || !slices.Equal(unknown.Names, Names()) {
 		t.Errorf("an unknown recipe: %v", err)
 	}
 }

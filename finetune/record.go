@@ -30,8 +30,9 @@ func (t *Trainer) evaluate() (report.Eval, error) {
 	if err := errors.Join(t.Record(row), t.writeLog()); err != nil {
 		return row, err
 	}
-	if measured && score > t.course.Best {
-		t.course.Best, t.course.BestStep = score, t.step
+	c := &t.course
+	if measured && (score > c.Best || score == c.Best && float64(row.Loss) < c.BestLoss) { // small splits tie often
+		c.Best, c.BestLoss, c.BestStep = score, float64(row.Loss), t.step
 		if err := t.save(checkpoints.BestDir); err != nil {
 			return row, err
 		}
@@ -119,6 +120,7 @@ func (t *Trainer) save(kind string) error {
 	}
 	course := t.course
 	course.Seconds += time.Since(t.started).Seconds()
+	course.Backend = t.Backend.Name()
 	saver := checkpoints.Saver{Dir: filepath.Join(t.Dir, kind), Omit: temporary}
 	path, err := saver.Save(t.Store, int64(t.step), t.Task.State(course))
 	if err != nil && path != "" { // the checkpoint is complete
@@ -162,6 +164,10 @@ func (t *Trainer) resume() error {
 	}
 	t.step, t.startStep = int(checkpoint.Step), int(checkpoint.Step)
 	t.Logger.Info("resuming", "step", t.step, "of", t.Steps)
+	if was, is := t.course.Backend, t.Backend.Name(); was != "" && was != is {
+		t.Logger.Warn("the run began on another backend, so its numbers will differ from those of a run on one", "before",
+			was, "now", is)
+	}
 	return nil
 }
 

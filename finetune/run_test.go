@@ -202,11 +202,11 @@ func TestARunThatCannotBeTrainedReportsTheRemedy(t *testing.T) {
 		"model.position=sincos2d;model.width=14;model.heads=7": "width 14: position sincos2d",
 
 		"wepe_mode=papr":      `wepe_mode = "papr"`,
-		"wepe_alfa_scale=0.2": "wepe_alpha_scale", // what there is
+		"wepe_alfa_scale=0.2": `unknown hyperparameter "wepe_alfa_scale"`,
 		"wepe_alpha_scale=-1": "wepe_alpha_scale",
 		"wepe_harmonics=many": `wepe_harmonics = "many", want an integer in [`,
 		"params.vit_width=3":  "vit_width",
-		"rope_teta=20":        "rope_theta",
+		"rope_teta=20":        `unknown hyperparameter "rope_teta"`,
 		"model.position=as2drope;as2drope_base_rows=-1": "as2drope_base_rows",
 
 		"optimizer.kind=lion":              `"lion"`,

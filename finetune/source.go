@@ -39,7 +39,7 @@ type initialModel struct {
 
 	resample string                // the kind of its own code base
 	imported *checkpoints.Imported // nil in a resumed run
-	report   []string              // one line each
+	head     string                // a line about another head; empty for none
 	assumed  bool                  // the head's classes have no names and are taken to be the run's
 }
 
@@ -65,11 +65,6 @@ func newSource(path string, imported *checkpoints.Imported, classes []string) *i
 	if n := len(imported.Mean); n > 0 && n <= len(s.Mean) {
 		copy(s.Mean[:], imported.Mean)
 		copy(s.Std[:], imported.Std)
-	}
-	for _, line := range imported.Report {
-		if !strings.HasPrefix(line, "positions: ") { // load reports the positions
-			s.report = append(s.report, line)
-		}
 	}
 	s.chooseHead(classes)
 	return s
@@ -165,8 +160,8 @@ func (s *initialModel) chooseHead(classes []string) {
 	if s.Model.Classes == len(classes) {
 		which = " others"
 	}
-	s.report = append(s.report, fmt.Sprintf("head: a new one for %d classes in place of the checkpoint's for %d%s",
-		len(classes), s.Model.Classes, which))
+	s.head = fmt.Sprintf("head: a new one for %d classes in place of the checkpoint's for %d%s", len(classes),
+		s.Model.Classes, which)
 }
 
 // load creates the variables that the source gives to a model, which draws only those that may be new. The report has
@@ -174,17 +169,24 @@ func (s *initialModel) chooseHead(classes []string) {
 func (s *initialModel) load(m *Model, mayBeNew func(path string) bool) (report []string, err error) {
 	r := m.Recipe
 	report = append(report, fmt.Sprintf("starting from %s (SHA-256 %.12s…)", s.Path, s.SHA256))
-	report = append(report, s.report...)
+	how, err := s.imported.Resize(r.Model.ImageRows, r.Model.ImageCols, cmp.Or(r.Resample, s.resample))
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range s.imported.Report {
+		if !strings.HasPrefix(line, "positions: ") { // how reports the positions
+			report = append(report, line)
+		}
+	}
+	if s.head != "" {
+		report = append(report, s.head)
+	}
 	if s.assumed && s.keeps(headPath+"weights", r) {
 		report = append(report, fmt.Sprintf("head: the checkpoint's; its files do not name its %d classes, which are taken "+
 			"to be the dataset's in the same order: --set zero_head=true starts a new one", s.Model.Classes))
 	}
 	report = append(report, fmt.Sprintf("from the checkpoint: epsilon %g, pool %s", r.Model.Epsilon, r.Model.Pool),
 		s.pixels(r))
-	how, err := s.imported.Resize(r.Model.ImageRows, r.Model.ImageCols, cmp.Or(r.Resample, s.resample))
-	if err != nil {
-		return nil, err
-	}
 	positions := fmt.Sprintf("positions: %s in place of the checkpoint's %s", r.Model.Position, s.Model.Position)
 	kept := map[string]*tensors.Tensor{}
 	for path, value := range s.imported.Variables {

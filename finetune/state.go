@@ -28,11 +28,13 @@ type state struct {
 
 // Course is the progress of a training run, as a checkpoint stores it.
 type Course struct {
-	Best      float64 `json:"best"` // score of the best checkpoint so far
+	Best      float64 `json:"best"`                // score of the best checkpoint so far
+	BestLoss  float64 `json:"best_loss,omitempty"` // its validation loss, the lower of two equal scores
 	BestStep  int     `json:"best_step,omitempty"`
 	LossSum   float64 `json:"loss_sum"`
 	LossSteps int     `json:"loss_steps"` // micro-batches since the last evaluation
-	Seconds   float64 `json:"seconds"`    // spent training and evaluating so far
+	Backend   string  `json:"backend,omitempty"`
+	Seconds   float64 `json:"seconds"` // spent training and evaluating so far
 
 	// Timed optimizer steps and their time: all except the first after a start or resume, which compiles.
 	TimedSteps   int     `json:"timed_steps"`

@@ -20,16 +20,17 @@ import (
 // overfits is a run whose best evaluation is not its last: seven images of noise, at a high rate.
 func overfits(t *testing.T, settings string) Run {
 	run := tinyRun(t, "epochs=9;learning_rate=0.3;warmup_epochs=0;optimizer.clip_norm=0;"+settings, 18)
-	run.Validation, run.Test = dataset(23, 5), dataset(29, 6)
+	run.Validation, run.Test = dataset(23, 7), dataset(29, 6)
 	run.Dir = t.TempDir()
 	return run
 }
 
+// bestOf is the evaluation of the highest accuracy, of equal ones that of the lower loss.
 func bestOf(t *testing.T, run Run) (best report.Eval, all []report.Eval) {
 	all = gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, RowsFile)))(t).Evals
 	best = all[0]
 	for _, e := range all {
-		if e.Top1 > best.Top1 {
+		if e.Top1 > best.Top1 || e.Top1 == best.Top1 && e.Loss < best.Loss {
 			best = e
 		}
 	}
@@ -216,5 +217,20 @@ func TestTheLogIsTheRowsAsCSV(t *testing.T) {
 		if lines[1+i][3] != string(want) {
 			t.Errorf("line %d: validation loss %s, want %s", i, lines[1+i][3], want)
 		}
+	}
+}
+
+// Small validation splits tie often: of 23 images there are 24 accuracies.
+func TestRecord_OfEqualAccuraciesTheLowerLossIsBest(t *testing.T) {
+	gomlxtest.OnGo(t)
+	run := overfits(t, "ema=0.4")
+	run.Validation = dataset(23, 5)
+	done(t, run)
+	best, all := bestOf(t, run)
+	if first := slices.IndexFunc(all, func(e report.Eval) bool { return e.Top1 == best.Top1 }); all[first].Step == best.Step {
+		t.Fatal("no tie that the loss decides")
+	}
+	if got := latest(t, run.Dir, checkpoints.BestDir).Step; got != int64(best.Step) {
+		t.Errorf("best is step %d, want %d", got, best.Step)
 	}
 }
