@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	backend.KeepMemory()
+	backend.Tune()
 	cli.Main(command())
 }
 

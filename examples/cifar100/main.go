@@ -34,7 +34,7 @@ var (
 )
 
 func main() {
-	backend.KeepMemory() // small models are a third faster on XLA
+	backend.Tune()
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -47,10 +47,10 @@ func main() {
 	var err error
 	switch mode := append(os.Args, "")[1]; mode {
 	case serveCommand:
-		backend.KeepMemory()
+		backend.Tune()
 		err = serve(os.Stdin, os.Stdout, os.Args[2])
 	case "profile":
-		backend.KeepMemory()
+		backend.Tune()
 		err = profile(os.Args[2:])
 	default:
 		err = bench(os.Args[1:])

@@ -1,0 +1,66 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+//go:build cgo && !noxla
+
+package backend
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// init is the program of TestTune_RestartsOnce.
+func init() {
+	if os.Getenv("WEPE_TEST_TASK") != "tune" {
+		return
+	}
+	Tune()
+	started, _ := os.ReadFile("/proc/self/environ") // of this execve
+	fmt.Print(os.Getpid(), " ", strings.Contains(string(started), "GLIBC_TUNABLES=glibc.malloc.arena_max=1"), " ",
+		os.Getenv("GLIBC_TUNABLES")+os.Getenv(tuneVariable), " ", os.Args[1:])
+	os.Exit(0)
+}
+
+func TestTune_RestartsOnce(t *testing.T) {
+	for _, c := range []struct {
+		environment string
+		want        string // whether it was re-executed, variables that children inherit, arguments
+	}{
+		{"GOMLX_BACKEND=xla:cpu", "true  [a b c]"},
+		{"GOMLX_BACKEND=go", "false  [a b c]"},
+		{"WEPE_TUNE=0", "false 0 [a b c]"},
+		{"GLIBC_TUNABLES=glibc.malloc.perturb=1", "false glibc.malloc.perturb=1 [a b c]"},
+	} {
+		command := exec.Command(os.Args[0], "a", "b c")
+		command.Env = []string{"HOME=" + t.TempDir(), "WEPE_TEST_TASK=tune", "GODEBUG=cpu.fma=off", c.environment}
+		var out strings.Builder
+		command.Stdout, command.Stderr = &out, os.Stderr
+		if err := command.Run(); err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprint(command.Process.Pid, " ", c.want); out.String() != want {
+			t.Errorf("%s: %q, want %q", c.environment, &out, want)
+		}
+	}
+}
+
+// The slow exponential is of programs with vectorized kernels; the user's other settings of GODEBUG stay.
+func TestUntuned_GODEBUG(t *testing.T) {
+	for _, c := range []struct{ version, debug, want string }{
+		{"go1.26.8 X:simd", "", "GODEBUG=cpu.fma=off"},
+		{"go1.26.8 X:simd", "gctrace=1", "GODEBUG=gctrace=1,cpu.fma=off"},
+		{"go1.26.8 X:simd", "cpu.fma=on", ""},
+		{"go1.26.8", "", ""},
+	} {
+		lookup := func(name string) string {
+			return map[string]string{"GODEBUG": c.debug, "GOMLX_BACKEND": "go"}[name]
+		}
+		if got := strings.Join(untuned(c.version, lookup), " "); got != c.want && runtime.GOARCH == "amd64" {
+			t.Errorf("%s, GODEBUG=%q: %q, want %q", c.version, c.debug, got, c.want)
+		}
+	}
+}
