@@ -13,40 +13,48 @@ import (
 const (
 	exifPrefix      = "Exif\x00\x00"
 	tagOrientation  = 0x0112
+	tagCompression  = 0x0103
+	tagPhotometric  = 0x0106
 	typeShort       = 3
 	upright         = 1
 	lastOrientation = 8
 )
 
-// orientation reads the tag from a TIFF structure: byte order, 42, offset of the first directory; there a count and
-// entries of tag, type, number of values and value (TIFF 6.0, section 2).
+// orientation reads the tag from a TIFF structure.
 func orientation(tiff []byte) int {
+	if v := tiffTag(tiff, tagOrientation); v >= upright && v <= lastOrientation {
+		return v
+	}
+	return upright
+}
+
+// tiffTag returns the first number of a tag in a TIFF structure, -1 if it has none of two bytes: byte order, 42, offset of
+// the first directory; there a count and entries of tag, type, number of values and value (TIFF 6.0, section 2).
+func tiffTag(tiff []byte, tag uint16) int {
 	var order binary.ByteOrder = binary.LittleEndian
 	switch {
 	case len(tiff) < 8:
-		return upright
+		return -1
 	case bytes.HasPrefix(tiff, []byte("MM\x00\x2a")):
 		order = binary.BigEndian
 	case !bytes.HasPrefix(tiff, []byte("II\x2a\x00")):
-		return upright
+		return -1
 	}
 	begin := int64(order.Uint32(tiff[4:]))
 	if begin+2 > int64(len(tiff)) {
-		return upright
+		return -1
 	}
 	entries := tiff[begin+2:]
 	for range order.Uint16(tiff[begin:]) {
 		if len(entries) < 12 {
 			break
 		}
-		if order.Uint16(entries) == tagOrientation && order.Uint16(entries[2:]) == typeShort {
-			if v := int(order.Uint16(entries[8:])); v >= upright && v <= lastOrientation {
-				return v
-			}
+		if order.Uint16(entries) == tag && order.Uint16(entries[2:]) == typeShort {
+			return int(order.Uint16(entries[8:]))
 		}
 		entries = entries[12:]
 	}
-	return upright
+	return -1
 }
 
 // jpegEXIF returns the content after the prefix of the first APP1 segment with this prefix, before the pixels.
@@ -77,21 +85,18 @@ func pngEXIF(raw []byte) []byte {
 	return nil
 }
 
-// webpEXIF returns the EXIF chunk. Chunks are four letters, a length and as many bytes, padded to an even number; some
-// writers repeat the prefix of jpeg in them.
+// webpEXIF returns the EXIF chunk; some writers repeat the prefix of jpeg in it.
 func webpEXIF(raw []byte) []byte {
-	for raw = raw[12:]; len(raw) >= 8; {
-		length := int64(binary.LittleEndian.Uint32(raw[4:]))
-		if length > int64(len(raw)-8) {
-			break
+	for name, content := range riffChunks(raw[webpHeader:]) {
+		if name == "EXIF" {
+			return bytes.TrimPrefix(content, []byte(exifPrefix))
 		}
-		if string(raw[:4]) == "EXIF" {
-			return bytes.TrimPrefix(raw[8:8+length], []byte(exifPrefix))
-		}
-		raw = raw[min(8+length+length&1, int64(len(raw))):]
 	}
 	return nil
 }
+
+// tiffEXIF returns the file, which is such a structure itself.
+func tiffEXIF(raw []byte) []byte { return raw }
 
 // turned returns the image rotated by an orientation. Each of the eight is a walk over the pixels from one corner: down
 // and to the right in the result are steps in the source.

@@ -288,7 +288,7 @@ func (f *Files) Read(row int) (*Image, error) {
 	return img, nil
 }
 
-// unreadable is an error that lists the images with an error.
+// unreadable is an error of type *ImageError that lists the images with an error.
 func (f *Files) unreadable(damaged []error) error {
 	var lines []string
 	for i, err := range damaged {
@@ -299,8 +299,8 @@ func (f *Files) unreadable(damaged []error) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	return fmt.Errorf("data: %s: %d of %d images cannot be read: %s: repair or remove them, or stream the images and "+
-		"skip damaged ones", f.Name, len(lines), len(damaged), shortened(lines))
+	return &ImageError{fmt.Sprintf("%s: %d of %d images", f.Name, len(lines), len(damaged)),
+		errors.New(shortened(lines)), true}
 }
 
 // shortened joins the first ten lines.

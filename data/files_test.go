@@ -69,7 +69,7 @@ func listed(f *Files) (paths []string) {
 func TestFolderListsClassesAndImagesInOrder(t *testing.T) {
 	dir := named(t, "dog/b.png", "dog/a.PNG", "cat/x/9.webp", "cat/10.jpeg", "cat/2.JPG", "zebra/.hidden.png",
 		"zebra/1.gif",
-		".git/cat.png", "cat/.thumbnails/2.png", "cat/notes.txt", "readme.png", "dog/c.bmp", "dog/d.tif")
+		".git/cat.png", "cat/.thumbnails/2.png", "cat/notes.txt", "readme.png", "dog/c.bmp", "dog/d.heic")
 	all, err := Folder(dir, nil)
 	if err != nil || all.Validation != nil || all.Test != nil {
 		t.Fatal(all, err)
@@ -146,21 +146,21 @@ func TestFoldersAreSplitsByTheirNamesInAnyCase(t *testing.T) {
 }
 
 func TestFilesThatAreNotReadAreCounted(t *testing.T) {
-	dir := named(t, "cat/1.png", "cat/2.TIF", "cat/deep/3.tif", "cat/.DS_Store", "dog/1.jpg", "dog/notes", "loose.png",
-		"README.md", "__MACOSX/cat/._1.png", ".git/x.tif")
+	dir := named(t, "cat/1.png", "cat/2.HEIC", "cat/deep/3.heic", "cat/.DS_Store", "dog/1.jpg", "dog/notes", "loose.png",
+		"README.md", "__MACOSX/cat/._1.png", ".git/x.heic")
 	parts, err := Folder(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]int{".tif": 2, "": 1, ".png outside of class folders": 1}
+	want := map[string]int{".heic": 2, "": 1, ".png outside of class folders": 1}
 	if f := parts.Train; f.Len() != 2 || !slices.Equal(f.Classes, []string{"cat", "dog"}) || !maps.Equal(f.Ignored, want) {
 		t.Errorf("%d images of %v, ignored %v, want %v", f.Len(), f.Classes, f.Ignored, want)
 	}
 	all, err := ImageFiles(dir)
-	if want := map[string]int{".tif": 2, "": 1}; err != nil || all.Len() != 3 || !maps.Equal(all.Ignored, want) {
+	if want := map[string]int{".heic": 2, "": 1}; err != nil || all.Len() != 3 || !maps.Equal(all.Ignored, want) {
 		t.Errorf("%+v, %v, want %v", all, err, want)
 	}
-	_, err = Folder(named(t, "cat/1.png", "zebra/1.tif"), nil)
+	_, err = Folder(named(t, "cat/1.png", "zebra/1.heic"), nil)
 	if err == nil || !strings.Contains(err.Error(), "zebra has no images") || !strings.Contains(err.Error(), ".zebra") {
 		t.Errorf("an empty class: %v", err)
 	}
@@ -488,16 +488,16 @@ func TestUnreadableImagesAreAnErrorThatNamesThem(t *testing.T) {
 	for k := range 30 {
 		many[k] = nil
 	}
-	const advice = ": repair or remove them, or stream the images and skip damaged ones"
+	const advice = ": repair, convert or remove it"
 	for _, c := range []struct {
 		n      int
 		damage map[int][]byte
 		err    string
 	}{
 		{211, map[int][]byte{7: []byte("no image")}, "1 of 211 images cannot be read: " +
-			"0007.png: not a JPEG, PNG, GIF, WebP or BMP image"},
+			"0007.png: not a JPEG, PNG, GIF, WebP, BMP or TIFF image"},
 		{199, map[int][]byte{3: nil, 20: []byte("x")}, "2 of 199 images cannot be read: " +
-			"0003.png: no such file; 0020.png: not a JPEG, PNG, GIF, WebP or BMP image"},
+			"0003.png: no such file; 0020.png: not a JPEG, PNG, GIF, WebP, BMP or TIFF image"},
 		{199, many, "30 of 199 images cannot be read: 0000.png: no such file; 0001.png: " +
 			"no such file; 0002.png: no such file; 0003.png: no such file; 0004.png: no such file; 0005.png: no such " +
 			"file; 0006.png: no such file; 0007.png: no such file; 0008.png: no such file; 0009.png: no such file; " +

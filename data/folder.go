@@ -19,7 +19,7 @@ import (
 )
 
 // imageExtensions are the extensions of files that Folder reads, in lower or upper case.
-var imageExtensions = []string{".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp"}
+var imageExtensions = []string{".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff"}
 
 // isImage reports whether Folder reads an entry of a directory.
 func isImage(entry fs.DirEntry) bool {
@@ -33,7 +33,7 @@ func isImage(entry fs.DirEntry) bool {
 // class folders, these are the splits; otherwise all images are for training. Another folder with images beside those
 // of splits, two folders for one split, or none for training, is an error that wraps [ErrSplits].
 //
-// Images come class by class, sorted by path. Only jpg, jpeg, png, gif, webp and bmp files are read, see Files.Ignored;
+// Images come class by class, sorted by path. Only jpg, jpeg, png, gif, webp, bmp and tiff files are read, see Files.Ignored;
 // names that begin with a dot, and __MACOSX, are skipped. Links to images within dir are followed, all others are
 // errors.
 func Folder(dir string, classes []string) (parts Parts[*Files], err error) {

@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"image/draw"
 	"image/gif"
 	"image/jpeg"
 	"image/png"
 	"io"
 
 	"golang.org/x/image/bmp"
+	"golang.org/x/image/tiff"
 	"golang.org/x/image/webp"
 )
 
@@ -43,7 +45,7 @@ func (p *Image) RGBA() *image.RGBA {
 	return m.RGBA(0)
 }
 
-// Decode reads a jpeg, png, gif (its first frame), webp (no animation) or bmp file of at most the given number of
+// Decode reads a jpeg, png, gif, webp (of these two the first frame), bmp or tiff (its first page) file of at most the given number of
 // pixels, 0 for 89,478,485, as Pillow's exif_transpose and convert("RGB") do: rotated by its EXIF orientation, palettes
 // looked up, transparency dropped (not composed with a background), grey repeated, the high byte of 16 bits of colour,
 // 16 bits of grey clipped to 255, CMYK converted.
@@ -136,7 +138,7 @@ func bounded(raw []byte) error {
 
 // Reasons other than damage for which an image file is not decoded.
 var (
-	ErrFormat = errors.New("not a JPEG, PNG, GIF, WebP or BMP image")
+	ErrFormat = errors.New("not a JPEG, PNG, GIF, WebP, BMP or TIFF image")
 	ErrPixels = errors.New("image is too large")
 )
 
@@ -154,14 +156,34 @@ var formats = []format{
 	{"gif", "GIF8?a", gif.DecodeConfig, gif.Decode, nil},
 	{"webp", "RIFF????WEBPVP8", webp.DecodeConfig, webp.Decode, webpEXIF},
 	{"bmp", "BM", bmp.DecodeConfig, bmp.Decode, nil},
+	{"tiff", "II*\x00", tiff.DecodeConfig, decodeTIFF, tiffEXIF},
+	{"tiff", "MM\x00*", tiff.DecodeConfig, decodeTIFF, tiffEXIF},
 }
 
-func (f format) begins(raw []byte) bool {
-	if len(raw) < len(f.magic) {
+// unread are formats that other programs open, by the name in the first bytes.
+var unread = []struct{ magic, name string }{
+	{"????ftypavi", "AVIF"}, {"????ftyphei", "HEIC"}, {"????ftypmif1", "HEIC or AVIF"}, {"\xff\x0a", "JPEG XL"},
+	{"\x00\x00\x00\x0cJXL ", "JPEG XL"}, {"8BPS", "Photoshop"}, {"%PDF", "PDF"},
+}
+
+// decodeTIFF undoes the multiplication by transparency that a tiff may declare, as Pillow does.
+func decodeTIFF(r io.Reader) (image.Image, error) {
+	img, err := tiff.Decode(r)
+	if m, ok := img.(*image.RGBA); ok && !m.Opaque() {
+		plain := image.NewNRGBA(m.Rect)
+		draw.Draw(plain, plain.Rect, m, m.Rect.Min, draw.Src)
+		return plain, err
+	}
+	return img, err
+}
+
+// begins reports whether a file begins with a text; a ? matches any byte.
+func begins(raw []byte, magic string) bool {
+	if len(raw) < len(magic) {
 		return false
 	}
-	for i := range len(f.magic) {
-		if f.magic[i] != '?' && f.magic[i] != raw[i] {
+	for i := range len(magic) {
+		if magic[i] != '?' && magic[i] != raw[i] {
 			return false
 		}
 	}
@@ -181,7 +203,7 @@ func decode(raw []byte, pixels int64) (*Image, error) {
 func identify(raw []byte, limit int64) (f format, height, width int, err error) {
 	defer recoverDamage(&err)
 	for _, f := range formats {
-		if !f.begins(raw) {
+		if !begins(raw, f.magic) {
 			continue
 		}
 		info, err := f.size(bytes.NewReader(raw))
@@ -194,6 +216,11 @@ func identify(raw []byte, limit int64) (f format, height, width int, err error) 
 				maxImageSide, limit)
 		}
 		return f, height, width, nil
+	}
+	for _, other := range unread {
+		if begins(raw, other.magic) {
+			return f, 0, 0, fmt.Errorf("%w: it is %s: convert it to JPEG or PNG", ErrFormat, other.name)
+		}
 	}
 	return f, 0, 0, ErrFormat
 }
@@ -215,15 +242,33 @@ func (f format) unoriented(file source, height, width int) (*Image, error) {
 		return jpegPart(file, height, width, 1, image.Rect(0, 0, width, height))
 	}
 	fill := uint8(0)
-	if f.name == "gif" {
+	switch f.name {
+	case "gif":
 		file.raw, fill = opaqueGIF(file.raw)
+	case "webp":
+		if still, at := webpFrame(file.raw); still != nil {
+			return f.animated(file, still, at, height, width)
+		}
 	}
 	img, err := f.decode(file.reader())
 	if err != nil {
 		return nil, err
 	}
 	p := &Image{Height: height, Width: width, Pixels: make([]uint8, 3*height*width)}
-	return p, p.draw(img, fill)
+	err = p.draw(img, fill)
+	if f.name == "tiff" && faxOfBlack(file.raw) {
+		for i, v := range p.Pixels {
+			p.Pixels[i] = ^v
+		}
+	}
+	return p, err
+}
+
+// faxOfBlack reports whether a tiff is compressed as a fax whose zeros are black, which its decoder takes for white.
+func faxOfBlack(raw []byte) bool {
+	const group3, group4, blackIsZero = 3, 4, 1
+	compression := tiffTag(raw, tagCompression)
+	return (compression == group3 || compression == group4) && tiffTag(raw, tagPhotometric) == blackIsZero
 }
 
 // orientation returns the EXIF orientation of a file.
@@ -328,12 +373,8 @@ func (p *Image) cmyk(m *image.CMYK) {
 func (p *Image) paletted(m *image.Paletted, fill uint8) {
 	var colours [256][3]uint8
 	for i, c := range m.Palette[:min(256, len(m.Palette))] {
-		switch c := c.(type) {
-		case color.RGBA: // opaque, see draw and opaqueGIF
-			colours[i] = [3]uint8{c.R, c.G, c.B}
-		case color.NRGBA:
-			colours[i] = [3]uint8{c.R, c.G, c.B}
-		}
+		plain := color.NRGBAModel.Convert(c).(color.NRGBA) // opaque, or not multiplied by its alpha: see opaqueGIF
+		colours[i] = [3]uint8{plain.R, plain.G, plain.B}
 	}
 	for i := range p.Height * p.Width {
 		index, at := fill, image.Pt(i%p.Width, i/p.Width)

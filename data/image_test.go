@@ -53,8 +53,8 @@ func TestDecodeRefusesDamage(t *testing.T) {
 		file []byte
 		want string
 	}{
-		"empty":           {nil, "not a JPEG, PNG, GIF, WebP or BMP"},
-		"text":            {[]byte("no image\n"), "not a JPEG, PNG, GIF, WebP or BMP"},
+		"empty":           {nil, "not a JPEG, PNG, GIF, WebP, BMP or TIFF"},
+		"text":            {[]byte("no image\n"), "not a JPEG, PNG, GIF, WebP, BMP or TIFF"},
 		"a gigapixel png": {huge, "65535×65535 pixels"},
 		"a wide png":      {wide, "70000×1 pixels"},
 		"a gigapixel gif": {bomb, "65535×65535 pixels"},
@@ -157,7 +157,7 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%d×%d pixels in %d bytes", p.Width, p.Height, len(p.Pixels))
 		}
 		for _, kind := range formats {
-			if kind.exif == nil || !kind.begins(raw) {
+			if kind.exif == nil || !begins(raw, kind.magic) {
 				continue
 			}
 			if v := orientation(kind.exif(raw)); v < upright || v > lastOrientation {

@@ -87,17 +87,17 @@ func (s *Stream) Fingerprint() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// ImageError is the error of an image of a Stream that cannot be read or decoded.
+// ImageError is the error of an image that cannot be read or decoded.
 type ImageError struct {
 	Where   string
 	Err     error
-	Damaged bool // read but not decodable; otherwise not readable
+	Damaged bool // read but not decodable, so that a Stream may skip it; otherwise not readable
 }
 
 // Error implements error.
 func (e *ImageError) Error() string {
 	if e.Damaged {
-		return fmt.Sprintf("data: %s is damaged: %v: repair or remove it, or skip damaged images", e.Where, e.Err)
+		return fmt.Sprintf("data: %s cannot be read: %v: repair, convert or remove it", e.Where, e.Err)
 	}
 	return fmt.Sprintf("data: %s cannot be read: %v", e.Where, e.Err)
 }

@@ -229,10 +229,35 @@ def files(rng):
     return out
 
 
+def frames_and_tiffs(rng):
+    """Animated WebP, of whole frames and of one that begins inside of the image, and TIFF."""
+    first, second = picture(rng, 13, 11), picture(rng, 13, 11)
+    spot = Image.new("RGBA", first.size)
+    spot.paste(first.crop((0, 0, 5, 3)), (6, 4))
+    out = {}
+    for name, frames, options in (
+        ("animated.webp", [first, second], dict(quality=80)),
+        ("animated_lossless.webp", [first, second], dict(lossless=True)),
+        ("animated_spot.webp", [spot, second.convert("RGBA")], dict(quality=80, minimize_size=True)),
+    ):
+        out[name] = encode(frames[0], "WEBP", save_all=True, append_images=frames[1:], **options)
+    translucent = first.copy()
+    translucent.putalpha(alpha(rng, 13, 11))
+    deep = Image.frombytes("I;16", (13, 11), rng.randbytes(286))
+    for name, im, options in (
+        ("rgb.tif", first, dict(compression="tiff_lzw")), ("grey.tif", first.convert("L"), dict(compression="packbits")),
+        ("bit.tif", first.convert("1"), dict(compression="group4")), ("palette.tif", first.quantize(17), {}),
+        ("rgba.tif", translucent, dict(compression="tiff_adobe_deflate")), ("deep1.tif", deep, {}),
+        ("turned6.tif", first, dict(tiffinfo={0x0112: 6})),
+    ):
+        out[name] = encode(im, "TIFF", **options)
+    return out
+
+
 def golden(directory):
     rng = random.Random(1)
     cases = []
-    for name, raw in files(rng).items():
+    for name, raw in (files(rng) | frames_and_tiffs(random.Random(2))).items():
         with open(os.path.join(directory, name), "wb") as f:
             f.write(raw)
         if name not in ("large.png", "tall.png"):
