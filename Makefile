@@ -111,7 +111,7 @@ fuzz: ## every fuzz test for FUZZTIME (1m)
 	tools/scripts/fuzz $(FUZZTIME)
 
 .PHONY: check
-check: fmt vet lint ## gofmt, go vet of other tags, and the linter with go vet
+check: fmt tidy vet lint vulnerable ## gofmt, go.mod, go vet of other tags, the linter, known vulnerabilities
 
 .PHONY: fmt
 fmt:
@@ -121,6 +121,15 @@ fmt:
 vet: ## what the linter does not see: other tags, and a build without cgo
 	go vet -tags=onnx ./...
 	CGO_ENABLED=0 go build $$(go list ./... | grep -v /tools/) # programs for developers may need XLA
+
+.PHONY: tidy
+tidy:
+	go mod tidy -diff
+
+.PHONY: vulnerable
+vulnerable: ## govulncheck, where its database answers
+	@GOBIN=$(CURDIR)/bin go install golang.org/x/vuln/cmd/govulncheck@v1.9.0; bin/govulncheck ./...; \
+		case $$? in 0) ;; 3) exit 1 ;; *) echo "govulncheck is skipped: its database does not answer" ;; esac
 
 .PHONY: lint
 lint: ## the linter alone

@@ -23,6 +23,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/gomlx/compute"
 
@@ -63,6 +64,31 @@ type Comparison struct {
 	Logger *slog.Logger
 
 	reference reference
+	timing    *timing
+}
+
+// timing estimates how long the analyses of the remaining models take, as those of the first did.
+type timing struct {
+	done, of int
+	took     []time.Duration // of each analysis, of the latest model
+}
+
+func (t *timing) add(analysis int, took time.Duration) {
+	t.took[analysis] = took
+	t.done++
+}
+
+// String returns a text like "20 of 32, about 1m30s left"; before the first model is done, without a time.
+func (t *timing) String() string {
+	text := fmt.Sprintf("%d of %d", t.done+1, t.of)
+	if t.done < len(t.took) {
+		return text
+	}
+	var left time.Duration
+	for i := t.done; i < t.of; i++ {
+		left += t.took[i%len(t.took)]
+	}
+	return fmt.Sprintf("%s, about %v left", text, left.Round(time.Second))
 }
 
 // reference is the result of the first model, for comparison with the others.
@@ -101,7 +127,7 @@ type notApplicable string
 func (n notApplicable) Error() string { return string(n) }
 
 // Run applies every analysis to every model. If an analysis does not apply, the results have a note. If an analysis or
-// a model fails, the error names it, and the results of the others are returned too.
+// a model fails or ctx ends, the error names it, and the results of the others are returned too.
 func (c *Comparison) Run(ctx context.Context) (*Results, error) {
 	if len(c.Models) == 0 || len(c.Analyses) == 0 {
 		return nil, errors.New("analysis: give at least one model and one analysis")
@@ -110,6 +136,7 @@ func (c *Comparison) Run(ctx context.Context) (*Results, error) {
 		return nil, errors.New("analysis: no images")
 	}
 	c.Pairs, c.reference = cmp.Or(c.Pairs, 8000), reference{}
+	c.timing = &timing{of: len(c.Models) * len(c.Analyses), took: make([]time.Duration, len(c.Analyses))}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -129,6 +156,7 @@ func (c *Comparison) Run(ctx context.Context) (*Results, error) {
 		s, err := c.open(ctx, m)
 		if err != nil {
 			failed = append(failed, err)
+			c.timing.of -= len(c.Analyses)
 			continue
 		}
 		found.Page.Lines = []string{fmt.Sprintf("%d images of %s", s.Images.Len(), s.Images.Name)}
@@ -136,10 +164,11 @@ func (c *Comparison) Run(ctx context.Context) (*Results, error) {
 		seen[m.Name] = true
 		failed = append(failed, s.analyze(ctx, sections)...)
 		s.model.Finalize()
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
 		found.Rows = append(found.Rows, s.rows...)
+		if err := ctx.Err(); err != nil {
+			failed = append(failed, fmt.Errorf("interrupted after %d of %d analyses: %w", c.timing.done, c.timing.of, err))
+			break
+		}
 	}
 	if len(found.Rows) == 0 {
 		return nil, errors.Join(failed...)
@@ -215,9 +244,11 @@ func (s *subject) analyze(ctx context.Context, sections []section) (failed []err
 		if ctx.Err() != nil {
 			return failed
 		}
-		s.Logger.Info(a.Name, "model", s.Name)
+		s.Logger.Info(a.Name, "model", s.Name, "analysis", s.timing.String())
 		s.analysis, s.section = a, &sections[i]
+		began := time.Now()
 		err := a.do(s)
+		s.timing.add(i, time.Since(began))
 		if err == nil {
 			continue
 		}

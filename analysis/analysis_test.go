@@ -414,14 +414,16 @@ func TestAComparisonEndsWithItsContext(t *testing.T) {
 			}},
 		},
 	}
-	if found, err := comparison.Run(ctx); !errors.Is(err, context.Canceled) || found != nil {
+	found, err := comparison.Run(ctx) // returns the finished part
+	if !errors.Is(err, context.Canceled) || len(found.Rows) != 1 || found.Rows[0].Value != 2 ||
+		len(found.Page.Sections) != 2 {
 		t.Errorf("%+v, %v", found, err)
 	}
 	if strings.Count(log.String(), "msg=first model=a") != 1 || comparison.Pairs != 8000 {
 		t.Errorf("%d pairs, logged %s", comparison.Pairs, &log)
 	}
 	comparison.Models = []Model{{Name: "a", Path: "nowhere"}, {Name: "b", Path: "gone"}}
-	if found, err := comparison.Run(t.Context()); err == nil || found != nil ||
+	if found, err = comparison.Run(t.Context()); err == nil || found != nil ||
 		!strings.Contains(err.Error(), "nowhere") || !strings.Contains(err.Error(), "gone") {
 		t.Errorf("no model: %+v, %v", found, err)
 	}

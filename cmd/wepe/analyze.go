@@ -130,6 +130,9 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	}
 	out := cli.Output(c)
 	for _, a := range chosen {
+		if !slices.ContainsFunc(found.Rows, func(r analysis.Row) bool { return r.Analysis == a.Name }) { // interrupted
+			continue
+		}
 		out.Printf("\n%s\n\n", a.Title)
 		out.Print(analysis.Table(found.Rows, a.Name).Text())
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/internal/plugin"
 	"github.com/wepe-go/wepe/study"
+	"github.com/wepe-go/wepe/vit"
 )
 
 // costs are the flags of wepe analyze --what cost.
@@ -40,7 +41,7 @@ func (o *costs) flags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.Step, "step-batch", 16, "with --what cost: images per training step")
 }
 
-// costVariants are the encodings of the paper's table of costs, and their competitors. "folded" is missing, because a
+// costVariants are the default: the encodings of the paper's table of costs, and their competitors. "folded" is missing, because a
 // folded wepe is learned.
 var costVariants = slices.Concat(study.Each("learned", "none", "wepe"), []study.Variant{
 	{Position: "wepe", Label: "wepe sum", Settings: "wepe_evaluation=sum"},
@@ -53,6 +54,14 @@ func costLabels() (names []string) {
 	return names
 }
 
+// costVariant returns the variant with a label, or the encoding of that name.
+func costVariant(label string) study.Variant {
+	if i := slices.Index(costLabels(), label); i >= 0 {
+		return costVariants[i]
+	}
+	return study.Each(label)[0]
+}
+
 // memoryOf is the environment variable that makes the command measure its own memory: size and side of the model, and
 // label of the encoding.
 const memoryOf = "WEPE_MEMORY_OF"
@@ -63,10 +72,11 @@ func (o *costs) run(c *cobra.Command, backend, dir string, seed uint64) (err err
 		return cli.Usagef("--what cost: want --models, --sizes, --rounds of 0 or more, --batch and --step-batch of 1 or more")
 	}
 	for _, name := range o.positions {
-		if err := cli.One("--position", name, costLabels()); err != nil {
-			return err
+		v := costVariant(name)
+		if _, err := vit.EncodingNamed(v.Position); err != nil {
+			return cli.Usagef("--position: %w", err)
 		}
-		o.Variants = append(o.Variants, costVariants[slices.Index(costLabels(), name)])
+		o.Variants = append(o.Variants, v)
 	}
 	if o.Backend, err = openBackend(backend, 0); err != nil {
 		return err
@@ -114,7 +124,7 @@ func (o *costs) printMemory(out *cli.Printer, of []string) error {
 	if err != nil {
 		return err
 	}
-	t, err := o.NewTiming(of[0], side, costVariants[slices.Index(costLabels(), of[2])])
+	t, err := o.NewTiming(of[0], side, costVariant(of[2]))
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func extract() *cobra.Command {
 interrupted job.`,
 		Example: "  wepe features hf://facebook/dinov2-small --data DIR --knn --probe"}
 	f, flags := cli.Flags{Command: c}, c.Flags()
-	f.Data(&o.data, "shapes", featuresData)
+	f.Data(&o.data, "", featuresData)
 	f.Out(&o.out, "directory; default runs/features-<dataset>")
 	flags.StringVar(&o.list, "list", "", "file in --data with a path and a class number in each line: only those images")
 	flags.IntVar(&o.count, "limit", 0, "largest number of images of each split; default all")
@@ -82,6 +82,9 @@ const featuresData = "shapes[:TASK], cifar100:PATH, or a directory of images, wi
 func (o *extraction) run(c *cobra.Command, model string) error {
 	if err := o.unread(c); err != nil {
 		return err
+	}
+	if o.data == "" {
+		return cli.Usagef("name the images: --data DIR, or --data shapes for generated ones")
 	}
 	if o.k < 1 || o.shown < 1 || o.count < 0 || !(o.temperature > 0) {
 		return cli.Usagef("--k, --shown and --temperature: want positive numbers, --limit 0 or more")
