@@ -24,7 +24,7 @@ func (s *subject) vectors() (f report.Field, err error) {
 	if f.Features, f.Names, f.Vectors, err = s.model.Encoding(); err == nil && f.Vectors == nil {
 		c := s.model.Recipe.Model
 		err = notApplicable(fmt.Sprintf("the encoding %s is %s: it has no vector per patch", c.Position,
-			c.Encoding()[0].Kind()))
+			c.Encoding()[0].Kind))
 	}
 	if err == nil && s.grid.patches() < 2 {
 		err = notApplicable("the grid has one patch, the analysis needs two")

@@ -20,6 +20,7 @@ import (
 	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 var dinoSets = []string{"dinov2_tiny", "dinov2_reg_tiny", "dinov3_vit_tiny", "dinov3_vit_tiny_swiglu"}
@@ -54,7 +55,7 @@ func dinoStages(c vit.Config, s *model.Scope, tr *vit.Trace) map[string]*Node {
 		"layer_0.attention_output": b.Attention, "layer_0.layer_scale1_output": scaled("scale1", b.Attention),
 		"layer_0.norm2_output": b.Norm2, "layer_0.mlp_output": b.MLP, "final_norm_output": tr.Encoded, "logits": tr.Logits,
 	}
-	if rotary := c.Encoders(s.Shared("vit")).Rotary; rotary != nil {
+	if rotary, ok := position.As[position.Rotator](c.Encoder(s.Shared("vit"))); ok {
 		q, k = rotary.Block(0).EncodeQK(q, k, nil, 1)
 		nodes["layer_0.q_rot"], nodes["layer_0.k_rot"] = TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 var (
@@ -218,7 +219,7 @@ func TestANativeModelKeepsItsHyperparametersAndItsFiles(t *testing.T) {
 
 func TestFoldedModelsAreOrdinaryViTs(t *testing.T) {
 	gomlxtest.OnGo(t)
-	for _, p := range vit.Positions() {
+	for _, p := range position.All() {
 		if !p.Folds() {
 			continue
 		}
@@ -470,7 +471,7 @@ func TestAnONNXFileHasTheLogitsOfItsModel(t *testing.T) {
 	if _, err := runONNX("", nil); errors.Is(err, errNoONNX) {
 		t.Skip("needs -tags=onnx")
 	}
-	for _, p := range vit.Positions() {
+	for _, p := range position.All() {
 		c := ownViT(p.Name)
 		store := stirred(t, c, nil)
 		dir := filepath.Join(t.TempDir(), "model")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // Formats of models: tensor names and layouts.
@@ -210,7 +211,7 @@ func (m *foreign) differences(out map[string]any) (lost []string, err error) {
 	m.entries = back.entries
 	of := func(c vit.Config) map[string]any {
 		c = c.WithDefaults()
-		if c.Prefix() == c.Registers || c.Encoding()[0].Additive == nil {
+		if c.Prefix() == c.Registers || c.Encoding()[0].Kind != position.Additive {
 			c.PatchPositions = false
 		}
 		c.RegisterPositions = c.RegisterPositions && c.Registers > 0

@@ -99,7 +99,7 @@ func dinov2Cannot(c vit.Config, out map[string]any) error {
 var hfDINOv3 = family{
 	format: formatHF, class: "DINOv3ViTModel", types: []string{"dinov3_vit"}, noHead: true,
 	fields: slices.Concat([]field{
-		position("rope-dinov3"),
+		alwaysPosition("rope-dinov3"),
 		boolean("use_gated_mlp", false, false, func(c *vit.Config) *bool { return &c.SwiGLU }),
 	}, hfSizes(384, 12, 6, 1536, 16, 1e-5, field{key: "hidden_act", byDefault: "gelu", set: dinov3Activation,
 		get: func(m *foreign) any {

@@ -251,8 +251,8 @@ func rotation(key string, byDefault any, name string, ours, off float64) field {
 	}
 }
 
-// position is the encoding that all models of a family have; it has no entry.
-func position(name string) field {
+// alwaysPosition is the encoding that all models of a family have; it has no entry.
+func alwaysPosition(name string) field {
 	return field{set: func(m *foreign, _ any) error { m.config.Position = name; return nil }}
 }
 

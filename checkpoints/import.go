@@ -448,7 +448,7 @@ func (m *Imported) Load(scope *model.Scope) error {
 	}
 	scope.SetParams(m.Params)
 	// An encoding creates its own variables, and initializes those that the file lacks.
-	if err := exceptions.TryCatch[error](func() { m.Config.Encoders(scope) }); err != nil {
+	if err := exceptions.TryCatch[error](func() { m.Config.Encoder(scope) }); err != nil {
 		return errors.WithMessage(err, "checkpoints")
 	}
 	drawn := map[string]string{}

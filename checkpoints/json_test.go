@@ -15,7 +15,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/strictjson"
-	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // FuzzJSON: each JSON reader either returns a one-line error, or values in range that are read back unchanged after
@@ -176,7 +176,7 @@ func fuzzNative(t *testing.T, config strictjson.Object) {
 		t.Errorf("%+v", found.config)
 	}
 	for name := range found.params {
-		if !slices.Contains(vit.Params(), name) {
+		if !slices.Contains(position.Params(), name) {
 			t.Errorf("hyperparameter %q", name)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // A model of this library is stored as its variables: each by its path, in our layout, with the position encoding as
@@ -82,7 +83,7 @@ func describeNative(o strictjson.Object) (d described, err error) {
 		}
 	}
 	for _, p := range params {
-		if !slices.Contains(vit.Params(), p.Path) {
+		if !slices.Contains(position.Params(), p.Path) {
 			return d, errors.Errorf("params: %q is not a hyperparameter of an encoding", p.Path)
 		}
 		if d.params[p.Path], err = decodeParam(p); err != nil {
@@ -130,7 +131,7 @@ func (w *weights) describeRun() (d described, err error) {
 		return refuse("its meta does not say what model it is of")
 	}
 	d.config = d.run.Recipe.Model.WithDefaults()
-	for _, name := range vit.Params() {
+	for _, name := range position.Params() {
 		if value, ok := w.run.Params[model.RootScopePath+name]; ok {
 			d.params[name] = value
 		}
@@ -166,7 +167,7 @@ func ownsEncoding(format string, c vit.Config, name string) bool {
 // paramsOf collects the hyperparameters that a model's encoding would read from its scope.
 func paramsOf(scope *model.Scope) ([]param, error) {
 	params := []param{}
-	for _, name := range vit.Params() {
+	for _, name := range position.Params() {
 		value, ok := scope.GetParam(name)
 		if !ok {
 			continue

@@ -16,10 +16,11 @@ import (
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // ownEncodings are all names of encodings, and some combinations of two.
-var ownEncodings = append(vit.PositionNames(), "wepe+rope-mixed", "learned+rope-axial", "hybrid+liere",
+var ownEncodings = append(position.Names(), "wepe+rope-mixed", "learned+rope-axial", "hybrid+liere",
 	"fope+wepe-bias")
 
 func TestAModelOfEveryEncodingOnDisk(t *testing.T) {
@@ -93,8 +94,8 @@ func refusesUnknownVariables(t *testing.T, store *model.Store, c vit.Config, dir
 	file := filepath.Join(dir, foreignWeights)
 	raw := readFile(t, file)
 	stray := map[string]bool{"position/x": true, "position/wepe2/beta_pos": true}
-	for _, other := range vit.Positions() { // variables of other encodings
-		if other.Kind() == "none" || c.Encoding().Shared(vit.Encoding{other}) != nil {
+	for _, other := range position.All() { // variables of other encodings
+		if other.Kind == position.None || c.Encoding().Shared(position.Encoding{other}) != nil {
 			continue
 		}
 		for _, own := range other.Variables {

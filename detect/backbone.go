@@ -16,6 +16,7 @@ import (
 	"github.com/wepe-go/wepe/internal/kernel"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // Backbone is the plain ViT of ViTDet: the blocks of package vit without class token and final norm, most of which
@@ -114,15 +115,15 @@ func (b Backbone) trace(scope *model.Scope, images *Node, attentionWeights bool)
 	t := &backboneTrace{Blocks: make([]vit.BlockTrace, b.Depth)}
 	x := b.Patches(scope.In("patch"), images) // [batch, N, width]
 	t.Patches = x
-	encoders := b.encoders(scope)
-	if encoders.Additive != nil {
-		x = encoders.Additive.PreEncode(x, nil, 1)
+	encoder := b.encoder(scope)
+	if adder, ok := position.As[position.Adder](encoder); ok {
+		x = adder.PreEncode(x, nil, 1)
 	}
 	t.Tokens = x
 	for i := range b.Depth {
 		block := scope.In("block_%02d", i)
-		t.Blocks[i] = b.Block(block, x, b.around(block, trained, encoders, i), i, attentionWeights)
-		x = b.after(encoders, t.Blocks[i].Output, i)
+		t.Blocks[i] = b.Block(block, x, b.around(block, trained, encoder, i), i, attentionWeights)
+		x = b.after(encoder, t.Blocks[i].Output, i)
 		t.Blocks[i].Output = x
 		if slices.Contains(b.Residual, i) {
 			x = b.bottleneck(block.In("residual"), x)
@@ -136,14 +137,14 @@ func (b Backbone) trace(scope *model.Scope, images *Node, attentionWeights bool)
 // windows returns the windows of a window block.
 func (b Backbone) windows() windows { return windows{b.Rows(), b.Cols(), b.Window} }
 
-// encoders returns the encoders for the whole image: a patch has the same position in blocks with and without windows.
+// encoder returns the encoder for the whole image: a patch has the same position in blocks with and without windows.
 // So a learned function of distance, and a block's variables, apply to both, and an encoding that measures positions by
 // the side of the grid, as rope-dinov3 and wepe-bias, keeps its unit. Encodings of position differences would be the
 // same if positions were counted within the window.
 //
 // If windows extend beyond the image, an additional token in front, like a register, stands for tokens without a
 // position.
-func (b Backbone) encoders(scope *model.Scope) vit.Encoders {
+func (b Backbone) encoder(scope *model.Scope) position.Encoder {
 	known := func(name string) bool { _, ok := scope.GetParam(name); return ok }
 	grid := b.Config
 	grid.ImageRows, grid.ImageCols = b.PositionRows*b.PatchSize, b.PositionCols*b.PatchSize
@@ -156,7 +157,7 @@ func (b Backbone) encoders(scope *model.Scope) vit.Encoders {
 	}
 	c := b.Config
 	c.Registers = b.unplaced()
-	return c.Encoders(scope)
+	return c.Encoder(scope)
 }
 
 // unplaced is the encoders' number of tokens without a position.
@@ -168,7 +169,7 @@ func (b Backbone) unplaced() int {
 }
 
 // around returns the functions around the attention of block i.
-func (b Backbone) around(block *model.Scope, trained Backbone, encoders vit.Encoders, i int) (a vit.Around) {
+func (b Backbone) around(block *model.Scope, trained Backbone, encoder position.Encoder, i int) (a vit.Around) {
 	global := slices.Contains(b.Global, i)
 	rows, cols, tableRows, tableCols := b.Rows(), b.Cols(), trained.Rows(), trained.Cols()
 	w, tokens := b.windows(), [][]int64{nil}
@@ -181,11 +182,11 @@ func (b Backbone) around(block *model.Scope, trained Backbone, encoders vit.Enco
 		rows, cols, tableRows, tableCols = w.side, w.side, w.side, w.side
 		tokens = w.tokens(b.unplaced())
 	}
-	if encoders.Modulation != nil {
+	if scaler, ok := position.As[position.Scaler](encoder); ok {
 		a.Scale = func(q *Node) (scales [3]*Node) {
 			d := q.Shape().Dimensions
 			positions := Const(q.Graph(), slices.Concat(tokens...))
-			for k, x := range encoders.Modulation.Scale(q.Graph(), i) {
+			for k, x := range scaler.Scale(q.Graph(), i) {
 				if x != nil { // [batch, windows·tokens, width]
 					scales[k] = Reshape(BroadcastPrefix(additive.Rows(x, positions), d[0]/len(tokens)), d[0], d[1], b.Width)
 				}
@@ -193,12 +194,12 @@ func (b Backbone) around(block *model.Scope, trained Backbone, encoders vit.Enco
 			return scales
 		}
 	}
-	if encoders.Rotary != nil {
+	if rotator, ok := position.As[position.Rotator](encoder); ok {
 		a.Turn = func(q, k *Node) (*Node, *Node) {
 			d := q.Shape().Dimensions
 			positions := Const(q.Graph(), slices.Concat(tokens...))
 			side := func(x *Node) *Node { return Reshape(x, -1, len(tokens)*d[1], d[2], d[3]) } // windows of an image in a row
-			q, k = encoders.Rotary.Block(i).EncodeQK(side(q), side(k), positions, 1)
+			q, k = rotator.Block(i).EncodeQK(side(q), side(k), positions, 1)
 			return Reshape(q, d...), Reshape(k, d...)
 		}
 	}
@@ -207,13 +208,14 @@ func (b Backbone) around(block *model.Scope, trained Backbone, encoders vit.Enco
 		relative = newRelativePositions(block.At("attention").At("relative"), rows, cols, tableRows, tableCols,
 			b.Width/b.Heads)
 	}
-	if encoders.Relative != nil || b.Relative {
+	biaser, biases := position.As[position.Biaser](encoder)
+	if biases || b.Relative {
 		a.Bias = func(q *Node) (bias *Node) { // [batch′ or 1, heads, tokens, tokens]
 			if b.Relative {
 				bias = relative.scores(q)
 			}
-			if encoders.Relative != nil {
-				pairs := pairsOf(encoders.Relative.AttentionBias(q.Graph(), i), tokens) // [windows, heads, tokens, tokens]
+			if biases {
+				pairs := pairsOf(biaser.Bias(q.Graph(), i), tokens) // [windows, heads, tokens, tokens]
 				d := pairs.Shape().Dimensions
 				if images := q.Shape().Dim(0) / d[0]; d[0] > 1 {
 					pairs = Reshape(BroadcastPrefix(pairs, images), append([]int{-1}, d[1:]...)...)
@@ -230,15 +232,13 @@ func (b Backbone) around(block *model.Scope, trained Backbone, encoders vit.Enco
 }
 
 // after adds to the patches x [batch, N, width] of the whole image after block i.
-func (b Backbone) after(encoders vit.Encoders, x *Node, i int) *Node {
-	if encoders.Conditional == nil {
-		return x
+func (b Backbone) after(encoder position.Encoder, x *Node, i int) *Node {
+	if follower, ok := position.As[position.Follower](encoder); ok {
+		if added := follower.After(x, i); added != nil {
+			return Add(x, added)
+		}
 	}
-	added := encoders.Conditional.After(Reshape(x, -1, b.Rows(), b.Cols(), b.Width), i)
-	if added == nil {
-		return x
-	}
-	return Add(x, Reshape(added, x.Shape().Dimensions...))
+	return x
 }
 
 // pairsOf selects from scores of all tokens [heads, all, all] the pairs within each of some sets of tokens: [sets,

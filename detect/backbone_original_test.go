@@ -15,6 +15,7 @@ import (
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 const vitdetSet = "vitdet"
@@ -169,7 +170,8 @@ func testEveryStageOfTheBackboneEqualsDetectron2(t *testing.T) {
 		trace := b.trace(backbone, in[0], true)
 		out.add("patch_embed", trace.Patches)
 		if meta.Config.Absolute {
-			out.add("pos_resized", size.encoders(scope.At(backboneScope)).Additive.Encode(g))
+			adder, _ := position.As[position.Adder](size.encoder(scope.At(backboneScope)))
+			out.add("pos_resized", adder.Encode(g))
 		}
 		out.add("tokens_after_pos", trace.Tokens)
 		x := trace.Tokens

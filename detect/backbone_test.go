@@ -16,6 +16,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // small is a backbone of two window blocks, on rows × cols patches of 2×2 pixels.
@@ -51,12 +52,12 @@ func output(t *testing.T, b Backbone, images *tensors.Tensor) []float64 {
 
 func TestAWindowOverTheWholeImageIsGlobalAttentionInEveryEncoding(t *testing.T) {
 	images := gomlxtest.Noise(3, 8, 8, 1)
-	for _, position := range gomlxtest.Encodings(append(vit.PositionNames(), "grid2d+rope-axial")) {
-		windowed, global := small(position, 4, 4, 4), small(position, 4, 4, 4)
+	for _, name := range gomlxtest.Encodings(append(position.Names(), "grid2d+rope-axial")) {
+		windowed, global := small(name, 4, 4, 4), small(name, 4, 4, 4)
 		global.Global = []int{0, 1}
 		for _, relative := range gomlxtest.InTurn(1, false, true) {
 			windowed.Relative, global.Relative = relative, relative
-			gomlxtest.Near(t, position, output(t, windowed, images), output(t, global, images), 1e-5)
+			gomlxtest.Near(t, name, output(t, windowed, images), output(t, global, images), 1e-5)
 		}
 	}
 }
@@ -91,17 +92,17 @@ func TestAWindowDoesNotDependOnOtherWindows(t *testing.T) {
 // On a grid of 5×7 in windows of 3 every encoding must handle tokens without a position.
 func TestEveryEncodingTakesWindowsBeyondTheImageAndOtherSizes(t *testing.T) {
 	gomlxtest.OnGo(t)
-	for _, position := range gomlxtest.Encodings(vit.PositionNames()) {
-		b := small(position, 5, 7, 3)
+	for _, name := range gomlxtest.Encodings(position.Names()) {
+		b := small(name, 5, 7, 3)
 		b.Global, b.Relative = []int{1}, true
 		for _, size := range [][2]int{{5, 7}, {6, 4}} {
-			if position == "hybrid" && size != [2]int{5, 7} {
+			if name == "hybrid" && size != [2]int{5, 7} {
 				continue // its table has one grid
 			}
 			values := output(t, b, gomlxtest.Noise(2, 2*size[0], 2*size[1], 1))
 			for _, x := range values {
 				if !(x > -1e6 && x < 1e6) {
-					t.Fatalf("%s: %g among the outputs", position, x)
+					t.Fatalf("%s: %g among the outputs", name, x)
 				}
 			}
 		}
@@ -115,7 +116,7 @@ func TestTheScoresOfRelativeTablesAndOfAnEncodingAreAdded(t *testing.T) {
 			b := small(position, 4, 4, 3)
 			b.Global, b.Relative = []int{1}, tables
 			build := func(s *model.Scope, in []*Node) []*Node {
-				return []*Node{b.around(s.In("block"), b, b.encoders(s), i).Bias(in[0])}
+				return []*Node{b.around(s.In("block"), b, b.encoder(s), i).Bias(in[0])}
 			}
 			store, q := gomlxtest.Seeded(t, 5), gomlxtest.Noise(dims...)
 			gomlxtest.Build(t, store, build, q)

@@ -38,7 +38,7 @@ func validateAspect(aspect string, a data.Augment, c vit.Config) error {
 		return fmt.Errorf("finetune: aspect %s supports no augmentation except mean and std: turn off crops, flips, cutout "+
 			"and mixing", aspect)
 	}
-	return c.Encoding().ValidateNaFlex()
+	return c.Encoding().ValidateGrids()
 }
 
 // sidesOf returns the size of a model's images for a dataset, whose images may be resized by the augmentation. A model

@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // Encoding returns the encoding of each patch, row by row. vectors are what an additive encoding adds, [Rows·Cols,
@@ -15,24 +16,22 @@ import (
 // depth·n·width]; nil for other encodings. features [Rows·Cols, len(names)] are those before the projection, if any.
 func (m *Model) Encoding() (features []float64, names []string, vectors []float64, err error) {
 	exec, err := model.NewExec(m.backend, m.store, func(scope *model.Scope, g *Graph) []*Node {
-		encoders := m.Recipe.Model.Encoders(scope.In(modelScope))
-		var encoder any
+		encoder := m.Recipe.Model.Encoder(scope.In(modelScope))
 		var outputs []*Node
-		switch {
-		case encoders.Additive != nil:
+		if adder, ok := position.As[position.Adder](encoder); ok {
 			// Times one: a variable that is itself an output comes back wrong from the onnx backend.
-			encoder, outputs = encoders.Additive, []*Node{MulScalar(encoders.Additive.Encode(g), 1)}
-		case encoders.Modulation != nil:
+			encoder, outputs = adder, []*Node{MulScalar(adder.Encode(g), 1)}
+		} else if scaler, ok := position.As[position.Scaler](encoder); ok {
 			var factors []*Node
 			for block := range m.Recipe.Model.Depth {
-				for _, scale := range encoders.Modulation.Scale(g, block) {
+				for _, scale := range scaler.Scale(g, block) {
 					if scale != nil {
 						factors = append(factors, scale)
 					}
 				}
 			}
-			encoder, outputs = encoders.Modulation, []*Node{AddScalar(Concatenate(factors, -1), -1)}
-		default:
+			encoder, outputs = scaler, []*Node{AddScalar(Concatenate(factors, -1), -1)}
+		} else {
 			return []*Node{ScalarZero(g, dtypes.Float32)}
 		}
 		if e, ok := encoder.(featured); ok {
@@ -80,13 +79,11 @@ type followed interface {
 }
 
 // eachEncoder returns the encoders of the model. A graph of the model has built them, unless images have several grids.
-func (m *Model) eachEncoder() []any {
-	if m.encoders == nil {
-		built := m.Recipe.Model.Encoders(m.store.Scope("/" + modelScope))
-		m.encoders = &built
+func (m *Model) eachEncoder() []position.Encoder {
+	if m.encoder == nil {
+		m.encoder = m.Recipe.Model.Encoder(m.store.Scope("/" + modelScope))
 	}
-	e := m.encoders
-	return []any{e.Additive, e.Modulation, e.Rotary, e.Relative, e.Conditional}
+	return position.Parts(m.encoder)
 }
 
 // scalars returns the learned scalars of the encoding for the log; nil for encodings without any.

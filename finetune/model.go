@@ -20,6 +20,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/dhvt"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // Model is a network with its weights on a backend.
@@ -43,10 +44,10 @@ type Model struct {
 	devices  devices
 	store    *model.Store
 	eval     *model.Exec
-	features *model.Exec   // of Embed, nil before its first call
-	encoders *vit.Encoders // of the positions, once a graph has built them
-	group    Group         // that shares evaluations during training; or nil
-	check    func() error  // of the weights, until confirm has seen which ones the model uses
+	features *model.Exec      // of Embed, nil before its first call
+	encoder  position.Encoder // of the positions, once a graph has built it
+	group    Group            // that shares evaluations during training; or nil
+	check    func() error     // of the weights, until confirm has seen which ones the model uses
 
 	examined struct { // the last dataset of examine
 		source data.Source
@@ -115,7 +116,7 @@ func (m *Model) logits(scope *model.Scope, images *Node, plan []*Node) *Node {
 	}
 	if m.Recipe.Architecture == "" {
 		trace := m.Recipe.Model.Trace(scope, images, false)
-		m.encoders = &trace.Encoders
+		m.encoder = trace.Encoder
 		return trace.Logits
 	}
 	n, err := networkOf(m.Recipe.Architecture, m.Recipe.Model)

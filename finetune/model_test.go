@@ -28,6 +28,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // trained returns a model with some accuracy on the dataset.
@@ -277,7 +278,7 @@ func TestAModelLearnsWhereSomethingIsFromItsEncodingAlone(t *testing.T) {
 		Augment: data.Augment{Mean: [3]float64{0.1, 0.1, 0.1}, Std: [3]float64{0.2, 0.2, 0.2}},
 	}
 	chance := math.Log(4)
-	positions := vit.PositionNames()
+	positions := position.Names()
 	if gomlxtest.OnXLA() {
 		positions = []string{"none", "wepe-sphere", "rope-mixed"}
 	}

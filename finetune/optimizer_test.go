@@ -16,7 +16,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // adamW is the documented optimizer on the host, for one variable.
@@ -229,7 +229,7 @@ func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 		{`position/(wepe|fourier)_(qkv|v)/block_00/(query|key|value)`, groupPosition, false, 2},
 	}
 	used := make([]bool, len(of))
-	for _, name := range gomlxtest.Encodings(vit.PositionNames()) {
+	for _, name := range gomlxtest.Encodings(position.Names()) {
 		trainer := begun(t, tinyRun(t, "model.depth=1;model.patch_norm=true;model.position="+name, 30))
 		advanced(t, trainer, 1)
 		for v := range trainer.model.variables() {

@@ -19,6 +19,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // Recipe describes a training except the data, the seed and the machine. It is saved with every checkpoint and every
@@ -257,15 +258,15 @@ func (r Recipe) validateNumbers() error {
 // ValidateParams returns an error for unknown hyperparameters, and for values that the model's encoding rejects.
 func ValidateParams(params map[string]any, c vit.Config) error {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
-		if !slices.Contains(vit.Params(), name) {
-			return fmt.Errorf("finetune: %w", setting.Unknown("hyperparameter", name, vit.Params()))
+		if !slices.Contains(position.Params(), name) {
+			return fmt.Errorf("finetune: %w", setting.Unknown("hyperparameter", name, position.Params()))
 		}
 	}
 	// Encoders panic while a graph is built; building one here gives a clear error early.
 	return exceptions.TryCatch[error](func() {
 		store := model.NewStore()
 		store.RootScope().SetParams(params)
-		c.Encoders(store.RootScope())
+		c.Encoder(store.RootScope())
 	})
 }
 

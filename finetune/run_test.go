@@ -18,6 +18,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 func TestAccumulationEqualsOneStepOnTheWholeBatch(t *testing.T) {
@@ -140,12 +141,12 @@ func TestARunWarnsOfPatchesThatItsEncodingCannotDistinguish(t *testing.T) {
 }
 
 // withoutScalars is an encoder whose variables cannot be read.
-type withoutScalars struct{ vit.Additive }
+type withoutScalars struct{ position.Adder }
 
 func (withoutScalars) Scalars() (map[string]float64, error) { return nil, fs.ErrPermission }
 
 func TestScalarsThatCannotBeReadAreAnError(t *testing.T) {
-	m := &Model{encoders: &vit.Encoders{Additive: withoutScalars{}}}
+	m := &Model{encoder: withoutScalars{}}
 	if scalars, err := m.scalars(); !errors.Is(err, fs.ErrPermission) || scalars != nil {
 		t.Errorf("scalars %v, %v", scalars, err)
 	}

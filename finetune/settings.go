@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/wepe-go/wepe/internal/setting"
-	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // Set changes fields from settings in GoMLX's form, "epochs=3;optimizer.weight_decay=0.1;wepe_alpha_scale=0.2": the
@@ -20,7 +20,7 @@ import (
 func (r Recipe) Set(settings string) (Recipe, error) {
 	r.Params = maps.Clone(r.Params) // decoding adds to maps in place
 	r.Optimizer.LearningRates = maps.Clone(r.Optimizer.LearningRates)
-	if err := setting.Set(&r, settings, vit.Params()); err != nil {
+	if err := setting.Set(&r, settings, position.Params()); err != nil {
 		return r, fmt.Errorf("finetune: %w", err)
 	}
 	return r, r.refuseZeros(setting.Keys(settings))
@@ -92,8 +92,8 @@ func (r Recipe) Unread(settings string, positions ...string) error {
 		if without := r.without(key); without != "" {
 			return fmt.Errorf("finetune: %s has no effect without %s: set both, or neither", key, without)
 		}
-		if len(positions) == 0 || !slices.Contains(vit.Params(), key) ||
-			slices.ContainsFunc(positions, func(position string) bool { return readsParam(position, key) }) {
+		if len(positions) == 0 || !slices.Contains(position.Params(), key) ||
+			slices.ContainsFunc(positions, func(name string) bool { return readsParam(name, key) }) {
 			continue
 		}
 		return fmt.Errorf("finetune: %s has no effect with position %s: leave it out, or use one of %s", key,
@@ -125,7 +125,7 @@ func (r Recipe) without(key string) string {
 
 // readersOf lists the encodings that read a hyperparameter.
 func readersOf(param string) (names []string) {
-	for _, name := range vit.PositionNames() {
+	for _, name := range position.Names() {
 		if readsParam(name, param) {
 			names = append(names, name)
 		}
@@ -134,7 +134,7 @@ func readersOf(param string) (names []string) {
 }
 
 // readsParam reports whether an encoding reads a hyperparameter; an unknown one, which Validate refuses, reads all.
-func readsParam(position, param string) bool {
-	encoding, err := vit.EncodingNamed(position)
+func readsParam(name, param string) bool {
+	encoding, err := position.Parse(name)
 	return err != nil || slices.Contains(encoding.Params(), param)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 	"github.com/wepe-go/wepe/wepe"
 )
 
@@ -27,7 +28,7 @@ import (
 //	others   copied for the same position, otherwise dropped
 //
 // and other variables of the run's position are new, zero where a position that is added to the model's own can start
-// as the identity (vit.Position.Neutral). Its head is copied if it has the run's classes.
+// as the identity (position.Spec.Neutral). Its head is copied if it has the run's classes.
 type initialModel struct {
 	Path    string         `json:"path"`
 	SHA256  string         `json:"sha256"`           // of its weights' file
@@ -99,7 +100,7 @@ func (r Recipe) adopt(s *initialModel) (Recipe, error) {
 	if a := &r.Augment; a.Mean == [3]float64{} && a.Std == [3]float64{} {
 		a.Mean, a.Std = s.Mean, s.Std
 	}
-	encoding, err := vit.EncodingNamed(m.Position)
+	encoding, err := position.Parse(m.Position)
 	if err != nil {
 		return r, err
 	}
@@ -216,7 +217,7 @@ func (s *initialModel) start(m *Model) error {
 	if len(added) == 0 && !e.BeginsWith(from) {
 		return nil
 	}
-	encoders := m.Recipe.Model.Encoders(m.store.Scope("/" + modelScope))
+	encoder := m.Recipe.Model.Encoder(m.store.Scope("/" + modelScope))
 	for v := range m.variables() {
 		if variable, ok := strings.CutPrefix(below(v.Path()), positionPath); ok && added.Neutral(variable) {
 			if err := v.SetValue(tensors.FromShape(v.Shape())); err != nil {
@@ -224,7 +225,7 @@ func (s *initialModel) start(m *Model) error {
 			}
 		}
 	}
-	if hybrid, ok := encoders.Additive.(*wepe.Hybrid); ok && e.BeginsWith(from) {
+	if hybrid, ok := position.As[*wepe.Hybrid](encoder); ok && e.BeginsWith(from) {
 		return hybrid.Start(m.backend)
 	}
 	return nil

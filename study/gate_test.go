@@ -93,7 +93,7 @@ func hybridDefault(t *testing.T, name string) any {
 	t.Helper()
 	store, rows := setting.Recorder()
 	vit.Config{ImageRows: 8, ImageCols: 8, PatchSize: 4, Width: 8, Depth: 1, Heads: 1, MLPDim: 8, Classes: 2,
-		Position: "hybrid"}.Encoders(store.RootScope())
+		Position: "hybrid"}.Encoder(store.RootScope())
 	for _, r := range *rows {
 		if r.Name == name {
 			return r.Value()

@@ -12,7 +12,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/setting"
-	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // Named is a comparison with a name.
@@ -195,7 +195,7 @@ var otherSizes = [][2]float64{
 
 // fromScratch are the encodings that do not want a pretrained model.
 func fromScratch() (variants []Variant) {
-	for _, p := range vit.Positions() {
+	for _, p := range position.All() {
 		if !p.Pretrained {
 			variants = append(variants, Each(p.Name)...)
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
-	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // shapes returns images of 32×32 pixels, and a recipe for 24×24 of them in patches of 4.
@@ -413,7 +413,7 @@ func TestTrainingsFromScratchHaveEveryEncodingThatWantsNoPretrainedModel(t *test
 	for _, v := range fromScratch() {
 		labels = append(labels, v.Label)
 	}
-	for _, p := range vit.Positions() {
+	for _, p := range position.All() {
 		if slices.Contains(labels, p.Name) == p.Pretrained {
 			t.Errorf("%s, which wants a pretrained model: %v, is among %v", p.Name, p.Pretrained, labels)
 		}

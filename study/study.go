@@ -40,7 +40,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/report"
-	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // Study is a comparison. The zero values of Sizes and Fractions are one size, the recipe's, and all images.
@@ -285,7 +285,7 @@ func (s *Study) record(ctx context.Context, u Unit, run finetune.Run, done resul
 func (s *Study) Validate() error {
 	var labels []string
 	for _, v := range s.Variants {
-		if _, err := vit.EncodingNamed(v.Position); err != nil {
+		if _, err := position.Parse(v.Position); err != nil {
 			return err
 		}
 		labels = append(labels, v.Label)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // axis is one setting of a sweep with its values, as text for Recipe.Set.
@@ -53,15 +54,15 @@ func axes(sweep string) (all []axis, err error) {
 
 // settingsFor lists the settings of a position's training runs: every combination of the axes' values, the last axis
 // running fastest. Hyperparameters that the encoding does not read are skipped.
-func (s *Study) settingsFor(position string) ([]string, error) {
+func (s *Study) settingsFor(name string) ([]string, error) {
 	all, err := axes(s.Sweep)
 	if err != nil {
 		return nil, err
 	}
-	encoding := vit.Config{Position: position}.Encoding()
+	encoding := vit.Config{Position: name}.Encoding()
 	settings := []string{""}
 	for _, a := range all {
-		if slices.Contains(vit.Params(), a.key) && !slices.Contains(encoding.Params(), a.key) {
+		if slices.Contains(position.Params(), a.key) && !slices.Contains(encoding.Params(), a.key) {
 			continue
 		}
 		var longer []string

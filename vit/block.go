@@ -40,20 +40,6 @@ type Around struct {
 	After  func(y *Node) *Node             // inverse of Before
 }
 
-// around returns the functions that the model's encoding applies around block i.
-func (e Encoders) around(i int) (a Around) {
-	if e.Modulation != nil {
-		a.Scale = func(q *Node) [3]*Node { return e.Modulation.Scale(q.Graph(), i) }
-	}
-	if e.Rotary != nil {
-		a.Turn = func(q, k *Node) (*Node, *Node) { return e.Rotary.Block(i).EncodeQK(q, k, nil, 1) }
-	}
-	if e.Relative != nil {
-		a.Bias = func(q *Node) *Node { return InsertAxes(e.Relative.AttentionBias(q.Graph(), i), 0) }
-	}
-	return a
-}
-
 // Block is a pre-norm encoder block on x [batch, tokens, width], the index-th of c.Depth: x += attention(norm(x)), then
 // x += mlp(norm(x)), each branch times its LayerScale. Other networks use it with their own Around. c must have its
 // defaults.
@@ -178,10 +164,13 @@ func (c Config) activate(x *Node) *Node {
 	return kernel.Gelu(x)
 }
 
+// headDim is the number of channels of a head.
+func (c Config) headDim() int { return c.Width / c.Heads }
+
 // heads splits the width [batch, tokens, width] -> [batch, tokens, heads, headDim].
 func (c Config) heads(x *Node) *Node {
 	d := x.Shape().Dimensions
-	return Reshape(x, d[0], d[1], c.Heads, c.Width/c.Heads)
+	return Reshape(x, d[0], d[1], c.Heads, c.headDim())
 }
 
 // attend is softmax(q·kᵀ/√headDim + bias)·v over q, k, v [batch, tokens, heads, headDim] with bias float32

@@ -10,6 +10,12 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/weight"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // Values of Config.Pool.
@@ -40,7 +46,7 @@ type Config struct {
 	// MLP (big_vision "MAP", SigLIP), "class+mean" both concatenated, [2·width] (DINOv2), or "class+register" class token
 	// and first register, [2·width]: the distillation token of DeiT (https://arxiv.org/abs/2012.12877).
 	Pool     string `json:"pool"`
-	Position string `json:"position"` // one of PositionNames(), or A+B as in EncodingNamed; default "wepe"
+	Position string `json:"position"` // one of position.Names(), or A+B as in position.Parse; default "wepe"
 
 	PatchNorm bool    `json:"patch_norm,omitempty"` // LayerNorm on the patch tokens, as in the WePE release
 	Epsilon   float64 `json:"epsilon"`              // of every LayerNorm, default 1e-6 (ViT); the WePE release uses 1e-5
@@ -92,9 +98,9 @@ type Config struct {
 	Recompute bool `json:"recompute,omitempty"`
 }
 
-// maxParameters bounds the memory that a configuration, possibly from an untrusted checkpoint, can allocate: 40 GB, 16
-// times ViT-H.
-const maxParameters = 10_000_000_000
+// maxSize bounds the memory that a configuration, possibly from an untrusted checkpoint, can allocate: 40 GB, 16 times
+// ViT-H.
+const maxSize = 1e10
 
 // variants are the published sizes: ViT of Dosovitskiy et al., https://arxiv.org/abs/2010.11929, table 1, and
 // https://arxiv.org/abs/2106.10270, table 2, for Ti and S. N and M are ours: sizes that train on a laptop's CPU.
@@ -162,8 +168,8 @@ func (c Config) Validate() error {
 			"that divides both sides, or resize", c.ImageRows, c.ImageCols, c.PatchSize, c.PatchSize)
 	case c.Tokens() > 1<<20:
 		return fmt.Errorf("vit: %d patches are more than this library takes, 2^20: choose a larger patch size", c.Tokens())
-	case c.Parameters() > maxParameters:
-		return fmt.Errorf("vit: a model of %d parameters is more than this library takes, %d", c.Parameters(), maxParameters)
+	case c.size() > maxSize:
+		return fmt.Errorf("vit: a model of about %.2g numbers is more than this library takes, %.2g", c.size(), maxSize)
 	case c.Width%c.Heads != 0:
 		return fmt.Errorf("vit: width %d does not divide into %d heads", c.Width, c.Heads)
 	case !(c.Epsilon > 0):
@@ -177,17 +183,14 @@ func (c Config) Validate() error {
 	case c.PoolMLPDim < 0 || c.PoolMLPDim > 1<<20:
 		return fmt.Errorf("vit: pool_mlp_dim is %d, want 0, for that of the blocks, to %d", c.PoolMLPDim, 1<<20)
 	}
-	encoding, err := EncodingNamed(c.Position)
-	for _, p := range encoding {
-		switch {
-		case c.Width%max(p.Width, 1) != 0:
-			return fmt.Errorf("vit: width %d: position %s wants a multiple of %d", c.Width, p.Name, p.Width)
-		case c.headDim()%max(p.HeadDim, 1) != 0:
-			return fmt.Errorf("vit: width %d in %d heads: position %s wants heads of a multiple of %d channels, not %d",
-				c.Width, c.Heads, p.Name, p.HeadDim, c.headDim())
-		}
+	encoding, err := position.Parse(c.Position)
+	if err == nil {
+		err = encoding.Validate(c.positions())
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("vit: %w", err)
+	}
+	return nil
 }
 
 // validateFields checks each field on its own.
@@ -285,48 +288,19 @@ func (c Config) PooledWidth() int {
 	return c.Width
 }
 
-// Parameters is the number of trainable parameters of the model.
+// Parameters is the number of trainable parameters of the model, with default hyperparameters: those that it creates.
 func (c Config) Parameters() int {
-	c = c.WithDefaults()
-	dense := func(in, out int, biased bool) int {
-		if !biased {
-			return in * out
-		}
-		return in*out + out
-	}
-	norm := func(width int, has bool) int {
-		switch {
-		case !has:
-			return 0
-		case c.RMSNorm:
-			return width
-		}
-		return 2 * width
-	}
-	block := 2*norm(c.Width, true) + dense(c.Width, c.Width, c.QKVBias == "") +
-		2*dense(c.Width, c.Width, c.QKVBias != "none") + dense(c.Width, c.Width, !c.NoProjBias) +
-		dense(c.Width, c.MLPDim, !c.NoMLPBias) + dense(c.MLPDim, c.Width, !c.NoMLPBias) +
-		2*norm(c.headDim(), c.QKNorm) + norm(c.Width, c.ContextNorm) + norm(c.MLPDim, c.MLPNorm)
-	if c.SwiGLU {
-		block += dense(c.Width, c.MLPDim, !c.NoMLPBias)
-	}
-	if c.LayerScale > 0 {
-		block += 2 * c.Width
-	}
-	final := c.Width
-	if c.FinalNorm == "pooled" {
-		final = c.PooledWidth()
-	}
-	total := dense(c.PatchSize*c.PatchSize*c.Channels, c.Width, !c.PreNorm) + c.Prefix()*c.Width +
-		norm(c.Width, c.PatchNorm) + norm(c.Width, c.PreNorm) + norm(final, c.FinalNorm != "none")
-	if c.Pool == poolMap {
-		total += c.Width + 4*dense(c.Width, c.Width, true) + norm(c.Width, true) +
-			dense(c.Width, c.poolMLPDim(), true) + dense(c.poolMLPDim(), c.Width, true)
-	}
-	if encoding, err := EncodingNamed(c.Position); err == nil {
-		total += encoding.Parameters(c)
-	}
-	return total + c.Depth*block + dense(c.PooledWidth(), c.Classes, true)
+	return weight.Count(func(scope *model.Scope, g *graph.Graph) {
+		c.Logits(scope, graph.Parameter(g, "images", shapes.Make(dtypes.Float32, 1, c.ImageRows, c.ImageCols,
+			c.WithDefaults().Channels)))
+	})
+}
+
+// size is about the numbers that the variables and the fixed tables of a model have.
+func (c Config) size() float64 {
+	width, mlp, patches := float64(c.Width), float64(c.MLPDim), float64(c.Rows()*c.Cols())
+	block := width*(4*width+3*mlp) + 4*patches*float64(c.Heads) // the latter a table of relative positions
+	return float64(c.Depth)*block + width*(patches+float64(c.PatchSize*c.PatchSize*c.Channels+c.Classes))
 }
 
 // FLOPs is the number of floating-point operations of one forward pass on one image: two for each multiply-add of the

@@ -106,3 +106,27 @@ func TestParametersCountsTheVariablesOfEveryOption(t *testing.T) {
 		})
 	}
 }
+
+// timm's benchmarks of vit_{tiny,small,base,large}_patch16_224 count 1.08, 4.25, 16.87 and 59.70 GMACs without the
+// products of attention, DeiT's paper 1.3, 4.6 and 17.6 with them; ViT-B/16 has 17.58 in torchvision's table.
+func TestFLOPsAreTwiceTheMACsOfThePublishedTables(t *testing.T) {
+	for variant, gmacs := range map[string]float64{"Ti/16": 1.26, "S/16": 4.61, "B/16": 17.58, "L/16": 61.55} {
+		c, err := Variant(variant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.ImageRows, c.ImageCols, c.Classes = 224, 224, 1000
+		if got := c.FLOPs() / 2e9; !(math.Abs(got-gmacs) <= 0.01*gmacs) {
+			t.Errorf("%s: %g GMACs, published %g", variant, got, gmacs)
+		}
+		wide, high := c, c
+		wide.ImageRows, high.ImageCols = 112, 112
+		bare := Config{ImageRows: 32, ImageCols: 32, PatchSize: 8, Width: 24, Heads: 2, Depth: 1}
+		if got, want := bare.FLOPs(), bare.WithDefaults().FLOPs(); got != want {
+			t.Errorf("%g FLOPs, %g with defaults", got, want)
+		}
+		if got, want := wide.FLOPs(), high.FLOPs(); got != want || 2*got > c.FLOPs() {
+			t.Errorf("%s: %g FLOPs of half an image, %g of it on its side", variant, got, want)
+		}
+	}
+}

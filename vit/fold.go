@@ -10,6 +10,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // positionRows returns the rows that the encoding of a model adds to its tokens, float32 [Positions, Width], for the
@@ -26,7 +28,7 @@ func (c Config) positionRows(backend compute.Backend, scope *model.Scope) (*tens
 	case !first.Folds():
 		return nil, fmt.Errorf("vit: position %q acts inside the blocks, not on the tokens before them: there is no table "+
 			"to fold it into", c.Position)
-	case first.Additive == nil:
+	case first.Kind == position.None:
 		return tensors.FromFlatDataAndDimensions(make([]float32, c.Positions()*c.Width), c.Positions(), c.Width), nil
 	}
 	positions := model.JoinPath(scope.Scope(), positionScope)
@@ -37,7 +39,8 @@ func (c Config) positionRows(backend compute.Backend, scope *model.Scope) (*tens
 	known := store.NumVariables()
 	rows, err := model.CallOnce(backend, store, func(s *model.Scope, g *Graph) *Node {
 		// Times one: a variable that is itself an output comes back wrong from the onnx backend.
-		return MulScalar(c.Encoders(s.Store().Scope(scope.Scope())).Additive.Encode(g), 1)
+		adder, _ := position.As[position.Adder](c.Encoder(s.Store().Scope(scope.Scope())))
+		return MulScalar(adder.Encode(g), 1)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("vit: table of position %q: %w", c.Position, err)
@@ -73,7 +76,7 @@ func (c Config) Fold(backend compute.Backend, scope *model.Scope) (*model.Store,
 	if folded.NumVariables() == 0 {
 		return nil, c, fmt.Errorf("vit: fold: there is no model in scope %s", scope.Scope())
 	}
-	if _, err := folded.CreateVariable(model.JoinPath(positions, learnedName), rows); err != nil {
+	if _, err := folded.CreateVariable(model.JoinPath(positions, position.TableName), rows); err != nil {
 		return nil, c, fmt.Errorf("vit: fold: %w", err)
 	}
 	c.Position = encoding.Folded()

@@ -174,40 +174,6 @@ func testLieREEqualsTheOriginal(t *testing.T) {
 	}
 }
 
-func TestLieREsCoordinatesEndAtTheRatioOfTheGridsOfEachAxis(t *testing.T) {
-	c := small("liere", poolClass) // 5×3 patches
-	store := model.NewStore()
-	store.SetParams(map[string]any{"liere_trained_rows": 2, "liere_trained_cols": 7})
-	got := liereOf(newLieRE(store.RootScope(), c))
-	want := []float64{0, 0} // the class token
-	for k := range 15 {
-		want = append(want, float64(k/3)/4*5/2, float64(k%3)/2*3/7)
-	}
-	gomlxtest.NearAbs(t, "y, x", got.coordinates, want, 1e-6)
-	if want := 5.0/2 + 3.0/7; !(math.Abs(got.farthest-want) <= 1e-12) {
-		t.Errorf("the farthest patch is at y + x = %g, want %g", got.farthest, want)
-	}
-	// Elements up to 4π·(y + x) in blocks of 4 channels, times cot(π/8) = 1 + √2.
-	if want := (5.0/2 + 3.0/7) * 4 * math.Pi * (1 + math.Sqrt2); !(math.Abs(got.bound()-want) <= 1e-9) {
-		t.Errorf("the norm is bounded by %g, want %g", got.bound(), want)
-	}
-	if name := got.Name(); name != "liere(block=4, shared=false, first_layer=false)" {
-		t.Errorf("the encoding is called %s", name)
-	}
-	store = model.NewStore()
-	store.SetParams(map[string]any{paramLiereBlock: 2, "liere_shared": true, "liere_first_layer": true})
-	if name := liereOf(newLieRE(store.RootScope(), c)).Name(); name != "liere(block=2, shared=true, first_layer=true)" {
-		t.Errorf("the encoding is called %s", name)
-	}
-
-	c.ImageCols = c.PatchSize // one column
-	for i, v := range liereOf(newLieRE(model.NewStore().RootScope(), c)).coordinates {
-		if i%2 == 1 && v != 0 {
-			t.Errorf("a single column is at %g", v)
-		}
-	}
-}
-
 func TestLieREModelEqualsTheOriginal(t *testing.T) { fixtures.Each(t, testLieREModelEqualsTheOriginal) }
 
 func testLieREModelEqualsTheOriginal(t *testing.T) {
@@ -228,57 +194,6 @@ func testLieREModelEqualsTheOriginal(t *testing.T) {
 			gomlxtest.NearAbs(t, "patches", got[0], want["model.patch_embed"].Data, meta.Tolerance.Others)
 			name := variant.Name + ".model.logits_" + form
 			gomlxtest.NearAbs(t, name, got[1], want[name].Data, meta.Tolerance.Others)
-		}
-	}
-}
-
-// The generators of every layer get a gradient, however far they are from their start; where clipped it is zero and the
-// rotation remains a rotation.
-func TestLieRETrainsAndStaysARotationBeyondItsBound(t *testing.T) {
-	gomlxtest.OnGo(t)
-	c := small("liere", poolClass)
-	store := gomlxtest.Seeded(t, 3)
-	build := func(s *model.Scope, in []*Node) []*Node {
-		logits := c.Logits(s.In("vit"), in[0])
-		encoder := liereOf(c.Encoders(s.Shared("vit")).Rotary)
-		var out []*Node
-		for layer := range c.Depth {
-			v := s.Store().GetVariable(fmt.Sprintf("/vit/position/liere/block_%02d/generators", layer))
-			out = append(out, Gradient(ReduceAllSum(Square(logits)), v.NodeValue(in[0].Graph()))...)
-		}
-		r := encoder.rows(in[0].Graph(), 0)[0]
-		product := Einsum("thnij,thnkj->thnik", r, r)
-		return append(out, ReduceAllMax(Abs(Sub(product, identity(product)))))
-	}
-	for _, factor := range []float32{1, 1000} {
-		if factor != 1 {
-			v := store.GetVariable("/vit/position/liere/block_00/generators")
-			v.MustValue().MustMutableFlatData(func(flat any) {
-				for i := range flat.([]float32) {
-					flat.([]float32)[i] *= factor
-				}
-			})
-		}
-		got := run(t, store, build, noise(c, 2))
-		for layer, gradient := range got[:c.Depth] {
-			largest := 0.0
-			for _, v := range gradient {
-				largest = max(largest, math.Abs(v))
-			}
-			if clipped := factor != 1 && layer == 0; clipped != (largest == 0) || math.IsNaN(largest) {
-				t.Errorf("factor %g: gradient of layer %d is up to %g", factor, layer, largest)
-			}
-		}
-		if off := got[c.Depth][0]; !(off < 2e-5) {
-			t.Errorf("factor %g: R·Rᵀ differs from the identity by %g", factor, off)
-		}
-	}
-}
-
-func TestLieREByDefaultTurnsEightChannelsOrTheLargestDivisorBelow(t *testing.T) {
-	for headDim, want := range map[int]int{64: 8, 80: 8, 12: 6, 4: 4, 35: 7, 11: 11, 18: 6, 22: 2} {
-		if got := liereBlock(headDim); got != want {
-			t.Errorf("%d channels a head: %d, want %d", headDim, got, want)
 		}
 	}
 }

@@ -15,26 +15,6 @@ import (
 // hiddenScore is added to the scores of masked tokens: their softmax is exactly 0.
 const hiddenScore = -1e9
 
-// pool is one product with a constant vector, because Slice cannot be differentiated on every backend.
-func (o oneGrid) pool(scope *model.Scope, x *Node) *Node {
-	if o.c.Pool == poolMap {
-		return o.c.mapPool(scope.In("pool"), x, o.unpooled(x.Graph()))
-	}
-	c, weights := o.c, Const(x.Graph(), o.c.PoolWeights(o.c.Rows()*o.c.Cols(), o.c.Tokens()))
-	if c.PooledWidth() > c.Width {
-		return Reshape(Einsum("btd,pt->bpd", x, Reshape(weights, 2, c.Tokens())), -1, c.PooledWidth()) // [batch, 2·width]
-	}
-	return Einsum("btd,t->bd", x, weights) // [batch, width]
-}
-
-// unpooled is hiddenScore for tokens that poolMap skips, otherwise 0: [1, 1, 1, tokens]; nil for none.
-func (o oneGrid) unpooled(g *Graph) *Node {
-	if o.c.PoolPrefix || o.c.Prefix() == 0 {
-		return nil
-	}
-	return Const(g, o.c.hiddenPrefix(o.c.Tokens()))
-}
-
 // hiddenPrefix hides the prefix from poolMap: [1, 1, 1, tokens].
 func (c Config) hiddenPrefix(tokens int) *tensors.Tensor {
 	scores := make([]float32, tokens)

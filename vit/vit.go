@@ -20,7 +20,7 @@
 // [Config] give DeiT, DeiT-III, BEiT, DINOv2, DINOv3, EVA-02 and the image encoders of CLIP and SigLIP. Weights equal
 // the weights of timm, Hugging Face and Google's JAX release up to names and transposes.
 //
-// [Register] adds a position encoding; package vittest tests it. [NaFlexImages] is a batch of images with different
+// Package position has the encodings; [Register] adds one, and package vittest tests it. [NaFlexImages] is a batch of images with different
 // aspect ratios.
 //
 // Weights are float32 variables. With DType "bfloat16" the tokens and matrix products of the blocks are bfloat16;
@@ -38,6 +38,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/kernel"
 	"github.com/wepe-go/wepe/internal/weight"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // Trace holds the intermediate values of one forward pass, for analyses and for comparison with other implementations.
@@ -51,7 +52,7 @@ type Trace struct {
 	Pooled  *Node        // [batch, PooledWidth] input of the head
 	Logits  *Node        // [batch, classes]
 
-	Encoders Encoders // of the positions; empty for NaFlexImages
+	Encoder position.Encoder // of the positions; nil for NaFlexImages
 }
 
 // Logits builds the model in scope and returns its class logits, float32 [batch, classes]. Images are normalized
@@ -64,12 +65,16 @@ func (c Config) Logits(scope *model.Scope, images *Node) *Node {
 // fused attention of backends that have one.
 func (c Config) Trace(scope *model.Scope, images *Node, attentionWeights bool) *Trace {
 	c = c.valid()
-	var encoders Encoders
-	t := c.trace(scope, c.cut(images), func(scope *model.Scope) layout {
-		encoders = c.encoders(scope)
-		return oneGrid{c, encoders}
+	var encoder position.Encoder
+	t := c.trace(scope, c.cut(images), func(scope *model.Scope) placement {
+		encoder = c.encoder(scope)
+		weights := Const(images.Graph(), c.PoolWeights(c.Rows()*c.Cols(), c.Tokens()))
+		if c.PooledWidth() > c.Width {
+			weights = Reshape(weights, 2, -1)
+		}
+		return placement{Encoder: encoder, weights: weights}
 	}, attentionWeights)
-	t.Encoders = encoders
+	t.Encoder = encoder
 	return t
 }
 
@@ -84,7 +89,7 @@ func (c Config) valid() Config {
 
 // trace is the network on the pixels of patches, [batch, N, PatchSize·PatchSize·Channels]. at builds their positions in
 // the scope that it receives.
-func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) layout, attentionWeights bool) *Trace {
+func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) placement, attentionWeights bool) *Trace {
 	g := pixels.Graph()
 	init := c.initScheme()
 	t := &Trace{Blocks: make([]BlockTrace, c.Depth)}
@@ -93,7 +98,7 @@ func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) la
 	t.Patches = x
 	x = c.prepend(scope, x) // [batch, prefix+N, width]
 	positions := at(scope.In(positionScope))
-	x = positions.add(x)
+	x = positions.add(c, x)
 	t.Tokens = x
 	if c.PreNorm {
 		x = c.norm(scope.In("pre_norm"), x)
@@ -105,7 +110,7 @@ func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) la
 			x = x.Checkpoint()
 		}
 		t.Blocks[i] = c.Block(scope.In("block_%02d", i), x, positions.around(i), i, attentionWeights)
-		x = positions.after(t.Blocks[i].Output, i)
+		x = positions.after(c, t.Blocks[i].Output, i)
 		t.Blocks[i].Output = x
 	}
 	if recompute {
@@ -115,7 +120,7 @@ func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) la
 	if c.FinalNorm == "" {
 		t.Encoded = c.norm(scope.In("norm"), t.Encoded)
 	}
-	t.Pooled = positions.pool(scope, t.Encoded) // [batch, PooledWidth]
+	t.Pooled = positions.pool(c, scope, t.Encoded) // [batch, PooledWidth]
 	if c.FinalNorm == "pooled" {
 		t.Pooled = c.norm(scope.In("norm"), t.Pooled)
 	}

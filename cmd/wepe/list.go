@@ -20,6 +20,7 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/study"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // entry is a name with its line.
@@ -98,8 +99,8 @@ func listRecipes() (all []entry) {
 }
 
 func listPositions() (all []entry) {
-	for _, p := range vit.Positions() {
-		doc := fmt.Sprintf("%s: %s", p.Kind(), p.Doc)
+	for _, p := range position.All() {
+		doc := fmt.Sprintf("%s: %s", p.Kind, p.Doc)
 		if p.Source != "" {
 			doc += "; " + p.Source
 		}
@@ -154,7 +155,7 @@ func listHyperparameters() (all []entry) {
 	type choice struct{ name, about, value string }
 	var choices []choice
 	users := map[choice][]string{}
-	for _, p := range vit.Positions() {
+	for _, p := range position.All() {
 		read := hyperparameters(p)
 		for _, name := range p.Params {
 			c := choice{name: name, about: "hyperparameter", value: "of the encoding"}
@@ -181,14 +182,14 @@ func listHyperparameters() (all []entry) {
 
 // hyperparameters are the rows that an encoding reads in a model of size Ti/16; an encoding of another module need not
 // have rows.
-func hyperparameters(p vit.Position) []setting.Row {
+func hyperparameters(p position.Spec) []setting.Row {
 	config, err := vit.Variant("Ti/16")
 	if err != nil {
 		panic(err) // an invalid entry of the list
 	}
 	config.Position = p.Name
 	store, rows := setting.Recorder()
-	_ = exceptions.Try(func() { config.Encoders(store.RootScope()) }) // it may not fit this size
+	_ = exceptions.Try(func() { config.Encoder(store.RootScope()) }) // it may not fit this size
 	return *rows
 }
 

@@ -8,7 +8,7 @@ import (
 
 	detection "github.com/wepe-go/wepe/detect/train"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 func TestEveryListedSettingIsKnown(t *testing.T) {
@@ -54,7 +54,7 @@ func TestHyperparametersAreListedWithTheirDefaults(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range vit.Params() {
+	for _, name := range position.Params() {
 		if !strings.Contains(lines[name], "; default ") || strings.Contains(lines[name], "of the encoding") {
 			t.Errorf("%s: %q is no description", name, lines[name])
 		}

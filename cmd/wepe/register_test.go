@@ -17,12 +17,13 @@ import (
 	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 	"github.com/wepe-go/wepe/vit/vittest"
 )
 
 // uphill is an encoding as another module would write it: a learned vector times the index of the position.
 type uphill struct {
-	c      vit.Config
+	c      position.Config
 	vector *model.Variable // [1, width]
 }
 
@@ -30,8 +31,8 @@ func (uphill) Name() string { return "uphill" }
 
 func (u uphill) Encode(g *Graph) *Node {
 	at := make([]float32, u.c.Positions())
-	for i := range at[u.c.PrefixPositions():] {
-		at[u.c.PrefixPositions()+i] = float32(i+1) / 10
+	for i := range at[(u.c.Prefix - u.c.Unplaced):] {
+		at[(u.c.Prefix-u.c.Unplaced)+i] = float32(i+1) / 10
 	}
 	return MatMul(InsertAxes(Const(g, at), -1), u.vector.NodeValue(g)) // [positions, width]
 }
@@ -46,9 +47,9 @@ func (u uphill) PreEncode(x, positionIndices *Node, _ int) *Node {
 
 // The vectors of uphill are multiples of one vector: every pair has cosine 1, and one axis explains all.
 func TestAnEncodingOfAnotherModuleIsListedComparedExportedAndAnalyzed(t *testing.T) {
-	vit.Register(vit.Position{Name: "uphill", Doc: "a vector times the number of the position",
-		Parameters: func(c vit.Config) int { return c.Width }, Variables: []string{"uphill/"},
-		Additive: func(scope *model.Scope, c vit.Config) vit.Additive {
+	vit.Register(position.Spec{Name: "uphill", Doc: "a vector times the number of the position", Kind: position.Additive,
+		Variables: []string{"uphill/"},
+		New: func(scope *model.Scope, c position.Config) position.Encoder {
 			return uphill{c, scope.In("uphill").VariableWithValue("vector", tensors.FromScalarAndDimensions(float32(0.1), 1,
 				c.Width))}
 		}})

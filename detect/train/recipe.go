@@ -13,7 +13,7 @@ import (
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/setting"
-	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // Recipe describes the training of a detector except the data, the seed and the machine. It is saved with every
@@ -97,7 +97,7 @@ func (r Recipe) validate() error {
 // Set changes fields from settings as finetune.Recipe.Set does, "steps=300;detector.backbone.width=96".
 func (r Recipe) Set(settings string) (Recipe, error) {
 	r.Params, r.Drops = maps.Clone(r.Params), slices.Clone(r.Drops)
-	if err := setting.Set(&r, settings, vit.Params()); err != nil {
+	if err := setting.Set(&r, settings, position.Params()); err != nil {
 		return r, fmt.Errorf("detection: %w", err)
 	}
 	return r, nil

@@ -63,6 +63,9 @@ func Variable(scope *model.Scope, name string, dtype dtypes.DType, values Fill, 
 		}
 		return v
 	}
+	if shape.Rank() > 0 && model.GetParamOr(scope, abstract, false) { // a graph may read scalars while it is built
+		return scope.VariableWithShape(name, shape)
+	}
 	value := tensors.FromShape(shape)
 	fanIn, fanOut := value.Size(), value.Size()
 	if len(dims) == 2 {

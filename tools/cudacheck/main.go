@@ -25,7 +25,7 @@ import (
 	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/study"
 	"github.com/wepe-go/wepe/tools/bench/rows"
-	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 type options struct {
@@ -73,7 +73,7 @@ func run(o options) error {
 		return err
 	}
 	if o.encodings == "" {
-		o.encodings = strings.Join(vit.PositionNames(), " ")
+		o.encodings = strings.Join(position.Names(), " ")
 	}
 	failed, programs := 0, 0
 	for _, dtype := range strings.Split(o.dtypes, ",") {

@@ -24,6 +24,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // request is a line of standard input.
@@ -115,7 +116,7 @@ func (r request) do(b compute.Backend) (a answer, err error) {
 	case "decode":
 		return r.decode()
 	case "positions":
-		return answer{Report: vit.PositionNames()}, nil
+		return answer{Report: position.Names()}, nil
 	default:
 		return r.compute(b)
 	}

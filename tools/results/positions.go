@@ -12,6 +12,7 @@ import (
 
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // parameters counts the trainable parameters that an encoding adds to a published model.
@@ -23,7 +24,7 @@ func parameters(name, position string, params map[string]any) (count int, err er
 	c.Position = position
 	store := model.NewStore()
 	store.SetParams(params)
-	err = exceptions.TryCatch[error](func() { c.Encoders(store.RootScope()) })
+	err = exceptions.TryCatch[error](func() { c.Encoder(store.RootScope()) })
 	for v := range store.IterVariables() {
 		if v.Trainable {
 			count += v.Shape().Size()
@@ -71,7 +72,7 @@ var descriptions = map[string]described{
 func positionsTable() (report.Table, error) {
 	table := report.Table{Header: []string{"name", "acts as", "formula", "parameters", "step time", "folds", "use it for"},
 		Numeric: []bool{false, false, false, true, true, false, false}}
-	for _, p := range vit.Positions() {
+	for _, p := range position.All() {
 		count, err := parameters("Ti/16", p.Name, nil)
 		if err != nil {
 			return table, err
@@ -87,7 +88,7 @@ func positionsTable() (report.Table, error) {
 		if p.Folds() {
 			folds = "yes"
 		}
-		table.Rows = append(table.Rows, []string{name, p.Kind(), d.formula, thousands(count), d.time, folds, d.use})
+		table.Rows = append(table.Rows, []string{name, string(p.Kind), d.formula, thousands(count), d.time, folds, d.use})
 	}
 	return table, nil
 }
@@ -127,7 +128,7 @@ func parametersTable() (report.Table, error) {
 	models := []string{"Ti/16", "S/16", "B/16"}
 	table := report.Table{Header: slices.Concat([]string{"encoding"}, models, []string{"published", "in", "differs by"}),
 		Numeric: []bool{false, true, true, true, true, false, false}}
-	for _, p := range vit.Positions() {
+	for _, p := range position.All() {
 		var lines []published
 		for _, q := range publications {
 			if q.position == p.Name {

@@ -9,6 +9,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -114,21 +120,10 @@ func (c Config) mustValidate() Config {
 
 func (c Config) headDim() int { return c.Width / c.Heads }
 
-// Parameters is the number of trainable parameters of the model.
+// Parameters is the number of trainable parameters of the model, with default hyperparameters: those that it creates.
 func (c Config) Parameters() int {
-	c = c.WithDefaults()
-	dense := func(in, out int) int { return in*out + out }
-	norm := 2 * c.Width
-	total := 2*c.Channels + norm + c.Width // the affine maps, the class token
-	in := c.Channels
-	for _, out := range c.convWidths() {
-		total += 9*in*out + 2*out
-		in = out
-	}
-	headTokens := dense(c.headDim(), c.Width) + 2*c.headDim() + c.Heads*c.Width
-	attention := 4*dense(c.Width, c.Width) + headTokens
-	daff := dense(c.Width, c.MLPDim) + 10*c.MLPDim + dense(c.MLPDim, c.Width) + 4*c.MLPDim + norm +
-		dense(c.Width, c.Width/4) + dense(c.Width/4, c.Width)
-	return total + c.Encoding().Parameters(c.Config) + c.Depth*(norm+attention+norm+daff) + norm + dense(c.Width,
-		c.Classes)
+	return weight.Count(func(scope *model.Scope, g *graph.Graph) {
+		c.Logits(scope, graph.Parameter(g, "images", shapes.Make(dtypes.Float32, 1, c.ImageRows, c.ImageCols,
+			c.WithDefaults().Channels)))
+	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // small is a model on 5×3 patches of 4×4 pixels.
@@ -43,7 +44,8 @@ func TestTokensAreThePlainOnesPlusTheEncoding(t *testing.T) {
 		scope := s.In("dhvt")
 		logits, stages := c.staged(scope, in[0], c.positions(scope, in[0].Graph()))
 		class := s.Store().GetVariable("/dhvt/class").NodeValue(in[0].Graph())
-		vectors := c.Encoders(s.At("dhvt")).Additive.Encode(in[0].Graph())
+		adder, _ := position.As[position.Adder](c.Encoder(s.At("dhvt")))
+		vectors := adder.Encode(in[0].Graph())
 		return []*Node{stages["tokens_in"], stages["patch_embed"], MulScalar(class, 1), vectors, logits}
 	}, images(c, 2))
 	patches, class, vectors := got[1], got[2], got[3]

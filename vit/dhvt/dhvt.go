@@ -61,6 +61,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/kernel"
 	"github.com/wepe-go/wepe/internal/weight"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // watch receives intermediate values, sequences as [tokens, batch, channels], to compare them with other
@@ -77,7 +78,7 @@ func (c Config) Logits(scope *model.Scope, images *Node) *Node {
 // positions returns the vectors of Config.Position, float32 [1+Rows·Cols, width], the class token's first; nil for
 // none.
 func (c Config) positions(scope *model.Scope, g *Graph) *Node {
-	if encoder := c.Encoders(scope).Additive; encoder != nil {
+	if encoder, ok := position.As[position.Adder](c.Encoder(scope)); ok {
 		return encoder.Encode(g)
 	}
 	return nil

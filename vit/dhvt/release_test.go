@@ -12,6 +12,7 @@ import (
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 const releaseSet = "official_dhvt_wepe"
@@ -135,7 +136,8 @@ func testFullSizeParameterCountsEqualTheReleasedOnes(t *testing.T) {
 		store := model.NewStore()
 		store.SetParam("/wepe_projection", released.projection)
 		run(t, store, func(s *model.Scope, in []*Node) []*Node {
-			return []*Node{c.Encoders(s.In("dhvt")).Additive.Encode(in[0].Graph())}
+			adder, _ := position.As[position.Adder](c.Encoder(s.In("dhvt")))
+			return []*Node{adder.Encode(in[0].Graph())}
 		}, float32(0))
 		if got := trainable(store); got != want.Position {
 			t.Errorf("%s: %d parameters of the position encoding, want %d", name, got, want.Position)

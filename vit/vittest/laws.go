@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
 // Package vittest tests position encodings for the properties that this library relies on: finite values and gradients,
-// folding, other grids. The encodings of package vit pass them, and an encoding added by [vit.Register] should:
+// folding, other grids. The encodings of package position pass them, and an encoding added by [position.Register] should:
 //
 //	func TestMyEncoding(t *testing.T) { vittest.Laws(t, "my-encoding") }
 package vittest
@@ -19,6 +19,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // Laws checks an encoding, or several joined by "+", in models of different sizes and poolings. The backend is that of
@@ -26,24 +27,24 @@ import (
 //
 //	backbone     the other variables start as in a model without positions
 //	seed         one seed gives the same variables
-//	parameters   Position.Parameters counts what the model trains
-//	variables    Position.Variables names every variable, Position.Params every hyperparameter of TrainedGrid
+//	parameters   Config.Parameters counts what the model trains
+//	variables    Spec.Variables names every variable, Spec.Params every hyperparameter of TrainedGrid
 //	grid         on another grid, with TrainedGrid, it has the same variables
 //	gradient     every trainable variable has a finite gradient
 //	additive     Encode returns [Positions, width], and PreEncode adds the row of each token
 //	fold         folded into a table, the model keeps its logits
 //	modulation   factors are [tokens, width], 1 for registers, which do not change the other tokens
 //	rotary       registers do not change the other tokens; positions are gathered by index; the type stays
-//	bias         AttentionBias returns finite [heads, tokens, tokens] in every block
+//	bias         Bias returns finite [heads, tokens, tokens] in every block
 //	conditional  some block is followed by a finite addition to the patches, of their type; registers get none
 //	images       on a grid of its own among others, an image has the logits of the model on that grid
-func Laws(t *testing.T, position string) {
+func Laws(t *testing.T, name string) {
 	t.Helper()
-	encoding, err := vit.EncodingNamed(position)
+	encoding, err := position.Parse(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := laws{Encoding: encoding, name: position}
+	l := laws{Encoding: encoding, name: name}
 	for _, law := range []struct {
 		name  string
 		check func(*testing.T)
@@ -57,7 +58,7 @@ func Laws(t *testing.T, position string) {
 }
 
 type laws struct {
-	vit.Encoding
+	position.Encoding
 	name string
 }
 
@@ -81,6 +82,17 @@ func build(
 	return gomlxtest.RunModel(t, store, func(scope *model.Scope, in []*Node) []*Node {
 		return of(scope.In("vit"), in)
 	}, inputs...)
+}
+
+// part is what an encoder of a model does in one place.
+func part[T any](c vit.Config, scope *model.Scope) T {
+	e, _ := position.As[T](c.Encoder(scope))
+	return e
+}
+
+func acts[T any](t *testing.T, c vit.Config) bool {
+	_, ok := position.As[T](c.Encoder(gomlxtest.Seeded(t, 3).Scope("/vit")))
+	return ok
 }
 
 func noise(c vit.Config) *tensors.Tensor {
@@ -177,12 +189,12 @@ func (l laws) variables(t *testing.T) {
 	c := l.config()
 	for path := range variables(t, c, 7) {
 		if own, ok := strings.CutPrefix(path, "position/"); ok && !l.Owns(own) {
-			t.Errorf("Position.Variables does not name %s", own)
+			t.Errorf("Spec.Variables does not name %s", own)
 		}
 	}
 	for name := range c.TrainedGrid() {
 		if !slices.Contains(l.Params(), name) {
-			t.Errorf("Position.Params does not name %s", name)
+			t.Errorf("Spec.Params does not name %s", name)
 		}
 	}
 }
@@ -233,14 +245,14 @@ func (l laws) gradient(t *testing.T) {
 
 func (l laws) additive(t *testing.T) {
 	c := l.config()
-	if c.Encoders(gomlxtest.Seeded(t, 3).Scope("/vit")).Additive == nil {
+	if !acts[position.Adder](t, c) {
 		t.Skip("nothing is added to the tokens")
 	}
 	const batch = 2
 	indices := []int64{15, 0, 3, 3, 7}
 	zeros := tensors.FromFlatDataAndDimensions(make([]float32, batch*len(indices)*c.Width), batch, len(indices), c.Width)
 	got := build(t, stirred(t, c), func(scope *model.Scope, in []*Node) []*Node {
-		encoder := c.Encoders(scope).Additive
+		encoder := part[position.Adder](c, scope)
 		// Times one: a variable that is itself an output comes back wrong from the onnx backend.
 		return []*Node{MulScalar(encoder.Encode(in[0].Graph()), 1), encoder.PreEncode(in[0], in[1], 1)}
 	}, zeros, indices)
@@ -273,7 +285,7 @@ func (l laws) fold(t *testing.T) {
 
 func (l laws) rotary(t *testing.T) {
 	c := l.config()
-	if c.Encoders(gomlxtest.Seeded(t, 3).Scope("/vit")).Rotary == nil {
+	if !acts[position.Rotator](t, c) {
 		t.Skip("queries and keys stay as they are")
 	}
 	alike := func(batch, tokens int) *tensors.Tensor { // equal tokens with unequal channels
@@ -285,7 +297,7 @@ func (l laws) rotary(t *testing.T) {
 	}
 	turned := func(c vit.Config, tokens *tensors.Tensor, indices ...any) (q, k []float64) {
 		out := build(t, gomlxtest.Seeded(t, 5), func(scope *model.Scope, in []*Node) []*Node {
-			block, at := c.Encoders(scope).Rotary.Block(1), append(in, nil)[1]
+			block, at := part[position.Rotator](c, scope).Block(1), append(in, nil)[1]
 			half := ConvertDType(in[0], dtypes.BFloat16)
 			halfQ, halfK := block.EncodeQK(half, half, at, 1)
 			if halfQ.DType() != dtypes.BFloat16 || halfK.DType() != dtypes.BFloat16 {
@@ -325,12 +337,12 @@ func (l laws) rotary(t *testing.T) {
 
 func (l laws) modulation(t *testing.T) {
 	c := l.config()
-	if c.Encoders(gomlxtest.Seeded(t, 3).Scope("/vit")).Modulation == nil {
+	if !acts[position.Scaler](t, c) {
 		t.Skip("tokens enter the attention as they are")
 	}
 	scales := func(c vit.Config) [][]float64 { // of queries, keys or values, [tokens, width]
 		return build(t, gomlxtest.Seeded(t, 5), func(scope *model.Scope, in []*Node) []*Node {
-			scales := c.Encoders(scope).Modulation.Scale(in[0].Graph(), 1)
+			scales := part[position.Scaler](c, scope).Scale(in[0].Graph(), 1)
 			return slices.DeleteFunc(scales[:], func(x *Node) bool { return x == nil })
 		}, float32(0))
 	}
@@ -356,13 +368,13 @@ func (l laws) modulation(t *testing.T) {
 
 func (l laws) bias(t *testing.T) {
 	c := l.config()
-	if c.Encoders(gomlxtest.Seeded(t, 3).Scope("/vit")).Relative == nil {
+	if !acts[position.Biaser](t, c) {
 		t.Skip("nothing is added to the scores")
 	}
 	store := stirred(t, c)
 	for block := range c.Depth {
 		bias := build(t, store, func(scope *model.Scope, in []*Node) []*Node {
-			return []*Node{c.Encoders(scope).Relative.AttentionBias(in[0].Graph(), block)}
+			return []*Node{part[position.Biaser](c, scope).Bias(in[0].Graph(), block)}
 		}, float32(0))[0]
 		if len(bias) != c.Heads*c.Tokens()*c.Tokens() {
 			t.Errorf("block %d: %d numbers, want [%d, %d, %d]", block, len(bias), c.Heads, c.Tokens(), c.Tokens())
@@ -375,12 +387,12 @@ func (l laws) bias(t *testing.T) {
 
 func (l laws) conditional(t *testing.T) {
 	c := l.config()
-	if c.Encoders(gomlxtest.Seeded(t, 3).Scope("/vit")).Conditional == nil {
+	if !acts[position.Follower](t, c) {
 		t.Skip("nothing is computed from the patches")
 	}
 	added := 0
 	gomlxtest.Build(t, gomlxtest.Seeded(t, 5), func(scope *model.Scope, in []*Node) []*Node {
-		encoder := c.Encoders(scope).Conditional
+		encoder := part[position.Follower](c, scope)
 		for block := range c.Depth {
 			for _, x := range []*Node{in[0], ConvertDType(in[0], dtypes.BFloat16)} {
 				if y := encoder.After(x, block); y != nil {
@@ -392,12 +404,12 @@ func (l laws) conditional(t *testing.T) {
 			}
 		}
 		return in
-	}, gomlxtest.Noise(2, c.Rows(), c.Cols(), c.Width))
+	}, gomlxtest.Noise(2, c.Rows()*c.Cols(), c.Width))
 	if added == 0 {
 		t.Error("no block is followed by anything")
 	}
-	encoded := func(c vit.Config, position string) [][]float64 { // after the first block
-		c.Position = position
+	encoded := func(c vit.Config, name string) [][]float64 { // after the first block
+		c.Position = name
 		return build(t, gomlxtest.Seeded(t, 5), func(scope *model.Scope, in []*Node) []*Node {
 			c.Depth = 1
 			trace := c.Trace(scope, in[0], false)
@@ -417,7 +429,7 @@ func (l laws) conditional(t *testing.T) {
 
 func (l laws) images(t *testing.T) {
 	c := l.config()
-	if l.ValidateNaFlex() != nil {
+	if l.ValidateGrids() != nil {
 		t.Skip("it serves images of one grid")
 	}
 	store := stirred(t, c)

@@ -14,17 +14,18 @@ import (
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 	"github.com/wepe-go/wepe/vit/vittest"
 )
 
 // rings is an encoding as another module would write it: a learned vector times the distance of the patch from the
 // centre of the image, in half-heights. The class token has distance 0.
 type rings struct {
-	c      vit.Config
+	c      position.Config
 	vector *model.Variable // [1, width]
 }
 
-func newRings(scope *model.Scope, c vit.Config) vit.Additive {
+func newRings(scope *model.Scope, c position.Config) position.Encoder {
 	return rings{
 		c,
 		scope.In("rings").VariableWithValue("vector", tensors.FromScalarAndDimensions(float32(0.1), 1, c.Width)),
@@ -35,10 +36,10 @@ func (r rings) Name() string { return "rings" }
 
 func (r rings) Encode(g *Graph) *Node {
 	distances := make([]float32, r.c.Positions())
-	for i := range distances[r.c.PrefixPositions():] {
-		row, col := float64(i/r.c.Cols())+0.5, float64(i%r.c.Cols())+0.5
-		distances[r.c.PrefixPositions()+i] = float32(math.Hypot(row-float64(r.c.Rows())/2, col-float64(r.c.Cols())/2) * 2 /
-			float64(r.c.Rows()))
+	for i := range distances[(r.c.Prefix - r.c.Unplaced):] {
+		row, col := float64(i/r.c.Cols)+0.5, float64(i%r.c.Cols)+0.5
+		distances[(r.c.Prefix-r.c.Unplaced)+i] = float32(math.Hypot(row-float64(r.c.Rows)/2, col-float64(r.c.Cols)/2) * 2 /
+			float64(r.c.Rows))
 	}
 	return MatMul(InsertAxes(Const(g, distances), -1), r.vector.NodeValue(g)) // [places, width]
 }
@@ -52,7 +53,7 @@ func (r rings) PreEncode(x, positionIndices *Node, _ int) *Node {
 }
 
 // flips is a rotary encoding of another module: it changes the sign of the queries and keys of every second patch.
-type flips struct{ c vit.Config }
+type flips struct{ c position.Config }
 
 func (f flips) Name() string            { return "flips" }
 func (f flips) Block(int) pos.QKEncoder { return f }
@@ -60,7 +61,7 @@ func (f flips) EncodeQK(q, k, positionIndices *Node, _ int) (*Node, *Node) {
 	signs := make([]float32, f.c.Tokens())
 	for token := range signs {
 		signs[token] = 1
-		if patch := token - f.c.Prefix(); patch > 0 && patch%2 == 1 {
+		if patch := token - f.c.Prefix; patch > 0 && patch%2 == 1 {
 			signs[token] = -1
 		}
 	}
@@ -73,27 +74,27 @@ func (f flips) EncodeQK(q, k, positionIndices *Node, _ int) (*Node, *Node) {
 }
 
 // far is a relative bias of another module: minus the distance in tokens, in every head.
-type far struct{ c vit.Config }
+type far struct{ c position.Config }
 
 func (f far) Name() string { return "far" }
 
-func (f far) AttentionBias(g *Graph, _ int) *Node {
+func (f far) Bias(g *Graph, _ int) *Node {
 	at := ConvertDType(Iota(g, gomlxtest.Noise(f.c.Tokens()).Shape(), 0), dtypes.Float32)
 	apart := Neg(Abs(Sub(InsertAxes(at, 0), InsertAxes(at, 1)))) // [tokens, tokens]
 	return BroadcastPrefix(apart, f.c.Heads)
 }
 
 func init() {
-	vit.Register(vit.Position{Name: "rings", Doc: "a vector times the distance from the center",
-		Parameters: func(c vit.Config) int { return c.Width }, Variables: []string{"rings/"}, Additive: newRings})
-	vit.Register(vit.Position{Name: "flips", Doc: "signs that alternate",
-		Rotary: func(_ *model.Scope, c vit.Config) vit.Rotary { return flips{c} }})
-	vit.Register(vit.Position{Name: "far", Doc: "minus the distance in tokens",
-		Relative: func(_ *model.Scope, c vit.Config) vit.Relative { return far{c} }})
+	vit.Register(position.Spec{Name: "rings", Doc: "a vector times the distance from the center",
+		Kind: position.Additive, Variables: []string{"rings/"}, New: newRings})
+	vit.Register(position.Spec{Name: "flips", Doc: "signs that alternate", Kind: position.Rotary,
+		New: func(_ *model.Scope, c position.Config) position.Encoder { return flips{c} }})
+	vit.Register(position.Spec{Name: "far", Doc: "minus the distance in tokens", Kind: position.Bias,
+		New: func(_ *model.Scope, c position.Config) position.Encoder { return far{c} }})
 }
 
 func TestOwnAndRegisteredEncodingsPassTheLaws(t *testing.T) {
-	for _, name := range append(gomlxtest.Encodings(append(vit.PositionNames(), "learned+rope-axial", "hybrid+liere",
+	for _, name := range append(gomlxtest.Encodings(append(position.Names(), "learned+rope-axial", "hybrid+liere",
 		"sincos2d+rope1d+wepe-bias", "wepe+rope-dinov3+alibi2d")), "rings+flips+far") {
 		t.Run(name, func(t *testing.T) { vittest.Laws(t, name) })
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/setting"
-	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // Flags adds the flags that several subcommands share, with the same name and meaning.
@@ -80,24 +80,24 @@ func (f Flags) Sizes(values *[][2]int, about string) {
 // Position adds --position.
 func (f Flags) Position(value *string, about string) {
 	f.Command.Flags().StringVar(value, "position", "", about+" (wepe list positions)")
-	f.Completion("position", vit.PositionNames()...)
+	f.Completion("position", position.Names()...)
 }
 
 // Positions adds --position with a list of encodings.
 func (f Flags) Positions(values *[]string, about string) {
 	f.Command.Flags().StringSliceVar(values, "position", nil, about+" (wepe list positions)")
-	f.Completion("position", vit.PositionNames()...)
+	f.Completion("position", position.Names()...)
 }
 
 // CheckPositions returns an error with a suggestion for an unknown encoding.
 func CheckPositions(positions []string) error {
-	for _, position := range positions {
-		for part := range strings.SplitSeq(position, "+") {
-			if err := One("position", part, vit.PositionNames()); err != nil {
+	for _, name := range positions {
+		for part := range strings.SplitSeq(name, "+") {
+			if err := One("position", part, position.Names()); err != nil {
 				return fmt.Errorf("--position: %w", err)
 			}
 		}
-		if _, err := vit.EncodingNamed(position); err != nil {
+		if _, err := position.Parse(name); err != nil {
 			return Usagef("--position: %w", err)
 		}
 	}

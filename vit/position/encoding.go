@@ -1,0 +1,335 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package position
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/setting"
+)
+
+// Kind is where in the model an encoding acts, which is the method that its encoder has.
+type Kind string
+
+// Kinds of encodings.
+const (
+	None        Kind = "none"
+	Additive    Kind = "additive"      // Adder: on the tokens, once before the first block; absolute positions
+	Modulation  Kind = "modulation"    // Scaler: on the queries, keys and values of every block
+	Rotary      Kind = "rotary"        // Rotator: on the queries and keys of every block
+	Bias        Kind = "relative bias" // Biaser: on the attention scores of every block
+	Conditional Kind = "conditional"   // Follower: on the patches, after some blocks
+)
+
+// kinds are the kinds in their order in a name such as "learned+rope-axial", and whether an encoder is of the kind.
+var kinds = []struct {
+	Kind
+	has func(Encoder) bool
+}{
+	{Additive, is[Adder]}, {Modulation, is[Scaler]}, {Rotary, is[Rotator]}, {Bias, is[Biaser]}, {Conditional, is[Follower]},
+}
+
+func is[T any](e Encoder) bool { _, ok := e.(T); return ok }
+
+// Spec describes an encoding: a row of the table.
+type Spec struct {
+	Name   string
+	Doc    string // short description
+	Source string // paper or code; empty for this library's own
+	Kind   Kind
+
+	Width   int // the model's width must be a multiple of it; 0 for any
+	HeadDim int // the channels of a head must be a multiple of it; 0 for any
+
+	Variables   []string                  // below the scope of the encoding; whole scopes end in "/"
+	Params      []string                  // hyperparameters that it reads
+	TrainedGrid func(Grid) map[string]any // see Encoding.TrainedGrid; nil for none
+
+	// Neutral are the last elements of the names of variables that at zero make the encoding the identity. They start at
+	// zero in a model that adds the encoding to those of a pretrained one, whose function is then unchanged.
+	Neutral []string
+
+	// Pretrained marks an encoding for fine-tuning that starts with the table of a pretrained model, the variable of
+	// position "learned".
+	Pretrained bool
+
+	// New creates all variables of the encoding in the scope and reads its hyperparameters from it. It is called once
+	// for a graph. The encoder has the method of Kind, and of no other kind.
+	New func(*model.Scope, Config) Encoder
+}
+
+// Folds reports whether a table of positions can replace the encoding.
+func (s Spec) Folds() bool { return s.Kind == Additive || s.Kind == None }
+
+// All returns all encodings, in the order of tables.
+func All() []Spec { return slices.Clone(specs) }
+
+// Names returns the names of all encodings.
+func Names() []string { return strings.Split(Encoding(specs).String(), "+") }
+
+// Params lists the names of the hyperparameters of all encodings, read from the scope of the encoding or above it, so
+// that a program can reject an unknown one. The defaults are the values that each encoding's authors published.
+func Params() []string { return Encoding(specs).Params() }
+
+// Register adds a position encoding of another module, so that its name is known in models, training, comparisons,
+// analyses, checkpoints and exports. It needs Name, Kind and New; all other fields are optional. Call it from an init
+// function or before the first model is built. It panics on an invalid s or a name that is taken.
+//
+// vittest.Laws checks the properties that the rest of the library relies on.
+func Register(s Spec) {
+	if err := s.fits(); err != nil {
+		panic(err)
+	}
+	specs = append(specs, s)
+}
+
+// fits checks a row before it joins the table.
+func (s Spec) fits() error {
+	switch {
+	case s.Name == "" || strings.ContainsAny(s.Name, "+,; \n|"):
+		return fmt.Errorf("position: register: name %q: want one word without any of + , ; |", s.Name)
+	case slices.Contains(Names(), s.Name):
+		return fmt.Errorf("position: register: encoding %q exists already", s.Name)
+	case s.place() < 0 || s.New == nil:
+		return fmt.Errorf("position: register %s: kind %q: want New, and a Kind of %s", s.Name, s.Kind, kindNames())
+	case s.Pretrained && s.Kind != Additive:
+		return fmt.Errorf("position: register %s: only an additive encoding begins with a pretrained table", s.Name)
+	}
+	for _, own := range s.Variables {
+		for _, other := range specs {
+			if (Encoding{other}).Owns(own) && (!s.Pretrained || own != TableName) {
+				return fmt.Errorf("position: register %s: variable %q is one of %s", s.Name, own, other.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// place is the index of the kind in kinds, -1 for none.
+func (s Spec) place() int {
+	for i, k := range kinds {
+		if k.Kind == s.Kind {
+			return i
+		}
+	}
+	return -1
+}
+
+func kindNames() string {
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
+		names[i] = string(k.Kind)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Encoding is one encoding, or several of different kinds, each with its own variables. Hyperparameters of one name are
+// shared.
+type Encoding []Spec
+
+// Parse returns the encoding of one of Names, or of several joined by "+" in the order additive, modulation, rotary,
+// relative bias, conditional, as in "learned+rope-axial".
+func Parse(name string) (Encoding, error) {
+	var e Encoding
+	for _, part := range strings.Split(name, "+") {
+		row := slices.IndexFunc(specs, func(s Spec) bool { return s.Name == part })
+		if row < 0 {
+			return nil, fmt.Errorf("position: unknown encoding %q: want one of %s, or A+B of two that act in different places",
+				part, strings.Join(Names(), ", "))
+		}
+		e = append(e, specs[row])
+	}
+	for i := 1; i < len(e); i++ {
+		if e[0].Kind == None || e[i-1].place() >= e[i].place() {
+			return nil, fmt.Errorf("position: encoding %q: %s is %s, %s is %s: want at most one of each kind, in the order %s",
+				name, e[i-1].Name, e[i-1].Kind, e[i].Name, e[i].Kind, kindNames())
+		}
+	}
+	return e, nil
+}
+
+// Validate returns an error that names the size of a model that does not fit.
+func (e Encoding) Validate(c Config) error {
+	for _, s := range e {
+		switch {
+		case c.Heads < 1 || c.Width%c.Heads != 0:
+			return fmt.Errorf("position: width %d does not divide into %d heads", c.Width, c.Heads)
+		case c.Width%max(s.Width, 1) != 0:
+			return fmt.Errorf("position: width %d: %s wants a multiple of %d", c.Width, s.Name, s.Width)
+		case c.headDim()%max(s.HeadDim, 1) != 0:
+			return fmt.Errorf("position: width %d in %d heads: %s wants heads of a multiple of %d channels, not %d",
+				c.Width, c.Heads, s.Name, s.HeadDim, c.headDim())
+		}
+	}
+	return nil
+}
+
+// New builds the encoder in the scope. It panics where an encoder is not of the Kind of its row.
+func (e Encoding) New(scope *model.Scope, c Config) Encoder {
+	c.Depth = max(1, c.Depth)
+	var parts joined
+	for _, s := range e {
+		if s.New == nil {
+			continue
+		}
+		part := s.New(scope, c)
+		for _, k := range kinds {
+			if k.has(part) != (k.Kind == s.Kind) {
+				exceptions.Panicf("position: %s is registered as %s, and its encoder %T acts as %s: %t", s.Name, s.Kind, part,
+					k.Kind, k.has(part))
+			}
+		}
+		parts = append(parts, part)
+	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return parts
+}
+
+// String returns the name, as in Parse.
+func (e Encoding) String() string {
+	names := make([]string, len(e))
+	for i, s := range e {
+		names[i] = s.Name
+	}
+	return strings.Join(names, "+")
+}
+
+// Params lists the hyperparameters of e.
+func (e Encoding) Params() (names []string) {
+	for _, s := range e {
+		for _, name := range s.Params {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// TrainedGrid returns the hyperparameters that set a grid as the training grid of an encoding used on another one; none
+// if the encoding has no such hyperparameters.
+func (e Encoding) TrainedGrid(g Grid) map[string]any {
+	params := map[string]any{}
+	for _, s := range e {
+		if s.TrainedGrid != nil {
+			maps.Copy(params, s.TrainedGrid(g))
+		}
+	}
+	return params
+}
+
+// Owns reports whether a variable below the scope of the encoding belongs to e.
+func (e Encoding) Owns(variable string) bool {
+	return slices.ContainsFunc(e, func(s Spec) bool {
+		return slices.ContainsFunc(s.Variables, func(own string) bool {
+			return variable == own || strings.HasSuffix(own, "/") && strings.HasPrefix(variable, own)
+		})
+	})
+}
+
+// Shared returns the encodings that are in both.
+func (e Encoding) Shared(other Encoding) (shared Encoding) {
+	for _, s := range e {
+		if slices.ContainsFunc(other, func(o Spec) bool { return o.Name == s.Name }) {
+			shared = append(shared, s)
+		}
+	}
+	return shared
+}
+
+// Inherits reports whether a model with encoding e, made from one with encoding from, copies a variable below the scope
+// of the encoding: a variable of an encoding that both have, or the table that e starts with.
+func (e Encoding) Inherits(from Encoding, variable string) bool {
+	return e.Shared(from).Owns(variable) || variable == TableName && e.BeginsWith(from)
+}
+
+// Added returns the encodings of e that a model made from one with encoding from has in addition to all of from; none
+// if it replaces any of them.
+func (e Encoding) Added(from Encoding) (added Encoding) {
+	for _, s := range from {
+		kept := len(e.Shared(Encoding{s})) > 0 || s.Name == Learned && e.BeginsWith(from)
+		if s.Kind != None && !kept {
+			return nil
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(e), func(s Spec) bool { return len(from.Shared(Encoding{s})) > 0 })
+}
+
+// Neutral reports whether a variable below the scope of the encoding is a Neutral one of e.
+func (e Encoding) Neutral(variable string) bool {
+	return slices.ContainsFunc(e, func(s Spec) bool {
+		return slices.Contains(s.Neutral, path.Base(variable)) && Encoding{s}.Owns(variable)
+	})
+}
+
+// BeginsWith reports whether a model with this encoding, made from one with another, starts with the table of from.
+func (e Encoding) BeginsWith(from Encoding) bool {
+	return from[0].Name == Learned && e.pretrained() != ""
+}
+
+// pretrained is the name of the part that begins with a pretrained table, "" for none.
+func (e Encoding) pretrained() string {
+	for _, s := range e {
+		if s.Pretrained {
+			return s.Name
+		}
+	}
+	return ""
+}
+
+// ValidateGrids returns an error if e does not support several grids in one graph.
+func (e Encoding) ValidateGrids() error {
+	if name := e.pretrained(); name != "" {
+		return fmt.Errorf("position: %s blends a table of a single grid: for images of several grids use another encoding",
+			name)
+	}
+	return nil
+}
+
+// Folds reports whether folding the encoding gives an ordinary ViT, with position "learned" alone.
+func (e Encoding) Folds() bool { return e.Folded() == Learned }
+
+// Folded is the name after folding: "learned" and the encodings inside the attention; empty if nothing can be folded.
+func (e Encoding) Folded() string {
+	if !e[0].Folds() {
+		return ""
+	}
+	return append(Encoding{{Name: Learned}}, e[1:]...).String()
+}
+
+// readSettings reads the hyperparameters of an encoding from the scope, and refuses invalid values.
+func readSettings(scope *model.Scope, rows []setting.Row) {
+	setting.Read(scope, rows)
+	if err := setting.Check(rows); err != nil {
+		exceptions.Panicf("position: %v", err)
+	}
+}
+
+// trainedGrid names the hyperparameters name_rows and name_cols: the grid of patches in training, to which an
+// encoding's tables belong. 0, the default, is the model's own grid.
+type trainedGrid string
+
+const none = "none"
+
+const maxSide = 1 << 14 // of a grid
+
+func (name trainedGrid) settings(rows, cols *int) []setting.Row {
+	return []setting.Row{
+		setting.Number(string(name)+"_rows", rows, 0, maxSide, "the rows of patches in training; 0 for the model's own"),
+		setting.Number(string(name)+"_cols", cols, 0, maxSide, "the columns of patches in training; 0 for the model's own"),
+	}
+}
+
+// of is a Spec.TrainedGrid.
+func (name trainedGrid) of(g Grid) map[string]any {
+	return map[string]any{string(name) + "_rows": g.Rows, string(name) + "_cols": g.Cols}
+}

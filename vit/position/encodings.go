@@ -1,0 +1,144 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package position
+
+import (
+	"github.com/wepe-go/wepe/internal/setting"
+	"github.com/wepe-go/wepe/wepe"
+)
+
+// specs is the only table of encodings. A new one needs its own file and a row here, or a call of Register; no other
+// code compares its name.
+var specs = []Spec{
+	{Name: none, Doc: "no position encoding", Kind: None},
+	{
+		Name: Learned, Doc: "a learned vector per token (APE)", Source: "https://arxiv.org/abs/2010.11929",
+		Variables: []string{TableName},
+		Kind:      Additive, New: newLearned,
+	},
+	{
+		Name: "sinusoidal1d", Doc: "fixed sines and cosines of the token index (SPE)",
+		Source: "https://arxiv.org/abs/1706.03762", Kind: Additive, New: newSinusoidal1D,
+	},
+	{
+		Name: "sincos2d", Doc: "fixed sines and cosines of row and column", Source: "https://arxiv.org/abs/2111.06377",
+		Width: 4, Params: []string{paramSinCos2DVariant, paramSinCos2DTemperature}, Kind: Additive, New: newSinCos2D,
+	},
+	{
+		Name: "grid2d", Doc: "a learned table, resampled to other grids in the graph",
+		Variables:   []string{"grid2d/"},
+		Params:      []string{"grid2d_rows", "grid2d_cols", paramGrid2DKernel},
+		TrainedGrid: trainedGrid("grid2d").of, Kind: Additive, New: newGrid2D,
+	},
+	{
+		Name: "factorized", Doc: "a learned table for rows and one for columns, resampled separately",
+		Source:      "https://arxiv.org/abs/2307.06304",
+		Variables:   []string{"factorized/"},
+		Params:      []string{"factorized_rows", "factorized_cols", paramFactorizedAspect},
+		TrainedGrid: trainedGrid("factorized").of, Kind: Additive, New: newFactorized,
+	},
+	{
+		Name: "rope1d", Doc: "channel pairs are rotated by the patch index",
+		Source:  "https://arxiv.org/abs/2104.09864",
+		HeadDim: 2, Params: []string{paramRopeTheta}, Kind: Rotary, New: newRope1D,
+	},
+	{
+		Name: "rope-axial", Doc: "half of the channel pairs are rotated by the column, half by the row",
+		Source:  "https://arxiv.org/abs/2403.13298",
+		HeadDim: 4, Params: setting.Names(new(axialRope).settings()), Kind: Rotary, New: newRopeAxial,
+	},
+	{
+		Name: "rope-mixed", Doc: "channel pairs are rotated along directions learned per head",
+		Source:  "https://arxiv.org/abs/2403.13298",
+		HeadDim: 4, Variables: []string{"rope_mixed/"},
+		Params: []string{paramRopeTheta}, Neutral: []string{"frequencies"}, Kind: Rotary, New: newRopeMixed,
+	},
+	{
+		Name: "rope-dinov3", Doc: "axial, with coordinates in [-1, 1] on any grid, jittered in training",
+		Source:  "https://arxiv.org/abs/2508.10104",
+		HeadDim: 4, Params: setting.Names(new(dinoRope).settings()), Kind: Rotary, New: newRopeDINOv3,
+	},
+	{
+		Name: "as2drope", Doc: "axial, scaled to the training grid, also for the class token",
+		Source:  "https://arxiv.org/abs/2403.00522",
+		HeadDim: 4, Params: setting.Names(new(as2dRope).settings()),
+		TrainedGrid: func(g Grid) map[string]any { return map[string]any{paramAS2DRoPEBaseRows: g.Rows} },
+		Kind:        Rotary, New: newAS2DRoPE,
+	},
+	{
+		Name: "fope", Doc: "rope1d with mixtures of frequencies", Source: "https://arxiv.org/abs/2412.17739",
+		HeadDim: 2, Variables: []string{"fope/"}, Params: setting.Names(new(fopeSettings).settings()),
+		TrainedGrid: fopeTrainedGrid, Kind: Rotary, New: newFoPE,
+	},
+	{
+		Name: "liere", Doc: "learned rotations of 8 channels at once", Source: "https://arxiv.org/abs/2406.10322",
+		Variables: []string{"liere/"}, Params: setting.Names(new(liereSettings).settings()),
+		TrainedGrid: liereGrid.of,
+		Neutral:     []string{"generators"}, Kind: Rotary, New: newLieRE,
+	},
+	{
+		Name: "wepe", Doc: "℘ and ℘′ at the patch's position, projected",
+		Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepeSettings(ofGate),
+		TrainedGrid: wepeTrainedGrid, Kind: Additive, New: newWePE,
+	},
+	{
+		Name: "wepe-sphere", Doc: "wepe with ℘ and ℘′ as points of the Riemann sphere",
+		Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepeSettings(ofGate),
+		TrainedGrid: wepeTrainedGrid, Kind: Additive, New: newWePESphere,
+	},
+	{
+		Name: "wepe-qkv", Doc: "sphere features scale the queries, keys and values of every block",
+		Variables:   []string{"wepe_qkv/"},
+		Params:      wepeSettings(ofGate, ofProjection, ofTable),
+		TrainedGrid: wepeTrainedGrid, Neutral: modulated[:], Kind: Modulation, New: newWePEQKV,
+	},
+	{
+		Name: "fourier-qkv", Doc: "wepe-qkv with sines and cosines in place of ℘: a control",
+		Variables: []string{"fourier_qkv/"}, Neutral: modulated[:], Kind: Modulation, New: newFourierQKV,
+	},
+	{
+		Name: "wepe-v", Doc: "wepe-qkv on the values alone",
+		Variables:   []string{"wepe_v/"},
+		Params:      wepeSettings(ofGate, ofProjection, ofTable),
+		TrainedGrid: wepeTrainedGrid, Neutral: modulated[2:], Kind: Modulation, New: newWePEV,
+	},
+	{
+		Name: "fourier-v", Doc: "wepe-v with sines and cosines in place of ℘: a control",
+		Variables: []string{"fourier_v/"}, Neutral: modulated[2:], Kind: Modulation, New: newFourierV,
+	},
+	{
+		Name: "wepe-lut", Doc: "wepe from a look-up table, with a fixed lattice",
+		Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepeSettings(ofGate),
+		TrainedGrid: wepeTrainedGrid, Kind: Additive, New: newWePETable,
+	},
+	{
+		Name: "hybrid", Doc: "a learned table blended with a surrogate of ℘ by a learned gate", Width: 2,
+		Variables: []string{TableName, "gate_raw", "surrogate/", "wepe/", "wepe_sphere/"},
+		Params:    append(wepe.Params(), paramBlend), Pretrained: true, Kind: Additive, New: newHybrid,
+	},
+	{
+		Name: "wepe-bias", Doc: "a score per head from ℘ and ℘′ at the difference of two positions",
+		Variables: []string{"wepe_bias/", "wepe_bias_sphere/"},
+		Params:    wepeSettings(ofGate, ofProjection, ofTable, ofGrid),
+		Kind:      Bias, New: newWePEBias,
+	},
+	{
+		Name: "relative-table", Doc: "a learned score per head and offset of two patches",
+		Source: "https://arxiv.org/abs/2106.08254", Variables: []string{"relative_table/"}, Params: []string{"relative_table_rows", "relative_table_cols"},
+		TrainedGrid: trainedGrid("relative_table").of, Neutral: []string{"scores"}, Kind: Bias, New: newRelativeTable,
+	},
+	{
+		Name: "alibi2d", Doc: "a fixed slope per head times the distance between two patches",
+		Source: "https://arxiv.org/abs/2311.00566", Kind: Bias, New: newALiBi2D,
+	},
+	{
+		Name: "lookhere", Doc: "each head sees one direction, with a range that shrinks from block to block",
+		Source: "https://arxiv.org/abs/2405.13985",
+		Params: setting.Names(new(lookHere).settings()), Kind: Bias, New: newLookHere,
+	},
+	{
+		Name: "cpe", Doc: "a depthwise convolution of the patches after the first block",
+		Source: "https://arxiv.org/abs/2102.10882", Variables: []string{"cpe/"},
+		Params: setting.Names(cpeSettings(new(int))), Neutral: []string{"kernel", "bias"}, Kind: Conditional, New: newCPE,
+	},
+}

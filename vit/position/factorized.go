@@ -1,0 +1,50 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package position
+
+import (
+	"cmp"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/additive"
+	"github.com/wepe-go/wepe/internal/setting"
+	"github.com/wepe-go/wepe/internal/weight"
+)
+
+// paramFactorizedAspect selects how tables are resampled for another grid: false (default) stretches each table to its
+// own side; true stretches both to the longer side and truncates the table of the shorter one.
+const paramFactorizedAspect = "factorized_aspect"
+
+// newFactorized is the factorised table of NaViT (https://arxiv.org/abs/2307.06304) as in timm's NaFlexViT: a vector
+// for each row and one for each column of the grid, both N(0, 0.02²) at the start. A patch gets their sum, a prefix
+// token nothing.
+//
+// On another grid the tables are resampled along their length, as in grid2d: linearly between half-pixel centres,
+// clamped at the ends, without antialias.
+func newFactorized(scope *model.Scope, c Config) Encoder {
+	var rows, cols int
+	aspect := false
+	readSettings(scope, append(trainedGrid("factorized").settings(&rows, &cols),
+		setting.Switch(paramFactorizedAspect, &aspect, "whether both sides are stretched alike")))
+	scope = scope.At("factorized")
+	ofRow := weight.Float32(scope, "rows", weight.Normal(0.02), cmp.Or(rows, c.Rows), c.Width)
+	ofCol := weight.Float32(scope, "cols", weight.Normal(0.02), cmp.Or(cols, c.Cols), c.Width)
+	toRows, toCols := c.Rows, c.Cols
+	if aspect {
+		toRows = max(c.Rows, c.Cols)
+		toCols = toRows
+	}
+	return &table{name: "factorized", rows: func(g *Graph) *Node {
+		y := InsertAxes(additive.Resample(ofRow.NodeValue(g), additive.Linear, toRows, c.Rows), 1) // [Rows, 1, width]
+		x := InsertAxes(additive.Resample(ofCol.NodeValue(g), additive.Linear, toCols, c.Cols), 0) // [1, Cols, width]
+		sum := Reshape(Add(y, x), c.Rows*c.Cols, c.Width)
+		if c.placed() == 0 {
+			return sum
+		}
+		return Concatenate([]*Node{Zeros(g, shapes.Make(dtypes.Float32, c.placed(), c.Width)), sum}, 0)
+	}}
+}

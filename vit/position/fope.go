@@ -1,0 +1,171 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package position
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/setting"
+	"github.com/wepe-go/wepe/internal/weight"
+)
+
+// Hyperparameters of fope, besides paramRopeTheta.
+const (
+	paramFoPELength = "fope_length"
+	paramFoPEDim    = "fope_dim"
+)
+
+// fopeSettings are the encoding's settings.
+type fopeSettings struct {
+	length, dim                                      int
+	theta, gain                                      float64
+	ignoreZero, separateBasis, separateHead, learned bool
+}
+
+func (o *fopeSettings) settings() []setting.Row {
+	return []setting.Row{
+		thetaSetting(&o.theta),
+		setting.Number(paramFoPELength, &o.length, 0, maxSide*maxSide, "the patches in training, 7 or more: frequencies "+
+			"with less than one period over them are taken out; 0 for the model's own, and 7 where it has fewer"),
+		setting.Number(paramFoPEDim, &o.dim, 0, 1<<16, "the channels that frequencies are spaced for, even, where that is "+
+			"more than a head has: more and denser frequencies to mix"),
+		setting.Switch("fope_ignore_zero", &o.ignoreZero, "whether frequencies that are taken out are dropped, and at most "+
+			"half of a head's pairs get a mixture of the others, or kept as zeros, and every pair gets one"),
+		setting.Switch("fope_separate_basis", &o.separateBasis, "whether sines and cosines have their own coefficients"),
+		setting.Switch("fope_separate_head", &o.separateHead, "whether every head has its own coefficients"),
+		setting.Number("fope_gain", &o.gain, 0, math.MaxFloat32, "the size of the random part of the coefficients, the "+
+			"gain of a Xavier-normal draw: 0.3 in the authors' smallest model, 0.4 and 0.6 in larger ones"),
+		setting.Switch("fope_learn", &o.learned, "whether the coefficients are trained"),
+	}
+}
+
+// fopeShortest is the shortest length that contains a period of the highest frequency, 1.
+const fopeShortest = 7
+
+// newFoPE is the Fourier position embedding (https://arxiv.org/abs/2412.17739) over the number k of the patch, row by
+// row: rope1d with a random mixture of frequencies in place of each cosine and each sine, mathematics.md (12.8). As in
+// the authors' code, pairs without a mixture have cosine and sine 1, and rotation changes lengths. Another grid
+// continues the numbers of the patches.
+func newFoPE(scope *model.Scope, c Config) Encoder {
+	scope = scope.In("fope")
+	o := fopeSettings{theta: 10000, gain: 0.3, ignoreZero: true, separateBasis: true, separateHead: true}
+	readSettings(scope, o.settings())
+	o.length = cmp.Or(o.length, max(fopeShortest, c.Rows*c.Cols))
+	f, mixed := o.frequencies(c)
+	// The number of coefficient matrices of a block, and the sum of the fans that torch's xavier_normal_ computes: one
+	// more axis if every head has its own matrix.
+	heads, fans := 1, len(f)+mixed
+	if o.separateHead {
+		heads, fans = c.Heads, (len(f)+c.Heads)*mixed
+	}
+
+	tokens, rest := c.Tokens(), c.headDim()/2-mixed
+	cosBasis, sinBasis, isPrefix, isPatch := fopeBasis(c, f)
+	ofCos, ofSin := make([]*model.Variable, c.Depth), make([]*model.Variable, c.Depth)
+	for block := range c.Depth {
+		coefficients := func(name string) *model.Variable {
+			start := weight.AtOnce(func(r *rand.Rand) []float64 {
+				return fopeCoefficients(r, heads, len(f), mixed, o.gain*math.Sqrt(2/float64(fans)))
+			})
+			return weight.Float32(scope.At("block_%02d", block), name, start, heads, len(f), mixed).SetTrainable(o.learned)
+		}
+		ofCos[block] = coefficients("cos_coefficients")
+		ofSin[block] = ofCos[block]
+		if o.separateBasis {
+			ofSin[block] = coefficients("sin_coefficients")
+		}
+	}
+	mixtures := func(basis *tensors.Tensor, coefficients *model.Variable, g *Graph) *Node {
+		// One product of two matrices: ONNX Runtime returns the product of a matrix and a stack in another order.
+		x := Reshape(TransposeAllAxes(coefficients.NodeValue(g), 1, 0, 2), len(f), heads*mixed)
+		return Reshape(DotProduct(ConstCachedTensor(g, basis), x), tokens, heads, mixed)
+	}
+
+	return newRotation("fope", c, true, func(g *Graph, block int) (cos, sin *Node) {
+		cos, sin = mixtures(cosBasis, ofCos[block], g), mixtures(sinBasis, ofSin[block], g)
+		cos = Add(cos, ConstCachedTensor(g, isPrefix))
+		if rest > 0 {
+			cos = Concatenate([]*Node{cos, Ones(g, shapes.Make(dtypes.Float32, tokens, heads, rest))}, -1)
+			sin = Concatenate([]*Node{sin, BroadcastToDims(ConstCachedTensor(g, isPatch), tokens, heads, rest)}, -1)
+		}
+		return cos, sin
+	})
+}
+
+// fopeBasis returns the waves of frequencies f before mixing, [tokens, len(f)], 0 for the prefix, and masks of the
+// prefix and the patches, [tokens, 1, 1].
+func fopeBasis(c Config, f []float64) (cos, sin, isPrefix, isPatch *tensors.Tensor) {
+	tokens := c.Tokens()
+	cosines, sines := make([]float32, tokens*len(f)), make([]float32, tokens*len(f))
+	prefix, patch := make([]float32, tokens), make([]float32, tokens)
+	for token := range tokens {
+		k := token - c.Prefix
+		if k < 0 {
+			prefix[token] = 1
+			continue
+		}
+		patch[token] = 1
+		for i := range f {
+			sin, cos := math.Sincos(float64(k) * f[i])
+			cosines[token*len(f)+i], sines[token*len(f)+i] = float32(cos), float32(sin)
+		}
+	}
+	return tensors.FromFlatDataAndDimensions(cosines, tokens, len(f)),
+		tensors.FromFlatDataAndDimensions(sines, tokens, len(f)),
+		tensors.FromFlatDataAndDimensions(prefix, tokens, 1, 1), tensors.FromFlatDataAndDimensions(patch, tokens, 1, 1)
+}
+
+func fopeTrainedGrid(g Grid) map[string]any {
+	return map[string]any{paramFoPELength: max(fopeShortest, g.Rows*g.Cols)}
+}
+
+// frequencies returns the mixed frequencies, in radians per patch, and the number of pairs of a head with a mixture:
+// θ^(-2i/D), D the larger of headDim and paramFoPEDim, without those that have less than one period in the training
+// length.
+func (o *fopeSettings) frequencies(c Config) (f []float64, mixed int) {
+	switch {
+	case o.length < fopeShortest:
+		exceptions.Panicf("position: %s = %d, want %d or more: for fewer patches no frequency has a full period",
+			paramFoPELength, o.length, fopeShortest)
+	case o.dim%2 != 0:
+		exceptions.Panicf("position: %s = %d, want an even number", paramFoPEDim, o.dim)
+	case o.ignoreZero && c.headDim() < 4:
+		exceptions.Panicf("position: position fope mixes half of a head's pairs of channels: want heads of 4 or more channels, "+
+			"not %d", c.headDim())
+	}
+	for _, frequency := range frequencies(o.theta, max(c.headDim(), o.dim)/2) {
+		switch {
+		case frequency >= 2*math.Pi/float64(o.length):
+			f = append(f, frequency)
+		case !o.ignoreZero:
+			f = append(f, 0)
+		}
+	}
+	if o.ignoreZero {
+		return f, min(len(f), c.headDim()/4)
+	}
+	return f, c.headDim() / 2
+}
+
+// fopeCoefficients draws coefficients [heads, in, out], N(0, std²), and adds 1 where an output has its own frequency;
+// outputs are spread over all frequencies.
+func fopeCoefficients(r *rand.Rand, heads, in, out int, std float64) []float64 {
+	step := (in + out - 1) / out
+	values := make([]float64, heads*in*out)
+	for i := range values {
+		values[i] = std * r.NormFloat64()
+		if i/out%in == i%out*step {
+			values[i]++
+		}
+	}
+	return values
+}

@@ -1,0 +1,51 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package position
+
+import (
+	"cmp"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/additive"
+	"github.com/wepe-go/wepe/internal/setting"
+	"github.com/wepe-go/wepe/internal/weight"
+)
+
+// paramGrid2DKernel is the interpolation of the table of grid2d: "bilinear" (default) or "bicubic" (ViTDet).
+const paramGrid2DKernel = "grid2d_kernel"
+
+// newGrid2D is a learned table with its own grid, [rows, cols, width], and a vector for each prefix token, all N(0,
+// 0.02²) at the start: the "2-D grid" baseline of the WePE paper, which in the released code has as many parameters as
+// a learned table. On its training grid it equals "learned". On another grid the graph resamples the table with torch's
+// bilinear or bicubic kernel (half-pixel centres, clamped at the border, no antialias), so that the same parameters
+// train at every resolution.
+func newGrid2D(scope *model.Scope, c Config) Encoder {
+	var rows, cols int
+	kernel := "bilinear"
+	readSettings(scope, append(trainedGrid("grid2d").settings(&rows, &cols),
+		setting.Choice(paramGrid2DKernel, &kernel, "what the table is resampled with", "bilinear", "bicubic")))
+	along := map[string]func(distance float64) float64{"bilinear": additive.Linear, "bicubic": additive.Cubic}[kernel]
+	rows, cols = cmp.Or(rows, c.Rows), cmp.Or(cols, c.Cols)
+	scope = scope.At("grid2d")
+	patches := weight.Float32(scope, "table", weight.Normal(0.02), rows, cols, c.Width)
+	var prefix *model.Variable
+	if c.placed() > 0 {
+		prefix = weight.Float32(scope, "prefix", weight.Normal(0.02), c.placed(), c.Width)
+	}
+	return &table{name: "grid2d", rows: func(g *Graph) *Node {
+		x := resampled(patches.NodeValue(g), along, c.Rows, c.Cols) // [Rows·Cols, width]
+		if prefix == nil {
+			return x
+		}
+		return Concatenate([]*Node{prefix.NodeValue(g), x}, 0)
+	}}
+}
+
+// resampled resamples a table [·, ·, channels] of any grid to rows × cols, row by row: [rows·cols, channels].
+func resampled(x *Node, along func(distance float64) float64, rows, cols int) *Node {
+	x = additive.Resample(x, along, rows, rows)                            // [rows, ·, channels]
+	x = additive.Resample(TransposeAllAxes(x, 1, 0, 2), along, cols, cols) // [cols, rows, channels]
+	return Reshape(TransposeAllAxes(x, 1, 0, 2), rows*cols, -1)
+}

@@ -1,0 +1,43 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package position
+
+import (
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/setting"
+	"github.com/wepe-go/wepe/wepe"
+)
+
+// paramBlend is the encoding that hybrid blends into the table: blendSurrogate (default), wepe.Config.Surrogate;
+// blendExact, position "wepe"; or "sphere", position "wepe-sphere".
+const paramBlend = "wepe_blend"
+
+// Values of paramBlend.
+const (
+	blendSurrogate = "surrogate"
+	blendExact     = "exact"
+	blendSphere    = "sphere"
+)
+
+// newHybrid blends an encoding of the patches, paramBlend, into learned rows, wepe.Hybrid. The rows are the variable of
+// position "learned", at the same path, so that a pretrained model keeps its own table. For training from scratch use
+// "wepe".
+func newHybrid(scope *model.Scope, c Config) Encoder {
+	rows := learnedRows(scope, c)
+	blend := blendSurrogate
+	readSettings(scope, []setting.Row{setting.Choice(paramBlend, &blend, "what hybrid blends", blendSurrogate, blendExact,
+		blendSphere)})
+	config := wepe.New(scope, c.Rows, c.Cols, c.Width)
+	if blend == blendSphere {
+		config = config.OnSphere()
+	}
+	config = config.FromScope()
+	var patches wepe.Encoding
+	if blend == blendSurrogate {
+		patches = config.Surrogate()
+	} else {
+		patches = config.Done()
+	}
+	return config.WithPrefix(c.placed()).Hybrid(rows, patches)
+}

@@ -1,0 +1,97 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package position
+
+import (
+	"cmp"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/additive"
+	"github.com/wepe-go/wepe/internal/weight"
+)
+
+// relativeTable is the bias of BEiT (https://arxiv.org/abs/2106.08254): in every block a learned score for each head
+// and offset of the key's patch from the query's, and one each for pairs of a prefix query and a patch key, of a patch
+// query and a prefix key, and of two prefix tokens. On another grid the tables are resampled bilinearly, as in
+// transformers' Beit.
+type relativeTable struct {
+	c          Config
+	rows, cols int // of the grid of the tables
+	tables     []*model.Variable
+	pairs      *tensors.Tensor
+}
+
+var _ Biaser = (*relativeTable)(nil)
+
+func newRelativeTable(scope *model.Scope, c Config) Encoder {
+	r := &relativeTable{c: c}
+	readSettings(scope, trainedGrid("relative_table").settings(&r.rows, &r.cols))
+	r.rows, r.cols = cmp.Or(r.rows, c.Rows), cmp.Or(r.cols, c.Cols)
+	scope = scope.In("relative_table")
+	for block := range c.Depth {
+		r.tables = append(r.tables, weight.Float32(scope.At("block_%02d", block), "scores", weight.Normal(0.02),
+			relativeTableRows(r.rows, r.cols), c.Heads))
+	}
+	return r
+}
+
+// relativeTableRows counts the offsets of a grid and the three kinds of pairs with prefix tokens.
+func relativeTableRows(rows, cols int) int { return (2*rows-1)*(2*cols-1) + 3 }
+
+// Name implements pos.Encoder.
+func (r *relativeTable) Name() string { return "relative-table" }
+
+// Bias implements Biaser.
+func (r *relativeTable) Bias(g *Graph, block int) *Node {
+	c, table := r.c, r.tables[block].NodeValue(g) // [offsets + 3, heads]
+	if r.rows != c.Rows || r.cols != c.Cols {
+		table = r.resampled(table)
+	}
+	if r.pairs == nil {
+		r.pairs = r.allPairs()
+	}
+	scores := additive.Rows(table, ConstCachedTensor(g, r.pairs)) // [tokens, tokens, heads]
+	return TransposeAllAxes(scores, 2, 0, 1)
+}
+
+// resampled resamples a table to the grid of the model.
+func (r *relativeTable) resampled(table *Node) *Node {
+	down, across, offsets := 2*r.rows-1, 2*r.cols-1, relativeTableRows(r.rows, r.cols)-3
+	take := func(first, n int) *Node { // a product: unlike Slice, it has a gradient on every backend
+		rows := make([]float32, n*(offsets+3))
+		for i := range n {
+			rows[i*(offsets+3)+first+i] = 1
+		}
+		return MatMul(Reshape(Const(table.Graph(), rows), n, offsets+3), table)
+	}
+	x := Reshape(take(0, offsets), down, across, r.c.Heads)
+	to, over := 2*r.c.Rows-1, 2*r.c.Cols-1
+	return Concatenate([]*Node{resampled(x, additive.Linear, to, over), take(offsets, 3)}, 0)
+}
+
+// allPairs returns the row of the table for each pair of tokens, int64 [query, key]. Offsets run from key to query,
+// opposite to additive.Pairs.
+func (r *relativeTable) allPairs() *tensors.Tensor {
+	c := r.c
+	tokens, offsets := c.Tokens(), int64(relativeTableRows(c.Rows, c.Cols)-3)
+	pairs := additive.Pairs(c.Rows, c.Cols, c.Prefix)
+	pairs.MustMutableFlatData(func(flat any) {
+		rows := flat.([]int64)
+		for i, row := range rows {
+			switch query, key := i/tokens, i%tokens; {
+			case max(query, key) < c.Prefix:
+				rows[i] = offsets + 2
+			case key < c.Prefix:
+				rows[i] = offsets + 1
+			case query < c.Prefix:
+				rows[i] = offsets
+			default:
+				rows[i] = offsets - 1 - row
+			}
+		}
+	})
+	return pairs
+}

@@ -1,0 +1,87 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package position
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// The rows are BeitRelativePositionBias.generate_relative_position_index((2, 3)) of transformers 5.23.0.
+func TestRowsOfPairsAreThoseOfBEiT(t *testing.T) {
+	r := relativeTable{c: Config{ImageRows: 4, ImageCols: 6, PatchSize: 2, Width: 4, Heads: 1}.WithDefaults(), rows: 2,
+		cols: 3}
+	want := []int64{
+		17, 15, 15, 15, 15, 15, 15,
+		16, 7, 6, 5, 2, 1, 0,
+		16, 8, 7, 6, 3, 2, 1,
+		16, 9, 8, 7, 4, 3, 2,
+		16, 12, 11, 10, 7, 6, 5,
+		16, 13, 12, 11, 8, 7, 6,
+		16, 14, 13, 12, 9, 8, 7,
+	}
+	got, err := tensors.CopyFlatData[int64](r.allPairs())
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+}
+
+// A resampled table of equal scores has equal scores, also where only one side of the grid changes.
+func TestATableOfEqualScoresStaysEqualOnAnyGrid(t *testing.T) {
+	gomlxtest.OnGo(t)
+	for _, trained := range [][2]int{{2, 3}, {1, 3}, {3, 1}} {
+		for _, on := range [][2]int{{2, 3}, {2, 5}, {4, 3}, {1, 3}, {5, 1}} {
+			c := onGrid("relative-table", on[0], on[1], 1, 2)
+			store := model.NewStore()
+			store.SetParams(map[string]any{"relative_table_rows": trained[0], "relative_table_cols": trained[1]})
+			bias := run(t, store, func(s *model.Scope, in []*Node) []*Node {
+				r, g := newRelativeTable(s, c).(*relativeTable), in[0].Graph()
+				offsets := (2*trained[0] - 1) * (2*trained[1] - 1)
+				scores := append(slices.Repeat([]float32{7, 7}, offsets), 1, 1, 2, 2, 3, 3) // the last of prefix tokens
+				r.tables[0].SetNodeValue(Reshape(Const(g, scores), offsets+3, 2))
+				return []*Node{r.AttentionBias(g, 0)}
+			}, float32(0))[0]
+			gomlxtest.NearAbs(t, fmt.Sprint(trained, " on ", on), bias, slices.Repeat([]float64{7}, len(bias)), 1e-5)
+		}
+	}
+}
+
+// A 1×2 grid has the scores a, b, a at the offsets -1, 0, 1. A 1×3 grid has five offsets, whose places among them, with
+// half-pixel centres and clamped at the border, are -0.2, 0.4, 1, 1.6 and 2.2.
+func TestATableIsResampledLinearly(t *testing.T) {
+	const a, b = 3.0, -2.0
+	c := onGrid("relative-table", 1, 3, 1, 1)
+	c.Pool, c.ClassToken = poolMean, false
+	store := model.NewStore()
+	store.SetParams(map[string]any{"relative_table_rows": 1, "relative_table_cols": 2})
+	bias := run(t, store, func(s *model.Scope, in []*Node) []*Node {
+		r, g := newRelativeTable(s, c).(*relativeTable), in[0].Graph()
+		r.tables[0].SetNodeValue(Const(g, [][]float32{{a}, {b}, {a}, {7}, {8}, {9}}))
+		return []*Node{r.AttentionBias(g, 0)}
+	}, float32(0))[0]
+	const near = 0.6*a + 0.4*b
+	gomlxtest.NearAbs(t, "scores", bias, []float64{b, near, a, near, b, near, a, near, b}, 1e-5)
+}
+
+// A side that is 0 is the model's own, here of 5 × 3 patches.
+func TestTheTableHasTheSideThatIsSetAndTheOtherOfTheModel(t *testing.T) {
+	for trained, want := range map[[2]int]int{{0, 0}: 9*5 + 3, {2, 0}: 3*5 + 3, {0, 7}: 9*13 + 3, {2, 7}: 3*13 + 3} {
+		store := model.NewStore()
+		store.SetParams(map[string]any{"relative_table_rows": trained[0], "relative_table_cols": trained[1]})
+		run(t, store, func(s *model.Scope, in []*Node) []*Node {
+			r := newRelativeTable(s, small("relative-table", poolClass)).(*relativeTable)
+			if got := r.tables[1].Shape().Dimensions; !slices.Equal(got, []int{want, 7}) {
+				t.Errorf("%v: a table %v, want [%d 7]", trained, got, want)
+			}
+			return in
+		}, float32(0))
+	}
+}

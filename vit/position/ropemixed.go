@@ -1,0 +1,60 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package position
+
+import (
+	"math"
+	"math/rand/v2"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/weight"
+)
+
+// newRopeMixed is the mixed form of rope-vit (https://arxiv.org/abs/2403.13298): pair i of head h turns by col·f_x[h,i]
+// + row·f_y[h,i] with frequencies learned in every block. They start as mixedFrequencies in directions drawn uniformly.
+// Rows and columns are counted, not scaled, on every grid.
+func newRopeMixed(scope *model.Scope, c Config) Encoder {
+	scope = scope.In("rope_mixed")
+	theta := ropeTheta(scope, 10)
+	places := make([]float32, 2*c.Tokens()) // (0, 0) for the prefix, which is not rotated
+	for k := range c.Rows * c.Cols {
+		x, y := c.patch(k)
+		places[2*(c.Prefix+k)], places[2*(c.Prefix+k)+1] = float32(x), float32(y)
+	}
+	at := tensors.FromFlatDataAndDimensions(places, c.Tokens(), 2, 1, 1)
+	learnedFrequencies := make([]*model.Variable, c.Depth)
+	for block := range learnedFrequencies {
+		start := weight.AtOnce(func(r *rand.Rand) []float64 {
+			directions := make([]float64, c.Heads)
+			for h := range directions {
+				directions[h] = 2 * math.Pi * r.Float64()
+			}
+			return mixedFrequencies(directions, c.headDim(), theta)
+		})
+		learnedFrequencies[block] = weight.Float32(scope.At("block_%02d", block), "frequencies", start,
+			2, c.Heads, c.headDim()/2)
+	}
+	return newRotation("rope-mixed", c, false, func(g *Graph, block int) (cos, sin *Node) {
+		f := learnedFrequencies[block].NodeValue(g) // [2, heads, headDim/2]
+		// A sum of products, not a matrix product, which may be computed in fewer bits: the angles are large.
+		angles := ReduceSum(Mul(ConstCachedTensor(g, at), InsertAxes(f, 0)), 1) // [tokens, heads, headDim/2]
+		return Cos(angles), Sin(angles)
+	})
+}
+
+// mixedFrequencies returns frequencies [2 (x, y), heads, headDim/2] of the lengths θ^(-4j/d), j = 0 … d/4-1: the first
+// half of a head's along its direction, the second half across it.
+func mixedFrequencies(directions []float64, headDim int, theta float64) []float64 {
+	lengths, heads, n := frequencies(theta, headDim/4), len(directions), headDim/2
+	f := make([]float64, 2*heads*n)
+	for h, direction := range directions {
+		for i := range n {
+			length, angle := lengths[i%len(lengths)], direction+math.Pi/2*float64(i/len(lengths))
+			f[h*n+i], f[(heads+h)*n+i] = length*math.Cos(angle), length*math.Sin(angle)
+		}
+	}
+	return f
+}

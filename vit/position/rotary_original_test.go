@@ -1,0 +1,382 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package position
+
+import (
+	"fmt"
+)
+
+func TestMixedFrequenciesBeginAsRopeViTs(t *testing.T) {
+	fixtures.Each(t, testMixedFrequenciesBeginAsRopeViTs)
+}
+
+func testMixedFrequenciesBeginAsRopeViTs(t *testing.T) {
+	var meta ropeViTMeta
+	fixtures.JSON(t, "rope_mixed", "meta.json", &meta)
+	want := fixtures.Tensors(t, "rope_mixed", "tensors.safetensors")
+	directions := want["init.angles"].Data
+	headDim := meta.Config.Width / meta.Config.Heads
+	gomlxtest.NearAbs(t, "init.freqs", mixedFrequencies(directions, headDim, meta.Config.Theta), want["init.freqs"].Data,
+		meta.Tolerance.Angles)
+	gomlxtest.NearAbs(t, "init.freqs_norotate", mixedFrequencies(make([]float64, len(directions)), headDim,
+		meta.Config.Theta),
+		want["init.freqs_norotate"].Data, meta.Tolerance.Angles)
+}
+
+// rope-vit's init_random_2d_freqs draws a direction for each head, rand·2π.
+func TestMixedFrequenciesBeginInAllDirections(t *testing.T) {
+	c := small("rope-mixed", poolClass)
+	c.Width, c.Heads = 2520, 630
+	store := gomlxtest.Seeded(t, 5)
+	c.Encoders(store.Scope("/vit"))
+	f := gomlxtest.Values(t, store.GetVariable("/vit/position/rope_mixed/block_00/frequencies").MustValue())
+	var quarters [4]float64
+	for h := range c.Heads { // [2 (x, y), heads, 2]
+		quarters[int(2+math.Atan2(f[2*(c.Heads+h)], f[2*h])/(math.Pi/2))%4]++
+	}
+	for i, n := range quarters { // of a binomial distribution, within four standard deviations
+		if mean := float64(c.Heads) / 4; !(math.Abs(n-mean) <= 4*math.Sqrt(mean*3/4)) {
+			t.Errorf("%g directions in quarter %d, want about %g", n, i, mean)
+		}
+	}
+}
+
+// The draws differ from torch's: their mean and spread must match the formulas of the fixture's README.
+func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
+	for _, test := range []struct {
+		rows, cols, heads, headDim int
+		params                     map[string]any
+		in, out                    int
+		std                        float64
+	}{
+		// 14·14 patches, θ = 10000: frequencies 10000^(-i/32) >= 2π/196 are those with i <= 11.
+		{14, 14, 3, 64, nil, 12, 12, 0.3 * math.Sqrt(2/float64((12+3)*12))},
+		{14, 14, 3, 64, map[string]any{"fope_separate_head": false, "fope_gain": 0.6}, 12, 12,
+			0.6 * math.Sqrt(2.0/(12+12))},
+		{14, 14, 1, 64, nil, 12, 12, 0.3 * math.Sqrt(2/float64((12+1)*12))},
+		// Spaced for 128 channels, 10000^(-i/64) with i <= 23, for at most 16 pairs: every second, while there are enough.
+		{14, 14, 3, 64, map[string]any{paramFoPEDim: 128}, 24, 16, 0.3 * math.Sqrt(2/float64((24+3)*16))},
+	} {
+		c := Config{ImageRows: test.rows, ImageCols: test.cols, PatchSize: 1, Width: test.heads * test.headDim,
+			Depth: 10, Heads: test.heads, Classes: 1, Position: "fope"}.WithDefaults()
+		store := gomlxtest.Seeded(t, 3)
+		for key, value := range test.params {
+			store.SetParam("/"+key, value)
+		}
+		run(t, store, func(s *model.Scope, in []*Node) []*Node {
+			rotary := rotationOf(c.Encoders(s.In("vit")).Rotary)
+			var nodes []*Node
+			for block := range c.Depth {
+				cos, sin := rotary.pairs(in[0].Graph(), block)
+				nodes = append(nodes, cos, sin)
+			}
+			return nodes
+		}, float32(0))
+		var drawn []float64
+		for v := range store.IterVariables() {
+			if v.Name() != "cos_coefficients" && v.Name() != "sin_coefficients" {
+				continue
+			}
+			if d := v.Shape().Dimensions; d[1] != test.in || d[2] != test.out {
+				t.Fatalf("%v: coefficients %v, want %d frequencies for %d pairs", test.params, d, test.in, test.out)
+			}
+			for i, x := range gomlxtest.Values(t, v.MustValue()) {
+				if in, out := i/test.out%test.in, i%test.out; in == out*((test.in+test.out-1)/test.out) {
+					x--
+				}
+				drawn = append(drawn, x)
+			}
+		}
+		gomlxtest.Spreads(t, fmt.Sprint(test.params), drawn, test.std)
+	}
+}
+
+func TestEveryGridEqualsDINOv3(t *testing.T) { fixtures.Each(t, testEveryGridEqualsDINOv3) }
+
+func testEveryGridEqualsDINOv3(t *testing.T) {
+	var meta struct {
+		Config struct {
+			HeadDim   int     `json:"head_dim"`
+			Heads     int     `json:"num_heads"`
+			Prefix    int     `json:"prefix_tokens"`
+			Base      float64 `json:"base"`
+			Shortest  float64 `json:"min_period"`
+			Longest   float64 `json:"max_period"`
+			Normalize string  `json:"normalize_coords"`
+		}
+		Grids      [][2]int `json:"grids_h_w"`
+		NormGrid   [2]int   `json:"normalisation_grid"`
+		AugmentsOf [2]int   `json:"aug_grid"`
+		Tolerance  struct {
+			Places float64 `json:"coords_abs"`
+			CosSin float64 `json:"cos_sin_abs"`
+			Turned float64 `json:"rot_abs"`
+			Grad   float64 `json:"grad_abs"`
+		}
+	}
+	fixtures.JSON(t, "rope_dinov3", "meta.json", &meta)
+	want := fixtures.Tensors(t, "rope_dinov3", "tensors.safetensors")
+	m, tol := meta.Config, meta.Tolerance
+	of := func(grid [2]int) Config {
+		return Config{ImageRows: grid[0], ImageCols: grid[1], PatchSize: 1, Width: m.Heads * m.HeadDim, Depth: 1,
+			Heads: m.Heads, Classes: 1, Registers: m.Prefix - 1, Position: "rope-dinov3"}.WithDefaults()
+	}
+	near := func(name string, got []float64, tol float64) {
+		t.Helper()
+		gomlxtest.NearAbs(t, name, got, want[name].Data, tol)
+	}
+	patches := func(c Config, x []float64) []float64 { return x[c.Prefix()*len(x)/c.Tokens():] }
+	// turned returns cosines, sines, and q and k [batch, heads, tokens, headDim] rotated by an encoding.
+	turned := func(rotary Rotary, q, k *Node) []*Node {
+		rows := rotationOf(rotary).rows(q.Graph(), 0)
+		q, k = rotary.Block(0).EncodeQK(TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3), nil, 1)
+		return append(rows, TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3))
+	}
+	params := map[string]any{paramRopeTheta: m.Base, paramDINORopeNormalize: m.Normalize}
+	plain := dinoRope{theta: m.Base, normalize: m.Normalize}
+	gomlxtest.NearAbs(t, "periods", plain.periods(m.HeadDim/4), want["periods"].Data, tol.CosSin)
+	ranged := dinoRope{shortest: m.Shortest, longest: m.Longest, normalize: m.Normalize}
+	gomlxtest.NearAbs(t, "minmax.periods", ranged.periods(m.HeadDim/4), want["minmax.periods"].Data, tol.CosSin*m.Longest)
+	for _, grid := range meta.Grids {
+		c, p := of(grid), fmt.Sprintf("grid%dx%d.", grid[0], grid[1])
+		var places []float64
+		for k := range c.Rows() * c.Cols() {
+			y, x := plain.position(c, k)
+			places = append(places, y, x)
+		}
+		near(p+"coords", places, tol.Places)
+		store := model.NewStore()
+		store.SetParams(params)
+		_, withGradient := want[p+"grad_in.q"]
+		in := []any{gomlxtest.Input(want[p+"q"]), gomlxtest.Input(want[p+"k"])}
+		if withGradient {
+			in = append(in, gomlxtest.Input(want[p+"grad_in.q"]), gomlxtest.Input(want[p+"grad_in.k"]))
+		}
+		got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
+			nodes := turned(c.Encoders(s).Rotary, in[0], in[1])
+			if withGradient {
+				loss := ReduceAllSum(Add(Mul(nodes[2], in[2]), Mul(nodes[3], in[3])))
+				nodes = append(nodes, Gradient(loss, in[0], in[1])...)
+			}
+			return nodes
+		}, in...)
+		near(p+"cos_out", patches(c, got[0]), tol.CosSin)
+		near(p+"sin_out", patches(c, got[1]), tol.CosSin)
+		near(p+"q_rot", got[2], tol.Turned)
+		near(p+"k_rot", got[3], tol.Turned)
+		if withGradient {
+			near(p+"grad_out.q", got[4], tol.Grad)
+			near(p+"grad_out.k", got[5], tol.Grad)
+		}
+	}
+
+	c, p := of(meta.NormGrid), fmt.Sprintf("grid%dx%d.", meta.NormGrid[0], meta.NormGrid[1])
+	for form, r := range map[string]dinoRope{
+		"max.": {theta: m.Base, normalize: "max"}, "min.": {theta: m.Base, normalize: "min"}, "minmax.": ranged,
+		"bf16.": plain, "interleaved.": plain,
+	} {
+		periods := r.periods(m.HeadDim / 4)
+		if form == "bf16." {
+			for i := range periods { // as in the released checkpoints
+				periods[i] = float64(bfloat16.FromFloat32(float32(periods[i])).Float32())
+			}
+			gomlxtest.NearAbs(t, form+"periods", periods, want[form+"periods"].Data, 0)
+		}
+		rotary := newRotation("", c, form != "interleaved.", r.pairs(c, periods))
+		got := run(t, model.NewStore(), func(_ *model.Scope, in []*Node) []*Node { return turned(rotary, in[0], in[0]) },
+			gomlxtest.Input(want[p+"q"]))
+		for i, name := range []string{"cos_out", "sin_out", "q_rot"} {
+			if x, ok := want[p+form+name]; ok {
+				if i < 2 {
+					got[i] = patches(c, got[i])
+				}
+				gomlxtest.NearAbs(t, p+form+name, got[i], x.Data, []float64{tol.CosSin, tol.CosSin, tol.Turned}[i])
+			}
+		}
+	}
+
+	c = of(meta.AugmentsOf)
+	for _, form := range []string{"shift", "jitter", "rescale", "all"} {
+		draw := func(g *Graph, name string) *Node {
+			if x, ok := want["aug."+form+"."+name]; ok {
+				return Const(g, gomlxtest.Input(x))
+			}
+			return nil
+		}
+		got := run(t, model.NewStore(), func(_ *model.Scope, in []*Node) []*Node {
+			rotary := newRotation("", c, true, func(g *Graph, _ int) (cos, sin *Node) {
+				return plain.moved(g, c, draw(g, "shift"), draw(g, "jitter"), draw(g, "rescale"))
+			})
+			return turned(rotary, in[0], in[0])
+		}, gomlxtest.Input(want["aug.q"]))
+		near("aug."+form+".q_rot", got[2], tol.Turned)
+		if form == "all" {
+			near("aug.all.cos_out", patches(c, got[0]), tol.CosSin)
+			near("aug.all.sin_out", patches(c, got[1]), tol.CosSin)
+		}
+	}
+}
+
+// In training the coordinates are multiplied by log-uniform factors between 1/x and x, and shifted uniformly in ±x:
+// DINOv3's RopePositionEmbedding. Periods are so long that no angle wraps.
+func TestDINOv3DrawsLogUniformFactorsAndUniformShifts(t *testing.T) {
+	c, n := turning("rope-dinov3"), 600
+	draws := func(params map[string]any) (y, x [][2]float64) { // coordinates of the first and the last patch
+		store := gomlxtest.Seeded(t, 3)
+		store.SetParams(map[string]any{paramDINORopeShortest: 100.0, paramDINORopeLongest: 100.0, paramDINORopeRescale: 0.0})
+		store.SetParams(params)
+		exec := gomlxtest.Must(model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, in *Node) *Node {
+			s.Store().SetTraining(in.Graph(), true)
+			rotary := rotationOf(c.Encoders(s.In("vit")).Rotary)
+			_, sin := rotary.pairs(in.Graph(), 0)
+			_, other := rotary.pairs(in.Graph(), 1)
+			return Add(sin, MulScalar(Sub(other, sin), 1e3)) // equal in all blocks, otherwise the spread grows
+		}))(t)
+		defer exec.Finalize()
+		half := c.headDim() / 4
+		for range n {
+			sin := gomlxtest.Values(t, exec.MustCall(float32(0))[0]) // [tokens, 1, headDim/2]
+			at := func(token, pair int) float64 { return math.Asin(sin[token*2*half+pair]) * 100 / (2 * math.Pi) }
+			last := c.Tokens() - 1
+			y = append(y, [2]float64{at(c.Prefix(), 0), at(last, 0)})
+			x = append(x, [2]float64{at(c.Prefix(), half), at(last, half)})
+		}
+		return y, x
+	}
+	uniform := func(name string, draws []float64) { // in ±1: mean 0 ± 4·√(1/3n), mean square 1/3 ± 4·√(4/45n)
+		var mean, square, most float64
+		for _, v := range draws {
+			mean, square, most = mean+v/float64(n), square+v*v/float64(n), max(most, math.Abs(v))
+		}
+		if !(math.Abs(mean) <= 4*math.Sqrt(1/3.0/float64(n))) ||
+			!(math.Abs(square-1/3.0) <= 4*math.Sqrt(4/45.0/float64(n))) ||
+			most > 1+1e-3 ||
+			most < 0.98 {
+			t.Errorf("%s: mean %.3f, mean square %.3f, greatest %.4f, want 0, .333 and 1 of a uniform one", name, mean,
+				square, most)
+		}
+	}
+	rows, cols := float64(c.Rows()), float64(c.Cols())
+	still := [2]float64{1/rows - 1, 1/cols - 1} // of the first patch; the last has the opposite
+	logs := func(of [][2]float64, still, base float64) (out []float64) {
+		for _, v := range of {
+			out = append(out, math.Log(v[0]/still)/math.Log(base))
+		}
+		return out
+	}
+	y, x := draws(map[string]any{paramDINORopeRescale: 4.0})
+	both := logs(y, still[0], 4)
+	uniform("rescale", both)
+	gomlxtest.NearAbs(t, "rescale of the columns", logs(x, still[1], 4), both, 1e-3)
+	y, x = draws(map[string]any{paramDINORopeJitter: 3.0})
+	down, across := logs(y, still[0], 3), logs(x, still[1], 3)
+	uniform("jitter of the rows", down)
+	uniform("jitter of the columns", across)
+	y, x = draws(map[string]any{paramDINORopeShift: 0.5})
+	shifts := func(of [][2]float64, still float64) (out []float64) {
+		for _, v := range of {
+			if !(math.Abs(v[0]+v[1]-2*(v[0]-still)) <= 1e-3) {
+				t.Fatalf("the first patch is shifted by %g, the last by %g", v[0]-still, v[1]+still)
+			}
+			out = append(out, (v[0]-still)/0.5)
+		}
+		return out
+	}
+	upDown, leftRight := shifts(y, still[0]), shifts(x, still[1])
+	uniform("shift of the rows", upDown)
+	uniform("shift of the columns", leftRight)
+	correlation := func(a, b []float64) (sum float64) {
+		for i := range a {
+			sum += 3 * a[i] * b[i] / float64(n)
+		}
+		return sum
+	}
+	if r, s := correlation(down, across), correlation(upDown, leftRight); max(
+		math.Abs(r),
+		math.Abs(s),
+	) > 4/math.Sqrt(
+		float64(n),
+	) {
+		t.Errorf("rows and columns are correlated: jitter %.2f, shift %.2f", r, s)
+	}
+}
+
+// fopeMeta is meta.json of the fixture made by FoPE.
+type fopeMeta struct {
+	Heads    int `json:"heads"`
+	HeadDim  int `json:"head_dim"`
+	Variants map[string]struct {
+		Dim           int     `json:"fourier_dim"`
+		IgnoreZero    bool    `json:"fourier_ignore_zero"`
+		SeparateBasis bool    `json:"fourier_separate_basis"`
+		SeparateHead  bool    `json:"fourier_separate_head"`
+		Init          string  `json:"fourier_init"`
+		Gain          float64 `json:"fourier_init_norm_gain"`
+		Norm          bool    `json:"fourier_norm"`
+		Theta         float64 `json:"rope_theta"`
+		Length        int     `json:"max_sequence_length"`
+		In            int     `json:"input_dim"`
+		Out           int     `json:"output_dim"`
+	} `json:"variants"`
+	Lengths   []int `json:"lengths"`
+	Tolerance struct {
+		Abs float64 `json:"abs"`
+	} `json:"tolerance"`
+}
+
+func TestEveryVariantEqualsFoPE(t *testing.T) { fixtures.Each(t, testEveryVariantEqualsFoPE) }
+
+func testEveryVariantEqualsFoPE(t *testing.T) {
+	var meta fopeMeta
+	fixtures.JSON(t, "fope", "meta.json", &meta)
+	want := fixtures.Tensors(t, "fope", "tensors.safetensors")
+	for name, v := range meta.Variants {
+		if v.Init != "eye_xavier_norm" || v.Norm {
+			t.Fatalf("%s: a form of FoPE that this library has not: init %s, norm %v", name, v.Init, v.Norm)
+		}
+		for _, length := range meta.Lengths {
+			p := fmt.Sprintf("%s.T%d.", name, length)
+			c := Config{ImageRows: 1, ImageCols: length, PatchSize: 1, Width: meta.Heads * meta.HeadDim, Depth: 1,
+				Heads: meta.Heads, Classes: 1, Position: "fope", Pool: poolMean}.WithDefaults()
+			f := gomlxtest.LoadTorch(t, "fope", "tensors.safetensors", "/vit/")
+			store := f.Store
+			store.SetParams(map[string]any{
+				paramRopeTheta: v.Theta, paramFoPELength: v.Length, paramFoPEDim: v.Dim, "fope_ignore_zero": v.IgnoreZero,
+				"fope_separate_basis": v.SeparateBasis, "fope_separate_head": v.SeparateHead, "fope_gain": v.Gain,
+			})
+			o := fopeSettings{theta: v.Theta, length: v.Length, dim: v.Dim, ignoreZero: v.IgnoreZero}
+			used, mixed := o.frequencies(c)
+			if len(used) != v.In || mixed != v.Out {
+				t.Errorf("%s: %d frequencies for %d pairs, want %d for %d", name, len(used), mixed, v.In, v.Out)
+			}
+			gomlxtest.NearAbs(t, name+".inv_freq", used, want[name+".inv_freq"].Data, meta.Tolerance.Abs)
+			coefficients := map[string]string{"cos_coefficients": name + ".cos_coef", "sin_coefficients": name + ".sin_coef"}
+			if !v.SeparateBasis {
+				coefficients = map[string]string{"cos_coefficients": name + ".fourier_coef"}
+			}
+			for variable, tensor := range coefficients {
+				x := want[tensor]
+				heads := len(x.Data) / (v.In * v.Out)
+				f.Set("position/fope/block_00/"+variable, x.Data, heads, v.In, v.Out)
+			}
+			known := store.NumVariables()
+			q, k := want[fmt.Sprintf("T%d.q", length)], want[fmt.Sprintf("T%d.k", length)] // [batch, head, position, channel]
+			got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
+				rotary := c.Encoders(s.In("vit")).Rotary
+				q, k := rotary.Block(0).EncodeQK(TransposeAllAxes(in[0], 0, 2, 1, 3), TransposeAllAxes(in[1], 0, 2, 1, 3),
+					nil, 1)
+				cos, sin := rotationOf(rotary).pairs(in[0].Graph(), 0)
+				return []*Node{TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3),
+					TransposeAllAxes(cos, 1, 0, 2), TransposeAllAxes(sin, 1, 0, 2)}
+			}, gomlxtest.Input(q), gomlxtest.Input(k))
+			if store.NumVariables() != known {
+				t.Errorf("%s: variables beside those of the fixture", name)
+			}
+			for i, tensor := range []string{"q_rot", "k_rot", "cos", "sin"} {
+				if x, ok := want[p+tensor]; ok { // cos and sin exist for some lengths
+					gomlxtest.NearAbs(t, p+tensor, got[i], x.Data, meta.Tolerance.Abs)
+				}
+			}
+		}
+	}
+}

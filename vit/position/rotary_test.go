@@ -1,0 +1,165 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package position
+
+import (
+	"fmt"
+)
+
+// turning is a model on 5×3 patches and a class token whose heads have 20 channels.
+func turning(position string) Config {
+	c := small(position, poolClass)
+	c.Width, c.Heads = 60, 3
+	return c
+}
+
+// alike returns a batch of equal tokens [batch, tokens, heads, headDim] with unequal channels.
+func alike(c Config, batch, tokens int) *tensors.Tensor {
+	flat := make([]float32, batch*tokens*c.Width)
+	for i := range flat {
+		flat[i] = float32(math.Sin(float64(5*(i%c.Width)+2))) + 0.3
+	}
+	return tensors.FromFlatDataAndDimensions(flat, batch, tokens, c.Heads, c.headDim())
+}
+
+// turned returns equal tokens [tokens, width] rotated by block 1 of a model, as queries and as keys.
+func turned(t *testing.T, store *model.Store, c Config) (q, k []float64) {
+	t.Helper()
+	got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
+		q, k := c.Encoders(s.In("vit")).Rotary.Block(1).EncodeQK(in[0], MulScalar(in[0], 0.5), nil, 1)
+		return []*Node{q, k}
+	}, alike(c, 1, c.Tokens()))
+	return got[0], got[1]
+}
+
+func TestRope1DEqualsRoFormersFormula(t *testing.T) {
+	c := turning("rope1d")
+	d := c.headDim()
+	x := gomlxtest.Values(t, alike(c, 1, 1)) // [heads, headDim], of every token
+	q, k := turned(t, gomlxtest.Seeded(t, 5), c)
+	var want []float64
+	for token := range c.Tokens() {
+		for at := 0; at < c.Width; at += 2 {
+			m, i := float64(max(0, token-c.Prefix())), float64(at%d/2)
+			turn := complex(x[at], x[at+1]) * cmplx.Exp(complex(0, m*math.Pow(10000, -2*i/float64(d)))) // §3.2.2
+			want = append(want, real(turn), imag(turn))
+		}
+	}
+	gomlxtest.Near(t, "queries", q, want, 1e-6)
+	for i := range want {
+		want[i] *= 0.5 // turned returns keys of half the length
+	}
+	gomlxtest.Near(t, "keys", k, want, 1e-6)
+}
+
+func TestTokensAlongAnotherAxisAreRefused(t *testing.T) {
+	c := turning("rope1d")
+	run(t, gomlxtest.Seeded(t, 5), func(s *model.Scope, in []*Node) []*Node {
+		block := c.Encoders(s.In("vit")).Rotary.Block(1)
+		err := exceptions.TryCatch[error](func() { block.EncodeQK(in[0], in[0], nil, 2) })
+		if err == nil || !strings.Contains(err.Error(), "rope1d") || !strings.Contains(err.Error(), "axis 2") {
+			t.Errorf("tokens along axis 2: %v", err)
+		}
+		flat := Reshape(in[0], 1, c.Tokens(), c.Width)
+		err = exceptions.TryCatch[error](func() { block.EncodeQK(flat, flat, nil, 1) })
+		if err == nil || !strings.Contains(err.Error(), "takes queries [batch, tokens, heads, headDim]") {
+			t.Errorf("queries without heads: %v", err)
+		}
+		if err := exceptions.TryCatch[error](func() { block.EncodeQK(in[0], in[0], nil, -3) }); err != nil {
+			t.Errorf("tokens along the third axis from the end: %v", err)
+		}
+		return in
+	}, alike(c, 1, c.Tokens()))
+}
+
+// θ is the published one. ignore_zero, fourier_separate_basis and fourier_separate_head are set in the configurations
+// of FoPE's authors, and the gain of their smallest model is .3.
+func TestDefaultsAreThoseOfTheAuthors(t *testing.T) {
+	gomlxtest.OnGo(t)
+	for _, of := range []struct {
+		position, param string
+		standard, other any
+	}{
+		{"rope1d", paramRopeTheta, 10000.0, 20000.0}, {"rope-axial", paramRopeTheta, 100.0, 200.0},
+		{"rope-mixed", paramRopeTheta, 10.0, 20.0}, {"rope-dinov3", paramRopeTheta, 100.0, 200.0},
+		{"as2drope", paramRopeTheta, 10000.0, 20000.0}, {"fope", paramRopeTheta, 10000.0, 20000.0},
+		{"fope", "fope_ignore_zero", true, false}, {"fope", "fope_separate_basis", true, false},
+		{"fope", "fope_separate_head", true, false}, {"fope", "fope_gain", 0.3, 0.4},
+	} {
+		c := turning(of.position)
+		with := func(params map[string]any) []float64 {
+			store := gomlxtest.Seeded(t, 5)
+			store.SetParam("/"+paramFoPELength, 100) // long enough for more than one frequency
+			store.SetParams(params)
+			q, _ := turned(t, store, c)
+			return q
+		}
+		if !slices.Equal(with(nil), with(map[string]any{of.param: of.standard})) {
+			t.Errorf("%s: %s = %v is not the default", of.position, of.param, of.standard)
+		}
+		if slices.Equal(with(nil), with(map[string]any{of.param: of.other})) {
+			t.Errorf("%s: %s is not read", of.position, of.param)
+		}
+	}
+}
+
+func TestTheClassTokenTurnsInAS2DRoPEAlone(t *testing.T) {
+	gomlxtest.OnGo(t)
+	for _, position := range []string{"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "fope", "liere", "as2drope"} {
+		c := turning(position)
+		still := gomlxtest.Values(t, alike(c, 1, 1))
+		q, _ := turned(t, gomlxtest.Seeded(t, 5), c)
+		if same := slices.Equal(q[:c.Width], still); same != (position != "as2drope") {
+			t.Errorf("%s: the class token stays as it is: %v", position, same)
+		}
+		if slices.Equal(q[2*c.Width:3*c.Width], still) {
+			t.Errorf("%s: patch 1 stays as it is", position)
+		}
+		registered := c
+		registered.Registers = 2 // which have no position, and move none
+		if with, _ := turned(t, gomlxtest.Seeded(t, 5), registered); !slices.Equal(with,
+			slices.Concat(q[:c.Width], still, still, q[c.Width:])) {
+			t.Errorf("%s: registers turn, or change how others do", position)
+		}
+		store := gomlxtest.Seeded(t, 5)
+		store.SetParam("/as2drope_rotate_class", false)
+		if q, _ = turned(t, store, c); !slices.Equal(q[:c.Width], still) {
+			t.Errorf("%s: the class token turns though it is told not to", position)
+		}
+	}
+}
+
+// A learned function of position applies to a grid of 10×6 after training on 5×3 patches, by the rule of each original.
+func TestPositionsOnAnotherGridRotateAsOnTheTrainingGrid(t *testing.T) {
+	gomlxtest.OnGo(t)
+	for position, trained := range map[string]func(row, col int) (int, bool){ // index of the patch with the same rotation
+		"rope1d":     func(row, col int) (int, bool) { return row*6 + col, row*6+col < 15 }, // numbers continued
+		"fope":       func(row, col int) (int, bool) { return row*6 + col, row*6+col < 15 },
+		"rope-axial": func(row, col int) (int, bool) { return row*3 + col, row < 5 && col < 3 }, // cropped or extended
+		"rope-mixed": func(row, col int) (int, bool) { return row*3 + col, row < 5 && col < 3 },
+		"as2drope":   func(row, col int) (int, bool) { return row/2*3 + col/2, row%2 == 0 && col%2 == 0 }, // scaled
+	} {
+		c := turning(position)
+		want, _ := turned(t, gomlxtest.Seeded(t, 5), c)
+		store := gomlxtest.Seeded(t, 5)
+		store.SetParams(c.TrainedGrid())
+		c.ImageRows, c.ImageCols = 2*c.ImageRows, 2*c.ImageCols
+		got, _ := turned(t, store, c)
+		compared := 0
+		for row := range c.Rows() {
+			for col := range c.Cols() {
+				if k, ok := trained(row, col); ok {
+					at, from := (c.Prefix()+row*c.Cols()+col)*c.Width, (c.Prefix()+k)*c.Width
+					gomlxtest.Near(t, position, got[at:at+c.Width], want[from:from+c.Width], 1e-6)
+					compared++
+				}
+			}
+		}
+		if compared != 15 {
+			t.Errorf("%s: %d places compared, want 15", position, compared)
+		}
+	}
+}
+
+func rotationOf(r Rotary) *rotation { return r.(*rotary).tokenwise.(*rotation) }
+func liereOf(r Rotary) *liere       { return r.(*rotary).tokenwise.(*liere) }

@@ -1,0 +1,176 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package position
+
+import (
+	"fmt"
+)
+
+// A misspelt name would take no setting away.
+func TestSettingsOfPartsAreSettings(t *testing.T) {
+	for _, name := range slices.Concat(ofGate, ofProjection, ofTable, ofGrid) {
+		if !slices.Contains(wepe.Params(), name) {
+			t.Errorf("package wepe has no setting %s", name)
+		}
+	}
+}
+
+func TestEncodingsStartWithTheSpreadOfTheirAuthors(t *testing.T) {
+	const width, heads = 2520, 630 // enough numbers for a spread within 6 %
+	xavier := func(gain, in, out float64) float64 { return gain * math.Sqrt(2/(in+out)) }
+	for _, test := range []struct {
+		position string
+		params   map[string]any
+		path     string
+		want     float64
+	}{
+		{"learned", nil, "embedding", 0.02}, // timm trunc_normal_(std=.02), Google's normal(stddev=0.02)
+		// The release's 2-D grid: trunc_normal_(std=.02).
+		{"grid2d", nil, "grid2d/table", 0.02},
+		{"grid2d", nil, "grid2d/prefix", 0.02},
+		// timm's NaFlexViT: both tables normal, std .02.
+		{"factorized", nil, "factorized/rows", 0.02},
+		{"factorized", nil, "factorized/cols", 0.02},
+		// The release's encoder: cls_pos_embedding randn·0.015, every Linear trunc_normal_(std=.02) inside its ViT.
+		{"wepe", nil, "wepe/prefix", 0.015},
+		{"wepe", nil, "wepe/projection/dense/weights", 0.02},
+		{"wepe", map[string]any{"wepe_mode": "release"}, "wepe/prefix", 0.015},
+		{"wepe", map[string]any{"wepe_projection": "mlp"}, "wepe/projection/hidden/dense/weights", 0.02},
+		{"wepe", map[string]any{"wepe_projection": "mlp"}, "wepe/projection/output/dense/weights", 0.02},
+		{"wepe-bias", nil, "wepe_bias/weights", 0.02},                   // ours, as the weights of wepe
+		{"relative-table", nil, "relative_table/block_01/scores", 0.02}, // BEiT: trunc_normal_(std=.02)
+		// The release's fine-tuning: xavier_uniform_(gain=.8), for dmlab and resisc45 .9.
+		{"hybrid", nil, "embedding", 0.02},
+		{"hybrid", map[string]any{"wepe_surrogate": "cifar100"}, "surrogate/projection/hidden/dense/weights",
+			xavier(0.8, 4, width/2)},
+		{"hybrid", map[string]any{"wepe_surrogate": "dmlab"}, "surrogate/projection/output/dense/weights",
+			xavier(0.9, width, width)},
+		// rope-vit's init_random_2d_freqs: directions on the unit circle, and lengths that begin with 1.
+		{"rope-mixed", nil, "rope_mixed/block_00/frequencies", math.Sqrt(0.5)},
+		{"liere", nil, "liere/block_01/generators", 2 * math.Pi / math.Sqrt(3)}, // rand·2π
+	} {
+		c := small(test.position, poolClass)
+		c.Width, c.Heads = width, heads
+		store := gomlxtest.Seeded(t, 5)
+		store.SetParams(test.params)
+		c.Encoders(store.Scope("/vit"))
+		v := store.GetVariable("/vit/position/" + test.path)
+		if v == nil {
+			t.Fatalf("%s %v has no variable %s", test.position, test.params, test.path)
+		}
+		gomlxtest.Spreads(t, fmt.Sprint(test.position, test.params, " ", test.path), gomlxtest.Values(t, v.MustValue()),
+			test.want)
+	}
+}
+
+func TestHyperparametersAreValidFromTheirLowestToTheirHighestValue(t *testing.T) {
+	const huge, side = math.MaxFloat32, 16_384 // side: patches along one side of a grid
+	var rows, cols int
+	all := slices.Concat(new(axialRope).settings(), new(as2dRope).settings(), new(dinoRope).settings(),
+		new(fopeSettings).settings(), new(liereSettings).settings(), new(lookHere).settings(),
+		trainedGrid("grid2d").settings(&rows, &cols))
+	accepts := func(row setting.Row, value any) bool {
+		store := model.NewStore()
+		store.SetParam("/"+row.Name, value)
+		setting.Read(store.RootScope(), []setting.Row{row})
+		return setting.Check([]setting.Row{row}) == nil
+	}
+	ints := map[string][2]int{
+		paramFoPELength: {0, side * side}, paramFoPEDim: {0, 65_536}, paramLiereBlock: {2, 65_536},
+		paramRopeAxialRows: {0, side}, paramRopeAxialCols: {0, side}, paramAS2DRoPEBaseRows: {0, side},
+		"liere_trained_rows": {0, side}, "liere_trained_cols": {0, side}, "grid2d_rows": {0, side}, "grid2d_cols": {0, side},
+	}
+	floats := map[string][2]float64{
+		paramRopeTheta: {1.000001, huge}, paramRopeAxialOffset: {-huge, huge}, "fope_gain": {0, huge},
+		paramDINORopeShortest: {0, huge}, paramDINORopeLongest: {0, huge}, paramDINORopeShift: {0, 100},
+		paramDINORopeJitter: {0, 100}, paramDINORopeRescale: {0, 100}, "lookhere_slope": {0, 1000},
+		"lookhere_first": {0, 1000}, "lookhere_last": {0, 1000},
+	}
+	choices := []string{paramRopeAxialFirst, "as2drope_rotate_class", paramDINORopeNormalize, "fope_ignore_zero",
+		"fope_separate_basis", "fope_separate_head", "fope_learn", "liere_shared", "liere_first_layer", "lookhere_distance",
+		"lookhere_fill", paramLookHereViews} // the views are text
+	for _, row := range all {
+		var values []any // two within, two beyond the ends
+		if ends, ok := ints[row.Name]; ok {
+			values = []any{ends[0], ends[1], ends[0] - 1, ends[1] + 1}
+		} else if ends, ok := floats[row.Name]; ok {
+			values = []any{ends[0], ends[1], math.Nextafter(ends[0], math.Inf(-1)), math.Nextafter(ends[1], math.Inf(1))}
+		} else if !slices.Contains(choices, row.Name) {
+			t.Errorf("%s: give its ends here", row.Name)
+		}
+		for i, value := range values {
+			if accepts(row, value) != (i < 2) {
+				t.Errorf("%s = %v: accepted %v", row.Name, value, i >= 2)
+			}
+		}
+	}
+}
+
+func TestEncodersNameTheHyperparameterThatIsWrong(t *testing.T) {
+	for _, test := range []struct {
+		position, param string
+		value           any
+		want            string
+	}{
+		{"rope1d", paramRopeTheta, 1.0, "= 1, want"},
+		{"as2drope", paramAS2DRoPEBaseRows, -1, "= -1, want"},
+		{"fope", paramFoPELength, 6, "= 6, want"},
+		{"fope", paramFoPEDim, 33, "= 33, want an even"},
+		{"liere", paramLiereBlock, 3, "= 3, want a number that divides the 20 channels"},
+		{"grid2d", "grid2d_cols", 1 << 20, "= 1048576, want"},
+		{"grid2d", paramGrid2DKernel, "nearest", `= "nearest", want "bilinear" or "bicubic"`},
+		{"factorized", "factorized_rows", -1, "= -1, want"},
+		{"rope-dinov3", paramDINORopeShortest, 0.5, "= 0.5 and rope_dinov3_longest = 0: give both or none"},
+		{"rope-dinov3", paramDINORopeNormalize, "longest", `= "longest", want "separate", "max" or "min"`},
+		{"lookhere", paramLookHereViews, "halves-wide", `= "halves-wide": unknown view "wide": want one of halves, `},
+		{"lookhere", paramLookHereViews, "none,none,none", "names the views of 3 blocks, this model has 2"},
+		{"lookhere", "lookhere_distance", "cubic", `= "cubic", want "linear", "sqrt" or "square"`},
+		{"lookhere", "lookhere_fill", "inf", `= "inf", want "hidden", "zero" or "farthest"`},
+		{"sincos2d", paramSinCos2DVariant, "beit", `= "beit", want "mae", "big_vision"`},
+		{"hybrid", paramBlend, "sum", `= "sum", want "surrogate"`},
+	} {
+		store := model.NewStore()
+		store.SetParam("/"+test.param, test.value)
+		err := exceptions.TryCatch[error](func() { turning(test.position).Encoders(store.RootScope()) })
+		if want := "vit: " + test.param + " " + test.want; err == nil || !strings.HasPrefix(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: want one line that begins with %q, got %v", test.position, want, err)
+		}
+		if !slices.Contains(Params(), test.param) {
+			t.Errorf("%s is not listed", test.param)
+		}
+	}
+	c := turning("fope")
+	c.Heads = c.Width / 2
+	err := exceptions.TryCatch[error](func() { c.Encoders(model.NewStore().RootScope()) })
+	if err == nil || !strings.Contains(err.Error(), "want heads of 4 or more") {
+		t.Errorf("heads of 2 channels: %v", err)
+	}
+}
+
+// Seven patches are the first to have a period of one radian per patch.
+func TestFoPERecordsTheLengthOfItsTrainingGridButAtLeastSeven(t *testing.T) {
+	for _, grid := range [][3]int{{1, 5, 7}, {1, 7, 7}, {5, 3, 15}} {
+		if got := onGrid("fope", grid[0], grid[1], 1, 2).TrainedGrid()[paramFoPELength]; got != grid[2] {
+			t.Errorf("%d × %d patches: %v, want %d", grid[0], grid[1], got, grid[2])
+		}
+	}
+}
+
+// The additive ones average over the training patches in a coarser patch, so a model has to record them.
+func TestEncodingsWithATrainingGridRecordIt(t *testing.T) {
+	found := 0
+	for _, name := range PositionNames() {
+		if e := gomlxtest.Must(EncodingNamed(name))(t); !slices.Contains(e[0].Params, "wepe_rows") || name == "hybrid" {
+			continue // hybrid takes ℘ at the centre of each patch
+		}
+		found++
+		got := onGrid(name, 5, 3, 1, 4).TrainedGrid()
+		if got["wepe_rows"] != 5 || got["wepe_cols"] != 3 {
+			t.Errorf("%s: %v, want 5 rows and 3 columns", name, got)
+		}
+	}
+	if found < 4 {
+		t.Errorf("%d encodings", found)
+	}
+}
