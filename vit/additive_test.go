@@ -3,9 +3,7 @@
 package vit
 
 import (
-	"cmp"
 	"fmt"
-	"math"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // rowsOf returns the rows that an encoding adds.
@@ -20,7 +19,7 @@ func rowsOf(t *testing.T, c Config, store *model.Store) []float64 {
 	t.Helper()
 	// Times one: a variable that is itself an output comes back wrong from the onnx backend.
 	return run(t, store, func(s *model.Scope, in []*Node) []*Node {
-		return []*Node{MulScalar(c.Encoders(s.In("vit")).Additive.Encode(in[0].Graph()), 1)}
+		return []*Node{MulScalar(acting[position.Adder](c, s.In("vit")).Encode(in[0].Graph()), 1)}
 	}, float32(0))[0]
 }
 
@@ -54,14 +53,14 @@ func testFactorizedEqualsNaFlexViT(t *testing.T) {
 			f.Layer("patch", "proj") // of pixels row by row, channels last
 			f.AllUsed("")
 			f.Store.SetParams(map[string]any{"factorized_rows": m.Grid[0], "factorized_cols": m.Grid[1],
-				paramFactorizedAspect: form == "aspect"})
+				position.ParamFactorizedAspect: form == "aspect"})
 			c := Config{ImageRows: grid[0] * m.Patch, ImageCols: grid[1] * m.Patch, PatchSize: m.Patch, Width: m.Width, Depth: 1,
 				Heads: 1, Classes: 1, Registers: m.Registers, PatchPositions: true, Position: "factorized"}.WithDefaults()
 			p := fmt.Sprintf("grid%dx%d.", grid[0], grid[1])
 			weight := want[p+"grad_in.tokens"]
 			images := want[p+"images_nhwc"]
 			got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
-				rows := c.Encoders(s.In("vit")).Additive.Encode(in[0].Graph())
+				rows := acting[position.Adder](c, s.In("vit")).Encode(in[0].Graph())
 				variable := func(name string) *Node {
 					return f.Store.GetVariable("/vit/position/factorized/" + name).NodeValue(in[0].Graph())
 				}

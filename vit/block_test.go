@@ -21,6 +21,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/kernel"
 	"github.com/wepe-go/wepe/internal/weight"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // large makes attention far from uniform, so that a wrong softmax is detected.
@@ -332,7 +333,11 @@ func TestGradientsOfFactorsAreTheSameIn16Bits(t *testing.T) {
 			x = Reshape(x, batch, rows*cols, width)
 			return Reshape(c.branch(scope, "scale1", x, 0), batch, rows, cols, width)
 		},
-		"cpe": func(scope *model.Scope, x *Node) *Node { return newCPE(scope, c).After(x, 0) },
+		"cpe": func(scope *model.Scope, x *Node) *Node {
+			cpe := position.New("cpe", scope, position.Config{Grid: position.Grid{Rows: rows, Cols: cols}, Width: width, Heads: 1})
+			y := cpe.(position.Follower).After(Reshape(x, batch, rows*cols, width), 0)
+			return Reshape(y, batch, rows, cols, width)
+		},
 		"modulation": func(scope *model.Scope, x *Node) *Node {
 			m := weight.Float32(scope, "factors", weight.Constant(0.5), 1, rows, cols, width).NodeValue(x.Graph())
 			return kernel.Rescale(x, m)
@@ -365,17 +370,17 @@ func TestBfloat16IsCloseToFloat32(t *testing.T) {
 	if !inBfloat16(t) {
 		return
 	}
-	for i, position := range gomlxtest.InTurn(0, gomlxtest.Encodings(PositionNames())...) {
+	for i, label := range gomlxtest.InTurn(0, gomlxtest.Encodings(position.Names())...) {
 		for _, pool := range gomlxtest.InTurn(i, poolClass, poolMean) {
-			c := small(position, pool)
+			c := small(label, pool)
 			want := logitsOf(t, gomlxtest.Seeded(t, 4), c, noise(c, 2))
 			c.DType = "bfloat16"
 			got := logitsOf(t, gomlxtest.Seeded(t, 4), c, noise(c, 2))
 			if slices.Equal(got, want) {
-				t.Errorf("%s, pool %s: bfloat16 equals float32 in every bit", position, pool)
+				t.Errorf("%s, pool %s: bfloat16 equals float32 in every bit", label, pool)
 			}
 			// 8 bits of mantissa round by 2^-9; a dozen roundings follow each other in two blocks.
-			gomlxtest.Near(t, position+" "+pool, got, want, 0.03)
+			gomlxtest.Near(t, label+" "+pool, got, want, 0.03)
 		}
 	}
 }
@@ -397,11 +402,11 @@ func TestEncodingsAreComputedInFloat32InsideABfloat16Model(t *testing.T) {
 			}
 		}
 	}
-	for _, position := range gomlxtest.InTurn(3, gomlxtest.Encodings(PositionNames())...) {
-		c := turning(position)
+	for _, name := range gomlxtest.InTurn(3, gomlxtest.Encodings(position.Names())...) {
+		c := turning(name)
 		store := trained(t, c)
-		for _, name := range []string{"patch/weights", "patch/biases", "class"} {
-			v := store.GetVariable("/vit/" + name)
+		for _, path := range []string{"patch/weights", "patch/biases", "class"} {
+			v := store.GetVariable("/vit/" + path)
 			zeros := tensors.FromFlatDataAndDimensions(make([]float32, v.Shape().Size()), v.Shape().Dimensions...)
 			if err := v.SetValue(zeros); err != nil {
 				t.Fatal(err)
@@ -412,16 +417,16 @@ func TestEncodingsAreComputedInFloat32InsideABfloat16Model(t *testing.T) {
 		got := run(t, store, func(_ *model.Scope, in []*Node) []*Node {
 			trace := half.Trace(store.Scope("/vit"), in[0], false)
 			if trace.Tokens.DType() != dtypes.BFloat16 {
-				t.Errorf("%s: the tokens are %s", position, trace.Tokens.DType())
+				t.Errorf("%s: the tokens are %s", name, trace.Tokens.DType())
 			}
 			of := c.Trace(store.Scope("/vit"), in[0], false)
 			outputs := []*Node{ConvertDType(trace.Tokens, dtypes.Float32), of.Tokens}
-			if relative := trace.Encoders.Relative; relative != nil {
-				if bias := relative.AttentionBias(in[0].Graph(), 0); bias.DType() != dtypes.Float32 {
-					t.Errorf("%s: the bias is %s", position, bias.DType())
+			if relative, ok := position.As[position.Biaser](trace.Encoder); ok {
+				if bias := relative.Bias(in[0].Graph(), 0); bias.DType() != dtypes.Float32 {
+					t.Errorf("%s: the bias is %s", name, bias.DType())
 				}
 			}
-			if rotary := trace.Encoders.Rotary; rotary != nil {
+			if rotary, ok := position.As[position.Rotator](trace.Encoder); ok {
 				x := ConvertDType(in[1], dtypes.BFloat16)
 				turned, _ := rotary.Block(0).EncodeQK(x, x, nil, 1)
 				x = ConvertDType(x, dtypes.Float32)
@@ -431,7 +436,7 @@ func TestEncodingsAreComputedInFloat32InsideABfloat16Model(t *testing.T) {
 			return outputs
 		}, noise(c, 1), alike(c, 1, c.Tokens()))
 		for i := 0; i < len(got); i += 2 {
-			rounds(position+[]string{": tokens", ": queries"}[i/2], got[i], got[i+1])
+			rounds(name+[]string{": tokens", ": queries"}[i/2], got[i], got[i+1])
 		}
 	}
 }

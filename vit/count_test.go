@@ -3,6 +3,7 @@
 package vit
 
 import (
+	"math"
 	"testing"
 
 	"github.com/gomlx/gomlx/core/tensors"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 func TestCPEEqualsTimm(t *testing.T) { fixtures.Each(t, testCPEEqualsTimm) }
@@ -42,7 +43,7 @@ func testCPEEqualsTimm(t *testing.T) {
 		MLPDim: int(m.MLPRatio * float64(m.Width)), Classes: m.Classes, Epsilon: m.Epsilon, Position: "cpe",
 	}
 	f := load(t, "cpe")
-	f.Store.SetParam("/"+paramCPEBlocks, m.Blocks)
+	f.Store.SetParam("/"+position.ParamCPEBlocks, m.Blocks)
 	f.conv("patch", "patch_embed.proj")
 	f.Set("class", f.Get("cls_token").Data, 1, c.Width)
 	f.Set("registers", f.Get("reg_token").Data, c.Registers, c.Width)
@@ -71,14 +72,5 @@ func testCPEEqualsTimm(t *testing.T) {
 		gomlxtest.Near(t, p+"gradient of the kernel", got[2],
 			gomlxtest.Reversed(want[p+"grad.weight"].Data, c.Width, 1, 9), meta.Tolerance.Grad)
 		gomlxtest.Near(t, p+"gradient of the bias", got[3], want[p+"grad.bias"].Data, meta.Tolerance.Grad)
-	}
-}
-
-func TestTheBlocksOfCPEAreAHyperparameter(t *testing.T) {
-	c := small("cpe", poolClass)
-	for blocks, want := range map[int]int{1: 1, 2: 2, 5: c.Depth} {
-		if kernels := len(built(c, map[string]any{paramCPEBlocks: blocks})) / 2; kernels != want {
-			t.Errorf("%d blocks: %d kernels, want %d", blocks, kernels, want)
-		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // trained returns a store with the model of a configuration, its weights stirred so that none has its initial value,
@@ -83,8 +84,8 @@ func graphOf(t *testing.T, store *model.Store, c Config) (nodes []string) {
 // hyperparameters contain its details.
 func TestFold_keeps_the_logits_of_every_form(t *testing.T) {
 	for _, of := range []struct {
-		position, want string
-		params         map[string]any
+		label, want string
+		params      map[string]any
 	}{
 		{"wepe+rope-mixed", "learned+rope-mixed", nil}, {"hybrid+liere", "learned+liere", nil},
 		{"learned+fope", "learned+fope", nil},
@@ -97,7 +98,7 @@ func TestFold_keeps_the_logits_of_every_form(t *testing.T) {
 		if gomlxtest.OnXLA() && of.params == nil {
 			continue // the laws of package vittest fold encodings with their defaults
 		}
-		c := small(of.position, poolClass)
+		c := small(of.label, poolClass)
 		store := trained(t, c, of.params)
 		if _, err := store.CreateVariable("/vit/position/of_none", tensors.FromScalar(float32(1))); err != nil {
 			t.Fatal(err)
@@ -107,16 +108,16 @@ func TestFold_keeps_the_logits_of_every_form(t *testing.T) {
 			t.Fatal(err)
 		}
 		if config != small(of.want, poolClass) {
-			t.Errorf("%s: the folded configuration is %+v", of.position, config)
+			t.Errorf("%s: the folded configuration is %+v", of.label, config)
 		}
-		gomlxtest.Near(t, of.position, logitsOf(t, folded, config, noise(config, 2)), logitsOf(t, store, c, noise(c, 2)),
+		gomlxtest.Near(t, of.label, logitsOf(t, folded, config, noise(config, 2)), logitsOf(t, store, c, noise(c, 2)),
 			1e-6)
 		ordinary := trained(t, config)
 		if got, want := shapesBelow(folded, "/"), shapesBelow(ordinary, "/vit/"); !maps.Equal(got, want) {
-			t.Errorf("%s: the folded store holds %v, want %v", of.position, got, want)
+			t.Errorf("%s: the folded store holds %v, want %v", of.label, got, want)
 		}
 		if got, want := graphOf(t, folded, config), graphOf(t, ordinary, config); !slices.Equal(got, want) {
-			t.Errorf("%s: the graph is not that of a model of %s:\n%q\n%q", of.position, of.want, got, want)
+			t.Errorf("%s: the graph is not that of a model of %s:\n%q\n%q", of.label, of.want, got, want)
 		}
 	}
 }
@@ -149,7 +150,7 @@ func TestFoldTakesAModelInTheRootScope(t *testing.T) {
 }
 
 func TestFold_refuses_encodings_without_a_table(t *testing.T) {
-	for _, p := range positions {
+	for _, p := range position.All() {
 		if p.Folds() {
 			continue
 		}
@@ -161,7 +162,7 @@ func TestFold_refuses_encodings_without_a_table(t *testing.T) {
 	}
 
 	c := small("wepe", poolClass)
-	other := trained(t, small(learned, poolClass))
+	other := trained(t, small(position.Learned, poolClass))
 	_, _, err := c.Fold(gomlxtest.Backend(), other.Scope("/vit"))
 	if err == nil || !strings.Contains(err.Error(), "/vit/position lacks 8 of its variables") {
 		t.Errorf("a model without the encoding: got %v, want what is missing", err)
@@ -174,8 +175,8 @@ func TestFold_refuses_encodings_without_a_table(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "/vit/position lacks 1 of its variables") {
 		t.Errorf("a model without one variable: got %v, want the number", err)
 	}
-	larger := trained(t, sized(small(learned, poolClass), 2, 7))
-	_, _, err = small(learned, poolClass).Fold(gomlxtest.Backend(), larger.Scope("/vit"))
+	larger := trained(t, sized(small(position.Learned, poolClass), 2, 7))
+	_, _, err = small(position.Learned, poolClass).Fold(gomlxtest.Backend(), larger.Scope("/vit"))
 	if err == nil || !strings.HasPrefix(err.Error(), `vit: table of position "learned": `) {
 		t.Errorf("a table of another grid: got %v, want its name", err)
 	}

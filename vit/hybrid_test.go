@@ -11,6 +11,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit/position"
 	"github.com/wepe-go/wepe/wepe"
 )
 
@@ -37,8 +38,8 @@ func TestHybrid_with_a_gate_fixed_at_1_is_the_blended_encoding_bit_for_bit(t *te
 		store := trained(t, c, params)
 		values, err := model.CallOnceN(gomlxtest.Backend(), store, func(_ *model.Scope, g *Graph) []*Node {
 			scope := store.Scope("/vit/position")
-			learned := scope.GetVariable(learnedName).NodeValue(g)
-			return []*Node{c.Encoders(store.Scope("/vit")).Additive.Encode(g), blended.build(scope).Encode(g),
+			learned := scope.GetVariable(position.TableName).NodeValue(g)
+			return []*Node{acting[position.Adder](c, store.Scope("/vit")).Encode(g), blended.build(scope).Encode(g),
 				MulScalar(learned, 1)}
 		})
 		if err != nil {

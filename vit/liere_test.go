@@ -4,7 +4,6 @@ package vit
 
 import (
 	"fmt"
-	"math"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -13,7 +12,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/internal/weight"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // liereMeta is meta.json of the fixture made by the authors' own code.
@@ -134,33 +133,21 @@ func testLieREEqualsTheOriginal(t *testing.T) {
 			name := fmt.Sprintf("grid%dx%d", grid[0], grid[1])
 			f, c := liereModel(t, meta, raw, grid)
 			f.Store.SetParams(map[string]any{
-				paramLiereBlock: variant.Block, "liere_shared": !variant.PerHead,
+				position.ParamLiereBlock: variant.Block, "liere_shared": !variant.PerHead,
 				"liere_trained_rows": meta.Grids[0][0], "liere_trained_cols": meta.Grids[0][1],
 			})
 			last := c.Depth - 1
 			rotations := held(variant.Name + "." + name + ".rotations")
-			attended := held(name + ".attn_in")
 			got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
-				encoder := liereOf(c.Encoders(s.In("vit")).Rotary)
-				g := in[0].Graph()
-				q, k := (&rotary{tokenwise: encoder}).Block(last).EncodeQK(in[0], in[1], nil, 1)
-				attn := s.At("vit").At("block_%02d", last).At("attention")
-				part := func(name string) *Node {
-					return c.heads(weight.Dense(attn.At("%s", name), in[2], c.Width, weight.Constant(0), weight.Constant(0)))
-				}
-				q2, k2 := (&rotary{tokenwise: encoder}).Block(last).EncodeQK(part("query"), part("key"), nil, 1)
-				mixed, _ := c.attend(s, q2, k2, part("value"), nil, false)
-				out := []*Node{
-					TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3),
-					weight.Dense(attn.At("output"), Reshape(mixed, in[2].Shape().Dimensions...), c.Width, weight.Constant(0),
-						weight.Constant(0)),
-				}
+				rotary := acting[position.Rotator](c, s.In("vit"))
+				q, k := rotary.Block(last).EncodeQK(in[0], in[1], nil, 1)
+				out := []*Node{TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3),
+					attended(c, s.Shared("vit"), in[2], rotary, last)}
 				for layer := c.Depth - rotations.Shape[1]; layer < c.Depth; layer++ {
-					out = append(out, encoder.rows(g, layer)[0])
+					out = append(out, matrices(c, rotary, in[0].Graph(), layer, variant.Block, rotations.Shape[2]))
 				}
 				return out
-			}, swapped(held(name+".q")), swapped(held(name+".k")),
-				gomlxtest.Input(attended))
+			}, swapped(held(name+".q")), swapped(held(name+".k")), gomlxtest.Input(held(name+".attn_in")))
 			p := variant.Name + "." + name
 			gomlxtest.NearAbs(t, p+".q_rot", got[0], held(p+".q_rot").Data, meta.Tolerance.Turned)
 			gomlxtest.NearAbs(t, p+".k_rot", got[1], held(p+".k_rot").Data, meta.Tolerance.Turned)
@@ -185,7 +172,7 @@ func testLieREModelEqualsTheOriginal(t *testing.T) {
 		for form, first := range map[string]bool{"as_released": true, "per_layer": false} {
 			f, c := liereModel(t, meta, want[variant.Name+".generator_raw_params"], meta.Grids[0])
 			f.Store.SetParams(map[string]any{
-				paramLiereBlock: variant.Block, "liere_shared": !variant.PerHead, "liere_first_layer": first,
+				position.ParamLiereBlock: variant.Block, "liere_shared": !variant.PerHead, "liere_first_layer": first,
 			})
 			got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
 				trace := c.Trace(s.In("vit"), in[0], false)

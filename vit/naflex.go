@@ -3,6 +3,7 @@
 package vit
 
 import (
+	"fmt"
 	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -31,7 +32,7 @@ type NaFlexImages struct {
 func (c Config) NaFlexLogits(scope *model.Scope, p NaFlexImages) *Node {
 	c = c.valid()
 	if err := c.Encoding().ValidateGrids(); err != nil {
-		panic(err)
+		panic(fmt.Errorf("vit: %w", err))
 	}
 	d := p.Strips.Shape().Dimensions
 	if len(d) != 4 || d[1] == 0 || d[1]%c.PatchSize != 0 || d[2] != c.PatchSize || d[3] != c.Channels {

@@ -16,11 +16,12 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // onManyGrids are the encodings that support images of several grids, and a combination of three.
 func onManyGrids() (names []string) {
-	for _, p := range Positions() {
+	for _, p := range position.All() {
 		if !p.Pretrained {
 			names = append(names, p.Name)
 		}
@@ -132,9 +133,9 @@ func sameOnOwnGrids(t *testing.T, store *model.Store, c Config, name string, whi
 }
 
 func TestImagesHaveTheLogitsOfTheModelOnTheirOwnGrid(t *testing.T) {
-	for i, position := range onManyGrids() {
+	for i, label := range onManyGrids() {
 		for _, pool := range gomlxtest.InTurn(i, poolClass, poolMean, poolClassMean) {
-			c := small(position, pool) // 5×3 patches
+			c := small(label, pool) // 5×3 patches
 			if pool == poolClassMean {
 				c.Registers, c.PatchPositions = 2, true
 			}
@@ -145,7 +146,7 @@ func TestImagesHaveTheLogitsOfTheModelOnTheirOwnGrid(t *testing.T) {
 			if gomlxtest.OnXLA() {
 				which = []int{2, 4}
 			}
-			sameOnOwnGrids(t, store, c, position+" "+pool, which...)
+			sameOnOwnGrids(t, store, c, label+" "+pool, which...)
 		}
 	}
 }
@@ -153,24 +154,24 @@ func TestImagesHaveTheLogitsOfTheModelOnTheirOwnGrid(t *testing.T) {
 // Vectors of the class token and two registers are rows of each grid's table, or shared by all grids.
 func TestRegistersKeepTheirVectorsOnSeveralGrids(t *testing.T) {
 	gomlxtest.OnGo(t)
-	for _, position := range []string{"learned", "wepe", "liere"} {
-		c := small(position, poolClass)
+	for _, label := range []string{"learned", "wepe", "liere"} {
+		c := small(label, poolClass)
 		c.Registers, c.RegisterPositions = 2, true
 		store := gomlxtest.Seeded(t, 3)
 		variables(t, store, c)
 		stirred(t, store)
-		sameOnOwnGrids(t, store, c, position, 1, 2)
+		sameOnOwnGrids(t, store, c, label, 1, 2)
 	}
 }
 
 // registered hides the type of a rotary encoding, as that of another package is.
-type registered struct{ Rotary }
+type registered struct{ position.Rotator }
 
 func TestARegisteredRotaryEncodingServesSeveralGrids(t *testing.T) {
-	before := slices.Clone(positions)
-	t.Cleanup(func() { positions = before })
-	Register(Position{Name: "registered", HeadDim: 4,
-		Rotary: func(s *model.Scope, c Config) Rotary { return registered{newRopeAxial(s, c)} }})
+	Register(position.Spec{Name: "registered", HeadDim: 4, Kind: position.Rotary,
+		New: func(s *model.Scope, c position.Config) position.Encoder {
+			return registered{position.New("rope-axial", s, c).(position.Rotator)}
+		}})
 	store, c := gomlxtest.Seeded(t, 3), small("rope-axial", poolClass)
 	variables(t, store, c)
 	stirred(t, store)
@@ -264,11 +265,11 @@ func naflexBare(t *testing.T, store *model.Store, c Config) (logits []float64) {
 }
 
 func TestAnEncodingOfOneGridIsRefusedForSeveral(t *testing.T) {
-	encoding, err := EncodingNamed("hybrid")
+	encoding, err := position.Parse("hybrid")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := encoding.ValidateNaFlex(); err == nil || !strings.Contains(err.Error(), "position hybrid") {
+	if err := encoding.ValidateGrids(); err == nil || !strings.Contains(err.Error(), "hybrid") {
 		t.Errorf("hybrid: %v", err)
 	}
 }

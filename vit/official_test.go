@@ -145,10 +145,10 @@ func TestFullSizeParameterCountsEqualTheReleasedOnes(t *testing.T) {
 func testFullSizeParameterCountsEqualTheReleasedOnes(t *testing.T) {
 	var meta officialMeta
 	fixtures.JSON(t, "official_vit_ti", "meta.json", &meta)
-	for variant, position := range officialPositions {
+	for variant, label := range officialPositions {
 		c := Config{ // fixture README: img 224, patch 16, d 192, depth 12, heads 3, 100 classes
 			ImageRows: 224, ImageCols: 224, PatchSize: 16, Width: 192, Depth: 12, Heads: 3, Classes: 100,
-			PatchNorm: true, Position: position,
+			PatchNorm: true, Position: label,
 		}
 		without := c
 		without.Position = "none"

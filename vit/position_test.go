@@ -4,12 +4,10 @@ package vit
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -19,12 +17,14 @@ import (
 func TestEachOfTwoEncodingsActsAsAlone(t *testing.T) {
 	c := small("learned+rope-mixed", poolClass)
 	joined := weights(t, c, 7)
+	drawn := model.NewStore()
+	c.Encoder(drawn.Scope("/vit"))
 	silence := func(variables ...string) []float64 {
 		store := gomlxtest.Seeded(t, 7)
 		for _, v := range variables {
 			path := "/vit/position/" + v
 			if _, err := store.CreateVariable(path, tensors.FromFlatDataAndDimensions(
-				make([]float32, len(joined[path])), shapeOf(t, c, path)...)); err != nil {
+				make([]float32, len(joined[path])), drawn.GetVariable(path).Shape().Dimensions...)); err != nil {
 				t.Fatal(err)
 			}
 		}

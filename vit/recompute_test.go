@@ -27,13 +27,13 @@ func TestRecomputeKeepsTheTokensBetweenBlocksAlone(t *testing.T) {
 	if gomlxtest.Backend().Name() == "onnxruntime" {
 		t.Skip("ONNX Runtime has no barrier to compute behind")
 	}
-	for _, position := range gomlxtest.InTurn(0,
+	for _, label := range gomlxtest.InTurn(0,
 		"wepe", "learned", "rope-mixed", "rope1d", "liere", "wepe-bias", "alibi2d", "hybrid",
 	) {
 		var grads [2][][]float64
 		var kept [2]int // numbers
 		for k, recompute := range []bool{false, true} {
-			c := small(position, poolClass)
+			c := small(label, poolClass)
 			c.LayerScale, c.Depth, c.Recompute = 0.5, 3, recompute
 			grads[k] = gomlxtest.RunModel(t, gomlxtest.Seeded(t, 3), func(scope *model.Scope, in []*Node) []*Node {
 				g := in[0].Graph()
@@ -60,14 +60,14 @@ func TestRecomputeKeepsTheTokensBetweenBlocksAlone(t *testing.T) {
 					}
 				}
 				return out
-			}, gomlxtest.Noise(2, small(position, poolClass).ImageRows, small(position, poolClass).ImageCols, 3))
+			}, gomlxtest.Noise(2, small(label, poolClass).ImageRows, small(label, poolClass).ImageCols, 3))
 		}
-		gomlxtest.Near(t, position+": gradient", slices.Concat(grads[1]...), slices.Concat(grads[0]...), 1e-6)
-		config := small(position, poolClass)
+		gomlxtest.Near(t, label+": gradient", slices.Concat(grads[1]...), slices.Concat(grads[0]...), 1e-6)
+		config := small(label, poolClass)
 		tokens := 2 * config.Tokens() * config.Width
 		// The tokens that enter three blocks, and those that leave the last, twice: before and after their barrier.
 		if limit := 8 * tokens; kept[1] > limit || kept[0] < 4*limit {
-			t.Errorf("%s: the gradient keeps %d numbers, %d without recomputing, want at most %d of many more", position,
+			t.Errorf("%s: the gradient keeps %d numbers, %d without recomputing, want at most %d of many more", label,
 				kept[1], kept[0], limit)
 		}
 	}

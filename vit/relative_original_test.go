@@ -15,6 +15,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // biases returns the bias of every block, one after the other, [depth, heads, tokens, tokens].
@@ -23,9 +24,9 @@ func biases(t *testing.T, c Config, params map[string]any) (all []float64) {
 	store := model.NewStore()
 	store.SetParams(params)
 	for _, bias := range run(t, store, func(s *model.Scope, in []*Node) (nodes []*Node) {
-		relative := c.Encoders(s).Relative
+		relative := acting[position.Biaser](c, s)
 		for block := range c.Depth {
-			nodes = append(nodes, MulScalar(relative.AttentionBias(in[0].Graph(), block), 1))
+			nodes = append(nodes, MulScalar(relative.Bias(in[0].Graph(), block), 1))
 		}
 		return nodes
 	}, float32(0)) {
@@ -58,9 +59,13 @@ func testALiBi2DEqualsCROMA(t *testing.T) {
 	}
 	fixtures.JSON(t, "alibi2d", "meta.json", &meta)
 	want := fixtures.Tensors(t, "alibi2d", "tensors.safetensors")
-	for _, heads := range meta.Bias.Listed {
-		name := fmt.Sprintf("slopes%d_out", heads)
-		gomlxtest.NearAbs(t, name, alibiSlopes(heads), want[name].Data, meta.Tolerance.Slopes)
+	for _, heads := range meta.Bias.Listed { // the bias of two neighbours is minus the slope
+		name, bias := fmt.Sprintf("slopes%d_out", heads), biases(t, onGrid("alibi2d", 1, 2, 1, heads), nil)
+		var slopes []float64
+		for head := range heads {
+			slopes = append(slopes, -bias[4*head+1])
+		}
+		gomlxtest.NearAbs(t, name, slopes, want[name].Data, meta.Tolerance.Slopes)
 	}
 	near := func(form string, grid [2]int, heads int) {
 		name := fmt.Sprintf("%s%dx%d.heads%d.bias_out", form, grid[0], grid[1], heads)
@@ -110,7 +115,7 @@ func testEveryBiasEqualsLookHere(t *testing.T) {
 		}
 		c := onGrid("lookhere", test.Grid[0], test.Grid[1], test.Depth, test.Heads)
 		params := map[string]any{
-			paramLookHereViews: views, "lookhere_slope": meta.Config.Slope, "lookhere_first": meta.Config.Layers[0],
+			position.ParamLookHereViews: views, "lookhere_slope": meta.Config.Slope, "lookhere_first": meta.Config.Layers[0],
 			"lookhere_last": meta.Config.Layers[1], "lookhere_fill": fills[test.Fill],
 		}
 		for name, byDefault := range map[string]float64{"lookhere_slope": 1, "lookhere_first": 1.5, "lookhere_last": 0.5} {
@@ -136,44 +141,15 @@ func testEveryBiasEqualsLookHere(t *testing.T) {
 	}
 }
 
-// The names none1zero3, none2zero2 and none3zero1 of create_lh_layer_tensor (lookhere.py of GreenCUBIC/lookhere at
-// 889d2e65): the first heads are those of none, the others have a distance of zero.
-func TestSomeHeadsOfLookHereHaveNoDistance(t *testing.T) {
-	c := onGrid("lookhere", 3, 5, 2, 4)
-	want := biases(t, c, map[string]any{paramLookHereViews: "none"}) // [blocks, heads, tokens, tokens]
-	ofHead := c.Tokens() * c.Tokens()
-	for plain, views := range map[int]string{1: "none1zero3", 2: "none2zero2", 3: "none3zero1"} {
-		for i, x := range biases(t, c, map[string]any{paramLookHereViews: views}) {
-			if head := i / ofHead % c.Heads; head < plain && x != want[i] || head >= plain && x != 0 {
-				t.Fatalf("%s: head %d has %g at %d, none has %g", views, head, x, i%ofHead, want[i])
-			}
-		}
-	}
-}
-
-// With fewer than four heads both axes come before both directions.
-func TestFewHeadsOfLookHereSeeUpThenLeftThenDown(t *testing.T) {
-	for n, want := range map[int]string{1: "[up]", 2: "[up] [left]", 3: "[up] [left] [down]",
-		4: "[up] [down] [left] [right]"} {
-		var views []string
-		for _, h := range lookHereHeads("halves", n) {
-			views = append(views, fmt.Sprint(h.views))
-		}
-		if got := strings.Join(views, " "); got != want {
-			t.Errorf("%d heads see %s, want %s", n, got, want)
-		}
-	}
-}
-
 // A bias that is equal in all blocks is one node of the graph; LookHere's has one for each.
 func TestAFixedBiasIsBuiltOnceForEqualBlocks(t *testing.T) {
-	for position, want := range map[string]bool{"alibi2d": true, "lookhere": false} {
-		c := onGrid(position, 2, 3, 2, 4)
+	for label, want := range map[string]bool{"alibi2d": true, "lookhere": false} {
+		c := onGrid(label, 2, 3, 2, 4)
 		run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-			relative, g := c.Encoders(s).Relative, in[0].Graph()
-			first, second := relative.AttentionBias(g, 0), relative.AttentionBias(g, 1)
-			if first != relative.AttentionBias(g, 0) || second != relative.AttentionBias(g, 1) || (first == second) != want {
-				t.Errorf("%s: one node for both blocks: %v", position, first == second)
+			relative, g := acting[position.Biaser](c, s), in[0].Graph()
+			first, second := relative.Bias(g, 0), relative.Bias(g, 1)
+			if first != relative.Bias(g, 0) || second != relative.Bias(g, 1) || (first == second) != want {
+				t.Errorf("%s: one node for both blocks: %v", label, first == second)
 			}
 			return in
 		}, float32(0))
@@ -182,15 +158,15 @@ func TestAFixedBiasIsBuiltOnceForEqualBlocks(t *testing.T) {
 
 // With any number of heads, patches see themselves, and the class token sees all and is seen by all.
 func TestABiasIsZeroForTheClassTokenAndFiniteForAll(t *testing.T) {
-	for _, position := range []string{"alibi2d", "lookhere"} {
+	for _, label := range []string{"alibi2d", "lookhere"} {
 		for heads := 1; heads < 18; heads++ {
-			c := onGrid(position, 3, 2, 2, heads)
+			c := onGrid(label, 3, 2, 2, heads)
 			c.Pool = poolClass
 			n := c.Tokens()
 			for i, x := range biases(t, c, nil) {
 				query, key := i/n%n, i%n
 				if (query == 0 || key == 0 || query == key) && x != 0 || math.IsNaN(x) || math.IsInf(x, 0) || x > 0 {
-					t.Fatalf("%s, %d heads: bias of head %d from %d to %d is %g", position, heads, i/n/n%heads, query, key, x)
+					t.Fatalf("%s, %d heads: bias of head %d from %d to %d is %g", label, heads, i/n/n%heads, query, key, x)
 				}
 			}
 		}
@@ -257,7 +233,7 @@ func testEveryStageAndGradientEqualsCROMA(t *testing.T) {
 		var names []string
 		got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
 			tr := c.Trace(s.In("vit"), in[0], false)
-			bias := c.Encoders(s.Shared("vit")).Relative.AttentionBias(in[0].Graph(), 0)
+			bias := acting[position.Biaser](c, s.Shared("vit")).Bias(in[0].Graph(), 0)
 			nodes := []*Node{MulScalar(bias, 1), tr.Patches, tr.Encoded}
 			names = []string{"bias_out", "patch_embed", "output"}
 			for i, b := range tr.Blocks {
@@ -330,7 +306,7 @@ func testEveryStageAndGradientEqualsLookHere(t *testing.T) {
 			Heads: m.Heads, MLPDim: int(m.Ratio * float64(m.Width)), Classes: m.Classes, Position: "lookhere",
 			Epsilon: m.Epsilon, LayerScale: 1}.WithDefaults()
 		f := load(t, "lookhere")
-		f.Store.SetParams(map[string]any{paramLookHereViews: m.Views, "lookhere_slope": test.slope,
+		f.Store.SetParams(map[string]any{position.ParamLookHereViews: m.Views, "lookhere_slope": test.slope,
 			"lookhere_first": meta.Bias.Layers[0], "lookhere_last": meta.Bias.Layers[1]})
 		f.conv("patch", "patch_embed.proj")
 		f.Set("class", f.Get("cls_token").Data, 1, c.Width)
@@ -353,7 +329,7 @@ func testEveryStageAndGradientEqualsLookHere(t *testing.T) {
 				return Add(MatMul(x, value(name+"/weights")), InsertAxes(value(name+"/biases"), 0))
 			}
 			logits := dense("fc2", Tanh(dense("fc1", tr.Pooled)))
-			bias := c.Encoders(s.Shared("vit")).Relative.AttentionBias(g, 0)
+			bias := acting[position.Biaser](c, s.Shared("vit")).Bias(g, 0)
 			nodes := []*Node{MulScalar(bias, 1), tr.Patches, tr.Encoded, logits}
 			for i, b := range tr.Blocks {
 				nodes = append(nodes, b.Attention, b.Output)

@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // loud makes the bias of relative positions, if there is one, as large as the scores of a trained model.
@@ -32,16 +33,16 @@ func loud(store *model.Store) {
 // The timm fixture checks the values of the attention, but its weights are nearly uniform, and nothing is added to the
 // scores. Nothing else of the position enters the attention.
 func TestAttentionIsTheSoftmaxOfScaledScoresAndBiasInEveryBlock(t *testing.T) {
-	for _, position := range []string{"wepe", "wepe-bias", "wepe-qkv", "wepe-v"} {
-		c := small(position, poolClass)
+	for _, label := range []string{"wepe", "wepe-bias", "wepe-qkv", "wepe-v"} {
+		c := small(label, poolClass)
 		store := gomlxtest.Seeded(t, 11)
 		build := func(s *model.Scope, in []*Node) (nodes []*Node) {
 			trace := c.Trace(s.In("vit"), in[0], true)
-			encoders := c.Encoders(s.Shared("vit"))
+			encoder := c.Encoder(s.Shared("vit"))
 			for block, b := range trace.Blocks {
 				q, k, v := b.Query, b.Key, b.Value
-				if encoders.Modulation != nil {
-					scales := encoders.Modulation.Scale(in[0].Graph(), block)
+				if scaler, ok := position.As[position.Scaler](encoder); ok {
+					scales := scaler.Scale(in[0].Graph(), block)
 					for i, x := range []**Node{&q, &k, &v} {
 						if scales[i] == nil {
 							continue
@@ -50,8 +51,8 @@ func TestAttentionIsTheSoftmaxOfScaledScoresAndBiasInEveryBlock(t *testing.T) {
 					}
 				}
 				scores := MulScalar(Einsum("bqhd,bkhd->bhqk", q, k), 1/math.Sqrt(float64(c.headDim())))
-				if encoders.Relative != nil {
-					scores = Add(scores, InsertAxes(encoders.Relative.AttentionBias(in[0].Graph(), block), 0))
+				if biaser, ok := position.As[position.Biaser](encoder); ok {
+					scores = Add(scores, InsertAxes(biaser.Bias(in[0].Graph(), block), 0))
 				}
 				weights := Softmax(scores, -1) // [batch, heads, query, key]
 				mixed := Reshape(Einsum("bhqk,bkhd->bqhd", weights, v), -1, c.Tokens(), c.Width)
@@ -67,10 +68,10 @@ func TestAttentionIsTheSoftmaxOfScaledScoresAndBiasInEveryBlock(t *testing.T) {
 		loud(store)
 		got := run(t, store, build, noise(c, 2))
 		for i := 0; i+1 < len(got); i += 2 {
-			what := fmt.Sprintf("%s, block %d: %s", position, i/4, []string{"weights", "attention"}[i/2%2])
+			what := fmt.Sprintf("%s, block %d: %s", label, i/4, []string{"weights", "attention"}[i/2%2])
 			gomlxtest.Near(t, what, got[i+1], got[i], 1e-5)
 			if peak := slices.Max(got[i]); i%4 == 0 && peak < 0.3 {
-				t.Errorf("%s: the largest attention weight is %g: too uniform for this test", position, peak)
+				t.Errorf("%s: the largest attention weight is %g: too uniform for this test", label, peak)
 			}
 		}
 	}
@@ -79,44 +80,44 @@ func TestAttentionIsTheSoftmaxOfScaledScoresAndBiasInEveryBlock(t *testing.T) {
 // Nodes that the blocks of a graph share belong to that graph alone.
 func TestOneEncoderServesSeveralGraphs(t *testing.T) {
 	gomlxtest.OnGo(t)
-	for _, position := range []string{"alibi2d", "lookhere", "wepe-bias", "relative-table", "wepe-qkv", "wepe-v", "liere",
+	for _, label := range []string{"alibi2d", "lookhere", "wepe-bias", "relative-table", "wepe-qkv", "wepe-v", "liere",
 		"fope"} {
-		c, store := small(position, poolClass), gomlxtest.Seeded(t, 5)
-		encoders := c.Encoders(store.Scope("/vit"))
+		c, store := small(label, poolClass), gomlxtest.Seeded(t, 5)
+		encoder := c.Encoder(store.Scope("/vit"))
 		values := func() []float64 {
 			return slices.Concat(run(t, store, func(_ *model.Scope, in []*Node) (nodes []*Node) {
 				g := in[0].Graph()
 				for block := range c.Depth {
-					switch {
-					case encoders.Relative != nil:
-						nodes = append(nodes, MulScalar(encoders.Relative.AttentionBias(g, block), 1))
-					case encoders.Modulation != nil:
-						scales := encoders.Modulation.Scale(g, block)
+					switch e := encoder.(type) {
+					case position.Biaser:
+						nodes = append(nodes, MulScalar(e.Bias(g, block), 1))
+					case position.Scaler:
+						scales := e.Scale(g, block)
 						nodes = append(nodes, slices.DeleteFunc(scales[:], func(x *Node) bool { return x == nil })...)
-					default:
-						q, _ := encoders.Rotary.Block(block).EncodeQK(in[0], in[0], nil, 1)
+					case position.Rotator:
+						q, _ := e.Block(block).EncodeQK(in[0], in[0], nil, 1)
 						nodes = append(nodes, q)
 					}
 				}
 				return nodes
 			}, gomlxtest.Noise(1, c.Tokens(), c.Heads, c.headDim()))...)
 		}
-		gomlxtest.NearAbs(t, position, values(), values(), 0)
+		gomlxtest.NearAbs(t, label, values(), values(), 0)
 	}
 }
 
 func TestTheBiasOfTwoPatchesDoesNotDependOnThePrefix(t *testing.T) {
-	for position, views := range map[string]string{"alibi2d": "", "lookhere": "corners-center"} {
+	for label, views := range map[string]string{"alibi2d": "", "lookhere": "corners-center"} {
 		bias := func(c Config) []float64 {
 			store := model.NewStore()
 			if views != "" {
-				store.SetParam("/"+paramLookHereViews, views)
+				store.SetParam("/"+position.ParamLookHereViews, views)
 			}
 			return run(t, store, func(s *model.Scope, in []*Node) []*Node {
-				return []*Node{c.Encoders(s.In("vit")).Relative.AttentionBias(in[0].Graph(), 1)}
+				return []*Node{acting[position.Biaser](c, s.In("vit")).Bias(in[0].Graph(), 1)}
 			}, float32(0))[0] // [heads, tokens, tokens]
 		}
-		bare := onGrid(position, 3, 5, 2, 8)
+		bare := onGrid(label, 3, 5, 2, 8)
 		prefixed := bare
 		prefixed.ClassToken, prefixed.Registers = true, 2
 		var got []float64
@@ -124,9 +125,9 @@ func TestTheBiasOfTwoPatchesDoesNotDependOnThePrefix(t *testing.T) {
 			if query, key := i/18%18, i%18; query >= 3 && key >= 3 {
 				got = append(got, v)
 			} else if v != 0 {
-				t.Errorf("%s: query %d, key %d of the prefix: %g", position, query, key, v)
+				t.Errorf("%s: query %d, key %d of the prefix: %g", label, query, key, v)
 			}
 		}
-		gomlxtest.NearAbs(t, position, got, bias(bare), 0)
+		gomlxtest.NearAbs(t, label, got, bias(bare), 0)
 	}
 }

@@ -4,20 +4,19 @@ package vit
 
 import (
 	"fmt"
-	"math"
 	"testing"
 
-	"github.com/gomlx/compute/dtypes/bfloat16"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/weight"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // attended is the attention of one block without the norm before it, as in the originals' module.
-func attended(c Config, scope *model.Scope, x *Node, rotary Rotary, block int) *Node {
+func attended(c Config, scope *model.Scope, x *Node, rotary position.Rotator, block int) *Node {
 	layers := scope.At("block_%02d", block).At("attention")
 	project := func(name string) *Node {
 		return c.heads(weight.Dense(layers.At("%s", name), x, c.Width, weight.Constant(0), weight.Constant(0)))
@@ -51,14 +50,14 @@ type ropeViTMeta struct {
 
 // ropeViT returns a store with the weights of a rope-vit fixture and their configuration. scaled folds LayerScale into
 // the last layer of each branch: γ∘(xW + b) = x(W·diag γ) + γ∘b.
-func ropeViT(t *testing.T, set, position string, meta ropeViTMeta, scaled bool) (*foreign, Config) {
+func ropeViT(t *testing.T, set, label string, meta ropeViTMeta, scaled bool) (*foreign, Config) {
 	m := meta.Config
 	c := Config{
 		ImageRows: m.Image[0], ImageCols: m.Image[1], PatchSize: m.Patch, Width: m.Width, Depth: m.Depth, Heads: m.Heads,
-		MLPDim: int(m.MLPRatio * float64(m.Width)), Classes: m.Classes, Epsilon: m.Epsilon, Position: position,
+		MLPDim: int(m.MLPRatio * float64(m.Width)), Classes: m.Classes, Epsilon: m.Epsilon, Position: label,
 	}.WithDefaults()
 	f := load(t, set)
-	f.Store.SetParam("/"+paramRopeTheta, m.Theta)
+	f.Store.SetParam("/"+position.ParamRopeTheta, m.Theta)
 	for block := range c.Depth {
 		for scale, layer := range map[string]string{"gamma_1": "attn.proj", "gamma_2": "mlp.fc2"} {
 			gamma := f.Get(fmt.Sprintf("blocks.%d.%s", block, scale))
@@ -82,7 +81,7 @@ func ropeViT(t *testing.T, set, position string, meta ropeViTMeta, scaled bool) 
 	f.blocks(c, "", "attn.qkv.weight", "attn.qkv.bias", "attn.proj", "mlp.fc1", "mlp.fc2")
 	f.Norm("norm", "norm")
 	f.Linear("head", "head.weight", "head.bias", 0, c.Classes)
-	if position == "rope-mixed" {
+	if label == "rope-mixed" {
 		freqs := f.Get("freqs") // [x|y, block, heads·headDim/2]
 		n := c.Width / 2
 		for block := range c.Depth {
@@ -98,13 +97,13 @@ func ropeViT(t *testing.T, set, position string, meta ropeViTMeta, scaled bool) 
 func TestEveryStageEqualsRopeViT(t *testing.T) { fixtures.Each(t, testEveryStageEqualsRopeViT) }
 
 func testEveryStageEqualsRopeViT(t *testing.T) {
-	for position, set := range map[string]string{"rope-axial": "rope_axial", "rope-mixed": "rope_mixed"} {
-		t.Run(position, func(t *testing.T) {
+	for label, set := range map[string]string{"rope-axial": "rope_axial", "rope-mixed": "rope_mixed"} {
+		t.Run(label, func(t *testing.T) {
 			var meta ropeViTMeta
 			fixtures.JSON(t, set, "meta.json", &meta)
 			want := fixtures.Tensors(t, set, "tensors.safetensors")
-			plain, c := ropeViT(t, set, position, meta, false)
-			scaled, _ := ropeViT(t, set, position, meta, true)
+			plain, c := ropeViT(t, set, label, meta, false)
+			scaled, _ := ropeViT(t, set, label, meta, true)
 			for _, grid := range meta.Grids {
 				p := fmt.Sprintf("grid%dx%d.", grid[0], grid[1])
 				c.ImageRows, c.ImageCols = grid[0]*c.PatchSize, grid[1]*c.PatchSize
@@ -112,22 +111,18 @@ func testEveryStageEqualsRopeViT(t *testing.T) {
 					t.Helper()
 					gomlxtest.NearAbs(t, p+name, got, want[p+name].Data, tol)
 				}
-				var x, y []float64
-				for k := range c.Rows() * c.Cols() {
-					col, row := c.position(k)
-					x, y = append(x, col), append(y, row)
+				heads := c.Heads
+				if label == "rope-axial" { // all heads and blocks alike
+					heads = 1
 				}
-				near("t_x", x, 0)
-				near("t_y", y, 0)
-
 				got := run(t, plain.Store, func(s *model.Scope, in []*Node) []*Node {
-					rotary := c.Encoders(s.In("vit")).Rotary
+					rotary := acting[position.Rotator](c, s.In("vit"))
 					q, k := rotary.Block(meta.Block).EncodeQK(TransposeAllAxes(in[0], 0, 2, 1, 3),
 						TransposeAllAxes(in[1], 0, 2, 1, 3), nil, 1)
 					nodes := []*Node{TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3),
 						attended(c, s.Shared("vit"), in[2], rotary, meta.Block)}
 					for block := range c.Depth {
-						cos, sin := rotationOf(rotary).pairs(in[0].Graph(), block)
+						cos, sin := angles(c, rotary, in[0].Graph(), block, heads)
 						nodes = append(nodes, TransposeAllAxes(cos, 1, 0, 2), TransposeAllAxes(sin, 1, 0, 2))
 					}
 					return nodes
@@ -142,8 +137,8 @@ func testEveryStageEqualsRopeViT(t *testing.T) {
 						cos = append(cos, got[i][at+c.Prefix()*n:at+c.Tokens()*n]...)
 						sin = append(sin, got[i+1][at+c.Prefix()*n:at+c.Tokens()*n]...)
 					}
-					if position == "rope-axial" {
-						break // all blocks alike
+					if heads == 1 {
+						break
 					}
 				}
 				near("angle_cos", cos, meta.Tolerance.Angles)
@@ -151,8 +146,8 @@ func testEveryStageEqualsRopeViT(t *testing.T) {
 
 				got = run(t, scaled.Store, func(s *model.Scope, in []*Node) []*Node {
 					scope := s.In("vit")
-					encoders := c.Encoders(scope)
-					block := c.Block(scope.At("block_%02d", meta.Block), in[1], encoders.around(meta.Block), meta.Block, false)
+					placed := placement{Encoder: c.Encoder(scope)}
+					block := c.Block(scope.At("block_%02d", meta.Block), in[1], placed.around(meta.Block), meta.Block, false)
 					trace := c.Trace(scope, in[0], false)
 					nodes := []*Node{block.Output, trace.Logits}
 					for _, b := range trace.Blocks {
@@ -202,26 +197,20 @@ func testEveryCaseEqualsVisionLLaMA(t *testing.T) {
 		}
 		c = c.WithDefaults()
 		f := load(t, "as2drope")
-		f.Store.SetParam("/"+paramRopeTheta, m.Theta)
-		f.Store.SetParam("/"+paramAS2DRoPEBaseRows, m.Base)
+		f.Store.SetParam("/"+position.ParamRopeTheta, m.Theta)
+		f.Store.SetParam("/"+position.ParamAS2DRoPEBaseRows, m.Base)
 		for i, name := range []string{"query", "key", "value"} {
 			f.Linear("block_00/attention/"+name, "qkv.weight", "qkv.bias", i*c.Width, (i+1)*c.Width)
 		}
 		f.Linear("block_00/attention/output", "proj.weight", "proj.bias", 0, c.Width)
 		got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
-			rotary := c.Encoders(s.In("vit")).Rotary
+			rotary := acting[position.Rotator](c, s.In("vit"))
 			q, k := rotary.Block(0).EncodeQK(in[0], in[1], nil, 1)
-			cos, sin := rotationOf(rotary).pairs(in[0].Graph(), 0)
+			cos, sin := angles(c, rotary, in[0].Graph(), 0, 1)
 			return []*Node{q, k, attended(c, s.Shared("vit"), in[2], rotary, 0), MulScalar(cos, 1), MulScalar(sin, 1)}
 		}, gomlxtest.Input(want[p+"q"]), gomlxtest.Input(want[p+"k"]), gomlxtest.Input(want[p+"attn_in"]))
 		for i, name := range []string{"q_rot", "k_rot", "attn_out", "cos", "sin"} {
 			gomlxtest.NearAbs(t, p+name, got[i], want[p+name].Data, meta.Tolerance.Abs)
 		}
-		var places []float64
-		for token := range c.Tokens() {
-			x, y := c.position(token - c.Prefix())
-			places = append(places, x*test.Scale, y*test.Scale)
-		}
-		gomlxtest.NearAbs(t, p+"positions_xy", places, want[p+"positions_xy"].Data, meta.Tolerance.Abs)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit/position"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
@@ -68,22 +69,22 @@ const sphereTolerance = 2e-5
 
 func TestModulationsScaleByHostFeatures(t *testing.T) {
 	all, values := []string{"query", "key", "value"}, []string{"value"}
-	for position, of := range map[string]struct {
+	for label, of := range map[string]struct {
 		features func(rows, cols int) [][]float64
 		parts    []string
 	}{"wepe-qkv": {halfCell, all}, "fourier-qkv": {halfWaves, all}, "wepe-v": {halfCell, values},
 		"fourier-v": {halfWaves, values}} {
-		c := small(position, poolClass) // 5×3 patches
+		c := small(label, poolClass) // 5×3 patches
 		c.Registers = 2
 		store := gomlxtest.Seeded(t, 5)
 		scales := func() [][]float64 {
 			return run(t, store, func(s *model.Scope, in []*Node) []*Node {
-				scales := c.Encoders(s.In("vit")).Modulation.Scale(in[0].Graph(), 1)
+				scales := acting[position.Scaler](c, s.In("vit")).Scale(in[0].Graph(), 1)
 				return slices.DeleteFunc(scales[:], func(x *Node) bool { return x == nil })
 			}, float32(0))
 		}
 		scales() // makes the variables
-		scope := strings.ReplaceAll(position, "-", "_") + "/block_01/"
+		scope := strings.ReplaceAll(label, "-", "_") + "/block_01/"
 		var want [][]float64
 		for i, part := range of.parts {
 			weights := valuesOf(t, store, scope+part, float32(i+1)/3)
@@ -97,10 +98,10 @@ func TestModulationsScaleByHostFeatures(t *testing.T) {
 		}
 		got := scales()
 		if len(got) != len(want) {
-			t.Fatalf("%s scales %d parts of a block, want %q", position, len(got), of.parts)
+			t.Fatalf("%s scales %d parts of a block, want %q", label, len(got), of.parts)
 		}
 		for i, part := range of.parts {
-			gomlxtest.NearAbs(t, position+" "+part, got[i], want[i], sphereTolerance)
+			gomlxtest.NearAbs(t, label+" "+part, got[i], want[i], sphereTolerance)
 		}
 	}
 }

@@ -3,7 +3,14 @@
 package position
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"testing"
+
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 func TestSinCos2DEqualsTheCodeOfEveryVariant(t *testing.T) {
@@ -38,14 +45,14 @@ func testSinCos2DEqualsTheCodeOfEveryVariant(t *testing.T) {
 }
 
 func TestTheVariantAndTheTemperatureOfSinCos2DAreHyperparameters(t *testing.T) {
-	c := small("sincos2d", poolClass)
+	c := small("sincos2d")
 	table := func(variant string, temperature float64) []float32 {
-		return sinCos2D(variant, temperature, c.Rows(), c.Cols(), c.Prefix(), c.Width)
+		return sinCos2D(variant, temperature, c.Rows, c.Cols, c.Prefix, c.Width)
 	}
 	for variant := range sinCosIndices {
 		for _, temperature := range []float64{100, 10000} {
 			store := model.NewStore()
-			store.SetParams(map[string]any{paramSinCos2DVariant: variant, paramSinCos2DTemperature: temperature})
+			store.SetParams(map[string]any{ParamSinCos2DVariant: variant, ParamSinCos2DTemperature: temperature})
 			gomlxtest.NearAbs(t, variant, table(variant, temperature), rowsOf(t, c, store), 0)
 		}
 	}
@@ -55,7 +62,7 @@ func TestTheVariantAndTheTemperatureOfSinCos2DAreHyperparameters(t *testing.T) {
 // The formula of the Transformer's section 3.5 at chosen positions, and its property that a shift by k positions
 // rotates each pair (sin, cos) by the same angle.
 func TestSinusoidal1DIsThatOfTheTransformer(t *testing.T) {
-	c := small("sinusoidal1d", poolClass)
+	c := small("sinusoidal1d")
 	rows := rowsOf(t, c, model.NewStore())
 	at := func(p, i int) float64 { return rows[p*c.Width+i] }
 	for i := range c.Width { // the class token is position 0
@@ -76,7 +83,7 @@ func TestSinusoidal1DIsThatOfTheTransformer(t *testing.T) {
 		}
 	}
 
-	c.Pool = poolMean
+	c.Prefix = 0
 	without := rowsOf(t, c, model.NewStore())
 	gomlxtest.NearAbs(t, "without a class token", without, rows[:len(rows)-c.Width], 0) // patches begin at position 0
 }

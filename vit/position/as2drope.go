@@ -10,7 +10,7 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-const paramAS2DRoPEBaseRows = "as2drope_base_rows"
+const ParamAS2DRoPEBaseRows = "as2drope_base_rows"
 
 // as2dRope is the encoding's settings.
 type as2dRope struct {
@@ -23,7 +23,7 @@ func (r *as2dRope) settings() []setting.Row {
 	return []setting.Row{
 		thetaSetting(&r.theta),
 		setting.Number(
-			paramAS2DRoPEBaseRows,
+			ParamAS2DRoPEBaseRows,
 			&r.base,
 			0,
 			maxSide,

@@ -26,11 +26,11 @@ type cpe struct {
 
 var _ Follower = (*cpe)(nil)
 
-// paramCPEBlocks is the number of blocks that a convolution follows.
-const paramCPEBlocks = "cpe_blocks"
+// ParamCPEBlocks is the number of blocks that a convolution follows.
+const ParamCPEBlocks = "cpe_blocks"
 
 func cpeSettings(blocks *int) []setting.Row {
-	return []setting.Row{setting.Number(paramCPEBlocks, blocks, 1, maxSide, "the first blocks of the model that a "+
+	return []setting.Row{setting.Number(ParamCPEBlocks, blocks, 1, maxSide, "the first blocks of the model that a "+
 		"convolution follows")}
 }
 

@@ -162,10 +162,9 @@ func (e Encoding) Validate(c Config) error {
 		case c.Heads < 1 || c.Width%c.Heads != 0:
 			return fmt.Errorf("position: width %d does not divide into %d heads", c.Width, c.Heads)
 		case c.Width%max(s.Width, 1) != 0:
-			return fmt.Errorf("position: width %d: %s wants a multiple of %d", c.Width, s.Name, s.Width)
+			return fmt.Errorf("position %s wants a multiple of %d as width, not %d", s.Name, s.Width, c.Width)
 		case c.headDim()%max(s.HeadDim, 1) != 0:
-			return fmt.Errorf("position: width %d in %d heads: %s wants heads of a multiple of %d channels, not %d",
-				c.Width, c.Heads, s.Name, s.HeadDim, c.headDim())
+			return fmt.Errorf("position %s wants heads of a multiple of %d channels, not %d", s.Name, s.HeadDim, c.headDim())
 		}
 	}
 	return nil
@@ -289,7 +288,7 @@ func (e Encoding) pretrained() string {
 // ValidateGrids returns an error if e does not support several grids in one graph.
 func (e Encoding) ValidateGrids() error {
 	if name := e.pretrained(); name != "" {
-		return fmt.Errorf("position: %s blends a table of a single grid: for images of several grids use another encoding",
+		return fmt.Errorf("position %s blends a table of a single grid: for images of several grids use another encoding",
 			name)
 	}
 	return nil

@@ -22,25 +22,25 @@ var specs = []Spec{
 	},
 	{
 		Name: "sincos2d", Doc: "fixed sines and cosines of row and column", Source: "https://arxiv.org/abs/2111.06377",
-		Width: 4, Params: []string{paramSinCos2DVariant, paramSinCos2DTemperature}, Kind: Additive, New: newSinCos2D,
+		Width: 4, Params: []string{ParamSinCos2DVariant, ParamSinCos2DTemperature}, Kind: Additive, New: newSinCos2D,
 	},
 	{
 		Name: "grid2d", Doc: "a learned table, resampled to other grids in the graph",
 		Variables:   []string{"grid2d/"},
-		Params:      []string{"grid2d_rows", "grid2d_cols", paramGrid2DKernel},
+		Params:      []string{"grid2d_rows", "grid2d_cols", ParamGrid2DKernel},
 		TrainedGrid: trainedGrid("grid2d").of, Kind: Additive, New: newGrid2D,
 	},
 	{
 		Name: "factorized", Doc: "a learned table for rows and one for columns, resampled separately",
 		Source:      "https://arxiv.org/abs/2307.06304",
 		Variables:   []string{"factorized/"},
-		Params:      []string{"factorized_rows", "factorized_cols", paramFactorizedAspect},
+		Params:      []string{"factorized_rows", "factorized_cols", ParamFactorizedAspect},
 		TrainedGrid: trainedGrid("factorized").of, Kind: Additive, New: newFactorized,
 	},
 	{
 		Name: "rope1d", Doc: "channel pairs are rotated by the patch index",
 		Source:  "https://arxiv.org/abs/2104.09864",
-		HeadDim: 2, Params: []string{paramRopeTheta}, Kind: Rotary, New: newRope1D,
+		HeadDim: 2, Params: []string{ParamRopeTheta}, Kind: Rotary, New: newRope1D,
 	},
 	{
 		Name: "rope-axial", Doc: "half of the channel pairs are rotated by the column, half by the row",
@@ -51,7 +51,7 @@ var specs = []Spec{
 		Name: "rope-mixed", Doc: "channel pairs are rotated along directions learned per head",
 		Source:  "https://arxiv.org/abs/2403.13298",
 		HeadDim: 4, Variables: []string{"rope_mixed/"},
-		Params: []string{paramRopeTheta}, Neutral: []string{"frequencies"}, Kind: Rotary, New: newRopeMixed,
+		Params: []string{ParamRopeTheta}, Neutral: []string{"frequencies"}, Kind: Rotary, New: newRopeMixed,
 	},
 	{
 		Name: "rope-dinov3", Doc: "axial, with coordinates in [-1, 1] on any grid, jittered in training",
@@ -62,7 +62,7 @@ var specs = []Spec{
 		Name: "as2drope", Doc: "axial, scaled to the training grid, also for the class token",
 		Source:  "https://arxiv.org/abs/2403.00522",
 		HeadDim: 4, Params: setting.Names(new(as2dRope).settings()),
-		TrainedGrid: func(g Grid) map[string]any { return map[string]any{paramAS2DRoPEBaseRows: g.Rows} },
+		TrainedGrid: func(g Grid) map[string]any { return map[string]any{ParamAS2DRoPEBaseRows: g.Rows} },
 		Kind:        Rotary, New: newAS2DRoPE,
 	},
 	{
@@ -114,7 +114,7 @@ var specs = []Spec{
 	{
 		Name: "hybrid", Doc: "a learned table blended with a surrogate of ℘ by a learned gate", Width: 2,
 		Variables: []string{TableName, "gate_raw", "surrogate/", "wepe/", "wepe_sphere/"},
-		Params:    append(wepe.Params(), paramBlend), Pretrained: true, Kind: Additive, New: newHybrid,
+		Params:    append(wepe.Params(), ParamBlend), Pretrained: true, Kind: Additive, New: newHybrid,
 	},
 	{
 		Name: "wepe-bias", Doc: "a score per head from ℘ and ℘′ at the difference of two positions",

@@ -15,9 +15,9 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// paramFactorizedAspect selects how tables are resampled for another grid: false (default) stretches each table to its
+// ParamFactorizedAspect selects how tables are resampled for another grid: false (default) stretches each table to its
 // own side; true stretches both to the longer side and truncates the table of the shorter one.
-const paramFactorizedAspect = "factorized_aspect"
+const ParamFactorizedAspect = "factorized_aspect"
 
 // newFactorized is the factorised table of NaViT (https://arxiv.org/abs/2307.06304) as in timm's NaFlexViT: a vector
 // for each row and one for each column of the grid, both N(0, 0.02²) at the start. A patch gets their sum, a prefix
@@ -29,7 +29,7 @@ func newFactorized(scope *model.Scope, c Config) Encoder {
 	var rows, cols int
 	aspect := false
 	readSettings(scope, append(trainedGrid("factorized").settings(&rows, &cols),
-		setting.Switch(paramFactorizedAspect, &aspect, "whether both sides are stretched alike")))
+		setting.Switch(ParamFactorizedAspect, &aspect, "whether both sides are stretched alike")))
 	scope = scope.At("factorized")
 	ofRow := weight.Float32(scope, "rows", weight.Normal(0.02), cmp.Or(rows, c.Rows), c.Width)
 	ofCol := weight.Float32(scope, "cols", weight.Normal(0.02), cmp.Or(cols, c.Cols), c.Width)

@@ -18,10 +18,10 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// Hyperparameters of fope, besides paramRopeTheta.
+// Hyperparameters of fope, besides ParamRopeTheta.
 const (
-	paramFoPELength = "fope_length"
-	paramFoPEDim    = "fope_dim"
+	ParamFoPELength = "fope_length"
+	ParamFoPEDim    = "fope_dim"
 )
 
 // fopeSettings are the encoding's settings.
@@ -34,9 +34,9 @@ type fopeSettings struct {
 func (o *fopeSettings) settings() []setting.Row {
 	return []setting.Row{
 		thetaSetting(&o.theta),
-		setting.Number(paramFoPELength, &o.length, 0, maxSide*maxSide, "the patches in training, 7 or more: frequencies "+
+		setting.Number(ParamFoPELength, &o.length, 0, maxSide*maxSide, "the patches in training, 7 or more: frequencies "+
 			"with less than one period over them are taken out; 0 for the model's own, and 7 where it has fewer"),
-		setting.Number(paramFoPEDim, &o.dim, 0, 1<<16, "the channels that frequencies are spaced for, even, where that is "+
+		setting.Number(ParamFoPEDim, &o.dim, 0, 1<<16, "the channels that frequencies are spaced for, even, where that is "+
 			"more than a head has: more and denser frequencies to mix"),
 		setting.Switch("fope_ignore_zero", &o.ignoreZero, "whether frequencies that are taken out are dropped, and at most "+
 			"half of a head's pairs get a mixture of the others, or kept as zeros, and every pair gets one"),
@@ -125,19 +125,19 @@ func fopeBasis(c Config, f []float64) (cos, sin, isPrefix, isPatch *tensors.Tens
 }
 
 func fopeTrainedGrid(g Grid) map[string]any {
-	return map[string]any{paramFoPELength: max(fopeShortest, g.Rows*g.Cols)}
+	return map[string]any{ParamFoPELength: max(fopeShortest, g.Rows*g.Cols)}
 }
 
 // frequencies returns the mixed frequencies, in radians per patch, and the number of pairs of a head with a mixture:
-// θ^(-2i/D), D the larger of headDim and paramFoPEDim, without those that have less than one period in the training
+// θ^(-2i/D), D the larger of headDim and ParamFoPEDim, without those that have less than one period in the training
 // length.
 func (o *fopeSettings) frequencies(c Config) (f []float64, mixed int) {
 	switch {
 	case o.length < fopeShortest:
 		exceptions.Panicf("position: %s = %d, want %d or more: for fewer patches no frequency has a full period",
-			paramFoPELength, o.length, fopeShortest)
+			ParamFoPELength, o.length, fopeShortest)
 	case o.dim%2 != 0:
-		exceptions.Panicf("position: %s = %d, want an even number", paramFoPEDim, o.dim)
+		exceptions.Panicf("position: %s = %d, want an even number", ParamFoPEDim, o.dim)
 	case o.ignoreZero && c.headDim() < 4:
 		exceptions.Panicf("position: position fope mixes half of a head's pairs of channels: want heads of 4 or more channels, "+
 			"not %d", c.headDim())

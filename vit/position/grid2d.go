@@ -13,8 +13,8 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// paramGrid2DKernel is the interpolation of the table of grid2d: "bilinear" (default) or "bicubic" (ViTDet).
-const paramGrid2DKernel = "grid2d_kernel"
+// ParamGrid2DKernel is the interpolation of the table of grid2d: "bilinear" (default) or "bicubic" (ViTDet).
+const ParamGrid2DKernel = "grid2d_kernel"
 
 // newGrid2D is a learned table with its own grid, [rows, cols, width], and a vector for each prefix token, all N(0,
 // 0.02²) at the start: the "2-D grid" baseline of the WePE paper, which in the released code has as many parameters as
@@ -25,7 +25,7 @@ func newGrid2D(scope *model.Scope, c Config) Encoder {
 	var rows, cols int
 	kernel := "bilinear"
 	readSettings(scope, append(trainedGrid("grid2d").settings(&rows, &cols),
-		setting.Choice(paramGrid2DKernel, &kernel, "what the table is resampled with", "bilinear", "bicubic")))
+		setting.Choice(ParamGrid2DKernel, &kernel, "what the table is resampled with", "bilinear", "bicubic")))
 	along := map[string]func(distance float64) float64{"bilinear": additive.Linear, "bicubic": additive.Cubic}[kernel]
 	rows, cols = cmp.Or(rows, c.Rows), cmp.Or(cols, c.Cols)
 	scope = scope.At("grid2d")

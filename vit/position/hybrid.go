@@ -9,24 +9,24 @@ import (
 	"github.com/wepe-go/wepe/wepe"
 )
 
-// paramBlend is the encoding that hybrid blends into the table: blendSurrogate (default), wepe.Config.Surrogate;
+// ParamBlend is the encoding that hybrid blends into the table: blendSurrogate (default), wepe.Config.Surrogate;
 // blendExact, position "wepe"; or "sphere", position "wepe-sphere".
-const paramBlend = "wepe_blend"
+const ParamBlend = "wepe_blend"
 
-// Values of paramBlend.
+// Values of ParamBlend.
 const (
 	blendSurrogate = "surrogate"
 	blendExact     = "exact"
 	blendSphere    = "sphere"
 )
 
-// newHybrid blends an encoding of the patches, paramBlend, into learned rows, wepe.Hybrid. The rows are the variable of
+// newHybrid blends an encoding of the patches, ParamBlend, into learned rows, wepe.Hybrid. The rows are the variable of
 // position "learned", at the same path, so that a pretrained model keeps its own table. For training from scratch use
 // "wepe".
 func newHybrid(scope *model.Scope, c Config) Encoder {
 	rows := learnedRows(scope, c)
 	blend := blendSurrogate
-	readSettings(scope, []setting.Row{setting.Choice(paramBlend, &blend, "what hybrid blends", blendSurrogate, blendExact,
+	readSettings(scope, []setting.Row{setting.Choice(ParamBlend, &blend, "what hybrid blends", blendSurrogate, blendExact,
 		blendSphere)})
 	config := wepe.New(scope, c.Rows, c.Cols, c.Width)
 	if blend == blendSphere {

@@ -18,8 +18,8 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// paramLiereBlock is the block size of liere's rotations, in channels: a divisor of the head dimension, default 8.
-const paramLiereBlock = "liere_block"
+// ParamLiereBlock is the block size of liere's rotations, in channels: a divisor of the head dimension, default 8.
+const ParamLiereBlock = "liere_block"
 
 // liereSettings are the encoding's settings.
 type liereSettings struct {
@@ -29,7 +29,7 @@ type liereSettings struct {
 
 func (l *liereSettings) settings() []setting.Row {
 	return append(liereGrid.settings(&l.rows, &l.cols),
-		setting.Number(paramLiereBlock, &l.block, 2, 1<<16, "channels per rotation block, a divisor of "+
+		setting.Number(ParamLiereBlock, &l.block, 2, 1<<16, "channels per rotation block, a divisor of "+
 			"those of a head: 8, the default, or the largest divisor below, and 64, a whole head, are the paper's"),
 		setting.Switch("liere_shared", &l.shared, "whether all heads of a layer share the generators"),
 		setting.Switch("liere_first_layer", &l.firstLayer, "whether every layer uses the rotations of layer 0, as the "+
@@ -74,7 +74,7 @@ func newLieRE(scope *model.Scope, c Config) Encoder {
 	o := liereSettings{block: liereBlock(headDim)}
 	readSettings(scope, o.settings())
 	if headDim%o.block != 0 {
-		exceptions.Panicf("position: %s = %d, want a number that divides the %d channels of a head", paramLiereBlock, o.block,
+		exceptions.Panicf("position: %s = %d, want a number that divides the %d channels of a head", ParamLiereBlock, o.block,
 			headDim)
 	}
 	l := &liere{c: c, block: o.block, shared: o.shared}

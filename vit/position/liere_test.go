@@ -4,13 +4,20 @@ package position
 
 import (
 	"fmt"
+	"math"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 func TestLieREsCoordinatesEndAtTheRatioOfTheGridsOfEachAxis(t *testing.T) {
-	c := small("liere", poolClass) // 5×3 patches
+	c := small("liere") // 5×3 patches
 	store := model.NewStore()
 	store.SetParams(map[string]any{"liere_trained_rows": 2, "liere_trained_cols": 7})
-	got := liereOf(newLieRE(store.RootScope(), c))
+	got := liereOf(newLieRE(store.RootScope(), c.Config))
 	want := []float64{0, 0} // the class token
 	for k := range 15 {
 		want = append(want, float64(k/3)/4*5/2, float64(k%3)/2*3/7)
@@ -27,13 +34,13 @@ func TestLieREsCoordinatesEndAtTheRatioOfTheGridsOfEachAxis(t *testing.T) {
 		t.Errorf("the encoding is called %s", name)
 	}
 	store = model.NewStore()
-	store.SetParams(map[string]any{paramLiereBlock: 2, "liere_shared": true, "liere_first_layer": true})
-	if name := liereOf(newLieRE(store.RootScope(), c)).Name(); name != "liere(block=2, shared=true, first_layer=true)" {
+	store.SetParams(map[string]any{ParamLiereBlock: 2, "liere_shared": true, "liere_first_layer": true})
+	if name := liereOf(newLieRE(store.RootScope(), c.Config)).Name(); name != "liere(block=2, shared=true, first_layer=true)" {
 		t.Errorf("the encoding is called %s", name)
 	}
 
-	c.ImageCols = c.PatchSize // one column
-	for i, v := range liereOf(newLieRE(model.NewStore().RootScope(), c)).coordinates {
+	c.Cols = 1 // one column
+	for i, v := range liereOf(newLieRE(model.NewStore().RootScope(), c.Config)).coordinates {
 		if i%2 == 1 && v != 0 {
 			t.Errorf("a single column is at %g", v)
 		}
@@ -44,15 +51,16 @@ func TestLieREsCoordinatesEndAtTheRatioOfTheGridsOfEachAxis(t *testing.T) {
 // rotation remains a rotation.
 func TestLieRETrainsAndStaysARotationBeyondItsBound(t *testing.T) {
 	gomlxtest.OnGo(t)
-	c := small("liere", poolClass)
+	c := small("liere")
 	store := gomlxtest.Seeded(t, 3)
 	build := func(s *model.Scope, in []*Node) []*Node {
-		logits := c.Logits(s.In("vit"), in[0])
-		encoder := liereOf(c.Encoders(s.Shared("vit")).Rotary)
+		rotator := acting[Rotator](c, s.In("vit"))
+		encoder := liereOf(rotator)
 		var out []*Node
 		for layer := range c.Depth {
 			v := s.Store().GetVariable(fmt.Sprintf("/vit/position/liere/block_%02d/generators", layer))
-			out = append(out, Gradient(ReduceAllSum(Square(logits)), v.NodeValue(in[0].Graph()))...)
+			q, _ := rotator.Block(layer).EncodeQK(in[0], in[0], nil, 1)
+			out = append(out, Gradient(ReduceAllSum(Mul(q, Cos(in[0]))), v.NodeValue(in[0].Graph()))...)
 		}
 		r := encoder.rows(in[0].Graph(), 0)[0]
 		product := Einsum("thnij,thnkj->thnik", r, r)
@@ -67,7 +75,7 @@ func TestLieRETrainsAndStaysARotationBeyondItsBound(t *testing.T) {
 				}
 			})
 		}
-		got := run(t, store, build, noise(c, 2))
+		got := gomlxtest.RunModel(t, store, build, gomlxtest.Noise(2, c.Tokens(), c.Heads, c.headDim()))
 		for layer, gradient := range got[:c.Depth] {
 			largest := 0.0
 			for _, v := range gradient {

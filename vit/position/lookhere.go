@@ -15,7 +15,7 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-const paramLookHereViews = "lookhere_views"
+const ParamLookHereViews = "lookhere_views"
 
 // lookHere is the encoding's settings.
 type lookHere struct {
@@ -33,7 +33,7 @@ func (l *lookHere) settings() []setting.Row {
 		setting.Choice("lookhere_distance", &l.distance, "what the bias grows with", "linear", "sqrt", "square"),
 		setting.Choice("lookhere_fill", &l.fill, "what a patch out of view gets: nothing, or the bias of "+
 			"distance zero or of the greatest distance of the grid", "hidden", "zero", "farthest"),
-		setting.Text(paramLookHereViews, &l.views, "the views of the heads: a name for all blocks, or one for each, "+
+		setting.Text(ParamLookHereViews, &l.views, "the views of the heads: a name for all blocks, or one for each, "+
 			"separated by commas"),
 	}
 }
@@ -54,7 +54,7 @@ func newLookHere(scope *model.Scope, c Config) Encoder {
 	words := strings.Split(l.views, ",")
 	if len(words) != 1 && len(words) != c.Depth {
 		exceptions.Panicf("position: %s names the views of %d blocks, this model has %d: give one for all, or one for each",
-			paramLookHereViews, len(words), c.Depth)
+			ParamLookHereViews, len(words), c.Depth)
 	}
 	heads := make([][]lookHereHead, len(words))
 	for i, word := range words {
@@ -148,7 +148,7 @@ var lookHereViews = []struct {
 	{"zerotriangles", [4]string{"zero, upward", "zero, downward", "zero, leftward", "zero, rightward"}},
 }
 
-// viewNames lists the names in values of paramLookHereViews.
+// viewNames lists the names in values of ParamLookHereViews.
 func viewNames() []string {
 	names := make([]string, len(lookHereViews))
 	for i, v := range lookHereViews {
@@ -174,7 +174,7 @@ func (h lookHereHead) sees(key additive.Offset) bool {
 	return true
 }
 
-// lookHereHeads returns the n heads of a block for a word of paramLookHereViews: names of lookHereViews joined by "-",
+// lookHereHeads returns the n heads of a block for a word of ParamLookHereViews: names of lookHereViews joined by "-",
 // as in "halves-none", the default (the paper's LH-180; LH-90 is "corners-none", LH-45 "eighths1-eighths2-none"). A
 // name stands for four heads with four directions. Heads are assigned in groups of four; if the names do not divide
 // them, the first names get one more group, and the last group may be incomplete. With fewer than four heads, which the
@@ -184,7 +184,7 @@ func lookHereHeads(word string, n int) (heads []lookHereHead) {
 	for i, name := range names {
 		row := slices.Index(viewNames(), name)
 		if row < 0 {
-			exceptions.Panicf("position: %s = %q: unknown view %q: want one of %s, or several joined by -", paramLookHereViews,
+			exceptions.Panicf("position: %s = %q: unknown view %q: want one of %s, or several joined by -", ParamLookHereViews,
 				word, name, strings.Join(viewNames(), ", "))
 		}
 		mine := fours / len(names)

@@ -4,7 +4,6 @@ package position
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 
@@ -17,7 +16,7 @@ import (
 
 // The rows are BeitRelativePositionBias.generate_relative_position_index((2, 3)) of transformers 5.23.0.
 func TestRowsOfPairsAreThoseOfBEiT(t *testing.T) {
-	r := relativeTable{c: Config{ImageRows: 4, ImageCols: 6, PatchSize: 2, Width: 4, Heads: 1}.WithDefaults(), rows: 2,
+	r := relativeTable{c: Config{Grid: Grid{Rows: 2, Cols: 3, Prefix: 1}, Width: 4, Heads: 1}, rows: 2,
 		cols: 3}
 	want := []int64{
 		17, 15, 15, 15, 15, 15, 15,
@@ -42,12 +41,12 @@ func TestATableOfEqualScoresStaysEqualOnAnyGrid(t *testing.T) {
 			c := onGrid("relative-table", on[0], on[1], 1, 2)
 			store := model.NewStore()
 			store.SetParams(map[string]any{"relative_table_rows": trained[0], "relative_table_cols": trained[1]})
-			bias := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-				r, g := newRelativeTable(s, c).(*relativeTable), in[0].Graph()
+			bias := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+				r, g := newRelativeTable(s, c.Config).(*relativeTable), in[0].Graph()
 				offsets := (2*trained[0] - 1) * (2*trained[1] - 1)
 				scores := append(slices.Repeat([]float32{7, 7}, offsets), 1, 1, 2, 2, 3, 3) // the last of prefix tokens
 				r.tables[0].SetNodeValue(Reshape(Const(g, scores), offsets+3, 2))
-				return []*Node{r.AttentionBias(g, 0)}
+				return []*Node{r.Bias(g, 0)}
 			}, float32(0))[0]
 			gomlxtest.NearAbs(t, fmt.Sprint(trained, " on ", on), bias, slices.Repeat([]float64{7}, len(bias)), 1e-5)
 		}
@@ -59,13 +58,12 @@ func TestATableOfEqualScoresStaysEqualOnAnyGrid(t *testing.T) {
 func TestATableIsResampledLinearly(t *testing.T) {
 	const a, b = 3.0, -2.0
 	c := onGrid("relative-table", 1, 3, 1, 1)
-	c.Pool, c.ClassToken = poolMean, false
 	store := model.NewStore()
 	store.SetParams(map[string]any{"relative_table_rows": 1, "relative_table_cols": 2})
-	bias := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-		r, g := newRelativeTable(s, c).(*relativeTable), in[0].Graph()
+	bias := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+		r, g := newRelativeTable(s, c.Config).(*relativeTable), in[0].Graph()
 		r.tables[0].SetNodeValue(Const(g, [][]float32{{a}, {b}, {a}, {7}, {8}, {9}}))
-		return []*Node{r.AttentionBias(g, 0)}
+		return []*Node{r.Bias(g, 0)}
 	}, float32(0))[0]
 	const near = 0.6*a + 0.4*b
 	gomlxtest.NearAbs(t, "scores", bias, []float64{b, near, a, near, b, near, a, near, b}, 1e-5)
@@ -76,8 +74,8 @@ func TestTheTableHasTheSideThatIsSetAndTheOtherOfTheModel(t *testing.T) {
 	for trained, want := range map[[2]int]int{{0, 0}: 9*5 + 3, {2, 0}: 3*5 + 3, {0, 7}: 9*13 + 3, {2, 7}: 3*13 + 3} {
 		store := model.NewStore()
 		store.SetParams(map[string]any{"relative_table_rows": trained[0], "relative_table_cols": trained[1]})
-		run(t, store, func(s *model.Scope, in []*Node) []*Node {
-			r := newRelativeTable(s, small("relative-table", poolClass)).(*relativeTable)
+		gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+			r := newRelativeTable(s, small("relative-table").Config).(*relativeTable)
 			if got := r.tables[1].Shape().Dimensions; !slices.Equal(got, []int{want, 7}) {
 				t.Errorf("%v: a table %v, want [%d 7]", trained, got, want)
 			}

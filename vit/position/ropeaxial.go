@@ -10,12 +10,12 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// Hyperparameters of rope-axial, besides paramRopeTheta (default 100).
+// Hyperparameters of rope-axial, besides ParamRopeTheta (default 100).
 const (
-	paramRopeAxialFirst  = "rope_axial_first"
-	paramRopeAxialOffset = "rope_axial_offset"
-	paramRopeAxialRows   = "rope_axial_rows"
-	paramRopeAxialCols   = "rope_axial_cols"
+	ParamRopeAxialFirst  = "rope_axial_first"
+	ParamRopeAxialOffset = "rope_axial_offset"
+	ParamRopeAxialRows   = "rope_axial_rows"
+	ParamRopeAxialCols   = "rope_axial_cols"
 )
 
 // axialRope is the encoding's settings.
@@ -29,11 +29,11 @@ type axialRope struct {
 func (r *axialRope) settings() []setting.Row {
 	return []setting.Row{
 		thetaSetting(&r.theta),
-		setting.Choice(paramRopeAxialFirst, &r.first, "what turns the first half of the pairs", "col", "row"),
-		setting.Number(paramRopeAxialOffset, &r.offset, -math.MaxFloat32, math.MaxFloat32, "the first coordinate"),
-		setting.Number(paramRopeAxialRows, &r.rows, 0, maxSide, "R of EVA-02, where row r of n is at "+
+		setting.Choice(ParamRopeAxialFirst, &r.first, "what turns the first half of the pairs", "col", "row"),
+		setting.Number(ParamRopeAxialOffset, &r.offset, -math.MaxFloat32, math.MaxFloat32, "the first coordinate"),
+		setting.Number(ParamRopeAxialRows, &r.rows, 0, maxSide, "R of EVA-02, where row r of n is at "+
 			"(r + offset)·R/n; 0 counts rows, not scaled, on every grid"),
-		setting.Number(paramRopeAxialCols, &r.cols, 0, maxSide, "the same of columns"),
+		setting.Number(ParamRopeAxialCols, &r.cols, 0, maxSide, "the same of columns"),
 	}
 }
 

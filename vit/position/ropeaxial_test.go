@@ -24,21 +24,21 @@ func TestAxialAnglesHaveTheirOrderOffsetAndScale(t *testing.T) {
 		rows, cols int
 	}{{"col", 0, 0, 0}, {"row", 0, 0, 0}, {"col", 0.5, 0, 0}, {"row", 0.5, 7, 11}, {"col", -0.25, 0, 2}} {
 		store := model.NewStore()
-		store.SetParams(map[string]any{paramRopeAxialFirst: test.first, paramRopeAxialOffset: test.offset,
-			paramRopeAxialRows: test.rows, paramRopeAxialCols: test.cols})
-		got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-			cos, sin := rotationOf(c.Encoders(s).Rotary).pairs(in[0].Graph(), 0)
+		store.SetParams(map[string]any{ParamRopeAxialFirst: test.first, ParamRopeAxialOffset: test.offset,
+			ParamRopeAxialRows: test.rows, ParamRopeAxialCols: test.cols})
+		got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+			cos, sin := rotationOf(acting[Rotator](c, s)).pairs(in[0].Graph(), 0)
 			return []*Node{cos, sin}
 		}, float32(0))
 		var cos, sin []float64
 		for k := range c.Tokens() {
-			patch := k - c.Prefix()
-			down, across := float64(patch/c.Cols())+test.offset, float64(patch%c.Cols())+test.offset
+			patch := k - c.Prefix
+			down, across := float64(patch/c.Cols)+test.offset, float64(patch%c.Cols)+test.offset
 			if test.rows > 0 {
-				down *= float64(test.rows) / float64(c.Rows())
+				down *= float64(test.rows) / float64(c.Rows)
 			}
 			if test.cols > 0 {
-				across *= float64(test.cols) / float64(c.Cols())
+				across *= float64(test.cols) / float64(c.Cols)
 			}
 			halves := []float64{across, down}
 			if test.first == "row" {

@@ -15,15 +15,15 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// Hyperparameters of rope-dinov3, besides paramRopeTheta (default 100). The last three augment the coordinates of a
+// Hyperparameters of rope-dinov3, besides ParamRopeTheta (default 100). The last three augment the coordinates of a
 // training step; their defaults 0, 0 and 2 are the values of DINOv3's training.
 const (
-	paramDINORopeShortest  = "rope_dinov3_shortest"
-	paramDINORopeLongest   = "rope_dinov3_longest"
-	paramDINORopeNormalize = "rope_dinov3_normalize"
-	paramDINORopeShift     = "rope_dinov3_shift"
-	paramDINORopeJitter    = "rope_dinov3_jitter"
-	paramDINORopeRescale   = "rope_dinov3_rescale"
+	ParamDINORopeShortest  = "rope_dinov3_shortest"
+	ParamDINORopeLongest   = "rope_dinov3_longest"
+	ParamDINORopeNormalize = "rope_dinov3_normalize"
+	ParamDINORopeShift     = "rope_dinov3_shift"
+	ParamDINORopeJitter    = "rope_dinov3_jitter"
+	ParamDINORopeRescale   = "rope_dinov3_rescale"
 )
 
 // dinoRope is the encoding's settings.
@@ -37,15 +37,15 @@ func (r *dinoRope) settings() []setting.Row {
 	const huge = math.MaxFloat32
 	return []setting.Row{
 		thetaSetting(&r.theta),
-		setting.Number(paramDINORopeShortest, &r.shortest, 0, huge, "the period of the first frequency, in units of "+
+		setting.Number(ParamDINORopeShortest, &r.shortest, 0, huge, "the period of the first frequency, in units of "+
 			"the coordinates; both periods or none are 0, for those by θ"),
-		setting.Number(paramDINORopeLongest, &r.longest, 0, huge, "the period of the last frequency"),
-		setting.Choice(paramDINORopeNormalize, &r.normalize, "the side of the grid that a coordinate spans from -1 to 1: "+
+		setting.Number(ParamDINORopeLongest, &r.longest, 0, huge, "the period of the last frequency"),
+		setting.Choice(ParamDINORopeNormalize, &r.normalize, "the side of the grid that a coordinate spans from -1 to 1: "+
 			"its own, or the longer or shorter one, from its beginning", "separate", "max", "min"),
-		setting.Number(paramDINORopeShift, &r.shift, 0, 100, "the greatest shift in training, uniform, of each axis"),
-		setting.Number(paramDINORopeJitter, &r.jitter, 0, 100, "the greatest factor on an axis in training, "+
+		setting.Number(ParamDINORopeShift, &r.shift, 0, 100, "the greatest shift in training, uniform, of each axis"),
+		setting.Number(ParamDINORopeJitter, &r.jitter, 0, 100, "the greatest factor on an axis in training, "+
 			"log-uniform; 0 for none"),
-		setting.Number(paramDINORopeRescale, &r.rescale, 0, 100, "the greatest factor on both axes in training, "+
+		setting.Number(ParamDINORopeRescale, &r.rescale, 0, 100, "the greatest factor on both axes in training, "+
 			"log-uniform; 0 for none"),
 	}
 }
@@ -60,8 +60,8 @@ func newRopeDINOv3(scope *model.Scope, c Config) Encoder {
 	r := dinoRope{theta: 100, normalize: "separate", rescale: 2}
 	readSettings(scope, r.settings())
 	if (r.shortest > 0) != (r.longest > 0) {
-		exceptions.Panicf("position: %s = %g and %s = %g: give both or none", paramDINORopeShortest, r.shortest,
-			paramDINORopeLongest, r.longest)
+		exceptions.Panicf("position: %s = %g and %s = %g: give both or none", ParamDINORopeShortest, r.shortest,
+			ParamDINORopeLongest, r.longest)
 	}
 	still := r.pairs(c, r.periods(c.headDim()/4))
 	moved := r.movedPairs(scope, c)

@@ -30,16 +30,16 @@ func TestDINOv3PeriodsAreGeometric(t *testing.T) {
 // One setting above 0 is enough to move the coordinates of a training step, and only those.
 func TestDINOv3MovesInTrainingByEachSettingAlone(t *testing.T) {
 	c := turning("rope-dinov3")
-	for _, name := range []string{"none", paramDINORopeShift, paramDINORopeJitter, paramDINORopeRescale} {
+	for _, name := range []string{"none", ParamDINORopeShift, ParamDINORopeJitter, ParamDINORopeRescale} {
 		angles := func(training bool) []float64 {
 			store := gomlxtest.Seeded(t, 3)
-			store.SetParams(map[string]any{paramDINORopeRescale: 0.0})
+			store.SetParams(map[string]any{ParamDINORopeRescale: 0.0})
 			if name != "none" {
 				store.SetParams(map[string]any{name: 0.5})
 			}
-			return run(t, store, func(s *model.Scope, in []*Node) []*Node {
+			return gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
 				s.Store().SetTraining(in[0].Graph(), training)
-				_, sin := rotationOf(c.Encoders(s.In("vit")).Rotary).pairs(in[0].Graph(), 0)
+				_, sin := rotationOf(acting[Rotator](c, s.In("vit"))).pairs(in[0].Graph(), 0)
 				return []*Node{sin}
 			}, float32(0))[0]
 		}

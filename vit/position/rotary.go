@@ -16,9 +16,9 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// paramRopeTheta is the base θ of the geometric series of frequencies of every rotary encoding, > 1. Default 10000
+// ParamRopeTheta is the base θ of the geometric series of frequencies of every rotary encoding, > 1. Default 10000
 // for rope1d, as2drope and fope, 100 for rope-axial, 10 for rope-mixed.
-const paramRopeTheta = "rope_theta"
+const ParamRopeTheta = "rope_theta"
 
 // tokenwise is a rotary encoding given by rows for each token of a grid.
 type tokenwise interface {
@@ -159,7 +159,7 @@ const minTheta = 1 + 1e-6 // with θ = 1 all frequencies are 1
 
 // thetaSetting is the row of θ.
 func thetaSetting(theta *float64) setting.Row {
-	return setting.Number(paramRopeTheta, theta, minTheta, math.MaxFloat32, "the base θ of the frequencies")
+	return setting.Number(ParamRopeTheta, theta, minTheta, math.MaxFloat32, "the base θ of the frequencies")
 }
 
 // ropeTheta reads θ for an encoding without other settings.

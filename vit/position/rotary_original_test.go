@@ -4,6 +4,15 @@ package position
 
 import (
 	"fmt"
+	"math"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/gomlx/compute/dtypes/bfloat16"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 func TestMixedFrequenciesBeginAsRopeViTs(t *testing.T) {
@@ -11,7 +20,16 @@ func TestMixedFrequenciesBeginAsRopeViTs(t *testing.T) {
 }
 
 func testMixedFrequenciesBeginAsRopeViTs(t *testing.T) {
-	var meta ropeViTMeta
+	var meta struct {
+		Config struct {
+			Width int     `json:"embed_dim"`
+			Heads int     `json:"num_heads"`
+			Theta float64 `json:"rope_theta"`
+		}
+		Tolerance struct {
+			Angles float64 `json:"angles_abs"`
+		}
+	}
 	fixtures.JSON(t, "rope_mixed", "meta.json", &meta)
 	want := fixtures.Tensors(t, "rope_mixed", "tensors.safetensors")
 	directions := want["init.angles"].Data
@@ -25,10 +43,10 @@ func testMixedFrequenciesBeginAsRopeViTs(t *testing.T) {
 
 // rope-vit's init_random_2d_freqs draws a direction for each head, rand·2π.
 func TestMixedFrequenciesBeginInAllDirections(t *testing.T) {
-	c := small("rope-mixed", poolClass)
+	c := small("rope-mixed")
 	c.Width, c.Heads = 2520, 630
 	store := gomlxtest.Seeded(t, 5)
-	c.Encoders(store.Scope("/vit"))
+	c.on(store.Scope("/vit"))
 	f := gomlxtest.Values(t, store.GetVariable("/vit/position/rope_mixed/block_00/frequencies").MustValue())
 	var quarters [4]float64
 	for h := range c.Heads { // [2 (x, y), heads, 2]
@@ -55,16 +73,16 @@ func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
 			0.6 * math.Sqrt(2.0/(12+12))},
 		{14, 14, 1, 64, nil, 12, 12, 0.3 * math.Sqrt(2/float64((12+1)*12))},
 		// Spaced for 128 channels, 10000^(-i/64) with i <= 23, for at most 16 pairs: every second, while there are enough.
-		{14, 14, 3, 64, map[string]any{paramFoPEDim: 128}, 24, 16, 0.3 * math.Sqrt(2/float64((24+3)*16))},
+		{14, 14, 3, 64, map[string]any{ParamFoPEDim: 128}, 24, 16, 0.3 * math.Sqrt(2/float64((24+3)*16))},
 	} {
-		c := Config{ImageRows: test.rows, ImageCols: test.cols, PatchSize: 1, Width: test.heads * test.headDim,
-			Depth: 10, Heads: test.heads, Classes: 1, Position: "fope"}.WithDefaults()
+		c := named{Config{Grid: Grid{Rows: test.rows, Cols: test.cols, Prefix: 1}, Width: test.heads * test.headDim, Depth: 10,
+			Heads: test.heads}, "fope"}
 		store := gomlxtest.Seeded(t, 3)
 		for key, value := range test.params {
 			store.SetParam("/"+key, value)
 		}
-		run(t, store, func(s *model.Scope, in []*Node) []*Node {
-			rotary := rotationOf(c.Encoders(s.In("vit")).Rotary)
+		gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+			rotary := rotationOf(acting[Rotator](c, s.In("vit")))
 			var nodes []*Node
 			for block := range c.Depth {
 				cos, sin := rotary.pairs(in[0].Graph(), block)
@@ -117,22 +135,22 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 	fixtures.JSON(t, "rope_dinov3", "meta.json", &meta)
 	want := fixtures.Tensors(t, "rope_dinov3", "tensors.safetensors")
 	m, tol := meta.Config, meta.Tolerance
-	of := func(grid [2]int) Config {
-		return Config{ImageRows: grid[0], ImageCols: grid[1], PatchSize: 1, Width: m.Heads * m.HeadDim, Depth: 1,
-			Heads: m.Heads, Classes: 1, Registers: m.Prefix - 1, Position: "rope-dinov3"}.WithDefaults()
+	of := func(grid [2]int) named {
+		return named{Config{Grid: Grid{Rows: grid[0], Cols: grid[1], Prefix: m.Prefix}, Width: m.Heads * m.HeadDim, Heads: m.Heads},
+			"rope-dinov3"}
 	}
 	near := func(name string, got []float64, tol float64) {
 		t.Helper()
 		gomlxtest.NearAbs(t, name, got, want[name].Data, tol)
 	}
-	patches := func(c Config, x []float64) []float64 { return x[c.Prefix()*len(x)/c.Tokens():] }
+	patches := func(c named, x []float64) []float64 { return x[c.Prefix*len(x)/c.Tokens():] }
 	// turned returns cosines, sines, and q and k [batch, heads, tokens, headDim] rotated by an encoding.
-	turned := func(rotary Rotary, q, k *Node) []*Node {
+	turned := func(rotary Encoder, q, k *Node) []*Node {
 		rows := rotationOf(rotary).rows(q.Graph(), 0)
-		q, k = rotary.Block(0).EncodeQK(TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3), nil, 1)
+		q, k = rotary.(Rotator).Block(0).EncodeQK(TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3), nil, 1)
 		return append(rows, TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3))
 	}
-	params := map[string]any{paramRopeTheta: m.Base, paramDINORopeNormalize: m.Normalize}
+	params := map[string]any{ParamRopeTheta: m.Base, ParamDINORopeNormalize: m.Normalize}
 	plain := dinoRope{theta: m.Base, normalize: m.Normalize}
 	gomlxtest.NearAbs(t, "periods", plain.periods(m.HeadDim/4), want["periods"].Data, tol.CosSin)
 	ranged := dinoRope{shortest: m.Shortest, longest: m.Longest, normalize: m.Normalize}
@@ -140,8 +158,8 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 	for _, grid := range meta.Grids {
 		c, p := of(grid), fmt.Sprintf("grid%dx%d.", grid[0], grid[1])
 		var places []float64
-		for k := range c.Rows() * c.Cols() {
-			y, x := plain.position(c, k)
+		for k := range c.Rows * c.Cols {
+			y, x := plain.position(c.Config, k)
 			places = append(places, y, x)
 		}
 		near(p+"coords", places, tol.Places)
@@ -152,8 +170,8 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 		if withGradient {
 			in = append(in, gomlxtest.Input(want[p+"grad_in.q"]), gomlxtest.Input(want[p+"grad_in.k"]))
 		}
-		got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-			nodes := turned(c.Encoders(s).Rotary, in[0], in[1])
+		got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+			nodes := turned(acting[Rotator](c, s), in[0], in[1])
 			if withGradient {
 				loss := ReduceAllSum(Add(Mul(nodes[2], in[2]), Mul(nodes[3], in[3])))
 				nodes = append(nodes, Gradient(loss, in[0], in[1])...)
@@ -182,8 +200,8 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 			}
 			gomlxtest.NearAbs(t, form+"periods", periods, want[form+"periods"].Data, 0)
 		}
-		rotary := newRotation("", c, form != "interleaved.", r.pairs(c, periods))
-		got := run(t, model.NewStore(), func(_ *model.Scope, in []*Node) []*Node { return turned(rotary, in[0], in[0]) },
+		rotary := newRotation("", c.Config, form != "interleaved.", r.pairs(c.Config, periods))
+		got := gomlxtest.RunModel(t, model.NewStore(), func(_ *model.Scope, in []*Node) []*Node { return turned(rotary, in[0], in[0]) },
 			gomlxtest.Input(want[p+"q"]))
 		for i, name := range []string{"cos_out", "sin_out", "q_rot"} {
 			if x, ok := want[p+form+name]; ok {
@@ -203,9 +221,9 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 			}
 			return nil
 		}
-		got := run(t, model.NewStore(), func(_ *model.Scope, in []*Node) []*Node {
-			rotary := newRotation("", c, true, func(g *Graph, _ int) (cos, sin *Node) {
-				return plain.moved(g, c, draw(g, "shift"), draw(g, "jitter"), draw(g, "rescale"))
+		got := gomlxtest.RunModel(t, model.NewStore(), func(_ *model.Scope, in []*Node) []*Node {
+			rotary := newRotation("", c.Config, true, func(g *Graph, _ int) (cos, sin *Node) {
+				return plain.moved(g, c.Config, draw(g, "shift"), draw(g, "jitter"), draw(g, "rescale"))
 			})
 			return turned(rotary, in[0], in[0])
 		}, gomlxtest.Input(want["aug.q"]))
@@ -223,11 +241,11 @@ func TestDINOv3DrawsLogUniformFactorsAndUniformShifts(t *testing.T) {
 	c, n := turning("rope-dinov3"), 600
 	draws := func(params map[string]any) (y, x [][2]float64) { // coordinates of the first and the last patch
 		store := gomlxtest.Seeded(t, 3)
-		store.SetParams(map[string]any{paramDINORopeShortest: 100.0, paramDINORopeLongest: 100.0, paramDINORopeRescale: 0.0})
+		store.SetParams(map[string]any{ParamDINORopeShortest: 100.0, ParamDINORopeLongest: 100.0, ParamDINORopeRescale: 0.0})
 		store.SetParams(params)
 		exec := gomlxtest.Must(model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, in *Node) *Node {
 			s.Store().SetTraining(in.Graph(), true)
-			rotary := rotationOf(c.Encoders(s.In("vit")).Rotary)
+			rotary := rotationOf(acting[Rotator](c, s.In("vit")))
 			_, sin := rotary.pairs(in.Graph(), 0)
 			_, other := rotary.pairs(in.Graph(), 1)
 			return Add(sin, MulScalar(Sub(other, sin), 1e3)) // equal in all blocks, otherwise the spread grows
@@ -238,8 +256,8 @@ func TestDINOv3DrawsLogUniformFactorsAndUniformShifts(t *testing.T) {
 			sin := gomlxtest.Values(t, exec.MustCall(float32(0))[0]) // [tokens, 1, headDim/2]
 			at := func(token, pair int) float64 { return math.Asin(sin[token*2*half+pair]) * 100 / (2 * math.Pi) }
 			last := c.Tokens() - 1
-			y = append(y, [2]float64{at(c.Prefix(), 0), at(last, 0)})
-			x = append(x, [2]float64{at(c.Prefix(), half), at(last, half)})
+			y = append(y, [2]float64{at(c.Prefix, 0), at(last, 0)})
+			x = append(x, [2]float64{at(c.Prefix, half), at(last, half)})
 		}
 		return y, x
 	}
@@ -256,7 +274,7 @@ func TestDINOv3DrawsLogUniformFactorsAndUniformShifts(t *testing.T) {
 				square, most)
 		}
 	}
-	rows, cols := float64(c.Rows()), float64(c.Cols())
+	rows, cols := float64(c.Rows), float64(c.Cols)
 	still := [2]float64{1/rows - 1, 1/cols - 1} // of the first patch; the last has the opposite
 	logs := func(of [][2]float64, still, base float64) (out []float64) {
 		for _, v := range of {
@@ -264,15 +282,15 @@ func TestDINOv3DrawsLogUniformFactorsAndUniformShifts(t *testing.T) {
 		}
 		return out
 	}
-	y, x := draws(map[string]any{paramDINORopeRescale: 4.0})
+	y, x := draws(map[string]any{ParamDINORopeRescale: 4.0})
 	both := logs(y, still[0], 4)
 	uniform("rescale", both)
 	gomlxtest.NearAbs(t, "rescale of the columns", logs(x, still[1], 4), both, 1e-3)
-	y, x = draws(map[string]any{paramDINORopeJitter: 3.0})
+	y, x = draws(map[string]any{ParamDINORopeJitter: 3.0})
 	down, across := logs(y, still[0], 3), logs(x, still[1], 3)
 	uniform("jitter of the rows", down)
 	uniform("jitter of the columns", across)
-	y, x = draws(map[string]any{paramDINORopeShift: 0.5})
+	y, x = draws(map[string]any{ParamDINORopeShift: 0.5})
 	shifts := func(of [][2]float64, still float64) (out []float64) {
 		for _, v := range of {
 			if !(math.Abs(v[0]+v[1]-2*(v[0]-still)) <= 1e-3) {
@@ -336,16 +354,15 @@ func testEveryVariantEqualsFoPE(t *testing.T) {
 		}
 		for _, length := range meta.Lengths {
 			p := fmt.Sprintf("%s.T%d.", name, length)
-			c := Config{ImageRows: 1, ImageCols: length, PatchSize: 1, Width: meta.Heads * meta.HeadDim, Depth: 1,
-				Heads: meta.Heads, Classes: 1, Position: "fope", Pool: poolMean}.WithDefaults()
+			c := named{Config{Grid: Grid{Rows: 1, Cols: length}, Width: meta.Heads * meta.HeadDim, Heads: meta.Heads}, "fope"}
 			f := gomlxtest.LoadTorch(t, "fope", "tensors.safetensors", "/vit/")
 			store := f.Store
 			store.SetParams(map[string]any{
-				paramRopeTheta: v.Theta, paramFoPELength: v.Length, paramFoPEDim: v.Dim, "fope_ignore_zero": v.IgnoreZero,
+				ParamRopeTheta: v.Theta, ParamFoPELength: v.Length, ParamFoPEDim: v.Dim, "fope_ignore_zero": v.IgnoreZero,
 				"fope_separate_basis": v.SeparateBasis, "fope_separate_head": v.SeparateHead, "fope_gain": v.Gain,
 			})
 			o := fopeSettings{theta: v.Theta, length: v.Length, dim: v.Dim, ignoreZero: v.IgnoreZero}
-			used, mixed := o.frequencies(c)
+			used, mixed := o.frequencies(c.Config)
 			if len(used) != v.In || mixed != v.Out {
 				t.Errorf("%s: %d frequencies for %d pairs, want %d for %d", name, len(used), mixed, v.In, v.Out)
 			}
@@ -361,8 +378,8 @@ func testEveryVariantEqualsFoPE(t *testing.T) {
 			}
 			known := store.NumVariables()
 			q, k := want[fmt.Sprintf("T%d.q", length)], want[fmt.Sprintf("T%d.k", length)] // [batch, head, position, channel]
-			got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-				rotary := c.Encoders(s.In("vit")).Rotary
+			got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+				rotary := acting[Rotator](c, s.In("vit"))
 				q, k := rotary.Block(0).EncodeQK(TransposeAllAxes(in[0], 0, 2, 1, 3), TransposeAllAxes(in[1], 0, 2, 1, 3),
 					nil, 1)
 				cos, sin := rotationOf(rotary).pairs(in[0].Graph(), 0)

@@ -3,18 +3,22 @@
 package position
 
 import (
-	"fmt"
+	"math"
+	"math/cmplx"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// turning is a model on 5×3 patches and a class token whose heads have 20 channels.
-func turning(position string) Config {
-	c := small(position, poolClass)
-	c.Width, c.Heads = 60, 3
-	return c
-}
-
 // alike returns a batch of equal tokens [batch, tokens, heads, headDim] with unequal channels.
-func alike(c Config, batch, tokens int) *tensors.Tensor {
+func alike(c named, batch, tokens int) *tensors.Tensor {
 	flat := make([]float32, batch*tokens*c.Width)
 	for i := range flat {
 		flat[i] = float32(math.Sin(float64(5*(i%c.Width)+2))) + 0.3
@@ -23,10 +27,10 @@ func alike(c Config, batch, tokens int) *tensors.Tensor {
 }
 
 // turned returns equal tokens [tokens, width] rotated by block 1 of a model, as queries and as keys.
-func turned(t *testing.T, store *model.Store, c Config) (q, k []float64) {
+func turned(t *testing.T, store *model.Store, c named) (q, k []float64) {
 	t.Helper()
-	got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-		q, k := c.Encoders(s.In("vit")).Rotary.Block(1).EncodeQK(in[0], MulScalar(in[0], 0.5), nil, 1)
+	got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+		q, k := acting[Rotator](c, s.In("vit")).Block(1).EncodeQK(in[0], MulScalar(in[0], 0.5), nil, 1)
 		return []*Node{q, k}
 	}, alike(c, 1, c.Tokens()))
 	return got[0], got[1]
@@ -40,7 +44,7 @@ func TestRope1DEqualsRoFormersFormula(t *testing.T) {
 	var want []float64
 	for token := range c.Tokens() {
 		for at := 0; at < c.Width; at += 2 {
-			m, i := float64(max(0, token-c.Prefix())), float64(at%d/2)
+			m, i := float64(max(0, token-c.Prefix)), float64(at%d/2)
 			turn := complex(x[at], x[at+1]) * cmplx.Exp(complex(0, m*math.Pow(10000, -2*i/float64(d)))) // §3.2.2
 			want = append(want, real(turn), imag(turn))
 		}
@@ -54,8 +58,8 @@ func TestRope1DEqualsRoFormersFormula(t *testing.T) {
 
 func TestTokensAlongAnotherAxisAreRefused(t *testing.T) {
 	c := turning("rope1d")
-	run(t, gomlxtest.Seeded(t, 5), func(s *model.Scope, in []*Node) []*Node {
-		block := c.Encoders(s.In("vit")).Rotary.Block(1)
+	gomlxtest.RunModel(t, gomlxtest.Seeded(t, 5), func(s *model.Scope, in []*Node) []*Node {
+		block := acting[Rotator](c, s.In("vit")).Block(1)
 		err := exceptions.TryCatch[error](func() { block.EncodeQK(in[0], in[0], nil, 2) })
 		if err == nil || !strings.Contains(err.Error(), "rope1d") || !strings.Contains(err.Error(), "axis 2") {
 			t.Errorf("tokens along axis 2: %v", err)
@@ -80,16 +84,16 @@ func TestDefaultsAreThoseOfTheAuthors(t *testing.T) {
 		position, param string
 		standard, other any
 	}{
-		{"rope1d", paramRopeTheta, 10000.0, 20000.0}, {"rope-axial", paramRopeTheta, 100.0, 200.0},
-		{"rope-mixed", paramRopeTheta, 10.0, 20.0}, {"rope-dinov3", paramRopeTheta, 100.0, 200.0},
-		{"as2drope", paramRopeTheta, 10000.0, 20000.0}, {"fope", paramRopeTheta, 10000.0, 20000.0},
+		{"rope1d", ParamRopeTheta, 10000.0, 20000.0}, {"rope-axial", ParamRopeTheta, 100.0, 200.0},
+		{"rope-mixed", ParamRopeTheta, 10.0, 20.0}, {"rope-dinov3", ParamRopeTheta, 100.0, 200.0},
+		{"as2drope", ParamRopeTheta, 10000.0, 20000.0}, {"fope", ParamRopeTheta, 10000.0, 20000.0},
 		{"fope", "fope_ignore_zero", true, false}, {"fope", "fope_separate_basis", true, false},
 		{"fope", "fope_separate_head", true, false}, {"fope", "fope_gain", 0.3, 0.4},
 	} {
 		c := turning(of.position)
 		with := func(params map[string]any) []float64 {
 			store := gomlxtest.Seeded(t, 5)
-			store.SetParam("/"+paramFoPELength, 100) // long enough for more than one frequency
+			store.SetParam("/"+ParamFoPELength, 100) // long enough for more than one frequency
 			store.SetParams(params)
 			q, _ := turned(t, store, c)
 			return q
@@ -116,7 +120,7 @@ func TestTheClassTokenTurnsInAS2DRoPEAlone(t *testing.T) {
 			t.Errorf("%s: patch 1 stays as it is", position)
 		}
 		registered := c
-		registered.Registers = 2 // which have no position, and move none
+		registered.Prefix, registered.Registers, registered.Unplaced = 3, 2, 2 // which have no position, and move none
 		if with, _ := turned(t, gomlxtest.Seeded(t, 5), registered); !slices.Equal(with,
 			slices.Concat(q[:c.Width], still, still, q[c.Width:])) {
 			t.Errorf("%s: registers turn, or change how others do", position)
@@ -142,14 +146,14 @@ func TestPositionsOnAnotherGridRotateAsOnTheTrainingGrid(t *testing.T) {
 		c := turning(position)
 		want, _ := turned(t, gomlxtest.Seeded(t, 5), c)
 		store := gomlxtest.Seeded(t, 5)
-		store.SetParams(c.TrainedGrid())
-		c.ImageRows, c.ImageCols = 2*c.ImageRows, 2*c.ImageCols
+		store.SetParams(c.trainedGrid())
+		c.Rows, c.Cols = 2*c.Rows, 2*c.Cols
 		got, _ := turned(t, store, c)
 		compared := 0
-		for row := range c.Rows() {
-			for col := range c.Cols() {
+		for row := range c.Rows {
+			for col := range c.Cols {
 				if k, ok := trained(row, col); ok {
-					at, from := (c.Prefix()+row*c.Cols()+col)*c.Width, (c.Prefix()+k)*c.Width
+					at, from := (c.Prefix+row*c.Cols+col)*c.Width, (c.Prefix+k)*c.Width
 					gomlxtest.Near(t, position, got[at:at+c.Width], want[from:from+c.Width], 1e-6)
 					compared++
 				}
@@ -160,6 +164,3 @@ func TestPositionsOnAnotherGridRotateAsOnTheTrainingGrid(t *testing.T) {
 		}
 	}
 }
-
-func rotationOf(r Rotary) *rotation { return r.(*rotary).tokenwise.(*rotation) }
-func liereOf(r Rotary) *liere       { return r.(*rotary).tokenwise.(*liere) }

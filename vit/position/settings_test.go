@@ -4,6 +4,16 @@ package position
 
 import (
 	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/setting"
+	"github.com/wepe-go/wepe/wepe"
 )
 
 // A misspelt name would take no setting away.
@@ -49,11 +59,11 @@ func TestEncodingsStartWithTheSpreadOfTheirAuthors(t *testing.T) {
 		{"rope-mixed", nil, "rope_mixed/block_00/frequencies", math.Sqrt(0.5)},
 		{"liere", nil, "liere/block_01/generators", 2 * math.Pi / math.Sqrt(3)}, // rand·2π
 	} {
-		c := small(test.position, poolClass)
+		c := small(test.position)
 		c.Width, c.Heads = width, heads
 		store := gomlxtest.Seeded(t, 5)
 		store.SetParams(test.params)
-		c.Encoders(store.Scope("/vit"))
+		c.on(store.Scope("/vit"))
 		v := store.GetVariable("/vit/position/" + test.path)
 		if v == nil {
 			t.Fatalf("%s %v has no variable %s", test.position, test.params, test.path)
@@ -76,19 +86,19 @@ func TestHyperparametersAreValidFromTheirLowestToTheirHighestValue(t *testing.T)
 		return setting.Check([]setting.Row{row}) == nil
 	}
 	ints := map[string][2]int{
-		paramFoPELength: {0, side * side}, paramFoPEDim: {0, 65_536}, paramLiereBlock: {2, 65_536},
-		paramRopeAxialRows: {0, side}, paramRopeAxialCols: {0, side}, paramAS2DRoPEBaseRows: {0, side},
+		ParamFoPELength: {0, side * side}, ParamFoPEDim: {0, 65_536}, ParamLiereBlock: {2, 65_536},
+		ParamRopeAxialRows: {0, side}, ParamRopeAxialCols: {0, side}, ParamAS2DRoPEBaseRows: {0, side},
 		"liere_trained_rows": {0, side}, "liere_trained_cols": {0, side}, "grid2d_rows": {0, side}, "grid2d_cols": {0, side},
 	}
 	floats := map[string][2]float64{
-		paramRopeTheta: {1.000001, huge}, paramRopeAxialOffset: {-huge, huge}, "fope_gain": {0, huge},
-		paramDINORopeShortest: {0, huge}, paramDINORopeLongest: {0, huge}, paramDINORopeShift: {0, 100},
-		paramDINORopeJitter: {0, 100}, paramDINORopeRescale: {0, 100}, "lookhere_slope": {0, 1000},
+		ParamRopeTheta: {1.000001, huge}, ParamRopeAxialOffset: {-huge, huge}, "fope_gain": {0, huge},
+		ParamDINORopeShortest: {0, huge}, ParamDINORopeLongest: {0, huge}, ParamDINORopeShift: {0, 100},
+		ParamDINORopeJitter: {0, 100}, ParamDINORopeRescale: {0, 100}, "lookhere_slope": {0, 1000},
 		"lookhere_first": {0, 1000}, "lookhere_last": {0, 1000},
 	}
-	choices := []string{paramRopeAxialFirst, "as2drope_rotate_class", paramDINORopeNormalize, "fope_ignore_zero",
+	choices := []string{ParamRopeAxialFirst, "as2drope_rotate_class", ParamDINORopeNormalize, "fope_ignore_zero",
 		"fope_separate_basis", "fope_separate_head", "fope_learn", "liere_shared", "liere_first_layer", "lookhere_distance",
-		"lookhere_fill", paramLookHereViews} // the views are text
+		"lookhere_fill", ParamLookHereViews} // the views are text
 	for _, row := range all {
 		var values []any // two within, two beyond the ends
 		if ends, ok := ints[row.Name]; ok {
@@ -112,27 +122,27 @@ func TestEncodersNameTheHyperparameterThatIsWrong(t *testing.T) {
 		value           any
 		want            string
 	}{
-		{"rope1d", paramRopeTheta, 1.0, "= 1, want"},
-		{"as2drope", paramAS2DRoPEBaseRows, -1, "= -1, want"},
-		{"fope", paramFoPELength, 6, "= 6, want"},
-		{"fope", paramFoPEDim, 33, "= 33, want an even"},
-		{"liere", paramLiereBlock, 3, "= 3, want a number that divides the 20 channels"},
+		{"rope1d", ParamRopeTheta, 1.0, "= 1, want"},
+		{"as2drope", ParamAS2DRoPEBaseRows, -1, "= -1, want"},
+		{"fope", ParamFoPELength, 6, "= 6, want"},
+		{"fope", ParamFoPEDim, 33, "= 33, want an even"},
+		{"liere", ParamLiereBlock, 3, "= 3, want a number that divides the 20 channels"},
 		{"grid2d", "grid2d_cols", 1 << 20, "= 1048576, want"},
-		{"grid2d", paramGrid2DKernel, "nearest", `= "nearest", want "bilinear" or "bicubic"`},
+		{"grid2d", ParamGrid2DKernel, "nearest", `= "nearest", want "bilinear" or "bicubic"`},
 		{"factorized", "factorized_rows", -1, "= -1, want"},
-		{"rope-dinov3", paramDINORopeShortest, 0.5, "= 0.5 and rope_dinov3_longest = 0: give both or none"},
-		{"rope-dinov3", paramDINORopeNormalize, "longest", `= "longest", want "separate", "max" or "min"`},
-		{"lookhere", paramLookHereViews, "halves-wide", `= "halves-wide": unknown view "wide": want one of halves, `},
-		{"lookhere", paramLookHereViews, "none,none,none", "names the views of 3 blocks, this model has 2"},
+		{"rope-dinov3", ParamDINORopeShortest, 0.5, "= 0.5 and rope_dinov3_longest = 0: give both or none"},
+		{"rope-dinov3", ParamDINORopeNormalize, "longest", `= "longest", want "separate", "max" or "min"`},
+		{"lookhere", ParamLookHereViews, "halves-wide", `= "halves-wide": unknown view "wide": want one of halves, `},
+		{"lookhere", ParamLookHereViews, "none,none,none", "names the views of 3 blocks, this model has 2"},
 		{"lookhere", "lookhere_distance", "cubic", `= "cubic", want "linear", "sqrt" or "square"`},
 		{"lookhere", "lookhere_fill", "inf", `= "inf", want "hidden", "zero" or "farthest"`},
-		{"sincos2d", paramSinCos2DVariant, "beit", `= "beit", want "mae", "big_vision"`},
-		{"hybrid", paramBlend, "sum", `= "sum", want "surrogate"`},
+		{"sincos2d", ParamSinCos2DVariant, "beit", `= "beit", want "mae", "big_vision"`},
+		{"hybrid", ParamBlend, "sum", `= "sum", want "surrogate"`},
 	} {
 		store := model.NewStore()
 		store.SetParam("/"+test.param, test.value)
-		err := exceptions.TryCatch[error](func() { turning(test.position).Encoders(store.RootScope()) })
-		if want := "vit: " + test.param + " " + test.want; err == nil || !strings.HasPrefix(err.Error(), want) ||
+		err := exceptions.TryCatch[error](func() { turning(test.position).on(store.RootScope()) })
+		if want := "position: " + test.param + " " + test.want; err == nil || !strings.HasPrefix(err.Error(), want) ||
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: want one line that begins with %q, got %v", test.position, want, err)
 		}
@@ -142,7 +152,7 @@ func TestEncodersNameTheHyperparameterThatIsWrong(t *testing.T) {
 	}
 	c := turning("fope")
 	c.Heads = c.Width / 2
-	err := exceptions.TryCatch[error](func() { c.Encoders(model.NewStore().RootScope()) })
+	err := exceptions.TryCatch[error](func() { c.on(model.NewStore().RootScope()) })
 	if err == nil || !strings.Contains(err.Error(), "want heads of 4 or more") {
 		t.Errorf("heads of 2 channels: %v", err)
 	}
@@ -151,7 +161,7 @@ func TestEncodersNameTheHyperparameterThatIsWrong(t *testing.T) {
 // Seven patches are the first to have a period of one radian per patch.
 func TestFoPERecordsTheLengthOfItsTrainingGridButAtLeastSeven(t *testing.T) {
 	for _, grid := range [][3]int{{1, 5, 7}, {1, 7, 7}, {5, 3, 15}} {
-		if got := onGrid("fope", grid[0], grid[1], 1, 2).TrainedGrid()[paramFoPELength]; got != grid[2] {
+		if got := onGrid("fope", grid[0], grid[1], 1, 2).trainedGrid()[ParamFoPELength]; got != grid[2] {
 			t.Errorf("%d × %d patches: %v, want %d", grid[0], grid[1], got, grid[2])
 		}
 	}
@@ -160,12 +170,12 @@ func TestFoPERecordsTheLengthOfItsTrainingGridButAtLeastSeven(t *testing.T) {
 // The additive ones average over the training patches in a coarser patch, so a model has to record them.
 func TestEncodingsWithATrainingGridRecordIt(t *testing.T) {
 	found := 0
-	for _, name := range PositionNames() {
-		if e := gomlxtest.Must(EncodingNamed(name))(t); !slices.Contains(e[0].Params, "wepe_rows") || name == "hybrid" {
+	for _, name := range Names() {
+		if e := gomlxtest.Must(Parse(name))(t); !slices.Contains(e[0].Params, "wepe_rows") || name == "hybrid" {
 			continue // hybrid takes ℘ at the centre of each patch
 		}
 		found++
-		got := onGrid(name, 5, 3, 1, 4).TrainedGrid()
+		got := onGrid(name, 5, 3, 1, 4).trainedGrid()
 		if got["wepe_rows"] != 5 || got["wepe_cols"] != 3 {
 			t.Errorf("%s: %v, want 5 rows and 3 columns", name, got)
 		}

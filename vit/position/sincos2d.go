@@ -14,8 +14,8 @@ import (
 
 // Hyperparameters of sincos2d: the order of its waves, one of the following, and their temperature.
 const (
-	paramSinCos2DVariant     = "sincos2d_variant"
-	paramSinCos2DTemperature = "sincos2d_temperature"
+	ParamSinCos2DVariant     = "sincos2d_variant"
+	ParamSinCos2DTemperature = "sincos2d_temperature"
 )
 
 const sinCosTemperature = 10000.
@@ -89,9 +89,9 @@ func sinCos2D(variant string, temperature float64, rows, cols, prefix, width int
 func newSinCos2D(scope *model.Scope, c Config) Encoder {
 	variant, temperature := sinCosMAE, sinCosTemperature
 	readSettings(scope, []setting.Row{
-		setting.Choice(paramSinCos2DVariant, &variant, "the order of the waves", sinCosMAE, sinCosBigVision, sinCosTimm,
+		setting.Choice(ParamSinCos2DVariant, &variant, "the order of the waves", sinCosMAE, sinCosBigVision, sinCosTimm,
 			sinCosTimmInterleave, sinCosInterleaved),
-		setting.Number(paramSinCos2DTemperature, &temperature, minTheta, math.MaxFloat32, "the temperature of the "+
+		setting.Number(ParamSinCos2DTemperature, &temperature, minTheta, math.MaxFloat32, "the temperature of the "+
 			"frequencies: the longest wave has a period of nearly 2π times as many patches"),
 	})
 	rows := tensors.FromFlatDataAndDimensions(

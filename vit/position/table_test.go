@@ -3,7 +3,13 @@
 package position
 
 import (
-	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // combined are combinations of encodings of different kinds.
@@ -15,65 +21,57 @@ var combined = []string{
 }
 
 func TestPositionsAreListedByKind(t *testing.T) {
-	byKind := map[string][]string{}
-	for _, p := range Positions() {
-		byKind[p.Kind()] = append(byKind[p.Kind()], p.Name)
+	byKind := map[Kind][]string{}
+	for _, p := range All() {
+		byKind[p.Kind] = append(byKind[p.Kind], p.Name)
 		if p.Doc == "" || strings.ContainsAny(p.Doc, "\n|") {
 			t.Errorf("%s: Doc is %q, want a few words", p.Name, p.Doc)
 		}
-		if p.Folds() != (p.Kind() == kindNone || p.Kind() == kindAdditive) || p.Folds() != (Encoding{p}).Folds() {
-			t.Errorf("%s is %s and folds %v", p.Name, p.Kind(), p.Folds())
+		if p.Folds() != (p.Kind == None || p.Kind == Additive) || p.Folds() != (Encoding{p}).Folds() {
+			t.Errorf("%s is %s and folds %v", p.Name, p.Kind, p.Folds())
 		}
 	}
-	for kind, want := range map[string][]string{
-		kindNone: {"none"},
-		kindAdditive: {"learned", "sinusoidal1d", "sincos2d", "grid2d", "factorized", "wepe", "wepe-sphere",
+	for kind, want := range map[Kind][]string{
+		None: {"none"},
+		Additive: {"learned", "sinusoidal1d", "sincos2d", "grid2d", "factorized", "wepe", "wepe-sphere",
 			"wepe-lut", "hybrid"},
-		kindModulation:  {"wepe-qkv", "fourier-qkv", "wepe-v", "fourier-v"},
-		kindRotary:      {"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "as2drope", "fope", "liere"},
-		kindBias:        {"wepe-bias", "relative-table", "alibi2d", "lookhere"},
-		kindConditional: {"cpe"},
+		Modulation:  {"wepe-qkv", "fourier-qkv", "wepe-v", "fourier-v"},
+		Rotary:      {"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "as2drope", "fope", "liere"},
+		Bias:        {"wepe-bias", "relative-table", "alibi2d", "lookhere"},
+		Conditional: {"cpe"},
 	} {
 		if got := byKind[kind]; !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", kind, got, want)
 		}
 	}
-	Positions()[0].Name = "changed"
-	if got := PositionNames(); got[0] != "none" {
+	All()[0].Name = "changed"
+	if got := Names(); got[0] != "none" {
 		t.Errorf("the list is the caller's to change, and now begins with %q", got[0])
 	}
 }
 
-// built lists the variables of an encoding below the scope of the positions, as soon as its encoders are made.
-func built(c Config, params map[string]any) (variables []string) {
+// built lists the variables of an encoding below the scope of the specs, as soon as its encoders are made.
+func built(c named, params map[string]any) (variables []string) {
 	store := model.NewStore()
 	store.SetParams(params)
-	c.Encoders(store.RootScope())
+	c.on(store.RootScope())
 	for v := range store.IterVariables() {
-		variables = append(variables, strings.TrimPrefix(v.Path(), "/"+positionScope+"/"))
+		variables = append(variables, strings.TrimPrefix(v.Path(), "/position/"))
 	}
 	return variables
 }
 
 // A row describes the properties of its encoding that other packages use.
 func TestEveryRowDescribesItsEncoding(t *testing.T) {
-	rows := Positions()
+	rows := All()
 	for i, p := range rows {
-		c := small(p.Name, poolClass)
-		variables, inModel := built(c, nil), 0
-		for path := range weights(t, c, 1) {
-			if strings.HasPrefix(path, "/vit/position/") {
-				inModel++
-			}
-		}
-		if inModel != len(variables) {
-			t.Errorf("%s makes %d variables at once, and %d in all", p.Name, len(variables), inModel)
-		}
-		variables = append(variables, built(c, map[string]any{paramBlend: blendExact})...)
+		c := small(p.Name)
+		variables := built(c, nil)
+		variables = append(variables, built(c, map[string]any{ParamBlend: blendExact})...)
 		for _, compression := range []string{"tanh", "sphere"} {
 			variables = append(variables, built(c, map[string]any{"wepe_compression": compression})...)
 		}
-		variables = append(variables, built(c, map[string]any{paramBlend: blendSphere})...)
+		variables = append(variables, built(c, map[string]any{ParamBlend: blendSphere})...)
 		for _, own := range p.Variables {
 			if !slices.ContainsFunc(variables, Encoding{{Variables: []string{own}}}.Owns) {
 				t.Errorf("%s has no variable %s", p.Name, own)
@@ -85,7 +83,7 @@ func TestEveryRowDescribesItsEncoding(t *testing.T) {
 				if k == i && !owns {
 					t.Errorf("%s does not own its variable %s", p.Name, v)
 				}
-				if p.Kind() != q.Kind() && owns { // both in one model would share it
+				if p.Kind != q.Kind && owns { // both in one model would share it
 					t.Errorf("%s, variable of %s, is also one of %s", v, p.Name, q.Name)
 				}
 			}
@@ -99,44 +97,21 @@ func TestEveryRowDescribesItsEncoding(t *testing.T) {
 }
 
 func TestEncodingsOfDifferentKindsCombine(t *testing.T) {
-	for _, name := range append(PositionNames(), combined...) {
-		e, err := EncodingNamed(name)
+	for _, name := range append(Names(), combined...) {
+		e, err := Parse(name)
 		if err != nil || e.String() != name {
 			t.Errorf("%s: %v, %v", name, e, err)
 		}
 	}
-	for name, want := range map[string]string{
-		"rope":                 `unknown position encoding "rope": want one of none, learned, `,
-		"":                     `unknown position encoding ""`,
-		"learned+":             `unknown position encoding ""`,
-		"wepe+rope2":           `unknown position encoding "rope2"`,
-		"wepe+learned":         "wepe is additive, learned is additive: want at most one of each kind, in the order additive",
-		"wepe+wepe":            "wepe is additive, wepe is additive",
-		"rope-axial+learned":   "rope-axial is rotary, learned is additive",
-		"wepe-bias+rope-axial": "wepe-bias is relative bias, rope-axial is rotary",
-		"none+rope-axial":      "none is none, rope-axial is rotary",
-		"rope1d+none":          "rope1d is rotary, none is none",
-	} {
-		if _, err := EncodingNamed(name); err == nil || !strings.Contains(err.Error(), want) ||
-			strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: got %v, want %q", name, err, want)
+	for _, name := range []string{"rope", "", "learned+", "wepe+rope2", "wepe+learned", "wepe+wepe", "rope-axial+learned",
+		"wepe-bias+rope-axial", "none+rope-axial", "rope1d+none"} {
+		if e, err := Parse(name); err == nil {
+			t.Errorf("%s is %v", name, e)
 		}
-		c := small(name, poolClass)
-		if err := c.Validate(); name != "" && err == nil {
-			t.Errorf("%s is a model", name)
-		}
-		err := exceptions.TryCatch[error](func() { c.Encoding() })
-		if name != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("the encoding of a model of %s: %v, want %q", name, err, want)
+		if err := exceptions.TryCatch[error](func() { small(name).on(model.NewStore().RootScope()) }); err == nil {
+			t.Errorf("%s is built", name)
 		}
 	}
-}
-
-func shapeOf(t *testing.T, c Config, path string) []int {
-	t.Helper()
-	store := model.NewStore()
-	c.Encoders(store.Scope("/vit"))
-	return store.GetVariable(path).Shape().Dimensions
 }
 
 // A table is copied to another encoding only if that starts with one.
@@ -158,7 +133,7 @@ func TestAModelInheritsWhatItsEncodingHas(t *testing.T) {
 		{"none", "learned", "embedding", false},
 		{"learned", "learned", "stray", false},
 	} {
-		of, from := small(c.of, poolClass).Encoding(), small(c.from, poolClass).Encoding()
+		of, from := gomlxtest.Must(Parse(c.of))(t), gomlxtest.Must(Parse(c.from))(t)
 		if got := of.Inherits(from, c.variable); got != c.want {
 			t.Errorf("%s from %s, %s: %v", c.of, c.from, c.variable, got)
 		}
@@ -166,34 +141,34 @@ func TestAModelInheritsWhatItsEncodingHas(t *testing.T) {
 }
 
 func TestRegisterRefusesARowThatDoesNotFit(t *testing.T) {
-	before := slices.Clone(positions)
-	t.Cleanup(func() { positions = before })
-	sound := Position{Name: "new", Additive: newLearned, Variables: []string{"new/"}}
-	for want, change := range map[string]func(*Position){
-		`name ""`:                         func(p *Position) { p.Name = "" },
-		`name "a+b": want one word`:       func(p *Position) { p.Name = "a+b" },
-		`name "a b"`:                      func(p *Position) { p.Name = "a b" },
-		`position encoding "wepe" exists`: func(p *Position) { p.Name = "wepe" },
-		"register new: 0 constructors":    func(p *Position) { p.Additive = nil },
-		"register new: 2 constructors":    func(p *Position) { p.Rotary = newRope1D },
-		"register new: 3 constructors":    func(p *Position) { p.Modulation, p.Relative = newWePEQKV, newALiBi2D },
-		"only an additive encoding": func(p *Position) {
-			p.Additive, p.Rotary, p.Pretrained = nil, newRope1D, true
-		},
-		`variable "embedding" is one of lear`: func(p *Position) { p.Variables = []string{"new/", "embedding"} },
-		`variable "wepe/" is one of wepe`:     func(p *Position) { p.Pretrained, p.Variables = true, []string{"wepe/"} },
+	before := slices.Clone(specs)
+	t.Cleanup(func() { specs = before })
+	sound := Spec{Name: "new", Kind: Additive, New: newLearned, Variables: []string{"new/"}}
+	for of, change := range map[string]func(*Spec){
+		"no name":               func(s *Spec) { s.Name = "" },
+		"two names":             func(s *Spec) { s.Name = "a+b" },
+		"two words":             func(s *Spec) { s.Name = "a b" },
+		"a name that is taken":  func(s *Spec) { s.Name = "wepe" },
+		"no constructor":        func(s *Spec) { s.New = nil },
+		"no kind":               func(s *Spec) { s.Kind = "" },
+		"kind none":             func(s *Spec) { s.Kind = None },
+		"a pretrained rotation": func(s *Spec) { s.Kind, s.New, s.Pretrained = Rotary, newRope1D, true },
+		"the learned table":     func(s *Spec) { s.Variables = []string{"new/", "embedding"} },
+		"the scope of wepe":     func(s *Spec) { s.Pretrained, s.Variables = true, []string{"wepe/"} },
 	} {
-		p := sound
-		change(&p)
-		err := exceptions.TryCatch[error](func() { Register(p) })
-		if err == nil || !strings.HasPrefix(err.Error(), "vit: register") || !strings.Contains(err.Error(), want) ||
-			len(positions) != len(before) {
-			t.Errorf("%v, want %q", err, want)
+		s := sound
+		change(&s)
+		if err := exceptions.TryCatch[error](func() { Register(s) }); err == nil || len(specs) != len(before) {
+			t.Errorf("%s is registered", of)
 		}
 	}
 	Register(sound)
-	Register(Position{Name: "begun", Additive: newLearned, Variables: []string{"embedding"}, Pretrained: true})
-	if got := PositionNames()[len(before):]; !slices.Equal(got, []string{"new", "begun"}) {
+	Register(Spec{Name: "begun", Kind: Additive, New: newLearned, Variables: []string{"embedding"}, Pretrained: true})
+	Register(Spec{Name: "turned", Kind: Rotary, New: newLearned})
+	if got := Names()[len(before):]; !slices.Equal(got, []string{"new", "begun", "turned"}) {
 		t.Errorf("registered are %v", got)
+	}
+	if exceptions.TryCatch[error](func() { small("turned").on(model.NewStore().RootScope()) }) == nil {
+		t.Error("an additive encoder is built that is registered as rotary")
 	}
 }
