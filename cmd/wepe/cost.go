@@ -20,7 +20,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/internal/plugin"
 	"github.com/wepe-go/wepe/study"
-	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // costs are the flags of wepe analyze --what cost.
@@ -73,7 +73,7 @@ func (o *costs) run(c *cobra.Command, backend, dir string, seed uint64) (err err
 	}
 	for _, name := range o.positions {
 		v := costVariant(name)
-		if _, err := vit.EncodingNamed(v.Position); err != nil {
+		if _, err := position.Parse(v.Position); err != nil {
 			return cli.Usagef("--position: %w", err)
 		}
 		o.Variants = append(o.Variants, v)
