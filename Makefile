@@ -27,25 +27,25 @@ help: ## list the targets
 .PHONY: run
 run: ## compare six encodings on generated shapes; ARGS="-seeds 3 ..." adds flags
 	@tools/scripts/xla --quick >/dev/null
-	go run ./examples/cifar100 $(ARGS)
+	go run -buildvcs=true ./examples/cifar100 $(ARGS)
 
 .PHONY: cifar100
 cifar100: ## a small ViT on CIFAR-100, six encodings: make cifar100 ARGS="--data cifar100:DIR ..."
-	go run ./cmd/wepe compare --recipe cifar100-small $(ARGS)
+	go run -buildvcs=true ./cmd/wepe compare --recipe cifar100-small $(ARGS)
 
 # The pretrained model and the images are in the repository; examples/cifar100/demo/README.md names their origin.
 DEMO := examples/cifar100/demo
 
 .PHONY: finetune-demo
 finetune-demo: ## fine-tune a small pretrained ViT at two sizes, learned against hybrid positions, export it; offline
-	go run ./cmd/wepe compare $(DEMO)/vit --position learned,hybrid --sizes 24x24,36x36 --recipe demo-cifar100 \
+	go run -buildvcs=true ./cmd/wepe compare $(DEMO)/vit --position learned,hybrid --sizes 24x24,36x36 --recipe demo-cifar100 \
 		--data cifar100:$(DEMO) --set steps=50 --set eval_steps=10 --out runs/demo $(ARGS)
 	rm -rf runs/demo-hf
-	go run ./cmd/wepe export runs/demo/hybrid-36x36-seed0 runs/demo-hf --to hf
+	go run -buildvcs=true ./cmd/wepe export runs/demo/hybrid-36x36-seed0 runs/demo-hf --to hf
 
 .PHONY: analysis
 analysis: ## analyze two small models, trained first, side by side; ARGS="MODEL MODEL --data DIR ..." analyzes yours
-	go run ./cmd/wepe analyze $(ARGS)
+	go run -buildvcs=true ./cmd/wepe analyze $(ARGS)
 
 # Tags without what the program does not use: gonum's PDF, SVG and TeX, and HTTP/2.
 .PHONY: static
@@ -55,11 +55,7 @@ static: ## bin/wepe without cgo, on pure Go, at most 30 MB; docs/serve has its c
 
 .PHONY: bench
 bench: ## interleaved with timm, torch.compile and JAX; ARGS="-models S/16 -batches 8 -threads 2 -peers timm -positions learned,wepe"
-	go run ./tools/bench $(ARGS)
-
-.PHONY: profile
-profile: ## where a training step goes: products, everything else, page faults; ARGS="-model S/16 -batch 8 -position wepe"
-	go run ./tools/bench profile $(ARGS)
+	go run -buildvcs=true ./tools/bench $(ARGS)
 
 .PHONY: peers
 peers: ## models and numbers against timm, transformers, ONNX Runtime, pycocotools, scikit-learn; ARGS="--seed 7 --all"

@@ -104,8 +104,18 @@ func measured(e Eval, number Number) float64 {
 // Sizes draws the test accuracy of the same weights over the side of the images, for those rows whose images are
 // square, as a PNG.
 func Sizes(w io.Writer, rows []Result) error {
-	var evals []Eval
-	var sides []int
+	evals, sides := bySide(rows)
+	p := figure.New("test accuracy of the same weights at other sizes", "side of the images (pixels)",
+		"top-1 accuracy (%)")
+	for i, c := range collect(evals, Test) {
+		drawSeries(p, c, i, "%.1f", topOne)
+	}
+	figure.LabelX(p, sides)
+	return figure.Write(w, figure.Width/2, figure.Height, [][]*plot.Plot{{p}})
+}
+
+// bySide returns the test results at square sizes as evaluations at the step of the side, and the sides.
+func bySide(rows []Result) (evals []Eval, sides []int) {
 	for _, r := range rows {
 		var height, width int
 		if _, err := fmt.Sscanf(r.ImageSize, "%dx%d", &height, &width); err == nil && height == width {
@@ -114,14 +124,8 @@ func Sizes(w io.Writer, rows []Result) error {
 			sides = append(sides, height)
 		}
 	}
-	p := figure.New("test accuracy of the same weights at other sizes", "side of the images (pixels)",
-		"top-1 accuracy (%)")
-	for i, c := range collect(evals, Test) {
-		drawSeries(p, c, i, "%.1f", topOne)
-	}
 	slices.Sort(sides)
-	figure.LabelX(p, sides)
-	return figure.Write(w, figure.Width/2, figure.Height, [][]*plot.Plot{{p}})
+	return evals, sides
 }
 
 // precision plots the training loss of detectors and the average precision of boxes and masks on the validation split.

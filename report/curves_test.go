@@ -82,6 +82,21 @@ func TestCurvesOfDifferentDataAreNamedApart(t *testing.T) {
 	}
 }
 
+func TestSizes_OfSquareImages(t *testing.T) {
+	at := func(seed int64, recipe, size string, top1 Number) Result {
+		return Result{Job: Job{Recipe: recipe, Encoding: "wepe", Seed: seed}, ImageSize: size,
+			Test: Metrics{Top1: top1, Images: 7}}
+	}
+	evals, sides := bySide([]Result{at(1, "small at 24x24", "24x24", 0.25), at(1, "small", "16x16", 0.5),
+		at(2, "small", "16x16", 0.25), at(1, "small at 8x32", "8x32", 0.75), at(1, "small", "", 0.875),
+		at(2, "small at 24x24", "24x24", 0.125)})
+	curves := collect(evals, Test)
+	if want := (plotter.XYs{{X: 16, Y: 37.5}, {X: 24, Y: 18.75}}); len(curves) != 1 ||
+		!reflect.DeepEqual(points(curves[0].seeds, topOne), want) || !slices.Equal(sides, []int{16, 16, 24, 24}) {
+		t.Errorf("curves %+v, sides %v, want %v", curves, sides, want)
+	}
+}
+
 // Scalars that change in no run are left out, as long as one changes by more than rounding; known ones come first.
 func TestScalarNames(t *testing.T) {
 	rows := func(scalars ...map[string]Number) []Eval {

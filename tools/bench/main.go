@@ -12,7 +12,6 @@
 //
 //	go run ./tools/bench -models S/16 -batches 8 -threads 2 -peers timm,jax -positions learned,wepe
 //	bench -device cuda -dtype bfloat16 -models Ti/16 -batches 128 -threads 16 -memory 1000 -python python3
-//	go run ./tools/bench profile -model S/16 -batch 8 -position wepe        where the time of a call goes
 package main
 
 import (
@@ -49,9 +48,6 @@ func main() {
 	case serveCommand:
 		backend.Tune()
 		err = serve(os.Stdin, os.Stdout, os.Args[2])
-	case "profile":
-		backend.Tune()
-		err = profile(os.Args[2:])
 	default:
 		err = bench(os.Args[1:])
 	}
@@ -76,8 +72,7 @@ func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), "bench times inference and training steps of this library, timm and JAX in "+
-			"interleaved rounds, on a CPU or a GPU.\n"+
-			"bench profile shows where the time of a step goes.\n\n")
+			"interleaved rounds, on a CPU or a GPU.\n\n")
 		flags.PrintDefaults()
 	}
 	words := func(to *[]string, name, value, usage string) {
