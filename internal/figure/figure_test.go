@@ -8,17 +8,14 @@ import (
 	"image"
 	"image/color"
 	"image/png"
-	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/palette/moreland"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 )
 
 func TestLabelsAreMultiplesOfOneTwoOrFiveWithTheDecimalsThatTheyNeed(t *testing.T) {
@@ -108,98 +105,22 @@ var (
 	green, purple    = color.NRGBA{0, 158, 115, 255}, color.NRGBA{204, 121, 167, 255}
 )
 
-// drawn is the PNG of a figure.
-func drawn(t *testing.T, draw func(io.Writer) error) string {
-	t.Helper()
-	var content bytes.Buffer
-	if err := draw(&content); err != nil {
-		t.Fatal(err)
-	}
-	return content.String()
-}
-
-func decode(t *testing.T, draw func(io.Writer) error) image.Image {
-	t.Helper()
-	picture, err := png.Decode(strings.NewReader(drawn(t, draw)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return picture
-}
-
-// same fails unless a figure equals plots drawn by hand side by side, of a size in inches.
-func same(t *testing.T, name string, figure func(io.Writer) error, width, height vg.Length, plots ...*plot.Plot) {
-	t.Helper()
-	if drawn(t, figure) != drawn(t, func(w io.Writer) error {
-		return Write(w, width*vg.Inch, height*vg.Inch, [][]*plot.Plot{plots})
-	}) {
-		t.Errorf("%s is not what is drawn by hand", name)
-	}
-}
-
-func TestLinesHaveGapsBandsAndOneEntryForAName(t *testing.T) {
+func TestLine_BandSkipsWhatIsNotFinite(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
-	at := []float64{1, 2, 3, 5, 8}
-	lines := []Line{{Name: "a", X: at, Y: []float64{1, 2, nan, 4, 3}, Low: []float64{0, 1, 1, inf, 2},
-		High: []float64{2, 3, nan, 5, 4}}, {Name: "b", X: at, Y: []float64{inf, 3, nan, 1, 2}},
-		{Name: "a", X: at[:2], Y: []float64{5, 4}}}
-	want := New("title", "across", "up")
-	add := func(clr color.NRGBA, points ...plotter.XY) {
-		want.Add(&plotter.Line{XYs: points, LineStyle: draw.LineStyle{Color: clr, Width: 1.6}})
+	l := Line{X: []float64{1, 2, 3, 5, 8}, Low: []float64{0, 1, 1, inf, 2}, High: []float64{2, 3, nan, 5, 4}}
+	want := plotter.XYs{{X: 1, Y: 2}, {X: 2, Y: 3}, {X: 5, Y: 5}, {X: 8, Y: 4}, {X: 8, Y: 2}, {X: 3, Y: 1}, {X: 2, Y: 1},
+		{X: 1, Y: 0}}
+	if got := l.band(); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
-	entry := func(name string, clr color.NRGBA) {
-		want.Legend.Add(name, &plotter.Line{LineStyle: draw.LineStyle{Color: clr, Width: 1.6}})
-	}
-	entry("a", blue)
-	want.Add(&plotter.Polygon{Color: color.NRGBA{0, 114, 178, 0x28}, XYs: []plotter.XYs{{{X: 1, Y: 2}, {X: 2, Y: 3},
-		{X: 5, Y: 5}, {X: 8, Y: 4}, {X: 8, Y: 2}, {X: 3, Y: 1}, {X: 2, Y: 1}, {X: 1, Y: 0}}}})
-	add(blue, plotter.XY{X: 1, Y: 1}, plotter.XY{X: 2, Y: 2})
-	add(blue, plotter.XY{X: 5, Y: 4}, plotter.XY{X: 8, Y: 3})
-	entry("b", vermillion)
-	want.Add(&plotter.Scatter{XYs: plotter.XYs{{X: 2, Y: 3}}, GlyphStyle: draw.GlyphStyle{Color: vermillion, Radius: 2.4,
-		Shape: draw.CircleGlyph{}}})
-	add(vermillion, plotter.XY{X: 5, Y: 1}, plotter.XY{X: 8, Y: 2})
-	add(blue, plotter.XY{X: 1, Y: 5}, plotter.XY{X: 2, Y: 4})
-	same(t, "Lines", func(w io.Writer) error { return Lines(w, "title", "across", "up", lines) }, 5.5, 4.5, want)
+}
+
+func TestLineStyle_DotsOnceThePaletteRepeats(t *testing.T) {
 	for i, dotted := range map[int]bool{3: false, 6: false, 7: true, 10: true} { // of seven colours
 		if s := LineStyle(i, 1); s.Color != Palette[i%7] || (s.Dashes != nil) != dotted {
 			t.Errorf("line %d: %+v", i, s)
 		}
 	}
-	if Palette[3] != purple {
-		t.Errorf("the fourth colour is %v", Palette[3])
-	}
-}
-
-func TestCloudsAreColouredFromTheLeastToTheGreatestValue(t *testing.T) {
-	clouds := []Cloud{
-		{Title: "one", X: []float64{1, 2, 3, 4, math.NaN()}, Y: []float64{4, 1, math.Inf(1), 2, 1},
-			Value: []float64{-3, 5, 9, 1, -9}},
-		{Title: "two", Across: "across", Down: "down", X: []float64{1, 2}, Y: []float64{3, 1}, Value: []float64{7,
-			math.NaN()}},
-		{Title: "three", X: []float64{1, 1.5}, Y: []float64{3, 2}}}
-	var plots []*plot.Plot
-	for i, finite := range []plotter.XYs{{{X: 1, Y: 4}, {X: 2, Y: 1}, {X: 4, Y: 2}}, {{X: 1, Y: 3}, {X: 2, Y: 1}},
-		{{X: 1, Y: 3}, {X: 1.5, Y: 2}}} {
-		p := New(clouds[i].Title, clouds[i].Across, clouds[i].Down)
-		p.Add(&plotter.Scatter{XYs: finite, GlyphStyleFunc: func(k int) draw.GlyphStyle {
-			colours := moreland.SmoothBlueRed()
-			colours.SetMin(0)
-			colours.SetMax(1)
-			share := [][]float64{{0, 1, 0.5}, {0, math.NaN()}, {0, 1}}[i][k] // of -3, 5 and 1; of 7 alone, and grey
-			clr, err := colours.At(share)
-			if err != nil {
-				clr = color.Gray{Y: 0x80}
-			}
-			if i == 2 {
-				clr = blue
-			}
-			return draw.GlyphStyle{Color: clr, Radius: 2.5, Shape: draw.CircleGlyph{}}
-		}})
-		plots = append(plots, p)
-	}
-	plots[2].X.Tick.Marker = ticks{} // 1.5 is not a whole number
-	same(t, "Clouds", func(w io.Writer) error { return Clouds(w, clouds) }, 9.6, 3, plots...)
 }
 
 func TestImagesStandInAGridOfTilesAsHighAsTheFirst(t *testing.T) {
@@ -217,7 +138,14 @@ func TestImagesStandInAGridOfTilesAsHighAsTheFirst(t *testing.T) {
 	rows := [][]image.Image{{tile(3, 2, blue, green), tile(6, 4, purple, purple)},
 		{tile(1, 8, green, blue), tile(3, 2, blue, blue)},
 		{tile(3, 2, vermillion, green), tile(3, 2, green, vermillion)}}
-	figure := decode(t, func(w io.Writer) error { return ImageGrid(w, rows) })
+	var content bytes.Buffer
+	if err := ImageGrid(&content, rows); err != nil {
+		t.Fatal(err)
+	}
+	figure, err := png.Decode(&content)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got, want := figure.Bounds().Size(), image.Pt(2*168+6, 3*112+2*6); got != want {
 		t.Fatalf("size %v, want %v", got, want)
 	}
@@ -236,70 +164,7 @@ func TestImagesStandInAGridOfTilesAsHighAsTheFirst(t *testing.T) {
 	}
 }
 
-func TestTheLegendIsRightOfTheLinesAndBelowTheTitle(t *testing.T) {
-	p := New("a title", "", "")
-	p.Legend.Add("entry", &plotter.Line{LineStyle: draw.LineStyle{Color: blue, Width: 9}})
-	figure := decode(t, func(w io.Writer) error { return Write(w, 400, 300, [][]*plot.Plot{{p}}) })
-	var where image.Rectangle
-	size := figure.Bounds().Size()
-	for y := range size.Y {
-		for x := range size.X {
-			if color.NRGBAModel.Convert(figure.At(x, y)) == blue {
-				where = where.Union(image.Rect(x, y, x+1, y+1))
-			}
-		}
-	}
-	if where.Empty() || where.Min.X < size.X*3/4 || where.Min.Y < 20 || where.Max.Y > size.Y/3 {
-		t.Errorf("the line of the legend is at %v of %v", where, size)
-	}
-}
-
-// changed are the pixels in which a heat map becomes another, those of a frame alone that become black from a cell's
-// colour: a frame moves the axes by a pixel.
-func changed(t *testing.T, a, b HeatMap) (where image.Rectangle, is map[image.Point]bool) {
-	t.Helper()
-	one := decode(t, func(w io.Writer) error { return HeatMaps(w, [][]HeatMap{{a}}) })
-	other := decode(t, func(w io.Writer) error { return HeatMaps(w, [][]HeatMap{{b}}) })
-	if one.Bounds() != other.Bounds() {
-		t.Fatalf("sizes %v and %v", one.Bounds(), other.Bounds())
-	}
-	is = map[image.Point]bool{}
-	for y := range one.Bounds().Dy() {
-		for x := range one.Bounds().Dx() {
-			r, _, _, _ := other.At(x, y).RGBA()
-			was, zero := one.At(x, y), one.At(one.Bounds().Dx()/2, one.Bounds().Dy()/2)
-			if was != other.At(x, y) && (b.Outlined == nil || was == zero && r < 0x4000) {
-				where, is[image.Pt(x, y)] = where.Union(image.Rect(x, y, x+1, y+1)), true
-			}
-		}
-	}
-	return where, is
-}
-
-func TestAFrameAndANumberAreInTheirCell(t *testing.T) {
-	base := HeatMap{Values: [][]float64{{0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}}, Limit: 1}
-	for _, at := range [][2]int{{0, 1}, {2, 4}, {1, 0}} {
-		filled := base
-		filled.Values = [][]float64{make([]float64, 5), make([]float64, 5), make([]float64, 5)}
-		filled.Values[at[0]][at[1]] = 0.375
-		cell, _ := changed(t, base, filled)
-		framed, numbered := base, filled
-		framed.Outlined, numbered.Numbers = &at, true
-		frame, black := changed(t, base, framed)
-		number, _ := changed(t, filled, numbered)
-		if cell.Dx() < 20 || !cell.Inset(3).In(frame) || !frame.In(cell.Inset(-3)) { // half a line of 1.5 points is 1¼ pixels
-			t.Errorf("cell %v fills %v, its frame %v", at, cell, frame)
-		}
-		x, y := (frame.Min.X+frame.Max.X)/2, (frame.Min.Y+frame.Max.Y)/2
-		if !black[image.Pt(x, frame.Min.Y)] || !black[image.Pt(x, frame.Max.Y-1)] || !black[image.Pt(frame.Min.X, y)] ||
-			!black[image.Pt(frame.Max.X-1, y)] {
-			t.Errorf("the frame of cell %v, %v, lacks a side", at, frame)
-		}
-		middle := number.Min.Add(number.Max).Sub(cell.Min.Add(cell.Max)) // twice the distance
-		if number.Empty() || !number.In(cell) || max(middle.X, -middle.X, middle.Y, -middle.Y) > 6 {
-			t.Errorf("cell %v fills %v, its number %v", at, cell, number)
-		}
-	}
+func TestHeatMap_NumbersAreInTheirCells(t *testing.T) {
 	h := HeatMap{Values: [][]float64{{0.25, 0, math.NaN()}, {0.61, 0.59, -0.75}}, Limit: 1, Numbers: true}
 	labels := h.numbers()
 	for i, want := range []struct {
