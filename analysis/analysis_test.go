@@ -18,10 +18,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
@@ -426,20 +424,6 @@ func TestAComparisonEndsWithItsContext(t *testing.T) {
 	if found, err = comparison.Run(t.Context()); err == nil || found != nil ||
 		!strings.Contains(err.Error(), "nowhere") || !strings.Contains(err.Error(), "gone") {
 		t.Errorf("no model: %+v, %v", found, err)
-	}
-}
-
-// What an import says of its files is logged.
-func TestNotesOfAModelAreLogged(t *testing.T) {
-	model := Model{Name: "m", Path: fixtures.Dir(t, "jax_vit_npz"), Import: checkpoints.ImportOptions{AssumeSquare: true}}
-	opened := gomlxtest.Must(finetune.Opening{Files: model.Import}.Open(gomlxtest.Backend(), model.Path))(t)
-	notes := opened.Opened.Notes
-	opened.Finalize()
-	var log bytes.Buffer
-	c := &Comparison{Backend: gomlxtest.Backend(), Images: testImages(2), Logger: slog.New(slog.NewJSONHandler(&log, nil))}
-	gomlxtest.Must(c.open(t.Context(), model))(t).model.Finalize()
-	if len(notes) == 0 || strings.Count(log.String(), `"model":"m"`) != len(notes) {
-		t.Errorf("notes %q, logged %s", notes, &log)
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"image/color"
-	"image/png"
 	"log/slog"
 	"math"
 	"regexp"
@@ -20,7 +18,6 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/study"
@@ -140,32 +137,6 @@ func TestCostIsOfTheCallsThatAreTimed(t *testing.T) {
 	}
 	if strings.Count(log.String(), "round") != 1 || !strings.Contains(log.String(), "Ti/16, 32: round 10 of 10") {
 		t.Errorf("logged %q", log)
-	}
-}
-
-// A map is red at its maximum and leaves 55 % of the image at its minimum.
-func TestOverlaysAreTheImageAndItsMaps(t *testing.T) {
-	set := &data.Memory{Info: data.Info{Height: 1, Width: 2, Channels: 3}, Pixels: []uint8{200, 100, 40, 20, 60, 80}}
-	var out bytes.Buffer
-	if err := overlays(&out, set, grid{Rows: 1, Cols: 2}, [][]float64{{1, 3}}, [][]float64{{3, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	img := gomlxtest.Must(png.Decode(&out))(t)
-	const side = overlaySide
-	gap := (img.Bounds().Dx() - 3*2*side) / 2
-	if gap <= 0 || img.Bounds().Dy() != side {
-		t.Fatalf("the image is %v, want three tiles of %d×%d", img.Bounds(), 2*side, side)
-	}
-	second := 2*side + gap
-	for at, want := range map[int]color.RGBA{0: {200, 100, 40, 255}, 2*side - 1: {20, 60, 80, 255},
-		second: {110, 55, 22, 255}, second + 2*side - 1: {230, 60, 20, 255},
-		2 * second: {230, 60, 20, 255}, 2*second + 2*side - 1: {11, 33, 44, 255}} {
-		r, g, b, a := img.At(at, side/2).RGBA()
-		for i, c := range [4]uint32{r, g, b, a} {
-			if w := []uint8{want.R, want.G, want.B, want.A}[i]; !(math.Abs(float64(c>>8)-float64(w)) <= 1) {
-				t.Errorf("pixel %d: %v, want %v", at, img.At(at, side/2), want)
-			}
-		}
 	}
 }
 

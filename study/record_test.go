@@ -357,29 +357,3 @@ func TestTheBaselineIsNamedOrLearnedOrTheLast(t *testing.T) {
 		}
 	}
 }
-
-// A pretrained model sets the width: its placeholder must be divisible by the heads.
-func TestHeadsWithoutAWidthAreValid(t *testing.T) {
-	s := small(t)
-	s.Tasks[0].Recipe.Model.Width, s.Tasks[0].Recipe.Model.Heads = 0, 7
-	if err := s.Validate(); err != nil {
-		t.Error(err)
-	}
-	s.Tasks[0].Recipe.Model.PatchSize = 0 // the model's, too
-	for _, size := range [][2]int{{}, {30, 20}} {
-		s.Tasks[0].Recipe.Augment.Size = size
-		if err := s.Validate(); err != nil {
-			t.Errorf("%v: %v", size, err)
-		}
-	}
-	s.Tasks[0].Recipe.Augment.Size = [2]int{}
-	s.Tasks[0].Recipe.Model.PatchSize = 20_000
-	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "image_rows is 100000") {
-		t.Errorf("patches of 20,000 pixels: %v", err)
-	}
-	s = small(t)
-	s.Sizes = [][2]int{{16, 20}}
-	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "20") {
-		t.Errorf("20 columns in patches of 8: %v", err)
-	}
-}

@@ -88,24 +88,6 @@ func TestAWidthThatIsNotKnownYetFitsTheEncodings(t *testing.T) {
 	}
 }
 
-// A task of a job array that is not in its own range.
-func TestATaskOutsideOfItsArrayIsRefused(t *testing.T) {
-	const five = "SLURM_ARRAY_TASK_MIN=1 SLURM_ARRAY_TASK_MAX=5 SLURM_ARRAY_TASK_COUNT=5 SLURM_ARRAY_TASK_ID="
-	for id, want := range map[string]string{"0": "task 0 of 5 from 1 to 5", "6": "task 6 of 5 from 1 to 5", "1": "",
-		"5":  "",
-		"-3": "task -3 of 5", "x": `SLURM_ARRAY_TASK_ID is "x", want a whole number: give the shard, i/n`} {
-		s, err := ParseShard("", environment(five+id), 0)
-		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || s != Shard{}) {
-			t.Errorf("task %s: %v, %v, want %q", id, s, err, want)
-		}
-	}
-	for _, step := range []string{"-1", "0"} {
-		if s, err := ParseShard("", environment(five+"1 SLURM_ARRAY_TASK_STEP="+step), 0); err == nil {
-			t.Errorf("a step of %s: %v", step, s)
-		}
-	}
-}
-
 // Rows without a name, as of a study without a record, are of no unit; of equal names the first by date counts.
 func TestARecordHasOneRowOfEachUnit(t *testing.T) {
 	dir := t.TempDir()

@@ -3,14 +3,10 @@
 package study
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/data/vtab"
-	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -32,23 +28,6 @@ func TestThePublishedCellsHaveThePublishedMeans(t *testing.T) {
 	} {
 		if got[line] != want {
 			t.Errorf("%s: %q, want %q", line, got[line], want)
-		}
-	}
-}
-
-func TestTheDocumentHasTheTableOfTasks(t *testing.T) {
-	document := gomlxtest.Must(os.ReadFile(filepath.Join("..", "docs", "vtab.md")))(t)
-	of := func(c column, name string) string {
-		if top1, ok := c.Top1[name]; ok {
-			return fmt.Sprintf("%.2f", top1)
-		}
-		return "–"
-	}
-	for _, task := range vtab.Tasks {
-		line := fmt.Sprintf("| `%s` | %s | %d | %d | %s | %s | %s |\n", task.Name, task.Group, task.Classes, task.Test,
-			of(vtabLearned, task.Name), of(vtabWePE, task.Name), task.Source)
-		if !strings.Contains(string(document), line) {
-			t.Errorf("docs/vtab.md lacks %s", line)
 		}
 	}
 }
