@@ -66,7 +66,8 @@ func TestConfusion_HeatMapHasTheSharesOfErrors(t *testing.T) {
 			{0.5, 0, 0, 0, 0.25}, {0, 0, 0, 0, 0}, {nan, nan, nan, nan, nan}},
 			Rows: []string{"a name of more tha… 75", "bee 75", "cat 25", "dog 100", "elk –"}}},
 		// Without errors the diagonal is drawn.
-		{right, figure.HeatMap{Limit: 1, Numbers: true, Values: [][]float64{{1, 0}, {0, 1}}, Rows: []string{"a 100", "b 100"}}},
+		{right, figure.HeatMap{Limit: 1, Numbers: true, Values: [][]float64{{1, 0}, {0, 1}},
+			Rows: []string{"a 100", "b 100"}}},
 	} {
 		test.want.Cols = test.c.Classes
 		got := test.c.heatMap()

@@ -146,8 +146,8 @@ func TestTrainingFigures_OneForEachQuantity(t *testing.T) {
 			t.Errorf("figures %s, want %s", got, c.want)
 		}
 	}
-	for name, err := range map[string]error{"curves": Curves(io.Discard, "", nil), "scalars": Scalars(io.Discard, detector),
-		"sizes": Sizes(io.Discard, nil)} {
+	for name, err := range map[string]error{"curves": Curves(io.Discard, "", nil),
+		"scalars": Scalars(io.Discard, detector), "sizes": Sizes(io.Discard, nil)} {
 		if (err == nil) != (name == "sizes") {
 			t.Errorf("%s of nothing: %v", name, err)
 		}

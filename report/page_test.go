@@ -62,7 +62,8 @@ func rendered(t *testing.T, p interface{ HTML(io.Writer) error }) (document stri
 
 func TestRunPage_ShowsTheRunAndItsResults(t *testing.T) {
 	document, texts := rendered(t, runExample())
-	for _, want := range []string{"25 %", "32x48", "2,712,345", "20 (2.5 epochs)", "0123abcd", "cifar100 -seeds 3", "1h2m5s",
+	for _, want := range []string{"25 %", "32x48", "2,712,345", "20 (2.5 epochs)", "0123abcd", "cifar100 -seeds 3",
+		"1h2m5s",
 		"cifar100-train: 50000 images", "something is missing", "6.25 →", "62.50", "best, step 10", "68.75", "93.75", "1.375",
 		"1,600", "70.00", "95.00", "–", // of the test split, whose loss is not finite
 		"cat, predicted as ape", "model.width", "192",
@@ -84,7 +85,8 @@ func TestRunPage_ShowsTheRunAndItsResults(t *testing.T) {
 	}
 	p := runExample()
 	p.Evals = append(history("wepe", 1, 0.9, 0.95), p.Evals...)
-	if with, _ := rendered(t, p); regexp.MustCompile(`data:image/png;base64,[^"]*`).ReplaceAllString(with, "") != document {
+	with, _ := rendered(t, p)
+	if regexp.MustCompile(`data:image/png;base64,[^"]*`).ReplaceAllString(with, "") != document {
 		t.Error("rows of another encoding changed the page")
 	}
 }
@@ -105,8 +107,9 @@ func TestPage_EscapesItsFields(t *testing.T) {
 	figure := func(name string) []Figure { return []Figure{{Title: evil(name), Caption: evil(name + " caption")}} }
 	tile := Tile{evil("tile"), evil("before"), evil("after"), evil("unit"), evil("note")}
 	p := Page{Title: evil("title"), Lines: []string{evil("line")}, Failed: evil("failed"), Tiles: []Tile{tile},
-		Sections: []Section{{Title: evil("section"), Text: []string{evil("text")}, Facts: []Fact{{evil("fact"), evil("value")}},
-			Code: evil("code"), Table: table("table"), Images: figure("image"), Columns: [][]Figure{figure("column")}}}}
+		Sections: []Section{{Title: evil("section"), Text: []string{evil("text")},
+			Facts: []Fact{{evil("fact"), evil("value")}},
+			Code:  evil("code"), Table: table("table"), Images: figure("image"), Columns: [][]Figure{figure("column")}}}}
 	document, texts := rendered(t, p)
 	for _, markup := range []string{"<script", "<img src=x", "&copy;"} {
 		if at := strings.Index(document, markup); at >= 0 {
@@ -123,11 +126,11 @@ func TestPage_EscapesItsFields(t *testing.T) {
 
 // results are the lines of a run's table and tiles.
 func results(r RunPage) (lines []string) {
-	tiles, table := r.results()
+	table, before := r.results()
 	for _, row := range table.Rows {
 		lines = append(lines, strings.Join(row, " "))
 	}
-	for _, tile := range tiles {
+	for _, tile := range r.tiles(before) {
 		lines = append(lines, tile.Before+" "+tile.After+" "+tile.Note)
 	}
 	return lines
@@ -138,7 +141,8 @@ func TestRunPage_Results(t *testing.T) {
 		return Eval{Step: step, Split: Validation, Metrics: Metrics{Top1: top1, Top5: 1, Images: images}}
 	}
 	r := RunPage{Result: Result{Steps: 30, Validation: Metrics{Top1: 0.5, Top5: 1, Images: 1},
-		Test: Metrics{Top1: 0.25, Top5: 1, Images: 1}}, Evals: []Eval{at(0, 0.125, 1), at(10, 0.75, 1), at(20, 1, 0), at(30, 0.75, 1)}}
+		Test: Metrics{Top1: 0.25, Top5: 1, Images: 1}},
+		Evals: []Eval{at(0, 0.125, 1), at(10, 0.75, 1), at(20, 1, 0), at(30, 0.75, 1)}}
 	before, best, test := "validation before the first step 12.50 0.000 1", "validation best, step 10 75.00 0.000 1",
 		"test last 25.00 0.000 1"
 	for name, c := range map[string]struct {

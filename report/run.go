@@ -58,8 +58,8 @@ func (r RunPage) page() (Page, error) {
 			page.Sections = append(page.Sections, s)
 		}
 	}
-	var results Table
-	page.Tiles, results = r.results()
+	results, before := r.results()
+	page.Tiles = r.tiles(before)
 	add(len(results.Rows) > 0, Section{Title: "Results", Table: results})
 	add(true, Section{Title: "Run", Facts: r.facts(), Text: r.Data, Code: r.Result.Command})
 	training, err := TrainingFigures(r.Evals)
@@ -101,8 +101,9 @@ func (r RunPage) page() (Page, error) {
 	return page, nil
 }
 
-// results compares the validation split before and after training, and adds the test split.
-func (r RunPage) results() (tiles []Tile, table Table) {
+// results compares the validation split before and after training, and adds the test split. It also returns the
+// evaluation before the first step, nil if there was none.
+func (r RunPage) results() (table Table, before *Eval) {
 	table.add(false, "split", "weights")
 	table.add(true, "top-1 %", "top-5 %", "loss", "images")
 	add := func(split, when string, m Metrics) {
@@ -115,7 +116,7 @@ func (r RunPage) results() (tiles []Tile, table Table) {
 				grouped(m.Images)})
 		}
 	}
-	var before, best *Eval
+	var best *Eval
 	for _, c := range collect(r.Evals, Validation) {
 		for i, e := range c.seeds[0] {
 			switch {
@@ -140,7 +141,11 @@ func (r RunPage) results() (tiles []Tile, table Table) {
 	add(Validation, selected, r.Result.Validation)
 	add(Test, selected, r.Result.Test)
 	table.dropTop5()
+	return table, before
+}
 
+// tiles are the numbers at the top of the page.
+func (r RunPage) tiles(before *Eval) (tiles []Tile) {
 	if m := r.Result.Test; m.Images > 0 {
 		t := Tile{Name: "top-1 accuracy, test", After: percent(m.Top1, 2), Unit: "%"}
 		if r.Confusion != nil {
@@ -162,7 +167,7 @@ func (r RunPage) results() (tiles []Tile, table Table) {
 		tiles = append(tiles, Tile{Name: "time", After: spent.String(),
 			Note: fmt.Sprintf("%.3g images/s on %s", float64(r.Result.ImagesPerSecond), r.Result.Backend)})
 	}
-	return tiles, table
+	return tiles
 }
 
 // facts describe the run.

@@ -28,8 +28,8 @@ func TestCommit(t *testing.T) {
 	before := Commit()
 	t.Chdir(t.TempDir())
 	if _, err := exec.LookPath("git"); err == nil {
-		for _, args := range [][]string{{"init", "-q"}, {"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-q",
-			"--allow-empty", "-m", "other"}} {
+		for _, args := range [][]string{{"init", "-q"}, {"-c", "user.name=t", "-c",
+			"user.email=t@example.com", "commit", "-q", "--allow-empty", "-m", "other"}} {
 			if out, err := exec.Command("git", args...).CombinedOutput(); err != nil {
 				t.Fatalf("git %v: %v\n%s", args, err, out)
 			}
