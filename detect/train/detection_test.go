@@ -229,8 +229,8 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 			sizes = append(sizes, fmt.Sprint(decoded.Bounds().Size()))
 		}
 		if got, want := strings.Join(titles, ", "), "Average precision, %, Test scenes at 32x48 pixels, scene 1, scene 2, "+
-			"scene 3, Test scenes at 56x40 pixels, scene 1, scene 2, scene 3, Training, loss and average "+
-			"precision"; got != want {
+			"scene 3, Test scenes at 56x40 pixels, scene 1, scene 2, scene 3, Training, training loss, "+
+			"average precision on the validation split"; got != want {
 			t.Errorf("the page has %s, want %s", got, want)
 		}
 		test := run.Tests[1]
