@@ -192,7 +192,9 @@ func choice(key string, byDefault any, of func(*vit.Config) *string, table ...wo
 					*of(&m.config) = w.ours
 					return nil
 				}
-				known = append(known, short(w.theirs))
+				if word := short(w.theirs); !slices.Contains(known, word) {
+					known = append(known, word)
+				}
 			}
 			return refuse(value, strings.Join(known, " or "))
 		},

@@ -3,6 +3,7 @@
 package checkpoints
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -83,11 +84,14 @@ func describeNative(o strictjson.Object) (d described, err error) {
 		}
 	}
 	for _, p := range params {
-		if !slices.Contains(position.Params(), p.Path) {
+		value, bad := decodeParam(p)
+		switch retired, err := position.Retired(p.Path, value); {
+		case !retired && !slices.Contains(position.Params(), p.Path):
 			return d, errors.Errorf("params: %q is not a hyperparameter of an encoding", p.Path)
-		}
-		if d.params[p.Path], err = decodeParam(p); err != nil {
-			return d, errors.WithMessagef(err, "params: %s", p.Path)
+		case cmp.Or(bad, err) != nil:
+			return d, errors.WithMessagef(cmp.Or(bad, err), "params: %s", p.Path)
+		case !retired:
+			d.params[p.Path] = value
 		}
 	}
 	return d, nil
@@ -131,8 +135,12 @@ func (w *weights) describeRun() (d described, err error) {
 		return refuse("its meta does not say what model it is of")
 	}
 	d.config = d.run.Recipe.Model.WithDefaults()
-	for _, name := range position.Params() {
-		if value, ok := w.run.Params[model.RootScopePath+name]; ok {
+	for path, value := range w.run.Params {
+		name := strings.TrimPrefix(path, model.RootScopePath)
+		if _, err := position.Retired(name, value); err != nil {
+			return refuse("%v", err)
+		}
+		if slices.Contains(position.Params(), name) {
 			d.params[name] = value
 		}
 	}

@@ -14,16 +14,16 @@ import (
 // Paths of our variables, below the model's scope. They are a file format: renaming one changes the API. %02d is the
 // block.
 const (
-	classPath     = "class"
-	registersPath = "registers"
-	positionsPath = "position/" // of all variables of an encoding
-	positionPath  = positionsPath + "embedding"
+	classPath     = vit.VarClass
+	registersPath = vit.VarRegisters
+	positionsPath = vit.ScopePosition + "/" // of all variables of an encoding
+	positionPath  = vit.PathTable
 	mixedPath     = positionsPath + "rope_mixed/block_%02d/frequencies"
 	relativePath  = positionsPath + "relative_table/block_%02d/scores"
-	patchPath     = "patch/"
-	headPath      = "head/"
-	poolPath      = "pool/"
-	blockPath     = "block_%02d/"
+	patchPath     = vit.ScopePatch + "/"
+	headPath      = vit.ScopeHead + "/"
+	poolPath      = vit.ScopePool + "/"
+	blockPath     = vit.ScopeBlock + "/"
 	queryPath     = blockPath + "attention/query/"
 	keyPath       = blockPath + "attention/key/"
 	valuePath     = blockPath + "attention/value/"
@@ -61,7 +61,7 @@ var rows = slices.Concat(
 	dense(patchPath, patchKernel, func(c vit.Config) layer {
 		return layer{c.PatchSize * c.PatchSize * c.Channels, c.Width, !c.PreNorm, true}
 	}),
-	norm("patch/norm/", func(c vit.Config) int { return when(c.PatchNorm, c.Width) }),
+	norm(patchPath+"norm/", func(c vit.Config) int { return when(c.PatchNorm, c.Width) }),
 	norm("pre_norm/", func(c vit.Config) int { return when(c.PreNorm, c.Width) }),
 	norm(blockPath+"norm1/", func(c vit.Config) int { return c.Width }),
 	dense(queryPath, intoHeads, func(c vit.Config) layer {

@@ -113,7 +113,7 @@ func (b Backbone) trace(scope *model.Scope, images *Node, attentionWeights bool)
 	trained := b
 	b = b.at(d[1], d[2])
 	t := &backboneTrace{Blocks: make([]vit.BlockTrace, b.Depth)}
-	x := b.Patches(scope.In("patch"), images) // [batch, N, width]
+	x := b.Patches(scope.In(vit.ScopePatch), images) // [batch, N, width]
 	t.Patches = x
 	encoder := b.encoder(scope)
 	if adder, ok := position.As[position.Adder](encoder); ok {
@@ -121,7 +121,7 @@ func (b Backbone) trace(scope *model.Scope, images *Node, attentionWeights bool)
 	}
 	t.Tokens = x
 	for i := range b.Depth {
-		block := scope.In("block_%02d", i)
+		block := scope.In(vit.ScopeBlock, i)
 		t.Blocks[i] = b.Block(block, x, b.around(block, trained, encoder, i), i, attentionWeights)
 		x = b.after(encoder, t.Blocks[i].Output, i)
 		t.Blocks[i].Output = x

@@ -38,9 +38,9 @@ func resampled(position string) string {
 // The two names of a table of positions: by token, and by row and column.
 const (
 	learned      = "learned"
-	learnedTable = "position/embedding"
+	learnedTable = vit.PathTable
 	grid2d       = "grid2d"
-	grid2dTable  = "position/grid2d/table"
+	grid2dTable  = vit.ScopePosition + "/grid2d/table"
 )
 
 // LoadBackbone loads the variables of a trained ViT, by their paths below its scope, and the hyperparameters of its
@@ -70,9 +70,9 @@ func (d *Detector) LoadBackbone(from vit.Config, params map[string]any, variable
 	}
 	ours := map[string]*tensors.Tensor{}
 	for path, x := range variables {
-		variable, positional := strings.CutPrefix(path, "position/")
+		variable, positional := strings.CutPrefix(path, vit.ScopePosition+"/")
 		switch {
-		case strings.HasPrefix(path, "patch/") || strings.HasPrefix(path, "block_"):
+		case strings.HasPrefix(path, vit.ScopePatch+"/") || strings.HasPrefix(path, "block_"):
 			ours[path] = x
 		case path == learnedTable && b.Encoding()[0].Name == grid2d:
 			table, err := byRowAndColumn(x, from)
@@ -89,7 +89,7 @@ func (d *Detector) LoadBackbone(from vit.Config, params map[string]any, variable
 		}
 	}
 	for i := range b.Depth {
-		if name := fmt.Sprintf("block_%02d/attention/query/weights", i); ours[name] == nil {
+		if name := fmt.Sprintf(vit.ScopeBlock+"/attention/query/weights", i); ours[name] == nil {
 			return fmt.Errorf("detect: the ViT's variables lack %s", name)
 		}
 	}
@@ -119,7 +119,7 @@ func (b Backbone) LearningRateFactor(path string, rate float64) float64 {
 	layer := b.Depth + 1
 	switch path, in := strings.CutPrefix(path, backboneScope+"/"); {
 	case !in || strings.Contains(path, "/residual/"):
-	case strings.HasPrefix(path, "position/") && path != learnedTable && path != grid2dTable:
+	case strings.HasPrefix(path, vit.ScopePosition+"/") && path != learnedTable && path != grid2dTable:
 	case strings.HasPrefix(path, "block_"):
 		number, _, _ := strings.Cut(strings.TrimPrefix(path, "block_"), "/")
 		i, _ := strconv.Atoi(number)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/internal/weight"
+	"github.com/wepe-go/wepe/vit"
 )
 
 // Groups: every trainable variable belongs to exactly one. The backbone is the first three.
@@ -91,10 +92,10 @@ func frozenGroups(freeze string) (names []string, err error) {
 // Paths in the store of a model. They are a file format.
 const (
 	modelScope      = checkpoints.ModelScope
-	headPath        = "head/"              // below the model's scope
-	positionPath    = "position/"          // likewise
-	tablePath       = "position/embedding" // the learned table of positions
-	accumulatorRoot = "/accumulated"       // sums of gradients within one optimizer step
+	headPath        = vit.ScopeHead + "/"     // below the model's scope
+	positionPath    = vit.ScopePosition + "/" // likewise
+	tablePath       = vit.PathTable           // the learned table of positions
+	accumulatorRoot = "/accumulated"          // sums of gradients within one optimizer step
 	averageRoot     = "/" + checkpoints.AverageScope
 )
 

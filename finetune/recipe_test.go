@@ -49,7 +49,7 @@ func TestSetChangesTheFieldItNamesAndNoOther(t *testing.T) {
 		"wepe_mode=release":                       func(r *Recipe) { r.Params["wepe_mode"] = "release" },
 		"wepe_alpha_scale=0.2":                    func(r *Recipe) { r.Params["wepe_alpha_scale"] = 0.2 },
 		"rope_theta=20":                           func(r *Recipe) { r.Params["rope_theta"] = 20.0 },
-		"fope_learn=true":                         func(r *Recipe) { r.Params["fope_learn"] = true },
+		"wepe_learn_gate=false":                   func(r *Recipe) { r.Params["wepe_learn_gate"] = false },
 		"params.wepe_learn_lattice=false":         func(r *Recipe) { r.Params["wepe_learn_lattice"] = false },
 		"name=mine":                               func(r *Recipe) { r.Name = "mine" },
 		"late_from=3;late_mixup_alpha=1":          func(r *Recipe) { r.LateFrom, r.LateMixupAlpha = 3, 1 },

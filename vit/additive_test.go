@@ -53,7 +53,7 @@ func testFactorizedEqualsNaFlexViT(t *testing.T) {
 			f.Layer("patch", "proj") // of pixels row by row, channels last
 			f.AllUsed("")
 			f.Store.SetParams(map[string]any{"factorized_rows": m.Grid[0], "factorized_cols": m.Grid[1],
-				position.ParamFactorizedAspect: form == "aspect"})
+				"factorized_aspect": form == "aspect"})
 			c := Config{ImageRows: grid[0] * m.Patch, ImageCols: grid[1] * m.Patch, PatchSize: m.Patch, Width: m.Width, Depth: 1,
 				Heads: 1, Classes: 1, Registers: m.Registers, PatchPositions: true, Position: "factorized"}.WithDefaults()
 			p := fmt.Sprintf("grid%dx%d.", grid[0], grid[1])

@@ -11,7 +11,6 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/vit/position"
 )
 
 func TestCPEEqualsTimm(t *testing.T) { fixtures.Each(t, testCPEEqualsTimm) }
@@ -43,7 +42,7 @@ func testCPEEqualsTimm(t *testing.T) {
 		MLPDim: int(m.MLPRatio * float64(m.Width)), Classes: m.Classes, Epsilon: m.Epsilon, Position: "cpe",
 	}
 	f := load(t, "cpe")
-	f.Store.SetParam("/"+position.ParamCPEBlocks, m.Blocks)
+	f.Store.SetParam("/"+"cpe_blocks", m.Blocks)
 	f.conv("patch", "patch_embed.proj")
 	f.Set("class", f.Get("cls_token").Data, 1, c.Width)
 	f.Set("registers", f.Get("reg_token").Data, c.Registers, c.Width)

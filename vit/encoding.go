@@ -44,15 +44,12 @@ func (c Config) TrainedGrid() map[string]any {
 
 // Encoder builds the position encoder of a model, in "position" below its scope.
 func (c Config) Encoder(scope *model.Scope) position.Encoder {
-	return c.WithDefaults().encoder(scope.At(positionScope))
+	return c.WithDefaults().encoder(scope.At(ScopePosition))
 }
 
 func (c Config) encoder(scope *model.Scope) position.Encoder {
 	return c.Encoding().New(scope, c.positions())
 }
-
-// positionScope is the scope of the position encoder's variables, below the model's scope.
-const positionScope = "position"
 
 // placement is where the tokens of a batch are: the encoder of their positions, and what is not there.
 type placement struct {
@@ -139,5 +136,5 @@ func (p placement) pool(c Config, scope *model.Scope, x *Node) *Node {
 			hidden = Add(hidden, prefix)
 		}
 	}
-	return c.mapPool(scope.In("pool"), x, hidden)
+	return c.mapPool(scope.In(ScopePool), x, hidden)
 }

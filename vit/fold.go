@@ -31,7 +31,7 @@ func (c Config) positionRows(backend compute.Backend, scope *model.Scope) (*tens
 	case first.Kind == position.None:
 		return tensors.FromFlatDataAndDimensions(make([]float32, c.Positions()*c.Width), c.Positions(), c.Width), nil
 	}
-	positions := model.JoinPath(scope.Scope(), positionScope)
+	positions := model.JoinPath(scope.Scope(), ScopePosition)
 	store, err := part(scope.Store(), func(path string) bool { return below(path, positions) })
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (c Config) Fold(backend compute.Backend, scope *model.Scope) (*model.Store,
 		return nil, c, err
 	}
 	c = c.WithDefaults()
-	encoding, positions := c.Encoding(), model.JoinPath(scope.Scope(), positionScope)
+	encoding, positions := c.Encoding(), model.JoinPath(scope.Scope(), ScopePosition)
 	folded, err := part(scope.Store(), func(path string) bool {
 		if variable, ok := strings.CutPrefix(path, positions+model.ScopeSeparator); ok {
 			return encoding[1:].Owns(variable)

@@ -115,7 +115,7 @@ func testEveryBiasEqualsLookHere(t *testing.T) {
 		}
 		c := onGrid("lookhere", test.Grid[0], test.Grid[1], test.Depth, test.Heads)
 		params := map[string]any{
-			position.ParamLookHereViews: views, "lookhere_slope": meta.Config.Slope, "lookhere_first": meta.Config.Layers[0],
+			"lookhere_words": views, "lookhere_slope": meta.Config.Slope, "lookhere_first": meta.Config.Layers[0],
 			"lookhere_last": meta.Config.Layers[1], "lookhere_fill": fills[test.Fill],
 		}
 		for name, byDefault := range map[string]float64{"lookhere_slope": 1, "lookhere_first": 1.5, "lookhere_last": 0.5} {
@@ -138,6 +138,21 @@ func testEveryBiasEqualsLookHere(t *testing.T) {
 			got = rows
 		}
 		gomlxtest.NearAbs(t, name, got, want[name].Data, meta.Tolerance.Bias)
+	}
+}
+
+// The names none1zero3, none2zero2 and none3zero1 of create_lh_layer_tensor (lookhere.py of GreenCUBIC/lookhere at
+// 889d2e65): the first heads are those of none, the others have a distance of zero.
+func TestSomeHeadsOfLookHereHaveNoDistance(t *testing.T) {
+	c := onGrid("lookhere", 3, 5, 2, 4)
+	want := biases(t, c, map[string]any{"lookhere_words": "none"}) // [blocks, heads, tokens, tokens]
+	ofHead := c.Tokens() * c.Tokens()
+	for plain, views := range map[int]string{1: "none1zero3", 2: "none2zero2", 3: "none3zero1"} {
+		for i, x := range biases(t, c, map[string]any{"lookhere_words": views}) {
+			if head := i / ofHead % c.Heads; head < plain && x != want[i] || head >= plain && x != 0 {
+				t.Fatalf("%s: head %d has %g at %d, none has %g", views, head, x, i%ofHead, want[i])
+			}
+		}
 	}
 }
 
@@ -306,7 +321,7 @@ func testEveryStageAndGradientEqualsLookHere(t *testing.T) {
 			Heads: m.Heads, MLPDim: int(m.Ratio * float64(m.Width)), Classes: m.Classes, Position: "lookhere",
 			Epsilon: m.Epsilon, LayerScale: 1}.WithDefaults()
 		f := load(t, "lookhere")
-		f.Store.SetParams(map[string]any{position.ParamLookHereViews: m.Views, "lookhere_slope": test.slope,
+		f.Store.SetParams(map[string]any{"lookhere_words": m.Views, "lookhere_slope": test.slope,
 			"lookhere_first": meta.Bias.Layers[0], "lookhere_last": meta.Bias.Layers[1]})
 		f.conv("patch", "patch_embed.proj")
 		f.Set("class", f.Get("cls_token").Data, 1, c.Width)

@@ -111,7 +111,7 @@ func TestTheBiasOfTwoPatchesDoesNotDependOnThePrefix(t *testing.T) {
 		bias := func(c Config) []float64 {
 			store := model.NewStore()
 			if views != "" {
-				store.SetParam("/"+position.ParamLookHereViews, views)
+				store.SetParam("/"+"lookhere_words", views)
 			}
 			return run(t, store, func(s *model.Scope, in []*Node) []*Node {
 				return []*Node{acting[position.Biaser](c, s.In("vit")).Bias(in[0].Graph(), 1)}

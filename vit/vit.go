@@ -94,10 +94,10 @@ func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) pl
 	init := c.initScheme()
 	t := &Trace{Blocks: make([]BlockTrace, c.Depth)}
 
-	x := c.project(scope.In("patch"), pixels) // [batch, N, width]
+	x := c.project(scope.In(ScopePatch), pixels) // [batch, N, width]
 	t.Patches = x
 	x = c.prepend(scope, x) // [batch, prefix+N, width]
-	positions := at(scope.In(positionScope))
+	positions := at(scope.In(ScopePosition))
 	x = positions.add(c, x)
 	t.Tokens = x
 	if c.PreNorm {
@@ -109,7 +109,7 @@ func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) pl
 		if recompute {
 			x = x.Checkpoint()
 		}
-		t.Blocks[i] = c.Block(scope.In("block_%02d", i), x, positions.around(i), i, attentionWeights)
+		t.Blocks[i] = c.Block(scope.In(ScopeBlock, i), x, positions.around(i), i, attentionWeights)
 		x = positions.after(c, t.Blocks[i].Output, i)
 		t.Blocks[i].Output = x
 	}
@@ -124,7 +124,7 @@ func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) pl
 	if c.FinalNorm == "pooled" {
 		t.Pooled = c.norm(scope.In("norm"), t.Pooled)
 	}
-	t.Logits = weight.Dense(scope.In("head"), t.Pooled, c.Classes, init.head, weight.Constant(0)) // [batch, classes]
+	t.Logits = weight.Dense(scope.In(ScopeHead), t.Pooled, c.Classes, init.head, weight.Constant(0)) // [batch, classes]
 	return t
 }
 
@@ -134,7 +134,7 @@ func (c Config) prepend(scope *model.Scope, x *Node) *Node {
 	for _, token := range []struct {
 		name string
 		n    int
-	}{{"class", c.classTokens()}, {"registers", c.Registers}} {
+	}{{VarClass, c.classTokens()}, {VarRegisters, c.Registers}} {
 		if token.n > 0 {
 			rows := weight.Float32(scope, token.name, c.initScheme().class, token.n, c.Width).NodeValue(x.Graph()) // [n, width]
 			tokens = append(tokens, kernel.Repeat(InsertAxes(rows, 0), x.Shape().Dim(0), x.DType()))

@@ -26,7 +26,7 @@ func TestEveryListedSettingIsKnown(t *testing.T) {
 	}
 	for _, name := range []string{"learning_rate", "optimizer.weight_decay", "optimizer.learning_rates.GROUP",
 		"model.dtype",
-		"augment.mixup_alpha", "detector.rpn.high", "wepe_alpha_scale", "lookhere_slope"} {
+		"augment.mixup_alpha", "detector.rpn.high", "wepe_alpha_scale", "lookhere_views"} {
 		if !listed[name] {
 			t.Errorf("%s is not listed", name)
 		}
@@ -46,7 +46,7 @@ func TestHyperparametersAreListedWithTheirDefaults(t *testing.T) {
 		"wepe_alpha_u":     {"in [0.0001, 100]", "0.4 (wepe, ", "1 (wepe-sphere)"},
 		"wepe_gate":        {"default 0.12 (hybrid)"},
 		"wepe_compression": {`"tanh" or "sphere"`, `default "tanh" (wepe, `, `"sphere" (wepe-sphere, wepe-qkv, wepe-v)`},
-		"lookhere_views":   {"a string"},
+		"lookhere_views":   {`"halves-none", "corners-none"`},
 	} {
 		for _, part := range parts {
 			if !strings.Contains(lines[name], part) {

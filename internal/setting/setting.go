@@ -21,6 +21,7 @@ type Row struct {
 	Name, Doc string
 
 	want    string // the accepted values, in words
+	hidden  bool   // see Internal
 	read    func(*model.Scope)
 	value   func() any
 	accepts func() bool
@@ -79,6 +80,14 @@ func Choice[T ~string](name string, to *T, doc string, values ...T) Row {
 	return row(name, to, doc, want, func(x T) bool { return slices.Contains(values, x) })
 }
 
+// Internal are rows for comparisons with reference data: they are read and checked, and neither named nor listed.
+func Internal(rows ...Row) []Row {
+	for i := range rows {
+		rows[i].hidden = true
+	}
+	return rows
+}
+
 // Want describes the accepted values.
 func (r Row) Want() string { return strings.TrimPrefix(r.want, "it ") }
 
@@ -118,6 +127,9 @@ func word(value string) string {
 func Read(scope *model.Scope, rows []Row) {
 	if to, recording := scope.GetParam(recorded); recording {
 		for _, r := range rows {
+			if r.hidden {
+				continue
+			}
 			value := r.value()
 			r.value = func() any { return value }
 			*to.(*[]Row) = append(*to.(*[]Row), r)
@@ -139,10 +151,11 @@ func Check(rows []Row) error {
 }
 
 // Names lists the rows by name.
-func Names(rows []Row) []string {
-	names := make([]string, len(rows))
-	for i, r := range rows {
-		names[i] = r.Name
+func Names(rows []Row) (names []string) {
+	for _, r := range rows {
+		if !r.hidden {
+			names = append(names, r.Name)
+		}
 	}
 	return names
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -106,6 +107,9 @@ func (o Object) Int(key string, lo, hi int) (int, error) {
 func (o Object) Number(key string, lo, hi float64) (float64, error) {
 	var x float64
 	if !o.Has(key) || json.Unmarshal(o[key], &x) != nil || x < lo || x > hi {
+		if lo == math.SmallestNonzeroFloat64 {
+			return 0, o.Refuse(key, "a number above 0, at most %g", hi)
+		}
 		return 0, o.Refuse(key, "a number from %g to %g", lo, hi)
 	}
 	return x, nil

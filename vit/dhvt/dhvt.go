@@ -61,6 +61,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/kernel"
 	"github.com/wepe-go/wepe/internal/weight"
+	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
 )
 
@@ -91,10 +92,10 @@ func (c Config) network(scope *model.Scope, images, positions *Node, see watch) 
 
 	// Tokens are the first axis here, [tokens, batch, width], so that selecting tokens selects rows; only the product of
 	// queries and keys needs another order.
-	x := c.sope(scope.In("patch"), images, see)                                  // [N, batch, width]
-	class := weight.Float32(scope, "class", init.token, 1, c.Width).NodeValue(g) // [1, width]
-	class = BroadcastToDims(Reshape(class, 1, 1, c.Width), 1, batch, c.Width)    // [1, batch, width]
-	x = Concatenate([]*Node{class, x}, 0)                                        // [1+N, batch, width]
+	x := c.sope(scope.In(vit.ScopePatch), images, see)                                // [N, batch, width]
+	class := weight.Float32(scope, vit.VarClass, init.token, 1, c.Width).NodeValue(g) // [1, width]
+	class = BroadcastToDims(Reshape(class, 1, 1, c.Width), 1, batch, c.Width)         // [1, batch, width]
+	x = Concatenate([]*Node{class, x}, 0)                                             // [1+N, batch, width]
 	if positions != nil {
 		if d := positions.Shape().Dimensions; len(d) != 2 || d[0] != c.Tokens() || d[1] != c.Width {
 			exceptions.Panicf("dhvt: positions are %s, want [%d, %d], one row per token", positions.Shape(), c.Tokens(),
@@ -105,7 +106,7 @@ func (c Config) network(scope *model.Scope, images, positions *Node, see watch) 
 	see("tokens_in", x)
 	x = layers.DropoutStatic(scope, x, c.TokenDropout)
 	for i := range c.Depth {
-		x = c.block(scope.In("block_%02d", i), x, i, func(stage string, x *Node) {
+		x = c.block(scope.In(vit.ScopeBlock, i), x, i, func(stage string, x *Node) {
 			see(fmt.Sprintf("blocks.%d.%s", i, stage), x)
 		})
 		see(fmt.Sprintf("blocks.%d", i), x)
@@ -113,7 +114,7 @@ func (c Config) network(scope *model.Scope, images, positions *Node, see watch) 
 	x = weight.LayerNorm(scope.In("norm"), x, c.Epsilon)
 	see("final_norm", x)
 	pooled := Reshape(kernel.Crop(x, 0, 0, 1), batch, c.Width) // the class token
-	return weight.Dense(scope.In("head"), pooled, c.Classes, init.dense, weight.Constant(0))
+	return weight.Dense(scope.In(vit.ScopeHead), pooled, c.Classes, init.dense, weight.Constant(0))
 }
 
 // block is x += attention(norm(x)), then x += mlp(norm(x)) on tokens [1+N, batch, width].

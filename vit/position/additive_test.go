@@ -44,19 +44,14 @@ func testSinCos2DEqualsTheCodeOfEveryVariant(t *testing.T) {
 	}
 }
 
-func TestTheVariantAndTheTemperatureOfSinCos2DAreHyperparameters(t *testing.T) {
+func TestTheTemperatureOfSinCos2DIsAHyperparameter(t *testing.T) {
 	c := small("sincos2d")
-	table := func(variant string, temperature float64) []float32 {
-		return sinCos2D(variant, temperature, c.Rows, c.Cols, c.Prefix, c.Width)
+	for temperature, params := range map[float64]map[string]any{100: {ParamSinCos2DTemperature: 100.0}, 10000: nil} {
+		store := model.NewStore()
+		store.SetParams(params)
+		want := sinCos2D("mae", temperature, c.Rows, c.Cols, c.Prefix, c.Width)
+		gomlxtest.NearAbs(t, fmt.Sprint(temperature), want, rowsOf(t, c, store), 0)
 	}
-	for variant := range sinCosIndices {
-		for _, temperature := range []float64{100, 10000} {
-			store := model.NewStore()
-			store.SetParams(map[string]any{ParamSinCos2DVariant: variant, ParamSinCos2DTemperature: temperature})
-			gomlxtest.NearAbs(t, variant, table(variant, temperature), rowsOf(t, c, store), 0)
-		}
-	}
-	gomlxtest.NearAbs(t, "default", table("mae", 10000), rowsOf(t, c, model.NewStore()), 0)
 }
 
 // The formula of the Transformer's section 3.5 at chosen positions, and its property that a shift by k positions

@@ -10,27 +10,21 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
+// ParamAS2DRoPEBaseRows is the number of rows of patches in training: positions are scaled by it over the current rows.
+// 0, the default, for the model's own.
 const ParamAS2DRoPEBaseRows = "as2drope_base_rows"
 
 // as2dRope is the encoding's settings.
 type as2dRope struct {
-	theta       float64
-	base        int
-	rotateClass bool
+	theta float64
+	base  int
 }
 
 func (r *as2dRope) settings() []setting.Row {
 	return []setting.Row{
 		thetaSetting(&r.theta),
-		setting.Number(
-			ParamAS2DRoPEBaseRows,
-			&r.base,
-			0,
-			maxSide,
-			"the rows of patches in training: positions are scaled by "+
-				"them over the current rows; 0 for the model's own",
-		),
-		setting.Switch("as2drope_rotate_class", &r.rotateClass, "whether the class token turns, as in the original"),
+		setting.Number(ParamAS2DRoPEBaseRows, &r.base, 0, maxSide, "the rows of patches in training: positions are scaled by "+
+			"them over the current rows; 0 for the model's own"),
 	}
 }
 
@@ -39,13 +33,13 @@ func (r *as2dRope) settings() []setting.Row {
 // size of the training grid, columns by the same factor as rows. The class token is rotated too, as the last patch of
 // row -1, before the first patch.
 func newAS2DRoPE(scope *model.Scope, c Config) Encoder {
-	r := as2dRope{theta: 10000, rotateClass: true}
+	r := as2dRope{theta: 10000}
 	readSettings(scope, r.settings())
 	scale := float64(cmp.Or(r.base, c.Rows)) / float64(c.Rows)
 	f := frequencies(r.theta, c.headDim()/4)
 	return newRotation("as2drope", c, false, fixedPairs(c, -c.Prefix, func(k, i int) float64 {
 		if k < 0 {
-			if k+c.Prefix >= c.classes() || !r.rotateClass { // a register, or a class token without a position
+			if k+c.Prefix >= c.classes() { // a register
 				return 0
 			}
 			k = -1

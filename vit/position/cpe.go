@@ -12,8 +12,8 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// cpe is the conditional position encoding of CPVT (https://arxiv.org/abs/2102.10882): after the first block, or after
-// each of the first cpe_blocks, a 3×3 convolution of every channel by itself is added to the patches x,
+// cpe is the conditional position encoding of CPVT (https://arxiv.org/abs/2102.10882): after the first block a 3×3
+// convolution of every channel by itself is added to the patches x,
 //
 //	x[r, c] += Σ_ij K[i, j] ∘ x[r+i-1, c+j-1] + bias
 //
@@ -26,17 +26,9 @@ type cpe struct {
 
 var _ Follower = (*cpe)(nil)
 
-// ParamCPEBlocks is the number of blocks that a convolution follows.
-const ParamCPEBlocks = "cpe_blocks"
-
-func cpeSettings(blocks *int) []setting.Row {
-	return []setting.Row{setting.Number(ParamCPEBlocks, blocks, 1, maxSide, "the first blocks of the model that a "+
-		"convolution follows")}
-}
-
 func newCPE(scope *model.Scope, c Config) Encoder {
 	e, blocks, scope := &cpe{grid: c.Grid}, 1, scope.In("cpe")
-	readSettings(scope, cpeSettings(&blocks))
+	readSettings(scope, setting.Internal(setting.Number("cpe_blocks", &blocks, 1, maxSide, "the first blocks that have one")))
 	for block := range min(blocks, c.Depth) {
 		scope, start := scope.At("block_%02d", block), weight.Uniform(1./3)
 		e.kernels = append(e.kernels, weight.Float32(scope, "kernel", start, 3, 3, c.Width))

@@ -313,22 +313,22 @@ func readSettings(scope *model.Scope, rows []setting.Row) {
 	}
 }
 
-// trainedGrid names the hyperparameters name_rows and name_cols: the grid of patches in training, to which an
-// encoding's tables belong. 0, the default, is the model's own grid.
-type trainedGrid string
+// trainedGrid names the hyperparameters of the grid of patches in training, to which an encoding's tables belong. 0, the
+// default, is the model's own grid.
+type trainedGrid struct{ rows, cols string }
 
 const none = "none"
 
 const maxSide = 1 << 14 // of a grid
 
-func (name trainedGrid) settings(rows, cols *int) []setting.Row {
+func (names trainedGrid) settings(rows, cols *int) []setting.Row {
 	return []setting.Row{
-		setting.Number(string(name)+"_rows", rows, 0, maxSide, "the rows of patches in training; 0 for the model's own"),
-		setting.Number(string(name)+"_cols", cols, 0, maxSide, "the columns of patches in training; 0 for the model's own"),
+		setting.Number(names.rows, rows, 0, maxSide, "the rows of patches in training; 0 for the model's own"),
+		setting.Number(names.cols, cols, 0, maxSide, "the columns of patches in training; 0 for the model's own"),
 	}
 }
 
 // of is a Spec.TrainedGrid.
-func (name trainedGrid) of(g Grid) map[string]any {
-	return map[string]any{string(name) + "_rows": g.Rows, string(name) + "_cols": g.Cols}
+func (names trainedGrid) of(g Grid) map[string]any {
+	return map[string]any{names.rows: g.Rows, names.cols: g.Cols}
 }

@@ -22,20 +22,20 @@ var specs = []Spec{
 	},
 	{
 		Name: "sincos2d", Doc: "fixed sines and cosines of row and column", Source: "https://arxiv.org/abs/2111.06377",
-		Width: 4, Params: []string{ParamSinCos2DVariant, ParamSinCos2DTemperature}, Kind: Additive, New: newSinCos2D,
+		Width: 4, Params: []string{ParamSinCos2DTemperature}, Kind: Additive, New: newSinCos2D,
 	},
 	{
 		Name: "grid2d", Doc: "a learned table, resampled to other grids in the graph",
 		Variables:   []string{"grid2d/"},
-		Params:      []string{"grid2d_rows", "grid2d_cols", ParamGrid2DKernel},
-		TrainedGrid: trainedGrid("grid2d").of, Kind: Additive, New: newGrid2D,
+		Params:      []string{ParamGrid2DRows, ParamGrid2DCols, ParamGrid2DKernel},
+		TrainedGrid: grid2DGrid.of, Kind: Additive, New: newGrid2D,
 	},
 	{
 		Name: "factorized", Doc: "a learned table for rows and one for columns, resampled separately",
 		Source:      "https://arxiv.org/abs/2307.06304",
 		Variables:   []string{"factorized/"},
-		Params:      []string{"factorized_rows", "factorized_cols", ParamFactorizedAspect},
-		TrainedGrid: trainedGrid("factorized").of, Kind: Additive, New: newFactorized,
+		Params:      []string{ParamFactorizedRows, ParamFactorizedCols},
+		TrainedGrid: factorizedGrid.of, Kind: Additive, New: newFactorized,
 	},
 	{
 		Name: "rope1d", Doc: "channel pairs are rotated by the patch index",
@@ -124,8 +124,8 @@ var specs = []Spec{
 	},
 	{
 		Name: "relative-table", Doc: "a learned score per head and offset of two patches",
-		Source: "https://arxiv.org/abs/2106.08254", Variables: []string{"relative_table/"}, Params: []string{"relative_table_rows", "relative_table_cols"},
-		TrainedGrid: trainedGrid("relative_table").of, Neutral: []string{"scores"}, Kind: Bias, New: newRelativeTable,
+		Source: "https://arxiv.org/abs/2106.08254", Variables: []string{"relative_table/"}, Params: []string{ParamRelativeTableRows, ParamRelativeTableCols},
+		TrainedGrid: relativeGrid.of, Neutral: []string{"scores"}, Kind: Bias, New: newRelativeTable,
 	},
 	{
 		Name: "alibi2d", Doc: "a fixed slope per head times the distance between two patches",
@@ -134,11 +134,11 @@ var specs = []Spec{
 	{
 		Name: "lookhere", Doc: "each head sees one direction, with a range that shrinks from block to block",
 		Source: "https://arxiv.org/abs/2405.13985",
-		Params: setting.Names(new(lookHere).settings()), Kind: Bias, New: newLookHere,
+		Params: setting.Names(new(lookHere).settings(new(string))), Kind: Bias, New: newLookHere,
 	},
 	{
 		Name: "cpe", Doc: "a depthwise convolution of the patches after the first block",
 		Source: "https://arxiv.org/abs/2102.10882", Variables: []string{"cpe/"},
-		Params: setting.Names(cpeSettings(new(int))), Neutral: []string{"kernel", "bias"}, Kind: Conditional, New: newCPE,
+		Neutral: []string{"kernel", "bias"}, Kind: Conditional, New: newCPE,
 	},
 }

@@ -15,9 +15,13 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// ParamFactorizedAspect selects how tables are resampled for another grid: false (default) stretches each table to its
-// own side; true stretches both to the longer side and truncates the table of the shorter one.
-const ParamFactorizedAspect = "factorized_aspect"
+// Hyperparameters of factorized.
+const (
+	ParamFactorizedRows = "factorized_rows" // rows of patches in training; 0, the default, for the model's own
+	ParamFactorizedCols = "factorized_cols" // columns of patches in training; 0, the default, for the model's own
+)
+
+var factorizedGrid = trainedGrid{ParamFactorizedRows, ParamFactorizedCols}
 
 // newFactorized is the factorised table of NaViT (https://arxiv.org/abs/2307.06304) as in timm's NaFlexViT: a vector
 // for each row and one for each column of the grid, both N(0, 0.02²) at the start. A patch gets their sum, a prefix
@@ -28,8 +32,8 @@ const ParamFactorizedAspect = "factorized_aspect"
 func newFactorized(scope *model.Scope, c Config) Encoder {
 	var rows, cols int
 	aspect := false
-	readSettings(scope, append(trainedGrid("factorized").settings(&rows, &cols),
-		setting.Switch(ParamFactorizedAspect, &aspect, "whether both sides are stretched alike")))
+	readSettings(scope, append(factorizedGrid.settings(&rows, &cols), setting.Internal(setting.Switch("factorized_aspect",
+		&aspect, "whether both tables are stretched to the longer side, and that of the shorter one is cut"))...))
 	scope = scope.At("factorized")
 	ofRow := weight.Float32(scope, "rows", weight.Normal(0.02), cmp.Or(rows, c.Rows), c.Width)
 	ofCol := weight.Float32(scope, "cols", weight.Normal(0.02), cmp.Or(cols, c.Cols), c.Width)

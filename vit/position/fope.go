@@ -18,34 +18,32 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// Hyperparameters of fope, besides ParamRopeTheta.
-const (
-	ParamFoPELength = "fope_length"
-	ParamFoPEDim    = "fope_dim"
-)
+// ParamFoPELength is the number of patches in training of fope, 7 or more: frequencies with less than one period over
+// them are taken out. 0, the default, for the model's own, and 7 where it has fewer.
+const ParamFoPELength = "fope_length"
 
-// fopeSettings are the encoding's settings.
+// fopeSettings are the encoding's settings. All but the first two have the values of the authors' configurations, and are
+// for comparisons with their code.
 type fopeSettings struct {
-	length, dim                                      int
-	theta, gain                                      float64
-	ignoreZero, separateBasis, separateHead, learned bool
+	theta                                   float64
+	length                                  int
+	dim                                     int  // channels that frequencies are spaced for, if more than a head has
+	ignoreZero, separateBasis, separateHead bool // see frequencies; own coefficients for sines, and for heads
 }
 
+// fopeGain is the gain of the Xavier-normal draw of the coefficients in the authors' smallest model.
+const fopeGain = 0.3
+
 func (o *fopeSettings) settings() []setting.Row {
-	return []setting.Row{
+	return append(
+		setting.Internal(
+			setting.Number("fope_dim", &o.dim, 0, 1<<16, "an even number"),
+			setting.Switch("fope_ignore_zero", &o.ignoreZero, "whether frequencies that are taken out are dropped, or zero"),
+			setting.Switch("fope_separate_basis", &o.separateBasis, "whether sines and cosines have own coefficients"),
+			setting.Switch("fope_separate_head", &o.separateHead, "whether every head has its own coefficients")),
 		thetaSetting(&o.theta),
 		setting.Number(ParamFoPELength, &o.length, 0, maxSide*maxSide, "the patches in training, 7 or more: frequencies "+
-			"with less than one period over them are taken out; 0 for the model's own, and 7 where it has fewer"),
-		setting.Number(ParamFoPEDim, &o.dim, 0, 1<<16, "the channels that frequencies are spaced for, even, where that is "+
-			"more than a head has: more and denser frequencies to mix"),
-		setting.Switch("fope_ignore_zero", &o.ignoreZero, "whether frequencies that are taken out are dropped, and at most "+
-			"half of a head's pairs get a mixture of the others, or kept as zeros, and every pair gets one"),
-		setting.Switch("fope_separate_basis", &o.separateBasis, "whether sines and cosines have their own coefficients"),
-		setting.Switch("fope_separate_head", &o.separateHead, "whether every head has its own coefficients"),
-		setting.Number("fope_gain", &o.gain, 0, math.MaxFloat32, "the size of the random part of the coefficients, the "+
-			"gain of a Xavier-normal draw: 0.3 in the authors' smallest model, 0.4 and 0.6 in larger ones"),
-		setting.Switch("fope_learn", &o.learned, "whether the coefficients are trained"),
-	}
+			"with less than one period over them are taken out; 0 for the model's own, and 7 where it has fewer"))
 }
 
 // fopeShortest is the shortest length that contains a period of the highest frequency, 1.
@@ -57,7 +55,7 @@ const fopeShortest = 7
 // continues the numbers of the patches.
 func newFoPE(scope *model.Scope, c Config) Encoder {
 	scope = scope.In("fope")
-	o := fopeSettings{theta: 10000, gain: 0.3, ignoreZero: true, separateBasis: true, separateHead: true}
+	o := fopeSettings{theta: 10000, ignoreZero: true, separateBasis: true, separateHead: true}
 	readSettings(scope, o.settings())
 	o.length = cmp.Or(o.length, max(fopeShortest, c.Rows*c.Cols))
 	f, mixed := o.frequencies(c)
@@ -74,9 +72,9 @@ func newFoPE(scope *model.Scope, c Config) Encoder {
 	for block := range c.Depth {
 		coefficients := func(name string) *model.Variable {
 			start := weight.AtOnce(func(r *rand.Rand) []float64 {
-				return fopeCoefficients(r, heads, len(f), mixed, o.gain*math.Sqrt(2/float64(fans)))
+				return fopeCoefficients(r, heads, len(f), mixed, fopeGain*math.Sqrt(2/float64(fans)))
 			})
-			return weight.Float32(scope.At("block_%02d", block), name, start, heads, len(f), mixed).SetTrainable(o.learned)
+			return weight.Float32(scope.At("block_%02d", block), name, start, heads, len(f), mixed).SetTrainable(false)
 		}
 		ofCos[block] = coefficients("cos_coefficients")
 		ofSin[block] = ofCos[block]
@@ -129,15 +127,13 @@ func fopeTrainedGrid(g Grid) map[string]any {
 }
 
 // frequencies returns the mixed frequencies, in radians per patch, and the number of pairs of a head with a mixture:
-// θ^(-2i/D), D the larger of headDim and ParamFoPEDim, without those that have less than one period in the training
+// θ^(-2i/D), D the larger of headDim and dim, without those that have less than one period in the training
 // length.
 func (o *fopeSettings) frequencies(c Config) (f []float64, mixed int) {
 	switch {
 	case o.length < fopeShortest:
 		exceptions.Panicf("position: %s = %d, want %d or more: for fewer patches no frequency has a full period",
 			ParamFoPELength, o.length, fopeShortest)
-	case o.dim%2 != 0:
-		exceptions.Panicf("position: %s = %d, want an even number", ParamFoPEDim, o.dim)
 	case o.ignoreZero && c.headDim() < 4:
 		exceptions.Panicf("position: position fope mixes half of a head's pairs of channels: want heads of 4 or more channels, "+
 			"not %d", c.headDim())

@@ -13,8 +13,14 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// ParamGrid2DKernel is the interpolation of the table of grid2d: "bilinear" (default) or "bicubic" (ViTDet).
-const ParamGrid2DKernel = "grid2d_kernel"
+// Hyperparameters of grid2d.
+const (
+	ParamGrid2DRows   = "grid2d_rows"   // rows of the table, those of training; 0, the default, for the model's own
+	ParamGrid2DCols   = "grid2d_cols"   // columns of the table, those of training; 0, the default, for the model's own
+	ParamGrid2DKernel = "grid2d_kernel" // its interpolation for another grid: "bilinear" (default) or "bicubic" (ViTDet)
+)
+
+var grid2DGrid = trainedGrid{ParamGrid2DRows, ParamGrid2DCols}
 
 // newGrid2D is a learned table with its own grid, [rows, cols, width], and a vector for each prefix token, all N(0,
 // 0.02²) at the start: the "2-D grid" baseline of the WePE paper, which in the released code has as many parameters as
@@ -24,7 +30,7 @@ const ParamGrid2DKernel = "grid2d_kernel"
 func newGrid2D(scope *model.Scope, c Config) Encoder {
 	var rows, cols int
 	kernel := "bilinear"
-	readSettings(scope, append(trainedGrid("grid2d").settings(&rows, &cols),
+	readSettings(scope, append(grid2DGrid.settings(&rows, &cols),
 		setting.Choice(ParamGrid2DKernel, &kernel, "what the table is resampled with", "bilinear", "bicubic")))
 	along := map[string]func(distance float64) float64{"bilinear": additive.Linear, "bicubic": additive.Cubic}[kernel]
 	rows, cols = cmp.Or(rows, c.Rows), cmp.Or(cols, c.Cols)

@@ -18,8 +18,15 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// ParamLiereBlock is the block size of liere's rotations, in channels: a divisor of the head dimension, default 8.
-const ParamLiereBlock = "liere_block"
+// Hyperparameters of liere.
+const (
+	// ParamLiereBlock is the number of channels of a rotation, a divisor of those of a head: 8, the default, or the largest
+	// divisor below; 64, a whole head, is in the paper too.
+	ParamLiereBlock = "liere_block"
+
+	ParamLiereTrainedRows = "liere_trained_rows" // rows of patches in training, the unit of y; 0, the default, the model's
+	ParamLiereTrainedCols = "liere_trained_cols" // columns of patches in training, the unit of x; 0, the default, the model's
+)
 
 // liereSettings are the encoding's settings.
 type liereSettings struct {
@@ -28,16 +35,15 @@ type liereSettings struct {
 }
 
 func (l *liereSettings) settings() []setting.Row {
-	return append(liereGrid.settings(&l.rows, &l.cols),
-		setting.Number(ParamLiereBlock, &l.block, 2, 1<<16, "channels per rotation block, a divisor of "+
-			"those of a head: 8, the default, or the largest divisor below, and 64, a whole head, are the paper's"),
+	return append(liereGrid.settings(&l.rows, &l.cols), append(setting.Internal(
 		setting.Switch("liere_shared", &l.shared, "whether all heads of a layer share the generators"),
 		setting.Switch("liere_first_layer", &l.firstLayer, "whether every layer uses the rotations of layer 0, as the "+
-			"released model does"),
-	)
+			"released model does")),
+		setting.Number(ParamLiereBlock, &l.block, 2, 1<<16, "channels per rotation block, a divisor of "+
+			"those of a head: 8, the default, or the largest divisor below, and 64, a whole head, are the paper's"))...)
 }
 
-const liereGrid = trainedGrid("liere_trained") // the unit of coordinates
+var liereGrid = trainedGrid{ParamLiereTrainedRows, ParamLiereTrainedCols}
 
 // liere turns queries and keys by learned rotations of many channels at once (LieRE,
 // https://arxiv.org/abs/2406.10322): the patch at (y, x) turns each block of g channels by
@@ -123,7 +129,7 @@ func liereCoordinates(trained, n int) []float64 {
 
 // Name implements pos.Encoder.
 func (l *liere) Name() string {
-	return fmt.Sprintf("liere(block=%d, shared=%t, first_layer=%t)", l.block, l.shared, len(l.triangles) < l.c.Depth)
+	return fmt.Sprintf("liere(block=%d)", l.block)
 }
 
 // rows returns R of a layer, [tokens, heads, blocks, g, g], without heads if they share it.

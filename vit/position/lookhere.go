@@ -3,6 +3,7 @@
 package position
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -15,27 +16,29 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
+// ParamLookHereViews is the published model: "halves-none" (default), LH-180 of the paper, where a head sees one half of
+// the image or all of it, "corners-none", LH-90, a quarter, or "eighths1-eighths2-none", LH-45, an eighth.
 const ParamLookHereViews = "lookhere_views"
 
-// lookHere is the encoding's settings.
+// lookHere is the encoding's settings. All but the views have the published values, and are for comparisons with the
+// authors' code.
 type lookHere struct {
-	distance, fill, views string // see lookHereHeads for views
-	slope, first, last    float64
+	views              string // a word of lookHereHeads, or one for each block, separated by commas
+	distance, fill     string // what the bias grows with, and what a patch out of view gets
+	slope, first, last float64
 }
 
-func (l *lookHere) settings() []setting.Row {
-	return []setting.Row{
-		setting.Number("lookhere_slope", &l.slope, 0, 1000, "a factor of the whole bias, which the "+
-			"paper lowers on larger grids"),
-		setting.Number("lookhere_first", &l.first, 0, 1000, "the factor of the first block; those "+
-			"between it and the last lie on a line"),
+func (l *lookHere) settings(published *string) []setting.Row {
+	return append(setting.Internal(
+		setting.Text("lookhere_words", &l.views, "any views, in place of lookhere_views"),
+		setting.Number("lookhere_slope", &l.slope, 0, 1000, "a factor of the whole bias"),
+		setting.Number("lookhere_first", &l.first, 0, 1000, "the factor of the first block; the others lie on a line"),
 		setting.Number("lookhere_last", &l.last, 0, 1000, "the factor of the last block"),
 		setting.Choice("lookhere_distance", &l.distance, "what the bias grows with", "linear", "sqrt", "square"),
 		setting.Choice("lookhere_fill", &l.fill, "what a patch out of view gets: nothing, or the bias of "+
-			"distance zero or of the greatest distance of the grid", "hidden", "zero", "farthest"),
-		setting.Text(ParamLookHereViews, &l.views, "the views of the heads: a name for all blocks, or one for each, "+
-			"separated by commas"),
-	}
+			"distance zero or of the greatest distance of the grid", "hidden", "zero", "farthest")),
+		setting.Choice(ParamLookHereViews, published, "how much of the image a head sees: the paper's LH-180, LH-90 or LH-45",
+			"halves-none", "corners-none", "eighths1-eighths2-none"))
 }
 
 // newLookHere is LookHere (https://arxiv.org/abs/2405.13985): every head attends in one direction, and less to far
@@ -49,8 +52,9 @@ func (l *lookHere) settings() []setting.Row {
 //
 // On another grid distances are still counted in patches, and nothing is rescaled.
 func newLookHere(scope *model.Scope, c Config) Encoder {
-	l := lookHere{distance: "linear", fill: "hidden", views: "halves-none", slope: 1, first: 1.5, last: 0.5}
-	readSettings(scope, l.settings())
+	l, published := lookHere{distance: "linear", fill: "hidden", slope: 1, first: 1.5, last: 0.5}, "halves-none"
+	readSettings(scope, l.settings(&published))
+	l.views = cmp.Or(l.views, published)
 	words := strings.Split(l.views, ",")
 	if len(words) != 1 && len(words) != c.Depth {
 		exceptions.Panicf("position: %s names the views of %d blocks, this model has %d: give one for all, or one for each",

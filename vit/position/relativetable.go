@@ -26,9 +26,17 @@ type relativeTable struct {
 
 var _ Biaser = (*relativeTable)(nil)
 
+// Hyperparameters of relative-table.
+const (
+	ParamRelativeTableRows = "relative_table_rows" // rows of patches in training; 0, the default, for the model's own
+	ParamRelativeTableCols = "relative_table_cols" // columns of patches in training; 0, the default, for the model's own
+)
+
+var relativeGrid = trainedGrid{ParamRelativeTableRows, ParamRelativeTableCols}
+
 func newRelativeTable(scope *model.Scope, c Config) Encoder {
 	r := &relativeTable{c: c}
-	readSettings(scope, trainedGrid("relative_table").settings(&r.rows, &r.cols))
+	readSettings(scope, relativeGrid.settings(&r.rows, &r.cols))
 	r.rows, r.cols = cmp.Or(r.rows, c.Rows), cmp.Or(r.cols, c.Cols)
 	scope = scope.In("relative_table")
 	for block := range c.Depth {

@@ -12,10 +12,10 @@ import (
 
 // Hyperparameters of rope-axial, besides ParamRopeTheta (default 100).
 const (
-	ParamRopeAxialFirst  = "rope_axial_first"
-	ParamRopeAxialOffset = "rope_axial_offset"
-	ParamRopeAxialRows   = "rope_axial_rows"
-	ParamRopeAxialCols   = "rope_axial_cols"
+	ParamRopeAxialFirst  = "rope_axial_first"  // what turns the first half of the pairs: "col" (default) or "row"
+	ParamRopeAxialOffset = "rope_axial_offset" // the first coordinate, default 0
+	ParamRopeAxialRows   = "rope_axial_rows"   // R of EVA-02: row r of n is at (r+offset)·R/n; 0, the default, at r+offset
+	ParamRopeAxialCols   = "rope_axial_cols"   // the same of columns
 )
 
 // axialRope is the encoding's settings.

@@ -69,11 +69,11 @@ func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
 	}{
 		// 14·14 patches, θ = 10000: frequencies 10000^(-i/32) >= 2π/196 are those with i <= 11.
 		{14, 14, 3, 64, nil, 12, 12, 0.3 * math.Sqrt(2/float64((12+3)*12))},
-		{14, 14, 3, 64, map[string]any{"fope_separate_head": false, "fope_gain": 0.6}, 12, 12,
-			0.6 * math.Sqrt(2.0/(12+12))},
+		{14, 14, 3, 64, map[string]any{"fope_separate_head": false}, 12, 12,
+			0.3 * math.Sqrt(2.0/(12+12))},
 		{14, 14, 1, 64, nil, 12, 12, 0.3 * math.Sqrt(2/float64((12+1)*12))},
 		// Spaced for 128 channels, 10000^(-i/64) with i <= 23, for at most 16 pairs: every second, while there are enough.
-		{14, 14, 3, 64, map[string]any{ParamFoPEDim: 128}, 24, 16, 0.3 * math.Sqrt(2/float64((24+3)*16))},
+		{14, 14, 3, 64, map[string]any{"fope_dim": 128}, 24, 16, 0.3 * math.Sqrt(2/float64((24+3)*16))},
 	} {
 		c := named{Config{Grid: Grid{Rows: test.rows, Cols: test.cols, Prefix: 1}, Width: test.heads * test.headDim, Depth: 10,
 			Heads: test.heads}, "fope"}
@@ -358,8 +358,8 @@ func testEveryVariantEqualsFoPE(t *testing.T) {
 			f := gomlxtest.LoadTorch(t, "fope", "tensors.safetensors", "/vit/")
 			store := f.Store
 			store.SetParams(map[string]any{
-				ParamRopeTheta: v.Theta, ParamFoPELength: v.Length, ParamFoPEDim: v.Dim, "fope_ignore_zero": v.IgnoreZero,
-				"fope_separate_basis": v.SeparateBasis, "fope_separate_head": v.SeparateHead, "fope_gain": v.Gain,
+				ParamRopeTheta: v.Theta, ParamFoPELength: v.Length, "fope_dim": v.Dim, "fope_ignore_zero": v.IgnoreZero,
+				"fope_separate_basis": v.SeparateBasis, "fope_separate_head": v.SeparateHead,
 			})
 			o := fopeSettings{theta: v.Theta, length: v.Length, dim: v.Dim, ignoreZero: v.IgnoreZero}
 			used, mixed := o.frequencies(c.Config)

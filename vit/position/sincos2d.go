@@ -12,15 +12,13 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// Hyperparameters of sincos2d: the order of its waves, one of the following, and their temperature.
-const (
-	ParamSinCos2DVariant     = "sincos2d_variant"
-	ParamSinCos2DTemperature = "sincos2d_temperature"
-)
+// ParamSinCos2DTemperature is the temperature T of the frequencies of sincos2d, default 10000, > 1: the longest wave has
+// a period of nearly 2π·T patches.
+const ParamSinCos2DTemperature = "sincos2d_temperature"
 
 const sinCosTemperature = 10000.
 
-// Variants of sincos2d: four waves of every frequency, in the order of one code base.
+// Variants of sincos2d: four waves of every frequency, in the order of one code base. The encoding has MAE's.
 const (
 	// sinCosMAE is the order of https://arxiv.org/abs/2111.06377: [ sin x | cos x | sin y | cos y ], each over all
 	// frequencies. MAE's code names the first half "emb_h", but passes the column to it.
@@ -87,14 +85,12 @@ func sinCos2D(variant string, temperature float64, rows, cols, prefix, width int
 
 // newSinCos2D is sinCos2D as a constant of the graph.
 func newSinCos2D(scope *model.Scope, c Config) Encoder {
-	variant, temperature := sinCosMAE, sinCosTemperature
+	temperature := sinCosTemperature
 	readSettings(scope, []setting.Row{
-		setting.Choice(ParamSinCos2DVariant, &variant, "the order of the waves", sinCosMAE, sinCosBigVision, sinCosTimm,
-			sinCosTimmInterleave, sinCosInterleaved),
 		setting.Number(ParamSinCos2DTemperature, &temperature, minTheta, math.MaxFloat32, "the temperature of the "+
 			"frequencies: the longest wave has a period of nearly 2π times as many patches"),
 	})
 	rows := tensors.FromFlatDataAndDimensions(
-		sinCos2D(variant, temperature, c.Rows, c.Cols, c.placed(), c.Width), c.Positions(), c.Width)
-	return &table{name: "sincos2d(" + variant + ")", rows: func(g *Graph) *Node { return Const(g, rows) }}
+		sinCos2D(sinCosMAE, temperature, c.Rows, c.Cols, c.placed(), c.Width), c.Positions(), c.Width)
+	return &table{name: "sincos2d", rows: func(g *Graph) *Node { return Const(g, rows) }}
 }
