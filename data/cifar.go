@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/wepe-go/wepe/internal/fetch"
+	"github.com/wepe-go/wepe/internal/regular"
 )
 
 // CIFAR-100: Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009). The binary version holds
@@ -64,7 +65,7 @@ func cifarFrom(dir string) (train, test *Memory, err error) {
 	}
 	for _, file := range []string{dir, filepath.Join(dir, cifarArchive)} {
 		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
-			f, err := os.Open(file)
+			f, err := regular.Open(file)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -84,7 +85,7 @@ type cifarParts struct {
 
 func (p *cifarParts) readDir(dir string) error {
 	for _, name := range []string{cifarNames, cifarTrain, cifarTest} {
-		f, err := os.Open(filepath.Join(dir, name))
+		f, err := regular.Open(filepath.Join(dir, name))
 		if err != nil {
 			return err
 		}

@@ -51,7 +51,7 @@ func jpegWindow(raw []byte, height, width int, w window, outHeight, outWidth int
 		return nil, err
 	}
 	taps := func(from, length, in, out int) []tap {
-		return tapsOf(kernel, in, part{float64(from%scale) / float64(scale), float64(length) / float64(scale)}, out)
+		return tapsOf(kernel, in, part{float64(from%scale) / float64(scale), float64(length) / float64(scale)}, out, 0, out)
 	}
 	return p.resample(taps(w.top, w.height, p.Height, outHeight), taps(w.left, w.width, p.Width, outWidth),
 		p.columnsFirst(outHeight, outWidth)), nil

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
 )
 
@@ -118,4 +119,24 @@ func TestDSpritesRefusesInOneLine(t *testing.T) {
 	if _, err = DSprites(ended, good, taskLocation, usual); !errors.Is(err, context.Canceled) {
 		t.Errorf("the context has ended: %v", err)
 	}
+}
+
+// FuzzDSprites: a file that is read has images of two colours with labels of the task.
+func FuzzDSprites(f *testing.F) {
+	whole, err := os.ReadFile(datatest.NPZ(f, datatest.DSprites(11)))
+	if err != nil {
+		f.Fatal(err)
+	}
+	file := filepath.Join(f.TempDir(), "sprites.npz")
+	campaign.Fuzz(f, [][]byte{whole, whole[:len(whole)/2]}, func(t *testing.T, raw []byte) {
+		if err := os.WriteFile(file, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		sets, err := DSprites(t.Context(), file, taskLocation, [3]int{5, 1, 1})
+		for _, set := range sets {
+			if err == nil && (set.Check(t.Context(), true) != nil || len(bytes.Trim(set.Pixels, "\x00\xff")) > 0) {
+				t.Errorf("%+v", set.Info)
+			}
+		}
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,16 +22,17 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/regular"
 )
 
 // Files are labelled image files, not yet read, as returned by [Folder], [Lists] and [Tar].
 type Files struct {
 	Name    string
-	Dir     string  // nothing outside it is read, neither through .. nor through a link
+	Dir     string
 	Labels  []int32 // [n], each an index into Classes
 	Classes []string
 	In      Container
-	Ignored map[string]int // files beside the images that are of no type that Folder reads, by extension
+	Ignored map[string]int // files beside the images that are of no type that Folder reads, by extension; see IgnoredText
 
 	shards string  // identifies the container's shards, "" for separate files
 	parts  []int32 // [n], indices in the container; nil for 0, 1, 2, …
@@ -45,12 +47,11 @@ type Container interface {
 
 // NewFiles returns labelled files by their slash-separated paths in a directory.
 func NewFiles(name, dir string, paths []string, labels []int32, classes []string) (*Files, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, fmt.Errorf("data: %w", err)
-	}
-	in := &directory{root: root}
+	in := &directory{dir: dir}
 	for _, path := range paths {
+		if !filepath.IsLocal(filepath.FromSlash(path)) {
+			return nil, fmt.Errorf("data: %s: path %.60q leaves the directory", dir, path)
+		}
 		in.names.add(path)
 	}
 	return &Files{Name: name, Dir: dir, Labels: labels, Classes: classes, In: in}, nil
@@ -164,23 +165,32 @@ func (f *Files) read(row int) ([]byte, error) {
 	return raw, err
 }
 
-// directory is a Container of separate files. Its root stays open while it is in use.
+// IgnoredText lists files that are not read: extensions and their numbers, of several datasets together; "" for none.
+func IgnoredText(parts ...map[string]int) string {
+	total := map[string]int{}
+	for _, ignored := range parts {
+		for extension, n := range ignored {
+			total[extension] += n
+		}
+	}
+	var text []string
+	for _, extension := range slices.Sorted(maps.Keys(total)) {
+		text = append(text, fmt.Sprintf("%s (%d)", cmp.Or(extension, "no extension"), total[extension]))
+	}
+	return strings.Join(text, ", ")
+}
+
+// directory is a Container of separate files.
 type directory struct {
-	root  *os.Root
+	dir   string
 	names names
 }
 
 // Open implements Container.
-func (d *directory) Open(part int) (io.ReadCloser, error) {
-	path := d.names.at(part)
-	info, err := d.root.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() { // opening a pipe would wait for its other end
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	return d.root.Open(path)
+func (d *directory) Open(part int) (io.ReadCloser, error) { return regular.Open(d.path(part)) }
+
+func (d *directory) path(part int) string {
+	return filepath.Join(d.dir, filepath.FromSlash(d.names.at(part)))
 }
 
 // Where implements Container.
@@ -189,7 +199,7 @@ func (d *directory) Where(part int) string { return d.names.at(part) }
 // Size returns the bytes of a separate file, or -1 if it does not exist or is a part of a shard.
 func (f *Files) Size(row int) int64 {
 	if d, separate := f.In.(*directory); separate {
-		if info, err := d.root.Stat(f.Where(row)); err == nil {
+		if info, err := os.Stat(d.path(f.part(row))); err == nil {
 			return info.Size()
 		}
 	}

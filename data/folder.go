@@ -5,7 +5,6 @@ package data
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -21,10 +20,9 @@ import (
 // imageExtensions are the extensions of files that Folder reads, in lower or upper case.
 var imageExtensions = []string{".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff"}
 
-// isImage reports whether Folder reads an entry of a directory.
-func isImage(entry fs.DirEntry) bool {
-	return !entry.IsDir() && !hidden(entry.Name()) &&
-		slices.Contains(imageExtensions, strings.ToLower(path.Ext(entry.Name())))
+// isImage reports whether Folder reads a file, by its name.
+func isImage(file string) bool {
+	return slices.Contains(imageExtensions, strings.ToLower(path.Ext(file)))
 }
 
 // Folder finds images in class folders: dir/cat/1.jpg, dir/cat/more/2.png, dir/dog/…; the names of the folders,
@@ -34,8 +32,8 @@ func isImage(entry fs.DirEntry) bool {
 // of splits, two folders for one split, or none for training, is an error that wraps [ErrSplits].
 //
 // Images come class by class, sorted by path. Only jpg, jpeg, png, gif, webp, bmp and tiff files are read, see Files.Ignored;
-// names that begin with a dot, and __MACOSX, are skipped. Links to images within dir are followed, all others are
-// errors.
+// names that begin with a dot, and __MACOSX, are skipped. Links to images and folders are followed, also out of dir, as in
+// torchvision; a link to a folder that contains it is an error.
 func Folder(dir string, classes []string) (parts Parts[*Files], err error) {
 	defer func() {
 		if err != nil {
@@ -105,13 +103,13 @@ func classFolders(dir string, classes []string) (*Files, error) {
 		}
 	}
 	f := &Files{Name: filepath.Base(dir), Dir: dir, Classes: classes, Ignored: in.others}
-	images := &directory{root: in.root}
+	images := &directory{dir: dir}
 	known := map[string]bool{}
 	for label, class := range classes {
 		known[class] = true
 		if slices.Contains(in.folders, class) && in.images[class] == nil { // a split need not have every class
-			return nil, fmt.Errorf("%s: class folder %s has no images (%s): remove it, or rename it to .%s, which is skipped",
-				dir, class, strings.Join(imageExtensions, ", "), class)
+			return nil, fmt.Errorf("%s: class folder %s has no images (%s)%s: remove it, or rename it to .%s, which is skipped",
+				dir, class, strings.Join(imageExtensions, ", "), in.others.besides(), class)
 		}
 		if in.images[class] == nil {
 			continue
@@ -142,13 +140,13 @@ func ImageFiles(dir string) (*Files, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	f, images := &Files{Name: filepath.Base(dir), Dir: dir, Ignored: in.others}, &directory{root: in.root}
+	f, images := &Files{Name: filepath.Base(dir), Dir: dir, Ignored: in.others}, &directory{dir: dir}
 	for label, folder := range slices.Sorted(maps.Keys(in.images)) {
 		f.Classes = append(f.Classes, folder)
 		f.add(images, in.images[folder], label)
 	}
 	if f.Len() == 0 {
-		return nil, fmt.Errorf("data: no images in %s (%s)", dir, strings.Join(imageExtensions, ", "))
+		return nil, fmt.Errorf("data: no images in %s (%s)%s", dir, strings.Join(imageExtensions, ", "), in.others.besides())
 	}
 	f.In = images
 	return f, nil
@@ -156,45 +154,35 @@ func ImageFiles(dir string) (*Files, error) {
 
 // found is what a directory contains.
 type found struct {
-	root    *os.Root
 	folders []string          // at the top, sorted
 	images  map[string]*names // by top folder, "" outside of folders
-	others  map[string]int    // files in folders that are not images, by extension
+	others  ignored           // files in folders that are not images, by extension
+}
+
+// ignored are numbers of files by extension.
+type ignored map[string]int
+
+// besides names them in an error.
+func (i ignored) besides() string {
+	if len(i) == 0 {
+		return ""
+	}
+	return ", only files that are not read: " + IgnoredText(i)
 }
 
 func scan(dir string) (in found, err error) {
-	if in.root, err = os.OpenRoot(dir); err != nil {
-		return in, err
-	}
-	in.images, in.others = map[string]*names{}, map[string]int{}
+	in.images, in.others = map[string]*names{}, ignored{}
 	letters := 0
-	err = fs.WalkDir(in.root.FS(), ".", func(file string, entry fs.DirEntry, err error) error {
+	err = walk(dir, "", nil, func(file string, isDir bool) error {
 		folder, _, below := strings.Cut(file, "/")
 		switch {
-		case err != nil || file == ".":
-			return err
-		case hidden(entry.Name()) && entry.IsDir():
-			return fs.SkipDir
-		case hidden(entry.Name()):
-			return nil
-		case entry.IsDir() && !below:
+		case isDir && !below:
 			in.folders = append(in.folders, folder)
-		}
-		if entry.Type()&fs.ModeSymlink != 0 {
-			where := filepath.Join(dir, filepath.FromSlash(file))
-			if err := linkedFolder(where); err != nil {
-				return err
+		case isDir:
+		case isImage(file):
+			if !below {
+				folder = ""
 			}
-			// A dangling link is a damaged image.
-			if _, err := in.root.Stat(file); below && err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("%s is a link out of %s: copy the image there", where, dir)
-			}
-		}
-		if !below {
-			folder = ""
-		}
-		switch {
-		case isImage(entry):
 			if letters += len(file); letters > maxNames {
 				return fmt.Errorf("%s: the names of its images take more than 4 GiB: pack them into tar shards", dir)
 			}
@@ -202,7 +190,7 @@ func scan(dir string) (in found, err error) {
 				in.images[folder] = &names{}
 			}
 			in.images[folder].add(file)
-		case below && !entry.IsDir():
+		case below:
 			in.others[strings.ToLower(path.Ext(file))]++
 		}
 		return nil
@@ -210,12 +198,46 @@ func scan(dir string) (in found, err error) {
 	return in, err
 }
 
-// linkedFolder refuses a link if it leads to a folder.
-func linkedFolder(link string) error {
-	if info, err := os.Stat(link); err == nil && info.IsDir() {
-		return fmt.Errorf("%s is a link to a folder, and links are not followed: move the folder there", link)
+// walk visits the files and folders below a directory in the order of their names, slash-separated, without hidden ones.
+// It follows links; a dangling one is a file. above are the folders that contain the directory.
+func walk(dir, below string, above []fs.FileInfo, visit func(file string, isDir bool) error) error {
+	here := filepath.Join(dir, filepath.FromSlash(below))
+	self, err := os.Stat(here)
+	if err != nil {
+		return err
+	}
+	for _, parent := range above {
+		if os.SameFile(parent, self) {
+			return fmt.Errorf("%s is a link to a folder that contains it: remove the link", here)
+		}
+	}
+	entries, err := os.ReadDir(here)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if hidden(entry.Name()) {
+			continue
+		}
+		file, isDir := path.Join(below, entry.Name()), leadsToFolder(here, entry)
+		err := visit(file, isDir)
+		if err == nil && isDir {
+			err = walk(dir, file, append(above[:len(above):len(above)], self), visit)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// leadsToFolder reports whether an entry of a directory is a folder or a link to one.
+func leadsToFolder(dir string, entry fs.DirEntry) bool {
+	if entry.Type()&fs.ModeSymlink == 0 {
+		return entry.IsDir()
+	}
+	info, err := os.Stat(filepath.Join(dir, entry.Name()))
+	return err == nil && info.IsDir()
 }
 
 // HoldOut splits the files as a function of the seed, by the SHA-256 of the text SEED/CLASS/PATH: an image is held out

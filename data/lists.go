@@ -7,10 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/wepe-go/wepe/internal/regular"
 )
 
 const (
@@ -26,13 +27,12 @@ const (
 // list is the file's name within dir. Without class names the classes are named 0 to the largest label; with them a
 // label beyond the last is an error. A path that leaves dir is an error.
 func Lists(dir, list string, classes []string) (*Files, error) {
-	root, err := os.OpenRoot(dir)
+	if !filepath.IsLocal(list) {
+		return nil, fmt.Errorf("data: %s: list %s leaves the directory", dir, list)
+	}
+	file, err := regular.Open(filepath.Join(dir, list))
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
-	}
-	file, err := root.Open(list)
-	if err != nil {
-		return nil, fmt.Errorf("data: %s: %w", dir, err)
 	}
 	defer file.Close()
 	paths, labels, err := parseList(file, len(classes))
@@ -40,10 +40,12 @@ func Lists(dir, list string, classes []string) (*Files, error) {
 		return nil, fmt.Errorf("data: %s: %w", filepath.Join(dir, list), err)
 	}
 	if classes == nil {
-		classes = numberedClasses(labels)
+		if classes, err = numberedClasses(labels); err != nil {
+			return nil, fmt.Errorf("data: %s: %w", filepath.Join(dir, list), err)
+		}
 	}
 	name := filepath.Base(dir) + "-" + strings.TrimSuffix(filepath.Base(list), filepath.Ext(list))
-	return &Files{Name: name, Dir: dir, Labels: labels, Classes: classes, In: &directory{root, paths}}, nil
+	return &Files{Name: name, Dir: dir, Labels: labels, Classes: classes, In: &directory{dir, paths}}, nil
 }
 
 // parseList reads the lines; classes is 0 for any number.

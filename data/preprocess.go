@@ -23,34 +23,47 @@ func FromImage(img image.Image) *Image {
 	return p
 }
 
-// Preprocess returns the image resized and cropped, or cut into patches, as settings specify.
+// Preprocess returns the image resized and cropped, or cut into patches, as settings specify. Only the visible part of
+// the resized image is computed.
 func (p *Image) Preprocess(s preprocess.Settings) (*Image, error) {
 	height, width := s.Resized(p.Height, p.Width)
-	if int64(height)*int64(width) > maxPixels {
-		return nil, fmt.Errorf("%d×%d pixels become %d×%d, want at most %d", p.Width, p.Height, width, height, maxPixels)
+	w := window{height: height, width: width}
+	if s.Fit != preprocess.FitPatches && (s.Crop != [2]int{} || s.Trim != [2]int{}) {
+		start, size := s.Window(height, width)
+		w = window{top: start[0], left: start[1], height: size[0], width: size[1]}
 	}
-	start, size := s.Window(height, width)
-	w := window{top: start[0], left: start[1], height: size[0], width: size[1]}
-	cuts := s.Fit != preprocess.FitPatches && (s.Crop != [2]int{} || s.Trim != [2]int{})
-	switch {
-	case s.Float:
-		p = p.resizeFloat(height, width, s.Kernel())
-	case cuts && s.Kernel() != preprocess.Nearest && w.within(height, width): // only the visible part
-		return p.resample(tapsOf(s.Kernel(), p.Height, part{0, float64(p.Height)}, height)[w.top:w.top+w.height],
-			tapsOf(s.Kernel(), p.Width, part{0, float64(p.Width)}, width)[w.left:w.left+w.width],
-			p.columnsFirst(height, width)), nil
-	default:
-		p = p.Resize(height, width, s.Kernel())
+	if int64(w.height)*int64(w.width) > maxPixels {
+		return nil, fmt.Errorf("%d×%d pixels become %d×%d, want at most %d", p.Width, p.Height, w.width, w.height, maxPixels)
 	}
-	switch {
-	case s.Fit == preprocess.FitPatches:
+	visible := w.visible(height, width)
+	if visible.height < 1 || visible.width < 1 {
+		return p.framed(window{top: p.Height, height: w.height, width: w.width}, s), nil
+	}
+	if s.Float {
+		p = p.resizeFloat(height, width, visible, s.Kernel())
+	} else {
+		p = p.resized(height, width, visible, s.Kernel())
+	}
+	if s.Fit == preprocess.FitPatches {
 		return p.strip(s)
-	case !cuts:
+	}
+	if visible == w {
 		return p, nil
 	}
+	return p.framed(window{top: w.top - visible.top, left: w.left - visible.left, height: w.height, width: w.width}, s), nil
+}
+
+// framed returns a window of the image, with the colour of the settings beyond the border.
+func (p *Image) framed(w window, s preprocess.Settings) *Image {
 	out := &Image{Height: w.height, Width: w.width, Pixels: cut(p, p.Pixels, w, s.Fill)}
-	if p.Float != nil {
+	if s.Float {
 		out.Float = cut(p, p.Float, w, s.Fill)
 	}
-	return out, nil
+	return out
+}
+
+// visible returns the part of a window that is in an image of the given sides.
+func (w window) visible(height, width int) window {
+	top, left := max(0, w.top), max(0, w.left)
+	return window{top: top, left: left, height: min(height, w.top+w.height) - top, width: min(width, w.left+w.width) - left}
 }

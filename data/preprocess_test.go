@@ -3,11 +3,11 @@
 package data
 
 import (
+	"bytes"
 	"math"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
@@ -69,11 +69,29 @@ func TestTrimKeepsTheTopLeft(t *testing.T) {
 	}
 }
 
-func TestAResizeBeyondTheLimitIsRefused(t *testing.T) {
-	p := preprocess.Settings{Fit: preprocess.FitShortest, Size: [2]int{300, 300}, Crop: [2]int{3, 3}}
-	_, err := (&Image{Height: 1, Width: 1000, Pixels: make([]uint8, 3000)}).Preprocess(p)
-	if err == nil || !strings.Contains(err.Error(), "300000×300") {
-		t.Errorf("a ribbon of 1000×1 is resized to 300000×300: %v", err)
+// A ribbon of 65,535×1 pixels becomes 131,070 pixels long, or 19,660,500, but only its crop is computed; an output of that
+// size is refused.
+func TestPreprocess_OnlyTheCropOfARibbonIsComputed(t *testing.T) {
+	ribbon := &Image{Height: 1, Width: 65535, Pixels: bytes.Repeat([]byte{7, 11, 13}, 65535)}
+	for _, edge := range []int{2, 300} {
+		for _, r := range []preprocess.Resample{preprocess.Bicubic, preprocess.Nearest} {
+			for _, float := range []bool{false, r != preprocess.Nearest} {
+				s := preprocess.Settings{Fit: preprocess.FitShortest, Size: [2]int{edge, edge}, Resample: r, Float: float}
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				cropped := s
+				cropped.Crop = [2]int{2, 3}
+				got, err := ribbon.Preprocess(cropped)
+				runtime.ReadMemStats(&after)
+				if used := after.TotalAlloc - before.TotalAlloc; err != nil || used > 4<<20 ||
+					!bytes.Equal(got.Pixels, bytes.Repeat([]byte{7, 11, 13}, 6)) {
+					t.Errorf("%+v: %v, %v, %d bytes", cropped, got, err, used)
+				}
+				if _, err := ribbon.Preprocess(s); (err == nil) != (edge == 2) {
+					t.Errorf("%+v: %v", s, err)
+				}
+			}
+		}
 	}
 }
 
@@ -115,7 +133,7 @@ func TestResizingATallImageTakesTheMemoryOfItsPixels(t *testing.T) {
 	tall := &Image{Height: 20011, Width: 1, Pixels: make([]uint8, 3*20011)}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	tall.resizeFloat(67, 67, preprocess.Bicubic)
+	tall.resizeFloat(67, 67, window{height: 67, width: 67}, preprocess.Bicubic)
 	runtime.ReadMemStats(&after)
 	if used := after.TotalAlloc - before.TotalAlloc; used > 4<<20 {
 		t.Errorf("%d bytes", used)

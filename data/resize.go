@@ -75,32 +75,33 @@ type tap struct {
 // part is the visible part of an axis, in pixels: its start and its length.
 type part struct{ from, length float64 }
 
-// tapsOf computes and rounds the weights of an axis.
-func tapsOf(r preprocess.Resample, in int, of part, out int) []tap {
-	taps := make([]tap, out)
-	eachWeights(r, in, of, out, func(i, first int, weights []float64) {
-		taps[i] = tap{first, make([]int32, len(weights))}
+// tapsOf computes and rounds the weights of output pixels from to end-1 of an axis.
+func tapsOf(r preprocess.Resample, in int, of part, out, from, end int) []tap {
+	taps := make([]tap, end-from)
+	eachWeights(r, in, of, out, from, end, func(i, first int, weights []float64) {
+		taps[i-from] = tap{first, make([]int32, len(weights))}
 		for j, w := range weights {
-			taps[i].weights[j] = int32(math.Copysign(0.5, w) + float64(w*(1<<weightBits)))
+			taps[i-from].weights[j] = int32(math.Copysign(0.5, w) + float64(w*(1<<weightBits)))
 		}
 	})
 	return taps
 }
 
-// eachWeights computes the weights of an axis: for each output pixel the weights of the input pixels from first on,
-// also beyond the visible part. do may use them only during the call.
-func eachWeights(r preprocess.Resample, in int, of part, out int, do func(i, first int, weights []float64)) {
+// eachWeights computes the weights of an axis of out pixels: for each from from to end-1 the weights of the input pixels
+// from first on, also beyond the visible part. do may use them only during the call.
+func eachWeights(r preprocess.Resample, in int, of part, out, from, end int,
+	do func(i, first int, weights []float64)) {
 	k, support := kernel(r)
 	scale := of.length / float64(out)
 	widening := max(1, scale)
 	support *= widening
 	raw := make([]float64, 0, 2*int(math.Ceil(support))+1)
-	for i := range out {
+	for i := from; i < end; i++ {
 		centre := of.from + float64((float64(i)+0.5)*scale)
-		first, end := max(0, int(centre-support+0.5)), min(in, int(centre+support+0.5))
+		first, last := max(0, int(centre-support+0.5)), min(in, int(centre+support+0.5))
 		raw = raw[:0]
 		var sum float64
-		for j := first; j < end; j++ {
+		for j := first; j < last; j++ {
 			w := k((float64(j) - centre + 0.5) * (1 / widening))
 			raw, sum = append(raw, w), sum+w
 		}
@@ -113,41 +114,49 @@ func eachWeights(r preprocess.Resample, in int, of part, out int, do func(i, fir
 	}
 }
 
-// resizeFloat is Resize without rounding, as in torchvision with antialias: in Float, and rounded in Pixels.
-func (p *Image) resizeFloat(height, width int, r preprocess.Resample) *Image {
-	firsts, columns := make([]int, width), make([][]float64, width)
-	eachWeights(r, p.Width, part{0, float64(p.Width)}, width, func(x, first int, weights []float64) {
-		firsts[x], columns[x] = first, slices.Clone(weights)
-	})
-	out := &Image{Height: height, Width: width, Pixels: make([]uint8, 3*height*width),
-		Float: make([]float32, 3*height*width)}
+// resizeFloat is resized without rounding, as in torchvision with antialias: in Float, and rounded in Pixels.
+func (p *Image) resizeFloat(height, width int, w window, r preprocess.Resample) *Image {
+	firsts, columns := make([]int, w.width), make([][]float64, w.width)
+	eachWeights(r, p.Width, part{0, float64(p.Width)}, width, w.left, w.left+w.width,
+		func(x, first int, weights []float64) {
+			firsts[x-w.left], columns[x-w.left] = first, slices.Clone(weights)
+		})
+	out := &Image{Height: w.height, Width: w.width, Pixels: make([]uint8, 3*w.height*w.width),
+		Float: make([]float32, 3*w.height*w.width)}
 	line := make([]float64, 3*p.Width) // a row of the output before its columns are resized
-	eachWeights(r, p.Height, part{0, float64(p.Height)}, height, func(y, first int, weights []float64) {
-		clear(line)
-		for j, w := range weights {
-			for i, v := range p.Pixels[3*(first+j)*p.Width:][:len(line)] {
-				line[i] += w * float64(v)
+	eachWeights(r, p.Height, part{0, float64(p.Height)}, height, w.top, w.top+w.height,
+		func(y, first int, weights []float64) {
+			clear(line)
+			for j, w := range weights {
+				for i, v := range p.Pixels[3*(first+j)*p.Width:][:len(line)] {
+					line[i] += w * float64(v)
+				}
 			}
-		}
-		for i := range 3 * width {
-			x, c, sum := i/3, i%3, 0.0
-			for j, w := range columns[x] {
-				sum += w * line[3*(firsts[x]+j)+c]
+			at := 3 * (y - w.top) * w.width
+			for i := range 3 * w.width {
+				x, c, sum := i/3, i%3, 0.0
+				for j, w := range columns[x] {
+					sum += w * line[3*(firsts[x]+j)+c]
+				}
+				out.Float[at+i] = float32(sum)
+				out.Pixels[at+i] = uint8(math.Round(min(max(sum, 0), 255)))
 			}
-			out.Float[3*y*width+i] = float32(sum)
-			out.Pixels[3*y*width+i] = uint8(math.Round(min(max(sum, 0), 255)))
-		}
-	})
+		})
 	return out
 }
 
 // Resize returns the image resized; the image itself if the size is the same.
 func (p *Image) Resize(height, width int, r preprocess.Resample) *Image {
+	return p.resized(height, width, window{height: height, width: width}, r)
+}
+
+// resized returns a window of the image resized to height×width, which is within that.
+func (p *Image) resized(height, width int, w window, r preprocess.Resample) *Image {
 	if r == preprocess.Nearest {
-		return p.nearest(height, width)
+		return p.nearest(height, width, w)
 	}
-	return p.resample(tapsOf(r, p.Height, part{0, float64(p.Height)}, height),
-		tapsOf(r, p.Width, part{0, float64(p.Width)}, width), p.columnsFirst(height, width))
+	return p.resample(tapsOf(r, p.Height, part{0, float64(p.Height)}, height, w.top, w.top+w.height),
+		tapsOf(r, p.Width, part{0, float64(p.Width)}, width, w.left, w.left+w.width), p.columnsFirst(height, width))
 }
 
 // columnsFirst reports whether Pillow resizes the columns before the rows, because the height shrinks much more than
@@ -235,11 +244,11 @@ func (p *Image) resizeColumns(taps []tap, first int) *Image {
 	return out
 }
 
-// nearest resizes by nearest neighbour.
-func (p *Image) nearest(height, width int) *Image {
-	out := &Image{Height: height, Width: width, Pixels: make([]uint8, 0, 3*height*width)}
-	columns := resample.Nearest(p.Width, width)
-	for _, y := range resample.Nearest(p.Height, height) {
+// nearest returns a window of the image resized by nearest neighbour.
+func (p *Image) nearest(height, width int, w window) *Image {
+	out := &Image{Height: w.height, Width: w.width, Pixels: make([]uint8, 0, 3*w.height*w.width)}
+	columns := resample.Nearest(p.Width, width, w.left, w.left+w.width)
+	for _, y := range resample.Nearest(p.Height, height, w.top, w.top+w.height) {
 		for _, x := range columns {
 			at := 3 * (y*p.Width + x)
 			out.Pixels = append(out.Pixels, p.Pixels[at:at+3]...)

@@ -16,10 +16,17 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/wepe-go/wepe/internal/regular"
 )
 
 // classNamesFile may be beside shards that do not name their classes: one name per line.
 const classNamesFile = "classnames.txt"
+
+const (
+	maxClassNames = 16 << 20 // bytes
+	sparseClasses = 100      // labels without images that are accepted in any dataset without names
+)
 
 // Shards finds the shards of a dataset, files with the given extension (".tar"), in the directory or in its folders
 // data, train, val, test and so on, see [Folder]. The split of a shard is that of its folder, otherwise that of a
@@ -94,7 +101,7 @@ func splitWord(folder, file string) (name string, split int) {
 // classes is nil, class names are read from classNamesFile in the directory, or are 0 to the largest label.
 func NewShards(dir string, paths []string, in Container, labels []int32, classes []string) (*Files, error) {
 	if len(labels) == 0 {
-		return nil, fmt.Errorf("data: %s: the %d shards contain no images", dir, len(paths))
+		return nil, fmt.Errorf("data: %s: the %d shards contain no images (%s)", dir, len(paths), strings.Join(imageExtensions, ", "))
 	}
 	h := sha256.New()
 	for _, shard := range paths {
@@ -105,14 +112,15 @@ func NewShards(dir string, paths []string, in Container, labels []int32, classes
 		fmt.Fprintf(h, "%q %d\n", filepath.Base(shard), info.Size())
 	}
 	if classes == nil {
-		text, err := os.ReadFile(filepath.Join(dir, classNamesFile))
+		text, err := regular.ReadFile(filepath.Join(dir, classNamesFile), maxClassNames)
 		switch {
 		case err == nil:
 			classes = strings.Split(strings.TrimSpace(strings.ReplaceAll(string(text), "\r\n", "\n")), "\n")
-		case !errors.Is(err, fs.ErrNotExist):
-			return nil, fmt.Errorf("data: %w", err)
-		default:
-			classes = numberedClasses(labels)
+		case errors.Is(err, fs.ErrNotExist):
+			classes, err = numberedClasses(labels)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("data: %s: %w", dir, err)
 		}
 	}
 	for part, label := range labels {
@@ -138,12 +146,21 @@ func (f *Files) hash(w io.Writer) {
 	}
 }
 
-// numberedClasses names classes by their numbers, up to the largest label.
-func numberedClasses(labels []int32) (classes []string) {
-	for label := range slices.Max(append(labels[:len(labels):len(labels)], -1)) + 1 {
+// numberedClasses names classes by their numbers, up to the largest label. A model has an output for each, so most must
+// occur: one wrong label would make a million.
+func numberedClasses(labels []int32) (classes []string, err error) {
+	largest, seen := int32(-1), map[int32]bool{}
+	for _, label := range labels {
+		largest, seen[label] = max(largest, label), true
+	}
+	if int(largest) >= 2*len(seen)+sparseClasses {
+		return nil, fmt.Errorf("the largest label is %d, but only %d labels occur: number the classes from 0 without gaps, or "+
+			"name all in %s", largest, len(seen), classNamesFile)
+	}
+	for label := range largest + 1 {
 		classes = append(classes, strconv.Itoa(int(label)))
 	}
-	return classes
+	return classes, nil
 }
 
 // parseLabel reads a label as text.

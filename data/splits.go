@@ -5,7 +5,6 @@ package data
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -79,12 +78,7 @@ func foldersOf(dir string) (named, others []string, err error) {
 	for _, entry := range entries {
 		name := entry.Name()
 		switch {
-		case hidden(name):
-		case entry.Type()&fs.ModeSymlink != 0:
-			if err := linkedFolder(filepath.Join(dir, name)); err != nil {
-				return nil, nil, err
-			}
-		case !entry.IsDir():
+		case hidden(name) || !leadsToFolder(dir, entry):
 		case splitOf(name) >= 0:
 			named = append(named, name)
 		default:
@@ -97,25 +91,28 @@ func foldersOf(dir string) (named, others []string, err error) {
 // holdsClasses reports whether a directory contains folders with images, and no image itself.
 func holdsClasses(dir string) (bool, error) {
 	entries, err := os.ReadDir(dir)
-	if err != nil || slices.ContainsFunc(entries, isImage) {
+	for _, entry := range entries {
+		if !hidden(entry.Name()) && isImage(entry.Name()) && !leadsToFolder(dir, entry) {
+			return false, nil
+		}
+	}
+	if err != nil {
 		return false, err
 	}
 	return hasImages(dir)
 }
 
 // hasImages reports whether there is an image in a directory or below.
-func hasImages(dir string) (found bool, err error) {
-	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case hidden(entry.Name()) && entry.IsDir():
-			return fs.SkipDir
-		case isImage(entry):
-			found = true
-			return fs.SkipAll
+func hasImages(dir string) (bool, error) {
+	found := errors.New("found")
+	err := walk(dir, "", nil, func(file string, isDir bool) error {
+		if !isDir && isImage(file) {
+			return found
 		}
 		return nil
 	})
-	return found, err
+	if errors.Is(err, found) {
+		return true, nil
+	}
+	return false, err
 }

@@ -45,8 +45,7 @@ func (f *Files) Stream(p preprocess.Settings, how Streaming) (*Stream, error) {
 		return nil, err
 	}
 	if p.Fit == preprocess.FitPatches || p.Float {
-		return nil, fmt.Errorf("data: %s: images in patches and unrounded pixels cannot be streamed: use them without "+
-			"--stream", f.Name)
+		return nil, fmt.Errorf("data: %s: images in patches and unrounded pixels cannot be streamed: load them", f.Name)
 	}
 	info.Labels, info.Workers, info.skip, info.logger = f.Labels, how.Workers, how.Skip, how.Logger
 	return &Stream{Info: info, files: f, settings: p, memory: semaphore.NewWeighted(maxPixels),

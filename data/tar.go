@@ -13,6 +13,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/wepe-go/wepe/internal/regular"
 )
 
 // shards are images in tar files. An image is identified by the position of its header: archive/tar reads from there,
@@ -20,6 +22,7 @@ import (
 type shards struct {
 	files  []*os.File // open while they are in use
 	images []member
+	dotted string // an image that is none by WebDataset's rule: its extension begins at the first dot
 }
 
 // member is the position of an image: its shard, and the block of 512 bytes at which its header begins.
@@ -41,12 +44,17 @@ func Tar(dir string, paths []string, classes []string) (*Files, error) {
 			return nil, fmt.Errorf("data: %s: %w", shard, err)
 		}
 	}
+	if len(labels) == 0 && s.dotted != "" {
+		stem, extension, _ := strings.Cut(path.Base(s.dotted), ".")
+		return nil, fmt.Errorf("data: %s: the %d shards contain no samples: the name of a sample ends at its first dot, so %s is "+
+			"%q of sample %s: rename the members without other dots", dir, len(paths), s.dotted, extension, stem)
+	}
 	return NewShards(dir, paths, s, labels, classes)
 }
 
 // index adds the images of a shard.
 func (s *shards) index(labels *[]int32, shardPath string) error {
-	file, err := os.Open(shardPath)
+	file, err := regular.Open(shardPath)
 	if err != nil {
 		return err
 	}
@@ -93,6 +101,8 @@ func (s *shards) index(labels *[]int32, shardPath string) error {
 			return fmt.Errorf("%s: %d bytes, want at most %d", name, header.Size, maxFileBytes)
 		case known:
 			img = &member{shard, uint32(at / tarBlock)}
+		case isImage(base):
+			s.dotted = name
 		}
 		return nil
 	})
@@ -108,8 +118,8 @@ func eachMember(file *os.File, do func(at int64, header *tar.Header, content io.
 	if err != nil {
 		return err
 	}
-	if !info.Mode().IsRegular() || info.Size()/tarBlock > math.MaxUint32 {
-		return fmt.Errorf("%d bytes, want a regular file of less than 2 TiB", info.Size())
+	if info.Size()/tarBlock > math.MaxUint32 {
+		return fmt.Errorf("%d bytes, want less than 2 TiB", info.Size())
 	}
 	section := io.NewSectionReader(file, 0, info.Size())
 	reader := tar.NewReader(section)

@@ -7,15 +7,18 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/regular"
 )
 
 func TestTarFindsSamplesBetweenOtherMembers(t *testing.T) {
@@ -92,20 +95,22 @@ func TestTarRefusesInOneLine(t *testing.T) {
 		content []byte
 		want    string
 	}{
-		"no label":       {datatest.Tar([2]string{"0.jpg", img}), "0 has an image but no label: add 0.cls"},
-		"no image":       {datatest.Tar([2]string{"0.cls", "1"}, [2]string{"1.cls", "1"}), "0 has a label but no image"},
-		"a wrong label":  {datatest.Tar([2]string{"d/0.cls", "cat"}, [2]string{"d/0.jpg", img}), `d/0.cls: label "cat"`},
-		"below a label":  {datatest.Tar([2]string{"0.cls", "-1"}, [2]string{"0.jpg", img}), "0 to 999999"},
-		"a large label":  {datatest.Tar([2]string{"0.cls", "1000000"}, [2]string{"0.jpg", img}), "0 to 999999"},
-		"two images":     {datatest.Tar([2]string{"0.jpg", img}, [2]string{"0.png", img}), "0 has two images"},
-		"nothing":        {datatest.Tar([2]string{"readme", "x"}), "the 1 shards contain no images"},
-		"no tar":         {bytes.Repeat([]byte("hello"), 300), "invalid tar header"},
-		"cut in a file":  {whole[:530], "0.jpg: the file is truncated"},
-		"cut in headers": {whole[:1300], "the file is truncated"},
-		"a huge size":    {large, "the file is truncated"},
-		"a symlink":      {linked(tar.TypeSymlink), "the 1 shards contain no images"},
-		"a hard link":    {linked(tar.TypeLink), "the 1 shards contain no images"},
-		"a device":       {linked(tar.TypeBlock), "the 1 shards contain no images"},
+		"no label":         {datatest.Tar([2]string{"0.jpg", img}), "0 has an image but no label: add 0.cls"},
+		"no image":         {datatest.Tar([2]string{"0.cls", "1"}, [2]string{"1.cls", "1"}), "0 has a label but no image"},
+		"a wrong label":    {datatest.Tar([2]string{"d/0.cls", "cat"}, [2]string{"d/0.jpg", img}), `d/0.cls: label "cat"`},
+		"below a label":    {datatest.Tar([2]string{"0.cls", "-1"}, [2]string{"0.jpg", img}), "0 to 999999"},
+		"a large label":    {datatest.Tar([2]string{"0.cls", "1000000"}, [2]string{"0.jpg", img}), "0 to 999999"},
+		"two images":       {datatest.Tar([2]string{"0.jpg", img}, [2]string{"0.png", img}), "0 has two images"},
+		"dotted names":     {datatest.Tar([2]string{"d/img.0000.png", img}, [2]string{"d/img.0000.cls", "1"}), "d/img.0000.png"},
+		"labels with gaps": {datatest.Tar([2]string{"0.jpg", img}, [2]string{"0.cls", "999999"}), "largest label is 999999"},
+		"nothing":          {datatest.Tar([2]string{"readme", "x"}), "the 1 shards contain no images"},
+		"no tar":           {bytes.Repeat([]byte("hello"), 300), "invalid tar header"},
+		"cut in a file":    {whole[:530], "0.jpg: the file is truncated"},
+		"cut in headers":   {whole[:1300], "the file is truncated"},
+		"a huge size":      {large, "the file is truncated"},
+		"a symlink":        {linked(tar.TypeSymlink), "the 1 shards contain no images"},
+		"a hard link":      {linked(tar.TypeLink), "the 1 shards contain no images"},
+		"a device":         {linked(tar.TypeBlock), "the 1 shards contain no images"},
 	} {
 		dir := datatest.Tree(t, map[string][]byte{"a.tar": c.content})
 		_, err := campaign.Malformed(t, func() error {
@@ -188,6 +193,47 @@ func TestShardsAreSplitByTheWordsOfTheirPaths(t *testing.T) {
 }
 
 // FuzzTar: a shard gives a one-line error, or its images are parts of it, each with a label.
+// A pipe named as a shard or as its class names is an error: opening it would wait for its other end. Class names are read
+// up to a limit.
+func TestTar_PipesAndLongClassNames(t *testing.T) {
+	whole := datatest.Tar([2]string{"0.jpg", string(plain(1, 2, 3))}, [2]string{"0.cls", "0"})
+	dir := datatest.Tree(t, map[string][]byte{"a.tar": whole})
+	pipe, names := filepath.Join(dir, "b.tar"), filepath.Join(dir, classNamesFile)
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), syscall.Mkfifo(names, 0o600)); err != nil {
+		t.Skip(err)
+	}
+	for _, shard := range []string{pipe, filepath.Join(dir, "a.tar")} {
+		if _, err := Tar(dir, []string{shard}, nil); !errors.Is(err, regular.ErrIrregular) {
+			t.Errorf("%s: %v", shard, err)
+		}
+	}
+	if err := errors.Join(os.Remove(names), os.WriteFile(names, make([]byte, maxClassNames+1), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Tar(dir, []string{filepath.Join(dir, "a.tar")}, nil); !errors.As(err, new(*fs.PathError)) {
+		t.Errorf("long class names: %v", err)
+	}
+}
+
+// FuzzClassNames: names of classes are one for each line, and each label has one.
+func FuzzClassNames(f *testing.F) {
+	shard := filepath.Join(f.TempDir(), "0.tar")
+	if err := os.WriteFile(shard, datatest.Tar([2]string{"0.jpg", "x"}, [2]string{"0.cls", "2"}), 0o600); err != nil {
+		f.Fatal(err)
+	}
+	campaign.Fuzz(f, []string{"a\nb\nc\n", "a\r\nb", ""}, func(t *testing.T, text string) {
+		names := filepath.Join(filepath.Dir(shard), classNamesFile)
+		if err := os.WriteFile(names, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files, err := Tar(filepath.Dir(shard), []string{shard}, nil)
+		if lines := strings.Count(strings.TrimSpace(text), "\n") + 1; (err == nil) != (lines > 2) ||
+			err == nil && len(files.Classes) != lines {
+			t.Errorf("%d lines: %v, %v", lines, files, err)
+		}
+	})
+}
+
 func FuzzTar(f *testing.F) {
 	seeds := [][]byte{datatest.Tar([2]string{"0.cls", "2\n"}, [2]string{"0.jpg", "an image"},
 		[2]string{"1.png", "another"}, [2]string{"1.cls", "0"}),

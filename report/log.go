@@ -9,12 +9,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 )
-
-// maxLine bounds one line of a record. Settings take a few kB, so a longer line is not a row.
-const maxLine = 1 << 20
 
 // Row is a line of a record: an Eval or a Result.
 type Row interface{ kind() string }
@@ -99,21 +97,21 @@ func (rows *Rows) read(path string) error {
 		return err
 	}
 	defer file.Close()
-	scanner := bufio.NewScanner(file)
-	scanner.Buffer(nil, maxLine)
-	for number := 1; scanner.Scan(); number++ {
-		line := bytes.TrimSpace(scanner.Bytes())
-		if len(line) == 0 {
-			continue
+	lines := bufio.NewReader(file)
+	for number := 1; ; number++ {
+		line, err := lines.ReadBytes('\n') // of any length
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			if err := rows.add(line); err != nil {
+				rows.Skipped = append(rows.Skipped, fmt.Sprintf("%s:%d: line skipped: %v", path, number, err))
+			}
 		}
-		if err := rows.add(line); err != nil {
-			rows.Skipped = append(rows.Skipped, fmt.Sprintf("%s:%d: line skipped: %v", path, number, err))
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	if err := scanner.Err(); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
 }
 
 func (rows *Rows) add(line []byte) error {

@@ -3,6 +3,7 @@
 package report
 
 import (
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -103,17 +105,10 @@ func TestLinesThatAreNoRowsAreNamedWithTheReason(t *testing.T) {
 	if rows := gomlxtest.Must(ReadFiles(path))(t); len(rows.Evals) != 1 || len(rows.Skipped) != 1 {
 		t.Errorf("a row after one byte: %+v, skipped %q", rows.Evals, rows.Skipped)
 	}
-	line := func(length int) string { // of a row, blanks included
-		row := `{"kind":"eval","step":3}`
-		return row + strings.Repeat(" ", length-len(row)) + "\n"
-	}
-	write(line(1<<20 - 1))
-	if rows, err := ReadFiles(path); err != nil || len(rows.Evals) != 1 {
-		t.Errorf("a line of 2^20 bytes with its end: %d rows, %v", len(rows.Evals), err)
-	}
-	write(line(1<<20 + 1))
-	if _, err := ReadFiles(path); err == nil || !strings.HasPrefix(err.Error(), "report: "+path+": ") {
-		t.Errorf("a longer line: %v", err)
+	long := `{"kind":"eval","step":3}` + strings.Repeat(" ", 1<<21) + "\n"
+	write("x" + long + long)
+	if rows, err := ReadFiles(path); err != nil || len(rows.Evals) != 1 || len(rows.Skipped) != 1 {
+		t.Errorf("lines of 2 MiB: %d rows, skipped %d, %v", len(rows.Evals), len(rows.Skipped), err)
 	}
 	if _, err := ReadFiles(filepath.Join(dir, "none")); err == nil || !strings.HasPrefix(err.Error(), "report: open ") {
 		t.Errorf("a record that is not there: %v", err)
@@ -193,4 +188,23 @@ func TestWritersThatShareARecordNeverMixTheirLines(t *testing.T) {
 	if len(rows.Evals) != writers*each || len(rows.Skipped) != 0 {
 		t.Errorf("got %d rows, skipped %q, want %d rows", len(rows.Evals), rows.Skipped, writers*each)
 	}
+}
+
+// FuzzReadFiles: a file is read, its lines that are no rows are skipped, and a row appended to it is read.
+func FuzzReadFiles(f *testing.F) {
+	seeds := []string{`{"kind":"eval","step":3}` + "\n", `{"kind":"result"}` + "\n{", "\n\n7", ""}
+	campaign.Fuzz(f, seeds, func(t *testing.T, content string) {
+		path := filepath.Join(t.TempDir(), "rows.jsonl")
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before, err := ReadFiles(path)
+		if err := errors.Join(err, Append(path, Eval{Step: 3})); err != nil {
+			t.Fatal(err)
+		}
+		after, err := ReadFiles(path)
+		if err != nil || len(after.Evals) != len(before.Evals)+1 {
+			t.Errorf("%d rows, then %d, %v", len(before.Evals), len(after.Evals), err)
+		}
+	})
 }

@@ -46,14 +46,13 @@ func revision(info *debug.BuildInfo) string {
 	return "unknown"
 }
 
-// commandLine joins the arguments as typed on a command line. Records are published, so only the last element of an
-// absolute path is kept: other directories mean nothing on another machine.
+// commandLine joins the arguments as typed on a command line, so that it can be pasted; of the program only the name is
+// kept.
 func commandLine(args []string) string {
 	words := make([]string, len(args))
 	for i, arg := range args {
-		at := strings.IndexByte(arg, '/') // of DIR, --out=DIR, cifar100:DIR, but not hf://owner/name
-		if at >= 0 && !strings.HasPrefix(arg[at:], "//") && (at == 0 || strings.ContainsRune("=:", rune(arg[at-1]))) {
-			arg = arg[:at] + filepath.Base(arg)
+		if i == 0 {
+			arg = filepath.Base(arg)
 		}
 		if strings.ContainsAny(arg, " ;'\"*?$&|<>()") || arg == "" {
 			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"

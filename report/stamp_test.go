@@ -45,12 +45,12 @@ func TestCommit(t *testing.T) {
 	}
 }
 
-func TestCommandLine_KeepsNoDirectoryOfTheMachine(t *testing.T) {
+func TestCommandLine_CanBePasted(t *testing.T) {
 	got := commandLine([]string{"/some/where/cifar100", "-data=/home/me/sets/cifar", "-out", "/home/me/out", "-seeds=3",
 		"-set", "a=1;b=2", "-data=rel/dir", "hf://owner/name", "cifar100:/home/me/sets", "--data=vtab:dtd:/home/me/vtab",
 		"", "it's"})
-	want := "cifar100 -data=cifar -out out -seeds=3 -set 'a=1;b=2' -data=rel/dir hf://owner/name cifar100:sets " +
-		`--data=vtab:dtd:vtab '' 'it'\''s'`
+	want := "cifar100 -data=/home/me/sets/cifar -out /home/me/out -seeds=3 -set 'a=1;b=2' -data=rel/dir hf://owner/name " +
+		`cifar100:/home/me/sets --data=vtab:dtd:/home/me/vtab '' 'it'\''s'`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -19,7 +19,7 @@ import (
 type List struct {
 	Name    string
 	Images  []Image
-	Ignored map[string]int // see data.Files
+	Ignored []map[string]int // see data.IgnoredText
 
 	read  []func() (*data.Image, error) // of each image
 	brief []func(h io.Writer)           // of each image, writes what contents hashes without decoding
@@ -52,12 +52,7 @@ func Folder(dir string) (*List, error) {
 
 // AddFiles adds image files as a part; "" is no part.
 func (l *List) AddFiles(part string, f *data.Files) {
-	if l.Ignored == nil {
-		l.Ignored = map[string]int{}
-	}
-	for kind, n := range f.Ignored {
-		l.Ignored[kind] += n
-	}
+	l.Ignored = append(l.Ignored, f.Ignored)
 	for i := range f.Len() {
 		file := f.Where(i)
 		if part != "" {

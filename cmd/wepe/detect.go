@@ -20,6 +20,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/detect/scenes"
 	detection "github.com/wepe-go/wepe/detect/train"
 	"github.com/wepe-go/wepe/finetune"
@@ -144,6 +145,10 @@ func (o *objects) coco(d *detection.Run, dir string, training bool) error {
 	test, err := open("val2017")
 	if err != nil {
 		return err
+	}
+	if slices.ContainsFunc(test.Dataset.Annotations, func(a coco.Annotation) bool { return a.ID == 0 }) {
+		cli.Line("warning: an annotation has the id 0: cocoapi, and wepe as it, counts a detection of that object as wrong; " +
+			"number annotations from 1")
 	}
 	d.Dataset = test.Dataset.Name
 	if training {

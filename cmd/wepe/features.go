@@ -18,7 +18,6 @@ import (
 
 	"github.com/wepe-go/wepe/analysis/features"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
-	"github.com/wepe-go/wepe/cmd/wepe/internal/dataset"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/atomicfile"
@@ -94,7 +93,7 @@ func (o *extraction) run(c *cobra.Command, model string) error {
 	if err != nil {
 		return fmt.Errorf("--data %s: %w", o.data, err)
 	}
-	ignored := dataset.Ignored(list.Ignored)
+	ignored := data.IgnoredText(list.Ignored...)
 	if o.count > 0 {
 		list = list.Thin(o.count)
 	}

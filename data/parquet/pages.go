@@ -149,7 +149,7 @@ func checkFooter(file *os.File) (size int64, err error) {
 	const tail = 8
 	size = info.Size()
 	raw := make([]byte, tail)
-	if !info.Mode().IsRegular() || size < int64(len(magic)+tail) {
+	if size < int64(len(magic)+tail) {
 		return 0, errors.New("not a Parquet file")
 	}
 	if _, err := file.ReadAt(raw, size-tail); err != nil {

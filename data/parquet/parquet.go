@@ -25,6 +25,7 @@ import (
 	pq "github.com/parquet-go/parquet-go"
 
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/regular"
 )
 
 // The columns that are read.
@@ -74,7 +75,7 @@ func Files(dir string, paths []string, classes []string) (*data.Files, error) {
 // index adds the images of a file, and returns the names of classes in its metadata.
 func (s *shards) index(path string) (classes []string, err error) {
 	defer recovered(&err)
-	file, err := os.Open(path)
+	file, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -163,7 +163,7 @@ func (j Jitter) object(o Object, s *Scene, v view, rows, cols int) Object {
 // mask returns a mask in a view, at the nearest pixels.
 func (j Jitter) mask(mask coco.RLE, s *Scene, v view, rows, cols int) coco.RLE {
 	own, out := mask.Decode(), make([]bool, j.Height*j.Width)
-	lines, columns := resample.Nearest(s.Rows, v.rows)[v.top:], resample.Nearest(s.Cols, v.cols)[v.left:]
+	lines, columns := resample.Nearest(s.Rows, v.rows, v.top, v.rows), resample.Nearest(s.Cols, v.cols, v.left, v.cols)
 	for y := range rows {
 		for x := range cols {
 			from := columns[x]

@@ -20,11 +20,13 @@ func Cubic(x, a float64) float64 {
 
 // Nearest returns the input line of each of out lines in nearest-neighbour resizing of in lines. Positions are
 // summed step by step, as in Pillow, since this decides ties.
-func Nearest(in, out int) []int {
-	lines, step := make([]int, out), float64(in)/float64(out)
+func Nearest(in, out, from, end int) []int {
+	lines, step := make([]int, 0, end-from), float64(in)/float64(out)
 	at := step * 0.5
-	for i := range lines {
-		lines[i] = min(in-1, int(at))
+	for i := range end {
+		if i >= from {
+			lines = append(lines, min(in-1, int(at)))
+		}
 		at += step
 	}
 	return lines

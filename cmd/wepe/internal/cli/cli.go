@@ -58,6 +58,10 @@ func Group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
+// packages are the names with which errors of the library begin: users of the command do not know them.
+var packages = regexp.MustCompile(
+	`: (wepe|vit|checkpoints|preprocess|hub|data|finetune|engine|report|study|analysis|features|detect|scenes|coco|serve): `)
+
 // Main runs the command tree and ends the process. An error is one line on standard error. The exit code is
 //
 //	0        done
@@ -67,7 +71,7 @@ func Group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
 func Main(root *cobra.Command) {
 	code, err := Run(root, os.Args[1:])
 	if err != nil {
-		Line(strings.ReplaceAll(err.Error(), "\n", "; "))
+		Line(packages.ReplaceAllString(strings.ReplaceAll(err.Error(), "\n", "; "), ": "))
 	}
 	leave(code)
 }

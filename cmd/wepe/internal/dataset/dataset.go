@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -96,6 +95,7 @@ type Dataset struct {
 
 	testNote string // about the test split
 	ignored  string // files that are not read
+	unsplit  error  // why no image can be held out, which only all images together do without
 
 	options                 Options
 	fraction                float64         // of the training images in memory, 0 for all
@@ -140,6 +140,10 @@ func Open(ctx context.Context, spec string, o Options) (*Dataset, error) {
 		return nil, fmt.Errorf("--data %s is a file: want %s", spec, cli.DataForms)
 	default:
 		err = d.openDirectory(spec)
+	}
+	if errors.Is(err, data.ErrSplits) {
+		err = fmt.Errorf("%w; to evaluate all images of one folder: --data %s --split %s", err,
+			filepath.Join(spec, "FOLDER"), AllSplits)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--data %s: %w", spec, err)
@@ -245,10 +249,10 @@ func (d *Dataset) openDirectory(dir string) error {
 		return fmt.Errorf("%s is the only class: use a folder for each class, or train and val with such folders", all[0])
 	}
 	if parts.Validation == nil && parts.Test == nil {
-		if parts.Train, parts.Validation, err = parts.Train.HoldOut(heldOut, 0); err != nil {
-			return err
+		train, held, err := parts.Train.HoldOut(heldOut, 0)
+		if d.unsplit = err; err == nil {
+			parts.Train, parts.Validation, d.note = train, held, " (about a fifth, chosen by the names of files)"
 		}
-		d.note = " (about a fifth, chosen by the names of files)"
 	}
 	d.setFiles(parts.Train, parts.Validation, parts.Test)
 	return nil
@@ -345,24 +349,13 @@ func (d *Dataset) Describe(part float64) {
 
 // ignored lists the files that are not read.
 func ignored(parts ...*data.Files) string {
-	others := map[string]int{}
+	var all []map[string]int
 	for _, f := range parts {
 		if f != nil {
-			for kind, n := range f.Ignored {
-				others[kind] += n
-			}
+			all = append(all, f.Ignored)
 		}
 	}
-	return Ignored(others)
-}
-
-// Ignored lists a data.Files.Ignored: types of files and their numbers.
-func Ignored(others map[string]int) string {
-	var text []string
-	for _, kind := range slices.Sorted(maps.Keys(others)) {
-		text = append(text, fmt.Sprintf("%s (%d)", cmp.Or(kind, "no extension"), others[kind]))
-	}
-	return strings.Join(text, ", ")
+	return data.IgnoredText(all...)
 }
 
 // thousands formats a number with commas.
@@ -429,6 +422,9 @@ func settingsOf(r finetune.Recipe) (preprocess.Settings, error) {
 
 // read reads all splits, and the training images for each batch if streamed.
 func (d *Dataset) read(ctx context.Context, settings preprocess.Settings, streamed bool) (s Splits, err error) {
+	if d.unsplit != nil {
+		return s, fmt.Errorf("%w; to evaluate all images: --split %s", d.unsplit, AllSplits)
+	}
 	for i, to := range []*data.Source{&s.Train, &s.Validation, &s.Test} {
 		if d.files[i] == nil {
 			continue
@@ -445,6 +441,9 @@ func (d *Dataset) read(ctx context.Context, settings preprocess.Settings, stream
 			if memory, err = d.files[i].Load(ctx, settings, cli.Logger()); err == nil {
 				*to = memory
 			}
+		}
+		if image := (*data.ImageError)(nil); errors.As(err, &image) && image.Damaged {
+			err = fmt.Errorf("%w; --stream --damaged skip leaves up to one in a hundred out", err)
 		}
 		if err != nil {
 			return s, err
@@ -517,7 +516,7 @@ func (d *Dataset) joined() (*Dataset, error) {
 	parts := slices.DeleteFunc(slices.Clone(d.files[:]), func(f *data.Files) bool { return f == nil })
 	all, err := data.Join(d.Name, parts...)
 	out := *d
-	out.files = [3]*data.Files{all}
+	out.files, out.unsplit = [3]*data.Files{all}, nil
 	if out.options.Stream == streamAuto { // nothing is cropped at random
 		out.options.Stream = InMemory
 	}

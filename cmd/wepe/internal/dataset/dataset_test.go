@@ -13,6 +13,7 @@ import (
 
 	pq "github.com/parquet-go/parquet-go"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/datatest"
@@ -107,7 +108,7 @@ func TestADirectoryHasOneKindOfDataset(t *testing.T) {
 		"Parquet":     {map[string][]byte{"index.parquet": nil}, "Parquet files (index.parquet) and folders of images"},
 		"two shards":  {map[string][]byte{"index.parquet": nil, "x.tar": shard}, "Parquet files and tar shards"},
 		"none":        {map[string][]byte{"readme.txt": nil}, ""},
-		"other files": {map[string][]byte{"train/cat/2.tif": img}, ""},
+		"other files": {map[string][]byte{"train/cat/2.heic": img}, ""},
 	} {
 		files := maps.Clone(split)
 		maps.Copy(files, more.files)
@@ -117,7 +118,7 @@ func TestADirectoryHasOneKindOfDataset(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		case more.want != "" && (err == nil || !strings.Contains(err.Error(), more.want)):
 			t.Errorf("%s: %v, want %q", name, err, more.want)
-		case name == "other files" && d.ignored != ".tif (1)":
+		case name == "other files" && d.ignored != ".heic (1)":
 			t.Errorf("ignored %q", d.ignored)
 		}
 	}
@@ -191,5 +192,25 @@ func TestOtherPixelsOfCIFAR100AreAnotherDataset(t *testing.T) {
 			t.Errorf("with another pixel in %s: %s", name, changed)
 		}
 		files[name][1000] ^= 1
+	}
+}
+
+// With one image a class none can be held out, but all can be evaluated.
+func TestSplit_AllOfOneImagePerClass(t *testing.T) {
+	img := datatest.PNG(image.NewGray(image.Rect(0, 0, 7, 5)))
+	d, err := Open(t.Context(), datatest.Tree(t, map[string][]byte{"a/1.png": img, "b/2.png": img}), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{3, 2}}
+	if _, err := d.read(t.Context(), settings, false); err == nil {
+		t.Error("an image is held out")
+	}
+	all, err := d.joined()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := all.read(t.Context(), settings, false); err != nil || s.Train.Len() != 2 {
+		t.Errorf("%v, %v", s, err)
 	}
 }
