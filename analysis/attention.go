@@ -312,11 +312,11 @@ func tsne(s *subject) error {
 			quadrant[i]++
 		}
 	}
-	s.measured("silhouette by quadrant, features", "", stat.Mean(silhouettes(v.last, quadrant), nil))
-	_, r2 := nearestR2(v.last, [][]float64{rows, cols}, 5)
+	s.measured("silhouette by quadrant, features", "", stat.Mean(numeric.Silhouettes(v.last, quadrant), nil))
+	_, r2 := numeric.NearestR2(v.last, [][]float64{rows, cols}, 5)
 	s.measured("R² of row and column, 5 nearest neighbours", "", r2)
 	embedded, divergence := embed(v.last, n, s.Comparison.Seed)
-	s.measured("silhouette by quadrant, t-SNE", "", stat.Mean(silhouettes(embedded, quadrant), nil))
+	s.measured("silhouette by quadrant, t-SNE", "", stat.Mean(numeric.Silhouettes(embedded, quadrant), nil))
 	s.detail("divergence, nats", "", divergence)
 	x, y := make([]float64, n), make([]float64, n)
 	for i := range n {

@@ -20,6 +20,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/study"
 )
 
@@ -175,7 +176,7 @@ func TestTSNEHasThePatchesOfWholeImages(t *testing.T) {
 			value(t, rows, "rollout", "a", "coefficient of variation of the map", ""),
 			value(t, rows, "tsne", "a", "silhouette by quadrant, features", ""),
 			value(t, rows, "tsne", "a", "silhouette by quadrant, t-SNE", ""),
-		}, []float64{contrast, stat.Mean(silhouettes(v.last, quadrants), nil),
-			stat.Mean(silhouettes(embedded, quadrants), nil)}, 1e-9)
+		}, []float64{contrast, stat.Mean(numeric.Silhouettes(v.last, quadrants), nil),
+			stat.Mean(numeric.Silhouettes(embedded, quadrants), nil)}, 1e-9)
 	}
 }

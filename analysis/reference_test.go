@@ -273,7 +273,7 @@ func (r attentionFixture) silhouettes(t *testing.T) {
 	for i, q := range quadrant {
 		labels[i] = int(q)
 	}
-	each := silhouettes(points, labels)
+	each := numeric.Silhouettes(points, labels)
 	r.near(t, "silhouette.features_out", []float64{stat.Mean(each, nil)}, "statistics_abs")
 	r.near(t, "silhouette.features_samples_out", each, "statistics_abs")
 	last, most := "", 0. // the state after the most steps
@@ -282,7 +282,7 @@ func (r attentionFixture) silhouettes(t *testing.T) {
 			last, most = name, steps
 		}
 	}
-	embedded := silhouettes(r.tensors[last].Data, labels)
+	embedded := numeric.Silhouettes(r.tensors[last].Data, labels)
 	r.near(t, "silhouette.embedding_out", []float64{stat.Mean(embedded, nil)}, "statistics_abs")
 
 	var file struct {
@@ -296,7 +296,7 @@ func (r attentionFixture) silhouettes(t *testing.T) {
 		rows[i], cols[i] = float64(i/file.Config.Grid[1]), float64(i%file.Config.Grid[1])
 	}
 	for name, k := range r.numbered(t, "knn", ".r2_out") {
-		predicted, r2 := nearestR2(points, [][]float64{rows, cols}, int(k))
+		predicted, r2 := numeric.NearestR2(points, [][]float64{rows, cols}, int(k))
 		var pairs []float64
 		for i := range labels {
 			pairs = append(pairs, predicted[0][i], predicted[1][i])

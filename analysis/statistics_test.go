@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/wepe-go/wepe/internal/figure"
+	"github.com/wepe-go/wepe/internal/numeric"
 )
 
 func TestUndefinedValuesAreNaNAndNever0(t *testing.T) {
@@ -20,14 +21,14 @@ func TestUndefinedValuesAreNaNAndNever0(t *testing.T) {
 		"a correlation of values equal but for rounding": pearson([]float64{1, 2, 3}, []float64{0.3, 0.1 + 0.2, 0.3}),
 		"an overlap of nothing with nothing":             iou(make([]bool, 3), make([]float64, 3), 1),
 		"the separation of one patch":                    grid{Rows: 2, Cols: 3}.separation([]int{4}),
-		"groups of which there is one":                   stat.Mean(silhouettes([]float64{1, 2, 3}, []int{7, 7, 7}), nil),
-		"the only point":                                 stat.Mean(silhouettes([]float64{1}, []int{7}), nil),
+		"groups of which there is one":                   stat.Mean(numeric.Silhouettes([]float64{1, 2, 3}, []int{7, 7, 7}), nil),
+		"the only point":                                 stat.Mean(numeric.Silhouettes([]float64{1}, []int{7}), nil),
 		"a paired test of one pair":                      first(pairedT([]float64{1}, []float64{2})),
 		"a paired test of equal differences":             first(pairedT([]float64{1, 2, 3}, []float64{2, 3, 4})),
 		"a mask of every pixel":                          pointBiserial([]bool{true, true}, []float64{1, 2}),
 		"the variation of nothing":                       variation(nil),
 		"the likeness of what is the same for all":       unbiasedCKA([]float64{1, 1, 1, 1}, []float64{1, 2, 3, 5}, 4),
-		"the place of a neighbour on a single line":      second(nearestR2([]float64{1, 2, 3}, [][]float64{{4, 4, 4}}, 1)),
+		"the place of a neighbour on a single line":      second(numeric.NearestR2([]float64{1, 2, 3}, [][]float64{{4, 4, 4}}, 1)),
 	}
 	constant := decayOf([]float64{1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2}, grid{Rows: 2, Cols: 3}, decayBins)
 	undefined["the decay of equal positions"] = constant.Pairs
@@ -110,7 +111,7 @@ func TestErrorBinsContainEveryImageAndTheirStandardError(t *testing.T) {
 }
 
 func TestEqualPointsHaveNoSilhouette(t *testing.T) {
-	for i, got := range silhouettes(make([]float64, 5*2), []int{0, 1, 0, 1, 2}) {
+	for i, got := range numeric.Silhouettes(make([]float64, 5*2), []int{0, 1, 0, 1, 2}) {
 		if got != 0 {
 			t.Errorf("point %d: %g", i, got)
 		}
@@ -129,7 +130,7 @@ func TestTheSameSeedGivesTheSameEmbeddingAndGroupsAreSeparate(t *testing.T) {
 	if again, _ := embed(points, 13, 3); !slices.Equal(y, again) {
 		t.Error("the same seed leads to other places")
 	}
-	if separated := stat.Mean(silhouettes(y, labels), nil); !(separated > 0.5) || math.IsNaN(kl) {
+	if separated := stat.Mean(numeric.Silhouettes(y, labels), nil); !(separated > 0.5) || math.IsNaN(kl) {
 		t.Errorf("silhouette %g, divergence %g", separated, kl)
 	}
 }

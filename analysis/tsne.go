@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/wepe-go/wepe/internal/numeric"
 )
 
 // Exact t-SNE in two dimensions (van der Maaten and Hinton 2008), with the optimizer and the defaults of scikit-learn
@@ -49,7 +51,7 @@ func start(n int, seed uint64) []float64 {
 // affinities returns the joint probabilities p [n, n]: for each point a Gaussian over the squared distances to the
 // others, with the width that makes exp(entropy) the perplexity, then p_ij = (p_j|i + p_i|j)/2n.
 func affinities(points []float64, n int, perplexity float64) []float64 {
-	squared := squaredDistances(points, n)
+	squared := numeric.SquaredDistances(points, n)
 	p, row := make([]float64, n*n), make([]float64, n)
 	for i := range n {
 		low, high, beta := 0.0, math.Inf(1), 1.0
@@ -175,21 +177,4 @@ func tsneStep(p, y, gradient, kernel []float64, diverges bool) (divergence float
 		}
 	}
 	return divergence
-}
-
-// squaredDistances returns the squared distances between points [n, width], [n, n].
-func squaredDistances(points []float64, n int) []float64 {
-	width := len(points) / n
-	out := make([]float64, n*n)
-	for i := range n {
-		for j := range i {
-			sum := 0.0
-			for c := range width {
-				d := points[i*width+c] - points[j*width+c]
-				sum += d * d
-			}
-			out[i*n+j], out[j*n+i] = sum, sum
-		}
-	}
-	return out
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -146,7 +147,7 @@ func TestRowsOfFeaturesAreOfThePatchesOfEachModel(t *testing.T) {
 					row, col = append(row, float64(p/5)), append(col, float64(p%5))
 				}
 			}
-			_, r2 := nearestR2(patches, [][]float64{row, col}, 5)
+			_, r2 := numeric.NearestR2(patches, [][]float64{row, col}, 5)
 			gomlxtest.NearAbs(t, "R²", []float64{value(t, rows, "tsne", string("ab"[m]),
 				"R² of row and column, 5 nearest neighbours", "")}, []float64{r2}, 1e-6)
 		}

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package analysis
+package numeric
 
 import (
 	"cmp"
@@ -10,10 +10,10 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// silhouettes returns the silhouette of each of the points [n, width] by label (Rousseeuw 1987): (b−a)/max(a, b), with
+// Silhouettes returns the silhouette of each of the points [n, width] by label (Rousseeuw 1987): (b−a)/max(a, b), with
 // its mean distance a to the others of its group and b to the nearest other group; 0 for a point alone in its group;
 // nil for fewer than two groups.
-func silhouettes(points []float64, labels []int) (each []float64) {
+func Silhouettes(points []float64, labels []int) (each []float64) {
 	n := len(labels)
 	size := map[int]float64{}
 	for _, label := range labels {
@@ -22,7 +22,7 @@ func silhouettes(points []float64, labels []int) (each []float64) {
 	if len(size) < 2 {
 		return nil
 	}
-	squared := squaredDistances(points, n)
+	squared := SquaredDistances(points, n)
 	for i, own := range labels {
 		sums := map[int]float64{}
 		for j, label := range labels {
@@ -45,11 +45,11 @@ func silhouettes(points []float64, labels []int) (each []float64) {
 	return each
 }
 
-// nearestR2 predicts targets[c] [n] of each of the points [n, width] as the mean of its k nearest others. It returns
+// NearestR2 predicts targets[c] [n] of each of the points [n, width] as the mean of its k nearest others. It returns
 // predictions of the same shape, and R², the mean over targets; NaN if a target is constant.
-func nearestR2(points []float64, targets [][]float64, k int) (predicted [][]float64, r2 float64) {
+func NearestR2(points []float64, targets [][]float64, k int) (predicted [][]float64, r2 float64) {
 	n := len(targets[0])
-	squared := squaredDistances(points, n)
+	squared := SquaredDistances(points, n)
 	predicted = make([][]float64, len(targets))
 	for c := range predicted {
 		predicted[c] = make([]float64, n)
@@ -72,4 +72,21 @@ func nearestR2(points []float64, targets [][]float64, k int) (predicted [][]floa
 		r2 += stat.RSquaredFrom(predicted[c], target, nil) / float64(len(targets))
 	}
 	return predicted, r2
+}
+
+// SquaredDistances returns the squared distances between points [n, width], [n, n].
+func SquaredDistances(points []float64, n int) []float64 {
+	width := len(points) / n
+	out := make([]float64, n*n)
+	for i := range n {
+		for j := range i {
+			sum := 0.0
+			for c := range width {
+				d := points[i*width+c] - points[j*width+c]
+				sum += d * d
+			}
+			out[i*n+j], out[j*n+i] = sum, sum
+		}
+	}
+	return out
 }
