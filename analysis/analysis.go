@@ -64,30 +64,27 @@ type Comparison struct {
 	Logger *slog.Logger
 
 	reference reference
-	timing    *timing
+	timing    timing
 }
 
-// timing estimates how long the analyses of the remaining models take, as those of the first did.
+// timing estimates how long the analyses of the remaining models take, as those of the latest did.
 type timing struct {
-	done, of int
-	took     []time.Duration // of each analysis, of the latest model
-}
-
-func (t *timing) add(analysis int, took time.Duration) {
-	t.took[analysis] = took
-	t.done++
+	of, each int // analyses of all models, of one
+	took     []time.Duration
 }
 
 // String returns a text like "20 of 32, about 1m30s left"; before the first model is done, without a time.
-func (t *timing) String() string {
-	text := fmt.Sprintf("%d of %d", t.done+1, t.of)
-	if t.done < len(t.took) {
+func (t timing) String() string {
+	done := len(t.took)
+	text := fmt.Sprintf("%d of %d", done+1, t.of)
+	if t.each == 0 || done < t.each {
 		return text
 	}
-	var left time.Duration
-	for i := t.done; i < t.of; i++ {
-		left += t.took[i%len(t.took)]
+	var latest time.Duration
+	for _, took := range t.took[done-t.each:] {
+		latest += took
 	}
+	left := latest * time.Duration(t.of-done) / time.Duration(t.each)
 	return fmt.Sprintf("%s, about %v left", text, left.Round(time.Second))
 }
 
@@ -136,7 +133,7 @@ func (c *Comparison) Run(ctx context.Context) (*Results, error) {
 		return nil, errors.New("analysis: no images")
 	}
 	c.Pairs, c.reference = cmp.Or(c.Pairs, 8000), reference{}
-	c.timing = &timing{of: len(c.Models) * len(c.Analyses), took: make([]time.Duration, len(c.Analyses))}
+	c.timing = timing{of: len(c.Models) * len(c.Analyses), each: len(c.Analyses)}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -166,7 +163,7 @@ func (c *Comparison) Run(ctx context.Context) (*Results, error) {
 		s.model.Finalize()
 		found.Rows = append(found.Rows, s.rows...)
 		if err := ctx.Err(); err != nil {
-			failed = append(failed, fmt.Errorf("interrupted after %d of %d analyses: %w", c.timing.done, c.timing.of, err))
+			failed = append(failed, fmt.Errorf("interrupted after %d of %d analyses: %w", len(c.timing.took), c.timing.of, err))
 			break
 		}
 	}
@@ -248,7 +245,7 @@ func (s *subject) analyze(ctx context.Context, sections []section) (failed []err
 		s.analysis, s.section = a, &sections[i]
 		began := time.Now()
 		err := a.do(s)
-		s.timing.add(i, time.Since(began))
+		s.timing.took = append(s.timing.took, time.Since(began))
 		if err == nil {
 			continue
 		}
