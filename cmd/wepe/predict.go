@@ -3,13 +3,18 @@
 package main
 
 import (
+	"encoding/csv"
 	"errors"
+	"os"
+	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 )
 
@@ -45,28 +50,55 @@ func (o *opening) with(c *cobra.Command, path string, do func(m *finetune.Model)
 
 func predict() *cobra.Command {
 	var o opening
-	var top int
-	var asJSON bool
+	var p predictions
 	var tta string
-	c := &cobra.Command{Use: "predict MODEL IMAGE...", Short: "Print labels and probabilities of images",
-		Args: cobra.MinimumNArgs(2), Example: "  wepe predict runs/finetune-pets cat.jpg dog.png --top 3"}
+	c := &cobra.Command{Use: "predict MODEL IMAGE|DIR...", Short: "Print labels and probabilities of images",
+		Args: cobra.MinimumNArgs(2), Example: "  wepe predict runs/finetune-pets cat.jpg dog.png --top 3\n" +
+			"  wepe predict runs/finetune-pets photos --csv > labels.csv"}
 	f := cli.Flags{Command: c}
-	c.Flags().IntVar(&top, "top", 5, "classes per image")
+	c.Flags().IntVar(&p.top, "top", 5, "classes per image; with --csv default 1")
+	c.Flags().BoolVar(&p.csv, "csv", false, "print a table with the columns image, rank, label, probability")
 	o.flags(f)
 	f.TestTime(&tta)
-	f.JSON(&asJSON)
+	f.JSON(&p.json)
+	c.MarkFlagsMutuallyExclusive("csv", "json")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if top < 1 {
-			return cli.Usagef("--top %d: want 1 or more", top)
+		if p.csv && !c.Flags().Changed("top") {
+			p.top = 1
+		}
+		if p.top < 1 {
+			return cli.Usagef("--top %d: want 1 or more", p.top)
+		}
+		images, err := imagesOf(args[1:])
+		if err != nil {
+			return err
 		}
 		return o.with(c, args[0], func(m *finetune.Model) error {
 			if err := m.AverageViews(tta); err != nil {
 				return err
 			}
-			return printPredictions(c, m, args[1:], top, asJSON)
+			return p.print(c, m, images)
 		})
 	}
 	return c
+}
+
+// imagesOf replaces directories by the images below them, sorted by path.
+func imagesOf(args []string) (images []string, err error) {
+	for _, arg := range args {
+		if info, err := os.Stat(arg); err != nil || !info.IsDir() {
+			images = append(images, arg) // Predict says what is wrong with it
+			continue
+		}
+		files, err := data.ImageFiles(arg)
+		if err != nil {
+			return nil, err
+		}
+		for row := range files.Len() {
+			images = append(images, files.Where(row))
+		}
+	}
+	return images, nil
 }
 
 // prediction is the JSON of an image.
@@ -76,32 +108,62 @@ type prediction struct {
 	Classes []finetune.Class `json:"classes,omitempty"`
 }
 
-func printPredictions(c *cobra.Command, m *finetune.Model, images []string, top int, asJSON bool) error {
-	answers, failed := m.Predict(images, top)
-	var unread finetune.Unread
-	if failed != nil && !errors.As(failed, &unread) {
-		return failed
-	}
+// predictions prints what a model predicts.
+type predictions struct {
+	top       int
+	csv, json bool
+}
+
+// print predicts images in parts, so that lines appear, and memory is free again, before all are read.
+func (p predictions) print(c *cobra.Command, m *finetune.Model, images []string) error {
+	const part = 256
 	out, list := cli.Output(c), []prediction{}
-	for i, image := range images {
-		p := prediction{Image: image, Classes: answers[i]}
-		if err := unread[i]; err != nil {
-			p.Error = err.Error()
+	table := csv.NewWriter(c.OutOrStdout())
+	if p.csv {
+		_ = table.Write([]string{"image", "rank", "label", "probability"}) // Flush keeps the error
+	}
+	var failures []error
+	for images := range slices.Chunk(images, part) {
+		answers, failed := m.Predict(images, p.top)
+		var unread finetune.Unread
+		if failed != nil && !errors.As(failed, &unread) {
+			return errors.Join(append(failures, failed)...)
+		} else if failed != nil {
+			failures = append(failures, failed)
 		}
-		if list = append(list, p); asJSON || p.Classes == nil {
-			continue
-		}
-		out.Printf("%s\n", image)
-		for _, a := range p.Classes {
-			if m.Scores == "none" { // outputs of a regression
-				out.Printf("  %9.5g  %s\n", a.Probability, a.Name)
-			} else {
-				out.Printf("  %5.1f %%  %s\n", 100*a.Probability, a.Name)
+		for i, image := range images {
+			answer := prediction{Image: image, Classes: answers[i]}
+			if err := unread[i]; err != nil {
+				answer.Error = err.Error()
+			}
+			switch {
+			case p.json:
+				list = append(list, answer)
+			case p.csv:
+				for rank, a := range answer.Classes {
+					_ = table.Write([]string{image, strconv.Itoa(rank + 1), a.Name, strconv.FormatFloat(a.Probability, 'g', 6, 64)})
+				}
+			case answer.Classes != nil:
+				printClasses(out, m, answer)
 			}
 		}
+		if table.Flush(); table.Error() != nil {
+			return table.Error()
+		}
 	}
-	if asJSON {
-		return errors.Join(cli.JSON(c.OutOrStdout(), map[string]any{"predictions": list}), failed)
+	if p.json {
+		failures = append(failures, cli.JSON(c.OutOrStdout(), map[string]any{"predictions": list}))
 	}
-	return errors.Join(out.Err(), failed)
+	return errors.Join(append(failures, out.Err())...)
+}
+
+func printClasses(out *cli.Printer, m *finetune.Model, p prediction) {
+	out.Printf("%s\n", p.Image)
+	for _, a := range p.Classes {
+		if m.Scores == "none" { // outputs of a regression
+			out.Printf("  %9.5g  %s\n", a.Probability, a.Name)
+		} else {
+			out.Printf("  %5.1f %%  %s\n", 100*a.Probability, a.Name)
+		}
+	}
 }

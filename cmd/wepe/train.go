@@ -92,6 +92,12 @@ func (o *training) flags(f cli.Flags, prefix string) {
 	f.Completion("recipe", append(finetune.Names(), fineTuning)...)
 	f.Epochs(&o.epochs, "passes over the training images; default the recipe's")
 	f.Set(&o.set)
+	for flag, key := range map[string]string{"lr": "learning_rate", "batch-size": "batch_size"} {
+		flags.Func(flag, "the same as --set "+key+"=`X`", func(text string) error {
+			o.set = append(o.set, key+"="+text)
+			return nil
+		})
+	}
 	flags.Int64Var(&o.seed, "seed", 0, "seed of weights, order and augmentation; the first of several")
 	f.Weights(&o.weights)
 	flags.Lookup("weights").Usage = "weights to test and, where MODEL is a run, to start from: best on the validation " +
@@ -164,8 +170,8 @@ func (o *single) run(c *cobra.Command, model string) error {
 	} else if model == "" {
 		if recipe.Model.Position == "" {
 			recipe.Model.Position = fromScratch
-			cli.Field("position", "%s, ahead of learned and rotary ones after long training; it exports to onnx and native "+
-				"only: for hf, timm and jax train with --position learned or wepe-sphere", fromScratch)
+			cli.Field("position", "%s, the default (docs/encodings.md); it exports to onnx and native: for hf, timm and jax "+
+				"train with --position learned", fromScratch)
 		}
 	}
 	for _, key := range setting.Keys(strings.Join(o.set, ";")) {
@@ -409,7 +415,10 @@ func printResult(c *cobra.Command, r finetune.Run, m *finetune.Model, row report
 	if c := m.Recipe; c.Architecture == "" && c.Model.Encoding().Folds() {
 		to = "hf"
 	}
-	next := fmt.Sprintf("wepe predict %s IMAGE; wepe export %s DIR --to %s", r.Dir, r.Dir, to)
+	next := fmt.Sprintf("wepe predict %s IMAGE; wepe export %s OUT --to %s", r.Dir, r.Dir, to)
+	if to == native {
+		next += fmt.Sprintf(" (%s exports to no other format but onnx; --position learned does)", m.Recipe.Model.Position)
+	}
 	if m.Recipe.Steps == 0 { // epochs can be added
 		next += fmt.Sprintf("; wepe resume %s --epochs N", r.Dir)
 	}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -265,7 +267,7 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 	out := succeeds(t, append(args, small...)...)
 	for _, want := range []string{"weights   best, step ", "validation top-1", "test: none given", "at 16×24",
 		"position wepe-sphere", "runs/scratch-colours/report.html", "wepe predict runs/scratch-colours",
-		"wepe export runs/scratch-colours DIR --to hf; wepe resume runs/scratch-colours --epochs"} {
+		"wepe export runs/scratch-colours OUT --to hf; wepe resume runs/scratch-colours --epochs"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("train does not print %q:\n%s", want, out)
 		}
@@ -293,6 +295,13 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 	if strings.Count(list, "%") != 2 {
 		t.Errorf("two images, one class each:\n%s", list)
 	}
+	table := gomlxtest.Must(csv.NewReader(strings.NewReader(succeeds(t, "predict", run, dir, "--csv", "--top", "2",
+		"--backend", "go"))).ReadAll())(t)
+	single := asJSON[struct{ Predictions []prediction }](t, "predict", run, table[1][0], "--backend", "go").Predictions[0]
+	if p, err := strconv.ParseFloat(table[1][3], 64); err != nil || len(table) != 1+2*3*13 || table[2][1] != "2" ||
+		table[1][2] != single.Classes[0].Name || math.Abs(p-single.Classes[0].Probability) > 1e-5 {
+		t.Errorf("the table of a folder has %d rows, the first is %v, alone the image is %v", len(table), table[1], single)
+	}
 	exported := succeeds(t, "export", run, "hf", "--to", "hf", "--backend", "go")
 	if !strings.Contains(exported, "logits    on 2 random images differ by") {
 		t.Errorf("the export is not compared:\n%s", exported)
@@ -305,7 +314,7 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 	// The size of own images is the recipe's, 224×224, unless --size is set. The default encoding has no table.
 	whole := succeeds(t, "train", "--data", dir, "--out", "whole", "--epochs", "1", "--backend", "go", "--set",
 		"model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=56")
-	if !strings.Contains(whole, "at 224×224") || !strings.Contains(whole, "wepe export whole DIR --to native; ") {
+	if !strings.Contains(whole, "at 224×224") || !strings.Contains(whole, "wepe export whole OUT --to native; ") {
 		t.Errorf("without --size:\n%s", whole)
 	}
 
