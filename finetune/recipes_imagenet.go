@@ -8,8 +8,9 @@ import (
 )
 
 // onImageNet are the recipes of ImageNet-1k, 1,281,167 training images of 1,000 classes, from scratch. They need GPUs,
-// and CPU cores that load the images (docs/data.md). They train in bfloat16. We have run none of them. Differences from
-// a source are listed; in all of them rates start and end at 0, whereas timm's start at 1e-6 and end at 1e-5.
+// and CPU cores that load the images (docs/data.md). They train in bfloat16, with the encoding whose accuracy is cited.
+// We have run none of them. Differences from a source are listed; in all of them rates start and end at 0, whereas timm's
+// start at 1e-6 and end at 1e-5.
 var onImageNet = []Recipe{
 	// The paper's run: 200 epochs, 70.10 % top-1 with WePE as cited; we did not have its table. Its other settings are
 	// not published, and the release does not contain it. We assume Ti/16, as in everything that the paper trains from
@@ -17,10 +18,10 @@ var onImageNet = []Recipe{
 	// github.com/facebookresearch/deit at 4da6691), which reach 72.2 % in 300 epochs with a learned table.
 	//
 	//	go run ./cmd/wepe compare --recipe paper-imagenet-200 --position wepe,learned --data DIR   (1.9e18 FLOPs each)
-	deit("paper-imagenet-200", func(r *Recipe) { r.Epochs = 200 }),
+	deit("paper-imagenet-200", func(r *Recipe) { r.Epochs, r.Model.Position = 200, "wepe" }),
 
 	// big_vision's configs/vit_s16_i1k.py at 2f3f493 (Beyer et al. 2022, https://arxiv.org/abs/2205.01580): 76.5 % in
-	// 90 epochs, with -position sincos2d. Its weight decay of 1e-4 follows the schedule but not the rate of 1e-3: 0.1
+	// 90 epochs, with sincos2d. Its weight decay of 1e-4 follows the schedule but not the rate of 1e-3: 0.1
 	// times the rate here. With 99 % of the images, 10,000 steps of warm-up are 8.0775 epochs. Its head has a dense
 	// layer with tanh (rep_size) on the pooled vector, which this ViT lacks, its first moment is bfloat16, and its
 	// operations on images are TensorFlow's.
@@ -30,6 +31,7 @@ var onImageNet = []Recipe{
 		Name: "bigvision-s16-90",
 		Model: vit.Config{
 			PatchSize: 16, Width: 384, Depth: 12, Heads: 6, Pool: "mean", Init: "jax", DType: "bfloat16",
+			Position: "sincos2d",
 		},
 		Epochs: 90, BatchSize: 1024, Accumulate: 4,
 		LearningRate: 1e-3, WarmupEpochs: 8.0775,
@@ -44,7 +46,7 @@ var onImageNet = []Recipe{
 
 	// DeiT-III (https://arxiv.org/abs/2204.07118) as rope-vit trains the encodings that it publishes (deit/README.md of
 	// github.com/naver-ai/rope-vit at 6268ea9): 400 epochs, top-1 of S/16 at 224 pixels 80.4 % with a table, 80.9 %
-	// with axial and with mixed frequencies. The positions are -position learned, rope-axial and rope-mixed. Its
+	// with axial and with mixed frequencies (--position rope-axial, rope-mixed). Its
 	// batches are mixed within each of 8 GPUs, 256 images each: here within each micro-batch.
 	//
 	//	go run ./cmd/wepe compare --recipe deit3-s16-400 --position learned,rope-axial,rope-mixed,wepe --data DIR
@@ -99,7 +101,8 @@ func deit(name string, change func(*Recipe)) Recipe {
 // deit3 is DeiT-III's training. FusedLAMB clips the gradient's norm at 1 by default.
 func deit3(name string, change func(*Recipe)) Recipe {
 	return deit(name, func(r *Recipe) {
-		r.Model = vit.Config{PatchSize: 16, Depth: 12, LayerScale: 1e-4, PatchPositions: true, DType: "bfloat16"}
+		r.Model = vit.Config{PatchSize: 16, Depth: 12, LayerScale: 1e-4, PatchPositions: true, DType: "bfloat16",
+			Position: "learned"}
 		r.Epochs, r.BatchSize, r.Accumulate = 400, 2048, 8
 		r.Smoothing, r.Loss = 0, lossBCE
 		r.Optimizer = Optimizer{Kind: kindLAMB, WeightDecay: 0.03, ClipNorm: 1}

@@ -68,12 +68,13 @@ const releaseCIFAR100Settings = releaseTuned + "epochs=35;batch_size=20;warmup_e
 var publishedSettings = map[string]string{
 	"paper-imagenet-200": deitCrops + randAugment + "epochs=200;batch_size=1024;accumulate=4;learning_rate=0.001;" +
 		"optimizer.weight_decay=0.05;smoothing=0.1;augment.repeats=3;model.patch_size=16;model.width=192;" +
-		"model.depth=12;model.heads=3;model.drop_path=0.1",
-	"deit3-s16-400": deit3Settings + "accumulate=8;learning_rate=0.004;model.width=384;model.depth=12;model.heads=6",
+		"model.depth=12;model.heads=3;model.drop_path=0.1;model.position=wepe",
+	"deit3-s16-400": deit3Settings + "accumulate=8;learning_rate=0.004;model.width=384;model.depth=12;model.heads=6;" +
+		"model.position=learned",
 	"deit3-b16-400": deit3Settings + "accumulate=8;learning_rate=0.003;model.width=768;model.depth=12;model.heads=12;" +
-		"model.drop_path=0.1;augment.size=[192,192]",
+		"model.drop_path=0.1;augment.size=[192,192];model.position=learned",
 	"deit3-l16-400": deit3Settings + "accumulate=16;learning_rate=0.003;model.width=1024;model.depth=24;" +
-		"model.heads=16;model.drop_path=0.4;augment.size=[192,192]",
+		"model.heads=16;model.drop_path=0.4;augment.size=[192,192];model.position=learned",
 	"deit3-finetune": deitCrops + "epochs=20;batch_size=512;accumulate=2;learning_rate=1e-5;smoothing=0.1;" +
 		"optimizer.weight_decay=0.1;augment.policy=rand-m9-mstd0.5-inc1;model.drop_path=0.2",
 	// DHVT: run_code_cifar.sh, main.py and vision_transformer.py of ArieSeirack/DHVT.
@@ -83,7 +84,8 @@ var publishedSettings = map[string]string{
 	// big_vision: arXiv 2205.01580, section 2, and configs/vit_s16_i1k.py.
 	"bigvision-s16-90": "epochs=90;batch_size=1024;accumulate=4;learning_rate=0.001;warmup_epochs=8.0775;" +
 		"optimizer.weight_decay=0.1;optimizer.clip_norm=1;model.width=384;model.depth=12;model.heads=6;" +
-		"model.patch_size=16;model.pool=mean;model.init=jax;model.dtype=bfloat16;augment.size=[224,224];" +
+		"model.patch_size=16;model.pool=mean;model.init=jax;model.position=sincos2d;model.dtype=bfloat16;" +
+		"augment.size=[224,224];" +
 		"augment.crop_scale=[0.05,1];augment.flip_prob=0.5;augment.policy=randaug(2,10);augment.mixup_alpha=0.2;" +
 		"augment.mean=[0.5,0.5,0.5];augment.std=[0.5,0.5,0.5];validation_part=0.01",
 	// ViT: arXiv 2010.11929, table 4, and google-research/vision_transformer.

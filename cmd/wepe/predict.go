@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -95,7 +96,7 @@ func imagesOf(args []string) (images []string, err error) {
 			return nil, err
 		}
 		for row := range files.Len() {
-			images = append(images, files.Where(row))
+			images = append(images, filepath.Join(arg, filepath.FromSlash(files.Where(row))))
 		}
 	}
 	return images, nil

@@ -314,7 +314,7 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 	// The size of own images is the recipe's, 224×224, unless --size is set. The default encoding has no table.
 	whole := succeeds(t, "train", "--data", dir, "--out", "whole", "--epochs", "1", "--backend", "go", "--set",
 		"model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=56")
-	if !strings.Contains(whole, "at 224×224") || !strings.Contains(whole, "wepe export whole OUT --to native; ") {
+	if !strings.Contains(whole, "at 224×224") || !strings.Contains(whole, "wepe export whole OUT --to native (") {
 		t.Errorf("without --size:\n%s", whole)
 	}
 
@@ -779,7 +779,7 @@ func TestADatasetMayMoveToAnotherDirectory(t *testing.T) {
 	before, after := images(t, "moved", 8, 16, 16), filepath.Join(t.TempDir(), "moved")
 	t.Chdir(t.TempDir())
 	args := append([]string{"train", "--size", "16x16", "--out", "run", "--data"}, before)
-	if text := complains(t, append(args, small...)...); !strings.Contains(text, "position  wepe-v, ahead") {
+	if text := complains(t, append(args, small...)...); !strings.Contains(text, "position  wepe-v, the default") {
 		t.Errorf("train does not say which encoding it chose:\n%s", text)
 	}
 	if err := os.Rename(before, after); err != nil {
