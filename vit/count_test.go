@@ -51,21 +51,8 @@ func noise(c Config, batch int) *tensors.Tensor {
 	return gomlxtest.Noise(batch, c.ImageRows, c.ImageCols, c.Channels)
 }
 
-// created is how many numbers a model trains.
-func created(t *testing.T, c Config) (n int) {
-	t.Helper()
-	store := gomlxtest.Seeded(t, 3)
-	variables(t, store, c)
-	for v := range store.IterVariables() {
-		if v.Trainable {
-			n += v.Shape().Size()
-		}
-	}
-	return n
-}
-
-// Each option has the variables that Parameters counts, and padding does not change its logits.
-func TestParametersCountsTheVariablesOfEveryOption(t *testing.T) {
+// Padding does not change the logits of any option.
+func TestPaddingChangesNoLogitsOfAnyOption(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for name, set := range map[string]func(*Config){
 		"patch norm, qv biases": func(c *Config) {
@@ -96,9 +83,6 @@ func TestParametersCountsTheVariablesOfEveryOption(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := small("learned", poolClass)
 			set(&c)
-			if got, want := c.Parameters(), created(t, c); got != want {
-				t.Errorf("Parameters() = %d, the model has %d", got, want)
-			}
 			store := gomlxtest.Seeded(t, 3)
 			variables(t, store, c)
 			image := tensors.FromFlatDataAndDimensions(image(c, 5, 3), 1, c.ImageRows, c.ImageCols, c.Channels)

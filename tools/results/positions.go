@@ -88,7 +88,7 @@ func positionsTable() (report.Table, error) {
 		if p.Folds() {
 			folds = "yes"
 		}
-		table.Rows = append(table.Rows, []string{name, string(p.Kind), d.formula, thousands(count), d.time, folds, d.use})
+		table.Rows = append(table.Rows, []string{name, p.Kind.String(), d.formula, thousands(count), d.time, folds, d.use})
 	}
 	return table, nil
 }

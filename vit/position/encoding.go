@@ -15,28 +15,33 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// Kind is where in the model an encoding acts, which is the method that its encoder has.
-type Kind string
+// Kind is where in the model an encoding acts, which is the method that its encoder has. Kinds are in their order in a
+// name such as "learned+rope-axial".
+type Kind int
 
 // Kinds of encodings.
 const (
-	None        Kind = "none"
-	Additive    Kind = "additive"      // Adder: on the tokens, once before the first block; absolute positions
-	Modulation  Kind = "modulation"    // Scaler: on the queries, keys and values of every block
-	Rotary      Kind = "rotary"        // Rotator: on the queries and keys of every block
-	Bias        Kind = "relative bias" // Biaser: on the attention scores of every block
-	Conditional Kind = "conditional"   // Follower: on the patches, after some blocks
+	None        Kind = iota
+	Additive         // Adder: on the tokens, once before the first block; absolute positions
+	Modulation       // Scaler: on the queries, keys and values of every block
+	Rotary           // Rotator: on the queries and keys of every block
+	Bias             // Biaser: on the attention scores of every block
+	Conditional      // Follower: on the patches, after some blocks
 )
 
-// kinds are the kinds in their order in a name such as "learned+rope-axial", and whether an encoder is of the kind.
-var kinds = []struct {
-	Kind
-	has func(Encoder) bool
+// kinds are their names, and whether an encoder is of the kind.
+var kinds = [...]struct {
+	name string
+	has  func(Encoder) bool
 }{
-	{Additive, is[Adder]}, {Modulation, is[Scaler]}, {Rotary, is[Rotator]}, {Bias, is[Biaser]}, {Conditional, is[Follower]},
+	{none, func(Encoder) bool { return false }}, {"additive", is[Adder]}, {"modulation", is[Scaler]},
+	{"rotary", is[Rotator]}, {"relative bias", is[Biaser]}, {"conditional", is[Follower]},
 }
 
 func is[T any](e Encoder) bool { _, ok := e.(T); return ok }
+
+// String returns the name of the kind.
+func (k Kind) String() string { return kinds[k].name }
 
 // Spec describes an encoding: a row of the table.
 type Spec struct {
@@ -97,8 +102,8 @@ func (s Spec) fits() error {
 		return fmt.Errorf("position: register: name %q: want one word without any of + , ; |", s.Name)
 	case slices.Contains(Names(), s.Name):
 		return fmt.Errorf("position: register: encoding %q exists already", s.Name)
-	case s.place() < 0 || s.New == nil:
-		return fmt.Errorf("position: register %s: kind %q: want New, and a Kind of %s", s.Name, s.Kind, kindNames())
+	case s.Kind <= None || int(s.Kind) >= len(kinds) || s.New == nil:
+		return fmt.Errorf("position: register %s: want New, and one of the Kinds but None", s.Name)
 	case s.Pretrained && s.Kind != Additive:
 		return fmt.Errorf("position: register %s: only an additive encoding begins with a pretrained table", s.Name)
 	}
@@ -110,24 +115,6 @@ func (s Spec) fits() error {
 		}
 	}
 	return nil
-}
-
-// place is the index of the kind in kinds, -1 for none.
-func (s Spec) place() int {
-	for i, k := range kinds {
-		if k.Kind == s.Kind {
-			return i
-		}
-	}
-	return -1
-}
-
-func kindNames() string {
-	names := make([]string, len(kinds))
-	for i, k := range kinds {
-		names[i] = string(k.Kind)
-	}
-	return strings.Join(names, ", ")
 }
 
 // Encoding is one encoding, or several of different kinds, each with its own variables. Hyperparameters of one name are
@@ -147,9 +134,9 @@ func Parse(name string) (Encoding, error) {
 		e = append(e, specs[row])
 	}
 	for i := 1; i < len(e); i++ {
-		if e[0].Kind == None || e[i-1].place() >= e[i].place() {
-			return nil, fmt.Errorf("position: encoding %q: %s is %s, %s is %s: want at most one of each kind, in the order %s",
-				name, e[i-1].Name, e[i-1].Kind, e[i].Name, e[i].Kind, kindNames())
+		if e[0].Kind == None || e[i-1].Kind >= e[i].Kind {
+			return nil, fmt.Errorf("position: encoding %q: %s is %s, %s is %s: want at most one of each kind, in the order "+
+				"additive, modulation, rotary, relative bias, conditional", name, e[i-1].Name, e[i-1].Kind, e[i].Name, e[i].Kind)
 		}
 	}
 	return e, nil
@@ -179,10 +166,10 @@ func (e Encoding) New(scope *model.Scope, c Config) Encoder {
 			continue
 		}
 		part := s.New(scope, c)
-		for _, k := range kinds {
-			if k.has(part) != (k.Kind == s.Kind) {
+		for kind, k := range kinds {
+			if k.has(part) != (Kind(kind) == s.Kind) {
 				exceptions.Panicf("position: %s is registered as %s, and its encoder %T acts as %s: %t", s.Name, s.Kind, part,
-					k.Kind, k.has(part))
+					k.name, k.has(part))
 			}
 		}
 		parts = append(parts, part)
@@ -316,8 +303,6 @@ func readSettings(scope *model.Scope, rows []setting.Row) {
 // trainedGrid names the hyperparameters of the grid of patches in training, to which an encoding's tables belong. 0, the
 // default, is the model's own grid.
 type trainedGrid struct{ rows, cols string }
-
-const none = "none"
 
 const maxSide = 1 << 14 // of a grid
 

@@ -127,6 +127,8 @@ func New(name string, scope *model.Scope, c Config) Encoder {
 	return e.New(scope, c)
 }
 
+const none = "none"
+
 // joined is an encoder of several parts, each of another kind; of none for position "none".
 type joined []Encoder
 
