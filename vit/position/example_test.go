@@ -17,8 +17,8 @@ import (
 	"github.com/wepe-go/wepe/vit/position"
 )
 
-// GoMLX's own attention, with the axial rotation of this package for 3×5 patches after a class token, and the same
-// computed naively.
+// GoMLX's own attention, with the axial rotation and the distance bias of this package for 3×5 patches after a class
+// token, and the same computed naively.
 func ExampleQK() {
 	const rows, cols, prefix, heads, headDim, width = 3, 5, 1, 2, 8, 16
 	const tokens = prefix + rows*cols
@@ -29,10 +29,12 @@ func ExampleQK() {
 		x[i] = float32(math.Sin(float64(i)))
 	}
 	exec := model.MustNewExec(gomlxtest.Backend(), store, func(scope *model.Scope, x *Node) *Node {
-		encoder := position.New("rope-axial", scope.In("position"), position.Config{
+		encoder := position.New("rope-axial+alibi2d", scope.In("position"), position.Config{
 			Grid: position.Grid{Rows: rows, Cols: cols, Prefix: prefix}, Width: width, Heads: heads})
+		biaser, _ := position.As[position.Biaser](encoder)
 		return attention.SelfAttention(scope.In("attention"), x, heads, headDim).UseProjectionBias(false).
-			WithPositionalEncoder(position.QK(encoder, 0)).Done()
+			WithPositionalEncoder(position.QK(encoder, 0)).
+			WithAttentionBias(InsertAxes(biaser.Bias(x.Graph(), 0), 0)).Done()
 	})
 	got := tensors.MustCopyFlatData[float32](exec.MustCall(tensors.FromFlatDataAndDimensions(x, 1, tokens, width))[0])
 
@@ -62,6 +64,13 @@ func ExampleQK() {
 		}
 		return x
 	}
+	bias := func(query, key, head int) float64 { // CROMA: slopes 2^-4 and 2^-8 times the distance in patches
+		a, b := query-prefix, key-prefix
+		if min(a, b) < 0 {
+			return 0
+		}
+		return -math.Exp2(-4*float64(head+1)) * math.Hypot(float64(a/cols-b/cols), float64(a%cols-b%cols))
+	}
 	q, k, v := rotated(project(x, "query")), rotated(project(x, "key")), project(x, "value")
 	mixed := make([]float32, len(x))
 	for query := range tokens {
@@ -71,7 +80,7 @@ func ExampleQK() {
 				for c := head * headDim; c < (head+1)*headDim; c++ {
 					scores[key] += float64(q[query*width+c]*k[key*width+c]) / math.Sqrt(headDim)
 				}
-				scores[key] = math.Exp(scores[key])
+				scores[key] = math.Exp(scores[key] + bias(query, key, head))
 				sum += scores[key]
 			}
 			for key := range tokens {

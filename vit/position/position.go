@@ -7,6 +7,8 @@
 //		Grid: position.Grid{Rows: 14, Cols: 14, Prefix: 1}, Width: 192, Heads: 3, Depth: 12})
 //	x = attention.SelfAttention(scope, x, 3, 64).WithPositionalEncoder(position.QK(encoder, block)).Done()
 //
+// and a Biaser's scores are for WithAttentionBias, as the example of [QK] shows.
+//
 // An encoder acts where it has a method: [Adder] on the tokens, [Scaler] and [Rotator] on queries, keys and values,
 // [Biaser] on the scores, [Follower] after a block. [As] asks for one of these, also of a name such as "learned+wepe-v",
 // whose encoder has the methods of both. Package vit asks at the place where each acts, and so does any other model.
