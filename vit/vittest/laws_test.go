@@ -73,29 +73,16 @@ func (f flips) EncodeQK(q, k, positionIndices *Node, _ int) (*Node, *Node) {
 	return Mul(q, at), Mul(k, at)
 }
 
-// far is a relative bias of another module: minus the distance in tokens, in every head.
-type far struct{ c position.Config }
-
-func (f far) Name() string { return "far" }
-
-func (f far) Bias(g *Graph, _ int) *Node {
-	at := ConvertDType(Iota(g, gomlxtest.Noise(f.c.Tokens()).Shape(), 0), dtypes.Float32)
-	apart := Neg(Abs(Sub(InsertAxes(at, 0), InsertAxes(at, 1)))) // [tokens, tokens]
-	return BroadcastPrefix(apart, f.c.Heads)
-}
-
 func init() {
 	vit.Register(position.Spec{Name: "rings", Doc: "a vector times the distance from the center",
 		Kind: position.Additive, Variables: []string{"rings/"}, New: newRings})
 	vit.Register(position.Spec{Name: "flips", Doc: "signs that alternate", Kind: position.Rotary,
 		New: func(_ *model.Scope, c position.Config) position.Encoder { return flips{c} }})
-	vit.Register(position.Spec{Name: "far", Doc: "minus the distance in tokens", Kind: position.Bias,
-		New: func(_ *model.Scope, c position.Config) position.Encoder { return far{c} }})
 }
 
 func TestOwnAndRegisteredEncodingsPassTheLaws(t *testing.T) {
 	for _, name := range append(gomlxtest.Encodings(append(position.Names(), "learned+rope-axial", "hybrid+liere",
-		"sincos2d+rope1d+wepe-bias", "wepe+rope-dinov3+alibi2d")), "rings+flips+far") {
+		"sincos2d+rope1d+wepe-bias", "wepe+rope-dinov3+alibi2d")), "rings+flips") {
 		t.Run(name, func(t *testing.T) { vittest.Laws(t, name) })
 	}
 }
