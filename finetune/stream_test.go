@@ -160,7 +160,7 @@ func TestDamagedImagesAreErrorsOrLeftOutOfTrainingAndMetricsAndCounted(t *testin
 	run := tinyRun(t, "epochs=1;validation_part=0.5", 0)
 	run.Train = streamOf(t, f, data.Streaming{})
 	_, _, err := run.Do(t.Context())
-	refused(t, "damage", err, "is damaged", ".tar: ", ".png")
+	refused(t, "damage", err, "cannot be read", ".tar: ", ".png")
 
 	var log strings.Builder
 	run.Dir = t.TempDir()
