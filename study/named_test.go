@@ -195,6 +195,11 @@ func TestPublishedRowsAreOfTheStudiesVariants(t *testing.T) {
 			}
 		}
 	}
+	for _, label := range []string{"β_pos = 0.4", "rate × 0.2", "2 scales"} { // variants without published rows
+		if _, err := Matching(gomlxtest.Must(ByName("sphere"))(t).Variants, "^wepe-sphere "+label+"$"); err != nil {
+			t.Error(err)
+		}
+	}
 	for file, name := range map[string]string{"demo-pretrain": "demo-pretrain", "cifar100-small": "cifar100-small",
 		"cifar100-fifteen-seeds": "cifar100-15", "shapes": "shapes"} {
 		want := gomlxtest.Must(finetune.Named(name))(t)
