@@ -39,12 +39,12 @@ func (c Config) positions() position.Config {
 // TrainedGrid returns the hyperparameters that set c's grid as the training grid of an encoding used at another image
 // size; none if the encoding has no such hyperparameters.
 func (c Config) TrainedGrid() map[string]any {
-	return c.Encoding().TrainedGrid(c.WithDefaults().positions().Grid)
+	return c.Encoding().TrainedGrid(c.positions().Grid)
 }
 
 // Encoder builds the position encoder of a model, in "position" below its scope.
 func (c Config) Encoder(scope *model.Scope) position.Encoder {
-	return c.WithDefaults().encoder(scope.At(ScopePosition))
+	return c.encoder(scope.At(ScopePosition))
 }
 
 func (c Config) encoder(scope *model.Scope) position.Encoder {
