@@ -26,33 +26,6 @@ import (
 // turnedEXIF is a TIFF structure with orientation 6.
 var turnedEXIF = []byte("MM\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00")
 
-func segment(marker byte, content ...byte) []byte {
-	return append(binary.BigEndian.AppendUint16([]byte{0xff, marker}, uint16(len(content)+2)), content...)
-}
-
-// progressiveJPEG has a single scan, of the constant coefficients of 8-bit inks, all of them zero: a bit for a block.
-func progressiveJPEG(height, width int, inks byte, exif []byte) []byte {
-	frame := []byte{8, byte(height >> 8), byte(height), byte(width >> 8), byte(width), inks}
-	scan := []byte{inks}
-	for i := range inks {
-		frame = append(frame, i+1, 0x11, 0)
-		scan = append(scan, i+1, 0)
-	}
-	blocks := int(inks) * ((height + 7) / 8) * ((width + 7) / 8)
-	out := []byte{0xff, 0xd8}
-	if exif != nil {
-		out = append(out, segment(markerAPP1, append([]byte(exifPrefix), exif...)...)...)
-	}
-	out = append(out, segment(0xee, append([]byte("Adobe\x00d"), 0, 0, 0, 0, 0)...)...) // inks without a transform
-	out = append(out, segment(0xdb, append([]byte{0}, bytes.Repeat([]byte{1}, 64)...)...)...)
-	out = append(out, segment(0xc2, frame...)...)
-	// One code of two bits would be enough; its table has codes of one bit for the symbol 0, which is "no difference".
-	out = append(out, segment(0xc4, append([]byte{0, 1}, make([]byte, 16)...)...)...)
-	out = append(out, segment(0xda, append(scan, 0, 0, 0)...)...)
-	out = append(out, make([]byte, blocks/8)...)
-	return append(out, byte(0xff>>(blocks%8)), 0, 0xff, 0xd9)
-}
-
 // zeroPNG has 16 bits of each of four channels, all zero, in seven passes.
 func zeroPNG(height, width int, exif []byte) []byte {
 	var pixels bytes.Buffer
@@ -103,9 +76,9 @@ func large(t testing.TB) map[string][]byte {
 	}
 	return map[string][]byte{
 		"jpeg, baseline": jpegFile.Bytes(), "gif": gifFile.Bytes(), "bmp": bmpFile.Bytes(), "webp": zeroWebP(height, width),
-		"jpeg, progressive, grey": progressiveJPEG(height, width, 1, turnedEXIF),
-		"jpeg, progressive":       progressiveJPEG(height, width, 3, turnedEXIF),
-		"jpeg, progressive, CMYK": progressiveJPEG(height, width, 4, turnedEXIF),
+		"jpeg, progressive, grey": datatest.ProgressiveJPEG(height, width, 1, turnedEXIF),
+		"jpeg, progressive":       datatest.ProgressiveJPEG(height, width, 3, turnedEXIF),
+		"jpeg, progressive, CMYK": datatest.ProgressiveJPEG(height, width, 4, turnedEXIF),
 		"png, 16 bits":            datatest.PNG(image.NewNRGBA64(r)), "png, 16 bits, passes": zeroPNG(height, width, turnedEXIF),
 	}
 }

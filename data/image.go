@@ -84,6 +84,9 @@ func Identify(raw []byte, pixels int64) (Encoded, error) {
 	return Encoded{height, width, raw, f}, err
 }
 
+// Pixels is the number of pixels.
+func (e Encoded) Pixels() int64 { return int64(e.Height) * int64(e.Width) }
+
 // Decode decodes the file as the function Decode does. It calls proceed, which may be nil, before it reads a part of
 // the file; an error of proceed ends it. The parts are kilobytes, except in webp files and with -tags libjpeg, which are
 // read at once.

@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/printable"
 )
 
 // failure is an error with its HTTP status.
@@ -30,6 +32,7 @@ func write(w http.ResponseWriter, value any, err error) int {
 	if err != nil {
 		f := failure{http.StatusInternalServerError, err.Error()}
 		errors.As(err, &f)
+		f.Message = printable.Line(f.Message)
 		value, code = map[string]failure{"error": f}, f.Status
 	}
 	body, err := json.Marshal(value)
@@ -46,7 +49,7 @@ func write(w http.ResponseWriter, value any, err error) int {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	_, _ = w.Write(append(body, '\n')) // the client may have disconnected
+	_, _ = w.Write(append(printable.JSON(body), '\n')) // the client may have disconnected
 	return code
 }
 
@@ -65,12 +68,6 @@ type prediction struct {
 	Neighbours []Neighbour      `json:"neighbours,omitempty"`
 }
 
-type features struct {
-	Name  string    `json:"name"`
-	Class []float32 `json:"class,omitempty"` // [width]
-	Mean  []float32 `json:"mean"`            // [width]
-}
-
 type attention struct {
 	Name    string    `json:"name"`
 	Rows    int       `json:"rows"`
@@ -82,43 +79,49 @@ func milliseconds(begin time.Time) float64 {
 	return math.Round(float64(time.Since(begin).Microseconds())) / 1000
 }
 
-// uploaded reads the images of a request and writes the response.
-func (s *Server) uploaded(w http.ResponseWriter, r *http.Request,
-	entries func(ctx context.Context, u *upload) (any, error)) (any, error) {
-	begin := time.Now()
-	for name := range r.URL.Query() {
-		if name != "top" {
-			return nil, failure{http.StatusBadRequest, fmt.Sprintf("%.20q is no parameter: see /openapi.json", name)}
+// query returns a request's parameter, the only one that its route has; its name is empty if there is none.
+func query(r *http.Request, name string) (string, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return "", failure{http.StatusBadRequest, "malformed query: " + err.Error()}
+	}
+	for key, all := range values {
+		if key != name || len(all) > 1 {
+			return "", failure{http.StatusBadRequest, fmt.Sprintf("%.20q is no parameter, or is there twice: see /openapi.json",
+				key)}
 		}
 	}
+	return values.Get(name), nil
+}
+
+// uploaded reads the images of a request and computes the response. parse is of upload.read.
+func uploaded[T any](s *Server, w http.ResponseWriter, r *http.Request, parse func(raw []byte) ([]file, error),
+	compute func(ctx context.Context, u *upload) (T, error)) (value T, err error) {
 	if err := s.batcher.enter(); err != nil {
-		return nil, err
+		return value, err
 	}
 	defer s.batcher.leave()
-	u := &upload{s: s}
+	u := &upload{s: s, of: sender(r.RemoteAddr)}
 	defer u.release()
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(begin.Add(s.options.Timeout)) // a test's recorder has none
-	if err := u.read(r); err != nil {
-		return nil, err
+	if err := u.read(w, r, parse); err != nil {
+		return value, err
 	}
-	_ = control.SetReadDeadline(time.Time{}) // or it would cancel the request's context later
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // or it would cancel the request's context later
 	if err := u.decode(r.Context()); err != nil {
-		return nil, err
+		return value, err
+	}
+	if err := s.batcher.ready(r.Context()); err != nil {
+		return value, err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.options.Timeout)
 	defer cancel()
-	images, err := entries(ctx, u)
-	if err != nil {
-		return nil, err
-	}
-	return answer{s.card.Name, s.card.Weights, s.card.Step, milliseconds(begin), images}, nil
+	return compute(ctx, u)
 }
 
 // each computes the images of a request and converts each output.
-func each[T any](s *Server, w http.ResponseWriter, r *http.Request, entry func(named, finetune.Inferred) (T, error)) (
-	any, error) {
-	return s.uploaded(w, r, func(ctx context.Context, u *upload) (any, error) {
+func each[T any](s *Server, w http.ResponseWriter, r *http.Request, parse func(raw []byte) ([]file, error),
+	entry func(named, finetune.Inferred) (T, error)) ([]T, error) {
+	return uploaded(s, w, r, parse, func(ctx context.Context, u *upload) ([]T, error) {
 		fitted := make([]*data.Image, len(u.images))
 		for i, image := range u.images {
 			fitted[i] = image.image
@@ -137,45 +140,54 @@ func each[T any](s *Server, w http.ResponseWriter, r *http.Request, entry func(n
 	})
 }
 
-// top returns the query parameter, by default 5.
+// answered wraps the entries of a response.
+func (s *Server) answered(begin time.Time, images any, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return answer{s.card.Name, s.card.Weights, s.card.Step, milliseconds(begin), images}, nil
+}
+
+// top returns the query parameter, by default 5; there may be fewer classes.
 func (s *Server) top(r *http.Request) (int, error) {
-	classes := len(s.card.Labels)
-	text := r.URL.Query().Get("top")
-	if text == "" {
-		return min(5, classes), nil
+	text, err := query(r, "top")
+	if err != nil {
+		return 0, err
 	}
-	top, err := strconv.Atoi(text)
-	if err != nil || top < 1 {
-		return 0, failure{http.StatusBadRequest, fmt.Sprintf("top=%.20s: use a number from 1 to %d", text, classes)}
+	top := 5
+	if text != "" {
+		if top, err = strconv.Atoi(text); err != nil || top < 1 {
+			return 0, failure{http.StatusBadRequest, fmt.Sprintf("top=%.20q: use 1 or more", text)}
+		}
 	}
-	return min(top, classes), nil
+	return min(top, len(s.card.Labels)), nil
 }
 
 func (s *Server) predict(w http.ResponseWriter, r *http.Request) (any, error) {
+	begin := time.Now()
+	if s.card.Unscored != "" {
+		return nil, failure{http.StatusNotFound, s.card.Unscored + ": use /v1/embeddings"}
+	}
 	top, err := s.top(r)
 	if err != nil {
 		return nil, err
 	}
-	return each(s, w, r, func(n named, o finetune.Inferred) (prediction, error) {
+	images, err := each(s, w, r, nil, func(n named, o finetune.Inferred) (prediction, error) {
 		p := prediction{Name: n.name, Labels: s.model.Likeliest(o.Logits, top)}
 		if s.options.Neighbours != nil {
 			p.Neighbours = s.options.Neighbours(o.Class, o.Mean, 5)
 		}
 		return p, nil
 	})
-}
-
-func (s *Server) embed(w http.ResponseWriter, r *http.Request) (any, error) {
-	return each(s, w, r, func(n named, o finetune.Inferred) (features, error) {
-		if o.Mean == nil {
-			return features{}, failure{http.StatusNotFound, "the architecture of the model has no features to return"}
-		}
-		return features{n.name, o.Class, o.Mean}, nil
-	})
+	return s.answered(begin, images, err)
 }
 
 func (s *Server) attention(w http.ResponseWriter, r *http.Request) (any, error) {
-	return s.uploaded(w, r, func(ctx context.Context, u *upload) (any, error) {
+	begin := time.Now()
+	if _, err := query(r, ""); err != nil {
+		return nil, err
+	}
+	images, err := uploaded(s, w, r, nil, func(ctx context.Context, u *upload) ([]attention, error) {
 		u.queued()
 		if len(u.images) != 1 {
 			return nil, failure{http.StatusBadRequest, fmt.Sprintf("%d images: send one", len(u.images))}
@@ -185,9 +197,7 @@ func (s *Server) attention(w http.ResponseWriter, r *http.Request) (any, error) 
 			weights, err = s.model.Attention(u.images[0].image)
 			return err
 		})
-		if err != nil {
-			return nil, err
-		}
-		return []attention{{u.images[0].name, s.card.Grid[0], s.card.Grid[1], weights}}, nil
+		return []attention{{u.images[0].name, s.card.Grid[0], s.card.Grid[1], weights}}, err
 	})
+	return s.answered(begin, images, err)
 }

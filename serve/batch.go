@@ -74,7 +74,7 @@ func newBatcher(ctx context.Context, model model, o Options) *batcher {
 // between waits for the end of a batch that uses all cores.
 func (b *batcher) between(ctx context.Context) error {
 	if b.cores == nil {
-		return nil
+		return ctx.Err()
 	}
 	if err := b.cores.Acquire(ctx, 1); err != nil {
 		return err
@@ -115,11 +115,11 @@ func (b *batcher) start(largest int) {
 	})
 }
 
-// enter registers a request, which leave ends; it returns an error if no request is accepted at the moment.
+// enter registers a request, which leave ends; it returns an error if the server closes or has failed.
 func (b *batcher) enter() error {
 	b.closing.RLock()
 	defer b.closing.RUnlock()
-	if err := b.open(); err != nil {
+	if err := b.open(); err != nil && !errors.Is(err, compiling) {
 		return err
 	}
 	b.requests.Add(1)
@@ -190,7 +190,22 @@ func (b *batcher) open() error {
 		}
 		return nil
 	default:
-		return failure{http.StatusServiceUnavailable, "the model is being compiled: try again in seconds"}
+		return compiling
+	}
+}
+
+var compiling = failure{http.StatusServiceUnavailable, "the model is being compiled: try again in seconds"}
+
+// ready waits for the first program.
+func (b *batcher) ready(ctx context.Context) error {
+	select {
+	case <-b.compiled:
+		if b.failed != nil {
+			return b.open()
+		}
+		return nil
+	case <-ctx.Done():
+		return late
 	}
 }
 

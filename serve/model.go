@@ -32,8 +32,6 @@ func newServed(m *finetune.Model) (*served, error) {
 	case m.Recipe.Aspect == finetune.AspectKeep:
 		return nil, errors.New("serve: the model takes images of any aspect ratio and has no fixed batch: use its export " +
 			"with a fixed size (wepe export RUN DIR --to native)")
-	case m.Scores == "none":
-		return nil, errors.New("serve: the model is a regression model: its logits are not class scores")
 	case c.Channels != 3:
 		return nil, fmt.Errorf("serve: the model takes %d channels, images have 3", c.Channels)
 	}
@@ -71,6 +69,12 @@ func (s *served) describe() (err error) {
 		Parameters: parameters, Size: [2]int{c.ImageRows, c.ImageCols}, Grid: [2]int{c.Rows(), c.Cols()},
 		Labels: s.m.Classes, Preprocessing: preprocessing, Backend: s.Backend().Name(),
 		Sigmoid: s.m.Scores == "sigmoid",
+	}
+	switch {
+	case s.m.Opened.Headless:
+		s.card.Unscored, s.card.Labels = "the model has no head", []string{}
+	case s.m.Scores == "none":
+		s.card.Unscored = "the model is a regression model: its logits are no class scores"
 	}
 	s.card.Similarity, err = positions(s.m)
 	return err

@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -100,8 +99,8 @@ func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 		t.Error("a model of several labels per image has probabilities of one")
 	}
 	m.Scores = "none"
-	if _, err := newServed(m); err == nil || !strings.Contains(err.Error(), "regression") {
-		t.Errorf("a regression is served: %v", err)
+	if served := gomlxtest.Must(newServed(m))(t); served.card.Unscored == "" {
+		t.Error("a regression has probabilities")
 	}
 	m.Scores = "softmax"
 	files, raw := noise(t, 5)
@@ -133,9 +132,9 @@ func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 	}
 	all.Wait()
 	embedded := gomlxtest.Must(m.Embed(files[1]))(t)[0]
-	_, got = post(t, server.URL+"/v1/embed", "image/png", bytes.NewReader(raw[1]))
-	for k, v := range images(t, got)[0]["class"].([]any) {
-		if !(math.Abs(v.(float64)-float64(embedded.Class[k])) <= 1e-4*(1+math.Abs(float64(embedded.Class[k])))) {
+	_, got = post(t, server.URL+"/v1/embeddings", "image/png", bytes.NewReader(raw[1]))
+	for k, v := range vectors(t, got)[0] {
+		if !(math.Abs(v-float64(embedded.Class[k])) <= 1e-4*(1+math.Abs(float64(embedded.Class[k])))) {
 			t.Errorf("feature %d: %v, want %g", k, v, embedded.Class[k])
 		}
 	}

@@ -3,7 +3,6 @@
 package serve
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -13,9 +12,12 @@ import (
 	"mime/multipart"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
+	"time"
 
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/printable"
 )
 
 // file is an image of a request as received.
@@ -34,6 +36,7 @@ type named struct {
 // upload is a request's share of the server's limits.
 type upload struct {
 	s        *Server
+	of       netip.Prefix
 	files    []file // read, not decoded
 	bytes    int64  // held for them
 	images   []named
@@ -43,14 +46,27 @@ type upload struct {
 
 func (u *upload) release() {
 	u.queued()
-	u.s.images.Release(u.held)
+	u.s.images.give(u.of, u.held)
 	u.forget()
 }
 
 // forget releases the files.
 func (u *upload) forget() {
-	u.s.bytes.Release(u.bytes)
-	u.files, u.bytes = nil, 0
+	_ = u.hold(0) // less
+	u.files = nil
+}
+
+// hold changes the bytes of memory that the request holds.
+func (u *upload) hold(bytes int64) error {
+	more := bytes - u.bytes
+	if more > 0 && !u.s.bytes.take(u.of, more) {
+		return busy
+	}
+	if more < 0 {
+		u.s.bytes.give(u.of, -more)
+	}
+	u.bytes = bytes
+	return nil
 }
 
 // queued tells the batcher that all images are in the queue.
@@ -59,36 +75,85 @@ func (u *upload) queued() {
 	u.arriving = 0
 }
 
-// read reads the files of a request.
-func (u *upload) read(r *http.Request) error {
+// leastRate is how fast a body arrives after the first quarter of Options.Timeout, in bytes per second.
+const leastRate = 16 << 10
+
+// arriving is a body with a deadline for its next byte.
+type arriving struct {
+	body    io.Reader
+	control *http.ResponseController
+	begin   time.Time
+	timeout time.Duration
+	bytes   int64
+}
+
+func (a *arriving) Read(p []byte) (int, error) {
+	patience := a.timeout/4 + time.Duration(a.bytes)*time.Second/leastRate
+	_ = a.control.SetReadDeadline(a.begin.Add(min(a.timeout, patience))) // a test's recorder has none
+	n, err := a.body.Read(p)
+	a.bytes += int64(n)
+	return n, err
+}
+
+// read reads the files of a request. parse returns the files of a body of JSON; it may be nil.
+func (u *upload) read(w http.ResponseWriter, r *http.Request, parse func(raw []byte) ([]file, error)) error {
 	s := u.s
-	reserved := s.options.Bytes
-	switch {
-	case r.ContentLength > reserved:
+	if r.ContentLength > s.options.Bytes {
 		return s.tooLarge()
-	case r.ContentLength >= 0:
-		reserved = r.ContentLength
 	}
-	if !s.bytes.TryAcquire(reserved) {
-		return busy
-	}
-	u.bytes = reserved
 	kind, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil && r.Header.Get("Content-Type") != "" {
 		return failure{http.StatusUnsupportedMediaType, "malformed Content-Type: " + err.Error()}
 	}
-	body := http.MaxBytesReader(nil, r.Body, s.options.Bytes)
-	if kind != "multipart/form-data" {
-		raw, err := io.ReadAll(body)
-		if err != nil {
-			return s.unread(err)
+	body := &arriving{body: http.MaxBytesReader(nil, r.Body, s.options.Bytes), control: http.NewResponseController(w),
+		begin: time.Now(), timeout: s.options.Timeout}
+	if kind == "multipart/form-data" {
+		if parameters["boundary"] == "" {
+			return failure{http.StatusBadRequest, "multipart/form-data without a boundary"}
 		}
+		return u.form(multipart.NewReader(body, parameters["boundary"]))
+	}
+	raw, err := u.all(body)
+	switch {
+	case err != nil:
+		return err
+	case kind != "application/json" || parse == nil:
 		return u.add(file{name: "body", raw: raw})
 	}
-	if parameters["boundary"] == "" {
-		return failure{http.StatusBadRequest, "multipart/form-data without a boundary"}
+	const copies = 4 // the body, its input, the input's texts, and their bytes
+	if err := u.hold(copies * int64(len(raw))); err != nil {
+		return err
 	}
-	return u.form(multipart.NewReader(body, parameters["boundary"]))
+	files, err := parse(raw)
+	for _, f := range files {
+		if err == nil {
+			err = u.add(f)
+		}
+	}
+	return err
+}
+
+// all reads a file. Its memory is held as it grows, with that which it replaces.
+func (u *upload) all(r io.Reader) ([]byte, error) {
+	var raw []byte
+	before := u.bytes
+	for size := 4 << 10; ; size *= 2 {
+		if err := u.hold(before + int64(cap(raw)+size)); err != nil {
+			return nil, err
+		}
+		raw = append(make([]byte, 0, size), raw...)
+		_ = u.hold(before + int64(size)) // less than before
+		for len(raw) < size {
+			n, err := r.Read(raw[len(raw):size])
+			raw = raw[:len(raw)+n]
+			if errors.Is(err, io.EOF) {
+				return raw, nil
+			}
+			if err != nil {
+				return nil, u.s.unread(err)
+			}
+		}
+	}
 }
 
 // form reads a file from each part of a form.
@@ -101,11 +166,12 @@ func (u *upload) form(parts *multipart.Reader) error {
 		if err != nil {
 			return u.s.unread(err)
 		}
-		raw, err := io.ReadAll(part)
+		raw, err := u.all(part)
 		if err != nil {
-			return u.s.unread(err)
+			return err
 		}
-		if err := u.add(file{cmp.Or(part.FileName(), part.FormName()), raw, part.FileName() == ""}); err != nil {
+		name := printable.Name(cmp.Or(part.FileName(), part.FormName()))
+		if err := u.add(file{name, raw, part.FileName() == ""}); err != nil {
 			return err
 		}
 	}
@@ -116,7 +182,7 @@ func (u *upload) add(f file) error {
 		return failure{http.StatusRequestEntityTooLarge,
 			fmt.Sprintf("more than %d images: send fewer at once", u.s.options.Parts)}
 	}
-	if !u.s.images.TryAcquire(1) {
+	if !u.s.images.take(u.of, 1) {
 		return busy
 	}
 	u.held++
@@ -127,10 +193,21 @@ func (u *upload) add(f file) error {
 // decode decodes all files and fits the images to the model.
 func (u *upload) decode(ctx context.Context) error {
 	defer u.forget()
-	u.arriving = int64(len(u.files))
-	u.s.batcher.arriving.Add(u.arriving)
-	for _, f := range u.files {
-		image, err := u.s.decode(ctx, f)
+	headers, small := make([]data.Encoded, len(u.files)), int64(0)
+	for i, f := range u.files {
+		header, err := data.Identify(f.raw, u.s.options.Pixels)
+		if err != nil {
+			return f.failed(err)
+		}
+		if header.Pixels() <= smallPixels { // a batch does not wait for large ones
+			small++
+		}
+		headers[i] = header
+	}
+	u.arriving = small
+	u.s.batcher.arriving.Add(small)
+	for i, f := range u.files {
+		image, err := u.s.decode(ctx, f, headers[i])
 		if err != nil {
 			return err
 		}
@@ -153,41 +230,57 @@ func (s *Server) unread(err error) error {
 	case errors.As(err, &large):
 		return s.tooLarge()
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		return failure{http.StatusRequestTimeout, fmt.Sprintf("the body did not arrive within %v", s.options.Timeout)}
+		return failure{http.StatusRequestTimeout, fmt.Sprintf("the body did not arrive within %v, or was slower than %d "+
+			"bytes a second after the first quarter", s.options.Timeout, leastRate)}
 	}
 	return failure{http.StatusBadRequest, "the body ends early or is malformed: " + err.Error()}
 }
 
-// decode decodes an image and fits it to the model; few at a time, because a small file may have many pixels.
-func (s *Server) decode(ctx context.Context, f file) (*data.Image, error) {
+// decode decodes an image in its turn and fits it to the model. It ends when the client leaves. A large image is
+// decoded in the pauses between batches that use all cores.
+func (s *Server) decode(ctx context.Context, f file, header data.Encoded) (*data.Image, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
-	if s.decoding.Acquire(ctx, 1) != nil {
+	end, err := s.decoding.wait(ctx, header.Pixels())
+	if err != nil {
 		return nil, busy
 	}
-	defer s.decoding.Release(1)
+	defer end()
 	if s.batcher.between(ctx) != nil {
 		return nil, busy
 	}
-	image, err := data.Decode(bytes.NewReader(f.raw), s.options.Pixels)
+	image, err := header.Decode(func() error {
+		if header.Pixels() > smallPixels {
+			return s.batcher.between(ctx)
+		}
+		return ctx.Err()
+	})
+	if ctx.Err() != nil {
+		return nil, busy
+	}
 	if err == nil {
 		if image.Clipped {
-			s.options.Log.Warn(data.ClippedGrey, "image", f.name)
+			s.clipped.Do(func() { s.options.Log.Warn(data.ClippedGrey, "image", f.name) })
 		}
 		image, err = s.model.Fit(image)
 	}
-	if err == nil {
-		return image, nil
+	if err != nil {
+		return nil, f.failed(err)
 	}
+	return image, nil
+}
+
+// failed is the response to a file that is not decoded.
+func (f file) failed(err error) error {
 	code := http.StatusUnprocessableEntity
 	switch {
 	case errors.Is(err, data.ErrFormat) && f.field:
-		return nil, failure{http.StatusUnsupportedMediaType,
+		return failure{http.StatusUnsupportedMediaType,
 			fmt.Sprintf("%s: %v; parameters are in the address, as ?top=3", f.name, err)}
 	case errors.Is(err, data.ErrFormat):
 		code = http.StatusUnsupportedMediaType
 	case errors.Is(err, data.ErrPixels):
 		code = http.StatusRequestEntityTooLarge
 	}
-	return nil, failure{code, fmt.Sprintf("%s: %v", f.name, err)}
+	return failure{code, fmt.Sprintf("%s: %v", f.name, err)}
 }

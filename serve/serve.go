@@ -3,13 +3,15 @@
 // Package serve answers HTTP requests with predictions and features of a model.
 //
 //	m, err := finetune.Open(b, "runs/scratch-pets")
-//	handler, err := serve.Handler(ctx, m, serve.Options{})
-//	err = http.ListenAndServe("127.0.0.1:8080", handler)
+//	server, err := serve.Handler(ctx, m, serve.Options{})
+//	listener, err := net.Listen("tcp", "127.0.0.1:8080")
+//	err = server.Serve(listener)
 //
 // Routes:
 //
 //	POST /v1/predict    an image, or multipart/form-data with several; ?top=K: labels and probabilities
-//	POST /v1/embed      the same body: features of the class token and of the mean-pooled patch tokens
+//	POST /v1/embeddings the same body, or OpenAI's JSON with images as data URLs or in base64; ?of=mean: features of the
+//	                    class token, or of the mean-pooled patch tokens
 //	POST /v1/attention  one image: attention of the last block over the patches
 //	GET  /v1/model      architecture, weights, labels, preprocessing, similarity of positions
 //	GET  /healthz       200 while the process runs
@@ -18,19 +20,24 @@
 //	GET  /openapi.json  OpenAPI 3.0
 //	GET  /              a page: drop an image, see label, probabilities and attention
 //
+// A request that arrives before the first program is compiled waits for it.
+//
 // Images of concurrent requests are computed together, see [Options.Batch] and Options.Window. An image gets the same
 // probabilities alone and in a batch, to 1e-5.
 //
 // Errors are JSON, {"error": {"status": 413, "message": "…"}}:
 //
-//	400  malformed request                413  too many bytes, pixels or parts
-//	401  missing or wrong bearer token    415  unsupported image format
-//	404  no such route, or not for this   422  damaged image
-//	     model                            429  too much work in flight
-//	408  the body did not arrive in time  500  a program failed
-//	503  not ready, closing, or no answer in time
+//	400  malformed request                408  the body did not arrive in time
+//	401  missing or wrong bearer token    413  too many bytes, pixels or parts
+//	403  of another site, without a       415  unsupported image format
+//	     token                            422  damaged image
+//	404  no such route, or not for this   429  too much work in flight, or of this address
+//	     model                            500  a program failed
+//	405  another method                   503  closing, or no answer in time
 //
-// Options.Memory bounds the memory beyond the model's own. The command is wepe serve.
+// Options.Memory bounds the memory beyond the model's own. A remote address takes at most as much of bodies, images in
+// flight and connections as it leaves free for others; decoders take small images beside large ones, and end when the
+// client leaves. The command is wepe serve.
 package serve
 
 import (
@@ -42,15 +49,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
-	"runtime"
+	"net/netip"
+	"strings"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/printable"
 )
 
 // model is the part of a model that a server uses. Batch and Attention may be called concurrently.
@@ -77,6 +86,7 @@ type card struct {
 	Labels        []string            `json:"labels"`       // by class
 	Preprocessing preprocess.Settings `json:"preprocessing"`
 	Sigmoid       bool                `json:"sigmoid"`        // multi-label model: independent probabilities
+	Unscored      string              `json:"-"`              // why the model has no probabilities; else empty
 	Similarity    [][]int             `json:"similarity"`     // of positions, 1000·cosine [patches][patches]
 	Backend       string              `json:"backend"`        // GoMLX backend
 	MaxBatch      int                 `json:"max_batch_size"` // the largest that compiles, set by the server
@@ -98,9 +108,14 @@ type Options struct {
 	Pixels  int64         // maximum number of pixels of an image (25 million)
 	Parts   int           // maximum number of images of a request (32)
 	Images  int           // maximum number of images in flight, of all requests (256)
-	Timeout time.Duration // to receive a body, and again to compute its response (20 s)
+	Timeout time.Duration // to receive a body, and again to compute its response (20 s); for its start a quarter
 
-	Token string       // bearer token of /v1 and /metrics; empty for none
+	Connections int // maximum number of connections of Server.Serve (4096)
+
+	// Token is the bearer token of /v1 and /metrics, of at least 16 characters. Without one these are answered only if the
+	// request names a loopback host and is not of another site: a web page could send it. A handler behind an
+	// authentication of its own has a token, and adds it to the request.
+	Token string
 	Log   *slog.Logger // one line per request at debug level (discards)
 	// Neighbours returns the k nearest training images by the class token (nil in a model without one) and the mean-pooled
 	// patch tokens of an image. It may be nil.
@@ -111,6 +126,7 @@ func (o Options) withDefaults() Options {
 	o.Batch, o.Parts, o.Images = cmp.Or(o.Batch, 8), cmp.Or(o.Parts, 32), cmp.Or(o.Images, 256)
 	o.Bytes, o.Pixels = cmp.Or(o.Bytes, 20<<20), cmp.Or(o.Pixels, 25_000_000)
 	o.Window, o.Timeout = cmp.Or(o.Window, 50*time.Millisecond), cmp.Or(o.Timeout, 20*time.Second)
+	o.Connections = cmp.Or(o.Connections, 4096)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o
 }
@@ -118,19 +134,16 @@ func (o Options) withDefaults() Options {
 // bodies is the number of bodies of maximum size that may be in memory at once.
 const bodies = 8
 
-// decoders is the number of images decoded concurrently.
-func decoders() int { return runtime.GOMAXPROCS(0) }
-
 // Memory returns a bound in bytes on the memory of all requests: bodies, images being decoded, and waiting images of
 // the given number of input pixels; float is Settings.Float of the preprocessing. The heap may reach twice as much
 // before the garbage collector runs.
 func (o Options) Memory(inputPixels int, float bool) int64 {
 	o = o.withDefaults()
-	decoding, waiting := int64(16), int64(3) // per pixel: 16-bit RGBA, its 8-bit copy and a rotated copy; 8-bit RGB
+	waiting := int64(3) // bytes per pixel
 	if float {
 		waiting += 12
 	}
-	return bodies*o.Bytes + int64(decoders())*o.Pixels*decoding + int64(o.Images)*int64(inputPixels)*waiting
+	return bodies*o.Bytes + decodeBytes(o.Pixels) + int64(o.Images)*int64(inputPixels)*waiting
 }
 
 // Validate reports the first field out of its range.
@@ -139,13 +152,17 @@ func (o Options) Validate() error {
 		name  string
 		value int64
 	}{{"Batch", int64(o.Batch)}, {"Window", int64(o.Window)}, {"Bytes", o.Bytes}, {"Pixels", o.Pixels},
-		{"Parts", int64(o.Parts)}, {"Images", int64(o.Images)}, {"Timeout", int64(o.Timeout)}} {
+		{"Parts", int64(o.Parts)}, {"Images", int64(o.Images)}, {"Timeout", int64(o.Timeout)},
+		{"Connections", int64(o.Connections)}} {
 		if field.value < 0 {
 			return fmt.Errorf("serve: %s is %d: use 0 for the default, or more", field.name, field.value)
 		}
 	}
 	if o.Batch > 1024 {
 		return fmt.Errorf("serve: Batch is %d: use at most 1024", o.Batch)
+	}
+	if n := len(o.Token); n > 0 && n < 16 {
+		return fmt.Errorf("serve: Token has %d characters: use at least 16, as from openssl rand -hex 16", n)
 	}
 	return nil
 }
@@ -159,9 +176,10 @@ type Server struct {
 	mux     *http.ServeMux
 	metrics *metrics
 
-	bytes    *semaphore.Weighted // of bodies in memory
-	images   *semaphore.Weighted // in flight
-	decoding *semaphore.Weighted // at the same time
+	bytes    *share // of bodies in memory
+	images   *share // in flight
+	decoding *turns
+	clipped  sync.Once // of the warning
 }
 
 // Handler returns a server of a model. It compiles the model's programs in the background, the smallest batch first;
@@ -182,15 +200,13 @@ func newServer(ctx context.Context, model model, options Options) (*Server, erro
 	o := options.withDefaults()
 	s := &Server{
 		model: model, card: model.Card(), options: o, mux: http.NewServeMux(),
-		bytes:    semaphore.NewWeighted(bodies * o.Bytes),
-		images:   semaphore.NewWeighted(int64(o.Images)),
-		decoding: semaphore.NewWeighted(int64(decoders())),
+		bytes: newShare(bodies * o.Bytes), images: newShare(int64(o.Images)), decoding: newTurns(),
 	}
 	s.batcher = newBatcher(ctx, model, o)
 	s.metrics = newMetrics(s.batcher)
 	s.batcher.start(o.Batch)
 	s.route("POST /v1/predict", true, s.predict)
-	s.route("POST /v1/embed", true, s.embed)
+	s.route("POST /v1/embeddings", true, s.embeddings)
 	s.route("POST /v1/attention", true, s.attention)
 	s.route("GET /v1/model", true, func(http.ResponseWriter, *http.Request) (any, error) {
 		card := s.card
@@ -208,10 +224,43 @@ func newServer(ctx context.Context, model model, options Options) (*Server, erro
 	})
 	s.mux.HandleFunc("GET /openapi.json", static("application/json", openAPI))
 	s.mux.HandleFunc("GET /{$}", static("text/html; charset=utf-8", page))
-	s.route("/", false, func(_ http.ResponseWriter, r *http.Request) (any, error) {
-		return nil, failure{http.StatusNotFound, r.Method + " " + r.URL.Path + " is not served: see /openapi.json"}
-	})
+	s.route("/", false, s.unknown)
 	return s, nil
+}
+
+// unknown answers what no route does: 405 if one does with another method.
+func (s *Server) unknown(w http.ResponseWriter, r *http.Request) (any, error) {
+	what := printable.Name(r.Method + " " + r.URL.Path)
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		other := &http.Request{Method: method, Host: r.Host, URL: r.URL}
+		if _, pattern := s.mux.Handler(other); strings.HasPrefix(pattern, method) {
+			if method == http.MethodGet {
+				method = "GET, HEAD"
+			}
+			w.Header().Set("Allow", method)
+			return nil, failure{http.StatusMethodNotAllowed, what + ": use " + method}
+		}
+	}
+	return nil, failure{http.StatusNotFound, what + " is not served: see /openapi.json"}
+}
+
+// Serve accepts connections until the context of Handler is done and the requests in flight are answered, or until the
+// model does not compile. It bounds connections and the time of headers, which a server of another handler would not.
+func (s *Server) Serve(listener net.Listener) error {
+	server := &http.Server{Handler: s, ReadHeaderTimeout: s.options.Timeout / 4, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 1 << 16, ErrorLog: slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug)}
+	failed, ended := make(chan error, 1), make(chan error, 1)
+	go func() { failed <- server.Serve(limited{listener, newShare(int64(s.options.Connections))}) }()
+	go func() { ended <- s.Wait() }()
+	var err error
+	select {
+	case err := <-failed:
+		return err
+	case err = <-ended:
+	}
+	patience, cancel := context.WithTimeout(context.Background(), 2*s.options.Timeout)
+	defer cancel()
+	return errors.Join(err, server.Shutdown(patience))
 }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -263,15 +312,36 @@ func (s *Server) route(pattern string, authorized bool, answer func(http.Respons
 	})
 }
 
-// admit refuses a request without the token.
+// admit refuses a request without the token or, if the server has none, one that a web page could have sent.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) error {
-	got, want := sha256.Sum256([]byte(r.Header.Get("Authorization"))), // of equal length, to compare in constant time
-		sha256.Sum256([]byte("Bearer "+s.options.Token))
-	if s.options.Token == "" || subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
+	if s.options.Token == "" {
+		return local(r)
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	got, want := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(s.options.Token)) // of equal length, for constant time
+	if strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
 		return nil
 	}
 	w.Header().Set("WWW-Authenticate", "Bearer")
 	return failure{http.StatusUnauthorized, "send the server's token as Authorization: Bearer …"}
+}
+
+// local refuses requests that name another host, which a page reaches by pointing its name at this machine, and those
+// of pages of other sites.
+func local(r *http.Request) error {
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	address, _ := netip.ParseAddr(strings.Trim(host, "[]"))
+	if !strings.EqualFold(host, "localhost") && !address.IsLoopback() {
+		return failure{http.StatusForbidden, fmt.Sprintf("host %.40q: without a token the server answers on localhost", host)}
+	}
+	site := r.Header.Get("Sec-Fetch-Site")
+	if site == "cross-site" || site == "same-site" || new(http.CrossOriginProtection).Check(r) != nil {
+		return failure{http.StatusForbidden, "a page of another site: without a token the server answers its own page"}
+	}
+	return nil
 }
 
 //go:embed openapi.json

@@ -122,6 +122,8 @@ func pixels(t testing.TB, rows, cols int, c color.Color) []byte {
 	return datatest.PNG(img)
 }
 
+const secret = "a token of enough characters"
+
 var red, blue = color.RGBA{5, 2, 1, 255}, color.RGBA{1, 2, 6, 255}
 
 // post returns the status and the decoded JSON of an answer.
@@ -198,9 +200,8 @@ func TestPredictAnswersEachImageInItsOrder(t *testing.T) {
 			t.Errorf("image %d: %v, want %s", i, entry, want)
 		}
 	}
-	code, got = post(t, url+"/v1/embed", "", bytes.NewReader(pixels(t, 3, 5, blue)))
-	if mean := images(t, got)[0]["mean"].([]any); code != 200 || !(math.Abs(mean[2].(float64)-6) <= 1e-5) ||
-		mean[0] != 1.0 {
+	code, got = post(t, url+"/v1/embeddings", "", bytes.NewReader(pixels(t, 3, 5, blue)))
+	if mean := vectors(t, got)[0]; code != 200 || !(math.Abs(mean[2]-6) <= 1e-5) || mean[0] != 1.0 {
 		t.Errorf("features %v, want the mean colour", mean)
 	}
 	code, got = post(t, url+"/v1/attention", "", bytes.NewReader(pixels(t, 3, 5, blue)))
@@ -208,6 +209,23 @@ func TestPredictAnswersEachImageInItsOrder(t *testing.T) {
 		len(entry["weights"].([]any)) != 6 {
 		t.Errorf("attention %v", entry)
 	}
+}
+
+// vectors are the embeddings of a response.
+func vectors(t testing.TB, answer map[string]any) (all [][]float64) {
+	t.Helper()
+	list, ok := answer["data"].([]any)
+	if !ok {
+		t.Fatalf("no data in %v", answer)
+	}
+	for _, entry := range list {
+		var vector []float64
+		for _, v := range entry.(map[string]any)["embedding"].([]any) {
+			vector = append(vector, v.(float64))
+		}
+		all = append(all, vector)
+	}
+	return all
 }
 
 // compiled waits until a server has compiled a number of batch sizes.
@@ -345,11 +363,11 @@ func TestEachFailureHasItsStatus(t *testing.T) {
 		"no boundary":       {"/v1/predict", "multipart/form-data", strings.NewReader("x"), 400, "boundary"},
 		"a part cut":        {"/v1/predict", kind, strings.NewReader("--x"), 400, "malformed"},
 		"not an image":      {"/v1/predict", "image/png", strings.NewReader("GIF"), 415, "JPEG"},
-		"empty":             {"/v1/embed", "image/png", strings.NewReader(""), 415, "JPEG"},
+		"empty":             {"/v1/embeddings", "image/png", strings.NewReader(""), 415, "JPEG"},
 		"a malformed type":  {"/v1/predict", "image/png; q", bytes.NewReader(small), 415, "Content-Type"},
 		"damaged":           {"/v1/predict", "", bytes.NewReader(small[:len(small)-20]), 422, "body"},
-		"top":               {"/v1/predict?top=0", "", bytes.NewReader(small), 400, "from 1 to 3"},
-		"top of words":      {"/v1/predict?top=all", "", bytes.NewReader(small), 400, "from 1 to 3"},
+		"top":               {"/v1/predict?top=0", "", bytes.NewReader(small), 400, "1 or more"},
+		"top of words":      {"/v1/predict?top=all", "", bytes.NewReader(small), 400, "1 or more"},
 		"unknown parameter": {"/v1/predict?topp=2", "", bytes.NewReader(small), 400, `"topp" is no parameter`},
 		"a field of text":   {"/v1/predict", fieldType, field, 415, "BMP image; parameters are in the address"},
 		"unknown path":      {"/v2/predict", "", bytes.NewReader(small), 404, "/v2/predict"},
@@ -432,11 +450,10 @@ func TestABatchWaitsForNoImagesThatAreStillBeingSent(t *testing.T) {
 	defer conn.Close()
 	kind, two := form(t, pixels(t, 3, 5, red), pixels(t, 3, 5, blue))
 	whole := two.Bytes()
-	fmt.Fprintf(conn, "POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", kind,
+	fmt.Fprintf(conn, "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", kind,
 		len(whole))
-	_, _ = conn.Write(whole[:len(whole)-3])            // the last boundary is not complete
-	for s.images.TryAcquire(int64(s.options.Images)) { // until both files are read
-		s.images.Release(int64(s.options.Images))
+	_, _ = conn.Write(whole[:len(whole)-3]) // the last boundary is not complete
+	for !inFlight(s) {                      // until both files are read
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(50 * time.Millisecond)
@@ -489,7 +506,7 @@ func (b *blind) Batch(images []*data.Image) ([]finetune.Inferred, error) {
 
 func TestAModelWithoutFeaturesEmbedsNothing(t *testing.T) {
 	_, url, _ := start(t, &blind{}, Options{})
-	if code, got := post(t, url+"/v1/embed", "", bytes.NewReader(pixels(t, 3, 5, red))); code != 404 {
+	if code, got := post(t, url+"/v1/embeddings", "", bytes.NewReader(pixels(t, 3, 5, red))); code != 404 {
 		t.Errorf("status %d, %v, want 404", code, got)
 	}
 }
@@ -614,7 +631,7 @@ func TestASlowBodyGets408AndALongQueue429(t *testing.T) {
 	s, url, _ := start(t, model, Options{Timeout: 300 * time.Millisecond, Images: 2, Batch: 1})
 	conn := gomlxtest.Must(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
 	defer conn.Close()
-	fmt.Fprintf(conn, "POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nslow")
+	fmt.Fprintf(conn, "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nslow")
 	answer, err := io.ReadAll(conn)
 	if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 408")) ||
 		!bytes.Contains(answer, []byte("did not arrive")) {
@@ -631,7 +648,7 @@ func TestASlowBodyGets408AndALongQueue429(t *testing.T) {
 	if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))); code != 200 {
 		t.Errorf("afterwards: status %d, %v", code, got)
 	}
-	if !s.images.TryAcquire(2) || !s.bytes.TryAcquire(bodies*s.options.Bytes) {
+	if s.images.free != 2 || s.bytes.free != bodies*s.options.Bytes || len(s.images.held)+len(s.bytes.held) > 0 {
 		t.Error("the failures kept some of the limits")
 	}
 }
@@ -650,7 +667,7 @@ func raw(t *testing.T, url, request string) string {
 func TestWrongLengthsAreMalformed(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{})
 	image := string(pixels(t, 3, 5, red))
-	head := "POST /v1/predict HTTP/1.1\r\nHost: x\r\n"
+	head := "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\n"
 	for name, c := range map[string]struct {
 		request string
 		want    []string // first lines of the answers
@@ -683,7 +700,7 @@ func TestASlowReaderIsDropped(t *testing.T) {
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
 	var err error
 	for err == nil {
-		_, err = fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		_, err = fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("the connection is open after 30 s")
@@ -695,11 +712,11 @@ func TestASlowReaderIsDropped(t *testing.T) {
 
 // Its answer does not need the body, and net/http would wait for it.
 func TestABodyThatNoRouteReadsHasADeadline(t *testing.T) {
-	_, url, _ := start(t, &fake{}, Options{Timeout: 300 * time.Millisecond, Token: "x"})
+	_, url, _ := start(t, &fake{}, Options{Timeout: 300 * time.Millisecond, Token: secret})
 	for _, route := range []string{"POST /nowhere", "POST /v1/predict", "GET /healthz"} {
 		conn := gomlxtest.Must(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
 		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
-		fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nslow", route)
+		fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nslow", route)
 		if _, err := io.ReadAll(conn); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: the connection is open after 20 s", route)
 		}
@@ -754,11 +771,9 @@ func TestClosingFinishesWhatIsInFlight(t *testing.T) {
 
 // inFlight reports whether an image of a request is in flight.
 func inFlight(s *Server) bool {
-	if s.images.TryAcquire(int64(s.options.Images)) {
-		s.images.Release(int64(s.options.Images))
-		return false
-	}
-	return true
+	s.images.mu.Lock()
+	defer s.images.mu.Unlock()
+	return s.images.free < int64(s.options.Images)
 }
 
 func TestAServerIsReadyOnceItsFirstProgramIsCompiled(t *testing.T) {
@@ -793,14 +808,14 @@ func TestAServerIsReadyOnceItsFirstProgramIsCompiled(t *testing.T) {
 }
 
 func TestATokenIsRequiredOnProtectedRoutes(t *testing.T) {
-	_, url, _ := start(t, &fake{}, Options{Token: "secret"})
+	_, url, _ := start(t, &fake{}, Options{Token: secret})
 	for path, c := range map[string]struct {
 		protected bool
 		body      string // part of the response
 	}{"/v1/model": {true, `"name":"fake"`}, "/metrics": {true, "wepe_queue_images 0"}, "/healthz": {false, `"ok"`},
 		"/readyz": {false, `"ready"`}, "/": {false, "<html"}, "/openapi.json": {false, `"openapi"`},
 		"/nowhere": {false, "is not served"}} {
-		for token, right := range map[string]bool{"": false, "Bearer wrong": false, "Bearer secret": true} {
+		for token, right := range map[string]bool{"": false, "Bearer wrong": false, "Bearer " + secret: true} {
 			request, _ := http.NewRequest("GET", url+path, nil)
 			request.Header.Set("Authorization", token)
 			response := gomlxtest.Must(http.DefaultClient.Do(request))(t)
@@ -821,10 +836,10 @@ func TestATokenIsRequiredOnProtectedRoutes(t *testing.T) {
 }
 
 func TestRefusedTokensAreCounted(t *testing.T) {
-	_, url, _ := start(t, &fake{}, Options{Token: "secret"})
+	_, url, _ := start(t, &fake{}, Options{Token: secret})
 	post(t, url+"/v1/predict", "", strings.NewReader("no"))
 	request, _ := http.NewRequest("GET", url+"/metrics", nil)
-	request.Header.Set("Authorization", "Bearer secret")
+	request.Header.Set("Authorization", "Bearer "+secret)
 	response := gomlxtest.Must(http.DefaultClient.Do(request))(t)
 	defer response.Body.Close()
 	text, _ := io.ReadAll(response.Body)
@@ -835,8 +850,8 @@ func TestRefusedTokensAreCounted(t *testing.T) {
 
 func TestATokenIsAskedForBeforeAnythingIsComputed(t *testing.T) {
 	model := &fake{}
-	_, url, _ := start(t, model, Options{Token: "secret"})
-	for _, path := range []string{"/v1/predict", "/v1/embed", "/v1/attention"} {
+	_, url, _ := start(t, model, Options{Token: secret})
+	for _, path := range []string{"/v1/predict", "/v1/embeddings", "/v1/attention"} {
 		if code, got := post(t, url+path, "", bytes.NewReader(pixels(t, 3, 5, red))); code != 401 {
 			t.Errorf("%s: status %d, %v", path, code, got)
 		}
@@ -879,16 +894,17 @@ func TestMetricsCountRequestsAndBatches(t *testing.T) {
 // The defaults equal the documentation of Options.
 func TestOptionsHaveTheirDefaultsAndBoundTheMemory(t *testing.T) {
 	want := Options{Batch: 8, Window: 50 * time.Millisecond, Bytes: 20 << 20, Pixels: 25_000_000, Parts: 32, Images: 256,
-		Timeout: 20 * time.Second}
+		Timeout: 20 * time.Second, Connections: 4096}
 	got := Options{}.withDefaults()
 	got.Log = nil
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("defaults %+v, want %+v", got, want)
 	}
-	// Eight bodies, an image being decoded on each core, and waiting images of 3 bytes a pixel.
-	o := Options{Bytes: 1000, Pixels: 700, Images: 11}
+	// Eight bodies, on half of the cores images of the most pixels and on the others of 2^20, and waiting images.
+	o := Options{Bytes: 1000, Pixels: 7 << 20, Images: 11}
+	half := max(2, runtime.GOMAXPROCS(0)) / 2
 	for float, bytes := range map[bool]int{false: 3, true: 15} { // a float32 more of each value
-		want := int64(8*1000 + runtime.GOMAXPROCS(0)*700*16 + 11*5*7*bytes)
+		want := int64(8*1000 + 30*(half*7<<20+(max(2, runtime.GOMAXPROCS(0))-half)<<20) + 11*5*7*bytes)
 		if got := o.Memory(5*7, float); got != want {
 			t.Errorf("a bound of %d bytes, want %d", got, want)
 		}

@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -32,7 +32,7 @@ import (
 type serving struct {
 	opening
 	serve.Options
-	addr, features string
+	addr, features, tokenFile string
 }
 
 func serveModel() *cobra.Command {
@@ -43,15 +43,18 @@ func serveModel() *cobra.Command {
   curl --data-binary @cat.jpg 'http://127.0.0.1:8080/v1/predict?top=3'`}
 	c.Long = c.Short + `.
 
-/ is a page for dropped images, /openapi.json describes all routes. Requests use at most 8 x max-bytes + cores x
-max-pixels x 16 + max-images x input size x 3 (x 15 for models with unrounded pixels) bytes at once, printed at
-startup; the heap grows by up to twice as much. After the first SIGINT or SIGTERM the server completes the requests in
-flight and exits.`
+/ is a page for dropped images, /openapi.json describes all routes. Requests use at most 8 x max-bytes + 30 x (cores/2
+x max-pixels + cores/2 x 2^20) + max-images x input size x 3 (x 15 for models with unrounded pixels) bytes at once,
+printed at startup; cores are 2 or more, and the heap grows by up to twice as much. After the first SIGINT or SIGTERM
+the server completes the requests in flight and exits.
+
+The token is the first line of --token-file or the variable WEPE_TOKEN: processes see each other's arguments.`
 	f := cli.Flags{Command: c}
 	s.flags(f)
 	flags := c.Flags()
-	flags.StringVar(&s.addr, "addr", "127.0.0.1:8080", "address; other machines reach it only with --token")
-	flags.StringVar(&s.Token, "token", "", "clients send it as Authorization: Bearer TOKEN; default $WEPE_TOKEN")
+	flags.StringVar(&s.addr, "addr", "127.0.0.1:8080", "address; other machines reach it only with a token")
+	flags.StringVar(&s.tokenFile, "token-file", "", "file of the token, which clients send as Authorization: Bearer TOKEN; "+
+		"default $WEPE_TOKEN")
 	flags.StringVar(&s.features, "features", "",
 		"directory written by wepe features: responses include the nearest training images")
 	flags.IntVar(&s.Batch, "batch", 8, "largest number of images computed together")
@@ -60,12 +63,13 @@ flight and exits.`
 	flags.Int64Var(&s.Pixels, "max-pixels", 25_000_000, "largest number of pixels of an image")
 	flags.IntVar(&s.Parts, "max-parts", 32, "largest number of images of a request")
 	flags.IntVar(&s.Images, "max-images", 256, "largest number of images in flight, of all requests")
+	flags.IntVar(&s.Connections, "max-connections", 4096, "largest number of connections")
 	flags.DurationVar(&s.Timeout, "timeout", 20*time.Second, "time to receive a request, and again to answer it")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if !flags.Changed("token") { // as the flag's default it would be printed by --help
-			s.Token = os.Getenv("WEPE_TOKEN")
-		}
 		s.Log = cli.Logger()
+		if err := s.readToken(); err != nil {
+			return cli.Usage(err)
+		}
 		if err := s.exposed(); err != nil {
 			return cli.Usage(err)
 		}
@@ -83,6 +87,22 @@ flight and exits.`
 	return c
 }
 
+// readToken reads the token; as a flag's default it would be printed by --help.
+func (s *serving) readToken() error {
+	if s.Token = os.Getenv("WEPE_TOKEN"); s.tokenFile == "" {
+		return nil
+	}
+	raw, err := os.ReadFile(s.tokenFile)
+	if err != nil {
+		return fmt.Errorf("--token-file: %w", err)
+	}
+	line, _, _ := strings.Cut(string(raw), "\n")
+	if s.Token = strings.TrimSpace(line); s.Token == "" {
+		return fmt.Errorf("--token-file %s: its first line is empty", s.tokenFile)
+	}
+	return nil
+}
+
 // exposed refuses an address that other machines can reach if there is no token.
 func (s *serving) exposed() error {
 	host, _, err := net.SplitHostPort(s.addr)
@@ -92,7 +112,7 @@ func (s *serving) exposed() error {
 	if ip := net.ParseIP(host); s.Token != "" || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("--addr %s is reachable from other machines: use --token, or --addr 127.0.0.1:8080", s.addr)
+	return fmt.Errorf("--addr %s is reachable from other machines: set WEPE_TOKEN or --token-file, or use --addr 127.0.0.1:8080", s.addr)
 }
 
 // run serves until a signal.
@@ -121,29 +141,17 @@ func (s *serving) run(ctx context.Context, m *finetune.Model) (err error) {
 	cli.Field("memory", "requests use at most %d MiB at once, the heap twice as much", bound>>20)
 	collectRarely(2 * bound)
 	cli.Field("serving", "http://%s (compiling)", listener.Addr())
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: s.Timeout, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 1 << 16}
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
-	select {
-	case <-handler.Ready():
-		cli.Field("ready", "after %.1f s", time.Since(begin).Seconds())
-	case <-ctx.Done():
-	case err := <-failed:
-		return err
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- handler.Wait() }()
-	select {
-	case err = <-ended: // a program does not compile, or a signal came and nothing was in flight
-	case <-ctx.Done():
+	go func() {
+		select {
+		case <-handler.Ready():
+			cli.Field("ready", "after %.1f s", time.Since(begin).Seconds())
+			<-ctx.Done()
+		case <-ctx.Done():
+		}
 		cli.Line("finishing the requests in flight; a second signal stops at once")
 		stop()
-		err = <-ended
-	}
-	patience, cancel := context.WithTimeout(context.Background(), 2*s.Timeout)
-	defer cancel()
-	return errors.Join(err, server.Shutdown(patience))
+	}()
+	return handler.Serve(listener)
 }
 
 // collectRarely lets the heap grow by 128 MiB between collections, and at most by bytes. The garbage of a decoded image

@@ -34,17 +34,13 @@ func TestServeAnswersAsPredictUntilASignal(t *testing.T) {
 		_, code, err := invoke(t, "serve", oldRun, "--addr", addr, "--backend", "go", "--batch", "2")
 		done <- ended{code, err}
 	}()
-	ready := func() bool {
-		response, err := http.Get("http://" + addr + "/readyz")
-		if err != nil {
-			return false
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) { // until it listens
+		if conn, err := net.Dial("tcp", addr); err == nil {
+			conn.Close()
+			break
 		}
-		response.Body.Close()
-		return response.StatusCode == http.StatusOK
-	}
-	for deadline := time.Now().Add(2 * time.Minute); !ready(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("the server is not ready after two minutes")
+			t.Fatal("the server does not listen after two minutes")
 		}
 		select {
 		case e := <-done:
@@ -92,9 +88,29 @@ func TestServeIsNotExposedWithoutAToken(t *testing.T) {
 			t.Errorf("%s with a token: %v", addr, s.exposed())
 		}
 	}
-	if _, code, err := invoke(t, "serve", oldRun, "--addr", ":8080"); code != 2 ||
-		!strings.Contains(err.Error(), "--token") {
-		t.Errorf("exit code %d, %v", code, err)
+	short := gomlxtest.Must(os.CreateTemp(t.TempDir(), ""))(t)
+	gomlxtest.Must(short.WriteString("short\n"))(t)
+	for name, args := range map[string][]string{"exposed": {"--addr", ":8080"}, "short token": {"--token-file", short.Name()},
+		"empty token": {"--token-file", os.DevNull}, "no token file": {"--token-file", "nowhere"},
+		"token in the arguments": {"--token", "a7Kqa7Kqa7Kqa7Kq"}} {
+		if _, code, err := invoke(t, append([]string{"serve", oldRun}, args...)...); code != 2 {
+			t.Errorf("%s: exit code %d, %v", name, code, err)
+		}
+	}
+}
+
+// The token is that of the file, without its line end, even if the variable is set.
+func TestServeReadsItsTokenFromAFile(t *testing.T) {
+	t.Setenv("WEPE_TOKEN", "a token of the variable")
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("a token of the file\r\nmore"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"": "a token of the variable", file: "a token of the file"} {
+		s := serving{tokenFile: name}
+		if err := s.readToken(); err != nil || s.Token != want {
+			t.Errorf("%q: %q, %v; want %q", name, s.Token, err, want)
+		}
 	}
 }
 

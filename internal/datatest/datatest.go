@@ -136,3 +136,31 @@ func NPZ(t testing.TB, members map[string][]byte) (file string) {
 	}
 	return filepath.Join(Tree(t, map[string][]byte{"arrays.npz": out.Bytes()}), "arrays.npz")
 }
+
+func segment(marker byte, content ...byte) []byte {
+	return append(binary.BigEndian.AppendUint16([]byte{0xff, marker}, uint16(len(content)+2)), content...)
+}
+
+// ProgressiveJPEG has a single scan, of the constant coefficients of 8-bit inks, all of them zero: a bit for a block. exif
+// is a TIFF structure; it may be nil.
+func ProgressiveJPEG(height, width int, inks byte, exif []byte) []byte {
+	frame := []byte{8, byte(height >> 8), byte(height), byte(width >> 8), byte(width), inks}
+	scan := []byte{inks}
+	for i := range inks {
+		frame = append(frame, i+1, 0x11, 0)
+		scan = append(scan, i+1, 0)
+	}
+	blocks := int(inks) * ((height + 7) / 8) * ((width + 7) / 8)
+	out := []byte{0xff, 0xd8}
+	if exif != nil {
+		out = append(out, segment(0xe1, append([]byte("Exif\x00\x00"), exif...)...)...)
+	}
+	out = append(out, segment(0xee, append([]byte("Adobe\x00d"), 0, 0, 0, 0, 0)...)...) // inks without a transform
+	out = append(out, segment(0xdb, append([]byte{0}, bytes.Repeat([]byte{1}, 64)...)...)...)
+	out = append(out, segment(0xc2, frame...)...)
+	// One code, of one bit, for the symbol 0: no difference to the block before.
+	out = append(out, segment(0xc4, append([]byte{0, 1}, make([]byte, 16)...)...)...)
+	out = append(out, segment(0xda, append(scan, 0, 0, 0)...)...)
+	out = append(out, make([]byte, blocks/8)...)
+	return append(out, byte(0xff>>(blocks%8)), 0, 0xff, 0xd9)
+}

@@ -1,0 +1,366 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/textproto"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/datatest"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// An address may hold as much as is free: of 12 alone 6; beside one with 4 of them 4 more.
+func TestShare_LeavesForOthersWhatOneTakes(t *testing.T) {
+	a, b := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("2001:db8::/64")
+	s := newShare(12)
+	got := 0
+	for s.take(a, 1) {
+		got++
+	}
+	if got != 6 || s.take(b, 7) || !s.take(b, 3) || s.take(b, 1) {
+		t.Errorf("one address has %d of 12, %d are free, another has %d", got, s.free, s.held[b])
+	}
+	s.give(a, 6)
+	s.give(b, 3)
+	if s.free != 12 || len(s.held) != 0 || !s.take(b, 12) {
+		t.Errorf("%d of 12 are free, %v are held", s.free, s.held)
+	}
+	for remote, want := range map[string]string{"192.0.2.1:80": "192.0.2.1/32", "[::ffff:192.0.2.1]:80": "192.0.2.1/32",
+		"[2001:db8::1:2]:80": "2001:db8::/64", "[fe80::1%eth0]:1": "fe80::/64", "@": "invalid Prefix"} {
+		if got := sender(remote).String(); got != want {
+			t.Errorf("%s: %s, want %s", remote, got, want)
+		}
+	}
+}
+
+// Of two decoders one is taken by large images: the second large image waits, and small ones pass it.
+func TestTurns_SmallImagesPassLargeOnes(t *testing.T) {
+	turns := &turns{all: 2, large: 1}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	first := gomlxtest.Must(turns.wait(ctx, 25_000_000))(t)
+	left, leave := context.WithCancel(ctx)
+	second := make(chan error, 1)
+	go func() {
+		_, err := turns.wait(left, 25_000_000)
+		second <- err
+	}()
+	for waits := 0; waits == 0; time.Sleep(time.Millisecond) {
+		turns.mu.Lock()
+		waits = len(turns.waiting)
+		turns.mu.Unlock()
+	}
+	for range 3 {
+		end := gomlxtest.Must(turns.wait(ctx, 30))(t)
+		end()
+	}
+	leave()
+	if err := <-second; !errors.Is(err, context.Canceled) {
+		t.Errorf("the client of the second large image has left: %v", err)
+	}
+	first()
+	if turns.all != 2 || turns.large != 1 || len(turns.waiting) != 0 {
+		t.Errorf("free are %d and %d large, %d wait", turns.all, turns.large, len(turns.waiting))
+	}
+	var order []int
+	turns.all = 0
+	var ended sync.WaitGroup
+	for n, pixels := range []int64{900_000, 30, 500_000} { // 180, 0 and 100 ms of precedence
+		ended.Go(func() {
+			end, err := turns.wait(ctx, pixels)
+			order = append(order, n)
+			if err == nil {
+				end()
+			}
+		})
+	}
+	for waits := 0; waits < 3; time.Sleep(time.Millisecond) {
+		turns.mu.Lock()
+		waits = len(turns.waiting)
+		turns.mu.Unlock()
+	}
+	turns.mu.Lock()
+	turns.all = 1
+	turns.grant()
+	turns.mu.Unlock()
+	if ended.Wait(); !slices.Equal(order, []int{1, 2, 0}) {
+		t.Errorf("in the order %v, want the smallest first", order)
+	}
+}
+
+// dial connects from a loopback address.
+func dial(t testing.TB, url, from string) net.Conn {
+	t.Helper()
+	d := net.Dialer{}
+	if from != "" && runtime.GOOS == "linux" { // which has all of 127.0.0.0/8
+		d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(from)}
+	}
+	c := gomlxtest.Must(d.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// Without a byte of their bodies the declared lengths take nothing; each body may be as large as is allowed.
+func TestServe_BodiesThatDoNotArriveTakeNoMemory(t *testing.T) {
+	s, url, _ := start(t, &fake{}, Options{Timeout: 2 * time.Second})
+	var silent []net.Conn
+	for i := range 40 {
+		c := dial(t, url, "")
+		length := fmt.Sprintf("Content-Length: %d", s.options.Bytes)
+		if i%2 == 1 {
+			length = "Transfer-Encoding: chunked"
+		}
+		fmt.Fprintf(c, "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n", length)
+		silent = append(silent, c)
+	}
+	begin := time.Now()
+	for range 20 {
+		if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))); code != 200 {
+			t.Fatalf("status %d, %v", code, got)
+		}
+	}
+	for _, c := range silent { // after a quarter of the time
+		if answer, err := io.ReadAll(c); err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 408")) {
+			t.Fatalf("a silent body: %.60q, %v", answer, err)
+		}
+	}
+	if took := time.Since(begin); took > 1500*time.Millisecond {
+		t.Errorf("they were held for %v, want half a second and a little", took)
+	}
+	if s.bytes.free != bodies*s.options.Bytes || len(s.bytes.held) > 0 {
+		t.Errorf("%d bytes are free", s.bytes.free)
+	}
+}
+
+// counts counts large images that are decoded.
+type counts struct {
+	fake
+	fitted atomic.Int64
+}
+
+func (c *counts) Fit(image *data.Image) (*data.Image, error) {
+	if image.Height*image.Width > 1000 {
+		c.fitted.Add(1)
+		return &data.Image{Height: 3, Width: 5, Pixels: make([]uint8, 45)}, nil
+	}
+	return image, nil
+}
+
+func TestServe_DecodingEndsWhenTheClientLeavesAndDelaysNoSmallImage(t *testing.T) {
+	model := &counts{}
+	_, url, _ := start(t, model, Options{Timeout: time.Minute})
+	hostile := datatest.ProgressiveJPEG(4987, 4999, 4, nil)
+	_, large := decoders()
+	for range 3 * large {
+		c := dial(t, url, "")
+		fmt.Fprintf(c, "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", len(hostile))
+		_, _ = c.Write(hostile)
+		time.AfterFunc(20*time.Millisecond, func() { c.Close() })
+	}
+	for range 5 {
+		if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))); code != 200 {
+			t.Fatalf("status %d, %v", code, got)
+		}
+	}
+	if n := model.fitted.Load(); n >= int64(3*large) {
+		t.Errorf("%d of %d images were decoded although their clients had left", n, 3*large)
+	}
+}
+
+func TestServe_ConnectionsAreBoundedForEachAddress(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := gomlxtest.Must(newServer(ctx, &fake{}, Options{Connections: 6}))(t)
+	listener := gomlxtest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(listener) }()
+	<-s.Ready()
+	url := "http://" + listener.Addr().String()
+	for i, open := range []bool{true, true, true, false, false} {
+		c := dial(t, url, "")
+		_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+		if _, err := c.Read(make([]byte, 1)); errors.Is(err, io.EOF) == open {
+			t.Errorf("connection %d: %v", i, err)
+		}
+	}
+	if runtime.GOOS == "linux" {
+		c := dial(t, url, "127.0.0.7")
+		fmt.Fprint(c, "GET /healthz HTTP/1.0\r\n\r\n")
+		if answer := gomlxtest.Must(io.ReadAll(c))(t); !bytes.HasPrefix(answer, []byte("HTTP/1.0 200")) {
+			t.Errorf("another address: %q", answer)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// The host and the headers are those of browsers: Sec-Fetch-Site, and in older ones Origin.
+func TestServe_WithoutATokenOnlyOwnPagesAreAnswered(t *testing.T) {
+	open, shut := gomlxtest.Must(newServer(t.Context(), &fake{}, Options{}))(t),
+		gomlxtest.Must(newServer(t.Context(), &fake{}, Options{Token: secret}))(t)
+	<-open.Ready()
+	<-shut.Ready()
+	for _, c := range []struct {
+		host, header, value string
+		want                int
+	}{
+		{"localhost:8080", "", "", 200}, {"127.0.0.1", "", "", 200}, {"[::1]:8080", "", "", 200}, {"LOCALHOST", "", "", 200},
+		{"evil.example", "", "", 403}, {"localhost.evil.example", "", "", 403}, {"192.0.2.7:8080", "", "", 403},
+		{"localhost", "Sec-Fetch-Site", "cross-site", 403}, {"localhost", "Sec-Fetch-Site", "same-site", 403},
+		{"localhost", "Sec-Fetch-Site", "same-origin", 200}, {"localhost", "Sec-Fetch-Site", "none", 200},
+		{"localhost", "Origin", "https://evil.example", 403}, {"localhost", "Origin", "http://localhost", 200},
+	} {
+		for s, want := range map[*Server]int{open: c.want, shut: 200} {
+			for path, body := range map[string][]byte{"/v1/predict": pixels(t, 3, 5, red), "/v1/embeddings": pixels(t, 3, 5, red)} {
+				r := httptest.NewRequest("POST", path, bytes.NewReader(body))
+				r.Host = c.host
+				r.Header.Set("Authorization", "bEARER "+secret) // the scheme has no case
+				if c.header != "" {
+					r.Header.Set(c.header, c.value)
+				}
+				w := httptest.NewRecorder()
+				if s.ServeHTTP(w, r); w.Code != want {
+					t.Errorf("%s to %s with %s %q: status %d, want %d", path, c.host, c.header, c.value, w.Code, want)
+				}
+			}
+		}
+	}
+}
+
+func TestServe_MethodsQueriesAndTokensOutsideTheirRangesAreRefused(t *testing.T) {
+	_, url, _ := start(t, &fake{}, Options{})
+	for _, c := range []struct {
+		method, path string
+		want         int
+		allow        string
+	}{
+		{"GET", "/v1/predict", 405, "POST"}, {"PUT", "/v1/embeddings", 405, "POST"}, {"POST", "/v1/model", 405, "GET, HEAD"},
+		{"DELETE", "/", 405, "GET, HEAD"}, {"GET", "/v1/embed", 404, ""}, {"POST", "/v1/predict?top=1;x=2", 400, ""},
+		{"POST", "/v1/predict?top=1&top=2", 400, ""}, {"POST", "/v1/predict?top=%zz", 400, ""},
+		{"POST", "/v1/predict?top=0", 400, ""}, {"POST", "/v1/predict?top=-1", 400, ""},
+		{"POST", "/v1/predict?top=1000", 200, ""}, {"POST", "/v1/predict?of=mean", 400, ""},
+		{"POST", "/v1/embeddings?of=mean", 200, ""}, {"POST", "/v1/embeddings?of=other", 400, ""},
+		{"POST", "/v1/embeddings?of=class", 404, ""}, // the model has none
+		{"POST", "/v1/attention?top=1", 400, ""}, {"POST", "/v1/attention?", 200, ""},
+	} {
+		r := gomlxtest.Must(http.NewRequest(c.method, url+c.path, bytes.NewReader(pixels(t, 3, 5, red))))(t)
+		response := gomlxtest.Must(http.DefaultClient.Do(r))(t)
+		response.Body.Close()
+		if got := response.Header.Get("Allow"); response.StatusCode != c.want || got != c.allow {
+			t.Errorf("%s %s: status %d, Allow %q; want %d, %q", c.method, c.path, response.StatusCode, got, c.want, c.allow)
+		}
+	}
+	for token, valid := range map[string]bool{"": true, "x": false, strings.Repeat("x", 15): false,
+		strings.Repeat("x", 16): true} {
+		if err := (Options{Token: token}).Validate(); (err == nil) != valid {
+			t.Errorf("a token of %d characters: %v", len(token), err)
+		}
+	}
+}
+
+// The request is sent before the first program is compiled.
+func TestServe_RequestsWaitForTheFirstProgram(t *testing.T) {
+	for fails, want := range map[bool]int{false: 200, true: 503} {
+		gate := make(chan struct{})
+		s := gomlxtest.Must(newServer(t.Context(), &fake{compile: func(int) error {
+			if <-gate; fails {
+				return errors.New("too large")
+			}
+			return nil
+		}}, Options{}))(t)
+		w, done := httptest.NewRecorder(), make(chan struct{})
+		r := httptest.NewRequest("POST", "http://localhost/v1/predict", bytes.NewReader(pixels(t, 3, 5, red)))
+		go func() {
+			s.ServeHTTP(w, r)
+			close(done)
+		}()
+		select {
+		case <-done:
+			t.Fatalf("status %d before a program is compiled", w.Code)
+		case <-time.After(50 * time.Millisecond):
+		}
+		close(gate)
+		if <-done; w.Code != want {
+			t.Errorf("status %d, want %d", w.Code, want)
+		}
+	}
+}
+
+// One string in everything that a client names: path, query, headers, names of files, fields of JSON.
+func TestServe_HostileStringsAreEscapedInAnswersAndLogs(t *testing.T) {
+	const hostile = "\x1b[2J\u009b31m\u202egpj\r\nlevel=ERROR forged"
+	var log bytes.Buffer
+	model := &fake{}
+	s, url, _ := start(t, model, Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Neighbours: func(_, _ []float32, _ int) []Neighbour { return []Neighbour{{Name: hostile, Label: hostile}} }})
+	s.card.Name, s.card.Labels = hostile, []string{hostile, hostile, hostile}
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	for _, content := range [][]byte{pixels(t, 3, 5, red), pixels(t, 13, 5, red), []byte("no image")} {
+		h := textproto.MIMEHeader{}
+		h.Set("Content-Disposition",
+			"form-data; name=x; filename*=UTF-8''"+percent(hostile+strings.Repeat("n", 1000)))
+		part := gomlxtest.Must(form.CreatePart(h))(t)
+		_, _ = part.Write(content)
+	}
+	_ = form.Close()
+	asJSON, _ := json.Marshal(map[string]any{"input": hostile, "model": hostile, "encoding_format": hostile})
+	for _, path := range []string{"/v1/predict", "/v1/embeddings", "/v1/attention", "/v1/model", "/metrics", "/healthz",
+		"/readyz", "/openapi.json", "/", "/" + percent(hostile), "/v1/predict?" + percent(hostile),
+		"/v1/predict?top=" + percent(hostile), "/v1/embeddings?of=" + percent(hostile)} {
+		for _, kind := range []string{form.FormDataContentType(), "application/json", "image/png", "x;" + percent(hostile)} {
+			content := map[string][]byte{form.FormDataContentType(): body.Bytes(), "application/json": asJSON,
+				"image/png": pixels(t, 3, 5, red)}[kind]
+			for _, method := range []string{"GET", "POST"} {
+				r := gomlxtest.Must(http.NewRequest(method, url+path, bytes.NewReader(content)))(t)
+				r.Header.Set("Content-Type", kind)
+				response := gomlxtest.Must(http.DefaultClient.Do(r))(t)
+				answer := string(gomlxtest.Must(io.ReadAll(response.Body))(t))
+				response.Body.Close()
+				page := response.StatusCode == 200 && (path == "/" || path == "/openapi.json" || path == "/metrics") // our own
+				if !page && (!printed(strings.TrimSuffix(answer, "\n")) || len(answer) > 20_000) {
+					t.Errorf("%s %s: %d bytes, %.200q", method, path, len(answer), answer)
+				}
+			}
+		}
+	}
+	for line := range strings.Lines(log.String()) {
+		if !printed(strings.TrimSuffix(line, "\n")) || len(line) > 20_000 || !strings.HasPrefix(line, "time=") {
+			t.Errorf("the log has a line of %d bytes, %.200q", len(line), line)
+		}
+	}
+}
+
+func percent(s string) string {
+	var b strings.Builder
+	for _, c := range []byte(s) {
+		fmt.Fprintf(&b, "%%%02x", c)
+	}
+	return b.String()
+}
+
+func printed(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) })
+}
