@@ -29,16 +29,13 @@ type Inference struct {
 
 // Inferred is what a model computes for one image. Mean and Class are nil except for a ViT of one input size.
 type Inferred struct {
-	Logits []float32 // [classes]
+	Logits []float32 // [classes]; nil if the model is headless
 	Mean   []float32 // [width] mean-pooled patch tokens after the last norm
 	Class  []float32 // [width] the class token; nil for a model without one
 }
 
 // Inference returns the model's Inference for batches of decoded images.
 func (m *Model) Inference() (*Inference, error) {
-	if m.Headless {
-		return nil, fmt.Errorf("finetune: %w", ErrHeadless)
-	}
 	in := &Inference{m: m}
 	var err error
 	if m.Recipe.plainViT("gives features") != nil || m.Recipe.oneSize("Inference") != nil {
@@ -81,6 +78,9 @@ func (in *Inference) Batch(images []*data.Image) ([]Inferred, error) {
 			for k, to := range []*[]float32{&results[i].Logits, &results[i].Mean, &results[i].Class}[:len(outputs)] {
 				n := len(outputs[k]) / len(images)
 				*to = outputs[k][i*n : (i+1)*n]
+			}
+			if in.m.Headless {
+				results[i].Logits = nil
 			}
 		}
 	})

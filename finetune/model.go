@@ -35,7 +35,7 @@ type Model struct {
 	// Scores is how Predict converts logits: "softmax" (default), "sigmoid" for a foreign multi-label model, or "none" for
 	// regression.
 	Scores   string
-	Headless bool         // the files have no head, so that Predict and Inference return ErrHeadless; Embed does not
+	Headless bool         // the files have no head, so that Predict returns ErrHeadless; Embed and Inference do not
 	Logger   *slog.Logger // of warnings about images that Predict and Embed read; may be nil
 
 	refused  error // why Preprocess is unknown; nil if it is known

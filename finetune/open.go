@@ -80,8 +80,6 @@ type Opened struct {
 	SHA256  string         // of the weights; empty for start
 	Data    string         // for a run at its own size: the fingerprint of its training images
 	Notes   []string       // what was skipped, replaced or resampled, one line each
-
-	Headless bool // the files have no head: the model's has one class, without a meaning
 }
 
 // String returns one line, as in "runs/first/best/step-00000120: weights best, step 120".
@@ -178,7 +176,7 @@ func openImported(backend compute.Backend, path string, o Opening) (*Model, erro
 	if err != nil {
 		return nil, err
 	}
-	m.Opened = Opened{Path: path, Format: imported.Format, SHA256: imported.SHA256, Notes: notes, Headless: headless}
+	m.Opened = Opened{Path: path, Format: imported.Format, SHA256: imported.SHA256, Notes: notes}
 	m.Scores = imported.Scores
 	size := [2]int{r.Model.ImageRows, r.Model.ImageCols}
 	switch {

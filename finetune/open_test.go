@@ -170,11 +170,16 @@ func TestOpen_ABackboneHasFeaturesAlone(t *testing.T) {
 	file := pngFile(t, image.NewRGBA(image.Rect(0, 0, 23, 19)))
 	_, predicted := m.Predict([]string{file}, 1)
 	_, evaluated := m.Evaluate(&data.Memory{Info: data.Info{Classes: []string{"a"}}})
-	_, served := m.Inference()
-	for _, err := range []error{predicted, evaluated, served} {
+	for _, err := range []error{predicted, evaluated} {
 		if !errors.Is(err, ErrHeadless) {
 			t.Errorf("%v, want ErrHeadless", err)
 		}
+	}
+	inference := gomlxtest.Must(m.Inference())(t)
+	fitted := gomlxtest.Must(m.Fit(&data.Image{Height: 23, Width: 19, Pixels: make([]uint8, 3*23*19)}))(t)
+	got := gomlxtest.Must(inference.Batch([]*data.Image{fitted}))(t)
+	if got[0].Logits != nil || got[0].Mean == nil {
+		t.Errorf("a served backbone has logits %v, features %v", got[0].Logits, got[0].Mean)
 	}
 	for _, note := range m.Opened.Notes {
 		if strings.Contains(note, "predictions differ") {

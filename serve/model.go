@@ -71,7 +71,7 @@ func (s *served) describe() (err error) {
 		Sigmoid: s.m.Scores == "sigmoid",
 	}
 	switch {
-	case s.m.Opened.Headless:
+	case s.m.Headless:
 		s.card.Unscored, s.card.Labels = "the model has no head", []string{}
 	case s.m.Scores == "none":
 		s.card.Unscored = "the model is a regression model: its logits are no class scores"
