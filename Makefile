@@ -50,6 +50,7 @@ analysis: ## analyze two small models, trained first, side by side; ARGS="MODEL 
 # Tags without what the program does not use: gonum's PDF, SVG and TeX, and HTTP/2.
 .PHONY: static
 static: ## bin/wepe without cgo, on pure Go, at most 30 MB; docs/serve has its container
+	tools/scripts/licenses
 	CGO_ENABLED=0 go build -trimpath -tags=minimal,nethttpomithttp2 -ldflags="-s -w" -o bin/wepe ./cmd/wepe
 	@test $$(wc -c <bin/wepe) -le 30000000 || { echo "bin/wepe is larger than 30 MB: $$(wc -c <bin/wepe)" >&2; exit 1; }
 

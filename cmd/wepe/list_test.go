@@ -3,6 +3,7 @@
 package main
 
 import (
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -72,6 +73,17 @@ func TestTheShellCompletesNames(t *testing.T) {
 		if text := succeeds(t, append([]string{"__complete"}, strings.Split(line, " ")...)...); !strings.Contains(
 			"\n"+text, "\n"+want+"\n") {
 			t.Errorf("%sTAB gives\n%s", line, text)
+		}
+	}
+}
+
+// The modules are those that the Go tool put into this program.
+func TestLicensesNamesTheModules(t *testing.T) {
+	out := succeeds(t, "licenses")
+	info, _ := debug.ReadBuildInfo()
+	for _, m := range info.Deps {
+		if !strings.Contains(out, m.Path+" "+m.Version+"\n") {
+			t.Errorf("%s is not listed", m.Path)
 		}
 	}
 }

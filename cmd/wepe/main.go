@@ -23,7 +23,7 @@ func main() {
 func command() *cobra.Command {
 	root := cli.Group("wepe", "Vision Transformers with Weierstrass elliptic positional encoding, in GoMLX",
 		train(), resume(), evaluate(), predict(), compare(), export(), inspect(), verify(), extract(), analyze(), detect(),
-		serveModel(), list(), doctor())
+		serveModel(), list(), doctor(), licenses())
 	root.Long = root.Short + `.
 
   wepe train                                      an example without data of your own, seconds
