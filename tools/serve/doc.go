@@ -8,6 +8,8 @@
 //	go run . malformed IMAGE                            sends IMAGE damaged 10,000 times and prints the statuses
 //	go run . load -clients 1,8,64 -targets NAME=URL;… IMAGE
 //
+//	go run . embed -targets NAME=URL;… -model vit DIR    embeds the images of DIR with OpenAI's client
+//
 // load sends the same image to each target in interleaved rounds, closed loop, and prints rows of docs/runs: requests
 // per second and p99 in milliseconds, for each target and number of clients, medians over rounds.
 package main
@@ -18,9 +20,9 @@ import (
 )
 
 func main() {
-	commands := map[string]func(args []string) error{"page": page, "load": load, "malformed": malformed}
+	commands := map[string]func(args []string) error{"page": page, "load": load, "malformed": malformed, "embed": embed}
 	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "serve: use page, malformed or load")
+		fmt.Fprintln(os.Stderr, "serve: use page, malformed, load or embed")
 		os.Exit(2)
 	}
 	if err := commands[os.Args[1]](os.Args[2:]); err != nil {
