@@ -14,6 +14,7 @@ import (
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
 	"github.com/wepe-go/wepe/vit"
@@ -66,7 +67,7 @@ func NewTiming(b compute.Backend, model vit.Config, images *data.Memory, forward
 		LearningRate:  1e-5,
 		EvalBatchSize: forward, ValidationPart: -1, EvalEpochs: 1_000_000,
 		Augment:   data.Augment{Size: [2]int{model.ImageRows, model.ImageCols}},
-		Optimizer: finetune.Optimizer{WeightDecay: 0.05, ClipNorm: 1}}.Set(settings)
+		Optimizer: engine.Optimizer{WeightDecay: 0.05, ClipNorm: 1}}.Set(settings)
 	if err != nil {
 		return nil, err
 	}

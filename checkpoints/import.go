@@ -119,6 +119,9 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 	if err := m.read(w, found, wanted); err != nil {
 		return nil, err
 	}
+	if err := m.adapt(w); err != nil {
+		return nil, err
+	}
 	if err := m.pixels(w, found); err != nil {
 		return nil, err
 	}

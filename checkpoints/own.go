@@ -13,6 +13,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/strictjson"
+	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
 )
@@ -161,8 +162,43 @@ func (w *weights) describeRun() (d described, err error) {
 			}
 		}
 	}
+	w.adapters = map[string][2]storedTensor{}
+	for path := range ours {
+		a, b, ok := w.adapter("/" + ModelScope + "/" + path)
+		if _, summed := w.tensors["/"+AverageScope+"/"+ModelScope+"/"+path]; ok && !summed { // by an earlier version
+			w.adapters[path] = [2]storedTensor{a, b}
+		}
+	}
 	w.tensors = ours
 	return d, nil
+}
+
+// adapter returns the low-rank factors of a matrix of a run, their averages if there are any.
+func (w *weights) adapter(path string) (a, b storedTensor, ok bool) {
+	for _, root := range []string{"", "/" + AverageScope} {
+		if factor, has := w.tensors[root+weight.LowRankRoot+path+"/a"]; has {
+			a, b, ok = factor, w.tensors[root+weight.LowRankRoot+path+"/b"], true
+		}
+	}
+	return a, b, ok
+}
+
+// adapt adds the adapters of a run to their matrices.
+func (m *Imported) adapt(w *weights) error {
+	for path, factors := range w.adapters {
+		a, err := factors[0].readAsIs(path)
+		if err != nil {
+			return err
+		}
+		b, err := factors[1].readAsIs(path)
+		if err != nil {
+			return err
+		}
+		if m.Variables[path], err = weight.Sum(m.Variables[path], a, b); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ownsEncoding reports whether a tensor that no row of the table names belongs to the model's position encoding. It is

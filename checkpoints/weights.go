@@ -41,8 +41,9 @@ type weights struct {
 	files   []*os.File
 	packed  bool // an .npz, whose tensors may be larger than the file
 
-	run     *Checkpoint // if it is a checkpoint of a training run
-	skipped []error     // damaged newer checkpoints
+	run      *Checkpoint                // if it is a checkpoint of a training run
+	skipped  []error                    // damaged newer checkpoints
+	adapters map[string][2]storedTensor // low-rank factors of a run, by the path of their matrix
 }
 
 // Names of files in the directory of a model.

@@ -3,7 +3,9 @@
 package finetune
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -110,33 +112,34 @@ func (e *examination) answered() error {
 	return fmt.Errorf("finetune: image %d of %s: its logits are not finite: the model diverged", i, e.set.Name)
 }
 
-// share gives every process of a group the verdicts of all; each process leaves the verdicts of the others at zero. A
-// sum of float32 keeps the bits of a float64 in three integers.
+// share gives every process of a group the verdicts of all; each process leaves the verdicts of the others at zero.
 func (e *examination) share(g Group) error {
-	const numbers, mask = 8, 1<<22 - 1
-	sums := make([]float32, 0, numbers*len(e.verdicts))
-	for _, v := range e.verdicts {
-		if v == (verdict{}) {
-			sums = append(sums, make([]float32, numbers)...)
-			continue
+	var own bytes.Buffer
+	for i, v := range e.verdicts {
+		if v != (verdict{}) {
+			row := packed{int64(i), int64(v.rank), int64(v.class), v.loss, v.probability}
+			if err := binary.Write(&own, binary.LittleEndian, row); err != nil {
+				return err
+			}
 		}
-		for _, x := range []float64{v.loss, v.probability} {
-			bits := math.Float64bits(x)
-			sums = append(sums, float32(bits&mask), float32(bits>>22&mask), float32(bits>>44))
+	}
+	all, err := g.Gather(own.Bytes())
+	for _, message := range all {
+		rows := make([]packed, len(message)/binary.Size(packed{}))
+		if _, err := binary.Decode(message, binary.LittleEndian, rows); err != nil {
+			return err
 		}
-		sums = append(sums, float32(v.rank), float32(v.class))
-	}
-	if err := g.Sum(sums); err != nil {
-		return err
-	}
-	for i := range e.verdicts {
-		s := sums[numbers*i:]
-		number := func(at int) float64 {
-			return math.Float64frombits(uint64(s[at]) | uint64(s[at+1])<<22 | uint64(s[at+2])<<44)
+		for _, r := range rows {
+			e.verdicts[r.Row] = verdict{loss: r.Loss, probability: r.Probability, rank: int(r.Rank), class: int(r.Class)}
 		}
-		e.verdicts[i] = verdict{loss: number(0), probability: number(3), rank: int(s[6]), class: int(s[7])}
 	}
-	return nil
+	return err
+}
+
+// packed is a verdict in a message to other processes.
+type packed struct {
+	Row, Rank, Class  int64
+	Loss, Probability float64
 }
 
 // logSumExp is log Σ exp(v), for log-probabilities of logits.

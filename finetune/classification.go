@@ -23,16 +23,17 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/report"
 )
 
-// classification is the Task of a Run: images with one class each.
+// classification is the engine.Task of a Run: images with one class each.
 type classification struct {
 	Run
-	*Trainer
+	*engine.Trainer
 	model        *Model
 	images, held pixels // the training and the validation split, which may be empty
 	order        order
@@ -56,7 +57,7 @@ func newClassification(run Run) (*classification, error) {
 	if err != nil {
 		return nil, err
 	}
-	devices, err := newDevices(run.Backend, run.Devices, r)
+	devices, err := engine.NewDevices(run.Backend, run.Devices, r.BatchSize/r.Accumulate)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,7 @@ func newClassification(run Run) (*classification, error) {
 			"accumulate to save memory, or another backend")
 	}
 	if exist := run.Backend.NumDevices(); exist > 1 {
-		run.Logger.Info("devices share each batch", "devices", devices.count(), "of", exist)
+		run.Logger.Info("devices share each batch", "devices", devices.Count(), "of", exist)
 	}
 	if held != nil && held.Len() < smallSplit && run.Weights != checkpoints.LastDir {
 		run.Logger.Warn("the validation split is small, so the selection of the best weights is partly random", "images",
@@ -101,19 +102,19 @@ func newClassification(run Run) (*classification, error) {
 	}
 	perPass := images.Len() / r.BatchSize
 	steps, warmup, interval := r.schedule(perPass)
-	c.Trainer = NewTrainer(Training{
+	r.Optimizer.EMA = r.EMA
+	r.Optimizer.Schedule = engine.Schedule{Peak: r.LearningRate, Warmup: warmup, Steps: steps}
+	c.Trainer = engine.NewTrainer(engine.Training{
 		Task: c, Backend: run.Backend, Store: m.store, Network: "/" + modelScope, LossNames: []string{""},
 		Job: report.Job{Recipe: r.Name, Dataset: run.Train.Describe().Name, Fraction: run.Fraction, Encoding: run.Label,
 			Seed: run.Seed},
-		Optimizer: r.Optimizer, Trains: r.trains, EMA: r.EMA,
-		Rate:      func(step int) float64 { return LearningRate(r.LearningRate, step, warmup, steps) },
-		Factor:    func(variable string) float64 { return r.Optimizer.factor(variable, r.Model.Depth) },
+		Optimizer: r.Optimizer, Trains: r.trains, Devices: devices,
+		Factor:    func(variable string) float64 { return r.Optimizer.Factor(variable, r.Model.Depth) },
 		BatchSize: r.BatchSize, Accumulate: r.Accumulate, PerPass: perPass, Steps: steps, Interval: interval,
 		Group: run.Group, Dir: run.Dir, SaveEvery: run.SaveEvery, SaveSteps: run.SaveSteps, Patience: r.Patience,
 		Progress: run.Progress, Logger: run.Logger,
 	})
-	c.Trainer.devices = devices
-	first, end := c.exchange.own()
+	first, end := c.Own()
 	size := r.BatchSize / r.Accumulate
 	c.order = order{Sampler: data.Sampler{Images: images.Len(), Batch: r.BatchSize, Repeats: r.Augment.Repeats, Seed: run.Seed},
 		from: first * size, to: end * size}
@@ -134,7 +135,7 @@ func (run Run) begin() (*classification, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c, c.Trainer.begin()
+	return c, c.Trainer.Begin()
 }
 
 // Losses returns the loss of a plan's images: inputs are pixels and the plan. The graph augments the pixels, which may
@@ -193,24 +194,24 @@ func (c *classification) addAdapters() {
 }
 
 // Load implements Task.
-func (c *classification) Load(checkpoint *checkpoints.Checkpoint) (Course, error) {
+func (c *classification) Load(checkpoint *checkpoints.Checkpoint) (engine.Course, error) {
 	s, err := stateOf(checkpoint)
 	if err != nil {
-		return Course{}, err
+		return engine.Course{}, err
 	}
 	if now := c.Recipe; c.Extend && s.Recipe.Epochs <= now.Epochs && s.Recipe.Steps <= now.Steps {
 		longer := s.Recipe.Epochs < now.Epochs || s.Recipe.Steps < now.Steps
-		if longer && c.exhausted(int(checkpoint.Step), s.Course) {
-			return Course{}, fmt.Errorf("finetune: %s cannot be extended: its last %d evaluations were no better than that of "+
+		if longer && c.Exhausted(int(checkpoint.Step), s.Course) {
+			return engine.Course{}, fmt.Errorf("finetune: %s cannot be extended: its last %d evaluations were no better than that of "+
 				"step %d, and its patience is %d", checkpoint.Path, now.Patience, s.BestStep, now.Patience)
 		}
 		s.Recipe.Epochs, s.Recipe.Steps, s.Recipe.Patience = now.Epochs, now.Steps, now.Patience
 	}
 	if err := sameRun(s, c.state); err != nil {
-		return Course{}, fmt.Errorf("finetune: %s is of another run: %w: use another directory", checkpoint.Path, err)
+		return engine.Course{}, fmt.Errorf("finetune: %s is of another run: %w: use another directory", checkpoint.Path, err)
 	}
 	c.state = s
-	return s.Course, c.model.load(checkpoint, temporary)
+	return s.Course, c.model.load(checkpoint, c.stale)
 }
 
 // sameRun returns the difference between the run of a checkpoint and the requested one.
@@ -232,8 +233,14 @@ func sameRun(old, now state) error {
 	return nil
 }
 
+// stale reports whether a variable of a checkpoint is not continued: what is zero between steps, and the averages in
+// which versions before Settle kept the sums of matrices and adapters.
+func (c *classification) stale(variable string) bool {
+	return engine.Temporary(variable) || c.Recipe.EMA == 0 && strings.HasPrefix(variable, engine.AverageRoot+"/")
+}
+
 // State implements Task.
-func (c *classification) State(course Course) any {
+func (c *classification) State(course engine.Course) any {
 	s := c.state
 	s.Course, s.Damaged = course, c.images.set.Describe().Damaged()
 	return s
@@ -264,7 +271,7 @@ func (c *classification) Begin(step int) (err error) {
 	if step > 0 || c.source == nil || c.held.set == nil || c.Run.Dir == "" {
 		return nil
 	}
-	row, _, _, err := c.measure()
+	row, _, _, err := c.Measure()
 	if err != nil {
 		return err
 	}
@@ -311,7 +318,7 @@ func (c *classification) Call(program *model.Exec, step, part int, scalars []flo
 func (c *classification) plan(step, part int) (plan *data.Plan, shown *data.Memory) {
 	r, epoch := c.Recipe, step/c.PerPass
 	size := r.BatchSize / r.Accumulate
-	first, _ := c.exchange.own()
+	first, _ := c.Own()
 	from, to := (part-first)*size, (part-first+1)*size
 	_, augment := r.augmentation(epoch).Divide(c.images.set)
 	if c.read != nil {
@@ -333,11 +340,11 @@ func (c *classification) Evaluate(row *report.Eval) (score float64, measured boo
 
 // averaged evaluates the averaged weights if there are any, otherwise the weights.
 func (c *classification) averaged(p pixels) (report.Metrics, error) {
-	if err := c.model.swapAverage(); err != nil {
+	if err := c.model.swapAverages(); err != nil {
 		return report.Metrics{}, err
 	}
 	e, err := c.model.examination(p)
-	if err = errors.Join(err, c.model.swapAverage()); err != nil {
+	if err = errors.Join(err, c.model.swapAverages()); err != nil {
 		return report.Metrics{}, err
 	}
 	return e.metrics(), nil
@@ -397,7 +404,7 @@ func (c *classification) Finish(context.Context) (err error) {
 // Open.
 func (c *classification) choose() (report.Weights, error) {
 	c.model.Opened = Opened{Path: c.Run.Dir, Format: "checkpoint",
-		Weights: report.Weights{Name: checkpoints.LastDir, Step: c.step}}
+		Weights: report.Weights{Name: checkpoints.LastDir, Step: c.Step()}}
 	best, err := c.best()
 	if err != nil {
 		return report.Weights{}, err
@@ -408,7 +415,7 @@ func (c *classification) choose() (report.Weights, error) {
 			return report.Weights{}, err
 		}
 	}
-	return c.model.Opened.Weights, c.model.swapAverage()
+	return c.model.Opened.Weights, c.model.settle()
 }
 
 // best returns the checkpoint that the run ends with, nil for the last weights.
@@ -423,7 +430,7 @@ func (c *classification) best() (*checkpoints.Checkpoint, error) {
 // recorded finds the row of an already finished run with the weights that Run.Weights selects; without one they are
 // evaluated again. All processes of a group must find it, or none.
 func (c *classification) recorded() (bool, error) {
-	if c.startStep < c.step || !c.ended() {
+	if !c.WasFinished() {
 		return false, nil
 	}
 	best, err := c.best()
@@ -434,10 +441,10 @@ func (c *classification) recorded() (bool, error) {
 	if best != nil {
 		name = checkpoints.BestDir
 	}
-	found := float32(0)
+	found := byte(0)
 	if rows, err := report.ReadFiles(filepath.Join(c.Run.Dir, RowsFile)); err == nil { // otherwise it is written again
 		for _, r := range rows.Results {
-			if r.Job == c.Job && r.Steps == c.step && r.Failed == "" { // the last one is what tables show
+			if r.Job == c.Job && r.Steps == c.Step() && r.Failed == "" { // the last one is what tables show
 				c.row, found = r, 0
 				if r.Weights.Name == name || r.Weights.Name == "" {
 					found = 1
@@ -445,7 +452,7 @@ func (c *classification) recorded() (bool, error) {
 			}
 		}
 	}
-	all, err := gather(c.Run.Group, found)
+	all, err := c.Run.Group.Gather([]byte{found})
 	for rank, other := range all {
 		if err == nil && other[0] != all[0][0] {
 			err = fmt.Errorf("finetune: only one of process %d and process 0 finds the finished run: all must see the same "+
@@ -457,7 +464,7 @@ func (c *classification) recorded() (bool, error) {
 
 // draw writes the curves of the run as an image.
 func (c *classification) draw() error {
-	if !c.writes() {
+	if !c.Writes() {
 		return nil
 	}
 	rows, err := report.ReadFiles(filepath.Join(c.Run.Dir, RowsFile))
@@ -478,7 +485,7 @@ func (c *classification) close() {
 	c.images.finalize()
 	c.held.finalize()
 	c.model.group = nil
-	c.Trainer.close()
+	c.Trainer.Close()
 }
 
 // order returns the images of each step that this process computes.

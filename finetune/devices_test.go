@@ -21,6 +21,7 @@ import (
 
 	"github.com/wepe-go/wepe/backend"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -292,7 +293,7 @@ func TestACallFreesItsInputsButNotThePixels(t *testing.T) {
 	defer program.Finalize()
 	for _, y := range []*tensors.Tensor{tensors.FromValue([]float32{3, 5}), tensors.FromValue([]int64{1})} {
 		x := tensors.FromValue([]float32{7, 11})
-		outputs, err := devices{}.call(program, []*tensors.Tensor{x}, y)
+		outputs, err := engine.Devices{}.Call(program, []*tensors.Tensor{x}, y)
 		if y.Ok() || !x.Ok() {
 			t.Errorf("%v: the plan is kept: %v, the pixels are kept: %v", err, y.Ok(), x.Ok())
 		}
@@ -318,15 +319,14 @@ func TestDevicesOfABackend(t *testing.T) {
 		{name: "a processor is one", exist: 4, batch: 8, want: 1, kind: "TFRT_CPU_0"},
 		{name: "or what is asked for", exist: 4, n: 4, batch: 8, want: 4, kind: "TFRT_CPU_0"},
 		{name: "indivisible", exist: 3, n: 2, batch: 6,
-			complains: []string{"2 devices", "3 images", "batch_size to a multiple of 4"}},
+			complains: []string{"2 devices", "3 images", "batch_size to a multiple of 2 · accumulate"}},
 		{name: "more than exist", exist: 3, n: 4, batch: 8, complains: []string{"4 devices requested", "has 3"}},
 		{name: "none", exist: 3, n: -1, batch: 6, complains: []string{"-1 devices requested"}},
 	} {
-		d, err := newDevices(&several{Backend: gomlxtest.Backend(), n: c.exist, kind: c.kind}, c.n,
-			Recipe{BatchSize: c.batch, Accumulate: 2})
+		d, err := engine.NewDevices(&several{Backend: gomlxtest.Backend(), n: c.exist, kind: c.kind}, c.n, c.batch/2)
 		refused(t, c.name, err, c.complains...)
-		if c.complains == nil && (err != nil || d.count() != c.want) {
-			t.Errorf("%s: %d devices, %v, want %d", c.name, d.count(), err, c.want)
+		if c.complains == nil && (err != nil || d.Count() != c.want) {
+			t.Errorf("%s: %d devices, %v, want %d", c.name, d.Count(), err, c.want)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -36,7 +37,7 @@ func (run Run) Do(ctx context.Context) (m *Model, row report.Result, err error) 
 func (run Run) prepared() (Run, error) {
 	run.Fraction = cmp.Or(run.Fraction, 1)
 	if run.Group == nil {
-		run.Group = alone{}
+		run.Group = engine.Alone{}
 	}
 	if run.Logger == nil || run.Group.Rank() > 0 {
 		run.Logger = slog.New(slog.DiscardHandler)

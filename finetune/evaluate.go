@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -71,7 +72,7 @@ func (m *Model) examination(p pixels) (*examination, error) {
 	if m.group == nil || m.group.Size() == 1 {
 		return e, err
 	}
-	switch failed, groupErr := anyone(m.group, err != nil); {
+	switch failed, groupErr := engine.Any(m.group, err != nil); {
 	case groupErr != nil:
 		return nil, groupErr
 	case failed && err == nil:
@@ -125,7 +126,7 @@ func (m *Model) batches(p pixels, program *model.Exec, size int, see func(first 
 	if rows, cols := augment.OutputSize(info.Height, info.Width); rows != info.Height || cols != info.Width {
 		augment.Resample = m.Recipe.Augment.Resample // on the host, as in training
 	}
-	size = m.devices.fill(min(size, images))
+	size = m.devices.Fill(min(size, images))
 	own := m.ownBatches(images, size)
 	var loader *data.Loader
 	if host, _ := augment.Divide(p.set); host != (data.Augment{}) {

@@ -121,14 +121,6 @@ func ExampleFineTuning() {
 	// Output: 10 16 0.002 0.75
 }
 
-// Ten steps of warm-up, then a half cosine: at the middle of it the rate is half of its peak.
-func ExampleLearningRate() {
-	for _, step := range []int{0, 5, 10, 55, 100} {
-		fmt.Printf("%.2f ", finetune.LearningRate(1, step, 10, 100))
-	}
-	// Output: 0.00 0.50 1.00 0.50 0.00
-}
-
 // The speed of training steps, without a dataset.
 func ExampleNewTiming() {
 	recipe, err := finetune.Named("shapes")

@@ -52,22 +52,26 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
-	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/finetune/engine"
 )
 
 // Files in a run's directory: the record, and its evaluations as CSV.
 const (
-	RowsFile = "rows.jsonl"
-	LogFile  = "log.csv"
-	// eventsFile contains the evaluations for TensorBoard.
-	eventsFile = "events.out.tfevents.wepe"
+	RowsFile = engine.RowsFile
+	LogFile  = engine.LogFile
 )
 
-// ErrInterrupted means that the context was cancelled; the state is saved, and the same run resumes from it.
-var ErrInterrupted = errors.New("interrupted")
+// Errors that end a training.
+var (
+	ErrInterrupted = engine.ErrInterrupted
+	ErrDiverged    = engine.ErrDiverged
+)
 
-// ErrDiverged means that the loss is no longer finite.
-var ErrDiverged = errors.New("training diverged")
+// Progress is the progress of a run.
+type Progress = engine.Progress
+
+// Group is the set of processes that make one run together.
+type Group = engine.Group
 
 // ErrHeadless means that a model has no classifier, as a backbone's files have none.
 var ErrHeadless = errors.New("the model has no head, so it has no classes: train one, or use its features")
@@ -103,13 +107,4 @@ type Run struct {
 	Accepted func() error
 
 	source *initialModel // the model of From
-}
-
-// Progress is the progress of a run.
-type Progress struct {
-	Step, Steps     int
-	Loss            float64       // of the last step that was read back
-	ImagesPerSecond float64       // of the optimizer steps so far, see report.Result.ImagesPerSecond
-	Left            time.Duration // 0 if unknown, as after the first step, which compiles
-	Eval            *report.Eval  // set when this step ended with an evaluation
 }

@@ -4,13 +4,13 @@ package finetune
 
 import (
 	"bytes"
-	"errors"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -20,15 +20,15 @@ func TestFrozenGroupsKeepTheirBitsAndHaveNoState(t *testing.T) {
 		freeze  string
 		trained []string
 	}{
-		{"", []string{groupWeights, groupVectors, groupTable, groupPosition, groupGate, groupHead}},
-		{"backbone,position,gate", []string{groupHead}}, // the linear probe
-		{"backbone", []string{groupPosition, groupGate, groupHead}},
-		{"table", []string{groupWeights, groupVectors, groupPosition, groupGate, groupHead}},
-		{" head , gate", []string{groupWeights, groupVectors, groupTable, groupPosition}},
-		{"weights,vectors,head", []string{groupTable, groupPosition, groupGate}},
+		{"", []string{"weights", "vectors", "table", "position", "gate", "head"}},
+		{"backbone,position,gate", []string{"head"}}, // the linear probe
+		{"backbone", []string{"position", "gate", "head"}},
+		{"table", []string{"weights", "vectors", "position", "gate", "head"}},
+		{" head , gate", []string{"weights", "vectors", "table", "position"}},
+		{"weights,vectors,head", []string{"table", "position", "gate"}},
 	} {
 		freeze, trained := test.freeze, test.trained
-		for _, kind := range gomlxtest.InTurn(i, kindAdamW, kindSGD) {
+		for _, kind := range gomlxtest.InTurn(i, engine.KindAdamW, engine.KindSGD) {
 			trainer := begun(t, tinyRun(t, "model.position=hybrid;warmup_epochs=0;ema=0.5;accumulate=2;learning_rate=0.1;"+
 				"optimizer.weight_decay=0;optimizer.kind="+kind+";freeze="+freeze, 30))
 			store := trainer.model.store
@@ -47,10 +47,10 @@ func TestFrozenGroupsKeepTheirBitsAndHaveNoState(t *testing.T) {
 					continue
 				}
 				v := store.GetVariable(path)
-				group, _ := groupOf(path)
+				group, _ := engine.GroupOf(path)
 				same := bytes.Equal(old, rawBytes(t, v.MustValue()))
 				moved[group] = moved[group] || !same
-				state := []string{"/adamw/first", "/adamw/second", "/sgd/momentum", averageRoot, accumulatorRoot}
+				state := []string{"/adamw/first", "/adamw/second", "/sgd/momentum", engine.AverageRoot, "/accumulated"}
 				has := slices.ContainsFunc(state, func(root string) bool { return store.GetVariable(root+path) != nil })
 				trains := slices.Contains(trained, group) && v.Trainable
 				if !trains && !same || has != trains {
@@ -70,7 +70,7 @@ func TestTheTableOfGroupsCountsEveryVariableOnce(t *testing.T) {
 	gomlxtest.OnGo(t)
 	trainer := begun(t, tinyRun(t, "model.position=hybrid;freeze=table;optimizer.layer_decay=0.5;"+
 		`optimizer.learning_rates={"head":10,"gate":3}`, 30))
-	if err := errors.Join(trainer.advance(), trainer.drain()); err != nil {
+	if err := trainer.Advance(); err != nil {
 		t.Fatal(err)
 	}
 	line, numbers := trainer.model.groupsLine(), 0

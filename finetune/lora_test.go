@@ -17,6 +17,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/weight"
@@ -48,7 +49,7 @@ func testAdaptersTrainAsThoseOfPEFT(t *testing.T) {
 	half := [3]float64{0.5, 0.5, 0.5}
 	run := Run{Backend: gomlxtest.Backend(), Train: shown, From: fixtures.Dir(t, set), Dir: t.TempDir(), Recipe: Recipe{
 		Name: "adapters", LoRA: meta.Rank, LoRAMLP: true, Epochs: meta.Steps, BatchSize: shown.Len(), ValidationPart: -1,
-		LearningRate: meta.LearningRate, Optimizer: Optimizer{Kind: kindSGD, Momentum: meta.Momentum},
+		LearningRate: meta.LearningRate, Optimizer: engine.Optimizer{Kind: engine.KindSGD, Momentum: meta.Momentum},
 		Augment: data.Augment{Mean: half, Std: half},
 	}}
 	c := begun(t, run)
@@ -92,7 +93,7 @@ func testAdaptersTrainAsThoseOfPEFT(t *testing.T) {
 		t.Fatal(err)
 	}
 	near("after the run", logits(c.model))
-	if err := c.save(checkpoints.LastDir); err != nil {
+	if err := c.Save(checkpoints.LastDir); err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "exported")

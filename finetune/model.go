@@ -18,6 +18,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/dhvt"
 	"github.com/wepe-go/wepe/vit/position"
@@ -41,7 +42,7 @@ type Model struct {
 	refused  error // why Preprocess is unknown; nil if it is known
 	seed     int64
 	backend  compute.Backend
-	devices  devices
+	devices  engine.Devices
 	store    *model.Store
 	eval     *model.Exec
 	features *model.Exec      // of Embed, nil before its first call
@@ -57,7 +58,7 @@ type Model struct {
 
 // newModel returns a model without weights: compiling its first program draws them.
 func newModel(backend compute.Backend, recipe Recipe, classes []string, seed int64) (*Model, error) {
-	store, err := NewStore(recipe.Params, seed)
+	store, err := engine.NewStore(recipe.Params, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -73,22 +74,12 @@ func (m *Model) logitsProgram() (*model.Exec, error) {
 	})
 }
 
-// NewStore returns a store with hyperparameters and seed; its variables are not initialized yet.
-func NewStore(params map[string]any, seed int64) (*model.Store, error) {
-	store := model.NewStore()
-	for name, value := range params {
-		store.SetParam("/"+name, value)
-	}
-	store.SetParam("/"+model.ParamInitialSeed, seed)
-	return store, store.SetRNGStateFromSeed(seed)
-}
-
 // spread sets the devices that train the model, before its first program is compiled.
-func (m *Model) spread(d devices) error {
+func (m *Model) spread(d engine.Devices) error {
 	m.devices = d
-	d.spread(m.eval)
+	d.Spread(m.eval)
 	// GoMLX v0.28.2 reads the sharding of every variable in its store; the generator's state has none by default.
-	return m.store.GetVariable("/" + model.RNGStateVariableName).SetShardingSpec(d.everywhere)
+	return m.store.GetVariable("/" + model.RNGStateVariableName).SetShardingSpec(d.Everywhere)
 }
 
 // forward compiles a program of the images of a plan as in evaluation. Inputs: pixels, plan.
@@ -212,38 +203,16 @@ func (m *Model) Finalize() {
 	m.store.Finalize()
 }
 
-// averages yields the trained variables of the network with their moving averages.
-func averages(store *model.Store) iter.Seq2[*model.Variable, *model.Variable] {
-	return func(yield func(v, average *model.Variable) bool) {
-		for v := range store.IterVariables() {
-			if average := store.GetVariable(averageRoot + v.Path()); average != nil && !yield(v, average) {
-				return
-			}
-		}
-	}
+// swapAverages exchanges the weights with their moving averages; a second call undoes it.
+func (m *Model) swapAverages() error {
+	m.examined.source = nil
+	return engine.SwapAverages(m.store)
 }
 
-// swapAverage exchanges the weights with their moving averages; a second call undoes it. Without averages it does
-// nothing.
-func (m *Model) swapAverage() error {
+// settle gives the model the weights that its training ends with.
+func (m *Model) settle() error {
 	m.examined.source = nil
-	for v, average := range averages(m.store) {
-		weights, err := v.Value()
-		if err != nil {
-			return err
-		}
-		mean, err := average.Value()
-		if err != nil {
-			return err
-		}
-		if err := v.SetValuePreservingOld(mean); err != nil {
-			return err
-		}
-		if err := average.SetValuePreservingOld(weights); err != nil {
-			return err
-		}
-	}
-	return nil
+	return engine.Settle(m.store)
 }
 
 // DHVT is the Recipe.Architecture of package vit/dhvt: vit.Config contains its sizes, see [dhvt.FromViT]. Its Position

@@ -25,6 +25,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
@@ -273,7 +274,7 @@ func where(n int, seed uint64) *data.Memory {
 func TestAModelLearnsWhereSomethingIsFromItsEncodingAlone(t *testing.T) {
 	recipe := Recipe{
 		Name: "where", Model: vit.Config{PatchSize: 2, Width: 16, Depth: 1, Heads: 2, Pool: "mean"},
-		BatchSize: 16, LearningRate: 0.01, WarmupEpochs: 1, Optimizer: Optimizer{ClipNorm: 1},
+		BatchSize: 16, LearningRate: 0.01, WarmupEpochs: 1, Optimizer: engine.Optimizer{ClipNorm: 1},
 		EvalBatchSize: 64, EvalEpochs: 100, ValidationPart: -1,
 		Augment: data.Augment{Mean: [3]float64{0.1, 0.1, 0.1}, Std: [3]float64{0.2, 0.2, 0.2}},
 	}

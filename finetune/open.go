@@ -15,6 +15,8 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/hub"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/finetune/engine"
+	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -118,7 +120,10 @@ func openRun(backend compute.Backend, run *checkpoints.Checkpoint, skipped []err
 	if err := m.load(run, ofOptimizer); err != nil {
 		return nil, err
 	}
-	return m, m.swapAverage()
+	if err := m.settle(); err != nil {
+		return nil, err
+	}
+	return m, m.store.Scope(weight.LowRankRoot).DeleteVariablesInScope()
 }
 
 // openStart draws the weights of a run again.
@@ -216,6 +221,7 @@ func originOf(path string, m *checkpoints.Imported) (s state, err error) {
 
 // ofOptimizer reports whether a variable is needed only to continue training.
 func ofOptimizer(variable string) bool {
-	return !inNetwork(variable) && !strings.HasPrefix(variable, averageRoot+"/") &&
+	adapters := strings.HasPrefix(variable, weight.LowRankRoot+"/")
+	return !inNetwork(variable) && !adapters && !strings.HasPrefix(variable, engine.AverageRoot+"/") &&
 		variable != model.RootScopePath+model.RNGStateVariableName
 }

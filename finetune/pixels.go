@@ -9,13 +9,14 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 )
 
 // pixels is a dataset as input of a program.
 type pixels struct {
 	set      data.Source
 	resident []*tensors.Tensor // the whole dataset, for each device; unused if the images of a batch are passed
-	devices  devices
+	devices  engine.Devices
 }
 
 // upload transfers a dataset to the device, once. ONNX Runtime copies its inputs at every call, so for it the rows of
@@ -23,7 +24,7 @@ type pixels struct {
 func (m *Model) upload(set data.Source) pixels {
 	p := pixels{set: set, devices: m.devices}
 	if held, ok := set.(*data.Memory); ok && m.backend.Name() != "onnxruntime" {
-		for range m.devices.count() {
+		for range m.devices.Count() {
 			p.resident = append(p.resident, held.Tensor())
 		}
 	}
@@ -53,7 +54,7 @@ func (p pixels) call(program *model.Exec, plan *data.Plan, shown *data.Memory, s
 	if scalars != nil {
 		inputs = append(inputs, tensors.FromValue(scalars))
 	}
-	return p.devices.call(program, source, inputs...)
+	return p.devices.Call(program, source, inputs...)
 }
 
 // finalize frees memory on the device.

@@ -20,6 +20,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -192,7 +193,7 @@ func TestTheInitialWeightsAreThoseOfTheSeed(t *testing.T) {
 }
 
 // unreadable is a task whose images cannot be read.
-type unreadable struct{ Task }
+type unreadable struct{ engine.Task }
 
 func (unreadable) Fetch(int) error { return io.ErrUnexpectedEOF }
 
@@ -200,7 +201,7 @@ func TestAStepWhoseImagesCannotBeReadIsNotMade(t *testing.T) {
 	gomlxtest.OnGo(t)
 	c := begun(t, tinyRun(t, "", 40))
 	c.Task = unreadable{c.Task}
-	if err := c.update(); !errors.Is(err, io.ErrUnexpectedEOF) || c.step != 0 {
-		t.Errorf("step %d, %v", c.step, err)
+	if err := c.Update(); !errors.Is(err, io.ErrUnexpectedEOF) || c.Step() != 0 {
+		t.Errorf("step %d, %v", c.Step(), err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
@@ -39,13 +40,13 @@ type Recipe struct {
 	BatchSize  int `json:"batch_size"`      // images per optimizer step; an epoch drops an incomplete batch
 	Accumulate int `json:"accumulate"`      // micro-batches per batch, to save memory: a divisor of BatchSize
 
-	LearningRate float64   `json:"learning_rate"`          // at the end of warm-up
-	WarmupEpochs float64   `json:"warmup_epochs"`          // then one half cosine down to 0 at the last step
-	WarmupSteps  int       `json:"warmup_steps,omitempty"` // the same if Steps is set
-	Optimizer    Optimizer `json:"optimizer"`
-	Freeze       string    `json:"freeze,omitempty"` // groups that are not trained, as "backbone,position,gate"
-	Smoothing    float64   `json:"smoothing"`        // label smoothing
-	Loss         string    `json:"loss,omitempty"`   // "" for the cross-entropy, or lossBCE
+	LearningRate float64          `json:"learning_rate"`          // at the end of warm-up
+	WarmupEpochs float64          `json:"warmup_epochs"`          // then one half cosine down to 0 at the last step
+	WarmupSteps  int              `json:"warmup_steps,omitempty"` // the same if Steps is set
+	Optimizer    engine.Optimizer `json:"optimizer"`
+	Freeze       string           `json:"freeze,omitempty"` // groups that are not trained, as "backbone,position,gate"
+	Smoothing    float64          `json:"smoothing"`        // label smoothing
+	Loss         string           `json:"loss,omitempty"`   // "" for the cross-entropy, or lossBCE
 	// ClassWeights scales the cross-entropy by class: "balanced", n/(classes·n_c) if n_c of the n training images are of
 	// class c, or a number for each class, as "1,2.5,1"; "" for none.
 	ClassWeights string  `json:"class_weights,omitempty"`
@@ -88,7 +89,7 @@ const lossBCE = "bce"
 //	eval_epochs       1, or eval_steps a tenth of steps
 //	eval_batch_size   batch_size
 //	validation_part   0.1
-//	optimizer         Optimizer.WithDefaults
+//	optimizer         engine.Optimizer.WithDefaults
 func (r Recipe) WithDefaults() Recipe {
 	r.Accumulate = cmp.Or(r.Accumulate, 1)
 	if r.Steps > 0 {
@@ -186,7 +187,7 @@ func (r Recipe) Validate() error {
 	if err := r.Optimizer.Validate(); err != nil {
 		return err
 	}
-	if _, err := frozenGroups(r.Freeze); err != nil {
+	if _, err := engine.Frozen(r.Freeze); err != nil {
 		return err
 	}
 	if kinds := checkpoints.Resamplings(); r.Resample != "" && !slices.Contains(kinds, r.Resample) {
@@ -310,12 +311,12 @@ func (r Recipe) Preprocessing(size [2]int) (preprocess.Settings, error) {
 
 // trains reports whether a variable is trained.
 func (r Recipe) trains(variable string) bool {
-	group, _ := groupOf(variable)
+	group, _ := engine.GroupOf(variable)
 	freeze := r.Freeze
 	if r.LoRA > 0 {
-		freeze += "," + freezeBackbone
+		freeze += "," + engine.Backbone
 	}
-	frozen, err := frozenGroups(freeze)
+	frozen, err := engine.Frozen(freeze)
 	return err == nil && !slices.Contains(frozen, group)
 }
 
@@ -341,19 +342,4 @@ func (r Recipe) schedule(perPass int) (total, warmup, interval int) {
 		return r.Steps, r.WarmupSteps, r.EvalSteps
 	}
 	return r.Epochs * perPass, int(math.Round(r.WarmupEpochs * float64(perPass))), r.EvalEpochs * perPass
-}
-
-// LearningRate is linear warm-up followed by one half cosine down to zero, per optimizer step s of total:
-//
-//	peak · s/warmup                                        s < warmup
-//	peak · ½(1 + cos(π (s-warmup)/(total-warmup)))         otherwise
-//
-// The first step of a warm-up therefore has rate 0, as in the WePE release's scripts. GoMLX's cosineschedule restarts
-// when its period ends and counts its steps in a variable; here the rate is an input of the step's program.
-func LearningRate(peak float64, s, warmup, total int) float64 {
-	if s < warmup {
-		return peak * float64(s) / float64(warmup)
-	}
-	progress := float64(s-warmup) / float64(max(1, total-warmup))
-	return peak * 0.5 * (1 + math.Cos(math.Pi*min(1, progress)))
 }

@@ -28,7 +28,7 @@ func TestSetChangesTheFieldItNamesAndNoOther(t *testing.T) {
 	start := func() Recipe {
 		r := everything()
 		r.Params = map[string]any{"wepe_mode": "paper"}
-		r.Optimizer.LearningRates = map[string]float64{groupHead: 2}
+		r.Optimizer.LearningRates = map[string]float64{"head": 2}
 		return r
 	}
 	for settings, change := range map[string]func(*Recipe){
@@ -40,7 +40,7 @@ func TestSetChangesTheFieldItNamesAndNoOther(t *testing.T) {
 		"ema=0":                                   func(r *Recipe) { r.EMA = 0 },
 		"optimizer.weight_decay=0.3":              func(r *Recipe) { r.Optimizer.WeightDecay = 0.3 },
 		"optimizer.decay_all=true":                func(r *Recipe) { r.Optimizer.DecayAll = true },
-		"optimizer.learning_rates.position=0.5":   func(r *Recipe) { r.Optimizer.LearningRates[groupPosition] = 0.5 },
+		"optimizer.learning_rates.position=0.5":   func(r *Recipe) { r.Optimizer.LearningRates["position"] = 0.5 },
 		"model.position=learned":                  func(r *Recipe) { r.Model.Position = "learned" },
 		`model.position="learned"`:                func(r *Recipe) { r.Model.Position = "learned" },
 		"model.width=64;model.drop_path=0.3":      func(r *Recipe) { r.Model.Width, r.Model.DropPath = 64, 0.3 },
@@ -292,7 +292,7 @@ func TestReleasedRecipesHaveTheParametersAndRatesOfTheirScripts(t *testing.T) {
 		}
 		for i, variable := range []string{"/vit/block_03/norm1/gain", "/vit/position/surrogate/scale",
 			"/vit/head/weights", "/vit/position/gate_raw"} {
-			near(variable, r.LearningRate*r.Optimizer.factor(variable, 12), c.rates[i])
+			near(variable, r.LearningRate*r.Optimizer.Factor(variable, 12), c.rates[i])
 		}
 		if c.gate > 0 {
 			near("λ", r.Params["wepe_gate"].(float64), 1/(1+math.Exp(-c.gate)))

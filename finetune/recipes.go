@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -23,7 +24,7 @@ var fromScratch = []Recipe{
 		Name:   "shapes",
 		Model:  vit.Config{PatchSize: 8, Width: 32, Depth: 2, Heads: 1},
 		Epochs: 3, BatchSize: 20,
-		LearningRate: 1e-3, WarmupEpochs: 0.5, Optimizer: Optimizer{WeightDecay: 0.01, ClipNorm: 1},
+		LearningRate: 1e-3, WarmupEpochs: 0.5, Optimizer: engine.Optimizer{WeightDecay: 0.01, ClipNorm: 1},
 		EvalBatchSize: 100,
 	},
 	// CIFAR-100 from scratch on two CPU cores with ONNX Runtime, three to seven minutes a run: images reduced to 24×24, a
@@ -34,7 +35,7 @@ var fromScratch = []Recipe{
 		Name:   "cifar100-small",
 		Model:  vit.Config{PatchSize: 4, Width: 64, Depth: 4, Heads: 2},
 		Epochs: 3, BatchSize: 32,
-		LearningRate: 2e-3, WarmupEpochs: 0.1, Optimizer: Optimizer{WeightDecay: 0.05, ClipNorm: 1},
+		LearningRate: 2e-3, WarmupEpochs: 0.1, Optimizer: engine.Optimizer{WeightDecay: 0.05, ClipNorm: 1},
 		Augment:       data.Augment{Size: [2]int{24, 24}, FlipProb: 0.5, Mean: data.CIFAR100Mean, Std: data.CIFAR100Std},
 		EvalBatchSize: 100,
 	},
@@ -46,7 +47,7 @@ var fromScratch = []Recipe{
 		Name:   "cifar100-15",
 		Model:  vit.Config{PatchSize: 4, Width: 64, Depth: 4, Heads: 2},
 		Epochs: 15, BatchSize: 64,
-		LearningRate: 2e-3, WarmupEpochs: 1, Optimizer: Optimizer{WeightDecay: 0.05, ClipNorm: 1},
+		LearningRate: 2e-3, WarmupEpochs: 1, Optimizer: engine.Optimizer{WeightDecay: 0.05, ClipNorm: 1},
 		Augment: data.Augment{
 			Size: [2]int{24, 24}, CropScale: [2]float64{0.5, 1}, FlipProb: 0.5, Mean: data.CIFAR100Mean, Std: data.CIFAR100Std,
 		},
@@ -60,7 +61,7 @@ var fromScratch = []Recipe{
 		Name:   "demo-pretrain",
 		Model:  vit.Config{PatchSize: 4, Width: 96, Depth: 6, Heads: 3},
 		Epochs: 15, BatchSize: 64,
-		LearningRate: 1.5e-3, WarmupEpochs: 1, Optimizer: Optimizer{WeightDecay: 0.05, ClipNorm: 1}, Smoothing: 0.1,
+		LearningRate: 1.5e-3, WarmupEpochs: 1, Optimizer: engine.Optimizer{WeightDecay: 0.05, ClipNorm: 1}, Smoothing: 0.1,
 		Augment: data.Augment{
 			Size: [2]int{24, 24}, CropScale: [2]float64{0.5, 1}, FlipProb: 0.5, Mean: data.CIFAR100Mean, Std: data.CIFAR100Std,
 		},
@@ -107,7 +108,7 @@ func releaseTi(name string, change func(*Recipe)) Recipe {
 		},
 		Params:    map[string]any{"wepe_mode": "release"},
 		BatchSize: 160, LearningRate: 1.5e-3,
-		Optimizer: Optimizer{WeightDecay: 0.03, DecayAll: true, ClipNorm: 0.8},
+		Optimizer: engine.Optimizer{WeightDecay: 0.03, DecayAll: true, ClipNorm: 0.8},
 		Smoothing: 0.08,
 		Augment: data.Augment{
 			Size: [2]int{224, 224}, Pad: 4, FlipProb: 0.5, Cutout: 12, Mean: data.CIFAR100Mean, Std: data.CIFAR100Std,
@@ -159,7 +160,7 @@ var hybrids = []Recipe{
 			"wepe_g2": 0.8, "wepe_g3": 0.2,
 		},
 		Epochs: 300, BatchSize: 96, LearningRate: 1.5e-3, WarmupEpochs: 15, Smoothing: 0.15,
-		Optimizer: Optimizer{WeightDecay: 0.03, DecayAll: true, ClipNorm: 1},
+		Optimizer: engine.Optimizer{WeightDecay: 0.03, DecayAll: true, ClipNorm: 1},
 		Augment: data.Augment{
 			Size: [2]int{224, 224}, Pad: 4, FlipProb: 0.5, Cutout: 16, MixupAlpha: 0.3, MixProb: 0.7,
 			Mean: data.CIFAR100Mean, Std: data.CIFAR100Std,
@@ -180,7 +181,7 @@ var hybrids = []Recipe{
 			PatchSize: 4, Width: 192, Depth: 12, Heads: 4, MLPDim: 768, DropPath: 0.1, Position: "none",
 		},
 		Epochs: 300, BatchSize: 512, LearningRate: 1e-3, WarmupEpochs: 5, Smoothing: 0.1,
-		Optimizer: Optimizer{WeightDecay: 0.05},
+		Optimizer: engine.Optimizer{WeightDecay: 0.05},
 		Augment: data.Augment{
 			Pad: 4, FlipProb: 0.5, Policy: "rand-m9-mstd0.5-inc1", EraseProb: 0.25, EraseNoise: true, Repeats: 3,
 			MixupAlpha: 0.8, CutmixAlpha: 1, Mean: imagenetMean, Std: imagenetStd,
@@ -201,7 +202,7 @@ var byDefault = []Recipe{
 		Model:  vit.Config{PatchSize: 16, Width: 384, Depth: 12, Heads: 6, DropPath: 0.1},
 		Epochs: 30, BatchSize: 64,
 		LearningRate: 5e-4, WarmupEpochs: 3, Smoothing: 0.1,
-		Optimizer: Optimizer{WeightDecay: 0.05, ClipNorm: 1},
+		Optimizer: engine.Optimizer{WeightDecay: 0.05, ClipNorm: 1},
 		Augment: data.Augment{
 			Size: [2]int{224, 224}, CropScale: [2]float64{0.35, 1}, FlipProb: 0.5, Mean: imagenetMean, Std: imagenetStd,
 		},
@@ -224,7 +225,7 @@ func FineTuning(m vit.Config, images int) Recipe {
 		Model:  vit.Config{Position: m.Position},
 		Epochs: 10, BatchSize: batch,
 		LearningRate: 0.192 / float64(m.Width), WarmupEpochs: 1, Smoothing: 0.1,
-		Optimizer: Optimizer{WeightDecay: 0.05, LayerDecay: 0.75, ClipNorm: 1},
+		Optimizer: engine.Optimizer{WeightDecay: 0.05, LayerDecay: 0.75, ClipNorm: 1},
 		Augment: data.Augment{
 			Size: [2]int{m.ImageRows, m.ImageCols}, CropScale: [2]float64{0.35, 1}, FlipProb: 0.5,
 		},

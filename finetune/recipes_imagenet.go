@@ -4,6 +4,7 @@ package finetune
 
 import (
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -35,7 +36,7 @@ var onImageNet = []Recipe{
 		},
 		Epochs: 90, BatchSize: 1024, Accumulate: 4,
 		LearningRate: 1e-3, WarmupEpochs: 8.0775,
-		Optimizer: Optimizer{WeightDecay: 0.1, ClipNorm: 1},
+		Optimizer: engine.Optimizer{WeightDecay: 0.1, ClipNorm: 1},
 		Augment: data.Augment{
 			Size: [2]int{224, 224}, CropScale: [2]float64{0.05, 1}, FlipProb: 0.5, Policy: "randaug(2,10)",
 			MixupAlpha: 0.2,
@@ -85,7 +86,7 @@ func deit(name string, change func(*Recipe)) Recipe {
 		Model:  vit.Config{PatchSize: 16, Width: 192, Depth: 12, Heads: 3, DropPath: 0.1, DType: "bfloat16"},
 		Epochs: 300, BatchSize: 1024, Accumulate: 4,
 		LearningRate: 1e-3, WarmupEpochs: 5, Smoothing: 0.1,
-		Optimizer: Optimizer{WeightDecay: 0.05},
+		Optimizer: engine.Optimizer{WeightDecay: 0.05},
 		Augment: data.Augment{
 			Size: [2]int{224, 224}, CropScale: [2]float64{0.08, 1}, Resample: "bicubic", FlipProb: 0.5,
 			Policy: "rand-m9-mstd0.5-inc1", EraseProb: 0.25, EraseNoise: true, Repeats: 3,
@@ -105,7 +106,7 @@ func deit3(name string, change func(*Recipe)) Recipe {
 			Position: "learned"}
 		r.Epochs, r.BatchSize, r.Accumulate = 400, 2048, 8
 		r.Smoothing, r.Loss = 0, lossBCE
-		r.Optimizer = Optimizer{Kind: kindLAMB, WeightDecay: 0.03, ClipNorm: 1}
+		r.Optimizer = engine.Optimizer{Kind: engine.KindLAMB, WeightDecay: 0.03, ClipNorm: 1}
 		a := &r.Augment
 		a.Policy, a.Jitter, a.EraseProb, a.EraseNoise = "3-augment", [4]float64{0.3, 0.3, 0.3, 0}, 0, false
 		change(r)

@@ -4,6 +4,7 @@ package finetune
 
 import (
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -19,7 +20,7 @@ var fromPretrained = []Recipe{
 		Name:  "demo-cifar100",
 		Steps: 200, BatchSize: 32,
 		LearningRate: 3e-4, WarmupSteps: 20, Smoothing: 0.1,
-		Optimizer:     Optimizer{WeightDecay: 0.05, ClipNorm: 1},
+		Optimizer:     engine.Optimizer{WeightDecay: 0.05, ClipNorm: 1},
 		Augment:       data.Augment{Size: [2]int{36, 36}, CropScale: [2]float64{0.7, 1}, FlipProb: 0.5},
 		EvalBatchSize: 100,
 	},
@@ -31,7 +32,7 @@ var fromPretrained = []Recipe{
 		Name:  "demo-shapes",
 		Steps: 100, BatchSize: 32,
 		LearningRate: 1e-3, WarmupSteps: 10,
-		Optimizer:     Optimizer{WeightDecay: 0.05, ClipNorm: 1},
+		Optimizer:     engine.Optimizer{WeightDecay: 0.05, ClipNorm: 1},
 		Augment:       data.Augment{Size: [2]int{48, 48}},
 		EvalBatchSize: 100,
 	},
@@ -64,7 +65,7 @@ var fromPretrained = []Recipe{
 		Model:  vit.Config{DropPath: 0.1, DType: "bfloat16"},
 		Epochs: 100, BatchSize: 1024, Accumulate: 8,
 		LearningRate: 2e-3, WarmupEpochs: 5, Smoothing: 0.1,
-		Optimizer: Optimizer{WeightDecay: 0.05, LayerDecay: 0.65},
+		Optimizer: engine.Optimizer{WeightDecay: 0.05, LayerDecay: 0.65},
 		Augment: data.Augment{
 			Size: [2]int{224, 224}, CropScale: [2]float64{0.08, 1}, Resample: "bicubic", FlipProb: 0.5,
 			Policy: "rand-m9-mstd0.5-inc1", EraseProb: 0.25, EraseNoise: true, MixupAlpha: 0.8, CutmixAlpha: 1,
@@ -82,7 +83,7 @@ var fromPretrained = []Recipe{
 		Freeze: "backbone,position,gate",
 		Epochs: 100, BatchSize: 1024, Accumulate: 8,
 		LearningRate: 4e-3,
-		Optimizer:    Optimizer{Kind: kindSGD},
+		Optimizer:    engine.Optimizer{Kind: engine.KindSGD},
 		Augment: data.Augment{
 			Size: [2]int{224, 224}, CropScale: [2]float64{0.08, 1}, FlipProb: 0.5,
 		},
@@ -147,7 +148,7 @@ func dosovitskiy(name string, steps int, rate float64, change func(*Recipe)) Rec
 		Name:  name,
 		Steps: steps, BatchSize: 512, Accumulate: 8,
 		LearningRate: rate, WarmupSteps: 500,
-		Optimizer: Optimizer{Kind: kindSGD, Momentum: 0.9, ClipNorm: 1}, ZeroHead: true,
+		Optimizer: engine.Optimizer{Kind: engine.KindSGD, Momentum: 0.9, ClipNorm: 1}, ZeroHead: true,
 		Augment:       data.Augment{Size: [2]int{384, 384}},
 		EvalBatchSize: 64,
 	}
@@ -166,8 +167,8 @@ func releaseCIFAR100(name string, change func(*Recipe)) Recipe {
 		Params: map[string]any{"wepe_surrogate": "cifar100", "wepe_gate": 1.0, "wepe_learn_gate": false},
 		Epochs: 35, BatchSize: 20,
 		LearningRate: 4e-5, WarmupEpochs: 8, Smoothing: 0.1,
-		Optimizer: Optimizer{WeightDecay: 0.05, DecayAll: true, ClipNorm: 1,
-			LearningRates: map[string]float64{groupPosition: 16, groupGate: 20, groupHead: 20}},
+		Optimizer: engine.Optimizer{WeightDecay: 0.05, DecayAll: true, ClipNorm: 1,
+			LearningRates: map[string]float64{"position": 16, "gate": 20, "head": 20}},
 		Augment: data.Augment{
 			Size: [2]int{224, 224}, CropScale: [2]float64{0.8, 1}, CropRatio: [2]float64{0.9, 1.1}, FlipProb: 0.5,
 			Rotate: 15, Jitter: [4]float64{0.4, 0.4, 0.4, 0.1}, GreyProb: 0.1,
@@ -191,8 +192,8 @@ func releaseVTAB(name string, rate, position, head, gate float64, change func(*R
 		Model:        vit.Config{DType: "bfloat16"},
 		Params:       map[string]any{"wepe_gate": gate},
 		LearningRate: rate,
-		Optimizer: Optimizer{DecayAll: true, ClipNorm: 1,
-			LearningRates: map[string]float64{groupPosition: position, groupGate: head, groupHead: head}},
+		Optimizer: engine.Optimizer{DecayAll: true, ClipNorm: 1,
+			LearningRates: map[string]float64{"position": position, "gate": head, "head": head}},
 		Augment:        data.Augment{Size: [2]int{384, 384}, Mean: imagenetMean, Std: imagenetStd},
 		ValidationPart: -1,
 		Resample:       "bilinear",

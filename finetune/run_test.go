@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/compute"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
@@ -55,11 +56,11 @@ func TestTheTrainingLossOfARowIsTheMeanSinceTheRowBefore(t *testing.T) {
 		}
 	}
 	var losses []float64
-	for trainer.step < trainer.Steps {
-		if err := errors.Join(trainer.advance(), trainer.drain()); err != nil {
+	for trainer.Step() < trainer.Steps {
+		if err := trainer.Advance(); err != nil {
 			t.Fatal(err)
 		}
-		losses = append(losses, trainer.lastLoss)
+		losses = append(losses, gomlxtest.Must(trainer.Loss())(t))
 	}
 	mean := func(of []float64) (sum float64) {
 		for _, v := range of {
@@ -87,7 +88,7 @@ func TestTheAverageFollowsItsRecursion(t *testing.T) {
 				want = now // the average starts at the weights after the first step
 			}
 			decay := min(0.3, float64(1+step)/float64(10+step))
-			for path, average := range trainer.model.weights(t, averageRoot) {
+			for path, average := range trainer.model.weights(t, engine.AverageRoot) {
 				for i := range average {
 					if step > 0 {
 						want[path][i] = decay*want[path][i] + (1-decay)*now[path][i]
@@ -99,7 +100,7 @@ func TestTheAverageFollowsItsRecursion(t *testing.T) {
 			}
 		}
 
-		weights, average := trainer.model.weights(t, ""), trainer.model.weights(t, averageRoot)
+		weights, average := trainer.model.weights(t, ""), trainer.model.weights(t, engine.AverageRoot)
 		for path := range weights { // also untrained ones: the statistics of a batch normalization
 			if average[path] == nil {
 				t.Errorf("architecture %q: %s is not averaged", architecture, path)
@@ -109,12 +110,12 @@ func TestTheAverageFollowsItsRecursion(t *testing.T) {
 			t.Fatal("weights and average are the same: nothing to exchange")
 		}
 		for k := range 2 {
-			if err := trainer.model.swapAverage(); err != nil {
+			if err := trainer.model.swapAverages(); err != nil {
 				t.Fatal(err)
 			}
 			if swapped := reflect.DeepEqual(trainer.model.weights(t, ""), average) &&
-				reflect.DeepEqual(trainer.model.weights(t, averageRoot), weights); swapped != (k == 0) {
-				t.Errorf("after %d calls of swapAverage the weights are exchanged: %v", k+1, swapped)
+				reflect.DeepEqual(trainer.model.weights(t, engine.AverageRoot), weights); swapped != (k == 0) {
+				t.Errorf("after %d calls of swapAverages the weights are exchanged: %v", k+1, swapped)
 			}
 		}
 		if !reflect.DeepEqual(trainer.model.weights(t, ""), weights) {
@@ -165,7 +166,7 @@ func TestAnEvaluationIsNotCachedAcrossAChangeOfWeights(t *testing.T) {
 		if got := gomlxtest.Must(m.Evaluate(set))(t); got != want {
 			t.Errorf("after %d swaps Evaluate gives %+v, the weights %+v", k, got, want)
 		}
-		if err := m.swapAverage(); err != nil {
+		if err := m.swapAverages(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -257,8 +258,8 @@ func TestADivergedRunIsStoppedAndNotSaved(t *testing.T) {
 	advanced(t, trainer, 1)
 	diverge(t, trainer.model)
 	var err error
-	for trainer.step < trainer.Steps && err == nil {
-		err = trainer.advance()
+	for trainer.Step() < trainer.Steps && err == nil {
+		err = trainer.Advance()
 	}
 	if !errors.Is(err, ErrDiverged) || !strings.Contains(err.Error(), "learning_rate") ||
 		!strings.Contains(err.Error(), "about step 2:") {
@@ -271,13 +272,13 @@ func TestADivergedRunIsStoppedAndNotSaved(t *testing.T) {
 
 func TestATrainerLogsWhereItIsToldAndHasNoSpeedBeforeItsFirstStep(t *testing.T) {
 	var said strings.Builder
-	NewTrainer(Training{Logger: gomlxtest.Logger(&said)}).Logger.Info("resuming")
-	NewTrainer(Training{}).Logger.Info("nowhere")
+	engine.NewTrainer(engine.Training{Logger: gomlxtest.Logger(&said)}).Logger.Info("resuming")
+	engine.NewTrainer(engine.Training{}).Logger.Info("nowhere")
 	if !strings.Contains(said.String(), "resuming") {
 		t.Errorf("logged %q", said.String())
 	}
-	for course, want := range map[Course]float64{{}: 0, {TimedSteps: 6, TimedSeconds: 3}: 10} {
-		if got := course.imagesPerSecond(5); got != want {
+	for course, want := range map[engine.Course]float64{{}: 0, {TimedSteps: 6, TimedSeconds: 3}: 10} {
+		if got := course.ImagesPerSecond(5); got != want {
 			t.Errorf("%+v: %g images per second, want %g", course, got, want)
 		}
 	}

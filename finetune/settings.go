@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit/position"
 )
@@ -117,7 +118,7 @@ func (r Recipe) without(key string) string {
 		return "augment.mixup_alpha or augment.cutmix_alpha"
 	case key == "augment.switch_prob" && a.SwitchProb > 0 && (a.MixupAlpha == 0 || a.CutmixAlpha == 0):
 		return "augment.mixup_alpha and augment.cutmix_alpha"
-	case (key == "optimizer.beta1" || key == "optimizer.beta2") && o.Kind == kindSGD:
+	case (key == "optimizer.beta1" || key == "optimizer.beta2") && o.Kind == engine.KindSGD:
 		return "optimizer.kind adamw or lamb"
 	}
 	return ""

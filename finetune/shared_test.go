@@ -18,6 +18,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
@@ -82,7 +83,7 @@ func tiny() Recipe {
 		Name:   "tiny",
 		Model:  vit.Config{PatchSize: 2, Width: 12, Depth: 2, Heads: 3, MLPDim: 20},
 		Epochs: 3, BatchSize: 6, LearningRate: 0.01, WarmupEpochs: 1, EvalBatchSize: 4,
-		Optimizer: Optimizer{WeightDecay: 0.05, ClipNorm: 1},
+		Optimizer: engine.Optimizer{WeightDecay: 0.05, ClipNorm: 1},
 		Augment:   data.Augment{Mean: [3]float64{0.5, 0.4, 0.3}, Std: [3]float64{0.2, 0.3, 0.4}},
 	}
 }
@@ -117,7 +118,7 @@ func begun(t *testing.T, run Run) *classification {
 func advanced(t *testing.T, trainer *classification, steps int) {
 	t.Helper()
 	for range steps {
-		if err := trainer.advance(); err != nil {
+		if err := trainer.Advance(); err != nil {
 			t.Fatal(err)
 		}
 	}

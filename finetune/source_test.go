@@ -18,6 +18,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
@@ -42,7 +43,7 @@ func pretrained(t *testing.T, change func(*Recipe)) (dir string, m *Model) {
 func fine() Recipe {
 	return Recipe{
 		Name: "fine", Steps: 3, BatchSize: 6, LearningRate: 0.01, EvalBatchSize: 4,
-		Optimizer: Optimizer{ClipNorm: 1}, Augment: data.Augment{Size: [2]int{10, 8}},
+		Optimizer: engine.Optimizer{ClipNorm: 1}, Augment: data.Augment{Size: [2]int{10, 8}},
 	}
 }
 
@@ -119,7 +120,7 @@ func TestAPretrainedBackboneIsLoadedBitForBit(t *testing.T) {
 			if a := trainer.Recipe.Augment; a.Mean != source.Recipe.Augment.Mean || a.Std != source.Recipe.Augment.Std {
 				t.Errorf("%s, %s: mean %v, std %v are not the source's", name, position, a.Mean, a.Std)
 			}
-			if err := trainer.advance(); err != nil {
+			if err := trainer.Advance(); err != nil {
 				t.Errorf("%s, %s: %v", name, position, err)
 			}
 		}
@@ -415,7 +416,7 @@ func TestASourceThatLacksPartOfTheBackboneIsNamed(t *testing.T) {
 	delete(run.source.imported.Variables, "norm/gain")
 	trainer := gomlxtest.Must(run.begin())(t)
 	defer trainer.close()
-	if err := trainer.advance(); err == nil || !strings.Contains(err.Error(), "norm/gain") {
+	if err := trainer.Advance(); err == nil || !strings.Contains(err.Error(), "norm/gain") {
 		t.Errorf("a missing norm/gain is drawn anew: %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -23,30 +24,7 @@ type state struct {
 	Damaged []int         `json:"damaged,omitempty"` // training images of a stream that were skipped
 	// Preprocess is how the images were resized; zero in runs from before it was stored.
 	Preprocess preprocess.Settings `json:"preprocess,omitzero"`
-	Course
-}
-
-// Course is the progress of a training run, as a checkpoint stores it.
-type Course struct {
-	Best      float64 `json:"best"`                // score of the best checkpoint so far
-	BestLoss  float64 `json:"best_loss,omitempty"` // its validation loss, the lower of two equal scores
-	BestStep  int     `json:"best_step,omitempty"`
-	LossSum   float64 `json:"loss_sum"`
-	LossSteps int     `json:"loss_steps"` // micro-batches since the last evaluation
-	Backend   string  `json:"backend,omitempty"`
-	Seconds   float64 `json:"seconds"` // spent training and evaluating so far
-
-	// Timed optimizer steps and their time: all except the first after a start or resume, which compiles.
-	TimedSteps   int     `json:"timed_steps"`
-	TimedSeconds float64 `json:"timed_seconds"`
-}
-
-// imagesPerSecond is the speed of the timed steps, 0 before the first of them.
-func (c Course) imagesPerSecond(batchSize int) float64 {
-	if c.TimedSteps == 0 {
-		return 0
-	}
-	return float64(c.TimedSteps*batchSize) / c.TimedSeconds
+	engine.Course
 }
 
 // stateOf reads what this package wrote into a checkpoint.

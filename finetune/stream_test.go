@@ -138,7 +138,7 @@ func TestAShardThatIsCutStopsARunWithEverythingSaved(t *testing.T) {
 		}
 		_, _, err := run.Do(t.Context())
 		refused(t, name, err, "1.tar", "cannot be read", "saved")
-		at := begun(t, run).step
+		at := begun(t, run).Step()
 		if name == "training" && (at < 4 || at > 6) || name == "validation" && (at < 6 || at > 7) {
 			t.Errorf("%s: saved at step %d: %v", name, at, err)
 		}

@@ -28,10 +28,11 @@ func NewTiming(run Run) (*Timing, error) {
 	batch := c.model.upload(data.Rows(run.Train, rows))
 	return &Timing{
 		Step: func() error {
-			if err := c.update(); err != nil {
+			if err := c.Update(); err != nil {
 				return err
 			}
-			return c.drain()
+			_, err := c.Loss()
+			return err
 		},
 		Forward: func() error {
 			_, err := c.model.examination(batch)

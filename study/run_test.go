@@ -3,7 +3,9 @@
 package study
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"os"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
@@ -223,11 +226,7 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 }
 
 // first is the first and only process of a group.
-type first struct{}
-
-func (first) Rank() int           { return 0 }
-func (first) Size() int           { return 1 }
-func (first) Sum([]float32) error { return nil }
+type first struct{ engine.Alone }
 
 func TestTheFirstProcessOfAGroupWritesThePage(t *testing.T) {
 	gomlxtest.OnGo(t)
@@ -246,24 +245,36 @@ func TestTheFirstProcessOfAGroupWritesThePage(t *testing.T) {
 // pair is one of two processes.
 type pair struct {
 	rank       int
-	give, take chan []float32
+	give, take chan []byte
 }
 
 func (p pair) Rank() int { return p.rank }
 func (p pair) Size() int { return 2 }
-func (p pair) Sum(values []float32) error {
-	p.give <- slices.Clone(values)
-	for i, v := range <-p.take {
+func (p pair) Gather(message []byte) ([][]byte, error) {
+	p.give <- bytes.Clone(message)
+	all := [][]byte{message, <-p.take}
+	if p.rank == 1 {
+		slices.Reverse(all)
+	}
+	return all, nil
+}
+func (p pair) SumFloat32(values []float32) error {
+	own := make([]byte, 4*len(values))
+	_, _ = binary.Encode(own, binary.LittleEndian, values)
+	all, _ := p.Gather(own)
+	others := make([]float32, len(values))
+	_, err := binary.Decode(all[1-p.rank], binary.LittleEndian, others)
+	for i, v := range others {
 		values[i] += v
 	}
-	return nil
+	return err
 }
 
 func TestTheSecondProcessOfAGroupWritesNothing(t *testing.T) {
 	gomlxtest.OnGo(t)
-	a, b := make(chan []float32, 1), make(chan []float32, 1)
+	a, b := make(chan []byte, 1), make(chan []byte, 1)
 	dirs, failed := [2]string{t.TempDir(), t.TempDir()}, make(chan error)
-	for rank, channels := range [2][2]chan []float32{{a, b}, {b, a}} {
+	for rank, channels := range [2][2]chan []byte{{a, b}, {b, a}} {
 		s := small(t)
 		s.Dir, s.Variants, s.Seeds, s.EvalSizes = dirs[rank], Each("none"), 1, [][2]float64{{2, 2}}
 		s.Group, s.Tasks[0].Recipe.Accumulate = pair{rank, channels[0], channels[1]}, 2

@@ -33,7 +33,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/detect/scenes"
-	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 )
 
 // Scenes are images with objects: scenes.Generated, *scenes.Folder. At may be called concurrently.
@@ -76,10 +76,10 @@ type Run struct {
 	From   string                    // a pretrained ViT for the backbone, see checkpoints.Import; empty for from scratch
 	Import checkpoints.ImportOptions // what its files lack
 
-	Dir       string                  // directory of the run's files; empty for none
-	SaveEvery time.Duration           // between checkpoints, in addition to evaluations; default 5 minutes
-	Progress  func(finetune.Progress) // called after every step; may be nil
-	Logger    *slog.Logger            // may be nil
+	Dir       string                // directory of the run's files; empty for none
+	SaveEvery time.Duration         // between checkpoints, in addition to evaluations; default 5 minutes
+	Progress  func(engine.Progress) // called after every step; may be nil
+	Logger    *slog.Logger          // may be nil
 
 	source *checkpoints.Imported // the model of From
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
@@ -48,7 +49,7 @@ func tiny() Recipe {
 				Score: 0.01, Top: 5},
 		},
 		Steps: 5, BatchSize: 2, LearningRate: 3e-3, WarmupSteps: 1, EvalSteps: 3,
-		Optimizer: finetune.Optimizer{WeightDecay: 0.05, ClipNorm: 1, LayerDecay: 0.7},
+		Optimizer: engine.Optimizer{WeightDecay: 0.05, ClipNorm: 1, LayerDecay: 0.7},
 		Jitter:    scenes.Jitter{Low: 0.7, High: 1.5, Flip: 0.5},
 	}
 }
@@ -79,7 +80,7 @@ func TestAFinishedRunIsTestedOnScenesOfAnotherSeed(t *testing.T) {
 			t.Errorf("seed %d: the row of %s, not of %s", seed, rows[0].Settings, name)
 		}
 	}
-	if rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, finetune.RowsFile)))(t).Results; len(rows) != 2 {
+	if rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t).Results; len(rows) != 2 {
 		t.Errorf("%d rows, want one for each seed", len(rows))
 	}
 }
@@ -91,7 +92,7 @@ func TestAFewStepsReduceTheLoss(t *testing.T) {
 	run.Recipe.Detector.Backbone.DropPath, run.Recipe.Jitter = 0, scenes.Jitter{}
 	run.Train = generated(2, 1) // one batch
 	var losses []float64
-	run.Progress = func(p finetune.Progress) { losses = append(losses, p.Loss) }
+	run.Progress = func(p engine.Progress) { losses = append(losses, p.Loss) }
 	m, _, err := run.Do(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -107,12 +108,12 @@ func stopped(t *testing.T, run Run, step int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	run.Progress = func(p finetune.Progress) {
+	run.Progress = func(p engine.Progress) {
 		if p.Step == step {
 			cancel()
 		}
 	}
-	if _, _, err := run.Do(ctx); !errors.Is(err, finetune.ErrInterrupted) {
+	if _, _, err := run.Do(ctx); !errors.Is(err, engine.ErrInterrupted) {
 		t.Fatalf("stopped after step %d: %v", step, err)
 	}
 }
@@ -130,7 +131,7 @@ func finished(t *testing.T, run Run) (m *Model, variables []byte, rows report.Ro
 		t.Fatal(err)
 	}
 	variables = gomlxtest.Must(os.ReadFile(filepath.Join(last.Path, "variables.safetensors")))(t)
-	rows = gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, finetune.RowsFile)))(t)
+	rows = gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t)
 	for i := range rows.Evals {
 		rows.Evals[i].ImagesPerSecond = 0
 	}
@@ -194,7 +195,7 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 	t.Run("it is tested at another size without training again", func(t *testing.T) {
 		upright := scenes.Generated{Count: 3, Height: 56, Width: 40, Seed: 2}
 		run.Tests = append(run.Tests, gomlxtest.Must(Generated(upright))(t))
-		run.Progress = func(p finetune.Progress) { t.Errorf("a finished run makes step %d", p.Step) }
+		run.Progress = func(p engine.Progress) { t.Errorf("a finished run makes step %d", p.Step) }
 		m, rows, err := run.Do(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -431,7 +432,7 @@ func TestTheLearningRateOfViTDetDropsTwice(t *testing.T) {
 		t.Errorf("%d steps of %d", r.Steps, r.BatchSize)
 	}
 	for step, want := range map[int]float64{0: 0, 125: 5e-5, 250: 1e-4, 163_888: 1e-4, 163_889: 1e-5, 177_546: 1e-6} {
-		if got := r.rate(step); !(math.Abs(got-want) <= 1e-18) {
+		if got := r.schedule().At(step); !(math.Abs(got-want) <= 1e-18) {
 			t.Errorf("step %d: %g, want %g", step, got, want)
 		}
 	}

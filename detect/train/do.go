@@ -13,7 +13,7 @@ import (
 )
 
 // Do trains, or resumes from the run directory's last checkpoint, and returns the detector and a row for each of the
-// tests. When it returns finetune.ErrInterrupted, the state is saved.
+// tests. When it returns engine.ErrInterrupted, the state is saved.
 func (run Run) Do(ctx context.Context) (m *Model, rows []report.Result, err error) {
 	if run, err = run.prepared(); err != nil {
 		return nil, nil, err

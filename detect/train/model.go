@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/detect/coco"
-	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
@@ -32,7 +32,7 @@ const detectorScope = "/detector"
 
 // newModel returns a model whose weights are drawn when its first program is compiled.
 func newModel(backend compute.Backend, recipe Recipe, categories []coco.Category, seed int64) (*Model, error) {
-	store, err := finetune.NewStore(recipe.Params, seed)
+	store, err := engine.NewStore(recipe.Params, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ type state struct {
 	Dataset    string          `json:"dataset"`
 	Scenes     int             `json:"scenes"`            // number of training scenes
 	Objects    string          `json:"objects,omitempty"` // SHA-256 of the file that lists their objects
-	finetune.Course
+	engine.Course
 }
 
 // stateOf reads what this package wrote into a checkpoint.

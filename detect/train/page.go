@@ -17,6 +17,7 @@ import (
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/report"
 )
@@ -61,7 +62,7 @@ func (run Run) Page(m *Model, rows []report.Result) error {
 		}
 		page.Sections = append(page.Sections, section)
 	}
-	recorded, err := report.ReadFiles(filepath.Join(run.Dir, finetune.RowsFile))
+	recorded, err := report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile))
 	if err != nil {
 		return err
 	}

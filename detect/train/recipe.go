@@ -12,6 +12,7 @@ import (
 	"github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit/position"
 )
@@ -31,7 +32,7 @@ type Recipe struct {
 	// Drops are steps at each of which the learning rate is divided by ten, in place of the cosine.
 	Drops []int `json:"drops,omitempty"`
 	// Optimizer is finetune's. Its layer decay is ViTDet's, see [detect.Backbone.LearningRateFactor].
-	Optimizer finetune.Optimizer `json:"optimizer"`
+	Optimizer engine.Optimizer `json:"optimizer"`
 
 	Jitter    scenes.Jitter `json:"jitter"`     // to the size of the detector's images
 	EvalSteps int           `json:"eval_steps"` // between evaluations
@@ -103,16 +104,7 @@ func (r Recipe) Set(settings string) (Recipe, error) {
 	return r, nil
 }
 
-// rate is the learning rate of a step.
-func (r Recipe) rate(step int) float64 {
-	if len(r.Drops) == 0 || step < r.WarmupSteps {
-		return finetune.LearningRate(r.LearningRate, step, r.WarmupSteps, r.Steps)
-	}
-	rate := r.LearningRate
-	for _, drop := range r.Drops {
-		if step >= drop {
-			rate /= 10
-		}
-	}
-	return rate
+// schedule is the learning rate by step.
+func (r Recipe) schedule() engine.Schedule {
+	return engine.Schedule{Peak: r.LearningRate, Warmup: r.WarmupSteps, Steps: r.Steps, Drops: r.Drops}
 }

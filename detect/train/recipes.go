@@ -5,7 +5,7 @@ package train
 import (
 	"github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/detect/scenes"
-	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -28,7 +28,7 @@ var recipes = []func() Recipe{
 				ROI: detect.ROI{Samples: 32, Convs: []int{32}, Dense: []int{128}, MaskSize: 7, Masks: []int{32, 32}, Top: 20},
 			},
 			Steps: 900, BatchSize: 8, LearningRate: 1e-3, WarmupSteps: 100,
-			Optimizer: finetune.Optimizer{WeightDecay: 0.05, ClipNorm: 1},
+			Optimizer: engine.Optimizer{WeightDecay: 0.05, ClipNorm: 1},
 			Jitter:    scenes.Jitter{Flip: 0.5},
 			EvalSteps: 150,
 		}
@@ -55,7 +55,7 @@ func vitDet(name, variant string, dropPath, layerDecay float64, cascade bool) Re
 	return Recipe{
 		Name: name, Detector: config,
 		Steps: 184_375, BatchSize: 64, LearningRate: 1e-4, WarmupSteps: 250, Drops: []int{163_889, 177_546},
-		Optimizer: finetune.Optimizer{WeightDecay: 0.1, LayerDecay: layerDecay},
+		Optimizer: engine.Optimizer{WeightDecay: 0.1, LayerDecay: layerDecay},
 		Jitter:    scenes.Jitter{Height: 1024, Width: 1024, Low: 0.1, High: 2, Flip: 0.5}, EvalSteps: 5000,
 	}
 }

@@ -19,15 +19,15 @@ import (
 	"github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/detect/scenes"
-	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/report"
 )
 
-// detection is the finetune.Task of a Run.
+// detection is the engine.Task of a Run.
 type detection struct {
 	Run
-	trainer *finetune.Trainer
+	trainer *engine.Trainer
 	model   *Model
 	state   state
 	confirm func() error // whether a checkpoint had all variables of the detector, after the first step
@@ -52,10 +52,11 @@ func newDetection(run Run) (*detection, error) {
 	if d.model, err = newModel(run.Backend, r, d.state.Categories, run.Seed); err != nil {
 		return nil, err
 	}
-	d.trainer = finetune.NewTrainer(finetune.Training{
+	r.Optimizer.Schedule = r.schedule()
+	d.trainer = engine.NewTrainer(engine.Training{
 		Task: d, Backend: run.Backend, Store: d.model.store, Network: detectorScope, LossNames: r.Detector.LossNames(),
 		Job:       report.Job{Recipe: r.Name, Dataset: run.Dataset, Fraction: 1, Encoding: run.Label, Seed: run.Seed},
-		Optimizer: r.Optimizer, Rate: r.rate, Factor: r.factor, Trains: ofDetector,
+		Optimizer: r.Optimizer, Factor: r.factor, Trains: ofDetector,
 		BatchSize: r.BatchSize, Accumulate: 1, PerPass: run.Train.Len() / r.BatchSize, Steps: r.Steps, Interval: r.EvalSteps,
 		Dir: run.Dir, SaveEvery: run.SaveEvery, Progress: run.Progress, Logger: run.Logger,
 	})
@@ -90,14 +91,14 @@ func (d *detection) Start() error {
 	return d.model.LoadBackbone(d.source.Config, d.source.Params, d.source.Variables)
 }
 
-// Load implements finetune.Task.
-func (d *detection) Load(checkpoint *checkpoints.Checkpoint) (finetune.Course, error) {
+// Load implements engine.Task.
+func (d *detection) Load(checkpoint *checkpoints.Checkpoint) (engine.Course, error) {
 	s, err := stateOf(checkpoint)
 	if err != nil {
-		return finetune.Course{}, err
+		return engine.Course{}, err
 	}
 	if err := s.sameRun(d.state); err != nil {
-		return finetune.Course{}, fmt.Errorf("detection: %s is of another run: %w: use another directory", checkpoint.Path,
+		return engine.Course{}, fmt.Errorf("detection: %s is of another run: %w: use another directory", checkpoint.Path,
 			err)
 	}
 	d.state = s
@@ -105,17 +106,17 @@ func (d *detection) Load(checkpoint *checkpoints.Checkpoint) (finetune.Course, e
 	return s.Course, checkpoint.Load(d.model.store, nil)
 }
 
-// State implements finetune.Task.
-func (d *detection) State(course finetune.Course) any {
+// State implements engine.Task.
+func (d *detection) State(course engine.Course) any {
 	s := d.state
 	s.Course = course
 	return s
 }
 
-// Begin implements finetune.Task: Fetch reads the scenes.
+// Begin implements engine.Task: Fetch reads the scenes.
 func (d *detection) Begin(int) error { return nil }
 
-// Call implements finetune.Task. The current detector proposes boxes, the host samples, and the program computes the
+// Call implements engine.Task. The current detector proposes boxes, the host samples, and the program computes the
 // losses.
 func (d *detection) Call(program *model.Exec, step, _ int, scalars []float32) ([]*tensors.Tensor, error) {
 	inputs, err := d.inputs(step)
@@ -140,7 +141,7 @@ func (d *detection) inputs(step int) (detect.Inputs[*tensors.Tensor], error) {
 	return d.model.Inputs(d.batch.pixels, d.batch.annotations, d.Seed<<32+int64(step))
 }
 
-// Evaluate implements finetune.Task: the score is the average precision of boxes.
+// Evaluate implements engine.Task: the score is the average precision of boxes.
 func (d *detection) Evaluate(row *report.Eval) (score float64, measured bool, err error) {
 	if d.Validation == nil {
 		return 0, false, nil
@@ -154,7 +155,7 @@ func (d *detection) Finish(ctx context.Context) error {
 	var known report.Rows
 	if d.Dir != "" {
 		var err error
-		if known, err = report.ReadFiles(filepath.Join(d.Dir, finetune.RowsFile)); err != nil {
+		if known, err = report.ReadFiles(filepath.Join(d.Dir, engine.RowsFile)); err != nil {
 			return err
 		}
 	}
@@ -168,7 +169,7 @@ func (d *detection) Finish(ctx context.Context) error {
 			continue
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("%w before it was tested at %s", finetune.ErrInterrupted, row.ImageSize)
+			return fmt.Errorf("%w before it was tested at %s", engine.ErrInterrupted, row.ImageSize)
 		}
 		if row, err = d.test(test); err != nil {
 			return err

@@ -21,13 +21,21 @@ static int alltoall(float *in, float *out, int n) {
 static int allgather(float *in, float *out, int n) {
 	return MPI_Allgather(in, n, MPI_FLOAT, out, n, MPI_FLOAT, MPI_COMM_WORLD);
 }
+static int allgather_sizes(long long *in, long long *out) {
+	return MPI_Allgather(in, 1, MPI_LONG_LONG, out, 1, MPI_LONG_LONG, MPI_COMM_WORLD);
+}
+static int allgather_bytes(void *in, void *out, int n) {
+	return MPI_Allgather(in, n, MPI_BYTE, out, n, MPI_BYTE, MPI_COMM_WORLD);
+}
 static void give_up(int status) { MPI_Abort(MPI_COMM_WORLD, status); }
 */
 import "C"
 
 import (
 	"fmt"
+	"slices"
 	"sync"
+	"unsafe"
 )
 
 // World is the processes of an MPI job.
@@ -38,7 +46,7 @@ type World struct {
 	sent, got  []float32 // buffers of Ordered
 }
 
-// Start joins the job, once in the life of a process; way is how Sum adds.
+// Start joins the job, once in the life of a process; way is how SumFloat32 adds.
 func Start(way string) (*World, error) {
 	if err := Validate(way); err != nil {
 		return nil, err
@@ -69,8 +77,8 @@ func (w *World) Size() int { return w.size }
 // stretch is the maximum length of one call: 16 MB, so that Ordered needs little memory, and no count overflows an int.
 const stretch = 1 << 22
 
-// Sum replaces values by their sums over all processes. All call it with equally many values.
-func (w *World) Sum(values []float32) error {
+// SumFloat32 replaces values by their sums over all processes. All call it with equally many values.
+func (w *World) SumFloat32(values []float32) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(values) > 0 {
@@ -106,6 +114,30 @@ func (w *World) sum(values []float32) error {
 	}
 	copy(values, w.sent)
 	return nil
+}
+
+// Gather returns the messages of all processes, by rank.
+func (w *World) Gather(message []byte) ([][]byte, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	own, sizes := C.longlong(len(message)), make([]C.longlong, w.size)
+	if err := failure("MPI_Allgather", C.allgather_sizes(&own, &sizes[0])); err != nil {
+		return nil, err
+	}
+	all, longest := make([][]byte, w.size), int(slices.Max(sizes))
+	for begin := 0; begin < longest; begin += stretch { // all send as much as the one with the longest message
+		n := min(stretch, longest-begin)
+		sent, got := make([]byte, n), make([]byte, n*w.size)
+		copy(sent, message[min(begin, len(message)):])
+		if err := failure("MPI_Allgather", C.allgather_bytes(unsafe.Pointer(&sent[0]), unsafe.Pointer(&got[0]),
+			C.int(n))); err != nil {
+			return nil, err
+		}
+		for rank, size := range sizes {
+			all[rank] = append(all[rank], got[rank*n:][:max(0, min(n, int(size)-begin))]...)
+		}
+	}
+	return all, nil
 }
 
 // End leaves the job; all processes call it.

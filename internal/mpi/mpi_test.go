@@ -5,6 +5,7 @@
 package mpi
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -55,7 +56,7 @@ func beRank(way string) (err error) {
 		}
 		got := all[w.Rank()]
 		begun := time.Now()
-		if err := w.Sum(got); err != nil {
+		if err := w.SumFloat32(got); err != nil {
 			return err
 		}
 		took, differ := time.Since(begun), 0
@@ -73,6 +74,17 @@ func beRank(way string) (err error) {
 		}
 		if differ > 0 && (way == Ordered || w.Size() == 2) {
 			return fmt.Errorf("rank %d: %d of %d sums are not those of the order of ranks", w.Rank(), differ, n)
+		}
+	}
+	for _, n := range []int{0, 5, stretch + 1} { // of process 0; the others' are longer
+		all, err := w.Gather(bytes.Repeat([]byte{byte(w.Rank())}, n+w.Rank()))
+		if err != nil {
+			return err
+		}
+		for rank, message := range all {
+			if !bytes.Equal(message, bytes.Repeat([]byte{byte(rank)}, n+rank)) || len(all) != w.Size() {
+				return fmt.Errorf("rank %d: %d bytes from process %d of %d, want %d", w.Rank(), len(message), rank, len(all), n+rank)
+			}
 		}
 	}
 	return nil

@@ -5,7 +5,7 @@
 //
 //	CC=mpicc go build -tags=mpi ./cmd/wepe
 //
-// Without the tag, Start returns an error. World implements finetune.Group.
+// Without the tag, Start returns an error. World implements engine.Group.
 package mpi
 
 import (

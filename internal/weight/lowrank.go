@@ -4,8 +4,10 @@ package weight
 
 import (
 	"math"
+	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/kernel"
@@ -15,7 +17,7 @@ import (
 const LowRankRoot = "/lora"
 
 // LowRank creates the factors of a low-rank adapter (LoRA, Hu et al. 2021, https://arxiv.org/abs/2106.09685) of a
-// matrix W [in, out]: in training a model computes x·(W + A·B). A [in, rank] is uniform in ±1/√in, as in peft, and B
+// matrix W [in, out]: a model computes x·W + x·A·B. A [in, rank] is uniform in ±1/√in, as in peft, and B
 // [rank, out] is zero.
 func LowRank(store *model.Store, w *model.Variable, rank int) {
 	in, out := w.Shape().Dim(0), w.Shape().Dim(1)
@@ -33,15 +35,59 @@ func Factors(store *model.Store, w *model.Variable, g *Graph) (a, b *Node) {
 	return nil, nil
 }
 
-// adapted adds x·A·B to y = x·W + b in training. Otherwise W is already the sum.
+// adapted adds x·A·B to y = x·W + b.
 func adapted(scope *model.Scope, w *model.Variable, x, y *Node) *Node {
-	if !scope.IsTraining(x.Graph()) {
-		return y
-	}
 	a, b := Factors(scope.Store(), w, x.Graph())
 	if a == nil {
 		return y
 	}
 	low := kernel.Dense(x, ConvertDType(a, x.DType()), nil) // [..., rank]
 	return Add(y, kernel.Dense(low, ConvertDType(b, x.DType()), nil))
+}
+
+// Merge sets every adapted matrix for whose path adds holds to W + A·B, and each B to zero: programs may use it.
+func Merge(store *model.Store, adds func(w string) bool) error {
+	for v := range store.IterVariables() {
+		scope, first := strings.CutSuffix(v.Path(), "/a")
+		path, factor := strings.CutPrefix(scope, LowRankRoot)
+		if !first || !factor {
+			continue
+		}
+		w, b := store.GetVariable(path), store.GetVariable(scope+"/b")
+		if adds(path) {
+			sum, err := Sum(w.MustValue(), v.MustValue(), b.MustValue())
+			if err == nil {
+				err = w.SetValue(sum)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := b.SetValue(tensors.FromShape(b.Shape())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Sum returns W + A·B of matrices W [in, out], A [in, rank], B [rank, out].
+func Sum(w, a, b *tensors.Tensor) (*tensors.Tensor, error) {
+	var flat [3][]float32
+	for i, t := range []*tensors.Tensor{w, a, b} {
+		var err error
+		if flat[i], err = tensors.CopyFlatData[float32](t); err != nil {
+			return nil, err
+		}
+	}
+	in, out, rank := w.Shape().Dim(0), w.Shape().Dim(1), a.Shape().Dim(1)
+	for i := range in {
+		for j := range out {
+			sum := float64(flat[0][i*out+j])
+			for k := range rank {
+				sum += float64(flat[1][i*rank+k]) * float64(flat[2][k*out+j])
+			}
+			flat[0][i*out+j] = float32(sum)
+		}
+	}
+	return tensors.FromFlatDataAndDimensions(flat[0], in, out), nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
 )
@@ -170,7 +171,7 @@ func (r request) write(b compute.Backend) (answer, error) {
 	if err := c.Validate(); err != nil {
 		return answer{}, err
 	}
-	store, err := finetune.NewStore(r.Params, int64(r.Seed))
+	store, err := engine.NewStore(r.Params, int64(r.Seed))
 	if err != nil {
 		return answer{}, err
 	}

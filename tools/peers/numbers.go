@@ -14,6 +14,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
@@ -63,7 +64,7 @@ func (r request) compute(b compute.Backend) (answer, error) {
 	case "rates":
 		var rates []float64
 		for step := range r.Steps {
-			rates = append(rates, finetune.LearningRate(r.Rate, step, r.Warmup, r.Steps))
+			rates = append(rates, engine.Schedule{Peak: r.Rate, Warmup: r.Warmup, Steps: r.Steps}.At(step))
 		}
 		values = map[string]any{"rates": rates}
 	case "coco":

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package finetune
+package engine
 
 import (
 	"cmp"
@@ -19,12 +19,12 @@ import (
 	"github.com/wepe-go/wepe/internal/random"
 )
 
-// update makes one optimizer step.
-func (t *Trainer) update() error {
+// Update makes one optimizer step.
+func (t *Trainer) Update() error {
 	if err := t.Task.Fetch(t.step); err != nil {
 		return err
 	}
-	scalars := t.scalars()
+	scalars := t.Optimizer.scalars(t.step)
 	var losses []*tensors.Tensor
 	first, end := t.exchange.own()
 	for part := first; part < end; part++ {
@@ -37,7 +37,7 @@ func (t *Trainer) update() error {
 		}
 		outputs, err := t.Task.Call(program, t.step, part, scalars)
 		if err != nil {
-			return fmt.Errorf("finetune: step %d: %w", t.step, err)
+			return fmt.Errorf("training: step %d: %w", t.step, err)
 		}
 		losses = append(losses, outputs[0])
 		for _, o := range outputs[1:] {
@@ -49,9 +49,9 @@ func (t *Trainer) update() error {
 		if losses, err = t.exchange.sum(t.Store, losses, len(t.LossNames)); err != nil {
 			return err
 		}
-		outputs, err := t.devices.call(t.apply, []*tensors.Tensor{tensors.FromValue(scalars)})
+		outputs, err := t.Devices.Call(t.apply, []*tensors.Tensor{tensors.FromValue(scalars)})
 		if err != nil {
-			return fmt.Errorf("finetune: step %d: %w", t.step, err)
+			return fmt.Errorf("training: step %d: %w", t.step, err)
 		}
 		_ = outputs[0].FinalizeAll()
 	}
@@ -69,16 +69,17 @@ func (t *Trainer) stream(part int) error {
 	return t.Store.SetRNGStateFromSeed(int64(random.Draw("dropout", t.Job.Seed, t.step, part).Uint64()))
 }
 
-// scalars returns the inputs of the programs in the current step.
-func (t *Trainer) scalars() []float32 {
-	out := make([]float32, numScalars)
-	copy(out, t.Optimizer.scalars(t.Rate(t.step), t.step))
-	if t.step > 0 { // the averages start at the weights after the first step
-		// The decay grows to its value, so that a young average does not depend on its start: (1+step)/(10+step) at first.
-		out[scalarEMA] = float32(min(t.EMA, float64(1+t.step)/float64(10+t.step)))
-	}
-	return out
+// Step is the number of steps made.
+func (t *Trainer) Step() int { return t.step }
+
+// Loss returns the loss of the last step.
+func (t *Trainer) Loss() (float64, error) {
+	err := t.drain()
+	return t.lastLoss, err
 }
+
+// Own returns the range of micro-batches of each batch that this process computes.
+func (t *Trainer) Own() (first, end int) { return t.exchange.own() }
 
 // drain reads the losses back and stops a run that diverged.
 func (t *Trainer) drain() error {
@@ -90,7 +91,7 @@ func (t *Trainer) drain() error {
 		t.lastLoss = 0
 		for k, loss := range losses {
 			if math.IsNaN(float64(loss)) || math.IsInf(float64(loss), 0) {
-				return fmt.Errorf("finetune: %s became %v about step %d: %w; lower learning_rate or set optimizer.clip_norm",
+				return fmt.Errorf("training: %s became %v about step %d: %w; lower learning_rate or set optimizer.clip_norm",
 					strings.TrimSpace("the loss "+t.LossNames[k]), loss, t.step-(len(t.pending)-i)/t.Accumulate+1, ErrDiverged)
 			}
 			t.lastLoss += float64(loss)
@@ -104,16 +105,19 @@ func (t *Trainer) drain() error {
 }
 
 // ended reports whether the last step is made.
-func (t *Trainer) ended() bool { return t.step >= t.Steps || t.exhausted(t.step, t.course) }
+func (t *Trainer) ended() bool { return t.step >= t.Steps || t.Exhausted(t.step, t.course) }
 
-// exhausted reports whether no evaluation among the last Patience was better than those before.
-func (t *Trainer) exhausted(step int, c Course) bool {
+// WasFinished reports whether the training began with a checkpoint after its last step.
+func (t *Trainer) WasFinished() bool { return t.startStep == t.step && t.ended() }
+
+// Exhausted reports whether no evaluation among the last Patience was better than those before.
+func (t *Trainer) Exhausted(step int, c Course) bool {
 	patience := t.Patience * t.Interval
 	return patience > 0 && c.Best >= 0 && step-c.BestStep >= patience
 }
 
-// close frees the programs but not the variables.
-func (t *Trainer) close() {
+// Close frees the programs but not the variables.
+func (t *Trainer) Close() {
 	for _, program := range []*model.Exec{t.apply, t.collect} {
 		if program != nil {
 			program.Finalize()
@@ -125,18 +129,18 @@ func (t *Trainer) close() {
 // the directory. When it returns ErrInterrupted, the state is saved. At the end it frees the programs but not the
 // variables.
 func (t *Trainer) Train(ctx context.Context) (err error) {
-	defer t.close()
+	defer t.Close()
 	if ctx.Err() != nil && t.Group.Size() == 1 { // others would wait
 		return fmt.Errorf("%w before it began", ErrInterrupted)
 	}
-	if t.writes() {
+	if t.Writes() {
 		unlock, lockErr := checkpoints.Lock(t.Dir)
 		if lockErr != nil {
 			return lockErr
 		}
 		defer func() { err = errors.Join(err, unlock()) }()
 	}
-	if err := t.begin(); err != nil {
+	if err := t.Begin(); err != nil {
 		return err
 	}
 	if err := t.evaluatePending(); err != nil {
@@ -144,14 +148,14 @@ func (t *Trainer) Train(ctx context.Context) (err error) {
 	}
 	for !t.ended() {
 		unread := t.Task.Fetch(t.step)
-		stop, err := anyone(t.Group, ctx.Err() != nil || unread != nil)
+		stop, err := Any(t.Group, ctx.Err() != nil || unread != nil)
 		if err != nil {
 			return err
 		}
 		if stop {
 			return t.stop(cmp.Or(unread, ErrInterrupted))
 		}
-		if err := t.advance(); errors.As(err, new(*data.ImageError)) { // of the validation split
+		if err := t.Advance(); errors.As(err, new(*data.ImageError)) { // of the validation split
 			return t.stop(err)
 		} else if err != nil {
 			return err
@@ -160,12 +164,12 @@ func (t *Trainer) Train(ctx context.Context) (err error) {
 	if err := t.Task.Finish(ctx); err != nil {
 		return err
 	}
-	_, err = anyone(t.Group, false)
+	_, err = Any(t.Group, false)
 	return err
 }
 
-// begin starts or resumes the training and compiles its programs.
-func (t *Trainer) begin() (err error) {
+// Begin starts or resumes the training and compiles its programs.
+func (t *Trainer) Begin() (err error) {
 	if err := t.resume(); err != nil {
 		return err
 	}
@@ -194,14 +198,14 @@ func (t *Trainer) stop(cause error) error {
 	if !errors.Is(cause, ErrInterrupted) {
 		cause = fmt.Errorf("%w; saved", cause)
 	}
-	_, err := anyone(t.Group, false) // ending at once would end the other processes while they write
+	_, err := Any(t.Group, false) // ending at once would end the other processes while they write
 	return errors.Join(fmt.Errorf("%w at step %d of %d", cause, t.step, t.Steps), err)
 }
 
-// advance makes one optimizer step, then evaluates and saves if due.
-func (t *Trainer) advance() error {
+// Advance makes one optimizer step, then evaluates and saves if due.
+func (t *Trainer) Advance() error {
 	began := time.Now()
-	if err := t.update(); err != nil {
+	if err := t.Update(); err != nil {
 		return err
 	}
 	evaluate := t.step%t.Interval == 0 || t.step == t.Steps
@@ -218,7 +222,7 @@ func (t *Trainer) advance() error {
 		t.course.TimedSeconds += time.Since(began).Seconds()
 	}
 	progress := Progress{Step: t.step, Steps: t.Steps, Loss: t.lastLoss,
-		ImagesPerSecond: t.course.imagesPerSecond(t.BatchSize)}
+		ImagesPerSecond: t.course.ImagesPerSecond(t.BatchSize)}
 	if evaluate {
 		row, err := t.evaluate()
 		if err != nil {
@@ -226,7 +230,7 @@ func (t *Trainer) advance() error {
 		}
 		progress.Eval = &row
 	} else if time.Since(t.saved) >= t.SaveEvery || t.SaveSteps > 0 && t.step%t.SaveSteps == 0 {
-		if err := t.save(checkpoints.LastDir); err != nil {
+		if err := t.Save(checkpoints.LastDir); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package finetune
+package engine
 
 import (
 	"cmp"
@@ -17,7 +17,8 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// Task is the model and data that a Trainer trains: classification here, detection in package detect/train.
+// Task is the model and data that a Trainer trains: classification in package finetune, detection in
+// package detect/train.
 type Task interface {
 	// Losses builds the losses of one micro-batch from the inputs that Call passes: scalars, whose sum is minimized.
 	Losses(scope *model.Scope, inputs []*Node) []*Node
@@ -50,11 +51,10 @@ type Training struct {
 	Job       report.Job // of the rows
 	LossNames []string   // of Task.Losses, for errors
 
-	Optimizer  Optimizer
-	Rate       func(step int) float64        // learning rate
+	Optimizer  Optimizer                     // complete
 	Factor     func(variable string) float64 // of the learning rate of a variable, by its path
+	Devices    Devices                       // that share each micro-batch
 	Trains     func(variable string) bool    // whether a variable is trained
-	EMA        float64                       // decay of the averages of the weights, 0 for none
 	BatchSize  int                           // images of an optimizer step
 	Accumulate int                           // micro-batches of an optimizer step
 	PerPass    int                           // optimizer steps of an epoch
@@ -72,23 +72,21 @@ type Training struct {
 // Trainer makes the optimizer steps of a Task, evaluates between them, and saves and resumes them.
 type Trainer struct {
 	Training
-	devices        devices
-	collect, apply *model.Exec // in a group apply takes the sums of all processes
-	step           int
-	startStep      int
-	course         Course
-	exchange       exchange          // with the other processes of a group
-	pending        []*tensors.Tensor // losses not read back yet, so that the host need not wait for the device
-	lastLoss       float64
-	started        time.Time
-	compiled       time.Time // when the first step ended
-	saved          time.Time
+	collect, apply  *model.Exec // in a group apply takes the sums of all processes
+	step, startStep int
+	course          Course
+	exchange        exchange          // with the other processes of a group
+	pending         []*tensors.Tensor // losses not read back yet, so that the host need not wait for the device
+	lastLoss        float64
+	started         time.Time
+	compiled        time.Time // when the first step ended
+	saved           time.Time
 }
 
 // NewTrainer returns the trainer of a task before its first step.
 func NewTrainer(t Training) *Trainer {
 	if t.Group == nil {
-		t.Group = alone{}
+		t.Group = Alone{}
 	}
 	if t.Logger == nil {
 		t.Logger = slog.New(slog.DiscardHandler)

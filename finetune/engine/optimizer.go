@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package finetune
+package engine
 
 import (
 	"cmp"
@@ -13,9 +13,9 @@ import (
 
 // Kinds of optimizer.
 const (
-	kindAdamW = "adamw"
-	kindLAMB  = "lamb"
-	kindSGD   = "sgd"
+	KindAdamW = "adamw"
+	KindLAMB  = "lamb"
+	KindSGD   = "sgd"
 )
 
 // Optimizer is AdamW (Loshchilov & Hutter, https://arxiv.org/abs/1711.05101) or SGD with momentum, with parameter
@@ -34,6 +34,15 @@ const (
 //
 // without weight decay, as Dosovitskiy et al. fine-tune (https://arxiv.org/abs/2010.11929). WithDefaults sets zero
 // fields.
+//
+// A *Optimizer is an optimizer of GoMLX, for its train.Trainer, which accumulates gradients with it too:
+//
+//	opt := engine.AdamW().WithWeightDecay(0.05).WithLayerDecay(0.75).WithClipNorm(1).
+//		WithSchedule(engine.Schedule{Peak: 1e-3, Warmup: 100, Steps: 2000}).WithAverages(0.999)
+//	trainer := train.NewTrainer(backend, store, modelFn, lossFn, opt, nil, nil)
+//
+// It trains the variables that are Trainable, and counts steps in GoMLX's global step. Groups and layers follow from the
+// paths of this library's models; in other models matrices named "weights" are decayed, and all have one rate.
 type Optimizer struct {
 	Kind        string  `json:"kind"`               // AdamW, LAMB or SGD
 	Momentum    float64 `json:"momentum,omitempty"` // μ of SGD
@@ -49,13 +58,52 @@ type Optimizer struct {
 	// LayerDecay in (0, 1) scales the learning rate of layer l by LayerDecay^(depth+1-l): l is 0 for patches, class token
 	// and pretrained positions, i+1 for block i, depth+1 for final norm, head and other new variables. 0 for none.
 	LayerDecay float64 `json:"layer_decay,omitempty"`
+
+	Schedule Schedule `json:"-"` // of the learning rate η
+	EMA      float64  `json:"-"` // decay of the averages of the weights, 0 for none; see SwapAverages
+}
+
+// AdamW returns AdamW with its defaults, to be set further and given to GoMLX's train.Trainer.
+func AdamW() *Optimizer {
+	o := Optimizer{}.WithDefaults()
+	return &o
+}
+
+// WithWeightDecay sets WeightDecay.
+func (o *Optimizer) WithWeightDecay(decay float64) *Optimizer {
+	o.WeightDecay = decay
+	return o
+}
+
+// WithLayerDecay sets LayerDecay.
+func (o *Optimizer) WithLayerDecay(decay float64) *Optimizer {
+	o.LayerDecay = decay
+	return o
+}
+
+// WithClipNorm sets ClipNorm.
+func (o *Optimizer) WithClipNorm(norm float64) *Optimizer {
+	o.ClipNorm = norm
+	return o
+}
+
+// WithSchedule sets Schedule.
+func (o *Optimizer) WithSchedule(s Schedule) *Optimizer {
+	o.Schedule = s
+	return o
+}
+
+// WithAverages sets EMA.
+func (o *Optimizer) WithAverages(decay float64) *Optimizer {
+	o.EMA = decay
+	return o
 }
 
 // WithDefaults returns o with its zero fields filled in: kind "adamw", beta1 0.9, beta2 0.999, epsilon 1e-8; of kind
 // "sgd" momentum 0.9.
 func (o Optimizer) WithDefaults() Optimizer {
-	o.Kind = cmp.Or(o.Kind, kindAdamW)
-	if o.Kind == kindSGD {
+	o.Kind = cmp.Or(o.Kind, KindAdamW)
+	if o.Kind == KindSGD {
 		o.Momentum = cmp.Or(o.Momentum, 0.9)
 	}
 	o.Beta1, o.Beta2, o.Epsilon = cmp.Or(o.Beta1, 0.9), cmp.Or(o.Beta2, 0.999), cmp.Or(o.Epsilon, 1e-8)
@@ -74,40 +122,40 @@ func (o Optimizer) Validate() error {
 		{"weight_decay", o.WeightDecay, 0, 100}, {"clip_norm", o.ClipNorm, 0, math.Inf(1)},
 	} {
 		if !(f.value >= f.low && f.value < f.end) {
-			return fmt.Errorf("finetune: %s is %g, want %g <= value < %g", f.name, f.value, f.low, f.end)
+			return fmt.Errorf("training: %s is %g, want %g <= value < %g", f.name, f.value, f.low, f.end)
 		}
 	}
 	switch {
-	case o.Kind != kindAdamW && o.Kind != kindLAMB && o.Kind != kindSGD:
-		return fmt.Errorf("finetune: optimizer.kind is %q, want %q, %q or %q", o.Kind, kindAdamW, kindLAMB, kindSGD)
-	case o.Kind == kindSGD && (o.WeightDecay != 0 || o.DecayAll):
-		return fmt.Errorf("finetune: optimizer.weight_decay is %g, but sgd does not support it: set it to 0", o.WeightDecay)
-	case o.Kind != kindSGD && o.Momentum != 0:
-		return fmt.Errorf("finetune: optimizer.momentum is %g: %s has beta1 and beta2, want 0", o.Momentum, o.Kind)
+	case o.Kind != KindAdamW && o.Kind != KindLAMB && o.Kind != KindSGD:
+		return fmt.Errorf("training: optimizer.kind is %q, want %q, %q or %q", o.Kind, KindAdamW, KindLAMB, KindSGD)
+	case o.Kind == KindSGD && (o.WeightDecay != 0 || o.DecayAll):
+		return fmt.Errorf("training: optimizer.weight_decay is %g, but sgd does not support it: set it to 0", o.WeightDecay)
+	case o.Kind != KindSGD && o.Momentum != 0:
+		return fmt.Errorf("training: optimizer.momentum is %g: %s has beta1 and beta2, want 0", o.Momentum, o.Kind)
 	}
 	for _, group := range slices.Sorted(maps.Keys(o.LearningRates)) {
-		if !slices.Contains(groups, group) {
-			return fmt.Errorf("finetune: learning_rates names the unknown group %q: want one of %s", group,
-				strings.Join(groups, ", "))
+		if !slices.Contains(Groups, group) {
+			return fmt.Errorf("training: learning_rates names the unknown group %q: want one of %s", group,
+				strings.Join(Groups, ", "))
 		}
 		if scale := o.LearningRates[group]; !(scale >= 0) || math.IsInf(scale, 0) {
-			return fmt.Errorf("finetune: learning_rates[%q] is %g, want a number >= 0", group, scale)
+			return fmt.Errorf("training: learning_rates[%q] is %g, want a number >= 0", group, scale)
 		}
 	}
 	return nil
 }
 
-// factor is the factor of a variable's learning rate, by its group and its layer:
+// Factor is the factor of a variable's learning rate, by its group and its layer:
 //
 //	LearningRates[group] · LayerDecay^(depth+1-layer)
-func (o Optimizer) factor(variable string, depth int) float64 {
-	group, _ := groupOf(variable)
+func (o Optimizer) Factor(variable string, depth int) float64 {
+	group, _ := GroupOf(variable)
 	factor, named := o.LearningRates[group]
 	if !named {
 		factor = 1
 	}
 	if o.LayerDecay > 0 {
-		factor *= math.Pow(o.LayerDecay, float64(depth+1-layerOf(variable, depth)))
+		factor *= math.Pow(o.LayerDecay, float64(depth+1-LayerOf(variable, depth)))
 	}
 	return factor
 }

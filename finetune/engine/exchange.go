@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package finetune
+package engine
 
 import (
 	"cmp"
@@ -48,7 +48,7 @@ func (e *exchange) sum(store *model.Store, losses []*tensors.Tensor, n int) ([]*
 		copy(e.sent[own+i*n:], values)
 		_ = l.FinalizeAll()
 	}
-	if err := e.Sum(e.sent); err != nil {
+	if err := e.SumFloat32(e.sent); err != nil {
 		return nil, err
 	}
 	rest := e.sent
@@ -70,7 +70,7 @@ func (e *exchange) sum(store *model.Store, losses []*tensors.Tensor, n int) ([]*
 // accumulators returns the sums of gradients, by path.
 func accumulators(store *model.Store) (sums []*model.Variable) {
 	for v := range store.IterVariables() {
-		if temporary(v.Path()) {
+		if Temporary(v.Path()) {
 			sums = append(sums, v)
 		}
 	}

@@ -1,10 +1,9 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package finetune
+package engine
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/wepe-go/wepe/checkpoints"
@@ -22,7 +20,7 @@ import (
 
 // evaluate evaluates the validation split, records the row and saves.
 func (t *Trainer) evaluate() (report.Eval, error) {
-	row, score, measured, err := t.measure()
+	row, score, measured, err := t.Measure()
 	if err != nil {
 		return row, err
 	}
@@ -33,11 +31,11 @@ func (t *Trainer) evaluate() (report.Eval, error) {
 	c := &t.course
 	if measured && (score > c.Best || score == c.Best && float64(row.Loss) < c.BestLoss) { // small splits tie often
 		c.Best, c.BestLoss, c.BestStep = score, float64(row.Loss), t.step
-		if err := t.save(checkpoints.BestDir); err != nil {
+		if err := t.Save(checkpoints.BestDir); err != nil {
 			return row, err
 		}
 	}
-	return row, t.save(checkpoints.LastDir)
+	return row, t.Save(checkpoints.LastDir)
 }
 
 // evaluatePending repeats an evaluation during which a run was interrupted: evaluations clear the sum of losses.
@@ -49,13 +47,13 @@ func (t *Trainer) evaluatePending() error {
 	return err
 }
 
-// measure returns the row of an evaluation. Its training loss is NaN before the first step.
-func (t *Trainer) measure() (row report.Eval, score float64, measured bool, err error) {
+// Measure returns the row of an evaluation. Its training loss is NaN before the first step.
+func (t *Trainer) Measure() (row report.Eval, score float64, measured bool, err error) {
 	row = report.Eval{
 		Job: t.Job, Step: t.step, Epoch: report.Number(float64(t.step) / float64(t.PerPass)), Split: report.Validation,
 		TrainLoss:       report.Number(t.course.LossSum / float64(t.course.LossSteps)),
-		LearningRate:    report.Number(t.scalars()[scalarRate]),
-		ImagesPerSecond: report.Number(t.course.imagesPerSecond(t.BatchSize)),
+		LearningRate:    report.Number(float32(t.Optimizer.Schedule.At(t.step))),
+		ImagesPerSecond: report.Number(t.course.ImagesPerSecond(t.BatchSize)),
 	}
 	score, measured, err = t.Task.Evaluate(&row)
 	return row, score, measured, err
@@ -68,16 +66,16 @@ func (t *Trainer) Result(settings any) (report.Result, error) {
 		Job: t.Job, Backend: t.Backend.String(), Parameters: t.parameters(), Steps: t.step,
 		Epochs:          report.Number(float64(t.step) / float64(t.PerPass)),
 		WallSeconds:     report.Number(t.course.Seconds + time.Since(t.started).Seconds()),
-		ImagesPerSecond: report.Number(t.course.imagesPerSecond(t.BatchSize)), Settings: encoded,
+		ImagesPerSecond: report.Number(t.course.ImagesPerSecond(t.BatchSize)), Settings: encoded,
 	}, err
 }
 
-// writes reports whether this process writes files.
-func (t *Trainer) writes() bool { return t.Dir != "" && t.Group.Rank() == 0 }
+// Writes reports whether this process writes files.
+func (t *Trainer) Writes() bool { return t.Dir != "" && t.Group.Rank() == 0 }
 
 // Record adds a row to the run's record.
 func (t *Trainer) Record(row report.Row) error {
-	if !t.writes() {
+	if !t.Writes() {
 		return nil
 	}
 	return report.Append(filepath.Join(t.Dir, RowsFile), row)
@@ -85,7 +83,7 @@ func (t *Trainer) Record(row report.Row) error {
 
 // writeLog writes the evaluations so far as CSV and for TensorBoard, which follows a file that is rewritten in place.
 func (t *Trainer) writeLog() error {
-	if !t.writes() {
+	if !t.Writes() {
 		return nil
 	}
 	rows, err := report.ReadFiles(filepath.Join(t.Dir, RowsFile))
@@ -107,12 +105,12 @@ func (t *Trainer) saveProgress() error {
 	if t.step == t.startStep {
 		return nil
 	}
-	return t.save(checkpoints.LastDir)
+	return t.Save(checkpoints.LastDir)
 }
 
-// save writes a checkpoint of the state between two steps.
-func (t *Trainer) save(kind string) error {
-	if !t.writes() {
+// Save writes a checkpoint of the state between two steps.
+func (t *Trainer) Save(kind string) error {
+	if !t.Writes() {
 		return nil
 	}
 	if err := t.drain(); err != nil {
@@ -121,7 +119,7 @@ func (t *Trainer) save(kind string) error {
 	course := t.course
 	course.Seconds += time.Since(t.started).Seconds()
 	course.Backend = t.Backend.Name()
-	saver := checkpoints.Saver{Dir: filepath.Join(t.Dir, kind), Omit: temporary}
+	saver := checkpoints.Saver{Dir: filepath.Join(t.Dir, kind), Omit: Temporary}
 	path, err := saver.Save(t.Store, int64(t.step), t.Task.State(course))
 	if err != nil && path != "" { // the checkpoint is complete
 		t.Logger.Warn("checkpoint saved", "path", path, "error", err)
@@ -176,27 +174,22 @@ func (t *Trainer) agree() error {
 	if t.Group.Size() == 1 {
 		return nil
 	}
-	text, err := json.Marshal(t.Task.State(t.course))
+	state, err := json.Marshal(t.Task.State(t.course))
 	if err != nil {
 		return err
 	}
-	own := []float32{float32(t.step / 4096), float32(t.step % 4096)} // exact as float32
-	sum := sha256.Sum256(text)
-	for i := 0; i < 16; i += 2 {
-		own = append(own, float32(binary.BigEndian.Uint16(sum[i:])))
-	}
-	all, err := gather(t.Group, own...)
+	all, err := t.Group.Gather(binary.BigEndian.AppendUint64(state, uint64(t.step)))
 	if err != nil {
 		return err
 	}
+	steps := func(said []byte) uint64 { return binary.BigEndian.Uint64(said[len(said)-8:]) }
 	for rank, other := range all {
 		switch {
-		case !slices.Equal(other[:2], all[0][:2]):
-			step := func(said []float32) int { return int(said[0])*4096 + int(said[1]) }
-			return fmt.Errorf("finetune: process %d begins at step %d, process 0 at step %d: all must see the same run "+
-				"directory", rank, step(other), step(all[0]))
-		case !slices.Equal(other, all[0]):
-			return fmt.Errorf("finetune: process %d has another run than process 0: all want the same flags, images and "+
+		case steps(other) != steps(all[0]):
+			return fmt.Errorf("training: process %d begins at step %d, process 0 at step %d: all must see the same run "+
+				"directory", rank, steps(other), steps(all[0]))
+		case !bytes.Equal(other, all[0]):
+			return fmt.Errorf("training: process %d has another run than process 0: all want the same flags, images and "+
 				"pretrained model", rank)
 		}
 	}

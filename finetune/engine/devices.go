@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package finetune
+package engine
 
 import (
 	"fmt"
@@ -16,26 +16,28 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// devices distributes programs over the devices of a backend: data parallel by GoMLX's AutoSharding. The plan of a
+// Devices distributes programs over the devices of a backend: data parallel by GoMLX's AutoSharding. The plan of a
 // batch is split by images; weights and pixels are replicated. The graph is the graph of one device, so means, mixup
 // partners and batch normalization refer to the whole batch, and the compiler inserts the communication. The zero value
 // is one device.
-type devices struct {
-	everywhere, divided *distributed.ShardingSpec
+type Devices struct {
+	Everywhere *distributed.ShardingSpec // the placement of what every device has, nil for one device
+	divided    *distributed.ShardingSpec
 }
 
-// newDevices takes the first n devices for a recipe or, if n is 0, the largest number that divides its batches equally.
-func newDevices(backend compute.Backend, n int, r Recipe) (d devices, err error) {
-	exist, part := backend.NumDevices(), r.BatchSize/r.Accumulate
+// NewDevices takes the first n devices for micro-batches of part images or, if n is 0, the largest number that divides
+// them equally.
+func NewDevices(backend compute.Backend, n, part int) (d Devices, err error) {
+	exist := backend.NumDevices()
 	switch {
 	case n < 0:
-		return d, fmt.Errorf("finetune: %d devices requested: request 1 or more, or 0 for all", n)
+		return d, fmt.Errorf("training: %d devices requested: request 1 or more, or 0 for all", n)
 	case n > exist:
-		return d, fmt.Errorf("finetune: %d devices requested, but backend %s has %d: request at most %d, or 0 for all", n,
+		return d, fmt.Errorf("training: %d devices requested, but backend %s has %d: request at most %d, or 0 for all", n,
 			backend.Name(), exist, exist)
 	case n > 0 && part%n != 0:
-		return d, fmt.Errorf("finetune: %d devices cannot share %d images equally (batch_size %d, accumulate %d): set "+
-			"batch_size to a multiple of %d, or use fewer devices", n, part, r.BatchSize, r.Accumulate, n*r.Accumulate)
+		return d, fmt.Errorf("training: %d devices cannot share micro-batches of %d images (batch_size / accumulate) "+
+			"equally: set batch_size to a multiple of %d · accumulate, or use fewer devices", n, part, n)
 	case n == 0:
 		n = exist
 		// XLA splits a CPU into any number of devices; they are no faster than one.
@@ -53,41 +55,41 @@ func newDevices(backend compute.Backend, n int, r Recipe) (d devices, err error)
 	if err != nil {
 		return d, err
 	}
-	d.everywhere = distributed.NewReplicatedShardingSpec(mesh)
+	d.Everywhere = distributed.NewReplicatedShardingSpec(mesh)
 	d.divided, err = distributed.NewShardingSpec(mesh, distributed.AxisSpec{"data"})
 	return d, err
 }
 
-// count returns the number of devices.
-func (d devices) count() int {
-	if d.everywhere == nil {
+// Count returns the number of devices.
+func (d Devices) Count() int {
+	if d.Everywhere == nil {
 		return 1
 	}
-	return d.everywhere.Mesh.NumDevices()
+	return d.Everywhere.Mesh.NumDevices()
 }
 
-// fill rounds a number of images up to a multiple of the number of devices.
-func (d devices) fill(images int) int { return (images + d.count() - 1) / d.count() * d.count() }
+// Fill rounds a number of images up to a multiple of the number of devices.
+func (d Devices) Fill(images int) int { return (images + d.Count() - 1) / d.Count() * d.Count() }
 
 // specs returns the placement of a program's inputs: pixels, plan, scalars.
-func (d devices) specs() []*distributed.ShardingSpec {
+func (d Devices) specs() []*distributed.ShardingSpec {
 	specs := slices.Repeat([]*distributed.ShardingSpec{d.divided}, 1+data.PlanLen+1)
 	for _, everywhere := range []int{0, 1 + data.PlanMix, 1 + data.PlanLen} {
-		specs[everywhere] = d.everywhere
+		specs[everywhere] = d.Everywhere
 	}
 	return specs
 }
 
-// spread distributes a program over the devices, before it is compiled. Its outputs are replicated.
-func (d devices) spread(program *model.Exec) {
-	if d.count() > 1 {
-		program.AutoSharding(d.everywhere.Mesh).WithInputShardingSpecs(d.specs()...).WithOutputShardingSpecs(d.everywhere)
+// Spread distributes a program over the devices, before it is compiled. Its outputs are replicated.
+func (d Devices) Spread(program *model.Exec) {
+	if d.Count() > 1 {
+		program.AutoSharding(d.Everywhere.Mesh).WithInputShardingSpecs(d.specs()...).WithOutputShardingSpecs(d.Everywhere)
 	}
 }
 
-// call runs a program, on one device if it was not distributed. It keeps the pixels, one tensor or one for each device,
+// Call runs a program, on one device if it was not distributed. It keeps the pixels, one tensor or one for each device,
 // and frees the other inputs, which are on the host.
-func (d devices) call(program *model.Exec, pixels []*tensors.Tensor, others ...*tensors.Tensor) (
+func (d Devices) Call(program *model.Exec, pixels []*tensors.Tensor, others ...*tensors.Tensor) (
 	outputs []*tensors.Tensor, err error) {
 	var freed []*tensors.Tensor
 	defer func() {
@@ -113,7 +115,7 @@ func (d devices) call(program *model.Exec, pixels []*tensors.Tensor, others ...*
 	}
 	inputs := make([]any, 1+len(others))
 	if len(pixels) > 1 {
-		inputs[0], err = dtensor.NewTensor(d.everywhere, pixels)
+		inputs[0], err = dtensor.NewTensor(d.Everywhere, pixels)
 	} else {
 		inputs[0], err = shard(0, pixels[0])
 	}
@@ -128,7 +130,7 @@ func (d devices) call(program *model.Exec, pixels []*tensors.Tensor, others ...*
 	if err != nil {
 		return nil, err
 	}
-	each := len(outputs) / d.count()
+	each := len(outputs) / d.Count()
 	for _, t := range outputs[each:] {
 		_ = t.FinalizeAll()
 	}

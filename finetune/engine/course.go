@@ -1,0 +1,67 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"errors"
+	"time"
+
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/report"
+)
+
+// Files in a run's directory: the record, its evaluations as CSV, and for TensorBoard.
+const (
+	RowsFile   = "rows.jsonl"
+	LogFile    = "log.csv"
+	eventsFile = "events.out.tfevents.wepe"
+)
+
+// ErrInterrupted means that the context was cancelled; the state is saved, and the same run resumes from it.
+var ErrInterrupted = errors.New("interrupted")
+
+// ErrDiverged means that the loss is no longer finite.
+var ErrDiverged = errors.New("training diverged")
+
+// Course is the progress of a training run, as a checkpoint stores it.
+type Course struct {
+	Best      float64 `json:"best"`                // score of the best checkpoint so far
+	BestLoss  float64 `json:"best_loss,omitempty"` // its validation loss, the lower of two equal scores
+	BestStep  int     `json:"best_step,omitempty"`
+	LossSum   float64 `json:"loss_sum"`
+	LossSteps int     `json:"loss_steps"` // micro-batches since the last evaluation
+	Backend   string  `json:"backend,omitempty"`
+	Seconds   float64 `json:"seconds"` // spent training and evaluating so far
+
+	// Timed optimizer steps and their time: all except the first after a start or resume, which compiles.
+	TimedSteps   int     `json:"timed_steps"`
+	TimedSeconds float64 `json:"timed_seconds"`
+}
+
+// ImagesPerSecond is the speed of the timed steps, 0 before the first of them.
+func (c Course) ImagesPerSecond(batchSize int) float64 {
+	if c.TimedSteps == 0 {
+		return 0
+	}
+	return float64(c.TimedSteps*batchSize) / c.TimedSeconds
+}
+
+// Progress is the progress of a run.
+type Progress struct {
+	Step, Steps     int
+	Loss            float64       // of the last step that was read back
+	ImagesPerSecond float64       // of the optimizer steps so far, see report.Result.ImagesPerSecond
+	Left            time.Duration // 0 if unknown, as after the first step, which compiles
+	Eval            *report.Eval  // set when this step ended with an evaluation
+}
+
+// NewStore returns a store with hyperparameters and seed; its variables are not initialized yet.
+func NewStore(params map[string]any, seed int64) (*model.Store, error) {
+	store := model.NewStore()
+	for name, value := range params {
+		store.SetParam("/"+name, value)
+	}
+	store.SetParam("/"+model.ParamInitialSeed, seed)
+	return store, store.SetRNGStateFromSeed(seed)
+}

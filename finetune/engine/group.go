@@ -1,0 +1,41 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+// Group is the set of processes that make one run together. Each of n computes 1/n of the Accumulate
+// micro-batches of a batch; the gradients are summed, every process makes the same optimizer step, and the first writes
+// files. Results depend on Accumulate, not on the number of processes.
+type Group interface {
+	Rank() int // of this process, from 0
+	Size() int
+	// SumFloat32 replaces values by their sums over the processes, the same bits in each. All call it with equally many
+	// values.
+	SumFloat32(values []float32) error
+	// Gather returns the messages of all processes, by rank.
+	Gather(message []byte) ([][]byte, error)
+}
+
+// Alone is the group of one process.
+type Alone struct{}
+
+// Rank implements Group.
+func (Alone) Rank() int { return 0 }
+
+// Size implements Group.
+func (Alone) Size() int { return 1 }
+
+// SumFloat32 implements Group.
+func (Alone) SumFloat32([]float32) error { return nil }
+
+// Gather implements Group.
+func (Alone) Gather(message []byte) ([][]byte, error) { return [][]byte{message}, nil }
+
+// Any reports whether a condition holds in any process, such as a signal, which arrives at different times.
+func Any(g Group, here bool) (bool, error) {
+	said := []float32{0}
+	if here {
+		said[0] = 1
+	}
+	err := g.SumFloat32(said)
+	return said[0] > 0, err
+}

@@ -1,0 +1,24 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// share sets what a group requires of a recipe, and refuses a recipe that it cannot share.
+func (r Recipe) share(g Group) (Recipe, error) {
+	r.Accumulate = cmp.Or(r.Accumulate, g.Size())
+	switch {
+	case g.Size() == 1:
+		return r, nil
+	case r.Accumulate%g.Size() != 0:
+		return r, fmt.Errorf("training: %d processes cannot share %d micro-batches: set accumulate to a multiple of %d",
+			g.Size(), r.Accumulate, g.Size())
+	case r.Architecture == DHVT:
+		return r, fmt.Errorf("training: recipe %s normalizes by batches: their running statistics would differ between the "+
+			"%d processes of a group: use one process", r.Name, g.Size())
+	}
+	return r, nil
+}
