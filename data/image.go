@@ -64,9 +64,10 @@ func Decode(r io.Reader, pixels int64) (*Image, error) {
 	return decode(raw, pixels)
 }
 
-// DecodeBytes bounds what decoding allocates per pixel, in all, with its result and without the file. A progressive CMYK
-// jpeg has 16 bytes of coefficients, 4 in planes, 4 of inks and 3 of colours, and 3 more when it is rotated.
-const DecodeBytes = 30
+// DecodeBytes bounds what decoding allocates per pixel, in all, with its result and without the file: for a 16-bit tiff
+// 8 in the image, 22 while its only strip is unpacked and 3 of colours, and 3 more when it is rotated; 30 for a
+// progressive CMYK jpeg.
+const DecodeBytes = 36
 
 // Encoded is an image file of which only the header has been read.
 type Encoded struct {

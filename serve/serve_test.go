@@ -369,7 +369,7 @@ func TestEachFailureHasItsStatus(t *testing.T) {
 		"top":               {"/v1/predict?top=0", "", bytes.NewReader(small), 400, "1 or more"},
 		"top of words":      {"/v1/predict?top=all", "", bytes.NewReader(small), 400, "1 or more"},
 		"unknown parameter": {"/v1/predict?topp=2", "", bytes.NewReader(small), 400, `"topp" is no parameter`},
-		"a field of text":   {"/v1/predict", fieldType, field, 415, "BMP image; parameters are in the address"},
+		"a field of text":   {"/v1/predict", fieldType, field, 415, "parameters are in the address"},
 		"unknown path":      {"/v2/predict", "", bytes.NewReader(small), 404, "/v2/predict"},
 		"the program fails": {"/v1/predict", "", bytes.NewReader(pixels(t, 13, 5, red)), 500, "13 rows"},
 	} {
@@ -904,7 +904,7 @@ func TestOptionsHaveTheirDefaultsAndBoundTheMemory(t *testing.T) {
 	o := Options{Bytes: 1000, Pixels: 7 << 20, Images: 11}
 	half := max(2, runtime.GOMAXPROCS(0)) / 2
 	for float, bytes := range map[bool]int{false: 3, true: 15} { // a float32 more of each value
-		want := int64(8*1000 + 30*(half*7<<20+(max(2, runtime.GOMAXPROCS(0))-half)<<20) + 11*5*7*bytes)
+		want := int64(8*1000 + 36*(half*7<<20+(max(2, runtime.GOMAXPROCS(0))-half)<<20) + 11*5*7*bytes)
 		if got := o.Memory(5*7, float); got != want {
 			t.Errorf("a bound of %d bytes, want %d", got, want)
 		}

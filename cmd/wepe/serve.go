@@ -43,7 +43,7 @@ func serveModel() *cobra.Command {
   curl --data-binary @cat.jpg 'http://127.0.0.1:8080/v1/predict?top=3'`}
 	c.Long = c.Short + `.
 
-/ is a page for dropped images, /openapi.json describes all routes. Requests use at most 8 x max-bytes + 30 x (cores/2
+/ is a page for dropped images, /openapi.json describes all routes. Requests use at most 8 x max-bytes + 36 x (cores/2
 x max-pixels + cores/2 x 2^20) + max-images x input size x 3 (x 15 for models with unrounded pixels) bytes at once,
 printed at startup; cores are 2 or more, and the heap grows by up to twice as much. After the first SIGINT or SIGTERM
 the server completes the requests in flight and exits.
