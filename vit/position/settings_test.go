@@ -152,16 +152,6 @@ func TestEncodersRefuseHyperparameters(t *testing.T) {
 	}
 }
 
-// What is only for comparisons with reference data is no hyperparameter.
-func TestInternalSettingsAreNotListed(t *testing.T) {
-	for _, name := range []string{"fope_dim", "fope_ignore_zero", "liere_shared", "lookhere_slope", "cpe_blocks",
-		"factorized_aspect"} {
-		if slices.Contains(Params(), name) {
-			t.Errorf("%s is listed", name)
-		}
-	}
-}
-
 // Seven patches are the first to have a period of one radian per patch.
 func TestFoPERecordsTheLengthOfItsTrainingGridButAtLeastSeven(t *testing.T) {
 	for _, grid := range [][3]int{{1, 5, 7}, {1, 7, 7}, {5, 3, 15}} {
