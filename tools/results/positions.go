@@ -33,45 +33,45 @@ func parameters(name, position string, params map[string]any) (count int, err er
 	return count, err
 }
 
-// described are the columns that do not come from the code: formula, time and use.
-type described struct{ formula, time, use string }
+// described are the columns that do not come from the code.
+type described struct{ formula, time string }
 
 // Times are for a training step relative to learned, from docs/performance.md; of liere from docs/evidence/tables.md.
 const additive, rotary = "0.98–1.06", "1.08–1.12"
 
 var descriptions = map[string]described{
-	"none":           {"no positions", "1", "a lower bound"},
-	"learned":        {"x + T, T [1+N, width] free", "1", "the usual baseline"},
-	"sinusoidal1d":   {"x + sin, cos of the token index", additive, "comparison"},
-	"sincos2d":       {"x + sin, cos of row and column", additive, "no parameters, one size"},
-	"grid2d":         {"x + T(row, col), resampled in the graph", additive, "detection"},
-	"factorized":     {"x + R(row) + C(col)", additive, "images of several aspect ratios"},
-	"rope1d":         {"rotation by k·θ^(−2i/d)", rotary, "comparison"},
-	"rope-axial":     {"rotation by col·f, row·f", rotary, "no parameters, one size"},
-	"rope-mixed":     {"rotation by col·u + row·w, u and w learned", rotary, "long training"},
-	"rope-dinov3":    {"rope-axial over [−1, 1]", rotary, "DINOv3"},
-	"as2drope":       {"rope-axial scaled by rows", rotary, "comparison"},
-	"fope":           {"rope1d, mixed frequencies", rotary, "comparison"},
-	"liere":          {"rotation by exp(yA₀ + xA₁), A learned", "3.8", "large batches only"},
-	"wepe":           {"x + β·LN(tanh(α[℘, ℘′])W + b)", additive, "to repeat the paper"},
-	"wepe-sphere":    {"x + β·LN([S(αw), S(αw′)]W + b)", additive, "short training, folding"},
-	"wepe-qkv":       {"q, k, v ∘ (1 + fA), (1 + fB), (1 + fC) in each block", "1.00–1.09", "training from scratch"},
-	"fourier-qkv":    {"wepe-qkv, f = sin and cos of πkx, πky", "1.00–1.02", "control of wepe-qkv"},
-	"wepe-v":         {"v ∘ (1 + fC) in each block", "1.00–1.02", "training from scratch"},
-	"fourier-v":      {"wepe-v, f = sin and cos of πkx, πky", "1.02", "control of wepe-v"},
-	"wepe-lut":       {"wepe from a look-up table", additive, "a fixed lattice"},
-	"hybrid":         {"x + λ·WePE + (1−λ)·T", additive, "fine-tuning a model with a table"},
-	"relative-table": {"scores + T_h(row, col difference)", "–", "BEiT"},
-	"wepe-bias":      {"scores + tanh(α[℘(Δz), ℘′(Δz)])W_h", "–", "comparison"},
-	"alibi2d":        {"scores − m_h·distance", "–", "translation-invariant tasks"},
-	"lookhere":       {"scores − m·distance within a view", "–", "larger images; 4 heads or more"},
-	"cpe":            {"x + depthwise 3×3 convolution after block 1", "1.02", "comparison"},
+	"none":           {"no positions", "1"},
+	"learned":        {"x + T, T [1+N, width] free", "1"},
+	"sinusoidal1d":   {"x + sin, cos of the token index", additive},
+	"sincos2d":       {"x + sin, cos of row and column", additive},
+	"grid2d":         {"x + T(row, col), resampled in the graph", additive},
+	"factorized":     {"x + R(row) + C(col)", additive},
+	"rope1d":         {"rotation by k·θ^(−2i/d)", rotary},
+	"rope-axial":     {"rotation by col·f, row·f", rotary},
+	"rope-mixed":     {"rotation by col·u + row·w, u and w learned", rotary},
+	"rope-dinov3":    {"rope-axial over [−1, 1]", rotary},
+	"as2drope":       {"rope-axial scaled by rows", rotary},
+	"fope":           {"rope1d, mixed frequencies", rotary},
+	"liere":          {"rotation by exp(yA₀ + xA₁), A learned", "3.8"},
+	"wepe":           {"x + β·LN(tanh(α[℘, ℘′])W + b)", additive},
+	"wepe-sphere":    {"x + β·LN([S(αw), S(αw′)]W + b)", additive},
+	"wepe-qkv":       {"q, k, v ∘ (1 + fA), (1 + fB), (1 + fC) in each block", "1.00–1.09"},
+	"fourier-qkv":    {"wepe-qkv, f = sin and cos of πkx, πky", "1.00–1.02"},
+	"wepe-v":         {"v ∘ (1 + fC) in each block", "1.00–1.02"},
+	"fourier-v":      {"wepe-v, f = sin and cos of πkx, πky", "1.02"},
+	"wepe-lut":       {"wepe from a look-up table", additive},
+	"hybrid":         {"x + λ·WePE + (1−λ)·T", additive},
+	"relative-table": {"scores + T_h(row, col difference)", "–"},
+	"wepe-bias":      {"scores + tanh(α[℘(Δz), ℘′(Δz)])W_h", "–"},
+	"alibi2d":        {"scores − m_h·distance", "–"},
+	"lookhere":       {"scores − m·distance within a view", "–"},
+	"cpe":            {"x + depthwise 3×3 convolution after block 1", "1.02"},
 }
 
 // positionsTable lists the encodings with their parameters at Ti/16.
 func positionsTable() (report.Table, error) {
-	table := report.Table{Header: []string{"name", "acts as", "formula", "parameters", "step time", "folds", "use it for"},
-		Numeric: []bool{false, false, false, true, true, false, false}}
+	table := report.Table{Header: []string{"name", "acts as", "formula", "parameters", "step time"},
+		Numeric: []bool{false, false, false, true, true}}
 	for _, p := range position.All() {
 		count, err := parameters("Ti/16", p.Name, nil)
 		if err != nil {
@@ -79,16 +79,13 @@ func positionsTable() (report.Table, error) {
 		}
 		d, ok := descriptions[p.Name]
 		if !ok {
-			d = described{p.Doc, "–", "–"}
+			d = described{p.Doc, "–"}
 		}
-		name, folds := "`"+p.Name+"`", "no"
+		name := "`" + p.Name + "`"
 		if p.Source != "" {
 			name = fmt.Sprintf("[%s](%s)", name, p.Source)
 		}
-		if p.Folds() {
-			folds = "yes"
-		}
-		table.Rows = append(table.Rows, []string{name, p.Kind.String(), d.formula, thousands(count), d.time, folds, d.use})
+		table.Rows = append(table.Rows, []string{name, p.Kind.String(), d.formula, thousands(count), d.time})
 	}
 	return table, nil
 }

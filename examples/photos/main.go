@@ -1,0 +1,80 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Command photos labels all photographs below a directory with a pretrained model and prints a JSON object for each:
+//
+//	go run ./examples/photos MODEL DIR
+// MODEL is a run directory, a Hugging Face, timm or Google model, or hf://owner/name.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/wepe-go/wepe/backend"
+	"github.com/wepe-go/wepe/finetune"
+)
+
+// Photo is a line of the output.
+type Photo struct {
+	File   string           `json:"file"`
+	Labels []finetune.Class `json:"labels"`
+}
+
+func main() {
+	backend.Tune()
+	if len(os.Args) != 3 {
+		log.Fatal("usage: photos MODEL DIR")
+	}
+	if err := label(os.Args[1], os.Args[2]); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func label(path, dir string) error {
+	b, err := backend.Open() // XLA if it is installed, else pure Go
+	if err != nil {
+		return err
+	}
+	model, err := finetune.Open(b, path)
+	if err != nil {
+		return err
+	}
+	var files []string
+	err = filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
+		types := []string{".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp"}
+		if err == nil && entry.Type().IsRegular() && slices.Contains(types, strings.ToLower(filepath.Ext(file))) {
+			files = append(files, file)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	out := json.NewEncoder(os.Stdout)
+	for batch := range slices.Chunk(files, 256) {
+		labels, err := model.Predict(batch, 3)
+		unread := new(finetune.Unread)
+		if err != nil && !errors.As(err, unread) {
+			return err
+		}
+		for i, file := range batch {
+			if labels[i] == nil { // a damaged image; err names it
+				continue
+			}
+			if err := out.Encode(Photo{file, labels[i]}); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+	return nil
+}
