@@ -3,6 +3,7 @@
 // Command photos labels all photographs below a directory with a pretrained model and prints a JSON object for each:
 //
 //	go run ./examples/photos MODEL DIR
+//
 // MODEL is a run directory, a Hugging Face, timm or Google model, or hf://owner/name.
 package main
 
@@ -31,8 +32,7 @@ func main() {
 	backend.Tune()
 	if len(os.Args) != 3 {
 		log.Fatal("usage: photos MODEL DIR")
-	}
-	if err := label(os.Args[1], os.Args[2]); err != nil {
+	} else if err := label(os.Args[1], os.Args[2]); err != nil {
 		log.Fatal(err)
 	}
 }
