@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"math"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -111,7 +113,7 @@ func newClassification(run Run) (*classification, error) {
 		Optimizer: r.Optimizer, Trains: r.trains, Devices: devices,
 		Factor:    func(variable string) float64 { return r.Optimizer.Factor(variable, r.Model.Depth) },
 		BatchSize: r.BatchSize, Accumulate: r.Accumulate, PerPass: perPass, Steps: steps, Interval: interval,
-		Group: run.Group, Dir: run.Dir, SaveEvery: run.SaveEvery, SaveSteps: run.SaveSteps, Patience: r.Patience,
+		Group: run.Group, Dir: run.Dir, Description: run.Description, SaveEvery: run.SaveEvery, SaveSteps: run.SaveSteps, Patience: r.Patience,
 		Progress: run.Progress, Logger: run.Logger,
 	})
 	first, end := c.Own()
@@ -249,11 +251,6 @@ func (c *classification) State(course engine.Course) any {
 // Begin uploads the images, or opens their stream, and records the accuracy of a pretrained model before its first
 // step. A resumed run may record it again; readers count it once.
 func (c *classification) Begin(step int) (err error) {
-	if c.Accepted != nil {
-		if err := c.Accepted(); err != nil {
-			return err
-		}
-	}
 	augment := c.Recipe.Augment
 	if host, _ := augment.Divide(c.images.set); host != (data.Augment{}) {
 		for _, row := range c.state.Damaged {
@@ -357,6 +354,11 @@ func (c *classification) Finish(context.Context) (err error) {
 		return err
 	}
 	if recorded {
+		if _, err := os.Stat(filepath.Join(c.Run.Dir, curvesFile)); errors.Is(err, fs.ErrNotExist) {
+			if err := c.draw(); err != nil {
+				return err
+			}
+		}
 		_, err := c.choose()
 		return err
 	}
@@ -462,6 +464,9 @@ func (c *classification) recorded() (bool, error) {
 	return found > 0, err
 }
 
+// curvesFile is in a run's directory.
+const curvesFile = "curves.png"
+
 // draw writes the curves of the run as an image.
 func (c *classification) draw() error {
 	if !c.Writes() {
@@ -472,7 +477,7 @@ func (c *classification) draw() error {
 		return err
 	}
 	title := fmt.Sprintf("%s on %s, seed %d", c.Job.Recipe, c.Job.Dataset, c.Seed)
-	return atomicfile.Write(filepath.Join(c.Run.Dir, "curves.png"), func(w io.Writer) error {
+	return atomicfile.Write(filepath.Join(c.Run.Dir, curvesFile), func(w io.Writer) error {
 		return report.Curves(w, title, rows.Evals)
 	})
 }

@@ -102,9 +102,9 @@ type Run struct {
 	Extend    bool           // continue the directory's checkpoint, whatever From is now, and up to more epochs or steps
 	Progress  func(Progress) // called after every step; may be nil
 	Logger    *slog.Logger   // events of files, weights and data; nil for none
-	// Accepted is called once, when the directory's checkpoint is known to be of this run, before anything is trained or
-	// recorded: until then the run may be refused. nil for none.
-	Accepted func() error
+	// Description is written as engine.DescriptionFile, JSON, once the directory's checkpoint is known to be of this run:
+	// until then the run may be refused, and must not change the file. nil for none.
+	Description any
 
 	source *initialModel // the model of From
 }

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/csv"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 )
@@ -232,5 +235,28 @@ func TestRecord_OfEqualAccuraciesTheLowerLossIsBest(t *testing.T) {
 	}
 	if got := latest(t, run.Dir, checkpoints.BestDir).Step; got != int64(best.Step) {
 		t.Errorf("best is step %d, want %d", got, best.Step)
+	}
+}
+
+// A finished run whose picture is gone draws it again; what a killed process left unfinished goes.
+func TestRun_RepeatedCompletesItsDirectory(t *testing.T) {
+	gomlxtest.OnGo(t)
+	run := tinyRun(t, "epochs=1", 30)
+	run.Dir, run.Description = t.TempDir(), map[string]int{"seed": 7}
+	done(t, run)
+	curves, unfinished := filepath.Join(run.Dir, "curves.png"), filepath.Join(run.Dir, "curves.png.tmp-17")
+	if err := errors.Join(os.Remove(curves), os.WriteFile(unfinished, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	done(t, run)
+	if _, err := os.Stat(curves); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(unfinished); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s stays: %v", unfinished, err)
+	}
+	described := gomlxtest.Must(os.ReadFile(filepath.Join(run.Dir, engine.DescriptionFile)))(t)
+	if !slices.Equal(strings.Fields(string(described)), []string{"{", `"seed":`, "7", "}"}) {
+		t.Errorf("described as %s", described)
 	}
 }

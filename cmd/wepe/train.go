@@ -360,12 +360,7 @@ func plainForKeep(r finetune.Recipe, keep bool) finetune.Recipe {
 // finish trains a run to its end and prints its results. Its description is written once no check can refuse the run
 // any more: a refused command must not change what the directory says of its own run.
 func finish(ctx context.Context, c *cobra.Command, d *dataset.Dataset, r finetune.Run, what run.Description) error {
-	r.Accepted = func() error {
-		if r.Group != nil && r.Group.Rank() > 0 {
-			return nil
-		}
-		return run.Write(r.Dir, what)
-	}
+	r.Description = what
 	s, err := d.Load(ctx, r.Recipe)
 	if err != nil {
 		return err

@@ -338,7 +338,7 @@ func TestABadRecipeIsRefusedByName(t *testing.T) {
 		"detector.roi.samples=-1":             "roi.samples is -1",
 		"detector.backbone.patch_size=6":      "patches of 6×6",
 		"wepe_mode=round":                     "wepe_mode",
-		"detector.backbone.wideness=3":        "wepe list settings",
+		"detector.backbone.wideness=3":        `unknown setting "wideness"`,
 		"detector.backbone.global=3":          "3 is not a list as [a,b], each element an integer",
 		"eval_steps=often":                    "is not an integer",
 	} {

@@ -13,9 +13,10 @@ import (
 
 // Files in a run's directory: the record, its evaluations as CSV, and for TensorBoard.
 const (
-	RowsFile   = "rows.jsonl"
-	LogFile    = "log.csv"
-	eventsFile = "events.out.tfevents.wepe"
+	DescriptionFile = "run.json" // what the caller says of the run
+	RowsFile        = "rows.jsonl"
+	LogFile         = "log.csv"
+	eventsFile      = "events.out.tfevents.wepe"
 )
 
 // ErrInterrupted means that the context was cancelled; the state is saved, and the same run resumes from it.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -72,6 +73,30 @@ func (t *Trainer) Result(settings any) (report.Result, error) {
 
 // Writes reports whether this process writes files.
 func (t *Trainer) Writes() bool { return t.Dir != "" && t.Group.Rank() == 0 }
+
+// describe writes the description of the run.
+func (t *Trainer) describe() error {
+	if !t.Writes() || t.Description == nil {
+		return nil
+	}
+	return atomicfile.Write(filepath.Join(t.Dir, DescriptionFile), func(w io.Writer) error {
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(t.Description)
+	})
+}
+
+// sweep removes the unfinished files of processes that were killed.
+func (t *Trainer) sweep() error {
+	left, err := fs.Glob(os.DirFS(t.Dir), "*.tmp-*")
+	for _, name := range left {
+		if info, statErr := os.Lstat(filepath.Join(t.Dir, name)); statErr == nil && info.Mode().IsRegular() {
+			err = errors.Join(err, os.Remove(filepath.Join(t.Dir, name)))
+		}
+	}
+	return err
+}
 
 // Record adds a row to the run's record.
 func (t *Trainer) Record(row report.Row) error {

@@ -62,11 +62,13 @@ type Training struct {
 	Interval   int                           // optimizer steps between evaluations
 	Group      Group                         // processes that share the run, nil for this one alone
 	Dir        string                        // directory of the run's files, empty for none
-	SaveEvery  time.Duration                 // between checkpoints, in addition to one after each evaluation
-	SaveSteps  int                           // the same in optimizer steps, 0 for no limit
-	Patience   int                           // evaluations without improvement that end the run, 0 for never
-	Progress   func(Progress)                // called after every step, nil for none
-	Logger     *slog.Logger                  // may be nil
+	// Description is written as DescriptionFile once the training is known to be that of the directory; nil for none.
+	Description any
+	SaveEvery   time.Duration  // between checkpoints, in addition to one after each evaluation
+	SaveSteps   int            // the same in optimizer steps, 0 for no limit
+	Patience    int            // evaluations without improvement that end the run, 0 for never
+	Progress    func(Progress) // called after every step, nil for none
+	Logger      *slog.Logger   // may be nil
 }
 
 // Trainer makes the optimizer steps of a Task, evaluates between them, and saves and resumes them.

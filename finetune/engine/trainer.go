@@ -139,6 +139,9 @@ func (t *Trainer) Train(ctx context.Context) (err error) {
 			return lockErr
 		}
 		defer func() { err = errors.Join(err, unlock()) }()
+		if err := t.sweep(); err != nil {
+			return err
+		}
 	}
 	if err := t.Begin(); err != nil {
 		return err
@@ -185,6 +188,9 @@ func (t *Trainer) Begin() (err error) {
 		return err
 	}
 	if err := t.agree(); err != nil {
+		return err
+	}
+	if err := t.describe(); err != nil {
 		return err
 	}
 	return t.Task.Begin(t.step)

@@ -4,7 +4,10 @@ package engine
 
 import (
 	"fmt"
+	"log/slog"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
@@ -12,6 +15,7 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -39,5 +43,27 @@ func TestEveryPartOfEveryStepHasItsOwnDropout(t *testing.T) {
 			}
 			seen[v] = fmt.Sprint(at)
 		}
+	}
+}
+
+// resumable is a task whose checkpoint is of another backend.
+type resumable struct{ Task }
+
+func (resumable) Load(*checkpoints.Checkpoint) (Course, error) {
+	return Course{Backend: "another"}, nil
+}
+
+func TestTrainer_ResumedOnAnotherBackendSaysSo(t *testing.T) {
+	store, dir := model.NewStore(), t.TempDir()
+	saver := checkpoints.Saver{Dir: filepath.Join(dir, checkpoints.LastDir)}
+	gomlxtest.Must(saver.Save(store, 3, struct{}{}))(t)
+	var log strings.Builder
+	trainer := NewTrainer(Training{Task: resumable{}, Store: store, Backend: gomlxtest.PureGo(), Dir: dir,
+		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	if err := trainer.resume(); err != nil || trainer.Step() != 3 {
+		t.Fatal(trainer.Step(), err)
+	}
+	if !strings.Contains(log.String(), "before=another") || strings.Count(log.String(), "\n") != 1 {
+		t.Errorf("logged %q", &log)
 	}
 }

@@ -22,14 +22,14 @@ type stopped struct{ syscall.Signal }
 // Error names the signal.
 func (s stopped) Error() string { return "stopped by signal: " + s.String() }
 
-// Interruptible returns a context that the first SIGINT or SIGTERM cancels, for commands that save their state; the
+// Interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP cancels, for commands that save their state; the
 // second signal ends the process. Other commands end at the first.
 func Interruptible(c *cobra.Command) context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c.Root().SetContext(ctx)
 	c.SetContext(ctx)
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) // a terminal that closes sends SIGHUP
 	go func() {
 		first := (<-signals).(syscall.Signal)
 		what := "saving, then stopping"

@@ -23,13 +23,14 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
 )
 
 // File is the description of a run in its directory.
-const File = "run.json"
+const File = engine.DescriptionFile
 
 // Description is the configuration of a run.
 type Description struct {

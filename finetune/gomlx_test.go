@@ -1,0 +1,82 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"iter"
+	"math"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/model/checkpoint"
+	"github.com/gomlx/gomlx/ml/train"
+	"github.com/gomlx/gomlx/ml/train/loss"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit/position"
+)
+
+// Every encoding trains in GoMLX's own trainer with the losses of the engine, both from the same seed; what it has
+// learned is read back from GoMLX's checkpoints and from ours.
+func TestModelFn_TrainsEveryEncodingAsTheEngine(t *testing.T) {
+	const steps = 3
+	for _, name := range gomlxtest.Encodings(position.Names()) {
+		run := tinyRun(t, "warmup_epochs=0;validation_part=-1;optimizer.layer_decay=0.7;model.position="+name, 31)
+		c := begun(t, run)
+		m := gomlxtest.Must(newModel(run.Backend, c.Recipe, c.model.Classes, run.Seed))(t)
+		opt := c.Trainer.Optimizer
+		trainer := train.NewTrainer(run.Backend, m.Store(), m.ModelFn(), loss.SparseCategoricalCrossEntropyLogits, &opt, nil,
+			nil)
+		next, stop := iter.Pull2(data.Batches(run.Train, c.Recipe.BatchSize, c.Recipe.Augment, run.Seed).Iter())
+		for step := range steps {
+			advanced(t, c, 1)
+			want := gomlxtest.Must(c.Loss())(t)
+			batch, err, _ := next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			outputs := gomlxtest.Must(trainer.TrainStep(batch))(t)
+			if got := gomlxtest.Values(t, outputs[0])[0]; !(math.Abs(got-want) <= 2e-5*want) {
+				t.Errorf("%s, step %d: loss %g, the engine's %g", name, step, got, want)
+			}
+		}
+		stop()
+		if name == "wepe" {
+			reopened(t, m)
+		}
+		m.Finalize()
+	}
+}
+
+// reopened saves a model of GoMLX's trainer by both packages and compares its logits.
+func reopened(t *testing.T, m *Model) {
+	t.Helper()
+	set, dir := dataset(5, 3), t.TempDir()
+	want := gomlxtest.Must(m.logitsOf(set))(t)
+	theirs := gomlxtest.Must(checkpoint.Build(m.Store()).Dir(filepath.Join(dir, "theirs")).Done())(t)
+	if err := theirs.Save(); err != nil {
+		t.Fatal(err)
+	}
+	path := gomlxtest.Must(checkpoints.Saver{Dir: filepath.Join(dir, "ours")}.Save(m.Store(), 3, struct{}{}))(t)
+	ours := gomlxtest.Must(checkpoints.Open(path))(t)
+	for what, load := range map[string]func(*model.Store) error{
+		"gomlx": func(s *model.Store) error {
+			_, err := checkpoint.Build(s).Dir(filepath.Join(dir, "theirs")).Immediate().Done()
+			return err
+		},
+		"checkpoints": func(s *model.Store) error { return ours.Load(s, ofOptimizer) },
+	} {
+		again := gomlxtest.Must(newModel(m.backend, m.Recipe, m.Classes, 99))(t)
+		if err := load(again.Store()); err != nil {
+			t.Fatal(err)
+		}
+		if got := gomlxtest.Must(again.logitsOf(set))(t); !slices.EqualFunc(got, want, slices.Equal[[]float32]) {
+			t.Errorf("read back by %s, the logits are %v, want %v", what, got, want)
+		}
+		again.Finalize()
+	}
+}
