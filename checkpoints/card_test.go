@@ -10,50 +10,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
-	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
-
-func TestTheCardOfAFoldedModelSaysWhatItIs(t *testing.T) {
-	gomlxtest.OnGo(t)
-	c := ownViT("wepe")
-	store := stirred(t, c, nil)
-	cropped := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{9, 15}, Crop: [2]int{6, 10},
-		Resample: preprocess.Bilinear, Mean: [3]float64{0.1, 0.2, 0.3}, Std: [3]float64{0.5, 0.6, 0.7}}
-	for format, library := range map[string]string{formatHF: "library_name: transformers\n",
-		formatTimm: "library_name: timm\n",
-		formatJAX:  ""} {
-		e := gomlxtest.Must(newExport(gomlxtest.Backend(), store.Scope("/vit"), c, ExportOptions{Format: format,
-			DType: "bfloat16", Scores: scoresSigmoid, Preprocess: &cropped}))(t)
-		var card strings.Builder
-		if err := e.card("weights.x").write(&card); err != nil {
-			t.Fatal(err)
-		}
-		if want := "---\npipeline_tag: image-classification\n" + library + `tags:
-- image-classification
-- vision
----
-
-# Vision Transformer, 7 classes
-
-| | |
-|---|---|
-| images | 6×10 pixels, 3 channels |
-| patches | 2×2 pixels, a grid of 3x5 |
-| width, depth, heads, MLP | 48, 2, 3, 29 |
-| position encoding | wepe, folded into the table of position embeddings: an ordinary ViT |
-| pooling | class |
-| weights | weights.x, bfloat16 |
-| pixels | resized to 9×15 (exact, bilinear), cropped to 6×10, ` +
-			`scaled to 0…1, minus [0.1 0.2 0.3], divided by [0.5 0.6 0.7] |
-| scores | the sigmoid of each logit (multi-label) |
-
-` + e.usage() + `
-Written by [wepe](https://github.com/wepe-go/wepe). To be added by its author: training data, accuracy, licence.
-`; card.String() != want {
-			t.Errorf("%s: card\n%swant\n%s", format, card.String(), want)
-		}
-	}
-}
 
 // Where two settings of preprocessing differ, and only there, an export says so: each side of an image on its own.
 func TestACropAtHalfAPixelOfOneSideIsNamed(t *testing.T) {

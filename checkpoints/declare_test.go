@@ -46,8 +46,8 @@ func TestTheCropOfARectangleIsExportedWhereTheFormatHasIt(t *testing.T) {
 // An export says so where images differ, and only there.
 func TestAnExportNamesWhatItsFormatRoundsOtherwise(t *testing.T) {
 	const (
-		crop = "preprocessing: in the other software a crop at half a pixel is rounded otherwise, so that it can start one " +
-			"pixel before or after"
+		crop = "preprocessing: in the other software a crop at half a pixel is rounded otherwise: it can start one " +
+			"pixel before or after (in 11 of 91 photographs, probabilities moved by up to .022; the format native keeps it)"
 		eight  = "preprocessing: in the other software pixels are rounded to 8 bits after the resize"
 		border = "preprocessing: in the other software borders have the colour [128 64 32] in place of [1 2 3]"
 	)

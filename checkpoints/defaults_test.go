@@ -211,14 +211,14 @@ func TestTimmsClassesHaveTheWrittenArguments(t *testing.T) {
 	}
 	plain := ownViT("learned")
 	plain.QKVBias = "qv" // which VisionTransformer does not have
-	m, out, err := forExport(formatTimm, plain, nil)
+	m, out, err := forExport(formatTimm, plain, true, nil)
 	if err != nil || m.family != &timmEva || out["rope_type"] != "cat" {
 		t.Errorf("%v, rope_type of a model without rotary positions is %v, timm's default is cat", err, out["rope_type"])
 	}
 	// DINOv2 giant: 8192 units in fc1, for the gate and 4096 hidden units (GluMlp halves mlp_ratio·embed_dim).
 	giant := vit.Config{ImageRows: 518, ImageCols: 518, PatchSize: 14, Width: 1536, Depth: 40, Heads: 24, MLPDim: 4096,
 		Classes: 1000, SwiGLU: true, LayerScale: 1e-5, Position: "learned"}.WithDefaults()
-	m, out, err = forExport(formatTimm, giant, nil)
+	m, out, err = forExport(formatTimm, giant, true, nil)
 	if ratio, _ := out["mlp_ratio"].(fraction); err != nil || m.family != &timmViT || out["mlp_layer"] != packedGLU ||
 		int(1536*float64(ratio)) != 8192 {
 		t.Errorf("%v, DINOv2 giant is written as %v", err, out)

@@ -84,6 +84,9 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 	config, err := w.readConfig()
 	if err == nil && w.has(patchPath+"weights") && !w.packed {
 		d, err = describeNative(config)
+		if !w.has(headPath+"weights") && !w.has(headPath+"biases") {
+			d.config.Classes = 0
+		}
 		if depth, n := d.config.Depth, len(w.tensors); err == nil && depth > n { // before it builds so many names
 			err = errors.Errorf("the configuration has depth %d, but the file has only %d tensors", depth, n)
 		}
@@ -119,6 +122,9 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 	classes := w.classes(f)
 	if err == nil {
 		d.foreign, err = f.read(fields, classes > 0)
+	}
+	if err == nil && f == &hfBEiT {
+		err = f.cannot(d.config, nil)
 	}
 	if err != nil && name != "" {
 		err = errors.WithMessage(err, "model_args")

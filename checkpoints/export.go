@@ -34,6 +34,8 @@ type ExportOptions struct {
 	// trained with another one is exported there only with such a value here.
 	Epsilon float64
 
+	Headless bool // leave the classifier out: other software then opens a model that gives features
+
 	files fileOps // nil is the file system
 }
 
@@ -84,6 +86,7 @@ type export struct {
 	encoded string     // the position encoding before it was folded
 	dtype   dtypes.DType
 	as      *foreign       // the model in the format; our own for native and ONNX
+	head    bool           // the export has a classifier
 	fields  map[string]any // of its config.json
 	report  []string
 
@@ -105,9 +108,18 @@ func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o Expo
 	if err := e.check(); err != nil {
 		return nil, err
 	}
+	has := e.store.GetVariable(model.JoinPath(e.scope, headPath+"weights")) != nil
+	if e.head = has && !o.Headless; has && !e.head {
+		e.report = append(e.report, "head: left out")
+	}
+	if !e.head {
+		if e.Labels = nil; o.Format == formatONNX {
+			return nil, &HeadError{"an ONNX file computes logits, and there is no head: choose another format"}
+		}
+	}
 	encoding, folded := c.Encoding(), c.Encoding().Folded()
 	if o.Format == formatNative || o.Format == formatONNX {
-		e.as = &foreign{family: &native}
+		e.as = &foreign{family: &native, head: e.head}
 	}
 	if o.Format == formatNative || o.Format == formatONNX && !encoding.Folds() {
 		return e, nil
@@ -147,11 +159,11 @@ func (e *export) choose() error {
 	if err != nil {
 		return err
 	}
-	if e.as, e.fields, err = forExport(e.Format, *c, params); err != nil {
+	if e.as, e.fields, err = forExport(e.Format, *c, e.head, params); err != nil {
 		return e.explain(err, params)
 	}
-	if e.as.family.noHead {
-		e.report = append(e.report, "head: left out: transformers' "+e.as.family.class+" has none")
+	if e.as.named() != e.as.family.class && slices.Contains(e.as.family.extra, "pooler.") {
+		e.report = append(e.report, "pooler: none, "+e.as.named()+" makes a random one: use last_hidden_state")
 	}
 	return nil
 }
@@ -159,16 +171,20 @@ func (e *export) choose() error {
 // explain adds a remedy to the error for a model that no class of the format supports.
 func (e *export) explain(err error, params map[string]any) error {
 	c := e.config
+	if headless := (*HeadError)(nil); errors.As(err, &headless) {
+		return &HeadError{headless.Reason + ": choose timm, onnx or native, or leave the head out by --no-head " +
+			"(ExportOptions.Headless)"}
+	}
 	last := c.Encoding()[len(c.Encoding())-1]
 	if c.Epsilon = 1e-6; c.Epsilon != e.config.Epsilon {
-		if _, _, other := forExport(e.Format, c, params); other == nil {
+		if _, _, other := forExport(e.Format, c, e.head, params); other == nil {
 			return errors.Errorf("the norms of %s have epsilon 1e-6, this model was made with %g: use --epsilon 1e-6 to change "+
 				"it, and compare the logits", e.Format, e.config.Epsilon)
 		}
 	}
 	if c = e.config; e.Format == formatHF && c.Pool == "class" {
 		c.Pool = "class+mean"
-		if as, _, other := forExport(e.Format, c, params); other == nil {
+		if as, _, other := forExport(e.Format, c, e.head, params); other == nil {
 			return errors.Errorf("transformers' %s classifies by the class token and the mean of the patch tokens, this head "+
 				"by the class token alone: choose timm, onnx or native", as.family.class)
 		}
@@ -324,7 +340,7 @@ func (e *export) tensors() (out []outTensor, err error) {
 	for v := range e.store.IterVariables() {
 		path, ok := below(v, e.scope)
 		switch {
-		case !ok:
+		case !ok || !e.head && strings.HasPrefix(path, headPath):
 			continue
 		case !v.HasValue():
 			has[path] = v.Shape().String() + " without a value"
@@ -341,7 +357,9 @@ func (e *export) tensors() (out []outTensor, err error) {
 		}
 	}
 	e.as.config = e.config
-	all := e.as.variables()
+	all := slices.DeleteFunc(e.as.variables(), func(n named) bool {
+		return !e.head && strings.HasPrefix(n.path, headPath)
+	})
 	for _, n := range all {
 		wants[n.path] = shapes.Make(dtypes.Float32, n.dims(e.config)...).String()
 	}
@@ -364,9 +382,6 @@ func (e *export) tensors() (out []outTensor, err error) {
 	for len(all) > 0 {
 		group := all[:all[0].parts]
 		all = all[len(group):]
-		if group[0].foreign == "" { // the head, if the format has none
-			continue
-		}
 		out = append(out, outTensor{
 			name:  group[0].foreign,
 			shape: shapes.Make(e.dtype, group[0].foreignShape(e.as.family.format, e.config)...),

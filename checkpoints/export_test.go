@@ -181,7 +181,7 @@ func TestTheCardHasTheCodeThatOpensTheModel(t *testing.T) {
 			"err = model.Load(scope)\nlogits := model.Config.Logits(scope, images)\n```\n"},
 	} {
 		e := &export{ExportOptions: ExportOptions{Format: c.format}, config: ownViT("learned"),
-			as: &foreign{family: c.family}}
+			as: &foreign{family: c.family, head: c.family != &hfSigLIPVision}, head: c.family != &hfSigLIPVision}
 		if got := e.usage(); got != c.want {
 			t.Errorf("%s:\n%swant\n%s", c.format, got, c.want)
 		}
@@ -374,12 +374,15 @@ func TestNamesOfClassesAreWrittenIfThereAreAny(t *testing.T) {
 }
 
 // transformers' DINOv3ViTModel has no head, so its file names no classes.
-func TestAHeadThatAClassLacksIsReported(t *testing.T) {
+func TestExport_HeadThatNoClassHas(t *testing.T) {
 	c := dinoLike()["dinov3"]
 	dir := filepath.Join(t.TempDir(), "model")
-	report, err := Export(dir, nil, stirred(t, c, nil).Scope("/vit"), c, ExportOptions{})
-	if err != nil || !slices.Contains(report, "head: left out: transformers' DINOv3ViTModel has none") {
-		t.Errorf("%v, report %q", err, report)
+	scope, without := stirred(t, c, nil).Scope("/vit"), new(HeadError)
+	if _, err := Export(dir, nil, scope, c, ExportOptions{}); !errors.As(err, &without) {
+		t.Errorf("a trained head was dropped: %v", err)
+	}
+	if _, err := Export(dir, nil, scope, c, ExportOptions{Headless: true}); err != nil {
+		t.Error(err)
 	}
 	if config := string(readFile(t, filepath.Join(dir, foreignConfig))); strings.Contains(config, "label") {
 		t.Errorf("classes in %s", config)

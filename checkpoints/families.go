@@ -61,6 +61,7 @@ type family struct {
 	extra  []string
 	mask   int    // rank of transformers' mask_token, 0 for none
 	noHead bool   // the class has no head
+	tower  string // transformers' class for a model without a head; "" for none
 	kind   string // how positions are resampled
 	// cannot returns an error for models that config.json can describe but the software does not run; nil for none.
 	cannot func(c vit.Config, out map[string]any) error
@@ -154,21 +155,38 @@ func (m *foreign) write() map[string]any {
 	return out
 }
 
-// forExport finds the family of a format that supports every option of a model: reading the written values gives the
-// same model again. The error is the error of the family with the fewest differences.
-func forExport(format string, c vit.Config, params map[string]any) (*foreign, map[string]any, error) {
+// named returns the class of a model of the software, in transformers without a head another one.
+func (m *foreign) named() string {
+	if !m.head && m.family.tower != "" {
+		return m.family.tower
+	}
+	return m.family.class
+}
+
+// forExport finds the family of a format that supports every option of a model, and its head if it has one: reading the
+// written values gives the same model again. The error is the error of the family with the fewest differences.
+func forExport(format string, c vit.Config, head bool, params map[string]any) (*foreign, map[string]any, error) {
 	var closest error
 	fewest := math.MaxInt
 	for _, f := range families {
 		if f.format != format {
 			continue
 		}
-		m := &foreign{family: f, base: f.bases[0], config: c, params: params, entries: map[string]any{}, head: !f.noHead}
-		m.image = gridSize{c.ImageRows, c.ImageCols}
+		m := &foreign{family: f, base: f.bases[0], config: c, params: params, entries: map[string]any{},
+			head: head && !f.noHead, image: gridSize{c.ImageRows, c.ImageCols}}
+		if !head && format == formatHF {
+			if f.tower == "" && !f.noHead {
+				continue
+			}
+			m.base = ""
+		}
 		out := m.write()
 		differences, err := m.differences(out)
 		if err == nil && len(differences) == 0 {
-			if err = f.runs(c, out); err == nil {
+			if err = f.runs(c, out); err == nil && head && f.noHead {
+				err = &HeadError{fmt.Sprintf("transformers' %s has no classifier, and no other class is this model", f.class)}
+			}
+			if err == nil {
 				return m, out, nil
 			}
 			closest, fewest = err, 0

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/pkg/errors"
+
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -71,13 +73,14 @@ var hfViT = family{
 		hfDropouts, []field{qkvBias("qkv_bias", true, "")}),
 	bases: []string{"vit.", ""}, block: "encoder.layer.%d.", names: joined(hfEmbeddings, hfAttention, hfBlock),
 	extra: []string{"pooler.", "embeddings.mask_token"}, current: hfCurrent, kind: resampleHF,
+	tower: "ViTModel",
 }
 
 // MSN and MAE are ViTs with other names; MAE's decoder is only for its training. I-JEPA has no class token.
 var hfMSN = family{
 	format: formatHF, class: "ViTMSNForImageClassification", types: []string{"vit_msn"},
 	fields: replaced(hfViT.fields, epsilon("layer_norm_eps", 1e-6)), bases: hfViT.bases, block: hfViT.block,
-	names: hfViT.names, extra: hfViT.extra, current: hfCurrent, kind: resampleHF,
+	names: hfViT.names, extra: hfViT.extra, current: hfCurrent, kind: resampleHF, tower: "ViTMSNModel",
 }
 
 var hfMAE = family{
@@ -92,7 +95,7 @@ var hfIJepa = family{
 	format: formatHF, class: "IJepaForImageClassification", types: []string{"ijepa"}, fields: hfViT.fields,
 	finish: func(m *foreign) error { m.config.Pool = "mean"; return nil },
 	bases:  []string{"ijepa.", ""}, block: hfViT.block, names: hfViT.names, extra: hfViT.extra,
-	current: hfCurrent, kind: resampleHF,
+	current: hfCurrent, kind: resampleHF, tower: "IJepaModel",
 }
 
 // DeiT has a distillation token: here a register with a position. transformers' classifier reads either the class token
@@ -102,7 +105,7 @@ var hfDeiT = family{
 	fields: hfViT.fields, finish: func(m *foreign) error { return distilled(m, "class") },
 	bases: []string{"deit.", ""}, block: hfViT.block,
 	names: joined(hfViT.names, names{registersPath: "embeddings.distillation_token"}), extra: hfViT.extra,
-	current: hfCurrent, kind: resampleHF,
+	current: hfCurrent, kind: resampleHF, tower: "DeiTModel",
 }
 
 var hfDeiTTeacher = family{
@@ -129,7 +132,7 @@ var hfCLIP = family{
 		}
 		return nil
 	},
-	bases: []string{"vision_model.", ""}, block: "encoder.layers.%d.",
+	bases: []string{"vision_model.", ""}, block: "encoder.layers.%d.", cannot: squareAlone("CLIP"),
 	names: joined(clipBlock, names{
 		classPath: "embeddings.class_embedding", positionPath: "embeddings.position_embedding.weight",
 		patchPath: "embeddings.patch_embedding.", "pre_norm/": "pre_layrnorm.", "norm/": "post_layernorm.",
@@ -149,7 +152,7 @@ var clipBlock = names{
 var hfCLIPVision = family{
 	format: formatHF, class: "CLIPVisionModel", types: []string{"clip_vision_model"}, noHead: true, fields: hfCLIP.fields,
 	finish: hfCLIP.finish, bases: []string{"", "vision_model."}, block: hfCLIP.block, names: withoutHead(hfCLIP.names),
-	ranks: hfCLIP.ranks, extra: hfCLIP.extra, kind: resampleHF,
+	ranks: hfCLIP.ranks, extra: hfCLIP.extra, kind: resampleHF, cannot: hfCLIP.cannot,
 }
 
 // SigLIP's image tower: a classifier reads the mean of all tokens, the tower itself its attention pooling.
@@ -168,7 +171,7 @@ var hfSigLIP = family{
 		}
 		return nil
 	},
-	bases: []string{"vision_model.", ""}, block: "encoder.layers.%d.",
+	bases: []string{"vision_model.", ""}, block: "encoder.layers.%d.", cannot: squareAlone("Siglip"),
 	names: joined(clipBlock, names{
 		positionPath: "embeddings.position_embedding.weight", patchPath: "embeddings.patch_embedding.",
 		"norm/": "post_layernorm.", headPath: "classifier.", poolPath + "latent": "head.probe",
@@ -186,6 +189,18 @@ var hfSigLIPVision = family{
 	format: formatHF, class: "SiglipVisionModel", types: []string{"siglip_vision_model"}, noHead: true,
 	fields: hfSigLIP.fields, finish: hfSigLIP.finish, bases: []string{"", "vision_model."}, block: hfSigLIP.block,
 	names: withoutHead(hfSigLIP.names), ranks: hfSigLIP.ranks, extra: hfSigLIP.extra, kind: resampleHF,
+	cannot: hfSigLIP.cannot,
+}
+
+// squareAlone refuses grids that a class of transformers cannot run.
+func squareAlone(class string) func(vit.Config, map[string]any) error {
+	return func(c vit.Config, _ map[string]any) error {
+		if grid := (gridSize{c.Rows(), c.Cols()}); grid[0] != grid[1] {
+			return errors.Errorf("transformers cannot run %s on a grid of %s that is not square: choose timm, onnx or "+
+				"native", class, grid)
+		}
+		return nil
+	}
 }
 
 func withoutHead(n names) names {

@@ -30,6 +30,7 @@ var hfDINOv2 = family{
 	},
 	current: &spelling{"encoder.layer.%d.", hfCurrentAttention},
 	extra:   []string{"embeddings.mask_token"}, mask: 2, kind: resampleHF, cannot: dinov2Cannot,
+	tower: "Dinov2Model",
 }
 
 // The model with registers resamples its positions with antialiasing.
@@ -39,7 +40,7 @@ var hfDINOv2Registers = family{
 		[]field{registerTokens("num_register_tokens", 4)}),
 	finish: hfDINOv2.finish, bases: []string{"dinov2_with_registers.", ""}, block: hfDINOv2.block, names: hfDINOv2.names,
 	vary: hfDINOv2.vary, current: hfDINOv2.current, extra: hfDINOv2.extra, mask: 2, kind: resampleTimm,
-	cannot: dinov2Cannot,
+	cannot: dinov2Cannot, tower: "Dinov2WithRegistersModel",
 }
 
 func dinov2Fields(patch int) []field {
@@ -84,15 +85,11 @@ func dinov2Pool(m *foreign) error {
 
 func dinov2Cannot(c vit.Config, out map[string]any) error {
 	_, whole := out["mlp_ratio"].(int)
-	switch {
-	case c.Rows() != c.Cols():
-		return errors.Errorf("transformers cannot run Dinov2 on a grid of %s that is not square: choose timm, onnx or "+
-			"native", gridSize{c.Rows(), c.Cols()})
-	case !whole:
+	if !whole {
 		return errors.Errorf("transformers takes integers as mlp_ratio of Dinov2, and none makes %d hidden units of width "+
 			"%d: choose timm, onnx or native", c.MLPDim, c.Width)
 	}
-	return nil
+	return squareAlone("Dinov2")(c, out)
 }
 
 // DINOv3 in transformers, which has no classifier for it. The two layers of its SwiGLU are separate tensors.

@@ -31,7 +31,7 @@ type ImportOptions struct {
 	UsualSize            bool   // with neither of them: the size at which the model is used, Imported.UsualSize
 	Resample             string // kind of Resample for the position table; default timm, hf or jax, as the checkpoint
 	Classes              int    // different from the file's: the model gets a new head; 0 keeps the file's
-	HeadOptional         bool   // with Classes 0: a model without a head gets a new one of one class
+	HeadOptional         bool   // with Classes 0: a model without a head is imported without one, see Imported.Headless
 
 	// For Google's files, and timm's without config.json. A value that contradicts the checkpoint is an error.
 	Grid         [2]int // rows and columns of patches of the position table in the file
@@ -146,6 +146,15 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 	return m, err
 }
 
+// Headless reports whether the import has no classifier: its features have a meaning, its logits would not. Config has
+// one class then, or as many as the head that was left out.
+func (m *Imported) Headless() bool { return m.Variables[headPath+"weights"] == nil }
+
+// HeadError is the error for a model without a classifier where one is needed, or for a format without one.
+type HeadError struct{ Reason string }
+
+func (e *HeadError) Error() string { return e.Reason }
+
 // UsualSize returns the size at which a model is used: that to which its files resize images, if it has whole patches.
 // DINOv2 has positions for 518×518 pixels, and its files resize images to 224×224. Otherwise it is the model's own.
 func (m *Imported) UsualSize() (rows, cols int) {
@@ -169,7 +178,7 @@ func (m *Imported) usual() (rows, cols int) {
 // lines returns the description of the model for a user.
 func (d described) lines() []string {
 	what, c := d.format, d.config
-	if class := d.family.class; class != "" {
+	if class := d.named(); class != "" {
 		what += " " + class
 	}
 	if recipe := d.run.Recipe.Name; recipe != "" {
@@ -201,16 +210,18 @@ func (m *Imported) chooseHead(w *weights, found described, options ImportOptions
 	if has > 0 && behind == "" && (options.Classes == 0 || options.Classes == has) {
 		return false, nil
 	}
-	if options.Classes == 0 && options.HeadOptional {
-		options.Classes = max(has, 1)
-	}
 	if options.Classes == 0 {
 		reason := "has no head"
 		if has > 0 {
 			reason = fmt.Sprintf("has a head behind %s, which this model lacks", behind)
 		}
-		return false, errors.Errorf("checkpoints: %s %s: use --classes N (ImportOptions.Classes) for a new one", w.path,
-			reason)
+		if !options.HeadOptional {
+			return false, errors.WithMessagef(&HeadError{reason + ": --classes N (ImportOptions.Classes) makes a new one"},
+				"checkpoints: %s", w.path)
+		}
+		m.Config.Classes = max(has, 1)
+		m.Report = append(m.Report, "head: none: the file "+reason)
+		return true, nil
 	}
 	m.Config.Classes = options.Classes
 	line := fmt.Sprintf("head: a new one for %d classes", options.Classes)

@@ -79,7 +79,9 @@ func Inspect(path string, options ImportOptions) (*Info, error) {
 		info.Config, info.Params = found.config, found.params
 	}
 	if err == nil && found.config.Classes > 0 {
-		info.Labels, err = found.labels()
+		if info.Labels, err = found.labels(); info.Labels == nil {
+			info.Labels = knownLabels(found.format, found.config.Classes)
+		}
 	}
 	if err == nil {
 		_, _, err = w.match(found, false)

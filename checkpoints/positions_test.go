@@ -134,7 +134,7 @@ func notSupportedElsewhere(t *testing.T, position string) {
 	for _, format := range []string{formatHF, formatTimm, formatJAX} {
 		folded := c
 		folded.Position = cmp.Or(c.Encoding().Folded(), c.Position)
-		if _, _, err := forExport(format, folded, nil); err == nil {
+		if _, _, err := forExport(format, folded, true, nil); err == nil {
 			continue // its code has the same
 		}
 		_, err := Export(filepath.Join(t.TempDir(), "x"), gomlxtest.Backend(), model.NewStore().Scope("/vit"), c,

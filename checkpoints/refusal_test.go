@@ -33,7 +33,7 @@ type naming struct {
 }
 
 func (n naming) foreign(c vit.Config) *foreign {
-	return &foreign{family: n.family, base: n.base, config: c, entries: map[string]any{}}
+	return &foreign{family: n.family, base: n.base, config: c, entries: map[string]any{}, head: true}
 }
 
 func (n naming) variables(c vit.Config) []named { return n.foreign(c).variables() }
@@ -182,7 +182,7 @@ func TestMissingOptionsOfFilesAreNamed(t *testing.T) {
 		options ImportOptions
 		want    string // in the error, empty for no error
 	}{
-		"timm, no heads":   {distilled, noHeads, distilledConfig, ImportOptions{}, "has no head: use --classes N"},
+		"timm, no heads":   {distilled, noHeads, distilledConfig, ImportOptions{}, "has no head"},
 		"timm, new head":   {distilled, noHeads, distilledConfig, ImportOptions{Classes: 4}, ""},
 		"timm":             {timm, made(timm, smallViT), config, ImportOptions{}, ""},
 		"timm, its grid":   {timm, made(timm, smallViT), config, full, ""},
@@ -472,7 +472,7 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 		format string
 	}{{giant, formatHF}, {three, formatHF}, {three, formatTimm}} {
 		dirs = append(dirs, exportedFrom(t, stirred(t, options.config, nil), options.config,
-			ExportOptions{Format: options.format}))
+			ExportOptions{Format: options.format, Headless: options.config == three && options.format == formatHF}))
 	}
 	files := map[string][]byte{}
 	var weights, texts []string

@@ -260,7 +260,8 @@ func (b *floatReader) read(name string, t storedTensor) ([]float32, error) {
 	left := t.dtype.Size() // in bytes
 	if !t.dtype.IsFloat() || left > 4 {
 		return nil, &formatError{File: t.file, Tensor: name,
-			Reason: fmt.Sprintf("type %s, want float32, float16 or bfloat16", t.dtype)}
+			Reason: fmt.Sprintf("type %s, want float32, float16 or bfloat16: save the model in one of these "+
+				"(model.float() in PyTorch)", t.dtype)}
 	}
 	for _, dim := range t.dims {
 		left *= dim

@@ -23,6 +23,7 @@ func (m *Model) Export(dir string, o checkpoints.ExportOptions) (report []string
 		o.Labels = m.Classes
 	}
 	o.Scores = cmp.Or(o.Scores, m.Scores)
+	o.Headless = o.Headless || m.Headless
 	if o.Preprocess == nil {
 		var line string
 		if o.Preprocess, line = m.declared(o.Format); line != "" {

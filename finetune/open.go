@@ -27,8 +27,8 @@ import (
 //	model, err := finetune.Open(backend, "runs/first")
 //	model, err := finetune.Opening{Size: [2]int{384, 384}}.Open(backend, "hf://google/vit-base-patch16-224")
 //
-// Model.Opened describes the files. A model without a head is Headless; classes without names are numbered. A foreign model is opened at the size to which its files resize images: DINOv2 has positions for
-// 518×518 pixels, and transformers resamples them to 224×224.
+// Model.Opened describes the files. A model without a head is Headless; classes without names are numbered. A foreign
+// model is opened at the size to which its files resize images: DINOv2 has positions for 518×518 pixels, and transformers resamples them to 224×224.
 func Open(backend compute.Backend, path string) (*Model, error) { return Opening{}.Open(backend, path) }
 
 // Opening holds the options of opening a model; [Open] uses the zero value.
@@ -176,7 +176,7 @@ func openImported(backend compute.Backend, path string, o Opening) (*Model, erro
 	if err != nil {
 		return nil, err
 	}
-	m.Headless = imported.Variables[headPath+"weights"] == nil
+	m.Headless = imported.Headless()
 	notes, err := source.load(m, func(path string) bool { return m.Headless && strings.HasPrefix(path, headPath) })
 	if err != nil {
 		return nil, err
@@ -212,7 +212,7 @@ func originOf(path string, m *checkpoints.Imported) (s state, err error) {
 	c.ImageRows, c.ImageCols = m.UsualSize()
 	s.Recipe = Recipe{Name: filepath.Base(path), Model: c, Params: m.Params, Epochs: 1, BatchSize: 32,
 		LearningRate: 1e-3}.WithDefaults() // not used
-	s.Classes = m.Labels
+	s.Classes = m.ClassNames()
 	for class := len(s.Classes); class < c.Classes; class++ {
 		s.Classes = append(s.Classes, "class "+strconv.Itoa(class))
 	}

@@ -16,6 +16,7 @@ import (
 // Class is one predicted class of an image.
 type Class struct {
 	Name        string  `json:"label"`
+	Index       int     `json:"class"`       // its number, from 0
 	Probability float64 `json:"probability"` // or another score, see Model.Scores
 }
 
@@ -40,7 +41,7 @@ func (m *Model) Predict(files []string, top int) ([][]Class, error) {
 func (m *Model) Likeliest(logits []float32, top int) []Class {
 	classes := make([]Class, len(logits))
 	for i, p := range m.probabilities(logits) {
-		classes[i] = Class{Name: m.Classes[i], Probability: p}
+		classes[i] = Class{Name: m.Classes[i], Index: i, Probability: p}
 	}
 	slices.SortStableFunc(classes, func(a, b Class) int { return cmp.Compare(b.Probability, a.Probability) })
 	return classes[:min(top, len(classes))]

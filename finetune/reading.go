@@ -52,6 +52,9 @@ type batch struct {
 // each runs a program on images and calls see with its first output or the read error of each, in order. A batch is
 // read on all cores while the previous one is computed.
 func (m *Model) each(p readable, program *model.Exec, see func(i int, output []float32, unread error) error) error {
+	if _, err := m.Preprocessing(); err != nil { // the model's, not an image's
+		return fmt.Errorf("finetune: %w", err)
+	}
 	ready, stop := make(chan batch), make(chan struct{})
 	var reading sync.WaitGroup
 	defer reading.Wait()

@@ -55,6 +55,7 @@ result is opened again and its logits are compared with the model's.`,
 	flags.StringVar(&o.resample, "resample", "", "how a position table is resampled for another --size: "+
 		strings.Join(checkpoints.Resamplings(), ", ")+"; default as the model's software")
 	flags.IntVar(&o.classes, "classes", 0, "give the model a new head of zeros, if it has another number of classes")
+	flags.BoolVar(&o.options.Headless, "no-head", false, "leave the classifier out")
 	flags.StringSliceVar(&o.average, "average", nil, "other models, fine-tuned from the same one as MODEL: write "+
 		"the mean of all weights")
 	o.flags(f)
@@ -92,14 +93,14 @@ func (o *exporting) run(c *cobra.Command, path, dir string) error {
 			return err
 		}
 	}
-	m, err := o.read(c, path, checkpoints.ImportOptions{Resample: o.resample, Classes: o.classes})
+	m, err := o.read(c, path, o.importing())
 	if err != nil {
 		return err
 	}
 	if err := o.averageWith(c, m); err != nil {
 		return err
 	}
-	newHead := m.Variables["head/weights"] == nil && o.classes > 0
+	newHead := m.Headless() && o.classes > 0
 	if c := m.Config; newHead { // zero, as in the ViT paper's fine-tuning
 		m.Variables["head/weights"] = tensors.FromShape(shapes.Make(dtypes.Float32, c.PooledWidth(), c.Classes))
 		m.Variables["head/biases"] = tensors.FromShape(shapes.Make(dtypes.Float32, c.Classes))
@@ -118,23 +119,37 @@ func (o *exporting) run(c *cobra.Command, path, dir string) error {
 		if err != nil {
 			return fmt.Errorf("%s and %s: %w", path, dir, errors.Join(err, os.RemoveAll(dir)))
 		}
-		out.Field("logits", "%s", line)
+		out.Field("compared", "%s", line)
 	}
 	out.Field("written", "%s", filepath.Clean(dir))
 	return out.Err()
 }
 
-// compared compares a model with its export in dir, the features if one has no head or a new head of zeros.
+// importing are the options of reading MODEL; without a head it stays without one.
+func (o *exporting) importing() checkpoints.ImportOptions {
+	return checkpoints.ImportOptions{Resample: o.resample, Classes: o.classes, HeadOptional: true}
+}
+
+// compared compares a model with its export in dir: the pooled features if both have no head, or a new head of zeros.
 func (o *exporting) compared(b compute.Backend, m *checkpoints.Imported, dir string, newHead bool) (string, error) {
 	again, err := checkpoints.Import(dir, checkpoints.ImportOptions{AssumeSquare: true, HeadOptional: true})
 	if err != nil {
 		return "", fmt.Errorf("opening the result again: %w", err)
 	}
-	if newHead || again.Variables["head/weights"] == nil {
+	headless := m.Headless() || o.options.Headless
+	if headless != again.Headless() {
+		return "", errors.New("the result has no head")
+	}
+	line, what := "", "logits"
+	if newHead || headless {
 		drawHead(m)
 		drawHead(again)
+		what = "pooled features, by a random head,"
 	}
-	return compareLogits(b, m, again, tolerance(o.options.DType))
+	if line, err = compareLogits(b, m, again, tolerance(o.options.DType)); err != nil {
+		return "", err
+	}
+	return what + " " + line, nil
 }
 
 // drawHead replaces the head by a random one.
@@ -154,7 +169,7 @@ func drawHead(m *checkpoints.Imported) {
 func (o *exporting) averageWith(c *cobra.Command, m *checkpoints.Imported) error {
 	models := []*checkpoints.Imported{m}
 	for _, path := range o.average {
-		other, err := o.read(c, path, checkpoints.ImportOptions{Resample: o.resample, Classes: o.classes})
+		other, err := o.read(c, path, o.importing())
 		if err != nil {
 			return err
 		}

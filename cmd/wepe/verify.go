@@ -80,9 +80,13 @@ func (o *verification) logits(c *cobra.Command, a, b string) (string, error) {
 		return "", err
 	}
 	defer backend.Finalize()
-	first, err := o.read(c, a, checkpoints.ImportOptions{})
+	first, err := o.read(c, a, checkpoints.ImportOptions{HeadOptional: true})
 	if err != nil {
 		return "", err
+	}
+	headless := first.Headless()
+	if headless {
+		drawHead(first)
 	}
 	images := checkpoints.Noise(first.Config, o.images, o.seed)
 	want, err := first.Logits(backend, images)
@@ -95,9 +99,12 @@ func (o *verification) logits(c *cobra.Command, a, b string) (string, error) {
 	}
 	var got []float32
 	if _, missing := os.Stat(file); missing == nil {
+		if headless {
+			return "", fmt.Errorf("%s: %w", a, &checkpoints.HeadError{Reason: "no classifier, an ONNX file has one"})
+		}
 		got, err = checkpoints.ONNXLogits(file, first.Config, images)
 	} else {
-		got, err = o.second(c, backend, b, images, first.Config.Classes)
+		got, err = o.second(c, backend, b, images, first, headless)
 	}
 	if err != nil {
 		return "", err
@@ -110,18 +117,30 @@ func (o *verification) logits(c *cobra.Command, a, b string) (string, error) {
 }
 
 func (o *verification) second(c *cobra.Command, backend compute.Backend, path string, images *tensors.Tensor,
-	classes int) ([]float32, error) {
-	m, err := o.read(c, path, checkpoints.ImportOptions{})
+	first *checkpoints.Imported, headless bool) ([]float32, error) {
+	m, err := o.read(c, path, checkpoints.ImportOptions{HeadOptional: true})
 	if err != nil {
 		return nil, err
+	}
+	if m.Headless() != headless {
+		return nil, fmt.Errorf("%s: %w", path, &checkpoints.HeadError{Reason: "one of the models has no classifier"})
+	}
+	if headless {
+		cli.Line("neither model has a classifier: a random one compares their pooled features")
+		drawHead(m)
+	}
+	if p, q := first.Preprocess, m.Preprocess; p != nil && q != nil && *p != *q {
+		if line := checkpoints.PreprocessingDifference(*p, *q); line != "" {
+			cli.Line(line)
+		}
 	}
 	if size := images.Shape().Dimensions; !slices.Equal(size[1:],
 		[]int{m.Config.ImageRows, m.Config.ImageCols, m.Config.Channels}) {
 		return nil, fmt.Errorf("%s takes %d×%d images, the other model %d×%d: use --size %[4]dx%[5]d", path,
 			m.Config.ImageRows, m.Config.ImageCols, size[1], size[2])
 	}
-	if m.Config.Classes != classes {
-		return nil, fmt.Errorf("%s has %d classes, the other model %d", path, m.Config.Classes, classes)
+	if m.Config.Classes != first.Config.Classes {
+		return nil, fmt.Errorf("%s has %d classes, the other model %d", path, m.Config.Classes, first.Config.Classes)
 	}
 	return m.Logits(backend, images)
 }
