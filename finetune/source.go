@@ -16,7 +16,6 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
-	"github.com/wepe-go/wepe/wepe"
 )
 
 // initialModel is the pretrained model that a run starts from. The run's checkpoints and rows store this description: a
@@ -206,29 +205,8 @@ func (s *initialModel) load(m *Model, mayBeNew func(path string) bool) (report [
 		return nil, err
 	}
 	m.expectNoMore(s.Path, mayBeNew)
-	return append(report, positions), s.start(m)
-}
-
-// start sets new variables of the position encoding: those that blend into the source's table, and those that leave its
-// function unchanged.
-func (s *initialModel) start(m *Model) error {
-	e, from := m.Recipe.Model.Encoding(), s.Model.Encoding()
-	added := e.Added(from)
-	if len(added) == 0 && !e.BeginsWith(from) {
-		return nil
-	}
-	encoder := m.Recipe.Model.Encoder(m.store.Scope("/" + modelScope))
-	for v := range m.variables() {
-		if variable, ok := strings.CutPrefix(below(v.Path()), positionPath); ok && added.Neutral(variable) {
-			if err := v.SetValue(tensors.FromShape(v.Shape())); err != nil {
-				return err
-			}
-		}
-	}
-	if hybrid, ok := position.As[*wepe.Hybrid](encoder); ok && e.BeginsWith(from) {
-		return hybrid.Start(m.backend)
-	}
-	return nil
+	started := checkpoints.Model{Config: r.Model, Scope: scope}
+	return append(report, positions), started.StartPositions(m.backend, s.Model.Encoding())
 }
 
 // pixels describes the normalization of a run.

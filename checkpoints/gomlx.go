@@ -1,0 +1,149 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/train"
+	"github.com/pkg/errors"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
+	"github.com/wepe-go/wepe/wepe"
+)
+
+// Options are what [Load] changes of a model: its head and image size (ImportOptions), its position encoding, and any
+// other field of its configuration.
+type Options struct {
+	ImportOptions
+	Size     int                 // of square images in pixels; or ImageRows and ImageCols
+	Position string              // the encoding; empty: the model's own. "hybrid" keeps the table and blends WePE into it
+	Params   map[string]any      // hyperparameters of the encoding, by name
+	Change   func(c *vit.Config) // of what does not change the variables, as dropout; nil for nothing
+}
+
+// Model is a ViT in a GoMLX store, of a file or, with Config and Scope set by the caller, a new one.
+type Model struct {
+	Config vit.Config
+	Scope  *model.Scope // of its variables
+
+	Labels     []string             // names of the classes of the file's head, if it is kept
+	Scores     string               // as Imported.Scores
+	Preprocess *preprocess.Settings // how images become its input, as far as the files say so; nil if they do not
+	Mean, Std  []float64            // of the pixels 0…1, per channel; nil if unknown
+	Report     []string             // what was kept, resampled and replaced, a line each
+}
+
+// Load creates the variables of a model in a scope of a GoMLX store, for GoMLX's trainer. The path is one that [Import]
+// reads: a file or directory of others, an output of [Export], a run or one of its checkpoints.
+//
+//	store := model.NewStore()
+//	m, err := checkpoints.Load(backend, store.Scope("/vit"), "vit-tiny-augreg", checkpoints.Options{
+//		ImportOptions: checkpoints.ImportOptions{Classes: 5}, Size: 160, Position: "hybrid"})
+//	trainer := train.NewTrainer(backend, store, m.ModelFn(data.BatchImages), loss.SparseCategoricalCrossEntropyLogits, …)
+//	…
+//	report, err := m.Export("out", backend, checkpoints.ExportOptions{Format: "timm"})
+//
+// A head of another number of classes and variables of a new encoding are drawn by the first graph; those of an encoding
+// that is added to the model's start so that its function is unchanged, and the backend computes how a hybrid's gate
+// starts ("wepe_start"). GoMLX's own checkpoints restore such a store: load the model first, then attach the
+// checkpoint's loader to a new store and build Model{Config, Scope} there.
+func Load(backend compute.Backend, scope *model.Scope, path string, o Options) (*Model, error) {
+	if o.Size != 0 {
+		o.ImageRows, o.ImageCols = cmp.Or(o.ImageRows, o.Size), cmp.Or(o.ImageCols, o.Size)
+	}
+	from, err := Import(path, o.ImportOptions)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{Config: from.Config, Scope: scope, Labels: from.Labels, Scores: from.Scores, Preprocess: from.Preprocess,
+		Mean: from.Mean, Std: from.Std, Report: from.Report}
+	m.Config.Position = cmp.Or(o.Position, from.Config.Position)
+	if o.Change != nil {
+		o.Change(&m.Config)
+	}
+	if err := m.Config.Validate(); err != nil {
+		return nil, errors.WithMessage(err, "checkpoints: options")
+	}
+	encoding, old := m.Config.Encoding(), from.Config.Encoding()
+	kept := maps.Clone(from.Variables)
+	maps.DeleteFunc(kept, func(path string, _ *tensors.Tensor) bool {
+		variable, positions := strings.CutPrefix(path, positionsPath)
+		return positions && !encoding.Inherits(old, variable)
+	})
+	params := maps.Clone(from.Params)
+	maps.DeleteFunc(params, func(name string, _ any) bool { return !slices.Contains(encoding.Params(), name) })
+	if params == nil {
+		params = map[string]any{}
+	}
+	maps.Copy(params, o.Params)
+	scope.SetParams(params)
+	if err := CreateVariables(scope, kept); err != nil {
+		return nil, err
+	}
+	return m, m.StartPositions(backend, old)
+}
+
+// StartPositions sets the variables of an encoding that is new in a model made from one with another encoding: those
+// that are added start so that the function of the model is unchanged, and the gate of a hybrid as "wepe_start" says.
+func (m *Model) StartPositions(backend compute.Backend, from position.Encoding) error {
+	encoding := m.Config.Encoding()
+	added := encoding.Added(from)
+	if len(added) == 0 && !encoding.BeginsWith(from) {
+		return nil
+	}
+	encoder := m.Config.Encoder(m.Scope)
+	for v := range m.Scope.Store().IterVariables() {
+		path, ok := below(v, m.Scope.Scope())
+		if path, positions := strings.CutPrefix(path, positionsPath); ok && positions && added.Neutral(path) {
+			if err := v.SetValue(tensors.FromShape(v.Shape())); err != nil {
+				return err
+			}
+		}
+	}
+	if hybrid, ok := position.As[*wepe.Hybrid](encoder); ok && encoding.BeginsWith(from) {
+		return hybrid.Start(backend)
+	}
+	return nil
+}
+
+// Logits builds the model and returns its class logits [batch, classes]; see [vit.Config.Logits].
+func (m *Model) Logits(images *Node) *Node { return m.Config.Logits(m.Scope, images) }
+
+// ModelFn is the model for GoMLX's train.NewTrainer: images make its input, normalized float32 [batch, rows, cols,
+// channels], of a batch's inputs, as data.BatchImages does; nil takes the first input.
+func (m *Model) ModelFn(images func(spec any, inputs []*Node) *Node) train.ModelFn {
+	path := m.Scope.Scope()
+	return func(scope *model.Scope, spec any, inputs []*Node) []*Node {
+		x := inputs[0]
+		if images != nil {
+			x = images(spec, inputs)
+		}
+		return []*Node{m.Config.Logits(scope.Store().Scope(path), x)}
+	}
+}
+
+// Export is the function [Export] with the model's labels, scores and preprocessing where the options have none.
+func (m *Model) Export(dir string, backend compute.Backend, o ExportOptions) (report []string, err error) {
+	if o.Labels == nil {
+		o.Labels = m.Labels
+	}
+	o.Scores = cmp.Or(o.Scores, m.Scores)
+	if o.Preprocess == nil && m.Preprocess != nil {
+		declared, line := Declarable(cmp.Or(o.Format, formatHF), *m.Preprocess, m.Config.ImageRows, m.Config.ImageCols)
+		if o.Preprocess = &declared; line != "" {
+			report = append(report, line)
+		}
+	}
+	lines, err := Export(dir, backend, m.Scope, m.Config, o)
+	return append(report, lines...), err
+}

@@ -1,0 +1,110 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"path/filepath"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/model/checkpoint"
+	"github.com/gomlx/gomlx/ml/train"
+	"github.com/gomlx/gomlx/ml/train/loss"
+	"github.com/gomlx/gomlx/ml/train/optimizer"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/numeric"
+)
+
+// logitsOf runs a model in its store.
+func logitsOf(t *testing.T, m *Model, images *tensors.Tensor) []float32 {
+	t.Helper()
+	return gomlxtest.Must(forward(gomlxtest.Backend(), m.Scope.Store(), m.Scope.Scope(), m.Config, images))(t)
+}
+
+// differ returns the largest difference in units of the largest value.
+func differ(got, want []float32) float64 {
+	d, scale := numeric.Difference(got, want)
+	return d / scale
+}
+
+// GoMLX's trainer trains a loaded model, and its checkpoints, ours and an export bring it back.
+func TestLoad_TrainsAndComesBackWithGoMLX(t *testing.T) {
+	gomlxtest.OnGo(t)
+	b, c := gomlxtest.Backend(), ownViT("learned")
+	from := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatNative, Preprocess: &normalized})
+	store := model.NewStore()
+	m, err := Load(b, store.Scope("/some/vit"), from, Options{ImportOptions: ImportOptions{ImageRows: 8, ImageCols: 14,
+		Classes: 3}, Position: "hybrid"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	images, labels := Noise(m.Config, 5, 7), tensors.FromValue([][]int32{{0}, {2}, {1}, {2}, {0}})
+	trainer := train.NewTrainer(b, store, m.ModelFn(nil), loss.SparseCategoricalCrossEntropyLogits,
+		optimizer.Adam().LearningRate(1e-3).Done(), nil, nil)
+	var losses []float64
+	for range 4 {
+		metrics := gomlxtest.Must(trainer.TrainStep(train.Batch{Inputs: []*tensors.Tensor{images}, Labels: []*tensors.Tensor{labels}}))(t)
+		losses = append(losses, gomlxtest.Values(t, metrics[0])[0])
+	}
+	if !(losses[3] < losses[0]) {
+		t.Errorf("losses %v", losses)
+	}
+	want := logitsOf(t, m, images)
+
+	handler := gomlxtest.Must(checkpoint.Build(store).Dir(t.TempDir()).Keep(1).Done())(t)
+	if err := handler.Save(); err != nil {
+		t.Fatal(err)
+	}
+	theirs := model.NewStore()
+	gomlxtest.Must(checkpoint.Load(theirs).Dir(handler.Dir()).Immediate().Done())(t)
+	if d := differ(logitsOf(t, &Model{Config: m.Config, Scope: theirs.Scope("/some/vit")}, images), want); d != 0 {
+		t.Errorf("GoMLX's checkpoint: logits differ by %g", d)
+	}
+
+	dir := t.TempDir()
+	path := gomlxtest.Must((&Saver{Dir: dir}).Save(store, 4, nil))(t)
+	ours := model.NewStore()
+	ours.SetParams(gomlxtest.Must(Open(path))(t).Params)
+	if err := gomlxtest.Must(Open(path))(t).Load(ours, nil); err != nil {
+		t.Fatal(err)
+	}
+	if d := differ(logitsOf(t, &Model{Config: m.Config, Scope: ours.Scope("/some/vit")}, images), want); d != 0 {
+		t.Errorf("our checkpoint: logits differ by %g", d)
+	}
+
+	for _, format := range []string{formatNative, formatTimm} { // the table folded
+		out := filepath.Join(t.TempDir(), "model")
+		gomlxtest.Must(m.Export(out, b, ExportOptions{Format: format}))(t)
+		back := gomlxtest.Must(imported(t, out, ImportOptions{}).Logits(b, images))(t)
+		if d := differ(back, want); d > 1e-5 {
+			t.Errorf("exported as %s: logits differ by %g", format, d)
+		}
+	}
+}
+
+// What is added to a pretrained model leaves its function unchanged; what replaces its encoding does not.
+func TestLoad_AddedEncodingsStartAtTheModel(t *testing.T) {
+	b, c := gomlxtest.Backend(), ownViT("learned")
+	from := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatNative})
+	images := Noise(c, 2, 7)
+	want := gomlxtest.Must(imported(t, from, ImportOptions{}).Logits(b, images))(t)
+	for name, unchanged := range map[string]bool{"": true, "learned+wepe-v": true, "none": false, "wepe": false} {
+		m, err := Load(b, model.NewStore().Scope("/vit"), from, Options{Position: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := gomlxtest.RunModel(t, m.Scope.Store(), func(_ *model.Scope, in []*Node) []*Node {
+			return []*Node{m.Logits(in[0])}
+		}, images)[0]
+		largest := 0.0
+		for i := range got {
+			largest = max(largest, got[i]-float64(want[i]), float64(want[i])-got[i])
+		}
+		if (largest < 1e-5) != unchanged {
+			t.Errorf("%q: logits differ by %g", name, largest)
+		}
+	}
+}
