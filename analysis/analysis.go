@@ -41,7 +41,7 @@ type Model struct {
 	Start bool   // with its initial weights, for a run from scratch
 	Size  [2]int // of its images; zero is its own
 
-	Import checkpoints.ImportOptions // what its files lack: Grid, AssumeSquare, Architecture
+	Import checkpoints.Hints // what its files lack: Grid, AssumeSquare, Architecture
 }
 
 // Comparison applies analyses to models.

@@ -503,7 +503,7 @@ func testMissingOptionsOfFilesAreImportOptions(t *testing.T) {
 	if _, err := comparison.open(t.Context(), google); err == nil || !strings.Contains(err.Error(), "--assume-square") {
 		t.Errorf("a grid that no file says: %v", err)
 	}
-	google.Import = checkpoints.ImportOptions{AssumeSquare: true}
+	google.Import = checkpoints.Hints{AssumeSquare: true}
 	for _, figure := range []string{"resolution", "entropy"} {
 		if rows := rowsOf(asked(t, figure, testImages(2), google), figure, "google"); len(rows) == 0 ||
 			figure == "entropy" && rows[0].Measure == "" {

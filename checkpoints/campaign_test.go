@@ -197,7 +197,7 @@ func TestNothingLeaksFromFilesThatAreOpenedRefusedAndClosed(t *testing.T) {
 		}
 		refused := 0
 		for _, file := range files {
-			_, err := Import(file, ImportOptions{Grid: smallGrid})
+			_, err := Import(file, ImportOptions{Hints: Hints{Grid: smallGrid}})
 			_, also := Inspect(file, ImportOptions{})
 			if err != nil && also != nil {
 				refused++

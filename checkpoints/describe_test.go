@@ -154,24 +154,24 @@ func TestAFileThatCannotBeAModelSaysWhyInOneLine(t *testing.T) {
 			`x/config.json: model_args: depth is "x", want an integer from 1`},
 		{timm, timmWeights, `{"architecture":"resnet"}`, ImportOptions{},
 			`x/config.json: timm 1.0.31: unknown architecture "resnet": none of 251 names`},
-		{timm, timmWeights, timmConfig(one), ImportOptions{Architecture: "test_vit"},
+		{timm, timmWeights, timmConfig(one), ImportOptions{Hints: Hints{Architecture: "test_vit"}},
 			"x/model.safetensors is of architecture vit_base_patch16_224, not test_vit"},
 		{timm, timmWeights, timmConfig(one), ImportOptions{ImageRows: 7, ImageCols: 10},
 			"importing x/model.safetensors: vit: an " +
 				"image of 7×10 pixels does not divide into patches of 2×2: choose a patch size that divides both sides, or resize"},
-		{jax, changed(jaxWeights, jaxPatch, 2, 3, 3, 14), "", ImportOptions{Grid: smallGrid}, jaxRefused},
-		{jax, changed(jaxWeights, jaxPatch, 2, 2, 0, 14), "", ImportOptions{Grid: smallGrid}, jaxRefused},
-		{jax, changed(jaxWeights, jaxPatch, 2, 2, 3, 0), "", ImportOptions{Grid: smallGrid}, jaxRefused},
-		{jax, changed(jaxWeights, jaxPatch, 0, 0, 3, 14), "", ImportOptions{Grid: smallGrid}, jaxRefused},
-		{jax, changed(jaxWeights, jaxPatch, 2, 2, 3), "", ImportOptions{Grid: smallGrid}, jaxRefused},
+		{jax, changed(jaxWeights, jaxPatch, 2, 3, 3, 14), "", ImportOptions{Hints: Hints{Grid: smallGrid}}, jaxRefused},
+		{jax, changed(jaxWeights, jaxPatch, 2, 2, 0, 14), "", ImportOptions{Hints: Hints{Grid: smallGrid}}, jaxRefused},
+		{jax, changed(jaxWeights, jaxPatch, 2, 2, 3, 0), "", ImportOptions{Hints: Hints{Grid: smallGrid}}, jaxRefused},
+		{jax, changed(jaxWeights, jaxPatch, 0, 0, 3, 14), "", ImportOptions{Hints: Hints{Grid: smallGrid}}, jaxRefused},
+		{jax, changed(jaxWeights, jaxPatch, 2, 2, 3), "", ImportOptions{Hints: Hints{Grid: smallGrid}}, jaxRefused},
 		{jax, changed(jaxWeights, "Transformer/encoderblock_0/MultiHeadDotProductAttention_1/query/kernel", 14, 4, 2), "",
-			ImportOptions{Grid: smallGrid}, "x/model.npz: vit: width 14 does not divide into 4 heads"},
-		{jax, changed(changed(jaxWeights, "head/kernel"), "head/bias"), "", ImportOptions{Grid: smallGrid},
+			ImportOptions{Hints: Hints{Grid: smallGrid}}, "x/model.npz: vit: width 14 does not divide into 4 heads"},
+		{jax, changed(changed(jaxWeights, "head/kernel"), "head/bias"), "", ImportOptions{Hints: Hints{Grid: smallGrid}},
 			"x/model.npz: has no head: --classes N (ImportOptions.Classes) makes a new one"},
-		{jax, changed(changed(jaxWeights, "head/kernel"), "head/bias"), "", ImportOptions{Grid: smallGrid, Classes: 3}, ""},
-		{jax, jaxWeights, `{"model_type":"vit","image_size":99}`, ImportOptions{Grid: smallGrid}, ""}, // of another file
+		{jax, changed(changed(jaxWeights, "head/kernel"), "head/bias"), "", ImportOptions{Classes: 3, Hints: Hints{Grid: smallGrid}}, ""},
+		{jax, jaxWeights, `{"model_type":"vit","image_size":99}`, ImportOptions{Hints: Hints{Grid: smallGrid}}, ""}, // of another file
 		{jax, jaxWeights, `{"model_type":"vit-jax","image_size":[6,10]}`, ImportOptions{}, ""},
-		{jax, jaxWeights, `{"model_type":"vit-jax","image_size":[6,10]}`, ImportOptions{Grid: gridSize{5, 3}},
+		{jax, jaxWeights, `{"model_type":"vit-jax","image_size":[6,10]}`, ImportOptions{Hints: Hints{Grid: gridSize{5, 3}}},
 			"x/model.npz has a grid of 3x5, not 5x3"},
 	} {
 		file := put(t, c.n, c.weights, c.config)
@@ -191,11 +191,11 @@ func TestTheGridOfWeightsWithoutAConfigIsThatOfTheOptions(t *testing.T) {
 	c := vit.Config{ImageRows: 48, ImageCols: 80, PatchSize: 16, Width: 64, Depth: 6, Heads: 2, MLPDim: 192, Classes: 3,
 		Position: "learned"}.WithDefaults() // timm's test_vit
 	file := put(t, timm, made(timm, c), "")
-	m := imported(t, file, ImportOptions{Architecture: "test_vit", Grid: gridSize{3, 5}})
+	m := imported(t, file, ImportOptions{Hints: Hints{Architecture: "test_vit", Grid: gridSize{3, 5}}})
 	if m.Config != c {
 		t.Errorf("%+v, want %+v", m.Config, c)
 	}
-	if _, err := Import(file, ImportOptions{Architecture: "test_vit", Grid: gridSize{5, 4}}); err == nil {
+	if _, err := Import(file, ImportOptions{Hints: Hints{Architecture: "test_vit", Grid: gridSize{5, 4}}}); err == nil {
 		t.Error("16 positions are a grid of 5×4 and a class token")
 	}
 }
@@ -290,7 +290,7 @@ func TestTheNormalizationOfAModelHasItsChannels(t *testing.T) {
 		if c.preprocessor != "" {
 			putFile(t, filepath.Join(filepath.Dir(file), foreignPreprocessor), []byte(c.preprocessor))
 		}
-		m := imported(t, file, ImportOptions{Grid: smallGrid})
+		m := imported(t, file, ImportOptions{Hints: Hints{Grid: smallGrid}})
 		if !slices.Equal(m.Mean, c.mean) || !slices.Equal(m.Std, c.std) || m.Preprocess != nil || m.PreprocessError != nil {
 			t.Errorf("%s %s: mean %v, std %v, %+v", c.n.format, c.config, m.Mean, m.Std, m.Preprocess)
 		}

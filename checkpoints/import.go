@@ -33,10 +33,15 @@ type ImportOptions struct {
 	Classes              int    // different from the file's: the model gets a new head; 0 keeps the file's
 	HeadOptional         bool   // with Classes 0: a model without a head is imported without one, see Imported.Headless
 
-	// For Google's files, and timm's without config.json. A value that contradicts the checkpoint is an error.
-	Grid         [2]int // rows and columns of patches of the position table in the file
-	AssumeSquare bool   // Google's: without a Grid, the table belongs to a square grid
-	Architecture string // timm's: one of ArchitectureNames
+	Hints
+}
+
+// Hints are what files without metadata lack: Google's, and timm's without config.json. A value that contradicts the
+// files is an error. The zero value is for complete files.
+type Hints struct {
+	Grid         [2]int `json:"grid,omitzero"`           // rows and columns of patches of the position table in the file
+	AssumeSquare bool   `json:"assume_square,omitempty"` // Google's: without a Grid, the table belongs to a square grid
+	Architecture string `json:"architecture,omitempty"`  // timm's: one of ArchitectureNames
 }
 
 // Imported is a checkpoint as a model of package vit.

@@ -99,15 +99,22 @@ func Latest(dir string) (*Checkpoint, []error, error) {
 const (
 	BestDir = "best" // the weights with the highest accuracy on the validation split
 	LastDir = "last" // the newest weights
+	// Start is another value of which: the initial weights, which are not stored. Find returns the default checkpoint,
+	// from whose seed they are drawn again.
+	Start = "start"
 )
 
 // Find returns the checkpoint at a path, nil if there is none: the path itself, the newest complete checkpoint in a
-// directory of them, or a checkpoint of a run. For a run, which is BestDir or LastDir; empty is the best if there is
-// one, otherwise the last. Damaged checkpoints are skipped as by [Latest]; it is an error if all are damaged, or if the
+// directory of them, or a checkpoint of a run. For a run, which is BestDir, LastDir or Start; empty is the
+// best if there is one, otherwise the last. Damaged checkpoints are skipped as by [Latest]; it is an error if all are damaged, or if the
 // run has no checkpoint in which.
 func Find(path, which string) (*Checkpoint, []error, error) {
-	if which != "" && which != BestDir && which != LastDir {
-		return nil, nil, errors.Errorf("checkpoints: weights %q: want %q or %q", which, BestDir, LastDir)
+	switch which {
+	case "", BestDir, LastDir:
+	case Start:
+		which = ""
+	default:
+		return nil, nil, errors.Errorf("checkpoints: weights %q: want %q, %q or %q", which, BestDir, LastDir, Start)
 	}
 	if !isDirectory(path) {
 		return nil, nil, nil

@@ -37,7 +37,7 @@ func TestMeanAndStdAreReadFromEitherFile(t *testing.T) {
 		if c.preprocessor != "" {
 			putFile(t, filepath.Join(filepath.Dir(file), foreignPreprocessor), []byte(c.preprocessor))
 		}
-		m, err := Import(file, ImportOptions{Grid: gridSize{3, 5}})
+		m, err := Import(file, ImportOptions{Hints: Hints{Grid: gridSize{3, 5}}})
 		if c.refused != "" {
 			if err == nil || !strings.Contains(err.Error(), c.refused) {
 				t.Errorf("%s: want an error with %q, got %v", name, c.refused, err)

@@ -153,7 +153,7 @@ func TestTensorsThatDoNotFitTheModelAreListed(t *testing.T) {
 }
 
 func TestMissingOptionsOfFilesAreNamed(t *testing.T) {
-	full, config := ImportOptions{Grid: smallGrid}, timmConfig(smallViT)
+	full, config := ImportOptions{Hints: Hints{Grid: smallGrid}}, timmConfig(smallViT)
 	squareViT := smallViT
 	squareViT.ImageCols = squareViT.ImageRows
 	noHead := func(n naming) map[string]*tensors.Tensor {
@@ -186,25 +186,25 @@ func TestMissingOptionsOfFilesAreNamed(t *testing.T) {
 		"timm, new head":   {distilled, noHeads, distilledConfig, ImportOptions{Classes: 4}, ""},
 		"timm":             {timm, made(timm, smallViT), config, ImportOptions{}, ""},
 		"timm, its grid":   {timm, made(timm, smallViT), config, full, ""},
-		"timm, other grid": {timm, made(timm, smallViT), config, ImportOptions{Grid: gridSize{5, 3}}, "not 5x3"},
+		"timm, other grid": {timm, made(timm, smallViT), config, ImportOptions{Hints: Hints{Grid: gridSize{5, 3}}}, "not 5x3"},
 		"timm, unsaid":     {timm, made(timm, smallViT), "", full, "use --architecture NAME"},
-		"timm, other": {timm, made(timm, smallViT), config, ImportOptions{Architecture: "test_vit"},
+		"timm, other": {timm, made(timm, smallViT), config, ImportOptions{Hints: Hints{Architecture: "test_vit"}},
 			"not test_vit"},
 		"timm, unknown": {timm, made(timm, smallViT), `{"architecture":"vit_base_patch16_225"}`, full,
 			"vit_base_patch16_225"},
 		"timm, not of it": {timm, made(timm, smallViT), `{"architecture":"vit_base_patch16_224"}`, ImportOptions{},
 			"[768]"},
-		"timm, by its name": {timm, made(timm, smallViT), "", ImportOptions{Architecture: "test_vit"}, "[64]"},
+		"timm, by its name": {timm, made(timm, smallViT), "", ImportOptions{Hints: Hints{Architecture: "test_vit"}}, "[64]"},
 		"timm, pooled": {timm, made(timm, smallViT), strings.Replace(config, `pool":"token`, `pool":"max`, 1), full,
 			"global_pool"},
 		"timm, other heads": {timm, made(timm, smallViT), strings.Replace(config, `heads":7`, `heads":4`, 1), full,
 			"4 heads"},
 		"jax, no grid":          {jax, made(jax, smallViT), "", ImportOptions{}, "1+15 positions"},
-		"jax, not square":       {jax, made(jax, smallViT), "", ImportOptions{AssumeSquare: true}, "1+15 positions"},
-		"jax, square":           {jax, made(jax, squareViT), "", ImportOptions{AssumeSquare: true}, ""},
+		"jax, not square":       {jax, made(jax, smallViT), "", ImportOptions{Hints: Hints{AssumeSquare: true}}, "1+15 positions"},
+		"jax, square":           {jax, made(jax, squareViT), "", ImportOptions{Hints: Hints{AssumeSquare: true}}, ""},
 		"jax, square, not said": {jax, made(jax, squareViT), "", ImportOptions{}, "--assume-square"},
-		"jax, wrong grid":       {jax, made(jax, smallViT), "", ImportOptions{Grid: gridSize{4, 4}}, "not the 1+4x4"},
-		"jax, prefix missing":   {jax, made(jax, smallViT), "", ImportOptions{Grid: gridSize{4, 4}}, "16 positions"},
+		"jax, wrong grid":       {jax, made(jax, smallViT), "", ImportOptions{Hints: Hints{Grid: gridSize{4, 4}}}, "not the 1+4x4"},
+		"jax, prefix missing":   {jax, made(jax, smallViT), "", ImportOptions{Hints: Hints{Grid: gridSize{4, 4}}}, "16 positions"},
 		"jax, size of no image": {jax, made(jax, smallViT), `{"model_type":"vit-jax","image_size":"x"}`, full,
 			`config.json: image_size is "x", want pixels`},
 		"jax, no size":   {jax, made(jax, smallViT), `{"model_type":"vit-jax"}`, full, "config.json: image_size"},
@@ -217,7 +217,7 @@ func TestMissingOptionsOfFilesAreNamed(t *testing.T) {
 		"pre_logits": {jax, with(made(jax, smallViT), "pre_logits/kernel", "pre_logits/bias"), "", full,
 			"behind pre_logits/kernel"},
 		"pre_logits, new head": {jax, with(made(jax, smallViT), "pre_logits/kernel"), "",
-			ImportOptions{Grid: smallGrid, Classes: 13}, ""},
+			ImportOptions{Classes: 13, Hints: Hints{Grid: smallGrid}}, ""},
 		"timm's pre_logits": {timm, with(made(timm, smallViT), "pre_logits.fc.weight"), config, full, "behind pre_logits.fc"},
 		"odd image":         {timm, made(timm, smallViT), config, withImage(full, 7, 10), "does not divide"},
 		"half an image":     {timm, made(timm, smallViT), config, withImage(full, 6, 0), "image_cols is 0"},
@@ -258,7 +258,7 @@ func TestAGridHasToCoverTheTableOfAJAXFile(t *testing.T) {
 		{1 + 16385, gridSize{}, gridSize{1, 16385}, "not the 1+1x16385"},
 	} {
 		d := described{foreign: jax.foreign(smallViT)}
-		err := (&weights{path: "x"}).gridOfTable(&d, c.rows, c.stated, ImportOptions{Grid: c.asked, AssumeSquare: true})
+		err := (&weights{path: "x"}).gridOfTable(&d, c.rows, c.stated, ImportOptions{Hints: Hints{Grid: c.asked, AssumeSquare: true}})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}
@@ -274,7 +274,7 @@ func TestModelsWithoutClassTokenPoolTheMean(t *testing.T) {
 	c := smallViT
 	c.Pool = "mean"
 	for _, n := range []naming{timm, jax} {
-		m := imported(t, put(t, n, made(n, c), configOf(n, c)), ImportOptions{Grid: smallGrid})
+		m := imported(t, put(t, n, made(n, c), configOf(n, c)), ImportOptions{Hints: Hints{Grid: smallGrid}})
 		if m.Config != c || m.Variables[classPath] != nil || m.Variables[positionPath].Shape().Dimensions[0] != 15 {
 			t.Errorf("%s: %+v, positions %s", n.format, m.Config, m.Variables[positionPath].Shape())
 		}
@@ -429,7 +429,7 @@ func TestDamageInUnusedTensorsIsFoundToo(t *testing.T) {
 	raw := readFile(t, file)
 	raw[bytes.Index(raw, bytesOf(t, weights["head/kernel"]))] ^= 1
 	putFile(t, file, raw)
-	_, err := Import(file, ImportOptions{Grid: smallGrid, Classes: 5})
+	_, err := Import(file, ImportOptions{Classes: 5, Hints: Hints{Grid: smallGrid}})
 	var format *formatError
 	if !errors.As(err, &format) || format.Tensor != "head/kernel" || !strings.Contains(format.Reason, "checksum") {
 		t.Errorf("%v", err)

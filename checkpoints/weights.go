@@ -120,6 +120,16 @@ func weightsIn(dir string) (string, error) {
 	return filepath.Join(dir, found[0]), nil
 }
 
+// Sum returns the SHA-256 of the weights at a path, as Imported.SHA256, without reading the model.
+func Sum(path string) (string, error) {
+	w, err := openWeights(path, "")
+	if err != nil {
+		return "", err
+	}
+	defer w.Close()
+	return w.sum()
+}
+
 // sum returns the SHA-256 of the weights: of their file, or of all shards one after the other, by name.
 func (w *weights) sum() (string, error) {
 	hash := sha256.New()

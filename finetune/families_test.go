@@ -36,7 +36,7 @@ func familyModels(t *testing.T) map[string]string {
 	return models
 }
 
-var squareGrid = checkpoints.ImportOptions{AssumeSquare: true} // for Google's files, which do not contain the grid
+var squareGrid = checkpoints.Hints{AssumeSquare: true} // for Google's files, which do not contain the grid
 
 // Each is trained with its own encoding and, if it has a table, with WePE blended in by the gate: block, head and gate
 // change, and its own format and ours contain the trained weights.
@@ -47,7 +47,7 @@ func TestEveryFamilyIsFineTunedBlendedAndExported(t *testing.T) {
 			continue // each compiles for ten seconds
 		}
 		t.Run(name, func(t *testing.T) {
-			path, options := models[name], squareGrid
+			path, options := models[name], checkpoints.ImportOptions{Hints: squareGrid}
 			options.Classes = 7
 			imported := gomlxtest.Must(checkpoints.Import(path, options))(t)
 			own := imported.Config.Position
@@ -101,8 +101,7 @@ func fineTuned(t *testing.T, path string, imported *checkpoints.Imported, positi
 			t.Errorf("%s: %v", position, err)
 			continue
 		}
-		options := squareGrid
-		options.HeadOptional = true
+		options := checkpoints.ImportOptions{Hints: squareGrid, HeadOptional: true}
 		back := gomlxtest.Must(checkpoints.Import(dir, options))(t)
 		store := model.NewStore()
 		if err := back.Load(store.Scope("/" + modelScope)); err != nil {

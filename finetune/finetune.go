@@ -92,8 +92,8 @@ type Run struct {
 	Fraction float64 // Train as a fraction of its dataset, for the record; 0 means 1
 	Label    string  // of the encoding in rows, to distinguish variants; default the position's name
 
-	From   string                    // a pretrained model: a run directory or a file; empty for from scratch
-	Import checkpoints.ImportOptions // Grid, AssumeSquare and Architecture, if the files of From lack them
+	From   string            // a pretrained model: a run directory or a file; empty for from scratch
+	Import checkpoints.Hints // Grid, AssumeSquare and Architecture, if the files of From lack them
 
 	Group     Group          // the processes that share the run, nil for a single process
 	Dir       string         // directory of the run's files; empty for none

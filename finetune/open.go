@@ -33,23 +33,15 @@ func Open(backend compute.Backend, path string) (*Model, error) { return Opening
 
 // Opening holds the options of opening a model; [Open] uses the zero value.
 type Opening struct {
-	// Weights of a run: checkpoints.BestDir, highest accuracy on the validation split, the default if the run has it;
-	// LastDir, the newest checkpoint; or "start", the initial weights, drawn again.
-	Weights string
+	Weights string // of a run: checkpoints.BestDir, LastDir or Start; empty for the default of checkpoints.Find
 	// Size is the height and width of images in pixels; zero is the model's own. The position encoding is adapted to
 	// another grid by its own rule, without training.
-	Size [2]int
-	// Files sets what the files of timm and Google do not specify: Grid, AssumeSquare, Architecture.
-	Files checkpoints.ImportOptions
+	Size  [2]int
+	Files checkpoints.Hints // what the files of timm and Google do not specify
 }
-
-// start is the value of Opening.Weights for the initial weights.
-const start = "start"
 
 // Open is the function Open with these options.
 func (o Opening) Open(backend compute.Backend, path string) (*Model, error) {
-	o.Files = checkpoints.ImportOptions{Grid: o.Files.Grid, AssumeSquare: o.Files.AssumeSquare,
-		Architecture: o.Files.Architecture, HeadOptional: true}
 	if strings.HasPrefix(path, hub.Scheme) {
 		snapshot, err := hub.Download(context.Background(), path, nil) // it has its own timeouts
 		if err != nil {
@@ -57,16 +49,13 @@ func (o Opening) Open(backend compute.Backend, path string) (*Model, error) {
 		}
 		path = snapshot.Dir
 	}
-	if o.Weights != start {
-		o.Files.Weights = o.Weights
-	}
-	run, skipped, err := checkpoints.Find(path, o.Files.Weights)
+	run, skipped, err := checkpoints.Find(path, o.Weights)
 	switch {
 	case err != nil:
 		return nil, err
 	case run == nil && o.Weights != "":
 		return nil, fmt.Errorf("finetune: %s is not a run: it has no %s weights", path, o.Weights)
-	case run != nil && o.Weights == start:
+	case run != nil && o.Weights == checkpoints.Start:
 		return openStart(backend, run, o.Size)
 	case run != nil && o.Size == [2]int{}:
 		return openRun(backend, run, skipped)
@@ -143,7 +132,7 @@ func openStart(backend compute.Backend, run *checkpoints.Checkpoint, size [2]int
 	if err != nil {
 		return nil, err
 	}
-	m.Opened = Opened{Path: run.Path, Format: "checkpoint", Weights: report.Weights{Name: start}, Data: s.Data}
+	m.Opened = Opened{Path: run.Path, Format: "checkpoint", Weights: report.Weights{Name: checkpoints.Start}, Data: s.Data}
 	m.Preprocess = s.Preprocess
 	if s.Recipe.ZeroHead {
 		err = m.zeroHead()
@@ -153,7 +142,8 @@ func openStart(backend compute.Backend, run *checkpoints.Checkpoint, size [2]int
 
 // openImported opens a model of other software, or one of ours at another size.
 func openImported(backend compute.Backend, path string, o Opening) (*Model, error) {
-	imported, err := checkpoints.Import(path, o.Files)
+	imported, err := checkpoints.Import(path, checkpoints.ImportOptions{Weights: o.Weights, HeadOptional: true,
+		Hints: o.Files})
 	if err != nil {
 		return nil, fmt.Errorf("finetune: no model in %s: %w", path, err)
 	}

@@ -219,12 +219,12 @@ func TestTheStartOfARunIsDrawnAgain(t *testing.T) {
 	first := begun(t, Run{Backend: run.Backend, Recipe: run.Recipe, Seed: run.Seed, Train: run.Train})
 	want := gomlxtest.Must(first.model.logitsOf(set))(t)
 	done(t, run)
-	drawn := gomlxtest.Must(Opening{Weights: start}.Open(run.Backend, run.Dir))(t)
+	drawn := gomlxtest.Must(Opening{Weights: checkpoints.Start}.Open(run.Backend, run.Dir))(t)
 	nearLogits(t, "start", gomlxtest.Must(drawn.logitsOf(set))(t), want)
 
 	tuned := Run{Backend: run.Backend, Recipe: everything(), Train: run.Train, From: run.Dir, Dir: t.TempDir()}
 	done(t, tuned)
-	_, err := Opening{Weights: start}.Open(run.Backend, tuned.Dir)
+	_, err := Opening{Weights: checkpoints.Start}.Open(run.Backend, tuned.Dir)
 	refused(t, "the start of a fine-tuning", err, "not from random ones", run.Dir)
 }
 

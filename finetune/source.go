@@ -44,9 +44,8 @@ type initialModel struct {
 }
 
 // openSource imports a model for a run with the given classes.
-func openSource(path string, files checkpoints.ImportOptions, classes []string) (*initialModel, error) {
-	files.Classes = len(classes)
-	imported, err := checkpoints.Import(path, files)
+func openSource(path string, hints checkpoints.Hints, classes []string) (*initialModel, error) {
+	imported, err := checkpoints.Import(path, checkpoints.ImportOptions{Classes: len(classes), Hints: hints})
 	if err != nil {
 		return nil, err
 	}

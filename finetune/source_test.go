@@ -402,7 +402,7 @@ func TestOneCheckpointOfARunIsASourceToo(t *testing.T) {
 	gomlxtest.OnGo(t)
 	dir, _ := pretrained(t, nil)
 	last := latest(t, dir, checkpoints.LastDir)
-	source, err := openSource(last.Path, checkpoints.ImportOptions{}, strings.Fields("a b c d e f g"))
+	source, err := openSource(last.Path, checkpoints.Hints{}, strings.Fields("a b c d e f g"))
 	if err != nil || source.SHA256 != last.SHA256 || source.Path != last.Path {
 		t.Errorf("%+v, %v, want the checkpoint with SHA-256 %s", source, err, last.SHA256)
 	}

@@ -35,13 +35,7 @@ func (s *Study) digest() (string, error) {
 	if s.From == "" {
 		return "", nil
 	}
-	open := s.Import
-	open.Classes = 1 // with any head
-	from, err := checkpoints.Import(s.From, open)
-	if err != nil {
-		return "", err
-	}
-	return from.SHA256, nil
+	return checkpoints.Sum(s.From)
 }
 
 // differs says how a row differs from a unit, "" if it does not.

@@ -62,11 +62,11 @@ type Study struct {
 	EvalSizes [][2]float64 // heights and widths at which to evaluate trained models, as multiples of the training side
 
 	Backend  compute.Backend
-	Devices  int                       // of the backend that share each batch, 0 for all
-	Group    finetune.Group            // the processes that share each run, nil for a single one; without a record
-	Weights  string                    // that are evaluated, see finetune.Run
-	From     string                    // pretrained model of all training runs, as finetune.Run's; "" for from scratch
-	Import   checkpoints.ImportOptions // what its files lack
+	Devices  int               // of the backend that share each batch, 0 for all
+	Group    finetune.Group    // the processes that share each run, nil for a single one; without a record
+	Weights  string            // that are evaluated, see finetune.Run
+	From     string            // pretrained model of all training runs, as finetune.Run's; "" for from scratch
+	Import   checkpoints.Hints // what its files lack
 	Progress func(title string) func(finetune.Progress)
 	Logger   *slog.Logger // its attribute "run" names the training; may be nil
 

@@ -70,7 +70,7 @@ func (o *opening) read(c *cobra.Command, path string, options checkpoints.Import
 	if err != nil {
 		return nil, err
 	}
-	options.Grid, options.AssumeSquare, options.Architecture = o.files.Grid, o.files.AssumeSquare, o.files.Architecture
+	options.Hints = o.files
 	options.ImageRows, options.ImageCols, options.UsualSize = o.size[0], o.size[1], true // as predict
 	m, err := checkpoints.Import(chosen, options)
 	if err != nil {
@@ -132,7 +132,8 @@ func (o *exporting) importing() checkpoints.ImportOptions {
 
 // compared compares a model with its export in dir: the pooled features if both have no head, or a new head of zeros.
 func (o *exporting) compared(b compute.Backend, m *checkpoints.Imported, dir string, newHead bool) (string, error) {
-	again, err := checkpoints.Import(dir, checkpoints.ImportOptions{AssumeSquare: true, HeadOptional: true})
+	again, err := checkpoints.Import(dir, checkpoints.ImportOptions{HeadOptional: true,
+		Hints: checkpoints.Hints{AssumeSquare: true}})
 	if err != nil {
 		return "", fmt.Errorf("opening the result again: %w", err)
 	}

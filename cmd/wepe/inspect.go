@@ -19,7 +19,7 @@ func inspect() *cobra.Command {
 	f := cli.Flags{Command: c}
 	c.Flags().BoolVar(&tensors, "tensors", false, "list every tensor with its type and shape")
 	f.Weights(&weights)
-	f.Import(&options)
+	f.Import(&options.Hints)
 	f.JSON(&asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		chosen, line, err := run.Weights(c.Context(), args[0], weights)

@@ -23,7 +23,7 @@ import (
 type opening struct {
 	backend, weights string
 	size             [2]int
-	files            checkpoints.ImportOptions
+	files            checkpoints.Hints
 }
 
 func (o *opening) flags(f cli.Flags) {

@@ -81,7 +81,7 @@ type training struct {
 	seed                       int64
 	set                        []string
 	images                     dataset.Options
-	open                       checkpoints.ImportOptions
+	open                       checkpoints.Hints
 }
 
 func (o *training) flags(f cli.Flags, prefix string) {
@@ -236,7 +236,7 @@ func (o *single) draw(ctx context.Context, out *cli.Printer, d *dataset.Dataset,
 
 // sources opens the dataset and locates MODEL on disk, of a run the weights of --weights.
 func (o *training) sources(ctx context.Context, model string) (d *dataset.Dataset, local string, err error) {
-	if model == "" && run.Opened(o.open) != nil {
+	if model == "" && o.open != (checkpoints.Hints{}) {
 		return nil, "", cli.Usagef("--grid, --assume-square and --architecture are about the files of MODEL: name it")
 	}
 	if d, err = dataset.Open(ctx, o.data, o.images); err != nil || model == "" {
@@ -251,7 +251,7 @@ func (o *training) sources(ctx context.Context, model string) (d *dataset.Datase
 
 func (o *training) description(d *dataset.Dataset, r finetune.Recipe, model string) run.Description {
 	return run.Description{Data: d.Spec, Dataset: d.Name, Identity: d.Identity(), Recipe: r, Model: model, Seed: o.seed,
-		Open: run.Opened(o.open), Weights: o.weights, Stream: d.Streams(r), Damaged: o.images.Damaged}
+		Open: o.open, Weights: o.weights, Stream: d.Streams(r), Damaged: o.images.Damaged}
 }
 
 // chosen returns the recipe, by name or by what is trained, with --set, --size and --epochs.
@@ -323,7 +323,7 @@ func (o *training) twice(r finetune.Recipe, size [2]int) error {
 func (o *training) unread(r finetune.Recipe, model string, positions ...string) error {
 	if at := slices.Index(positions, ""); at >= 0 {
 		positions = slices.Clone(positions)
-		if info, err := checkpoints.Inspect(model, o.open); err == nil && info.Config.Position != "" {
+		if info, err := checkpoints.Inspect(model, checkpoints.ImportOptions{Hints: o.open}); err == nil && info.Config.Position != "" {
 			positions[at] = info.Config.Position
 		} else {
 			positions = nil // only the run itself will know
@@ -334,7 +334,7 @@ func (o *training) unread(r finetune.Recipe, model string, positions ...string) 
 
 // fineTuning is the recipe for a model.
 func (o *training) fineTuning(d *dataset.Dataset, model string, size [2]int) (recipe finetune.Recipe, err error) {
-	info, err := checkpoints.Inspect(model, o.open)
+	info, err := checkpoints.Inspect(model, checkpoints.ImportOptions{Hints: o.open})
 	if err != nil {
 		return recipe, err
 	}
@@ -476,7 +476,7 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 		o.weights = cmp.Or(desc.Weights, o.weights)
 	}
 	desc.Weights = o.weights
-	r := finetune.Run{Recipe: desc.Recipe, Seed: desc.Seed, From: desc.Model, Import: desc.Open.Options(),
+	r := finetune.Run{Recipe: desc.Recipe, Seed: desc.Seed, From: desc.Model, Import: desc.Open,
 		Weights: o.weights, Dir: dir, Label: desc.Label, Fraction: desc.Fraction,
 		Extend: true} // an extension may have been interrupted before its first checkpoint
 	if o.epochs > 0 {

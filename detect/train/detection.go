@@ -73,8 +73,8 @@ type Run struct {
 	Tests      []Test // each evaluated once, after the last step
 	Label      string // of the encoding in rows; default the position's name
 
-	From   string                    // a pretrained ViT for the backbone, see checkpoints.Import; empty for from scratch
-	Import checkpoints.ImportOptions // what its files lack
+	From   string            // a pretrained ViT for the backbone, see checkpoints.Import; empty for from scratch
+	Import checkpoints.Hints // what its files lack
 
 	Dir       string                // directory of the run's files; empty for none
 	SaveEvery time.Duration         // between checkpoints, in addition to evaluations; default 5 minutes

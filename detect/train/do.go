@@ -53,8 +53,8 @@ func (run Run) prepared() (Run, error) {
 	c.Backbone.Classes = len(run.Train.Categories())
 	if run.From != "" {
 		var err error
-		run.Import.HeadOptional = true // only the backbone is loaded
-		if run.source, err = checkpoints.Import(run.From, run.Import); err != nil {
+		if run.source, err = checkpoints.Import(run.From, // only the backbone is loaded
+			checkpoints.ImportOptions{HeadOptional: true, Hints: run.Import}); err != nil {
 			return run, err
 		}
 		c.Backbone.Epsilon = cmp.Or(c.Backbone.Epsilon, run.source.Config.Epsilon)

@@ -139,7 +139,7 @@ func (f Flags) Epochs(value *int, about string) {
 }
 
 // Import adds the flags for what files of timm and Google lack.
-func (f Flags) Import(o *checkpoints.ImportOptions) {
+func (f Flags) Import(o *checkpoints.Hints) {
 	flags := f.Command.Flags()
 	about := "rows and columns of the position table, `RxC`, if the model's files lack them"
 	flags.Func("grid", about, func(text string) (err error) {

@@ -34,43 +34,20 @@ const File = engine.DescriptionFile
 
 // Description is the configuration of a run.
 type Description struct {
-	Data     string          `json:"data"`               // as --data, with an absolute path
-	Dataset  string          `json:"dataset"`            // its name
-	Identity string          `json:"identity,omitempty"` // of its files, see dataset.Dataset.Identity
-	Recipe   finetune.Recipe `json:"recipe"`             // before the data and a pretrained model complete it
-	Model    string          `json:"model,omitempty"`    // from which it starts
-	Open     *Opening        `json:"open,omitempty"`     // how its files were read; nil for the default
-	Weights  string          `json:"weights,omitempty"`  // that the results are of; empty, of older versions, for best
-	Seed     int64           `json:"seed"`
-	Fraction float64         `json:"fraction,omitempty"` // of the training images
-	Label    string          `json:"label,omitempty"`    // of the encoding in rows, unless it is the position
-	Stream   bool            `json:"stream,omitempty"`
-	Damaged  string          `json:"damaged,omitempty"` // images of a stream: error or skip
-	Subsets  bool            `json:"subsets,omitempty"` // the fraction differs for each seed
-	Study    bool            `json:"study,omitempty"`   // of wepe compare: the runs are in directories below
-}
-
-// Opening is what a command said about files that do not describe themselves.
-type Opening struct {
-	Grid         [2]int `json:"grid,omitzero"`
-	AssumeSquare bool   `json:"assume_square,omitempty"`
-	Architecture string `json:"architecture,omitempty"`
-}
-
-// Opened returns the part of options that a description has.
-func Opened(o checkpoints.ImportOptions) *Opening {
-	if opening := (Opening{o.Grid, o.AssumeSquare, o.Architecture}); opening != (Opening{}) {
-		return &opening
-	}
-	return nil
-}
-
-// Options is the inverse of Opened.
-func (o *Opening) Options() checkpoints.ImportOptions {
-	if o == nil {
-		return checkpoints.ImportOptions{}
-	}
-	return checkpoints.ImportOptions{Grid: o.Grid, AssumeSquare: o.AssumeSquare, Architecture: o.Architecture}
+	Data     string            `json:"data"`               // as --data, with an absolute path
+	Dataset  string            `json:"dataset"`            // its name
+	Identity string            `json:"identity,omitempty"` // of its files, see dataset.Dataset.Identity
+	Recipe   finetune.Recipe   `json:"recipe"`             // before the data and a pretrained model complete it
+	Model    string            `json:"model,omitempty"`    // from which it starts
+	Open     checkpoints.Hints `json:"open,omitzero"`      // what its files lack
+	Weights  string            `json:"weights,omitempty"`  // that the results are of; empty, of older versions, for best
+	Seed     int64             `json:"seed"`
+	Fraction float64           `json:"fraction,omitempty"` // of the training images
+	Label    string            `json:"label,omitempty"`    // of the encoding in rows, unless it is the position
+	Stream   bool              `json:"stream,omitempty"`
+	Damaged  string            `json:"damaged,omitempty"` // images of a stream: error or skip
+	Subsets  bool              `json:"subsets,omitempty"` // the fraction differs for each seed
+	Study    bool              `json:"study,omitempty"`   // of wepe compare: the runs are in directories below
 }
 
 // Dir is the default directory of results.
@@ -163,11 +140,11 @@ func otherModel(was, is string) error {
 
 // digest is the SHA-256 of a model's weights, "" if they cannot be read.
 func digest(model string) string {
-	imported, err := checkpoints.Import(model, checkpoints.ImportOptions{Classes: 1, HeadOptional: true})
+	sum, err := checkpoints.Sum(model)
 	if err != nil {
 		return ""
 	}
-	return imported.SHA256
+	return sum
 }
 
 // sameData reports whether two runs have the same files, which may have moved.
@@ -342,7 +319,7 @@ func Origin(ctx context.Context, path, weights string) (chosen, line string, err
 
 // Open opens MODEL and prints a description: architecture, size, position, weights with their step, preprocessing.
 func Open(ctx context.Context, b compute.Backend, path, weights string, size [2]int,
-	open checkpoints.ImportOptions) (*finetune.Model, error) {
+	open checkpoints.Hints) (*finetune.Model, error) {
 	local, err := Local(ctx, path)
 	if err != nil {
 		return nil, err
