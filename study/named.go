@@ -146,11 +146,13 @@ var All = []Named{
 		),
 	},
 	{
-		Name: "gate", About: "initial gate λ and start of the blended encoding, compared with keeping and replacing " +
-			"the pretrained table",
+		Name: "gate", About: "initial gate λ and start of the blended encoding, compared with keeping, replacing " +
+			"and extending the pretrained table",
 		Pretrained: true, Published: fineTunedPaper,
-		Variants: slices.Concat(Each("learned", "wepe", "wepe-sphere"),
+		Variants: slices.Concat(Each("learned", "wepe", "wepe-sphere", "learned+wepe-v", "learned+fourier-v",
+			"learned+rope-mixed"),
 			gates("hybrid", "", 0.02, 0.12, 0.5, 1), // as drawn, the default of wepe_start
+			grid("hybrid", "λ = %g fixed", "wepe_gate=%g;wepe_learn_gate=false", 0.12, 0.5),
 			gates("hybrid centred", "wepe_start=centred;", 0.12, 0.5, 1),
 			gates("hybrid fitted", "wepe_start=fitted;", 0.12, 0.5, 1),
 			gates("hybrid over ℘", "wepe_blend=exact;wepe_start=drawn;", 0.12, 0.5, 1),

@@ -120,7 +120,8 @@ func TestTheVariantsOfAblationAndGateMatchTheirLabels(t *testing.T) {
 		t.Errorf("the ablation has %d variants, want no other than these 11", variants)
 	}
 	variantsAre(t, "gate", map[string]map[string]any{
-		"learned": nil, "wepe": nil, "wepe-sphere": nil,
+		"learned": nil, "wepe": nil, "wepe-sphere": nil, "learned+wepe-v": nil, "learned+fourier-v": nil,
+		"learned+rope-mixed": nil, "hybrid λ = 0.5 fixed": {"wepe_gate": 0.5, "wepe_learn_gate": false},
 		// By default the start is "drawn": directories from before the other starts remain valid.
 		"hybrid λ = 0.02":            {"wepe_gate": 0.02},
 		"hybrid λ = 1 fixed":         {"wepe_gate": 1.0, "wepe_learn_gate": false},

@@ -38,7 +38,8 @@ type comparison struct {
 // Encodings to compare by default.
 var (
 	comparedFromScratch = []string{"none", "learned", "sincos2d", "wepe", "wepe-sphere", "wepe-v"}
-	comparedFineTuning  = []string{"learned", "wepe", "hybrid"} // the pretrained table resampled, replaced, blended into
+	// the pretrained table resampled, replaced, blended into and extended
+	comparedFineTuning = []string{"learned", "wepe", "hybrid", "learned+wepe-v"}
 )
 
 func compare() *cobra.Command {
