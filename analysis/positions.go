@@ -95,10 +95,14 @@ func (s *subject) sweep(named study.Named) error {
 	var labels []string
 	var decays, moduli []float64
 	for _, v := range named.Variants {
-		if v.Position != of {
+		position := s.model.Recipe.Model.Position
+		switch {
+		case v.Position == "wepe-sum" && position == "wepe": // the sum in place of exact values
+			position = v.Position
+		case v.Position != of:
 			continue
 		}
-		features, err := s.featuresWith(v.Settings)
+		features, err := s.featuresWith("model.position=" + position + ";" + v.Settings)
 		if errors.As(err, new(wepe.Refused)) {
 			continue
 		}

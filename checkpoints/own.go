@@ -86,7 +86,7 @@ func describeNative(o strictjson.Object) (d described, err error) {
 	}
 	for _, p := range params {
 		value, bad := decodeParam(p)
-		switch retired, err := position.Retired(p.Path, value); {
+		switch retired, err := position.Retired(d.config.Position, p.Path, value); {
 		case !retired && !slices.Contains(position.Params(), p.Path):
 			return d, errors.Errorf("params: %q is not a hyperparameter of an encoding", p.Path)
 		case cmp.Or(bad, err) != nil:
@@ -138,7 +138,7 @@ func (w *weights) describeRun() (d described, err error) {
 	d.config = d.run.Recipe.Model.WithDefaults()
 	for path, value := range w.run.Params {
 		name := strings.TrimPrefix(path, model.RootScopePath)
-		if _, err := position.Retired(name, value); err != nil {
+		if _, err := position.Retired(d.config.Position, name, value); err != nil {
 			return refuse("%v", err)
 		}
 		if slices.Contains(position.Params(), name) {

@@ -136,15 +136,15 @@ func TestATieIsIncorrect(t *testing.T) {
 
 func TestAModelWithALookUpTableOpensWithIt(t *testing.T) {
 	gomlxtest.OnGo(t)
-	run := tinyRun(t, "wepe_evaluation=table;wepe_table_resolution=33", 20)
+	run := tinyRun(t, "model.position=wepe-lut", 20)
 	run.Dir = t.TempDir()
 	finished(t, run)
 	m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 	if _, _, _, err := m.Encoding(); err != nil {
 		t.Error(err)
 	}
-	if v := m.store.GetVariable("/vit/position/wepe/table/values"); v == nil || v.Shape().Dim(0) != 33 {
-		t.Errorf("the opened model's table is %v, want the one of 33 nodes that was trained with", v)
+	if v := m.store.GetVariable("/vit/position/wepe/table/values"); v == nil {
+		t.Error("the opened model has no look-up table")
 	}
 }
 

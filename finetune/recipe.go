@@ -259,7 +259,7 @@ func (r Recipe) validateNumbers() error {
 // ValidateParams returns an error for unknown hyperparameters, and for values that the model's encoding rejects.
 func ValidateParams(params map[string]any, c vit.Config) error {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
-		if retired, err := position.Retired(name, params[name]); err != nil {
+		if retired, err := position.Retired(c.Position, name, params[name]); err != nil {
 			return err
 		} else if !retired && !slices.Contains(position.Params(), name) {
 			return fmt.Errorf("finetune: %w", setting.Unknown("hyperparameter", name, position.Params()))

@@ -118,7 +118,7 @@ var publishedSettings = map[string]string{
 		"model.heads=4;model.mlp_dim=896;model.dropout=0.08;model.drop_path=0.15;augment.pad=4;augment.cutout=16;" +
 		"augment.mixup_alpha=0.3;augment.mix_prob=0.7;late_from=15;late_mixup_alpha=0.6;wepe_projection=mlp;" +
 		"wepe_dropout=0.08;wepe_alpha_scale=0.1;wepe_g2=0.8;wepe_g3=0.2",
-	"release-cifar100-pretrained": releaseCIFAR100Settings + "augment.size=[224,224];wepe_surrogate=cifar100;" +
+	"release-cifar100-pretrained": releaseCIFAR100Settings + "augment.size=[224,224];" +
 		"wepe_gate=1;wepe_learn_gate=false",
 	"paper-cifar100-384": releaseCIFAR100Settings + "augment.size=[384,384];wepe_gate=0.622459",
 	"release-svhn": releaseVTABSettings + "epochs=100;batch_size=16;warmup_epochs=10;learning_rate=2e-5;" +
@@ -130,13 +130,13 @@ var publishedSettings = map[string]string{
 		"smoothing=0.15;optimizer.weight_decay=0.025;optimizer.learning_rates.position=15;" +
 		"optimizer.learning_rates.gate=25;optimizer.learning_rates.head=25;augment.crop_scale=[0.85,1];" +
 		"augment.crop_ratio=[1,1];augment.flip_prob=0.3;augment.rotate=8;augment.jitter=[0.3,0.3,0.2,0.1];" +
-		"augment.erase_prob=0.2;augment.erase_scale=[0.02,0.2];wepe_surrogate=dmlab;wepe_gate=0.645656",
+		"augment.erase_prob=0.2;augment.erase_scale=[0.02,0.2];wepe_gate=0.645656",
 	"release-resisc45": releaseVTABSettings + "epochs=120;batch_size=12;warmup_epochs=15;learning_rate=1.5e-5;" +
 		"smoothing=0.15;optimizer.weight_decay=0.08;optimizer.learning_rates.position=12;" +
 		"optimizer.learning_rates.gate=18;optimizer.learning_rates.head=18;augment.crop_scale=[0.85,1];" +
 		"augment.crop_ratio=[1,1];augment.flip_prob=0.5;augment.flip_up_prob=0.3;augment.rotate=30;" +
 		"augment.jitter=[0.3,0.3,0.3,0.1];augment.erase_prob=0.4;augment.erase_scale=[0.02,0.25];" +
-		"wepe_surrogate=resisc45;wepe_gate=0.645656",
+		"wepe_gate=0.645656",
 }
 
 func TestPublishedRecipesHaveTheSettingsOfTheirSources(t *testing.T) {

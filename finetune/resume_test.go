@@ -22,7 +22,7 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 	for name, c := range map[string]struct{ position, from, settings string }{
 		"wepe":          {position: "wepe"},
 		"learned":       {position: "learned"},
-		"look-up table": {position: "wepe", settings: "wepe_evaluation=table;wepe_table_resolution=33"},
+		"look-up table": {position: "wepe-lut"},
 		"changed on the host": {position: "wepe", settings: "augment.policy=rand-m9-mstd0.5-inc1;augment.rotate=15;" +
 			"augment.jitter=[0.4,0.4,0.4,0.1];augment.erase_prob=0.5;augment.erase_noise=true;augment.repeats=3"},
 		"DHVT":           {position: "none", settings: dhvt},

@@ -70,8 +70,8 @@ func ExampleByName() {
 		fmt.Println(v.Label, v.Settings)
 	}
 	// Output:
-	// wepe κ = 1 wepe_evaluation=sum;wepe_kappa=1
-	// wepe κ = 5 wepe_evaluation=sum;wepe_kappa=5
+	// wepe-sum κ = 1 wepe_kappa=1
+	// wepe-sum κ = 5 wepe_kappa=5
 }
 
 func ExampleEach() {

@@ -180,12 +180,12 @@ var All = []Named{
 	},
 	{
 		Name: "kappa", About: "κ: radius around a pole, in units of 1e-8, in which the sum omits terms",
-		Baseline: "wepe κ = 15",
-		Variants: grid("wepe", "κ = %g", "wepe_evaluation=sum;wepe_kappa=%g", 1, 5, 15, 30, 60, 120),
+		Baseline: "wepe-sum κ = 15",
+		Variants: grid("wepe-sum", "κ = %g", "wepe_kappa=%g", 1, 5, 15, 30, 60, 120),
 	},
 	{
-		Name: "c-large", About: "C_large: value returned by the sum at a pole", Baseline: "wepe C_large = 500",
-		Variants: grid("wepe", "C_large = %g", "wepe_evaluation=sum;wepe_c_large=%g",
+		Name: "c-large", About: "C_large: value returned by the sum at a pole", Baseline: "wepe-sum C_large = 500",
+		Variants: grid("wepe-sum", "C_large = %g", "wepe_c_large=%g",
 			50, 200, 500, 2000, 5000, 100_000),
 	},
 }

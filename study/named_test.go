@@ -298,26 +298,22 @@ func TestTheVariantsOfAStudyCanBeChosenByTheirLabels(t *testing.T) {
 // and γ.
 func TestTheSweepsHaveThePapersValues(t *testing.T) {
 	for _, c := range []struct {
-		study, symbol string
-		keys          []string // hyperparameters that have the value
-		values        []float64
-		fixed         map[string]any
+		position, study, symbol string
+		keys                    []string // hyperparameters that have the value
+		values                  []float64
 	}{
-		{"span", "α", []string{"wepe_alpha_u", "wepe_alpha_v"}, []float64{0.2, 0.4, 0.6, 0.8, 1, 1.2}, nil},
-		{"alpha-scale", "α_scale", []string{"wepe_alpha_scale"}, []float64{0.01, 0.05, 0.1, 0.15, 0.3, 0.5}, nil},
-		{"kappa", "κ", []string{"wepe_kappa"}, []float64{1, 5, 15, 30, 60, 120},
-			map[string]any{"wepe_evaluation": "sum"}},
-		{"c-large", "C_large", []string{"wepe_c_large"}, []float64{50, 200, 500, 2000, 5000, 1e5},
-			map[string]any{"wepe_evaluation": "sum"}},
+		{"wepe", "span", "α", []string{"wepe_alpha_u", "wepe_alpha_v"}, []float64{0.2, 0.4, 0.6, 0.8, 1, 1.2}},
+		{"wepe", "alpha-scale", "α_scale", []string{"wepe_alpha_scale"}, []float64{0.01, 0.05, 0.1, 0.15, 0.3, 0.5}},
+		{"wepe-sum", "kappa", "κ", []string{"wepe_kappa"}, []float64{1, 5, 15, 30, 60, 120}},
+		{"wepe-sum", "c-large", "C_large", []string{"wepe_c_large"}, []float64{50, 200, 500, 2000, 5000, 1e5}},
 	} {
 		want := map[string]map[string]any{}
 		for _, v := range c.values {
 			params := map[string]any{}
-			maps.Copy(params, c.fixed)
 			for _, key := range c.keys {
 				params[key] = v
 			}
-			want[fmt.Sprintf("wepe %s = %g", c.symbol, v)] = params
+			want[fmt.Sprintf("%s %s = %g", c.position, c.symbol, v)] = params
 		}
 		if variants := variantsAre(t, c.study, want); variants != len(c.values) {
 			t.Errorf("%s: %d variants, want %d", c.study, variants, len(c.values))

@@ -27,8 +27,7 @@ func TestHybrid_with_a_gate_fixed_at_1_is_the_blended_encoding_bit_for_bit(t *te
 		"the default": {nil, func(s *model.Scope) wepe.Encoding {
 			return wepe.New(s, c.Rows(), c.Cols(), c.Width).FromScope().Surrogate()
 		}},
-		"exact":                {map[string]any{"wepe_blend": "exact"}, exact},
-		"exact, on the sphere": {map[string]any{"wepe_blend": "exact", "wepe_compression": "sphere"}, exact},
+		"exact": {map[string]any{"wepe_blend": "exact"}, exact},
 		"sphere": {map[string]any{"wepe_blend": "sphere"}, func(s *model.Scope) wepe.Encoding {
 			return wepe.New(s, c.Rows(), c.Cols(), c.Width).OnSphere().FromScope().Done()
 		}},

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers/attention/pos"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/additive"
 	"github.com/wepe-go/wepe/internal/weight"
@@ -22,7 +22,7 @@ import (
 //	bias[h, i, j] = tanh(α_scale·[Re ℘(z), Im ℘(z), Re ℘′(z), Im ℘′(z)])·weights[:, h] + biases[h],   z = z_j - z_i
 //
 // where ℘ is even and ℘′ is odd in z. At the pole z = 0 (i = j) the bias is the learned own[h]. Pairs with a prefix
-// token get 0. On the sphere the formula holds for i = j too, with S = (0, 0, 1), and there is no own.
+// token get 0.
 //
 // Build it with New(…).Bias(heads). The settings of an Encoder apply, except projection, prefix and β_pos. Variables,
 // below the scope given to New:
@@ -33,7 +33,7 @@ import (
 type RelativeBias struct {
 	lattice
 	heads                int
-	weights, biases, own *model.Variable // own is nil on the sphere
+	weights, biases, own *model.Variable
 }
 
 var _ pos.Encoder = (*RelativeBias)(nil)
@@ -43,25 +43,21 @@ const scopeBias = "wepe_bias"
 // Bias creates the variables of a RelativeBias for the attention heads, in place of Done.
 func (c *Config) Bias(heads int) *RelativeBias {
 	if heads < 1 {
-		exceptions.Panicf("wepe: a relative bias for %d heads, want at least 1", heads)
+		refuse("", "a relative bias for %d heads, want at least 1", heads)
 	}
 	resolved := c.resolve()
-	if resolved.evaluation == evaluateTable {
-		exceptions.Panicf("wepe: %s = %q: a table spans patches, not their differences; a bias takes %q or %q",
-			paramEvaluation, evaluateTable, evaluateExact, evaluateSum)
+	if resolved.evaluation == evaluateTable || resolved.compression == compressSphere {
+		refuse("", "a bias is neither evaluated by a table, which spans patches and not their differences, nor on the sphere")
 	}
 	resolved.shift = 0 // differences do not depend on it
-	scope, dtype := c.scope.In("%s", resolved.formScope(scopeBias)), c.dtype
-	b := &RelativeBias{
+	scope := c.scope.In(scopeBias)
+	return &RelativeBias{
 		lattice: newLattice(resolved, scope),
 		heads:   heads,
-		weights: weight.Variable(scope, "weights", dtype, weight.Normal(linearStd), resolved.numFeatures(), heads),
-		biases:  weight.Variable(scope, "biases", dtype, weight.Constant(0), heads),
+		weights: weight.Float32(scope, "weights", weight.Normal(linearStd), resolved.numFeatures(), heads),
+		biases:  weight.Float32(scope, "biases", weight.Constant(0), heads),
+		own:     weight.Float32(scope, "own", weight.Constant(0), heads),
 	}
-	if resolved.compression == compressTanh {
-		b.own = weight.Variable(scope, "own", dtype, weight.Constant(0), heads)
-	}
-	return b
 }
 
 // Name implements pos.Encoder.
@@ -74,7 +70,7 @@ func (b *RelativeBias) Name() string {
 // evaluated once per distinct offset, (2·rows-1)(2·cols-1) times.
 func (b *RelativeBias) AttentionBias(g *Graph) *Node {
 	c := b.config
-	zero := Zeros(g, shapes.Make(c.dtype, 1, b.heads)) // for pairs with a prefix token
+	zero := Zeros(g, shapes.Make(dtypes.Float32, 1, b.heads)) // for pairs with a prefix token
 	table := Concatenate([]*Node{b.offsets(g), zero}, 0)
 	return TransposeAllAxes(additive.Rows(table, Const(g, additive.Pairs(c.rows, c.cols, c.prefix))), 2, 0, 1)
 }
@@ -90,20 +86,15 @@ func (b *RelativeBias) offsets(g *Graph) *Node {
 		y = append(y, c.alphaV*float64(offset.Rows)/float64(c.rows))
 		apart = append(apart, 1)
 	}
-	linear := func() *Node {
-		return Add(MatMul(b.features(g, x, y), b.weights.NodeValue(g)), InsertAxes(b.biases.NodeValue(g), 0))
-	}
-	if b.own == nil {
-		return linear()
-	}
 	u, v := b.reduced(x), b.reduced(y)
 	for i := range x {
 		if math.Hypot(u[i], v[i]) < coincident {
 			x[i], y[i], apart[i] = 0.5, 0, 0 // evaluate at ω1, where values are small, and drop the result
 		}
 	}
-	mask := InsertAxes(ConstAsDType(g, c.dtype, apart), -1) // [offsets, 1]
-	return Add(Mul(mask, linear()), Mul(OneMinus(mask), InsertAxes(b.own.NodeValue(g), 0)))
+	linear := Add(MatMul(b.features(g, x, y), b.weights.NodeValue(g)), InsertAxes(b.biases.NodeValue(g), 0))
+	mask := InsertAxes(ConstAsDType(g, dtypes.Float32, apart), -1) // [offsets, 1]
+	return Add(Mul(mask, linear), Mul(OneMinus(mask), InsertAxes(b.own.NodeValue(g), 0)))
 }
 
 // coincident is the distance, in periods, below which two patches fall on the same point of the lattice's cell.

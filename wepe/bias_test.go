@@ -48,11 +48,8 @@ func biasOf(s *model.Scope, c *Config, heads int) *RelativeBias {
 	for h := range heads {
 		biases[h], own[h] = 0.3-0.2*float64(h), -0.7+0.4*float64(h)
 	}
-	scope := s.At("%s", c.formScope(scopeBias))
-	listVariable(scope, "biases", c.dtype, biases, true)
-	if c.compression == compressTanh {
-		listVariable(scope, "own", c.dtype, own, true)
-	}
+	listVariable(s.At(scopeBias), "biases", biases, true)
+	listVariable(s.At(scopeBias), "own", own, true)
 	return c.Bias(heads)
 }
 
@@ -77,7 +74,6 @@ func TestAttentionBias_is_the_hosts_at_every_pair_of_an_unequal_grid(t *testing.
 		{1, seen(5, 2, 0.4, 0.3, weierstrass.OmegaSquare, 1.085i)},
 		{0, seen(2, 7, 0.9, 0.4, 1.3, 4.7i)}, // offsets of more than half a period
 		{1, seen(1, 1, 0.4, 0.4, 2, 2i)},     // nothing but the pole
-		{1, seen(3, 4, 1, 1, weierstrass.OmegaSquare, 2.2i).onSphere(1, 6)},
 	} {
 		h := c.host
 		var b *RelativeBias
@@ -91,13 +87,7 @@ func TestAttentionBias_is_the_hosts_at_every_pair_of_an_unequal_grid(t *testing.
 			return []*Node{bias}
 		}, float32(0))
 		values := func(v *model.Variable) []float64 { return gomlxtest.Values(t, v.MustValue()) }
-		var own []float64
-		if !h.sphere {
-			own = values(b.own)
-		} else if b.own != nil {
-			t.Errorf("on the sphere there is a variable %s", b.own.Path())
-		}
-		want := h.bias(t, c.prefix, values(b.weights), values(b.biases), own)
+		want := h.bias(t, c.prefix, values(b.weights), values(b.biases), values(b.own))
 		gomlxtest.Near(t, fmt.Sprintf("%+v", h), got[0], want, 3e-6)
 	}
 }

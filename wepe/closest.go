@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gomlx/gomlx/support/exceptions"
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/wepe/weierstrass"
@@ -18,8 +17,8 @@ import (
 // separates them: a few roundings of numbers up to 1.
 const tooClose = 1e-6
 
-// Warning returns one line that names two patches that float32 cannot distinguish at the initial values, or a table
-// error above wepe_table_error; it is empty if there is neither.
+// Warning returns one line that names two patches that float32 cannot distinguish at the initial values, or that a
+// look-up table has become inaccurate; it is empty if there is neither.
 //
 // Next to the pole ℘ and ℘′ are so large that tanh gives ±1 for both parts of one patch and of the next. On the default
 // lattice the first two patches of the diagonal are 3e-4 apart on a 24×24 grid, 2e-9 on 37×37 and 0 on 64×64, where
@@ -30,9 +29,9 @@ func (e *Encoder) Warning() string {
 		return e.tableWarning()
 	}
 	at := func(k int) string { return fmt.Sprintf("(%d, %d)", k/e.config.cols, k%e.config.cols) }
-	remedy := "a smaller " + paramAlphaScale
+	remedy := "a smaller " + ParamAlphaScale
 	if e.config.compression == compressSphere {
-		remedy = paramDerivative + ", another " + paramAlphaU + " or " + paramOffsetU
+		remedy = ParamDerivative + ", another " + ParamAlphaU + " or " + ParamOffsetU
 	}
 	return fmt.Sprintf("%s: patches %s and %s have features %.1g apart, too close for float32 to tell: %s or fewer "+
 		"patches keep them apart", e.Name(), at(first), at(second), distance, remedy)
@@ -47,7 +46,7 @@ func (c Config) hostFeatures() [][]float64 {
 	}
 	lattice, err := weierstrass.NewOblique(omega1, poles)
 	if err != nil {
-		exceptions.Panicf("wepe: %v", err)
+		refuse("", "%v", err)
 	}
 	sphere := lattice.Sphere()
 	features := func(z complex128) []float64 {

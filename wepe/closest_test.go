@@ -21,8 +21,8 @@ func TestClosest_is_the_least_distance_of_all_pairs_of_the_hosts_features(t *tes
 		{24, 24, nil, 3.2e-4, 3.3e-4},
 		{37, 37, nil, 1.9e-9, 2.0e-9},
 		{64, 64, nil, 0, 1e-13},
-		{64, 64, kv{paramAlphaScale: 1e-3}, tooClose, 1}, // the warning's advice
-		{5, 7, kv{"wepe_omega3": 1.085, paramAlphaU: 0.3}, 0, 1},
+		{64, 64, kv{ParamAlphaScale: 1e-3}, tooClose, 1}, // the warning's advice
+		{5, 7, kv{ParamOmega3: 1.085, ParamAlphaU: 0.3}, 0, 1},
 	} {
 		e := New(model.NewStore().RootScope(), c.rows, c.cols, 2).with(c.params).Done()
 		got, first, second := closest(e.config.hostFeatures())

@@ -3,6 +3,7 @@
 package wepe
 
 import (
+	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
@@ -77,7 +78,7 @@ func (l *lattice) moved(v view) ComplexNode {
 	right, down = c.scaled(right), c.scaled(down)
 	none := make([]float64, len(right))
 	step := func() *Node { // in ±1
-		return AddScalar(MulScalar(c.scope.RandomUniform(g, shapes.Make(c.dtype)), 2), -1)
+		return AddScalar(MulScalar(c.scope.RandomUniform(g, shapes.Make(dtypes.Float32)), 2), -1)
 	}
 	return v.z.add(l.points(v.omega3, right, none).times(step())).add(l.points(v.omega3, none, down).times(step()))
 }

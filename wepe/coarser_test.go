@@ -15,16 +15,13 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// coarse is a table that is computed fast: comparisons use the same table.
-var coarse = kv{paramEvaluation: evaluateTable, "wepe_table_resolution": 16, paramTableError: 1.0}
-
 // forms are the encodings that depend on the training grid, for one store each.
 var forms = map[string][]kv{
 	"tanh":   {},
-	"sphere": {{paramCompression: compressSphere, paramAlphaU: 0.9, "wepe_alpha_v": 0.8}},
-	"mlp":    {{paramCompression: compressSphere, paramProjection: mlp}},
-	"table":  {coarse},
-	"lut":    {{paramCompression: compressSphere}, coarse},
+	"sphere": {{byCompression: compressSphere, ParamAlphaU: 0.9, ParamAlphaV: 0.8}},
+	"mlp":    {{byCompression: compressSphere, ParamProjection: mlp}},
+	"table":  {byTable},
+	"lut":    {{byCompression: compressSphere}, byTable},
 }
 
 func TestOnACoarserGrid_a_patch_has_the_mean_of_the_rows_that_it_covers(t *testing.T) {
@@ -57,7 +54,7 @@ func TestOnACoarserGrid_a_patch_has_the_mean_of_the_rows_that_it_covers(t *testi
 					want = append(want, sum/float64(down*across))
 				}
 			}
-			trained := kv{paramRows: c.trained[0], paramCols: c.trained[1]}
+			trained := kv{ParamRows: c.trained[0], ParamCols: c.trained[1]}
 			got := encoded(store, rows, cols, append(append([]kv(nil), form...), trained)...)
 			gomlxtest.Near(t, fmt.Sprintf("%s, %v opened at %v", name, c.trained, c.opened), got, want, 2e-6)
 		}
@@ -71,7 +68,7 @@ func TestEncodeOn_is_Encode_on_each_grid(t *testing.T) {
 	for name, form := range forms {
 		store := model.NewStore()
 		of := func(rows, cols int) *Config {
-			trained := kv{paramRows: 6, paramCols: 10}
+			trained := kv{ParamRows: 6, ParamCols: 10}
 			return New(store.RootScope(), rows, cols, width).WithPrefix(prefix).with(append(slices.Clone(form), trained)...)
 		}
 		together := run(t, store, onlyIn(func(_ *model.Scope, g *Graph) []*Node {
@@ -105,8 +102,8 @@ func testShift(t *testing.T, denser int) {
 	store := gomlxtest.Seeded(t, 1)
 	places := func(training bool) (re, im []float64) {
 		out := run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
-			e := New(s, rows, cols, 4).OnSphere().with(kv{paramShift: shift, "wepe_omega3": omega3, "wepe_alpha_v": 0.7,
-				paramHarmonics: harmonics, paramRows: denser * rows, paramCols: denser * cols}).Done()
+			e := New(s, rows, cols, 4).OnSphere().with(kv{ParamShift: shift, ParamOmega3: omega3, ParamAlphaV: 0.7,
+				ParamHarmonics: harmonics, ParamRows: denser * rows, ParamCols: denser * cols}).Done()
 			e.config = e.config.denser(e.config.several())
 			s.Store().SetTraining(g, training)
 			x, y := e.config.patches()

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
@@ -31,7 +29,6 @@ type Config struct {
 	omega3Re            float64
 	area                float64 // 0: not rescaled
 	scales, harmonics   int
-	scaleRatio          float64
 	alphaU, alphaV      float64
 	offsetU, offsetV    float64
 	shift               float64 // in patches
@@ -42,18 +39,13 @@ type Config struct {
 	learnLattice        bool
 	learnAlphaScale     bool
 	learnBetaPos        bool
-	learnOblique        bool
-	evaluation          string // "": the mode's
+	evaluation          evaluation // "": the mode's
 	sum                 latticeSum
-	tableKind           tableKind
-	tableResolution     int
-	tableError          float64 // 0: the compression's
 	surrogate           string  // "": surrogatePaper
 	beta, gamma         float64 // of the surrogate; 0: its own
 	gate                float64
 	learnGate           bool
 	start               string
-	dtype               dtypes.DType // of the encoding and its variables
 }
 
 // New starts the encoder of a rows × cols patch grid for tokens of the given width. Its variables are created in
@@ -64,9 +56,8 @@ func New(scope *model.Scope, rows, cols, width int) *Config {
 		mode: paper, projection: linear, dropout: defaultDropout, derivative: true,
 		omega1: weierstrass.OmegaSquare, alphaU: defaultSpan, alphaV: defaultSpan,
 		compression: compressTanh, betaPos: defaultBetaPos,
-		learnLattice: true, learnAlphaScale: true, learnBetaPos: true, scales: 1, scaleRatio: defaultScaleRatio, harmonics: 1,
-		sum: releasedSum, tableKind: deflatedTable, tableResolution: defaultTableResolution,
-		gate: defaultGate, learnGate: true, start: defaultStart, dtype: dtypes.Float32,
+		learnLattice: true, learnAlphaScale: true, learnBetaPos: true, scales: 1, harmonics: 1, sum: releasedSum,
+		gate: defaultGate, learnGate: true, start: defaultStart,
 	}
 }
 
@@ -78,96 +69,85 @@ func (c *Config) FromScope() *Config {
 
 // Refused is the error for invalid settings. Done panics with it and the graph executor returns it, so that a search
 // over settings can distinguish it from other failures.
-type Refused string
+type Refused struct {
+	Param  string // the hyperparameter with the invalid value; "" if it is none alone
+	Reason string
+}
 
 // Error returns the reason.
-func (r Refused) Error() string { return string(r) }
+func (r Refused) Error() string { return "wepe: " + r.Reason }
 
-func refuse(format string, args ...any) { panic(Refused(fmt.Sprintf("wepe: "+format, args...))) }
+func refuse(param, format string, args ...any) {
+	panic(Refused{Param: param, Reason: fmt.Sprintf(format, args...)})
+}
 
 // check refuses sizes and settings that are invalid on their own.
 func (c *Config) check() {
 	if c.rows < 1 || c.cols < 1 || c.width < 1 || c.prefix < 0 {
-		exceptions.Panicf("wepe: grid %d×%d, width %d, prefix %d: want at least 1×1, 1, 0", c.rows, c.cols, c.width, c.prefix)
+		refuse("", "grid %d×%d, width %d, prefix %d: want at least 1×1, 1, 0", c.rows, c.cols, c.width, c.prefix)
 	}
-	if err := setting.Check(c.settings()); err != nil {
-		refuse("%v", err)
+	for _, row := range c.settings() {
+		if err := setting.Check([]setting.Row{row}); err != nil {
+			refuse(row.Name, "%v", err)
+		}
 	}
 }
 
-// resolve sets the defaults that depend on mode and compression, and refuses invalid settings by name.
+// resolve sets the defaults that depend on mode and compression, and refuses invalid settings.
 func (c Config) resolve() Config {
 	c.check()
 	if c.projection == mlp && c.width%2 != 0 {
-		refuse("%s = %q halves the width, which is odd: %d", paramProjection, mlp, c.width)
+		refuse(ParamProjection, "%s = %q halves the width, which is odd: %d", ParamProjection, mlp, c.width)
 	}
 	if c.evaluation == "" {
-		c.evaluation = map[mode]string{paper: evaluateExact, release: evaluateSum}[c.mode]
+		c.evaluation = map[mode]evaluation{paper: evaluateExact, release: evaluateSum}[c.mode]
 	}
 	c.learnLattice = c.learnLattice && c.evaluation != evaluateTable
-	if err := c.setHalfPeriods(); err != nil {
-		refuse("%v", err)
-	}
+	c.setHalfPeriods()
 	if lo, hi := c.mode.omega3Bounds(); !(c.omega3 >= lo && c.omega3 <= hi && c.omega1 >= minOmega3 &&
 		c.omega1 <= maxOmega3) {
-		refuse("half-periods ω1 = %g, ω3′ = %g, want ω1 in [%g, %g] and ω3′ in [%g, %g] in mode %q", c.omega1, c.omega3,
-			minOmega3, maxOmega3, lo, hi, c.mode)
+		refuse(ParamOmega3, "half-periods ω1 = %g, ω3′ = %g, want ω1 in [%g, %g] and ω3′ in [%g, %g] in mode %q", c.omega1,
+			c.omega3, minOmega3, maxOmega3, lo, hi, c.mode)
 	}
-	if c.oblique() && (c.mode != paper || c.evaluation != evaluateExact) {
-		refuse("%s = %g, %s = %t in mode %q with evaluation %q: only %q and %q support oblique lattices", paramOmega3Re,
-			c.omega3Re, paramLearnOblique, c.learnOblique, c.mode, c.evaluation, paper, evaluateExact)
+	onSphere, exact := c.compression == compressSphere, c.evaluation == evaluateExact
+	if onSphere && (c.mode != paper || c.evaluation == evaluateSum) {
+		refuse(ParamMode, "the sphere in mode %q with evaluation %q: only mode %q, exact or by a table, has one", c.mode,
+			c.evaluation, paper)
 	}
-	if c.compression == compressSphere && (c.mode != paper || c.evaluation == evaluateSum) {
-		refuse("%s = %q in mode %q with evaluation %q: only %q, and %q or %q, have a sphere", paramCompression, c.compression,
-			c.mode, c.evaluation, paper, evaluateExact, evaluateTable)
-	}
-	if c.compression == compressSphere && c.tableKind == rawTable {
-		refuse("%s = %q with %s = %q, whose tables store nothing else", paramTable, rawTable, paramCompression, c.compression)
-	}
-	if c.shift > 0 && c.evaluation != evaluateExact {
-		refuse("%s = %g with evaluation %q: only %q evaluates positions off the grid", paramShift, c.shift, c.evaluation,
-			evaluateExact)
-	}
-	if c.compression == compressTanh && c.evaluation == evaluateTable {
-		for _, setting := range []struct {
-			name string
-			used bool
-		}{
-			{paramScales, c.scales > 1}, {paramHarmonics, c.harmonics > 1}, {paramOffsetU, c.offsetU != 0},
-			{paramOffsetV, c.offsetV != 0},
-		} {
-			if setting.used {
-				refuse("%s with a table: it has one lattice and starts at its corner", setting.name)
-			}
+	oneCell := !onSphere && c.evaluation == evaluateTable // a deflated table
+	for _, unsupported := range []struct {
+		param string
+		is    bool
+		why   string
+	}{
+		{ParamOmega3Re, c.omega3Re != 0 && !(c.mode == paper && exact), "only exact evaluation supports oblique lattices"},
+		{ParamShift, c.shift > 0 && !exact, "only exact evaluation supports positions off the grid"},
+		{ParamScales, c.scales > 1 && oneCell, "a table has one lattice"},
+		{ParamHarmonics, c.harmonics > 1 && oneCell, "a table has one lattice"},
+		{ParamOffsetU, c.offsetU != 0 && oneCell, "a table starts at its corner"},
+		{ParamOffsetV, c.offsetV != 0 && oneCell, "a table starts at its corner"},
+	} {
+		if unsupported.is {
+			refuse(unsupported.param, "%s in mode %q with evaluation %q: %s", unsupported.param, c.mode, c.evaluation,
+				unsupported.why)
 		}
 	}
-	c.setByCompression()
+	c.alphaScale = cmp.Or(c.alphaScale, map[compression]float64{compressTanh: defaultAlphaScale, compressSphere: 1}[c.compression])
+	if lo, hi := c.mode.alphaScaleBounds(); !(c.alphaScale >= lo && c.alphaScale <= hi) {
+		refuse(ParamAlphaScale, "%s = %g, want %g to %g in mode %q", ParamAlphaScale, c.alphaScale, lo, hi, c.mode)
+	}
 	return c
 }
 
-// setByCompression sets the defaults that depend on the compression, and checks those settings.
-func (c *Config) setByCompression() {
-	if c.compression == compressSphere { // features have size 1 and no principal parts
-		c.alphaScale, c.tableError = cmp.Or(c.alphaScale, 1), cmp.Or(c.tableError, 1e-3)
-	}
-	c.alphaScale, c.tableError = cmp.Or(c.alphaScale, defaultAlphaScale), cmp.Or(c.tableError, defaultTableError)
-	if lo, hi := c.mode.alphaScaleBounds(); !(c.alphaScale >= lo && c.alphaScale <= hi) {
-		refuse("%s = %g, want %g to %g in mode %q", paramAlphaScale, c.alphaScale, lo, hi, c.mode)
-	}
-	if c.tableError < minTableError {
-		refuse("%s = %g, want 0 or %g at least", paramTableError, c.tableError, minTableError)
-	}
-}
-
 // setHalfPeriods sets ω1 and the initial ω3 from the settings.
-func (c *Config) setHalfPeriods() error {
+func (c *Config) setHalfPeriods() {
 	switch {
 	case c.mode == release && c.g3 != 0:
 		c.omega1 = 1
 	case c.mode == paper && (c.g2 != 0 || c.g3 != 0):
 		omega1, omega3, err := weierstrass.HalfPeriods(c.g2, c.g3)
 		if err != nil {
-			return fmt.Errorf("%s = %g, %s = %g: %w", paramG2, c.g2, paramG3, c.g3, err)
+			refuse(ParamG3, "%s = %g, %s = %g: %v", ParamG2, c.g2, ParamG3, c.g3, err)
 		}
 		c.omega1, c.omega3, c.omega3Re = omega1, imag(omega3), real(omega3)
 	}
@@ -176,13 +156,11 @@ func (c *Config) setHalfPeriods() error {
 	}
 	if c.area != 0 {
 		if c.mode == release {
-			return fmt.Errorf("%s = %g in mode %q, whose lattice is square whatever ω3′: set %s", paramArea, c.area, release,
-				paramOmega1)
+			refuse(ParamArea, "%s = %g in mode %q, whose lattice is square whatever ω3′", ParamArea, c.area, release)
 		}
 		scale := weierstrass.OmegaSquare * math.Sqrt(c.area/(c.omega1*c.omega3))
 		c.omega1, c.omega3, c.omega3Re = scale*c.omega1, scale*c.omega3, scale*c.omega3Re
 	}
-	return nil
 }
 
 // grid is the sequence of an encoder: prefix tokens, then patches row by row, each a vector of the given width.

@@ -19,6 +19,8 @@ import (
 type Encoder struct {
 	lattice
 	betaPos    *model.Variable // scalar
+	table      hostTable       // of evaluation by a table, with its stored values
+	nodes      *model.Variable // [nodes, nodes, 4 or 6]
 	prefix     *model.Variable // [prefix, width], nil without prefix tokens
 	projection projection
 }
@@ -31,14 +33,14 @@ func newEncoder(c Config) *Encoder {
 	scope := c.scope.In("%s", c.formScope(scopeName))
 	e := &Encoder{
 		lattice:    newLattice(c, scope),
-		betaPos:    scalarVariable(scope, nameBetaPos, c.dtype, c.betaPos, c.learnBetaPos),
+		betaPos:    scalarVariable(scope, nameBetaPos, c.betaPos, c.learnBetaPos),
 		projection: newProjection(c, scope.In(scopeProjection)),
 	}
 	if c.evaluation == evaluateTable {
 		e.openTable()
 	}
 	if c.prefix > 0 {
-		e.prefix = weight.Variable(scope, namePrefix, c.dtype, weight.Normal(prefixStd), c.prefix, c.width)
+		e.prefix = weight.Float32(scope, namePrefix, weight.Normal(prefixStd), c.prefix, c.width)
 	}
 	return e
 }

@@ -69,7 +69,7 @@ func TestVariables_have_the_documented_paths_shapes_and_count(t *testing.T) {
 		}},
 	} {
 		store := model.NewStore()
-		New(store.Scope("/vit"), 14, 14, 192).WithPrefix(c.prefix).with(kv{paramProjection: c.projection}).Done()
+		New(store.Scope("/vit"), 14, 14, 192).WithPrefix(c.prefix).with(kv{ParamProjection: c.projection}).Done()
 		got := make(map[string][]int)
 		for v := range store.IterVariables() {
 			got[v.Path()] = append([]int{}, v.Shape().Dimensions...)

@@ -17,7 +17,7 @@ import (
 // A model adds the encoding to its tokens once, before the first block.
 func Example() {
 	store := model.NewStore()
-	store.SetParam("wepe_omega3", 1.5) // a flatter lattice than the square one; or WithHalfPeriods
+	store.SetParam(wepe.ParamOmega3, 1.5) // a flatter lattice than the square one
 	var encoder *wepe.Encoder
 	exec := model.MustNewExec(gomlxtest.Backend(), store, func(scope *model.Scope, tokens *Node) *Node {
 		encoder = wepe.New(scope, 3, 5, 8).WithPrefix(1).FromScope().Done()
@@ -36,10 +36,10 @@ func Example() {
 	// ω3′ 1.500, α_scale 0.150, β_pos 0.800
 }
 
-// Common options have a setter: the sphere on a lattice of the authors' choice, by a look-up table.
+// The sphere, by a look-up table.
 func ExampleNew() {
 	forward := func(scope *model.Scope, tokens *Node) *Node { // tokens [batch, 1+14·14, 192], class token first
-		encoder := wepe.New(scope, 14, 14, 192).WithPrefix(1).OnSphere().WithHalfPeriods(1.3, 1.1i).WithTable(65, 0.01).Done()
+		encoder := wepe.New(scope, 14, 14, 192).WithPrefix(1).OnSphere().WithTable().Done()
 		return encoder.PreEncode(tokens, nil, 1)
 	}
 	exec := model.MustNewExec(gomlxtest.Backend(), model.NewStore(), forward)
@@ -51,12 +51,13 @@ func ExampleNew() {
 // keeps its embedding.
 func ExampleConfig_Hybrid() {
 	store := model.NewStore()
+	store.SetParam(wepe.ParamGate, 0.1)
 	embedding, err := store.CreateVariable("/embedding", tensors.FromScalarAndDimensions(float32(2), 1+3*5, 8))
 	if err != nil {
 		fmt.Println(err)
 	}
 	exec := model.MustNewExec(gomlxtest.Backend(), store, func(scope *model.Scope, tokens *Node) *Node {
-		config := wepe.New(scope, 3, 5, 8).WithGate(0.1, true)
+		config := wepe.New(scope, 3, 5, 8).FromScope()
 		patches := config.Surrogate()
 		return config.WithPrefix(1).Hybrid(embedding, patches).PreEncode(tokens, nil, 1)
 	})

@@ -4,7 +4,6 @@ package wepe
 
 import (
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/support/exceptions"
 )
 
 // Field computes the features of the patches without a projection. Build it with New(…).Field(). The settings of an
@@ -19,8 +18,7 @@ const scopeField = "wepe_field"
 func (c *Config) Field() *Field {
 	resolved := c.resolve()
 	if resolved.evaluation == evaluateTable {
-		exceptions.Panicf("wepe: %s = %q: a field is evaluated without a table: want %q or %q", paramEvaluation,
-			evaluateTable, evaluateExact, evaluateSum)
+		refuse("", "a field is evaluated without a table")
 	}
 	return &Field{newLattice(resolved, c.scope.In("%s", resolved.formScope(scopeField)))}
 }

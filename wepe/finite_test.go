@@ -72,7 +72,7 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 		for sum.Cut > 1 && rows*cols*4*sum.Cut*(sum.Cut+1) > 1<<17 { // terms of all patches: memory, not arithmetic
 			sum.Cut--
 		}
-		resolution, alphaScale := int(between(2, 64)), between(1e-4, 100)
+		alphaScale := between(1e-4, 100)
 		if mode == release {
 			alphaScale = min(max(alphaScale, releaseMinAlphaScale), releaseMaxAlphaScale)
 		}
@@ -82,20 +82,18 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 			learned["alpha_scale_raw"] = mode.rawAlphaScale(alphaScale)
 		}
 		forms := map[string]kv{
-			"exact":          {paramEvaluation: evaluateExact},
-			"bias":           {paramEvaluation: evaluateExact},
-			"sum":            {paramEvaluation: evaluateSum, "wepe_sum_cut": sum.Cut},
-			"deflated table": ofTable(deflatedTable, resolution), "raw table": ofTable(rawTable, resolution),
+			"as the mode has it": {},
+			"bias":               {},
+			"sum":                {byEvaluation: evaluateSum},
 		}
 		if mode == paper && rows*cols <= 256 { // four scales, the third of which has patches on poles at a span of 0.4
 			leaning := []float64{0.5, 1.3, -300, 0, 999}[i%5]
-			forms["leaning"] = kv{paramOmega3Re: leaning, paramLearnOblique: true, paramScales: 4}
+			forms["leaning"] = kv{ParamOmega3Re: leaning, ParamScales: 4}
 			forms["leaning bias"] = forms["leaning"]
 		}
 		if mode == paper && rows*cols <= 1600 {
-			forms["sphere"] = kv{paramCompression: "sphere", paramOffsetU: 2*r.Float64() - 1, paramHarmonics: 1 + r.IntN(3)}
-			forms["sphere bias"] = kv{paramCompression: "sphere", paramOmega3Re: 5 * r.NormFloat64(),
-				paramLearnOblique: i%2 == 0}
+			forms["sphere"] = kv{byCompression: compressSphere, ParamOffsetU: 2*r.Float64() - 1, ParamHarmonics: 1 + r.IntN(3)}
+			forms["oblique sphere"] = kv{byCompression: compressSphere, ParamOmega3Re: 5 * r.NormFloat64()}
 		}
 		for name, form := range forms {
 			bias := strings.Contains(name, "bias")
@@ -114,8 +112,9 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 			}
 			outputs := run(t, store, func(s *model.Scope, in []*Node) []*Node {
 				g := in[0].Graph()
-				c := New(s, rows, cols, 2).WithPrefix(1).with(kv{"wepe_mode": mode, paramAlphaScale: alphaScale}, form,
+				c := New(s, rows, cols, 2).WithPrefix(1).with(kv{ParamMode: mode, ParamAlphaScale: alphaScale}, form,
 					ofHalfPeriods(1.3, omega3), ofSpan(spanU, spanV))
+				c.sum.Cut = sum.Cut
 				if bias {
 					return withGradients(s, biasOf(s, c, 3).AttentionBias(g))
 				}
@@ -123,8 +122,6 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 				features := []*Node{e.Features(g)}
 				switch c := e.config; {
 				case c.compression == compressSphere:
-				case c.evaluation == evaluateTable:
-					features = append(features, parts(e.lookUpPatches(g))...)
 				default:
 					x, y := c.patches()
 					features = append(features, parts(e.values(e.viewed(g, x, y)))...)

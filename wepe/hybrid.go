@@ -11,7 +11,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers/attention/pos"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/additive"
 )
@@ -67,23 +66,23 @@ type Hybrid struct {
 func (c *Config) Hybrid(pretrained *model.Variable, encoding Encoding) *Hybrid {
 	c.check()
 	if _, ok := encoding.(*surrogateEncoder); !ok && c.start == startFitted {
-		exceptions.Panicf("wepe: %s = %q is for a surrogate: the last layer of %s is not free to follow a table", paramStart,
+		refuse(ParamStart, "%s = %q is for a surrogate: the last layer of %s is not free to follow a table", ParamStart,
 			c.start, encoding.Name())
 	}
 	patches := encoding.layout()
 	if patches.prefix != 0 {
-		exceptions.Panicf("wepe: the gate takes an encoding without prefix, %s has %d prefix rows", encoding.Name(),
+		refuse("", "the gate takes an encoding without prefix, %s has %d prefix rows", encoding.Name(),
 			patches.prefix)
 	}
 	shape := pretrained.Shape()
 	if !shape.Equal(shapes.Make(dtypes.Float32, c.prefix+patches.positions(), patches.width)) {
-		exceptions.Panicf("wepe: pretrained rows %q are %s, want float32 [%d + %d, %d] for %s: WithPrefix sets the prefix",
+		refuse("", "pretrained rows %q are %s, want float32 [%d + %d, %d] for %s: WithPrefix sets the prefix",
 			pretrained.Path(), shape, c.prefix, patches.positions(), patches.width, encoding.Name())
 	}
 	h := &Hybrid{grid: patches, Encoding: encoding, scope: c.scope, pretrained: pretrained, start: c.start}
 	h.prefix = c.prefix
 	raw := min(max(math.Log(c.gate)-math.Log1p(-c.gate), closedGate), -closedGate) // -Inf at 0, Inf at 1
-	h.gate = scalarVariable(c.scope, nameGate, dtypes.Float32, raw, c.learnGate)
+	h.gate = scalarVariable(c.scope, nameGate, raw, c.learnGate)
 	h.closed = c.gate == 0 && !c.learnGate
 	return h
 }

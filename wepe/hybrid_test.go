@@ -49,7 +49,7 @@ func TestHybrid_blends_the_patches_leaves_the_prefix_alone_and_is_exact_at_both_
 			store, v, p := pretrained(t)
 			got := run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
 				e := encoding(s)
-				h := hybridOf(New(s, rows, cols, hybridWidth).WithGate(lambda, true).WithStart(startCentred), v, e)
+				h := hybridOf(New(s, rows, cols, hybridWidth).with(kv{ParamGate: lambda}).with(kv{ParamStart: startCentred}), v, e)
 				if err := h.Start(gomlxtest.Backend()); err != nil { // moves the encoding, not the table
 					t.Fatal(err)
 				}
@@ -76,7 +76,7 @@ func TestHybrid_blends_the_patches_leaves_the_prefix_alone_and_is_exact_at_both_
 func TestHybrid_of_patches_alone_blends_all_rows(t *testing.T) {
 	store, v, p := pretrained(t)
 	got := run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
-		c := New(s, positions, 1, hybridWidth).WithGate(0.25, true)
+		c := New(s, positions, 1, hybridWidth).with(kv{ParamGate: 0.25})
 		e := c.Surrogate()
 		return []*Node{c.Hybrid(v, e).Encode(g), e.Encode(g)}
 	}), float32(0))
@@ -93,7 +93,7 @@ func TestHybrid_gate_has_the_gradient_of_the_blend_and_none_when_shut(t *testing
 			var paths []string
 			got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
 				e := encoding(s)
-				rows := hybridOf(New(s, rows, cols, hybridWidth).WithGate(lambda, true), v, e).Encode(in[0].Graph())
+				rows := hybridOf(New(s, rows, cols, hybridWidth).with(kv{ParamGate: lambda}), v, e).Encode(in[0].Graph())
 				out := []*Node{e.Encode(in[0].Graph())}
 				var values []*Node
 				for v := range s.IterVariables() {

@@ -7,9 +7,9 @@ import (
 	"math"
 	"strings"
 
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/kernel"
 )
@@ -29,12 +29,12 @@ func newLattice(c Config, scope *model.Scope) lattice {
 	l := lattice{
 		config: c,
 		scope:  scope,
-		omega3: scalarVariable(scope, nameOmega3, c.dtype, softplusInverse(c.omega3), c.learnLattice),
-		alphaScale: scalarVariable(scope, nameAlphaScale, c.dtype, c.mode.rawAlphaScale(c.alphaScale),
+		omega3: scalarVariable(scope, nameOmega3, softplusInverse(c.omega3), c.learnLattice),
+		alphaScale: scalarVariable(scope, nameAlphaScale, c.mode.rawAlphaScale(c.alphaScale),
 			c.learnAlphaScale),
 	}
-	if c.oblique() {
-		l.omega3Re = scalarVariable(scope, nameOmega3Re, c.dtype, c.omega3Re, c.learnOblique)
+	if c.omega3Re != 0 {
+		l.omega3Re = scalarVariable(scope, nameOmega3Re, c.omega3Re, false)
 	}
 	return l
 }
@@ -50,7 +50,7 @@ type view struct {
 // scalars returns a view without z, of n points.
 func (l *lattice) scalars(g *Graph, n int) (v view) {
 	c := l.config
-	omega1, omega3 := Scalar(g, c.dtype, c.omega1), ComplexNode{Im: c.mode.omega3(l.omega3.NodeValue(g))}
+	omega1, omega3 := Scalar(g, dtypes.Float32, c.omega1), ComplexNode{Im: c.mode.omega3(l.omega3.NodeValue(g))}
 	each := []*Node{omega3.Im, c.mode.alphaScale(l.alphaScale.NodeValue(g))}
 	if l.omega3Re != nil {
 		omega3.Re = l.omega3Re.NodeValue(g)
@@ -79,7 +79,7 @@ func (l *lattice) points(omega3 ComplexNode, x, y []float64) ComplexNode {
 	for i := range x {
 		re[i], im[i] = 2*c.omega1*x[i], 2*y[i]
 	}
-	along, across := ConstAsDType(g, c.dtype, re), ConstAsDType(g, c.dtype, im)
+	along, across := ConstAsDType(g, dtypes.Float32, re), ConstAsDType(g, dtypes.Float32, im)
 	if omega3.Re != nil {
 		along = Add(along, Mul(across, omega3.Re))
 	}
@@ -95,7 +95,7 @@ func (c Config) scaled(periods []float64) (out []float64) {
 				out = append(out, float64(n+1)*(factor*x))
 			}
 		}
-		factor *= c.scaleRatio
+		factor *= scaleRatio
 	}
 	return out
 }
@@ -187,9 +187,6 @@ func (c Config) numFeatures() int {
 	return parts * c.views()
 }
 
-// oblique reports whether ω3 has a real part, now or after training.
-func (c Config) oblique() bool { return c.omega3Re != 0 || c.learnOblique }
-
 // formScope is the name of the scope for the variables of an encoding. Each compression has its own, so that a saved
 // model opens only in its own form.
 func (c Config) formScope(name string) string {
@@ -206,8 +203,7 @@ func (c Config) refuseOtherForm(scope *model.Scope) {
 		path += sphereSuffix
 	}
 	if scope.Store().GetVariable(model.JoinPath(path, nameAlphaScale)) != nil {
-		exceptions.Panicf("wepe: %s = %q, but the model has the variables of another one in %q", paramCompression,
-			c.compression, path)
+		refuse("", "an encoding on %s, but the model has the variables of another one in %q", c.compression, path)
 	}
 }
 
@@ -233,7 +229,7 @@ func (l *lattice) FeatureNames() (names []string) {
 				}
 			}
 		}
-		factor *= c.scaleRatio
+		factor *= scaleRatio
 	}
 	return names
 }

@@ -3,29 +3,140 @@
 package wepe
 
 import (
+	"fmt"
 	"math"
 
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/additive"
 )
+
+// The look-up table of an encoder is a variable, not trainable, so that the model's checkpoints contain it.
+const (
+	scopeTable      = "table"
+	nameTableValues = "values" // [nodes, nodes, 4], on the sphere 6
+	nameTableKey    = "key"    // of earlier versions: what the table was computed from
+)
+
+// worstTable is the largest error of a feature for which a table is built. Between the tolerance and this, Warning
+// names the error: tables of earlier versions have more nodes on such lattices.
+const worstTable = 1e-2
+
+// tolerance is the largest error of a feature of which Warning does not tell.
+func (c compression) tolerance() float64 {
+	if c == compressSphere {
+		return 1e-3
+	}
+	return 1e-5 // on the default lattice 256 nodes err by 9e-8
+}
+
+// openTable opens the stored table, or builds it. It panics with Refused if the table's features would err by more than
+// worstTable, or if the stored table is of another lattice or form.
+func (e *Encoder) openTable() {
+	scope := e.scope.At(scopeTable)
+	if scope.GetVariable(nameTableKey) != nil {
+		if err := scope.DeleteVariable(nameTableKey); err != nil {
+			exceptions.Panicf("wepe: %v", err)
+		}
+	}
+	v, nodes := scope.GetVariable(nameTableValues), tableNodes
+	if v != nil && v.Shape().Rank() == 3 {
+		nodes = max(v.Shape().Dim(0), 2)
+	}
+	scalars, err := e.Scalars()
+	if err != nil {
+		exceptions.Panicf("%v", err)
+	}
+	e.table, err = newHostTable(e.config, scalars["omega3"], nodes)
+	if err != nil {
+		exceptions.Panicf("wepe: table: %v", err)
+	}
+	if v == nil {
+		values := e.table.values()
+		if bound := e.table.errorBound(values, scalars["alpha_scale"]); bound > worstTable {
+			refuse("", "features from %v may err by %.2g, more than %g: evaluate without a table", e.table, bound, worstTable)
+		}
+		stored := filled(values, nodes, nodes, e.table.channels())
+		if v, err = scope.CreateVariable(nameTableValues, stored); err != nil {
+			exceptions.Panicf("wepe: table in %q: %v", scope.Scope(), err)
+		}
+	}
+	v.SetTrainable(false) // variables from a checkpoint are trainable
+	if err := e.checkTable(v); err != nil {
+		panic(err)
+	}
+	e.nodes = v
+}
+
+// checkTable recomputes a few nodes, on the border and inside, and returns an error if the stored ones differ by more
+// than float32 rounds.
+func (e *Encoder) checkTable(v *model.Variable) error {
+	t := e.table
+	if want := []int{t.nodes, t.nodes, t.channels()}; v.Shape().Rank() != 3 || v.Shape().Dim(1) != want[1] ||
+		v.Shape().Dim(2) != want[2] {
+		return Refused{Reason: fmt.Sprintf("variable %q is %s, want %d", v.Path(), v.Shape(), want)}
+	}
+	stored, err := flat(v)
+	if err != nil {
+		return err
+	}
+	node := t.node()
+	u, w := t.extents()
+	last := t.nodes - 1
+	for _, row := range []int{0, last / 3, last} {
+		for _, col := range []int{0, last / 2, last} {
+			at := (row*t.nodes + col) * t.channels()
+			for i, want := range node(u*float64(col)/float64(last), w*float64(row)/float64(last)) {
+				if got := stored[at+i]; !(math.Abs(got-want) <= 1e-6*max(1, math.Abs(want))) {
+					return Refused{Reason: fmt.Sprintf("variable %q is not %v over %g × %g periods: node (%d, %d) is %g, want %g",
+						v.Path(), t, u, w, row, col, got, want)}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// tableWarning reports the error bound of the features if training α_scale has raised it above the tolerance; otherwise
+// it is empty.
+func (e *Encoder) tableWarning() string {
+	if e.config.evaluation != evaluateTable {
+		return ""
+	}
+	scalars, err := e.Scalars()
+	if err != nil {
+		return err.Error()
+	}
+	values, err := flat(e.nodes)
+	if err != nil {
+		return err.Error()
+	}
+	bound := e.table.errorBound(values, scalars["alpha_scale"])
+	if bound <= e.config.compression.tolerance() {
+		return ""
+	}
+	return fmt.Sprintf("%s: at α_scale = %.3g, features from %v may err by %.2g", e.Name(), scalars["alpha_scale"], e.table,
+		bound)
+}
 
 // lookUpPatches returns ℘ and ℘′ of the patches from the stored table, mathematics.md (7.1) and (7.3). The points are
 // known while the graph is built, so the principal parts are computed in float64; float32 would lose digits where they
 // dominate.
 func (e *Encoder) lookUpPatches(g *Graph) (p, pPrime ComplexNode) {
-	key, nodes := e.mustOpenTable(g) // [resolution, resolution, 4]
-	perU, perV := key.periods()
-	extU, extV := key.extents()
-	last := float64(key.Resolution - 1)
+	t, nodes := e.table, e.nodes.NodeValue(g) // [nodes, nodes, 4]
+	extU, extV := t.extents()
+	last := float64(t.nodes - 1)
 	var x, y []float64 // in nodes
 	poles := make([][]float64, 4)
 	u, v := e.config.centres()
 	for i := range u {
-		tx, dx := cellOffsets(u[i]*perU - math.Round(u[i]*perU))
-		ty, dy := cellOffsets(v[i]*perV - math.Round(v[i]*perV))
+		tx, dx := cellOffsets(u[i]*t.u - math.Round(u[i]*t.u))
+		ty, dy := cellOffsets(v[i]*t.v - math.Round(v[i]*t.v))
 		x, y = append(x, tx*last/extU), append(y, ty*last/extV)
-		for j, f := range realParts(key.principalParts(dx, dy)) {
+		for j, f := range realParts(t.principalParts(dx, dy)) {
 			poles[j] = append(poles[j], f)
 		}
 	}
@@ -36,12 +147,12 @@ func (e *Encoder) lookUpPatches(g *Graph) (p, pPrime ComplexNode) {
 
 // lookUpSphere returns the features of the patches from the stored table.
 func (e *Encoder) lookUpSphere(g *Graph) *Node {
-	key, nodes := e.mustOpenTable(g) // [resolution, resolution, 6]
+	nodes := e.nodes.NodeValue(g) // [nodes, nodes, 6]
 	x, y := e.config.patches()
 	place := func(periods []float64) []float64 {
 		periods = e.config.scaled(periods)
 		for i, x := range periods {
-			periods[i] = (x - math.Floor(x)) * float64(key.Resolution-1)
+			periods[i] = (x - math.Floor(x)) * float64(e.table.nodes-1)
 		}
 		return periods
 	}
@@ -89,4 +200,13 @@ func channel(x *Node, index int) *Node {
 	one := make([]float64, x.Shape().Dim(-1))
 	one[index] = 1
 	return ReduceSum(Mul(x, alongLast(ConstAsDType(x.Graph(), x.DType(), one), x.Rank())), -1)
+}
+
+// filled returns a float32 tensor with the given elements.
+func filled(values []float64, dims ...int) *tensors.Tensor {
+	rounded := make([]float32, len(values))
+	for i, v := range values {
+		rounded[i] = float32(v)
+	}
+	return tensors.FromFlatDataAndDimensions(rounded, dims...)
 }

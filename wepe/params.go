@@ -8,106 +8,98 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// Names of the hyperparameters. The rows of settings describe their meaning and their values.
+// Hyperparameters, which [Config.FromScope] reads from the scope: their names, with symbol, unit and default. Their
+// effect is described in [Config.settings], whose text the command line prints.
 const (
-	paramProjection = "wepe_projection"
-	paramDerivative = "wepe_derivative"
+	ParamMode       = "wepe_mode"       // "paper" (default) or "release"
+	ParamProjection = "wepe_projection" // "linear" (default) or "mlp"
+	ParamDropout    = "wepe_dropout"    // a rate, of the MLP; default 0.05
+	ParamDerivative = "wepe_derivative" // default true
 
-	paramOmega1       = "wepe_omega1"
-	paramOmega3Re     = "wepe_omega3_re"
-	paramG2           = "wepe_g2"
-	paramG3           = "wepe_g3"
-	paramArea         = "wepe_area"
-	paramLearnOblique = "wepe_learn_oblique"
-	paramHarmonics    = "wepe_harmonics"
-	paramScales       = "wepe_scales"
+	ParamOmega3       = "wepe_omega3"        // ω3′; default 0: ω1
+	ParamOmega3Re     = "wepe_omega3_re"     // Re ω3; default 0: a rectangular lattice
+	ParamG2           = "wepe_g2"            // g2; default 0: the half-periods
+	ParamG3           = "wepe_g3"            // g3; default 0: the half-periods
+	ParamArea         = "wepe_area"          // in cells of the default lattice; default 0: the lattice's own
+	ParamLearnLattice = "wepe_learn_lattice" // default true
+	ParamHarmonics    = "wepe_harmonics"     // z, 2z, 3z, …; default 1
+	ParamScales       = "wepe_scales"        // lattices of one form, each half as large as the last; default 1
 
-	paramAlphaU      = "wepe_alpha_u"
-	paramOffsetU     = "wepe_offset_u"
-	paramOffsetV     = "wepe_offset_v"
-	paramShift       = "wepe_shift"
-	paramRows        = "wepe_rows"
-	paramCols        = "wepe_cols"
-	paramCompression = "wepe_compression"
-	paramAlphaScale  = "wepe_alpha_scale"
+	ParamAlphaU          = "wepe_alpha_u"           // α_u, in periods 2ω1; default 0.4, on the sphere 1
+	ParamAlphaV          = "wepe_alpha_v"           // α_v, in periods 2ω3; default 0.4, on the sphere 1
+	ParamOffsetU         = "wepe_offset_u"          // in periods 2ω1; default 0
+	ParamOffsetV         = "wepe_offset_v"          // in periods 2ω3; default 0
+	ParamShift           = "wepe_shift"             // in patches; default 0
+	ParamRows            = "wepe_rows"              // in patches; default 0: the grid's own
+	ParamCols            = "wepe_cols"              // in patches; default 0: the grid's own
+	ParamAlphaScale      = "wepe_alpha_scale"       // α_scale; default 0: 0.15, on the sphere 1
+	ParamLearnAlphaScale = "wepe_learn_alpha_scale" // default true
+	ParamBetaPos         = "wepe_beta_pos"          // β_pos; default 0.8
+	ParamLearnBetaPos    = "wepe_learn_beta_pos"    // default true
 
-	paramEvaluation = "wepe_evaluation"
+	ParamKappa  = "wepe_kappa"   // κ, in units of 1e-8; default 15
+	ParamCLarge = "wepe_c_large" // C_large; default 500
 
-	paramTable      = "wepe_table"
-	paramTableError = "wepe_table_error"
+	ParamSurrogate      = "wepe_surrogate"       // "paper" (default), "svhn" or "sweep"
+	ParamSurrogateBeta  = "wepe_surrogate_beta"  // β; default 0: the surrogate's
+	ParamSurrogateGamma = "wepe_surrogate_gamma" // γ; default 0: the surrogate's
 
-	paramSurrogateBeta  = "wepe_surrogate_beta"
-	paramSurrogateGamma = "wepe_surrogate_gamma"
-
-	paramStart = "wepe_start"
+	ParamGate      = "wepe_gate"       // λ; default 0.12
+	ParamLearnGate = "wepe_learn_gate" // default true
+	ParamStart     = "wepe_start"      // "drawn" (default), "centred" or "fitted"
 )
 
 // settings are the rows of the hyperparameters.
 func (c *Config) settings() []setting.Row {
 	const huge = math.MaxFloat32
 	return []setting.Row{
-		setting.Choice("wepe_mode", &c.mode, "what ω3′ and the scalars mean", paper, release),
-		setting.Choice(paramProjection, &c.projection, "the map from features to vectors", linear, mlp),
-		setting.Number("wepe_dropout", &c.dropout, 0, 0.999, "the dropout rate inside the MLP projection"),
-		setting.Switch(paramDerivative, &c.derivative, "whether ℘′ joins ℘: twice as many features per patch"),
+		setting.Choice(ParamMode, &c.mode, "what ω3′ and the scalars mean", paper, release),
+		setting.Choice(ParamProjection, &c.projection, "the map from features to vectors", linear, mlp),
+		setting.Number(ParamDropout, &c.dropout, 0, 0.999, "the dropout rate inside the MLP projection"),
+		setting.Switch(ParamDerivative, &c.derivative, "whether ℘′ joins ℘: twice as many features per patch"),
 
-		setting.Number(paramOmega1, &c.omega1, minOmega3, maxOmega3,
-			"the real half-period ω1; 1 in mode release where g3 is not 0"),
-		setting.Number("wepe_omega3", &c.omega3, 0, maxOmega3,
+		setting.Number(ParamOmega3, &c.omega3, 0, maxOmega3,
 			"ω3′, the modulus of the imaginary half-period, at first; 0 for ω1 (paper) or softplus(0.12) (release)"),
-		setting.Number(paramOmega3Re, &c.omega3Re, -maxOmega3, maxOmega3,
-			"the real part of ω3 at first; ω1/2 with ω3′ = √3/2·ω1 is the hexagonal lattice"),
-		setting.Number(paramG2, &c.g2, -huge, huge, "the invariant g2; release ignores it"),
-		setting.Number(paramG3, &c.g3, -huge, huge,
+		setting.Number(ParamOmega3Re, &c.omega3Re, -maxOmega3, maxOmega3,
+			"the real part of ω3, fixed; ω1/2 with ω3′ = √3/2·ω1 is the hexagonal lattice"),
+		setting.Number(ParamG2, &c.g2, -huge, huge, "the invariant g2; release ignores it"),
+		setting.Number(ParamG3, &c.g3, -huge, huge,
 			"the invariant g3; with g2 it gives ω1 and ω3, in release it chooses between two square lattices"),
-		setting.Number(paramArea, &c.area, 0, 1e6,
+		setting.Number(ParamArea, &c.area, 0, 1e6,
 			"the area of the cell at first, in cells of the default lattice; 0 leaves the half-periods as they are"),
-		setting.Switch("wepe_learn_lattice", &c.learnLattice, "whether ω3′ is trained"),
-		setting.Switch(paramLearnOblique, &c.learnOblique, "whether the real part of ω3 is trained"),
-		setting.Number(paramHarmonics, &c.harmonics, 1, 8,
+		setting.Switch(ParamLearnLattice, &c.learnLattice, "whether ω3′ is trained"),
+		setting.Number(ParamHarmonics, &c.harmonics, 1, 8,
 			"the number of multiples z, 2z, 3z, …, each with its own features"),
-		setting.Number(paramScales, &c.scales, 1, 8, "the number of lattices of one form, each with its own features"),
-		setting.Number("wepe_scale_ratio", &c.scaleRatio, 1.0/8, 8, "how much smaller each lattice is than the one before"),
+		setting.Number(ParamScales, &c.scales, 1, 8,
+			"the number of lattices of one form, each half as large as the one before, with its own features"),
 
-		setting.Number(paramAlphaU, &c.alphaU, minSpan, maxSpan,
+		setting.Number(ParamAlphaU, &c.alphaU, minSpan, maxSpan,
 			"the part of the period 2ω1 that the columns span; above 1/2 a patch may meet a pole"),
-		setting.Number("wepe_alpha_v", &c.alphaV, minSpan, maxSpan, "the part of the period 2ω3 that the rows span"),
-		setting.Number(paramOffsetU, &c.offsetU, -1, 1, "the left edge of the grid in periods 2ω1; α_u·u is added to it"),
-		setting.Number(paramOffsetV, &c.offsetV, -1, 1, "the upper edge of the grid in periods 2ω3; α_v·v is added to it"),
-		setting.Number(paramShift, &c.shift, 0, 1,
+		setting.Number(ParamAlphaV, &c.alphaV, minSpan, maxSpan, "the part of the period 2ω3 that the rows span"),
+		setting.Number(ParamOffsetU, &c.offsetU, -1, 1, "the left edge of the grid in periods 2ω1; α_u·u is added to it"),
+		setting.Number(ParamOffsetV, &c.offsetV, -1, 1, "the upper edge of the grid in periods 2ω3; α_v·v is added to it"),
+		setting.Number(ParamShift, &c.shift, 0, 1,
 			"how far the grid moves in a training step at most, in patches, at random"),
-		setting.Number(paramRows, &c.trainedRows, 0, maxSide, "the rows of patches in training; 0 for the grid's own"),
-		setting.Number(paramCols, &c.trainedCols, 0, maxSide, "the columns of patches in training; 0 for the grid's own"),
-		setting.Choice(paramCompression, &c.compression, "what makes features of ℘ and ℘′", compressTanh, compressSphere),
-		setting.Number(paramAlphaScale, &c.alphaScale, 0, 1e6,
+		setting.Number(ParamRows, &c.trainedRows, 0, maxSide, "the rows of patches in training; 0 for the grid's own"),
+		setting.Number(ParamCols, &c.trainedCols, 0, maxSide, "the columns of patches in training; 0 for the grid's own"),
+		setting.Number(ParamAlphaScale, &c.alphaScale, 0, 1e6,
 			"α_scale at first, a factor on the values before they are compressed; 0: 0.15, on the sphere 1"),
-		setting.Switch("wepe_learn_alpha_scale", &c.learnAlphaScale, "whether α_scale is trained"),
-		setting.Number("wepe_beta_pos", &c.betaPos, -1e6, 1e6, "the factor β_pos of all rows at first"),
-		setting.Switch("wepe_learn_beta_pos", &c.learnBetaPos, "whether β_pos is trained"),
+		setting.Switch(ParamLearnAlphaScale, &c.learnAlphaScale, "whether α_scale is trained"),
+		setting.Number(ParamBetaPos, &c.betaPos, -1e6, 1e6, "the factor β_pos of all rows at first"),
+		setting.Switch(ParamLearnBetaPos, &c.learnBetaPos, "whether β_pos is trained"),
 
-		setting.Choice(paramEvaluation, &c.evaluation, "how ℘ is evaluated: nothing for exact (paper), sum (release)",
-			evaluateExact, evaluateSum, evaluateTable, ""),
-		setting.Number("wepe_sum_cut", &c.sum.Cut, 1, 1000, "the largest index of a lattice point in the sum"),
-		setting.Number("wepe_kappa", &c.sum.Kappa, 1e-3, 1e8, "κ of κε, ε = 1e-8: how near to a pole the sum looks away"),
-		setting.Number("wepe_c_large", &c.sum.CLarge, -huge, huge, "C_large, the value of the sum at a pole"),
-		setting.Number("wepe_term_clip", &c.sum.TermClip, 1e-6, huge, "the bound on a term of the sum"),
-		setting.Number("wepe_final_clip", &c.sum.FinalClip, 1e-6, huge, "the bound on the sum's results"),
+		setting.Number(ParamKappa, &c.sum.Kappa, 1e-3, 1e8,
+			"κ of the truncated sum: terms nearer to a pole than κε, ε = 1e-8, are dropped"),
+		setting.Number(ParamCLarge, &c.sum.CLarge, -huge, huge, "C_large, the value of the truncated sum at a pole"),
 
-		setting.Choice(paramTable, &c.tableKind, "values stored in the look-up table; on the sphere always both points",
-			deflatedTable, rawTable),
-		setting.Number("wepe_table_resolution", &c.tableResolution, 2, maxTableResolution,
-			"smallest number of nodes along each side of the look-up table"),
-		setting.Number(paramTableError, &c.tableError, 0, 2,
-			"largest error of a feature from a deflated table, which gives the number of nodes; 0: 1e-5, on the sphere 1e-3"),
-
-		setting.Choice("wepe_surrogate", &c.surrogate, "the surrogate whose β and γ are taken at first",
+		setting.Choice(ParamSurrogate, &c.surrogate, "the surrogate whose β and γ are taken at first",
 			append(surrogateNames(), "")...),
-		setting.Number(paramSurrogateBeta, &c.beta, 0, maxSurrogate, "β at first; 0 for the named surrogate's"),
-		setting.Number(paramSurrogateGamma, &c.gamma, 0, maxSurrogate, "γ at first; 0 for the named surrogate's"),
+		setting.Number(ParamSurrogateBeta, &c.beta, 0, maxSurrogate, "β at first; 0 for the named surrogate's"),
+		setting.Number(ParamSurrogateGamma, &c.gamma, 0, maxSurrogate, "γ at first; 0 for the named surrogate's"),
 
-		setting.Number("wepe_gate", &c.gate, 0, 1, "λ at first: 0 is the pretrained model, and stays"),
-		setting.Switch("wepe_learn_gate", &c.learnGate, "whether λ is trained"),
-		setting.Choice(paramStart, &c.start,
+		setting.Number(ParamGate, &c.gate, 0, 1, "λ at first: 0 is the pretrained model, and stays"),
+		setting.Switch(ParamLearnGate, &c.learnGate, "whether λ is trained"),
+		setting.Choice(ParamStart, &c.start,
 			"where the encoding starts, before training: as drawn, with the mean row of the "+
 				"table's patches, or, the surrogate, as near to them as its last layer comes", startDrawn, startCentred,
 			startFitted),
@@ -123,10 +115,7 @@ const (
 	defaultBetaPos    = 0.8
 	defaultDropout    = 0.05 // the release's (its DHVT uses 0.08)
 
-	defaultScaleRatio      = 2    // an octave
-	defaultTableResolution = 256  // the paper's
-	defaultTableError      = 1e-5 // on the default lattice 256 nodes err by 9e-8
-	minTableError          = 1e-9
+	scaleRatio = 2 // of the sizes of neighbouring lattices: an octave
 
 	minSpan, maxSpan = 1e-4, 100
 	maxSide          = 16384 // of a grid
@@ -140,7 +129,9 @@ const (
 	minOmega3, maxOmega3 = 1e-3, 1e3
 )
 
-// mode selects the meaning of ω3′ and of the scalars, see [Config.AsReleased].
+// mode is what ω3′ and the scalars mean (wepe_mode). In "paper" the half-periods are ω1 and iω3′. In "release", the
+// authors' code, the lattice stays square and ω3′ = clamp(softplus(raw), 0.02, 8) only stretches Im z; α_scale =
+// clamp(exp(raw), 0.002, 0.8); ℘ is the truncated sum.
 type mode string
 
 const (
@@ -153,20 +144,22 @@ type compression string
 
 const (
 	compressTanh   compression = "tanh"   // tanh(α_scale·f) of the four parts of ℘ and ℘′, as in the paper
-	compressSphere compression = "sphere" // ℘ and ℘′ on the Riemann sphere, three numbers each, see Sphere; in mode paper
+	compressSphere compression = "sphere" // ℘ and ℘′ on the Riemann sphere, three numbers each; in mode paper
 )
 
-// Maps from the features of a patch to its vector, see [Config.WithMLP].
+// Maps from the features of a patch to its vector.
 const (
-	linear = "linear"
-	mlp    = "mlp"
+	linear = "linear" // one dense layer and LayerNorm
+	mlp    = "mlp"    // dense to width/2, LayerNorm, exact GELU, dropout, dense to width, LayerNorm
 )
 
-// How ℘ is evaluated: values of wepe_evaluation.
+// evaluation is how ℘ is evaluated.
+type evaluation string
+
 const (
-	evaluateExact = "exact" // function P
-	evaluateSum   = "sum"   // latticeSum
-	evaluateTable = "table" // a look-up table, with a fixed ω3′
+	evaluateExact evaluation = "exact"
+	evaluateSum   evaluation = "sum"   // latticeSum
+	evaluateTable evaluation = "table" // a look-up table, with a fixed ω3′
 )
 
 // How the encoding of a Hybrid starts, mathematics.md (9.3) and (9.4).

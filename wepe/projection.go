@@ -3,7 +3,6 @@
 package wepe
 
 import (
-	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers"
 	"github.com/gomlx/gomlx/ml/layers/activation"
@@ -28,10 +27,10 @@ func newProjection(c Config, scope *model.Scope) projection {
 	p := projection{config: c, scope: scope}
 	features := c.numFeatures()
 	if c.projection == mlp {
-		p.hidden = newDenseNorm(scope.In(scopeHidden), c.dtype, weight.Normal(linearStd), features, c.width/2)
-		p.final = newDenseNorm(scope.In(scopeOutput), c.dtype, weight.Normal(linearStd), c.width/2, c.width)
+		p.hidden = newDenseNorm(scope.In(scopeHidden), weight.Normal(linearStd), features, c.width/2)
+		p.final = newDenseNorm(scope.In(scopeOutput), weight.Normal(linearStd), c.width/2, c.width)
 	} else {
-		p.final = newDenseNorm(scope, c.dtype, weight.Normal(linearStd), features, c.width)
+		p.final = newDenseNorm(scope, weight.Normal(linearStd), features, c.width)
 	}
 	return p
 }
@@ -47,14 +46,14 @@ func (p projection) apply(x *Node) *Node {
 const layerNormDelta = 1e-5 // torch's LayerNorm default, also in the release
 
 // dense maps [n, inputs] to [n, outputs]. Like layerNorm, it stores its variables, so that it can be applied more than
-// once in a graph, and computes in one dtype, float32 by default, independent of the model's.
+// once in a graph, and computes in float32, independent of the model's dtype.
 type dense struct{ weights, biases *model.Variable }
 
-func newDense(scope *model.Scope, dtype dtypes.DType, weights weight.Fill, inputs, outputs int) dense {
+func newDense(scope *model.Scope, weights weight.Fill, inputs, outputs int) dense {
 	scope = scope.In(scopeDense)
 	return dense{
-		weights: weight.Variable(scope, "weights", dtype, weights, inputs, outputs),
-		biases:  weight.Variable(scope, "biases", dtype, weight.Constant(0), outputs),
+		weights: weight.Float32(scope, "weights", weights, inputs, outputs),
+		biases:  weight.Float32(scope, "biases", weight.Constant(0), outputs),
 	}
 }
 
@@ -65,11 +64,11 @@ func (d dense) apply(x *Node) *Node {
 // layerNorm normalizes each row of [n, width].
 type layerNorm struct{ gain, offset *model.Variable }
 
-func newLayerNorm(scope *model.Scope, dtype dtypes.DType, width int) layerNorm {
+func newLayerNorm(scope *model.Scope, width int) layerNorm {
 	scope = scope.In(scopeNorm)
 	return layerNorm{
-		gain:   weight.Variable(scope, "gain", dtype, weight.Constant(1), width),
-		offset: weight.Variable(scope, "offset", dtype, weight.Constant(0), width),
+		gain:   weight.Float32(scope, "gain", weight.Constant(1), width),
+		offset: weight.Float32(scope, "offset", weight.Constant(0), width),
 	}
 }
 
@@ -86,8 +85,8 @@ type denseNorm struct {
 	layerNorm
 }
 
-func newDenseNorm(scope *model.Scope, dtype dtypes.DType, weights weight.Fill, inputs, outputs int) denseNorm {
-	return denseNorm{newDense(scope, dtype, weights, inputs, outputs), newLayerNorm(scope, dtype, outputs)}
+func newDenseNorm(scope *model.Scope, weights weight.Fill, inputs, outputs int) denseNorm {
+	return denseNorm{newDense(scope, weights, inputs, outputs), newLayerNorm(scope, outputs)}
 }
 
 func (d denseNorm) apply(x *Node) *Node { return d.layerNorm.apply(d.dense.apply(x)) }

@@ -122,15 +122,15 @@ func releaseStore(t *testing.T, meta releaseMeta, name string) (store *model.Sto
 	f.Set("beta_pos", []float64{c.BetaPos})
 	return f.Store, func(s *model.Scope) *Config {
 		config := New(s, c.Rows, c.Cols, meta.Width).WithPrefix(1).
-			with(kv{"wepe_mode": release, paramOmega1: meta.Omega1,
-				paramDerivative: f.Get(params + "projection.0.weight").Shape[1] == 4},
+			with(kv{ParamMode: release, byOmega1: meta.Omega1,
+				ParamDerivative: f.Get(params + "projection.0.weight").Shape[1] == 4},
 				ofSpan(meta.CoordinateScale, meta.CoordinateScale))
 		config.sum = meta.sum()
 		if mlp {
-			config.with(kv{paramProjection: "mlp"})
+			config.with(kv{ParamProjection: "mlp"})
 		}
 		if strings.HasPrefix(name, "g3_") {
-			config.with(kv{paramG2: meta.G3Case.G2, paramG3: meta.G3Case.G3})
+			config.with(kv{ParamG2: meta.G3Case.G2, ParamG3: meta.G3Case.G3})
 		}
 		return config
 	}, g.Store

@@ -33,7 +33,7 @@ func TestScalars_without_a_value_are_an_error_that_names_them(t *testing.T) {
 		refuses := func(want string) {
 			t.Helper()
 			_, err := of.Scalars()
-			refused(t, c.path, err, want)
+			failed(t, c.path, err, want)
 		}
 		raw := store.GetVariable(c.path)
 		setValue(t, store, c.path, tensors.FromScalar(float32(1)))
@@ -79,27 +79,27 @@ func TestScalars_are_the_settings_and_only_the_learned_ones_train(t *testing.T) 
 		frozen []string
 	}{
 		{"paper", encoder, nil, scalars{"omega3": square, "alpha_scale": 0.15, "beta_pos": 0.8}, nil},
-		{"release", encoder, kv{"wepe_mode": "release"}, scalars{"omega3": 0.7549461, "alpha_scale": 0.15, "beta_pos": 0.8},
+		{"release", encoder, kv{ParamMode: "release"}, scalars{"omega3": 0.7549461, "alpha_scale": 0.15, "beta_pos": 0.8},
 			nil},
-		{"ablations", encoder, kv{"wepe_learn_lattice": false, "wepe_learn_alpha_scale": false, "wepe_learn_beta_pos": false,
-			"wepe_beta_pos": 1.0, "wepe_omega3": 1.5, paramAlphaScale: 0.3}, scalars{"omega3": 1.5, "alpha_scale": 0.3,
+		{"ablations", encoder, kv{ParamLearnLattice: false, ParamLearnAlphaScale: false, ParamLearnBetaPos: false,
+			ParamBetaPos: 1.0, ParamOmega3: 1.5, ParamAlphaScale: 0.3}, scalars{"omega3": 1.5, "alpha_scale": 0.3,
 			"beta_pos": 1},
 			[]string{"alpha_scale_raw", "beta_pos", "omega3_raw"}},
-		{"leaning", encoder, kv{paramOmega3Re: 0.25}, scalars{"omega3": square, "omega3_re": 0.25, "alpha_scale": 0.15,
+		{"leaning", encoder, kv{ParamOmega3Re: 0.25}, scalars{"omega3": square, "omega3_re": 0.25, "alpha_scale": 0.15,
 			"beta_pos": 0.8}, []string{"omega3_re"}},
 		{"bias", func(s *model.Scope, _ *model.Variable) reporter { return New(s, rows, cols, 1).FromScope().Bias(2) },
-			kv{paramAlphaScale: 0.3, paramOmega1: 1.5, "wepe_omega3": 0.8, paramOmega3Re: 0.2, paramLearnOblique: true},
-			scalars{"omega3": 0.8, "alpha_scale": 0.3, "omega3_re": 0.2}, nil},
-		{"surrogate", surrogate, kv{paramSurrogateBeta: 0.7, paramSurrogateGamma: 0.3},
+			kv{ParamAlphaScale: 0.3, ParamOmega3: 0.8, ParamOmega3Re: 0.2},
+			scalars{"omega3": 0.8, "alpha_scale": 0.3, "omega3_re": 0.2}, []string{"omega3_re"}},
+		{"surrogate", surrogate, kv{ParamSurrogateBeta: 0.7, ParamSurrogateGamma: 0.3},
 			scalars{"omega3": field, "beta": 0.7, "gamma": 0.3, "strength": 1, "scale": 0.05}, fixed},
-		{"study", surrogate, kv{"wepe_surrogate": surrogateSweep, paramSurrogateBeta: 0.01, paramSurrogateGamma: 0.5},
+		{"study", surrogate, kv{ParamSurrogate: surrogateSweep, ParamSurrogateBeta: 0.01, ParamSurrogateGamma: 0.5},
 			scalars{"omega3": field, "beta": 0.01, "gamma": 0.5, "strength": 1, "scale": 0.05},
 			[]string{"a", "b", "beta_raw", "gamma_raw", "modulation", "strength"}},
-		{"hybrid", hybrid, kv{"wepe_gate": 0.3, "wepe_learn_gate": false},
+		{"hybrid", hybrid, kv{ParamGate: 0.3, ParamLearnGate: false},
 			scalars{"lambda": 0.3, "omega3": square, "alpha_scale": 0.15, "beta_pos": 0.8}, []string{"gate_raw"}},
-		{"shut", hybrid, kv{"wepe_gate": 0}, scalars{"lambda": 0, "omega3": square, "alpha_scale": 0.15, "beta_pos": 0.8},
+		{"shut", hybrid, kv{ParamGate: 0}, scalars{"lambda": 0, "omega3": square, "alpha_scale": 0.15, "beta_pos": 0.8},
 			nil},
-		{"open", hybrid, kv{"wepe_gate": 1}, scalars{"lambda": 1, "omega3": square, "alpha_scale": 0.15, "beta_pos": 0.8},
+		{"open", hybrid, kv{ParamGate: 1}, scalars{"lambda": 1, "omega3": square, "alpha_scale": 0.15, "beta_pos": 0.8},
 			nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

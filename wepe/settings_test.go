@@ -3,6 +3,7 @@
 package wepe
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -26,29 +27,41 @@ func read(rows []setting.Row, params []kv) {
 	setting.Read(store.RootScope(), rows)
 }
 
-// with sets hyperparameters of a configuration without changing its scope.
-func (c *Config) with(params ...kv) *Config { read(c.settings(), params); return c }
+// Parts of a configuration that are no hyperparameters, for with.
+const byEvaluation, byCompression, byOmega1 = "evaluation", "compression", "ω1"
 
-func ofHalfPeriods(omega1, omega3 float64) kv { return kv{paramOmega1: omega1, "wepe_omega3": omega3} }
-func ofSpan(alphaU, alphaV float64) kv        { return kv{paramAlphaU: alphaU, "wepe_alpha_v": alphaV} }
-func ofOblique(re float64, learn bool) kv     { return kv{paramOmega3Re: re, paramLearnOblique: learn} }
+var byTable = kv{byEvaluation: evaluateTable}
 
-// ofTable is a table with a number of nodes, whatever its error.
-func ofTable(kind tableKind, resolution int) kv {
-	return kv{paramEvaluation: evaluateTable, paramTable: kind, "wepe_table_resolution": resolution, paramTableError: 2}
+// with sets parts of a configuration, and hyperparameters, without changing its scope.
+func (c *Config) with(params ...kv) *Config {
+	read(c.settings(), params)
+	for _, some := range params {
+		for name, value := range some {
+			switch name {
+			case byEvaluation:
+				c.evaluation = value.(evaluation)
+			case byCompression:
+				c.compression = value.(compression)
+			case byOmega1:
+				c.omega1 = value.(float64)
+			}
+		}
+	}
+	return c
 }
+
+func ofHalfPeriods(omega1, omega3 float64) kv { return kv{byOmega1: omega1, ParamOmega3: omega3} }
+func ofSpan(alphaU, alphaV float64) kv        { return kv{ParamAlphaU: alphaU, ParamAlphaV: alphaV} }
 
 func TestEvery_setting_reaches_its_encoder_and_no_other_changes(t *testing.T) {
 	changed := kv{
-		"wepe_mode": "release", paramProjection: "mlp", "wepe_dropout": 0.2, paramDerivative: false, paramOmega1: 2.5,
-		"wepe_omega3": 1.5, paramOmega3Re: 0.3, paramG2: 0.5, paramG3: 0.1, paramArea: 1.0, "wepe_learn_lattice": false,
-		paramLearnOblique: true, paramHarmonics: 2, paramOffsetU: 0.2, paramOffsetV: -0.3, paramCompression: "sphere",
-		paramScales: 3, "wepe_scale_ratio": 1.5, paramAlphaU: 0.3, "wepe_alpha_v": 0.2, paramAlphaScale: 0.25,
-		"wepe_learn_alpha_scale": false, "wepe_beta_pos": 1.0, "wepe_learn_beta_pos": false, paramEvaluation: "sum",
-		"wepe_sum_cut": 5, "wepe_kappa": 60.0, "wepe_c_large": 2000.0, "wepe_term_clip": 70.0, "wepe_final_clip": 90.0,
-		paramTable: "raw", "wepe_table_resolution": 33, paramTableError: 0.5, "wepe_surrogate": "svhn",
-		paramSurrogateBeta: 0.3, paramSurrogateGamma: 0.4, "wepe_gate": 0.5, "wepe_learn_gate": false,
-		paramStart: startFitted, paramRows: 6, paramCols: 10, paramShift: 0.5,
+		ParamMode: "release", ParamProjection: "mlp", ParamDropout: 0.2, ParamDerivative: false,
+		ParamOmega3: 1.5, ParamOmega3Re: 0.3, ParamG2: 0.5, ParamG3: 0.1, ParamArea: 1.0, ParamLearnLattice: false,
+		ParamHarmonics: 2, ParamOffsetU: 0.2, ParamOffsetV: -0.3, ParamScales: 3, ParamAlphaU: 0.3, ParamAlphaV: 0.2, ParamAlphaScale: 0.25,
+		ParamLearnAlphaScale: false, ParamBetaPos: 1.0, ParamLearnBetaPos: false,
+		ParamKappa: 60.0, ParamCLarge: 2000.0, ParamSurrogate: "svhn",
+		ParamSurrogateBeta: 0.3, ParamSurrogateGamma: 0.4, ParamGate: 0.5, ParamLearnGate: false,
+		ParamStart: startFitted, ParamRows: 6, ParamCols: 10, ParamShift: 0.5,
 	}
 	if names := Params(); len(names) != len(changed) {
 		t.Errorf("%d settings, want the %d of this test", len(names), len(changed))
@@ -74,10 +87,20 @@ func built(store *model.Store, settings ...kv) (e *Encoder, err error) {
 	return e, err
 }
 
-func refused(t *testing.T, what string, err error, want string) {
+// refused fails unless err refuses a hyperparameter.
+func refused(t *testing.T, what string, err error, param string) {
+	t.Helper()
+	var refusal Refused
+	if !errors.As(err, &refusal) || refusal.Param != param {
+		t.Errorf("%s: error %v, want a refusal of %q", what, err, param)
+	}
+}
+
+// failed fails unless err says what it is about.
+func failed(t *testing.T, what string, err error, want string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("%s: error %v, want a refusal with %q", what, err, want)
+		t.Errorf("%s: error %v, want one with %q", what, err, want)
 	}
 }
 
@@ -89,10 +112,9 @@ func TestThe_bounds_of_half_periods_and_sums_are_allowed(t *testing.T) {
 			}
 		}
 	}
-	for _, least := range []kv{{"wepe_sum_cut": 1}, {"wepe_kappa": 1e-3}, {"wepe_term_clip": 1e-6},
-		{"wepe_final_clip": 1e-6}, {"wepe_mode": release, "wepe_omega3": 0.02},
-		{"wepe_mode": release, "wepe_omega3": 8.0}} {
-		if _, err := built(model.NewStore(), kv{paramEvaluation: evaluateSum}, least); err != nil {
+	for _, least := range []kv{{ParamKappa: 1e-3}, {ParamMode: release, ParamOmega3: 0.02},
+		{ParamMode: release, ParamOmega3: 8.0}} {
+		if _, err := built(model.NewStore(), kv{byEvaluation: evaluateSum}, least); err != nil {
 			t.Errorf("%v: %v", least, err)
 		}
 	}
@@ -101,16 +123,14 @@ func TestThe_bounds_of_half_periods_and_sums_are_allowed(t *testing.T) {
 func TestEach_number_may_be_anything_in_its_range(t *testing.T) {
 	const huge = math.MaxFloat32
 	ranges := map[string][2]float64{
-		"wepe_dropout": {0, 0.999}, paramOmega1: {1e-3, 1e3}, "wepe_omega3": {0, 1e3}, paramOmega3Re: {-1e3, 1e3},
-		paramG2: {-huge, huge}, paramG3: {-huge, huge}, paramArea: {0, 1e6}, paramHarmonics: {1, 8}, paramScales: {1, 8},
-		"wepe_scale_ratio": {0.125, 8}, paramAlphaU: {1e-4, 100}, "wepe_alpha_v": {1e-4, 100}, paramOffsetU: {-1, 1},
-		paramOffsetV: {-1, 1}, paramShift: {0, 1}, paramRows: {0, 16384}, paramCols: {0, 16384},
-		paramAlphaScale: {0, 1e6}, "wepe_beta_pos": {-1e6, 1e6}, "wepe_sum_cut": {1, 1000},
-		"wepe_kappa": {1e-3, 1e8}, "wepe_c_large": {-huge, huge},
-		"wepe_term_clip": {1e-6, huge}, "wepe_final_clip": {1e-6, huge}, "wepe_table_resolution": {2, 4096},
-		paramTableError: {0, 2}, paramSurrogateBeta: {0, 1e3}, paramSurrogateGamma: {0, 1e3}, "wepe_gate": {0, 1},
+		ParamDropout: {0, 0.999}, ParamOmega3: {0, 1e3}, ParamOmega3Re: {-1e3, 1e3},
+		ParamG2: {-huge, huge}, ParamG3: {-huge, huge}, ParamArea: {0, 1e6}, ParamHarmonics: {1, 8}, ParamScales: {1, 8},
+		ParamAlphaU: {1e-4, 100}, ParamAlphaV: {1e-4, 100}, ParamOffsetU: {-1, 1},
+		ParamOffsetV: {-1, 1}, ParamShift: {0, 1}, ParamRows: {0, 16384}, ParamCols: {0, 16384},
+		ParamAlphaScale: {0, 1e6}, ParamBetaPos: {-1e6, 1e6}, ParamKappa: {1e-3, 1e8}, ParamCLarge: {-huge, huge},
+		ParamSurrogateBeta: {0, 1e3}, ParamSurrogateGamma: {0, 1e3}, ParamGate: {0, 1},
 	}
-	integers := []string{paramHarmonics, paramScales, paramRows, paramCols, "wepe_sum_cut", "wepe_table_resolution"}
+	integers := []string{ParamHarmonics, ParamScales, ParamRows, ParamCols}
 	for name, ends := range ranges {
 		checked := func(value float64) error {
 			var of any = value
@@ -128,127 +148,125 @@ func TestEach_number_may_be_anything_in_its_range(t *testing.T) {
 		if slices.Contains(integers, name) {
 			below, above = ends[0]-1, ends[1]+1
 		}
-		refused(t, "below", checked(below), name)
-		refused(t, "above", checked(above), name)
-	}
-}
-
-func TestThe_least_sizes_of_an_encoder_are_one_patch_and_width_1(t *testing.T) {
-	for _, c := range []struct {
-		rows, cols, width, prefix int
-		want                      string
-	}{
-		{1, 1, 1, 0, ""}, {0, 1, 1, 0, "grid 0×1, width 1, prefix 0"}, {1, 0, 1, 0, "grid 1×0, width 1, prefix 0"},
-		{1, 1, 0, 0, "grid 1×1, width 0, prefix 0"}, {1, 1, 1, -1, "grid 1×1, width 1, prefix -1"},
-	} {
-		err := exceptions.TryCatch[error](func() {
-			New(model.NewStore().RootScope(), c.rows, c.cols, c.width).WithPrefix(c.prefix).Done()
-		})
-		if c.want == "" && err == nil {
-			continue
+		if checked(below) == nil || checked(above) == nil {
+			t.Errorf("%s: %g and %g are not both refused", name, below, above)
 		}
-		refused(t, fmt.Sprint(c), err, c.want)
 	}
 }
 
-func TestBad_settings_are_refused_by_name(t *testing.T) {
+func TestConfig_SmallestSizes(t *testing.T) {
+	for sizes, ok := range map[[4]int]bool{{1, 1, 1, 0}: true, {0, 1, 1, 0}: false, {1, 0, 1, 0}: false,
+		{1, 1, 0, 0}: false, {1, 1, 1, -1}: false} {
+		err := exceptions.TryCatch[error](func() {
+			New(model.NewStore().RootScope(), sizes[0], sizes[1], sizes[2]).WithPrefix(sizes[3]).Done()
+		})
+		if (err == nil) != ok {
+			t.Errorf("rows, columns, width, prefix %v: %v", sizes, err)
+		}
+	}
+}
+
+func TestConfig_RefusesByName(t *testing.T) {
 	nan := math.NaN()
-	table := kv{paramEvaluation: evaluateTable}
 	for _, c := range []struct {
-		want     string
-		settings []kv
+		param    string
+		settings kv
+		with     kv
 	}{
-		{"wepe_mode", []kv{{"wepe_mode": "papr"}}},
-		{paramEvaluation, []kv{{paramEvaluation: "fast"}}},
-		{"wepe_omega3", []kv{ofHalfPeriods(1, nan)}},
-		{"ω3′", []kv{{"wepe_mode": release, paramOmega1: 1, "wepe_omega3": 8.01}}},
-		{"ω3′", []kv{{"wepe_mode": release, paramOmega1: 1, "wepe_omega3": 0.0199}}},
-		{"ω3′", []kv{{paramArea: 1e6, "wepe_omega3": 900.0}}},
-		{paramG3, []kv{{paramG2: 3, paramG3: 1}}}, // no lattice has them
-		{paramArea, []kv{{"wepe_mode": release, paramArea: 1}}},
-		{"wepe_alpha_v", []kv{ofSpan(0.4, math.Inf(1))}},
-		{paramAlphaScale, []kv{{paramAlphaScale: 1e6 + 1}}},
-		{paramAlphaScale, []kv{{paramAlphaScale: 9e-7}}},
-		{paramAlphaScale + " = 0.81, want 0.002 to 0.8", []kv{{paramAlphaScale: 0.81, "wepe_mode": release}}},
-		{paramAlphaScale + " = 0.0019", []kv{{paramAlphaScale: 0.0019, "wepe_mode": release}}},
-		{paramTableError, []kv{{paramTableError: 9e-10}}},
-		{"oblique lattices", []kv{{"wepe_mode": release, paramLearnOblique: true}}},
-		{`evaluation "sum"`, []kv{{paramEvaluation: evaluateSum, paramOmega3Re: 0.3}}},
-		{"one lattice", []kv{{paramScales: 2}, table}},
-		{"oblique", []kv{ofOblique(0.3, false), table}},
-		{paramHarmonics + " with a table", []kv{{paramHarmonics: 2}, table}},
-		{paramOffsetU + " with a table", []kv{{paramOffsetU: 0.1}, table}},
-		{paramOffsetV + " with a table", []kv{{paramOffsetV: 0.1}, table}},
-		{paramShift + ` = 0.5 with evaluation "sum"`, []kv{{paramShift: 0.5, paramEvaluation: evaluateSum}}},
-		{paramShift + ` = 1 with evaluation "table"`, []kv{{paramShift: 1.0}, table}},
-		{`"sphere" in mode "release"`, []kv{{paramCompression: "sphere", "wepe_mode": release}}},
-		{`"sphere" in mode "paper" with evaluation "sum"`, []kv{{paramCompression: "sphere", paramEvaluation: evaluateSum}}},
-		{paramTable, []kv{{paramCompression: "sphere", paramTable: rawTable}, table}},
+		{ParamMode, kv{ParamMode: "papr"}, nil},
+		{ParamOmega3, kv{ParamOmega3: nan}, nil},
+		{ParamOmega3, kv{ParamMode: release, ParamOmega3: 8.01}, nil},
+		{ParamOmega3, kv{ParamMode: release, ParamOmega3: 0.0199}, nil},
+		{ParamOmega3, kv{ParamArea: 1e6, ParamOmega3: 900.0}, nil},
+		{ParamG3, kv{ParamG2: 3, ParamG3: 1}, nil}, // no lattice has them
+		{ParamArea, kv{ParamMode: release, ParamArea: 1}, nil},
+		{ParamAlphaV, ofSpan(0.4, math.Inf(1)), nil},
+		{ParamAlphaScale, kv{ParamAlphaScale: 1e6 + 1}, nil},
+		{ParamAlphaScale, kv{ParamAlphaScale: 9e-7}, nil},
+		{ParamAlphaScale, kv{ParamAlphaScale: 0.81, ParamMode: release}, nil},
+		{ParamAlphaScale, kv{ParamAlphaScale: 0.0019, ParamMode: release}, nil},
+		{ParamOmega3Re, kv{ParamMode: release, ParamOmega3Re: 0.1}, nil},
+		{ParamOmega3Re, kv{ParamOmega3Re: 0.3}, kv{byEvaluation: evaluateSum}},
+		{ParamOmega3Re, kv{ParamOmega3Re: 0.3}, byTable},
+		{ParamScales, kv{ParamScales: 2}, byTable},
+		{ParamHarmonics, kv{ParamHarmonics: 2}, byTable},
+		{ParamOffsetU, kv{ParamOffsetU: 0.1}, byTable},
+		{ParamOffsetV, kv{ParamOffsetV: 0.1}, byTable},
+		{ParamShift, kv{ParamShift: 0.5}, kv{byEvaluation: evaluateSum}},
+		{ParamShift, kv{ParamShift: 1.0}, byTable},
+		{ParamMode, kv{ParamMode: release}, kv{byCompression: compressSphere}},
+		{ParamMode, nil, kv{byCompression: compressSphere, byEvaluation: evaluateSum}},
 	} {
-		_, err := built(model.NewStore(), c.settings...)
-		refused(t, fmt.Sprint(c.settings), err, c.want)
+		_, err := built(model.NewStore(), c.settings, c.with)
+		refused(t, fmt.Sprint(c), err, c.param)
 	}
-	for want, build := range map[string]func(s *model.Scope, v *model.Variable){
-		"odd: 7":             func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).WithMLP(0).Done() },
-		"grid 3×0":           func(s *model.Scope, _ *model.Variable) { New(s, 3, 0, 7).Done() },
-		"width 7, prefix -1": func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).WithPrefix(-1).Done() },
-		"0 heads":            func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).Bias(0) },
-		"a bias takes":       func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).WithTable(8, 1).Bias(2) },
-		"a field is":         func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).WithTable(8, 1).Field() },
-		"width 7, prefix 0":  func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).Surrogate() },
-		"width 6, prefix 1":  func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 6).WithPrefix(1).Surrogate() },
-		paramSurrogateBeta: func(s *model.Scope, _ *model.Variable) {
-			New(s, 3, 5, 6).WithSurrogate("paper", 0.01, 0).Surrogate() // its bound
-		},
-		"wepe_surrogate" + ` = "imagenet"`: func(s *model.Scope, _ *model.Variable) {
-			New(s, 3, 5, 6).WithSurrogate("imagenet", 0, 0).Surrogate()
-		},
-		"wepe_gate": func(s *model.Scope, v *model.Variable) {
-			New(s, rows, cols, hybridWidth).WithGate(nan, true).Hybrid(v, encodings["surrogate"](s))
-		},
-		"has 1 prefix rows": func(s *model.Scope, v *model.Variable) {
-			c := New(s, rows, cols, hybridWidth).WithPrefix(1)
-			c.Hybrid(v, c.Done())
-		},
-		"[2 + 21, 6]": func(s *model.Scope, v *model.Variable) { // more patches than rows
-			c := New(s, 7, 3, hybridWidth)
-			hybridOf(c, v, c.Surrogate())
-		},
-		"[2 + 10, 6]": func(s *model.Scope, v *model.Variable) { // fewer
-			c := New(s, 5, 2, hybridWidth)
-			hybridOf(c, v, c.Surrogate())
-		},
-		"[0 + 15, 6]": func(s *model.Scope, v *model.Variable) { // a prefix that the configuration does not have
-			c := New(s, rows, cols, hybridWidth)
-			c.Hybrid(v, c.Surrogate())
-		},
-		"[2 + 15, 8]": func(s *model.Scope, v *model.Variable) {
-			c := New(s, rows, cols, 8)
-			hybridOf(c, v, c.Surrogate())
-		},
-	} {
-		store, v, _ := pretrained(t)
-		refused(t, want, exceptions.TryCatch[error](func() { build(store.RootScope(), v) }), want)
-	}
-	for _, bound := range []kv{{paramAlphaScale: 1e6}, {paramAlphaScale: 1e-6}, {paramTableError: 1e-9},
-		{paramAlphaScale: 0.002, "wepe_mode": release}, {paramAlphaScale: 0.8, "wepe_mode": release}} {
+	for _, bound := range []kv{{ParamAlphaScale: 1e6}, {ParamAlphaScale: 1e-6},
+		{ParamAlphaScale: 0.002, ParamMode: release}, {ParamAlphaScale: 0.8, ParamMode: release}} {
 		if _, err := built(model.NewStore(), bound); err != nil {
 			t.Errorf("%v: %v", bound, err)
 		}
 	}
-	for _, settings := range []kv{ofOblique(0.3, false), {paramHarmonics: 2}} {
-		e, err := built(model.NewStore(), settings)
-		if err != nil {
-			t.Fatal(err)
-		}
-		refused(t, "BuildTable", e.BuildTable(), "single rectangular lattice")
+}
+
+func TestConfig_RefusesWhatDoesNotFitTogether(t *testing.T) {
+	for name, c := range map[string]struct {
+		param string
+		build func(s *model.Scope, v *model.Variable)
+	}{
+		"odd width of an MLP": {ParamProjection, func(s *model.Scope, _ *model.Variable) {
+			New(s, 3, 5, 7).with(kv{ParamProjection: mlp}).Done()
+		}},
+		"no columns":         {"", func(s *model.Scope, _ *model.Variable) { New(s, 3, 0, 7).Done() }},
+		"negative prefix":    {"", func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).WithPrefix(-1).Done() }},
+		"no heads":           {"", func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).Bias(0) }},
+		"bias by a table":    {"", func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).WithTable().Bias(2) }},
+		"bias on the sphere": {"", func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).OnSphere().Bias(2) }},
+		"field by a table":   {"", func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).WithTable().Field() }},
+		"surrogate of an odd width": {"", func(s *model.Scope, _ *model.Variable) {
+			New(s, 3, 5, 7).Surrogate()
+		}},
+		"surrogate with a prefix": {"", func(s *model.Scope, _ *model.Variable) {
+			New(s, 3, 5, 6).WithPrefix(1).Surrogate()
+		}},
+		"β at its bound": {ParamSurrogateBeta, func(s *model.Scope, _ *model.Variable) {
+			New(s, 3, 5, 6).with(kv{ParamSurrogateBeta: 0.01}).Surrogate()
+		}},
+		"unknown surrogate": {ParamSurrogate, func(s *model.Scope, _ *model.Variable) {
+			New(s, 3, 5, 6).with(kv{ParamSurrogate: "imagenet"}).Surrogate()
+		}},
+		"gate NaN": {ParamGate, func(s *model.Scope, v *model.Variable) {
+			New(s, rows, cols, hybridWidth).with(kv{ParamGate: math.NaN()}).Hybrid(v, encodings["surrogate"](s))
+		}},
+		"gate over prefix rows": {"", func(s *model.Scope, v *model.Variable) {
+			c := New(s, rows, cols, hybridWidth).WithPrefix(1)
+			c.Hybrid(v, c.Done())
+		}},
+		"more patches than rows": {"", func(s *model.Scope, v *model.Variable) {
+			c := New(s, 7, 3, hybridWidth)
+			hybridOf(c, v, c.Surrogate())
+		}},
+		"fewer patches than rows": {"", func(s *model.Scope, v *model.Variable) {
+			c := New(s, 5, 2, hybridWidth)
+			hybridOf(c, v, c.Surrogate())
+		}},
+		"no prefix, and prefix rows": {"", func(s *model.Scope, v *model.Variable) {
+			c := New(s, rows, cols, hybridWidth)
+			c.Hybrid(v, c.Surrogate())
+		}},
+		"another width": {"", func(s *model.Scope, v *model.Variable) {
+			c := New(s, rows, cols, 8)
+			hybridOf(c, v, c.Surrogate())
+		}},
+	} {
+		store, v, _ := pretrained(t)
+		refused(t, name, exceptions.TryCatch[error](func() { c.build(store.RootScope(), v) }), c.param)
 	}
 }
 
 // The lattice of positive discriminant g2³ - 27g3² is rectangular, whatever wepe_omega3_re.
 func TestInvariantsDetermineTheRealPartOfOmega3(t *testing.T) {
-	c := New(nil, 3, 5, 7).with(kv{paramG2: 1.0, paramG3: 0.1, paramOmega3Re: 0.5})
-	if err := c.setHalfPeriods(); err != nil || c.omega3Re != 0 {
-		t.Errorf("Re ω3 = %g, %v, want 0", c.omega3Re, err)
+	c := New(nil, 3, 5, 7).with(kv{ParamG2: 1.0, ParamG3: 0.1, ParamOmega3Re: 0.5})
+	if c.setHalfPeriods(); c.omega3Re != 0 {
+		t.Errorf("Re ω3 = %g, want 0", c.omega3Re)
 	}
 }

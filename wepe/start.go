@@ -25,7 +25,7 @@ func (h *Hybrid) Start(backend compute.Backend) error {
 		return nil
 	}
 	if err := h.moveTo(backend); err != nil {
-		return fmt.Errorf("wepe: %s = %q: %w", paramStart, h.start, err)
+		return fmt.Errorf("wepe: %s = %q: %w", ParamStart, h.start, err)
 	}
 	return nil
 }
@@ -36,7 +36,7 @@ func (h *Hybrid) moveTo(backend compute.Backend) error {
 		if err != nil {
 			return nil, err
 		}
-		numbers, err := tensors.CopyFlatData[float32](value)
+		numbers, err := elements(value)
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +71,7 @@ func (h *Hybrid) moveTo(backend compute.Backend) error {
 	moved := make([]float64, h.width)
 	for j := range moved {
 		apart := stat.Mean(mat.Col(nil, j, table), nil) - stat.Mean(mat.Col(nil, j, rows), nil)
-		moved[j] = float64(present[j]) + apart/scale
+		moved[j] = present[j] + apart/scale
 	}
 	return assign(offset, moved)
 }
@@ -108,25 +108,34 @@ func (d dense) fit(x, y mat.Matrix) error {
 		assign(d.weights, solution.RawMatrix().Data[:inputs*solution.RawMatrix().Stride]))
 }
 
-// matrix returns numbers [n, width] in float64.
-func matrix(numbers []float32, width int) *mat.Dense {
-	m := mat.NewDense(len(numbers)/width, width, nil)
-	for i, v := range numbers {
-		m.RawMatrix().Data[i] = float64(v)
-	}
-	return m
+// matrix returns numbers as a matrix [n, width].
+func matrix(numbers []float64, width int) *mat.Dense {
+	return mat.NewDense(len(numbers)/width, width, numbers)
 }
 
-// flat returns the elements of a float32 variable.
-func flat(v *model.Variable) ([]float32, error) {
-	value, err := v.Value()
+// elements returns the elements of a float32 tensor.
+func elements(value *tensors.Tensor) ([]float64, error) {
+	numbers, err := tensors.CopyFlatData[float32](value)
 	if err != nil {
 		return nil, err
 	}
-	return tensors.CopyFlatData[float32](value)
+	out := make([]float64, len(numbers))
+	for i, v := range numbers {
+		out[i] = float64(v)
+	}
+	return out, nil
+}
+
+// flat returns the elements of a float32 variable.
+func flat(v *model.Variable) ([]float64, error) {
+	value, err := v.Value()
+	if err != nil {
+		return nil, fmt.Errorf("wepe: variable %q: %w", v.Path(), err)
+	}
+	return elements(value)
 }
 
 // assign sets all elements of a variable.
 func assign(v *model.Variable, values []float64) error {
-	return v.SetValue(filled(v.DType(), values, v.Shape().Dimensions...))
+	return v.SetValue(filled(values, v.Shape().Dimensions...))
 }

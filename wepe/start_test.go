@@ -43,7 +43,7 @@ func started(t *testing.T, encoding func(*model.Scope) Encoding, start string, i
 		}, float32(0))
 	}
 	before = evaluate()[0]
-	c := New(store.RootScope(), rows, cols, hybridWidth).WithPrefix(prefix).WithStart(start)
+	c := New(store.RootScope(), rows, cols, hybridWidth).WithPrefix(prefix).with(kv{ParamStart: start})
 	h := c.Hybrid(v, encoding(store.RootScope()))
 	for range 2 { // a second call changes nothing
 		if err := h.Start(gomlxtest.Backend()); err != nil {
@@ -67,7 +67,7 @@ func TestStart_centred_gives_the_rows_the_mean_of_the_table_and_keeps_their_diff
 		"surrogate": encodings["surrogate"],
 		"exact":     encodings["scratch"],
 		"exact, MLP": func(s *model.Scope) Encoding {
-			return New(s, rows, cols, hybridWidth).with(kv{paramProjection: mlp, "wepe_beta_pos": 1.3}).Done()
+			return New(s, rows, cols, hybridWidth).with(kv{ParamProjection: mlp, ParamBetaPos: 1.3}).Done()
 		},
 	} {
 		table, before, after, _ := started(t, encoding, startCentred, nothing)
@@ -130,22 +130,22 @@ func TestStart_of_rows_that_are_missing_wrong_or_not_finite_is_an_error(t *testi
 		}, "hidden rows are not finite"},
 	} {
 		store, v, _ := pretrained(t)
-		config := New(store.RootScope(), rows, cols, hybridWidth).WithStart(c.start)
+		config := New(store.RootScope(), rows, cols, hybridWidth).with(kv{ParamStart: c.start})
 		e := config.Surrogate().(*surrogateEncoder)
 		h := config.WithPrefix(prefix).Hybrid(v, e)
 		if err := c.spoil(e, v); err != nil {
 			t.Fatal(err)
 		}
-		refused(t, c.start, h.Start(gomlxtest.Backend()), c.want)
+		failed(t, c.start, h.Start(gomlxtest.Backend()), c.want)
 	}
 }
 
 func TestStart_refuses_unsupported_encodings(t *testing.T) {
 	store, v, _ := pretrained(t)
 	scope := store.RootScope()
-	exact := New(scope, rows, cols, hybridWidth).with(kv{"wepe_beta_pos": 0.0}).Done()
+	exact := New(scope, rows, cols, hybridWidth).with(kv{ParamBetaPos: 0.0}).Done()
 	start := func(at string) *Hybrid {
-		return New(scope, rows, cols, hybridWidth).WithPrefix(prefix).WithStart(at).Hybrid(v, exact)
+		return New(scope, rows, cols, hybridWidth).WithPrefix(prefix).with(kv{ParamStart: at}).Hybrid(v, exact)
 	}
 	err := exceptions.TryCatch[error](func() { start(startFitted) })
 	if err == nil || !strings.Contains(err.Error(), `wepe_start = "fitted" is for a surrogate`) {
@@ -156,7 +156,7 @@ func TestStart_refuses_unsupported_encodings(t *testing.T) {
 		t.Errorf("β_pos = 0: %v", err)
 	}
 	bare, v2, _ := pretrained(t) // rows for all of 17 × 1 patches, and none for a prefix
-	config := New(bare.RootScope(), positions, 1, hybridWidth).WithStart(startCentred)
+	config := New(bare.RootScope(), positions, 1, hybridWidth).with(kv{ParamStart: startCentred})
 	nested := config.Hybrid(v2, config.Hybrid(v2, config.Surrogate()))
-	refused(t, "a gate in a gate", nested.Start(gomlxtest.Backend()), nested.Encoding.Name()+" has no offset")
+	failed(t, "a gate in a gate", nested.Start(gomlxtest.Backend()), nested.Encoding.Name()+" has no offset")
 }

@@ -6,12 +6,10 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers"
 	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/additive"
 	"github.com/wepe-go/wepe/internal/weight"
@@ -55,11 +53,11 @@ func (c *Config) Surrogate() Encoding {
 	s := namedSurrogate(name)
 	s.Beta, s.Gamma = cmp.Or(c.beta, s.Beta), cmp.Or(c.gamma, s.Gamma)
 	if !(s.Beta > s.MinBeta && s.Gamma > s.MinGamma) { // softplus(raw) > 0
-		refuse("%s = %g, %s = %g, want them above %g and %g, the bounds of surrogate %q", paramSurrogateBeta, s.Beta,
-			paramSurrogateGamma, s.Gamma, s.MinBeta, s.MinGamma, name)
+		refuse(ParamSurrogateBeta, "%s = %g, %s = %g, want them above %g and %g, the bounds of surrogate %q", ParamSurrogateBeta, s.Beta,
+			ParamSurrogateGamma, s.Gamma, s.MinBeta, s.MinGamma, name)
 	}
 	if c.width%2 != 0 || c.prefix != 0 {
-		exceptions.Panicf("wepe: width %d, prefix %d: the surrogate halves the width, which must be even, and has no prefix",
+		refuse("", "width %d, prefix %d: the surrogate halves the width, which must be even, and has no prefix",
 			c.width, c.prefix)
 	}
 	return newSurrogateEncoder(c.scope.In(scopeSurrogate), c.grid, s)
@@ -78,16 +76,15 @@ type surrogateEncoder struct {
 }
 
 func newSurrogateEncoder(scope *model.Scope, l grid, s surrogate) *surrogateEncoder {
-	const dtype = dtypes.Float32
 	scalar := func(name string, value float64, learn string) *model.Variable {
-		return scalarVariable(scope, name, dtype, value, s.learns(learn))
+		return scalarVariable(scope, name, value, s.learns(learn))
 	}
 	list := func(name string, values []float64) *model.Variable {
-		return listVariable(scope, name, dtype, values, s.learns(name))
+		return listVariable(scope, name, values, s.learns(name))
 	}
 	projection := scope.In(scopeProjection)
 	layer := func(name string, inputs, outputs int) denseNorm {
-		return newDenseNorm(projection.In("%s", name), dtype, weight.Xavier(s.Gain), inputs, outputs)
+		return newDenseNorm(projection.In("%s", name), weight.Xavier(s.Gain), inputs, outputs)
 	}
 	return &surrogateEncoder{
 		grid: l, surrogate: s, scope: scope,
@@ -99,8 +96,8 @@ func newSurrogateEncoder(scope *model.Scope, l grid, s surrogate) *surrogateEnco
 		modulation: list(nameModulation, s.Modulation), a: list(nameA, s.A), b: list(nameB, s.B),
 		hidden: layer(scopeHidden, s.Channels, l.width/2),
 		middle: layer(scopeMiddle, l.width/2, l.width),
-		output: newDense(projection.In(scopeOutput), dtype, weight.Xavier(s.Gain), l.width, l.width),
-		offset: weight.Variable(scope, nameOffset, dtype, weight.Constant(0), l.width),
+		output: newDense(projection.In(scopeOutput), weight.Xavier(s.Gain), l.width, l.width),
+		offset: weight.Float32(scope, nameOffset, weight.Constant(0), l.width),
 	}
 }
 

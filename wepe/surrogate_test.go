@@ -33,16 +33,9 @@ func TestNamed_surrogates_have_the_numbers_of_the_released_scripts(t *testing.T)
 		// docs/evidence/deviations.md, 20: the paper with the CIFAR-100 script's numbers.
 		surrogatePaper: {4, positive{.1, .5}, positive{.01, .1}, one, 1, powers{3, .05, 1}, powers{2, .03, 1},
 			1, .5, .3, .01, 2, 1, .05, .8, [2]float64{.1, 0}, 3},
-		// weierstrass_vit_experiment2.py
-		surrogateCIFAR100: {4, positive{.1, .5}, positive{.01, .1}, one, 1, powers{3, .05, 1}, powers{2, .03, 1},
-			1, .5, .3, .01, 2, .8, .05, .8, [2]float64{.1, 0}, 7},
-		// vit_wef_svhn_1k.py and its two siblings
+		// vit_wef_svhn_1k.py
 		surrogateSVHN: {6, positive{.1, .5}, positive{.01, .1}, positive{.1, .2}, 1, powers{3, 1, 2}, powers{2, 1, 2},
 			1, .7, .5, .02, 3, .8, .03, .8, [2]float64{.1, .05}, 10},
-		surrogateDMLab: {4, positive{.12, .7}, positive{.015, .15}, positive{.12, .3}, 1.2, powers{4, 1, 1.8},
-			powers{3, 1, 1.8}, 1, .8, .6, .03, 4, .9, .05, .9, [2]float64{.15, .08}, 9},
-		surrogateRESISC45: {4, positive{.12, .6}, positive{.015, .15}, positive{.15, .25}, 1, powers{4, 1, 1.8},
-			powers{3, 1, 1.8}, .8, .75, .6, .025, 3.5, .85, .02, .9, [2]float64{.15, .1}, 8},
 		// The paper's study: β and γ fixed, γ_k = γ/k², K = 3.
 		surrogateSweep: {4, positive{.1, .5}, positive{1e-4, math.Log(math.Expm1(.0999))},
 			positive{0, math.Log(math.Expm1(.1))}, 1, powers{3, 1, 2}, powers{3, 1, 2},
@@ -105,7 +98,7 @@ func TestNamed_surrogates_have_the_numbers_of_the_released_scripts(t *testing.T)
 
 func TestSurrogate_drops_units_of_its_two_hidden_layers_in_training_only(t *testing.T) {
 	for _, rates := range [][2]float64{{0, 0}, {0.5, 0}, {0, 0.5}} {
-		s := namedSurrogate(surrogateCIFAR100)
+		s := namedSurrogate(surrogatePaper)
 		s.Dropout = rates
 		encode := func(store *model.Store, training bool) []float64 {
 			return run(t, store, func(scope *model.Scope, in []*Node) []*Node {

@@ -11,74 +11,62 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// tableKind names the functions that the nodes of a look-up table store.
-type tableKind string
+// tableNodes is the number of nodes along each side of a new look-up table, the paper's. Tables of earlier versions may
+// have others.
+const tableNodes = 256
 
-const (
-	// deflatedTable holds ℘ and ℘′ without the principal parts of the poles at the corners of the cell; these are added
-	// back exactly where the table is queried, mathematics.md (7.3).
-	deflatedTable tableKind = "deflated"
-
-	// rawTable holds ℘ and ℘′ themselves, as the paper does, with the constant of the truncated sum (latticeSum.CLarge)
-	// at a node that is a pole.
-	rawTable tableKind = "raw"
-
-	// sphereTable stores S(w) and S(w′) over the whole cell, 6 numbers per node. They are smooth everywhere: nothing is
-	// subtracted, and every multiple of the cell can be looked up. α_scale is applied after the look-up.
-	sphereTable tableKind = "sphere"
-)
-
-// maxTableResolution bounds a table to 268 MB in float32, on the sphere to 403 MB.
-const maxTableResolution = 4096
-
-// tableKey is everything that the nodes of a look-up table depend on.
-type tableKey struct {
-	Mode            mode    // what Omega3p means, see Mode
-	Omega1, Omega3p float64 // ω1, and ω3′
-	SpanU, SpanV    float64 // α_u and α_v
-	Resolution      int     // nodes along each axis
-	Kind            tableKind
+// hostTable is a look-up table in float64, mathematics.md section 7. Its nodes span the rectangle of the patch grid, at
+// most one cell of the lattice; the first and the last lie on its borders. It stores one of two forms, both smooth, so
+// that bilinear interpolation is accurate:
+//
+//   - deflated, 4 values per node: ℘ and ℘′ less the principal parts of the poles at the corners of the cell, (7.2),
+//     which are added back exactly where the table is queried, (7.3);
+//   - sphere, 6 values per node over the whole cell: S(w) and S(w′), where nothing is subtracted and every multiple of
+//     the cell can be looked up. α_scale is applied after the look-up.
+type hostTable struct {
+	lattice weierstrass.Lattice
+	sphere  bool
+	u, v    float64 // periods of the lattice that the grid spans
+	nodes   int     // along each side
 }
 
-// halfPeriods returns the half-periods of ℘'s lattice.
-func (k tableKey) halfPeriods() (a, b float64) {
-	if k.Mode == release {
-		return k.Omega1, k.Omega1
+// newHostTable returns the table of an encoder with half-period ω3′ at present.
+func newHostTable(c Config, omega3p float64, nodes int) (t hostTable, err error) {
+	t = hostTable{sphere: c.compression == compressSphere, u: c.alphaU, v: c.alphaV, nodes: nodes}
+	if c.mode == release { // the lattice is square
+		t.v, omega3p = t.v*omega3p/c.omega1, c.omega1
 	}
-	return k.Omega1, k.Omega3p
-}
-
-// periods returns how many periods of the lattice u and v cover from 0 to 1.
-func (k tableKey) periods() (u, v float64) {
-	_, b := k.halfPeriods()
-	return k.SpanU, k.SpanV * k.Omega3p / b
+	if t.sphere {
+		t.u, t.v = 1, 1
+	}
+	t.lattice, err = weierstrass.NewLattice(c.omega1, omega3p)
+	return t, err
 }
 
 // extents returns how much of a period the table covers in each direction: beyond one period everything repeats.
-func (k tableKey) extents() (u, v float64) {
-	u, v = k.periods()
-	return min(u, 1), min(v, 1)
-}
+func (t hostTable) extents() (u, v float64) { return min(t.u, 1), min(t.v, 1) }
 
 // channels returns the number of values per node.
-func (k tableKey) channels() int {
-	if k.Kind == sphereTable {
+func (t hostTable) channels() int {
+	if t.sphere {
 		return 6
 	}
 	return 4
 }
 
-// poles returns the lattice points, in periods, whose principal parts the nodes omit, (7.2): the corners of the cell
-// that are the nearest lattice point of some part of the table.
-func (k tableKey) poles() (poles [][2]int) {
-	if k.Kind == rawTable {
-		return nil
-	}
-	u, v := k.extents()
-	for n := range 2 {
-		for m := range 2 {
+// at converts a position in periods to z.
+func (t hostTable) at(x, y float64) complex128 {
+	return complex(x*2*t.lattice.Omega1(), y*2*t.lattice.Omega3p())
+}
+
+// poles returns the lattice points, in periods, whose principal parts a deflated table omits, (7.2): the corners of the
+// cell that are the nearest lattice point of some part of the table.
+func (t hostTable) poles() (poles [][2]float64) {
+	u, v := t.extents()
+	for _, n := range []float64{0, 1} {
+		for _, m := range []float64{0, 1} {
 			if (m == 0 || u > 0.5) && (n == 0 || v > 0.5) {
-				poles = append(poles, [2]int{m, n})
+				poles = append(poles, [2]float64{m, n})
 			}
 		}
 	}
@@ -87,68 +75,31 @@ func (k tableKey) poles() (poles [][2]int) {
 
 // principalParts sums the omitted principal parts, at distances in periods from the two ends of the cell in either
 // direction.
-func (k tableKey) principalParts(dx, dy [2]float64) (p, pPrime complex128) {
-	a, b := k.halfPeriods()
-	radius := poleRadius * 2 / math.Pi * min(a, b)
-	for _, pole := range k.poles() {
-		q, qPrime := principalPartAt(complex(dx[pole[0]]*2*a, dy[pole[1]]*2*b), radius)
+func (t hostTable) principalParts(dx, dy [2]float64) (p, pPrime complex128) {
+	radius := poleRadius * 2 / math.Pi * min(t.lattice.Omega1(), t.lattice.Omega3p())
+	for _, pole := range t.poles() {
+		q, qPrime := principalPartAt(t.at(dx[int(pole[0])], dy[int(pole[1])]), radius)
 		p, pPrime = p+q, pPrime+qPrime
 	}
 	return p, pPrime
 }
 
-// periodic is a function of a position in periods, with one value per channel.
-type periodic func(x, y float64) []float64
-
-// hostTable is the table of a key in float64.
-type hostTable struct {
-	tableKey
-	exact periodic // the tabulated functions: Re ℘, Im ℘, Re ℘′ and Im ℘′, or S(w) and S(w′)
-	node  periodic // the values that its nodes store
-}
-
-func (k tableKey) onHost() (hostTable, error) {
-	lattice, err := weierstrass.NewLattice(k.halfPeriods())
-	if err != nil {
-		return hostTable{}, fmt.Errorf("wepe: table: %w", err)
-	}
-	at := func(x, y float64) complex128 { return complex(x*2*lattice.Omega1(), y*2*lattice.Omega3p()) }
-	if k.Kind == sphereTable {
-		sphere := lattice.Sphere()
-		exact := func(x, y float64) []float64 {
-			point, prime := sphere.At(at(x, y))
+// node returns what a node at a position in periods stores.
+func (t hostTable) node() func(x, y float64) []float64 {
+	if t.sphere {
+		sphere := t.lattice.Sphere()
+		return func(x, y float64) []float64 {
+			point, prime := sphere.At(t.at(x, y))
 			return append(point[:], prime[:]...)
 		}
-		return hostTable{k, exact, exact}, nil
 	}
-	t := hostTable{k, func(x, y float64) []float64 { return realParts(lattice.Eval(at(x, y))) }, k.deflated(lattice)}
-	if k.Kind == rawTable {
-		large := complex(releasedSum.CLarge, 0)
-		t.node = func(x, y float64) []float64 {
-			f := t.exact(x, y)
-			if math.IsInf(f[0], 0) {
-				return realParts(large, large)
-			}
-			return f
-		}
-	}
-	return t, nil
-}
-
-func realParts(p, pPrime complex128) []float64 {
-	return []float64{real(p), imag(p), real(pPrime), imag(pPrime)}
-}
-
-// deflated is ℘ and ℘′ less the principal parts of poles, (7.2).
-func (k tableKey) deflated(lattice weierstrass.Lattice) periodic {
-	regular := newRegularPart(lattice)
+	regular := newRegularPart(t.lattice)
 	return func(x, y float64) []float64 {
-		nearest := [2]float64{math.Ceil(x - 0.5), math.Ceil(y - 0.5)} // one of k.poles()
-		p, pPrime := regular.at(complex((x-nearest[0])*2*lattice.Omega1(), (y-nearest[1])*2*lattice.Omega3p()))
-		for _, pole := range k.poles() {
-			m, n := float64(pole[0]), float64(pole[1])
-			if nearest != [2]float64{m, n} {
-				q, qPrime := principalPartAt(complex((x-m)*2*lattice.Omega1(), (y-n)*2*lattice.Omega3p()), 0)
+		nearest := [2]float64{math.Ceil(x - 0.5), math.Ceil(y - 0.5)} // one of t.poles()
+		p, pPrime := regular.at(t.at(x-nearest[0], y-nearest[1]))
+		for _, pole := range t.poles() {
+			if nearest != pole {
+				q, qPrime := principalPartAt(t.at(x-pole[0], y-pole[1]), 0)
 				p, pPrime = p-q, pPrime-qPrime
 			}
 		}
@@ -156,53 +107,70 @@ func (k tableKey) deflated(lattice weierstrass.Lattice) periodic {
 	}
 }
 
-// at returns the node in a column and row. The nodes span the rectangle of the patch grid, at most one cell of the
-// lattice, mathematics.md section 7; the first and last lie on its borders.
-func (t hostTable) at(col, row int) []float64 {
-	u, v := t.extents()
-	last := float64(t.Resolution - 1)
-	return t.node(u*float64(col)/last, v*float64(row)/last)
-}
-
-// values returns all nodes, [resolution, resolution, channels], v slowest as in a patch grid.
+// values returns all nodes, [nodes, nodes, channels], v slowest as in a patch grid.
 func (t hostTable) values() []float64 {
-	values := make([]float64, 0, t.Resolution*t.Resolution*t.channels())
-	for row := range t.Resolution {
-		for col := range t.Resolution {
-			values = append(values, t.at(col, row)...)
+	u, v := t.extents()
+	last, node := float64(t.nodes-1), t.node()
+	values := make([]float64, 0, t.nodes*t.nodes*t.channels())
+	for row := range t.nodes {
+		for col := range t.nodes {
+			values = append(values, node(u*float64(col)/last, v*float64(row)/last)...)
 		}
 	}
 	return values
 }
 
-// lookedUp returns the values that the graph looks up, for positions in the rectangle of the table. Nodes are computed
-// on first use.
-func (t hostTable) lookedUp() periodic {
-	u, v := t.extents()
-	last := float64(t.Resolution - 1)
-	nodes := make(map[[2]int][]float64)
-	at := func(col, row int) []float64 {
-		key := [2]int{col, row}
-		if nodes[key] == nil {
-			nodes[key] = t.at(col, row)
-		}
-		return nodes[key]
-	}
-	return func(x, y float64) []float64 {
-		col, right := nodeBefore(x/u*last, t.Resolution)
-		row, down := nodeBefore(y/v*last, t.Resolution)
-		f := make([]float64, t.channels())
-		for i := range f {
-			f[i] = (1-down)*((1-right)*at(col, row)[i]+right*at(col+1, row)[i]) +
-				down*((1-right)*at(col, row+1)[i]+right*at(col+1, row+1)[i])
-		}
-		if t.Kind != sphereTable {
-			for i, pole := range realParts(t.principalParts([2]float64{x, x - 1}, [2]float64{y, y - 1})) {
-				f[i] += pole
+// sampling is how much larger a second derivative may be between the nodes than the second differences at them, on
+// lattices that pass the tolerance (TestTable_ErrorBoundHolds).
+const sampling = 1.25
+
+// errorBound returns a bound on the error of features from the table with these values. Bilinear interpolation errs by
+// at most ⅛|h_x²f_xx| + ⅛|h_y²f_yy|, where h²f″ are the second differences of the nodes. For harmonic functions, as the
+// deflated ones are, the larger of both suffices: the interpolant is harmonic too, so that the error is largest on the
+// edges of a cell of nodes, where it is that of one dimension. Compression multiplies the error of a value by at most
+// α_scale, that of a point next to the sphere by max(α_scale, 1/α_scale)², the square because it may be inside.
+//
+// In a long cell S(w′) passes from pole to pole around a half-period within less than a node. There the second
+// difference is taken at the half-period itself, which sees a peak of any width: the bound is then far above any
+// tolerance, if not above the error.
+func (t hostTable) errorBound(values []float64, alphaScale float64) (worst float64) {
+	channels := t.channels()
+	difference := func(before, middle, after []float64, i int) float64 { return before[i] - 2*middle[i] + after[i] }
+	include := func(middle, left, right, up, down []float64) {
+		for i := 0; i < channels; i++ {
+			along, across := difference(left, middle, right, i), difference(up, middle, down, i)
+			if !t.sphere {
+				worst = max(worst, math.Abs(along), math.Abs(across))
+				continue
 			}
+			for range 2 { // the other parts of the point
+				i++
+				along, across = math.Hypot(along, difference(left, middle, right, i)),
+					math.Hypot(across, difference(up, middle, down, i))
+			}
+			worst = max(worst, along+across)
 		}
-		return f
 	}
+	at := func(row, col int) []float64 { return values[(row*t.nodes+col)*channels:] }
+	for row := 1; row < t.nodes-1; row++ {
+		for col := 1; col < t.nodes-1; col++ {
+			include(at(row, col), at(row, col-1), at(row, col+1), at(row-1, col), at(row+1, col))
+		}
+	}
+	factor := alphaScale
+	if t.sphere {
+		factor = max(alphaScale*alphaScale, 1/(alphaScale*alphaScale))
+		h, node := 1/float64(t.nodes-1), t.node()
+		for _, half := range [][2]float64{{0.5, 0}, {0, 0.5}, {0.5, 0.5}} {
+			x, y := half[0], half[1]
+			include(node(x, y), node(x-h, y), node(x+h, y), node(x, y-h), node(x, y+h))
+		}
+	}
+	return sampling / 8 * worst * factor
+}
+
+func realParts(p, pPrime complex128) []float64 {
+	return []float64{real(p), imag(p), real(pPrime), imag(pPrime)}
 }
 
 // cellOffsets maps x, in periods from its nearest lattice point, to its position t in the cell [0, 1] and to its
@@ -252,4 +220,8 @@ func (r regularPart) at(z complex128) (p, pPrime complex128) {
 		pPrime = pPrime*w + complex(float64(j+1)*c, 0)
 	}
 	return p * w, 2 * z * pPrime
+}
+
+func (t hostTable) String() string {
+	return fmt.Sprintf("a look-up table of %d nodes a side on %v", t.nodes, t.lattice)
 }

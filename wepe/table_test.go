@@ -28,28 +28,53 @@ type tableErrors struct {
 	PAbsMedian float64 `json:"wp_abs_median"`
 }
 
-// tableAt returns ℘ and ℘′ from a table at u, v in [0, 1].
-func tableAt(t testing.TB, key tableKey) func(u, v float64) (p, pPrime complex128) {
+// hostTableOf returns a table over spans of the paper's lattices.
+func hostTableOf(t testing.TB, sphere bool, omega1, omega3p, u, v float64, nodes int) hostTable {
 	t.Helper()
-	lookedUp := gomlxtest.Must(key.onHost())(t).lookedUp()
-	perU, perV := key.periods()
+	lattice, err := weierstrass.NewLattice(omega1, omega3p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hostTable{lattice: lattice, sphere: sphere, u: u, v: v, nodes: nodes}
+}
+
+// lookedUp returns what the graph looks up, at positions in the rectangle of the table.
+func (t hostTable) lookedUp() func(x, y float64) []float64 {
+	u, v := t.extents()
+	last, values, channels := float64(t.nodes-1), t.values(), t.channels()
+	return func(x, y float64) []float64 {
+		col, right := nodeBefore(x/u*last, t.nodes)
+		row, down := nodeBefore(y/v*last, t.nodes)
+		f := make([]float64, channels)
+		for i := range f {
+			at := func(row, col int) float64 { return values[(row*t.nodes+col)*channels+i] }
+			f[i] = (1-down)*((1-right)*at(row, col)+right*at(row, col+1)) +
+				down*((1-right)*at(row+1, col)+right*at(row+1, col+1))
+		}
+		if !t.sphere {
+			for i, pole := range realParts(t.principalParts([2]float64{x, x - 1}, [2]float64{y, y - 1})) {
+				f[i] += pole
+			}
+		}
+		return f
+	}
+}
+
+// tableAt returns ℘ and ℘′ from a table at u, v in [0, 1].
+func tableAt(table hostTable) func(u, v float64) (p, pPrime complex128) {
+	lookedUp := table.lookedUp()
 	return func(u, v float64) (p, pPrime complex128) {
-		f := lookedUp(u*perU-math.Floor(u*perU), v*perV-math.Floor(v*perV))
+		f := lookedUp(u*table.u-math.Floor(u*table.u), v*table.v-math.Floor(v*table.v))
 		return complex(f[0], f[1]), complex(f[2], f[3])
 	}
 }
 
 // errorsOf compares a table with the exact functions at the given points.
-func errorsOf(t *testing.T, key tableKey, alphaScale float64, u, v []float64) (e tableErrors) {
-	t.Helper()
-	lattice, err := weierstrass.NewLattice(key.halfPeriods())
-	if err != nil {
-		t.Fatal(err)
-	}
-	at, abs := tableAt(t, key), make([]float64, len(u))
+func errorsOf(table hostTable, alphaScale float64, u, v []float64) (e tableErrors) {
+	at, abs := tableAt(table), make([]float64, len(u))
 	for i := range u {
 		p, pPrime := at(u[i], v[i])
-		want, wantPrime := lattice.Eval(complex(key.SpanU*u[i]*2*key.Omega1, key.SpanV*v[i]*2*key.Omega3p))
+		want, wantPrime := table.lattice.Eval(table.at(table.u*u[i], table.v*v[i]))
 		for _, f := range [][2]float64{{real(p), real(want)}, {imag(p), imag(want)}, {real(pPrime), real(wantPrime)},
 			{imag(pPrime), imag(wantPrime)}} {
 			d := math.Abs(math.Tanh(alphaScale*f[0]) - math.Tanh(alphaScale*f[1]))
@@ -78,7 +103,7 @@ func randomPoints(n int, margin float64) (u, v []float64) {
 }
 
 // The tables of lut.json that exist here: deflated by the origin for spans below half a period and by the four corners
-// for a whole one, and the raw table, whose pole nodes differ but touch no query of the rows compared.
+// for a whole one.
 func TestTable_errors_are_those_of_the_reference_at_every_resolution(t *testing.T) {
 	fixtures.Each(t, testTable_errors_are_those_of_the_reference_at_every_resolution)
 }
@@ -101,7 +126,6 @@ func testTable_errors_are_those_of_the_reference_at_every_resolution(t *testing.
 			Lattice, Table, Query string
 			Alpha                 float64
 			R                     int
-			Hits                  int `json:"corner_cell_hits"`
 			tableErrors
 		}
 	}
@@ -109,25 +133,16 @@ func testTable_errors_are_those_of_the_reference_at_every_resolution(t *testing.
 	queried := make(map[string]tableErrors)
 	compared := 0
 	for _, row := range file.Rows {
-		var kind tableKind
-		switch {
-		case strings.HasPrefix(row.Table, "raw"):
-			kind = rawTable
-		case row.Table == "deflated_origin" && row.Alpha <= 0.5, row.Table == "deflated_four_corners":
-			kind = deflatedTable
-		default: // the origin alone at α = 1, and a table of compressed features: not supported
-			continue
-		}
-		if kind == rawTable && row.Hits > 0 {
+		// Not the origin alone at α = 1, a raw table, nor one of compressed features.
+		if row.Table != "deflated_four_corners" && (row.Table != "deflated_origin" || row.Alpha > 0.5) {
 			continue
 		}
 		half, ok := lattices[row.Lattice]
 		if !ok {
 			t.Fatalf("no half-periods for lattice %q in invariants.json", row.Lattice)
 		}
-		key := tableKey{Mode: paper, Omega1: half[0], Omega3p: half[1], SpanU: row.Alpha, SpanV: row.Alpha,
-			Resolution: row.R, Kind: kind}
-		name := fmt.Sprintf("%s, α %g, R %d, %s, query %s", row.Lattice, row.Alpha, row.R, kind, row.Query)
+		table := hostTableOf(t, false, half[0], half[1], row.Alpha, row.Alpha, row.R)
+		name := fmt.Sprintf("%s, α %g, R %d, %s, query %s", row.Lattice, row.Alpha, row.R, row.Table, row.Query)
 		size, err := strconv.Atoi(row.Query)
 		random := err != nil
 		got, ok := queried[name]
@@ -142,7 +157,7 @@ func testTable_errors_are_those_of_the_reference_at_every_resolution(t *testing.
 			}
 			x, y := grid{rows: size, cols: size}.centres()
 			u, v = append(u, x...), append(v, y...)
-			got = errorsOf(t, key, file.AlphaScale, u, v)
+			got = errorsOf(table, file.AlphaScale, u, v)
 			queried[name] = got
 		}
 		compared++
@@ -175,73 +190,99 @@ func testTable_errors_are_those_of_the_reference_at_every_resolution(t *testing.
 	t.Logf("%d rows, %d sets of queries", compared, len(queried))
 }
 
-// From the square lattice to one for which no table suffices; 0.755 is the release's initial ω3′.
-func TestDeflated_table_knows_its_error_and_takes_the_nodes_it_needs_or_refuses(t *testing.T) {
-	u, v := randomPoints(20000, 0)
+func TestTable_ErrorBoundHolds(t *testing.T) {
+	gomlxtest.OnGo(t)
+	const square = weierstrass.OmegaSquare
+	random := rand.New(rand.NewPCG(3, 7))
 	for _, c := range []struct {
-		omega3     float64
-		resolution int     // for defaultTableError; 0 if none is enough
-		at256      float64 // the error of 256 nodes, to a factor of 2
+		sphere        bool
+		omega3p, span float64
+		nodes         int
+		alphaScale    float64
 	}{
-		{weierstrass.OmegaSquare, 256, 8e-8}, {0.755, 420, 1.6e-5}, {0.3, 2600, 6.5e-4}, {0.05, 0, 1},
+		{true, square, 1, 129, 1.7}, {true, 1.4, 1, 129, 1}, {true, 3.1, 1, 129, 0.6}, {true, 20, 1, 65, 1},
+		{true, 0.3, 1, 65, 1}, {false, square, 0.4, 64, 0.15}, {false, square, 0.9, 65, 0.6}, {false, 0.9, 0.4, 64, 0.15},
+		{false, 3.7, 0.9, 64, 0.15}, {false, 0.3, 0.4, 256, 0.15},
 	} {
-		key := tableKey{Mode: paper, Omega1: weierstrass.OmegaSquare, Omega3p: c.omega3, SpanU: defaultSpan,
-			SpanV: defaultSpan, Resolution: 256, Kind: deflatedTable}
-		table := gomlxtest.Must(key.onHost())(t)
-		said := table.errorOf(defaultAlphaScale)
-		measured := errorsOf(t, key, defaultAlphaScale, u, v).FMax
-		if said > 2*c.at256 || said < c.at256/2 || measured > 1.05*said || measured < 0.4*said {
-			t.Errorf("ω3′ = %g: 256 nodes err by %.3g at random points and say %.3g, want about %.2g", c.omega3, measured,
-				said, c.at256)
-		}
-		fitted, err := table.fit(defaultAlphaScale, defaultTableError)
-		if c.resolution == 0 {
-			if err == nil || !strings.Contains(err.Error(), "wepe_table_error = 1e-05") {
-				t.Errorf("ω3′ = %g: %d nodes, error %v, want a refusal by name", c.omega3, fitted.Resolution, err)
+		table := hostTableOf(t, c.sphere, square, c.omega3p, c.span, c.span, c.nodes)
+		bound, worst := table.errorBound(table.values(), c.alphaScale), 0.0
+		lookedUp, exact := table.lookedUp(), table.node()
+		for i := range 20_000 {
+			x, y := c.span*random.Float64(), c.span*random.Float64()
+			if i%2 == 0 { // around the half-periods, at distances of every order
+				r, angle := math.Pow(10, -6*random.Float64()), 2*math.Pi*random.Float64()
+				x = min(max(float64(random.IntN(3))/2+r*math.Cos(angle), 0), c.span)
+				y = min(max(float64(random.IntN(3))/2+r*math.Sin(angle), 0), c.span)
 			}
-			continue
+			got, want := lookedUp(x, y), exact(x, y)
+			if !c.sphere {
+				want = realParts(table.lattice.Eval(table.at(x, y)))
+				if math.Hypot(math.Mod(x, 1), math.Mod(y, 1)) < 1e-7 { // at a pole itself the guard applies
+					continue
+				}
+			}
+			form := map[bool]compression{true: compressSphere, false: compressTanh}[c.sphere]
+			got, want = form.host(got, c.alphaScale), form.host(want, c.alphaScale)
+			for k := range got {
+				worst = max(worst, math.Abs(got[k]-want[k]))
+			}
 		}
-		measured, said = errorsOf(t, fitted.tableKey, defaultAlphaScale, u, v).FMax, fitted.errorOf(defaultAlphaScale)
-		if err != nil || fitted.Resolution > c.resolution || said > defaultTableError || measured > 1.05*said {
-			t.Errorf("ω3′ = %g: %d nodes err by %.3g and say %.3g, %v", c.omega3, fitted.Resolution, measured, said, err)
+		if !(worst <= bound) && bound < 0.3 || bound > 8*worst && worst < 0.1 {
+			t.Errorf("%+v: the bound is %.3g, the largest error found %.3g", c, bound, worst)
 		}
 	}
 }
 
-func TestTable_is_exact_at_its_nodes_for_every_span_and_mode(t *testing.T) {
-	for _, key := range []tableKey{
-		{Mode: paper, Omega1: 2.6, Omega3p: 1.1, SpanU: 0.4, SpanV: 0.7},
-		{Mode: paper, Omega1: 0.7, Omega3p: 2.3, SpanU: 1.2, SpanV: 0.3}, // one cell suffices for a longer span
-		{Mode: release, Omega1: 2.6, Omega3p: 7.9, SpanU: 0.4, SpanV: 0.3},
+func TestTable_ExactAtNodes(t *testing.T) {
+	for _, table := range []hostTable{
+		hostTableOf(t, false, 2.6, 1.1, 0.4, 0.7, 11),
+		hostTableOf(t, false, 0.7, 2.3, 1.2, 0.3, 11), // one cell suffices for a longer span
 	} {
-		for _, kind := range []tableKind{deflatedTable, rawTable} {
-			key.Resolution, key.Kind = 11, kind
-			at := tableAt(t, key)
-			if pole := gomlxtest.Must(key.onHost())(t).at(0, 0); kind == rawTable &&
-				!slices.Equal(pole, []float64{500, 0, 500, 0}) {
-				t.Errorf("%+v: the node at the pole holds %v, want C_large of the release", key, pole)
-			}
-			a, b := key.halfPeriods()
-			lattice, err := weierstrass.NewLattice(a, b)
-			if err != nil {
-				t.Fatal(err)
-			}
-			extU, extV := key.extents()
-			perU, perV := key.periods()
-			for col := 1; col < key.Resolution-1; col++ {
-				for row := 1; row < key.Resolution-1; row++ {
-					x, y := extU*float64(col)/10, extV*float64(row)/10 // in periods
-					want, wantPrime := lattice.Eval(complex(x*2*a, y*2*b))
-					for cells := 0.0; x+cells <= perU; cells++ {
-						p, pPrime := at((x+cells)/perU, y/perV)
-						if cmplx.Abs(p-want) > 1e-11*(1+cmplx.Abs(want)) ||
-							cmplx.Abs(pPrime-wantPrime) > 1e-11*(1+cmplx.Abs(wantPrime)) {
-							t.Fatalf("%+v at node (%d, %d): %g, %g, want %g, %g", key, col, row, p, pPrime, want,
-								wantPrime)
-						}
+		at := tableAt(table)
+		extU, extV := table.extents()
+		for col := 1; col < table.nodes-1; col++ {
+			for row := 1; row < table.nodes-1; row++ {
+				x, y := extU*float64(col)/10, extV*float64(row)/10 // in periods
+				want, wantPrime := table.lattice.Eval(table.at(x, y))
+				for cells := 0.0; x+cells <= table.u; cells++ {
+					p, pPrime := at((x+cells)/table.u, y/table.v)
+					if cmplx.Abs(p-want) > 1e-11*(1+cmplx.Abs(want)) ||
+						cmplx.Abs(pPrime-wantPrime) > 1e-11*(1+cmplx.Abs(wantPrime)) {
+						t.Fatalf("%v at node (%d, %d): %g, %g, want %g, %g", table, col, row, p, pPrime, want, wantPrime)
 					}
 				}
 			}
 		}
+	}
+}
+
+// A pole belongs to a table that goes beyond the middle between it and the next.
+func TestTable_OmittedPoles(t *testing.T) {
+	for _, c := range []struct {
+		u, v float64
+		want [][2]float64
+	}{
+		{0.4, 0.5, [][2]float64{{0, 0}}}, {0.5, 0.4, [][2]float64{{0, 0}}},
+		{0.51, 0.5, [][2]float64{{0, 0}, {1, 0}}}, {0.5, 0.51, [][2]float64{{0, 0}, {0, 1}}},
+		{1, 3, [][2]float64{{0, 0}, {1, 0}, {0, 1}, {1, 1}}},
+	} {
+		table := hostTableOf(t, false, 1.3, 1.7, c.u, c.v, 5)
+		if got := table.poles(); !slices.Equal(got, c.want) {
+			t.Errorf("%g × %g periods: %v, want %v", c.u, c.v, got, c.want)
+		}
+		if u, v := table.extents(); u != min(c.u, 1) || v != min(c.v, 1) { // one period at most
+			t.Errorf("%g × %g periods: the table has %g × %g", c.u, c.v, u, v)
+		}
+	}
+}
+
+// Nearer to the pole than the radius r, 2⁻²⁴·2/π of the shorter half-period, 1/z is z̄/r².
+func TestTable_PoleIsGuarded(t *testing.T) {
+	for _, half := range [][2]float64{{1.3, 1.7}, {1.7, 1.3}} {
+		table := hostTableOf(t, false, half[0], half[1], 0.4, 0.4, 5)
+		r := 1.3 * 2 / math.Pi * 0x1p-24
+		p, pPrime := table.principalParts([2]float64{r / 2 / (2 * half[0]), 1}, [2]float64{0, 1})
+		gomlxtest.NearAbs(t, fmt.Sprint(half), []float64{real(p) * r * r, imag(p), real(pPrime) * r * r * r, imag(pPrime)},
+			[]float64{0.25, 0, -0.25, 0}, 1e-12)
 	}
 }

@@ -49,7 +49,7 @@ func tf32(x float64) float64 {
 // the sum of absolute values, in deviations of the row.
 func TestTF32ErrsByAThousandthInTheEncoding(t *testing.T) {
 	const rows, cols, width = 14, 14, 192
-	for name, with := range map[string]map[string]any{"wepe": nil, "sphere": {paramCompression: string(compressSphere)}} {
+	for name, with := range map[string]map[string]any{"wepe": nil, "sphere": {byCompression: compressSphere}} {
 		store := gomlxtest.Seeded(t, 3)
 		e := New(store.RootScope(), rows, cols, width).with(with).Done()
 		outputs := gomlxtest.RunModel(t, store, func(_ *model.Scope, in []*Node) []*Node {

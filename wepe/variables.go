@@ -5,7 +5,6 @@ package wepe
 import (
 	"math/rand/v2"
 
-	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/weight"
@@ -27,13 +26,13 @@ const (
 	scopeNorm       = "layer_normalization"
 )
 
-func scalarVariable(scope *model.Scope, name string, dtype dtypes.DType, value float64, learn bool) *model.Variable {
+func scalarVariable(scope *model.Scope, name string, value float64, learn bool) *model.Variable {
 	// Set explicitly, because variables from a checkpoint are trainable.
-	return weight.Variable(scope, name, dtype, weight.Constant(value)).SetTrainable(learn)
+	return weight.Float32(scope, name, weight.Constant(value)).SetTrainable(learn)
 }
 
 // listVariable creates a variable with the given initial values.
-func listVariable(scope *model.Scope, name string, dtype dtypes.DType, values []float64, learn bool) *model.Variable {
+func listVariable(scope *model.Scope, name string, values []float64, learn bool) *model.Variable {
 	start := weight.AtOnce(func(*rand.Rand) []float64 { return values })
-	return weight.Variable(scope, name, dtype, start, len(values)).SetTrainable(learn)
+	return weight.Float32(scope, name, start, len(values)).SetTrainable(learn)
 }

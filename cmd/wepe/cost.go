@@ -43,9 +43,8 @@ func (o *costs) flags(flags *pflag.FlagSet) {
 
 // costVariants are the default: the encodings of the paper's table of costs, and their competitors. "folded" is missing, because a
 // folded wepe is learned.
-var costVariants = slices.Concat(study.Each("learned", "none", "wepe"), []study.Variant{
-	{Position: "wepe", Label: "wepe sum", Settings: "wepe_evaluation=sum"},
-}, study.Each("wepe-lut", "wepe-sphere", "hybrid", "rope-axial", "rope-mixed", "wepe-bias"))
+var costVariants = study.Each("learned", "none", "wepe", "wepe-sum", "wepe-lut", "wepe-sphere", "hybrid", "rope-axial",
+	"rope-mixed", "wepe-bias")
 
 func costLabels() (names []string) {
 	for _, v := range costVariants {

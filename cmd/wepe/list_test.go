@@ -42,12 +42,11 @@ func TestHyperparametersAreListedWithTheirDefaults(t *testing.T) {
 		lines[e.Name] = e.About
 	}
 	for name, parts := range map[string][]string{
-		"rope_theta":       {"default 10000 (rope1d, as2drope, fope), 100 (rope-axial, rope-dinov3), 10 (rope-mixed)"},
-		"wepe_omega1":      {"the real half-period", "default 2.62206 (wepe, "},
-		"wepe_alpha_u":     {"in [0.0001, 100]", "0.4 (wepe, ", "1 (wepe-sphere)"},
-		"wepe_gate":        {"default 0.12 (hybrid)"},
-		"wepe_compression": {`"tanh" or "sphere"`, `default "tanh" (wepe, `, `"sphere" (wepe-sphere, wepe-qkv, wepe-v)`},
-		"lookhere_views":   {`"halves-none", "corners-none"`},
+		"rope_theta":     {"default 10000 (rope1d, as2drope, fope), 100 (rope-axial, rope-dinov3), 10 (rope-mixed)"},
+		"wepe_alpha_u":   {"in [0.0001, 100]", "0.4 (wepe, ", "1 (wepe-sphere, wepe-sphere-lut)"},
+		"wepe_gate":      {"default 0.12 (hybrid)"},
+		"wepe_mode":      {`"paper" or "release"`, `default "paper" (wepe, `},
+		"lookhere_views": {`"halves-none", "corners-none"`},
 	} {
 		for _, part := range parts {
 			if !strings.Contains(lines[name], part) {

@@ -78,18 +78,23 @@ var specs = []Spec{
 	},
 	{
 		Name: "wepe", Doc: "℘ and ℘′ at the patch's position, projected",
-		Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepeSettings(ofGate),
-		TrainedGrid: wepeTrainedGrid, Kind: Additive, New: newWePE,
+		Variables: []string{"wepe/"}, Params: wepeSettings(ofGate),
+		TrainedGrid: wepeTrainedGrid, Kind: Additive, New: newWePE(published),
+	},
+	{
+		Name: "wepe-sum", Doc: "wepe with ℘ and ℘′ from the paper's truncated sums",
+		Variables: []string{"wepe/"}, Params: wepeSettings(ofGate),
+		TrainedGrid: wepeTrainedGrid, Kind: Additive, New: newWePE((*wepe.Config).WithSum),
 	},
 	{
 		Name: "wepe-sphere", Doc: "wepe with ℘ and ℘′ as points of the Riemann sphere",
-		Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepeSettings(ofGate),
-		TrainedGrid: wepeTrainedGrid, Kind: Additive, New: newWePESphere,
+		Variables: []string{"wepe_sphere/"}, Params: wepeSettings(ofGate, ofSum),
+		TrainedGrid: wepeTrainedGrid, Kind: Additive, New: newWePE((*wepe.Config).OnSphere),
 	},
 	{
 		Name: "wepe-qkv", Doc: "sphere features scale the queries, keys and values of every block",
 		Variables:   []string{"wepe_qkv/"},
-		Params:      wepeSettings(ofGate, ofProjection, ofTable),
+		Params:      wepeSettings(ofGate, ofProjection, ofSum),
 		TrainedGrid: wepeTrainedGrid, Neutral: modulated[:], Kind: Modulation, New: newWePEQKV,
 	},
 	{
@@ -99,7 +104,7 @@ var specs = []Spec{
 	{
 		Name: "wepe-v", Doc: "wepe-qkv on the values alone",
 		Variables:   []string{"wepe_v/"},
-		Params:      wepeSettings(ofGate, ofProjection, ofTable),
+		Params:      wepeSettings(ofGate, ofProjection, ofSum),
 		TrainedGrid: wepeTrainedGrid, Neutral: modulated[2:], Kind: Modulation, New: newWePEV,
 	},
 	{
@@ -108,8 +113,13 @@ var specs = []Spec{
 	},
 	{
 		Name: "wepe-lut", Doc: "wepe from a look-up table, with a fixed lattice",
-		Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepeSettings(ofGate),
-		TrainedGrid: wepeTrainedGrid, Kind: Additive, New: newWePETable,
+		Variables: []string{"wepe/"}, Params: wepeSettings(ofGate, ofSum),
+		TrainedGrid: wepeTrainedGrid, Kind: Additive, New: newWePE((*wepe.Config).WithTable),
+	},
+	{
+		Name: "wepe-sphere-lut", Doc: "wepe-sphere from a look-up table, with a fixed lattice",
+		Variables: []string{"wepe_sphere/"}, Params: wepeSettings(ofGate, ofSum),
+		TrainedGrid: wepeTrainedGrid, Kind: Additive, New: newWePE(sphereTable),
 	},
 	{
 		Name: "hybrid", Doc: "a learned table blended with a surrogate of ℘ by a learned gate", Width: 2,
@@ -118,8 +128,8 @@ var specs = []Spec{
 	},
 	{
 		Name: "wepe-bias", Doc: "a score per head from ℘ and ℘′ at the difference of two positions",
-		Variables: []string{"wepe_bias/", "wepe_bias_sphere/"},
-		Params:    wepeSettings(ofGate, ofProjection, ofTable, ofGrid),
+		Variables: []string{"wepe_bias/"},
+		Params:    wepeSettings(ofGate, ofProjection, ofSum, ofGrid),
 		Kind:      Bias, New: newWePEBias,
 	},
 	{

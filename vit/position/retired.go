@@ -2,7 +2,13 @@
 
 package position
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wepe-go/wepe/wepe/weierstrass"
+)
 
 // retired are the hyperparameters of earlier versions, with the value that is constant now, printed.
 var retired = map[string]string{
@@ -23,14 +29,41 @@ var retired = map[string]string{
 	"lookhere_last":         "0.5",
 	"lookhere_slope":        "1",
 	"sincos2d_variant":      "mae",
+	"wepe_final_clip":       "10000",
+	"wepe_learn_oblique":    "false",
+	"wepe_omega1":           fmt.Sprint(weierstrass.OmegaSquare),
+	"wepe_scale_ratio":      "2",
+	"wepe_sum_cut":          "12",
+	"wepe_table":            "deflated",
+	"wepe_table_error":      "0",
+	"wepe_table_resolution": "256",
+	"wepe_term_clip":        "5000",
 }
 
 // Retired reports whether a hyperparameter is one of an earlier version. A file may set it to the value that the
-// encoding has now; another value is an error, because the model would not be the one that was trained.
-func Retired(name string, value any) (bool, error) {
+// encoding has always now; another value is an error, because the model would not be the one that was trained.
+func Retired(position, name string, value any) (bool, error) {
 	want, known := retired[name]
-	if known && fmt.Sprint(value) != want {
-		return true, fmt.Errorf("position: %s is %v, which is always %s now: leave it out", name, value, want)
+	switch part, _, _ := strings.Cut(position, "+"); name { // the name of the encoding decides
+	case "wepe_compression":
+		want, known = "tanh", true
+		if strings.HasPrefix(part, "wepe-sphere") || part == "wepe-qkv" || part == "wepe-v" {
+			want = "sphere"
+		}
+	case "wepe_evaluation":
+		want, known = "exact", true
+		if strings.HasSuffix(part, "-lut") {
+			want = "table"
+		} else if part == "wepe-sum" {
+			want = "sum"
+		}
 	}
-	return known, nil
+	if !known || fmt.Sprint(value) == want {
+		return known, nil
+	}
+	family, _, _ := strings.Cut(name, "_")
+	return true, fmt.Errorf("position: %s is %v, which is always %s now with position %q: leave it out, or use one of %s",
+		name, value, want, position, strings.Join(slices.DeleteFunc(Names(), func(p string) bool {
+			return !strings.HasPrefix(p, family)
+		}), ", "))
 }

@@ -18,7 +18,7 @@ import (
 
 // A misspelt name would take no setting away.
 func TestSettingsOfPartsAreSettings(t *testing.T) {
-	for _, name := range slices.Concat(ofGate, ofProjection, ofTable, ofGrid) {
+	for _, name := range slices.Concat(ofGate, ofProjection, ofSum, ofGrid) {
 		if !slices.Contains(wepe.Params(), name) {
 			t.Errorf("package wepe has no setting %s", name)
 		}
@@ -49,12 +49,12 @@ func TestEncodingsStartWithTheSpreadOfTheirAuthors(t *testing.T) {
 		{"wepe", map[string]any{"wepe_projection": "mlp"}, "wepe/projection/output/dense/weights", 0.02},
 		{"wepe-bias", nil, "wepe_bias/weights", 0.02},                   // ours, as the weights of wepe
 		{"relative-table", nil, "relative_table/block_01/scores", 0.02}, // BEiT: trunc_normal_(std=.02)
-		// The release's fine-tuning: xavier_uniform_(gain=.8), for dmlab and resisc45 .9.
+		// The release's fine-tuning: xavier_uniform_(gain=.8).
 		{"hybrid", nil, "embedding", 0.02},
-		{"hybrid", map[string]any{"wepe_surrogate": "cifar100"}, "surrogate/projection/hidden/dense/weights",
-			xavier(0.8, 4, width/2)},
-		{"hybrid", map[string]any{"wepe_surrogate": "dmlab"}, "surrogate/projection/output/dense/weights",
-			xavier(0.9, width, width)},
+		{"hybrid", map[string]any{"wepe_surrogate": "svhn"}, "surrogate/projection/hidden/dense/weights",
+			xavier(0.8, 6, width/2)},
+		{"hybrid", map[string]any{"wepe_surrogate": "sweep"}, "surrogate/projection/output/dense/weights",
+			xavier(0.8, width, width)},
 		// rope-vit's init_random_2d_freqs: directions on the unit circle, and lengths that begin with 1.
 		{"rope-mixed", nil, "rope_mixed/block_00/frequencies", math.Sqrt(0.5)},
 		{"liere", nil, "liere/block_01/generators", 2 * math.Pi / math.Sqrt(3)}, // rand·2π
@@ -189,7 +189,7 @@ func TestRetiredHyperparametersMayHaveTheirConstantValue(t *testing.T) {
 		{"fope_gain", 0.3, true, true}, {"fope_gain", 0.6, true, false}, {"lookhere_slope", 1.0, true, true},
 		{"liere_shared", true, true, false}, {"sincos2d_variant", "mae", true, true}, {"rope_theta", 7.0, false, true},
 	} {
-		if retired, err := Retired(test.name, test.value); retired != test.retired || (err == nil) != test.valid {
+		if retired, err := Retired("wepe", test.name, test.value); retired != test.retired || (err == nil) != test.valid {
 			t.Errorf("%s = %v: retired %v, %v", test.name, test.value, retired, err)
 		}
 	}

@@ -33,8 +33,8 @@ func TestPositionsAreListedByKind(t *testing.T) {
 	}
 	for kind, want := range map[Kind][]string{
 		None: {"none"},
-		Additive: {"learned", "sinusoidal1d", "sincos2d", "grid2d", "factorized", "wepe", "wepe-sphere",
-			"wepe-lut", "hybrid"},
+		Additive: {"learned", "sinusoidal1d", "sincos2d", "grid2d", "factorized", "wepe", "wepe-sum",
+			"wepe-sphere", "wepe-lut", "wepe-sphere-lut", "hybrid"},
 		Modulation:  {"wepe-qkv", "fourier-qkv", "wepe-v", "fourier-v"},
 		Rotary:      {"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "as2drope", "fope", "liere"},
 		Bias:        {"wepe-bias", "relative-table", "alibi2d", "lookhere"},
@@ -68,9 +68,6 @@ func TestEveryRowDescribesItsEncoding(t *testing.T) {
 		c := small(p.Name)
 		variables := built(c, nil)
 		variables = append(variables, built(c, map[string]any{ParamBlend: blendExact})...)
-		for _, compression := range []string{"tanh", "sphere"} {
-			variables = append(variables, built(c, map[string]any{"wepe_compression": compression})...)
-		}
 		variables = append(variables, built(c, map[string]any{ParamBlend: blendSphere})...)
 		for _, own := range p.Variables {
 			if !slices.ContainsFunc(variables, Encoding{{Variables: []string{own}}}.Owns) {

@@ -13,11 +13,12 @@ import (
 
 // Settings of package wepe that act on a part which not every encoding has.
 var (
-	ofGate = []string{"wepe_gate", "wepe_learn_gate", "wepe_start", "wepe_surrogate", "wepe_surrogate_beta",
-		"wepe_surrogate_gamma"}
-	ofProjection = []string{"wepe_projection", "wepe_dropout", "wepe_beta_pos", "wepe_learn_beta_pos"}
-	ofTable      = []string{"wepe_table", "wepe_table_resolution", "wepe_table_error"}
-	ofGrid       = []string{"wepe_shift", "wepe_rows", "wepe_cols", "wepe_offset_u", "wepe_offset_v"} // not of differences
+	ofGate = []string{wepe.ParamGate, wepe.ParamLearnGate, wepe.ParamStart, wepe.ParamSurrogate,
+		wepe.ParamSurrogateBeta, wepe.ParamSurrogateGamma}
+	ofProjection = []string{wepe.ParamProjection, wepe.ParamDropout, wepe.ParamBetaPos, wepe.ParamLearnBetaPos}
+	ofSum        = []string{wepe.ParamKappa, wepe.ParamCLarge} // also of mode release
+	ofGrid       = []string{wepe.ParamShift, wepe.ParamRows, wepe.ParamCols, wepe.ParamOffsetU,
+		wepe.ParamOffsetV} // not of differences
 )
 
 // wepeSettings are the settings of package wepe without those of parts that an encoding lacks.
@@ -26,23 +27,18 @@ func wepeSettings(lacks ...[]string) []string {
 	return slices.DeleteFunc(wepe.Params(), func(name string) bool { return slices.Contains(all, name) })
 }
 
-// newWePE configures the Weierstrass encoding from the hyperparameters of the scope.
-func newWePE(scope *model.Scope, c Config) Encoder {
-	return wepe.New(scope, c.Rows, c.Cols, c.Width).WithPrefix(c.placed()).FromScope().Done()
+// newWePE returns the constructor of the Weierstrass encoding in a form, from the hyperparameters of the scope. The form
+// is not one of them: the name of the encoding decides it alone.
+func newWePE(form func(*wepe.Config) *wepe.Config) func(*model.Scope, Config) Encoder {
+	return func(scope *model.Scope, c Config) Encoder {
+		config := wepe.New(scope, c.Rows, c.Cols, c.Width).WithPrefix(c.placed())
+		return form(config).FromScope().Done()
+	}
 }
 
-// newWePESphere is newWePE with ℘ and ℘′ on the Riemann sphere, over the whole cell, unless the hyperparameters
-// override it: docs/mathematics.md, section 14.
-func newWePESphere(scope *model.Scope, c Config) Encoder {
-	return wepe.New(scope, c.Rows, c.Cols, c.Width).WithPrefix(c.placed()).OnSphere().FromScope().Done()
-}
+func published(c *wepe.Config) *wepe.Config { return c }
 
-// newWePETable is newWePE with a look-up table in place of ℘, unless wepe_evaluation overrides it. The table is stored
-// with the variables and ω3′ is not trained.
-func newWePETable(scope *model.Scope, c Config) Encoder {
-	return wepe.New(scope, c.Rows, c.Cols, c.Width).WithPrefix(c.placed()).
-		WithTable(0, 0).FromScope().Done()
-}
+func sphereTable(c *wepe.Config) *wepe.Config { return c.OnSphere().WithTable() }
 
 // newWePEBias configures the bias of relative positions from the same hyperparameters.
 func newWePEBias(scope *model.Scope, c Config) Encoder {
@@ -62,4 +58,6 @@ func (b *sharedBias) Bias(g *Graph, _ int) *Node {
 }
 
 // wepeTrainedGrid is for coarser grids; finer ones need no hyperparameters.
-func wepeTrainedGrid(g Grid) map[string]any { return wepe.TrainedGrid(g.Rows, g.Cols) }
+func wepeTrainedGrid(g Grid) map[string]any {
+	return map[string]any{wepe.ParamRows: g.Rows, wepe.ParamCols: g.Cols}
+}
