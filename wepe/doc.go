@@ -18,16 +18,15 @@
 //
 // # Options
 //
-// Every option is a hyperparameter of the scope, which [Config.FromScope] reads ([Params] lists them); the With…
-// methods of [Config] set the common ones.
+// The form and the evaluation of an encoding are methods of [Config]; everything else is a hyperparameter of the scope,
+// which [Config.FromScope] reads ([Params] lists them).
 //
 //   - [Config.OnSphere] maps ℘ and ℘′ to the Riemann sphere in place of tanh; it is smooth everywhere (section 14):
 //     f = [S(α_scale·w), S(α_scale·w′)], S(w) = [2 Re w, 2 Im w, |w|² - 1]/(|w|² + 1).
-//   - [Config.WithHarmonics] adds features of 2z, 3z, …; wepe_scales uses several lattices; [Config.WithHalfPeriods]
-//     oblique ones.
-//   - [Config.WithTable] uses a look-up table, wepe_evaluation "sum" the paper's truncated sum. The default, [P], is
-//     exact.
-//   - [Config.AsReleased] is the authors' released code, where the lattice stays square (docs/evidence/deviations.md).
+//   - [Config.WithTable] uses a look-up table, [Config.WithSum] the paper's truncated sum. The default, [P], is exact.
+//   - [Config.WithHarmonics] adds features of 2z, 3z, …; [ParamScales] uses several lattices, [ParamOmega3Re] an oblique
+//     one. [ParamMode] "release" is the authors' released code, where the lattice stays square
+//     (docs/evidence/deviations.md).
 //
 // [RelativeBias] adds a bias computed from relative positions to the attention scores. [Config.Hybrid] blends an
 // encoder, or the bounded [Config.Surrogate], into pretrained position embeddings by a learned gate (sections 8 and 9):
@@ -50,26 +49,25 @@
 //
 //	wepe/omega3_raw                                      []               ω3′ before its softplus
 //	wepe/omega3_re                                       []               Re ω3; absent on rectangular lattices
-//	wepe/alpha_scale_raw                                 []               α_scale before its softplus (AsReleased: exp)
+//	wepe/alpha_scale_raw                                 []               α_scale before its softplus (mode release: exp)
 //	wepe/beta_pos                                        []
 //	wepe/prefix                                          [prefix, width]  absent without prefix tokens
 //	wepe/projection/dense/weights, biases                [4, width], [width]
 //	wepe/projection/layer_normalization/gain, offset     [width]
 //
 // With OnSphere the scope is wepe_sphere in place of wepe, so that a model of one form does not open as the other. A
-// look-up table ([Config.WithTable], [Encoder.BuildTable]) adds, not trainable,
+// look-up table ([Config.WithTable]) adds, not trainable,
 //
-//	wepe/table/key                                       [7], float64     mode, ω1, ω3′, α_u, α_v, nodes per side, kind
-//	wepe/table/values                                    [resolution, resolution, 4]
+//	wepe/table/values                                    [256, 256, 4]
 //
-// [Config.WithMLP] has in place of the projection's two lines
+// [ParamProjection] "mlp" has in place of the projection's two lines
 //
 //	wepe/projection/hidden/dense/weights, biases                [4, width/2], [width/2]
 //	wepe/projection/hidden/layer_normalization/gain, offset     [width/2]
 //	wepe/projection/output/dense/weights, biases                [width/2, width], [width]
 //	wepe/projection/output/layer_normalization/gain, offset     [width]
 //
-// The 4 features above are 6 on the sphere, half as many without ℘′ (wepe_derivative), and multiplied by the
+// The 4 features above are 6 on the sphere, half as many without ℘′ (ParamDerivative), and multiplied by the
 // number of lattices and harmonics. Fixed scalars are variables that do not train.
 //
 // Source: Weierstrass Positional Encoding for Vision Transformers; released code
