@@ -129,7 +129,7 @@ var specs = []Spec{
 	{
 		Name: "wepe-bias", Doc: "a score per head from ℘ and ℘′ at the difference of two positions",
 		Variables: []string{"wepe_bias/"},
-		Params:    wepeSettings(ofGate, ofProjection, ofSum, ofGrid),
+		Params:    wepeSettings(ofGate, ofProjection, ofGrid),
 		Kind:      Bias, New: newWePEBias,
 	},
 	{
