@@ -50,7 +50,7 @@ func BenchmarkP(b *testing.B) {
 				for i, z := range squareGrid(14, 14).points() {
 					x[i], y[i] = real(z), imag(z)/weierstrass.OmegaSquare
 				}
-				z := ComplexNode{ConstAsDType(g, dtypes.Float32, x), Mul(ConstAsDType(g, dtypes.Float32, y), omega3p)}
+				z := ComplexNode{Re: ConstAsDType(g, dtypes.Float32, x), Im: Mul(ConstAsDType(g, dtypes.Float32, y), omega3p)}
 				p, pPrime := P(z, Scalar(g, dtypes.Float32, weierstrass.OmegaSquare), omega3p)
 				features := Tanh(MulScalar(Stack([]*Node{p.Re, p.Im, pPrime.Re, pPrime.Im}, -1), 0.1)) // [196, 4]
 				loss := ReduceAllSum(features)

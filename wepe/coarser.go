@@ -80,5 +80,5 @@ func (l *lattice) moved(v view) ComplexNode {
 	step := func() *Node { // in ±1
 		return AddScalar(MulScalar(c.scope.RandomUniform(g, shapes.Make(dtypes.Float32)), 2), -1)
 	}
-	return v.z.add(l.points(v.omega3, right, none).times(step())).add(l.points(v.omega3, none, down).times(step()))
+	return v.z.Add(l.points(v.omega3, right, none).Times(step())).Add(l.points(v.omega3, none, down).Times(step()))
 }

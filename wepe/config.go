@@ -10,6 +10,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/setting"
+	"github.com/wepe-go/wepe/wepe/internal/elliptic"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
@@ -40,7 +41,7 @@ type Config struct {
 	learnAlphaScale     bool
 	learnBetaPos        bool
 	evaluation          evaluation // "": the mode's
-	sum                 latticeSum
+	sum                 elliptic.Sum
 	surrogate           string  // "": surrogatePaper
 	beta, gamma         float64 // of the surrogate; 0: its own
 	gate                float64
@@ -56,7 +57,7 @@ func New(scope *model.Scope, rows, cols, width int) *Config {
 		mode: paper, projection: linear, dropout: defaultDropout, derivative: true,
 		omega1: weierstrass.OmegaSquare, alphaU: defaultSpan, alphaV: defaultSpan,
 		compression: compressTanh, betaPos: defaultBetaPos,
-		learnLattice: true, learnAlphaScale: true, learnBetaPos: true, scales: 1, harmonics: 1, sum: releasedSum,
+		learnLattice: true, learnAlphaScale: true, learnBetaPos: true, scales: 1, harmonics: 1, sum: elliptic.ReleasedSum,
 		gate: defaultGate, learnGate: true, start: defaultStart,
 	}
 }

@@ -83,9 +83,11 @@ func (h hostGrid) points() (z []complex128) {
 func (h hostGrid) at(t *testing.T, z complex128) []float64 {
 	t.Helper()
 	if h.sphere {
-		return hostSphere(t, z, h.omega1, real(h.omega3), imag(h.omega3), h.alphaScale)[:h.parts]
+		point, prime := hostOblique(t, h.omega1, h.omega3).Sphere().At(z)
+		point, prime = weierstrass.Dilated(point, h.alphaScale), weierstrass.Dilated(prime, h.alphaScale)
+		return append(point[:], prime[:]...)[:h.parts]
 	}
-	p, pPrime := hostOblique(t, h.omega1, real(h.omega3), imag(h.omega3)).Eval(z)
+	p, pPrime := hostOblique(t, h.omega1, h.omega3).Eval(z)
 	f := []float64{real(p), imag(p), real(pPrime), imag(pPrime)}
 	for i, x := range f {
 		f[i] = math.Tanh(h.alphaScale * x)
@@ -101,6 +103,11 @@ func (h hostGrid) features(t *testing.T) (out []float64) {
 		}
 	}
 	return out
+}
+
+func hostOblique(t *testing.T, omega1 float64, omega3 complex128) weierstrass.Oblique {
+	t.Helper()
+	return gomlxtest.Must(weierstrass.NewOblique(complex(omega1, 0), omega3))(t)
 }
 
 func TestFeatures_and_coordinates_are_the_hosts_on_every_lattice_grid_and_span(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/wepe/internal/elliptic"
 )
 
 func finite(values []float64) bool {
@@ -68,7 +69,7 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 			omega3 = min(omega3, releaseMaxOmega3)
 		}
 		dtype := []dtypes.DType{dtypes.Float32, dtypes.BFloat16}[i%2]
-		sum := releasedSum
+		sum := elliptic.ReleasedSum
 		for sum.Cut > 1 && rows*cols*4*sum.Cut*(sum.Cut+1) > 1<<17 { // terms of all patches: memory, not arithmetic
 			sum.Cut--
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/kernel"
+	"github.com/wepe-go/wepe/wepe/internal/elliptic"
 )
 
 // lattice computes ℘ and ℘′ of a learned lattice and compresses them to features. It takes points in periods: (x, y) is
@@ -44,7 +45,7 @@ func newLattice(c Config, scope *model.Scope) lattice {
 type view struct {
 	z, omega3          ComplexNode // Re ω3 is nil on a rectangular lattice
 	omega1, alphaScale *Node
-	basis              basis // of ℘
+	basis              elliptic.Basis // of ℘
 }
 
 // scalars returns a view without z, of n points.
@@ -54,8 +55,8 @@ func (l *lattice) scalars(g *Graph, n int) (v view) {
 	each := []*Node{omega3.Im, c.mode.alphaScale(l.alphaScale.NodeValue(g))}
 	if l.omega3Re != nil {
 		omega3.Re = l.omega3Re.NodeValue(g)
-		b := reducedBasis(omega1, omega3)
-		each = append(each, omega3.Re, b.a.Re, b.a.Im, b.b.Re, b.b.Im)
+		b := elliptic.Reduced(omega1, omega3)
+		each = append(each, omega3.Re, b.A.Re, b.A.Im, b.B.Re, b.B.Im)
 	}
 	each = kernel.Unstack(kernel.Once(BroadcastToDims(Stack(each, 0), len(each), n))[0])
 
@@ -63,11 +64,11 @@ func (l *lattice) scalars(g *Graph, n int) (v view) {
 	switch {
 	case l.omega3Re != nil:
 		v.omega3.Re = each[2]
-		v.basis = basis{a: ComplexNode{each[3], each[4]}, b: ComplexNode{each[5], each[6]}, oblique: true}
+		v.basis = elliptic.Basis{A: ComplexNode{Re: each[3], Im: each[4]}, B: ComplexNode{Re: each[5], Im: each[6]}, Oblique: true}
 	case c.mode == release:
-		v.basis = rectangle(v.omega1, v.omega1)
+		v.basis = elliptic.Rectangle(v.omega1, v.omega1)
 	default:
-		v.basis = rectangle(v.omega1, v.omega3.Im)
+		v.basis = elliptic.Rectangle(v.omega1, v.omega3.Im)
 	}
 	return v
 }
@@ -83,7 +84,7 @@ func (l *lattice) points(omega3 ComplexNode, x, y []float64) ComplexNode {
 	if omega3.Re != nil {
 		along = Add(along, Mul(across, omega3.Re))
 	}
-	return ComplexNode{along, Mul(across, omega3.Im)}
+	return ComplexNode{Re: along, Im: Mul(across, omega3.Im)}
 }
 
 // scaled returns the coordinates in the periods of each lattice, one view after the other, (11.7).
@@ -138,7 +139,7 @@ func (l *lattice) features(g *Graph, x, y []float64) *Node {
 func (l *lattice) values(v view) (p, pPrime ComplexNode) {
 	switch {
 	case l.config.evaluation != evaluateSum:
-		return inLattice(v.z, v.basis)
+		return elliptic.InBasis(v.z, v.basis)
 	case l.config.mode == release:
 		return l.config.sum.P(v.z, v.omega1, v.omega1)
 	}
@@ -147,7 +148,7 @@ func (l *lattice) values(v view) (p, pPrime ComplexNode) {
 
 // onSphere returns S(α_scale·w) and S(α_scale·w′) of each view, (14.22).
 func (l *lattice) onSphere(v view) *Node {
-	point, prime := sphere(v.z, v.basis, v.alphaScale) // [views·n, 3]
+	point, prime := elliptic.OnSphere(v.z, v.basis, v.alphaScale) // [views·n, 3]
 	if l.config.derivative {
 		point = Concatenate([]*Node{point, prime}, -1)
 	}

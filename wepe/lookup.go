@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/additive"
+	"github.com/wepe-go/wepe/wepe/internal/elliptic"
 )
 
 // The look-up table of an encoder is a variable, not trainable, so that the model's checkpoints contain it.
@@ -141,8 +142,8 @@ func (e *Encoder) lookUpPatches(g *Graph) (p, pPrime ComplexNode) {
 		}
 	}
 	f := bilinear(nodes, x, y) // [len(x), 4]
-	part := func(i int) *Node { return Add(channel(f, i), ConstAsDType(g, nodes.DType(), poles[i])) }
-	return ComplexNode{part(0), part(1)}, ComplexNode{part(2), part(3)}
+	part := func(i int) *Node { return Add(elliptic.Channel(f, i), ConstAsDType(g, nodes.DType(), poles[i])) }
+	return ComplexNode{Re: part(0), Im: part(1)}, ComplexNode{Re: part(2), Im: part(3)}
 }
 
 // lookUpSphere returns the features of the patches from the stored table.
@@ -162,11 +163,11 @@ func (e *Encoder) lookUpSphere(g *Graph) *Node {
 	s := e.config.mode.alphaScale(e.alphaScale.NodeValue(g))
 	var parts []*Node
 	for i := 0; i < e.config.numFeatures()/e.config.views(); i += 3 {
-		height := channel(f, i+2)
+		height := elliptic.Channel(f, i+2)
 		top, bottom := Mul(Square(s), AddScalar(height, 1)), OneMinus(height)
 		sum := Add(top, bottom)
-		parts = append(parts, Div(MulScalar(Mul(s, channel(f, i)), 2), sum),
-			Div(MulScalar(Mul(s, channel(f, i+1)), 2), sum), Div(Sub(top, bottom), sum))
+		parts = append(parts, Div(MulScalar(Mul(s, elliptic.Channel(f, i)), 2), sum),
+			Div(MulScalar(Mul(s, elliptic.Channel(f, i+1)), 2), sum), Div(Sub(top, bottom), sum))
 	}
 	return e.sideBySide(Stack(parts, -1))
 }
@@ -193,13 +194,6 @@ func nodeBefore(x float64, n int) (index int, distance float64) {
 	x = min(max(x, 0), float64(n-1))
 	index = min(int(x), n-2)
 	return index, x - float64(index)
-}
-
-// channel picks one element of the last axis by a product with a one-hot vector: a slice has no gradient in ONNX.
-func channel(x *Node, index int) *Node {
-	one := make([]float64, x.Shape().Dim(-1))
-	one[index] = 1
-	return ReduceSum(Mul(x, alongLast(ConstAsDType(x.Graph(), x.DType(), one), x.Rank())), -1)
 }
 
 // filled returns a float32 tensor with the given elements.

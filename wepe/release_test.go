@@ -16,6 +16,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/wepe/internal/elliptic"
 )
 
 // The authors' module, run by its own code: fixture official_wepe_pretrain. Tolerances are its README's.
@@ -44,8 +45,9 @@ type releaseCase struct {
 	AlphaScale    float64 `json:"alpha_scale"`
 }
 
-func (m releaseMeta) sum() latticeSum {
-	return latticeSum{m.Cut, m.PoleRadius * 1e8, m.PoleValue, m.TermClip, m.FinalClip}
+func (m releaseMeta) sum() elliptic.Sum {
+	return elliptic.Sum{Cut: m.Cut, Kappa: m.PoleRadius * 1e8, CLarge: m.PoleValue, TermClip: m.TermClip,
+		FinalClip: m.FinalClip}
 }
 
 // omega1 returns ω1 of a case.
@@ -144,7 +146,7 @@ func testRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T
 	var meta releaseMeta
 	fixtures.JSON(t, releaseSet, "meta.json", &meta)
 	data := fixtures.Tensors(t, releaseSet, "tensors.safetensors")
-	got, want := releasedSum, meta.sum()
+	got, want := elliptic.ReleasedSum, meta.sum()
 	if got.Cut != want.Cut || !(math.Abs(got.Kappa-want.Kappa) <= 1e-9) ||
 		got.CLarge != want.CLarge || got.TermClip != want.TermClip || got.FinalClip != want.FinalClip {
 		t.Errorf("the sum is %+v, the authors' %+v", got, want)
@@ -318,7 +320,7 @@ func values64(t *testing.T, z []float64, omega1 float64,
 	}
 	out := gomlxtest.Run(t, func(in []*Node) []*Node {
 		omega := Scalar(in[0].Graph(), dtypes.Float64, omega1)
-		p, pPrime := f(ComplexNode{in[0], in[1]}, omega, omega)
+		p, pPrime := f(ComplexNode{Re: in[0], Im: in[1]}, omega, omega)
 		return []*Node{Stack([]*Node{p.Re, p.Im}, -1), Stack([]*Node{pPrime.Re, pPrime.Im}, -1)}
 	}, x, y)
 	return out[0], out[1]

@@ -6,6 +6,8 @@ import (
 	"math"
 
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/wepe-go/wepe/wepe/internal/elliptic"
 )
 
 // surrogateField holds the values of a surrogate as nodes of one dtype.
@@ -19,13 +21,13 @@ type surrogateField struct {
 // coordinates returns z of the patches at u, v, mathematics.md (8.1). All factors except ω3′ are constants.
 func (f surrogateField) coordinates(u, v []float64) ComplexNode {
 	g, dtype := f.omega3.Graph(), f.omega3.DType()
-	x, sway := make([]float64, len(u)), make([]float64, len(u))
+	x, offset := make([]float64, len(u)), make([]float64, len(u))
 	for i := range u {
 		x[i] = u[i]*f.Omega1 + f.EpsilonU*math.Sin(math.Pi*f.Frequency*u[i])
-		sway[i] = f.EpsilonV * math.Cos(math.Pi*f.Frequency*v[i])
+		offset[i] = f.EpsilonV * math.Cos(math.Pi*f.Frequency*v[i])
 	}
-	y := Add(Mul(ConstAsDType(g, dtype, v), f.omega3), ConstAsDType(g, dtype, sway))
-	return ComplexNode{ConstAsDType(g, dtype, x), y}
+	y := Add(Mul(ConstAsDType(g, dtype, v), f.omega3), ConstAsDType(g, dtype, offset))
+	return ComplexNode{Re: ConstAsDType(g, dtype, x), Im: y}
 }
 
 // tinyRadius keeps the direction of z = 0 and its gradient finite.
@@ -34,17 +36,17 @@ const tinyRadius = 1e-12
 // values returns p and p′ at z, mathematics.md (8.2) to (8.7).
 func (f surrogateField) values(z ComplexNode) (p, pPrime ComplexNode) {
 	// The direction e^{iθ} is z/|z|: no Atan2, which has no gradient.
-	r := Sqrt(MaxScalar(z.norm2(), tinyRadius*tinyRadius)) // [N]
-	direction := ComplexNode{Div(z.Re, r), Div(z.Im, r)}
+	r := Sqrt(MaxScalar(z.Norm2(), tinyRadius*tinyRadius)) // [N]
+	direction := ComplexNode{Re: Div(z.Re, r), Im: Div(z.Im, r)}
 	r = MaxScalar(r, f.MinRadius)
 	r2 := Square(r)
 	pole := Div(f.strength, Add(r2, f.beta))                             // σM [N]
 	polePrime := MulScalar(Div(f.strength, Add(Mul(r2, r), f.beta)), -2) // σM′ [N]
 
-	w := ComplexNode{MulScalar(z.Re, 1/f.Omega1), Div(z.Im, f.omega3)} // u′ + iv′ [N]
+	w := ComplexNode{Re: MulScalar(z.Re, 1/f.Omega1), Im: Div(z.Im, f.omega3)} // u′ + iv′ [N]
 	c, cPrime := f.smooth(w), f.smoothPrime(w)
-	p = direction.times(pole).add(ComplexNode{c, MulScalar(c, f.Eta)})
-	pPrime = direction.times(polePrime).add(ComplexNode{cPrime, MulScalar(cPrime, f.EtaPrime)})
+	p = direction.Times(pole).Add(ComplexNode{Re: c, Im: MulScalar(c, f.Eta)})
+	pPrime = direction.Times(polePrime).Add(ComplexNode{Re: cPrime, Im: MulScalar(cPrime, f.EtaPrime)})
 	return p, pPrime
 }
 
@@ -64,10 +66,10 @@ func (f surrogateField) smoothPrime(w ComplexNode) *Node {
 
 // waves returns k = 1 … n [1, n], kπw and e^{-δ|kπw|}, the latter two for real and imaginary part apart, [N, n].
 func (f surrogateField) waves(w ComplexNode, n int) (k *Node, phase, fade ComplexNode) {
-	k = InsertAxes(multiples(w.Re.Graph(), w.Re.DType(), 1, n), 0)
-	phase = w.expand().times(MulScalar(k, math.Pi))
+	k = InsertAxes(elliptic.Multiples(w.Re.Graph(), w.Re.DType(), 1, n), 0)
+	phase = w.Expand().Times(MulScalar(k, math.Pi))
 	decay := func(x *Node) *Node { return Exp(MulScalar(Abs(x), -f.Decay)) }
-	return k, phase, ComplexNode{decay(phase.Re), decay(phase.Im)}
+	return k, phase, ComplexNode{Re: decay(phase.Re), Im: decay(phase.Im)}
 }
 
 // features returns tanh(s·m·x) of the channels x, mathematics.md (8.8) and (8.9): [N, channels].

@@ -8,6 +8,7 @@ import (
 	"math/cmplx"
 	"slices"
 
+	"github.com/wepe-go/wepe/wepe/internal/elliptic"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
@@ -76,7 +77,7 @@ func (t hostTable) poles() (poles [][2]float64) {
 // principalParts sums the omitted principal parts, at distances in periods from the two ends of the cell in either
 // direction.
 func (t hostTable) principalParts(dx, dy [2]float64) (p, pPrime complex128) {
-	radius := poleRadius * 2 / math.Pi * min(t.lattice.Omega1(), t.lattice.Omega3p())
+	radius := elliptic.PoleRadius * 2 / math.Pi * min(t.lattice.Omega1(), t.lattice.Omega3p())
 	for _, pole := range t.poles() {
 		q, qPrime := principalPartAt(t.at(dx[int(pole[0])], dy[int(pole[1])]), radius)
 		p, pPrime = p+q, pPrime+qPrime
@@ -203,7 +204,7 @@ func newRegularPart(lattice weierstrass.Lattice) regularPart {
 		lattice: lattice,
 		// The series converges up to the next lattice point, four times the radius in which it is used: term n is of the
 		// order 16⁻ⁿ.
-		series: laurentSeries(inv.G2, inv.G3, 15),
+		series: elliptic.LaurentSeries(inv.G2, inv.G3, 15),
 		radius: min(lattice.Omega1(), lattice.Omega3p()) / 2,
 	}
 }

@@ -14,28 +14,6 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// By default XLA computes float32 products on CUDA in TF32, whose operands have 10 bits of mantissa. This affects only
-// dot products, and no function of ℘ contains one, forward or backward.
-func TestNoFunctionContainsADotProductThatTF32Rounds(t *testing.T) {
-	for _, f := range allFunctions {
-		g := NewGraph(gomlxtest.Backend(), f.name)
-		in := make([]*Node, 6)
-		for i := range in {
-			in[i] = Const(g, []float32{0.3, 0.5, 0.7})
-			if i >= 2 {
-				in[i] = Const(g, float32(1.3))
-			}
-		}
-		f.withSlopes(func(x *Node) *Node { return x })(in)
-		for _, node := range g.Nodes() {
-			if node.Type() == NodeTypeDotGeneral {
-				t.Errorf("%s contains a dot product: %s", f.name, node)
-			}
-		}
-		g.Finalize()
-	}
-}
-
 // tf32 rounds to 10 bits of mantissa, to nearest, ties to even.
 func tf32(x float64) float64 {
 	const dropped = 52 - 10

@@ -27,8 +27,8 @@ type Sphere struct {
 	lattice Oblique
 
 	// Constants of (14.14) in the reduced basis.
-	turn, turnPrime  complex128
-	lean, zero, pole complex128
+	phase, phasePrime  complex128
+	offset, zero, pole complex128
 }
 
 // Sphere returns ℘ and ℘′ of the lattice as points of the Riemann sphere.
@@ -54,8 +54,8 @@ func (l Oblique) Sphere() Sphere {
 	u2, u3, u4, uk := unit(cmplx.Exp(complex(0, real(l.step)/2))*half2*half2), unit(t3), unit(t4), unit(l.k*l.k)
 	total := norm2(t2) + norm2(t3) + norm2(t4)
 
-	s.turn, s.turnPrime = uk, complex(0, root4of3)*uk*unit(l.k)*u2*u3*u4
-	s.lean = complex(cmplx.Abs(t2)/total, 0) * (complex(norm2(t4), 0)*u2*u2 - t4*t4)
+	s.phase, s.phasePrime = uk, complex(0, root4of3)*uk*unit(l.k)*u2*u3*u4
+	s.offset = complex(cmplx.Abs(t2)/total, 0) * (complex(norm2(t4), 0)*u2*u2 - t4*t4)
 	s.zero, s.pole = u2*t4, complex(math.Sqrt(2*norm2(t3)*norm2(t4)/total), 0)
 	return s
 }
@@ -96,8 +96,8 @@ func (s Sphere) At(z complex128) (point, prime [3]float64) {
 	level := 2*imag(v) - imag(l.step)/2
 	numerator, denominator := complex(math.Exp(-max(level, 0)), 0), complex(math.Exp(min(level, 0)), 0)
 	denominator *= -cmplx.Exp(complex(0, real(l.step)/2-2*real(v)))
-	point = onSphere(s.turn*(s.lean*denominator*t1*t1+s.zero*numerator*t3*t3), s.pole*denominator*t1*t1)
-	prime = onSphere(half*s.turnPrime*numerator*t2*t3*t4, denominator*t1*t1*t1)
+	point = onSphere(s.phase*(s.offset*denominator*t1*t1+s.zero*numerator*t3*t3), s.pole*denominator*t1*t1)
+	prime = onSphere(half*s.phasePrime*numerator*t2*t3*t4, denominator*t1*t1*t1)
 	return point, prime
 }
 

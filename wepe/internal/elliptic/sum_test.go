@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package wepe
+package elliptic
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ func summed(t *testing.T, lattice weierstrass.Lattice, cut int, z []complex128) 
 		x[i], y[i] = real(z[i]), imag(z[i])
 	}
 	out := gomlxtest.Run(t, func(in []*Node) []*Node {
-		p, pPrime := latticeSum{cut, 1e-3, 0, 1e300, 1e300}.P(ComplexNode{in[0], in[1]}, in[2], in[3])
+		p, pPrime := Sum{cut, 1e-3, 0, 1e300, 1e300}.P(ComplexNode{in[0], in[1]}, in[2], in[3])
 		return []*Node{p.Re, p.Im, pPrime.Re, pPrime.Im}
 	}, x, y, lattice.Omega1(), lattice.Omega3p())
 	for i := range z {
@@ -108,7 +108,7 @@ func testLatticeSum_is_the_truncated_series_and_errs_as_the_reference_says(t *te
 }
 
 // at is the sum at z term by term, in complex numbers: Re ℘, Im ℘, Re ℘′ and Im ℘′.
-func (s latticeSum) at(z complex128, omega1, omega3p float64) [4]float64 {
+func (s Sum) at(z complex128, omega1, omega3p float64) [4]float64 {
 	if cmplx.Abs(z) <= s.Kappa/1e8 {
 		return [4]float64{s.CLarge, 0, s.CLarge, 0}
 	}
@@ -125,7 +125,7 @@ func (s latticeSum) at(z complex128, omega1, omega3p float64) [4]float64 {
 			}
 		}
 	}
-	return [4]float64(realParts(p, pPrime))
+	return [4]float64{real(p), imag(p), real(pPrime), imag(pPrime)}
 }
 
 // By finite differences, with a weight for each point: of the whole series, with clipped terms, and with terms and a
@@ -136,7 +136,7 @@ func TestGradients_of_the_sum_are_finite_differences_of_its_terms(t *testing.T) 
 	}
 	const omega1, omega3p, h = 1.3, 1.7, 1e-5
 	x, y, weights := []float64{0.9, 1.5, 1.6}, []float64{0.4, 0.6, -0.2}, []float64{1, -0.7, 0.3}
-	for _, sum := range []latticeSum{{3, 1e-3, 5, 1e300, 1e300}, {3, 1e-3, 5, 0.05, 1e300}, {3, 1.2e8, 5, 1e300, 1e300}} {
+	for _, sum := range []Sum{{3, 1e-3, 5, 1e300, 1e300}, {3, 1e-3, 5, 0.05, 1e300}, {3, 1.2e8, 5, 1e300, 1e300}} {
 		got := gomlxtest.Run(t, func(in []*Node) (out []*Node) {
 			p, pPrime := sum.P(ComplexNode{in[0], in[1]}, in[2], in[3])
 			for _, part := range parts(p, pPrime) {

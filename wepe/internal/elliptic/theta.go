@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package wepe
+package elliptic
 
 import (
 	"github.com/gomlx/compute/dtypes"
@@ -13,12 +13,12 @@ import (
 type jet struct{ value, byV, byTau ComplexNode }
 
 func (f jet) mul(g jet) jet {
-	return jet{f.value.mul(g.value), f.byV.mul(g.value).add(f.value.mul(g.byV)),
-		f.byTau.mul(g.value).add(f.value.mul(g.byTau))}
+	return jet{f.value.mul(g.value), f.byV.mul(g.value).Add(f.value.mul(g.byV)),
+		f.byTau.mul(g.value).Add(f.value.mul(g.byTau))}
 }
 
 // times multiplies by a constant.
-func (f jet) times(x *Node) jet { return jet{f.value.times(x), f.byV.times(x), f.byTau.times(x)} }
+func (f jet) Times(x *Node) jet { return jet{f.value.Times(x), f.byV.Times(x), f.byTau.Times(x)} }
 
 // slopes are the derivatives of f/g times g².
 func (f jet) slopes(g jet) (byV, byTau ComplexNode) {
@@ -63,10 +63,10 @@ func (s terms) sum(weight func(n int) int) (alternating, plain ComplexNode) {
 		if part.Re == nil {
 			*part = value
 		} else {
-			*part = part.add(value)
+			*part = part.Add(value)
 		}
 	}
-	return parts[0].sub(parts[1]), parts[0].add(parts[1])
+	return parts[0].sub(parts[1]), parts[0].Add(parts[1])
 }
 
 func one(int) int { return 1 }
@@ -78,24 +78,24 @@ func (c *cellPoint) thetas() thetas {
 	up := ComplexNode{Cos(x), Sin(x)}
 	down := ComplexNode{up.Re, Neg(up.Im)}
 	q := c.nome()
-	above := up.times(Exp(Neg(Add(y, c.gap)))).mulScalar(c.turned(1)) // qQ, |qQ| at most exp(2π·borderShift)
-	below := down.times(Exp(Sub(y, c.gap))).mulScalar(c.turned(1))    // q/Q
+	above := up.Times(Exp(Neg(Add(y, c.gap)))).mulScalar(c.phase(1)) // qQ, |qQ| at most exp(2π·borderShift)
+	below := down.Times(Exp(Sub(y, c.gap))).mulScalar(c.phase(1))    // q/Q
 	front := Exp(Neg(log))
-	t := q.thetas(above, below, ComplexNode{front, ZerosLike(front)}, down.times(Exp(Sub(y, log))))
+	t := q.thetas(above, below, ComplexNode{front, ZerosLike(front)}, down.Times(Exp(Sub(y, log))))
 
 	level := Sub(Sub(MulScalar(log, 2), y), MulScalar(c.gap, 0.5)) // log |X|
 	t.top = Exp(Neg(MaxScalar(level, 0)))
-	t.bottom.value = up.mulScalar(c.turned(0.5)).times(Neg(Exp(MinScalar(level, 0))))
+	t.bottom.value = up.mulScalar(c.phase(0.5)).Times(Neg(Exp(MinScalar(level, 0))))
 	once(&t.t1.value, &t.t2.value, &t.t3.value, &t.t4.value, &t.bottom.value)
 	return t
 }
 
-// turned is exp(i·turns·shift), a scalar; an imaginary part of nil is 0.
-func (c *cellPoint) turned(turns float64) ComplexNode {
+// phase is exp(i·multiple·shift), a scalar; an imaginary part of nil is 0.
+func (c *cellPoint) phase(multiple float64) ComplexNode {
 	if c.shift == nil {
 		return ComplexNode{OnesLike(c.gap), nil}
 	}
-	angle := MulScalar(c.shift, turns)
+	angle := MulScalar(c.shift, multiple)
 	return ComplexNode{Cos(angle), Sin(angle)}
 }
 
@@ -103,7 +103,7 @@ func (c *cellPoint) turned(turns float64) ComplexNode {
 type nome map[int]ComplexNode
 
 func (c *cellPoint) nome() nome {
-	q := nome{1: c.turned(1).mulScalar(ComplexNode{Re: Exp(Neg(c.gap))})}
+	q := nome{1: c.phase(1).mulScalar(ComplexNode{Re: Exp(Neg(c.gap))})}
 	for _, p := range [][2]int{{1, 1}, {2, 2}, {2, 4}, {4, 4}, {4, 8}} {
 		q[p[0]+p[1]] = q[p[0]].mulScalar(q[p[1]])
 	}

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package wepe
+package elliptic
 
 import (
 	"math"

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package wepe
+package elliptic
 
 import (
 	"math"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -274,64 +273,4 @@ func rounded32(x []float64) []float32 {
 		out[i] = float32(v)
 	}
 	return out
-}
-
-// Functions without another test on lines of symmetry: features of each encoding in float32 equal those in float64 on
-// all patches of square grids up to 16×16, in a program with a gradient for every channel. Rounding changes a feature
-// by at most 1e-3, beside a pole; choosing the wrong side changes it by its size.
-func TestSumAndSurrogates_Float32IsFloat64OnAllPatches(t *testing.T) {
-	if !float64Runs(t) {
-		t.Skip("this backend has no float64")
-	}
-	var u, v []float64
-	for n := 1; n <= 16; n++ {
-		x, y := grid{rows: n, cols: n}.centres()
-		u, v = append(u, x...), append(v, y...)
-	}
-	sum := func(scope *model.Scope, dtype dtypes.DType, g *Graph) *Node {
-		l := New(scope, 16, 16, 2).Field()
-		omega1 := Scalar(g, dtype, l.config.omega1)
-		omega3, alphaScale := ConvertDType(l.omega3.NodeValue(g), dtype), ConvertDType(l.alphaScale.NodeValue(g), dtype)
-		omega3, alphaScale = paper.omega3(omega3), paper.alphaScale(alphaScale)
-		x, y := make([]float64, len(u)), make([]float64, len(v))
-		for i := range u {
-			x[i], y[i] = 2*defaultSpan*l.config.omega1*u[i], 2*defaultSpan*v[i]
-		}
-		z := ComplexNode{ConstAsDType(g, dtype, x), Mul(ConstAsDType(g, dtype, y), omega3)}
-		p, pPrime := releasedSum.P(z, omega1, omega3)
-		return l.compressed(alphaScale, p, pPrime)
-	}
-	surrogateNamed := func(name string) func(*model.Scope, dtypes.DType, *Graph) *Node {
-		return func(scope *model.Scope, dtype dtypes.DType, g *Graph) *Node {
-			f := New(scope, 16, 16, 2).with(kv{ParamSurrogate: name}).Surrogate().(*surrogateEncoder).field(g)
-			for _, part := range []**Node{&f.omega3, &f.beta, &f.gamma, &f.strength, &f.scale, &f.modulation, &f.a, &f.b} {
-				*part = ConvertDType(*part, dtype)
-			}
-			return f.features(u, v)
-		}
-	}
-	for name, features := range map[string]func(*model.Scope, dtypes.DType, *Graph) *Node{
-		"sum":               sum,
-		"surrogate paper":   surrogateNamed(surrogatePaper),
-		"surrogate release": surrogateNamed(surrogateSVHN),
-	} {
-		var of [2][]float64
-		for i, dtype := range []dtypes.DType{dtypes.Float32, dtypes.Float64} {
-			of[i] = run(t, gomlxtest.Seeded(t, 3), func(scope *model.Scope, in []*Node) []*Node {
-				g := in[0].Graph()
-				x := features(scope, dtype, g)
-				outputs := []*Node{x}
-				for k := range x.Shape().Dim(-1) {
-					loss := ReduceAllSum(channel(x, k))
-					for v := range scope.Store().IterVariables() {
-						if v.Trainable && v.InUseByGraph(g) {
-							outputs = append(outputs, Gradient(loss, v.NodeValue(g))...)
-						}
-					}
-				}
-				return outputs
-			}, float32(0))[0]
-		}
-		gomlxtest.NearAbs(t, name, of[0], of[1], 1e-3)
-	}
 }

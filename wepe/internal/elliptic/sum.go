@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package wepe
+package elliptic
 
 import (
 	"slices"
@@ -10,13 +10,13 @@ import (
 	"github.com/wepe-go/wepe/internal/kernel"
 )
 
-// latticeSum evaluates ℘ and ℘′ by the truncated definition, as the paper and the released code do:
+// Sum evaluates ℘ and ℘′ by the truncated definition, as the paper and the released code do:
 //
 //	℘(z)  =  1/z² + Σ [1/(z-w)² - 1/w²],   ℘′(z) = -2/z³ + Σ -2/(z-w)³,   w = 2mω1 + 2inω3′,  0 < max(|m|,|n|) <= Cut
 //
 // The truncation error of ℘ is about |z|²/(16 ω1⁴ (Cut+½)²) on the square lattice, 7e-5 over a patch grid at Cut 12.
 // Use P unless you need the sum itself.
-type latticeSum struct {
+type Sum struct {
 	Cut       int     // largest |m|, |n|; (2·Cut+1)² - 1 terms
 	Kappa     float64 // κ: terms with |z-w| <= κε are dropped, |z| <= κε gives CLarge; ε = 1e-8
 	CLarge    float64 // C_large, real value of both functions at the origin
@@ -24,14 +24,14 @@ type latticeSum struct {
 	FinalClip float64 // bound on |Re| and |Im| of the results
 }
 
-// releasedSum has the constants of the released pre-training encoder, with 624 terms.
-var releasedSum = latticeSum{Cut: 12, Kappa: 15, CLarge: 500, TermClip: 5e3, FinalClip: 1e4}
+// ReleasedSum has the constants of the released pre-training encoder, with 624 terms.
+var ReleasedSum = Sum{Cut: 12, Kappa: 15, CLarge: 500, TermClip: 5e3, FinalClip: 1e4}
 
 // P returns the truncated ℘(z) and ℘′(z), differentiable with respect to z and ω3′ (with zero gradient where a clip is
 // active). Shapes are as for the function P; the half-periods may have z's shape, with equal elements.
 //
 // The gradient of the sums is written out, and computes the terms again: XLA stores none of them for it.
-func (s latticeSum) P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode) {
+func (s Sum) P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode) {
 	omega3p = like(omega3p, z.Re)
 	sums := kernel.Unstack(kernel.Several([]*Node{z.Re, z.Im, omega3p}, 1, func() []*Node {
 		return []*Node{s.terms(z, first(omega1), first(omega3p)).sums()}
@@ -42,8 +42,8 @@ func (s latticeSum) P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNo
 	atPole, inv := s.inverse(z)
 	inv2 := inv.square()
 	limit := ComplexNode{AddScalar(ZerosLike(z.Re), s.CLarge), ZerosLike(z.Im)}
-	p = where(atPole, limit, inv2.add(ComplexNode{sums[0], sums[1]}))
-	pPrime = where(atPole, limit, inv2.mul(inv).scale(-2).add(ComplexNode{sums[2], sums[3]}))
+	p = where(atPole, limit, inv2.Add(ComplexNode{sums[0], sums[1]}))
+	pPrime = where(atPole, limit, inv2.mul(inv).scale(-2).Add(ComplexNode{sums[2], sums[3]}))
 	return clip(p, s.FinalClip), clip(pPrime, s.FinalClip)
 }
 
@@ -52,7 +52,7 @@ func first(x *Node) *Node { return Reshape(SliceAxis(Reshape(x, -1), 0, AxisElem
 
 // sumTerms holds the powers of 1/(z-w), [..., terms], and of 1/w, w = 2mω1 + 2inω3′, [1, …, 1, terms].
 type sumTerms struct {
-	latticeSum
+	Sum
 	n            *Node
 	inv2, inv3   ComplexNode
 	wInv2, wInv3 ComplexNode
@@ -60,17 +60,17 @@ type sumTerms struct {
 }
 
 // terms evaluates the terms for scalar half-periods.
-func (s latticeSum) terms(z ComplexNode, omega1, omega3p *Node) sumTerms {
+func (s Sum) terms(z ComplexNode, omega1, omega3p *Node) sumTerms {
 	rank := z.Re.Rank() + 1
-	row := func(x []float64) *Node { return alongLast(ConstAsDType(z.Re.Graph(), z.Re.DType(), x), rank) }
+	row := func(x []float64) *Node { return AlongLast(ConstAsDType(z.Re.Graph(), z.Re.DType(), x), rank) }
 	m, n := latticeIndices(s.Cut)
-	t := sumTerms{latticeSum: s, n: MulScalar(row(n), 2)}
+	t := sumTerms{Sum: s, n: MulScalar(row(n), 2)}
 	w := ComplexNode{Mul(MulScalar(row(m), 2), omega1), Mul(t.n, omega3p)}
 	var inv ComplexNode
-	t.dropped, inv = s.inverse(z.expand().sub(w))
+	t.dropped, inv = s.inverse(z.Expand().sub(w))
 	t.inv2 = inv.square()
 	t.inv3 = t.inv2.mul(inv)
-	inv = w.inverse(w.norm2())
+	inv = w.inverse(w.Norm2())
 	t.wInv2 = inv.square()
 	t.wInv3 = t.wInv2.mul(inv)
 	return t
@@ -88,7 +88,7 @@ func (t sumTerms) sums() *Node {
 	for i, x := range parts {
 		parts[i] = Where(t.dropped, ZerosLike(x), ClipScalar(x, -t.TermClip, t.TermClip))
 	}
-	return t.add(parts...)
+	return t.Add(parts...)
 }
 
 // gradient returns the gradients of Re z, Im z and ω3′ from those of the four sums.
@@ -98,15 +98,15 @@ func (t sumTerms) gradient(dy []*Node) []*Node {
 		dy[i] = Where(constant, ZerosLike(x), BroadcastToShape(dy[i], x.Shape()))
 	}
 	p, pPrime := ComplexNode{dy[0], dy[1]}, ComplexNode{dy[2], dy[3]}
-	z := p.mul(t.inv3.scale(-2).conj()).add(pPrime.mul(t.inv2.square().scale(6).conj()))
+	z := p.mul(t.inv3.scale(-2).conj()).Add(pPrime.mul(t.inv2.square().scale(6).conj()))
 	w := p.mul(t.wInv3.scale(2).conj()).sub(z)
-	sum := func(x *Node) *Node { return kernel.Unstack(t.add(x))[0] } // one by one: not all are always needed
+	sum := func(x *Node) *Node { return kernel.Unstack(t.Add(x))[0] } // one by one: not all are always needed
 	return []*Node{sum(z.Re), sum(z.Im), sum(Mul(w.Im, t.n))}
 }
 
 // add adds up the last axis of each x, and stacks the sums. It adds up an eighth of the terms at a time: a GPU then has
 // enough rows to add that XLA computes the terms in the same kernel and does not store them.
-func (s latticeSum) add(xs ...*Node) *Node {
+func (s Sum) Add(xs ...*Node) *Node {
 	dims := append(slices.Clone(xs[0].Shape().Dimensions[:xs[0].Rank()-1]), 8, s.Cut*(s.Cut+1)/2)
 	for i, x := range xs {
 		xs[i] = ReduceSum(Reshape(x, dims...), -1)
@@ -115,10 +115,10 @@ func (s latticeSum) add(xs ...*Node) *Node {
 }
 
 // inverse returns 1/d and a mask where |d| is below the release's threshold; there it is no inverse, but finite.
-func (s latticeSum) inverse(d ComplexNode) (tooSmall *Node, inv ComplexNode) {
-	norm2, radius := d.norm2(), s.Kappa/1e8 // κε
+func (s Sum) inverse(d ComplexNode) (tooSmall *Node, inv ComplexNode) {
+	norm2, radius := d.Norm2(), s.Kappa/1e8 // κε
 	tooSmall = LessOrEqual(norm2, Scalar(norm2.Graph(), norm2.DType(), radius*radius))
-	return tooSmall, d.conj().times(Inverse(Where(tooSmall, OnesLike(norm2), norm2)))
+	return tooSmall, d.conj().Times(Inverse(Where(tooSmall, OnesLike(norm2), norm2)))
 }
 
 func clip(x ComplexNode, bound float64) ComplexNode {

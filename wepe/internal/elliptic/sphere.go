@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package wepe
+package elliptic
 
 import (
 	"math"
@@ -25,36 +25,36 @@ import (
 // exp(πt/2) at a half-period, where rounding z may move it from pole to pole; from t = 20 in float32 and 176 in float64
 // on, the result there is (0, 0, 1).
 func Sphere(z ComplexNode, omega1, omega3p, alphaScale *Node) (point, prime *Node) {
-	return sphere(z, rectangle(omega1, omega3p), alphaScale)
+	return OnSphere(z, Rectangle(omega1, omega3p), alphaScale)
 }
 
-// sphere is Sphere for any lattice. On an oblique lattice the incentre of the triangle of the roots replaces e2: (14.2)
+// OnSphere is Sphere for any lattice. On an oblique lattice the incentre of the triangle of the roots replaces e2: (14.2)
 // and (14.14).
-func sphere(z ComplexNode, l basis, alphaScale *Node) (point, prime *Node) {
+func OnSphere(z ComplexNode, l Basis, alphaScale *Node) (point, prime *Node) {
 	at := l.at(z)
-	if !l.oblique {
+	if !l.Oblique {
 		zero := ZerosLike(z.Re)
 		uk := at.k.unit()
 		k := sphereConstants{zero: ComplexNode{uk.square().Re, zero}, pole: OnesLike(zero), alphaScale: like(alphaScale,
 			zero)}
-		k.lean, k.turn = ComplexNode{zero, zero}, uk.square().mul(uk).timesI().scale(-root4of3)
+		k.offset, k.phase = ComplexNode{zero, zero}, uk.square().mul(uk).timesI().scale(-root4of3)
 		return at.onSphere(k)
 	}
 
 	// Squared: t2 = θ2² at 0, its direction u2, and |θ2|⁴; t3 and t4 likewise.
 	t2, t3, t4 := at.thetaConstants()
 	t2, t3, t4 = t2.square(), t3.square(), t4.square()
-	size2, size3, size4 := t2.norm2(), t3.norm2(), t4.norm2()
-	u2 := t2.unit().mul(at.turned(0.5))
+	size2, size3, size4 := t2.Norm2(), t3.Norm2(), t4.Norm2()
+	u2 := t2.unit().mul(at.phase(0.5))
 	far := Mul(Sqrt(size2), Exp(MulScalar(at.gap, -0.5))) // |θ2|²; thetaConstants omits q^¼
 	total := Add(Add(Square(far), size3), size4)
 	uk := at.k.unit()
 	uk2 := uk.square()
 	return at.onSphere(sphereConstants{
-		lean:       u2.square().times(size4).sub(t4.square()).times(Div(far, total)).mul(uk2),
+		offset:     u2.square().Times(size4).sub(t4.square()).Times(Div(far, total)).mul(uk2),
 		zero:       u2.mul(t4).mul(uk2),
 		pole:       Sqrt(MulScalar(Div(Mul(size3, size4), total), 2)),
-		turn:       uk2.mul(uk).mul(u2).mul(t3.mul(t4).unit()).timesI().scale(-root4of3),
+		phase:      uk2.mul(uk).mul(u2).mul(t3.mul(t4).unit()).timesI().scale(-root4of3),
 		alphaScale: like(alphaScale, z.Re),
 	})
 }
@@ -64,10 +64,10 @@ const root4of3 = 1.31607401295249246
 
 // sphereConstants holds the constants of a lattice in (14.14):
 //
-//	w = (lean·θ1² + zero·θ3²)/(pole·θ1²),   w′ = turn·(-i θ2θ3θ4/θ1³)
+//	w = (offset·θ1² + zero·θ3²)/(pole·θ1²),   w′ = phase·(-i θ2θ3θ4/θ1³)
 type sphereConstants struct {
-	lean, zero, turn ComplexNode
-	pole, alphaScale *Node
+	offset, zero, phase ComplexNode
+	pole, alphaScale    *Node
 }
 
 // onSphere returns S(α_scale·w) and S(α_scale·w′), [..., 3].
@@ -75,7 +75,7 @@ type sphereConstants struct {
 // Gradients are written out, because XLA computes most parts of the graph of autodiff many times: thetas have their own
 // derivatives, quotient has the rest.
 func (c cellPoint) onSphere(k sphereConstants) (point, prime *Node) {
-	inputs := []*Node{c.a.Re, c.a.Im, c.tau.Re, c.tau.Im, k.lean.Re, k.lean.Im, k.zero.Re, k.zero.Im, k.turn.Re, k.turn.Im,
+	inputs := []*Node{c.a.Re, c.a.Im, c.tau.Re, c.tau.Im, k.offset.Re, k.offset.Im, k.zero.Re, k.zero.Im, k.phase.Re, k.phase.Im,
 		k.pole, k.alphaScale}
 	var t thetas
 	var w, wPrime quotient
@@ -101,17 +101,17 @@ type quotient struct{ n, d ComplexNode }
 // quotients returns α_scale·w and α_scale·w′.
 func (t *thetas) quotients(k sphereConstants) (w, wPrime quotient) {
 	bottom := t.bottom.value.mul(t.t1.value.square())
-	top := t.t3.value.square().times(t.top)
-	w = quotient{k.lean.mul(bottom).add(k.zero.mul(top)).times(k.alphaScale), bottom.times(k.pole)}
+	top := t.t3.value.square().Times(t.top)
+	w = quotient{k.offset.mul(bottom).Add(k.zero.mul(top)).Times(k.alphaScale), bottom.Times(k.pole)}
 	product := t.t2.value.mul(t.t3.value).mul(t.t4.value)
-	return w, quotient{k.turn.times(k.alphaScale).mul(product.times(t.top)), bottom.mul(t.t1.value)}
+	return w, quotient{k.phase.Times(k.alphaScale).mul(product.Times(t.top)), bottom.mul(t.t1.value)}
 }
 
 // pointGradient returns the gradients of the inputs of cellPoint.onSphere from the gradient dy of S(α_scale·w).
 func (t *thetas) pointGradient(k sphereConstants, w quotient, dy *Node) []*Node {
-	top := t.t3.mul(t.t3).times(t.top)
+	top := t.t3.mul(t.t3).Times(t.top)
 	bottom := t.bottom.mul(t.t1.mul(t.t1))
-	factor := w.pullBack(dy).times(Mul(k.alphaScale, k.pole))
+	factor := w.pullBack(dy).Times(Mul(k.alphaScale, k.pole))
 	byV, byTau := top.slopes(bottom)
 	ofD := factor.mul(bottom.value)
 	scaled := factor.mul(k.zero)
@@ -123,11 +123,11 @@ func (t *thetas) pointGradient(k sphereConstants, w quotient, dy *Node) []*Node 
 
 // primeGradient is pointGradient for S(α_scale·w′).
 func (t *thetas) primeGradient(k sphereConstants, w quotient, dy *Node) []*Node {
-	top := t.t2.mul(t.t3).mul(t.t4).times(t.top)
+	top := t.t2.mul(t.t3).mul(t.t4).Times(t.top)
 	bottom := t.bottom.mul(t.t1.mul(t.t1)).mul(t.t1)
-	factor := w.pullBack(dy).times(k.alphaScale)
+	factor := w.pullBack(dy).Times(k.alphaScale)
 	byV, byTau := top.slopes(bottom)
-	scaled := factor.mul(k.turn)
+	scaled := factor.mul(k.phase)
 	none := ZerosLike(k.pole)
 	return slices.Concat(byParts(scaled.mul(byV).timesI()), byParts(scaled.mul(byTau).timesI().scale(math.Pi)),
 		[]*Node{none, none, none, none}, byParts(factor.mul(bottom.value).mul(top.value)), []*Node{none,
@@ -137,10 +137,10 @@ func (t *thetas) primeGradient(k sphereConstants, w quotient, dy *Node) []*Node 
 // byParts returns the gradients of Re x and Im x, given g of Re(g·δx).
 func byParts(g ComplexNode) []*Node { return []*Node{g.Re, Neg(g.Im)} }
 
-// lost reports where both n and d underflow: for example near ω1 in a long cell, where the rounding of z decides
+// undefined reports where both n and d underflow: for example near ω1 in a long cell, where the rounding of z decides
 // between the sides of the sphere.
-func (q quotient) lost() *Node {
-	return LessThan(Add(q.n.norm2(), q.d.norm2()), Scalar(q.n.Re.Graph(), q.n.Re.DType(), leastNorm2(q.n.Re.DType())))
+func (q quotient) undefined() *Node {
+	return LessThan(Add(q.n.Norm2(), q.d.Norm2()), Scalar(q.n.Re.Graph(), q.n.Re.DType(), leastNorm2(q.n.Re.DType())))
 }
 
 // leastNorm2 is the smallest |n|² + |d|² that counts as nonzero: its inverse times 2²⁰, for α_scale, must be finite,
@@ -155,9 +155,9 @@ func leastNorm2(dtype dtypes.DType) float64 {
 // onSphere returns S(n/d), [..., 3], (14.4). The three parts are sums of products with constants and not a Stack, for
 // which XLA would compute n and d once per part.
 func (q quotient) onSphere() *Node {
-	lost, one := q.lost(), OnesLike(q.n.Re)
-	n, d := where(lost, ComplexNode{one, ZerosLike(one)}, q.n), where(lost, zeros(q.d), q.d)
-	top, bottom := n.norm2(), d.norm2()
+	undefined, one := q.undefined(), OnesLike(q.n.Re)
+	n, d := where(undefined, ComplexNode{one, ZerosLike(one)}, q.n), where(undefined, zeros(q.d), q.d)
+	top, bottom := n.Norm2(), d.Norm2()
 	cross := n.mul(d.conj()).scale(2)
 	inverse := Inverse(Add(top, bottom))
 	var point *Node
@@ -165,7 +165,7 @@ func (q quotient) onSphere() *Node {
 		unit := make([]float64, 3)
 		unit[i] = 1
 		part = Mul(InsertAxes(Mul(part, inverse), -1),
-			alongLast(ConstAsDType(part.Graph(), part.DType(), unit), part.Rank()+1)) // [..., 3]
+			AlongLast(ConstAsDType(part.Graph(), part.DType(), unit), part.Rank()+1)) // [..., 3]
 		if point == nil {
 			point = part
 		} else {
@@ -179,19 +179,19 @@ func (q quotient) onSphere() *Node {
 //
 //	κ = 2 (γ̄ d̄² - γ n̄² + 2 dy3 n̄ d̄)/(|n|² + |d|²)²
 func (q quotient) pullBack(dy *Node) ComplexNode {
-	lost := q.lost()
-	inverse := Inverse(Where(lost, OnesLike(q.n.Re), Add(q.n.norm2(), q.d.norm2())))
-	n, d := q.n.conj().times(inverse), q.d.conj().times(inverse)
-	gamma, height := ComplexNode{channel(dy, 0), channel(dy, 1)}, channel(dy, 2)
-	sum := gamma.conj().mul(d.square()).sub(gamma.mul(n.square())).add(n.mul(d).times(height).scale(2)).scale(2)
-	return where(lost, zeros(sum), sum)
+	undefined := q.undefined()
+	inverse := Inverse(Where(undefined, OnesLike(q.n.Re), Add(q.n.Norm2(), q.d.Norm2())))
+	n, d := q.n.conj().Times(inverse), q.d.conj().Times(inverse)
+	gamma, height := ComplexNode{Channel(dy, 0), Channel(dy, 1)}, Channel(dy, 2)
+	sum := gamma.conj().mul(d.square()).sub(gamma.mul(n.square())).Add(n.mul(d).Times(height).scale(2)).scale(2)
+	return where(undefined, zeros(sum), sum)
 }
 
 // conj is ā.
 func (a ComplexNode) conj() ComplexNode { return ComplexNode{a.Re, Neg(a.Im)} }
 
 // unit is a/|a|, a ≠ 0.
-func (a ComplexNode) unit() ComplexNode { return a.times(Inverse(Sqrt(a.norm2()))) }
+func (a ComplexNode) unit() ComplexNode { return a.Times(Inverse(Sqrt(a.Norm2()))) }
 
 // timesI is ia.
 func (a ComplexNode) timesI() ComplexNode { return ComplexNode{Neg(a.Im), a.Re} }

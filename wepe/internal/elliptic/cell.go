@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package wepe
+package elliptic
 
 import (
 	"math"
@@ -24,11 +24,11 @@ type cell struct {
 // slope holds the derivatives of ℘ or ℘′, which are analytic in z, a and b.
 type slope struct{ byZ, byA, byB ComplexNode }
 
-// inLattice returns ℘ and ℘′. Their gradients are written out: autodiff would need three times as many operations and
+// InBasis returns ℘ and ℘′. Their gradients are written out: autodiff would need three times as many operations and
 // lose digits in the gradients by a and b, where the pole cancels.
-func inLattice(z ComplexNode, l basis) (p, pPrime ComplexNode) {
+func InBasis(z ComplexNode, l Basis) (p, pPrime ComplexNode) {
 	c := cell{cellPoint: l.at(z)}
-	values := kernel.Several([]*Node{c.z.Re, c.z.Im, c.basis.a.Re, c.basis.a.Im, c.b.Re, c.b.Im}, 4, func() []*Node {
+	values := kernel.Several([]*Node{c.z.Re, c.z.Im, c.Basis.A.Re, c.Basis.A.Im, c.B.Re, c.B.Im}, 4, func() []*Node {
 		c.evaluate()
 		return []*Node{c.p.Re, c.p.Im, c.pPrime.Re, c.pPrime.Im}
 	}, c.gradient)
@@ -37,17 +37,17 @@ func inLattice(z ComplexNode, l basis) (p, pPrime ComplexNode) {
 
 func (c *cell) evaluate() {
 	k2 := c.k.square()
-	radius2 := MaxScalar(MulScalar(StopGradient(c.k.norm2()), steepestPole*steepestPole), poleRadius*poleRadius)
+	radius2 := MaxScalar(MulScalar(StopGradient(c.k.Norm2()), steepestPole*steepestPole), PoleRadius*PoleRadius)
 	var twice ComplexNode
 	c.csc2, c.csc2cot, twice = central(c.a, radius2)
 	c.rows = newRows(twice, c.a.Im, c.gap, c.shift, c.rowPairs())
 	csc2, csc2cot := c.rows.sums()
-	c.rest, c.restCot = csc2.add(c.constant()), csc2cot
-	c.p = c.csc2.add(c.rest).mul(k2)
-	c.pPrime = c.csc2cot.add(c.restCot).mul(k2.mul(c.k)).scale(-2)
+	c.rest, c.restCot = csc2.Add(c.constant()), csc2cot
+	c.p = c.csc2.Add(c.rest).mul(k2)
+	c.pPrime = c.csc2cot.Add(c.restCot).mul(k2.mul(c.k)).scale(-2)
 }
 
-// gradient returns the gradients of z, a and b from the gradient dy of value i, in the order of inLattice, by (3.1).
+// gradient returns the gradients of z, a and b from the gradient dy of value i, in the order of InBasis, by (3.1).
 func (c *cell) gradient(i int, dy *Node) (out []*Node) {
 	if c.slopes == nil {
 		c.slopes = c.differentiate()
@@ -68,25 +68,25 @@ func (c *cell) gradient(i int, dy *Node) (out []*Node) {
 // pole cancels there, see homogeneous.
 func (c *cell) differentiate() []slope {
 	pairs := c.rowPairs()
-	index := alongLast(ConstAsDType(c.gap.Graph(), c.gap.DType(), rowIndices(pairs)), c.z.Re.Rank()+1)
+	index := AlongLast(ConstAsDType(c.gap.Graph(), c.gap.DType(), rowIndices(pairs)), c.z.Re.Rank()+1)
 	k2 := c.k.square()
 	k3, k4 := k2.mul(c.k), k2.square()
 
 	// csc² a (2 - 3 csc² a) is -8 of these, and (csc² a)″ is 16; of the central row it is 6 csc⁴ - 4 csc².
-	bent := c.rows.csc2.add(c.rows.csc2.square().scale(6))
-	restSecond := bent.sumLast().scale(16)
+	second := c.rows.csc2.Add(c.rows.csc2.square().scale(6))
+	restSecond := second.sumLast().scale(16)
 	centralSecond := c.csc2.square().scale(6).sub(c.csc2.scale(4))
 
-	pByB := c.rows.csc2cot.times(index).sumLast().add(c.constantSlope()).timesI().mul(k3).scale(16)
-	primeByB := bent.times(index).sumLast().mul(k4).scale(-32)
+	pByB := c.rows.csc2cot.Times(index).sumLast().Add(c.constantSlope()).timesI().mul(k3).scale(16)
+	primeByB := second.Times(index).sumLast().mul(k4).scale(-32)
 
-	once, thrice := c.homogeneous(centralSecond)
-	pByA := c.rest.sub(c.a.mul(c.restCot)).add(once).mul(k2).scale(-2)
-	primeByA := c.restCot.scale(6).sub(c.a.mul(restSecond)).add(thrice).mul(k3)
+	ofP, ofPrime := c.homogeneous(centralSecond)
+	pByA := c.rest.sub(c.a.mul(c.restCot)).Add(ofP).mul(k2).scale(-2)
+	primeByA := c.restCot.scale(6).sub(c.a.mul(restSecond)).Add(ofPrime).mul(k3)
 	over := c.k.scale(2 / math.Pi) // 1/a
 	return []slope{
-		{c.pPrime, pByA.sub(c.b.mul(pByB)).mul(over), pByB},
-		{restSecond.add(centralSecond).mul(k4), primeByA.sub(c.b.mul(primeByB)).mul(over), primeByB},
+		{c.pPrime, pByA.sub(c.B.mul(pByB)).mul(over), pByB},
+		{restSecond.Add(centralSecond).mul(k4), primeByA.sub(c.B.mul(primeByB)).mul(over), primeByB},
 	}
 }
 
@@ -100,10 +100,10 @@ const seriesRadius = 0.75
 //	Σ (1+j) c_j a^{2j},   -Σ 2j(2j+2) c_j a^{2j-1}.
 //
 // Both forms are accurate at seriesRadius.
-func (c *cell) homogeneous(second ComplexNode) (once, thrice ComplexNode) {
+func (c *cell) homogeneous(second ComplexNode) (ofP, ofPrime ComplexNode) {
 	multiple := MulScalar(Floor(AddScalar(MulScalar(c.a.Re, 1/math.Pi), 0.5)), math.Pi)
 	a := ComplexNode{Sub(c.a.Re, multiple), c.a.Im}
-	near := LessThan(a.norm2(), MulScalar(OnesLike(c.gap), seriesRadius*seriesRadius))
+	near := LessThan(a.Norm2(), MulScalar(OnesLike(c.gap), seriesRadius*seriesRadius))
 
 	s := cscSeries(a.Re.DType())
 	first, last := make([]float64, len(s)), make([]float64, len(s)-1)
@@ -114,15 +114,15 @@ func (c *cell) homogeneous(second ComplexNode) (once, thrice ComplexNode) {
 		}
 	}
 	a2 := a.square()
-	once = where(near, polynomial(first, a2).sub(c.csc2cot.times(multiple)), c.csc2.sub(c.a.mul(c.csc2cot)))
-	thrice = where(near, polynomial(last, a2).mul(a).sub(second.times(multiple)),
+	ofP = where(near, polynomial(first, a2).sub(c.csc2cot.Times(multiple)), c.csc2.sub(c.a.mul(c.csc2cot)))
+	ofPrime = where(near, polynomial(last, a2).mul(a).sub(second.Times(multiple)),
 		c.csc2cot.scale(6).sub(c.a.mul(second)))
-	return once, thrice
+	return ofP, ofPrime
 }
 
 // multiples are 2, 4, … 2·pairs, [1, …, 1, pairs].
 func (c *cell) multiples() *Node {
-	return alongLast(multiples(c.gap.Graph(), c.gap.DType(), 2, c.rowPairs()), c.gap.Rank()+1)
+	return AlongLast(Multiples(c.gap.Graph(), c.gap.DType(), 2, c.rowPairs()), c.gap.Rank()+1)
 }
 
 // step returns the terms of the rows at 0, q = exp(2inπτ), n = 1 … pairs: csc²(nπτ) = -4·csc2 and csc²(nπτ)cot(nπτ) =
@@ -147,7 +147,7 @@ func (c *cell) constant() ComplexNode {
 
 // constantSlope is 2 Σ n csc²(nπτ) cot(nπτ)/(4i), the contribution of constant to (3.2).
 func (c *cell) constantSlope() ComplexNode {
-	return c.step().csc2cot.times(c.multiples()).sumLast()
+	return c.step().csc2cot.Times(c.multiples()).sumLast()
 }
 
 // cscSeries returns c_j of csc² a - 1/a² = Σ c_j a^{2j}, j = 0, 1, …: enough for |a| < seriesRadius.
@@ -158,11 +158,11 @@ func cscSeries(dtype dtypes.DType) []float64 {
 	if dtype == dtypes.Float64 {
 		terms = 15 // the sixteenth is 5e-19
 	}
-	return append([]float64{1.0 / 3}, laurentSeries(4.0/3, 8.0/27, terms-1)...)
+	return append([]float64{1.0 / 3}, LaurentSeries(4.0/3, 8.0/27, terms-1)...)
 }
 
-// laurentSeries returns c_n of ℘(z) = 1/z² + Σ c_n z^{2n-2}, n = 2, 3, …, by the recurrence DLMF 23.9.4.
-func laurentSeries(g2, g3 float64, terms int) []float64 {
+// LaurentSeries returns c_n of ℘(z) = 1/z² + Σ c_n z^{2n-2}, n = 2, 3, …, by the recurrence DLMF 23.9.4.
+func LaurentSeries(g2, g3 float64, terms int) []float64 {
 	c := make([]float64, terms+2) // 0 and 1 stay 0
 	c[2], c[3] = g2/20, g3/28
 	for n := 4; n < len(c); n++ {
@@ -177,7 +177,7 @@ func laurentSeries(g2, g3 float64, terms int) []float64 {
 // polynomial evaluates Σ c_j w^j with real coefficients at a complex point by division through w² - 2Re(w)w + |w|²,
 // which needs half the products of Horner's rule (Knuth, The Art of Computer Programming 2, 4.6.4).
 func polynomial(c []float64, w ComplexNode) ComplexNode {
-	r, s := MulScalar(w.Re, 2), w.norm2()
+	r, s := MulScalar(w.Re, 2), w.Norm2()
 	last := len(c) - 1
 	b2 := MulScalar(OnesLike(r), c[last])
 	b1 := AddScalar(MulScalar(r, c[last]), c[last-1])
