@@ -108,7 +108,7 @@ func stirred(t testing.TB, c vit.Config, params map[string]any) *model.Store {
 	gomlxtest.Build(t, store, func(s *model.Scope, in []*Node) []*Node {
 		return []*Node{c.Logits(s.In("vit"), in[0])}
 	}, Noise(c, 1, 1))
-	table := store.GetVariable("/vit/position/wepe/table/values") != nil
+	table := strings.HasSuffix(c.Position, "-lut")
 	rng := rand.New(rand.NewPCG(11, 13))
 	for v := range store.IterVariables() {
 		// A look-up table belongs to the lattice for which it was computed.
