@@ -14,8 +14,13 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// displays replaces gonb's package of outputs, which belongs to another module.
-const displays = "var gonbui struct{ DisplayPng func([]byte) }\n"
+// displays replaces the packages of outputs, which belong to tools/notebooks, a module of its own.
+var displays = map[string]string{
+	`"github.com/janpfeifer/gonb/gonbui"`: `var gonbui struct{ DisplayPng func([]byte) }`,
+	`"github.com/gomlx/gomlx/ui/gonb/margaid"`: `
+		type plots interface { AddPoint(plot.Point); Plot() }
+		var margaid struct{ New func(width, height int) plots }`,
+}
 
 // TestTheCellsOfNotebooksCompile builds the Go cells of each notebook as gonb does: declarations are shared, code after
 // %% is the body of a function. make notebooks executes them.
@@ -71,7 +76,12 @@ func cellsOf(t *testing.T, name, path string) string {
 		}
 		cells++
 		declarations, body, runs := strings.Cut(text, "%%\n")
-		code.WriteString(strings.Replace(declarations, `"github.com/janpfeifer/gonb/gonbui"`, "", 1) + "\n")
+		for path, replacement := range displays {
+			if strings.Contains(declarations, path) {
+				declarations = strings.Replace(declarations, path, "", 1) + "\n" + replacement
+			}
+		}
+		code.WriteString(declarations + "\n")
 		if runs {
 			fmt.Fprintf(&code, "func cell%d() {\n%s\n}\n", cells, body)
 		}
@@ -79,5 +89,5 @@ func cellsOf(t *testing.T, name, path string) string {
 	if cells < 4 {
 		t.Errorf("%s has %d cells of Go", path, cells)
 	}
-	return code.String() + displays
+	return code.String()
 }

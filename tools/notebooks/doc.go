@@ -4,5 +4,6 @@
 package notebooks
 
 import (
-	_ "github.com/janpfeifer/gonb/gonbui" // images in a notebook
+	_ "github.com/gomlx/gomlx/ui/gonb/margaid" // GoMLX's plots
+	_ "github.com/janpfeifer/gonb/gonbui"      // images in a notebook
 )
