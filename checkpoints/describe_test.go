@@ -242,9 +242,8 @@ func TestManyNamesAreListedByTheFirstFive(t *testing.T) {
 	}
 	hostile := &MismatchError{Path: "x", Mismatched: []string{"a\x1b[31m [3], in the model [5]"},
 		Unexpected: []string{"b\n [7]"}}
-	if want := `checkpoints: x is of another model; 1 of other shape: "a\x1b[31m [3], in the model [5]"; 1 that the ` +
-		`model ` +
-		`lacks: "b\n [7]"`; hostile.Error() != want {
+	if want := `checkpoints: x is of another model; 1 of other shape: a\x1b[31m [3], in the model [5]; 1 that the model ` +
+		`lacks: b\n [7]`; hostile.Error() != want {
 		t.Errorf("%q, want %q", hostile.Error(), want)
 	}
 }

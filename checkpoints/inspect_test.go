@@ -83,7 +83,7 @@ parameters 15 float32
 parameters 7 int64
 tensors    2
 note       one
-note       "two\n"
+note       two\n
 `; got != want {
 			t.Errorf("%d labels:\n%swant\n%s", n, got, want)
 		}

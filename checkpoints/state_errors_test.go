@@ -339,7 +339,7 @@ func TestACheckpointOfTheOtherKindIsNamed(t *testing.T) {
 	path := save(t, Saver{Dir: filepath.Join(dir, BestDir)}, model.NewStore(), 7, nil)
 	for which, want := range map[string]string{"": "", BestDir: "",
 		LastDir: fmt.Sprintf("checkpoints: %s has no %q checkpoint, only %s", dir, LastDir, path),
-		"first": `checkpoints: weights "first": want "best" or "last"`} {
+		"first": `checkpoints: weights "first": want "best", "last" or "start"`} {
 		c, skipped, err := Find(dir, which)
 		if (err == nil) != (want == "") || err != nil && err.Error() != want || (c != nil) != (want == "") ||
 			len(skipped) > 0 {
@@ -455,8 +455,10 @@ func TestTensorsOfOtherTypesOrLengthsAreRefused(t *testing.T) {
 	}{
 		{of(dtypes.Float32, "12345678", 2), ""}, {of(dtypes.Float16, "1234", 2), ""}, {of(dtypes.BFloat16, "1234", 1, 2), ""},
 		{of(dtypes.Float32, "", 0), ""},
-		{of(dtypes.Float64, "12345678", 1), `checkpoints: f: tensor "x": type Float64, want float32, float16 or bfloat16`},
-		{of(dtypes.Int32, "1234", 1), `checkpoints: f: tensor "x": type Int32, want float32, float16 or bfloat16`},
+		{of(dtypes.Float64, "12345678", 1), `checkpoints: f: tensor "x": type Float64, want float32, float16 or bfloat16: ` +
+			`save the model in one of these (model.float() in PyTorch)`},
+		{of(dtypes.Int32, "1234", 1), `checkpoints: f: tensor "x": type Int32, want float32, float16 or bfloat16: ` +
+			`save the model in one of these (model.float() in PyTorch)`},
 		{of(dtypes.Float32, "123456789", 2), `checkpoints: f: tensor "x": it has more data than its shape requires`},
 		{of(dtypes.Float32, "1234567", 2), `checkpoints: f: tensor "x": unexpected EOF`},
 		{gone, `checkpoints: reading tensor "x" of f: open f: file does not exist`},
@@ -601,7 +603,7 @@ func TestADescriptionSaysWhatIsUnknown(t *testing.T) {
 			t.Errorf("%s: %q is in\n%s", name, test.not, text)
 		}
 	}
-	if got := (TensorInfo{"a\n", "float32", []int{3, 5}}).String(); got != `"a\n" float32 [3 5]` {
+	if got := (TensorInfo{"a\n", "float32", []int{3, 5}}).String(); got != `a\n float32 [3 5]` {
 		t.Errorf("%s", got)
 	}
 }

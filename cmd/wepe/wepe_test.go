@@ -303,7 +303,7 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 		t.Errorf("the table of a folder has %d rows, the first is %v, alone the image is %v", len(table), table[1], single)
 	}
 	exported := succeeds(t, "export", run, "hf", "--to", "hf", "--backend", "go")
-	if !strings.Contains(exported, "logits    on 2 random images differ by") {
+	if !strings.Contains(exported, "compared  logits on 2 random images differ by") {
 		t.Errorf("the export is not compared:\n%s", exported)
 	}
 	succeeds(t, "verify", run, "hf", "--backend", "go")
@@ -374,9 +374,10 @@ func everyImageIsMeasured(t *testing.T, run, dir string, validation report.Metri
 
 // transformers' DINOv3ViTModel has no head: the export's features are compared.
 func TestAModelWithoutAHeadIsExported(t *testing.T) {
-	for _, args := range [][]string{{fixtures.Dir(t, "dinov3_vit_tiny"), "hf"}, {demoModel, "timm"}} { // or a new head
-		out := succeeds(t, "export", args[0], filepath.Join(t.TempDir(), args[1]), "--to", args[1], "--classes", "5",
-			"--backend", "go")
+	for _, args := range [][]string{{fixtures.Dir(t, "dinov3_vit_tiny"), "hf", "--no-head"},
+		{demoModel, "timm", "--classes", "5"}} { // or a new head
+		out := succeeds(t, append([]string{"export", args[0], filepath.Join(t.TempDir(), args[1]), "--backend", "go", "--to"},
+			args[1:]...)...)
 		if !strings.Contains(out, "random images differ by") || strings.Contains(out, "the largest is 0\n") {
 			t.Errorf("the export of %s is not compared:\n%s", args[0], out)
 		}
