@@ -87,6 +87,7 @@ func Fields(of reflect.Type) (names, about []string) {
 	for field := range of.Fields() {
 		name, below := JSONName(field), field.Type
 		switch {
+		case name == "-": // no setting: JSON leaves it out
 		case below.Kind() == reflect.Struct:
 			under, types := Fields(below)
 			for i := range under {
@@ -143,11 +144,12 @@ func parent(recipe any, path []string) reflect.Type {
 // fieldNames lists the JSON names of a struct's fields, with the fields of embedded structs.
 func fieldNames(of reflect.Type) (names []string) {
 	for field := range of.Fields() {
-		if field.Anonymous {
+		switch name := JSONName(field); {
+		case field.Anonymous:
 			names = append(names, fieldNames(field.Type)...)
-			continue
+		case name != "-":
+			names = append(names, name)
 		}
-		names = append(names, JSONName(field))
 	}
 	return names
 }
