@@ -10,7 +10,7 @@ import (
 func TestSettingsWithoutEffectAreRefused(t *testing.T) {
 	for line, want := range map[string]string{
 		"train --position learned --set wepe_alpha_scale=0.9": "no effect with position learned: leave it out, or use one " +
-			"of wepe, wepe-sphere",
+			"of wepe, wepe-sum",
 		"compare --position none,learned --set wepe_alpha_scale=0.9":              "no effect with position none, learned",
 		"train " + demoModel + " --data shapes --set wepe_harmonics=3":            "no effect with position learned", // the model's own
 		"train --set wepe_beta_pos=0.02":                                          "no effect with position wepe-v",
