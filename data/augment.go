@@ -3,12 +3,19 @@
 package data
 
 import (
+	_ "embed" // the comments of settings
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/setting"
 )
+
+//go:embed augment.go
+var augmentCode string
+
+var _ = setting.Describe(augmentCode)
 
 // Augment describes how images become a model's input. The zero value only scales pixels to 0…1.
 //
@@ -47,12 +54,13 @@ type Augment struct {
 	Jitter [4]float64 `json:"jitter,omitzero"`
 	// GreyProb is the probability of conversion to greyscale.
 	GreyProb float64 `json:"grey_prob,omitzero"`
-	// EraseProb is the probability of erasing a box whose share of the area is within EraseScale, zero for 1/50 to 1/3;
-	// EraseNoise fills it with noise, timm's mode "pixel", instead of the mean.
-	EraseProb  float64    `json:"erase_prob,omitzero"`
+	// EraseProb is the probability of erasing a box.
+	EraseProb float64 `json:"erase_prob,omitzero"`
+	// EraseScale is the smallest and largest share of the area that such a box has; zero means 1/50 and 1/3.
 	EraseScale [2]float64 `json:"erase_scale,omitzero"`
-	EraseNoise bool       `json:"erase_noise,omitzero"`
-	// Repeats is how often an epoch shows each image, of n/Repeats distinct ones; 0 is 1. See [Order].
+	// EraseNoise fills the box with noise, timm's mode "pixel", instead of the mean.
+	EraseNoise bool `json:"erase_noise,omitzero"`
+	// Repeats is how often an epoch shows each image, of n/Repeats distinct ones, drawn by Order; 0 is 1.
 	Repeats int `json:"repeats,omitzero"`
 	// Cutout is the side, in output pixels, of one square set to 0 after normalization; its centre is uniform over the
 	// output, so that it may be cut by the border (DeVries and Taylor 2017).
@@ -65,9 +73,10 @@ type Augment struct {
 	MixProb float64 `json:"mix_prob,omitzero"`
 	// SwitchProb is the probability of cutmix if both alphas are set; zero means 1/2.
 	SwitchProb float64 `json:"switch_prob,omitzero"`
-	// Mean and Std, per channel in units where a pixel is 0…1: the output is (pixel/255 - Mean)/Std. Zero Std means 1.
+	// Mean is subtracted per channel, in units where a pixel is 0…1: the output is (pixel/255 - Mean)/Std.
 	Mean [3]float64 `json:"mean,omitzero"`
-	Std  [3]float64 `json:"std,omitzero"`
+	// Std divides per channel, in the same units; zero means 1.
+	Std [3]float64 `json:"std,omitzero"`
 }
 
 // Divide returns the part of an augmentation that the host does, the zero value for none, and the part that is left for

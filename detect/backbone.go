@@ -4,6 +4,7 @@ package detect
 
 import (
 	"cmp"
+	_ "embed" // the comments of settings
 	"errors"
 	"fmt"
 	"slices"
@@ -14,10 +15,16 @@ import (
 
 	"github.com/wepe-go/wepe/internal/additive"
 	"github.com/wepe-go/wepe/internal/kernel"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
 )
+
+//go:embed backbone.go
+var backboneCode string
+
+var _ = setting.Describe(backboneCode)
 
 // Backbone is the plain ViT of ViTDet: the blocks of package vit without class token and final norm, most of which
 // attend within windows. Its variables have the paths of a vit.Config's, so that pretrained ones fit.
@@ -34,8 +41,8 @@ type Backbone struct {
 	Residual []int `json:"residual,omitempty"` // blocks followed by a convolutional bottleneck; default none
 	Relative bool  `json:"relative,omitempty"` // decomposed relative positions in every block, as in ViTDet
 
-	PositionRows int `json:"position_rows,omitempty"` // patches of the encoding's pretraining grid;
-	PositionCols int `json:"position_cols,omitempty"` // by default the grid of ImageRows and ImageCols
+	PositionRows int `json:"position_rows,omitempty"` // rows of the encoding's pretraining grid; default those of ImageRows
+	PositionCols int `json:"position_cols,omitempty"` // columns of that grid; default those of ImageCols
 }
 
 // WithDefaults returns b with every zero field that has a default filled in.

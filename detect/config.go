@@ -4,11 +4,18 @@ package detect
 
 import (
 	"cmp"
+	_ "embed" // the comments of settings
 	"fmt"
 	"slices"
 
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit"
 )
+
+//go:embed config.go
+var configCode string
+
+var _ = setting.Describe(configCode)
 
 // Config describes a detector. It is saved with every checkpoint; a zero field means the default named beside it, from
 // ViTDet with Mask R-CNN. Backbone.Classes is the number of classes of objects.
@@ -18,14 +25,14 @@ type Config struct {
 	RPN      RPN      `json:"rpn"`
 	ROI      ROI      `json:"roi"`
 
-	Mean [3]float64 `json:"mean"` // of the pixels 0…1 per channel, for normalization;
-	Std  [3]float64 `json:"std"`  // default ImageNet's
+	Mean [3]float64 `json:"mean"` // of the pixels 0…1 per channel, for normalization; default ImageNet's
+	Std  [3]float64 `json:"std"`  // of the pixels, in the same way; default ImageNet's
 }
 
 // Counts are numbers of boxes in training and inference.
 type Counts struct {
-	Train int `json:"train"`
-	Test  int `json:"test"`
+	Train int `json:"train"` // boxes in training
+	Test  int `json:"test"`  // boxes in inference
 }
 
 // RPN is the region proposal network (Ren et al., https://arxiv.org/abs/1506.01497): a small head on every map of the
@@ -49,17 +56,17 @@ type RPN struct {
 type ROI struct {
 	Samples  int     `json:"samples"`  // proposals of an image in the losses, default 512
 	Positive float64 `json:"positive"` // maximum share of objects among them, default ¼
-	Stages   []Stage `json:"stages"`   // default the first of cascadeStages
+	Stages   []Stage `json:"stages"`   // default the first of cascadeStages, IoU 0.5 and weights 10, 10, 5, 5
 
-	Size     int   `json:"size"`      // a box is pooled to Size² cells, default 7
-	Convs    []int `json:"convs"`     // channels of the 3×3 convolutions of the box head, default 4 of 256
-	Dense    []int `json:"dense"`     // units of the dense layers after them, default 1024
-	MaskSize int   `json:"mask_size"` // the same for masks: default 14; a mask is twice as large,
-	Masks    []int `json:"masks"`     // and default 4 of 256
-	NoMasks  bool  `json:"no_masks,omitempty"`
+	Size     int   `json:"size"`               // a box is pooled to Size² cells, default 7
+	Convs    []int `json:"convs"`              // channels of the 3×3 convolutions of the box head, default 4 of 256
+	Dense    []int `json:"dense"`              // units of the dense layers after them, default 1024
+	MaskSize int   `json:"mask_size"`          // the same for masks, which are twice as large; default 14
+	Masks    []int `json:"masks"`              // channels of the 3×3 convolutions of the mask head, default 4 of 256
+	NoMasks  bool  `json:"no_masks,omitempty"` // boxes only
 
 	CanonicalSize  float64 `json:"canonical_size"`  // pixels, default 224: a box of this size is pooled from the map
-	CanonicalLevel int     `json:"canonical_level"` // of this level, default 4: stride 16
+	CanonicalLevel int     `json:"canonical_level"` // level of a box of CanonicalSize, default 4: stride 16
 
 	Score   float64 `json:"score"`   // minimum of a detection, exclusive, default 0.05
 	Overlap float64 `json:"overlap"` // IoU above which one of the same class is suppressed, default ½

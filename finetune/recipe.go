@@ -4,6 +4,7 @@ package finetune
 
 import (
 	"cmp"
+	_ "embed" // the comments of settings
 	"fmt"
 	"maps"
 	"math"
@@ -23,10 +24,15 @@ import (
 	"github.com/wepe-go/wepe/vit/position"
 )
 
+//go:embed recipe.go
+var recipeCode string
+
+var _ = setting.Describe(recipeCode)
+
 // Recipe describes a training except the data, the seed and the machine. It is saved with every checkpoint and every
 // row. WithDefaults sets zero fields.
 type Recipe struct {
-	Name string `json:"name"`
+	Name string `json:"name"` // of the recipe, in rows and directories
 
 	// Architecture is the network, with the sizes of Model: "" for the ViT, or DHVT.
 	Architecture string `json:"architecture,omitempty"`
@@ -35,11 +41,12 @@ type Recipe struct {
 	// Params are the hyperparameters of the encoding: vit.Params.
 	Params map[string]any `json:"params,omitempty"`
 
-	Epochs     int `json:"epochs"`          // passes over the training images, or
-	Steps      int `json:"steps,omitempty"` // optimizer steps; one of Epochs and Steps is 0
+	Epochs     int `json:"epochs"`          // passes over the training images; one of Epochs and Steps is 0
+	Steps      int `json:"steps,omitempty"` // optimizer steps, in place of Epochs
 	BatchSize  int `json:"batch_size"`      // images per optimizer step; an epoch drops an incomplete batch
 	Accumulate int `json:"accumulate"`      // micro-batches per batch, to save memory: a divisor of BatchSize
 
+<<<<<<< HEAD
 	LearningRate float64          `json:"learning_rate"`          // at the end of warm-up
 	WarmupEpochs float64          `json:"warmup_epochs"`          // then one half cosine down to 0 at the last step
 	WarmupSteps  int              `json:"warmup_steps,omitempty"` // the same if Steps is set
@@ -47,34 +54,44 @@ type Recipe struct {
 	Freeze       string           `json:"freeze,omitempty"` // groups that are not trained, as "backbone,position,gate"
 	Smoothing    float64          `json:"smoothing"`        // label smoothing
 	Loss         string           `json:"loss,omitempty"`   // "" for the cross-entropy, or lossBCE
+=======
+	LearningRate float64   `json:"learning_rate"`          // the highest, at the end of warm-up
+	WarmupEpochs float64   `json:"warmup_epochs"`          // of linear warm-up; then a half cosine to 0 at the end
+	WarmupSteps  int       `json:"warmup_steps,omitempty"` // steps of warm-up if Steps is set
+	Optimizer    Optimizer `json:"optimizer"`
+	Freeze       string    `json:"freeze,omitempty"` // groups that are not trained, as "backbone,position,gate"
+	Smoothing    float64   `json:"smoothing"`        // label smoothing: share of the target of all classes
+	Loss         string    `json:"loss,omitempty"`   // "" for the cross-entropy, "bce" for a binary one by class
+>>>>>>> ab6460f4 (cmd, finetune: a recipe for a few own photographs; every setting has a meaning; time left with evaluations)
 	// ClassWeights scales the cross-entropy by class: "balanced", n/(classes·n_c) if n_c of the n training images are of
 	// class c, or a number for each class, as "1,2.5,1"; "" for none.
 	ClassWeights string  `json:"class_weights,omitempty"`
 	EMA          float64 `json:"ema"` // decay of the averaged weights that are evaluated and saved, 0 for none
 
 	Augment data.Augment `json:"augment"`
-	// Aspect is how images of other aspect ratios are resized: one of Aspects, or "" if all images have one size. See
-	// Preprocessing.
+	// Aspect is how images of other aspect ratios are resized: "crop", "squash" or "keep", or "" for crop where they have
+	// several sizes.
 	Aspect string `json:"aspect,omitempty"`
-	// From epoch LateFrom on, mixup draws λ with LateMixupAlpha instead (the release's two stages); 0 for never.
+	// LateFrom is the epoch from which on mixup draws λ with LateMixupAlpha (the release's two stages); 0 for never.
 	LateFrom       int     `json:"late_from,omitempty"`
-	LateMixupAlpha float64 `json:"late_mixup_alpha,omitempty"`
+	LateMixupAlpha float64 `json:"late_mixup_alpha,omitempty"` // α of mixup from epoch LateFrom on
 
-	EvalEpochs     int     `json:"eval_epochs"`          // epochs between evaluations
-	EvalSteps      int     `json:"eval_steps,omitempty"` // the same if Steps is set
-	EvalBatchSize  int     `json:"eval_batch_size"`      // images per evaluation step at most, see Model.EvalBatch
+	EvalEpochs     int     `json:"eval_epochs"`          // epochs between evaluations, default 1
+	EvalSteps      int     `json:"eval_steps,omitempty"` // the same in steps if Steps is set, default a tenth
+	EvalBatchSize  int     `json:"eval_batch_size"`      // images per evaluation step at most, default BatchSize
 	Patience       int     `json:"patience,omitempty"`   // evaluations without improvement that end a run, 0: never
 	ValidationPart float64 `json:"validation_part"`      // fraction of training images to split off, < 0 for none
 
 	// For a run that starts from a pretrained model (Run.From). The model sets the zero sizes of Model, the normalization
 	// if Augment has none, and the position if Model has none.
-	Resample string `json:"resample,omitempty"`  // of pretrained positions, checkpoints.Resample; "" for the source's own
+
+	Resample string `json:"resample,omitempty"`  // kernel for pretrained positions; "" for the source's own
 	ZeroHead bool   `json:"zero_head,omitempty"` // initialize a new head with zeros, also from scratch
 	// LoRA is the rank of adapters on query, key, value and output of every attention, with LoRAMLP of the MLPs too, which
 	// are trained in place of the backbone (weight.LowRank, alpha = rank). Evaluations, checkpoints and exports contain
 	// their sum.
 	LoRA    int  `json:"lora,omitempty"`
-	LoRAMLP bool `json:"lora_mlp,omitempty"`
+	LoRAMLP bool `json:"lora_mlp,omitempty"` // adapters on the MLPs too
 }
 
 // lossBCE is the Recipe.Loss of DeiT-III: a binary cross-entropy per class, with target 1 for every class that mixing

@@ -192,11 +192,12 @@ var hybrids = []Recipe{
 
 // byDefault are the recipes of wepe train without --recipe.
 var byDefault = []Recipe{
+	Photos(600),
 	// ViT-S/16 from scratch. Optimizer, warm-up, smoothing and drop path are DeiT's (https://arxiv.org/abs/2012.12877,
 	// Table 9). Its learning rate of 5e-4·batch/512 would be 6e-5 at a batch of 64, for 300 epochs of ImageNet: here it is
 	// 5e-4, as for one device in DeiT's repository. Crops are milder. Not run by us.
 	//
-	//	wepe train --data DIR
+	//	wepe train --data DIR --recipe scratch
 	{
 		Name:   "scratch",
 		Model:  vit.Config{PatchSize: 16, Width: 384, Depth: 12, Heads: 6, DropPath: 0.1},
@@ -210,20 +211,62 @@ var byDefault = []Recipe{
 	},
 }
 
+// PhotosName is the name of the recipe [Photos]. Its many epochs of small images are cropped in memory: to decode
+// photographs of a camera for each batch would take most of the time.
+const PhotosName = "photos"
+
+// ManyImages is the number of training images from which wepe train takes the recipe scratch in place of [Photos].
+const ManyImages = 20_000
+
+// Photos is the default recipe for photographs without a pretrained model: a small ViT at 64×64 that two CPU cores train
+// in at most five minutes with XLA. An epoch costs as much as it has images, so a run has 36,000 of them, in 60 epochs at
+// most. Its settings are usual ones; no search chose them.
+//
+//	wepe train --data DIR
+func Photos(images int) Recipe {
+	epochs := max(2, min(60, 36_000/max(1, images)))
+	batch := 32
+	for batch > 8 && images/batch < 10 {
+		batch /= 2
+	}
+	return Recipe{
+		Name:   PhotosName,
+		Model:  vit.Config{PatchSize: 8, Width: 128, Depth: 6, Heads: 4},
+		Epochs: epochs, BatchSize: batch,
+		LearningRate: 1e-3, WarmupEpochs: float64(epochs) / 12, Smoothing: 0.1,
+		Optimizer: Optimizer{WeightDecay: 0.05, ClipNorm: 1},
+		Augment: data.Augment{
+			Size: [2]int{64, 64}, CropScale: [2]float64{0.4, 1}, FlipProb: 0.5, Jitter: [4]float64{0.2, 0.2, 0.2, 0},
+			Mean: imagenetMean, Std: imagenetStd,
+		},
+		EvalEpochs: max(1, epochs/12), EvalBatchSize: 64,
+	}
+}
+
 // FineTuning is the default recipe for a pretrained model: at the model's own size, with its own normalization and
 // position encoding. AdamW, weight decay and layer decay are those with which MAE fine-tunes ViT-B
 // (https://arxiv.org/abs/2111.06377, Table 9: 5e-4 per 256 images, decay 0.05, layer decay 0.65; 0.75 for ViT-L, here
 // for all). Its learning rate depends on the width of the model: 0.192/width, so 1e-3 for Ti, 5e-4 for S, 2.5e-4 for B
-// and 1.9e-4 for L, at a batch of 64. A batch is at most a twentieth of the images.
+// and 1.9e-4 for L, at a batch of 64. A batch is at most a twentieth of the images. It has 10 epochs; of fewer images
+// than ManyImages it has 3 to 10, as many as show 2,400 images to a ViT-Ti/16 at 224, or to another network for as many
+// multiplications in its layers.
 func FineTuning(m vit.Config, images int) Recipe {
 	batch := 64
 	for batch > 8 && images/batch < 20 {
 		batch /= 2
 	}
+	epochs := 10
+	if images < ManyImages && m.PatchSize > 0 {
+		work := func(width, depth, patches, images int) float64 {
+			return float64(width*width*depth) * float64(patches*images)
+		}
+		own := work(m.Width, m.Depth, m.ImageRows/m.PatchSize*(m.ImageCols/m.PatchSize), images)
+		epochs = int(max(3, min(10, work(192, 12, 14*14, 2400)/max(1, own))))
+	}
 	return Recipe{
 		Name:   "finetune",
 		Model:  vit.Config{Position: m.Position},
-		Epochs: 10, BatchSize: batch,
+		Epochs: epochs, BatchSize: batch,
 		LearningRate: 0.192 / float64(m.Width), WarmupEpochs: 1, Smoothing: 0.1,
 		Optimizer: engine.Optimizer{WeightDecay: 0.05, LayerDecay: 0.75, ClipNorm: 1},
 		Augment: data.Augment{

@@ -193,6 +193,20 @@ func TestABatchOfAFineTuningIsATwentiethOfTheImagesOrEight(t *testing.T) {
 	}
 }
 
+// A run from scratch has at most 36,000 images, one from a ViT-Ti/16 at 224×224 about 2,400, as far as whole epochs allow.
+func TestEpochsOfTheDefaultRecipesFollowTheNumberOfImages(t *testing.T) {
+	ti := vit.Config{Width: 192, Depth: 12, PatchSize: 16, ImageRows: 224, ImageCols: 224}
+	base := ti
+	base.Width = 768
+	for images, want := range map[int][3]int{90: {60, 10, 3}, 300: {60, 8, 3}, 800: {45, 3, 3}, 19_000: {2, 3, 3},
+		1_000_000: {2, 10, 10}} {
+		got := [3]int{Photos(images).Epochs, FineTuning(ti, images).Epochs, FineTuning(base, images).Epochs}
+		if got != want {
+			t.Errorf("%d images: %d epochs from scratch, from Ti and from B, want %d", images, got, want)
+		}
+	}
+}
+
 // What a user sets must have an effect on one of the compared encodings; a published recipe may contain more.
 func TestSettingsWithoutEffectAreNamed(t *testing.T) {
 	for _, c := range []struct{ settings, positions, want string }{

@@ -193,9 +193,9 @@ func (s *initialModel) load(m *Model, mayBeNew func(path string) bool) (report [
 			continue
 		}
 		kept[path] = value
-		if path == tablePath {
+		if path == tablePath && !strings.HasSuffix(how, " (copy)") {
 			positions = fmt.Sprintf("positions: %s %s", r.Model.Position, how)
-		} else if strings.HasPrefix(path, positionPath) && s.imported.Variables[tablePath] == nil {
+		} else if path == tablePath || strings.HasPrefix(path, positionPath) && s.imported.Variables[tablePath] == nil {
 			positions = "positions: the checkpoint's " + s.Model.Position
 		}
 	}

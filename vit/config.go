@@ -4,6 +4,7 @@ package vit
 
 import (
 	"cmp"
+	_ "embed" // the comments of settings
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,9 +15,15 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit/position"
 )
+
+//go:embed config.go
+var configCode string
+
+var _ = setting.Describe(configCode)
 
 // Values of Config.Pool.
 const (
@@ -29,24 +36,24 @@ const (
 
 // Config describes a model. It is saved with every checkpoint; a zero field means the default named beside it.
 type Config struct {
-	ImageRows int `json:"image_rows"` // pixels
-	ImageCols int `json:"image_cols"` // pixels
-	Channels  int `json:"channels"`   // default 3
-	PatchSize int `json:"patch_size"` // pixels; divides ImageRows and ImageCols
+	ImageRows int `json:"image_rows"` // height of the images, pixels
+	ImageCols int `json:"image_cols"` // width of the images, pixels
+	Channels  int `json:"channels"`   // of the images, default 3
+	PatchSize int `json:"patch_size"` // side of a patch, pixels; divides ImageRows and ImageCols
 
 	Width  int `json:"width"`   // length of a token
 	Depth  int `json:"depth"`   // number of blocks
 	Heads  int `json:"heads"`   // attention heads; divides Width
 	MLPDim int `json:"mlp_dim"` // hidden units of a block's MLP, default 4·Width
 
-	Classes int `json:"classes"`
+	Classes int `json:"classes"` // outputs of the head
 
 	// Pool is how the tokens of the last block become one vector per image: "class" (default) the class token (ViT, DeiT),
 	// "mean" the mean of the patch tokens (big_vision "gap"), "map" one query that attends to the patch tokens, before an
 	// MLP (big_vision "MAP", SigLIP), "class+mean" both concatenated, [2·width] (DINOv2), or "class+register" class token
 	// and first register, [2·width]: the distillation token of DeiT (https://arxiv.org/abs/2012.12877).
 	Pool     string `json:"pool"`
-	Position string `json:"position"` // one of position.Names(), or A+B as in position.Parse; default "wepe"
+	Position string `json:"position"` // encoding by name (wepe list positions), or A+B; default "wepe"
 
 	PatchNorm bool    `json:"patch_norm,omitempty"` // LayerNorm on the patch tokens, as in the WePE release
 	Epsilon   float64 `json:"epsilon"`              // of every LayerNorm, default 1e-6 (ViT); the WePE release uses 1e-5

@@ -15,6 +15,7 @@ import (
 	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/dataset"
+	detectors "github.com/wepe-go/wepe/detect"
 	detection "github.com/wepe-go/wepe/detect/train"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/setting"
@@ -26,6 +27,7 @@ import (
 // entry is a name with its line.
 type entry struct {
 	Name  string `json:"name"`
+	Value string `json:"value,omitempty"` // in a recipe
 	About string `json:"about"`
 }
 
@@ -47,31 +49,82 @@ func list() *cobra.Command {
 	group := cli.Group("list", "List recipes, positions, models, data, analyses, settings or studies")
 	for _, l := range lists {
 		var asJSON bool
+		var recipe string
 		c := &cobra.Command{Use: l.name, Short: "List " + l.about, Args: cobra.NoArgs}
-		cli.Flags{Command: c}.JSON(&asJSON)
+		f := cli.Flags{Command: c}
+		f.JSON(&asJSON)
+		if l.name == "settings" {
+			c.Flags().StringVar(&recipe, "recipe", "", "list the values of this recipe")
+			f.Completion("recipe", append(finetune.Names(), detection.Names()...)...)
+		}
 		c.RunE = func(c *cobra.Command, _ []string) error {
 			entries := l.entries()
+			if recipe != "" {
+				var err error
+				if entries, err = valuesOf(recipe, entries); err != nil {
+					return err
+				}
+			}
 			if asJSON {
 				return cli.JSON(c.OutOrStdout(), map[string]any{l.name: entries})
 			}
-			width := 0
-			for _, e := range entries {
-				width = max(width, len(e.Name))
-			}
-			out := cli.Output(c)
-			for _, e := range entries {
-				out.Printf("%-*s  %s\n", width, e.Name, e.About)
-			}
-			return out.Err()
+			return printEntries(cli.Output(c), entries)
 		}
 		group.AddCommand(c)
 	}
 	return group
 }
 
+func printEntries(out *cli.Printer, entries []entry) error {
+	name, value := 0, 0
+	for _, e := range entries {
+		name, value = max(name, len(e.Name)), max(value, len(e.Value))
+	}
+	for _, e := range entries {
+		if value > 0 {
+			e.About = fmt.Sprintf("%-*s  %s", value, e.Value, e.About)
+		}
+		out.Printf("%-*s  %s\n", name, e.Name, e.About)
+	}
+	return out.Err()
+}
+
+// valuesOf returns the settings that a recipe has, with their values.
+func valuesOf(name string, settings []entry) (all []entry, err error) {
+	var recipe any
+	if slices.Contains(detection.Names(), name) {
+		var r detection.Recipe
+		r, err = detection.Named(name)
+		r.Detector, r.Optimizer = r.Detector.WithDefaults(), r.Optimizer.WithDefaults()
+		recipe = r
+	} else {
+		var r finetune.Recipe
+		if r, err = finetune.Named(name); r.Model.Width > 0 {
+			r.Model.Position = cmp.Or(r.Model.Position, fromScratch)
+		}
+		recipe = r.WithDefaults()
+	}
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	values, err := setting.Values(recipe)
+	for _, e := range settings {
+		value, ok := values[e.Name]
+		if !ok {
+			value, ok = values["params."+e.Name]
+		}
+		if ok {
+			e.Value = value
+			all = append(all, e)
+		}
+	}
+	return all, err
+}
+
 func listRecipes() (all []entry) {
-	all = append(all, entry{"(none)", "without --recipe: depends on --data and MODEL, see wepe train --help"},
-		entry{fineTuning, "the default for MODEL: its own size, normalization and position, 10 epochs, rate by its width"})
+	all = append(all,
+		entry{Name: "(none)", About: "without --recipe: depends on --data and MODEL, see wepe train --help"},
+		entry{Name: fineTuning, About: "the default for MODEL: its own size, normalization and position, rate by its width"})
 	for _, name := range finetune.Names() {
 		r, err := finetune.Named(name)
 		if err != nil {
@@ -89,11 +142,12 @@ func listRecipes() (all []entry) {
 		if s := r.Augment.Size; s[0] > 0 {
 			size = fmt.Sprintf(", %d×%d", s[0], s[1])
 		}
-		all = append(all, entry{name, fmt.Sprintf("%s%s, %s, batch size %d, %s, learning rate %g", what, size, length,
-			r.BatchSize, r.WithDefaults().Optimizer.Kind, r.LearningRate)})
+		about := fmt.Sprintf("%s%s, %s, batch size %d, %s, learning rate %g", what, size, length, r.BatchSize,
+			r.WithDefaults().Optimizer.Kind, r.LearningRate)
+		all = append(all, entry{Name: name, About: about})
 	}
 	for _, name := range detection.Names() {
-		all = append(all, entry{name, "detection, for wepe detect train"})
+		all = append(all, entry{Name: name, About: "detection, for wepe detect train"})
 	}
 	return all
 }
@@ -104,9 +158,9 @@ func listPositions() (all []entry) {
 		if p.Source != "" {
 			doc += "; " + p.Source
 		}
-		all = append(all, entry{p.Name, doc})
+		all = append(all, entry{Name: p.Name, About: doc})
 	}
-	return append(all, entry{"A+B", "two encodings that act in different parts of the model"})
+	return append(all, entry{Name: "A+B", About: "two encodings that act in different parts of the model"})
 }
 
 func listModels() (all []entry) {
@@ -115,39 +169,56 @@ func listModels() (all []entry) {
 		if err != nil {
 			panic(err) // an invalid entry of the list
 		}
-		all = append(all, entry{size + "/P", fmt.Sprintf("ViT of width %d, depth %d, %d heads, any patch size P", c.Width,
-			c.Depth, c.Heads)})
+		about := fmt.Sprintf("ViT of width %d, depth %d, %d heads, any patch size P", c.Width, c.Depth, c.Heads)
+		all = append(all, entry{Name: size + "/P", About: about})
 	}
-	return append(all, entry{"MODEL", "a run; a file or directory of Hugging Face, timm or Google; " +
+	return append(all, entry{Name: "MODEL", About: "a run; a file or directory of Hugging Face, timm or Google; " +
 		"hf://owner/name[@revision]; docs/models.md lists the families"})
 }
 
 func listData() (all []entry) {
 	for _, f := range dataset.Forms {
-		all = append(all, entry{f[0], f[1]})
+		all = append(all, entry{Name: f[0], About: f[1]})
 	}
 	return all
 }
 
 func listAnalyses() (all []entry) {
 	for _, f := range analysis.All {
-		all = append(all, entry{f.Name, f.Group + ": " + f.Title})
+		all = append(all, entry{Name: f.Name, About: f.Group + ": " + f.Title})
 	}
-	return append(all, entry{"cost", "parameters, FLOPs, speed and memory of encodings, without a model"})
+	return append(all, entry{Name: "cost", About: "parameters, FLOPs, speed and memory of encodings, without a model"})
 }
 
 func listSettings() (all []entry) {
-	names, about := setting.Fields(reflect.TypeFor[finetune.Recipe]())
-	for i, name := range names {
-		all = append(all, entry{name, about[i]})
-	}
-	names, about = setting.Fields(reflect.TypeFor[detection.Recipe]())
-	for i, name := range names {
-		if !slices.ContainsFunc(all, func(e entry) bool { return e.Name == name }) {
-			all = append(all, entry{name, about[i] + ", for wepe detect train"})
+	all = settingsOf(finetune.Recipe{}, finetune.Recipe{}.WithDefaults(), "")
+	filled := detection.Recipe{Detector: detectors.Config{}.WithDefaults(), Optimizer: finetune.Optimizer{}.WithDefaults()}
+	for _, e := range settingsOf(detection.Recipe{}, filled, ", for wepe detect train") {
+		if !slices.ContainsFunc(all, func(other entry) bool { return other.Name == e.Name }) {
+			all = append(all, e)
 		}
 	}
 	return append(all, listHyperparameters()...)
+}
+
+// settingsOf describes the settings of a recipe: meaning, type, and the value where no recipe sets one.
+func settingsOf(recipe, defaults any, who string) (all []entry) {
+	set, err := setting.Values(recipe)
+	if err != nil {
+		panic(err) // an invalid struct
+	}
+	filled, err := setting.Values(defaults)
+	if err != nil {
+		panic(err)
+	}
+	names, about := setting.Fields(reflect.TypeOf(recipe))
+	for i, name := range names {
+		if value := filled[name]; value != set[name] && !strings.Contains(about[i], "default") {
+			about[i] += "; default " + value
+		}
+		all = append(all, entry{Name: name, About: about[i] + who})
+	}
+	return all
 }
 
 // listHyperparameters describes the settings of encodings, each with its default values and the encodings with them.
@@ -175,7 +246,7 @@ func listHyperparameters() (all []entry) {
 			all[last].About += ", " + value
 			continue
 		}
-		all = append(all, entry{c.name, c.about + "; default " + value})
+		all = append(all, entry{Name: c.name, About: c.about + "; default " + value})
 	}
 	return all
 }
@@ -195,7 +266,7 @@ func hyperparameters(p position.Spec) []setting.Row {
 
 func listStudies() (all []entry) {
 	for _, n := range study.All {
-		all = append(all, entry{n.Name, n.About})
+		all = append(all, entry{Name: n.Name, About: n.About})
 	}
 	return all
 }

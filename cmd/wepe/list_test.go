@@ -3,14 +3,49 @@
 package main
 
 import (
+	"errors"
 	"runtime/debug"
 	"strings"
 	"testing"
 
 	detection "github.com/wepe-go/wepe/detect/train"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit/position"
 )
+
+// The meaning comes from the comment of the field; a field without a comment has none.
+func TestEverySettingHasAMeaning(t *testing.T) {
+	for _, e := range listSettings() {
+		if meaning, _, _ := strings.Cut(e.About, ";"); len(meaning) < 2 {
+			t.Errorf("%s: %q", e.Name, e.About)
+		}
+	}
+}
+
+// DeiT's settings (https://arxiv.org/abs/2012.12877, table 9) and those of detectron2's FastRCNNOutputLayers.
+func TestTheValuesOfARecipeAreListed(t *testing.T) {
+	for recipe, want := range map[string]map[string]string{
+		"scratch": {"model.width": "384", "optimizer.weight_decay": "0.05", "smoothing": "0.1"},
+		"scenes":  {"detector.roi.score": "0.05", "detector.roi.top": "100"},
+	} {
+		values, err := valuesOf(recipe, listSettings())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range values {
+			if value, ok := want[e.Name]; ok && e.Value == value {
+				delete(want, e.Name)
+			}
+		}
+		if len(want) > 0 {
+			t.Errorf("recipe %s lacks %v", recipe, want)
+		}
+	}
+	if _, err := valuesOf("scrath", nil); !errors.As(err, new(*setting.UnknownError)) {
+		t.Errorf("an unknown recipe: %v", err)
+	}
+}
 
 func TestEveryListedSettingIsKnown(t *testing.T) {
 	listed := map[string]bool{}

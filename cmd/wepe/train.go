@@ -128,8 +128,9 @@ func train() *cobra.Command {
 		Long: `Train a model from scratch, or fine-tune MODEL. The same command resumes an interrupted run.
 
 Without --recipe the recipe follows from what is trained: shapes for the generated shapes, cifar100-small for CIFAR-100,
-scratch (ViT-S/16 at 224×224) for other images, and for MODEL finetune: the model's own size, normalization and position
-encoding, 10 epochs, a learning rate by its width, layer decay. wepe list recipes prints all.`,
+photos (a small ViT at 64×64) for fewer than 20,000 other images, scratch (ViT-S/16 at 224×224) for more, and for MODEL
+finetune: the model's own size, normalization and position encoding, epochs by the number of images, a learning rate by
+its width, layer decay. wepe list recipes prints all.`,
 		Example: `  wepe train
   wepe train --data pets --position learned
   wepe train hf://google/vit-base-patch16-224 --data pets`}
@@ -260,6 +261,8 @@ func (o *training) chosen(d *dataset.Dataset, model string, size [2]int) (recipe
 		o.recipe = "" // the default
 	}
 	switch {
+	case o.recipe == finetune.PhotosName:
+		recipe = finetune.Photos(d.Images())
 	case o.recipe == fineTuning:
 		return recipe, cli.Usagef("--recipe %s is for a pretrained model: wepe train MODEL", fineTuning)
 	case o.recipe != "":
@@ -271,8 +274,14 @@ func (o *training) chosen(d *dataset.Dataset, model string, size [2]int) (recipe
 		recipe, err = finetune.Named("shapes")
 	case d.CIFAR100():
 		recipe, err = finetune.Named("cifar100-small")
+	case d.Images() < finetune.ManyImages:
+		recipe = finetune.Photos(d.Images())
+		cli.Field("recipe", "%s, a small network for %d images; from %d images on, or by --recipe, it is scratch: ViT-S/16",
+			recipe.Name, d.Images(), finetune.ManyImages)
 	default:
 		recipe, err = finetune.Named("scratch")
+		cli.Field("recipe", "scratch, ViT-S/16 for %d images: it wants a GPU; --recipe %s is a small network", d.Images(),
+			finetune.PhotosName)
 	}
 	if err != nil {
 		return recipe, err
@@ -390,10 +399,10 @@ func finish(ctx context.Context, c *cobra.Command, d *dataset.Dataset, r finetun
 	if err := study.Leave(r, m, row); err != nil {
 		return err
 	}
-	return printResult(c, r, m, row)
+	return printResult(c, d, r, m, row)
 }
 
-func printResult(c *cobra.Command, r finetune.Run, m *finetune.Model, row report.Result) error {
+func printResult(c *cobra.Command, d *dataset.Dataset, r finetune.Run, m *finetune.Model, row report.Result) error {
 	out := cli.Output(c)
 	out.Field("model", "%s, %d parameters", run.Architecture(m.Recipe), row.Parameters)
 	validation, test := "validation: none", "test: none given"
@@ -404,13 +413,16 @@ func printResult(c *cobra.Command, r finetune.Run, m *finetune.Model, row report
 		test = fmt.Sprintf("test %s of %d images", t.Text(), t.Images)
 	}
 	out.Field("weights", "%s of %d: %s; %s", row.Weights, row.Steps, validation, test)
+	if class, share := guess(r); class != "" {
+		out.Field("guessing", "%.2f %% would be right with the same answer for all: %s", 100*share, class)
+	}
 	out.Field("log", "%s, %s", filepath.Join(r.Dir, finetune.RowsFile), filepath.Join(r.Dir, finetune.LogFile))
 	out.Field("report", "%s", filepath.Join(r.Dir, finetune.PageFile))
 	to := native
 	if c := m.Recipe; c.Architecture == "" && c.Model.Encoding().Folds() {
 		to = "hf"
 	}
-	next := fmt.Sprintf("wepe predict %s IMAGE; wepe export %s OUT --to %s", r.Dir, r.Dir, to)
+	next := fmt.Sprintf("wepe predict %s IMAGE; wepe serve %s; wepe export %s OUT --to %s", r.Dir, r.Dir, r.Dir, to)
 	if to == native {
 		next += fmt.Sprintf(" (%s exports to no other format but onnx; --position learned does)", m.Recipe.Model.Position)
 	}
@@ -418,7 +430,33 @@ func printResult(c *cobra.Command, r finetune.Run, m *finetune.Model, row report
 		next += fmt.Sprintf("; wepe resume %s --epochs N", r.Dir)
 	}
 	out.Field("next", "%s", next)
+	if d.InFiles() && r.From == "" && r.Recipe.Name == finetune.PhotosName {
+		out.Field("better", "with a pretrained model: wepe train hf://facebook/deit-tiny-patch16-224 --data %s; with more images "+
+			"of each class", d.Spec)
+	}
 	return out.Err()
+}
+
+// guess returns the most frequent class of the images that a run was tested on, validated without a test, and its share.
+func guess(r finetune.Run) (class string, share float64) {
+	set := r.Test
+	if set == nil {
+		set = r.Validation
+	}
+	if set == nil {
+		set = r.Train // of which a part was held out
+	}
+	info, counts := set.Describe(), map[int32]int{}
+	for _, label := range info.Labels {
+		counts[label]++
+	}
+	most := 0
+	for label, n := range counts {
+		if name := info.Classes[label]; n > most || n == most && name < class {
+			class, most = name, n
+		}
+	}
+	return class, float64(most) / float64(max(1, len(info.Labels)))
 }
 
 // resuming are the flags of wepe resume.

@@ -3,6 +3,7 @@
 package scenes
 
 import (
+	_ "embed" // the comments of settings
 	"fmt"
 	"math"
 
@@ -11,7 +12,13 @@ import (
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/internal/random"
 	"github.com/wepe-go/wepe/internal/resample"
+	"github.com/wepe-go/wepe/internal/setting"
 )
+
+//go:embed jitter.go
+var jitterCode string
+
+var _ = setting.Describe(jitterCode)
 
 // Jitter is large-scale jitter (Ghiasi et al. 2021), as in detectron2's ViTDet recipes: flip; resize so that the image
 // just fits into Height × Width times a scale, uniform from Low to High; crop Height × Width at a random position, if
@@ -22,12 +29,12 @@ import (
 //
 // Source: RandomFlip, ResizeScale and FixedSizeCrop of detectron2 at 02b5c4e; images are resized as Pillow does.
 type Jitter struct {
-	Height int      `json:"height"`
-	Width  int      `json:"width"`
-	Low    float64  `json:"low"`
-	High   float64  `json:"high"`
-	Flip   float64  `json:"flip,omitzero"` // probability
-	Fill   [3]uint8 `json:"fill,omitzero"` // of the padding; in ViTDet 0 after normalization, beyond Rows and Cols
+	Height int      `json:"height"`        // of the output, pixels
+	Width  int      `json:"width"`         // of the output, pixels
+	Low    float64  `json:"low"`           // smallest factor of the size
+	High   float64  `json:"high"`          // largest factor of the size
+	Flip   float64  `json:"flip,omitzero"` // probability of exchanging left and right
+	Fill   [3]uint8 `json:"fill,omitzero"` // pixel of the padding; in ViTDet 0 after normalization, beyond Rows and Cols
 }
 
 // Validate returns an error if nothing of an image would remain.

@@ -4,6 +4,7 @@ package train
 
 import (
 	"cmp"
+	_ "embed" // the comments of settings
 	"errors"
 	"fmt"
 	"maps"
@@ -17,25 +18,30 @@ import (
 	"github.com/wepe-go/wepe/vit/position"
 )
 
+//go:embed recipe.go
+var recipeCode string
+
+var _ = setting.Describe(recipeCode)
+
 // Recipe describes the training of a detector except the data, the seed and the machine. It is saved with every
 // checkpoint and every row. WithDefaults sets zero fields.
 type Recipe struct {
-	Name string `json:"name"`
+	Name string `json:"name"` // of the recipe, in rows and directories
 
 	Detector detect.Config  `json:"detector"`         // its number of classes comes from the data
 	Params   map[string]any `json:"params,omitempty"` // hyperparameters of the encoding: vit.Params
 
-	Steps        int     `json:"steps"`
-	BatchSize    int     `json:"batch_size"`
-	LearningRate float64 `json:"learning_rate"` // at the end of warm-up
-	WarmupSteps  int     `json:"warmup_steps"`  // linear from 0; then one half cosine to 0 at the last step, or
+	Steps        int     `json:"steps"`         // optimizer steps
+	BatchSize    int     `json:"batch_size"`    // images per optimizer step
+	LearningRate float64 `json:"learning_rate"` // the highest, at the end of warm-up
+	WarmupSteps  int     `json:"warmup_steps"`  // linear from 0; then one half cosine to 0 at the last step
 	// Drops are steps at each of which the learning rate is divided by ten, in place of the cosine.
 	Drops []int `json:"drops,omitempty"`
 	// Optimizer is finetune's. Its layer decay is ViTDet's, see [detect.Backbone.LearningRateFactor].
 	Optimizer engine.Optimizer `json:"optimizer"`
 
 	Jitter    scenes.Jitter `json:"jitter"`     // to the size of the detector's images
-	EvalSteps int           `json:"eval_steps"` // between evaluations
+	EvalSteps int           `json:"eval_steps"` // steps between evaluations
 	// ValidationPart is the fraction of a folder's training images for validation, if a Run has no Validation; 0 for none.
 	ValidationPart float64 `json:"validation_part,omitempty"`
 }

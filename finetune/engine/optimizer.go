@@ -4,12 +4,20 @@ package engine
 
 import (
 	"cmp"
+	_ "embed" // the comments of settings
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/wepe-go/wepe/internal/setting"
 )
+
+//go:embed optimizer.go
+var optimizerCode string
+
+var _ = setting.Describe(optimizerCode)
 
 // Kinds of optimizer.
 const (
@@ -44,11 +52,11 @@ const (
 // It trains the variables that are Trainable, and counts steps in GoMLX's global step. Groups and layers follow from the
 // paths of this library's models; in other models matrices named "weights" are decayed, and all have one rate.
 type Optimizer struct {
-	Kind        string  `json:"kind"`               // AdamW, LAMB or SGD
-	Momentum    float64 `json:"momentum,omitempty"` // μ of SGD
-	Beta1       float64 `json:"beta1"`              // β1 of AdamW and LAMB
-	Beta2       float64 `json:"beta2"`              // β2
-	Epsilon     float64 `json:"epsilon"`            // ε
+	Kind        string  `json:"kind"`               // adamw (default), lamb or sgd
+	Momentum    float64 `json:"momentum,omitempty"` // μ of sgd, default 0.9
+	Beta1       float64 `json:"beta1"`              // β1 of adamw and lamb, the decay of the mean gradient
+	Beta2       float64 `json:"beta2"`              // β2 of adamw and lamb, the decay of the mean square
+	Epsilon     float64 `json:"epsilon"`            // ε of adamw and lamb, added to the root of the mean square
 	WeightDecay float64 `json:"weight_decay"`       // d of all "weights", 0 for the other variables
 	DecayAll    bool    `json:"decay_all"`          // decay every variable, as the WePE release does
 	ClipNorm    float64 `json:"clip_norm"`          // largest global gradient norm, 0 for none

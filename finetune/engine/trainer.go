@@ -222,7 +222,7 @@ func (t *Trainer) Advance() error {
 		}
 	}
 	if first {
-		t.compiled = time.Now()
+		t.evalTime = time.Since(began) // a guess: both compile a program
 	} else {
 		t.course.TimedSteps++
 		t.course.TimedSeconds += time.Since(began).Seconds()
@@ -230,10 +230,12 @@ func (t *Trainer) Advance() error {
 	progress := Progress{Step: t.step, Steps: t.Steps, Loss: t.lastLoss,
 		ImagesPerSecond: t.course.ImagesPerSecond(t.BatchSize)}
 	if evaluate {
+		began := time.Now()
 		row, err := t.evaluate()
 		if err != nil {
 			return err
 		}
+		t.evalTime = min(t.evalTime, time.Since(began))
 		progress.Eval = &row
 	} else if time.Since(t.saved) >= t.SaveEvery || t.SaveSteps > 0 && t.step%t.SaveSteps == 0 {
 		if err := t.Save(checkpoints.LastDir); err != nil {
@@ -241,8 +243,10 @@ func (t *Trainer) Advance() error {
 		}
 	}
 	if t.Progress != nil {
-		if done := t.step - t.startStep - 1; done > 0 {
-			progress.Left = time.Since(t.compiled) / time.Duration(done) * time.Duration(t.Steps-t.step)
+		if left := t.Steps - t.step; left > 0 && t.course.TimedSteps > 0 {
+			evaluations := (left + t.step%t.Interval + t.Interval - 1) / t.Interval
+			step := time.Duration(t.course.TimedSeconds / float64(t.course.TimedSteps) * float64(time.Second))
+			progress.Left = step*time.Duration(left) + t.evalTime*time.Duration(evaluations)
 		}
 		t.Progress(progress)
 	}

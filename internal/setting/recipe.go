@@ -82,7 +82,8 @@ func set(recipe any, path []string, value json.RawMessage) error {
 	return nil
 }
 
-// Fields lists the settings of a struct with what each takes, by their names in Set, except hyperparameters.
+// Fields lists the settings of a struct with the meaning of each and what it takes, by their names in Set, except
+// hyperparameters.
 func Fields(of reflect.Type) (names, about []string) {
 	for field := range of.Fields() {
 		name, below := JSONName(field), field.Type
@@ -97,9 +98,9 @@ func Fields(of reflect.Type) (names, about []string) {
 			}
 			names, about = append(names, under...), append(about, types...)
 		case below.Kind() == reflect.Map && name != "params":
-			names, about = append(names, name+".GROUP"), append(about, describeType(below.Elem()))
+			names, about = append(names, name+".GROUP"), append(about, meaning(of, field)+"; "+describeType(below.Elem()))
 		case below.Kind() != reflect.Map:
-			names, about = append(names, name), append(about, describeType(below))
+			names, about = append(names, name), append(about, meaning(of, field)+"; "+describeType(below))
 		}
 	}
 	return names, about

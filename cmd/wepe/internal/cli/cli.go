@@ -93,7 +93,7 @@ func Run(root *cobra.Command, args []string) (code int, err error) {
 	if c != nil {
 		name = c.CommandPath()
 		if wrongCount.MatchString(err.Error()) {
-			err = Usagef("%w: want %s", err, c.UseLine())
+			err = Usagef("%s: want %s", strings.Replace(err.Error(), "arg(s)", "arguments", 1), c.UseLine())
 		}
 	}
 	var own interface{ ExitCode() int }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,11 +40,15 @@ func Field(name, format string, args ...any) {
 	Line(fmt.Sprintf("%-9s "+format, append([]any{name}, args...)...))
 }
 
-// Logger prints a library's log records with Line: message and attributes, after "run: " if the logger names a run.
+// Logger prints a library's log records with Line: the message and its attributes in parentheses, after "run: " if the
+// logger names a run.
 func Logger() *slog.Logger { return slog.New(lines{}) }
 
 // lines is the handler of Logger.
-type lines struct{ run, attributes string }
+type lines struct {
+	run        string
+	attributes []string
+}
 
 func (l lines) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 func (l lines) WithGroup(string) slog.Handler                    { return l }
@@ -53,22 +58,25 @@ func (l lines) WithAttrs(attributes []slog.Attr) slog.Handler {
 		if a.Key == "run" {
 			l.run = a.Value.String() + ": "
 		} else {
-			l.attributes += attribute(a)
+			l.attributes = append(slices.Clone(l.attributes), attribute(a))
 		}
 	}
 	return l
 }
 
-func attribute(a slog.Attr) string { return " " + a.Key + "=" + printable.Name(fmt.Sprint(a.Value)) }
+func attribute(a slog.Attr) string { return a.Key + " " + printable.Name(fmt.Sprint(a.Value)) }
 
 func (l lines) Handle(_ context.Context, r slog.Record) error {
-	var b strings.Builder
-	b.WriteString(l.run + r.Message + l.attributes)
+	attributes := slices.Clone(l.attributes)
 	r.Attrs(func(a slog.Attr) bool {
-		b.WriteString(attribute(a))
+		attributes = append(attributes, attribute(a))
 		return true
 	})
-	Line(b.String())
+	text := l.run + r.Message
+	if len(attributes) > 0 {
+		text += " (" + strings.Join(attributes, ", ") + ")"
+	}
+	Line(packages.ReplaceAllString(text, ": "))
 	return nil
 }
 

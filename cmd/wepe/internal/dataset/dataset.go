@@ -67,7 +67,7 @@ func (o *Options) Flags(f cli.Flags) {
 	flags := f.Command.Flags()
 	flags.BoolVar(&o.Download, "download", false, "download CIFAR-100 into the directory of --data if it is missing")
 	f.Choice(&o.Stream, "stream", "read the images of each batch from disk instead of all into memory; auto: the "+
-		"training images, where the recipe crops them at random", streamAuto, Streamed, InMemory)
+		"training images, where a recipe other than photos crops them at random", streamAuto, Streamed, InMemory)
 	flags.Lookup("stream").NoOptDefVal = Streamed
 	flags.IntVar(&o.Workers, "workers", 0, "with --stream: images decoded at the same time; default one per core")
 	f.Choice(&o.Damaged, "damaged", "with --stream: a damaged image is an error, or skipped, up to one in a hundred",
@@ -604,7 +604,7 @@ func (d *Dataset) Sorted() bool { return d.files[0] != nil }
 
 // Streams reports whether the training images of a recipe are read for each batch.
 func (d *Dataset) Streams(r finetune.Recipe) bool {
-	crops := r.Augment.CropScale != [2]float64{} && r.Aspect != finetune.AspectKeep
+	crops := r.Augment.CropScale != [2]float64{} && r.Aspect != finetune.AspectKeep && r.Name != finetune.PhotosName
 	return d.options.Stream == Streamed || d.options.Stream == streamAuto && d.files[0] != nil && crops
 }
 
