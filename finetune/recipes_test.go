@@ -142,7 +142,7 @@ var publishedSettings = map[string]string{
 func TestPublishedRecipesHaveTheSettingsOfTheirSources(t *testing.T) {
 	for _, name := range Names() {
 		settings, published := publishedSettings[name]
-		if ours := "scratch shapes cifar100-small cifar100-15 demo-pretrain demo-cifar100 demo-shapes"; !published {
+		if ours := "photos scratch shapes cifar100-small cifar100-15 demo-pretrain demo-cifar100 demo-shapes"; !published {
 			if !slices.Contains(strings.Fields(ours), name) {
 				t.Errorf("%s has no source here", name)
 			}
