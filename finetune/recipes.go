@@ -239,7 +239,7 @@ func Photos(images int) Recipe {
 			Size: [2]int{64, 64}, CropScale: [2]float64{0.4, 1}, FlipProb: 0.5, Jitter: [4]float64{0.2, 0.2, 0.2, 0},
 			Mean: imagenetMean, Std: imagenetStd,
 		},
-		EvalEpochs: max(1, epochs/12), EvalBatchSize: 64,
+		EvalBatchSize: 64,
 	}
 }
 

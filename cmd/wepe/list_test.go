@@ -27,7 +27,7 @@ func TestEverySettingHasAMeaning(t *testing.T) {
 func TestTheValuesOfARecipeAreListed(t *testing.T) {
 	for recipe, want := range map[string]map[string]string{
 		"scratch": {"model.width": "384", "optimizer.weight_decay": "0.05", "smoothing": "0.1"},
-		"scenes":  {"detector.roi.score": "0.05", "detector.roi.top": "100"},
+		"scenes":  {"detector.roi.score": "0.05"},
 	} {
 		values, err := valuesOf(recipe, listSettings())
 		if err != nil {

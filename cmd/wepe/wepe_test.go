@@ -266,13 +266,13 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 	args := []string{"train", "--data", dir, "--size", "16x24", "--position", "wepe-sphere"}
 	out := succeeds(t, append(args, small...)...)
 	for _, want := range []string{"weights   best, step ", "validation top-1", "test: none given", "at 16×24",
-		"position wepe-sphere", "runs/scratch-colours/report.html", "wepe predict runs/scratch-colours",
-		"wepe export runs/scratch-colours OUT --to hf; wepe resume runs/scratch-colours --epochs"} {
+		"position wepe-sphere", "runs/photos-colours/report.html", "wepe predict runs/photos-colours",
+		"wepe export runs/photos-colours OUT --to hf; wepe resume runs/photos-colours --epochs"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("train does not print %q:\n%s", want, out)
 		}
 	}
-	run := "runs/scratch-colours"
+	run := "runs/photos-colours"
 	row := gomlxtest.Must(report.ReadFiles(filepath.Join(run, "rows.jsonl")))(t).Results[0]
 	// By Python's hashlib the SHA-256 of 0/blue/a.png … is below a fifth for 3, 4 and 3 of the 13 images of each class.
 	if row.Validation.Images != 10 || row.ImageSize != "16x24" {
@@ -311,10 +311,10 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 	succeeds(t, "verify", run, "mean", "--backend", "go") // the mean of a model and itself
 	succeeds(t, "verify", run)
 
-	// The size of own images is the recipe's, 224×224, unless --size is set. The default encoding has no table.
+	// The size of own images is the recipe's, 64×64, unless --size is set. The default encoding has no table.
 	whole := succeeds(t, "train", "--data", dir, "--out", "whole", "--epochs", "1", "--backend", "go", "--set",
-		"model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=56")
-	if !strings.Contains(whole, "at 224×224") || !strings.Contains(whole, "wepe export whole OUT --to native (") {
+		"model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=16")
+	if !strings.Contains(whole, "at 64×64") || !strings.Contains(whole, "wepe export whole OUT --to native (") {
 		t.Errorf("without --size:\n%s", whole)
 	}
 
@@ -407,10 +407,10 @@ func TestADirectoryOfAnotherDatasetOrRecipeIsRefusedByBothNames(t *testing.T) {
 	if _, err := train("--data", first); err != nil {
 		t.Fatal(err)
 	}
-	for name, args := range map[string][]string{"scratch on dogs": {"--data", second},
+	for name, args := range map[string][]string{"photos on dogs": {"--data", second},
 		"cifar100-small on cats": {"--data", first, "--recipe", "cifar100-small"}} {
 		code, err := train(args...)
-		if code != 1 || !strings.Contains(err.Error(), "scratch on cats") || !strings.Contains(err.Error(), name) {
+		if code != 1 || !strings.Contains(err.Error(), "photos on cats") || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: exit code %d, %v", name, code, err)
 		}
 	}
@@ -435,7 +435,7 @@ func TestADirectoryOfAnotherDatasetOrRecipeIsRefusedByBothNames(t *testing.T) {
 		t.Errorf("a directory with rows: exit code %d, %v", code, err)
 	}
 	succeeds(t, append([]string{"train", "--size", "16x16", "--data", second}, small...)...)
-	if _, err := os.Stat("runs/scratch-dogs/run.json"); err != nil {
+	if _, err := os.Stat("runs/photos-dogs/run.json"); err != nil {
 		t.Error(err)
 	}
 	old := copied(t, "run") // as from a version without run.json
@@ -443,7 +443,7 @@ func TestADirectoryOfAnotherDatasetOrRecipeIsRefusedByBothNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, code, err := invoke(t, append([]string{"train", "--size", "16x16", "--data", second, "--out", old},
-		small...)...); code != 1 || !strings.Contains(err.Error(), "scratch on cats") {
+		small...)...); code != 1 || !strings.Contains(err.Error(), "photos on cats") {
 		t.Errorf("rows alone: exit code %d, %v", code, err)
 	}
 }
@@ -811,7 +811,7 @@ func TestADatasetMayMoveToAnotherDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, code, err := invoke(t, append(args, small...)...); code != 1 || !strings.Contains(err.Error(), "use --out") ||
-		!strings.Contains(err.Error(), "run holds results of recipe scratch on moved, whose files in "+after+
+		!strings.Contains(err.Error(), "run holds results of recipe photos on moved, whose files in "+after+
 			" have changed since") {
 		t.Errorf("with an image less: exit code %d, %v", code, err)
 	}
