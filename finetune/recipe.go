@@ -46,23 +46,13 @@ type Recipe struct {
 	BatchSize  int `json:"batch_size"`      // images per optimizer step; an epoch drops an incomplete batch
 	Accumulate int `json:"accumulate"`      // micro-batches per batch, to save memory: a divisor of BatchSize
 
-<<<<<<< HEAD
-	LearningRate float64          `json:"learning_rate"`          // at the end of warm-up
-	WarmupEpochs float64          `json:"warmup_epochs"`          // then one half cosine down to 0 at the last step
-	WarmupSteps  int              `json:"warmup_steps,omitempty"` // the same if Steps is set
+	LearningRate float64          `json:"learning_rate"`          // the highest, at the end of warm-up
+	WarmupEpochs float64          `json:"warmup_epochs"`          // of linear warm-up; then a half cosine to 0 at the end
+	WarmupSteps  int              `json:"warmup_steps,omitempty"` // steps of warm-up if Steps is set
 	Optimizer    engine.Optimizer `json:"optimizer"`
 	Freeze       string           `json:"freeze,omitempty"` // groups that are not trained, as "backbone,position,gate"
-	Smoothing    float64          `json:"smoothing"`        // label smoothing
-	Loss         string           `json:"loss,omitempty"`   // "" for the cross-entropy, or lossBCE
-=======
-	LearningRate float64   `json:"learning_rate"`          // the highest, at the end of warm-up
-	WarmupEpochs float64   `json:"warmup_epochs"`          // of linear warm-up; then a half cosine to 0 at the end
-	WarmupSteps  int       `json:"warmup_steps,omitempty"` // steps of warm-up if Steps is set
-	Optimizer    Optimizer `json:"optimizer"`
-	Freeze       string    `json:"freeze,omitempty"` // groups that are not trained, as "backbone,position,gate"
-	Smoothing    float64   `json:"smoothing"`        // label smoothing: share of the target of all classes
-	Loss         string    `json:"loss,omitempty"`   // "" for the cross-entropy, "bce" for a binary one by class
->>>>>>> ab6460f4 (cmd, finetune: a recipe for a few own photographs; every setting has a meaning; time left with evaluations)
+	Smoothing    float64          `json:"smoothing"`        // label smoothing: share of the target of all classes
+	Loss         string           `json:"loss,omitempty"`   // "" for the cross-entropy, "bce" for a binary one by class
 	// ClassWeights scales the cross-entropy by class: "balanced", n/(classes·n_c) if n_c of the n training images are of
 	// class c, or a number for each class, as "1,2.5,1"; "" for none.
 	ClassWeights string  `json:"class_weights,omitempty"`

@@ -234,7 +234,7 @@ func Photos(images int) Recipe {
 		Model:  vit.Config{PatchSize: 8, Width: 128, Depth: 6, Heads: 4},
 		Epochs: epochs, BatchSize: batch,
 		LearningRate: 1e-3, WarmupEpochs: float64(epochs) / 12, Smoothing: 0.1,
-		Optimizer: Optimizer{WeightDecay: 0.05, ClipNorm: 1},
+		Optimizer: engine.Optimizer{WeightDecay: 0.05, ClipNorm: 1},
 		Augment: data.Augment{
 			Size: [2]int{64, 64}, CropScale: [2]float64{0.4, 1}, FlipProb: 0.5, Jitter: [4]float64{0.2, 0.2, 0.2, 0},
 			Mean: imagenetMean, Std: imagenetStd,

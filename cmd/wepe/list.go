@@ -18,6 +18,7 @@ import (
 	detectors "github.com/wepe-go/wepe/detect"
 	detection "github.com/wepe-go/wepe/detect/train"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/study"
 	"github.com/wepe-go/wepe/vit"
@@ -192,7 +193,7 @@ func listAnalyses() (all []entry) {
 
 func listSettings() (all []entry) {
 	all = settingsOf(finetune.Recipe{}, finetune.Recipe{}.WithDefaults(), "")
-	filled := detection.Recipe{Detector: detectors.Config{}.WithDefaults(), Optimizer: finetune.Optimizer{}.WithDefaults()}
+	filled := detection.Recipe{Detector: detectors.Config{}.WithDefaults(), Optimizer: engine.Optimizer{}.WithDefaults()}
 	for _, e := range settingsOf(detection.Recipe{}, filled, ", for wepe detect train") {
 		if !slices.ContainsFunc(all, func(other entry) bool { return other.Name == e.Name }) {
 			all = append(all, e)

@@ -74,7 +74,6 @@ type Training struct {
 // Trainer makes the optimizer steps of a Task, evaluates between them, and saves and resumes them.
 type Trainer struct {
 	Training
-<<<<<<< HEAD:finetune/engine/task.go
 	collect, apply  *model.Exec // in a group apply takes the sums of all processes
 	step, startStep int
 	course          Course
@@ -82,21 +81,8 @@ type Trainer struct {
 	pending         []*tensors.Tensor // losses not read back yet, so that the host need not wait for the device
 	lastLoss        float64
 	started         time.Time
-	compiled        time.Time // when the first step ended
+	evalTime        time.Duration // of an evaluation, without compilation after the first
 	saved           time.Time
-=======
-	devices        devices
-	collect, apply *model.Exec // in a group apply takes the sums of all processes
-	step           int
-	startStep      int
-	course         Course
-	exchange       exchange          // with the other processes of a group
-	pending        []*tensors.Tensor // losses not read back yet, so that the host need not wait for the device
-	lastLoss       float64
-	started        time.Time
-	evalTime       time.Duration // of an evaluation, without compilation after the first
-	saved          time.Time
->>>>>>> ab6460f4 (cmd, finetune: a recipe for a few own photographs; every setting has a meaning; time left with evaluations):finetune/task.go
 }
 
 // NewTrainer returns the trainer of a task before its first step.
