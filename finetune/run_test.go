@@ -184,7 +184,7 @@ func TestARunThatCannotBeTrainedReportsTheRemedy(t *testing.T) {
 		"model.classes=9":           "model's classes is 9, but 7 in dataset images",
 		"model.image_rows=8":        "model's image_rows is 8, but 4",
 		"model.patch_size=3":        "does not divide into patches",
-		"model.position=rope":       "unknown position",
+		"model.position=rope":       `unknown encoding "rope"`,
 		"augment.pad=-1":            "pad",
 		"accumulate=4":              "accumulate is 4, want a divisor of batch_size",
 		"validation_part=0.999":     "a validation split of 30 images needs more",
@@ -201,7 +201,7 @@ func TestARunThatCannotBeTrainedReportsTheRemedy(t *testing.T) {
 		inSteps + "warmup_steps=11": "warmup_steps is 11",
 		inSteps + "eval_epochs=2":   "eval_epochs is 2",
 
-		"model.position=sincos2d;model.width=14;model.heads=7": "width 14: position sincos2d",
+		"model.position=sincos2d;model.width=14;model.heads=7": "sincos2d wants a multiple of 4 as width",
 
 		"wepe_mode=papr":      `wepe_mode = "papr"`,
 		"wepe_alfa_scale=0.2": `unknown hyperparameter "wepe_alfa_scale"`,
