@@ -71,10 +71,14 @@ func shapeConstants(model proto.Message) map[string][]int64 {
 // freeBatch generalizes a graph of one batch size to any, with the constants of the same graph of another size.
 func freeBatch(model proto.Message, size int, constants map[string][]int64, other int) error {
 	graph := message{model.ProtoReflect()}.sub("graph")
-	reshapes := map[string]bool{}
+	reshapes, elsewhere := map[string]bool{}, map[string]bool{} // constants; Reshape and Expand may share one
 	graph.each("node", func(n message) {
-		if inputs := n.get("input").List(); n.get("op_type").String() == "Reshape" {
-			reshapes[inputs.Get(1).String()] = true
+		for inputs, i := n.get("input").List(), 0; i < inputs.Len(); i++ {
+			if name := inputs.Get(i).String(); n.get("op_type").String() == "Reshape" && i == 1 {
+				reshapes[name] = true
+			} else {
+				elsewhere[name] = true
+			}
 		}
 	})
 	linear := map[string][2][]int64{} // base and slope
@@ -93,7 +97,7 @@ func freeBatch(model proto.Message, size int, constants map[string][]int64, othe
 				depend = append(depend, i)
 			}
 		}
-		if len(depend) == 1 && reshapes[name] { // Reshape infers one entry, and readers then infer its shape
+		if len(depend) == 1 && reshapes[name] && !elsewhere[name] { // Reshape infers one entry
 			values[depend[0]] = -1
 			c.setIntegers(values)
 		} else if len(depend) > 0 {
