@@ -168,8 +168,10 @@ func TestAFileThatCannotBeAModelSaysWhyInOneLine(t *testing.T) {
 			ImportOptions{Hints: Hints{Grid: smallGrid}}, "x/model.npz: vit: width 14 does not divide into 4 heads"},
 		{jax, changed(changed(jaxWeights, "head/kernel"), "head/bias"), "", ImportOptions{Hints: Hints{Grid: smallGrid}},
 			"x/model.npz: has no head: --classes N (ImportOptions.Classes) makes a new one"},
-		{jax, changed(changed(jaxWeights, "head/kernel"), "head/bias"), "", ImportOptions{Classes: 3, Hints: Hints{Grid: smallGrid}}, ""},
-		{jax, jaxWeights, `{"model_type":"vit","image_size":99}`, ImportOptions{Hints: Hints{Grid: smallGrid}}, ""}, // of another file
+		{jax, changed(changed(jaxWeights, "head/kernel"), "head/bias"), "", ImportOptions{Classes: 3,
+			Hints: Hints{Grid: smallGrid}}, ""},
+		// of another file
+		{jax, jaxWeights, `{"model_type":"vit","image_size":99}`, ImportOptions{Hints: Hints{Grid: smallGrid}}, ""},
 		{jax, jaxWeights, `{"model_type":"vit-jax","image_size":[6,10]}`, ImportOptions{}, ""},
 		{jax, jaxWeights, `{"model_type":"vit-jax","image_size":[6,10]}`, ImportOptions{Hints: Hints{Grid: gridSize{5, 3}}},
 			"x/model.npz has a grid of 3x5, not 5x3"},

@@ -433,8 +433,9 @@ func testAnUnknownOptionIsRefusedByName(t *testing.T) {
 		ImportOptions{Classes: 3})
 	bare := ownViT("learned")
 	bare.NoProjBias = true
-	if _, _, err := forExport(formatHF, bare, true, nil); err == nil || err.Error() != "models of hf ViTForImageClassification "+
-		"have no no_proj_bias=true: choose onnx or native" {
+	if _, _, err := forExport(formatHF, bare, true, nil); err == nil ||
+		err.Error() != "models of hf ViTForImageClassification "+
+			"have no no_proj_bias=true: choose onnx or native" {
 		t.Errorf("hf: %v", err)
 	}
 	model := dinoLike()["deit3"]

@@ -53,7 +53,8 @@ type Model struct {
 //	…
 //	report, err := m.Export("out", backend, checkpoints.ExportOptions{Format: "timm"})
 //
-// A head of another number of classes and variables of a new encoding are drawn by the first graph; those of an encoding
+// A head of another number of classes and variables of a new encoding are drawn by the first graph; those of an
+// encoding
 // that is added to the model's start so that its function is unchanged, and the backend computes how a hybrid's gate
 // starts ("wepe_start"). GoMLX's own checkpoints restore such a store: load the model first, then attach the
 // checkpoint's loader to a new store and build Model{Config, Scope} there.

@@ -46,7 +46,8 @@ func TestLoad_TrainsAndComesBackWithGoMLX(t *testing.T) {
 		optimizer.Adam().LearningRate(1e-3).Done(), nil, nil)
 	var losses []float64
 	for range 4 {
-		metrics := gomlxtest.Must(trainer.TrainStep(train.Batch{Inputs: []*tensors.Tensor{images}, Labels: []*tensors.Tensor{labels}}))(t)
+		metrics := gomlxtest.Must(trainer.TrainStep(train.Batch{Inputs: []*tensors.Tensor{images},
+			Labels: []*tensors.Tensor{labels}}))(t)
 		losses = append(losses, gomlxtest.Values(t, metrics[0])[0])
 	}
 	if !(losses[3] < losses[0]) {

@@ -26,7 +26,8 @@ func TestImport_TransformersNamesInMemory(t *testing.T) {
 	swiglu := ownViT("learned")
 	swiglu.ImageRows, swiglu.Pool, swiglu.SwiGLU, swiglu.LayerScale, swiglu.MLPDim = 10, "class+mean", true, 1, 32
 	dirs := map[string]string{
-		"ViTForImageClassification": fixtures.Dir(t, "hf_vit"), "Dinov2ForImageClassification": fixtures.Dir(t, "dinov2_tiny"),
+		"ViTForImageClassification": fixtures.Dir(t, "hf_vit"), "Dinov2ForImageClassification": fixtures.Dir(t,
+			"dinov2_tiny"),
 		"Dinov2ForImageClassificationswiglu": exportedFrom(t, stirred(t, swiglu, nil), swiglu, ExportOptions{}),
 	}
 	for class, names := range spelled {

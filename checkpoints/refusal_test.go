@@ -182,12 +182,13 @@ func TestMissingOptionsOfFilesAreNamed(t *testing.T) {
 		options ImportOptions
 		want    string // in the error, empty for no error
 	}{
-		"timm, no heads":   {distilled, noHeads, distilledConfig, ImportOptions{}, "has no head"},
-		"timm, new head":   {distilled, noHeads, distilledConfig, ImportOptions{Classes: 4}, ""},
-		"timm":             {timm, made(timm, smallViT), config, ImportOptions{}, ""},
-		"timm, its grid":   {timm, made(timm, smallViT), config, full, ""},
-		"timm, other grid": {timm, made(timm, smallViT), config, ImportOptions{Hints: Hints{Grid: gridSize{5, 3}}}, "not 5x3"},
-		"timm, unsaid":     {timm, made(timm, smallViT), "", full, "use --architecture NAME"},
+		"timm, no heads": {distilled, noHeads, distilledConfig, ImportOptions{}, "has no head"},
+		"timm, new head": {distilled, noHeads, distilledConfig, ImportOptions{Classes: 4}, ""},
+		"timm":           {timm, made(timm, smallViT), config, ImportOptions{}, ""},
+		"timm, its grid": {timm, made(timm, smallViT), config, full, ""},
+		"timm, other grid": {timm, made(timm, smallViT), config, ImportOptions{Hints: Hints{Grid: gridSize{5, 3}}},
+			"not 5x3"},
+		"timm, unsaid": {timm, made(timm, smallViT), "", full, "use --architecture NAME"},
 		"timm, other": {timm, made(timm, smallViT), config, ImportOptions{Hints: Hints{Architecture: "test_vit"}},
 			"not test_vit"},
 		"timm, unknown": {timm, made(timm, smallViT), `{"architecture":"vit_base_patch16_225"}`, full,
@@ -199,12 +200,15 @@ func TestMissingOptionsOfFilesAreNamed(t *testing.T) {
 			"global_pool"},
 		"timm, other heads": {timm, made(timm, smallViT), strings.Replace(config, `heads":7`, `heads":4`, 1), full,
 			"4 heads"},
-		"jax, no grid":          {jax, made(jax, smallViT), "", ImportOptions{}, "1+15 positions"},
-		"jax, not square":       {jax, made(jax, smallViT), "", ImportOptions{Hints: Hints{AssumeSquare: true}}, "1+15 positions"},
+		"jax, no grid": {jax, made(jax, smallViT), "", ImportOptions{}, "1+15 positions"},
+		"jax, not square": {jax, made(jax, smallViT), "", ImportOptions{Hints: Hints{AssumeSquare: true}},
+			"1+15 positions"},
 		"jax, square":           {jax, made(jax, squareViT), "", ImportOptions{Hints: Hints{AssumeSquare: true}}, ""},
 		"jax, square, not said": {jax, made(jax, squareViT), "", ImportOptions{}, "--assume-square"},
-		"jax, wrong grid":       {jax, made(jax, smallViT), "", ImportOptions{Hints: Hints{Grid: gridSize{4, 4}}}, "not the 1+4x4"},
-		"jax, prefix missing":   {jax, made(jax, smallViT), "", ImportOptions{Hints: Hints{Grid: gridSize{4, 4}}}, "16 positions"},
+		"jax, wrong grid": {jax, made(jax, smallViT), "", ImportOptions{Hints: Hints{Grid: gridSize{4, 4}}},
+			"not the 1+4x4"},
+		"jax, prefix missing": {jax, made(jax, smallViT), "", ImportOptions{Hints: Hints{Grid: gridSize{4, 4}}},
+			"16 positions"},
 		"jax, size of no image": {jax, made(jax, smallViT), `{"model_type":"vit-jax","image_size":"x"}`, full,
 			`config.json: image_size is "x", want pixels`},
 		"jax, no size":   {jax, made(jax, smallViT), `{"model_type":"vit-jax"}`, full, "config.json: image_size"},
@@ -258,7 +262,8 @@ func TestAGridHasToCoverTheTableOfAJAXFile(t *testing.T) {
 		{1 + 16385, gridSize{}, gridSize{1, 16385}, "not the 1+1x16385"},
 	} {
 		d := described{foreign: jax.foreign(smallViT)}
-		err := (&weights{path: "x"}).gridOfTable(&d, c.rows, c.stated, ImportOptions{Hints: Hints{Grid: c.asked, AssumeSquare: true}})
+		err := (&weights{path: "x"}).gridOfTable(&d, c.rows, c.stated, ImportOptions{Hints: Hints{Grid: c.asked,
+			AssumeSquare: true}})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}

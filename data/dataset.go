@@ -28,7 +28,8 @@ type Sampler struct {
 // PerEpoch returns the number of batches of an epoch, at least 1.
 func (s *Sampler) PerEpoch() int { return max(1, s.Images/s.Batch) }
 
-// At returns the epoch of a step, its batch in the epoch, and its indices (see [Order]), which the caller must not change.
+// At returns the epoch of a step, its batch in the epoch, and its indices (see [Order]), which the caller must not
+// change.
 func (s *Sampler) At(step int) (epoch, batch int, indices []int) {
 	if epoch = step / s.PerEpoch(); s.order == nil || epoch != s.epoch {
 		s.epoch, s.order = epoch, Order(s.Seed, epoch, s.Images, s.Repeats)
@@ -37,7 +38,8 @@ func (s *Sampler) At(step int) (epoch, batch int, indices []int) {
 	return epoch, batch, s.order[batch*s.Batch:][:s.Batch]
 }
 
-// Dataset is a [train.Dataset] of GoMLX: batches of a source for a train.Loop or for Trainer.Eval. The inputs of a batch
+// Dataset is a [train.Dataset] of GoMLX: batches of a source for a train.Loop or for Trainer.Eval. The inputs of a
+// batch
 // are images [batch, height, width, channels], uint8, and the plan of their augmentation, from which [BatchImages]
 // computes the model's images. The labels are int32 [batch, 1], or if the augmentation mixes images float32
 // [batch, classes], for CategoricalCrossEntropyLogits.

@@ -25,7 +25,8 @@ import (
 )
 
 // turnedEXIF is a TIFF structure with orientation 6.
-var turnedEXIF = []byte("MM\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00")
+var turnedEXIF = []byte("MM\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06" +
+	"\x00\x00\x00\x00\x00\x00")
 
 // zeroPNG has 16 bits of each of four channels, all zero, in seven passes.
 func zeroPNG(height, width int, exif []byte) []byte {
@@ -82,7 +83,8 @@ func large(t testing.TB) map[string][]byte {
 		"jpeg, progressive, grey": datatest.ProgressiveJPEG(height, width, 1, turnedEXIF),
 		"jpeg, progressive":       datatest.ProgressiveJPEG(height, width, 3, turnedEXIF),
 		"jpeg, progressive, CMYK": datatest.ProgressiveJPEG(height, width, 4, turnedEXIF),
-		"png, 16 bits":            datatest.PNG(image.NewNRGBA64(r)), "png, 16 bits, passes": zeroPNG(height, width, turnedEXIF),
+		"png, 16 bits":            datatest.PNG(image.NewNRGBA64(r)), "png, 16 bits, passes": zeroPNG(height, width,
+			turnedEXIF),
 	}
 }
 

@@ -382,7 +382,8 @@ func TestFolderRefusesInOneLine(t *testing.T) {
 	}
 }
 
-// Links are followed as in torchvision: to images and folders, relative and absolute, inside the directory and outside. A
+// Links are followed as in torchvision: to images and folders, relative and absolute, inside the directory and outside.
+// A
 // dangling link is an image that cannot be read, and a pipe does not block.
 func TestFolder_FollowsLinks(t *testing.T) {
 	dir, outside := named(t, "a/1.png", "a/deep/2.png", "c/3.png"), named(t, "x/4.png", "5.png")
@@ -396,7 +397,8 @@ func TestFolder_FollowsLinks(t *testing.T) {
 		t.Skip(err)
 	}
 	f := gomlxtest.Must(Folder(dir, nil))(t).Train
-	want := []string{"a/1.png", "a/6.png", "a/8.png", "a/9.png", "a/deep/2.png", "b/1.png", "b/6.png", "b/8.png", "b/9.png",
+	want := []string{"a/1.png", "a/6.png", "a/8.png", "a/9.png", "a/deep/2.png", "b/1.png", "b/6.png", "b/8.png",
+		"b/9.png",
 		"b/deep/2.png", "c/3.png", "c/7.png", "c/in/2.png", "d/4.png"}
 	if !slices.Equal(listed(f), want) || !slices.Equal(f.Classes, []string{"a", "b", "c", "d"}) {
 		t.Fatalf("%q of %q", listed(f), f.Classes)
@@ -566,8 +568,9 @@ func TestLoadRefuses(t *testing.T) {
 		"differ in size": {files, preprocess.Settings{}},
 		"no images":      {list(0, "a.png"), toTiny},
 		// 43·3·2^28 bytes are 32.25 GiB.
-		"43 images of 16384×16384 pixels take 32 GiB, more than 32:": {list(43, "a.png"), preprocess.Settings{Crop: [2]int{16384,
-			16384}}},
+		"43 images of 16384×16384 pixels take 32 GiB, more than 32:": {list(43, "a.png"),
+			preprocess.Settings{Crop: [2]int{16384,
+				16384}}},
 		"not a regular": {list(2, "folder.png"), toTiny},
 	} {
 		if set, err := c.files.Load(t.Context(), c.p, nil); err == nil || !strings.Contains(err.Error(), want) {

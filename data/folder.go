@@ -31,8 +31,10 @@ func isImage(file string) bool {
 // class folders, these are the splits; otherwise all images are for training. Another folder with images beside those
 // of splits, two folders for one split, or none for training, is an error that wraps [ErrSplits].
 //
-// Images come class by class, sorted by path. Only jpg, jpeg, png, gif, webp, bmp and tiff files are read, see Files.Ignored;
-// names that begin with a dot, and __MACOSX, are skipped. Links to images and folders are followed, also out of dir, as in
+// Images come class by class, sorted by path. Only jpg, jpeg, png, gif, webp, bmp and tiff files are read, see
+// Files.Ignored;
+// names that begin with a dot, and __MACOSX, are skipped. Links to images and folders are followed, also out of dir, as
+// in
 // torchvision; a link to a folder that contains it is an error.
 func Folder(dir string, classes []string) (parts Parts[*Files], err error) {
 	defer func() {
@@ -198,7 +200,8 @@ func scan(dir string) (in found, err error) {
 	return in, err
 }
 
-// walk visits the files and folders below a directory in the order of their names, slash-separated, without hidden ones.
+// walk visits the files and folders below a directory in the order of their names, slash-separated, without hidden
+// ones.
 // It follows links; a dangling one is a file. above are the folders that contain the directory.
 func walk(dir, below string, above []fs.FileInfo, visit func(file string, isDir bool) error) error {
 	here := filepath.Join(dir, filepath.FromSlash(below))

@@ -45,7 +45,8 @@ func (p *Image) RGBA() *image.RGBA {
 	return m.RGBA(0)
 }
 
-// Decode reads a jpeg, png, gif, webp (of these two the first frame), bmp or tiff (its first page) file of at most the given number of
+// Decode reads a jpeg, png, gif, webp (of these two the first frame), bmp or tiff (its first page) file of at most the
+// given number of
 // pixels, 0 for 89,478,485, as Pillow's exif_transpose and convert("RGB") do: rotated by its EXIF orientation, palettes
 // looked up, transparency dropped (not composed with a background), grey repeated, the high byte of 16 bits of colour,
 // 16 bits of grey clipped to 255, CMYK converted.
@@ -89,7 +90,8 @@ func Identify(raw []byte, pixels int64) (Encoded, error) {
 func (e Encoded) Pixels() int64 { return int64(e.Height) * int64(e.Width) }
 
 // Decode decodes the file as the function Decode does. It calls proceed, which may be nil, before it reads a part of
-// the file; an error of proceed ends it. The parts are kilobytes, except in webp files and with -tags libjpeg, which are
+// the file; an error of proceed ends it. The parts are kilobytes, except in webp files and with -tags libjpeg, which
+// are
 // read at once.
 func (e Encoded) Decode(proceed func() error) (*Image, error) {
 	if proceed == nil {

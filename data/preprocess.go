@@ -50,7 +50,8 @@ func (p *Image) Preprocess(s preprocess.Settings) (*Image, error) {
 	if visible == w {
 		return p, nil
 	}
-	return p.framed(window{top: w.top - visible.top, left: w.left - visible.left, height: w.height, width: w.width}, s), nil
+	return p.framed(window{top: w.top - visible.top, left: w.left - visible.left, height: w.height, width: w.width}, s),
+		nil
 }
 
 // framed returns a window of the image, with the colour of the settings beyond the border.
@@ -65,5 +66,6 @@ func (p *Image) framed(w window, s preprocess.Settings) *Image {
 // visible returns the part of a window that is in an image of the given sides.
 func (w window) visible(height, width int) window {
 	top, left := max(0, w.top), max(0, w.left)
-	return window{top: top, left: left, height: min(height, w.top+w.height) - top, width: min(width, w.left+w.width) - left}
+	return window{top: top, left: left, height: min(height, w.top+w.height) - top, width: min(width,
+		w.left+w.width) - left}
 }

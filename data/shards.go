@@ -101,7 +101,8 @@ func splitWord(folder, file string) (name string, split int) {
 // classes is nil, class names are read from classNamesFile in the directory, or are 0 to the largest label.
 func NewShards(dir string, paths []string, in Container, labels []int32, classes []string) (*Files, error) {
 	if len(labels) == 0 {
-		return nil, fmt.Errorf("data: %s: the %d shards contain no images (%s)", dir, len(paths), strings.Join(imageExtensions, ", "))
+		return nil, fmt.Errorf("data: %s: the %d shards contain no images (%s)", dir, len(paths),
+			strings.Join(imageExtensions, ", "))
 	}
 	h := sha256.New()
 	for _, shard := range paths {
@@ -154,7 +155,8 @@ func numberedClasses(labels []int32) (classes []string, err error) {
 		largest, seen[label] = max(largest, label), true
 	}
 	if int(largest) >= 2*len(seen)+sparseClasses {
-		return nil, fmt.Errorf("the largest label is %d, but only %d labels occur: number the classes from 0 without gaps, or "+
+		return nil, fmt.Errorf("the largest label is %d, but only %d labels occur: number the classes from 0 without "+
+			"gaps, or "+
 			"name all in %s", largest, len(seen), classNamesFile)
 	}
 	for label := range largest + 1 {

@@ -58,7 +58,9 @@ func of(ds train.Dataset, classes ...string) (*data.Memory, error) {
 		m.Height, m.Width, m.Channels = shape.Dim(1), shape.Dim(2), shape.Dim(3)
 		m.Pixels = append(m.Pixels, tensors.MustCopyFlatData[uint8](batch.Inputs[0])...)
 		m.Labels = append(m.Labels, tensors.MustCopyFlatData[int32](batch.Labels[0])...)
-		batch.Finalize()
+		if err := batch.Finalize(); err != nil {
+			return nil, err
+		}
 	}
 	return m, nil
 }

@@ -149,7 +149,8 @@ func (s *Stream) decode(raw []byte, kind format, height, width int, v view, row 
 	return img, err
 }
 
-// Check reports images that cannot be read, see the function [Check]. Damaged images are left out if the stream skips them. Headers are read once per stream.
+// Check reports images that cannot be read, see the function [Check]. Damaged images are left out if the stream skips
+// them. Headers are read once per stream.
 func (s *Stream) Check(ctx context.Context, full bool) error {
 	if s.checked && !full {
 		return nil

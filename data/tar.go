@@ -46,7 +46,8 @@ func Tar(dir string, paths []string, classes []string) (*Files, error) {
 	}
 	if len(labels) == 0 && s.dotted != "" {
 		stem, extension, _ := strings.Cut(path.Base(s.dotted), ".")
-		return nil, fmt.Errorf("data: %s: the %d shards contain no samples: the name of a sample ends at its first dot, so %s is "+
+		return nil, fmt.Errorf("data: %s: the %d shards contain no samples: the name of a sample ends at its first dot, "+
+			"so %s is "+
 			"%q of sample %s: rename the members without other dots", dir, len(paths), s.dotted, extension, stem)
 	}
 	return NewShards(dir, paths, s, labels, classes)

@@ -95,13 +95,14 @@ func TestTarRefusesInOneLine(t *testing.T) {
 		content []byte
 		want    string
 	}{
-		"no label":         {datatest.Tar([2]string{"0.jpg", img}), "0 has an image but no label: add 0.cls"},
-		"no image":         {datatest.Tar([2]string{"0.cls", "1"}, [2]string{"1.cls", "1"}), "0 has a label but no image"},
-		"a wrong label":    {datatest.Tar([2]string{"d/0.cls", "cat"}, [2]string{"d/0.jpg", img}), `d/0.cls: label "cat"`},
-		"below a label":    {datatest.Tar([2]string{"0.cls", "-1"}, [2]string{"0.jpg", img}), "0 to 999999"},
-		"a large label":    {datatest.Tar([2]string{"0.cls", "1000000"}, [2]string{"0.jpg", img}), "0 to 999999"},
-		"two images":       {datatest.Tar([2]string{"0.jpg", img}, [2]string{"0.png", img}), "0 has two images"},
-		"dotted names":     {datatest.Tar([2]string{"d/img.0000.png", img}, [2]string{"d/img.0000.cls", "1"}), "d/img.0000.png"},
+		"no label":      {datatest.Tar([2]string{"0.jpg", img}), "0 has an image but no label: add 0.cls"},
+		"no image":      {datatest.Tar([2]string{"0.cls", "1"}, [2]string{"1.cls", "1"}), "0 has a label but no image"},
+		"a wrong label": {datatest.Tar([2]string{"d/0.cls", "cat"}, [2]string{"d/0.jpg", img}), `d/0.cls: label "cat"`},
+		"below a label": {datatest.Tar([2]string{"0.cls", "-1"}, [2]string{"0.jpg", img}), "0 to 999999"},
+		"a large label": {datatest.Tar([2]string{"0.cls", "1000000"}, [2]string{"0.jpg", img}), "0 to 999999"},
+		"two images":    {datatest.Tar([2]string{"0.jpg", img}, [2]string{"0.png", img}), "0 has two images"},
+		"dotted names": {datatest.Tar([2]string{"d/img.0000.png", img}, [2]string{"d/img.0000.cls", "1"}),
+			"d/img.0000.png"},
 		"labels with gaps": {datatest.Tar([2]string{"0.jpg", img}, [2]string{"0.cls", "999999"}), "largest label is 999999"},
 		"nothing":          {datatest.Tar([2]string{"readme", "x"}), "the 1 shards contain no images"},
 		"no tar":           {bytes.Repeat([]byte("hello"), 300), "invalid tar header"},
@@ -193,7 +194,8 @@ func TestShardsAreSplitByTheWordsOfTheirPaths(t *testing.T) {
 }
 
 // FuzzTar: a shard gives a one-line error, or its images are parts of it, each with a label.
-// A pipe named as a shard or as its class names is an error: opening it would wait for its other end. Class names are read
+// A pipe named as a shard or as its class names is an error: opening it would wait for its other end. Class names are
+// read
 // up to a limit.
 func TestTar_PipesAndLongClassNames(t *testing.T) {
 	whole := datatest.Tar([2]string{"0.jpg", string(plain(1, 2, 3))}, [2]string{"0.cls", "0"})

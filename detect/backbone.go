@@ -41,7 +41,8 @@ type Backbone struct {
 	Residual []int `json:"residual,omitempty"` // blocks followed by a convolutional bottleneck; default none
 	Relative bool  `json:"relative,omitempty"` // decomposed relative positions in every block, as in ViTDet
 
-	PositionRows int `json:"position_rows,omitempty"` // rows of the encoding's pretraining grid; default those of ImageRows
+	// rows of the encoding's pretraining grid; default those of ImageRows
+	PositionRows int `json:"position_rows,omitempty"`
 	PositionCols int `json:"position_cols,omitempty"` // columns of that grid; default those of ImageCols
 }
 

@@ -74,7 +74,8 @@ func TestClassesWithOtherNames(t *testing.T) {
 	degrees := Model{Classes: strings.Fields("10 20 30")}
 	degrees.Recipe.Model.Classes = 3
 	some := &data.Info{Classes: strings.Fields("20 30"), Labels: []int32{1, 0}}
-	if got, warning, err := degrees.Labelled(some); err != nil || warning == "" || !slices.Equal(got.Labels, []int32{2, 1}) {
+	if got, warning, err := degrees.Labelled(some); err != nil || warning == "" || !slices.Equal(got.Labels, []int32{2,
+		1}) {
 		t.Errorf("%+v, %q, %v", got, warning, err)
 	}
 	m := Model{Classes: strings.Fields("crane eel crane dog")} // which crane?

@@ -88,7 +88,8 @@ func newClassification(run Run) (*classification, error) {
 		return nil, err
 	}
 	c := &classification{Run: run, model: m, images: pixels{set: images, devices: devices}, held: pixels{set: held},
-		fetched: -1, state: state{Recipe: r, Classes: images.Describe().Classes, Seed: run.Seed, Data: data.Fingerprint(images),
+		fetched: -1, state: state{Recipe: r, Classes: images.Describe().Classes, Seed: run.Seed,
+			Data: data.Fingerprint(images),
 			From: run.source, Preprocess: images.Describe().Preprocessing()}}
 	if c.weights, err = r.classWeights(images.Describe()); err != nil {
 		return nil, err
@@ -113,12 +114,14 @@ func newClassification(run Run) (*classification, error) {
 		Optimizer: r.Optimizer, Trains: r.trains, Devices: devices,
 		Factor:    func(variable string) float64 { return r.Optimizer.Factor(variable, r.Model.Depth) },
 		BatchSize: r.BatchSize, Accumulate: r.Accumulate, PerPass: perPass, Steps: steps, Interval: interval,
-		Group: run.Group, Dir: run.Dir, Description: run.Description, SaveEvery: run.SaveEvery, SaveSteps: run.SaveSteps, Patience: r.Patience,
+		Group: run.Group, Dir: run.Dir, Description: run.Description, SaveEvery: run.SaveEvery, SaveSteps: run.SaveSteps,
+		Patience: r.Patience,
 		Progress: run.Progress, Logger: run.Logger,
 	})
 	first, end := c.Own()
 	size := r.BatchSize / r.Accumulate
-	c.order = order{Sampler: data.Sampler{Images: images.Len(), Batch: r.BatchSize, Repeats: r.Augment.Repeats, Seed: run.Seed},
+	c.order = order{Sampler: data.Sampler{Images: images.Len(), Batch: r.BatchSize, Repeats: r.Augment.Repeats,
+		Seed: run.Seed},
 		from: first * size, to: end * size}
 	return c, m.spread(devices)
 }
@@ -204,7 +207,8 @@ func (c *classification) Load(checkpoint *checkpoints.Checkpoint) (engine.Course
 	if now := c.Recipe; c.Extend && s.Recipe.Epochs <= now.Epochs && s.Recipe.Steps <= now.Steps {
 		longer := s.Recipe.Epochs < now.Epochs || s.Recipe.Steps < now.Steps
 		if longer && c.Exhausted(int(checkpoint.Step), s.Course) {
-			return engine.Course{}, fmt.Errorf("finetune: %s cannot be extended: its last %d evaluations were no better than that of "+
+			return engine.Course{}, fmt.Errorf("finetune: %s cannot be extended: its last %d evaluations were no better than "+
+				"that of "+
 				"step %d, and its patience is %d", checkpoint.Path, now.Patience, s.BestStep, now.Patience)
 		}
 		s.Recipe.Epochs, s.Recipe.Steps, s.Recipe.Patience = now.Epochs, now.Steps, now.Patience

@@ -10,7 +10,8 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// ModelFn returns the network as a model function of GoMLX's train.NewTrainer: the logits [batch, classes] of the batches
+// ModelFn returns the network as a model function of GoMLX's train.NewTrainer: the logits [batch, classes] of the
+// batches
 // of a [data.Dataset], whose augmentation becomes part of the graph.
 //
 //	m, err := finetune.Open(backend, "vit-tiny-augreg")

@@ -28,7 +28,8 @@ import (
 //	model, err := finetune.Opening{Size: [2]int{384, 384}}.Open(backend, "hf://google/vit-base-patch16-224")
 //
 // Model.Opened describes the files. A model without a head is Headless; classes without names are numbered. A foreign
-// model is opened at the size to which its files resize images: DINOv2 has positions for 518×518 pixels, and transformers resamples them to 224×224.
+// model is opened at the size to which its files resize images: DINOv2 has positions for 518×518 pixels, and
+// transformers resamples them to 224×224.
 func Open(backend compute.Backend, path string) (*Model, error) { return Opening{}.Open(backend, path) }
 
 // Opening holds the options of opening a model; [Open] uses the zero value.

@@ -158,8 +158,8 @@ func TestOpen_ABackboneHasFeaturesAlone(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(fixtures.Dir(t, "families"), "ViTMAEModel"))); err != nil {
 		t.Fatal(err)
 	}
-	const processor = `{"image_processor_type": "ViTImageProcessor", "do_resize": true, "do_normalize": true, "resample": 3,
-		"size": {"height": 24, "width": 24}, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}`
+	const processor = `{"image_processor_type": "ViTImageProcessor", "do_resize": true, "do_normalize": true,
+		"resample": 3, "size": {"height": 24, "width": 24}, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}`
 	if err := os.WriteFile(filepath.Join(dir, "preprocessor_config.json"), []byte(processor), 0o600); err != nil {
 		t.Fatal(err)
 	}

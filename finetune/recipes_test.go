@@ -193,7 +193,8 @@ func TestABatchOfAFineTuningIsATwentiethOfTheImagesOrEight(t *testing.T) {
 	}
 }
 
-// A run from scratch has at most 36,000 images, one from a ViT-Ti/16 at 224×224 about 2,400, as far as whole epochs allow.
+// A run from scratch has at most 36,000 images, one from a ViT-Ti/16 at 224×224 about 2,400, as far as whole epochs
+// allow.
 func TestEpochsOfTheDefaultRecipesFollowTheNumberOfImages(t *testing.T) {
 	ti := vit.Config{Width: 192, Depth: 12, PatchSize: 16, ImageRows: 224, ImageCols: 224}
 	base := ti

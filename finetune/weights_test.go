@@ -230,7 +230,8 @@ func TestRecord_OfEqualAccuraciesTheLowerLossIsBest(t *testing.T) {
 	run.Validation = dataset(23, 5)
 	done(t, run)
 	best, all := bestOf(t, run)
-	if first := slices.IndexFunc(all, func(e report.Eval) bool { return e.Top1 == best.Top1 }); all[first].Step == best.Step {
+	if first := slices.IndexFunc(all,
+		func(e report.Eval) bool { return e.Top1 == best.Top1 }); all[first].Step == best.Step {
 		t.Fatal("no tie that the loss decides")
 	}
 	if got := latest(t, run.Dir, checkpoints.BestDir).Step; got != int64(best.Step) {

@@ -233,7 +233,8 @@ func TestServe_WithoutATokenOnlyOwnPagesAreAnswered(t *testing.T) {
 		{"localhost", "Origin", "https://evil.example", 403}, {"localhost", "Origin", "http://localhost", 200},
 	} {
 		for s, want := range map[*Server]int{open: c.want, shut: 200} {
-			for path, body := range map[string][]byte{"/v1/predict": pixels(t, 3, 5, red), "/v1/embeddings": pixels(t, 3, 5, red)} {
+			for path, body := range map[string][]byte{"/v1/predict": pixels(t, 3, 5, red), "/v1/embeddings": pixels(t, 3, 5,
+				red)} {
 				r := httptest.NewRequest("POST", path, bytes.NewReader(body))
 				r.Host = c.host
 				r.Header.Set("Authorization", "bEARER "+secret) // the scheme has no case
@@ -313,7 +314,8 @@ func TestServe_HostileStringsAreEscapedInAnswersAndLogs(t *testing.T) {
 	const hostile = "\x1b[2J\u009b31m\u202egpj\r\nlevel=ERROR forged"
 	var log bytes.Buffer
 	model := &fake{}
-	s, url, _ := start(t, model, Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	s, url, _ := start(t, model, Options{Log: slog.New(slog.NewTextHandler(&log,
+		&slog.HandlerOptions{Level: slog.LevelDebug})),
 		Neighbours: func(_, _ []float32, _ int) []Neighbour { return []Neighbour{{Name: hostile, Label: hostile}} }})
 	s.card.Name, s.card.Labels = hostile, []string{hostile, hostile, hostile}
 	var body bytes.Buffer
@@ -362,5 +364,8 @@ func percent(s string) string {
 }
 
 func printed(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) })
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control,
+			r)
+	})
 }

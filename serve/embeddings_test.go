@@ -120,14 +120,16 @@ func TestEmbeddings_AreServedOfAModelWithoutClasses(t *testing.T) {
 func FuzzRequest(f *testing.F) {
 	kind, two := form(f, pixels(f, 3, 5, red), pixels(f, 5, 3, blue))
 	f.Add("/v1/predict", "top=2", kind, two.Bytes())
-	f.Add("/v1/embeddings", "of=mean", "application/json", []byte(`{"input":["data:image/png;base64,AAAA"],"model":"fake"}`))
+	f.Add("/v1/embeddings", "of=mean", "application/json",
+		[]byte(`{"input":["data:image/png;base64,AAAA"],"model":"fake"}`))
 	f.Add("/v1/attention", "", "image/png", pixels(f, 2, 2, red))
 	s, err := newServer(f.Context(), &fake{}, Options{Bytes: 1 << 16, Pixels: 1 << 12, Parts: 5})
 	if err != nil {
 		f.Fatal(err)
 	}
 	<-s.Ready()
-	statuses := map[int]bool{200: true, 301: true, 307: true, 400: true, 404: true, 405: true, 413: true, 415: true, 422: true,
+	statuses := map[int]bool{200: true, 301: true, 307: true, 400: true, 404: true, 405: true, 413: true, 415: true,
+		422: true,
 		500: true} // of 13 rows, by the fake
 	f.Fuzz(func(t *testing.T, path, query, kind string, body []byte) {
 		r := httptest.NewRequest(http.MethodPost, "http://localhost/", bytes.NewReader(body))

@@ -450,7 +450,8 @@ func TestABatchWaitsForNoImagesThatAreStillBeingSent(t *testing.T) {
 	defer conn.Close()
 	kind, two := form(t, pixels(t, 3, 5, red), pixels(t, 3, 5, blue))
 	whole := two.Bytes()
-	fmt.Fprintf(conn, "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", kind,
+	fmt.Fprintf(conn, "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n",
+		kind,
 		len(whole))
 	_, _ = conn.Write(whole[:len(whole)-3]) // the last boundary is not complete
 	for !inFlight(s) {                      // until both files are read

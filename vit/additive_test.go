@@ -14,15 +14,6 @@ import (
 	"github.com/wepe-go/wepe/vit/position"
 )
 
-// rowsOf returns the rows that an encoding adds.
-func rowsOf(t *testing.T, c Config, store *model.Store) []float64 {
-	t.Helper()
-	// Times one: a variable that is itself an output comes back wrong from the onnx backend.
-	return run(t, store, func(s *model.Scope, in []*Node) []*Node {
-		return []*Node{MulScalar(acting[position.Adder](c, s.In("vit")).Encode(in[0].Graph()), 1)}
-	}, float32(0))[0]
-}
-
 func TestFactorizedEqualsNaFlexViT(t *testing.T) { fixtures.Each(t, testFactorizedEqualsNaFlexViT) }
 
 func testFactorizedEqualsNaFlexViT(t *testing.T) {

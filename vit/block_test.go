@@ -334,7 +334,8 @@ func TestGradientsOfFactorsAreTheSameIn16Bits(t *testing.T) {
 			return Reshape(c.branch(scope, "scale1", x, 0), batch, rows, cols, width)
 		},
 		"cpe": func(scope *model.Scope, x *Node) *Node {
-			cpe := position.New("cpe", scope, position.Config{Grid: position.Grid{Rows: rows, Cols: cols}, Width: width, Heads: 1})
+			cpe := position.New("cpe", scope, position.Config{Grid: position.Grid{Rows: rows, Cols: cols}, Width: width,
+				Heads: 1})
 			y := cpe.(position.Follower).After(Reshape(x, batch, rows*cols, width), 0)
 			return Reshape(y, batch, rows, cols, width)
 		},

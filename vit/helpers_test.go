@@ -50,7 +50,8 @@ func angles(c Config, r position.Rotator, g *Graph, block, heads int) (cos, sin 
 	return of(0), of(1)
 }
 
-// matrices returns the matrices that rotate each of the first blocks of size channels of a token, [tokens, blocks, size,
+// matrices returns the matrices that rotate each of the first blocks of size channels of a token, [tokens, blocks,
+// size,
 // size]: what becomes of the unit vectors is their columns.
 func matrices(c Config, r position.Rotator, g *Graph, layer, size, blocks int) *Node {
 	var columns []*Node

@@ -121,7 +121,7 @@ func (c Config) resolve() Config {
 		is    bool
 		why   string
 	}{
-		{ParamOmega3Re, c.omega3Re != 0 && !(c.mode == paper && exact), "only exact evaluation supports oblique lattices"},
+		{ParamOmega3Re, c.omega3Re != 0 && (c.mode != paper || !exact), "only exact evaluation supports oblique lattices"},
 		{ParamShift, c.shift > 0 && !exact, "only exact evaluation supports positions off the grid"},
 		{ParamScales, c.scales > 1 && oneCell, "a table has one lattice"},
 		{ParamHarmonics, c.harmonics > 1 && oneCell, "a table has one lattice"},
@@ -133,7 +133,8 @@ func (c Config) resolve() Config {
 				unsupported.why)
 		}
 	}
-	c.alphaScale = cmp.Or(c.alphaScale, map[compression]float64{compressTanh: defaultAlphaScale, compressSphere: 1}[c.compression])
+	c.alphaScale = cmp.Or(c.alphaScale, map[compression]float64{compressTanh: defaultAlphaScale,
+		compressSphere: 1}[c.compression])
 	if lo, hi := c.mode.alphaScaleBounds(); !(c.alphaScale >= lo && c.alphaScale <= hi) {
 		refuse(ParamAlphaScale, "%s = %g, want %g to %g in mode %q", ParamAlphaScale, c.alphaScale, lo, hi, c.mode)
 	}

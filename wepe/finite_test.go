@@ -121,9 +121,7 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 				}
 				e := c.Done()
 				features := []*Node{e.Features(g)}
-				switch c := e.config; {
-				case c.compression == compressSphere:
-				default:
+				if c := e.config; c.compression != compressSphere {
 					x, y := c.patches()
 					features = append(features, parts(e.values(e.viewed(g, x, y)))...)
 				}

@@ -64,7 +64,8 @@ func (l *lattice) scalars(g *Graph, n int) (v view) {
 	switch {
 	case l.omega3Re != nil:
 		v.omega3.Re = each[2]
-		v.basis = elliptic.Basis{A: ComplexNode{Re: each[3], Im: each[4]}, B: ComplexNode{Re: each[5], Im: each[6]}, Oblique: true}
+		v.basis = elliptic.Basis{A: ComplexNode{Re: each[3], Im: each[4]}, B: ComplexNode{Re: each[5], Im: each[6]},
+			Oblique: true}
 	case c.mode == release:
 		v.basis = elliptic.Rectangle(v.omega1, v.omega1)
 	default:

@@ -119,7 +119,8 @@ func (e *Encoder) tableWarning() string {
 	if bound <= e.config.compression.tolerance() {
 		return ""
 	}
-	return fmt.Sprintf("%s: at α_scale = %.3g, features from %v may err by %.2g", e.Name(), scalars["alpha_scale"], e.table,
+	return fmt.Sprintf("%s: at α_scale = %.3g, features from %v may err by %.2g", e.Name(), scalars["alpha_scale"],
+		e.table,
 		bound)
 }
 

@@ -57,7 +57,8 @@ func TestEvery_setting_reaches_its_encoder_and_no_other_changes(t *testing.T) {
 	changed := kv{
 		ParamMode: "release", ParamProjection: "mlp", ParamDropout: 0.2, ParamDerivative: false,
 		ParamOmega3: 1.5, ParamOmega3Re: 0.3, ParamG2: 0.5, ParamG3: 0.1, ParamArea: 1.0, ParamLearnLattice: false,
-		ParamHarmonics: 2, ParamOffsetU: 0.2, ParamOffsetV: -0.3, ParamScales: 3, ParamAlphaU: 0.3, ParamAlphaV: 0.2, ParamAlphaScale: 0.25,
+		ParamHarmonics: 2, ParamOffsetU: 0.2, ParamOffsetV: -0.3, ParamScales: 3, ParamAlphaU: 0.3, ParamAlphaV: 0.2,
+		ParamAlphaScale:      0.25,
 		ParamLearnAlphaScale: false, ParamBetaPos: 1.0, ParamLearnBetaPos: false,
 		ParamKappa: 60.0, ParamCLarge: 2000.0, ParamSurrogate: "svhn",
 		ParamSurrogateBeta: 0.3, ParamSurrogateGamma: 0.4, ParamGate: 0.5, ParamLearnGate: false,

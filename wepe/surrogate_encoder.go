@@ -53,7 +53,8 @@ func (c *Config) Surrogate() Encoding {
 	s := namedSurrogate(name)
 	s.Beta, s.Gamma = cmp.Or(c.beta, s.Beta), cmp.Or(c.gamma, s.Gamma)
 	if !(s.Beta > s.MinBeta && s.Gamma > s.MinGamma) { // softplus(raw) > 0
-		refuse(ParamSurrogateBeta, "%s = %g, %s = %g, want them above %g and %g, the bounds of surrogate %q", ParamSurrogateBeta, s.Beta,
+		refuse(ParamSurrogateBeta, "%s = %g, %s = %g, want them above %g and %g, the bounds of surrogate %q",
+			ParamSurrogateBeta, s.Beta,
 			ParamSurrogateGamma, s.Gamma, s.MinBeta, s.MinGamma, name)
 	}
 	if c.width%2 != 0 || c.prefix != 0 {

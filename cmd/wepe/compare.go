@@ -38,7 +38,7 @@ type comparison struct {
 // Encodings to compare by default.
 var (
 	comparedFromScratch = []string{"none", "learned", "sincos2d", "wepe", "wepe-sphere", "wepe-v"}
-	// the pretrained table resampled, replaced, blended into and extended
+	// The pretrained table resampled, replaced, blended into and extended.
 	comparedFineTuning = []string{"learned", "wepe", "hybrid", "learned+wepe-v"}
 )
 

@@ -41,7 +41,8 @@ func (o *costs) flags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.Step, "step-batch", 16, "with --what cost: images per training step")
 }
 
-// costVariants are the default: the encodings of the paper's table of costs, and their competitors. "folded" is missing, because a
+// costVariants are the default: the encodings of the paper's table of costs, and their competitors. "folded" is
+// missing, because a
 // folded wepe is learned.
 var costVariants = study.Each("learned", "none", "wepe", "wepe-sum", "wepe-lut", "wepe-sphere", "hybrid", "rope-axial",
 	"rope-mixed", "wepe-bias")

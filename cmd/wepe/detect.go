@@ -147,7 +147,8 @@ func (o *objects) coco(d *detection.Run, dir string, training bool) error {
 		return err
 	}
 	if slices.ContainsFunc(test.Dataset.Annotations, func(a coco.Annotation) bool { return a.ID == 0 }) {
-		cli.Line("warning: an annotation has the id 0: cocoapi, and wepe as it, counts a detection of that object as wrong; " +
+		cli.Line("warning: an annotation has the id 0: cocoapi, and wepe as it, counts a detection of that object as " +
+			"wrong; " +
 			"number annotations from 1")
 	}
 	d.Dataset = test.Dataset.Name

@@ -141,13 +141,14 @@ func (o *exporting) compared(b compute.Backend, m *checkpoints.Imported, dir str
 	if headless != again.Headless() {
 		return "", errors.New("the result has no head")
 	}
-	line, what := "", "logits"
+	what := "logits"
 	if newHead || headless {
 		drawHead(m)
 		drawHead(again)
 		what = "pooled features, by a random head,"
 	}
-	if line, err = compareLogits(b, m, again, tolerance(o.options.DType)); err != nil {
+	line, err := compareLogits(b, m, again, tolerance(o.options.DType))
+	if err != nil {
 		return "", err
 	}
 	return what + " " + line, nil

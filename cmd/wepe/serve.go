@@ -53,8 +53,9 @@ The token is the first line of --token-file or the variable WEPE_TOKEN: processe
 	s.flags(f)
 	flags := c.Flags()
 	flags.StringVar(&s.addr, "addr", "127.0.0.1:8080", "address; other machines reach it only with a token")
-	flags.StringVar(&s.tokenFile, "token-file", "", "file of the token, which clients send as Authorization: Bearer TOKEN; "+
-		"default $WEPE_TOKEN")
+	flags.StringVar(&s.tokenFile, "token-file", "",
+		"file of the token, which clients send as Authorization: Bearer TOKEN; "+
+			"default $WEPE_TOKEN")
 	flags.StringVar(&s.features, "features", "",
 		"directory written by wepe features: responses include the nearest training images")
 	flags.IntVar(&s.Batch, "batch", 8, "largest number of images computed together")
@@ -112,7 +113,8 @@ func (s *serving) exposed() error {
 	if ip := net.ParseIP(host); s.Token != "" || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("--addr %s is reachable from other machines: set WEPE_TOKEN or --token-file, or use --addr 127.0.0.1:8080", s.addr)
+	return fmt.Errorf("--addr %s is reachable from other machines: set WEPE_TOKEN or --token-file, or use --addr "+
+		"127.0.0.1:8080", s.addr)
 }
 
 // run serves until a signal.

@@ -90,7 +90,8 @@ func TestServeIsNotExposedWithoutAToken(t *testing.T) {
 	}
 	short := gomlxtest.Must(os.CreateTemp(t.TempDir(), ""))(t)
 	gomlxtest.Must(short.WriteString("short\n"))(t)
-	for name, args := range map[string][]string{"exposed": {"--addr", ":8080"}, "short token": {"--token-file", short.Name()},
+	for name, args := range map[string][]string{"exposed": {"--addr", ":8080"}, "short token": {"--token-file",
+		short.Name()},
 		"empty token": {"--token-file", os.DevNull}, "no token file": {"--token-file", "nowhere"},
 		"token in the arguments": {"--token", "a7Kqa7Kqa7Kqa7Kq"}} {
 		if _, code, err := invoke(t, append([]string{"serve", oldRun}, args...)...); code != 2 {

@@ -332,7 +332,8 @@ func (o *training) twice(r finetune.Recipe, size [2]int) error {
 func (o *training) unread(r finetune.Recipe, model string, positions ...string) error {
 	if at := slices.Index(positions, ""); at >= 0 {
 		positions = slices.Clone(positions)
-		if info, err := checkpoints.Inspect(model, checkpoints.ImportOptions{Hints: o.open}); err == nil && info.Config.Position != "" {
+		if info, err := checkpoints.Inspect(model, checkpoints.ImportOptions{Hints: o.open}); err == nil &&
+			info.Config.Position != "" {
 			positions[at] = info.Config.Position
 		} else {
 			positions = nil // only the run itself will know
@@ -431,13 +432,15 @@ func printResult(c *cobra.Command, d *dataset.Dataset, r finetune.Run, m *finetu
 	}
 	out.Field("next", "%s", next)
 	if d.InFiles() && r.From == "" && r.Recipe.Name == finetune.PhotosName {
-		out.Field("better", "with a pretrained model: wepe train hf://facebook/deit-tiny-patch16-224 --data %s; with more images "+
+		out.Field("better", "with a pretrained model: wepe train hf://facebook/deit-tiny-patch16-224 --data %s; with more "+
+			"images "+
 			"of each class", d.Spec)
 	}
 	return out.Err()
 }
 
-// guess returns the most frequent class of the images that a run was tested on, validated without a test, and its share.
+// guess returns the most frequent class of the images that a run was tested on, validated without a test, and its
+// share.
 func guess(r finetune.Run) (class string, share float64) {
 	set := r.Test
 	if set == nil {

@@ -539,7 +539,8 @@ func TestObjectsWithoutMasksAreRefusedBeforeTraining(t *testing.T) {
 func TestARunStartsFromThePretrainedWeightsOfAViT(t *testing.T) {
 	run := tinyRun(t)
 	run.From = "../../examples/cifar100/demo/vit"
-	source := gomlxtest.Must(checkpoints.Import(run.From, checkpoints.ImportOptions{HeadOptional: true, Hints: run.Import}))(t)
+	source := gomlxtest.Must(checkpoints.Import(run.From, checkpoints.ImportOptions{HeadOptional: true,
+		Hints: run.Import}))(t)
 	run.Recipe.Detector.Backbone = detect.FromViT(source.Config, 32, 48)
 	run = gomlxtest.Must(run.prepared())(t)
 	d := gomlxtest.Must(newDetection(run))(t)

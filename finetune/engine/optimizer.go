@@ -49,7 +49,8 @@ const (
 //		WithSchedule(engine.Schedule{Peak: 1e-3, Warmup: 100, Steps: 2000}).WithAverages(0.999)
 //	trainer := train.NewTrainer(backend, store, modelFn, lossFn, opt, nil, nil)
 //
-// It trains the variables that are Trainable, and counts steps in GoMLX's global step. Groups and layers follow from the
+// It trains the variables that are Trainable, and counts steps in GoMLX's global step. Groups and layers follow from
+// the
 // paths of this library's models; in other models matrices named "weights" are decayed, and all have one rate.
 type Optimizer struct {
 	Kind        string  `json:"kind"`               // adamw (default), lamb or sgd

@@ -210,7 +210,8 @@ func TestLearningRateIsLinearWarmupThenHalfACosine(t *testing.T) {
 		{0, 0, 8, 2}, {4, 0, 8, 1}, {8, 0, 8, 0}, // without warm-up the first step has the peak
 		{7, 8, 8, 1.75}, // all warm-up
 	} {
-		if got := (Schedule{Peak: 2, Warmup: test.warmup, Steps: test.total}).At(test.step); !(math.Abs(got-test.want) <= 1e-12) {
+		if got := (Schedule{Peak: 2, Warmup: test.warmup,
+			Steps: test.total}).At(test.step); !(math.Abs(got-test.want) <= 1e-12) {
 			t.Errorf("step %d of %d, warm-up %d: %g, want %g", test.step, test.total, test.warmup, got, test.want)
 		}
 	}

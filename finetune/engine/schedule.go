@@ -14,7 +14,8 @@ import (
 //	Peak · s/Warmup                                        s < Warmup
 //	Peak · ½(1 + cos(π (s-Warmup)/(Steps-Warmup)))         otherwise
 //
-// or with Drops, or without Steps, a constant Peak after the warm-up. The first step of a warm-up therefore has rate 0, as
+// or with Drops, or without Steps, a constant Peak after the warm-up. The first step of a warm-up therefore has rate 0,
+// as
 // in the WePE release's scripts. GoMLX's cosineschedule restarts when its period ends.
 type Schedule struct {
 	Peak          float64

@@ -83,7 +83,8 @@ func beRank(way string) (err error) {
 		}
 		for rank, message := range all {
 			if !bytes.Equal(message, bytes.Repeat([]byte{byte(rank)}, n+rank)) || len(all) != w.Size() {
-				return fmt.Errorf("rank %d: %d bytes from process %d of %d, want %d", w.Rank(), len(message), rank, len(all), n+rank)
+				return fmt.Errorf("rank %d: %d bytes from process %d of %d, want %d", w.Rank(), len(message), rank, len(all),
+					n+rank)
 			}
 		}
 	}

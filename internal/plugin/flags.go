@@ -9,7 +9,8 @@ import (
 )
 
 // The CPU plugin of jaxlib 0.11.2 fuses reductions into YNNPACK kernels. Their iotas read beyond a shorter iota of an
-// earlier kernel, so sums over an axis of x − iota are wrong, without an error (docs/evidence/upstream.md, backend.Check).
+// earlier kernel, so sums over an axis of x − iota are wrong, without an error (docs/evidence/upstream.md,
+// backend.Check).
 // Element-wise fusions, off by default, have the same defect. Both kinds, and fusions around products, stay off;
 // kernels for single products and convolutions stay on, because they have no iota.
 const (

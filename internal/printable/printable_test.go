@@ -60,7 +60,8 @@ func FuzzJSON(f *testing.F) {
 		}
 		var before, after []string
 		safe := JSON(raw)
-		if err := errors.Join(json.Unmarshal(raw, &before), json.Unmarshal(safe, &after)); err != nil || before[0] != after[0] {
+		if err := errors.Join(json.Unmarshal(raw, &before), json.Unmarshal(safe, &after)); err != nil ||
+			before[0] != after[0] {
 			t.Fatalf("%q: %v, %q", s, err, after)
 		}
 		for _, r := range string(safe) {

@@ -22,7 +22,8 @@ func TestSupply_AWheelWithAnotherChecksumEndsTheInstallation(t *testing.T) {
 	}
 	bin, home := t.TempDir(), t.TempDir()
 	asked := filepath.Join(home, "asked")
-	fake := "#!/bin/sh\n[ \"$3\" = --version ] && exit\necho x >>" + asked + "\nwhile [ \"$1\" != --dest ]; do shift; done\n" +
+	fake := "#!/bin/sh\n[ \"$3\" = --version ] && exit\necho x >>" + asked +
+		"\nwhile [ \"$1\" != --dest ]; do shift; done\n" +
 		"echo changed >\"$2/p.whl\"\n"
 	if err := os.WriteFile(filepath.Join(bin, "python3"), []byte(fake), 0o755); err != nil {
 		t.Fatal(err)

@@ -69,7 +69,8 @@ func embed(args []string) error {
 				most = max(most, math.Abs(x-vectors[0][k][j]))
 			}
 		}
-		fmt.Printf("%s: images/s %.1f, median %.1f; %d features differ by at most %.2g from the first target's\n", name, speeds[i],
+		fmt.Printf("%s: images/s %.1f, median %.1f; %d features differ by at most %.2g from the first target's\n", name,
+			speeds[i],
 			median(speeds[i]), len(vectors[i][0]), most)
 	}
 	return nil

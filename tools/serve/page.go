@@ -21,7 +21,8 @@ const dropped = `(() => {
 	const bytes = Uint8Array.from(atob(%q), c => c.charCodeAt(0));
 	const transfer = new DataTransfer();
 	transfer.items.add(new File([bytes], "dropped.png", {type: "image/png"}));
-	document.getElementById("drop").dispatchEvent(new DragEvent("drop", {dataTransfer: transfer, bubbles: true, cancelable: true}));
+	document.getElementById("drop").dispatchEvent(new DragEvent("drop", {dataTransfer: transfer, bubbles: true,
+		cancelable: true}));
 })()`
 
 // text reads the visible text of an element.
@@ -50,7 +51,8 @@ func page(args []string) error {
 	defer cancel()
 	browser, cancel = context.WithTimeout(browser, 90*time.Second)
 	defer cancel()
-	often := chromedp.WithPollingInterval(50 * time.Millisecond) // by default it waits for frames, which a hidden page lacks
+	// by default it waits for frames, which a hidden page lacks
+	often := chromedp.WithPollingInterval(50 * time.Millisecond)
 	var elsewhere []string
 	chromedp.ListenTarget(browser, func(event any) {
 		if sent, ok := event.(*network.EventRequestWillBeSent); ok {
@@ -69,7 +71,8 @@ func page(args []string) error {
 		chromedp.Navigate(*addr+"/"),
 		chromedp.Poll(`document.getElementById("model").textContent.length > 1`, nil, often),
 		chromedp.Evaluate(fmt.Sprintf(dropped, base64.StdEncoding.EncodeToString(raw)), nil),
-		chromedp.Poll(`document.querySelectorAll("#labels li").length > 0 || document.getElementById("error").textContent != ""`, nil, often),
+		chromedp.Poll(`document.querySelectorAll("#labels li").length > 0 || `+
+			`document.getElementById("error").textContent != ""`, nil, often),
 		chromedp.Poll(`document.getElementById("view").width > 300 || document.getElementById("error").textContent != ""`,
 			nil, often),
 		text("model", &model), text("labels", &labels), text("error", &failure),

@@ -23,8 +23,9 @@ type as2dRope struct {
 func (r *as2dRope) settings() []setting.Row {
 	return []setting.Row{
 		thetaSetting(&r.theta),
-		setting.Number(ParamAS2DRoPEBaseRows, &r.base, 0, maxSide, "the rows of patches in training: positions are scaled by "+
-			"them over the current rows; 0 for the model's own"),
+		setting.Number(ParamAS2DRoPEBaseRows, &r.base, 0, maxSide,
+			"the rows of patches in training: positions are scaled by "+
+				"them over the current rows; 0 for the model's own"),
 	}
 }
 

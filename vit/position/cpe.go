@@ -28,7 +28,8 @@ var _ Follower = (*cpe)(nil)
 
 func newCPE(scope *model.Scope, c Config) Encoder {
 	e, blocks, scope := &cpe{grid: c.Grid}, 1, scope.In("cpe")
-	readSettings(scope, setting.Internal(setting.Number("cpe_blocks", &blocks, 1, maxSide, "the first blocks that have one")))
+	readSettings(scope, setting.Internal(setting.Number("cpe_blocks", &blocks, 1, maxSide,
+		"the first blocks that have one")))
 	for block := range min(blocks, c.Depth) {
 		scope, start := scope.At("block_%02d", block), weight.Uniform(1./3)
 		e.kernels = append(e.kernels, weight.Float32(scope, "kernel", start, 3, 3, c.Width))

@@ -300,7 +300,8 @@ func readSettings(scope *model.Scope, rows []setting.Row) {
 	}
 }
 
-// trainedGrid names the hyperparameters of the grid of patches in training, to which an encoding's tables belong. 0, the
+// trainedGrid names the hyperparameters of the grid of patches in training, to which an encoding's tables belong. 0,
+// the
 // default, is the model's own grid.
 type trainedGrid struct{ rows, cols string }
 

@@ -134,7 +134,8 @@ var specs = []Spec{
 	},
 	{
 		Name: "relative-table", Doc: "a learned score per head and offset of two patches",
-		Source: "https://arxiv.org/abs/2106.08254", Variables: []string{"relative_table/"}, Params: []string{ParamRelativeTableRows, ParamRelativeTableCols},
+		Source: "https://arxiv.org/abs/2106.08254", Variables: []string{"relative_table/"},
+		Params:      []string{ParamRelativeTableRows, ParamRelativeTableCols},
 		TrainedGrid: relativeGrid.of, Neutral: []string{"scores"}, Kind: Bias, New: newRelativeTable,
 	},
 	{

@@ -22,7 +22,8 @@ import (
 // them are taken out. 0, the default, for the model's own, and 7 where it has fewer.
 const ParamFoPELength = "fope_length"
 
-// fopeSettings are the encoding's settings. All but the first two have the values of the authors' configurations, and are
+// fopeSettings are the encoding's settings. All but the first two have the values of the authors' configurations, and
+// are
 // for comparisons with their code.
 type fopeSettings struct {
 	theta                                   float64
@@ -135,7 +136,8 @@ func (o *fopeSettings) frequencies(c Config) (f []float64, mixed int) {
 		exceptions.Panicf("position: %s = %d, want %d or more: for fewer patches no frequency has a full period",
 			ParamFoPELength, o.length, fopeShortest)
 	case o.ignoreZero && c.headDim() < 4:
-		exceptions.Panicf("position: position fope mixes half of a head's pairs of channels: want heads of 4 or more channels, "+
+		exceptions.Panicf("position: position fope mixes half of a head's pairs of channels: want heads of 4 or more "+
+			"channels, "+
 			"not %d", c.headDim())
 	}
 	for _, frequency := range frequencies(o.theta, max(c.headDim(), o.dim)/2) {

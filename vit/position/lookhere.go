@@ -16,7 +16,8 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// ParamLookHereViews is the published model: "halves-none" (default), LH-180 of the paper, where a head sees one half of
+// ParamLookHereViews is the published model: "halves-none" (default), LH-180 of the paper, where a head sees one half
+// of
 // the image or all of it, "corners-none", LH-90, a quarter, or "eighths1-eighths2-none", LH-45, an eighth.
 const ParamLookHereViews = "lookhere_views"
 

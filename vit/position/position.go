@@ -10,7 +10,8 @@
 // and a Biaser's scores are for WithAttentionBias, as the example of [QK] shows.
 //
 // An encoder acts where it has a method: [Adder] on the tokens, [Scaler] and [Rotator] on queries, keys and values,
-// [Biaser] on the scores, [Follower] after a block. [As] asks for one of these, also of a name such as "learned+wepe-v",
+// [Biaser] on the scores, [Follower] after a block. [As] asks for one of these, also of a name such as
+// "learned+wepe-v",
 // whose encoder has the methods of both. Package vit asks at the place where each acts, and so does any other model.
 //
 // Hyperparameters are the constants Param…, read from the scope. [Register] adds an encoding of another module; package
@@ -154,7 +155,8 @@ func Parts(e Encoder) []Encoder {
 	return []Encoder{e}
 }
 
-// As returns the part of an encoder that is a T: one of [Adder], [Scaler], [Rotator], [Biaser] and [Follower], or a type
+// As returns the part of an encoder that is a T: one of [Adder], [Scaler], [Rotator], [Biaser] and [Follower], or a
+// type
 // such as *wepe.Hybrid.
 func As[T any](e Encoder) (T, bool) {
 	for _, part := range Parts(e) {

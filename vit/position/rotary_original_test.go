@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomlx/compute/dtypes/bfloat16"
 	"github.com/gomlx/gomlx/ml/model"
+
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -75,7 +76,8 @@ func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
 		// Spaced for 128 channels, 10000^(-i/64) with i <= 23, for at most 16 pairs: every second, while there are enough.
 		{14, 14, 3, 64, map[string]any{"fope_dim": 128}, 24, 16, 0.3 * math.Sqrt(2/float64((24+3)*16))},
 	} {
-		c := named{Config{Grid: Grid{Rows: test.rows, Cols: test.cols, Prefix: 1}, Width: test.heads * test.headDim, Depth: 10,
+		c := named{Config{Grid: Grid{Rows: test.rows, Cols: test.cols, Prefix: 1}, Width: test.heads * test.headDim,
+			Depth: 10,
 			Heads: test.heads}, "fope"}
 		store := gomlxtest.Seeded(t, 3)
 		for key, value := range test.params {
@@ -136,7 +138,8 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 	want := fixtures.Tensors(t, "rope_dinov3", "tensors.safetensors")
 	m, tol := meta.Config, meta.Tolerance
 	of := func(grid [2]int) named {
-		return named{Config{Grid: Grid{Rows: grid[0], Cols: grid[1], Prefix: m.Prefix}, Width: m.Heads * m.HeadDim, Heads: m.Heads},
+		return named{Config{Grid: Grid{Rows: grid[0], Cols: grid[1], Prefix: m.Prefix}, Width: m.Heads * m.HeadDim,
+			Heads: m.Heads},
 			"rope-dinov3"}
 	}
 	near := func(name string, got []float64, tol float64) {
@@ -201,7 +204,10 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 			gomlxtest.NearAbs(t, form+"periods", periods, want[form+"periods"].Data, 0)
 		}
 		rotary := newRotation("", c.Config, form != "interleaved.", r.pairs(c.Config, periods))
-		got := gomlxtest.RunModel(t, model.NewStore(), func(_ *model.Scope, in []*Node) []*Node { return turned(rotary, in[0], in[0]) },
+		got := gomlxtest.RunModel(t, model.NewStore(), func(_ *model.Scope, in []*Node) []*Node {
+			return turned(rotary, in[0],
+				in[0])
+		},
 			gomlxtest.Input(want[p+"q"]))
 		for i, name := range []string{"cos_out", "sin_out", "q_rot"} {
 			if x, ok := want[p+form+name]; ok {

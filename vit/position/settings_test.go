@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/wepe"
@@ -123,7 +124,8 @@ func TestEncodersRefuseHyperparameters(t *testing.T) {
 	}{
 		{"rope1d", ParamRopeTheta, 1.0}, {"as2drope", ParamAS2DRoPEBaseRows, -1}, {"fope", ParamFoPELength, 6},
 		{"liere", ParamLiereBlock, 3}, // heads of 20 channels
-		{"grid2d", ParamGrid2DCols, 1 << 20}, {"grid2d", ParamGrid2DKernel, "nearest"}, {"factorized", ParamFactorizedRows, -1},
+		{"grid2d", ParamGrid2DCols, 1 << 20}, {"grid2d", ParamGrid2DKernel, "nearest"}, {"factorized", ParamFactorizedRows,
+			-1},
 		{"rope-dinov3", ParamDINORopeShortest, 0.5}, // without the longest
 		{"rope-dinov3", ParamDINORopeNormalize, "longest"}, {"lookhere", ParamLookHereViews, "triangles-center"},
 		{"hybrid", ParamBlend, "sum"},

@@ -12,7 +12,8 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// ParamSinCos2DTemperature is the temperature T of the frequencies of sincos2d, default 10000, > 1: the longest wave has
+// ParamSinCos2DTemperature is the temperature T of the frequencies of sincos2d, default 10000, > 1: the longest wave
+// has
 // a period of nearly 2π·T patches.
 const ParamSinCos2DTemperature = "sincos2d_temperature"
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 

@@ -27,7 +27,8 @@ func wepeSettings(lacks ...[]string) []string {
 	return slices.DeleteFunc(wepe.Params(), func(name string) bool { return slices.Contains(all, name) })
 }
 
-// newWePE returns the constructor of the Weierstrass encoding in a form, from the hyperparameters of the scope. The form
+// newWePE returns the constructor of the Weierstrass encoding in a form, from the hyperparameters of the scope. The
+// form
 // is not one of them: the name of the encoding decides it alone.
 func newWePE(form func(*wepe.Config) *wepe.Config) func(*model.Scope, Config) Encoder {
 	return func(scope *model.Scope, c Config) Encoder {

@@ -1,7 +1,8 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
 // Package vittest tests position encodings for the properties that this library relies on: finite values and gradients,
-// folding, other grids. The encodings of package position pass them, and an encoding added by [position.Register] should:
+// folding, other grids. The encodings of package position pass them, and an encoding added by [position.Register]
+// should:
 //
 //	func TestMyEncoding(t *testing.T) { vittest.Laws(t, "my-encoding") }
 package vittest

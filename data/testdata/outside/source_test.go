@@ -81,7 +81,8 @@ func TestTheEngineTrainsOnIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	recipe.Epochs, recipe.BatchSize, recipe.EvalBatchSize, recipe.WarmupEpochs = 1, 8, 8, 0
-	recipe.Model.PatchSize, recipe.Model.Depth, recipe.Model.Width, recipe.Model.Heads, recipe.Model.MLPDim = 4, 1, 12, 1, 12
+	recipe.Model.PatchSize, recipe.Model.Depth, recipe.Model.Width, recipe.Model.Heads, recipe.Model.MLPDim = 4, 1, 12, 1,
+		12
 	source := newHalves(34)
 	run := finetune.Run{Backend: backend, Recipe: recipe, Train: source, Test: source}
 	m, result, err := run.Do(context.Background())

@@ -28,7 +28,8 @@ func Sphere(z ComplexNode, omega1, omega3p, alphaScale *Node) (point, prime *Nod
 	return OnSphere(z, Rectangle(omega1, omega3p), alphaScale)
 }
 
-// OnSphere is Sphere for any lattice. On an oblique lattice the incentre of the triangle of the roots replaces e2: (14.2)
+// OnSphere is Sphere for any lattice. On an oblique lattice the incentre of the triangle of the roots replaces e2:
+// (14.2)
 // and (14.14).
 func OnSphere(z ComplexNode, l Basis, alphaScale *Node) (point, prime *Node) {
 	at := l.at(z)
@@ -75,7 +76,8 @@ type sphereConstants struct {
 // Gradients are written out, because XLA computes most parts of the graph of autodiff many times: thetas have their own
 // derivatives, quotient has the rest.
 func (c cellPoint) onSphere(k sphereConstants) (point, prime *Node) {
-	inputs := []*Node{c.a.Re, c.a.Im, c.tau.Re, c.tau.Im, k.offset.Re, k.offset.Im, k.zero.Re, k.zero.Im, k.phase.Re, k.phase.Im,
+	inputs := []*Node{c.a.Re, c.a.Im, c.tau.Re, c.tau.Im, k.offset.Re, k.offset.Im, k.zero.Re, k.zero.Im, k.phase.Re,
+		k.phase.Im,
 		k.pole, k.alphaScale}
 	var t thetas
 	var w, wPrime quotient

@@ -104,7 +104,7 @@ func (t sumTerms) gradient(dy []*Node) []*Node {
 	return []*Node{sum(z.Re), sum(z.Im), sum(Mul(w.Im, t.n))}
 }
 
-// add adds up the last axis of each x, and stacks the sums. It adds up an eighth of the terms at a time: a GPU then has
+// Add adds up the last axis of each x, and stacks the sums. It adds up an eighth of the terms at a time: a GPU then has
 // enough rows to add that XLA computes the terms in the same kernel and does not store them.
 func (s Sum) Add(xs ...*Node) *Node {
 	dims := append(slices.Clone(xs[0].Shape().Dimensions[:xs[0].Rank()-1]), 8, s.Cut*(s.Cut+1)/2)

@@ -60,7 +60,8 @@ func Group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
 
 // packages are the names with which errors of the library begin: users of the command do not know them.
 var packages = regexp.MustCompile(
-	`: (wepe|vit|checkpoints|preprocess|hub|data|finetune|engine|report|study|analysis|features|detect|scenes|coco|serve): `)
+	`: (wepe|vit|checkpoints|preprocess|hub|data|finetune|engine|report|study|analysis|features|detect|scenes|coco|` +
+		`serve): `)
 
 // Main runs the command tree and ends the process. An error is one line on standard error. The exit code is
 //
