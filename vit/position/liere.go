@@ -26,7 +26,7 @@ const (
 	ParamLiereBlock = "liere_block"
 
 	ParamLiereTrainedRows = "liere_trained_rows" // rows of patches in training, the unit of y; 0, the default, the model's
-	// columns of patches in training, the unit of x; 0, the default, the model's
+	// columns of patches in training, the unit of x; 0, the default, the model's.
 	ParamLiereTrainedCols = "liere_trained_cols"
 )
 

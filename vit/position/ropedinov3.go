@@ -18,10 +18,10 @@ import (
 // Hyperparameters of rope-dinov3, besides ParamRopeTheta (default 100). The last three augment the coordinates of a
 // training step; their defaults 0, 0 and 2 are the values of DINOv3's training.
 const (
-	// period of the first frequency, in coordinates; both periods 0, the default, for those by θ
+	// period of the first frequency, in coordinates; both periods 0, the default, for those by θ.
 	ParamDINORopeShortest = "rope_dinov3_shortest"
 	ParamDINORopeLongest  = "rope_dinov3_longest" // period of the last frequency; default 0
-	// side that a coordinate spans from -1 to 1: "separate" (default), "max" or "min"
+	// side that a coordinate spans from -1 to 1: "separate" (default), "max" or "min".
 	ParamDINORopeNormalize = "rope_dinov3_normalize"
 	ParamDINORopeShift     = "rope_dinov3_shift"   // greatest shift of each axis, 0 to 100
 	ParamDINORopeJitter    = "rope_dinov3_jitter"  // greatest factor on an axis, 0 for none to 100
