@@ -11,14 +11,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/wepe-go/wepe/backend"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 )
 
@@ -46,16 +45,13 @@ func label(path, dir string) error {
 	if err != nil {
 		return err
 	}
-	var files []string
-	err = filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
-		types := []string{".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp"}
-		if err == nil && entry.Type().IsRegular() && slices.Contains(types, strings.ToLower(filepath.Ext(file))) {
-			files = append(files, file)
-		}
-		return err
-	})
+	images, err := data.ImageFiles(dir) // below DIR, in all formats that can be read
 	if err != nil {
 		return err
+	}
+	var files []string
+	for i := range images.Len() {
+		files = append(files, filepath.Join(dir, filepath.FromSlash(images.Where(i))))
 	}
 	out := json.NewEncoder(os.Stdout)
 	for batch := range slices.Chunk(files, 256) {
