@@ -107,8 +107,7 @@ const (
 // Find returns the checkpoint at a path, nil if there is none: the path itself, the newest complete checkpoint in a
 // directory of them, or a checkpoint of a run. For a run, which is BestDir, LastDir or Start; empty is the
 // best if there is one, otherwise the last. Damaged checkpoints are skipped as by [Latest]; it is an error if all are
-// damaged, or if the
-// run has no checkpoint in which.
+// damaged, or if the run has no checkpoint in which.
 func Find(path, which string) (*Checkpoint, []error, error) {
 	switch which {
 	case "", BestDir, LastDir:

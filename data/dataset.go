@@ -39,10 +39,9 @@ func (s *Sampler) At(step int) (epoch, batch int, indices []int) {
 }
 
 // Dataset is a [train.Dataset] of GoMLX: batches of a source for a train.Loop or for Trainer.Eval. The inputs of a
-// batch
-// are images [batch, height, width, channels], uint8, and the plan of their augmentation, from which [BatchImages]
-// computes the model's images. The labels are int32 [batch, 1], or if the augmentation mixes images float32
-// [batch, classes], for CategoricalCrossEntropyLogits.
+// batch are images [batch, height, width, channels], uint8, and the plan of their augmentation, from which
+// [BatchImages] computes the model's images. The labels are int32 [batch, 1], or if the augmentation mixes images
+// float32 [batch, classes], for CategoricalCrossEntropyLogits.
 type Dataset struct {
 	Step   int // the next step; set it to continue a training
 	Epochs int // after which Iter ends; 0 for never, as Loop.RunSteps requires; Loop.RunEpochs requires 1

@@ -383,8 +383,7 @@ func TestFolderRefusesInOneLine(t *testing.T) {
 }
 
 // Links are followed as in torchvision: to images and folders, relative and absolute, inside the directory and outside.
-// A
-// dangling link is an image that cannot be read, and a pipe does not block.
+// A dangling link is an image that cannot be read, and a pipe does not block.
 func TestFolder_FollowsLinks(t *testing.T) {
 	dir, outside := named(t, "a/1.png", "a/deep/2.png", "c/3.png"), named(t, "x/4.png", "5.png")
 	for name, target := range map[string]string{"b": filepath.Join(dir, "a"), "a/6.png": "../c/3.png", "c/in": "../a/deep",

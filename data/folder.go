@@ -32,10 +32,8 @@ func isImage(file string) bool {
 // of splits, two folders for one split, or none for training, is an error that wraps [ErrSplits].
 //
 // Images come class by class, sorted by path. Only jpg, jpeg, png, gif, webp, bmp and tiff files are read, see
-// Files.Ignored;
-// names that begin with a dot, and __MACOSX, are skipped. Links to images and folders are followed, also out of dir, as
-// in
-// torchvision; a link to a folder that contains it is an error.
+// Files.Ignored; names that begin with a dot, and __MACOSX, are skipped. Links to images and folders are followed, also
+// out of dir, as in torchvision; a link to a folder that contains it is an error.
 func Folder(dir string, classes []string) (parts Parts[*Files], err error) {
 	defer func() {
 		if err != nil {

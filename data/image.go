@@ -46,10 +46,9 @@ func (p *Image) RGBA() *image.RGBA {
 }
 
 // Decode reads a jpeg, png, gif, webp (of these two the first frame), bmp or tiff (its first page) file of at most the
-// given number of
-// pixels, 0 for 89,478,485, as Pillow's exif_transpose and convert("RGB") do: rotated by its EXIF orientation, palettes
-// looked up, transparency dropped (not composed with a background), grey repeated, the high byte of 16 bits of colour,
-// 16 bits of grey clipped to 255, CMYK converted.
+// given number of pixels, 0 for 89,478,485, as Pillow's exif_transpose and convert("RGB") do: rotated by its EXIF
+// orientation, palettes looked up, transparency dropped (not composed with a background), grey repeated, the high byte
+// of 16 bits of colour, 16 bits of grey clipped to 255, CMYK converted.
 //
 // All formats but jpeg equal Pillow in every bit. Jpegs do if built with -tags libjpeg; otherwise one sample in forty
 // is about a level off, see testdata/pillow/README.md. Pillow 10.3 takes the high byte of 16-bit grey, 9.4 and 13 clip
@@ -91,8 +90,7 @@ func (e Encoded) Pixels() int64 { return int64(e.Height) * int64(e.Width) }
 
 // Decode decodes the file as the function Decode does. It calls proceed, which may be nil, before it reads a part of
 // the file; an error of proceed ends it. The parts are kilobytes, except in webp files and with -tags libjpeg, which
-// are
-// read at once.
+// are read at once.
 func (e Encoded) Decode(proceed func() error) (*Image, error) {
 	if proceed == nil {
 		return e.format.image(source{raw: e.raw}, e.Height, e.Width)

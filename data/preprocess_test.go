@@ -70,8 +70,7 @@ func TestTrimKeepsTheTopLeft(t *testing.T) {
 }
 
 // A ribbon of 65,535×1 pixels becomes 131,070 pixels long, or 19,660,500, but only its crop is computed; an output of
-// that
-// size is refused.
+// that size is refused.
 func TestPreprocess_OnlyTheCropOfARibbonIsComputed(t *testing.T) {
 	ribbon := &Image{Height: 1, Width: 65535, Pixels: bytes.Repeat([]byte{7, 11, 13}, 65535)}
 	for _, edge := range []int{2, 300} {

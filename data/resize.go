@@ -88,8 +88,7 @@ func tapsOf(r preprocess.Resample, in int, of part, out, from, end int) []tap {
 }
 
 // eachWeights computes the weights of an axis of out pixels: for each from from to end-1 the weights of the input
-// pixels
-// from first on, also beyond the visible part. do may use them only during the call.
+// pixels from first on, also beyond the visible part. do may use them only during the call.
 func eachWeights(r preprocess.Resample, in int, of part, out, from, end int,
 	do func(i, first int, weights []float64)) {
 	k, support := kernel(r)

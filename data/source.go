@@ -25,8 +25,7 @@ import (
 //	func (m *mine) Image(ctx context.Context, row int) (*data.Image, error)
 //
 // A source may also have these methods, which the functions of the same names call: Load, Check and Fingerprint, with
-// the
-// signatures that Memory has.
+// the signatures that Memory has.
 type Source interface {
 	// Describe returns the name, the classes, the labels and the image size.
 	Describe() *Info

@@ -195,8 +195,7 @@ func TestShardsAreSplitByTheWordsOfTheirPaths(t *testing.T) {
 
 // FuzzTar: a shard gives a one-line error, or its images are parts of it, each with a label.
 // A pipe named as a shard or as its class names is an error: opening it would wait for its other end. Class names are
-// read
-// up to a limit.
+// read up to a limit.
 func TestTar_PipesAndLongClassNames(t *testing.T) {
 	whole := datatest.Tar([2]string{"0.jpg", string(plain(1, 2, 3))}, [2]string{"0.cls", "0"})
 	dir := datatest.Tree(t, map[string][]byte{"a.tar": whole})

@@ -28,8 +28,7 @@ const webpHeader = 12 // bytes before the first chunk: RIFF, a length, WEBP
 
 // webpFrame returns the first frame of an animated webp as a webp of its own, without its transparency, and where its
 // top left corner is in the image; nil if the file is not animated. An ANMF chunk has 24 bits each of x/2, y/2,
-// width-1,
-// height-1 and duration, a byte of flags, and the chunks of the frame.
+// width-1, height-1 and duration, a byte of flags, and the chunks of the frame.
 func webpFrame(raw []byte) (still []byte, at image.Point) {
 	for name, content := range riffChunks(raw[webpHeader:]) {
 		if name != "ANMF" || len(content) < 16 {

@@ -11,8 +11,7 @@ import (
 // onImageNet are the recipes of ImageNet-1k, 1,281,167 training images of 1,000 classes, from scratch. They need GPUs,
 // and CPU cores that load the images (docs/data.md). They train in bfloat16, with the encoding whose accuracy is cited.
 // We have run none of them. Differences from a source are listed; in all of them rates start and end at 0, whereas
-// timm's
-// start at 1e-6 and end at 1e-5.
+// timm's start at 1e-6 and end at 1e-5.
 var onImageNet = []Recipe{
 	// The paper's run: 200 epochs, 70.10 % top-1 with WePE as cited; we did not have its table. Its other settings are
 	// not published, and the release does not contain it. We assume Ti/16, as in everything that the paper trains from

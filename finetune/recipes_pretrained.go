@@ -101,9 +101,8 @@ var fromPretrained = []Recipe{
 	}),
 	// The released CIFAR-100 script (weierstrass_vit_experiment2.py at commit 3c27aecd): ViT-B/16, 224×224, no gate,
 	// so λ = 1, fixed. Omitted here: the script trains the modulation of its channels, mixes only from epoch 6 on,
-	// restarts its cosine every 15 epochs,
-	// changes the rate once per epoch, has a head of two layers with dropout, and keeps the best test epoch. Not run by
-	// us.
+	// restarts its cosine every 15 epochs, changes the rate once per epoch, has a head of two layers with dropout, and
+	// keeps the best test epoch. Not run by us.
 	//
 	//	go run ./cmd/wepe compare --recipe release-cifar100-pretrained --position hybrid CHECKPOINT \
 	//	  --data cifar100:DIR

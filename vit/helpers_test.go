@@ -51,8 +51,7 @@ func angles(c Config, r position.Rotator, g *Graph, block, heads int) (cos, sin 
 }
 
 // matrices returns the matrices that rotate each of the first blocks of size channels of a token, [tokens, blocks,
-// size,
-// size]: what becomes of the unit vectors is their columns.
+// size, size]: what becomes of the unit vectors is their columns.
 func matrices(c Config, r position.Rotator, g *Graph, layer, size, blocks int) *Node {
 	var columns []*Node
 	for channel := range size {

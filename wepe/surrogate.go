@@ -64,8 +64,7 @@ const (
 // the released CIFAR-100 script; "svhn" is the release's other form, six channels. "sweep" is "paper" with a_k = b_k =
 // 1/k², K = K′ = 3 and fixed β and γ: the paper's study sets both to 0.01, 0.05, 0.1, 0.2 and 0.5. Sources: the paper;
 // official scripts weierstrass_vit_experiment2.py and vit_wef_svhn_1k.py at 3c27aecdfd06. The scripts of other data
-// sets
-// differ from these in constants alone.
+// sets differ from these in constants alone.
 func namedSurrogate(name string) surrogate {
 	s := surrogate{
 		Channels: 4, Omega1: weierstrass.OmegaSquare,

@@ -42,8 +42,7 @@ func (o *costs) flags(flags *pflag.FlagSet) {
 }
 
 // costVariants are the default: the encodings of the paper's table of costs, and their competitors. "folded" is
-// missing, because a
-// folded wepe is learned.
+// missing, because a folded wepe is learned.
 var costVariants = study.Each("learned", "none", "wepe", "wepe-sum", "wepe-lut", "wepe-sphere", "hybrid", "rope-axial",
 	"rope-mixed", "wepe-bias")
 

@@ -1,8 +1,8 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
 // Command gomlx fine-tunes a pretrained ViT with GoMLX's own trainer, loop, progress bar and checkpoints. This
-// library's
-// are the model, with its table of positions blended with WePE by a learned gate, the datasets and the optimizer.
+// library's are the model, with its table of positions blended with WePE by a learned gate, the datasets and the
+// optimizer.
 //
 //	go run ./examples/gomlx                           the demo's model on ten classes of CIFAR-100, 40 s of CPU time
 //	go run ./examples/gomlx -size 112 MODEL DIR       a model of timm or Hugging Face on DIR/{train,test}/CLASS/

@@ -50,8 +50,7 @@ const (
 //	trainer := train.NewTrainer(backend, store, modelFn, lossFn, opt, nil, nil)
 //
 // It trains the variables that are Trainable, and counts steps in GoMLX's global step. Groups and layers follow from
-// the
-// paths of this library's models; in other models matrices named "weights" are decayed, and all have one rate.
+// the paths of this library's models; in other models matrices named "weights" are decayed, and all have one rate.
 type Optimizer struct {
 	Kind        string  `json:"kind"`               // adamw (default), lamb or sgd
 	Momentum    float64 `json:"momentum,omitempty"` // μ of sgd, default 0.9

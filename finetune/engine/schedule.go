@@ -15,8 +15,7 @@ import (
 //	Peak · ½(1 + cos(π (s-Warmup)/(Steps-Warmup)))         otherwise
 //
 // or with Drops, or without Steps, a constant Peak after the warm-up. The first step of a warm-up therefore has rate 0,
-// as
-// in the WePE release's scripts. GoMLX's cosineschedule restarts when its period ends.
+// as in the WePE release's scripts. GoMLX's cosineschedule restarts when its period ends.
 type Schedule struct {
 	Peak          float64
 	Warmup, Steps int

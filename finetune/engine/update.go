@@ -35,8 +35,7 @@ type rates struct {
 }
 
 // scalars are the values of rates in step t, from 0, as a Trainer passes them. They are computed on the host in
-// float64,
-// so that the graph has no counters and every step runs the same program.
+// float64, so that the graph has no counters and every step runs the same program.
 func (o *Optimizer) scalars(t int) []float32 {
 	average := 0.0 // the averages start at the weights after the first step
 	if t > 0 {

@@ -142,8 +142,7 @@ func segment(marker byte, content ...byte) []byte {
 }
 
 // ProgressiveJPEG has a single scan, of the constant coefficients of 8-bit inks, all of them zero: a bit for a block.
-// exif
-// is a TIFF structure; it may be nil.
+// exif is a TIFF structure; it may be nil.
 func ProgressiveJPEG(height, width int, inks byte, exif []byte) []byte {
 	frame := []byte{8, byte(height >> 8), byte(height), byte(width >> 8), byte(width), inks}
 	scan := []byte{inks}

@@ -30,8 +30,7 @@ func All() (plugins []Plugin) {
 }
 
 // Open opens a plugin with options of go-xla, as "tf32=false,preallocate", and n devices if it is for CPUs. The note
-// says
-// what was changed.
+// says what was changed.
 func Open(p Plugin, options string, n int) (b compute.Backend, note string, err error) {
 	xla.EnableAutoInstall(false)
 	client := pjrt.NamedValuesMap{}

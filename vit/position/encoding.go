@@ -301,8 +301,7 @@ func readSettings(scope *model.Scope, rows []setting.Row) {
 }
 
 // trainedGrid names the hyperparameters of the grid of patches in training, to which an encoding's tables belong. 0,
-// the
-// default, is the model's own grid.
+// the default, is the model's own grid.
 type trainedGrid struct{ rows, cols string }
 
 const maxSide = 1 << 14 // of a grid

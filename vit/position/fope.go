@@ -23,8 +23,7 @@ import (
 const ParamFoPELength = "fope_length"
 
 // fopeSettings are the encoding's settings. All but the first two have the values of the authors' configurations, and
-// are
-// for comparisons with their code.
+// are for comparisons with their code.
 type fopeSettings struct {
 	theta                                   float64
 	length                                  int

@@ -21,8 +21,7 @@ import (
 // Hyperparameters of liere.
 const (
 	// ParamLiereBlock is the number of channels of a rotation, a divisor of those of a head: 8, the default, or the
-	// largest
-	// divisor below; 64, a whole head, is in the paper too.
+	// largest divisor below; 64, a whole head, is in the paper too.
 	ParamLiereBlock = "liere_block"
 
 	ParamLiereTrainedRows = "liere_trained_rows" // rows of patches in training, the unit of y; 0, the default, the model's

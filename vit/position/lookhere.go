@@ -17,8 +17,7 @@ import (
 )
 
 // ParamLookHereViews is the published model: "halves-none" (default), LH-180 of the paper, where a head sees one half
-// of
-// the image or all of it, "corners-none", LH-90, a quarter, or "eighths1-eighths2-none", LH-45, an eighth.
+// of the image or all of it, "corners-none", LH-90, a quarter, or "eighths1-eighths2-none", LH-45, an eighth.
 const ParamLookHereViews = "lookhere_views"
 
 // lookHere is the encoding's settings. All but the views have the published values, and are for comparisons with the

@@ -11,8 +11,8 @@
 //
 // An encoder acts where it has a method: [Adder] on the tokens, [Scaler] and [Rotator] on queries, keys and values,
 // [Biaser] on the scores, [Follower] after a block. [As] asks for one of these, also of a name such as
-// "learned+wepe-v",
-// whose encoder has the methods of both. Package vit asks at the place where each acts, and so does any other model.
+// "learned+wepe-v", whose encoder has the methods of both. Package vit asks at the place where each acts, and so does
+// any other model.
 //
 // Hyperparameters are the constants Param…, read from the scope. [Register] adds an encoding of another module; package
 // vittest tests it.
@@ -156,8 +156,7 @@ func Parts(e Encoder) []Encoder {
 }
 
 // As returns the part of an encoder that is a T: one of [Adder], [Scaler], [Rotator], [Biaser] and [Follower], or a
-// type
-// such as *wepe.Hybrid.
+// type such as *wepe.Hybrid.
 func As[T any](e Encoder) (T, bool) {
 	for _, part := range Parts(e) {
 		if t, ok := part.(T); ok {

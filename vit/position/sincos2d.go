@@ -13,8 +13,7 @@ import (
 )
 
 // ParamSinCos2DTemperature is the temperature T of the frequencies of sincos2d, default 10000, > 1: the longest wave
-// has
-// a period of nearly 2π·T patches.
+// has a period of nearly 2π·T patches.
 const ParamSinCos2DTemperature = "sincos2d_temperature"
 
 const sinCosTemperature = 10000.

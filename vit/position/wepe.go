@@ -28,8 +28,7 @@ func wepeSettings(lacks ...[]string) []string {
 }
 
 // newWePE returns the constructor of the Weierstrass encoding in a form, from the hyperparameters of the scope. The
-// form
-// is not one of them: the name of the encoding decides it alone.
+// form is not one of them: the name of the encoding decides it alone.
 func newWePE(form func(*wepe.Config) *wepe.Config) func(*model.Scope, Config) Encoder {
 	return func(scope *model.Scope, c Config) Encoder {
 		config := wepe.New(scope, c.Rows, c.Cols, c.Width).WithPrefix(c.placed())

@@ -29,8 +29,7 @@ func Sphere(z ComplexNode, omega1, omega3p, alphaScale *Node) (point, prime *Nod
 }
 
 // OnSphere is Sphere for any lattice. On an oblique lattice the incentre of the triangle of the roots replaces e2:
-// (14.2)
-// and (14.14).
+// (14.2) and (14.14).
 func OnSphere(z ComplexNode, l Basis, alphaScale *Node) (point, prime *Node) {
 	at := l.at(z)
 	if !l.Oblique {

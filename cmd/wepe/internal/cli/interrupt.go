@@ -23,8 +23,7 @@ type stopped struct{ syscall.Signal }
 func (s stopped) Error() string { return "stopped by signal: " + s.String() }
 
 // Interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP cancels, for commands that save their state;
-// the
-// second signal ends the process. Other commands end at the first.
+// the second signal ends the process. Other commands end at the first.
 func Interruptible(c *cobra.Command) context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c.Root().SetContext(ctx)
