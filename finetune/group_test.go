@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -138,6 +139,55 @@ func TestAGroupTrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
 				t.Errorf("rows %+v, want %+v", rows, wantRows)
 			}
 		})
+	}
+}
+
+// late returns from each exchange when the other process waits in the next one, or has ended.
+type late struct {
+	member
+	ended <-chan struct{} // the other
+}
+
+func (l late) SumFloat32(values []float32) error {
+	err := l.member.SumFloat32(values)
+	for waiting := false; !waiting; {
+		select {
+		case <-l.ended:
+			return err
+		case <-time.After(time.Millisecond):
+			l.Lock()
+			waiting = l.count > 0
+			l.Unlock()
+		}
+	}
+	return err
+}
+
+// The only evaluation is after the last step: a process that does not wait for the first finds no best weights.
+func TestGroup_AllProcessesEndWithTheWeightsOfTheFirst(t *testing.T) {
+	gomlxtest.OnGo(t)
+	run := tinyRun(t, "accumulate=2;epochs=0;warmup_epochs=0;steps=3;eval_steps=3", 31)
+	run.Dir, run.Validation = t.TempDir(), dataset(13, 3)
+	ended := make(chan struct{})
+	errs := together(2, func(g Group) error {
+		run := run
+		if run.Group = g; g.Rank() == 0 {
+			run.Group = late{g.(member), ended}
+		} else {
+			defer close(ended)
+		}
+		m, _, err := run.Do(t.Context())
+		if err != nil {
+			return err
+		}
+		defer m.Finalize()
+		if got := m.Opened.Weights.Name; got != checkpoints.BestDir {
+			t.Errorf("process %d ends with the weights %s", g.Rank(), got)
+		}
+		return nil
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -164,6 +164,9 @@ func (t *Trainer) Train(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if _, err := Any(t.Group, false); err != nil { // the first may still save what the others would now open
+		return err
+	}
 	if err := t.Task.Finish(ctx); err != nil {
 		return err
 	}
