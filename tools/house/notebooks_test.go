@@ -4,10 +4,13 @@ package house
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -16,42 +19,51 @@ import (
 
 // displays replaces the packages of outputs, which belong to tools/notebooks, a module of its own.
 var displays = map[string]string{
-	`"github.com/janpfeifer/gonb/gonbui"`: `var gonbui struct{ DisplayPng func([]byte) }`,
-	`"github.com/gomlx/gomlx/ui/gonb/margaid"`: `
-		type plots interface { AddPoint(plot.Point); Plot() }
-		var margaid struct{ New func(width, height int) plots }`,
+	`"github.com/janpfeifer/gonb/gonbui"`: `var gonbui struct{ shown }
+		type shown struct{}
+		func (shown) DisplayPng(png []byte) { fmt.Println(len(png), "bytes") }`,
+	`"github.com/gomlx/gomlx/ui/gonb/margaid"`: `var margaid struct{ plots }
+		type plots struct{}
+		func (plots) New(width, height int) plots { return plots{} }
+		func (plots) AddPoint(p plot.Point) { fmt.Println(p) }
+		func (plots) Plot() {}`,
 }
 
-// TestTheCellsOfNotebooksCompile builds the Go cells of each notebook as gonb does: declarations are shared, code after
-// %% is the body of a function. make notebooks executes them.
-func TestTheCellsOfNotebooksCompile(t *testing.T) {
+var steps = regexp.MustCompile(`steps=\d+`)
+
+// TestNotebooks_EveryCellRuns runs the Go cells of each notebook as gonb does, with a step of training: declarations are
+// shared, code after %% is the main function of a process. make notebooks runs them in Jupyter.
+func TestNotebooks_EveryCellRuns(t *testing.T) {
 	notebooks, err := filepath.Glob(filepath.Join(root, "examples", "*", "*.ipynb"))
 	if err != nil || len(notebooks) != 2 {
 		t.Fatalf("notebooks %v, %v, want two", notebooks, err)
 	}
 	for _, path := range notebooks {
-		name := strings.TrimSuffix(filepath.Base(path), ".ipynb")
-		source := filepath.Join(t.TempDir(), "cells.go")
-		if err := os.WriteFile(source, []byte(cellsOf(t, name, path)), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		module := gomlxtest.Must(filepath.Abs(root))(t)
-		overlay := filepath.Join(t.TempDir(), "overlay.json")
+		dir, module := t.TempDir(), gomlxtest.Must(filepath.Abs(root))(t)
+		source, overlay, program := filepath.Join(dir, "cells.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "cells")
+		code, cells := cellsOf(t, path)
 		content := gomlxtest.Must(json.Marshal(map[string]map[string]string{"Replace": {
-			filepath.Join(module, "examples", "notebook_"+name, "cells.go"): source}}))(t)
-		if err := os.WriteFile(overlay, content, 0o644); err != nil {
+			filepath.Join(module, "examples", "cells", "cells.go"): source}}))(t)
+		if err := errors.Join(os.WriteFile(source, []byte(code), 0o644), os.WriteFile(overlay, content, 0o644)); err != nil {
 			t.Fatal(err)
 		}
-		build := exec.Command("go", "build", "-overlay", overlay, "./examples/notebook_"+name)
+		build := exec.Command("go", "build", "-overlay", overlay, "-o", program, "./examples/cells")
 		build.Dir = module
 		if out, err := build.CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", path, err, out)
+			t.Fatalf("%s: %v\n%s", path, err, out)
+		}
+		for cell := range cells {
+			run := exec.Command(program, strconv.Itoa(cell))
+			run.Env = append(os.Environ(), "GONB_TMP_DIR="+dir, "GONB_DIR="+gomlxtest.Must(filepath.Abs(filepath.Dir(path)))(t))
+			if out, err := run.CombinedOutput(); err != nil || len(out) == 0 {
+				t.Fatalf("%s, cell %d: %v\n%s", path, cell, err, out)
+			}
 		}
 	}
 }
 
-// cellsOf returns the Go code of a notebook.
-func cellsOf(t *testing.T, name, path string) string {
+// cellsOf returns the Go code of a notebook as a program that runs the cell of its argument, and the number of cells.
+func cellsOf(t *testing.T, path string) (program string, cells int) {
 	t.Helper()
 	var notebook struct {
 		Cells []struct {
@@ -59,23 +71,17 @@ func cellsOf(t *testing.T, name, path string) string {
 			Source []string `json:"source"`
 		}
 	}
-	content, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(content, &notebook)
-	}
-	if err != nil {
+	if err := json.Unmarshal(gomlxtest.Must(os.ReadFile(path))(t), &notebook); err != nil {
 		t.Fatal(err)
 	}
-	var code strings.Builder
-	fmt.Fprintf(&code, "package %s\n", name)
-	cells := 0
+	var code, calls strings.Builder
+	code.WriteString("package main\n")
 	for _, cell := range notebook.Cells {
 		text := strings.Join(cell.Source, "")
 		if cell.Kind != "code" || strings.HasPrefix(text, "!") {
 			continue
 		}
-		cells++
-		declarations, body, runs := strings.Cut(text, "%%\n")
+		declarations, body, runs := strings.Cut(steps.ReplaceAllString(text, "steps=1"), "%%\n")
 		for path, replacement := range displays {
 			if strings.Contains(declarations, path) {
 				declarations = strings.Replace(declarations, path, "", 1) + "\n" + replacement
@@ -84,10 +90,13 @@ func cellsOf(t *testing.T, name, path string) string {
 		code.WriteString(declarations + "\n")
 		if runs {
 			fmt.Fprintf(&code, "func cell%d() {\n%s\n}\n", cells, body)
+			fmt.Fprintf(&calls, "case \"%d\": cell%d()\n", cells, cells)
+			cells++
 		}
 	}
-	if cells < 4 {
+	if cells < 3 {
 		t.Errorf("%s has %d cells of Go", path, cells)
 	}
-	return code.String()
+	fmt.Fprintf(&code, "func main() {\nswitch os.Args[1] {\n%s}\n}\n", &calls)
+	return code.String(), cells
 }
