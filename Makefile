@@ -54,6 +54,11 @@ static: ## bin/wepe without cgo, on pure Go, at most 32 MB; docs/serve has its c
 	CGO_ENABLED=0 go build -trimpath -tags=minimal,nethttpomithttp2 -ldflags="-s -w" -o bin/wepe ./cmd/wepe
 	@test $$(wc -c <bin/wepe) -le 32000000 || { echo "bin/wepe is larger than 32 MB: $$(wc -c <bin/wepe)" >&2; exit 1; }
 
+.PHONY: release
+release: ## binaries for four platforms, checksums, SBOM, image (with Docker) into dist/, a snapshot; PUBLISH=1 publishes
+	go run github.com/goreleaser/goreleaser/v2@v2.13.1 release --clean $(if $(PUBLISH),,--snapshot) \
+		$$(docker info >/dev/null 2>&1 || echo --skip=docker)
+
 .PHONY: bench
 bench: ## interleaved with timm, torch.compile and JAX; ARGS="-models S/16 -batches 8 -threads 2 -peers timm -positions learned,wepe"
 	go run -buildvcs=true ./tools/bench $(ARGS)
