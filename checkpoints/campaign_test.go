@@ -79,7 +79,7 @@ func TestRandomModelsComeBackBitForBitFromEveryFormat(t *testing.T) {
 		}
 		store, back := loaded(t, m).Store(), model.NewStore()
 		save(t, Saver{Dir: filepath.Join(root, "run")}, store, int64(i), nil)
-		c, _ := latest(t, filepath.Join(root, "run"))
+		c, _ := newest(t, filepath.Join(root, "run"))
 		if err := c.Load(back, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func TestNothingLeaksFromFilesThatAreOpenedRefusedAndClosed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, skipped := latest(t, dir)
+		c, skipped := newest(t, dir)
 		if err := c.Load(model.NewStore(), nil); err != nil || len(skipped) != 1 {
 			t.Fatal(err, skipped)
 		}

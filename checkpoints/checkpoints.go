@@ -26,12 +26,12 @@
 //	unlock, err := checkpoints.Lock(dir) // one process per run directory
 //	saver := checkpoints.Saver{Dir: dir}
 //	path, err := saver.Save(store, step, progress)
-//	last, skipped, err := checkpoints.Latest(dir)
+//	last, skipped, err := checkpoints.Find(dir, checkpoints.Resume)
 //	err = last.Load(store, nil)
 //
 // Files are written under a temporary name and synced, the manifest last; then the directory is renamed. After a kill,
 // a full disk or a power cut the directory holds the whole new checkpoint or none of it, and older ones are intact.
-// [Latest] returns the newest intact checkpoint and why it skipped others; [Checkpoint.Load] verifies the SHA-256.
+// [Find] returns the newest intact checkpoint and why it skipped others; [Checkpoint.Load] verifies the SHA-256.
 // Equal states produce equal files.
 //
 // Malformed files return errors: sizes are checked before memory is allocated.
@@ -51,9 +51,10 @@ import (
 	"github.com/wepe-go/wepe/internal/strictjson"
 )
 
-// Checkpoint is an intact checkpoint on disk, verified by [Open] or [Latest].
+// Checkpoint is an intact checkpoint on disk, verified by [Find].
 type Checkpoint struct {
 	Path   string          // its directory
+	Kind   string          // BestDir or LastDir of a run; empty for others
 	Step   int64           // the step it was saved at
 	Meta   json.RawMessage // the meta argument of Save
 	Params map[string]any  // hyperparameters by path, with the Go types they had; for store.SetParams
@@ -62,13 +63,16 @@ type Checkpoint struct {
 	frozen map[string]bool // paths of the variables that are not trainable
 }
 
-// Open verifies the checkpoint in directory path, reading all of it once.
-func Open(path string) (*Checkpoint, error) {
+// openCheckpoint verifies the checkpoint in directory path, reading all of it once.
+func openCheckpoint(path string) (*Checkpoint, error) {
 	m, err := readManifest(path)
 	if err != nil {
 		return nil, err
 	}
 	c := &Checkpoint{Path: path, Step: m.Step, Meta: m.Meta}
+	if kind := filepath.Base(filepath.Dir(path)); kind == BestDir || kind == LastDir {
+		c.Kind = kind
+	}
 	variables, store := m.Files[0], m.Files[1]
 	c.SHA256 = variables.SHA256
 	if err := variables.verify(c.variablesFile()); err != nil {

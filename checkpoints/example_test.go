@@ -81,7 +81,7 @@ func ExampleSaver_Save() {
 	if _, err := (checkpoints.Saver{Dir: dir}).Save(store, 120, nil); err != nil {
 		panic(err)
 	}
-	last, skipped, err := checkpoints.Latest(dir)
+	last, skipped, err := checkpoints.Find(dir, "")
 	if err != nil {
 		panic(err)
 	}

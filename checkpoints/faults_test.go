@@ -208,7 +208,7 @@ func newFaultyFiles(failAt int, mode faultMode) *faultyFiles {
 // two loads, it is the newer one if Save reported success, and every directory with a final name is complete.
 func afterFault(t *testing.T, dir string, path string, saveErr error, stores map[int64]*model.Store) {
 	t.Helper()
-	c, skipped, err := Latest(dir)
+	c, skipped, err := latest(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestAFaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
 				}
 				// The next save succeeds and removes the leftovers.
 				save(t, Saver{Dir: dir, KeepAll: all, files: newFaultyFiles(0, 0)}, stores[2], 2, nil)
-				if c, skipped := latest(t, dir); c == nil || c.Step != 2 || len(skipped) > 0 {
+				if c, skipped := newest(t, dir); c == nil || c.Step != 2 || len(skipped) > 0 {
 					t.Errorf("%s: the next save leaves latest %+v, skipped %v", name, c, skipped)
 				}
 				if t.Failed() {

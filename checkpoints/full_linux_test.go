@@ -51,7 +51,7 @@ func TestAFullDiskKeepsTheOlderCheckpointAndItsSpace(t *testing.T) {
 			t.Errorf("%d pages: %d bytes are free after the failure", pages, free())
 		}
 	}
-	if c, skipped := latest(t, dir); c.Step != 2 || len(skipped) > 0 || pages < 17 {
+	if c, skipped := newest(t, dir); c.Step != 2 || len(skipped) > 0 || pages < 17 {
 		t.Errorf("with %d pages step %d is saved, skipped %v", pages, c.Step, skipped)
 	}
 }

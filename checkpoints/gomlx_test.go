@@ -68,8 +68,9 @@ func TestLoad_TrainsAndComesBackWithGoMLX(t *testing.T) {
 	dir := t.TempDir()
 	path := gomlxtest.Must((&Saver{Dir: dir}).Save(store, 4, nil))(t)
 	ours := model.NewStore()
-	ours.SetParams(gomlxtest.Must(Open(path))(t).Params)
-	if err := gomlxtest.Must(Open(path))(t).Load(ours, nil); err != nil {
+	saved := gomlxtest.Must(openCheckpoint(path))(t)
+	ours.SetParams(saved.Params)
+	if err := saved.Load(ours, nil); err != nil {
 		t.Fatal(err)
 	}
 	if d := differ(logitsOf(t, &Model{Config: m.Config, Scope: ours.Scope("/some/vit")}, images), want); d != 0 {

@@ -27,7 +27,7 @@ type Info struct {
 	Labels  []string       `json:"labels,omitempty"` // names of the classes
 	Step    int64          `json:"step,omitempty"`   // of a checkpoint
 	Tensors []TensorInfo   `json:"tensors"`          // by name
-	Notes   []string       `json:"notes,omitempty"`  // why Import would fail without options; what Latest skipped
+	Notes   []string       `json:"notes,omitempty"`  // why Import would fail without options; what Find skipped
 }
 
 // TensorInfo is one tensor of a file.

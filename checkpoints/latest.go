@@ -71,13 +71,10 @@ func listNames(dir string) (whole, temporary []string, err error) {
 	return whole, temporary, nil
 }
 
-// Latest returns the newest intact checkpoint of a run directory, nil if there is none, and the ones it skipped: newer
-// checkpoints that are damaged, and directories that a killed process left half-written. It fails only if dir cannot be
-// read; a directory that does not exist has no checkpoint.
-//
-// A caller that gets no checkpoint but skipped ones should report it rather than silently start over.
-func Latest(dir string) (*Checkpoint, []error, error) {
-	names, temporary, err := listNames(dir)
+// latest returns the newest intact checkpoint of a directory, nil if there is none, and why it skipped newer ones. A
+// directory that does not exist has none.
+func latest(dir, kind string) (*Checkpoint, []error, error) {
+	names, temporary, err := listNames(filepath.Join(dir, kind))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -86,7 +83,7 @@ func Latest(dir string) (*Checkpoint, []error, error) {
 		skipped = append(skipped, errors.Errorf("%s skipped: incomplete: the process that wrote it ended early", path))
 	}
 	for _, path := range names {
-		c, err := Open(path)
+		c, err := openCheckpoint(path)
 		if err == nil {
 			return c, skipped, nil
 		}
@@ -95,24 +92,34 @@ func Latest(dir string) (*Checkpoint, []error, error) {
 	return nil, skipped, nil
 }
 
-// The subdirectories of a run in which training saves checkpoints; also values of Find's argument which.
+// The weights of a run: BestDir and LastDir are subdirectories of its directory, Start and Resume further values of
+// Find's argument which.
 const (
-	BestDir = "best" // the weights with the highest accuracy on the validation split
-	LastDir = "last" // the newest weights
-	// Start is another value of which: the initial weights, which are not stored. Find returns the default checkpoint,
-	// from whose seed they are drawn again.
-	Start = "start"
+	BestDir = "best"   // the weights with the highest accuracy on the validation split
+	LastDir = "last"   // the newest weights
+	Start   = "start"  // the initial weights, which are not stored: Find returns the checkpoint whose seed draws them
+	Resume  = "resume" // those to continue training with
 )
 
-// Find returns the checkpoint at a path, nil if there is none: the path itself, the newest complete checkpoint in a
-// directory of them, or a checkpoint of a run. For a run, which is BestDir, LastDir or Start; empty is the
-// best if there is one, otherwise the last. Damaged checkpoints are skipped as by [Latest]; it is an error if all are
-// damaged, or if the run has no checkpoint in which.
-func Find(path, which string) (*Checkpoint, []error, error) {
+// Find returns the checkpoint at a path, nil if there is none: the path itself, the newest intact one in a directory of
+// them, or one of a run. skipped are damaged newer ones, and directories that a killed process left half-written.
+//
+//	which        of a run
+//	"", Start    the best, without any the last
+//	BestDir      the best; an error if the run has only others
+//	LastDir      the last; an error if the run has only others
+//	Resume       the last, without an intact one the best
+//
+// It is an error if all checkpoints are damaged. With Resume it is not: a run then starts over, and reports skipped.
+func Find(path, which string) (c *Checkpoint, skipped []error, err error) {
+	kinds := kinds
 	switch which {
-	case "", BestDir, LastDir:
-	case Start:
+	case "", Start:
 		which = ""
+	case BestDir, LastDir:
+		kinds = []string{which, ""}
+	case Resume:
+		kinds = []string{LastDir, BestDir}
 	default:
 		return nil, nil, errors.Errorf("checkpoints: weights %q: want %q, %q or %q", which, BestDir, LastDir, Start)
 	}
@@ -120,23 +127,22 @@ func Find(path, which string) (*Checkpoint, []error, error) {
 		return nil, nil, nil
 	}
 	if fileExists(filepath.Join(path, manifestName)) {
-		c, err := Open(path)
+		c, err := openCheckpoint(path)
 		return c, nil, err
 	}
-	var skipped []error
 	for _, kind := range kinds {
-		if kind != "" && which != "" && kind != which {
-			continue
-		}
-		dir := filepath.Join(path, kind)
-		c, here, err := Latest(dir)
+		c, here, err := latest(path, kind)
 		skipped = append(skipped, here...)
 		if c != nil || err != nil {
 			return c, skipped, err
 		}
-		if whole, _, _ := listNames(dir); len(whole) > 0 && len(here) > 0 { // a first save that was killed leaves none
-			return nil, skipped, errors.Errorf("checkpoints: no intact checkpoint in %s: %s", dir, here[0])
+		whole, _, _ := listNames(filepath.Join(path, kind)) // a first save that was killed leaves none
+		if len(whole) > 0 && which != Resume {
+			return nil, skipped, errors.Errorf("checkpoints: no intact checkpoint in %s: %s", filepath.Join(path, kind), here[0])
 		}
+	}
+	if which == Resume {
+		return nil, skipped, nil
 	}
 	if len(skipped) > 0 {
 		return nil, skipped, errors.Errorf("checkpoints: no intact checkpoint in %s: %s", path, skipped[0])
@@ -147,7 +153,7 @@ func Find(path, which string) (*Checkpoint, []error, error) {
 	return nil, nil, nil
 }
 
-// kinds are the subdirectories that Find tries, in order; "" is the path itself.
+// kinds are the subdirectories that Find tries by default, in order; "" is the path itself.
 var kinds = []string{BestDir, LastDir, ""}
 
 // All lists the directories of all checkpoints, intact or not, that Find chooses from.

@@ -20,16 +20,9 @@ import (
 )
 
 func TestADirectoryThatDoesNotExistHasNoCheckpoint(t *testing.T) {
-	c, skipped, err := Latest(filepath.Join(t.TempDir(), "none"))
+	c, skipped, err := Find(filepath.Join(t.TempDir(), "none"), "")
 	if c != nil || len(skipped) > 0 || err != nil {
 		t.Errorf("%v, %v, %v", c, skipped, err)
-	}
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := Latest(file); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("a file in place of the directory: %v", err)
 	}
 }
 
@@ -120,7 +113,7 @@ func TestADamagedCheckpointIsSkippedWithTheReason(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(dir, "step-00000009.tmp-4"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		got, skipped := latest(t, dir)
+		got, skipped := newest(t, dir)
 		if got == nil || got.Step != 1 {
 			t.Fatalf("%s: latest %+v", c.name, got)
 		}
@@ -139,7 +132,7 @@ func TestADamagedCheckpointIsSkippedWithTheReason(t *testing.T) {
 func TestDamageBetweenOpeningAndLoadingIsFound(t *testing.T) {
 	dir := t.TempDir()
 	save(t, Saver{Dir: dir, KeepAll: true}, newStore(t, 1), 1, nil)
-	c, _ := latest(t, dir)
+	c, _ := newest(t, dir)
 	rewrite(t, filepath.Join(c.Path, variablesName), func(raw []byte) []byte { raw[len(raw)-1] ^= 1; return raw })
 	store, before := newStore(t, 2), newStore(t, 2)
 	if err := c.Load(store, nil); err == nil || !strings.Contains(err.Error(), "SHA-256") {
@@ -172,7 +165,7 @@ func TestNoMutationIsSilentlyAccepted(t *testing.T) {
 		name := names[rng.IntN(len(names))]
 		raw := campaign.Mutate(rng, original[name], original[names[rng.IntN(len(names))]])
 		putFile(t, filepath.Join(path, name), raw)
-		c, skipped := latest(t, dir)
+		c, skipped := newest(t, dir)
 		if c == nil {
 			if len(skipped) != 1 {
 				t.Fatalf("mutation %d: skipped %v", i, skipped)
@@ -209,7 +202,7 @@ func TestACheckpointOfAnotherModelIsAnErrorThatListsTheDifference(t *testing.T) 
 	create(saved, "/data/images", 2)
 	dir := t.TempDir()
 	save(t, Saver{Dir: dir, KeepAll: true}, saved, 1, nil)
-	c, _ := latest(t, dir)
+	c, _ := newest(t, dir)
 
 	other := model.NewStore()
 	create(other, "/vit/head/weights", 7, 3)

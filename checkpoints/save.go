@@ -59,7 +59,7 @@ func (s Saver) Save(store *model.Store, step int64, meta any) (path string, err 
 		return "", err
 	}
 	for _, leftover := range leftovers {
-		_ = files.removeAll(leftover) // left by a killed process; if it stays, Latest reports it
+		_ = files.removeAll(leftover) // left by a killed process; if it stays, Find reports it
 	}
 	name := dirName{step: step}
 	for slices.Contains(names, filepath.Join(dir, name.String())) {

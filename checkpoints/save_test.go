@@ -106,9 +106,9 @@ func save(t testing.TB, s Saver, store *model.Store, step int64, meta any) strin
 	return path
 }
 
-func latest(t testing.TB, dir string) (*Checkpoint, []error) {
+func newest(t testing.TB, dir string) (*Checkpoint, []error) {
 	t.Helper()
-	c, skipped, err := Latest(dir)
+	c, skipped, err := latest(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestEveryTypeComesBackBitForBit(t *testing.T) {
 	}
 	meta := progress{0.1234567890123, "a <b> & \u2028 \"c\"\n"}
 	save(t, Saver{Dir: dir, Omit: isData}, want, 123, meta)
-	c, skipped := latest(t, dir)
+	c, skipped := newest(t, dir)
 	if c == nil || len(skipped) > 0 || c.Step != 123 || filepath.Base(c.Path) != "step-00000123" {
 		t.Fatalf("latest: %+v, skipped %v", c, skipped)
 	}
@@ -188,7 +188,7 @@ func TestHyperparametersComeBackWithTheirTypes(t *testing.T) {
 	store := model.NewStore()
 	store.SetParams(want)
 	save(t, Saver{Dir: dir, KeepAll: true}, store, 0, nil)
-	c, _ := latest(t, dir)
+	c, _ := newest(t, dir)
 	if !reflect.DeepEqual(c.Params, want) {
 		t.Errorf("got %#v\nwant %#v", c.Params, want)
 	}
@@ -200,7 +200,7 @@ func TestHyperparametersComeBackWithTheirTypes(t *testing.T) {
 
 	store.SetParam("/nan", math.NaN())
 	save(t, Saver{Dir: dir, KeepAll: true}, store, 1, nil)
-	if c, _ := latest(t, dir); !math.IsNaN(c.Params["/nan"].(float64)) {
+	if c, _ := newest(t, dir); !math.IsNaN(c.Params["/nan"].(float64)) {
 		t.Errorf("NaN came back as %v", c.Params["/nan"])
 	}
 }
@@ -271,7 +271,7 @@ func TestWhatIsTooLongToReadIsNotSaved(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if c, skipped := latest(t, dir); c == nil || len(skipped) > 0 || len(c.Params["/text"].(string)) != lengths[0] {
+		if c, skipped := newest(t, dir); c == nil || len(skipped) > 0 || len(c.Params["/text"].(string)) != lengths[0] {
 			t.Errorf("%s of %d bytes are not read: %v", name, maxSmall, skipped)
 		}
 		longer := lengths
@@ -316,7 +316,7 @@ func TestOnlyOlderCheckpointsOfOursAreRemoved(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("left %q, want %q", got, want)
 	}
-	c, skipped := latest(t, dir)
+	c, skipped := newest(t, dir)
 	if c == nil || c.Step != 123456789 || len(skipped) != 0 {
 		t.Errorf("latest %+v, skipped %v", c, skipped)
 	}

@@ -31,7 +31,7 @@ import (
 func TestAStoreWithVariablesIsLoadedOnlyWithTheSameOnes(t *testing.T) {
 	dir := t.TempDir()
 	save(t, Saver{Dir: dir}, newStore(t, 1), 3, nil)
-	c, _ := latest(t, dir)
+	c, _ := newest(t, dir)
 	for _, extra := range []int{0, 1, 2, 3} {
 		for _, seeded := range []bool{false, true} {
 			store := model.NewStore()
@@ -272,7 +272,7 @@ func TestADirectoryThatCannotBeUsedIsNamed(t *testing.T) {
 	inspect := func(path string) error { _, err := Inspect(path, ImportOptions{}); return err }
 	all := func(path string) error { _, err := All(path); return err }
 	find := func(path string) error { _, _, err := Find(path, ""); return err }
-	open := func(path string) error { _, err := Open(path); return err }
+	open := func(path string) error { _, err := openCheckpoint(path); return err }
 	for _, c := range []struct {
 		do         func(string) error
 		path, want string

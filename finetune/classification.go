@@ -429,7 +429,10 @@ func (c *classification) best() (*checkpoints.Checkpoint, error) {
 	if c.Weights == checkpoints.LastDir || c.Run.Dir == "" || c.held.set == nil {
 		return nil, nil
 	}
-	best, _, err := checkpoints.Latest(filepath.Join(c.Run.Dir, checkpoints.BestDir))
+	best, _, err := checkpoints.Find(c.Run.Dir, "")
+	if best != nil && best.Kind != checkpoints.BestDir {
+		best = nil
+	}
 	return best, err
 }
 

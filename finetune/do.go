@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
@@ -97,12 +96,12 @@ func (run Run) findSource() (*initialModel, error) {
 	return source, err
 }
 
-// begunFrom returns the source in the run directory's last checkpoint, nil if there is none.
+// begunFrom returns the source in the checkpoint that the run continues from, nil if there is none.
 func (run Run) begunFrom() *initialModel {
 	if run.Dir == "" {
 		return nil
 	}
-	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, checkpoints.LastDir))
+	last, _, err := checkpoints.Find(run.Dir, checkpoints.Resume)
 	if err != nil || last == nil {
 		return nil // resume returns the error
 	}

@@ -62,7 +62,10 @@ func reopened(t *testing.T, m *Model) {
 		t.Fatal(err)
 	}
 	path := gomlxtest.Must(checkpoints.Saver{Dir: filepath.Join(dir, "ours")}.Save(m.Store(), 3, struct{}{}))(t)
-	ours := gomlxtest.Must(checkpoints.Open(path))(t)
+	ours, _, err := checkpoints.Find(path, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for what, load := range map[string]func(*model.Store) error{
 		"gomlx": func(s *model.Store) error {
 			_, err := checkpoint.Build(s).Dir(filepath.Join(dir, "theirs")).Immediate().Done()

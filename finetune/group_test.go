@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"sync"
@@ -218,7 +217,7 @@ func TestASignalToOneProcessEndsAllAtOneStepAndOneProcessResumes(t *testing.T) {
 			t.Errorf("process %d: %v", rank, err)
 		}
 	}
-	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, checkpoints.LastDir))
+	last, _, err := checkpoints.Find(run.Dir, checkpoints.LastDir)
 	if err != nil || last.Step != 7 {
 		t.Fatalf("%v, %v, want a checkpoint of step 7", last, err)
 	}

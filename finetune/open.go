@@ -3,6 +3,7 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -85,10 +86,7 @@ func (o Opened) String() string {
 // openedRun describes a checkpoint of a run.
 func openedRun(run *checkpoints.Checkpoint) Opened {
 	o := Opened{Path: run.Path, Format: "checkpoint", SHA256: run.SHA256}
-	o.Weights = report.Weights{Name: "chosen by path", Step: int(run.Step)}
-	if kind := filepath.Base(filepath.Dir(run.Path)); kind == checkpoints.BestDir || kind == checkpoints.LastDir {
-		o.Weights.Name = kind
-	}
+	o.Weights = report.Weights{Name: cmp.Or(run.Kind, "chosen by path"), Step: int(run.Step)}
 	return o
 }
 

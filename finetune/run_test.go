@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -265,7 +264,7 @@ func TestADivergedRunIsStoppedAndNotSaved(t *testing.T) {
 		!strings.Contains(err.Error(), "about step 2:") {
 		t.Errorf("want an error about divergence in the second step, got %v", err)
 	}
-	if last, _, err := checkpoints.Latest(filepath.Join(run.Dir, checkpoints.LastDir)); err != nil || last != nil {
+	if last, _, err := checkpoints.Find(run.Dir, checkpoints.LastDir); err != nil || last != nil {
 		t.Errorf("a diverged state is saved: %v, %v", last, err)
 	}
 }

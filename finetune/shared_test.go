@@ -152,7 +152,7 @@ func (m *Model) weights(tb testing.TB, root string) map[string][]float64 {
 // latest is the newest checkpoint of a kind in a run's directory.
 func latest(t *testing.T, dir, kind string) *checkpoints.Checkpoint {
 	t.Helper()
-	c, _, err := checkpoints.Latest(filepath.Join(dir, kind))
+	c, _, err := checkpoints.Find(dir, kind)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ var program = programtest.Program{Name: "wepe train"}
 // lastVariables returns the variables of the newest checkpoint of a run, and its step; nil before the first.
 func lastVariables(t *testing.T, run string) (content []byte, step int64) {
 	t.Helper()
-	checkpoint, _, err := checkpoints.Latest(filepath.Join(run, "last"))
+	checkpoint, _, err := checkpoints.Find(run, checkpoints.LastDir)
 	if err != nil || checkpoint == nil {
 		return nil, 0
 	}

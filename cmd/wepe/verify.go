@@ -156,9 +156,13 @@ func (o *verification) files(c *cobra.Command, path string) error {
 		damaged := 0
 		for _, checkpoint := range all {
 			line := checkpoint + ": intact"
-			if _, err := checkpoints.Open(checkpoint); err != nil {
+			switch found, _, err := checkpoints.Find(checkpoint, ""); {
+			case err != nil:
 				damaged++
 				line = fmt.Sprintf("%s: %v", checkpoint, err)
+			case found == nil:
+				damaged++
+				line = checkpoint + ": incomplete"
 			}
 			lines = append(lines, line)
 		}

@@ -126,7 +126,7 @@ func finished(t *testing.T, run Run) (m *Model, variables []byte, rows report.Ro
 		t.Fatal(err)
 	}
 	t.Cleanup(m.Finalize)
-	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, checkpoints.LastDir))
+	last, _, err := checkpoints.Find(run.Dir, checkpoints.LastDir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -160,28 +160,19 @@ func (t *Trainer) resume() error {
 	if t.Dir == "" {
 		return t.Task.Start()
 	}
-	var checkpoint *checkpoints.Checkpoint
-	lost := false
-	for _, kind := range []string{checkpoints.LastDir, checkpoints.BestDir} {
-		found, skipped, err := checkpoints.Latest(filepath.Join(t.Dir, kind))
-		if err != nil {
-			return err
-		}
-		for _, s := range skipped {
-			t.Logger.Warn("checkpoint skipped", "error", s)
-			lost = true
-		}
-		if checkpoint = found; found != nil {
-			break
-		}
+	checkpoint, skipped, err := checkpoints.Find(t.Dir, checkpoints.Resume)
+	if err != nil {
+		return err
+	}
+	for _, s := range skipped {
+		t.Logger.Warn("checkpoint skipped", "error", s)
 	}
 	if checkpoint == nil {
-		if lost {
+		if len(skipped) > 0 {
 			t.Logger.Warn("no checkpoint is intact: starting at step 0")
 		}
 		return t.Task.Start()
 	}
-	var err error
 	if t.course, err = t.Task.Load(checkpoint); err != nil {
 		return err
 	}

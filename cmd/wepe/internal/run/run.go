@@ -210,7 +210,7 @@ func OfStudy(dir string) bool {
 
 // Recover is Read for a run from a version without run.json: its newest checkpoint has all but the data.
 func Recover(dir string) (d Description, err error) {
-	c, _, err := checkpoints.Latest(filepath.Join(dir, checkpoints.LastDir))
+	c, _, err := checkpoints.Find(dir, checkpoints.Resume)
 	if err != nil {
 		return d, err
 	}
@@ -293,26 +293,20 @@ func Origin(ctx context.Context, path, weights string) (chosen, line string, err
 	if path, err = Local(ctx, path); err != nil {
 		return "", "", err
 	}
-	for _, kind := range []string{weights, checkpoints.BestDir, checkpoints.LastDir} {
-		dir := filepath.Join(path, kind)
-		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			continue
-		}
-		c, _, err := checkpoints.Find(dir, "")
-		if err != nil {
-			return "", "", err
-		}
-		if c == nil {
-			continue
-		}
-		line = fmt.Sprintf("%s, step %d", kind, c.Step)
-		if kind != weights {
+	which := weights
+	if weights == checkpoints.BestDir { // the default: the last of a run without validation
+		which = ""
+	}
+	c, _, err := checkpoints.Find(path, which)
+	if err != nil || c == nil {
+		return path, "", err
+	}
+	line = fmt.Sprintf("step %d", c.Step)
+	if dir := filepath.Dir(c.Path); filepath.Dir(dir) == filepath.Clean(path) {
+		path, line = dir, c.Kind+", "+line
+		if c.Kind != weights {
 			line += ", there are no " + weights + " weights"
 		}
-		return dir, line, nil
-	}
-	if c, _, err := checkpoints.Find(path, ""); err == nil && c != nil {
-		line = fmt.Sprintf("step %d", c.Step)
 	}
 	return path, line, nil
 }
