@@ -45,7 +45,7 @@ type attention struct {
 // two vectors.
 func (s *subject) prediction() []float64 {
 	from := make([]float64, s.grid.tokens())
-	weights := s.model.Recipe.Model.WithDefaults().PoolWeights(s.grid.patches(), len(from))
+	weights := s.model.Recipe.Model.PoolWeights(s.grid.patches(), len(from))
 	for i, w := range weights {
 		from[i%len(from)] += float64(w) * float64(len(from)) / float64(len(weights))
 	}

@@ -284,8 +284,8 @@ func TestTheNumberOfImagesFollowsFromTheSizeOfTheModel(t *testing.T) {
 		{"deep", 224, 768, 48, 16, 1000, 2, 2, 72, 111, 1000},               // a large model
 		{"a thin one of many tokens", 2048, 4, 1, 1, 1000, 1, 1, 7, 256, 7}, // 16385²
 	} {
-		config := vit.Config{ImageRows: c.side, ImageCols: c.side, PatchSize: 16, Width: c.width, Depth: c.depth,
-			Heads: c.heads, Classes: 3, Position: "learned"}.WithDefaults()
+		config := gomlxtest.Resolved(vit.Config{ImageRows: c.side, ImageCols: c.side, PatchSize: 16, Width: c.width, Depth: c.depth,
+			Heads: c.heads, Classes: 3, Position: "learned"})
 		s := &subject{model: &finetune.Model{Recipe: finetune.Recipe{Model: config}},
 			Images: &data.Memory{Info: data.Info{Labels: make([]int32, c.images)}},
 			grid:   grid{Rows: config.Rows(), Cols: config.Cols(), Prefix: config.Prefix()}}

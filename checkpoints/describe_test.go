@@ -190,8 +190,8 @@ func TestAFileThatCannotBeAModelSaysWhyInOneLine(t *testing.T) {
 
 // Weights of timm without a config.json: the architecture says all but the grid.
 func TestTheGridOfWeightsWithoutAConfigIsThatOfTheOptions(t *testing.T) {
-	c := vit.Config{ImageRows: 48, ImageCols: 80, PatchSize: 16, Width: 64, Depth: 6, Heads: 2, MLPDim: 192, Classes: 3,
-		Position: "learned"}.WithDefaults() // timm's test_vit
+	c := gomlxtest.Resolved(vit.Config{ImageRows: 48, ImageCols: 80, PatchSize: 16, Width: 64, Depth: 6, Heads: 2, MLPDim: 192, Classes: 3,
+		Position: "learned"}) // timm's test_vit
 	file := put(t, timm, made(timm, c), "")
 	m := imported(t, file, ImportOptions{Hints: Hints{Architecture: "test_vit", Grid: gridSize{3, 5}}})
 	if m.Config != c {

@@ -99,8 +99,8 @@ func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o Expo
 	if o.files == nil {
 		o.files = osFiles{}
 	}
-	c = c.WithDefaults()
-	if err := c.Validate(); err != nil {
+	c, err := c.Resolve()
+	if err != nil {
 		return nil, err
 	}
 	e := &export{ExportOptions: o, backend: backend, store: scope.Store(), scope: scope.Scope(), config: c,

@@ -131,8 +131,8 @@ func stirred(t testing.TB, c vit.Config, params map[string]any) *model.Store {
 
 // ownViT is a model of unequal sizes on a grid of 3×5 whose heads fit every encoding.
 func ownViT(position string) vit.Config {
-	return vit.Config{ImageRows: 6, ImageCols: 10, Channels: 3, PatchSize: 2, Width: 48, Depth: 2, Heads: 3, MLPDim: 29,
-		Classes: 7, Position: position}.WithDefaults()
+	return gomlxtest.Resolved(vit.Config{ImageRows: 6, ImageCols: 10, Channels: 3, PatchSize: 2, Width: 48, Depth: 2, Heads: 3, MLPDim: 29,
+		Classes: 7, Position: position})
 }
 
 func TestTheCardDescribesTheModelAndItsPixels(t *testing.T) {

@@ -130,15 +130,13 @@ func (f *family) read(values map[string]any, head bool) (*foreign, error) {
 	if m.config.MLPDim < 1 { // whose default is 4·width in this library
 		return nil, errors.New("the MLP has no hidden units")
 	}
-	c := m.config.WithDefaults()
+	c := &m.config
 	grid := gridSize{m.image[0] / c.PatchSize, m.image[1] / c.PatchSize}
 	c.ImageRows, c.ImageCols = grid[0]*c.PatchSize, grid[1]*c.PatchSize
-	c.Classes = 1 // validate without a head
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	m.config = c
-	return m, nil
+	c.Classes = 1 // of a model without a head
+	var err error
+	m.config, err = c.Resolve()
+	return m, err
 }
 
 // about prefixes an error with the entry that it concerns: "rope_theta" is "x", want a number.
@@ -228,7 +226,6 @@ func (m *foreign) differences(out map[string]any) (lost []string, err error) {
 	}
 	m.entries = back.entries
 	of := func(c vit.Config) map[string]any {
-		c = c.WithDefaults()
 		if c.Prefix() == c.Registers || c.Encoding()[0].Kind != position.Additive {
 			c.PatchPositions = false
 		}

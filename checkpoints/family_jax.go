@@ -78,13 +78,13 @@ func (w *weights) describeJAX(config strictjson.Object, options ImportOptions) (
 	if err := w.gridOfTable(&d, dims(positionPath, 3)[1], grid, options); err != nil {
 		return d, err
 	}
-	checked := c.WithDefaults()
-	checked.Classes = max(checked.Classes, 1) // validate without a head
-	if err := checked.Validate(); err != nil {
+	classes := c.Classes
+	c.Classes = max(classes, 1) // of a model without a head
+	var err error
+	if *c, err = c.Resolve(); err != nil {
 		return d, &formatError{File: w.path, Reason: err.Error()}
 	}
-	checked.Classes = c.Classes
-	*c = checked
+	c.Classes = classes
 	return d, nil
 }
 

@@ -385,8 +385,8 @@ func TestTheNormsAndActivationsOfTimmHaveOneName(t *testing.T) {
 // The defaults of transformers' ViTConfig.
 func TestNullInAConfigIsTheDefault(t *testing.T) {
 	got := gomlxtest.Must(hfViT.read(map[string]any{"hidden_act": nil, "hidden_size": nil, "image_size": nil}, true))(t)
-	want := vit.Config{ImageRows: 224, ImageCols: 224, PatchSize: 16, Channels: 3, Width: 768, Depth: 12, Heads: 12,
-		MLPDim: 3072, Classes: 1, Epsilon: 1e-12, Position: "learned"}.WithDefaults()
+	want := gomlxtest.Resolved(vit.Config{ImageRows: 224, ImageCols: 224, PatchSize: 16, Channels: 3, Width: 768, Depth: 12, Heads: 12,
+		MLPDim: 3072, Classes: 1, Epsilon: 1e-12, Position: "learned"})
 	if got.config != want {
 		t.Errorf("%+v, want %+v", got.config, want)
 	}

@@ -49,7 +49,6 @@ func forward(backend compute.Backend, store *model.Store, scope string, c vit.Co
 
 // Noise returns images of standard normal noise, float32 [n, rows, cols, channels], the same for equal seeds.
 func Noise(c vit.Config, n int, seed uint64) *tensors.Tensor {
-	c = c.WithDefaults()
 	rng := rand.New(rand.NewPCG(seed, 0))
 	flat := make([]float32, n*c.ImageRows*c.ImageCols*c.Channels)
 	for i := range flat {

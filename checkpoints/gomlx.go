@@ -71,7 +71,7 @@ func Load(backend compute.Backend, scope *model.Scope, path string, o Options) (
 	if o.Change != nil {
 		o.Change(&m.Config)
 	}
-	if err := m.Config.Validate(); err != nil {
+	if m.Config, err = m.Config.Resolve(); err != nil {
 		return nil, errors.WithMessage(err, "checkpoints: options")
 	}
 	encoding, old := m.Config.Encoding(), from.Config.Encoding()

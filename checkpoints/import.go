@@ -332,7 +332,7 @@ func (v named) take(found described, foreign, ours []float32) {
 func (m *Imported) Resize(rows, cols int, kind string) (line string, err error) {
 	from, old := gridSize{m.Config.Rows(), m.Config.Cols()}, m.Config
 	m.Config.ImageRows, m.Config.ImageCols = rows, cols
-	if err := m.Config.Validate(); err != nil {
+	if m.Config, err = m.Config.Resolve(); err != nil {
 		return "", err
 	}
 	to := gridSize{m.Config.Rows(), m.Config.Cols()}

@@ -142,11 +142,11 @@ func TestTheFixturesAreOneModelInThreeFormats(t *testing.T) {
 			if format == formatHF {
 				fixtures.JSON(t, set, "config.json", &config)
 			}
-			wanted := vit.Config{
+			wanted := gomlxtest.Resolved(vit.Config{
 				ImageRows: want.ImgSize[0], ImageCols: want.ImgSize[1], PatchSize: want.Patch, Width: want.Width,
 				Depth: want.Depth, Heads: want.Heads, MLPDim: int(want.MLPRatio * float64(want.Width)),
 				Classes: want.Classes, Position: "learned", Epsilon: config.Epsilon,
-			}.WithDefaults()
+			})
 			if m.Config != wanted {
 				t.Errorf("%s: %+v, want %+v", path, m.Config, wanted)
 			}

@@ -165,7 +165,8 @@ func (i *Info) String() string {
 // optionsOf names the options in which a model differs from a plain ViT.
 func optionsOf(c vit.Config) (options []string) {
 	fields, _ := asJSON(c)
-	plain, _ := asJSON(vit.Config{}.WithDefaults())
+	defaults, _ := vit.Config{}.Resolve()
+	plain, _ := asJSON(defaults)
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		if _, size := plain[key]; size {
 			continue

@@ -14,7 +14,9 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/internal/campaign"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/strictjson"
+	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
 )
 
@@ -154,7 +156,7 @@ func fuzzConfig(t *testing.T, config strictjson.Object) {
 	}
 	for _, f := range families {
 		m, err := f.read(fields, true)
-		if accepted(t, err, false) && m.config.Validate() != nil {
+		if accepted(t, err, false) && !sound(m.config) {
 			t.Errorf("%s is read as %+v", f.class, m.config)
 		}
 	}
@@ -169,10 +171,15 @@ func fuzzConfig(t *testing.T, config strictjson.Object) {
 	}
 }
 
+func sound(c vit.Config) bool {
+	_, err := c.Resolve()
+	return err == nil
+}
+
 // An accepted config describes a model that could be built.
 func fuzzNative(t *testing.T, config strictjson.Object) {
 	found, err := describeNative(config)
-	if accepted(t, err, false) && (found.config.Validate() != nil || found.config != found.config.WithDefaults()) {
+	if accepted(t, err, false) && (!sound(found.config) || found.config != gomlxtest.Resolved(found.config)) {
 		t.Errorf("%+v", found.config)
 	}
 	for name := range found.params {

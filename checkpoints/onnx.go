@@ -97,7 +97,9 @@ func ONNXLogits(file string, c vit.Config, images *tensors.Tensor) ([]float32, e
 	if err != nil {
 		return nil, err
 	}
-	c = c.WithDefaults()
+	if c, err = c.Resolve(); err != nil {
+		return nil, err
+	}
 	size := c.ImageRows * c.ImageCols
 	if images.Rank() != 4 || len(flat) != images.Shape().Dim(0)*size*c.Channels {
 		return nil, errors.Errorf("checkpoints: images are %s, the model wants [batch, %d, %d, %d]", images.Shape(),

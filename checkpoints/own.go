@@ -61,8 +61,7 @@ func describeNative(o strictjson.Object) (d described, err error) {
 	if err := strictjson.Decode(o["model"], &d.config); err != nil {
 		return d, errors.WithMessage(err, "model")
 	}
-	d.config = d.config.WithDefaults()
-	if err := d.config.Validate(); err != nil {
+	if d.config, err = d.config.Resolve(); err != nil {
 		return d, errors.WithMessage(err, "model")
 	}
 	var params []param
@@ -135,7 +134,8 @@ func (w *weights) describeRun() (d described, err error) {
 	if d.run.Recipe.Model.Width == 0 {
 		return refuse("its meta does not say what model it is of")
 	}
-	d.config = d.run.Recipe.Model.WithDefaults()
+	config, wrong := d.run.Recipe.Model.Resolve()
+	d.config = config
 	for path, value := range w.run.Params {
 		name := strings.TrimPrefix(path, model.RootScopePath)
 		if _, err := position.Retired(d.config.Position, name, value); err != nil {
@@ -148,8 +148,8 @@ func (w *weights) describeRun() (d described, err error) {
 	if kind := d.run.Recipe.Architecture; kind != "" {
 		return refuse("its model is no ViT but a %s of these sizes", kind)
 	}
-	if err := d.config.Validate(); err != nil {
-		return refuse("%v", err)
+	if wrong != nil {
+		return refuse("%v", wrong)
 	}
 	if n := len(d.run.Classes); n != d.config.Classes {
 		return refuse("%d names for %d classes", n, d.config.Classes)

@@ -119,8 +119,8 @@ func configOf(n naming, c vit.Config) string {
 }
 
 // smallViT has sizes that differ wherever a swap could be missed, and more than ten blocks.
-var smallViT = vit.Config{ImageRows: 6, ImageCols: 10, Channels: 3, PatchSize: 2, Width: 14, Depth: 11, Heads: 7,
-	MLPDim: 5, Classes: 13, Position: "learned"}.WithDefaults()
+var smallViT = gomlxtest.Resolved(vit.Config{ImageRows: 6, ImageCols: 10, Channels: 3, PatchSize: 2, Width: 14, Depth: 11, Heads: 7,
+	MLPDim: 5, Classes: 13, Position: "learned"})
 
 var (
 	hf, hfBase, timm, jax = allNamings[0], allNamings[1], allNamings[2], allNamings[3]

@@ -50,7 +50,7 @@ type Backbone struct {
 func (b Backbone) WithDefaults() Backbone {
 	b.Position = resampled(cmp.Or(b.Position, grid2d))
 	b.Pool, b.ClassToken, b.Registers, b.RegisterPositions = "mean", false, 0, false // only patch tokens
-	b.Config = b.Config.WithDefaults()
+	b.Config, _ = b.Config.Resolve()                                                 // Validate has the error
 	b.Window = cmp.Or(b.Window, 14)
 	if b.Global == nil {
 		for i := 1; i <= 4; i++ {
@@ -68,7 +68,7 @@ func (b Backbone) WithDefaults() Backbone {
 // Validate reports what is wrong with b, in one line that names the field.
 func (b Backbone) Validate() error {
 	b = b.WithDefaults()
-	if err := b.Config.Validate(); err != nil {
+	if _, err := b.Config.Resolve(); err != nil {
 		return err
 	}
 	if b.PreNorm {

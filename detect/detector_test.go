@@ -373,8 +373,8 @@ func TestVariablesOfAnotherModelAreAnErrorOfEveryProgram(t *testing.T) {
 // A ViT without a class token computes the same as a backbone without windows that has loaded its variables.
 func TestTheBackboneLoadsTheWeightsOfAViT(t *testing.T) {
 	for _, position := range []string{"learned", "learned+rope-mixed", "wepe", "factorized+alibi2d", "learned+cpe"} {
-		v := vit.Config{ImageRows: 24, ImageCols: 40, PatchSize: 8, Width: 32, Depth: 2, Heads: 4, MLPDim: 48, Classes: 3,
-			Pool: "mean", Position: position}.WithDefaults()
+		v := gomlxtest.Resolved(vit.Config{ImageRows: 24, ImageCols: 40, PatchSize: 8, Width: 32, Depth: 2, Heads: 4, MLPDim: 48, Classes: 3,
+			Pool: "mean", Position: position})
 		store := gomlxtest.Seeded(t, 11)
 		images := gomlxtest.Noise(2, 24, 40, 3)
 		want := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
@@ -408,8 +408,8 @@ func below(t *testing.T, store *model.Store, scope string) map[string]*tensors.T
 // The windows of 2 extend beyond the 3×5 grid: tokens without a position fill them.
 func TestABackboneOfADistilledViTHasPositionsForItsPatchesOnly(t *testing.T) {
 	gomlxtest.OnGo(t)
-	v := vit.Config{ImageRows: 24, ImageCols: 40, PatchSize: 8, Width: 32, Depth: 2, Heads: 4, MLPDim: 48, Classes: 3,
-		Position: "learned", Pool: "class+register", ClassToken: true, Registers: 1, RegisterPositions: true}.WithDefaults()
+	v := gomlxtest.Resolved(vit.Config{ImageRows: 24, ImageCols: 40, PatchSize: 8, Width: 32, Depth: 2, Heads: 4, MLPDim: 48, Classes: 3,
+		Position: "learned", Pool: "class+register", ClassToken: true, Registers: 1, RegisterPositions: true})
 	store := gomlxtest.Seeded(t, 11)
 	gomlxtest.Build(t, store, func(s *model.Scope, in []*Node) []*Node {
 		return []*Node{v.Logits(s.In("vit"), in[0])}
@@ -440,8 +440,8 @@ func TestABackboneOfADistilledViTHasPositionsForItsPatchesOnly(t *testing.T) {
 
 // The vector of the class token has no place in the backbone; the hyperparameters of the encoding have.
 func TestTheBackboneLoadsAnEncodingWithItsHyperparametersButNoClassToken(t *testing.T) {
-	v := vit.Config{ImageRows: 24, ImageCols: 40, PatchSize: 8, Width: 32, Depth: 2, Heads: 4, MLPDim: 48, Classes: 3,
-		Position: "wepe", LayerScale: 0.5}.WithDefaults()
+	v := gomlxtest.Resolved(vit.Config{ImageRows: 24, ImageCols: 40, PatchSize: 8, Width: 32, Depth: 2, Heads: 4, MLPDim: 48, Classes: 3,
+		Position: "wepe", LayerScale: 0.5})
 	params := map[string]any{"wepe_alpha_u": 0.25}
 	store := gomlxtest.Seeded(t, 11)
 	store.SetParams(params)
@@ -474,8 +474,8 @@ func TestTheBackboneLoadsAnEncodingWithItsHyperparametersButNoClassToken(t *test
 
 func TestAViTThatDoesNotFitIsRefused(t *testing.T) {
 	gomlxtest.OnGo(t)
-	v := vit.Config{ImageRows: 24, ImageCols: 40, PatchSize: 8, Width: 32, Depth: 2, Heads: 4, MLPDim: 48, Classes: 3,
-		Position: "learned"}.WithDefaults() // with a class token
+	v := gomlxtest.Resolved(vit.Config{ImageRows: 24, ImageCols: 40, PatchSize: 8, Width: 32, Depth: 2, Heads: 4, MLPDim: 48, Classes: 3,
+		Position: "learned"}) // with a class token
 	store := gomlxtest.Seeded(t, 11)
 	gomlxtest.Build(t, store, func(s *model.Scope, in []*Node) []*Node {
 		return []*Node{v.Logits(s.In("vit"), in[0])}

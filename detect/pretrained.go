@@ -17,7 +17,6 @@ import (
 // FromViT returns a backbone with a ViT's configuration for images of rows × cols pixels. A learned position table
 // becomes "grid2d", which is resampled; other encodings are unchanged. Set Classes afterwards: it is the ViT's.
 func FromViT(v vit.Config, rows, cols int) Backbone {
-	v = v.WithDefaults()
 	b := Backbone{Config: v, PositionRows: v.Rows(), PositionCols: v.Cols()}
 	b.ImageRows, b.ImageCols = rows, cols
 	return b.WithDefaults()
@@ -48,7 +47,10 @@ const (
 // used. Variables that the backbone lacks are skipped: class token, registers, final norm and head, and the positions
 // if it has another encoding.
 func (d *Detector) LoadBackbone(from vit.Config, params map[string]any, variables map[string]*tensors.Tensor) error {
-	from = from.WithDefaults()
+	from, err := from.Resolve()
+	if err != nil {
+		return err
+	}
 	b := d.Config.Backbone
 	for _, f := range []struct {
 		name        string

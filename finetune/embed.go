@@ -107,7 +107,6 @@ func (m *Model) Fingerprint() (string, error) {
 
 // featuresOf splits the tokens [prefix+Rows·Cols, width] of an image.
 func featuresOf(c vit.Config, tokens []float32) Features {
-	c = c.WithDefaults()
 	f := Features{Mean: make([]float32, c.Width), Patches: tokens[c.Prefix()*c.Width:], Rows: c.Rows(), Cols: c.Cols()}
 	if c.Prefix() > c.Registers {
 		f.Class = tokens[:c.Width]

@@ -222,7 +222,6 @@ const DHVT = "dhvt"
 
 // network is the network of a recipe: a vit.Config or a dhvt.Config.
 type network interface {
-	Validate() error
 	Logits(scope *model.Scope, images *Node) *Node
 }
 
@@ -230,7 +229,7 @@ type network interface {
 func networkOf(architecture string, sizes vit.Config) (network, error) {
 	switch architecture {
 	case "":
-		return sizes, nil
+		return sizes.Resolve()
 	case DHVT:
 		return dhvt.FromViT(sizes)
 	}

@@ -90,7 +90,7 @@ type Recipe struct {
 //	−t·log σ(x) − (1−t)·log(1−σ(x)),   t = 1 for a soft target above 0
 const lossBCE = "bce"
 
-// WithDefaults returns r with defaults for its zero fields, its model's by vit.Config.WithDefaults:
+// WithDefaults returns r with defaults for its zero fields, its model's by vit.Config.Resolve:
 //
 //	accumulate        1
 //	eval_epochs       1, or eval_steps a tenth of steps
@@ -107,7 +107,7 @@ func (r Recipe) WithDefaults() Recipe {
 	r.EvalBatchSize = cmp.Or(r.EvalBatchSize, r.BatchSize)
 	r.ValidationPart = cmp.Or(r.ValidationPart, 0.1)
 	r.Optimizer = r.Optimizer.WithDefaults()
-	r.Model = r.Model.WithDefaults()
+	r.Model, _ = r.Model.Resolve() // Validate has the error
 	return r
 }
 
@@ -208,11 +208,7 @@ func (r Recipe) Validate() error {
 			return err
 		}
 	}
-	net, err := networkOf(r.Architecture, r.Model)
-	if err != nil {
-		return err
-	}
-	if err := net.Validate(); err != nil {
+	if _, err := networkOf(r.Architecture, r.Model); err != nil {
 		return err
 	}
 	if err := validateAspect(r.Aspect, r.Augment, r.Model); err != nil {

@@ -76,8 +76,9 @@ var ownFields = []string{"ImageRows", "ImageCols", "Classes", "Position", "Dropo
 
 // adopt sets what the source determines, the network and its normalization, and refuses a recipe that contradicts it.
 func (r Recipe) adopt(s *initialModel) (Recipe, error) {
-	m, c := &r.Model, s.Model.WithDefaults()
-	if c.PatchSize < 1 { // in a damaged row
+	m := &r.Model
+	c, _ := s.Model.Resolve() // a row may lack some fields
+	if c.PatchSize < 1 {      // in a damaged row
 		return r, fmt.Errorf("finetune: checkpoint %s has patches of %d pixels", s.Path, c.PatchSize)
 	}
 	fields, its := reflect.ValueOf(m).Elem(), reflect.ValueOf(c)

@@ -49,7 +49,7 @@ func newServed(m *finetune.Model) (*served, error) {
 // describe fills the card.
 func (s *served) describe() (err error) {
 	r := s.m.Recipe
-	c := r.Model.WithDefaults()
+	c := r.Model
 	preprocessing, err := s.m.Preprocessing()
 	if err != nil {
 		return fmt.Errorf("serve: %w", err)

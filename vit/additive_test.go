@@ -45,8 +45,8 @@ func testFactorizedEqualsNaFlexViT(t *testing.T) {
 			f.AllUsed("")
 			f.Store.SetParams(map[string]any{"factorized_rows": m.Grid[0], "factorized_cols": m.Grid[1],
 				"factorized_aspect": form == "aspect"})
-			c := Config{ImageRows: grid[0] * m.Patch, ImageCols: grid[1] * m.Patch, PatchSize: m.Patch, Width: m.Width, Depth: 1,
-				Heads: 1, Classes: 1, Registers: m.Registers, PatchPositions: true, Position: "factorized"}.WithDefaults()
+			c := gomlxtest.Resolved(Config{ImageRows: grid[0] * m.Patch, ImageCols: grid[1] * m.Patch, PatchSize: m.Patch, Width: m.Width, Depth: 1,
+				Heads: 1, Classes: 1, Registers: m.Registers, PatchPositions: true, Position: "factorized"})
 			p := fmt.Sprintf("grid%dx%d.", grid[0], grid[1])
 			weight := want[p+"grad_in.tokens"]
 			images := want[p+"images_nhwc"]

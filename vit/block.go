@@ -41,8 +41,8 @@ type Around struct {
 }
 
 // Block is a pre-norm encoder block on x [batch, tokens, width], the index-th of c.Depth: x += attention(norm(x)), then
-// x += mlp(norm(x)), each branch times its LayerScale. Other networks use it with their own Around. c must have its
-// defaults.
+// x += mlp(norm(x)), each branch times its LayerScale. Other networks use it with their own Around. c is
+// resolved.
 func (c Config) Block(scope *model.Scope, x *Node, around Around, index int, attentionWeights bool) BlockTrace {
 	var t BlockTrace
 	t.Norm1 = c.norm(scope.In("norm1"), x)

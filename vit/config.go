@@ -25,6 +25,8 @@ var configCode string
 
 var _ = setting.Describe(configCode)
 
+const defaultPosition = "wepe"
+
 // Values of Config.Pool.
 const (
 	poolClass         = "class"
@@ -135,7 +137,7 @@ func Variant(name string) (Config, error) {
 				ImageRows: 224, ImageCols: 224, PatchSize: patchSize,
 				Width: v.width, Depth: v.depth, Heads: v.heads, MLPDim: v.mlpDim,
 				Classes: 1000,
-			}.WithDefaults(), nil
+			}.Resolve()
 		}
 	}
 	return Config{}, fmt.Errorf("vit: unknown model %q: want SIZE/PATCH with SIZE one of %s, as in Ti/16",
@@ -151,21 +153,30 @@ func sizes() []string {
 	return names
 }
 
-// WithDefaults returns c with every zero field that has a default filled in.
-func (c Config) WithDefaults() Config {
+// Resolve returns c with every zero field that has a default filled in, and an error, in one line, that names the first
+// field that is wrong. A configuration is resolved once, where it comes from a file or a caller: Logits, NaFlexLogits,
+// Fold, Parameters and FLOPs do it themselves. Block, Patches and PoolWeights take a resolved one.
+func (c Config) Resolve() (Config, error) {
 	c.Channels = cmp.Or(c.Channels, 3)
 	c.MLPDim = cmp.Or(c.MLPDim, 4*c.Width)
 	c.Pool = cmp.Or(c.Pool, poolClass)
-	c.Position = cmp.Or(c.Position, "wepe")
+	c.Position = cmp.Or(c.Position, defaultPosition)
 	c.Epsilon = cmp.Or(c.Epsilon, 1e-6)
 	c.Init = cmp.Or(c.Init, initTimm)
 	c.DType = cmp.Or(c.DType, "float32")
+	return c, c.validate()
+}
+
+// resolved is Resolve for the code that builds graphs, which panics.
+func (c Config) resolved() Config {
+	c, err := c.Resolve()
+	if err != nil {
+		panic(err)
+	}
 	return c
 }
 
-// Validate reports what is wrong with c, in one line that names the field.
-func (c Config) Validate() error {
-	c = c.WithDefaults()
+func (c Config) validate() error {
 	if err := c.validateFields(); err != nil {
 		return err
 	}
@@ -297,9 +308,9 @@ func (c Config) PooledWidth() int {
 
 // Parameters is the number of trainable parameters of the model, with default hyperparameters: those that it creates.
 func (c Config) Parameters() int {
+	c = c.resolved()
 	return weight.Count(func(scope *model.Scope, g *graph.Graph) {
-		c.Logits(scope, graph.Parameter(g, "images", shapes.Make(dtypes.Float32, 1, c.ImageRows, c.ImageCols,
-			c.WithDefaults().Channels)))
+		c.Logits(scope, graph.Parameter(g, "images", shapes.Make(dtypes.Float32, 1, c.ImageRows, c.ImageCols, c.Channels)))
 	})
 }
 
@@ -313,7 +324,7 @@ func (c Config) size() float64 {
 // FLOPs is the number of floating-point operations of one forward pass on one image: two for each multiply-add of the
 // matrix products; the rest is a few thousandths. A training step costs three times as much.
 func (c Config) FLOPs() float64 {
-	c = c.WithDefaults()
+	c, _ = c.Resolve() // classes may be missing
 	tokens, patches := float64(c.Tokens()), float64(c.Rows()*c.Cols())
 	width, mlp := float64(c.Width), float64(c.MLPDim)
 	if c.SwiGLU {

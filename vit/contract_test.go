@@ -76,13 +76,18 @@ func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
 	}
 }
 
-func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
-	if err := small("wepe", poolClass).Validate(); err != nil {
+func wrong(c Config) error {
+	_, err := c.Resolve()
+	return err
+}
+
+func TestResolveNamesTheFieldThatIsWrong(t *testing.T) {
+	if err := wrong(small("wepe", poolClass)); err != nil {
 		t.Fatal(err)
 	}
 	widest := small("wepe", poolMap)
-	if widest.PoolMLPDim = 1 << 20; widest.Validate() != nil {
-		t.Errorf("the largest pool_mlp_dim: %v", widest.Validate())
+	if widest.PoolMLPDim = 1 << 20; wrong(widest) != nil {
+		t.Errorf("the largest pool_mlp_dim: %v", wrong(widest))
 	}
 	multiples := map[string]int{ // of the channels of a head
 		"rope1d": 2, "fope": 2, "rope-axial": 4, "rope-mixed": 4, "rope-dinov3": 4, "as2drope": 4, "sincos2d": 4,
@@ -92,7 +97,7 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 		c := small(label, poolClass)
 		c.Heads = 1
 		for c.Width = 4; c.Width < 14; c.Width++ {
-			err := c.Validate()
+			err := wrong(c)
 			if fits := c.Width%max(multiples[label], 1) == 0; fits != (err == nil) ||
 				err != nil && !strings.Contains(err.Error(), "position "+label+" wants") {
 				t.Errorf("%s: one head of %d channels: %v", label, c.Width, err)
@@ -137,7 +142,7 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 	} {
 		c := small("wepe", poolClass)
 		change(&c)
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) ||
+		if err := wrong(c); err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.HasPrefix(err.Error(), "vit: ") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("want one line with %q, got %v", want, err)
 		}
@@ -163,7 +168,7 @@ func TestSizesAreValidFromOneToTheirLimits(t *testing.T) {
 		for _, v := range []int{-1, 1, f.limit, f.limit + 1} {
 			c := small("wepe", poolClass)
 			*f.at(&c) = v
-			err := c.Validate() // of other fields, where sizes do not divide
+			err := wrong(c) // of other fields, where sizes do not divide
 			refused := err != nil && strings.HasPrefix(err.Error(), "vit: "+name) && strings.Contains(err.Error(), "want 1 to")
 			if refused != (v < 1 || v > f.limit) {
 				t.Errorf("%s %d: %v", name, v, err)
@@ -188,7 +193,7 @@ func TestNumbersOfAConfigurationAreValidUpToTheirEnds(t *testing.T) {
 		for i, value := range append(slices.Clone(f.valid), f.beyond...) {
 			c := small("wepe", poolClass)
 			*f.at(&c) = value
-			err := c.Validate()
+			err := wrong(c)
 			if (err == nil) != (i < len(f.valid)) || err != nil && !strings.HasPrefix(err.Error(), "vit: "+name+" is ") {
 				t.Errorf("%s %g: %v", name, value, err)
 			}
@@ -196,10 +201,10 @@ func TestNumbersOfAConfigurationAreValidUpToTheirEnds(t *testing.T) {
 	}
 	most := Config{ImageRows: 1, ImageCols: 1, PatchSize: 1, Channels: 1, Width: 10_000, Depth: 1, Heads: 1, MLPDim: 11,
 		Classes: 900_000, Pool: poolMean, Position: "none"}
-	if err := most.Validate(); err != nil { // 9.4e9 numbers, most in the head
+	if err := wrong(most); err != nil { // 9.4e9 numbers, most in the head
 		t.Error(err)
 	}
-	if most.Depth = 3; most.Validate() == nil {
+	if most.Depth = 3; wrong(most) == nil {
 		t.Error("a model of more than 1e10 numbers is valid")
 	}
 }
@@ -228,10 +233,10 @@ func TestVariantRefusesUnknownNames(t *testing.T) {
 	}
 	most := small("none", poolMean)
 	most.ImageRows, most.ImageCols = 1024*most.PatchSize, 1024*most.PatchSize
-	if err := most.Validate(); err != nil || most.Tokens() != 1<<20 {
+	if err := wrong(most); err != nil || most.Tokens() != 1<<20 {
 		t.Errorf("2^20 patches: %v", err)
 	}
-	if most.ImageCols += most.PatchSize; most.Validate() == nil {
+	if most.ImageCols += most.PatchSize; wrong(most) == nil {
 		t.Error("more than 2^20 patches are valid")
 	}
 	for size, of := range map[string][4]int{ // width, depth, heads and hidden units: the papers' tables; N and M are ours
@@ -244,7 +249,7 @@ func TestVariantRefusesUnknownNames(t *testing.T) {
 			t.Errorf("%s/14: %+v, want %v", size, c, of)
 		}
 		if err == nil {
-			err = c.Validate()
+			err = wrong(c)
 		}
 		if err != nil || c.Rows() != 16 || c.Tokens() != 257 {
 			t.Errorf("%s/14: %v, %d rows of patches, %d tokens", size, err, c.Rows(), c.Tokens())

@@ -40,10 +40,10 @@ func TestFLOPsAreOfEveryMatrixProduct(t *testing.T) {
 
 // small is a model whose sizes are all different, on 5×3 patches of 2×2 pixels.
 func small(position, pool string) Config {
-	return Config{
+	return gomlxtest.Resolved(Config{
 		ImageRows: 10, ImageCols: 6, Channels: 3, PatchSize: 2, Width: 28, Depth: 2, Heads: 7, MLPDim: 37, Classes: 11,
 		Pool: pool, Position: position,
-	}.WithDefaults()
+	})
 }
 
 // noise is a batch of images for a model, the same numbers at every call.
@@ -107,7 +107,7 @@ func TestFLOPsAreTwiceTheMACsOfThePublishedTables(t *testing.T) {
 		wide, high := c, c
 		wide.ImageRows, high.ImageCols = 112, 112
 		bare := Config{ImageRows: 32, ImageCols: 32, PatchSize: 8, Width: 24, Heads: 2, Depth: 1}
-		if got, want := bare.FLOPs(), bare.WithDefaults().FLOPs(); got != want {
+		if got, want := bare.FLOPs(), gomlxtest.Resolved(bare).FLOPs(); got != want {
 			t.Errorf("%g FLOPs, %g with defaults", got, want)
 		}
 		if got, want := wide.FLOPs(), high.FLOPs(); got != want || 2*got > c.FLOPs() {

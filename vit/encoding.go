@@ -3,6 +3,8 @@
 package vit
 
 import (
+	"cmp"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -16,9 +18,9 @@ import (
 // Register adds a position encoding of another module to the names that Config.Position takes: position.Register.
 func Register(s position.Spec) { position.Register(s) }
 
-// Encoding returns the encoding of the model. It panics if Validate rejects the name.
+// Encoding returns the encoding of the model. It panics if the name is unknown.
 func (c Config) Encoding() position.Encoding {
-	e, err := position.Parse(c.WithDefaults().Position)
+	e, err := position.Parse(cmp.Or(c.Position, defaultPosition))
 	if err != nil {
 		panic(err)
 	}

@@ -20,10 +20,6 @@ import (
 //
 // Encodings that act only inside the blocks have no such table, and are refused.
 func (c Config) positionRows(backend compute.Backend, scope *model.Scope) (*tensors.Tensor, error) {
-	c = c.WithDefaults()
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
 	switch first := c.Encoding()[0]; {
 	case !first.Folds():
 		return nil, fmt.Errorf("vit: position %q acts inside the blocks, not on the tokens before them: there is no table "+
@@ -58,11 +54,14 @@ func (c Config) positionRows(backend compute.Backend, scope *model.Scope) (*tens
 // is an ordinary ViT with the graph of "learned" and the same logits. In "A+B" the table replaces A, and B stays: see
 // Encoding.Folded.
 func (c Config) Fold(backend compute.Backend, scope *model.Scope) (*model.Store, Config, error) {
+	c, err := c.Resolve()
+	if err != nil {
+		return nil, c, err
+	}
 	rows, err := c.positionRows(backend, scope)
 	if err != nil {
 		return nil, c, err
 	}
-	c = c.WithDefaults()
 	encoding, positions := c.Encoding(), model.JoinPath(scope.Scope(), ScopePosition)
 	folded, err := part(scope.Store(), func(path string) bool {
 		if variable, ok := strings.CutPrefix(path, positions+model.ScopeSeparator); ok {

@@ -44,10 +44,10 @@ type liereMeta struct {
 // [axes, layers, blocks, g, g], and the configuration for a grid.
 func liereModel(t *testing.T, meta liereMeta, raw fixtures.Tensor, grid [2]int) (*foreign, Config) {
 	m := meta.Config
-	c := Config{
+	c := gomlxtest.Resolved(Config{
 		ImageRows: grid[0] * m.Patch, ImageCols: grid[1] * m.Patch, PatchSize: m.Patch, Width: m.Width, Depth: m.Depth,
 		Heads: m.Heads, MLPDim: m.MLPDim, Classes: m.Classes, Epsilon: m.Epsilon, Position: "liere",
-	}.WithDefaults()
+	})
 	f := load(t, "liere")
 	f.Tensors["zeros"] = fixtures.Tensor{Shape: []int{3 * m.Width}, Data: make([]float64, 3*m.Width)}
 	f.Linear("patch", "to_patch_embedding.1.weight", "to_patch_embedding.1.bias", 0, m.Width)

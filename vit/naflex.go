@@ -30,7 +30,7 @@ type NaFlexImages struct {
 // Config.TrainedGrid; "learned" resamples its table as SigLIP 2 does, bilinearly with antialiasing. N need not be
 // Rows·Cols.
 func (c Config) NaFlexLogits(scope *model.Scope, p NaFlexImages) *Node {
-	c = c.valid()
+	c = c.resolved()
 	if err := c.Encoding().ValidateGrids(); err != nil {
 		panic(fmt.Errorf("vit: %w", err))
 	}

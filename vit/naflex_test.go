@@ -231,8 +231,8 @@ func TestATrainedGridThatIsSetStays(t *testing.T) {
 func TestImagesOfSeveralGridsTakeDefaultsAndRefuseInvalidModels(t *testing.T) {
 	c := Config{ImageRows: 10, ImageCols: 6, PatchSize: 2, Width: 28, Depth: 2, Heads: 7, Classes: 11}
 	store := gomlxtest.Seeded(t, 3)
-	variables(t, store, c.WithDefaults())
-	bare, full := naflexBare(t, store, c), naflexBare(t, store, c.WithDefaults())
+	variables(t, store, gomlxtest.Resolved(c))
+	bare, full := naflexBare(t, store, c), naflexBare(t, store, gomlxtest.Resolved(c))
 	gomlxtest.NearAbs(t, "logits", bare, full, 0)
 	for want, change := range map[string]func(*Config){
 		"vit: width 28 does not divide into 5 heads": func(c *Config) { c.Heads = 5 },

@@ -54,10 +54,10 @@ func official(t *testing.T, variant string) (*foreign, Config) {
 	var meta officialMeta
 	fixtures.JSON(t, "official_vit_ti", "meta.json", &meta)
 	m := meta.Config
-	c := Config{
+	c := gomlxtest.Resolved(Config{
 		ImageRows: m.Image, ImageCols: m.Image, PatchSize: m.Patch, Width: m.Width, Depth: m.Depth, Heads: m.Heads,
 		Classes: m.Classes, Position: officialPositions[variant], PatchNorm: true, Epsilon: 1e-5,
-	}.WithDefaults()
+	})
 	f := load(t, "official_vit_ti")
 	p := variant + "."
 	f.conv("patch", p+"patch_embed")

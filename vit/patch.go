@@ -14,7 +14,7 @@ import (
 
 // Patches cuts images [batch, ImageRows, ImageCols, Channels] into squares and projects each to a token
 // [batch, Rows·Cols, width]. It is the strided convolution of the paper written as a reshape and one matrix product:
-// the weights are [patch·patch·channels, width], pixels row by row and channels last. c has its defaults.
+// the weights are [patch·patch·channels, width], pixels row by row and channels last. c is resolved.
 func (c Config) Patches(scope *model.Scope, images *Node) *Node {
 	return c.project(scope, c.cut(images))
 }

@@ -37,8 +37,8 @@ func biases(t *testing.T, c Config, params map[string]any) (all []float64) {
 
 // onGrid is a model of one pixel a patch without a class token.
 func onGrid(position string, rows, cols, depth, heads int) Config {
-	return Config{ImageRows: rows, ImageCols: cols, PatchSize: 1, Width: 4 * heads, Depth: depth, Heads: heads, Classes: 1,
-		Position: position, Pool: poolMean}.WithDefaults()
+	return gomlxtest.Resolved(Config{ImageRows: rows, ImageCols: cols, PatchSize: 1, Width: 4 * heads, Depth: depth, Heads: heads, Classes: 1,
+		Position: position, Pool: poolMean})
 }
 
 func TestALiBi2DEqualsCROMA(t *testing.T) { fixtures.Each(t, testALiBi2DEqualsCROMA) }
@@ -237,10 +237,10 @@ func testEveryStageAndGradientEqualsCROMA(t *testing.T) {
 		if !ok {
 			continue
 		}
-		c := Config{ImageRows: images.Shape[1], ImageCols: images.Shape[2], PatchSize: m.Patch, Width: m.Width,
+		c := gomlxtest.Resolved(Config{ImageRows: images.Shape[1], ImageCols: images.Shape[2], PatchSize: m.Patch, Width: m.Width,
 			Depth: m.Depth, Heads: m.Heads, MLPDim: m.Mult * m.Width, Classes: 1, Pool: poolMean, Position: "alibi2d",
 			QKVBias: "none",
-			Epsilon: m.Epsilon}.WithDefaults()
+			Epsilon: m.Epsilon})
 		weight, trains := want[p+"grad_in.final"]
 		if !trains {
 			weight = want[p+"output"]
@@ -317,9 +317,9 @@ func testEveryStageAndGradientEqualsLookHere(t *testing.T) {
 		{"model_extrapolated.", "model_extrapolated.images_nhwc", m.Larger, meta.Bias.Slope},
 		{"model_extrapolated_slope.", "model_extrapolated.images_nhwc", m.Larger, m.Shallows},
 	} {
-		c := Config{ImageRows: test.size[0], ImageCols: test.size[1], PatchSize: m.Patch, Width: m.Width, Depth: m.Depth,
+		c := gomlxtest.Resolved(Config{ImageRows: test.size[0], ImageCols: test.size[1], PatchSize: m.Patch, Width: m.Width, Depth: m.Depth,
 			Heads: m.Heads, MLPDim: int(m.Ratio * float64(m.Width)), Classes: m.Classes, Position: "lookhere",
-			Epsilon: m.Epsilon, LayerScale: 1}.WithDefaults()
+			Epsilon: m.Epsilon, LayerScale: 1})
 		f := load(t, "lookhere")
 		f.Store.SetParams(map[string]any{"lookhere_words": m.Views, "lookhere_slope": test.slope,
 			"lookhere_first": meta.Bias.Layers[0], "lookhere_last": meta.Bias.Layers[1]})

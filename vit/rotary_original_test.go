@@ -52,10 +52,10 @@ type ropeViTMeta struct {
 // the last layer of each branch: γ∘(xW + b) = x(W·diag γ) + γ∘b.
 func ropeViT(t *testing.T, set, label string, meta ropeViTMeta, scaled bool) (*foreign, Config) {
 	m := meta.Config
-	c := Config{
+	c := gomlxtest.Resolved(Config{
 		ImageRows: m.Image[0], ImageCols: m.Image[1], PatchSize: m.Patch, Width: m.Width, Depth: m.Depth, Heads: m.Heads,
 		MLPDim: int(m.MLPRatio * float64(m.Width)), Classes: m.Classes, Epsilon: m.Epsilon, Position: label,
-	}.WithDefaults()
+	})
 	f := load(t, set)
 	f.Store.SetParam("/"+position.ParamRopeTheta, m.Theta)
 	for block := range c.Depth {
@@ -195,7 +195,7 @@ func testEveryCaseEqualsVisionLLaMA(t *testing.T) {
 		if test.ClassToken {
 			c.Pool = poolClass
 		}
-		c = c.WithDefaults()
+		c = gomlxtest.Resolved(c)
 		f := load(t, "as2drope")
 		f.Store.SetParam("/"+position.ParamRopeTheta, m.Theta)
 		f.Store.SetParam("/"+position.ParamAS2DRoPEBaseRows, m.Base)

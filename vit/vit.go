@@ -64,7 +64,7 @@ func (c Config) Logits(scope *model.Scope, images *Node) *Node {
 // Trace builds the model in scope and returns its intermediate values. Returning the attention weights disables the
 // fused attention of backends that have one.
 func (c Config) Trace(scope *model.Scope, images *Node, attentionWeights bool) *Trace {
-	c = c.valid()
+	c = c.resolved()
 	var encoder position.Encoder
 	t := c.trace(scope, c.cut(images), func(scope *model.Scope) placement {
 		encoder = c.encoder(scope)
@@ -76,15 +76,6 @@ func (c Config) Trace(scope *model.Scope, images *Node, attentionWeights bool) *
 	}, attentionWeights)
 	t.Encoder = encoder
 	return t
-}
-
-// valid returns c with its defaults, and panics if Validate refuses it.
-func (c Config) valid() Config {
-	c = c.WithDefaults()
-	if err := c.Validate(); err != nil {
-		panic(err)
-	}
-	return c
 }
 
 // trace is the network on the pixels of patches, [batch, N, PatchSize·PatchSize·Channels]. at builds their positions in

@@ -62,11 +62,11 @@ func timm(t testing.TB, factor float64) (*foreign, Config) {
 	fixtures.JSON(t, "timm_vit", "meta.json", &meta)
 	m := meta.Config
 	f := load(t, "timm_vit")
-	c := Config{
+	c := gomlxtest.Resolved(Config{
 		ImageRows: m.ImgSize[0], ImageCols: m.ImgSize[1], PatchSize: m.PatchSize,
 		Width: m.EmbedDim, Depth: m.Depth, Heads: m.NumHeads, MLPDim: int(m.MLPRatio * float64(m.EmbedDim)),
 		Classes: m.Classes, Position: "learned", Epsilon: m.Eps,
-	}.WithDefaults()
+	})
 	for _, name := range []string{"cls_token", "pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"} {
 		for i := range f.Tensors[name].Data {
 			f.Tensors[name].Data[i] *= factor

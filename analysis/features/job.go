@@ -97,7 +97,7 @@ func (j Job) Run(ctx context.Context) (*Table, error) {
 
 // begin returns the state of a new job.
 func (j *Job) begin() (s state, err error) {
-	c := j.Model.Recipe.Model.WithDefaults()
+	c := j.Model.Recipe.Model
 	hasClass := c.Prefix() > c.Registers
 	if j.Of == "" {
 		if j.Of = ofMean; hasClass {

@@ -249,3 +249,9 @@ func Must[T any](value T, err error) func(t testing.TB) T {
 		return value
 	}
 }
+
+// Resolved returns a configuration with its defaults, whether it is valid or not.
+func Resolved[T interface{ Resolve() (T, error) }](c T) T {
+	c, _ = c.Resolve()
+	return c
+}

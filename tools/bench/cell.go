@@ -35,7 +35,7 @@ func (c cell) config() (config vit.Config, err error) {
 		return config, err
 	}
 	config.ImageRows, config.ImageCols, config.Classes, config.DType = side, side, 100, c.dtype
-	return config.WithDefaults(), nil
+	return config.Resolve()
 }
 
 // flops counts the floating-point operations of a call.

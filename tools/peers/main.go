@@ -167,8 +167,8 @@ func (r request) run(b compute.Backend, store *model.Store, c vit.Config) (a ans
 
 // write exports a random model and returns its logits.
 func (r request) write(b compute.Backend) (answer, error) {
-	c := r.Config.WithDefaults()
-	if err := c.Validate(); err != nil {
+	c, err := r.Config.Resolve()
+	if err != nil {
 		return answer{}, err
 	}
 	store, err := engine.NewStore(r.Params, int64(r.Seed))

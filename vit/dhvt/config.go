@@ -50,23 +50,24 @@ func (hidden) Patches()      {} //nolint:unused // never called
 // the head tokens of the attention have no position.
 func Positions() []string { return []string{"none", "wepe"} }
 
-// WithDefaults returns c with every zero field that has a default filled in.
-func (c Config) WithDefaults() Config {
+// Resolve returns c with every zero field that has a default filled in, and an error, in one line, that names the first
+// field that is wrong.
+func (c Config) Resolve() (Config, error) {
 	c.Position = cmp.Or(c.Position, "none")
-	c.Config = c.Config.WithDefaults()
-	return c
+	var err error
+	c.Config, err = c.Config.Resolve()
+	return c, c.validate(err)
 }
 
 // FromViT returns the DHVT with the sizes of a ViT, its Dropout acting on the tokens that enter block 0 and on the
 // attention branch, as in the WePE release. It returns an error for options that a DHVT does not have.
 func FromViT(c vit.Config) (Config, error) {
-	d := Config{Config: c.WithDefaults(), TokenDropout: c.Dropout}
-	return d, d.Validate()
+	c, _ = c.Resolve() // whose error is one of the DHVT too
+	return Config{Config: c, TokenDropout: c.Dropout}.Resolve()
 }
 
-// Validate reports what is wrong with c, in one line that names the field.
-func (c Config) Validate() error {
-	c = c.WithDefaults()
+// validate reports what is wrong with c, at last the error of its sizes and rates, which have the limits of a ViT.
+func (c Config) validate(ofViT error) error {
 	if other := c.unsupported(); other != "" {
 		return fmt.Errorf("dhvt: %s is set, but this model has no such option: leave it out", other)
 	}
@@ -87,9 +88,8 @@ func (c Config) Validate() error {
 	case c.Init != "timm" && c.Init != "release":
 		return fmt.Errorf("dhvt: unknown init %q: want %s or %s", c.Init, "timm", "release")
 	}
-	// The other sizes and rates have the limits of a ViT.
-	if err := c.Config.Validate(); err != nil {
-		return fmt.Errorf("dhvt: %w", err)
+	if ofViT != nil {
+		return fmt.Errorf("dhvt: %w", ofViT)
 	}
 	return nil
 }
@@ -110,9 +110,9 @@ func (c Config) unsupported() string {
 	return ""
 }
 
-func (c Config) mustValidate() Config {
-	c = c.WithDefaults()
-	if err := c.Validate(); err != nil {
+func (c Config) resolved() Config {
+	c, err := c.Resolve()
+	if err != nil {
 		panic(err)
 	}
 	return c
@@ -122,8 +122,8 @@ func (c Config) headDim() int { return c.Width / c.Heads }
 
 // Parameters is the number of trainable parameters of the model, with default hyperparameters: those that it creates.
 func (c Config) Parameters() int {
+	c = c.resolved()
 	return weight.Count(func(scope *model.Scope, g *graph.Graph) {
-		c.Logits(scope, graph.Parameter(g, "images", shapes.Make(dtypes.Float32, 1, c.ImageRows, c.ImageCols,
-			c.WithDefaults().Channels)))
+		c.Logits(scope, graph.Parameter(g, "images", shapes.Make(dtypes.Float32, 1, c.ImageRows, c.ImageCols, c.Channels)))
 	})
 }

@@ -32,7 +32,7 @@ func TestParametersCountsTheTrainableParametersOfAModel(t *testing.T) {
 	}
 }
 
-func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
+func TestResolveNamesTheFieldThatIsWrong(t *testing.T) {
 	for _, test := range []struct {
 		want string
 		set  func(*Config)
@@ -63,7 +63,7 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 	} {
 		c := small("none")
 		test.set(&c)
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := c.Resolve(); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("error %v, want one with %q", err, test.want)
 		}
 	}

@@ -19,10 +19,10 @@ import (
 
 // small is a model on 5×3 patches of 4×4 pixels.
 func small(position string) Config {
-	return Config{Config: vit.Config{
+	return gomlxtest.Resolved(Config{Config: vit.Config{
 		ImageRows: 20, ImageCols: 12, PatchSize: 4, Width: 28, Depth: 2, Heads: 7, MLPDim: 37, Classes: 11,
 		Position: position,
-	}}.WithDefaults()
+	}})
 }
 
 func images(c Config, batch int) *tensors.Tensor {

@@ -72,7 +72,7 @@ type watch func(stage string, x *Node)
 // Logits builds the model in scope and returns its class logits, float32 [batch, classes]. Images are normalized
 // float32 [batch, ImageRows, ImageCols, Channels].
 func (c Config) Logits(scope *model.Scope, images *Node) *Node {
-	c = c.mustValidate()
+	c = c.resolved()
 	return c.network(scope, images, c.positions(scope, images.Graph()), func(string, *Node) {})
 }
 

@@ -41,10 +41,10 @@ type originalMeta struct {
 func original(t *testing.T) (meta originalMeta, f *foreign, c Config) {
 	fixtures.JSON(t, originalSet, "meta.json", &meta)
 	m := meta.Config
-	c = Config{Config: vit.Config{
+	c = gomlxtest.Resolved(Config{Config: vit.Config{
 		ImageRows: m.Image[0], ImageCols: m.Image[1], PatchSize: m.Patch, Width: m.Width, Depth: m.Depth, Heads: m.Heads,
 		MLPDim: int(m.MLPRatio * float64(m.Width)), Classes: m.Classes, Epsilon: m.Epsilon,
-	}}.WithDefaults()
+	}})
 	f = load(t, originalSet, "model.safetensors")
 	f.model(c)
 	f.AllUsed("")
@@ -54,7 +54,7 @@ func original(t *testing.T) (meta originalMeta, f *foreign, c Config) {
 // staged runs the network with the given positions and returns its logits and, by their names in the original, the
 // stages, images first.
 func (c Config) staged(scope *model.Scope, images, positions *Node) (*Node, map[string]*Node) {
-	c = c.mustValidate()
+	c = c.resolved()
 	all := map[string]*Node{}
 	all["logits"] = c.network(scope, images, positions, func(stage string, x *Node) {
 		if x.Rank() == 3 && !strings.Contains(stage, ".ht_") { // [tokens, batch, channels]
@@ -187,7 +187,7 @@ func testPatchEmbeddingsOfOtherPatchSizesEqualTheOriginal(t *testing.T) {
 		c := Config{Config: vit.Config{
 			ImageRows: images.Shape[1], ImageCols: images.Shape[2], PatchSize: patch, Width: tokens.Shape[2], Depth: 1,
 			Heads: 1, Classes: 1,
-		}}.mustValidate()
+		}}.resolved()
 		f.sope(c, prefix+"param.")
 		got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
 			return []*Node{TransposeAllAxes(c.sope(s.In("dhvt").In("patch"), in[0], func(string, *Node) {}), 1, 0, 2)}

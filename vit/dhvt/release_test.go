@@ -40,10 +40,10 @@ func testEveryStageAndGradientEqualsTheReleasedDHVT(t *testing.T) {
 	var meta releaseMeta
 	fixtures.JSON(t, releaseSet, "meta.json", &meta)
 	m := meta.Config
-	c := Config{Config: vit.Config{
+	c := gomlxtest.Resolved(Config{Config: vit.Config{
 		ImageRows: m.Image, ImageCols: m.Image, PatchSize: m.Patch, Width: m.Width, Depth: m.Depth, Heads: m.Heads,
 		MLPDim: int(m.MLPRatio * float64(m.Width)), Classes: m.Classes, Epsilon: 1e-5,
-	}}.WithDefaults()
+	}})
 	f := load(t, releaseSet, "model.safetensors")
 	f.model(c)
 	const positionPrefix = "pos_encoding."
@@ -122,10 +122,10 @@ func testFullSizeParameterCountsEqualTheReleasedOnes(t *testing.T) {
 			t.Errorf("the fixture counts an unknown model %q", name)
 			continue
 		}
-		c := Config{Config: vit.Config{
+		c := gomlxtest.Resolved(Config{Config: vit.Config{
 			ImageRows: 224, ImageCols: 224, PatchSize: 16, Width: released.width, Depth: 12, Heads: released.heads,
 			Classes: 100,
-		}}.WithDefaults()
+		}})
 		if got := c.Parameters(); got != want.Total-want.Position {
 			t.Errorf("%s: %d parameters without positions, want %d", name, got, want.Total-want.Position)
 		}

@@ -66,9 +66,12 @@ type laws struct {
 func (l laws) config() vit.Config {
 	c := vit.Config{ImageRows: 10, ImageCols: 6, PatchSize: 2, Depth: 2, Heads: 3, MLPDim: 37, Classes: 11,
 		Position: l.name}
-	for c.Width = 60; c.Validate() != nil && c.Width < 6000; c.Width += c.Heads {
+	for c.Width = 60; c.Width < 6000; c.Width += c.Heads {
+		if fits, err := c.Resolve(); err == nil {
+			return fits
+		}
 	}
-	return c.WithDefaults()
+	return c
 }
 
 // build runs a graph on the model scope of a store.
