@@ -3,7 +3,6 @@
 package finetune
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +26,6 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/atomicfile"
-	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/report"
 )
@@ -198,45 +196,26 @@ func (c *classification) addAdapters() {
 	}
 }
 
-// Load implements Task.
-func (c *classification) Load(checkpoint *checkpoints.Checkpoint) (engine.Course, error) {
+// Identity implements Task.
+func (c *classification) Identity() engine.RunIdentity { return c.state.identity() }
+
+// Load implements Task. A run to be extended has the length of the new recipe.
+func (c *classification) Load(checkpoint *checkpoints.Checkpoint) (engine.RunIdentity, engine.Course, error) {
 	s, err := stateOf(checkpoint)
 	if err != nil {
-		return engine.Course{}, err
+		return engine.RunIdentity{}, engine.Course{}, err
 	}
 	if now := c.Recipe; c.Extend && s.Recipe.Epochs <= now.Epochs && s.Recipe.Steps <= now.Steps {
 		longer := s.Recipe.Epochs < now.Epochs || s.Recipe.Steps < now.Steps
 		if longer && c.Exhausted(int(checkpoint.Step), s.Course) {
-			return engine.Course{}, fmt.Errorf("finetune: %s cannot be extended: its last %d evaluations were no better than "+
-				"that of "+
-				"step %d, and its patience is %d", checkpoint.Path, now.Patience, s.BestStep, now.Patience)
+			return engine.RunIdentity{}, engine.Course{}, fmt.Errorf("finetune: %s cannot be extended: its last %d evaluations "+
+				"were no better than that of step %d, and its patience is %d", checkpoint.Path, now.Patience, s.BestStep,
+				now.Patience)
 		}
 		s.Recipe.Epochs, s.Recipe.Steps, s.Recipe.Patience = now.Epochs, now.Steps, now.Patience
 	}
-	if err := sameRun(s, c.state); err != nil {
-		return engine.Course{}, fmt.Errorf("finetune: %s is of another run: %w: use another directory", checkpoint.Path, err)
-	}
 	c.state = s
-	return s.Course, c.model.load(checkpoint, c.stale)
-}
-
-// sameRun returns the difference between the run of a checkpoint and the requested one.
-func sameRun(old, now state) error {
-	if was, is := old.From.sum(), now.From.sum(); was != is {
-		return fmt.Errorf("it started from weights of SHA-256 %.12s, this one from %.12s", cmp.Or(was, "none"),
-			cmp.Or(is, "none"))
-	}
-	if err := setting.Differ(old.Recipe, now.Recipe); err != nil {
-		return err
-	}
-	switch {
-	case old.Seed != now.Seed:
-		return fmt.Errorf("its seed is %d, this one's %d", old.Seed, now.Seed)
-	case old.Data != now.Data:
-		return errors.New("its training images differ: bring back what was added, removed or changed, or train in another " +
-			"directory with this run as the model to start from")
-	}
-	return nil
+	return s.identity(), s.Course, c.model.load(checkpoint, c.stale)
 }
 
 // stale reports whether a variable of a checkpoint is not continued: what is zero between steps, and the averages in

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -70,22 +72,23 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 	}
 }
 
-func TestARunDirectoryOfAnotherRunIsRefusedInOneLine(t *testing.T) {
+func TestRun_RefusesTheDirectoryOfAnother(t *testing.T) {
 	gomlxtest.OnGo(t)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1), Dir: t.TempDir()}
 	stopped(t, run, 1)
-	for want, change := range map[string]func(*Run){
-		"its optimizer.weight_decay is 0.05, this one's 0.06": func(r *Run) { r.Recipe.Optimizer.WeightDecay = 0.06 },
-		`unset, this one's "release"`: func(r *Run) {
-			r.Recipe.Params = map[string]any{"wepe_mode": "release"}
-		},
-		"its seed is 0": func(r *Run) { r.Seed = 1 },
-		"images differ": func(r *Run) { r.Train = dataset(30, 2) },
+	for field, change := range map[string]func(*Run){
+		"optimizer.weight_decay": func(r *Run) { r.Recipe.Optimizer.WeightDecay = 0.06 },
+		"params.wepe_mode":       func(r *Run) { r.Recipe.Params = map[string]any{"wepe_mode": "release"} },
+		"seed":                   func(r *Run) { r.Seed = 1 },
+		"data":                   func(r *Run) { r.Train = dataset(30, 2) },
 	} {
 		other := run
 		change(&other)
 		_, _, err := other.Do(t.Context())
-		refused(t, "another run", err, want, run.Dir)
+		var differ *engine.OtherRunError
+		if !errors.As(err, &differ) || differ.Field != field || !strings.HasPrefix(differ.Dir, run.Dir) {
+			t.Errorf("%s: %v", field, err)
+		}
 	}
 	if _, _, err := run.Do(t.Context()); err != nil {
 		t.Errorf("the same run does not go on: %v", err)
@@ -123,8 +126,9 @@ func TestARunWhoseImagesChangedReportsAWorkingRemedy(t *testing.T) {
 	removed := run
 	removed.Train = data.First(run.Train, 46)
 	_, _, err := removed.Do(t.Context())
-	refused(t, "an image less", err, "training images differ", "bring back", "another directory",
-		"the model to start from")
+	if differ := (*engine.OtherRunError)(nil); !errors.As(err, &differ) || differ.Field != "data" {
+		t.Errorf("an image less: %v", err)
+	}
 	again := removed
 	again.Dir, again.From = t.TempDir(), run.Dir
 	done(t, again)

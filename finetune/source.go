@@ -135,14 +135,6 @@ func (s *initialModel) keeps(path string, r Recipe) bool {
 	return true
 }
 
-// sum identifies the source, "" for none.
-func (s *initialModel) sum() string {
-	if s == nil {
-		return ""
-	}
-	return s.SHA256
-}
-
 // unnamed reports whether the names of the classes are unknown.
 func (s *initialModel) unnamed() bool {
 	return len(s.Classes) == 0 || s.Classes[0] == "LABEL_0" // transformers' default name

@@ -27,6 +27,15 @@ type state struct {
 	engine.Course
 }
 
+// identity is what must be the same to continue the run.
+func (s state) identity() engine.RunIdentity {
+	from := engine.Scratch
+	if s.From != nil {
+		from = s.From.SHA256
+	}
+	return engine.RunIdentity{Recipe: s.Recipe, Seed: s.Seed, From: from, Data: s.Data}
+}
+
 // stateOf reads what this package wrote into a checkpoint.
 func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
 	var stored struct {

@@ -124,7 +124,7 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 	}
 	failed := s.Run(ctx) // if some runs diverged, there is a table of the others
 	if failed != nil && !errors.Is(failed, finetune.ErrDiverged) || s.Group != nil && s.Group.Rank() > 0 {
-		return failed
+		return run.Remedied(failed)
 	}
 	return cmp.Or(failed, o.printTable(cli.Output(c), &s, recipe.Name, d))
 }

@@ -265,7 +265,7 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 			d.Dir = filepath.Join(root, fmt.Sprintf("%s-seed%d", position, d.Seed))
 			own, err := trainDetector(ctx, d)
 			if err != nil {
-				return err
+				return run.Remedied(err)
 			}
 			rows = append(rows, own...)
 		}

@@ -391,7 +391,7 @@ func finish(ctx context.Context, c *cobra.Command, d *dataset.Dataset, r finetun
 		return fmt.Errorf("%w: saved; wepe resume %s continues it", err, r.Dir)
 	}
 	if err != nil {
-		return err
+		return run.Remedied(err)
 	}
 	defer m.Finalize()
 	if r.Group != nil && r.Group.Rank() > 0 {

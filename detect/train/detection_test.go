@@ -254,16 +254,18 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 		}
 	})
 	t.Run("another run is refused", func(t *testing.T) {
-		for want, change := range map[string]func(*Run){
-			"its optimizer.layer_decay is 0.7, this one's 0.8": func(r *Run) { r.Recipe.Optimizer.LayerDecay = 0.8 },
-			"its detector.channels is 8, this one's 16":        func(r *Run) { r.Recipe.Detector.Channels = 16 },
-			"its seed is 5, this one's 6":                      func(r *Run) { r.Seed = 6 },
-			"it trains on 7 scenes":                            func(r *Run) { r.Train = generated(8, 1) },
+		for field, change := range map[string]func(*Run){
+			"optimizer.layer_decay": func(r *Run) { r.Recipe.Optimizer.LayerDecay = 0.8 },
+			"detector.channels":     func(r *Run) { r.Recipe.Detector.Channels = 16 },
+			"seed":                  func(r *Run) { r.Seed = 6 },
+			"scenes":                func(r *Run) { r.Train = generated(8, 1) },
 		} {
 			other := run
 			change(&other)
 			_, _, err := other.Do(t.Context())
-			refused(t, err, want)
+			if differ := (*engine.OtherRunError)(nil); !errors.As(err, &differ) || differ.Field != field {
+				t.Errorf("%s: %v", field, err)
+			}
 		}
 	})
 }
@@ -766,7 +768,7 @@ func TestARunOnOtherAnnotationsIsNotResumed(t *testing.T) {
 	finished(t, run)
 	run.Train = folder(2)
 	_, _, err := run.Do(t.Context())
-	refused(t, err, "its training annotations have SHA-256")
+	refused(t, err, "its data is ")
 }
 
 func TestAPartOfAFolderIsEvaluatedWhileTheRestIsTrainedOn(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/gomlx/compute"
@@ -15,7 +16,6 @@ import (
 	"github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/finetune/engine"
-	"github.com/wepe-go/wepe/internal/setting"
 )
 
 // Model is a detector, trained or in training, with its recipe and categories.
@@ -104,22 +104,8 @@ func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
 	return s, nil
 }
 
-// sameRun returns the difference between the run of a checkpoint and the requested one.
-func (s state) sameRun(now state) error {
-	if err := setting.Differ(s.Recipe, now.Recipe); err != nil {
-		return err
-	}
-	switch {
-	case s.Seed != now.Seed:
-		return fmt.Errorf("its seed is %d, this one's %d", s.Seed, now.Seed)
-	case s.From != now.From:
-		return fmt.Errorf("it started from weights of SHA-256 %.12s, this one from %.12s", cmp.Or(s.From, "none"),
-			cmp.Or(now.From, "none"))
-	case s.Dataset != now.Dataset || s.Scenes != now.Scenes:
-		return fmt.Errorf("it trains on %d scenes of %q, this one on %d of %q", s.Scenes, s.Dataset, now.Scenes,
-			now.Dataset)
-	case s.Objects != now.Objects && s.Objects != "": // earlier versions lack it
-		return fmt.Errorf("its training annotations have SHA-256 %.12s, these %.12s", s.Objects, cmp.Or(now.Objects, "none"))
-	}
-	return nil
+// identity is what must be the same to continue the run. Earlier versions lack the objects.
+func (s state) identity() engine.RunIdentity {
+	return engine.RunIdentity{Recipe: s.Recipe, Seed: s.Seed, From: cmp.Or(s.From, engine.Scratch), Dataset: s.Dataset,
+		Data: s.Objects, Other: map[string]string{"scenes": strconv.Itoa(s.Scenes)}}
 }

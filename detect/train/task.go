@@ -91,19 +91,18 @@ func (d *detection) Start() error {
 	return d.model.LoadBackbone(d.source.Config, d.source.Params, d.source.Variables)
 }
 
+// Identity implements engine.Task.
+func (d *detection) Identity() engine.RunIdentity { return d.state.identity() }
+
 // Load implements engine.Task.
-func (d *detection) Load(checkpoint *checkpoints.Checkpoint) (engine.Course, error) {
+func (d *detection) Load(checkpoint *checkpoints.Checkpoint) (engine.RunIdentity, engine.Course, error) {
 	s, err := stateOf(checkpoint)
 	if err != nil {
-		return engine.Course{}, err
-	}
-	if err := s.sameRun(d.state); err != nil {
-		return engine.Course{}, fmt.Errorf("detection: %s is of another run: %w: use another directory", checkpoint.Path,
-			err)
+		return engine.RunIdentity{}, engine.Course{}, err
 	}
 	d.state = s
 	d.confirm = func() error { return checkpoint.Check(d.model.store, nil) }
-	return s.Course, checkpoint.Load(d.model.store, nil)
+	return s.identity(), s.Course, checkpoint.Load(d.model.store, nil)
 }
 
 // State implements engine.Task.

@@ -168,14 +168,26 @@ func (t *Trainer) resume() error {
 		t.Logger.Warn("checkpoint skipped", "error", s)
 	}
 	if checkpoint == nil {
+		rows, err := report.ReadFiles(filepath.Join(t.Dir, RowsFile))
+		if err == nil && len(rows.Evals) > 0 {
+			if err := identityOf(rows.Evals[0].Job).Same(identityOf(t.Job), t.Dir); err != nil {
+				return err
+			}
+		}
 		if len(skipped) > 0 {
 			t.Logger.Warn("no checkpoint is intact: starting at step 0")
 		}
 		return t.Task.Start()
 	}
-	if t.course, err = t.Task.Load(checkpoint); err != nil {
+	now := t.Task.Identity()
+	was, course, err := t.Task.Load(checkpoint)
+	if err != nil {
 		return err
 	}
+	if err := was.Same(now, checkpoint.Path); err != nil {
+		return err
+	}
+	t.course = course
 	t.step, t.startStep = int(checkpoint.Step), int(checkpoint.Step)
 	t.Logger.Info("resuming", "step", t.step, "of", t.Steps)
 	if was, is := t.course.Backend, t.Backend.Name(); was != "" && was != is {

@@ -24,8 +24,10 @@ type Task interface {
 	Losses(scope *model.Scope, inputs []*Node) []*Node
 	// Start initializes a new training. Variables that it does not create are drawn when a program first uses them.
 	Start() error
-	// Load restores a checkpoint and returns its progress. It returns an error if the checkpoint belongs to another run.
-	Load(checkpoint *checkpoints.Checkpoint) (Course, error)
+	// Identity says which run the task trains.
+	Identity() RunIdentity
+	// Load restores a checkpoint and returns which run it is of, and its progress.
+	Load(checkpoint *checkpoints.Checkpoint) (RunIdentity, Course, error)
 	// State returns the contents of a checkpoint besides the variables: a struct for JSON that embeds course.
 	State(course Course) any
 	// Begin prepares the data for the given step and all later ones.

@@ -49,8 +49,9 @@ func TestEveryPartOfEveryStepHasItsOwnDropout(t *testing.T) {
 // resumable is a task whose checkpoint is of another backend.
 type resumable struct{ Task }
 
-func (resumable) Load(*checkpoints.Checkpoint) (Course, error) {
-	return Course{Backend: "another"}, nil
+func (resumable) Identity() RunIdentity { return RunIdentity{} }
+func (resumable) Load(*checkpoints.Checkpoint) (RunIdentity, Course, error) {
+	return RunIdentity{}, Course{Backend: "another"}, nil
 }
 
 func TestTrainer_ResumedOnAnotherBackendSaysSo(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/gomlx/compute"
@@ -25,7 +26,6 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/atomicfile"
-	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -53,60 +53,63 @@ type Description struct {
 // Dir is the default directory of results.
 func Dir(recipe, dataset string) string { return filepath.Join("runs", recipe+"-"+dataset) }
 
-// Check refuses a directory with results of another recipe or dataset. It writes nothing.
-func Check(dir string, d Description) error {
+// Check refuses a directory with results of another recipe or dataset, and Claim also one with results of other
+// settings or of another model: with the error of Remedied. They write nothing: the description is to
+// be written when nothing else refuses the run.
+func Check(dir string, d Description) error { return d.compare(dir, false) }
+
+// Claim is described at Check.
+func Claim(dir string, d Description) error { return d.compare(dir, begun(dir, d.Study)) }
+
+func (d Description) compare(dir string, settings bool) error {
 	was, err := Read(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := foreignRows(dir, d); err != nil {
-			return err
-		}
-	case err != nil:
-		return err
-	case was.Recipe.Name == d.Recipe.Name && was.Dataset == d.Dataset && was.Data == d.Data && !was.sameData(d):
-		return fmt.Errorf("%s holds results of recipe %s on %s, whose files in %s have changed since: bring them back, or "+
-			"use --out DIR", dir, was.Recipe.Name, was.Dataset, was.Data)
-	case was.Recipe.Name != d.Recipe.Name || was.Dataset != d.Dataset || !was.sameData(d):
-		return fmt.Errorf("%s holds results of recipe %s on %s (%s), not of recipe %s on %s (%s): use --out DIR", dir,
-			was.Recipe.Name, was.Dataset, was.Data, d.Recipe.Name, d.Dataset, d.Data)
-	case was.Subsets != d.Subsets:
-		return fmt.Errorf("%s holds results with --subsets=%t: use --out DIR", dir, was.Subsets)
-	case d.Study && was.Study && was.Stream != d.Stream:
-		return fmt.Errorf("%s holds runs with --stream=%t: use this flag, or --out DIR", dir, was.Stream)
-	case was.Study && !d.Study:
-		return fmt.Errorf("%s holds the runs of wepe compare: use --out DIR", dir)
-	case !was.Study && d.Study:
-		return fmt.Errorf("%s holds a run of wepe train: use --out DIR", dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return nil
+	if err != nil {
+		return err
+	}
+	return Remedied(was.identity(d, settings).Same(d.identity(was, settings), dir))
 }
 
-// Claim is Check, and refuses a directory with results of other settings or of another model. The description is to be
-// written when nothing else refuses the run.
-func Claim(dir string, d Description) error {
-	if err := Check(dir, d); err != nil {
-		return err
-	}
-	was, err := Read(dir)
+// Remedied adds to an *engine.OtherRunError what to do; other errors stay.
+func Remedied(err error) error {
+	other := (*engine.OtherRunError)(nil)
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // nothing to compare with
-		return nil
-	case err != nil || !begun(dir, d.Study):
+	case !errors.As(err, &other):
 		return err
+	case other.Field == "data":
+		return fmt.Errorf("%w: bring back the images that it was trained on, or use --out DIR, with the run as MODEL to "+
+			"start from it", err)
 	}
-	differ := cmp.Or(otherModel(was.Model, d.Model), setting.Differ(was.Recipe.WithDefaults(), d.Recipe.WithDefaults()))
-	switch {
-	case d.Study && differ != nil: // each of its runs has a seed
-		return fmt.Errorf("%s holds runs of other settings: %w: use --out DIR", dir, differ)
-	case d.Study:
-		return nil
-	case was.Seed != d.Seed:
-		differ = fmt.Errorf("its seed is %d, this one's %d", was.Seed, d.Seed)
+	return fmt.Errorf("%w: use --out DIR, or continue the run that is there by wepe resume", err)
+}
+
+// identity is what must be the same as in the other description, with or without the settings of the recipe.
+func (d Description) identity(other Description, settings bool) engine.RunIdentity {
+	kind := map[bool]string{false: "one training run", true: "a comparison"}
+	i := engine.RunIdentity{Dataset: d.Dataset, Data: d.Identity, Other: map[string]string{"kind": kind[d.Study],
+		"recipe": d.Recipe.Name, "subsets": strconv.FormatBool(d.Subsets)}}
+	if d.Identity == "" || other.Identity == "" { // of an older version
+		i.Data = d.Data
 	}
-	if differ != nil {
-		return fmt.Errorf("%s holds a run of other settings: %w: use --out DIR, or wepe resume %s", dir, differ, dir)
+	if d.Study && other.Study {
+		i.Other["stream"] = strconv.FormatBool(d.Stream)
 	}
-	return nil
+	if !settings {
+		return i
+	}
+	i.Recipe = d.Recipe.WithDefaults()
+	if !d.Study { // each run of a comparison has its seed
+		i.Seed = d.Seed
+	}
+	switch { // the files of a model may have moved; where they are gone, the training compares those in its checkpoint
+	case d.Model == "":
+		i.From = engine.Scratch
+	case d.Model != other.Model:
+		i.From, _ = checkpoints.Sum(d.Model)
+	}
+	return i
 }
 
 // begun reports whether a directory, or in a study that of a run, has a checkpoint or rows.
@@ -121,61 +124,6 @@ func begun(dir string, study bool) bool {
 		}
 	}
 	return false
-}
-
-// otherModel refuses a MODEL of other weights than the earlier one, which may have moved. It does not know those of a
-// model that is gone: a training compares the SHA-256 in its checkpoint.
-func otherModel(was, is string) error {
-	if was == is {
-		return nil
-	}
-	if was != "" && is != "" {
-		before, now := digest(was), digest(is)
-		if before == "" || now == "" || before == now {
-			return nil
-		}
-	}
-	return fmt.Errorf("it started from %s, this one from %s", cmp.Or(was, "random weights"), cmp.Or(is, "random weights"))
-}
-
-// digest is the SHA-256 of a model's weights, "" if they cannot be read.
-func digest(model string) string {
-	sum, err := checkpoints.Sum(model)
-	if err != nil {
-		return ""
-	}
-	return sum
-}
-
-// sameData reports whether two runs have the same files, which may have moved.
-func (d Description) sameData(other Description) bool {
-	if d.Identity == "" || other.Identity == "" {
-		return d.Data == other.Data
-	}
-	return d.Identity == other.Identity
-}
-
-// foreignRows refuses rows of another recipe or dataset from versions without run.json.
-func foreignRows(dir string, d Description) error {
-	for _, pattern := range []string{finetune.RowsFile, "*/" + finetune.RowsFile} {
-		names, err := fs.Glob(os.DirFS(dir), pattern)
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			rows, err := report.ReadFiles(filepath.Join(dir, name))
-			if err != nil || len(rows.Evals) == 0 {
-				continue
-			}
-			job := rows.Evals[0].Job
-			recipe, _, _ := strings.Cut(job.Recipe, " ")
-			if recipe != d.Recipe.Name || !strings.HasPrefix(job.Dataset, d.Dataset) {
-				return fmt.Errorf("%s holds results of recipe %s on %s, not of recipe %s on %s: use --out DIR", dir, job.Recipe,
-					job.Dataset, d.Recipe.Name, d.Dataset)
-			}
-		}
-	}
-	return nil
 }
 
 // Write writes the description of a run.
