@@ -3,12 +3,11 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"log/slog"
+	stdmaps "maps"
 	"math"
-	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -19,17 +18,16 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/study"
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/vit"
 )
 
 // asked returns the rows of some analyses.
 func asked(t *testing.T, what string, images *data.Memory, models ...Model) []Row {
 	t.Helper()
-	comparison := Comparison{Backend: gomlxtest.Backend(), Models: models, Images: images,
+	comparison := Comparison{Backend: gomlxtest.Backend(), Models: models, Images: images, Pairs: 20,
 		Analyses: gomlxtest.Must(Choose(strings.Split(what, ",")))(t)}
 	found := gomlxtest.Must(comparison.Run(t.Context()))(t)
 	if err := found.Page.HTML(io.Discard); err != nil {
@@ -38,30 +36,51 @@ func asked(t *testing.T, what string, images *data.Memory, models ...Model) []Ro
 	return found.Rows
 }
 
-// evenDistance is the mean distance of all ordered pairs of patches, including each patch with itself.
-func evenDistance(rows, cols int) float64 {
-	sum, n := 0.0, rows*cols
-	for i := range n {
-		for j := range n {
-			sum += math.Hypot(float64(i/cols-j/cols), float64(i%cols-j%cols))
+func meanOfPatches(r *finetune.Recipe) { r.Model.Pool = "mean" }
+
+// traced returns the values of some nodes of a model for all images, and last the logits.
+func traced(t *testing.T, path string, images *data.Memory, nodes func(*vit.Trace) []*Node) (c vit.Config,
+	values [][]float32) {
+	t.Helper()
+	model := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), path))(t)
+	defer model.Finalize()
+	err := model.Look(images, images.Len(), nodes, func(_ int, of [][]float32) error {
+		for _, v := range of {
+			values = append(values, slices.Clone(v))
 		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return sum / float64(n*n)
+	return model.Recipe.Model, values
+}
+
+func weightsOf(t *vit.Trace) (nodes []*Node) {
+	for _, b := range t.Blocks {
+		nodes = append(nodes, b.Weights)
+	}
+	return nodes
 }
 
 // Images of one colour, without positions: all patches are the same token.
-func TestConstantAttentionHasTheEntropyOfAllPatchesAndNoCorrelation(t *testing.T) {
+func TestAttention_OfEqualTokensIsUniform(t *testing.T) {
 	images := testImages(7)
 	for i := range images.Pixels {
 		images.Pixels[i] = 90
 	}
-	path := trained(t, "none", 1, nil)
-	rows := asked(t, "entropy,distance,maps,rollout", images, Model{Name: "none", Path: path})
+	even := 0.0 // the mean distance of all ordered pairs, including each patch with itself
+	for i := range 15 {
+		for j := range 15 {
+			even += math.Hypot(float64(i/5-j/5), float64(i%5-j%5)) / 225
+		}
+	}
+	rows := asked(t, "entropy,distance,rollout", images, Model{Name: "none", Path: trained(t, "none", 1, nil)})
 	for _, layer := range []string{"layer 1", "layer 2"} {
 		gomlxtest.NearAbs(t, layer, []float64{
 			value(t, rows, "entropy", "none", "entropy, nats", layer),
 			value(t, rows, "distance", "none", "attention distance, patches", layer),
-		}, []float64{math.Log(15), evenDistance(3, 5)}, 1e-5)
+		}, []float64{math.Log(15), even}, 1e-5)
 		if r := value(t, rows, "distance", "none", "correlation of attention weight and distance", layer); !math.IsNaN(r) {
 			t.Errorf("%s: weights that are all equal correlate with distance by %g", layer, r)
 		}
@@ -69,39 +88,10 @@ func TestConstantAttentionHasTheEntropyOfAllPatchesAndNoCorrelation(t *testing.T
 	if contrast := value(t, rows, "rollout", "none", "coefficient of variation of the map", ""); contrast > 1e-5 {
 		t.Errorf("the map of equal patches has the contrast %g", contrast)
 	}
-	lines := 0
-	for _, line := range Table(rows, "distance").Rows {
-		if line[0] == "correlation of attention weight and distance" {
-			if lines++; line[2] != "undefined" {
-				t.Errorf("%q in the table, want undefined", line)
-			}
-		}
-	}
-	if lines != 2 {
-		t.Errorf("%d lines of correlations", lines)
-	}
-}
-
-func TestAMapOfAttentionHasItsQueryOutlined(t *testing.T) {
-	got := grid{Rows: 2, Cols: 3}.heatMap(4, 5, []float64{0, 1, 2, 7, 4, 3})
-	want := figure.HeatMap{Title: "layer 5, from row 1, column 2", Positive: true, Down: "row (patches)",
-		Across: "column (patches)", Outlined: &[2]int{1, 2}, Limit: 7, Values: [][]float64{{0, 1, 2}, {7, 4, 3}}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-	for g, want := range map[grid][]int{
-		{Rows: 3, Cols: 5}: {7, 0, 14},
-		{Rows: 4, Cols: 2}: {5, 0, 7},
-		{Rows: 1, Cols: 1}: {0},
-	} {
-		if got := g.queries(); !slices.Equal(got, want) {
-			t.Errorf("%+v: queries %v, want %v", g, got, want)
-		}
-	}
 }
 
 // Of vectors that are concatenated each is a half; hidden tokens have no weight.
-func TestAPredictionIsOfTheTokensThatArePooled(t *testing.T) {
+func TestPrediction_IsOfTheTokensThatArePooled(t *testing.T) {
 	for name, c := range map[string]struct {
 		model  vit.Config
 		prefix []float64
@@ -112,7 +102,6 @@ func TestAPredictionIsOfTheTokensThatArePooled(t *testing.T) {
 		"map":                     {vit.Config{Pool: "map"}, nil, 1.0 / 15},
 		"mean with a class token": {vit.Config{Pool: "mean", ClassToken: true}, []float64{0}, 1.0 / 15},
 		"mean of all":             {vit.Config{Pool: "mean", Registers: 1, PoolPrefix: true}, []float64{0.0625}, 0.0625},
-		"map with a class token":  {vit.Config{Pool: "map", ClassToken: true}, []float64{0}, 1.0 / 15},
 		"class token and mean":    {vit.Config{Pool: "class+mean"}, []float64{0.5}, 0.5 / 15},
 		"class token and mean, not of registers": {vit.Config{Pool: "class+mean", Registers: 2, PoolPrefix: true},
 			[]float64{0.5, 0, 0}, 0.5 / 15},
@@ -125,36 +114,8 @@ func TestAPredictionIsOfTheTokensThatArePooled(t *testing.T) {
 	}
 }
 
-// The rows have the bins; those of fewer than ten images are in no correlation.
-func TestErrorRatesOfFewImagesDoNotCorrelate(t *testing.T) {
-	rows := asked(t, "separation", testImages(150), Model{Name: "a", Path: trained(t, "learned", 1, nil)})
-	images, few := map[string]float64{}, 0
-	var centres, rates []float64
-	for _, r := range rows {
-		if r.Measure == "images" {
-			images[r.At] = float64(r.Value)
-		}
-	}
-	for _, r := range rows {
-		var low, high float64
-		if _, err := fmt.Sscanf(r.At, "%f to %f patches", &low, &high); err != nil || r.Measure != "error rate" {
-			continue
-		}
-		if images[r.At] < 10 {
-			few++
-			continue
-		}
-		centres, rates = append(centres, (low+high)/2), append(rates, float64(r.Value))
-	}
-	got := value(t, rows, "separation", "a", "correlation of separation and error rate, bins of at least 10 images", "")
-	if want := stat.Correlation(centres, rates, nil); !(math.Abs(got-want) <= 0.01) || few == 0 || len(rates) < 3 {
-		t.Errorf("correlation %g, want %g of %d bins and not of %d", got, want, len(rates), few)
-	}
-}
-
-func meanOfPatches(r *finetune.Recipe) { r.Model.Pool = "mean" }
-
-func TestPrefixTokensHaveNoPosition(t *testing.T) {
+// Entropy, distance, range and weight by distance of each layer, by their definitions: prefix tokens have no position.
+func TestAttention_RowsAreMeansOverPatchesOfAllImages(t *testing.T) {
 	for name, m := range map[string]Model{
 		"class token":                {Path: trained(t, "learned", 1, nil)},
 		"no class token":             {Path: trained(t, "learned", 1, meanOfPatches)},
@@ -164,211 +125,127 @@ func TestPrefixTokensHaveNoPosition(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m.Name = "m"
 			images := testImages(3)
-			rows := asked(t, "entropy,distance,rollout", images, m)
-			model := gomlxtest.Must(finetune.Opening{Files: m.Import}.Open(gomlxtest.Backend(), m.Path))(t)
-			defer model.Finalize()
-			c := model.Recipe.Model
+			rows := asked(t, "entropy,distance,range,maps", images, m)
+			c, values := traced(t, m.Path, images, weightsOf)
 			tokens, prefix := c.Tokens(), c.Tokens()-c.Rows()*c.Cols()
+			apart := func(i, j int) float64 {
+				return math.Hypot(float64(i/c.Cols()-j/c.Cols()), float64(i%c.Cols()-j%c.Cols()))
+			}
 			for l := range c.Depth {
-				entropy, distance, count := 0.0, 0.0, 0.0
-				err := model.Look(images, 3, func(t *vit.Trace) []*Node { return []*Node{t.Blocks[l].Weights} },
-					func(_ int, values [][]float32) error {
-						for at := 0; at < len(values[0]); at += tokens { // a row of an image and a head
-							query := at/tokens%tokens - prefix
-							if query < 0 {
-								continue
-							}
-							row, sum := values[0][at+prefix:at+tokens], 0.0
-							for _, w := range row {
-								sum += float64(w)
-							}
-							for key, w := range row {
-								p := float64(w) / sum
-								entropy -= p * math.Log(p)
-								distance += p * math.Hypot(float64(query/c.Cols()-key/c.Cols()), float64(query%c.Cols()-key%c.Cols()))
-							}
-							count++
+				entropy, distance, radius, count := 0.0, 0.0, 0.0, 0.0
+				sums, pairs := map[float64]float64{}, map[float64]float64{}
+				for at := 0; at < len(values[l]); at += tokens { // a row of an image and a head
+					query := at/tokens%tokens - prefix
+					if query < 0 {
+						continue
+					}
+					row, sum := values[l][at+prefix:at+tokens], 0.0
+					for _, w := range row {
+						sum += float64(w)
+					}
+					byDistance := map[float64]float64{}
+					for key, w := range row {
+						p, d := float64(w)/sum, apart(query, key)
+						entropy, distance = entropy-p*math.Log(p), distance+p*d
+						byDistance[d] += p
+						sums[d], pairs[d] = sums[d]+p, pairs[d]+1
+					}
+					within := 0.0
+					for _, d := range slices.Sorted(stdmaps.Keys(byDistance)) {
+						if within += byDistance[d]; within >= 0.9 {
+							radius += d
+							break
 						}
-						return nil
-					})
-				if err != nil {
-					t.Fatal(err)
+					}
+					count++
 				}
 				if want := float64(3 * c.Heads * c.Rows() * c.Cols()); count != want {
 					t.Fatalf("%g queries, want %g", count, want)
 				}
-				at := fmt.Sprintf("layer %d", l+1)
-				gomlxtest.NearAbs(t, at, []float64{value(t, rows, "entropy", "m", "entropy, nats", at),
-					value(t, rows, "distance", "m", "attention distance, patches", at)},
-					[]float64{entropy / count, distance / count}, 1e-5)
+				layer := fmt.Sprintf("layer %d", l+1)
+				got := func(analysis, measure, at string) float64 { return value(t, rows, analysis, "m", measure, at) }
+				gomlxtest.NearAbs(t, layer, []float64{got("entropy", "entropy, nats", layer),
+					got("distance", "attention distance, patches", layer)}, []float64{entropy / count, distance / count}, 1e-5)
+				gomlxtest.NearAbs(t, layer, []float64{got("range", "effective range, patches", layer)},
+					[]float64{radius / count}, 0.05) // a sum may round to less than 0.9
+				if l > 0 {
+					continue
+				}
+				var distances, means []float64
+				for _, d := range slices.Sorted(stdmaps.Keys(sums)) {
+					distances, means = append(distances, d), append(means, sums[d]/pairs[d])
+					at := fmt.Sprintf("%s at %.3g", layer, d)
+					gomlxtest.NearAbs(t, at, []float64{got("distance", "weight by distance", at)}, means[len(means)-1:], 1e-6)
+				}
+				centre := c.Rows()/2*c.Cols() + c.Cols()/2 // of the first image, with the class token in the sums
+				fromCentre, away := make([]float64, c.Rows()*c.Cols()), make([]float64, c.Rows()*c.Cols())
+				for key := range fromCentre {
+					away[key] = apart(centre, key)
+					for h := range c.Heads {
+						fromCentre[key] += float64(values[0][(h*tokens+prefix+centre)*tokens+prefix+key])
+					}
+				}
+				gomlxtest.NearAbs(t, layer, []float64{got("distance", "correlation of attention weight and distance", layer),
+					got("maps", "correlation of attention weight and distance, from the centre", "layer 1, first image")},
+					[]float64{stat.Correlation(distances, means, nil), stat.Correlation(away, fromCentre, nil)}, 1e-3)
 			}
 		})
 	}
 }
 
-func TestASinglePatchOfOneImageHasNoSpread(t *testing.T) {
+// CKA of both layers with the other model's, and t-SNE of the first 16 of 37 images, whose 240 patches are at most 250.
+func TestAttention_RowsOfFeaturesAreOfThePatchesOfEachModel(t *testing.T) {
+	images := testImages(37)
+	paths := []string{trained(t, "learned", 1, nil), trained(t, "learned", 2, nil)}
+	rows := asked(t, "cka,tsne", images, Model{Name: "a", Path: paths[0]}, Model{Name: "b", Path: paths[1]})
+	var pooled [2][2][]float64 // [layer][model]
+	for m, path := range paths {
+		c, values := traced(t, path, images, func(t *vit.Trace) []*Node {
+			return []*Node{t.Blocks[0].Output, t.Blocks[1].Output}
+		})
+		var patches, row, col []float64
+		var quadrants []int
+		for l := range 2 {
+			for i, image := range slices.Collect(slices.Chunk(values[l], c.Tokens()*c.Width)) {
+				for k := range c.Width {
+					mean := 0.0
+					for p := c.Prefix(); p < c.Tokens(); p++ {
+						mean += float64(image[p*c.Width+k]) / 15
+					}
+					pooled[l][m] = append(pooled[l][m], mean)
+				}
+				if l == 0 || i >= 16 {
+					continue
+				}
+				patches = append(patches, wide(image[c.Prefix()*c.Width:])...)
+				for p := range 15 {
+					row, col = append(row, float64(p/5)), append(col, float64(p%5))
+					quadrants = append(quadrants, map[bool]int{p/5 > 1: 2}[true]+map[bool]int{p%5 > 2: 1}[true])
+				}
+			}
+		}
+		_, r2 := numeric.NearestR2(patches, [][]float64{row, col}, 5)
+		embedded, _ := embed(patches, 240, 0)
+		got := func(measure string) float64 { return value(t, rows, "tsne", string("ab"[m]), measure, "") }
+		gomlxtest.NearAbs(t, "t-SNE", []float64{got("R² of row and column, 5 nearest neighbours"),
+			got("silhouette by quadrant, features")},
+			[]float64{r2, stat.Mean(numeric.Silhouettes(patches, quadrants), nil)}, 1e-6)
+		gomlxtest.NearAbs(t, "embedded", []float64{got("silhouette by quadrant, t-SNE")},
+			[]float64{stat.Mean(numeric.Silhouettes(embedded, quadrants), nil)}, 0.05) // float32 noise grows in the descent
+	}
+	for l := range 2 {
+		gomlxtest.NearAbs(t, "CKA", []float64{value(t, rows, "cka", "b", "unbiased linear CKA with the first model",
+			fmt.Sprintf("layer %d", l+1))}, []float64{unbiasedCKA(pooled[l][0], pooled[l][1], 37)}, 1e-4)
+	}
+}
+
+// The other layers of a deeper model have nothing to compare with. The mean over seeds of the first column does not
+// contain the likeness of the first model to itself.
+func TestCKA_ComparesLayersWithTheFirstModel(t *testing.T) {
 	gomlxtest.OnGo(t)
-	path := trained(t, "learned", 1, func(r *finetune.Recipe) { r.Augment.Size = [2]int{4, 4} })
-	rows := asked(t, "all", testImages(1), Model{Name: "one", Path: path})
-	for figure, measure := range map[string]string{"entropy": "entropy, nats", "range": "effective range, patches",
-		"distance": "attention distance, patches"} {
-		if got := value(t, rows, figure, "one", measure, "layer 2"); got != 0 {
-			t.Errorf("%s of one patch: %g", figure, got)
-		}
-	}
-	for _, figure := range []string{"similarity", "probe", "tsne", "cka"} {
-		if r := rowsOf(rows, figure, "one"); len(r) != 1 || r[0].Note == "" {
-			t.Errorf("%s of one patch: %+v, want a reason", figure, r)
-		}
-	}
-	if r := value(t, rows, "distance", "one", "correlation of attention weight and distance", "layer 1"); !math.IsNaN(r) {
-		t.Errorf("a correlation over one distance is %g", r)
-	}
-}
-
-// The vectors have a length of about 0.1, the noise of √12: half of the bins decrease, and nothing correlates.
-func TestNoiseThatDrownsAnEncodingHasNoDecay(t *testing.T) {
-	rows := asked(t, "decay", testImages(2), Model{Name: "a", Path: trained(t, "learned", 1, nil)})
-	for measure, want := range map[string][2]float64{"decreasing bins, %": {50, 15},
-		"correlation with distance, all pairs": {0, 0.1}, "correlation with distance, bin means": {0, 0.3}} {
-		got := value(t, rows, "decay", "a", measure, "+ N(0, 1), mean of 20")
-		if !(math.Abs(got-want[0]) <= want[1]) || got == 0 {
-			t.Errorf("%s is %g, want about %g", measure, got, want[0])
-		}
-	}
-}
-
-// Vectors of sines have half the squared length of the noise.
-func TestNoiseWeakensTheDecayOfAnEncodingButNotItsSign(t *testing.T) {
-	path := trained(t, "sincos2d", 1, func(r *finetune.Recipe) { r.Model.Width = 48 })
-	rows := asked(t, "decay", testImages(2), Model{Name: "a", Path: path})
-	model := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), path))(t)
-	defer model.Finalize()
-	_, _, vectors, err := model.Encoding()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pairs := 0.0 // each draw is added to the vectors alone
-	for seed := range uint64(20) {
-		draw, noisy := rand.New(rand.NewPCG(0, seed)), make([]float64, len(vectors))
-		for i, v := range vectors {
-			noisy[i] = v + draw.NormFloat64()
-		}
-		pairs += decayOf(noisy, grid{Rows: 3, Cols: 5}, decayBins).Pairs / 20
-	}
-	gomlxtest.NearAbs(t, "correlation", []float64{value(t, rows, "decay", "a", "correlation with distance, all pairs",
-		"+ N(0, 1), mean of 20")}, []float64{pairs}, 1e-12)
-	for measure, sign := range map[string]float64{"correlation with distance, all pairs": -1,
-		"correlation with distance, bin means": -1, "decay, %": 1} {
-		alone := value(t, rows, "decay", "a", measure, "")
-		noisy := value(t, rows, "decay", "a", measure, "+ N(0, 1), mean of 20")
-		if !(0 < sign*noisy && sign*noisy < sign*alone) {
-			t.Errorf("%s is %g without noise and %g with it", measure, alone, noisy)
-		}
-	}
-}
-
-// One image at least, and two for the probe; bounds are 2 GiB weights, 256 MiB of a batch's weights and 64 MiB patches.
-func TestTheNumberOfImagesFollowsFromTheSizeOfTheModel(t *testing.T) {
-	for _, c := range []struct {
-		name                                                  string
-		side, width, depth, heads                             int
-		images, batch, batchOf5, attended, probed, separation int
-	}{
-		{"tiny", 64, 12, 2, 3, 1000, 32, 5, 256, 256, 1000},                 // 17² weights of a head
-		{"ViT-B/16", 224, 768, 12, 12, 1000, 12, 5, 256, 111, 1000},         // 197²
-		{"1024 pixels", 1024, 768, 12, 12, 1000, 1, 1, 1, 5, 10},            // 4097²
-		{"half of them", 1024, 768, 1, 6, 1000, 1, 1, 21, 5, 21},            // in one layer
-		{"4096 pixels", 4096, 768, 12, 12, 1000, 1, 1, 1, 2, 1},             // 65537²
-		{"few images", 224, 768, 12, 12, 3, 3, 3, 3, 3, 3},                  // as there are
-		{"deep", 224, 768, 48, 16, 1000, 2, 2, 72, 111, 1000},               // a large model
-		{"a thin one of many tokens", 2048, 4, 1, 1, 1000, 1, 1, 7, 256, 7}, // 16385²
-	} {
-		config := gomlxtest.Resolved(vit.Config{ImageRows: c.side, ImageCols: c.side, PatchSize: 16, Width: c.width, Depth: c.depth,
-			Heads: c.heads, Classes: 3, Position: "learned"})
-		s := &subject{model: &finetune.Model{Recipe: finetune.Recipe{Model: config}},
-			Images: &data.Memory{Info: data.Info{Labels: make([]int32, c.images)}},
-			grid:   grid{Rows: config.Rows(), Cols: config.Cols(), Prefix: config.Prefix()}}
-		got := [5]int{s.batch(c.images), s.batch(min(5, c.images)), s.attendedImages(), s.probedImages(), s.separatedImages()}
-		if want := [5]int{c.batch, c.batchOf5, c.attended, c.probed, c.separation}; got != want {
-			t.Errorf("%s: %v, want %v", c.name, got, want)
-		}
-	}
-}
-
-// CKA needs 8 images, t-SNE ten patches, of which 2×5 are an image.
-func TestAnalysesOfTooFewImagesOrPatchesGiveTheNumber(t *testing.T) {
-	gomlxtest.OnGo(t)
-	small := func(rows, cols int) Model {
-		return Model{Name: "m", Path: trained(t, "learned", 1, func(r *finetune.Recipe) {
-			r.Augment.Size = [2]int{4 * rows, 4 * cols}
-		})}
-	}
-	ten, nine := small(2, 5), small(3, 3)
-	for _, c := range []struct {
-		what   string
-		model  Model
-		images int
-		want   string
-	}{
-		{"cka", ten, 8, ""}, {"cka", ten, 7, "CKA needs 8 images or more"}, {"tsne", ten, 1, ""},
-		{"tsne", nine, 1, "t-SNE needs 10 patches, the images have 9"}, {"probe", nine, 1, "the probe needs two images"},
-	} {
-		rows := rowsOf(asked(t, c.what, testImages(c.images), c.model), c.what, "m")
-		if len(rows) == 0 || !strings.Contains(rows[0].Note, c.want) || (rows[0].Note == "") != (c.want == "") {
-			t.Errorf("%s of %d images: %+v, want %q", c.what, c.images, rows, c.want)
-		}
-	}
-	c := &Comparison{Backend: gomlxtest.Backend(), Images: testImages(8), Logger: slog.New(slog.DiscardHandler)}
-	s := gomlxtest.Must(c.open(t.Context(), ten))(t)
-	defer s.model.Finalize()
-	c.reference = reference{images: 9, features: [][]float64{make([]float64, 9*12)}}
-	if err := cka(s); err == nil || err.Error() != "measured with 8 images, the first model with 9" {
-		t.Errorf("another number of images: %v", err)
-	}
-}
-
-// Two images are one to train the probe and one to measure it; vectors of one value have a single principal axis.
-func TestTheFewestImagesAndTheNarrowestModelHaveResults(t *testing.T) {
-	comparison := Comparison{Backend: gomlxtest.Backend(), Images: testImages(2), Pairs: 20,
-		Analyses: gomlxtest.Must(Choose([]string{"similarity", "probe", "masks"}))(t),
-		Mask:     func(int) []bool { return nil },
-		Models: []Model{{Name: "a", Path: trained(t, "learned", 1, func(r *finetune.Recipe) {
-			r.Model.Width, r.Model.Heads, r.Model.Depth = 1, 1, 1
-		})}}}
-	rows := gomlxtest.Must(comparison.Run(t.Context()))(t).Rows
-	for figure, want := range map[string]string{"similarity": "", "probe": "", "masks": "has an object"} {
-		if r := rowsOf(rows, figure, "a"); len(r) == 0 || !strings.Contains(r[0].Note, want) || want == "" &&
-			r[0].Note != "" {
-			t.Errorf("%s: %+v", figure, r)
-		}
-	}
-}
-
-func TestADHVTIsEvaluatedByItsLogits(t *testing.T) {
-	path := trained(t, "none", 1, func(r *finetune.Recipe) { r.Architecture = finetune.DHVT })
-	images := testImages(23)
-	rows := asked(t, "entropy,maps,occlusion", images, Model{Name: "dhvt", Path: path})
-	model := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), path))(t)
-	defer model.Finalize()
-	want := gomlxtest.Must(model.Evaluate(images))(t)
-	if got := value(t, rows, "occlusion", "dhvt", "top-1 accuracy, %", "original images"); !(math.Abs(
-		got-100*float64(want.Top1)) <= 1e-9) {
-		t.Errorf("%g %%, want %g", got, 100*float64(want.Top1))
-	}
-	for _, figure := range []string{"entropy", "maps"} {
-		if r := rowsOf(rows, figure, "dhvt"); len(r) != 1 || !strings.Contains(r[0].Note, "additional head tokens") {
-			t.Errorf("%s: %+v, want why not", figure, r)
-		}
-	}
-}
-
-// The first model has one layer, the second three: its other layers have nothing to compare with.
-func TestOnlyLayersThatTheFirstModelHasAreComparedWithIt(t *testing.T) {
-	gomlxtest.OnGo(t)
-	depth := func(n int) func(*finetune.Recipe) { return func(r *finetune.Recipe) { r.Model.Depth = n } }
-	rows := asked(t, "cka", testImages(23), Model{Name: "flat", Path: trained(t, "learned", 1, depth(1))},
-		Model{Name: "deep", Path: trained(t, "learned", 1, depth(3))})
+	flat := trained(t, "learned", 1, func(r *finetune.Recipe) { r.Model.Depth = 1 })
+	deep := trained(t, "learned", 1, func(r *finetune.Recipe) { r.Model.Depth = 3 })
+	rows := asked(t, "cka", testImages(23), Model{Name: "flat", Path: flat}, Model{Name: "deep", Path: deep})
 	if got := rowsOf(rows, "cka", "deep"); len(got) != 1 || got[0].At != "layer 1" || got[0].Value > 0.9999 {
 		t.Errorf("%+v, want layer 1 alone, and unlike", got)
 	}
@@ -376,138 +253,255 @@ func TestOnlyLayersThatTheFirstModelHasAreComparedWithIt(t *testing.T) {
 		"layer 1"); !(math.Abs(got-1) <= 1e-6) {
 		t.Errorf("a model is like itself by %g", got)
 	}
+	rows = asked(t, "cka", testImages(23), Model{Name: "m", Path: flat}, Model{Name: "m", Path: deep})
+	if got := rowsOf(rows, "cka", "m"); len(got) != 1 || got[0].Value > 0.9999 {
+		t.Errorf("%+v of two seeds", got)
+	}
 }
 
-// The mean over the seeds of the first column does not contain the likeness of the first model to itself.
-func TestTheFirstOfSeveralSeedsIsNotComparedWithItself(t *testing.T) {
+// The overlap of the rollout's largest pixels with the masks of all images but one, which has no object.
+func TestMasks_RowsAreOfTheThresholdsOfTheirNames(t *testing.T) {
 	gomlxtest.OnGo(t)
-	rows := asked(t, "cka", testImages(23), Model{Name: "m", Path: trained(t, "learned", 1, nil)},
-		Model{Name: "m", Path: trained(t, "learned", 2, nil)})
-	got := rowsOf(rows, "cka", "m")
-	for _, r := range got {
-		if r.Value > 0.9999 {
-			t.Errorf("%+v", r)
+	const n = 13
+	mask := func(i int) []bool {
+		if i == 4 {
+			return nil
+		}
+		m := make([]bool, 12*20)
+		for k := range m {
+			m[k] = k%20 >= i && k/20 > 3
+		}
+		return m
+	}
+	c := Comparison{Backend: gomlxtest.Backend(), Images: testImages(n), Mask: mask,
+		Models:   []Model{{Name: "a", Path: trained(t, "learned", 1, nil)}, {Name: "b", Path: trained(t, "learned", 2, nil)}},
+		Analyses: gomlxtest.Must(Choose([]string{"masks"}))(t)}
+	rows := gomlxtest.Must(c.Run(t.Context()))(t).Rows
+	all := map[string][2][]float64{}
+	for m, model := range c.Models {
+		s := gomlxtest.Must(c.open(t.Context(), model))(t)
+		v := gomlxtest.Must(s.attended())(t)
+		s.model.Finalize()
+		for i, row := range v.rollout {
+			object := mask(i)
+			if object == nil {
+				continue
+			}
+			pixels := enlarge(row, 3, 5, 12, 20)
+			sorted := slices.Sorted(slices.Values(pixels))
+			for name, least := range map[string]float64{ // of 240 values, 0.9·239 = 215.1
+				"IoU at half of the range":   (sorted[0] + sorted[239]) / 2,
+				"IoU at the median":          (sorted[119] + sorted[120]) / 2,
+				"IoU at the 90th percentile": sorted[215] + 0.1*(sorted[216]-sorted[215])} {
+				both, either := 0.0, 0.0
+				for k, v := range pixels {
+					if object[k] && v >= least {
+						both++
+					}
+					if object[k] || v >= least {
+						either++
+					}
+				}
+				of := all[name]
+				of[m] = append(of[m], both/either)
+				all[name] = of
+			}
 		}
 	}
-	if len(got) == 0 {
-		t.Error("the second seed is not compared")
+	for name, of := range all {
+		statistic, p := pairedT(of[1], of[0])
+		if len(of[0]) != n-1 || !(math.Abs(statistic) > 1e-3) {
+			t.Errorf("%s: t = %g of %d images", name, statistic, len(of[0]))
+		}
+		for m, model := range []string{"a", "b"} {
+			mean, deviation := stat.MeanStdDev(of[m], nil)
+			gomlxtest.NearAbs(t, model+": "+name, []float64{value(t, rows, "masks", model, name, "mean"),
+				value(t, rows, "masks", model, name, "standard deviation")}, []float64{mean, deviation}, 1e-6)
+		}
+		gomlxtest.NearAbs(t, name, []float64{value(t, rows, "masks", "b", name,
+			"p of the paired t-test against the first model")}, []float64{p}, 1e-4)
 	}
 }
 
-// The paper's tables, recomputed in float64 on 14×14 patches, and its coefficients of variation.
-func TestSensitivityIsThatOfThePaperTables(t *testing.T) {
-	fixtures.Each(t, testSensitivityIsThatOfThePaperTables)
+// The mean over heads of the last layer's weights, by hand, of more images than one batch has. Bins of fewer than ten
+// images have no error rate.
+func TestSeparation_IsOfTheStrongestPatchesAndTheErrorOfEachImage(t *testing.T) {
+	const n = 150
+	images := testImages(n)
+	for pool, change := range map[string]func(*finetune.Recipe){"class": nil, "mean": meanOfPatches} {
+		path := trained(t, "learned", 1, change)
+		c, values := traced(t, path, images, func(t *vit.Trace) []*Node { return []*Node{t.Blocks[1].Weights} })
+		tokens, prefix, patches := c.Tokens(), c.Prefix(), c.Rows()*c.Cols()
+		var separations, wrong []float64
+		for i := range n {
+			weights, attended := values[0][i*c.Heads*tokens*tokens:], make([]float64, patches)
+			for h := range c.Heads {
+				for query := range tokens {
+					if pool == "mean" && query < prefix || pool == "class" && query > 0 {
+						continue
+					}
+					for k := range patches {
+						attended[k] += float64(weights[(h*tokens+query)*tokens+prefix+k])
+					}
+				}
+			}
+			order := make([]int, patches)
+			for k := range order {
+				order[k] = k
+			}
+			slices.SortFunc(order, func(a, b int) int { return cmp.Compare(attended[b], attended[a]) })
+			sum := 0.0
+			for a := range 5 {
+				for b := range a {
+					p, q := order[a], order[b]
+					sum += math.Hypot(float64(p/c.Cols()-q/c.Cols()), float64(p%c.Cols()-q%c.Cols()))
+				}
+			}
+			logits := values[1][i*c.Classes : (i+1)*c.Classes]
+			missed := 1.0
+			if slices.Index(logits, slices.Max(logits)) == int(images.Labels[i]) {
+				missed = 0
+			}
+			separations, wrong = append(separations, sum/10), append(wrong, missed)
+		}
+		rows := asked(t, "separation", images, Model{Name: "m", Path: path})
+		counted, failed, few := 0.0, 0.0, 0
+		var centres, rates []float64
+		for _, r := range rows {
+			var low, high float64
+			if r.Measure != "images" || r.Value == 0 {
+				continue
+			}
+			rate := value(t, rows, "separation", "m", "error rate", r.At)
+			counted, failed = counted+float64(r.Value), failed+float64(r.Value)*rate
+			if _, err := fmt.Sscanf(r.At, "%f to %f patches", &low, &high); err != nil || r.Value < 10 {
+				few++
+			} else {
+				centres, rates = append(centres, (low+high)/2), append(rates, rate)
+			}
+		}
+		got := func(measure string) float64 { return value(t, rows, "separation", "m", measure, "") }
+		gomlxtest.NearAbs(t, pool, []float64{counted, failed, got("mean separation, patches"),
+			got("correlation of separation and error, images")}, []float64{n, stat.Mean(wrong, nil) * n,
+			stat.Mean(separations, nil), stat.Correlation(separations, wrong, nil)}, 1e-9)
+		gomlxtest.NearAbs(t, pool, []float64{got("correlation of separation and error rate, bins of at least 10 images")},
+			[]float64{stat.Correlation(centres, rates, nil)}, 0.02) // the bounds of bins are rounded
+		if few == 0 || len(rates) < 3 {
+			t.Errorf("%d bins, and %d of few images", len(rates), few)
+		}
+	}
+	tie := trained(t, "learned", 1, func(r *finetune.Recipe) { r.ZeroHead, r.Freeze = true, "head" })
+	for _, r := range asked(t, "separation", testImages(23), Model{Name: "tie", Path: tie}) {
+		if r.Measure == "error rate" && !math.IsNaN(float64(r.Value)) && r.Value != 1 {
+			t.Errorf("classes that tie: error rate %g at %s, want 1", float64(r.Value), r.At)
+		}
+	}
 }
 
-func testSensitivityIsThatOfThePaperTables(t *testing.T) {
-	type row struct {
-		Alpha   float64
-		Scale   float64 `json:"alpha_scale"`
-		Rho     float64
-		Modulus float64 `json:"mean_abs_f"`
+// The labels are compared with the model's classes by name.
+func TestPredicts_NeedsTheClassesOfTheModel(t *testing.T) {
+	images, permuted := testImages(30), testImages(30)
+	permuted.Classes = strings.Fields("c a b")
+	for i, label := range images.Labels {
+		permuted.Labels[i] = (label + 1) % 3
 	}
-	var file struct {
-		Rows, Cols int
-		H, W       int
-		Span       []row `json:"table_C_alpha"`
-		Scale      []row `json:"table_D_alpha_scale"`
-		CV         map[string]map[string]struct {
-			Population float64 `json:"cv_population_std"`
-		} `json:"table_CV"`
+	model := Model{Name: "m", Path: trained(t, "learned", 1, nil)}
+	want := asked(t, "separation,shuffle", images, model)
+	if got := asked(t, "separation,shuffle", permuted, model); fmt.Sprint(got) != fmt.Sprint(want) { // NaN is printed
+		t.Errorf("got %v, want %v", got, want)
 	}
-	fixtures.JSON(t, "weierstrass", "paper_tables.json", &file)
-	path := trained(t, "wepe", 1, func(r *finetune.Recipe) {
-		r.Model.Depth, r.Augment.Size = 1, [2]int{4 * file.H, 4 * file.W}
+	for _, classes := range []string{"a b x", "a"} {
+		images.Classes = strings.Fields(classes)
+		for i := range images.Labels {
+			images.Labels[i] = 0
+		}
+		for _, r := range asked(t, "separation,shuffle", images, model) {
+			if r.Note == "" {
+				t.Errorf("classes %s: %+v", classes, r)
+			}
+		}
+	}
+}
+
+// One image at least, and two for the probe; bounds are 2 GiB weights, 256 MiB of a batch's weights and 64 MiB patches.
+func TestSubject_NumberOfImagesFollowsFromTheSizeOfTheModel(t *testing.T) {
+	for name, c := range map[string]struct {
+		side, width, depth, heads, images   int
+		batch, attended, probed, separation int
+	}{
+		"tiny":                      {64, 12, 2, 3, 1000, 32, 256, 256, 1000},     // 17² weights of a head
+		"ViT-B/16":                  {224, 768, 12, 12, 1000, 12, 256, 111, 1000}, // 197²
+		"1024 pixels":               {1024, 768, 12, 12, 1000, 1, 1, 5, 10},       // 4097²
+		"half of them":              {1024, 768, 1, 6, 1000, 1, 21, 5, 21},        // in one layer
+		"4096 pixels":               {4096, 768, 12, 12, 1000, 1, 1, 2, 1},        // 65537²
+		"few images":                {224, 768, 12, 12, 3, 3, 3, 3, 3},            // as there are
+		"deep":                      {224, 768, 48, 16, 1000, 2, 72, 111, 1000},
+		"a thin one of many tokens": {2048, 4, 1, 1, 1000, 1, 7, 256, 7}, // 16385²
+	} {
+		config := gomlxtest.Resolved(vit.Config{ImageRows: c.side, ImageCols: c.side, PatchSize: 16, Width: c.width,
+			Depth: c.depth, Heads: c.heads, Classes: 3, Position: "learned"})
+		s := &subject{model: &finetune.Model{Recipe: finetune.Recipe{Model: config}},
+			Images: &data.Memory{Info: data.Info{Labels: make([]int32, c.images)}},
+			grid:   grid{Rows: config.Rows(), Cols: config.Cols(), Prefix: config.Prefix()}}
+		got := [4]int{s.batch(c.images), s.attendedImages(), s.probedImages(), s.separatedImages()}
+		if want := [4]int{c.batch, c.attended, c.probed, c.separation}; got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
+
+// CKA needs 8 images, t-SNE ten patches, the probe two images and two patches, the regression more patches than features,
+// masks an object. Vectors of one value have a single principal axis.
+func TestComparison_FewestImagesAndPatches(t *testing.T) {
+	gomlxtest.OnGo(t)
+	small := func(rows, cols, width int) Model {
+		return Model{Name: "m", Path: trained(t, "learned", 1, func(r *finetune.Recipe) {
+			if r.Augment.Size = [2]int{4 * rows, 4 * cols}; width == 1 {
+				r.Model.Width, r.Model.Heads, r.Model.Depth = 1, 1, 1
+			}
+		})}
+	}
+	ten, nine, one, narrow := small(2, 5, 12), small(3, 3, 12), small(1, 1, 12), small(3, 5, 1)
+	for _, c := range []struct {
+		model  Model
+		images int
+		does   string // and
+		refuse string
+	}{
+		{ten, 8, "cka,tsne", "masks"}, {ten, 7, "tsne", "cka"}, {nine, 1, "distance", "tsne,probe,depth"},
+		{one, 1, "entropy,range,distance", "similarity,probe,tsne,cka,depth"}, {narrow, 2, "similarity,probe", "cka"},
+	} {
+		rows := asked(t, c.does+","+c.refuse, testImages(c.images), c.model)
+		for _, name := range strings.Split(c.does+","+c.refuse, ",") {
+			refused := strings.Contains(c.refuse, name)
+			if r := rowsOf(rows, name, "m"); len(r) == 0 || (r[0].Note != "") != refused {
+				t.Errorf("%s of %d images: %+v", name, c.images, r)
+			}
+		}
+		if c.model == one {
+			for figure, measure := range map[string]string{"entropy": "entropy, nats", "range": "effective range, patches",
+				"distance": "attention distance, patches"} {
+				if got := value(t, rows, figure, "m", measure, "layer 2"); got != 0 {
+					t.Errorf("%s of one patch: %g", figure, got)
+				}
+			}
+		}
+	}
+}
+
+// Google's files do not say their grid.
+func TestModel_ImportOptionsAreThoseOfFilesWithoutMetadata(t *testing.T) {
+	fixtures.Each(t, func(t *testing.T) {
+		google := Model{Name: "google", Path: fixtures.Dir(t, "jax_vit_npz")}
+		comparison := &Comparison{Backend: gomlxtest.Backend(), Images: testImages(2)}
+		if _, err := comparison.open(t.Context(), google); err == nil {
+			t.Error("a grid that no file says is opened")
+		}
+		google.Import = checkpoints.Hints{AssumeSquare: true}
+		rows := asked(t, "resolution,entropy", testImages(2), google)
+		if r := rowsOf(rows, "entropy", "google"); len(r) == 0 || r[0].Measure == "" ||
+			len(rowsOf(rows, "resolution", "google")) == 0 {
+			t.Errorf("%+v", rows)
+		}
 	})
-	rows := asked(t, "sensitivity", testImages(2), Model{Name: "wepe", Path: path})
-	got := func(measure, at string) float64 { return value(t, rows, "sensitivity", "wepe", measure, at) }
-	for label, of := range map[string][]row{"wepe α = %g": file.Span, "wepe α_scale = %g": file.Scale} {
-		for _, r := range of {
-			at := fmt.Sprintf(label, max(r.Alpha, r.Scale))
-			gomlxtest.NearAbs(t, at, []float64{got(featureDecay, at), got(featureModulus, at)},
-				[]float64{r.Rho, r.Modulus}, 2e-4)
-		}
-	}
-	for table, name := range map[string]string{"A": "kappa", "B": "c-large", "C": "span", "D": "alpha-scale"} {
-		named := gomlxtest.Must(study.ByName(name))(t)
-		gomlxtest.NearAbs(t, name, []float64{got("variation of the "+featureDecay, named.About),
-			got("variation of the "+featureModulus, named.About)},
-			[]float64{file.CV[table]["rho"].Population, file.CV[table]["mean_abs_f"].Population}, 1e-3)
-	}
-}
-
-func TestASweepSkipsOnlySettingsThatTheEncodingRefuses(t *testing.T) {
-	gomlxtest.OnGo(t)
-	sphere := Model{Name: "sphere", Path: trained(t, "wepe-sphere", 1, nil)}
-	about := map[string]bool{}
-	for _, r := range asked(t, "sensitivity", testImages(2), sphere) {
-		about[r.At] = true
-	}
-	for name, want := range map[string]bool{"span": true, "alpha-scale": true, "kappa": false, "c-large": false,
-		"beta-gamma": false} {
-		if named := gomlxtest.Must(study.ByName(name))(t); about[named.About] != want {
-			t.Errorf("%s of the sphere, which has neither a sum nor a surrogate: measured is %v", name, !want)
-		}
-	}
-	comparison := &Comparison{Backend: gomlxtest.Backend(), Images: testImages(2)}
-	s := gomlxtest.Must(comparison.open(t.Context(), sphere))(t)
-	defer s.model.Finalize()
-	s.section = &section{}
-	for _, wrong := range []string{"nosuch.field=1", "wepe_alpha_u=many"} {
-		variants := []study.Variant{{Position: "wepe", Label: "x", Settings: wrong}}
-		if err := s.sweep(study.Named{Variants: variants}); err == nil {
-			t.Errorf("%s is taken for something that an encoding refuses", wrong)
-		}
-	}
-}
-
-func TestAHybridHasAGridOfBetaAndGamma(t *testing.T) {
-	gomlxtest.OnGo(t)
-	rows := asked(t, "sensitivity", testImages(2), Model{Name: "hybrid", Path: trained(t, "hybrid", 1, nil)})
-	named := gomlxtest.Must(study.ByName("beta-gamma"))(t)
-	mean, square, cells := 0.0, 0.0, 0.0
-	for _, r := range rowsOf(rows, "sensitivity", "hybrid") {
-		switch {
-		case r.Detail && r.Measure == featureModulus:
-			mean, square, cells = mean+float64(r.Value), square+float64(r.Value*r.Value), cells+1
-		case !r.Detail && r.At != named.About:
-			t.Errorf("%q of a surrogate", r.At)
-		}
-	}
-	if cells != 25 {
-		t.Fatalf("%g cells, want 5×5", cells)
-	}
-	mean /= cells
-	want := math.Sqrt(square/cells-mean*mean) / mean
-	if got := value(t, rows, "sensitivity", "hybrid", "variation of the "+featureModulus,
-		named.About); !(math.Abs(got-want) <= 1e-6) || want < 0.01 {
-		t.Errorf("variation %g, want %g", got, want)
-	}
-	exact := trained(t, "hybrid", 1, func(r *finetune.Recipe) {
-		r.Params = map[string]any{"wepe_blend": "exact", "wepe_start": "drawn"}
-	})
-	spans := gomlxtest.Must(study.ByName("span"))(t)
-	if got := value(t, asked(t, "sensitivity", testImages(2), Model{Name: "exact", Path: exact}), "sensitivity", "exact",
-		"variation of the "+featureModulus, spans.About); !(got > 0.1) {
-		t.Errorf("the span of a hybrid over ℘ changes its features by %g", got)
-	}
-}
-
-func TestMissingOptionsOfFilesAreImportOptions(t *testing.T) {
-	fixtures.Each(t, testMissingOptionsOfFilesAreImportOptions)
-}
-
-func testMissingOptionsOfFilesAreImportOptions(t *testing.T) {
-	google := Model{Name: "google", Path: fixtures.Dir(t, "jax_vit_npz")}
-	comparison := &Comparison{Backend: gomlxtest.Backend(), Images: testImages(2)}
-	if _, err := comparison.open(t.Context(), google); err == nil || !strings.Contains(err.Error(), "--assume-square") {
-		t.Errorf("a grid that no file says: %v", err)
-	}
-	google.Import = checkpoints.Hints{AssumeSquare: true}
-	for _, figure := range []string{"resolution", "entropy"} {
-		if rows := rowsOf(asked(t, figure, testImages(2), google), figure, "google"); len(rows) == 0 ||
-			figure == "entropy" && rows[0].Measure == "" {
-			t.Errorf("%s: %+v", figure, rows)
-		}
-	}
 }

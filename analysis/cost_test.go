@@ -5,10 +5,8 @@ package analysis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -17,13 +15,16 @@ import (
 
 // The clock is a counter, squared, so each call takes longer than the one before. The calls are replayed in the order
 // of their rounds, less the first two, and rates are medians over four rounds.
-func TestRatiosOfCostAreMediansOfQuotientsOfTheSameRound(t *testing.T) {
+func TestCost_RatiosAreMediansOfQuotientsOfTheSameRound(t *testing.T) {
 	gomlxtest.OnGo(t)
 	const rounds, seed, side = 4, 9, 32
 	ticks := 0.0
 	clock := func() float64 { ticks++; return ticks * ticks }
 	c := Cost{Backend: gomlxtest.Backend(), Sizes: []string{"Ti/16"}, Sides: []int{side}, Forward: 2, Step: 1,
-		Rounds: rounds, Seed: seed, Variants: study.Each("none", "learned", "sincos2d"), CPUTime: clock}
+		Rounds: rounds, Seed: seed, Variants: study.Each("none", "learned", "sincos2d"), CPUTime: clock,
+		Memory: func(_ context.Context, size string, side int, v study.Variant) (float64, error) {
+			return float64(side*len(size)*len(v.Label)) * (1 << 20), nil // 32·5·4 and 32·5·7
+		}}
 	rows := gomlxtest.Must(c.Run(t.Context()))(t)
 	ticks = 0
 	var took [2][3][]float64 // [inference or step][variant][round]
@@ -41,6 +42,8 @@ func TestRatiosOfCostAreMediansOfQuotientsOfTheSameRound(t *testing.T) {
 		sorted := slices.Sorted(slices.Values(values))
 		return (sorted[rounds/2-1] + sorted[rounds/2]) / 2
 	}
+	gomlxtest.NearAbs(t, "memory", []float64{value(t, rows, "cost", "learned", "peak memory of a process, MiB",
+		"Ti/16, 32"), value(t, rows, "cost", "learned", "peak memory × none", "Ti/16, 32")}, []float64{1120, 1.75}, 0)
 	for v, name := range []string{"none", "learned", "sincos2d"} {
 		for call, images := range map[string]float64{"inference": 2, "training": 1} {
 			durations := took[map[string]int{"inference": 0, "training": 1}[call]]
@@ -56,7 +59,7 @@ func TestRatiosOfCostAreMediansOfQuotientsOfTheSameRound(t *testing.T) {
 	}
 }
 
-func TestCostWithoutAClockIsOfWallTimeAndNamesWhatFails(t *testing.T) {
+func TestCost_WithoutAClockIsOfWallTime(t *testing.T) {
 	gomlxtest.OnGo(t)
 	c := Cost{Backend: gomlxtest.Backend(), Sizes: []string{"Ti/16"}, Sides: []int{32}, Forward: 1, Step: 1, Rounds: 1,
 		Variants: study.Each("none")}
@@ -67,18 +70,24 @@ func TestCostWithoutAClockIsOfWallTimeAndNamesWhatFails(t *testing.T) {
 			t.Errorf("%s: %g images/s", call, rate)
 		}
 	}
-	c.Memory = func(context.Context, string, int, study.Variant) (float64, error) { return 0, errors.New("killed") }
-	if _, err := c.Run(t.Context()); fmt.Sprint(err) != "Ti/16, 32: none: memory: killed" {
-		t.Error(err)
+	if len(rows) != 6 { // 2 of the model and 2 of each call
+		t.Errorf("%+v", rows)
 	}
-	c.Variants = append(c.Variants, study.Variant{Position: "wepe", Label: "broken", Settings: "no_such=1"})
-	if _, err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "Ti/16, 32: broken: ") {
-		t.Error(err)
-	}
+	killed := errors.New("killed")
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	c.Variants = c.Variants[:1]
-	if _, err := c.Run(ctx); !errors.Is(err, context.Canceled) {
-		t.Error(err)
+	for name, change := range map[string]func(*Cost){
+		"memory": func(c *Cost) {
+			c.Memory = func(context.Context, string, int, study.Variant) (float64, error) { return 0, killed }
+		},
+		"setting": func(c *Cost) { c.Variants = []study.Variant{{Position: "wepe", Settings: "no_such=1"}} },
+		"size":    func(c *Cost) { c.Sizes = []string{"Ti/16", "Z/16"} },
+		"the end": func(*Cost) { cancel() }, // last: in any order the others fail too
+	} {
+		other := c
+		change(&other)
+		if _, err := other.Run(ctx); err == nil || name == "memory" && !errors.Is(err, killed) && ctx.Err() == nil ||
+			name == "the end" && !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

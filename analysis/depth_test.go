@@ -9,22 +9,18 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat"
-
-	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // On images of one colour tokens and attention depend on positions only. The expected R² is that of least squares on
 // the table in the files.
-func TestInputsOfOneColourHaveThePositionsOfTheTable(t *testing.T) {
+func TestDepth_InputsOfOneColourHaveThePositionsOfTheTable(t *testing.T) {
 	images := testImages(5)
 	for i := range images.Pixels {
 		images.Pixels[i] = 90
 	}
 	dir := trained(t, "learned", 1, nil)
-	imported := gomlxtest.Must(checkpoints.Import(dir, checkpoints.ImportOptions{}))(t)
 	const width, patches = 12, 3 * 5
-	table := gomlxtest.Values(t, imported.Variables["position/embedding"])[width:] // less the class token's
+	table := tableOf(t, dir)
 	x, y := mat.NewDense(patches, width+1, nil), mat.NewDense(patches, 2, nil)
 	for k := range patches {
 		x.SetRow(k, append([]float64{1}, table[k*width:(k+1)*width]...))
@@ -53,7 +49,7 @@ func TestInputsOfOneColourHaveThePositionsOfTheTable(t *testing.T) {
 
 // Tokens row·a + noise of deviation σ: with |a| = 1 a linear regression has R² var/(var+σ²) of the row and 0 of the
 // column.
-func TestAReadoutHasTheR2OfSignalAndNoise(t *testing.T) {
+func TestReadout_HasTheR2OfSignalAndNoise(t *testing.T) {
 	g := grid{Rows: 3, Cols: 5, Prefix: 1}
 	const width, images = 7, 3000
 	r := rand.New(rand.NewPCG(3, 0))
@@ -88,7 +84,7 @@ func TestAReadoutHasTheR2OfSignalAndNoise(t *testing.T) {
 }
 
 // Two images, two pairs: head 1 has [1, 3] and [3, 5], between 2·(1+1) of 8; head 2 [2, 2] and [4, 4], between 0 of 4.
-func TestTheShareOfMeanWeightsIsOfTheirVarianceInEachHead(t *testing.T) {
+func TestMeanShare_IsOfTheVarianceInEachHead(t *testing.T) {
 	m := newMeanShare(2, 2)
 	m.add([]float32{1, 3, 2, 2})
 	m.add([]float32{3, 5, 4, 4})
@@ -99,12 +95,5 @@ func TestTheShareOfMeanWeightsIsOfTheirVarianceInEachHead(t *testing.T) {
 	equal.add([]float32{0.2, 0.2, 0.2, 0.2, 0.2, 0.2})
 	if got := equal.share(); !math.IsNaN(got) {
 		t.Errorf("share %g of weights that are all equal", got)
-	}
-}
-
-func TestARegressionNeedsMorePatchesThanFeatures(t *testing.T) {
-	rows := asked(t, "depth", testImages(3), Model{Name: "a", Path: trained(t, "learned", 1, nil)})
-	if len(rows) != 1 || rows[0].Note == "" {
-		t.Errorf("15 patches of one image, 12 features: %+v", rows)
 	}
 }

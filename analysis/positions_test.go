@@ -5,56 +5,151 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/study"
 )
 
-// Squared singular values of the table in the files, less its mean.
-func TestSimilarityHasTheCumulatedVarianceOfTheTableOfPositions(t *testing.T) {
+// tableOf returns the position table in the files of a run on 3×5 patches, without the class token's row.
+func tableOf(t *testing.T, dir string) []float64 {
+	t.Helper()
+	imported := gomlxtest.Must(checkpoints.Import(dir, checkpoints.ImportOptions{}))(t)
+	return gomlxtest.Values(t, imported.Variables["position/embedding"])[12:]
+}
+
+// Norm, principal axes and decay of the table in the files: axes by the squared singular values of the table less its
+// mean. Of the noise, each draw is added to the vectors alone.
+func TestPositions_MeasuresAreOfTheTableInTheFiles(t *testing.T) {
 	const width, patches = 12, 3 * 5
 	dir := trained(t, "learned", 1, nil)
-	imported := gomlxtest.Must(checkpoints.Import(dir, checkpoints.ImportOptions{}))(t)
-	x := mat.NewDense(patches, width, gomlxtest.Values(t, imported.Variables["position/embedding"])[width:])
+	table := tableOf(t, dir)
+	x, squares, total := mat.NewDense(patches, width, nil), 0.0, 0.0
 	for j := range width {
-		column := mat.Col(nil, j, x)
-		mean := mat.Sum(mat.NewVecDense(patches, column)) / patches
-		for i, v := range column {
-			x.Set(i, j, v-mean)
+		mean := 0.0
+		for i := range patches {
+			mean += table[i*width+j] / patches
+		}
+		for i := range patches {
+			squares += table[i*width+j] * table[i*width+j]
+			x.Set(i, j, table[i*width+j]-mean)
 		}
 	}
 	var svd mat.SVD
 	if !svd.Factorize(x, mat.SVDNone) {
 		t.Fatal("no singular values")
 	}
-	total, sum := mat.Dot(mat.NewVecDense(width, svd.Values(nil)), mat.NewVecDense(width, svd.Values(nil))), 0.0
-	rows := asked(t, "similarity", testImages(2), Model{Name: "a", Path: dir})
-	for k, v := range svd.Values(nil)[:3] {
-		sum += v * v / total
-		at := fmt.Sprintf("first %d", k+1)
-		gomlxtest.NearAbs(t, at, []float64{value(t, rows, "similarity", "a",
-			"variance explained by principal components", at)}, []float64{sum}, 1e-5)
+	values := svd.Values(nil)
+	for _, v := range values {
+		total += v * v
+	}
+	rows := asked(t, "similarity,directions,decay", testImages(2), Model{Name: "a", Path: dir})
+	got := func(analysis, measure, at string) float64 { return value(t, rows, analysis, "a", measure, at) }
+	gomlxtest.NearAbs(t, "norm", []float64{got("directions", "norm, root mean square", "")},
+		[]float64{math.Sqrt(squares / patches)}, 1e-6)
+	sum, holding := 0.0, map[string]float64{}
+	for k, v := range values {
+		for at, share := range map[string]float64{"90 %": 0.9, "99 %": 0.99} {
+			if sum < share*total {
+				holding[at]++
+			}
+		}
+		if sum += v * v; k < 3 {
+			at := fmt.Sprintf("first %d", k+1)
+			gomlxtest.NearAbs(t, at, []float64{got("similarity", "variance explained by principal components", at)},
+				[]float64{sum / total}, 1e-5)
+		}
+	}
+	for at, want := range holding {
+		if axes := got("directions", "principal components that explain", at); axes != want {
+			t.Errorf("%g axes explain %s, want %g", axes, at, want)
+		}
+	}
+	pairs := 0.0
+	for seed := range uint64(20) {
+		draw, noisy := rand.New(rand.NewPCG(0, seed)), make([]float64, len(table))
+		for i, v := range table {
+			noisy[i] = v + draw.NormFloat64()
+		}
+		pairs += decayOf(noisy, grid{Rows: 3, Cols: 5}, decayBins).Pairs / 20
+	}
+	gomlxtest.NearAbs(t, "noisy", []float64{got("decay", "correlation with distance, all pairs", "+ N(0, 1), mean of 20")},
+		[]float64{pairs}, 1e-9)
+}
+
+// A cosine on n equidistant midpoints has variance ½, and is uncorrelated with cosines of other frequencies: the share
+// of one of two follows from the amplitudes.
+func TestExplained_IsTheShareOfOrthogonalWaves(t *testing.T) {
+	g := grid{Rows: 7, Cols: 5}
+	var points, one, noise []float64
+	draw := rand.New(rand.NewPCG(1, 2))
+	for k := range g.patches() {
+		u, v := (float64(k%g.Cols)+0.5)/float64(g.Cols), (float64(k/g.Cols)+0.5)/float64(g.Rows)
+		slow, fast := math.Cos(math.Pi*u), math.Cos(2*math.Pi*v)
+		points = append(points, 3+3*slow, 4*fast-7)
+		one = append(one, slow+11)
+		noise = append(noise, draw.NormFloat64())
+	}
+	for name, c := range map[string]struct {
+		points, features []float64
+		want             float64
+	}{
+		"one wave of two":               {points, one, 9. / 25},
+		"all half-waves up to two":      {points, halfWaves(g, 2), 1},
+		"half-waves up to one":          {points, halfWaves(g, 1), 9. / 25},
+		"noise, more waves than points": {noise, halfWaves(g, 12), 1},
+	} {
+		if got := explained(c.points, c.features, g.patches()); !(math.Abs(got-c.want) <= 1e-9) {
+			t.Errorf("%s: %g, want %g", name, got, c.want)
+		}
+	}
+	if got := explained(make([]float64, 2*g.patches()), one, g.patches()); !math.IsNaN(got) {
+		t.Errorf("equal points: %g, want NaN", got)
 	}
 }
 
-func TestAModulationHasASimilarityAndNoProbe(t *testing.T) {
+// sincos2d of width n has a sine and a cosine of row and column for each of n/4 frequencies.
+func TestBases_HaveTheFeaturesOfTheirNames(t *testing.T) {
+	names, features := bases(grid{Rows: 3, Cols: 5})
+	for i, name := range names {
+		want := gomlxtest.Must(strconv.Atoi(regexp.MustCompile(`^\d+|\d+$`).FindString(name)))(t)
+		if len(features[i]) != 15*want {
+			t.Errorf("%s: %d values for 15 patches", name, len(features[i]))
+		}
+	}
+	// The half cell has half the distances from its corner, so its 2z is the whole cell's z.
+	whole, half := features[0], features[3]
+	for k := range 15 {
+		gomlxtest.NearAbs(t, "2z", half[12*k+6:12*k+12], whole[6*k:6*k+6], 1e-12)
+	}
+	var want []float64 // row 1, column 2 of 2×3 patches, at the frequencies 1 and 10000^(-1/2)
+	for _, angle := range []float64{2, 1, 0.02, 0.01} {
+		want = append(want, math.Sin(angle), math.Cos(angle))
+	}
+	gomlxtest.NearAbs(t, "the last patch", sines(grid{Rows: 2, Cols: 3}, 2)[5*8:], want, 1e-12)
+}
+
+func TestPositions_ModulationHasASimilarityAndNoProbe(t *testing.T) {
 	gomlxtest.OnGo(t)
+	what := "similarity,directions,decay,probe,sensitivity"
 	models := []Model{{Name: "wepe-qkv", Path: trained(t, "wepe-qkv", 1, nil)},
 		{Name: "fourier-qkv", Path: trained(t, "fourier-qkv", 1, nil)}}
-	c := Comparison{Backend: gomlxtest.Backend(), Images: testImages(5), Pairs: 20, Models: models,
-		Analyses: gomlxtest.Must(Choose([]string{"similarity", "directions", "decay", "probe", "sensitivity"}))(t)}
-	rows := gomlxtest.Must(c.Run(t.Context()))(t).Rows
-	for figure, notes := range map[string][2]string{"similarity": {}, "directions": {}, "decay": {},
-		"probe":       {"not added to the tokens", "not added to the tokens"},
-		"sensitivity": {"", "no features that depend on hyperparameters"}} {
-		for i, m := range models {
+	rows := asked(t, what, testImages(5), models...)
+	for _, figure := range strings.Split(what, ",") {
+		for _, m := range models {
 			r := rowsOf(rows, figure, m.Name)
-			if len(r) == 0 || !strings.Contains(r[0].Note, notes[i]) || notes[i] == "" && r[0].Note != "" {
-				t.Errorf("%s of %s: %+v, want %q", figure, m.Name, r, notes[i])
+			if none := figure == "probe" || figure == "sensitivity" && m.Name == "fourier-qkv"; len(r) == 0 ||
+				(r[0].Note != "") != none {
+				t.Errorf("%s of %s: %+v", figure, m.Name, r)
 			}
 		}
 	}
@@ -62,5 +157,93 @@ func TestAModulationHasASimilarityAndNoProbe(t *testing.T) {
 	// 12 features of length 2 times matrices of deviation 0.1: 2·0.1·√(2 blocks · 3 matrices · width 12), before training.
 	if want := 2 * 0.1 * math.Sqrt(2*3*12); !(math.Abs(norm-want) <= 0.35*want) {
 		t.Errorf("vectors of length %g, want about %g", norm, want)
+	}
+}
+
+// The paper's tables, recomputed in float64 on 14×14 patches, and its coefficients of variation.
+func TestSensitivity_IsThatOfThePapersTables(t *testing.T) {
+	fixtures.Each(t, testSensitivity)
+}
+
+func testSensitivity(t *testing.T) {
+	type row struct {
+		Alpha   float64
+		Scale   float64 `json:"alpha_scale"`
+		Rho     float64
+		Modulus float64 `json:"mean_abs_f"`
+	}
+	var file struct {
+		H, W  int
+		Span  []row `json:"table_C_alpha"`
+		Scale []row `json:"table_D_alpha_scale"`
+		CV    map[string]map[string]struct {
+			Population float64 `json:"cv_population_std"`
+		} `json:"table_CV"`
+	}
+	fixtures.JSON(t, "weierstrass", "paper_tables.json", &file)
+	path := trained(t, "wepe", 1, func(r *finetune.Recipe) {
+		r.Model.Depth, r.Augment.Size = 1, [2]int{4 * file.H, 4 * file.W}
+	})
+	rows := asked(t, "sensitivity", testImages(2), Model{Name: "wepe", Path: path})
+	got := func(measure, at string) float64 { return value(t, rows, "sensitivity", "wepe", measure, at) }
+	for label, of := range map[string][]row{"wepe α = %g": file.Span, "wepe α_scale = %g": file.Scale} {
+		for _, r := range of {
+			at := fmt.Sprintf(label, max(r.Alpha, r.Scale))
+			gomlxtest.NearAbs(t, at, []float64{got(featureDecay, at), got(featureModulus, at)},
+				[]float64{r.Rho, r.Modulus}, 2e-4)
+		}
+	}
+	for table, name := range map[string]string{"A": "kappa", "B": "c-large", "C": "span", "D": "alpha-scale"} {
+		named := gomlxtest.Must(study.ByName(name))(t)
+		gomlxtest.NearAbs(t, name, []float64{got("variation of the "+featureDecay, named.About),
+			got("variation of the "+featureModulus, named.About)},
+			[]float64{file.CV[table]["rho"].Population, file.CV[table]["mean_abs_f"].Population}, 1e-3)
+	}
+}
+
+// The sphere has neither a sum nor a surrogate; a hybrid of the surrogate has its β and γ alone, one over ℘ a span.
+func TestSensitivity_SweepsAreTheSettingsOfTheEncoding(t *testing.T) {
+	gomlxtest.OnGo(t)
+	models := []Model{{Name: "sphere", Path: trained(t, "wepe-sphere", 1, nil)},
+		{Name: "hybrid", Path: trained(t, "hybrid", 1, nil)},
+		{Name: "exact", Path: trained(t, "hybrid", 1, func(r *finetune.Recipe) {
+			r.Params = map[string]any{"wepe_blend": "exact", "wepe_start": "drawn"}
+		})}}
+	rows := asked(t, "sensitivity", testImages(2), models...)
+	for model, want := range map[string]string{"sphere": "span alpha-scale", "hybrid": "beta-gamma",
+		"exact": "span alpha-scale"} {
+		about := map[string]bool{}
+		for _, r := range rowsOf(rows, "sensitivity", model) {
+			about[r.At] = true
+		}
+		for _, name := range sweeps {
+			named := gomlxtest.Must(study.ByName(name))(t)
+			measured := strings.Contains(" "+want+" ", " "+name+" ")
+			if about[named.About] != measured {
+				t.Errorf("%s of %s: measured is %v", name, model, !measured)
+			} else if v := "variation of the " + featureModulus; measured && !(value(t, rows, "sensitivity", model, v,
+				named.About) > 0.01) {
+				t.Errorf("%s of %s changes nothing", name, model)
+			}
+		}
+	}
+	mean, square, cells := 0.0, 0.0, 0.0
+	for _, r := range rowsOf(rows, "sensitivity", "hybrid") {
+		if r.Detail && r.Measure == featureModulus {
+			mean, square, cells = mean+float64(r.Value)/25, square+float64(r.Value*r.Value)/25, cells+1
+		}
+	}
+	named := gomlxtest.Must(study.ByName("beta-gamma"))(t)
+	gomlxtest.NearAbs(t, "5×5 cells", []float64{cells, value(t, rows, "sensitivity", "hybrid",
+		"variation of the "+featureModulus, named.About)}, []float64{25, math.Sqrt(square-mean*mean) / mean}, 1e-6)
+	comparison := &Comparison{Backend: gomlxtest.Backend(), Images: testImages(2)}
+	s := gomlxtest.Must(comparison.open(t.Context(), models[0]))(t)
+	defer s.model.Finalize()
+	s.section = &section{}
+	for _, wrong := range []string{"nosuch.field=1", "wepe_alpha_u=many"} {
+		variants := []study.Variant{{Position: "wepe", Label: "x", Settings: wrong}}
+		if err := s.sweep(study.Named{Variants: variants}); err == nil {
+			t.Errorf("%s is taken for something that an encoding refuses", wrong)
+		}
 	}
 }

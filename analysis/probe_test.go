@@ -3,6 +3,7 @@
 package analysis
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -14,11 +15,11 @@ import (
 )
 
 // The initial weights, the inputs and the losses are from the released script, with its dropout set to 0.
-func TestTheProbeLearnsAsTheReleasedScriptDoes(t *testing.T) {
-	fixtures.Each(t, testTheProbeLearnsAsTheReleasedScriptDoes)
+func TestProbe_LearnsAsTheReleasedScriptDoes(t *testing.T) {
+	fixtures.Each(t, testProbe)
 }
 
-func testTheProbeLearnsAsTheReleasedScriptDoes(t *testing.T) {
+func testProbe(t *testing.T) {
 	var meta struct {
 		Probe struct {
 			Width, Epochs int
@@ -101,51 +102,39 @@ func testTheProbeLearnsAsTheReleasedScriptDoes(t *testing.T) {
 	gomlxtest.NearAbs(t, "errors", done.Lengths, lengths, tolerance)
 }
 
-func TestAProbePredictsPositionsFromTheirVectorsAndNotFromNoise(t *testing.T) {
+func TestProbe_SeesPositionsInTheirVectorsAndNotInNoise(t *testing.T) {
 	rings := grid{Rows: 3, Cols: 5}.rings()
-	draw := func(n int, seed uint64) (known, blind [][]float32, offsets [][2]float64) {
+	draw := func(n int, seed uint64) (known, blind examples) {
 		for i, p := range rings.drawPairs(n, 7, seed) {
-			place := func(k int) []float32 { return []float32{float32(k % 5), float32(k / 5)} }
-			known = append(known, append(place(p.From), place(p.To)...))
-			blind = append(blind, []float32{float32(i % 3), float32(i % 7), float32(i % 11), float32(i % 13)})
-			offsets = append(offsets, rings.offset(p))
+			offset := rings.offset(p)
+			known.inputs = append(known.inputs, []float32{float32(p.From % 5), float32(p.From / 5), float32(p.To % 5),
+				float32(p.To / 5)})
+			blind.inputs = append(blind.inputs, []float32{float32(i % 3), float32(i % 7), float32(i % 11), float32(i % 13)})
+			known.targets, blind.targets = append(known.targets, offset), append(blind.targets, offset)
 		}
-		return known, blind, offsets
+		return known, blind
 	}
-	known, blind, offsets := draw(640, 1)
-	heldKnown, heldBlind, held := draw(101, 2)
-	probe := releasedProbe(1)
-	probe.Hidden, probe.Batch, probe.LearningRate = [2]int{16, 8}, 32, 1e-2
-	sees := gomlxtest.Must(probe.errors(gomlxtest.Backend(), examples{known, offsets}, examples{heldKnown, held}))(t)
-	not := gomlxtest.Must(probe.errors(gomlxtest.Backend(), examples{blind, offsets}, examples{heldBlind, held}))(t)
-	chance := chanceErrors(offsets, held)
-	probe.Batch, probe.Epochs = 700, 200 // more than there are
-	all := gomlxtest.Must(probe.errors(gomlxtest.Backend(), examples{known, offsets}, examples{heldKnown, held}))(t)
-	if !(all.MSE < 0.3*chance.MSE) {
-		t.Errorf("MSE %g in one batch of all, chance is %g", all.MSE, chance.MSE)
-	}
-	if !(sees.MSE < 0.1*chance.MSE) || !(not.MSE > 0.7*chance.MSE) || !(math.Abs(not.RMSE-math.Sqrt(not.MSE)) <= 1e-12) {
-		t.Errorf("MSE %g with places and %g without, chance is %g", sees.MSE, not.MSE, chance.MSE)
-	}
-}
-
-func TestAProbeOfExamplesOfSeveralWidthsIsAnError(t *testing.T) {
-	narrow, wide := [][]float32{{1, 2, 3}, {3, 2, 1}}, [][]float32{{1, 2, 3, 4, 5}, {5, 4, 3, 2, 1}}
-	targets := [][2]float64{{1, 0}, {0, 1}}
-	for name, c := range map[string]struct{ train, test examples }{
-		"other widths":   {examples{narrow, targets}, examples{wide, targets}},
-		"ragged queries": {examples{narrow, targets}, examples{[][]float32{{1, 2, 3}, {1}}, targets}},
-		"ragged":         {examples{[][]float32{{1, 2, 3}, {1}}, targets}, examples{narrow, targets}},
+	known, blind := draw(640, 1)
+	heldKnown, heldBlind := draw(101, 2)
+	chance := chanceErrors(known.targets, heldKnown.targets).MSE
+	for name, c := range map[string]struct {
+		train, test    examples
+		batch, epochs  int
+		least, largest float64
+	}{
+		"places": {known, heldKnown, 32, 30, 0, 0.1}, "noise": {blind, heldBlind, 32, 30, 0.7, 10},
+		"one batch of all": {known, heldKnown, 700, 200, 0, 0.3}, // more than there are
 	} {
 		probe := releasedProbe(1)
-		probe.Hidden, probe.Epochs = [2]int{3, 2}, 1
-		if e, err := probe.errors(gomlxtest.Backend(), c.train, c.test); err == nil {
-			t.Errorf("%s: %+v", name, e)
+		probe.Hidden, probe.Batch, probe.Epochs, probe.LearningRate = [2]int{16, 8}, c.batch, c.epochs, 1e-2
+		e := gomlxtest.Must(probe.errors(gomlxtest.Backend(), c.train, c.test))(t)
+		if !(c.least*chance <= e.MSE && e.MSE <= c.largest*chance) || !(math.Abs(e.RMSE-math.Sqrt(e.MSE)) <= 1e-12) {
+			t.Errorf("%s: MSE %g, chance is %g", name, e.MSE, chance)
 		}
 	}
 }
 
-func TestPairsAreBalancedOverDistance(t *testing.T) {
+func TestRings_PairsAreBalancedOverDistance(t *testing.T) {
 	rings := grid{Rows: 3, Cols: 7}.rings()
 	counts := map[float64]int{}
 	for _, p := range rings.drawPairs(4000, 5, 1) {
@@ -159,5 +148,68 @@ func TestPairsAreBalancedOverDistance(t *testing.T) {
 	}
 	if counts[0] > 0 {
 		t.Error("a pair of one patch with itself")
+	}
+}
+
+// The content is 1000·image + 10·patch + channel, the vectors are thousandths of 10·patch + channel.
+func TestPairing_HasThePatchesOfItsImagesAndTheVectorsOfItsPositions(t *testing.T) {
+	const images, width = 11, 3
+	g := grid{Rows: 2, Cols: 5}
+	p := pairing{rings: g.rings(), width: width, seed: 7}
+	for i := range images * g.patches() * width {
+		image, patch, channel := i/width/g.patches(), i/width%g.patches(), i%width
+		p.content = append(p.content, float32(1000*image+10*patch+channel))
+		if image == 0 {
+			p.vectors = append(p.vectors, float64(10*patch+channel)/1000)
+		}
+	}
+	for _, with := range []float64{0, 1} {
+		const first, drawn = 4, 5
+		e, seen := p.draw(200, first, drawn, with), map[int]bool{}
+		for i, x := range e.inputs {
+			image := int(x[0]) / 1000
+			seen[image] = true
+			var at [2]int
+			var want []float64
+			for end := range at {
+				at[end] = int(x[end*width]) % 1000 / 10
+				for channel := range width {
+					own := float64(10*at[end] + channel)
+					want = append(want, float64(1000*image)+own+with*own/1000)
+				}
+			}
+			gomlxtest.NearAbs(t, "input", x, want, 1e-3)
+			right, down := at[1]%5-at[0]%5, at[1]/5-at[0]/5
+			if e.targets[i] != [2]float64{float64(right), float64(down)} {
+				t.Errorf("patches %v are %v apart", at, e.targets[i])
+			}
+		}
+		if len(e.inputs) != 200 || len(seen) != drawn || seen[first-1] || seen[first+drawn] {
+			t.Errorf("%d examples of images %v, want images 4 to 8", len(e.inputs), seen)
+		}
+	}
+}
+
+// The mean target is (2, 4): the errors are (2, 4) and (0, −1).
+func TestChanceErrors_AreOfTheMeanTargetOfTraining(t *testing.T) {
+	got := chanceErrors([][2]float64{{1, 2}, {3, 6}}, [][2]float64{{0, 0}, {2, 5}})
+	gomlxtest.NearAbs(t, "errors", append(got.Lengths, got.MSE, got.MAE, got.RMSE),
+		[]float64{1, math.Sqrt(20), 10.5, 3.5, math.Sqrt(10.5)}, 1e-12)
+}
+
+// Both seeds of a column would have the same probe without positions, so only the first has it.
+func TestProbe_IsMeasuredForEachSeedOfAColumn(t *testing.T) {
+	gomlxtest.OnGo(t)
+	models := []Model{{Name: "a", Path: trained(t, "learned", 1, nil)},
+		{Name: "a", Path: trained(t, "learned", 2, nil)}}
+	c := Comparison{Backend: gomlxtest.Backend(), Images: testImages(11), Pairs: 40, Models: models, Seed: 3,
+		Analyses: gomlxtest.Must(Choose([]string{"probe"}))(t)}
+	rows, count := gomlxtest.Must(c.Run(t.Context()))(t).Rows, map[string]int{}
+	for _, r := range rowsOf(rows, "probe", "a") {
+		count[r.At]++
+	}
+	want := map[string]int{"mean offset": 1, "content only": 6, "content + position": 6}
+	if fmt.Sprint(count) != fmt.Sprint(want) {
+		t.Errorf("rows %v, want %v", count, want)
 	}
 }

@@ -43,7 +43,7 @@ func readReference(t *testing.T) (r attentionFixture) {
 	return r
 }
 
-func TestMeasuresAreThoseOfTheirAuthors(t *testing.T) {
+func TestMeasures_EqualTheirAuthors(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
 		r := readReference(t)
 		for name, test := range map[string]func(*testing.T){
@@ -341,11 +341,11 @@ func (r attentionFixture) masks(t *testing.T) {
 	r.near(t, "mask.paired_t_out", tests, "statistics_abs")
 }
 
-func TestDecayAndRolloutAreThoseOfTheReleasedScripts(t *testing.T) {
-	fixtures.Each(t, testDecayAndRolloutAreThoseOfTheReleasedScripts)
+func TestDecayAndRollout_EqualTheReleasedScripts(t *testing.T) {
+	fixtures.Each(t, testReleasedScripts)
 }
 
-func testDecayAndRolloutAreThoseOfTheReleasedScripts(t *testing.T) {
+func testReleasedScripts(t *testing.T) {
 	type decay struct {
 		Bins    float64 `json:"rho_bins"`
 		Pairs   float64 `json:"rho_pairs"`

@@ -3,28 +3,279 @@
 package features
 
 import (
+	"cmp"
+	"fmt"
 	"math"
-	"strings"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/numeric"
 )
 
-func TestAProbeOfOneTrainingImagePerClassIsRefused(t *testing.T) {
-	single := table(21, 7, 0, false)
-	for i := range single.Images {
-		if single.Images[i].Part = testPart; i < 7 {
-			single.Images[i].Part = trainPart
+// table is features in a plane: class c at the angle of a share c of a turn, with some noise.
+func table(n, classes int, noise float64, parts bool) *Table {
+	t, r := &Table{Name: "made", Width: 2}, rand.New(rand.NewPCG(7, 11))
+	for i := range n {
+		c := i % classes
+		p := Image{File: fmt.Sprintf("%02d.png", i), Class: string(rune('a' + c))}
+		if parts {
+			p.Part = []string{trainPart, trainPart, testPart}[i/classes%3]
+		}
+		angle := 2*math.Pi*float64(c)/float64(classes) + noise*r.NormFloat64()
+		length := 1 + r.Float64()
+		t.Images = append(t.Images, p)
+		t.Values = append(t.Values, float32(length*math.Cos(angle)), float32(length*math.Sin(angle)))
+	}
+	return t
+}
+
+// probe is Table.Probe with the strengths that it tries.
+func probe(made *Table, seed uint64) (score Score, tried []Tried, err error) {
+	score, err = made.Probe(seed, func(t Tried) { tried = append(tried, t) })
+	return score, tried, err
+}
+
+// Without parts each image is classified by all others.
+func TestTable_SeparableClassesAreClassified(t *testing.T) {
+	for _, parts := range []bool{false, true} {
+		made := table(53, 5, 0.05, parts)
+		known, asked := 53, 53
+		if parts {
+			known, asked = 38, 15 // five images with ten queries each; the last three are training images
+		}
+		for _, k := range []int{1, 6, 1000} { // more neighbours than a class has, and than there are points
+			a := gomlxtest.Must(made.KNN(k, 0.07))(t)
+			if a.Top1 < 1-1e-9 || a.Train != known || a.Test != asked || a.Classes != 5 {
+				t.Errorf("k = %d: %+v", k, a)
+			}
+		}
+		a, tried, err := probe(made, 0)
+		if err != nil || a.Top1 < 1-1e-9 || len(tried) != 6 || a.Train+a.Test != 53 {
+			t.Errorf("probe: %+v, %+v, %v", a, tried, err)
+		}
+		for _, try := range tried {
+			if try.Gradient > 1e-4 {
+				t.Errorf("L2 %g ended with a gradient of %g after %d steps", try.L2, try.Gradient, try.Steps)
+			}
 		}
 	}
-	if _, _, err := probe(single, 0); err == nil || !strings.Contains(err.Error(), "too few images") {
-		t.Error(err)
+	same := table(31, 3, 0, false)
+	for i := range same.Values { // ±1000 and the next float32 differ only by rounding
+		same.Values[i] = math.Nextafter32(1000, float32(2000*(i%4/2)))
+	}
+	// The probe is right about the most frequent class, which has few more images than the others.
+	a, _, err := probe(same, 0)
+	if near := gomlxtest.Must(same.KNN(20, 0.07))(t); near.Top1 > 0.5 || err != nil || a.Top1 > 0.5 {
+		t.Errorf("constant features: %+v, %+v, %v", near, a, err)
 	}
 }
 
-// ±1000 and the next float32 differ only by rounding; 1 and 3 millionths differ from their mean by one millionth.
-func TestOnlyFeaturesThatDifferByMoreThanRoundingAreScaled(t *testing.T) {
-	made := &Table{Width: 4, Values: []float32{1000, 1e-6, -1000, 0,
-		math.Nextafter32(1000, 2000), 3e-6, -math.Nextafter32(1000, 2000), 0}}
-	gomlxtest.NearAbs(t, "scaled", made.scale([]int{0, 1}).apply(made.Values), []float64{0, -1, 0, 0, 0, 1, 0, 0}, 1e-6)
+func TestTable_ClassifierRefusals(t *testing.T) {
+	change := func(n, classes int, parts bool, change func(*Table)) *Table {
+		made := table(n, classes, 0, parts)
+		change(made)
+		return made
+	}
+	all := func(part string) func(*Table) {
+		return func(made *Table) {
+			for i := range made.Images {
+				made.Images[i].Part = part
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		table        *Table
+		k            int
+		temperature  float64
+		probe, votes bool // is refused
+	}{
+		"one class":       {table(5, 1, 0, false), 1, 0.07, true, true},
+		"an image alone":  {change(5, 5, false, func(made *Table) { made.Images[3].Class = "" }), 1, 0.07, true, true},
+		"no test":         {change(20, 2, true, all(trainPart)), 1, 0.07, true, true},
+		"no training":     {change(20, 2, true, all(testPart)), 1, 0.07, true, true},
+		"NaN":             {change(31, 3, false, func(made *Table) { made.Values[5] = float32(math.NaN()) }), 1, 0.07, true, true},
+		"-Inf":            {change(31, 3, false, func(made *Table) { made.Values[8] = float32(math.Inf(-1)) }), 1, 0.07, true, true},
+		"classes of one":  {table(7, 7, 0, false), 20, 0.07, true, false},
+		"no neighbours":   {table(31, 3, 0, false), 0, 0.07, false, true},
+		"no temperature":  {table(31, 3, 0, false), 5, 0, false, true},
+		"one of training": {table(14, 7, 0.05, true), 5, 0.07, true, true},
+	} {
+		score, err := c.table.KNN(c.k, c.temperature)
+		if (err != nil) != c.votes {
+			t.Errorf("%s: neighbours %+v, %v", name, score, err)
+		} else if name == "classes of one" && score.Top1 != 0 { // the nearest is always of another
+			t.Errorf("%s: %+v", name, score)
+		}
+		if _, _, err := probe(c.table, 0); (err != nil) != c.probe {
+			t.Errorf("%s: probe: %v", name, err)
+		}
+	}
+	s := split{classes: 4}
+	for class, n := range []int{1, 2, 8, 10} {
+		s.labels = append(s.labels, slices.Repeat([]int{class}, n)...)
+	}
+	rows := make([]int, len(s.labels))
+	for i := range rows {
+		rows[i] = i
+	}
+	for share, want := range map[float64][]int{0.2: {0, 0, 2, 2}, 0.9: {0, 1, 7, 9}} { // never all of a class
+		kept, held := s.holdOut(rows, share, rand.New(rand.NewPCG(1, 2)))
+		got := make([]int, 4)
+		for _, row := range held {
+			got[s.labels[row]]++
+		}
+		if all := slices.Sorted(slices.Values(slices.Concat(kept, held))); !slices.Equal(got, want) || !slices.Equal(all,
+			rows) {
+			t.Errorf("share %g: %v are held out, want %v; rows %v", share, got, want, all)
+		}
+	}
+}
+
+// Scores recomputed in float64: the classes of 7 overlap, so that neither 0 nor all are right.
+func TestTable_ScoresAreCountedByTheirDefinitions(t *testing.T) {
+	const classes, k, temperature = 7, 9, 0.07
+	made := table(103, classes, 0.7, true)
+	s := gomlxtest.Must(made.split())(t)
+	same := func(what string, got Score, scores func(row int) []float64) {
+		top1, top5 := 0.0, 0.0
+		for _, row := range s.test {
+			before, of := 0, scores(row)
+			for c, v := range of {
+				if c != s.labels[row] && v >= of[s.labels[row]] {
+					before++
+				}
+			}
+			if before == 0 {
+				top1 += 1 / float64(len(s.test))
+			}
+			if before < 5 {
+				top5 += 1 / float64(len(s.test))
+			}
+		}
+		if !(math.Abs(got.Top1-top1) <= 1e-9) || !(math.Abs(got.Top5-top5) <= 1e-9) || top1 == top5 || top5 == 1 {
+			t.Errorf("%s: %+v, want top-1 %g and top-5 %g", what, got, top1, top5)
+		}
+	}
+	same("neighbours", gomlxtest.Must(made.KNN(k, temperature))(t), func(row int) []float64 {
+		cosine := func(other int) float64 {
+			a, b := made.Vector(row), made.Vector(other)
+			return float64(a[0]*b[0]+a[1]*b[1]) / math.Hypot(float64(a[0]), float64(a[1])) /
+				math.Hypot(float64(b[0]), float64(b[1]))
+		}
+		near := slices.SortedFunc(slices.Values(s.train), func(a, b int) int { return cmp.Compare(cosine(b), cosine(a)) })
+		votes := make([]float64, classes)
+		for _, other := range near[:k] {
+			votes[s.labels[other]] += math.Exp(cosine(other) / temperature)
+		}
+		return votes
+	})
+
+	moved := &Table{Width: 2, Images: made.Images, Values: slices.Clone(made.Values)}
+	for i := range len(moved.Images) {
+		moved.Values[2*i], moved.Values[2*i+1] = 5+3*moved.Values[2*i], 0.2*moved.Values[2*i+1]-1
+	}
+	score, tried, err := probe(made, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other, _, err := probe(moved, 3); err != nil || other != score {
+		t.Errorf("moved and scaled: %+v, %v, want %+v", other, err, score)
+	}
+	// The validation split is of the seed.
+	fitted, held := s.holdOut(s.train, 0.2, rand.New(rand.NewPCG(3, 0)))
+	fit := func(rows []int, l2 float64) func(row int) []float64 {
+		var mean, deviation [2]float64
+		for axis := range 2 {
+			for _, row := range rows {
+				mean[axis] += float64(made.Vector(row)[axis]) / float64(len(rows))
+			}
+			for _, row := range rows {
+				deviation[axis] += math.Pow(float64(made.Vector(row)[axis])-mean[axis], 2) / float64(len(rows))
+			}
+		}
+		scaled := func(rows ...int) (out []float64) {
+			for _, row := range rows {
+				for axis, v := range made.Vector(row) {
+					out = append(out, (float64(v)-mean[axis])/math.Sqrt(deviation[axis]))
+				}
+			}
+			return out
+		}
+		f := gomlxtest.Must(numeric.LogisticRegression(scaled(rows...), s.of(rows), classes, l2, 1e-6, nil))(t)
+		return func(row int) (scores []float64) {
+			for _, v := range f.Scores(scaled(row))[0] {
+				scores = append(scores, float64(v))
+			}
+			return scores
+		}
+	}
+	best := tried[0]
+	for i, try := range tried {
+		if l2 := math.Pow(10, -float64(i)); !(math.Abs(try.L2-l2) <= 1e-12*l2) {
+			t.Errorf("strength %d is %g, want %g", i, try.L2, l2)
+		}
+		scores, right := fit(fitted, try.L2), 0
+		for _, row := range held {
+			of := scores(row)
+			if slices.Index(of, slices.Max(of)) == s.labels[row] {
+				right++
+			}
+		}
+		if want := float64(right) / float64(len(held)); !(math.Abs(try.Top1-want) <= 1e-9) {
+			t.Errorf("L2 %g: %g on the validation split, want %g", try.L2, try.Top1, want)
+		}
+		if try.Top1 > best.Top1 {
+			best = try
+		}
+	}
+	same("probe", score, fit(s.train, best.L2))
+	few := split{classes: 3, labels: []int{2, 2}} // of three classes top-5 is the last, and no number is wrong
+	scores := [][]float32{{1, 2, float32(math.NaN())}, {1, 2, 0}}
+	if got := few.measure(nil, []int{0, 1}, scores); got.Top1 != 0 || got.Top5 != 0.5 {
+		t.Errorf("of three classes: %+v", got)
+	}
+}
+
+// A probe is chosen, scaled and fitted only on the training images. So its predictions for one group of queries do not
+// depend on another group, far away and mislabelled.
+func TestTable_ProbeDoesNotDependOnItsQueries(t *testing.T) {
+	const width, classes = 7, 3
+	r := rand.New(rand.NewPCG(5, 3))
+	made := func(part string, n int, scale float64, shift int) (t Table) {
+		for i := range n {
+			class := i % classes
+			t.Images = append(t.Images, Image{Part: part, Class: string(rune('a' + (class+shift)%classes))})
+			for k := range width {
+				v := r.NormFloat64()
+				if k == class {
+					v += 1.5
+				}
+				t.Values = append(t.Values, float32(scale*v+float64(k)*(scale-1)))
+			}
+		}
+		return t
+	}
+	known, near, wild := made(trainPart, 83, 1, 0), made(testPart, 41, 1, 0), made(testPart, 59, 300, 1)
+	probed := func(parts ...Table) (Score, []Tried) {
+		all := Table{Name: "made", Width: width}
+		for _, p := range parts {
+			all.Images, all.Values = append(all.Images, p.Images...), append(all.Values, p.Values...)
+		}
+		answer, tried, err := probe(&all, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer, tried
+	}
+	first, tried := probed(known, near)
+	second, again := probed(known, wild)
+	both, third := probed(known, near, wild)
+	if !slices.Equal(tried, again) || !slices.Equal(tried, third) {
+		t.Errorf("what is tried depends on what is asked:\n%v\n%v\n%v", tried, again, third)
+	}
+	if right := first.Top1*41 + second.Top1*59; !(math.Abs(both.Top1*100-right) <= 1e-6) || first.Top1 == second.Top1 {
+		t.Errorf("%g and %g of each group, but %g of 100 together", first.Top1*41, second.Top1*59, both.Top1*100)
+	}
 }

@@ -3,69 +3,331 @@
 package features
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image"
 	"io/fs"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/numpy"
 )
 
-// The weight of the last LayerNorm is NaN for one channel.
-func TestFeaturesOfAModelThatDivergedAreRefused(t *testing.T) {
-	for channel, kinds := range map[int][]string{5: {ofClass, ofMean, ofBoth}, 0: {ofClass}} {
-		refusesDiverged(t, channel, kinds)
+const demoDir = "../../examples/cifar100/demo/vit"
+
+// demo is the model of make finetune-demo, or another in its format: width 96, 6×6 patches, a class token.
+func demo(t *testing.T, batch int, dir ...string) *finetune.Model {
+	t.Helper()
+	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), append(dir, demoDir)[0]))(t)
+	m.Recipe.EvalBatchSize = batch
+	t.Cleanup(m.Finalize)
+	return m
+}
+
+// changed is the demo's model with other settings, its weights drawn.
+func changed(t *testing.T, settings string) *finetune.Model {
+	t.Helper()
+	m := gomlxtest.Must(demo(t, 4).With(settings))(t)
+	t.Cleanup(m.Finalize)
+	gomlxtest.Must(m.Embed(filepath.Join(folder(t), "top.png")))(t)
+	return m
+}
+
+// drawn returns an image of noise.
+func drawn(seed uint64, height, width int) image.Image {
+	img, r := image.NewNRGBA(image.Rect(0, 0, width, height)), rand.New(rand.NewPCG(seed, 3))
+	for i := range img.Pix {
+		if img.Pix[i] = uint8(r.IntN(256)); i%4 == 3 {
+			img.Pix[i] = 255
+		}
+	}
+	return img
+}
+
+// folder has images in two classes and outside of them, one of them damaged and one truncated: seven can be read.
+func folder(t *testing.T) string {
+	t.Helper()
+	files := map[string][]byte{"notes.txt": []byte("no image"), "cat/b.png": []byte("no image either"),
+		"dog/cut.png": datatest.PNG(drawn(9, 11, 13))[:200]}
+	for i, name := range strings.Fields("cat/a.png cat/c.png cat/more/d.png dog/e.png dog/f.png dog/z.PNG top.png") {
+		files[name] = datatest.PNG(drawn(uint64(i), 7+2*i, 23-i))
+	}
+	return datatest.Tree(t, files)
+}
+
+func listed(t *testing.T) *List {
+	t.Helper()
+	return gomlxtest.Must(Folder(folder(t)))(t)
+}
+
+func shapes(t *testing.T, train, test int) (trainSet, testSet *data.Memory) {
+	t.Helper()
+	trainSet, testSet, err := data.Shapes("where", train, test, 16, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trainSet, testSet
+}
+
+// files are the files of a job.
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, name := range []string{valuesFile, rowsFile, stateFile} {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err == nil {
+			out[name] = string(content)
+		} else if !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// written returns a directory with files.
+func written(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestJob_FeaturesOfAFolderEqualEmbed(t *testing.T) {
+	dir, m := folder(t), demo(t, 4)
+	l := gomlxtest.Must(Folder(dir))(t)
+	for of, width := range map[string]int{"": 96, ofMean: 96, ofBoth: 192} {
+		var done []int
+		job := Job{Model: m, List: l, Of: of, JSON: of == ofMean, Dir: t.TempDir(),
+			Progress: func(n, _ int) { done = append(done, n) }}
+		table := gomlxtest.Must(job.Run(t.Context()))(t)
+		if !slices.Equal(done, []int{0, 4, 8, 9}) { // nine images, four at a time
+			t.Errorf("progress %v", done)
+		}
+		if len(table.Images) != 7 || table.Width != width {
+			t.Fatalf("%d rows of width %d, want 7 of %d", len(table.Images), table.Width, width)
+		}
+		for i, p := range table.Images {
+			f := gomlxtest.Must(m.Embed(filepath.Join(dir, p.File)))(t)[0]
+			var want []float64
+			for _, v := range map[string][]float32{"": f.Class, ofMean: f.Mean, ofBoth: slices.Concat(f.Class, f.Mean)}[of] {
+				want = append(want, float64(v))
+			}
+			gomlxtest.NearAbs(t, p.File, table.Vector(i), want, 1e-5)
+		}
+		if got := fmt.Sprint(table.Images); got != "[{top.png  } {cat/a.png cat } {cat/c.png cat } {cat/more/d.png cat } "+
+			"{dog/e.png dog } {dog/f.png dog } {dog/z.PNG dog }]" {
+			t.Errorf("images %s", got)
+		}
+		if s := gomlxtest.Must(readState(job.Dir))(t); !slices.Equal(s.Unread, []string{"cat/b.png", "dog/cut.png"}) ||
+			s.Rows != 7 {
+			t.Errorf("state %+v", s)
+		}
+		job.Progress = func(int, int) { t.Error("a finished job is done again") }
+		job.Model = demo(t, 3) // nothing is left to compute with another batch size
+		gomlxtest.Must(job.Run(t.Context()))(t)
 	}
 }
 
-func refusesDiverged(t *testing.T, channel int, kinds []string) {
-	t.Helper()
-	files := map[string][]byte{}
-	for _, name := range []string{"config.json", "model.safetensors", "preprocessor_config.json"} {
-		files[name] = gomlxtest.Must(os.ReadFile("../../examples/cifar100/demo/vit/" + name))(t)
+// A kill may leave any number of complete rows, a part of the next one in each file, and numbers without their lines.
+// The list has one image twice.
+func TestJob_StoppedAnywhereEndsWithTheSameBytes(t *testing.T) {
+	l := listed(t)
+	l.Images, l.read, l.brief = append(l.Images, l.Images[1]), append(l.read, l.read[1]), append(l.brief, l.brief[1])
+	for _, inLines := range []bool{false, true} {
+		m := demo(t, map[bool]int{false: 3, true: 4}[inLines]) // ten images
+		whole := Job{Model: m, List: l, JSON: inLines, Dir: t.TempDir()}
+		gomlxtest.Must(whole.Run(t.Context()))(t)
+		want := files(t, whole.Dir)
+		begun := whole
+		begun.Dir = t.TempDir()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		stop := errors.New("stopped")
+		begun.Progress = func(int, int) { cancel(stop) }
+		if _, err := begun.Run(ctx); !errors.Is(err, stop) {
+			t.Fatalf("%v, want %v", err, stop)
+		}
+		if _, err := Read(begun.Dir); err == nil {
+			t.Error("unfinished features are read")
+		}
+		state := files(t, begun.Dir)[stateFile]
+		lines := strings.SplitAfter(want[rowsFile], "\n")
+		foreign := whole
+		foreign.Dir = written(t, map[string]string{stateFile: state, rowsFile: strings.Replace(lines[0], "top.png", "x", 1)})
+		if _, err := foreign.Run(t.Context()); err == nil {
+			t.Error("a row of an image that is not in the list is kept")
+		}
+		foreign.Model = demo(t, 2)
+		if _, err := foreign.Run(t.Context()); err == nil {
+			t.Error("an unfinished job goes on with another batch size")
+		}
+		for _, c := range []struct{ rows, lineBytes, values, valueBytes, first, firstInLines int }{
+			{0, 0, 0, 0, 0, 0}, {0, 5, 0, 0, 0, 0}, {2, 9, 3, 0, 0, 0}, {3, 0, 3, 7, 3, 4}, {5, 20, 5, 3, 6, 4},
+			{4, 1, 6, 100, 3, 4}, {5, 0, 2, 11, 0, 4}, {8, 0, 7, 300, 9, 10}, {8, 0, 8, 0, 10, 10},
+		} {
+			piece := lines[c.rows][:min(c.lineBytes, len(lines[c.rows]))]
+			left := map[string]string{stateFile: state, rowsFile: strings.Join(lines[:c.rows], "") + piece}
+			if values := want[valuesFile]; values != "" {
+				left[valuesFile] = values[:min(len(values), 128+4*96*c.values+c.valueBytes)]
+			}
+			again, first := whole, -1
+			again.Dir = written(t, left)
+			again.Progress = func(done, _ int) {
+				if first < 0 {
+					first = done
+				}
+			}
+			gomlxtest.Must(again.Run(t.Context()))(t)
+			// The first of a batch: other backends may round differently in other batches.
+			if next := map[bool]int{false: c.first, true: c.firstInLines}[inLines]; first != next {
+				t.Errorf("stopped at %+v, in lines %t: goes on after %d images, want %d", c, inLines, first, next)
+			}
+			for name, content := range files(t, again.Dir) {
+				if content != want[name] {
+					t.Errorf("stopped at %+v, in lines %t: %s differs", c, inLines, name)
+				}
+			}
+		}
 	}
-	weights := files["model.safetensors"]
-	data := 8 + int(binary.LittleEndian.Uint64(weights))
+}
+
+func TestJob_AnotherOriginIsNotResumed(t *testing.T) {
+	tree := map[string][]byte{}
+	for i := range 11 {
+		tree[fmt.Sprintf("cat/%02d.png", i)] = datatest.PNG(drawn(uint64(i), 9, 9))
+	}
+	pictures := func() *List { return gomlxtest.Must(Folder(datatest.Tree(t, tree)))(t) }
+	job := Job{Model: demo(t, 4), List: pictures(), Dir: t.TempDir()}
+	gomlxtest.Must(job.Run(t.Context()))(t)
+	want := files(t, job.Dir)
+	unlock := gomlxtest.Must(checkpoints.Lock(job.Dir))(t)
+	if table, err := job.Run(t.Context()); err == nil {
+		t.Errorf("two processes write into one directory: %v", table)
+	}
+	if err := unlock(); err != nil {
+		t.Fatal(err)
+	}
+	same := job
+	same.List = pictures() // elsewhere
+	gomlxtest.Must(same.Run(t.Context()))(t)
+	tree["cat/10.png"] = datatest.PNG(drawn(100, 9, 9)) // the last of the images that are compared
+	other := changed(t, "model.depth=2")
+	for name, change := range map[string]func(*Job){
+		"another model": func(j *Job) { j.Model = other },
+		"another list":  func(j *Job) { j.List = j.List.Thin(5) },
+		"another kind":  func(j *Job) { j.Of = ofMean },
+		"another form":  func(j *Job) { j.JSON = true },
+		"other pixels":  func(j *Job) { j.List = pictures() },
+	} {
+		changed := job
+		change(&changed)
+		if _, err := changed.Run(t.Context()); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	for name, content := range files(t, job.Dir) {
+		if content != want[name] {
+			t.Errorf("%s has changed", name)
+		}
+	}
+	earlier := job // versions without contents
+	want[stateFile] = strings.Replace(want[stateFile], `"contents"`, `"unknown"`, 1)
+	earlier.Dir, earlier.List = written(t, want), pictures()
+	gomlxtest.Must(earlier.Run(t.Context()))(t)
+
+	contents := map[string]bool{}
+	for changed := range 2 { // any one pixel of any image of a dataset in memory
+		train, _ := shapes(t, 40, 8)
+		train.Row(7)[5] ^= uint8(changed)
+		s := &List{Name: "shapes"}
+		s.AddSet("train", train)
+		contents[s.contents()] = true
+	}
+	if len(contents) != 2 {
+		t.Error("another pixel in memory is not noticed")
+	}
+}
+
+func TestJob_KindDependsOnTheClassToken(t *testing.T) {
+	for settings, hasClass := range map[string]bool{"": true, "model.pool=mean": false,
+		"model.pool=mean;model.registers=2": false} {
+		m := changed(t, settings)
+		for of, want := range map[string]string{"": map[bool]string{true: ofClass, false: ofMean}[hasClass],
+			ofMean: ofMean, ofClass: ofClass, ofBoth: ofBoth, "patches": ""} {
+			job := Job{Model: m, List: listed(t), Of: of}
+			if _, err := job.begin(); (err == nil) != (want == ofMean || hasClass && want != "") || err == nil && job.Of != want {
+				t.Errorf("%s: %q is %q, %v", settings, of, job.Of, err)
+			}
+		}
+	}
+}
+
+func TestJob_Refusals(t *testing.T) {
+	diverged := map[string][]byte{}
+	for _, name := range []string{"config.json", "model.safetensors", "preprocessor_config.json"} {
+		diverged[name] = gomlxtest.Must(os.ReadFile(filepath.Join(demoDir, name)))(t)
+	}
+	weights := diverged["model.safetensors"]
+	begin := 8 + int(binary.LittleEndian.Uint64(weights))
 	var header map[string]struct {
 		At [2]int `json:"data_offsets"`
 	}
-	if err := json.Unmarshal(weights[8:data], &header); err != nil {
+	if err := json.Unmarshal(weights[8:begin], &header); err != nil {
 		t.Fatal(err)
 	}
-	at := data + header["vit.layernorm.weight"].At[0] + 4*channel
+	at := begin + header["vit.layernorm.weight"].At[0] // of the first channel
 	binary.LittleEndian.PutUint32(weights[at:], math.Float32bits(float32(math.NaN())))
-	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), datatest.Tree(t, files)))(t)
-	defer m.Finalize()
-	l := gomlxtest.Must(Folder(folder(t)))(t)
-	job := Job{Model: m, List: l}
-	want := fmt.Sprintf("number %d of top.png is NaN: the model diverged", channel)
-	for _, of := range kinds {
-		job.Of, job.Dir = of, t.TempDir()
-		if _, err := job.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", of, err)
+	m, broken, l := demo(t, 4), demo(t, 4, datatest.Tree(t, diverged)), listed(t)
+	damaged := gomlxtest.Must(Folder(datatest.Tree(t, map[string][]byte{"a.png": []byte("a"), "b.png": nil})))(t)
+	for name, job := range map[string]Job{
+		"all images damaged":  {Model: m, List: damaged},
+		"nothing listed":      {Model: m, List: &List{Name: "nothing"}},
+		"a Latin-1 name":      {Model: m, List: &List{Images: []Image{{File: "caf\xe9.png"}}}},
+		"a class that is NaN": {Model: broken, List: l},
+		"a mean that is NaN":  {Model: broken, List: l, Of: ofMean},
+	} {
+		job.Dir = t.TempDir()
+		if _, err := job.Run(t.Context()); err == nil {
+			t.Errorf("%s: no error", name)
 		}
-		if _, err := Read(job.Dir); err == nil || !strings.Contains(err.Error(), "are incomplete") {
-			t.Errorf("%s: %v", of, err)
+		if _, err := Read(job.Dir); err == nil {
+			t.Errorf("%s: unfinished features are read", name)
 		}
 	}
-	if _, err := PCA(m, l, []int{0, 1, 3}, false); err == nil {
+	if _, err := PCA(broken, l, []int{0, 1, 3}, false); err == nil {
 		t.Error("patches that are NaN have colours")
+	}
+	job := Job{Model: m, List: l, Dir: t.TempDir()}
+	job.Progress = func(done, all int) {
+		if done == all {
+			_ = os.Remove(filepath.Join(job.Dir, rowsFile)) // noticed below
+		}
+	}
+	_, err := job.Run(t.Context())
+	if s := gomlxtest.Must(readState(job.Dir))(t); !errors.Is(err, fs.ErrNotExist) || s.Rows != 0 {
+		t.Errorf("lines that vanish: %v with %d rows in the state", err, s.Rows)
 	}
 }
 
-// Each message names the file, or the directory and what to do.
-func TestDamagedFeaturesAreRefusedByTheirFile(t *testing.T) {
-	l := gomlxtest.Must(Folder(folder(t)))(t)
-	m := demo(t, 4)
+// Each message names the file, or the directory.
+func TestRead_DamagedFilesAreRefused(t *testing.T) {
+	l, m := listed(t), demo(t, 4)
 	whole := Job{Model: m, List: l, Dir: t.TempDir()}
 	gomlxtest.Must(whole.Run(t.Context()))(t)
 	inLines := Job{Model: m, List: l, JSON: true, Dir: t.TempDir()}
@@ -75,238 +337,91 @@ func TestDamagedFeaturesAreRefusedByTheirFile(t *testing.T) {
 		job    Job
 		file   string
 		change func(content string) string
-		want   string
+		named  string
 	}{
-		"state": {whole, stateFile, func(string) string { return "{" }, "features.json: unexpected end of JSON input"},
+		"state": {whole, stateFile, func(string) string { return "{" }, stateFile},
 		"line 3": {whole, rowsFile, func(s string) string { return strings.Replace(s, `"cat/c`, `1"cat/c`, 1) },
-			"images.jsonl:3: invalid character"},
-		"line missing": {whole, rowsFile, withoutLast,
-			"has 6 images and 672 numbers, want 7 and 672: remove it"},
-		"numbers missing": {inLines, rowsFile, withoutLast,
-			"has 6 images and 576 numbers, want 7 and 672: remove it"},
-		"no array": {whole, valuesFile, func(string) string { return "PK" }, "features.npy: "},
-		"cut":      {whole, valuesFile, func(s string) string { return s[:len(s)-4] }, "features.npy: "},
-		"integers": {whole, valuesFile, func(s string) string { return strings.Replace(s, "<f4", "<i4", 1) },
-			"features.npy: type <i4, shape [7 96], want <f4 [n, 96]"},
+			rowsFile + ":3"},
+		"line missing":    {whole, rowsFile, withoutLast, ""},
+		"numbers missing": {inLines, rowsFile, withoutLast, ""},
+		"no array":        {whole, valuesFile, func(string) string { return "PK" }, valuesFile},
+		"cut":             {whole, valuesFile, func(s string) string { return s[:len(s)-4] }, valuesFile},
+		"integers":        {whole, valuesFile, func(s string) string { return strings.Replace(s, "<f4", "<i4", 1) }, valuesFile},
+		"of another width": {whole, valuesFile, func(s string) string {
+			return string(numpy.Header(7, 192)) + strings.Repeat(s[128:], 2)
+		}, valuesFile},
 	} {
-		dir := t.TempDir()
-		for file, content := range files(t, c.job.Dir) {
-			if file == c.file {
-				content = c.change(content)
-			}
-			if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
+		content := files(t, c.job.Dir)
+		content[c.file] = c.change(content[c.file])
+		dir := written(t, content)
 		c.job.Dir = dir
-		for again, read := range map[string]func() (*Table, error){
-			"read": func() (*Table, error) { return Read(dir) },
-			"run":  func() (*Table, error) { return c.job.Run(t.Context()) },
-		} {
-			_, err := read()
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), dir) {
-				t.Errorf("%s, %s: %v, want %q", name, again, err, c.want)
+		_, read := Read(dir)
+		_, run := c.job.Run(t.Context())
+		for _, err := range []error{read, run} {
+			if err == nil || !strings.Contains(err.Error(), c.named) || !strings.Contains(err.Error(), dir) {
+				t.Errorf("%s: %v", name, err)
 			}
 		}
 	}
-	for _, file := range []string{rowsFile, valuesFile} {
-		if err := os.Remove(filepath.Join(whole.Dir, file)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Read(whole.Dir); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), file) {
+	for _, file := range []string{rowsFile, valuesFile, stateFile} {
+		content := files(t, whole.Dir)
+		delete(content, file)
+		if _, err := Read(written(t, content)); err == nil || file != stateFile && !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("no %s: %v", file, err)
 		}
-		if err := os.WriteFile(filepath.Join(whole.Dir, file), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 
-// Of the images x, a, a and b the second batch, a and b, was written up to its first row.
-func TestAnImageListedTwiceIsResumedAtItsPlace(t *testing.T) {
-	all := gomlxtest.Must(Folder(folder(t)))(t)
-	l := &List{Name: all.Name}
-	for _, i := range []int{0, 1, 1, 3} {
-		l.Images, l.read = append(l.Images, all.Images[i]), append(l.read, all.read[i])
+func TestFolder_HasTheSplitsOfItsImages(t *testing.T) {
+	png := datatest.PNG(drawn(1, 3, 5))
+	tree := func(names string) *List {
+		files := map[string][]byte{}
+		for _, name := range strings.Fields(names) {
+			files[name] = png
+		}
+		return gomlxtest.Must(Folder(datatest.Tree(t, files)))(t)
 	}
-	job := Job{Model: demo(t, 2), List: l, Dir: t.TempDir()}
-	gomlxtest.Must(job.Run(t.Context()))(t)
-	want := files(t, job.Dir)
-	s := gomlxtest.Must(readState(job.Dir))(t)
-	if s.Rows != 4 {
-		t.Fatalf("%d rows, want 4", s.Rows)
-	}
-	s.Rows = 0
-	if err := s.write(job.Dir); err != nil {
-		t.Fatal(err)
-	}
-	for name, whole := range map[string]int{
-		rowsFile: len(strings.Join(strings.SplitAfter(want[rowsFile], "\n")[:3], "")), valuesFile: 128 + 3*4*s.Width,
+	for names, want := range map[string]string{
+		"train/x/1.png train/y/2.png train/y/3.png val/y/1.png": "[{train/x/1.png x train} {train/y/2.png y train} " +
+			"{train/y/3.png y train} {val/y/1.png y test}]",
+		"train/x/1.png train/y/2.png val/y/3.png test/x/4.png": "[{train/x/1.png x train} {train/y/2.png y train} " +
+			"{val/y/3.png y validation} {test/x/4.png x test}]",
 	} {
-		if err := os.Truncate(filepath.Join(job.Dir, name), int64(whole)); err != nil {
-			t.Fatal(err)
+		l := tree(names)
+		if got := fmt.Sprint(l.Images); got != want {
+			t.Error(got)
+		}
+		table := Table{Images: l.Images, Width: 1, Values: []float32{3, 5, 7, 2}}
+		if s := gomlxtest.Must(table.split())(t); s.test[0] != 3 || len(s.test) != 1 || s.train[1] != 1 {
+			t.Errorf("train %v, test %v", s.train, s.test)
 		}
 	}
-	gomlxtest.Must(job.Run(t.Context()))(t)
-	for name, content := range files(t, job.Dir) {
-		if content != want[name] {
-			t.Errorf("%s differs", name)
+	mixed := datatest.Tree(t, map[string][]byte{"train/cat/1.png": nil, "val/cat/1.png": nil, "unlabelled/1.png": nil})
+	if _, err := Folder(mixed); !errors.Is(err, data.ErrSplits) {
+		t.Errorf("splits beside another folder: %v", err)
+	}
+	if _, err := Folder(t.TempDir()); err == nil {
+		t.Error("an empty folder has no error")
+	}
+	train, test := shapes(t, 23, 11)
+	s := &List{Name: "shapes"}
+	s.AddSet(trainPart, train)
+	s.AddSet(testPart, test)
+	thin := s.Thin(5)
+	var numbers []string
+	for _, p := range thin.Images {
+		numbers = append(numbers, p.Part+p.File[len(p.File)-2:])
+	}
+	if got := fmt.Sprint(numbers); got != "[train00 train04 train09 train13 train18 test00 test02 test04 test06 test08]" {
+		t.Error(got)
+	}
+	img := gomlxtest.Must(thin.Read(6))(t)
+	if !slices.Equal(img.Pixels[:3], slices.Repeat(test.Row(2)[:1], 3)) || img.Height != 16 {
+		t.Errorf("an image of %d rows begins with %v", img.Height, img.Pixels[:3])
+	}
+	for n, want := range map[int]int{11: 22, 23: 34, 1000: 34, 1: 2} {
+		if got := len(s.Thin(n).Images); got != want {
+			t.Errorf("at most %d of each part are %d, want %d", n, got, want)
 		}
-	}
-}
-
-// On another backend a model may have another batch size: nothing is left to compute with it. An unfinished
-// job needs its own.
-func TestAFinishedJobMayHaveAnotherBatchSize(t *testing.T) {
-	l := gomlxtest.Must(Folder(datatest.Tree(t, map[string][]byte{"a.png": datatest.PNG(drawn(1, 5, 7))})))(t)
-	job := Job{Model: demo(t, 4), List: l, Dir: t.TempDir()}
-	gomlxtest.Must(job.Run(t.Context()))(t)
-	want := files(t, job.Dir)
-	job.Model = demo(t, 3)
-	if _, err := job.Run(t.Context()); err != nil || !reflect.DeepEqual(files(t, job.Dir), want) {
-		t.Errorf("a finished job with another batch size: %v", err)
-	}
-	s := gomlxtest.Must(readState(job.Dir))(t)
-	s.Rows = 0
-	if err := s.write(job.Dir); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := job.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "class of 1 images in batches of 4") {
-		t.Errorf("an unfinished job with another batch size: %v", err)
-	}
-}
-
-func TestAFileNameThatJSONCannotHoldIsRefused(t *testing.T) {
-	job := Job{Model: demo(t, 4), List: &List{Name: "l", Images: []Image{{File: "caf\xe9.png"}}}, Dir: t.TempDir()}
-	if _, err := job.Run(t.Context()); err == nil || !strings.Contains(err.Error(), `"caf\xe9.png" is not UTF-8`) {
-		t.Errorf("a Latin-1 name: %v", err)
-	}
-}
-
-// Its process ended before the state was finished, or its numbers are lost.
-func TestAJobOfOneImageIsResumedBehindIt(t *testing.T) {
-	l := gomlxtest.Must(Folder(datatest.Tree(t, map[string][]byte{"a.png": datatest.PNG(drawn(1, 5, 7))})))(t)
-	job := Job{Model: demo(t, 4), List: l, Dir: t.TempDir()}
-	gomlxtest.Must(job.Run(t.Context()))(t)
-	want := files(t, job.Dir)
-	s := gomlxtest.Must(readState(job.Dir))(t)
-	s.Rows = 0
-	for lost, first := range map[int]int{0: 1, 4: 0, 4*96 + 28: 0} {
-		if err := s.write(job.Dir); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Truncate(filepath.Join(job.Dir, valuesFile), int64(len(want[valuesFile])-lost)); err != nil {
-			t.Fatal(err)
-		}
-		at := -1
-		job.Progress = func(done, _ int) {
-			if at < 0 {
-				at = done
-			}
-		}
-		gomlxtest.Must(job.Run(t.Context()))(t)
-		if at != first {
-			t.Errorf("%d bytes are lost: goes on after %d images, want %d", lost, at, first)
-		}
-		for name, content := range files(t, job.Dir) {
-			if content != want[name] {
-				t.Errorf("%d bytes are lost: %s differs", lost, name)
-			}
-		}
-	}
-	job.Progress = func(int, int) { t.Error("a finished job is done again") }
-	gomlxtest.Must(job.Run(t.Context()))(t)
-}
-
-func TestFilesThatCannotBeWrittenAreAnErrorThatNamesThem(t *testing.T) {
-	l := gomlxtest.Must(Folder(folder(t)))(t)
-	m := demo(t, 4)
-	for _, name := range []string{rowsFile, valuesFile} {
-		dir := t.TempDir()
-		path := filepath.Join(dir, name)
-		if err := os.Mkdir(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := (Job{Model: m, List: l, Dir: dir}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("a directory in its place: %v", err)
-		}
-	}
-
-	path := filepath.Join(t.TempDir(), "values")
-	if err := os.WriteFile(path, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	readable := gomlxtest.Must(os.Open(path))(t)
-	defer readable.Close()
-	writable := gomlxtest.Must(os.Create(filepath.Join(t.TempDir(), "lines")))(t)
-	defer writable.Close()
-	numbers := output{lines: writable, values: readable, width: 1}
-	rows := []line{{Image{File: "a.png"}, []float32{1}}}
-	for operation, err := range map[string]error{
-		"numbers": numbers.add(rows), "their number": numbers.finish(), "nothing": cut(readable, 0),
-		"lines": (&output{lines: readable, width: 1}).add(rows),
-	} {
-		if err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s are written into a file that is only readable: %v", operation, err)
-		}
-	}
-	rows[0].Features[0] = float32(math.NaN())
-	if err := (&output{lines: writable, width: 1}).add(rows); err == nil || !strings.Contains(err.Error(), "NaN") {
-		t.Errorf("a line of NaN: %v", err)
-	}
-}
-
-// The null device takes everything, but cannot be synced.
-func TestFilesThatCannotBeSyncedAreAnError(t *testing.T) {
-	null := gomlxtest.Must(os.OpenFile(os.DevNull, os.O_RDWR, 0))(t)
-	defer null.Close()
-	if null.Sync() == nil {
-		t.Skip("the null device can be synced")
-	}
-	file := gomlxtest.Must(os.Create(filepath.Join(t.TempDir(), "file")))(t)
-	defer file.Close()
-	for operation, err := range map[string]error{
-		"add":    (&output{lines: file, values: null, width: 1}).add(nil),
-		"finish": (&output{lines: file, values: null, width: 1}).finish(),
-		"lines":  (&output{lines: null, width: 1}).finish(),
-	} {
-		if err == nil || !strings.Contains(err.Error(), os.DevNull) {
-			t.Errorf("%s: %v", operation, err)
-		}
-	}
-}
-
-// Also those of a job that cannot be resumed.
-func TestTheFilesOfAnOutputAreClosed(t *testing.T) {
-	dir := t.TempDir()
-	out := &output{lines: gomlxtest.Must(os.Create(filepath.Join(dir, rowsFile)))(t)}
-	out.close() // without numbers
-	out.values = gomlxtest.Must(os.Create(filepath.Join(dir, valuesFile)))(t)
-	out.close()
-	for _, file := range []*os.File{out.lines, out.values} {
-		if err := file.Close(); !errors.Is(err, os.ErrClosed) {
-			t.Errorf("%s: %v", file.Name(), err)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, rowsFile), []byte("{\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	out, _, err := (Job{List: &List{}, Dir: dir}).resume(state{Width: 1})
-	if err == nil || out.lines == nil || out.values == nil {
-		t.Errorf("%+v, %v: want open files and an error", out, err)
-	}
-	out.close()
-}
-
-func TestAJobWhoseLinesVanishIsNotFinished(t *testing.T) {
-	job := Job{Model: demo(t, 4), List: gomlxtest.Must(Folder(folder(t)))(t), Dir: t.TempDir()}
-	job.Progress = func(done, all int) {
-		if done == all {
-			_ = os.Remove(filepath.Join(job.Dir, rowsFile)) // noticed below
-		}
-	}
-	_, err := job.Run(t.Context())
-	if s := gomlxtest.Must(readState(job.Dir))(t); !errors.Is(err, fs.ErrNotExist) || s.Rows != 0 {
-		t.Errorf("%v with %d rows in the state", err, s.Rows)
 	}
 }

@@ -4,6 +4,7 @@ package analysis
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/image/draw"
 
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -27,9 +29,8 @@ func numbered(images, channels int) *data.Memory {
 	return s
 }
 
-// As in torchvision: nearest neighbour, black outside.
 // Each part is compared with torchvision below.
-func TestAMovementIsItsRotationAfterItsShearAfterItsScale(t *testing.T) {
+func TestMovement_IsItsRotationAfterItsShearAfterItsScale(t *testing.T) {
 	const width, height = 7, 5
 	whole := movement{Rotation: 20, Shear: 30, Scale: 1.7}.matrix(width, height)
 	for _, start := range [][2]float64{{0, 0}, {6, 1}, {2, 5}} {
@@ -43,11 +44,12 @@ func TestAMovementIsItsRotationAfterItsShearAfterItsScale(t *testing.T) {
 	}
 }
 
-func TestMovementsAreThoseOfTorchvision(t *testing.T) {
-	fixtures.Each(t, testMovementsAreThoseOfTorchvision)
+// Nearest neighbour, black outside.
+func TestMoved_EqualsTorchvision(t *testing.T) {
+	fixtures.Each(t, testMoved)
 }
 
-func testMovementsAreThoseOfTorchvision(t *testing.T) {
+func testMoved(t *testing.T) {
 	var meta struct{ Tolerance map[string]float64 }
 	fixtures.JSON(t, "official_analysis", "meta.json", &meta)
 	tensors := fixtures.Tensors(t, "official_analysis", "tensors.safetensors")
@@ -121,16 +123,12 @@ func testMovementsAreThoseOfTorchvision(t *testing.T) {
 	}
 }
 
-func TestAMovementByNothingChangesNoPixel(t *testing.T) {
-	set := numbered(2, 3)
-	if same := moved(set, movement{Scale: 1}, draw.BiLinear); !bytes.Equal(same.Pixels, set.Pixels) {
-		t.Error("other pixels")
-	}
-}
-
-func TestShufflingPermutesThePatches(t *testing.T) {
+func TestDisturbances_ChangePatchesAsNamed(t *testing.T) {
 	for _, channels := range []int{1, 3} {
 		set := numbered(3, channels)
+		if same := moved(set, movement{Scale: 1}, draw.BiLinear); !bytes.Equal(same.Pixels, set.Pixels) {
+			t.Error("a movement by nothing changes pixels")
+		}
 		got := shuffled(set, 2, 7)
 		patches := func(s *data.Memory, i int) (all []string) {
 			for row := 0; row < s.Height; row += 2 {
@@ -141,24 +139,34 @@ func TestShufflingPermutesThePatches(t *testing.T) {
 			}
 			return all
 		}
-		moved := false
 		for i := range set.Len() {
 			before, after := patches(set, i), patches(got, i)
-			moved = moved || !slices.Equal(before, after)
 			slices.Sort(before)
 			slices.Sort(after)
 			if !slices.Equal(before, after) {
-				t.Errorf("image %d: other patches", i)
+				t.Errorf("shuffled image %d: other patches", i)
 			}
 		}
 		again, other := shuffled(set, 2, 7), shuffled(set, 2, 8)
-		if !moved || !bytes.Equal(got.Pixels, again.Pixels) || bytes.Equal(got.Pixels, other.Pixels) {
+		if bytes.Equal(got.Pixels, set.Pixels) || !bytes.Equal(got.Pixels, again.Pixels) ||
+			bytes.Equal(got.Pixels, other.Pixels) {
 			t.Error("the order does not depend on the seed, or not on it alone")
 		}
+		for i := range set.Pixels {
+			set.Pixels[i] = uint8(50 * (i%channels + 1))
+		}
+		for _, size := range [][2]int{{7, 5}, {4, 3}, {2, 6}, {4, 6}} { // of 4×6
+			got := sized(set, size[0], size[1])
+			if got.Height != size[0] || got.Width != size[1] || got.Check(t.Context(), true) != nil {
+				t.Fatalf("%d×%d, %v", got.Height, got.Width, got.Check(t.Context(), true))
+			}
+			for i, v := range got.Pixels {
+				if v != uint8(50*(i%channels+1)) {
+					t.Fatalf("value %d at %d", v, i)
+				}
+			}
+		}
 	}
-}
-
-func TestOcclusionHidesTheSpecifiedShare(t *testing.T) {
 	set := numbered(5, 3)
 	for share, want := range map[float64]int{0: 0, 0.1: 1, 0.3: 2, 0.5: 3, 1: 6} { // of 2×3 patches
 		got, mean := occluded(set, 2, share, 1), meanColour(set)
@@ -177,70 +185,10 @@ func TestOcclusionHidesTheSpecifiedShare(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestADatasetOfAnotherSizeKeepsColoursAndChannels(t *testing.T) {
-	for _, channels := range []int{1, 3} {
-		set := numbered(2, channels)
-		for i := range set.Pixels {
-			set.Pixels[i] = uint8(50 * (i%channels + 1))
-		}
-		got := sized(set, 7, 5)
-		if got.Height != 7 || got.Width != 5 || got.Check(t.Context(), true) != nil {
-			t.Fatalf("%d×%d, %v", got.Height, got.Width, got.Check(t.Context(), true))
-		}
-		for i, v := range got.Pixels {
-			if v != uint8(50*(i%channels+1)) {
-				t.Fatalf("value %d at %d", v, i)
-			}
-		}
-	}
-}
-
-// Uncovered pixels have the mean colour of the dataset, not of one image and not black.
-func TestUncoveredPixelsHaveTheMeanColour(t *testing.T) {
-	const height, width = 6, 10
-	set := &data.Memory{Info: data.Info{Height: height, Width: width, Channels: 3, Labels: make([]int32, 2),
-		Classes: []string{"one"}}}
-	for i := range 2 * height * width { // the channels' means are 60, 80 and 5
-		set.Pixels = append(set.Pixels, uint8(120*(i%2)), uint8(40+80*(i/(height*width))), uint8(5))
-	}
-	for name, c := range map[string]struct {
-		m        movement
-		row, col int
-	}{
-		"shifted": {movement{Scale: 1, Shift: [2]float64{0.5, 0}}, 3, 2}, "smaller": {movement{Scale: 0.5}, 0, 9},
-	} {
-		got := moved(set, c.m, draw.BiLinear)
-		for i := range 2 {
-			if pixel := [3]uint8(got.Row(i)[3*(c.row*width+c.col):]); pixel != [3]uint8{60, 80, 5} {
-				t.Errorf("%s: image %d has %v where nothing is, want the mean 60, 80, 5", name, i, pixel)
-			}
-		}
-	}
-}
-
-func TestASizeOfOneOtherSideIsResized(t *testing.T) {
-	set := numbered(2, 3) // 4×6 pixels
-	for _, size := range [][2]int{{4, 3}, {2, 6}, {8, 12}} {
-		if got := sized(set, size[0], size[1]); got.Height != size[0] || got.Width != size[1] ||
-			len(got.Pixels) != 2*size[0]*size[1]*3 {
-			t.Errorf("%v: %d×%d, %d bytes", size, got.Height, got.Width, len(got.Pixels))
-		}
-	}
-	if sized(set, 4, 6) != set {
-		t.Error("images of the same size are copied")
-	}
-}
-
-func TestDisturbancesAreThoseOfTheirNames(t *testing.T) {
-	set := numbered(5, 3)
-	want := map[string]*data.Memory{"patches shuffled": shuffled(set, 2, 7)}
-	for name, share := range map[string]float64{"10 % occluded": 0.1, "20 % occluded": 0.2, "30 % occluded": 0.3} {
-		want[name] = occluded(set, 2, share, 7)
-	}
 	const fifth = 5. / 224
-	for name, m := range map[string]movement{
+	want := map[string]*data.Memory{"patches shuffled": shuffled(set, 2, 7), "10 % occluded": occluded(set, 2, 0.1, 7),
+		"20 % occluded": occluded(set, 2, 0.2, 7), "30 % occluded": occluded(set, 2, 0.3, 7)}
+	for name, m := range map[string]movement{ // the paper's
 		"rotated by 5°": {Rotation: 5, Scale: 1}, "rotated by 10°": {Rotation: 10, Scale: 1},
 		"rotated by 15°": {Rotation: 15, Scale: 1}, "rotated by 30°": {Rotation: 30, Scale: 1},
 		"scaled by 0.9": {Scale: 0.9}, "scaled by 1.1": {Scale: 1.1}, "sheared by 5°": {Scale: 1, Shear: 5},
@@ -256,5 +204,48 @@ func TestDisturbancesAreThoseOfTheirNames(t *testing.T) {
 	}
 	if len(all) != len(want) {
 		t.Errorf("%d disturbances, want %d", len(all), len(want))
+	}
+}
+
+// Uncovered pixels have the mean colour of the dataset, not of one image and not black.
+func TestMoved_UncoveredPixelsHaveTheMeanColour(t *testing.T) {
+	const height, width = 6, 10
+	set := &data.Memory{Info: data.Info{Height: height, Width: width, Channels: 3, Labels: make([]int32, 2),
+		Classes: []string{"one"}}}
+	for i := range 2 * height * width { // the channels' means are 60, 80 and 5
+		set.Pixels = append(set.Pixels, uint8(120*(i%2)), uint8(40+80*(i/(height*width))), uint8(5))
+	}
+	for m, at := range map[movement]int{{Scale: 1, Shift: [2]float64{0.5, 0}}: 3*width + 2, {Scale: 0.5}: 9} {
+		got := moved(set, m, draw.BiLinear)
+		for i := range 2 {
+			if pixel := [3]uint8(got.Row(i)[3*at:]); pixel != [3]uint8{60, 80, 5} {
+				t.Errorf("%+v: image %d has %v where nothing is, want the mean 60, 80, 5", m, i, pixel)
+			}
+		}
+	}
+}
+
+// At each size the images are read again. Sizes are squares: of 12×20 pixels, in patches of 4, 16×16 and 32×32.
+func TestResolution_OtherSizesHaveTheirOwnImages(t *testing.T) {
+	gomlxtest.OnGo(t)
+	path := trained(t, "learned", 1, nil)
+	images := func(m *finetune.Model) *data.Memory {
+		if m.Recipe.Model.ImageRows == 32 {
+			return testImages(7)
+		}
+		return testImages(11)
+	}
+	comparison := Comparison{Backend: gomlxtest.Backend(), Models: []Model{{Name: "a", Path: path}},
+		Analyses: gomlxtest.Must(Choose([]string{"resolution"}))(t),
+		ImagesFor: func(_ context.Context, m *finetune.Model) (*data.Memory, func(int) []bool, error) {
+			return images(m), nil, nil
+		}}
+	rows := gomlxtest.Must(comparison.Run(t.Context()))(t).Rows
+	for side, at := range map[int]string{16: "1 × 1 training size", 32: "2 × 2 training size"} {
+		m := gomlxtest.Must(finetune.Opening{Size: [2]int{side, side}}.Open(gomlxtest.Backend(), path))(t)
+		want := 100 * float64(gomlxtest.Must(m.Evaluate(images(m)))(t).Top1)
+		if got := value(t, rows, "resolution", "a", "top-1 accuracy, %", at); got != want {
+			t.Errorf("%s: %g, want %g", at, got, want)
+		}
 	}
 }
