@@ -97,7 +97,7 @@ func TestPrediction_IsOfTheTokensThatArePooled(t *testing.T) {
 		prefix []float64
 		patch  float64
 	}{
-		"class":                   {vit.Config{Registers: 1}, []float64{1, 0}, 0},
+		"class":                   {vit.Config{Pool: "class", Registers: 1}, []float64{1, 0}, 0},
 		"mean":                    {vit.Config{Pool: "mean"}, nil, 1.0 / 15},
 		"map":                     {vit.Config{Pool: "map"}, nil, 1.0 / 15},
 		"mean with a class token": {vit.Config{Pool: "mean", ClassToken: true}, []float64{0}, 1.0 / 15},
