@@ -53,17 +53,6 @@ func biasOf(s *model.Scope, c *Config, heads int) *RelativeBias {
 	return c.Bias(heads)
 }
 
-func TestABias_of_one_head_starts_with_zero_biases(t *testing.T) {
-	var b *RelativeBias
-	run(t, gomlxtest.Seeded(t, 1), onlyIn(func(s *model.Scope, g *Graph) []*Node {
-		b = New(s, 3, 5, 1).Bias(1)
-		return []*Node{b.AttentionBias(g)}
-	}), float32(0))
-	for _, v := range []*model.Variable{b.biases, b.own} {
-		gomlxtest.NearAbs(t, v.Path(), gomlxtest.Values(t, v.MustValue()), []float64{0}, 0)
-	}
-}
-
 func TestAttentionBias_is_the_hosts_at_every_pair_of_an_unequal_grid(t *testing.T) {
 	const heads = 3
 	for _, c := range []struct {

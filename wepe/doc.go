@@ -24,10 +24,8 @@
 //   - [Config.OnSphere] maps ℘ and ℘′ to the Riemann sphere in place of tanh; it is smooth everywhere (section 14):
 //     f = [S(α_scale·w), S(α_scale·w′)], S(w) = [2 Re w, 2 Im w, |w|² - 1]/(|w|² + 1).
 //   - [Config.WithTable] uses a look-up table, [Config.WithSum] the paper's truncated sum. The default, [P], is exact.
-//   - [Config.WithHarmonics] adds features of 2z, 3z, …; [ParamScales] uses several lattices, [ParamOmega3Re] an
-//     oblique
-//     one. [ParamMode] "release" is the authors' released code, where the lattice stays square
-//     (docs/evidence/deviations.md).
+//   - [ParamHarmonics] adds features of 2z, 3z, …; [ParamScales] uses several lattices, [ParamOmega3Re] an oblique one.
+//     [ParamMode] "release" is the authors' released code, where the lattice stays square (docs/evidence/deviations.md).
 //
 // [RelativeBias] adds a bias computed from relative positions to the attention scores. [Config.Hybrid] blends an
 // encoder, or the bounded [Config.Surrogate], into pretrained position embeddings by a learned gate (sections 8 and 9):

@@ -18,7 +18,7 @@ type ComplexNode = elliptic.ComplexNode
 // z may have any shape; omega1 and omega3p (ω3′, the modulus of the imaginary half-period) are positive scalars of z's
 // dtype. The results have z's shape and are finite everywhere, poles included.
 func P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode) {
-	return elliptic.P(z, omega1, omega3p)
+	return elliptic.P(z, elliptic.Rectangle(omega1, omega3p))
 }
 
 // Sphere returns S(α_scale·w) and S(α_scale·w′), ℘ and ℘′ of the lattice {2mω1 + 2inω3′} as points of the Riemann
@@ -29,5 +29,5 @@ func P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode) {
 // z may have any shape; omega1, omega3p and alphaScale are positive scalars of its dtype. The results are
 // [z's shape..., 3], of norm 1, finite and differentiable at every z, poles included, and for every lattice.
 func Sphere(z ComplexNode, omega1, omega3p, alphaScale *Node) (point, prime *Node) {
-	return elliptic.Sphere(z, omega1, omega3p, alphaScale)
+	return elliptic.Sphere(z, elliptic.Rectangle(omega1, omega3p), alphaScale)
 }

@@ -73,19 +73,6 @@ func TestHybrid_blends_the_patches_leaves_the_prefix_alone_and_is_exact_at_both_
 	}
 }
 
-func TestHybrid_of_patches_alone_blends_all_rows(t *testing.T) {
-	store, v, p := pretrained(t)
-	got := run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
-		c := New(s, positions, 1, hybridWidth).with(kv{ParamGate: 0.25})
-		e := c.Surrogate()
-		return []*Node{c.Hybrid(v, e).Encode(g), e.Encode(g)}
-	}), float32(0))
-	for i, w := range got[1] {
-		got[1][i] = 0.25*w + 0.75*p[i]
-	}
-	gomlxtest.Near(t, "rows", got[0], got[1], 2e-7)
-}
-
 func TestHybrid_gate_has_the_gradient_of_the_blend_and_none_when_shut(t *testing.T) {
 	for name, encoding := range encodings {
 		for _, lambda := range []float64{0, 0.25, 0.622459, 1} {

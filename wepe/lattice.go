@@ -140,7 +140,7 @@ func (l *lattice) features(g *Graph, x, y []float64) *Node {
 func (l *lattice) values(v view) (p, pPrime ComplexNode) {
 	switch {
 	case l.config.evaluation != evaluateSum:
-		return elliptic.InBasis(v.z, v.basis)
+		return elliptic.P(v.z, v.basis)
 	case l.config.mode == release:
 		return l.config.sum.P(v.z, v.omega1, v.omega1)
 	}
@@ -149,7 +149,7 @@ func (l *lattice) values(v view) (p, pPrime ComplexNode) {
 
 // onSphere returns S(α_scale·w) and S(α_scale·w′) of each view, (14.22).
 func (l *lattice) onSphere(v view) *Node {
-	point, prime := elliptic.OnSphere(v.z, v.basis, v.alphaScale) // [views·n, 3]
+	point, prime := elliptic.Sphere(v.z, v.basis, v.alphaScale) // [views·n, 3]
 	if l.config.derivative {
 		point = Concatenate([]*Node{point, prime}, -1)
 	}

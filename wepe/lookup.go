@@ -22,17 +22,9 @@ const (
 	nameTableKey    = "key"    // of earlier versions: what the table was computed from
 )
 
-// worstTable is the largest error of a feature for which a table is built. Between the tolerance and this, Warning
-// names the error: tables of earlier versions have more nodes on such lattices.
+// worstTable is the largest error of a feature for which a table is built; on the default lattice 256 nodes err by 9e-8,
+// on the sphere by 1e-3.
 const worstTable = 1e-2
-
-// tolerance is the largest error of a feature of which Warning does not tell.
-func (c compression) tolerance() float64 {
-	if c == compressSphere {
-		return 1e-3
-	}
-	return 1e-5 // on the default lattice 256 nodes err by 9e-8
-}
 
 // openTable opens the stored table, or builds it. It panics with Refused if the table's features would err by more than
 // worstTable, or if the stored table is of another lattice or form.
@@ -99,29 +91,6 @@ func (e *Encoder) checkTable(v *model.Variable) error {
 		}
 	}
 	return nil
-}
-
-// tableWarning reports the error bound of the features if training α_scale has raised it above the tolerance; otherwise
-// it is empty.
-func (e *Encoder) tableWarning() string {
-	if e.config.evaluation != evaluateTable {
-		return ""
-	}
-	scalars, err := e.Scalars()
-	if err != nil {
-		return err.Error()
-	}
-	values, err := flat(e.nodes)
-	if err != nil {
-		return err.Error()
-	}
-	bound := e.table.errorBound(values, scalars["alpha_scale"])
-	if bound <= e.config.compression.tolerance() {
-		return ""
-	}
-	return fmt.Sprintf("%s: at α_scale = %.3g, features from %v may err by %.2g", e.Name(), scalars["alpha_scale"],
-		e.table,
-		bound)
 }
 
 // lookUpPatches returns ℘ and ℘′ of the patches from the stored table, mathematics.md (7.1) and (7.3). The points are

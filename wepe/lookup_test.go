@@ -23,15 +23,14 @@ func setValue(t *testing.T, store *model.Store, path string, value *tensors.Tens
 	}
 }
 
-// In mode release the table is of the square lattice, over z stretched by ω3′; exact values are P's.
+// In mode release the table is of the square lattice, over z stretched by ω3′; exact values are ℘'s.
 func TestTable_InModeRelease(t *testing.T) {
-	features := func(settings ...kv) []float64 {
+	features := func(evaluation kv) []float64 {
 		return run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
-			return []*Node{New(s, 5, 7, 2).with(settings...).Done().Features(g)}
+			return []*Node{New(s, 5, 7, 2).with(kv{ParamMode: release}, evaluation).Done().Features(g)}
 		}), float32(0))[0]
 	}
-	mode := kv{ParamMode: release}
-	gomlxtest.Near(t, "release", features(mode, byTable), features(mode, kv{byEvaluation: evaluateExact}), 1e-6)
+	gomlxtest.Near(t, "release", features(byTable), features(kv{byEvaluation: evaluateExact}), 1e-6)
 }
 
 func TestTable_OfOtherParametersIsRefused(t *testing.T) {
@@ -124,39 +123,6 @@ func TestTable_OpensFromCheckpoint(t *testing.T) {
 	}
 }
 
-func TestNodeBefore(t *testing.T) {
-	for x, want := range map[float64]struct {
-		index    int
-		distance float64
-	}{-0.5: {0, 0}, 0: {0, 0}, 2.25: {2, 0.25}, 3: {3, 0}, 3.75: {3, 0.75}, 4: {3, 1}, 4.5: {3, 1}} {
-		if index, distance := nodeBefore(x, 5); index != want.index || distance != want.distance {
-			t.Errorf("%g of 5 nodes is %g behind node %d, want %g behind %d", x, distance, index, want.distance, want.index)
-		}
-	}
-	for x, want := range map[float64]struct {
-		t         float64
-		distances [2]float64
-	}{-0.25: {0.75, [2]float64{0.75, -0.25}}, 0: {0, [2]float64{0, -1}}, 0.25: {0.25, [2]float64{0.25, -0.75}}} {
-		if at, distances := cellOffsets(x); at != want.t || distances != want.distances {
-			t.Errorf("%g is at %g, %v from the ends, want %g, %v", x, at, distances, want.t, want.distances)
-		}
-	}
-}
-
-func TestEncoder_WarnsOfTableError(t *testing.T) {
-	store := model.NewStore()
-	warning := func() string {
-		return gomlxtest.Must(built(store, byTable, kv{ParamOmega3: 1.085}))(t).Warning()
-	}
-	if got := warning(); got != "" {
-		t.Errorf("a table as it was built: %q", got)
-	}
-	setValue(t, store, "/wepe/alpha_scale_raw", tensors.FromScalar(float32(softplusInverse(4*defaultAlphaScale))))
-	if warning() == "" {
-		t.Error("no warning for an α_scale four times as large")
-	}
-}
-
 // Whole periods are those of ℘ only in mode paper, and a truncated sum has none.
 func TestOnly_exact_values_on_the_papers_lattice_are_of_the_nearest_period(t *testing.T) {
 	for _, c := range []struct {
@@ -172,30 +138,5 @@ func TestOnly_exact_values_on_the_papers_lattice_are_of_the_nearest_period(t *te
 			t.Fatal(err)
 		}
 		gomlxtest.NearAbs(t, fmt.Sprint(c.mode, c.evaluation), e.reduced([]float64{0.75, -1.75, 0.375}), c.want, 0)
-	}
-}
-
-func TestFeatures_on_the_sphere_out_of_a_table_are_those_of_the_host_but_for_its_error(t *testing.T) {
-	for name, params := range map[string]kv{
-		"whole cell":     nil,
-		"no ℘′":          {ParamDerivative: false},
-		"many views":     {ParamHarmonics: 2, ParamScales: 2, ParamOffsetU: -0.5, ParamOffsetV: 0.3},
-		"part, stronger": {ParamAlphaU: 0.4, ParamAlphaScale: 1.1, ParamOmega3: 2.8},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var e *Encoder
-			got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-				e = New(s, 5, 7, 6).OnSphere().WithTable().with(params).Done()
-				return []*Node{e.Features(in[0].Graph()), e.Encode(in[0].Graph())}
-			}, float32(0))
-			var want []float64
-			for _, row := range e.config.hostFeatures() {
-				want = append(want, row...)
-			}
-			gomlxtest.Near(t, "features", got[0], want, 1.2e-3)
-			if shape := e.nodes.Shape().Dimensions; fmt.Sprint(shape) != "[256 256 6]" || e.nodes.Trainable {
-				t.Errorf("the table is %v", e.nodes)
-			}
-		})
 	}
 }

@@ -45,51 +45,15 @@ func (p projection) apply(x *Node) *Node {
 
 const layerNormDelta = 1e-5 // torch's LayerNorm default, also in the release
 
-// dense maps [n, inputs] to [n, outputs]. Like layerNorm, it stores its variables, so that it can be applied more than
-// once in a graph, and computes in float32, independent of the model's dtype.
-type dense struct{ weights, biases *model.Variable }
-
-func newDense(scope *model.Scope, weights weight.Fill, inputs, outputs int) dense {
-	scope = scope.In(scopeDense)
-	return dense{
-		weights: weight.Float32(scope, "weights", weights, inputs, outputs),
-		biases:  weight.Float32(scope, "biases", weight.Constant(0), outputs),
-	}
-}
-
-func (d dense) apply(x *Node) *Node {
-	return Add(MatMul(x, d.weights.NodeValue(x.Graph())), row(d.biases, x.Graph()))
-}
-
-// layerNorm normalizes each row of [n, width].
-type layerNorm struct{ gain, offset *model.Variable }
-
-func newLayerNorm(scope *model.Scope, width int) layerNorm {
-	scope = scope.In(scopeNorm)
-	return layerNorm{
-		gain:   weight.Float32(scope, "gain", weight.Constant(1), width),
-		offset: weight.Float32(scope, "offset", weight.Constant(0), width),
-	}
-}
-
-func (n layerNorm) apply(x *Node) *Node {
-	x = Sub(x, ReduceAndKeep(x, ReduceMean, -1))
-	variance := ReduceAndKeep(Square(x), ReduceMean, -1)
-	x = Mul(x, Inverse(Sqrt(AddScalar(variance, layerNormDelta)))) // one division per row
-	return Add(Mul(x, row(n.gain, x.Graph())), row(n.offset, x.Graph()))
-}
-
-// denseNorm is a dense layer followed by LayerNorm.
+// denseNorm is a dense layer followed by LayerNorm, in float32, independent of the model's dtype.
 type denseNorm struct {
-	dense
-	layerNorm
+	dense weight.Linear
+	norm  weight.Norm
 }
 
 func newDenseNorm(scope *model.Scope, weights weight.Fill, inputs, outputs int) denseNorm {
-	return denseNorm{newDense(scope, weights, inputs, outputs), newLayerNorm(scope, outputs)}
+	return denseNorm{weight.NewLinear(scope.In(scopeDense), inputs, outputs, weights, weight.Constant(0)),
+		weight.NewNorm(scope.In(scopeNorm), outputs)}
 }
 
-func (d denseNorm) apply(x *Node) *Node { return d.layerNorm.apply(d.dense.apply(x)) }
-
-// row is a vector as [1, n], against which rows broadcast.
-func row(v *model.Variable, g *Graph) *Node { return InsertAxes(v.NodeValue(g), 0) }
+func (d denseNorm) apply(x *Node) *Node { return d.norm.Apply(d.dense.Apply(x), layerNormDelta) }

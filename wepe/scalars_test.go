@@ -4,6 +4,7 @@ package wepe
 
 import (
 	"math"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -14,10 +15,11 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-func TestScalars_without_a_value_are_an_error_that_names_them(t *testing.T) {
-	type reporter interface {
-		Scalars() (map[string]float64, error)
-	}
+type reporter interface {
+	Scalars() (map[string]float64, error)
+}
+
+func TestScalars_NamesTheVariableWithoutAValue(t *testing.T) {
 	for _, c := range []struct {
 		path  string
 		build func(*Config, *model.Variable) reporter
@@ -30,10 +32,11 @@ func TestScalars_without_a_value_are_an_error_that_names_them(t *testing.T) {
 	} {
 		store, v, _ := pretrained(t)
 		of := c.build(New(store.RootScope(), rows, cols, hybridWidth), v)
-		refuses := func(want string) {
+		refuses := func(what string) {
 			t.Helper()
-			_, err := of.Scalars()
-			failed(t, c.path, err, want)
+			if _, err := of.Scalars(); err == nil || !strings.Contains(err.Error(), path.Base(c.path)) {
+				t.Errorf("%s %s: error %v", c.path, what, err)
+			}
 		}
 		raw := store.GetVariable(c.path)
 		setValue(t, store, c.path, tensors.FromScalar(float32(1)))
@@ -43,21 +46,18 @@ func TestScalars_without_a_value_are_an_error_that_names_them(t *testing.T) {
 		if err := raw.Reset(); err != nil {
 			t.Fatal(err)
 		}
-		refuses(`"` + c.path + `" has no value yet`)
+		refuses("without a value")
 		if err := store.DeleteVariable(c.path); err != nil {
 			t.Fatal(err)
 		}
-		refuses(`no variable "` + raw.Name() + `" in "`)
+		refuses("removed")
 		gomlxtest.Must(store.CreateVariable(c.path, tensors.FromScalar(int32(1))))(t)
-		refuses(`"` + c.path + `" is a int32, want a float scalar`)
+		refuses("an integer")
 	}
 }
 
 func TestScalars_are_the_settings_and_only_the_learned_ones_train(t *testing.T) {
 	type scalars = map[string]float64
-	type reporter interface {
-		Scalars() (map[string]float64, error)
-	}
 	encoder := func(s *model.Scope, _ *model.Variable) reporter {
 		return New(s, rows, cols, hybridWidth).FromScope().Done()
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/gomlx/gomlx/ml/model"
@@ -97,170 +96,162 @@ func refused(t *testing.T, what string, err error, param string) {
 	}
 }
 
-// failed fails unless err says what it is about.
-func failed(t *testing.T, what string, err error, want string) {
-	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("%s: error %v, want one with %q", what, err, want)
-	}
-}
-
-func TestThe_bounds_of_half_periods_and_sums_are_allowed(t *testing.T) {
-	for _, omega1 := range []float64{minOmega3, maxOmega3} {
-		for _, omega3 := range []float64{minOmega3, maxOmega3} {
-			if _, err := built(model.NewStore(), ofHalfPeriods(omega1, omega3)); err != nil {
-				t.Errorf("ω1 = %g, ω3′ = %g: %v", omega1, omega3, err)
+// The ends of the ranges are accepted, by the settings alone or with others.
+func TestConfig_AcceptsTheEndsOfRanges(t *testing.T) {
+	for _, ends := range [][2]kv{
+		{ofHalfPeriods(1e-3, 1e-3), ofHalfPeriods(1e3, 1e3)}, {ofHalfPeriods(1e-3, 1e3), ofHalfPeriods(1e3, 1e-3)},
+		{{ParamAlphaScale: 1e-6}, {ParamAlphaScale: 1e6}}, {{ParamBetaPos: -1e6}, {ParamBetaPos: 1e6}},
+		{{ParamMode: release, ParamOmega3: 0.02}, {ParamMode: release, ParamOmega3: 8.0}},
+		{{ParamMode: release, ParamAlphaScale: 0.002}, {ParamMode: release, ParamAlphaScale: 0.8}},
+		{ofSpan(1e-4, 1e-4), ofSpan(100, 100)}, {{ParamOffsetU: -1.0, ParamOffsetV: 1.0}, {ParamShift: 1.0}},
+		{{ParamScales: 8, ParamHarmonics: 8}, {ParamRows: 16384, ParamCols: 16384}}, {{ParamDropout: 0.999}, {ParamKappa: 1e-3}},
+	} {
+		for _, settings := range ends {
+			if _, err := built(model.NewStore(), settings); err != nil {
+				t.Errorf("%v: %v", settings, err)
 			}
 		}
 	}
-	for _, least := range []kv{{ParamKappa: 1e-3}, {ParamMode: release, ParamOmega3: 0.02},
-		{ParamMode: release, ParamOmega3: 8.0}} {
-		if _, err := built(model.NewStore(), kv{byEvaluation: evaluateSum}, least); err != nil {
-			t.Errorf("%v: %v", least, err)
-		}
-	}
-}
-
-func TestEach_number_may_be_anything_in_its_range(t *testing.T) {
-	const huge = math.MaxFloat32
-	ranges := map[string][2]float64{
-		ParamDropout: {0, 0.999}, ParamOmega3: {0, 1e3}, ParamOmega3Re: {-1e3, 1e3},
-		ParamG2: {-huge, huge}, ParamG3: {-huge, huge}, ParamArea: {0, 1e6}, ParamHarmonics: {1, 8}, ParamScales: {1, 8},
-		ParamAlphaU: {1e-4, 100}, ParamAlphaV: {1e-4, 100}, ParamOffsetU: {-1, 1},
-		ParamOffsetV: {-1, 1}, ParamShift: {0, 1}, ParamRows: {0, 16384}, ParamCols: {0, 16384},
-		ParamAlphaScale: {0, 1e6}, ParamBetaPos: {-1e6, 1e6}, ParamKappa: {1e-3, 1e8}, ParamCLarge: {-huge, huge},
-		ParamSurrogateBeta: {0, 1e3}, ParamSurrogateGamma: {0, 1e3}, ParamGate: {0, 1},
-	}
-	integers := []string{ParamHarmonics, ParamScales, ParamRows, ParamCols}
-	for name, ends := range ranges {
-		checked := func(value float64) error {
-			var of any = value
-			if slices.Contains(integers, name) {
-				of = int(value)
-			}
-			return setting.Check(New(nil, 3, 5, 8).with(kv{name: of}).settings())
-		}
-		for _, end := range ends {
-			if err := checked(end); err != nil {
-				t.Errorf("%s = %g: %v", name, end, err)
-			}
-		}
-		below, above := math.Nextafter(ends[0], -math.MaxFloat64), math.Nextafter(ends[1], math.MaxFloat64)
-		if slices.Contains(integers, name) {
-			below, above = ends[0]-1, ends[1]+1
-		}
-		if checked(below) == nil || checked(above) == nil {
-			t.Errorf("%s: %g and %g are not both refused", name, below, above)
-		}
-	}
-}
-
-func TestConfig_SmallestSizes(t *testing.T) {
-	for sizes, ok := range map[[4]int]bool{{1, 1, 1, 0}: true, {0, 1, 1, 0}: false, {1, 0, 1, 0}: false,
-		{1, 1, 0, 0}: false, {1, 1, 1, -1}: false} {
-		err := exceptions.TryCatch[error](func() {
-			New(model.NewStore().RootScope(), sizes[0], sizes[1], sizes[2]).WithPrefix(sizes[3]).Done()
-		})
-		if (err == nil) != ok {
-			t.Errorf("rows, columns, width, prefix %v: %v", sizes, err)
-		}
+	if _, err := built(model.NewStore(), kv{byEvaluation: evaluateSum, ParamKappa: 1e8}); err != nil {
+		t.Error(err)
 	}
 }
 
 func TestConfig_RefusesByName(t *testing.T) {
-	nan := math.NaN()
+	sum, sphere := kv{byEvaluation: evaluateSum}, kv{byCompression: compressSphere}
 	for _, c := range []struct {
 		param    string
 		settings kv
 		with     kv
 	}{
 		{ParamMode, kv{ParamMode: "papr"}, nil},
-		{ParamOmega3, kv{ParamOmega3: nan}, nil},
+		{ParamDropout, kv{ParamDropout: 1.0}, nil},
+		{ParamOmega3, kv{ParamOmega3: math.NaN()}, nil},
 		{ParamOmega3, kv{ParamMode: release, ParamOmega3: 8.01}, nil},
 		{ParamOmega3, kv{ParamMode: release, ParamOmega3: 0.0199}, nil},
 		{ParamOmega3, kv{ParamArea: 1e6, ParamOmega3: 900.0}, nil},
 		{ParamG3, kv{ParamG2: 3, ParamG3: 1}, nil}, // no lattice has them
 		{ParamArea, kv{ParamMode: release, ParamArea: 1}, nil},
+		{ParamHarmonics, kv{ParamHarmonics: 9}, nil},
+		{ParamScales, kv{ParamScales: 0}, nil},
 		{ParamAlphaV, ofSpan(0.4, math.Inf(1)), nil},
+		{ParamOffsetU, kv{ParamOffsetU: 1.01}, nil},
+		{ParamRows, kv{ParamRows: 16385}, nil},
 		{ParamAlphaScale, kv{ParamAlphaScale: 1e6 + 1}, nil},
 		{ParamAlphaScale, kv{ParamAlphaScale: 9e-7}, nil},
 		{ParamAlphaScale, kv{ParamAlphaScale: 0.81, ParamMode: release}, nil},
 		{ParamAlphaScale, kv{ParamAlphaScale: 0.0019, ParamMode: release}, nil},
+		{ParamBetaPos, kv{ParamBetaPos: math.Inf(1)}, nil},
+		{ParamKappa, kv{ParamKappa: 0}, sum},
 		{ParamOmega3Re, kv{ParamMode: release, ParamOmega3Re: 0.1}, nil},
-		{ParamOmega3Re, kv{ParamOmega3Re: 0.3}, kv{byEvaluation: evaluateSum}},
+		{ParamOmega3Re, kv{ParamOmega3Re: 0.3}, sum},
 		{ParamOmega3Re, kv{ParamOmega3Re: 0.3}, byTable},
 		{ParamScales, kv{ParamScales: 2}, byTable},
 		{ParamHarmonics, kv{ParamHarmonics: 2}, byTable},
 		{ParamOffsetU, kv{ParamOffsetU: 0.1}, byTable},
 		{ParamOffsetV, kv{ParamOffsetV: 0.1}, byTable},
-		{ParamShift, kv{ParamShift: 0.5}, kv{byEvaluation: evaluateSum}},
+		{ParamShift, kv{ParamShift: 0.5}, sum},
 		{ParamShift, kv{ParamShift: 1.0}, byTable},
-		{ParamMode, kv{ParamMode: release}, kv{byCompression: compressSphere}},
-		{ParamMode, nil, kv{byCompression: compressSphere, byEvaluation: evaluateSum}},
+		{ParamMode, kv{ParamMode: release}, sphere},
+		{ParamMode, sphere, sum},
 	} {
 		_, err := built(model.NewStore(), c.settings, c.with)
 		refused(t, fmt.Sprint(c), err, c.param)
 	}
-	for _, bound := range []kv{{ParamAlphaScale: 1e6}, {ParamAlphaScale: 1e-6},
-		{ParamAlphaScale: 0.002, ParamMode: release}, {ParamAlphaScale: 0.8, ParamMode: release}} {
-		if _, err := built(model.NewStore(), bound); err != nil {
-			t.Errorf("%v: %v", bound, err)
-		}
-	}
 }
 
 func TestConfig_RefusesWhatDoesNotFitTogether(t *testing.T) {
+	of := func(width int) func(s *model.Scope) *Config {
+		return func(s *model.Scope) *Config { return New(s, rows, cols, width) }
+	}
+	hybrid := func(rows, cols, width, before int, params kv) func(*model.Scope, *model.Variable) {
+		return func(s *model.Scope, v *model.Variable) {
+			c := New(s, rows, cols, width).with(params)
+			patches := c.Surrogate()
+			c.WithPrefix(before).Hybrid(v, patches)
+		}
+	}
+	type build = func(s *model.Scope, v *model.Variable)
 	for name, c := range map[string]struct {
 		param string
-		build func(s *model.Scope, v *model.Variable)
+		build build
 	}{
 		"odd width of an MLP": {ParamProjection, func(s *model.Scope, _ *model.Variable) {
-			New(s, 3, 5, 7).with(kv{ParamProjection: mlp}).Done()
+			of(7)(s).with(kv{ParamProjection: mlp}).Done()
 		}},
-		"no columns":         {"", func(s *model.Scope, _ *model.Variable) { New(s, 3, 0, 7).Done() }},
-		"negative prefix":    {"", func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).WithPrefix(-1).Done() }},
-		"no heads":           {"", func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).Bias(0) }},
-		"bias by a table":    {"", func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).WithTable().Bias(2) }},
-		"bias on the sphere": {"", func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).OnSphere().Bias(2) }},
-		"field by a table":   {"", func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).WithTable().Field() }},
-		"surrogate of an odd width": {"", func(s *model.Scope, _ *model.Variable) {
-			New(s, 3, 5, 7).Surrogate()
-		}},
-		"surrogate with a prefix": {"", func(s *model.Scope, _ *model.Variable) {
-			New(s, 3, 5, 6).WithPrefix(1).Surrogate()
-		}},
+		"no rows":                   {"", func(s *model.Scope, _ *model.Variable) { New(s, 0, 5, 7).Done() }},
+		"no columns":                {"", func(s *model.Scope, _ *model.Variable) { New(s, 3, 0, 7).Done() }},
+		"no width":                  {"", func(s *model.Scope, _ *model.Variable) { of(0)(s).Done() }},
+		"negative prefix":           {"", func(s *model.Scope, _ *model.Variable) { of(7)(s).WithPrefix(-1).Done() }},
+		"no heads":                  {"", func(s *model.Scope, _ *model.Variable) { of(7)(s).Bias(0) }},
+		"bias by a table":           {"", func(s *model.Scope, _ *model.Variable) { of(7)(s).WithTable().Bias(2) }},
+		"bias on the sphere":        {"", func(s *model.Scope, _ *model.Variable) { of(7)(s).OnSphere().Bias(2) }},
+		"field by a table":          {"", func(s *model.Scope, _ *model.Variable) { of(7)(s).WithTable().Field() }},
+		"surrogate of an odd width": {"", func(s *model.Scope, _ *model.Variable) { of(7)(s).Surrogate() }},
+		"surrogate with a prefix":   {"", func(s *model.Scope, _ *model.Variable) { of(6)(s).WithPrefix(1).Surrogate() }},
 		"β at its bound": {ParamSurrogateBeta, func(s *model.Scope, _ *model.Variable) {
-			New(s, 3, 5, 6).with(kv{ParamSurrogateBeta: 0.01}).Surrogate()
+			of(6)(s).with(kv{ParamSurrogateBeta: 0.01}).Surrogate()
 		}},
 		"unknown surrogate": {ParamSurrogate, func(s *model.Scope, _ *model.Variable) {
-			New(s, 3, 5, 6).with(kv{ParamSurrogate: "imagenet"}).Surrogate()
+			of(6)(s).with(kv{ParamSurrogate: "imagenet"}).Surrogate()
 		}},
 		"gate NaN": {ParamGate, func(s *model.Scope, v *model.Variable) {
-			New(s, rows, cols, hybridWidth).with(kv{ParamGate: math.NaN()}).Hybrid(v, encodings["surrogate"](s))
+			of(hybridWidth)(s).with(kv{ParamGate: math.NaN()}).Hybrid(v, encodings["surrogate"](s))
 		}},
 		"gate over prefix rows": {"", func(s *model.Scope, v *model.Variable) {
-			c := New(s, rows, cols, hybridWidth).WithPrefix(1)
+			c := of(hybridWidth)(s).WithPrefix(1)
 			c.Hybrid(v, c.Done())
 		}},
-		"more patches than rows": {"", func(s *model.Scope, v *model.Variable) {
-			c := New(s, 7, 3, hybridWidth)
-			hybridOf(c, v, c.Surrogate())
+		"a fit of ℘": {ParamStart, func(s *model.Scope, v *model.Variable) {
+			hybridOf(of(hybridWidth)(s).with(kv{ParamStart: startFitted}), v, encodings["scratch"](s))
 		}},
-		"fewer patches than rows": {"", func(s *model.Scope, v *model.Variable) {
-			c := New(s, 5, 2, hybridWidth)
-			hybridOf(c, v, c.Surrogate())
-		}},
-		"no prefix, and prefix rows": {"", func(s *model.Scope, v *model.Variable) {
-			c := New(s, rows, cols, hybridWidth)
-			c.Hybrid(v, c.Surrogate())
-		}},
-		"another width": {"", func(s *model.Scope, v *model.Variable) {
-			c := New(s, rows, cols, 8)
-			hybridOf(c, v, c.Surrogate())
-		}},
+		"more patches than rows":     {"", hybrid(7, 3, hybridWidth, prefix, nil)},
+		"fewer patches than rows":    {"", hybrid(5, 2, hybridWidth, prefix, nil)},
+		"no prefix, and prefix rows": {"", hybrid(rows, cols, hybridWidth, 0, nil)},
+		"another width":              {"", hybrid(rows, cols, 8, prefix, nil)},
 	} {
 		store, v, _ := pretrained(t)
 		refused(t, name, exceptions.TryCatch[error](func() { c.build(store.RootScope(), v) }), c.param)
+	}
+	if New(model.NewStore().RootScope(), 1, 1, 1).Done() == nil {
+		t.Error("no encoder of the smallest sizes")
+	}
+}
+
+// Each form has its own variables, so that a model of one does not open as the other. A form sets defaults, which the
+// scope overrides.
+func TestConfig_Forms(t *testing.T) {
+	for _, saved := range []compression{compressTanh, compressSphere} {
+		for _, opened := range []compression{compressTanh, compressSphere} {
+			store := model.NewStore()
+			if _, err := built(store, kv{byCompression: saved}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := built(store, kv{byCompression: opened}); opened == saved && err != nil {
+				t.Errorf("%s: %v", saved, err)
+			} else if opened != saved {
+				refused(t, "another form", err, "")
+			}
+		}
+	}
+	store := model.NewStore()
+	store.SetParams(kv{ParamAlphaV: 0.25})
+	for i, c := range []struct {
+		config     *Config
+		alphaScale float64 // 0.15 and 1 are of the paper and of docs/sphere.md
+		spans      [2]float64
+		harmonics  int
+	}{
+		{New(nil, 3, 5, 8), 0.15, [2]float64{0.4, 0.4}, 1}, {New(nil, 3, 5, 8).WithTable(), 0.15, [2]float64{0.4, 0.4}, 1},
+		{New(nil, 3, 5, 8).OnSphere(), 1, [2]float64{1, 1}, 1}, {New(nil, 3, 5, 8).OnHalfCell(), 1, [2]float64{0.5, 0.5}, 2},
+		{New(nil, 3, 5, 8).with(kv{ParamAlphaScale: 0.15}).OnSphere(), 0.15, [2]float64{1, 1}, 1},
+		{New(store.RootScope(), 3, 5, 8).OnHalfCell().FromScope(), 1, [2]float64{0.5, 0.25}, 2},
+	} {
+		got := c.config.resolve()
+		if spans := [2]float64{got.alphaU, got.alphaV}; got.alphaScale != c.alphaScale || spans != c.spans ||
+			got.harmonics != c.harmonics {
+			t.Errorf("case %d: α_scale %g, spans %v, %d harmonics, want %+v", i, got.alphaScale, spans, got.harmonics, c)
+		}
 	}
 }
 

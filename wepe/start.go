@@ -12,6 +12,8 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat"
+
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // fitRank is the ratio to the largest singular value below which (9.4) treats a singular value as zero.
@@ -52,7 +54,7 @@ func (h *Hybrid) moveTo(backend compute.Backend) error {
 		if err != nil {
 			return err
 		}
-		if err := e.output.fit(hidden, table); err != nil {
+		if err := fit(e.output, hidden, table); err != nil {
 			return err
 		}
 	}
@@ -86,14 +88,14 @@ func lastOffset(encoding Encoding) (offset *model.Variable, scale float64, err e
 		if err == nil && scalars[nameBetaPos] == 0 {
 			err = errors.New("β_pos is 0, so no offset can change the rows")
 		}
-		return e.projection.final.offset, scalars[nameBetaPos], err
+		return e.projection.final.norm.Offset, scalars[nameBetaPos], err
 	}
 	return nil, 0, fmt.Errorf("%s has no offset", encoding.Name())
 }
 
-// fit sets d to the smallest solution of [x 1]·[weights; biases] ≈ y in least squares, for x [n, inputs] and
+// fit sets a layer to the smallest solution of [x 1]·[weights; biases] ≈ y in least squares, for x [n, inputs] and
 // y [n, outputs], mathematics.md (9.4).
-func (d dense) fit(x, y mat.Matrix) error {
+func fit(d weight.Linear, x, y mat.Matrix) error {
 	n, inputs := x.Dims()
 	ones := mat.NewDense(n, 1, nil)
 	ones.Apply(func(int, int, float64) float64 { return 1 }, ones)
@@ -104,8 +106,8 @@ func (d dense) fit(x, y mat.Matrix) error {
 		return errors.New("no singular values: the hidden rows are not finite")
 	}
 	svd.SolveTo(&solution, y, svd.Rank(fitRank))
-	return errors.Join(assign(d.biases, solution.RawRowView(inputs)),
-		assign(d.weights, solution.RawMatrix().Data[:inputs*solution.RawMatrix().Stride]))
+	return errors.Join(assign(d.Biases, solution.RawRowView(inputs)),
+		assign(d.Weights, solution.RawMatrix().Data[:inputs*solution.RawMatrix().Stride]))
 }
 
 // matrix returns numbers as a matrix [n, width].

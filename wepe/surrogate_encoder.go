@@ -72,7 +72,7 @@ type surrogateEncoder struct {
 	omega3, beta, gamma, strength, scale *model.Variable // scalars; the first three raw
 	modulation, a, b                     *model.Variable // [channels], [K], [K′]
 	hidden, middle                       denseNorm
-	output                               dense
+	output                               weight.Linear
 	offset                               *model.Variable // [width]
 }
 
@@ -97,7 +97,8 @@ func newSurrogateEncoder(scope *model.Scope, l grid, s surrogate) *surrogateEnco
 		modulation: list(nameModulation, s.Modulation), a: list(nameA, s.A), b: list(nameB, s.B),
 		hidden: layer(scopeHidden, s.Channels, l.width/2),
 		middle: layer(scopeMiddle, l.width/2, l.width),
-		output: newDense(projection.In(scopeOutput), weight.Xavier(s.Gain), l.width, l.width),
+		output: weight.NewLinear(projection.In(scopeOutput).In(scopeDense), l.width, l.width, weight.Xavier(s.Gain),
+			weight.Constant(0)),
 		offset: weight.Float32(scope, nameOffset, weight.Constant(0), l.width),
 	}
 }
@@ -147,7 +148,7 @@ func (e *surrogateEncoder) hiddenRows(g *Graph) *Node {
 
 // Encode returns the vectors that PreEncode adds, float32 [rows·cols, width].
 func (e *surrogateEncoder) Encode(g *Graph) *Node {
-	return Add(e.output.apply(e.hiddenRows(g)), row(e.offset, g))
+	return Add(e.output.Apply(e.hiddenRows(g)), InsertAxes(e.offset.NodeValue(g), 0))
 }
 
 // PreEncode implements pos.PreEncoder: it returns x plus the encoding, as Encoder.PreEncode does.

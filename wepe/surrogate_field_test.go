@@ -4,8 +4,6 @@ package wepe
 
 import (
 	"fmt"
-	"math"
-	"math/cmplx"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
@@ -131,55 +129,6 @@ func testSurrogate_field_and_its_gradients_are_those_of_50_digits(t *testing.T) 
 // surrogateOf is an encoder of a field that need not have a name.
 func surrogateOf(scope *model.Scope, rows, cols, width int, s surrogate) *surrogateEncoder {
 	return newSurrogateEncoder(scope.In(scopeSurrogate), grid{rows: rows, cols: cols, width: width}, s)
-}
-
-// hostChannels are the compressed channels of one patch in complex arithmetic, by an angle, from the formulas of
-// docs/mathematics.md, section 8.
-func hostChannels(s surrogate, u, v float64) []float64 {
-	phi := math.Pi * s.Frequency
-	z := complex(s.Omega1*u+s.EpsilonU*math.Sin(phi*u), s.Omega3*v+s.EpsilonV*math.Cos(phi*v))
-	r, theta := cmplx.Polar(z)
-	r = max(r, s.MinRadius)
-	uu, vv := real(z)/s.Omega1, imag(z)/s.Omega3
-	var c, cPrime float64
-	for i, a := range s.A {
-		k := math.Pi * float64(i+1)
-		c += s.Gamma * a * (math.Cos(k*uu)*math.Exp(-s.Decay*k*math.Abs(vv)) +
-			math.Sin(k*vv)*math.Exp(-s.Decay*k*math.Abs(uu)))
-	}
-	for i, b := range s.B {
-		k := math.Pi * float64(i+1)
-		cPrime += s.Gamma * b * float64(i+1) * (-math.Sin(k*uu)*math.Exp(-s.Decay*k*math.Abs(vv)) +
-			math.Cos(k*vv)*math.Exp(-s.Decay*k*math.Abs(uu)))
-	}
-	p := cmplx.Rect(s.Strength/(r*r+s.Beta), theta) + complex(c, s.Eta*c)
-	pPrime := -cmplx.Rect(2*s.Strength/(r*r*r+s.Beta), theta) + complex(cPrime, s.EtaPrime*cPrime)
-	channels := []float64{real(p), imag(p), real(pPrime), imag(pPrime)}
-	if s.Channels == 6 {
-		channels = []float64{real(p), imag(p), math.Hypot(u, v), real(pPrime), imag(pPrime), math.Abs(real(pPrime))}
-	}
-	for i := range channels {
-		channels[i] = math.Tanh(s.Scale * s.Modulation[i] * channels[i])
-	}
-	return channels
-}
-
-func TestSurrogate_features_of_every_named_field_are_the_hosts_on_an_unequal_grid(t *testing.T) {
-	const rows, cols = 7, 3
-	for _, name := range surrogateNames() {
-		s := namedSurrogate(name)
-		s.Scale *= 11 // so that the compression saturates
-		got := run(t, model.NewStore(), func(scope *model.Scope, in []*Node) []*Node {
-			return []*Node{surrogateOf(scope, rows, cols, 8, s).Features(in[0].Graph())}
-		}, float32(0))
-		var want []float64
-		for row := range rows {
-			for col := range cols {
-				want = append(want, hostChannels(s, (float64(col)+0.5)/cols, (float64(row)+0.5)/rows)...)
-			}
-		}
-		gomlxtest.Near(t, name, got[0], want, 2e-6)
-	}
 }
 
 func TestSurrogate_and_its_gradients_are_finite_everywhere(t *testing.T) {

@@ -25,7 +25,7 @@ const tableNodes = 256
 //   - sphere, 6 values per node over the whole cell: S(w) and S(w′), where nothing is subtracted and every multiple of
 //     the cell can be looked up. α_scale is applied after the look-up.
 type hostTable struct {
-	lattice weierstrass.Lattice
+	lattice weierstrass.Lattice // rectangular
 	sphere  bool
 	u, v    float64 // periods of the lattice that the grid spans
 	nodes   int     // along each side
@@ -40,7 +40,7 @@ func newHostTable(c Config, omega3p float64, nodes int) (t hostTable, err error)
 	if t.sphere {
 		t.u, t.v = 1, 1
 	}
-	t.lattice, err = weierstrass.NewLattice(c.omega1, omega3p)
+	t.lattice, err = weierstrass.New(complex(c.omega1, 0), complex(0, omega3p))
 	return t, err
 }
 
@@ -57,7 +57,14 @@ func (t hostTable) channels() int {
 
 // at converts a position in periods to z.
 func (t hostTable) at(x, y float64) complex128 {
-	return complex(x*2*t.lattice.Omega1(), y*2*t.lattice.Omega3p())
+	omega1, omega3 := t.lattice.HalfPeriods()
+	return complex(x*2*real(omega1), y*2*imag(omega3))
+}
+
+// shorter returns the shorter half-period of a rectangular lattice.
+func shorter(l weierstrass.Lattice) float64 {
+	omega1, omega3 := l.HalfPeriods()
+	return min(real(omega1), imag(omega3))
 }
 
 // poles returns the lattice points, in periods, whose principal parts a deflated table omits, (7.2): the corners of the
@@ -77,7 +84,7 @@ func (t hostTable) poles() (poles [][2]float64) {
 // principalParts sums the omitted principal parts, at distances in periods from the two ends of the cell in either
 // direction.
 func (t hostTable) principalParts(dx, dy [2]float64) (p, pPrime complex128) {
-	radius := elliptic.PoleRadius * 2 / math.Pi * min(t.lattice.Omega1(), t.lattice.Omega3p())
+	radius := elliptic.PoleRadius * 2 / math.Pi * shorter(t.lattice)
 	for _, pole := range t.poles() {
 		q, qPrime := principalPartAt(t.at(dx[int(pole[0])], dy[int(pole[1])]), radius)
 		p, pPrime = p+q, pPrime+qPrime
@@ -205,7 +212,7 @@ func newRegularPart(lattice weierstrass.Lattice) regularPart {
 		// The series converges up to the next lattice point, four times the radius in which it is used: term n is of the
 		// order 16⁻ⁿ.
 		series: elliptic.LaurentSeries(inv.G2, inv.G3, 15),
-		radius: min(lattice.Omega1(), lattice.Omega3p()) / 2,
+		radius: shorter(lattice) / 2,
 	}
 }
 
@@ -224,5 +231,6 @@ func (r regularPart) at(z complex128) (p, pPrime complex128) {
 }
 
 func (t hostTable) String() string {
-	return fmt.Sprintf("a look-up table of %d nodes a side on %v", t.nodes, t.lattice)
+	omega1, omega3 := t.lattice.HalfPeriods()
+	return fmt.Sprintf("a look-up table of %d nodes a side for half-periods %g and %gi", t.nodes, real(omega1), imag(omega3))
 }

@@ -31,10 +31,7 @@ type tableErrors struct {
 // hostTableOf returns a table over spans of the paper's lattices.
 func hostTableOf(t testing.TB, sphere bool, omega1, omega3p, u, v float64, nodes int) hostTable {
 	t.Helper()
-	lattice, err := weierstrass.NewLattice(omega1, omega3p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lattice := gomlxtest.Must(weierstrass.New(complex(omega1, 0), complex(0, omega3p)))(t)
 	return hostTable{lattice: lattice, sphere: sphere, u: u, v: v, nodes: nodes}
 }
 
@@ -229,49 +226,6 @@ func TestTable_ErrorBoundHolds(t *testing.T) {
 		}
 		if !(worst <= bound) && bound < 0.3 || bound > 8*worst && worst < 0.1 {
 			t.Errorf("%+v: the bound is %.3g, the largest error found %.3g", c, bound, worst)
-		}
-	}
-}
-
-func TestTable_ExactAtNodes(t *testing.T) {
-	for _, table := range []hostTable{
-		hostTableOf(t, false, 2.6, 1.1, 0.4, 0.7, 11),
-		hostTableOf(t, false, 0.7, 2.3, 1.2, 0.3, 11), // one cell suffices for a longer span
-	} {
-		at := tableAt(table)
-		extU, extV := table.extents()
-		for col := 1; col < table.nodes-1; col++ {
-			for row := 1; row < table.nodes-1; row++ {
-				x, y := extU*float64(col)/10, extV*float64(row)/10 // in periods
-				want, wantPrime := table.lattice.Eval(table.at(x, y))
-				for cells := 0.0; x+cells <= table.u; cells++ {
-					p, pPrime := at((x+cells)/table.u, y/table.v)
-					if cmplx.Abs(p-want) > 1e-11*(1+cmplx.Abs(want)) ||
-						cmplx.Abs(pPrime-wantPrime) > 1e-11*(1+cmplx.Abs(wantPrime)) {
-						t.Fatalf("%v at node (%d, %d): %g, %g, want %g, %g", table, col, row, p, pPrime, want, wantPrime)
-					}
-				}
-			}
-		}
-	}
-}
-
-// A pole belongs to a table that goes beyond the middle between it and the next.
-func TestTable_OmittedPoles(t *testing.T) {
-	for _, c := range []struct {
-		u, v float64
-		want [][2]float64
-	}{
-		{0.4, 0.5, [][2]float64{{0, 0}}}, {0.5, 0.4, [][2]float64{{0, 0}}},
-		{0.51, 0.5, [][2]float64{{0, 0}, {1, 0}}}, {0.5, 0.51, [][2]float64{{0, 0}, {0, 1}}},
-		{1, 3, [][2]float64{{0, 0}, {1, 0}, {0, 1}, {1, 1}}},
-	} {
-		table := hostTableOf(t, false, 1.3, 1.7, c.u, c.v, 5)
-		if got := table.poles(); !slices.Equal(got, c.want) {
-			t.Errorf("%g × %g periods: %v, want %v", c.u, c.v, got, c.want)
-		}
-		if u, v := table.extents(); u != min(c.u, 1) || v != min(c.v, 1) { // one period at most
-			t.Errorf("%g × %g periods: the table has %g × %g", c.u, c.v, u, v)
 		}
 	}
 }

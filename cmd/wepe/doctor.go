@@ -161,7 +161,7 @@ func encodingNumbers(b compute.Backend) (string, error) {
 	defer program.Finalize()
 	worst := 0.0
 	for _, omega3 := range []float64{weierstrass.OmegaSquare, 4} {
-		lattice, err := weierstrass.NewLattice(weierstrass.OmegaSquare, omega3)
+		lattice, err := weierstrass.New(weierstrass.OmegaSquare, complex(0, omega3))
 		if err != nil {
 			return "", err
 		}

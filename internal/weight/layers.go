@@ -11,27 +11,55 @@ import (
 	"github.com/wepe-go/wepe/internal/kernel"
 )
 
-// Dense is x·weights + biases on the last axis, computed in the type of x from float32 variables; without biases if
-// they are nil, with the adapter of LowRank if there is one.
-func Dense(scope *model.Scope, x *Node, out int, weights, biases Fill) *Node {
-	g := x.Graph()
-	in := x.Shape().Dim(-1)
-	w := Float32(scope, "weights", weights, in, out) // [in, out]
-	var b *Node
-	if biases != nil {
-		b = ConvertDType(Float32(scope, "biases", biases, out).NodeValue(g), x.DType()) // [out]
-	}
-	return adapted(scope, w, x, kernel.Dense(x, ConvertDType(w.NodeValue(g), x.DType()), b))
+// Linear is a dense layer. Its variables exist from the start, so that it can be applied more than once in a graph.
+type Linear struct {
+	Weights *model.Variable // [in, out]
+	Biases  *model.Variable // [out], nil without
+	store   *model.Store
 }
 
-// LayerNorm normalizes the last axis in float32 and returns the type of x.
-func LayerNorm(scope *model.Scope, x *Node, epsilon float64) *Node {
+// NewLinear creates the variables "weights" and, unless biases is nil, "biases" of a dense layer.
+func NewLinear(scope *model.Scope, in, out int, weights, biases Fill) Linear {
+	l := Linear{Weights: Float32(scope, "weights", weights, in, out), store: scope.Store()}
+	if biases != nil {
+		l.Biases = Float32(scope, "biases", biases, out)
+	}
+	return l
+}
+
+// Apply is x·weights + biases on the last axis, computed in the type of x from float32 variables, with the adapter of
+// LowRank if there is one.
+func (l Linear) Apply(x *Node) *Node {
 	g := x.Graph()
-	width := x.Shape().Dim(-1)
-	gain := Float32(scope, "gain", Constant(1), width).NodeValue(g)     // [width]
-	offset := Float32(scope, "offset", Constant(0), width).NodeValue(g) // [width]
+	var b *Node
+	if l.Biases != nil {
+		b = ConvertDType(l.Biases.NodeValue(g), x.DType()) // [out]
+	}
+	return adapted(l.store, l.Weights, x, kernel.Dense(x, ConvertDType(l.Weights.NodeValue(g), x.DType()), b))
+}
+
+// Dense is a Linear with as many inputs as the last axis of x, applied.
+func Dense(scope *model.Scope, x *Node, out int, weights, biases Fill) *Node {
+	return NewLinear(scope, x.Shape().Dim(-1), out, weights, biases).Apply(x)
+}
+
+// Norm is a LayerNorm.
+type Norm struct{ Gain, Offset *model.Variable } // [width]
+
+// NewNorm creates the variables "gain", 1 at first, and "offset", 0.
+func NewNorm(scope *model.Scope, width int) Norm {
+	return Norm{Float32(scope, "gain", Constant(1), width), Float32(scope, "offset", Constant(0), width)}
+}
+
+// Apply normalizes the last axis in float32 and returns the type of x.
+func (n Norm) Apply(x *Node, epsilon float64) *Node {
 	y := kernel.Normalize(ConvertDType(x, dtypes.Float32), epsilon)
-	return ConvertDType(kernel.Affine(y, gain, offset), x.DType())
+	return ConvertDType(kernel.Affine(y, n.Gain.NodeValue(x.Graph()), n.Offset.NodeValue(x.Graph())), x.DType())
+}
+
+// LayerNorm is a Norm, applied.
+func LayerNorm(scope *model.Scope, x *Node, epsilon float64) *Node {
+	return NewNorm(scope, x.Shape().Dim(-1)).Apply(x, epsilon)
 }
 
 // RMSNorm divides the last axis by the root of its mean square + epsilon in float32 and returns the type of x.

@@ -36,8 +36,8 @@ func Factors(store *model.Store, w *model.Variable, g *Graph) (a, b *Node) {
 }
 
 // adapted adds x·A·B to y = x·W + b.
-func adapted(scope *model.Scope, w *model.Variable, x, y *Node) *Node {
-	a, b := Factors(scope.Store(), w, x.Graph())
+func adapted(store *model.Store, w *model.Variable, x, y *Node) *Node {
+	a, b := Factors(store, w, x.Graph())
 	if a == nil {
 		return y
 	}

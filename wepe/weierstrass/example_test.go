@@ -11,8 +11,8 @@ import (
 
 func ExampleLattice_Eval() {
 	l := weierstrass.Square()
-	// The centre of the first patch of a 14 × 14 grid that covers 0.4 of the periods.
-	z := complex(0.4*0.5/14*2*l.Omega1(), 0.4*0.5/14*2*l.Omega3p())
+	omega1, omega3 := l.HalfPeriods()
+	z := 0.4 * 0.5 / 14 * 2 * (omega1 + omega3) // the first patch of a 14 × 14 grid that covers 0.4 of the periods
 	p, pp := l.Eval(z)
 	fmt.Printf("z  = %.6f\n℘  = %.6f\n℘′ = %.6f\n", z, p, pp)
 	// Output:
@@ -35,27 +35,19 @@ func ExampleHalfPeriods() {
 	// ω1 = 1.7345885361, ω3 = (0.8672942680+2.1268214424i)
 }
 
-// The pole of ℘ is the north pole of the Riemann sphere.
-func ExampleNewOblique() {
-	lattice, err := weierstrass.NewOblique(1, 0.25+1.5i)
+// The pole of ℘ is the north pole of the Riemann sphere, on any lattice.
+func ExampleNew() {
+	lattice, err := weierstrass.New(1, 0.25+1.5i)
 	point, _ := lattice.Sphere().At(0)
 	fmt.Println(point, err)
 	// Output: [0 0 1] <nil>
 }
 
-// The lemniscatic lattice with half-periods 1.854 has the invariants 1 and 0 (DLMF 23.5.9 and table 18.13 of Abramowitz
-// and Stegun).
-func ExampleNewLattice() {
-	lattice, err := weierstrass.NewLattice(1.8540746773013719, 1.8540746773013719)
-	inv := lattice.Invariants()
-	fmt.Printf("g2 = %.6f, g3 = %.6f, %v\n", inv.G2, math.Abs(inv.G3), err)
-	// Output: g2 = 1.000000, g3 = 0.000000, <nil>
-}
-
 // The lattice of the paper: half-periods Γ(1/4)²/(2√(2π)) and invariants 1/4 and 0 (DLMF 23.5.8).
 func ExampleSquare() {
 	l := weierstrass.Square()
+	omega1, _ := l.HalfPeriods()
 	inv := l.Invariants()
-	fmt.Printf("ω1 = %.6f, g2 = %.6f, g3 = %.6f\n", l.Omega1(), inv.G2, math.Abs(inv.G3))
+	fmt.Printf("ω1 = %.6f, g2 = %.6f, g3 = %.6f\n", real(omega1), inv.G2, math.Abs(inv.G3))
 	// Output: ω1 = 2.622058, g2 = 0.250000, g3 = 0.000000
 }

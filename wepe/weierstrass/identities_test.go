@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package weierstrass_test
+package weierstrass
 
 import (
 	"math"
@@ -8,23 +8,21 @@ import (
 	"math/cmplx"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
 // near reports whether got and want are equal to c units of the error bound at z, with scale as the floor.
-func near(l weierstrass.Lattice, z, got, want complex128, scale, c float64) bool {
-	condition := 1 + cmplx.Abs(z)/cmplx.Abs(l.Reduce(z))
+func near(l Lattice, z, got, want complex128, scale, c float64) bool {
+	condition := 1 + cmplx.Abs(z)/cmplx.Abs(l.reduce(z))
 	return cmplx.Abs(got-want) <= c*roundoff*condition*(cmplx.Abs(want)+scale)
 }
 
-func scales(l weierstrass.Lattice) (p, pp float64) {
+func scales(l Lattice) (p, pp float64) {
 	inv := l.Invariants()
 	return inv.E1 - inv.E3, math.Pow(inv.E1-inv.E3, 1.5)
 }
 
 func TestValuesObeyTheIdentitiesOfTheFunctionsAtRandomPoints(t *testing.T) {
-	const square = weierstrass.OmegaSquare
+	const square = OmegaSquare
 	for _, half := range [][2]float64{{square, square}, {1.3, 0.7}, {0.9, 2.3}, {2, 0.31}} {
 		l, random := lattice(t, half[0], half[1]), rand.New(rand.NewPCG(23, 10))
 		for range 300 {
@@ -36,7 +34,7 @@ func TestValuesObeyTheIdentitiesOfTheFunctionsAtRandomPoints(t *testing.T) {
 	}
 }
 
-func testIdentities(t *testing.T, l weierstrass.Lattice, z, other complex128) {
+func testIdentities(t *testing.T, l Lattice, z, other complex128) {
 	t.Helper()
 	p, pp := l.Eval(z)
 	size, sizePrime := scales(l)
@@ -58,7 +56,7 @@ func testIdentities(t *testing.T, l weierstrass.Lattice, z, other complex128) {
 	check("real on the real axis", q == cmplx.Conj(p) && qp == cmplx.Conj(pp), q, qp)
 
 	for _, shift := range [][2]float64{{1, 0}, {0, 1}, {-3, 2}, {17, -40}} {
-		moved := z + complex(2*shift[0]*l.Omega1(), 2*shift[1]*l.Omega3p())
+		moved := z + complex(2*shift[0]*real(l.omega1), 2*shift[1]*imag(l.omega3))
 		q, qp = l.Eval(moved)
 		check("some periods away", near(l, moved, q, p, size, 30) && near(l, moved, qp, pp, sizePrime, 30), q, qp)
 	}
@@ -75,24 +73,24 @@ func testIdentities(t *testing.T, l weierstrass.Lattice, z, other complex128) {
 		cmplx.Abs(sumPrime-qp) <= 300*roundoff*loss*(cmplx.Abs(qp)+sizePrime+cmplx.Abs(pp)), sum, sumPrime)
 
 	const c = 3.7
-	q, qp = lattice(t, c*l.Omega1(), c*l.Omega3p()).Eval(c * z)
+	q, qp = lattice(t, c*real(l.omega1), c*imag(l.omega3)).Eval(c * z)
 	q, qp = c*c*q, c*c*c*qp
 	check("on a larger lattice", near(l, z, q, p, size, 60) && near(l, z, qp, pp, sizePrime, 60), q, qp)
 
-	q, qp = lattice(t, l.Omega3p(), l.Omega1()).Eval(z * -1i)
+	q, qp = lattice(t, imag(l.omega3), real(l.omega1)).Eval(z * -1i)
 	q, qp = -q, qp*1i
-	check("axes swapped", q == p && qp == pp || l.Omega1() == l.Omega3p() && // the rows of both run along the real axis
+	check("axes swapped", q == p && qp == pp || real(l.omega1) == imag(l.omega3) && // the rows of both run along the real axis
 		near(l, z, q, p, size, 14) && near(l, z, qp, pp, sizePrime, 14), q, qp)
 }
 
 func TestReduceIsExactManyPeriodsAway(t *testing.T) {
-	for _, l := range []weierstrass.Lattice{weierstrass.Square(), lattice(t, 1.3, 0.007)} {
+	for _, l := range []Lattice{Square(), lattice(t, 1.3, 0.007)} {
 		for _, x := range []float64{1, -7.3, 1e3, -123456.789, 1e15, 3e22, -1e300, math.MaxFloat64} {
-			r := l.Reduce(complex(x, -x))
+			r := l.reduce(complex(x, -x))
 			for _, axis := range []struct {
 				name          string
 				x, half, rest float64
-			}{{"Re", x, l.Omega1(), real(r)}, {"Im", -x, l.Omega3p(), imag(r)}} {
+			}{{"Re", x, real(l.omega1), real(r)}, {"Im", -x, imag(l.omega3), imag(r)}} {
 				if !(math.Abs(axis.rest) <= axis.half) {
 					t.Errorf("%v: %s of %g reduces to %v, outside the cell", l, axis.name, axis.x, axis.rest)
 				}

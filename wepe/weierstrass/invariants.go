@@ -8,8 +8,8 @@ import (
 	"math/cmplx"
 )
 
-// Invariants are the invariants of a lattice, mathematics.md section 4. On a rectangular lattice all are real except
-// η3, which is imaginary.
+// Invariants are the invariants of a rectangular lattice, mathematics.md section 4. All are real except η3, which is
+// imaginary.
 type Invariants struct {
 	// G2 and G3 are the coefficients of ℘′² = 4℘³ − g2℘ − g3.
 	G2, G3 float64
@@ -24,12 +24,15 @@ type Invariants struct {
 	Eta1, Eta3 float64
 }
 
-// Invariants returns the invariants of the lattice, to a few units of roundoff of their natural size (e1−e3 for e_k,
-// its square and cube for g2 and g3); Δ and j are accurate relative to themselves.
-func (l Lattice) Invariants() Invariants { return l.inv }
-
-func (l Lattice) invariants() Invariants {
-	k, constant, swapped := cmplx.Abs(l.rows.k), real(l.rows.constant), l.omega3p < l.omega1
+// Invariants returns the invariants of a rectangular lattice (ω1 > 0, ω3 = iω3′), to a few units of roundoff of their
+// natural size (e1−e3 for e_k, its square and cube for g2 and g3); Δ and j are accurate relative to themselves. It
+// panics for other lattices, whose invariants are complex.
+func (l Lattice) Invariants() Invariants {
+	if !l.rectangular() {
+		panic("weierstrass: invariants of a lattice that is not rectangular")
+	}
+	omega1, omega3p := real(l.omega1), imag(l.omega3)
+	k, constant, swapped := cmplx.Abs(l.rows.k), real(l.rows.constant), omega3p < omega1
 	q := math.Exp(-imag(l.rows.step)) // the nome; it is at most exp(−π) since the rows run along the shorter period
 	fourth := func(x float64) float64 { return x * x * x * x }
 	theta2 := 16 * q * fourth(1+q*q+math.Pow(q, 6)) // (4.5), fourth powers; the next terms are below 1e-16
@@ -45,10 +48,10 @@ func (l Lattice) invariants() Invariants {
 	v.Eta1 = -k * (math.Pi / 2) * constant             // (4.8) with kA = π/2
 	if swapped {
 		v.E1, v.E2, v.E3 = -v.E3, -v.E2, -v.E1
-		v.Eta3 = -v.Eta1                                   // (4.10)
-		v.Eta1 = (math.Pi/2 + v.Eta3*l.omega1) / l.omega3p // (4.9)
+		v.Eta3 = -v.Eta1                               // (4.10)
+		v.Eta1 = (math.Pi/2 + v.Eta3*omega1) / omega3p // (4.9)
 	} else {
-		v.Eta3 = (v.Eta1*l.omega3p - math.Pi/2) / l.omega1
+		v.Eta3 = (v.Eta1*omega3p - math.Pi/2) / omega1
 	}
 	v.G2 = 2 * (v.E1*v.E1 + v.E2*v.E2 + v.E3*v.E3) // (4.3)
 	v.G3 = 4 * v.E1 * v.E2 * v.E3

@@ -1,13 +1,13 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package weierstrass evaluates the Weierstrass elliptic functions ℘ and ℘′ in float64, on rectangular lattices and, as
-// [Oblique], on any other. It imports only the standard library.
+// Package weierstrass evaluates the Weierstrass elliptic functions ℘ and ℘′ in float64. It imports only the standard
+// library.
 //
-//	l := weierstrass.Square()                 // ω1 = ω3′ = 2.622…, g2 = 1/4, g3 = 0
+//	l := weierstrass.Square()                 // ω1 = 2.622…, ω3 = iω1, g2 = 1/4, g3 = 0
 //	p, pp := l.Eval(complex(0.3, 0.7))        // ℘ and ℘′, to about 1e-15
 //	inv := l.Invariants()                     // g2, g3, Δ, j, e1…e3, η1, η3
 //
-// For half-periods ω1 > 0 and ω3 = iω3′, ω3′ > 0, and the lattice L = {2mω1 + 2nω3},
+// For half-periods ω1 and ω3 with Im(ω3/ω1) > 0 and the lattice L = {2mω1 + 2nω3},
 //
 //	℘(z)  = 1/z² + Σ_{w≠0} [1/(z−w)² − 1/w²]        ℘′(z) = −2 Σ_w 1/(z−w)³
 //
@@ -29,59 +29,83 @@ import (
 // (4.18). The paper starts from this lattice but states g2 = 1, which belongs to ω1 = 1.854….
 const OmegaSquare = 2.6220575542921198104648395898911194136827549514316
 
-// Lattice is a rectangular lattice {2mω1 + 2niω3′}. It is immutable and comparable: two lattices are equal when their
-// half-periods are. Build it with [NewLattice] or [Square]; the zero Lattice is invalid. For half-periods from
-// invariants see [HalfPeriods].
+// Lattice is a lattice {2mω1 + 2nω3}, whose cell may be any parallelogram. It is immutable and comparable: two lattices
+// are equal when their half-periods are. Build it with [New] or [Square]; the zero Lattice is invalid. For half-periods
+// from invariants see [HalfPeriods].
+//
+// Gauss's reduction (11.1) finds the shortest period 2a and with it the basis a, b, where τ = b/a has |Re τ| ≤ ½ and
+// |τ| ≥ 1. Rows along a are then at least √3/2 of their period apart, so that seven on either side leave a truncation
+// error below 2⁻⁵³, and less for any longer cell. Rotated and scaled by k = π/(2a), the rows lie along the real axis;
+// neighbours are shifted by πRe τ.
 type Lattice struct {
-	omega1, omega3p float64
-
-	rows rows // along the shorter period
-	inv  Invariants
+	omega1, omega3 complex128
+	a, b           complex128 // the reduced basis
+	rows
 }
 
-// NewLattice returns the lattice with half-periods ω1 and iω3′. Both must be positive and finite.
-func NewLattice(omega1, omega3p float64) (Lattice, error) {
-	for _, half := range []struct {
-		name  string
-		value float64
-	}{{"omega1", omega1}, {"omega3p", omega3p}} {
-		if !(half.value > 0) || math.IsInf(half.value, 1) {
-			return Lattice{}, fmt.Errorf("weierstrass: half-period %s is %v, it must be positive and finite",
-				half.name, half.value)
-		}
+// leastSpacing is √3/2, the smallest Im τ of a reduced basis.
+const leastSpacing = 0.86602540378443864676
+
+// New returns the lattice with half-periods ω1 and ω3. It returns an error unless both are finite, Im(ω3/ω1) > 0, and
+// they are not parallel up to rounding.
+func New(omega1, omega3 complex128) (Lattice, error) {
+	l := Lattice{omega1: omega1, omega3: omega3}
+	ratio := omega3 / omega1
+	valid := imag(ratio) > 0 && !cmplx.IsInf(ratio) && !cmplx.IsInf(omega1) && !cmplx.IsInf(omega3)
+	if valid {
+		l.a, l.b = reducedBasis(omega1, omega3)
+		tau := l.b / l.a
+		valid = imag(tau) > 0.999*leastSpacing && !cmplx.IsInf(tau)
 	}
-	l := Lattice{omega1: omega1, omega3p: omega3p}
-	a, b := reducedBasis(complex(omega1, 0), complex(0, omega3p))
-	l.rows = newRows(a, b, roundoff)
-	l.inv = l.invariants()
+	if !valid {
+		return Lattice{}, fmt.Errorf("weierstrass: half-periods omega1 = %v, omega3 = %v: both must be finite and "+
+			"omega3/omega1 have a positive imaginary part", omega1, omega3)
+	}
+	l.rows = newRows(l.a, l.b, roundoff)
 	return l, nil
 }
 
-// Square returns the square (lemniscatic) lattice ω1 = ω3′ = OmegaSquare, which has g2 = 1/4 and g3 = 0.
+// Square returns the square (lemniscatic) lattice ω1 = OmegaSquare, ω3 = iω1, which has g2 = 1/4 and g3 = 0.
 func Square() Lattice {
-	l, _ := NewLattice(OmegaSquare, OmegaSquare) // a positive constant
+	l, _ := New(OmegaSquare, OmegaSquare*1i) // constants
 	return l
 }
 
-// Omega1 returns the real half-period ω1.
-func (l Lattice) Omega1() float64 { return l.omega1 }
+// HalfPeriods returns ω1 and ω3.
+func (l Lattice) HalfPeriods() (omega1, omega3 complex128) { return l.omega1, l.omega3 }
 
-// Omega3p returns ω3′, the imaginary half-period being ω3 = iω3′.
-func (l Lattice) Omega3p() float64 { return l.omega3p }
-
-// String returns the half-periods in a readable form.
-func (l Lattice) String() string { return fmt.Sprintf("lattice(ω1=%v, ω3=%vi)", l.omega1, l.omega3p) }
-
-// Reduce moves z into the cell centred at 0: it returns r = z − 2mω1 − 2nω3 with integers m and n, |Re r| ≤ ω1 and
-// |Im r| ≤ ω3′, mathematics.md (1.13).
-//
-// r is the exact remainder, without rounding error, for z of any size and close to a pole. Special case: r is NaN in a
-// component that is NaN or infinite in z.
-func (l Lattice) Reduce(z complex128) complex128 {
-	return complex(reduce(real(z), 2*l.omega1), reduce(imag(z), 2*l.omega3p))
+// rectangular reports whether ω1 is real and ω3 imaginary, both positive.
+func (l Lattice) rectangular() bool {
+	return imag(l.omega1) == 0 && real(l.omega3) == 0 && real(l.omega1) > 0
 }
 
-func reduce(x, period float64) float64 {
+// reducedBasis applies (11.1) until nothing changes: |a| decreases at every step.
+func reducedBasis(a, b complex128) (complex128, complex128) {
+	for {
+		b -= complex(math.Round(real(b/a)), 0) * a
+		if !(cmplx.Abs(b) < cmplx.Abs(a)) {
+			return a, b
+		}
+		a, b = b, -a
+	}
+}
+
+// reduce moves z into the cell around 0: it returns z minus a lattice point. On a rectangular lattice this is an exact
+// remainder, for z of any size and close to a pole (1.13); on others it has a rounding error of about 2⁻⁵³|z|.
+func (l Lattice) reduce(z complex128) complex128 {
+	if l.rectangular() {
+		return complex(remainder(real(z), 2*real(l.omega1)), remainder(imag(z), 2*imag(l.omega3)))
+	}
+	w := z / (2 * l.a)
+	n := math.Round(imag(w) / (imag(l.step) / math.Pi))
+	m := math.Round(real(w) - n*real(l.step)/math.Pi)
+	if n == 0 && m == 0 {
+		return z
+	}
+	return z - 2*(complex(m, 0)*l.a+complex(n, 0)*l.b)
+}
+
+func remainder(x, period float64) float64 {
 	if math.Abs(x) <= period/2 {
 		return x // points of a patch grid need no long division
 	}
@@ -95,9 +119,8 @@ func reduce(x, period float64) float64 {
 //	℘ = Inf where |z−w| < 1e-154 for a w in L (overflow); ℘′ = Inf where |z−w| < 1e-102
 //	℘ = ℘′ = NaN if a component of z is NaN or infinite
 func (l Lattice) Eval(z complex128) (p, pp complex128) {
-	z = l.Reduce(z)
-	if cmplx.IsNaN(z) || l.omega1 == 0 {
+	if cmplx.IsNaN(z) || cmplx.IsInf(z) || l.k == 0 {
 		return cmplx.NaN(), cmplx.NaN()
 	}
-	return l.rows.eval(z)
+	return l.rows.eval(l.reduce(z))
 }

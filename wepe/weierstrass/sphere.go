@@ -22,9 +22,9 @@ import (
 // testdata/sphere.json, and about 2⁻⁵³·exp(πt/2) on cells t times as long as wide, in proportion to the slope of S(w′)
 // at ω1.
 //
-// Build it with Lattice.Sphere or Oblique.Sphere.
+// Build it with Lattice.Sphere.
 type Sphere struct {
-	lattice Oblique
+	lattice Lattice
 
 	// Constants of (14.14) in the reduced basis.
 	phase, phasePrime  complex128
@@ -33,12 +33,6 @@ type Sphere struct {
 
 // Sphere returns ℘ and ℘′ of the lattice as points of the Riemann sphere.
 func (l Lattice) Sphere() Sphere {
-	o, _ := NewOblique(complex(l.omega1, 0), complex(0, l.omega3p)) // a right angle is never refused as parallel
-	return o.Sphere()
-}
-
-// Sphere returns ℘ and ℘′ of the lattice as points of the Riemann sphere.
-func (l Oblique) Sphere() Sphere {
 	s := Sphere{lattice: l}
 	q := func(exponent float64) complex128 { return cmplx.Exp(1i * complex(exponent, 0) * l.step) }
 	half2, theta3, theta4 := complex(1, 0), complex(1, 0), complex(1, 0) // θ2 = 2q^¼·half2 may underflow
@@ -69,7 +63,7 @@ const thetaTerms = 5
 // At returns S(w) and S(w′) at z. Special case: NaN if a component of z is NaN or infinite.
 func (s Sphere) At(z complex128) (point, prime [3]float64) {
 	l := s.lattice
-	v := l.k * l.Reduce(z)
+	v := l.k * l.reduce(z)
 	half := complex(1, 0)
 	if imag(v) < 0 { // w is even, w′ odd
 		v, half = -v, -1

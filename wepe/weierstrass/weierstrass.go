@@ -11,8 +11,8 @@ import (
 //
 // Equation numbers refer to docs/mathematics.md.
 //
-// 1. Reduction. z is moved to |Re z| ≤ ω1, |Im z| ≤ ω3′ by an exact remainder on each axis (1.13), in a lattice that
-//    leans to the cell of the reduced basis.
+// 1. Reduction. z is moved to |Re z| ≤ ω1, |Im z| ≤ ω3′ by an exact remainder on each axis (1.13), in an oblique
+//    lattice to the cell of the reduced basis.
 //
 // 2. Rows. A whole row of the lattice sums in closed form. Along the shortest period 2a, with τ = b/a, k = π/(2a) and
 //    a_n = kz − nπτ

@@ -24,9 +24,13 @@ type cell struct {
 // slope holds the derivatives of ℘ or ℘′, which are analytic in z, a and b.
 type slope struct{ byZ, byA, byB ComplexNode }
 
-// InBasis returns ℘ and ℘′. Their gradients are written out: autodiff would need three times as many operations and
-// lose digits in the gradients by a and b, where the pole cancels.
-func InBasis(z ComplexNode, l Basis) (p, pPrime ComplexNode) {
+// P returns ℘(z) and ℘′(z) of a lattice, at any z, exact to the precision of the dtype (float32 or float64) and
+// differentiable with respect to z and the basis. z may have any shape; the results have it too, and are finite
+// everywhere, poles included.
+//
+// Their gradients are written out: autodiff would need three times as many operations and lose digits in the gradients
+// by a and b, where the pole cancels.
+func P(z ComplexNode, l Basis) (p, pPrime ComplexNode) {
 	c := cell{cellPoint: l.at(z)}
 	values := kernel.Several([]*Node{c.z.Re, c.z.Im, c.Basis.A.Re, c.Basis.A.Im, c.B.Re, c.B.Im}, 4, func() []*Node {
 		c.evaluate()
@@ -47,7 +51,7 @@ func (c *cell) evaluate() {
 	c.pPrime = c.csc2cot.Add(c.restCot).mul(k2.mul(c.k)).scale(-2)
 }
 
-// gradient returns the gradients of z, a and b from the gradient dy of value i, in the order of InBasis, by (3.1).
+// gradient returns the gradients of z, a and b from the gradient dy of value i, in the order of P, by (3.1).
 func (c *cell) gradient(i int, dy *Node) (out []*Node) {
 	if c.slopes == nil {
 		c.slopes = c.differentiate()

@@ -45,15 +45,6 @@ const (
 	steepestPole = 0x1p-28
 )
 
-// P returns ℘(z) and ℘′(z) for the lattice {2mω1 + 2inω3′}, at any z, exact to the precision of the dtype (float32 or
-// float64) and differentiable with respect to z and both half-periods.
-//
-// z may have any shape; omega1 and omega3p (ω3′, the modulus of the imaginary half-period) are positive scalars of z's
-// dtype. The results have z's shape and are finite everywhere, poles included.
-func P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode) {
-	return InBasis(z, Rectangle(omega1, omega3p))
-}
-
 // rowPairs is the number of rows summed on either side of the central one. The truncation error is 4 exp(-π(2N+1) Im
 // τ), at the smallest Im τ 2e-9 and 3e-17 for a rectangle, 2e-10 and 3e-17 for an oblique lattice.
 func (l Basis) rowPairs() (pairs int) {

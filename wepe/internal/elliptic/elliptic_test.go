@@ -9,12 +9,10 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
-
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
 // lawConstant is C of the error law of the weierstrass fixture,
@@ -56,11 +54,11 @@ type referencePoints struct {
 // ∂y, fixed, tied.
 func derivativesOf(in []*Node) []*Node {
 	x, y, omega1, omega3p := in[0], in[1], in[2], in[3]
-	p, pPrime := P(ComplexNode{x, y}, omega1, omega3p)
+	p, pPrime := P(ComplexNode{x, y}, Rectangle(omega1, omega3p))
 	reduced := StopGradient(nearest(y, omega3p)) // as Encoder does: the tie is that of the reduced point, (3.10)
 	tied := Mul(StopGradient(Div(reduced, omega3p)), omega3p)
 	tied = Add(StopGradient(Sub(reduced, tied)), tied) // equal to reduced, to the last bit
-	tiedP, tiedPPrime := P(ComplexNode{x, tied}, omega1, omega3p)
+	tiedP, tiedPPrime := P(ComplexNode{x, tied}, Rectangle(omega1, omega3p))
 	out := []*Node{p.Re, p.Im, pPrime.Re, pPrime.Im}
 	for _, f := range []struct{ fixed, tied ComplexNode }{{p, tiedP}, {pPrime, tiedPPrime}} {
 		re, im := Gradient(f.fixed.Re, x, y, omega3p), Gradient(f.fixed.Im, x, y, omega3p)
@@ -142,15 +140,9 @@ func (p *referencePoint) round(t *testing.T, exec *Exec, inputs []float64) (roun
 	for _, v := range inputs {
 		rounded = append(rounded, float64(float32(v)))
 	}
-	lattice, err := weierstrass.NewLattice(rounded[2], rounded[3])
-	if err != nil {
-		t.Fatal(err)
-	}
-	reduced := lattice.Reduce(complex(rounded[0], rounded[1]))
-	if reduced == 0 {
+	if p.DistToPole = fromPole(complex(rounded[0], rounded[1]), rounded[2], 0, rounded[3]); p.DistToPole == 0 {
 		return rounded, false
 	}
-	p.DistToPole = cmplx.Abs(reduced)
 	got := evaluate(t, exec, dtypes.Float64, rounded)
 	// In the order of derivativesOf; ∂/∂x is the derivative by z and ∂/∂y is redundant.
 	for i, to := range []*referenceValue{&p.P, &p.PPrime, &p.PPrime, nil, &p.FixedP, &p.TiedP, &p.PSecond, nil,

@@ -12,25 +12,20 @@ import (
 	"github.com/wepe-go/wepe/internal/kernel"
 )
 
-// Sphere returns S(α_scale·w) and S(α_scale·w′), ℘ and ℘′ of the lattice {2mω1 + 2inω3′} as points of the Riemann
-// sphere, mathematics.md section 14. With w = (℘ - e2)/√((e1-e2)(e2-e3)) and w′ = ℘′·(3/|Δ|)^¼,
+// Sphere returns S(α_scale·w) and S(α_scale·w′), ℘ and ℘′ of a lattice as points of the Riemann sphere, mathematics.md
+// section 14. On a rectangular lattice w = (℘ - e2)/√((e1-e2)(e2-e3)) and w′ = ℘′·(3/|Δ|)^¼,
 //
 //	S(w) = [2 Re w, 2 Im w, |w|² - 1]/(|w|² + 1),   S(∞) = (0, 0, 1)
 //
-// z may have any shape; omega1, omega3p and alphaScale are positive scalars of its dtype. The results are
-// [z's shape..., 3], of norm 1, finite and differentiable at every z, poles included, and for every lattice.
+// On an oblique lattice the incentre of the triangle of the roots replaces e2: (14.2) and (14.14). z may have any shape;
+// alphaScale is a positive scalar of its dtype, or has its shape. The results are [z's shape..., 3], of norm 1, finite
+// and differentiable at every z, poles included, and for every lattice.
 //
 // Method: (14.15), quotients N/D of theta functions without a common zero, so that poles need no special case. Error: 8
 // roundings, each as if of an input or of the result. In a cell t times as long as wide, S(w′) changes as fast as
 // exp(πt/2) at a half-period, where rounding z may move it from pole to pole; from t = 20 in float32 and 176 in float64
 // on, the result there is (0, 0, 1).
-func Sphere(z ComplexNode, omega1, omega3p, alphaScale *Node) (point, prime *Node) {
-	return OnSphere(z, Rectangle(omega1, omega3p), alphaScale)
-}
-
-// OnSphere is Sphere for any lattice. On an oblique lattice the incentre of the triangle of the roots replaces e2:
-// (14.2) and (14.14).
-func OnSphere(z ComplexNode, l Basis, alphaScale *Node) (point, prime *Node) {
+func Sphere(z ComplexNode, l Basis, alphaScale *Node) (point, prime *Node) {
 	at := l.at(z)
 	if !l.Oblique {
 		zero := ZerosLike(z.Re)

@@ -28,7 +28,7 @@ type Sum struct {
 var ReleasedSum = Sum{Cut: 12, Kappa: 15, CLarge: 500, TermClip: 5e3, FinalClip: 1e4}
 
 // P returns the truncated ℘(z) and ℘′(z), differentiable with respect to z and ω3′ (with zero gradient where a clip is
-// active). Shapes are as for the function P; the half-periods may have z's shape, with equal elements.
+// active). Shapes are as for P; the half-periods may have z's shape, with equal elements.
 //
 // The gradient of the sums is written out, and computes the terms again: XLA stores none of them for it.
 func (s Sum) P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode) {
