@@ -19,6 +19,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -101,6 +102,9 @@ func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o Expo
 	}
 	c, err := c.Resolve()
 	if err != nil {
+		return nil, err
+	}
+	if err := weight.Merge(scope.Store(), nil); err != nil { // the files have no adapters
 		return nil, err
 	}
 	e := &export{ExportOptions: o, backend: backend, store: scope.Store(), scope: scope.Scope(), config: c,

@@ -16,6 +16,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
 	"github.com/wepe-go/wepe/wepe"
@@ -29,6 +30,10 @@ type Options struct {
 	Position string              // the encoding; empty: the model's own. "hybrid" keeps the table and blends WePE into it
 	Params   map[string]any      // hyperparameters of the encoding, by name
 	Change   func(c *vit.Config) // of what does not change the variables, as dropout; nil for nothing
+	// LoRA is the rank of adapters on every attention, with LoRAMLP on the MLPs too, that are trained in place of the
+	// backbone, as in finetune.Recipe; 0 for none. [Model.Export] merges them into the matrices.
+	LoRA    int
+	LoRAMLP bool
 }
 
 // Model is a ViT in a GoMLX store, of a file or, with Config and Scope set by the caller, a new one.
@@ -89,6 +94,14 @@ func Load(backend compute.Backend, scope *model.Scope, path string, o Options) (
 	scope.SetParams(params)
 	if err := CreateVariables(scope, kept); err != nil {
 		return nil, err
+	}
+	if o.LoRA > 0 {
+		weight.Adapt(scope, o.LoRA, o.LoRAMLP)
+		for path := range kept {
+			if !strings.HasPrefix(path, headPath) && (path == vit.PathTable || !strings.HasPrefix(path, positionsPath)) {
+				scope.Store().GetVariable(model.JoinPath(scope.Scope(), path)).SetTrainable(false)
+			}
+		}
 	}
 	return m, m.StartPositions(backend, old)
 }

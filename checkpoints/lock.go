@@ -3,6 +3,7 @@
 package checkpoints
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -13,6 +14,9 @@ import (
 // lockName is the lock file of a run directory. Unlocking does not remove it: otherwise two processes could lock two
 // files of the same name.
 const lockName = ".lock"
+
+// ErrInUse means that another process has locked a run directory.
+var ErrInUse = errors.New("in use by another process")
 
 // Lock locks the run directory, created when absent, until unlock is called or the process ends. It does not wait: a
 // directory in use is an error.
@@ -26,8 +30,8 @@ func Lock(dir string) (unlock func() error, err error) {
 		return nil, errors.Wrapf(err, "checkpoints: locking %s", dir)
 	}
 	if !locked {
-		return nil, errors.Errorf("checkpoints: run directory %s is in use by another process: "+
-			"stop that one or choose another directory", dir)
+		return nil, fmt.Errorf("checkpoints: run directory %s is %w: stop that one or choose another directory", dir,
+			ErrInUse)
 	}
 	return lock.Unlock, nil
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/report"
 )
@@ -113,7 +114,7 @@ func (e *examination) answered() error {
 }
 
 // share gives every process of a group the verdicts of all; each process leaves the verdicts of the others at zero.
-func (e *examination) share(g Group) error {
+func (e *examination) share(g engine.Group) error {
 	var own bytes.Buffer
 	for i, v := range e.verdicts {
 		if v != (verdict{}) {

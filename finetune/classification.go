@@ -11,9 +11,7 @@ import (
 	"iter"
 	"math"
 	"os"
-	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +23,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune/engine"
+	"github.com/wepe-go/wepe/finetune/internal/parallel"
 	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/report"
@@ -57,7 +56,7 @@ func newClassification(run Run) (*classification, error) {
 	if err != nil {
 		return nil, err
 	}
-	devices, err := engine.NewDevices(run.Backend, run.Devices, r.BatchSize/r.Accumulate)
+	devices, err := parallel.NewDevices(run.Backend, run.Devices, r.BatchSize/r.Accumulate)
 	if err != nil {
 		return nil, err
 	}
@@ -177,23 +176,12 @@ func (c *classification) Start() error {
 		}
 	}
 	if c.Recipe.LoRA > 0 {
-		c.addAdapters()
+		weight.Adapt(c.model.store.Scope("/"+modelScope), c.Recipe.LoRA, c.Recipe.LoRAMLP)
 	}
 	if c.Recipe.ZeroHead {
 		return c.model.zeroHead()
 	}
 	return nil
-}
-
-// addAdapters creates the variables of Recipe.LoRA, once those of the source exist.
-func (c *classification) addAdapters() {
-	for _, v := range slices.Collect(c.model.variables()) {
-		block, matrix := strings.CutSuffix(v.Path(), "/weights")
-		in := path.Base(path.Dir(block))
-		if matrix && (in == "attention" || in == "mlp" && c.Recipe.LoRAMLP) {
-			weight.LowRank(c.model.store, v, c.Recipe.LoRA)
-		}
-	}
 }
 
 // Identity implements Task.
@@ -430,7 +418,7 @@ func (c *classification) recorded() (bool, error) {
 		name = checkpoints.BestDir
 	}
 	found := byte(0)
-	if rows, err := report.ReadFiles(filepath.Join(c.Run.Dir, RowsFile)); err == nil { // otherwise it is written again
+	if rows, err := report.ReadFiles(filepath.Join(c.Run.Dir, engine.RowsFile)); err == nil { // otherwise it is written again
 		for _, r := range rows.Results {
 			if r.Job == c.Job && r.Steps == c.Step() && r.Failed == "" { // the last one is what tables show
 				c.row, found = r, 0
@@ -458,7 +446,7 @@ func (c *classification) draw() error {
 	if !c.Writes() {
 		return nil
 	}
-	rows, err := report.ReadFiles(filepath.Join(c.Run.Dir, RowsFile))
+	rows, err := report.ReadFiles(filepath.Join(c.Run.Dir, engine.RowsFile))
 	if err != nil || len(rows.Evals) == 0 { // the file was removed after the run
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/wepe-go/wepe/backend"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune/engine"
+	"github.com/wepe-go/wepe/finetune/internal/parallel"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -273,7 +274,7 @@ func TestSeveralDevicesTrainTheWeightsOfOne(t *testing.T) {
 	}
 
 	run.Dir = t.TempDir() // two processes of three devices each
-	if err := errors.Join(together(2, func(g Group) error {
+	if err := errors.Join(together(2, func(g engine.Group) error {
 		run := run
 		run.Backend, run.Group = &several{Backend: gomlxtest.Backend(), n: 3, kind: "accelerator"}, g
 		_, _, err := run.Do(t.Context())
@@ -293,7 +294,7 @@ func TestACallFreesItsInputsButNotThePixels(t *testing.T) {
 	defer program.Finalize()
 	for _, y := range []*tensors.Tensor{tensors.FromValue([]float32{3, 5}), tensors.FromValue([]int64{1})} {
 		x := tensors.FromValue([]float32{7, 11})
-		outputs, err := engine.Devices{}.Call(program, []*tensors.Tensor{x}, y)
+		outputs, err := parallel.Devices{}.Call(program, []*tensors.Tensor{x}, y)
 		if y.Ok() || !x.Ok() {
 			t.Errorf("%v: the plan is kept: %v, the pixels are kept: %v", err, y.Ok(), x.Ok())
 		}
@@ -323,7 +324,7 @@ func TestDevicesOfABackend(t *testing.T) {
 		{name: "more than exist", exist: 3, n: 4, batch: 8, complains: []string{"4 devices requested", "has 3"}},
 		{name: "none", exist: 3, n: -1, batch: 6, complains: []string{"-1 devices requested"}},
 	} {
-		d, err := engine.NewDevices(&several{Backend: gomlxtest.Backend(), n: c.exist, kind: c.kind}, c.n, c.batch/2)
+		d, err := parallel.NewDevices(&several{Backend: gomlxtest.Backend(), n: c.exist, kind: c.kind}, c.n, c.batch/2)
 		refused(t, c.name, err, c.complains...)
 		if c.complains == nil && (err != nil || d.Count() != c.want) {
 			t.Errorf("%s: %d devices, %v, want %d", c.name, d.Count(), err, c.want)

@@ -10,12 +10,12 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
-	"github.com/wepe-go/wepe/finetune/engine"
+	"github.com/wepe-go/wepe/finetune/internal/parallel"
 	"github.com/wepe-go/wepe/report"
 )
 
 // Do trains, or resumes from the last checkpoint in the run's directory, and returns the model and its row, both for
-// the weights that Run.Weights selects. When it returns ErrInterrupted, the state is saved.
+// the weights that Run.Weights selects. When it returns engine.ErrInterrupted, the state is saved.
 func (run Run) Do(ctx context.Context) (m *Model, row report.Result, err error) {
 	if run, err = run.prepared(); err != nil {
 		return nil, row, err
@@ -36,7 +36,7 @@ func (run Run) Do(ctx context.Context) (m *Model, row report.Result, err error) 
 func (run Run) prepared() (Run, error) {
 	run.Fraction = cmp.Or(run.Fraction, 1)
 	if run.Group == nil {
-		run.Group = engine.Alone{}
+		run.Group = parallel.Alone{}
 	}
 	if run.Logger == nil || run.Group.Rank() > 0 {
 		run.Logger = slog.New(slog.DiscardHandler)

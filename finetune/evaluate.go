@@ -14,7 +14,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/data"
-	"github.com/wepe-go/wepe/finetune/engine"
+	"github.com/wepe-go/wepe/finetune/internal/parallel"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -72,7 +72,7 @@ func (m *Model) examination(p pixels) (*examination, error) {
 	if m.group == nil || m.group.Size() == 1 {
 		return e, err
 	}
-	switch failed, groupErr := engine.Any(m.group, err != nil); {
+	switch failed, groupErr := parallel.Any(m.group, err != nil); {
 	case groupErr != nil:
 		return nil, groupErr
 	case failed && err == nil:

@@ -8,10 +8,7 @@ import (
 	"image"
 	"log"
 	"os"
-	"slices"
 	"time"
-
-	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
@@ -155,20 +152,4 @@ func ExampleNamed() {
 	recipe, err = recipe.Set("batch_size=128")
 	fmt.Println(recipe.Epochs, recipe.BatchSize, err)
 	// Output: 15 128 <nil>
-}
-
-// Two models with head biases of 1 and 2: those of their average are 1.5.
-func ExampleAverage() {
-	var models [2]*checkpoints.Imported
-	for i := range models {
-		m, err := checkpoints.Import("../examples/cifar100/demo/vit", checkpoints.ImportOptions{})
-		if err != nil {
-			log.Fatal(err)
-		}
-		m.Variables["head/biases"] = tensors.FromValue(slices.Repeat([]float32{float32(1 + i)}, 100))
-		models[i] = m
-	}
-	err := finetune.Average(models[:]...)
-	fmt.Println(models[0].Variables["head/biases"].Value().([]float32)[:2], err)
-	// Output: [1.5 1.5] <nil>
 }

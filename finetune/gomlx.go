@@ -16,7 +16,7 @@ import (
 //	m, err := finetune.Open(backend, "vit-tiny-augreg")
 //	batches := data.Batches(images, 32, m.Recipe.Augment, seed)
 //	trainer := train.NewTrainer(backend, m.Store(), m.ModelFn(), loss.SparseCategoricalCrossEntropyLogits,
-//		engine.AdamW().WithLayerDecay(0.75), nil, nil)
+//		&engine.Optimizer{LayerDecay: 0.75, Schedule: engine.Schedule{Peak: 1e-3}}, nil, nil)
 //
 // Its programs and those of Evaluate and Predict share the variables of Store.
 func (m *Model) ModelFn() train.ModelFn {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit/position"
 )
@@ -81,5 +82,46 @@ func reopened(t *testing.T, m *Model) {
 			t.Errorf("read back by %s, the logits are %v, want %v", what, got, want)
 		}
 		again.Finalize()
+	}
+}
+
+// Adapters that GoMLX's trainer trained are in the exported files; the matrices themselves have kept their values.
+func TestExport_MergesAdaptersThatGoMLXTrained(t *testing.T) {
+	b, store := gomlxtest.Backend(), model.NewStore()
+	from, source := pretrained(t, nil)
+	scope := store.Scope("/" + modelScope)
+	m := gomlxtest.Must(checkpoints.Load(b, scope, from, checkpoints.Options{LoRA: 2, LoRAMLP: true}))(t)
+	images := dataset(31, 5)
+	augment := source.evalAugment()
+	trainer := train.NewTrainer(b, store, m.ModelFn(data.BatchImages), loss.SparseCategoricalCrossEntropyLogits,
+		&engine.Optimizer{Schedule: engine.Schedule{Peak: 0.05}}, nil, nil)
+	for batch, err := range data.Batches(images, 6, augment, 1).Iter() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		gomlxtest.Must(trainer.TrainStep(batch))(t)
+		if trainer.GlobalStep() == 4 {
+			break
+		}
+	}
+	input := checkpoints.Noise(m.Config, 3, 7)
+	logits := func() []float64 { return pooledAndLogits(t, store, m.Config, input)[1] }
+	adapted := logits()
+	matrix := store.GetVariable("/vit/block_01/mlp/hidden/weights")
+	if !slices.Equal(gomlxtest.Values(t, matrix.MustValue()), source.weights(t, "")["block_01/mlp/hidden/weights"]) {
+		t.Error("a matrix with an adapter is trained")
+	}
+	dir := filepath.Join(t.TempDir(), "out")
+	gomlxtest.Must(m.Export(dir, b, checkpoints.ExportOptions{Format: "native"}))(t)
+	back, again := gomlxtest.Must(checkpoints.Import(dir, checkpoints.ImportOptions{}))(t), model.NewStore()
+	if err := back.Load(again.Scope("/" + modelScope)); err != nil {
+		t.Fatal(err)
+	}
+	exported := pooledAndLogits(t, again, back.Config, input)[1]
+	gomlxtest.NearAbs(t, "exported", exported, adapted, 1e-5)
+	gomlxtest.NearAbs(t, "after the export", logits(), adapted, 1e-5)
+	if plain := pooledAndLogits(t, source.store, m.Config, input)[1]; slices.EqualFunc(plain, adapted,
+		func(a, b float64) bool { return math.Abs(a-b) < 1e-3 }) {
+		t.Error("the adapters changed nothing")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -88,7 +89,7 @@ func (m member) SumFloat32(values []float32) error {
 }
 
 // together runs n processes concurrently, and returns their errors by rank.
-func together(n int, do func(Group) error) []error {
+func together(n int, do func(engine.Group) error) []error {
 	t := &table{given: make([][]float32, n)}
 	t.all.L = t
 	errs := make([]error, n)
@@ -113,7 +114,7 @@ func TestAGroupTrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
 			want, wantRows := finished(t, run)
 			run.Dir = t.TempDir()
 			run.Recipe.Accumulate = 0 // the default, one per process
-			errs := together(n, func(g Group) error {
+			errs := together(n, func(g engine.Group) error {
 				run := run
 				run.Group = g
 				m, _, err := run.Do(t.Context())
@@ -168,7 +169,7 @@ func TestGroup_AllProcessesEndWithTheWeightsOfTheFirst(t *testing.T) {
 	run := tinyRun(t, "accumulate=2;epochs=0;warmup_epochs=0;steps=3;eval_steps=3", 31)
 	run.Dir, run.Validation = t.TempDir(), dataset(13, 3)
 	ended := make(chan struct{})
-	errs := together(2, func(g Group) error {
+	errs := together(2, func(g engine.Group) error {
 		run := run
 		if run.Group = g; g.Rank() == 0 {
 			run.Group = late{g.(member), ended}
@@ -199,12 +200,12 @@ func TestASignalToOneProcessEndsAllAtOneStepAndOneProcessResumes(t *testing.T) {
 	run.Dir = t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	errs := together(3, func(g Group) error {
+	errs := together(3, func(g engine.Group) error {
 		run, ctx := run, ctx
 		if run.Group = g; g.Rank() != 0 {
 			ctx = t.Context() // only the first gets the signal
 		}
-		run.Progress = func(p Progress) { // of the first process
+		run.Progress = func(p engine.Progress) { // of the first process
 			if p.Step == 7 {
 				cancel()
 			}
@@ -213,7 +214,7 @@ func TestASignalToOneProcessEndsAllAtOneStepAndOneProcessResumes(t *testing.T) {
 		return err
 	})
 	for rank, err := range errs {
-		if !errors.Is(err, ErrInterrupted) || err.Error() != "interrupted at step 7 of 12" {
+		if !errors.Is(err, engine.ErrInterrupted) || err.Error() != "interrupted at step 7 of 12" {
 			t.Errorf("process %d: %v", rank, err)
 		}
 	}
@@ -243,7 +244,7 @@ func TestAGroupRefusesWhatItCannotShare(t *testing.T) {
 		{"images", 3, func(run *Run, rank int) { run.Train = dataset(31, uint64(min(rank, 1))) },
 			[]string{"process 1 has another run"}},
 	} {
-		for rank, err := range together(c.n, func(g Group) error {
+		for rank, err := range together(c.n, func(g engine.Group) error {
 			run := tinyRun(t, "", 31)
 			c.change(&run, g.Rank())
 			run.Group = g
@@ -260,7 +261,7 @@ func TestProcessesMustSeeOneDirectory(t *testing.T) {
 	begun := tinyRun(t, "accumulate=2", 31)
 	begun.Dir = t.TempDir()
 	stopped(t, begun, 5)
-	for rank, err := range together(2, func(g Group) error {
+	for rank, err := range together(2, func(g engine.Group) error {
 		run := begun
 		if run.Group = g; g.Rank() == 1 {
 			run.Dir = t.TempDir()

@@ -28,7 +28,7 @@ func TestFrozenGroupsKeepTheirBitsAndHaveNoState(t *testing.T) {
 		{"weights,vectors,head", []string{"table", "position", "gate"}},
 	} {
 		freeze, trained := test.freeze, test.trained
-		for _, kind := range gomlxtest.InTurn(i, engine.KindAdamW, engine.KindSGD) {
+		for _, kind := range gomlxtest.InTurn(i, "adamw", engine.KindSGD) {
 			trainer := begun(t, tinyRun(t, "model.position=hybrid;warmup_epochs=0;ema=0.5;accumulate=2;learning_rate=0.1;"+
 				"optimizer.weight_decay=0;optimizer.kind="+kind+";freeze="+freeze, 30))
 			store := trainer.model.store

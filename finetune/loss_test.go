@@ -10,6 +10,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -79,7 +80,7 @@ func TestProgressHasTheLossOfTheFirstStep(t *testing.T) {
 	gomlxtest.OnGo(t)
 	steps := 0
 	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1)}
-	run.Progress = func(p Progress) {
+	run.Progress = func(p engine.Progress) {
 		if steps++; steps == 1 && !(p.Step == 1 && p.Loss > 0.1 && p.Loss < 10) {
 			t.Errorf("step %d has the loss %g", p.Step, p.Loss)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune/engine"
+	"github.com/wepe-go/wepe/finetune/internal/parallel"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/dhvt"
 	"github.com/wepe-go/wepe/vit/position"
@@ -42,12 +43,12 @@ type Model struct {
 	refused  error // why Preprocess is unknown; nil if it is known
 	seed     int64
 	backend  compute.Backend
-	devices  engine.Devices
+	devices  parallel.Devices
 	store    *model.Store
 	eval     *model.Exec
 	features *model.Exec      // of Embed, nil before its first call
 	encoder  position.Encoder // of the positions, once a graph has built it
-	group    Group            // that shares evaluations during training; or nil
+	group    engine.Group     // that shares evaluations during training; or nil
 	check    func() error     // of the weights, until confirm has seen which ones the model uses
 
 	examined struct { // the last dataset of examine
@@ -75,7 +76,7 @@ func (m *Model) logitsProgram() (*model.Exec, error) {
 }
 
 // spread sets the devices that train the model, before its first program is compiled.
-func (m *Model) spread(d engine.Devices) error {
+func (m *Model) spread(d parallel.Devices) error {
 	m.devices = d
 	d.Spread(m.eval)
 	// GoMLX v0.28.2 reads the sharding of every variable in its store; the generator's state has none by default.

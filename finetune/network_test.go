@@ -15,7 +15,7 @@ import (
 // A detector's "from" is a text, a classifier's an object.
 func TestACheckpointOfADetectorIsNamed(t *testing.T) {
 	_, err := stateOf(&checkpoints.Checkpoint{Meta: []byte(`{"recipe":{"detector":{}},"from":"a1"}`)})
-	refused(t, "a detector", err, "a checkpoint of a detector: use wepe detect")
+	refused(t, "a detector", err, "of a detector")
 }
 
 func TestADHVTLearnsAndOpens(t *testing.T) {

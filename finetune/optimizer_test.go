@@ -93,7 +93,7 @@ func TestTheScheduleCountsOptimizerSteps(t *testing.T) {
 	} {
 		trainer := begun(t, tinyRun(t, c.settings+";learning_rate=0.2;validation_part=-1", c.images))
 		batches, evaluated := map[string]bool{}, []int(nil)
-		trainer.Training.Progress = func(p Progress) {
+		trainer.Training.Progress = func(p engine.Progress) {
 			if p.Eval != nil {
 				evaluated = append(evaluated, p.Step)
 			}

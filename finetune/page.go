@@ -15,6 +15,7 @@ import (
 	"golang.org/x/image/draw"
 
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
@@ -34,7 +35,7 @@ func (run Run) Page(m *Model, row report.Result, figures ...report.Figure) error
 	if run.Dir == "" {
 		return errors.New("finetune: a page needs a run with a directory: set Dir")
 	}
-	rows, err := report.ReadFiles(filepath.Join(run.Dir, RowsFile))
+	rows, err := report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile))
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 )
@@ -47,7 +48,7 @@ func TestPageOfARun(t *testing.T) {
 	}
 
 	var curves bytes.Buffer
-	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, RowsFile)))(t)
+	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t)
 	if err := report.Curves(&curves, "tiny on images, seed 0", rows.Evals); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +136,7 @@ func TestARunFromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
 	second.From, second.Weights = first.Dir, checkpoints.LastDir
 	done(t, first)
 	m, row := done(t, second)
-	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(second.Dir, RowsFile)))(t)
+	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(second.Dir, engine.RowsFile)))(t)
 	before := rows.Evals[0]
 	if before.Step != 0 || rows.Evals[1].Step == 0 {
 		t.Fatalf("steps %d and %d, want one row before the first step", before.Step, rows.Evals[1].Step)

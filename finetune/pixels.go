@@ -9,14 +9,14 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/data"
-	"github.com/wepe-go/wepe/finetune/engine"
+	"github.com/wepe-go/wepe/finetune/internal/parallel"
 )
 
 // pixels is a dataset as input of a program.
 type pixels struct {
 	set      data.Source
 	resident []*tensors.Tensor // the whole dataset, for each device; unused if the images of a batch are passed
-	devices  engine.Devices
+	devices  parallel.Devices
 }
 
 // upload transfers a dataset to the device, once. ONNX Runtime copies its inputs at every call, so for it the rows of

@@ -61,7 +61,7 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 		for _, step := range stops {
 			stopped(t, run, step)
 		}
-		run.Progress = func(p Progress) { t.Errorf("a finished run makes step %d", p.Step) }
+		run.Progress = func(p engine.Progress) { t.Errorf("a finished run makes step %d", p.Step) }
 		gotVariables, gotRows := finished(t, run)
 		if !bytes.Equal(gotVariables, variables) {
 			t.Errorf("%s: the variables differ from those of the unbroken run", name)
@@ -104,7 +104,7 @@ func TestNothingLeaksFromTrainingsThatAreStoppedAnywhere(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		stop := rng.IntN(18) // of 15 steps
-		run.Progress = func(p Progress) {
+		run.Progress = func(p engine.Progress) {
 			if p.Step == stop {
 				cancel()
 			}
@@ -112,7 +112,7 @@ func TestNothingLeaksFromTrainingsThatAreStoppedAnywhere(t *testing.T) {
 		m, _, err := run.Do(ctx)
 		if err == nil {
 			m.Finalize()
-		} else if !errors.Is(err, ErrInterrupted) {
+		} else if !errors.Is(err, engine.ErrInterrupted) {
 			t.Fatal(err)
 		}
 	})

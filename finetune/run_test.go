@@ -49,7 +49,7 @@ func TestTheTrainingLossOfARowIsTheMeanSinceTheRowBefore(t *testing.T) {
 	gomlxtest.OnGo(t)
 	trainer := begun(t, tinyRun(t, "eval_epochs=2", 30)) // rows after epochs 2 and 3 of 3, of 4 steps each
 	var rows []*report.Eval
-	trainer.Training.Progress = func(p Progress) {
+	trainer.Training.Progress = func(p engine.Progress) {
 		if p.Eval != nil {
 			rows = append(rows, p.Eval)
 		}
@@ -260,7 +260,7 @@ func TestADivergedRunIsStoppedAndNotSaved(t *testing.T) {
 	for trainer.Step() < trainer.Steps && err == nil {
 		err = trainer.Advance()
 	}
-	if !errors.Is(err, ErrDiverged) || !strings.Contains(err.Error(), "learning_rate") ||
+	if !errors.Is(err, engine.ErrDiverged) || !strings.Contains(err.Error(), "learning_rate") ||
 		!strings.Contains(err.Error(), "about step 2:") {
 		t.Errorf("want an error about divergence in the second step, got %v", err)
 	}

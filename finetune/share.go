@@ -5,10 +5,12 @@ package finetune
 import (
 	"cmp"
 	"fmt"
+
+	"github.com/wepe-go/wepe/finetune/engine"
 )
 
 // share sets what a group requires of a recipe, and refuses a recipe that it cannot share.
-func (r Recipe) share(g Group) (Recipe, error) {
+func (r Recipe) share(g engine.Group) (Recipe, error) {
 	r.Accumulate = cmp.Or(r.Accumulate, g.Size())
 	switch {
 	case g.Size() == 1:

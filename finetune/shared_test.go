@@ -165,7 +165,7 @@ func finished(t *testing.T, run Run) (variables []byte, rows report.Rows) {
 	done(t, run)
 	last := latest(t, run.Dir, checkpoints.LastDir)
 	variables = gomlxtest.Must(os.ReadFile(filepath.Join(last.Path, "variables.safetensors")))(t)
-	rows = gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, RowsFile)))(t)
+	rows = gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t)
 	if len(rows.Skipped) > 0 {
 		t.Fatal(rows.Skipped)
 	}
@@ -188,13 +188,13 @@ func stopped(t *testing.T, run Run, step int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	last := false
-	run.Progress = func(p Progress) {
+	run.Progress = func(p engine.Progress) {
 		if p.Step == step {
 			last = p.Step == p.Steps
 			cancel()
 		}
 	}
-	if _, _, err := run.Do(ctx); last && err != nil || !last && !errors.Is(err, ErrInterrupted) {
+	if _, _, err := run.Do(ctx); last && err != nil || !last && !errors.Is(err, engine.ErrInterrupted) {
 		t.Fatalf("stopped after step %d: %v", step, err)
 	}
 }

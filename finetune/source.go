@@ -175,7 +175,7 @@ func (s *initialModel) load(m *Model, mayBeNew func(path string) bool) (report [
 	}
 	if s.assumed && s.keeps(headPath+"weights", r) {
 		report = append(report, fmt.Sprintf("head: the checkpoint's; its files do not name its %d classes, which are taken "+
-			"to be the dataset's in the same order: --set zero_head=true starts a new one", s.Model.Classes))
+			"to be the dataset's in the same order: zero_head starts a new one", s.Model.Classes))
 	}
 	report = append(report, fmt.Sprintf("from the checkpoint: epsilon %g, pool %s", r.Model.Epsilon, r.Model.Pool),
 		s.pixels(r))

@@ -18,6 +18,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -129,7 +130,7 @@ func TestAShardThatIsCutStopsARunWithEverythingSaved(t *testing.T) {
 		run.Dir = t.TempDir()
 		shard := filepath.Join(f.Dir, "1.tar")
 		content := gomlxtest.Must(os.ReadFile(shard))(t)
-		run.Progress = func(p Progress) {
+		run.Progress = func(p engine.Progress) {
 			if name == "training" && p.Step == 4 || name == "validation" && p.Step == 6 {
 				if err := os.Truncate(shard, 0); err != nil {
 					t.Error(err)

@@ -30,7 +30,7 @@ func overfits(t *testing.T, settings string) Run {
 
 // bestOf is the evaluation of the highest accuracy, of equal ones that of the lower loss.
 func bestOf(t *testing.T, run Run) (best report.Eval, all []report.Eval) {
-	all = gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, RowsFile)))(t).Evals
+	all = gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t).Evals
 	best = all[0]
 	for _, e := range all {
 		if e.Top1 > best.Top1 || e.Top1 == best.Top1 && e.Loss < best.Loss {
@@ -142,7 +142,7 @@ func TestADamagedLastCheckpointIsReplacedByTheBest(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := 0
-	run.Progress = func(p Progress) { first = cmp.Or(first, p.Step) }
+	run.Progress = func(p engine.Progress) { first = cmp.Or(first, p.Step) }
 	if got, _ := finished(t, run); !bytes.Equal(got, variables) || first != int(best.Step)+1 {
 		t.Errorf("resumed at step %d, want %d; the same variables: %t", first, best.Step+1, bytes.Equal(got, variables))
 	}
@@ -187,12 +187,12 @@ func TestAFinishedRunWithoutItsRowsIsEvaluatedAgainOnce(t *testing.T) {
 	run := tinyRun(t, "epochs=1", 18)
 	run.Test, run.Dir = dataset(29, 2), t.TempDir()
 	_, row := done(t, run)
-	if err := os.Remove(filepath.Join(run.Dir, RowsFile)); err != nil {
+	if err := os.Remove(filepath.Join(run.Dir, engine.RowsFile)); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
 		m, again := done(t, run)
-		rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, RowsFile)))(t)
+		rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t)
 		if again.Test != row.Test || again.Test.Images != 29 || len(rows.Results) != 1 {
 			t.Errorf("%+v in %d rows, want %+v in one", again.Test, len(rows.Results), row.Test)
 		}
@@ -208,7 +208,7 @@ func TestTheLogIsTheRowsAsCSV(t *testing.T) {
 	run := tinyRun(t, "", 30)
 	run.Dir = t.TempDir()
 	done(t, run)
-	file := gomlxtest.Must(os.Open(filepath.Join(run.Dir, LogFile)))(t)
+	file := gomlxtest.Must(os.Open(filepath.Join(run.Dir, engine.LogFile)))(t)
 	defer file.Close()
 	lines := gomlxtest.Must(csv.NewReader(file).ReadAll())(t)
 	_, all := bestOf(t, run)

@@ -14,6 +14,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -25,7 +26,7 @@ func (t *Task) FromFiles(train, test [2]*data.Files, logger *slog.Logger) {
 		set, err := files.Load(ctx, preprocess.Settings{Fit: preprocess.FitExact, Size: u.Recipe.Augment.Size},
 			logger.With("dataset", files.Name))
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%w while reading %s", finetune.ErrInterrupted, files.Name)
+			return nil, fmt.Errorf("%w while reading %s", engine.ErrInterrupted, files.Name)
 		}
 		return set, err
 	}

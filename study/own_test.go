@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
@@ -109,7 +109,7 @@ func TestRowsOfAnotherModelAreNotCounted(t *testing.T) {
 	if lines, notes := tabulated(t, &tuned); !slices.Equal(lines, []string{"hybrid|1"}) || notes != nil {
 		t.Errorf("lines %q, notes %q: what a run takes from its model is no other setting", lines, notes)
 	}
-	was := gomlxtest.Must(report.ReadFiles(filepath.Join(tuned.Dir, "hybrid-seed0", finetune.RowsFile)))(t)
+	was := gomlxtest.Must(report.ReadFiles(filepath.Join(tuned.Dir, "hybrid-seed0", engine.RowsFile)))(t)
 	for from, want := range map[string]string{"": ", not none", filepath.Join(scratch.Dir, "wepe-seed0"): ", not "} {
 		tuned.From = from
 		_, notes := tabulated(t, &tuned)

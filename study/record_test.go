@@ -19,6 +19,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
@@ -75,7 +76,7 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 		if _, errBest := os.Stat(filepath.Join(u.Dir, checkpoints.BestDir)); (errBest == nil) != (err == nil) {
 			t.Errorf("%s: of two models one is kept: last %v, best %v", u, err, errBest)
 		}
-		if _, err := os.Stat(filepath.Join(u.Dir, finetune.LogFile)); err != nil {
+		if _, err := os.Stat(filepath.Join(u.Dir, engine.LogFile)); err != nil {
 			t.Error(err)
 		}
 		if u.Search {
@@ -87,11 +88,11 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 		m := gomlxtest.Must(finetune.Open(s.Backend, u.Dir))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, _, err := task.Images(ctx, units[0]); !errors.Is(err, finetune.ErrInterrupted) ||
+		if _, _, err := task.Images(ctx, units[0]); !errors.Is(err, engine.ErrInterrupted) ||
 			!strings.Contains(err.Error(), "while reading some") {
 			t.Errorf("images of which reading was interrupted: %v", err)
 		}
-		if _, _, err := task.Measure(ctx, u, m); !errors.Is(err, finetune.ErrInterrupted) {
+		if _, _, err := task.Measure(ctx, u, m); !errors.Is(err, engine.ErrInterrupted) {
 			t.Errorf("interrupted: %v", err)
 		}
 		var odd Task
@@ -148,7 +149,7 @@ func TestARowNamesThePretrainedModelWithoutItsDirectory(t *testing.T) {
 	run(t, from)
 	s, steps := small(t), 0
 	s.Variants, s.Seeds, s.From = from.Variants, 1, filepath.Join(from.Dir, "learned-seed0")
-	s.Progress = func(string) func(finetune.Progress) { return func(finetune.Progress) { steps++ } }
+	s.Progress = func(string) func(engine.Progress) { return func(engine.Progress) { steps++ } }
 	s.Tasks[0].Parts, s.Tasks[0].Origin = [2]string{"some", "all"}, "elsewhere"
 	s.Tasks[0].Recipe.Model = vit.Config{}
 	s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, _ string, _ error) { return }
@@ -257,7 +258,7 @@ func TestRowsThatCannotBeReadAreAnErrorEverywhere(t *testing.T) {
 		file  string
 		calls []string
 	}{
-		{s, "learned-seed1/" + finetune.RowsFile, []string{"Table", "Curves"}},
+		{s, "learned-seed1/" + engine.RowsFile, []string{"Table", "Curves"}},
 		{s, "learned-seed0/" + multiResolutionFile, []string{"Table", "Curves", "other sizes"}},
 		{recorded, recordOf(Shard{}), []string{"Table", "Listing", "Run", "Merge into", "Merge of"}},
 	} {

@@ -116,7 +116,7 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 				t.Errorf("%v: %s: %v", u, name, err)
 			}
 		}
-		trained, err := report.ReadFiles(filepath.Join(u.Dir, finetune.RowsFile))
+		trained, err := report.ReadFiles(filepath.Join(u.Dir, engine.RowsFile))
 		if err != nil || len(trained.Results) != 1 {
 			t.Fatalf("%v: %d rows, %v", u, len(trained.Results), err)
 		}
@@ -142,7 +142,7 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := units[slices.IndexFunc(units, func(u Unit) bool { return u.String() == "wepe seed 1" })]
-	row0 := gomlxtest.Must(report.ReadFiles(filepath.Join(s.Dir, "away", finetune.RowsFile)))(t).Results[0]
+	row0 := gomlxtest.Must(report.ReadFiles(filepath.Join(s.Dir, "away", engine.RowsFile)))(t).Results[0]
 	if err := s.multiResolution(t.Context(), gone, row0, test); err == nil ||
 		!strings.Contains(err.Error(), "at 16x16: ") {
 		t.Errorf("a model that is gone: %v", err)
@@ -160,7 +160,7 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 	}
 	again := *s
 	again.EvalSizes = [][2]float64{{2, 2}}
-	trained := gomlxtest.Must(report.ReadFiles(filepath.Join(units[0].Dir, finetune.RowsFile)))(t)
+	trained := gomlxtest.Must(report.ReadFiles(filepath.Join(units[0].Dir, engine.RowsFile)))(t)
 	if err := again.multiResolution(t.Context(), units[0], trained.Results[0], other); err == nil ||
 		!strings.Contains(err.Error(), "at 32x32") {
 		t.Errorf("images of other classes: %v", err)
@@ -226,7 +226,12 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 }
 
 // first is the first and only process of a group.
-type first struct{ engine.Alone }
+type first struct{}
+
+func (first) Rank() int                               { return 0 }
+func (first) Size() int                               { return 1 }
+func (first) SumFloat32([]float32) error              { return nil }
+func (first) Gather(message []byte) ([][]byte, error) { return [][]byte{message}, nil }
 
 func TestTheFirstProcessOfAGroupWritesThePage(t *testing.T) {
 	gomlxtest.OnGo(t)
@@ -301,7 +306,7 @@ func TestAPageIsWrittenAgainWhenItIsOlderThanItsRows(t *testing.T) {
 		t.Fatal(units, err)
 	}
 	page := filepath.Join(units[0].Dir, finetune.PageFile)
-	rows := gomlxtest.Must(os.Stat(filepath.Join(units[0].Dir, finetune.RowsFile)))(t).ModTime()
+	rows := gomlxtest.Must(os.Stat(filepath.Join(units[0].Dir, engine.RowsFile)))(t).ModTime()
 	for later, kept := range map[time.Duration]bool{-time.Hour: false, 0: true, time.Hour: true} {
 		err := errors.Join(os.WriteFile(page, []byte("kept"), 0o600), os.Chtimes(page, rows, rows.Add(later)))
 		if err != nil {
@@ -353,7 +358,7 @@ func TestARunThatDivergesDoesNotStopTheOthers(t *testing.T) {
 	s := small(t)
 	s.Variants = []Variant{{"learned", "wild", "augment.std=[1e-40,1e-40,1e-40]"}, {"learned", "learned", ""}}
 	err := s.Run(t.Context())
-	if !errors.Is(err, finetune.ErrDiverged) || strings.Count(err.Error(), "wild seed") != 2 {
+	if !errors.Is(err, engine.ErrDiverged) || strings.Count(err.Error(), "wild seed") != 2 {
 		t.Errorf("%v, want two runs that diverge", err)
 	}
 	table := gomlxtest.Must(s.Table())(t).Text()
@@ -426,7 +431,7 @@ func TestAStudyListsMissingTrainingsAndHowToResume(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Run(ctx); !errors.Is(err, finetune.ErrInterrupted) ||
+	if err := s.Run(ctx); !errors.Is(err, engine.ErrInterrupted) ||
 		!strings.Contains(err.Error(), "learned 16x16 crop seed 0: ") ||
 		!strings.Contains(err.Error(), "same command continues") {
 		t.Errorf("interrupted: %v", err)

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/data"
-	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 )
@@ -32,7 +32,7 @@ func TestATaskMayHaveValidationImages(t *testing.T) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}
-	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(s.Dir, "none-seed0", finetune.RowsFile)))(t)
+	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(s.Dir, "none-seed0", engine.RowsFile)))(t)
 	if len(rows.Results) != 1 || rows.Results[0].Validation.Images != 13 {
 		t.Errorf("%+v", rows.Results)
 	}

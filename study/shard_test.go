@@ -73,11 +73,3 @@ func TestAShardComesFromTheSchedulerOrIsRefused(t *testing.T) {
 		}
 	}
 }
-
-// sysexits.h: EX_TEMPFAIL is 75, "the user is invited to retry".
-func TestWaitingForOtherShardsIsATemporaryFailure(t *testing.T) {
-	if code, text := Waiting(3).ExitCode(), Waiting(3).Error(); code != 75 ||
-		!strings.HasPrefix(text, "3 training runs need settings") {
-		t.Errorf("exit code %d of %q", code, text)
-	}
-}

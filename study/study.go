@@ -39,6 +39,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit/position"
 )
@@ -63,11 +64,11 @@ type Study struct {
 
 	Backend  compute.Backend
 	Devices  int               // of the backend that share each batch, 0 for all
-	Group    finetune.Group    // the processes that share each run, nil for a single one; without a record
+	Group    engine.Group      // the processes that share each run, nil for a single one; without a record
 	Weights  string            // that are evaluated, see finetune.Run
 	From     string            // pretrained model of all training runs, as finetune.Run's; "" for from scratch
 	Import   checkpoints.Hints // what its files lack
-	Progress func(title string) func(finetune.Progress)
+	Progress func(title string) func(engine.Progress)
 	Logger   *slog.Logger // its attribute "run" names the training; may be nil
 
 	warned *sync.Map // warnings of earlier runs
@@ -115,9 +116,6 @@ func (w Waiting) Error() string {
 		"those have finished", int(w))
 }
 
-// ExitCode is EX_TEMPFAIL of sysexits.h.
-func (Waiting) ExitCode() int { return 75 }
-
 // Run runs the unfinished training runs of this shard. Before each training run it reads the rows of other shards in
 // the same directory again. Without a record a run that diverges is an error after the others have ended.
 func (s *Study) Run(ctx context.Context) error {
@@ -147,9 +145,9 @@ func (s *Study) Run(ctx context.Context) error {
 		}
 		visited[next.ID] = true
 		switch err := s.train(ctx, *next, done); {
-		case errors.Is(err, finetune.ErrInterrupted):
+		case errors.Is(err, engine.ErrInterrupted):
 			return fmt.Errorf("%s: %w: all is saved, the same command continues it", next, err)
-		case errors.Is(err, finetune.ErrDiverged): // the others can be compared all the same
+		case errors.Is(err, engine.ErrDiverged): // the others can be compared all the same
 			diverged = append(diverged, fmt.Errorf("%s: %w", next, err))
 		case err != nil:
 			return fmt.Errorf("%s: %w", next, err)
@@ -218,7 +216,7 @@ func (s *Study) train(ctx context.Context, u Unit, done results) error {
 // the page for the same steps exists.
 func Leave(run finetune.Run, model *finetune.Model, row report.Result) error {
 	page, err := os.Stat(filepath.Join(run.Dir, finetune.PageFile))
-	if rows, missing := os.Stat(filepath.Join(run.Dir, finetune.RowsFile)); err == nil && missing == nil &&
+	if rows, missing := os.Stat(filepath.Join(run.Dir, engine.RowsFile)); err == nil && missing == nil &&
 		!page.ModTime().Before(rows.ModTime()) {
 		return nil
 	}
@@ -249,7 +247,7 @@ func (s *Study) record(ctx context.Context, u Unit, run finetune.Run, done resul
 	}
 	model, row, err := run.Do(ctx)
 	switch {
-	case errors.Is(err, finetune.ErrDiverged): // a result: the setting does not suit this task
+	case errors.Is(err, engine.ErrDiverged): // a result: the setting does not suit this task
 		run.Logger.Warn(err.Error())
 		if row, err = diverged(run, err); err != nil {
 			return err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/report"
 )
@@ -245,7 +246,7 @@ func (s *Study) found() (units []Unit, rows []report.Rows, err error) {
 	}
 	rows = make([]report.Rows, len(units))
 	for i, u := range units {
-		rows[i], err = report.ReadFiles(filepath.Join(u.Dir, finetune.RowsFile))
+		rows[i], err = report.ReadFiles(filepath.Join(u.Dir, engine.RowsFile))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, nil, err
 		}

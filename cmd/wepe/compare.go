@@ -19,6 +19,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
 	"github.com/wepe-go/wepe/vit/dhvt"
@@ -123,7 +124,7 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 		return err
 	}
 	failed := s.Run(ctx) // if some runs diverged, there is a table of the others
-	if failed != nil && !errors.Is(failed, finetune.ErrDiverged) || s.Group != nil && s.Group.Rank() > 0 {
+	if failed != nil && !errors.Is(failed, engine.ErrDiverged) || s.Group != nil && s.Group.Rank() > 0 {
 		return run.Remedied(failed)
 	}
 	return cmp.Or(failed, o.printTable(cli.Output(c), &s, recipe.Name, d))

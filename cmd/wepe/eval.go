@@ -36,11 +36,8 @@ func evaluate() *cobra.Command {
 		}
 		return o.with(c, args[0], func(m *finetune.Model) error {
 			d.Describe(m.Recipe.ValidationPart)
-			if err := m.AverageViews(tta); err != nil {
+			if err := mirrored(m, tta); err != nil {
 				return err
-			}
-			if tta != "none" {
-				cli.Field("views", "%s: the mean of probabilities", tta)
 			}
 			set, split, err := d.Split(c.Context(), split, m)
 			if err != nil {
@@ -67,6 +64,15 @@ func evaluate() *cobra.Command {
 		})
 	}
 	return c
+}
+
+// mirrored makes a model average each image and its mirror image, by --tta flip.
+func mirrored(m *finetune.Model, tta string) error {
+	if tta == "none" {
+		return nil
+	}
+	cli.Field("views", "%s: the mean of probabilities", tta)
+	return m.AverageFlips()
 }
 
 const (

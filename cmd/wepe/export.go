@@ -21,7 +21,6 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
-	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/numeric"
 )
 
@@ -34,7 +33,6 @@ type exporting struct {
 	to, resample string
 	classes      int
 	fold         bool
-	average      []string
 	options      checkpoints.ExportOptions
 }
 
@@ -56,8 +54,6 @@ result is opened again and its logits are compared with the model's.`,
 		strings.Join(checkpoints.Resamplings(), ", ")+"; default as the model's software")
 	flags.IntVar(&o.classes, "classes", 0, "give the model a new head of zeros, if it has another number of classes")
 	flags.BoolVar(&o.options.Headless, "no-head", false, "leave the classifier out")
-	flags.StringSliceVar(&o.average, "average", nil, "other models, fine-tuned from the same one as MODEL: write "+
-		"the mean of all weights")
 	o.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, args[0], args[1]) }
 	return c
@@ -93,11 +89,8 @@ func (o *exporting) run(c *cobra.Command, path, dir string) error {
 			return err
 		}
 	}
-	m, err := o.read(c, path, o.importing())
+	m, err := o.read(c, path, checkpoints.ImportOptions{Resample: o.resample, Classes: o.classes, HeadOptional: true})
 	if err != nil {
-		return err
-	}
-	if err := o.averageWith(c, m); err != nil {
 		return err
 	}
 	newHead := m.Headless() && o.classes > 0
@@ -123,11 +116,6 @@ func (o *exporting) run(c *cobra.Command, path, dir string) error {
 	}
 	out.Field("written", "%s", filepath.Clean(dir))
 	return out.Err()
-}
-
-// importing are the options of reading MODEL; without a head it stays without one.
-func (o *exporting) importing() checkpoints.ImportOptions {
-	return checkpoints.ImportOptions{Resample: o.resample, Classes: o.classes, HeadOptional: true}
 }
 
 // compared compares a model with its export in dir: the pooled features if both have no head, or a new head of zeros.
@@ -165,22 +153,6 @@ func drawHead(m *checkpoints.Imported) {
 	}
 	m.Variables["head/weights"] = tensors.FromFlatDataAndDimensions(weights, m.Config.PooledWidth(), classes)
 	m.Variables["head/biases"] = tensors.FromShape(shapes.Make(dtypes.Float32, classes))
-}
-
-// averageWith replaces the weights of a model by their mean with the weights of --average.
-func (o *exporting) averageWith(c *cobra.Command, m *checkpoints.Imported) error {
-	models := []*checkpoints.Imported{m}
-	for _, path := range o.average {
-		other, err := o.read(c, path, o.importing())
-		if err != nil {
-			return err
-		}
-		models = append(models, other)
-	}
-	if len(models) == 1 {
-		return nil
-	}
-	return finetune.Average(models...)
 }
 
 // write exports a model, and prints the report.

@@ -32,7 +32,10 @@ func command() *cobra.Command {
   wepe predict runs/finetune-DIR cat.jpg
 
 MODEL is a run's directory, one of its checkpoints, a file or directory of Hugging Face, timm or Google, or
-hf://owner/name[@revision].`
+hf://owner/name[@revision].
+
+Exit codes:
+` + cli.ExitCodes()
 	root.CompletionOptions.HiddenDefaultCmd = false
 	return root
 }

@@ -51,7 +51,7 @@ func TestAProcessThatFailsUnderMpirunEndsTheOthers(t *testing.T) {
 	defer func() { _ = unlock() }()
 	e := program.Finish(t, programtest.Mpirun(t, 2, program.Command(t, append(everything(data, run, 2), "--mpi",
 		"allreduce")...)))
-	if e.Code != 1 || !strings.Contains(e.Stderr, "wepe train: process 0 of 2: ") ||
+	if e.Code != 75 || !strings.Contains(e.Stderr, "wepe train: process 0 of 2: ") ||
 		!strings.Contains(e.Stderr, "in use by another process") {
 		t.Errorf("exit code %d: %s", e.Code, e.Stderr)
 	}

@@ -75,7 +75,7 @@ func predict() *cobra.Command {
 			return err
 		}
 		return o.with(c, args[0], func(m *finetune.Model) error {
-			if err := m.AverageViews(tta); err != nil {
+			if err := mirrored(m, tta); err != nil {
 				return err
 			}
 			return p.print(c, m, images)

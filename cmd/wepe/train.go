@@ -23,6 +23,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/dataset"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
@@ -385,9 +386,9 @@ func finish(ctx context.Context, c *cobra.Command, d *dataset.Dataset, r finetun
 	}
 	cli.Field("recipe", "%s, images at %s, seed %d, results in %s", r.Recipe.Name, size, r.Seed, r.Dir)
 	m, row, err := r.Do(ctx)
-	if _, unwritten := run.Read(r.Dir); errors.Is(err, finetune.ErrInterrupted) && unwritten != nil {
+	if _, unwritten := run.Read(r.Dir); errors.Is(err, engine.ErrInterrupted) && unwritten != nil {
 		return fmt.Errorf("%w: repeat the command", err)
-	} else if errors.Is(err, finetune.ErrInterrupted) {
+	} else if errors.Is(err, engine.ErrInterrupted) {
 		return fmt.Errorf("%w: saved; wepe resume %s continues it", err, r.Dir)
 	}
 	if err != nil {
@@ -417,7 +418,7 @@ func printResult(c *cobra.Command, d *dataset.Dataset, r finetune.Run, m *finetu
 	if class, share := guess(r); class != "" {
 		out.Field("guessing", "%.2f %% would be right with the same answer for all: %s", 100*share, class)
 	}
-	out.Field("log", "%s, %s", filepath.Join(r.Dir, finetune.RowsFile), filepath.Join(r.Dir, finetune.LogFile))
+	out.Field("log", "%s, %s", filepath.Join(r.Dir, engine.RowsFile), filepath.Join(r.Dir, engine.LogFile))
 	out.Field("report", "%s", filepath.Join(r.Dir, finetune.PageFile))
 	to := native
 	if c := m.Recipe; c.Architecture == "" && c.Model.Encoding().Folds() {

@@ -88,7 +88,7 @@ func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
 		Recipe struct{ Detector json.RawMessage }
 	}
 	if err := json.Unmarshal(c.Meta, &stored); err == nil && stored.Recipe.Detector == nil {
-		return s, fmt.Errorf("detection: %s is not a checkpoint of a detector: name a run of wepe detect train", c.Path)
+		return s, fmt.Errorf("detection: %s is not a checkpoint of a detector", c.Path)
 	}
 	if err := json.Unmarshal(c.Meta, &s); err != nil {
 		return s, fmt.Errorf("detection: %s: %w", c.Path, err)

@@ -23,6 +23,7 @@ import (
 	"github.com/wepe-go/wepe/backend"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/study"
 )
 
@@ -102,8 +103,8 @@ func run(ctx context.Context) error {
 }
 
 // progress prints a line for each evaluation.
-func progress(title string) func(finetune.Progress) {
-	return func(p finetune.Progress) {
+func progress(title string) func(engine.Progress) {
+	return func(p engine.Progress) {
 		if p.Eval == nil {
 			return
 		}

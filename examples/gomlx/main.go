@@ -100,8 +100,8 @@ func (s settings) tune(b compute.Backend) (before, after result) {
 
 	// 4. The trainer. This AdamW does not decay biases, norms and positions, clips the global norm of the gradient, moves
 	// early layers less, and its rate warms up and falls along a half cosine.
-	optimizer := engine.AdamW().WithWeightDecay(0.05).WithClipNorm(1).WithLayerDecay(0.75).
-		WithSchedule(engine.Schedule{Peak: s.rate, Warmup: s.steps / 10, Steps: s.steps})
+	optimizer := &engine.Optimizer{WeightDecay: 0.05, ClipNorm: 1, LayerDecay: 0.75,
+		Schedule: engine.Schedule{Peak: s.rate, Warmup: s.steps / 10, Steps: s.steps}}
 	trainer := train.NewTrainer(b, store, m.ModelFn(data.BatchImages), loss.SparseCategoricalCrossEntropyLogits, optimizer,
 		[]metric.Interface{metric.NewMovingAverageSparseCategoricalAccuracy("Moving accuracy", "~acc", 0.05)},
 		[]metric.Interface{metric.NewSparseCategoricalAccuracy("Accuracy", "acc")})

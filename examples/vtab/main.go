@@ -32,6 +32,7 @@ import (
 	"github.com/wepe-go/wepe/backend"
 	"github.com/wepe-go/wepe/data/vtab"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/study"
 )
 
@@ -74,8 +75,8 @@ func main() {
 	switch {
 	case errors.As(err, &waiting): // other shards: the scheduler retries
 		log.Print(err)
-		os.Exit(waiting.ExitCode())
-	case errors.Is(err, finetune.ErrInterrupted), errors.Is(err, context.Canceled): // as after SIGTERM
+		os.Exit(75)
+	case errors.Is(err, engine.ErrInterrupted), errors.Is(err, context.Canceled): // as after SIGTERM
 		log.Print(err)
 		os.Exit(143)
 	case err != nil:
@@ -189,8 +190,8 @@ func table(s *study.Study) error {
 func say(line string) { fmt.Fprintln(os.Stderr, line) }
 
 // progress prints a line for each evaluation.
-func progress(title string) func(finetune.Progress) {
-	return func(p finetune.Progress) {
+func progress(title string) func(engine.Progress) {
+	return func(p engine.Progress) {
 		if p.Eval != nil {
 			say(fmt.Sprintf("%s  step %d/%d  loss %.3f  %.0f images/s  %s left", title, p.Step, p.Steps,
 				float64(p.Eval.TrainLoss), p.ImagesPerSecond, p.Left.Round(time.Second)))

@@ -14,28 +14,3 @@ type Group interface {
 	// Gather returns the messages of all processes, by rank.
 	Gather(message []byte) ([][]byte, error)
 }
-
-// Alone is the group of one process.
-type Alone struct{}
-
-// Rank implements Group.
-func (Alone) Rank() int { return 0 }
-
-// Size implements Group.
-func (Alone) Size() int { return 1 }
-
-// SumFloat32 implements Group.
-func (Alone) SumFloat32([]float32) error { return nil }
-
-// Gather implements Group.
-func (Alone) Gather(message []byte) ([][]byte, error) { return [][]byte{message}, nil }
-
-// Any reports whether a condition holds in any process, such as a signal, which arrives at different times.
-func Any(g Group, here bool) (bool, error) {
-	said := []float32{0}
-	if here {
-		said[0] = 1
-	}
-	err := g.SumFloat32(said)
-	return said[0] > 0, err
-}

@@ -21,7 +21,7 @@ var _ = setting.Describe(optimizerCode)
 
 // Kinds of optimizer.
 const (
-	KindAdamW = "adamw"
+	kindAdamW = "adamw"
 	KindLAMB  = "lamb"
 	KindSGD   = "sgd"
 )
@@ -45,8 +45,8 @@ const (
 //
 // A *Optimizer is an optimizer of GoMLX, for its train.Trainer, which accumulates gradients with it too:
 //
-//	opt := engine.AdamW().WithWeightDecay(0.05).WithLayerDecay(0.75).WithClipNorm(1).
-//		WithSchedule(engine.Schedule{Peak: 1e-3, Warmup: 100, Steps: 2000}).WithAverages(0.999)
+//	opt := &engine.Optimizer{WeightDecay: 0.05, LayerDecay: 0.75, ClipNorm: 1, EMA: 0.999,
+//		Schedule: engine.Schedule{Peak: 1e-3, Warmup: 100, Steps: 2000}}
 //	trainer := train.NewTrainer(backend, store, modelFn, lossFn, opt, nil, nil)
 //
 // It trains the variables that are Trainable, and counts steps in GoMLX's global step. Groups and layers follow from
@@ -71,46 +71,10 @@ type Optimizer struct {
 	EMA      float64  `json:"-"` // decay of the averages of the weights, 0 for none; see SwapAverages
 }
 
-// AdamW returns AdamW with its defaults, to be set further and given to GoMLX's train.Trainer.
-func AdamW() *Optimizer {
-	o := Optimizer{}.WithDefaults()
-	return &o
-}
-
-// WithWeightDecay sets WeightDecay.
-func (o *Optimizer) WithWeightDecay(decay float64) *Optimizer {
-	o.WeightDecay = decay
-	return o
-}
-
-// WithLayerDecay sets LayerDecay.
-func (o *Optimizer) WithLayerDecay(decay float64) *Optimizer {
-	o.LayerDecay = decay
-	return o
-}
-
-// WithClipNorm sets ClipNorm.
-func (o *Optimizer) WithClipNorm(norm float64) *Optimizer {
-	o.ClipNorm = norm
-	return o
-}
-
-// WithSchedule sets Schedule.
-func (o *Optimizer) WithSchedule(s Schedule) *Optimizer {
-	o.Schedule = s
-	return o
-}
-
-// WithAverages sets EMA.
-func (o *Optimizer) WithAverages(decay float64) *Optimizer {
-	o.EMA = decay
-	return o
-}
-
 // WithDefaults returns o with its zero fields filled in: kind "adamw", beta1 0.9, beta2 0.999, epsilon 1e-8; of kind
 // "sgd" momentum 0.9.
 func (o Optimizer) WithDefaults() Optimizer {
-	o.Kind = cmp.Or(o.Kind, KindAdamW)
+	o.Kind = cmp.Or(o.Kind, kindAdamW)
 	if o.Kind == KindSGD {
 		o.Momentum = cmp.Or(o.Momentum, 0.9)
 	}
@@ -134,8 +98,8 @@ func (o Optimizer) Validate() error {
 		}
 	}
 	switch {
-	case o.Kind != KindAdamW && o.Kind != KindLAMB && o.Kind != KindSGD:
-		return fmt.Errorf("training: optimizer.kind is %q, want %q, %q or %q", o.Kind, KindAdamW, KindLAMB, KindSGD)
+	case o.Kind != kindAdamW && o.Kind != KindLAMB && o.Kind != KindSGD:
+		return fmt.Errorf("training: optimizer.kind is %q, want %q, %q or %q", o.Kind, kindAdamW, KindLAMB, KindSGD)
 	case o.Kind == KindSGD && (o.WeightDecay != 0 || o.DecayAll):
 		return fmt.Errorf("training: optimizer.weight_decay is %g, but sgd does not support it: set it to 0", o.WeightDecay)
 	case o.Kind != KindSGD && o.Momentum != 0:

@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/finetune/internal/parallel"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -55,7 +56,7 @@ type Training struct {
 
 	Optimizer  Optimizer                     // complete
 	Factor     func(variable string) float64 // of the learning rate of a variable, by its path
-	Devices    Devices                       // that share each micro-batch
+	Devices    parallel.Devices              // that share each micro-batch
 	Trains     func(variable string) bool    // whether a variable is trained
 	BatchSize  int                           // images of an optimizer step
 	Accumulate int                           // micro-batches of an optimizer step
@@ -90,7 +91,7 @@ type Trainer struct {
 // NewTrainer returns the trainer of a task before its first step.
 func NewTrainer(t Training) *Trainer {
 	if t.Group == nil {
-		t.Group = Alone{}
+		t.Group = parallel.Alone{}
 	}
 	if t.Logger == nil {
 		t.Logger = slog.New(slog.DiscardHandler)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/internal/parallel"
 	"github.com/wepe-go/wepe/internal/random"
 )
 
@@ -151,7 +152,7 @@ func (t *Trainer) Train(ctx context.Context) (err error) {
 	}
 	for !t.ended() {
 		unread := t.Task.Fetch(t.step)
-		stop, err := Any(t.Group, ctx.Err() != nil || unread != nil)
+		stop, err := parallel.Any(t.Group, ctx.Err() != nil || unread != nil)
 		if err != nil {
 			return err
 		}
@@ -164,13 +165,13 @@ func (t *Trainer) Train(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if _, err := Any(t.Group, false); err != nil { // the first may still save what the others would now open
+	if _, err := parallel.Any(t.Group, false); err != nil { // the first may still save what the others would now open
 		return err
 	}
 	if err := t.Task.Finish(ctx); err != nil {
 		return err
 	}
-	_, err = Any(t.Group, false)
+	_, err = parallel.Any(t.Group, false)
 	return err
 }
 
@@ -207,7 +208,7 @@ func (t *Trainer) stop(cause error) error {
 	if !errors.Is(cause, ErrInterrupted) {
 		cause = fmt.Errorf("%w; saved", cause)
 	}
-	_, err := Any(t.Group, false) // ending at once would end the other processes while they write
+	_, err := parallel.Any(t.Group, false) // ending at once would end the other processes while they write
 	return errors.Join(fmt.Errorf("%w at step %d of %d", cause, t.step, t.Steps), err)
 }
 

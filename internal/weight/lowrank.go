@@ -4,6 +4,8 @@ package weight
 
 import (
 	"math"
+	"path"
+	"slices"
 	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -26,6 +28,17 @@ func LowRank(store *model.Store, w *model.Variable, rank int) {
 	Float32(scope, "b", Constant(0), rank, out)
 }
 
+// Adapt creates adapters of a rank for the matrices of every attention below a scope, with mlp of the MLPs too.
+func Adapt(scope *model.Scope, rank int, mlp bool) {
+	for _, v := range slices.Collect(scope.Store().IterVariables()) {
+		block, matrix := strings.CutSuffix(v.Path(), "/weights")
+		in := path.Base(path.Dir(block))
+		if matrix && strings.HasPrefix(block, scope.Scope()+"/") && (in == "attention" || in == "mlp" && mlp) {
+			LowRank(scope.Store(), v, rank)
+		}
+	}
+}
+
 // Factors returns A and B of a matrix as values of a graph, nil if it has none.
 func Factors(store *model.Store, w *model.Variable, g *Graph) (a, b *Node) {
 	scope := store.Scope(LowRankRoot + w.Path())
@@ -45,7 +58,8 @@ func adapted(store *model.Store, w *model.Variable, x, y *Node) *Node {
 	return Add(y, kernel.Dense(low, ConvertDType(b, x.DType()), nil))
 }
 
-// Merge sets every adapted matrix for whose path adds holds to W + A·B, and each B to zero: programs may use it.
+// Merge sets every adapted matrix for whose path adds holds, nil for all, to W + A·B, and each B to zero: programs may
+// use it.
 func Merge(store *model.Store, adds func(w string) bool) error {
 	for v := range store.IterVariables() {
 		scope, first := strings.CutSuffix(v.Path(), "/a")
@@ -54,7 +68,7 @@ func Merge(store *model.Store, adds func(w string) bool) error {
 			continue
 		}
 		w, b := store.GetVariable(path), store.GetVariable(scope+"/b")
-		if adds(path) {
+		if adds == nil || adds(path) {
 			sum, err := Sum(w.MustValue(), v.MustValue(), b.MustValue())
 			if err == nil {
 				err = w.SetValue(sum)

@@ -102,7 +102,7 @@ func (r request) train(b compute.Backend) (map[string]any, error) {
 	}
 	var losses, held []float64
 	run := finetune.Run{Backend: b, Recipe: recipe, Seed: int64(r.Seed), Train: set, Validation: set, From: r.Path,
-		Progress: func(p finetune.Progress) {
+		Progress: func(p engine.Progress) {
 			losses, held = append(losses, p.Loss), append(held, float64(p.Eval.Loss))
 		}}
 	m, _, err := run.Do(context.Background())

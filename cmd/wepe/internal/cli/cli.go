@@ -20,9 +20,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/printable"
 	"github.com/wepe-go/wepe/internal/setting"
+	"github.com/wepe-go/wepe/study"
 )
 
 // usageError is an error of the command line.
@@ -63,12 +65,31 @@ var packages = regexp.MustCompile(
 	`: (wepe|vit|checkpoints|preprocess|hub|data|finetune|engine|report|study|analysis|features|detect|scenes|coco|` +
 		`serve): `)
 
-// Main runs the command tree and ends the process. An error is one line on standard error. The exit code is
-//
-//	0        done
-//	1        failed, or the ExitCode of an error that has one
-//	2        wrong usage
-//	128 + n  signal n interrupted the work, which was saved
+// causes are the exit codes of errors, the first that fits; 1 is any other failure.
+var causes = []struct {
+	code  int
+	about string
+	is    func(error) bool
+}{
+	{2, "wrong usage", func(err error) bool { return errors.As(err, new(usageError)) }},
+	{3, "the directory holds another run", func(err error) bool { return errors.As(err, new(*engine.OtherRunError)) }},
+	{4, "a training diverged", func(err error) bool { return errors.Is(err, engine.ErrDiverged) }},
+	{75, "later the same command can succeed: another process uses the directory, or shards wait for others",
+		func(err error) bool {
+			return errors.Is(err, checkpoints.ErrInUse) || errors.As(err, new(study.Waiting))
+		}},
+}
+
+// ExitCodes describes the exit codes, a line each.
+func ExitCodes() string {
+	text := "  0    done\n  1    failed\n"
+	for _, c := range causes {
+		text += fmt.Sprintf("  %-3d  %s\n", c.code, c.about)
+	}
+	return text + "  128 + n  signal n interrupted the work, which is saved"
+}
+
+// Main runs the command tree and ends the process. An error is one line on standard error.
 func Main(root *cobra.Command) {
 	code, err := Run(root, os.Args[1:])
 	if err != nil {
@@ -97,19 +118,23 @@ func Run(root *cobra.Command, args []string) (code int, err error) {
 			err = Usagef("%s: want %s", strings.Replace(err.Error(), "arg(s)", "arguments", 1), c.UseLine())
 		}
 	}
-	var own interface{ ExitCode() int }
-	var stopped stopped
-	switch ctx := root.Context(); {
-	case !started || errors.As(err, new(usageError)):
-		code = 2
-	case errors.Is(err, finetune.ErrInterrupted), errors.Is(err, context.Canceled), errors.As(err, &stopped):
-		code = max(1, signalStatus(ctx))
-	case errors.As(err, &own):
-		code = own.ExitCode()
-	default:
-		code = 1
+	if !started {
+		err = Usage(err)
 	}
-	return code, fmt.Errorf("%s: %w", who(name), known(err))
+	return codeOf(err, root.Context()), fmt.Errorf("%s: %w", who(name), known(err))
+}
+
+// codeOf returns the exit code of an error.
+func codeOf(err error, ctx context.Context) int {
+	if errors.Is(err, engine.ErrInterrupted) || errors.Is(err, context.Canceled) || errors.As(err, new(stopped)) {
+		return max(1, signalStatus(ctx))
+	}
+	for _, c := range causes {
+		if c.is(err) {
+			return c.code
+		}
+	}
+	return 1
 }
 
 // known completes the error for an unknown word: what was meant, or where all names are.

@@ -113,8 +113,8 @@ func (f Flags) Aspect(value *string) {
 
 // TestTime adds --tta.
 func (f Flags) TestTime(value *string) {
-	f.Choice(value, "tta", "average the probabilities of several views of each image (test-time augmentation): the image "+
-		"and its mirror image, or ten crops", "none", "flip", "ten-crop")
+	f.Choice(value, "tta", "flip: average the probabilities of each image and its mirror image (test-time augmentation)",
+		"none", "flip")
 }
 
 // Set adds --set.

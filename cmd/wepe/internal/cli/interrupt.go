@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/mpi"
 )
 
@@ -57,7 +57,7 @@ var world *mpi.World
 
 // Join makes this process part of the MPI job that mpirun or srun started; way is how gradients are summed, "" for no
 // MPI.
-func Join(way string) (group finetune.Group, err error) {
+func Join(way string) (group engine.Group, err error) {
 	if way == "" {
 		return nil, nil
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/mattn/go-isatty"
 
-	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/printable"
 )
 
@@ -101,16 +101,16 @@ func (r *renewing) show(last bool, text func() string) {
 }
 
 // Progress returns a function for finetune.Run.Progress: speed and remaining time, and a line for each evaluation.
-func Progress(title string) func(finetune.Progress) {
+func Progress(title string) func(engine.Progress) {
 	line := renewing{shown: time.Now()}
-	return func(p finetune.Progress) {
+	return func(p engine.Progress) {
 		if p.Eval != nil || p.ImagesPerSecond > 0 {
 			line.show(p.Eval != nil, func() string { return progressLine(title, p) })
 		}
 	}
 }
 
-func progressLine(title string, p finetune.Progress) string {
+func progressLine(title string, p engine.Progress) string {
 	loss, validation := p.Loss, ""
 	if p.Eval != nil {
 		loss = float64(p.Eval.TrainLoss)

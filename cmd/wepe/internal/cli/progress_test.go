@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 )
 
 // After the first step of a resumed run the time left is unknown.
 func TestOnlyAKnownTimeLeftIsPrinted(t *testing.T) {
-	for want, p := range map[string]finetune.Progress{
+	for want, p := range map[string]engine.Progress{
 		"step 6/405  loss 2.500  137 images/s": {Step: 6, Steps: 405, Loss: 2.5, ImagesPerSecond: 137},
 		"step 7/405  loss 2.500  137 images/s  1m7s left": {Step: 7, Steps: 405, Loss: 2.5, ImagesPerSecond: 137,
 			Left: 67 * time.Second},

@@ -10,6 +10,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -62,7 +63,7 @@ func fractionOf(m *finetune.Model) (fraction float64, seed int64) {
 		return 1, 0
 	}
 	dir := filepath.Dir(filepath.Dir(m.Opened.Path)) // of RUN/best/step-00000120
-	rows, err := report.ReadFiles(filepath.Join(dir, finetune.RowsFile))
+	rows, err := report.ReadFiles(filepath.Join(dir, engine.RowsFile))
 	if err != nil {
 		return 1, 0
 	}

@@ -118,7 +118,7 @@ func begun(dir string, study bool) bool {
 	if study {
 		runs = "*/"
 	}
-	for _, name := range []string{finetune.RowsFile, checkpoints.LastDir + "/*", checkpoints.BestDir + "/*"} {
+	for _, name := range []string{engine.RowsFile, checkpoints.LastDir + "/*", checkpoints.BestDir + "/*"} {
 		if found, _ := fs.Glob(os.DirFS(dir), runs+name); len(found) > 0 {
 			return true
 		}
@@ -185,7 +185,7 @@ func Recover(dir string) (d Description, err error) {
 	if meta.From != nil {
 		d.Model = meta.From.Path
 	}
-	rows, err := report.ReadFiles(filepath.Join(dir, finetune.RowsFile))
+	rows, err := report.ReadFiles(filepath.Join(dir, engine.RowsFile))
 	if err == nil && len(rows.Evals) > 0 {
 		d.Fraction, d.Label = rows.Evals[0].Fraction, rows.Evals[0].Encoding
 	}

@@ -1,6 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package engine
+// Package parallel shares the batches of a training among the devices of a backend and the processes of a group.
+package parallel
 
 import (
 	"fmt"

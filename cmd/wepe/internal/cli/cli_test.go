@@ -1,0 +1,31 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/finetune/engine"
+	"github.com/wepe-go/wepe/study"
+)
+
+func TestCodeOf_IsTheCauseUnderAllThatIsSaidOfIt(t *testing.T) {
+	terminated, cancel := context.WithCancelCause(context.Background())
+	cancel(stopped{syscall.SIGTERM})
+	for cause, want := range map[error]int{
+		errors.New("any"): 1, Usagef("--top 0"): 2, &engine.OtherRunError{Field: "seed"}: 3, engine.ErrDiverged: 4,
+		checkpoints.ErrInUse: 75, study.Waiting(3): 75, engine.ErrInterrupted: 143, context.Canceled: 143,
+	} {
+		if got := codeOf(errors.Join(fmt.Errorf("in run 7: %w", cause), nil), terminated); got != want {
+			t.Errorf("%v: exit code %d, want %d", cause, got, want)
+		}
+	}
+	if got := codeOf(context.Canceled, context.Background()); got != 1 { // of no signal
+		t.Errorf("cancelled: exit code %d", got)
+	}
+}
