@@ -442,14 +442,6 @@ func TestTrain_RefusesTheDirectoryOfAnotherRun(t *testing.T) {
 	if _, err := os.Stat("runs/photos-dogs/run.json"); err != nil {
 		t.Error(err)
 	}
-	old := copied(t, "run") // as from a version without run.json
-	if err := os.Remove(filepath.Join(old, "run.json")); err != nil {
-		t.Fatal(err)
-	}
-	if _, code, err := invoke(t, append([]string{"train", "--size", "16x16", "--data", second, "--out", old},
-		small...)...); code != 1 || !strings.Contains(err.Error(), "photos on cats") {
-		t.Errorf("rows alone: exit code %d, %v", code, err)
-	}
 }
 
 func TestErrorsNameTheFlagAndTheRemedy(t *testing.T) {
