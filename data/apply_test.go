@@ -5,6 +5,7 @@ package data
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -20,18 +21,6 @@ var changing = Augment{
 	Policy: "rand-m9-mstd0.5-inc1", Jitter: [4]float64{0.4, 0.4, 0.4, 0.1}, GreyProb: 0.3,
 	EraseProb: 0.5, EraseNoise: true,
 	Mean: [3]float64{0.5, 0.4, 0.3}, Std: [3]float64{0.2, 0.3, 0.4},
-}
-
-// images_test.go compares the graph with naive resampling; the host rounds after rows and after columns.
-func TestAnImageIsTurnedByLessThanADegree(t *testing.T) {
-	img := &Image{Height: 300, Width: 300, Pixels: make([]uint8, 3*300*300)}
-	for i := range img.Pixels {
-		img.Pixels[i] = uint8(i / 3 % 300)
-	}
-	a := Augment{Rotate: 1}
-	if turned := a.change(img, 1, 2, 3); slices.Equal(turned.Pixels, img.Pixels) {
-		t.Error("nothing has changed")
-	}
 }
 
 func TestTheHostCropsResizesAndFlipsAsTheGraphDoes(t *testing.T) {
@@ -206,49 +195,8 @@ func TestJitterVariesAsInTorchvision(t *testing.T) {
 	}
 }
 
-// Of 7 images repeated three times, an epoch shows two three times and one once, each time differently.
-func TestRepeatedImagesAreConsecutiveWithSeparateDraws(t *testing.T) {
-	a := Augment{Repeats: 3, CropScale: [2]float64{0.2, 0.9}}
-	once, order := Order(4, 2, 7, 1), Order(4, 2, 7, a.Repeats)
-	want := []int{once[0], once[0] + 7, once[0] + 14, once[1], once[1] + 7, once[1] + 14, once[2]}
-	if !slices.Equal(order, want) {
-		t.Fatalf("the order is %v, want %v", order, want)
-	}
-	plan := a.Plan(noise(7, 17, 11, 3), 4, 2, 0, order[:3])
-	if plan.Windows[0] == plan.Windows[1] || plan.Windows[1] == plan.Windows[2] {
-		t.Errorf("repetitions show the same window %v", plan.Windows[:3])
-	}
-	for k, index := range plan.Indices {
-		if index != int64(once[0]) {
-			t.Errorf("repetition %d is row %d, want %d", k, index, once[0])
-		}
-	}
-}
-
-func TestInvalidStrengthsAreRefusedByName(t *testing.T) {
-	for want, a := range map[string]Augment{
-		"flip_up_prob 2": {FlipUpProb: 2}, "rotate -1": {Rotate: -1}, "grey_prob 1.5": {GreyProb: 1.5},
-		"erase_prob": {EraseProb: math.NaN()}, "erase_scale 0.4": {EraseScale: [2]float64{0.4, 0.3}},
-		"jitter of hue 0.6": {Jitter: [4]float64{3: 0.6}}, "jitter of contrast": {Jitter: [4]float64{1: -1}},
-		"repeats -1": {Repeats: -1}, `unknown resample "cubic"`: {Resample: "cubic"},
-		`policy "rand-m9-q3": "q3" in it`:       {Policy: "rand-m9-q3"},
-		`policy "augmix": use for example rand`: {Policy: "augmix"},
-		"pad -1":                                {Pad: -1}, "jitter of brightness 10.5": {Jitter: [4]float64{10.5}},
-		"flip_prob": {FlipProb: math.NaN()}, "crop_scale 0.9": {CropScale: [2]float64{0.9, 0.5}},
-		"crop_ratio 2": {CropScale: [2]float64{0.5, 1}, CropRatio: [2]float64{2, 1}}, "cutout -2": {Cutout: -2},
-		"mixup_alpha -1": {MixupAlpha: -1}, "cutmix_alpha": {CutmixAlpha: math.Inf(1)}, "mix_prob 2": {MixProb: 2},
-		"switch_prob -1": {SwitchProb: -1}, "size [0 5]": {Size: [2]int{0, 5}}, "std": {Std: [3]float64{1, -1, 1}},
-		"two kinds of crop": {Pad: 1, CropScale: [2]float64{0.5, 1}},
-	} {
-		if err := a.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, want %q", a, err, want)
-		}
-	}
-	for _, a := range []Augment{changing, strong} {
-		if err := a.Validate(); err != nil {
-			t.Error(err)
-		}
-	}
+// Both ends of each range are valid, the next values are not; the error names the field.
+func TestValidate_RefusesStrengthsByName(t *testing.T) {
 	for name, b := range map[string]struct {
 		low, high, more float64
 		set             func(a *Augment, v float64)
@@ -258,6 +206,7 @@ func TestInvalidStrengthsAreRefusedByName(t *testing.T) {
 		"repeats":      {0, 100, 1, func(a *Augment, v float64) { a.Repeats = int(v) }},
 		"size":         {1, 16_384, 1, func(a *Augment, v float64) { a.Size = [2]int{7, int(v)} }},
 		"crop_scale":   {0.01, 1, 0.02, func(a *Augment, v float64) { a.CropScale = [2]float64{min(v, 0.01), v} }},
+		"crop_ratio":   {0.01, 100, 0.02, func(a *Augment, v float64) { a.CropRatio = [2]float64{0.01, v} }},
 		"flip_prob":    {0, 1, 0.01, func(a *Augment, v float64) { a.FlipProb = v }},
 		"flip_up_prob": {0, 1, 0.01, func(a *Augment, v float64) { a.FlipUpProb = v }},
 		"rotate":       {0, 180, 0.01, func(a *Augment, v float64) { a.Rotate = v }},
@@ -281,15 +230,24 @@ func TestInvalidStrengthsAreRefusedByName(t *testing.T) {
 			}
 		}
 	}
+	for name, a := range map[string]Augment{
+		"erase_prob": {EraseProb: math.NaN()}, "resample": {Resample: "cubic"}, "policy": {Policy: "rand-m9-q3"},
+		"std": {Std: [3]float64{1, -1, 1}}, "mean": {Mean: [3]float64{1: math.Inf(1)}}, "crop_ratio": {
+			CropScale: [2]float64{0.5, 1}, CropRatio: [2]float64{0, 1}}, "pad": {Pad: 1, CropScale: [2]float64{0.5, 1}},
+	} {
+		oneLine(t, name, a.Validate(), name)
+	}
+	for _, a := range []Augment{changing, strong} {
+		if err := a.Validate(); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // loadBatch returns some indices of a source in an epoch, augmented by host.
 func loadBatch(s Source, host Augment, seed int64, epoch int, indices []int) (*Memory, error) {
-	l := NewLoader(s, host, seed, len(indices), func(yield func(int, []int) bool) { yield(epoch, indices) })
-	defer l.Close()
-	batch, err := l.Next()
-	if err != nil {
-		return nil, err
+	for batch, err := range Read(s, host, seed, len(indices), maps.All(map[int][]int{epoch: indices})) {
+		return &batch.Memory, err
 	}
-	return &batch.Memory, nil
+	return nil, nil
 }

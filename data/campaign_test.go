@@ -3,7 +3,6 @@
 package data
 
 import (
-	"compress/gzip"
 	"context"
 	"maps"
 	"os"
@@ -28,25 +27,15 @@ var readers = map[string]struct {
 	},
 	"CIFAR-100's archive": {
 		func(t *testing.T) map[string][]byte {
-			raw := tarred(t, datatest.CIFAR100(200, 50), allNames...)
-			return map[string][]byte{cifarArchive: compressed(raw, gzip.BestSpeed)}
+			return map[string][]byte{cifarArchive: packed(datatest.CIFAR100(200, 50), allNames...)}
 		},
 		func(dir string) error { _, _, err := CIFAR100(dir); return err },
 	},
 	"lists": {
 		func(*testing.T) map[string][]byte {
-			return map[string][]byte{"train.txt": []byte(strings.Repeat("a/b.jpg 0\n", 20_000)),
-				"test.txt": []byte("a/b.jpg 0\n")}
+			return map[string][]byte{"train.txt": []byte(strings.Repeat("a/b.jpg 0\n", 20_000))}
 		},
-		func(dir string) error {
-			file, err := os.Open(filepath.Join(dir, "train.txt"))
-			if err != nil {
-				return err
-			}
-			defer file.Close()
-			_, _, err = parseList(file, 0)
-			return err
-		},
+		func(dir string) error { _, err := Lists(dir, "train.txt", nil); return err },
 	},
 	"dSprites": {
 		func(t *testing.T) map[string][]byte {
@@ -70,12 +59,12 @@ var readers = map[string]struct {
 			}
 			return map[string][]byte{"0.tar": datatest.Tar(members...)}
 		},
-		func(dir string) error { _, err := Tar(dir, []string{filepath.Join(dir, "0.tar")}, nil); return err },
+		func(dir string) error { _, err := training(dir); return err },
 	},
 }
 
 // A valid dataset, and mutated ones. Images are bounded by their pixels instead: TestDecodeRefusesDamage.
-func TestEveryDatasetReaderUsesMemoryInProportionToItsFiles(t *testing.T) {
+func TestReaders_UseMemoryInProportionToTheirFiles(t *testing.T) {
 	rng := campaign.Rand(3)
 	for _, name := range slices.Sorted(maps.Keys(readers)) {
 		r := readers[name]
@@ -113,15 +102,14 @@ func TestEveryDatasetReaderUsesMemoryInProportionToItsFiles(t *testing.T) {
 	}
 }
 
-func TestNothingLeaksFromLoadersThatAreClosedAnywhere(t *testing.T) {
+func TestRead_LeaksNothingWhereverItEnds(t *testing.T) {
 	for _, container := range []string{"folders", "tar"} {
 		f, rng := sources(t)[container], campaign.Rand(11)
 		campaign.Leaks(t, 20, func(int) {
-			feed := newLoader(streamed(t, f, Streaming{Workers: 1 + rng.IntN(8)}), Augment{}, 3, 13, epochs(f.Len(), 3))
-			defer feed.Close()
-			for range rng.IntN(6) {
-				if _, err := feed.Next(); err != nil {
-					t.Fatal(err)
+			left, set := 1+rng.IntN(6), streamed(t, f, Streaming{Workers: 1 + rng.IntN(8)})
+			for _, err := range read(set, Augment{}, 3, 13, epochs(f.Len(), 3)) {
+				if left--; err != nil || left == 0 {
+					break
 				}
 			}
 		})

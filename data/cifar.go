@@ -38,12 +38,6 @@ const (
 	cifarMaxBytes = 64_000 * cifarRecord
 )
 
-// CIFAR100Mean and CIFAR100Std are the usual rounded per-channel statistics of the training images.
-var (
-	CIFAR100Mean = [3]float64{0.5071, 0.4865, 0.4409}
-	CIFAR100Std  = [3]float64{0.2673, 0.2564, 0.2762}
-)
-
 // CIFAR100 reads the training and test sets with their 100 fine classes from a directory that holds train.bin, test.bin
 // and fine_label_names.txt, or a cifar-100-binary directory with them, or the official archive cifar-100-binary.tar.gz;
 // dir may also be that archive. A subset is accepted: any whole number of records, and fewer names if no label is

@@ -3,9 +3,7 @@
 package data
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"iter"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -83,13 +81,7 @@ func (d *Dataset) Iter() iter.Seq2[train.Batch, error] {
 		if d.inOrder {
 			indices = d.once
 		}
-		loader := NewLoader(d.source, host, d.seed, d.size, indices(d.Step))
-		defer loader.Close()
-		for {
-			b, err := loader.Next()
-			if errors.Is(err, io.EOF) {
-				return
-			}
+		for b, err := range Read(d.source, host, d.seed, d.size, indices(d.Step)) {
 			if err != nil {
 				yield(train.Batch{}, err)
 				return

@@ -3,8 +3,7 @@
 // Package data holds labelled images and augments them in batches.
 //
 //	train, test, err := data.CIFAR100(dir)
-//	augment := data.Augment{Size: [2]int{224, 224}, Pad: 4, FlipProb: 0.5, Cutout: 12,
-//		Mean: data.CIFAR100Mean, Std: data.CIFAR100Std}
+//	augment := data.Augment{Size: [2]int{224, 224}, Pad: 4, FlipProb: 0.5, Cutout: 12}
 //	order := data.Order(seed, epoch, train.Len(), 1)
 //	plan := augment.Plan(train, seed, epoch, batch, order[batch*size:(batch+1)*size])
 //
@@ -21,7 +20,7 @@
 //
 // # Images in files
 //
-// [Folder] and [Lists] find labelled images; [Files.Load] reads them into memory, [Files.Stream] decodes each batch
+// [Find] and [Lists] find labelled images; [Files.Load] reads them into memory, [Files.Stream] decodes each batch
 // ahead of its use. Images are resized as Pillow does, with the settings that a pretrained model declares (package
 // preprocess).
 //

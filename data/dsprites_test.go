@@ -8,11 +8,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 func TestDSpritesTakesDisjointPartsWithVTABsLabels(t *testing.T) {
@@ -23,13 +23,10 @@ func TestDSpritesTakesDisjointPartsWithVTABsLabels(t *testing.T) {
 		taskOrientation: func(f [6]int) int { return int(float64(f[3]) / 2.5) }, // 40 angles, floor(v/2.5)
 	} {
 		sizes := [3]int{797, 101, 53}
-		sets, err := DSprites(t.Context(), file, task, sizes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sets := gomlxtest.Must(DSprites(t.Context(), file, task, sizes))(t)
 		seen := map[int]bool{}
 		for part, set := range sets {
-			if err := set.Check(t.Context(), true); err != nil || set.Len() != sizes[part] || len(set.Classes) != 16 {
+			if err := set.check(); err != nil || set.Len() != sizes[part] || len(set.Classes) != 16 {
 				t.Fatalf("part %d: %d images, %v", part, set.Len(), err)
 			}
 			last := -1
@@ -54,79 +51,56 @@ func TestDSpritesTakesDisjointPartsWithVTABsLabels(t *testing.T) {
 	}
 }
 
-func TestOrientationClassesAreOfThreeAndTwoAngles(t *testing.T) {
-	got := tasks[taskOrientation].classes // 40 angles of 9 degrees
-	if got[0] != "0-18 degrees" || got[1] != "27-36 degrees" || got[15] != "342-351 degrees" {
-		t.Errorf("%q", got)
-	}
-}
-
-func TestDSpritesRefusesInOneLine(t *testing.T) {
-	with := func(name string, content []byte) map[string][]byte {
+// Each is refused with the file, and the array or its row if one is wrong.
+func TestDSprites_Refuses(t *testing.T) {
+	images, factors := datatest.DSprites(100)["imgs.npy"], datatest.DSprites(100)["latents_classes.npy"]
+	with := func(name string, content []byte) string {
 		members := datatest.DSprites(100)
 		members[name] = content
-		return members
+		return datatest.NPZ(t, members)
 	}
-	images, factors := datatest.DSprites(100)["imgs.npy"], datatest.DSprites(100)["latents_classes.npy"]
 	changed := func(raw []byte, at int, v byte) []byte {
 		raw = bytes.Clone(raw)
-		raw[(len(raw)+at)%len(raw)] = v
+		raw[len(raw)+at] = v
 		return raw
 	}
-	all := make([]byte, 100*64*64)
+	all, usual := make([]byte, 100*64*64), [3]int{80, 10, 10}
 	good := datatest.NPZ(t, datatest.DSprites(100))
-	raw, err := os.ReadFile(good)
-	if err != nil {
-		t.Fatal(err)
-	}
-	half := datatest.Tree(t, map[string][]byte{"half.npz": raw[:len(raw)/2]})
-	type call struct {
-		file  string
-		task  string
-		sizes [3]int
-	}
-	usual := [3]int{80, 10, 10}
-	calls := map[string]call{ // by the error message
-		`unknown task "colour"`:                  {good, "colour", usual},
-		"81 images requested, but 80 training":   {good, taskLocation, [3]int{81, 0, 0}},
-		"11 images requested, but 10 test":       {good, taskLocation, [3]int{8, 1, 11}},
-		"-1 images requested, but 10 validation": {good, taskLocation, [3]int{8, -1, 0}},
-		filepath.Join(half, "half.npz"):          {filepath.Join(half, "half.npz"), taskLocation, usual},
-	}
-	for want, members := range map[string]map[string][]byte{
-		"no array imgs":                                with("imgs.npy", nil),
-		"no array latents_classes":                     with("latents_classes.npy", nil),
-		"pickled Python objects":                       with("imgs.npy", datatest.NPY("|O", "100, 64, 64", all)),
-		"bytes for type <f8":                           with("imgs.npy", datatest.NPY("<f8", "100, 64, 64", all)),
-		"409600 bytes for type |u1, shape [100 64 32]": with("imgs.npy", datatest.NPY("|u1", "100, 64, 32", all)),
-		"409601 bytes for type |u1, shape [100 64 64]": with("imgs.npy", append(datatest.NPY("|u1", "100, 64, 64", all), 1)),
-		"99 images, but factors of 100":                with("imgs.npy", datatest.NPY("|u1", "99, 64, 64", all[:99*64*64])),
-		"|u1, 1 to 10000000 rows of [64 64]":           with("imgs.npy", datatest.NPY("|u1", "100, 32, 128", all)),
-		"image 99: a pixel is 3":                       with("imgs.npy", changed(images, -1, 3)),
-		"row 99: x is 32":                              with("latents_classes.npy", changed(factors, -16, 32)),
-		"row 99: orientation":                          with("latents_classes.npy", changed(factors, -17, 0xff)),
+	raw := gomlxtest.Must(os.ReadFile(good))(t)
+	half := filepath.Join(datatest.Tree(t, map[string][]byte{"half.npz": raw[:len(raw)/2]}), "half.npz")
+	for name, c := range map[string]struct {
+		file, task string
+		sizes      [3]int
+		want       string
+	}{
+		"task": {good, "colour", usual, "colour"}, "training": {good, taskLocation, [3]int{81, 0, 0}, "81 images"},
+		"test":        {good, taskLocation, [3]int{8, 1, 11}, "11 images"},
+		"below 0":     {good, taskLocation, [3]int{8, -1, 0}, "-1 images"},
+		"truncated":   {half, taskLocation, usual, half},
+		"no images":   {with("imgs.npy", nil), taskLocation, usual, "imgs"},
+		"no factors":  {with("latents_classes.npy", nil), taskLocation, usual, "latents_classes"},
+		"a pickle":    {with("imgs.npy", datatest.NPY("|O", "100, 64, 64", all)), taskLocation, usual, "imgs"},
+		"floats":      {with("imgs.npy", datatest.NPY("<f8", "100, 64, 64", all)), taskLocation, usual, "imgs"},
+		"too long":    {with("imgs.npy", append(datatest.NPY("|u1", "100, 64, 64", all), 1)), taskLocation, usual, "imgs"},
+		"sides":       {with("imgs.npy", datatest.NPY("|u1", "100, 32, 128", all)), taskLocation, usual, "imgs"},
+		"99 images":   {with("imgs.npy", datatest.NPY("|u1", "99, 64, 64", all[:99*64*64])), taskLocation, usual, "99 images"},
+		"grey":        {with("imgs.npy", changed(images, -1, 3)), taskLocation, usual, "image 99"},
+		"x":           {with("latents_classes.npy", changed(factors, -16, 32)), taskLocation, usual, "row 99: x is 32"},
+		"orientation": {with("latents_classes.npy", changed(factors, -17, 0xff)), taskLocation, usual, "row 99: orientation"},
 	} {
-		calls[want] = call{datatest.NPZ(t, members), taskLocation, usual}
-	}
-	for want, c := range calls {
 		_, err := DSprites(t.Context(), c.file, c.task, c.sizes)
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%v, want %q", err, want)
-		}
+		oneLine(t, name, err, c.want)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err = DSprites(ended, good, taskLocation, usual); !errors.Is(err, context.Canceled) {
+	if _, err := DSprites(ended, good, taskLocation, usual); !errors.Is(err, context.Canceled) {
 		t.Errorf("the context has ended: %v", err)
 	}
 }
 
 // FuzzDSprites: a file that is read has images of two colours with labels of the task.
 func FuzzDSprites(f *testing.F) {
-	whole, err := os.ReadFile(datatest.NPZ(f, datatest.DSprites(11)))
-	if err != nil {
-		f.Fatal(err)
-	}
+	whole := gomlxtest.Must(os.ReadFile(datatest.NPZ(f, datatest.DSprites(11))))(f)
 	file := filepath.Join(f.TempDir(), "sprites.npz")
 	campaign.Fuzz(f, [][]byte{whole, whole[:len(whole)/2]}, func(t *testing.T, raw []byte) {
 		if err := os.WriteFile(file, raw, 0o600); err != nil {
@@ -134,7 +108,7 @@ func FuzzDSprites(f *testing.F) {
 		}
 		sets, err := DSprites(t.Context(), file, taskLocation, [3]int{5, 1, 1})
 		for _, set := range sets {
-			if err == nil && (set.Check(t.Context(), true) != nil || len(bytes.Trim(set.Pixels, "\x00\xff")) > 0) {
+			if err == nil && (set.check() != nil || len(bytes.Trim(set.Pixels, "\x00\xff")) > 0) {
 				t.Errorf("%+v", set.Info)
 			}
 		}

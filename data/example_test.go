@@ -3,16 +3,12 @@
 package data_test
 
 import (
-	"archive/zip"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"image"
-	"io"
 	"log"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing/fstest"
 
@@ -72,61 +68,57 @@ func ExampleCIFAR100() {
 	// Output: 400 200 10 32 32
 }
 
-func ExampleFolder() {
+// tree writes files into a new directory, which the caller removes.
+func tree(files fstest.MapFS) (dir string) {
 	dir, err := os.MkdirTemp("", "")
+	if err == nil {
+		err = os.CopyFS(dir, files)
+	}
 	if err != nil {
 		log.Fatal(err)
 	}
+	return dir
+}
+
+var grey = &fstest.MapFile{Data: datatest.PNG(image.NewGray(image.Rect(0, 0, 7, 5)))}
+
+func ExampleFolder() {
+	dir := tree(fstest.MapFS{"train/cat/1.png": grey, "train/dog/2.png": grey, "train/dog/3.png": grey,
+		"val/dog/4.png": grey})
 	defer os.RemoveAll(dir)
-	img := &fstest.MapFile{Data: datatest.PNG(image.NewGray(image.Rect(0, 0, 7, 5)))}
-	files := fstest.MapFS{"train/cat/1.png": img, "train/dog/2.png": img, "train/dog/3.png": img, "val/dog/4.png": img}
-	if err := os.CopyFS(dir, files); err != nil {
-		log.Fatal(err)
-	}
-	pets, err := data.Folder(dir, nil)
+	pets, err := data.Folder(dir)
 	if err != nil {
 		log.Fatal(err)
 	}
-	set, err := pets.Train.Load(context.Background(), preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{11, 13}}, nil)
+	to := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{11, 13}}
+	set, err := pets.Train.Load(context.Background(), to, nil)
 	fmt.Println(set.Classes, set.Labels, pets.Validation.Labels, set.Height, set.Width, err)
 	// Output: [cat dog] [0 1 1] [1] 11 13 <nil>
 }
 
-func ExampleTar() {
-	dir, err := os.MkdirTemp("", "")
-	if err != nil {
-		log.Fatal(err)
-	}
+// A tar shard in WebDataset format.
+func ExampleFind() {
+	tar := datatest.Tar([2]string{"0.png", string(grey.Data)}, [2]string{"0.cls", "2"},
+		[2]string{"1.png", string(grey.Data)}, [2]string{"1.cls", "0"})
+	dir := tree(fstest.MapFS{"train-0000.tar": &fstest.MapFile{Data: tar}})
 	defer os.RemoveAll(dir)
-	img := string(datatest.PNG(image.NewGray(image.Rect(0, 0, 7, 5))))
-	tar := datatest.Tar([2]string{"0.png", img}, [2]string{"0.cls", "2"}, [2]string{"1.png", img}, [2]string{"1.cls", "0"})
-	err = os.WriteFile(filepath.Join(dir, "train-0000.tar"), tar, 0o644)
-	shards, finding := data.Shards(dir, ".tar")
-	if err := errors.Join(err, finding); err != nil {
-		log.Fatal(err)
-	}
-	files, err := data.Tar(dir, shards.Train, []string{"cat", "dog", "eel"})
-	fmt.Println(files.Len(), files.Labels, err)
-	// Output: 2 [2 0] <nil>
+	parts, format, err := data.Find(dir)
+	fmt.Println(format, parts.Train.Labels, err)
+	// Output: 1 tar shards [2 0] <nil>
 }
 
 // The batches of one epoch, read ahead by workers.
-func ExampleLoader() {
+func ExampleRead() {
 	train, _, err := data.Shapes("where", 100, 20, 32, 1)
 	if err != nil {
 		log.Fatal(err)
 	}
 	const seed, epoch = 42, 0
 	order := slices.Chunk(data.Order(seed, epoch, train.Len(), 1), 40) // indices of each batch
-	loader := data.NewLoader(train, data.Augment{}, seed, 40, func(yield func(int, []int) bool) {
+	batches := func(yield func(int, []int) bool) {
 		order(func(indices []int) bool { return yield(epoch, indices) })
-	})
-	defer loader.Close()
-	for {
-		batch, err := loader.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	}
+	for batch, err := range data.Read(train, data.Augment{}, seed, 40, batches) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -140,67 +132,17 @@ func ExampleLoader() {
 
 // A list of VTAB-1k: a path and a label in each line.
 func ExampleLists() {
-	dir, err := os.MkdirTemp("", "")
-	if err != nil {
-		log.Fatal(err)
-	}
+	dir := tree(fstest.MapFS{"images/1.png": grey, "images/2.png": grey,
+		"train800.txt": &fstest.MapFile{Data: []byte("images/2.png 1\nimages/1.png 0\n")}})
 	defer os.RemoveAll(dir)
-	img := &fstest.MapFile{Data: datatest.PNG(image.NewGray(image.Rect(0, 0, 7, 5)))}
-	files := fstest.MapFS{"images/1.png": img, "images/2.png": img,
-		"train800.txt": &fstest.MapFile{Data: []byte("images/2.png 1\nimages/1.png 0\n")}}
-	if err := os.CopyFS(dir, files); err != nil {
-		log.Fatal(err)
-	}
 	train, err := data.Lists(dir, "train800.txt", []string{"cat", "dog"})
 	fmt.Println(train.Len(), train.Labels, train.Where(0), err)
 	// Output: 2 [1 0] images/2.png <nil>
 }
 
-// A file in the format of dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz, with 100 images.
-func ExampleDSprites() {
-	dir, err := os.MkdirTemp("", "")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, "dsprites.npz")
-	if err := writeZip(file, datatest.DSprites(100)); err != nil {
-		log.Fatal(err)
-	}
-	sets, err := data.DSprites(context.Background(), file, "location", [3]int{50, 7, 9})
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, set := range sets { // training, validation, test
-		fmt.Println(set.Name, set.Len(), len(set.Classes), set.Height, set.Width)
-	}
-	// Output:
-	// dsprites-location-train 50 16 64 64
-	// dsprites-location-val 7 16 64 64
-	// dsprites-location-test 9 16 64 64
-}
-
-func writeZip(path string, members map[string][]byte) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	archive := zip.NewWriter(f)
-	for name, content := range members {
-		w, err := archive.Create(name)
-		if err != nil {
-			return err
-		}
-		if _, err := w.Write(content); err != nil {
-			return err
-		}
-	}
-	return errors.Join(archive.Close(), f.Close())
-}
-
 // An image file becomes the input of a model: the shorter side is resized to 24 pixels, then the centre is cropped.
 func ExampleDecode() {
-	img, err := data.Decode(bytes.NewReader(datatest.PNG(image.NewGray(image.Rect(0, 0, 70, 50)))), 0)
+	img, err := data.Decode(bytes.NewReader(datatest.PNG(image.NewGray(image.Rect(0, 0, 70, 50)))))
 	if err != nil {
 		log.Fatal(err)
 	}

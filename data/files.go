@@ -25,13 +25,17 @@ import (
 	"github.com/wepe-go/wepe/internal/regular"
 )
 
-// Files are labelled image files, not yet read, as returned by [Folder], [Lists] and [Tar].
+// Files are labelled image files, not yet read, as returned by [Find], [Folder], [ImageFiles] and [Lists].
 type Files struct {
 	Name    string
 	Dir     string
 	Labels  []int32 // [n], each an index into Classes
 	Classes []string
-	In      Container
+	// In is what the images are read from: a directory, tar or Parquet files. Its methods are safe for concurrent use.
+	In interface {
+		Open(part int) (io.ReadCloser, error)
+		Where(part int) string // the name of a part in errors
+	}
 	Ignored map[string]int // files beside the images that are of no type that Folder reads, by extension; see IgnoredText
 
 	shards string  // identifies the container's shards, "" for separate files
@@ -39,10 +43,10 @@ type Files struct {
 	all    *Files  // the dataset that has these rows; nil for all rows
 }
 
-// Container holds image files: a directory, tar shards, or Parquet files. Its methods are safe for concurrent use.
-type Container interface {
+// container is the type of Files.In.
+type container interface {
 	Open(part int) (io.ReadCloser, error)
-	Where(part int) string // the name of a part in errors
+	Where(part int) string
 }
 
 // NewFiles returns labelled files by their slash-separated paths in a directory.
@@ -60,32 +64,14 @@ func NewFiles(name, dir string, paths []string, labels []int32, classes []string
 // Len returns the number of files.
 func (f *Files) Len() int { return len(f.Labels) }
 
-// subset returns the given rows, in the order given.
-func (f *Files) subset(rows []int) *Files {
+// Rows returns the given rows, in the order given.
+func (f *Files) Rows(rows []int) *Files {
 	out := *f
 	out.Labels, out.parts, out.all = picked(f.Labels, rows, 1), make([]int32, len(rows)), cmp.Or(f.all, f)
 	for k, row := range rows {
 		out.parts[k] = int32(f.part(row))
 	}
 	return &out
-}
-
-// Thin returns at most n images, spread evenly over the list, which may be sorted by class.
-func (f *Files) Thin(n int) *Files {
-	rows := make([]int, min(n, f.Len()))
-	for i := range rows {
-		rows[i] = i * f.Len() / len(rows)
-	}
-	return f.subset(rows)
-}
-
-// Slice returns rows from to to-1.
-func (f *Files) Slice(from, to int) *Files {
-	rows := make([]int, 0, to-from)
-	for row := from; row < to; row++ {
-		rows = append(rows, row)
-	}
-	return f.subset(rows)
 }
 
 // Join returns the files of several datasets with the same classes as one, in the order given.
@@ -104,7 +90,7 @@ func Join(name string, parts ...*Files) (*Files, error) {
 	return all, nil
 }
 
-// joined is the Container of Join.
+// joined is the container of Join.
 type joined []*Files
 
 // at returns the dataset of a part, and the row there.
@@ -116,13 +102,13 @@ func (j joined) at(part int) (*Files, int) {
 	return j[i], part
 }
 
-// Open implements Container.
+// Open implements container.
 func (j joined) Open(part int) (io.ReadCloser, error) {
 	f, row := j.at(part)
 	return f.In.Open(f.part(row))
 }
 
-// Where implements Container. Names in a directory begin with it, as several may have the same.
+// Where implements container. Names in a directory begin with it, as several may have the same.
 func (j joined) Where(part int) string {
 	f, row := j.at(part)
 	if f.shards != "" {
@@ -180,20 +166,20 @@ func IgnoredText(parts ...map[string]int) string {
 	return strings.Join(text, ", ")
 }
 
-// directory is a Container of separate files.
+// directory is a container of separate files.
 type directory struct {
 	dir   string
 	names names
 }
 
-// Open implements Container.
+// Open implements container.
 func (d *directory) Open(part int) (io.ReadCloser, error) { return regular.Open(d.path(part)) }
 
 func (d *directory) path(part int) string {
 	return filepath.Join(d.dir, filepath.FromSlash(d.names.at(part)))
 }
 
-// Where implements Container.
+// Where implements container.
 func (d *directory) Where(part int) string { return d.names.at(part) }
 
 // Size returns the bytes of a separate file, or -1 if it does not exist or is a part of a shard.

@@ -26,7 +26,7 @@ func isImage(file string) bool {
 }
 
 // Folder finds images in class folders: dir/cat/1.jpg, dir/cat/more/2.png, dir/dog/…; the names of the folders,
-// sorted, are the classes, unless classes is given. If dir instead contains the folder train (or training) and folders
+// sorted, are the classes. If dir instead contains the folder train (or training) and folders
 // of held-out splits, val (or valid, validation, dev) and test (or testing, eval), in upper or lower case, each with
 // class folders, these are the splits; otherwise all images are for training. Another folder with images beside those
 // of splits, two folders for one split, or none for training, is an error that wraps [ErrSplits].
@@ -34,7 +34,7 @@ func isImage(file string) bool {
 // Images come class by class, sorted by path. Only jpg, jpeg, png, gif, webp, bmp and tiff files are read, see
 // Files.Ignored; names that begin with a dot, and __MACOSX, are skipped. Links to images and folders are followed, also
 // out of dir, as in torchvision; a link to a folder that contains it is an error.
-func Folder(dir string, classes []string) (parts Parts[*Files], err error) {
+func Folder(dir string) (parts Parts[*Files], err error) {
 	defer func() {
 		if err != nil {
 			parts, err = Parts[*Files]{}, fmt.Errorf("data: %w", err)
@@ -45,10 +45,11 @@ func Folder(dir string, classes []string) (parts Parts[*Files], err error) {
 		return parts, err
 	}
 	if folders == [3]string{} {
-		parts.Train, err = classFolders(dir, classes)
+		parts.Train, err = classFolders(dir, nil)
 		return parts, err
 	}
-	for i, to := range []**Files{&parts.Train, &parts.Validation, &parts.Test} {
+	var classes []string
+	for i, to := range parts.each() {
 		if folders[i] == "" {
 			continue
 		}
@@ -64,19 +65,16 @@ func Folder(dir string, classes []string) (parts Parts[*Files], err error) {
 // heldOutShare of the images of a directory without a held-out split is its validation split.
 const heldOutShare = 0.2
 
-// Open returns the images of a directory, see [Folder], as sources that read each image when a batch needs it, resized
+// Open returns the images of a directory, see [Find], as sources that read each image when a batch needs it, resized
 // by p. Without a held-out split about a fifth of the images is Validation, chosen by [Files.HoldOut].
 func Open(dir string, p preprocess.Settings) (parts Parts[Source], err error) {
-	found, err := Folder(dir, nil)
+	found, _, err := Find(dir)
 	if err == nil && found.Validation == nil && found.Test == nil {
 		found.Train, found.Validation, err = found.Train.HoldOut(heldOutShare, 0)
 	}
-	for _, split := range []struct {
-		files *Files
-		to    *Source
-	}{{found.Train, &parts.Train}, {found.Validation, &parts.Validation}, {found.Test, &parts.Test}} {
-		if err == nil && split.files != nil {
-			*split.to, err = split.files.Stream(p, Streaming{})
+	for i, files := range found.each() {
+		if err == nil && *files != nil {
+			*parts.each()[i], err = (*files).Stream(p, Streaming{})
 		}
 	}
 	return parts, err
@@ -284,7 +282,7 @@ func (f *Files) HoldOut(share float64, seed int64) (train, heldOut *Files, err e
 	if len(held) == 0 {
 		return nil, nil, fmt.Errorf("data: %s: every class has a single image, so none can be held out: add images", f.Dir)
 	}
-	train, heldOut = f.subset(trained), f.subset(held)
+	train, heldOut = f.Rows(trained), f.Rows(held)
 	train.Name, heldOut.Name = f.Name+"-train", f.Name+"-held"
 	return train, heldOut, nil
 }

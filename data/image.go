@@ -45,23 +45,20 @@ func (p *Image) RGBA() *image.RGBA {
 	return m.RGBA(0)
 }
 
-// Decode reads a jpeg, png, gif, webp (of these two the first frame), bmp or tiff (its first page) file of at most the
-// given number of pixels, 0 for 89,478,485, as Pillow's exif_transpose and convert("RGB") do: rotated by its EXIF
+// Decode reads a jpeg, png, gif, webp (of these two the first frame), bmp or tiff (its first page) file of at most
+// 89,478,485 pixels, as Pillow's exif_transpose and convert("RGB") do: rotated by its EXIF
 // orientation, palettes looked up, transparency dropped (not composed with a background), grey repeated, the high byte
 // of 16 bits of colour, 16 bits of grey clipped to 255, CMYK converted.
 //
 // All formats but jpeg equal Pillow in every bit. Jpegs do if built with -tags libjpeg; otherwise one sample in forty
 // is about a level off, see testdata/pillow/README.md. Pillow 10.3 takes the high byte of 16-bit grey, 9.4 and 13 clip
 // it. Errors wrap [ErrFormat] or [ErrPixels]; any other error describes the damage.
-func Decode(r io.Reader, pixels int64) (*Image, error) {
+func Decode(r io.Reader) (*Image, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
-	if err == nil {
-		err = bounded(raw)
-	}
 	if err != nil {
 		return nil, err
 	}
-	return decode(raw, pixels)
+	return decode(raw, 0)
 }
 
 // DecodeBytes bounds what decoding allocates per pixel, in all, with its result and without the file: for a 16-bit tiff
@@ -71,29 +68,28 @@ const DecodeBytes = 36
 
 // Encoded is an image file of which only the header has been read.
 type Encoded struct {
-	Height, Width int
+	Pixels        int64
+	height, width int
 	raw           []byte
 	format        format
 }
 
-// Identify reads the header of an image file as Decode does, with the same errors.
+// Identify reads the header of an image file of at most the given number of pixels, 0 for Decode's, with the same
+// errors.
 func Identify(raw []byte, pixels int64) (Encoded, error) {
 	if err := bounded(raw); err != nil {
 		return Encoded{}, err
 	}
 	f, height, width, err := identify(raw, min(cmp.Or(pixels, maxPixels), maxPixels))
-	return Encoded{height, width, raw, f}, err
+	return Encoded{int64(height) * int64(width), height, width, raw, f}, err
 }
-
-// Pixels is the number of pixels.
-func (e Encoded) Pixels() int64 { return int64(e.Height) * int64(e.Width) }
 
 // Decode decodes the file as the function Decode does. It calls proceed, which may be nil, before it reads a part of
 // the file; an error of proceed ends it. The parts are kilobytes, except in webp files and with -tags libjpeg, which
 // are read at once.
 func (e Encoded) Decode(proceed func() error) (*Image, error) {
 	if proceed == nil {
-		return e.format.image(source{raw: e.raw}, e.Height, e.Width)
+		return e.format.image(source{raw: e.raw}, e.height, e.width)
 	}
 	var stopped error // decoders hide it
 	p, err := e.format.image(source{e.raw, func() error {
@@ -101,7 +97,7 @@ func (e Encoded) Decode(proceed func() error) (*Image, error) {
 			stopped = proceed()
 		}
 		return stopped
-	}}, e.Height, e.Width)
+	}}, e.height, e.width)
 	if stopped != nil {
 		return nil, stopped
 	}

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -26,72 +27,65 @@ func goldenFiles(t testing.TB) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
 	for _, c := range goldenCases(t, goldenDir) {
-		raw, err := os.ReadFile(filepath.Join(goldenDir, c.File))
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[c.File] = raw
+		files[c.File] = gomlxtest.Must(os.ReadFile(filepath.Join(goldenDir, c.File)))(t)
 	}
 	return files
 }
 
-func TestDecodeRefusesDamage(t *testing.T) {
+// Files of other formats, with too many pixels, or damaged; a whole one, and a window of it.
+func TestDecode_Refuses(t *testing.T) {
 	files := goldenFiles(t)
-	huge := bytes.Clone(files["rgb.png"]) // signature 8, length 4, "IHDR" 4, width 4, height 4, 5 more, checksum
-	binary.BigEndian.PutUint32(huge[16:], 65_535)
-	binary.BigEndian.PutUint32(huge[20:], 65_535)
-	binary.BigEndian.PutUint32(huge[29:], crc32.ChecksumIEEE(huge[12:29]))
-	wide := bytes.Clone(huge)
-	binary.BigEndian.PutUint32(wide[16:], 70_000)
-	binary.BigEndian.PutUint32(wide[20:], 1)
-	binary.BigEndian.PutUint32(wide[29:], crc32.ChecksumIEEE(wide[12:29]))
-	bomb := []byte("GIF89a\xff\xff\xff\xff\x80\x00\x00\x00\x00\x00\xff\xff\xff" +
-		",\x00\x00\x00\x00\xff\xff\xff\xff\x00\x02\x02D\x01\x00;")
+	sized := func(width, height uint32) []byte { // signature 8, length 4, "IHDR" 4, width 4, height 4, 5 more, checksum
+		raw := bytes.Clone(files["rgb.png"])
+		binary.BigEndian.PutUint32(raw[16:], width)
+		binary.BigEndian.PutUint32(raw[20:], height)
+		binary.BigEndian.PutUint32(raw[29:], crc32.ChecksumIEEE(raw[12:29]))
+		return raw
+	}
 	corrupt := bytes.Clone(files["rgb.png"])
 	corrupt[len(corrupt)-14]++ // checksum of the pixels
+	// A repeated scan takes few bytes in the file, and a pass over the image each time.
+	slow := files["progressive.jpg"]
+	first := bytes.Index(slow, []byte{0xff, markerScan})
+	second := first + 2 + bytes.Index(slow[first+2:], []byte{0xff, 0xc4})
+	slow = slices.Concat(slow[:first], bytes.Repeat(slow[first:second], maxScans), slow[first:])
 	for name, c := range map[string]struct {
 		file []byte
-		want string
+		want error // nil for damage
 	}{
-		"empty":           {nil, "not a JPEG, PNG, GIF, WebP, BMP or TIFF"},
-		"text":            {[]byte("no image\n"), "not a JPEG, PNG, GIF, WebP, BMP or TIFF"},
-		"a gigapixel png": {huge, "65535×65535 pixels"},
-		"a wide png":      {wide, "70000×1 pixels"},
-		"a gigapixel gif": {bomb, "65535×65535 pixels"},
-		"a checksum":      {corrupt, "checksum"},
-		"signature alone": {[]byte("\x89PNG\r\n\x1a\n"), "truncated"},
-		"marker alone":    {[]byte("\xff\xd8"), "truncated"},
+		"empty": {nil, ErrFormat}, "text": {[]byte("no image\n"), ErrFormat}, "heic": {[]byte("\x00\x00\x00\x18ftypheic"),
+			ErrFormat},
+		"gigapixels": {sized(65_535, 65_535), ErrPixels}, "a wide png": {sized(70_000, 1), ErrPixels},
+		"a gif": {[]byte("GIF89a\xff\xff\xff\xff\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\xff\xff\xff\xff" +
+			"\x00\x02\x02D\x01\x00;"), ErrPixels},
+		"a checksum": {corrupt, nil}, "signature": {[]byte("\x89PNG\r\n\x1a\n"), nil}, "marker": {[]byte("\xff\xd8"), nil},
+		"scans": {slow, nil},
 	} {
-		_, err := campaign.Malformed(t, func() error {
-			_, err := Decode(bytes.NewReader(c.file), 0)
-			return err
-		})
-		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v, want an error with %q", name, err, c.want)
+		_, err := campaign.Malformed(t, func() error { _, err := Decode(bytes.NewReader(c.file)); return err })
+		if oneLine(t, name, err); !errors.Is(err, c.want) && c.want != nil ||
+			c.want == nil && (errors.Is(err, ErrFormat) || errors.Is(err, ErrPixels)) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	for pixels, want := range map[int64]error{17 * 13: nil, 17*13 - 1: ErrPixels} {
+		if _, err := decode(files["rgb.png"], pixels); !errors.Is(err, want) {
+			t.Errorf("%d pixels: %v", pixels, err)
 		}
 	}
 	for name, raw := range files {
 		ends := []int{len(raw) * 2 / 3}
-		if filepath.Ext(name) == ".jpg" { // anywhere
-			for end := len(raw) - 1; end >= 2; end -= 5 {
-				ends = append(ends, end)
-			}
+		for end := len(raw) - 1; filepath.Ext(name) == ".jpg" && end >= 2; end -= 5 { // anywhere
+			ends = append(ends, end)
 		}
 		for _, end := range ends {
-			if p, err := Decode(bytes.NewReader(raw[:end]), 0); err == nil || strings.Contains(err.Error(), "\n") {
-				t.Errorf("%s: %d of %d bytes are decoded as %v, error %v", name, end, len(raw), p, err)
+			_, err := Decode(bytes.NewReader(raw[:end]))
+			oneLine(t, name, err)
+			f, h, w, headed := identify(raw[:end], maxPixels)
+			if _, err := f.cropped(raw[:end], h, w, func(int, int) window { return window{height: 2, width: 2} }, 2, 2,
+				preprocess.Bilinear); err == nil && headed == nil {
+				t.Errorf("%s: a window of %d of %d bytes is decoded", name, end, len(raw))
 			}
 		}
-	}
-}
-
-func TestTheLimitOfPixelsIsEnforced(t *testing.T) {
-	raw := goldenFiles(t)["rgb.png"] // 17×13
-	if _, err := decode(raw, 17*13); err != nil {
-		t.Error(err)
-	}
-	if _, err := decode(raw, 17*13-1); err == nil {
-		t.Error("one pixel too many is decoded")
 	}
 }
 
@@ -111,35 +105,25 @@ func TestInkIsConvertedWithOneRounding(t *testing.T) {
 	}
 }
 
-// Damaged EXIF data may rotate an image differently, but never make it an error.
-func TestDamagedEXIFDoesNotLoseTheImage(t *testing.T) {
+// Damaged EXIF data may rotate an image of 5×3 pixels differently, but never make it an error.
+func TestDecode_DamagedEXIFDoesNotLoseTheImage(t *testing.T) {
 	raw := goldenFiles(t)["turned6.jpg"]
 	begin := bytes.Index(raw, []byte(exifPrefix))
 	end := begin - 2 + int(binary.BigEndian.Uint16(raw[begin-2:]))
-	upright, turned := 0, 0
+	seen := map[[2]int]int{}
 	for at := begin; at < end; at++ {
 		for _, v := range []byte{0x00, 0xff, raw[at] ^ 0x01, raw[at] ^ 0x80} {
 			damaged := bytes.Clone(raw)
 			damaged[at] = v
-			p, err := Decode(bytes.NewReader(damaged), 0)
+			p, err := decode(damaged, 0)
 			if err != nil {
 				t.Fatalf("byte %d as %#x: %v", at, v, err)
 			}
-			switch [2]int{p.Height, p.Width} {
-			case [2]int{3, 5}:
-				upright++
-			case [2]int{5, 3}:
-				turned++
-			default:
-				t.Fatalf("byte %d as %#x: %d×%d pixels", at, v, p.Width, p.Height)
-			}
+			seen[[2]int{p.Height, p.Width}]++
 		}
 	}
-	if upright == 0 || turned == 0 {
-		t.Errorf("%d upright, %d turned: the damage never, or always, mattered", upright, turned)
-	}
-	if p, err := Decode(bytes.NewReader(raw), 0); err != nil || p.Height != 5 {
-		t.Errorf("undamaged: %v", err)
+	if len(seen) != 2 || seen[[2]int{3, 5}] == 0 || seen[[2]int{5, 3}] == 0 {
+		t.Errorf("sides %v", seen)
 	}
 }
 
@@ -198,69 +182,51 @@ func FuzzEXIF(f *testing.F) {
 }
 
 // The expected values are from Pillow 13.0.0's Image.open(file).convert("RGB") of mode I;16.
-func TestGreyOf16BitsIsClippedAsByPillow13(t *testing.T) {
-	img := image.NewGray16(image.Rect(0, 0, 8, 1))
-	for x, v := range []uint16{0, 1, 100, 255, 256, 300, 1000, 65535} {
-		img.SetGray16(x, 0, color.Gray16{Y: v})
-	}
-	got, err := decode(datatest.PNG(img), maxPixels)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for x, want := range []uint8{0, 1, 100, 255, 255, 255, 255, 255} {
-		if [3]uint8(got.Pixels[3*x:]) != [3]uint8{want, want, want} {
-			t.Errorf("pixel %d is %v, want %d", x, got.Pixels[3*x:3*x+3], want)
-		}
-	}
-	if !got.Clipped {
-		t.Error("the image is not marked as clipped")
-	}
-	for x := range 8 {
-		img.SetGray16(x, 0, color.Gray16{Y: 255})
-	}
-	if got, err = decode(datatest.PNG(img), maxPixels); err != nil || got.Clipped {
-		t.Errorf("255 is marked as clipped: %v, %v", got, err)
-	}
-}
-
-// greyRamp is a 16-bit image from 2,000 to 60,000, of which an 8-bit decoder sees only white.
-func greyRamp() []byte {
-	img := image.NewGray16(image.Rect(0, 0, 30, 2))
-	for x := range 30 {
-		img.SetGray16(x, 0, color.Gray16{Y: uint16(2000 * (x + 1))})
-		img.SetGray16(x, 1, color.Gray16{Y: uint16(2000 * (x + 1))})
-	}
-	return datatest.PNG(img)
-}
-
-func TestADatasetWarnsOnceOfClippedGrey(t *testing.T) {
-	files := numberedFiles(t, 5, map[int][]byte{1: greyRamp(), 3: greyRamp()})
-	var log strings.Builder
-	if _, err := files.Load(t.Context(), toTiny, gomlxtest.Logger(&log)); err != nil {
-		t.Fatal(err)
-	}
-	if want := ClippedGrey + " dataset=numbered images=2 of=5\n"; log.String() != want {
-		t.Errorf("in memory: %q, want %q", log.String(), want)
-	}
-	for name, read := range map[string]func(s *Stream) error{
-		"evaluated": func(s *Stream) error { _, err := s.Load(t.Context(), []int{0, 1}); return err },
-		"whole":     func(s *Stream) error { _, err := s.show(t.Context(), 1, view{}); return err },
-		"cropped": func(s *Stream) error {
-			v := view{Augment: Augment{CropScale: [2]float64{0.5, 1}, CropRatio: [2]float64{1, 1}, Size: [2]int{3, 2}}}
-			_, err := s.show(t.Context(), 1, v)
-			return err
-		},
+func TestDecode_GreyOf16BitsIsClippedAsByPillow13(t *testing.T) {
+	for _, c := range []struct {
+		in      []uint16
+		want    []uint8
+		clipped bool
+	}{
+		{[]uint16{0, 1, 100, 255, 256, 300, 1000, 65535}, []uint8{0, 1, 100, 255, 255, 255, 255, 255}, true},
+		{[]uint16{0, 255}, []uint8{0, 255}, false},
 	} {
-		log.Reset()
-		stream, err := files.Stream(toTiny, Streaming{Logger: gomlxtest.Logger(&log)})
-		if err != nil {
-			t.Fatal(err)
+		img := image.NewGray16(image.Rect(0, 0, len(c.in), 1))
+		for x, v := range c.in {
+			img.SetGray16(x, 0, color.Gray16{Y: v})
 		}
-		if err := errors.Join(read(stream), read(First(stream, 4).(*Stream))); err != nil {
-			t.Errorf("%s: %v", name, err)
+		got := gomlxtest.Must(decode(datatest.PNG(img), 0))(t)
+		for x, want := range c.want {
+			if [3]uint8(got.Pixels[3*x:]) != [3]uint8{want, want, want} || got.Clipped != c.clipped {
+				t.Errorf("pixel %d is %v, want %d, clipped %v", x, got.Pixels[3*x:3*x+3], want, got.Clipped)
+			}
 		}
-		if want := ClippedGrey + " dataset=numbered image=0001.png\n"; log.String() != want {
-			t.Errorf("%s: %q, want %q", name, log.String(), want)
+	}
+}
+
+func TestFiles_WarnOnceOfClippedGrey(t *testing.T) {
+	white := image.NewGray16(image.Rect(0, 0, 30, 2))
+	for i := range 60 {
+		white.SetGray16(i%30, i/30, color.Gray16{Y: uint16(2000 + 900*i)})
+	}
+	files := numberedFiles(t, 5, map[int][]byte{1: datatest.PNG(white), 3: datatest.PNG(white)})
+	crop := Augment{CropScale: [2]float64{0.5, 1}, CropRatio: [2]float64{1, 1}, Size: [2]int{3, 2}}
+	for name, read := range map[string]func(s Source) error{
+		"loaded":    func(s Source) error { _, err := Load(t.Context(), s, []int{0, 1}); return err },
+		"whole":     func(s Source) error { _, err := show(t.Context(), s, 1, view{}); return err },
+		"cropped":   func(s Source) error { _, err := show(t.Context(), s, 1, view{Augment: crop}); return err },
+		"in memory": func(Source) error { return nil },
+	} {
+		var log strings.Builder
+		want := ClippedGrey + " dataset=numbered image=0001.png\n"
+		s := gomlxtest.Must(files.Stream(toTiny, Streaming{Logger: gomlxtest.Logger(&log)}))(t)
+		err := errors.Join(read(s), read(First(s, 4)))
+		if name == "in memory" {
+			want = ClippedGrey + " dataset=numbered images=2 of=5\n"
+			_, err = files.Load(t.Context(), toTiny, gomlxtest.Logger(&log))
+		}
+		if err != nil || log.String() != want {
+			t.Errorf("%s: %v, %q, want %q", name, err, log.String(), want)
 		}
 	}
 }

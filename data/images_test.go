@@ -195,7 +195,7 @@ func TestResizingMatchesNaiveResamplingOfTheCroppedImage(t *testing.T) {
 func TestNormalizationIsThatOfTheSettings(t *testing.T) {
 	set, rows := noise(3, 4, 7, 3), []int{2, 0}
 	for name, p := range map[string]preprocess.Settings{
-		"usual":        {Mean: CIFAR100Mean, Std: CIFAR100Std},
+		"usual":        {Mean: [3]float64{0.51, 0.49, 0.44}, Std: [3]float64{0.27, 0.26, 0.28}},
 		"rescale 1":    {Rescale: 1, Mean: [3]float64{120, 110, 100}, Std: [3]float64{50, 60, 70}},
 		"rescale only": {Rescale: 1.0 / 127.5, Mean: [3]float64{1, 1, 1}},
 		"none":         {},
@@ -214,7 +214,7 @@ func TestNormalizationIsThatOfTheSettings(t *testing.T) {
 
 func TestCutoutZeroesOneClippedSquareAfterNormalizationAndNothingElse(t *testing.T) {
 	set, rows := noise(31, 17, 13, 3), shuffled(31)
-	plain := Augment{Mean: CIFAR100Mean, Std: CIFAR100Std}
+	plain := Augment{Mean: [3]float64{0.51, 0.49, 0.44}, Std: [3]float64{0.27, 0.26, 0.28}}
 	a := plain
 	a.Cutout = 6
 	plan := a.Plan(set, 3, 1, 0, rows)

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"iter"
 	"runtime"
 	"slices"
@@ -15,16 +14,6 @@ import (
 
 // prefetched is the number of batches that are read in advance.
 const prefetched = 2
-
-// Loader prefetches the batches of a source. Batches are independent of the number of workers, in order and with the
-// same pixels, and at most three are read ahead. It is not safe for concurrent use.
-type Loader struct {
-	source  Source
-	part    int         // images
-	ready   chan *Batch // in order; receivers wait for each
-	cancel  context.CancelFunc
-	running sync.WaitGroup
-}
 
 // Batch holds the images of some indices (see [Order]) after augmentation on the host, for the plan of the same
 // indices.
@@ -37,24 +26,42 @@ type Batch struct {
 	pending sync.WaitGroup
 }
 
-// NewLoader starts to read batches, each an epoch and its indices. host is the host's part from Augment.Divide, applied
-// as a function of (seed, epoch, index). A damaged image that the source skips is replaced by another image of the same
-// micro-batch, part images of a batch. Close stops the reading.
-func NewLoader(s Source, host Augment, seed int64, part int, batches iter.Seq2[int, []int]) *Loader {
+// Read yields the images of batches, each an epoch and its indices, and ends after an error. host is the host's part
+// from Augment.Divide, applied as a function of (seed, epoch, index). A damaged image that the source skips is replaced
+// by another image of the same micro-batch, part images of a batch.
+//
+// Batches are independent of the number of workers, in order and with the same pixels; at most three are read ahead.
+// The workers end with the iteration.
+func Read(s Source, host Augment, seed int64, part int, batches iter.Seq2[int, []int]) iter.Seq2[*Batch, error] {
+	return func(yield func(*Batch, error) bool) {
+		ctx, cancel := context.WithCancel(context.Background())
+		var running sync.WaitGroup
+		defer running.Wait()
+		defer cancel()
+		for b := range prefetch(ctx, &running, s, host, seed, batches) {
+			b.pending.Wait()
+			if err := b.replace(s, part); !yield(b, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// prefetch starts the workers. Receivers wait for each batch.
+func prefetch(ctx context.Context, running *sync.WaitGroup, s Source, host Augment, seed int64,
+	batches iter.Seq2[int, []int]) <-chan *Batch {
 	info := *s.Describe()
 	info.Labels, info.Grids = nil, nil
 	info.Height, info.Width = host.OutputSize(info.Height, info.Width)
 	held, _ := s.(*Memory)
 	unrounded := held != nil && held.Float != nil && host == Augment{}
-	ctx, cancel := context.WithCancel(context.Background())
-	l := &Loader{source: s, part: part, ready: make(chan *Batch, prefetched), cancel: cancel}
 	type task struct {
 		batch *Batch
 		k     int
 	}
-	tasks := make(chan task)
-	l.running.Go(func() {
-		defer close(l.ready)
+	ready, tasks := make(chan *Batch, prefetched), make(chan task)
+	running.Go(func() {
+		defer close(ready)
 		defer close(tasks)
 		for epoch, indices := range batches {
 			b := &Batch{Memory: Memory{Info: info}, Indices: slices.Clone(indices), epoch: epoch,
@@ -62,7 +69,7 @@ func NewLoader(s Source, host Augment, seed int64, part int, batches iter.Seq2[i
 			b.Labels = make([]int32, len(indices))
 			b.pending.Add(len(indices))
 			select {
-			case l.ready <- b:
+			case ready <- b:
 			case <-ctx.Done():
 				return
 			}
@@ -80,14 +87,14 @@ func NewLoader(s Source, host Augment, seed int64, part int, batches iter.Seq2[i
 		}
 	})
 	for range cmp.Or(info.Workers, runtime.GOMAXPROCS(0)) {
-		l.running.Go(func() {
+		running.Go(func() {
 			for t := range tasks {
 				t.batch.errs[t.k] = t.batch.fill(ctx, s, view{host, seed, t.batch.epoch, t.batch.Indices[t.k]}, t.k)
 				t.batch.pending.Done()
 			}
 		})
 	}
-	return l
+	return ready
 }
 
 // fill reads image k of the batch.
@@ -102,19 +109,8 @@ func (b *Batch) fill(ctx context.Context, s Source, v view, k int) error {
 	return nil
 }
 
-// Next returns the next batch, or io.EOF.
-func (l *Loader) Next() (*Batch, error) {
-	b, more := <-l.ready
-	if !more {
-		return nil, io.EOF
-	}
-	b.pending.Wait()
-	return b, l.replace(b)
-}
-
 // replace fills in for the damaged images that the source skips, and returns any other error.
-func (l *Loader) replace(b *Batch) error {
-	s := l.source
+func (b *Batch) replace(s Source, part int) error {
 	for k, err := range b.errs {
 		if err != nil {
 			err = s.Describe().LeaveOut(b.Indices[k]%s.Len(), err)
@@ -127,8 +123,8 @@ func (l *Loader) replace(b *Batch) error {
 		if err == nil {
 			continue
 		}
-		first, other := k-k%l.part, k
-		n := min(l.part, len(b.errs)-first)
+		first, other := k-k%part, k
+		n := min(part, len(b.errs)-first)
 		for b.errs[other] != nil {
 			if other = first + (other-first+1)%n; other == k {
 				return fmt.Errorf("data: %s: all %d images of a batch, or of a micro-batch, are damaged: %w", b.Name, n, err)
@@ -158,10 +154,4 @@ func (b *Batch) Part(from, to int) *Memory {
 	part, size := b.Memory, b.Height*b.Width*b.Channels
 	part.Pixels, part.Labels = b.Pixels[from*size:to*size], b.Labels[from:to]
 	return &part
-}
-
-// Close stops the reading and waits for the workers.
-func (l *Loader) Close() {
-	l.cancel()
-	l.running.Wait()
 }

@@ -60,12 +60,9 @@ func (m *Memory) Image(_ context.Context, row int) (*Image, error) {
 	return img, nil
 }
 
-// Load returns a copy of the given rows.
-func (m *Memory) Load(_ context.Context, rows []int) (*Memory, error) { return m.Rows(rows), nil }
-
-// Check returns an error if there are no images, the pixels do not match the shape, or a label has no class.
-func (m *Memory) Check(context.Context, bool) error {
-	err := m.check()
+// check returns an error if there are no images, the pixels do not match the shape, or a label has no class.
+func (m *Memory) check() error {
+	err := m.Info.check()
 	switch {
 	case err != nil:
 		return err
@@ -107,8 +104,8 @@ func picked[T any](values []T, rows []int, size int) []T {
 	return out
 }
 
-// Fingerprint covers shape, class names, labels, pixels and grids, not the name.
-func (m *Memory) Fingerprint() string {
+// fingerprint covers shape, class names, labels, pixels and grids, not the name.
+func (m *Memory) fingerprint() string {
 	h := sha256.New()
 	m.hash(h)
 	h.Write(m.Pixels)

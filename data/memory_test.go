@@ -3,9 +3,11 @@
 package data
 
 import (
+	"math"
 	"slices"
-	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // numbered is a dataset whose pixels and labels encode their row.
@@ -19,7 +21,9 @@ func numbered(n int) *Memory {
 }
 
 // rowsOf returns the rows of a part, from the pixels, which must match the labels.
-func rowsOf(t *testing.T, s *Memory) []int {
+func rowsOf(t *testing.T, source Source) []int {
+	t.Helper()
+	s := source.(*Memory)
 	var rows []int
 	for i, label := range s.Labels {
 		if !slices.Equal(s.Row(i), []uint8{uint8(label), uint8(label)}) {
@@ -30,90 +34,74 @@ func rowsOf(t *testing.T, s *Memory) []int {
 	return rows
 }
 
-func TestFractionHasTheExactCountAndLargerOnesContainSmallerOnes(t *testing.T) {
+func TestFraction_LargerOnesContainSmallerOnes(t *testing.T) {
 	s := numbered(101)
 	var smaller []int
 	for _, c := range []struct {
 		f    float64
 		want int
 	}{{0.001, 1}, {0.2, 20}, {0.4, 40}, {0.5, 51}, {0.6, 61}, {0.9, 91}, {1, 101}} {
-		part, err := Fraction(s, c.f, 42)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows := rowsOf(t, part.(*Memory))
-		if !slices.IsSorted(rows) || len(rows) != c.want || len(slices.Compact(slices.Clone(rows))) != c.want {
-			t.Errorf("fraction %g: rows %v, want %d different ones", c.f, rows, c.want)
-		}
-		for _, row := range smaller {
-			if !slices.Contains(rows, row) {
-				t.Errorf("fraction %g lacks %d of a smaller one", c.f, row)
-			}
+		rows := rowsOf(t, gomlxtest.Must(Fraction(s, c.f, 42))(t))
+		if !slices.IsSorted(rows) || len(rows) != c.want || len(slices.Compact(slices.Clone(rows))) != c.want ||
+			slices.ContainsFunc(smaller, func(row int) bool { return !slices.Contains(rows, row) }) {
+			t.Errorf("fraction %g: rows %v, want %d different ones with %v among them", c.f, rows, c.want, smaller)
 		}
 		smaller = rows
 	}
-	a, _ := Fraction(s, 0.5, 1)
-	b, _ := Fraction(s, 0.5, 2)
-	if slices.Equal(a.Describe().Labels, b.Describe().Labels) {
+	if a := gomlxtest.Must(Fraction(s, 0.5, 1))(t); slices.Equal(rowsOf(t, a), rowsOf(t, gomlxtest.Must(Fraction(s, 0.5,
+		2))(t))) {
 		t.Error("two seeds choose the same images")
 	}
-	if whole, err := Fraction(s, 1, 1); err != nil || whole != Source(s) {
-		t.Errorf("all images are a copy, %v", err)
-	}
-	if _, err := Fraction(s, 0, 1); err == nil {
-		t.Error("fraction 0 is accepted")
-	}
-}
-
-func TestSplitIsAPartition(t *testing.T) {
-	train, held, err := RandomSplit(numbered(101), 13, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := slices.Sorted(slices.Values(append(rowsOf(t, train.(*Memory)), rowsOf(t, held.(*Memory))...)))
-	if train.Len() != 88 || held.Len() != 13 || !slices.Equal(all, rowsOf(t, numbered(101))) {
-		t.Errorf("%d and %d images, together %v", train.Len(), held.Len(), all)
-	}
-	if _, _, err := RandomSplit(numbered(5), 5, 1); err == nil {
-		t.Error("holding out everything is accepted")
-	}
-}
-
-func TestFingerprintSeesPixelsLabelsOrderShapeAndClasses(t *testing.T) {
-	base := numbered(11).Fingerprint()
-	if again := numbered(11).Fingerprint(); again != base {
-		t.Error("the same set has two fingerprints")
-	}
-	changes := map[string]func(*Memory){
-		"a pixel": func(s *Memory) { s.Pixels[5]++ },
-		"a label": func(s *Memory) { s.Labels[5]++ },
-		"shape":   func(s *Memory) { s.Height, s.Width = 2, 1 },
-		"a class": func(s *Memory) { s.Classes[3] = "x" },
-		"order":   func(s *Memory) { *s = *s.Rows([]int{1, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10}) },
-	}
-	for name, change := range changes {
-		s := numbered(11)
-		change(s)
-		if s.Fingerprint() == base {
-			t.Errorf("a change of %s is not seen", name)
+	for _, f := range []float64{0, 1.01, math.NaN()} {
+		if _, err := Fraction(s, f, 1); err == nil {
+			t.Errorf("fraction %g is accepted", f)
 		}
 	}
 }
 
-func TestValidateOfADatasetNamesTheMismatch(t *testing.T) {
-	if err := numbered(11).Check(t.Context(), true); err != nil {
-		t.Error(err)
+func TestRandomSplit_IsAPartition(t *testing.T) {
+	s := numbered(101)
+	train, held, err := RandomSplit(s, 13, 5)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for want, change := range map[string]func(*Memory){
-		"image 3 has label 11":                          func(s *Memory) { s.Labels[3] = 11 },
-		"22 bytes of pixels, want 33 for [11, 1, 3, 1]": func(s *Memory) { s.Width = 3 },
-		"channels":  func(s *Memory) { s.Channels = 2 },
-		"no images": func(s *Memory) { s.Labels, s.Pixels = nil, nil },
+	all := slices.Sorted(slices.Values(append(rowsOf(t, train), rowsOf(t, held)...)))
+	if train.Len() != 88 || held.Len() != 13 || !slices.Equal(all, span(0, 101)) {
+		t.Errorf("%d and %d images, together %v", train.Len(), held.Len(), all)
+	}
+	if train, held, err := RandomSplit(s, 0, 5); train != Source(s) || held != nil || err != nil {
+		t.Errorf("no images are held out: %v, %v, %v", train, held, err)
+	}
+	for _, n := range []int{-1, 101} {
+		if _, _, err := RandomSplit(s, n, 1); err == nil {
+			t.Errorf("%d of 101 images are held out", n)
+		}
+	}
+}
+
+// Each change is seen by the fingerprint; those that do not fit the shape are refused.
+func TestMemory_FingerprintAndCheck(t *testing.T) {
+	whole := numbered(11)
+	if err := Check(t.Context(), whole, true); err != nil || Fingerprint(numbered(11)) != Fingerprint(whole) {
+		t.Errorf("the same set has two fingerprints, or is refused: %v", err)
+	}
+	for name, c := range map[string]struct {
+		change func(*Memory)
+		valid  bool
+	}{
+		"a pixel": {func(s *Memory) { s.Pixels[5]++ }, true}, "a label": {func(s *Memory) { s.Labels[5]++ }, true},
+		"a class":  {func(s *Memory) { s.Classes[3] = "x" }, true},
+		"shape":    {func(s *Memory) { s.Height, s.Width = 2, 1 }, true},
+		"order":    {func(s *Memory) { *s = *s.Rows([]int{1, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10}) }, true},
+		"no class": {func(s *Memory) { s.Labels[3] = 11 }, false}, "width": {func(s *Memory) { s.Width = 3 }, false},
+		"below 0": {func(s *Memory) { s.Labels[3] = -1 }, false}, "channels": {func(s *Memory) { s.Channels = 2 }, false},
+		"no images": {func(s *Memory) { s.Labels, s.Pixels = nil, nil }, false},
+		"numbers":   {func(s *Memory) { s.Float, s.Classes = make([]float32, 21), nil }, false},
 	} {
 		s := numbered(11)
-		change(s)
-		if err := s.Check(t.Context(), true); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want it to say %q", err, want)
+		c.change(s)
+		if err := Check(t.Context(), s, false); Fingerprint(s) == Fingerprint(whole) || (err == nil) != c.valid {
+			t.Errorf("%s: %v, or not seen", name, err)
 		}
 	}
 }

@@ -3,7 +3,6 @@
 package data
 
 import (
-	"bytes"
 	"compress/zlib"
 	"encoding/base64"
 	"encoding/json"
@@ -15,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 const goldenDir = "testdata/pillow"
@@ -29,30 +29,17 @@ type goldenCase struct {
 
 func goldenCases(t testing.TB, dir string) (cases []goldenCase) {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(dir, "cases.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(raw, &cases); err != nil {
-		t.Fatal(err)
-	}
-	if len(cases) == 0 {
-		t.Fatalf("%s has no cases", dir)
+	raw := gomlxtest.Must(os.ReadFile(filepath.Join(dir, "cases.json")))(t)
+	if err := json.Unmarshal(raw, &cases); err != nil || len(cases) == 0 {
+		t.Fatalf("%d cases, %v", len(cases), err)
 	}
 	return cases
 }
 
 func (c goldenCase) want(t testing.TB) *Image {
 	t.Helper()
-	packed, err := base64.StdEncoding.DecodeString(c.Pixels)
-	if err != nil {
-		t.Fatal(err)
-	}
-	unzipped, err := zlib.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pixels, err := io.ReadAll(unzipped)
+	packed := base64.NewDecoder(base64.StdEncoding, strings.NewReader(c.Pixels))
+	pixels, err := io.ReadAll(gomlxtest.Must(zlib.NewReader(packed))(t))
 	if err != nil || len(pixels) != 3*c.Height*c.Width {
 		t.Fatalf("%s: %d bytes of pixels, %v", c.File, len(pixels), err)
 	}
@@ -79,23 +66,15 @@ func TestImagesAreThoseOfPillow(t *testing.T) {
 	for _, dir := range dirs {
 		total := map[string]*[256]int{}
 		for i, c := range goldenCases(t, dir) {
-			s, err := preprocess.Parse(c.Config)
-			if err != nil {
-				t.Fatalf("%s, case %d: %v", dir, i, err)
-			}
-			file, err := os.ReadFile(filepath.Join(dir, c.File))
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := gomlxtest.Must(preprocess.Parse(c.Config))(t)
+			file := gomlxtest.Must(os.ReadFile(filepath.Join(dir, c.File)))(t)
 			where := fmt.Sprintf("%s, case %d, %s, %s", dir, i, c.File, c.Config)
 			got, err := decode(file, maxPixels)
 			if err == nil {
 				got, err = got.Preprocess(s)
 			}
 			if !libjpeg && c.File == "restart_progressive.jpg" { // the only one that the standard library does not decode
-				if err == nil || !strings.Contains(err.Error(), "-tags libjpeg") {
-					t.Errorf("%s: %v", where, err)
-				}
+				oneLine(t, where, err, "-tags libjpeg")
 				continue
 			}
 			want := c.want(t)

@@ -77,16 +77,17 @@ func TestCutoutDoesNotDependOnTheCrop(t *testing.T) {
 	}
 }
 
-func TestOrderIsAPermutationThatChangesWithEpochAndSeed(t *testing.T) {
+// Of 7 images repeated three times, an epoch shows two three times and one once.
+func TestOrder_IsAPermutationThatChangesWithEpochAndSeed(t *testing.T) {
 	order := Order(3, 1, 101, 1)
-	for i, v := range slices.Sorted(slices.Values(order)) {
-		if i != v {
-			t.Fatalf("%d stands for %d in the order", v, i)
-		}
+	if !slices.Equal(slices.Sorted(slices.Values(order)), span(0, 101)) || !slices.Equal(Order(3, 1, 101, 1), order) ||
+		slices.Equal(Order(3, 2, 101, 1), order) || slices.Equal(Order(4, 1, 101, 1), order) {
+		t.Error("the order is not a permutation, or not a function of seed and epoch")
 	}
-	if !slices.Equal(Order(3, 1, 101, 1), order) || slices.Equal(Order(3, 2, 101, 1), order) ||
-		slices.Equal(Order(4, 1, 101, 1), order) {
-		t.Error("the order is not a function of seed and epoch")
+	once := Order(4, 2, 7, 1)
+	want := []int{once[0], once[0] + 7, once[0] + 14, once[1], once[1] + 7, once[1] + 14, once[2]}
+	if got := Order(4, 2, 7, 3); !slices.Equal(got, want) {
+		t.Errorf("the order is %v, want %v", got, want)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/wepe-go/wepe/data/internal/parquet"
 	"github.com/wepe-go/wepe/internal/regular"
 )
 
@@ -28,14 +29,88 @@ const (
 	sparseClasses = 100      // labels without images that are accepted in any dataset without names
 )
 
-// Shards finds the shards of a dataset, files with the given extension (".tar"), in the directory or in its folders
-// data, train, val, test and so on, see [Folder]. The split of a shard is that of its folder, otherwise that of a
-// word in its name, as in train-0017.tar; without shards for training all files are for training. Files are sorted by
-// path. Two names for one split, as val and validation, are an error that wraps [ErrSplits].
-func Shards(dir, extension string) (parts Parts[[]string], err error) {
+// shardKinds are the kinds of shards, see [Find]. index returns the images of files in their order, their labels, and
+// the names of classes if the files have them.
+var shardKinds = []struct {
+	extension, name string
+	index           func(paths []string) (in container, labels []int32, classes []string, err error)
+}{
+	{".parquet", "Parquet files", func(paths []string) (container, []int32, []string, error) {
+		s, err := parquet.Index(paths)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return s, s.Labels, s.Classes, nil
+	}},
+	{".tar", "tar shards", indexTar},
+}
+
+// ErrKinds is wrapped by the error of a directory with two kinds of datasets.
+var ErrKinds = errors.New("two kinds of datasets")
+
+// Find finds the images of a directory, and returns their splits and a description of the format. It contains class
+// folders, see [Folder], or shards:
+//
+//   - tar files in WebDataset format: adjacent members with the same name up to the first dot of its last part form a
+//     sample; 0017.jpg is an image (any extension that Folder reads) and 0017.cls its label, a number from 0 on as text;
+//     others, like 0017.json, are not read;
+//   - .parquet files in the layout of the Hugging Face hub: a column image with a field bytes, an image file, and a
+//     column label of integers from 0.
+//
+// Shards are in the directory or in its folders data, train, val, test and so on. The split of a shard is that of its
+// folder, otherwise that of a word in its name, as in train-0017.tar; without shards for training all files are for
+// training. Images keep the order of the sorted shards. The names of classes are those of the hub's metadata, the lines
+// of classnames.txt in the directory, or 0 to the largest label. Two names for one split, as val and validation, are an
+// error that wraps [ErrSplits].
+func Find(dir string) (parts Parts[*Files], format string, err error) {
+	kind, paths := -1, [3][]string{}
+	for i, k := range shardKinds {
+		found, err := findShards(dir, k.extension)
+		switch {
+		case err != nil:
+			return parts, "", err
+		case len(found[0]) == 0:
+		case kind >= 0:
+			return parts, "", fmt.Errorf("data: %w, %s and %s: move one of them to another directory", ErrKinds,
+				shardKinds[kind].name, k.name)
+		default:
+			kind, paths = i, found
+		}
+	}
+	if parts, err = Folder(dir); kind < 0 {
+		return parts, "a folder per class", err
+	}
+	k := shardKinds[kind]
+	if err == nil || errors.Is(err, ErrSplits) {
+		return Parts[*Files]{}, "", fmt.Errorf("data: %w, %s (%s) and folders of images: move one of them to another "+
+			"directory", ErrKinds, k.name, filepath.Base(paths[0][0]))
+	}
+	parts, n := Parts[*Files]{}, 0
+	var classes []string
+	for i, to := range parts.each() {
+		if paths[i] == nil {
+			continue
+		}
+		in, labels, names, err := k.index(paths[i])
+		if err == nil {
+			if classes == nil {
+				classes = names
+			}
+			*to, err = newShards(dir, paths[i], in, labels, classes)
+		}
+		if err != nil {
+			return Parts[*Files]{}, "", fmt.Errorf("data: %s: %w", dir, err)
+		}
+		classes, n = (*to).Classes, n+len(paths[i])
+	}
+	return parts, fmt.Sprintf("%d %s", n, k.name), nil
+}
+
+// findShards finds the files of each split with the given extension.
+func findShards(dir, extension string) (paths [3][]string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return parts, fmt.Errorf("data: %w", err)
+		return paths, fmt.Errorf("data: %w", err)
 	}
 	folders := []string{"."}
 	for _, entry := range entries {
@@ -43,7 +118,6 @@ func Shards(dir, extension string) (parts Parts[[]string], err error) {
 			folders = append(folders, name)
 		}
 	}
-	var paths [3][]string
 	var names [3]string // of the splits, as the shards have them
 	var others []string
 	for _, folder := range folders {
@@ -59,7 +133,7 @@ func Shards(dir, extension string) (parts Parts[[]string], err error) {
 				continue
 			}
 			if names[split] != "" && names[split] != name {
-				return parts, fmt.Errorf("data: %s: %w: shards named %s and shards named %s are both for %s: rename the ones, "+
+				return paths, fmt.Errorf("data: %s: %w: shards named %s and shards named %s are both for %s: rename the ones, "+
 					"or move them out of the directory", dir, ErrSplits, names[split], name, splitNames[split][0])
 			}
 			names[split], paths[split] = name, append(paths[split], path)
@@ -69,16 +143,16 @@ func Shards(dir, extension string) (parts Parts[[]string], err error) {
 	case len(paths[0]) == 0 && held == 0:
 		paths[0] = others
 	case len(paths[0]) == 0:
-		return parts, fmt.Errorf("data: %s: %w: %d shards are for validation or testing, but none is named train: rename "+
+		return paths, fmt.Errorf("data: %s: %w: %d shards are for validation or testing, but none is named train: rename "+
 			"those for training", dir, ErrSplits, held)
 	case len(others) > 0:
-		return parts, fmt.Errorf("data: %s: %w: beside the shards named %s, %s is in no split: rename it, or move it out of "+
+		return paths, fmt.Errorf("data: %s: %w: beside the shards named %s, %s is in no split: rename it, or move it out of "+
 			"the directory", dir, ErrSplits, names[0], filepath.Base(others[0]))
 	}
 	for _, p := range paths {
 		slices.Sort(p)
 	}
-	return Parts[[]string]{paths[0], paths[1], paths[2]}, nil
+	return paths, nil
 }
 
 // splitWord returns the name of a shard's split, in lower case, and its index in Parts, or -1.
@@ -97,18 +171,17 @@ func splitWord(folder, file string) (name string, split int) {
 	return "", -1
 }
 
-// NewShards returns the images of a container of shards, in the order of its parts. The dataset is named after dir. If
-// classes is nil, class names are read from classNamesFile in the directory, or are 0 to the largest label.
-func NewShards(dir string, paths []string, in Container, labels []int32, classes []string) (*Files, error) {
+// newShards returns the images of a container of shards, named after dir. If classes is nil, class names are read from
+// classNamesFile in the directory, or are 0 to the largest label.
+func newShards(dir string, paths []string, in container, labels []int32, classes []string) (*Files, error) {
 	if len(labels) == 0 {
-		return nil, fmt.Errorf("data: %s: the %d shards contain no images (%s)", dir, len(paths),
-			strings.Join(imageExtensions, ", "))
+		return nil, fmt.Errorf("the %d shards contain no images (%s)", len(paths), strings.Join(imageExtensions, ", "))
 	}
 	h := sha256.New()
 	for _, shard := range paths {
 		info, err := os.Stat(shard)
 		if err != nil {
-			return nil, fmt.Errorf("data: %w", err)
+			return nil, err
 		}
 		fmt.Fprintf(h, "%q %d\n", filepath.Base(shard), info.Size())
 	}
@@ -121,12 +194,12 @@ func NewShards(dir string, paths []string, in Container, labels []int32, classes
 			classes, err = numberedClasses(labels)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("data: %s: %w", dir, err)
+			return nil, err
 		}
 	}
 	for part, label := range labels {
 		if label < 0 || int(label) >= len(classes) {
-			return nil, fmt.Errorf("data: %s: label %d, want 0 to %d", in.Where(part), label, len(classes)-1)
+			return nil, fmt.Errorf("%s: label %d, want 0 to %d", in.Where(part), label, len(classes)-1)
 		}
 	}
 	return &Files{Name: filepath.Base(dir), Dir: dir, Labels: labels, Classes: classes, In: in,

@@ -18,14 +18,11 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// Source is a labelled dataset of images. [Memory] holds the pixels, [Stream] reads each batch from files or shards. A
-// type of another package that embeds [Info] needs only Image:
+// Source is a labelled dataset of images. [Memory] holds the pixels, [Files.Stream] reads each batch from files or
+// shards. A type of another package that embeds [Info] needs only Image:
 //
 //	type mine struct{ data.Info }
 //	func (m *mine) Image(ctx context.Context, row int) (*data.Image, error)
-//
-// A source may also have these methods, which the functions of the same names call: Load, Check and Fingerprint, with
-// the signatures that Memory has.
 type Source interface {
 	// Describe returns the name, the classes, the labels and the image size.
 	Describe() *Info
@@ -38,13 +35,13 @@ type Source interface {
 
 var (
 	_ Source = (*Memory)(nil)
-	_ Source = (*Stream)(nil)
+	_ Source = (*stream)(nil)
 )
 
 // show returns one row after a view. Its errors have type *ImageError unless the context is done.
 func show(ctx context.Context, s Source, row int, v view) (*Image, error) {
-	if stream, ok := s.(*Stream); ok { // decodes no more than the crop
-		return stream.show(ctx, row, v)
+	if s, ok := s.(*stream); ok { // decodes no more than the crop
+		return s.show(ctx, row, v)
 	}
 	img, err := s.Image(ctx, row)
 	if info := s.Describe(); err == nil && !v.crops() && [2]int{img.Height, img.Width} != [2]int{info.Height, info.Width} {
@@ -61,10 +58,11 @@ func show(ctx context.Context, s Source, row int, v view) (*Image, error) {
 
 // Load returns the given rows in memory, as evaluation sees them.
 func Load(ctx context.Context, s Source, rows []int) (*Memory, error) {
-	if own, ok := s.(interface {
-		Load(context.Context, []int) (*Memory, error)
-	}); ok {
-		return own.Load(ctx, rows)
+	switch s := s.(type) {
+	case *Memory:
+		return s.Rows(rows), nil
+	case *stream:
+		return s.load(ctx, rows)
 	}
 	info := *s.Describe()
 	m := &Memory{Info: info, Pixels: make([]uint8, len(rows)*info.Height*info.Width*info.Channels)}
@@ -81,10 +79,11 @@ func Load(ctx context.Context, s Source, rows []int) (*Memory, error) {
 // Check reports labels without a class and images that cannot be read: by their headers, or if full is set by decoding
 // them.
 func Check(ctx context.Context, s Source, full bool) error {
-	if own, ok := s.(interface {
-		Check(context.Context, bool) error
-	}); ok {
-		return own.Check(ctx, full)
+	switch s := s.(type) {
+	case *Memory:
+		return s.check()
+	case *stream:
+		return s.check(ctx, full)
 	}
 	if err := s.Describe().check(); err != nil || !full {
 		return err
@@ -95,11 +94,15 @@ func Check(ctx context.Context, s Source, full bool) error {
 	})
 }
 
-// Fingerprint returns the SHA-256, in hexadecimal, of what training depends on. A resumed run compares it. Of a source
-// without a method of this name it covers shape, classes, labels, and the pixels of at most 64 images.
+// Fingerprint returns the SHA-256, in hexadecimal, of what training depends on. A resumed run compares it. Of
+// images in memory it covers the pixels, of a stream the preprocessing and the names of files or shards, of another
+// module's source the pixels of at most 64 images.
 func Fingerprint(s Source) string {
-	if own, ok := s.(interface{ Fingerprint() string }); ok {
-		return own.Fingerprint()
+	switch s := s.(type) {
+	case *Memory:
+		return s.fingerprint()
+	case *stream:
+		return s.fingerprint()
 	}
 	h := sha256.New()
 	s.Describe().hash(h)
@@ -123,7 +126,7 @@ type Info struct {
 	Grids [][2]int
 	// Preprocess is how the original images became these; zero if unchanged. See [Info.Preprocessing].
 	Preprocess preprocess.Settings
-	// Workers is the number of images that a Loader reads concurrently; 0 for one per core.
+	// Workers is the number of images that Read reads concurrently; 0 for one per core.
 	Workers int
 
 	damaged map[int]bool // rows that are left out
@@ -203,12 +206,12 @@ type view struct {
 	Epoch, Index int
 }
 
-// Rows returns the given rows of a source, in the order given: of a *Memory a *Memory, of a *Stream a *Stream.
+// Rows returns the given rows of a source, in the order given: of a *Memory a *Memory.
 func Rows(s Source, rows []int) Source {
 	switch s := s.(type) {
 	case *Memory:
 		return s.Rows(rows)
-	case *Stream:
+	case *stream:
 		return s.subset(rows)
 	}
 	out := &selection{Info: *s.Describe(), of: s, rows: rows}

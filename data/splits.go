@@ -14,6 +14,8 @@ import (
 // Parts are the splits of a dataset; a split that it does not have is nil.
 type Parts[T any] struct{ Train, Validation, Test T }
 
+func (p *Parts[T]) each() [3]*T { return [3]*T{&p.Train, &p.Validation, &p.Test} }
+
 // ErrSplits is wrapped by errors of directories that may be read in two ways, as splits or as classes.
 var ErrSplits = errors.New("folders of splits")
 

@@ -18,18 +18,15 @@ import (
 	"github.com/wepe-go/wepe/internal/random"
 )
 
-// Streaming are the options of a Stream.
+// Streaming are the options of Files.Stream.
 type Streaming struct {
-	Workers int          // images that a Loader reads concurrently; 0 for one per core
+	Workers int          // images that Read reads concurrently; 0 for one per core
 	Skip    bool         // skip damaged images, up to 1 %; otherwise the first is an error
 	Logger  *slog.Logger // gets a warning for each skipped image, and [ClippedGrey]; may be nil
 }
 
-// Stream is a Source that reads each image when a batch needs it. Its index takes less than 100 bytes per image.
-//
-// A random crop is taken from the original image and resized by Augment.Resample (see [Augment.Apply]); other images
-// equal those of [Files.Load].
-type Stream struct {
+// stream is a Source that reads each image when a batch needs it. Its index takes less than 100 bytes per image.
+type stream struct {
 	Info
 	files    *Files
 	settings preprocess.Settings
@@ -38,8 +35,9 @@ type Stream struct {
 	warned   *sync.Once // of ClippedGrey
 }
 
-// Stream returns the files as a Source that stores none of their pixels.
-func (f *Files) Stream(p preprocess.Settings, how Streaming) (*Stream, error) {
+// Stream returns the files as a Source that reads each image when a batch needs it. A random crop is taken from the
+// original image and resized by Augment.Resample (see [Augment.Apply]); other images equal those of [Files.Load].
+func (f *Files) Stream(p preprocess.Settings, how Streaming) (Source, error) {
 	info, err := newInfo(f.Name, f.Len(), f.Classes, p)
 	if err != nil {
 		return nil, err
@@ -48,14 +46,14 @@ func (f *Files) Stream(p preprocess.Settings, how Streaming) (*Stream, error) {
 		return nil, fmt.Errorf("data: %s: images in patches and unrounded pixels cannot be streamed: load them", f.Name)
 	}
 	info.Labels, info.Workers, info.skip, info.logger = f.Labels, how.Workers, how.Skip, how.Logger
-	return &Stream{Info: info, files: f, settings: p, memory: semaphore.NewWeighted(maxPixels),
+	return &stream{Info: info, files: f, settings: p, memory: semaphore.NewWeighted(maxPixels),
 		warned: &sync.Once{}}, nil
 }
 
 // subset returns the given rows, in the order given.
-func (s *Stream) subset(rows []int) *Stream {
+func (s *stream) subset(rows []int) *stream {
 	out := *s
-	out.files, out.damaged = s.files.subset(rows), nil
+	out.files, out.damaged = s.files.Rows(rows), nil
 	out.Labels = out.files.Labels
 	for k, row := range rows {
 		if s.damaged[row] {
@@ -65,20 +63,19 @@ func (s *Stream) subset(rows []int) *Stream {
 	return &out
 }
 
-// Load returns the given rows in memory, as evaluation sees them.
-func (s *Stream) Load(ctx context.Context, rows []int) (*Memory, error) {
-	return s.files.subset(rows).load(ctx, s.settings, func(i int) { s.warnClipped(rows[i]) })
+func (s *stream) load(ctx context.Context, rows []int) (*Memory, error) {
+	return s.files.Rows(rows).load(ctx, s.settings, func(i int) { s.warnClipped(rows[i]) })
 }
 
 // warnClipped warns of the first image with Clipped set.
-func (s *Stream) warnClipped(row int) {
+func (s *stream) warnClipped(row int) {
 	if s.logger != nil {
 		s.warned.Do(func() { s.logger.Warn(ClippedGrey, "dataset", s.Name, "image", s.files.Where(row)) })
 	}
 }
 
-// Fingerprint covers the preprocessing and the names of files, or the container, not the pixels.
-func (s *Stream) Fingerprint() string {
+// fingerprint covers the preprocessing and the names of files, or the container, not the pixels.
+func (s *stream) fingerprint() string {
 	h := sha256.New()
 	s.hash(h)
 	fmt.Fprintf(h, "streamed %+v\n", s.settings)
@@ -90,7 +87,7 @@ func (s *Stream) Fingerprint() string {
 type ImageError struct {
 	Where   string
 	Err     error
-	Damaged bool // read but not decodable, so that a Stream may skip it; otherwise not readable
+	Damaged bool // read but not decodable, so that a stream may skip it; otherwise not readable
 }
 
 // Error implements error.
@@ -105,10 +102,10 @@ func (e *ImageError) Error() string {
 func (e *ImageError) Unwrap() error { return e.Err }
 
 // Image implements Source.
-func (s *Stream) Image(ctx context.Context, row int) (*Image, error) { return s.show(ctx, row, view{}) }
+func (s *stream) Image(ctx context.Context, row int) (*Image, error) { return s.show(ctx, row, view{}) }
 
 // show returns one row after a view.
-func (s *Stream) show(ctx context.Context, row int, v view) (*Image, error) {
+func (s *stream) show(ctx context.Context, row int, v view) (*Image, error) {
 	return s.files.image(ctx, row, s.memory, func(kind format, raw []byte, height, width int) (*Image, error) {
 		return s.decode(raw, kind, height, width, v, row)
 	})
@@ -116,7 +113,7 @@ func (s *Stream) show(ctx context.Context, row int, v view) (*Image, error) {
 
 // decode decodes an identified file of a row for a view. A crop is taken as in Augment.Apply, decoding only the visible
 // part.
-func (s *Stream) decode(raw []byte, kind format, height, width int, v view, row int) (*Image,
+func (s *stream) decode(raw []byte, kind format, height, width int, v view, row int) (*Image,
 	error) {
 	if v.crops() {
 		var w window
@@ -149,9 +146,8 @@ func (s *Stream) decode(raw []byte, kind format, height, width int, v view, row 
 	return img, err
 }
 
-// Check reports images that cannot be read, see the function [Check]. Damaged images are left out if the stream skips
-// them. Headers are read once per stream.
-func (s *Stream) Check(ctx context.Context, full bool) error {
+// check leaves damaged images out if the stream skips them. Headers are read once per stream.
+func (s *stream) check(ctx context.Context, full bool) error {
 	if s.checked && !full {
 		return nil
 	}
@@ -186,7 +182,7 @@ func (s *Stream) Check(ctx context.Context, full bool) error {
 }
 
 // checkHeader reads the header of a file: 4 KiB, or more if it has long metadata.
-func (s *Stream) checkHeader(row int) error {
+func (s *stream) checkHeader(row int) error {
 	for _, most := range []int{4 << 10, 64 << 10, maxFileBytes} {
 		raw, err := s.files.head(row, most)
 		if err != nil {

@@ -4,10 +4,10 @@ package data
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 var toStrips = preprocess.Settings{Fit: preprocess.FitPatches, Size: [2]int{20, 16}, Patch: 4} // 5×4 patches
@@ -26,10 +26,7 @@ func gradual(height, width int) *Image {
 func TestAnImageOfWholePatchesIsCutAndReassembled(t *testing.T) {
 	for _, grid := range [][2]int{{5, 4}, {4, 5}, {2, 7}, {3, 6}, {8, 2}} {
 		img := gradual(4*grid[0], 4*grid[1])
-		strip, err := img.Preprocess(toStrips)
-		if err != nil {
-			t.Fatal(err)
-		}
+		strip := gomlxtest.Must(img.Preprocess(toStrips))(t)
 		if strip.Grid != grid || strip.Height != 80 || strip.Width != 4 || len(strip.Pixels) != 3*80*4 {
 			t.Fatalf("%v: grid %v, %d×%d", grid, strip.Grid, strip.Height, strip.Width)
 		}
@@ -60,10 +57,7 @@ func TestAnImageOfWholePatchesIsCutAndReassembled(t *testing.T) {
 
 func TestAnImageIsResizedToTheGridOfItsAspectRatio(t *testing.T) {
 	img := gradual(31, 93)
-	strip, err := img.Preprocess(toStrips)
-	if err != nil {
-		t.Fatal(err)
-	}
+	strip := gomlxtest.Must(img.Preprocess(toStrips))(t)
 	want := img.Resize(8, 24, preprocess.Bilinear) // 1:3 in 20 patches: 2×6, and a row and a column more are 21
 	set := &Memory{
 		Info:   Info{Labels: []int32{0}, Height: 80, Width: 4, Channels: 3, Grids: [][2]int{strip.Grid}},
@@ -80,7 +74,7 @@ func TestGridsStayWithTheirImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, set := range []*Memory{train, test} {
-		if err := set.Check(t.Context(), true); err != nil {
+		if err := set.check(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -95,13 +89,11 @@ func TestGridsStayWithTheirImages(t *testing.T) {
 	}
 	other := train.Rows(rows)
 	other.Grids[1] = [2]int{4, 4}
-	if other.Fingerprint() == some.Fingerprint() {
+	if Fingerprint(other) == Fingerprint(some) {
 		t.Error("the fingerprint does not depend on grids")
 	}
 	other.Grids[1] = [2]int{1, 2}
-	if err := other.Check(t.Context(), true); err == nil || !strings.Contains(err.Error(), "image 1 has a grid of 1×2") {
-		t.Errorf("a grid that no image has: %v", err)
-	}
+	oneLine(t, "a grid that no image has", other.check(), "image 1")
 }
 
 func TestShapesOfAspectsAreNotStretched(t *testing.T) {

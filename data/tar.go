@@ -17,9 +17,9 @@ import (
 	"github.com/wepe-go/wepe/internal/regular"
 )
 
-// shards are images in tar files. An image is identified by the position of its header: archive/tar reads from there,
+// tarShards are images in tar files. An image is identified by the position of its header: archive/tar reads from there,
 // so that names and sizes need not be stored.
-type shards struct {
+type tarShards struct {
 	files  []*os.File // open while they are in use
 	images []member
 	dotted string // an image that is none by WebDataset's rule: its extension begins at the first dot
@@ -30,31 +30,24 @@ type member struct{ shard, block uint32 }
 
 const tarBlock = 512
 
-// Tar finds images in tar shards in WebDataset format: adjacent members with the same name up to the first dot of its
-// last part form a sample; 0017.jpg is an image (any extension that Folder reads) and 0017.cls its label, a number from
-// 0 on as text; others, like 0017.json, are not read. Images keep the order of the shards.
-//
-// The headers of the shards are read once; memory holds an index of 12 bytes per image. See [NewShards] for dir and
-// classes.
-func Tar(dir string, paths []string, classes []string) (*Files, error) {
-	s := &shards{}
-	var labels []int32
+// indexTar reads the headers of tar files. Memory holds an index of 12 bytes per image.
+func indexTar(paths []string) (in container, labels []int32, classes []string, err error) {
+	s := &tarShards{}
 	for _, shard := range paths {
 		if err := s.index(&labels, shard); err != nil {
-			return nil, fmt.Errorf("data: %s: %w", shard, err)
+			return nil, nil, nil, fmt.Errorf("%s: %w", shard, err)
 		}
 	}
 	if len(labels) == 0 && s.dotted != "" {
 		stem, extension, _ := strings.Cut(path.Base(s.dotted), ".")
-		return nil, fmt.Errorf("data: %s: the %d shards contain no samples: the name of a sample ends at its first dot, "+
-			"so %s is "+
-			"%q of sample %s: rename the members without other dots", dir, len(paths), s.dotted, extension, stem)
+		return nil, nil, nil, fmt.Errorf("the %d shards contain no samples: the name of a sample ends at its first dot, so "+
+			"%s is %q of sample %s: rename the members without other dots", len(paths), s.dotted, extension, stem)
 	}
-	return NewShards(dir, paths, s, labels, classes)
+	return s, labels, nil, nil
 }
 
 // index adds the images of a shard.
-func (s *shards) index(labels *[]int32, shardPath string) error {
+func (s *tarShards) index(labels *[]int32, shardPath string) error {
 	file, err := regular.Open(shardPath)
 	if err != nil {
 		return err
@@ -158,7 +151,7 @@ func eachMember(file *os.File, do func(at int64, header *tar.Header, content io.
 var withoutContent = []byte{tar.TypeLink, tar.TypeSymlink, tar.TypeChar, tar.TypeBlock, tar.TypeDir, tar.TypeFifo}
 
 // header returns the header and the content of an image.
-func (s *shards) header(part int) (header *tar.Header, content io.Reader, err error) {
+func (s *tarShards) header(part int) (header *tar.Header, content io.Reader, err error) {
 	m := s.images[part]
 	from := int64(m.block) * tarBlock
 	reader := tar.NewReader(io.NewSectionReader(s.files[m.shard], from, math.MaxInt64-from))
@@ -168,14 +161,14 @@ func (s *shards) header(part int) (header *tar.Header, content io.Reader, err er
 	return header, reader, nil
 }
 
-// Open implements Container.
-func (s *shards) Open(part int) (io.ReadCloser, error) {
+// Open implements container.
+func (s *tarShards) Open(part int) (io.ReadCloser, error) {
 	_, content, err := s.header(part)
 	return io.NopCloser(content), err
 }
 
-// Where implements Container: the shard, and the name of the image in it.
-func (s *shards) Where(part int) string {
+// Where implements container: the shard, and the name of the image in it.
+func (s *tarShards) Where(part int) string {
 	m := s.images[part]
 	header, _, err := s.header(part)
 	if err != nil { // the shard has changed

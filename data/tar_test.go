@@ -15,42 +15,44 @@ import (
 	"syscall"
 	"testing"
 
+	pq "github.com/parquet-go/parquet-go"
+
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/regular"
 )
 
-func TestTarFindsSamplesBetweenOtherMembers(t *testing.T) {
+// training is the training split of a directory of shards.
+func training(dir string) (*Files, error) {
+	parts, _, err := Find(dir)
+	return parts.Train, err
+}
+
+// one is a shard of one sample of class 0.
+func one() []byte { return datatest.Tar([2]string{"0.jpg", "an image"}, [2]string{"0.cls", "0"}) }
+
+func TestFind_TarSamplesBetweenOtherMembers(t *testing.T) {
 	long := strings.Repeat("folder/", 40) // a name that needs a separate header
 	var global bytes.Buffer
 	w := tar.NewWriter(&global)
-	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "global",
-		PAXRecords: map[string]string{"comment": strings.Repeat("x", 700)}}); err != nil {
-		t.Fatal(err)
-	}
 	// Some programs write the size of a directory's entries or of a link's target, which has no content here.
-	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "a/", Mode: 0o755, Size: 4096}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Flush(); err != nil {
+	if err := errors.Join(w.WriteHeader(&tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "global",
+		PAXRecords: map[string]string{"comment": strings.Repeat("x", 700)}}),
+		w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "a/", Mode: 0o755, Size: 4096}), w.Flush()); err != nil {
 		t.Fatal(err)
 	}
 	content := [][]byte{plain(7, 2, 3), plain(8, 2, 3), plain(9, 2, 3)}
 	dir := datatest.Tree(t, map[string][]byte{
-		"one.tar": append(global.Bytes(), datatest.Tar(
+		"a.tar": append(global.Bytes(), datatest.Tar(
 			[2]string{"./a/0.cls", "2\n"}, [2]string{"./a/0.jpg", string(content[0])}, [2]string{"a/0.txt", "words"},
 			[2]string{"a/._0.jpg", "resource fork"}, [2]string{".hidden.jpg", "x"},
 			[2]string{long + "1.seg.jpg", "no image of a sample"}, [2]string{long + "1.jpg", string(content[1])},
 			[2]string{long + "1.cls", "0"})...),
-		"two.tar":   datatest.Tar([2]string{"b.webp", string(content[2])}, [2]string{"b.cls", " 1 "}),
-		"empty.tar": datatest.Tar(),
+		"b.tar": datatest.Tar(),
+		"c.tar": datatest.Tar([2]string{"b.webp", string(content[2])}, [2]string{"b.cls", strings.Repeat(" ", 63) + "1"}),
 	})
-	paths := []string{filepath.Join(dir, "one.tar"), filepath.Join(dir, "empty.tar"), filepath.Join(dir, "two.tar")}
-	f, err := Tar(dir, paths, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := gomlxtest.Must(training(dir))(t)
 	if !slices.Equal(f.Labels, []int32{2, 0, 1}) || !slices.Equal(f.Classes, []string{"0", "1", "2"}) {
 		t.Errorf("labels %v of %q", f.Labels, f.Classes)
 	}
@@ -59,30 +61,20 @@ func TestTarFindsSamplesBetweenOtherMembers(t *testing.T) {
 			t.Errorf("image %d: %v", i, err)
 		}
 	}
-	if got, want := f.In.Where(1), paths[0]+": "+long+"1.jpg"; got != want {
+	if got, want := f.Where(1), filepath.Join(dir, "a.tar")+": "+long+"1.jpg"; got != want {
 		t.Errorf("image 1 is %s, want %s", got, want)
 	}
-	if f, err = Tar(dir, paths, []string{"x", "y", "z"}); err != nil || f.Classes[2] != "z" {
-		t.Error(f, err)
+	if err := os.WriteFile(filepath.Join(dir, classNamesFile), []byte("x\r\ny\nz\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if f = gomlxtest.Must(training(dir))(t); !slices.Equal(f.Classes, []string{"x", "y", "z"}) {
+		t.Errorf("%q", f.Classes)
 	}
 }
 
-func TestTarRefusesInOneLine(t *testing.T) {
-	img := string(plain(1, 2, 3))
-	whole := datatest.Tar([2]string{"0.jpg", img}, [2]string{"0.cls", "0"})
-	large := bytes.Clone(whole)
-	copy(large[124:], "77777777777\x00") // the size of 0.jpg: 8 GiB less a byte
-	copy(large[148:], "        ")
-	sum := 0
-	for _, b := range large[:512] {
-		sum += int(b)
-	}
-	copy(large[148:], []byte{'0' + byte(sum>>12&7), '0' + byte(sum>>9&7), '0' + byte(sum>>6&7), '0' + byte(sum>>3&7),
-		'0' + byte(sum&7), 0})
-	linked := func(kind byte) []byte { // a link to another file of the machine
-		raw := datatest.Tar([2]string{"0.jpg", ""})
-		raw[156] = kind
-		copy(raw[157:], "/etc/hostname")
+// Each is refused in one line that names the directory, and the member if there is one.
+func TestFind_RefusesTars(t *testing.T) {
+	sums := func(raw []byte) []byte { // the checksum of a changed header
 		copy(raw[148:], "        ")
 		sum := 0
 		for _, b := range raw[:512] {
@@ -91,143 +83,160 @@ func TestTarRefusesInOneLine(t *testing.T) {
 		copy(raw[148:], fmt.Sprintf("%06o\x00", sum))
 		return raw
 	}
+	linked := func(kind byte) []byte { // to another file of the machine
+		raw := datatest.Tar([2]string{"0.jpg", ""})
+		raw[156] = kind
+		copy(raw[157:], "/etc/hostname")
+		return sums(raw)
+	}
+	large := one()
+	copy(large[124:], "77777777777\x00") // the size of 0.jpg: 8 GiB less a byte
+	labelled := func(label string) []byte {
+		return datatest.Tar([2]string{"d/0.cls", label}, [2]string{"d/0.jpg", "x"})
+	}
 	for name, c := range map[string]struct {
 		content []byte
 		want    string
 	}{
-		"no label":      {datatest.Tar([2]string{"0.jpg", img}), "0 has an image but no label: add 0.cls"},
-		"no image":      {datatest.Tar([2]string{"0.cls", "1"}, [2]string{"1.cls", "1"}), "0 has a label but no image"},
-		"a wrong label": {datatest.Tar([2]string{"d/0.cls", "cat"}, [2]string{"d/0.jpg", img}), `d/0.cls: label "cat"`},
-		"below a label": {datatest.Tar([2]string{"0.cls", "-1"}, [2]string{"0.jpg", img}), "0 to 999999"},
-		"a large label": {datatest.Tar([2]string{"0.cls", "1000000"}, [2]string{"0.jpg", img}), "0 to 999999"},
-		"two images":    {datatest.Tar([2]string{"0.jpg", img}, [2]string{"0.png", img}), "0 has two images"},
-		"dotted names": {datatest.Tar([2]string{"d/img.0000.png", img}, [2]string{"d/img.0000.cls", "1"}),
-			"d/img.0000.png"},
-		"labels with gaps": {datatest.Tar([2]string{"0.jpg", img}, [2]string{"0.cls", "999999"}), "largest label is 999999"},
-		"nothing":          {datatest.Tar([2]string{"readme", "x"}), "the 1 shards contain no images"},
-		"no tar":           {bytes.Repeat([]byte("hello"), 300), "invalid tar header"},
-		"cut in a file":    {whole[:530], "0.jpg: the file is truncated"},
-		"cut in headers":   {whole[:1300], "the file is truncated"},
-		"a huge size":      {large, "the file is truncated"},
-		"a symlink":        {linked(tar.TypeSymlink), "the 1 shards contain no images"},
-		"a hard link":      {linked(tar.TypeLink), "the 1 shards contain no images"},
-		"a device":         {linked(tar.TypeBlock), "the 1 shards contain no images"},
+		"no label": {datatest.Tar([2]string{"0.jpg", "x"}), "0.cls"},
+		"no image": {datatest.Tar([2]string{"0.cls", "1"}, [2]string{"1.cls", "1"}), "0 has"},
+		"text":     {labelled("cat"), "d/0.cls"}, "below 0": {labelled("-1"), "d/0.cls"},
+		"a million": {labelled("1000000"), "d/0.cls"}, "65 bytes": {labelled(strings.Repeat(" ", 64) + "7"), "d/0.cls"},
+		"gaps":         {labelled("999999"), "999999"},
+		"two images":   {datatest.Tar([2]string{"0.jpg", "x"}, [2]string{"0.png", "x"}), "0 has"},
+		"dotted names": {datatest.Tar([2]string{"d/img.00.png", "x"}, [2]string{"d/img.00.cls", "1"}), "d/img.00.png"},
+		"nothing":      {datatest.Tar([2]string{"readme", "x"}), "no images"},
+		"no tar":       {bytes.Repeat([]byte("hello"), 300), "a.tar"},
+		"cut":          {one()[:515], "0.jpg"}, "cut in headers": {one()[:1300], "a.tar"},
+		"a huge size": {sums(large), "0.jpg"},
+		"a symlink":   {linked(tar.TypeSymlink), "no images"}, "a hard link": {linked(tar.TypeLink), "no images"},
+		"a device": {linked(tar.TypeBlock), "no images"},
 	} {
 		dir := datatest.Tree(t, map[string][]byte{"a.tar": c.content})
-		_, err := campaign.Malformed(t, func() error {
-			_, err := Tar(dir, []string{filepath.Join(dir, "a.tar")}, nil)
-			return err
-		})
-		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") ||
-			!strings.Contains(err.Error(), dir) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
+		_, err := campaign.Malformed(t, func() error { _, err := training(dir); return err })
+		oneLine(t, name, err, dir, c.want)
 	}
-	dir := datatest.Tree(t, map[string][]byte{"a.tar": whole, classNamesFile: []byte("only\n")})
-	if f, err := Tar(dir, []string{filepath.Join(dir, "a.tar")}, nil); err != nil || f.Classes[0] != "only" {
-		t.Error(f, err)
-	}
-	// A shard that is truncated after indexing is an error of the image.
-	f, err := Tar(dir, []string{filepath.Join(dir, "a.tar")}, nil)
-	if err != nil {
+	dir := datatest.Tree(t, map[string][]byte{"a.tar": one()})
+	f := gomlxtest.Must(training(dir))(t)
+	if err := os.Truncate(filepath.Join(dir, "a.tar"), 515); err != nil { // after it was indexed
 		t.Fatal(err)
 	}
-	if err := os.Truncate(filepath.Join(dir, "a.tar"), 530); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.read(0); err == nil || !strings.Contains(err.Error(), "truncated") {
-		t.Error(err)
+	if content, err := f.read(0); err == nil {
+		t.Errorf("of a truncated shard: %q", content)
 	}
 }
 
-func TestShardsAreSplitByTheWordsOfTheirPaths(t *testing.T) {
-	for name, c := range map[string]struct{ files, train, validation, test string }{
-		"names of the hub": {"data/train-00000-of-2.tar data/train-00001-of-2.tar data/validation-0.tar data/test-0.tar",
+// Splits are named by the words of paths. Shards in no split, two names of one, and two kinds of datasets are refused.
+func TestFind_SplitsOfShards(t *testing.T) {
+	for _, c := range []struct{ files, train, validation, test string }{
+		{"data/train-00000-of-2.tar data/train-00001-of-2.tar data/validation-0.tar data/test-0.tar",
 			"data/train-00000-of-2.tar data/train-00001-of-2.tar", "data/validation-0.tar", "data/test-0.tar"},
-		"folders": {"train/0.tar train/1.tar val/0.tar x.txt .git/train.tar train/deep/train.tar",
+		{"train/0.tar train/1.tar val/0.tar x.txt .git/train.tar train/deep/train.tar",
 			"train/0.tar train/1.tar", "val/0.tar", ""},
-		"three folders":   {"train/000.tar val/000.tar test/000.tar", "train/000.tar", "val/000.tar", "test/000.tar"},
-		"three names":     {"train-000.tar val-000.tar test-000.tar", "train-000.tar", "val-000.tar", "test-000.tar"},
-		"upper case":      {"Train/a-val.tar TESTING/0.tar Dev-0.tar", "Train/a-val.tar", "Dev-0.tar", "TESTING/0.tar"},
-		"a test and none": {"train-0.tar test-0.tar", "train-0.tar", "", "test-0.tar"},
-		"WebDataset": {"imagenet1k-train-0000.tar imagenet1k-validation-00.tar",
-			"imagenet1k-train-0000.tar", "imagenet1k-validation-00.tar", ""},
-		"no such words": {"b.tar trainset.tar a.tar", "a.tar b.tar trainset.tar", "", ""},
+		{"train-000.tar val-000.tar test-000.tar", "train-000.tar", "val-000.tar", "test-000.tar"},
+		{"Train/a-val.tar TESTING/0.tar Dev-0.tar", "Train/a-val.tar", "Dev-0.tar", "TESTING/0.tar"},
+		{"imagenet1k-train-0000.tar imagenet1k-validation-00.tar", "imagenet1k-train-0000.tar",
+			"imagenet1k-validation-00.tar", ""},
+		{"b.tar trainset.tar a.tar", "a.tar b.tar trainset.tar", "", ""},
 	} {
 		files := map[string][]byte{}
 		for _, file := range strings.Fields(c.files) {
-			files[file] = nil
+			files[file] = one()
 		}
 		dir := datatest.Tree(t, files)
-		relative := func(paths []string) string {
-			var names []string
-			for _, path := range paths {
-				names = append(names, gomlxtest.Must(filepath.Rel(dir, path))(t))
+		parts, format, err := Find(dir)
+		var got [3][]string
+		n := 0
+		for i, f := range parts.each() {
+			for row := 0; *f != nil && row < (*f).Len(); row++ {
+				path, _, _ := strings.Cut(strings.TrimPrefix((*f).Where(row), dir+"/"), ":")
+				got[i], n = append(got[i], path), n+1
 			}
-			return strings.Join(names, " ")
 		}
-		parts, err := Shards(dir, ".tar")
-		if got := [3]string{relative(parts.Train), relative(parts.Validation), relative(parts.Test)}; err != nil ||
-			got != [3]string{c.train, c.validation, c.test} {
-			t.Errorf("%s: %q, %v", name, got, err)
+		want := [3][]string{strings.Fields(c.train), strings.Fields(c.validation), strings.Fields(c.test)}
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) || format != fmt.Sprint(n, " tar shards") {
+			t.Errorf("%s: %v, %s, %v", c.files, got, format, err)
 		}
 	}
-	dir := datatest.Tree(t, map[string][]byte{"train-0.tar": nil, "val-0.tar": nil, "data/validation-0.tar": nil})
-	if _, err := Shards(dir, ".tar"); !errors.Is(err, ErrSplits) || !strings.Contains(err.Error(),
-		"named val and shards named validation") {
-		t.Errorf("two names of a split: %v", err)
-	}
-	for other, want := range map[string]string{"extra-0.tar train-0.tar": "extra-0.tar is in no split",
-		"val-0.tar images-0.tar": "none is named train"} {
-		files := map[string][]byte{}
-		for _, file := range strings.Fields(other) {
-			files[file] = nil
-		}
-		_, err := Shards(datatest.Tree(t, files), ".tar")
-		if !errors.Is(err, ErrSplits) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", other, err, want)
+	for files, want := range map[string]error{
+		"train-0.tar val-0.tar data/validation-0.tar": ErrSplits, "extra-0.tar train-0.tar": ErrSplits,
+		"val-0.tar images-0.tar": ErrSplits, "a.tar b.parquet": ErrKinds, "a.tar cat/1.png": ErrKinds,
+		"a.parquet train/cat/1.png other/1.png": ErrKinds,
+	} {
+		if parts, _, err := Find(named(t, strings.Fields(files)...)); !errors.Is(err, want) || parts.Train != nil {
+			t.Errorf("%s: %v, want %v", files, err, want)
 		}
 	}
-	if _, err := Shards(filepath.Join(dir, "none"), ".tar"); !errors.Is(err, os.ErrNotExist) {
+	if _, _, err := Find(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("an absent directory: %v", err)
 	}
 }
 
-// FuzzTar: a shard gives a one-line error, or its images are parts of it, each with a label.
+// The validation split has the classes of the training split. Open reads all kinds of directories.
+func TestFind_Parquet(t *testing.T) {
+	type content struct {
+		Bytes []byte `parquet:"bytes"`
+	}
+	type row struct {
+		Image content `parquet:"image"`
+		Label int64   `parquet:"label"`
+	}
+	dir := datatest.Tree(t, map[string][]byte{classNamesFile: []byte("a\nb\nc\n")})
+	for split, labels := range map[string][]int64{"train": {1, 0, 2}, "test": {1}} {
+		var rows []row
+		for i, label := range labels {
+			rows = append(rows, row{content{plain(i, 2, 3)}, label})
+		}
+		if err := pq.WriteFile(filepath.Join(dir, split+".parquet"), rows); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parts, format, err := Find(dir)
+	if err != nil || format != "2 Parquet files" || !slices.Equal(parts.Train.Labels, []int32{1, 0, 2}) ||
+		!slices.Equal(numbersOf(t, parts.Train), []int{0, 1, 2}) || len(parts.Test.Classes) != 3 {
+		t.Errorf("%+v, %s, %v", parts, format, err)
+	}
+	opened := gomlxtest.Must(Open(dir, toTiny))(t)
+	if img := gomlxtest.Must(opened.Train.Image(t.Context(), 2))(t); img.Height != 3 || img.Pixels[0] != 2 ||
+		opened.Validation != nil || opened.Test.Len() != 1 {
+		t.Errorf("%+v, %+v", img, opened)
+	}
+}
+
 // A pipe named as a shard or as its class names is an error: opening it would wait for its other end. Class names are
 // read up to a limit.
-func TestTar_PipesAndLongClassNames(t *testing.T) {
-	whole := datatest.Tar([2]string{"0.jpg", string(plain(1, 2, 3))}, [2]string{"0.cls", "0"})
-	dir := datatest.Tree(t, map[string][]byte{"a.tar": whole})
-	pipe, names := filepath.Join(dir, "b.tar"), filepath.Join(dir, classNamesFile)
+func TestFind_PipesAndLongClassNames(t *testing.T) {
+	dir := datatest.Tree(t, map[string][]byte{"b.tar": one()})
+	pipe, names := filepath.Join(dir, "a.tar"), filepath.Join(dir, classNamesFile)
 	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), syscall.Mkfifo(names, 0o600)); err != nil {
 		t.Skip(err)
 	}
-	for _, shard := range []string{pipe, filepath.Join(dir, "a.tar")} {
-		if _, err := Tar(dir, []string{shard}, nil); !errors.Is(err, regular.ErrIrregular) {
-			t.Errorf("%s: %v", shard, err)
+	for range 2 { // the shard, then the names
+		if _, err := training(dir); !errors.Is(err, regular.ErrIrregular) {
+			t.Error(err)
 		}
+		_ = os.Remove(pipe)
 	}
 	if err := errors.Join(os.Remove(names), os.WriteFile(names, make([]byte, maxClassNames+1), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Tar(dir, []string{filepath.Join(dir, "a.tar")}, nil); !errors.As(err, new(*fs.PathError)) {
+	if _, err := training(dir); !errors.As(err, new(*fs.PathError)) {
 		t.Errorf("long class names: %v", err)
 	}
 }
 
 // FuzzClassNames: names of classes are one for each line, and each label has one.
 func FuzzClassNames(f *testing.F) {
-	shard := filepath.Join(f.TempDir(), "0.tar")
-	if err := os.WriteFile(shard, datatest.Tar([2]string{"0.jpg", "x"}, [2]string{"0.cls", "2"}), 0o600); err != nil {
+	dir := f.TempDir()
+	shard := datatest.Tar([2]string{"0.jpg", "x"}, [2]string{"0.cls", "2"})
+	if err := os.WriteFile(filepath.Join(dir, "0.tar"), shard, 0o600); err != nil {
 		f.Fatal(err)
 	}
 	campaign.Fuzz(f, []string{"a\nb\nc\n", "a\r\nb", ""}, func(t *testing.T, text string) {
-		names := filepath.Join(filepath.Dir(shard), classNamesFile)
-		if err := os.WriteFile(names, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, classNamesFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		files, err := Tar(filepath.Dir(shard), []string{shard}, nil)
+		files, err := training(dir)
 		if lines := strings.Count(strings.TrimSpace(text), "\n") + 1; (err == nil) != (lines > 2) ||
 			err == nil && len(files.Classes) != lines {
 			t.Errorf("%d lines: %v, %v", lines, files, err)
@@ -235,20 +244,19 @@ func FuzzClassNames(f *testing.F) {
 	})
 }
 
+// FuzzTar: a shard gives a one-line error, or its images are parts of it, each with a label.
 func FuzzTar(f *testing.F) {
 	seeds := [][]byte{datatest.Tar([2]string{"0.cls", "2\n"}, [2]string{"0.jpg", "an image"},
 		[2]string{"1.png", "another"}, [2]string{"1.cls", "0"}),
 		datatest.Tar([2]string{"../0.jpg", "x"}, [2]string{"../0.cls", "1"}), datatest.Tar()}
-	shard := filepath.Join(f.TempDir(), "0.tar")
+	dir := f.TempDir()
 	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
-		if err := os.WriteFile(shard, raw, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "0.tar"), raw, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		files, err := Tar(filepath.Dir(shard), []string{shard}, nil)
+		files, err := training(dir)
 		if err != nil {
-			if strings.Contains(err.Error(), "\n") {
-				t.Errorf("%q", err)
-			}
+			oneLine(t, "a shard", err)
 			return
 		}
 		for i, label := range files.Labels {

@@ -45,7 +45,7 @@ func TestAModelThatKeepsTheAspectTrainsOpensAndPredicts(t *testing.T) {
 		train, test := ofAspects(t, recipe)
 		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: train, Test: test, Dir: t.TempDir()}
 		m, row := done(t, run)
-		if err := errors.Join(run.Page(m, row), train.Check(t.Context(), true)); err != nil {
+		if err := errors.Join(run.Page(m, row), data.Check(t.Context(), train, true)); err != nil {
 			t.Error(err)
 		}
 		opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)

@@ -36,8 +36,9 @@ type classification struct {
 	model        *Model
 	images, held pixels // the training and the validation split, which may be empty
 	order        order
-	loader       *data.Loader // of images that are streamed, nil otherwise
-	read         *data.Batch  // the batch of the current step
+	next         func() (*data.Batch, error, bool) // of images that are read for each batch, nil otherwise
+	stop         func()
+	read         *data.Batch // the batch of the current step
 	rows         []int        // images of the current step
 	fetched      int          // the current step, -1 before the first
 	state        state
@@ -227,8 +228,8 @@ func (c *classification) Begin(step int) (err error) {
 		for _, row := range c.state.Damaged {
 			_ = c.images.set.Describe().LeaveOut(row, nil)
 		}
-		c.loader = data.NewLoader(c.images.set, host, c.Seed, c.Recipe.BatchSize/c.Recipe.Accumulate,
-			c.order.between(step, c.Steps))
+		c.next, c.stop = iter.Pull2(data.Read(c.images.set, host, c.Seed, c.Recipe.BatchSize/c.Recipe.Accumulate,
+			c.order.between(step, c.Steps)))
 	} else {
 		c.images = c.model.upload(c.images.set)
 	}
@@ -246,15 +247,15 @@ func (c *classification) Begin(step int) (err error) {
 	return c.Record(row)
 }
 
-// Fetch implements Task: it reads the images of a step that this process computes, if they come from a loader.
+// Fetch implements Task: it reads the images of a step that this process computes, if they are read for each batch.
 func (c *classification) Fetch(step int) (err error) {
 	switch {
 	case step == c.fetched:
 		return nil
-	case c.loader == nil:
+	case c.next == nil:
 		_, c.rows = c.order.of(step)
 	default:
-		if c.read, err = c.loader.Next(); err != nil {
+		if c.read, err, _ = c.next(); err != nil {
 			return fmt.Errorf("finetune: %w", err)
 		}
 		c.rows = c.read.Indices // damaged images replaced
@@ -282,7 +283,7 @@ func (c *classification) Call(program *model.Exec, step, part int, scalars []flo
 }
 
 // plan draws the augmentation of a micro-batch, a function of the seed, the epoch and its number in the epoch, and
-// returns its images if they come from the loader.
+// returns its images if they are read for each batch.
 func (c *classification) plan(step, part int) (plan *data.Plan, shown *data.Memory) {
 	r, epoch := c.Recipe, step/c.PerPass
 	size := r.BatchSize / r.Accumulate
@@ -458,8 +459,8 @@ func (c *classification) draw() error {
 
 // close frees the run's memory on the device except for the model.
 func (c *classification) close() {
-	if c.loader != nil {
-		c.loader.Close()
+	if c.stop != nil {
+		c.stop()
 	}
 	c.images.finalize()
 	c.held.finalize()

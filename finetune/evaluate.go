@@ -128,15 +128,16 @@ func (m *Model) batches(p pixels, program *model.Exec, size int, see func(first 
 	}
 	size = m.devices.Fill(min(size, images))
 	own := m.ownBatches(images, size)
-	var loader *data.Loader
+	var next func() (*data.Batch, error, bool)
 	if host, _ := augment.Divide(p.set); host != (data.Augment{}) {
-		loader = data.NewLoader(p.set, host, 0, size, own)
-		defer loader.Close()
+		var stop func()
+		next, stop = iter.Pull2(data.Read(p.set, host, 0, size, own))
+		defer stop()
 	}
 	for _, rows := range own {
 		var shown *data.Memory
-		if loader != nil {
-			batch, err := loader.Next()
+		if next != nil {
+			batch, err, _ := next()
 			if err != nil {
 				return fmt.Errorf("finetune: %w", err)
 			}

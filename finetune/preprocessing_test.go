@@ -49,7 +49,7 @@ func imageFiles(t *testing.T) *data.Files {
 		}
 		files[name+".jpg"] = file.Bytes()
 	}
-	return gomlxtest.Must(data.Folder(datatest.Tree(t, files), nil))(t).Train
+	return gomlxtest.Must(data.Folder(datatest.Tree(t, files)))(t).Train
 }
 
 // softmaxOf returns the probabilities of a dataset's images.

@@ -221,7 +221,7 @@ func decode(file string) (*data.Image, error) {
 		return nil, fmt.Errorf("finetune: %w", err)
 	}
 	defer f.Close()
-	img, err := data.Decode(f, 0)
+	img, err := data.Decode(f)
 	if err != nil {
 		return nil, fmt.Errorf("finetune: %s: %w", file, err)
 	}

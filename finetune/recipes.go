@@ -14,6 +14,12 @@ import (
 // recipes are the named recipes.
 var recipes = slices.Concat(byDefault, fromScratch, hybrids, onImageNet, fromPretrained)
 
+// The usual rounded statistics of CIFAR-100's training images, per channel.
+var (
+	cifarMean = [3]float64{0.5071, 0.4865, 0.4409}
+	cifarStd  = [3]float64{0.2673, 0.2564, 0.2762}
+)
+
 // fromScratch are the recipes that start with random weights.
 var fromScratch = []Recipe{
 	// The default recipe: generated shapes, classified by the quarter of the image that they are in, on the pure-Go
@@ -36,7 +42,7 @@ var fromScratch = []Recipe{
 		Model:  vit.Config{PatchSize: 4, Width: 64, Depth: 4, Heads: 2},
 		Epochs: 3, BatchSize: 32,
 		LearningRate: 2e-3, WarmupEpochs: 0.1, Optimizer: engine.Optimizer{WeightDecay: 0.05, ClipNorm: 1},
-		Augment:       data.Augment{Size: [2]int{24, 24}, FlipProb: 0.5, Mean: data.CIFAR100Mean, Std: data.CIFAR100Std},
+		Augment:       data.Augment{Size: [2]int{24, 24}, FlipProb: 0.5, Mean: cifarMean, Std: cifarStd},
 		EvalBatchSize: 100,
 	},
 	// Long enough to separate an encoding's final accuracy from its head start (docs/results.md, "Fifteen epochs"):
@@ -49,7 +55,7 @@ var fromScratch = []Recipe{
 		Epochs: 15, BatchSize: 64,
 		LearningRate: 2e-3, WarmupEpochs: 1, Optimizer: engine.Optimizer{WeightDecay: 0.05, ClipNorm: 1},
 		Augment: data.Augment{
-			Size: [2]int{24, 24}, CropScale: [2]float64{0.5, 1}, FlipProb: 0.5, Mean: data.CIFAR100Mean, Std: data.CIFAR100Std,
+			Size: [2]int{24, 24}, CropScale: [2]float64{0.5, 1}, FlipProb: 0.5, Mean: cifarMean, Std: cifarStd,
 		},
 		EvalBatchSize: 100,
 	},
@@ -63,7 +69,7 @@ var fromScratch = []Recipe{
 		Epochs: 15, BatchSize: 64,
 		LearningRate: 1.5e-3, WarmupEpochs: 1, Optimizer: engine.Optimizer{WeightDecay: 0.05, ClipNorm: 1}, Smoothing: 0.1,
 		Augment: data.Augment{
-			Size: [2]int{24, 24}, CropScale: [2]float64{0.5, 1}, FlipProb: 0.5, Mean: data.CIFAR100Mean, Std: data.CIFAR100Std,
+			Size: [2]int{24, 24}, CropScale: [2]float64{0.5, 1}, FlipProb: 0.5, Mean: cifarMean, Std: cifarStd,
 		},
 		EvalBatchSize: 100,
 	},
@@ -111,7 +117,7 @@ func releaseTi(name string, change func(*Recipe)) Recipe {
 		Optimizer: engine.Optimizer{WeightDecay: 0.03, DecayAll: true, ClipNorm: 0.8},
 		Smoothing: 0.08,
 		Augment: data.Augment{
-			Size: [2]int{224, 224}, Pad: 4, FlipProb: 0.5, Cutout: 12, Mean: data.CIFAR100Mean, Std: data.CIFAR100Std,
+			Size: [2]int{224, 224}, Pad: 4, FlipProb: 0.5, Cutout: 12, Mean: cifarMean, Std: cifarStd,
 		},
 		ValidationPart: -1,
 	}
@@ -163,7 +169,7 @@ var hybrids = []Recipe{
 		Optimizer: engine.Optimizer{WeightDecay: 0.03, DecayAll: true, ClipNorm: 1},
 		Augment: data.Augment{
 			Size: [2]int{224, 224}, Pad: 4, FlipProb: 0.5, Cutout: 16, MixupAlpha: 0.3, MixProb: 0.7,
-			Mean: data.CIFAR100Mean, Std: data.CIFAR100Std,
+			Mean: cifarMean, Std: cifarStd,
 		},
 		LateFrom: 15, LateMixupAlpha: 0.6,
 		ValidationPart: -1,

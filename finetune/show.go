@@ -93,13 +93,12 @@ func (r Recipe) augmented(program *Exec, images data.Source, set *data.Memory, s
 	host, augment := r.augmentation(epoch).Divide(images)
 	shown := set
 	if host != (data.Augment{}) {
-		batches := data.NewLoader(images, host, seed, len(rows), maps.All(map[int][]int{epoch: rows}))
-		defer batches.Close()
-		batch, err := batches.Next()
-		if err != nil {
-			return nil, err
+		for batch, err := range data.Read(images, host, seed, len(rows), maps.All(map[int][]int{epoch: rows})) {
+			if err != nil {
+				return nil, err
+			}
+			shown = &batch.Memory
 		}
-		shown = &batch.Memory
 	}
 	inputs := []any{shown.Tensor()}
 	for _, t := range augment.Plan(set, seed, epoch, 0, rows).Tensors() {

@@ -38,14 +38,18 @@ func tarred(t *testing.T, set *data.Memory) *data.Files {
 			[2]string{fmt.Sprintf("%03d.cls", i), fmt.Sprint(set.Labels[i])})
 	}
 	dir := datatest.Tree(t, map[string][]byte{"0.tar": datatest.Tar(shards[0]...), "1.tar": datatest.Tar(shards[1]...)})
-	both := []string{filepath.Join(dir, "0.tar"), filepath.Join(dir, "1.tar")}
-	return gomlxtest.Must(data.Tar(dir, both, set.Classes))(t)
+	parts, _, err := data.Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts.Train.Classes = set.Classes
+	return parts.Train
 }
 
-func streamOf(t *testing.T, f *data.Files, how data.Streaming) *data.Stream {
+func streamOf(t *testing.T, f *data.Files, how data.Streaming) data.Source {
 	t.Helper()
 	set := gomlxtest.Must(f.Stream(preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{4, 6}}, how))(t)
-	set.Name = "images"
+	set.Describe().Name = "images"
 	return set
 }
 
@@ -70,9 +74,15 @@ func TestARunFromAStreamIsThatFromMemory(t *testing.T) {
 	}
 }
 
+// container is the type of data.Files.In.
+type container interface {
+	Open(part int) (io.ReadCloser, error)
+	Where(part int) string
+}
+
 // read counts the reads of a container's parts.
 type read struct {
-	data.Container
+	container
 	mutex sync.Mutex
 	parts map[int]int
 }
@@ -81,7 +91,7 @@ func (r *read) Open(part int) (io.ReadCloser, error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.parts[part]++
-	return r.Container.Open(part)
+	return r.container.Open(part)
 }
 
 // cropping is everything with random crops of larger images.
@@ -100,7 +110,7 @@ func TestAStreamResumesWithinAnEpochWithoutRereading(t *testing.T) {
 	run.Dir = t.TempDir()
 	stopped(t, run, 3) // of 7 in an epoch
 	stopped(t, run, 12)
-	counter := &read{Container: f.In, parts: map[int]int{}}
+	counter := &read{container: f.In, parts: map[int]int{}}
 	f.In = counter
 	got, gotRows := finished(t, run)
 	if !bytes.Equal(got, want) || !reflect.DeepEqual(gotRows, rows) {
@@ -192,7 +202,7 @@ func TestDamagedImagesAreErrorsOrLeftOutOfTrainingAndMetricsAndCounted(t *testin
 
 // broken is a container with parts that are not images.
 type broken struct {
-	data.Container
+	container
 	parts []int
 }
 
@@ -200,5 +210,5 @@ func (b *broken) Open(part int) (io.ReadCloser, error) {
 	if slices.Contains(b.parts, part) {
 		return io.NopCloser(strings.NewReader("no image")), nil
 	}
-	return b.Container.Open(part)
+	return b.container.Open(part)
 }

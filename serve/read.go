@@ -199,7 +199,7 @@ func (u *upload) decode(ctx context.Context) error {
 		if err != nil {
 			return f.failed(err)
 		}
-		if header.Pixels() <= smallPixels { // a batch does not wait for large ones
+		if header.Pixels <= smallPixels { // a batch does not wait for large ones
 			small++
 		}
 		headers[i] = header
@@ -241,7 +241,7 @@ func (s *Server) unread(err error) error {
 func (s *Server) decode(ctx context.Context, f file, header data.Encoded) (*data.Image, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
-	end, err := s.decoding.wait(ctx, header.Pixels())
+	end, err := s.decoding.wait(ctx, header.Pixels)
 	if err != nil {
 		return nil, busy
 	}
@@ -250,7 +250,7 @@ func (s *Server) decode(ctx context.Context, f file, header data.Encoded) (*data
 		return nil, busy
 	}
 	image, err := header.Decode(func() error {
-		if header.Pixels() > smallPixels {
+		if header.Pixels > smallPixels {
 			return s.batcher.between(ctx)
 		}
 		return ctx.Err()

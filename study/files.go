@@ -43,7 +43,11 @@ func (t *Task) FromFiles(train, test [2]*data.Files, logger *slog.Logger) {
 		h := sha256.New()
 		var loss, top1, top5 float64
 		for from := 0; from < files.Len(); from += some {
-			set, err := load(ctx, files.Slice(from, min(from+some, files.Len())), u)
+			rows := make([]int, min(some, files.Len()-from))
+			for i := range rows {
+				rows[i] = from + i
+			}
+			set, err := load(ctx, files.Rows(rows), u)
 			if err != nil {
 				return all, "", err
 			}

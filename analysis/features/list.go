@@ -30,7 +30,7 @@ type List struct {
 // image is its top-level folder. Folders that may be either are an error, see [data.Folder].
 func Folder(dir string) (*List, error) {
 	l := &List{Name: filepath.Base(dir)}
-	parts, err := data.Folder(dir, nil)
+	parts, err := data.Folder(dir)
 	if held := cmp.Or(parts.Test, parts.Validation); err == nil && held != nil {
 		l.AddFiles(trainPart, parts.Train)
 		if held != parts.Validation && parts.Validation != nil {

@@ -482,7 +482,7 @@ func findObjects(m *detection.Model, file, path string, score float64) (found []
 		return nil, err
 	}
 	defer f.Close()
-	decoded, err := data.Decode(f, 0)
+	decoded, err := data.Decode(f)
 	if err != nil {
 		return nil, err
 	}

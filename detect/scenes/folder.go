@@ -127,7 +127,7 @@ func (f *Folder) At(index int) (*Scene, error) {
 		return nil, fmt.Errorf("scenes: image %d: %w", image.ID, err)
 	}
 	defer file.Close()
-	img, err := data.Decode(file, 0)
+	img, err := data.Decode(file)
 	if err != nil {
 		return nil, fmt.Errorf("scenes: %s: %w", file.Name(), err)
 	}

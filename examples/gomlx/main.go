@@ -134,7 +134,7 @@ func open(dir string) (classes []string, images func(preprocess.Settings) (train
 		must.M(err)
 		return training.Classes, func(preprocess.Settings) (data.Source, data.Source) { return training, test }
 	}
-	return must.M1(data.Folder(dir, nil)).Train.Classes, func(p preprocess.Settings) (data.Source, data.Source) {
+	return must.M1(data.Folder(dir)).Train.Classes, func(p preprocess.Settings) (data.Source, data.Source) {
 		parts := must.M1(data.Open(dir, p))
 		return parts.Train, cmp.Or(parts.Test, parts.Validation)
 	}

@@ -225,7 +225,7 @@ func (r request) decode() (answer, error) {
 		return answer{}, err
 	}
 	defer f.Close()
-	p, err := data.Decode(f, 0)
+	p, err := data.Decode(f)
 	if err != nil {
 		return answer{}, err
 	}

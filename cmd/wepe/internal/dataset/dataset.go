@@ -21,7 +21,6 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/data"
-	"github.com/wepe-go/wepe/data/parquet"
 	"github.com/wepe-go/wepe/data/vtab"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/setting"
@@ -232,8 +231,8 @@ func (d *Dataset) openDirectory(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "train.bin")); err == nil {
 		return fmt.Errorf("this is CIFAR-100: use --data cifar100:%s", dir)
 	}
-	parts, err := d.find(dir)
-	if err != nil && d.options.Unlabelled && !errors.Is(err, errTwo) {
+	parts, format, err := data.Find(dir)
+	if err != nil && d.options.Unlabelled && !errors.Is(err, data.ErrKinds) {
 		var all *data.Files
 		if all, err = data.ImageFiles(dir); err == nil {
 			d.Format, d.ignored = "images without classes", ignored(all)
@@ -244,7 +243,7 @@ func (d *Dataset) openDirectory(dir string) error {
 	if err != nil {
 		return err
 	}
-	d.ignored = ignored(parts.Train, parts.Validation, parts.Test)
+	d.Format, d.ignored = format, ignored(parts.Train, parts.Validation, parts.Test)
 	if all := parts.Train.Classes; len(all) == 1 {
 		return fmt.Errorf("%s is the only class: use a folder for each class, or train and val with such folders", all[0])
 	}
@@ -256,48 +255,6 @@ func (d *Dataset) openDirectory(dir string) error {
 	}
 	d.setFiles(parts.Train, parts.Validation, parts.Test)
 	return nil
-}
-
-var errTwo = errors.New("two kinds of datasets")
-
-// find returns the splits of a directory, which has one kind of dataset: shards of a kind, or class folders.
-func (d *Dataset) find(dir string) (parts data.Parts[*data.Files], err error) {
-	kinds := []struct {
-		extension, name string
-		open            func(dir string, paths, classes []string) (*data.Files, error)
-	}{{".parquet", "Parquet files", parquet.Files}, {".tar", "tar shards", data.Tar}}
-	shards := make([]data.Parts[[]string], len(kinds))
-	chosen := -1
-	for i, kind := range kinds {
-		if shards[i], err = data.Shards(dir, kind.extension); err != nil {
-			return parts, err
-		}
-		if len(shards[i].Train) == 0 {
-			continue
-		}
-		if chosen >= 0 {
-			return parts, fmt.Errorf("%w, %s and %s: move one of them to another directory", errTwo, kinds[chosen].name,
-				kind.name)
-		}
-		chosen = i
-	}
-	if parts, err = data.Folder(dir, nil); chosen < 0 {
-		d.Format = "a folder per class"
-		return parts, err
-	}
-	kind, paths := kinds[chosen], shards[chosen]
-	if err == nil || errors.Is(err, data.ErrSplits) {
-		return parts, fmt.Errorf("%w, %s (%s) and folders of images: move one of them to another directory", errTwo,
-			kind.name, filepath.Base(paths.Train[0]))
-	}
-	d.Format = fmt.Sprintf("%d %s", len(paths.Train)+len(paths.Validation)+len(paths.Test), kind.name)
-	if parts.Train, err = kind.open(dir, paths.Train, nil); err == nil && paths.Validation != nil {
-		parts.Validation, err = kind.open(dir, paths.Validation, parts.Train.Classes)
-	}
-	if err == nil && paths.Test != nil {
-		parts.Test, err = kind.open(dir, paths.Test, parts.Train.Classes)
-	}
-	return parts, err
 }
 
 func (d *Dataset) setFiles(train, validation, test *data.Files) {
@@ -430,11 +387,9 @@ func (d *Dataset) read(ctx context.Context, settings preprocess.Settings, stream
 			continue
 		}
 		if d.options.Stream == Streamed || streamed && i == 0 {
-			var stream *data.Stream
-			if stream, err = d.files[i].Stream(settings, data.Streaming{Workers: d.options.Workers,
+			if *to, err = d.files[i].Stream(settings, data.Streaming{Workers: d.options.Workers,
 				Skip: d.options.Damaged == "skip", Logger: cli.Logger()}); err == nil {
-				*to = stream
-				err = stream.Check(ctx, d.options.Check)
+				err = data.Check(ctx, *to, d.options.Check)
 			}
 		} else {
 			var memory *data.Memory

@@ -36,7 +36,11 @@ func (d *Dataset) Masked(ctx context.Context, path string, m *finetune.Model, li
 			files = held
 		}
 	}
-	files = files.Thin(limit)
+	rows := make([]int, min(limit, files.Len())) // spread evenly over the list, which may be sorted by class
+	for i := range rows {
+		rows[i] = i * files.Len() / len(rows)
+	}
+	files = files.Rows(rows)
 	settings, err := m.Preprocessing()
 	if err != nil {
 		return nil, nil, err

@@ -3,10 +3,6 @@
 // Package parquet reads labelled images from Parquet files in the layout of the Hugging Face hub: a column image with a
 // field bytes (an image file), and a column label with integers from 0.
 //
-//	shards, err := data.Shards(dir, ".parquet")
-//	files, err := parquet.Files(dir, shards.Train, nil)
-//	images, err := files.Stream(settings, data.Streaming{})
-//
 // Images are read in the random order of an epoch. The pages of a row group are found by their headers on first use;
 // then each image requires reading one page, about a megabyte. Memory contains a label and a fraction of a page index
 // per image, and a footer per row group.
@@ -24,7 +20,6 @@ import (
 
 	pq "github.com/parquet-go/parquet-go"
 
-	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/regular"
 )
 
@@ -34,12 +29,14 @@ const (
 	labelColumn            = "label"
 )
 
-// shards are the images of Parquet files.
-type shards struct {
+// Shards are the images of Parquet files.
+type Shards struct {
+	Labels  []int32
+	Classes []string // in the hub's metadata of the first file, else nil
+
 	files  []*os.File // open while they are in use
 	sizes  []int64    // of the files
 	groups []*group
-	labels []int32
 	schema *pq.Schema // of the first file
 	column int        // index of the images' column
 }
@@ -56,76 +53,73 @@ type group struct {
 	err    error
 }
 
-// Files finds the images of Parquet files, in their order. dir and classes are as in [data.NewShards]; without classes,
-// the hub's metadata in the first file take precedence over the files beside it.
-func Files(dir string, paths []string, classes []string) (*data.Files, error) {
-	s := &shards{}
-	for shard, path := range paths {
-		names, err := s.index(path)
-		if err != nil {
-			return nil, fmt.Errorf("data: %s: %w", path, err)
-		}
-		if shard == 0 && classes == nil {
-			classes = names
+// Index finds the images of Parquet files, in their order.
+func Index(paths []string) (*Shards, error) {
+	s := &Shards{}
+	for _, path := range paths {
+		if err := s.index(path); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	return data.NewShards(dir, paths, s, s.labels, classes)
+	return s, nil
 }
 
-// index adds the images of a file, and returns the names of classes in its metadata.
-func (s *shards) index(path string) (classes []string, err error) {
+// index adds the images of a file.
+func (s *Shards) index(path string) (err error) {
 	defer recovered(&err)
 	file, err := regular.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	shard := len(s.files)
 	s.files = append(s.files, file)
 	size, err := checkFooter(file)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p, err := s.open(file, size)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.schema = p.Schema()
 	image, label := leaf(p.Root(), imageColumn, bytesLeaf), leaf(p.Root(), labelColumn)
 	if image == nil || image.Type().Kind() != pq.ByteArray || label == nil ||
 		label.Type().Kind() != pq.Int64 && label.Type().Kind() != pq.Int32 {
-		return nil, fmt.Errorf("want a column %s with %s and a column %s of integers, as in image datasets of the hub",
+		return fmt.Errorf("want a column %s with %s and a column %s of integers, as in image datasets of the hub",
 			imageColumn, bytesLeaf, labelColumn)
 	}
 	if shard > 0 && s.column != image.Index() {
-		return nil, fmt.Errorf("its columns differ from %s's", s.files[0].Name())
+		return fmt.Errorf("its columns differ from %s's", s.files[0].Name())
 	}
 	s.column = image.Index()
 	row := 0
 	for i, rows := range p.RowGroups() {
 		meta := &p.Metadata().RowGroups[i]
 		if meta.Ordinal = int16(i); int(meta.Ordinal) != i { // some writers omit it
-			return nil, fmt.Errorf("%d row groups, want at most 32768", len(p.RowGroups()))
+			return fmt.Errorf("%d row groups, want at most 32768", len(p.RowGroups()))
 		}
 		chunks := rows.ColumnChunks()
 		if len(chunks) <= max(image.Index(), label.Index()) {
-			return nil, fmt.Errorf("row group %d lacks columns", i)
+			return fmt.Errorf("row group %d lacks columns", i)
 		}
-		before := len(s.labels)
+		before := len(s.Labels)
 		if err := s.addLabels(chunks[label.Index()].(*pq.FileColumnChunk), i, file, row); err != nil {
-			return nil, err
+			return err
 		}
 		footer, err := footerOf(p.Metadata(), i)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if n := len(s.labels) - before; n != int(rows.NumRows()) {
-			return nil, fmt.Errorf("row group %d has %d labels for %d rows", i, n, rows.NumRows())
+		if n := len(s.Labels) - before; n != int(rows.NumRows()) {
+			return fmt.Errorf("row group %d has %d labels for %d rows", i, n, rows.NumRows())
 		}
 		s.groups = append(s.groups, &group{shard: shard, row: row, part: before, footer: footer})
 		row += int(rows.NumRows())
 	}
-	s.sizes = append(s.sizes, size)
-	return hubClasses(p), nil
+	if s.sizes = append(s.sizes, size); shard == 0 {
+		s.Classes = hubClasses(p)
+	}
+	return nil
 }
 
 // leaf returns the column of a path without repeated parts, nil if there is none.
@@ -142,7 +136,7 @@ func leaf(column *pq.Column, path ...string) *pq.Column {
 }
 
 // open reads the footer of a file.
-func (s *shards) open(file io.ReaderAt, size int64) (*pq.File, error) {
+func (s *Shards) open(file io.ReaderAt, size int64) (*pq.File, error) {
 	options := []pq.FileOption{pq.SkipPageIndex(true), pq.SkipBloomFilters(true)}
 	if s.schema != nil { // skip the metadata, which takes tens of kilobytes and most of the time
 		options = append(options, pq.FileSchema(s.schema))
@@ -151,7 +145,7 @@ func (s *shards) open(file io.ReaderAt, size int64) (*pq.File, error) {
 }
 
 // addLabels reads the labels of a row group, whose first row in the file is given.
-func (s *shards) addLabels(chunk *pq.FileColumnChunk, group int, file *os.File, row int) error {
+func (s *Shards) addLabels(chunk *pq.FileColumnChunk, group int, file *os.File, row int) error {
 	found, err := findPages(chunk, group, file, chunk.File().Size())
 	if err == nil {
 		err = usePages(chunk, group, found)
@@ -187,7 +181,7 @@ func (s *shards) addLabels(chunk *pq.FileColumnChunk, group int, file *os.File, 
 					return fmt.Errorf("row %d: label %d, want 0 or more: move files without labels, as of a test split, out of the "+
 						"directory", row, label)
 				}
-				s.labels = append(s.labels, int32(label))
+				s.Labels = append(s.Labels, int32(label))
 				row++
 			}
 		}
@@ -211,14 +205,14 @@ func hubClasses(p *pq.File) []string {
 	return about.Info.Features[labelColumn].Names
 }
 
-// Open implements data.Container.
-func (s *shards) Open(part int) (io.ReadCloser, error) {
+// Open returns the bytes of an image, none if the row has none.
+func (s *Shards) Open(part int) (io.ReadCloser, error) {
 	content, err := s.read(part)
 	return io.NopCloser(bytes.NewReader(content)), err
 }
 
 // read returns the bytes of an image, nil if the row has none.
-func (s *shards) read(part int) (content []byte, err error) {
+func (s *Shards) read(part int) (content []byte, err error) {
 	defer recovered(&err)
 	g := s.group(part)
 	pages, err := s.pages(g, s.files[g.shard], part-g.part)
@@ -245,7 +239,7 @@ func (s *shards) read(part int) (content []byte, err error) {
 }
 
 // pages opens the images of a row group to read one row.
-func (s *shards) pages(g *group, file io.ReaderAt, row int) (pq.Pages, error) {
+func (s *Shards) pages(g *group, file io.ReaderAt, row int) (pq.Pages, error) {
 	size := s.sizes[g.shard]
 	p, err := s.open(withFooter{file, size, g.footer}, size+int64(len(g.footer)))
 	if err != nil {
@@ -270,12 +264,12 @@ func (s *shards) pages(g *group, file io.ReaderAt, row int) (pq.Pages, error) {
 }
 
 // group finds the row group of an image.
-func (s *shards) group(part int) *group {
+func (s *Shards) group(part int) *group {
 	return s.groups[sort.Search(len(s.groups), func(i int) bool { return s.groups[i].part > part })-1]
 }
 
-// Where implements data.Container: the file, and the row of the image in it, from 0.
-func (s *shards) Where(part int) string {
+// Where returns the name of an image: the file, and the row in it, from 0.
+func (s *Shards) Where(part int) string {
 	g := s.group(part)
 	return fmt.Sprintf("%s: row %d", s.files[g.shard].Name(), g.row+part-g.part)
 }
