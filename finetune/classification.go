@@ -39,8 +39,8 @@ type classification struct {
 	next         func() (*data.Batch, error, bool) // of images that are read for each batch, nil otherwise
 	stop         func()
 	read         *data.Batch // the batch of the current step
-	rows         []int        // images of the current step
-	fetched      int          // the current step, -1 before the first
+	rows         []int       // images of the current step
+	fetched      int         // the current step, -1 before the first
 	state        state
 	weights      []float32 // of the classes in the loss, nil for equal weights
 	row          report.Result
