@@ -157,8 +157,8 @@ func TestDisturbances_ChangePatchesAsNamed(t *testing.T) {
 		}
 		for _, size := range [][2]int{{7, 5}, {4, 3}, {2, 6}, {4, 6}} { // of 4×6
 			got := sized(set, size[0], size[1])
-			if got.Height != size[0] || got.Width != size[1] || got.Check(t.Context(), true) != nil {
-				t.Fatalf("%d×%d, %v", got.Height, got.Width, got.Check(t.Context(), true))
+			if got.Height != size[0] || got.Width != size[1] || data.Check(t.Context(), got, true) != nil {
+				t.Fatalf("%d×%d, %v", got.Height, got.Width, data.Check(t.Context(), got, true))
 			}
 			for i, v := range got.Pixels {
 				if v != uint8(50*(i%channels+1)) {
