@@ -107,7 +107,7 @@ type trainedModel struct {
 			Mean [3]float64 `json:"mean"`
 			Std  [3]float64 `json:"std"`
 		} `json:"augment"`
-		Detector map[string]json.RawMessage `json:"detector"` // of package detect/train
+		Detector map[string]json.RawMessage `json:"detector"` // of package detect
 	} `json:"recipe"`
 	Classes    []string            `json:"classes"`
 	Preprocess preprocess.Settings `json:"preprocess"`

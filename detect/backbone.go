@@ -46,11 +46,12 @@ type Backbone struct {
 	PositionCols int `json:"position_cols,omitempty"` // columns of that grid; default those of ImageCols
 }
 
-// WithDefaults returns b with every zero field that has a default filled in.
-func (b Backbone) WithDefaults() Backbone {
+// resolve returns b with every zero field that has a default filled in, and an error that names the first field that is
+// wrong.
+func (b Backbone) resolve() (_ Backbone, err error) {
 	b.Position = resampled(cmp.Or(b.Position, grid2d))
 	b.Pool, b.ClassToken, b.Registers, b.RegisterPositions = "mean", false, 0, false // only patch tokens
-	b.Config, _ = b.Config.Resolve()                                                 // Validate has the error
+	b.Config, err = b.Config.Resolve()
 	b.Window = cmp.Or(b.Window, 14)
 	if b.Global == nil {
 		for i := 1; i <= 4; i++ {
@@ -62,25 +63,18 @@ func (b Backbone) WithDefaults() Backbone {
 	if b.PatchSize > 0 {
 		b.PositionRows, b.PositionCols = cmp.Or(b.PositionRows, b.Rows()), cmp.Or(b.PositionCols, b.Cols())
 	}
-	return b
-}
-
-// Validate reports what is wrong with b, in one line that names the field.
-func (b Backbone) Validate() error {
-	b = b.WithDefaults()
-	if _, err := b.Config.Resolve(); err != nil {
-		return err
+	if err != nil {
+		return b, err
 	}
 	if b.PreNorm {
-		return errors.New("detect: the backbone has no norm in front of block 0 (pre_norm)")
+		return b, errors.New("detect: the backbone has no norm in front of block 0 (pre_norm)")
 	}
 	for _, f := range []struct {
-		name   string
-		value  int
-		lowest int
-	}{{"window", b.Window, 1}, {"position_rows", b.PositionRows, 1}, {"position_cols", b.PositionCols, 1}} {
-		if f.value < f.lowest || f.value > 1<<14 {
-			return fmt.Errorf("detect: %s is %d, want %d to %d", f.name, f.value, f.lowest, 1<<14)
+		name  string
+		value int
+	}{{"window", b.Window}, {"position_rows", b.PositionRows}, {"position_cols", b.PositionCols}} {
+		if f.value < 1 || f.value > 1<<14 {
+			return b, fmt.Errorf("detect: %s is %d, want 1 to %d", f.name, f.value, 1<<14)
 		}
 	}
 	for _, list := range []struct {
@@ -89,11 +83,11 @@ func (b Backbone) Validate() error {
 	}{{"global", b.Global}, {"residual", b.Residual}} {
 		for _, i := range list.blocks {
 			if i < 0 || i >= b.Depth {
-				return fmt.Errorf("detect: %s names block %d, the backbone has 0 to %d", list.name, i, b.Depth-1)
+				return b, fmt.Errorf("detect: %s names block %d, the backbone has 0 to %d", list.name, i, b.Depth-1)
 			}
 		}
 	}
-	return nil
+	return b, nil
 }
 
 // backboneTrace contains the intermediate values of one forward pass, [batch, rows·cols, width] unless noted.
@@ -111,7 +105,7 @@ func (b Backbone) at(rows, cols int) Backbone {
 }
 
 // trace builds the backbone in scope on normalized images [batch, rows, cols, channels] and returns its intermediate
-// values. b has its defaults.
+// values. b is resolved.
 func (b Backbone) trace(scope *model.Scope, images *Node, attentionWeights bool) *backboneTrace {
 	d := images.Shape().Dimensions
 	if len(d) != 4 || d[1]%b.PatchSize != 0 || d[2]%b.PatchSize != 0 {
@@ -290,4 +284,55 @@ func bottleneck(scope *model.Scope, x *Node, inner int) *Node {
 	last := wide.In("norm")
 	weight.Float32(last, "gain", weight.Constant(0), width)
 	return Add(x, norm(last, y))
+}
+
+// windows cut a grid of patches into squares, from the top left. If the grid does not divide, zeros pad it at the
+// bottom and at the right. They are tokens like others: with the biases of the projections for key and value, they take
+// part in the softmax, as in ViTDet, which does not mask them.
+type windows struct{ rows, cols, side int }
+
+// down and across return the number of windows.
+func (w windows) down() int   { return (w.rows + w.side - 1) / w.side }
+func (w windows) across() int { return (w.cols + w.side - 1) / w.side }
+
+// padded reports whether some windows extend beyond the grid.
+func (w windows) padded() bool { return w.rows%w.side != 0 || w.cols%w.side != 0 }
+
+// cut is [batch, rows·cols, width] -> [batch·windows, side², width], the windows of an image row by row.
+func (w windows) cut(x *Node) *Node {
+	width := x.Shape().Dim(-1)
+	x = Reshape(x, -1, w.rows, w.cols, width)
+	x = kernel.ZeroPad(x, 1, 0, w.down()*w.side-w.rows)
+	x = kernel.ZeroPad(x, 2, 0, w.across()*w.side-w.cols)
+	x = Reshape(x, -1, w.down(), w.side, w.across(), w.side, width)
+	x = TransposeAllAxes(x, 0, 1, 3, 2, 4, 5) // [batch, down, across, side, side, width]
+	return Reshape(x, -1, w.side*w.side, width)
+}
+
+// join is the inverse of cut; padding is dropped.
+func (w windows) join(x *Node) *Node {
+	width := x.Shape().Dim(-1)
+	x = Reshape(x, -1, w.down(), w.across(), w.side, w.side, width)
+	x = TransposeAllAxes(x, 0, 1, 3, 2, 4, 5) // [batch, down, side, across, side, width]
+	x = Reshape(x, -1, w.down()*w.side, w.across()*w.side, width)
+	x = kernel.Crop(kernel.Crop(x, 1, 0, w.rows), 2, 0, w.cols)
+	return Reshape(x, -1, w.rows*w.cols, width)
+}
+
+// tokens numbers the patches of each window, row by row from first on; padding is 0.
+func (w windows) tokens(first int) [][]int64 {
+	sets := make([][]int64, w.down()*w.across())
+	for i := range sets {
+		top, left := i/w.across()*w.side, i%w.across()*w.side
+		for row := top; row < top+w.side; row++ {
+			for col := left; col < left+w.side; col++ {
+				token := 0
+				if row < w.rows && col < w.cols {
+					token = first + row*w.cols + col
+				}
+				sets[i] = append(sets[i], int64(token))
+			}
+		}
+	}
+	return sets
 }

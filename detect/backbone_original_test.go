@@ -77,8 +77,8 @@ func vitdet(t testing.TB) (meta vitdetMeta, b Backbone, want map[string]fixtures
 			b.Global = append(b.Global, i)
 		}
 	}
-	b = b.WithDefaults()
-	if err := b.Validate(); err != nil {
+	b, err := b.resolve()
+	if err != nil {
 		t.Fatal(err)
 	}
 	return meta, b, fixtures.Tensors(t, vitdetSet, "tensors.safetensors")
@@ -392,13 +392,14 @@ func TestLearningRatesDecayByLayerAsInDetectron2(t *testing.T) {
 func testLearningRatesDecayByLayerAsInDetectron2(t *testing.T) {
 	meta, b, _ := vitdet(t)
 	b.Depth = meta.Decay.Layers
-	if got := b.LearningRateFactor("backbone/position/wepe/alpha_scale", meta.Decay.Rate); got != 1 {
+	if got := b.learningRateFactor("/detector/backbone/position/wepe/alpha_scale", meta.Decay.Rate); got != 1 {
 		t.Errorf("an encoding that pretraining has not seen: factor %g, want 1", got)
 	}
 	for theirs, want := range meta.Decay.Factor {
 		ours := strings.NewReplacer("backbone.net.pos_embed", "backbone.position.grid2d.table", "backbone.net.patch_embed",
 			"backbone.patch", "backbone.net.blocks.", "backbone.block_", "backbone.simfp_", "pyramid.").Replace(theirs)
-		if got := b.LearningRateFactor(strings.ReplaceAll(ours, ".", "/"), meta.Decay.Rate); !(math.Abs(got-want) <= 1e-12) {
+		got := b.learningRateFactor("/detector/"+strings.ReplaceAll(ours, ".", "/"), meta.Decay.Rate)
+		if !(math.Abs(got-want) <= 1e-12) {
 			t.Errorf("%s: factor %g, want %g", theirs, got, want)
 		}
 	}

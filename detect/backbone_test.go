@@ -21,16 +21,18 @@ import (
 
 // small is a backbone of two window blocks, on rows × cols patches of 2×2 pixels.
 func small(position string, rows, cols, window int) Backbone {
-	return Backbone{Config: vit.Config{
+	b, _ := Backbone{Config: vit.Config{
 		ImageRows: 2 * rows, ImageCols: 2 * cols, PatchSize: 2, Channels: 1, Width: 40, Depth: 2, Heads: 5, MLPDim: 24,
 		Classes: 1, Position: position,
-	}, Window: window, Global: []int{}}.WithDefaults()
+	}, Window: window, Global: []int{}}.resolve()
+	return b
 }
 
 // output runs a backbone with random weights, large enough for attention to be far from uniform.
 func output(t *testing.T, b Backbone, images *tensors.Tensor) []float64 {
 	t.Helper()
-	if err := b.Validate(); err != nil {
+	b, err := b.resolve()
+	if err != nil {
 		t.Fatal(err)
 	}
 	store := gomlxtest.Seeded(t, 5)
@@ -162,30 +164,6 @@ func TestRelativeTablesHaveZerosForEachOffsetOfTheTrainedGridOrAWindow(t *testin
 	}
 }
 
-func TestAnInvalidBackboneIsRefusedByName(t *testing.T) {
-	for _, c := range []struct {
-		change func(*Backbone)
-		want   string
-	}{
-		{func(b *Backbone) { b.Window = -3 }, "window is -3"},
-		{func(b *Backbone) { b.Global = []int{2} }, "global names block 2, the backbone has 0 to 1"},
-		{func(b *Backbone) { b.Residual = []int{-1} }, "residual names block -1"},
-		{func(b *Backbone) { b.PositionRows = -5 }, "position_rows is -5"},
-		{func(b *Backbone) { b.PositionCols = 1<<14 + 1 }, "position_cols is 16385"},
-		{func(b *Backbone) { b.Width = 41 }, "width 41"},
-		{func(b *Backbone) { b.PreNorm = true }, "has no norm in front of block 0 (pre_norm)"},
-		{func(b *Backbone) { b.Window = -1 }, "window is -1, want 1 to 16384"},
-		{func(b *Backbone) { b.Window, b.PositionRows, b.PositionCols = 1, 1, 1 }, ""},
-		{func(b *Backbone) { b.Window, b.PositionRows, b.PositionCols = 1<<14, 1<<14, 1<<14 }, ""},
-	} {
-		b := small("none", 4, 4, 3)
-		c.change(&b)
-		if err := b.Validate(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("error %v, want one with %q", err, c.want)
-		}
-	}
-}
-
 func TestImagesThatDoNotDivideIntoPatchesAreRefused(t *testing.T) {
 	b := small("none", 4, 4, 3)
 	for _, dims := range [][]int{{1, 3*b.PatchSize - 1, 2 * b.PatchSize, 1}, {1, 2 * b.PatchSize, 3*b.PatchSize - 1, 1},
@@ -201,27 +179,12 @@ func TestImagesThatDoNotDivideIntoPatchesAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheGlobalBlocksOfViTDet(t *testing.T) {
-	for name, want := range map[string][]int{"B/16": {2, 5, 8, 11}, "L/16": {5, 11, 17, 23}, "H/16": {7, 15, 23, 31}} {
-		c := gomlxtest.Must(vit.Variant(name))(t)
-		if got := (Backbone{Config: c}).WithDefaults().Global; !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", name, got, want)
-		}
-	}
-	for depth, want := range map[int][]int{1: {0}, 2: {0, 1}, 4: {0, 1, 2, 3}, 6: {0, 2, 3, 5}} { // ⌊i·depth/4⌋ - 1
+// Of depths 12, 24 and 32 in ViTDet; of other depths the last of each quarter, ⌊i·depth/4⌋ - 1.
+func TestBackbone_GlobalBlocks(t *testing.T) {
+	for depth, want := range map[int][]int{32: {7, 15, 23, 31}, 1: {0}, 2: {0, 1}, 4: {0, 1, 2, 3}, 6: {0, 2, 3, 5}} {
 		c := vit.Config{ImageRows: 8, ImageCols: 8, PatchSize: 2, Width: 8, Depth: depth, Heads: 2, MLPDim: 8, Classes: 1}
-		if got := (Backbone{Config: c}).WithDefaults().Global; !slices.Equal(got, want) {
-			t.Errorf("of %d blocks: %v, want %v", depth, got, want)
-		}
-	}
-}
-
-func TestWindowsExtendBeyondAGridThatDoesNotDivide(t *testing.T) {
-	for grid, want := range map[[2]int]bool{
-		{6, 9}: false, {3, 3}: false, {7, 9}: true, {8, 9}: true, {6, 7}: true, {6, 8}: true, {2, 3}: true,
-	} {
-		if got := (windows{grid[0], grid[1], 3}).padded(); got != want {
-			t.Errorf("%v patches in windows of 3: %t, want %t", grid, got, want)
+		if got, err := (Backbone{Config: c}).resolve(); err != nil || !slices.Equal(got.Global, want) {
+			t.Errorf("of %d blocks: %v, %v, want %v", depth, got.Global, err, want)
 		}
 	}
 }
@@ -239,55 +202,13 @@ func TestOneTokenWithoutAPositionStandsForPatchesBeyondTheImage(t *testing.T) {
 	}
 }
 
-func TestABackboneWithoutASizeHasNoGrid(t *testing.T) {
-	if b := (Backbone{}).WithDefaults(); b.PositionRows != 0 || b.PositionCols != 0 {
-		t.Errorf("a grid of %d×%d", b.PositionRows, b.PositionCols)
-	}
-	b := Backbone{Config: vit.Config{ImageRows: 5, ImageCols: 7, PatchSize: 1}}.WithDefaults()
-	if b.PositionRows != 5 || b.PositionCols != 7 {
-		t.Errorf("patches of one pixel have a grid of %d×%d", b.PositionRows, b.PositionCols)
-	}
-}
-
-func TestABottleneckIsInitiallyTheIdentity(t *testing.T) {
-	images := gomlxtest.Noise(2, 3, 5, 8)
-	got := gomlxtest.RunModel(t, gomlxtest.Seeded(t, 3), func(s *model.Scope, in []*Node) []*Node {
-		return []*Node{bottleneck(s, in[0], 4)}
-	}, images)[0]
-	gomlxtest.NearAbs(t, "output", got, gomlxtest.Values(t, images), 0)
-	store := gomlxtest.Seeded(t, 3)
-	gomlxtest.Build(t, store, func(s *model.Scope, in []*Node) []*Node {
-		return []*Node{bottleneck(s, in[0], 60)}
-	}, gomlxtest.Noise(1, 3, 5, 70))
-	for path, fanOut := range map[string]float64{"conv_0": 60, "conv_1": 9 * 60, "conv_2": 70} { // c2_msra_fill
-		weights := gomlxtest.Values(t, store.GetVariable("/"+path+"/weights").MustValue())
-		gomlxtest.Spreads(t, path, weights, math.Sqrt(2/fanOut))
-	}
-}
-
-// torch's kaiming_uniform_(a=√5) has the deviation 1/√(3·fan-in); the fan-in of a ConvTranspose2d is of its output.
-func TestThePyramidStartsAsInTorch(t *testing.T) {
-	const width, channels = 60, 50
-	store := gomlxtest.Seeded(t, 3)
-	gomlxtest.Build(t, store, func(s *model.Scope, in []*Node) []*Node { return pyramid(s, in[0], channels) },
-		gomlxtest.Noise(1, 2, 3, width))
-	for path, fanIn := range map[string]float64{
-		"quadruple/up_0": 4 * width / 2, "quadruple/up_1": 4 * width / 4, "double/up_0": 4 * width / 2,
-		"quadruple/lateral": width / 4, "double/lateral": width / 2, "same/lateral": width, "half/lateral": width,
-		"quadruple/output": 9 * channels, "half/output": 9 * channels,
-	} {
-		weights := gomlxtest.Values(t, store.GetVariable("/"+path+"/weights").MustValue())
-		gomlxtest.Spreads(t, path, weights, 1/math.Sqrt(3*fanIn))
-	}
-}
-
 // A box 37 cells long in a map of three rows takes 19 samples along a bin, not the two of three rows.
 func TestALongBoxIsReadWithAsManySamplesAsItsCells(t *testing.T) {
 	l := levels{canonicalSize: 224, canonicalLevel: 4, first: 2, last: 2}
 	got := gomlxtest.Run(t, func(in []*Node) []*Node {
 		align := roiAlign{rows: 2, cols: 2, stride: 4, most: 40}
 		return []*Node{l.pool(in[:1], []float64{4}, in[1], 2, 0), align.bins(in[0], in[1], nil)}
-	}, gomlxtest.Noise(1, 3, 40, 2), boxTensor([]Box{{3, 1, 151, 11}}, 1, 1))
+	}, gomlxtest.Noise(1, 3, 40, 2), boxTensor([]rect{{3, 1, 151, 11}}, 1, 1))
 	gomlxtest.NearAbs(t, "bins", got[0], got[1], 1e-6)
 }
 
@@ -301,7 +222,7 @@ func TestABinOfALinearMapIsTheValueAtItsCentre(t *testing.T) {
 			flat = append(flat, float32(100*row+col))
 		}
 	}
-	for _, box := range []Box{{10, 13, 13, 17}, {9, 6, 30, 40}} { // bins of 0.375×0.5 and of 2.625×4.25 cells
+	for _, box := range []rect{{10, 13, 13, 17}, {9, 6, 30, 40}} { // bins of 0.375×0.5 and of 2.625×4.25 cells
 		var want []float64
 		centre := func(begin, end float32, i int) float64 {
 			return (float64(begin)+(float64(i)+0.5)*float64(end-begin)/bins)/stride - 0.5
@@ -314,8 +235,53 @@ func TestABinOfALinearMapIsTheValueAtItsCentre(t *testing.T) {
 		for _, samples := range []int{0, 1, 2, 3} {
 			align := roiAlign{rows: bins, cols: bins, stride: stride, samples: samples, most: 5}
 			got := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{align.bins(in[0], in[1], nil)} },
-				tensors.FromFlatDataAndDimensions(flat, 1, side, side, 1), boxTensor([]Box{box}, 1, 1))[0]
+				tensors.FromFlatDataAndDimensions(flat, 1, side, side, 1), boxTensor([]rect{box}, 1, 1))[0]
 			gomlxtest.NearAbs(t, "bins", got, want, 1e-3)
+		}
+	}
+}
+
+// torch's kaiming_uniform_(a=√5), for the pyramid, has the deviation 1/√(3·fan-in); the fan-in of a ConvTranspose2d is
+// of its output. fvcore's c2_msra_fill is normal with √(2/fan_out), its c2_xavier_fill uniform with 1/√fan_in.
+// StandardRPNHead and FastRCNNOutputLayers of detectron2 have 0.01, deltas of boxes and the predictor of masks 0.001.
+func TestInitialWeights_AreThoseOfDetectron2(t *testing.T) {
+	r := tiny()
+	c := &r.Detector
+	c.Backbone.Residual, c.Backbone.Width, c.Channels = []int{0}, 60, 50
+	c.ROI.Convs, c.ROI.Dense, c.ROI.Masks = []int{24}, []int{40}, []int{28, 20}
+	run := tinyRun(t)
+	run.Recipe = r
+	task := gomlxtest.Must(newTask(gomlxtest.Must(run.prepared())(t)))(t)
+	defer task.detector.Finalize()
+	if err := task.Fetch(0); err != nil {
+		t.Fatal(err)
+	}
+	var shapes []*tensors.Tensor
+	shapes = append(shapes, gomlxtest.Must(task.inputs(0))(t).list()...)
+	gomlxtest.Build(t, task.detector.store, task.Losses, shapes...)
+	torch := func(fanIn float64) float64 { return 1 / math.Sqrt(3*fanIn) }
+	msra := func(fanOut float64) float64 { return math.Sqrt(2 / fanOut) }
+	for path, deviation := range map[string]float64{
+		"backbone/block_00/residual/conv_0": msra(30), "backbone/block_00/residual/conv_1": msra(9 * 30),
+		"backbone/block_00/residual/conv_2": msra(60),
+		"pyramid/quadruple/up_0":            torch(4 * 30), "pyramid/quadruple/up_1": torch(4 * 15),
+		"pyramid/double/up_0":       torch(4 * 30),
+		"pyramid/quadruple/lateral": torch(15), "pyramid/double/lateral": torch(30), "pyramid/same/lateral": torch(60),
+		"pyramid/half/lateral": torch(60), "pyramid/quadruple/output": torch(9 * 50), "pyramid/half/output": torch(9 * 50),
+		"rpn/conv_0": 0.01, "rpn/objects": 0.01, "rpn/deltas": 0.01, "roi/stage_0/conv_0": msra(9 * 24),
+		"roi/stage_0/dense_0": 1 / math.Sqrt(3*3*24), "roi/stage_0/classes": 0.01, "roi/stage_0/deltas": 0.001,
+		"roi/mask/conv_0": msra(9 * 28), "roi/mask/conv_1": msra(9 * 20), "roi/mask/double": msra(4 * 20),
+		"roi/mask/classes": 0.001,
+	} {
+		weights := gomlxtest.Values(t, task.detector.store.GetVariable(detectorScope+"/"+path+"/weights").MustValue())
+		gomlxtest.Spreads(t, path, weights, deviation)
+	}
+	for v := range task.detector.store.IterVariables() {
+		if path := v.Path(); strings.HasPrefix(path, detectorScope+"/") && (strings.HasSuffix(path, "/biases") ||
+			strings.HasSuffix(path, "residual/conv_2/norm/gain")) { // a bottleneck is initially the identity
+			if x := gomlxtest.Values(t, v.MustValue()); slices.Min(x) != 0 || slices.Max(x) != 0 {
+				t.Errorf("%s starts from %g to %g", path, slices.Min(x), slices.Max(x))
+			}
 		}
 	}
 }

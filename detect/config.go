@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/wepe-go/wepe/internal/setting"
-	"github.com/wepe-go/wepe/vit"
 )
 
 //go:embed config.go
@@ -89,9 +88,10 @@ func cascadeStages() []Stage {
 // agnostic reports whether all classes share one box.
 func (r ROI) agnostic() bool { return len(r.Stages) > 1 }
 
-// WithDefaults returns c with every zero field that has a default filled in.
-func (c Config) WithDefaults() Config {
-	c.Backbone = c.Backbone.WithDefaults()
+// resolve returns c with every zero field that has a default filled in, and an error that names the first field that is
+// wrong.
+func (c Config) resolve() (_ Config, err error) {
+	c.Backbone, err = c.Backbone.resolve()
 	c.Channels = cmp.Or(c.Channels, 256)
 	if c.Std == [3]float64{} {
 		c.Mean, c.Std = [3]float64{0.485, 0.456, 0.406}, [3]float64{0.229, 0.224, 0.225}
@@ -132,7 +132,10 @@ func (c Config) WithDefaults() Config {
 	}
 	i.CanonicalSize, i.CanonicalLevel = cmp.Or(i.CanonicalSize, 224), cmp.Or(i.CanonicalLevel, 4)
 	i.Score, i.Overlap, i.Top = cmp.Or(i.Score, 0.05), cmp.Or(i.Overlap, 0.5), cmp.Or(i.Top, 100)
-	return c
+	if err != nil {
+		return c, err
+	}
+	return c, c.validate()
 }
 
 // pyramidLevels is the number of maps of pyramid, pooledLevels the number of maps for pooling boxes.
@@ -150,8 +153,8 @@ func (c Config) strides() []float64 {
 	return strides
 }
 
-// CheckCanvas returns an error for an invalid canvas of rows × cols pixels.
-func (c Config) CheckCanvas(rows, cols int) error {
+// checkCanvas returns an error for an invalid canvas of rows × cols pixels.
+func (c Config) checkCanvas(rows, cols int) error {
 	p := c.Backbone.PatchSize
 	if rows%p != 0 || cols%p != 0 || min(rows, cols) < 2*p {
 		return fmt.Errorf("detect: a canvas of %d×%d pixels: want at least two patches of %d along each side, and whole ones",
@@ -160,13 +163,8 @@ func (c Config) CheckCanvas(rows, cols int) error {
 	return nil
 }
 
-// Validate reports what is wrong with c, in one line that names the field.
-func (c Config) Validate() error {
-	c = c.WithDefaults()
-	if err := c.Backbone.Validate(); err != nil {
-		return err
-	}
-	if err := c.CheckCanvas(c.Backbone.ImageRows, c.Backbone.ImageCols); err != nil {
+func (c Config) validate() error {
+	if err := c.checkCanvas(c.Backbone.ImageRows, c.Backbone.ImageCols); err != nil {
 		return err
 	}
 	if err := c.validateRanges(); err != nil {
@@ -238,21 +236,4 @@ func (c Config) validateRanges() error {
 		}
 	}
 	return nil
-}
-
-// ViTDet returns the paper's detector on a ViT of a size like "B/16", for images of 1024² pixels and a number of
-// classes, with Mask R-CNN or Cascade Mask R-CNN.
-func ViTDet(variant string, classes int, cascade bool) (Config, error) {
-	v, err := vit.Variant(variant)
-	if err != nil {
-		return Config{}, err
-	}
-	v.ImageRows, v.ImageCols, v.Classes, v.Position = 1024, 1024, classes, ""
-	c := Config{Backbone: Backbone{Config: v, Relative: true}}
-	side := 224 / v.PatchSize // of MAE's images
-	c.Backbone.PositionRows, c.Backbone.PositionCols = side, side
-	if cascade {
-		c.ROI.Stages = cascadeStages()
-	}
-	return c.WithDefaults(), c.Validate()
 }

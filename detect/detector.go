@@ -3,8 +3,10 @@
 package detect
 
 import (
+	"cmp"
 	"fmt"
 	"image"
+	"math"
 	"slices"
 	"sync"
 
@@ -12,10 +14,16 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/detect/scenes"
+	"github.com/wepe-go/wepe/finetune/engine"
 )
 
-// Scopes of a detector's variables, below the detector's scope.
+// Scopes of a detector's variables. They are a file format.
 const (
+	detectorScope = "/detector" // the others are below it
 	backboneScope = "backbone"
 	pyramidScope  = "pyramid"
 	rpnScope      = "rpn"
@@ -23,42 +31,64 @@ const (
 	maskScope     = "mask" // in roiScope
 )
 
-// Detector is a Config with its variables, on a backend. It is not safe for concurrent use.
+// Detector is a network with its variables, on a backend, trained or in training. It is not safe for concurrent use.
 //
 // Not all backends can sort, so inference has three programs with the host between them: one proposes boxes in images,
 // one classifies proposals, and one predicts masks.
 type Detector struct {
-	Config     Config
-	Rows, Cols int // pixels of the canvas for images; at first the training size
+	Recipe     Recipe
+	Categories []coco.Category // by class
+	Rows, Cols int             // pixels of the canvas for images; at first the training size
 
-	scope                        *model.Scope
+	store                        *model.Store
 	proposer, classifier, masker *model.Exec
 }
 
-// New returns the detector of a configuration. Variables that are not in scope are initialized on first use.
-func New(backend compute.Backend, scope *model.Scope, config Config) (*Detector, error) {
-	config = config.WithDefaults()
-	if err := config.Validate(); err != nil {
+// newDetector returns a detector whose weights are drawn when its first program is compiled. The recipe is
+// resolved.
+func newDetector(b compute.Backend, recipe Recipe, categories []coco.Category, seed int64) (*Detector, error) {
+	store, err := engine.NewStore(recipe.Params, seed)
+	if err != nil {
 		return nil, err
 	}
-	d := &Detector{Config: config, Rows: config.Backbone.ImageRows, Cols: config.Backbone.ImageCols, scope: scope}
-	for _, program := range []struct {
-		exec  **model.Exec
-		graph func(c Config, scope *model.Scope, in []*Node) []*Node
-	}{{&d.proposer, proposerGraph}, {&d.classifier, classifierGraph}, {&d.masker, maskerGraph}} {
-		*program.exec = model.MustNewExec(backend, scope.Store(), func(root *model.Scope, in []*Node) []*Node {
-			return program.graph(config, root.Store().Scope(scope.Scope()), in)
+	c := recipe.Detector
+	program := func(graph func(c Config, scope *model.Scope, in []*Node) []*Node) *model.Exec {
+		return model.MustNewExec(b, store, func(root *model.Scope, in []*Node) []*Node {
+			return graph(c, root.Store().Scope(detectorScope), in)
 		})
 	}
-	return d, nil
+	return &Detector{Recipe: recipe, Categories: categories, Rows: c.Backbone.ImageRows, Cols: c.Backbone.ImageCols,
+		store: store, proposer: program(proposerGraph), classifier: program(classifierGraph), masker: program(maskerGraph),
+	}, nil
 }
 
-// Finalize frees the detector's memory on the backend, except for its variables. The detector cannot be used
-// afterwards.
+// Open loads the trained detector of a run's directory, ready for Detect: its best checkpoint if it has one, otherwise
+// its last.
+func Open(backend compute.Backend, dir string) (*Detector, error) {
+	checkpoint, _, err := checkpoints.Find(dir, "")
+	if err != nil {
+		return nil, err
+	}
+	if checkpoint == nil {
+		return nil, fmt.Errorf("detect: no checkpoint in %s: train with this directory first", dir)
+	}
+	s, err := stateOf(checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	d, err := newDetector(backend, s.Recipe, s.Categories, s.Seed)
+	if err != nil {
+		return nil, err
+	}
+	return d, checkpoint.Load(d.store, func(variable string) bool { return !ofDetector(variable) })
+}
+
+// Finalize frees the detector's memory on the backend. It cannot be used afterwards.
 func (d *Detector) Finalize() {
 	for _, exec := range []*model.Exec{d.proposer, d.classifier, d.masker} {
 		exec.Finalize()
 	}
+	d.store.Finalize()
 }
 
 // maps returns the pyramid for pixels [batch, rows, cols, 3] of images of sizes [batch, 2].
@@ -68,7 +98,7 @@ func (c Config) maps(scope *model.Scope, pixels, sizes *Node) []*Node {
 }
 
 // anchors returns the anchors of a canvas, and their number up to each map.
-func (c Config) anchors(rows, cols int) (all []Box, ends []int) {
+func (c Config) anchors(rows, cols int) (all []rect, ends []int) {
 	rows, cols = rows/c.Backbone.PatchSize, cols/c.Backbone.PatchSize
 	last := [2]int{rows / 2, cols / 2}
 	return c.RPN.anchors([][2]int{{4 * rows, 4 * cols}, {2 * rows, 2 * cols}, {rows, cols}, last,
@@ -86,7 +116,8 @@ func proposerGraph(c Config, scope *model.Scope, in []*Node) []*Node {
 	logits, by := c.RPN.head(scope.In(rpnScope), maps)
 	d := in[0].Shape().Dimensions
 	anchors, _ := c.anchors(d[1], d[2])
-	return append([]*Node{logits, propose(by, constant(logits.Graph(), anchors))}, maps[:pooledLevels]...)
+	boxes := rpnDeltas.decode(by, InsertAxes(constant(logits.Graph(), anchors), 0)) // [batch, anchors, 4]
+	return append([]*Node{logits, boxes}, maps[:pooledLevels]...)
 }
 
 // classifierGraph takes proposals, sizes and maps; it returns the probabilities and boxes of regions.results.
@@ -105,14 +136,14 @@ func maskerGraph(c Config, scope *model.Scope, in []*Node) []*Node {
 // proposed is the output of the first program for a batch of images.
 type proposed struct {
 	sizes     [][2]int
-	proposals [][]Box
-	maps      []*tensors.Tensor
+	proposals [][]rect
+	maps      []any // *tensors.Tensor
 }
 
 // finalize frees the maps.
 func (s proposed) finalize() {
 	for _, x := range s.maps {
-		_ = x.FinalizeAll() // the garbage collector frees the rest
+		_ = x.(*tensors.Tensor).FinalizeAll() // the garbage collector frees the rest
 	}
 }
 
@@ -122,7 +153,7 @@ func (d *Detector) propose(pixels *tensors.Tensor, sizes [][2]int, before, after
 	if err != nil {
 		return s, fmt.Errorf("detect: %w", err)
 	}
-	s = proposed{sizes: sizes, maps: out[2:]}
+	s = proposed{sizes: sizes, maps: anys(out[2:])}
 	logits, err := tensors.CopyFlatData[float32](out[0])
 	if err != nil {
 		return s, err
@@ -131,41 +162,35 @@ func (d *Detector) propose(pixels *tensors.Tensor, sizes [][2]int, before, after
 	if err != nil {
 		return s, err
 	}
-	_, ends := d.Config.anchors(pixels.Shape().Dim(1), pixels.Shape().Dim(2))
+	c := d.Recipe.Detector
+	_, ends := c.anchors(pixels.Shape().Dim(1), pixels.Shape().Dim(2))
 	n := ends[len(ends)-1]
-	s.proposals = make([][]Box, len(sizes))
+	s.proposals = make([][]rect, len(sizes))
 	var images sync.WaitGroup
 	for i, size := range sizes {
 		images.Go(func() {
-			s.proposals[i], _ = d.Config.RPN.proposals(logits[i*n:(i+1)*n], boxes[i*n:(i+1)*n], ends, size[0], size[1], before,
-				after)
+			s.proposals[i], _ = c.RPN.proposals(logits[i*n:(i+1)*n], boxes[i*n:(i+1)*n], ends, size, before, after)
 		})
 	}
 	images.Wait()
 	return s, nil
 }
 
-// boxesIn returns the boxes of a tensor [..., 4].
-func boxesIn(x *tensors.Tensor) ([]Box, error) {
-	flat, err := tensors.CopyFlatData[float32](x)
-	boxes := make([]Box, len(flat)/4)
-	for i := range boxes {
-		boxes[i] = Box(flat[4*i:])
-	}
-	return boxes, err
+// Detect returns the objects in each image, highest score first. Images are fitted into the canvas, keeping their
+// aspect ratio; boxes and masks are in pixels of the image.
+func (d *Detector) Detect(images ...image.Image) ([][]scenes.Object, error) {
+	return d.detect(d.Rows, d.Cols, images...)
 }
 
-// Detect returns the detections in each image, highest score first. Images are fitted into the canvas, keeping their
-// aspect ratio; boxes and masks are in pixels of the image.
-func (d *Detector) Detect(images ...image.Image) ([][]Detection, error) {
+func (d *Detector) detect(rows, cols int, images ...image.Image) ([][]scenes.Object, error) {
 	if len(images) == 0 {
 		return nil, nil
 	}
-	c := d.Config
-	if err := c.CheckCanvas(d.Rows, d.Cols); err != nil {
+	c := d.Recipe.Detector
+	if err := c.checkCanvas(rows, cols); err != nil {
 		return nil, err
 	}
-	pixels, sizes, err := canvas(images, d.Rows, d.Cols)
+	pixels, sizes, err := canvas(images, rows, cols)
 	if err != nil {
 		return nil, err
 	}
@@ -182,29 +207,22 @@ func (d *Detector) Detect(images ...image.Image) ([][]Detection, error) {
 	if err != nil {
 		return nil, err
 	}
-	side := 2 * c.ROI.MaskSize
-	for i, size := range sizes {
-		rows, cols := images[i].Bounds().Dy(), images[i].Bounds().Dx()
-		all, keep := scaled(found[i], float64(rows)/float64(size[0]), float64(cols)/float64(size[1]), rows, cols)
-		for k := range all {
-			if masks != nil {
-				all[k].Mask = paste(masks[i][keep[k]*side*side:(keep[k]+1)*side*side], side, all[k].Box, rows, cols)
-			}
-		}
-		found[i] = all
+	all := make([][]scenes.Object, len(images))
+	for i, img := range images {
+		all[i] = objects(found[i], masks[i], 2*c.ROI.MaskSize, sizes[i], [2]int{img.Bounds().Dy(), img.Bounds().Dx()})
 	}
-	return found, nil
+	return all, nil
 }
 
-// classify runs the second program: detections in the pixels of the canvas, without masks.
-func (d *Detector) classify(s proposed) (found [][]Detection, err error) {
-	c, n := d.Config, d.Config.RPN.After.Test
-	var padded []Box
+// classify runs the second program: detections in the pixels of the canvas.
+func (d *Detector) classify(s proposed) (found [][]detection, err error) {
+	c, n := d.Recipe.Detector, d.Recipe.Detector.RPN.After.Test
+	var padded []rect
 	for _, boxes := range s.proposals {
-		padded = append(append(padded, boxes...), make([]Box, n-len(boxes))...)
+		padded = append(append(padded, boxes...), make([]rect, n-len(boxes))...)
 	}
 	inputs := []any{boxTensor(padded, len(s.proposals), n), sizeTensor(s.sizes)}
-	out, err := d.classifier.Call(append(inputs, anys(s.maps)...)...)
+	out, err := d.classifier.Call(append(inputs, s.maps...)...)
 	if err != nil {
 		return nil, fmt.Errorf("detect: %w", err)
 	}
@@ -225,24 +243,22 @@ func (d *Detector) classify(s proposed) (found [][]Detection, err error) {
 	return found, nil
 }
 
-// maskProbabilities runs the third program: for each image the probabilities of its detections' masks, concatenated.
-func (d *Detector) maskProbabilities(s proposed, found [][]Detection) (masks [][]float32, err error) {
-	most := 0 // maximum number of detections per image
-	for _, all := range found {
-		most = max(most, len(all))
-	}
-	if most == 0 || d.Config.ROI.NoMasks {
-		return nil, nil
+// maskProbabilities runs the third program: for each image the probabilities of its detections' masks, concatenated;
+// nil without masks.
+func (d *Detector) maskProbabilities(s proposed, found [][]detection) (masks [][]float32, err error) {
+	most := len(slices.MaxFunc(found, func(a, b []detection) int { return cmp.Compare(len(a), len(b)) }))
+	if most == 0 || d.Recipe.Detector.ROI.NoMasks {
+		return make([][]float32, len(found)), nil
 	}
 	most = filledTo(most)
-	boxes, classes := make([]Box, len(found)*most), make([]int64, len(found)*most)
+	boxes, classes := make([]rect, len(found)*most), make([]int64, len(found)*most)
 	for i, all := range found {
 		for k, one := range all {
-			boxes[i*most+k], classes[i*most+k] = one.Box, int64(one.Class)
+			boxes[i*most+k], classes[i*most+k] = one.box, int64(one.class)
 		}
 	}
 	inputs := []any{boxTensor(boxes, len(found), most), tensors.FromFlatDataAndDimensions(classes, len(found), most)}
-	out, err := d.masker.Call(append(inputs, anys(s.maps)...)...)
+	out, err := d.masker.Call(append(inputs, s.maps...)...)
 	if err != nil {
 		return nil, fmt.Errorf("detect: %w", err)
 	}
@@ -256,4 +272,86 @@ func anys[T any](list []T) []any {
 		out[i] = x
 	}
 	return out
+}
+
+// detection is a detected object, in pixels of the canvas.
+type detection struct {
+	box   rect
+	class int
+	score float32 // 0 to 1
+}
+
+// detections returns the best of boxes [n, classes or 1] with probabilities [n, classes+1], the last one for
+// background: every pair of a box and a class with a score above the threshold, without those that overlap a better one
+// of the same class, by decreasing score.
+func (r ROI) detections(scores []float32, boxes []rect, classes int) []detection {
+	var all, kept []detection
+	each := classes
+	if r.agnostic() {
+		each = 1
+	}
+	for i := range len(boxes) / each {
+		for k := range classes {
+			s, box := scores[i*(classes+1)+k], boxes[i*each+k%each]
+			if s > float32(r.Score) && finite(box.area()) {
+				all = append(all, detection{box, k, s})
+			}
+		}
+	}
+	for _, i := range nms(all, float32(r.Overlap), r.Top) {
+		kept = append(kept, all[i])
+	}
+	return kept
+}
+
+// objects rescales detections in an image whose size on the canvas is fitted to the image's own size, rows and cols,
+// and clips them; empty ones are dropped. masks has side² probabilities for each, or is nil.
+func objects(found []detection, masks []float32, side int, fitted, size [2]int) (all []scenes.Object) {
+	down, across := float64(size[0])/float64(fitted[0]), float64(size[1])/float64(fitted[1])
+	for i, d := range found {
+		for k := range d.box {
+			d.box[k] *= float32([2]float64{across, down}[k%2])
+		}
+		if d.box = d.box.clip(size); d.box.empty() {
+			continue
+		}
+		o := scenes.Object{Class: d.class, Score: float64(d.score), Box: coco.FromCorners([4]float64{
+			float64(d.box[0]), float64(d.box[1]), float64(d.box[2]), float64(d.box[3])})}
+		if masks != nil {
+			o.Mask = coco.Encode(paste(masks[i*side*side:(i+1)*side*side], side, d.box, size), size[0], size[1])
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// paste puts a mask of probabilities, side × side cells of a box, into an image of a size: a pixel belongs to the
+// object if the probability at its centre, bilinear between the cells and 0 outside, is at least ½.
+func paste(mask []float32, side int, box rect, size [2]int) []bool {
+	rows, cols := size[0], size[1]
+	pixels := make([]bool, rows*cols)
+	at := func(pixel int, begin, end float32) float64 { // in cells, from the centre of the first
+		return (float64(pixel)+0.5-float64(begin))/float64(end-begin)*float64(side) - 0.5
+	}
+	cell := func(row, col int) float64 {
+		if row < 0 || row >= side || col < 0 || col >= side {
+			return 0
+		}
+		return float64(mask[row*side+col])
+	}
+	// A pixel whose centre is outside the box is less than ½: at the border the mask is half of its last cell.
+	top, bottom := max(0, int(box[1])), min(rows, int(math.Ceil(float64(box[3]))))
+	left, right := max(0, int(box[0])), min(cols, int(math.Ceil(float64(box[2]))))
+	for row := top; row < bottom; row++ {
+		y := at(row, box[1], box[3])
+		up := math.Floor(y)
+		for col := left; col < right; col++ {
+			x := at(col, box[0], box[2])
+			before := math.Floor(x)
+			i, j, v, h := int(up), int(before), y-up, x-before
+			p := (1-v)*((1-h)*cell(i, j)+h*cell(i, j+1)) + v*((1-h)*cell(i+1, j)+h*cell(i+1, j+1))
+			pixels[row*cols+col] = p >= 0.5
+		}
+	}
+	return pixels
 }

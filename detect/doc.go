@@ -1,12 +1,25 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package detect implements a detector of boxes and masks: ViTDet (Li et al., https://arxiv.org/abs/2203.16527), a
-// plain ViT of package vit with the heads of Mask R-CNN (https://arxiv.org/abs/1703.06870) or Cascade Mask R-CNN
-// (https://arxiv.org/abs/1712.00726), with any position encoding.
+// Package detect detects objects with boxes and masks: ViTDet (Li et al., https://arxiv.org/abs/2203.16527), a plain
+// ViT of package vit with the heads of Mask R-CNN (https://arxiv.org/abs/1703.06870) or Cascade Mask R-CNN
+// (https://arxiv.org/abs/1712.00726), with any position encoding. It trains detectors and evaluates them as COCO does;
+// the command is wepe detect.
 //
-//	config, err := detect.ViTDet("B/16", 80, false)
-//	d, err := detect.New(backend, store.Scope("/detector"), config)
-//	found, err := d.Detect(images...) // detections of each image, highest score first
+//	recipe, err := detect.Named("scenes")
+//	test, err := detect.Generated(scenes.Generated{Count: 200, Height: 96, Width: 96, Seed: 1})
+//	run := detect.Run{Backend: b, Recipe: recipe, Dir: "runs/first", Dataset: "scenes",
+//		Train: scenes.Generated{Count: 4000, Height: 96, Width: 96}, Tests: []detect.Test{test}}
+//	detector, rows, err := run.Do(ctx)      // the same call resumes an interrupted run
+//	found, err := detector.Detect(img)      // boxes, classes, scores and masks
+//
+// Open returns the detector of a finished run. Steps, checkpoints and resume are those of package finetune/engine. The
+// run directory contains
+//
+//	rows.jsonl        a row per evaluation, and one per size of the test images
+//	last/             the newest checkpoint, used by resume and by the final test
+//	best/             the checkpoint with the highest validation AP of boxes; Open prefers it
+//	results-HxW.json  detections in the test images, in COCO's format
+//	report.html       figures and images, written by Page
 //
 // The network:
 //
@@ -17,26 +30,13 @@
 //	  -> class and box of each proposal       [batch, n, classes+1], [batch, n, 4]  ROI
 //	  -> mask of each detection               [detections, side, side]
 //
-// A pretrained backbone is loaded from a model of any format that package checkpoints reads:
-//
-//	m, err := checkpoints.Import(path, checkpoints.ImportOptions{Classes: 1})
-//	config.Backbone = detect.FromViT(m.Config, 1024, 1024)
-//	config.Backbone.Classes, config.Backbone.Relative = 80, true
-//	d, err := detect.New(backend, store.Scope("/detector"), config)
-//	err = d.LoadBackbone(m.Config, m.Params, m.Variables)
-//
 // A training step is two programs, because not all backends can sort: the network proposes boxes, the host samples, and
-// a graph of fixed shapes computes the losses. Package train does both:
+// a graph of fixed shapes computes the losses. Values, losses and gradients equal detectron2's
+// (github.com/facebookresearch/detectron2 at 02b5c4e), with three differences: RoIAlign takes at most as many samples
+// along a bin as a map has cells; suppression across classes compares classes; and proposals of a training step are
+// computed without drop path.
 //
-//	in, err := d.Inputs(pixels, annotations, step)
-//	losses := config.Losses(scope, detect.InputsOf(nodes)) // nodes in the order of in.List()
-//
-// Values, losses and gradients equal detectron2's (github.com/facebookresearch/detectron2 at 02b5c4e), with three
-// differences: RoIAlign takes at most as many samples along a bin as a map has cells; suppression across classes
-// compares classes; and proposals of a training step are computed without drop path.
-//
-// Boxes are left, top, right and bottom in pixels, from the outer corner of the first pixel. The variables below a
-// detector's scope, with d the width, c the channels, k the classes:
+// The variables below a detector's scope, with d the width, c the channels, k the classes:
 //
 //	backbone/patch, backbone/position, backbone/block_00, …     as in package vit
 //	backbone/block_00/attention/relative  rows, cols            [2·side-1, headDim] each

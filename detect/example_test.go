@@ -3,63 +3,54 @@
 package detect_test
 
 import (
+	"context"
 	"fmt"
 	"image"
 	"log"
-
-	"github.com/gomlx/compute"
-	_ "github.com/gomlx/compute/gobackend"
-	"github.com/gomlx/gomlx/ml/model"
+	"os"
 
 	"github.com/wepe-go/wepe/detect"
-	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/detect/scenes"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// A detector of three classes with random weights, which detects nothing with confidence.
-func Example() {
-	backend, err := compute.NewWithConfig("go:ops_sequential")
+func ExampleRun_Do() {
+	recipe, err := detect.Named("scenes")
 	if err != nil {
 		log.Fatal(err)
 	}
-	config := detect.Config{
-		Backbone: detect.Backbone{Config: vit.Config{ImageRows: 32, ImageCols: 32, PatchSize: 8, Width: 16, Depth: 2,
-			Heads: 2, Classes: 3, Position: "wepe"}, Window: 2, Global: []int{1}},
-		Channels: 8,
-		RPN:      detect.RPN{After: detect.Counts{Train: 20, Test: 10}},
-		ROI:      detect.ROI{Size: 3, Convs: []int{8}, Dense: []int{16}, MaskSize: 4, Masks: []int{8}, Score: 0.9},
-	}
-	d, err := detect.New(backend, model.NewStore().Scope("/detector"), config)
+	recipe.Detector.Backbone.Depth, recipe.Detector.Backbone.Global = 1, []int{0}
+	recipe.Steps, recipe.WarmupSteps, recipe.EvalSteps, recipe.BatchSize = 1, 0, 1, 2
+	dir, err := os.MkdirTemp("", "")
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer d.Finalize()
-	found, err := d.Detect(image.NewRGBA(image.Rect(0, 0, 50, 40)))
+	defer os.RemoveAll(dir)
+	run := detect.Run{Backend: gomlxtest.Backend(), Recipe: recipe, Dir: dir, Dataset: "scenes",
+		Train: scenes.Generated{Count: 2, Height: 96, Width: 96, Seed: 1}}
+	trained, _, err := run.Do(context.Background()) // the same call resumes an interrupted run
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(len(found), "image,", len(found[0]), "detections")
-	// Output: 1 image, 0 detections
+	trained.Finalize()
+	detector, err := detect.Open(gomlxtest.Backend(), dir)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer detector.Finalize()
+	found, err := detector.Detect(image.NewRGBA(image.Rect(0, 0, 50, 40)))
+	fmt.Println(len(found), "image,", len(detector.Categories), "categories", err)
+	// Output: 1 image, 3 categories <nil>
 }
 
 // The paper's detector on ViT-B: images of 1024×1024 pixels, windows of 14×14 patches, global attention in four blocks.
-func ExampleViTDet() {
-	config, err := detect.ViTDet("B/16", 80, false)
+func ExampleNamed() {
+	recipe, err := detect.Named("vitdet-b")
 	if err != nil {
 		log.Fatal(err)
 	}
-	b := config.WithDefaults().Backbone
-	fmt.Println(b.ImageRows, b.ImageCols, b.Width, b.Depth, b.Window, b.Global)
-	// Output: 1024 1024 768 12 14 [2 5 8 11]
-}
-
-// A plain ViT-B/16 as a backbone for images of 640×640 pixels.
-func ExampleFromViT() {
-	config, err := vit.Variant("B/16")
-	if err != nil {
-		log.Fatal(err)
-	}
-	config.Position = "learned"
-	b := detect.FromViT(config, 640, 640)
-	fmt.Println(b.ImageRows, b.ImageCols, b.Width, b.Position)
-	// Output: 640 640 768 grid2d
+	recipe, err = recipe.Resolve()
+	b := recipe.Detector.Backbone
+	fmt.Println(b.ImageRows, b.ImageCols, b.Width, b.Depth, b.Window, b.Global, err)
+	// Output: 1024 1024 768 12 14 [2 5 8 11] <nil>
 }

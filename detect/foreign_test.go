@@ -19,7 +19,7 @@ import (
 // foreign maps the tensors of detectron2 into a store, below /detector.
 type foreign struct{ *gomlxtest.Torch }
 
-const foreignScope = "/detector/"
+const foreignScope = detectorScope + "/"
 
 // load reads the tensors of a file whose names begin with prefix, and removes the prefix.
 func load(t testing.TB, set, file, prefix string) *foreign {

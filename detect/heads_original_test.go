@@ -12,6 +12,8 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
@@ -71,7 +73,7 @@ type headsMeta struct {
 		} `json:"mask_head"`
 	}
 	Polygons []struct {
-		Instances []Polygons
+		Instances [][][]float64
 	} `json:"gt_polygons"`
 	Post      [2]int `json:"post_h_w"`
 	Tolerance struct {
@@ -132,7 +134,7 @@ func (h heads) maps() (maps []any) {
 }
 
 // anchors returns the anchors of all levels.
-func (h heads) anchors() ([]Box, []int) {
+func (h heads) anchors() ([]rect, []int) {
 	var sizes [][2]int
 	for _, level := range h.headsMeta.Config.Levels {
 		d := h.want["features."+level].Shape
@@ -143,37 +145,31 @@ func (h heads) anchors() ([]Box, []int) {
 
 func (h heads) batch() int { return len(h.headsMeta.Config.Sizes) }
 
-// annotations are the objects, with polygons for "std" and bitmaps for "cas".
-func (h heads) annotations(kind string) []Annotations {
-	var annotations []Annotations
+// truths are the objects, with polygons for "std" and bitmaps for "cas".
+func (h heads) truths(kind string) (truths []truth) {
 	for i, size := range h.headsMeta.Config.Sizes {
 		p := fmt.Sprintf("gt.%d.", i)
-		truth := Annotations{Rows: size[0], Cols: size[1], Boxes: boxesOf(h.want[p+"boxes"]),
-			Classes: ints(h.want[p+"classes"])}
-		if err := truth.check(h.headsMeta.Config.Canvas[0], h.headsMeta.Config.Canvas[1],
-			h.headsMeta.Config.Classes); err != nil {
-			h.Fatal(err)
-		}
-		for k := range truth.Boxes {
-			if kind == "std" {
-				truth.Masks = append(truth.Masks, h.headsMeta.Polygons[i].Instances[k])
-				continue
+		t := truth{size: size, boxes: boxesOf(h.want[p+"boxes"]), classes: ints(h.want[p+"classes"])}
+		for k := range t.boxes {
+			o := scenes.Object{Polygons: h.headsMeta.Polygons[i].Instances[k]}
+			if kind == "cas" {
+				masks := h.want[p+"bitmasks"] // [objects, rows, cols]
+				rows, cols := masks.Shape[1], masks.Shape[2]
+				pixels := make([]bool, rows*cols)
+				for at, x := range masks.Data[k*rows*cols : (k+1)*rows*cols] {
+					pixels[at] = x == 1
+				}
+				o = scenes.Object{Mask: coco.Encode(pixels, rows, cols)}
 			}
-			masks := h.want[p+"bitmasks"] // [objects, rows, cols]
-			b := Bitmap{Rows: masks.Shape[1], Cols: masks.Shape[2]}
-			n := b.Rows * b.Cols
-			for _, x := range masks.Data[k*n : (k+1)*n] {
-				b.Pixels = append(b.Pixels, x == 1)
-			}
-			truth.Masks = append(truth.Masks, b)
+			t.masks = append(t.masks, maskOf(o))
 		}
-		annotations = append(annotations, truth)
+		truths = append(truths, t)
 	}
-	return annotations
+	return truths
 }
 
 // given returns the fixture's draws.
-func (h heads) given(image int) draw {
+func (h heads) given(image int) drawer {
 	lists := []string{"rpn.given.%d.pos", "rpn.given.%d.neg", "roi.given.%d.fg", "roi.given.%d.bg"}
 	return func(from []int, n int) []int {
 		list := ints(h.want[fmt.Sprintf(lists[0], image)])
@@ -191,7 +187,7 @@ func (h heads) given(image int) draw {
 }
 
 // proposals returns the fixture's proposals, for "train" or "test".
-func (h heads) proposals(mode string) (of [][]Box) {
+func (h heads) proposals(mode string) (of [][]rect) {
 	for i := range h.batch() {
 		of = append(of, boxesOf(h.want[fmt.Sprintf("rpn.%s_proposals.%d.boxes", mode, i)]))
 	}
@@ -199,9 +195,9 @@ func (h heads) proposals(mode string) (of [][]Box) {
 }
 
 // inputs returns the inputs of a step, without images.
-func (h heads) inputs(kind string) Inputs[*tensors.Tensor] {
+func (h heads) inputs(kind string) inputs[*tensors.Tensor] {
 	anchors, _ := h.anchors()
-	in, err := h.config(kind).targets(h.annotations(kind), anchors, h.proposals("train"), h.given)
+	in, err := h.config(kind).targets(h.truths(kind), anchors, h.proposals("train"), h.given)
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -210,15 +206,15 @@ func (h heads) inputs(kind string) Inputs[*tensors.Tensor] {
 }
 
 // run runs a graph on the feature maps and the inputs of a step.
-func (h heads) run(f *foreign, kind string, build func(scope *model.Scope, maps []*Node, in Inputs[*Node], out *named),
+func (h heads) run(f *foreign, kind string, build func(scope *model.Scope, maps []*Node, in inputs[*Node], out *named),
 ) map[string][]float64 {
 	inputs := h.maps()
 	n := len(inputs)
-	for _, x := range h.inputs(kind).List() {
+	for _, x := range h.inputs(kind).list() {
 		inputs = append(inputs, x)
 	}
 	return runNamed(h.T, f.Store, func(scope *model.Scope, in []*Node, out *named) {
-		build(scope, in[:n], InputsOf(in[n:]), out)
+		build(scope, in[:n], inputsOf(in[n:]), out)
 	}, inputs...)
 }
 
@@ -297,12 +293,12 @@ func testTheRegionProposalNetworkEqualsDetectron2(t *testing.T) {
 	f := load(t, headsSet, "model.safetensors", "rpn.")
 	f.rpn(c)
 	f.AllUsed("")
-	got := h.run(f, "std", func(scope *model.Scope, maps []*Node, in Inputs[*Node], out *named) {
+	got := h.run(f, "std", func(scope *model.Scope, maps []*Node, in inputs[*Node], out *named) {
 		logits, by := c.head(scope.In("rpn"), maps)
 		of := constant(logits.Graph(), anchors)
 		out.add("logits", logits)
 		out.add("deltas", by)
-		out.add("decoded", propose(by, of))
+		out.add("decoded", rpnDeltas.decode(by, InsertAxes(of, 0)))
 		class, box := c.losses(logits, by, of, in)
 		out.add("rpn.loss_rpn_cls", class)
 		out.add("rpn.loss_rpn_loc", box)
@@ -338,7 +334,7 @@ func testTheRegionProposalNetworkEqualsDetectron2(t *testing.T) {
 
 	for image, size := range h.headsMeta.Config.Sizes {
 		n := len(anchors)
-		logits, boxes := make([]float32, n), make([]Box, n)
+		logits, boxes := make([]float32, n), make([]rect, n)
 		for i := range n {
 			logits[i] = float32(got["logits"][image*n+i])
 			for k := range 4 {
@@ -348,19 +344,19 @@ func testTheRegionProposalNetworkEqualsDetectron2(t *testing.T) {
 		for mode, counts := range map[string][2]int{
 			"train": {c.Before.Train, c.After.Train}, "test": {c.Before.Test, c.After.Test},
 		} {
-			proposals, scores := c.proposals(logits, boxes, ends, size[0], size[1], counts[0], counts[1])
+			proposals, scores := c.proposals(logits, boxes, ends, size, counts[0], counts[1])
 			p := fmt.Sprintf("rpn.%s_proposals.%d.", mode, image)
 			gomlxtest.NearAbs(t, p, boxesFlat(proposals), h.want[p+"boxes"].Data, h.Tolerance.Boxes)
 			gomlxtest.NearAbs(t, p, scores, h.want[p+"logits"].Data, h.Tolerance.Module)
 		}
-		_, labels := c.match(h.annotations("std")[image], anchors)
+		_, labels := c.matcher().match(overlaps(h.truths("std")[image].boxes, anchors), len(anchors))
 		if want := ints(h.want["rpn.match_labels"])[image*n : (image+1)*n]; !slices.Equal(labels, want) {
 			t.Errorf("image %d: anchors are labelled differently", image)
 		}
 	}
 }
 
-func boxesFlat(boxes []Box) (flat []float32) {
+func boxesFlat(boxes []rect) (flat []float32) {
 	for _, b := range boxes {
 		flat = append(flat, b[:]...)
 	}
@@ -382,15 +378,16 @@ func testSampledProposalsAndMaskTargetsEqualDetectron2(t *testing.T) {
 		var known []float64
 		for image := range h.batch() {
 			p := fmt.Sprintf("sampled.%d.", image)
-			all := slices.Concat(h.proposals("train")[image], h.annotations(kind)[image].Boxes)
-			of, labels := c.ROI.match(h.annotations(kind)[image], all)
+			own := h.truths(kind)[image]
+			all := slices.Concat(h.proposals("train")[image], own.boxes)
+			of, labels := c.ROI.matcher().match(overlaps(own.boxes, all), len(all))
 			for i, want := range h.want[fmt.Sprintf("roi.match_classes.%d", image)].Data {
 				class := c.Backbone.Classes
 				if labels[i] == matchObject {
-					class = h.annotations(kind)[image].Classes[of[i]]
+					class = own.classes[of[i]]
 				}
 				if class != int(want) {
-					t.Errorf("image %d: proposal %d has class %d, want %g", image, i, class, want)
+					h.Errorf("image %d: proposal %d has class %d, want %g", image, i, class, want)
 				}
 			}
 			rows := len(h.want[p+"gt_classes"].Data)
@@ -403,7 +400,7 @@ func testSampledProposalsAndMaskTargetsEqualDetectron2(t *testing.T) {
 			known = append(known, masks[image*most*area:(image*most+objects)*area]...)
 			for i, x := range masks[(image*most+objects)*area : (image+1)*most*area] {
 				if x != -1 {
-					t.Fatalf("image %d has a mask %g at %d behind the last object", image, x, i)
+					h.Fatalf("image %d has a mask %g at %d behind the last object", image, x, i)
 				}
 			}
 		}
@@ -434,7 +431,7 @@ func testTheHeadsEqualDetectron2InTraining(t *testing.T) {
 			}
 			return fmt.Sprintf("cas.loss_%s_stage%d", name, i)
 		}
-		got := h.run(f, kind, func(scope *model.Scope, maps []*Node, in Inputs[*Node], out *named) {
+		got := h.run(f, kind, func(scope *model.Scope, maps []*Node, in inputs[*Node], out *named) {
 			roi := scope.In("roi")
 			r := regions{c.ROI, c.Backbone.Classes, maps, h.headsMeta.Config.Strides}
 			all := r.boxHeads(roi, in.Boxes, in.Sizes)
@@ -545,7 +542,7 @@ func testTheMaskLossByBitmapsEqualsDetectron2(t *testing.T) {
 	c := h.config("std")
 	f := load(t, headsSet, "model.safetensors", "std.")
 	f.roi(c)
-	got := h.run(f, "cas", func(scope *model.Scope, maps []*Node, in Inputs[*Node], out *named) {
+	got := h.run(f, "cas", func(scope *model.Scope, maps []*Node, in inputs[*Node], out *named) {
 		r := regions{c.ROI, c.Backbone.Classes, maps, h.headsMeta.Config.Strides}
 		objects := SliceAxis(in.Boxes, 1, AxisRange(0, in.Masks.Shape().Dim(1)))
 		masks := r.masks(scope.In("roi").In("mask"), objects)
@@ -569,7 +566,7 @@ func testDetectionsAndPastedMasksEqualDetectron2(t *testing.T) {
 		}
 	}
 	for image, boxes := range proposals {
-		proposals[image] = append(boxes, make([]Box, n-len(boxes))...)
+		proposals[image] = append(boxes, make([]rect, n-len(boxes))...)
 	}
 	for _, kind := range []string{"std", "cas"} {
 		c := h.config(kind)
@@ -606,9 +603,9 @@ func testDetectionsAndPastedMasksEqualDetectron2(t *testing.T) {
 				return fixtures.Tensor{Data: own}.Float32()
 			}
 			flat := part("boxes")
-			boxes := make([]Box, len(flat)/4)
+			boxes := make([]rect, len(flat)/4)
 			for i := range boxes {
-				boxes[i] = Box(flat[4*i : 4*i+4])
+				boxes[i] = rect(flat[4*i : 4*i+4])
 			}
 			found := c.ROI.detections(part("scores"), boxes, c.Backbone.Classes)
 			h.checkDetections(c, f, kind, image, size, found)
@@ -617,14 +614,14 @@ func testDetectionsAndPastedMasksEqualDetectron2(t *testing.T) {
 }
 
 // checkDetections compares the detections of one image, their masks, and their rescaling to an image of another size.
-func (h heads) checkDetections(c Config, f *foreign, kind string, image int, size [2]int, found []Detection) {
+func (h heads) checkDetections(c Config, f *foreign, kind string, image int, size [2]int, found []detection) {
 	h.Helper()
 	p := fmt.Sprintf("%s.test.%d.", kind, image)
-	var boxes []Box
+	var boxes []rect
 	var scores []float32
 	var classes []int64
 	for _, d := range found {
-		boxes, scores, classes = append(boxes, d.Box), append(scores, d.Score), append(classes, int64(d.Class))
+		boxes, scores, classes = append(boxes, d.box), append(scores, d.score), append(classes, int64(d.class))
 	}
 	gomlxtest.NearAbs(h.T, p+"boxes", boxesFlat(boxes), h.want[p+"boxes"].Data, h.Tolerance.Boxes)
 	gomlxtest.NearAbs(h.T, p+"scores", scores, h.want[p+"scores"].Data, h.Tolerance.Chain)
@@ -652,26 +649,19 @@ func (h heads) checkDetections(c Config, f *foreign, kind string, image int, siz
 	if !ok {
 		return
 	}
-	rows, cols := h.Post[0], h.Post[1]
-	final, keep := scaled(found, float64(rows)/float64(size[0]), float64(cols)/float64(size[1]), rows, cols)
-	var finalBoxes []Box
-	for _, d := range final {
-		finalBoxes = append(finalBoxes, d.Box)
-	}
-	gomlxtest.NearAbs(h.T, p+"post_boxes", boxesFlat(finalBoxes), post.Data, h.Tolerance.Boxes)
+	final := objects(found, fixtures.Tensor{Data: got}.Float32(), 2*c.ROI.MaskSize, size, h.Post)
 	if len(final) != post.Shape[0] {
-		return
+		h.Fatalf("%s: %d objects, want %d", p, len(final), post.Shape[0])
 	}
-	side := 2 * c.ROI.MaskSize
-	probabilities := fixtures.Tensor{Data: got}.Float32()
-	differing := 0
-	for i, d := range final {
-		if d.Class != int(h.want[p+"post_classes"].Data[i]) {
-			h.Errorf("%s: detection %d has class %d", p, i, d.Class)
+	differing, pixels := 0, h.Post[0]*h.Post[1]
+	for i, o := range final {
+		corners := o.Box.Corners()
+		gomlxtest.NearAbs(h.T, p+"post_boxes", corners[:], post.Data[4*i:4*i+4], h.Tolerance.Boxes)
+		if o.Class != int(h.want[p+"post_classes"].Data[i]) {
+			h.Errorf("%s: detection %d has class %d", p, i, o.Class)
 		}
-		mask := paste(probabilities[keep[i]*side*side:(keep[i]+1)*side*side], side, d.Box, rows, cols)
-		for pixel, in := range mask.Pixels {
-			if in != (h.want[p+"post_masks"].Data[i*rows*cols+pixel] == 1) {
+		for pixel, in := range o.Mask.Decode() {
+			if in != (h.want[p+"post_masks"].Data[i*pixels+pixel] == 1) {
 				differing++
 			}
 		}

@@ -3,6 +3,7 @@
 package detect
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -11,15 +12,21 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/vit"
 )
 
-// FromViT returns a backbone with a ViT's configuration for images of rows × cols pixels. A learned position table
-// becomes "grid2d", which is resampled; other encodings are unchanged. Set Classes afterwards: it is the ViT's.
-func FromViT(v vit.Config, rows, cols int) Backbone {
-	b := Backbone{Config: v, PositionRows: v.Rows(), PositionCols: v.Cols()}
-	b.ImageRows, b.ImageCols = rows, cols
-	return b.WithDefaults()
+// adopt returns b with the configuration of the pretrained ViT that it starts from: a contradiction is an error. A
+// learned position table becomes "grid2d", which is resampled; other encodings are unchanged.
+func (b Backbone) adopt(v vit.Config) (Backbone, error) {
+	v, err := v.Resolve()
+	if err != nil {
+		return b, err
+	}
+	b.PositionRows, b.PositionCols = cmp.Or(b.PositionRows, v.Rows()), cmp.Or(b.PositionCols, v.Cols())
+	b.Position = cmp.Or(b.Position, v.Position)
+	b.Pool, b.ClassToken, b.Registers, b.RegisterPositions = v.Pool, v.ClassToken, v.Registers, v.RegisterPositions
+	return b, finetune.Adopt(&b.Config, v)
 }
 
 // resampled returns an encoding that supports every size.
@@ -42,36 +49,14 @@ const (
 	grid2dTable  = vit.ScopePosition + "/grid2d/table"
 )
 
-// LoadBackbone loads the variables of a trained ViT, by their paths below its scope, and the hyperparameters of its
-// encoding: Config, Params and Variables of a checkpoints.Imported at its training size. Call it before the detector is
-// used. Variables that the backbone lacks are skipped: class token, registers, final norm and head, and the positions
-// if it has another encoding.
-func (d *Detector) LoadBackbone(from vit.Config, params map[string]any, variables map[string]*tensors.Tensor) error {
-	from, err := from.Resolve()
-	if err != nil {
-		return err
-	}
-	b := d.Config.Backbone
-	for _, f := range []struct {
-		name        string
-		have, wants any
-	}{
-		{"width", from.Width, b.Width}, {"depth", from.Depth, b.Depth}, {"heads", from.Heads, b.Heads},
-		{"mlp_dim", from.MLPDim, b.MLPDim}, {"patch_size", from.PatchSize, b.PatchSize},
-		{"channels", from.Channels, b.Channels}, {"epsilon", from.Epsilon, b.Epsilon}, {"swiglu", from.SwiGLU, b.SwiGLU},
-		{"qkv_bias", from.QKVBias, b.QKVBias}, {"patch_norm", from.PatchNorm, b.PatchNorm},
-		{"layer_scale", from.LayerScale > 0, b.LayerScale > 0}, {"pre_norm", from.PreNorm, b.PreNorm},
-		{"rms_norm", from.RMSNorm, b.RMSNorm}, {"qk_norm", from.QKNorm, b.QKNorm}, {"mlp_norm", from.MLPNorm, b.MLPNorm},
-		{"context_norm", from.ContextNorm, b.ContextNorm}, {"no_proj_bias", from.NoProjBias, b.NoProjBias},
-		{"no_mlp_bias", from.NoMLPBias, b.NoMLPBias}, {"activation", from.Activation, b.Activation},
-	} {
-		if f.have != f.wants {
-			return fmt.Errorf("detect: the ViT has %s %v, the backbone %v: use the backbone of FromViT, or set "+
-				"detector.backbone.%s", f.name, f.have, f.wants, f.name)
-		}
-	}
+// loadBackbone loads the variables of a model at its training size, whose configuration the backbone has adopted, and
+// the hyperparameters of its encoding. Variables that the backbone lacks are skipped: class token, registers, final
+// norm and head, and the positions if it has another encoding.
+func (d *Detector) loadBackbone(m *checkpoints.Imported) error {
+	from := m.Config
+	b := d.Recipe.Detector.Backbone
 	ours := map[string]*tensors.Tensor{}
-	for path, x := range variables {
+	for path, x := range m.Variables {
 		variable, positional := strings.CutPrefix(path, vit.ScopePosition+"/")
 		switch {
 		case strings.HasPrefix(path, vit.ScopePatch+"/") || strings.HasPrefix(path, "block_"):
@@ -95,8 +80,8 @@ func (d *Detector) LoadBackbone(from vit.Config, params map[string]any, variable
 			return fmt.Errorf("detect: the ViT's variables lack %s", name)
 		}
 	}
-	scope := d.scope.At(backboneScope)
-	scope.SetParams(params)
+	scope := d.store.Scope(detectorScope).At(backboneScope)
+	scope.SetParams(m.Params)
 	return checkpoints.CreateVariables(scope, ours)
 }
 
@@ -113,13 +98,14 @@ func byRowAndColumn(table *tensors.Tensor, c vit.Config) (*tensors.Tensor, error
 	return tensors.FromFlatDataAndDimensions(flat[c.PrefixPositions()*c.Width:], c.Rows(), c.Cols(), c.Width), nil
 }
 
-// LearningRateFactor is ViTDet's layer-wise decay: the factor of a variable's learning rate, by its path below the
-// detector's scope: rate^(Depth+1) for the embedding, rate^(Depth-i) in block i, and 1 for new variables: pyramid,
-// heads, and the bottlenecks within blocks. Encodings other than a table of positions also have 1, as in package
-// finetune; ViTDet has none.
-func (b Backbone) LearningRateFactor(path string, rate float64) float64 {
+// learningRateFactor is ViTDet's layer-wise decay: the factor of a variable's learning rate, rate^(Depth+1) for the
+// embedding, rate^(Depth-i) in block i, and 1 for new variables: pyramid, heads, and the bottlenecks within blocks. It
+// is also 1 for encodings other than a table of positions, as in package finetune (ViTDet has none), and for rate 0.
+func (b Backbone) learningRateFactor(variable string, rate float64) float64 {
 	layer := b.Depth + 1
-	switch path, in := strings.CutPrefix(path, backboneScope+"/"); {
+	switch path, in := strings.CutPrefix(variable, detectorScope+"/"+backboneScope+"/"); {
+	case rate == 0:
+		return 1
 	case !in || strings.Contains(path, "/residual/"):
 	case strings.HasPrefix(path, vit.ScopePosition+"/") && path != learnedTable && path != grid2dTable:
 	case strings.HasPrefix(path, "block_"):

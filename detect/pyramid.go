@@ -3,7 +3,10 @@
 package detect
 
 import (
+	"math"
+
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/kernel"
@@ -57,4 +60,53 @@ func everySecond(x *Node) *Node {
 	x = kernel.ZeroPad(kernel.ZeroPad(x, 1, 0, 2*rows-d[1]), 2, 0, 2*cols-d[2])
 	x = Reshape(x, d[0], rows, 2, cols, 2, d[3])
 	return Reshape(kernel.Crop(kernel.Crop(x, 2, 0, 1), 4, 0, 1), d[0], rows, cols, d[3])
+}
+
+// normEpsilon is the ε of the LayerNorms over channels in pyramid and heads.
+const normEpsilon = 1e-6
+
+// torchConv is PyTorch's default initialization of a convolution with a fan-in.
+func torchConv(fanIn int) weight.Fill { return weight.Uniform(1 / math.Sqrt(float64(fanIn))) }
+
+// msra is He's initialization for ReLU by the fan-out, c2_msra_fill of detectron2.
+func msra(fanOut int) weight.Fill { return weight.Normal(math.Sqrt(2 / float64(fanOut))) }
+
+// xavier is Glorot's initialization by the fan-in, as in Caffe2, c2_xavier_fill.
+func xavier(fanIn int) weight.Fill { return weight.Uniform(math.Sqrt(3 / float64(fanIn))) }
+
+// conv3x3 is a 3×3 convolution with zero padding, [batch, rows, cols, in] -> [batch, rows, cols, out]; without biases
+// if they are nil.
+func conv3x3(scope *model.Scope, x *Node, out int, weights, biases weight.Fill) *Node {
+	g, in := x.Graph(), x.Shape().Dim(-1)
+	w := weight.Float32(scope, "weights", weights, 3, 3, in, out).NodeValue(g)
+	var b *Node
+	if biases != nil {
+		b = weight.Float32(scope, "biases", biases, out).NodeValue(g)
+	}
+	return kernel.Conv3x3(x, w, b)
+}
+
+// double is a transposed 2×2 convolution of stride 2: [batch, rows, cols, in] -> [batch, 2·rows, 2·cols, out].
+func double(scope *model.Scope, x *Node, out int, weights weight.Fill) *Node {
+	g, d := x.Graph(), x.Shape().Dimensions
+	w := weight.Float32(scope, "weights", weights, d[3], 2, 2, out).NodeValue(g)
+	b := weight.Float32(scope, "biases", weight.Constant(0), out).NodeValue(g)
+	y := kernel.Dense(x, Reshape(w, d[3], 4*out), nil) // [batch, rows, cols, 2·2·out]
+	y = Reshape(y, d[0], d[1], d[2], 2, 2, out)
+	y = TransposeAllAxes(y, 0, 1, 3, 2, 4, 5) // [batch, rows, 2, cols, 2, out]
+	y = Reshape(y, d[0], 2*d[1], 2*d[2], out)
+	return Add(y, ExpandLeftToRank(b, y.Rank()))
+}
+
+// norm normalizes the channels of each cell.
+func norm(scope *model.Scope, x *Node) *Node { return weight.LayerNorm(scope, x, normEpsilon) }
+
+// convStack is n times conv3x3, norm and ReLU, the start of box and mask heads.
+func convStack(scope *model.Scope, x *Node, widths []int) *Node {
+	for i, out := range widths {
+		conv := scope.In("conv_%d", i)
+		x = norm(conv.In("norm"), conv3x3(conv, x, out, msra(9*out), nil))
+		x = activation.Relu(x)
+	}
+	return x
 }

@@ -120,7 +120,7 @@ func (r regions) results(all []stageOutput, sizes *Node) (scores, boxes *Node) {
 //
 // Later stages match their boxes with the objects again, by their own IoU, without further sampling; boxes that became
 // empty by clipping do not count from then on.
-func (r regions) losses(all []stageOutput, in Inputs[*Node]) (class, box []*Node) {
+func (r regions) losses(all []stageOutput, in inputs[*Node]) (class, box []*Node) {
 	labels, targets := in.Classes, in.Targets
 	g := labels.Graph()
 	counts := func(mask *Node) *Node { return ConvertDType(mask, dtypes.Float32) }
@@ -154,7 +154,7 @@ func (r regions) losses(all []stageOutput, in Inputs[*Node]) (class, box []*Node
 
 // matched returns for boxes [batch, n, 4] the class and the box of the object that each overlaps most, background if by
 // less than iou.
-func (r regions) matched(boxes *Node, in Inputs[*Node], iou float64) (labels, targets *Node) {
+func (r regions) matched(boxes *Node, in inputs[*Node], iou float64) (labels, targets *Node) {
 	g := boxes.Graph()
 	known := InsertAxes(GreaterOrEqual(in.ObjectClasses, ScalarZero(g, dtypes.Int64)), 1) // [batch, 1, objects]
 	quality := pairwiseIoU(boxes, in.Objects)                                             // [batch, n, objects]
@@ -187,7 +187,7 @@ func (r regions) ofClass(masks, classes *Node) *Node {
 
 // maskLoss is the cross-entropy of masks [batch·n, side, side, classes] of the first n sampled proposals, for the class
 // of each: the mean over the pixels of objects with a mask.
-func (r regions) maskLoss(masks *Node, in Inputs[*Node]) *Node {
+func (r regions) maskLoss(masks *Node, in inputs[*Node]) *Node {
 	g, d := masks.Graph(), in.Masks.Shape().Dimensions // [batch, n, side, side]
 	classes := SliceAxis(in.Classes, 1, AxisRange(0, d[1]))
 	targets := Reshape(in.Masks, -1, d[2], d[3])

@@ -82,8 +82,8 @@ func roiFixture(t *testing.T) (meta roiMeta, want map[string]fixtures.Tensor) {
 }
 
 // boxesOf returns the last four columns of a tensor [n, 4] or [n, 5].
-func boxesOf(x fixtures.Tensor) []Box {
-	boxes := make([]Box, x.Shape[0])
+func boxesOf(x fixtures.Tensor) []rect {
+	boxes := make([]rect, x.Shape[0])
 	for i := range boxes {
 		for k := range 4 {
 			boxes[i][k] = float32(x.Data[(i+1)*x.Shape[1]-4+k])
@@ -207,6 +207,13 @@ func testThePoolerEqualsDetectron2(t *testing.T) {
 	}
 }
 
+func scored(boxes []rect, scores []float32, classes []int) (all []detection) {
+	for i, box := range boxes {
+		all = append(all, detection{box, classes[i], scores[i]})
+	}
+	return all
+}
+
 func ints(x fixtures.Tensor) []int {
 	out := make([]int, len(x.Data))
 	for i, v := range x.Data {
@@ -225,7 +232,7 @@ func testNMSKeepsWhatTorchvisionKeeps(t *testing.T) {
 	for name, m := range meta.NMS {
 		p := "nms." + name
 		boxes := boxesOf(want[p+".boxes"])
-		got := nms(boxes, want[p+".scores"].Float32(), make([]int, len(boxes)), m.Overlap, math.MaxInt)
+		got := nms(scored(boxes, want[p+".scores"].Float32(), make([]int, len(boxes))), m.Overlap, math.MaxInt)
 		if !slices.Equal(got, ints(want[p+".keep"])) {
 			t.Errorf("%s: keeps %v, want %v", p, got, ints(want[p+".keep"]))
 		}
@@ -235,7 +242,7 @@ func testNMSKeepsWhatTorchvisionKeeps(t *testing.T) {
 		boxes, scores, classes := boxesOf(want[p+".boxes"]), want[p+".scores"].Float32(), ints(want[p+".classes"])
 		all := ints(want[p+".keep_per_class"])
 		for _, limit := range []int{math.MaxInt, 2} {
-			got := nms(boxes, scores, classes, m.Overlap, limit)
+			got := nms(scored(boxes, scores, classes), m.Overlap, limit)
 			if !slices.Equal(got, all[:min(limit, len(all))]) {
 				t.Errorf("%s: keeps %v, want the first %d of %v", p, got, limit, all)
 			}
@@ -258,17 +265,16 @@ func testOverlapsAndClippingEqualDetectron2OnTheHostAndInGraphs(t *testing.T) {
 	for _, row := range quality {
 		host = append(host, row...)
 	}
-	rows, cols := meta.Config.Image[0], meta.Config.Image[1]
 	var clipped, kept []float32
 	for _, b := range boxesOf(want["clip.boxes"]) {
-		b = b.clip(rows, cols)
+		b = b.clip(meta.Config.Image)
 		clipped = append(clipped, b[:]...)
-		kept = append(kept, map[bool]float32{false: 1}[b.Empty()])
+		kept = append(kept, map[bool]float32{false: 1}[b.empty()])
 	}
 	got := gomlxtest.Run(t, func(in []*Node) []*Node {
 		inside := clip(in[2], in[3])
 		return []*Node{pairwiseIoU(in[0], in[1]), inside, nonEmpty(inside)}
-	}, batchOf("iou.boxes1"), batchOf("iou.boxes2"), batchOf("clip.boxes"), [][]float32{{float32(rows), float32(cols)}})
+	}, batchOf("iou.boxes1"), batchOf("iou.boxes2"), batchOf("clip.boxes"), sizeTensor([][2]int{meta.Config.Image}))
 	gomlxtest.NearAbs(t, "IoU", host, want["iou.pairwise_iou"].Data, meta.Tolerance.IoU)
 	gomlxtest.NearAbs(t, "IoU in a graph", got[0], want["iou.pairwise_iou"].Data, meta.Tolerance.IoU)
 	gomlxtest.NearAbs(t, "clipped", clipped, want["clip.out"].Data, 0)
@@ -310,7 +316,7 @@ func TestAnchorsAreThoseOfDetectron2(t *testing.T) { fixtures.Each(t, testAnchor
 
 func testAnchorsAreThoseOfDetectron2(t *testing.T) {
 	meta, want := roiFixture(t)
-	flat := func(boxes []Box) (all []float32) {
+	flat := func(boxes []rect) (all []float32) {
 		for _, b := range boxes {
 			all = append(all, b[:]...)
 		}

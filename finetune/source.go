@@ -81,19 +81,8 @@ func (r Recipe) adopt(s *initialModel) (Recipe, error) {
 	if c.PatchSize < 1 {      // in a damaged row
 		return r, fmt.Errorf("finetune: checkpoint %s has patches of %d pixels", s.Path, c.PatchSize)
 	}
-	fields, its := reflect.ValueOf(m).Elem(), reflect.ValueOf(c)
-	for field := range fields.Type().Fields() {
-		if slices.Contains(ownFields, field.Name) {
-			continue
-		}
-		value, want := fields.FieldByIndex(field.Index), its.FieldByIndex(field.Index)
-		if value.IsZero() {
-			value.Set(want)
-		}
-		if !value.Equal(want) {
-			return r, fmt.Errorf("finetune: the model's %s is %v, but %v in checkpoint %s: omit it in the recipe",
-				setting.JSONName(field), value, want, s.Path)
-		}
+	if err := Adopt(m, c); err != nil {
+		return r, fmt.Errorf("%w in checkpoint %s: omit it in the recipe", err, s.Path)
 	}
 	m.Position = cmp.Or(m.Position, c.Position)
 	if a := &r.Augment; a.Mean == [3]float64{} && a.Std == [3]float64{} {
@@ -122,6 +111,25 @@ func (r Recipe) adopt(s *initialModel) (Recipe, error) {
 		r.Params[name] = value
 	}
 	return r, nil
+}
+
+// Adopt sets the zero fields of a model to those of the pretrained one that it starts from, except what a run sets for
+// its images, position encoding and training. Another value is an error that names the field.
+func Adopt(m *vit.Config, pretrained vit.Config) error {
+	fields, its := reflect.ValueOf(m).Elem(), reflect.ValueOf(pretrained)
+	for field := range fields.Type().Fields() {
+		if slices.Contains(ownFields, field.Name) {
+			continue
+		}
+		value, want := fields.FieldByIndex(field.Index), its.FieldByIndex(field.Index)
+		if value.IsZero() {
+			value.Set(want)
+		}
+		if !value.Equal(want) {
+			return fmt.Errorf("finetune: the model's %s is %v, but %v", setting.JSONName(field), value, want)
+		}
+	}
+	return nil
 }
 
 // keeps reports whether a variable of the source is copied to the run's model.

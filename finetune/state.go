@@ -43,7 +43,7 @@ func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
 	}
 	switch err = json.Unmarshal(c.Meta, &stored); {
 	case err == nil && stored.Recipe.Detector != nil:
-		err = errors.New("it is of a detector, which package detect/train opens")
+		err = errors.New("it is of a detector, which package detect opens")
 	case err == nil:
 		err = json.Unmarshal(c.Meta, &s)
 	}

@@ -20,9 +20,9 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
 	"github.com/wepe-go/wepe/data"
+	detection "github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/detect/scenes"
-	detection "github.com/wepe-go/wepe/detect/train"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/internal/setting"
@@ -345,7 +345,7 @@ func (o *detector) flags(f cli.Flags) {
 }
 
 // open opens a detector, and prints a description.
-func (o *detector) open(c *cobra.Command, path string) (*detection.Model, error) {
+func (o *detector) open(c *cobra.Command, path string) (*detection.Detector, error) {
 	b, err := openBackend(o.backend, 0)
 	if err != nil {
 		return nil, err
@@ -476,7 +476,7 @@ type object struct {
 }
 
 // findObjects detects and draws the objects of an image file.
-func findObjects(m *detection.Model, file, path string, score float64) (found []object, err error) {
+func findObjects(m *detection.Detector, file, path string, score float64) (found []object, err error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -493,11 +493,12 @@ func findObjects(m *detection.Model, file, path string, score float64) (found []
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range all[0] {
-		if float64(d.Score) >= score {
-			found = append(found, object{m.Categories[d.Class].Name, d.Score, d.Box})
-		}
+	shown := slices.DeleteFunc(all[0], func(o scenes.Object) bool { return o.Score < score })
+	for _, o := range shown {
+		c := o.Box.Corners()
+		found = append(found, object{m.Categories[o.Class].Name, float32(o.Score),
+			[4]float32{float32(c[0]), float32(c[1]), float32(c[2]), float32(c[3])}})
 	}
-	shown := scenes.Show(decoded.RGBA(), detection.Shown(all[0], score), m.Categories)
-	return found, atomicfile.Write(path, func(w io.Writer) error { return png.Encode(w, shown) })
+	drawing := scenes.Show(decoded.RGBA(), shown, m.Categories)
+	return found, atomicfile.Write(path, func(w io.Writer) error { return png.Encode(w, drawing) })
 }

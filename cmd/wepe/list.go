@@ -15,10 +15,8 @@ import (
 	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/dataset"
-	detectors "github.com/wepe-go/wepe/detect"
-	detection "github.com/wepe-go/wepe/detect/train"
+	detection "github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/study"
 	"github.com/wepe-go/wepe/vit"
@@ -96,8 +94,7 @@ func valuesOf(name string, settings []entry) (all []entry, err error) {
 	if slices.Contains(detection.Names(), name) {
 		var r detection.Recipe
 		r, err = detection.Named(name)
-		r.Detector, r.Optimizer = r.Detector.WithDefaults(), r.Optimizer.WithDefaults()
-		recipe = r
+		recipe, _ = r.Resolve() // its classes come from the data
 	} else {
 		var r finetune.Recipe
 		if r, err = finetune.Named(name); r.Model.Width > 0 {
@@ -193,7 +190,7 @@ func listAnalyses() (all []entry) {
 
 func listSettings() (all []entry) {
 	all = settingsOf(finetune.Recipe{}, finetune.Recipe{}.WithDefaults(), "")
-	filled := detection.Recipe{Detector: detectors.Config{}.WithDefaults(), Optimizer: engine.Optimizer{}.WithDefaults()}
+	filled, _ := detection.Recipe{}.Resolve() // incomplete
 	for _, e := range settingsOf(detection.Recipe{}, filled, ", for wepe detect train") {
 		if !slices.ContainsFunc(all, func(other entry) bool { return other.Name == e.Name }) {
 			all = append(all, e)

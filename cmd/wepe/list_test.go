@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	detection "github.com/wepe-go/wepe/detect/train"
+	detection "github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit/position"

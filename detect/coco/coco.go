@@ -5,7 +5,7 @@
 //
 //	dataset, err := coco.Read("annotations/instances_val2017.json")
 //	detections, err := coco.ReadResults("detections.json")
-//	numbers, err := coco.Evaluate(dataset, detections, coco.Params{Masks: true}) // cocoapi's twelve: StatNames
+//	numbers, err := coco.Evaluate(dataset, detections, true, coco.Areas{}) // of masks; cocoapi's twelve: StatNames
 //
 // Metrics equal pycocotools 2.0.11 (github.com/ppwwyyxx/cocoapi) bit for bit. Annotations of unknown categories or
 // images and results of unknown categories are ignored, results of unknown images are an error; a category without

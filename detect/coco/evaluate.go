@@ -12,7 +12,8 @@ import (
 // evaluation contains precision and recall of detections, T IoU thresholds × R recall thresholds × K categories × A
 // area ranges × M maximum numbers of detections. All values are -1 if no object counts.
 type evaluation struct {
-	Params
+	masks      bool
+	areas      Areas
 	categories []Category // [K] by ID
 
 	// precision is the largest precision at this recall or a larger one, right/(right + wrong + 2.2e-16), 0 if the recall
@@ -34,20 +35,21 @@ type outcome struct {
 	rank             int // in its image, from 0
 }
 
-// Evaluate compares detections with a dataset and returns cocoapi's twelve metrics, in the order of StatNames:
-// fractions of 1, or -1. Either all detections have a box, which is the mask if there is no segmentation, or all have
-// run lengths as a string. Masks are decoded image by image, to limit memory.
-func Evaluate(d *Dataset, detections []Detection, p Params) ([12]float64, error) {
-	e, err := evaluate(d, detections, p)
+// Evaluate compares the boxes of detections with a dataset, or their masks, and returns cocoapi's twelve metrics, in
+// the order of StatNames: fractions of 1, or -1. Zero areas are COCO's. Either all detections have a box, which is the
+// mask if there is no segmentation, or all have run lengths as a string. Masks are decoded image by image, to limit
+// memory.
+func Evaluate(d *Dataset, detections []Detection, masks bool, areas Areas) ([12]float64, error) {
+	e, err := evaluate(d, detections, masks, areas)
 	if err != nil {
 		return [12]float64{}, err
 	}
 	return e.stats(), nil
 }
 
-func evaluate(d *Dataset, detections []Detection, p Params) (*evaluation, error) {
-	if p.Areas == (Areas{}) {
-		p.Areas = cocoAreas
+func evaluate(d *Dataset, detections []Detection, masks bool, areas Areas) (*evaluation, error) {
+	if areas == (Areas{}) {
+		areas = cocoAreas
 	}
 	x, err := d.index()
 	if err != nil {
@@ -61,8 +63,8 @@ func evaluate(d *Dataset, detections []Detection, p Params) (*evaluation, error)
 	for i, t := range detections {
 		found[t.ImageID] = append(found[t.ImageID], i)
 	}
-	e := &evaluation{Params: p, categories: x.categories}
-	cells := make([]cell, len(e.categories)*len(p.Areas))
+	e := &evaluation{masks: masks, areas: areas, categories: x.categories}
+	cells := make([]cell, len(e.categories)*len(areas))
 	for _, id := range slices.Sorted(maps.Keys(x.images)) {
 		objects, err := e.objects(d, x, id)
 		if err != nil {
@@ -76,9 +78,9 @@ func evaluate(d *Dataset, detections []Detection, p Params) (*evaluation, error)
 			if len(objects[k])+len(detections[k]) == 0 {
 				continue
 			}
-			iou := overlaps(detections[k], objects[k], p.Masks)
-			for a, area := range p.Areas {
-				cells[k*len(p.Areas)+a].add(match(detections[k], objects[k], iou, area), detections[k])
+			iou := overlaps(detections[k], objects[k], masks)
+			for a, area := range areas {
+				cells[k*len(areas)+a].add(match(detections[k], objects[k], iou, area), detections[k])
 			}
 		}
 	}
@@ -95,7 +97,7 @@ func (e *evaluation) objects(d *Dataset, x *index, image int64) ([][]object, err
 			continue
 		}
 		needed := noArea | noCrowd
-		if !e.Masks {
+		if !e.masks {
 			needed |= noBox
 		}
 		if lacks := a.missing & needed; lacks != 0 {
@@ -104,7 +106,7 @@ func (e *evaluation) objects(d *Dataset, x *index, image int64) ([][]object, err
 				name)
 		}
 		o := object{id: a.ID, area: a.Area, crowd: a.Crowd, box: a.Box}
-		if e.Masks {
+		if e.masks {
 			var err error
 			if o.mask, err = d.Mask(*x.images[image], a); err != nil {
 				return nil, err
@@ -130,7 +132,7 @@ func (e *evaluation) detections(r results, x *index, image int64, rows []int) ([
 		all[k] = best(all[k], maxDetections[len(maxDetections)-1])
 		for j := range all[k] {
 			f := &all[k][j]
-			if !e.Masks {
+			if !e.masks {
 				continue
 			}
 			var err error
@@ -166,7 +168,7 @@ func (c *cell) add(m matches, found []detected) {
 
 // sizes returns the lengths of the axes.
 func (e *evaluation) sizes() (T, R, K, A, M int) {
-	return len(iouThresholds), len(recallThresholds), len(e.categories), len(e.Areas), len(maxDetections)
+	return len(iouThresholds), len(recallThresholds), len(e.categories), len(e.areas), len(maxDetections)
 }
 
 // accumulate computes precision and recall. Source: accumulate of pycocotools.

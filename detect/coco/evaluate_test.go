@@ -20,14 +20,14 @@ func TestTheTwelveNumbers(t *testing.T) {
 			{ID: 2, ImageID: 1, CategoryID: 5, Area: 6, Box: Box{7, 6, 3, 2}}}}
 	found := []Detection{{ImageID: 1, CategoryID: 5, Box: &Box{2, 2, 3, 3}, Score: 0.5},
 		{ImageID: 1, CategoryID: 5, Box: &Box{8, 0, 4, 4}, Score: 0.75}}
-	numbers := gomlxtest.Must(Evaluate(d, found, Params{}))(t)
+	numbers := gomlxtest.Must(Evaluate(d, found, false, Areas{}))(t)
 	ap := 51 * 0.5 / 101
 	for i, want := range [12]float64{ap, ap, ap, ap, -1, -1, 0, 0.5, 0.5, 0.5, -1, -1} {
 		if got := numbers[i]; !(math.Abs(got-want) <= 1e-12) {
 			t.Errorf("%s %g, want %g", StatNames[i], got, want)
 		}
 	}
-	none, err := Evaluate(d, nil, Params{})
+	none, err := Evaluate(d, nil, false, Areas{})
 	if err != nil || none != [12]float64{0, 0, 0, 0, -1, -1, 0, 0, 0, 0, -1, -1} {
 		t.Errorf("nothing detected: %v, %v", none, err)
 	}
@@ -38,7 +38,7 @@ func TestAnObjectOfIDZeroIsNeverFound(t *testing.T) {
 	for id, want := range map[int64]float64{0: 0, 7: 1} { // of precision, and of recall with up to 100 detections
 		d := &Dataset{Images: []Image{{ID: 1}}, Categories: []Category{{ID: 5}},
 			Annotations: []Annotation{{ID: id, ImageID: 1, CategoryID: 5, Area: 9, Box: Box{2, 2, 3, 3}}}}
-		numbers, err := Evaluate(d, []Detection{{ImageID: 1, CategoryID: 5, Box: &Box{2, 2, 3, 3}}}, Params{})
+		numbers, err := Evaluate(d, []Detection{{ImageID: 1, CategoryID: 5, Box: &Box{2, 2, 3, 3}}}, false, Areas{})
 		if err != nil || !(math.Abs(numbers[0]-want) <= 1e-12) || !(math.Abs(numbers[8]-want) <= 1e-12) {
 			t.Errorf("id %d: AP %g, AR100 %g (%v), want %g", id, numbers[0], numbers[8], err, want)
 		}
@@ -52,7 +52,7 @@ func TestAnObjectInAnImageWithoutDetectionsCounts(t *testing.T) {
 		{ID: 1, ImageID: 1, CategoryID: 5, Area: 32 * 32, Box: Box{2, 2, 32, 32}},
 		{ID: 2, ImageID: 2, CategoryID: 5, Area: 32 * 32, Box: Box{2, 2, 32, 32}}}}
 	found := []Detection{{ImageID: 1, CategoryID: 5, Box: &Box{2, 2, 32, 32}, Score: 0.5}}
-	numbers := gomlxtest.Must(Evaluate(d, found, Params{}))(t)
+	numbers := gomlxtest.Must(Evaluate(d, found, false, Areas{}))(t)
 	ap := 51. / 101
 	for i, want := range [12]float64{ap, ap, ap, ap, ap, -1, 0.5, 0.5, 0.5, 0.5, 0.5, -1} {
 		if !(math.Abs(numbers[i]-want) <= 1e-12) {
@@ -60,7 +60,7 @@ func TestAnObjectInAnImageWithoutDetectionsCounts(t *testing.T) {
 		}
 	}
 	areas := Areas{{0, 1e10}, {32*32 + 1, 1e10}, {0, 32*32 - 1}, {32 * 32, 32 * 32}}
-	numbers = gomlxtest.Must(Evaluate(d, found, Params{Areas: areas}))(t)
+	numbers = gomlxtest.Must(Evaluate(d, found, false, areas))(t)
 	for i, want := range map[int]float64{0: ap, 3: -1, 4: -1, 5: ap} {
 		if !(math.Abs(numbers[i]-want) <= 1e-12) {
 			t.Errorf("with other areas %s is %g, want %g", StatNames[i], numbers[i], want)
@@ -105,7 +105,7 @@ func TestEvaluationReportsDuplicatesBrokenMasksAndScores(t *testing.T) {
 		"coco: detection 1 is of image 2, which d.json does not": {sound(), []Detection{{ImageID: 2}}},
 		"coco: detection 2 has no bbox, but the first has":       {sound(), unboxed},
 	} {
-		if _, err := Evaluate(of.d, of.found, Params{Masks: true}); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := Evaluate(of.d, of.found, true, Areas{}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -120,15 +120,15 @@ func TestMissingFieldsForEvaluationAreNamed(t *testing.T) {
 		d := &Dataset{Name: "d.json", Images: []Image{{1, "", 5, 7}}, Categories: []Category{{ID: 5}},
 			Annotations: []Annotation{{ID: 3, ImageID: 1, CategoryID: 5, missing: missing,
 				Segmentation: Segmentation{Polygons: [][]float64{{1, 1, 3, 3}}}}}}
-		_, err := Evaluate(d, nil, Params{})
+		_, err := Evaluate(d, nil, false, Areas{})
 		if err == nil || !strings.Contains(err.Error(), "d.json: annotation 3 of image 1 has "+want) {
 			t.Errorf("%v, want %q", err, want)
 		}
-		if _, err = Evaluate(d, nil, Params{Masks: true}); (err == nil) != (missing == noBox) {
+		if _, err = Evaluate(d, nil, true, Areas{}); (err == nil) != (missing == noBox) {
 			t.Errorf("masks need area and iscrowd, but no box: %v", err)
 		}
 		d.Annotations[0].CategoryID = 6 // does not count
-		if _, err := Evaluate(d, nil, Params{}); err != nil {
+		if _, err := Evaluate(d, nil, false, Areas{}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -18,7 +18,7 @@ func ExampleEvaluate() {
 			{ID: 1, ImageID: 1, CategoryID: 3, Box: coco.Box{5, 7, 20, 11}, Area: 220},
 			{ID: 2, ImageID: 1, CategoryID: 3, Box: coco.Box{40, 20, 13, 17}, Area: 221}}}
 	detections := []coco.Detection{{ImageID: 1, CategoryID: 3, Box: &coco.Box{5, 7, 20, 11}, Score: 0.9}}
-	numbers, err := coco.Evaluate(objects, detections, coco.Params{})
+	numbers, err := coco.Evaluate(objects, detections, false, coco.Areas{})
 	if err != nil {
 		panic(err)
 	}
@@ -61,7 +61,7 @@ func ExampleRead() {
 	if err != nil {
 		panic(err)
 	}
-	numbers, err := coco.Evaluate(objects, found, coco.Params{})
+	numbers, err := coco.Evaluate(objects, found, false, coco.Areas{})
 	fmt.Printf("%s %s %.3f %v\n", objects.Categories[0].Name, coco.StatNames[0], numbers[0], err)
 	// Output: cat AP 1.000 <nil>
 }

@@ -247,10 +247,10 @@ func TestInvalidMasksAreRefusedWhenMasksAreEvaluated(t *testing.T) {
 		d := decoded(t, `{"images":[{"id":1,"height":5,"width":7}],"categories":[{"id":1}],"annotations":[
 			{"id":8,"image_id":1,"category_id":1,"bbox":[0,0,1,1],"area":1,"iscrowd":0,"segmentation":`+c.segmentation+`}]}`)
 		found := []Detection{{ImageID: 1, CategoryID: 1, Box: &Box{0, 0, 1, 1}, Segmentation: d.Annotations[0].Segmentation}}
-		if numbers, err := Evaluate(d, found, Params{}); err != nil || numbers[0] < 0.99 {
+		if numbers, err := Evaluate(d, found, false, Areas{}); err != nil || numbers[0] < 0.99 {
 			t.Errorf("%s: boxes do not care, but %v", c.segmentation, err)
 		}
-		_, err := Evaluate(d, found, Params{Masks: true})
+		_, err := Evaluate(d, found, true, Areas{})
 		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) ||
 			!strings.Contains(err.Error(), "small.json: annotation 8 of image 1")) {
 			t.Errorf("%s: %v, want %q", c.segmentation, err, c.want)

@@ -2,12 +2,6 @@
 
 package coco
 
-// Params are the options of Evaluate.
-type Params struct {
-	Masks bool  // masks, not boxes
-	Areas Areas // zero means COCO's
-}
-
 // Areas are ranges of area for all, small, medium and large objects in square pixels, both ends included.
 type Areas [4][2]float64
 

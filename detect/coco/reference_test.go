@@ -250,17 +250,14 @@ func testTheEvaluationIsThatOfCocoapi(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		results []Detection
-		params  Params
-	}{
-		"bbox": {boxes, Params{}}, "segm": {masks, Params{Masks: true}}, "segm_with_bbox": {grown, Params{Masks: true}},
-	} {
+		masks   bool
+	}{"bbox": {boxes, false}, "segm": {masks, true}, "segm_with_bbox": {grown, true}} {
 		t.Run(name, func(t *testing.T) {
 			want, known := file.Runs[name]
 			if !known {
 				t.Fatal("the set has no such run")
 			}
-			c.params.Areas = m.Config.Ranges
-			e := gomlxtest.Must(evaluate(truth, c.results, c.params))(t)
+			e := gomlxtest.Must(evaluate(truth, c.results, c.masks, m.Config.Ranges))(t)
 			if maxDetections != m.Config.Max {
 				t.Errorf("detections %v, want %v", maxDetections, m.Config)
 			}
@@ -290,7 +287,7 @@ func sameMatches(t *testing.T, truth *Dataset, detections []Detection, e *evalua
 		objects := gomlxtest.Must(e.objects(truth, x, w.ImageID))(t)
 		found := gomlxtest.Must(e.detections(results, x, w.ImageID, rows))(t)
 		k := slices.IndexFunc(e.categories, func(c Category) bool { return c.ID == w.CategoryID })
-		m := match(found[k], objects[k], overlaps(found[k], objects[k], e.Masks), e.Areas[0])
+		m := match(found[k], objects[k], overlaps(found[k], objects[k], e.masks), e.areas[0])
 		var ids, ordered []int64
 		for _, d := range found[k] {
 			ids = append(ids, d.id)

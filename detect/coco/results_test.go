@@ -85,7 +85,7 @@ func TestResultsThatCannotBeEvaluatedAreRefused(t *testing.T) {
 	} {
 		detections, err := decodeResults(strings.NewReader(c.text), "found.json")
 		if err == nil {
-			_, err = Evaluate(decoded(t, small), detections, Params{Masks: true})
+			_, err = Evaluate(decoded(t, small), detections, true, Areas{})
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "coco: ") {
 			t.Errorf("%s: %v, want %q", c.text, err, c.want)
@@ -110,7 +110,7 @@ func FuzzResults(f *testing.F) {
 			return
 		}
 		for _, masks := range []bool{false, true} {
-			numbers, err := Evaluate(d, r, Params{Masks: masks})
+			numbers, err := Evaluate(d, r, masks, Areas{})
 			if err != nil && strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %q", err)
 			}

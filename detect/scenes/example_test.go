@@ -30,7 +30,7 @@ func Example() {
 				Segmentation: o.Mask.Segmentation(), Score: 0.9})
 		}
 	}
-	numbers, err := coco.Evaluate(truth, found, coco.Params{Masks: true, Areas: test.Sizes()})
+	numbers, err := coco.Evaluate(truth, found, true, test.Sizes())
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"slices"
 
 	"golang.org/x/image/draw"
 	"golang.org/x/image/font"
@@ -22,20 +23,20 @@ const shownSide = 480
 var hues = []color.RGBA{{230, 159, 0, 255}, {86, 180, 233, 255}, {0, 158, 115, 255}, {240, 228, 66, 255},
 	{0, 114, 178, 255}, {213, 94, 0, 255}, {204, 121, 167, 255}}
 
-// Show draws objects over an image: masks filled, boxes, names of categories by class, and nonzero scores. Small images
-// are enlarged.
+// Show draws objects over an image, the first on top: masks filled, boxes, names of categories by class, and nonzero
+// scores. Small images are enlarged.
 func Show(img image.Image, objects []Object, categories []coco.Category) *image.RGBA {
 	b := img.Bounds()
 	factor := max(1, shownSide/max(b.Dx(), b.Dy(), 1))
 	out := image.NewRGBA(image.Rect(0, 0, factor*b.Dx(), factor*b.Dy()))
 	draw.NearestNeighbor.Scale(out, out.Bounds(), img, b, draw.Src, nil)
-	for _, o := range objects {
+	for _, o := range slices.Backward(objects) {
 		tint(out, o, factor)
 	}
-	for _, o := range objects {
+	for _, o := range slices.Backward(objects) {
 		frame(out, o, factor)
 	}
-	for _, o := range objects { // on top
+	for _, o := range slices.Backward(objects) { // on top
 		label(out, o, factor, categories)
 	}
 	return out

@@ -19,7 +19,7 @@ import (
 )
 
 // Task is the model and data that a Trainer trains: classification in package finetune, detection in
-// package detect/train.
+// package detect.
 type Task interface {
 	// Losses builds the losses of one micro-batch from the inputs that Call passes: scalars, whose sum is minimized.
 	Losses(scope *model.Scope, inputs []*Node) []*Node

@@ -143,7 +143,7 @@ func (r request) coco() (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	numbers, err := coco.Evaluate(truth, results, coco.Params{Masks: r.Masks})
+	numbers, err := coco.Evaluate(truth, results, r.Masks, coco.Areas{})
 	return map[string]any{"stats": numbers}, err
 }
 

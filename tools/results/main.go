@@ -33,7 +33,7 @@ import (
 	"strings"
 
 	"github.com/wepe-go/wepe/analysis"
-	"github.com/wepe-go/wepe/detect/train"
+	"github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/tools/bench/rows"
@@ -191,7 +191,7 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 	case "epochs:":
 		table, err = report.Epochs(rows)
 	case "detection:":
-		table = train.Table(rows.Results)
+		table = detect.Table(rows.Results)
 	default:
 		table, err = report.Tabulate(rows.Results, o.spec)
 	}

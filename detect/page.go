@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package train
+package detect
 
 import (
 	"bytes"
@@ -13,29 +13,12 @@ import (
 
 	"golang.org/x/image/draw"
 
-	"github.com/wepe-go/wepe/detect"
-	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/atomicfile"
 	"github.com/wepe-go/wepe/report"
 )
-
-// Shown returns the detections with a score of at least least for scenes.Show, the best last and so on top.
-func Shown(found []detect.Detection, least float64) (objects []scenes.Object) {
-	for _, d := range slices.Backward(found) {
-		if float64(d.Score) < least {
-			continue
-		}
-		o := scenes.Object{Class: d.Class, Box: cocoBox(d.Box), Score: float64(d.Score)}
-		if d.Mask != nil {
-			o.Mask = coco.Encode(d.Mask.Pixels, d.Mask.Rows, d.Mask.Cols)
-		}
-		objects = append(objects, o)
-	}
-	return objects
-}
 
 const (
 	pageScenes = 8
@@ -44,9 +27,9 @@ const (
 
 // Page writes finetune.PageFile for a finished run, from the results of Do: its metrics, and of each test the first
 // scenes with ground truth and detections.
-func (run Run) Page(m *Model, rows []report.Result) error {
+func (run Run) Page(d *Detector, rows []report.Result) error {
 	page := report.Page{
-		Title: fmt.Sprintf("%s with %s on %s, seed %d", m.Recipe.Name, m.Recipe.Detector.Backbone.Position, run.Dataset,
+		Title: fmt.Sprintf("%s with %s on %s, seed %d", d.Recipe.Name, d.Recipe.Detector.Backbone.Position, run.Dataset,
 			run.Seed),
 		Sections: []report.Section{{Title: "Average precision, %", Table: Table(rows)}},
 	}
@@ -54,7 +37,7 @@ func (run Run) Page(m *Model, rows []report.Result) error {
 		section := report.Section{Title: "Test scenes at " + rows[i].ImageSize + " pixels", Text: []string{fmt.Sprintf(
 			"Left: ground truth. Right: detections with a score of at least %g.", pageScore)}}
 		for k := range min(pageScenes, test.Scenes.Len()) {
-			content, err := m.beside(test, k)
+			content, err := d.beside(test, k)
 			if err != nil {
 				return err
 			}
@@ -75,18 +58,20 @@ func (run Run) Page(m *Model, rows []report.Result) error {
 }
 
 // beside draws a scene of a test with its ground truth, and beside it with the detections.
-func (m *Model) beside(test Test, index int) ([]byte, error) {
+func (d *Detector) beside(test Test, index int) ([]byte, error) {
 	scene, err := test.Scenes.At(index)
 	if err != nil {
 		return nil, err
 	}
-	found, err := m.at(test, scene.Image.RGBA())
+	rows, cols := test.canvas(d.Recipe.Detector)
+	found, err := d.detect(rows, cols, scene.Image.RGBA())
 	if err != nil {
 		return nil, err
 	}
 	const gap = 8
-	left := scenes.Show(scene.Image.RGBA(), scene.Objects, m.Categories)
-	right := scenes.Show(scene.Image.RGBA(), Shown(found[0], pageScore), m.Categories)
+	left := scenes.Show(scene.Image.RGBA(), scene.Objects, d.Categories)
+	shown := slices.DeleteFunc(found[0], func(o scenes.Object) bool { return o.Score < pageScore })
+	right := scenes.Show(scene.Image.RGBA(), shown, d.Categories)
 	both := image.NewRGBA(image.Rect(0, 0, 2*left.Rect.Dx()+gap, left.Rect.Dy()))
 	draw.Draw(both, left.Rect, left, image.Point{}, draw.Src)
 	draw.Draw(both, right.Rect.Add(image.Pt(left.Rect.Dx()+gap, 0)), right, image.Point{}, draw.Src)

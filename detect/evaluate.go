@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package train
+package detect
 
 import (
 	"fmt"
@@ -8,25 +8,34 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/report"
 )
 
+// Test is a test split for a detector.
+type Test struct {
+	Scenes      Scenes
+	Annotations *coco.Dataset // of the same images
+	Areas       coco.Areas    // limits of small, medium and large; zero for COCO's
+
+	// Rows and Cols are the pixels of the canvas for images, multiples of the patch size; 0 for the detector's training
+	// size.
+	Rows, Cols int
+}
+
+// Generated returns generated scenes as a test, at their own size.
+func Generated(g scenes.Generated) (Test, error) {
+	annotations, err := g.Dataset()
+	return Test{Scenes: g, Annotations: annotations, Areas: g.Sizes(), Rows: g.Height, Cols: g.Width}, err
+}
+
 // canvas returns the rows and columns of a test's canvas.
-func (t Test) canvas(c detect.Config) (rows, cols int) {
+func (t Test) canvas(c Config) (rows, cols int) {
 	if t.Rows == 0 && t.Cols == 0 {
 		return c.Backbone.ImageRows, c.Backbone.ImageCols
 	}
 	return t.Rows, t.Cols
-}
-
-// at detects the objects in images at a test's size.
-func (m *Model) at(test Test, images ...image.Image) ([][]detect.Detection, error) {
-	trainedRows, trainedCols := m.Rows, m.Cols
-	defer func() { m.Rows, m.Cols = trainedRows, trainedCols }()
-	m.Rows, m.Cols = test.canvas(m.Recipe.Detector)
-	return m.Detect(images...)
 }
 
 // identifiers returns the IDs that a test gives to a detector's categories, by their names. Categories with other names
@@ -44,7 +53,7 @@ func identifiers(own []coco.Category, test *coco.Dataset) (ids []int64, err erro
 		}
 	}
 	if !same {
-		return nil, fmt.Errorf("detection: %s has the categories %s, the detector %s: use images with the same categories",
+		return nil, fmt.Errorf("detect: %s has the categories %s, the detector %s: use images with the same categories",
 			test.Name, categoryNames(theirs), categoryNames(own))
 	}
 	return ids, nil
@@ -63,15 +72,16 @@ func categoryNames(all []coco.Category) string {
 	return strings.Join(names, ", ")
 }
 
-// Evaluate detects the objects in all scenes of a test, whose annotations must have the model's categories by name, and
-// returns COCO's twelve metrics for boxes and for masks, the latter nil for a detector without masks, and all
+// Evaluate detects the objects in all scenes of a test, whose annotations must have the detector's categories by name,
+// and returns COCO's twelve metrics for boxes and for masks, the latter nil for a detector without masks, and all
 // detections.
-func (m *Model) Evaluate(test Test) (numbers report.Found, all []coco.Detection, err error) {
-	categories, err := identifiers(m.Categories, test.Annotations)
+func (d *Detector) Evaluate(test Test) (numbers report.Found, all []coco.Detection, err error) {
+	categories, err := identifiers(d.Categories, test.Annotations)
 	if err != nil {
 		return numbers, nil, err
 	}
-	batch := min(m.Recipe.BatchSize, test.Scenes.Len())
+	rows, cols := test.canvas(d.Recipe.Detector)
+	batch := min(d.Recipe.BatchSize, test.Scenes.Len())
 	for first := 0; first < test.Scenes.Len(); first += batch {
 		images, ids := make([]image.Image, batch), make([]int64, batch)
 		for i := range batch {
@@ -81,53 +91,42 @@ func (m *Model) Evaluate(test Test) (numbers report.Found, all []coco.Detection,
 			}
 			images[i], ids[i] = scene.Image.RGBA(), scene.ImageID
 		}
-		found, err := m.at(test, images...)
+		found, err := d.detect(rows, cols, images...)
 		if err != nil {
 			return numbers, nil, err
 		}
 		for i := range min(batch, test.Scenes.Len()-first) {
-			for _, d := range found[i] {
-				all = append(all, result(ids[i], categories[d.Class], d))
+			for _, o := range found[i] {
+				all = append(all, result(ids[i], categories[o.Class], o))
 			}
 		}
 	}
-	numbers, err = m.compare(test, all)
+	numbers, err = test.compare(all, !d.Recipe.Detector.ROI.NoMasks)
 	return numbers, all, err
 }
 
-// result converts a detection to COCO's form.
-func result(image, category int64, d detect.Detection) coco.Detection {
-	box := cocoBox(d.Box)
-	out := coco.Detection{ImageID: image, CategoryID: category, Box: &box, Score: float64(d.Score)}
-	if d.Mask != nil {
-		out.Segmentation = coco.Encode(d.Mask.Pixels, d.Mask.Rows, d.Mask.Cols).Segmentation()
+// result converts a detected object to COCO's form.
+func result(image, category int64, o scenes.Object) coco.Detection {
+	out := coco.Detection{ImageID: image, CategoryID: category, Box: &o.Box, Score: o.Score}
+	if o.Mask.Height > 0 {
+		out.Segmentation = o.Mask.Segmentation()
 	}
 	return out
 }
 
-func cocoBox(b detect.Box) coco.Box {
-	return coco.FromCorners([4]float64{float64(b[0]), float64(b[1]), float64(b[2]), float64(b[3])})
-}
-
 // compare compares detections with the ground truth. Masks are evaluated without the boxes, whose areas would determine
 // their size class.
-func (m *Model) compare(test Test, all []coco.Detection) (found report.Found, err error) {
-	return compare(test, all, !m.Recipe.Detector.ROI.NoMasks)
-}
-
-func compare(test Test, all []coco.Detection, withMasks bool) (found report.Found, err error) {
+func (t Test) compare(all []coco.Detection, withMasks bool) (found report.Found, err error) {
 	evaluate := func(all []coco.Detection, masks bool) (map[string]report.Number, error) {
-		values, err := coco.Evaluate(test.Annotations, all, coco.Params{Masks: masks, Areas: test.Areas})
+		values, err := coco.Evaluate(t.Annotations, all, masks, t.Areas)
 		named := map[string]report.Number{}
 		for i, value := range values {
 			named[coco.StatNames[i]] = report.Number(value)
 		}
 		return named, err
 	}
-	boxes := make([]coco.Detection, len(all))
-	masks := make([]coco.Detection, len(all))
-	for i, d := range all {
-		boxes[i], masks[i] = d, d
+	boxes, masks := slices.Clone(all), slices.Clone(all)
+	for i := range all {
 		boxes[i].Segmentation, masks[i].Box = coco.Segmentation{}, nil
 	}
 	if found.Boxes, err = evaluate(boxes, false); err != nil || !withMasks {

@@ -1,0 +1,517 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package detect
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/detect/scenes"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/report"
+)
+
+func tinyRun(t *testing.T) Run {
+	t.Helper()
+	test := gomlxtest.Must(Generated(generated(3, 2)))(t)
+	return Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Seed: 5, Dataset: "scenes", Train: generated(7, 1),
+		Validation: &test, Tests: []Test{test}}
+}
+
+// After 150 steps a detector finds the objects of the scenes that it was trained on.
+func TestRun_LearnsItsScenes(t *testing.T) {
+	run := tinyRun(t)
+	run.Train = scenes.Generated{Count: 2, Height: 32, Width: 48, Seed: 3, Most: 2} // one batch
+	run.Validation, run.Tests = nil, []Test{gomlxtest.Must(Generated(run.Train.(scenes.Generated)))(t)}
+	r := &run.Recipe
+	r.Steps, r.EvalSteps, r.LearningRate, r.Jitter, r.Optimizer.LayerDecay = 150, 75, 1e-2, scenes.Jitter{}, 0
+	b := &r.Detector.Backbone
+	b.DropPath, b.Width, b.Heads, b.MLPDim, b.Relative, r.Detector.Channels = 0, 32, 4, 48, true, 16
+	r.Detector.ROI.Samples, r.Detector.ROI.Positive, r.Detector.ROI.CanonicalSize = 24, 0.5, 28
+	d, rows, err := run.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Finalize()
+	if boxes, masks := rows[0].Boxes["AP50"], rows[0].Masks["AP50"]; boxes < 0.8 || masks < 0.8 {
+		t.Errorf("AP50 of boxes is %g, of masks %g", boxes, masks)
+	}
+}
+
+// stopped starts or resumes a run and interrupts it after a step.
+func stopped(t *testing.T, run Run, step int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	run.Progress = func(p engine.Progress) {
+		if p.Step == step {
+			cancel()
+		}
+	}
+	if _, _, err := run.Do(ctx); !errors.Is(err, engine.ErrInterrupted) {
+		t.Fatalf("stopped after step %d: %v", step, err)
+	}
+}
+
+// finished runs to the end and returns the bytes of the last checkpoint and the rows without measured times.
+func finished(t *testing.T, run Run) (d *Detector, variables []byte, rows report.Rows) {
+	t.Helper()
+	d, _, err := run.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Finalize)
+	last, _, err := checkpoints.Find(run.Dir, checkpoints.LastDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	variables = gomlxtest.Must(os.ReadFile(filepath.Join(last.Path, "variables.safetensors")))(t)
+	rows = gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t)
+	for i := range rows.Evals {
+		rows.Evals[i].ImagesPerSecond = 0
+	}
+	for i := range rows.Results {
+		r := &rows.Results[i]
+		r.ImagesPerSecond, r.WallSeconds, r.Date, r.Commit = 0, 0, "", "" // somebody may commit meanwhile
+	}
+	return d, variables, rows
+}
+
+func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
+	if name := gomlxtest.Backend().Name(); name != "Go Backend" {
+		t.Skipf("backend %s does not promise the same bits twice", name)
+	}
+	run := tinyRun(t)
+	run.Dir = t.TempDir()
+	d, want, wantRows := finished(t, run)
+	if len(wantRows.Evals) != 2 || len(wantRows.Results) != 1 || len(wantRows.Results[0].Masks) != 12 {
+		t.Fatalf("rows are %+v", wantRows)
+	}
+	whole := run.Dir
+	run.Dir = t.TempDir()
+	stopped(t, run, 1) // in an epoch of three steps
+	stopped(t, run, 4) // in the next one, after an evaluation
+	_, got, gotRows := finished(t, run)
+	if !bytes.Equal(got, want) {
+		t.Error("the variables differ from those of the unbroken run")
+	}
+	if !reflect.DeepEqual(gotRows, wantRows) {
+		t.Errorf("rows are %+v, those of the unbroken run %+v", gotRows, wantRows)
+	}
+
+	t.Run("the best checkpoint is that of the highest precision", func(t *testing.T) {
+		best := wantRows.Evals[0]
+		for _, row := range wantRows.Evals[1:] {
+			if row.Boxes["AP"] > best.Boxes["AP"] {
+				best = row
+			}
+		}
+		found, _, err := checkpoints.Find(whole, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Base(filepath.Dir(found.Path)) != checkpoints.BestDir || int(found.Step) != best.Step {
+			t.Errorf("opened is %s of step %d, want the best, of step %d", found.Path, found.Step, best.Step)
+		}
+	})
+	t.Run("opened elsewhere its last checkpoint finds the same", func(t *testing.T) {
+		opened := gomlxtest.Must(Open(gomlxtest.Backend(), filepath.Join(whole, checkpoints.LastDir)))(t)
+		defer opened.Finalize()
+		want, got := gomlxtest.Must(d.Detect(picture(t, 32, 48)))(t), gomlxtest.Must(opened.Detect(picture(t, 32, 48)))(t)
+		if len(want[0]) == 0 || !reflect.DeepEqual(got, want) || opened.Categories[2].Name != "heart" {
+			t.Errorf("%v are found, %v by the model that was trained", got, want)
+		}
+	})
+	t.Run("it is tested at another size and on other scenes without training again", func(t *testing.T) {
+		upright := scenes.Generated{Count: 3, Height: 56, Width: 40, Seed: 2}
+		run.Tests = append(run.Tests, gomlxtest.Must(Generated(upright))(t), gomlxtest.Must(Generated(generated(3, 9)))(t))
+		run.Progress = func(p engine.Progress) { t.Errorf("a finished run makes step %d", p.Step) }
+		for range 2 { // the second time nothing is measured
+			d, rows, err := run.Do(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Finalize()
+			if len(rows) != 3 || rows[0].Recipe != "tiny" || rows[1].Recipe != "tiny at 56x40" || rows[1].ImageSize != "56x40" ||
+				!strings.Contains(string(rows[2].Settings), `"shapes-9"`) {
+				t.Errorf("rows are %+v", rows)
+			}
+			found := gomlxtest.Must(coco.ReadResults(filepath.Join(run.Dir, "results-56x40.json")))(t)
+			numbers := gomlxtest.Must(coco.Evaluate(run.Tests[1].Annotations, found, false, run.Tests[1].Areas))(t)
+			if want := float64(rows[1].Boxes["AP"]); !(math.Abs(numbers[0]-want) <= 1e-12) {
+				t.Errorf("the file's detections have box AP %g, the row %g", numbers[0], want)
+			}
+			if err := run.Page(d, rows); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t).Results; len(rows) != 3 {
+			t.Errorf("%d rows, want one for each test", len(rows))
+		}
+		page := gomlxtest.Must(os.ReadFile(filepath.Join(run.Dir, finetune.PageFile)))(t)
+		if got := bytes.Count(page, []byte("data:image/png;base64,")); got != 3*3+2 { // scenes of three tests, two curves
+			t.Errorf("the page has %d images", got)
+		}
+	})
+	t.Run("another run is refused", func(t *testing.T) {
+		for field, change := range map[string]func(*Run){
+			"optimizer.layer_decay": func(r *Run) { r.Recipe.Optimizer.LayerDecay = 0.8 },
+			"detector.channels":     func(r *Run) { r.Recipe.Detector.Channels = 16 },
+			"seed":                  func(r *Run) { r.Seed = 6 },
+			"scenes":                func(r *Run) { r.Train = generated(8, 1) },
+		} {
+			other := run
+			change(&other)
+			_, _, err := other.Do(t.Context())
+			if differ := (*engine.OtherRunError)(nil); !errors.As(err, &differ) || differ.Field != field {
+				t.Errorf("%s: %v", field, err)
+			}
+		}
+	})
+}
+
+func refused(t *testing.T, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("want one line with %q, got %v", want, err)
+	}
+}
+
+// A run interrupted by an earlier version (fb574f5) is resumed with that version's losses and metrics: the rows are
+// those of its uninterrupted run, on the go backend bit for bit.
+func TestRun_OfAnEarlierVersionIsResumedWithItsNumbers(t *testing.T) {
+	run := tinyRun(t)
+	run.Recipe.Name = "small"
+	d := &run.Recipe.Detector
+	d.Backbone.Width, d.Backbone.Depth, d.Backbone.MLPDim, d.Backbone.Global = 8, 1, 8, []int{0}
+	d.Channels, d.ROI.Convs, d.ROI.Dense, d.ROI.Masks, d.ROI.MaskSize = 4, []int{4}, []int{8}, []int{4}, 2
+	run.Dir = t.TempDir()
+	if err := os.CopyFS(run.Dir, os.DirFS("testdata/interrupted")); err != nil {
+		t.Fatal(err)
+	}
+	_, _, got := finished(t, run)
+	want := gomlxtest.Must(report.ReadFiles("testdata/interrupted/expected.jsonl"))(t)
+	if len(got.Evals) != len(want.Evals) || len(got.Results) != 1 {
+		t.Fatalf("%d evaluations and %d results are recorded", len(got.Evals), len(got.Results))
+	}
+	near := func(what string, got, want report.Number) {
+		t.Helper()
+		if !(math.Abs(float64(got-want)) <= 1e-4) {
+			t.Errorf("%s is %g, want %g", what, got, want)
+		}
+	}
+	for i, row := range want.Evals {
+		near(fmt.Sprintf("training loss up to step %d", row.Step), got.Evals[i].TrainLoss, row.TrainLoss)
+	}
+	for name, ap := range want.Results[0].Masks {
+		near("mask "+name, got.Results[0].Masks[name], ap)
+	}
+}
+
+// Every setting is checked before the first step, by its name. A step or two of the valid ones would take longer.
+func TestRun_RefusesSettingsByName(t *testing.T) {
+	gomlxtest.OnGo(t)
+	for settings, want := range map[string]string{
+		"steps=0": "steps", "batch_size=9": "batch_size", "learning_rate=0": "learning_rate",
+		"learning_rate=1000": "learning_rate", "warmup_steps=6": "warmup_steps", "drops=[4,2]": "drops",
+		"drops=[0,2]":      "drops",
+		"jitter.height=40": "jitter.height", "jitter.width=40": "jitter.width", "jitter.low=2": "jitter",
+		"validation_part=1.5": "validation_part", "optimizer.weight_decay=-1": "weight_decay",
+		`optimizer.learning_rates={"head":3}`: "optimizer.learning_rates", "wepe_mode=round": "wepe_mode",
+		"detector.backbone.wideness=3": "wideness", "detector.backbone.global=3": "global", "eval_steps=often": "eval_steps",
+
+		"detector.channels=-1": "channels", "detector.backbone.channels=1": "backbone.channels",
+		"detector.backbone.image_rows=8": "canvas", "detector.backbone.patch_size=6": "patches",
+		"detector.backbone.width=30;detector.backbone.heads=5": "backbone.width", "detector.backbone.width=41": "width",
+		"detector.backbone.dtype=bfloat16": "backbone.dtype", "detector.backbone.pre_norm=true": "pre_norm",
+		"detector.backbone.window=-1": "window", "detector.backbone.position_rows=-5": "position_rows",
+		"detector.backbone.position_cols=16385": "position_cols", "detector.backbone.global=[2]": "global",
+		"detector.backbone.residual=[-1]": "residual",
+		"detector.rpn.low=0.8":            "rpn.low", "detector.rpn.overlap=2": "rpn.overlap",
+		"detector.rpn.samples=1048577": "rpn.samples",
+		"detector.rpn.before.train=-1": "rpn.before.train", "detector.rpn.after.test=-1": "rpn.after.test",
+		"detector.rpn.sizes=[32]": "rpn.sizes", "detector.rpn.sizes=[7,11,0,25,35]": "rpn.sizes",
+		"detector.rpn.sizes=[7,11,1e9,25,35]": "rpn.sizes", "detector.rpn.ratios=[-1]": "rpn.ratios",
+		"detector.rpn.ratios=[]": "rpn.ratios", "detector.roi.samples=-2": "roi.samples", "detector.roi.top=-1": "roi.top",
+		"detector.roi.size=1001": "roi.size", "detector.roi.score=1.5": "roi.score",
+		"detector.roi.positive=-1":       "roi.positive",
+		"detector.roi.canonical_size=-1": "roi.canonical_size", "detector.std=[1,-1,1]": "std",
+		"detector.roi.convs=[1048577]": "roi.convs", "detector.roi.dense=[0]": "dense", "detector.roi.masks=[3,0]": "masks",
+		"detector.roi.masks=[]": "masks", "detector.roi.stages=[]": "roi.stages", "detector.roi.stages=[{}]": "stage 0",
+		`detector.roi.stages=[{"iou":1.5,"weights":[1,1,1,1]}]`: "stage 0",
+		`detector.roi.stages=[{"iou":0.5,"weights":[1,1,0,1]}]`: "stage 0",
+
+		"drops=[1];eval_steps=1;warmup_steps=1": "", "detector.backbone.window=16384;detector.backbone.position_rows=1": "",
+		"detector.rpn.low=0.7;detector.rpn.ratios=[0.25];detector.rpn.samples=1": "", "detector.roi.canonical_size=0.125": "",
+		"detector.roi.convs=[];detector.roi.dense=[];detector.roi.masks=[1,1048576]": "", "detector.roi.size=1000": "",
+		`detector.roi.stages=[{"iou":1,"weights":[0.5,1,2,1]}];detector.roi.overlap=1`: "",
+	} {
+		run := tinyRun(t)
+		var err error
+		if run.Recipe, err = run.Recipe.Set(settings); err == nil {
+			_, err = run.prepared()
+		}
+		if want != "" {
+			refused(t, err, want)
+		} else if err != nil {
+			t.Errorf("%s: %v", settings, err)
+		}
+	}
+	r := Recipe{Drops: []int{3, 7}, Params: map[string]any{"wepe_alpha_u": 0.5}}
+	changed := gomlxtest.Must(r.Set("drops=[5,9];wepe_alpha_u=0.25"))(t)
+	if !slices.Equal(changed.Drops, []int{5, 9}) || changed.Params["wepe_alpha_u"] != 0.25 ||
+		!slices.Equal(r.Drops, []int{3, 7}) || r.Params["wepe_alpha_u"] != 0.5 {
+		t.Errorf("settings change the recipe that they start from: %+v, %+v", r, changed)
+	}
+	_, err := Named("yolo")
+	refused(t, err, "recipe")
+	_, err = Open(gomlxtest.Backend(), t.TempDir())
+	refused(t, err, "no checkpoint in")
+}
+
+// What the evaluation at the end would refuse is refused before the first step.
+func TestRun_RefusesTestsThatDoNotFit(t *testing.T) {
+	run := tinyRun(t)
+	for want, change := range map[string]func(test *Test){
+		"canvas of 40×44": func(test *Test) { test.Rows, test.Cols = 40, 44 },
+		"8×64":            func(test *Test) { test.Rows, test.Cols = 8, 64 },
+		"categories":      func(test *Test) { test.Annotations.Categories = test.Annotations.Categories[1:] },
+		"segmentation": func(test *Test) {
+			test.Annotations.Annotations = slices.Clone(test.Annotations.Annotations)
+			test.Annotations.Annotations[0].Segmentation = coco.Segmentation{}
+		},
+	} {
+		test := run.Tests[0]
+		annotations := *test.Annotations
+		test.Annotations = &annotations
+		change(&test)
+		other := run
+		other.Validation, other.Tests = &test, nil
+		_, err := other.prepared()
+		refused(t, err, want)
+		if other.Recipe.Detector.ROI.NoMasks = true; want == "segmentation" {
+			if _, err := other.prepared(); err != nil {
+				t.Errorf("boxes alone: %v", err)
+			}
+		}
+	}
+}
+
+// docs/runs has the settings of the recipe's published runs.
+func TestRecipe_ScenesIsThatOfItsPublishedRuns(t *testing.T) {
+	rows := gomlxtest.Must(report.ReadFiles("../docs/runs/scenes-full.jsonl"))(t)
+	if len(rows.Results) == 0 {
+		t.Fatal("no rows")
+	}
+	for _, row := range rows.Results {
+		want := gomlxtest.Must(Named("scenes"))(t)
+		want.Detector.Backbone.Position, want.Detector.Backbone.Classes = row.Encoding, 3
+		var got Recipe
+		if err := json.Unmarshal(row.Settings, &got); err != nil {
+			t.Fatal(err)
+		}
+		if want, got = gomlxtest.Resolved(want), gomlxtest.Resolved(got); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s was trained with %+v, the recipe is %+v", row.Encoding, got, want)
+		}
+	}
+}
+
+// detectron2's projects/ViTDet/configs/COCO at 02b5c4e: mask_rcnn_vitdet_b_100ep.py, mask_rcnn_vitdet_l_100ep.py,
+// cascade_mask_rcnn_vitdet_b_100ep.py, configs/common/{coco_loader_lsj,optim,models/mask_rcnn_vitdet}.py and
+// mask_rcnn_fpn.py. The learning rate drops at 163889 and 177546 of 184375 steps, after 250 of warm-up.
+func TestRecipes_OfViTDetAreDetectron2s(t *testing.T) {
+	const heads = `{"channels":256,"mean":[0.485,0.456,0.406],"std":[0.229,0.224,0.225],
+		"rpn":{"convs":2,"sizes":[32,64,128,256,512],"ratios":[0.5,1,2],"low":0.3,"high":0.7,"samples":256,"positive":0.5,
+			"before":{"train":2000,"test":1000},"after":{"train":1000,"test":1000},"overlap":0.7},
+		"roi":{"samples":512,"positive":0.25,"stages":[{"iou":0.5,"weights":[10,10,5,5]},{"iou":0.6,"weights":[20,20,10,10]},
+			{"iou":0.7,"weights":[30,30,15,15]}],"size":7,"convs":[256,256,256,256],"dense":[1024],"mask_size":14,
+			"masks":[256,256,256,256],"canonical_size":224,"canonical_level":4,"score":0.05,"overlap":0.5,"top":100}}`
+	for name, want := range map[string]struct {
+		width, depth         int
+		global               []int
+		dropPath, layerDecay float64
+		stages               int
+	}{"vitdet-b": {768, 12, []int{2, 5, 8, 11}, 0.1, 0.7, 1},
+		"vitdet-b-cascade": {768, 12, []int{2, 5, 8, 11}, 0.1, 0.7, 3},
+		"vitdet-l":         {1024, 24, []int{5, 11, 17, 23}, 0.4, 0.8, 1},
+		"vitdet-l-cascade": {1024, 24, []int{5, 11, 17, 23}, 0.4, 0.8, 3}} {
+		r := gomlxtest.Must(gomlxtest.Must(Named(name))(t).Resolve())(t)
+		b := r.Detector.Backbone
+		if b.Width != want.width || b.Depth != want.depth || b.DropPath != want.dropPath || b.PatchSize != 16 ||
+			b.ImageRows != 1024 || b.Window != 14 || !slices.Equal(b.Global, want.global) || !b.Relative || b.Classes != 80 ||
+			b.PositionRows != 14 || b.PositionCols != 14 || r.Optimizer.LayerDecay != want.layerDecay {
+			t.Errorf("%s: %+v, layer decay %g", name, b, r.Optimizer.LayerDecay)
+		}
+		var wanted Config
+		if err := json.Unmarshal([]byte(heads), &wanted); err != nil {
+			t.Fatal(err)
+		}
+		wanted.Backbone, wanted.ROI.Stages = b, wanted.ROI.Stages[:want.stages]
+		if !reflect.DeepEqual(r.Detector, wanted) {
+			t.Errorf("%s: %+v, want %+v", name, r.Detector, wanted)
+		}
+		if r.BatchSize != 64 || r.Optimizer.WeightDecay != 0.1 || r.EvalSteps != 5000 ||
+			r.Jitter != (scenes.Jitter{Height: 1024, Width: 1024, Low: 0.1, High: 2, Flip: 0.5}) {
+			t.Errorf("%s: %+v", name, r)
+		}
+		for step, want := range map[int]float64{0: 0, 125: 5e-5, 250: 1e-4, 163_888: 1e-4, 163_889: 1e-5, 177_546: 1e-6} {
+			if got := r.schedule().At(step); r.Steps != 184_375 || !(math.Abs(got-want) <= 1e-18) {
+				t.Errorf("step %d of %d: %g, want %g", step, r.Steps, got, want)
+			}
+		}
+	}
+}
+
+// COCO's files number the same categories in different ways; the names decide.
+func TestTest_CategoriesAreFoundByTheirNames(t *testing.T) {
+	own := []coco.Category{{ID: 2, Name: "cat"}, {ID: 5, Name: "dog"}, {ID: 7, Name: "eel"}}
+	unnamed := []coco.Category{{ID: 3}, {ID: 4}}
+	for _, c := range []struct {
+		own, test []coco.Category
+		ids       []int64 // nil where they are refused
+	}{
+		{own, own, []int64{2, 5, 7}},
+		{own, []coco.Category{{ID: 1, Name: "eel"}, {ID: 3, Name: "cat"}, {ID: 9, Name: "dog"}}, []int64{3, 9, 1}},
+		{unnamed, unnamed, []int64{3, 4}},
+		{own, own[:2], nil}, {own, append([]coco.Category{{ID: 1, Name: "ant"}}, own...), nil},
+		{own, []coco.Category{{ID: 2, Name: "cat"}, {ID: 5, Name: "dog"}, {ID: 7, Name: "ape"}}, nil},
+		{own, slices.Repeat(own, 3), nil},
+	} {
+		ids, err := identifiers(c.own, &coco.Dataset{Name: "x", Categories: c.test})
+		if (err != nil) != (c.ids == nil) || err == nil && !slices.Equal(ids, c.ids) {
+			t.Errorf("%v: %v, %v, want %v", c.test, ids, err, c.ids)
+		}
+	}
+}
+
+// With any batch size, every image is evaluated once: the last batch may be incomplete.
+func TestDetector_EvaluateDoesNotDependOnTheBatchSize(t *testing.T) {
+	test := gomlxtest.Must(Generated(generated(3, 2)))(t)
+	d := untrained(t, tiny())
+	all := map[int][]coco.Detection{}
+	for _, size := range []int{1, 2} {
+		d.Recipe.BatchSize = size
+		_, found, err := d.Evaluate(test)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[size] = found
+	}
+	images := map[int64]bool{}
+	for i, w := range all[1] {
+		images[w.ImageID] = true
+		if g := all[2][i]; g.ImageID != w.ImageID || g.CategoryID != w.CategoryID || !(math.Abs(g.Score-w.Score) <= 1e-5) {
+			t.Errorf("detection %d is %+v, want %+v", i, g, w)
+		}
+	}
+	if len(images) != test.Scenes.Len() || len(all[1]) != len(all[2]) {
+		t.Errorf("something is found in %d images, want all %d; %d and %d detections", len(images), test.Scenes.Len(),
+			len(all[1]), len(all[2]))
+	}
+}
+
+// The ground truth has 1 in all metrics, nothing has 0. A wrong mask with a large box and a small area counts among the
+// small masks, as in cocoapi for results without boxes: one of two detections is right, so the precision is 1/2 at
+// every recall.
+func TestTest_MasksAreComparedWithoutBoxes(t *testing.T) {
+	const rows, cols = 60, 70
+	object := func(box coco.Box, score float64, inside func(row, col int) bool) coco.Detection {
+		pixels := make([]bool, rows*cols)
+		for i := range pixels {
+			pixels[i] = inside(i/cols, i%cols)
+		}
+		return result(9, 4, scenes.Object{Box: box, Score: score, Mask: coco.Encode(pixels, rows, cols)})
+	}
+	square := object(coco.Box{0, 0, 10, 10}, 0.5, func(row, col int) bool { return row < 10 && col < 10 })
+	diagonal := object(coco.Box{12, 12, 48, 48}, 0.9, func(row, col int) bool { return row == col && row >= 12 })
+	thin := object(coco.Box{0, 0, 10, 10}, 0.5, func(row, col int) bool { return row == col && row < 10 })
+	test := Test{Annotations: &coco.Dataset{Categories: []coco.Category{{ID: 4, Name: "square"}},
+		Images: []coco.Image{{ID: 9, Height: rows, Width: cols}},
+		Annotations: []coco.Annotation{{ID: 1, ImageID: 9, CategoryID: 4, Segmentation: square.Segmentation, Area: 100,
+			Box: *square.Box}}}}
+	for _, c := range []struct {
+		found        []coco.Detection
+		metric       string
+		boxes, masks float64
+	}{
+		{[]coco.Detection{square}, "AP", 1, 1}, {nil, "AP", 0, 0},
+		{[]coco.Detection{diagonal, square}, "APs", 1, 0.5}, // the wrong box has medium size
+		{[]coco.Detection{thin}, "AP", 1, 0},
+	} {
+		numbers := gomlxtest.Must(test.compare(c.found, true))(t)
+		boxes, masks := float64(numbers.Boxes[c.metric]), float64(numbers.Masks[c.metric])
+		if !(math.Abs(boxes-c.boxes) <= 1e-9) || !(math.Abs(masks-c.masks) <= 1e-9) {
+			t.Errorf("%s of %v is %g for boxes, %g for masks, want %g and %g", c.metric, c.found, boxes, masks, c.boxes,
+				c.masks)
+		}
+	}
+}
+
+func TestTable_LeavesOutUndefinedMetrics(t *testing.T) {
+	row := func(seed int64, small report.Number) (r report.Result) {
+		r.Recipe, r.Encoding, r.ImageSize, r.Seed = "tiny", "wepe", "32x48", seed
+		r.Boxes = map[string]report.Number{"AP": 0.25, "AP50": 0, "APs": small, "APl": -1}
+		return r
+	}
+	table := Table([]report.Result{row(0, -1), row(1, 0.5)})
+	got := map[string]string{}
+	for i, name := range table.Header {
+		got[name] = table.Rows[0][i]
+	}
+	for name, want := range map[string]string{"n": "2", "box AP": "25.0", "box AP50": "0.0", "box APs": "50.0",
+		"box APl": "–", "mask AP": "–"} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	evals := []report.Eval{{Step: 3}, {Step: 5, TrainLoss: 0.125, Found: report.Found{
+		Boxes: map[string]report.Number{"AP": 0.5}, Masks: map[string]report.Number{"AP": 0.25}}}}
+	if got, want := curve(evals).Rows, [][]string{{"3", "0.000", "–", "–"}, {"5", "0.125", "50.0", "25.0"}}; !reflect.
+		DeepEqual(got, want) {
+		t.Errorf("evaluations are the table %v", got)
+	}
+}
+
+// A part of the training images may be held out. Two directories in COCO's layout give their files the same names: the
+// annotations decide whether a run is the same.
+func TestRun_OnAFolder(t *testing.T) {
+	folder := func(seed int64) *scenes.Folder {
+		dir := t.TempDir()
+		instances := filepath.Join(dir, "instances.json")
+		if err := scenes.Write(dir, instances, generated(7, seed)); err != nil {
+			t.Fatal(err)
+		}
+		return gomlxtest.Must(scenes.Open(dir, instances))(t)
+	}
+	run := tinyRun(t)
+	run.Validation, run.Tests, run.Dir = nil, nil, t.TempDir()
+	run.Recipe.ValidationPart, run.Recipe.Steps, run.Recipe.EvalSteps = 0.4, 2, 1
+	run.Train = folder(1)
+	_, _, rows := finished(t, run)
+	if len(rows.Evals) != 2 || len(rows.Evals[0].Boxes) != 12 || len(rows.Evals[0].Masks) != 12 {
+		t.Errorf("evaluations are %+v", rows.Evals)
+	}
+	best, _, err := checkpoints.Find(run.Dir, "")
+	if err != nil || filepath.Base(filepath.Dir(best.Path)) != checkpoints.BestDir {
+		t.Errorf("opened is %v (%v), want the best checkpoint", best, err)
+	}
+	run.Train = folder(1) // the same in another place
+	finished(t, run)
+	run.Train = folder(2)
+	_, _, err = run.Do(t.Context())
+	refused(t, err, "its data is ")
+}
