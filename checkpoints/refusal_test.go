@@ -152,127 +152,144 @@ func TestTensorsThatDoNotFitTheModelAreListed(t *testing.T) {
 	}
 }
 
-func TestMissingOptionsOfFilesAreNamed(t *testing.T) {
-	full, config := ImportOptions{Hints: Hints{Grid: smallGrid}}, timmConfig(smallViT)
-	squareViT := smallViT
-	squareViT.ImageCols = squareViT.ImageRows
-	noHead := func(n naming) map[string]*tensors.Tensor {
-		weights := made(n, smallViT)
-		delete(weights, n.name(headPath+"weights", 0))
-		delete(weights, n.name(headPath+"biases", 0))
-		return weights
+// kind is the type of an error that a table of refusals expects.
+type kind int
+
+const (
+	opens  kind = iota // no error
+	inFile             // a formatError
+	differ             // a MismatchError
+	noHead             // a HeadError
+	asked              // another error, of the options
+)
+
+func kindOf(err error) kind {
+	switch {
+	case err == nil:
+		return opens
+	case errors.As(err, new(*formatError)):
+		return inFile
+	case errors.As(err, new(*MismatchError)):
+		return differ
+	case errors.As(err, new(*HeadError)):
+		return noHead
 	}
-	with := func(weights map[string]*tensors.Tensor, names ...string) map[string]*tensors.Tensor {
-		for _, name := range names {
-			weights[name] = randomTensor(rand.New(rand.NewPCG(1, 1)), dtypes.Float32, 14)
-		}
-		return weights
+	return asked
+}
+
+// refuses checks the kind of an error, and that it is one line that names a file, a tensor or a field.
+func refuses(t *testing.T, name string, err error, want kind, names string) {
+	t.Helper()
+	if got := kindOf(err); got != want || err != nil && (!strings.Contains(err.Error(), names) ||
+		strings.Contains(err.Error(), "\n")) {
+		t.Errorf("%s: %v (kind %d), want kind %d that names %q", name, err, got, want, names)
 	}
-	distilled := naming{&timmDistilled, ""}
-	twoTokens := smallViT
-	twoTokens.Depth = 1
-	distilledConfig := strings.Replace(timmConfig(twoTokens), "vit_base", "deit_base_distilled", 1)
+}
+
+func TestImport_Refusals(t *testing.T) {
+	one, square := smallViT, smallViT
+	one.Depth, square.Depth, square.ImageCols = 1, 1, square.ImageRows
+	hfOf := func(changes ...string) string { return hfConfig(append([]string{"num_hidden_layers", "1"}, changes...)...) }
+	theirs := func(from, to string) string { return strings.Replace(timmConfig(one), from, to, 1) }
+	hints := func(grid gridSize) ImportOptions { return ImportOptions{Hints: Hints{Grid: grid}} }
+	without := func(n naming) map[string]*tensors.Tensor {
+		return changed(changed(made(n, one), n.name(headPath+"weights", 0)), n.name(headPath+"biases", 0))
+	}
+	twoTokens := one
 	twoTokens.Pool, twoTokens.Registers, twoTokens.RegisterPositions = "class+register", 1, true
-	noHeads := made(distilled, twoTokens)
+	distilled, noHeads := naming{&timmDistilled, ""}, made(naming{&timmDistilled, ""}, twoTokens)
 	maps.DeleteFunc(noHeads, func(name string, _ *tensors.Tensor) bool { return strings.HasPrefix(name, "head") })
-	for name, c := range map[string]struct {
-		format  naming
+	ofHF, ofTimm, ofJAX := made(hf, one), made(timm, one), made(jax, one)
+	const patch, google = "embedding/kernel", `{"model_type":"vit-jax","image_size":[6,10]}`
+	for i, c := range []struct {
+		n       naming
 		weights map[string]*tensors.Tensor
 		config  string
 		options ImportOptions
-		want    string // in the error, empty for no error
+		want    kind
+		names   string
 	}{
-		"timm, no heads": {distilled, noHeads, distilledConfig, ImportOptions{}, "has no head"},
-		"timm, new head": {distilled, noHeads, distilledConfig, ImportOptions{Classes: 4}, ""},
-		"timm":           {timm, made(timm, smallViT), config, ImportOptions{}, ""},
-		"timm, its grid": {timm, made(timm, smallViT), config, full, ""},
-		"timm, other grid": {timm, made(timm, smallViT), config, ImportOptions{Hints: Hints{Grid: gridSize{5, 3}}},
-			"not 5x3"},
-		"timm, unsaid": {timm, made(timm, smallViT), "", full, "use --architecture NAME"},
-		"timm, other": {timm, made(timm, smallViT), config, ImportOptions{Hints: Hints{Architecture: "test_vit"}},
-			"not test_vit"},
-		"timm, unknown": {timm, made(timm, smallViT), `{"architecture":"vit_base_patch16_225"}`, full,
-			"vit_base_patch16_225"},
-		"timm, not of it": {timm, made(timm, smallViT), `{"architecture":"vit_base_patch16_224"}`, ImportOptions{},
-			"[768]"},
-		"timm, by its name": {timm, made(timm, smallViT), "", ImportOptions{Hints: Hints{Architecture: "test_vit"}}, "[64]"},
-		"timm, pooled": {timm, made(timm, smallViT), strings.Replace(config, `pool":"token`, `pool":"max`, 1), full,
-			"global_pool"},
-		"timm, other heads": {timm, made(timm, smallViT), strings.Replace(config, `heads":7`, `heads":4`, 1), full,
-			"4 heads"},
-		"jax, no grid": {jax, made(jax, smallViT), "", ImportOptions{}, "1+15 positions"},
-		"jax, not square": {jax, made(jax, smallViT), "", ImportOptions{Hints: Hints{AssumeSquare: true}},
-			"1+15 positions"},
-		"jax, square":           {jax, made(jax, squareViT), "", ImportOptions{Hints: Hints{AssumeSquare: true}}, ""},
-		"jax, square, not said": {jax, made(jax, squareViT), "", ImportOptions{}, "--assume-square"},
-		"jax, wrong grid": {jax, made(jax, smallViT), "", ImportOptions{Hints: Hints{Grid: gridSize{4, 4}}},
-			"not the 1+4x4"},
-		"jax, prefix missing": {jax, made(jax, smallViT), "", ImportOptions{Hints: Hints{Grid: gridSize{4, 4}}},
-			"16 positions"},
-		"jax, size of no image": {jax, made(jax, smallViT), `{"model_type":"vit-jax","image_size":"x"}`, full,
-			`config.json: image_size is "x", want pixels`},
-		"jax, no size":   {jax, made(jax, smallViT), `{"model_type":"vit-jax"}`, full, "config.json: image_size"},
-		"no config.json": {hf, made(hf, smallViT), "", full, "config.json"},
-		"no classifier":  {hf, noHead(hf), hfConfig(), full, "--classes N"},
-		"new classifier": {hf, noHead(hf), hfConfig(), ImportOptions{Classes: 4}, ""},
-		"pooler": {hfBase, with(noHead(hfBase), "pooler.dense.weight", "pooler.dense.bias"), hfConfig(),
-			ImportOptions{Classes: 4}, ""},
-		"pooler and classifier": {hf, with(made(hf, smallViT), "vit.pooler.dense.weight"), hfConfig(), full, ""},
-		"pre_logits": {jax, with(made(jax, smallViT), "pre_logits/kernel", "pre_logits/bias"), "", full,
-			"behind pre_logits/kernel"},
-		"pre_logits, new head": {jax, with(made(jax, smallViT), "pre_logits/kernel"), "",
-			ImportOptions{Classes: 13, Hints: Hints{Grid: smallGrid}}, ""},
-		"timm's pre_logits": {timm, with(made(timm, smallViT), "pre_logits.fc.weight"), config, full, "behind pre_logits.fc"},
-		"odd image":         {timm, made(timm, smallViT), config, withImage(full, 7, 10), "does not divide"},
-		"half an image":     {timm, made(timm, smallViT), config, withImage(full, 6, 0), "image_cols is 0"},
-		"huge image":        {timm, made(timm, smallViT), config, withImage(full, 1<<40, 2), "image_rows"},
-		"unknown kind":      {timm, made(timm, smallViT), config, ImportOptions{Resample: "x"}, `"x"`},
+		{hf, ofHF, hfOf(), ImportOptions{}, opens, ""}, {hf, ofHF, "", ImportOptions{}, asked, "config.json"},
+		{hf, ofHF, " ", ImportOptions{}, inFile, "JSON"}, {hf, ofHF, "[]", ImportOptions{}, inFile, "JSON object"},
+		{hf, ofHF, hfOf() + strings.Repeat(" ", maxSmall), ImportOptions{}, inFile, "16777216"},
+		{hf, ofHF, hfOf("x", `{"a":1,"a":2}`), ImportOptions{}, inFile, `"a"`},
+		{hf, ofHF, hfOf("new_option", "true"), ImportOptions{}, inFile, "new_option"},
+		{hf, ofHF, hfOf("model_type", `"bert"`), ImportOptions{}, inFile, "model_type"},
+		{hf, ofHF, hfOf("model_type", ""), ImportOptions{}, inFile, "model_type"},
+		{hf, ofHF, hfOf("problem_type", "3"), ImportOptions{}, inFile, "problem_type"},
+		{hf, ofHF, hfOf("problem_type", `"x"`), ImportOptions{}, inFile, "problem_type"},
+		{hf, ofHF, hfOf("hidden_act", `"relu"`), ImportOptions{}, inFile, "hidden_act"},
+		{hf, ofHF, hfOf("hidden_size", "1e400"), ImportOptions{}, inFile, "hidden_size"},
+		{hf, ofHF, hfOf("hidden_size", "15"), ImportOptions{}, inFile, "width 15"},
+		{hf, ofHF, hfOf("hidden_size", "28"), ImportOptions{}, differ, "[28 3 2 2]"},
+		{hf, ofHF, hfOf("num_attention_heads", ""), ImportOptions{}, inFile, "12 heads"}, // transformers' default
+		{hf, ofHF, hfOf("num_attention_heads", "4"), ImportOptions{}, inFile, "4 heads"},
+		{hf, ofHF, hfOf("layer_norm_eps", "1e-400"), ImportOptions{}, inFile, "layer_norm_eps"},
+		{hf, ofHF, hfOf("image_size", ""), ImportOptions{}, differ, "[1 12545 14]"},
+		{hf, ofHF, hfOf("image_size", "[10,10]"), ImportOptions{}, differ, "[1 26 14]"},
+		{hf, ofHF, hfOf("image_size", "1"), ImportOptions{}, inFile, "image_rows"},
+		{hf, ofHF, hfOf("num_hidden_layers", "2"), ImportOptions{}, differ, "layer.1."},
+		{hf, ofHF, hfOf("intermediate_size", "6"), ImportOptions{}, differ, "[6 14]"},
+		{hf, ofHF, hfOf("num_channels", "1"), ImportOptions{}, differ, "[14 1 2 2]"},
+		{hf, ofHF, hfOf("id2label", `{"0":"a"}`), ImportOptions{}, inFile, "id2label"},
+		{hf, ofHF, hfOf("id2label", "[1]"), ImportOptions{}, inFile, "id2label"},
+		{hf, ofHF, hfOf("id2label", labels(12, "00")), ImportOptions{}, inFile, "class 12"},
+		{hf, ofHF, hfOf("id2label", labels(13, "13")), ImportOptions{}, inFile, "id2label"},
+		{hf, changed(ofHF, "vit.embeddings.patch_embeddings.projection.weight"), hfOf(), ImportOptions{}, asked,
+			"ViTForImageClassification"},
+		{hf, changed(ofHF, "classifier.bias", 13, 1), hfOf(), ImportOptions{}, noHead, "Classes"},
+		{hf, without(hf), hfOf(), ImportOptions{}, noHead, "Classes"},
+		{hf, without(hf), hfOf(), ImportOptions{Classes: 4}, opens, ""},
+		{hf, changed(ofHF, "vit.pooler.dense.weight", 14), hfOf(), ImportOptions{}, opens, ""},
+
+		{timm, ofTimm, timmConfig(one), ImportOptions{}, opens, ""},
+		{timm, ofTimm, timmConfig(one), hints(smallGrid), opens, ""},
+		{timm, ofTimm, timmConfig(one), hints(gridSize{5, 3}), asked, "5x3"},
+		{timm, ofTimm, "", hints(smallGrid), asked, "Architecture"},
+		{timm, ofTimm, timmConfig(one), ImportOptions{Hints: Hints{Architecture: "test_vit"}}, asked, "test_vit"},
+		{timm, ofTimm, "", ImportOptions{Hints: Hints{Architecture: "test_vit"}}, differ, "[64]"},
+		{timm, ofTimm, `{"architecture":"resnet"}`, ImportOptions{}, inFile, "resnet"},
+		{timm, ofTimm, `{"architecture":"vit_base_patch16_224"}`, ImportOptions{}, differ, "[768]"},
+		{timm, ofTimm, theirs(`"depth":1`, `"depth":"x"`), ImportOptions{}, inFile, "depth"},
+		{timm, ofTimm, theirs(`pool":"token`, `pool":"max`), ImportOptions{}, inFile, "global_pool"},
+		{timm, ofTimm, theirs(`"model_args":{`, `"model_args":{"qk_norms":1,`), ImportOptions{}, inFile, "qk_norms"},
+		{timm, changed(ofTimm, "pre_logits.fc.weight", 14), timmConfig(one), ImportOptions{}, noHead, "pre_logits.fc"},
+		{timm, ofTimm, timmConfig(one), ImportOptions{ImageRows: 7, ImageCols: 10}, asked, "7×10"},
+		{timm, ofTimm, timmConfig(one), ImportOptions{ImageRows: 6}, asked, "image_cols"},
+		{timm, ofTimm, timmConfig(one), ImportOptions{ImageRows: 1 << 40, ImageCols: 2}, asked, "image_rows"},
+		{timm, ofTimm, timmConfig(one), ImportOptions{Resample: "x"}, asked, `"x"`},
+		{distilled, noHeads, theirs("vit_base", "deit_base_distilled"), ImportOptions{}, noHead, "Classes"},
+		{distilled, noHeads, theirs("vit_base", "deit_base_distilled"), ImportOptions{Classes: 4}, opens, ""},
+
+		{jax, ofJAX, "", hints(smallGrid), opens, ""}, {jax, ofJAX, "", ImportOptions{}, asked, "Grid"},
+		{jax, ofJAX, "", hints(gridSize{4, 4}), inFile, "4x4"}, {jax, ofJAX, "", hints(gridSize{-3, -5}), inFile, "-3x-5"},
+		{jax, ofJAX, "", ImportOptions{Hints: Hints{AssumeSquare: true}}, asked, "AssumeSquare"},
+		{jax, made(jax, square), "", ImportOptions{Hints: Hints{AssumeSquare: true}}, opens, ""},
+		{jax, made(jax, square), "", ImportOptions{}, asked, "Grid"},
+		{jax, ofJAX, google, ImportOptions{}, opens, ""}, {jax, ofJAX, google, hints(gridSize{5, 3}), asked, "5x3"},
+		{jax, ofJAX, `{"model_type":"vit","image_size":99}`, hints(smallGrid), opens, ""}, // of another file
+		{jax, ofJAX, `{"model_type":"vit-jax","image_size":"x"}`, hints(smallGrid), inFile, "image_size"},
+		{jax, ofJAX, `{"model_type":"vit-jax"}`, hints(smallGrid), inFile, "image_size"},
+		{jax, changed(ofJAX, patch, 2, 3, 3, 14), "", hints(smallGrid), asked, patch},
+		{jax, changed(ofJAX, patch, 0, 0, 3, 14), "", hints(smallGrid), asked, patch},
+		{jax, changed(ofJAX, patch, 2, 2, 3), "", hints(smallGrid), asked, patch},
+		{jax, changed(ofJAX, "Transformer/encoderblock_0/MultiHeadDotProductAttention_1/query/kernel", 14, 4, 2), "",
+			hints(smallGrid), inFile, "4 heads"},
+		{jax, changed(ofJAX, "pre_logits/kernel", 14), "", hints(smallGrid), noHead, "pre_logits/kernel"},
+		{jax, changed(ofJAX, "pre_logits/kernel", 14), "", ImportOptions{Classes: 13, Hints: Hints{Grid: smallGrid}}, opens,
+			""},
+		{jax, without(jax), "", hints(smallGrid), noHead, "Classes"},
 	} {
-		m, err := Import(put(t, c.format, c.weights, c.config), c.options)
-		if c.want == "" && err == nil {
-			classes := 13
-			if c.options.Classes != 0 {
-				classes = c.options.Classes
-			}
-			if m.Config.Heads != 7 || m.Config.Classes != classes {
-				t.Errorf("%s: %+v", name, m.Config)
-			}
-		} else if c.want == "" || err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
+		file := put(t, c.n, c.weights, c.config)
+		m, err := Import(file, c.options)
+		refuses(t, fmt.Sprintf("%d, %s %.80s, %+v", i, c.n.format, c.config, c.options), err, c.want, c.names)
+		if classes := cmp.Or(c.options.Classes, 13); err == nil && (m.Config.Heads != 7 || m.Config.Classes != classes) {
+			t.Errorf("%d: %+v", i, m.Config)
+		}
+		if format := (*formatError)(nil); errors.As(err, &format) && filepath.Dir(format.File) != filepath.Dir(file) {
+			t.Errorf("%d: the error names %s", i, format.File)
 		}
 	}
-}
-
-func TestAGridHasToCoverTheTableOfAJAXFile(t *testing.T) {
-	for _, c := range []struct {
-		rows   int // of the table: one for the class token
-		stated gridSize
-		asked  gridSize
-		want   string // in the error
-	}{
-		{16, gridSize{}, gridSize{3, 5}, ""}, {16, gridSize{3, 5}, gridSize{}, ""}, {16, gridSize{3, 5}, gridSize{3, 5}, ""},
-		{16, gridSize{3, 5}, gridSize{5, 3}, "has a grid of 3x5, not 5x3"},
-		{16, gridSize{}, gridSize{}, "1+15 positions"}, {0, gridSize{}, gridSize{}, "1+-1 positions"},
-		{17, gridSize{}, gridSize{3, 5}, "17 positions, not the 1+3x5"},
-		{16, gridSize{}, gridSize{-3, -5}, "16 positions, not the 1+-3x-5"},
-		{1, gridSize{}, gridSize{0, 5}, "1 positions, not the 1+0x5"},
-		{1, gridSize{}, gridSize{5, 0}, "1 positions, not the 1+5x0"},
-		{1 + 16384, gridSize{}, gridSize{16384, 1}, ""}, {1 + 16384, gridSize{}, gridSize{1, 16384}, ""},
-		{1 + 16385, gridSize{}, gridSize{16385, 1}, "not the 1+16385x1"},
-		{1 + 16385, gridSize{}, gridSize{1, 16385}, "not the 1+1x16385"},
-	} {
-		d := described{foreign: jax.foreign(smallViT)}
-		err := (&weights{path: "x"}).gridOfTable(&d, c.rows, c.stated, ImportOptions{Hints: Hints{Grid: c.asked,
-			AssumeSquare: true}})
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v", c, err)
-		}
-	}
-}
-
-func withImage(o ImportOptions, rows, cols int) ImportOptions {
-	o.ImageRows, o.ImageCols = rows, cols
-	return o
 }
 
 func TestModelsWithoutClassTokenPoolTheMean(t *testing.T) {
@@ -282,45 +299,6 @@ func TestModelsWithoutClassTokenPoolTheMean(t *testing.T) {
 		m := imported(t, put(t, n, made(n, c), configOf(n, c)), ImportOptions{Hints: Hints{Grid: smallGrid}})
 		if m.Config != c || m.Variables[classPath] != nil || m.Variables[positionPath].Shape().Dimensions[0] != 15 {
 			t.Errorf("%s: %+v, positions %s", n.format, m.Config, m.Variables[positionPath].Shape())
-		}
-	}
-}
-
-func TestAConfigOutOfRangeIsRefusedWithItsField(t *testing.T) {
-	file := put(t, hf, made(hf, smallViT), "")
-	for _, c := range [][2]string{
-		{hfConfig("model_type", `"bert"`), "model_type"}, {hfConfig("model_type", ""), "model_type"},
-		{hfConfig("hidden_act", `"relu"`), "hidden_act"}, {hfConfig("hidden_act", "7"), "hidden_act"},
-		{hfConfig("num_attention_heads", ""), "12 heads"}, // transformers' default
-		{hfConfig("num_attention_heads", "0"), "num_attention_heads"}, {hfConfig("num_attention_heads", "4"), "4 heads"},
-		{hfConfig("layer_norm_eps", "0"), "layer_norm_eps"}, {hfConfig("layer_norm_eps", "1e-400"), "layer_norm_eps"},
-		{hfConfig("image_size", ""), "[1 12545 14]"}, {hfConfig("image_size", "[6,16386]"), "image_size"},
-		{hfConfig("image_size", "[6]"), "image_size"}, {hfConfig("image_size", "[6,10.5]"), "image_size"},
-		{hfConfig("image_size", "6"), "[1 10 14]"}, {hfConfig("image_size", "[10,10]"), "[1 26 14]"},
-		{hfConfig("image_size", "1"), "image_rows"},
-		{hfConfig("hidden_size", "15"), "width 15"}, {hfConfig("hidden_size", "28"), "[28 3 2 2]"},
-		{hfConfig("num_hidden_layers", "12"), "layer.11."}, {hfConfig("intermediate_size", "6"), "[6 14]"},
-		{hfConfig("intermediate_size", "0"), "intermediate_size"}, {hfConfig("num_channels", "1"), "[14 1 2 2]"},
-		{hfConfig("num_channels", "0"), "num_channels"}, {hfConfig("patch_size", "[2,1]"), "patch_size"},
-		{hfConfig("new_option", "true"), "new_option"},
-		{hfConfig("id2label", `{"0":"a"}`), "id2label"}, {hfConfig("id2label", "[1]"), "id2label"},
-		{hfConfig("id2label", labels(12, "a")), "id2label"}, {hfConfig("id2label", labels(12, "00")), "id2label"},
-		{hfConfig("id2label", labels(13, "13")), "names of the 13 classes"},
-		{hfConfig("x", `{"a":1,"a":2}`), "appears twice"}, {"[]", "JSON object"}, {"", "JSON"},
-		{hfConfig() + strings.Repeat(" ", maxSmall), "at most"},
-	} {
-		if c[0] == "" {
-			c[0] = " "
-		}
-		putFile(t, filepath.Join(filepath.Dir(file), foreignConfig), []byte(c[0]))
-		_, err := Import(file, ImportOptions{})
-		var format *formatError
-		var mismatch *MismatchError
-		if !errors.As(err, &format) && !errors.As(err, &mismatch) || !strings.Contains(err.Error(), c[1]) {
-			t.Errorf("%.80s: %v, want a formatError or a MismatchError with %q", c[0], err, c[1])
-		}
-		if format != nil && filepath.Base(format.File) != foreignConfig {
-			t.Errorf("%.80s: the error names %s", c[0], format.File)
 		}
 	}
 }
@@ -414,20 +392,6 @@ func TestAnIndexHasToAgreeWithItsShards(t *testing.T) {
 	}
 }
 
-func TestADirectoryWithoutWeightsIsAnErrorThatListsTheFiles(t *testing.T) {
-	dir := t.TempDir()
-	if _, err := Import(dir, ImportOptions{}); err == nil || !strings.Contains(err.Error(), foreignIndex) {
-		t.Error(err)
-	}
-	if _, err := Import(filepath.Join(dir, "absent"), ImportOptions{}); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
-	}
-	putFile(t, filepath.Join(dir, "other.npz"), zipOf(t, zipMember{name: "w.npy", content: npy("<f4", "()", floats(1))}))
-	if _, err := Import(dir, ImportOptions{}); err == nil || !strings.Contains(err.Error(), `["w"]`) {
-		t.Error(err)
-	}
-}
-
 func TestDamageInUnusedTensorsIsFoundToo(t *testing.T) {
 	weights := made(jax, smallViT)
 	file := put(t, jax, weights, "")
@@ -438,20 +402,6 @@ func TestDamageInUnusedTensorsIsFoundToo(t *testing.T) {
 	var format *formatError
 	if !errors.As(err, &format) || format.Tensor != "head/kernel" || !strings.Contains(format.Reason, "checksum") {
 		t.Errorf("%v", err)
-	}
-}
-
-func TestAnImportIsLoadedOnce(t *testing.T) {
-	m := imported(t, put(t, timm, made(timm, smallViT), timmConfig(smallViT)), ImportOptions{})
-	scope := model.NewStore().RootScope().In("vit")
-	if err := m.Load(scope); err != nil {
-		t.Fatal(err)
-	}
-	if n := scope.NumVariables(); n != len(m.Variables) {
-		t.Errorf("%d variables, want %d", n, len(m.Variables))
-	}
-	if err := m.Load(scope); err == nil || !strings.Contains(err.Error(), "already") {
-		t.Errorf("loaded twice: %v", err)
 	}
 }
 
