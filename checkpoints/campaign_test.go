@@ -173,8 +173,8 @@ func TestARefusedFileIsClosed(t *testing.T) {
 
 func TestNothingLeaksFromFilesThatAreOpenedRefusedAndClosed(t *testing.T) {
 	dir, store := t.TempDir(), newStore(t, 1)
-	save(t, Saver{Dir: dir, KeepAll: true}, store, 1, nil)
-	damaged := save(t, Saver{Dir: dir, KeepAll: true}, store, 2, nil)
+	save(t, Saver{Dir: dir}, store, 1, nil)
+	damaged := beside(t, dir, store, 2, nil)
 	rewrite(t, filepath.Join(damaged, variablesName), func(raw []byte) []byte { raw[len(raw)-1] ^= 1; return raw })
 	var files []string
 	for _, n := range []naming{hf, timm, jax} {

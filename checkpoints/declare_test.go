@@ -3,144 +3,158 @@
 package checkpoints
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/vit"
 )
 
 // rectangle is the preprocessing of a run at 8×16 that crops, as Recipe.Preprocessing makes it.
 var rectangle = preprocess.Settings{Fit: preprocess.FitCover, Size: [2]int{8, 16}, Crop: [2]int{8, 16},
 	Resample: preprocess.Bicubic, Mean: [3]float64{0.5, 0.25, 0.125}, Std: [3]float64{0.5, 0.75, 0.3}}
 
+func fitted(s preprocess.Settings, change func(*preprocess.Settings)) preprocess.Settings {
+	change(&s)
+	return s
+}
+
 // Hugging Face's processors crop squares or rectangles of an image whose shorter side was set, so none covers 8×16;
-// timm's does, and rounds half pixels to even.
-func TestTheCropOfARectangleIsExportedWhereTheFormatHasIt(t *testing.T) {
-	c := ownViT("learned")
-	c.ImageRows, c.ImageCols = 8, 16
+// timm's does, and rounds half pixels to even. A model trained with aspect keep has a grid per image; its files describe
+// one size.
+func TestExport_PreprocessingWhereTheFormatHasIt(t *testing.T) {
+	c := changedBy(ownViT("learned"), func(c *vit.Config) { c.ImageRows, c.ImageCols = 8, 16 })
 	store := stirred(t, c, nil)
-	exact, rounded := rectangle, rectangle
-	exact.Fit, exact.Crop, rounded.RoundCrop = preprocess.FitExact, [2]int{}, true
+	exact := fitted(rectangle, func(s *preprocess.Settings) { s.Fit, s.Crop = preprocess.FitExact, [2]int{} })
+	rounded := fitted(rectangle, func(s *preprocess.Settings) { s.RoundCrop = true })
+	keep := fitted(exact, func(s *preprocess.Settings) { s.Fit, s.Patch = preprocess.FitPatches, 2 })
 	for format, want := range map[string]preprocess.Settings{
 		formatHF: exact, formatJAX: exact, formatTimm: rounded, formatNative: rectangle,
 	} {
+		if one, line := Declarable(format, keep, 8, 16); one != exact || line == "" {
+			t.Errorf("%s: %+v, %q", format, one, line)
+		}
 		declared, line := Declarable(format, rectangle, 8, 16)
-		if squeezed := want == exact; squeezed != (line == `preprocessing: fit "exact" to 8×16 in place of "cover", `+
-			`so that predictions of the export differ: Hugging Face has no fit "cover", only "exact" and "shortest"`) {
-			t.Errorf("%s: %q", format, line)
+		m := imported(t, exportedFrom(t, store, c, ExportOptions{Format: format, Preprocess: &declared}), ImportOptions{})
+		if m.Preprocess == nil || *m.Preprocess != want || (line == "") != (want == rectangle) ||
+			!slices.Equal(m.Mean, rectangle.Mean[:]) || !slices.Equal(m.Std, rectangle.Std[:]) || m.Pixels != [2]int{8, 16} {
+			t.Errorf("%s: opened with %+v, want %+v; %q", format, m.Preprocess, want, line)
 		}
-		dir := exportedFrom(t, store, c, ExportOptions{Format: format, Preprocess: &declared})
-		m := imported(t, dir, ImportOptions{})
-		if m.Preprocess == nil || *m.Preprocess != want {
-			t.Errorf("%s: opened with %+v, want %+v", format, m.Preprocess, want)
-		}
-		if !slices.Equal(m.Mean, rectangle.Mean[:]) || !slices.Equal(m.Std, rectangle.Std[:]) || m.Pixels != [2]int{8, 16} {
-			t.Errorf("%s: mean %v, std %v, pixels %v", format, m.Mean, m.Std, m.Pixels)
+		_, err := Export(filepath.Join(t.TempDir(), "x"), nil, store.Scope("/vit"), c, ExportOptions{Format: format,
+			Preprocess: &keep})
+		if err == nil {
+			t.Errorf("%s: a grid per image is exported", format)
 		}
 	}
 }
 
 // Hugging Face rounds half a pixel of a crop down, timm to even; timm resizes bytes, and fills borders with the mean.
-// An export says so where images differ, and only there.
-func TestAnExportNamesWhatItsFormatRoundsOtherwise(t *testing.T) {
-	const (
-		crop = "preprocessing: in the other software a crop at half a pixel is rounded otherwise: it can start one " +
-			"pixel before or after (in 11 of 91 photographs, probabilities moved by up to .022; the format native keeps it)"
-		eight  = "preprocessing: in the other software pixels are rounded to 8 bits after the resize"
-		border = "preprocessing: in the other software borders have the colour [128 64 32] in place of [1 2 3]"
-	)
-	with := func(change func(s *preprocess.Settings)) preprocess.Settings {
-		s := rectangle
+// An export says so where images differ, and only there: each side of an image on its own.
+func TestDeclarable_NamesWhatTheFormatRoundsOtherwise(t *testing.T) {
+	crops := fitted(rectangle, func(s *preprocess.Settings) {
 		s.Fit, s.Size, s.Crop = preprocess.FitShortest, [2]int{19, 19}, [2]int{16, 16}
-		change(&s)
-		return s
+	})
+	even := fitted(crops, func(s *preprocess.Settings) { s.RoundCrop = true })
+	exact := func(rows, cols int) preprocess.Settings {
+		return fitted(even, func(s *preprocess.Settings) { s.Fit, s.Size = preprocess.FitExact, [2]int{rows, cols} })
 	}
-	none := func(*preprocess.Settings) {}
-	even := func(s *preprocess.Settings) { s.RoundCrop = true }
-	exact := func(size int) func(*preprocess.Settings) {
-		return func(s *preprocess.Settings) {
-			s.RoundCrop, s.Fit, s.Size = true, preprocess.FitExact, [2]int{size, size}
-		}
+	float := fitted(exact(16, 16), func(s *preprocess.Settings) { s.Float, s.Crop, s.RoundCrop = true, [2]int{}, false })
+	border := func(fill [3]uint8) preprocess.Settings {
+		return fitted(even, func(s *preprocess.Settings) { s.Fit, s.Fill = preprocess.FitContain, fill })
 	}
-	float := func(s *preprocess.Settings) {
-		s.Float, s.Fit, s.Size, s.Crop = true, preprocess.FitExact, s.Crop, [2]int{}
-	}
-	fill := func(s *preprocess.Settings) {
-		s.RoundCrop, s.Fit, s.Fill = true, preprocess.FitContain, [3]uint8{1, 2, 3}
-	}
-	mean := func(s *preprocess.Settings) {
-		s.RoundCrop, s.Fit, s.Fill = true, preprocess.FitContain, [3]uint8{128, 64, 32}
-	}
-	for _, test := range []struct {
-		format, line string
-		change       func(*preprocess.Settings)
+	for i, test := range []struct {
+		format, names string
+		s             preprocess.Settings
 	}{
-		{formatHF, crop, even}, {formatHF, "", none}, {formatTimm, crop, none}, {formatTimm, "", even},
-		{formatJAX, crop, even}, {formatONNX, crop, even}, {formatNative, "", even},
-		{formatHF, crop, exact(19)}, {formatHF, "", exact(17)}, {formatHF, "", exact(18)}, // 1.5 → 1 or 2; .5 → 0; 1
-		{formatTimm, eight, float}, {formatHF, "", float}, {formatTimm, border, fill}, {formatTimm, "", mean},
+		{formatHF, "crop", even}, {formatHF, "", crops}, {formatTimm, "crop", crops}, {formatTimm, "", even},
+		{formatJAX, "crop", even}, {formatONNX, "crop", even}, {formatNative, "", even},
+		{formatHF, "crop", exact(19, 19)}, {formatHF, "", exact(17, 17)}, {formatHF, "", exact(18, 18)}, // 1.5, .5, 1
+		{formatHF, "crop", exact(19, 18)}, {formatHF, "crop", exact(18, 19)}, {formatHF, "", exact(17, 18)},
+		{formatTimm, "8 bits", float}, {formatHF, "", float}, {formatTimm, "[1 2 3]", border([3]uint8{1, 2, 3})},
+		{formatTimm, "", border([3]uint8{128, 64, 32})}, {formatHF, "", preprocess.Settings{Mean: rectangle.Mean}},
 	} {
-		s := with(test.change)
-		declared, line := Declarable(test.format, s, 16, 16)
-		if line != test.line || declared != s {
-			t.Errorf("%s, %+v: %q, want %q; declared %+v", test.format, s, line, test.line, declared)
+		declared, line := Declarable(test.format, test.s, 16, 16)
+		if (line == "") != (test.names == "") || !strings.Contains(line, test.names) || declared != test.s {
+			t.Errorf("%d, %s: %q, want %q; declared %+v", i, test.format, line, test.names, declared)
 		}
 	}
-}
-
-func TestTheNativePreprocessingIsReadStrictly(t *testing.T) {
-	c := ownViT("learned")
-	whole := rectangle
-	whole.Size, whole.Crop = [2]int{6, 10}, [2]int{6, 10}
-	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatNative, Preprocess: &whole})
-	file := filepath.Join(dir, foreignConfig)
-	config := string(readFile(t, file))
-	for from, to := range map[string]string{`"fit": "cover"`: `"fit": "patches"`, `"resample": "bicubic"`: `"kernel": "x"`,
-		`"preprocess": {`: `"preprocess": {"patch": "2",`} {
-		putFile(t, file, []byte(strings.Replace(config, from, to, 1)))
-		if _, err := Import(dir, ImportOptions{}); err == nil || !strings.Contains(err.Error(), "preprocess: ") {
-			t.Errorf("%s: %v", to, err)
-		}
-	}
-}
-
-// A model trained with aspect keep has a grid per image; its files describe one size, in every format.
-func TestAModelThatKeepsTheAspectIsExportedAtOneSize(t *testing.T) {
-	c := ownViT("learned")
-	c.ImageRows, c.ImageCols = 16, 16
-	store := stirred(t, c, nil)
-	keep, exact := rectangle, rectangle
-	keep.Fit, keep.Size, keep.Crop, keep.Patch = preprocess.FitPatches, [2]int{16, 16}, [2]int{}, 2
-	exact.Fit, exact.Size, exact.Crop = preprocess.FitExact, [2]int{16, 16}, [2]int{}
-	for _, format := range fileFormats {
-		declared, line := Declarable(format, keep, 16, 16)
-		if declared != exact || !strings.Contains(line, `fit "exact" to 16×16 in place of "patches"`) {
+	// Images of a shortest side without a crop differ in size, in any format; timm has no crop alone.
+	short := preprocess.Settings{Fit: preprocess.FitShortest, Size: [2]int{7, 7}, Resample: preprocess.Bicubic}
+	for _, format := range append([]string{formatONNX}, fileFormats...) {
+		declared, line := Declarable(format, short, 6, 10)
+		if want := (preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{6, 10}, Resample: preprocess.Bicubic}); line ==
+			"" || declared != want {
 			t.Errorf("%s: %+v, %q", format, declared, line)
 		}
-		dir := exportedFrom(t, store, c, ExportOptions{Format: format, Preprocess: &declared})
-		if m := imported(t, dir, ImportOptions{}); m.Preprocess == nil || m.Preprocess.Fit != preprocess.FitExact ||
-			m.Preprocess.Size != [2]int{16, 16} || !slices.Equal(m.Mean, keep.Mean[:]) {
-			t.Errorf("%s: opened with %+v", format, m.Preprocess)
-		}
-		_, err := Export(filepath.Join(t.TempDir(), "model"), nil, store.Scope("/vit"), c,
-			ExportOptions{Format: format, Preprocess: &keep})
-		if err == nil || !strings.Contains(err.Error(), "gives each image its own grid") {
-			t.Errorf("%s, undeclared: %v", format, err)
-		}
+	}
+	if s, line := Declarable(formatTimm, preprocess.Settings{Crop: [2]int{6, 10}}, 6, 10); s.Fit != preprocess.FitExact ||
+		line == "" {
+		t.Errorf("a crop alone in timm: %+v, %q", s, line)
 	}
 }
 
-// As json.dumps of Python, which transformers uses, writes them.
-func TestLabelsAreWrittenWithoutEscapes(t *testing.T) {
-	c := ownViT("learned")
-	labels := make([]string, c.Classes)
-	for i := range labels {
-		labels[i] = strings.Repeat("<", i) + "cats & dogs"
+// The size of a model's images is its own where the files do not resize them; as in transformers and timm, a patch
+// embedding sees whole patches of the images: the first of their pixels.
+func TestImport_UsualSize(t *testing.T) {
+	file := put(t, hf, made(hf, smallViT), hfConfig())
+	of := func(height, width string) string {
+		return `{"size":{"height":` + height + `,"width":` + width + `},"image_mean":[0,0,0],"image_std":[1,1,1],"resample":2}`
 	}
-	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatHF, Labels: labels})
-	if text := string(readFile(t, filepath.Join(dir, foreignConfig))); !strings.Contains(text, `"<cats & dogs"`) {
-		t.Errorf("the labels are\n%s", text)
+	for text, want := range map[string][2]int{"": {6, 10}, of("8", "4"): {8, 4}, of("9", "5"): {8, 4}, of("8", "5"): {8, 4},
+		of("1", "4"): {6, 10}, of("6", "8"): {6, 8}, of("8", "10"): {8, 10}} {
+		path := filepath.Join(filepath.Dir(file), foreignPreprocessor)
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+		if text != "" {
+			putFile(t, path, []byte(text))
+		}
+		m := imported(t, file, ImportOptions{UsualSize: true})
+		if got := [2]int{m.Config.ImageRows, m.Config.ImageCols}; got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+		if p := m.Preprocess; text == of("9", "5") && (p.Size != [2]int{9, 5} || p.Trim != [2]int{8, 4} || m.Pixels != p.Trim) {
+			t.Errorf("patches of 2: %+v, pixels %v", p, m.Pixels)
+		}
+		if m = imported(t, file, ImportOptions{}); m.Config.ImageRows != 6 || m.Config.ImageCols != 10 ||
+			text == of("9", "5") && (m.Preprocess.Size != [2]int{6, 10} || m.Preprocess.Trim != [2]int{}) {
+			t.Errorf("%s: without the option %+v, %+v", text, m.Config, m.Preprocess)
+		}
+	}
+	trimmed := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{9, 5}, Trim: [2]int{8, 4}}
+	if s, line := Declarable(formatTimm, trimmed, 8, 4); s.Size != [2]int{8, 4} || s.Trim != [2]int{} || line == "" {
+		t.Errorf("timm declares %+v, %q", s, line)
+	}
+}
+
+// A recipe states mean and standard deviation of its images, one of them, or neither; older checkpoints have no
+// preprocessing.
+func TestImport_NormalizationOfATraining(t *testing.T) {
+	given := [3]float64{0.5, 0.25, 0.125}
+	for _, c := range []struct {
+		mean, std         [3]float64
+		wantMean, wantStd []float64
+	}{
+		{}, {mean: given, wantMean: given[:], wantStd: []float64{1, 1, 1}},
+		{std: given, wantMean: []float64{0, 0, 0}, wantStd: given[:]}, {given, given, given[:], given[:]},
+	} {
+		for channels := 1; channels <= 4; channels++ {
+			config := changedBy(ownViT("learned"), func(c *vit.Config) { c.Channels = channels })
+			d := described{foreign: &foreign{config: config}, format: formatCheckpoint}
+			d.run.Recipe.Augment.Mean, d.run.Recipe.Augment.Std, d.run.Preprocess = c.mean, c.std, rectangle
+			m := &Imported{Config: config}
+			if err := m.pixels(&weights{}, d); err != nil {
+				t.Fatal(err)
+			}
+			want := fitted(rectangle, func(s *preprocess.Settings) { s.Mean, s.Std = c.mean, c.std })
+			n := min(len(c.wantMean), channels, 3)
+			if !slices.Equal(m.Mean, c.wantMean[:n]) || !slices.Equal(m.Std, c.wantStd[:n]) ||
+				(m.settings != nil) != (channels == 3) || channels == 3 && *m.settings != want {
+				t.Errorf("%+v of %d channels: mean %v, std %v, %+v", c, channels, m.Mean, m.Std, m.settings)
+			}
+		}
 	}
 }

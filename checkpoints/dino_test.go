@@ -250,45 +250,6 @@ func hiddenUnitsOf(config map[string]any, ratio float64) int {
 	return units
 }
 
-// edited copies a fixture with fields of config.json replaced, or removed if the value is empty.
-func edited(t *testing.T, set string, fields map[string]string) (dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	putFile(t, dir+"/"+foreignWeights, readFile(t, fixtures.Dir(t, set)+"/"+foreignWeights))
-	var config map[string]json.RawMessage
-	fixtures.JSON(t, set, foreignConfig, &config)
-	for key, value := range fields {
-		if config[key] = json.RawMessage(value); value == "" {
-			delete(config, key)
-		}
-	}
-	putFile(t, dir+"/"+foreignConfig, gomlxtest.Must(json.Marshal(config))(t))
-	return dir
-}
-
-// Null is no augmentation of the positions, which is not the default of transformers' DINOv3ViTConfig.
-func TestNullTurnsAnAugmentationOfDINOv3sPositionsOff(t *testing.T) {
-	fixtures.Each(t, testNullTurnsAnAugmentationOfDINOv3sPositionsOff)
-}
-
-func testNullTurnsAnAugmentationOfDINOv3sPositionsOff(t *testing.T) {
-	for field, param := range map[string]string{"pos_embed_shift": "rope_dinov3_shift",
-		"pos_embed_jitter": "rope_dinov3_jitter", "pos_embed_rescale": "rope_dinov3_rescale"} {
-		byDefault := map[string]float64{"pos_embed_rescale": 2}[field] // shift and jitter: none
-		for value, want := range map[string]float64{"": byDefault, "null": 0, "1.5": 1.5} {
-			m := gomlxtest.Must(Import(edited(t, "dinov3_vit_tiny", map[string]string{field: value}),
-				ImportOptions{HeadOptional: true}))(t)
-			store := model.NewStore()
-			if err := m.Load(store.Scope("/vit")); err != nil {
-				t.Fatal(err)
-			}
-			if got := model.GetParamOr(store.Scope("/vit"), param, byDefault); got != want {
-				t.Errorf("%s %q: %s is %g, want %g", field, value, param, got, want)
-			}
-		}
-	}
-}
-
 // dinoLike are models with the options of DeiT-III, DINOv2 and DINOv3, some trained with an encoding of WePE.
 func dinoLike() map[string]vit.Config {
 	models := map[string]vit.Config{}
@@ -403,80 +364,5 @@ func TestHyperparametersOfRotaryEncodingsAreKeptOrRefused(t *testing.T) {
 		if d, scale := numeric.Difference(got, want); d > 1e-6*scale {
 			t.Errorf("%s with %v: logits differ by %g of %g", of.position, of.params, d, scale)
 		}
-	}
-}
-
-func TestAnUnknownOptionIsRefusedByName(t *testing.T) {
-	fixtures.Each(t, testAnUnknownOptionIsRefusedByName)
-}
-
-func testAnUnknownOptionIsRefusedByName(t *testing.T) {
-	for _, c := range []struct{ set, key, value, want string }{
-		{"dinov2_tiny", "qk_norm", "true", "qk_norm = true is not supported by this version"},
-		{"dinov3_vit_tiny", "use_talking_heads", "1", "use_talking_heads = 1 is not supported"},
-		{"dinov2_tiny", "layerscale_value", "0", "layerscale_value is 0, want more than 0"},
-		{"dinov2_tiny", "mlp_ratio", "17.5", "mlp.fc1.bias ["},
-		{"dinov2_tiny", "use_swiglu_ffn", "true", "that it lacks: dinov2.encoder.layer.0.mlp.weights_in.bias"},
-		{"dinov2_reg_tiny", "num_register_tokens", "7", "register_tokens [1 "},
-		{"dinov2_reg_tiny", "model_type", `"vit"`, "no patch projection with the name of hf ViTForImageClassification"},
-		{"dinov3_vit_tiny", "value_bias", "false", "query_bias true, key_bias false and value_bias false"},
-		{"dinov3_vit_tiny", "key_bias", "true", "that it lacks: layer.0.attention.k_proj.bias"},
-		{"dinov3_vit_tiny", "hidden_act", `"relu"`, `hidden_act is "relu", want "gelu"`},
-		{"dinov3_vit_tiny_swiglu", "rope_theta", `"x"`, `rope_theta is "x", want a number`},
-	} {
-		dir := edited(t, c.set, map[string]string{c.key: c.value})
-		if _, err := Import(dir, ImportOptions{Classes: 3}); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s, %s: %v, want %q", c.set, c.key, err, c.want)
-		}
-	}
-	imported(t, edited(t, "dinov2_tiny", map[string]string{"_attn_implementation_autoset": "true"}), // transformers 4.48
-		ImportOptions{Classes: 3})
-	bare := ownViT("learned")
-	bare.NoProjBias = true
-	if _, _, err := forExport(formatHF, bare, true, nil); err == nil ||
-		err.Error() != "models of hf ViTForImageClassification "+
-			"have no no_proj_bias=true: choose onnx or native" {
-		t.Errorf("hf: %v", err)
-	}
-	model := dinoLike()["deit3"]
-	dir := exportedFrom(t, stirred(t, model, nil), model, ExportOptions{Format: formatTimm})
-	config := string(readFile(t, dir+"/"+foreignConfig))
-	config = strings.Replace(config, `"model_args": {`, `"model_args": { "qk_norms": 1,`, 1)
-	putFile(t, dir+"/"+foreignConfig, []byte(config))
-	_, err := Import(dir, ImportOptions{})
-	if err == nil || !strings.Contains(err.Error(), "model_args: qk_norms = 1 is not supported") {
-		t.Errorf("timm: %v", err)
-	}
-}
-
-func TestInspectListsTheOptionsOfAModel(t *testing.T) {
-	fixtures.Each(t, testInspectListsTheOptionsOfAModel)
-}
-
-func testInspectListsTheOptionsOfAModel(t *testing.T) {
-	for set, want := range map[string]string{
-		"dinov2_tiny":            "options    layer_scale\n",
-		"dinov2_reg_tiny":        "options    layer_scale, registers, swiglu\n",
-		"dinov3_vit_tiny":        "options    layer_scale, qkv_bias=qv, registers\n",
-		"dinov3_vit_tiny_swiglu": "options    layer_scale, qkv_bias=qv, registers, swiglu\n",
-	} {
-		info, err := Inspect(fixtures.Dir(t, set), ImportOptions{})
-		if err != nil || !strings.Contains(info.String(), want) || len(info.Notes) > 0 {
-			t.Errorf("%s: %v, %s, want %q", set, err, info, want)
-		}
-	}
-}
-
-// transformers' DINOv3ViTModel has the parameter with any number of registers.
-func TestAModelWithoutRegistersIsWrittenWithATensorOfNone(t *testing.T) {
-	c := dinoLike()["dinov3"]
-	c.Registers = 0
-	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Headless: true})
-	got, err := readAll(readFile(t, dir+"/"+foreignWeights))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if x := got["embeddings.register_tokens"]; x == nil || !slices.Equal(x.Shape().Dimensions, []int{1, 0, c.Width}) {
-		t.Errorf("the registers are %v", x)
 	}
 }

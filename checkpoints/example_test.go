@@ -26,13 +26,12 @@ func ExampleInspect() {
 
 // A Hugging Face model, at twice its image size, for timm.
 func ExampleExport() {
-	imported, err := checkpoints.Import("../examples/cifar100/demo/vit",
-		checkpoints.ImportOptions{ImageRows: 48, ImageCols: 48})
+	m, err := checkpoints.Import("../examples/cifar100/demo/vit", checkpoints.ImportOptions{ImageRows: 48, ImageCols: 48})
 	if err != nil {
 		log.Fatal(err)
 	}
-	store := model.NewStore()
-	if err := imported.Load(store.Scope("/vit")); err != nil {
+	scope := model.NewStore().Scope("/vit")
+	if err := m.Load(scope); err != nil {
 		log.Fatal(err)
 	}
 	dir, err := os.MkdirTemp("", "")
@@ -40,9 +39,8 @@ func ExampleExport() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	_, err = checkpoints.Export(dir, gomlxtest.Backend(), store.Scope("/vit"), imported.Config,
-		checkpoints.ExportOptions{Format: "timm"})
-	if err != nil {
+	options := checkpoints.ExportOptions{Format: "timm"}
+	if _, err := checkpoints.Export(dir, gomlxtest.Backend(), scope, m.Config, options); err != nil {
 		log.Fatal(err)
 	}
 	info, err := checkpoints.Inspect(dir, checkpoints.ImportOptions{})
@@ -70,41 +68,24 @@ func ExampleResample() {
 }
 
 // A training run saves its state, and resumes from the newest intact checkpoint.
-func ExampleSaver_Save() {
-	dir, err := os.MkdirTemp("", "run")
+func ExampleFind() {
+	run, err := os.MkdirTemp("", "run")
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(run)
 	store := model.NewStore()
 	store.RootScope().VariableWithValue("weights", tensors.FromValue([]float32{2, 3}))
-	if _, err := (checkpoints.Saver{Dir: dir}).Save(store, 120, nil); err != nil {
-		panic(err)
+	saver := checkpoints.Saver{Dir: filepath.Join(run, checkpoints.LastDir)}
+	if _, err := saver.Save(store, 120, nil); err != nil {
+		log.Fatal(err)
 	}
-	last, skipped, err := checkpoints.Find(dir, "")
+	last, skipped, err := checkpoints.Find(run, checkpoints.Resume)
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
 	resumed := model.NewStore()
 	err = last.Load(resumed, nil)
-	fmt.Println(last.Step, len(skipped), resumed.GetVariable("/weights").MustValue(), err)
-	// Output: 120 0 [2]float32{2, 3} <nil>
-}
-
-// The checkpoint with the best validation accuracy of a run.
-func ExampleFind() {
-	dir, err := os.MkdirTemp("", "run")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	store := model.NewStore()
-	store.RootScope().VariableWithValue("weights", tensors.FromValue([]float32{2, 3}))
-	best := filepath.Join(dir, checkpoints.BestDir)
-	if _, err := (checkpoints.Saver{Dir: best}).Save(store, 120, nil); err != nil {
-		panic(err)
-	}
-	found, _, err := checkpoints.Find(dir, "best")
-	fmt.Println(found.Step, err)
-	// Output: 120 <nil>
+	fmt.Println(last.Kind, last.Step, len(skipped), resumed.GetVariable("/weights").MustValue(), err)
+	// Output: last 120 0 [2]float32{2, 3} <nil>
 }

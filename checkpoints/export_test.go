@@ -3,10 +3,10 @@
 package checkpoints
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -163,16 +165,6 @@ func TestFoldedModelsAreOrdinaryViTs(t *testing.T) {
 	}
 }
 
-func TestATimmConfigGivesTimmTheHiddenUnits(t *testing.T) {
-	for width := 1; width < 100; width++ {
-		for hidden := 1; hidden < 100; hidden++ {
-			if got := int(float64(width) * float64(ratioOf(width, hidden))); got != hidden { // timm's own expression
-				t.Fatalf("width %d, %d hidden units: timm computes %d", width, hidden, got)
-			}
-		}
-	}
-}
-
 // A model whose encoding uses its training grid gets it as a hyperparameter on another grid.
 func TestANativeModelKeepsItsTrainingGridOnAnotherGrid(t *testing.T) {
 	c := ownViT("as2drope")
@@ -215,5 +207,420 @@ func TestAFaultAtAnyOperationOfAnExportLeavesNothing(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// transformers' own files, written again, have the values of their config.json.
+func TestTheConfigOfEveryClassOfTransformersIsWrittenAsItWas(t *testing.T) {
+	dir := fixtures.Dir(t, "families")
+	for _, f := range []*family{&hfBEiT, &hfCLIP, &hfCLIPVision, &hfDINOv3, &hfDeiT, &hfDeiTTeacher, &hfIJepa,
+		&hfSigLIPVision} { // other models are written as the first class that has their options
+		from := filepath.Join(dir, f.class)
+		m := imported(t, from, ImportOptions{HeadOptional: true})
+		var got, want map[string]any
+		for file, into := range map[string]*map[string]any{from: &want,
+			exported(t, m, ExportOptions{Format: m.Format}): &got} {
+			if err := json.Unmarshal(readFile(t, filepath.Join(file, foreignConfig)), into); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if tower, ok := want[f.inner].(map[string]any); ok {
+			written, _ := got[f.inner].(map[string]any)
+			sameFields(t, f.class+" "+f.inner, written, tower)
+			delete(got, f.inner)
+		}
+		sameFields(t, f.class, got, want)
+	}
+}
+
+// sameFields compares what a config.json has of another one, which has more entries.
+func sameFields(t *testing.T, name string, got, want map[string]any) {
+	t.Helper()
+	if got["model_type"] != want["model_type"] || len(got) < 8 && got["id2label"] == nil {
+		t.Errorf("%s: %v", name, got)
+	}
+	for key, value := range got {
+		if is, ok := want[key]; ok && !reflect.DeepEqual(is, value) {
+			t.Errorf("%s: %s is %v, was %v", name, key, value, is)
+		}
+	}
+}
+
+// In timm either every prefix token has a position or none: the class token's is added to it where only that has one.
+func TestExport_ClassTokenTakesItsPositionOnlyWhereTimmHasNone(t *testing.T) {
+	for name, c := range map[string]struct {
+		format string
+		change func(*vit.Config)
+		added  bool
+	}{
+		"plain":                    {formatTimm, func(*vit.Config) {}, false},
+		"registers":                {formatTimm, func(c *vit.Config) { c.Registers = 2 }, true},
+		"positions of patches":     {formatTimm, func(c *vit.Config) { c.Registers, c.PatchPositions = 2, true }, false},
+		"positions of registers":   {formatTimm, func(c *vit.Config) { c.Registers, c.RegisterPositions = 2, true }, false},
+		"no class token":           {formatTimm, func(c *vit.Config) { c.Registers, c.Pool = 2, "mean" }, false},
+		"rotation without a table": {formatTimm, func(c *vit.Config) { c.Registers, c.Position = 2, "rope-dinov3" }, false},
+		"two heads": {formatTimm, func(c *vit.Config) {
+			c.Registers, c.RegisterPositions, c.Pool = 1, true, "class+register"
+		}, false},
+		"native": {formatNative, func(c *vit.Config) { c.Registers = 2 }, false},
+		"Hugging Face": {formatHF, func(c *vit.Config) {
+			c.Registers, c.LayerScale, c.Pool, c.ImageCols, c.MLPDim = 2, 0.1, "class+mean", c.ImageRows, c.Width
+		}, false},
+	} {
+		config := changedBy(ownViT("learned"), c.change)
+		store := model.NewStore()
+		gomlxtest.Must(store.CreateVariable("/vit/head/weights", tensors.FromScalar(float32(0))))(t)
+		e, err := newExport(nil, store.Scope("/vit"), config, ExportOptions{Format: c.format})
+		if err != nil || (len(e.report) > 0) != c.added || e.mergeClass != c.added {
+			t.Errorf("%s: %v, %+v", name, err, e)
+		}
+	}
+}
+
+// timm and this library have the preprocessing in config.json; the graph of ONNX needs the build tag onnx.
+func TestExport_FilesOfEachFormat(t *testing.T) {
+	c := ownViT("wepe")
+	scope := stirred(t, c, nil).Scope("/vit")
+	for format, want := range map[string][2]string{
+		formatHF:     {"model.safetensors config.json README.md", "preprocessor_config.json"},
+		formatTimm:   {"model.safetensors config.json README.md", ""},
+		formatJAX:    {"model.npz config.json README.md", "preprocessor_config.json"},
+		formatNative: {"model.safetensors config.json README.md", ""},
+		formatONNX:   {"model.onnx config.json README.md", "preprocessor_config.json"},
+	} {
+		for _, p := range []*preprocess.Settings{nil, &normalized} {
+			e := gomlxtest.Must(newExport(gomlxtest.Backend(), scope, c, ExportOptions{Format: format, Preprocess: p,
+				Scores: scoresSigmoid}))(t)
+			if folds := format != formatNative; (e.config.Position == "learned") != folds {
+				t.Errorf("%s: position %s", format, e.config.Position)
+			}
+			var names []string
+			for _, f := range gomlxtest.Must(e.contents())(t) {
+				if f.name == foreignPreprocessor && p != nil && f.name == want[1] {
+					continue
+				}
+				names = append(names, f.name)
+				if f.name != foreignConfig {
+					continue
+				}
+				var text strings.Builder
+				if err := f.write(&text); err != nil {
+					t.Fatal(err)
+				}
+				entry := format != formatTimm && format != formatJAX // whose files have no such entry
+				if strings.Contains(text.String(), "problem_type") != entry {
+					t.Errorf("%s: %s", format, text.String())
+				}
+			}
+			if got := strings.Join(names, " "); got != want[0] {
+				t.Errorf("%s, %v: files %s, want %s", format, p, got, want[0])
+			}
+		}
+	}
+}
+
+// The README.md has the front matter of the hub and the code that opens the model, with the class of transformers.
+func TestExport_CardNamesTheClassAndTheImages(t *testing.T) {
+	for _, c := range []struct {
+		format string
+		family *family
+		want   string
+	}{
+		{formatHF, &hfViT, "ViTForImageClassification.from_pretrained"},
+		{formatHF, &hfSigLIPVision, "SiglipVisionModel.from_pretrained"}, {formatTimm, &timmViT, "timm.create_model"},
+		{formatJAX, &jaxViT, "numpy.load"}, {formatONNX, &native, "onnxruntime.InferenceSession"},
+		{formatNative, &native, "checkpoints.Import"},
+	} {
+		head := c.family != &hfSigLIPVision
+		fit := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{6, 10}}
+		e := &export{ExportOptions: ExportOptions{Format: c.format, Preprocess: &fit}, config: ownViT("learned"),
+			encoded: "wepe", as: &foreign{family: c.family, head: head}, head: head}
+		var text strings.Builder
+		if err := e.card("model.file").write(&text); err != nil {
+			t.Fatal(err)
+		}
+		task := map[bool]string{true: "image-classification", false: "image-feature-extraction"}[head]
+		for _, want := range []string{c.want, "---\npipeline_tag: " + task + "\n", "6×10", "wepe", "model.file"} {
+			if !strings.Contains(text.String(), want) {
+				t.Errorf("%s: the card lacks %q:\n%s", c.format, want, &text)
+			}
+		}
+	}
+}
+
+// What a file says is what the software computes: an option that is lost is an error, one without effect is not.
+func TestExport_OptionsWithoutEffectAreNotMissed(t *testing.T) {
+	const vitClass, timmClass = "ViTForImageClassification", "VisionTransformer"
+	v3 := func(c *vit.Config) { c.Position, c.LayerScale, c.Epsilon = "rope-dinov3", 0.1, 1e-5 }
+	for i, c := range []struct {
+		format string
+		change func(*vit.Config)
+		params map[string]any
+		want   string // the class, or what the error names
+	}{
+		{formatHF, func(*vit.Config) {}, nil, vitClass},
+		{formatHF, func(c *vit.Config) { c.DropPath, c.Init, c.DType, c.Recompute = 0.1, "jax", "bfloat16", true }, nil,
+			vitClass},
+		{formatHF, func(c *vit.Config) { c.RegisterPositions = true }, nil, vitClass},
+		{formatHF, func(c *vit.Config) { c.PoolPrefix, c.ClassToken = true, true }, nil, vitClass},
+		{formatHF, func(c *vit.Config) { c.PoolHeads, c.PoolMLPDim = 2, 5 }, nil, vitClass},
+		{formatTimm, func(c *vit.Config) { c.Pool, c.ClassToken, c.PoolPrefix = "mean", true, true }, nil, timmClass},
+		{formatJAX, func(c *vit.Config) { c.Pool, c.PoolPrefix = "mean", true }, nil, "vision_transformer"},
+		{formatTimm, func(c *vit.Config) { c.Position, c.PatchPositions = "none", true }, nil, timmClass},
+		{formatHF, v3, map[string]any{"rope_theta": 50.0}, "DINOv3ViTModel"},
+		{formatHF, v3, map[string]any{"rope_dinov3_normalize": "separate", "rope_theta": 100.0, "other": 3}, "DINOv3ViTModel"},
+
+		{formatHF, v3, map[string]any{"rope_dinov3_normalize": "max"}, "rope_dinov3_normalize=max"},
+		{formatHF, func(c *vit.Config) { c.PatchPositions = true }, nil, "patch_positions=true"},
+		{formatHF, func(c *vit.Config) { c.PatchNorm = true }, nil, "patch_norm=true"},
+		{formatHF, func(c *vit.Config) { c.NoProjBias = true }, nil, "no_proj_bias=true"},
+		{formatHF, func(c *vit.Config) { c.Pool, c.PoolHeads = "map", 2 }, nil, "pool_heads=2"},
+		{formatTimm, func(c *vit.Config) { c.NoMLPBias = true }, nil, "no_mlp_bias=true"},
+		{formatJAX, func(c *vit.Config) { c.Pool, c.ClassToken = "mean", true }, nil, "class_token=true"},
+		{formatJAX, func(c *vit.Config) { c.Pool = "class+mean" }, nil, "pool=class+mean"},
+		{formatJAX, func(c *vit.Config) { c.QKNorm, c.RMSNorm = true, true }, nil, "qk_norm=true, rms_norm=true"},
+		{formatHF, func(c *vit.Config) {
+			c.Pool, c.ClassToken, c.FinalNorm, c.Activation = "mean", true, "none", "quick_gelu"
+		}, nil, "CLIPForImageClassification have no model without pre_norm"},
+		{formatHF, func(c *vit.Config) { c.Pool, c.LayerScale, c.MLPDim = "class+mean", 0.1, c.Width }, nil, "3x5"},
+		{formatHF, func(c *vit.Config) {
+			c.Pool, c.LayerScale, c.ImageCols = "class+mean", 0.1, c.ImageRows
+		}, nil, "mlp_ratio"}, // 29 of width 48
+		{formatHF, func(c *vit.Config) { c.Epsilon = 2 }, nil, "layer_norm_eps"},
+	} {
+		config, params := changedBy(ownViT("learned"), c.change), map[string]any{}
+		maps.Copy(params, c.params)
+		m, _, err := forExport(c.format, config, config.Position == "learned", params)
+		if err == nil && m.family.class != c.want || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%d: %v, %v, want %s", i, m, err, c.want)
+		}
+	}
+}
+
+func TestExport_RefusalsLeaveNothing(t *testing.T) {
+	gomlxtest.OnGo(t)
+	c := ownViT("learned")
+	good := stirred(t, c, nil)
+	lacks := func(path string) *model.Store {
+		store := stirred(t, c, nil)
+		if err := store.DeleteVariable("/vit/" + path); err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}
+	noValue, large, strange := lacks("norm/offset"), lacks("norm/offset"), stirred(t, c, nil)
+	noValue.VariableWithShape("/vit/norm/offset", shapes.Make(dtypes.Float32, 48), nil)
+	large.Scope("/vit/norm").VariableWithValue("offset", tensors.FromValue(slices.Repeat([]float32{65520}, 48)))
+	strange.Scope("/vit").SetParam("wepe_alpha_u", complex(1, 2))
+	long := slices.Repeat([]string{"a"}, 7)
+	long[3] = strings.Repeat("b", maxSmall)
+	with := func(change func(*vit.Config)) vit.Config { return changedBy(c, change) }
+	fits := func(fit preprocess.Fit, rows, cols int) *preprocess.Settings {
+		return &preprocess.Settings{Fit: fit, Size: [2]int{rows, cols}}
+	}
+	for i, test := range []struct {
+		store   *model.Store
+		config  vit.Config
+		options ExportOptions
+		want    kind
+		names   string
+	}{
+		{good, c, ExportOptions{Format: "x"}, asked, `format "x"`}, {good, c, ExportOptions{DType: "x"}, asked, `type "x"`},
+		{good, c, ExportOptions{Format: formatONNX, DType: "float16"}, asked, "float32"},
+		{good, c, ExportOptions{Scores: "x"}, asked, `scores "x"`},
+		{good, c, ExportOptions{Epsilon: 1}, asked, "epsilon"}, {good, c, ExportOptions{Epsilon: -1e-6}, asked, "epsilon"},
+		{good, c, ExportOptions{Epsilon: math.NaN()}, asked, "epsilon"},
+		{good, c, ExportOptions{Labels: []string{"a"}}, asked, "labels"},
+		{good, c, ExportOptions{Labels: long}, asked, "labels"},
+		{good, with(func(c *vit.Config) { c.Heads = 5 }), ExportOptions{}, asked, "5 heads"},
+		{good, with(func(c *vit.Config) { c.Depth = 3 }), ExportOptions{}, mismatched, "block_02"},
+		{good, with(func(c *vit.Config) { c.Depth = 1 }), ExportOptions{}, mismatched, "block_01"},
+		{good, with(func(c *vit.Config) { c.MLPDim = 6 }), ExportOptions{}, mismatched, "mlp"},
+		{noValue, c, ExportOptions{}, mismatched, "norm/offset"}, {lacks("class"), c, ExportOptions{}, mismatched, "class"},
+		{lacks("class"), with(func(c *vit.Config) { c.Registers = 2 }), ExportOptions{Format: formatTimm}, mismatched, "class"},
+		{lacks(positionPath), with(func(c *vit.Config) { c.Registers = 2 }), ExportOptions{Format: formatTimm}, mismatched,
+			positionPath},
+		{large, c, ExportOptions{DType: "float16"}, asked, "vit.layernorm.bias"},
+		{large, c, ExportOptions{DType: "float16", Format: formatJAX}, asked, "Transformer/encoder_norm/bias"},
+		{strange, c, ExportOptions{Format: formatNative}, asked, "wepe_alpha_u"},
+		{good, with(func(c *vit.Config) { c.Epsilon = 1e-12 }), ExportOptions{Format: formatTimm}, asked, "epsilon 1e-6"},
+		{good, with(func(c *vit.Config) { c.Epsilon = 1e-5 }), ExportOptions{Format: formatJAX}, asked, "epsilon 1e-6"},
+		{good, with(func(c *vit.Config) { c.ImageCols, c.LayerScale, c.MLPDim = c.ImageRows, 0.1, 2*c.Width }),
+			ExportOptions{}, asked, "Dinov2ForImageClassification"},
+		{good, with(v3), ExportOptions{}, noHead, "DINOv3ViTModel"}, // a trained head would be dropped
+		{good, c, ExportOptions{Format: formatONNX, Headless: true}, noHead, "logits"},
+		{good, c, ExportOptions{Preprocess: fits(preprocess.FitExact, 6, 12)}, asked, "6x12"},
+		{good, c, ExportOptions{Preprocess: fits(preprocess.FitExact, 8, 10)}, asked, "8x10"},
+		{good, c, ExportOptions{Preprocess: &preprocess.Settings{Crop: [2]int{4, 10}}}, asked, "4x10"},
+		{good, c, ExportOptions{Preprocess: fits(preprocess.FitShortest, 6, 6)}, asked, "crop"},
+		{good, c, ExportOptions{Preprocess: &preprocess.Settings{Resample: "x"}}, asked, `resample "x"`},
+		{good, with(func(c *vit.Config) { c.Channels = 1 }), ExportOptions{Preprocess: &normalized}, asked, "3 channels"},
+		{good, c, ExportOptions{Preprocess: &preprocess.Settings{Fit: preprocess.FitContain, Size: [2]int{6, 10},
+			Crop: [2]int{6, 10}}}, asked, "fit"},
+		{good, c, ExportOptions{Format: formatTimm, Preprocess: &preprocess.Settings{Fit: preprocess.FitExact,
+			Size: [2]int{7, 20}, Crop: [2]int{6, 10}}}, asked, "crop"},
+	} {
+		parent := t.TempDir()
+		dir := filepath.Join(parent, "model")
+		_, err := Export(dir, nil, test.store.Scope("/vit"), test.config, test.options)
+		refuses(t, fmt.Sprintf("%d, %+v", i, test.options), err, test.want, test.names)
+		if left, _ := os.ReadDir(parent); len(left) > 0 || err != nil && !strings.Contains(err.Error(), dir) {
+			t.Errorf("%d: %v, left %v", i, err, left)
+		}
+	}
+}
+
+func v3(c *vit.Config) { *c = dinoLike()["dinov3"] }
+
+// The norms of a file may have another epsilon than the model; timm's config states sizes, classes and classifiers.
+func TestExport_EpsilonAndTimmsConfig(t *testing.T) {
+	c := changedBy(ownViT("learned"), func(c *vit.Config) { c.Epsilon = 1e-12 })
+	scope := stirred(t, c, nil).Scope("/vit")
+	for epsilon, want := range map[float64]float64{1e-6: 1e-6, 1e-12: 1e-12, 0: 1e-12} {
+		dir := filepath.Join(t.TempDir(), "model")
+		report, err := Export(dir, nil, scope, c, ExportOptions{Epsilon: epsilon})
+		said := slices.ContainsFunc(report, func(line string) bool { return strings.HasPrefix(line, "epsilon") })
+		if err != nil || said != (want != c.Epsilon) || imported(t, dir, ImportOptions{}).Config.Epsilon != want {
+			t.Errorf("%g: %v, %q", epsilon, err, report)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "model")
+	gomlxtest.Must(Export(dir, nil, scope, c, ExportOptions{Format: formatTimm, Epsilon: 1e-6}))(t)
+	var got struct {
+		Args struct {
+			Size [2]int `json:"img_size"`
+		} `json:"model_args"`
+		Trained timmInputs `json:"pretrained_cfg"`
+		Classes int        `json:"num_classes"`
+		Width   int        `json:"num_features"`
+		Pool    string     `json:"global_pool"`
+	}
+	if err := json.Unmarshal(readFile(t, filepath.Join(dir, foreignConfig)), &got); err != nil {
+		t.Fatal(err)
+	}
+	if p := got.Trained; got.Args.Size != [2]int{6, 10} || p.InputSize != [3]int{3, 6, 10} || !p.FixedSize ||
+		p.Classes != 7 || got.Classes != 7 || got.Width != 48 || got.Pool != "token" || p.Classifier != "head" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// transformers numbers the classes of a model without names; timm's and our files are without names then. Names have no
+// escapes, as json.dumps of Python writes them.
+func TestExport_NamesOfClasses(t *testing.T) {
+	c := changedBy(smallViT, func(c *vit.Config) { c.Depth, c.Classes = 1, 1 })
+	for _, format := range fileFormats {
+		for want, labels := range map[string][]string{"<cat & dog": {"<cat & dog"}, "": nil} {
+			m := calm(imported(t, put(t, timm, made(timm, c), timmConfig(c)), ImportOptions{}))
+			dir := exported(t, m, ExportOptions{Format: format, Labels: labels})
+			if labels == nil && (format == formatHF || format == formatJAX) {
+				want = "LABEL_0"
+			}
+			config := string(readFile(t, filepath.Join(dir, foreignConfig)))
+			if m = imported(t, dir, ImportOptions{}); strings.Join(m.Labels, ",") != want || want == "" &&
+				strings.Contains(config, "label") || !strings.Contains(config, want) {
+				t.Errorf("%s of %q: labels %q in %s", format, labels, m.Labels, config)
+			}
+		}
+	}
+}
+
+func TestExport_DirectoryThatIsNotEmptyIsUnchanged(t *testing.T) {
+	m := imported(t, put(t, timm, made(timm, smallViT), timmConfig(smallViT)), ImportOptions{})
+	scope, dir := loaded(t, m), t.TempDir()
+	export := func(path string) error { _, err := Export(path, nil, scope, m.Config, ExportOptions{}); return err }
+	for _, name := range []string{"empty", fmt.Sprintf("empty.tmp-%d", os.Getpid())} { // the second by a killed process
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := export(filepath.Join(dir, "empty")); err != nil {
+		t.Error(err)
+	}
+	putFile(t, filepath.Join(dir, "file"), []byte("mine"))
+	for _, path := range []string{filepath.Join(dir, "empty"), filepath.Join(dir, "file"), dir,
+		filepath.Join(dir, "file", "new")} {
+		refuses(t, path, export(path), asked, dir)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 3 || string(readFile(t, filepath.Join(dir, "file"))) != "mine" {
+		t.Errorf("%v", entries)
+	}
+}
+
+// New directories and files have the usual permissions, as this process makes them elsewhere.
+func TestSave_UsualPermissions(t *testing.T) {
+	dir := t.TempDir()
+	usual, file := filepath.Join(dir, "usual"), filepath.Join(dir, "file")
+	if err := os.Mkdir(usual, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	putFile(t, file, nil)
+	path := save(t, Saver{Dir: filepath.Join(dir, "run")}, newStore(t, 1), 3, nil)
+	mode := func(path string) os.FileMode { return gomlxtest.Must(os.Stat(path))(t).Mode() }
+	for made, like := range map[string]string{filepath.Dir(path): usual, path: usual,
+		filepath.Join(path, variablesName): file, filepath.Join(path, storeName): file,
+		filepath.Join(path, manifestName): file} {
+		if mode(made) != mode(like) {
+			t.Errorf("%s has the mode %v, want %v", made, mode(made), mode(like))
+		}
+	}
+}
+
+// onnxRuns skips a test in a program without ONNX.
+func onnxRuns(t *testing.T) {
+	t.Helper()
+	if _, err := runONNX("", nil); errors.Is(err, errNoONNX) {
+		t.Skip("needs -tags=onnx")
+	}
+}
+
+func TestONNX_LogitsOfEveryEncoding(t *testing.T) {
+	onnxRuns(t)
+	for _, p := range position.All() {
+		c := ownViT(p.Name)
+		store := stirred(t, c, nil)
+		file := filepath.Join(exportedFrom(t, store, c, ExportOptions{Format: formatONNX}), "model.onnx")
+		for _, batch := range []int{1, 2, 5} {
+			images := Noise(c, batch, 77)
+			want := gomlxtest.Must(forward(gomlxtest.Backend(), store, "/vit", c, images))(t)
+			got, err := ONNXLogits(file, c, images)
+			if d, scale := numeric.Difference(got, want); err != nil || d > 1e-5*scale {
+				t.Errorf("%s, batch %d: %v, logits differ by %g of %g", p.Name, batch, err, d, scale)
+			}
+		}
+	}
+}
+
+// Logits of the file and the model differ by at most 1e-4, or 1e-4 of the largest; otherwise the file is not kept.
+func TestONNX_FileOfAnotherModelIsNotKept(t *testing.T) {
+	onnxRuns(t)
+	c := ownViT("learned")
+	store := stirred(t, c, nil)
+	e := gomlxtest.Must(newExport(gomlxtest.Backend(), store.Scope("/vit"), c, ExportOptions{Format: formatONNX}))(t)
+	set := func(x float32) { // all logits of the model, not of the file
+		for path, value := range map[string]*tensors.Tensor{
+			"/vit/head/weights": tensors.FromShape(shapes.Make(dtypes.Float32, c.Width, c.Classes)),
+			"/vit/head/biases":  tensors.FromValue(slices.Repeat([]float32{x}, c.Classes))} {
+			if err := store.GetVariable(path).SetValue(value); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, logit := range []float32{0.5, 50} {
+		tolerance := 1e-4 * max(1, logit)
+		set(logit)
+		file := filepath.Join(t.TempDir(), "model.onnx")
+		gomlxtest.Must(writeFile(osFiles{}, file, e.writeONNX))(t)
+		for factor, ok := range map[float32]bool{0: true, 0.8: true, 1.2: false} {
+			set(logit + factor*tolerance)
+			if err := e.checkONNX(file); (err == nil) != ok {
+				t.Errorf("logits of %g that differ by %g: %v", logit, factor*tolerance, err)
+			}
+		}
+	}
+	if err := store.DeleteVariable("/vit/head/biases"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := writeFile(osFiles{}, filepath.Join(t.TempDir(), "x"), e.writeONNX); err == nil {
+		t.Error("a model that lacks a variable was written")
 	}
 }

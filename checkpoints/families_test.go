@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -129,55 +128,6 @@ func classOf(t *testing.T, dir string) string {
 	return config.Architectures[0]
 }
 
-// Defaults of timm's architecture are not in its file: heads, epsilon, activation, pooling.
-func TestMissingArgumentsAreTheArchitectures(t *testing.T) {
-	for name, want := range map[string]func(*vit.Config) bool{
-		"vit_base_patch16_gap_224":    func(c *vit.Config) bool { return c.Heads == 16 && c.Pool == "mean" },
-		"vit_base_patch32_siglip_256": func(c *vit.Config) bool { return c.Activation == "gelu_tanh" },
-		"vit_base_patch16_clip_224":   func(c *vit.Config) bool { return c.PreNorm && c.Epsilon == 1e-5 },
-		"eva_large_patch14_196":       func(c *vit.Config) bool { return c.ClassToken && c.FinalNorm == "pooled" },
-		"vit_giant_patch14_dinov2":    func(c *vit.Config) bool { return c.SwiGLU && c.MLPDim == 4096 && c.Heads == 24 },
-		"beitv2_base_patch16_224":     func(c *vit.Config) bool { return c.Position == "relative-table" },
-	} {
-		args, err := timmArgs(name, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := timmFamily(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := f.read(args, true)
-		if err != nil || !want(&m.config) {
-			t.Errorf("%s: %v, %+v", name, err, m)
-		}
-	}
-	refused := 0
-	for _, name := range ArchitectureNames() {
-		args, err := timmArgs(name, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := timmFamily(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.read(args, true); err != nil {
-			refused++
-			if !strings.Contains(err.Error(), " is ") { // names the option
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-	}
-	if _, _, err := architectureFor("Conv", nil); err == nil ||
-		!strings.Contains(err.Error(), "no architecture of timm "+architectures().Timm+" is a Conv like this one") {
-		t.Errorf("another class: %v", err)
-	}
-	if n := len(ArchitectureNames()); n != 251 || refused != 16 {
-		t.Errorf("%d architectures, %d refused", n, refused)
-	}
-}
-
 // The gate blends a pretrained table with WePE, independent of the family's other options.
 func TestModelsWithATableOpenAsHybrids(t *testing.T) {
 	dir := fixtures.Dir(t, "families")
@@ -217,25 +167,6 @@ func TestBlocksMayLackTheBase(t *testing.T) {
 		}
 	}
 	same(t, "without the base", imported(t, put(t, hf, weights, config), ImportOptions{}), want)
-}
-
-// timm replaces the layers that the configuration names when the number of classes changes.
-func TestTimmsConfigurationNamesEveryClassifier(t *testing.T) {
-	gomlxtest.OnGo(t)
-	for name, want := range map[string]any{"deit_tiny_distilled_patch16_224": []any{"head", "head_dist"},
-		"beit_base_patch16_224": "head"} {
-		m := imported(t, filepath.Join(fixtures.Dir(t, "families"), name), ImportOptions{})
-		dir := exported(t, m, ExportOptions{Format: formatTimm})
-		var config struct {
-			Trained struct{ Classifier any } `json:"pretrained_cfg"`
-		}
-		if err := json.Unmarshal(readFile(t, filepath.Join(dir, foreignConfig)), &config); err != nil {
-			t.Fatal(err)
-		}
-		if got := config.Trained.Classifier; !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: classifier %v, want %v", name, got, want)
-		}
-	}
 }
 
 // At another size a model keeps the grid of its tables in our own format; other software takes the grid from the size

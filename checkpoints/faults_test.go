@@ -208,10 +208,7 @@ func newFaultyFiles(failAt int, mode faultMode) *faultyFiles {
 // two loads, it is the newer one if Save reported success, and every directory with a final name is complete.
 func afterFault(t *testing.T, dir string, path string, saveErr error, stores map[int64]*model.Store) {
 	t.Helper()
-	c, skipped, err := latest(dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, skipped := newest(t, dir)
 	if c == nil {
 		t.Fatalf("no checkpoint left; skipped %v", skipped)
 	}
@@ -245,66 +242,59 @@ func twoStores(t testing.TB) map[int64]*model.Store {
 	return stores
 }
 
-func TestAFaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
+func TestSave_FaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
 	stores := twoStores(t)
-	for _, all := range []bool{true, false} {
-		for _, mode := range faultModes {
-			var operations, afterRename int
-			for try := 0; ; try++ {
-				failAt := 1 + try
-				if mode == crashPowerFails { // which loses different data each time
-					failAt = 1 + try/campaign.Times(5)
-				}
-				dir := t.TempDir()
-				first := newFaultyFiles(0, 0)
-				save(t, Saver{Dir: dir, KeepAll: all, files: first}, stores[1], 1, nil)
-				if len(first.pending)+len(first.names)+len(first.moved) > 0 {
-					t.Fatalf("Save left unsynced files %v, names %v, renames %v", first.pending, first.names, first.moved)
-				}
-				files := newFaultyFiles(failAt, mode)
-				path, err := Saver{Dir: dir, KeepAll: all, files: files}.Save(stores[2], 2, nil)
-				operations = files.count
-				if operations < failAt { // no such operation: this save succeeded
-					if err != nil {
-						t.Fatalf("without a fault: %v", err)
-					}
-					break
-				}
-				name := fmt.Sprintf("keep all %v, %v at %s", all, mode, files.trace[failAt-1])
-				if err == nil {
-					t.Errorf("%s: Save says it succeeded", name)
-				}
-				if mode == crashPowerFails {
-					files.lose(t, campaign.Rand(uint64(try)))
-				}
-				if mode == failIO && path != "" { // an error with a path: the checkpoint is complete
-					afterRename++
-				} else {
-					path = ""
-				}
-				afterFault(t, dir, path, err, stores)
-				if _, leftovers, _ := listNames(dir); !files.dead && len(leftovers) > 0 {
-					t.Errorf("%s: left %v", name, leftovers)
-				}
-				// The next save succeeds and removes the leftovers.
-				save(t, Saver{Dir: dir, KeepAll: all, files: newFaultyFiles(0, 0)}, stores[2], 2, nil)
-				if c, skipped := newest(t, dir); c == nil || c.Step != 2 || len(skipped) > 0 {
-					t.Errorf("%s: the next save leaves latest %+v, skipped %v", name, c, skipped)
-				}
-				if t.Failed() {
-					t.Fatalf("%s: %v", name, err)
-				}
+	for _, mode := range faultModes {
+		var operations, afterRename int
+		for try := 0; ; try++ {
+			failAt := 1 + try
+			if mode == crashPowerFails { // which loses different data each time
+				failAt = 1 + try/campaign.Times(5)
 			}
-			if operations < 17 { // mkdir, four or more for each of three files, two syncs around the rename, a second write
-				t.Errorf("only %d operations were counted", operations)
+			dir := t.TempDir()
+			first := newFaultyFiles(0, 0)
+			save(t, Saver{Dir: dir, files: first}, stores[1], 1, nil)
+			if len(first.pending)+len(first.names)+len(first.moved) > 0 {
+				t.Fatalf("Save left unsynced files %v, names %v, renames %v", first.pending, first.names, first.moved)
 			}
-			want := 2 // syncing the run directory, removing the old checkpoint
-			if all {
-				want = 1
+			files := newFaultyFiles(failAt, mode)
+			path, err := Saver{Dir: dir, files: files}.Save(stores[2], 2, nil)
+			if operations = files.count; operations < failAt { // no such operation: this save succeeded
+				if err != nil {
+					t.Fatalf("without a fault: %v", err)
+				}
+				break
 			}
-			if mode == failIO && afterRename != want {
-				t.Errorf("keep all %v: %d faults after the rename, want %d", all, afterRename, want)
+			name := fmt.Sprintf("%v at %s", mode, files.trace[failAt-1])
+			if err == nil {
+				t.Errorf("%s: Save says it succeeded", name)
 			}
+			if mode == crashPowerFails {
+				files.lose(t, campaign.Rand(uint64(try)))
+			}
+			if mode == failIO && path != "" { // an error with a path: the checkpoint is complete
+				afterRename++
+			} else {
+				path = ""
+			}
+			afterFault(t, dir, path, err, stores)
+			if _, leftovers, _ := listNames(dir); !files.dead && len(leftovers) > 0 {
+				t.Errorf("%s: left %v", name, leftovers)
+			}
+			// The next save succeeds and removes the leftovers.
+			save(t, Saver{Dir: dir, files: newFaultyFiles(0, 0)}, stores[2], 2, nil)
+			if c, skipped := newest(t, dir); c == nil || c.Step != 2 || len(skipped) > 0 {
+				t.Errorf("%s: the next save leaves latest %+v, skipped %v", name, c, skipped)
+			}
+			if t.Failed() {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		if operations < 17 { // mkdir, four or more for each of three files, two syncs around the rename, a second write
+			t.Errorf("only %d operations were counted", operations)
+		}
+		if mode == failIO && afterRename != 2 { // syncing the run directory, removing the old checkpoint
+			t.Errorf("%d faults after the rename, want 2", afterRename)
 		}
 	}
 }

@@ -7,392 +7,320 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/vit"
 )
 
-// fieldOf returns a field of a family.
-func fieldOf(t *testing.T, f *family, key string) field {
-	t.Helper()
-	at := slices.IndexFunc(f.fields, func(field field) bool { return field.key == key })
-	if at < 0 {
-		t.Fatalf("%s has no field %s", f.class, key)
-	}
-	return f.fields[at]
-}
-
-// with is a copy of values with others, in pairs of key and value.
-func with(values map[string]any, changed ...any) map[string]any {
+// args are fields of a config.json, in pairs of key and value.
+func args(pairs ...any) map[string]any {
 	out := map[string]any{}
-	maps.Copy(out, values)
-	for i := 0; i < len(changed); i += 2 {
-		out[changed[i].(string)] = changed[i+1]
+	for i := 0; i < len(pairs); i += 2 {
+		out[pairs[i].(string)] = pairs[i+1]
 	}
 	return out
 }
 
-func TestTheRangesOfNumbersInAConfigHaveTheirEnds(t *testing.T) {
-	for _, c := range []struct {
-		family *family
-		key    string
-		value  any
-		want   string // of the error, empty for none
-	}{
-		{&hfViT, "hidden_size", 1.0, ""}, {&hfViT, "hidden_size", 0.0, "0, want an integer from 1"},
-		{&hfViT, "hidden_size", float64(1 << 24), ""},
-		{&hfViT, "hidden_size", float64(1<<24 + 1), "16777217, want an integer from 1"},
-		{&hfViT, "hidden_size", 1.5, "1.5, want an integer from 1"}, {&hfViT, "hidden_size", "7", `"7", want an integer`},
-		{&hfDINOv3, "num_register_tokens", 0.0, ""},
-		{&hfDINOv3, "num_register_tokens", -1.0, "-1, want an integer from 0"},
-		{&timmViT, "reg_tokens", 0.0, ""}, {&timmEva, "num_reg_tokens", -1.0, "-1, want an integer from 0"},
-		{&hfViT, "layer_norm_eps", 1.0, ""}, {&hfViT, "layer_norm_eps", 1e-30, ""},
-		{&hfViT, "layer_norm_eps", 1.01, "1.01, want more than 0 and at most 1"},
-		{&hfViT, "layer_norm_eps", 0.0, "0, want more than 0 and at most 1"},
-		{&hfViT, "layer_norm_eps", nil, "null, want a number"},
-		{&hfViT, "patch_size", []any{3.0, 3.0}, ""}, {&hfViT, "patch_size", 1.0, ""},
-		{&hfViT, "patch_size", []any{3.0, 5.0}, "[3,5], want the side of square patches"},
-		{&hfViT, "patch_size", []any{3.0, 3.0, 3.0}, "[3,3,3], want the side of square patches"},
-		{&hfViT, "patch_size", 0.0, "0, want the side of square patches"},
-		{&hfViT, "patch_size", []any{[]any{16.0}, []any{16.0}}, "[[16],[16]], want the side of square patches"},
-		{&hfDINOv3, "query_bias", []any{}, "[], want true or false"},
-		{&hfViT, "image_size", 1.0, ""}, {&hfViT, "image_size", []any{16384.0, 1.0}, ""},
-		{&hfViT, "image_size", []any{1.0, 16385.0}, "[1,16385], want pixels, one number or rows and columns, at most 16384"},
-		{&hfViT, "image_size", []any{0.0, 3.0}, "[0,3], want pixels"}, {&hfViT, "image_size", []any{3.0, 0.0}, "want pixels"},
-		{&hfViT, "image_size", []any{3.0}, "[3], want pixels"}, {&hfViT, "image_size", []any{}, "[], want pixels"},
-		{&hfViT, "image_size", []any{4.0, 3.0, 5.0}, ""}, {&hfViT, "qkv_bias", 1.0, "1, want true or false"},
-		{&hfViT, "hidden_act", "relu", `"relu", want "gelu" or "gelu_python" or "gelu_pytorch_tanh"`},
-		{&hfCLIP, "attention_bias", true, ""},
-		{&hfCLIP, "attention_bias", false, "false, want true: this library has no other"},
-		{&timmViT, "qk_norm", "yes", `"yes", want true or false`},
-		{&timmViT, "block_fn", "x", `"x", want "Block": this library`}, {&timmViT, "init_values", 0.0, ""},
-		{&timmViT, "init_values", "x", `"x", want a number`}, {&timmViT, "init_values", nil, ""},
-		{&hfDINOv2, "layerscale_value", nil, "null, want more than 0: models of this class have a LayerScale"},
-		{&hfDINOv2, "layerscale_value", 0.0, "0, want more than 0"}, {&hfDINOv2, "mlp_ratio", "x", `"x", want a number`},
-		{&hfDINOv3, "rope_theta", "x", `"x", want a number`}, {&timmBeit, "mlp_ratio", "x", `"x", want a number`},
-		{&timmEva, "rope_temperature", "x", `"x", want a number`},
-		{&timmViT, "norm_layer", "x", `"x", want LayerNorm or RmsNorm of epsilon 1e-6 or 1e-5`},
-	} {
-		m := &foreign{config: vit.Config{Position: "rope-dinov3", Width: 48}, params: map[string]any{},
-			entries: map[string]any{}}
-		err := fieldOf(t, c.family, c.key).set(m, c.value)
-		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) &&
-			!strings.Contains(err.Error(), ", "+c.want) {
-			t.Errorf("%s %s = %v: %v, want %q", c.family.class, c.key, c.value, err, c.want)
+// object parses the fields of a config.json.
+func object(t *testing.T, text string) strictjson.Object {
+	t.Helper()
+	return gomlxtest.Must(strictjson.ParseObject([]byte(text)))(t)
+}
+
+// testdata/transformers_defaults.json is transformers 5.23.0's CONFIG_MAPPING[type]().to_dict() for each type, without
+// entries that no family here has; architectures.json has the arguments of timm's classes. A config.json may omit any.
+func TestFields_DefaultsAreTheSoftwares(t *testing.T) {
+	var transformers map[string]map[string]any
+	var timm struct{ Classes map[string]map[string]any }
+	for file, into := range map[string]any{"testdata/transformers_defaults.json": &transformers, "architectures.json": &timm} {
+		if err := json.Unmarshal(gomlxtest.Must(os.ReadFile(file))(t), into); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if size, err := imageSize([]any{4.0, 3.0, 5.0}); err != nil || size != (gridSize{3, 5}) { // channels first
+	seen := map[string]int{}
+	for _, f := range families {
+		defaults := timm.Classes[f.class]
+		if f.format == formatHF {
+			defaults = transformers[f.types[0]+map[bool]string{true: "_vision_model"}[f.inner != ""]]
+		}
+		for _, field := range f.fields {
+			want, known := defaults[field.key]
+			if f.format == formatTimm && field.get != nil && !known {
+				t.Errorf("%s has no argument %q", f.class, field.key) // Python refuses it
+			}
+			if !known || field.byDefault == nil || f.format == formatTimm && want == nil { // null: a default of its own
+				continue
+			}
+			seen[f.format]++
+			got, err := json.Marshal(field.byDefault)
+			if wanted, _ := json.Marshal(want); err != nil || string(got) != string(wanted) {
+				t.Errorf("%s: %s is %s by default, in %s %s", f.class, field.key, got, f.format, wanted)
+			}
+		}
+	}
+	if seen[formatHF] < 120 || seen[formatTimm] < 60 {
+		t.Errorf("compared %v", seen)
+	}
+	got := gomlxtest.Must(hfViT.read(args("hidden_act", nil, "hidden_size", nil, "image_size", nil), true))(t)
+	want := vit.Config{ImageRows: 224, ImageCols: 224, PatchSize: 16, Channels: 3, Width: 768, Depth: 12, Heads: 12,
+		MLPDim: 3072, Classes: 1, Epsilon: 1e-12, Position: "learned"}.WithDefaults() // transformers' ViTConfig
+	if got.config != want {
+		t.Errorf("null is read as %+v, want %+v", got.config, want)
+	}
+}
+
+// Values at the ends of their ranges, and what the network here or the software does not have.
+func TestFields_Refusals(t *testing.T) {
+	swiGLU, swiGLUOf := packedGLU, func(more ...any) map[string]any {
+		return args(append([]any{"mlp_layer", packedGLU, "act_layer", "silu"}, more...)...)
+	}
+	rotary := func(more ...any) map[string]any { return args(append([]any{"use_rot_pos_emb", true}, more...)...) }
+	v3 := func(more ...any) map[string]any {
+		return rotary(append([]any{"rope_type", "dinov3", "rope_rotate_half", true}, more...)...)
+	}
+	pooled := func(more ...any) map[string]any { return args(append([]any{"global_pool", "map"}, more...)...) }
+	side := func(x ...any) []any { return x }
+	for i, c := range []struct {
+		family *family
+		args   map[string]any
+		names  string // in the error, empty for none
+	}{
+		{&hfViT, args("hidden_size", 12.0), ""}, {&hfViT, args("hidden_size", 0.0), "hidden_size is 0"},
+		{&hfViT, args("hidden_size", float64(1<<24+1)), "hidden_size"}, {&hfViT, args("hidden_size", 1.5), "hidden_size"},
+		{&hfViT, args("hidden_size", "7"), "hidden_size"}, {&hfViT, args("layer_norm_eps", 1.0), ""},
+		{&hfViT, args("layer_norm_eps", 1e-30), ""},
+		{&hfViT, args("layer_norm_eps", 1.01), "layer_norm_eps"}, {&hfViT, args("layer_norm_eps", 0.0), "layer_norm_eps"},
+		{&hfViT, args("patch_size", side(8.0, 8.0)), ""}, {&hfViT, args("patch_size", side(3.0, 5.0)), "patch_size"},
+		{&hfViT, args("patch_size", side(8.0, 8.0, 8.0)), "patch_size"}, {&hfViT, args("patch_size", 0.0), "patch_size"},
+		{&hfViT, args("patch_size", side(side(16.0), side(16.0))), "patch_size"},
+		{&hfViT, args("image_size", side(16384.0, 16.0)), ""}, {&hfViT, args("image_size", side(16.0, 16385.0)), "image_size"},
+		{&hfViT, args("image_size", side(0.0, 32.0)), "image_size"}, {&hfViT, args("image_size", side(3.0)), "image_size"},
+		{&hfViT, args("image_size", side()), "image_size"}, {&hfViT, args("image_size", side(4.0, 32.0, 48.0)), ""},
+		{&hfViT, args("qkv_bias", 1.0), "qkv_bias"}, {&hfViT, args("hidden_act", "relu"), "hidden_act"},
+		{&hfViT, args("intermediate_size", 0.0), "intermediate_size"},
+		{&hfCLIP, args("attention_bias", false), "attention_bias"},
+		{&hfDINOv2, args("layerscale_value", nil), "layerscale_value"},
+		{&hfDINOv2, args("layerscale_value", 0.0), "layerscale_value"}, {&hfDINOv2, args("mlp_ratio", "x"), "mlp_ratio"},
+		{&hfDINOv3, args("num_register_tokens", -1.0), "num_register_tokens"},
+		{&hfDINOv3, args("query_bias", side()), "query_bias"}, {&hfDINOv3, args("rope_theta", "x"), "rope_theta"},
+		{&hfDINOv3, args("use_gated_mlp", true, "hidden_act", "gelu"), "hidden_act"},
+		{&hfDINOv3, args("use_gated_mlp", true, "hidden_act", "silu"), ""},
+		{&hfDINOv3, args("query_bias", true, "key_bias", true, "value_bias", true), ""},
+		{&hfDINOv3, args("query_bias", true, "key_bias", false, "value_bias", false), "value_bias"},
+		{&hfDINOv3, args("query_bias", false, "key_bias", true, "value_bias", false), "key_bias"},
+
+		{&timmBeit, args("mlp_ratio", "x"), "mlp_ratio"}, {&timmDistilled, args("mlp_layer", "x"), "mlp_layer"},
+		{&timmDistilled, args("reg_tokens", 1.0), "reg_tokens"},
+		{&timmViT, args("class_token", false), "class_token"}, {&timmViT, args("qk_norm", "yes"), "qk_norm"},
+		{&timmViT, args("block_fn", "x"), "block_fn"}, {&timmViT, args("init_values", 0.0), ""},
+		{&timmViT, args("init_values", "x"), "init_values"}, {&timmViT, args("init_values", nil), ""},
+		{&timmViT, args("norm_layer", "x"), "norm_layer"}, {&timmViT, args("mlp_ratio", "x"), "mlp_ratio"},
+		{&timmViT, args("mlp_ratio", 0.001), "MLP"}, {&timmViT, args("mlp_ratio", 1.5/768), ""}, // one hidden unit
+		{&timmViT, args("act_layer", "relu"), "act_layer"}, {&timmViT, args("mlp_layer", "x"), "mlp_layer"},
+		{&timmViT, args("mlp_layer", swiGLU), "act_layer"}, {&timmViT, swiGLUOf(), ""},
+		{&timmViT, swiGLUOf("mlp_layer", splitGLU), ""}, {&timmViT, swiGLUOf("global_pool", "map"), "act_layer"},
+		{&timmViT, args("embed_norm_layer", "LayerNorm(eps=1e-06)"), ""},
+		{&timmViT, args("embed_norm_layer", "LayerNorm(eps=1e-05)"), "embed_norm_layer"},
+
+		{&timmEva, args("mlp_ratio", "x"), "mlp_ratio"}, {&timmEva, args("swiglu_align_to", -1.0), "swiglu_align_to"},
+		{&timmEva, args("num_reg_tokens", -1.0), "num_reg_tokens"}, {&timmEva, args("attn_type", "x"), "attn_type"},
+		{&timmEva, args("patch_size", side(8.0)), "patch_size"},
+		{&timmEva, args("use_fc_norm", true, "use_post_transformer_norm", true), "use_fc_norm"},
+		{&timmEva, args("attn_pool_num_heads", 0.0), ""}, // not read by another pooling
+		{&timmEva, pooled("attn_pool_num_heads", 0.0), "attn_pool_num_heads"}, {&timmEva, pooled(), ""},
+		{&timmEva, pooled("attn_pool_mlp_ratio", "x"), "attn_pool_mlp_ratio"},
+		{&timmEva, pooled("attn_pool_mlp_ratio", 0.001), "attn_pool_mlp_ratio"},
+		{&timmEva, rotary(), ""}, {&timmEva, rotary("rope_type", "x"), "rope_type"},
+		{&timmEva, args("rope_type", "x"), ""}, {&timmEva, args("rope_rotate_half", true), ""}, // without rotation
+		{&timmEva, rotary("rope_temperature", "x"), "rope_temperature"},
+		{&timmEva, rotary("rope_grid_indexing", "x"), "rope_grid_indexing"},
+		{&timmEva, rotary("rope_grid_offset", "x"), "rope_grid_offset"},
+		{&timmEva, rotary("ref_feat_shape", "x"), "ref_feat_shape"},
+		{&timmEva, rotary("rope_type", "mixed"), "rope_grid_indexing"},
+		{&timmEva, rotary("rope_type", "mixed", "rope_grid_indexing", "xy"), ""},
+		{&timmEva, rotary("rope_rotate_half", true), "rope_rotate_half"}, {&timmEva, v3(), ""},
+		{&timmEva, v3("rope_rotate_half", false), "rope_rotate_half"},
+		{&timmEva, v3("rope_grid_offset", 0.5), "rope_grid_offset"},
+		{&timmEva, v3("rope_grid_indexing", "xy"), "rope_grid_indexing"},
+	} {
+		if _, err := c.family.read(c.args, true); (err == nil) != (c.names == "") || err != nil && !strings.Contains(
+			err.Error(), c.names) {
+			t.Errorf("%d, %s %v: %v, want an error that names %q", i, c.family.class, c.args, err, c.names)
+		}
+	}
+	for head, ok := range map[bool]bool{true: true, false: false} { // a classifier pools by the mean
+		if _, err := hfSigLIP.read(args("vision_use_head", false), head); (err == nil) != ok {
+			t.Errorf("SigLIP with a classifier %v: %v", head, err)
+		}
+	}
+	if size, err := imageSize(side(4.0, 3.0, 5.0)); err != nil || size != (gridSize{3, 5}) { // channels first
 		t.Errorf("%v, %v", size, err)
 	}
 }
 
 // transformers reads rope_theta: 100 as an integer and refuses it.
-func TestAFractionIsWrittenWithAPointOrAnExponent(t *testing.T) {
+func TestFraction_HasAPointOrAnExponent(t *testing.T) {
 	for x, want := range map[fraction]string{100: "100.0", 0: "0.0", 0.5: "0.5", 1e-12: "1e-12", 1e30: "1e+30"} {
 		if got := string(gomlxtest.Must(json.Marshal(x))(t)); got != want {
 			t.Errorf("%g is written %s, want %s", float64(x), got, want)
 		}
 	}
-	if _, err := json.Marshal(fraction(math.NaN())); err == nil {
-		t.Error("NaN is written")
-	}
 }
 
-func TestHiddenUnitsAreTheTruncatedProduct(t *testing.T) {
-	for _, c := range []struct {
-		width int
-		ratio float64
-		want  int
-	}{{7, 2.99, 20}, {7, 3, 21}, {768, 4, 3072}, {3, 1e300, 1 << 30}} {
-		if got := hidden(c.width, c.ratio); got != c.want {
-			t.Errorf("width %d, ratio %g: %d, want %d", c.width, c.ratio, got, c.want)
+// timm truncates width·ratio. Dinov2SwiGLUFFN: int(hidden·2/3), then (hidden + 7) // 8 * 8 (modeling_dinov2.py of
+// transformers). timm's SwiGLU of Eva rounds up (layers/mlp.py).
+func TestHiddenUnits_AreTheSoftwares(t *testing.T) {
+	for width := 1; width < 100; width++ {
+		for units := 1; units < 100; units++ {
+			if got := int(float64(width) * float64(ratioOf(width, units))); got != units {
+				t.Fatalf("width %d, %d hidden units: timm computes %d", width, units, got)
+			}
 		}
 	}
-	// Dinov2SwiGLUFFN: int(hidden·2/3), then (hidden + 7) // 8 * 8 (modeling_dinov2.py of transformers).
 	for ratio := range 30 {
 		for _, width := range []int{8, 13, 48} {
-			c := vit.Config{Width: width, SwiGLU: true}
-			if got, want := dinov2Hidden(c, float64(ratio)),
-				int(math.Ceil(math.Floor(float64(width*ratio)*2/3)/8))*8; got != want {
+			want := int(math.Ceil(math.Floor(float64(width*ratio)*2/3)/8)) * 8
+			if got := dinov2Hidden(vit.Config{Width: width, SwiGLU: true}, float64(ratio)); got != want {
 				t.Errorf("width %d, ratio %d: %d units, want %d", width, ratio, got, want)
 			}
 		}
 	}
-	ratio := fieldOf(t, &hfDINOv2, "mlp_ratio")
-	for units, want := range map[int]any{3: 1, 6: 2, 3 * 1023: 1023, 3 * 1024: fraction(1024), 7: ratioOf(3, 7)} {
-		if got := ratio.get(&foreign{config: vit.Config{Width: 3, MLPDim: units}}); got != want {
-			t.Errorf("%d units of width 3: ratio %v, want %v", units, got, want)
-		}
+	m := gomlxtest.Must(timmEva.read(args("embed_dim", 24.0, "num_heads", 2.0, "swiglu_mlp", true, "swiglu_align_to", 8.0,
+		"mlp_ratio", 3.1), true))(t)
+	if m.config.MLPDim != 80 || hidden(3, 1e300) != 1<<30 { // 24·3.1 is 74
+		t.Errorf("%d hidden units", m.config.MLPDim)
+	}
+	// DINOv2 giant: 8192 units in fc1, for the gate and 4096 hidden units (GluMlp halves mlp_ratio·embed_dim).
+	giant := vit.Config{ImageRows: 518, ImageCols: 518, PatchSize: 14, Width: 1536, Depth: 40, Heads: 24, MLPDim: 4096,
+		Classes: 1000, SwiGLU: true, LayerScale: 1e-5, Position: "learned"}.WithDefaults()
+	_, out, err := forExport(formatTimm, giant, true, nil)
+	if ratio, _ := out["mlp_ratio"].(fraction); err != nil || out["mlp_layer"] != packedGLU || int(1536*float64(ratio)) !=
+		8192 {
+		t.Errorf("%v, DINOv2 giant is written as %v", err, out)
 	}
 }
 
-func TestDinov2IsRefusedWhereTransformersDoesNotRunIt(t *testing.T) {
-	c := ownViT("learned")
-	square := c
-	square.ImageCols = square.ImageRows
-	for _, test := range []struct {
-		config vit.Config
-		ratio  any
-		want   string
+// What is read from fields is written again: the biases of DINOv3 (three switches, here one word), theta, the last norm
+// of timm (vision_transformer.py: use_fc_norm = global_pool == 'avg' if fc_norm is None; eva.py: likewise, and
+// use_post_transformer_norm is its opposite), norms, activations and augmentations.
+func TestFields_AreReadAndWritten(t *testing.T) {
+	norm := func(c vit.Config) any { return c.FinalNorm }
+	bias := func(c vit.Config) any { return c.QKVBias }
+	eps := func(c vit.Config) any { return fmt.Sprint(c.Epsilon, c.RMSNorm) }
+	for i, c := range []struct {
+		family  *family
+		args    map[string]any
+		of      func(vit.Config) any
+		want    any
+		written map[string]any // where it differs from args
 	}{
-		{square, 3, ""},
-		{c, 3, "transformers cannot run Dinov2 on a grid of 3x5 that is not square: choose timm, onnx or native"},
-		{square, fraction(1.5), "transformers takes integers as mlp_ratio of Dinov2, and none makes 29 hidden units of " +
-			"width 48: choose timm, onnx or native"},
+		{&hfDINOv3, args("query_bias", true, "key_bias", true, "value_bias", true), bias, "", nil},
+		{&hfDINOv3, args("query_bias", true, "key_bias", false, "value_bias", true), bias, "qv", nil},
+		{&hfDINOv3, args("query_bias", false, "key_bias", false, "value_bias", false), bias, "none", nil},
+		{&hfDINOv3, args("use_gated_mlp", true, "hidden_act", "silu"), func(c vit.Config) any { return c.SwiGLU }, true, nil},
+		{&timmViT, args("global_pool", "token", "fc_norm", nil), norm, "", args("fc_norm", false)},
+		{&timmViT, args("global_pool", "avg", "fc_norm", nil), norm, "pooled", args("fc_norm", true)},
+		{&timmViT, args("global_pool", "token", "fc_norm", true), norm, "pooled", nil},
+		{&timmViT, args("global_pool", "avg", "fc_norm", false), norm, "", nil},
+		{&timmViT, args("final_norm", false), norm, "none", nil},
+		{&timmEva, args("global_pool", "avg"), norm, "pooled", args("use_fc_norm", true, "use_post_transformer_norm", false)},
+		{&timmEva, args("global_pool", "token"), norm, "", args("use_fc_norm", false, "use_post_transformer_norm", true)},
+		{&timmEva, args("global_pool", "avg", "use_fc_norm", false), norm, "", args("use_post_transformer_norm", true)},
+		{&timmEva, args("global_pool", "token", "use_fc_norm", true), norm, "pooled", nil},
+		{&timmEva, args("global_pool", "token", "use_post_transformer_norm", false), norm, "none", nil},
+		{&timmEva, args("global_pool", "avg", "use_fc_norm", false, "use_post_transformer_norm", false), norm, "none", nil},
+		{&timmViT, args("norm_layer", "LayerNorm"), eps, "1e-06 false", args("norm_layer", "LayerNorm(eps=1e-06)")},
+		{&timmViT, args("norm_layer", "LayerNorm(eps=1e-05)"), eps, "1e-05 false", nil},
+		{&timmViT, args("norm_layer", "rmsnorm"), eps, "1e-06 true", args("norm_layer", "RmsNorm(eps=1e-06)")},
+		{&timmViT, args("norm_layer", "RmsNorm(eps=1e-05)"), eps, "1e-05 true", nil},
 	} {
-		err := dinov2Cannot(test.config, map[string]any{"mlp_ratio": test.ratio})
-		if (err == nil) != (test.want == "") || err != nil && err.Error() != test.want {
-			t.Errorf("%v, want %q", err, test.want)
+		m := gomlxtest.Must(c.family.read(c.args, true))(t)
+		out, want := m.write(), maps.Clone(c.args)
+		maps.Copy(want, c.written)
+		if got := c.of(m.config); got != c.want {
+			t.Errorf("%d, %v: %v, want %v", i, c.args, got, c.want)
 		}
-	}
-}
-
-// transformers has three switches, this network one of three words.
-func TestTheBiasesOfDINOv3AreAllNoneOrAllButTheKeys(t *testing.T) {
-	for _, c := range []struct {
-		query, key, value bool
-		want              string
-		ok                bool
-	}{
-		{true, true, true, "", true}, {true, false, true, "qv", true}, {false, false, false, "none", true},
-		{true, true, false, "", false}, {false, true, true, "", false}, {false, true, false, "", false},
-		{true, false, false, "", false}, {false, false, true, "", false},
-	} {
-		m, err := hfDINOv3.read(map[string]any{"query_bias": c.query, "key_bias": c.key, "value_bias": c.value}, false)
-		if (err == nil) != c.ok || err == nil && m.config.QKVBias != c.want {
-			t.Errorf("%+v: %v, %+v", c, err, m)
-		}
-		if want := fmt.Sprintf("query_bias %v, key_bias %v and value_bias %v: ", c.query, c.key, c.value); err != nil &&
-			!strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
-		if err != nil {
-			continue
-		}
-		if out := m.write(); out["query_bias"] != c.query || out["key_bias"] != c.key || out["value_bias"] != c.value {
-			t.Errorf("%+v is written as %v", c, out)
-		}
-	}
-}
-
-// The default of this library is transformers', theta 100, and null is that default too.
-func TestDINOv3sThetaIsAHyperparameterOnlyIfItIsNotTheDefault(t *testing.T) {
-	for value, want := range map[any]any{nil: nil, 100.0: nil, 50.0: 50.0, 101.0: 101.0} {
-		m := gomlxtest.Must(hfDINOv3.read(map[string]any{"rope_theta": value}, false))(t)
-		if m.params["rope_theta"] != want {
-			t.Errorf("rope_theta %v: %v", value, m.params)
-		}
-		if written, is := m.write()["rope_theta"], m.params["rope_theta"]; is != nil &&
-			fmt.Sprint(written) != fmt.Sprint(is) ||
-			is == nil && written != fraction(100) {
-			t.Errorf("rope_theta %v is written as %v", value, written)
-		}
-	}
-	m := gomlxtest.Must(hfDINOv3.read(map[string]any{"use_gated_mlp": true, "hidden_act": "silu"}, false))(t)
-	if out := m.write(); out["hidden_act"] != "silu" || out["use_gated_mlp"] != true {
-		t.Errorf("a gated MLP is written as %v", out)
-	}
-	_, err := hfDINOv3.read(map[string]any{"use_gated_mlp": true, "hidden_act": "gelu"}, false)
-	if err == nil || err.Error() != `hidden_act is "gelu", want "silu" of a gated MLP` {
-		t.Errorf("a gated MLP with GELU: %v", err)
-	}
-}
-
-// timm/models/vision_transformer.py: use_fc_norm = global_pool == 'avg' if fc_norm is None else fc_norm.
-func TestThePlaceOfTimmsLastNormDependsOnThePooling(t *testing.T) {
-	for _, c := range []struct{ pool, norm, want any }{
-		{"token", nil, ""}, {"avg", nil, "pooled"}, {"token", true, "pooled"}, {"avg", true, "pooled"},
-		{"token", false, ""}, {"avg", false, ""},
-	} {
-		m := gomlxtest.Must(timmViT.read(map[string]any{"global_pool": c.pool, "fc_norm": c.norm}, true))(t)
-		if m.config.FinalNorm != c.want {
-			t.Errorf("%+v: norm %q", c, m.config.FinalNorm)
-		}
-		if out := m.write()["fc_norm"]; out != (c.want == "pooled") {
-			t.Errorf("%+v is written as %v", c, out)
-		}
-	}
-	for _, stated := range []bool{true, false} {
-		m := gomlxtest.Must(timmViT.read(map[string]any{"final_norm": stated}, true))(t)
-		if (m.config.FinalNorm == "none") == stated || m.write()["final_norm"] != stated {
-			t.Errorf("final_norm %v: norm %q, written as %v", stated, m.config.FinalNorm, m.write()["final_norm"])
-		}
-	}
-}
-
-// timm/models/eva.py: use_fc_norm defaults to global_pool 'avg', use_post_transformer_norm to its opposite.
-func TestThePlaceOfEvasLastNormIsThatOfTimm(t *testing.T) {
-	for _, c := range []struct{ pool, pooled, tokens, want any }{
-		{"avg", nil, nil, "pooled"}, {"token", nil, nil, ""}, {"avg", false, nil, ""}, {"token", true, nil, "pooled"},
-		{"avg", nil, false, "pooled"}, {"token", nil, false, "none"}, {"token", false, true, ""},
-		{"avg", false, false, "none"},
-		{"token", true, true, nil}, {"avg", nil, true, nil},
-	} {
-		m, err := timmEva.read(map[string]any{"global_pool": c.pool, "use_fc_norm": c.pooled,
-			"use_post_transformer_norm": c.tokens}, true)
-		if c.want == nil {
-			if err == nil || !strings.HasPrefix(err.Error(), "use_fc_norm and use_post_transformer_norm: ") {
-				t.Errorf("%+v: %v", c, err)
+		for key, value := range want {
+			if out[key] != value {
+				t.Errorf("%d, %v: %s is written as %v, want %v", i, c.args, key, out[key], value)
 			}
-			continue
-		}
-		if err != nil || m.config.FinalNorm != c.want {
-			t.Errorf("%+v: %v, %+v", c, err, m)
-		}
-		if out := m.write(); out["use_fc_norm"] != (c.want == "pooled") ||
-			out["use_post_transformer_norm"] != (c.want == "") {
-			t.Errorf("%+v is written as %v", c, out)
 		}
 	}
-}
-
-func TestArgumentsThatTimmRefusesAreNamed(t *testing.T) {
-	rotary := map[string]any{"use_rot_pos_emb": true}
-	swiGLU := map[string]any{"mlp_layer": packedGLU, "act_layer": "silu"}
-	for _, c := range []struct {
-		family *family
-		args   map[string]any
-		want   string // the error, empty for none
-	}{
-		{&timmViT, with(nil, "mlp_ratio", "x"), `mlp_ratio is "x", want a number`},
-		{&timmViT, with(nil, "act_layer", "relu"), `act_layer is "relu", want "gelu", "gelu_tanh" or "quick_gelu"`},
-		{&timmViT, with(nil, "mlp_layer", "x"), `mlp_layer is "x", want Mlp, SwiGLU or ` +
-			`GluMlp(act_layer=SiLU,gate_last=False)`},
-		{&timmViT, swiGLU, ""},
-		{&timmViT, with(swiGLU, "global_pool", "map"), `act_layer is "silu", want "silu" of a SwiGLU, and no pooling by ` +
-			`"map"`},
-		{&timmViT, with(swiGLU, "mlp_layer", "SwiGLU"), ""},
-		{&timmViT, with(nil, "embed_norm_layer", "LayerNorm(eps=1e-06)"), ""},
-		{&timmViT, with(nil, "embed_norm_layer", "LayerNorm(eps=1e-05)"),
-			`embed_norm_layer is "LayerNorm(eps=1e-05)", want the norm of the blocks, or none`},
-		{&timmViT, with(nil, "mlp_ratio", 0.001), "the MLP has no hidden units"},
-		{&timmViT, with(nil, "mlp_ratio", 1.5/768), ""}, // one hidden unit
-		{&timmDistilled, with(nil, "mlp_layer", "x"), `mlp_layer is "x", want Mlp, SwiGLU or ` +
-			`GluMlp(act_layer=SiLU,gate_last=False)`},
-		{&timmDistilled, with(nil, "reg_tokens", 1.0), "reg_tokens is 1, want 0: this library has no other"},
-		{&timmEva, with(nil, "mlp_ratio", "x"), `mlp_ratio is "x", want a number`},
-		{&timmEva, with(nil, "swiglu_align_to", -1.0), "swiglu_align_to is -1, want an integer from 0"},
-		{&timmEva, with(nil, "global_pool", "map", "attn_pool_num_heads", 0.0),
-			"attn_pool_num_heads is 0, want an integer from 1"},
-		{&timmEva, with(nil, "global_pool", "map", "attn_pool_num_heads", 1.0), ""},
-		{&timmEva, with(nil, "attn_pool_num_heads", 0.0), ""}, // not read by another pooling
-		{&timmEva, with(nil, "global_pool", "map", "attn_pool_mlp_ratio", "x"), `attn_pool_mlp_ratio is "x", want a number`},
-		{&timmEva, with(nil, "global_pool", "map", "attn_pool_mlp_ratio", 0.001), "attn_pool_mlp_ratio: no hidden units"},
-		{&timmEva, with(nil, "global_pool", "map", "attn_pool_mlp_ratio", 1.5/768), ""},
-		{&timmEva, rotary, ""},
-		{&timmEva, with(rotary, "rope_type", "x"), `rope_type is "x", want "cat", "mixed" or "dinov3"`},
-		{&timmEva, with(nil, "rope_type", "x"), ""}, // without rotation
-		{&timmEva, with(rotary, "rope_grid_indexing", "x"), `rope_grid_indexing is "x", want "ij" or "xy"`},
-		{&timmEva, with(rotary, "rope_grid_offset", "x"), `rope_grid_offset is "x", want a number`},
-		{&timmEva, with(rotary, "ref_feat_shape", "x"), `ref_feat_shape is "x", want pixels, one number or rows and ` +
-			`columns, ` +
-			"at most 16384"},
-		{&timmEva, with(rotary, "rope_type", "mixed", "rope_grid_indexing", "xy"), ""},
-		{&timmEva, with(rotary, "rope_type", "mixed"), `rope_grid_indexing is "ij", want "xy"`},
-		{&timmEva, with(rotary, "rope_rotate_half", true),
-			`rope_rotate_half = true: this library has no such pairs of channels in rope_type "cat"`},
-		{&timmEva, with(rotary, "rope_type", "dinov3", "rope_rotate_half", true, "rope_grid_offset", 0.5),
-			"rope_grid_offset = 0.5, rope_grid_indexing = ij: want 0 and ij of dinov3"},
-		{&timmEva, with(nil, "rope_rotate_half", true), ""},
+	// Null is no augmentation of the positions, which is not the default of transformers' DINOv3ViTConfig.
+	for key, values := range map[string]map[any]any{"rope_theta": {nil: nil, 100.0: nil, 50.0: 50.0},
+		"pos_embed_rescale": {nil: 0.0, 2.0: nil, 1.5: 1.5}, "pos_embed_shift": {nil: nil, 1.5: 1.5}} {
+		param := map[string]string{"rope_theta": key, "pos_embed_rescale": "rope_dinov3_rescale",
+			"pos_embed_shift": "rope_dinov3_shift"}[key]
+		for value, want := range values {
+			m := gomlxtest.Must(hfDINOv3.read(args(key, value), false))(t)
+			if written := m.write()[key]; m.params[param] != want || value != nil && fmt.Sprint(written) != fmt.Sprint(value) {
+				t.Errorf("%s %v: %v, written as %v", key, value, m.params, written)
+			}
+		}
+	}
+	for key, values := range map[string]map[any]any{ // in the table of architectures, and in files
+		"norm_layer": {nil: "LayerNorm(eps=1e-06)", "layernorm": "LayerNorm(eps=1e-06)", "other": "other"},
+		"act_layer":  {nil: "gelu", "GELU": "gelu", "SiLU": "silu", "quick_gelu": "quick_gelu"},
+		"depth":      {nil: nil, 3.0: 3.0}, "embed_norm_layer": {nil: nil, "RmsNorm": "RmsNorm(eps=1e-06)"},
 	} {
-		if _, err := c.family.read(c.args, true); (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
-			t.Errorf("%s %v: %v, want %q", c.family.class, c.args, err, c.want)
+		for value, want := range values {
+			if got := canonical(key, value); got != want {
+				t.Errorf("%s %v is %v, want %v", key, value, got, want)
+			}
 		}
 	}
 }
 
 // Eva's rotation: only what differs from this library's default is a hyperparameter; timm's own default theta, 10000,
-// is not this library's.
-func TestTheRotationOfEvaBecomesHyperparameters(t *testing.T) {
-	base := map[string]any{"use_rot_pos_emb": true, "use_abs_pos_emb": false, "rope_temperature": 100.0}
+// is not this library's. Without an entry timm's models have no augmentation of positions; ours have DINOv3's.
+func TestFields_RotationOfEvaBecomesHyperparameters(t *testing.T) {
+	of := func(more ...any) map[string]any {
+		return args(append([]any{"use_rot_pos_emb", true, "use_abs_pos_emb", false, "rope_temperature", 100.0}, more...)...)
+	}
+	v3 := func(rescale any) map[string]any {
+		return of("rope_type", "dinov3", "rope_rotate_half", true, "rope_rescale_coords", rescale)
+	}
+	row := func(more ...any) map[string]any { return args(append([]any{"rope_axial_first", "row"}, more...)...) }
 	for _, c := range []struct {
 		args     map[string]any
 		position string
 		want     map[string]any
-		theta    float64 // as written
 	}{
-		{map[string]any{"use_abs_pos_emb": false}, "none", map[string]any{}, 10000},
-		{map[string]any{}, "learned", map[string]any{}, 10000},
-		{base, "rope-axial", map[string]any{"rope_axial_first": "row"}, 100},
-		{with(base, "use_abs_pos_emb", true), "learned+rope-axial", map[string]any{"rope_axial_first": "row"}, 100},
-		{with(base, "rope_grid_indexing", "xy"), "rope-axial", map[string]any{}, 100},
-		{with(base, "rope_temperature", 10000.0), "rope-axial",
-			map[string]any{"rope_axial_first": "row", "rope_theta": 10000.0}, 10000},
-		{with(base, "rope_grid_offset", 0.5), "rope-axial",
-			map[string]any{"rope_axial_first": "row", "rope_axial_offset": 0.5}, 100},
-		{with(base, "ref_feat_shape", []any{3.0, 5.0}), "rope-axial",
-			map[string]any{"rope_axial_first": "row", "rope_axial_rows": 3.0, "rope_axial_cols": 5.0}, 100},
-		{with(base, "rope_type", "mixed", "rope_grid_indexing", "xy", "rope_temperature", 10.0), "rope-mixed",
-			map[string]any{}, 10},
-		{with(base, "rope_type", "mixed", "rope_grid_indexing", "xy"), "rope-mixed", map[string]any{"rope_theta": 100.0},
-			100},
-		{with(base, "rope_type", "dinov3", "rope_rotate_half", true, "rope_rescale_coords", 2.0), "rope-dinov3",
-			map[string]any{}, 100},
+		{args("use_abs_pos_emb", false), "none", args()}, {args(), "learned", args()}, {of(), "rope-axial", row()},
+		{of("use_abs_pos_emb", true), "learned+rope-axial", row()}, {of("rope_grid_indexing", "xy"), "rope-axial", args()},
+		{of("rope_temperature", 10000.0), "rope-axial", row("rope_theta", 10000.0)},
+		{of("rope_grid_offset", 0.5), "rope-axial", row("rope_axial_offset", 0.5)},
+		{of("ref_feat_shape", []any{3.0, 5.0}), "rope-axial", row("rope_axial_rows", 3.0, "rope_axial_cols", 5.0)},
+		{of("rope_type", "mixed", "rope_grid_indexing", "xy", "rope_temperature", 10.0), "rope-mixed", args()},
+		{of("rope_type", "mixed", "rope_grid_indexing", "xy"), "rope-mixed", args("rope_theta", 100.0)},
+		{v3(2.0), "rope-dinov3", args()}, {v3(1.0), "rope-dinov3", args("rope_dinov3_rescale", 1.0)},
+		{v3(nil), "rope-dinov3", args("rope_dinov3_rescale", 0.0)},
 	} {
 		m := gomlxtest.Must(timmEva.read(c.args, true))(t)
 		if m.config.Position != c.position || !maps.Equal(m.params, c.want) {
 			t.Errorf("%v: %s with %v, want %s with %v", c.args, m.config.Position, m.params, c.position, c.want)
 		}
 		out := m.write()
-		if out["qkv_fused"] != true { // the names that are written, whatever the architecture has
-			t.Errorf("%v: qkv_fused is written as %v", c.args, out["qkv_fused"])
-		}
-		if got := fmt.Sprint(out["rope_temperature"]); got != fmt.Sprint(c.theta) {
-			t.Errorf("%v: theta is written as %s, want %g", c.args, got, c.theta)
-		}
 		for key, value := range c.args { // comes back as it was
 			if got, want := short(out[key]), short(value); strings.TrimSuffix(got, ".0") != strings.TrimSuffix(want, ".0") {
 				t.Errorf("%v: %s is written as %s", c.args, key, got)
 			}
 		}
 	}
-}
-
-func TestTheNormsAndActivationsOfTimmHaveOneName(t *testing.T) {
-	for _, c := range []struct {
-		key         string
-		value, want any
-	}{
-		{"norm_layer", nil, "LayerNorm(eps=1e-06)"}, {"norm_layer", "LayerNorm", "LayerNorm(eps=1e-06)"},
-		{"norm_layer", "layernorm", "LayerNorm(eps=1e-06)"}, {"norm_layer", "rmsnorm", "RmsNorm(eps=1e-06)"},
-		{"norm_layer", "LayerNorm(eps=1e-05)", "LayerNorm(eps=1e-05)"}, {"norm_layer", "other", "other"},
-		{"embed_norm_layer", nil, nil}, {"embed_norm_layer", "RmsNorm", "RmsNorm(eps=1e-06)"},
-		{"act_layer", nil, "gelu"}, {"act_layer", "GELU", "gelu"}, {"act_layer", "SiLU", "silu"},
-		{"act_layer", "quick_gelu", "quick_gelu"}, {"depth", nil, nil}, {"depth", 3.0, 3.0},
-	} {
-		if got := canonical(c.key, c.value); got != c.want {
-			t.Errorf("%s %v is %v, want %v", c.key, c.value, got, c.want)
-		}
-	}
-	for want, c := range map[any]vit.Config{
-		"LayerNorm(eps=1e-06)": {Epsilon: 1e-6}, "LayerNorm(eps=1e-05)": {Epsilon: 1e-5}, "none": {Epsilon: 1e-4},
-		"RmsNorm(eps=1e-06)": {Epsilon: 1e-6, RMSNorm: true}, "RmsNorm(eps=1e-05)": {Epsilon: 1e-5, RMSNorm: true},
-	} {
-		if got := normName(c); got != want {
-			t.Errorf("%+v is %v, want %v", c, got, want)
-		}
-		m := &foreign{}
-		if err := fieldOf(t, &timmViT, "norm_layer").set(m, want); (err == nil) != (want != "none") || err == nil &&
-			(m.config.Epsilon != c.Epsilon || m.config.RMSNorm != c.RMSNorm) {
-			t.Errorf("%v: %v, %+v", want, err, m.config)
-		}
+	plain := changedBy(ownViT("learned"), func(c *vit.Config) { c.QKVBias = "qv" }) // which VisionTransformer lacks
+	m, out, err := forExport(formatTimm, plain, true, nil)
+	if err != nil || m.family != &timmEva || out["rope_type"] != "cat" || fmt.Sprint(out["rope_temperature"]) != "10000" {
+		t.Errorf("%v, rope_type of a model without rotary positions is %v, timm's default is cat", err, out["rope_type"])
 	}
 }
 
-// The defaults of transformers' ViTConfig.
-func TestNullInAConfigIsTheDefault(t *testing.T) {
-	got := gomlxtest.Must(hfViT.read(map[string]any{"hidden_act": nil, "hidden_size": nil, "image_size": nil}, true))(t)
-	want := gomlxtest.Resolved(vit.Config{ImageRows: 224, ImageCols: 224, PatchSize: 16, Channels: 3, Width: 768, Depth: 12, Heads: 12,
-		MLPDim: 3072, Classes: 1, Epsilon: 1e-12, Position: "learned"})
-	if got.config != want {
-		t.Errorf("%+v, want %+v", got.config, want)
-	}
-}
-
-func TestTensorsWithoutUseAreFoundByNameScopeOrEnding(t *testing.T) {
+func TestFamily_ExtraTensorsByNameScopeOrEnding(t *testing.T) {
 	m := &foreign{base: "vit.", family: &family{extra: []string{"pooler.", "pre/", "mask", "*.index"}}}
 	for name, want := range map[string]bool{
 		"vit.pooler.dense.weight": true, "pooler.dense.weight": true, "vit.poolers": false, "x.pooler.y": false,
@@ -402,5 +330,114 @@ func TestTensorsWithoutUseAreFoundByNameScopeOrEnding(t *testing.T) {
 		if got := m.isExtra(name); got != want {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// CLIP's file has a configuration for each tower, or that of the image tower alone. CLIPConfig of transformers 5.23
+// reads vision_config_dict in place of vision_config.
+func TestFieldsIn_ImageTower(t *testing.T) {
+	for text, want := range map[string]map[string]any{
+		`{"hidden_size":7}`: args("hidden_size", 7.0), `{"hidden_size":5,"vision_config":{"hidden_size":7}}`: args(
+			"hidden_size", 7.0),
+		`{"vision_config":{"hidden_size":8,"patch_size":16},"vision_config_dict":{"hidden_size":24}}`: args(
+			"hidden_size", 24.0),
+		`{"vision_config":3}`: nil,
+	} {
+		if got, err := hfCLIP.fieldsIn(object(t, text)); (err == nil) != (want != nil) || !maps.Equal(got, want) {
+			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
+		}
+	}
+}
+
+// timm.create_model ignores arguments that are None; a file's own arguments come before the architecture's, then those
+// of pretrained_cfg (_update_default_model_kwargs in timm/models/_builder.py: the channels, the pooling and, with
+// fixed_input_size or without a position table, the size), which older files have at their top level, then the class's.
+func TestTimmArgs_HaveTheirOrder(t *testing.T) {
+	const gap, mixed = "vit_base_patch16_gap_224", "vit_small_patch16_rope_mixed_224" // gap: of 16 heads, avg
+	size, usual := []any{30.0, 40.0}, []any{224.0, 224.0}
+	for _, c := range []struct {
+		name, config string
+		want         map[string]any // nil: refused
+	}{
+		{gap, `{}`, args("num_heads", 16.0, "depth", 12.0, "in_chans", 3.0, "global_pool", "avg", "img_size", usual)},
+		{gap, `{"model_args":{"num_heads":8}}`, args("num_heads", 8.0)},
+		{gap, `{"model_args":{"num_heads":null}}`, args("num_heads", 16.0)},
+		{gap, `{"model_args":{"act_layer":"SiLU"}}`, args("act_layer", "silu")},
+		{gap, `{"input_size":[1,30,40]}`, args("in_chans", 1.0, "img_size", usual)},
+		{gap, `{"input_size":[5,30,40],"model_args":{"in_chans":2}}`, args("in_chans", 2.0)},
+		{gap, `{"input_size":[5,30,40],"pretrained_cfg":{"input_size":[7,30,40]}}`, args("in_chans", 7.0)},
+		{gap, `{"input_size":[5,30,40],"pretrained_cfg":{}}`, args("in_chans", 3.0)},
+		{"vit_base_patch16_224", `{"pretrained_cfg":{"global_pool":"avg"}}`, args("global_pool", "avg")},
+		{"vit_base_patch16_224", `{"global_pool":"avg","model_args":{"global_pool":"map"}}`, args("global_pool", "map")},
+		{gap, `{"input_size":[4,30,40],"fixed_input_size":true}`, args("in_chans", 4.0, "img_size", size)},
+		{gap, `{"pretrained_cfg":{"input_size":[4,30,40],"fixed_input_size":true}}`, args("img_size", size)},
+		{gap, `{"input_size":[4,30,40],"fixed_input_size":true,"model_args":{"img_size":8}}`, args("img_size", 8.0)},
+		{gap, `{"input_size":[4,30,40],"fixed_input_size":true,"model_args":{"dynamic_img_size":true}}`,
+			args("img_size", usual)},
+		{mixed, `{"input_size":[4,30,40]}`, args("img_size", size)},
+		{gap, `{"model_args":3}`, nil}, {gap, `{"model_args":{"depth":1e400}}`, nil}, {gap, `{"pretrained_cfg":3}`, nil},
+		{gap, `{"input_size":[0,3,5]}`, nil}, {gap, `{"input_size":[3,16384,16385]}`, nil},
+		{gap, `{"input_size":[3,5]}`, nil}, {gap, `{"input_size":[3,5,7],"fixed_input_size":1}`, nil},
+	} {
+		got, err := timmArgs(c.name, object(t, c.config))
+		if (err == nil) != (c.want != nil) {
+			t.Errorf("%s %s: %v", c.name, c.config, err)
+		}
+		for key, want := range c.want {
+			if !reflect.DeepEqual(got[key], want) {
+				t.Errorf("%s %s: %s is %v, want %v", c.name, c.config, key, got[key], want)
+			}
+		}
+	}
+}
+
+// Every architecture of timm is read and comes back from the arguments that are written, except those with an option
+// that the network lacks; defaults of an architecture are not in its file.
+func TestArchitectures_ComeBackFromTheirArguments(t *testing.T) {
+	want := map[string]func(*vit.Config) bool{
+		"vit_base_patch16_gap_224":    func(c *vit.Config) bool { return c.Heads == 16 && c.Pool == "mean" },
+		"vit_base_patch32_siglip_256": func(c *vit.Config) bool { return c.Activation == "gelu_tanh" },
+		"vit_base_patch16_clip_224":   func(c *vit.Config) bool { return c.PreNorm && c.Epsilon == 1e-5 },
+		"eva_large_patch14_196":       func(c *vit.Config) bool { return c.ClassToken && c.FinalNorm == "pooled" },
+		"vit_giant_patch14_dinov2":    func(c *vit.Config) bool { return c.SwiGLU && c.MLPDim == 4096 && c.Heads == 24 },
+		"beitv2_base_patch16_224":     func(c *vit.Config) bool { return c.Position == "relative-table" },
+	}
+	read := 0
+	for _, name := range ArchitectureNames() {
+		f := gomlxtest.Must(timmFamily(name))(t)
+		m, err := f.read(gomlxtest.Must(timmArgs(name, nil))(t), true)
+		if err != nil {
+			if want[name] != nil || !strings.Contains(err.Error(), " is ") { // names the option
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		read++
+		back, err := f.read(gomlxtest.Must(asJSON(m.write()))(t), true)
+		if err != nil || back.config != m.config || !maps.Equal(back.params, m.params) {
+			t.Errorf("%s is read again as %+v, %v, was %+v", name, back, err, m)
+		}
+		if ok := want[name]; ok != nil && !ok(&m.config) {
+			t.Errorf("%s is %+v", name, m.config)
+		}
+	}
+	if n := len(ArchitectureNames()); n != 251 || read != 251-16 {
+		t.Errorf("%d of %d architectures were read", read, n)
+	}
+	// A model is written as the architecture from which the fewest arguments differ, the first of these by name.
+	for name, want := range map[string]string{
+		"vit_tiny_patch16_224":  "deit_tiny_patch16_224 map[fc_norm:false img_size:224]", // of equal arguments
+		"aimv2_1b_patch14_448":  "aimv2_1b_patch14_224 map[img_size:448]",
+		"beit_base_patch16_384": "beit_base_patch16_384 map[use_fc_norm:true]",
+	} {
+		f := gomlxtest.Must(timmFamily(name))(t)
+		m := gomlxtest.Must(f.read(gomlxtest.Must(timmArgs(name, nil))(t), true))(t)
+		as, args, err := architectureFor(f.class, m.write())
+		if got := fmt.Sprint(as, " ", args); err != nil || got != want {
+			t.Errorf("%s is written as %s, %v, want %s", name, got, err, want)
+		}
+	}
+	if _, _, err := architectureFor("Conv", nil); err == nil || slices.Contains(ArchitectureNames(), "Conv") {
+		t.Error("another class is written")
 	}
 }

@@ -29,7 +29,7 @@ func TestAFullDiskKeepsTheOlderCheckpointAndItsSpace(t *testing.T) {
 		return int(s.Bfree) * int(s.Bsize)
 	}
 	stores, dir, page := twoStores(t), filepath.Join(disk, "run"), os.Getpagesize()
-	save(t, Saver{Dir: dir, KeepAll: true}, stores[1], 1, nil)
+	save(t, Saver{Dir: dir}, stores[1], 1, nil)
 	pages := 0
 	for ; ; pages++ {
 		filler := filepath.Join(disk, "filler")

@@ -162,22 +162,6 @@ func TestTheFixturesAreOneModelInThreeFormats(t *testing.T) {
 	}
 }
 
-func TestTheReportBeginsWithTheSoftwareAndTheSizes(t *testing.T) {
-	var run trainedModel
-	run.Recipe.Name = "tiny"
-	own := naming{&native, ""}.foreign(smallViT)
-	for want, d := range map[string]described{
-		"hf ViTForImageClassification": {foreign: hf.foreign(smallViT), format: formatHF},
-		"native":                       {foreign: own, format: formatNative},
-		"checkpoint of recipe tiny":    {foreign: own, format: formatCheckpoint, run: run},
-	} {
-		want += ": ViT of width 14, depth 11, 7 heads, patches of 2, grid 3x5"
-		if lines := d.lines(); !slices.Equal(lines, []string{want}) {
-			t.Errorf("%q, want %q", lines, want)
-		}
-	}
-}
-
 // same compares two imports bit for bit.
 func same(t testing.TB, name string, got, want *Imported) {
 	t.Helper()

@@ -117,29 +117,3 @@ func TestImport_TimmWrappedNames(t *testing.T) {
 		t.Error("transformers' names with a prefix")
 	}
 }
-
-// timm 1.0.31 takes the image size of a file's pretrained_cfg if it is fixed, before that of the architecture's:
-// create_model of local-dir has patch_embed.grid_size 4x6, and with dynamic_img_size 14x14.
-func TestImport_TimmSizeOfPretrainedCfg(t *testing.T) {
-	const fixed = `"pretrained_cfg": {"input_size": [3, 64, 96], "fixed_input_size": true}`
-	for text, want := range map[string][2]int{
-		`{` + fixed + `}`: {64, 96},
-		`{"input_size": [3, 64, 96], "fixed_input_size": true}`:     {64, 96},
-		`{` + fixed + `, "model_args": {"dynamic_img_size": true}}`: {224, 224},
-		`{` + fixed + `, "model_args": {"img_size": 112}}`:          {112, 112},
-		`{}`: {224, 224},
-	} {
-		var config map[string]json.RawMessage
-		if err := json.Unmarshal([]byte(text), &config); err != nil {
-			t.Fatal(err)
-		}
-		args, err := timmArgs("vit_tiny_patch16_224", config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := timmViT.read(args, true)
-		if err != nil || m.config.ImageRows != want[0] || m.config.ImageCols != want[1] {
-			t.Errorf("%s: %v, %d×%d", text, err, m.config.ImageRows, m.config.ImageCols)
-		}
-	}
-}

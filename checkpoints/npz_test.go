@@ -15,8 +15,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gomlx/gomlx/core/tensors"
-
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/numpy"
 )
@@ -114,28 +112,6 @@ func readNPZ(t testing.TB, raw []byte) (map[string][]float32, error) {
 		}
 	}
 	return out, nil
-}
-
-func TestMembersAreWrittenInTheOrderOfTheirNames(t *testing.T) {
-	var out []outTensor
-	for _, name := range []string{"b", "a/c", "a"} {
-		out = append(out, asIs(name, tensors.FromValue(float32(1))))
-	}
-	var raw bytes.Buffer
-	if err := writeNPZ(&raw, out); err != nil {
-		t.Fatal(err)
-	}
-	archive, err := zip.NewReader(bytes.NewReader(raw.Bytes()), int64(raw.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, member := range archive.File {
-		names = append(names, member.Name)
-	}
-	if !slices.Equal(names, []string{"a.npy", "a/c.npy", "b.npy"}) || out[0].name != "b" {
-		t.Errorf("members %q", names)
-	}
 }
 
 func TestAnNPZWrittenByHandIsRead(t *testing.T) {

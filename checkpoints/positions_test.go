@@ -42,10 +42,7 @@ func TestAModelOfEveryEncodingOnDisk(t *testing.T) {
 
 func comesBack(t *testing.T, store *model.Store, c vit.Config, dir string) {
 	images := Noise(c, 2, 5)
-	want, err := forward(gomlxtest.Backend(), store, "/vit", c, images)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := gomlxtest.Must(forward(gomlxtest.Backend(), store, "/vit", c, images))(t)
 	m := imported(t, dir, ImportOptions{})
 	if m.Config != c {
 		t.Errorf("%+v", m.Config)

@@ -3,128 +3,203 @@
 package checkpoints
 
 import (
+	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
 )
 
-func TestMeanAndStdAreReadFromEitherFile(t *testing.T) {
-	bare := timmConfig(smallViT)
-	timm := strings.TrimSuffix(bare, "}") + `,"pretrained_cfg":{"mean":[0.1,0.2,0.3],"std":[0.4,0.5,0.6]}}`
-	for name, c := range map[string]struct {
-		format, config, preprocessor string
-		mean, std                    []float64
-		refused                      string // what an error names
+// One value per channel, of the files that each software reads: transformers 5 reads processor_config.json before
+// preprocessor_config.json, timm pretrained_cfg and in old files the config itself. Three channels make an image; a
+// model of another number has no preprocessing here, but may have its normalization.
+func TestImport_MeanAndStd(t *testing.T) {
+	one := changedBy(smallViT, func(c *vit.Config) { c.Depth = 1 })
+	gray := changedBy(one, func(c *vit.Config) { c.Channels = 1 })
+	of := func(more string) string { return hfConfig("num_hidden_layers", "1", "num_channels", more) }
+	theirs := func(more string) string { return strings.TrimSuffix(timmConfig(one), "}") + "," + more + "}" }
+	const numbers = `"mean":[0.1,0.2,0.3],"std":[0.4,0.5,0.6]`
+	const images = `{"image_mean":[0.1,0.2,0.3],"image_std":[0.4,0.5,0.6]}`
+	const google = `{"model_type":"vit-jax","image_size":[6,10]}`
+	mean, std, half := []float64{0.1, 0.2, 0.3}, []float64{0.4, 0.5, 0.6}, []float64{0.5, 0.5, 0.5}
+	for i, c := range []struct {
+		n                               naming
+		model                           vit.Config
+		config, preprocessor, processor string
+		mean, std                       []float64
+		names                           string // in an error
 	}{
-		"Hugging Face": {formatHF, hfConfig(), `{"image_mean":[0.1,0.2,0.3],"image_std":[0.4,0.5,0.6]}`,
-			[]float64{0.1, 0.2, 0.3}, []float64{0.4, 0.5, 0.6}, ""},
-		"not normalized": {formatHF, hfConfig(), `{"do_normalize":false,"image_mean":[1,1,1],"image_std":[2,2,2]}`,
-			[]float64{0, 0, 0}, []float64{1, 1, 1}, ""},
-		"no preprocessor": {formatHF, hfConfig(), "", nil, nil, ""},
-		"timm":            {formatTimm, timm, "", []float64{0.1, 0.2, 0.3}, []float64{0.4, 0.5, 0.6}, ""},
-		"timm, unsaid":    {formatTimm, bare, "", nil, nil, ""},
-		"Google":          {formatJAX, "", "", []float64{0.5, 0.5, 0.5}, []float64{0.5, 0.5, 0.5}, ""},
-		"one channel":     {formatHF, hfConfig(), `{"image_mean":[0.1],"image_std":[1,1,1]}`, nil, nil, "image_mean"},
-		"zero std":        {formatHF, hfConfig(), `{"image_mean":[0,0,0],"image_std":[1,0,1]}`, nil, nil, "image_std"},
-		"half of it":      {formatHF, hfConfig(), `{"image_mean":[0,0,0]}`, nil, nil, "image_std is missing"},
-		"no JSON":         {formatHF, hfConfig(), `{"image_mean":`, nil, nil, foreignPreprocessor},
+		{hfBase, one, of("3"), images, "", mean, std, ""}, {hfBase, one, of("3"), "", "", nil, nil, ""},
+		{hfBase, one, of("3"), `{"image_mean":[0.7,0.8,0.9],"image_std":[1,1,1]}`, `{"image_processor":` + images + `}`, mean,
+			std, ""},
+		{hfBase, one, of("3"), `{"do_normalize":false,"image_mean":[1,1,1],"image_std":[2,2,2]}`, "", []float64{0, 0, 0},
+			[]float64{1, 1, 1}, ""},
+		{hfBase, gray, of("1"), `{"image_mean":[0.25],"image_std":[0.75]}`, "", []float64{0.25}, []float64{0.75}, ""},
+		{hfBase, one, of("3"), `{"image_mean":[0.1],"image_std":[1,1,1]}`, "", nil, nil, "image_mean"},
+		{hfBase, one, of("3"), `{"image_mean":[0,0,0],"image_std":[1,0,1]}`, "", nil, nil, "image_std"},
+		{hfBase, one, of("3"), `{"image_mean":`, "", nil, nil, foreignPreprocessor},
+		{timm, one, theirs(`"pretrained_cfg":{` + numbers + `}`), "", "", mean, std, ""},
+		{timm, one, theirs(`"input_size":[3,6,10],` + numbers), "", "", mean, std, ""},
+		{timm, one, timmConfig(one), "", "", nil, nil, ""},
+		{jax, one, "", "", "", half, half, ""}, {jax, gray, "", "", "", half[:1], half[:1], ""},
+		{jax, gray, google, "", "", nil, nil, ""}, // an export, whose files say it
+		{jax, gray, google, `{"image_mean":[0.25],"image_std":[0.75]}`, "", []float64{0.25}, []float64{0.75}, ""},
 	} {
-		n := map[string]naming{formatHF: hfBase, formatTimm: {&timmViT, ""}, formatJAX: jax}[c.format]
-		file := put(t, n, made(n, smallViT), c.config)
-		if c.preprocessor != "" {
-			putFile(t, filepath.Join(filepath.Dir(file), foreignPreprocessor), []byte(c.preprocessor))
-		}
-		m, err := Import(file, ImportOptions{Hints: Hints{Grid: gridSize{3, 5}}})
-		if c.refused != "" {
-			if err == nil || !strings.Contains(err.Error(), c.refused) {
-				t.Errorf("%s: want an error with %q, got %v", name, c.refused, err)
+		file := put(t, c.n, made(c.n, c.model), c.config)
+		for name, text := range map[string]string{foreignPreprocessor: c.preprocessor, foreignProcessor: c.processor} {
+			if text != "" {
+				putFile(t, filepath.Join(filepath.Dir(file), name), []byte(text))
 			}
-			continue
 		}
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+		m, err := Import(file, ImportOptions{Hints: Hints{Grid: smallGrid}})
+		if (err == nil) != (c.names == "") || err != nil && !strings.Contains(err.Error(), c.names) {
+			t.Errorf("%d: %v, want an error that names %q", i, err, c.names)
 		}
-		if !slices.Equal(m.Mean, c.mean) || !slices.Equal(m.Std, c.std) {
-			t.Errorf("%s: mean %v, std %v, want %v and %v", name, m.Mean, m.Std, c.mean, c.std)
-		}
-	}
-}
-
-// transformers 5 reads processor_config.json before preprocessor_config.json; timm's old files have everything in one
-// object.
-func TestPreprocessingIsReadWhereOtherSoftwareReadsIt(t *testing.T) {
-	const processor = `{"size":{"height":6,"width":10},"resample":2,"image_std":[0.4,0.5,0.6],"image_mean":`
-	file := put(t, hf, made(hf, smallViT), hfConfig())
-	putFile(t, filepath.Join(filepath.Dir(file), foreignPreprocessor), []byte(processor+`[0.7,0.8,0.9]}`))
-	putFile(t, filepath.Join(filepath.Dir(file), foreignProcessor),
-		[]byte(`{"image_processor":`+processor+`[0.1,0.2,0.3]}}`))
-	old := strings.TrimSuffix(timmConfig(smallViT), "}") +
-		`,"input_size":[3,6,10],"mean":[0.1,0.2,0.3],"std":[0.4,0.5,0.6]}`
-	for name, path := range map[string]string{
-		"transformers 5": file, "old timm": put(t, timm, made(timm, smallViT), old),
-	} {
-		m, err := Import(path, ImportOptions{})
-		if err != nil || !slices.Equal(m.Mean, []float64{0.1, 0.2, 0.3}) || !slices.Equal(m.Std, []float64{0.4, 0.5, 0.6}) {
-			t.Errorf("%s: %v, mean %v, std %v", name, err, m.Mean, m.Std)
+		if err == nil && (!slices.Equal(m.Mean, c.mean) || !slices.Equal(m.Std, c.std) ||
+			c.model.Channels == 1 && (m.Preprocess != nil || m.PreprocessError != nil)) {
+			t.Errorf("%d: mean %v, std %v, want %v and %v; %+v", i, m.Mean, m.Std, c.mean, c.std, m.Preprocess)
 		}
 	}
 }
 
-func TestPreprocessingIsImportedOrTheReasonReported(t *testing.T) {
+func TestImport_PreprocessingOrTheReason(t *testing.T) {
 	file := put(t, hf, made(hf, smallViT), hfConfig())
 	const size = `{"size":{"height":6,"width":10},`
 	const numbers = `"image_mean":[0.1,0.2,0.3],"image_std":[0.4,0.5,0.6],"resample":2}`
-	for text, want := range map[string]struct {
-		taken, known bool
-		line         string
-	}{
-		size + numbers:                           {true, true, "positions: "},
-		size + `"do_pad":true,` + numbers:        {false, false, "preprocessing: left out: preprocess: un"},
-		`{"size":{"shortest_edge":6},` + numbers: {false, true, "preprocessing: left out: preprocess: wi"},
-		size + `"resample":2}`:                   {false, false, "preprocessing: left out: preprocess: it"},
-		size + `"resample":2,"image_processor_type":"ViTImageProcessor"}`: {true, true, "positions: "},
+	for text, want := range map[string]struct{ taken, known bool }{
+		size + numbers: {true, true}, size + `"do_pad":true,` + numbers: {false, false},
+		`{"size":{"shortest_edge":6},` + numbers: {false, true}, size + `"resample":2}`: {false, false},
+		size + `"resample":2,"image_processor_type":"ViTImageProcessor"}`: {true, true},
 	} {
 		putFile(t, filepath.Join(filepath.Dir(file), foreignPreprocessor), []byte(text))
 		m := imported(t, file, ImportOptions{})
-		if (m.Preprocess != nil) != want.taken || (m.PreprocessError == nil) != want.known ||
-			want.taken && m.Preprocess.Size != [2]int{6, 10} ||
-			!slices.ContainsFunc(m.Report, func(line string) bool { return strings.HasPrefix(line, want.line) }) {
+		said := slices.ContainsFunc(m.Report, func(line string) bool { return strings.HasPrefix(line, "preprocessing: ") })
+		if (m.Preprocess != nil) != want.taken || (m.PreprocessError == nil) != want.known || said == want.taken ||
+			want.taken && m.Preprocess.Size != [2]int{6, 10} {
 			t.Errorf("%s: %+v, %v, %q", text, m.Preprocess, m.PreprocessError, m.Report)
 		}
 	}
 }
 
 // transformers' image-classification pipeline: a sigmoid of several labels and of a single one, the logits of a
-// regression.
-func TestScoresAreThoseOfTransformersPipeline(t *testing.T) {
-	one := smallViT
-	one.Classes = 1
+// regression. Our own format has the same entry; timm and Google have none, so that their exports must say what is
+// lost.
+func TestScores_AreThoseOfTransformersPipeline(t *testing.T) {
+	one := changedBy(smallViT, func(c *vit.Config) { c.Classes = 1 })
+	of := func(problem string) string { return hfConfig("problem_type", problem) }
 	for _, c := range []struct {
 		n       naming
 		model   vit.Config
 		config  string
 		options ImportOptions
-		want    string // or what an error names
+		want    string
 	}{
-		{hf, smallViT, hfConfig(), ImportOptions{}, scoresSoftmax},
-		{hf, smallViT, hfConfig("problem_type", "null"), ImportOptions{}, scoresSoftmax},
-		{hf, smallViT, hfConfig("problem_type", `"single_label_classification"`), ImportOptions{}, scoresSoftmax},
-		{hf, smallViT, hfConfig("problem_type", `"multi_label_classification"`), ImportOptions{}, scoresSigmoid},
-		{hf, smallViT, hfConfig("problem_type", `"regression"`), ImportOptions{}, scoresNone},
-		{hf, smallViT, hfConfig("problem_type", `"ranking"`), ImportOptions{}, "problem_type"},
-		{hf, one, hfConfig(), ImportOptions{}, scoresSigmoid},
-		{hf, smallViT, hfConfig("problem_type", `"multi_label_classification"`), ImportOptions{Classes: 3}, scoresSoftmax},
+		{hf, smallViT, hfConfig(), ImportOptions{}, scoresSoftmax}, {hf, smallViT, of("null"), ImportOptions{}, scoresSoftmax},
+		{hf, smallViT, of(`"single_label_classification"`), ImportOptions{}, scoresSoftmax},
+		{hf, smallViT, of(`"multi_label_classification"`), ImportOptions{}, scoresSigmoid},
+		{hf, smallViT, of(`"regression"`), ImportOptions{}, scoresNone}, {hf, one, hfConfig(), ImportOptions{}, scoresSigmoid},
+		{hf, smallViT, of(`"multi_label_classification"`), ImportOptions{Classes: 3}, scoresSoftmax},
 		{timm, one, timmConfig(one), ImportOptions{}, scoresSoftmax},
 	} {
-		m, err := Import(put(t, c.n, made(c.n, c.model), c.config), c.options)
-		switch {
-		case err != nil && !strings.Contains(err.Error(), c.want):
-			t.Errorf("%s: %v, want %q", c.config, err, c.want)
-		case err == nil && m.Scores != c.want:
+		m := imported(t, put(t, c.n, made(c.n, c.model), c.config), c.options)
+		if m.Scores != c.want {
 			t.Errorf("%s: scores by %s, want %s", c.config, m.Scores, c.want)
 		}
+		if m.Config.Epsilon = 1e-6; m.Headless() || c.model.Classes == 1 { // epsilon as timm's and Google's
+			continue
+		}
+		for _, format := range fileFormats {
+			dir := filepath.Join(t.TempDir(), format)
+			report := gomlxtest.Must(Export(dir, nil, loaded(t, m), m.Config, ExportOptions{Format: format,
+				Scores: m.Scores}))(t)
+			lost := format == formatTimm || format == formatJAX
+			if said := strings.Contains(strings.Join(report, "\n"), "scores: "); said != (lost && c.want != scoresSoftmax) {
+				t.Errorf("%s as %s: report %q", c.config, format, report)
+			}
+			if again := imported(t, dir, ImportOptions{}); again.Scores != c.want && !lost {
+				t.Errorf("%s as %s: opened with %s", c.config, format, again.Scores)
+			}
+		}
+	}
+}
+
+// timm writes label_names as a list, or as an object if the numbers of the classes have gaps; old files have labels.
+// Names of another number of classes belong to another head.
+func TestLabels_OfTheHead(t *testing.T) {
+	list := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat(`"x",`, n), ",") + "]" }
+	byID := func(n int) string {
+		names := map[string]string{}
+		for i := range n {
+			names[fmt.Sprint(i)] = "x"
+		}
+		raw, _ := json.Marshal(names)
+		return string(raw)
+	}
+	for fields, want := range map[string]int{ // -1: refused
+		`"label_names":` + list(13): 13, `"label_names":null`: 0, `"label_names":` + byID(12): 0, `"label_names":[]`: 0,
+		`"label_names":` + list(12): -1, `"labels":` + list(13): 13, `"labels":` + list(12): 0, ``: 0,
+		`"pretrained_cfg":{"label_names":` + list(13) + `}`: 13, `"pretrained_cfg":{"label_names":` + list(12) + `}`: 0,
+		`"id2label":` + byID(13): 13, `"id2label":` + byID(12): -1, `"id2label":` + byID(14): -1,
+	} {
+		got, err := labelsIn(object(t, "{"+fields+"}"), 13)
+		if (err == nil) != (want >= 0) || err == nil && len(got) != want {
+			t.Errorf("%.40s: %d labels, %v, want %d", fields, len(got), err, want)
+		}
+	}
+	// The names that torchvision 0.29's weights have for these classes; timm's for models of 1000 classes.
+	names := slices.Clone(knownLabels(formatTimm, 1000))
+	for class, want := range map[int]string{0: "tench", 134: "crane bird", 285: "Egyptian cat", 517: "crane",
+		967: "espresso", 999: "toilet tissue"} {
+		if len(names) != 1000 || names[class] != want {
+			t.Errorf("%d is %q, want %q", class, names[class], want)
+		}
+	}
+	if slices.Sort(names); len(slices.Compact(names)) != 1000 || knownLabels(formatTimm, 21843) != nil ||
+		knownLabels(formatHF, 1000) != nil {
+		t.Error("names of other classes, or a name twice")
+	}
+}
+
+// A head is kept if it has the classes that are asked for and reads what this network computes. Weights of timm without
+// a config.json have the sizes of the architecture, and their grid from the options.
+func TestImport_HeadIsKeptReplacedOrMissing(t *testing.T) {
+	for _, c := range []struct {
+		has, asked       int
+		optional, behind bool // behind: the file has a layer before its head that this network lacks
+		omit             bool
+		headless         bool // the error
+	}{
+		{5, 0, true, false, false, false}, {5, 5, true, false, false, false}, {5, 1, false, false, true, false},
+		{0, 3, false, false, true, false}, {0, 0, true, false, true, false}, {0, 0, false, false, false, true},
+		{1, 0, false, true, false, true}, {1, 1, false, true, true, false}, {5, 0, true, true, true, false},
+	} {
+		w := &weights{path: "x", tensors: map[string]storedTensor{"pre_logits.other": {}}}
+		if c.behind {
+			w.tensors["pre_logits/kernel"] = storedTensor{}
+		}
+		config := changedBy(smallViT, func(v *vit.Config) { v.Classes = c.has })
+		m := &Imported{Config: config}
+		omit, err := m.chooseHead(w, described{foreign: jax.foreign(config)}, ImportOptions{Classes: c.asked,
+			HeadOptional: c.optional})
+		classes := c.has
+		if c.omit && c.asked > 0 {
+			classes = c.asked
+		} else if c.omit {
+			classes = max(c.has, 1)
+		}
+		if omit != c.omit || (kindOf(err) == noHead) != c.headless || m.Config.Classes != classes {
+			t.Errorf("%+v: %v, %v, %d classes", c, omit, err, m.Config.Classes)
+		}
+	}
+	c := vit.Config{ImageRows: 48, ImageCols: 80, PatchSize: 16, Width: 64, Depth: 6, Heads: 2, MLPDim: 192, Classes: 3,
+		Position: "learned"}.WithDefaults() // timm's test_vit
+	m := imported(t, put(t, timm, made(timm, c), ""), ImportOptions{Hints: Hints{Architecture: "test_vit",
+		Grid: gridSize{3, 5}}})
+	if m.Config != c {
+		t.Errorf("%+v, want %+v", m.Config, c)
 	}
 }

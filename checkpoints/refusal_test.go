@@ -4,6 +4,7 @@ package checkpoints
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,7 +20,6 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -156,11 +156,11 @@ func TestTensorsThatDoNotFitTheModelAreListed(t *testing.T) {
 type kind int
 
 const (
-	opens  kind = iota // no error
-	inFile             // a formatError
-	differ             // a MismatchError
-	noHead             // a HeadError
-	asked              // another error, of the options
+	opens      kind = iota // no error
+	inFile                 // a formatError
+	mismatched             // a MismatchError
+	noHead                 // a HeadError
+	asked                  // another error, of the options
 )
 
 func kindOf(err error) kind {
@@ -170,7 +170,7 @@ func kindOf(err error) kind {
 	case errors.As(err, new(*formatError)):
 		return inFile
 	case errors.As(err, new(*MismatchError)):
-		return differ
+		return mismatched
 	case errors.As(err, new(*HeadError)):
 		return noHead
 	}
@@ -189,7 +189,9 @@ func refuses(t *testing.T, name string, err error, want kind, names string) {
 func TestImport_Refusals(t *testing.T) {
 	one, square := smallViT, smallViT
 	one.Depth, square.Depth, square.ImageCols = 1, 1, square.ImageRows
-	hfOf := func(changes ...string) string { return hfConfig(append([]string{"num_hidden_layers", "1"}, changes...)...) }
+	hfOf := func(changes ...string) string {
+		return hfConfig(append([]string{"num_hidden_layers", "1"}, changes...)...)
+	}
 	theirs := func(from, to string) string { return strings.Replace(timmConfig(one), from, to, 1) }
 	hints := func(grid gridSize) ImportOptions { return ImportOptions{Hints: Hints{Grid: grid}} }
 	without := func(n naming) map[string]*tensors.Tensor {
@@ -221,16 +223,16 @@ func TestImport_Refusals(t *testing.T) {
 		{hf, ofHF, hfOf("hidden_act", `"relu"`), ImportOptions{}, inFile, "hidden_act"},
 		{hf, ofHF, hfOf("hidden_size", "1e400"), ImportOptions{}, inFile, "hidden_size"},
 		{hf, ofHF, hfOf("hidden_size", "15"), ImportOptions{}, inFile, "width 15"},
-		{hf, ofHF, hfOf("hidden_size", "28"), ImportOptions{}, differ, "[28 3 2 2]"},
+		{hf, ofHF, hfOf("hidden_size", "28"), ImportOptions{}, mismatched, "[28 3 2 2]"},
 		{hf, ofHF, hfOf("num_attention_heads", ""), ImportOptions{}, inFile, "12 heads"}, // transformers' default
 		{hf, ofHF, hfOf("num_attention_heads", "4"), ImportOptions{}, inFile, "4 heads"},
 		{hf, ofHF, hfOf("layer_norm_eps", "1e-400"), ImportOptions{}, inFile, "layer_norm_eps"},
-		{hf, ofHF, hfOf("image_size", ""), ImportOptions{}, differ, "[1 12545 14]"},
-		{hf, ofHF, hfOf("image_size", "[10,10]"), ImportOptions{}, differ, "[1 26 14]"},
+		{hf, ofHF, hfOf("image_size", ""), ImportOptions{}, mismatched, "[1 12545 14]"},
+		{hf, ofHF, hfOf("image_size", "[10,10]"), ImportOptions{}, mismatched, "[1 26 14]"},
 		{hf, ofHF, hfOf("image_size", "1"), ImportOptions{}, inFile, "image_rows"},
-		{hf, ofHF, hfOf("num_hidden_layers", "2"), ImportOptions{}, differ, "layer.1."},
-		{hf, ofHF, hfOf("intermediate_size", "6"), ImportOptions{}, differ, "[6 14]"},
-		{hf, ofHF, hfOf("num_channels", "1"), ImportOptions{}, differ, "[14 1 2 2]"},
+		{hf, ofHF, hfOf("num_hidden_layers", "2"), ImportOptions{}, mismatched, "layer.1."},
+		{hf, ofHF, hfOf("intermediate_size", "6"), ImportOptions{}, mismatched, "[6 14]"},
+		{hf, ofHF, hfOf("num_channels", "1"), ImportOptions{}, mismatched, "[14 1 2 2]"},
 		{hf, ofHF, hfOf("id2label", `{"0":"a"}`), ImportOptions{}, inFile, "id2label"},
 		{hf, ofHF, hfOf("id2label", "[1]"), ImportOptions{}, inFile, "id2label"},
 		{hf, ofHF, hfOf("id2label", labels(12, "00")), ImportOptions{}, inFile, "class 12"},
@@ -247,9 +249,9 @@ func TestImport_Refusals(t *testing.T) {
 		{timm, ofTimm, timmConfig(one), hints(gridSize{5, 3}), asked, "5x3"},
 		{timm, ofTimm, "", hints(smallGrid), asked, "Architecture"},
 		{timm, ofTimm, timmConfig(one), ImportOptions{Hints: Hints{Architecture: "test_vit"}}, asked, "test_vit"},
-		{timm, ofTimm, "", ImportOptions{Hints: Hints{Architecture: "test_vit"}}, differ, "[64]"},
+		{timm, ofTimm, "", ImportOptions{Hints: Hints{Architecture: "test_vit"}}, mismatched, "[64]"},
 		{timm, ofTimm, `{"architecture":"resnet"}`, ImportOptions{}, inFile, "resnet"},
-		{timm, ofTimm, `{"architecture":"vit_base_patch16_224"}`, ImportOptions{}, differ, "[768]"},
+		{timm, ofTimm, `{"architecture":"vit_base_patch16_224"}`, ImportOptions{}, mismatched, "[768]"},
 		{timm, ofTimm, theirs(`"depth":1`, `"depth":"x"`), ImportOptions{}, inFile, "depth"},
 		{timm, ofTimm, theirs(`pool":"token`, `pool":"max`), ImportOptions{}, inFile, "global_pool"},
 		{timm, ofTimm, theirs(`"model_args":{`, `"model_args":{"qk_norms":1,`), ImportOptions{}, inFile, "qk_norms"},
@@ -492,4 +494,13 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 	if accepted == 0 || accepted > tried/2 {
 		t.Errorf("%d of %d mutations were accepted", accepted, tried)
 	}
+}
+
+// changed is weights with another tensor, or without it for no dimensions.
+func changed(weights map[string]*tensors.Tensor, name string, dims ...int) map[string]*tensors.Tensor {
+	weights = maps.Clone(weights)
+	if delete(weights, name); dims != nil {
+		weights[name] = randomTensor(rand.New(rand.NewPCG(1, 1)), dtypes.Float32, dims...)
+	}
+	return weights
 }

@@ -18,8 +18,6 @@ type Saver struct {
 	Dir  string                     // the run directory, created when absent
 	Omit func(variable string) bool // paths to leave out, such as a dataset on the device; nil is none
 
-	KeepAll bool // keep older checkpoints
-
 	files fileOps // nil is the file system
 }
 
@@ -62,8 +60,10 @@ func (s Saver) Save(store *model.Store, step int64, meta any) (path string, err 
 		_ = files.removeAll(leftover) // left by a killed process; if it stays, Find reports it
 	}
 	name := dirName{step: step}
-	for slices.Contains(names, filepath.Join(dir, name.String())) {
-		name.attempt++
+	for _, path := range names { // of this step the newest: another one may have been removed
+		if n, _ := parseName(filepath.Base(path)); n.step == step {
+			name.attempt = max(name.attempt, n.attempt+1)
+		}
 	}
 	final := filepath.Join(dir, name.String())
 	m := manifest{Format: formatName, Version: formatVersion, Step: step, Meta: metaJSON}
@@ -129,9 +129,6 @@ func writeCheckpoint(files fileOps, dir string, m manifest, out []outTensor, sto
 // removeOld removes the checkpoints before the one just saved if their manifests are intact: the seal proves that Save
 // wrote them. Damaged ones stay for inspection.
 func (s Saver) removeOld(files fileOps, saved dirName) error {
-	if s.KeepAll {
-		return nil
-	}
 	dir := filepath.Clean(s.Dir)
 	names, _, err := listNames(dir)
 	if err != nil {

@@ -229,7 +229,7 @@ func TestOpenNamesTheMissingFiles(t *testing.T) {
 		t.Errorf("an empty directory: %v", err)
 	}
 	recipe := gomlxtest.Must(tiny().fit(dataset(9, 1).Describe()))(t)
-	saver := checkpoints.Saver{Dir: filepath.Join(dir, checkpoints.LastDir), KeepAll: true}
+	saver := checkpoints.Saver{Dir: filepath.Join(dir, checkpoints.LastDir)}
 	for want, meta := range map[string]any{
 		"1 names for 7 classes": state{Recipe: recipe, Classes: []string{"a"}},
 		"epochs is 0":           state{},
