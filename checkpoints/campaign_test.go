@@ -3,12 +3,8 @@
 package checkpoints
 
 import (
-	"bytes"
-	"errors"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +15,6 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/campaign"
-	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -51,11 +46,11 @@ func randomViT(t *testing.T, rng *rand.Rand, dtype dtypes.DType) *Imported {
 }
 
 func TestRandomModelsComeBackBitForBitFromEveryFormat(t *testing.T) {
-	rng, root := campaign.Rand(31), t.TempDir()
+	rng := campaign.Rand(31)
 	labels := strings.Fields("a b c d e f g h i j k l")
 	types := map[string]dtypes.DType{"float32": dtypes.Float32, "float16": dtypes.Float16, "bfloat16": dtypes.BFloat16}
 	for i := range campaign.Times(10) {
-		name := []string{"float32", "float16", "bfloat16"}[i%3]
+		name, root := []string{"float32", "float16", "bfloat16"}[i%3], t.TempDir()
 		want := randomViT(t, rng, types[name])
 		m := want
 		for _, k := range rng.Perm(len(fileFormats)) { // each from the previous file
@@ -86,27 +81,7 @@ func TestRandomModelsComeBackBitForBitFromEveryFormat(t *testing.T) {
 		if sameVariables(t, back, store, nil); t.Failed() {
 			t.Fatalf("model %d, %+v as a checkpoint", i, want.Config)
 		}
-		for _, dir := range append(fileFormats, "run") {
-			if err := os.RemoveAll(filepath.Join(root, dir)); err != nil {
-				t.Fatal(err)
-			}
-		}
 	}
-}
-
-// onnxOf writes a model for ONNX Runtime and returns the file.
-func onnxOf(t *testing.T, dir string, m *Imported) string {
-	t.Helper()
-	if _, err := runONNX("", nil); errors.Is(err, errNoONNX) {
-		t.Skip("needs -tags=onnx")
-	}
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Export(dir, gomlxtest.Backend(), loaded(t, m), m.Config, ExportOptions{Format: formatONNX}); err != nil {
-		t.Fatalf("%+v: %v", m.Config, err)
-	}
-	return filepath.Join(dir, "model.onnx")
 }
 
 // calm limits weights to finite computations.
@@ -122,25 +97,12 @@ func calm(m *Imported) *Imported {
 	return m
 }
 
-// ONNX is only written: the file contains the numbers of each variable, bit for bit and in our order.
-func TestRandomModelsHaveTheirBitsInONNXFiles(t *testing.T) {
-	rng, dir := campaign.Rand(32), filepath.Join(t.TempDir(), "model")
-	for i := range campaign.Times(3) {
-		m := calm(randomViT(t, rng, dtypes.Float32))
-		raw := readFile(t, onnxOf(t, dir, m))
-		for path, x := range m.Variables {
-			if x.Size() > 1 && !bytes.Contains(raw, bytesOf(t, x)) {
-				t.Errorf("model %d, %+v: %s is not in the file", i, m.Config, path)
-			}
-		}
-	}
-}
-
 // ONNX Runtime refuses a mutated file, or computes logits: numbers may change, because the format has no checksum.
 func TestMutatedONNXFilesAreRefusedOrRun(t *testing.T) {
 	rng := campaign.Rand(33)
 	m := calm(randomViT(t, rng, dtypes.Float32))
-	file := onnxOf(t, filepath.Join(t.TempDir(), "model"), m)
+	onnxRuns(t)
+	file := filepath.Join(exported(t, m, ExportOptions{Format: formatONNX}), "model.onnx")
 	whole, images, ran, refused := readFile(t, file), Noise(m.Config, 1, 1), 0, 0
 	for i := range campaign.Times(50) {
 		putFile(t, file, campaign.Mutate(rng, whole, whole))
@@ -158,17 +120,6 @@ func TestMutatedONNXFilesAreRefusedOrRun(t *testing.T) {
 	if ran == 0 || refused == 0 {
 		t.Errorf("%d mutated files ran, %d were refused", ran, refused)
 	}
-}
-
-func TestARefusedFileIsClosed(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector closes files too
-	file := filepath.Join(t.TempDir(), foreignWeights)
-	putFile(t, file, []byte("cut"))
-	campaign.Leaks(t, 1, func(int) {
-		if _, err := openWeights(file, ""); err == nil {
-			t.Error("three bytes are read as weights")
-		}
-	})
 }
 
 func TestNothingLeaksFromFilesThatAreOpenedRefusedAndClosed(t *testing.T) {

@@ -5,7 +5,6 @@ package checkpoints
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
@@ -277,92 +275,4 @@ func dinoLike() map[string]vit.Config {
 		models[name] = c
 	}
 	return models
-}
-
-func TestModelsWithOptionsKeepTheirLogitsInEveryFormatThatTakesThem(t *testing.T) {
-	fixtures.Each(t, testModelsWithOptionsKeepTheirLogitsInEveryFormatThatTakesThem)
-}
-
-func testModelsWithOptionsKeepTheirLogitsInEveryFormatThatTakesThem(t *testing.T) {
-	gomlxtest.OnGo(t)
-	kept := map[string]int{}
-	for name, c := range dinoLike() {
-		for _, format := range fileFormats {
-			c := c
-			if format == formatHF && c.LayerScale > 0 && c.Position != "rope-dinov3" { // transformers' Dinov2
-				c.Pool, c.ImageCols, c.MLPDim = "class+mean", c.ImageRows, when(c.SwiGLU, c.Width*2)+when(!c.SwiGLU, c.Width)
-			}
-			store := stirred(t, c, map[string]any{"rope_theta": 50.0})
-			images := Noise(c, 2, 5)
-			want, err := forward(gomlxtest.Backend(), store, "/vit", c, images)
-			if err != nil {
-				t.Fatal(err)
-			}
-			dir := t.TempDir() + "/model"
-			if _, err := Export(dir, gomlxtest.Backend(), store.Scope("/vit"), c, ExportOptions{Format: format}); err != nil {
-				if !strings.Contains(err.Error(), "choose") || strings.Contains(err.Error(), "\n") {
-					t.Errorf("%s as %s: %v", name, format, err)
-				}
-				continue
-			}
-			m, err := Import(dir, ImportOptions{})
-			if err != nil {
-				t.Errorf("%s as %s: %v", name, format, err)
-				continue
-			}
-			got, err := m.Logits(gomlxtest.Backend(), images)
-			if d, scale := numeric.Difference(got, want); err != nil || d > 1e-6*scale {
-				t.Errorf("%s as %s: %v, logits differ by %g of %g", name, format, err, d, scale)
-			}
-			kept[format]++
-		}
-	}
-	if want := map[string]int{formatHF: 6, formatJAX: 1, formatTimm: 10, formatNative: 10}; !maps.Equal(kept, want) {
-		t.Errorf("kept by %v, want %v", kept, want)
-	}
-}
-
-// Hyperparameters come from JSON as float64 and from Go as they were written; each is in the files, or refused by name.
-func TestHyperparametersOfRotaryEncodingsAreKeptOrRefused(t *testing.T) {
-	gomlxtest.OnGo(t)
-	for _, of := range []struct {
-		position string
-		params   map[string]any
-		lost     string
-	}{
-		{"rope-axial", map[string]any{"rope_axial_rows": 7.0, "rope_axial_cols": 11.0}, ""},
-		{"rope-axial", map[string]any{"rope_axial_rows": 7, "rope_axial_cols": 11, "rope_axial_first": "row"}, ""},
-		{"rope-axial", map[string]any{"rope_theta": 50, "rope_axial_offset": 1}, ""},
-		{"learned+rope-axial", map[string]any{"rope_theta": 50.0, "rope_axial_offset": 0.5}, ""},
-		{"rope-axial", map[string]any{"rope_theta": 100, "rope_axial_first": "col", "rope_axial_rows": 0}, ""},
-		{"rope-axial", map[string]any{"rope_axial_rows": 7}, "rope_axial_rows=7"},
-		{"learned+rope-axial", map[string]any{"rope_axial_cols": 11.0}, "rope_axial_cols=11"},
-		{"rope-dinov3", map[string]any{"rope_theta": 50}, ""},
-		{"learned+rope-dinov3", map[string]any{"rope_theta": 50, "rope_dinov3_normalize": "separate"}, ""},
-		{"learned+rope-dinov3", map[string]any{"rope_dinov3_normalize": "max"}, "rope_dinov3_normalize=max"},
-		{"rope-dinov3", map[string]any{"rope_dinov3_shortest": 1, "rope_dinov3_longest": 4.0},
-			"rope_dinov3_shortest=1, rope_dinov3_longest=4"},
-		{"learned+rope-mixed", map[string]any{"rope_theta": 20}, ""},
-	} {
-		c := ownViT(of.position)
-		store := stirred(t, c, of.params)
-		images := Noise(c, 2, 5)
-		want := gomlxtest.Must(forward(gomlxtest.Backend(), store, "/vit", c, images))(t)
-		dir := t.TempDir() + "/model"
-		_, err := Export(dir, gomlxtest.Backend(), store.Scope("/vit"), c, ExportOptions{Format: formatTimm})
-		if of.lost != "" {
-			if err == nil || !strings.Contains(err.Error(), "have no "+of.lost+":") {
-				t.Errorf("%s with %v: %v, want %s refused", of.position, of.params, err, of.lost)
-			}
-			continue
-		}
-		if err != nil {
-			t.Errorf("%s with %v: %v", of.position, of.params, err)
-			continue
-		}
-		got := gomlxtest.Must(imported(t, dir, ImportOptions{}).Logits(gomlxtest.Backend(), images))(t)
-		if d, scale := numeric.Difference(got, want); d > 1e-6*scale {
-			t.Errorf("%s with %v: logits differ by %g of %g", of.position, of.params, d, scale)
-		}
-	}
 }

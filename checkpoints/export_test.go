@@ -3,6 +3,7 @@
 package checkpoints
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -101,67 +102,111 @@ func ownViT(position string) vit.Config {
 		Classes: 7, Position: position})
 }
 
-// An imported model may be exported again, with the same look-up table: the files are the same.
-func TestANativeModelKeepsItsHyperparametersAndItsFiles(t *testing.T) {
-	for position, params := range map[string]map[string]any{
-		"wepe-lut":   {"wepe_alpha_u": 0.3},
-		"rope-axial": {"rope_theta": 50.0},
-	} {
+// An imported model may be exported again: the files are the same, also a look-up table.
+func TestExport_NativeFilesComeBack(t *testing.T) {
+	for position, params := range map[string]map[string]any{"wepe-lut": args("wepe_alpha_u", 0.3),
+		"rope-axial": args("rope_theta", 50.0)} {
 		c := ownViT(position)
 		store := stirred(t, c, params)
 		store.SetParam("/learning_rate", 0.1) // a training setting, not exported
 		first := exportedFrom(t, store, c, ExportOptions{Format: formatNative})
 		m := imported(t, first, ImportOptions{})
-		if !reflect.DeepEqual(m.Params, params) {
-			t.Errorf("%v, want %v", m.Params, params)
-		}
-		table := m.Variables["position/wepe/table/values"]
-		if position == "wepe-lut" && table == nil {
-			t.Error("no look-up table")
+		if !maps.Equal(m.Params, params) || position == "wepe-lut" && m.Variables["position/wepe/table/values"] == nil {
+			t.Errorf("%s: %v, want %v, or no look-up table", position, m.Params, params)
 		}
 		second := exported(t, m, ExportOptions{Format: formatNative})
 		for _, name := range []string{foreignWeights, foreignConfig, "README.md"} {
-			a, errA := os.ReadFile(filepath.Join(first, name))
-			b, errB := os.ReadFile(filepath.Join(second, name))
-			if errA != nil || errB != nil || string(a) != string(b) {
-				t.Errorf("%s: %s differs: %v %v", position, name, errA, errB)
+			if !bytes.Equal(readFile(t, filepath.Join(first, name)), readFile(t, filepath.Join(second, name))) {
+				t.Errorf("%s: %s differs", position, name)
 			}
 		}
 	}
 }
 
-func TestFoldedModelsAreOrdinaryViTs(t *testing.T) {
+// configIn decodes the config.json of a directory.
+func configIn(t *testing.T, dir string, into any) {
+	t.Helper()
+	if err := json.Unmarshal(readFile(t, filepath.Join(dir, foreignConfig)), into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// near checks that logits differ by at most a share of the largest.
+func near(t *testing.T, name string, got, want []float32, tolerance float64) {
+	t.Helper()
+	if d, scale := numeric.Difference(got, want); !(d <= tolerance*scale) || len(want) == 0 {
+		t.Errorf("%s: logits differ by %g of %g", name, d, scale)
+	}
+}
+
+// Options, hyperparameters and encodings that a format has come back with their logits; an encoding that folds becomes
+// the table of an ordinary ViT. What a format lacks is refused by name. Numbers come from JSON as float64 and from Go as
+// they were written.
+func TestExport_ModelsKeepTheirLogits(t *testing.T) {
 	gomlxtest.OnGo(t)
+	type trip struct {
+		config  vit.Config
+		params  map[string]any
+		formats []string
+		lost    string
+	}
+	trips, kept := map[string]trip{}, map[string]int{}
+	for name, c := range dinoLike() {
+		trips[name] = trip{config: c, params: args("rope_theta", 50.0), formats: fileFormats, lost: "choose"}
+	}
 	for _, p := range position.All() {
-		if !p.Folds() {
-			continue
+		if p.Folds() {
+			trips["folded "+p.Name] = trip{config: ownViT(p.Name), formats: []string{formatHF, formatTimm, formatJAX}}
 		}
-		c := ownViT(p.Name)
-		store := stirred(t, c, nil)
-		images := Noise(c, 2, 5)
-		want, err := forward(gomlxtest.Backend(), store, "/vit", c, images)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, format := range []string{formatHF, formatTimm, formatJAX} {
-			dir := filepath.Join(t.TempDir(), "model")
-			report, err := Export(dir, gomlxtest.Backend(), store.Scope("/vit"), c, ExportOptions{Format: format})
-			if err != nil {
-				t.Fatal(err)
+	}
+	for i, of := range []struct {
+		position string
+		params   map[string]any
+		lost     string
+	}{
+		{"rope-axial", args("rope_axial_rows", 7.0, "rope_axial_cols", 11.0), ""},
+		{"rope-axial", args("rope_axial_rows", 7, "rope_axial_cols", 11, "rope_axial_first", "row"), ""},
+		{"rope-axial", args("rope_theta", 50, "rope_axial_offset", 1), ""},
+		{"learned+rope-axial", args("rope_theta", 50.0, "rope_axial_offset", 0.5), ""},
+		{"rope-axial", args("rope_axial_rows", 7), "rope_axial_rows=7"},
+		{"learned+rope-axial", args("rope_axial_cols", 11.0), "rope_axial_cols=11"},
+		{"learned+rope-dinov3", args("rope_theta", 50, "rope_dinov3_normalize", "separate"), ""},
+		{"learned+rope-dinov3", args("rope_dinov3_normalize", "max"), "rope_dinov3_normalize=max"},
+		{"rope-dinov3", args("rope_dinov3_shortest", 1, "rope_dinov3_longest", 4.0), "rope_dinov3_shortest=1"},
+		{"learned+rope-mixed", args("rope_theta", 20), ""},
+	} {
+		trips[fmt.Sprint(i)] = trip{ownViT(of.position), of.params, []string{formatTimm}, of.lost}
+	}
+	for name, of := range trips {
+		for _, format := range of.formats {
+			c := of.config
+			if format == formatHF && c.LayerScale > 0 && c.Position != "rope-dinov3" { // transformers' Dinov2
+				c.Pool, c.ImageCols, c.MLPDim = "class+mean", c.ImageRows, when(c.SwiGLU, c.Width*2)+when(!c.SwiGLU, c.Width)
 			}
-			folded := fmt.Sprintf("positions: %s folded into a table of 1+3x5 rows", p.Name)
-			if slices.Contains(report, folded) != (p.Name != "learned") {
-				t.Errorf("%s as %s: report %q", p.Name, format, report)
+			store := stirred(t, c, of.params)
+			variables := store.NumVariables()
+			images := Noise(c, 2, 5)
+			want := gomlxtest.Must(forward(gomlxtest.Backend(), store, "/vit", c, images))(t)
+			dir := filepath.Join(t.TempDir(), "model")
+			_, err := Export(dir, gomlxtest.Backend(), store.Scope("/vit"), c, ExportOptions{Format: format})
+			if err != nil {
+				if of.lost == "" || !strings.Contains(err.Error(), of.lost) {
+					t.Errorf("%s as %s: %v", name, format, err)
+				}
+				continue
 			}
 			m := imported(t, dir, ImportOptions{})
-			got, err := m.Logits(gomlxtest.Backend(), images)
-			if d, scale := numeric.Difference(got, want); err != nil || m.Config.Position != "learned" || d > 1e-6*scale {
-				t.Errorf("%s as %s: position %s, %v, logits differ by %g of %g", p.Name, format, m.Config.Position, err, d, scale)
+			near(t, name+" as "+format, gomlxtest.Must(m.Logits(gomlxtest.Backend(), images))(t), want, 1e-6)
+			if kept[format]++; store.NumVariables() != variables || strings.HasPrefix(name, "folded") &&
+				m.Config.Position != "learned" {
+				t.Errorf("%s as %s: position %s, or the store was changed", name, format, m.Config.Position)
 			}
 		}
-		if v := store.GetVariable("/adamw/vit/class"); v == nil || store.NumVariables() < 10 {
-			t.Errorf("%s: the export changed the store", p.Name)
-		}
+	}
+	folds := len(slices.DeleteFunc(position.All(), func(p position.Spec) bool { return !p.Folds() }))
+	if want := map[string]int{formatHF: 6 + folds, formatJAX: 1 + folds, formatTimm: 16 + folds,
+		formatNative: 10}; !maps.Equal(kept, want) {
+		t.Errorf("kept by %v, want %v", kept, want)
 	}
 }
 
@@ -220,9 +265,7 @@ func TestTheConfigOfEveryClassOfTransformersIsWrittenAsItWas(t *testing.T) {
 		var got, want map[string]any
 		for file, into := range map[string]*map[string]any{from: &want,
 			exported(t, m, ExportOptions{Format: m.Format}): &got} {
-			if err := json.Unmarshal(readFile(t, filepath.Join(file, foreignConfig)), into); err != nil {
-				t.Fatal(err)
-			}
+			configIn(t, file, into)
 		}
 		if tower, ok := want[f.inner].(map[string]any); ok {
 			written, _ := got[f.inner].(map[string]any)
@@ -495,9 +538,7 @@ func TestExport_EpsilonAndTimmsConfig(t *testing.T) {
 		Width   int        `json:"num_features"`
 		Pool    string     `json:"global_pool"`
 	}
-	if err := json.Unmarshal(readFile(t, filepath.Join(dir, foreignConfig)), &got); err != nil {
-		t.Fatal(err)
-	}
+	configIn(t, dir, &got)
 	if p := got.Trained; got.Args.Size != [2]int{6, 10} || p.InputSize != [3]int{3, 6, 10} || !p.FixedSize ||
 		p.Classes != 7 || got.Classes != 7 || got.Width != 48 || got.Pool != "token" || p.Classifier != "head" {
 		t.Errorf("%+v", got)
@@ -582,10 +623,7 @@ func TestONNX_LogitsOfEveryEncoding(t *testing.T) {
 		for _, batch := range []int{1, 2, 5} {
 			images := Noise(c, batch, 77)
 			want := gomlxtest.Must(forward(gomlxtest.Backend(), store, "/vit", c, images))(t)
-			got, err := ONNXLogits(file, c, images)
-			if d, scale := numeric.Difference(got, want); err != nil || d > 1e-5*scale {
-				t.Errorf("%s, batch %d: %v, logits differ by %g of %g", p.Name, batch, err, d, scale)
-			}
+			near(t, fmt.Sprint(p.Name, batch), gomlxtest.Must(ONNXLogits(file, c, images))(t), want, 1e-5)
 		}
 	}
 }

@@ -10,6 +10,29 @@ import (
 	"github.com/gomlx/compute/dtypes"
 )
 
+// Every float16 against its definition, (-1)^s · 2^(e-15) · 1.f and 2^-14 · 0.f; every bfloat16 as a cut float32.
+func TestAppendFloats_WidensExactly(t *testing.T) {
+	for bits := range 1 << 16 {
+		raw := []byte{byte(bits), byte(bits >> 8)}
+		sign, exponent, fraction := 1-2*float64(bits>>15), bits>>10&31, float64(bits&1023)/1024
+		want := sign * math.Ldexp(1+fraction, exponent-15)
+		switch {
+		case exponent == 0:
+			want = math.Copysign(math.Ldexp(fraction, -14), sign)
+		case exponent == 31:
+			want = math.Inf(int(sign))
+		}
+		got := float64(appendFloats(nil, raw, dtypes.Float16)[0])
+		nan := exponent == 31 && fraction != 0
+		if math.Float64bits(got) != math.Float64bits(want) && !nan || nan && got == got {
+			t.Fatalf("float16 %#04x is %g, want %g", bits, got, want)
+		}
+		if got := math.Float32bits(appendFloats(nil, raw, dtypes.BFloat16)[0]); got != uint32(bits)<<16 {
+			t.Fatalf("bfloat16 %#04x has the bits %#08x", bits, got)
+		}
+	}
+}
+
 // The 16-bit numbers in order are the bits 0, 1, … with a separate sign. For each of them and its successor: the number
 // itself is preserved, the midpoint rounds to the even one, and its float32 neighbours to the nearer one.
 func TestSixteenBitNumbersRoundToTheNearestTiesToEven(t *testing.T) {

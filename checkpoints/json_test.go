@@ -4,7 +4,6 @@ package checkpoints
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,36 +62,6 @@ func FuzzJSON(f *testing.F) {
 		if config, err := strictjson.ParseObject(raw); err == nil {
 			fuzzConfig(t, config)
 			fuzzNative(t, config)
-		}
-	})
-}
-
-// FuzzManifest mutates inside the hash, which random mutations hardly ever pass.
-func FuzzManifest(f *testing.F) {
-	body, err := json.Marshal(manifest{Format: formatName, Version: formatVersion, Step: 7,
-		Meta: []byte(`{"a":[1,"<&>"]}`), Files: []fileRecord{{variablesName, 1, "00"}, {storeName, 2, "ff"}}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	seeds := [][]byte{body, bytes.Replace(body, []byte(storeName), []byte("../x"), 1), []byte("null"), []byte("{}"),
-		bytes.Replace(body, []byte(`,"meta":{"a":[1,"\u003c\u0026\u003e"]}`), nil, 1)}
-	campaign.Fuzz(f, seeds, func(t *testing.T, body []byte) {
-		var compact bytes.Buffer
-		if json.Compact(&compact, body) != nil {
-			return
-		}
-		sum := sha256.Sum256(compact.Bytes())
-		raw := fmt.Appendf(nil, `{"manifest":%s,"sha256":"%x"}`, body, sum)
-		fuzzManifest(t, raw)
-		if m, err := unseal("MANIFEST.json", raw); err == nil && (m.Step < 0 || len(m.Files) != 2 ||
-			m.Files[0].Name != variablesName || m.Files[1].Name != storeName) {
-			t.Errorf("accepted %+v", m)
-		}
-		if at := bytes.IndexByte(raw, '1'); at >= 0 && raw[at-1] != '"' { // another number with the same hash
-			raw[at] = '2'
-			if m, err := unseal("MANIFEST.json", raw); err == nil {
-				t.Errorf("accepted with a changed digit: %+v", m)
-			}
 		}
 	})
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
 )
 
 // transformers 5 writes the names of version 4 and reads those that it has in memory too, which
@@ -35,10 +37,7 @@ func TestImport_TransformersNamesInMemory(t *testing.T) {
 		if dir == "" {
 			dir = filepath.Join(fixtures.Dir(t, "families"), class)
 		}
-		all, err := readAll(readFile(t, filepath.Join(dir, foreignWeights)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := gomlxtest.Must(readAll(readFile(t, filepath.Join(dir, foreignWeights))))(t)
 		want, renamed := imported(t, dir, ImportOptions{HeadOptional: true}), 0
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			for block := range want.Config.Depth {
@@ -86,34 +85,38 @@ func halvesOf(t *testing.T, x *tensors.Tensor, n int) (parts []*tensors.Tensor) 
 	return parts
 }
 
-// timm's clean_state_dict drops two prefixes, one of them twice; create_model of timm 1.0.31 refuses all others.
-func TestImport_TimmWrappedNames(t *testing.T) {
-	weights, config := made(timm, smallViT), timmConfig(smallViT)
-	want := imported(t, put(t, timm, weights, config), ImportOptions{})
-	for prefix, opens := range map[string]bool{"module.": true, "_orig_mod.": true, "_orig_mod.module.": true,
-		"module._orig_mod.": true, "_orig_mod.module._orig_mod.": true, "module.module.": false, "model.": false,
-		"backbone.": false} {
-		wrapped := map[string]*tensors.Tensor{}
+// timm's clean_state_dict drops two prefixes, one of them twice; create_model of timm 1.0.31 refuses all others, and
+// transformers drops none. transformers 5.23 writes ViT-MSN without the base in front of its blocks.
+func TestImport_WrappedNames(t *testing.T) {
+	one := changedBy(smallViT, func(c *vit.Config) { c.Depth = 1 })
+	configs := map[string]string{formatTimm: timmConfig(one), formatHF: hfConfig("num_hidden_layers", "1")}
+	for _, c := range []struct {
+		n      naming
+		change func(name string) string
+		opens  bool
+	}{
+		{timm, prefix("module."), true}, {timm, prefix("_orig_mod."), true}, {timm, prefix("_orig_mod.module."), true},
+		{timm, prefix("module._orig_mod."), true}, {timm, prefix("_orig_mod.module._orig_mod."), true},
+		{timm, prefix("module.module."), false}, {timm, prefix("model."), false}, {hf, prefix("module."), false},
+		{hf, func(name string) string { return strings.Replace(name, hf.base+"encoder.", "encoder.", 1) }, true},
+	} {
+		weights, renamed := made(c.n, one), map[string]*tensors.Tensor{}
+		want := imported(t, put(t, c.n, weights, configs[c.n.format]), ImportOptions{})
 		for name, x := range weights {
-			wrapped[prefix+name] = x
+			renamed[c.change(name)] = x
 		}
-		m, err := Import(put(t, timm, wrapped, config), ImportOptions{})
-		if (err == nil) != opens {
-			t.Errorf("%s: %v", prefix, err)
+		m, err := Import(put(t, c.n, renamed, configs[c.n.format]), ImportOptions{})
+		if (err == nil) != c.opens {
+			t.Errorf("%s: %v", c.change("NAME"), err)
 		}
-		if opens && err == nil {
-			same(t, prefix, m, want)
+		if err == nil {
+			same(t, c.change("NAME"), m, want)
 		}
-	}
-	weights["module.cls_token"] = weights["cls_token"]
-	if _, err := Import(put(t, timm, weights, config), ImportOptions{}); err == nil {
-		t.Error("a name twice")
-	}
-	of, wrapped := hfConfig(), map[string]*tensors.Tensor{}
-	for name, x := range made(hf, smallViT) { // transformers does not drop it
-		wrapped["module."+name] = x
-	}
-	if _, err := Import(put(t, hf, wrapped, of), ImportOptions{}); err == nil {
-		t.Error("transformers' names with a prefix")
+		if renamed["cls_token"] = weights["cls_token"]; c.n.format == formatTimm { // with and without the prefix
+			_, err = Import(put(t, timm, renamed, configs[formatTimm]), ImportOptions{})
+			refuses(t, "a name twice", err, map[bool]kind{true: inFile, false: kindOf(err)}[c.opens], "cls_token")
+		}
 	}
 }
+
+func prefix(with string) func(string) string { return func(name string) string { return with + name } }

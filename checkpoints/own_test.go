@@ -16,7 +16,6 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -83,19 +82,10 @@ func TestTheModelOfATrainingIsImportedWithItsAverages(t *testing.T) {
 	if m.Preprocess.Size != [2]int{8, 4} || m.Config.ImageRows != 8 {
 		t.Errorf("%+v, %+v", m.Preprocess, m.Config)
 	}
-	was, err := m.Logits(gomlxtest.Backend(), Noise(m.Config, 2, 3))
-	if err != nil {
-		t.Fatal(err)
-	}
-	store = model.NewStore()
-	if err := m.Load(store.Scope("/vit")); err != nil {
-		t.Fatal(err)
-	}
-	folded := imported(t, exportedFrom(t, store, m.Config, ExportOptions{}), ImportOptions{})
-	is, err := folded.Logits(gomlxtest.Backend(), Noise(m.Config, 2, 3))
-	if d, scale := numeric.Difference(is, was); err != nil || d > 1e-6*scale {
-		t.Errorf("%v, folded logits differ by %g of %g", err, d, scale)
-	}
+	images := Noise(m.Config, 2, 3)
+	was := gomlxtest.Must(m.Logits(gomlxtest.Backend(), images))(t)
+	folded := imported(t, exported(t, m, ExportOptions{}), ImportOptions{})
+	near(t, "folded", gomlxtest.Must(folded.Logits(gomlxtest.Backend(), images))(t), was, 1e-6)
 }
 
 func TestImport_InvalidTrainingCheckpoints(t *testing.T) {
