@@ -68,8 +68,8 @@ func TestFields_DefaultsAreTheSoftwares(t *testing.T) {
 		t.Errorf("compared %v", seen)
 	}
 	got := gomlxtest.Must(hfViT.read(args("hidden_act", nil, "hidden_size", nil, "image_size", nil), true))(t)
-	want := vit.Config{ImageRows: 224, ImageCols: 224, PatchSize: 16, Channels: 3, Width: 768, Depth: 12, Heads: 12,
-		MLPDim: 3072, Classes: 1, Epsilon: 1e-12, Position: "learned"}.WithDefaults() // transformers' ViTConfig
+	want := gomlxtest.Resolved(vit.Config{ImageRows: 224, ImageCols: 224, PatchSize: 16, Channels: 3, Width: 768, Depth: 12, Heads: 12,
+		MLPDim: 3072, Classes: 1, Epsilon: 1e-12, Position: "learned"}) // transformers' ViTConfig
 	if got.config != want {
 		t.Errorf("null is read as %+v, want %+v", got.config, want)
 	}
@@ -197,8 +197,8 @@ func TestHiddenUnits_AreTheSoftwares(t *testing.T) {
 		t.Errorf("%d hidden units", m.config.MLPDim)
 	}
 	// DINOv2 giant: 8192 units in fc1, for the gate and 4096 hidden units (GluMlp halves mlp_ratio·embed_dim).
-	giant := vit.Config{ImageRows: 518, ImageCols: 518, PatchSize: 14, Width: 1536, Depth: 40, Heads: 24, MLPDim: 4096,
-		Classes: 1000, SwiGLU: true, LayerScale: 1e-5, Position: "learned"}.WithDefaults()
+	giant := gomlxtest.Resolved(vit.Config{ImageRows: 518, ImageCols: 518, PatchSize: 14, Width: 1536, Depth: 40, Heads: 24, MLPDim: 4096,
+		Classes: 1000, SwiGLU: true, LayerScale: 1e-5, Position: "learned"})
 	_, out, err := forExport(formatTimm, giant, true, nil)
 	if ratio, _ := out["mlp_ratio"].(fraction); err != nil || out["mlp_layer"] != packedGLU || int(1536*float64(ratio)) !=
 		8192 {

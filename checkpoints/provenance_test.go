@@ -195,8 +195,8 @@ func TestImport_HeadIsKeptReplacedOrMissing(t *testing.T) {
 			t.Errorf("%+v: %v, %v, %d classes", c, omit, err, m.Config.Classes)
 		}
 	}
-	c := vit.Config{ImageRows: 48, ImageCols: 80, PatchSize: 16, Width: 64, Depth: 6, Heads: 2, MLPDim: 192, Classes: 3,
-		Position: "learned"}.WithDefaults() // timm's test_vit
+	c := gomlxtest.Resolved(vit.Config{ImageRows: 48, ImageCols: 80, PatchSize: 16, Width: 64, Depth: 6, Heads: 2, MLPDim: 192, Classes: 3,
+		Position: "learned"}) // timm's test_vit
 	m := imported(t, put(t, timm, made(timm, c), ""), ImportOptions{Hints: Hints{Architecture: "test_vit",
 		Grid: gridSize{3, 5}}})
 	if m.Config != c {
