@@ -73,12 +73,3 @@ func ExampleByName() {
 	// wepe-sum κ = 1 wepe_kappa=1
 	// wepe-sum κ = 5 wepe_kappa=5
 }
-
-func ExampleEach() {
-	for _, v := range study.Each("learned", "wepe-sphere+rope-axial") {
-		fmt.Println(v.Label, v.Position)
-	}
-	// Output:
-	// learned learned
-	// wepe-sphere+rope-axial wepe-sphere+rope-axial
-}

@@ -39,7 +39,7 @@ func startOf(t *testing.T, r report.Result) (s start, ok bool) {
 
 // The rule of docs/results.md: consider the starts that were evaluated in every setting (task and size) and whose mean
 // validation accuracy is nowhere more than a point below "learned"; choose the one with the largest mean.
-func TestTheDefaultGateIsTheOneThatTheValidationImagesChoose(t *testing.T) {
+func TestHybrid_DefaultGateIsTheOneThatTheValidationImagesChoose(t *testing.T) {
 	rows := gomlxtest.Must(report.ReadFiles("../docs/runs/gate-shapes.jsonl", "../docs/runs/gate-cifar100.jsonl"))(t)
 	type cell struct {
 		setting string
@@ -75,7 +75,6 @@ func TestTheDefaultGateIsTheOneThatTheValidationImagesChoose(t *testing.T) {
 		for _, gain := range gains {
 			worst, mean = min(worst, gain), mean+gain/float64(len(gains))
 		}
-		t.Logf("λ = %-4g %-7s mean %+.2f, worst %+.2f points", s.gate, s.encoding, 100*mean, 100*worst)
 		if worst >= -0.01 && mean > most {
 			best, most = s, mean
 		}

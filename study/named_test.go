@@ -33,7 +33,7 @@ func shapes(t *testing.T) (finetune.Recipe, *data.Memory) {
 	return recipe, set
 }
 
-func TestEveryUnitOfEveryStudyHasItsOwnRecipeAndDirectory(t *testing.T) {
+func TestAll_EveryUnitHasItsOwnRecipeAndDirectory(t *testing.T) {
 	recipe, set := shapes(t)
 	for _, n := range All {
 		s := Study{Dir: t.TempDir(), Tasks: []Task{{Recipe: recipe}}, Variants: n.Variants, Seeds: 3,
@@ -100,46 +100,77 @@ func variantsAre(t *testing.T, study string, want map[string]map[string]any) (va
 	return len(n.Variants)
 }
 
-// The changes in the rows of the paper's tables, written independently of the studies' own settings; fixed marks
-// untrained parameters.
-func TestTheVariantsOfAblationAndGateMatchTheirLabels(t *testing.T) {
-	if variants := variantsAre(t, "ablation", map[string]map[string]any{
-		"wepe":                            nil,
-		"wepe without ℘′":                 {"wepe_derivative": false},
-		"wepe, lattice fixed":             {"wepe_learn_lattice": false},
-		"wepe, α_scale fixed":             {"wepe_learn_alpha_scale": false},
-		"wepe, α_scale and lattice fixed": {"wepe_learn_lattice": false, "wepe_learn_alpha_scale": false},
-		"wepe, β_pos = 1 fixed":           {"wepe_learn_beta_pos": false, "wepe_beta_pos": 1.0},
-		"wepe, g2 = 1, g3 = 0.1":          {"wepe_g2": 1.0, "wepe_g3": 0.1},
-		"wepe, MLP projection":            {"wepe_projection": "mlp"},
-		// Ours: at the area of the default cell, and the invariants of the released script.
-		"wepe, g2 = 1, g3 = 0.1, equal area": {"wepe_g2": 1.0, "wepe_g3": 0.1, "wepe_area": 1.0},
-		"wepe, g2 = 0.8, g3 = 0.2":           {"wepe_g2": 0.8, "wepe_g3": 0.2},
-		"none":                               nil,
-	}); variants != 11 {
-		t.Errorf("the ablation has %d variants, want no other than these 11", variants)
+// The changes in the rows of the paper's tables and its values of κ, C_large, α, α_scale, β and γ, written independently
+// of the studies' own settings; fixed marks untrained parameters.
+func TestAll_VariantsMatchTheirLabels(t *testing.T) {
+	type params = map[string]any
+	for study, want := range map[string]map[string]params{
+		"ablation": {
+			"wepe":                            nil,
+			"wepe without ℘′":                 {"wepe_derivative": false},
+			"wepe, lattice fixed":             {"wepe_learn_lattice": false},
+			"wepe, α_scale fixed":             {"wepe_learn_alpha_scale": false},
+			"wepe, α_scale and lattice fixed": {"wepe_learn_lattice": false, "wepe_learn_alpha_scale": false},
+			"wepe, β_pos = 1 fixed":           {"wepe_learn_beta_pos": false, "wepe_beta_pos": 1.0},
+			"wepe, g2 = 1, g3 = 0.1":          {"wepe_g2": 1.0, "wepe_g3": 0.1},
+			"wepe, MLP projection":            {"wepe_projection": "mlp"},
+			// Ours: at the area of the default cell, and the invariants of the released script.
+			"wepe, g2 = 1, g3 = 0.1, equal area": {"wepe_g2": 1.0, "wepe_g3": 0.1, "wepe_area": 1.0},
+			"wepe, g2 = 0.8, g3 = 0.2":           {"wepe_g2": 0.8, "wepe_g3": 0.2},
+			"none":                               nil,
+		},
+		"gate": {
+			"learned": nil, "wepe": nil, "wepe-sphere": nil, "learned+wepe-v": nil, "learned+fourier-v": nil,
+			"learned+rope-mixed": nil, "hybrid λ = 0.5 fixed": {"wepe_gate": 0.5, "wepe_learn_gate": false},
+			// By default the start is "drawn": directories from before the other starts remain valid.
+			"hybrid λ = 0.02":            {"wepe_gate": 0.02},
+			"hybrid λ = 1 fixed":         {"wepe_gate": 1.0, "wepe_learn_gate": false},
+			"hybrid centred λ = 1 fixed": {"wepe_gate": 1.0, "wepe_learn_gate": false, "wepe_start": "centred"},
+			"hybrid fitted λ = 0.5":      {"wepe_gate": 0.5, "wepe_start": "fitted"},
+			"hybrid over ℘ λ = 0.12":     {"wepe_gate": 0.12, "wepe_start": "drawn", "wepe_blend": "exact"},
+			"hybrid over the sphere λ = 1 fixed": {"wepe_gate": 1.0, "wepe_learn_gate": false, "wepe_start": "drawn",
+				"wepe_blend": "sphere"},
+		},
+		"frozen": {
+			"learned":                        {},
+			"hybrid over ℘ λ = 0.12":         {"wepe_gate": 0.12, "wepe_start": "drawn", "wepe_blend": "exact"},
+			"hybrid over the sphere λ = 0.5": {"wepe_gate": 0.5, "wepe_start": "drawn", "wepe_blend": "sphere"},
+		},
+	} {
+		variantsAre(t, study, want)
 	}
-	variantsAre(t, "gate", map[string]map[string]any{
-		"learned": nil, "wepe": nil, "wepe-sphere": nil, "learned+wepe-v": nil, "learned+fourier-v": nil,
-		"learned+rope-mixed": nil, "hybrid λ = 0.5 fixed": {"wepe_gate": 0.5, "wepe_learn_gate": false},
-		// By default the start is "drawn": directories from before the other starts remain valid.
-		"hybrid λ = 0.02":            {"wepe_gate": 0.02},
-		"hybrid λ = 1 fixed":         {"wepe_gate": 1.0, "wepe_learn_gate": false},
-		"hybrid centred λ = 1 fixed": {"wepe_gate": 1.0, "wepe_learn_gate": false, "wepe_start": "centred"},
-		"hybrid fitted λ = 1 fixed":  {"wepe_gate": 1.0, "wepe_learn_gate": false, "wepe_start": "fitted"},
-		"hybrid over the sphere λ = 1 fixed": {"wepe_gate": 1.0, "wepe_learn_gate": false, "wepe_start": "drawn",
-			"wepe_blend": "sphere"},
-		"hybrid fitted λ = 0.5":  {"wepe_gate": 0.5, "wepe_start": "fitted"},
-		"hybrid over ℘ λ = 0.12": {"wepe_gate": 0.12, "wepe_start": "drawn", "wepe_blend": "exact"},
-		"hybrid over ℘ λ = 1 fixed": {"wepe_gate": 1.0, "wepe_learn_gate": false, "wepe_start": "drawn",
-			"wepe_blend": "exact"},
-		"hybrid over the sphere λ = 0.5": {"wepe_gate": 0.5, "wepe_start": "drawn", "wepe_blend": "sphere"},
-	})
-	variantsAre(t, "frozen", map[string]map[string]any{
-		"learned":                        {},
-		"hybrid over ℘ λ = 0.12":         {"wepe_gate": 0.12, "wepe_start": "drawn", "wepe_blend": "exact"},
-		"hybrid over the sphere λ = 0.5": {"wepe_gate": 0.5, "wepe_start": "drawn", "wepe_blend": "sphere"},
-	})
+	for _, c := range []struct {
+		study, label string
+		keys         []string // hyperparameters that have the value
+		values       []float64
+	}{
+		{"span", "wepe α", []string{"wepe_alpha_u", "wepe_alpha_v"}, []float64{0.2, 0.4, 0.6, 0.8, 1, 1.2}},
+		{"alpha-scale", "wepe α_scale", []string{"wepe_alpha_scale"}, []float64{0.01, 0.05, 0.1, 0.15, 0.3, 0.5}},
+		{"kappa", "wepe-sum κ", []string{"wepe_kappa"}, []float64{1, 5, 15, 30, 60, 120}},
+		{"c-large", "wepe-sum C_large", []string{"wepe_c_large"}, []float64{50, 200, 500, 2000, 5000, 1e5}},
+	} {
+		want := map[string]params{}
+		for _, v := range c.values {
+			of := params{}
+			for _, key := range c.keys {
+				of[key] = v
+			}
+			want[fmt.Sprintf("%s = %g", c.label, v)] = of
+		}
+		if variants := variantsAre(t, c.study, want); variants != len(c.values) {
+			t.Errorf("%s: %d variants, want %d", c.study, variants, len(c.values))
+		}
+	}
+	want, grid := map[string]params{"learned": nil}, []float64{0.01, 0.05, 0.1, 0.2, 0.5}
+	for _, beta := range grid {
+		for _, gamma := range grid {
+			want[fmt.Sprintf("hybrid β = %g, γ = %g fixed", beta, gamma)] = params{
+				"wepe_surrogate": "sweep", "wepe_surrogate_beta": beta, "wepe_surrogate_gamma": gamma}
+		}
+	}
+	if variants := variantsAre(t, "beta-gamma", want); variants != 26 {
+		t.Errorf("beta-gamma: %d variants", variants)
+	}
 	for _, n := range All { // with a table of positions to blend with
 		if pretrained := slices.Contains([]string{"gate", "frozen", "beta-gamma"}, n.Name); n.Pretrained != pretrained {
 			t.Errorf("%s wants a pretrained model: %v", n.Name, n.Pretrained)
@@ -150,13 +181,15 @@ func TestTheVariantsOfAblationAndGateMatchTheirLabels(t *testing.T) {
 			t.Errorf("%s is trained with the settings %s", v.Label, v.Settings)
 		}
 	}
-	if start := hybridDefault(t, "wepe_start"); start != "drawn" {
-		t.Errorf("the variants without a start begin %s", start)
+	for _, p := range position.All() {
+		if slices.Contains(fromScratch(), Each(p.Name)[0]) == p.Pretrained {
+			t.Errorf("%s, which wants a pretrained model: %v, is among those from scratch", p.Name, p.Pretrained)
+		}
 	}
 }
 
 // The rows in docs/runs were trained by these studies: their labels, hyperparameters and sizes.
-func TestPublishedRowsAreOfTheStudiesVariants(t *testing.T) {
+func TestAll_PublishedRowsAreOfTheirVariants(t *testing.T) {
 	recipe, _ := shapes(t)
 	for file, name := range map[string]string{"cifar100-sphere-study": "sphere", "frozen-demo": "frozen",
 		"gate-cifar100": "gate", "gate-sphere": "gate", "shapes-shift": "shift"} {
@@ -194,11 +227,6 @@ func TestPublishedRowsAreOfTheStudiesVariants(t *testing.T) {
 			if got.Model.Position != study.Variants[at].Position {
 				t.Errorf("%s: %s is of %s", file, row.Encoding, got.Model.Position)
 			}
-		}
-	}
-	for _, label := range []string{"β_pos = 0.4", "rate × 0.2", "2 scales"} { // variants without published rows
-		if _, err := Matching(gomlxtest.Must(ByName("sphere"))(t).Variants, "^wepe-sphere "+label+"$"); err != nil {
-			t.Error(err)
 		}
 	}
 	for file, name := range map[string]string{"demo-pretrain": "demo-pretrain", "cifar100-small": "cifar100-small",
@@ -247,124 +275,67 @@ func TestPublishedRowsAreOfTheStudiesVariants(t *testing.T) {
 }
 
 // The accuracies are copied from the paper's tables of CIFAR-100, independently of the studies.
-func TestPublishedAccuraciesAreThePapers(t *testing.T) {
-	ablation := gomlxtest.Must(ByName("ablation"))(t).PublishedOf(finetune.Recipe{}, false).Top1
-	encodings := gomlxtest.Must(ByName("encodings"))(t).PublishedOf(finetune.Recipe{}, false).Top1
-	of := func(architecture string, pretrained bool) map[string]float64 {
-		return Named{}.PublishedOf(finetune.Recipe{Architecture: architecture}, pretrained).Top1
+func TestNamed_PublishedAccuraciesAreThePapers(t *testing.T) {
+	of := func(study, architecture string, pretrained bool) map[string]float64 {
+		named, _ := ByName(study)
+		return named.PublishedOf(finetune.Recipe{Architecture: architecture}, pretrained).Top1
 	}
-	for _, c := range []struct{ got, want float64 }{
-		{of("", false)["learned"], 56.46}, {of("", false)["wepe"], 63.78}, {of(finetune.DHVT, true)["none"], 74.78},
-		{of(finetune.DHVT, false)["wepe"], 76.53}, {of("", true)["hybrid λ = 1 fixed"], 93.28},
-		{of("", false)["rope1d"], 57.29}, {of("", false)["fope"], 57.70}, {of("", false)["sinusoidal1d"], 51.99},
-		{ablation["wepe"], 63.78}, {encodings["fope"], 57.70}, {encodings["rope1d"], 57.29},
-		{ablation["wepe, g2 = 1, g3 = 0.1"], 63.20}, {ablation["wepe, α_scale and lattice fixed"], 62.88},
+	for _, c := range []struct {
+		of    map[string]float64
+		label string
+		want  float64
+	}{
+		{of("", "", false), "learned", 56.46}, {of("", "", false), "wepe", 63.78}, {of("", "", false), "rope1d", 57.29},
+		{of("", "", false), "fope", 57.70}, {of("", "", false), "sinusoidal1d", 51.99},
+		{of("", finetune.DHVT, true), "none", 74.78}, {of("", finetune.DHVT, false), "wepe", 76.53},
+		{of("", "", true), "hybrid λ = 1 fixed", 93.28}, {of("encodings", "", false), "fope", 57.70},
+		{of("ablation", "", false), "wepe", 63.78}, {of("ablation", "", false), "wepe, g2 = 1, g3 = 0.1", 63.20},
+		{of("ablation", "", false), "wepe, α_scale and lattice fixed", 62.88},
 	} {
-		if c.got != c.want {
-			t.Errorf("%g, the paper prints %g", c.got, c.want)
+		if c.of[c.label] != c.want {
+			t.Errorf("%s: %g, the paper prints %g", c.label, c.of[c.label], c.want)
 		}
 	}
 }
 
-func TestTheVariantsOfAStudyCanBeChosenByTheirLabels(t *testing.T) {
+func TestMatching_ChoosesByLabel(t *testing.T) {
 	n := gomlxtest.Must(ByName("ablation"))(t)
-	variants, err := Matching(n.Variants, "^none$|fixed$")
-	var labels []string
-	for _, a := range variants {
-		labels = append(labels, a.Label)
-	}
-	want := []string{"wepe, lattice fixed", "wepe, α_scale fixed", "wepe, α_scale and lattice fixed",
-		"wepe, β_pos = 1 fixed", "none"}
-	if err != nil || !slices.Equal(labels, want) {
-		t.Errorf("got %q, error %v, want %q", labels, err, want)
+	for expression, want := range map[string]int{"^none$|fixed$": 5, "": len(n.Variants), "wepe (rate": 0, "nosuch": 0} {
+		if variants, err := Matching(n.Variants, expression); len(variants) != want || (err != nil) != (want == 0) {
+			t.Errorf("%q: %v, %v, want %d variants", expression, variants, err, want)
+		}
 	}
 	var unknown *setting.UnknownError
 	if _, err := ByName("ablatio"); !errors.As(err, &unknown) || !slices.Contains(unknown.Names, "ablation") {
 		t.Errorf("an unknown study: %v", err)
 	}
-	if _, err := Matching(n.Variants, "wepe (rate"); err == nil || !strings.Contains(err.Error(), "missing closing )") {
-		t.Errorf("an expression without its end: %v", err)
-	}
-	if _, err := Matching(Each("none", "wepe"), "x"); err == nil ||
-		err.Error() != `"x" matches none of the variants none; wepe` {
-		t.Errorf("an expression without a match: %v", err)
-	}
-	if all, err := Matching(n.Variants, ""); err != nil || len(all) != len(n.Variants) {
-		t.Errorf("without an expression %d variants, error %v, want all %d", len(all), err, len(n.Variants))
-	}
 }
 
-// The values of the paper's tables of sensitivity, from paper_tables.json of the reference data, and of its study of β
-// and γ.
-func TestTheSweepsHaveThePapersValues(t *testing.T) {
-	for _, c := range []struct {
-		position, study, symbol string
-		keys                    []string // hyperparameters that have the value
-		values                  []float64
-	}{
-		{"wepe", "span", "α", []string{"wepe_alpha_u", "wepe_alpha_v"}, []float64{0.2, 0.4, 0.6, 0.8, 1, 1.2}},
-		{"wepe", "alpha-scale", "α_scale", []string{"wepe_alpha_scale"}, []float64{0.01, 0.05, 0.1, 0.15, 0.3, 0.5}},
-		{"wepe-sum", "kappa", "κ", []string{"wepe_kappa"}, []float64{1, 5, 15, 30, 60, 120}},
-		{"wepe-sum", "c-large", "C_large", []string{"wepe_c_large"}, []float64{50, 200, 500, 2000, 5000, 1e5}},
-	} {
-		want := map[string]map[string]any{}
-		for _, v := range c.values {
-			params := map[string]any{}
-			for _, key := range c.keys {
-				params[key] = v
-			}
-			want[fmt.Sprintf("%s %s = %g", c.position, c.symbol, v)] = params
-		}
-		if variants := variantsAre(t, c.study, want); variants != len(c.values) {
-			t.Errorf("%s: %d variants, want %d", c.study, variants, len(c.values))
-		}
-	}
-	want := map[string]map[string]any{"learned": nil}
-	grid := []float64{0.01, 0.05, 0.1, 0.2, 0.5}
-	for _, beta := range grid {
-		for _, gamma := range grid {
-			want[fmt.Sprintf("hybrid β = %g, γ = %g fixed", beta, gamma)] = map[string]any{
-				"wepe_surrogate": "sweep", "wepe_surrogate_beta": beta, "wepe_surrogate_gamma": gamma}
-		}
-	}
-	if variants := variantsAre(t, "beta-gamma", want); variants != 1+25 {
-		t.Errorf("beta-gamma: %d variants, want 26", variants)
-	}
-}
-
-// The paper's images, height × width, at its side of 224: 2:1, 1:2, 1:3 and 4:1 are 224×448, 448×224, 672×224 and
-// 112×448.
-func TestTheAspectsAreThoseOfThePaper(t *testing.T) {
+// Whole patches, at least one, of the side of a square as large as the recipe's images. The paper's images at its side
+// of 224 are 224×448, 448×224, 672×224 and 112×448.
+func TestSizesOf_WholePatchesOfASquareOfEqualArea(t *testing.T) {
 	recipe, set := shapes(t)
-	n := gomlxtest.Must(ByName("aspect"))(t)
-	for _, c := range []struct{ side, patch int }{{224, 16}, {24, 4}, {32, 8}} {
-		recipe.Augment.Size, recipe.Model.PatchSize = [2]int{c.side, c.side}, c.patch
-		got, err := SizesOf(n.Sides, recipe, &set.Info)
-		s := c.side
-		want := [][2]int{{s, s}, {s, 2 * s}, {2 * s, s}, {3 * s, s}, {s / 2, 2 * s}}
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("side %d: %v, %v, want %v", s, got, err, want)
+	aspects := gomlxtest.Must(ByName("aspect"))(t).Sides
+	for _, c := range []struct {
+		patch     int
+		image     [2]int
+		multiples [][2]float64
+		want      [][2]int
+	}{
+		{16, [2]int{224, 224}, aspects, [][2]int{{224, 224}, {224, 448}, {448, 224}, {672, 224}, {112, 448}}},
+		{4, [2]int{24, 24}, aspects, [][2]int{{24, 24}, {24, 48}, {48, 24}, {72, 24}, {12, 48}}},
+		{4, [2]int{16, 36}, [][2]float64{{1, 0.5}}, [][2]int{{24, 12}}},
+		{4, [2]int{24, 24}, [][2]float64{{0.01, 0.25}}, [][2]int{{4, 8}}}, {0, [2]int{24, 24}, nil, nil},
+		{8, [2]int{36, 36}, [][2]float64{{0.5, 2}}, [][2]int{{16, 72}}}, // half of 36 is 2.25 patches
+		{5, [2]int{20, 20}, [][2]float64{{1.1, 1.2}}, [][2]int{{20, 25}}},
+	} {
+		recipe.Augment.Size, recipe.Model.PatchSize = c.image, c.patch
+		if got, err := SizesOf(c.multiples, recipe, &set.Info); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %v, %v", c, got, err)
 		}
-	}
-	recipe.Augment.Size, recipe.Model.PatchSize = [2]int{36, 36}, 8 // half of 36 is 2.25 patches
-	if got, err := SizesOf([][2]float64{{0.5, 2}, {0.01, 1}}, recipe, &set.Info); err != nil ||
-		!slices.Equal(got, [][2]int{{16, 72}, {8, 40}}) {
-		t.Errorf("sizes in patches of 8: %v, %v", got, err)
 	}
 	recipe.Model.PatchSize = 0
-	if _, err := SizesOf(n.Sides, recipe, &set.Info); err == nil || !strings.Contains(err.Error(), "patch_size") {
-		t.Errorf("without a patch size: %v", err)
-	}
-}
-
-func TestTrainingsFromScratchHaveEveryEncodingThatWantsNoPretrainedModel(t *testing.T) {
-	var labels []string
-	for _, v := range fromScratch() {
-		labels = append(labels, v.Label)
-	}
-	for _, p := range position.All() {
-		if slices.Contains(labels, p.Name) == p.Pretrained {
-			t.Errorf("%s, which wants a pretrained model: %v, is among %v", p.Name, p.Pretrained, labels)
-		}
+	if _, err := SizesOf(aspects, recipe, &set.Info); err == nil {
+		t.Error("sizes of unknown patches")
 	}
 }

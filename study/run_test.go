@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -47,61 +46,27 @@ func run(t *testing.T, s *Study) {
 	}
 }
 
-func TestOtherSizesAreEvaluatedWithTheWeightsOfTheRow(t *testing.T) {
-	gomlxtest.OnGo(t)
-	s := small(t)
-	s.Variants, s.Seeds, s.Fractions = Each("learned"), 1, []float64{1}
-	recipe := &s.Tasks[0].Recipe
-	recipe.ValidationPart, recipe.LearningRate, recipe.Steps, recipe.EvalSteps, recipe.Epochs = 0.4, 0.1, 12, 1, 0
-	s.EvalSizes = [][2]float64{{1.5, 1.5}}
-	var measured []report.Metrics
-	for _, weights := range []string{"best", "last", "best"} {
-		s.Weights = weights
-		run(t, s)
-		units, _, err := s.found()
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows := gomlxtest.Must(s.multiResolutionRows(units))(t)
-		if len(rows) != 1 || rows[0].Weights.Name != weights {
-			t.Fatalf("rows %+v, want one of the %s weights", rows, weights)
-		}
-		if r := rows[0]; r.Validation != (report.Metrics{}) || r.Scalars != nil || !(r.WallSeconds > 0) {
-			t.Errorf("a row at another size has what was measured in training: %+v", r)
-		}
-		_, test, err := s.Tasks[0].Images(t.Context(), units[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := gomlxtest.Must(finetune.Opening{Size: [2]int{24, 24}, Weights: weights}.Open(s.Backend, units[0].Dir))(t)
-		if is := gomlxtest.Must(m.Evaluate(test))(t); rows[0].Test != is {
-			t.Errorf("%s: %+v, want %+v", weights, rows[0].Test, is)
-		}
-		m.Finalize()
-		measured = append(measured, rows[0].Test)
-		for asked, want := range map[string]string{weights: "", "first": "results 2 of the " + weights + " weights"} {
-			s.Weights = asked
-			table := gomlxtest.Must(s.Table())(t)
-			if got := strings.Join(table.Notes, "\n"); strings.Contains(got, "results") != (want != "") ||
-				!strings.Contains(got, want) {
-				t.Errorf("a table of %s weights: %q, want %q", asked, got, want)
-			}
-		}
+// lines are the first cells of a table's rows.
+func lines(t *testing.T, s *Study, cells int) (got []string) {
+	t.Helper()
+	for _, row := range gomlxtest.Must(s.Table())(t).Rows {
+		got = append(got, strings.Join(row[:cells], "|"))
 	}
-	if measured[0] == measured[1] || measured[0] != measured[2] {
-		t.Errorf("best, last, best: %+v", measured)
-	}
+	return got
 }
 
-func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
+// wild makes a training diverge: pixels beyond float32's range.
+const wild = "augment.std=[1e-40,1e-40,1e-40]"
+
+func TestRun_OtherSizesAreEvaluatedOnceWithTheWeightsOfTheRow(t *testing.T) {
 	gomlxtest.OnGo(t)
 	s := small(t)
 	s.Fractions = []float64{1}
+	recipe := &s.Tasks[0].Recipe
+	recipe.ValidationPart, recipe.LearningRate, recipe.Steps, recipe.EvalSteps, recipe.Epochs = 0.4, 0.1, 12, 1, 0
 	run(t, s)
 	s.EvalSizes = [][2]float64{{1, 1}, {1.5, 1.5}, {0.5, 2}} // opens the trained models
-	for range 2 {
-		run(t, s)
-	}
+	sizes := map[string][2]int{"16x16": {16, 16}, "24x24": {24, 24}, "8x32": {8, 32}}
 	units, _, err := s.found()
 	if err != nil {
 		t.Fatal(err)
@@ -110,140 +75,68 @@ func TestTrainedModelsAreEvaluatedAtOtherSizesOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, u := range units {
-		for _, name := range []string{finetune.PageFile, "field.png"} {
-			if info, err := os.Stat(filepath.Join(u.Dir, name)); err != nil || info.Size() < 1000 {
-				t.Errorf("%v: %s: %v", u, name, err)
+	measured := map[string]report.Metrics{}
+	for _, weights := range []string{"best", "best", "last"} {
+		s.Weights = weights
+		run(t, s)
+		rows := gomlxtest.Must(s.multiResolutionRows(units))(t)
+		if len(rows) != len(units)*len(sizes) {
+			t.Fatalf("%d rows of other sizes", len(rows))
+		}
+		for i, r := range rows {
+			u := units[i%len(units)]
+			if r.Recipe != "small at "+r.ImageSize || r.Encoding != u.Label || r.Seed != int64(u.Seed) ||
+				r.Weights.Name != weights || r.Validation != (report.Metrics{}) || r.Scalars != nil || !(r.WallSeconds > 0) {
+				t.Errorf("%v: %+v", u, r)
 			}
-		}
-		trained, err := report.ReadFiles(filepath.Join(u.Dir, engine.RowsFile))
-		if err != nil || len(trained.Results) != 1 {
-			t.Fatalf("%v: %d rows, %v", u, len(trained.Results), err)
-		}
-		rows, err := report.ReadFiles(filepath.Join(u.Dir, multiResolutionFile))
-		if err != nil || len(rows.Results) != 3 {
-			t.Fatalf("%v: %d rows of other sizes, %v, want each once", u, len(rows.Results), err)
-		}
-		for i, want := range []string{"16x16", "24x24", "8x32"} {
-			r := rows.Results[i]
-			if r.ImageSize != want || r.Recipe != "small at "+want || r.Encoding != u.Label ||
-				r.Seed != int64(u.Seed) || r.Test.Images != 17 {
-				t.Errorf("%v: row %+v, want one at %s", u, r.Job, want)
-			}
-			size := [][2]int{{16, 16}, {24, 24}, {8, 32}}[i]
-			m := gomlxtest.Must(finetune.Opening{Size: size}.Open(s.Backend, u.Dir))(t)
+			m := gomlxtest.Must(finetune.Opening{Size: sizes[r.ImageSize], Weights: weights}.Open(s.Backend, u.Dir))(t)
 			if is := gomlxtest.Must(m.Evaluate(test))(t); r.Test != is {
-				t.Errorf("%v at %s: %+v, want %+v", u, want, r.Test, is)
+				t.Errorf("%v at %s: %+v, want %+v", u, r.ImageSize, r.Test, is)
 			}
 			m.Finalize()
 		}
+		measured[weights] = rows[1].Test
 	}
-	if err := os.Rename(filepath.Join(s.Dir, "wepe-seed1"), filepath.Join(s.Dir, "away")); err != nil {
-		t.Fatal(err)
+	if measured["best"] == measured["last"] {
+		t.Errorf("best and last: %+v", measured)
 	}
-	gone := units[slices.IndexFunc(units, func(u Unit) bool { return u.String() == "wepe seed 1" })]
-	row0 := gomlxtest.Must(report.ReadFiles(filepath.Join(s.Dir, "away", engine.RowsFile)))(t).Results[0]
-	if err := s.multiResolution(t.Context(), gone, row0, test); err == nil ||
-		!strings.Contains(err.Error(), "at 16x16: ") {
-		t.Errorf("a model that is gone: %v", err)
+	for _, u := range units {
+		if rows := gomlxtest.Must(report.ReadFiles(filepath.Join(u.Dir, multiResolutionFile)))(t); len(rows.Results) != 6 {
+			t.Errorf("%v: %d rows of other sizes, want each once for both weights", u, len(rows.Results))
+		}
 	}
-	if err := os.Rename(filepath.Join(s.Dir, "away"), filepath.Join(s.Dir, "wepe-seed1")); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.multiResolution(t.Context(), units[0], report.Result{}, test); err == nil ||
-		!strings.Contains(err.Error(), units[0].Dir+": the recipe in its row") {
-		t.Errorf("a row without a recipe: %v", err)
-	}
-	other, _, err := data.Shapes("shape", 11, 7, 16, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again := *s
-	again.EvalSizes = [][2]float64{{2, 2}}
-	trained := gomlxtest.Must(report.ReadFiles(filepath.Join(units[0].Dir, engine.RowsFile)))(t)
-	if err := again.multiResolution(t.Context(), units[0], trained.Results[0], other); err == nil ||
-		!strings.Contains(err.Error(), "at 32x32") {
-		t.Errorf("images of other classes: %v", err)
-	}
-	table := gomlxtest.Must(s.Table())(t)
-	var got []string
-	for _, row := range table.Rows {
-		got = append(got, strings.Join(row[:3], "|")) // recipe, encoding, n
-	}
-	want := strings.Fields("small|learned|2 small|wepe|2 small@16x16|learned|2 small@16x16|wepe|2 " +
-		"small@24x24|learned|2 small@24x24|wepe|2 small@8x32|learned|2 small@8x32|wepe|2")
-	for i := range want {
-		want[i] = strings.Replace(want[i], "@", " at ", 1)
-	}
-	if !slices.Equal(got, want) {
+	want := []string{"small|learned|2", "small|wepe|2", "small at 16x16|learned|2", "small at 16x16|wepe|2",
+		"small at 24x24|learned|2", "small at 24x24|wepe|2", "small at 8x32|learned|2", "small at 8x32|wepe|2"}
+	if got := lines(t, s, 3); !slices.Equal(got, want) {
 		t.Errorf("lines %q, want %q", got, want)
 	}
 	pictures, err := s.Curves()
-	wantPictures := []string{"curves.png", "scalars.png", "resolution.png"}
-	for i, name := range wantPictures {
-		wantPictures[i] = filepath.Join(s.Dir, name)
-	}
-	if err != nil || !slices.Equal(pictures, wantPictures) {
-		t.Errorf("pictures %q, %v, want %q", pictures, err, wantPictures)
-	}
+	var names []string
 	for _, path := range pictures {
+		names = append(names, filepath.Base(path))
 		if info, err := os.Stat(path); err != nil || info.Size() < 1000 {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	for _, path := range pictures { // a directory in place of a picture
-		if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o755)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Curves(); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s cannot be written: %v", path, err)
-		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+	if err != nil || !slices.Equal(names, []string{"curves.png", "scalars.png", "resolution.png"}) {
+		t.Errorf("pictures %q, %v", pictures, err)
 	}
-	s.Variants, s.EvalSizes = s.Variants[:1], nil // a table, without scalars
-	if pictures, err = s.Curves(); err != nil || !slices.Equal(pictures, wantPictures[:1]) {
-		t.Errorf("pictures of a table %q, %v", pictures, err)
-	}
-	row := trained.Results[0]
-	row.Date = "earlier"
-	if err := again.multiResolution(t.Context(), units[0], row, test); err != nil {
-		t.Fatal(err)
-	}
-	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(units[0].Dir, multiResolutionFile)))(t)
-	if last := rows.Results[len(rows.Results)-1]; last.ImageSize != "32x32" || last.Date == "earlier" {
-		t.Errorf("a row at 32×32 has the date of its training: %+v", last)
-	}
-	path := filepath.Join(units[0].Dir, multiResolutionFile)
-	err = errors.Join(os.Remove(path), os.Symlink(filepath.Join(s.Dir, "gone", "rows"), path))
+	trained := gomlxtest.Must(report.ReadFiles(filepath.Join(units[0].Dir, engine.RowsFile)))(t).Results[0]
+	s.EvalSizes = [][2]float64{{2, 2}}
+	other, _, err := data.Shapes("shape", 11, 7, 16, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := again.multiResolution(t.Context(), units[0], row, test); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("rows that cannot be written: %v", err)
-	}
-}
-
-// first is the first and only process of a group.
-type first struct{}
-
-func (first) Rank() int                               { return 0 }
-func (first) Size() int                               { return 1 }
-func (first) SumFloat32([]float32) error              { return nil }
-func (first) Gather(message []byte) ([][]byte, error) { return [][]byte{message}, nil }
-
-func TestTheFirstProcessOfAGroupWritesThePage(t *testing.T) {
-	gomlxtest.OnGo(t)
-	s := small(t)
-	s.Variants, s.Seeds, s.Group = Each("none"), 1, first{}
-	run(t, s)
-	if _, err := os.Stat(filepath.Join(s.Dir, "none-seed0", finetune.PageFile)); err != nil {
-		t.Error(err)
-	}
-	s.Tasks[0].Parts = [2]string{"some", "all"}
-	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "use shards") {
-		t.Errorf("a study with a record: %v", err)
+	gone := units[0]
+	gone.Dir = t.TempDir()
+	for name, err := range map[string]error{
+		"a model that is gone":    s.multiResolution(t.Context(), gone, trained, test),
+		"a row without a recipe":  s.multiResolution(t.Context(), units[0], report.Result{}, test),
+		"images of other classes": s.multiResolution(t.Context(), units[0], trained, other),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
 	}
 }
 
@@ -275,7 +168,7 @@ func (p pair) SumFloat32(values []float32) error {
 	return err
 }
 
-func TestTheSecondProcessOfAGroupWritesNothing(t *testing.T) {
+func TestRun_FirstProcessOfAGroupWritesAlone(t *testing.T) {
 	gomlxtest.OnGo(t)
 	a, b := make(chan []byte, 1), make(chan []byte, 1)
 	dirs, failed := [2]string{t.TempDir(), t.TempDir()}, make(chan error)
@@ -290,23 +183,26 @@ func TestTheSecondProcessOfAGroupWritesNothing(t *testing.T) {
 	}
 	for rank, dir := range dirs {
 		files := gomlxtest.Must(filepath.Glob(filepath.Join(dir, "*", "*.*")))(t)
-		if (len(files) > 0) != (rank == 0) {
+		if page := filepath.Join(dir, "none-seed0", finetune.PageFile); slices.Contains(files, page) != (rank == 0) ||
+			rank > 0 && len(files) > 0 {
 			t.Errorf("process %d has written %q", rank, files)
 		}
 	}
+	s := small(t)
+	s.Group, s.Tasks[0].Parts = pair{}, [2]string{"some", "all"}
+	if err := s.Run(t.Context()); err == nil {
+		t.Error("processes share the runs of a record")
+	}
 }
 
-func TestAPageIsWrittenAgainWhenItIsOlderThanItsRows(t *testing.T) {
+func TestRun_PageOlderThanItsRowsIsWrittenAgain(t *testing.T) {
 	gomlxtest.OnGo(t)
 	s := small(t)
 	s.Variants, s.Seeds = Each("learned"), 1
 	run(t, s)
-	units, _, err := s.found()
-	if err != nil || len(units) != 1 {
-		t.Fatal(units, err)
-	}
-	page := filepath.Join(units[0].Dir, finetune.PageFile)
-	rows := gomlxtest.Must(os.Stat(filepath.Join(units[0].Dir, engine.RowsFile)))(t).ModTime()
+	dir := filepath.Join(s.Dir, "learned-seed0")
+	page := filepath.Join(dir, finetune.PageFile)
+	rows := gomlxtest.Must(os.Stat(filepath.Join(dir, engine.RowsFile)))(t).ModTime()
 	for later, kept := range map[time.Duration]bool{-time.Hour: false, 0: true, time.Hour: true} {
 		err := errors.Join(os.WriteFile(page, []byte("kept"), 0o600), os.Chtimes(page, rows, rows.Add(later)))
 		if err != nil {
@@ -317,61 +213,37 @@ func TestAPageIsWrittenAgainWhenItIsOlderThanItsRows(t *testing.T) {
 			t.Errorf("a page %v after its rows is kept: %v", later, is)
 		}
 	}
-	for _, name := range []string{"field.png", finetune.PageFile} { // a directory in place of the file
-		path := filepath.Join(units[0].Dir, name)
-		if err := errors.Join(os.Chtimes(page, rows, rows.Add(-time.Hour)), os.Remove(path), os.Mkdir(path, 0o755),
-			os.Chtimes(path, rows, rows.Add(-time.Hour))); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s cannot be written: %v", name, err)
-		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
-		run(t, s)
-	}
 }
 
-func TestATrainingThatDivergesIsARowWithoutAModel(t *testing.T) {
+// In a study with a record it is a row, otherwise an error after the others have ended.
+func TestRun_TrainingThatDivergesDoesNotStopTheOthers(t *testing.T) {
 	gomlxtest.OnGo(t)
-	s := small(t) // without a Log
-	s.Tasks[0].Parts = [2]string{"some", "all"}
-	s.Tasks[0].Recipe.Augment.Std = [3]float64{1e-40, 1e-40, 1e-40} // pixels beyond float32's range
-	s.Seeds = 1
-	run(t, s)
-	done, err := s.results()
-	if err != nil || len(done) != 2 {
-		t.Fatalf("%d rows, %v, want 2", len(done), err)
-	}
-	for id, row := range done {
-		if !strings.Contains(row.Failed, "diverged") || row.Recipe != "small" || row.Dataset != "shapes-where-train" ||
-			row.Encoding == "" || row.Fraction != 1 {
-			t.Errorf("%s: failed %q, %+v", id, row.Failed, row.Job)
+	for _, parts := range [][2]string{{}, {"some", "all"}} {
+		s := small(t)
+		s.Variants = []Variant{{"learned", "wild", wild}, {"learned", "learned", ""}}
+		s.Tasks[0].Parts = parts
+		s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, _ string, _ error) { return }
+		err := s.Run(t.Context())
+		if !s.Tasks[0].recorded() {
+			if got := lines(t, s, 2); !errors.Is(err, engine.ErrDiverged) || strings.Count(err.Error(), "wild seed") != 2 ||
+				!slices.Equal(got, []string{"learned|2"}) {
+				t.Errorf("%v, lines %q, want two runs that diverge", err, got)
+			}
+			continue
+		}
+		for _, row := range gomlxtest.Must(s.results())(t) {
+			if (row.Failed != "") != (row.Encoding == "wild") || row.Recipe != "small" || row.Fraction != 1 ||
+				row.Dataset != "shapes-where-train" || err != nil {
+				t.Errorf("failed %q, %+v, %v", row.Failed, row.Job, err)
+			}
 		}
 	}
 }
 
-// The first variant diverges, whichever its seed.
-func TestARunThatDivergesDoesNotStopTheOthers(t *testing.T) {
+func TestRun_AspectsAndSizesAreSeparateTrainings(t *testing.T) {
 	gomlxtest.OnGo(t)
 	s := small(t)
-	s.Variants = []Variant{{"learned", "wild", "augment.std=[1e-40,1e-40,1e-40]"}, {"learned", "learned", ""}}
-	err := s.Run(t.Context())
-	if !errors.Is(err, engine.ErrDiverged) || strings.Count(err.Error(), "wild seed") != 2 {
-		t.Errorf("%v, want two runs that diverge", err)
-	}
-	table := gomlxtest.Must(s.Table())(t).Text()
-	if !regexp.MustCompile(`learned +2 `).MatchString(table) {
-		t.Errorf("the others are not in the table:\n%s", table)
-	}
-}
-
-func TestAspectsOfAStudyAreSeparateTrainings(t *testing.T) {
-	gomlxtest.OnGo(t)
-	s := small(t)
-	s.Aspects = finetune.Aspects()
-	s.Seeds = 1
+	s.Aspects, s.Variants, s.Seeds = finetune.Aspects(), Each("none"), 1
 	s.Tasks[0].Images = func(ctx context.Context, u Unit) (train, test data.Source, err error) {
 		settings, err := u.Recipe.Preprocessing([2]int{16, 16})
 		if err != nil {
@@ -380,60 +252,149 @@ func TestAspectsOfAStudyAreSeparateTrainings(t *testing.T) {
 		return data.ShapesOfAspects("where", 31, 17, 32, 0, settings)
 	}
 	run(t, s)
-	table := gomlxtest.Must(s.Table())(t)
-	var got []string
-	for _, row := range table.Rows {
-		got = append(got, strings.Join(row[:3], "|")) // recipe, encoding, n
-	}
-	want := []string{"small crop|learned|1", "small crop|wepe|1", "small squash|learned|1", "small squash|wepe|1",
-		"small keep|learned|1", "small keep|wepe|1"}
-	if !slices.Equal(got, want) {
+	want := []string{"small crop|none|1", "small squash|none|1", "small keep|none|1"}
+	if got := lines(t, s, 3); !slices.Equal(got, want) {
 		t.Errorf("lines %q, want %q", got, want)
 	}
-	if _, err := os.Stat(filepath.Join(s.Dir, "wepe-keep-seed0")); err != nil {
-		t.Error(err)
+	s = small(t)
+	s.Variants, s.Seeds, s.Sizes = Each("none"), 1, [][2]int{{16, 16}, {24, 16}}
+	run(t, s)
+	if got := lines(t, s, 3); !slices.Equal(got, []string{"small 16x16|none|1", "small 24x16|none|1"}) {
+		t.Errorf("two sizes are the lines %q", got)
+	}
+	for _, u := range gomlxtest.Must(s.Units(nil))(t) {
+		m := gomlxtest.Must(finetune.Open(s.Backend, u.Dir))(t)
+		if c := m.Recipe.Model; [2]int{c.ImageRows, c.ImageCols} != u.Size {
+			t.Errorf("%s is a model of %d×%d", u, c.ImageRows, c.ImageCols)
+		}
+		m.Finalize()
 	}
 }
 
-func TestAStudyListsMissingTrainingsAndHowToResume(t *testing.T) {
+func TestRun_ShardsAndInterruptions(t *testing.T) {
 	gomlxtest.OnGo(t)
 	s := small(t)
 	s.Shard = Shard{Index: 1, Of: 3}
 	s.Sizes, s.Aspects = [][2]int{{16, 16}}, []string{"crop"} // one of each makes no column
 	lost := *s
-	lost.Dir, lost.Tasks = t.TempDir(), slices.Clone(s.Tasks)
+	lost.Tasks = slices.Clone(s.Tasks)
 	lost.Tasks[0].Images = func(context.Context, Unit) (train, test data.Source, err error) {
 		return nil, nil, fs.ErrNotExist
 	}
-	if err := lost.Run(t.Context()); !errors.Is(err, fs.ErrNotExist) ||
-		!strings.HasPrefix(err.Error(), "wepe 16x16 crop seed 0: ") {
+	if err := lost.Run(t.Context()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without images: %v", err)
-	}
-	both := *s
-	both.Fractions = []float64{0.5, 1}
-	if table := gomlxtest.Must(both.Table())(t); !slices.Equal(table.Header[:2], []string{"fraction", "encoding"}) {
-		t.Errorf("header %q", table.Header)
 	}
 	if images, err := s.Curves(); len(images) != 0 || err != nil {
 		t.Errorf("before any training: %q, %v", images, err)
 	}
 	run(t, s)
-	table, err := s.Table()
-	if err != nil || len(table.Rows) != 1 || table.Rows[0][0] != "wepe" || // unit 1 of 4
-		!slices.Contains(table.Notes, "3 of 4 training runs are not done yet") {
-		t.Errorf("table %s, %v", table.Text(), err)
+	if got := lines(t, s, 2); !slices.Equal(got, []string{"wepe|1"}) { // unit 1 of 4
+		t.Errorf("lines %q", got)
+	}
+	if dirs := gomlxtest.Must(filepath.Glob(filepath.Join(s.Dir, "*seed*")))(t); len(dirs) != 1 {
+		t.Errorf("%s are there", dirs)
 	}
 	s.Shard = Shard{}
-	for _, a := range s.Variants {
-		if dirs, err := filepath.Glob(filepath.Join(s.Dir, a.Label+"*seed1")); len(dirs) > 0 || err != nil {
-			t.Errorf("%s are there: %v", dirs, err)
-		}
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Run(ctx); !errors.Is(err, engine.ErrInterrupted) ||
-		!strings.Contains(err.Error(), "learned 16x16 crop seed 0: ") ||
-		!strings.Contains(err.Error(), "same command continues") {
+	if err := s.Run(ctx); !errors.Is(err, engine.ErrInterrupted) {
 		t.Errorf("interrupted: %v", err)
+	}
+}
+
+// The best weights are those of the validation images of the task, if it has some.
+func TestTask_MayHaveValidationImages(t *testing.T) {
+	gomlxtest.OnGo(t)
+	s := small(t)
+	s.Variants, s.Seeds = Each("none"), 1
+	validation, _, err := data.Shapes("where", 13, 5, 16, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []error{fs.ErrPermission, nil} {
+		s.Tasks[0].Validation = func(context.Context, Unit) (data.Source, error) { return validation, want }
+		if err := s.Run(t.Context()); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(s.Dir, "none-seed0", engine.RowsFile)))(t)
+	if len(rows.Results) != 1 || rows.Results[0].Validation.Images != 13 {
+		t.Errorf("%+v", rows.Results)
+	}
+}
+
+// As from two commands with one directory: learned with one recipe, WePE with another.
+func TestTable_RowsOfOtherSettingsAreNotCounted(t *testing.T) {
+	gomlxtest.OnGo(t)
+	one := small(t)
+	one.Variants, one.EvalSizes = Each("learned"), [][2]float64{{1.5, 1.5}}
+	run(t, one)
+	two := *one
+	two.Tasks, two.Variants = slices.Clone(one.Tasks), Each("wepe")
+	two.Tasks[0].Recipe.LearningRate, two.Tasks[0].Recipe.Epochs = 0.03, 2
+	run(t, &two)
+	for line, s := range map[string]*Study{"learned|2": one, "wepe|2": &two} {
+		s.Variants = Each("learned", "wepe")
+		want := []string{"small|" + line, "small at 24x24|" + line}
+		if got := lines(t, s, 3); !slices.Equal(got, want) || s.own().notes() != nil {
+			t.Errorf("lines %q, want %q", got, want)
+		}
+	}
+	one.Tasks[0].Recipe.LearningRate = 0.1
+	if images, err := one.Curves(); err != nil || len(images) > 0 {
+		t.Errorf("curves of other settings: %q, %v", images, err)
+	}
+}
+
+// What a run takes from its model is no other setting, the model is.
+func TestTable_RowsOfAnotherModelAreNotCounted(t *testing.T) {
+	gomlxtest.OnGo(t)
+	scratch := small(t)
+	scratch.Seeds, scratch.Tasks[0].Recipe.EMA = 1, 0.9
+	run(t, scratch)
+	tuned := *scratch
+	tuned.Dir, tuned.Variants, tuned.Tasks = t.TempDir(), Each("hybrid"), slices.Clone(scratch.Tasks)
+	tuned.Tasks[0].Recipe.Model = vit.Config{}                                                      // the pretrained model's
+	for from, want := range map[string]int{"learned-seed0": 1, "": 0, "wepe-seed0": 0, "gone": 1} { // unknown: its own count
+		tuned.From = filepath.Join(scratch.Dir, "learned-seed0")
+		run(t, &tuned)
+		if tuned.From = filepath.Join(scratch.Dir, from); from == "" {
+			tuned.From = ""
+		}
+		if got := lines(t, &tuned, 2); len(got) != want {
+			t.Errorf("from %q: lines %q", from, got)
+		}
+	}
+}
+
+func TestTable_NotesSourcesThatRowsDoNotShare(t *testing.T) {
+	row := func(encoding string, seed int64, backend, commit string) report.Result {
+		r := report.Result{Backend: backend, Commit: commit}
+		r.Encoding, r.Seed, r.Weights.Name = encoding, seed, "best"
+		return r
+	}
+	for _, c := range []struct {
+		rows  []report.Result
+		notes int
+	}{
+		{nil, 0}, {[]report.Result{row("x", 1, "xla", "a1"), row("x", 2, "xla", "a1"), row("y", 1, "", "")}, 0},
+		{[]report.Result{row("x", 1, "go", "b2"), row("x", 1, "xla", "a1"), row("y", 1, "xla", "a1")}, 0}, // repeated
+		{[]report.Result{row("x", 1, "xla", "a1"), row("x", 2, "go", "a1")}, 1},
+		{[]report.Result{row("x", 1, "xla", "a1"), row("x", 2, "go", "b2")}, 2},
+	} {
+		for weights, more := range map[string]int{"": 0, "best": 0, "last": 1} {
+			got := (&Study{Weights: weights}).noteSources(report.Table{}, c.rows).Notes
+			if want := c.notes + min(more, len(c.rows)); len(got) != want {
+				t.Errorf("%s weights: notes %q, want %d", weights, got, want)
+			}
+		}
+	}
+	for want, s := range map[string]Study{
+		"learned": {Variants: Each("wepe", "learned", "none")}, "none": {Variants: Each("wepe", "none")},
+		"wepe": {Variants: Each("wepe", "learned", "none"), Baseline: "wepe"}, "": {Variants: Each("wepe")},
+	} {
+		if got := s.baseline(); got != want {
+			t.Errorf("baseline %q, want %q", got, want)
+		}
 	}
 }

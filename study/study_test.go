@@ -3,14 +3,13 @@
 package study
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
+	"math"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,24 +46,28 @@ func units(t *testing.T, s *Study, done results) (searches, finals []Unit) {
 	return searches, finals
 }
 
-// measured adds the rows of all searches, with an accuracy by setting and seed.
+// measured adds the rows of all searches, with an accuracy; a negative one diverged.
 func measured(t *testing.T, s *Study, done results, top1 func(u Unit) float64) {
 	t.Helper()
 	searches, _ := units(t, s, done)
 	for _, u := range searches {
-		done[u.ID] = report.Result{ID: u.ID,
-			Validation: report.Metrics{Top1: report.Number(top1(u)), Images: 200}}
+		row := report.Result{ID: u.ID, Validation: report.Metrics{Top1: report.Number(top1(u)), Images: 200}}
+		if row.Validation.Top1 < 0 {
+			row = report.Result{ID: u.ID, Failed: "diverged"}
+		}
+		done[u.ID] = row
 	}
 }
 
-func TestUnitsAreTheSameOnEveryMachine(t *testing.T) {
+// Names from before this package existed: records and directories remain valid.
+func TestUnits_AreTheSameOnEveryMachineAndOfEarlierVersions(t *testing.T) {
 	s := planned(t)
-	searches, _ := units(t, s, nil)
+	searches, finals := units(t, s, nil)
 	ids := map[string]bool{}
 	for _, u := range searches {
 		ids[u.ID] = true
 	}
-	if len(searches) != 24 || len(ids) != 24 {
+	if len(searches) != 24 || len(ids) != 24 || finals[0].ID != "" { // whose setting is open
 		t.Errorf("%d searches with %d names, want tasks × positions × settings × seeds = 24", len(searches), len(ids))
 	}
 	other := *s
@@ -76,10 +79,15 @@ func TestUnitsAreTheSameOnEveryMachine(t *testing.T) {
 			t.Errorf("unit %d is %v of shard %d there, %v here", k, again[k], again[k].Shard, searches[k])
 		}
 	}
-	if got := searches[3].String(); got != "dtd learned seed 0 on some learning_rate=0.2" {
-		t.Errorf("title %q", got)
+	for unit, want := range map[*Unit]string{
+		&searches[1]:  "dtd/learned-seed1-some-52dea76e44ed", // by commit c080d19
+		&searches[23]: "kitti/hybrid-seed2-some-" + searches[23].ID,
+	} {
+		if got := gomlxtest.Must(filepath.Rel(s.Dir, unit.Dir))(t); got != want {
+			t.Errorf("%v lives in %s, want %s", unit, got, want)
+		}
 	}
-	other.Tasks = []Task{s.Tasks[0], s.Tasks[1]}
+	other.Tasks = slices.Clone(s.Tasks)
 	for i := range other.Tasks {
 		other.Tasks[i].Recipe.Epochs++
 	}
@@ -87,34 +95,13 @@ func TestUnitsAreTheSameOnEveryMachine(t *testing.T) {
 	if again, _ = units(t, &other, nil); ids[again[0].ID] || again[0].Seed != 7 || again[2].Seed != 9 {
 		t.Errorf("another recipe has the units %v to %v", again[0], again[2])
 	}
-}
-
-// Names from before this package existed: records and directories remain valid.
-func TestTheDirectoriesOfEarlierVersionsGoOn(t *testing.T) {
-	s := planned(t)
-	searches, finals := units(t, s, nil)
-	for _, c := range []struct {
-		unit Unit
-		want string
-	}{
-		{searches[1], "dtd/learned-seed1-some-52dea76e44ed"}, // by commit c080d19
-		{searches[23], "kitti/hybrid-seed2-some-" + searches[23].ID},
-	} {
-		if got, err := filepath.Rel(s.Dir, c.unit.Dir); err != nil || got != c.want {
-			t.Errorf("%v lives in %s, %v, want %s", c.unit, got, err, c.want)
-		}
-	}
 	s.Fractions = []float64{0.5, 1}
-	ids := map[string]bool{}
 	parts, _ := units(t, s, nil)
 	for _, u := range parts {
 		ids[u.ID] = true
 	}
-	if len(parts) != 48 || len(ids) != 48 || !ids["52dea76e44ed"] {
+	if len(parts) != 48 || len(ids) != 48 {
 		t.Errorf("two fractions of 24 units have %d names", len(ids))
-	}
-	if finals[0].ID != "" {
-		t.Errorf("a training run whose setting is open has the name %s", finals[0].ID)
 	}
 	plain := Study{Dir: "d", Tasks: []Task{{Recipe: s.Tasks[0].Recipe}}, Sizes: [][2]int{{24, 32}},
 		Fractions: []float64{0.2, 1}, Seeds: 2, Variants: []Variant{{"hybrid", "hybrid β = 0.2, γ = 0.5", ""}}}
@@ -125,14 +112,7 @@ func TestTheDirectoriesOfEarlierVersionsGoOn(t *testing.T) {
 			t.Errorf("unit %d, %v, lives in %s, want %s", k, finals[k], got, want)
 		}
 	}
-	if got := finals[2].String(); got != "hybrid β = 0.2, γ = 0.5 24x32 on 0.2 seed 1" {
-		t.Errorf("title %q", got)
-	}
-}
-
-// Rows of fractions before this test were of these images.
-func TestAFractionIsTheImagesOfSeed42(t *testing.T) {
-	train, test, err := data.Shapes("where", 31, 17, 16, 0)
+	train, test, err := data.Shapes("where", 31, 17, 16, 0) // a fraction is the images of seed 42
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,21 +123,20 @@ func TestAFractionIsTheImagesOfSeed42(t *testing.T) {
 	}
 }
 
-func TestTheSettingIsChosenByItsMeanOverAllSeedsOnVal200(t *testing.T) {
+// By its mean over all seeds, on validation images; never one that diverges.
+func TestUnits_ChooseTheSetting(t *testing.T) {
 	s, done := planned(t), results{}
-	measured(t, s, done, func(u Unit) float64 {
-		switch {
-		case u.Task.Name == "dtd": // 0.2 has the best seed, 0.1 the best mean
-			return map[string][]float64{
-				"learning_rate=0.1": {0.5, 0.6, 0.7}, "learning_rate=0.2": {0.9, 0.4, 0.4},
-			}[u.Setting][u.Seed]
-		case u.Position == "learned":
-			return map[string][]float64{ // 0.2 is best by its first seed
-				"learning_rate=0.1": {0.2, 0.4, 0.4}, "learning_rate=0.2": {0.9, 0.2, 0.2},
-			}[u.Setting][u.Seed]
-		}
-		return 0 // equal: the first
-	})
+	accuracies := map[string]map[string][]float64{
+		"dtd learned": {"0.1": {0.5, 0.6, 0.7}, "0.2": {0.9, 0.4, 0.4}}, // 0.2 has the best seed, 0.1 the best mean
+		"dtd hybrid":  {"0.1": {0, 0, 0}, "0.2": {0, 0, 0}},             // equal: the first
+		// 0.2 is best by its first seed.
+		"kitti learned": {"0.1": {0.2, 0.4, 0.4}, "0.2": {0.9, 0.2, 0.2}},
+		"kitti hybrid":  {"0.1": {0.1, 0.1, 0.1}, "0.2": {0.9, -1, 0.9}},
+	}
+	top1 := func(u Unit) float64 {
+		return accuracies[u.Task.Name+" "+u.Position][strings.TrimPrefix(u.Setting, "learning_rate=")][u.Seed]
+	}
+	measured(t, s, done, top1)
 	_, finals := units(t, s, done)
 	if len(finals) != 12 {
 		t.Errorf("%d training runs count, want tasks × positions × seeds = 12", len(finals))
@@ -171,45 +150,34 @@ func TestTheSettingIsChosenByItsMeanOverAllSeedsOnVal200(t *testing.T) {
 			t.Errorf("%v trains with %g, want %g", f, f.Recipe.LearningRate, want)
 		}
 	}
-}
-
-func TestAListingSaysWhichSettingsAreToBeChosen(t *testing.T) {
-	s := planned(t)
-	s.Tasks, s.Variants, s.Seeds, s.Shard = s.Tasks[:1], Each("learned"), 1, Shard{Index: 0, Of: 2}
-	searches, _ := units(t, s, nil)
-	var text string
-	for i, want := range []string{"to be chosen", "to be chosen", "learning_rate=0.1"} { // after i training runs
-		listing := gomlxtest.Must(s.Listing())(t)
-		if text = listing.Text(); listing.Rows[2][4] != want {
-			t.Errorf("after %d of 2 training runs %q, want %q", i, listing.Rows[2], want)
-		}
-		if i == 1 { // shard 1 is to train the other setting
-			if err := s.Run(t.Context()); !errors.Is(err, Waiting(1)) {
-				t.Errorf("a training of another shard is missing: %v", err)
-			}
-		}
-		if i < 2 {
-			if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{})), report.Result{ID: searches[i].ID}); err != nil {
-				t.Fatal(err)
-			}
-		}
+	accuracies["kitti hybrid"]["0.1"][0], accuracies["kitti learned"] = -1, map[string][]float64{
+		"0.1": {-1, 0, 0}, "0.2": {0, 0, -1}}
+	measured(t, s, done, top1)
+	_, finals = units(t, s, done)
+	if last := finals[11]; !last.Failed || last.Waits != 0 || last.ID != "" {
+		t.Errorf("of settings that all diverged %v", last)
 	}
-	if want := `training  task  position  seed  setting            shard  state
-────────  ────  ────────  ────  ─────────────────  ─────  ─────
-some      dtd   learned      0  learning_rate=0.1    0/2  done
-some      dtd   learned      0  learning_rate=0.2    1/2  done
-all       dtd   learned      0  learning_rate=0.1    0/2  to do
-2 training runs on some, 1 on all; this is shard 0/2
-`; text != want {
-		t.Errorf("listing\n%swant\n%s", text, want)
+	for _, row := range done {
+		s.write(t, row)
 	}
-	s.Tasks[0].Images = nil
-	if listing := gomlxtest.Must(s.Listing())(t); listing.Rows[2][6] != "no data" {
-		t.Errorf("without images %q", listing.Rows[2])
+	states := map[string]int{}
+	for _, row := range gomlxtest.Must(s.Listing())(t).Rows {
+		states[row[len(row)-1]]++
+	}
+	// Of 24 searches 4 failed; 2 encodings of kitti have no setting for 3 seeds each, 6 runs of dtd are left to do.
+	if !reflect.DeepEqual(states, map[string]int{"failed": 4, "done": 20, "no setting": 6, "to do": 6}) {
+		t.Errorf("states %v", states)
+	}
+	for _, f := range finals[:6] { // dtd
+		s.write(t, report.Result{ID: f.ID, Test: report.Metrics{Top1: 0.5, Images: 7}})
+	}
+	if got := lines(t, s, 4); !slices.Contains(got, "dtd|7|50.00 (50.00 … 50.00)|50.00 (50.00 … 50.00)") ||
+		!slices.Contains(got, "kitti|–|failed|failed") {
+		t.Errorf("lines %q", got)
 	}
 }
 
-func TestATrainingWaitsForTheSettingsOfAllShards(t *testing.T) {
+func TestNext_WaitsForTheSettingsOfAllShards(t *testing.T) {
 	s, done := planned(t), results{}
 	measured(t, s, done, func(Unit) float64 { return 0.5 })
 	searches, _ := units(t, s, done)
@@ -220,7 +188,7 @@ func TestATrainingWaitsForTheSettingsOfAllShards(t *testing.T) {
 		t.Errorf("next %v, %v, want the first training on all images of kitti learned", next, err)
 	}
 	for next != nil { // run all that is possible
-		done[next.ID] = report.Result{Test: report.Metrics{Top1: 0.5, Images: 7}}
+		done[next.ID] = report.Result{ID: next.ID, Test: report.Metrics{Top1: 0.5, Images: 7}}
 		if next, waits, err = s.next(done, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -228,185 +196,82 @@ func TestATrainingWaitsForTheSettingsOfAllShards(t *testing.T) {
 	if waits != 3 { // of dtd learned this shard has all seeds
 		t.Errorf("%d training runs wait, want 3", waits)
 	}
+	for _, row := range done {
+		s.write(t, row)
+	}
+	var waiting Waiting
+	if err := s.Run(t.Context()); !errors.As(err, &waiting) || waiting != 3 {
+		t.Errorf("a training of another shard is missing: %v", err)
+	}
 	s.Tasks[0].Images = nil
 	if next, waits, err = s.next(done, nil); next != nil || waits != 0 || err != nil {
 		t.Errorf("without data: next %v, %d wait, %v", next, waits, err)
 	}
 }
 
-func TestASettingThatDivergesIsNotChosen(t *testing.T) {
-	s, done := planned(t), results{}
-	measured(t, s, done, func(u Unit) float64 { return u.Recipe.LearningRate }) // 0.2 is the best
-	searches, _ := units(t, s, done)
-	fail := func(setting string) {
-		for _, u := range searches {
-			if u.Task.Name == "kitti" && u.Seed == 1 && u.Setting == setting {
-				done[u.ID] = report.Result{ID: u.ID, Failed: "diverged"}
-			}
-		}
-	}
-	fail("learning_rate=0.2")
-	_, finals := units(t, s, done)
-	if last := finals[11]; last.Position != "hybrid" || last.Setting != "learning_rate=0.1" {
-		t.Errorf("chose %v", last)
-	}
-	fail("learning_rate=0.1")
-	_, finals = units(t, s, done)
-	if last := finals[11]; !last.Failed || last.Waits != 0 || last.ID != "" {
-		t.Errorf("of settings that all diverged %v", last)
-	}
-	for _, row := range done {
-		if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{})), row); err != nil {
-			t.Fatal(err)
-		}
-	}
-	listing := gomlxtest.Must(s.Listing())(t)
-	states := map[string]int{}
-	for _, row := range listing.Rows {
-		states[row[len(row)-1]]++
-	}
-	// Of 24 searches 4 failed, 2 encodings of kitti have no setting for 3 seeds each, 6 of dtd are left to do.
-	if states["failed"] != 4 || states["done"] != 20 || states["no setting"] != 6 || states["to do"] != 6 {
-		t.Errorf("states %v", states)
-	}
-
-	for _, f := range finals[:6] { // dtd
-		if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{})), report.Result{ID: f.ID, ImageSize: "24x40",
-			Steps: 17, Settings: []byte(`{"model":{"width":12},"batch_size":5}`),
-			Test: report.Metrics{Top1: 0.5, Images: 7}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	table, err := s.Table()
-	notes := strings.Join(table.Notes, "\n")
-	if err != nil || !strings.Contains(notes, "over the 1 of 19 tasks") ||
-		!strings.Contains(notes, "kitti is in no mean (learned: 3 of 3 diverged, hybrid: 3 of 3 diverged)") ||
-		!strings.Contains(notes, "width 12, depth 0, patches of 0 at 24x40 px, 17 steps of 5") {
-		t.Errorf("table %s, %v", table.Text(), err)
-	}
-}
-
-func TestATableNamesTheModelOfATrainingThatDidNotDiverge(t *testing.T) {
-	s := planned(t)
-	s.Tasks, s.Seeds, s.Sweep = s.Tasks[:1], 1, ""
-	_, finals := units(t, s, nil)
-	for i, failed := range []string{"", "diverged"} {
-		if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{})), report.Result{ID: finals[i].ID, Date: "2",
-			Failed: failed, ImageSize: "24x40", Steps: 17,
-			Settings: fmt.Appendf(nil, `{"model":{"width":%d},"batch_size":5}`, 12+i),
-			Test:     report.Metrics{Top1: 0.5, Images: 7}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	table := gomlxtest.Must(s.Table())(t)
-	if notes := strings.Join(table.Notes, "\n"); !strings.Contains(notes, "here: width 12, depth 0, patches of 0 at "+
-		"24x40 px, 17 steps of 5; compare") {
-		t.Errorf("notes %q", notes)
-	}
-	if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{Index: 1, Of: 2})), report.Result{ID: finals[1].ID,
-		Date: "1", ImageSize: "8x8", Steps: 3, Settings: []byte(`{"model":{"width":10}}`)}); err != nil {
-		t.Fatal(err)
-	}
-	table = gomlxtest.Must(s.Table())(t)
-	if notes := strings.Join(table.Notes, "\n"); !strings.Contains(notes, "3 steps of 0 in 1 rows, width 12") {
-		t.Errorf("notes of two settings: %q", notes)
-	}
-	var log bytes.Buffer
-	s.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	damaged := filepath.Join(s.Dir, recordOf(Shard{Index: 1, Of: 2}))
-	if err := os.WriteFile(damaged, []byte("{damaged\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if rows, err := s.results(); err != nil || len(rows) != 2 || !strings.Contains(log.String(), "run=record") {
-		t.Errorf("a damaged line: %d rows, %v, log %q", len(rows), err, log.String())
-	}
-}
-
-func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
-	row := func(id, date string, top1 float64) report.Result {
-		return report.Result{Date: date, ID: id, Test: report.Metrics{Top1: report.Number(top1), Images: 3}}
-	}
-	into := func(dir string) *Study {
+// Of two rows of one unit the one that was finished first counts; rows without a name are of no unit.
+func TestMerge_JoinsRowsOnceInAnyOrder(t *testing.T) {
+	machine := func(rows ...report.Result) string {
 		s := planned(t)
-		s.Dir = dir
-		return s
+		s.write(t, rows...)
+		return s.Dir
 	}
-	first, second := t.TempDir(), t.TempDir()
-	a, b := recordOf(Shard{Index: 0, Of: 2}), recordOf(Shard{Index: 1, Of: 2})
-	for path, rows := range map[string][]report.Result{
-		filepath.Join(first, a):  {row("a", "2026-01-02", 0.1), row("b", "2026-01-01", 0.2)},
-		filepath.Join(second, b): {row("c", "2026-01-01", 0.3), row("a", "2026-01-01", 0.4)},
-	} {
-		for _, r := range rows {
-			if err := report.Append(path, r); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	var joined []string
-	var log bytes.Buffer
+	row := func(id, date string, steps int) report.Result { return report.Result{Date: date, ID: id, Steps: steps} }
+	first := machine(row("a", "2026-01-02", 1), row("b", "2026-01-01", 2), row("", "2026-01-01", 9))
+	second := machine(row("c", "2026-01-01", 3), row("a", "2026-01-01", 4), row("a", "2026-01-03", 5))
 	for _, order := range [][]string{{first, second}, {second, first}, {second, first, first}} {
-		dir := t.TempDir()
+		s := planned(t)
 		for range 2 { // the second time there is nothing to merge
-			s := into(dir)
-			s.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			if err := s.Merge(order); err != nil {
 				t.Fatal(err)
 			}
 		}
-		rows := gomlxtest.Must(report.ReadFiles(filepath.Join(dir, recordOf(Shard{Of: 1}))))(t)
-		var got []string
-		for _, r := range rows.Results {
-			got = append(got, fmt.Sprint(r.ID, r.Test.Top1))
+		var got string
+		for _, r := range gomlxtest.Must(report.ReadFiles(filepath.Join(s.Dir, recordOf(Shard{}))))(t).Results {
+			got += fmt.Sprint(r.ID, r.Steps, " ")
 		}
-		joined = append(joined, strings.Join(got, " "))
-	}
-	for _, got := range joined {
-		if got != "a0.4 b0.2 c0.3" { // by date, then name; the earlier a
-			t.Errorf("joined %q", joined)
+		if got != "a4 b2 c3 " { // by date, then name; the earlier a
+			t.Errorf("joined %q", got)
 		}
 	}
-	if got := strings.Count(log.String(), "3 of 3 new rows have other settings"); got != 3 {
-		t.Errorf("%d of 3 merges say that no row is of this study: %s", got, log.String())
-	}
-	err := into(t.TempDir()).Merge([]string{t.TempDir()})
-	if err == nil || !strings.Contains(err.Error(), "contains no rows") {
-		t.Errorf("an empty directory: %v", err)
-	}
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	err = into(filepath.Join(file, "study")).Merge([]string{first})
-	if err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("into a directory below a file: %v", err)
+	for name, dirs := range map[string][2]string{"an empty directory": {t.TempDir(), t.TempDir()},
+		"below a file": {filepath.Join(first, recordOf(Shard{}), "x"), first}} {
+		s := planned(t)
+		s.Dir = dirs[0]
+		if err := s.Merge(dirs[1:]); err == nil {
+			t.Errorf("%s: no error", name)
+		}
 	}
 }
 
-func TestValidateNamesDuplicatesAndValuesOutOfRange(t *testing.T) {
-	valid := func() Study {
+func TestValidate_Refusals(t *testing.T) {
+	for name, change := range map[string]func(*Study){
+		"":                        func(*Study) {},
+		"a variant twice":         func(s *Study) { s.Variants = Each("wepe", "none", "wepe") },
+		"a size twice":            func(s *Study) { s.Sizes = [][2]int{{8, 8}, {8, 8}} },
+		"a fraction twice":        func(s *Study) { s.Fractions = []float64{0.5, 5e-1} },
+		"more than all":           func(s *Study) { s.Fractions = []float64{1.5} },
+		"no images":               func(s *Study) { s.Fractions = []float64{0} },
+		"no variants":             func(s *Study) { s.Variants = nil },
+		"no seeds":                func(s *Study) { s.Seeds = 0 },
+		"an unknown encoding":     func(s *Study) { s.Variants = Each("nowhere") },
+		"an unknown aspect":       func(s *Study) { s.Aspects = []string{"stretch"} },
+		"a recipe without a name": func(s *Study) { s.Tasks[0].Recipe.LearningRate = math.NaN() }, // its hash
+	} {
 		s := planned(t)
 		s.Sweep, s.Seeds, s.Fractions = "", 1, []float64{1}
-		return *s
-	}
-	for want, change := range map[string]func(*Study){
-		"variant wepe appears twice": func(s *Study) { s.Variants = Each("wepe", "none", "wepe") },
-		"size [8 8] appears twice":   func(s *Study) { s.Sizes = [][2]int{{8, 8}, {8, 8}} },
-		"fraction 0.5 appears twice": func(s *Study) { s.Fractions = []float64{0.5, 5e-1} },
-		"fraction 1.5: want 0 <":     func(s *Study) { s.Fractions = []float64{1.5} },
-		"fraction 0: want 0 <":       func(s *Study) { s.Fractions = []float64{0} },
-		"0 variants":                 func(s *Study) { s.Variants = nil },
-		"0 seeds":                    func(s *Study) { s.Seeds = 0 },
-		`"nowhere"`:                  func(s *Study) { s.Variants = Each("nowhere") },
-		"stretch":                    func(s *Study) { s.Aspects = []string{"stretch"} },
-	} {
-		s := valid()
-		if err := s.Validate(); err != nil {
-			t.Fatal(err)
+		change(s)
+		if err := s.Validate(); (err != nil) != (name != "") {
+			t.Errorf("%s: %v", name, err)
 		}
-		change(&s)
-		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
+	}
+	// The width of a model that is not open yet has to fit the encodings: 64 per head.
+	s := small(t)
+	s.Variants = Each("rope-axial", "sincos2d") // of heads of a multiple of 4 channels, of a width of a multiple of 4
+	for _, heads := range []int{0, 1, 3} {
+		s.Tasks[0].Recipe.Model.Width, s.Tasks[0].Recipe.Model.Heads, s.Tasks[0].Recipe.Model.Depth = 0, heads, 0
+		if err := s.Validate(); err != nil {
+			t.Errorf("%d heads: %v", heads, err)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-func TestASweepIsEveryCombinationThatAnEncodingReads(t *testing.T) {
+func TestSweep_IsEveryCombinationThatAnEncodingReads(t *testing.T) {
 	of := func(position, sweep string) []string {
 		return gomlxtest.Must((&Study{Sweep: sweep}).settingsFor(position))(t)
 	}
@@ -38,30 +38,21 @@ func TestASweepIsEveryCombinationThatAnEncodingReads(t *testing.T) {
 	}
 	s := planned(t) // without image sizes, and with a checkpoint of unknown patch size
 	s.Tasks[1].Recipe.Model.PatchSize = 0
-	for sweep, want := range map[string]string{
-		"learning_rate=0.1,0.2": "", "learning_rate=0.1,-1": "learning_rate is -1", "wepe_gate=0.1,2": "wepe_gate",
-	} {
+	for sweep, ok := range map[string]bool{"learning_rate=0.1,0.2": true, "learning_rate=0.1,-1": false,
+		"wepe_gate=0.1,2": false, "learning_rate=0.1,fast": false, "learning_rate": false, "=1": false, "a=": false,
+		"a=1,1": false, "a=1;a=2": false, "a=1;b": false, "batch_size=3,5": true} {
 		s.Sweep = sweep
-		err := s.Validate()
-		if ok := want == "" && err == nil || want != "" && err != nil && strings.Contains(err.Error(), want); !ok {
-			t.Errorf("%s: %v, want %q", sweep, err, want)
+		if err := s.Validate(); (err == nil) != ok {
+			t.Errorf("%s: %v", sweep, err)
 		}
 	}
 	for i := range s.Tasks { // of the final training runs, whose settings are not chosen yet
 		s.Tasks[i].Recipe.LearningRate = 0
 	}
-	for sweep, want := range map[string]string{"learning_rate=0.1,0.2": "", "batch_size=3,5": "learning_rate is 0"} {
+	for sweep, ok := range map[string]bool{"learning_rate=0.1,0.2": true, "batch_size=3,5": false} {
 		s.Sweep = sweep
-		if err := s.Validate(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s before a recipe without a rate: %v, want %q", sweep, err, want)
-		}
-	}
-	for text, want := range map[string]string{"learning_rate": `"learning_rate": want setting=`,
-		"=1": `"=1": want setting=`, "a=": "a has no values", "a=1,1": "a 1 appears twice",
-		"a=1;a=2": "a appears twice", "a=1;b": `"b": want setting=`} {
-		s.Sweep = text
-		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "sweep: "+want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
+		if err := s.Validate(); (err == nil) != ok {
+			t.Errorf("%s before a recipe without a rate: %v", sweep, err)
 		}
 	}
 }
