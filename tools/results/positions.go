@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/gomlx/gomlx/ml/model"
@@ -105,15 +104,15 @@ type published struct {
 }
 
 var publications = []published{
-	{position: "learned", model: "Ti/16", count: 37_824, unit: 1, source: "WePE release, `pos_embedding`"},
-	{position: "learned", model: "B/16", count: 151_296, unit: 1, source: "timm, `pos_embed` [1, 197, 768]"},
-	{position: "sincos2d", model: "Ti/16", count: 192, unit: 1, source: "WePE release, 2-D sine", more: 192,
+	{position: "learned", model: "Ti/16", count: 37_824, unit: 1, source: "WePE release"},
+	{position: "learned", model: "B/16", count: 151_296, unit: 1, source: "timm"},
+	{position: "sincos2d", model: "Ti/16", count: 192, unit: 1, source: "WePE release", more: 192,
 		why: "a learned row for the class token"},
-	{position: "grid2d", model: "Ti/16", count: 37_824, unit: 1, source: "WePE release, 2-D grid"},
-	{position: "rope-mixed", model: "B/16", count: 9_216, unit: 1, source: "rope-vit, `freqs` [2, 12, 384]"},
+	{position: "grid2d", model: "Ti/16", count: 37_824, unit: 1, source: "WePE release"},
+	{position: "rope-mixed", model: "B/16", count: 9_216, unit: 1, source: "rope-vit"},
 	{position: "liere", params: map[string]any{"liere_block": 64}, model: "B/16", count: 580_000, unit: 1000,
-		source: "LieRE paper, ViT-B"},
-	{position: "wepe", model: "Ti/16", count: 1_539, unit: 1, source: "WePE release, encoder"},
+		source: "LieRE paper"},
+	{position: "wepe", model: "Ti/16", count: 1_539, unit: 1, source: "WePE release"},
 	{position: "wepe", model: "Ti/16", count: 1_731, unit: 1, source: "WePE paper, \"Direct\"", more: 192,
 		why: "the class token"},
 	{position: "hybrid", model: "B/16", count: 891_271, unit: 1, source: "WePE release, CIFAR-100 fine-tuning",
@@ -122,33 +121,20 @@ var publications = []published{
 		more: 4 - 1 - 151_296 + 6*768, why: "the same and 6·768 that the release has not"},
 }
 
-// parametersTable counts the parameters of encodings in full-size models, next to published counts.
+// parametersTable lists the published numbers of parameters with those counted here.
 func parametersTable() (report.Table, error) {
-	models := []string{"Ti/16", "S/16", "B/16"}
-	table := report.Table{Header: slices.Concat([]string{"encoding"}, models, []string{"published", "in", "differs by"}),
-		Numeric: []bool{false, true, true, true, true, false, false}}
-	for _, p := range position.All() {
-		var lines []published
-		for _, q := range publications {
-			if q.position == p.Name {
-				lines = append(lines, q)
-			}
+	table := report.Table{Header: []string{"encoding", "model", "parameters", "published", "in", "differs by"},
+		Numeric: []bool{false, false, true, true, false, false}}
+	for _, p := range publications {
+		name := "`" + p.position + "`"
+		for key, value := range p.params {
+			name += fmt.Sprintf(", `%s=%v`", key, value)
 		}
-		for _, q := range lines {
-			name := "`" + p.Name + "`"
-			for key, value := range q.params {
-				name += fmt.Sprintf(", `%s=%v`", key, value)
-			}
-			line := []string{name}
-			for _, model := range models {
-				count, err := parameters(model, p.Name, q.params)
-				if err != nil {
-					return table, err
-				}
-				line = append(line, thousands(count))
-			}
-			table.Rows = append(table.Rows, append(line, thousands(q.count)+" at "+q.model, q.source, q.why))
+		count, err := parameters(p.model, p.position, p.params)
+		if err != nil {
+			return table, err
 		}
+		table.Rows = append(table.Rows, []string{name, p.model, thousands(count), thousands(p.count), p.source, p.why})
 	}
 	return table, nil
 }
