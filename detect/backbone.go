@@ -11,7 +11,6 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/additive"
 	"github.com/wepe-go/wepe/internal/kernel"
@@ -108,10 +107,6 @@ func (b Backbone) at(rows, cols int) Backbone {
 // values. b is resolved.
 func (b Backbone) trace(scope *model.Scope, images *Node, attentionWeights bool) *backboneTrace {
 	d := images.Shape().Dimensions
-	if len(d) != 4 || d[1]%b.PatchSize != 0 || d[2]%b.PatchSize != 0 {
-		exceptions.Panicf("detect: images are %s, want [batch, rows, cols, channels] that divide into patches of %d×%d",
-			images.Shape(), b.PatchSize, b.PatchSize)
-	}
 	trained := b
 	b = b.at(d[1], d[2])
 	t := &backboneTrace{Blocks: make([]vit.BlockTrace, b.Depth)}
@@ -125,12 +120,17 @@ func (b Backbone) trace(scope *model.Scope, images *Node, attentionWeights bool)
 	for i := range b.Depth {
 		block := scope.In(vit.ScopeBlock, i)
 		t.Blocks[i] = b.Block(block, x, b.around(block, trained, encoder, i), i, attentionWeights)
-		x = b.after(encoder, t.Blocks[i].Output, i)
-		t.Blocks[i].Output = x
-		if slices.Contains(b.Residual, i) {
-			x = b.bottleneck(block.In("residual"), x)
-			t.Blocks[i].Output = x
+		x = t.Blocks[i].Output
+		if follower, ok := position.As[position.Follower](encoder); ok {
+			if added := follower.After(x, i); added != nil {
+				x = Add(x, added)
+			}
 		}
+		if slices.Contains(b.Residual, i) {
+			whole := Reshape(x, -1, b.Rows(), b.Cols(), b.Width)
+			x = Reshape(bottleneck(block.In("residual"), whole, b.Width/2), x.Shape().Dimensions...)
+		}
+		t.Blocks[i].Output = x
 	}
 	t.Output = Reshape(x, d[0], b.Rows(), b.Cols(), b.Width)
 	return t
@@ -233,16 +233,6 @@ func (b Backbone) around(block *model.Scope, trained Backbone, encoder position.
 	return a
 }
 
-// after adds to the patches x [batch, N, width] of the whole image after block i.
-func (b Backbone) after(encoder position.Encoder, x *Node, i int) *Node {
-	if follower, ok := position.As[position.Follower](encoder); ok {
-		if added := follower.After(x, i); added != nil {
-			return Add(x, added)
-		}
-	}
-	return x
-}
-
 // pairsOf selects from scores of all tokens [heads, all, all] the pairs within each of some sets of tokens: [sets,
 // heads, n, n].
 func pairsOf(scores *Node, sets [][]int64) *Node {
@@ -264,15 +254,9 @@ func pairsOf(scores *Node, sets [][]int64) *Node {
 	return TransposeAllAxes(Reshape(x, len(sets), n, n, heads), 0, 3, 1, 2)
 }
 
-// bottleneck is ViTDet's other way to exchange information between windows, after a block on tokens [batch, N, width]:
-// a residual branch of half the width.
-func (b Backbone) bottleneck(scope *model.Scope, x *Node) *Node {
-	map4 := Reshape(x, -1, b.Rows(), b.Cols(), b.Width)
-	return Reshape(bottleneck(scope, map4, b.Width/2), x.Shape().Dimensions...)
-}
-
-// bottleneck is x + norm(1×1(gelu(norm(3×3(gelu(norm(1×1(x)))))))) with inner channels between the 1×1 convolutions,
-// all without biases. The gain of the last norm is initially zero, and so is the branch.
+// bottleneck is ViTDet's other way to exchange information between windows, after a block on the map x [batch, rows,
+// cols, width]: x + norm(1×1(gelu(norm(3×3(gelu(norm(1×1(x)))))))) with inner channels between the 1×1 convolutions, all
+// without biases. The gain of the last norm is initially zero, and so is the branch.
 func bottleneck(scope *model.Scope, x *Node, inner int) *Node {
 	width := x.Shape().Dim(-1)
 	narrow, middle, wide := scope.In("conv_0"), scope.In("conv_1"), scope.In("conv_2")

@@ -58,7 +58,7 @@ type vitdetMeta struct {
 	}
 }
 
-func vitdet(t testing.TB) (meta vitdetMeta, b Backbone, want map[string]fixtures.Tensor) {
+func vitdet(t testing.TB) (meta vitdetMeta, b Backbone, want reference) {
 	fixtures.JSON(t, vitdetSet, "meta.json", &meta)
 	m := meta.Config
 	b = Backbone{Config: vit.Config{
@@ -151,12 +151,7 @@ func (f *foreign) bottleneck(path, name string) {
 	}
 }
 
-func TestEveryStageOfTheBackboneEqualsDetectron2(t *testing.T) {
-	fixtures.Each(t, testEveryStageOfTheBackboneEqualsDetectron2)
-}
-
-func testEveryStageOfTheBackboneEqualsDetectron2(t *testing.T) {
-	meta, b, want := vitdet(t)
+func testBackbone(t *testing.T, meta vitdetMeta, b Backbone, want reference) {
 	f := load(t, vitdetSet, "model.safetensors", "")
 	f.backbone(b, meta)
 	f.AllUsed("", "resblock.")
@@ -285,12 +280,7 @@ func rowsAmong(t *testing.T, name string, got []float64, want fixtures.Tensor, t
 
 // Other sizes of images with the same weights: relative tables that fit, and ones that shrink; positions that need no
 // resampling; scales at which a LayerNorm reveals its epsilon.
-func TestTheBackboneTakesOtherSizesAndScalesAsDetectron2(t *testing.T) {
-	fixtures.Each(t, testTheBackboneTakesOtherSizesAndScalesAsDetectron2)
-}
-
-func testTheBackboneTakesOtherSizesAndScalesAsDetectron2(t *testing.T) {
-	meta, b, want := vitdet(t)
+func testOtherSizes(t *testing.T, meta vitdetMeta, b Backbone, want reference) {
 	levels := meta.Config.OutLevels
 	for _, run := range []struct {
 		prefix, images string
@@ -335,12 +325,7 @@ func testTheBackboneTakesOtherSizesAndScalesAsDetectron2(t *testing.T) {
 	}
 }
 
-func TestRelativeTablesAreResizedAndReadAsInDetectron2(t *testing.T) {
-	fixtures.Each(t, testRelativeTablesAreResizedAndReadAsInDetectron2)
-}
-
-func testRelativeTablesAreResizedAndReadAsInDetectron2(t *testing.T) {
-	meta, _, want := vitdet(t)
+func testRelativeVectors(t *testing.T, meta vitdetMeta, _ Backbone, want reference) {
 	cases := 0
 	for name, x := range want {
 		table, ok := strings.CutSuffix(name, ".out")
@@ -358,12 +343,7 @@ func testRelativeTablesAreResizedAndReadAsInDetectron2(t *testing.T) {
 	}
 }
 
-func TestTheBottleneckEqualsDetectron2(t *testing.T) {
-	fixtures.Each(t, testTheBottleneckEqualsDetectron2)
-}
-
-func testTheBottleneckEqualsDetectron2(t *testing.T) {
-	meta, _, want := vitdet(t)
+func testBottleneck(t *testing.T, meta vitdetMeta, _ Backbone, want reference) {
 	mapped := func(file, prefix string) *foreign {
 		f := load(t, vitdetSet, file, prefix)
 		f.bottleneck("residual", "")
@@ -385,12 +365,7 @@ func testTheBottleneckEqualsDetectron2(t *testing.T) {
 		meta.Tolerance.Floor)
 }
 
-func TestLearningRatesDecayByLayerAsInDetectron2(t *testing.T) {
-	fixtures.Each(t, testLearningRatesDecayByLayerAsInDetectron2)
-}
-
-func testLearningRatesDecayByLayerAsInDetectron2(t *testing.T) {
-	meta, b, _ := vitdet(t)
+func testLearningRates(t *testing.T, meta vitdetMeta, b Backbone, _ reference) {
 	b.Depth = meta.Decay.Layers
 	if got := b.learningRateFactor("/detector/backbone/position/wepe/alpha_scale", meta.Decay.Rate); got != 1 {
 		t.Errorf("an encoding that pretraining has not seen: factor %g, want 1", got)

@@ -12,7 +12,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
@@ -142,62 +141,12 @@ func TestTheScoresOfRelativeTablesAndOfAnEncodingAreAdded(t *testing.T) {
 	}
 }
 
-func TestRelativeTablesHaveZerosForEachOffsetOfTheTrainedGridOrAWindow(t *testing.T) {
-	b := small("none", 5, 7, 3)
-	b.Global, b.Relative = []int{1}, true
-	store := gomlxtest.Seeded(t, 5)
-	gomlxtest.Build(t, store, func(s *model.Scope, in []*Node) []*Node {
-		return []*Node{b.trace(s.At(backboneScope), in[0], false).Output}
-	}, gomlxtest.Noise(1, 2*6, 2*4, 1)) // of another size
-	offsets := map[string]int{}
-	for v := range store.IterVariables() {
-		if _, table, ok := strings.Cut(v.Path(), "/block_"); ok && strings.Contains(table, "/relative/") {
-			offsets[table] = v.Shape().Dim(0)
-			if x := gomlxtest.Values(t, v.MustValue()); v.Shape().Dim(1) != 40/5 || slices.Min(x) != 0 || slices.Max(x) != 0 {
-				t.Errorf("%s is %s from %g to %g", table, v.Shape(), slices.Min(x), slices.Max(x))
-			}
-		}
-	}
-	if want := map[string]int{"00/attention/relative/rows": 5, "00/attention/relative/cols": 5,
-		"01/attention/relative/rows": 9, "01/attention/relative/cols": 13}; !maps.Equal(offsets, want) {
-		t.Errorf("tables %v, want %v", offsets, want)
-	}
-}
-
-func TestImagesThatDoNotDivideIntoPatchesAreRefused(t *testing.T) {
-	b := small("none", 4, 4, 3)
-	for _, dims := range [][]int{{1, 3*b.PatchSize - 1, 2 * b.PatchSize, 1}, {1, 2 * b.PatchSize, 3*b.PatchSize - 1, 1},
-		{1, 2 * b.PatchSize, 3 * b.PatchSize}} {
-		var err error
-		gomlxtest.RunModel(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-			err = exceptions.TryCatch[error](func() { b.trace(s, in[0], false) })
-			return in
-		}, gomlxtest.Noise(dims...))
-		if err == nil || !strings.Contains(err.Error(), "that divide into patches") {
-			t.Errorf("%v: %v", dims, err)
-		}
-	}
-}
-
 // Of depths 12, 24 and 32 in ViTDet; of other depths the last of each quarter, ⌊i·depth/4⌋ - 1.
 func TestBackbone_GlobalBlocks(t *testing.T) {
 	for depth, want := range map[int][]int{32: {7, 15, 23, 31}, 1: {0}, 2: {0, 1}, 4: {0, 1, 2, 3}, 6: {0, 2, 3, 5}} {
 		c := vit.Config{ImageRows: 8, ImageCols: 8, PatchSize: 2, Width: 8, Depth: depth, Heads: 2, MLPDim: 8, Classes: 1}
 		if got, err := (Backbone{Config: c}).resolve(); err != nil || !slices.Equal(got.Global, want) {
 			t.Errorf("of %d blocks: %v, %v, want %v", depth, got.Global, err, want)
-		}
-	}
-}
-
-func TestOneTokenWithoutAPositionStandsForPatchesBeyondTheImage(t *testing.T) {
-	for _, c := range []struct {
-		rows, cols int
-		global     []int
-		want       int
-	}{{7, 9, []int{}, 1}, {7, 9, []int{1}, 1}, {7, 9, []int{0, 1}, 0}, {6, 9, []int{}, 0}, {6, 9, []int{0, 1}, 0}} {
-		b := small("none", c.rows, c.cols, 3)
-		if b.Global = c.global; b.unplaced() != c.want {
-			t.Errorf("%+v: %d", c, b.unplaced())
 		}
 	}
 }
@@ -212,42 +161,13 @@ func TestALongBoxIsReadWithAsManySamplesAsItsCells(t *testing.T) {
 	gomlxtest.NearAbs(t, "bins", got[0], got[1], 1e-6)
 }
 
-// Bilinear sampling reproduces a map that is linear in its coordinates, so a bin is the value at its centre, with any
-// number of samples: also with the single one of a bin shorter than a cell.
-func TestABinOfALinearMapIsTheValueAtItsCentre(t *testing.T) {
-	const side, stride, bins = 12, 4, 2
-	var flat []float32
-	for row := range side {
-		for col := range side {
-			flat = append(flat, float32(100*row+col))
-		}
-	}
-	for _, box := range []rect{{10, 13, 13, 17}, {9, 6, 30, 40}} { // bins of 0.375×0.5 and of 2.625×4.25 cells
-		var want []float64
-		centre := func(begin, end float32, i int) float64 {
-			return (float64(begin)+(float64(i)+0.5)*float64(end-begin)/bins)/stride - 0.5
-		}
-		for row := range bins {
-			for col := range bins {
-				want = append(want, 100*centre(box[1], box[3], row)+centre(box[0], box[2], col))
-			}
-		}
-		for _, samples := range []int{0, 1, 2, 3} {
-			align := roiAlign{rows: bins, cols: bins, stride: stride, samples: samples, most: 5}
-			got := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{align.bins(in[0], in[1], nil)} },
-				tensors.FromFlatDataAndDimensions(flat, 1, side, side, 1), boxTensor([]rect{box}, 1, 1))[0]
-			gomlxtest.NearAbs(t, "bins", got, want, 1e-3)
-		}
-	}
-}
-
 // torch's kaiming_uniform_(a=√5), for the pyramid, has the deviation 1/√(3·fan-in); the fan-in of a ConvTranspose2d is
 // of its output. fvcore's c2_msra_fill is normal with √(2/fan_out), its c2_xavier_fill uniform with 1/√fan_in.
 // StandardRPNHead and FastRCNNOutputLayers of detectron2 have 0.01, deltas of boxes and the predictor of masks 0.001.
 func TestInitialWeights_AreThoseOfDetectron2(t *testing.T) {
 	r := tiny()
 	c := &r.Detector
-	c.Backbone.Residual, c.Backbone.Width, c.Channels = []int{0}, 60, 50
+	c.Backbone.Residual, c.Backbone.Relative, c.Backbone.Width, c.Channels = []int{0}, true, 60, 50
 	c.ROI.Convs, c.ROI.Dense, c.ROI.Masks = []int{24}, []int{40}, []int{28, 20}
 	run := tinyRun(t)
 	run.Recipe = r
@@ -256,9 +176,7 @@ func TestInitialWeights_AreThoseOfDetectron2(t *testing.T) {
 	if err := task.Fetch(0); err != nil {
 		t.Fatal(err)
 	}
-	var shapes []*tensors.Tensor
-	shapes = append(shapes, gomlxtest.Must(task.inputs(0))(t).list()...)
-	gomlxtest.Build(t, task.detector.store, task.Losses, shapes...)
+	gomlxtest.Build(t, task.detector.store, task.Losses, gomlxtest.Must(task.inputs(0))(t).list()...)
 	torch := func(fanIn float64) float64 { return 1 / math.Sqrt(3*fanIn) }
 	msra := func(fanOut float64) float64 { return math.Sqrt(2 / fanOut) }
 	for path, deviation := range map[string]float64{
@@ -276,12 +194,21 @@ func TestInitialWeights_AreThoseOfDetectron2(t *testing.T) {
 		weights := gomlxtest.Values(t, task.detector.store.GetVariable(detectorScope+"/"+path+"/weights").MustValue())
 		gomlxtest.Spreads(t, path, weights, deviation)
 	}
+	offsets := map[string]int{}
 	for v := range task.detector.store.IterVariables() {
-		if path := v.Path(); strings.HasPrefix(path, detectorScope+"/") && (strings.HasSuffix(path, "/biases") ||
-			strings.HasSuffix(path, "residual/conv_2/norm/gain")) { // a bottleneck is initially the identity
+		path := v.Path()
+		if block, table, ok := strings.Cut(path, "/attention/relative/"); ok && strings.HasPrefix(path, detectorScope) {
+			offsets[block[len(block)-1:]+table] = v.Shape().Dim(0)
+		}
+		if strings.HasPrefix(path, detectorScope+"/") && (strings.HasSuffix(path, "/biases") ||
+			strings.Contains(path, "/relative/") || strings.HasSuffix(path, "residual/conv_2/norm/gain")) { // identities
 			if x := gomlxtest.Values(t, v.MustValue()); slices.Min(x) != 0 || slices.Max(x) != 0 {
 				t.Errorf("%s starts from %g to %g", path, slices.Min(x), slices.Max(x))
 			}
 		}
+	}
+	// Windows are of 3×3 patches, the image of 4×6.
+	if want := map[string]int{"0rows": 5, "0cols": 5, "1rows": 7, "1cols": 11}; !maps.Equal(offsets, want) {
+		t.Errorf("relative tables of %v offsets, want %v", offsets, want)
 	}
 }

@@ -94,14 +94,13 @@ func boxTensor(boxes []rect, dims ...int) *tensors.Tensor {
 	return tensors.FromFlatDataAndDimensions(flat, append(dims, 4)...)
 }
 
-// boxesIn returns the boxes of a tensor [..., 4].
-func boxesIn(x *tensors.Tensor) ([]rect, error) {
-	flat, err := tensors.CopyFlatData[float32](x)
+// boxesIn returns the boxes of the values of a tensor [..., 4].
+func boxesIn(flat []float32) []rect {
 	boxes := make([]rect, len(flat)/4)
 	for i := range boxes {
 		boxes[i] = rect(flat[4*i:])
 	}
-	return boxes, err
+	return boxes
 }
 
 // Boxes of graphs are float32 [..., 4] as rect. They come from the host or have no gradient: losses compare the encoded

@@ -92,15 +92,10 @@ func (r ROI) agnostic() bool { return len(r.Stages) > 1 }
 // wrong.
 func (c Config) resolve() (_ Config, err error) {
 	c.Backbone, err = c.Backbone.resolve()
-	c.Channels = cmp.Or(c.Channels, 256)
 	if c.Std == [3]float64{} {
 		c.Mean, c.Std = [3]float64{0.485, 0.456, 0.406}, [3]float64{0.229, 0.224, 0.225}
 	}
-	counts := func(x, otherwise Counts) Counts {
-		return Counts{cmp.Or(x.Train, otherwise.Train), cmp.Or(x.Test, otherwise.Test)}
-	}
-	r := &c.RPN
-	r.Convs = cmp.Or(r.Convs, 2)
+	r, i, four := &c.RPN, &c.ROI, slices.Repeat([]int{256}, 4)
 	if r.Sizes == nil {
 		for _, stride := range c.strides() {
 			r.Sizes = append(r.Sizes, 8*stride)
@@ -109,29 +104,43 @@ func (c Config) resolve() (_ Config, err error) {
 	if r.Ratios == nil {
 		r.Ratios = []float64{0.5, 1, 2}
 	}
-	r.Low, r.High = cmp.Or(r.Low, 0.3), cmp.Or(r.High, 0.7)
-	r.Samples, r.Positive = cmp.Or(r.Samples, 256), cmp.Or(r.Positive, 0.5)
-	r.Before, r.After = counts(r.Before, Counts{2000, 1000}), counts(r.After, Counts{1000, 1000})
-	r.Overlap = cmp.Or(r.Overlap, 0.7)
-
-	i := &c.ROI
-	i.Samples, i.Positive = cmp.Or(i.Samples, 512), cmp.Or(i.Positive, 0.25)
 	if i.Stages == nil {
 		i.Stages = cascadeStages()[:1]
 	}
-	i.Size, i.MaskSize = cmp.Or(i.Size, 7), cmp.Or(i.MaskSize, 14)
-	four := slices.Repeat([]int{256}, 4)
-	if i.Convs == nil {
-		i.Convs = four
+	for _, f := range []struct{ list, otherwise *[]int }{{&i.Convs, &four}, {&i.Dense, &[]int{1024}}, {&i.Masks, &four}} {
+		if *f.list == nil {
+			*f.list = *f.otherwise
+		}
 	}
-	if i.Dense == nil {
-		i.Dense = []int{1024}
+	for _, f := range []struct {
+		name               string
+		value              *int
+		otherwise, highest int
+	}{
+		{"channels", &c.Channels, 256, 1 << 16}, {"rpn.convs", &r.Convs, 2, 100}, {"rpn.samples", &r.Samples, 256, 1 << 20},
+		{"rpn.before.train", &r.Before.Train, 2000, 1 << 24}, {"rpn.before.test", &r.Before.Test, 1000, 1 << 24},
+		{"rpn.after.train", &r.After.Train, 1000, 1 << 20}, {"rpn.after.test", &r.After.Test, 1000, 1 << 20},
+		{"roi.samples", &i.Samples, 512, 1 << 20}, {"roi.size", &i.Size, 7, 1000},
+		{"roi.mask_size", &i.MaskSize, 14, 1000}, {"roi.canonical_level", &i.CanonicalLevel, 4, 100},
+		{"roi.top", &i.Top, 100, 1 << 20},
+	} {
+		if *f.value = cmp.Or(*f.value, f.otherwise); err == nil && (*f.value < 1 || *f.value > f.highest) {
+			err = fmt.Errorf("detect: %s is %d, want 1 to %d", f.name, *f.value, f.highest)
+		}
 	}
-	if i.Masks == nil {
-		i.Masks = four
+	for _, f := range []struct {
+		name               string
+		value              *float64
+		otherwise, highest float64
+	}{
+		{"rpn.low", &r.Low, 0.3, 1}, {"rpn.high", &r.High, 0.7, 1}, {"rpn.positive", &r.Positive, 0.5, 1},
+		{"rpn.overlap", &r.Overlap, 0.7, 1}, {"roi.positive", &i.Positive, 0.25, 1}, {"roi.score", &i.Score, 0.05, 1},
+		{"roi.overlap", &i.Overlap, 0.5, 1}, {"roi.canonical_size", &i.CanonicalSize, 224, 1e9},
+	} {
+		if *f.value = cmp.Or(*f.value, f.otherwise); err == nil && !(*f.value > 0 && *f.value <= f.highest) {
+			err = fmt.Errorf("detect: %s is %g, want it above 0 and at most %g", f.name, *f.value, f.highest)
+		}
 	}
-	i.CanonicalSize, i.CanonicalLevel = cmp.Or(i.CanonicalSize, 224), cmp.Or(i.CanonicalLevel, 4)
-	i.Score, i.Overlap, i.Top = cmp.Or(i.Score, 0.05), cmp.Or(i.Overlap, 0.5), cmp.Or(i.Top, 100)
 	if err != nil {
 		return c, err
 	}
@@ -167,9 +176,6 @@ func (c Config) validate() error {
 	if err := c.checkCanvas(c.Backbone.ImageRows, c.Backbone.ImageCols); err != nil {
 		return err
 	}
-	if err := c.validateRanges(); err != nil {
-		return err
-	}
 	r, i := c.RPN, c.ROI
 	positive := func(values ...float64) bool {
 		return !slices.ContainsFunc(values, func(x float64) bool { return !(x > 0 && x < 1e9) })
@@ -190,8 +196,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("detect: rpn.sizes are %v, want %d, one for each map, above 0", r.Sizes, pyramidLevels)
 	case len(r.Ratios) == 0 || !positive(r.Ratios...):
 		return fmt.Errorf("detect: rpn.ratios are %v, want some above 0", r.Ratios)
-	case !positive(i.CanonicalSize) || !positive(c.Std[:]...):
-		return fmt.Errorf("detect: roi.canonical_size is %g, std %v, want them above 0", i.CanonicalSize, c.Std)
+	case !positive(c.Std[:]...):
+		return fmt.Errorf("detect: std is %v, want it above 0", c.Std)
 	case !widths(i.Convs...) || !widths(i.Dense...) || !widths(i.Masks...) || len(i.Masks) == 0:
 		return fmt.Errorf("detect: roi.convs are %v, dense %v, masks %v: want numbers of channels and units", i.Convs,
 			i.Dense, i.Masks)
@@ -201,38 +207,6 @@ func (c Config) validate() error {
 	for k, s := range i.Stages {
 		if !(s.IoU > 0 && s.IoU <= 1) || !positive(s.Weights[:]...) {
 			return fmt.Errorf("detect: stage %d has iou %g and weights %v, want them above 0", k, s.IoU, s.Weights)
-		}
-	}
-	return nil
-}
-
-// validateRanges returns an error that names the first number out of its range.
-func (c Config) validateRanges() error {
-	r, i := c.RPN, c.ROI
-	for _, f := range []struct {
-		name    string
-		value   int
-		highest int
-	}{
-		{"channels", c.Channels, 1 << 16}, {"rpn.convs", r.Convs, 100}, {"rpn.samples", r.Samples, 1 << 20},
-		{"rpn.before.train", r.Before.Train, 1 << 24}, {"rpn.before.test", r.Before.Test, 1 << 24},
-		{"rpn.after.train", r.After.Train, 1 << 20}, {"rpn.after.test", r.After.Test, 1 << 20},
-		{"roi.samples", i.Samples, 1 << 20}, {"roi.size", i.Size, 1000}, {"roi.mask_size", i.MaskSize, 1000},
-		{"roi.canonical_level", i.CanonicalLevel, 100}, {"roi.top", i.Top, 1 << 20},
-	} {
-		if f.value < 1 || f.value > f.highest {
-			return fmt.Errorf("detect: %s is %d, want 1 to %d", f.name, f.value, f.highest)
-		}
-	}
-	for _, f := range []struct {
-		name  string
-		value float64
-	}{
-		{"rpn.low", r.Low}, {"rpn.high", r.High}, {"rpn.positive", r.Positive}, {"rpn.overlap", r.Overlap},
-		{"roi.positive", i.Positive}, {"roi.score", i.Score}, {"roi.overlap", i.Overlap},
-	} {
-		if !(f.value > 0 && f.value <= 1) {
-			return fmt.Errorf("detect: %s is %g, want it above 0 and at most 1", f.name, f.value)
 		}
 	}
 	return nil

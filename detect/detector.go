@@ -149,19 +149,12 @@ func (s proposed) finalize() {
 
 // propose runs the first program on pixels uint8 [batch, rows, cols, 3].
 func (d *Detector) propose(pixels *tensors.Tensor, sizes [][2]int, before, after int) (s proposed, err error) {
-	out, err := d.proposer.Call(pixels, sizeTensor(sizes))
-	if err != nil {
-		return s, fmt.Errorf("detect: %w", err)
-	}
-	s = proposed{sizes: sizes, maps: anys(out[2:])}
-	logits, err := tensors.CopyFlatData[float32](out[0])
+	values, maps, err := call(d.proposer, 2, pixels, sizeTensor(sizes))
 	if err != nil {
 		return s, err
 	}
-	boxes, err := boxesIn(out[1])
-	if err != nil {
-		return s, err
-	}
+	s = proposed{sizes: sizes, maps: maps}
+	logits, boxes := values[0], boxesIn(values[1])
 	c := d.Recipe.Detector
 	_, ends := c.anchors(pixels.Shape().Dim(1), pixels.Shape().Dim(2))
 	n := ends[len(ends)-1]
@@ -222,18 +215,11 @@ func (d *Detector) classify(s proposed) (found [][]detection, err error) {
 		padded = append(append(padded, boxes...), make([]rect, n-len(boxes))...)
 	}
 	inputs := []any{boxTensor(padded, len(s.proposals), n), sizeTensor(s.sizes)}
-	out, err := d.classifier.Call(append(inputs, s.maps...)...)
-	if err != nil {
-		return nil, fmt.Errorf("detect: %w", err)
-	}
-	scores, err := tensors.CopyFlatData[float32](out[0])
+	values, _, err := call(d.classifier, 2, append(inputs, s.maps...)...)
 	if err != nil {
 		return nil, err
 	}
-	boxes, err := boxesIn(out[1])
-	if err != nil {
-		return nil, err
-	}
+	scores, boxes := values[0], boxesIn(values[1])
 	perScore, perBox := len(scores)/len(padded), len(boxes)/len(padded)
 	for i, own := range s.proposals {
 		first, last := i*n, i*n+len(own)
@@ -258,12 +244,31 @@ func (d *Detector) maskProbabilities(s proposed, found [][]detection) (masks [][
 		}
 	}
 	inputs := []any{boxTensor(boxes, len(found), most), tensors.FromFlatDataAndDimensions(classes, len(found), most)}
-	out, err := d.masker.Call(append(inputs, s.maps...)...)
+	values, _, err := call(d.masker, 1, append(inputs, s.maps...)...)
 	if err != nil {
-		return nil, fmt.Errorf("detect: %w", err)
+		return nil, err
 	}
-	flat, err := tensors.CopyFlatData[float32](out[0])
-	return slices.Collect(slices.Chunk(flat, max(1, len(flat)/len(found)))), err
+	return slices.Collect(slices.Chunk(values[0], len(values[0])/len(found))), nil
+}
+
+// call runs a program and returns the values of its first n outputs, float32, and the other outputs.
+func call(program *model.Exec, n int, inputs ...any) (values [][]float32, others []any, err error) {
+	out, err := program.Call(inputs...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("detect: %w", err)
+	}
+	for i, x := range out {
+		if i >= n {
+			others = append(others, x)
+			continue
+		}
+		flat, err := tensors.CopyFlatData[float32](x)
+		if err != nil {
+			return nil, nil, fmt.Errorf("detect: %w", err)
+		}
+		values = append(values, flat)
+	}
+	return values, others, nil
 }
 
 func anys[T any](list []T) []any {

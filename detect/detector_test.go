@@ -123,6 +123,11 @@ func TestDetector_PatchNeedNotDivideByFour(t *testing.T) {
 	if x := anchors[3][0] + anchors[3][2]; !(math.Abs(float64(x)-2*3.5) <= 1e-5) {
 		t.Errorf("the second place is centred at %g, want 3.5", x/2)
 	}
+	for stride, want := range map[float64]int{3.5: 2, 4: 2, 7: 3, 14: 4, 16: 4, 5: 2, 6: 3} {
+		if got := levelNumber(stride); got != want {
+			t.Errorf("stride %g: %d, want %d", stride, got, want)
+		}
+	}
 }
 
 func TestDetector_MayHaveNoMasksOrOneDetection(t *testing.T) {

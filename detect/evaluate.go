@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"image"
 	"slices"
-	"strings"
 
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/detect/scenes"
@@ -42,34 +41,22 @@ func (t Test) canvas(c Config) (rows, cols int) {
 // are an error: every detection would count as wrong.
 func identifiers(own []coco.Category, test *coco.Dataset) (ids []int64, err error) {
 	theirs := test.SortedCategories()
-	same := len(own) == len(theirs)
+	if len(own) != len(theirs) {
+		return nil, fmt.Errorf("detect: %s has %d categories, the detector %d: use images with the same categories",
+			test.Name, len(theirs), len(own))
+	}
 	for i, c := range own {
 		at := slices.IndexFunc(theirs, func(d coco.Category) bool { return d.Name == c.Name })
-		if same && theirs[i].ID == c.ID && theirs[i].Name == c.Name { // also if names are missing or repeated
+		if theirs[i].ID == c.ID && theirs[i].Name == c.Name { // also if names are missing or repeated
 			at = i
 		}
-		if same = same && at >= 0; same {
-			ids = append(ids, theirs[at].ID)
+		if at < 0 {
+			return nil, fmt.Errorf("detect: %s lacks the detector's category %q: use images with the same categories",
+				test.Name, c.Name)
 		}
-	}
-	if !same {
-		return nil, fmt.Errorf("detect: %s has the categories %s, the detector %s: use images with the same categories",
-			test.Name, categoryNames(theirs), categoryNames(own))
+		ids = append(ids, theirs[at].ID)
 	}
 	return ids, nil
-}
-
-// categoryNames lists the first categories.
-func categoryNames(all []coco.Category) string {
-	const most = 5
-	var names []string
-	for _, c := range all[:min(most, len(all))] {
-		names = append(names, fmt.Sprintf("%q", c.Name))
-	}
-	if len(all) > most {
-		names = append(names, fmt.Sprintf("… (%d)", len(all)))
-	}
-	return strings.Join(names, ", ")
 }
 
 // Evaluate detects the objects in all scenes of a test, whose annotations must have the detector's categories by name,

@@ -16,6 +16,32 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
+// reference contains the tensors of a set by name.
+type reference map[string]fixtures.Tensor
+
+// Operations on boxes and regions, the backbone, and the heads, in training and inference: their values, losses and
+// gradients equal those of torchvision and detectron2, in the sets roi, vitdet and mask_rcnn.
+func TestDetectron2(t *testing.T) {
+	fixtures.Each(t, func(t *testing.T) {
+		roi, boxes := roiFixture(t)
+		for name, test := range map[string]func(*testing.T, roiMeta, reference){"ROIAlign": testROIAlign,
+			"levels": testLevels, "pooler": testPooler, "NMS": testNMS, "overlaps": testOverlaps, "deltas": testDeltas,
+			"anchors": testAnchors, "matches": testMatches} {
+			t.Run(name, func(t *testing.T) { test(t, roi, boxes) })
+		}
+		meta, b, want := vitdet(t)
+		for name, test := range map[string]func(*testing.T, vitdetMeta, Backbone, reference){"backbone": testBackbone,
+			"other sizes": testOtherSizes, "relative vectors": testRelativeVectors, "bottleneck": testBottleneck,
+			"learning rates": testLearningRates} {
+			t.Run(name, func(t *testing.T) { test(t, meta, b, want) })
+		}
+		for name, test := range map[string]func(*testing.T, heads){"proposals": testProposals, "targets": testTargets,
+			"heads": testHeads, "detections": testDetections} {
+			t.Run(name, func(t *testing.T) { test(t, headsFixture(t)) })
+		}
+	})
+}
+
 // foreign maps the tensors of detectron2 into a store, below /detector.
 type foreign struct{ *gomlxtest.Torch }
 

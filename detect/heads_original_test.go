@@ -91,7 +91,7 @@ type headsMeta struct {
 type heads struct {
 	*testing.T
 	headsMeta
-	want map[string]fixtures.Tensor
+	want reference
 }
 
 func headsFixture(t *testing.T) heads {
@@ -282,12 +282,7 @@ func (f *foreign) roi(c Config) {
 	f.conv("roi/mask/classes", "mask_head.predictor")
 }
 
-func TestTheRegionProposalNetworkEqualsDetectron2(t *testing.T) {
-	fixtures.Each(t, testTheRegionProposalNetworkEqualsDetectron2)
-}
-
-func testTheRegionProposalNetworkEqualsDetectron2(t *testing.T) {
-	h := headsFixture(t)
+func testProposals(t *testing.T, h heads) {
 	c := h.config("std").RPN
 	anchors, ends := h.anchors()
 	f := load(t, headsSet, "model.safetensors", "rpn.")
@@ -363,12 +358,7 @@ func boxesFlat(boxes []rect) (flat []float32) {
 	return flat
 }
 
-func TestSampledProposalsAndMaskTargetsEqualDetectron2(t *testing.T) {
-	fixtures.Each(t, testSampledProposalsAndMaskTargetsEqualDetectron2)
-}
-
-func testSampledProposalsAndMaskTargetsEqualDetectron2(t *testing.T) {
-	h := headsFixture(t)
+func testTargets(t *testing.T, h heads) {
 	for kind, name := range map[string]string{"std": "mask_targets.polygon", "cas": "mask_targets.bitmask"} {
 		c, in := h.config(kind), h.inputs(kind)
 		boxes, classes := gomlxtest.Values(t, in.Boxes), gomlxtest.Values(t, in.Classes)
@@ -408,12 +398,8 @@ func testSampledProposalsAndMaskTargetsEqualDetectron2(t *testing.T) {
 	}
 }
 
-func TestTheHeadsEqualDetectron2InTraining(t *testing.T) {
-	fixtures.Each(t, testTheHeadsEqualDetectron2InTraining)
-}
-
-func testTheHeadsEqualDetectron2InTraining(t *testing.T) {
-	h := headsFixture(t)
+func testHeads(t *testing.T, h heads) {
+	bitmaps := h.inputs("cas").Masks
 	for _, kind := range []string{"std", "cas"} {
 		c := h.config(kind)
 		f := load(t, headsSet, "model.safetensors", kind+".")
@@ -445,6 +431,8 @@ func testTheHeadsEqualDetectron2InTraining(t *testing.T) {
 			out.add("mask_pooled", r.pool(objects, c.ROI.MaskSize))
 			out.add(kind+".mask_logits", masks)
 			out.add(kind+".loss_mask", mask)
+			in.Masks = Const(mask.Graph(), bitmaps)
+			out.add(kind+".loss_mask_with_bitmask_targets", r.maskLoss(masks, in))
 			total := mask
 			labels, targets := in.Classes, in.Targets
 			for i, j := range all {
@@ -502,6 +490,9 @@ func testTheHeadsEqualDetectron2InTraining(t *testing.T) {
 			}
 		}
 		h.near(got, kind+".loss_mask", h.Tolerance.Loss)
+		if kind == "std" { // whose own targets are polygons
+			h.near(got, kind+".loss_mask_with_bitmask_targets", h.Tolerance.Loss)
+		}
 		objects := make([][]int, h.batch())
 		for image := range objects {
 			for i := range h.want[fmt.Sprintf("roi.given.%d.fg", image)].Data {
@@ -532,31 +523,7 @@ func (h heads) nearRows(name string, got []float64, rows [][]int) {
 	gomlxtest.NearAbs(h.T, name, values, want.Data, h.Tolerance.Chain)
 }
 
-// The loss with the other kind of targets; the fixture has no gradients for it.
-func TestTheMaskLossByBitmapsEqualsDetectron2(t *testing.T) {
-	fixtures.Each(t, testTheMaskLossByBitmapsEqualsDetectron2)
-}
-
-func testTheMaskLossByBitmapsEqualsDetectron2(t *testing.T) {
-	h := headsFixture(t)
-	c := h.config("std")
-	f := load(t, headsSet, "model.safetensors", "std.")
-	f.roi(c)
-	got := h.run(f, "cas", func(scope *model.Scope, maps []*Node, in inputs[*Node], out *named) {
-		r := regions{c.ROI, c.Backbone.Classes, maps, h.headsMeta.Config.Strides}
-		objects := SliceAxis(in.Boxes, 1, AxisRange(0, in.Masks.Shape().Dim(1)))
-		masks := r.masks(scope.In("roi").In("mask"), objects)
-		out.add("std.loss_mask_with_bitmask_targets", r.maskLoss(masks, in))
-	})
-	h.near(got, "std.loss_mask_with_bitmask_targets", h.Tolerance.Loss)
-}
-
-func TestDetectionsAndPastedMasksEqualDetectron2(t *testing.T) {
-	fixtures.Each(t, testDetectionsAndPastedMasksEqualDetectron2)
-}
-
-func testDetectionsAndPastedMasksEqualDetectron2(t *testing.T) {
-	h := headsFixture(t)
+func testDetections(t *testing.T, h heads) {
 	proposals := h.proposals("test")
 	n, rows := 0, make([][]int, h.batch()) // the longest list, and the rows of each
 	for image, boxes := range proposals {
@@ -602,12 +569,7 @@ func testDetectionsAndPastedMasksEqualDetectron2(t *testing.T) {
 				own := got[name][image*k : image*k+k/n*len(rows[image])]
 				return fixtures.Tensor{Data: own}.Float32()
 			}
-			flat := part("boxes")
-			boxes := make([]rect, len(flat)/4)
-			for i := range boxes {
-				boxes[i] = rect(flat[4*i : 4*i+4])
-			}
-			found := c.ROI.detections(part("scores"), boxes, c.Backbone.Classes)
+			found := c.ROI.detections(part("scores"), boxesIn(part("boxes")), c.Backbone.Classes)
 			h.checkDetections(c, f, kind, image, size, found)
 		}
 	}

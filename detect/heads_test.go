@@ -107,36 +107,24 @@ func TestBoxesAreMatchedWithoutAProduct(t *testing.T) {
 	}
 }
 
-func TestSamplingDrawsBySeedAndNeverWhatIsIgnored(t *testing.T) {
-	labels := make([]int, 101)
-	for i := range labels {
-		labels[i] = []int{matchNone, matchNone, matchObject, matchIgnored}[i%4]
+func TestSampled_DrawsBySeedAndNeverWhatIsIgnored(t *testing.T) {
+	labels := slices.Repeat([]int{matchNone, matchNone, matchObject, matchIgnored}, 25)
+	drawn := func(n int, seed uint64) (objects, background []int) {
+		return sampled(labels[:n], 40, 0.25, permuted(rand.New(rand.NewPCG(seed, 1))))
 	}
-	drawn := func(seed uint64) (objects, background []int) {
-		return sampled(labels, 40, 0.25, permuted(rand.New(rand.NewPCG(seed, 1))))
-	}
-	objects, background := drawn(3)
-	if len(objects) != 10 || len(background) != 30 {
-		t.Errorf("%d objects and %d of background, want 10 and 30", len(objects), len(background))
-	}
-	for _, i := range objects {
-		if labels[i] != matchObject {
-			t.Errorf("%d is no object", i)
+	objects, background := drawn(100, 3)
+	for label, drawn := range map[int][]int{matchObject: objects, matchNone: background} {
+		if slices.ContainsFunc(drawn, func(i int) bool { return labels[i] != label }) {
+			t.Errorf("%v are not all of label %d", drawn, label)
 		}
 	}
-	for _, i := range background {
-		if labels[i] != matchNone {
-			t.Errorf("%d is not background", i)
-		}
-	}
-	again, _ := drawn(3)
-	other, _ := drawn(4)
-	if !slices.Equal(objects, again) || slices.Equal(objects, other) {
-		t.Error("a seed does not decide what is drawn")
-	}
-	if objects, background = sampled(labels[:6], 40, 0.25, permuted(rand.New(rand.NewPCG(1, 1)))); len(objects) != 1 ||
-		len(background) != 4 {
-		t.Errorf("of six labels %v and %v are drawn", objects, background)
+	again, _ := drawn(100, 3)
+	other, _ := drawn(100, 4)
+	few, rest := drawn(6, 1)
+	if len(objects) != 10 || len(background) != 30 || !slices.Equal(objects, again) || slices.Equal(objects, other) ||
+		len(few) != 1 || len(rest) != 4 {
+		t.Errorf("%v and %v, again %v, of another seed %v, of six labels %v and %v", objects, background, again, other, few,
+			rest)
 	}
 }
 
@@ -176,30 +164,6 @@ func TestTargets_TheMaskOfASliverIsUnknown(t *testing.T) {
 	}
 }
 
-// Boxes that touch, or have no area, have an IoU of 0.
-func TestBoxesOverlapOnlyWithACommonArea(t *testing.T) {
-	for _, c := range []struct {
-		a, b rect
-		want float32
-	}{
-		{rect{0, 0, 2, 1}, rect{0, 0, 1, 1}, 0.5}, {rect{0, 0, 0.5, 0.25}, rect{0, 0, 0.5, 0.25}, 1},
-		{rect{0, 0, 2, 3}, rect{2, 0, 4, 3}, 0}, {rect{0, 0, 2, 3}, rect{0, 3, 2, 5}, 0},
-		{rect{0, 0, 2, 3}, rect{5, 7, 9, 9}, 0},
-		{rect{1, 2, 1, 2}, rect{1, 2, 1, 2}, 0}, {rect{1, 2, 1, 5}, rect{1, 2, 1, 5}, 0},
-		{rect{1, 2, 5, 2}, rect{1, 2, 5, 2}, 0},
-	} {
-		if got := boxIoU(c.a, c.b); got != c.want {
-			t.Errorf("%v and %v: %g, want %g", c.a, c.b, got, c.want)
-		}
-	}
-	for box, want := range map[rect]bool{{0, 0, 0.5, 0.25}: false, {1, 2, 1, 5}: true, {1, 2, 5, 2}: true,
-		{5, 2, 1, 7}: true, {1, 7, 5, 2}: true} {
-		if box.empty() != want {
-			t.Errorf("%v: empty %v", box, box.empty())
-		}
-	}
-}
-
 // As a stable sort of all orders them, NaN last, also where scores rise and where many are equal.
 func TestTheHighestScoresAreTheFirstOfAStableSort(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
@@ -218,43 +182,6 @@ func TestTheHighestScoresAreTheFirstOfAStableSort(t *testing.T) {
 				t.Errorf("%s: the highest %d are %v", name, n, got)
 			}
 		}
-	}
-}
-
-// The second box overlaps the first by exactly 1/2, the third by 2/3, in another group.
-func TestABoxIsSuppressedByAGreaterOverlapInItsGroup(t *testing.T) {
-	boxes := []rect{{0, 0, 2, 1}, {0, 0, 1, 1}, {0, 0, 3, 1}}
-	scores := []float32{0.9, 0.5, 0.7}
-	for _, c := range []struct {
-		overlap float32
-		groups  []int
-		limit   int
-		want    []int
-	}{
-		{0.5, []int{0, 0, 0}, 3, []int{0, 1}}, {0.49, []int{0, 0, 0}, 3, []int{0}}, {0.7, []int{0, 0, 0}, 3, []int{0, 2, 1}},
-		{0.5, []int{0, 0, 1}, 3, []int{0, 2, 1}}, {0.7, []int{0, 0, 0}, 2, []int{0, 2}}, {0.7, []int{0, 0, 0}, 1, []int{0}},
-	} {
-		if got := nms(scored(boxes, scores, c.groups), c.overlap, c.limit); !slices.Equal(got, c.want) {
-			t.Errorf("%+v: kept %v", c, got)
-		}
-	}
-}
-
-// Exactly at a threshold a box belongs to the upper label. The second object's best box is below the lower one.
-func TestMatchesBeginAtTheirThresholds(t *testing.T) {
-	quality := [][]float32{{0.7, 0.6875, 0.25, 0.1875, 0}, {0, 0.125, 0, 0.125, 0.0625}}
-	for allowLow, want := range map[bool][]int{
-		false: {matchObject, matchIgnored, matchIgnored, matchNone, matchNone},
-		true:  {matchObject, matchObject, matchIgnored, matchObject, matchNone},
-	} {
-		objects, labels := matcher{0.25, 0.7, allowLow}.match(quality, 5)
-		if !slices.Equal(labels, want) || !slices.Equal(objects, []int{0, 0, 0, 0, 1}) {
-			t.Errorf("%v: labels %v of objects %v, want %v", allowLow, labels, objects, want)
-		}
-	}
-	if objects, labels := (matcher{low: 0.5, high: 0.5}).match([][]float32{{0.5, 0.25}}, 2); labels[0] != matchObject ||
-		labels[1] != matchNone || objects[0] != 0 {
-		t.Errorf("one object: %v, %v", objects, labels)
 	}
 }
 
@@ -278,26 +205,6 @@ func TestAPolygonIsScaledToItsBox(t *testing.T) {
 		polygon := [][]float64{{left, top, right, top, right, bottom, left, bottom}}
 		if got := gomlxtest.Must(polygonTarget(polygon, b, 4))(t); !slices.Equal(got, c.want) {
 			t.Errorf("the mask of %v is %v, want %v", b, got, c.want)
-		}
-	}
-}
-
-// Cells that are pixels have their values, and a cell between a pixel inside and one outside is inside.
-func TestBitmapTarget_ReadsTheCentresOfCells(t *testing.T) {
-	pixels := make([]bool, 5*7)
-	for i := range pixels {
-		pixels[i] = i*i%5 < 2 || i%7 == 3
-	}
-	var want []float32
-	for i := range 25 {
-		want = append(want, map[bool]float32{true: 1}[pixels[i/5*7+i%5+1]])
-	}
-	if got := bitmapTarget(pixels, 5, 7, rect{1, 0, 6, 5}, 5); !slices.Equal(got, want) {
-		t.Errorf("pixels %v, want %v", got, want)
-	}
-	for left, want := range map[float32]float32{0.25: 1, 0.5: 1, 0.625: 0} {
-		if got := bitmapTarget([]bool{true, false, false}, 1, 3, rect{left, 0, left + 1, 1}, 1); got[0] != want {
-			t.Errorf("a cell from %g is %g, want %g", left, got[0], want)
 		}
 	}
 }
@@ -363,14 +270,12 @@ func TestMissingAnchorsCountInNoLoss(t *testing.T) {
 }
 
 // Of sizes 5×3 and 2×7 in a canvas of 5×7 none is rescaled; a long one is a single row, and 10×14 is halved.
-func TestImagesStandAtTheTopLeftOfTheCanvas(t *testing.T) {
+func TestCanvas_ImagesAreAtTheTopLeft(t *testing.T) {
 	const rows, cols = 5, 7
 	draw := func(height, width int) *image.NRGBA {
 		img := image.NewNRGBA(image.Rect(0, 0, width, height))
-		for y := range height {
-			for x := range width {
-				img.SetNRGBA(x, y, color.NRGBA{uint8(10*y + x + 1), uint8(90 + y), uint8(200 - x), 255})
-			}
+		for i := range height * width {
+			img.SetNRGBA(i%width, i/width, color.NRGBA{uint8(i + 1), uint8(90 + i), uint8(200 - i), 255})
 		}
 		return img
 	}
@@ -379,64 +284,18 @@ func TestImagesStandAtTheTopLeftOfTheCanvas(t *testing.T) {
 	if err != nil || !slices.Equal(sizes, [][2]int{{5, 3}, {2, 7}, {1, 7}, {5, 7}}) {
 		t.Fatalf("sizes %v, %v", sizes, err)
 	}
-	var want []float64
+	var want []uint8
 	for _, img := range []*image.NRGBA{small, wide} {
-		for y := range rows {
-			for x := range cols {
-				c := img.NRGBAAt(x, y) // zero beyond the image
-				want = append(want, float64(c.R), float64(c.G), float64(c.B))
-			}
+		for i := range rows * cols {
+			c := img.NRGBAAt(i%cols, i/cols) // zero beyond the image
+			want = append(want, c.R, c.G, c.B)
 		}
 	}
-	var got []float64
-	for _, x := range tensors.MustCopyFlatData[uint8](pixels)[:len(want)] {
-		got = append(got, float64(x))
+	if got := tensors.MustCopyFlatData[uint8](pixels)[:len(want)]; !slices.Equal(got, want) {
+		t.Errorf("pixels %v, want %v", got, want)
 	}
-	gomlxtest.NearAbs(t, "pixels", got, want, 0)
 	if _, _, err := canvas([]image.Image{small, nil}, rows, cols); err == nil {
 		t.Error("no image is accepted")
-	}
-}
-
-// The probability at a pixel's centre is the sum over the cells of a mask times a hat around each, zero a cell away.
-func TestAPastedMaskIsBilinearBetweenItsCells(t *testing.T) {
-	const side, rows, cols = 3, 5, 7
-	hat := func(pixel int, begin, end float32, cell int) float64 {
-		cells := (float64(pixel) + 0.5 - float64(begin)) / float64(end-begin) * side
-		return max(0, 1-math.Abs(cells-float64(cell)-0.5))
-	}
-	for _, mask := range [][]float32{{1, 1, 1, 1, 1, 1, 1, 1, 1}, {0.9, 0.1, 0.8, 0.3, 0.7, 0.2, 0.6, 1, 0}} {
-		for _, box := range []rect{{1, 2, 4, 5}, {0, 0, 7, 5}, {0.25, 1.75, 6.5, 4.5}, {2.5, 0.5, 3.5, 1.5}, {2.6, 1, 3.4, 4},
-			{0.5, 0.5, 6.5, 4.5}} {
-			for i, inside := range paste(mask, side, box, [2]int{rows, cols}) {
-				p := 0.0
-				for k, x := range mask {
-					p += float64(x) * hat(i/cols, box[1], box[3], k/side) * hat(i%cols, box[0], box[2], k%side)
-				}
-				if want := p >= 0.5; inside != want && math.Abs(p-0.5) > 1e-9 {
-					t.Errorf("%v of %v: row %d, column %d has %g, inside: %v", mask, box, i/cols, i%cols, p, inside)
-				}
-			}
-		}
-	}
-}
-
-func TestMapsAreNumberedByTheLogarithmOfTheirStride(t *testing.T) {
-	for stride, want := range map[float64]int{3.5: 2, 4: 2, 7: 3, 14: 4, 16: 4, 5: 2, 6: 3} {
-		if got := levelNumber(stride); got != want {
-			t.Errorf("stride %g: %d, want %d", stride, got, want)
-		}
-	}
-	l := levels{canonicalSize: 224, canonicalLevel: 4, first: 2, last: 5}
-	for level := 3; level <= 5; level++ {
-		if x := l.from(level); l.of(x) != level || l.of(math.Nextafter32(x, 0)) != level-1 {
-			t.Errorf("level %d begins at %g, where it is %d, and below it %d", level, x, l.of(x), l.of(math.Nextafter32(x, 0)))
-		}
-	}
-	for size, want := range map[float32]int{0: 2, 0.2: 2, 1: 4, 3.9: 5, 100: 5} {
-		if got := l.of(size); got != want {
-			t.Errorf("a box of %g times the canonical size: %d, want %d", size, got, want)
-		}
 	}
 }
 

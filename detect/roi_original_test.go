@@ -69,7 +69,7 @@ type roiMeta struct {
 	}
 }
 
-func roiFixture(t *testing.T) (meta roiMeta, want map[string]fixtures.Tensor) {
+func roiFixture(t *testing.T) (meta roiMeta, want reference) {
 	fixtures.JSON(t, roiSet, "meta.json", &meta)
 	var batched struct {
 		NMS map[string]struct {
@@ -108,12 +108,7 @@ func perImage(x fixtures.Tensor, batch int) (boxes, of *tensors.Tensor) {
 	return tensors.FromFlatDataAndDimensions(flat, batch, n, 4), tensors.FromFlatDataAndDimensions(own, batch, n)
 }
 
-func TestROIAlignAndItsGradientEqualTorchvision(t *testing.T) {
-	fixtures.Each(t, testROIAlignAndItsGradientEqualTorchvision)
-}
-
-func testROIAlignAndItsGradientEqualTorchvision(t *testing.T) {
-	meta, want := roiFixture(t)
+func testROIAlign(t *testing.T, meta roiMeta, want reference) {
 	c := meta.Config
 	type run struct {
 		name, boxes string
@@ -153,12 +148,7 @@ func testROIAlignAndItsGradientEqualTorchvision(t *testing.T) {
 	}
 }
 
-func TestBoxesGoToTheLevelsOfDetectron2(t *testing.T) {
-	fixtures.Each(t, testBoxesGoToTheLevelsOfDetectron2)
-}
-
-func testBoxesGoToTheLevelsOfDetectron2(t *testing.T) {
-	meta, want := roiFixture(t)
+func testLevels(t *testing.T, meta roiMeta, want reference) {
 	boxes := want["levels.boxes"]
 	boxes.Shape = append([]int{1}, boxes.Shape...)
 	for name, m := range meta.Levels {
@@ -174,10 +164,7 @@ func testBoxesGoToTheLevelsOfDetectron2(t *testing.T) {
 	}
 }
 
-func TestThePoolerEqualsDetectron2(t *testing.T) { fixtures.Each(t, testThePoolerEqualsDetectron2) }
-
-func testThePoolerEqualsDetectron2(t *testing.T) {
-	meta, want := roiFixture(t)
+func testPooler(t *testing.T, meta roiMeta, want reference) {
 	m, c := meta.Levels["small"], meta.Config
 	l := levels{m.CanonicalSize, m.Canonical, m.First, m.Last}
 	var inputs []any
@@ -223,12 +210,7 @@ func ints(x fixtures.Tensor) []int {
 }
 
 // Across classes ours equals keep_per_class, which does not shift coordinates.
-func TestNMSKeepsWhatTorchvisionKeeps(t *testing.T) {
-	fixtures.Each(t, testNMSKeepsWhatTorchvisionKeeps)
-}
-
-func testNMSKeepsWhatTorchvisionKeeps(t *testing.T) {
-	meta, want := roiFixture(t)
+func testNMS(t *testing.T, meta roiMeta, want reference) {
 	for name, m := range meta.NMS {
 		p := "nms." + name
 		boxes := boxesOf(want[p+".boxes"])
@@ -250,12 +232,7 @@ func testNMSKeepsWhatTorchvisionKeeps(t *testing.T) {
 	}
 }
 
-func TestOverlapsAndClippingEqualDetectron2OnTheHostAndInGraphs(t *testing.T) {
-	fixtures.Each(t, testOverlapsAndClippingEqualDetectron2OnTheHostAndInGraphs)
-}
-
-func testOverlapsAndClippingEqualDetectron2OnTheHostAndInGraphs(t *testing.T) {
-	meta, want := roiFixture(t)
+func testOverlaps(t *testing.T, meta roiMeta, want reference) {
 	batchOf := func(name string) *tensors.Tensor {
 		x := want[name]
 		return inputOf(fixtures.Tensor{Shape: append([]int{1}, x.Shape...), Data: x.Data})
@@ -283,10 +260,7 @@ func testOverlapsAndClippingEqualDetectron2OnTheHostAndInGraphs(t *testing.T) {
 	gomlxtest.NearAbs(t, "not empty in a graph", got[2], want["clip.nonempty"].Data, 0)
 }
 
-func TestDeltasAreThoseOfDetectron2(t *testing.T) { fixtures.Each(t, testDeltasAreThoseOfDetectron2) }
-
-func testDeltasAreThoseOfDetectron2(t *testing.T) {
-	meta, want := roiFixture(t)
+func testDeltas(t *testing.T, meta roiMeta, want reference) {
 	if !(math.Abs(meta.Deltas.Clamp-scaleClamp) <= 1e-12) {
 		t.Errorf("the clamp is %g, want %g", scaleClamp, meta.Deltas.Clamp)
 	}
@@ -312,16 +286,7 @@ func testDeltasAreThoseOfDetectron2(t *testing.T) {
 	}
 }
 
-func TestAnchorsAreThoseOfDetectron2(t *testing.T) { fixtures.Each(t, testAnchorsAreThoseOfDetectron2) }
-
-func testAnchorsAreThoseOfDetectron2(t *testing.T) {
-	meta, want := roiFixture(t)
-	flat := func(boxes []rect) (all []float32) {
-		for _, b := range boxes {
-			all = append(all, b[:]...)
-		}
-		return all
-	}
+func testAnchors(t *testing.T, meta roiMeta, want reference) {
 	for name, m := range meta.Anchors {
 		for level, sizes := range m.Sizes {
 			var ratios []float64
@@ -335,16 +300,13 @@ func testAnchorsAreThoseOfDetectron2(t *testing.T) {
 			cell := cellAnchors(sizes, ratios)
 			all := gridAnchors(cell, m.Grids[level][0], m.Grids[level][1], m.Strides[level], m.Offset)
 			p := "anchors." + name
-			gomlxtest.NearAbs(t, p, flat(cell), want[fmt.Sprintf("%s.cell%d", p, level)].Data, meta.Tolerance.Anchors)
-			gomlxtest.NearAbs(t, p, flat(all), want[fmt.Sprintf("%s.level%d", p, level)].Data, meta.Tolerance.Anchors)
+			gomlxtest.NearAbs(t, p, boxesFlat(cell), want[fmt.Sprintf("%s.cell%d", p, level)].Data, meta.Tolerance.Anchors)
+			gomlxtest.NearAbs(t, p, boxesFlat(all), want[fmt.Sprintf("%s.level%d", p, level)].Data, meta.Tolerance.Anchors)
 		}
 	}
 }
 
-func TestMatchesAreThoseOfDetectron2(t *testing.T) { fixtures.Each(t, testMatchesAreThoseOfDetectron2) }
-
-func testMatchesAreThoseOfDetectron2(t *testing.T) {
-	meta, want := roiFixture(t)
+func testMatches(t *testing.T, meta roiMeta, want reference) {
 	cases := 0
 	for name, x := range want {
 		set, ok := strings.CutSuffix(name, ".quality")

@@ -17,9 +17,9 @@ type evaluation struct {
 	categories []Category // [K] by ID
 
 	// precision is the largest precision at this recall or a larger one, right/(right + wrong + 2.2e-16), 0 if the recall
-	// is never reached; scores is the score at which it is reached.
-	precision, scores []float64 // [T, R, K, A, M]
-	recall            []float64 // [T, K, A, M], the largest
+	// is never reached.
+	precision []float64 // [T, R, K, A, M]
+	recall    []float64 // [T, K, A, M], the largest
 }
 
 // cell collects the outcomes of a category and area range over all images.
@@ -174,8 +174,7 @@ func (e *evaluation) sizes() (T, R, K, A, M int) {
 // accumulate computes precision and recall. Source: accumulate of pycocotools.
 func (e *evaluation) accumulate(cells []cell) {
 	T, R, K, A, M := e.sizes()
-	e.precision, e.scores = slices.Repeat([]float64{-1}, T*R*K*A*M), slices.Repeat([]float64{-1}, T*R*K*A*M)
-	e.recall = slices.Repeat([]float64{-1}, T*K*A*M)
+	e.precision, e.recall = slices.Repeat([]float64{-1}, T*R*K*A*M), slices.Repeat([]float64{-1}, T*K*A*M)
 	for i := range cells {
 		c := &cells[i]
 		if c.objects == 0 {
@@ -185,17 +184,16 @@ func (e *evaluation) accumulate(cells []cell) {
 		slices.SortStableFunc(c.found, func(a, b outcome) int { return cmp.Compare(b.score, a.score) })
 		for m, most := range maxDetections {
 			for t := range T {
-				line := c.curve(t, most)
+				precision, recall := c.curve(t, most)
 				e.recall[(t*K*A+i)*M+m] = 0
-				if n := len(line.recall); n > 0 {
-					e.recall[(t*K*A+i)*M+m] = line.recall[n-1]
+				if n := len(recall); n > 0 {
+					e.recall[(t*K*A+i)*M+m] = recall[n-1]
 				}
 				for r, threshold := range recallThresholds {
-					at, _ := slices.BinarySearch(line.recall, threshold) // the first that is not smaller
+					at, _ := slices.BinarySearch(recall, threshold) // the first that is not smaller
 					to := ((t*R+r)*K*A+i)*M + m
-					e.precision[to], e.scores[to] = 0, 0
-					if at < len(line.recall) {
-						e.precision[to], e.scores[to] = line.precision[at], line.scores[at]
+					if e.precision[to] = 0; at < len(recall) {
+						e.precision[to] = precision[at]
 					}
 				}
 			}
@@ -203,15 +201,12 @@ func (e *evaluation) accumulate(cells []cell) {
 	}
 }
 
-// curve is precision, made monotonic, recall and score after each detection, with ignored ones.
-type curve struct{ precision, recall, scores []float64 }
-
-// curve returns the curve of the detections with a rank below most at IoU threshold t.
-func (c *cell) curve(t, most int) (l curve) {
+// curve returns the precision, made monotonic, and the recall after each detection with a rank below most, at IoU
+// threshold t.
+func (c *cell) curve(t, most int) (precision, recall []float64) {
 	right, wrong := 0.0, 0.0
 	const epsilon = 0x1p-52 // numpy.spacing(1)
-	for i := range c.found {
-		o := &c.found[i]
+	for _, o := range c.found {
 		if o.rank >= most {
 			continue
 		}
@@ -222,12 +217,11 @@ func (c *cell) curve(t, most int) (l curve) {
 				wrong++
 			}
 		}
-		l.precision = append(l.precision, right/(wrong+right+epsilon))
-		l.recall = append(l.recall, right/float64(c.objects))
-		l.scores = append(l.scores, o.score)
+		precision = append(precision, right/(wrong+right+epsilon))
+		recall = append(recall, right/float64(c.objects))
 	}
-	for i := len(l.precision) - 1; i > 0; i-- {
-		l.precision[i-1] = max(l.precision[i-1], l.precision[i])
+	for i := len(precision) - 1; i > 0; i-- {
+		precision[i-1] = max(precision[i-1], precision[i])
 	}
-	return l
+	return precision, recall
 }

@@ -36,9 +36,16 @@ func readMeta(t *testing.T) (m meta) {
 	return m
 }
 
-func TestRunLengthsAreThoseOfCocoapi(t *testing.T) { fixtures.Each(t, testRunLengthsAreThoseOfCocoapi) }
+// Run lengths, evaluation and thresholds are those of pycocotools.
+func TestCocoapi(t *testing.T) {
+	fixtures.Each(t, func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T){"run lengths": testRunLengths, "evaluation": testEvaluation} {
+			t.Run(name, test)
+		}
+	})
+}
 
-func testRunLengthsAreThoseOfCocoapi(t *testing.T) {
+func testRunLengths(t *testing.T) {
 	var cases struct {
 		Masks []struct {
 			Name   string
@@ -219,11 +226,7 @@ type expected struct {
 	} `json:"matches_area_all"`
 }
 
-func TestTheEvaluationIsThatOfCocoapi(t *testing.T) {
-	fixtures.Each(t, testTheEvaluationIsThatOfCocoapi)
-}
-
-func testTheEvaluationIsThatOfCocoapi(t *testing.T) {
+func testEvaluation(t *testing.T) {
 	dir, m := fixtures.Dir(t, set), readMeta(t)
 	var file struct {
 		Order []string            `json:"order_of_stats"`
@@ -233,6 +236,11 @@ func testTheEvaluationIsThatOfCocoapi(t *testing.T) {
 	tensors := fixtures.Tensors(t, set, "tensors.safetensors")
 	if !slices.Equal(file.Order, StatNames[:]) {
 		t.Fatalf("numbers %v, want %v", StatNames, file.Order)
+	}
+	for name, got := range map[string][]float64{"iou_thresholds": iouThresholds, "recall_thresholds": recallThresholds} {
+		if want := tensors[name].Data; !slices.Equal(got, want) {
+			t.Errorf("%s %v, want %v", name, got, want)
+		}
 	}
 	truth := gomlxtest.Must(Read(filepath.Join(dir, "instances.json")))(t)
 	read := func(name string) []Detection {
@@ -341,20 +349,8 @@ func sameArrays(t *testing.T, e *evaluation, tensors map[string]fixtures.Tensor,
 		}
 	}
 	compare("precision", m.Tolerance.Precision, func(i []int) float64 { return e.precision[dense(i[0], i[1], i[2], 0)] })
-	compare("scores", m.Tolerance.Precision, func(i []int) float64 { return e.scores[dense(i[0], i[1], i[2], 0)] })
 	compare("recall", m.Tolerance.Recall, func(i []int) float64 { return e.recall[((i[0]*K+i[1])*A+i[2])*M+i[3]] })
 	compare("precision_by_area", m.Tolerance.Precision, func(i []int) float64 {
 		return e.precision[dense(5*i[0], i[1], i[2], i[3])] // at 0.5 and 0.75
 	})
-}
-
-func TestThresholdsAreThoseOfNumpy(t *testing.T) { fixtures.Each(t, testThresholdsAreThoseOfNumpy) }
-
-func testThresholdsAreThoseOfNumpy(t *testing.T) {
-	tensors := fixtures.Tensors(t, set, "tensors.safetensors")
-	for name, got := range map[string][]float64{"iou_thresholds": iouThresholds, "recall_thresholds": recallThresholds} {
-		if want := tensors[name].Data; !slices.Equal(got, want) {
-			t.Errorf("%s %v, want %v", name, got, want)
-		}
-	}
 }

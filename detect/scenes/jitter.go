@@ -72,8 +72,7 @@ func (j Jitter) view(height, width int, flip bool, scale, place float64) view {
 // Cols are its part without padding. Crowds are removed, and so are objects that are no longer visible.
 //
 // Boxes are recomputed from the visible part of polygons, to fractions of a pixel, or of masks. (detectron2:
-// recompute_boxes.) Masks of polygons are drawn by COCO's rule at the new size, others are resized to the nearest
-// pixel.
+// recompute_boxes.) An object with polygons has no Mask; others' masks are resized to the nearest pixel.
 func (j Jitter) Apply(s *Scene, seed int64, epoch, index int) *Scene {
 	r := random.Draw("jitter", seed, epoch, index)
 	flip := r.Float64() < j.Flip
@@ -144,12 +143,7 @@ func (j Jitter) object(o Object, s *Scene, v view, rows, cols int) Object {
 				parts[i][k], parts[i][k+1] = point(part[k], part[k+1])
 			}
 		}
-		o.Polygons, o.Box = parts, seenBox(parts, float64(rows), float64(cols))
-		o.Mask = coco.RLE{}
-		segmentation := coco.Segmentation{Polygons: parts}
-		if mask, err := segmentation.Mask(j.Height, j.Width); err == nil { // an error means far beyond the image: not visible
-			o.Mask = cut(mask, rows, cols)
-		}
+		o.Polygons, o.Box, o.Mask = parts, seenBox(parts, float64(rows), float64(cols)), coco.RLE{}
 	case o.hasMask():
 		o.Mask = j.mask(o.Mask, s, v, rows, cols)
 		o.Box = o.Mask.Box()
@@ -181,18 +175,6 @@ func (j Jitter) mask(mask coco.RLE, s *Scene, v view, rows, cols int) coco.RLE {
 		}
 	}
 	return coco.Encode(out, j.Height, j.Width)
-}
-
-// cut removes the part of a mask beyond rows and cols.
-func cut(mask coco.RLE, rows, cols int) coco.RLE {
-	if rows == mask.Height && cols == mask.Width {
-		return mask
-	}
-	out := mask.Decode()
-	for i := range out {
-		out[i] = out[i] && i/mask.Width < rows && i%mask.Width < cols
-	}
-	return coco.Encode(out, mask.Height, mask.Width)
 }
 
 // seenBox is the smallest box around the part of polygons within an image of rows × cols. The corners of a polygon's

@@ -31,7 +31,7 @@ type Object struct {
 	Class    int // index of its category, sorted by ID
 	Box      coco.Box
 	Mask     coco.RLE    // of the image with its padding; the zero value is none
-	Polygons [][]float64 // from which the mask was made, if it was; not cut at the border
+	Polygons [][]float64 // of the mask, if the annotation has them; not cut at the border
 	Crowd    bool        // several objects under one mask: ignored in training and evaluation
 	Score    float64     // of a detection
 }
