@@ -43,11 +43,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/pkg/errors"
 
+	"github.com/wepe-go/wepe/internal/regular"
 	"github.com/wepe-go/wepe/internal/strictjson"
 )
 
@@ -121,21 +124,14 @@ func (r fileRecord) check(file string, size int64, sum [sha256.Size]byte) error 
 
 const wrongSum = "the SHA-256 of its content is not the one in its manifest"
 
-// openRegular opens a file for reading and returns its size. Pipes and devices are refused before they are opened,
-// because opening one may block.
+// openRegular opens a file for reading and returns its size.
 func openRegular(file string) (*os.File, int64, error) {
-	info, err := os.Stat(file)
+	f, err := regular.Open(file)
 	if err != nil {
-		return nil, 0, errors.Wrap(err, "checkpoints")
+		return nil, 0, fileError(file, err)
 	}
-	if !info.Mode().IsRegular() {
-		return nil, 0, &formatError{File: file, Reason: "not a regular file"}
-	}
-	f, err := os.Open(file)
+	info, err := f.Stat()
 	if err != nil {
-		return nil, 0, errors.Wrap(err, "checkpoints")
-	}
-	if info, err = f.Stat(); err != nil { // of the open file, in case the name now belongs to another
 		f.Close()
 		return nil, 0, errors.Wrap(err, "checkpoints")
 	}
@@ -147,14 +143,15 @@ const maxSmall = strictjson.MaxBytes
 
 // readSmall reads a JSON file of at most maxSmall bytes.
 func readSmall(file string) ([]byte, error) {
-	f, size, err := openRegular(file)
-	if err != nil {
-		return nil, err
+	raw, err := regular.ReadFile(file, maxSmall)
+	return raw, fileError(file, err)
+}
+
+// fileError is an error of the operating system, or a formatError for a pipe, a directory or a file that is too long.
+func fileError(file string, err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) && !errors.As(path.Err, new(syscall.Errno)) {
+		return &formatError{File: file, Reason: path.Err.Error()}
 	}
-	defer f.Close()
-	if size > maxSmall {
-		return nil, &formatError{File: file, Reason: fmt.Sprintf("%d bytes, at most %d are read", size, maxSmall)}
-	}
-	raw, err := io.ReadAll(io.LimitReader(f, maxSmall))
-	return raw, errors.Wrap(err, "checkpoints: reading")
+	return errors.Wrap(err, "checkpoints")
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -34,19 +35,18 @@ func TestExport_PreprocessingWhereTheFormatHasIt(t *testing.T) {
 	for format, want := range map[string]preprocess.Settings{
 		formatHF: exact, formatJAX: exact, formatTimm: rounded, formatNative: rectangle,
 	} {
-		if one, line := Declarable(format, keep, 8, 16); one != exact || line == "" {
-			t.Errorf("%s: %+v, %q", format, one, line)
+		dir := filepath.Join(t.TempDir(), "model")
+		report := gomlxtest.Must(Export(dir, nil, store.Scope("/vit"), c, ExportOptions{Format: format,
+			Preprocess: &rectangle}))(t)
+		m := imported(t, dir, ImportOptions{})
+		said := strings.Contains(strings.Join(report, "\n"), "preprocessing: ")
+		if m.Preprocess == nil || *m.Preprocess != want || said != (want != rectangle) ||
+			!slices.Equal(m.Mean, rectangle.Mean[:]) || !slices.Equal(m.Std, rectangle.Std[:]) || m.Usual != [2]int{8, 16} {
+			t.Errorf("%s: opened with %+v, want %+v; %q", format, m.Preprocess, want, report)
 		}
-		declared, line := Declarable(format, rectangle, 8, 16)
-		m := imported(t, exportedFrom(t, store, c, ExportOptions{Format: format, Preprocess: &declared}), ImportOptions{})
-		if m.Preprocess == nil || *m.Preprocess != want || (line == "") != (want == rectangle) ||
-			!slices.Equal(m.Mean, rectangle.Mean[:]) || !slices.Equal(m.Std, rectangle.Std[:]) || m.Pixels != [2]int{8, 16} {
-			t.Errorf("%s: opened with %+v, want %+v; %q", format, m.Preprocess, want, line)
-		}
-		_, err := Export(filepath.Join(t.TempDir(), "x"), nil, store.Scope("/vit"), c, ExportOptions{Format: format,
-			Preprocess: &keep})
-		if err == nil {
-			t.Errorf("%s: a grid per image is exported", format)
+		m = imported(t, exportedFrom(t, store, c, ExportOptions{Format: format, Preprocess: &keep}), ImportOptions{})
+		if p := m.Preprocess; p == nil || p.Fit != preprocess.FitExact || p.Size != exact.Size {
+			t.Errorf("%s: opened with %+v, want %+v", format, p, exact)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestDeclarable_NamesWhatTheFormatRoundsOtherwise(t *testing.T) {
 		{formatTimm, "8 bits", float}, {formatHF, "", float}, {formatTimm, "[1 2 3]", border([3]uint8{1, 2, 3})},
 		{formatTimm, "", border([3]uint8{128, 64, 32})}, {formatHF, "", preprocess.Settings{Mean: rectangle.Mean}},
 	} {
-		declared, line := Declarable(test.format, test.s, 16, 16)
+		declared, line := declarable(test.format, test.s, 16, 16)
 		if (line == "") != (test.names == "") || !strings.Contains(line, test.names) || declared != test.s {
 			t.Errorf("%d, %s: %q, want %q; declared %+v", i, test.format, line, test.names, declared)
 		}
@@ -84,13 +84,13 @@ func TestDeclarable_NamesWhatTheFormatRoundsOtherwise(t *testing.T) {
 	// Images of a shortest side without a crop differ in size, in any format; timm has no crop alone.
 	short := preprocess.Settings{Fit: preprocess.FitShortest, Size: [2]int{7, 7}, Resample: preprocess.Bicubic}
 	for _, format := range append([]string{formatONNX}, fileFormats...) {
-		declared, line := Declarable(format, short, 6, 10)
+		declared, line := declarable(format, short, 6, 10)
 		if want := (preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{6, 10}, Resample: preprocess.Bicubic}); line ==
 			"" || declared != want {
 			t.Errorf("%s: %+v, %q", format, declared, line)
 		}
 	}
-	if s, line := Declarable(formatTimm, preprocess.Settings{Crop: [2]int{6, 10}}, 6, 10); s.Fit != preprocess.FitExact ||
+	if s, line := declarable(formatTimm, preprocess.Settings{Crop: [2]int{6, 10}}, 6, 10); s.Fit != preprocess.FitExact ||
 		line == "" {
 		t.Errorf("a crop alone in timm: %+v, %q", s, line)
 	}
@@ -116,8 +116,8 @@ func TestImport_UsualSize(t *testing.T) {
 		if got := [2]int{m.Config.ImageRows, m.Config.ImageCols}; got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
-		if p := m.Preprocess; text == of("9", "5") && (p.Size != [2]int{9, 5} || p.Trim != [2]int{8, 4} || m.Pixels != p.Trim) {
-			t.Errorf("patches of 2: %+v, pixels %v", p, m.Pixels)
+		if p := m.Preprocess; text == of("9", "5") && (p.Size != [2]int{9, 5} || p.Trim != [2]int{8, 4} || m.Usual != p.Trim) {
+			t.Errorf("patches of 2: %+v, pixels %v", p, m.Usual)
 		}
 		if m = imported(t, file, ImportOptions{}); m.Config.ImageRows != 6 || m.Config.ImageCols != 10 ||
 			text == of("9", "5") && (m.Preprocess.Size != [2]int{6, 10} || m.Preprocess.Trim != [2]int{}) {
@@ -125,7 +125,7 @@ func TestImport_UsualSize(t *testing.T) {
 		}
 	}
 	trimmed := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{9, 5}, Trim: [2]int{8, 4}}
-	if s, line := Declarable(formatTimm, trimmed, 8, 4); s.Size != [2]int{8, 4} || s.Trim != [2]int{} || line == "" {
+	if s, line := declarable(formatTimm, trimmed, 8, 4); s.Size != [2]int{8, 4} || s.Trim != [2]int{} || line == "" {
 		t.Errorf("timm declares %+v, %q", s, line)
 	}
 }

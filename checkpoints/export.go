@@ -49,7 +49,8 @@ type ExportOptions struct {
 //	native    model.safetensors   this library: the encoding is unchanged, docs/models.md lists the names
 //
 // Beside the weights are config.json with sizes and class names, preprocessor_config.json (timm and native have it in
-// config.json) and a README.md. Preprocessing that the format lacks is an error, see [Declarable]. [Import] reads all
+// config.json) and a README.md. For preprocessing that the format lacks they have a resize to the model's size that
+// ignores the aspect ratio, with a line in the report. [Import] reads all
 // of these but ONNX.
 //
 //	report, err := checkpoints.Export("my-vit", backend, store.Scope("/vit"), config, checkpoints.ExportOptions{
@@ -91,7 +92,8 @@ type export struct {
 	fields  map[string]any // of its config.json
 	report  []string
 
-	mergeClass bool // the position of the class token goes into the class token
+	difference string // of the preprocessing in the files; "" for none
+	mergeClass bool   // the position of the class token goes into the class token
 }
 
 // newExport folds the encoding if possible, and refuses models and options that cannot be exported.
@@ -232,7 +234,7 @@ func (e *export) check() error {
 	if len(e.Labels) != 0 && len(e.Labels) != c.Classes {
 		return errors.Errorf("%d labels for %d classes", len(e.Labels), c.Classes)
 	}
-	if err := e.checkPreprocess(); err != nil {
+	if err := e.declare(); err != nil {
 		return err
 	}
 	if e.Epsilon != 0 && e.Epsilon != c.Epsilon {

@@ -28,10 +28,10 @@ type timmInputs struct {
 	Classifier any    `json:"classifier"` // a name, or a list of them
 }
 
-// Declarable returns the preprocessing that an export in a format can declare for a model of images of rows×cols
+// declarable returns the preprocessing that an export in a format can declare for a model of images of rows×cols
 // pixels: s if possible, otherwise a resize to that size which ignores the aspect ratio, with the same kernel and
 // normalization. line names a difference and its reason, also where only rounding differs; "" if there is none.
-func Declarable(format string, s preprocess.Settings, rows, cols int) (declared preprocess.Settings, line string) {
+func declarable(format string, s preprocess.Settings, rows, cols int) (declared preprocess.Settings, line string) {
 	var err error
 	if s.Fit != preprocess.FitNone {
 		_, _, err = s.OutputSize()
@@ -105,18 +105,19 @@ func rounding(s, there preprocess.Settings) string {
 	return "preprocessing: in the other software " + strings.Join(parts, "; ")
 }
 
-// checkPreprocess refuses preprocessing whose output is not the model's input.
-func (e *export) checkPreprocess() error {
-	p, c := e.Preprocess, e.config
-	if p == nil {
+// declare sets the preprocessing that the files declare, and refuses one whose output is not the model's input.
+func (e *export) declare() error {
+	if e.Preprocess == nil {
 		return nil
 	}
-	if err := p.Validate(); err != nil {
+	if err := e.Preprocess.Validate(); err != nil {
 		return err
 	}
-	if p.Fit == preprocess.FitPatches {
-		return errors.Errorf("preprocessing of fit %q gives each image its own grid, an exported model has one size: use "+
-			"checkpoints.Declarable", p.Fit)
+	c := e.config
+	declared, line := declarable(e.Format, *e.Preprocess, c.ImageRows, c.ImageCols)
+	p := &declared
+	if e.Preprocess, e.difference = p, line; line != "" {
+		e.report = append(e.report, line)
 	}
 	rows, cols := c.ImageRows, c.ImageCols // images may already have the model's size
 	if p.Fit != preprocess.FitNone || p.Crop != [2]int{} {
@@ -294,10 +295,8 @@ func (e *export) card(weights string) exportFile {
 		}
 	}
 	fmt.Fprintf(&b, "| pixels | %s |\n", pixels)
-	if e.Preprocess != nil {
-		if _, line := Declarable(e.Format, *e.Preprocess, c.ImageRows, c.ImageCols); line != "" {
-			fmt.Fprintf(&b, "| difference | %s |\n", line)
-		}
+	if e.difference != "" {
+		fmt.Fprintf(&b, "| difference | %s |\n", e.difference)
 	}
 	if text := scoresText[e.Scores]; text != "" {
 		fmt.Fprintf(&b, "| scores | %s |\n", text)

@@ -495,13 +495,8 @@ func TestExport_RefusalsLeaveNothing(t *testing.T) {
 		{good, c, ExportOptions{Preprocess: fits(preprocess.FitExact, 6, 12)}, asked, "6x12"},
 		{good, c, ExportOptions{Preprocess: fits(preprocess.FitExact, 8, 10)}, asked, "8x10"},
 		{good, c, ExportOptions{Preprocess: &preprocess.Settings{Crop: [2]int{4, 10}}}, asked, "4x10"},
-		{good, c, ExportOptions{Preprocess: fits(preprocess.FitShortest, 6, 6)}, asked, "crop"},
 		{good, c, ExportOptions{Preprocess: &preprocess.Settings{Resample: "x"}}, asked, `resample "x"`},
 		{good, with(func(c *vit.Config) { c.Channels = 1 }), ExportOptions{Preprocess: &normalized}, asked, "3 channels"},
-		{good, c, ExportOptions{Preprocess: &preprocess.Settings{Fit: preprocess.FitContain, Size: [2]int{6, 10},
-			Crop: [2]int{6, 10}}}, asked, "fit"},
-		{good, c, ExportOptions{Format: formatTimm, Preprocess: &preprocess.Settings{Fit: preprocess.FitExact,
-			Size: [2]int{7, 20}, Crop: [2]int{6, 10}}}, asked, "crop"},
 	} {
 		parent := t.TempDir()
 		dir := filepath.Join(parent, "model")

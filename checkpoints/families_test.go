@@ -19,6 +19,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -133,7 +134,7 @@ func TestModelsWithATableOpenAsHybrids(t *testing.T) {
 			t.Errorf("%s: %s does not begin with the table of %s", name, c.Position, m.Config.Position)
 		}
 		store := model.NewStore()
-		if err := CreateVariables(store.Scope("/vit"), m.Variables); err != nil {
+		if err := weight.Create(store.Scope("/vit"), m.Variables); err != nil {
 			t.Fatal(err)
 		}
 		store.Scope("/vit").SetParams(m.Params)

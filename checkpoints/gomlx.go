@@ -92,8 +92,8 @@ func Load(backend compute.Backend, scope *model.Scope, path string, o Options) (
 	}
 	maps.Copy(params, o.Params)
 	scope.SetParams(params)
-	if err := CreateVariables(scope, kept); err != nil {
-		return nil, err
+	if err := weight.Create(scope, kept); err != nil {
+		return nil, errors.WithMessage(err, "checkpoints")
 	}
 	if o.LoRA > 0 {
 		weight.Adapt(scope, o.LoRA, o.LoRAMLP)
@@ -129,9 +129,6 @@ func (m *Model) StartPositions(backend compute.Backend, from position.Encoding) 
 	return nil
 }
 
-// Logits builds the model and returns its class logits [batch, classes]; see [vit.Config.Logits].
-func (m *Model) Logits(images *Node) *Node { return m.Config.Logits(m.Scope, images) }
-
 // ModelFn is the model for GoMLX's train.NewTrainer: images make its input, normalized float32 [batch, rows, cols,
 // channels], of a batch's inputs, as data.BatchImages does; nil takes the first input.
 func (m *Model) ModelFn(images func(spec any, inputs []*Node) *Node) train.ModelFn {
@@ -151,12 +148,8 @@ func (m *Model) Export(dir string, backend compute.Backend, o ExportOptions) (re
 		o.Labels = m.Labels
 	}
 	o.Scores = cmp.Or(o.Scores, m.Scores)
-	if o.Preprocess == nil && m.Preprocess != nil {
-		declared, line := Declarable(cmp.Or(o.Format, formatHF), *m.Preprocess, m.Config.ImageRows, m.Config.ImageCols)
-		if o.Preprocess = &declared; line != "" {
-			report = append(report, line)
-		}
+	if o.Preprocess == nil {
+		o.Preprocess = m.Preprocess
 	}
-	lines, err := Export(dir, backend, m.Scope, m.Config, o)
-	return append(report, lines...), err
+	return Export(dir, backend, m.Scope, m.Config, o)
 }

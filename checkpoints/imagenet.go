@@ -21,12 +21,3 @@ func knownLabels(format string, classes int) []string {
 	}
 	return nil
 }
-
-// ClassNames are Labels or, if the files of a timm model of 1000 classes have none, the names of ImageNet-1k: to print,
-// not to compare with the names of a dataset.
-func (m *Imported) ClassNames() []string {
-	if m.Labels != nil || m.Headless() {
-		return m.Labels
-	}
-	return knownLabels(m.Format, m.Config.Classes)
-}

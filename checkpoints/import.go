@@ -20,6 +20,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/strictjson"
+	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -28,7 +29,7 @@ import (
 type ImportOptions struct {
 	Weights              string // of a run: BestDir or LastDir; empty is the default of Find
 	ImageRows, ImageCols int    // new image size in pixels; 0 keeps the checkpoint's
-	UsualSize            bool   // with neither of them: the size at which the model is used, Imported.UsualSize
+	UsualSize            bool   // with neither of them: the size at which the model is used, Imported.Usual
 	Resample             string // kind of Resample for the position table; default timm, hf or jax, as the checkpoint
 	Classes              int    // different from the file's: the model gets a new head; 0 keeps the file's
 	HeadOptional         bool   // with Classes 0: a model without a head is imported without one, see Imported.Headless
@@ -51,9 +52,10 @@ type Imported struct {
 	Run        *Checkpoint                // of format "checkpoint"
 	Resample   string                     // the kind of Resample that its own code uses
 	Labels     []string                   // class names of the head, if it is kept and the files have them
+	Names      []string                   // Labels; of a timm model of 1000 classes without them ImageNet's, to print
 	Scores     string                     // of logits, if the head is kept: "softmax", "sigmoid" (multi-label) or "none"
 	Preprocess *preprocess.Settings       // how images become its input, at the size of Config; nil if no file has it
-	Pixels     [2]int                     // height and width that its files resize images to; 0 if unknown
+	Usual      [2]int                     // size of images at which it is used: the files' if of whole patches, or its own
 	Mean, Std  []float64                  // of the pixels 0…1 it was trained on, per channel; nil if unknown
 	SHA256     string                     // of the file of weights, or of all its shards by name, one after the other
 	Variables  map[string]*tensors.Tensor // float32, by path below the model's scope; without a new head
@@ -101,7 +103,8 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 		return nil, err
 	}
 	m := &Imported{Config: found.config, Format: found.format, Run: w.run, Params: found.params,
-		Scores: scoresSoftmax, Resample: found.family.kind, Variables: map[string]*tensors.Tensor{}, Report: found.lines()}
+		Scores: scoresSoftmax, Resample: found.family.kind, Variables: map[string]*tensors.Tensor{}, Report: found.lines(),
+		Usual: [2]int{found.config.ImageRows, found.config.ImageCols}}
 	omitHead, err := m.chooseHead(w, found, options)
 	if err != nil {
 		return nil, err
@@ -112,6 +115,9 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 		}
 		if err != nil {
 			return nil, w.badConfig(err)
+		}
+		if m.Names = m.Labels; m.Names == nil {
+			m.Names = knownLabels(m.Format, m.Config.Classes)
 		}
 	}
 	wanted, left, err := w.match(found, omitHead)
@@ -134,8 +140,10 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 	switch {
 	case options.ImageRows != 0 || options.ImageCols != 0:
 		rows, cols = options.ImageRows, options.ImageCols
-	case options.UsualSize:
-		rows, cols = m.usual()
+	case options.UsualSize && m.Usual != [2]int{rows, cols}:
+		m.Report = append(m.Report, fmt.Sprintf("images: %d×%d, to which the files resize them; the weights have positions "+
+			"for %d×%d: --size %[3]dx%[4]d keeps those", m.Usual[0], m.Usual[1], rows, cols))
+		rows, cols = m.Usual[0], m.Usual[1]
 	}
 	line, err := m.Resize(rows, cols, options.Resample)
 	if err != nil {
@@ -159,26 +167,6 @@ func (m *Imported) Headless() bool { return m.Variables[headPath+"weights"] == n
 type HeadError struct{ Reason string }
 
 func (e *HeadError) Error() string { return e.Reason }
-
-// UsualSize returns the size at which a model is used: that to which its files resize images, if it has whole patches.
-// DINOv2 has positions for 518×518 pixels, and its files resize images to 224×224. Otherwise it is the model's own.
-func (m *Imported) UsualSize() (rows, cols int) {
-	patch := m.Config.PatchSize
-	if to := m.Pixels; to != [2]int{} && to[0]%patch == 0 && to[1]%patch == 0 {
-		return to[0], to[1]
-	}
-	return m.Config.ImageRows, m.Config.ImageCols
-}
-
-// usual is UsualSize with a line in the report if that is not the model's own size.
-func (m *Imported) usual() (rows, cols int) {
-	c := m.Config
-	if rows, cols = m.UsualSize(); rows != c.ImageRows || cols != c.ImageCols {
-		m.Report = append(m.Report, fmt.Sprintf("images: %d×%d, to which the files resize them; the weights have positions "+
-			"for %d×%d: --size %dx%d keeps those", rows, cols, c.ImageRows, c.ImageCols, c.ImageRows, c.ImageCols))
-	}
-	return rows, cols
-}
 
 // lines returns the description of the model for a user.
 func (d described) lines() []string {
@@ -264,15 +252,6 @@ func (w *weights) match(found described, omitHead bool) (wanted []named, left []
 	}
 	slices.Sort(left)
 	return wanted, left, compare(w.path, has, wants)
-}
-
-// listed returns the first few names of many.
-func listed(names []string) string {
-	const most = 5
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s, … (%d tensors)", strings.Join(names[:most], ", "), len(names))
 }
 
 // read reads the wanted variables; one foreign tensor may contain several. Unused tensors are read too: a zip has its
@@ -443,27 +422,27 @@ func (w *weights) hasImageProcessor() bool {
 	return err == nil && o.Has("image_processor")
 }
 
-// resizedTo sets Pixels from the preprocessing in the files, and trims that to whole patches as the patch embedding
-// of the model's own software does.
+// resizedTo sets Usual from the preprocessing in the files, and trims that to whole patches as the patch embedding of
+// the model's own software does.
 func (m *Imported) resizedTo(s *preprocess.Settings) {
 	rows, cols, err := s.OutputSize()
-	if err != nil {
-		return
-	}
 	patch := m.Config.PatchSize
-	whole := [2]int{rows - rows%patch, cols - cols%patch}
-	if m.Pixels = [2]int{rows, cols}; whole == m.Pixels || min(whole[0], whole[1]) == 0 || s.Fit == preprocess.FitPatches {
+	files, whole := [2]int{rows, cols}, [2]int{rows - rows%patch, cols - cols%patch}
+	if err != nil || min(whole[0], whole[1]) == 0 || s.Fit == preprocess.FitPatches && whole != files {
 		return
 	}
-	m.Pixels, s.Trim = whole, whole
+	if m.Usual = whole; whole == files {
+		return
+	}
+	s.Trim = whole
 	m.Report = append(m.Report, fmt.Sprintf("images: %d×%d of the %d×%d pixels to which the files resize them: whole "+
 		"patches of %d, as in the model's own software", whole[0], whole[1], rows, cols, patch))
 }
 
 // Load creates the variables below the model's scope, where none of them may exist, and sets Params there.
 func (m *Imported) Load(scope *model.Scope) error {
-	if err := CreateVariables(scope, m.Variables); err != nil {
-		return err
+	if err := weight.Create(scope, m.Variables); err != nil {
+		return errors.WithMessage(err, "checkpoints")
 	}
 	scope.SetParams(m.Params)
 	// An encoding creates its own variables, and initializes those that the file lacks.
@@ -477,24 +456,4 @@ func (m *Imported) Load(scope *model.Scope) error {
 		}
 	}
 	return compare("the file", nil, drawn)
-}
-
-// CreateVariables creates variables by their paths below a scope, before a model is built there. None may exist.
-func CreateVariables(scope *model.Scope, values map[string]*tensors.Tensor) error {
-	store := scope.Store()
-	if store.Loader() != nil {
-		return errLoader
-	}
-	paths := slices.Sorted(maps.Keys(values))
-	for _, path := range paths {
-		if full := model.JoinPath(scope.Scope(), path); store.GetVariable(full) != nil {
-			return errors.Errorf("checkpoints: the store has a variable %q already: load before the model is built", full)
-		}
-	}
-	for _, path := range paths {
-		if _, err := store.CreateVariable(model.JoinPath(scope.Scope(), path), values[path]); err != nil {
-			return errors.WithMessagef(err, "checkpoints: variable %q", path)
-		}
-	}
-	return nil
 }

@@ -178,8 +178,3 @@ func optionsOf(c vit.Config) (options []string) {
 	}
 	return options
 }
-
-// String describes one tensor in a line.
-func (t TensorInfo) String() string {
-	return fmt.Sprintf("%s %s %v", printable.Name(t.Name), t.DType, t.Shape)
-}

@@ -15,6 +15,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/wepe-go/wepe/internal/printable"
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // MismatchError lists the differences between a checkpoint and a model: variables by their paths, or in imported
@@ -29,24 +30,28 @@ type MismatchError struct {
 // Error lists the first few of each kind.
 func (e *MismatchError) Error() string {
 	list := func(what string, names []string) string {
-		const most = 5
 		if len(names) == 0 {
 			return ""
 		}
-		var first []string
-		for _, name := range names[:min(most, len(names))] {
-			first = append(first, printable.Name(name))
-		}
-		text := fmt.Sprintf("; %d %s: %s", len(names), what, strings.Join(first, ", "))
-		if len(names) > most {
-			text += ", …"
-		}
-		return text
+		return fmt.Sprintf("; %d %s: %s", len(names), what, listed(names))
 	}
 	return fmt.Sprintf("checkpoints: %s is of another model", e.Path) +
 		list("of other shape", e.Mismatched) +
 		list("that it lacks", e.Missing) +
 		list("that the model lacks", e.Unexpected)
+}
+
+// listed returns the first few names of many.
+func listed(names []string) string {
+	const most = 5
+	var first []string
+	for _, name := range names[:min(most, len(names))] {
+		first = append(first, printable.Name(name))
+	}
+	if len(names) > most {
+		first = append(first, fmt.Sprintf("… (%d)", len(names)))
+	}
+	return strings.Join(first, ", ")
 }
 
 // compare returns how a checkpoint differs from a model, nil if it does not; has and wants are their shapes by name.
@@ -83,7 +88,7 @@ func compare(path string, has, wants map[string]string) error {
 // the store's variables are as before.
 func (c *Checkpoint) Load(store *model.Store, omit func(variable string) bool) error {
 	if store.Loader() != nil {
-		return errLoader
+		return weight.ErrLoader
 	}
 	variables := variablesOf(store, omit)
 	w, err := c.open(omit)
@@ -132,9 +137,6 @@ func (c *Checkpoint) Check(store *model.Store, omit func(variable string) bool) 
 	defer w.Close()
 	return w.compare(variablesOf(store, omit))
 }
-
-// errLoader refuses a store with a loader, which could answer CreateVariable with a value of its own.
-var errLoader = errors.New("checkpoints: the store has a loader attached: load into one without")
 
 const rngStatePath = model.RootScopePath + model.RNGStateVariableName
 

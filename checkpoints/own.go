@@ -27,12 +27,6 @@ import (
 //
 // docs/models.md lists the paths and shapes.
 
-// The scopes in which package finetune stores the model and the moving averages of its weights.
-const (
-	ModelScope   = "vit"
-	AverageScope = "ema"
-)
-
 // nativeType is the model_type in the config.json of the native format.
 const nativeType = "wepe"
 
@@ -155,7 +149,7 @@ func (w *weights) describeRun() (d described, err error) {
 		return refuse("%d names for %d classes", n, d.config.Classes)
 	}
 	ours := map[string]storedTensor{}
-	for _, scope := range []string{"/" + ModelScope + "/", "/" + AverageScope + "/" + ModelScope + "/"} {
+	for _, scope := range []string{"/" + weight.ModelScope + "/", "/" + weight.AverageScope + "/" + weight.ModelScope + "/"} {
 		for name, t := range w.tensors {
 			if path, ok := strings.CutPrefix(name, scope); ok {
 				ours[path] = t
@@ -164,8 +158,8 @@ func (w *weights) describeRun() (d described, err error) {
 	}
 	w.adapters = map[string][2]storedTensor{}
 	for path := range ours {
-		a, b, ok := w.adapter("/" + ModelScope + "/" + path)
-		if _, summed := w.tensors["/"+AverageScope+"/"+ModelScope+"/"+path]; ok && !summed { // by an earlier version
+		a, b, ok := w.adapter("/" + weight.ModelScope + "/" + path)
+		if _, summed := w.tensors["/"+weight.AverageScope+"/"+weight.ModelScope+"/"+path]; ok && !summed { // by an earlier version
 			w.adapters[path] = [2]storedTensor{a, b}
 		}
 	}
@@ -175,7 +169,7 @@ func (w *weights) describeRun() (d described, err error) {
 
 // adapter returns the low-rank factors of a matrix of a run, their averages if there are any.
 func (w *weights) adapter(path string) (a, b storedTensor, ok bool) {
-	for _, root := range []string{"", "/" + AverageScope} {
+	for _, root := range []string{"", "/" + weight.AverageScope} {
 		if factor, has := w.tensors[root+weight.LowRankRoot+path+"/a"]; has {
 			a, b, ok = factor, w.tensors[root+weight.LowRankRoot+path+"/b"], true
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/pkg/errors"
 
+	"github.com/wepe-go/wepe/checkpoints/internal/index"
 	"github.com/wepe-go/wepe/internal/strictjson"
 )
 
@@ -44,7 +45,7 @@ func (e *formatError) Error() string {
 // Limits of a header, far larger than any model needs.
 const (
 	maxHeader   = strictjson.MaxBytes
-	maxTensors  = 1 << 16
+	maxTensors  = index.MaxTensors
 	maxMetadata = 1 << 12
 	maxRank     = 16
 	maxDim      = 1 << 48

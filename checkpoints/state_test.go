@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +18,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/strictjson"
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // A generator alone is no model, any other variable is.
@@ -48,7 +48,7 @@ func TestLoad_OnlyIntoAnEmptyStoreOrTheSameVariables(t *testing.T) {
 	loading.SetLoader(noLoader{})
 	m := imported(t, put(t, timm, made(timm, smallViT), timmConfig(smallViT)), ImportOptions{})
 	for what, err := range map[string]error{"checkpoint": c.Load(loading, nil), "import": m.Load(loading.Scope("/vit"))} {
-		if !errors.Is(err, errLoader) {
+		if !errors.Is(err, weight.ErrLoader) {
 			t.Errorf("a store with a loader: %s: %v", what, err)
 		}
 	}
@@ -278,11 +278,6 @@ func TestOpen_FindsWeightsByTheirNames(t *testing.T) {
 		if (err == nil) != (step.want != "") || err == nil && filepath.Base(path) != step.want {
 			t.Errorf("with %q: %s, %v, want %s", step.file, path, err, step.want)
 		}
-	}
-	index := filepath.Join(dir, foreignIndex)
-	putFile(t, index, []byte(`{"weight_map":{"a":"2.safetensors","b":"1.safetensors","c":"2.safetensors"}}`))
-	if got, err := Shards(index); err != nil || !slices.Equal(got, []string{"1.safetensors", "2.safetensors"}) {
-		t.Errorf("shards %q, %v", got, err)
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/pkg/errors"
 
-	"github.com/wepe-go/wepe/internal/strictjson"
+	"github.com/wepe-go/wepe/checkpoints/internal/index"
 )
 
 // storedTensor is one tensor in a file of weights; its dimensions are checked against the bytes of the file.
@@ -189,13 +189,17 @@ func (w *weights) addSafetensors(r io.ReaderAt, size int64, file string) error {
 }
 
 // addShards adds the files that an index names; index and files must match in every tensor.
-func (w *weights) addShards(index string) error {
-	shards, err := readIndex(index)
+func (w *weights) addShards(file string) error {
+	raw, err := readSmall(file)
 	if err != nil {
 		return err
 	}
-	for _, name := range distinct(shards) {
-		if err := w.add(filepath.Join(filepath.Dir(index), name)); err != nil {
+	shards, err := index.Parse(raw)
+	if err != nil {
+		return &formatError{File: file, Reason: err.Error()}
+	}
+	for _, name := range shards.Files() {
+		if err := w.add(filepath.Join(filepath.Dir(file), name)); err != nil {
 			return err
 		}
 	}
@@ -207,55 +211,9 @@ func (w *weights) addShards(index string) error {
 	}
 	if len(shards) > 0 {
 		name := slices.Min(slices.Collect(maps.Keys(shards)))
-		return &formatError{File: index, Tensor: name, Reason: fmt.Sprintf("it is not in %s", shards[name])}
+		return &formatError{File: file, Tensor: name, Reason: fmt.Sprintf("it is not in %s", shards[name])}
 	}
 	return nil
-}
-
-// Shards returns the sorted names of the files listed in the index of a sharded checkpoint
-// (model.safetensors.index.json), relative to its directory.
-func Shards(index string) ([]string, error) {
-	shards, err := readIndex(index)
-	return distinct(shards), err
-}
-
-// distinct lists every file once.
-func distinct(shards map[string]string) []string {
-	return slices.Compact(slices.Sorted(maps.Values(shards)))
-}
-
-// readIndex returns the file of each tensor.
-func readIndex(index string) (map[string]string, error) {
-	raw, err := readSmall(index)
-	if err != nil {
-		return nil, err
-	}
-	return parseIndex(index, raw)
-}
-
-// parseIndex reads {"metadata": …, "weight_map": {"tensor": "file", …}}; the files are beside the index.
-func parseIndex(file string, raw []byte) (map[string]string, error) {
-	refuse := func(tensor, format string, args ...any) (map[string]string, error) {
-		return nil, &formatError{File: file, Tensor: tensor, Reason: fmt.Sprintf(format, args...)}
-	}
-	fields, err := strictjson.ParseObject(raw)
-	var shards map[string]string
-	if err == nil {
-		err = fields.Read("weight_map", &shards, "files by tensors")
-	}
-	if err == nil && (len(shards) == 0 || len(shards) > maxTensors) {
-		err = fields.Refuse("weight_map", "1 to %d tensors", maxTensors)
-	}
-	if err != nil {
-		return refuse("", "%v", err)
-	}
-	for _, tensor := range slices.Sorted(maps.Keys(shards)) {
-		name := shards[tensor]
-		if !filepath.IsLocal(name) || strings.ContainsAny(name, `/\`) || filepath.Ext(name) != ".safetensors" {
-			return refuse(tensor, "file %q is no .safetensors file beside the index", name)
-		}
-	}
-	return shards, nil
 }
 
 // floatReader reads tensors as float32 through reused buffers.

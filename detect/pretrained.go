@@ -13,6 +13,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -82,7 +83,7 @@ func (d *Detector) loadBackbone(m *checkpoints.Imported) error {
 	}
 	scope := d.store.Scope(detectorScope).At(backboneScope)
 	scope.SetParams(m.Params)
-	return checkpoints.CreateVariables(scope, ours)
+	return weight.Create(scope, ours)
 }
 
 // byRowAndColumn converts a table of one row per token to [rows, cols, width], without the class token's row.

@@ -26,16 +26,16 @@ func (m *Model) Export(dir string, o checkpoints.ExportOptions) (report []string
 	o.Headless = o.Headless || m.Headless
 	if o.Preprocess == nil {
 		var line string
-		if o.Preprocess, line = m.declared(o.Format); line != "" {
+		if o.Preprocess, line = m.declared(); line != "" {
 			defer func() { report = append(report, line) }()
 		}
 	}
 	return checkpoints.Export(dir, m.backend, m.store.Scope("/"+modelScope), m.Recipe.Model, o)
 }
 
-// declared returns the preprocessing that an export declares: that of evaluation, at the model's size, or what the
-// format has in its place. It is nil if there is none or it is unknown. line gives the difference or the reason.
-func (m *Model) declared(format string) (s *preprocess.Settings, line string) {
+// declared returns the preprocessing of evaluation, at the model's size; nil if there is none or it is unknown. line
+// gives the difference or the reason.
+func (m *Model) declared() (s *preprocess.Settings, line string) {
 	c, a := m.Recipe.Model, m.evalAugment()
 	if c.Channels != len(a.Mean) {
 		return nil, ""
@@ -49,8 +49,7 @@ func (m *Model) declared(format string) (s *preprocess.Settings, line string) {
 		return nil, fmt.Sprintf("preprocessing: not declared: %v", err)
 	}
 	p.Mean, p.Std, p.Rescale = a.Mean, a.Std, 0
-	p, line = checkpoints.Declarable(cmp.Or(format, "hf"), p, c.ImageRows, c.ImageCols)
-	if line == "" && varies == nil && m.Recipe.Aspect == "" && (height != c.ImageRows || width != c.ImageCols) {
+	if varies == nil && m.Recipe.Aspect == "" && (height != c.ImageRows || width != c.ImageCols) {
 		line = fmt.Sprintf("preprocessing: images of %d×%d in place of %d×%d, which the network resizes: predictions differ",
 			c.ImageRows, c.ImageCols, height, width)
 	}

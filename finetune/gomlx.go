@@ -25,6 +25,6 @@ func (m *Model) ModelFn() train.ModelFn {
 	}
 }
 
-// Store returns the store with the variables of the model, below scope checkpoints.ModelScope, and the hyperparameters
+// Store returns the store with the variables of the model, below scope "vit", and the hyperparameters
 // of its encoding.
 func (m *Model) Store() *model.Store { return m.store }

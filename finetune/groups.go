@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune/engine"
+	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 )
 
 // Paths in the store of a model. They are a file format.
 const (
-	modelScope   = checkpoints.ModelScope
+	modelScope   = weight.ModelScope
 	headPath     = vit.ScopeHead + "/"     // below the model's scope
 	positionPath = vit.ScopePosition + "/" // likewise
 	tablePath    = vit.PathTable           // the learned table of positions

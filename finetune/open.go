@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -198,10 +199,10 @@ func originOf(path string, m *checkpoints.Imported) (s state, err error) {
 		return stateOf(m.Run)
 	}
 	c := m.Config
-	c.ImageRows, c.ImageCols = m.UsualSize()
+	c.ImageRows, c.ImageCols = m.Usual[0], m.Usual[1]
 	s.Recipe = Recipe{Name: filepath.Base(path), Model: c, Params: m.Params, Epochs: 1, BatchSize: 32,
 		LearningRate: 1e-3}.WithDefaults() // not used
-	s.Classes = m.ClassNames()
+	s.Classes = slices.Clone(m.Names)
 	for class := len(s.Classes); class < c.Classes; class++ {
 		s.Classes = append(s.Classes, "class "+strconv.Itoa(class))
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/internal/setting"
+	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
 )
@@ -201,7 +202,7 @@ func (s *initialModel) load(m *Model, mayBeNew func(path string) bool) (report [
 		}
 	}
 	scope := m.store.Scope("/" + modelScope)
-	if err := checkpoints.CreateVariables(scope, kept); err != nil {
+	if err := weight.Create(scope, kept); err != nil {
 		return nil, err
 	}
 	m.expectNoMore(s.Path, mayBeNew)

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/internal/fetch"
 )
 
@@ -104,7 +103,7 @@ func (c cache) files(commit string) ([]string, error) {
 	if err != nil || !slices.Contains(names, indexFile) {
 		return names, err
 	}
-	shards, err := checkpoints.Shards(filepath.Join(dir, indexFile))
+	shards, err := shardsOf(dir)
 	if err != nil {
 		return nil, err
 	}

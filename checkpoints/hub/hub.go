@@ -5,7 +5,7 @@
 //	snapshot, err := hub.Download(ctx, "hf://google/vit-base-patch16-224@main", nil)
 //	imported, err := checkpoints.Import(snapshot.Dir, checkpoints.ImportOptions{})
 //
-// It fetches what [checkpoints.Import] and preprocessing read: config.json, preprocessor_config.json,
+// It fetches what checkpoints.Import and preprocessing read: config.json, preprocessor_config.json,
 // processor_config.json, and model.safetensors, its half-precision form or its index with shards; never pickles. Every
 // file is verified by the hub's hash (SHA-256, or git's SHA-1 for small files) after download and on every use.
 // Interrupted downloads resume.
@@ -36,8 +36,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/checkpoints/internal/index"
 	"github.com/wepe-go/wepe/internal/fetch"
+	"github.com/wepe-go/wepe/internal/regular"
 )
 
 // Snapshot is one commit of a model in the cache.
@@ -50,7 +51,7 @@ type Snapshot struct {
 // maxBytes bounds a model.
 var maxBytes int64 = 64 << 30
 
-// Download downloads the files of a model that [checkpoints.Import] needs into the cache, unless they are there. The
+// Download downloads the files of a model that checkpoints.Import needs into the cache, unless they are there. The
 // address is hf://owner/name or hf://owner/name@revision, with the revision a branch, a tag, a commit or refs/pr/N; the
 // default is main. hf:// may be omitted. progress, which may be nil, is called with the name of the current file, its
 // bytes so far and its size, -1 if unknown.
@@ -99,6 +100,19 @@ func (s settings) download(ctx context.Context, m modelName) (*Snapshot, error) 
 	return r.snapshot(ctx, cached, commit, files, m.revision)
 }
 
+// shardsOf returns the files that the index in a directory lists.
+func shardsOf(dir string) ([]string, error) {
+	raw, err := regular.ReadFile(filepath.Join(dir, indexFile), maxJSON)
+	if err != nil {
+		return nil, err
+	}
+	shards, err := index.Parse(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", indexFile, err)
+	}
+	return shards.Files(), nil
+}
+
 // snapshot downloads the files of a commit that are read, then stores the commit of the revision.
 func (r *remote) snapshot(ctx context.Context, to cache, commit string, files map[string]remoteFile,
 	revision string) (*Snapshot, error) {
@@ -122,7 +136,7 @@ func (r *remote) snapshot(ctx context.Context, to cache, commit string, files ma
 		if !slices.Contains(names, indexFile) {
 			break
 		}
-		if names, err = checkpoints.Shards(filepath.Join(dir, indexFile)); err != nil {
+		if names, err = shardsOf(dir); err != nil {
 			return nil, err
 		}
 	}

@@ -188,13 +188,7 @@ func (o *exporting) declare(m *checkpoints.Imported) {
 		m.Report = append(m.Report, fmt.Sprintf("preprocessing: fit %q to %d×%d in its place, with the files' mean and std",
 			p.Fit, size[0], size[1]))
 	}
-	if p == nil {
-		return
-	}
-	declared, line := checkpoints.Declarable(o.options.Format, *p, size[0], size[1])
-	if o.options.Preprocess = &declared; line != "" {
-		m.Report = append(m.Report, line)
-	}
+	o.options.Preprocess = p
 }
 
 // tolerance bounds the difference of logits after rounding to a type: 1e-4 for float32; for others more, by the ratio

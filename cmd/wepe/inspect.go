@@ -8,6 +8,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
+	"github.com/wepe-go/wepe/internal/printable"
 )
 
 func inspect() *cobra.Command {
@@ -40,7 +41,7 @@ func inspect() *cobra.Command {
 		}
 		for _, t := range info.Tensors {
 			if tensors {
-				out.Printf("%s\n", t)
+				out.Printf("%s %s %v\n", printable.Name(t.Name), t.DType, t.Shape)
 			}
 		}
 		return out.Err()

@@ -78,7 +78,7 @@ func (s settings) tune(b compute.Backend) (before, after result) {
 	classes, images := open(s.dir)
 	store := model.NewStore()
 	store.SetParam("/"+model.ParamInitialSeed, int64(1))
-	m := must.M1(checkpoints.Load(b, store.Scope("/"+checkpoints.ModelScope), s.model, checkpoints.Options{
+	m := must.M1(checkpoints.Load(b, store.Scope("/vit"), s.model, checkpoints.Options{
 		ImportOptions: checkpoints.ImportOptions{Classes: len(classes)}, Size: s.size, Position: s.position}))
 	fmt.Println(strings.Join(m.Report, "\n"))
 	if m.Preprocess == nil {

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -65,7 +64,7 @@ func LayerOf(variable string, depth int) int {
 	if block := blockOf(variable); block >= 0 {
 		return block + 1
 	}
-	if strings.HasPrefix(variable, "/"+checkpoints.ModelScope+"/norm/") {
+	if strings.HasPrefix(variable, "/"+weight.ModelScope+"/norm/") {
 		return depth + 1
 	}
 	return 0
@@ -100,8 +99,8 @@ func Frozen(freeze string) (names []string, err error) {
 // Roots of the paths of a training's variables in a store, above those of the variables they belong to. They are a file
 // format.
 const (
-	AverageRoot     = "/" + checkpoints.AverageScope // moving averages
-	accumulatorRoot = "/accumulated"                 // sums of gradients within one optimizer step
+	AverageRoot     = "/" + weight.AverageScope // moving averages
+	accumulatorRoot = "/accumulated"            // sums of gradients within one optimizer step
 )
 
 // Temporary reports whether a variable need not be saved, because it is zero between steps.
