@@ -4,7 +4,6 @@ package checkpoints
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -77,16 +76,16 @@ func Resample(table []float32, width, prefix int, from, to [2]int, kind string) 
 	sum := make([]float64, width)
 	for row, vertical := range down {
 		clear(line)
-		for _, t := range vertical {
-			for i, x := range old[t.place*len(line) : (t.place+1)*len(line)] {
-				line[i] += t.weight * float64(x)
+		for k, weight := range vertical.Weights {
+			for i, x := range old[(vertical.First+k)*len(line):][:len(line)] {
+				line[i] += weight * float64(x)
 			}
 		}
 		for col, horizontal := range across {
 			clear(sum)
-			for _, t := range horizontal {
-				for i, x := range line[t.place*width : (t.place+1)*width] {
-					sum[i] += t.weight * x
+			for k, weight := range horizontal.Weights {
+				for i, x := range line[(horizontal.First+k)*width:][:width] {
+					sum[i] += weight * x
 				}
 			}
 			for i, x := range sum {
@@ -97,77 +96,15 @@ func Resample(table []float32, width, prefix int, from, to [2]int, kind string) 
 	return rows, fmt.Sprintf("%s -> %s (%s)", gridSize(from), gridSize(to), kind), nil
 }
 
-// tap is the weight of an old position in a new one.
-type tap struct {
-	place  int
-	weight float64
-}
-
 // resamplers return, by kind, the taps of each of m new positions along an axis of n.
-var resamplers = map[string]func(n, m int) [][]tap{
-	resampleTimm: stretchedTaps,
-	resampleHF: func(n, m int) [][]tap {
-		return clampedTaps(n, m, 0, -1, 2, torchCubic)
+var resamplers = map[string]func(n, m int) []resample.Taps{
+	resampleTimm: func(n, m int) []resample.Taps {
+		return resample.Stretched(n, 0, float64(n), m, 0, m, resample.PillowCubic, 2)
 	},
-	resampleDINOv2: func(n, m int) [][]tap {
-		return clampedTaps(n, m, 0.1, -1, 2, torchCubic)
+	resampleHF: func(n, m int) []resample.Taps { return resample.Clamped(n, m, 0, resample.TorchCubic, 2) },
+	resampleDINOv2: func(n, m int) []resample.Taps {
+		return resample.Clamped(n, m, 0.1, resample.TorchCubic, 2)
 	},
-	resampleBilinear: func(n, m int) [][]tap {
-		return clampedTaps(n, m, 0, 0, 1, func(x float64) float64 { return 1 - math.Abs(x) })
-	},
-	resampleJAX: cornerTaps,
-}
-
-func torchCubic(x float64) float64 { return resample.Cubic(x, -0.75) }
-
-// clampedTaps weights the positions first … last around floor(centre) by their distance from it. The spacing of the new
-// positions is n/(m+offset).
-func clampedTaps(n, m int, offset float64, first, last int, kernel func(float64) float64) [][]tap {
-	taps := make([][]tap, m)
-	for i := range taps {
-		centre := (float64(i)+0.5)*float64(n)/(float64(m)+offset) - 0.5
-		floor := math.Floor(centre)
-		for k := first; k <= last; k++ {
-			place := min(max(int(floor)+k, 0), n-1)
-			taps[i] = append(taps[i], tap{place, kernel(centre - floor - float64(k))})
-		}
-	}
-	return taps
-}
-
-// stretchedTaps are Pillow's: the kernel is stretched by scale, so that every old position contributes.
-func stretchedTaps(n, m int) [][]tap {
-	taps := make([][]tap, m)
-	ratio := float64(n) / float64(m)
-	scale := max(1, ratio)
-	for i := range taps {
-		centre := (float64(i) + 0.5) * ratio // in positions whose own centres are at ½, 1½, …
-		first, end := max(int(centre-2*scale+0.5), 0), min(int(centre+2*scale+0.5), n)
-		total := 0.0
-		for place := first; place < end; place++ {
-			weight := resample.Cubic((float64(place)+0.5-centre)/scale, -0.5)
-			total += weight
-			taps[i] = append(taps[i], tap{place, weight})
-		}
-		for k := range taps[i] {
-			taps[i][k].weight /= total
-		}
-	}
-	return taps
-}
-
-func cornerTaps(n, m int) [][]tap {
-	taps := make([][]tap, m)
-	for i := range taps {
-		at := 0.0
-		if m > 1 {
-			at = float64(i) * float64(n-1) / float64(m-1)
-		}
-		place := min(int(at), max(n-2, 0))
-		taps[i] = []tap{{place, 1 - (at - float64(place))}}
-		if n > 1 {
-			taps[i] = append(taps[i], tap{place + 1, at - float64(place)})
-		}
-	}
-	return taps
+	resampleBilinear: func(n, m int) []resample.Taps { return resample.Clamped(n, m, 0, resample.Linear, 1) },
+	resampleJAX:      resample.Corners,
 }

@@ -54,11 +54,11 @@ func TestWeightsOfResamplingSumToOneInsideTheOldGrid(t *testing.T) {
 			for m := 1; m < 30; m++ {
 				for i, taps := range axis(n, m) {
 					sum := 0.0
-					for _, tap := range taps {
-						sum += tap.weight
-						if tap.place < 0 || tap.place >= n {
-							t.Fatalf("%s %d -> %d: place %d", kind, n, m, tap.place)
-						}
+					for _, weight := range taps.Weights {
+						sum += weight
+					}
+					if last := taps.First + len(taps.Weights); taps.First < 0 || last > n {
+						t.Fatalf("%s %d -> %d: places %d to %d", kind, n, m, taps.First, last)
 					}
 					if !(math.Abs(sum-1) <= 1e-12) {
 						t.Fatalf("%s %d -> %d: weights of place %d sum to %g", kind, n, m, i, sum)

@@ -4,7 +4,6 @@ package data
 
 import (
 	"math"
-	"slices"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/resample"
@@ -33,7 +32,7 @@ func kernel(r preprocess.Resample) (k func(x float64) float64, support float64) 
 			return 0
 		}, 0.5
 	case preprocess.Bilinear:
-		return func(x float64) float64 { return max(0, 1-math.Abs(x)) }, 1
+		return resample.Linear, 1
 	case preprocess.Hamming:
 		return func(x float64) float64 {
 			if x = math.Abs(x); x >= 1 {
@@ -43,7 +42,7 @@ func kernel(r preprocess.Resample) (k func(x float64) float64, support float64) 
 			return sinc(x) * (constant + float64(cosine*math.Cos(math.Pi*x)))
 		}, 1
 	case preprocess.Bicubic:
-		return func(x float64) float64 { return resample.Cubic(x, -0.5) }, 2
+		return resample.PillowCubic, 2
 	case preprocess.Lanczos:
 		return func(x float64) float64 {
 			if x < -3 || x >= 3 {
@@ -78,70 +77,42 @@ type part struct{ from, length float64 }
 // tapsOf computes and rounds the weights of output pixels from to end-1 of an axis.
 func tapsOf(r preprocess.Resample, in int, of part, out, from, end int) []tap {
 	taps := make([]tap, end-from)
-	eachWeights(r, in, of, out, from, end, func(i, first int, weights []float64) {
-		taps[i-from] = tap{first, make([]int32, len(weights))}
-		for j, w := range weights {
-			taps[i-from].weights[j] = int32(math.Copysign(0.5, w) + float64(w*(1<<weightBits)))
+	for i, t := range weightsOf(r, in, of, out, from, end) {
+		taps[i] = tap{t.First, make([]int32, len(t.Weights))}
+		for j, w := range t.Weights {
+			taps[i].weights[j] = int32(math.Copysign(0.5, w) + float64(w*(1<<weightBits)))
 		}
-	})
+	}
 	return taps
 }
 
-// eachWeights computes the weights of an axis of out pixels: for each from from to end-1 the weights of the input
-// pixels from first on, also beyond the visible part. do may use them only during the call.
-func eachWeights(r preprocess.Resample, in int, of part, out, from, end int,
-	do func(i, first int, weights []float64)) {
+func weightsOf(r preprocess.Resample, in int, of part, out, from, end int) []resample.Taps {
 	k, support := kernel(r)
-	scale := of.length / float64(out)
-	widening := max(1, scale)
-	support *= widening
-	raw := make([]float64, 0, 2*int(math.Ceil(support))+1)
-	for i := from; i < end; i++ {
-		centre := of.from + float64((float64(i)+0.5)*scale)
-		first, last := max(0, int(centre-support+0.5)), min(in, int(centre+support+0.5))
-		raw = raw[:0]
-		var sum float64
-		for j := first; j < last; j++ {
-			w := k((float64(j) - centre + 0.5) * (1 / widening))
-			raw, sum = append(raw, w), sum+w
-		}
-		for j := range raw {
-			if sum != 0 {
-				raw[j] /= sum
-			}
-		}
-		do(i, first, raw)
-	}
+	return resample.Stretched(in, of.from, of.length, out, from, end, k, support)
 }
 
 // resizeFloat is resized without rounding, as in torchvision with antialias: in Float, and rounded in Pixels.
 func (p *Image) resizeFloat(height, width int, w window, r preprocess.Resample) *Image {
-	firsts, columns := make([]int, w.width), make([][]float64, w.width)
-	eachWeights(r, p.Width, part{0, float64(p.Width)}, width, w.left, w.left+w.width,
-		func(x, first int, weights []float64) {
-			firsts[x-w.left], columns[x-w.left] = first, slices.Clone(weights)
-		})
+	columns := weightsOf(r, p.Width, part{0, float64(p.Width)}, width, w.left, w.left+w.width)
 	out := &Image{Height: w.height, Width: w.width, Pixels: make([]uint8, 3*w.height*w.width),
 		Float: make([]float32, 3*w.height*w.width)}
 	line := make([]float64, 3*p.Width) // a row of the output before its columns are resized
-	eachWeights(r, p.Height, part{0, float64(p.Height)}, height, w.top, w.top+w.height,
-		func(y, first int, weights []float64) {
-			clear(line)
-			for j, w := range weights {
-				for i, v := range p.Pixels[3*(first+j)*p.Width:][:len(line)] {
-					line[i] += w * float64(v)
-				}
+	for y, row := range weightsOf(r, p.Height, part{0, float64(p.Height)}, height, w.top, w.top+w.height) {
+		clear(line)
+		for j, weight := range row.Weights {
+			for i, v := range p.Pixels[3*(row.First+j)*p.Width:][:len(line)] {
+				line[i] += weight * float64(v)
 			}
-			at := 3 * (y - w.top) * w.width
-			for i := range 3 * w.width {
-				x, c, sum := i/3, i%3, 0.0
-				for j, w := range columns[x] {
-					sum += w * line[3*(firsts[x]+j)+c]
-				}
-				out.Float[at+i] = float32(sum)
-				out.Pixels[at+i] = uint8(math.Round(min(max(sum, 0), 255)))
+		}
+		for i := range 3 * w.width {
+			x, c, sum := i/3, i%3, 0.0
+			for j, weight := range columns[x].Weights {
+				sum += weight * line[3*(columns[x].First+j)+c]
 			}
-		})
+			out.Float[3*y*w.width+i] = float32(sum)
+			out.Pixels[3*y*w.width+i] = uint8(math.Round(min(max(sum, 0), 255)))
+		}
+	}
 	return out
 }
 

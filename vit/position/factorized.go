@@ -10,7 +10,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/wepe-go/wepe/internal/additive"
+	"github.com/wepe-go/wepe/internal/resample"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/weight"
 )
@@ -43,8 +43,8 @@ func newFactorized(scope *model.Scope, c Config) Encoder {
 		toCols = toRows
 	}
 	return &table{name: "factorized", rows: func(g *Graph) *Node {
-		y := InsertAxes(additive.Resample(ofRow.NodeValue(g), additive.Linear, toRows, c.Rows), 1) // [Rows, 1, width]
-		x := InsertAxes(additive.Resample(ofCol.NodeValue(g), additive.Linear, toCols, c.Cols), 0) // [1, Cols, width]
+		y := InsertAxes(resample.Axis(ofRow.NodeValue(g), resample.Linear, toRows, c.Rows), 1) // [Rows, 1, width]
+		x := InsertAxes(resample.Axis(ofCol.NodeValue(g), resample.Linear, toCols, c.Cols), 0) // [1, Cols, width]
 		sum := Reshape(Add(y, x), c.Rows*c.Cols, c.Width)
 		if c.placed() == 0 {
 			return sum

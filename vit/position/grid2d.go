@@ -8,7 +8,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/wepe-go/wepe/internal/additive"
+	"github.com/wepe-go/wepe/internal/resample"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/weight"
 )
@@ -32,7 +32,7 @@ func newGrid2D(scope *model.Scope, c Config) Encoder {
 	kernel := "bilinear"
 	readSettings(scope, append(grid2DGrid.settings(&rows, &cols),
 		setting.Choice(ParamGrid2DKernel, &kernel, "what the table is resampled with", "bilinear", "bicubic")))
-	along := map[string]func(distance float64) float64{"bilinear": additive.Linear, "bicubic": additive.Cubic}[kernel]
+	along := map[string]func(distance float64) float64{"bilinear": resample.Linear, "bicubic": resample.TorchCubic}[kernel]
 	rows, cols = cmp.Or(rows, c.Rows), cmp.Or(cols, c.Cols)
 	scope = scope.At("grid2d")
 	patches := weight.Float32(scope, "table", weight.Normal(0.02), rows, cols, c.Width)
@@ -41,17 +41,10 @@ func newGrid2D(scope *model.Scope, c Config) Encoder {
 		prefix = weight.Float32(scope, "prefix", weight.Normal(0.02), c.placed(), c.Width)
 	}
 	return &table{name: "grid2d", rows: func(g *Graph) *Node {
-		x := resampled(patches.NodeValue(g), along, c.Rows, c.Cols) // [Rows·Cols, width]
+		x := resample.Table(patches.NodeValue(g), along, c.Rows, c.Cols) // [Rows·Cols, width]
 		if prefix == nil {
 			return x
 		}
 		return Concatenate([]*Node{prefix.NodeValue(g), x}, 0)
 	}}
-}
-
-// resampled resamples a table [·, ·, channels] of any grid to rows × cols, row by row: [rows·cols, channels].
-func resampled(x *Node, along func(distance float64) float64, rows, cols int) *Node {
-	x = additive.Resample(x, along, rows, rows)                            // [rows, ·, channels]
-	x = additive.Resample(TransposeAllAxes(x, 1, 0, 2), along, cols, cols) // [cols, rows, channels]
-	return Reshape(TransposeAllAxes(x, 1, 0, 2), rows*cols, -1)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/additive"
+	"github.com/wepe-go/wepe/internal/resample"
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
@@ -77,7 +78,7 @@ func (r *relativeTable) resampled(table *Node) *Node {
 	}
 	x := Reshape(take(0, offsets), down, across, r.c.Heads)
 	to, over := 2*r.c.Rows-1, 2*r.c.Cols-1
-	return Concatenate([]*Node{resampled(x, additive.Linear, to, over), take(offsets, 3)}, 0)
+	return Concatenate([]*Node{resample.Table(x, resample.Linear, to, over), take(offsets, 3)}, 0)
 }
 
 // allPairs returns the row of the table for each pair of tokens, int64 [query, key]. Offsets run from key to query,
