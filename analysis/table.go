@@ -12,8 +12,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/wepe-go/wepe/internal/atomicfile"
-	"github.com/wepe-go/wepe/internal/jsonl"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -94,7 +93,7 @@ func number(v float64) string {
 // Write writes rows as JSON lines, with the commit of the program.
 func Write(path string, rows []Row) error {
 	commit := report.Commit()
-	return atomicfile.Write(path, func(w io.Writer) error {
+	return disk.Write(path, func(w io.Writer) error {
 		encoder := json.NewEncoder(w)
 		for _, r := range rows {
 			r.Commit = commit
@@ -107,4 +106,4 @@ func Write(path string, rows []Row) error {
 }
 
 // Read reads the rows written by Write.
-func Read(path string) ([]Row, error) { return jsonl.Read[Row](path) }
+func Read(path string) ([]Row, error) { return disk.ReadLines[Row](path) }

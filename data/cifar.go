@@ -17,8 +17,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/fetch"
-	"github.com/wepe-go/wepe/internal/regular"
 )
 
 // CIFAR-100: Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009). The binary version holds
@@ -59,7 +59,7 @@ func cifarFrom(dir string) (train, test *Memory, err error) {
 	}
 	for _, file := range []string{dir, filepath.Join(dir, cifarArchive)} {
 		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
-			f, err := regular.Open(file)
+			f, err := disk.Open(file)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -79,7 +79,7 @@ type cifarParts struct {
 
 func (p *cifarParts) readDir(dir string) error {
 	for _, name := range []string{cifarNames, cifarTrain, cifarTest} {
-		f, err := regular.Open(filepath.Join(dir, name))
+		f, err := disk.Open(filepath.Join(dir, name))
 		if err != nil {
 			return err
 		}

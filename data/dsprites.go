@@ -13,9 +13,9 @@ import (
 	"slices"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/numpy"
 	"github.com/wepe-go/wepe/internal/random"
-	"github.com/wepe-go/wepe/internal/regular"
 )
 
 // dSprites: Matthey, Higgins, Hassabis and Lerchner (2017), one file of NumPy arrays
@@ -39,7 +39,7 @@ func DSprites(ctx context.Context, file, task string, sizes [3]int) (sets [3]*Me
 	if _, known := tasks[task]; !known {
 		return sets, fmt.Errorf("data: unknown task %q: use %s or %s", task, taskLocation, taskOrientation)
 	}
-	f, err := regular.Open(file)
+	f, err := disk.Open(file)
 	if err != nil {
 		return sets, fmt.Errorf("data: dSprites: %w", err)
 	}

@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
-	"github.com/wepe-go/wepe/internal/regular"
+	"github.com/wepe-go/wepe/internal/disk"
 )
 
 // Files are labelled image files, not yet read, as returned by [Find], [Folder], [ImageFiles] and [Lists].
@@ -173,7 +173,7 @@ type directory struct {
 }
 
 // Open implements container.
-func (d *directory) Open(part int) (io.ReadCloser, error) { return regular.Open(d.path(part)) }
+func (d *directory) Open(part int) (io.ReadCloser, error) { return disk.Open(d.path(part)) }
 
 func (d *directory) path(part int) string {
 	return filepath.Join(d.dir, filepath.FromSlash(d.names.at(part)))

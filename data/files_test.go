@@ -27,8 +27,8 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/internal/regular"
 )
 
 // plain is the file of an image of one colour, the given number in red and green.
@@ -201,7 +201,7 @@ func TestFolder_FollowsLinks(t *testing.T) {
 	if !slices.Equal(listed(f), want) || !slices.Equal(f.Classes, []string{"a", "b", "c", "d"}) {
 		t.Fatalf("%q of %q", listed(f), f.Classes)
 	}
-	fails := map[string]error{"8.png": os.ErrNotExist, "9.png": regular.ErrIrregular}
+	fails := map[string]error{"8.png": os.ErrNotExist, "9.png": disk.ErrIrregular}
 	for row, where := range want {
 		if _, err := f.Read(row); !errors.Is(err, fails[path.Base(where)]) {
 			t.Errorf("%s: %v", where, err)

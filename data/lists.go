@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/wepe-go/wepe/internal/regular"
+	"github.com/wepe-go/wepe/internal/disk"
 )
 
 const (
@@ -30,7 +30,7 @@ func Lists(dir, list string, classes []string) (*Files, error) {
 	if !filepath.IsLocal(list) {
 		return nil, fmt.Errorf("data: %s: list %s leaves the directory", dir, list)
 	}
-	file, err := regular.Open(filepath.Join(dir, list))
+	file, err := disk.Open(filepath.Join(dir, list))
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}

@@ -18,7 +18,7 @@ import (
 	"unicode"
 
 	"github.com/wepe-go/wepe/data/internal/parquet"
-	"github.com/wepe-go/wepe/internal/regular"
+	"github.com/wepe-go/wepe/internal/disk"
 )
 
 // classNamesFile may be beside shards that do not name their classes: one name per line.
@@ -186,7 +186,7 @@ func newShards(dir string, paths []string, in container, labels []int32, classes
 		fmt.Fprintf(h, "%q %d\n", filepath.Base(shard), info.Size())
 	}
 	if classes == nil {
-		text, err := regular.ReadFile(filepath.Join(dir, classNamesFile), maxClassNames)
+		text, err := disk.ReadFile(filepath.Join(dir, classNamesFile), maxClassNames)
 		switch {
 		case err == nil:
 			classes = strings.Split(strings.TrimSpace(strings.ReplaceAll(string(text), "\r\n", "\n")), "\n")

@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wepe-go/wepe/internal/regular"
+	"github.com/wepe-go/wepe/internal/disk"
 )
 
 // tarShards are images in tar files. An image is identified by the position of its header: archive/tar reads from there,
@@ -48,7 +48,7 @@ func indexTar(paths []string) (in container, labels []int32, classes []string, e
 
 // index adds the images of a shard.
 func (s *tarShards) index(labels *[]int32, shardPath string) error {
-	file, err := regular.Open(shardPath)
+	file, err := disk.Open(shardPath)
 	if err != nil {
 		return err
 	}

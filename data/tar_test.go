@@ -19,8 +19,8 @@ import (
 
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/internal/regular"
 )
 
 // training is the training split of a directory of shards.
@@ -212,7 +212,7 @@ func TestFind_PipesAndLongClassNames(t *testing.T) {
 		t.Skip(err)
 	}
 	for range 2 { // the shard, then the names
-		if _, err := training(dir); !errors.Is(err, regular.ErrIrregular) {
+		if _, err := training(dir); !errors.Is(err, disk.ErrIrregular) {
 			t.Error(err)
 		}
 		_ = os.Remove(pipe)

@@ -16,7 +16,7 @@ import (
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/engine"
-	"github.com/wepe-go/wepe/internal/atomicfile"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -54,7 +54,7 @@ func (run Run) Page(d *Detector, rows []report.Result) error {
 		return err
 	}
 	page.Sections = append(page.Sections, report.Section{Title: "Training", Table: curve(recorded.Evals), Figures: curves})
-	return atomicfile.Write(filepath.Join(run.Dir, finetune.PageFile), page.HTML)
+	return disk.Write(filepath.Join(run.Dir, finetune.PageFile), page.HTML)
 }
 
 // beside draws a scene of a test with its ground truth, and beside it with the detections.

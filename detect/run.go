@@ -25,7 +25,7 @@ import (
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/finetune/engine"
-	"github.com/wepe-go/wepe/internal/atomicfile"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -381,7 +381,7 @@ func (t *task) test(test Test) (row report.Result, err error) {
 	if t.Dir != "" {
 		path := filepath.Join(t.Dir, "results-"+row.ImageSize+".json")
 		write := func(w io.Writer) error { return coco.WriteResults(w, found) }
-		if err := atomicfile.Write(path, write); err != nil {
+		if err := disk.Write(path, write); err != nil {
 			return row, err
 		}
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/finetune/internal/parallel"
-	"github.com/wepe-go/wepe/internal/atomicfile"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/report"
 )
@@ -452,7 +452,7 @@ func (c *classification) draw() error {
 		return err
 	}
 	title := fmt.Sprintf("%s on %s, seed %d", c.Job.Recipe, c.Job.Dataset, c.Seed)
-	return atomicfile.Write(filepath.Join(c.Run.Dir, curvesFile), func(w io.Writer) error {
+	return disk.Write(filepath.Join(c.Run.Dir, curvesFile), func(w io.Writer) error {
 		return report.Curves(w, title, rows.Evals)
 	})
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune/engine"
-	"github.com/wepe-go/wepe/internal/atomicfile"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
 )
@@ -73,7 +73,7 @@ func (run Run) Page(m *Model, row report.Result, figures ...report.Figure) error
 			page.Notes = append(page.Notes, "No mistakes are shown: "+err.Error())
 		}
 	}
-	return atomicfile.Write(filepath.Join(run.Dir, PageFile), page.HTML)
+	return disk.Write(filepath.Join(run.Dir, PageFile), page.HTML)
 }
 
 func describe(set *data.Info) string {

@@ -18,7 +18,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/engine"
-	"github.com/wepe-go/wepe/internal/atomicfile"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -208,7 +208,7 @@ func (s *Study) Curves() (images []string, err error) {
 	leave := func(name string, draw func(io.Writer) error) error {
 		path := filepath.Join(s.Dir, name+".png")
 		images = append(images, path)
-		return atomicfile.Write(path, draw)
+		return disk.Write(path, draw)
 	}
 	for _, name := range names {
 		dir, suffix := filepath.Split(name)
@@ -270,5 +270,5 @@ func drawField(model *finetune.Model, dir string) ([]report.Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []report.Figure{figure}, atomicfile.Write(filepath.Join(dir, "field.png"), field.Draw)
+	return []report.Figure{figure}, disk.Write(filepath.Join(dir, "field.png"), field.Draw)
 }

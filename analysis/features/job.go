@@ -22,7 +22,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/internal/atomicfile"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/numpy"
 )
 
@@ -128,7 +128,7 @@ func (j *Job) begin() (s state, err error) {
 }
 
 func (s state) write(dir string) error {
-	return atomicfile.Write(filepath.Join(dir, stateFile), func(w io.Writer) error {
+	return disk.Write(filepath.Join(dir, stateFile), func(w io.Writer) error {
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(s)

@@ -21,7 +21,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/internal/atomicfile"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/study"
 )
 
@@ -140,7 +140,7 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	if err := analysis.Write(rows, found.Rows); err != nil {
 		return err
 	}
-	if err := atomicfile.Write(page, found.Page.HTML); err != nil {
+	if err := disk.Write(page, found.Page.HTML); err != nil {
 		return err
 	}
 	out.Printf("\n")

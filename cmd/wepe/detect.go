@@ -24,7 +24,7 @@ import (
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/internal/atomicfile"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
 )
@@ -500,5 +500,5 @@ func findObjects(m *detection.Detector, file, path string, score float64) (found
 			[4]float32{float32(c[0]), float32(c[1]), float32(c[2]), float32(c[3])}})
 	}
 	drawing := scenes.Show(decoded.RGBA(), shown, m.Categories)
-	return found, atomicfile.Write(path, func(w io.Writer) error { return png.Encode(w, drawing) })
+	return found, disk.Write(path, func(w io.Writer) error { return png.Encode(w, drawing) })
 }

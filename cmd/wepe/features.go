@@ -20,7 +20,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/internal/atomicfile"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/figure"
 )
 
@@ -182,7 +182,7 @@ func (o *extraction) draw(out *cli.Printer, job features.Job, table *features.Ta
 			return err
 		}
 		path := filepath.Join(job.Dir, "nearest.html")
-		if err := atomicfile.Write(path, page.HTML); err != nil {
+		if err := disk.Write(path, page.HTML); err != nil {
 			return err
 		}
 		out.Field("nearest", "%s", path)
@@ -211,5 +211,5 @@ func (o *extraction) draw(out *cli.Printer, job features.Job, table *features.Ta
 	}
 	path := filepath.Join(job.Dir, "pca.png")
 	out.Field("pca", "%s", path)
-	return atomicfile.Write(path, func(w io.Writer) error { return figure.ImageGrid(w, grid) })
+	return disk.Write(path, func(w io.Writer) error { return figure.ImageGrid(w, grid) })
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/engine"
-	"github.com/wepe-go/wepe/internal/atomicfile"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
@@ -227,7 +227,7 @@ func (o *single) draw(ctx context.Context, out *cli.Printer, d *dataset.Dataset,
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.Write(o.augmentation, func(w io.Writer) error {
+	if err := disk.Write(o.augmentation, func(w io.Writer) error {
 		return r.Recipe.ShowAugmentation(w, r.Backend, s.Train, o.seed)
 	}); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/wepe-go/wepe/data"
-	"github.com/wepe-go/wepe/internal/regular"
+	"github.com/wepe-go/wepe/internal/disk"
 )
 
 // The splits of a task: files with a list, and its length. The length of the test list depends on the task.
@@ -93,7 +93,7 @@ func (t Task) open(folder string, partial bool, logger *slog.Logger) (*Lists, er
 	if other != nil {
 		logger.Warn("this is not VTAB-1k: the lists have other lengths", "images", strings.Join(other, ", "))
 	}
-	text, err := regular.ReadFile(filepath.Join(folder, originFile), 1<<16)
+	text, err := disk.ReadFile(filepath.Join(folder, originFile), 1<<16)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

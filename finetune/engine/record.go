@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/internal/atomicfile"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -79,7 +79,7 @@ func (t *Trainer) describe() error {
 	if !t.Writes() || t.Description == nil {
 		return nil
 	}
-	return atomicfile.Write(filepath.Join(t.Dir, DescriptionFile), func(w io.Writer) error {
+	return disk.Write(filepath.Join(t.Dir, DescriptionFile), func(w io.Writer) error {
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ")
 		encoder.SetEscapeHTML(false)
@@ -122,7 +122,7 @@ func (t *Trainer) writeLog() error {
 	if err := os.WriteFile(filepath.Join(t.Dir, eventsFile), events.Bytes(), 0o644); err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(t.Dir, LogFile), func(w io.Writer) error { return writeCSV(w, rows.Evals) })
+	return disk.Write(filepath.Join(t.Dir, LogFile), func(w io.Writer) error { return writeCSV(w, rows.Evals) })
 }
 
 // saveProgress saves the steps since the start, resume or last save, if there are any.

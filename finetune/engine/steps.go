@@ -11,7 +11,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
-	"github.com/wepe-go/wepe/internal/inplace"
+	"github.com/wepe-go/wepe/internal/kernel"
 )
 
 // The programs of a run. Each is compiled once: everything that changes from step to step (rows of the dataset,
@@ -21,7 +21,7 @@ import (
 func (t *Trainer) program(build func(scope *model.Scope, inputs []*Node) []*Node) (*model.Exec, error) {
 	program, err := model.NewExec(t.Backend, t.Store, func(scope *model.Scope, inputs []*Node) []*Node {
 		outputs := build(scope, inputs)
-		inplace.Update(t.Store, inputs[0].Graph())
+		kernel.UpdateInPlace(t.Store, inputs[0].Graph())
 		return outputs
 	})
 	if err == nil {

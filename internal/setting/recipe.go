@@ -161,15 +161,6 @@ func JSONName(field reflect.StructField) string {
 	return name
 }
 
-// Differ returns an error naming a setting in which two recipes differ, nil if there is none.
-func Differ(earlier, now any) error {
-	name, was, is, err := First(earlier, now)
-	if err == nil && name != "" {
-		err = fmt.Errorf("its %s is %s, this one's %s", name, was, is)
-	}
-	return err
-}
-
 // First returns the first setting by name in which two recipes differ, with both values; "" if there is none.
 func First(earlier, now any) (name, its, mine string, err error) {
 	was, err := Values(earlier)

@@ -34,7 +34,7 @@ import (
 
 	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/detect"
-	"github.com/wepe-go/wepe/internal/atomicfile"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/tools/bench/rows"
 )
@@ -59,12 +59,12 @@ func fill(path, records string) error {
 		return err
 	}
 	after, err := filled(string(before), records, func(name string, draw func(io.Writer) error) error {
-		return atomicfile.Write(filepath.Join(filepath.Dir(path), name), draw)
+		return disk.Write(filepath.Join(filepath.Dir(path), name), draw)
 	})
 	if err != nil || after == string(before) {
 		return err
 	}
-	return atomicfile.Write(path, func(w io.Writer) error {
+	return disk.Write(path, func(w io.Writer) error {
 		_, err := io.WriteString(w, after)
 		return err
 	})

@@ -20,7 +20,7 @@ import (
 
 	pq "github.com/parquet-go/parquet-go"
 
-	"github.com/wepe-go/wepe/internal/regular"
+	"github.com/wepe-go/wepe/internal/disk"
 )
 
 // The columns that are read.
@@ -67,7 +67,7 @@ func Index(paths []string) (*Shards, error) {
 // index adds the images of a file.
 func (s *Shards) index(path string) (err error) {
 	defer recovered(&err)
-	file, err := regular.Open(path)
+	file, err := disk.Open(path)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/wepe-go/wepe/internal/jsonl"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -48,7 +48,7 @@ func (r Row) cell() [6]string {
 }
 
 // Read reads rows, one JSON object a line.
-func Read(path string) ([]Row, error) { return jsonl.Read[Row](path) }
+func Read(path string) ([]Row, error) { return disk.ReadLines[Row](path) }
 
 // current keeps the last row of each cell, in the order in which the cells first appear.
 func current(rows []Row) (kept []Row) {

@@ -25,7 +25,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/engine"
-	"github.com/wepe-go/wepe/internal/atomicfile"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -128,7 +128,7 @@ func begun(dir string, study bool) bool {
 
 // Write writes the description of a run.
 func Write(dir string, d Description) error {
-	return atomicfile.Write(filepath.Join(dir, File), func(w io.Writer) error { return cli.JSON(w, d) })
+	return disk.Write(filepath.Join(dir, File), func(w io.Writer) error { return cli.JSON(w, d) })
 }
 
 // Read reads the description in a run's directory.

@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package atomicfile writes files atomically: after a failure, also of power, a file has its old content.
-package atomicfile
+// Package disk writes files atomically and reads regular files.
+package disk
 
 import (
 	"bytes"
@@ -13,8 +13,8 @@ import (
 	"path/filepath"
 )
 
-// Write writes the output of write to the file at path, whose directory is created if absent. On an error the file
-// is unchanged.
+// Write writes the output of write to the file at path, whose directory is created if absent. After an error, also of
+// power, the file has its old content.
 func Write(path string, write func(io.Writer) error) (err error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return fmt.Errorf("%s is a directory, want the name of a file", path)

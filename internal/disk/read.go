@@ -1,10 +1,10 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package regular opens files after looking at them: opening a pipe would wait for its other end, and reading a device
-// or a long file would not end.
-package regular
+package disk
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +15,8 @@ import (
 // ErrIrregular is wrapped by errors of pipes, devices, sockets and directories.
 var ErrIrregular = errors.New("not a regular file")
 
-// Open opens a regular file for reading, through links.
+// Open opens a regular file for reading, through links, after looking at it: opening a pipe would wait for its other
+// end, and reading a device would not end.
 func Open(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
@@ -39,4 +40,22 @@ func ReadFile(path string, most int64) ([]byte, error) {
 		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("more than %d bytes", most)}
 	}
 	return raw, err
+}
+
+// ReadLines returns the values of a file with one JSON value per line, of any length. Errors name file and line.
+func ReadLines[T any](path string) (values []T, err error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	n := 0
+	for line := range bytes.Lines(raw) {
+		n++
+		var value T
+		if err := json.Unmarshal(line, &value); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
+		}
+		values = append(values, value)
+	}
+	return values, nil
 }

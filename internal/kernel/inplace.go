@@ -1,7 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package inplace lets XLA write new values of variables over the old ones (buffer donation).
-package inplace
+package kernel
 
 import (
 	"reflect"
@@ -11,14 +10,14 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// Update lets XLA overwrite the variables that a program changes. Call it last in the function given to
-// [model.NewExec], which donates the buffers of these variables but does not assign them to outputs; without the
-// assignment XLA keeps old and new values at the same time. On other backends and in programs for several devices it
-// does nothing.
+// UpdateInPlace lets XLA write the new values of the variables that a program changes over the old ones (buffer
+// donation). Call it last in the function given to [model.NewExec], which donates the buffers of these variables but
+// does not assign them to outputs; without the assignment XLA keeps old and new values at the same time. On other
+// backends and in programs for several devices it does nothing.
 //
 // go-xla v0.4.1 has the attribute in its package stablehlo, but a graph cannot set it, so the node of the parameter is
 // read by reflection. If go-xla changes, nothing is donated and a test fails; results stay the same.
-func Update(store *model.Store, g *Graph) {
+func UpdateInPlace(store *model.Store, g *Graph) {
 	if g.Backend().Name() != "xla" || g.DistributedStrategy() != distributed.None {
 		return
 	}

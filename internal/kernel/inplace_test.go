@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package inplace
+package kernel
 
 import (
 	"bytes"
@@ -33,7 +33,7 @@ func TestXLAOverwritesTheVariablesThatAProgramChanges(t *testing.T) {
 		sum := ReduceAllSum(fixed.NodeValue(in[0]))
 		a.SetNodeValue(Add(AddScalar(a.NodeValue(in[0]), 2), in[0]))
 		b.SetNodeValue(Add(AddScalar(b.NodeValue(in[0]), 3), in[0]))
-		Update(store, in[0].Graph())
+		UpdateInPlace(store, in[0].Graph())
 		return []*Node{sum}
 	}))(t)
 	log := logOf(t, func() {

@@ -1,0 +1,91 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package disk
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestWrite_IsWholeOrNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "folder")
+	path := filepath.Join(dir, "file.txt")
+	writing := func(text string, err error) func(io.Writer) error {
+		return func(w io.Writer) error {
+			_, writing := io.WriteString(w, text)
+			return errors.Join(writing, err)
+		}
+	}
+	full := errors.New("disk full")
+	for _, c := range []struct {
+		text string
+		err  error
+		want string
+	}{{"first", nil, "first"}, {"half of the sec", full, "first"}, {"third", nil, "third"}} {
+		if err := Write(path, writing(c.text, c.err)); !errors.Is(err, c.err) {
+			t.Errorf("%s: %v", c.text, err)
+		}
+		got, err := os.ReadFile(path)
+		if err != nil || string(got) != c.want {
+			t.Errorf("after %q the file has %q, %v", c.text, got, err)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("there are %v, %v", entries, err)
+	}
+	for _, at := range []string{dir, path + "/below"} {
+		if err := Write(at, writing("text", nil)); err == nil || !strings.Contains(err.Error(), at) {
+			t.Errorf("%s: %v, want an error that names it", at, err)
+		}
+	}
+	for umask, want := range map[int]os.FileMode{0o077: 0o600, 0o002: 0o664} {
+		path := filepath.Join(t.TempDir(), "file")
+		before := syscall.Umask(umask)
+		err := Write(path, writing("", nil))
+		syscall.Umask(before)
+		if info, _ := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("umask %o: %v, want permissions %o", umask, err, want)
+		}
+	}
+}
+
+func TestReadFile(t *testing.T) {
+	dir := t.TempDir()
+	pipe, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "file")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(file, []byte("seven b"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := ReadFile(file, 7); string(raw) != "seven b" || err != nil {
+		t.Errorf("%q, %v", raw, err)
+	}
+	if _, err := ReadFile(file, 6); err == nil {
+		t.Error("a file longer than the limit is read")
+	}
+	for path, want := range map[string]error{pipe: ErrIrregular, dir: ErrIrregular,
+		filepath.Join(dir, "none"): fs.ErrNotExist} {
+		if _, err := ReadFile(path, 6); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", path, err, want)
+		}
+	}
+}
+
+func TestReadLines(t *testing.T) {
+	path, long := filepath.Join(t.TempDir(), "rows.jsonl"), strings.Repeat("a", 1<<17)
+	for content, valid := range map[string]bool{`"` + long + "\"\n\"b\"": true, "\"a\"\n{\n": false} {
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadLines[string](path)
+		if valid && (err != nil || !slices.Equal(got, []string{long, "b"})) || !valid && (err == nil ||
+			!strings.HasPrefix(err.Error(), path+":2: ")) {
+			t.Errorf("%d values, %v", len(got), err)
+		}
+	}
+}
