@@ -51,7 +51,7 @@ analysis: ## analyze two small models, trained first, side by side; ARGS="MODEL 
 .PHONY: static
 static: ## bin/wepe without cgo, on pure Go, at most 32 MB; docs/serve has its container
 	tools/scripts/licenses
-	CGO_ENABLED=0 go build -trimpath -tags=minimal,nethttpomithttp2 -ldflags="-s -w" -o bin/wepe ./cmd/wepe
+	CGO_ENABLED=0 go build -buildvcs=true -trimpath -tags=minimal,nethttpomithttp2 -ldflags="-s -w" -o bin/wepe ./cmd/wepe
 	@test $$(wc -c <bin/wepe) -le 32000000 || { echo "bin/wepe is larger than 32 MB: $$(wc -c <bin/wepe)" >&2; exit 1; }
 
 .PHONY: release

@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +32,25 @@ type check struct {
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
 	Remedy string `json:"remedy,omitempty"`
+}
+
+// versionLine is the version and commit of the program, from its build information, and the platform.
+func versionLine() string {
+	version := "(devel)"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		version = info.Main.Version
+	}
+	return fmt.Sprintf("%s, commit %s, %s %s/%s", version, report.Commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+func version() *cobra.Command {
+	c := &cobra.Command{Use: "version", Args: cobra.NoArgs, Short: "Print version, commit and platform of this program"}
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		out := cli.Output(c)
+		out.Printf("wepe %s\n", versionLine())
+		return out.Err()
+	}
+	return c
 }
 
 func doctor() *cobra.Command {
@@ -82,8 +102,8 @@ var installed = []struct{ config, remedy string }{
 
 // examine checks the machine; failed reports whether the chosen backend fails.
 func examine(config string) (checks []check, failed bool) {
-	checks = append(checks, check{"version", true, fmt.Sprintf("wepe %s, %s, %s/%s, %d cores", report.Commit(),
-		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()), ""})
+	checks = append(checks, check{"version", true, fmt.Sprintf("wepe %s, %d cores", versionLine(),
+		runtime.NumCPU()), ""})
 	for _, candidate := range installed {
 		b, err := backend.Open(backend.Config(candidate.config), backend.Log(io.Discard))
 		if err != nil {

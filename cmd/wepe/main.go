@@ -23,7 +23,8 @@ func main() {
 func command() *cobra.Command {
 	root := cli.Group("wepe", "Vision Transformers with Weierstrass elliptic positional encoding, in GoMLX",
 		train(), resume(), evaluate(), predict(), compare(), export(), inspect(), verify(), extract(), analyze(), detect(),
-		serveModel(), list(), doctor(), licenses())
+		serveModel(), list(), doctor(), licenses(), version())
+	root.Version = versionLine()
 	root.Long = root.Short + `.
 
   wepe train                                      an example without data of your own, seconds
