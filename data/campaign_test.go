@@ -3,7 +3,6 @@
 package data
 
 import (
-	"context"
 	"maps"
 	"os"
 	"path/filepath"
@@ -36,19 +35,6 @@ var readers = map[string]struct {
 			return map[string][]byte{"train.txt": []byte(strings.Repeat("a/b.jpg 0\n", 20_000))}
 		},
 		func(dir string) error { _, err := Lists(dir, "train.txt", nil); return err },
-	},
-	"dSprites": {
-		func(t *testing.T) map[string][]byte {
-			raw, err := os.ReadFile(datatest.NPZ(t, datatest.DSprites(64)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return map[string][]byte{"sprites.npz": raw}
-		},
-		func(dir string) error {
-			_, err := DSprites(context.Background(), filepath.Join(dir, "sprites.npz"), taskLocation, [3]int{31, 5, 5})
-			return err
-		},
 	},
 	"tar": {
 		func(*testing.T) map[string][]byte {

@@ -16,6 +16,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/textproto"
+	"net/url"
 	"runtime"
 	"slices"
 	"strings"
@@ -66,11 +67,14 @@ func TestTurns_SmallImagesPassLargeOnes(t *testing.T) {
 		_, err := turns.wait(left, 25_000_000)
 		second <- err
 	}()
-	for waits := 0; waits == 0; time.Sleep(time.Millisecond) {
-		turns.mu.Lock()
-		waits = len(turns.waiting)
-		turns.mu.Unlock()
+	waiting := func(n int) func() bool {
+		return func() bool {
+			turns.mu.Lock()
+			defer turns.mu.Unlock()
+			return len(turns.waiting) == n
+		}
 	}
+	until(waiting(1))
 	for range 3 {
 		end := gomlxtest.Must(turns.wait(ctx, 30))(t)
 		end()
@@ -95,11 +99,7 @@ func TestTurns_SmallImagesPassLargeOnes(t *testing.T) {
 			}
 		})
 	}
-	for waits := 0; waits < 3; time.Sleep(time.Millisecond) {
-		turns.mu.Lock()
-		waits = len(turns.waiting)
-		turns.mu.Unlock()
-	}
+	until(waiting(3))
 	turns.mu.Lock()
 	turns.all = 1
 	turns.grant()
@@ -136,9 +136,7 @@ func TestServe_BodiesThatDoNotArriveTakeNoMemory(t *testing.T) {
 	}
 	begin := time.Now()
 	for range 20 {
-		if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))); code != 200 {
-			t.Fatalf("status %d, %v", code, got)
-		}
+		predict(t, url, 200)
 	}
 	for _, c := range silent { // after a quarter of the time
 		if answer, err := io.ReadAll(c); err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 408")) {
@@ -148,9 +146,7 @@ func TestServe_BodiesThatDoNotArriveTakeNoMemory(t *testing.T) {
 	if took := time.Since(begin); took > 1500*time.Millisecond {
 		t.Errorf("they were held for %v, want half a second and a little", took)
 	}
-	if s.bytes.free != bodies*s.options.Bytes || len(s.bytes.held) > 0 {
-		t.Errorf("%d bytes are free", s.bytes.free)
-	}
+	untouched(t, s)
 }
 
 // counts counts large images that are decoded.
@@ -179,9 +175,7 @@ func TestServe_DecodingEndsWhenTheClientLeavesAndDelaysNoSmallImage(t *testing.T
 		time.AfterFunc(20*time.Millisecond, func() { c.Close() })
 	}
 	for range 5 {
-		if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))); code != 200 {
-			t.Fatalf("status %d, %v", code, got)
-		}
+		predict(t, url, 200)
 	}
 	if n := model.fitted.Load(); n >= int64(3*large) {
 		t.Errorf("%d of %d images were decoded although their clients had left", n, 3*large)
@@ -218,10 +212,8 @@ func TestServe_ConnectionsAreBoundedForEachAddress(t *testing.T) {
 
 // The host and the headers are those of browsers: Sec-Fetch-Site, and in older ones Origin.
 func TestServe_WithoutATokenOnlyOwnPagesAreAnswered(t *testing.T) {
-	open, shut := gomlxtest.Must(newServer(t.Context(), &fake{}, Options{}))(t),
-		gomlxtest.Must(newServer(t.Context(), &fake{}, Options{Token: secret}))(t)
-	<-open.Ready()
-	<-shut.Ready()
+	open, _, _ := start(t, &fake{}, Options{})
+	shut, _, _ := start(t, &fake{}, Options{Token: secret})
 	for _, c := range []struct {
 		host, header, value string
 		want                int
@@ -233,78 +225,16 @@ func TestServe_WithoutATokenOnlyOwnPagesAreAnswered(t *testing.T) {
 		{"localhost", "Origin", "https://evil.example", 403}, {"localhost", "Origin", "http://localhost", 200},
 	} {
 		for s, want := range map[*Server]int{open: c.want, shut: 200} {
-			for path, body := range map[string][]byte{"/v1/predict": pixels(t, 3, 5, red), "/v1/embeddings": pixels(t, 3, 5,
-				red)} {
-				r := httptest.NewRequest("POST", path, bytes.NewReader(body))
-				r.Host = c.host
-				r.Header.Set("Authorization", "bEARER "+secret) // the scheme has no case
-				if c.header != "" {
-					r.Header.Set(c.header, c.value)
-				}
-				w := httptest.NewRecorder()
-				if s.ServeHTTP(w, r); w.Code != want {
-					t.Errorf("%s to %s with %s %q: status %d, want %d", path, c.host, c.header, c.value, w.Code, want)
-				}
+			r := httptest.NewRequest("POST", "/v1/predict", bytes.NewReader(dot))
+			r.Host = c.host
+			r.Header.Set("Authorization", "bEARER "+secret) // the scheme has no case
+			if c.header != "" {
+				r.Header.Set(c.header, c.value)
 			}
-		}
-	}
-}
-
-func TestServe_MethodsQueriesAndTokensOutsideTheirRangesAreRefused(t *testing.T) {
-	_, url, _ := start(t, &fake{}, Options{})
-	for _, c := range []struct {
-		method, path string
-		want         int
-		allow        string
-	}{
-		{"GET", "/v1/predict", 405, "POST"}, {"PUT", "/v1/embeddings", 405, "POST"}, {"POST", "/v1/model", 405, "GET, HEAD"},
-		{"DELETE", "/", 405, "GET, HEAD"}, {"GET", "/v1/embed", 404, ""}, {"POST", "/v1/predict?top=1;x=2", 400, ""},
-		{"POST", "/v1/predict?top=1&top=2", 400, ""}, {"POST", "/v1/predict?top=%zz", 400, ""},
-		{"POST", "/v1/predict?top=0", 400, ""}, {"POST", "/v1/predict?top=-1", 400, ""},
-		{"POST", "/v1/predict?top=1000", 200, ""}, {"POST", "/v1/predict?of=mean", 400, ""},
-		{"POST", "/v1/embeddings?of=mean", 200, ""}, {"POST", "/v1/embeddings?of=other", 400, ""},
-		{"POST", "/v1/embeddings?of=class", 404, ""}, // the model has none
-		{"POST", "/v1/attention?top=1", 400, ""}, {"POST", "/v1/attention?", 200, ""},
-	} {
-		r := gomlxtest.Must(http.NewRequest(c.method, url+c.path, bytes.NewReader(pixels(t, 3, 5, red))))(t)
-		response := gomlxtest.Must(http.DefaultClient.Do(r))(t)
-		response.Body.Close()
-		if got := response.Header.Get("Allow"); response.StatusCode != c.want || got != c.allow {
-			t.Errorf("%s %s: status %d, Allow %q; want %d, %q", c.method, c.path, response.StatusCode, got, c.want, c.allow)
-		}
-	}
-	for token, valid := range map[string]bool{"": true, "x": false, strings.Repeat("x", 15): false,
-		strings.Repeat("x", 16): true} {
-		if err := (Options{Token: token}).Validate(); (err == nil) != valid {
-			t.Errorf("a token of %d characters: %v", len(token), err)
-		}
-	}
-}
-
-// The request is sent before the first program is compiled.
-func TestServe_RequestsWaitForTheFirstProgram(t *testing.T) {
-	for fails, want := range map[bool]int{false: 200, true: 503} {
-		gate := make(chan struct{})
-		s := gomlxtest.Must(newServer(t.Context(), &fake{compile: func(int) error {
-			if <-gate; fails {
-				return errors.New("too large")
+			w := httptest.NewRecorder()
+			if s.ServeHTTP(w, r); w.Code != want {
+				t.Errorf("%s with %s %q: status %d, want %d", c.host, c.header, c.value, w.Code, want)
 			}
-			return nil
-		}}, Options{}))(t)
-		w, done := httptest.NewRecorder(), make(chan struct{})
-		r := httptest.NewRequest("POST", "http://localhost/v1/predict", bytes.NewReader(pixels(t, 3, 5, red)))
-		go func() {
-			s.ServeHTTP(w, r)
-			close(done)
-		}()
-		select {
-		case <-done:
-			t.Fatalf("status %d before a program is compiled", w.Code)
-		case <-time.After(50 * time.Millisecond):
-		}
-		close(gate)
-		if <-done; w.Code != want {
-			t.Errorf("status %d, want %d", w.Code, want)
 		}
 	}
 }
@@ -320,7 +250,7 @@ func TestServe_HostileStringsAreEscapedInAnswersAndLogs(t *testing.T) {
 	s.card.Name, s.card.Labels = hostile, []string{hostile, hostile, hostile}
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
-	for _, content := range [][]byte{pixels(t, 3, 5, red), pixels(t, 13, 5, red), []byte("no image")} {
+	for _, content := range [][]byte{pixels(3, 5, red), pixels(13, 5, red), []byte("no image")} {
 		h := textproto.MIMEHeader{}
 		h.Set("Content-Disposition",
 			"form-data; name=x; filename*=UTF-8''"+percent(hostile+strings.Repeat("n", 1000)))
@@ -334,7 +264,7 @@ func TestServe_HostileStringsAreEscapedInAnswersAndLogs(t *testing.T) {
 		"/v1/predict?top=" + percent(hostile), "/v1/embeddings?of=" + percent(hostile)} {
 		for _, kind := range []string{form.FormDataContentType(), "application/json", "image/png", "x;" + percent(hostile)} {
 			content := map[string][]byte{form.FormDataContentType(): body.Bytes(), "application/json": asJSON,
-				"image/png": pixels(t, 3, 5, red)}[kind]
+				"image/png": pixels(3, 5, red)}[kind]
 			for _, method := range []string{"GET", "POST"} {
 				r := gomlxtest.Must(http.NewRequest(method, url+path, bytes.NewReader(content)))(t)
 				r.Header.Set("Content-Type", kind)
@@ -364,8 +294,23 @@ func percent(s string) string {
 }
 
 func printed(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool {
-		return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control,
-			r)
+	return !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) })
+}
+
+// FuzzLocal: a host is local only if it is called so or has a loopback address, in any notation of both.
+func FuzzLocal(f *testing.F) {
+	for _, host := range []string{"localhost:80", "[::1]:8080", "127.0.0.1", "127.0.0.1.evil.example", "[::1"} {
+		f.Add(host)
+	}
+	f.Fuzz(func(t *testing.T, host string) {
+		err := local(&http.Request{Method: "POST", Host: host, URL: &url.URL{}, Header: http.Header{}})
+		for _, part := range []string{"localhost", "127.", "::", "0:"} {
+			if strings.Contains(strings.ToLower(strings.ToUpper(host)), part) {
+				return
+			}
+		}
+		if err == nil {
+			t.Errorf("%q is local", host)
+		}
 	})
 }

@@ -7,10 +7,10 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/data"
@@ -33,8 +33,8 @@ func (m *two) Batch(images []*data.Image) ([]finetune.Inferred, error) {
 // The form of requests and responses is that of OpenAI's reference of embeddings.
 func TestEmbeddings_AreOfImagesInJSON(t *testing.T) {
 	_, url, _ := start(t, &two{}, Options{})
-	first := base64.StdEncoding.EncodeToString(pixels(t, 3, 5, red))
-	second := "data:image/png;base64," + base64.StdEncoding.EncodeToString(pixels(t, 2, 7, blue))
+	first := base64.StdEncoding.EncodeToString(dot)
+	second := "data:image/png;base64," + base64.StdEncoding.EncodeToString(pixels(2, 7, blue))
 	for name, c := range map[string]struct {
 		request map[string]any
 		want    [][]float64
@@ -81,48 +81,33 @@ func TestEmbeddings_AreOfImagesInJSON(t *testing.T) {
 	}
 }
 
-func TestEmbeddings_RequestsOutOfTheFormAreRefused(t *testing.T) {
-	s, url, _ := start(t, &two{}, Options{Parts: 3})
-	one := base64.StdEncoding.EncodeToString(pixels(t, 3, 5, red))
-	for request, want := range map[string]int{
-		``: 400, `{`: 400, `[]`: 400, `{} {}`: 400, `{}`: 400, `{"input": ""}`: 400, `{"input": []}`: 400,
-		`{"input": 7}`: 400, `{"input": [[1, 2]]}`: 400, `{"input": "https://example.com/cat.jpg"}`: 400,
-		`{"input": "data:image/png,abc"}`: 400, `{"input": "!"}`: 400, `{"input": "AAAA"}`: 415,
-		`{"input": "` + one[:40] + `"}`:                             422,
-		`{"input": "` + one + `", "model": "other"}`:                404,
-		`{"input": "` + one + `", "encoding_format": "int8"}`:       400,
-		`{"input": "` + one + `", "of": "patches"}`:                 400,
-		`{"input": "` + one + `", "dimensions": 2}`:                 400,
-		`{"input": ["` + strings.Repeat(one+`","`, 3) + one + `"]}`: 413,
-		`{"input": "` + one + `"}`:                                  200,
-	} {
-		code, got := post(t, url+"/v1/embeddings", "application/json", strings.NewReader(request))
-		if failed, _ := got["error"].(map[string]any); code != want || want != 200 && failed["message"] == "" {
-			t.Errorf("%.60s: status %d, %v; want %d", request, code, got, want)
-		}
-	}
-	if s.bytes.free != bodies*s.options.Bytes || s.images.free != int64(s.options.Images) {
-		t.Error("the failures kept some of the limits")
-	}
-}
-
+// A model without a head has embeddings, one without a class token those of the mean, one without features none.
 func TestEmbeddings_AreServedOfAModelWithoutClasses(t *testing.T) {
 	s, url, _ := start(t, &fake{}, Options{})
 	s.card.Unscored = "no head"
-	for path, want := range map[string]int{"/v1/predict": 404, "/v1/embeddings": 200} {
-		if code, got := post(t, url+path, "", bytes.NewReader(pixels(t, 3, 5, red))); code != want {
-			t.Errorf("%s: status %d, %v; want %d", path, code, got, want)
+	_, blind, _ := start(t, &blind{}, Options{})
+	for route, want := range map[string]int{url + "/v1/predict": 404, url + "/v1/embeddings": 200,
+		url + "/v1/embeddings?of=class": 404, blind + "/v1/embeddings": 404} {
+		if code, got := post(t, route, "", bytes.NewReader(dot)); code != want {
+			t.Errorf("%s: status %d, %v; want %d", route, code, got, want)
 		}
 	}
+}
+
+// blind has no features.
+type blind struct{ fake }
+
+func (b *blind) Batch(images []*data.Image) ([]finetune.Inferred, error) {
+	return make([]finetune.Inferred, len(images)), nil
 }
 
 // Any body is answered with a status of the list in the package's documentation, and frees what it took.
 func FuzzRequest(f *testing.F) {
-	kind, two := form(f, pixels(f, 3, 5, red), pixels(f, 5, 3, blue))
+	kind, two := form(dot, pixels(5, 3, blue))
 	f.Add("/v1/predict", "top=2", kind, two.Bytes())
 	f.Add("/v1/embeddings", "of=mean", "application/json",
 		[]byte(`{"input":["data:image/png;base64,AAAA"],"model":"fake"}`))
-	f.Add("/v1/attention", "", "image/png", pixels(f, 2, 2, red))
+	f.Add("/v1/attention", "", "image/png", pixels(2, 2, red))
 	s, err := newServer(f.Context(), &fake{}, Options{Bytes: 1 << 16, Pixels: 1 << 12, Parts: 5})
 	if err != nil {
 		f.Fatal(err)
@@ -140,6 +125,26 @@ func FuzzRequest(f *testing.F) {
 		if !statuses[w.Code] || s.bytes.free != bodies*1<<16 || s.images.free != 256 || s.batcher.arriving.Load() != 0 {
 			t.Errorf("status %d, %d bytes and %d images are free, %d arrive", w.Code, s.bytes.free, s.images.free,
 				s.batcher.arriving.Load())
+		}
+	})
+}
+
+// FuzzEmbeddings: images of a request are bytes that it contains in base64; anything else is refused by a status.
+func FuzzEmbeddings(f *testing.F) {
+	for _, request := range []string{`{"input":"data:image/png;base64,AAAA","model":"fake"}`, `{"input":["AAAA","//8="]}`,
+		`{"input":"data:,","encoding_format":"base64"}`, `{"input":[[7]]}`} {
+		f.Add(request)
+	}
+	f.Fuzz(func(t *testing.T, request string) {
+		files, err := new(wanted).parse([]byte(request), card{Name: "runs/fake"})
+		if failed := (failure{}); err != nil && (!errors.As(err, &failed) || failed.Status != 400 && failed.Status != 404) ||
+			err == nil && len(files) == 0 {
+			t.Errorf("%q: %d files, %v", request, len(files), err)
+		}
+		for _, file := range files {
+			if len(file.raw) > len(request) || file.field {
+				t.Errorf("%q: a file of %d bytes", request, len(file.raw))
+			}
 		}
 	})
 }

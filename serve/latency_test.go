@@ -71,8 +71,8 @@ func TestServe_HonestClientsKeepTheirLatencyAndTheBoundHolds(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(listener) }()
 	<-s.Ready()
-	compiled(s, 8)
-	url, image := "http://"+listener.Addr().String(), pixels(t, 211, 307, blue)
+	until(func() bool { return len(*s.batcher.sizes.Load()) == 8 })
+	url, image := "http://"+listener.Addr().String(), pixels(211, 307, blue)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	round := func(length time.Duration) (all []time.Duration) {
 		var mu sync.Mutex

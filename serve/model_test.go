@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -57,7 +58,7 @@ type described struct {
 func (b described) Name() string        { return b.name }
 func (b described) Description() string { return b.description }
 
-func TestBatchesTakeTheCoresThatTheirBackendUses(t *testing.T) {
+func TestParallel_BatchesTakeTheCoresThatTheirBackendUses(t *testing.T) {
 	cores := runtime.GOMAXPROCS(0)
 	for _, c := range []struct {
 		backend  compute.Backend
@@ -71,17 +72,21 @@ func TestBatchesTakeTheCoresThatTheirBackendUses(t *testing.T) {
 			t.Errorf("%+v: %d workers, all cores: %v", c.backend, workers, all)
 		}
 	}
-	if n := runtime.GOMAXPROCS(0); n != cores {
-		t.Errorf("%d processors are used, %d before", n, cores)
-	}
 	if b := gomlxtest.Backend(); os.Getenv(compute.ConfigEnvVar) == "" && b.Name() != "Go Backend" {
 		t.Errorf("the pure-Go backend is called %q", b.Name())
 	}
 }
 
-// The expected probabilities are from Model.Predict, the path of wepe predict.
-func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
-	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../examples/cifar100/demo/vit"))(t)
+// demo opens a small trained model.
+func demo(t *testing.T, b compute.Backend) *finetune.Model {
+	t.Helper()
+	return gomlxtest.Must(finetune.Open(b, "../examples/cifar100/demo/vit"))(t)
+}
+
+// The expected probabilities are from Model.Predict, the path of wepe predict, for images alone, in one request and at
+// the same time.
+func TestHandler_AnswersAsPredictDoes(t *testing.T) {
+	m := demo(t, gomlxtest.Backend())
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	s := gomlxtest.Must(Handler(ctx, m, Options{Batch: 4, Window: 100 * time.Millisecond}))(t)
@@ -91,60 +96,47 @@ func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 	if want, err := m.Preprocessing(); err != nil || s.card.Preprocessing != want {
 		t.Errorf("preprocessing %+v, want %+v, %v", s.card.Preprocessing, want, err)
 	}
-	if s.card.Sigmoid {
-		t.Error("a model of one class per image has independent probabilities")
+	for _, scores := range []string{"sigmoid", "none", "softmax"} {
+		m.Scores = scores
+		c := gomlxtest.Must(newServed(m))(t).card
+		if c.Sigmoid != (scores == "sigmoid") || (c.Unscored != "") != (scores == "none") {
+			t.Errorf("%s: %+v", scores, c)
+		}
 	}
-	m.Scores = "sigmoid"
-	if served := gomlxtest.Must(newServed(m))(t); !served.card.Sigmoid {
-		t.Error("a model of several labels per image has probabilities of one")
-	}
-	m.Scores = "none"
-	if served := gomlxtest.Must(newServed(m))(t); served.card.Unscored == "" {
-		t.Error("a regression has probabilities")
-	}
-	m.Scores = "softmax"
 	files, raw := noise(t, 5)
 	want := gomlxtest.Must(m.Predict(files, len(m.Classes)))(t)
-	near := func(what string, i int, entry map[string]any) {
+	near := func(i int, entry map[string]any) {
 		for k, label := range entry["labels"].([]any) {
 			got := label.(map[string]any)
 			if p := got["probability"].(float64); got["label"] != want[i][k].Name ||
 				!(math.Abs(p-want[i][k].Probability) <= 1e-5) {
-				t.Errorf("%s, image %d, label %d: %v, want %+v", what, i, k, got, want[i][k])
+				t.Errorf("image %d, label %d: %v, want %+v", i, k, got, want[i][k])
 			}
 		}
 	}
-	for i := range raw {
+	alone := func(i int) {
 		_, got := post(t, server.URL+"/v1/predict?top=5", "image/png", bytes.NewReader(raw[i]))
-		near("alone", i, images(t, got)[0])
-	}
-	kind, body := form(t, raw...)
-	_, got := post(t, server.URL+"/v1/predict?top=5", kind, body)
-	for i, entry := range images(t, got) {
-		near("in one request", i, entry)
+		near(i, images(t, got)[0])
 	}
 	var all sync.WaitGroup
 	for i := range raw {
-		all.Go(func() {
-			_, got := post(t, server.URL+"/v1/predict?top=5", "image/png", bytes.NewReader(raw[i]))
-			near("at the same time", i, images(t, got)[0])
-		})
+		alone(i)
+		all.Go(func() { alone((i + 1) % len(raw)) })
 	}
 	all.Wait()
+	kind, body := form(raw...)
+	_, got := post(t, server.URL+"/v1/predict?top=5", kind, body)
+	for i, entry := range images(t, got) {
+		near(i, entry)
+	}
 	embedded := gomlxtest.Must(m.Embed(files[1]))(t)[0]
 	_, got = post(t, server.URL+"/v1/embeddings", "image/png", bytes.NewReader(raw[1]))
-	for k, v := range vectors(t, got)[0] {
-		if !(math.Abs(v-float64(embedded.Class[k])) <= 1e-4*(1+math.Abs(float64(embedded.Class[k])))) {
-			t.Errorf("feature %d: %v, want %g", k, v, embedded.Class[k])
-		}
-	}
+	gomlxtest.NearAbs(t, "features", vectors(t, got)[0], wide(embedded.Class), 1e-4)
 	_, got = post(t, server.URL+"/v1/attention", "image/png", bytes.NewReader(raw[1]))
-	sum := 0.0
-	weights := images(t, got)[0]["weights"].([]any)
+	sum, weights, c := 0.0, images(t, got)[0]["weights"].([]any), m.Recipe.Model
 	for _, v := range weights {
 		sum += v.(float64)
 	}
-	c := m.Recipe.Model
 	if len(weights) != c.Rows()*c.Cols() || !(sum > 0.1 && sum < 1) { // the class token keeps the rest
 		t.Errorf("%d weights with sum %g, want %d×%d and a sum below 1", len(weights), sum, c.Rows(), c.Cols())
 	}
@@ -154,6 +146,13 @@ func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 			t.Errorf("batch %d compiles for images of 5 channels", batch)
 		}
 	}
+}
+
+func wide(values []float32) (out []float64) {
+	for _, v := range values {
+		out = append(out, float64(v))
+	}
+	return out
 }
 
 // counting is a backend that counts programs.
@@ -168,10 +167,10 @@ func (b *counting) Builder(name string) compute.Builder {
 }
 
 // Images are fitted to the preprocessing's 37×41 pixels, and resized to the model's 24×24 in the program.
-func TestNoRequestCompiles(t *testing.T) {
+func TestServed_NoRequestCompiles(t *testing.T) {
 	gomlxtest.OnGo(t)
 	b := &counting{Backend: gomlxtest.Backend()}
-	m := gomlxtest.Must(finetune.Open(b, "../examples/cifar100/demo/vit"))(t)
+	m := demo(t, b)
 	m.Preprocess = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{37, 41}}
 	s := gomlxtest.Must(newServed(m))(t)
 	for _, batch := range []int{1, 3} {
@@ -191,9 +190,9 @@ func TestNoRequestCompiles(t *testing.T) {
 }
 
 // A DHVT has no attention maps; a table of positions of another grid fails for another reason.
-func TestOnlyAMissingAttentionMapIsNotFound(t *testing.T) {
+func TestServed_OnlyAMissingAttentionMapIsNotFound(t *testing.T) {
 	gomlxtest.OnGo(t)
-	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../examples/cifar100/demo/vit"))(t)
+	m := demo(t, gomlxtest.Backend())
 	notFound := func(m *finetune.Model) (bool, error) {
 		served, image := gomlxtest.Must(newServed(m))(t), &data.Image{Height: 28, Width: 24, Pixels: make([]uint8, 3*28*24)}
 		m.Recipe.Model.ImageRows = 28
@@ -210,41 +209,22 @@ func TestOnlyAMissingAttentionMapIsNotFound(t *testing.T) {
 	}
 }
 
-func TestVectorsOfZerosHaveNoCosines(t *testing.T) {
+// The cosines are computed again from the model's table, which has a row for each patch of the grid; vectors of zeros
+// have none.
+func TestCard_HasTheGridAndTheSimilarityOfItsPositions(t *testing.T) {
 	gomlxtest.OnGo(t)
-	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../examples/cifar100/demo/vit"))(t)
-	m = gomlxtest.Must(m.With("model.position=wepe;wepe_beta_pos=0"))(t)
-	files, _ := noise(t, 1)
-	gomlxtest.Must(m.Embed(files[0]))(t) // draws its weights
-	similarity := gomlxtest.Must(positions(m))(t)
-	if len(similarity) != 36 || slices.ContainsFunc(slices.Concat(similarity...), func(x int) bool { return x != 0 }) {
-		t.Errorf("cosines %v, want 36·36 zeros", similarity)
-	}
-}
-
-// The cosines are computed again from the model's table, which has a row for each patch of the grid.
-func TestACardHasTheGridAndTheSimilarityOfItsPositions(t *testing.T) {
-	gomlxtest.OnGo(t)
-	for position, similar := range map[string]bool{"learned": true, "none": false} {
-		square := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../examples/cifar100/demo/vit"))(t)
+	square := demo(t, gomlxtest.Backend())
+	for name, position := range map[string]string{"learned": "learned", "zeros": "wepe;wepe_beta_pos=0", "none": "none"} {
 		m := gomlxtest.Must(square.With("model.position=" + position + ";model.image_cols=32"))(t)
 		files, _ := noise(t, 1)
 		gomlxtest.Must(m.Embed(files[0]))(t) // draws its weights
 		card := gomlxtest.Must(newServed(m))(t).Card()
-		if card.Size != [2]int{24, 32} || card.Grid != [2]int{6, 8} || card.Position != position {
-			t.Errorf("%s: size %v, grid %v, position %s", position, card.Size, card.Grid, card.Position)
-		}
-		if !similar {
-			if card.Similarity != nil {
-				t.Errorf("positions of none have cosines")
-			}
-			continue
+		if card.Size != [2]int{24, 32} || card.Grid != [2]int{6, 8} || !strings.HasPrefix(position, card.Position) ||
+			(card.Similarity == nil) != (name == "none") {
+			t.Errorf("%s: size %v, grid %v, position %s", name, card.Size, card.Grid, card.Position)
 		}
 		_, _, vectors, err := m.Encoding()
 		width := len(vectors) / 48
-		if err != nil || len(card.Similarity) != 48 || width != 96 {
-			t.Fatalf("%d rows of cosines, width %d, %v", len(card.Similarity), width, err)
-		}
 		for i, row := range card.Similarity {
 			for j, got := range row {
 				var dot, a, b float64
@@ -252,8 +232,9 @@ func TestACardHasTheGridAndTheSimilarityOfItsPositions(t *testing.T) {
 					x, y := vectors[i*width+k], vectors[j*width+k]
 					dot, a, b = dot+x*y, a+x*x, b+y*y
 				}
-				if want := 1000 * dot / math.Sqrt(a*b); len(row) != 48 || !(math.Abs(float64(got)-want) <= 0.5+1e-6) {
-					t.Errorf("positions %d and %d: %d, want %g", i, j, got, want)
+				if want := 1000 * dot / math.Sqrt(max(a*b, 1e-9)); err != nil || len(card.Similarity) != 48 || len(row) != 48 ||
+					!(math.Abs(float64(got)-want) <= 0.5+1e-6) {
+					t.Errorf("%s: positions %d and %d: %d, want %g, %v", name, i, j, got, want, err)
 				}
 			}
 		}

@@ -5,14 +5,12 @@ package serve
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"image"
 	"image/color"
-	"image/jpeg"
 	"io"
 	"log/slog"
 	"math"
@@ -102,7 +100,7 @@ func (f *fake) Card() card {
 }
 
 // start serves a model until the test ends.
-func start(t *testing.T, model model, o Options) (*Server, string, context.CancelFunc) {
+func start(t testing.TB, model model, o Options) (*Server, string, context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	s := gomlxtest.Must(newServer(ctx, model, o))(t)
@@ -112,15 +110,33 @@ func start(t *testing.T, model model, o Options) (*Server, string, context.Cance
 	return s, server.URL, cancel
 }
 
-// pixels is a PNG file of one colour.
-func pixels(t testing.TB, rows, cols int, c color.Color) []byte {
+// until waits for a condition.
+func until(holds func() bool) {
+	for !holds() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// untouched tests that requests have given back what they took.
+func untouched(t testing.TB, s *Server) {
 	t.Helper()
+	if s.bytes.free != bodies*s.options.Bytes || s.images.free != int64(s.options.Images) ||
+		len(s.images.held)+len(s.bytes.held) > 0 || s.batcher.arriving.Load() != 0 {
+		t.Errorf("%d bytes and %d images are free, %d are arriving", s.bytes.free, s.images.free, s.batcher.arriving.Load())
+	}
+}
+
+// pixels is a PNG file of one colour.
+func pixels(rows, cols int, c color.Color) []byte {
 	img := image.NewRGBA(image.Rect(0, 0, cols, rows))
 	for i := range rows * cols {
 		img.Set(i%cols, i/cols, c)
 	}
 	return datatest.PNG(img)
 }
+
+// dot is a small red image.
+var dot = pixels(3, 5, red)
 
 const secret = "a token of enough characters"
 
@@ -131,27 +147,31 @@ func post(t testing.TB, url, kind string, body io.Reader) (int, map[string]any) 
 	t.Helper()
 	response := gomlxtest.Must(http.Post(url, kind, body))(t)
 	defer response.Body.Close()
-	if got := response.Header.Get("Content-Type"); got != "application/json" {
-		t.Errorf("%s: content type %q", url, got)
+	code, value := response.StatusCode, map[string]any{}
+	if err := json.NewDecoder(response.Body).Decode(&value); err != nil ||
+		response.Header.Get("Content-Type") != "application/json" ||
+		(response.Header.Get("Retry-After") == "1") != (code == 429 || code == 503) {
+		t.Fatalf("%s: status %d, %v, %v", url, code, response.Header, err)
 	}
-	code := response.StatusCode
-	if again := response.Header.Get("Retry-After") == "1"; again != (code == 429 || code == 503) {
-		t.Errorf("%s: status %d, to be tried again: %v", url, code, again)
+	return code, value
+}
+
+// predict sends the small red image and tests the status of the answer.
+func predict(t testing.TB, url string, want int) map[string]any {
+	t.Helper()
+	code, got := post(t, url+"/v1/predict", "", bytes.NewReader(dot))
+	if code != want {
+		t.Errorf("status %d, %v, want %d", code, got, want)
 	}
-	var value map[string]any
-	if err := json.NewDecoder(response.Body).Decode(&value); err != nil {
-		t.Fatalf("%s: status %d: %v", url, response.StatusCode, err)
-	}
-	return response.StatusCode, value
+	return got
 }
 
 // form is a multipart body with a file for each image.
-func form(t testing.TB, images ...[]byte) (kind string, body *bytes.Buffer) {
-	t.Helper()
+func form(images ...[]byte) (kind string, body *bytes.Buffer) {
 	body = &bytes.Buffer{}
 	w := multipart.NewWriter(body)
 	for i, raw := range images {
-		part := gomlxtest.Must(w.CreateFormFile("image", fmt.Sprintf("%d.png", i)))(t)
+		part, _ := w.CreateFormFile("image", fmt.Sprintf("%d.png", i)) // a buffer has no errors
 		_, _ = part.Write(raw)
 	}
 	_ = w.Close()
@@ -160,51 +180,46 @@ func form(t testing.TB, images ...[]byte) (kind string, body *bytes.Buffer) {
 
 func images(t testing.TB, answer map[string]any) (entries []map[string]any) {
 	t.Helper()
-	list, ok := answer["images"].([]any)
-	if !ok {
-		t.Fatalf("no images in %v", answer)
-	}
+	list, _ := answer["images"].([]any)
 	for _, entry := range list {
 		entries = append(entries, entry.(map[string]any))
+	}
+	if len(entries) == 0 {
+		t.Fatalf("no images in %v", answer)
 	}
 	return entries
 }
 
-func TestPredictAnswersEachImageInItsOrder(t *testing.T) {
+func TestServe_AnswersEachImageInItsOrder(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{Neighbours: func(class, mean []float32, k int) []Neighbour {
 		return []Neighbour{{Name: fmt.Sprint(class, mean, k)}}
 	}})
-	code, got := post(t, url+"/v1/predict?top=2", "image/png", bytes.NewReader(pixels(t, 3, 5, red)))
-	if code != 200 || got["model"] != "fake" || got["weights"] != "best" || got["step"] != 17.0 {
-		t.Fatalf("status %d, %v", code, got)
+	code, got := post(t, url+"/v1/predict?top=2", "image/png", bytes.NewReader(dot))
+	entry := images(t, got)[0]
+	labels := entry["labels"].([]any)
+	first := labels[0].(map[string]any)
+	want := math.Exp(5) / (math.Exp(5) + math.Exp(2) + math.Exp(1)) // softmax of 5, 2, 1
+	if code != 200 || got["model"] != "fake" || got["weights"] != "best" || got["step"] != 17.0 || len(labels) != 2 ||
+		first["label"] != "red" || !(math.Abs(first["probability"].(float64)-want) <= 1e-12) {
+		t.Errorf("%v, want red with %g", got, want)
 	}
-	if near := images(t, got)[0]["neighbours"]; fmt.Sprint(near) != "[map[label: name:[] [5 2 1] 5 similarity:0]]" {
+	if near := entry["neighbours"]; fmt.Sprint(near) != "[map[label: name:[] [5 2 1] 5 similarity:0]]" {
 		t.Errorf("neighbours %v", near)
 	}
-	labels := images(t, got)[0]["labels"].([]any)
-	first := labels[0].(map[string]any)
-	// softmax of 5, 2, 1
-	want := math.Exp(5) / (math.Exp(5) + math.Exp(2) + math.Exp(1))
-	if len(labels) != 2 || first["label"] != "red" || !(math.Abs(first["probability"].(float64)-want) <= 1e-12) {
-		t.Errorf("labels %v, want red with %g", labels, want)
-	}
-	kind, body := form(t, pixels(t, 3, 5, red), pixels(t, 5, 3, blue), pixels(t, 2, 2, red))
+	kind, body := form(dot, pixels(5, 3, blue), pixels(2, 2, red))
 	code, got = post(t, url+"/v1/predict", kind, body)
-	if code != 200 || len(images(t, got)) != 3 {
-		t.Fatalf("status %d, %v", code, got)
-	}
 	for i, want := range []string{"red", "blue", "red"} {
 		entry := images(t, got)[i]
-		if label := entry["labels"].([]any)[0].(map[string]any)["label"]; label != want ||
+		if label := entry["labels"].([]any)[0].(map[string]any)["label"]; code != 200 || label != want ||
 			entry["name"] != fmt.Sprintf("%d.png", i) {
-			t.Errorf("image %d: %v, want %s", i, entry, want)
+			t.Errorf("image %d: status %d, %v, want %s", i, code, entry, want)
 		}
 	}
-	code, got = post(t, url+"/v1/embeddings", "", bytes.NewReader(pixels(t, 3, 5, blue)))
+	code, got = post(t, url+"/v1/embeddings", "", bytes.NewReader(pixels(3, 5, blue)))
 	if mean := vectors(t, got)[0]; code != 200 || !(math.Abs(mean[2]-6) <= 1e-5) || mean[0] != 1.0 {
 		t.Errorf("features %v, want the mean colour", mean)
 	}
-	code, got = post(t, url+"/v1/attention", "", bytes.NewReader(pixels(t, 3, 5, blue)))
+	code, got = post(t, url+"/v1/attention", "", bytes.NewReader(pixels(3, 5, blue)))
 	if entry := images(t, got)[0]; code != 200 || entry["rows"] != 2.0 || entry["cols"] != 3.0 ||
 		len(entry["weights"].([]any)) != 6 {
 		t.Errorf("attention %v", entry)
@@ -214,10 +229,7 @@ func TestPredictAnswersEachImageInItsOrder(t *testing.T) {
 // vectors are the embeddings of a response.
 func vectors(t testing.TB, answer map[string]any) (all [][]float64) {
 	t.Helper()
-	list, ok := answer["data"].([]any)
-	if !ok {
-		t.Fatalf("no data in %v", answer)
-	}
+	list, _ := answer["data"].([]any)
 	for _, entry := range list {
 		var vector []float64
 		for _, v := range entry.(map[string]any)["embedding"].([]any) {
@@ -225,28 +237,23 @@ func vectors(t testing.TB, answer map[string]any) (all [][]float64) {
 		}
 		all = append(all, vector)
 	}
+	if len(all) == 0 {
+		t.Fatalf("no data in %v", answer)
+	}
 	return all
 }
 
-// compiled waits until a server has compiled a number of batch sizes.
-func compiled(s *Server, sizes int) {
-	for len(*s.batcher.sizes.Load()) < sizes {
-		time.Sleep(time.Millisecond)
-	}
-}
-
-func TestImagesOfConcurrentRequestsAreComputedTogetherInCompiledSizes(t *testing.T) {
+func TestBatcher_ComputesImagesTogetherInCompiledSizes(t *testing.T) {
 	model := &fake{gate: make(chan struct{}, 100)}
-	s, url, _ := start(t, model, Options{Batch: 16})
-	compiled(s, 9)
+	s, url, _ := start(t, model, Options{Batch: 20})
+	until(func() bool { return len(*s.batcher.sizes.Load()) == 10 })
+	if sizes := *s.batcher.sizes.Load(); !slices.Equal(sizes, []int{1, 2, 3, 4, 5, 6, 7, 8, 16, 20}) {
+		t.Errorf("compiled are %v", sizes)
+	}
 	var done sync.WaitGroup
 	ask := func(i int) {
 		done.Go(func() {
-			c := red
-			if i%2 == 1 {
-				c = blue
-			}
-			_, got := post(t, url+"/v1/predict?top=1", "", bytes.NewReader(pixels(t, 3, 5, c)))
+			_, got := post(t, url+"/v1/predict?top=1", "", bytes.NewReader([][]byte{dot, pixels(3, 5, blue)}[i%2]))
 			label := images(t, got)[0]["labels"].([]any)[0].(map[string]any)["label"]
 			if want := []string{"red", "blue"}[i%2]; label != want {
 				t.Errorf("request %d: %v, want %s", i, label, want)
@@ -254,15 +261,11 @@ func TestImagesOfConcurrentRequestsAreComputedTogetherInCompiledSizes(t *testing
 		})
 	}
 	ask(0)
-	for model.begun.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	until(func() bool { return model.begun.Load() > 0 })
 	for i := range 13 {
 		ask(i)
 	}
-	for len(s.batcher.queue) < 13 {
-		time.Sleep(time.Millisecond)
-	}
+	until(func() bool { return len(s.batcher.queue) == 13 })
 	for range 9 {
 		model.gate <- struct{}{}
 	}
@@ -272,24 +275,15 @@ func TestImagesOfConcurrentRequestsAreComputedTogetherInCompiledSizes(t *testing
 	}
 }
 
-func TestNoImageIsDecodedWhileABatchTakesAllCores(t *testing.T) {
+func TestBatcher_NoImageIsDecodedWhileABatchTakesAllCores(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		model := &fake{gate: make(chan struct{}), allCores: all}
 		s, url, _ := start(t, model, Options{})
-		ask := func() {
-			if code, answer := post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))); code != http.StatusOK {
-				t.Errorf("status %d: %v", code, answer)
-			}
-		}
 		var done sync.WaitGroup
-		done.Go(ask)
-		for model.begun.Load() == 0 {
-			time.Sleep(time.Millisecond)
-		}
-		done.Go(ask)
-		for !all && len(s.batcher.queue) == 0 { // decodes it during the batch
-			time.Sleep(time.Millisecond)
-		}
+		done.Go(func() { predict(t, url, 200) })
+		until(func() bool { return model.begun.Load() > 0 })
+		done.Go(func() { predict(t, url, 200) })
+		until(func() bool { return all || len(s.batcher.queue) > 0 }) // decoded during the batch
 		time.Sleep(50 * time.Millisecond)
 		if queued := len(s.batcher.queue); all && queued > 0 {
 			t.Errorf("%d images were decoded during a batch that takes all cores", queued)
@@ -299,28 +293,27 @@ func TestNoImageIsDecodedWhileABatchTakesAllCores(t *testing.T) {
 	}
 }
 
-func TestABatchWaitsForImagesThatAreBeingDecodedAndForNoOthers(t *testing.T) {
+func TestBatcher_WaitsForImagesThatAreBeingDecoded(t *testing.T) {
 	model := &fake{}
 	s, url, _ := start(t, model, Options{Batch: 8, Window: time.Minute})
-	compiled(s, 8)
-	ask := func() { post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))) }
-	ask() // otherwise the test takes a minute
+	until(func() bool { return len(*s.batcher.sizes.Load()) == 8 })
+	predict(t, url, 200) // otherwise the test takes a minute
 	s.batcher.arriving.Add(1)
 	var done sync.WaitGroup
-	done.Go(ask)
+	done.Go(func() { predict(t, url, 200) })
 	time.Sleep(50 * time.Millisecond)
 	if n := model.computed.Load(); n != 1 {
 		t.Errorf("%d images were computed while another was being decoded, want 1", n)
 	}
 	s.batcher.arriving.Add(-1)
-	ask()
+	predict(t, url, 200)
 	done.Wait()
 	if want := []int{1, 2}; !slices.Equal(model.batches, want) {
 		t.Errorf("batches %v, want %v", model.batches, want)
 	}
 }
 
-func TestAPageLoadsNothingFromOtherServers(t *testing.T) {
+func TestServe_APageLoadsNothingFromOtherServers(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{})
 	for path, kind := range map[string]string{"/": "text/html", "/openapi.json": "application/json"} {
 		response := gomlxtest.Must(http.Get(url + path))(t)
@@ -335,90 +328,70 @@ func TestAPageLoadsNothingFromOtherServers(t *testing.T) {
 	}
 }
 
-func TestEachFailureHasItsStatus(t *testing.T) {
+// Requests outside of the API, of predictions and of OpenAI's embeddings. Errors have their status and a message in
+// JSON; only the failure of a program is logged as an error.
+func TestServe_EachFailureHasItsStatus(t *testing.T) {
 	var log bytes.Buffer
-	s, url, _ := start(t, &fake{}, Options{Bytes: 50_000, Pixels: 1000, Parts: 3,
+	s, url, _ := start(t, &two{}, Options{Bytes: 50_000, Pixels: 1000, Parts: 3,
 		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))})
-	small := pixels(t, 3, 5, red)
-	kind, four := form(t, small, small, small, small)
-	_, none := form(t)
-	field := new(bytes.Buffer)
-	text := multipart.NewWriter(field)
-	if err := errors.Join(text.WriteField("top", "3"), text.Close()); err != nil {
-		t.Fatal(err)
-	}
-	fieldType := text.FormDataContentType()
-	for name, c := range map[string]struct {
-		path, kind string
-		body       io.Reader
-		want       int
-		message    string
+	kind, four := form(dot, dot, dot, dot)
+	_, none := form()
+	pairKind, pair := form(dot, dot)
+	const boundary = "multipart/form-data; boundary=x"
+	field := "--x\r\nContent-Disposition: form-data; name=\"top\"\r\n\r\n3\r\n--x--\r\n"
+	one := `{"input": "` + base64.StdEncoding.EncodeToString(dot)
+	const predict, embed, asJSON = "POST /v1/predict", "POST /v1/embeddings", "application/json"
+	for _, c := range []struct {
+		route, kind string
+		body        any // a string, bytes, or a reader without a length
+		want        int
 	}{
-		"too many bytes": {"/v1/predict", "", bytes.NewReader(make([]byte, 50_001)), 413, "50000 bytes"},
-		"too many bytes, no length": {"/v1/predict", "", io.MultiReader(bytes.NewReader(make([]byte, 50_001))), 413,
-			"50000 bytes"},
-		"too many pixels":   {"/v1/predict", "", bytes.NewReader(pixels(t, 32, 32, red)), 413, "32×32 pixels"},
-		"too many parts":    {"/v1/predict", kind, four, 413, "more than 3 images"},
-		"no part":           {"/v1/predict", kind, none, 400, "malformed"},
-		"no boundary":       {"/v1/predict", "multipart/form-data", strings.NewReader("x"), 400, "boundary"},
-		"a part cut":        {"/v1/predict", kind, strings.NewReader("--x"), 400, "malformed"},
-		"not an image":      {"/v1/predict", "image/png", strings.NewReader("GIF"), 415, "JPEG"},
-		"empty":             {"/v1/embeddings", "image/png", strings.NewReader(""), 415, "JPEG"},
-		"a malformed type":  {"/v1/predict", "image/png; q", bytes.NewReader(small), 415, "Content-Type"},
-		"damaged":           {"/v1/predict", "", bytes.NewReader(small[:len(small)-20]), 422, "body"},
-		"top":               {"/v1/predict?top=0", "", bytes.NewReader(small), 400, "1 or more"},
-		"top of words":      {"/v1/predict?top=all", "", bytes.NewReader(small), 400, "1 or more"},
-		"unknown parameter": {"/v1/predict?topp=2", "", bytes.NewReader(small), 400, `"topp" is no parameter`},
-		"a field of text":   {"/v1/predict", fieldType, field, 415, "parameters are in the address"},
-		"unknown path":      {"/v2/predict", "", bytes.NewReader(small), 404, "/v2/predict"},
-		"the program fails": {"/v1/predict", "", bytes.NewReader(pixels(t, 13, 5, red)), 500, "13 rows"},
+		{predict, "", dot, 200}, {predict, "", make([]byte, 50_001), 413},
+		{predict, "", io.MultiReader(bytes.NewReader(make([]byte, 50_001))), 413},
+		{predict, "", pixels(32, 32, red), 413}, {predict, kind, four.Bytes(), 413}, {predict, kind, none.Bytes(), 400},
+		{predict, "multipart/form-data", "x", 400}, {predict, kind, "--x", 400}, {predict, "image/png", "GIF", 415},
+		{embed, "image/png", "", 415}, {predict, "image/png; q", dot, 415}, {predict, "", dot[:len(dot)-20], 422},
+		{predict, boundary, field, 415}, {"POST /v2/predict", "", dot, 404}, {predict, "", pixels(13, 5, red), 500},
+		{"GET /v1/predict", "", dot, 405}, {"PUT /v1/embeddings", "", dot, 405}, {"POST /v1/model", "", dot, 405},
+		{"DELETE /", "", dot, 405}, {"GET /v1/embed", "", dot, 404},
+		{predict + "?top=1;x=2", "", dot, 400}, {predict + "?top=1&top=2", "", dot, 400}, {predict + "?top=%zz", "", dot, 400},
+		{predict + "?top=0", "", dot, 400}, {predict + "?top=-1", "", dot, 400}, {predict + "?top=all", "", dot, 400},
+		{predict + "?top=1000", "", dot, 200}, {predict + "?of=mean", "", dot, 400}, {embed + "?of=mean", "", dot, 200},
+		{embed + "?of=other", "", dot, 400}, {"POST /v1/attention?top=1", "", dot, 400}, {"POST /v1/attention?", "", dot, 200},
+		{"POST /v1/attention", pairKind, pair.Bytes(), 400},
+		{embed, asJSON, ``, 400}, {embed, asJSON, `{`, 400}, {embed, asJSON, `[]`, 400}, {embed, asJSON, `{}`, 400},
+		{embed, asJSON, `{"input": ""}`, 400}, {embed, asJSON, `{"input": []}`, 400}, {embed, asJSON, `{"input": 7}`, 400},
+		{embed, asJSON, `{"input": [[1, 2]]}`, 400}, {embed, asJSON, `{"input": "https://example.com/cat.jpg"}`, 400},
+		{embed, asJSON, `{"input": "data:image/png,abc"}`, 400}, {embed, asJSON, `{"input": "!"}`, 400},
+		{embed, asJSON, `{"input": "AAAA"}`, 415}, {embed, asJSON, one[:51] + `"}`, 422}, {embed, asJSON, one + `"} {}`, 400},
+		{embed, asJSON, one + `", "model": "other"}`, 404}, {embed, asJSON, one + `", "encoding_format": "int8"}`, 400},
+		{embed, asJSON, one + `", "of": "patches"}`, 400}, {embed, asJSON, one + `", "dimensions": 2}`, 400},
+		{embed, asJSON, `{"input": ["` + strings.Repeat(one[11:]+`","`, 3) + one[11:] + `"]}`, 413},
+		{embed, asJSON, one + `"}`, 200},
 	} {
-		code, got := post(t, url+c.path, c.kind, c.body)
-		failure, _ := got["error"].(map[string]any)
-		if message, _ := failure["message"].(string); code != c.want || failure["status"] != float64(c.want) ||
-			!strings.Contains(message, c.message) {
-			t.Errorf("%s: status %d, %v; want %d and %q", name, code, got, c.want, c.message)
+		body, _ := c.body.(io.Reader)
+		switch raw := c.body.(type) {
+		case string:
+			body = strings.NewReader(raw)
+		case []byte:
+			body = bytes.NewReader(raw)
+		}
+		method, path, _ := strings.Cut(c.route, " ")
+		r := gomlxtest.Must(http.NewRequest(method, url+path, body))(t)
+		r.Header.Set("Content-Type", c.kind)
+		response := gomlxtest.Must(http.DefaultClient.Do(r))(t)
+		var got struct{ Error failure }
+		err := json.NewDecoder(response.Body).Decode(&got)
+		response.Body.Close()
+		allow := map[string]string{"/v1/predict": "POST", "/v1/embeddings": "POST", "/v1/model": "GET, HEAD", "/": "GET, HEAD"}
+		if err != nil || response.StatusCode != c.want || c.want != 200 && (got.Error.Status != c.want ||
+			got.Error.Message == "") || c.want == 405 && response.Header.Get("Allow") != allow[path] {
+			t.Errorf("%s with %.60q: status %d, Allow %q, %+v, %v; want %d", c.route, c.body, response.StatusCode,
+				response.Header.Get("Allow"), got, err, c.want)
 		}
 	}
-	if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(small)); code != 200 {
-		t.Errorf("after the failures: status %d, %v", code, got)
-	}
-	if n := s.batcher.arriving.Load(); n != 0 || strings.Count(log.String(), "status=") != 1 ||
-		!strings.Contains(log.String(), "13 rows") {
-		t.Errorf("%d images are still arriving; errors are\n%s", n, log.String())
-	}
-}
-
-// Headers of a PNG, with a correct checksum, and of a JPEG declare 65,535×65,535 pixels; a JPEG of 3×5 has a hundred
-// scans too many.
-func TestDecompressionBombsAreRefusedFromTheirHeaders(t *testing.T) {
-	_, url, _ := start(t, &fake{}, Options{})
-	huge := pixels(t, 1, 1, red)
-	copy(huge[16:], []byte{0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff}) // IHDR's width and height
-	binary.BigEndian.PutUint32(huge[29:], crc32.ChecksumIEEE(huge[12:29]))
-	var small bytes.Buffer
-	if err := jpeg.Encode(&small, image.NewGray(image.Rect(0, 0, 5, 3)), nil); err != nil {
-		t.Fatal(err)
-	}
-	photo := small.Bytes()
-	sof := bytes.Index(photo, []byte{0xff, 0xc0})
-	giant := slices.Replace(slices.Clone(photo), sof+5, sof+9, 0xff, 0xff, 0xff, 0xff) // height and width
-	scan, end := bytes.Index(photo, []byte{0xff, 0xda}), len(photo)-2
-	scans := slices.Concat(photo[:scan], bytes.Repeat(photo[scan:end], 101), photo[end:])
-	for name, c := range map[string]struct {
-		raw  []byte
-		want int
-	}{"png": {huge, 413}, "jpeg": {giant, 413}, "scans": {scans, 422}, "cut": {photo[:end], 422}, "whole": {photo, 200}} {
-		begin := time.Now()
-		used, _ := campaign.Cost(func() {
-			code, got := post(t, url+"/v1/predict", "", bytes.NewReader(c.raw))
-			if code != c.want {
-				t.Errorf("%s: status %d, %v; want %d", name, code, got, c.want)
-			}
-		})
-		if took := time.Since(begin); took > 10*time.Second || used > 64<<20 {
-			t.Errorf("%s: %v, %d bytes", name, took, used)
-		}
+	if untouched(t, s); strings.Count(log.String(), "status=") != 1 || !strings.Contains(log.String(), "status=500") {
+		t.Errorf("errors are\n%s", log.String())
 	}
 }
 
@@ -429,47 +402,47 @@ func (*tiny) Fit(*data.Image) (*data.Image, error) {
 	return &data.Image{Height: 5, Width: 7, Pixels: make([]uint8, 3*5*7)}, nil
 }
 
-func TestByDefaultTheFiveLikeliestClassesAreReturned(t *testing.T) {
-	for _, c := range []struct {
-		classes int
-		query   string
-		want    int
-	}{{3, "", 3}, {5, "", 5}, {7, "", 5}, {7, "?top=6", 6}, {7, "?top=8", 7}, {7, "?top=1", 1}} {
-		s := &Server{card: card{Labels: make([]string, c.classes)}}
-		got := gomlxtest.Must(s.top(httptest.NewRequest(http.MethodPost, "/v1/predict"+c.query, nil)))(t)
-		if got != c.want {
-			t.Errorf("%q of %d classes: %d, want %d", c.query, c.classes, got, c.want)
+func TestTop_IsFiveByDefault(t *testing.T) {
+	for query, want := range map[string][3]int{"": {3, 5, 5}, "?top=6": {3, 5, 6}, "?top=1": {1, 1, 1}} {
+		for i, classes := range []int{3, 5, 7} {
+			s := &Server{card: card{Labels: make([]string, classes)}}
+			if got, err := s.top(httptest.NewRequest("POST", "/v1/predict"+query, nil)); got != want[i] || err != nil {
+				t.Errorf("%q of %d classes: %d, %v, want %d", query, classes, got, err, want[i])
+			}
 		}
 	}
 }
 
 // A client that sends slowly delays no batch.
-func TestABatchWaitsForNoImagesThatAreStillBeingSent(t *testing.T) {
+func TestBatcher_WaitsForNoImagesThatAreStillBeingSent(t *testing.T) {
 	s, url, _ := start(t, &fake{}, Options{})
-	conn := gomlxtest.Must(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
-	defer conn.Close()
-	kind, two := form(t, pixels(t, 3, 5, red), pixels(t, 3, 5, blue))
+	c := dial(t, url, "")
+	kind, two := form(dot, pixels(3, 5, blue))
 	whole := two.Bytes()
-	fmt.Fprintf(conn, "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n",
-		kind,
+	fmt.Fprintf(c, "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", kind,
 		len(whole))
-	_, _ = conn.Write(whole[:len(whole)-3]) // the last boundary is not complete
-	for !inFlight(s) {                      // until both files are read
-		time.Sleep(time.Millisecond)
-	}
+	_, _ = c.Write(whole[:len(whole)-3])      // the last boundary is not complete
+	until(func() bool { return inFlight(s) }) // both files are read
 	time.Sleep(50 * time.Millisecond)
 	if n := s.batcher.arriving.Load(); n != 0 {
 		t.Errorf("a batch would wait for %d images of a form that is not complete", n)
 	}
-	_, _ = conn.Write(whole[len(whole)-3:])
+	_, _ = c.Write(whole[len(whole)-3:])
 	answer := make([]byte, 12)
-	if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "HTTP/1.1 200" {
+	if _, err := io.ReadFull(c, answer); err != nil || string(answer) != "HTTP/1.1 200" {
 		t.Errorf("%q, %v", answer, err)
 	}
 }
 
+// inFlight reports whether an image of a request is in flight.
+func inFlight(s *Server) bool {
+	s.images.mu.Lock()
+	defer s.images.mu.Unlock()
+	return s.images.free < int64(s.options.Images)
+}
+
 // Images of clients that have left may fill the queue.
-func TestARequestDoesNotWaitForAFullQueue(t *testing.T) {
+func TestBatcher_ARequestDoesNotWaitForAFullQueue(t *testing.T) {
 	b := newBatcher(t.Context(), &fake{}, Options{Images: 1}) // not started
 	b.queue <- job{}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -479,17 +452,14 @@ func TestARequestDoesNotWaitForAFullQueue(t *testing.T) {
 	}
 }
 
-func TestTheLargestBatchThatCompilesIsReported(t *testing.T) {
-	model := &fake{compile: func(batch int) error {
+func TestBatcher_TheLargestBatchThatCompilesIsReported(t *testing.T) {
+	s, url, _ := start(t, &fake{compile: func(batch int) error {
 		if batch == 3 {
 			return errors.New("out of memory")
 		}
 		return nil
-	}}
-	s, url, _ := start(t, model, Options{Batch: 5})
-	for s.batcher.largest.Load() == 5 {
-		time.Sleep(time.Millisecond)
-	}
+	}}, Options{Batch: 5})
+	until(func() bool { return s.batcher.largest.Load() != 5 })
 	response := gomlxtest.Must(http.Get(url + "/v1/model"))(t)
 	defer response.Body.Close()
 	var card card
@@ -498,22 +468,8 @@ func TestTheLargestBatchThatCompilesIsReported(t *testing.T) {
 	}
 }
 
-// blind has no features.
-type blind struct{ fake }
-
-func (b *blind) Batch(images []*data.Image) ([]finetune.Inferred, error) {
-	return make([]finetune.Inferred, len(images)), nil
-}
-
-func TestAModelWithoutFeaturesEmbedsNothing(t *testing.T) {
-	_, url, _ := start(t, &blind{}, Options{})
-	if code, got := post(t, url+"/v1/embeddings", "", bytes.NewReader(pixels(t, 3, 5, red))); code != 404 {
-		t.Errorf("status %d, %v, want 404", code, got)
-	}
-}
-
 // A request that was accepted may still put images into the queue.
-func TestTheQueueIsClosedAfterTheLastRequest(t *testing.T) {
+func TestBatcher_TheQueueIsClosedAfterTheLastRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	b := newBatcher(ctx, &fake{}, Options{Images: 1})
 	b.observe = func(int, float64) {}
@@ -533,18 +489,6 @@ func TestTheQueueIsClosedAfterTheLastRequest(t *testing.T) {
 	b.leave()
 	if err := b.wait(); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestBatchesGrowByOneUpToEightThenTwofold(t *testing.T) {
-	for largest, want := range map[int][]int{1: {1}, 7: {1, 2, 3, 4, 5, 6, 7}, 20: {1, 2, 3, 4, 5, 6, 7, 8, 16, 20}} {
-		sizes := []int{1}
-		for last := 1; last < largest; last = sizes[len(sizes)-1] {
-			sizes = append(sizes, nextSize(last, largest))
-		}
-		if !slices.Equal(sizes, want) {
-			t.Errorf("up to %d: %v, want %v", largest, sizes, want)
-		}
 	}
 }
 
@@ -576,11 +520,11 @@ func peak(do func()) int64 {
 
 // Sixty-four clients send images with the maximum number of pixels in few bytes. Without the limits this would take
 // 64·4 MB.
-func TestMemoryStaysUnderItsBound(t *testing.T) {
+func TestServe_MemoryStaysUnderItsBound(t *testing.T) {
 	gomlxtest.OnGo(t)
 	o := Options{Bytes: 100_000, Pixels: 1_000_000, Images: 64, Timeout: 5 * time.Minute} // not tested here
 	_, url, _ := start(t, &tiny{}, o)
-	raw := pixels(t, 1000, 1000, red)
+	raw := pixels(1000, 1000, red)
 	used := peak(func() {
 		var done sync.WaitGroup
 		for range 64 {
@@ -599,139 +543,108 @@ func TestMemoryStaysUnderItsBound(t *testing.T) {
 	}
 }
 
-func TestAMutatedImageNeverCrashesTheServer(t *testing.T) {
+func TestServe_AMutatedImageNeverCrashesTheServer(t *testing.T) {
 	gomlxtest.OnGo(t)
-	_, url, _ := start(t, &fake{}, Options{Pixels: 100_000})
+	o := Options{Pixels: 100_000}
+	_, url, _ := start(t, &fake{}, o)
 	rng := campaign.Rand(77)
-	seeds := [][]byte{pixels(t, 11, 13, red), pixels(t, 5, 3, blue), []byte("\xff\xd8\xff\xe0\x00\x10JFIF\x00"),
+	seeds := [][]byte{pixels(11, 13, red), pixels(5, 3, blue), []byte("\xff\xd8\xff\xe0\x00\x10JFIF\x00"),
 		[]byte("RIFF\x24\x00\x00\x00WEBPVP8 "), []byte("GIF89a\x02\x00\x02\x00\x80\x00\x00"), []byte("BM\x46\x00\x00\x00")}
 	statuses := map[int]int{}
 	used := peak(func() {
 		for i := range campaign.Times(10_000) {
 			raw := campaign.Mutate(rng, seeds[i%len(seeds)], seeds[rng.IntN(len(seeds))])
 			code, got := post(t, url+"/v1/predict", "", bytes.NewReader(raw))
-			statuses[code]++
-			if code != 200 && code != 413 && code != 415 && code != 422 {
+			if statuses[code]++; code != 200 && code != 413 && code != 415 && code != 422 {
 				t.Fatalf("%q: status %d, %v", raw, code, got)
 			}
 		}
 	})
-	if bound := 2 * (Options{Pixels: 100_000}).Memory(5*7, false); used > bound {
-		t.Errorf("%d bytes, want at most %d", used, bound)
+	if bound := 2 * o.Memory(5*7, false); used > bound || len(statuses) != 4 {
+		t.Errorf("%d bytes, want at most %d; statuses %v, want all of 200, 413, 415, 422", used, bound, statuses)
 	}
-	if len(statuses) != 4 {
-		t.Errorf("statuses %v, want all of 200, 413, 415, 422", statuses)
-	}
-	if code, _ := post(t, url+"/v1/predict", "", bytes.NewReader(seeds[0])); code != 200 {
-		t.Errorf("afterwards: status %d", code)
-	}
+	predict(t, url, 200)
 }
 
-func TestASlowBodyGets408AndALongQueue429(t *testing.T) {
+func TestServe_ASlowBodyGets408AndALongQueue429(t *testing.T) {
 	model := &fake{gate: make(chan struct{}, 100)}
 	s, url, _ := start(t, model, Options{Timeout: 300 * time.Millisecond, Images: 2, Batch: 1})
-	conn := gomlxtest.Must(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
-	defer conn.Close()
-	fmt.Fprintf(conn, "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nslow")
-	answer, err := io.ReadAll(conn)
-	if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 408")) ||
-		!bytes.Contains(answer, []byte("did not arrive")) {
+	c := dial(t, url, "")
+	fmt.Fprintf(c, "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nslow")
+	if answer, err := io.ReadAll(c); err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 408")) {
 		t.Errorf("a slow body: %v, %q", err, answer)
 	}
-	kind, three := form(t, pixels(t, 3, 5, red), pixels(t, 3, 5, red), pixels(t, 3, 5, red))
+	kind, three := form(dot, dot, dot)
 	if code, got := post(t, url+"/v1/predict", kind, three); code != 429 {
 		t.Errorf("three images where two may be in flight: status %d, %v", code, got)
 	}
-	if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))); code != 503 { // no gate
-		t.Errorf("no answer in time: status %d, %v", code, got)
-	}
+	predict(t, url, 503) // no gate, so no answer in time
 	close(model.gate)
-	if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))); code != 200 {
-		t.Errorf("afterwards: status %d, %v", code, got)
-	}
-	if s.images.free != 2 || s.bytes.free != bodies*s.options.Bytes || len(s.images.held)+len(s.bytes.held) > 0 {
-		t.Error("the failures kept some of the limits")
-	}
+	predict(t, url, 200)
+	untouched(t, s)
 }
 
-// raw sends bytes on a separate connection and returns the response.
-func raw(t *testing.T, url, request string) string {
-	t.Helper()
-	conn := gomlxtest.Must(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
-	defer conn.Close()
-	fmt.Fprint(conn, request)
-	_ = conn.(*net.TCPConn).CloseWrite()
-	answer := gomlxtest.Must(io.ReadAll(conn))(t)
-	return string(answer)
-}
-
-func TestWrongLengthsAreMalformed(t *testing.T) {
+func TestServe_WrongLengthsAreMalformed(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{})
-	image := string(pixels(t, 3, 5, red))
-	head := "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\n"
-	for name, c := range map[string]struct {
-		request string
-		want    []string // first lines of the answers
-	}{
-		"too long":     {head + "Content-Length: 1000\r\n\r\n" + image, []string{"400"}},
-		"too short":    {head + "Content-Length: 7\r\n\r\n" + image, []string{"415"}},
-		"negative":     {head + "Content-Length: -1\r\n\r\n" + image, []string{"400"}},
-		"two":          {head + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n" + image, []string{"400"}},
-		"a chunk cut":  {head + "Transfer-Encoding: chunked\r\n\r\nff\r\nabc", []string{"400"}},
-		"giant header": {head + "X: " + strings.Repeat("a", 2<<20) + "\r\n\r\n", []string{"431"}},
+	for request, want := range map[string]string{ // the first lines of the answers
+		"Content-Length: 1000\r\n\r\n": "400", "Content-Length: 7\r\n\r\n": "415 400", "Content-Length: -1\r\n\r\n": "400",
+		"Content-Length: 1\r\nContent-Length: 2\r\n\r\n": "400",
+		"Transfer-Encoding: chunked\r\n\r\nff\r\nabc":    "400",
+		"X: " + strings.Repeat("a", 2<<20) + "\r\n\r\n":  "431",
 	} {
+		c := dial(t, url, "")
+		fmt.Fprintf(c, "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\n%s", request)
+		if strings.HasPrefix(request, "Content-Length") {
+			_, _ = c.Write(dot)
+		}
+		_ = c.(*net.TCPConn).CloseWrite()
 		var got []string
-		for _, line := range strings.Split(raw(t, url, c.request), "\r\n") {
+		for line := range strings.Lines(string(gomlxtest.Must(io.ReadAll(c))(t))) {
 			if code, found := strings.CutPrefix(line, "HTTP/1.1 "); found {
 				got = append(got, code[:3])
 			}
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: statuses %v, want %v", name, got, c.want)
+		if strings.Join(got, " ") != want {
+			t.Errorf("%.60q: statuses %v, want %v", request, got, want)
 		}
 	}
 }
 
 // A client requests the page repeatedly without reading: once the buffers of the connection are full, the server drops
 // it.
-func TestASlowReaderIsDropped(t *testing.T) {
+func TestServe_ASlowReaderIsDropped(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{Timeout: 300 * time.Millisecond})
-	conn := gomlxtest.Must(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	c := dial(t, url, "")
+	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
 	var err error
 	for err == nil {
-		_, err = fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		_, err = fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("the connection is open after 30 s")
 	}
-	if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))); code != 200 {
-		t.Errorf("afterwards: status %d, %v", code, got)
-	}
+	predict(t, url, 200)
 }
 
 // Its answer does not need the body, and net/http would wait for it.
-func TestABodyThatNoRouteReadsHasADeadline(t *testing.T) {
+func TestServe_ABodyThatNoRouteReadsHasADeadline(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{Timeout: 300 * time.Millisecond, Token: secret})
 	for _, route := range []string{"POST /nowhere", "POST /v1/predict", "GET /healthz"} {
-		conn := gomlxtest.Must(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
-		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
-		fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nslow", route)
-		if _, err := io.ReadAll(conn); errors.Is(err, os.ErrDeadlineExceeded) {
+		c := dial(t, url, "")
+		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nslow", route)
+		if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: the connection is open after 20 s", route)
 		}
-		_ = conn.Close()
 	}
 }
 
-func TestAttentionMapsAreComputedOneAtATime(t *testing.T) {
+func TestServe_AttentionMapsAreComputedOneAtATime(t *testing.T) {
 	_, url, _ := start(t, &fake{allCores: true}, Options{})
-	image := pixels(t, 3, 5, blue)
 	var all sync.WaitGroup
 	for range 7 {
 		all.Go(func() {
-			if code, got := post(t, url+"/v1/attention", "", bytes.NewReader(image)); code != 200 {
+			if code, got := post(t, url+"/v1/attention", "", bytes.NewReader(dot)); code != 200 {
 				t.Errorf("status %d, %v", code, got)
 			}
 		})
@@ -739,21 +652,14 @@ func TestAttentionMapsAreComputedOneAtATime(t *testing.T) {
 	all.Wait()
 }
 
-func TestClosingFinishesWhatIsInFlight(t *testing.T) {
+func TestServe_ClosingFinishesWhatIsInFlight(t *testing.T) {
 	model := &fake{gate: make(chan struct{}, 100)}
 	s, url, cancel := start(t, model, Options{})
-	finished := make(chan int)
-	go func() {
-		code, _ := post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red)))
-		finished <- code
-	}()
-	for len(s.batcher.queue) > 0 || !inFlight(s) {
-		time.Sleep(time.Millisecond)
-	}
+	var running sync.WaitGroup
+	running.Go(func() { predict(t, url, 200) })
+	until(func() bool { return len(s.batcher.queue) == 0 && inFlight(s) })
 	cancel()
-	if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))); code != 503 {
-		t.Errorf("a request after the end: status %d, %v", code, got)
-	}
+	predict(t, url, 503)
 	waited := make(chan error)
 	go func() { waited <- s.Wait() }()
 	select {
@@ -762,160 +668,131 @@ func TestClosingFinishesWhatIsInFlight(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	model.gate <- struct{}{}
-	if code := <-finished; code != 200 {
-		t.Errorf("the request in flight: status %d", code)
-	}
+	running.Wait()
 	if err := <-waited; err != nil {
 		t.Error(err)
 	}
 }
 
-// inFlight reports whether an image of a request is in flight.
-func inFlight(s *Server) bool {
-	s.images.mu.Lock()
-	defer s.images.mu.Unlock()
-	return s.images.free < int64(s.options.Images)
-}
-
-func TestAServerIsReadyOnceItsFirstProgramIsCompiled(t *testing.T) {
-	gate := make(chan struct{})
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	s := gomlxtest.Must(newServer(ctx, &fake{compile: func(int) error { <-gate; return nil }}, Options{}))(t)
-	get := func(path string) int {
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
-		return w.Code
-	}
-	if get("/healthz") != 200 || get("/readyz") != 503 {
-		t.Error("before the first program: want 200 of healthz, 503 of readyz")
-	}
-	close(gate)
-	<-s.Ready()
-	if get("/readyz") != 200 {
-		t.Error("after it: want 200 of readyz")
-	}
-	ended, end := context.WithCancel(ctx)
-	end()
-	s = gomlxtest.Must(newServer(ended, &fake{}, Options{}))(t)
-	<-s.Ready()
-	if err := s.Wait(); err != nil || get("/readyz") != 503 {
-		t.Errorf("a server that ends before its first program: %v", err)
-	}
-	s = gomlxtest.Must(newServer(ctx, &fake{compile: func(int) error { return errors.New("too large") }}, Options{}))(t)
-	if err := s.Wait(); err == nil || err.Error() != "too large" {
-		t.Errorf("a program that does not compile: %v", err)
-	}
-}
-
-func TestATokenIsRequiredOnProtectedRoutes(t *testing.T) {
-	_, url, _ := start(t, &fake{}, Options{Token: secret})
-	for path, c := range map[string]struct {
-		protected bool
-		body      string // part of the response
-	}{"/v1/model": {true, `"name":"fake"`}, "/metrics": {true, "wepe_queue_images 0"}, "/healthz": {false, `"ok"`},
-		"/readyz": {false, `"ready"`}, "/": {false, "<html"}, "/openapi.json": {false, `"openapi"`},
-		"/nowhere": {false, "is not served"}} {
-		for token, right := range map[string]bool{"": false, "Bearer wrong": false, "Bearer " + secret: true} {
-			request, _ := http.NewRequest("GET", url+path, nil)
-			request.Header.Set("Authorization", token)
-			response := gomlxtest.Must(http.DefaultClient.Do(request))(t)
-			body := string(gomlxtest.Must(io.ReadAll(response.Body))(t))
-			response.Body.Close()
-			want, code := 401, response.StatusCode
-			if right || !c.protected {
-				want = map[bool]int{false: 200, true: 404}[path == "/nowhere"]
-			}
-			if code != want || strings.Contains(body, c.body) != (want != 401) {
-				t.Errorf("%s with %q: status %d, %s", path, token, code, body)
-			}
-			if asked := response.Header.Get("WWW-Authenticate"); (asked == "Bearer") != (want == 401) {
-				t.Errorf("%s with %q: WWW-Authenticate %q", path, token, asked)
-			}
+// A request that is sent before the first program is compiled waits for it, or for its failure.
+func TestServe_IsReadyOnceItsFirstProgramIsCompiled(t *testing.T) {
+	for failed, want := range map[error]int{nil: 200, errors.New("too large"): 503} {
+		gate := make(chan struct{})
+		ctx, end := context.WithCancel(t.Context())
+		s := gomlxtest.Must(newServer(ctx, &fake{compile: func(int) error { <-gate; return failed }}, Options{}))(t)
+		ask := func(method, path string) int {
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, httptest.NewRequest(method, "http://localhost"+path, bytes.NewReader(dot)))
+			return w.Code
+		}
+		answered := make(chan int)
+		go func() { answered <- ask("POST", "/v1/predict") }()
+		select {
+		case code := <-answered:
+			t.Fatalf("status %d before a program is compiled", code)
+		case <-time.After(50 * time.Millisecond):
+		}
+		if ask("GET", "/healthz") != 200 || ask("GET", "/readyz") != 503 {
+			t.Error("before the first program: want 200 of healthz, 503 of readyz")
+		}
+		close(gate)
+		if code := <-answered; code != want || ask("GET", "/readyz") != want {
+			t.Errorf("after it: status %d, want %d", code, want)
+		}
+		if end(); !errors.Is(s.Wait(), failed) || ask("GET", "/readyz") != 503 {
+			t.Errorf("at the end: %v", s.Wait())
 		}
 	}
-}
-
-func TestRefusedTokensAreCounted(t *testing.T) {
-	_, url, _ := start(t, &fake{}, Options{Token: secret})
-	post(t, url+"/v1/predict", "", strings.NewReader("no"))
-	request, _ := http.NewRequest("GET", url+"/metrics", nil)
-	request.Header.Set("Authorization", "Bearer "+secret)
-	response := gomlxtest.Must(http.DefaultClient.Do(request))(t)
-	defer response.Body.Close()
-	text, _ := io.ReadAll(response.Body)
-	if want := `wepe_requests_total{route="POST /v1/predict",status="401"} 1`; !bytes.Contains(text, []byte(want)) {
-		t.Errorf("metrics lack %s", want)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	s := gomlxtest.Must(newServer(ended, &fake{}, Options{}))(t)
+	if <-s.Ready(); s.Wait() != nil {
+		t.Errorf("a server that ends before its first program: %v", s.Wait())
 	}
 }
 
-func TestATokenIsAskedForBeforeAnythingIsComputed(t *testing.T) {
+// The token is asked for before anything is computed; refused requests are counted.
+func TestServe_ATokenIsRequiredOnProtectedRoutes(t *testing.T) {
 	model := &fake{}
 	_, url, _ := start(t, model, Options{Token: secret})
-	for _, path := range []string{"/v1/predict", "/v1/embeddings", "/v1/attention"} {
-		if code, got := post(t, url+path, "", bytes.NewReader(pixels(t, 3, 5, red))); code != 401 {
-			t.Errorf("%s: status %d, %v", path, code, got)
+	for route, protected := range map[string]bool{"POST /v1/predict": true, "POST /v1/embeddings": true,
+		"POST /v1/attention": true, "GET /v1/model": true, "GET /metrics": true, "GET /healthz": false, "GET /readyz": false,
+		"GET /": false, "GET /openapi.json": false} {
+		method, path, _ := strings.Cut(route, " ")
+		for _, token := range []string{"", "Bearer wrong", "Basic " + secret, "Bearer " + secret} {
+			r := gomlxtest.Must(http.NewRequest(method, url+path, bytes.NewReader(dot)))(t)
+			r.Header.Set("Authorization", token)
+			response := gomlxtest.Must(http.DefaultClient.Do(r))(t)
+			response.Body.Close()
+			want := 200
+			if protected && token != "Bearer "+secret {
+				want = 401
+			}
+			if asked := response.Header.Get("WWW-Authenticate"); response.StatusCode != want ||
+				(asked == "Bearer") != (want == 401) {
+				t.Errorf("%s with %q: status %d, %q", route, token, response.StatusCode, asked)
+			}
 		}
 	}
-	if n := model.begun.Load(); n != 0 {
-		t.Errorf("%d batches were computed", n)
+	if n := model.begun.Load(); n != 2 {
+		t.Errorf("%d batches were computed, want those of two requests with the token", n)
 	}
 }
 
-func TestMetricsCountRequestsAndBatches(t *testing.T) {
+func TestServe_MetricsCountRequestsAndBatches(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{})
 	for range 3 {
-		post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red)))
+		predict(t, url, 200)
 	}
 	post(t, url+"/v1/predict", "", strings.NewReader("no"))
-	response := gomlxtest.Must(http.Get(url + "/metrics"))(t)
+	r := gomlxtest.Must(http.NewRequest("POST", url+"/v1/predict", bytes.NewReader(dot)))(t)
+	r.Host = "evil.example"
+	response := gomlxtest.Must(http.DefaultClient.Do(r))(t)
+	response.Body.Close()
+	response = gomlxtest.Must(http.Get(url + "/metrics"))(t)
 	defer response.Body.Close()
-	text, _ := io.ReadAll(response.Body)
+	text := gomlxtest.Must(io.ReadAll(response.Body))(t)
 	for _, line := range []string{`wepe_requests_total{route="POST /v1/predict",status="200"} 3`,
-		`wepe_requests_total{route="POST /v1/predict",status="415"} 1`, "wepe_batch_images_count 3",
-		"wepe_batch_images_sum 3",
-		"wepe_batch_seconds_count 3", "wepe_queue_images 0",
-		`wepe_request_seconds_count{route="POST /v1/predict"} 4`} {
+		`wepe_requests_total{route="POST /v1/predict",status="415"} 1`,
+		`wepe_requests_total{route="POST /v1/predict",status="403"} 1`, "wepe_batch_images_count 3",
+		"wepe_batch_images_sum 3", "wepe_batch_seconds_count 3", "wepe_queue_images 0",
+		`wepe_request_seconds_count{route="POST /v1/predict"} 5`} {
 		if !bytes.Contains(text, []byte(line+"\n")) {
 			t.Errorf("metrics lack %s", line)
 		}
 	}
-	const request = `request_seconds_bucket{route="POST /v1/predict",`
-	for bucket, want := range map[string]bool{
-		`batch_images_bucket{le="128"}`: true, `batch_images_bucket{le="256"}`: false,
-		request + `le="0.001"}`: true, request + `le="0.002"}`: true, request + `le="16.384"}`: true,
-		request + `le="32.768"}`: false, `batch_seconds_bucket{le="0.001"}`: true, `batch_seconds_bucket{le="0.002"}`: true,
-		`batch_seconds_bucket{le="16.384"}`: true, `batch_seconds_bucket{le="32.768"}`: false} {
-		if bytes.Contains(text, []byte(bucket)) != want {
-			t.Errorf("metrics have the bucket %s: %v", bucket, !want)
-		}
-	}
 }
 
-// The defaults equal the documentation of Options.
-func TestOptionsHaveTheirDefaultsAndBoundTheMemory(t *testing.T) {
+// The defaults equal the documentation of Options. Memory is that of eight bodies, on half of the cores images of the
+// most pixels and on the others of 2^20, and waiting images; package data measures the bytes of each pixel by format.
+func TestOptions_DefaultsAndMemory(t *testing.T) {
 	want := Options{Batch: 8, Window: 50 * time.Millisecond, Bytes: 20 << 20, Pixels: 25_000_000, Parts: 32, Images: 256,
 		Timeout: 20 * time.Second, Connections: 4096}
 	got := Options{}.withDefaults()
-	got.Log = nil
-	if fmt.Sprint(got) != fmt.Sprint(want) {
+	if got.Log = nil; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("defaults %+v, want %+v", got, want)
 	}
-	// Eight bodies, on half of the cores images of the most pixels and on the others of 2^20, and waiting images.
 	o := Options{Bytes: 1000, Pixels: 7 << 20, Images: 11}
-	half := max(2, runtime.GOMAXPROCS(0)) / 2
+	cores := max(2, runtime.GOMAXPROCS(0))
+	half := cores / 2
 	for float, bytes := range map[bool]int{false: 3, true: 15} { // a float32 more of each value
-		want := int64(8*1000 + 36*(half*7<<20+(max(2, runtime.GOMAXPROCS(0))-half)<<20) + 11*5*7*bytes)
+		want := int64(8*1000 + data.DecodeBytes*(half*7<<20+(cores-half)<<20) + 11*5*7*bytes)
 		if got := o.Memory(5*7, float); got != want {
 			t.Errorf("a bound of %d bytes, want %d", got, want)
 		}
 	}
-	if got := milliseconds(time.Now().Add(-1500 * time.Millisecond)); got < 1500 || got > 60_000 {
-		t.Errorf("%g milliseconds, want 1500 and a little", got)
+	for name, o := range map[string]Options{"Batch": {Batch: -1}, "Window": {Window: -1}, "Timeout": {Timeout: -5},
+		"Batch is 1025": {Batch: 1025}, "Token": {Token: "x"}, "15 characters": {Token: strings.Repeat("x", 15)}} {
+		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%+v: %v, want an error about %s", o, err, name)
+		}
+	}
+	if err := (Options{Batch: 1024, Token: strings.Repeat("x", 16)}).Validate(); err != nil {
+		t.Error(err)
 	}
 }
 
-func TestAnAnswerThatIsNoJSONIsAnErrorAndAnUnreadBodyEndsTheConnection(t *testing.T) {
+func TestWrite_NoJSONIsAnErrorAndAnUnreadBodyEndsTheConnection(t *testing.T) {
 	for _, c := range []struct {
 		value  any
 		err    error
@@ -933,20 +810,6 @@ func TestAnAnswerThatIsNoJSONIsAnErrorAndAnUnreadBodyEndsTheConnection(t *testin
 		if code := write(w, c.value, c.err); code != c.code || w.Code != c.code || w.Body.String() != c.body+"\n" ||
 			(w.Header().Get("Connection") == "close") != c.closes {
 			t.Errorf("%v, %v: status %d, %s %v", c.value, c.err, w.Code, w.Body, w.Header())
-		}
-	}
-}
-
-func TestOptionsBelowZeroAreRefused(t *testing.T) {
-	for name, o := range map[string]Options{"Batch": {Batch: -1}, "Window": {Window: -1}, "Timeout": {Timeout: -5},
-		"at most 1024": {Batch: 5000}} {
-		if _, err := newServer(context.Background(), &fake{}, o); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%+v: %v, want an error about %s", o, err, name)
-		}
-	}
-	for batch, valid := range map[int]bool{1024: true, 1025: false} {
-		if err := (Options{Batch: batch}).Validate(); (err == nil) != valid {
-			t.Errorf("batches of %d: %v", batch, err)
 		}
 	}
 }

@@ -3,11 +3,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"os"
 	"os/signal"
@@ -25,6 +23,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/serve"
 )
 
@@ -41,13 +40,13 @@ func serveModel() *cobra.Command {
 		Short: "Answer HTTP requests with labels, probabilities and features of images",
 		Example: `  wepe serve runs/finetune-pets
   curl --data-binary @cat.jpg 'http://127.0.0.1:8080/v1/predict?top=3'`}
-	c.Long = c.Short + `.
+	c.Long = c.Short + fmt.Sprintf(`.
 
-/ is a page for dropped images, /openapi.json describes all routes. Requests use at most 8 x max-bytes + 36 x (cores/2
+/ is a page for dropped images, /openapi.json describes all routes. Requests use at most 8 x max-bytes + %d x (cores/2
 x max-pixels + cores/2 x 2^20) + max-images x input size x 3 (x 15 for models with unrounded pixels) bytes at once,
 printed at startup; cores are 2 or more, and the heap grows by up to twice as much. After the first SIGINT or SIGTERM
 the server completes the requests in flight and exits.
-
+`, data.DecodeBytes) + `
 The token is the first line of --token-file or the variable WEPE_TOKEN: processes see each other's arguments.`
 	f := cli.Flags{Command: c}
 	s.flags(f)
@@ -179,28 +178,24 @@ func neighbours(dir string, m *finetune.Model) (func(class, mean []float32, k in
 		return nil, fmt.Errorf("--features %s: the features are of other weights or another preprocessing than MODEL's: "+
 			"write them with wepe features MODEL", dir)
 	}
-	dot := func(a, b []float32) (sum float64) {
-		for i, v := range a {
-			sum += float64(v) * float64(b[i])
+	var train []features.Image
+	var points []float32
+	for i, image := range table.Images {
+		if image.Part == "" || image.Part == "train" {
+			train, points = append(train, image), append(points, table.Vector(i)...)
 		}
-		return sum
 	}
-	lengths := make([]float64, len(table.Images))
-	for i := range lengths {
-		lengths[i] = math.Sqrt(dot(table.Vector(i), table.Vector(i)))
+	if len(train) == 0 {
+		return nil, fmt.Errorf("--features %s: no image is for training", dir)
 	}
-	return func(class, mean []float32, k int) []serve.Neighbour {
+	nearest := numeric.Among(points, table.Width)
+	return func(class, mean []float32, k int) (near []serve.Neighbour) {
 		query := map[string][]float32{"class": class, "mean": mean,
 			"class+mean": slices.Concat(class, mean)}[table.Of]
-		length := math.Sqrt(dot(query, query))
-		all := make([]serve.Neighbour, 0, len(table.Images))
-		for i, image := range table.Images {
-			if (image.Part == "" || image.Part == "train") && length*lengths[i] > 0 {
-				all = append(all, serve.Neighbour{Name: image.File, Label: image.Class,
-					Similarity: dot(query, table.Vector(i)) / (length * lengths[i])})
-			}
+		for _, n := range nearest(query, k)[0] {
+			image := train[n.Index]
+			near = append(near, serve.Neighbour{Name: image.File, Label: image.Class, Similarity: float64(n.Cosine)})
 		}
-		slices.SortStableFunc(all, func(a, b serve.Neighbour) int { return cmp.Compare(b.Similarity, a.Similarity) })
-		return all[:min(k, len(all))]
+		return near
 	}, nil
 }

@@ -86,7 +86,7 @@ func main() {
 
 func run(ctx context.Context) error {
 	if *write != "" {
-		return vtab.Write(ctx, *dir, *write, slog.Default())
+		return writeTasks(ctx, *dir, *write, vtabSizes, slog.Default())
 	}
 	s, tasks, err := describe()
 	if err != nil {

@@ -19,12 +19,21 @@ type Neighbour struct {
 // nearestBlock is the number of cosines in memory at a time.
 const nearestBlock = 1 << 22
 
-// Nearest returns, for each query [m, width], the k > 0 points [n, width] with the largest cosine x·y/|x||y|, or all if
-// there are fewer, the nearest first; ties are in the order of points. The cosine with zero is 0. Without queries it
-// returns the nearest other points of each point.
+// Nearest is [Among] for one set of queries.
 func Nearest(queries, points []float32, width, k int) [][]Neighbour {
+	return Among(points, width)(queries, k)
+}
+
+// Among prepares a search, which returns, for each query [m, width], the k > 0 points [n, width] with the largest
+// cosine x·y/|x||y|, or all if there are fewer, the nearest first; ties are in the order of points. The cosine with zero
+// is 0. Without queries it returns the nearest other points of each point. It may be called concurrently.
+func Among(points []float32, width int) func(queries []float32, k int) [][]Neighbour {
 	known := unit(points, width)
-	others := queries == nil
+	return func(queries []float32, k int) [][]Neighbour { return nearest(queries, known, k) }
+}
+
+func nearest(queries []float32, known blas32.General, k int) [][]Neighbour {
+	width, others := known.Cols, queries == nil
 	from := known
 	if !others {
 		from = unit(queries, width)

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package data
+package main
 
 import (
 	"bufio"
@@ -12,7 +12,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/numpy"
 	"github.com/wepe-go/wepe/internal/random"
@@ -22,36 +22,38 @@ import (
 // (dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz). Its 737,280 images take 3 GB uncompressed, so the arrays are
 // streamed and only the requested images are kept.
 const (
-	spriteSide    = 64
-	spriteBytes   = spriteSide * spriteSide
-	spriteFactors = 6 // colour, shape, scale, orientation, x, y
-	maxSprites    = 10_000_000
+	spriteSide  = 64
+	spriteBytes = spriteSide * spriteSide
+	maxSprites  = 10_000_000
 )
 
-// DSprites reads images for a task from the dataset's own npz file: sizes[0] for training, sizes[1] for validation,
-// sizes[2] for testing. As in VTAB the splits are 80, 10 and 10 % of all images in random order, and each uses its
-// first images: {800, 200, 73728} is VTAB-1k's amount. The images differ from VTAB's, whose choice depends on the order
-// of TensorFlow Datasets; they are the lossless originals, black and white as RGB, whereas VTAB-1k folders contain
-// jpegs.
+// spriteFactors are the factors of an image and their numbers of values.
+var spriteFactors = []struct {
+	name string
+	n    int64
+}{{"colour", 1}, {"shape", 3}, {"scale", 6}, {"orientation", 40}, {"x", 32}, {"y", 32}}
+
+// dSprites reads images from the dataset's own npz file: sizes[0] for training, sizes[1] for validation, sizes[2] for
+// testing. As in VTAB the splits are 80, 10 and 10 % of all images in random order, and each uses its first images. The
+// images are black and white as RGB.
 //
 // Errors name the file. Only the arrays imgs and latents_classes are read, never the pickle beside them.
-func DSprites(ctx context.Context, file, task string, sizes [3]int) (sets [3]*Memory, err error) {
-	if _, known := tasks[task]; !known {
-		return sets, fmt.Errorf("data: unknown task %q: use %s or %s", task, taskLocation, taskOrientation)
-	}
+func dSprites(ctx context.Context, file string, label func(orientation, x int) int, sizes [3]int) (
+	sets [3]*data.Memory, err error) {
 	f, err := disk.Open(file)
 	if err != nil {
-		return sets, fmt.Errorf("data: dSprites: %w", err)
+		return sets, fmt.Errorf("dSprites: %w", err)
 	}
 	defer f.Close()
-	if err := readSprites(ctx, f, task, sizes, &sets); err != nil {
-		return [3]*Memory{}, fmt.Errorf("data: dSprites: %s: %w", file, err)
+	if err := readSprites(ctx, f, label, sizes, &sets); err != nil {
+		return [3]*data.Memory{}, fmt.Errorf("dSprites: %s: %w", file, err)
 	}
 	return sets, nil
 }
 
 // readSprites fills the datasets with the chosen rows of both arrays, in the file's order.
-func readSprites(ctx context.Context, f *os.File, task string, sizes [3]int, sets *[3]*Memory) error {
+func readSprites(ctx context.Context, f *os.File, label func(orientation, x int) int, sizes [3]int,
+	sets *[3]*data.Memory) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -60,7 +62,7 @@ func readSprites(ctx context.Context, f *os.File, task string, sizes [3]int, set
 	if err != nil {
 		return err
 	}
-	factors, n, err := openArray(members, "latents_classes", "<i8", []int{spriteFactors})
+	factors, n, err := openArray(members, "latents_classes", "<i8", []int{len(spriteFactors)})
 	if err != nil {
 		return err
 	}
@@ -78,29 +80,24 @@ func readSprites(ctx context.Context, f *os.File, task string, sizes [3]int, set
 		return err
 	}
 	for part, name := range []string{"train", "val", "test"} {
-		sets[part], err = newMemory("dsprites-"+task+"-"+name, sizes[part], tasks[task].classes,
-			preprocess.Settings{Crop: [2]int{spriteSide, spriteSide}})
-		if err != nil {
-			return err
-		}
+		sets[part] = &data.Memory{Info: data.Info{Name: "dsprites-" + name, Classes: make([]string, 16), Height: spriteSide,
+			Width: spriteSide, Channels: 3}}
 	}
 	r := spriteReader{factors: bufio.NewReaderSize(factors, 1<<16), images: bufio.NewReaderSize(images, 1<<16)}
-	var filled [3]int
 	for row := range n {
 		if row%4096 == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		s, err := r.next(row)
+		orientation, x, err := r.next(row)
 		if err != nil {
 			return err
 		}
-		if part := int(of[row]) - 1; part >= 0 {
-			set, k := sets[part], filled[part]
-			for i, v := range r.pixels { // 0 or 255
-				copy(set.Row(k)[3*i:], []uint8{-v, -v, -v})
+		if of[row] > 0 {
+			set := sets[of[row]-1]
+			for _, v := range r.pixels { // 0 or 255
+				set.Pixels = append(set.Pixels, -v, -v, -v)
 			}
-			set.Labels[k] = int32(tasks[task].label(s))
-			filled[part]++
+			set.Labels = append(set.Labels, int32(label(orientation, x)))
 		}
 	}
 	for _, a := range []io.Reader{r.factors, r.images} { // the checksum is compared at the end of a member
@@ -117,32 +114,37 @@ func readSprites(ctx context.Context, f *os.File, task string, sizes [3]int, set
 // spriteReader reads both arrays row by row.
 type spriteReader struct {
 	factors, images io.Reader
-	values          [8 * spriteFactors]byte
+	values          [8 * 6]byte
 	pixels          [spriteBytes]byte
 }
 
-// next reads a row: the factors of an image and its pixels, 0 or 1.
-func (r *spriteReader) next(row int) (s sprite, err error) {
+// next reads a row: two factors of an image, and its pixels, 0 or 1.
+func (r *spriteReader) next(row int) (orientation, x int, err error) {
 	if _, err := io.ReadFull(r.factors, r.values[:]); err != nil {
-		return s, fmt.Errorf("latents_classes, row %d: %w", row, asDamage(err))
+		return 0, 0, fmt.Errorf("latents_classes, row %d: %w", row, err)
 	}
 	if _, err := io.ReadFull(r.images, r.pixels[:]); err != nil {
-		return s, fmt.Errorf("imgs, image %d: %w", row, asDamage(err))
+		return 0, 0, fmt.Errorf("imgs, image %d: %w", row, err)
 	}
 	if v := slices.Max(r.pixels[:]); v > 1 {
-		return s, fmt.Errorf("imgs, image %d: a pixel is %d, want 0 or 1", row, v)
+		return 0, 0, fmt.Errorf("imgs, image %d: a pixel is %d, want 0 or 1", row, v)
 	}
-	if s, err = spriteOf(r.values[:]); err != nil {
-		err = fmt.Errorf("latents_classes, row %d: %w", row, err)
+	var values [6]int
+	for k, f := range spriteFactors {
+		v := int64(binary.LittleEndian.Uint64(r.values[8*k:]))
+		if v < 0 || v >= f.n {
+			return 0, 0, fmt.Errorf("latents_classes, row %d: %s is %d, want 0 to %d", row, f.name, v, f.n-1)
+		}
+		values[k] = int(v)
 	}
-	return s, err
+	return values[3], values[4], nil
 }
 
 // choose returns the split of each row, counted from 1, or 0 for none.
 func choose(n int, sizes [3]int) (of []uint8, err error) {
 	bounds := [4]int{0, n * 8 / 10, n * 9 / 10, n}
 	of = make([]uint8, n)
-	order := random.New(streamSplit, 0, 0, 0).Perm(n)
+	order := random.New(5, 0, 0, 0).Perm(n)
 	for part, name := range []string{"training", "validation", "test"} {
 		rows := order[bounds[part]:bounds[part+1]]
 		if sizes[part] < 0 || sizes[part] > len(rows) {
@@ -155,26 +157,6 @@ func choose(n int, sizes [3]int) (of []uint8, err error) {
 	return of, nil
 }
 
-// spriteOf reads the factors of one image.
-func spriteOf(values []byte) (s sprite, err error) {
-	for k, f := range []struct {
-		name string
-		to   *int
-		n    int
-	}{
-		{"shape", &s.shape, spriteShapes}, {"scale", &s.scale, spriteScales},
-		{"orientation", &s.orientation, spriteOrientations},
-		{"x", &s.column, spritePositions}, {"y", &s.row, spritePositions},
-	} {
-		v := int64(binary.LittleEndian.Uint64(values[8*(k+1):])) // the colour, always 0, is the first
-		if v < 0 || v >= int64(f.n) {
-			return s, fmt.Errorf("%s is %d, want 0 to %d", f.name, v, f.n-1)
-		}
-		*f.to = int(v)
-	}
-	return s, nil
-}
-
 // openArray opens an array of the given type and of shape [n, rest...].
 func openArray(members []*numpy.Member, name, dtype string, rest []int) (a *numpy.Array, n int, err error) {
 	index := slices.IndexFunc(members, func(m *numpy.Member) bool { return m.Name == name })
@@ -182,7 +164,7 @@ func openArray(members []*numpy.Member, name, dtype string, rest []int) (a *nump
 		return nil, 0, fmt.Errorf("no array %s: this is not the dSprites file", name)
 	}
 	if a, err = members[index].Open(); err != nil {
-		return nil, 0, asDamage(err)
+		return nil, 0, err
 	}
 	if a.Type != dtype || len(a.Shape) != 1+len(rest) || !slices.Equal(a.Shape[1:], rest) || a.Shape[0] < 1 ||
 		a.Shape[0] > maxSprites {

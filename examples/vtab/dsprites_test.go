@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package data
+package main
 
 import (
 	"bytes"
@@ -8,25 +8,28 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-func TestDSpritesTakesDisjointPartsWithVTABsLabels(t *testing.T) {
+func TestDSprites_TakesDisjointPartsWithVTABsLabels(t *testing.T) {
 	const n = 1010
 	file := datatest.NPZ(t, datatest.DSprites(n))
-	for task, label := range map[string]func(f [6]int) int{
-		taskLocation:    func(f [6]int) int { return f[4] / 2 },                 // 32 positions of x by two
-		taskOrientation: func(f [6]int) int { return int(float64(f[3]) / 2.5) }, // 40 angles, floor(v/2.5)
+	for k, label := range []func(f [6]int) int{
+		func(f [6]int) int { return f[4] / 2 },                 // 32 positions of x by two
+		func(f [6]int) int { return int(float64(f[3]) / 2.5) }, // 40 angles, floor(v/2.5)
 	} {
+		task := spriteTasks[k]
 		sizes := [3]int{797, 101, 53}
-		sets := gomlxtest.Must(DSprites(t.Context(), file, task, sizes))(t)
+		sets := gomlxtest.Must(dSprites(t.Context(), file, task.label, sizes))(t)
 		seen := map[int]bool{}
 		for part, set := range sets {
-			if err := set.check(); err != nil || set.Len() != sizes[part] || len(set.Classes) != 16 {
+			if err := data.Check(t.Context(), set, true); err != nil || set.Len() != sizes[part] || len(set.Classes) != 16 {
 				t.Fatalf("part %d: %d images, %v", part, set.Len(), err)
 			}
 			last := -1
@@ -44,7 +47,7 @@ func TestDSpritesTakesDisjointPartsWithVTABsLabels(t *testing.T) {
 					want[j] = uint8(255 * (k >> (j / 3) & 1))
 				}
 				if !bytes.Equal(set.Row(i), want) || int(set.Labels[i]) != label(datatest.SpriteFactors(k)) {
-					t.Fatalf("%s, image %d: label %d, row %v", task, k, set.Labels[i], set.Row(i)[:3*64])
+					t.Fatalf("%s, image %d: label %d, row %v", task.task, k, set.Labels[i], set.Row(i)[:3*64])
 				}
 			}
 		}
@@ -69,31 +72,34 @@ func TestDSprites_Refuses(t *testing.T) {
 	raw := gomlxtest.Must(os.ReadFile(good))(t)
 	half := filepath.Join(datatest.Tree(t, map[string][]byte{"half.npz": raw[:len(raw)/2]}), "half.npz")
 	for name, c := range map[string]struct {
-		file, task string
-		sizes      [3]int
-		want       string
+		file  string
+		sizes [3]int
+		want  string
 	}{
-		"task": {good, "colour", usual, "colour"}, "training": {good, taskLocation, [3]int{81, 0, 0}, "81 images"},
-		"test":        {good, taskLocation, [3]int{8, 1, 11}, "11 images"},
-		"below 0":     {good, taskLocation, [3]int{8, -1, 0}, "-1 images"},
-		"truncated":   {half, taskLocation, usual, half},
-		"no images":   {with("imgs.npy", nil), taskLocation, usual, "imgs"},
-		"no factors":  {with("latents_classes.npy", nil), taskLocation, usual, "latents_classes"},
-		"a pickle":    {with("imgs.npy", datatest.NPY("|O", "100, 64, 64", all)), taskLocation, usual, "imgs"},
-		"floats":      {with("imgs.npy", datatest.NPY("<f8", "100, 64, 64", all)), taskLocation, usual, "imgs"},
-		"too long":    {with("imgs.npy", append(datatest.NPY("|u1", "100, 64, 64", all), 1)), taskLocation, usual, "imgs"},
-		"sides":       {with("imgs.npy", datatest.NPY("|u1", "100, 32, 128", all)), taskLocation, usual, "imgs"},
-		"99 images":   {with("imgs.npy", datatest.NPY("|u1", "99, 64, 64", all[:99*64*64])), taskLocation, usual, "99 images"},
-		"grey":        {with("imgs.npy", changed(images, -1, 3)), taskLocation, usual, "image 99"},
-		"x":           {with("latents_classes.npy", changed(factors, -16, 32)), taskLocation, usual, "row 99: x is 32"},
-		"orientation": {with("latents_classes.npy", changed(factors, -17, 0xff)), taskLocation, usual, "row 99: orientation"},
+		"training":    {good, [3]int{81, 0, 0}, "81 images"},
+		"test":        {good, [3]int{8, 1, 11}, "11 images"},
+		"below 0":     {good, [3]int{8, -1, 0}, "-1 images"},
+		"truncated":   {half, usual, half},
+		"no images":   {with("imgs.npy", nil), usual, "imgs"},
+		"no factors":  {with("latents_classes.npy", nil), usual, "latents_classes"},
+		"a pickle":    {with("imgs.npy", datatest.NPY("|O", "100, 64, 64", all)), usual, "imgs"},
+		"floats":      {with("imgs.npy", datatest.NPY("<f8", "100, 64, 64", all)), usual, "imgs"},
+		"too long":    {with("imgs.npy", append(datatest.NPY("|u1", "100, 64, 64", all), 1)), usual, "imgs"},
+		"sides":       {with("imgs.npy", datatest.NPY("|u1", "100, 32, 128", all)), usual, "imgs"},
+		"99 images":   {with("imgs.npy", datatest.NPY("|u1", "99, 64, 64", all[:99*64*64])), usual, "99 images"},
+		"grey":        {with("imgs.npy", changed(images, -1, 3)), usual, "image 99"},
+		"x":           {with("latents_classes.npy", changed(factors, -16, 32)), usual, "row 99: x is 32"},
+		"orientation": {with("latents_classes.npy", changed(factors, -17, 0xff)), usual, "row 99: orientation"},
 	} {
-		_, err := DSprites(t.Context(), c.file, c.task, c.sizes)
-		oneLine(t, name, err, c.want)
+		_, err := dSprites(t.Context(), c.file, spriteTasks[0].label, c.sizes)
+		if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), c.file) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := DSprites(ended, good, taskLocation, usual); !errors.Is(err, context.Canceled) {
+	if _, err := dSprites(ended, good, spriteTasks[0].label, usual); !errors.Is(err, context.Canceled) {
 		t.Errorf("the context has ended: %v", err)
 	}
 }
@@ -106,9 +112,9 @@ func FuzzDSprites(f *testing.F) {
 		if err := os.WriteFile(file, raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		sets, err := DSprites(t.Context(), file, taskLocation, [3]int{5, 1, 1})
+		sets, err := dSprites(t.Context(), file, spriteTasks[0].label, [3]int{5, 1, 1})
 		for _, set := range sets {
-			if err == nil && (set.check() != nil || len(bytes.Trim(set.Pixels, "\x00\xff")) > 0) {
+			if err == nil && (data.Check(t.Context(), set, true) != nil || len(bytes.Trim(set.Pixels, "\x00\xff")) > 0) {
 				t.Errorf("%+v", set.Info)
 			}
 		}

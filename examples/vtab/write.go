@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package vtab
+package main
 
 import (
 	"bytes"
@@ -17,40 +17,21 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// shapes selects generated shapes instead of a dataset's own files.
-const shapes = "shapes"
+// vtabSizes are the numbers of images of dSprites' tasks for training, validation and test.
+var vtabSizes = [3]int{800, 200, 73_728} // a tenth of dSprites
 
-// Write writes tasks into dir in the VTAB-1k layout and logs each: from generated shapes, to try every command offline,
-// or from a dataset's own files, dSprites' npz or the binary version of CIFAR-100. The images of the latter are the
-// lossless originals, and which 1,000 of them are for training is our choice: VTAB's follows the order of TensorFlow
-// Datasets, and its copies hold jpegs.
-func Write(ctx context.Context, dir, from string, logger *slog.Logger) error {
-	if from == shapes {
-		return writeShapes(ctx, dir, [3]int{trainImages, valImages, trainImages + valImages}, 64, logger)
+// writeTasks writes tasks into dir in the VTAB-1k layout and logs each: from generated shapes, to try every command
+// offline, or from a dataset's own files, dSprites' npz or the binary version of CIFAR-100. The images of the latter are
+// the lossless originals, and which 1,000 of them are for training is our choice: VTAB's follows the order of TensorFlow
+// Datasets, and its copies hold jpegs. CIFAR-100 has a test set of its own size.
+func writeTasks(ctx context.Context, dir, from string, sizes [3]int, logger *slog.Logger) error {
+	if from == "shapes" {
+		return writeShapes(ctx, dir, [3]int{sizes[0], sizes[1], sizes[0] + sizes[1]}, 64, logger)
 	}
-	return write(ctx, dir, from, [3]int{trainImages, valImages, 73_728}, logger) // a tenth of dSprites
-}
-
-// writeShapes writes the two dSprites tasks with generated shapes of side×side pixels, in the given numbers for
-// training, validation and test.
-func writeShapes(ctx context.Context, dir string, sizes [3]int, side int, logger *slog.Logger) error {
-	const origin = "generated shapes, no VTAB data"
-	return writeSprites(ctx, dir, origin, logger, func(q string) (s [3]data.Source, err error) {
-		both, held, err := data.Shapes(q, sizes[0]+sizes[1], sizes[2], side, 0)
-		if err != nil {
-			return s, err
-		}
-		learn, val, err := data.RandomSplit(both, sizes[1], 0)
-		return [3]data.Source{learn, val, held}, err
-	})
-}
-
-// write converts a dataset's own files. CIFAR-100 has a test set of its own size.
-func write(ctx context.Context, dir, from string, sizes [3]int, logger *slog.Logger) error {
 	if strings.HasSuffix(from, ".npz") {
 		const origin = "own split of dSprites' npz, lossless"
-		return writeSprites(ctx, dir, origin, logger, func(q string) ([3]data.Source, error) {
-			sets, err := data.DSprites(ctx, from, q, sizes)
+		return writeSprites(ctx, dir, origin, logger, func(t spriteTask) ([3]data.Source, error) {
+			sets, err := dSprites(ctx, from, t.label, sizes)
 			return [3]data.Source{sets[0], sets[1], sets[2]}, err
 		})
 	}
@@ -70,19 +51,39 @@ func write(ctx context.Context, dir, from string, sizes [3]int, logger *slog.Log
 	return writeTask(ctx, dir, "cifar", origin, [3]data.Source{learn, val, held}, logger)
 }
 
-// writeSprites writes the two dSprites tasks.
-func writeSprites(
-	ctx context.Context, dir, origin string, logger *slog.Logger, read func(string) ([3]data.Source, error),
-) error {
-	for _, task := range []struct {
-		name     string
-		question string
-	}{{"dsprites_loc", "location"}, {"dsprites_ori", "orientation"}} {
-		sets, err := read(task.question)
+// writeShapes writes the two dSprites tasks with generated shapes of side×side pixels.
+func writeShapes(ctx context.Context, dir string, sizes [3]int, side int, logger *slog.Logger) error {
+	const origin = "generated shapes, no VTAB data"
+	return writeSprites(ctx, dir, origin, logger, func(t spriteTask) (s [3]data.Source, err error) {
+		both, held, err := data.Shapes(t.task, sizes[0]+sizes[1], sizes[2], side, 0)
 		if err != nil {
-			return err
+			return s, err
 		}
-		if err := writeTask(ctx, dir, task.name, origin, sets, logger); err != nil {
+		learn, val, err := data.RandomSplit(both, sizes[1], 0)
+		return [3]data.Source{learn, val, held}, err
+	})
+}
+
+// spriteTask is a task of dSprites: its folder, its name in package data, and its class of an image.
+type spriteTask struct {
+	folder, task string
+	label        func(orientation, x int) int
+}
+
+var spriteTasks = []spriteTask{
+	{"dsprites_loc", "location", func(_, x int) int { return x / 2 }},                            // 32 positions
+	{"dsprites_ori", "orientation", func(orientation, _ int) int { return orientation * 2 / 5 }}, // floor(k/2.5) of 40
+}
+
+// writeSprites writes the two dSprites tasks.
+func writeSprites(ctx context.Context, dir, origin string, logger *slog.Logger,
+	read func(spriteTask) ([3]data.Source, error)) error {
+	for _, t := range spriteTasks {
+		sets, err := read(t)
+		if err == nil {
+			err = writeTask(ctx, dir, t.folder, origin, sets, logger)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -91,9 +92,7 @@ func writeSprites(
 
 // writeTask writes datasets for training, validation and test as one task. Its folder appears when it is complete; an
 // existing folder is not changed.
-func writeTask(
-	ctx context.Context, dir, name, origin string, sets [3]data.Source, logger *slog.Logger,
-) (err error) {
+func writeTask(ctx context.Context, dir, name, origin string, sets [3]data.Source, logger *slog.Logger) (err error) {
 	folder := filepath.Join(dir, name)
 	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s already exists: choose another -data, or remove it", folder)
@@ -107,15 +106,15 @@ func writeTask(
 	}
 	defer os.RemoveAll(partial) // no longer exists after the rename
 	var lines [3]string
-	for i, part := range []string{train800, val200, test} {
+	for i, part := range []string{"train800", "val200", "test"} {
 		if lines[i], err = writeImages(ctx, partial, part, sets[i]); err != nil {
 			return err
 		}
 	}
 	for file, content := range map[string]string{
-		originFile: origin + "\n", train800 + ".txt": lines[0], val200 + ".txt": lines[1],
-		train1000 + ".txt": lines[0] + lines[1], // refers to the same images
-		test + ".txt":      lines[2],
+		"ORIGIN": origin + "\n", "train800.txt": lines[0], "val200.txt": lines[1],
+		"train800val200.txt": lines[0] + lines[1], // refers to the same images
+		"test.txt":           lines[2],
 	} {
 		if err := os.WriteFile(filepath.Join(partial, file), []byte(content), 0o644); err != nil {
 			return err
