@@ -50,7 +50,7 @@ import (
 
 	"github.com/pkg/errors"
 
-	"github.com/wepe-go/wepe/internal/regular"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/strictjson"
 )
 
@@ -126,7 +126,7 @@ const wrongSum = "the SHA-256 of its content is not the one in its manifest"
 
 // openRegular opens a file for reading and returns its size.
 func openRegular(file string) (*os.File, int64, error) {
-	f, err := regular.Open(file)
+	f, err := disk.Open(file)
 	if err != nil {
 		return nil, 0, fileError(file, err)
 	}
@@ -143,7 +143,7 @@ const maxSmall = strictjson.MaxBytes
 
 // readSmall reads a JSON file of at most maxSmall bytes.
 func readSmall(file string) ([]byte, error) {
-	raw, err := regular.ReadFile(file, maxSmall)
+	raw, err := disk.ReadFile(file, maxSmall)
 	return raw, fileError(file, err)
 }
 

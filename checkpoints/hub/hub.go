@@ -37,8 +37,8 @@ import (
 	"slices"
 
 	"github.com/wepe-go/wepe/checkpoints/internal/index"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/fetch"
-	"github.com/wepe-go/wepe/internal/regular"
 )
 
 // Snapshot is one commit of a model in the cache.
@@ -102,7 +102,7 @@ func (s settings) download(ctx context.Context, m modelName) (*Snapshot, error) 
 
 // shardsOf returns the files that the index in a directory lists.
 func shardsOf(dir string) ([]string, error) {
-	raw, err := regular.ReadFile(filepath.Join(dir, indexFile), maxJSON)
+	raw, err := disk.ReadFile(filepath.Join(dir, indexFile), maxJSON)
 	if err != nil {
 		return nil, err
 	}
