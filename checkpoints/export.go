@@ -181,7 +181,7 @@ func (e *export) explain(err error, params map[string]any) error {
 		return &HeadError{headless.Reason + ": choose timm, onnx or native, or leave the head out by --no-head " +
 			"(ExportOptions.Headless)"}
 	}
-	last := c.Encoding()[len(c.Encoding())-1]
+	last := c.Encoding()[len(c.Encoding())-1:]
 	if c.Epsilon = 1e-6; c.Epsilon != e.config.Epsilon {
 		if _, _, other := forExport(e.Format, c, e.head, params); other == nil {
 			return errors.Errorf("the norms of %s have epsilon 1e-6, this model was made with %g: use --epsilon 1e-6 to change "+
@@ -195,7 +195,7 @@ func (e *export) explain(err error, params map[string]any) error {
 				"by the class token alone: choose timm, onnx or native", as.family.class)
 		}
 	}
-	if !last.Folds() {
+	if last.Folded() == "" {
 		return errors.WithMessagef(err, "position %q acts inside the blocks, and no table can take its place", e.encoded)
 	}
 	return err

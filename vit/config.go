@@ -131,7 +131,9 @@ var variants = []struct {
 func Variant(name string) (Config, error) {
 	size, patch, _ := strings.Cut(name, "/")
 	patchSize, err := strconv.Atoi(patch)
+	var names []string
 	for _, v := range variants {
+		names = append(names, v.name)
 		if v.name == size && err == nil && patchSize > 0 {
 			return Config{
 				ImageRows: 224, ImageCols: 224, PatchSize: patchSize,
@@ -141,16 +143,7 @@ func Variant(name string) (Config, error) {
 		}
 	}
 	return Config{}, fmt.Errorf("vit: unknown model %q: want SIZE/PATCH with SIZE one of %s, as in Ti/16",
-		name, strings.Join(sizes(), ", "))
-}
-
-// sizes lists the sizes that Variant takes, smallest first.
-func sizes() []string {
-	names := make([]string, len(variants))
-	for i, v := range variants {
-		names[i] = v.name
-	}
-	return names
+		name, strings.Join(names, ", "))
 }
 
 // Resolve returns c with every zero field that has a default filled in, and an error, in one line, that names the first

@@ -15,9 +15,6 @@ import (
 	"github.com/wepe-go/wepe/vit/position"
 )
 
-// Register adds a position encoding of another module to the names that Config.Position takes: position.Register.
-func Register(s position.Spec) { position.Register(s) }
-
 // Encoding returns the encoding of the model. It panics if the name is unknown.
 func (c Config) Encoding() position.Encoding {
 	e, err := position.Parse(cmp.Or(c.Position, defaultPosition))

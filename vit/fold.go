@@ -21,7 +21,7 @@ import (
 // Encodings that act only inside the blocks have no such table, and are refused.
 func (c Config) positionRows(backend compute.Backend, scope *model.Scope) (*tensors.Tensor, error) {
 	switch first := c.Encoding()[0]; {
-	case !first.Folds():
+	case first.Kind > position.Additive:
 		return nil, fmt.Errorf("vit: position %q acts inside the blocks, not on the tokens before them: there is no table "+
 			"to fold it into", c.Position)
 	case first.Kind == position.None:

@@ -10,7 +10,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
-	"github.com/wepe-go/wepe/vit/position"
+	"github.com/wepe-go/wepe/internal/additive"
 )
 
 // NaFlexImages is a batch of images that keep their aspect ratio: each has its own grid of at most N patches, padded to
@@ -49,23 +49,24 @@ func (c Config) NaFlexLogits(scope *model.Scope, p NaFlexImages) *Node {
 		}
 	}
 	pixels := Reshape(ConvertDType(p.Strips, c.dtype()), d[0], n, -1) // [batch, N, p·p·channels]
-	return c.trace(scope, pixels, func(scope *model.Scope) placement {
-		return c.placeOn(scope, position.Batch{Grids: p.Grids, Grid: p.Grid, Tokens: c.Prefix() + n})
-	}, false).Logits
+	return c.trace(scope, pixels, func(scope *model.Scope) placement { return c.placeOn(scope, p, c.Prefix()+n) }, false).Logits
 }
 
 // placeOn builds the encoder for the grids of a batch, and hides the padding.
-func (c Config) placeOn(scope *model.Scope, b position.Batch) placement {
-	p := placement{Encoder: c.Encoding().OnGrids(scope, c.positions(), b)}
-	g := b.Grid.Graph()
+func (c Config) placeOn(scope *model.Scope, images NaFlexImages, tokens int) placement {
+	p := placement{Encoder: c.Encoding().OnGrids(scope, c.positions(), images.Grids, images.Grid, tokens)}
 	var hidden, weights []float32
-	for _, grid := range b.Grids {
+	for _, grid := range images.Grids {
 		patches := grid[0] * grid[1]
 		hidden = append(hidden, make([]float32, c.Prefix()+patches)...)
-		hidden = append(hidden, slices.Repeat([]float32{hiddenScore}, b.Tokens-c.Prefix()-patches)...)
-		weights = append(weights, c.PoolWeights(patches, b.Tokens)...)
+		hidden = append(hidden, slices.Repeat([]float32{hiddenScore}, tokens-c.Prefix()-patches)...)
+		weights = append(weights, c.PoolWeights(patches, tokens)...)
 	}
-	p.hidden = InsertAxes(b.Own(Const(g, hidden)), 1, 1)
-	p.weights = Reshape(b.Own(Const(g, weights)), b.Grid.Shape().Dim(0), -1, b.Tokens)
+	own := func(ofGrids []float32, parts int) *Node { // [batch, parts, tokens]
+		table := Reshape(Const(images.Grid.Graph(), ofGrids), len(images.Grids), parts, tokens)
+		return additive.Rows(table, images.Grid)
+	}
+	p.hidden = InsertAxes(own(hidden, 1), 1)
+	p.weights = own(weights, c.PooledWidth()/c.Width)
 	return p
 }

@@ -168,7 +168,7 @@ func TestRegistersKeepTheirVectorsOnSeveralGrids(t *testing.T) {
 type registered struct{ position.Rotator }
 
 func TestARegisteredRotaryEncodingServesSeveralGrids(t *testing.T) {
-	Register(position.Spec{Name: "registered", HeadDim: 4, Kind: position.Rotary,
+	position.Register(position.Spec{Name: "registered", HeadDim: 4, Kind: position.Rotary,
 		New: func(s *model.Scope, c position.Config) position.Encoder {
 			return registered{position.New("rope-axial", s, c).(position.Rotator)}
 		}})

@@ -105,29 +105,3 @@ func TestOneEncoderServesSeveralGraphs(t *testing.T) {
 		gomlxtest.NearAbs(t, label, values(), values(), 0)
 	}
 }
-
-func TestTheBiasOfTwoPatchesDoesNotDependOnThePrefix(t *testing.T) {
-	for label, views := range map[string]string{"alibi2d": "", "lookhere": "corners-center"} {
-		bias := func(c Config) []float64 {
-			store := model.NewStore()
-			if views != "" {
-				store.SetParam("/"+"lookhere_words", views)
-			}
-			return run(t, store, func(s *model.Scope, in []*Node) []*Node {
-				return []*Node{acting[position.Biaser](c, s.In("vit")).Bias(in[0].Graph(), 1)}
-			}, float32(0))[0] // [heads, tokens, tokens]
-		}
-		bare := onGrid(label, 3, 5, 2, 8)
-		prefixed := bare
-		prefixed.ClassToken, prefixed.Registers = true, 2
-		var got []float64
-		for i, v := range bias(prefixed) {
-			if query, key := i/18%18, i%18; query >= 3 && key >= 3 {
-				got = append(got, v)
-			} else if v != 0 {
-				t.Errorf("%s: query %d, key %d of the prefix: %g", label, query, key, v)
-			}
-		}
-		gomlxtest.NearAbs(t, label, got, bias(bare), 0)
-	}
-}

@@ -191,7 +191,7 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 	case o.positions != nil:
 		positions = o.positions
 	case r.Architecture == finetune.DHVT:
-		positions = dhvt.Positions()
+		positions = dhvt.Encodings()
 	case s.From != "":
 		positions = comparedFineTuning
 	case own != "": // its settings are for this form alone

@@ -16,7 +16,6 @@ import (
 
 	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
 	"github.com/wepe-go/wepe/vit/vittest"
 )
@@ -47,7 +46,7 @@ func (u uphill) PreEncode(x, positionIndices *Node, _ int) *Node {
 
 // The vectors of uphill are multiples of one vector: every pair has cosine 1, and one axis explains all.
 func TestAnEncodingOfAnotherModuleIsListedComparedExportedAndAnalyzed(t *testing.T) {
-	vit.Register(position.Spec{Name: "uphill", Doc: "a vector times the number of the position", Kind: position.Additive,
+	position.Register(position.Spec{Name: "uphill", Doc: "a vector times the number of the position", Kind: position.Additive,
 		Variables: []string{"uphill/"},
 		New: func(scope *model.Scope, c position.Config) position.Encoder {
 			return uphill{c, scope.In("uphill").VariableWithValue("vector", tensors.FromScalarAndDimensions(float32(0.1), 1,

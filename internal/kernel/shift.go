@@ -103,3 +103,27 @@ func mergeBack(x *Node, axis, way int) *Node {
 	ofNext, ofPrevious := ZeroPad(part(1-way, 1, n), axis, 0, 1), ZeroPad(part(1+way, 0, n-1), axis, 1, 0)
 	return Add(Add(y, ofNext), ofPrevious)
 }
+
+// Depthwise3x3 is the 3×3 convolution of every channel of x [..., channels] by itself, with zero padding: over axis, the
+// rows, and the one behind it, with weights [3, 3, channels] and biases [channels]. The columns of a window are combined
+// first, so that four shifted copies suffice for its nine cells.
+func Depthwise3x3(x, weights, biases *Node, axis int) *Node {
+	wide := slices.Repeat([]int{1}, x.Rank())
+	wide[x.Rank()-1] = x.Shape().Dim(-1)
+	weights = Reshape(weights, 9, -1)
+	columns := []*Node{Shifted(x, axis+1, -1), x, Shifted(x, axis+1, 1)}
+	y := Reshape(biases, wide...)
+	for i := range 3 {
+		var row *Node
+		for k, column := range columns {
+			term := Mul(column, Reshape(Crop(weights, 0, 3*i+k, 3*i+k+1), wide...))
+			if row == nil {
+				row = term
+			} else {
+				row = Add(row, term)
+			}
+		}
+		y = Add(y, Shifted(row, axis, i-1))
+	}
+	return y
+}

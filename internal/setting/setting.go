@@ -21,7 +21,6 @@ type Row struct {
 	Name, Doc string
 
 	want    string // the accepted values, in words
-	hidden  bool   // see Internal
 	read    func(*model.Scope)
 	value   func() any
 	accepts func() bool
@@ -64,11 +63,6 @@ func Switch(name string, to *bool, doc string) Row {
 	return row(name, to, doc, "true or false", func(bool) bool { return true })
 }
 
-// Text is a string that the encoding checks itself.
-func Text(name string, to *string, doc string) Row {
-	return row(name, to, doc, "a string", func(string) bool { return true })
-}
-
 // Choice is one of the given strings; "" is written "nothing".
 func Choice[T ~string](name string, to *T, doc string, values ...T) Row {
 	words := make([]string, len(values))
@@ -78,14 +72,6 @@ func Choice[T ~string](name string, to *T, doc string, values ...T) Row {
 	last := len(words) - 1
 	want := strings.Join(words[:last], ", ") + " or " + words[last]
 	return row(name, to, doc, want, func(x T) bool { return slices.Contains(values, x) })
-}
-
-// Internal are rows for comparisons with reference data: they are read and checked, and neither named nor listed.
-func Internal(rows ...Row) []Row {
-	for i := range rows {
-		rows[i].hidden = true
-	}
-	return rows
 }
 
 // Want describes the accepted values.
@@ -127,9 +113,6 @@ func word(value string) string {
 func Read(scope *model.Scope, rows []Row) {
 	if to, recording := scope.GetParam(recorded); recording {
 		for _, r := range rows {
-			if r.hidden {
-				continue
-			}
 			value := r.value()
 			r.value = func() any { return value }
 			*to.(*[]Row) = append(*to.(*[]Row), r)
@@ -153,9 +136,7 @@ func Check(rows []Row) error {
 // Names lists the rows by name.
 func Names(rows []Row) (names []string) {
 	for _, r := range rows {
-		if !r.hidden {
-			names = append(names, r.Name)
-		}
+		names = append(names, r.Name)
 	}
 	return names
 }

@@ -25,7 +25,7 @@ import (
 // with patches of 2 or 4 and 4 or 8 heads for CIFAR-100 at 32×32 pixels, with patches of 16 and 3 or 6 heads for
 // ImageNet at 224×224 (4 heads in Ti for DomainNet).
 //
-// PatchSize is 2, 4 or 16, Heads is the number of head tokens too, and Position one of Positions(), default "none".
+// PatchSize is 2, 4 or 16, Heads is the number of head tokens too, and Position one of Encodings(), default "none".
 // Dropout acts on the attention branch. Init is "timm" (default), as the original: dense weights and tokens from
 // N(0, 0.02²), convolutions uniformly in ±1/√fan-in, PyTorch's default; or "release": Xavier-uniform
 // convolutions. The WePE release has Epsilon 1e-5. Other options of a ViT are refused.
@@ -46,9 +46,9 @@ func (hidden) Block()        {} //nolint:unused // never called
 func (hidden) NaFlexLogits() {} //nolint:unused // never called
 func (hidden) Patches()      {} //nolint:unused // never called
 
-// Positions lists the names that Config.Position accepts. Rotary encodings and relative biases are excluded, because
+// Encodings lists the names that Config.Position accepts. Rotary encodings and relative biases are excluded, because
 // the head tokens of the attention have no position.
-func Positions() []string { return []string{"none", "wepe"} }
+func Encodings() []string { return []string{"none", "wepe"} }
 
 // Resolve returns c with every zero field that has a default filled in, and an error, in one line, that names the first
 // field that is wrong.
@@ -82,9 +82,9 @@ func (c Config) validate(ofViT error) error {
 		return fmt.Errorf("dhvt: width %d does not divide by 4 and, at patch size 16, by 8", c.Width)
 	case !(c.TokenDropout >= 0 && c.TokenDropout < 1):
 		return fmt.Errorf("dhvt: token_dropout is %g, want 0 <= rate < 1", c.TokenDropout)
-	case !slices.Contains(Positions(), c.Position):
+	case !slices.Contains(Encodings(), c.Position):
 		return fmt.Errorf("dhvt: position encoding %q does not fit this model: want one of %s", c.Position,
-			strings.Join(Positions(), ", "))
+			strings.Join(Encodings(), ", "))
 	case c.Init != "timm" && c.Init != "release":
 		return fmt.Errorf("dhvt: unknown init %q: want %s or %s", c.Init, "timm", "release")
 	}

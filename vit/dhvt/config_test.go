@@ -18,7 +18,7 @@ import (
 
 func TestParametersCountsTheTrainableParametersOfAModel(t *testing.T) {
 	gomlxtest.OnGo(t)
-	for _, position := range Positions() {
+	for _, position := range Encodings() {
 		for patch, image := range map[int][2]int{2: {10, 6}, 4: {20, 12}, 16: {48, 32}} {
 			c := small(position)
 			c.PatchSize, c.ImageRows, c.ImageCols, c.Channels = patch, image[0], image[1], 5

@@ -41,28 +41,10 @@ func (c Config) daff(scope *model.Scope, x *Node, see watch) *Node {
 }
 
 // depthwise convolves each channel of x, [N, batch, channels], with its own 3×3 weights and normalizes the result.
-//
-// The columns of a window are combined first, so that four shifted copies suffice for its nine cells.
 func (c Config) depthwise(scope *model.Scope, x *Node) *Node {
-	g, channels := x.Graph(), x.Shape().Dim(-1)
-	init := c.initScheme()
-	w := weight.Float32(scope, "weights", init.conv(9, 9*channels), 3, 3, channels).NodeValue(g)
-	b := weight.Float32(scope, "biases", init.convBias(9), channels).NodeValue(g)
-	m := grid{c.Rows(), c.Cols()}
-	columns := []*Node{m.shift(x, 0, -1), x, m.shift(x, 0, 1)}
-	y := Reshape(b, 1, 1, channels)
-	for i := range 3 {
-		var row *Node
-		for k := range 3 {
-			tap := Gather(w, Const(g, [][]int64{{int64(i), int64(k)}})) // [1, channels]
-			term := Mul(columns[k], Reshape(tap, 1, 1, channels))
-			if row == nil {
-				row = term
-			} else {
-				row = Add(row, term)
-			}
-		}
-		y = Add(y, m.shift(row, i-1, 0))
-	}
-	return batchNorm(scope.In("norm"), y)
+	g, d, init := x.Graph(), x.Shape().Dimensions, c.initScheme()
+	w := weight.Float32(scope, "weights", init.conv(9, 9*d[2]), 3, 3, d[2]).NodeValue(g)
+	b := weight.Float32(scope, "biases", init.convBias(9), d[2]).NodeValue(g)
+	y := kernel.Depthwise3x3(Reshape(x, c.Rows(), c.Cols(), d[1], d[2]), w, b, 0)
+	return batchNorm(scope.In("norm"), Reshape(y, d...))
 }

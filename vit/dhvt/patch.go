@@ -11,6 +11,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
+	"github.com/wepe-go/wepe/internal/kernel"
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
@@ -24,8 +25,8 @@ func (c Config) sope(scope *model.Scope, images *Node, see watch) *Node {
 		exceptions.Panicf("dhvt: images are %s, want [batch, %d, %d, %d]", images.Shape(), c.ImageRows, c.ImageCols,
 			c.Channels)
 	}
-	m := grid{c.ImageRows, c.ImageCols}
-	x := TransposeAllAxes(Reshape(images, d[0], m.rows*m.cols, d[3]), 1, 0, 2) // [rows·cols, batch, channels]
+	rows, cols := c.ImageRows, c.ImageCols
+	x := TransposeAllAxes(Reshape(images, d[0], rows*cols, d[3]), 1, 0, 2) // [rows·cols, batch, channels]
 	x = affine(scope.In("pre_affine"), x)
 	see("patch_embed.pre_affine", x)
 	widths := c.convWidths()
@@ -33,17 +34,35 @@ func (c Config) sope(scope *model.Scope, images *Node, see watch) *Node {
 		conv := scope.In("conv_%d", i)
 		in := x.Shape().Dim(-1)
 		w := weight.Float32(conv, "weights", c.initScheme().conv(9*in, 9*out), 3, 3, in, out).NodeValue(x.Graph())
-		x = Einsum("knbi,kio->nbo", m.windows(x), Reshape(w, 9, in, out)) // [rows/2·cols/2, batch, out]
+		x = Einsum("knbi,kio->nbo", windows(x, rows, cols), Reshape(w, 9, in, out)) // [rows/2·cols/2, batch, out]
 		x = batchNorm(conv.In("norm"), x)
 		see(fmt.Sprintf("patch_embed.proj.%d", 2*i), x)
 		if i+1 < len(widths) || len(widths) == 1 {
 			x = activation.Gelu(x)
 		}
-		m = grid{m.rows / 2, m.cols / 2}
+		rows, cols = rows/2, cols/2
 	}
 	x = affine(scope.In("post_affine"), x)
 	see("patch_embed.post_affine", x)
 	return x
+}
+
+// windows returns the 3×3 windows around every second cell of every second row of x: [9, rows/2·cols/2, batch,
+// channels] of [rows·cols, batch, channels], the nine row by row, zero outside the map. Rows and cols are even.
+func windows(x *Node, rows, cols int) *Node {
+	index := make([][][]int64, 9)
+	for k := range index {
+		for row := 0; row < rows; row += 2 {
+			for col := 0; col < cols; col += 2 {
+				at := []int64{int64((row+k/3-1)*cols + col + k%3 - 1)}
+				if row+k/3 == 0 || col+k%3 == 0 {
+					at[0] = int64(rows * cols) // the zero cell behind x
+				}
+				index[k] = append(index[k], at)
+			}
+		}
+	}
+	return Gather(kernel.ZeroPad(x, 0, 0, 1), Const(x.Graph(), index))
 }
 
 // convWidths lists the channels after each convolution: width/8, /4, /2 and width for patch size 16.

@@ -10,34 +10,16 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// ParamAS2DRoPEBaseRows is the number of rows of patches in training: positions are scaled by it over the current rows.
-// 0, the default, for the model's own.
-const ParamAS2DRoPEBaseRows = "as2drope_base_rows"
-
-// as2dRope is the encoding's settings.
-type as2dRope struct {
-	theta float64
-	base  int
-}
-
-func (r *as2dRope) settings() []setting.Row {
-	return []setting.Row{
-		thetaSetting(&r.theta),
-		setting.Number(ParamAS2DRoPEBaseRows, &r.base, 0, maxSide,
-			"the rows of patches in training: positions are scaled by "+
-				"them over the current rows; 0 for the model's own"),
-	}
-}
-
 // newAS2DRoPE is VisionLLaMA's auto-scaled encoding (https://arxiv.org/abs/2403.00522): with f_j = θ^(-4j/d),
 // j = 0 … d/4-1, pair 2j turns by s·col·f_j and pair 2j+1 by s·row·f_j, where s = base rows/rows scales a grid to the
 // size of the training grid, columns by the same factor as rows. The class token is rotated too, as the last patch of
 // row -1, before the first patch.
 func newAS2DRoPE(scope *model.Scope, c Config) Encoder {
-	r := as2dRope{theta: 10000}
-	readSettings(scope, r.settings())
-	scale := float64(cmp.Or(r.base, c.Rows)) / float64(c.Rows)
-	f := frequencies(r.theta, c.headDim()/4)
+	theta, base := 10000., 0
+	readSettings(scope, thetaSetting(&theta), setting.Number(as2dRoPEBase, &base, 0, maxSide, "the rows of patches in "+
+		"training: positions are scaled by them over the current rows; 0 for the model's own"))
+	scale := float64(cmp.Or(base, c.Rows)) / float64(c.Rows)
+	f := frequencies(theta, c.headDim()/4)
 	return newRotation("as2drope", c, false, fixedPairs(c, -c.Prefix, func(k, i int) float64 {
 		if k < 0 {
 			if k+c.Prefix >= c.classes() { // a register

@@ -11,8 +11,6 @@ import (
 
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
-
-	"github.com/wepe-go/wepe/internal/setting"
 )
 
 // Kind is where in the model an encoding acts, which is the method that its encoder has. Kinds are in their order in a
@@ -69,9 +67,6 @@ type Spec struct {
 	// for a graph. The encoder has the method of Kind, and of no other kind.
 	New func(*model.Scope, Config) Encoder
 }
-
-// Folds reports whether a table of positions can replace the encoding.
-func (s Spec) Folds() bool { return s.Kind == Additive || s.Kind == None }
 
 // All returns all encodings, in the order of tables.
 func All() []Spec { return slices.Clone(specs) }
@@ -242,7 +237,7 @@ func (e Encoding) Inherits(from Encoding, variable string) bool {
 // if it replaces any of them.
 func (e Encoding) Added(from Encoding) (added Encoding) {
 	for _, s := range from {
-		kept := len(e.Shared(Encoding{s})) > 0 || s.Name == Learned && e.BeginsWith(from)
+		kept := len(e.Shared(Encoding{s})) > 0 || s.Name == learned && e.BeginsWith(from)
 		if s.Kind != None && !kept {
 			return nil
 		}
@@ -259,7 +254,7 @@ func (e Encoding) Neutral(variable string) bool {
 
 // BeginsWith reports whether a model with this encoding, made from one with another, starts with the table of from.
 func (e Encoding) BeginsWith(from Encoding) bool {
-	return from[0].Name == Learned && e.pretrained() != ""
+	return from[0].Name == learned && e.pretrained() != ""
 }
 
 // pretrained is the name of the part that begins with a pretrained table, "" for none.
@@ -282,38 +277,12 @@ func (e Encoding) ValidateGrids() error {
 }
 
 // Folds reports whether folding the encoding gives an ordinary ViT, with position "learned" alone.
-func (e Encoding) Folds() bool { return e.Folded() == Learned }
+func (e Encoding) Folds() bool { return e.Folded() == learned }
 
 // Folded is the name after folding: "learned" and the encodings inside the attention; empty if nothing can be folded.
 func (e Encoding) Folded() string {
-	if !e[0].Folds() {
+	if e[0].Kind > Additive {
 		return ""
 	}
-	return append(Encoding{{Name: Learned}}, e[1:]...).String()
-}
-
-// readSettings reads the hyperparameters of an encoding from the scope, and refuses invalid values.
-func readSettings(scope *model.Scope, rows []setting.Row) {
-	setting.Read(scope, rows)
-	if err := setting.Check(rows); err != nil {
-		exceptions.Panicf("position: %v", err)
-	}
-}
-
-// trainedGrid names the hyperparameters of the grid of patches in training, to which an encoding's tables belong. 0,
-// the default, is the model's own grid.
-type trainedGrid struct{ rows, cols string }
-
-const maxSide = 1 << 14 // of a grid
-
-func (names trainedGrid) settings(rows, cols *int) []setting.Row {
-	return []setting.Row{
-		setting.Number(names.rows, rows, 0, maxSide, "the rows of patches in training; 0 for the model's own"),
-		setting.Number(names.cols, cols, 0, maxSide, "the columns of patches in training; 0 for the model's own"),
-	}
-}
-
-// of is a Spec.TrainedGrid.
-func (names trainedGrid) of(g Grid) map[string]any {
-	return map[string]any{names.rows: g.Rows, names.cols: g.Cols}
+	return append(Encoding{{Name: learned}}, e[1:]...).String()
 }

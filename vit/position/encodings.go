@@ -3,7 +3,6 @@
 package position
 
 import (
-	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/wepe"
 )
 
@@ -12,7 +11,7 @@ import (
 var specs = []Spec{
 	{Name: none, Doc: "no position encoding", Kind: None},
 	{
-		Name: Learned, Doc: "a learned vector per token (APE)", Source: "https://arxiv.org/abs/2010.11929",
+		Name: learned, Doc: "a learned vector per token (APE)", Source: "https://arxiv.org/abs/2010.11929",
 		Variables: []string{TableName},
 		Kind:      Additive, New: newLearned,
 	},
@@ -27,14 +26,14 @@ var specs = []Spec{
 	{
 		Name: "grid2d", Doc: "a learned table, resampled to other grids in the graph",
 		Variables:   []string{"grid2d/"},
-		Params:      []string{ParamGrid2DRows, ParamGrid2DCols, ParamGrid2DKernel},
+		Params:      append(grid2DGrid.params(), ParamGrid2DKernel),
 		TrainedGrid: grid2DGrid.of, Kind: Additive, New: newGrid2D,
 	},
 	{
 		Name: "factorized", Doc: "a learned table for rows and one for columns, resampled separately",
 		Source:      "https://arxiv.org/abs/2307.06304",
 		Variables:   []string{"factorized/"},
-		Params:      []string{ParamFactorizedRows, ParamFactorizedCols},
+		Params:      factorizedGrid.params(),
 		TrainedGrid: factorizedGrid.of, Kind: Additive, New: newFactorized,
 	},
 	{
@@ -45,7 +44,8 @@ var specs = []Spec{
 	{
 		Name: "rope-axial", Doc: "half of the channel pairs are rotated by the column, half by the row",
 		Source:  "https://arxiv.org/abs/2403.13298",
-		HeadDim: 4, Params: setting.Names(new(axialRope).settings()), Kind: Rotary, New: newRopeAxial,
+		HeadDim: 4, Params: []string{ParamRopeTheta, ParamRopeAxialFirst, ParamRopeAxialOffset, ParamRopeAxialRows,
+			ParamRopeAxialCols}, Kind: Rotary, New: newRopeAxial,
 	},
 	{
 		Name: "rope-mixed", Doc: "channel pairs are rotated along directions learned per head",
@@ -56,23 +56,24 @@ var specs = []Spec{
 	{
 		Name: "rope-dinov3", Doc: "axial, with coordinates in [-1, 1] on any grid, jittered in training",
 		Source:  "https://arxiv.org/abs/2508.10104",
-		HeadDim: 4, Params: setting.Names(new(dinoRope).settings()), Kind: Rotary, New: newRopeDINOv3,
+		HeadDim: 4, Params: []string{ParamRopeTheta, ParamDINORopeShortest, ParamDINORopeLongest,
+			ParamDINORopeNormalize, ParamDINORopeShift, ParamDINORopeJitter, ParamDINORopeRescale}, Kind: Rotary, New: newRopeDINOv3,
 	},
 	{
 		Name: "as2drope", Doc: "axial, scaled to the training grid, also for the class token",
 		Source:  "https://arxiv.org/abs/2403.00522",
-		HeadDim: 4, Params: setting.Names(new(as2dRope).settings()),
-		TrainedGrid: func(g Grid) map[string]any { return map[string]any{ParamAS2DRoPEBaseRows: g.Rows} },
+		HeadDim: 4, Params: []string{ParamRopeTheta, as2dRoPEBase},
+		TrainedGrid: func(g Grid) map[string]any { return map[string]any{as2dRoPEBase: g.Rows} },
 		Kind:        Rotary, New: newAS2DRoPE,
 	},
 	{
 		Name: "fope", Doc: "rope1d with mixtures of frequencies", Source: "https://arxiv.org/abs/2412.17739",
-		HeadDim: 2, Variables: []string{"fope/"}, Params: setting.Names(new(fopeSettings).settings()),
+		HeadDim: 2, Variables: []string{"fope/"}, Params: []string{ParamRopeTheta, fopeLength},
 		TrainedGrid: fopeTrainedGrid, Kind: Rotary, New: newFoPE,
 	},
 	{
 		Name: "liere", Doc: "learned rotations of 8 channels at once", Source: "https://arxiv.org/abs/2406.10322",
-		Variables: []string{"liere/"}, Params: setting.Names(new(liereSettings).settings()),
+		Variables: []string{"liere/"}, Params: append(liereGrid.params(), ParamLiereBlock),
 		TrainedGrid: liereGrid.of,
 		Neutral:     []string{"generators"}, Kind: Rotary, New: newLieRE,
 	},
@@ -135,7 +136,7 @@ var specs = []Spec{
 	{
 		Name: "relative-table", Doc: "a learned score per head and offset of two patches",
 		Source: "https://arxiv.org/abs/2106.08254", Variables: []string{"relative_table/"},
-		Params:      []string{ParamRelativeTableRows, ParamRelativeTableCols},
+		Params:      relativeGrid.params(),
 		TrainedGrid: relativeGrid.of, Neutral: []string{"scores"}, Kind: Bias, New: newRelativeTable,
 	},
 	{
@@ -145,7 +146,7 @@ var specs = []Spec{
 	{
 		Name: "lookhere", Doc: "each head sees one direction, with a range that shrinks from block to block",
 		Source: "https://arxiv.org/abs/2405.13985",
-		Params: setting.Names(new(lookHere).settings(new(string))), Kind: Bias, New: newLookHere,
+		Params: []string{ParamLookHereViews}, Kind: Bias, New: newLookHere,
 	},
 	{
 		Name: "cpe", Doc: "a depthwise convolution of the patches after the first block",

@@ -18,33 +18,8 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// ParamFoPELength is the number of patches in training of fope, 7 or more: frequencies with less than one period over
-// them are taken out. 0, the default, for the model's own, and 7 where it has fewer.
-const ParamFoPELength = "fope_length"
-
-// fopeSettings are the encoding's settings. All but the first two have the values of the authors' configurations, and
-// are for comparisons with their code.
-type fopeSettings struct {
-	theta                                   float64
-	length                                  int
-	dim                                     int  // channels that frequencies are spaced for, if more than a head has
-	ignoreZero, separateBasis, separateHead bool // see frequencies; own coefficients for sines, and for heads
-}
-
 // fopeGain is the gain of the Xavier-normal draw of the coefficients in the authors' smallest model.
 const fopeGain = 0.3
-
-func (o *fopeSettings) settings() []setting.Row {
-	return append(
-		setting.Internal(
-			setting.Number("fope_dim", &o.dim, 0, 1<<16, "an even number"),
-			setting.Switch("fope_ignore_zero", &o.ignoreZero, "whether frequencies that are taken out are dropped, or zero"),
-			setting.Switch("fope_separate_basis", &o.separateBasis, "whether sines and cosines have own coefficients"),
-			setting.Switch("fope_separate_head", &o.separateHead, "whether every head has its own coefficients")),
-		thetaSetting(&o.theta),
-		setting.Number(ParamFoPELength, &o.length, 0, maxSide*maxSide, "the patches in training, 7 or more: frequencies "+
-			"with less than one period over them are taken out; 0 for the model's own, and 7 where it has fewer"))
-}
 
 // fopeShortest is the shortest length that contains a period of the highest frequency, 1.
 const fopeShortest = 7
@@ -55,32 +30,22 @@ const fopeShortest = 7
 // continues the numbers of the patches.
 func newFoPE(scope *model.Scope, c Config) Encoder {
 	scope = scope.In("fope")
-	o := fopeSettings{theta: 10000, ignoreZero: true, separateBasis: true, separateHead: true}
-	readSettings(scope, o.settings())
-	o.length = cmp.Or(o.length, max(fopeShortest, c.Rows*c.Cols))
-	f, mixed := o.frequencies(c)
-	// The number of coefficient matrices of a block, and the sum of the fans that torch's xavier_normal_ computes: one
-	// more axis if every head has its own matrix.
-	heads, fans := 1, len(f)+mixed
-	if o.separateHead {
-		heads, fans = c.Heads, (len(f)+c.Heads)*mixed
-	}
-
+	theta, length, heads := 10000., 0, c.Heads
+	readSettings(scope, thetaSetting(&theta), setting.Number(fopeLength, &length, 0, maxSide*maxSide, "the patches in "+
+		"training, 7 or more: frequencies with less than one period over them are taken out; 0 for the model's own, and 7 "+
+		"where it has fewer"))
+	f, mixed := fopeFrequencies(c, theta, cmp.Or(length, max(fopeShortest, c.Rows*c.Cols)))
 	tokens, rest := c.Tokens(), c.headDim()/2-mixed
 	cosBasis, sinBasis, isPrefix, isPatch := fopeBasis(c, f)
 	ofCos, ofSin := make([]*model.Variable, c.Depth), make([]*model.Variable, c.Depth)
+	// The sum of the fans that torch's xavier_normal_ computes of a matrix for each head.
+	std := fopeGain * math.Sqrt(2/float64((len(f)+heads)*mixed))
 	for block := range c.Depth {
 		coefficients := func(name string) *model.Variable {
-			start := weight.AtOnce(func(r *rand.Rand) []float64 {
-				return fopeCoefficients(r, heads, len(f), mixed, fopeGain*math.Sqrt(2/float64(fans)))
-			})
+			start := weight.AtOnce(func(r *rand.Rand) []float64 { return fopeCoefficients(r, heads, len(f), mixed, std) })
 			return weight.Float32(scope.At("block_%02d", block), name, start, heads, len(f), mixed).SetTrainable(false)
 		}
-		ofCos[block] = coefficients("cos_coefficients")
-		ofSin[block] = ofCos[block]
-		if o.separateBasis {
-			ofSin[block] = coefficients("sin_coefficients")
-		}
+		ofCos[block], ofSin[block] = coefficients("cos_coefficients"), coefficients("sin_coefficients")
 	}
 	mixtures := func(basis *tensors.Tensor, coefficients *model.Variable, g *Graph) *Node {
 		// One product of two matrices: ONNX Runtime returns the product of a matrix and a stack in another order.
@@ -123,34 +88,26 @@ func fopeBasis(c Config, f []float64) (cos, sin, isPrefix, isPatch *tensors.Tens
 }
 
 func fopeTrainedGrid(g Grid) map[string]any {
-	return map[string]any{ParamFoPELength: max(fopeShortest, g.Rows*g.Cols)}
+	return map[string]any{fopeLength: max(fopeShortest, g.Rows*g.Cols)}
 }
 
-// frequencies returns the mixed frequencies, in radians per patch, and the number of pairs of a head with a mixture:
-// θ^(-2i/D), D the larger of headDim and dim, without those that have less than one period in the training
-// length.
-func (o *fopeSettings) frequencies(c Config) (f []float64, mixed int) {
+// fopeFrequencies returns the mixed frequencies, in radians per patch, and the number of pairs of a head with a mixture:
+// θ^(-2i/headDim) without those that have less than one period in the training length.
+func fopeFrequencies(c Config, theta float64, length int) (f []float64, mixed int) {
 	switch {
-	case o.length < fopeShortest:
+	case length < fopeShortest:
 		exceptions.Panicf("position: %s = %d, want %d or more: for fewer patches no frequency has a full period",
-			ParamFoPELength, o.length, fopeShortest)
-	case o.ignoreZero && c.headDim() < 4:
+			fopeLength, length, fopeShortest)
+	case c.headDim() < 4:
 		exceptions.Panicf("position: position fope mixes half of a head's pairs of channels: want heads of 4 or more "+
-			"channels, "+
-			"not %d", c.headDim())
+			"channels, not %d", c.headDim())
 	}
-	for _, frequency := range frequencies(o.theta, max(c.headDim(), o.dim)/2) {
-		switch {
-		case frequency >= 2*math.Pi/float64(o.length):
+	for _, frequency := range frequencies(theta, c.headDim()/2) {
+		if frequency >= 2*math.Pi/float64(length) {
 			f = append(f, frequency)
-		case !o.ignoreZero:
-			f = append(f, 0)
 		}
 	}
-	if o.ignoreZero {
-		return f, min(len(f), c.headDim()/4)
-	}
-	return f, c.headDim() / 2
+	return f, min(len(f), c.headDim()/4)
 }
 
 // fopeCoefficients draws coefficients [heads, in, out], N(0, std²), and adds 1 where an output has its own frequency;

@@ -15,18 +15,12 @@ import (
 	"github.com/wepe-go/wepe/internal/kernel"
 )
 
-// Batch is the grids of a batch of images that each have a grid of their own, padded to the same number of tokens.
-type Batch struct {
-	Grids  [][2]int // possible rows and columns
-	Grid   *Node    // int64 [batch]: the index into Grids of each image
-	Tokens int      // of an image: prefix, patches, padding
-}
-
-// OnGrids is New for a batch of images with grids of their own: an encoder with the same methods, whose factors are
-// [batch, tokens, width] and whose bias is [batch, heads, tokens, tokens]. The variables are those on the grid of c.
-// What padding gets does not matter: the network hides it. On another grid than that of c every encoding extrapolates
-// by its own rule, as with TrainedGrid. See ValidateGrids.
-func (e Encoding) OnGrids(scope *model.Scope, c Config, b Batch) Encoder {
+// OnGrids is New for a batch of images that each have a grid of their own, padded to the same number of tokens: an
+// encoder with the same methods, whose vectors and factors are [batch, tokens, width] and whose bias is
+// [batch, heads, tokens, tokens]. own, int64 [batch], is the index into grids, rows and columns, of each image. The
+// variables are those on the grid of c. What padding gets does not matter: the network hides it. On another grid than
+// that of c every encoding extrapolates by its own rule, as with TrainedGrid. See ValidateGrids.
+func (e Encoding) OnGrids(scope *model.Scope, c Config, grids [][2]int, own *Node, tokens int) Encoder {
 	for name, value := range e.TrainedGrid(c.Grid) {
 		if model.GetParamOr(scope, name, 0) == 0 {
 			scope.SetParam(name, value)
@@ -34,14 +28,15 @@ func (e Encoding) OnGrids(scope *model.Scope, c Config, b Batch) Encoder {
 	}
 	var out joined
 	for _, s := range e {
-		own := (Encoding{s}).New(scope, c) // creates the variables
-		o := onGrids{Encoder: own, c: c, Batch: b}
-		_, atOnce := own.(encodesOn)
-		for _, sides := range b.Grids {
+		first := (Encoding{s}).New(scope, c) // creates the variables
+		o := onGrids{Encoder: first, c: c, own: own, tokens: tokens}
+		for _, sides := range grids {
 			on := c
 			on.Rows, on.Cols = sides[0], sides[1]
 			o.grids = append(o.grids, on.Grid)
-			if !atOnce && s.New != nil {
+			if table, ok := first.(*learnedTable); ok {
+				o.each = append(o.each, table.on(on.Grid))
+			} else if s.New != nil {
 				o.each = append(o.each, s.New(scope.ResetVisited(), on))
 			}
 		}
@@ -49,9 +44,9 @@ func (e Encoding) OnGrids(scope *model.Scope, c Config, b Batch) Encoder {
 		case Additive:
 			out = append(out, newAdderOnGrids(o))
 		case Modulation:
-			out = append(out, newScalerOnGrids(o))
+			out = append(out, scalerOnGrids{o, o.ofTokens()})
 		case Rotary:
-			out = append(out, rotatorOnGrids{o, o.tokens(b.Grid.Graph())})
+			out = append(out, rotatorOnGrids{o, o.ofTokens()})
 		case Bias:
 			out = append(out, newBiaserOnGrids(o))
 		case Conditional:
@@ -61,125 +56,86 @@ func (e Encoding) OnGrids(scope *model.Scope, c Config, b Batch) Encoder {
 	return out
 }
 
-// encodesOn is an additive encoding that computes its rows on several grids at once, the prefix rows first.
-type encodesOn interface {
-	EncodeOn(g *Graph, grids [][2]int) *Node
-}
-
 // onGrids has an encoder for each grid.
 type onGrids struct {
 	Encoder // on the grid of the model
-	Batch
-	c     Config
-	grids []Grid
-	each  []Encoder
+	c       Config
+	grids   []Grid
+	each    []Encoder
+	own     *Node // int64 [batch]
+	tokens  int
 }
 
-// Own gathers each image's numbers from a table with equally many for every grid: [batch, numbers].
-func (b Batch) Own(ofGrids *Node) *Node {
-	return additive.Rows(Reshape(ofGrids, len(b.Grids), -1), b.Grid)
-}
-
-// indices gathers each image's token indices, [batch, tokens].
-func (o onGrids) indices(g *Graph, at func(on Grid, i, token int) int) *Node {
+// index returns n indices for each image, int64 [batch, n], into tables of its grid's size that follow each other.
+func (o onGrids) index(n int, size func(Grid) int, at func(on Grid, k int) int) *Node {
 	var all []int64
-	for i, on := range o.grids {
-		for token := range o.Tokens {
-			all = append(all, int64(at(on, i, token)))
-		}
-	}
-	return o.Own(Const(g, all))
-}
-
-// starts returns where each grid begins in a table of first rows and then rows(grid) per grid, and its length.
-func (o onGrids) starts(first int, rows func(on Grid) int) (start []int, end int) {
+	start := 0
 	for _, on := range o.grids {
-		start, first = append(start, first), first+rows(on)
+		for k := range n {
+			all = append(all, int64(start+at(on, k)))
+		}
+		start += size(on)
 	}
-	return start, first
+	return additive.Rows(Reshape(Const(o.own.Graph(), all), len(o.grids), n), o.own)
 }
 
-// tokens returns the indices of the images' tokens among the tokens of all grids, [batch, tokens].
-func (o onGrids) tokens(g *Graph) *Node {
-	start, _ := o.starts(0, Grid.Tokens)
-	return o.indices(g, func(on Grid, i, token int) int { return start[i] + token%on.Tokens() })
+// ofTokens returns the indices of the images' tokens among the tokens of all grids, [batch, tokens].
+func (o onGrids) ofTokens() *Node {
+	return o.index(o.tokens, Grid.Tokens, func(on Grid, token int) int { return token % on.Tokens() })
 }
 
-// adderOnGrids gathers the rows of each image from those of all grids.
+// adderOnGrids gathers the rows of each image from those of all grids, each of which has zeros behind them.
 type adderOnGrids struct {
 	onGrids
-	rows *Node // [positions of all grids + 1, width], the last zero
-	at   *Node // int64 [batch, tokens], in rows
+	at *Node
 }
 
 func newAdderOnGrids(o onGrids) Encoder {
-	g, shared := o.Grid.Graph(), 0
-	var rows []*Node
-	if atOnce, ok := o.Encoder.(encodesOn); ok {
-		rows, shared = []*Node{atOnce.EncodeOn(g, o.Grids)}, o.c.placed()
-	}
-	for _, e := range o.each {
-		rows = append(rows, e.(Adder).Encode(g))
-	}
-	start, end := o.starts(shared, func(on Grid) int { return on.Positions() - shared })
-	rows = append(rows, Zeros(g, shapes.Make(dtypes.Float32, 1, o.c.Width)))
-	at := o.indices(g, func(on Grid, i, token int) int {
+	size := func(on Grid) int { return on.Positions() + 1 }
+	return adderOnGrids{o, o.index(o.tokens, size, func(on Grid, token int) int {
 		switch {
-		case token < shared:
+		case token < on.placed():
 			return token
-		case token < o.c.placed():
-			return start[i] + token
-		case token < o.c.Prefix || token >= on.Tokens(): // without a position, or padding
-			return end
+		case token < on.Prefix || token >= on.Tokens(): // without a position, or padding
+			return on.Positions()
 		}
-		return start[i] - shared + token - o.c.Unplaced
-	})
-	return &adderOnGrids{o, Concatenate(rows, 0), at}
+		return token - on.Unplaced
+	})}
 }
 
-func (a *adderOnGrids) Encode(*Graph) *Node { return a.rows }
+func (a adderOnGrids) Encode(g *Graph) *Node {
+	var rows []*Node
+	for _, e := range a.each {
+		rows = append(rows, e.(Adder).Encode(g), Zeros(g, shapes.Make(dtypes.Float32, 1, a.c.Width)))
+	}
+	return additive.Rows(Concatenate(rows, 0), a.at)
+}
 
-func (a *adderOnGrids) PreEncode(x, _ *Node, seqAxis int) *Node {
-	return additive.PreEncode(a.rows, x, a.at, seqAxis)
+func (a adderOnGrids) PreEncode(x, _ *Node, _ int) *Node {
+	return Add(x, ConvertDType(a.Encode(x.Graph()), x.DType()))
 }
 
 // scalerOnGrids gathers the factors of each image from those of all grids.
 type scalerOnGrids struct {
 	onGrids
-	scales [][3]*Node // of each block, for the tokens of all grids
-	at     *Node      // int64 [batch, tokens], in scales
+	at *Node
 }
 
-func newScalerOnGrids(o onGrids) Encoder {
-	g := o.Grid.Graph()
-	s := &scalerOnGrids{onGrids: o, at: o.tokens(g)}
-	for block := range o.c.Depth {
-		var parts [3][]*Node
-		for _, e := range o.each {
-			for i, x := range e.(Scaler).Scale(g, block) {
-				if x != nil {
-					parts[i] = append(parts[i], x)
-				}
-			}
-		}
-		var all [3]*Node
-		for i, x := range parts {
+func (s scalerOnGrids) Scale(g *Graph, block int) (scales [3]*Node) {
+	var parts [3][]*Node
+	for _, e := range s.each {
+		for i, x := range e.(Scaler).Scale(g, block) {
 			if x != nil {
-				all[i] = Concatenate(x, 0)
+				parts[i] = append(parts[i], x)
 			}
 		}
-		s.scales = append(s.scales, all)
 	}
-	return s
-}
-
-func (s *scalerOnGrids) Scale(_ *Graph, block int) (own [3]*Node) {
-	for i, x := range s.scales[block] {
+	for i, x := range parts {
 		if x != nil {
-			own[i] = additive.Rows(x, s.at) // [batch, tokens, width]
+			scales[i] = additive.Rows(Concatenate(x, 0), s.at) // [batch, tokens, width]
 		}
 	}
-	return own
+	return scales
 }
 
 // rotatorOnGrids rotates by rows of a table of all grids, or, where an encoding of another module has no such rows, by
@@ -222,7 +178,7 @@ func (r rotatedByEach) EncodeQK(q, k, _ *Node, seqAxis int) (*Node, *Node) {
 	g := q.Graph()
 	outQ, outK := q, k
 	for i, on := range r.grids {
-		at := make([]int64, r.Tokens)
+		at := make([]int64, r.tokens)
 		for token := range at {
 			at[token] = int64(token % on.Tokens())
 		}
@@ -235,7 +191,7 @@ func (r rotatedByEach) EncodeQK(q, k, _ *Node, seqAxis int) (*Node, *Node) {
 
 // images is true in the images of grid i, bool of the given dimensions.
 func (o onGrids) images(i int, dims []int) *Node {
-	own := Equal(o.Grid, Const(o.Grid.Graph(), int64(i)))
+	own := Equal(o.own, Const(o.own.Graph(), int64(i)))
 	return BroadcastToShape(Reshape(own, append([]int{-1}, slices.Repeat([]int{1}, len(dims)-1)...)...),
 		shapes.Make(dtypes.Bool, dims...))
 }
@@ -243,36 +199,23 @@ func (o onGrids) images(i int, dims []int) *Node {
 // biaserOnGrids gathers the bias of each image from those of all grids.
 type biaserOnGrids struct {
 	onGrids
-	scores []*Node // of each block, [pairs of tokens of all grids, heads]
-	pairs  *Node   // int64 [batch, tokens·tokens], in scores
+	pairs *Node
 }
 
 func newBiaserOnGrids(o onGrids) Encoder {
-	g := o.Grid.Graph()
-	b := &biaserOnGrids{onGrids: o}
-	for block := range o.c.Depth {
-		var parts []*Node
-		for _, e := range o.each {
-			bias := e.(Biaser).Bias(g, block) // [heads, tokens, tokens] of this grid
-			parts = append(parts, Transpose(Reshape(bias, o.c.Heads, -1), 0, 1))
-		}
-		b.scores = append(b.scores, Concatenate(parts, 0))
-	}
-	start, _ := o.starts(0, func(on Grid) int { return on.Tokens() * on.Tokens() })
-	var all []int64
-	for i, on := range o.grids {
-		for pair := range o.Tokens * o.Tokens {
-			query, key := pair/o.Tokens%on.Tokens(), pair%o.Tokens%on.Tokens() // those of padding do not matter
-			all = append(all, int64(start[i]+query*on.Tokens()+key))
-		}
-	}
-	b.pairs = o.Own(Const(g, all))
-	return b
+	size := func(on Grid) int { return on.Tokens() * on.Tokens() }
+	return biaserOnGrids{o, o.index(o.tokens*o.tokens, size, func(on Grid, pair int) int {
+		return pair/o.tokens%on.Tokens()*on.Tokens() + pair%o.tokens%on.Tokens() // those of padding do not matter
+	})}
 }
 
-func (b *biaserOnGrids) Bias(_ *Graph, block int) *Node {
-	bias := TransposeAllAxes(additive.Rows(b.scores[block], b.pairs), 0, 2, 1) // [batch, heads, tokens·tokens]
-	return Reshape(bias, -1, b.c.Heads, b.Tokens, b.Tokens)
+func (b biaserOnGrids) Bias(g *Graph, block int) *Node {
+	var scores []*Node // [pairs of tokens of a grid, heads]
+	for _, e := range b.each {
+		scores = append(scores, Transpose(Reshape(e.(Biaser).Bias(g, block), b.c.Heads, -1), 0, 1))
+	}
+	bias := additive.Rows(Concatenate(scores, 0), b.pairs) // [batch, tokens·tokens, heads]
+	return Reshape(TransposeAllAxes(bias, 0, 2, 1), -1, b.c.Heads, b.tokens, b.tokens)
 }
 
 // followerOnGrids adds to the patches of each image by the encoder of its grid.
@@ -298,9 +241,9 @@ func (f followerOnGrids) After(x *Node, block int) (sum *Node) {
 }
 
 var (
-	_ Adder    = (*adderOnGrids)(nil)
-	_ Scaler   = (*scalerOnGrids)(nil)
+	_ Adder    = adderOnGrids{}
+	_ Scaler   = scalerOnGrids{}
 	_ Rotator  = rotatorOnGrids{}
-	_ Biaser   = (*biaserOnGrids)(nil)
+	_ Biaser   = biaserOnGrids{}
 	_ Follower = followerOnGrids{}
 )

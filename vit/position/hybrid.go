@@ -9,10 +9,6 @@ import (
 	"github.com/wepe-go/wepe/wepe"
 )
 
-// ParamBlend is the encoding that hybrid blends into the table: blendSurrogate (default), wepe.Config.Surrogate;
-// blendExact, position "wepe"; or "sphere", position "wepe-sphere".
-const ParamBlend = "wepe_blend"
-
 // Values of ParamBlend.
 const (
 	blendSurrogate = "surrogate"
@@ -26,8 +22,8 @@ const (
 func newHybrid(scope *model.Scope, c Config) Encoder {
 	rows := learnedRows(scope, c)
 	blend := blendSurrogate
-	readSettings(scope, []setting.Row{setting.Choice(ParamBlend, &blend, "what hybrid blends", blendSurrogate, blendExact,
-		blendSphere)})
+	readSettings(scope, setting.Choice(ParamBlend, &blend, "what hybrid blends", blendSurrogate, blendExact,
+		blendSphere))
 	config := wepe.New(scope, c.Rows, c.Cols, c.Width)
 	if blend == blendSphere {
 		config = config.OnSphere()

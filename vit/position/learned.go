@@ -16,7 +16,7 @@ import (
 // checkpoints.Resample has their methods, and an import uses the method of its origin.
 func newLearned(scope *model.Scope, c Config) Encoder {
 	v := learnedRows(scope, c)
-	return &learnedTable{table{name: "learned", rows: func(g *Graph) *Node { return v.NodeValue(g) }}, c}
+	return &learnedTable{table{name: learned, rows: func(g *Graph) *Node { return v.NodeValue(g) }}, c}
 }
 
 type learnedTable struct {
@@ -24,12 +24,11 @@ type learnedTable struct {
 	c Config
 }
 
-// EncodeOn implements onGrids: the rows of the patches are resampled as SigLIP 2 does, torch's bilinear kernel with
-// antialias, by one product with constant weights.
-func (l *learnedTable) EncodeOn(g *Graph, grids [][2]int) *Node {
-	c := l.c
-	first := c.placed()   // rows that are kept
-	var weights []float32 // [first + Σ rows·cols, Places]
+// on is the table on another grid: the rows of the patches are resampled as SigLIP 2 does, torch's bilinear kernel with
+// antialias, by a product with constant weights.
+func (l *learnedTable) on(grid Grid) Encoder {
+	c, first := l.c, l.c.placed() // rows that are kept
+	var weights []float32         // [grid.Positions, Positions]
 	line := func() []float32 {
 		weights = append(weights, make([]float32, c.Positions())...)
 		return weights[len(weights)-c.Positions():]
@@ -37,17 +36,17 @@ func (l *learnedTable) EncodeOn(g *Graph, grids [][2]int) *Node {
 	for i := range first {
 		line()[i] = 1
 	}
-	for _, sides := range grids {
-		down, across := hats(c.Rows, sides[0]), hats(c.Cols, sides[1])
-		for _, ofRows := range down {
-			for _, ofCols := range across {
-				for k, out := 0, line()[first:]; k < len(out); k++ {
-					out[k] = float32(ofRows[k/c.Cols] * ofCols[k%c.Cols])
-				}
+	down, across := hats(c.Rows, grid.Rows), hats(c.Cols, grid.Cols)
+	for _, ofRows := range down {
+		for _, ofCols := range across {
+			for k, out := 0, line()[first:]; k < len(out); k++ {
+				out[k] = float32(ofRows[k/c.Cols] * ofCols[k%c.Cols])
 			}
 		}
 	}
-	return MatMul(Reshape(Const(g, weights), -1, c.Positions()), l.Encode(g))
+	return &table{name: learned, rows: func(g *Graph) *Node {
+		return MatMul(Reshape(Const(g, weights), -1, c.Positions()), l.Encode(g))
+	}}
 }
 
 // hats returns the weights of n positions for each of m along an axis: 1-|x| around the centre of the new position, x
@@ -69,12 +68,10 @@ func hats(n, m int) [][]float64 {
 	return weights
 }
 
-// Learned is the name of the encoding whose table can start with the rows of any other additive encoding, and TableName
-// that of its variable, which other formats have too.
-const (
-	Learned   = "learned"
-	TableName = "embedding"
-)
+// TableName is the variable of position "learned", which other formats have too.
+const TableName = "embedding"
+
+const learned = "learned"
 
 func learnedRows(scope *model.Scope, c Config) *model.Variable {
 	return weight.Float32(scope, TableName, weight.Normal(0.02), c.Positions(), c.Width)

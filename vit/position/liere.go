@@ -3,11 +3,9 @@
 package position
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -18,40 +16,14 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// Hyperparameters of liere.
-const (
-	// ParamLiereBlock is the number of channels of a rotation, a divisor of those of a head: 8, the default, or the
-	// largest divisor below; 64, a whole head, is in the paper too.
-	ParamLiereBlock = "liere_block"
-
-	ParamLiereTrainedRows = "liere_trained_rows" // rows of patches in training, the unit of y; 0, the default, the model's
-	// columns of patches in training, the unit of x; 0, the default, the model's.
-	ParamLiereTrainedCols = "liere_trained_cols"
-)
-
-// liereSettings are the encoding's settings.
-type liereSettings struct {
-	block, rows, cols  int
-	shared, firstLayer bool
-}
-
-func (l *liereSettings) settings() []setting.Row {
-	return append(liereGrid.settings(&l.rows, &l.cols), append(setting.Internal(
-		setting.Switch("liere_shared", &l.shared, "whether all heads of a layer share the generators"),
-		setting.Switch("liere_first_layer", &l.firstLayer, "whether every layer uses the rotations of layer 0, as the "+
-			"released model does")),
-		setting.Number(ParamLiereBlock, &l.block, 2, 1<<16, "channels per rotation block, a divisor of "+
-			"those of a head: 8, the default, or the largest divisor below, and 64, a whole head, are the paper's"))...)
-}
-
-var liereGrid = trainedGrid{ParamLiereTrainedRows, ParamLiereTrainedCols}
+const liereGrid = trainedGrid("liere_trained")
 
 // liere turns queries and keys by learned rotations of many channels at once (LieRE,
 // https://arxiv.org/abs/2406.10322): the patch at (y, x) turns each block of g channels by
 //
 //	R(y, x) = exp(y·A₀ + x·A₁),   A₀, A₁ skew-symmetric [g, g]
 //
-// with separate generators for every layer, block of channels and, unless shared, head. Coordinates run from 0 to 1
+// with separate generators for every layer, head and block of channels. Coordinates run from 0 to 1
 // over the training grid and to n/n₀ over n positions where training had n₀: the last position is the end of the range,
 // as in the authors' code, so the distance of neighbours changes a little with n. Prefix tokens are not rotated.
 //
@@ -60,13 +32,12 @@ var liereGrid = trainedGrid{ParamLiereTrainedRows, ParamLiereTrainedCols}
 // exponent, which determines the number of squarings in expSkew.
 type liere struct {
 	c           Config
-	block       int // g
-	shared      bool
+	block       int               // g
 	coordinates []float32         // [tokens, 2]: y, x
 	farthest    float64           // the largest y + x
-	triangles   []*model.Variable // [g(g-1)/2, 2, blocks or heads·blocks] of each layer, or one for all
+	triangles   []*model.Variable // [g(g-1)/2, 2, heads·blocks] of each layer
 
-	rotations []once // by layer
+	rotations []shared // by layer
 }
 
 // liereLimit bounds the elements of a generator at twice their largest initial value: there it rotates its two channels
@@ -78,33 +49,25 @@ const liereAxes = 2
 // newLieRE reads the hyperparameters ParamLiere….
 func newLieRE(scope *model.Scope, c Config) Encoder {
 	headDim := c.headDim()
-	o := liereSettings{block: liereBlock(headDim)}
-	readSettings(scope, o.settings())
-	if headDim%o.block != 0 {
-		exceptions.Panicf("position: %s = %d, want a number that divides the %d channels of a head", ParamLiereBlock, o.block,
+	l := &liere{c: c, block: liereBlock(headDim), rotations: make([]shared, c.Depth)}
+	rows, cols := liereGrid.read(scope, c)
+	readSettings(scope, setting.Number(ParamLiereBlock, &l.block, 2, 1<<16, "channels per rotation block, a divisor of "+
+		"those of a head: 8, the default, or the largest divisor below, and 64, a whole head, are the paper's"))
+	if headDim%l.block != 0 {
+		exceptions.Panicf("position: %s = %d, want a number that divides the %d channels of a head", ParamLiereBlock, l.block,
 			headDim)
 	}
-	l := &liere{c: c, block: o.block, shared: o.shared}
-	y, x := liereCoordinates(o.rows, c.Rows), liereCoordinates(o.cols, c.Cols)
+	y, x := liereCoordinates(rows, c.Rows), liereCoordinates(cols, c.Cols)
 	l.coordinates = make([]float32, 2*c.Prefix) // zero: exp(0) turns nothing
 	for k := range c.Rows * c.Cols {
 		l.coordinates = append(l.coordinates, float32(y[k/c.Cols]), float32(x[k%c.Cols]))
 	}
 	l.farthest = y[len(y)-1] + x[len(x)-1]
 
-	layers := c.Depth
-	if o.firstLayer {
-		layers = 1
-	}
-	blocks := headDim / l.block
-	if !l.shared {
-		blocks *= c.Heads
-	}
-	for layer := range layers {
+	for layer := range c.Depth {
 		l.triangles = append(l.triangles, weight.Float32(scope.At("liere").At("block_%02d", layer), "generators", liereInit,
-			l.block*(l.block-1)/2, liereAxes, blocks))
+			l.block*(l.block-1)/2, liereAxes, c.Heads*headDim/l.block))
 	}
-	l.rotations = make([]once, layers)
 	return &rotary{tokenwise: l}
 }
 
@@ -118,12 +81,11 @@ func liereBlock(headDim int) int {
 	return headDim
 }
 
-// liereCoordinates returns the coordinates of n positions along an axis that had trained positions in training, 0 for
-// n.
+// liereCoordinates returns the coordinates of n positions along an axis that had trained positions in training.
 func liereCoordinates(trained, n int) []float64 {
 	places := make([]float64, n)
 	for i := 1; i < n; i++ {
-		places[i] = float64(n) / float64(cmp.Or(trained, n)) * float64(i) / float64(n-1)
+		places[i] = float64(n) / float64(trained) * float64(i) / float64(n-1)
 	}
 	return places
 }
@@ -133,18 +95,13 @@ func (l *liere) Name() string {
 	return fmt.Sprintf("liere(block=%d)", l.block)
 }
 
-// rows returns R of a layer, [tokens, heads, blocks, g, g], without heads if they share it.
+// rows returns R of a layer, [tokens, heads, blocks, g, g].
 func (l *liere) rows(g *Graph, layer int) []*Node {
-	layer %= len(l.triangles)
 	return []*Node{l.rotations[layer].in(g, func() *Node {
-		dims := []int{l.c.Tokens(), l.c.Heads, l.c.headDim() / l.block, l.block, l.block}
-		if l.shared {
-			dims = slices.Delete(dims, 1, 2)
-		}
 		a := Reshape(l.generators(g, layer), liereAxes, -1)
 		coordinates := Reshape(Const(g, l.coordinates), l.c.Tokens(), liereAxes)
 		x := Reshape(MatMul(coordinates, a), -1, l.block, l.block)
-		return Reshape(expSkew(x, l.bound()), dims...)
+		return Reshape(expSkew(x, l.bound()), l.c.Tokens(), l.c.Heads, -1, l.block, l.block)
 	})}
 }
 
@@ -152,30 +109,21 @@ func (l *liere) turn(q, k *Node, rows []*Node) (*Node, *Node) {
 	return l.turnOne(q, rows[0]), l.turnOne(k, rows[0])
 }
 
-// turnOne multiplies every block of channels of x by its rotation, as one product per rotation: gradients of products
-// with more free axes do not run on ONNX Runtime.
+// turnOne multiplies every block of channels of x by its rotation, r [batch or 1, tokens, heads, blocks, g, g], as one
+// product per rotation: gradients of products with more free axes do not run on ONNX Runtime.
 func (l *liere) turnOne(x, r *Node) *Node {
-	const batch, token, head, block, channel = 0, 1, 2, 3, 4
 	d := x.Shape().Dimensions
-	dims := []int{d[0], d[1], d[2], d[3] / l.block, l.block}
-	own, shared := []int{token, head, block}, []int{batch} // axes with their own rotations, and the others
-	if l.shared {
-		own, shared = []int{token, block}, []int{batch, head}
+	y := Reshape(ConvertDType(x, dtypes.Float32), d[0], d[1], d[2], -1, l.block)
+	alike := r.Shape().Dim(0) == 1 // in all images
+	if alike {
+		y = TransposeAllAxes(y, 1, 2, 3, 0, 4)
 	}
-	if r.Shape().Dim(0) > 1 { // indices for each image
-		own, shared = append([]int{batch}, own...), shared[1:]
+	between := y.Shape().Dimensions
+	r = Reshape(r, -1, l.block, l.block)
+	y = Reshape(Einsum("rvj,rij->rvi", Reshape(y, r.Shape().Dim(0), -1, l.block), r), between...)
+	if alike {
+		y = TransposeAllAxes(y, 3, 0, 1, 2, 4)
 	}
-	order := slices.Concat(own, shared, []int{channel})
-	ordered, back, rotations := make([]int, len(dims)), make([]int, len(dims)), 1
-	for i, axis := range order {
-		ordered[i], back[axis] = dims[axis], i
-		if i < len(own) {
-			rotations *= dims[axis]
-		}
-	}
-	y := TransposeAllAxes(Reshape(ConvertDType(x, dtypes.Float32), dims...), order...)
-	y = Einsum("rvj,rij->rvi", Reshape(y, rotations, -1, l.block), Reshape(r, rotations, l.block, l.block))
-	y = TransposeAllAxes(Reshape(y, ordered...), back...)
 	return ConvertDType(Reshape(y, d...), x.DType())
 }
 

@@ -29,7 +29,7 @@ type modulation struct {
 	name    string
 	c       Config
 	weights [][3]*model.Variable // A, B, C of every block: [features, width]; nil for those that are not scaled
-	values  once                 // f
+	values  shared               // f
 }
 
 // features are the f of a modulation.

@@ -77,9 +77,7 @@ func TestEncoding_NameCannotBeContradicted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		recorder, rows := setting.Recorder()
-		n.on(recorder.RootScope())
-		for _, row := range *rows {
+		for _, row := range recorded(n) {
 			for _, value := range others(row) {
 				if spec.Name == "hybrid" && row.Name == ParamBlend {
 					continue // chooses what is blended, and is part of the label
@@ -107,29 +105,5 @@ func TestEncoding_NameCannotBeContradicted(t *testing.T) {
 	}
 	if built < 300 {
 		t.Errorf("%d encodings with a changed setting, want hundreds", built)
-	}
-}
-
-// A file of an earlier version may set a retired setting to what is constant now, and to nothing else.
-func TestRetired(t *testing.T) {
-	for _, c := range []struct {
-		position, name string
-		value          any
-		retired, ok    bool
-	}{
-		{"wepe", "wepe_compression", "tanh", true, true}, {"wepe", "wepe_compression", "sphere", true, false},
-		{"wepe-sphere+rope-axial", "wepe_compression", "sphere", true, true},
-		{"wepe-sphere", "wepe_compression", "tanh", true, false}, {"wepe-v", "wepe_compression", "sphere", true, true},
-		{"wepe", "wepe_evaluation", "exact", true, true}, {"wepe", "wepe_evaluation", "table", true, false},
-		{"wepe-lut", "wepe_evaluation", "table", true, true}, {"wepe-sum", "wepe_evaluation", "sum", true, true},
-		{"wepe", "wepe_sum_cut", 12.0, true, true}, {"wepe", "wepe_sum_cut", 13, true, false},
-		{"wepe-lut", "wepe_table_resolution", int64(256), true, true}, {"wepe", "wepe_table", "raw", true, false},
-		{"wepe", "wepe_omega1", 2.6220575542921198, true, true}, {"wepe", "wepe_learn_oblique", true, true, false},
-		{"wepe", "wepe_alpha_u", 0.3, false, true}, {"wepe", "nothing", 1, false, true},
-	} {
-		retired, err := Retired(c.position, c.name, c.value)
-		if retired != c.retired || (err == nil) != c.ok {
-			t.Errorf("%+v: retired %v, %v", c, retired, err)
-		}
 	}
 }

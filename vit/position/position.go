@@ -191,13 +191,13 @@ var (
 	_ pos.QKEncoder = namedQK{}
 )
 
-// once stores a node that all blocks of a graph share.
-type once struct{ node *Node }
+// shared is a node that all blocks of a graph share.
+type shared struct{ node *Node }
 
 // in returns the node of a graph, built the first time.
-func (o *once) in(g *Graph, build func() *Node) *Node {
-	if o.node == nil || o.node.Graph() != g {
-		o.node = build()
+func (s *shared) in(g *Graph, build func() *Node) *Node {
+	if s.node == nil || s.node.Graph() != g {
+		s.node = build()
 	}
-	return o.node
+	return s.node
 }

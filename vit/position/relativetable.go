@@ -3,8 +3,6 @@
 package position
 
 import (
-	"cmp"
-
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -27,18 +25,11 @@ type relativeTable struct {
 
 var _ Biaser = (*relativeTable)(nil)
 
-// Hyperparameters of relative-table.
-const (
-	ParamRelativeTableRows = "relative_table_rows" // rows of patches in training; 0, the default, for the model's own
-	ParamRelativeTableCols = "relative_table_cols" // columns of patches in training; 0, the default, for the model's own
-)
-
-var relativeGrid = trainedGrid{ParamRelativeTableRows, ParamRelativeTableCols}
+const relativeGrid = trainedGrid("relative_table")
 
 func newRelativeTable(scope *model.Scope, c Config) Encoder {
 	r := &relativeTable{c: c}
-	readSettings(scope, relativeGrid.settings(&r.rows, &r.cols))
-	r.rows, r.cols = cmp.Or(r.rows, c.Rows), cmp.Or(r.cols, c.Cols)
+	r.rows, r.cols = relativeGrid.read(scope, c)
 	scope = scope.In("relative_table")
 	for block := range c.Depth {
 		r.tables = append(r.tables, weight.Float32(scope.At("block_%02d", block), "scores", weight.Normal(0.02),

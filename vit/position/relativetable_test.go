@@ -33,40 +33,23 @@ func TestRowsOfPairsAreThoseOfBEiT(t *testing.T) {
 	}
 }
 
-// A resampled table of equal scores has equal scores, also where only one side of the grid changes.
-func TestATableOfEqualScoresStaysEqualOnAnyGrid(t *testing.T) {
-	gomlxtest.OnGo(t)
-	for _, trained := range [][2]int{{2, 3}, {1, 3}, {3, 1}} {
-		for _, on := range [][2]int{{2, 3}, {2, 5}, {4, 3}, {1, 3}, {5, 1}} {
-			c := onGrid("relative-table", on[0], on[1], 1, 2)
-			store := model.NewStore()
-			store.SetParams(map[string]any{"relative_table_rows": trained[0], "relative_table_cols": trained[1]})
-			bias := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
-				r, g := newRelativeTable(s, c.Config).(*relativeTable), in[0].Graph()
-				offsets := (2*trained[0] - 1) * (2*trained[1] - 1)
-				scores := append(slices.Repeat([]float32{7, 7}, offsets), 1, 1, 2, 2, 3, 3) // the last of prefix tokens
-				r.tables[0].SetNodeValue(Reshape(Const(g, scores), offsets+3, 2))
-				return []*Node{r.Bias(g, 0)}
-			}, float32(0))[0]
-			gomlxtest.NearAbs(t, fmt.Sprint(trained, " on ", on), bias, slices.Repeat([]float64{7}, len(bias)), 1e-5)
-		}
-	}
-}
-
 // A 1×2 grid has the scores a, b, a at the offsets -1, 0, 1. A 1×3 grid has five offsets, whose places among them, with
-// half-pixel centres and clamped at the border, are -0.2, 0.4, 1, 1.6 and 2.2.
+// half-pixel centres and clamped at the border, are -0.2, 0.4, 1, 1.6 and 2.2. The same of columns.
 func TestATableIsResampledLinearly(t *testing.T) {
 	const a, b = 3.0, -2.0
-	c := onGrid("relative-table", 1, 3, 1, 1)
-	store := model.NewStore()
-	store.SetParams(map[string]any{"relative_table_rows": 1, "relative_table_cols": 2})
-	bias := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
-		r, g := newRelativeTable(s, c.Config).(*relativeTable), in[0].Graph()
-		r.tables[0].SetNodeValue(Const(g, [][]float32{{a}, {b}, {a}, {7}, {8}, {9}}))
-		return []*Node{r.Bias(g, 0)}
-	}, float32(0))[0]
-	const near = 0.6*a + 0.4*b
-	gomlxtest.NearAbs(t, "scores", bias, []float64{b, near, a, near, b, near, a, near, b}, 1e-5)
+	for _, way := range [][2][2]int{{{1, 2}, {1, 3}}, {{2, 1}, {3, 1}}} {
+		trained, on := way[0], way[1]
+		c := onGrid("relative-table", on[0], on[1], 1, 1)
+		store := model.NewStore()
+		store.SetParams(map[string]any{"relative_table_rows": trained[0], "relative_table_cols": trained[1]})
+		bias := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+			r, g := newRelativeTable(s, c.Config).(*relativeTable), in[0].Graph()
+			r.tables[0].SetNodeValue(Const(g, [][]float32{{a}, {b}, {a}, {7}, {8}, {9}}))
+			return []*Node{r.Bias(g, 0)}
+		}, float32(0))[0]
+		const near = 0.6*a + 0.4*b
+		gomlxtest.NearAbs(t, fmt.Sprint(on), bias, []float64{b, near, a, near, b, near, a, near, b}, 1e-5)
+	}
 }
 
 // A side that is 0 is the model's own, here of 5 × 3 patches.

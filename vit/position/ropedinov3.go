@@ -15,19 +15,6 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// Hyperparameters of rope-dinov3, besides ParamRopeTheta (default 100). The last three augment the coordinates of a
-// training step; their defaults 0, 0 and 2 are the values of DINOv3's training.
-const (
-	// period of the first frequency, in coordinates; both periods 0, the default, for those by θ.
-	ParamDINORopeShortest = "rope_dinov3_shortest"
-	ParamDINORopeLongest  = "rope_dinov3_longest" // period of the last frequency; default 0
-	// side that a coordinate spans from -1 to 1: "separate" (default), "max" or "min".
-	ParamDINORopeNormalize = "rope_dinov3_normalize"
-	ParamDINORopeShift     = "rope_dinov3_shift"   // greatest shift of each axis, 0 to 100
-	ParamDINORopeJitter    = "rope_dinov3_jitter"  // greatest factor on an axis, 0 for none to 100
-	ParamDINORopeRescale   = "rope_dinov3_rescale" // greatest factor on both axes, 0 for none to 100
-)
-
 // dinoRope is the encoding's settings.
 type dinoRope struct {
 	theta, shortest, longest float64
@@ -35,10 +22,9 @@ type dinoRope struct {
 	shift, jitter, rescale   float64
 }
 
-func (r *dinoRope) settings() []setting.Row {
+func (r *dinoRope) read(scope *model.Scope) {
 	const huge = math.MaxFloat32
-	return []setting.Row{
-		thetaSetting(&r.theta),
+	readSettings(scope, thetaSetting(&r.theta),
 		setting.Number(ParamDINORopeShortest, &r.shortest, 0, huge, "the period of the first frequency, in units of "+
 			"the coordinates; both periods or none are 0, for those by θ"),
 		setting.Number(ParamDINORopeLongest, &r.longest, 0, huge, "the period of the last frequency"),
@@ -48,7 +34,10 @@ func (r *dinoRope) settings() []setting.Row {
 		setting.Number(ParamDINORopeJitter, &r.jitter, 0, 100, "the greatest factor on an axis in training, "+
 			"log-uniform; 0 for none"),
 		setting.Number(ParamDINORopeRescale, &r.rescale, 0, 100, "the greatest factor on both axes in training, "+
-			"log-uniform; 0 for none"),
+			"log-uniform; 0 for none"))
+	if (r.shortest > 0) != (r.longest > 0) {
+		exceptions.Panicf("position: %s = %g and %s = %g: give both or none", ParamDINORopeShortest, r.shortest,
+			ParamDINORopeLongest, r.longest)
 	}
 }
 
@@ -60,11 +49,7 @@ func (r *dinoRope) settings() []setting.Row {
 // resolution.
 func newRopeDINOv3(scope *model.Scope, c Config) Encoder {
 	r := dinoRope{theta: 100, normalize: "separate", rescale: 2}
-	readSettings(scope, r.settings())
-	if (r.shortest > 0) != (r.longest > 0) {
-		exceptions.Panicf("position: %s = %g and %s = %g: give both or none", ParamDINORopeShortest, r.shortest,
-			ParamDINORopeLongest, r.longest)
-	}
+	r.read(scope)
 	still := r.pairs(c, r.periods(c.headDim()/4))
 	moved := r.movedPairs(scope, c)
 	return newRotation("rope-dinov3", c, true, func(g *Graph, block int) (cos, sin *Node) {

@@ -13,12 +13,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/additive"
-	"github.com/wepe-go/wepe/internal/setting"
 )
-
-// ParamRopeTheta is the base θ of the geometric series of frequencies of every rotary encoding, > 1. Default 10000
-// for rope1d, as2drope and fope, 100 for rope-axial, 10 for rope-mixed.
-const ParamRopeTheta = "rope_theta"
 
 // tokenwise is a rotary encoding given by rows for each token of a grid.
 type tokenwise interface {
@@ -155,16 +150,9 @@ func fixedPairs(c Config, first int, angle func(k, i int) float64) pairsFunc {
 	}
 }
 
-const minTheta = 1 + 1e-6 // with θ = 1 all frequencies are 1
-
-// thetaSetting is the row of θ.
-func thetaSetting(theta *float64) setting.Row {
-	return setting.Number(ParamRopeTheta, theta, minTheta, math.MaxFloat32, "the base θ of the frequencies")
-}
-
 // ropeTheta reads θ for an encoding without other settings.
 func ropeTheta(scope *model.Scope, otherwise float64) float64 {
-	readSettings(scope, []setting.Row{thetaSetting(&otherwise)})
+	readSettings(scope, thetaSetting(&otherwise))
 	return otherwise
 }
 

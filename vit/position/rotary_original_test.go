@@ -5,22 +5,21 @@ package position
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
 
-	"github.com/gomlx/compute/dtypes/bfloat16"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-func TestMixedFrequenciesBeginAsRopeViTs(t *testing.T) {
-	fixtures.Each(t, testMixedFrequenciesBeginAsRopeViTs)
-}
+func TestMixedFrequenciesBeginAsRopeViTs(t *testing.T) { fixtures.Each(t, testMixedFrequencies) }
 
-func testMixedFrequenciesBeginAsRopeViTs(t *testing.T) {
+func testMixedFrequencies(t *testing.T) {
 	var meta struct {
 		Config struct {
 			Width int     `json:"embed_dim"`
@@ -33,13 +32,11 @@ func testMixedFrequenciesBeginAsRopeViTs(t *testing.T) {
 	}
 	fixtures.JSON(t, "rope_mixed", "meta.json", &meta)
 	want := fixtures.Tensors(t, "rope_mixed", "tensors.safetensors")
-	directions := want["init.angles"].Data
-	headDim := meta.Config.Width / meta.Config.Heads
-	gomlxtest.NearAbs(t, "init.freqs", mixedFrequencies(directions, headDim, meta.Config.Theta), want["init.freqs"].Data,
-		meta.Tolerance.Angles)
-	gomlxtest.NearAbs(t, "init.freqs_norotate", mixedFrequencies(make([]float64, len(directions)), headDim,
-		meta.Config.Theta),
-		want["init.freqs_norotate"].Data, meta.Tolerance.Angles)
+	for name, directions := range map[string][]float64{"init.freqs": want["init.angles"].Data,
+		"init.freqs_norotate": make([]float64, meta.Config.Heads)} {
+		got := mixedFrequencies(directions, meta.Config.Width/meta.Config.Heads, meta.Config.Theta)
+		gomlxtest.NearAbs(t, name, got, want[name].Data, meta.Tolerance.Angles)
+	}
 }
 
 // rope-vit's init_random_2d_freqs draws a direction for each head, rand·2π.
@@ -60,54 +57,44 @@ func TestMixedFrequenciesBeginInAllDirections(t *testing.T) {
 	}
 }
 
-// The draws differ from torch's: their mean and spread must match the formulas of the fixture's README.
+// The draws differ from torch's: their mean and spread must match the formulas of the set's README.
 func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
-	for _, test := range []struct {
-		rows, cols, heads, headDim int
-		params                     map[string]any
-		in, out                    int
-		std                        float64
-	}{
+	for _, heads := range []int{1, 3} {
 		// 14·14 patches, θ = 10000: frequencies 10000^(-i/32) >= 2π/196 are those with i <= 11.
-		{14, 14, 3, 64, nil, 12, 12, 0.3 * math.Sqrt(2/float64((12+3)*12))},
-		{14, 14, 3, 64, map[string]any{"fope_separate_head": false}, 12, 12,
-			0.3 * math.Sqrt(2.0/(12+12))},
-		{14, 14, 1, 64, nil, 12, 12, 0.3 * math.Sqrt(2/float64((12+1)*12))},
-		// Spaced for 128 channels, 10000^(-i/64) with i <= 23, for at most 16 pairs: every second, while there are enough.
-		{14, 14, 3, 64, map[string]any{"fope_dim": 128}, 24, 16, 0.3 * math.Sqrt(2/float64((24+3)*16))},
-	} {
-		c := named{Config{Grid: Grid{Rows: test.rows, Cols: test.cols, Prefix: 1}, Width: test.heads * test.headDim,
-			Depth: 10,
-			Heads: test.heads}, "fope"}
+		const n = 12
+		c := named{Config{Grid: Grid{Rows: 14, Cols: 14, Prefix: 1}, Width: 64 * heads, Depth: 10, Heads: heads}, "fope"}
 		store := gomlxtest.Seeded(t, 3)
-		for key, value := range test.params {
-			store.SetParam("/"+key, value)
-		}
-		gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
-			rotary := rotationOf(acting[Rotator](c, s.In("vit")))
-			var nodes []*Node
-			for block := range c.Depth {
-				cos, sin := rotary.pairs(in[0].Graph(), block)
-				nodes = append(nodes, cos, sin)
-			}
-			return nodes
-		}, float32(0))
+		c.on(store.RootScope())
 		var drawn []float64
 		for v := range store.IterVariables() {
-			if v.Name() != "cos_coefficients" && v.Name() != "sin_coefficients" {
+			if !strings.HasSuffix(v.Name(), "_coefficients") {
 				continue
 			}
-			if d := v.Shape().Dimensions; d[1] != test.in || d[2] != test.out {
-				t.Fatalf("%v: coefficients %v, want %d frequencies for %d pairs", test.params, d, test.in, test.out)
+			if d := v.Shape().Dimensions; !slices.Equal(d, []int{heads, n, n}) {
+				t.Fatalf("%s %v, want %d frequencies for %d pairs of %d heads", v.Path(), d, n, n, heads)
 			}
 			for i, x := range gomlxtest.Values(t, v.MustValue()) {
-				if in, out := i/test.out%test.in, i%test.out; in == out*((test.in+test.out-1)/test.out) {
+				if i/n%n == i%n {
 					x--
 				}
 				drawn = append(drawn, x)
 			}
 		}
-		gomlxtest.Spreads(t, fmt.Sprint(test.params), drawn, test.std)
+		gomlxtest.Spreads(t, fmt.Sprint(heads), drawn, 0.3*math.Sqrt(2/float64((n+heads)*n)))
+	}
+}
+
+// The first and the last period are those given, of any size, and the others between them geometric.
+func TestDINOv3PeriodsAreGeometric(t *testing.T) {
+	for n, of := range map[int]struct {
+		rope dinoRope
+		want []float64
+	}{
+		1: {dinoRope{shortest: 3, longest: 7}, []float64{3}},
+		2: {dinoRope{theta: 49}, []float64{1, 7}}, // the next is θ
+		3: {dinoRope{theta: 100, shortest: 0.2, longest: 0.05}, []float64{0.2, 0.1, 0.05}},
+	} {
+		gomlxtest.NearAbs(t, fmt.Sprint(n), of.rope.periods(n), of.want, 1e-12)
 	}
 }
 
@@ -194,21 +181,11 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 	c, p := of(meta.NormGrid), fmt.Sprintf("grid%dx%d.", meta.NormGrid[0], meta.NormGrid[1])
 	for form, r := range map[string]dinoRope{
 		"max.": {theta: m.Base, normalize: "max"}, "min.": {theta: m.Base, normalize: "min"}, "minmax.": ranged,
-		"bf16.": plain, "interleaved.": plain,
 	} {
-		periods := r.periods(m.HeadDim / 4)
-		if form == "bf16." {
-			for i := range periods { // as in the released checkpoints
-				periods[i] = float64(bfloat16.FromFloat32(float32(periods[i])).Float32())
-			}
-			gomlxtest.NearAbs(t, form+"periods", periods, want[form+"periods"].Data, 0)
-		}
-		rotary := newRotation("", c.Config, form != "interleaved.", r.pairs(c.Config, periods))
+		rotary := newRotation("", c.Config, true, r.pairs(c.Config, r.periods(m.HeadDim/4)))
 		got := gomlxtest.RunModel(t, model.NewStore(), func(_ *model.Scope, in []*Node) []*Node {
-			return turned(rotary, in[0],
-				in[0])
-		},
-			gomlxtest.Input(want[p+"q"]))
+			return turned(rotary, in[0], in[0])
+		}, gomlxtest.Input(want[p+"q"]))
 		for i, name := range []string{"cos_out", "sin_out", "q_rot"} {
 			if x, ok := want[p+form+name]; ok {
 				if i < 2 {
@@ -335,7 +312,6 @@ type fopeMeta struct {
 		SeparateBasis bool    `json:"fourier_separate_basis"`
 		SeparateHead  bool    `json:"fourier_separate_head"`
 		Init          string  `json:"fourier_init"`
-		Gain          float64 `json:"fourier_init_norm_gain"`
 		Norm          bool    `json:"fourier_norm"`
 		Theta         float64 `json:"rope_theta"`
 		Length        int     `json:"max_sequence_length"`
@@ -354,46 +330,35 @@ func testEveryVariantEqualsFoPE(t *testing.T) {
 	var meta fopeMeta
 	fixtures.JSON(t, "fope", "meta.json", &meta)
 	want := fixtures.Tensors(t, "fope", "tensors.safetensors")
+	compared := 0
 	for name, v := range meta.Variants {
-		if v.Init != "eye_xavier_norm" || v.Norm {
-			t.Fatalf("%s: a form of FoPE that this library has not: init %s, norm %v", name, v.Init, v.Norm)
+		if v.Init != "eye_xavier_norm" || v.Norm || v.Dim != 0 || !v.IgnoreZero || !v.SeparateBasis || !v.SeparateHead {
+			continue // not in this library
 		}
 		for _, length := range meta.Lengths {
+			compared++
 			p := fmt.Sprintf("%s.T%d.", name, length)
 			c := named{Config{Grid: Grid{Rows: 1, Cols: length}, Width: meta.Heads * meta.HeadDim, Heads: meta.Heads}, "fope"}
 			f := gomlxtest.LoadTorch(t, "fope", "tensors.safetensors", "/vit/")
-			store := f.Store
-			store.SetParams(map[string]any{
-				ParamRopeTheta: v.Theta, ParamFoPELength: v.Length, "fope_dim": v.Dim, "fope_ignore_zero": v.IgnoreZero,
-				"fope_separate_basis": v.SeparateBasis, "fope_separate_head": v.SeparateHead,
-			})
-			o := fopeSettings{theta: v.Theta, length: v.Length, dim: v.Dim, ignoreZero: v.IgnoreZero}
-			used, mixed := o.frequencies(c.Config)
+			f.Store.SetParams(map[string]any{ParamRopeTheta: v.Theta, fopeLength: v.Length})
+			used, mixed := fopeFrequencies(c.Config, v.Theta, v.Length)
 			if len(used) != v.In || mixed != v.Out {
 				t.Errorf("%s: %d frequencies for %d pairs, want %d for %d", name, len(used), mixed, v.In, v.Out)
 			}
 			gomlxtest.NearAbs(t, name+".inv_freq", used, want[name+".inv_freq"].Data, meta.Tolerance.Abs)
-			coefficients := map[string]string{"cos_coefficients": name + ".cos_coef", "sin_coefficients": name + ".sin_coef"}
-			if !v.SeparateBasis {
-				coefficients = map[string]string{"cos_coefficients": name + ".fourier_coef"}
+			for _, wave := range []string{"cos", "sin"} {
+				f.Set("position/fope/block_00/"+wave+"_coefficients", want[name+"."+wave+"_coef"].Data, meta.Heads, v.In, v.Out)
 			}
-			for variable, tensor := range coefficients {
-				x := want[tensor]
-				heads := len(x.Data) / (v.In * v.Out)
-				f.Set("position/fope/block_00/"+variable, x.Data, heads, v.In, v.Out)
-			}
-			known := store.NumVariables()
+			known := f.Store.NumVariables()
 			q, k := want[fmt.Sprintf("T%d.q", length)], want[fmt.Sprintf("T%d.k", length)] // [batch, head, position, channel]
-			got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+			got := gomlxtest.RunModel(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
 				rotary := acting[Rotator](c, s.In("vit"))
-				q, k := rotary.Block(0).EncodeQK(TransposeAllAxes(in[0], 0, 2, 1, 3), TransposeAllAxes(in[1], 0, 2, 1, 3),
-					nil, 1)
+				q, k := rotary.Block(0).EncodeQK(Transpose(in[0], 1, 2), Transpose(in[1], 1, 2), nil, 1)
 				cos, sin := rotationOf(rotary).pairs(in[0].Graph(), 0)
-				return []*Node{TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3),
-					TransposeAllAxes(cos, 1, 0, 2), TransposeAllAxes(sin, 1, 0, 2)}
+				return []*Node{Transpose(q, 1, 2), Transpose(k, 1, 2), Transpose(cos, 0, 1), Transpose(sin, 0, 1)}
 			}, gomlxtest.Input(q), gomlxtest.Input(k))
-			if store.NumVariables() != known {
-				t.Errorf("%s: variables beside those of the fixture", name)
+			if f.Store.NumVariables() != known {
+				t.Errorf("%s: variables beside those of the set", name)
 			}
 			for i, tensor := range []string{"q_rot", "k_rot", "cos", "sin"} {
 				if x, ok := want[p+tensor]; ok { // cos and sin exist for some lengths
@@ -401,5 +366,8 @@ func testEveryVariantEqualsFoPE(t *testing.T) {
 				}
 			}
 		}
+	}
+	if compared == 0 {
+		t.Error("no variant is one of this library")
 	}
 }

@@ -77,8 +77,7 @@ func TestTokensAlongAnotherAxisAreRefused(t *testing.T) {
 	}, alike(c, 1, c.Tokens()))
 }
 
-// θ is the published one. ignore_zero, fourier_separate_basis and fourier_separate_head are set in the configurations
-// of FoPE's authors.
+// θ is the published one.
 func TestDefaultsAreThoseOfTheAuthors(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for _, of := range []struct {
@@ -88,13 +87,11 @@ func TestDefaultsAreThoseOfTheAuthors(t *testing.T) {
 		{"rope1d", ParamRopeTheta, 10000.0, 20000.0}, {"rope-axial", ParamRopeTheta, 100.0, 200.0},
 		{"rope-mixed", ParamRopeTheta, 10.0, 20.0}, {"rope-dinov3", ParamRopeTheta, 100.0, 200.0},
 		{"as2drope", ParamRopeTheta, 10000.0, 20000.0}, {"fope", ParamRopeTheta, 10000.0, 20000.0},
-		{"fope", "fope_ignore_zero", true, false}, {"fope", "fope_separate_basis", true, false},
-		{"fope", "fope_separate_head", true, false},
 	} {
 		c := turning(of.position)
 		with := func(params map[string]any) []float64 {
 			store := gomlxtest.Seeded(t, 5)
-			store.SetParam("/"+ParamFoPELength, 100) // long enough for more than one frequency
+			store.SetParam("/"+fopeLength, 100) // long enough for more than one frequency
 			store.SetParams(params)
 			q, _ := turned(t, store, c)
 			return q

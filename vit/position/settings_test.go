@@ -4,6 +4,7 @@ package position
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -16,15 +17,6 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/wepe"
 )
-
-// A misspelt name would take no setting away.
-func TestSettingsOfPartsAreSettings(t *testing.T) {
-	for _, name := range slices.Concat(ofGate, ofProjection, ofSum, ofGrid) {
-		if !slices.Contains(wepe.Params(), name) {
-			t.Errorf("package wepe has no setting %s", name)
-		}
-	}
-}
 
 func TestEncodingsStartWithTheSpreadOfTheirAuthors(t *testing.T) {
 	const width, heads = 2520, 630 // enough numbers for a spread within 6 %
@@ -74,44 +66,64 @@ func TestEncodingsStartWithTheSpreadOfTheirAuthors(t *testing.T) {
 	}
 }
 
-func TestHyperparametersAreValidFromTheirLowestToTheirHighestValue(t *testing.T) {
-	const huge, side = math.MaxFloat32, 16_384 // side: patches along one side of a grid
-	var rows, cols int
-	all := slices.Concat(new(axialRope).settings(), new(as2dRope).settings(), new(dinoRope).settings(),
-		new(fopeSettings).settings(), new(liereSettings).settings(), new(lookHere).settings(new(string)),
-		grid2DGrid.settings(&rows, &cols))
-	accepts := func(row setting.Row, value any) bool {
-		store := model.NewStore()
-		store.SetParam("/"+row.Name, value)
-		setting.Read(store.RootScope(), []setting.Row{row})
-		return setting.Check([]setting.Row{row}) == nil
-	}
-	ints := map[string][2]int{
-		ParamFoPELength: {0, side * side}, "fope_dim": {0, 65_536}, ParamLiereBlock: {2, 65_536},
-		ParamRopeAxialRows: {0, side}, ParamRopeAxialCols: {0, side}, ParamAS2DRoPEBaseRows: {0, side},
-		"liere_trained_rows": {0, side}, "liere_trained_cols": {0, side}, "grid2d_rows": {0, side}, "grid2d_cols": {0, side},
-	}
-	floats := map[string][2]float64{
-		ParamRopeTheta: {1.000001, huge}, ParamRopeAxialOffset: {-huge, huge},
-		ParamDINORopeShortest: {0, huge}, ParamDINORopeLongest: {0, huge}, ParamDINORopeShift: {0, 100},
-		ParamDINORopeJitter: {0, 100}, ParamDINORopeRescale: {0, 100}, "lookhere_slope": {0, 1000},
-		"lookhere_first": {0, 1000}, "lookhere_last": {0, 1000},
-	}
-	choices := []string{ParamRopeAxialFirst, ParamDINORopeNormalize, "fope_ignore_zero", "fope_separate_basis",
-		"fope_separate_head", "liere_shared", "liere_first_layer", "lookhere_distance", "lookhere_fill", ParamLookHereViews,
-		"lookhere_words"}
-	for _, row := range all {
-		var values []any // two within, two beyond the ends
-		if ends, ok := ints[row.Name]; ok {
-			values = []any{ends[0], ends[1], ends[0] - 1, ends[1] + 1}
-		} else if ends, ok := floats[row.Name]; ok {
-			values = []any{ends[0], ends[1], math.Nextafter(ends[0], math.Inf(-1)), math.Nextafter(ends[1], math.Inf(1))}
-		} else if !slices.Contains(choices, row.Name) {
-			t.Errorf("%s: give its ends here", row.Name)
+// recorded are the settings that an encoding reads, with their defaults.
+func recorded(n named) []setting.Row {
+	recorder, rows := setting.Recorder()
+	n.on(recorder.RootScope())
+	return *rows
+}
+
+// ends are the lowest and the highest values of numbers, and words that are valid and not.
+var ends = map[string][2]any{
+	ParamRopeTheta: {1.000001, math.MaxFloat32}, ParamRopeAxialOffset: {-math.MaxFloat32, math.MaxFloat32},
+	ParamRopeAxialRows: {0, 16_384}, ParamRopeAxialCols: {0, 16_384}, ParamRopeAxialFirst: {"row", "rows"},
+	ParamDINORopeShortest: {0.0, math.MaxFloat32}, ParamDINORopeLongest: {0.0, math.MaxFloat32},
+	ParamDINORopeShift: {0.0, 100.0}, ParamDINORopeJitter: {0.0, 100.0}, ParamDINORopeRescale: {0.0, 100.0},
+	ParamDINORopeNormalize: {"min", "longest"}, ParamSinCos2DTemperature: {1.000001, math.MaxFloat32},
+	ParamLookHereViews: {"eighths1-eighths2-none", "triangles-none"}, ParamGrid2DKernel: {"bicubic", "nearest"},
+	ParamBlend: {"exact", "sum"}, ParamLiereBlock: {2, 65_536}, fopeLength: {0, 1 << 28}, as2dRoPEBase: {0, 16_384},
+	"liere_trained_rows": {0, 16_384}, "liere_trained_cols": {0, 16_384}, "grid2d_rows": {0, 16_384},
+	"grid2d_cols": {0, 16_384}, "factorized_rows": {0, 16_384}, "factorized_cols": {0, 16_384},
+	"relative_table_rows": {0, 16_384}, "relative_table_cols": {0, 16_384},
+}
+
+// Spec.Params lists what an encoding reads, and each is valid to its ends. Package wepe has the tests of its own.
+func TestEncodingsReadTheirParamsFromTheLowestToTheHighestValue(t *testing.T) {
+	for _, spec := range All() {
+		rows := recorded(turning(spec.Name))
+		for _, name := range spec.Params {
+			if !slices.Contains(setting.Names(rows), name) {
+				t.Errorf("%s does not read %s", spec.Name, name)
+			}
 		}
-		for i, value := range values {
-			if accepts(row, value) != (i < 2) {
-				t.Errorf("%s = %v: accepted %v", row.Name, value, i >= 2)
+		for _, row := range rows {
+			if ofWePE := slices.Contains(wepe.Params(), row.Name); !ofWePE && !slices.Contains(spec.Params, row.Name) {
+				t.Errorf("%s reads %s, which Params does not list", spec.Name, row.Name)
+			}
+			of, known := ends[row.Name]
+			if !known {
+				if !slices.Contains(wepe.Params(), row.Name) {
+					t.Errorf("%s: give its ends here", row.Name)
+				}
+				continue
+			}
+			values := []any{of[0], of[1]} // those that are valid
+			beyond := []any{}
+			switch low := of[0].(type) {
+			case int:
+				beyond = []any{low - 1, of[1].(int) + 1}
+			case float64:
+				beyond = []any{math.Nextafter(low, math.Inf(-1)), math.Nextafter(of[1].(float64), math.Inf(1)), math.NaN()}
+			case string:
+				values, beyond = values[:1], values[1:]
+			}
+			for i, value := range slices.Concat(values, beyond) {
+				store := model.NewStore()
+				store.SetParam("/"+row.Name, value)
+				setting.Read(store.RootScope(), []setting.Row{row})
+				if accepted := setting.Check([]setting.Row{row}) == nil; accepted != (i < len(values)) {
+					t.Errorf("%s = %v: accepted %v", row.Name, value, accepted)
+				}
 			}
 		}
 	}
@@ -122,29 +134,17 @@ func TestEncodersRefuseHyperparameters(t *testing.T) {
 		name, param string
 		value       any
 	}{
-		{"rope1d", ParamRopeTheta, 1.0}, {"as2drope", ParamAS2DRoPEBaseRows, -1}, {"fope", ParamFoPELength, 6},
+		{"rope1d", ParamRopeTheta, 1.0}, {"as2drope", as2dRoPEBase, -1}, {"fope", fopeLength, 6},
 		{"liere", ParamLiereBlock, 3}, // heads of 20 channels
-		{"grid2d", ParamGrid2DCols, 1 << 20}, {"grid2d", ParamGrid2DKernel, "nearest"}, {"factorized", ParamFactorizedRows,
-			-1},
+		{"grid2d", "grid2d_cols", 1 << 20}, {"factorized", "factorized_rows", -1},
 		{"rope-dinov3", ParamDINORopeShortest, 0.5}, // without the longest
-		{"rope-dinov3", ParamDINORopeNormalize, "longest"}, {"lookhere", ParamLookHereViews, "triangles-center"},
-		{"hybrid", ParamBlend, "sum"},
+		{"lookhere", ParamLookHereViews, "none"}, {"hybrid", ParamBlend, "sum"},
 	} {
 		store := model.NewStore()
 		store.SetParam("/"+test.param, test.value)
 		err := exceptions.TryCatch[error](func() { turning(test.name).on(store.RootScope()) })
 		if err == nil || !strings.Contains(err.Error(), test.param) {
 			t.Errorf("%s, %s = %v: %v", test.name, test.param, test.value, err)
-		}
-		if !slices.Contains(Params(), test.param) {
-			t.Errorf("%s is not listed", test.param)
-		}
-	}
-	for name, words := range map[string]any{"of an unknown view": "halves-wide", "of three blocks": "none,none,none"} {
-		store := model.NewStore()
-		store.SetParam("/lookhere_words", words) // the model has two
-		if exceptions.TryCatch[error](func() { turning("lookhere").on(store.RootScope()) }) == nil {
-			t.Errorf("views %s are built", name)
 		}
 	}
 	c := turning("fope")
@@ -154,45 +154,51 @@ func TestEncodersRefuseHyperparameters(t *testing.T) {
 	}
 }
 
-// Seven patches are the first to have a period of one radian per patch.
-func TestFoPERecordsTheLengthOfItsTrainingGridButAtLeastSeven(t *testing.T) {
-	for _, grid := range [][3]int{{1, 5, 7}, {1, 7, 7}, {5, 3, 15}} {
-		if got := onGrid("fope", grid[0], grid[1], 1, 2).trainedGrid()[ParamFoPELength]; got != grid[2] {
-			t.Errorf("%d × %d patches: %v, want %d", grid[0], grid[1], got, grid[2])
+// The parameters of a training grid: rows and columns of a table, of ℘ for coarser grids, and FoPE's length, where
+// seven patches are the first to have a period of one radian per patch.
+func TestTrainedGridRecordsTheGrid(t *testing.T) {
+	wanted := map[string]map[string]any{"rope-axial": {}, "hybrid": {}, "none": {}, "fope": {fopeLength: 15},
+		"as2drope": {as2dRoPEBase: 5}}
+	for name, prefix := range map[string]string{"liere": "liere_trained", "grid2d": "grid2d", "factorized": "factorized",
+		"relative-table": "relative_table", "wepe": "wepe", "wepe-sum": "wepe", "wepe-sphere": "wepe", "wepe-qkv": "wepe",
+		"wepe-v": "wepe", "wepe-lut": "wepe", "wepe-sphere-lut": "wepe"} {
+		wanted[name] = map[string]any{prefix + "_rows": 5, prefix + "_cols": 3}
+	}
+	for name, want := range wanted {
+		if got := small(name).trainedGrid(); !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	for patches, length := range map[int]int{5: 7, 7: 7} {
+		if got := onGrid("fope", 1, patches, 1, 2).trainedGrid()[fopeLength]; got != length {
+			t.Errorf("%d patches: %v, want %d", patches, got, length)
 		}
 	}
 }
 
-// The additive ones average over the training patches in a coarser patch, so a model has to record them.
-func TestEncodingsWithATrainingGridRecordIt(t *testing.T) {
-	found := 0
-	for _, name := range Names() {
-		if e := gomlxtest.Must(Parse(name))(t); !slices.Contains(e[0].Params, "wepe_rows") || name == "hybrid" {
-			continue // hybrid takes ℘ at the centre of each patch
-		}
-		found++
-		got := onGrid(name, 5, 3, 1, 4).trainedGrid()
-		if got["wepe_rows"] != 5 || got["wepe_cols"] != 3 {
-			t.Errorf("%s: %v, want 5 rows and 3 columns", name, got)
-		}
-	}
-	if found < 4 {
-		t.Errorf("%d encodings", found)
-	}
-}
-
-// Runs of earlier versions open with what is constant now, and with nothing else.
-func TestRetiredHyperparametersMayHaveTheirConstantValue(t *testing.T) {
-	for _, test := range []struct {
-		name           string
+// A file of an earlier version may set a retired setting to what is constant now, and to nothing else.
+func TestRetired(t *testing.T) {
+	for _, c := range []struct {
+		position, name string
 		value          any
-		retired, valid bool
+		retired, ok    bool
 	}{
-		{"fope_gain", 0.3, true, true}, {"fope_gain", 0.6, true, false}, {"lookhere_slope", 1.0, true, true},
-		{"liere_shared", true, true, false}, {"sincos2d_variant", "mae", true, true}, {"rope_theta", 7.0, false, true},
+		{"wepe", "wepe_compression", "tanh", true, true}, {"wepe", "wepe_compression", "sphere", true, false},
+		{"wepe-sphere+rope-axial", "wepe_compression", "sphere", true, true},
+		{"wepe-sphere", "wepe_compression", "tanh", true, false}, {"wepe-v", "wepe_compression", "sphere", true, true},
+		{"wepe", "wepe_evaluation", "exact", true, true}, {"wepe", "wepe_evaluation", "table", true, false},
+		{"wepe-lut", "wepe_evaluation", "table", true, true}, {"wepe-sum", "wepe_evaluation", "sum", true, true},
+		{"wepe", "wepe_sum_cut", 12.0, true, true}, {"wepe", "wepe_sum_cut", 13, true, false},
+		{"wepe-lut", "wepe_table_resolution", int64(256), true, true}, {"wepe", "wepe_table", "raw", true, false},
+		{"wepe", "wepe_omega1", 2.6220575542921198, true, true}, {"wepe", "wepe_learn_oblique", true, true, false},
+		{"fope", "fope_gain", 0.3, true, true}, {"fope", "fope_gain", 0.6, true, false},
+		{"lookhere", "lookhere_slope", 1.0, true, true}, {"liere", "liere_shared", true, true, false},
+		{"sincos2d", "sincos2d_variant", "mae", true, true}, {"rope1d", "rope_theta", 7.0, false, true},
+		{"wepe", "wepe_alpha_u", 0.3, false, true}, {"wepe", "nothing", 1, false, true},
 	} {
-		if retired, err := Retired("wepe", test.name, test.value); retired != test.retired || (err == nil) != test.valid {
-			t.Errorf("%s = %v: retired %v, %v", test.name, test.value, retired, err)
+		retired, err := Retired(c.position, c.name, c.value)
+		if retired != c.retired || (err == nil) != c.ok {
+			t.Errorf("%+v: retired %v, %v", c, retired, err)
 		}
 	}
 	for name := range retired {

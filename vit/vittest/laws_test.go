@@ -13,7 +13,6 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
 	"github.com/wepe-go/wepe/vit/vittest"
 )
@@ -74,9 +73,9 @@ func (f flips) EncodeQK(q, k, positionIndices *Node, _ int) (*Node, *Node) {
 }
 
 func init() {
-	vit.Register(position.Spec{Name: "rings", Doc: "a vector times the distance from the center",
+	position.Register(position.Spec{Name: "rings", Doc: "a vector times the distance from the center",
 		Kind: position.Additive, Variables: []string{"rings/"}, New: newRings})
-	vit.Register(position.Spec{Name: "flips", Doc: "signs that alternate", Kind: position.Rotary,
+	position.Register(position.Spec{Name: "flips", Doc: "signs that alternate", Kind: position.Rotary,
 		New: func(_ *model.Scope, c position.Config) position.Encoder { return flips{c} }})
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
 	"github.com/wepe-go/wepe/vit/vittest"
 )
@@ -36,7 +35,7 @@ func (f far) Bias(g *Graph, _ int) *Node {
 
 // A registered encoding passes the laws of wepe's own, beside one of them too.
 func TestAnEncodingPassesTheLaws(t *testing.T) {
-	vit.Register(position.Spec{Name: "far", Kind: position.Bias, Variables: []string{"far/"},
+	position.Register(position.Spec{Name: "far", Kind: position.Bias, Variables: []string{"far/"},
 		New: func(scope *model.Scope, c position.Config) position.Encoder {
 			return far{c, scope.In("far").VariableWithValue("factor", float32(0.1))}
 		}})

@@ -1,0 +1,770 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/kernel"
+	"github.com/wepe-go/wepe/internal/weight"
+	"github.com/wepe-go/wepe/vit/position"
+)
+
+var run = gomlxtest.RunModel
+
+// original is a set of reference data: a torch ViT, whose tensors it maps into a store, under /vit, and values.
+type original struct {
+	*gomlxtest.Torch
+	t    *testing.T
+	want map[string]fixtures.Tensor
+}
+
+// load reads a set, and its sizes and tolerances into meta.
+func load(t *testing.T, set string, meta any) *original {
+	fixtures.JSON(t, set, "meta.json", meta)
+	return &original{gomlxtest.LoadTorch(t, set, "model.safetensors", "/vit/"), t,
+		fixtures.Tensors(t, set, "tensors.safetensors")}
+}
+
+// sizes are those of a model under the names of several code bases.
+type sizes struct {
+	Image     any     `json:"img_size"` // one number, or rows and columns
+	Patch     int     `json:"patch_size"`
+	Width     int     `json:"embed_dim"`
+	Dim       int     `json:"dim"`
+	Depth     int     `json:"depth"`
+	NumHeads  int     `json:"num_heads"`
+	Heads     int     `json:"heads"`
+	Ratio     float64 `json:"mlp_ratio"`
+	Mult      int     `json:"ff_mult"`
+	MLPDim    int     `json:"mlp_dim"`
+	Classes   int     `json:"num_classes"`
+	Registers int     `json:"reg_tokens"`
+	Epsilon   float64 `json:"layer_norm_eps"`
+	Theta     float64 `json:"rope_theta"`
+}
+
+// config is their configuration, with the options that set makes.
+func (s sizes) config(position string, set func(*Config)) Config {
+	width := s.Width + s.Dim
+	c := Config{PatchSize: s.Patch, Width: width, Depth: s.Depth, Heads: s.NumHeads + s.Heads, Classes: max(s.Classes, 1),
+		MLPDim:    int(s.Ratio*float64(width)) + s.Mult*width + s.MLPDim,
+		Registers: s.Registers, Epsilon: s.Epsilon, Position: position}
+	switch sides := s.Image.(type) {
+	case float64:
+		c.ImageRows, c.ImageCols = int(sides), int(sides)
+	case []any:
+		c.ImageRows, c.ImageCols = int(sides[0].(float64)), int(sides[1].(float64))
+	}
+	if set != nil {
+		set(&c)
+	}
+	return gomlxtest.Resolved(c)
+}
+
+// conv puts a torch patch convolution [out, channels, p, p] at path as [p·p·channels, out].
+func (f *original) conv(path, name string) {
+	w := f.Get(name + ".weight")
+	out, ch, p := w.Shape[0], w.Shape[1], w.Shape[2]
+	f.Set(path+"/weights", gomlxtest.Reversed(w.Data, out, ch, p*p), p*p*ch, out)
+	f.Vector(path+"/biases", name+".bias")
+}
+
+// blocks maps the blocks "PREFIX.0", …; the other arguments are the names of layers in them. A linear layer without
+// biases has none.
+func (f *original) blocks(c Config, prefix, norm1, qkv, proj, norm2, fc1, fc2 string) {
+	for i := range c.Depth {
+		from, to := fmt.Sprintf("%s.%d.", prefix, i), fmt.Sprintf("block_%02d/", i)
+		f.Norm(to+"norm1", from+norm1)
+		f.Norm(to+"norm2", from+norm2)
+		bias := ""
+		if name := from + qkv + "bias"; f.Tensors[name].Data != nil {
+			bias = name
+		}
+		for j, part := range []string{"query", "key", "value"} {
+			f.Linear(to+"attention/"+part, from+qkv+"weight", bias, j*c.Width, (j+1)*c.Width)
+		}
+		f.Layer(to+"attention/output", from+proj)
+		f.Layer(to+"mlp/hidden", from+fc1)
+		f.Layer(to+"mlp/output", from+fc2)
+	}
+}
+
+// timm maps a model with timm's names, and a head if it has one.
+func (f *original) timm(c Config) {
+	f.conv("patch", "patch_embed.proj")
+	f.Set("class", f.Get("cls_token").Data, 1, c.Width)
+	f.blocks(c, "blocks", "norm1", "attn.qkv.", "attn.proj", "norm2", "mlp.fc1", "mlp.fc2")
+	f.Norm("norm", "norm")
+	if f.Tensors["head.weight"].Data != nil {
+		f.Layer("head", "head")
+	}
+}
+
+// layerScale maps the factors of the branches.
+func (f *original) layerScale(c Config, name string) {
+	for block := range c.Depth {
+		for i := 1; i <= 2; i++ {
+			f.Vector(fmt.Sprintf("block_%02d/scale%d", block, i), fmt.Sprintf(name, block, i))
+		}
+	}
+}
+
+// adds names a node and how exactly it has to equal the tensor of that name.
+type adds func(name string, near nearness, x *Node)
+
+type nearness func(t testing.TB, name string, got, want []float64)
+
+func within(tol float64) nearness {
+	return func(t testing.TB, name string, got, want []float64) { gomlxtest.NearAbs(t, name, got, want, tol) }
+}
+
+func relative(tol float64) nearness {
+	return func(t testing.TB, name string, got, want []float64) { gomlxtest.Near(t, name, got, want, tol) }
+}
+
+// compare runs a graph and compares what it adds with the set's tensors whose names have the prefix. build returns
+// another output, or nil. Names that begin with "?" need not be in the set.
+func (f *original) compare(prefix string, build func(s *model.Scope, in []*Node, add adds) *Node, inputs ...string) {
+	f.t.Helper()
+	var names []string
+	var nears []nearness
+	var values []any
+	for _, name := range inputs {
+		values = append(values, gomlxtest.Input(f.want[name]))
+	}
+	for i, out := range run(f.t, f.Store, func(s *model.Scope, in []*Node) (nodes []*Node) {
+		last := build(s, in, func(name string, near nearness, x *Node) {
+			optional, isOptional := strings.CutPrefix(name, "?")
+			if _, has := f.want[prefix+optional]; isOptional && !has {
+				return
+			}
+			names, nears, nodes = append(names, optional), append(nears, near), append(nodes, MulScalar(x, 1))
+		})
+		if last != nil {
+			nodes = append(nodes, last)
+		}
+		return nodes
+	}, values...) {
+		if i < len(names) {
+			nears[i](f.t, prefix+names[i], out, f.want[prefix+names[i]].Data)
+		}
+	}
+	if names == nil {
+		f.t.Errorf("%s: nothing is compared", prefix)
+	}
+}
+
+// variables returns the variables of the model in a graph.
+func (f *original) variables(g *Graph, paths ...string) (nodes []*Node) {
+	for _, path := range paths {
+		nodes = append(nodes, f.Store.GetVariable("/vit/"+path).NodeValue(g))
+	}
+	return nodes
+}
+
+// gradients returns those of the sum of y times weights.
+func gradients(y, weights *Node, of []*Node) []*Node {
+	return Gradient(ReduceAllSum(Mul(y, weights)), of...)
+}
+
+// timmViT is the model of the timm_vit set, some of its weights scaled by factor.
+func timmViT(t *testing.T, factor float64) (*original, Config) {
+	var meta struct{ Config sizes }
+	f := load(t, "timm_vit", &meta)
+	c := meta.Config.config("learned", nil)
+	for _, name := range []string{"cls_token", "pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"} {
+		for i := range f.Tensors[name].Data {
+			f.Tensors[name].Data[i] *= factor
+		}
+	}
+	f.timm(c)
+	f.Set("position/embedding", f.Get("pos_embed").Data, c.Tokens(), c.Width)
+	f.AllUsed("")
+	return f, c
+}
+
+func TestEveryStageEqualsTimm(t *testing.T) {
+	fixtures.Each(t, func(t *testing.T) {
+		f, c := timmViT(t, 1)
+		f.compare("", func(s *model.Scope, in []*Node, add adds) *Node {
+			trace, near := c.Trace(s.In("vit"), in[0], true), within(5e-5)
+			add("patch_embed", near, trace.Patches)
+			add("tokens_after_pos", near, trace.Tokens)
+			for i, b := range trace.Blocks {
+				add(fmt.Sprintf("block_%d", i), near, b.Output)
+			}
+			b := trace.Blocks[0]
+			flat := func(x *Node) *Node { return Reshape(x, b.Norm1.Shape().Dimensions...) }
+			for name, x := range map[string]*Node{"norm1": b.Norm1, "attn": b.Attention, "norm2": b.Norm2,
+				"qkv":     Concatenate([]*Node{flat(b.Query), flat(b.Key), flat(b.Value)}, -1),
+				"mlp_fc1": b.Hidden, "mlp_act": b.Activated, "mlp": b.MLP} {
+				add("block_0."+name, near, x)
+			}
+			add("final_norm", near, trace.Encoded)
+			add("pre_logits", near, trace.Pooled)
+			add("logits", near, trace.Logits)
+			return nil
+		}, "images_nhwc")
+	})
+}
+
+func TestNormEpsilonAndNonSquareImagesEqualTimm(t *testing.T) {
+	fixtures.Each(t, func(t *testing.T) {
+		var meta struct {
+			Scale float64 `json:"eps_probe_scale"`
+			Size  [2]int  `json:"nonsquare_img_size"`
+		}
+		fixtures.JSON(t, "timm_vit", "meta.json", &meta)
+		logits := func(f *original, c Config, images, name string) {
+			f.compare("", func(s *model.Scope, in []*Node, add adds) *Node {
+				add(name, within(5e-5), c.Logits(s.In("vit"), in[0]))
+				return nil
+			}, images)
+		}
+		f, c := timmViT(t, meta.Scale)
+		logits(f, c, "images_nhwc", "eps_probe.logits")
+		for _, kind := range []string{"bicubic_aa", "bicubic", "bilinear", "bilinear_aa"} {
+			f, c := timmViT(t, 1)
+			c.ImageRows, c.ImageCols = meta.Size[0], meta.Size[1]
+			if err := f.Store.DeleteVariable("/vit/position/embedding"); err != nil {
+				t.Fatal(err)
+			}
+			f.Set("position/embedding", f.want["nonsquare.pos_embed_"+kind].Data, c.Tokens(), c.Width)
+			logits(f, c, "images_nonsquare_nhwc", "nonsquare.logits_"+kind)
+		}
+	})
+}
+
+// releasedPaths are the variables of the WePE release's ViT whose gradients the set may have.
+var releasedPaths = map[string]string{
+	"cls_token": "class", "patch_embed.bias": "patch/biases", "head.bias": "head/biases",
+	"pos_embedding":                    "position/embedding",
+	"pos_encoding.alpha_learn":         "position/wepe/omega3_raw",
+	"pos_encoding.log_alpha_scale":     "position/wepe/alpha_scale_raw",
+	"pos_encoding.pos_scale":           "position/wepe/beta_pos",
+	"pos_encoding.cls_pos_embedding":   "position/wepe/prefix",
+	"pos_encoding.projection.0.weight": "position/wepe/projection/dense/weights",
+	"pos_encoding.projection.0.bias":   "position/wepe/projection/dense/biases",
+	"pos_encoding.projection.1.weight": "position/wepe/projection/layer_normalization/gain",
+	"pos_encoding.projection.1.bias":   "position/wepe/projection/layer_normalization/offset",
+}
+
+func TestEveryStageGradientAndCountEqualsTheReleasedViT(t *testing.T) {
+	fixtures.Each(t, func(t *testing.T) {
+		for variant, label := range map[string]string{"wepe": "wepe", "ape": "learned"} {
+			t.Run(variant, func(t *testing.T) { testReleasedViT(t, variant, label) })
+		}
+	})
+}
+
+func testReleasedViT(t *testing.T, variant, label string) {
+	var meta struct {
+		Config   sizes
+		FullSize map[string]struct{ Total, Position int } `json:"full_size_parameters"`
+	}
+	f, p := load(t, "official_vit_ti", &meta), variant+"."
+	released := func(c *Config) { c.PatchNorm, c.Epsilon = true, 1e-5 }
+	c := meta.Config.config(label, released)
+	f.conv("patch", p+"patch_embed")
+	f.Norm("patch/norm", p+"patch_norm")
+	f.Set("class", f.Get(p+"cls_token").Data, 1, c.Width)
+	f.blocks(c, p+"blocks", "norm1", "attn.in_proj_", "attn.out_proj", "norm2", "mlp.0", "mlp.3")
+	f.Norm("norm", p+"norm")
+	f.Layer("head", p+"head")
+	if variant == "ape" {
+		f.Set("position/embedding", f.Get(p+"pos_embedding").Data, c.Tokens(), c.Width)
+	} else {
+		f.Store.SetParam("/wepe_mode", "release")
+		for _, scalar := range []string{"alpha_learn", "log_alpha_scale", "pos_scale"} {
+			name := "pos_encoding." + scalar
+			f.Set(releasedPaths[name], f.Get(p+name).Data)
+		}
+		f.Set("position/wepe/prefix", f.Get(p+"pos_encoding.cls_pos_embedding").Data, 1, c.Width)
+		f.Layer("position/wepe/projection/dense", p+"pos_encoding.projection.0")
+		f.Norm("position/wepe/projection/layer_normalization", p+"pos_encoding.projection.1")
+	}
+	f.AllUsed(p)
+	f.compare(p, func(s *model.Scope, in []*Node, add adds) *Node {
+		trace, near := c.Trace(s.In("vit"), in[0], false), relative(1e-5)
+		add("patch_norm", near, trace.Patches)
+		add("tokens_in", near, trace.Tokens)
+		for i, b := range trace.Blocks {
+			add(fmt.Sprintf("blocks.%d.attn", i), near, b.Attention)
+			add(fmt.Sprintf("blocks.%d", i), near, b.Output)
+		}
+		add("norm", near, trace.Encoded)
+		add("logits", near, trace.Logits)
+		for name := range f.want {
+			if grad, ok := strings.CutPrefix(name, p+"grad."); ok {
+				x := gradients(trace.Logits, in[1], f.variables(in[0].Graph(), releasedPaths[grad]))[0]
+				if strings.HasSuffix(grad, ".0.weight") { // torch's Linear is [out, in], ours [in, out]
+					x = Transpose(x, 0, 1)
+				}
+				add("grad."+grad, relative(1e-4), x)
+			}
+		}
+		return nil
+	}, "images_nhwc", "upstream")
+
+	// The README's full size: images of 224, patches of 16, width 192, depth 12, 3 heads, 100 classes.
+	full := gomlxtest.Resolved(Config{ImageRows: 224, ImageCols: 224, PatchSize: 16, Width: 192, Depth: 12, Heads: 3,
+		Classes: 100, PatchNorm: true, Position: label})
+	without := full
+	without.Position = "none"
+	want := meta.FullSize[variant]
+	if got := full.Parameters(); got != want.Total || got-without.Parameters() != want.Position {
+		t.Errorf("%d parameters, %d of them of the positions, want %+v", got, got-without.Parameters(), want)
+	}
+}
+
+// attended is the attention of one block without the norm before it, as in the originals' module.
+func attended(c Config, scope *model.Scope, x *Node, rotary position.Rotator, block int) *Node {
+	layers := scope.At("block_%02d", block).At("attention")
+	project := func(name string) *Node {
+		biases := weight.Constant(0)
+		if c.QKVBias == "none" {
+			biases = nil
+		}
+		return c.heads(weight.Dense(layers.At("%s", name), x, c.Width, weight.Constant(0), biases))
+	}
+	q, k := rotary.Block(block).EncodeQK(project("query"), project("key"), nil, 1)
+	mixed, _ := c.attend(scope, q, k, project("value"), nil, false)
+	mixed = Reshape(mixed, x.Shape().Dimensions...)
+	return weight.Dense(layers.At("output"), mixed, c.Width, weight.Constant(0), weight.Constant(0))
+}
+
+// angles returns cosine and sine of the rotation of neighbouring channels in a block, [heads, patches or tokens,
+// headDim/2]: those of what becomes of the vectors (1, 0).
+func angles(c Config, r position.Rotator, g *Graph, block, heads, first int) (cos, sin *Node) {
+	n := c.headDim() / 2
+	ones := make([]float32, c.Tokens()*c.Width)
+	for i := range ones {
+		ones[i] = float32((i + 1) % 2)
+	}
+	q := Reshape(Const(g, ones), 1, c.Tokens(), c.Heads, 2*n)
+	q, _ = r.Block(block).EncodeQK(q, q, nil, 1)
+	q = kernel.Crop(kernel.Crop(Reshape(q, c.Tokens(), c.Heads, n, 2), 1, 0, heads), 0, first, c.Tokens())
+	of := func(i int) *Node { return Transpose(Reshape(kernel.Crop(q, 3, i, i+1), -1, heads, n), 0, 1) }
+	return of(0), of(1)
+}
+
+// turned rotates q and k [batch, heads, tokens, headDim].
+func turned(r position.Rotator, block int, q, k *Node) (*Node, *Node) {
+	q, k = r.Block(block).EncodeQK(Transpose(q, 1, 2), Transpose(k, 1, 2), nil, 1)
+	return Transpose(q, 1, 2), Transpose(k, 1, 2)
+}
+
+func TestEveryStageEqualsRopeViT(t *testing.T) {
+	fixtures.Each(t, func(t *testing.T) {
+		testRopeViT(t, "rope_axial", "rope-axial")
+		testRopeViT(t, "rope_mixed", "rope-mixed")
+	})
+}
+
+func testRopeViT(t *testing.T, set, label string) {
+	var meta struct {
+		Config    sizes
+		Grids     [][2]int `json:"grids_h_w"`
+		Block     int      `json:"rotated_layer"`
+		Tolerance struct {
+			Abs    float64
+			Angles float64 `json:"angles_abs"`
+		}
+	}
+	f := load(t, set, &meta)
+	c := meta.Config.config(label, func(c *Config) { c.LayerScale = 1 })
+	f.Store.SetParam("/"+position.ParamRopeTheta, meta.Config.Theta)
+	f.timm(c)
+	f.layerScale(c, "blocks.%d.gamma_%d")
+	heads := 1 // all heads and blocks alike
+	if label == "rope-mixed" {
+		freqs, n := f.Get("freqs"), c.Width/2 // [x|y, block, heads·headDim/2]
+		for block := range c.Depth {
+			both := slices.Concat(freqs.Data[block*n:(block+1)*n], freqs.Data[(c.Depth+block)*n:(c.Depth+block+1)*n])
+			f.Set(fmt.Sprintf("position/rope_mixed/block_%02d/frequencies", block), both, 2, c.Heads, c.headDim()/2)
+		}
+		heads = c.Heads
+	}
+	f.AllUsed("")
+	near, turning := within(meta.Tolerance.Abs), within(meta.Tolerance.Angles)
+	for _, grid := range meta.Grids {
+		c := sized(c, grid[0], grid[1])
+		p := fmt.Sprintf("grid%dx%d.", grid[0], grid[1])
+		f.compare(p, func(s *model.Scope, in []*Node, add adds) *Node {
+			scope := s.In("vit")
+			rotary := acting[position.Rotator](c, scope)
+			q, k := turned(rotary, meta.Block, in[0], in[1])
+			add("q_rot", turning, q)
+			add("k_rot", turning, k)
+			add("attn_out", near, attended(c, s.Shared("vit"), in[2], rotary, meta.Block))
+			var coss, sins []*Node // [blocks and heads where they differ, patches, headDim/2]
+			for block := range c.Depth {
+				cos, sin := angles(c, rotary, in[0].Graph(), block, heads, c.Prefix())
+				if coss, sins = append(coss, cos), append(sins, sin); heads == 1 {
+					break
+				}
+			}
+			add("angle_cos", turning, Concatenate(coss, 0))
+			add("angle_sin", turning, Concatenate(sins, 0))
+			return nil
+		}, p+"q", p+"k", p+"attn_in")
+		f.compare(p, func(s *model.Scope, in []*Node, add adds) *Node {
+			scope := s.In("vit")
+			placed := placement{Encoder: c.Encoder(scope)}
+			block := c.Block(scope.At("block_%02d", meta.Block), in[1], placed.around(meta.Block), meta.Block, false)
+			add("block_out", near, block.Output)
+			trace := c.Trace(scope, in[0], false)
+			for i, b := range trace.Blocks {
+				add(fmt.Sprintf("model.block_%d", i), near, b.Output)
+			}
+			add("model.logits", near, trace.Logits)
+			return nil
+		}, p+"images_nhwc", p+"attn_in")
+	}
+}
+
+func TestEveryCaseEqualsVisionLLaMA(t *testing.T) {
+	fixtures.Each(t, func(t *testing.T) {
+		var meta struct {
+			Config struct {
+				sizes
+				Theta float64
+				Base  int `json:"base_grid"`
+			}
+			Cases []struct {
+				Name       string
+				Grid       [2]int `json:"grid_h_w"`
+				ClassToken bool   `json:"class_token"`
+			}
+			Tolerance struct{ Abs float64 }
+		}
+		f := load(t, "as2drope", &meta)
+		f.Store.SetParams(map[string]any{"rope_theta": meta.Config.Theta, "as2drope_base_rows": meta.Config.Base})
+		width := meta.Config.Dim
+		for i, name := range []string{"query", "key", "value"} {
+			f.Linear("block_00/attention/"+name, "qkv.weight", "qkv.bias", i*width, (i+1)*width)
+		}
+		f.Layer("block_00/attention/output", "proj")
+		near := within(meta.Tolerance.Abs)
+		for _, test := range meta.Cases {
+			c := meta.Config.config("as2drope", func(c *Config) {
+				c.ImageRows, c.ImageCols, c.PatchSize, c.Depth = test.Grid[0], test.Grid[1], 1, 1
+				c.Pool, c.ClassToken = poolMean, test.ClassToken
+			})
+			p := test.Name + "."
+			f.compare(p, func(s *model.Scope, in []*Node, add adds) *Node {
+				rotary := acting[position.Rotator](c, s.In("vit"))
+				q, k := rotary.Block(0).EncodeQK(in[0], in[1], nil, 1)
+				cos, sin := angles(c, rotary, in[0].Graph(), 0, 1, 0)
+				add("q_rot", near, q)
+				add("k_rot", near, k)
+				add("cos", near, cos)
+				add("sin", near, sin)
+				add("attn_out", near, attended(c, s.Shared("vit"), in[2], rotary, 0))
+				return nil
+			}, p+"q", p+"k", p+"attn_in")
+		}
+	})
+}
+
+// triangles returns the numbers above the diagonals of a layer of [axes, layers, blocks, g, g], as
+// [g(g-1)/2, axes, blocks], and their dimensions.
+func triangles(raw fixtures.Tensor, layer int) (flat []float64, dims []int) {
+	axes, layers, blocks, g := raw.Shape[0], raw.Shape[1], raw.Shape[2], raw.Shape[3]
+	for i := range g {
+		for j := i + 1; j < g; j++ {
+			for axis := range axes {
+				for block := range blocks {
+					flat = append(flat, raw.Data[((axis*layers+layer)*blocks+block)*g*g+i*g+j])
+				}
+			}
+		}
+	}
+	return flat, []int{g * (g - 1) / 2, axes, blocks}
+}
+
+// matrices returns the matrices that rotate each block of size channels of a token, [tokens, blocks, size, size]: what
+// becomes of the unit vectors is their columns.
+func matrices(c Config, r position.Rotator, g *Graph, layer, size int) *Node {
+	var columns []*Node
+	for channel := range size {
+		ones := make([]float32, c.Tokens()*c.Width)
+		for at := channel; at < len(ones); at += size {
+			ones[at] = 1
+		}
+		q := Reshape(Const(g, ones), 1, c.Tokens(), c.Heads, c.headDim())
+		q, _ = r.Block(layer).EncodeQK(q, q, nil, 1)
+		columns = append(columns, Reshape(q, c.Tokens(), -1, size))
+	}
+	return Stack(columns, -1)
+}
+
+func TestLieREEqualsTheOriginal(t *testing.T) {
+	fixtures.Each(t, func(t *testing.T) {
+		var meta struct {
+			Config   sizes
+			Variants []struct {
+				Name    string
+				Block   int  `json:"generator_dim"`
+				PerHead bool `json:"rotary_embedding_per_head"`
+			}
+			Grids     [][2]int `json:"grids_h_w"`
+			Tolerance struct {
+				Rotations float64 `json:"rotations_abs"`
+				Turned    float64 `json:"q_rot_abs"`
+				Others    float64 `json:"others_abs"`
+			}
+		}
+		fixtures.JSON(t, "liere", "meta.json", &meta)
+		c, trained := meta.Config.config("liere", func(c *Config) { c.QKVBias = "none" }), meta.Grids[0]
+		near, turning := within(meta.Tolerance.Others), within(meta.Tolerance.Turned)
+		for _, variant := range meta.Variants {
+			if !variant.PerHead {
+				continue // not in this library
+			}
+			f := load(t, "liere", new(struct{}))
+			f.Linear("patch", "to_patch_embedding.1.weight", "to_patch_embedding.1.bias", 0, c.Width)
+			f.Set("class", f.Get("cls_token").Data, 1, c.Width)
+			f.blocks(c, "transformer.layers", "0.norm", "0.fn.to_qkv.", "0.fn.to_out.0", "1.norm", "1.fn.net.0", "1.fn.net.3")
+			f.Norm("norm", "mlp_head.0")
+			f.Layer("head", "mlp_head.1")
+			for i := range c.Depth {
+				flat, dims := triangles(f.want[variant.Name+".generator_raw_params"], i)
+				f.Set(fmt.Sprintf("position/liere/block_%02d/generators", i), flat, dims...)
+			}
+			f.Store.SetParams(map[string]any{position.ParamLiereBlock: variant.Block, "liere_trained_rows": trained[0],
+				"liere_trained_cols": trained[1]})
+			for _, grid := range meta.Grids {
+				c, last := sized(c, grid[0], grid[1]), c.Depth-1
+				p := fmt.Sprintf("grid%dx%d.", grid[0], grid[1])
+				f.compare(variant.Name+"."+p, func(s *model.Scope, in []*Node, add adds) *Node {
+					rotary := acting[position.Rotator](c, s.In("vit"))
+					q, k := turned(rotary, last, in[0], in[1])
+					add("q_rot", turning, q)
+					add("k_rot", turning, k)
+					add("attn_out", near, attended(c, s.Shared("vit"), in[2], rotary, last))
+					held := f.want[variant.Name+"."+p+"rotations"].Shape[1] // the last layers
+					var layers []*Node
+					for layer := c.Depth - held; layer < c.Depth; layer++ {
+						layers = append(layers, matrices(c, rotary, in[0].Graph(), layer, variant.Block))
+					}
+					add("rotations", within(meta.Tolerance.Rotations), Stack(layers, 1))
+					return nil
+				}, p+"q", p+"k", p+"attn_in")
+			}
+			f.want[variant.Name+".model.patch_embed"] = f.want["model.patch_embed"]
+			f.compare(variant.Name+".model.", func(s *model.Scope, in []*Node, add adds) *Node {
+				trace := c.Trace(s.In("vit"), in[0], false)
+				add("patch_embed", near, trace.Patches)
+				add("logits_per_layer", near, trace.Logits)
+				return nil
+			}, "model.images_nhwc")
+		}
+	})
+}
+
+func TestFactorizedEqualsNaFlexViT(t *testing.T) {
+	fixtures.Each(t, func(t *testing.T) {
+		var meta struct {
+			Config struct {
+				sizes
+				Grid [2]int `json:"pos_embed_grid_size"`
+			}
+			Grids     [][2]int `json:"grids_h_w"`
+			Tolerance struct {
+				Pos    float64 `json:"pos_abs"`
+				Tokens float64 `json:"tokens_abs"`
+				Grad   float64 `json:"grad_abs"`
+			}
+		}
+		f := load(t, "factorized_pos", &meta)
+		m := meta.Config
+		f.Set("position/factorized/rows", f.Get("pos_embed_y").Data, m.Grid[0], m.Width)
+		f.Set("position/factorized/cols", f.Get("pos_embed_x").Data, m.Grid[1], m.Width)
+		f.Set("class", f.Get("cls_token").Data, 1, m.Width)
+		f.Set("registers", f.Get("reg_token").Data, m.Registers, m.Width)
+		f.Layer("patch", "proj") // of pixels row by row, channels last
+		f.AllUsed("")
+		f.Store.SetParams(map[string]any{"factorized_rows": m.Grid[0], "factorized_cols": m.Grid[1]})
+		for _, grid := range meta.Grids {
+			c := sized(m.config("factorized", func(c *Config) { c.Depth, c.Heads, c.PatchPositions = 1, 1, true }),
+				grid[0], grid[1])
+			p := fmt.Sprintf("grid%dx%d.", grid[0], grid[1])
+			f.compare(p+"stretch.", func(s *model.Scope, in []*Node, add adds) *Node {
+				rows := acting[position.Adder](c, s.In("vit")).Encode(in[0].Graph())
+				trace := c.Trace(s.Shared("vit"), in[1], false)
+				add("pos_out", within(meta.Tolerance.Pos), rows)
+				add("tokens_out", within(meta.Tolerance.Tokens), trace.Tokens)
+				of := gradients(rows, in[0], f.variables(in[0].Graph(), "position/factorized/rows", "position/factorized/cols"))
+				add("grad_out.pos_embed_y", within(meta.Tolerance.Grad), of[0])
+				add("grad_out.pos_embed_x", within(meta.Tolerance.Grad), of[1])
+				return trace.Logits
+			}, p+"grad_in.tokens", p+"images_nhwc")
+		}
+	})
+}
+
+// On every grid: the tokens after the first block and its convolution, the logits, and the gradients of the convolution.
+func TestCPEEqualsTimm(t *testing.T) {
+	fixtures.Each(t, func(t *testing.T) {
+		var meta struct {
+			Config struct {
+				sizes
+				Blocks int `json:"cpe_blocks"`
+			}
+			Grids     [][2]int `json:"grids_h_w"`
+			Tolerance struct {
+				Abs  float64
+				Grad float64 `json:"grad_rel"`
+			}
+		}
+		f := load(t, "cpe", &meta)
+		if meta.Config.Blocks != 1 {
+			t.Skip("a form that is not in this library")
+		}
+		c := meta.Config.config("cpe", nil)
+		f.timm(c)
+		f.Set("registers", f.Get("reg_token").Data, c.Registers, c.Width)
+		f.Set("position/cpe/block_00/kernel", gomlxtest.Reversed(f.Get("blocks.0.cpe.weight").Data, c.Width, 1, 9), 3, 3,
+			c.Width)
+		f.Vector("position/cpe/block_00/bias", "blocks.0.cpe.bias")
+		f.AllUsed("")
+		for _, grid := range meta.Grids {
+			c, p := sized(c, grid[0], grid[1]), fmt.Sprintf("grid%dx%d.", grid[0], grid[1])
+			f.compare(p, func(s *model.Scope, in []*Node, add adds) *Node {
+				trace := c.Trace(s.In("vit"), in[0], false)
+				add("block_0", within(meta.Tolerance.Abs), trace.Blocks[0].Output)
+				add("logits", within(meta.Tolerance.Abs), trace.Logits)
+				of := Gradient(ReduceAllSum(Square(trace.Logits)),
+					f.variables(in[0].Graph(), "position/cpe/block_00/kernel", "position/cpe/block_00/bias")...)
+				add("grad.weight", relative(meta.Tolerance.Grad), TransposeAllAxes(of[0], 2, 0, 1))
+				add("grad.bias", relative(meta.Tolerance.Grad), of[1])
+				return nil
+			}, p+"images_nhwc")
+		}
+	})
+}
+
+// CROMA's model is ours, except that its norms are inside the branches, ours before them.
+func TestEveryStageAndGradientEqualsCROMA(t *testing.T) {
+	fixtures.Each(t, func(t *testing.T) {
+		var meta struct {
+			Model     sizes
+			Tolerance struct {
+				Abs  float64 `json:"model_abs"`
+				Grad float64 `json:"grad_abs"`
+			}
+		}
+		f := load(t, "alibi2d", &meta)
+		m := meta.Model
+		patch := f.Get("linear_input.weight") // [width, (channel, row, column)], as a convolution has it
+		patch.Shape = []int{m.Dim, len(patch.Data) / (m.Dim * m.Patch * m.Patch), m.Patch, m.Patch}
+		f.Tensors["conv.weight"], f.Tensors["conv.bias"] = patch, f.Get("linear_input.bias")
+		f.conv("patch", "conv")
+		c := m.config("alibi2d", func(c *Config) { c.Pool, c.QKVBias = poolMean, "none" })
+		f.blocks(c, "transformer.layers", "0.input_norm", "0.to_qkv.", "0.to_out", "1.input_norm", "1.net.0", "1.net.3")
+		f.Norm("norm", "transformer.norm_out")
+		f.AllUsed("")
+		near := within(meta.Tolerance.Abs)
+		for form, images := range f.want {
+			p, ok := strings.CutSuffix(form, "images_nhwc")
+			if !ok {
+				continue
+			}
+			c, upstream := c, p+"grad_in.final"
+			c.ImageRows, c.ImageCols = images.Shape[1], images.Shape[2]
+			if _, trains := f.want[upstream]; !trains {
+				upstream = p + "output"
+			}
+			f.compare(p, func(s *model.Scope, in []*Node, add adds) *Node {
+				trace, g := c.Trace(s.In("vit"), in[0], false), in[0].Graph()
+				add("?bias_out", near, acting[position.Biaser](c, s.Shared("vit")).Bias(g, 0))
+				add("patch_embed", near, trace.Patches)
+				add("output", near, trace.Encoded)
+				for i, b := range trace.Blocks {
+					add(fmt.Sprintf("layer_%d.attn_out", i), near, b.Attention)
+					add(fmt.Sprintf("layer_%d.ffn_out", i), near, b.MLP)
+				}
+				const attention = "block_00/attention/"
+				of := gradients(trace.Encoded, in[1],
+					f.variables(g, attention+"query/weights", attention+"key/weights", attention+"value/weights"))
+				add("?grad_out.to_qkv", within(meta.Tolerance.Grad), Transpose(Concatenate(of, 1), 0, 1)) // [out, in]
+				return trace.Logits
+			}, form, upstream)
+		}
+	})
+}
+
+// LookHere's model is ours except for its head, which has a hidden layer of tanh before the logits.
+func TestEveryStageAndGradientEqualsLookHere(t *testing.T) {
+	fixtures.Each(t, func(t *testing.T) {
+		var meta struct {
+			Bias struct {
+				Slope  float64    `json:"global_slope"`
+				Layers [2]float64 `json:"layer_slopes"`
+			} `json:"bias_config"`
+			Model struct {
+				sizes
+				Views  string `json:"head_directions"`
+				Larger any    `json:"extrapolated_img_size"`
+			}
+			Tolerance struct {
+				Abs  float64 `json:"model_abs"`
+				Grad float64 `json:"grad_abs"`
+			}
+		}
+		f := load(t, "lookhere", &meta)
+		if meta.Bias.Slope != 1 || meta.Bias.Layers != [2]float64{1.5, 0.5} {
+			t.Skip("a form that is not in this library")
+		}
+		m := meta.Model
+		f.Store.SetParam("/"+position.ParamLookHereViews, m.Views)
+		scaled := func(c *Config) { c.LayerScale = 1 }
+		f.timm(m.config("lookhere", scaled))
+		f.layerScale(m.config("lookhere", scaled), "blocks.%d.ls%d.gamma")
+		f.Layer("fc1", "head.fc1")
+		f.Layer("fc2", "head.fc2")
+		f.AllUsed("")
+		near := within(meta.Tolerance.Abs)
+		for p, size := range map[string]any{"model.": m.Image, "model_extrapolated.": m.Larger} {
+			m.Image = size
+			c := m.config("lookhere", scaled)
+			f.compare(p, func(s *model.Scope, in []*Node, add adds) *Node {
+				g, trace := in[0].Graph(), c.Trace(s.In("vit"), in[0], false)
+				dense := func(name string, x *Node) *Node {
+					of := f.variables(g, name+"/weights", name+"/biases")
+					return Add(MatMul(x, of[0]), InsertAxes(of[1], 0))
+				}
+				logits := dense("fc2", Tanh(dense("fc1", trace.Pooled)))
+				add("?bias_map_features", near, acting[position.Biaser](c, s.Shared("vit")).Bias(g, 0))
+				add("patch_embed", near, trace.Patches)
+				add("final_norm_output", near, trace.Encoded)
+				add("logits", near, logits)
+				for i, b := range trace.Blocks {
+					add(fmt.Sprintf("block_%d.attn_out", i), near, b.Attention)
+					add(fmt.Sprintf("block_%d_output", i), near, b.Output)
+				}
+				const attention = "block_00/attention/"
+				of := gradients(logits, Reshape(kernel.Crop(in[1], 0, 0, logits.Shape().Dim(0)), logits.Shape().Dimensions...),
+					f.variables(g, "class", "patch/weights", attention+"query/biases", attention+"key/biases",
+						attention+"value/biases", attention+"output/weights", "block_01/scale1"))
+				p := c.PatchSize
+				for name, x := range map[string]*Node{"cls_token": of[0], "blocks.0.attn.qkv.bias": Concatenate(of[2:5], 0),
+					"patch_embed.proj.weight":   TransposeAllAxes(Reshape(of[1], p, p, c.Channels, c.Width), 3, 2, 0, 1),
+					"blocks.0.attn.proj.weight": Transpose(of[5], 0, 1), "blocks.1.ls1.gamma": of[6]} {
+					add("?grad_out."+name, within(meta.Tolerance.Grad), x)
+				}
+				return trace.Logits
+			}, p+"images_nhwc", "model.grad_in.logits")
+		}
+	})
+}

@@ -1,0 +1,103 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package position
+
+import (
+	"math"
+
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/setting"
+)
+
+// Hyperparameters of encodings, besides those of package wepe and the training grids of Encoding.TrainedGrid.
+const (
+	// ParamRopeTheta is the base θ of the geometric series of frequencies of every rotary encoding, > 1. Default 10000
+	// for rope1d, as2drope and fope, 100 for rope-axial and rope-dinov3, 10 for rope-mixed.
+	ParamRopeTheta = "rope_theta"
+
+	// Of rope-axial: what turns the first half of the pairs, "col" (default) or "row"; the first coordinate, default 0;
+	// and R of EVA-02, where row r of n is at (r+offset)·R/n, the same for columns. R = 0, the default, does not scale.
+	ParamRopeAxialFirst  = "rope_axial_first"
+	ParamRopeAxialOffset = "rope_axial_offset"
+	ParamRopeAxialRows   = "rope_axial_rows"
+	ParamRopeAxialCols   = "rope_axial_cols"
+
+	// Of rope-dinov3: the periods of the first and the last frequency in coordinates, both 0, the default, for those by
+	// θ; the side that a coordinate spans from -1 to 1, "separate" (default), "max" or "min"; and the augmentation of a
+	// training step: the greatest shift of each axis, the greatest factor on an axis, 0 for none, and the greatest factor
+	// on both, 0 for none, each up to 100. Their defaults 0, 0 and 2 are the values of DINOv3's training.
+	ParamDINORopeShortest  = "rope_dinov3_shortest"
+	ParamDINORopeLongest   = "rope_dinov3_longest"
+	ParamDINORopeNormalize = "rope_dinov3_normalize"
+	ParamDINORopeShift     = "rope_dinov3_shift"
+	ParamDINORopeJitter    = "rope_dinov3_jitter"
+	ParamDINORopeRescale   = "rope_dinov3_rescale"
+
+	// ParamLiereBlock is the number of channels of a rotation of liere, a divisor of those of a head: 8, the default, or
+	// the largest divisor below; 64, a whole head, is in the paper too.
+	ParamLiereBlock = "liere_block"
+
+	// ParamLookHereViews is the published model of lookhere: "halves-none" (default), LH-180 of the paper, where a head
+	// sees one half of the image or all of it, "corners-none", LH-90, a quarter, or "eighths1-eighths2-none", LH-45, an
+	// eighth.
+	ParamLookHereViews = "lookhere_views"
+
+	// ParamSinCos2DTemperature is the temperature T of the frequencies of sincos2d, default 10000, > 1: the longest wave
+	// has a period of nearly 2π·T patches.
+	ParamSinCos2DTemperature = "sincos2d_temperature"
+
+	// ParamGrid2DKernel is the interpolation of grid2d for another grid: "bilinear" (default) or "bicubic" (ViTDet).
+	ParamGrid2DKernel = "grid2d_kernel"
+
+	// ParamBlend is the encoding that hybrid blends into the table: "surrogate" (default), wepe.Config.Surrogate;
+	// "exact", position "wepe"; or "sphere", position "wepe-sphere".
+	ParamBlend = "wepe_blend"
+
+	fopeLength   = "fope_length"        // of Encoding.TrainedGrid
+	as2dRoPEBase = "as2drope_base_rows" // likewise
+)
+
+// readSettings reads hyperparameters of an encoding from the scope, and refuses invalid values.
+func readSettings(scope *model.Scope, rows ...setting.Row) {
+	setting.Read(scope, rows)
+	if err := setting.Check(rows); err != nil {
+		exceptions.Panicf("position: %v", err)
+	}
+}
+
+const minTheta = 1 + 1e-6 // with θ = 1 all frequencies are 1
+
+// thetaSetting is the row of θ.
+func thetaSetting(theta *float64) setting.Row {
+	return setting.Number(ParamRopeTheta, theta, minTheta, math.MaxFloat32, "the base θ of the frequencies")
+}
+
+// trainedGrid is the prefix of the hyperparameters for the grid of patches in training, to which an encoding's tables
+// belong: …_rows and …_cols. 0, the default, is the model's own grid.
+type trainedGrid string
+
+const maxSide = 1 << 14 // of a grid
+
+func (name trainedGrid) params() []string {
+	return []string{string(name) + "_rows", string(name) + "_cols"}
+}
+
+func (name trainedGrid) read(scope *model.Scope, c Config) (rows, cols int) {
+	rows, cols = c.Rows, c.Cols
+	for i, to := range []*int{&rows, &cols} {
+		side := 0
+		readSettings(scope, setting.Number(name.params()[i], &side, 0, maxSide, "the "+[]string{"rows", "columns"}[i]+
+			" of patches in training; 0 for the model's own"))
+		if side > 0 {
+			*to = side
+		}
+	}
+	return rows, cols
+}
+
+// of is a Spec.TrainedGrid.
+func (name trainedGrid) of(g Grid) map[string]any {
+	return map[string]any{name.params()[0]: g.Rows, name.params()[1]: g.Cols}
+}
