@@ -688,11 +688,11 @@ func TestEveryStageAndGradientEqualsCROMA(t *testing.T) {
 			f.compare(p, func(s *model.Scope, in []*Node, add adds) *Node {
 				trace, g := c.Trace(s.In("vit"), in[0], false), in[0].Graph()
 				add("?bias_out", near, acting[position.Biaser](c, s.Shared("vit")).Bias(g, 0))
-				add("patch_embed", near, trace.Patches)
+				add("?patch_embed", near, trace.Patches)
 				add("output", near, trace.Encoded)
 				for i, b := range trace.Blocks {
-					add(fmt.Sprintf("layer_%d.attn_out", i), near, b.Attention)
-					add(fmt.Sprintf("layer_%d.ffn_out", i), near, b.MLP)
+					add(fmt.Sprintf("?layer_%d.attn_out", i), near, b.Attention)
+					add(fmt.Sprintf("?layer_%d.ffn_out", i), near, b.MLP)
 				}
 				const attention = "block_00/attention/"
 				of := gradients(trace.Encoded, in[1],
@@ -746,12 +746,12 @@ func TestEveryStageAndGradientEqualsLookHere(t *testing.T) {
 				}
 				logits := dense("fc2", Tanh(dense("fc1", trace.Pooled)))
 				add("?bias_map_features", near, acting[position.Biaser](c, s.Shared("vit")).Bias(g, 0))
-				add("patch_embed", near, trace.Patches)
+				add("?patch_embed", near, trace.Patches)
 				add("final_norm_output", near, trace.Encoded)
 				add("logits", near, logits)
 				for i, b := range trace.Blocks {
-					add(fmt.Sprintf("block_%d.attn_out", i), near, b.Attention)
-					add(fmt.Sprintf("block_%d_output", i), near, b.Output)
+					add(fmt.Sprintf("?block_%d.attn_out", i), near, b.Attention)
+					add(fmt.Sprintf("?block_%d_output", i), near, b.Output)
 				}
 				const attention = "block_00/attention/"
 				of := gradients(logits, Reshape(kernel.Crop(in[1], 0, 0, logits.Shape().Dim(0)), logits.Shape().Dimensions...),
