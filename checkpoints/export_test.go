@@ -155,7 +155,7 @@ func TestExport_ModelsKeepTheirLogits(t *testing.T) {
 		trips[name] = trip{config: c, params: args("rope_theta", 50.0), formats: fileFormats, lost: "choose"}
 	}
 	for _, p := range position.All() {
-		if p.Folds() {
+		if (position.Encoding{p}).Folds() {
 			trips["folded "+p.Name] = trip{config: ownViT(p.Name), formats: []string{formatHF, formatTimm, formatJAX}}
 		}
 	}
@@ -203,7 +203,7 @@ func TestExport_ModelsKeepTheirLogits(t *testing.T) {
 			}
 		}
 	}
-	folds := len(slices.DeleteFunc(position.All(), func(p position.Spec) bool { return !p.Folds() }))
+	folds := len(slices.DeleteFunc(position.All(), func(p position.Spec) bool { return !(position.Encoding{p}).Folds() }))
 	if want := map[string]int{formatHF: 6 + folds, formatJAX: 1 + folds, formatTimm: 16 + folds,
 		formatNative: 10}; !maps.Equal(kept, want) {
 		t.Errorf("kept by %v, want %v", kept, want)
