@@ -108,9 +108,9 @@ func showMistakes(page *report.RunPage, m *Model, set data.Source) error {
 		if err := png.Encode(&content, thumbnail(shown, k)); err != nil {
 			return err
 		}
-		page.Mistakes = append(page.Mistakes, report.Mistake{Image: content.Bytes(),
-			Class: info.Classes[info.Labels[i]], Predicted: info.Classes[e.verdicts[i].class],
-			Probability: e.verdicts[i].probability})
+		page.Mistakes = append(page.Mistakes, report.Figure{PNG: content.Bytes(),
+			Title:   info.Classes[info.Labels[i]] + ", predicted as " + info.Classes[e.verdicts[i].class],
+			Caption: fmt.Sprintf("(%.0f\u00a0%%)", 100*e.verdicts[i].probability)})
 	}
 	return nil
 }

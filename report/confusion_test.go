@@ -3,13 +3,10 @@
 package report
 
 import (
-	"fmt"
 	"math"
 	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/wepe-go/wepe/internal/figure"
 )
 
 // example has five classes of unequal size, the last without images.
@@ -49,38 +46,6 @@ func TestConfusion_WorstStartsWithTheLowestF1(t *testing.T) {
 	want = [][]string{{"ant", "1", "–", "0.0", "0.0", "bug"}}
 	if !reflect.DeepEqual(never.Rows, want) {
 		t.Errorf("got %v, want %v", never.Rows, want)
-	}
-}
-
-// The recall stays beside a name that is cut; a row without images is not a number on its diagonal too.
-func TestConfusion_HeatMapHasTheSharesOfErrors(t *testing.T) {
-	nan := math.NaN()
-	c := example()
-	c.Classes[0] = "a name of more than twenty-two letters"
-	right := Confusion{Classes: []string{"a", "b"}, Counts: [][]int{{3, 0}, {0, 5}}}
-	for _, test := range []struct {
-		c    Confusion
-		want figure.HeatMap
-	}{
-		{c, figure.HeatMap{Limit: 0.5, Numbers: true, Values: [][]float64{{0, 0, 0.25, 0, 0}, {0, 0, 0, 0.25, 0},
-			{0.5, 0, 0, 0, 0.25}, {0, 0, 0, 0, 0}, {nan, nan, nan, nan, nan}},
-			Rows: []string{"a name of more tha… 75", "bee 75", "cat 25", "dog 100", "elk –"}}},
-		// Without errors the diagonal is drawn.
-		{right, figure.HeatMap{Limit: 1, Numbers: true, Values: [][]float64{{1, 0}, {0, 1}},
-			Rows: []string{"a 100", "b 100"}}},
-	} {
-		test.want.Cols = test.c.Classes
-		got := test.c.heatMap()
-		if fmt.Sprint(got.Values, got.Rows, got.Cols, got.Limit, got.Numbers) !=
-			fmt.Sprint(test.want.Values, test.want.Rows, test.want.Cols, test.want.Limit, test.want.Numbers) || !got.Positive {
-			t.Errorf("got %+v, want %+v", got, test.want)
-		}
-	}
-	for classes, want := range map[int][2]bool{12: {true, true}, 13: {false, true}, 201: {false, false}} {
-		h := NewConfusion(make([]string, classes)).heatMap()
-		if got := [2]bool{h.Numbers, h.Cols != nil && h.Rows != nil}; got != want {
-			t.Errorf("%d classes: numbers and names %v, want %v", classes, got, want)
-		}
 	}
 }
 

@@ -19,18 +19,18 @@ type Page struct {
 	Title    string
 	Lines    []string // below the title
 	Failed   string   // why there is no result
-	Tiles    []Tile
+	tiles    []tile
 	Sections []Section
 }
 
-// Tile is a number at the top of a page.
-type Tile struct{ Name, Before, After, Unit, Note string }
+// tile is a number at the top of a page.
+type tile struct{ Name, Before, After, Unit, Note string }
 
 // Section is a part of a page.
 type Section struct {
 	Title   string
 	Text    []string
-	Facts   []Fact
+	facts   []fact
 	Code    string // a command line
 	Table   Table
 	Images  []Figure   // small images, many in a row
@@ -38,8 +38,8 @@ type Section struct {
 	Columns [][]Figure // of each model
 }
 
-// Fact is a name with its value.
-type Fact struct{ Name, Value string }
+// fact is a name with its value.
+type fact struct{ Name, Value string }
 
 // Figure is a PNG with a title and a caption.
 type Figure struct {
@@ -81,7 +81,7 @@ func (p Page) HTML(w io.Writer) error {
 			h.Header(h.H1(g.Text(p.Title)), paragraphs("quiet", p.Lines),
 				g.If(p.Failed != "", h.P(h.Class("failed"), g.Text("The run failed: "+p.Failed))),
 				g.If(len(links) > 2, h.Nav(links))),
-			g.If(len(p.Tiles) > 0, h.Div(h.Class("tiles"), g.Map(p.Tiles, Tile.html))),
+			g.If(len(p.tiles) > 0, h.Div(h.Class("tiles"), g.Map(p.tiles, tile.html))),
 			sections)))
 	var out bytes.Buffer
 	err := page.Render(&out)
@@ -104,7 +104,7 @@ func (s Section) nodes() g.Group {
 	}
 	return g.Group{
 		paragraphs("", s.Text),
-		g.If(len(s.Facts) > 0, h.Dl(h.Class("card"), g.Map(s.Facts, func(f Fact) g.Node {
+		g.If(len(s.facts) > 0, h.Dl(h.Class("card"), g.Map(s.facts, func(f fact) g.Node {
 			return h.Div(h.Dt(g.Text(f.Name)), h.Dd(g.Text(f.Value)))
 		}))),
 		g.If(s.Code != "", h.Pre(h.Class("card scroll"), h.Code(g.Text(s.Code)))),
@@ -126,7 +126,7 @@ func (f Figure) img() g.Node {
 	return h.Img(h.Src("data:image/png;base64,"+base64.StdEncoding.EncodeToString(f.PNG)), h.Alt(f.Title))
 }
 
-func (t Tile) html() g.Node {
+func (t tile) html() g.Node {
 	return h.Div(h.Class("card"),
 		h.Div(h.Class("quiet"), g.Text(t.Name)),
 		h.Div(h.Class("number"), g.If(t.Before != "", h.Span(h.Class("quiet"), g.Text(t.Before+" → "))),

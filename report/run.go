@@ -24,16 +24,9 @@ type RunPage struct {
 
 	Split     string     // of Confusion and Mistakes: Test or Validation
 	Confusion *Confusion // of the model at the end of the run
-	Mistakes  []Mistake
+	Mistakes  []Figure   // images with a wrong prediction
 	Figures   []Figure
 	Notes     []string // what is missing on the page, and why
-}
-
-// Mistake is an image with a wrong prediction.
-type Mistake struct {
-	Image            []byte // PNG
-	Class, Predicted string
-	Probability      float64 // of the predicted class
 }
 
 // pageLines is the number of lines of a list on the page.
@@ -59,9 +52,9 @@ func (r RunPage) page() (Page, error) {
 		}
 	}
 	results, before := r.results()
-	page.Tiles = r.tiles(before)
+	page.tiles = r.tiles(before)
 	add(len(results.Rows) > 0, Section{Title: "Results", Table: results})
-	add(true, Section{Title: "Run", Facts: r.facts(), Text: r.Data, Code: r.Result.Command})
+	add(true, Section{Title: "Run", facts: r.facts(), Text: r.Data, Code: r.Result.Command})
 	training, err := TrainingFigures(r.Evals)
 	if err != nil {
 		return Page{}, err
@@ -83,20 +76,15 @@ func (r RunPage) page() (Page, error) {
 		add(true, Section{Title: "Errors on the " + r.Split + " split", Figures: []Figure{matrix}, Table: most})
 		add(true, Section{Title: "Classes with the lowest F1", Table: r.Confusion.Worst(pageLines)})
 	}
-	var wrong []Figure
-	for _, m := range r.Mistakes {
-		wrong = append(wrong, Figure{m.Class + ", predicted as " + m.Predicted,
-			fmt.Sprintf("(%s\u00a0%%)", percent(Number(m.Probability), 0)), m.Image})
-	}
-	add(len(wrong) > 0, Section{Title: "Misclassified images of highest confidence", Images: wrong})
+	add(len(r.Mistakes) > 0, Section{Title: "Misclassified images of highest confidence", Images: r.Mistakes})
 	for _, f := range r.Figures {
 		add(true, Section{Title: f.Title, Figures: []Figure{f}})
 	}
-	var settings []Fact
+	var settings []fact
 	for _, name := range slices.Sorted(maps.Keys(r.Settings)) {
-		settings = append(settings, Fact{name, r.Settings[name]})
+		settings = append(settings, fact{name, r.Settings[name]})
 	}
-	add(len(settings) > 0, Section{Title: "Settings", Facts: settings})
+	add(len(settings) > 0, Section{Title: "Settings", facts: settings})
 	add(len(r.Notes) > 0, Section{Title: "Notes", Text: r.Notes})
 	return page, nil
 }
@@ -145,9 +133,9 @@ func (r RunPage) results() (table Table, before *Eval) {
 }
 
 // tiles are the numbers at the top of the page.
-func (r RunPage) tiles(before *Eval) (tiles []Tile) {
+func (r RunPage) tiles(before *Eval) (tiles []tile) {
 	if m := r.Result.Test; m.Images > 0 {
-		t := Tile{Name: "top-1 accuracy, test", After: percent(m.Top1, 2), Unit: "%"}
+		t := tile{Name: "top-1 accuracy, test", After: percent(m.Top1, 2), Unit: "%"}
 		if r.Confusion != nil {
 			n := len(r.Confusion.Classes)
 			t.Note = fmt.Sprintf("%d classes: chance is %s %%", n, percent(Number(1/float64(n)), 1))
@@ -155,7 +143,7 @@ func (r RunPage) tiles(before *Eval) (tiles []Tile) {
 		tiles = append(tiles, t)
 	}
 	if m := r.Result.Validation; m.Images > 0 {
-		t := Tile{Name: "top-1 accuracy, validation", After: percent(m.Top1, 2), Unit: "%"}
+		t := tile{Name: "top-1 accuracy, validation", After: percent(m.Top1, 2), Unit: "%"}
 		if before != nil {
 			t.Before = percent(before.Top1, 2)
 			t.Note = fmt.Sprintf("%+.2f points in %s steps", 100*float64(m.Top1-before.Top1), grouped(r.Result.Steps))
@@ -164,26 +152,26 @@ func (r RunPage) tiles(before *Eval) (tiles []Tile) {
 	}
 	if seconds := float64(r.Result.WallSeconds); seconds > 0 {
 		spent := time.Duration(seconds * float64(time.Second)).Round(time.Second / 10)
-		tiles = append(tiles, Tile{Name: "time", After: spent.String(),
+		tiles = append(tiles, tile{Name: "time", After: spent.String(),
 			Note: fmt.Sprintf("%.3g images/s on %s", float64(r.Result.ImagesPerSecond), r.Result.Backend)})
 	}
 	return tiles
 }
 
 // facts describe the run.
-func (r RunPage) facts() []Fact {
+func (r RunPage) facts() []fact {
 	s := r.Result
 	share := ""
 	if s.Fraction > 0 && s.Fraction < 1 {
 		share = fmt.Sprintf("%.4g %%", 100*s.Fraction)
 	}
-	return slices.DeleteFunc([]Fact{
+	return slices.DeleteFunc([]fact{
 		{"recipe", s.Recipe}, {"position encoding", s.Encoding}, {"seed", strconv.FormatInt(s.Seed, 10)},
 		{"data", s.Dataset}, {"share of the training images", share}, {"image size", s.ImageSize},
 		{"parameters", grouped(s.Parameters)},
 		{"steps", fmt.Sprintf("%s (%.4g epochs)", grouped(s.Steps), float64(s.Epochs))},
 		{"backend", s.Backend}, {"cores", strconv.Itoa(s.Cores)}, {"ended", s.Date}, {"commit", s.Commit},
-	}, func(f Fact) bool { return f.Value == "" || f.Value == "0" && f.Name != "seed" })
+	}, func(f fact) bool { return f.Value == "" || f.Value == "0" && f.Name != "seed" })
 }
 
 // grouped writes a number in groups of three digits, with commas.

@@ -40,13 +40,6 @@ none      1         10.00   100.00  1.900           -20.00                –   
 	}
 }
 
-func TestATableWithoutRowsIsTheReasons(t *testing.T) {
-	table := Table{Header: []string{"", ""}, Numeric: []bool{false, false}, Notes: []string{"a reason"}}
-	if got := table.Text(); got != "a reason\n" {
-		t.Errorf("got %q", got)
-	}
-}
-
 func TestACellIsSafeInMarkdownAndTextEndsWithoutBlanks(t *testing.T) {
 	table := Table{Header: []string{"n", "name"}, Numeric: []bool{true, false}, Rows: [][]string{{"7", "a|b"}},
 		Notes: []string{"one", "two"}}
@@ -63,6 +56,10 @@ func TestACellIsSafeInMarkdownAndTextEndsWithoutBlanks(t *testing.T) {
 	table.Rows = nil
 	if got, want := table.Text(), "n  name\n─  ────\n"; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	table.Notes = []string{"a reason"}
+	if got := table.Text(); got != "a reason\n" {
+		t.Errorf("without rows: %q", got)
 	}
 }
 

@@ -3,11 +3,7 @@
 package figure
 
 import (
-	"bytes"
 	"fmt"
-	"image"
-	"image/color"
-	"image/png"
 	"math"
 	"slices"
 	"strconv"
@@ -71,40 +67,6 @@ func TestAnAxisOfEqualValuesHasRoomAroundThem(t *testing.T) {
 	}
 }
 
-func TestAxesAreNumberedEvenly(t *testing.T) {
-	for n, want := range map[int]string{1: "0", 4: "0 1 2 3", 8: "0 1 2 3 4 5 6 7", 14: "0 2 4 6 8 10 12",
-		24: "0 3 6 9 12 15 18 21"} {
-		for _, downwards := range []bool{false, true} {
-			var labels []string
-			for _, tick := range names(nil, n, downwards) {
-				labels = append(labels, tick.Label)
-				if at := int(tick.Value); tick.Value != float64(at) || downwards && tick.Label != fmt.Sprint(n-1-at) ||
-					!downwards && tick.Label != fmt.Sprint(at) {
-					t.Errorf("%d cells: %s stands at %d", n, tick.Label, at)
-				}
-			}
-			if got := strings.Join(labels, " "); got != want {
-				t.Errorf("%d cells are numbered %s, want %s", n, got, want)
-			}
-		}
-	}
-	long := "a name of more than twenty-two letters"
-	for i, tick := range names([]string{"b", long, "é"}, 3, true) {
-		if want := []string{"b", "a name of more than t…", "é"}[i]; tick.Label != want || tick.Value != float64(2-i) {
-			t.Errorf("name %d is %q at %g, want %q", i, tick.Label, tick.Value, want)
-		}
-	}
-	if n := len(names(make([]string, 29), 29, false)); n != 29 {
-		t.Errorf("%d of 29 names", n)
-	}
-}
-
-// The colours of Okabe and Ito (2008).
-var (
-	blue, vermillion = color.NRGBA{0, 114, 178, 255}, color.NRGBA{213, 94, 0, 255}
-	green, purple    = color.NRGBA{0, 158, 115, 255}, color.NRGBA{204, 121, 167, 255}
-)
-
 func TestLine_BandSkipsWhatIsNotFinite(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	l := Line{X: []float64{1, 2, 3, 5, 8}, Low: []float64{0, 1, 1, inf, 2}, High: []float64{2, 3, nan, 5, 4}}
@@ -115,70 +77,15 @@ func TestLine_BandSkipsWhatIsNotFinite(t *testing.T) {
 	}
 }
 
-func TestLineStyle_DotsOnceThePaletteRepeats(t *testing.T) {
-	for i, dotted := range map[int]bool{3: false, 6: false, 7: true, 10: true} { // of seven colours
-		if s := LineStyle(i, 1); s.Color != Palette[i%7] || (s.Dashes != nil) != dotted {
-			t.Errorf("line %d: %+v", i, s)
+// A panel for each feature, then the similarity to the outlined centre.
+func TestField_Panels(t *testing.T) {
+	f := Field{Title: "wepe", Rows: 2, Cols: 3, Names: []string{"a", "b"},
+		Features: []float64{1, 10, 2, 20, 3, 30, 4, 40, 5, 50, 6, 60},
+		Vectors:  []float64{1, 0, 0, 1, 3, 4, 4, 3, 5, 0, -1, 0}}
+	for i, want := range []string{"[[1 2 3] [4 5 6]]", "[[10 20 30] [40 50 60]]", "[[1 0 0.6] [0.8 1 -1]]"} { // to (5, 0)
+		p := f.panels()[i]
+		if got := fmt.Sprint(p.Values); got != want || (p.Outlined != nil) != (i == 2) {
+			t.Errorf("panel %d: %s, outlined %v, want %s", i, got, p.Outlined, want)
 		}
-	}
-}
-
-func TestImagesStandInAGridOfTilesAsHighAsTheFirst(t *testing.T) {
-	tile := func(width, height int, top, bottom color.Color) image.Image {
-		out := image.NewRGBA(image.Rect(3, 5, 3+width, 5+height))
-		for i := range width * height {
-			clr := top
-			if i/width >= height/2 {
-				clr = bottom
-			}
-			out.Set(3+i%width, 5+i/width, clr)
-		}
-		return out
-	}
-	rows := [][]image.Image{{tile(3, 2, blue, green), tile(6, 4, purple, purple)},
-		{tile(1, 8, green, blue), tile(3, 2, blue, blue)},
-		{tile(3, 2, vermillion, green), tile(3, 2, green, vermillion)}}
-	var content bytes.Buffer
-	if err := ImageGrid(&content, rows); err != nil {
-		t.Fatal(err)
-	}
-	figure, err := png.Decode(&content)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := figure.Bounds().Size(), image.Pt(2*168+6, 3*112+2*6); got != want {
-		t.Fatalf("size %v, want %v", got, want)
-	}
-	halves := [][][2]color.NRGBA{{{blue, green}, {purple, purple}}, {{green, blue}, {blue, blue}},
-		{{vermillion, green}, {green, vermillion}}}
-	for y := range 3*112 + 2*6 {
-		for x := range 2*168 + 6 {
-			want := color.NRGBA{255, 255, 255, 255}
-			if x%174 < 168 && y%118 < 112 {
-				want = halves[y/118][x/174][y%118/56]
-			}
-			if got := color.NRGBAModel.Convert(figure.At(x, y)); got != want {
-				t.Fatalf("pixel %d, %d is %v, want %v", x, y, got, want)
-			}
-		}
-	}
-}
-
-func TestHeatMap_NumbersAreInTheirCells(t *testing.T) {
-	h := HeatMap{Values: [][]float64{{0.25, 0, math.NaN()}, {0.61, 0.59, -0.75}}, Limit: 1, Numbers: true}
-	labels := h.numbers()
-	for i, want := range []struct {
-		at    plotter.XY
-		text  string
-		white bool
-	}{{plotter.XY{X: 0, Y: 1}, "25.0", false}, {plotter.XY{X: 0, Y: 0}, "61.0", true},
-		{plotter.XY{X: 1, Y: 0}, "59.0", false}, {plotter.XY{X: 2, Y: 0}, "-75.0", false}} {
-		if labels.XYs[i] != want.at || labels.Labels[i] != want.text ||
-			(labels.TextStyle[i].Color == color.White) != want.white {
-			t.Errorf("number %d: %q at %v, want %+v", i, labels.Labels[i], labels.XYs[i], want)
-		}
-	}
-	if len(labels.Labels) != 4 {
-		t.Errorf("numbers %q, want none of 0 and NaN", labels.Labels)
 	}
 }

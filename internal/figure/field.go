@@ -1,12 +1,11 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package report
+package figure
 
 import (
 	"io"
 	"slices"
 
-	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/internal/numeric"
 )
 
@@ -26,13 +25,13 @@ func (f Field) Draw(w io.Writer) error {
 	const perRow = 4
 	panels := f.panels()
 	for len(panels) > perRow && len(panels)%perRow > 0 {
-		panels = append(panels, figure.HeatMap{})
+		panels = append(panels, HeatMap{})
 	}
-	return figure.HeatMaps(w, slices.Collect(slices.Chunk(panels, perRow)))
+	return HeatMaps(w, slices.Collect(slices.Chunk(panels, perRow)))
 }
 
 // panels returns the heat maps of Draw.
-func (f Field) panels() (panels []figure.HeatMap) {
+func (f Field) panels() (panels []HeatMap) {
 	for k, name := range f.Names {
 		panels = append(panels, f.panel(name, func(i int) float64 { return f.Features[i*len(f.Names)+k] }))
 	}
@@ -49,8 +48,8 @@ func (f Field) panels() (panels []figure.HeatMap) {
 	return panels
 }
 
-func (f Field) panel(title string, value func(i int) float64) figure.HeatMap {
-	h := figure.HeatMap{Title: title + ", ±1", Limit: 1, Down: "row (patches)", Across: "column (patches)"}
+func (f Field) panel(title string, value func(i int) float64) HeatMap {
+	h := HeatMap{Title: title + ", ±1", Limit: 1, Down: "row (patches)", Across: "column (patches)"}
 	for row := range f.Rows {
 		line := make([]float64, f.Cols)
 		for col := range line {
