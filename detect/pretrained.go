@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 
 	"github.com/gomlx/gomlx/core/tensors"
@@ -32,14 +31,10 @@ func (b Backbone) adopt(v vit.Config) (Backbone, error) {
 
 // resampled returns an encoding that supports every size.
 func resampled(position string) string {
-	first, rest, found := strings.Cut(position, "+")
-	if first != learned {
-		return position
+	if rest, found := strings.CutPrefix(position+"+", learned+"+"); found {
+		return strings.TrimSuffix(grid2d+"+"+rest, "+")
 	}
-	if found {
-		return grid2d + "+" + rest
-	}
-	return grid2d
+	return position
 }
 
 // The two names of a table of positions: by token, and by row and column.
@@ -63,15 +58,20 @@ func (d *Detector) loadBackbone(m *checkpoints.Imported) error {
 		case strings.HasPrefix(path, vit.ScopePatch+"/") || strings.HasPrefix(path, "block_"):
 			ours[path] = x
 		case path == learnedTable && b.Encoding()[0].Name == grid2d:
-			table, err := byRowAndColumn(x, from)
-			if err != nil {
-				return err
+			flat, err := tensors.CopyFlatData[float32](x)
+			switch rows, cols := from.Rows(), from.Cols(); {
+			case err != nil:
+				return fmt.Errorf("detect: table of positions: %w", err)
+			case len(flat) != from.Positions()*from.Width:
+				return fmt.Errorf("detect: the position table has %d numbers, the ViT's has %d rows of %d", len(flat),
+					from.Positions(), from.Width)
+			case rows != b.PositionRows || cols != b.PositionCols:
+				return fmt.Errorf("detect: the ViT's positions are of %d×%d patches, the backbone's of %d×%d: omit "+
+					"position_rows and position_cols", rows, cols, b.PositionRows, b.PositionCols)
+			default: // by row and column, without the class token
+				flat = flat[from.PrefixPositions()*from.Width:]
+				ours[grid2dTable] = tensors.FromFlatDataAndDimensions(flat, rows, cols, from.Width)
 			}
-			if grid := [2]int{from.Rows(), from.Cols()}; grid != [2]int{b.PositionRows, b.PositionCols} {
-				return fmt.Errorf("detect: the ViT's positions are of %d×%d patches, the backbone's of %d×%d: set "+
-					"position_rows and position_cols", grid[0], grid[1], b.PositionRows, b.PositionCols)
-			}
-			ours[grid2dTable] = table
 		case positional && b.Encoding().Inherits(from.Encoding(), variable) && !strings.HasSuffix(path, "/prefix"):
 			ours[path] = x
 		}
@@ -86,35 +86,16 @@ func (d *Detector) loadBackbone(m *checkpoints.Imported) error {
 	return weight.Create(scope, ours)
 }
 
-// byRowAndColumn converts a table of one row per token to [rows, cols, width], without the class token's row.
-func byRowAndColumn(table *tensors.Tensor, c vit.Config) (*tensors.Tensor, error) {
-	flat, err := tensors.CopyFlatData[float32](table)
-	if err != nil {
-		return nil, fmt.Errorf("detect: table of positions: %w", err)
-	}
-	if len(flat) != c.Positions()*c.Width {
-		return nil, fmt.Errorf("detect: the position table has %d numbers, the ViT's has %d rows of %d", len(flat),
-			c.Positions(), c.Width)
-	}
-	return tensors.FromFlatDataAndDimensions(flat[c.PrefixPositions()*c.Width:], c.Rows(), c.Cols(), c.Width), nil
-}
-
 // learningRateFactor is ViTDet's layer-wise decay: the factor of a variable's learning rate, rate^(Depth+1) for the
 // embedding, rate^(Depth-i) in block i, and 1 for new variables: pyramid, heads, and the bottlenecks within blocks. It
 // is also 1 for encodings other than a table of positions, as in package finetune (ViTDet has none), and for rate 0.
 func (b Backbone) learningRateFactor(variable string, rate float64) float64 {
-	layer := b.Depth + 1
-	switch path, in := strings.CutPrefix(variable, detectorScope+"/"+backboneScope+"/"); {
-	case rate == 0:
+	path, in := strings.CutPrefix(variable, detectorScope+"/"+backboneScope+"/")
+	encoding := strings.HasPrefix(path, vit.ScopePosition+"/") && path != learnedTable && path != grid2dTable
+	if rate == 0 || !in || encoding || strings.Contains(path, "/residual/") {
 		return 1
-	case !in || strings.Contains(path, "/residual/"):
-	case strings.HasPrefix(path, vit.ScopePosition+"/") && path != learnedTable && path != grid2dTable:
-	case strings.HasPrefix(path, "block_"):
-		number, _, _ := strings.Cut(strings.TrimPrefix(path, "block_"), "/")
-		i, _ := strconv.Atoi(number)
-		layer = i + 1
-	default:
-		layer = 0
 	}
-	return math.Pow(rate, float64(b.Depth+1-layer))
+	block := -1 // the embedding
+	_, _ = fmt.Sscanf(path, "block_%d/", &block)
+	return math.Pow(rate, float64(b.Depth-block))
 }

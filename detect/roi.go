@@ -56,7 +56,8 @@ func (r regions) boxHeads(scope *model.Scope, proposals, sizes *Node) []stageOut
 	boxes := proposals
 	for i := range all {
 		if i > 0 {
-			boxes = StopGradient(clip(r.corrected(all[i-1], i-1), sizes)) // [batch, n, 4]
+			by := Reshape(all[i-1].Deltas, boxes.Shape().Dimensions...)                        // of all classes
+			boxes = StopGradient(clip(deltas(r.Stages[i-1].Weights).decode(by, boxes), sizes)) // [batch, n, 4]
 		}
 		x := r.pool(boxes, r.Size)
 		if n := float64(len(all)); n > 1 {
@@ -89,12 +90,6 @@ func (r regions) stage(scope *model.Scope, x *Node) (j stageOutput) {
 	j.Logits = weight.Dense(scope.In("classes"), x, r.classes+1, weight.Normal(0.01), zero)
 	j.Deltas = weight.Dense(scope.In("deltas"), x, 4*boxes, weight.Normal(0.001), zero)
 	return j
-}
-
-// corrected returns the boxes of a stage with one box for all classes: [batch, n, 4].
-func (r regions) corrected(j stageOutput, stage int) *Node {
-	by := Reshape(j.Deltas, j.Boxes.Shape().Dimensions...)
-	return deltas(r.Stages[stage].Weights).decode(by, j.Boxes)
 }
 
 // results returns the class probabilities, [batch, n, classes+1], the mean over all stages, and the boxes of the last

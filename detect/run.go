@@ -49,9 +49,7 @@ type Run struct {
 	Validation *Test
 	Tests      []Test // each evaluated once, after the last step
 
-	From   string            // a pretrained ViT for the backbone, see checkpoints.Import; empty for from scratch
-	Import checkpoints.Hints // what its files lack
-
+	From     string                // a pretrained ViT for the backbone, see checkpoints.Import; empty for from scratch
 	Dir      string                // directory of the run's files; empty for none
 	Progress func(engine.Progress) // called after every step; may be nil
 	Logger   *slog.Logger          // may be nil
@@ -90,8 +88,7 @@ func (run Run) prepared() (_ Run, err error) {
 	}
 	c.Backbone.Classes = len(run.Train.Categories())
 	if run.From != "" {
-		if run.source, err = checkpoints.Import(run.From, // only the backbone is loaded
-			checkpoints.ImportOptions{HeadOptional: true, Hints: run.Import}); err != nil {
+		if run.source, err = checkpoints.Import(run.From, checkpoints.ImportOptions{HeadOptional: true}); err != nil {
 			return run, err
 		}
 		if c.Backbone, err = c.Backbone.adopt(run.source.Config); err != nil {

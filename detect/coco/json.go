@@ -17,124 +17,83 @@ import (
 
 // Read reads an instances file.
 func Read(path string) (*Dataset, error) {
-	file, err := os.Open(path)
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("coco: %w", err)
 	}
-	defer file.Close()
-	hash := sha256.New()
-	in := io.TeeReader(bufio.NewReader(file), hash)
-	d, err := decodeDataset(in, filepath.Base(path))
+	d, err := decodeDataset(raw, filepath.Base(path))
 	if err != nil {
 		return nil, err
 	}
-	if _, err := io.Copy(io.Discard, in); err != nil { // what follows the object
-		return nil, fmt.Errorf("coco: %w", err)
-	}
-	d.SHA256 = hex.EncodeToString(hash.Sum(nil))
+	sum := sha256.Sum256(raw)
+	d.SHA256 = hex.EncodeToString(sum[:])
 	return d, nil
 }
 
-// decodeDataset reads the JSON of an instances file, element by element, to store only the fields of Dataset. name is
-// the file's name in errors.
+// decodeDataset reads the JSON of an instances file. name is the file's name in errors.
 //
 // Unknown fields are skipped. Fields that training does not need (bbox, area, iscrowd, segmentation, sizes of images)
 // may be missing; functions that need them return an error. Annotations and categories may be missing, but not images.
-func decodeDataset(r io.Reader, name string) (*Dataset, error) {
-	d := &Dataset{Name: name}
-	if err := d.decode(json.NewDecoder(r)); err != nil {
-		return nil, fmt.Errorf("coco: %s: %w", name, err)
+func decodeDataset(raw []byte, name string) (d *Dataset, err error) {
+	var file struct {
+		Images *[]struct {
+			ID       *whole `json:"id"`
+			FileName string `json:"file_name"`
+			Height   whole  `json:"height"`
+			Width    whole  `json:"width"`
+		} `json:"images"`
+		Categories []struct {
+			ID            *whole `json:"id"`
+			Name          string `json:"name"`
+			Supercategory string `json:"supercategory"`
+		} `json:"categories"`
+		Annotations []rawAnnotation `json:"annotations"`
 	}
-	_, err := d.index()
+	if err := unmarshal(raw, &file, name); err != nil {
+		return nil, err
+	}
+	if file.Images == nil {
+		return nil, fmt.Errorf("coco: %s: the file lists no images: it is not an instances file", name)
+	}
+	d = &Dataset{Name: name}
+	for i, x := range *file.Images {
+		if x.ID == nil {
+			return nil, fmt.Errorf("coco: %s: image number %d: no id", name, i+1)
+		}
+		d.Images = append(d.Images, Image{int64(*x.ID), x.FileName, int(x.Height), int(x.Width)})
+	}
+	for i, x := range file.Categories {
+		if x.ID == nil {
+			return nil, fmt.Errorf("coco: %s: category number %d: no id", name, i+1)
+		}
+		d.Categories = append(d.Categories, Category{int64(*x.ID), x.Name, x.Supercategory})
+	}
+	for i, x := range file.Annotations {
+		a, err := x.annotation()
+		if err != nil {
+			return nil, fmt.Errorf("coco: %s: annotation number %d: %w", name, i+1, err)
+		}
+		d.Annotations = append(d.Annotations, a)
+	}
+	_, err = d.index()
 	return d, err
 }
 
-func (d *Dataset) decode(from *json.Decoder) error {
-	if err := begins(from, '{'); err != nil {
-		return err
+// unmarshal decodes a file; its errors say where they are in it.
+func unmarshal(raw []byte, into any, name string) error {
+	err, at := json.Unmarshal(raw, into), int64(0)
+	var syntax *json.SyntaxError
+	var mismatch *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		at = syntax.Offset
+	case errors.As(err, &mismatch):
+		at = mismatch.Offset
 	}
-	images := false
-	for from.More() {
-		key, err := from.Token()
-		if err != nil {
-			return cut(err)
-		}
-		switch key {
-		case "images":
-			images = true
-			d.Images, err = list(from, "image", readImage)
-		case "categories":
-			d.Categories, err = list(from, "category", readCategory)
-		case "annotations":
-			d.Annotations, err = list(from, "annotation", readAnnotation)
-		default:
-			var skipped json.RawMessage
-			err = from.Decode(&skipped)
-		}
-		if err != nil {
-			return cut(err)
-		}
-	}
-	if err := ends(from); err != nil {
-		return err
-	}
-	if !images {
-		return errors.New("the file lists no images: it is not an instances file")
-	}
-	return nil
-}
-
-// cut reports a truncated text where the decoder reports EOF.
-func cut(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the file is truncated")
-	}
-	return err
-}
-
-// begins reads an opening delimiter.
-func begins(from *json.Decoder, delimiter json.Delim) error {
-	token, err := from.Token()
 	if err != nil {
-		return cut(err)
-	}
-	if token != delimiter {
-		return fmt.Errorf("found %v, want %v", token, delimiter)
+		return fmt.Errorf("coco: %s: %w, at byte %d", name, err, at)
 	}
 	return nil
-}
-
-// ends reads the closing delimiter, which must be the last of the text.
-func ends(from *json.Decoder) error {
-	if _, err := from.Token(); err != nil {
-		return cut(err)
-	}
-	if _, err := from.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("the file has text after the JSON value")
-	}
-	return nil
-}
-
-// list reads an array; what names its elements in errors.
-func list[T, Raw any](from *json.Decoder, what string, read func(Raw) (T, error)) (out []T, err error) {
-	if err := begins(from, '['); err != nil {
-		return nil, fmt.Errorf("%s list: %w", what, err)
-	}
-	for from.More() {
-		var raw Raw
-		if err := from.Decode(&raw); err != nil {
-			return nil, fmt.Errorf("%s number %d: %w", what, len(out)+1, cut(err))
-		}
-		element, err := read(raw)
-		if err != nil {
-			return nil, fmt.Errorf("%s number %d: %w", what, len(out)+1, err)
-		}
-		out = append(out, element)
-	}
-	if _, err := from.Token(); err != nil {
-		return nil, cut(err)
-	}
-	return out, nil
 }
 
 // whole is an integer, which may be written as 3.0.
@@ -153,30 +112,8 @@ func (n *whole) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-func readImage(raw struct {
-	ID       *whole `json:"id"`
-	FileName string `json:"file_name"`
-	Height   whole  `json:"height"`
-	Width    whole  `json:"width"`
-}) (Image, error) {
-	if raw.ID == nil {
-		return Image{}, errors.New("no id")
-	}
-	return Image{int64(*raw.ID), raw.FileName, int(raw.Height), int(raw.Width)}, nil
-}
-
-func readCategory(raw struct {
-	ID            *whole `json:"id"`
-	Name          string `json:"name"`
-	Supercategory string `json:"supercategory"`
-}) (Category, error) {
-	if raw.ID == nil {
-		return Category{}, errors.New("no id")
-	}
-	return Category{int64(*raw.ID), raw.Name, raw.Supercategory}, nil
-}
-
-func readAnnotation(raw struct {
+// rawAnnotation is an annotation as written.
+type rawAnnotation struct {
 	ID           *whole       `json:"id"`
 	ImageID      *whole       `json:"image_id"`
 	CategoryID   *whole       `json:"category_id"`
@@ -184,8 +121,9 @@ func readAnnotation(raw struct {
 	Area         *float64     `json:"area"`
 	Box          []float64    `json:"bbox"`
 	Crowd        any          `json:"iscrowd"`
-}) (Annotation, error) {
-	var a Annotation
+}
+
+func (raw rawAnnotation) annotation() (a Annotation, err error) {
 	for _, field := range []struct {
 		name string
 		from *whole

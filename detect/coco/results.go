@@ -71,54 +71,51 @@ func (d *Dataset) results(x *index, detections []Detection) (r results, err erro
 
 // ReadResults reads a file of results: an array of detections.
 func ReadResults(path string) ([]Detection, error) {
-	file, err := os.Open(path)
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("coco: %w", err)
 	}
-	defer file.Close()
-	return decodeResults(bufio.NewReader(file), filepath.Base(path))
+	return decodeResults(raw, filepath.Base(path))
 }
 
 // decodeResults reads the JSON of results. name is the file's name in errors.
-func decodeResults(from io.Reader, name string) ([]Detection, error) {
-	decoder := json.NewDecoder(from)
-	detections, err := list(decoder, "detection", readDetection)
-	if err == nil {
-		if _, end := decoder.Token(); !errors.Is(end, io.EOF) {
-			err = errors.New("the file has text after the JSON value")
-		}
+func decodeResults(raw []byte, name string) (detections []Detection, err error) {
+	var file []struct {
+		ImageID      *whole          `json:"image_id"`
+		CategoryID   *whole          `json:"category_id"`
+		Box          []float64       `json:"bbox"`
+		Segmentation Segmentation    `json:"segmentation"`
+		Score        *float64        `json:"score"`
+		Caption      json.RawMessage `json:"caption"`
 	}
-	if err != nil {
-		return nil, fmt.Errorf("coco: %s: %w", name, err)
+	if err := unmarshal(raw, &file, name); err != nil {
+		return nil, err
+	}
+	for i, x := range file {
+		lacks := ""
+		switch {
+		case x.Caption != nil:
+			lacks = "boxes and masks: it is a caption, and captions are not evaluated"
+		case x.ImageID == nil:
+			lacks = "image_id"
+		case x.CategoryID == nil:
+			lacks = "category_id"
+		case x.Score == nil:
+			lacks = "score"
+		case len(x.Box) != 0 && len(x.Box) != 4:
+			lacks = "x, y, width and height in its bbox"
+		}
+		if lacks != "" {
+			return nil, fmt.Errorf("coco: %s: detection number %d lacks %s", name, i+1, lacks)
+		}
+		t := Detection{ImageID: int64(*x.ImageID), CategoryID: int64(*x.CategoryID), Segmentation: x.Segmentation,
+			Score: *x.Score}
+		if len(x.Box) == 4 {
+			t.Box = (*Box)(x.Box)
+		}
+		detections = append(detections, t)
 	}
 	return detections, nil
-}
-
-func readDetection(raw struct {
-	ImageID      *whole          `json:"image_id"`
-	CategoryID   *whole          `json:"category_id"`
-	Box          []float64       `json:"bbox"`
-	Segmentation Segmentation    `json:"segmentation"`
-	Score        *float64        `json:"score"`
-	Caption      json.RawMessage `json:"caption"`
-}) (t Detection, err error) {
-	switch {
-	case raw.Caption != nil:
-		return t, errors.New("it is a caption: captions are not evaluated")
-	case raw.ImageID == nil:
-		return t, errors.New("it has no image_id")
-	case raw.CategoryID == nil:
-		return t, errors.New("it has no category_id")
-	case raw.Score == nil:
-		return t, errors.New("no score")
-	case len(raw.Box) != 0 && len(raw.Box) != 4:
-		return t, fmt.Errorf("bbox has %d numbers, want x, y, width and height", len(raw.Box))
-	case len(raw.Box) == 4:
-		t.Box = (*Box)(raw.Box)
-	}
-	t.ImageID, t.CategoryID, t.Score = int64(*raw.ImageID), int64(*raw.CategoryID), *raw.Score
-	t.Segmentation = raw.Segmentation
-	return t, nil
 }
 
 // WriteResults writes detections as COCO's results, one per line.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/random"
 )
@@ -19,49 +18,41 @@ func at(t *testing.T, g Generated, index int) *Scene {
 	return s
 }
 
-func TestAScene(t *testing.T) {
+func TestGenerated_IsAFunctionOfSeedAndIndex(t *testing.T) {
 	g := Generated{Count: 40, Height: 53, Width: 71, Seed: 5}
-	if !reflect.DeepEqual(at(t, g, 7), at(t, g, 7)) {
-		t.Error("a scene is not the same twice")
+	more, seed := g, g
+	more.Count, seed.Seed = 9000, 6
+	scene := at(t, g, 7)
+	if !reflect.DeepEqual(scene, at(t, g, 7)) || !reflect.DeepEqual(scene, at(t, more, 7)) {
+		t.Error("a scene is not the same twice, or depends on how many there are")
 	}
-	more := g
-	more.Count = 9000
-	if !reflect.DeepEqual(at(t, g, 7), at(t, more, 7)) {
-		t.Error("a scene depends on how many there are")
-	}
-	seed := g
-	seed.Seed++
-	if slices.Equal(at(t, g, 7).Image.Pixels, at(t, seed, 7).Image.Pixels) ||
-		slices.Equal(at(t, g, 7).Image.Pixels, at(t, g, 8).Image.Pixels) {
+	if slices.Equal(scene.Image.Pixels, at(t, seed, 7).Image.Pixels) ||
+		slices.Equal(scene.Image.Pixels, at(t, g, 8).Image.Pixels) {
 		t.Error("scenes of other seeds or indices are the same")
 	}
-	for _, bad := range []Generated{{}, {Count: 1, Height: 31, Width: 64}, {Count: 1, Height: 64, Width: 5000}} {
-		if _, err := bad.At(0); err == nil {
-			t.Errorf("%+v is taken", bad)
+	for _, bad := range []Generated{{}, {Count: 40, Height: 31, Width: 64}, {Count: 40, Height: 64, Width: 5000},
+		{Count: 40, Height: 64, Width: 64, Most: 7}, {Count: 7, Height: 64, Width: 64}} {
+		if _, err := bad.At(7); err == nil {
+			t.Errorf("scene 7 of %+v is taken", bad)
 		}
-	}
-	if _, err := g.At(40); err == nil {
-		t.Error("number 40 of 40 is there")
 	}
 }
 
 // A pixel wholly within a shape has exactly its colour, which no other shape has. So the pixels of the most frequent
 // colour of a mask are all within that mask, and other colours are on its outline, whose length the box bounds.
-func TestMasksAreTheVisibleParts(t *testing.T) {
+func TestGenerated_MasksAreTheVisibleParts(t *testing.T) {
 	kinds, numbers := map[int]int{}, map[int]int{}
 	for _, size := range [][2]int{{53, 71}, {97, 41}, {64, 128}} {
 		g := Generated{Count: 40, Height: size[0], Width: size[1], Seed: 3}
 		for i := range g.Count {
 			s := at(t, g, i)
 			numbers[len(s.Objects)]++
-			owner := make([]int, size[0]*size[1])
-			colours := map[[3]uint8]int{}
+			owner, colours := make([]int, size[0]*size[1]), map[[3]uint8]int{}
 			for k, o := range s.Objects {
 				kinds[o.Class]++
 				count := map[[3]uint8]int{}
-				mask := o.Mask.Decode()
-				left, top, right, bottom := size[1], size[0], 0, 0
-				for p, inside := range mask {
+				most, colour := 0, [3]uint8{}
+				for p, inside := range o.Mask.Decode() {
 					if !inside {
 						continue
 					}
@@ -69,22 +60,13 @@ func TestMasksAreTheVisibleParts(t *testing.T) {
 						t.Fatalf("scene %d of %v: pixel %d has two owners", i, size, p)
 					}
 					owner[p] = k + 1
-					count[[3]uint8(s.Image.Pixels[3*p:])]++
-					x, y := p%size[1], p/size[1]
-					left, right, top, bottom = min(left, x), max(right, x+1), min(top, y), max(bottom, y+1)
-				}
-				if want := (coco.Box{float64(left), float64(top), float64(right - left), float64(bottom - top)}); o.Box != want {
-					t.Errorf("scene %d of %v: box %v, want %v", i, size, o.Box, want)
-				}
-				most := 0
-				var colour [3]uint8
-				for c, n := range count {
-					if n > most {
-						most, colour = n, c
+					c := [3]uint8(s.Image.Pixels[3*p:])
+					if count[c]++; count[c] > most {
+						most, colour = count[c], c
 					}
 				}
-				if rim := o.Mask.Area() - most; float64(rim) > 3*(o.Box[2]+o.Box[3]) {
-					t.Errorf("scene %d of %v: %d pixels of object %d are of other colours", i, size, rim, k)
+				if rim := o.Mask.Area() - most; o.Box != o.Mask.Box() || float64(rim) > 3*(o.Box[2]+o.Box[3]) {
+					t.Errorf("scene %d of %v: box %v, %d pixels of object %d are of other colours", i, size, o.Box, rim, k)
 				}
 				if most > 1 {
 					colours[colour] = k + 1

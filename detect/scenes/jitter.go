@@ -22,19 +22,19 @@ var _ = setting.Describe(jitterCode)
 
 // Jitter is large-scale jitter (Ghiasi et al. 2021), as in detectron2's ViTDet recipes: flip; resize so that the image
 // just fits into Height × Width times a scale, uniform from Low to High; crop Height × Width at a random position, if
-// it is larger, with the same fraction of the free range along both axes; pad to the right and below, if it is smaller.
+// it is larger, with the same fraction of the free range along both axes; pad with zeros to the right and below, if it
+// is smaller.
 // COCO's recipes have 1024, 1024, 0.1, 2, 0.5.
 //
 // Low = High = 1 with Flip 0 is for evaluation: the whole image at the largest size that fits.
 //
 // Source: RandomFlip, ResizeScale and FixedSizeCrop of detectron2 at 02b5c4e; images are resized as Pillow does.
 type Jitter struct {
-	Height int      `json:"height"`        // of the output, pixels
-	Width  int      `json:"width"`         // of the output, pixels
-	Low    float64  `json:"low"`           // smallest factor of the size
-	High   float64  `json:"high"`          // largest factor of the size
-	Flip   float64  `json:"flip,omitzero"` // probability of exchanging left and right
-	Fill   [3]uint8 `json:"fill,omitzero"` // pixel of the padding; in ViTDet 0 after normalization, beyond Rows and Cols
+	Height int     `json:"height"`        // of the output, pixels
+	Width  int     `json:"width"`         // of the output, pixels
+	Low    float64 `json:"low"`           // smallest factor of the size
+	High   float64 `json:"high"`          // largest factor of the size
+	Flip   float64 `json:"flip,omitzero"` // probability of exchanging left and right
 }
 
 // Validate returns an error if nothing of an image would remain.
@@ -110,17 +110,10 @@ func (j Jitter) image(s *Scene, v view, rows, cols int) *data.Image {
 		}
 	}
 	seen = seen.Resize(v.rows, v.cols, preprocess.Bilinear)
-	out := &data.Image{Height: j.Height, Width: j.Width, Pixels: make([]uint8, 0, 3*j.Height*j.Width)}
-	for y := range j.Height {
-		filled := 0
-		if y < rows {
-			at := 3 * ((y+v.top)*v.cols + v.left)
-			out.Pixels = append(out.Pixels, seen.Pixels[at:at+3*cols]...)
-			filled = cols
-		}
-		for range j.Width - filled {
-			out.Pixels = append(out.Pixels, j.Fill[:]...)
-		}
+	out := &data.Image{Height: j.Height, Width: j.Width, Pixels: make([]uint8, 3*j.Height*j.Width)}
+	for y := range rows {
+		at := 3 * ((y+v.top)*v.cols + v.left)
+		copy(out.Pixels[3*y*j.Width:], seen.Pixels[at:at+3*cols])
 	}
 	return out
 }
@@ -134,29 +127,24 @@ func (j Jitter) object(o Object, s *Scene, v view, rows, cols int) Object {
 		}
 		return x*across - float64(v.left), y*down - float64(v.top)
 	}
-	switch {
-	case o.Polygons != nil:
-		parts := make([][]float64, len(o.Polygons))
-		for i, part := range o.Polygons {
-			parts[i] = make([]float64, len(part))
-			for k := 0; k+1 < len(part); k += 2 {
-				parts[i][k], parts[i][k+1] = point(part[k], part[k+1])
-			}
-		}
-		o.Polygons, o.Box, o.Mask = parts, seenBox(parts, float64(rows), float64(cols)), coco.RLE{}
-	case o.hasMask():
+	parts := o.Polygons
+	if c := o.Box.Corners(); parts == nil && !o.hasMask() {
+		parts = [][]float64{{c[0], c[1], c[2], c[1], c[2], c[3], c[0], c[3]}}
+	}
+	if parts == nil {
 		o.Mask = j.mask(o.Mask, s, v, rows, cols)
 		o.Box = o.Mask.Box()
-	default:
-		c := o.Box.Corners()
-		x0, y0 := point(c[0], c[1])
-		x1, y1 := point(c[2], c[3])
-		limit := func(a, b float64, most int) (float64, float64) {
-			return min(max(min(a, b), 0), float64(most)), min(max(max(a, b), 0), float64(most))
+		return o
+	}
+	moved := make([][]float64, len(parts))
+	for i, part := range parts {
+		moved[i] = make([]float64, len(part))
+		for k := 0; k+1 < len(part); k += 2 {
+			moved[i][k], moved[i][k+1] = point(part[k], part[k+1])
 		}
-		x0, x1 = limit(x0, x1, cols)
-		y0, y1 = limit(y0, y1, rows)
-		o.Box = coco.FromCorners([4]float64{x0, y0, x1, y1})
+	}
+	if o.Box, o.Mask = seenBox(moved, float64(rows), float64(cols)), (coco.RLE{}); o.Polygons != nil {
+		o.Polygons = moved
 	}
 	return o
 }
