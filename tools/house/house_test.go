@@ -55,9 +55,9 @@ func goFiles(t *testing.T, visit func(path string)) {
 	}
 }
 
-// TestImportsRunDown checks every package against the table of folders in CONTRIBUTING.md: a package imports only
+// TestImports_RunDown checks every package against the table of folders in CONTRIBUTING.md: a package imports only
 // packages of its own top folder and of folders further down the table.
-func TestImportsRunDown(t *testing.T) {
+func TestImports_RunDown(t *testing.T) {
 	_, table, _ := strings.Cut(read(t, "CONTRIBUTING.md"), "<!-- floors -->")
 	table, _, _ = strings.Cut(table, "<!-- end -->")
 	var floors []string

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"image/png"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,30 +41,36 @@ func TestFilled_ReplacesWhatIsBetweenTheMarkers(t *testing.T) {
 			t.Errorf("got\n%s\n%v, want\n%s", got, err, want)
 		}
 	}
-	for text, want := range map[string]string{
-		"<!-- table: study -->\n":                                      "has no",
-		"<!-- table: study -->\n<!-- table: study -->\n<!-- end -->\n": "has no",
-		"<!-- table: study by=encoding baseline= -->\nx\n<!-- end-->":  "has no",
-		"<!-- table: study colour=red -->\n<!-- end -->\n":             `"colour=red", want by=`,
-		"<!-- table: absent -->\n<!-- end -->\n":                       "absent.jsonl",
-		"<!-- table: -->\n<!-- end -->\n":                              "without a name",
-		"<!-- table: study by=encoding,seed -->\n<!-- end -->\n":       `no column "seed"`,
-	} {
-		if _, err := filled(text, dir, drawn); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: error %v, want one with %q", text, err, want)
+	for _, text := range []string{"<!-- table: study -->\n",
+		"<!-- table: study -->\n<!-- table: study -->\n<!-- end -->\n",
+		"<!-- table: study by=encoding baseline= -->\nx\n<!-- end-->", "<!-- table: study colour=red -->\n<!-- end -->\n",
+		"<!-- table: absent -->\n<!-- end -->\n", "<!-- table: -->\n<!-- end -->\n",
+		"<!-- table: study by=encoding,seed -->\n<!-- end -->\n", "<!-- curves: study p.png only=x -->\n<!-- end -->\n"} {
+		if _, err := filled(text, dir, drawn); err == nil {
+			t.Errorf("%q: no error", text)
 		}
 	}
 }
 
-func TestParametersEqualThePublishedOnes(t *testing.T) {
+// This detects a number that was changed by hand, and a code change without the documents.
+func TestDocuments_EveryTableIsComputed(t *testing.T) {
+	const root = "../.."
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/evidence/*.md"} {
+		for _, path := range gomlxtest.Must(filepath.Glob(filepath.Join(root, pattern)))(t) {
+			text := string(gomlxtest.Must(os.ReadFile(path))(t))
+			if want, err := filled(text, filepath.Join(root, "docs", "runs"), drawn); err != nil || want != text {
+				t.Errorf("%s: run make results: %v", path, err)
+			}
+		}
+	}
+}
+
+func TestParameters_EqualThePublishedOnes(t *testing.T) {
 	for _, q := range publications {
 		count := gomlxtest.Must(parameters(q.model, q.position, q.params))(t)
 		if got := (count + q.more) / q.unit * q.unit; got != q.count {
 			t.Errorf("%s %v at %s: %d and %d more, %s has %d", q.position, q.params, q.model, count, q.more,
 				q.source, q.count)
-		}
-		if (q.more != 0) != (q.why != "") {
-			t.Errorf("%s, %s: %d more because %q", q.position, q.source, q.more, q.why)
 		}
 	}
 }
@@ -78,7 +85,7 @@ func drawn(_ string, draw func(io.Writer) error) error {
 	return err
 }
 
-func TestAPlotIsDrawnAtItsMarker(t *testing.T) {
+func TestFilled_DrawsPlots(t *testing.T) {
 	dir := t.TempDir()
 	for _, encoding := range []string{"wepe", "learned"} {
 		if err := report.Append(filepath.Join(dir, "study.jsonl"), report.Eval{Job: report.Job{Encoding: encoding},
@@ -94,8 +101,5 @@ func TestAPlotIsDrawnAtItsMarker(t *testing.T) {
 		})
 	if want := "](pictures/study.png)\n"; err != nil || path != "pictures/study.png" || !strings.Contains(got, want) {
 		t.Errorf("a plot at %q and\n%s\n%v", path, got, err)
-	}
-	if _, err := filled("<!-- curves: study p.png only=sincos2d -->\n<!-- end -->\n", dir, drawn); err == nil {
-		t.Error("a plot without rows is drawn")
 	}
 }
