@@ -23,7 +23,7 @@ var changing = Augment{
 	Mean: [3]float64{0.5, 0.4, 0.3}, Std: [3]float64{0.2, 0.3, 0.4},
 }
 
-func TestTheHostCropsResizesAndFlipsAsTheGraphDoes(t *testing.T) {
+func TestApply_CropsResizesAndFlipsAsTheGraphDoes(t *testing.T) {
 	set, rows := noise(13, 17, 11, 3), shuffled(13)[:7]
 	for _, a := range []Augment{
 		{FlipProb: 0.5}, {FlipUpProb: 0.5}, {FlipProb: 1, FlipUpProb: 1}, {Pad: 3, FlipProb: 0.5, FlipUpProb: 0.5},
@@ -50,45 +50,44 @@ func TestTheHostCropsResizesAndFlipsAsTheGraphDoes(t *testing.T) {
 	}
 }
 
-func TestAugmentationOnTheHostDependsOnlyOnSeedEpochAndIndex(t *testing.T) {
-	set := noise(31, 17, 11, 3)
+// Any batch, and an image alone, have the same pixels; the images of the source are not changed.
+func TestApply_DependsOnlyOnSeedEpochAndIndex(t *testing.T) {
+	set, before := noise(31, 17, 11, 3), noise(31, 17, 11, 3)
 	indices := shuffled(31)
 	for k := range indices {
 		indices[k] += k % 3 * 31
 	}
-	whole := gomlxtest.Must(loadBatch(set, changing, 9, 4, indices))(t)
+	batch := func(seed int64, epoch int, indices []int) *Memory {
+		return gomlxtest.Must(loadBatch(set, changing, seed, epoch, indices))(t)
+	}
+	whole := batch(9, 4, indices)
 	for _, size := range []int{1, 7, 11} {
-		for start := 0; start+size <= len(indices); start += size {
-			batch := slices.Clone(indices[start : start+size])
-			slices.Reverse(batch)
-			part := gomlxtest.Must(loadBatch(set, changing, 9, 4, batch))(t)
-			for k, index := range batch {
-				at := slices.Index(indices, index)
+		for some := range slices.Chunk(indices, size) {
+			some = slices.Clone(some)
+			slices.Reverse(some)
+			part := batch(9, 4, some)
+			for k, index := range some {
 				alone := changing.Apply(&Image{Height: 17, Width: 11, Pixels: set.Row(index % 31)}, 9, 4, index)
-				if !bytes.Equal(part.Row(k), whole.Row(at)) || !bytes.Equal(part.Row(k), alone.Pixels) ||
-					part.Labels[k] != set.Labels[index%31] {
+				if !bytes.Equal(part.Row(k), whole.Row(slices.Index(indices, index))) ||
+					!bytes.Equal(part.Row(k), alone.Pixels) || part.Labels[k] != set.Labels[index%31] {
 					t.Fatalf("index %d in a batch of %d differs from the same in a batch of 31, or alone", index, size)
 				}
 			}
 		}
 	}
-	for name, other := range map[string]*Memory{
-		"seed":  gomlxtest.Must(loadBatch(set, changing, 10, 4, indices))(t),
-		"epoch": gomlxtest.Must(loadBatch(set, changing, 9, 5, indices))(t),
-	} {
+	for name, other := range map[string]*Memory{"seed": batch(10, 4, indices), "epoch": batch(9, 5, indices)} {
 		for k := range indices {
 			if bytes.Equal(other.Row(k), whole.Row(k)) {
 				t.Errorf("another %s shows image %d as before", name, k)
 			}
 		}
 	}
-	before := noise(31, 17, 11, 3)
 	if !bytes.Equal(before.Pixels, set.Pixels) {
-		t.Error("the images of the set were written on")
+		t.Error("the images of the source were changed")
 	}
 }
 
-func TestGreyImagesStayGreyOnTheHost(t *testing.T) {
+func TestApply_GreyImagesStayGrey(t *testing.T) {
 	set := noise(5, 17, 11, 1)
 	a := changing
 	a.EraseProb, a.Mean = 0, [3]float64{0.5, 0.5, 0.5}
@@ -107,14 +106,13 @@ func TestGreyImagesStayGreyOnTheHost(t *testing.T) {
 	}
 }
 
-func TestAnErasedBoxHasTheSpecifiedAreaAndContent(t *testing.T) {
+func TestApply_AnErasedBoxHasTheSpecifiedAreaAndContent(t *testing.T) {
 	const height, width, images = 97, 89, 400
 	mean, std := [3]float64{0.5, 0.4, 0.6}, [3]float64{0.1, 0.12, 0.08} // four deviations stay within bytes
 	for _, noise := range []bool{false, true} {
 		a := Augment{EraseProb: 0.25, EraseScale: [2]float64{0.05, 0.2}, EraseNoise: noise, Mean: mean, Std: std}
-		erased, area, tall := 0, 0.0, 0
+		erased, area, tall, n := 0.0, 0.0, 0.0, 0.0
 		var sum, squares [3]float64
-		n := 0.0
 		for k := range images {
 			p := a.Apply(&Image{Height: height, Width: width, Pixels: make([]uint8, 3*height*width)}, 2, 0, k)
 			top, left, bottom, right := height, width, 0, 0
@@ -127,17 +125,13 @@ func TestAnErasedBoxHasTheSpecifiedAreaAndContent(t *testing.T) {
 			if bottom == 0 {
 				continue
 			}
-			erased++
-			part := float64((bottom-top)*(right-left)) / (height * width)
-			if ratio := float64(bottom-top) / float64(right-left); ratio > 1 {
+			part, ratio := float64((bottom-top)*(right-left))/(height*width), float64(bottom-top)/float64(right-left)
+			if ratio < 0.27 || ratio > 3.7 || part < 0.045 || part > 0.21 {
+				t.Fatalf("a box of ratio %g with %g of the area, want 0.3 to 10/3 and 0.05 to 0.2", ratio, part)
+			}
+			if erased, area = erased+1, area+part; ratio > 1 {
 				tall++
-			} else if ratio < 0.27 {
-				t.Fatalf("a box of ratio %g, want 0.3 or more", ratio)
 			}
-			if part < 0.045 || part > 0.21 {
-				t.Fatalf("%g of the area is erased, want 0.05 to 0.2", part)
-			}
-			area += part
 			for y := top; y < bottom; y++ {
 				for x := left; x < right; x++ {
 					for c := range 3 {
@@ -149,17 +143,13 @@ func TestAnErasedBoxHasTheSpecifiedAreaAndContent(t *testing.T) {
 			}
 		}
 		// 100 ± 9 of 400; a mean area of 0.125; half of them tall.
-		if e := float64(erased); e < 60 || e > 140 || !(math.Abs(area/e-0.125) <= 0.02) ||
-			!(math.Abs(float64(tall)/e-0.5) <= 0.25) {
-			t.Errorf("%d of %d erased, %g of the area in the mean, %d of them tall", erased, images, area/e, tall)
+		if erased < 60 || erased > 140 || !(math.Abs(area/erased-0.125) <= 0.02) || !(math.Abs(tall/erased-0.5) <= 0.25) {
+			t.Errorf("%g of %d erased, %g of the area in the mean, %g of them tall", erased, images, area/erased, tall)
 		}
 		for c := range 3 {
 			m := sum[c] / n
 			deviation := math.Sqrt(max(0, squares[c]/n-m*m)) // for equal numbers rounding may leave either sign
-			want := 0.0
-			if noise {
-				want = std[c]
-			}
+			want := map[bool]float64{true: std[c]}[noise]
 			if !(math.Abs(m-mean[c]) <= 0.003) || !(math.Abs(deviation-want) <= 0.003) {
 				t.Errorf("noise %t, channel %d: %.4f ± %.4f, want %.4f ± %.4f", noise, c, m, deviation, mean[c], want)
 			}
@@ -169,7 +159,7 @@ func TestAnErasedBoxHasTheSpecifiedAreaAndContent(t *testing.T) {
 
 // A strength of s varies a factor uniformly from 1−s to 1+s. Brightness multiplies, so the value 100 of an image of one
 // colour scales. Contrast and saturation do not change it.
-func TestJitterVariesAsInTorchvision(t *testing.T) {
+func TestApply_JitterVariesAsInTorchvision(t *testing.T) {
 	p := func() *Image { return &Image{Height: 1, Width: 1, Pixels: []uint8{100, 100, 100}} }
 	sum, least, greatest := 0.0, 255.0, 0.0
 	const n = 2000

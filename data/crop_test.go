@@ -28,7 +28,7 @@ func cropOf(t testing.TB, raw []byte, choose func(height, width int) window, hei
 
 // The expected values are from Pillow's draft, crop and resize of a box. The decoder of the standard library has no
 // smaller transforms: its larger windows give another image, the others differ by rounding.
-func TestAWindowMuchLargerThanItsCropIsDecodedSmallerAsPillowDoes(t *testing.T) {
+func TestCropped_ALargeWindowIsDecodedSmallerAsByPillow(t *testing.T) {
 	g, _ := readAugmentGoldens(t, augmentDir)
 	drafts := 0
 	for _, c := range g.Cases {
@@ -52,7 +52,7 @@ func TestAWindowMuchLargerThanItsCropIsDecodedSmallerAsPillowDoes(t *testing.T) 
 
 // The visible part has the bits of the whole image, whatever decoding skips: at every corner, with any subsampling,
 // rotated or not, and beyond the border.
-func TestADecodedWindowHasTheBitsOfTheWholeImage(t *testing.T) {
+func TestCropped_HasTheBitsOfTheWholeImage(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	var paths []string
 	for _, dir := range []string{augmentDir, goldenDir} {
@@ -86,4 +86,22 @@ func TestADecodedWindowHasTheBitsOfTheWholeImage(t *testing.T) {
 			}
 		}
 	}
+}
+
+// FuzzCrop: a window of any file is an error or has the requested size.
+func FuzzCrop(f *testing.F) {
+	for _, raw := range goldenFiles(f) {
+		f.Add(raw, int8(-1), int8(2), uint8(3), uint8(5))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, top, left int8, height, width uint8) {
+		kind, h, w, err := identify(raw, 1<<14)
+		if err != nil {
+			return
+		}
+		shown := window{top: int(top), left: int(left), height: 1 + int(height), width: 1 + int(width)}
+		p, err := kind.cropped(raw, h, w, func(int, int) window { return shown }, 7, 5, preprocess.Bilinear)
+		if err == nil && (p.Height != 7 || p.Width != 5 || len(p.Pixels) != 105) {
+			t.Errorf("%+v: %d×%d", shown, p.Width, p.Height)
+		}
+	})
 }

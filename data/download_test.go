@@ -16,7 +16,7 @@ import (
 	"github.com/wepe-go/wepe/internal/fetch"
 )
 
-func TestDownloadCIFAR100PutsTheArchiveWhereTheReaderLooks(t *testing.T) {
+func TestDownloadCIFAR100_PutsTheArchiveWhereTheReaderLooks(t *testing.T) {
 	content := bytes.Repeat([]byte("archive"), 10_007)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "70049")

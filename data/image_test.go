@@ -90,7 +90,7 @@ func TestDecode_Refuses(t *testing.T) {
 }
 
 // Ink c and black k leave (1−c)(1−k) of the light, with the product of the two rounded to a byte: Pillow's cmyk2rgb.
-func TestInkIsConvertedWithOneRounding(t *testing.T) {
+func TestCMYK_IsConvertedWithOneRounding(t *testing.T) {
 	img := image.NewCMYK(image.Rect(0, 0, 256, 256))
 	for i := range 256 * 256 {
 		copy(img.Pix[4*i:], []uint8{uint8(i), uint8(3 * i), uint8(255 - i), uint8(i >> 8)}) // black by row

@@ -137,7 +137,7 @@ func images(t testing.TB, a Augment, set *Memory, plan *Plan) []float64 {
 	}, inputs(set.Tensor(), plan)...)[0]
 }
 
-func TestCropsPaddingAndFlipsByWholePixelsAreBitExact(t *testing.T) {
+func TestImages_CropsPaddingAndFlipsByWholePixelsAreBitExact(t *testing.T) {
 	rows := shuffled(13)[:11]
 	for _, c := range []struct {
 		a                 Augment
@@ -166,7 +166,7 @@ func TestCropsPaddingAndFlipsByWholePixelsAreBitExact(t *testing.T) {
 	}
 }
 
-func TestResizingMatchesNaiveResamplingOfTheCroppedImage(t *testing.T) {
+func TestImages_ResizingMatchesNaiveResamplingOfTheCrop(t *testing.T) {
 	set, rows := noise(13, 17, 11, 3), shuffled(13)[:5]
 	for name, a := range map[string]Augment{
 		"enlarge":                {Size: [2]int{31, 29}},
@@ -192,7 +192,7 @@ func TestResizingMatchesNaiveResamplingOfTheCroppedImage(t *testing.T) {
 }
 
 // The graph's normalization against (pixel·rescale − mean)/std.
-func TestNormalizationIsThatOfTheSettings(t *testing.T) {
+func TestImages_NormalizationIsThatOfTheSettings(t *testing.T) {
 	set, rows := noise(3, 4, 7, 3), []int{2, 0}
 	for name, p := range map[string]preprocess.Settings{
 		"usual":        {Mean: [3]float64{0.51, 0.49, 0.44}, Std: [3]float64{0.27, 0.26, 0.28}},
@@ -212,7 +212,7 @@ func TestNormalizationIsThatOfTheSettings(t *testing.T) {
 	}
 }
 
-func TestCutoutZeroesOneClippedSquareAfterNormalizationAndNothingElse(t *testing.T) {
+func TestImages_CutoutZeroesOneClippedSquare(t *testing.T) {
 	set, rows := noise(31, 17, 13, 3), shuffled(31)
 	plain := Augment{Mean: [3]float64{0.51, 0.49, 0.44}, Std: [3]float64{0.27, 0.26, 0.28}}
 	a := plain
@@ -243,7 +243,7 @@ func TestCutoutZeroesOneClippedSquareAfterNormalizationAndNothingElse(t *testing
 	}
 }
 
-func TestMixingTakesTheStatedShareOfTheAugmentedPartner(t *testing.T) {
+func TestImages_MixingTakesTheStatedShareOfThePartner(t *testing.T) {
 	set, rows := noise(13, 7, 5, 3), shuffled(13)[:11]
 	plain := Augment{Pad: 2, FlipProb: 0.5, Cutout: 2}
 	for name, alphas := range map[string][2]float64{"mixup": {0.8, 0}, "cutmix": {0, 1}} {
@@ -280,7 +280,7 @@ func TestMixingTakesTheStatedShareOfTheAugmentedPartner(t *testing.T) {
 	}
 }
 
-func TestSoftLabelsBlendPartnersAndSmooth(t *testing.T) {
+func TestSoftLabels_BlendPartnersAndSmooth(t *testing.T) {
 	plan := &Plan{
 		Indices: []int64{0, 1, 2}, Labels: []int32{4, 0, 4}, Windows: make([][8]float32, 3),
 		Cutout: make([][4]float32, 3), Partners: []int64{1, 2, 0}, Mix: [6]float32{0, 0, 0, 0, 1, 0.75},

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/random"
 )
@@ -82,7 +83,7 @@ func TestEveryOperationIsPillowsToTheBit(t *testing.T) {
 }
 
 // Geometry.c of Pillow: positions beyond the image are filled, positions on its border are interpolated.
-func TestAPositionOnTheBorderIsWithinTheImage(t *testing.T) {
+func TestTransform_APositionOnTheBorderIsWithinTheImage(t *testing.T) {
 	p := &Image{Height: 1, Width: 1, Pixels: []uint8{9, 8, 7}}
 	for _, kernel := range []preprocess.Resample{preprocess.Bilinear, preprocess.Bicubic} {
 		for _, m := range []affine{translation(0, -0.5), translation(-0.5, 0)} {
@@ -95,7 +96,7 @@ func TestAPositionOnTheBorderIsWithinTheImage(t *testing.T) {
 
 // Expected are the formulas of timm/data/auto_augment.py (066e490), big_vision/pp/autoaugment.py (538b8a8) and
 // torchvision's autoaugment.py (0.14) by hand, for an image of 19×13 pixels; a second amount is for the other sign.
-func TestAmountsOfPoliciesAreThoseOfTheirSources(t *testing.T) {
+func TestPolicy_AmountsAreThoseOfTheirSources(t *testing.T) {
 	for name, want := range map[string]map[string][]float64{
 		"rand-m9-mstd0.5-inc1": {
 			"AutoContrast": {0}, "Equalize": {0}, "Invert": {0}, "Rotate": {27, -27}, "Posterize": {1}, "Solarize": {26},
@@ -140,7 +141,7 @@ func TestAmountsOfPoliciesAreThoseOfTheirSources(t *testing.T) {
 	}
 }
 
-func TestPoliciesAreReadAsTheirSourcesWriteThem(t *testing.T) {
+func TestPolicy_IsReadAsItsSourceWritesIt(t *testing.T) {
 	fill, grey := [3]uint8{1, 2, 3}, [3]uint8{128, 128, 128}
 	for _, c := range []struct {
 		name                           string
@@ -163,14 +164,14 @@ func TestPoliciesAreReadAsTheirSourcesWriteThem(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "rand", "rand-x3", "rand-m11", "rand-m", "randaug(2)", "randaug(101,9)",
-		"randaug(2,31)", "rand-mstd100.5", "RandAugment(2,-1)", "autoaugment"} {
+		"randaug(2,31)", "rand-mstd100.5", "RandAugment(2,-1)", "autoaugment", "rand-n99999999999999999999"} {
 		if _, err := parsePolicy(name, fill); err == nil {
 			t.Errorf("%q is taken", name)
 		}
 	}
 }
 
-func TestOperationsAreChosenUniformly(t *testing.T) {
+func TestPolicy_OperationsAreChosenUniformly(t *testing.T) {
 	p := gomlxtest.Must(parsePolicy("rand-m9-mstd0.5-inc1", [3]uint8{}))(t)
 	drawn, signs := map[string]int{}, map[float64]int{}
 	var magnitudes []float64
@@ -207,7 +208,7 @@ func TestOperationsAreChosenUniformly(t *testing.T) {
 	}
 }
 
-func TestOutsideTheImageIsTheMeanColourOrGrey(t *testing.T) {
+func TestFill_IsTheMeanColourOrGrey(t *testing.T) {
 	for want, mean := range map[[3]uint8][3]float64{
 		{128, 128, 128}: {}, {124, 116, 104}: {0.485, 0.456, 0.406}, {0, 255, 255}: {0, 1, 1.5}} {
 		if got := (Augment{Mean: mean}).fill(); got != want {
@@ -225,4 +226,19 @@ func TestPolicy_TimmCapsSolarizeAdd(t *testing.T) {
 			t.Errorf("%s: %g, want %g", name, got, want)
 		}
 	}
+}
+
+// FuzzPolicy: a name gives an error or a policy that changes no image's size.
+func FuzzPolicy(f *testing.F) {
+	seeds := []string{"rand-m9-mstd0.5-inc1", "rand-n3-mmax20", "randaug(2,10)", "RandAugment(2,9)", "3-augment"}
+	campaign.Fuzz(f, seeds, func(t *testing.T, name string) {
+		p, err := parsePolicy(name, [3]uint8{1, 2, 3})
+		if err != nil {
+			return
+		}
+		img := p.apply(&Image{Height: 7, Width: 5, Pixels: make([]uint8, 105)}, random.New(streamChange, 5, 0, 7))
+		if p.layers < 0 || p.layers > maxLayers || img.Height != 7 || len(img.Pixels) != 105 {
+			t.Errorf("%q: %+v, %d rows", name, p, img.Height)
+		}
+	})
 }

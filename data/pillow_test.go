@@ -58,7 +58,7 @@ func differences(a, b *Image) (counts [256]int, greatest int) {
 
 // Compares decoding and resizing with Pillow; WEPE_PILLOW may name a directory with more cases. All are exact except
 // jpegs from the standard library's decoder, whose inverse cosine transform rounds differently.
-func TestImagesAreThoseOfPillow(t *testing.T) {
+func TestDecode_ImagesAreThoseOfPillow(t *testing.T) {
 	dirs := []string{goldenDir}
 	if dir := os.Getenv("WEPE_PILLOW"); dir != "" {
 		dirs = append(dirs, dir)

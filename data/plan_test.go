@@ -5,7 +5,6 @@ package data
 import (
 	"math"
 	"math/bits"
-	"reflect"
 	"slices"
 	"testing"
 
@@ -16,16 +15,15 @@ var strong = Augment{
 	Size: [2]int{19, 23}, Pad: 3, FlipProb: 0.5, Cutout: 5, MixupAlpha: 0.4, CutmixAlpha: 1, MixProb: 0.7,
 }
 
-func TestPlanOfAnImageDependsOnlyOnSeedEpochAndRow(t *testing.T) {
-	set := noise(31, 7, 5, 3)
-	rows := shuffled(31)
+func TestPlan_OfAnImageDependsOnlyOnSeedEpochAndRow(t *testing.T) {
+	set, rows := noise(31, 7, 5, 3), shuffled(31)
 	whole := strong.Plan(set, 9, 4, 0, rows)
 	for _, size := range []int{1, 2, 7, 11} { // any batch size, any index in the batch, any batch number
-		for start := 0; start+size <= len(rows); start += size {
-			batch := slices.Clone(rows[start : start+size])
-			slices.Reverse(batch)
-			part := strong.Plan(set, 9, 4, 100+start, batch)
-			for k, row := range batch {
+		for some := range slices.Chunk(rows, size) {
+			some = slices.Clone(some)
+			slices.Reverse(some)
+			part := strong.Plan(set, 9, 4, 100+some[0], some)
+			for k, row := range some {
 				at := slices.Index(rows, row)
 				if part.Windows[k] != whole.Windows[at] || part.Cutout[k] != whole.Cutout[at] ||
 					part.Labels[k] != set.Labels[row] || part.Indices[k] != int64(row) {
@@ -37,13 +35,20 @@ func TestPlanOfAnImageDependsOnlyOnSeedEpochAndRow(t *testing.T) {
 	for name, other := range map[string]*Plan{
 		"seed": strong.Plan(set, 10, 4, 0, rows), "epoch": strong.Plan(set, 9, 5, 0, rows),
 	} {
-		if reflect.DeepEqual(other.Windows, whole.Windows) || reflect.DeepEqual(other.Cutout, whole.Cutout) {
+		if slices.Equal(other.Windows, whole.Windows) || slices.Equal(other.Cutout, whole.Cutout) {
 			t.Errorf("another %s gives the same plan", name)
+		}
+	}
+	// The box is the same whether the graph crops or the host: otherwise the draws of the host's crop would place it.
+	crops := Augment{Size: strong.Size, CropScale: [2]float64{0.3, 1}, Cutout: strong.Cutout}
+	for _, other := range []Augment{strong.afterHost(), crops} {
+		if got := other.Plan(set, 9, 4, 0, rows).Cutout; !slices.Equal(got, whole.Cutout) {
+			t.Errorf("%+v: boxes %v, want %v", other, got, whole.Cutout)
 		}
 	}
 }
 
-func TestPlanOfTheMixingDependsOnlyOnSeedEpochAndBatchNumber(t *testing.T) {
+func TestPlan_OfTheMixingDependsOnlyOnSeedEpochAndBatchNumber(t *testing.T) {
 	set := noise(31, 7, 5, 3)
 	a := Augment{MixupAlpha: 1}
 	first := a.Plan(set, 9, 4, 2, shuffled(31)[:7])
@@ -65,18 +70,6 @@ func TestPlanOfTheMixingDependsOnlyOnSeedEpochAndBatchNumber(t *testing.T) {
 	}
 }
 
-// The box is the same whether the graph crops or the host: otherwise the draws of the host's crop would place it.
-func TestCutoutDoesNotDependOnTheCrop(t *testing.T) {
-	set, rows := noise(31, 7, 5, 3), []int{3, 19, 30, 7}
-	whole := strong.Plan(set, 9, 4, 2, rows)
-	crops := Augment{Size: strong.Size, CropScale: [2]float64{0.3, 1}, Cutout: strong.Cutout}
-	for _, other := range []Augment{strong.afterHost(), crops} {
-		if got := other.Plan(set, 9, 4, 2, rows).Cutout; !slices.Equal(got, whole.Cutout) {
-			t.Errorf("%+v: boxes %v, want %v", other, got, whole.Cutout)
-		}
-	}
-}
-
 // Of 7 images repeated three times, an epoch shows two three times and one once.
 func TestOrder_IsAPermutationThatChangesWithEpochAndSeed(t *testing.T) {
 	order := Order(3, 1, 101, 1)
@@ -92,7 +85,7 @@ func TestOrder_IsAPermutationThatChangesWithEpochAndSeed(t *testing.T) {
 }
 
 // Neighbouring seeds, epochs and indices give unrelated draws: all different, and half of the bits differ.
-func TestDrawsOfNeighboursAreUnrelated(t *testing.T) {
+func TestDraws_OfNeighboursAreUnrelated(t *testing.T) {
 	seen, flipped, last := map[uint64]bool{}, 0, uint64(0)
 	for k := range 300 {
 		of := [3]int{1, 1, 1}
@@ -114,7 +107,7 @@ func within5(t *testing.T, name string, mean, want, variance float64, n int) {
 	}
 }
 
-func TestFlipsAndCropsAreDrawnUniformly(t *testing.T) {
+func TestPlan_FlipsAndCropsAreDrawnUniformly(t *testing.T) {
 	set := noise(4999, 3, 2, 1)
 	a := Augment{Pad: 2, FlipProb: 0.3}
 	plan := a.Plan(set, 1, 0, 0, shuffled(4999))
@@ -136,7 +129,7 @@ func TestFlipsAndCropsAreDrawnUniformly(t *testing.T) {
 	}
 }
 
-func TestResizedCropFallsBackToTheLargestCentredWindow(t *testing.T) {
+func TestWindow_FallsBackToTheLargestCentredOne(t *testing.T) {
 	// A strip of 40×2 has no window of ratio 1…1.2 and 80% of the area: torchvision takes width 2, height 2/1; of a
 	// strip of 5×40 height 5, width 5·1.2.
 	a := Augment{CropScale: [2]float64{0.8, 1}, CropRatio: [2]float64{1, 1.2}}
@@ -149,7 +142,7 @@ func TestResizedCropFallsBackToTheLargestCentredWindow(t *testing.T) {
 	}
 }
 
-func TestBetaHasTheMomentsOfTheBetaDistribution(t *testing.T) {
+func TestBeta_HasTheMomentsOfTheDistribution(t *testing.T) {
 	for _, alpha := range []float64{0.01, 0.15, 0.8, 1, 5} {
 		r := random.New(streamMix, 1, 0, 0)
 		const n = 20000
@@ -168,7 +161,7 @@ func TestBetaHasTheMomentsOfTheBetaDistribution(t *testing.T) {
 	}
 }
 
-func TestMixingHappensWithItsProbability(t *testing.T) {
+func TestPlan_MixingHappensWithItsProbability(t *testing.T) {
 	set := noise(5, 32, 32, 1)
 	mixed, cut := 0.0, 0.0
 	const n = 3000
@@ -189,7 +182,7 @@ func TestMixingHappensWithItsProbability(t *testing.T) {
 
 // torchvision's RandomResizedCrop: the area is uniform, the logarithm of the ratio too. Kolmogorov and Smirnov's
 // distance of n draws is above 2.2/√n once in 8,000 times.
-func TestAreaAndRatioOfCropsAreUniformAndLogUniform(t *testing.T) {
+func TestWindow_AreaIsUniformAndRatioLogUniform(t *testing.T) {
 	const n = 4001
 	a := Augment{CropScale: [2]float64{0.05, 0.3}, CropRatio: [2]float64{0.5, 3}} // all fit into a square
 	var areas, ratios []float64

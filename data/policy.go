@@ -137,11 +137,12 @@ func parsePolicy(name string, fill [3]uint8) (p policy, err error) {
 		v, _ := strconv.ParseFloat(text, 64) // the regular expressions allow only numbers
 		return v
 	}
+	layers := func(n float64) int { return int(min(n, maxLayers+1)) }
 	if form := bigVisionForm.FindStringSubmatch(name); form != nil {
-		p = policy{choices: bigVisionChoices, layers: int(number(form[1])), prob: 1, magnitude: number(form[2]),
+		p = policy{choices: bigVisionChoices, layers: layers(number(form[1])), prob: 1, magnitude: number(form[2]),
 			greatest: 30, scale: 10, around: surroundings{kernel: preprocess.Nearest, fill: [3]uint8{128, 128, 128}}}
 	} else if form := torchvisionForm.FindStringSubmatch(name); form != nil {
-		p = policy{choices: torchvisionChoices, layers: int(number(form[1])), prob: 1, magnitude: number(form[2]),
+		p = policy{choices: torchvisionChoices, layers: layers(number(form[1])), prob: 1, magnitude: number(form[2]),
 			greatest: 30, scale: 30, around: surroundings{kernel: preprocess.Nearest}}
 	} else if name == "3-augment" {
 		p = policy{choices: threeChoices, layers: 1, prob: 1, greatest: 1, scale: 1}
@@ -161,7 +162,7 @@ func parsePolicy(name string, fill [3]uint8) (p policy, err error) {
 			case "mmax":
 				p.greatest = v
 			case "n":
-				p.layers = int(v)
+				p.layers = layers(v)
 			case "inc":
 				if v != 0 {
 					p.choices = increasing

@@ -35,7 +35,7 @@ func TestPreprocess_OutputSize(t *testing.T) {
 }
 
 // Trimmed images are the first rows and columns of the others, whatever the resize and crop.
-func TestTrimKeepsTheTopLeft(t *testing.T) {
+func TestPreprocess_TrimKeepsTheTopLeft(t *testing.T) {
 	img := &Image{Height: 11, Width: 17, Pixels: make([]uint8, 11*17*3)}
 	for i := range img.Pixels {
 		img.Pixels[i] = uint8(i * 37)
@@ -89,11 +89,11 @@ func TestPreprocess_OnlyTheCropOfARibbonIsComputed(t *testing.T) {
 }
 
 // The fixtures contain an image before and after DINOv3's processor.
-func TestAResizeOfNumbersIsTorchvisions(t *testing.T) {
-	fixtures.Each(t, testAResizeOfNumbersIsTorchvisions)
+func TestPreprocess_AResizeOfNumbersIsTorchvisions(t *testing.T) {
+	fixtures.Each(t, testAResizeOfNumbers)
 }
 
-func testAResizeOfNumbersIsTorchvisions(t *testing.T) {
+func testAResizeOfNumbers(t *testing.T) {
 	for _, set := range []string{"dinov3_vit_tiny", "dinov3_vit_tiny_swiglu"} {
 		file := filepath.Join(fixtures.Dir(t, set), "preprocessor_config.json")
 		settings := gomlxtest.Must(preprocess.Parse(gomlxtest.Must(os.ReadFile(file))(t)))(t)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestSpritesHaveTheStatedAreaCentreAndDirection(t *testing.T) {
+func TestShapes_HaveTheStatedAreaCentreAndDirection(t *testing.T) {
 	const size = 64
 	for k := 0; k < spriteCount; k += 1009 { // 731 of all, a prime stride through every factor
 		s := spriteAt(k)
@@ -49,24 +49,6 @@ func TestSpritesHaveTheStatedAreaCentreAndDirection(t *testing.T) {
 	}
 }
 
-func TestNoSpriteIsCutByTheBorder(t *testing.T) {
-	sum := func(s sprite, row, column int) (total int) {
-		s.row, s.column = row, column
-		for _, v := range s.render(32, 32) {
-			total += int(v)
-		}
-		return total
-	}
-	for k := range spriteShapes * spriteOrientations {
-		s := sprite{shape: k % spriteShapes, scale: spriteScales - 1, orientation: k / spriteShapes}
-		for corner, inside := range map[int]int{0: 8, 31: 23} { // whole pixels apart
-			if got, want := sum(s, corner, corner), sum(s, inside, inside); got != want {
-				t.Errorf("%+v: %d of brightness in corner %d, %d inside", s, got, corner, want)
-			}
-		}
-	}
-}
-
 // patches cuts the image into squares and sorts them: the input of a model without positions.
 func patches(image []uint8, size, side int) [][]byte {
 	var out [][]byte
@@ -83,7 +65,7 @@ func patches(image []uint8, size, side int) [][]byte {
 	return out
 }
 
-func TestWhereIsInvisibleToABagOfPatches(t *testing.T) {
+func TestShapes_WhereIsInvisibleToABagOfPatches(t *testing.T) {
 	equal := func(a, b sprite, size, side int) bool {
 		return slices.EqualFunc(patches(a.render(size, size), size, side),
 			patches(b.render(size, size), size, side), bytes.Equal)
@@ -111,7 +93,7 @@ func TestWhereIsInvisibleToABagOfPatches(t *testing.T) {
 	}
 }
 
-func TestShapesAreAFunctionOfTheSeedAndTrainAndTestDoNotMeet(t *testing.T) {
+func TestShapes_AreAFunctionOfTheSeed(t *testing.T) {
 	train, test, err := Shapes(taskLocation, 307, 101, 32, 5)
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func gradual(height, width int) *Image {
 	return p
 }
 
-func TestAnImageOfWholePatchesIsCutAndReassembled(t *testing.T) {
+func TestStrip_IsCutAndReassembled(t *testing.T) {
 	for _, grid := range [][2]int{{5, 4}, {4, 5}, {2, 7}, {3, 6}, {8, 2}} {
 		img := gradual(4*grid[0], 4*grid[1])
 		strip := gomlxtest.Must(img.Preprocess(toStrips))(t)
@@ -55,20 +55,7 @@ func TestAnImageOfWholePatchesIsCutAndReassembled(t *testing.T) {
 	}
 }
 
-func TestAnImageIsResizedToTheGridOfItsAspectRatio(t *testing.T) {
-	img := gradual(31, 93)
-	strip := gomlxtest.Must(img.Preprocess(toStrips))(t)
-	want := img.Resize(8, 24, preprocess.Bilinear) // 1:3 in 20 patches: 2×6, and a row and a column more are 21
-	set := &Memory{
-		Info:   Info{Labels: []int32{0}, Height: 80, Width: 4, Channels: 3, Grids: [][2]int{strip.Grid}},
-		Pixels: strip.Pixels,
-	}
-	if got := FromImage(set.RGBA(0)); got.Height != 8 || !slices.Equal(got.Pixels, want.Pixels) {
-		t.Errorf("%d×%d", got.Height, got.Width)
-	}
-}
-
-func TestGridsStayWithTheirImages(t *testing.T) {
+func TestStrip_GridsStayWithTheirImages(t *testing.T) {
 	train, test, err := ShapesOfAspects(taskShape, 53, 31, 24, 3, toStrips)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +83,7 @@ func TestGridsStayWithTheirImages(t *testing.T) {
 	oneLine(t, "a grid that no image has", other.check(), "image 1")
 }
 
-func TestShapesOfAspectsAreNotStretched(t *testing.T) {
+func TestShapesOfAspects_AreNotStretched(t *testing.T) {
 	for k := 0; k < spriteCount; k += 30011 {
 		for _, sides := range [][2]int{{32, 128}, {128, 32}, {40, 101}} {
 			s := spriteAt(k)

@@ -22,7 +22,7 @@ var publishedSizes = map[string][2]int{
 	"dsprites_ori": {16, 73_728}, "smallnorb_azi": {18, 12_150}, "smallnorb_ele": {9, 12_150},
 }
 
-func TestTheTableOfTasksHasTheSizesOfVTAB(t *testing.T) {
+func TestTasks_HaveTheSizesOfVTAB(t *testing.T) {
 	if len(Tasks) != 19 || len(publishedSizes) != 19 {
 		t.Fatalf("%d tasks, published %d, want 19", len(Tasks), len(publishedSizes))
 	}
@@ -50,7 +50,7 @@ func TestTheTableOfTasksHasTheSizesOfVTAB(t *testing.T) {
 	}
 }
 
-func TestTasksAreChosenByNameGroupAndAlias(t *testing.T) {
+func TestChoose_ByNameGroupAndAlias(t *testing.T) {
 	var everything []string
 	for _, task := range Tasks {
 		everything = append(everything, task.Name)
@@ -77,7 +77,7 @@ func TestTasksAreChosenByNameGroupAndAlias(t *testing.T) {
 	}
 }
 
-func TestATaskIsFoundUnderEachOfItsNames(t *testing.T) {
+func TestOpen_FindsATaskUnderEachOfItsNames(t *testing.T) {
 	tasks, err := Choose([]string{"oxford_iiit_pet"})
 	if err != nil {
 		t.Fatal(err)
