@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -77,19 +76,15 @@ func TestTheBestThatOpensIsTaken(t *testing.T) {
 		plugins []string
 		library string
 		want    string
-		prints  string
 	}{
-		{"cuda before cpu", all, []string{"cpu_v1", "cuda"}, "/lib/onnx.so", "xla:cuda",
-			"backend: xla:cuda (/lib/cuda.so; guarded)"},
-		{"cpu by its versioned name", all, []string{"tpu", "cpu_v1"}, "/lib/onnx.so", "xla:cpu_v1",
-			"xla:cpu_v1 (/lib/cpu_v1.so"},
-		{"cpu without a version first", append(all, "xla:cpu"), []string{"cpu_v1", "cpu"}, "", "xla:cpu", "xla:cpu ("},
-		{"onnx if there is no plugin", all, nil, "/lib/onnx.so", "onnx:cpu", "backend: onnx:cpu (/lib/onnx.so)"},
-		{"go if there is nothing", all, nil, "", "go:ops_sequential",
-			"(pure Go, simd; `make xla` installs XLA"},
-		{"the next if one is broken", all[1:], []string{"cuda", "cpu_v1"}, "", "xla:cpu_v1", "xla:cuda does not open"},
-		{"go if all are broken", all[3:], []string{"cuda", "cpu_v1"}, "/lib/onnx.so", "go:ops_sequential", "broken onnx"},
-		{"unknown plugins are left alone", all, []string{"tpu"}, "", "go:ops_sequential", "backend: go:ops_sequential"},
+		{"cuda before cpu", all, []string{"cpu_v1", "cuda"}, "/lib/onnx.so", "xla:cuda"},
+		{"cpu by its versioned name", all, []string{"tpu", "cpu_v1"}, "/lib/onnx.so", "xla:cpu_v1"},
+		{"cpu without a version first", append(all, "xla:cpu"), []string{"cpu_v1", "cpu"}, "", "xla:cpu"},
+		{"onnx if there is no plugin", all, nil, "/lib/onnx.so", "onnx:cpu"},
+		{"go if there is nothing", all, nil, "", "go:ops_sequential"},
+		{"the next if one is broken", all[1:], []string{"cuda", "cpu_v1"}, "", "xla:cpu_v1"},
+		{"go if all are broken", all[3:], []string{"cuda", "cpu_v1"}, "/lib/onnx.so", "go:ops_sequential"},
+		{"unknown plugins are left alone", all, []string{"tpu"}, "", "go:ops_sequential"},
 	} {
 		m := newMachine(c.opens...)
 		m.machine.plugins = named(c.plugins...)
@@ -99,8 +94,10 @@ func TestTheBestThatOpensIsTaken(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if got := m.tried[len(m.tried)-1]; got != c.want || !strings.Contains(m.printed.String(), c.prints) {
-			t.Errorf("%s: %s, printed %q, want %s, %q", c.name, got, m.printed.String(), c.want, c.prints)
+		printed := m.printed.String() // one line for each attempt
+		if got := m.tried[len(m.tried)-1]; got != c.want || !strings.Contains(printed, c.want) ||
+			strings.Count(printed, "\n") != len(m.tried) {
+			t.Errorf("%s: %s, printed %q, want %s", c.name, got, printed, c.want)
 		}
 		if strings.HasPrefix(c.want, "xla") && m.devices != 1 {
 			t.Errorf("%s: %d devices, want 1", c.name, m.devices)
@@ -108,26 +105,10 @@ func TestTheBestThatOpensIsTaken(t *testing.T) {
 	}
 }
 
-func TestTheLineNamesFasterBuildSettingsForGo(t *testing.T) {
-	m := newMachine("go:ops_sequential")
-	if runtime.GOARCH == "amd64" {
-		delete(m.env, "GODEBUG")
-		if got := m.slow(); !strings.Contains(got, "GODEBUG=cpu.fma=off") {
-			t.Errorf("with FMA: %q", got)
-		}
-		m.simd = false
-		if got := m.slow(); !strings.Contains(got, "GOEXPERIMENT=simd") {
-			t.Errorf("without simd: %q", got)
-		}
-	}
-}
-
 func TestAnExplicitChoiceIsOpenedOrIsAnError(t *testing.T) {
-	const known = "go, hlo, onnx, xla"
 	for _, c := range []struct {
 		config, opens string // the request and the result
 		devices       int    // of XLA
-		err           string // if nothing is opened
 	}{
 		{config: "go", opens: "go:ops_sequential"},
 		{config: "go:", opens: "go:ops_sequential"},
@@ -142,14 +123,10 @@ func TestAnExplicitChoiceIsOpenedOrIsAnError(t *testing.T) {
 		{config: "xla:cpu,noshared_buffers,devices=3", opens: "xla:cpu_v1,noshared_buffers", devices: 3},
 		{config: "xla:/opt/plugin.so,tf32=false", opens: "xla:/opt/plugin.so,tf32=false", devices: 1},
 		{config: "xla:tpu", opens: "xla:tpu", devices: 1},
-		{config: "xla:cuda,tf32=false", err: "see docs/backends.md"},
-		{config: "xla:cpu_v2", err: "`make xla` installs"},
-		{config: "xla:cpu,devices=0", err: "1 or more"}, {config: "xla:cpu,devices=two", err: "devices=two"},
-
-		{config: "cuda", err: known}, {config: "simplego:x", err: known}, {config: "Go", err: known},
-		{config: ":", err: known}, {config: "onnxruntime:cpu", err: known},
-		{config: "stablehlo:cpu", err: "-tags=noxla"}, // this machine has it under other names
-		{config: "onnxruntime:", err: "-tags=onnx"},
+		// Neither a plugin nor a backend of these names, or no such number of devices.
+		{config: "xla:cuda,tf32=false"}, {config: "xla:cpu_v2"}, {config: "xla:cpu,devices=0"},
+		{config: "xla:cpu,devices=two"}, {config: "cuda"}, {config: "simplego:x"}, {config: "Go"}, {config: ":"},
+		{config: "onnxruntime:cpu"}, {config: "stablehlo:cpu"}, {config: "onnxruntime:"},
 	} {
 		choose := func(opens string) (*made, error) {
 			m := newMachine(opens)
@@ -159,8 +136,8 @@ func TestAnExplicitChoiceIsOpenedOrIsAnError(t *testing.T) {
 			return m, err
 		}
 		m, err := choose(c.opens)
-		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-			t.Errorf("%s: %v, want %q", c.config, err, c.err)
+		if (err == nil) != (c.opens != "") || err != nil && !strings.Contains(err.Error(), m.asked) {
+			t.Errorf("%s: %v, want %q", c.config, err, c.opens)
 		}
 		if m.devices != c.devices {
 			t.Errorf("%s: %d devices, want %d", c.config, m.devices, c.devices)
@@ -182,7 +159,7 @@ func TestAnExplicitChoiceIsOpenedOrIsAnError(t *testing.T) {
 	}
 	m := newMachine("onnx:cpu")
 	m.config, m.onnxLibrary = "onnx:cpu", func() string { return "" }
-	if _, err := m.choose(); err == nil || !strings.Contains(err.Error(), "make onnxruntime") || len(m.tried) > 0 {
+	if _, err := m.choose(); err == nil || len(m.tried) > 0 {
 		t.Errorf("no ONNX Runtime: %v, tried %q", err, m.tried)
 	}
 	m = newMachine()

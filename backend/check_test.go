@@ -7,17 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gomlx/compute/gobackend"
-
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/plugin"
 )
 
-func TestSumsAreRightOnGo(t *testing.T) {
-	b, err := gobackend.New("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Check(b); err != nil {
+func TestCheck_PassesOnGo(t *testing.T) {
+	if err := Check(gomlxtest.PureGo()); err != nil {
 		t.Error(err)
 	}
 }
@@ -55,12 +50,8 @@ func TestCheckFindsTheMiscompilation(t *testing.T) {
 	if known, err := plugin.Contains(file, plugin.FusionFlag); !known {
 		t.Skipf("%s has no YNNPACK fusions: %v", path, err)
 	}
-	printed := inProcess(
-		t,
-		"unguarded",
-		"GOMLX_NO_AUTO_INSTALL=1",
-		"XLA_FLAGS=--"+plugin.FusionFlag+"=LIBRARY_FUSION_TYPE_REDUCE",
-	)
+	printed := inProcess(t, "unguarded", "GOMLX_NO_AUTO_INSTALL=1",
+		"XLA_FLAGS=--"+plugin.FusionFlag+"=LIBRARY_FUSION_TYPE_REDUCE")
 	if !strings.Contains(printed, "computes a sum of") {
 		t.Errorf("%s computes right sums with YNNPACK fusions on (%s): is the guard of flags.go still needed?", path, printed)
 	}

@@ -80,25 +80,6 @@ func TestPreEncode_by_indices_adds_the_rows_they_name(t *testing.T) {
 	}
 }
 
-func TestPrefix_rows_are_the_learned_vectors_times_beta_and_do_not_move_the_patches(t *testing.T) {
-	store := model.NewStore()
-	got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-		g := in[0].Graph()
-		e := testEncoder(s)
-		bare := *e
-		bare.prefix, bare.config.prefix = nil, 0
-		return []*Node{e.Encode(g), bare.Encode(g)}
-	}, float32(0))
-	gomlxtest.Near(t, "patches", got[0][prefix*width:], got[1], 0)
-	learned := gomlxtest.Values(t, store.GetVariable("/wepe/prefix").MustValue())
-	for i, v := range learned {
-		gomlxtest.Near(t, "prefix", got[0][i:i+1], []float64{float64(float32(defaultBetaPos) * float32(v))}, 0)
-	}
-	if len(learned) != prefix*width {
-		t.Errorf("%d numbers for %d prefix tokens of width %d", len(learned), prefix, width)
-	}
-}
-
 func TestPreEncode_refuses_tokens_that_do_not_fit(t *testing.T) {
 	for name, c := range map[string]struct {
 		dims    []int

@@ -107,21 +107,11 @@ func rawScalars(scope *model.Scope, names ...string) (map[string]float64, error)
 		if v == nil {
 			return nil, fmt.Errorf("wepe: no variable %q in %q: no encoder was built there", name, scope.Scope())
 		}
-		if !v.HasValue() {
-			return nil, fmt.Errorf("wepe: variable %q has no value yet", v.Path())
-		}
-		value, err := v.Value()
+		value, err := flat(v)
 		if err != nil {
-			return nil, fmt.Errorf("wepe: variable %q: %w", v.Path(), err)
+			return nil, err
 		}
-		switch x := value.Value().(type) {
-		case float32:
-			raw[name] = float64(x)
-		case float64:
-			raw[name] = x
-		default:
-			return nil, fmt.Errorf("wepe: variable %q is a %T, want a float scalar", v.Path(), x)
-		}
+		raw[name] = value[0]
 	}
 	return raw, nil
 }

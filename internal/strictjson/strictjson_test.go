@@ -20,32 +20,30 @@ func TestInvalidJSONThatEncodingJSONAcceptsIsRefused(t *testing.T) {
 	type known struct {
 		A any `json:"a"`
 	}
-	for _, c := range []struct{ text, want string }{
-		{`{"a":1}`, ""}, {" {\"a\" : [ {\"b\":1}, {\"b\":2} ] }\n", ""}, {`{}`, ""},
-		{`{"a":` + nested(63) + `}`, ""}, {keys(1000), ""},
-		{`{"a":` + nested(64) + `}`, "64 levels"}, {strings.Repeat(`[`, 1_000_000), "64 levels"},
-		{keys(maxKeys), "keys"},
-		{`{"a":1,"a":1}`, `"a" appears twice`}, {`{"a":{"b":1,"\u0062":2}}`, `"b" appears twice`},
-		{`{"a":1}{}`, "after the value"}, {`{"a":1} 2`, "after the value"}, {`{"a":1}]`, "not JSON"},
-		{"{\"a\":\"\xff\"}", "UTF-8"}, {"", "not JSON"}, {`{"a":`, "not JSON"}, {`{"a":01}`, "not JSON"},
-		{`{"a":1}` + strings.Repeat(" ", MaxBytes), "more than 16777216"},
+	for valid, texts := range map[bool][]string{
+		true: {`{"a":1}`, " {\"a\" : [ {\"b\":1}, {\"b\":2} ] }\n", `{}`, `{"a":` + nested(63) + `}`, keys(1000)},
+		false: {`{"a":` + nested(64) + `}`, strings.Repeat(`[`, 1_000_000), keys(maxKeys), `{"a":1,"a":1}`,
+			`{"a":{"b":1,"\u0062":2}}`, `{"a":1}{}`, `{"a":1} 2`, `{"a":1}]`, "{\"a\":\"\xff\"}", "", `{"a":`, `{"a":01}`,
+			`{"a":1}` + strings.Repeat(" ", MaxBytes)},
 	} {
-		var into known
-		_, err := ParseObject([]byte(c.text))
-		for _, err := range []error{err, Decode([]byte(c.text), &into)} {
-			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%.40q: %v, want %q", c.text, err, c.want)
+		for _, text := range texts {
+			var into known
+			_, err := ParseObject([]byte(text))
+			for _, err := range []error{err, Decode([]byte(text), &into)} {
+				if (err == nil) != valid {
+					t.Errorf("%.40q: %v", text, err)
+				}
 			}
 		}
 	}
 	for _, text := range []string{"null", "[]", "7"} {
-		if _, err := ParseObject([]byte(text)); err == nil || !strings.Contains(err.Error(), "not a JSON object") {
-			t.Errorf("%s: %v", text, err)
+		if _, err := ParseObject([]byte(text)); err == nil {
+			t.Errorf("%s is read as an object", text)
 		}
 	}
 	var into known
-	if err := Decode([]byte(`{"a":1,"b":2}`), &into); err == nil || !strings.Contains(err.Error(), `unknown field "b"`) {
-		t.Errorf("%v", err)
+	if err := Decode([]byte(`{"a":1,"b":2}`), &into); err == nil {
+		t.Error("an unknown field is read")
 	}
 }
 
@@ -79,21 +77,17 @@ func TestFieldsOutOfRangeAreRefused(t *testing.T) {
 	_, noBool := o.Bool("n", true)
 	_, noObject := o.Object("list")
 	_, long := o.Int("long", 1, 2)
-	for _, c := range []struct {
-		err  error
-		want string
-	}{
-		{integer(o.Int("n", 8, 9)), "n is 7, want an integer from 8 to 9"}, {integer(o.Int("n", 1, 6)), "n is 7"},
-		{integer(o.Int("exp", 1, 99)), "exp is 1e1"}, {integer(o.Int("x", 0, 9)), "x is 0.5"},
-		{integer(o.Int("nil", 0, 9)), "nil is missing, want an integer"}, {integer(o.Int("none", 0, 9)), "none is missing"},
-		{number(o.Number("x", 0.6, 1)), "x is 0.5, want a number from 0.6 to 1"}, {number(o.Number("text", 0, 1)), "text is"},
-		{numbers(o.Numbers("list", 3, 0, 9)), "list is [1,2], want 3 numbers from 0 to 9"},
-		{numbers(o.Numbers("list", 2, 0, 1)), "list is"}, {numbers(o.Numbers("nil", 1, 0, 1)), "nil is missing"},
-		{noText, "n is 7, want a string"}, {noBool, "want true or false"}, {noObject, "want an object"},
-		{long, `long is "` + strings.Repeat("é", 39) + "…, want"},
+	for field, errs := range map[string][]error{
+		"n": {integer(o.Int("n", 8, 9)), integer(o.Int("n", 1, 6)), noText, noBool}, "exp": {integer(o.Int("exp", 1, 99))},
+		"x":   {integer(o.Int("x", 0, 9)), number(o.Number("x", 0.6, 1))},
+		"nil": {integer(o.Int("nil", 0, 9)), numbers(o.Numbers("nil", 1, 0, 1))}, "none": {integer(o.Int("none", 0, 9))},
+		"text": {number(o.Number("text", 0, 1))}, "long": {long},
+		"list": {numbers(o.Numbers("list", 3, 0, 9)), numbers(o.Numbers("list", 2, 0, 1)), noObject},
 	} {
-		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
-			t.Errorf("%v, want %q", c.err, c.want)
+		for _, err := range errs {
+			if err == nil || !strings.HasPrefix(err.Error(), field+" is ") || len(err.Error()) > 150 {
+				t.Errorf("%v, want an error that names %s", err, field)
+			}
 		}
 	}
 }

@@ -26,62 +26,23 @@ func lattice(t testing.TB, omega1, omega3p float64) Lattice {
 	return oblique(t, complex(omega1, 0), complex(0, omega3p))
 }
 
-func TestEveryReferencePointMeetsTheErrorLaw(t *testing.T) {
-	fixtures.Each(t, testEveryReferencePointMeetsTheErrorLaw)
-}
+func TestEval_MeetsTheErrorLaw(t *testing.T) { fixtures.Each(t, testEvalMeetsTheErrorLaw) }
 
-func testEveryReferencePointMeetsTheErrorLaw(t *testing.T) {
-	var file struct {
+// The points of wp_points.json, and of addition.json pairs and their sums: nearly equal, nearly opposite and others,
+// where the addition formula loses all digits.
+func testEvalMeetsTheErrorLaw(t *testing.T) {
+	var points struct {
 		Lattices map[string]struct{ Omega1, Omega3p float64 }
 		Points   []struct {
-			Lattice, Cat string
-			X            float64   `json:"z_re"`
-			Y            float64   `json:"z_im"`
-			P            reference `json:"wp"`
-			PPrime       reference `json:"wpp"`
-			Distance     float64   `json:"dist_to_pole"`
-			Scale        float64   `json:"scale_wp"`
-			ScalePrime   float64   `json:"scale_wpp"`
+			Lattice string
+			X       float64   `json:"z_re"`
+			Y       float64   `json:"z_im"`
+			P       reference `json:"wp"`
+			PPrime  reference `json:"wpp"`
 		}
 	}
-	fixtures.JSON(t, set, "wp_points.json", &file)
-	if len(file.Points) == 0 {
-		t.Fatal("no points")
-	}
-	worst := map[string]float64{}
-	for i, point := range file.Points {
-		half := file.Lattices[point.Lattice]
-		l := lattice(t, half.Omega1, half.Omega3p)
-		z := complex(point.X, point.Y)
-		p, pp := l.Eval(z)
-		condition := 1 + cmplx.Abs(z)/point.Distance
-		for _, row := range []struct {
-			name  string
-			got   complex128
-			want  reference
-			floor float64
-		}{{"℘", p, point.P, point.Scale}, {"℘′", pp, point.PPrime, point.ScalePrime}} {
-			want := row.want.value()
-			c := cmplx.Abs(row.got-want) / (roundoff * condition * (cmplx.Abs(want) + row.floor))
-			worst[row.name] = max(worst[row.name], c)
-			if !(c <= 7) {
-				t.Errorf("point %d (%s, %s) z=%v: %s = %v, want %v: C = %.3g > 7",
-					i, point.Lattice, point.Cat, z, row.name, row.got, want, c)
-			}
-		}
-	}
-	t.Logf("%d points, worst C: %v", len(file.Points), worst)
-}
-
-// Sums of two points, nearly equal, nearly opposite and others: where the addition formula loses all digits.
-func TestEveryReferencePairAndItsSumMeetTheErrorLaw(t *testing.T) {
-	fixtures.Each(t, testEveryReferencePairAndItsSumMeetTheErrorLaw)
-}
-
-func testEveryReferencePairAndItsSumMeetTheErrorLaw(t *testing.T) {
-	var file struct {
+	var sums struct {
 		Pairs []struct {
-			Kind            string
 			Omega1, Omega3p float64
 			Z1, Z2          [2]float64
 			P1              reference `json:"wp_z1"`
@@ -92,24 +53,29 @@ func testEveryReferencePairAndItsSumMeetTheErrorLaw(t *testing.T) {
 			PPSum           reference `json:"wpp_sum"`
 		}
 	}
-	fixtures.JSON(t, set, "addition.json", &file)
-	if len(file.Pairs) == 0 {
-		t.Fatal("no pairs")
+	fixtures.JSON(t, set, "wp_points.json", &points)
+	fixtures.JSON(t, set, "addition.json", &sums)
+	if len(points.Points) == 0 || len(sums.Pairs) == 0 {
+		t.Fatal("no points")
 	}
-	for i, pair := range file.Pairs {
-		l := lattice(t, pair.Omega1, pair.Omega3p)
+	check := func(l Lattice, z complex128, want, wantPrime reference) {
+		t.Helper()
+		p, pp := l.Eval(z)
 		size, sizePrime := scales(l)
-		z1, z2 := complex(pair.Z1[0], pair.Z1[1]), complex(pair.Z2[0], pair.Z2[1])
-		for _, row := range []struct {
-			z               complex128
-			want, wantPrime reference
-		}{{z1, pair.P1, pair.PP1}, {z2, pair.P2, pair.PP2}, {z1 + z2, pair.PSum, pair.PPSum}} {
-			p, pp := l.Eval(row.z)
-			if !near(l, row.z, p, row.want.value(), size, 7) || !near(l, row.z, pp, row.wantPrime.value(), sizePrime, 7) {
-				t.Errorf("pair %d (%s), z = %v: Eval = %v, %v, want %v, %v", i, pair.Kind, row.z, p, pp, row.want,
-					row.wantPrime)
-			}
+		if !near(l, z, p, want.value(), size, 7) || !near(l, z, pp, wantPrime.value(), sizePrime, 7) {
+			t.Errorf("%v: Eval(%v) = %v, %v, want %v, %v", l, z, p, pp, want, wantPrime)
 		}
+	}
+	for _, point := range points.Points {
+		half := points.Lattices[point.Lattice]
+		check(lattice(t, half.Omega1, half.Omega3p), complex(point.X, point.Y), point.P, point.PPrime)
+	}
+	for _, pair := range sums.Pairs {
+		l := lattice(t, pair.Omega1, pair.Omega3p)
+		z1, z2 := complex(pair.Z1[0], pair.Z1[1]), complex(pair.Z2[0], pair.Z2[1])
+		check(l, z1, pair.P1, pair.PP1)
+		check(l, z2, pair.P2, pair.PP2)
+		check(l, z1+z2, pair.PSum, pair.PPSum)
 	}
 }
 
