@@ -6,7 +6,6 @@ import (
 	"archive/tar"
 	"bufio"
 	"compress/gzip"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +17,6 @@ import (
 	"strings"
 
 	"github.com/wepe-go/wepe/internal/disk"
-	"github.com/wepe-go/wepe/internal/fetch"
 )
 
 // CIFAR-100: Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009). The binary version holds
@@ -203,29 +201,4 @@ func cifarReadRecords(where string, r io.Reader) (*Memory, error) {
 			s.Pixels = append(s.Pixels, red[i], green[i], blue[i])
 		}
 	}
-}
-
-// cifar100Remote is the author's own copy; the checksum equals the one in TensorFlow Datasets and GoMLX.
-var cifar100Remote = fetch.File{
-	URL:   "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
-	Hash:  "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
-	Limit: 256 << 20,
-}
-
-// DownloadCIFAR100 downloads the official archive (169 MB) into a directory for CIFAR100, and returns its path. An
-// existing file is not downloaded again. An interrupted transfer is resumed, in this call or the next; the checksum is
-// verified before the file gets its final name. Without a network it fails within seconds. progress, which may be nil,
-// is called with the bytes so far and the total, -1 if unknown.
-func DownloadCIFAR100(ctx context.Context, dir string, progress func(done, total int64)) (string, error) {
-	client := fetch.NewClient(nil, "")
-	defer client.Close()
-	file := filepath.Join(dir, cifarArchive)
-	err := client.Fetch(ctx, cifar100Remote, file, progress)
-	if network := (*fetch.NetworkError)(nil); errors.As(err, &network) {
-		err = fmt.Errorf("%w (the file can also be fetched elsewhere and put into %s by hand)", err, dir)
-	}
-	if err != nil {
-		return "", fmt.Errorf("data: downloading %s: %w", cifar100Remote.URL, err)
-	}
-	return file, nil
 }

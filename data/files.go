@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -173,24 +172,12 @@ type directory struct {
 }
 
 // Open implements container.
-func (d *directory) Open(part int) (io.ReadCloser, error) { return disk.Open(d.path(part)) }
-
-func (d *directory) path(part int) string {
-	return filepath.Join(d.dir, filepath.FromSlash(d.names.at(part)))
+func (d *directory) Open(part int) (io.ReadCloser, error) {
+	return disk.Open(filepath.Join(d.dir, filepath.FromSlash(d.names.at(part))))
 }
 
 // Where implements container.
 func (d *directory) Where(part int) string { return d.names.at(part) }
-
-// Size returns the bytes of a separate file, or -1 if it does not exist or is a part of a shard.
-func (f *Files) Size(row int) int64 {
-	if d, separate := f.In.(*directory); separate {
-		if info, err := os.Stat(d.path(f.part(row))); err == nil {
-			return info.Size()
-		}
-	}
-	return -1
-}
 
 // Load decodes the files on all cores and returns them as images of one size in memory. Missing or damaged images are
 // an error that lists them. logger, which may be nil, gets the warning [ClippedGrey].

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"path/filepath"
 
@@ -60,7 +61,13 @@ func (l *List) AddFiles(part string, f *data.Files) {
 		}
 		l.Images = append(l.Images, Image{File: file, Class: f.Classes[f.Labels[i]], Part: part})
 		l.read = append(l.read, func() (*data.Image, error) { return f.Read(i) })
-		l.brief = append(l.brief, func(h io.Writer) { fmt.Fprintln(h, f.Size(i)) })
+		l.brief = append(l.brief, func(h io.Writer) {
+			size := int64(-1)
+			if info, err := os.Stat(filepath.Join(f.Dir, filepath.FromSlash(f.Where(i)))); err == nil {
+				size = info.Size()
+			}
+			fmt.Fprintln(h, size)
+		})
 	}
 }
 

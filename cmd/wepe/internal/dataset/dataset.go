@@ -184,7 +184,7 @@ func (d *Dataset) openCIFAR(ctx context.Context, path string) error {
 	if errors.Is(err, fs.ErrNotExist) && d.options.Download {
 		count := cli.Count("CIFAR-100", "MB")
 		megabytes := func(done, all int64) { count(int(done>>20), int(all>>20)) }
-		if _, err = data.DownloadCIFAR100(ctx, path, megabytes); err == nil {
+		if err = downloadCIFAR100(ctx, path, megabytes); err == nil {
 			train, test, err = data.CIFAR100(path)
 		}
 	}
