@@ -7,7 +7,7 @@
 //
 // where KIND is
 //
-//	positions, parameters   the encodings, from the code; without NAME
+//	positions               the encodings, from the code; without NAME
 //	table:                  the runs in docs/runs/NAME.jsonl
 //	epochs:                 validation top-1 of these runs after each epoch
 //	detection:              the detectors evaluated by wepe detect train
@@ -72,7 +72,7 @@ func fill(path, records string) error {
 
 var (
 	begin = regexp.MustCompile(
-		`(?m)^<!-- (positions|parameters|(?:table|figure|detection|bench|steps|epochs|curves|sizes):.*?) *-->\n`)
+		`(?m)^<!-- (positions|(?:table|figure|detection|bench|steps|epochs|curves|sizes):.*?) *-->\n`)
 	end = regexp.MustCompile(`(?m)^<!-- end -->$`)
 )
 
@@ -146,8 +146,6 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 	switch {
 	case words[0] == "positions":
 		return positionsTable()
-	case words[0] == "parameters":
-		return parametersTable()
 	case len(words) == 1:
 		return table, fmt.Errorf("a table without a name")
 	}

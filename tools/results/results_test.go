@@ -65,12 +65,30 @@ func TestDocuments_EveryTableIsComputed(t *testing.T) {
 	}
 }
 
+// The numbers of parameters in papers and in their authors' code. more is counted there and not here, or negative.
 func TestParameters_EqualThePublishedOnes(t *testing.T) {
-	for _, q := range publications {
-		count := gomlxtest.Must(parameters(q.model, q.position, q.params))(t)
-		if got := (count + q.more) / q.unit * q.unit; got != q.count {
-			t.Errorf("%s %v at %s: %d and %d more, %s has %d", q.position, q.params, q.model, count, q.more,
-				q.source, q.count)
+	for _, q := range []struct {
+		source, model, position string
+		count, more             int
+	}{
+		{"WePE release", "Ti/16", "learned", 37_824, 0},
+		{"timm", "B/16", "learned", 151_296, 0},
+		{"WePE release", "Ti/16", "sincos2d", 192, 192}, // a learned row for the class token
+		{"WePE release", "Ti/16", "grid2d", 37_824, 0},
+		{"rope-vit", "B/16", "rope-mixed", 9_216, 0},
+		{"LieRE paper, 580 k", "B/16", "liere", 580_608, 0}, // with blocks of 64
+		{"WePE release", "Ti/16", "wepe", 1_539, 0},
+		{"WePE paper, Direct", "Ti/16", "wepe", 1_731, 192}, // the class token
+		// Four factors are fixed here, which has the learned table and the gate.
+		{"WePE release, CIFAR-100 fine-tuning", "B/16", "hybrid", 891_271, 4 - 1 - 151_296},
+		{"WePE paper, LUT at width 768", "B/16", "hybrid", 895_879, 4 - 1 - 151_296 + 6*768},
+	} {
+		var params map[string]any
+		if q.position == "liere" {
+			params = map[string]any{"liere_block": 64}
+		}
+		if got := gomlxtest.Must(parameters(q.model, q.position, params))(t); got+q.more != q.count {
+			t.Errorf("%s at %s: %d and %d more, %s has %d", q.position, q.model, got, q.more, q.source, q.count)
 		}
 	}
 }
