@@ -37,10 +37,6 @@ func rotation(height, width int, degrees float64) affine {
 	return m
 }
 
-func shearX(factor float64) affine { return affine{a: 1, b: factor, e: 1} }
-
-func shearY(factor float64) affine { return affine{a: 1, d: factor, e: 1} }
-
 func translation(x, y float64) affine { return affine{a: 1, c: x, e: 1, f: y} }
 
 // transform returns the image mapped by m as in Pillow's transform, bit for bit (Geometry.c of Pillow 9.4): the nearest

@@ -14,15 +14,8 @@ import (
 // onHost reports whether images are cropped, resized and changed on the host: if a has any operation that only the host
 // has.
 func (a Augment) onHost() bool {
-	a.FlipUpProb, a.Repeats = 0, 0 // computed in the graph, or not at all
-	return a != a.inGraph()
-}
-
-// inGraph returns the part of a that the graph computes.
-func (a Augment) inGraph() Augment {
-	a.Resample, a.Policy, a.Rotate, a.Jitter, a.GreyProb = "", "", 0, [4]float64{}, 0
-	a.EraseProb, a.EraseScale, a.EraseNoise = 0, [2]float64{}, false
-	return a
+	return a.Resample != "" || a.Policy != "" || a.Rotate != 0 || a.Jitter != [4]float64{} || a.GreyProb != 0 ||
+		a.EraseProb != 0 || a.EraseScale != [2]float64{} || a.EraseNoise
 }
 
 // afterHost returns the remaining part of a for images from Image.

@@ -133,8 +133,16 @@ func (d *Dataset) once(int) iter.Seq2[int, []int] {
 // batch returns the batch of the current step as tensors.
 func (d *Dataset) batch(b *Batch, graph Augment) train.Batch {
 	number, pixels, indices := d.Step%d.sampler().PerEpoch(), &b.Memory, b.Indices
-	if rows := b.intact(); d.inOrder && len(rows) < len(indices) {
-		pixels, indices = pixels.Rows(rows), picked(indices, rows, 1)
+	if d.inOrder { // damaged images are not replaced
+		var intact []int
+		for k, err := range b.errs {
+			if err == nil {
+				intact = append(intact, k)
+			}
+		}
+		if len(intact) < len(indices) {
+			pixels, indices = pixels.Rows(intact), picked(indices, intact, 1)
+		}
 	}
 	plan := graph.Plan(d.source, d.seed, b.epoch, number, indices)
 	for k := range plan.Indices {

@@ -139,16 +139,6 @@ func (b *Batch) replace(s Source, part int) error {
 	return nil
 }
 
-// intact returns the positions of the images that are not replaced.
-func (b *Batch) intact() (rows []int) {
-	for k, err := range b.errs {
-		if err == nil {
-			rows = append(rows, k)
-		}
-	}
-	return rows
-}
-
 // Part returns images from to to-1 of the batch: a view, not a copy.
 func (b *Batch) Part(from, to int) *Memory {
 	part, size := b.Memory, b.Height*b.Width*b.Channels

@@ -23,11 +23,21 @@ type surroundings struct {
 var operations = map[string]operation{
 	"AutoContrast": recolour(func(p *Image, _ float64) { p.autocontrast() }),
 	"Equalize":     recolour(func(p *Image, _ float64) { p.equalize() }),
-	"Invert":       recolour(func(p *Image, _ float64) { p.invert() }),
+	"Invert":       point(func(v int, _ float64) int { return 255 - v }),
 	"Grey":         recolour(func(p *Image, _ float64) { p.grey() }),
-	"Posterize":    recolour(func(p *Image, bits float64) { p.posterize(int(bits)) }),
-	"Solarize":     recolour((*Image).solarize),                                              // threshold
-	"SolarizeAdd":  recolour(func(p *Image, added float64) { p.solarizeAdd(int(added)) }),    // added to values below 128
+	"Posterize":    point(func(v int, bits float64) int { return v &^ (1<<max(0, 8-int(bits)) - 1) }),
+	"Solarize": point(func(v int, threshold float64) int {
+		if float64(v) < threshold {
+			return v
+		}
+		return 255 - v
+	}),
+	"SolarizeAdd": point(func(v int, added float64) int { // timm, and the first RandAugment
+		if v < 128 {
+			return v + int(added)
+		}
+		return v
+	}),
 	"Color":        recolour((*Image).color),                                                 // factor, 1 for no change
 	"Contrast":     recolour((*Image).contrast),                                              // factor
 	"Brightness":   recolour((*Image).brightness),                                            // factor
@@ -36,10 +46,23 @@ var operations = map[string]operation{
 	"GaussianBlur": recolour((*Image).blur),                                                  // σ in pixels
 	"Cutout":       cutout,                                                                   // half of the side
 	"Rotate":       move(func(p *Image, degrees float64) affine { return rotation(p.Height, p.Width, degrees) }),
-	"ShearX":       move(func(_ *Image, factor float64) affine { return shearX(factor) }),
-	"ShearY":       move(func(_ *Image, factor float64) affine { return shearY(factor) }),
+	"ShearX":       move(func(_ *Image, factor float64) affine { return affine{a: 1, b: factor, e: 1} }),
+	"ShearY":       move(func(_ *Image, factor float64) affine { return affine{a: 1, d: factor, e: 1} }),
 	"TranslateX":   move(func(_ *Image, pixels float64) affine { return translation(pixels, 0) }),
 	"TranslateY":   move(func(_ *Image, pixels float64) affine { return translation(0, pixels) }),
+}
+
+// point is an operation that replaces every value by a function of it and of the amount.
+func point(value func(v int, amount float64) int) operation {
+	return recolour(func(p *Image, amount float64) {
+		var table [256]uint8
+		for v := range table {
+			table[v] = clip8(value(v, amount))
+		}
+		for c := range 3 {
+			p.lookup(c, &table)
+		}
+	})
 }
 
 // recolour is an operation that changes colours in place.

@@ -17,17 +17,6 @@ func (p *Image) lookup(c int, table *[256]uint8) {
 	}
 }
 
-// point replaces every value by a function of it.
-func (p *Image) point(value func(v int) int) {
-	var table [256]uint8
-	for v := range table {
-		table[v] = clip8(value(v))
-	}
-	for c := range 3 {
-		p.lookup(c, &table)
-	}
-}
-
 // histogram counts the values of channel c.
 func (p *Image) histogram(c int) (counts [256]int) {
 	for i := c; i < len(p.Pixels); i += 3 {
@@ -82,34 +71,6 @@ func (p *Image) equalize() {
 		}
 		p.lookup(c, &table)
 	}
-}
-
-func (p *Image) invert() { p.point(func(v int) int { return 255 - v }) }
-
-// posterize keeps the highest bits of each value.
-func (p *Image) posterize(bits int) {
-	mask := ^(1<<max(0, 8-bits) - 1)
-	p.point(func(v int) int { return v & mask })
-}
-
-// solarize inverts the values from a threshold on.
-func (p *Image) solarize(threshold float64) {
-	p.point(func(v int) int {
-		if float64(v) < threshold {
-			return v
-		}
-		return 255 - v
-	})
-}
-
-// solarizeAdd adds to the values below 128 (timm, and the first RandAugment).
-func (p *Image) solarizeAdd(amount int) {
-	p.point(func(v int) int {
-		if v < 128 {
-			return v + amount
-		}
-		return v
-	})
 }
 
 // luma is the grey of a colour: ITU-R 601 in Pillow's 16-bit fixed point.

@@ -3,13 +3,11 @@
 package serve
 
 import (
-	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // metrics of a server, in its own registry: a process may have several servers.
@@ -45,8 +43,4 @@ func newMetrics(b *batcher) *metrics {
 func (m *metrics) request(route string, code int, took time.Duration) {
 	m.requests.WithLabelValues(route, strconv.Itoa(code)).Inc()
 	m.seconds.WithLabelValues(route).Observe(took.Seconds())
-}
-
-func (m *metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }

@@ -56,6 +56,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
@@ -220,7 +222,7 @@ func newServer(ctx context.Context, model model, options Options) (*Server, erro
 			write(w, nil, err)
 			return
 		}
-		s.metrics.handler().ServeHTTP(w, r)
+		promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 	})
 	s.mux.HandleFunc("GET /openapi.json", static("application/json", openAPI))
 	s.mux.HandleFunc("GET /{$}", static("text/html; charset=utf-8", page))
