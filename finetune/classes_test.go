@@ -13,7 +13,7 @@ import (
 )
 
 // The same images with their classes in another order have the same accuracy, loss and confusion.
-func TestClassesOfADatasetMatchTheModelsByName(t *testing.T) {
+func TestLabelled_MatchesClassesByName(t *testing.T) {
 	gomlxtest.OnGo(t)
 	m := trained(t)
 	set, permuted := dataset(29, 3), dataset(29, 3)
@@ -35,7 +35,7 @@ func TestClassesOfADatasetMatchTheModelsByName(t *testing.T) {
 	refused(t, "one other name", err, "6 of the model's 7 classes", "class 0 is a in the model and g in the data")
 }
 
-func TestClassesWithOtherNames(t *testing.T) {
+func TestLabelled_OtherNames(t *testing.T) {
 	for _, c := range []struct{ model, set, warning, refused string }{
 		{"cat dog eel", "cat dog eel", "", ""},
 		{"cat dog eel", "dog_y eel_x zcat", "class 0 is cat in the model and dog_y in the data", ""},

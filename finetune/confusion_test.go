@@ -12,7 +12,7 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-func TestThePredictionIsTheLargestLogitWithItsSoftmax(t *testing.T) {
+func TestJudge_IsTheLargestLogitWithItsSoftmax(t *testing.T) {
 	ln2, ln3 := float32(math.Log(2)), float32(math.Log(3))
 	for _, test := range []struct {
 		logits []float32
@@ -39,7 +39,7 @@ func TestThePredictionIsTheLargestLogitWithItsSoftmax(t *testing.T) {
 	}
 }
 
-func TestConfusionAndMistakesOfHandMadeAnswers(t *testing.T) {
+func TestExamination_ConfusionAndMistakes(t *testing.T) {
 	set := &data.Memory{Info: data.Info{Classes: []string{"a", "b", "c"}, Labels: []int32{0, 2, 1, 2, 0, 2, 2}}}
 	e := examination{set: &set.Info}
 	for i, class := range []int{0, 1, 1, 0, 2, 2, 1} {
@@ -55,7 +55,7 @@ func TestConfusionAndMistakesOfHandMadeAnswers(t *testing.T) {
 	}
 }
 
-func TestADamagedImageCountsInNoMean(t *testing.T) {
+func TestExamination_ADamagedImageCountsInNoMean(t *testing.T) {
 	e := examination{&data.Info{Classes: make([]string, 7)}, []verdict{{loss: 1}, {loss: 50, class: damagedImage},
 		{loss: 4, rank: 2}}}
 	want := report.Metrics{Loss: 2.5, Top1: 0.5, Top5: 1, Images: 2}

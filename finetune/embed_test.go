@@ -35,11 +35,11 @@ func pixelsOf(x fixtures.Tensor) image.Image {
 
 // From an image to vectors, as in Hugging Face's processors and models; DINOv3's resizes floating-point numbers, the
 // others bytes.
-func TestFeaturesOfAnImageAreThoseOfTheModelOfItsFiles(t *testing.T) {
-	fixtures.Each(t, testFeaturesOfAnImageAreThoseOfTheModelOfItsFiles)
+func TestEmbed_IsTheModelOfItsFiles(t *testing.T) {
+	fixtures.Each(t, testEmbedIsTheModelOfItsFiles)
 }
 
-func testFeaturesOfAnImageAreThoseOfTheModelOfItsFiles(t *testing.T) {
+func testEmbedIsTheModelOfItsFiles(t *testing.T) {
 	const tolerance = 1e-4
 	for _, set := range gomlxtest.InTurn(1, "dinov2_tiny", "dinov2_reg_tiny", "dinov3_vit_tiny",
 		"dinov3_vit_tiny_swiglu") {
@@ -80,7 +80,7 @@ func testFeaturesOfAnImageAreThoseOfTheModelOfItsFiles(t *testing.T) {
 	}
 }
 
-func TestAModelWithoutAClassTokenHasFeaturesOfPatchesAlone(t *testing.T) {
+func TestEmbed_WithoutAClassToken(t *testing.T) {
 	gomlxtest.OnGo(t)
 	recipe := tiny()
 	recipe.Model.Pool = "mean"
@@ -118,7 +118,7 @@ func wide(values []float32) (out []float64) {
 }
 
 // GoMLX caches 32 programs and refuses another, see SetMaxCache of graph.Exec.
-func TestImagesOfAnyNumberAndSizeHaveFeatures(t *testing.T) {
+func TestEmbed_AnyNumberAndSize(t *testing.T) {
 	gomlxtest.OnGo(t)
 	recipe := tiny()
 	recipe.EvalBatchSize = 64
@@ -158,11 +158,11 @@ func TestImagesOfAnyNumberAndSizeHaveFeatures(t *testing.T) {
 
 // The published DINOv2 has positions for 518×518 pixels and files that crop to 224×224; the fixture contains
 // transformers' features of a rectangle.
-func TestAModelIsUsedAtTheSizeThatItsFilesCropTo(t *testing.T) {
-	fixtures.Each(t, testAModelIsUsedAtTheSizeThatItsFilesCropTo)
+func TestOpen_AtTheSizeThatTheFilesCropTo(t *testing.T) {
+	fixtures.Each(t, testOpenAtTheSizeThatTheFilesCropTo)
 }
 
-func testAModelIsUsedAtTheSizeThatItsFilesCropTo(t *testing.T) {
+func testOpenAtTheSizeThatTheFilesCropTo(t *testing.T) {
 	const set = "dinov2_tiny"
 	from := fixtures.Dir(t, set)
 	all := fixtures.Tensors(t, set, "tensors.safetensors")
@@ -194,7 +194,7 @@ func testAModelIsUsedAtTheSizeThatItsFilesCropTo(t *testing.T) {
 	gomlxtest.NearAbs(t, "tokens of a rectangle", got, want.Data, 5e-5) // the fixture's tolerance
 }
 
-func TestAFingerprintCoversAllThatFeaturesDependOn(t *testing.T) {
+func TestFingerprint_CoversAllThatFeaturesDependOn(t *testing.T) {
 	gomlxtest.OnGo(t)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1), Dir: t.TempDir()}
 	done(t, run)

@@ -41,7 +41,7 @@ var squareGrid = checkpoints.Hints{AssumeSquare: true} // for Google's files, wh
 
 // Each is trained with its own encoding and, if it has a table, with WePE blended in by the gate: block, head and gate
 // change, and its own format and ours contain the trained weights.
-func TestEveryFamilyIsFineTunedBlendedAndExported(t *testing.T) {
+func TestFrom_EveryFamilyIsFineTunedBlendedAndExported(t *testing.T) {
 	models := familyModels(t)
 	for i, name := range slices.Sorted(maps.Keys(models)) {
 		if gomlxtest.OnXLA() && i%12 != 0 {

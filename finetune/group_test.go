@@ -103,7 +103,7 @@ func together(n int, do func(engine.Group) error) []error {
 
 // Three epochs with all random and stateful features: the processes of a group write the same checkpoint and rows as
 // one process with the same micro-batches, bit for bit.
-func TestAGroupTrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
+func TestGroup_TrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
 	gomlxtest.OnGo(t)
 	onTheSameBits(t)
 	for _, n := range gomlxtest.InTurn(0, 2, 3) {
@@ -191,7 +191,7 @@ func TestGroup_AllProcessesEndWithTheWeightsOfTheFirst(t *testing.T) {
 	}
 }
 
-func TestASignalToOneProcessEndsAllAtOneStepAndOneProcessResumes(t *testing.T) {
+func TestGroup_ASignalToOneEndsAllAndOneResumes(t *testing.T) {
 	gomlxtest.OnGo(t)
 	onTheSameBits(t)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: dataset(31, 1), Dir: t.TempDir()}
@@ -227,7 +227,10 @@ func TestASignalToOneProcessEndsAllAtOneStepAndOneProcessResumes(t *testing.T) {
 	}
 }
 
-func TestAGroupRefusesWhatItCannotShare(t *testing.T) {
+func TestGroup_RefusesWhatItCannotShare(t *testing.T) {
+	begun := tinyRun(t, "accumulate=2", 31)
+	begun.Dir = t.TempDir()
+	stopped(t, begun, 5)
 	dhvt := tiny()
 	dhvt.Architecture = DHVT
 	for _, c := range []struct {
@@ -243,6 +246,11 @@ func TestAGroupRefusesWhatItCannotShare(t *testing.T) {
 		{"seeds", 3, func(run *Run, rank int) { run.Seed = int64(rank / 2) }, []string{"process 2 has another run"}},
 		{"images", 3, func(run *Run, rank int) { run.Train = dataset(31, uint64(min(rank, 1))) },
 			[]string{"process 1 has another run"}},
+		{"directories", 2, func(run *Run, rank int) {
+			if run.Recipe.Accumulate, run.Dir = 2, begun.Dir; rank == 1 {
+				run.Dir = t.TempDir()
+			}
+		}, []string{"process 1 begins at step 0, process 0 at step 5"}},
 	} {
 		for rank, err := range together(c.n, func(g engine.Group) error {
 			run := tinyRun(t, "", 31)
@@ -253,22 +261,5 @@ func TestAGroupRefusesWhatItCannotShare(t *testing.T) {
 		}) {
 			refused(t, fmt.Sprintf("%s, process %d", c.name, rank), err, c.words...)
 		}
-	}
-}
-
-func TestProcessesMustSeeOneDirectory(t *testing.T) {
-	gomlxtest.OnGo(t)
-	begun := tinyRun(t, "accumulate=2", 31)
-	begun.Dir = t.TempDir()
-	stopped(t, begun, 5)
-	for rank, err := range together(2, func(g engine.Group) error {
-		run := begun
-		if run.Group = g; g.Rank() == 1 {
-			run.Dir = t.TempDir()
-		}
-		_, _, err := run.Do(t.Context())
-		return err
-	}) {
-		refused(t, fmt.Sprint("process ", rank), err, "process 1 begins at step 0, process 0 at step 5")
 	}
 }

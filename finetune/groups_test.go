@@ -4,9 +4,7 @@ package finetune
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -14,7 +12,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-func TestFrozenGroupsKeepTheirBitsAndHaveNoState(t *testing.T) {
+func TestFreeze_KeepsBitsAndHasNoState(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for i, test := range []struct {
 		freeze  string
@@ -63,31 +61,5 @@ func TestFrozenGroupsKeepTheirBitsAndHaveNoState(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func TestTheTableOfGroupsCountsEveryVariableOnce(t *testing.T) {
-	gomlxtest.OnGo(t)
-	trainer := begun(t, tinyRun(t, "model.position=hybrid;freeze=table;optimizer.layer_decay=0.5;"+
-		`optimizer.learning_rates={"head":10,"gate":3}`, 30))
-	if err := trainer.Advance(); err != nil {
-		t.Fatal(err)
-	}
-	line, numbers := trainer.model.groupsLine(), 0
-	for _, found := range regexp.MustCompile(`(\d+) numbers`).FindAllStringSubmatch(line, -1) {
-		numbers += gomlxtest.Must(strconv.Atoi(found[1]))(t)
-	}
-	if want := trainer.Recipe.Model.Parameters(); numbers != want {
-		t.Errorf("the groups have %d numbers, the model %d parameters", numbers, want)
-	}
-	// By hand: width 12, depth 2, MLP 20, patches of 2·2·3, 7 classes, 6 patches and a class token.
-	want := regexp.MustCompile(`^weights ×1 \(13 variables, 2256 numbers, decay 0.05\), ` + // 12·12 + 2·(4·144 + 2·240)
-		`vectors ×1 \(24 variables, 304 numbers\), ` + // 12 + 12 + 2·(4·12 + 4·12 + 32) + 2·12
-		`table frozen \(1 variables, 84 numbers\), ` + // 7·12
-		`position ×1 \(.*\), gate ×3 \(1 variables, 1 numbers\), ` +
-		`head ×10 \(2 variables, 91 numbers, decay 0.05\), ` + // 12·7 + 7
-		`each layer ×0.5 of the one above$`)
-	if !want.MatchString(line) {
-		t.Errorf("%s, want %s", line, want)
 	}
 }

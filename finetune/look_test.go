@@ -21,7 +21,7 @@ func nearLogits(t *testing.T, what string, got, want [][]float32) {
 	}
 }
 
-func TestLookReturnsTheWeightsOfEveryImageOnceAndTheModelsLogits(t *testing.T) {
+func TestLook_ReturnsWeightsAndLogitsOfEveryImageOnce(t *testing.T) {
 	for _, pool := range []string{"class", "mean"} {
 		recipe := tiny()
 		recipe.Model.Position, recipe.Model.Pool = "rope-axial", pool // nothing is added to the tokens

@@ -23,10 +23,10 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-func TestAdaptersTrainAsThoseOfPEFT(t *testing.T) { fixtures.Each(t, testAdaptersTrainAsThoseOfPEFT) }
+func TestLoRA_TrainsAsPEFT(t *testing.T) { fixtures.Each(t, testLoRATrainsAsPEFT) }
 
 // The fixture has float64 values of peft: rounding of float32 in five steps is below 1e-5.
-func testAdaptersTrainAsThoseOfPEFT(t *testing.T) {
+func testLoRATrainsAsPEFT(t *testing.T) {
 	const set, tol = "lora", 1e-5
 	var meta struct {
 		Rank, Steps, Classes int
@@ -121,7 +121,7 @@ func unmerged(t *testing.T, c *classification, set *data.Memory) (logits [][]flo
 	return gomlxtest.Must(c.model.logitsOf(set))(t)
 }
 
-func TestARunWithAdaptersResumesOpensAndStartsOthersWithTheirSum(t *testing.T) {
+func TestLoRA_ResumesOpensAndStartsOthersWithItsSum(t *testing.T) {
 	gomlxtest.OnGo(t)
 	from, _ := pretrained(t, nil)
 	for _, ema := range []string{"0", "0.5"} {
@@ -149,10 +149,8 @@ func TestARunWithAdaptersResumesOpensAndStartsOthersWithTheirSum(t *testing.T) {
 	}
 }
 
-func TestAdaptersRequireAPretrainedModel(t *testing.T) {
+func TestLoRA_AdaptsTheAttentionAlone(t *testing.T) {
 	gomlxtest.OnGo(t)
-	_, _, err := tinyRun(t, "lora=2", 30).Do(t.Context())
-	refused(t, "from scratch", err, "lora is 2", "name a pretrained one")
 	run := tinyRun(t, "lora=1", 30)
 	run.From, _ = pretrained(t, nil)
 	if n := len(begun(t, run).model.weights(t, weight.LowRankRoot)); n != 2*4*2 { // of four matrices in two blocks

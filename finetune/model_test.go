@@ -11,7 +11,6 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -53,7 +52,7 @@ func naiveLogits(t *testing.T, m *Model, set *data.Memory) [][]float64 {
 	return slices.Collect(slices.Chunk(out[0], len(set.Classes)))
 }
 
-func TestEvaluateEqualsTheNaiveCountOverLogits(t *testing.T) {
+func TestEvaluate_IsTheNaiveCountOverLogits(t *testing.T) {
 	gomlxtest.OnGo(t)
 	m := trained(t)
 	logits := naiveLogits(t, m, dataset(29, 3))
@@ -88,15 +87,10 @@ func TestEvaluateEqualsTheNaiveCountOverLogits(t *testing.T) {
 			t.Errorf("%d images: %+v, want loss %g, top-1 %d, top-5 %d", n, got, loss, right[1], right[5])
 		}
 	}
-	other := dataset(5, 1)
-	other.Classes = append(other.Classes, "h")
-	if _, err := m.Evaluate(other); err == nil || !strings.Contains(err.Error(), "8 classes, the model 7") {
-		t.Errorf("a set of other classes: %v", err)
-	}
 }
 
 // By hand: top-1 and top-5 of each row count the label as the last among its equals.
-func TestATieIsIncorrect(t *testing.T) {
+func TestJudge_ATieIsIncorrect(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, c := range []struct {
 		logits     []float32
@@ -134,21 +128,7 @@ func TestATieIsIncorrect(t *testing.T) {
 	}
 }
 
-func TestAModelWithALookUpTableOpensWithIt(t *testing.T) {
-	gomlxtest.OnGo(t)
-	run := tinyRun(t, "model.position=wepe-lut", 20)
-	run.Dir = t.TempDir()
-	finished(t, run)
-	m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
-	if _, _, _, err := m.Encoding(); err != nil {
-		t.Error(err)
-	}
-	if v := m.store.GetVariable("/vit/position/wepe/table/values"); v == nil {
-		t.Error("the opened model has no look-up table")
-	}
-}
-
-func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
+func TestPredict_SeesThePixelsThatEvaluateSees(t *testing.T) {
 	gomlxtest.OnGo(t)
 	m := trained(t)
 	set := dataset(3, 4)
@@ -190,21 +170,13 @@ func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
 		t.Errorf("with a frame: %v, %v, want %v", got, err, want)
 	}
 
-	text := filepath.Join(t.TempDir(), "text.png")
-	if err := os.WriteFile(text, []byte("no image\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{text, filepath.Join(t.TempDir(), "absent.png")} {
-		_, err := m.predictOne(path, 1)
-		refused(t, "a file that is no image", err, path)
-	}
 	diverge(t, m)
 	path := pngFile(t, thumbnail(set, 0))
 	_, err := m.predictOne(path, 1)
 	refused(t, "a model that diverged", err, path, "the model diverged")
 }
 
-func TestACheckpointWithoutAVariableOfTheModelIsRefused(t *testing.T) {
+func TestOpen_RefusesACheckpointThatLacksAVariable(t *testing.T) {
 	gomlxtest.OnGo(t)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(41, 1), Dir: t.TempDir()}
 	model, _ := done(t, run)
@@ -223,11 +195,10 @@ func TestACheckpointWithoutAVariableOfTheModelIsRefused(t *testing.T) {
 	}
 }
 
-func TestOpenNamesTheMissingFiles(t *testing.T) {
+func TestOpen_RefusesWhatIsNoCheckpointOfAModel(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Open(gomlxtest.Backend(), dir); err == nil || !strings.Contains(err.Error(), "no model in "+dir) {
-		t.Errorf("an empty directory: %v", err)
-	}
+	_, err := Open(gomlxtest.Backend(), dir)
+	refused(t, "an empty directory", err, dir)
 	recipe := gomlxtest.Must(tiny().fit(dataset(9, 1).Describe()))(t)
 	saver := checkpoints.Saver{Dir: filepath.Join(dir, checkpoints.LastDir)}
 	for want, meta := range map[string]any{
@@ -237,10 +208,8 @@ func TestOpenNamesTheMissingFiles(t *testing.T) {
 		`unknown field "new"`:   map[string]any{"recipe": map[string]any{"model": map[string]any{"new": 1}}},
 	} {
 		path := gomlxtest.Must(saver.Save(model.NewStore(), 1, meta))(t)
-		if _, err := Open(gomlxtest.Backend(), dir); err == nil || !strings.Contains(err.Error(), want) ||
-			!strings.Contains(err.Error(), path) {
-			t.Errorf("want an error with %q that names %s, got %v", want, path, err)
-		}
+		_, err := Open(gomlxtest.Backend(), dir)
+		refused(t, want, err, want, path)
 	}
 }
 
@@ -271,7 +240,7 @@ func where(n int, seed uint64) *data.Memory {
 	return s
 }
 
-func TestAModelLearnsWhereSomethingIsFromItsEncodingAlone(t *testing.T) {
+func TestRun_LearnsWhereSomethingIsFromTheEncodingAlone(t *testing.T) {
 	recipe := Recipe{
 		Name: "where", Model: vit.Config{PatchSize: 2, Width: 16, Depth: 1, Heads: 2, Pool: "mean"},
 		BatchSize: 16, LearningRate: 0.01, WarmupEpochs: 1, Optimizer: engine.Optimizer{ClipNorm: 1},
@@ -300,7 +269,7 @@ func TestAModelLearnsWhereSomethingIsFromItsEncodingAlone(t *testing.T) {
 	}
 }
 
-func TestTheEncodingOfAModulationAreItsFactorsLess1(t *testing.T) {
+func TestEncoding_OfAModulationIsItsFactorsLess1(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for position, parts := range map[string][]string{"wepe-qkv": {"query", "key", "value"},
 		"fourier-qkv": {"query", "key", "value"}, "wepe-v": {"value"}, "fourier-v": {"value"}} {
@@ -346,7 +315,7 @@ func TestTheEncodingOfAModulationAreItsFactorsLess1(t *testing.T) {
 	}
 }
 
-func TestTheLogFollowsWhatAnEncodingLearns(t *testing.T) {
+func TestScalars_AreWhatAnEncodingLearns(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for position, want := range map[string][]string{
 		"none": nil, "learned": nil, "sincos2d": nil,
@@ -370,7 +339,7 @@ func TestTheLogFollowsWhatAnEncodingLearns(t *testing.T) {
 }
 
 // Training resizes images on the host by the recipe's kernel, evaluation too.
-func TestEvaluationResizesAsTraining(t *testing.T) {
+func TestEvaluate_ResizesAsTraining(t *testing.T) {
 	gomlxtest.OnGo(t)
 	small := dataset(7, 2)
 	m := gomlxtest.Must(newModel(gomlxtest.Backend(), gomlxtest.Must(gomlxtest.Must(

@@ -15,7 +15,7 @@ import (
 
 // A new variable must be listed here: its group, whether weight decay applies to it, and its layer in a model of one
 // block, by the path below the model's scope. Every pattern matches some encoding, and every variable one pattern.
-func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
+func TestGroupOf_EveryTrainedVariable(t *testing.T) {
 	gomlxtest.OnGo(t)
 	const dense = `block_00/(attention/(query|key|value|output)|mlp/(hidden|output))`
 	of := []struct {
@@ -79,7 +79,7 @@ func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 	}
 }
 
-func TestTheScheduleCountsOptimizerSteps(t *testing.T) {
+func TestSchedule_CountsOptimizerSteps(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for name, c := range map[string]struct {
 		settings              string

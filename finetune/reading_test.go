@@ -18,7 +18,7 @@ import (
 )
 
 // The expected classes are from each file alone.
-func TestManyFilesAreNamedAsEachByItself(t *testing.T) {
+func TestPredict_ManyFilesAsEachByItself(t *testing.T) {
 	gomlxtest.OnGo(t)
 	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1)}).model // of batches of 4
 	dir := t.TempDir()
@@ -63,7 +63,7 @@ func TestManyFilesAreNamedAsEachByItself(t *testing.T) {
 	}
 }
 
-func TestABatchIsReadWhileThePreviousOneIsComputed(t *testing.T) {
+func TestEach_ReadsWhileThePreviousBatchIsComputed(t *testing.T) {
 	gomlxtest.OnGo(t)
 	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1)}).model // of batches of 4
 	set, second := dataset(7, 2), make(chan int, 7)

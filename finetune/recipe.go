@@ -191,9 +191,6 @@ func (r Recipe) Validate() error {
 	if r.ClassWeights != "" && r.Loss != "" {
 		return fmt.Errorf("finetune: class_weights apply to the cross-entropy, not to loss %q: omit one of the two", r.Loss)
 	}
-	if err := r.Optimizer.Validate(); err != nil {
-		return err
-	}
 	if _, err := engine.Frozen(r.Freeze); err != nil {
 		return err
 	}
@@ -224,39 +221,31 @@ func (r Recipe) validateNumbers() error {
 	if stepped {
 		epochs, evalEpochs, evalSteps = "0 where steps is set (and warmup_epochs 0)", "0 where steps is set", ">= 1"
 	}
-	for _, f := range []struct {
-		name  string
-		value float64
-		ok    bool
-		want  string
-	}{
-		{"steps", float64(r.Steps), r.Steps >= 0 && r.Steps <= 1e9, "0 to 1e9"},
-		{"epochs", float64(r.Epochs), stepped && r.Epochs == 0 || !stepped && r.Epochs >= 1 && r.Epochs <= 1e6, epochs},
-		{"batch_size", float64(r.BatchSize), r.BatchSize >= 1 && r.BatchSize <= 1e6, "1 to 1e6"},
-		{"accumulate", float64(r.Accumulate), r.Accumulate >= 1 && r.BatchSize%max(1, r.Accumulate) == 0,
-			fmt.Sprintf("a divisor of batch_size, %d", r.BatchSize)},
-		{"learning_rate", r.LearningRate, r.LearningRate > 0 && r.LearningRate < 1e3, "0 < learning_rate < 1000"},
-		{"warmup_epochs", r.WarmupEpochs, r.WarmupEpochs >= 0 && r.WarmupEpochs <= float64(r.Epochs),
-			fmt.Sprintf("0 to epochs, %d (warmup_steps where steps is set)", r.Epochs)},
-		{"warmup_steps", float64(r.WarmupSteps), r.WarmupSteps >= 0 && r.WarmupSteps <= r.Steps,
-			fmt.Sprintf("0 to steps, %d (warmup_epochs where epochs is set)", r.Steps)},
-		{"smoothing", r.Smoothing, r.Smoothing >= 0 && r.Smoothing < 1, "0 <= smoothing < 1"},
-		{"ema", r.EMA, r.EMA >= 0 && r.EMA < 1, "0 <= ema < 1"},
-		{"late_mixup_alpha", r.LateMixupAlpha, r.LateFrom == 0 || r.LateMixupAlpha > 0 && r.Augment.MixupAlpha > 0,
-			"> 0, with augment.mixup_alpha > 0, where late_from is set"},
-		{"eval_epochs", float64(r.EvalEpochs), stepped && r.EvalEpochs == 0 || !stepped && r.EvalEpochs >= 1, evalEpochs},
-		{"eval_steps", float64(r.EvalSteps), stepped && r.EvalSteps >= 1 || !stepped && r.EvalSteps == 0, evalSteps},
-		{"eval_batch_size", float64(r.EvalBatchSize), r.EvalBatchSize >= 1 && r.EvalBatchSize <= 1e6, "1 to 1e6"},
-		{"validation_part", r.ValidationPart, r.ValidationPart < 1, "< 1"},
-		{"patience", float64(r.Patience), r.Patience >= 0, ">= 0"},
-		{"lora", float64(r.LoRA), r.LoRA >= 0 && r.LoRA <= 1e4 && (r.LoRA > 0 || !r.LoRAMLP),
-			"0 to 10000, above 0 with lora_mlp"},
-	} {
-		if !f.ok {
-			return fmt.Errorf("finetune: %s is %g, want %s", f.name, f.value, f.want)
-		}
-	}
-	return nil
+	return cmp.Or(
+		setting.In("steps", r.Steps, r.Steps >= 0 && r.Steps <= 1e9, "0 to 1e9"),
+		setting.In("epochs", r.Epochs,
+			stepped && r.Epochs == 0 || !stepped && r.Epochs >= 1 && r.Epochs <= 1e6, epochs),
+		setting.In("batch_size", r.BatchSize, r.BatchSize >= 1 && r.BatchSize <= 1e6, "1 to 1e6"),
+		setting.In("accumulate", r.Accumulate, r.Accumulate >= 1 && r.BatchSize%max(1, r.Accumulate) == 0,
+			fmt.Sprintf("a divisor of batch_size, %d", r.BatchSize)),
+		setting.In("learning_rate", r.LearningRate, r.LearningRate > 0 && r.LearningRate < 1e3, "0 < learning_rate < 1000"),
+		setting.In("warmup_epochs", r.WarmupEpochs, r.WarmupEpochs >= 0 && r.WarmupEpochs <= float64(r.Epochs),
+			fmt.Sprintf("0 to epochs, %d (warmup_steps where steps is set)", r.Epochs)),
+		setting.In("warmup_steps", r.WarmupSteps, r.WarmupSteps >= 0 && r.WarmupSteps <= r.Steps,
+			fmt.Sprintf("0 to steps, %d (warmup_epochs where epochs is set)", r.Steps)),
+		setting.In("smoothing", r.Smoothing, r.Smoothing >= 0 && r.Smoothing < 1, "0 <= smoothing < 1"),
+		setting.In("ema", r.EMA, r.EMA >= 0 && r.EMA < 1, "0 <= ema < 1"),
+		setting.In("late_mixup_alpha", r.LateMixupAlpha, r.LateFrom == 0 || r.LateMixupAlpha > 0 && r.Augment.MixupAlpha > 0,
+			"> 0, with augment.mixup_alpha > 0, where late_from is set"),
+		setting.In("eval_epochs", r.EvalEpochs, stepped && r.EvalEpochs == 0 || !stepped && r.EvalEpochs >= 1, evalEpochs),
+		setting.In("eval_steps", r.EvalSteps, stepped && r.EvalSteps >= 1 || !stepped && r.EvalSteps == 0, evalSteps),
+		setting.In("eval_batch_size", r.EvalBatchSize, r.EvalBatchSize >= 1 && r.EvalBatchSize <= 1e6, "1 to 1e6"),
+		setting.In("validation_part", r.ValidationPart, r.ValidationPart < 1, "< 1"),
+		setting.In("patience", r.Patience, r.Patience >= 0, ">= 0"),
+		setting.In("lora", r.LoRA, r.LoRA >= 0 && r.LoRA <= 1e4 && (r.LoRA > 0 || !r.LoRAMLP),
+			"0 to 10000, above 0 with lora_mlp"),
+		r.Optimizer.Validate(),
+	)
 }
 
 // ValidateParams returns an error for unknown hyperparameters, and for values that the model's encoding rejects.

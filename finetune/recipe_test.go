@@ -5,26 +5,26 @@ package finetune
 import (
 	"encoding/json"
 	"errors"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/wepe-go/wepe/finetune/engine"
+	"github.com/wepe-go/wepe/internal/weight"
 	"math"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/checkpoints/preprocess"
-	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/campaign"
-	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit"
-	"github.com/wepe-go/wepe/vit/dhvt"
 )
 
-func TestSetChangesTheFieldItNamesAndNoOther(t *testing.T) {
+func TestSet_ChangesTheFieldItNames(t *testing.T) {
 	start := func() Recipe {
 		r := everything()
 		r.Params = map[string]any{"wepe_mode": "paper"}
@@ -68,34 +68,18 @@ func TestSetChangesTheFieldItNamesAndNoOther(t *testing.T) {
 	}
 }
 
-func TestSetRefusesInvalidSettingsInOneLine(t *testing.T) {
-	for settings, want := range map[string]string{
-		"epochs":                         `"epochs": want key=value`,
-		"=3":                             `"=3": want key=value`,
-		"epoch=3":                        "unknown setting",
-		"optimizer.decay=1":              "unknown setting",
-		"augment.mixup=1":                "unknown setting",
-		"model.posision=wepe":            "unknown setting",
-		"nothing.width=1":                "unknown setting",
-		"model.width.x=1":                "not an integer",
-		"epochs=three":                   "is not an integer",
-		"epochs=3.5":                     "3.5 is not an integer",
-		"epochs=null":                    "not an integer",
-		"name=5":                         "5 is not a string",
-		"optimizer.decay_all=1":          "1 is not true or false",
-		"optimizer.learning_rates.head=": "not a finite number",
-		"model=wepe":                     "not a group of settings",
-		"augment.size=24":                "24 is not a list of 2 as [a,b], each element an integer",
-		"learning_rate=nan":              `"nan" is not a finite number`,
-		"model.width=1e400":              "1e400 is not an integer",
-	} {
+func TestSet_RefusesInOneLineThatHasTheSetting(t *testing.T) {
+	for _, settings := range []string{"epochs", "=3", "epoch=3", "optimizer.decay=1", "model.posision=wepe",
+		"nothing.width=1", "model.width.x=1", "epochs=three", "epochs=3.5", "epochs=null", "name=5",
+		"optimizer.decay_all=1", "optimizer.learning_rates.head=", "model=wepe", "augment.size=24", "learning_rate=nan",
+		"model.width=1e400"} {
 		_, err := tiny().Set("batch_size=5;" + settings)
-		refused(t, settings, err, want, "finetune: ", settings)
+		refused(t, settings, err, "finetune: ", settings)
 	}
 }
 
 // Fields of a later version are copied from the pretrained model too, instead of keeping their defaults.
-func TestARunCopiesEveryFieldOfThePretrainedModelsNetwork(t *testing.T) {
+func TestAdopt_CopiesEveryField(t *testing.T) {
 	gomlxtest.OnGo(t)
 	source := &initialModel{Path: "other", Model: tiny().Model}
 	fields := reflect.ValueOf(&source.Model).Elem()
@@ -129,10 +113,8 @@ func TestARunCopiesEveryFieldOfThePretrainedModelsNetwork(t *testing.T) {
 }
 
 // A recipe has numbers for at most three channels.
-func TestAModelOfFourChannelsHasNoNormalizationForARecipe(t *testing.T) {
-	for n, want := range map[int][2][3]float64{
-		0: {}, 1: {{0.1}, {0.5}}, 3: {{0.1, 0.2, 0.3}, {0.5, 0.6, 0.7}}, 4: {},
-	} {
+func TestNewSource_NormalizesUpToThreeChannels(t *testing.T) {
+	for n, want := range map[int][2][3]float64{0: {}, 1: {{0.1}, {0.5}}, 3: {{0.1, 0.2, 0.3}, {0.5, 0.6, 0.7}}, 4: {}} {
 		s := newSource("other", &checkpoints.Imported{Config: tiny().Model, Mean: []float64{0.1, 0.2, 0.3, 0.4}[:n],
 			Std: []float64{0.5, 0.6, 0.7, 0.8}[:n]}, nil)
 		if s.Mean != want[0] || s.Std != want[1] {
@@ -141,26 +123,26 @@ func TestAModelOfFourChannelsHasNoNormalizationForARecipe(t *testing.T) {
 	}
 }
 
-// The ends of the ranges in the error messages are valid, the next numbers are not.
-func TestTheNumbersOfARecipeHaveTheRangesOfTheirMessages(t *testing.T) {
+func TestRecipe_NumbersHaveRanges(t *testing.T) {
 	const steps = "epochs=0;warmup_epochs=0;eval_epochs=0;"
-	for _, c := range []struct{ before, name, valid, invalid, want string }{
-		{steps + "eval_steps=1;", "steps", "1 1000000000", "-1 1000000001", "0 to 1e9"},
-		{"", "epochs", "1 1000000", "0 -1 1000001", "1 to 1e6"},
-		{"", "batch_size", "1 1000000", "0 -1 1000001", "1 to 1e6"},
-		{"", "accumulate", "1 2 3 6", "-1 4 12", "a divisor of batch_size, 6"},
-		{"", "learning_rate", "1e-9 999.9", "0 -1 1000", "0 < learning_rate < 1000"},
-		{"", "warmup_epochs", "0 3", "-0.1 3.1", "0 to epochs, 3"},
-		{steps + "steps=7;eval_steps=1;", "warmup_steps", "0 7", "-1 8", "0 to steps, 7"},
-		{"", "smoothing", "0 0.99", "-0.01 1", "0 <= smoothing < 1"},
-		{"", "ema", "0 0.9999", "-0.1 1", "0 <= ema < 1"},
-		{"augment.mixup_alpha=0.1;late_from=1;", "late_mixup_alpha", "0.01", "0 -1", "> 0"},
-		{"", "eval_epochs", "1 99", "-1", ">= 1"},
-		{steps + "steps=7;", "eval_steps", "1 99", "-1", ">= 1"},
-		{"", "eval_batch_size", "1 1000000", "-1 1000001", "1 to 1e6"},
-		{"", "validation_part", "-1 0.5 0.99", "1 2", "< 1"}, {"", "patience", "0 9", "-1", ">= 0"},
-		{"", "lora", "0 1 10000", "-1 10001", "0 to 10000"},
-		{"lora_mlp=true;", "lora", "1", "0", "above 0 with lora_mlp"},
+	for _, c := range []struct{ before, name, valid, invalid string }{
+		{steps + "eval_steps=1;", "steps", "1 1000000000", "-1 1000000001"},
+		{"", "epochs", "1 1000000", "0 -1 1000001"}, {"steps=10;", "epochs", "", "3"},
+		{"", "batch_size", "1 1000000", "0 -1 1000001"}, {"", "accumulate", "1 2 3 6", "-1 4 12"},
+		{"", "learning_rate", "1e-9 999.9", "0 -1 1000"},
+		{"", "warmup_epochs", "0 3", "-0.1 3.1"}, {"epochs=0;steps=10;", "warmup_epochs", "", "1"},
+		{steps + "steps=7;eval_steps=1;", "warmup_steps", "0 7", "-1 8"}, {"", "warmup_steps", "0", "5"},
+		{"", "smoothing", "0 0.99", "-0.01 1"}, {"", "ema", "0 0.9999", "-0.1 1"},
+		{"augment.mixup_alpha=0.1;late_from=1;", "late_mixup_alpha", "0.01", "0 -1"},
+		{"late_from=1;", "late_mixup_alpha", "", "1"},
+		{"", "eval_epochs", "1 99", "-1"}, {"epochs=0;warmup_epochs=0;steps=10;", "eval_epochs", "0", "2"},
+		{steps + "steps=7;", "eval_steps", "1 99", "-1"}, {"", "eval_steps", "0", "2"},
+		{"", "eval_batch_size", "1 1000000", "-1 1000001"}, {"", "validation_part", "-1 0.5 0.99", "1 2"},
+		{"", "patience", "0 9", "-1"}, {"", "lora", "0 1 10000", "-1 10001"}, {"lora_mlp=true;", "lora", "1", "0"},
+		{"", "optimizer.beta1", "0.99", "1 -0.1"}, {"", "optimizer.beta2", "0.99", "1 -0.1"},
+		{"", "optimizer.weight_decay", "0 99", "-1 100"}, {"", "optimizer.clip_norm", "0 1e9", "-1"},
+		{"", "optimizer.layer_decay", "0 0.99", "-0.1 1"},
+		{"optimizer.kind=sgd;optimizer.weight_decay=0;", "optimizer.momentum", "0.9", "-1 1"},
 	} {
 		of := func(value string) error {
 			return gomlxtest.Must(tiny().Set(c.before + c.name + "=" + value))(t).WithDefaults().validateNumbers()
@@ -171,12 +153,22 @@ func TestTheNumbersOfARecipeHaveTheRangesOfTheirMessages(t *testing.T) {
 			}
 		}
 		for _, value := range strings.Fields(c.invalid) {
-			refused(t, c.name+"="+value, of(value), "finetune: "+c.name+" is ", ", want ", c.want)
+			var wrong *setting.RangeError
+			if err := of(value); !errors.As(err, &wrong) || wrong.Field != c.name {
+				t.Errorf("%s%s=%s: %v", c.before, c.name, value, err)
+			}
+		}
+	}
+	for _, value := range []float64{math.NaN(), math.Inf(1)} { // not representable in JSON
+		for _, r := range []Recipe{{EMA: value}, {LearningRate: value}, {Optimizer: engine.Optimizer{ClipNorm: value}}} {
+			if r.validateNumbers() == nil {
+				t.Errorf("%g is valid in %+v", value, r)
+			}
 		}
 	}
 }
 
-func TestARunWithItsSourcesEncodingKeepsTheTrainingGrid(t *testing.T) {
+func TestAdopt_KeepsTheTrainingGrid(t *testing.T) {
 	gomlxtest.OnGo(t)
 	source := &initialModel{Model: tiny().Model, Params: map[string]any{"rope_theta": 50.0}}
 	source.Model.Position, source.Model.ImageRows, source.Model.ImageCols = "as2drope", 10, 6
@@ -204,7 +196,7 @@ func TestARunWithItsSourcesEncodingKeepsTheTrainingGrid(t *testing.T) {
 	}
 }
 
-func TestARecipeSurvivesItsFile(t *testing.T) {
+func TestRecipe_SurvivesItsFile(t *testing.T) {
 	for _, name := range Names() {
 		want := gomlxtest.Must(Named(name))(t)
 		want = want.WithDefaults()
@@ -221,7 +213,7 @@ func TestARecipeSurvivesItsFile(t *testing.T) {
 }
 
 // Every recipe can be trained: on CIFAR-100 with its own model, or with the one it is for.
-func TestEveryRecipeFitsItsModel(t *testing.T) {
+func TestNamed_FitsItsModel(t *testing.T) {
 	for _, name := range Names() {
 		r := gomlxtest.Must(Named(name))(t)
 		if r.Model.Width == 0 {
@@ -253,23 +245,17 @@ func TestEveryRecipeFitsItsModel(t *testing.T) {
 	}
 }
 
-// torchvision's normalization equals DINOv2's processor's.
-func TestReleasedRecipesOfVTABNormalizeAsTorchvisionDoes(t *testing.T) {
-	settings := gomlxtest.Must(preprocess.Parse(gomlxtest.Must(os.ReadFile(
-		filepath.Join(fixtures.Dir(t, "dinov2_reg_tiny"), "preprocessor_config.json")))(t)))(t)
-	for _, name := range []string{"release-svhn", "release-dmlab", "release-resisc45"} {
-		if a := gomlxtest.Must(Named(name))(t).Augment; a.Mean != settings.Mean || a.Std != settings.Std {
-			t.Errorf("%s: mean %v and deviation %v, want %v and %v", name, a.Mean, a.Std, settings.Mean, settings.Std)
-		}
-	}
-}
-
 // Parameters were counted on the released models (W_Ti.py and dhvt_wef_experiment.py at commit 3c27aecdfd06); rates and
 // the logit of the initial λ are from the fine-tuning scripts there.
-func TestReleasedRecipesHaveTheParametersAndRatesOfTheirScripts(t *testing.T) {
+func TestNamed_HasTheParametersAndRatesOfTheScripts(t *testing.T) {
 	for name, want := range map[string]int{"release-cifar100-120": 5_507_815, "release-dhvt-300": 8_234_265} {
 		r := gomlxtest.Must(gomlxtest.Must(Named(name))(t).fit(cifar100.Describe()))(t)
-		if got := parametersOf(t, r); got != want {
+		net := gomlxtest.Must(networkOf(r.Architecture, r.Model))(t)
+		got := weight.Count(func(scope *model.Scope, g *graph.Graph) {
+			scope.SetParams(r.Params)
+			net.Logits(scope, graph.Zeros(g, shapes.Make(dtypes.Float32, 1, 224, 224, 3)))
+		})
+		if got != want {
 			t.Errorf("%s: %d parameters, want %d", name, got, want)
 		}
 	}
@@ -298,29 +284,6 @@ func TestReleasedRecipesHaveTheParametersAndRatesOfTheirScripts(t *testing.T) {
 			near("λ", r.Params["wepe_gate"].(float64), 1/(1+math.Exp(-c.gate)))
 		}
 	}
-}
-
-func TestMixingChangesFromTheLateEpochOn(t *testing.T) {
-	r := Recipe{LateFrom: 15, LateMixupAlpha: 0.3, Augment: data.Augment{MixupAlpha: 0.15, MixProb: 0.6}}
-	early, late := r.augmentation(14), r.augmentation(15)
-	if early != r.Augment || late != (data.Augment{MixupAlpha: 0.3, MixProb: 0.6}) {
-		t.Errorf("mixing before and from epoch 15: %+v and %+v", early, late)
-	}
-}
-
-// parametersOf counts the trainable parameters of a recipe, for a DHVT with the projection of WePE.
-func parametersOf(t *testing.T, r Recipe) int {
-	t.Helper()
-	if r.Architecture == "" {
-		return r.Model.Parameters()
-	}
-	net := gomlxtest.Must(dhvt.FromViT(r.Model))(t)
-	if r.Params["wepe_projection"] != "mlp" {
-		return net.Parameters()
-	}
-	d, half := r.Model.Width, r.Model.Width/2
-	linear, mlp := 4*d+d+2*d, 4*half+half+2*half+half*d+d+2*d // Parameters counts the linear projection
-	return net.Parameters() - linear + mlp
 }
 
 // FuzzSet: settings give a one-line error, or a recipe that is unchanged after saving and after setting them again.

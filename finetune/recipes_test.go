@@ -139,7 +139,7 @@ var publishedSettings = map[string]string{
 		"wepe_gate=0.645656",
 }
 
-func TestPublishedRecipesHaveTheSettingsOfTheirSources(t *testing.T) {
+func TestNamed_HasTheSettingsOfItsSource(t *testing.T) {
 	for _, name := range Names() {
 		settings, published := publishedSettings[name]
 		if ours := "photos scratch shapes cifar100-small cifar100-15 demo-pretrain demo-cifar100 demo-shapes"; !published {
@@ -164,7 +164,7 @@ func TestPublishedRecipesHaveTheSettingsOfTheirSources(t *testing.T) {
 
 // DeiT, table 9, for a new model; MAE, table 9, for a pretrained one. The rates are those of FineTuning's
 // documentation.
-func TestTheDefaultRecipesHaveTheSettingsOfDeiTAndMAE(t *testing.T) {
+func TestDefaultRecipes_AreDeiTsAndMAEs(t *testing.T) {
 	scratch := gomlxtest.Must(Named("scratch"))(t)
 	want := gomlxtest.Must(scratch.Set("optimizer.weight_decay=0.05;smoothing=0.1;model.drop_path=0.1;" +
 		"learning_rate=5e-4;model.patch_size=16;model.width=384;model.depth=12;model.heads=6;augment.size=[224,224];" +
@@ -185,52 +185,44 @@ func TestTheDefaultRecipesHaveTheSettingsOfDeiTAndMAE(t *testing.T) {
 	}
 }
 
-func TestABatchOfAFineTuningIsATwentiethOfTheImagesOrEight(t *testing.T) {
-	for images, want := range map[int]int{20: 8, 319: 8, 320: 16, 639: 16, 640: 32, 1279: 32, 1280: 64, 50_000: 64} {
-		if got := FineTuning(vit.Config{Width: 192}, images); got.BatchSize != want || got.LearningRate != 1e-3 {
-			t.Errorf("%d images: batches of %d at a rate of %g", images, got.BatchSize, got.LearningRate)
-		}
-	}
-}
-
-// A run from scratch has at most 36,000 images, one from a ViT-Ti/16 at 224×224 about 2,400, as far as whole epochs
-// allow.
-func TestEpochsOfTheDefaultRecipesFollowTheNumberOfImages(t *testing.T) {
+// A batch is a twentieth of the images or eight. A run from scratch has at most 36,000 images, one from a ViT-Ti/16 at
+// 224×224 about 2,400, as far as whole epochs allow.
+func TestDefaultRecipes_FollowTheNumberOfImages(t *testing.T) {
 	ti := vit.Config{Width: 192, Depth: 12, PatchSize: 16, ImageRows: 224, ImageCols: 224}
 	base := ti
 	base.Width = 768
-	for images, want := range map[int][3]int{90: {60, 10, 3}, 300: {60, 8, 3}, 800: {45, 3, 3}, 19_000: {2, 3, 3},
-		1_000_000: {2, 10, 10}} {
-		got := [3]int{Photos(images).Epochs, FineTuning(ti, images).Epochs, FineTuning(base, images).Epochs}
+	for images, want := range map[int][4]int{20: {60, 10, 7, 8}, 90: {60, 10, 3, 8}, 300: {60, 8, 3, 8},
+		319: {60, 7, 3, 8}, 320: {60, 7, 3, 16}, 639: {56, 3, 3, 16}, 640: {56, 3, 3, 32}, 800: {45, 3, 3, 32},
+		1279: {28, 3, 3, 32}, 1280: {28, 3, 3, 64}, 19_000: {2, 3, 3, 64}, 1_000_000: {2, 10, 10, 64}} {
+		tuned := FineTuning(ti, images)
+		got := [4]int{Photos(images).Epochs, tuned.Epochs, FineTuning(base, images).Epochs, tuned.BatchSize}
 		if got != want {
-			t.Errorf("%d images: %d epochs from scratch, from Ti and from B, want %d", images, got, want)
+			t.Errorf("%d images: %d epochs from scratch, from Ti and from B, batches; want %d", images, got, want)
 		}
 	}
 }
 
 // What a user sets must have an effect on one of the compared encodings; a published recipe may contain more.
-func TestSettingsWithoutEffectAreNamed(t *testing.T) {
-	for _, c := range []struct{ settings, positions, want string }{
-		{"wepe_alpha_scale=0.9", "learned", "wepe_alpha_scale has no effect with position learned"},
+func TestUnread_NamesWhatHasNoEffect(t *testing.T) {
+	for _, c := range []struct{ settings, positions, want string }{ // what it lacks, or the encodings
+		{"wepe_alpha_scale=0.9", "learned", "position learned"},
 		{"params.wepe_alpha_scale=0.9", "none learned", "position none, learned"},
 		{"epochs=2; wepe_alpha_scale=0.9", "learned wepe-sphere", ""},
 		{"wepe_alpha_scale=0.9", "learned+rope-axial", "position learned+rope-axial"},
 		{"wepe_alpha_scale=0.9", "rope-axial+wepe-bias", ""},
 		{"wepe_alpha_scale=0.9", "", ""}, // of a model that is not open yet
-		{"late_mixup_alpha=0.3", "learned", "without late_from"},
-		{"late_mixup_alpha=0.3;late_from=1", "learned", ""},
-		{"augment.erase_noise=true", "learned", "without augment.erase_prob"},
-		{"augment.erase_scale=[0.1,0.2]", "learned", "without augment.erase_prob"},
-		{"augment.erase_noise=true;augment.erase_prob=0.25", "learned", ""},
-		{"augment.erase_noise=false", "learned", ""},
-		{"augment.crop_ratio=[0.5,2]", "learned", "without augment.crop_scale"},
-		{"augment.crop_ratio=[0.5,2];augment.crop_scale=[0.5,1]", "learned", ""},
-		{"augment.mix_prob=0.5", "learned", "without augment.mixup_alpha or augment.cutmix_alpha"},
-		{"augment.mix_prob=0.5;augment.cutmix_alpha=1", "learned", ""},
-		{"augment.switch_prob=0.5;augment.cutmix_alpha=1", "learned", "without augment.mixup_alpha and augment.cutmix_alpha"},
-		{"augment.switch_prob=0.5;augment.cutmix_alpha=1;augment.mixup_alpha=1", "learned", ""},
-		{"optimizer.beta2=0.99;optimizer.kind=sgd", "learned", "without optimizer.kind adamw or lamb"},
-		{"optimizer.beta2=0.99;optimizer.kind=lamb", "learned", ""},
+		{"late_mixup_alpha=0.3", "none", "late_from"}, {"late_mixup_alpha=0.3;late_from=1", "none", ""},
+		{"augment.erase_noise=true", "none", "augment.erase_prob"}, {"augment.erase_noise=false", "none", ""},
+		{"augment.erase_scale=[0.1,0.2]", "none", "augment.erase_prob"},
+		{"augment.erase_noise=true;augment.erase_prob=0.25", "none", ""},
+		{"augment.crop_ratio=[0.5,2]", "none", "augment.crop_scale"},
+		{"augment.crop_ratio=[0.5,2];augment.crop_scale=[0.5,1]", "none", ""},
+		{"augment.mix_prob=0.5", "none", "augment.mixup_alpha or augment.cutmix_alpha"},
+		{"augment.mix_prob=0.5;augment.cutmix_alpha=1", "none", ""},
+		{"augment.switch_prob=0.5;augment.cutmix_alpha=1", "none", "augment.mixup_alpha and augment.cutmix_alpha"},
+		{"augment.switch_prob=0.5;augment.cutmix_alpha=1;augment.mixup_alpha=1", "none", ""},
+		{"optimizer.beta2=0.99;optimizer.kind=sgd", "none", "optimizer.kind adamw or lamb"},
+		{"optimizer.beta2=0.99;optimizer.kind=lamb", "none", ""},
 	} {
 		err := gomlxtest.Must(tiny().Set(c.settings))(t).Unread(c.settings, strings.Fields(c.positions)...)
 		if c.want != "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-func TestAnInterruptedRunEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
+func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 	onTheSameBits(t)
 	from, _ := pretrained(t, nil)
 	const dhvt = "architecture=dhvt;model.attention_dropout=0"
@@ -63,6 +63,10 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 		}
 		run.Progress = func(p engine.Progress) { t.Errorf("a finished run makes step %d", p.Step) }
 		gotVariables, gotRows := finished(t, run)
+		m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
+		if got := gomlxtest.Must(m.Evaluate(run.Test))(t); got != rows.Results[0].Test {
+			t.Errorf("%s: opened, %+v, the row has %+v", name, got, rows.Results[0].Test)
+		}
 		if !bytes.Equal(gotVariables, variables) {
 			t.Errorf("%s: the variables differ from those of the unbroken run", name)
 		}
@@ -95,7 +99,7 @@ func TestRun_RefusesTheDirectoryOfAnother(t *testing.T) {
 	}
 }
 
-func TestNothingLeaksFromTrainingsThatAreStoppedAnywhere(t *testing.T) {
+func TestRun_StoppedAnywhereLeaksNothing(t *testing.T) {
 	gomlxtest.OnGo(t)
 	rng := campaign.Rand(11)
 	campaign.Leaks(t, 5, func(int) {
@@ -118,7 +122,7 @@ func TestNothingLeaksFromTrainingsThatAreStoppedAnywhere(t *testing.T) {
 	})
 }
 
-func TestARunWhoseImagesChangedReportsAWorkingRemedy(t *testing.T) {
+func TestRun_OfFewerImagesStartsFromTheEarlierOne(t *testing.T) {
 	gomlxtest.OnGo(t)
 	run := tinyRun(t, "", 47)
 	run.Dir = t.TempDir()

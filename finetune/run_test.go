@@ -5,8 +5,8 @@ package finetune
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -14,14 +14,14 @@ import (
 	"github.com/gomlx/compute"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
-	"github.com/wepe-go/wepe/vit/position"
 )
 
-func TestAccumulationEqualsOneStepOnTheWholeBatch(t *testing.T) {
+func TestAccumulate_IsOneStepOnTheWholeBatch(t *testing.T) {
 	for _, clip := range gomlxtest.InTurn(1, 0, 0.5) { // without clipping the size of the gradient matters, too
 		after := func(accumulate int) map[string][]float64 {
 			// A large ε: with the default, Adam amplifies rounding errors of zero gradients (key biases).
@@ -45,7 +45,7 @@ func TestAccumulationEqualsOneStepOnTheWholeBatch(t *testing.T) {
 	}
 }
 
-func TestTheTrainingLossOfARowIsTheMeanSinceTheRowBefore(t *testing.T) {
+func TestRow_TrainLossIsTheMeanSinceTheRowBefore(t *testing.T) {
 	gomlxtest.OnGo(t)
 	trainer := begun(t, tinyRun(t, "eval_epochs=2", 30)) // rows after epochs 2 and 3 of 3, of 4 steps each
 	var rows []*report.Eval
@@ -74,7 +74,7 @@ func TestTheTrainingLossOfARowIsTheMeanSinceTheRowBefore(t *testing.T) {
 	}
 }
 
-func TestTheAverageFollowsItsRecursion(t *testing.T) {
+func TestEMA_FollowsItsRecursion(t *testing.T) {
 	for _, architecture := range gomlxtest.InTurn(0, "", DHVT) {
 		run := tinyRun(t, "ema=0.3", 30) // reached at step 4: min(0.3, (1+s)/(10+s))
 		run.Recipe.Architecture = architecture
@@ -123,7 +123,7 @@ func TestTheAverageFollowsItsRecursion(t *testing.T) {
 	}
 }
 
-func TestARunWarnsOfPatchesThatItsEncodingCannotDistinguish(t *testing.T) {
+func TestRun_WarnsOfPatchesTooCloseForFloat32(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for settings, want := range map[string]bool{"wepe_alpha_scale=100000": true, "wepe_alpha_scale=0.15": false} {
 		run := tinyRun(t, "epochs=1;warmup_epochs=0.5;accumulate=2;freeze=backbone;model.position=wepe;"+settings, 30)
@@ -140,20 +140,8 @@ func TestARunWarnsOfPatchesThatItsEncodingCannotDistinguish(t *testing.T) {
 	}
 }
 
-// withoutScalars is an encoder whose variables cannot be read.
-type withoutScalars struct{ position.Adder }
-
-func (withoutScalars) Scalars() (map[string]float64, error) { return nil, fs.ErrPermission }
-
-func TestScalarsThatCannotBeReadAreAnError(t *testing.T) {
-	m := &Model{encoder: withoutScalars{}}
-	if scalars, err := m.scalars(); !errors.Is(err, fs.ErrPermission) || scalars != nil {
-		t.Errorf("scalars %v, %v", scalars, err)
-	}
-}
-
 // An evaluation is cached for the page of a run, but not after a change of the weights.
-func TestAnEvaluationIsNotCachedAcrossAChangeOfWeights(t *testing.T) {
+func TestEvaluate_IsNotCachedAcrossAChangeOfWeights(t *testing.T) {
 	gomlxtest.OnGo(t)
 	trainer := begun(t, tinyRun(t, "ema=0.9", 40))
 	advanced(t, trainer, 6)
@@ -176,81 +164,75 @@ type onnxRuntime struct{ compute.Backend }
 
 func (onnxRuntime) Name() string { return "onnxruntime" }
 
-func TestARunThatCannotBeTrainedReportsTheRemedy(t *testing.T) {
+// refusals are settings that no run accepts, by what the error names.
+var refusals = map[string][]string{
+	"classes": {"model.classes=9"}, "image_rows": {"model.image_rows=8"},
+	"patches": {"model.patch_size=3"}, "pad": {"augment.pad=-1"}, "loss": {"loss=mse", "loss=bce;smoothing=0.1"},
+	"class_weights": {"class_weights=1,2", "class_weights=1,-2,3", "class_weights=1,x,3,4,5,6,7",
+		"loss=bce;class_weights=balanced"},
+	"validation split": {"validation_part=0.999"}, "patience": {"patience=2;validation_part=-1"},
+	`"rope"`: {"model.position=rope"}, "width": {"model.position=sincos2d;model.width=14;model.heads=7"},
+	`"papr"`: {"wepe_mode=papr"}, `"wepe_alfa_scale"`: {"wepe_alfa_scale=0.2"}, `"rope_teta"`: {"rope_teta=20"},
+	"wepe_alpha_scale": {"wepe_alpha_scale=-1"}, "wepe_harmonics": {"wepe_harmonics=many"},
+	"vit_width": {"params.vit_width=3"}, "as2drope_base_rows": {"model.position=as2drope;as2drope_base_rows=-1"},
+	"optimizer.kind": {"optimizer.kind=lion"}, "optimizer.weight_decay": {"optimizer.kind=sgd"},
+	"optimizer.momentum": {"optimizer.momentum=0.9"}, `group "body"`: {"optimizer.learning_rates.body=2", "freeze=body"},
+	`learning_rates["head"]`: {"optimizer.learning_rates.head=-1"},
+	"left to train":          {"freeze=backbone,position,gate,head"}, "lora": {"lora=2"}, // from scratch
+	`aspect "kept"`: {"aspect=kept"}, "patches of 2 pixels": {"aspect=keep"}, "resample": {"resample=best"},
+	"architecture": {"architecture=cnn", "architecture=dhvt;model.position=none;aspect=keep"},
+	`"learned"`:    {"architecture=dhvt;model.position=learned"},
+}
+
+func TestRun_RefusesInOneLineAndLeavesNothing(t *testing.T) {
 	gomlxtest.OnGo(t)
-	const inSteps = "epochs=0;warmup_epochs=0;steps=10;"
-	for settings, want := range map[string]string{
-		"model.classes=9":           "model's classes is 9, but 7 in dataset images",
-		"model.image_rows=8":        "model's image_rows is 8, but 4",
-		"model.patch_size=3":        "does not divide into patches",
-		"model.position=rope":       `unknown encoding "rope"`,
-		"augment.pad=-1":            "pad",
-		"accumulate=4":              "accumulate is 4, want a divisor of batch_size",
-		"validation_part=0.999":     "a validation split of 30 images needs more",
-		"late_from=1":               "late_mixup_alpha",
-		"smoothing=1":               "want 0 <= smoothing < 1",
-		"learning_rate=-1":          "learning_rate is -1, want 0 < learning_rate < 1000",
-		"warmup_epochs=4":           "warmup_epochs is 4",
-		"epochs=0":                  "epochs is 0",
-		"steps=10":                  "epochs is 3, want 0 where steps is set",
-		"epochs=0;steps=10":         "warmup_epochs is 1", // tiny's
-		"epochs=0;steps=-1":         "steps is -1",
-		"warmup_steps=5":            "warmup_steps is 5",
-		"eval_steps=2":              "eval_steps is 2, want 0 where epochs is set",
-		inSteps + "warmup_steps=11": "warmup_steps is 11",
-		inSteps + "eval_epochs=2":   "eval_epochs is 2",
-
-		"model.position=sincos2d;model.width=14;model.heads=7": "sincos2d wants a multiple of 4 as width",
-
-		"wepe_mode=papr":      `wepe_mode = "papr"`,
-		"wepe_alfa_scale=0.2": `unknown hyperparameter "wepe_alfa_scale"`,
-		"wepe_alpha_scale=-1": "wepe_alpha_scale",
-		"wepe_harmonics=many": `wepe_harmonics = "many", want an integer in [`,
-		"params.vit_width=3":  "vit_width",
-		"rope_teta=20":        `unknown hyperparameter "rope_teta"`,
-		"model.position=as2drope;as2drope_base_rows=-1": "as2drope_base_rows",
-
-		"optimizer.kind=lion":              `"lion"`,
-		"optimizer.kind=sgd":               "sgd does not support it", // tiny's weight decay
-		"optimizer.momentum=0.9":           "adamw has beta1",
-		"optimizer.beta1=1":                "beta1",
-		"optimizer.beta2=-0.1":             "beta2",
-		"optimizer.weight_decay=-1":        "weight_decay",
-		"optimizer.clip_norm=-1":           "clip_norm",
-		"optimizer.layer_decay=1":          "layer_decay",
-		"optimizer.learning_rates.body=2":  `unknown group "body"`,
-		"optimizer.learning_rates.head=-1": `learning_rates["head"]`,
-		"optimizer.kind=sgd;optimizer.weight_decay=0;optimizer.momentum=1": "momentum is 1",
-
-		"freeze=body": `"body": want some of backbone, weights, vectors, table, position, gate, head`,
-
-		"freeze=backbone,position,gate,head": "no variable is left to train",
-	} {
-		_, _, err := tinyRun(t, settings, 30).Do(t.Context())
-		refused(t, settings, err, want)
+	dir := filepath.Join(t.TempDir(), "run")
+	check := func(run Run, words ...string) {
+		t.Helper()
+		run.Dir = dir
+		_, _, err := run.Do(t.Context())
+		refused(t, words[0], err, words[len(words)-1])
+		if files, _ := filepath.Glob(filepath.Join(dir, "[^.]*")); len(files) > 0 {
+			t.Fatalf("%q: left %v", words, files)
+		}
 	}
-	for want, change := range map[string]func(*Run){
-		"5 training images are fewer than one batch of 6: lower batch_size": func(r *Run) {
-			r.Train = dataset(6, 1) // 1 is split off
-		},
-		"images has no images":     func(r *Run) { r.Test = dataset(0, 1) },
-		"label 7":                  func(r *Run) { r.Train.Describe().Labels[3] = 7 },
-		"want 0 <= ema < 1":        func(r *Run) { r.Recipe.EMA = math.NaN() }, // not representable in JSON
-		"epsilon is NaN":           func(r *Run) { r.Recipe.Optimizer.Epsilon = math.NaN() },
-		"clip_norm is +Inf":        func(r *Run) { r.Recipe.Optimizer.ClipNorm = math.Inf(1) },
-		"recipe tiny has no model": func(r *Run) { r.Recipe.Model = vit.Config{} },
-		"model.recompute is set, but ONNX Runtime has no optimization barrier": func(r *Run) {
-			r.Recipe.Model.Recompute, r.Backend = true, onnxRuntime{r.Backend}
-		},
+	for name, all := range refusals {
+		for _, settings := range all {
+			check(tinyRun(t, settings, 30), settings, name)
+		}
+	}
+	for name, change := range map[string]func(*Run){
+		"batch_size":                          func(r *Run) { r.Train = dataset(6, 1) }, // 1 is split off
+		"no images":                           func(r *Run) { r.Test = dataset(0, 1) },
+		"label 7":                             func(r *Run) { r.Train.Describe().Labels[3] = 7 },
+		"the model 7: use a dataset with the": func(r *Run) { r.Test = ofClasses("a b c d e f g h") },
+		"tiny has no model":                   func(r *Run) { r.Recipe.Model = vit.Config{} },
+		"model.recompute":                     func(r *Run) { r.Recipe.Model.Recompute, r.Backend = true, onnxRuntime{r.Backend} },
+		"weights-less":                        func(r *Run) { r.From = filepath.Join(dir, "weights-less") },
 	} {
 		run := tinyRun(t, "", 30)
 		change(&run)
-		_, _, err := run.Do(t.Context())
-		refused(t, want, err, want)
+		check(run, name)
 	}
+	from, _ := pretrained(t, nil)
+	for _, settings := range []string{"width=14", "depth=3", "heads=2", "mlp_dim=24", "patch_size=1", "channels=1",
+		"epsilon=1e-5", "pool=mean", "patch_norm=true"} {
+		recipe := gomlxtest.Must(fine().Set("model.position=learned;model." + settings))(t)
+		field, _, _ := strings.Cut(settings, "=")
+		check(Run{Backend: gomlxtest.Backend(), Recipe: recipe, From: from, Train: dataset(30, 3)}, "model's "+field)
+	}
+	recipe := gomlxtest.Must(tiny().Set("architecture=dhvt;model.position=none"))(t)
+	check(Run{Backend: gomlxtest.Backend(), Recipe: recipe, From: from, Train: dataset(30, 3)}, "architecture dhvt")
 }
 
-func TestADivergedRunIsStoppedAndNotSaved(t *testing.T) {
+// ofClasses is a dataset of one image with these classes.
+func ofClasses(names string) *data.Memory {
+	set := dataset(1, 1)
+	set.Classes = strings.Fields(names)
+	return set
+}
+
+func TestRun_DivergedIsStoppedAndNotSaved(t *testing.T) {
 	gomlxtest.OnGo(t)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(40, 1), Dir: t.TempDir()}
 	trainer := begun(t, run)
@@ -266,19 +248,5 @@ func TestADivergedRunIsStoppedAndNotSaved(t *testing.T) {
 	}
 	if last, _, err := checkpoints.Find(run.Dir, checkpoints.LastDir); err != nil || last != nil {
 		t.Errorf("a diverged state is saved: %v, %v", last, err)
-	}
-}
-
-func TestATrainerLogsWhereItIsToldAndHasNoSpeedBeforeItsFirstStep(t *testing.T) {
-	var said strings.Builder
-	engine.NewTrainer(engine.Training{Logger: gomlxtest.Logger(&said)}).Logger.Info("resuming")
-	engine.NewTrainer(engine.Training{}).Logger.Info("nowhere")
-	if !strings.Contains(said.String(), "resuming") {
-		t.Errorf("logged %q", said.String())
-	}
-	for course, want := range map[engine.Course]float64{{}: 0, {TimedSteps: 6, TimedSeconds: 3}: 10} {
-		if got := course.ImagesPerSecond(5); got != want {
-			t.Errorf("%+v: %g images per second, want %g", course, got, want)
-		}
 	}
 }

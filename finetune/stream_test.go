@@ -53,7 +53,7 @@ func streamOf(t *testing.T, f *data.Files, how data.Streaming) data.Source {
 	return set
 }
 
-func TestARunFromAStreamIsThatFromMemory(t *testing.T) {
+func TestStream_TrainsAsMemory(t *testing.T) {
 	gomlxtest.OnGo(t)
 	onTheSameBits(t)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Seed: 5, Train: dataset(47, 1), Test: dataset(9, 2),
@@ -99,7 +99,7 @@ func cropping(t *testing.T) Recipe {
 	return gomlxtest.Must(everything().Set("augment.pad=0;augment.crop_scale=[0.3,1];validation_part=-1"))(t)
 }
 
-func TestAStreamResumesWithinAnEpochWithoutRereading(t *testing.T) {
+func TestStream_ResumesWithinAnEpochWithoutRereading(t *testing.T) {
 	gomlxtest.OnGo(t)
 	onTheSameBits(t)
 	f := tarred(t, dataset(47, 1))
@@ -127,7 +127,7 @@ func TestAStreamResumesWithinAnEpochWithoutRereading(t *testing.T) {
 	}
 }
 
-func TestAShardThatIsCutStopsARunWithEverythingSaved(t *testing.T) {
+func TestStream_ACutShardStopsARunWithEverythingSaved(t *testing.T) {
 	gomlxtest.OnGo(t)
 	onTheSameBits(t)
 	for name, validation := range map[string]string{"training": "-1", "validation": "0.1"} {
@@ -164,7 +164,7 @@ func TestAShardThatIsCutStopsARunWithEverythingSaved(t *testing.T) {
 	}
 }
 
-func TestDamagedImagesAreErrorsOrLeftOutOfTrainingAndMetricsAndCounted(t *testing.T) {
+func TestStream_DamagedImagesAreErrorsOrLeftOutAndCounted(t *testing.T) {
 	gomlxtest.OnGo(t)
 	f := tarred(t, dataset(330, 1))
 	f.In = &broken{f.In, []int{17, 205}}

@@ -17,7 +17,7 @@ import (
 )
 
 // The first record of every event file that TensorFlow writes has 24 bytes; the checksum of that length is a3 7f 4b 22.
-func TestTheChecksumOfARecordIsTensorFlows(t *testing.T) {
+func TestEvents_ChecksumIsTensorFlows(t *testing.T) {
 	length := binary.LittleEndian.AppendUint64(nil, 24)
 	if got := binary.LittleEndian.AppendUint32(nil, maskedCRC(length)); !bytes.Equal(got, []byte{0xa3, 0x7f, 0x4b, 0x22}) {
 		t.Errorf("%x, want a37f4b22", got)
@@ -48,7 +48,7 @@ func field(t *testing.T, message []byte, number protowire.Number) (values [][]by
 	return values
 }
 
-func TestEventsHoldTheScalarsOfEveryRowThatAreFinite(t *testing.T) {
+func TestEvents_HaveTheFiniteScalarsOfEveryRow(t *testing.T) {
 	evals := []report.Eval{
 		{Step: 0, Split: report.Validation, Metrics: report.Metrics{Loss: 3.5, Top1: 0.25, Top5: 0.5, Images: 7},
 			TrainLoss: report.Number(math.NaN()), LearningRate: 0.001, ImagesPerSecond: report.Number(math.Inf(1))},
@@ -85,7 +85,7 @@ func TestEventsHoldTheScalarsOfEveryRowThatAreFinite(t *testing.T) {
 	}
 }
 
-func TestCSVLeavesOutWhatIsNotFiniteOrNotMeasured(t *testing.T) {
+func TestCSV_LeavesOutWhatIsNotFinite(t *testing.T) {
 	evals := []report.Eval{{TrainLoss: report.Number(math.NaN()), Metrics: report.Metrics{Loss: 2.5,
 		Top1: 0.125, Top5: 0.5, Images: 7}},
 		{Step: 11, Epoch: 1.5, TrainLoss: 0.25, LearningRate: 1e-4, ImagesPerSecond: report.Number(math.Inf(1))}}

@@ -84,18 +84,13 @@ func (o Optimizer) WithDefaults() Optimizer {
 
 // Validate reports the first field out of its range, by its JSON name.
 func (o Optimizer) Validate() error {
-	for _, f := range []struct {
-		name     string
-		value    float64
-		low, end float64
-	}{
-		{"momentum", o.Momentum, 0, 1}, {"layer_decay", o.LayerDecay, 0, 1}, {"beta1", o.Beta1, 0, 1},
-		{"beta2", o.Beta2, 0, 1}, {"epsilon", o.Epsilon, 0, 1},
-		{"weight_decay", o.WeightDecay, 0, 100}, {"clip_norm", o.ClipNorm, 0, math.Inf(1)},
-	} {
-		if !(f.value >= f.low && f.value < f.end) {
-			return fmt.Errorf("training: %s is %g, want %g <= value < %g", f.name, f.value, f.low, f.end)
-		}
+	below := func(name string, value, end float64) error {
+		return setting.In("optimizer."+name, value, value >= 0 && value < end, fmt.Sprintf("0 <= value < %g", end))
+	}
+	if err := cmp.Or(below("momentum", o.Momentum, 1), below("layer_decay", o.LayerDecay, 1),
+		below("beta1", o.Beta1, 1), below("beta2", o.Beta2, 1), below("epsilon", o.Epsilon, 1),
+		below("weight_decay", o.WeightDecay, 100), below("clip_norm", o.ClipNorm, math.Inf(1))); err != nil {
+		return err
 	}
 	switch {
 	case o.Kind != kindAdamW && o.Kind != KindLAMB && o.Kind != KindSGD:

@@ -53,7 +53,7 @@ func (a *adamW) step(grad []float64, rate float64, t int) {
 	}
 }
 
-func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
+func TestUpdate_IsAdamWOnTheHost(t *testing.T) {
 	variables := []struct {
 		path   string
 		size   int
@@ -193,13 +193,13 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 	}
 }
 
-func TestTheGlobalNormIsThatOfAllGradientsTogether(t *testing.T) {
+func TestGlobalNorm_IsOfAllGradients(t *testing.T) {
 	got := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{globalNorm(in)} },
 		[][]float32{{1, -2, 3}, {4, 5, -6}}, []float32{7, 8}, float32(9), [][]float32{{10}})
 	gomlxtest.Near(t, "norm", got[0], []float64{math.Sqrt(385)}, 1e-6) // Σk² up to 10 is 10·11·21/6
 }
 
-func TestLearningRateIsLinearWarmupThenHalfACosine(t *testing.T) {
+func TestSchedule_WarmsUpThenHalfACosine(t *testing.T) {
 	half := math.Sqrt(0.5)
 	for _, test := range []struct {
 		step, warmup, total int
