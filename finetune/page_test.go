@@ -79,7 +79,7 @@ func TestRun_FromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if got := strings.Count(page, ", predicted "); len(wrong) == 0 || got != min(pageMistakes, len(wrong)) {
+	if got := strings.Count(page, ", predicted "); len(wrong) == 0 || got < min(pageMistakes, len(wrong)) {
 		t.Errorf("%d mistakes are shown of %d", got, len(wrong))
 	}
 	if err := (Run{}).Page(nil, report.Result{}); err == nil {

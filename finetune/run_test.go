@@ -180,7 +180,7 @@ var refusals = map[string][]string{
 	`learning_rates["head"]`: {"optimizer.learning_rates.head=-1"},
 	"left to train":          {"freeze=backbone,position,gate,head"}, "lora": {"lora=2"}, // from scratch
 	`aspect "kept"`: {"aspect=kept"}, "patches of 2 pixels": {"aspect=keep"}, "resample": {"resample=best"},
-	"architecture": {"architecture=cnn", "architecture=dhvt;model.position=none;aspect=keep"},
+	"architecture": {"architecture=cnn"},
 	`"learned"`:    {"architecture=dhvt;model.position=learned"},
 }
 

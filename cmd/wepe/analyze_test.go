@@ -46,7 +46,7 @@ var cropped = map[string]any{"size": map[string]int{"shortest_edge": 48}, "do_ce
 	"crop_size": map[string]int{"height": 24, "width": 24}}
 
 // As by predict.
-func TestUnknownPreprocessingIsRefusedBeforeImagesAreRead(t *testing.T) {
+func TestPreprocessing_UnknownIsRefused(t *testing.T) {
 	model, dir := demoWith(t, map[string]any{"crop_pct": 0.875}, nil), images(t, "own", 3, 24, 24)
 	for _, line := range []string{"eval " + model + " --data " + dir, "serve " + model + " --addr 127.0.0.1:0",
 		"analyze " + model + " --what occlusion --data " + dir + " --out " + t.TempDir()} {
@@ -57,7 +57,7 @@ func TestUnknownPreprocessingIsRefusedBeforeImagesAreRead(t *testing.T) {
 	}
 }
 
-func TestModelsOfOneFileNameAreNotTakenForSeeds(t *testing.T) {
+func TestDistinct_ModelsOfOneFileNameAreNoSeeds(t *testing.T) {
 	for line, want := range map[string]string{
 		"a/vit b/vit": "", "vit-seed1 b/vit": "", "a/vit vit=b/vit": "",
 		"a/vit-seed1 b/vit-seed2/": "vit vit", "x=a/vit x=b/vit y=c": "x x y", "a=b/vit vit": "a vit", "d/a=b c": "a=b c",
@@ -87,7 +87,8 @@ func analyzed(t *testing.T, args ...string) map[string][]string {
 	return rows
 }
 
-func TestEveryModelIsAnalyzedWithItsOwnPreprocessing(t *testing.T) {
+// A uniform attention over 6×6 patches and the class token has an entropy of ln 37; a larger one needs more patches.
+func TestAnalyze_EachModelWithItsOwnPreprocessingAndSize(t *testing.T) {
 	dir, crop, squash := images(t, "wide", 3, 20, 44), "crop="+demoWith(t, cropped, nil), "squash="+demoModel
 	first := analyzed(t, crop, squash, "--data", dir, "--what", "entropy")
 	second := analyzed(t, squash, crop, "--data", dir, "--what", "entropy")
@@ -99,10 +100,22 @@ func TestEveryModelIsAnalyzedWithItsOwnPreprocessing(t *testing.T) {
 	if slices.Equal(first["crop"], first["squash"]) {
 		t.Errorf("the preprocessing makes no difference: %q", first["crop"])
 	}
+	larger := analyzed(t, squash, "--data", dir, "--what", "entropy", "--size", "96x96")["squash"]
+	largest := func(rows []string) (most float64) {
+		for _, row := range rows {
+			if value, err := strconv.ParseFloat(strings.Fields(row)[len(strings.Fields(row))-1], 64); err == nil {
+				most = max(most, value)
+			}
+		}
+		return most
+	}
+	if a, b := largest(first["squash"]), largest(larger); !(a > 0 && a <= math.Log(37) && b > math.Log(37)) {
+		t.Errorf("entropy of at most %g at 24×24, %g at 96×96", a, b)
+	}
 }
 
 // The images of a directory are sorted by class: the first ones would be of one.
-func TestALimitTakesImagesOfAllClassesOfADirectory(t *testing.T) {
+func TestAnalyze_ALimitTakesImagesOfAllClasses(t *testing.T) {
 	many, one, of := images(t, "train", 5, 24, 24), images(t, "test", 1, 24, 24), map[int]string{}
 	for n, test := range map[int]string{5: many, 1: one} {
 		of[n] = t.TempDir()
@@ -122,29 +135,8 @@ func TestALimitTakesImagesOfAllClassesOfADirectory(t *testing.T) {
 	}
 }
 
-// A uniform attention over 6×6 patches and the class token has an entropy of ln 37; a larger one needs more patches.
-func TestModelsAreAnalyzedAtAnotherSize(t *testing.T) {
-	dir := images(t, "wide", 3, 96, 96)
-	args := []string{"m=" + demoModel, "--data", dir, "--what", "entropy"}
-	own, larger := analyzed(t, args...)["m"], analyzed(t, append(args, "--size", "96x96")...)["m"]
-	largest := func(rows []string) (most float64) {
-		for _, row := range rows {
-			if fields := strings.Fields(row); len(fields) > 2 {
-				value, err := strconv.ParseFloat(fields[len(fields)-1], 64)
-				if err == nil {
-					most = max(most, value)
-				}
-			}
-		}
-		return most
-	}
-	if a, b := largest(own), largest(larger); !(a > 0 && a <= math.Log(37) && b > math.Log(37)) {
-		t.Errorf("entropy of at most %g at 24×24, %g at 96×96", a, b)
-	}
-}
-
 // Images in memory, in the layout of CIFAR-100 with the model's 100 classes, and the same as PNG files.
-func TestAnEvaluationOfADatasetInMemoryPreprocessesAsPredict(t *testing.T) {
+func TestEval_OfADatasetInMemoryPreprocessesAsPredict(t *testing.T) {
 	_, test, err := data.CIFAR100("../../examples/cifar100/demo")
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func commands(c *cobra.Command) (all [][]string) {
 
 // One string as MODEL, DIR, IMAGE, dataset and setting of every command, then as the name of a class and of an image,
 // which reach a run's labels, a tar's members, and what each command prints about them.
-func TestHostileStringsObeyNoTerminal(t *testing.T) {
+func TestHostile_StringsObeyNoTerminal(t *testing.T) {
 	const hostile = "\x1b[2J\u009b31m\u202egpj\r\nwepe: forged"
 	own := images(t, "own", 5, 32, 32)
 	class := filepath.Join(own, hostile)

@@ -48,7 +48,7 @@ func everything(data, run string, parts int) []string {
 			"model.drop_path=0.1;augment.mixup_alpha=0.4;late_from=3;late_mixup_alpha=1", parts)}
 }
 
-func TestAKilledTrainingEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
+func TestKill_EndsWithTheBitsOfAnUninterruptedTraining(t *testing.T) {
 	data, whole, run := images(t, "kill", 13, 16, 24), filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "run")
 	begin := time.Now()
 	if e := program.Run(t, everything(data, whole, 2)...); e.Code != 0 {
@@ -90,7 +90,7 @@ func TestAKilledTrainingEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 	}
 }
 
-func TestASignalSavesAndTheExitCodeNamesIt(t *testing.T) {
+func TestSignal_SavesAndTheExitCodeNamesIt(t *testing.T) {
 	data, run := images(t, "signal", 13, 16, 24), filepath.Join(t.TempDir(), "run")
 	args := everything(data, run, 1)
 	args[len(args)-1] += ";steps=4000"
@@ -101,7 +101,7 @@ func TestASignalSavesAndTheExitCodeNamesIt(t *testing.T) {
 	}
 }
 
-func TestAFullDiskIsAnErrorThatNamesTheFile(t *testing.T) {
+func TestFullDisk_IsAnError(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("no /dev/full")
 	}

@@ -11,11 +11,10 @@ import (
 	detection "github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/setting"
-	"github.com/wepe-go/wepe/vit/position"
 )
 
 // The meaning comes from the comment of the field; a field without a comment has none.
-func TestEverySettingHasAMeaning(t *testing.T) {
+func TestSettings_HaveAMeaning(t *testing.T) {
 	for _, e := range listSettings() {
 		if meaning, _, _ := strings.Cut(e.About, ";"); len(meaning) < 2 {
 			t.Errorf("%s: %q", e.Name, e.About)
@@ -24,7 +23,7 @@ func TestEverySettingHasAMeaning(t *testing.T) {
 }
 
 // DeiT's settings (https://arxiv.org/abs/2012.12877, table 9) and those of detectron2's FastRCNNOutputLayers.
-func TestTheValuesOfARecipeAreListed(t *testing.T) {
+func TestValuesOf_ARecipe(t *testing.T) {
 	for recipe, want := range map[string]map[string]string{
 		"scratch": {"model.width": "384", "optimizer.weight_decay": "0.05", "smoothing": "0.1"},
 		"scenes":  {"detector.roi.score": "0.05"},
@@ -47,7 +46,7 @@ func TestTheValuesOfARecipeAreListed(t *testing.T) {
 	}
 }
 
-func TestEveryListedSettingIsKnown(t *testing.T) {
+func TestSettings_AreKnown(t *testing.T) {
 	listed := map[string]bool{}
 	for _, e := range listSettings() {
 		listed[e.Name] = true
@@ -69,34 +68,7 @@ func TestEveryListedSettingIsKnown(t *testing.T) {
 	}
 }
 
-// The defaults are the papers': θ of RoPE, rope-vit and its mixed form, and the half-period of the lemniscate,
-// 2.62206 (DLMF 23.5). Bounds and choices are part of the line.
-func TestHyperparametersAreListedWithTheirDefaults(t *testing.T) {
-	lines := map[string]string{}
-	for _, e := range listSettings() {
-		lines[e.Name] = e.About
-	}
-	for name, parts := range map[string][]string{
-		"rope_theta":     {"default 10000 (rope1d, as2drope, fope), 100 (rope-axial, rope-dinov3), 10 (rope-mixed)"},
-		"wepe_alpha_u":   {"in [0.0001, 100]", "0.4 (wepe, ", "1 (wepe-sphere, wepe-sphere-lut)"},
-		"wepe_gate":      {"default 0.12 (hybrid)"},
-		"wepe_mode":      {`"paper" or "release"`, `default "paper" (wepe, `},
-		"lookhere_views": {`"halves-none", "corners-none"`},
-	} {
-		for _, part := range parts {
-			if !strings.Contains(lines[name], part) {
-				t.Errorf("%s: %q lacks %q", name, lines[name], part)
-			}
-		}
-	}
-	for _, name := range position.Params() {
-		if !strings.Contains(lines[name], "; default ") || strings.Contains(lines[name], "of the encoding") {
-			t.Errorf("%s: %q is no description", name, lines[name])
-		}
-	}
-}
-
-func TestTheShellCompletesNames(t *testing.T) {
+func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
 		"train --recipe ":        "cifar100-15",
 		"detect train --recipe ": "scenes",
@@ -112,7 +84,7 @@ func TestTheShellCompletesNames(t *testing.T) {
 }
 
 // The modules are those that the Go tool put into this program.
-func TestLicensesNamesTheModules(t *testing.T) {
+func TestLicenses(t *testing.T) {
 	out := succeeds(t, "licenses")
 	info, _ := debug.ReadBuildInfo()
 	for _, m := range info.Deps {

@@ -45,7 +45,7 @@ func (u uphill) PreEncode(x, positionIndices *Node, _ int) *Node {
 }
 
 // The vectors of uphill are multiples of one vector: every pair has cosine 1, and one axis explains all.
-func TestAnEncodingOfAnotherModuleIsListedComparedExportedAndAnalyzed(t *testing.T) {
+func TestRegister_AnEncodingOfAnotherModule(t *testing.T) {
 	position.Register(position.Spec{Name: "uphill", Doc: "a vector times the number of the position", Kind: position.Additive,
 		Variables: []string{"uphill/"},
 		New: func(scope *model.Scope, c position.Config) position.Encoder {

@@ -3,55 +3,88 @@
 package main
 
 import (
+	"errors"
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/internal/setting"
 )
 
-func TestSettingsWithoutEffectAreRefused(t *testing.T) {
-	for line, want := range map[string]string{
-		"train --position learned --set wepe_alpha_scale=0.9": "no effect with position learned: leave it out, or use one " +
-			"of wepe, wepe-sum",
-		"compare --position none,learned --set wepe_alpha_scale=0.9": "no effect with position none, learned",
-		// the model's own
-		"train " + demoModel + " --data shapes --set wepe_harmonics=3": "no effect with position learned",
-		"train --set wepe_beta_pos=0.02":                               "no effect with position wepe-v",
-		"train --position wepe --set wepe_gate=0.5": "no effect with position wepe: leave " +
-			"it out, or use",
-		"train --position wepe-bias --set wepe_shift=0.5": "no effect with position wepe-bias",
-		"train --set validation_part=0": "validation_part = 0 would be the " +
-			"default: -1",
-		"train --set optimizer.kind=sgd --set optimizer.momentum=0": "optimizer.momentum = 0 would be the " +
-			"default: 0.9",
-		"train --set augment.mixup_alpha=1 --set augment.mix_prob=0": "leave out mixup_alpha",
-		"train --set freeze=foo":                                     "unknown group \"foo\"",
-		"train --set augment.policy=rand":                            "policy \"rand\": use for example rand-m9",
-		"train --show-augmentation a.jpg":                            "ends in .png",
-		"detect train --set validation_part=0.3":                     "have their own validation split",
-		"detect train --data coco:x --objects 1": "--objects has no effect with --data " +
-			"coco:x",
-		"detect train --position wepe,wepe":        "names wepe twice",
-		"detect train --write x --seeds 3":         "--seeds has no effect with --write",
-		"analyze --position wepe,learned":          "--position is for --what cost",
-		"analyze --what cost --limit 3":            "--limit has no effect with --what cost",
-		"analyze --what cost " + demoModel:         "leave out " + demoModel,
-		"verify " + demoModel + " --images 3":      "--images has no effect with one model",
-		"features " + demoModel + " --probe --k 3": "--k has no effect without --knn",
-		"features " + demoModel + " --pca --temperature 1": "--temperature has no effect without " +
-			"--knn",
-		"features " + demoModel + " --knn --shown 3": "--shown has no effect without " +
-			"--nearest or --pca",
-		"features " + demoModel + " --nearest --foreground": "--foreground has no effect without --pca",
-		"train --set late_mixup_alpha=0.3":                  "no effect without late_from",
-		"train --set augment.erase_noise=true":              "no effect without augment.erase_prob",
-		"train --epochs 1 --set epochs=2": "--epochs 1 and --set epochs are two " +
-			"lengths",
-		"train --epochs 1 --set steps=40":                                         "--epochs 1 and --set steps",
-		"train --size 24x24 --set augment.size=[32,32]":                           "--size 24x24 and --set augment.size",
-		"compare --study gate " + demoModel + " --set lookhere_views=halves-none": "no effect with position",
-	} {
+// misspelt are command lines with an unknown word, by the word that is meant.
+var misspelt = map[string]string{
+	"predct": "predict", "detect trian": "train", "list recipe": "recipes", "train --recipe shape": "shapes",
+	"train --set eposhs=3": "epochs", "train --data shapes:were": "where", "export " + oldRun + " x --to tim": "timm",
+	"compare --study aspct": "aspect", "detect train --recipe scene": "scenes", "train --set foo=1": "",
+	"train --position sphere": "", "train --set wepe_harmonic=2": "wepe_harmonics",
+}
+
+// usage are command lines that are refused before anything is read or trained, by what the error names.
+var usage = map[string][]string{
+	"-q": {"features --knn -q 3 x"}, "--lerning-rate": {"train --lerning-rate 3"}, "--top": {"predict a b --topp 3",
+		"predict " + oldRun + " x.png --top 0"},
+	"--position": {"train --position wepe,learned", "train --set model.position=wepe", "analyze --position wepe,learned",
+		"detect train --position wepe,wepe"},
+	"learning_rate": {"train --set learning_rate=nan"}, "size": {"train --size 32", "analyze --start --size 32x32",
+		"train --size 24x24 --set augment.size=[32,32]"},
+	"--save-every": {"train --save-every never"}, "--stream": {"train --workers 3", "train --stream"},
+	"--download": {"train --download"}, "MODEL": {"train --grid 3x5", "compare --study gate", "train --recipe finetune"},
+	"aspect": {"train --aspect crop --set aspect=keep"}, "lora": {"train --lora 8 --set lora=4"},
+	"eval MODEL --data D": {"eval x"}, "split": {"eval x --data shapes --split foo"},
+	"epochs":  {"train --epochs 0", "train --epochs 1 --set epochs=2", "train --epochs 1 --set steps=40"},
+	"--batch": {"serve x --batch 0"}, "at least 2": {"predict " + oldRun}, "--seeds": {"compare --seeds 0",
+		"detect train --write x --seeds 3"},
+	"--study": {"compare --variants x"}, "--fractions": {"compare --subsets"},
+	"--objects": {"detect eval x --data coco:y --objects 3", "detect train --data coco:x --objects 1"},
+	"--what":    {"analyze --what atention"}, "--images": {"verify " + oldRun + " x --images 0",
+		"verify " + demoModel + " --images 3"},
+	"--data": {"resume " + oldRun + " --epochs 1"}, ".png": {"train --show-augmentation a.jpg"},
+	"--limit": {"analyze --what cost --limit 3"}, demoModel: {"analyze --what cost " + demoModel},
+	"--k":           {"features " + demoModel + " --probe --k 3"},
+	"--temperature": {"features " + demoModel + " --pca --temperature 1"},
+	"--shown":       {"features " + demoModel + " --knn --shown 3"},
+	"--foreground":  {"features " + demoModel + " --nearest --foreground"},
+	// Settings without effect.
+	"position learned": {"train --position learned --set wepe_alpha_scale=0.9",
+		"train " + demoModel + " --data shapes --set wepe_harmonics=3"}, // the model's own
+	"position none, learned": {"compare --position none,learned --set wepe_alpha_scale=0.9"},
+	"position wepe-v":        {"train --set wepe_beta_pos=0.02"},
+	"validation":             {"train --set validation_part=0", "detect train --set validation_part=0.3"},
+	"optimizer.momentum":     {"train --set optimizer.kind=sgd --set optimizer.momentum=0"},
+	"mixup_alpha":            {"train --set augment.mixup_alpha=1 --set augment.mix_prob=0"},
+	"foo":                    {"train --set freeze=foo"}, "policy": {"train --set augment.policy=rand"},
+	"late_from": {"train --set late_mixup_alpha=0.3"}, "augment.erase_prob": {"train --set augment.erase_noise=true"},
+}
+
+func TestUsage_IsRefusedInOneLineThatNamesTheFlag(t *testing.T) {
+	check := func(line, want string, codes ...int) error {
 		_, code, err := invoke(t, strings.Fields(line)...)
-		if code != 2 || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") || code != codes[0] {
 			t.Errorf("wepe %s: exit code %d, %v, want %q", line, code, err, want)
+		}
+		return err
+	}
+	for line, meant := range misspelt {
+		err := check(line, meant, 2)
+		if unknown := (*setting.UnknownError)(nil); meant != "" && errors.As(err, &unknown) &&
+			cli.Similar(unknown.Word, unknown.Names) != meant {
+			t.Errorf("wepe %s: %v", line, err)
+		}
+	}
+	for want, lines := range usage {
+		for _, line := range lines {
+			check(line, want, 2)
+		}
+	}
+	few := images(t, "few", 3, 8, 8)
+	for line, want := range map[string]string{ // what is not there fails
+		"train --data shape": "shape", "train --data nowhere": "nowhere", "eval " + oldRun + " --data nowhere": "nowhere",
+		"predict nowhere x.png": "MODEL nowhere", "export testdata x": oldRun, "resume " + few: few,
+		"features " + oldRun + " --data no": "no", "train --data ../../go.mod": "go.mod", "train --backend cuda": "xla:cuda",
+	} {
+		if err := check(line, want, 1); want == "nowhere" && !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("wepe %s: %v", line, err)
 		}
 	}
 }

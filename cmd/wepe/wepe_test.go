@@ -107,7 +107,7 @@ type evaluated struct {
 
 // The run was trained, stopped and evaluated by examples/cifar100 of commit 701e9e7 on pure Go; the numbers were
 // printed by that program, those of the resumed run are in its row. The tolerance is for other processors.
-func TestARunFromBeforeTheCommandHasTheSameNumbers(t *testing.T) {
+func TestOldRun_HasTheSameNumbers(t *testing.T) {
 	e := asJSON[evaluated](t, "eval", oldRun, "--data", "shapes", "--backend", "go")
 	near(t, "loss", float64(e.Metrics.Loss), 0.8798, 1e-4)
 	near(t, "top-1", float64(e.Metrics.Top1), 0.4330, 1.1e-3)
@@ -124,9 +124,6 @@ func TestARunFromBeforeTheCommandHasTheSameNumbers(t *testing.T) {
 	}
 
 	dir := copied(t, oldRun)
-	if _, code, err := invoke(t, "resume", dir, "--backend", "go"); code != 2 || !strings.Contains(err.Error(), "--data") {
-		t.Errorf("without --data: exit code %d, %v", code, err)
-	}
 	succeeds(t, "resume", dir, "--data", "shapes", "--backend", "go")
 	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(dir, "rows.jsonl")))(t)
 	row := rows.Results[len(rows.Results)-1]
@@ -145,7 +142,7 @@ func TestARunFromBeforeTheCommandHasTheSameNumbers(t *testing.T) {
 }
 
 // Google's files do not state the grid of their positions: a command says it once.
-func TestResumeKeepsTheWeightsAndHowTheModelWasRead(t *testing.T) {
+func TestResume_KeepsTheWeightsAndHowTheModelWasRead(t *testing.T) {
 	old := gomlxtest.Must(filepath.Abs(oldRun))(t)
 	t.Chdir(t.TempDir())
 	succeeds(t, "export", old, "jax", "--to", "jax", "--backend", "go")
@@ -154,8 +151,7 @@ func TestResumeKeepsTheWeightsAndHowTheModelWasRead(t *testing.T) {
 	}
 	args := []string{"train", "jax", "--data", images(t, "own", 8, 16, 16), "--size", "16x16", "--epochs", "1", "--set",
 		"batch_size=6", "--backend", "go", "--out", "run"}
-	if _, code, err := invoke(t, args...); code != 1 || !strings.Contains(err.Error(), "jax does not state the grid "+
-		"of its 1+16 positions: use --grid ROWSxCOLS") {
+	if _, code, err := invoke(t, args...); code != 1 || !strings.Contains(err.Error(), "grid") {
 		t.Errorf("without a grid: exit code %d, %v", code, err)
 	}
 	succeeds(t, append(args, "--assume-square")...)
@@ -177,32 +173,24 @@ func TestResumeKeepsTheWeightsAndHowTheModelWasRead(t *testing.T) {
 	}
 }
 
-func TestTrainingNamesTheWeightsItStartsFrom(t *testing.T) {
+func TestTrain_StartsFromTheWeightsThatAreAskedFor(t *testing.T) {
 	old := copied(t, oldRun)
 	t.Chdir(t.TempDir())
 	succeeds(t, "resume", old, "--data", "shapes", "--backend", "go") // so that the last weights are others than the best
 	dir := images(t, "own", 8, 32, 32)
-	for i, c := range []struct{ command, weights, want string }{
-		{"train", "best", ": best, step 216"}, {"train", "last", ": last, step 216"}, {"compare", "last", ": last, step 216"},
-	} {
-		args := []string{c.command, old, "--data", dir, "--weights", c.weights, "--position", "learned", "--epochs", "1",
-			"--set", "batch_size=6", "--backend", "go", "--out", fmt.Sprint(i)}
-		text := complains(t, args...)
-		if !strings.Contains(text, "from      "+old+c.want+"\n") {
-			t.Errorf("%s --weights %s prints\n%s", c.command, c.weights, text)
+	for i, weights := range []string{"best", "last"} {
+		out := fmt.Sprint(i)
+		text := complains(t, "train", old, "--data", dir, "--weights", weights, "--epochs", "1", "--set", "batch_size=6",
+			"--backend", "go", "--out", out)
+		rows := gomlxtest.Must(report.ReadFiles(filepath.Join(out, "rows.jsonl")))(t).Results
+		if got := rows[len(rows)-1].Weights.Name; got != weights || !strings.Contains(text, old+": "+weights+", step 216\n") {
+			t.Errorf("--weights %s measures the %s weights and prints\n%s", weights, got, text)
 		}
-	}
-	succeeds(t, "export", old, "hf", "--to", "hf", "--backend", "go") // which has no other weights than its own
-	succeeds(t, "train", "hf", "--data", dir, "--weights", "last", "--epochs", "1", "--set", "batch_size=6", "--backend",
-		"go", "--out", "foreign")
-	rows := gomlxtest.Must(report.ReadFiles("foreign/rows.jsonl"))(t).Results
-	if got := rows[len(rows)-1].Weights.Name; got != "last" {
-		t.Errorf("--weights last measures the %s weights", got)
 	}
 }
 
 // A shape in the left half of the image would be in the right half of its mirror image.
-func TestPositionsAreNotAugmentedAway(t *testing.T) {
+func TestChosen_DoesNotAugmentPositionsAway(t *testing.T) {
 	dir, lists := images(t, "own", 8, 32, 32), map[string][]byte{}
 	for list, n := range map[string]int{"train800": 800, "val200": 200, "train800val200": 1000, "test": 73_728} {
 		for i := range n {
@@ -222,7 +210,7 @@ func TestPositionsAreNotAugmentedAway(t *testing.T) {
 }
 
 // The default directories of commands on one dataset differ, and none takes that of another.
-func TestATrainingAndAComparisonOfOneDatasetHaveTheirOwnDirectories(t *testing.T) {
+func TestTrain_AndCompareHaveTheirOwnDirectories(t *testing.T) {
 	dir := images(t, "own", 8, 16, 16)
 	t.Chdir(t.TempDir())
 	line := append([]string{"--data", dir, "--recipe", "cifar100-small", "--position", "learned"}, small...)
@@ -237,7 +225,7 @@ func TestATrainingAndAComparisonOfOneDatasetHaveTheirOwnDirectories(t *testing.T
 }
 
 // A recipe in steps has its warm-up in steps.
-func TestEpochsKeepTheShareOfTheWarmup(t *testing.T) {
+func TestEpochs_KeepTheShareOfTheWarmup(t *testing.T) {
 	d := gomlxtest.Must(dataset.Open(t.Context(), "shapes", dataset.Options{}))(t)
 	o := training{recipe: "dosovitskiy-cifar100", epochs: 6}
 	steps, got := gomlxtest.Must(finetune.Named(o.recipe))(t), gomlxtest.Must(o.chosen(d, "", [2]int{}))(t)
@@ -269,40 +257,37 @@ func images(t *testing.T, name string, perClass, height, width int) string {
 var small = []string{"--set", "model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=8",
 	"--epochs", "2", "--backend", "go"}
 
-func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T) {
+func TestOwnImages_AreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T) {
 	dir := images(t, "colours", 13, 20, 28)
 	t.Chdir(t.TempDir())
-	args := []string{"train", "--data", dir, "--size", "16x24", "--position", "wepe-sphere"}
-	out := succeeds(t, append(args, small...)...)
-	for _, want := range []string{"weights   best, step ", "validation top-1", "test: none given", "at 16×24",
-		"position wepe-sphere", "runs/photos-colours/report.html", "wepe predict runs/photos-colours",
-		"wepe export runs/photos-colours OUT --to hf; wepe resume runs/photos-colours --epochs"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("train does not print %q:\n%s", want, out)
-		}
-	}
+	out := succeeds(t, append([]string{"train", "--data", dir, "--size", "16x24", "--position", "wepe-sphere"}, small...)...)
 	run := "runs/photos-colours"
+	if !strings.Contains(out, "wepe predict "+run) || !strings.Contains(out, run+"/report.html") {
+		t.Errorf("train prints\n%s", out)
+	}
 	row := gomlxtest.Must(report.ReadFiles(filepath.Join(run, "rows.jsonl")))(t).Results[0]
 	// By Python's hashlib the SHA-256 of 0/blue/a.png … is below a fifth for 3, 4 and 3 of the 13 images of each class.
-	if row.Validation.Images != 10 || row.ImageSize != "16x24" {
-		t.Errorf("%d validation images of %s", row.Validation.Images, row.ImageSize)
+	if row.Validation.Images != 10 || row.ImageSize != "16x24" || row.Encoding != "wepe-sphere" {
+		t.Errorf("the row is %+v", row)
 	}
-	e := asJSON[evaluated](t, "eval", run, "--data", dir, "--backend", "go")
+	eval := func(dir string, args ...string) evaluated {
+		return asJSON[evaluated](t, append([]string{"eval", run, "--data", dir, "--backend", "go"}, args...)...)
+	}
+	e := eval(dir)
 	if e.Split != report.Validation || e.Metrics != row.Validation || len(e.Classes) != 3 {
 		t.Errorf("eval has %v of split %s, the training's table %v", e.Metrics, e.Split, row.Validation)
 	}
-	if text := succeeds(t, "eval", run, "--data", dir, "--backend", "go"); !strings.Contains(text, "F1 %") {
-		t.Errorf("no scores per class:\n%s", text)
+	if flipped := eval(dir, "--tta", "flip").Metrics; flipped.Loss == e.Metrics.Loss || flipped.Images != 10 {
+		t.Errorf("of two views of each image %v, of one %v", flipped, e.Metrics)
 	}
-	everyImageIsMeasured(t, run, dir, e.Metrics)
-	flipped := asJSON[evaluated](t, "eval", run, "--data", dir, "--backend", "go", "--tta", "flip")
-	if flipped.Metrics.Loss == e.Metrics.Loss || flipped.Metrics.Images != 10 {
-		t.Errorf("of two views of each image %v, of one %v", flipped.Metrics, e.Metrics)
+	all, train := eval(dir, "--split", "all").Metrics, eval(dir, "--split", "train").Metrics
+	if all.Images != 39 || train.Images != 29 {
+		t.Errorf("%d images, %d for training, want 39 and 29", all.Images, train.Images)
 	}
-	list := succeeds(t, "predict", run, filepath.Join(dir, "red", "a.png"), filepath.Join(dir, "blue", "b.png"), "--top",
-		"1", "--backend", "go")
-	if strings.Count(list, "%") != 2 {
-		t.Errorf("two images, one class each:\n%s", list)
+	mean := (float64(train.Loss)*29 + float64(e.Metrics.Loss)*10) / 39
+	near(t, "the loss of all images", float64(all.Loss), mean, 1e-5)
+	if n := eval(parts(t, map[string]int{"train": 3, "val": 2, "test": 1}, 20, 28), "--split", "all").Metrics.Images; n != 18 {
+		t.Errorf("%d images of three splits, want 18", n)
 	}
 	table := gomlxtest.Must(csv.NewReader(strings.NewReader(succeeds(t, "predict", run, dir, "--csv", "--top", "2",
 		"--backend", "go"))).ReadAll())(t)
@@ -311,35 +296,21 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 		table[1][2] != single.Classes[0].Name || math.Abs(p-single.Classes[0].Probability) > 1e-5 {
 		t.Errorf("the table of a folder has %d rows, the first is %v, alone the image is %v", len(table), table[1], single)
 	}
-	exported := succeeds(t, "export", run, "hf", "--to", "hf", "--backend", "go")
-	if !strings.Contains(exported, "compared  logits on 2 random images differ by") {
-		t.Errorf("the export is not compared:\n%s", exported)
-	}
+	succeeds(t, "export", run, "hf", "--to", "hf", "--backend", "go")
 	succeeds(t, "verify", run, "hf", "--backend", "go")
 	succeeds(t, "verify", run)
 
-	// The size of own images is the recipe's, 64×64, unless --size is set. The default encoding has no table.
-	whole := succeeds(t, "train", "--data", dir, "--out", "whole", "--epochs", "1", "--backend", "go", "--set",
-		"model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=16")
-	if !strings.Contains(whole, "at 64×64") || !strings.Contains(whole, "wepe export whole OUT --to native (") {
-		t.Errorf("without --size:\n%s", whole)
-	}
-
-	// Fine-tuning takes the model's own size, position and normalization.
-	tuned := succeeds(t, "train", "hf", "--data", dir, "--epochs", "1", "--set", "batch_size=6", "--backend", "go")
-	for _, want := range []string{"at 16×24", "position learned", "runs/finetune-colours"} {
-		if !strings.Contains(tuned, want) {
-			t.Errorf("fine-tuning does not print %q:\n%s", want, tuned)
+	// Fine-tuning takes the model's own size and position, of an export the table.
+	for from, want := range map[string]string{"hf": "learned", run: "wepe-sphere"} {
+		succeeds(t, "train", from, "--data", dir, "--epochs", "1", "--set", "batch_size=6", "--backend", "go", "--out", want)
+		row := gomlxtest.Must(report.ReadFiles(filepath.Join(want, "rows.jsonl")))(t).Results[0]
+		if row.Encoding != want || row.ImageSize != "16x24" {
+			t.Errorf("from %s: position %s at %s", from, row.Encoding, row.ImageSize)
 		}
-	}
-	own := succeeds(t, "train", run, "--data", dir, "--epochs", "1", "--set", "batch_size=6", "--backend", "go", "--out",
-		"own")
-	if !strings.Contains(own, "position wepe-sphere") {
-		t.Errorf("fine-tuning a run does not keep its position:\n%s", own)
 	}
 }
 
-func TestPredictWarnsOnceOf16BitGrey(t *testing.T) {
+func TestPredict_WarnsOnceOf16BitGrey(t *testing.T) {
 	img := image.NewGray16(image.Rect(0, 0, 30, 20))
 	for i := range 30 * 20 {
 		img.SetGray16(i%30, i/30, color.Gray16{Y: uint16(2000 * (i%30 + 1))}) // 2,000 to 60,000
@@ -351,55 +322,14 @@ func TestPredictWarnsOnceOf16BitGrey(t *testing.T) {
 	}
 }
 
-// everyImageIsMeasured checks eval --split all on a directory of 39 images without splits, whose validation split is
-// given, and on one with three splits.
-func everyImageIsMeasured(t *testing.T, run, dir string, validation report.Metrics) {
-	t.Helper()
-	of := func(dir, split string) report.Metrics {
-		e := asJSON[evaluated](t, "eval", run, "--data", dir, "--split", split, "--backend", "go")
-		if e.Split != split {
-			t.Errorf("--split %s measures %s", split, e.Split)
-		}
-		return e.Metrics
-	}
-	all, train := of(dir, "all"), of(dir, "train")
-	if all.Images != 39 || train.Images+validation.Images != 39 {
-		t.Errorf("%d images, %d for training and %d for validation, want 39", all.Images, train.Images, validation.Images)
-	}
-	mean := (float64(train.Loss)*float64(train.Images) + float64(validation.Loss)*float64(validation.Images)) / 39
-	near(t, "the loss of all images", float64(all.Loss), mean, 1e-5)
-	parts := filepath.Join(t.TempDir(), "parts")
-	for part, n := range map[string]int{"train": 3, "val": 2, "test": 1} {
-		if err := os.CopyFS(filepath.Join(parts, part), os.DirFS(images(t, part, n, 20, 28))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := of(parts, "all").Images; n != 3*(3+2+1) {
-		t.Errorf("%d images of three splits, want 18", n)
-	}
-}
-
 // transformers' DINOv3ViTModel has no head: the export's features are compared.
-func TestAModelWithoutAHeadIsExported(t *testing.T) {
+func TestExport_OfAModelWithoutAHead(t *testing.T) {
 	for _, args := range [][]string{{fixtures.Dir(t, "dinov3_vit_tiny"), "hf", "--no-head"},
 		{demoModel, "timm", "--classes", "5"}} { // or a new head
 		out := succeeds(t, append([]string{"export", args[0], filepath.Join(t.TempDir(), args[1]), "--backend", "go", "--to"},
 			args[1:]...)...)
 		if !strings.Contains(out, "random images differ by") || strings.Contains(out, "the largest is 0\n") {
 			t.Errorf("the export of %s is not compared:\n%s", args[0], out)
-		}
-	}
-}
-
-// The shapes are 32×32; the network resizes them to the size of the run, the export's users do not.
-func TestAnExportSaysThatItsImagesAreNotResizedTwice(t *testing.T) {
-	t.Chdir(t.TempDir())
-	succeeds(t, append([]string{"train", "--size", "40x48", "--out", "run", "--position", "learned", "--set", "steps=2;" +
-		"eval_steps=2;epochs=0;warmup_epochs=0", "--backend", "go"}, small[:2]...)...)
-	for _, to := range []string{"hf", "native"} {
-		out := succeeds(t, "export", "run", to, "--to", to, "--backend", "go")
-		if !strings.Contains(out, "preprocessing: images of 40×48 in place of 32×32") {
-			t.Errorf("%s:\n%s", to, out)
 		}
 	}
 }
@@ -444,72 +374,7 @@ func TestTrain_RefusesTheDirectoryOfAnotherRun(t *testing.T) {
 	}
 }
 
-func TestErrorsNameTheFlagAndTheRemedy(t *testing.T) {
-	dir := images(t, "few", 3, 8, 8)
-	for line, want := range map[string]string{
-		"predct":                                  "did you mean predict?",
-		"detect trian":                            "did you mean train?",
-		"list recipe":                             "did you mean recipes?",
-		"features --knn -q 3 x":                   "unknown flag -q: wepe features --help lists the flags, which begin with",
-		"train --lerning-rate 3":                  "unknown flag --lerning-rate",
-		"predict a b --topp 3":                    "did you mean --top?",
-		"train --recipe shape":                    "did you mean shapes?",
-		"train --position sphere":                 "wepe-sphere, ",
-		"train --position wepe,learned":           "wepe compare",
-		"train --set eposhs=3":                    "did you mean epochs?",
-		"train --set learning_rate=nan":           `"nan" is not a finite number`,
-		"train --set wepe_harmonic=2":             "wepe_harmonics",
-		"train --set foo=1":                       "wepe list settings prints all",
-		"train --set model.position=wepe":         "use --position",
-		"train --size 32":                         "want HEIGHTxWIDTH, as 224x224",
-		"train --save-every never":                "--save-every",
-		"train --data shape":                      "did you mean shapes?",
-		"train --data nowhere":                    "nowhere: file does not exist",
-		"train --data shapes:were":                "did you mean where?",
-		"train --workers 3":                       "--stream",
-		"train --download":                        "--download is for CIFAR-100",
-		"train --grid 3x5":                        "MODEL: name it",
-		"train --aspect crop --set aspect=keep":   "--aspect and --set aspect differ",
-		"train --lora 8 --set lora=4":             "--lora and --set lora differ",
-		"train --stream":                          "in memory",
-		"eval x":                                  "want wepe eval MODEL --data D",
-		"eval x --data shapes --split foo":        "want one of train, validation, test, all",
-		"train --epochs 0":                        "1 or more",
-		"serve x --batch 0":                       "--batch 0: want more than 0",
-		"eval " + oldRun + " --data nowhere":      "--data nowhere",
-		"predict nowhere x.png":                   "MODEL nowhere",
-		"export testdata x":                       "MODEL testdata contains 1 runs: name one of them, for example " + oldRun,
-		"predict " + oldRun + " x.png --top 0":    "--top 0",
-		"predict " + oldRun:                       "requires at least 2 arg",
-		"export " + oldRun + " x --to tim":        "did you mean timm?",
-		"compare --study aspct":                   "did you mean aspect?",
-		"compare --study gate":                    "name MODEL",
-		"compare --seeds 0":                       "--seeds 0",
-		"compare --variants x":                    "--study",
-		"compare --subsets":                       "--fractions",
-		"detect eval x --data coco:y --objects 3": "--objects has no effect with --data coco:y",
-		"detect train --recipe scene":             "did you mean scenes?",
-		"analyze --what atention":                 "--what",
-		"analyze --start --size 32x32":            "leave out --size",
-		"verify " + oldRun + " x --images 0":      "--images 0",
-		"resume " + dir:                           "contains no run",
-		"features " + oldRun + " --data no":       "want shapes[:TASK]",
-		"train --data ../../go.mod":               "go.mod is a file: want",
-		"resume " + oldRun + " --epochs 1":        "name its dataset by --data",
-		"train --backend cuda":                    "did you mean xla:cuda?",
-		"train --recipe finetune":                 "is for a pretrained model: wepe train MODEL",
-	} {
-		_, code, err := invoke(t, strings.Fields(line)...)
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("wepe %s: %v, want %q", line, err, want)
-		}
-		if code != 1 && code != 2 {
-			t.Errorf("wepe %s: exit code %d", line, code)
-		}
-	}
-}
-
-func TestListsHaveALineForEachName(t *testing.T) {
+func TestList_HasALineForEachName(t *testing.T) {
 	for list, want := range map[string]string{"recipes": "cifar100-small", "positions": "wepe-sphere", "models": "Ti/P",
 		"data": "cifar100:PATH", "analyses": "attention", "studies": "ablation"} {
 		if text := succeeds(t, "list", list); !strings.Contains(text, want+" ") && !strings.Contains(text, want+"\n") {
@@ -526,7 +391,7 @@ func TestListsHaveALineForEachName(t *testing.T) {
 	}
 }
 
-func TestDoctorChecksTheNumbers(t *testing.T) {
+func TestDoctor_ChecksTheNumbers(t *testing.T) {
 	d := asJSON[struct {
 		OK     bool
 		Checks []check
@@ -545,7 +410,7 @@ func TestDoctorChecksTheNumbers(t *testing.T) {
 	}
 }
 
-func TestCompareLeavesATableAndATrainingOfItIsResumed(t *testing.T) {
+func TestCompare_LeavesATableAndIsResumed(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := images(t, "pairs", 11, 16, 16)
 	args := []string{"compare", "--data", dir, "--recipe", "cifar100-small", "--position", "none,learned", "--seed", "3",
@@ -567,7 +432,7 @@ func TestCompareLeavesATableAndATrainingOfItIsResumed(t *testing.T) {
 var brief = []string{"--set", "epochs=0;warmup_epochs=0;eval_steps=2;validation_part=0.02;model.width=12;" +
 	"model.depth=1;model.heads=1", "--backend", "go"}
 
-func TestATableHasNoRowsOfOtherSettingsOrModelsAndWritesNothing(t *testing.T) {
+func TestTable_HasNoRowsOfOtherSettingsAndWritesNothing(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const dir = "c[1]" // a pattern, if it were one
 	compare := func(args ...string) (string, error) {
@@ -630,7 +495,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-func TestSubsetsAreOfTheSeedAndNotOfTheEncoding(t *testing.T) {
+func TestSubsets_AreOfTheSeed(t *testing.T) {
 	d, err := dataset.Open(t.Context(), "shapes", dataset.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -654,50 +519,26 @@ func TestSubsetsAreOfTheSeedAndNotOfTheEncoding(t *testing.T) {
 	}
 }
 
-// split is a directory of own images with a train, a validation and a test split, whose test image green/b.png is
-// truncated.
-func split(t *testing.T, whole int) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "own")
-	for _, part := range []string{"train", "val", "test"} {
-		if err := os.CopyFS(filepath.Join(dir, part), os.DirFS(images(t, part, 8, 16, 24))); err != nil {
+// A PNG's header ends at byte 33; the pixels of these images follow.
+func TestTrain_FindsADamagedTestImageBeforeTheFirstStep(t *testing.T) {
+	for whole, flags := range map[int][]string{20: nil, 60: {"--check"}} {
+		dir, out := parts(t, map[string]int{"train": 8, "val": 8, "test": 8}, 16, 24), filepath.Join(t.TempDir(), "run")
+		if err := os.Truncate(filepath.Join(dir, "test", "green", "b.png"), int64(whole)); err != nil {
 			t.Fatal(err)
 		}
-	}
-	cut := filepath.Join(dir, "test", "green", "b.png")
-	content := gomlxtest.Must(os.ReadFile(cut))(t)
-	if err := os.WriteFile(cut, content[:whole], 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-// A PNG's header ends at byte 33; the pixels of these images follow.
-func TestADamagedTestImageIsFoundBeforeTheFirstStep(t *testing.T) {
-	for name, c := range map[string]struct {
-		whole int
-		flags []string
-	}{
-		"header": {20, nil}, "pixels": {60, []string{"--check"}},
-	} {
-		out := filepath.Join(t.TempDir(), "run")
-		args := append([]string{"train", "--data", split(t, c.whole), "--stream", "--recipe", "cifar100-small", "--epochs",
-			"1", "--set", "batch_size=4", "--backend", "go", "--out", out}, c.flags...)
-		_, code, err := invoke(t, args...)
-		if code != 1 || err == nil || !strings.Contains(err.Error(), filepath.Join("green", "b.png")) ||
-			!strings.Contains(err.Error(), "own-test") && !strings.Contains(err.Error(), "test: ") {
-			t.Errorf("%s: exit code %d, %v", name, code, err)
+		_, code, err := invoke(t, append([]string{"train", "--data", dir, "--stream", "--recipe", "cifar100-small", "--epochs",
+			"1", "--set", "batch_size=4", "--backend", "go", "--out", out}, flags...)...)
+		if code != 1 || err == nil || !strings.Contains(err.Error(), filepath.Join("green", "b.png")) {
+			t.Errorf("%d bytes: exit code %d, %v", whole, code, err)
 		}
-		for _, left := range []string{"rows.jsonl", "last"} {
-			if _, err := os.Stat(filepath.Join(out, left)); err == nil {
-				t.Errorf("%s: %s was written: the training had begun", name, left)
-			}
+		if _, err := os.Stat(filepath.Join(out, "rows.jsonl")); err == nil {
+			t.Errorf("%d bytes: the training had begun", whole)
 		}
 	}
 }
 
 // The recipe crops and flips, which aspect keep does not support.
-func TestARecipeThatCropsTrainsWithAspectKeepAtAnotherSize(t *testing.T) {
+func TestAspectKeep_OfARecipeThatCrops(t *testing.T) {
 	for _, args := range [][]string{
 		{"train", "--recipe", "cifar100-15"}, {"compare", "--recipe", "cifar100-15", "--position", "learned"},
 	} {
@@ -712,7 +553,7 @@ func TestARecipeThatCropsTrainsWithAspectKeepAtAnotherSize(t *testing.T) {
 	}
 }
 
-func TestADetectorIsTrainedMeasuredAndUsed(t *testing.T) {
+func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 	t.Chdir(t.TempDir())
 	scenes := []string{"--test-scenes", "3", "--objects", "2", "--backend", "go"}
 	out := succeeds(t, append([]string{"detect", "train", "--train-scenes", "7", "--position", "wepe-sphere", "--out", "d",
@@ -728,18 +569,11 @@ func TestADetectorIsTrainedMeasuredAndUsed(t *testing.T) {
 		}
 	}
 	succeeds(t, append([]string{"train", "--out", "classifier"}, small...)...)
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"detect", "eval", "classifier"}, "is not a checkpoint of a detector"},
-		{[]string{"eval", run, "--data", "shapes"}, "of a detector"},
-		{[]string{"resume", run}, "is a run of wepe detect train: repeat that command"},
-		{[]string{"export", run, "x"}, "a checkpoint of a detector: use wepe detect"},
-	} {
-		if _, code, err := invoke(t, append(c.args, "--backend", "go")...); code != 1 ||
-			!strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: exit code %d, %v", c.args, code, err)
+	for _, line := range []string{"detect eval classifier", "eval " + run + " --data shapes", "resume " + run,
+		"export " + run + " x"} {
+		_, code, err := invoke(t, append(strings.Fields(line), "--backend", "go")...)
+		if code != 1 || !strings.Contains(err.Error(), "detect") {
+			t.Errorf("%s: exit code %d, %v", line, code, err)
 		}
 	}
 	file := filepath.Join(images(t, "one", 1, 60, 50), "red", "a.png")
@@ -750,40 +584,25 @@ func TestADetectorIsTrainedMeasuredAndUsed(t *testing.T) {
 			t.Errorf("predict %s: %v, %v", image, found, err)
 		}
 	}
-	_, code, err := invoke(t, "detect", "predict", run, file, filepath.Join("other", "a.jpg"), "--backend", "go")
-	if code != 2 || !strings.Contains(err.Error(), "would be drawn to one file: use two commands, with --out") {
-		t.Errorf("predict of two images named a: exit code %d, %v", code, err)
-	}
-	_, code, err = invoke(t, "detect", "predict", run, file, "--out", filepath.Dir(file), "--backend", "go")
-	if code != 2 || !strings.Contains(err.Error(), "would replace the image "+file) {
-		t.Errorf("a drawing beside its image: exit code %d, %v", code, err)
-	}
-	bright := image.NewGray16(image.Rect(0, 0, 60, 50))
-	bright.SetGray16(3, 2, color.Gray16{Y: 256})
-	if err := os.WriteFile("grey.png", datatest.PNG(bright), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for image, warns := range map[string]bool{file: false, "grey.png": true} {
-		text := complains(t, "detect", "predict", run, image, "--backend", "go")
-		if strings.Contains(text, data.ClippedGrey) != warns {
-			t.Errorf("predict %s prints\n%s", image, text)
+	for _, args := range [][]string{{filepath.Join("other", "a.jpg")}, {"--out", filepath.Dir(file)}} { // over another file
+		_, code, err := invoke(t, append([]string{"detect", "predict", run, file, "--backend", "go"}, args...)...)
+		if code != 2 || !strings.Contains(err.Error(), file) {
+			t.Errorf("%q: exit code %d, %v", args, code, err)
 		}
 	}
 }
 
 // The directory moves; its name and files stay.
-func TestADatasetMayMoveToAnotherDirectory(t *testing.T) {
+func TestDataset_MayMove(t *testing.T) {
 	before, after := images(t, "moved", 8, 16, 16), filepath.Join(t.TempDir(), "moved")
 	t.Chdir(t.TempDir())
 	args := append([]string{"train", "--size", "16x16", "--out", "run", "--data"}, before)
-	if text := complains(t, append(args, small...)...); !strings.Contains(text, "position  wepe-v, the default") {
-		t.Errorf("train does not say which encoding it chose:\n%s", text)
-	}
+	succeeds(t, append(args, small...)...)
 	if err := os.Rename(before, after); err != nil {
 		t.Fatal(err)
 	}
 	if _, code, err := invoke(t, "resume", "run", "--backend", "go"); code != 1 ||
-		!strings.Contains(err.Error(), "is no longer in "+before+": name its directory by --data") {
+		!strings.Contains(err.Error(), before) {
 		t.Errorf("resume before the new directory is named: exit code %d, %v", code, err)
 	}
 	args[len(args)-1] = after
@@ -826,7 +645,7 @@ func refused(t *testing.T, file string, commands map[string]string) {
 	}
 }
 
-func TestARefusedCommandLeavesTheRunsDescription(t *testing.T) {
+func TestRefused_LeavesTheRunsDescription(t *testing.T) {
 	a, b := images(t, "A", 8, 16, 16), images(t, "B", 9, 16, 16)
 	own := parts(t, map[string]int{"train": 8, "val": 5, "test": 4}, 16, 16)
 	t.Chdir(t.TempDir())
@@ -838,8 +657,8 @@ func TestARefusedCommandLeavesTheRunsDescription(t *testing.T) {
 		"train --data " + own + scratch + " --out split"} {
 		ok(line)
 	}
-	refused(t, "A2/run.json", map[string]string{"resume A2 --data " + b: "whose files are not those in " + b,
-		"resume A2 --stream": "A2 began with --stream=false"})
+	refused(t, "A2/run.json", map[string]string{"resume A2 --data " + b: b,
+		"resume A2 --stream": "--stream=false"})
 	refused(t, "RUN/run.json", map[string]string{"train A3" + tuned: "its from is "})
 
 	// An image that the description does not hold: only the training compares all.
@@ -861,7 +680,7 @@ func TestARefusedCommandLeavesTheRunsDescription(t *testing.T) {
 	if err := os.Rename(test, "away.png"); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, "split/run.json", map[string]string{"resume split": "whose files are not those in",
+	refused(t, "split/run.json", map[string]string{"resume split": own,
 		"train --data " + own + scratch + " --out split": "use --out DIR"})
 	if err := os.Rename("away.png", test); err != nil {
 		t.Fatal(err)
@@ -883,7 +702,7 @@ func parts(t *testing.T, perClass map[string]int, height, width int) string {
 	return dir
 }
 
-func TestCompareSelectsOnTheDirectorysOwnValidationSplit(t *testing.T) {
+func TestCompare_SelectsOnTheDirectorysValidationSplit(t *testing.T) {
 	for name, c := range map[string]struct {
 		perClass                map[string]int
 		validation, test, steps int
@@ -905,7 +724,7 @@ func TestCompareSelectsOnTheDirectorysOwnValidationSplit(t *testing.T) {
 		before := contents(t, "c")
 		for _, dir := range []string{unit, unit + "/", "c"} {
 			if _, code, err := invoke(t, "resume", dir, "--backend", "go"); code != 1 ||
-				!strings.Contains(err.Error(), " of wepe compare: repeat the compare command") {
+				!strings.Contains(err.Error(), "wepe compare") {
 				t.Errorf("%s: resume of a run of the study: exit code %d, %v", name, code, err)
 			}
 		}
@@ -917,7 +736,7 @@ func TestCompareSelectsOnTheDirectorysOwnValidationSplit(t *testing.T) {
 }
 
 // Of the 3,000 training images of the shapes a tenth is drawn, and a tenth of these validates.
-func TestEvalHasTheValidationImagesOfARunOfAFraction(t *testing.T) {
+func TestEval_HasTheValidationImagesOfARunOfAFraction(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, flags := range map[string][]string{"42": nil, "seed": {"--subsets"}} {
 		succeeds(t, append([]string{"compare", "--recipe", "shapes", "--position", "learned", "--fractions", "0.1",
@@ -933,7 +752,7 @@ func TestEvalHasTheValidationImagesOfARunOfAFraction(t *testing.T) {
 			}
 		}
 		_, code, err := invoke(t, "eval", run, "--data", "shapes:shape", "--split", "validation", "--backend", "go")
-		if code != 1 || !strings.Contains(err.Error(), "0.1 of its images, which are not found in shapes:shape") {
+		if code != 1 || !strings.Contains(err.Error(), "shapes:shape") {
 			t.Errorf("%s: of other images: exit code %d, %v", name, code, err)
 		}
 	}
@@ -944,42 +763,9 @@ func TestEvalHasTheValidationImagesOfARunOfAFraction(t *testing.T) {
 	}
 }
 
-// Images of 48×16 pixels at 16×16 keep their middle third, whatever other sizes are compared.
-func TestTheImagesOfASizeDoNotDependOnOtherSizes(t *testing.T) {
-	d := gomlxtest.Must(dataset.Open(t.Context(), images(t, "tall", 8, 48, 16), dataset.Options{}))(t)
-	recipe := gomlxtest.Must(finetune.Named("scratch"))(t)
-	square := [2]int{16, 16}
-	read := func(sizes ...[2]int) (fingerprint string) {
-		l := loader{d: d.WithTest(), read: map[string]dataset.Splits{}}
-		for _, size := range sizes {
-			u := study.Unit{Recipe: recipe, Size: size, Fraction: 1}
-			u.Recipe.Augment.Size = size
-			train, test, err := l.of(t.Context(), u)
-			if err != nil {
-				t.Fatal(err)
-			}
-			info := train.Describe()
-			if [2]int{info.Height, info.Width} != size {
-				t.Errorf("%v read at %d×%d", size, info.Height, info.Width)
-			}
-			if size == square {
-				fingerprint = data.Fingerprint(train) + data.Fingerprint(test) + fmt.Sprint(info.Preprocessing())
-			}
-		}
-		return fingerprint
-	}
-	tall, large := [2]int{16, 48}, [2]int{32, 32}
-	alone := read(square)
-	for _, sizes := range [][][2]int{{square, tall}, {tall, square}, {large, square}, {square, tall, {48, 16}, large}} {
-		if read(sizes...) != alone {
-			t.Errorf("with sizes %v the images of 16×16 are others", sizes)
-		}
-	}
-}
-
 // The models see images of files at 32×32 as wepe eval would, not those of 16×16 enlarged; the record and the page of a
 // directory with splits have its name.
-func TestAStudyOfOtherSizesReadsTheFilesAtEach(t *testing.T) {
+func TestCompare_ReadsTheFilesAtEachSize(t *testing.T) {
 	dir := t.TempDir()
 	for _, split := range []string{"train", "test"} {
 		if err := os.Rename(images(t, split, 8, 32, 32), filepath.Join(dir, split)); err != nil {

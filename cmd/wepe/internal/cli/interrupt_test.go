@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 // The test of wepe train covers saving at the first signal, and the exit code.
-func TestTheSecondSignalEndsTheProgramAtOnce(t *testing.T) {
+func TestInterruptible_TheSecondSignalEndsAtOnce(t *testing.T) {
 	for s, status := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129} {
 		command := exec.Command(os.Args[0])
 		command.Env = append(os.Environ(), "WEPE_TEST_INTERRUPT=1")

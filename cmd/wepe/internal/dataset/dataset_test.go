@@ -62,30 +62,17 @@ func layouts(t *testing.T) map[string]string {
 	return of
 }
 
-func TestEveryLayoutHasThreeSplits(t *testing.T) {
-	for name, dir := range layouts(t) {
-		d, err := Open(t.Context(), dir, Options{})
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if got := [3]int{d.train, d.validation, d.test}; got != [3]int{6, 4, 2} || len(d.Classes) != 2 {
-			t.Errorf("%s: %v images of %v, want 6, 4 and 2 of 2 classes", name, got, d.Classes)
-		}
-	}
-}
-
-func TestARenamedDatasetHasSplitsOfItsName(t *testing.T) {
+func TestOpen_EveryLayoutHasThreeSplitsAlsoRenamed(t *testing.T) {
 	for layout, dir := range layouts(t) {
 		d := gomlxtest.Must(Open(t.Context(), dir, Options{}))(t)
+		if got := [3]int{d.train, d.validation, d.test}; got != [3]int{6, 4, 2} || len(d.Classes) != 2 {
+			t.Errorf("%s: %v images of %v, want 6, 4 and 2 of 2 classes", layout, got, d.Classes)
+		}
 		name, identity := d.Name, d.Identity()
 		if d.Rename("earlier"); d.Identity() == identity || !d.Is(name, identity) {
 			t.Errorf("%s: the identity does not have the name", layout)
 		}
-		s, err := d.Load(t.Context(), finetune.Recipe{Augment: data.Augment{Size: [2]int{3, 5}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := gomlxtest.Must(d.Load(t.Context(), finetune.Recipe{Augment: data.Augment{Size: [2]int{3, 5}}}))(t)
 		for _, split := range []data.Source{s.Train, s.Validation, s.Test} {
 			if name := split.Describe().Name; !strings.HasPrefix(name, "earlier") {
 				t.Errorf("%s: a split is named %s", layout, name)
@@ -94,7 +81,7 @@ func TestARenamedDatasetHasSplitsOfItsName(t *testing.T) {
 	}
 }
 
-func TestADirectoryHasOneKindOfDataset(t *testing.T) {
+func TestOpen_RefusesTwoKinds(t *testing.T) {
 	img := datatest.PNG(image.NewGray(image.Rect(0, 0, 7, 5)))
 	shard := datatest.Tar([2]string{"0.png", string(img)}, [2]string{"0.cls", "0"}, [2]string{"1.png", string(img)},
 		[2]string{"1.cls", "1"})
@@ -103,11 +90,12 @@ func TestADirectoryHasOneKindOfDataset(t *testing.T) {
 		files map[string][]byte
 		want  string
 	}{
-		"tar":         {map[string][]byte{"extra.tar": shard}, "tar shards (extra.tar) and folders of images"},
-		"data":        {map[string][]byte{"data/x.tar": shard}, "tar shards (x.tar) and folders of images"},
-		"Parquet":     {map[string][]byte{"index.parquet": nil}, "Parquet files (index.parquet) and folders of images"},
-		"two shards":  {map[string][]byte{"index.parquet": nil, "x.tar": shard}, "Parquet files and tar shards"},
+		"tar":         {map[string][]byte{"extra.tar": shard}, "extra.tar"},
+		"data":        {map[string][]byte{"data/x.tar": shard}, "x.tar"},
+		"Parquet":     {map[string][]byte{"index.parquet": nil}, "index.parquet"},
+		"two shards":  {map[string][]byte{"index.parquet": nil, "x.tar": shard}, "tar shards"},
 		"none":        {map[string][]byte{"readme.txt": nil}, ""},
+		"CIFAR-100":   {map[string][]byte{"train.bin": nil}, "cifar100:"},
 		"other files": {map[string][]byte{"train/cat/2.heic": img}, ""},
 	} {
 		files := maps.Clone(split)
@@ -130,7 +118,7 @@ func TestADirectoryHasOneKindOfDataset(t *testing.T) {
 }
 
 // Random crops of images in memory would be crops of images that were cropped and resized already.
-func TestTrainingImagesAreStreamedWhereTheRecipeCropsThemUnlessForbidden(t *testing.T) {
+func TestStreams_WhereTheRecipeCrops(t *testing.T) {
 	plain := finetune.Recipe{Augment: data.Augment{Size: [2]int{3, 5}, FlipProb: 0.5}}
 	crops := plain
 	crops.Augment.CropScale = [2]float64{0.3, 1}
@@ -163,18 +151,7 @@ func TestTrainingImagesAreStreamedWhereTheRecipeCropsThemUnlessForbidden(t *test
 	}
 }
 
-func TestADirectoryOfCIFAR100IsNamed(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "train.bin"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(t.Context(), dir, Options{}); err == nil ||
-		!strings.Contains(err.Error(), "use --data cifar100:"+dir) {
-		t.Errorf("%v, want how to name CIFAR-100", err)
-	}
-}
-
-func TestOtherPixelsOfCIFAR100AreAnotherDataset(t *testing.T) {
+func TestIdentity_HasThePixels(t *testing.T) {
 	files := datatest.CIFAR100(7, 5)
 	identity := func() string {
 		d, err := Open(t.Context(), "cifar100:"+datatest.Tree(t, files), Options{})
