@@ -51,7 +51,7 @@ type Recipe struct {
 // evaluations.
 func (r Recipe) Resolve() (_ Recipe, err error) {
 	r.Detector, err = r.Detector.resolve()
-	r.Optimizer = r.Optimizer.WithDefaults()
+	r.Optimizer, _ = r.Optimizer.Resolve() // validate has its error
 	j, b := &r.Jitter, r.Detector.Backbone
 	j.Height, j.Width = cmp.Or(j.Height, b.ImageRows), cmp.Or(j.Width, b.ImageCols)
 	if j.Low == 0 && j.High == 0 {
@@ -66,25 +66,18 @@ func (r Recipe) Resolve() (_ Recipe, err error) {
 
 func (r Recipe) validate() error {
 	b, j := r.Detector.Backbone, r.Jitter
-	for _, f := range []struct {
-		name  string
-		value float64
-		ok    bool
-		want  string
-	}{
-		{"steps", float64(r.Steps), r.Steps >= 1 && r.Steps <= 1e9, ">= 1"},
-		{"batch_size", float64(r.BatchSize), r.BatchSize >= 1 && r.BatchSize <= 1e6, ">= 1"},
-		{"learning_rate", r.LearningRate, r.LearningRate > 0 && r.LearningRate < 1e3, "> 0"},
-		{"warmup_steps", float64(r.WarmupSteps), r.WarmupSteps >= 0 && r.WarmupSteps <= r.Steps,
-			fmt.Sprintf("0 to steps, %d", r.Steps)},
-		{"eval_steps", float64(r.EvalSteps), r.EvalSteps >= 1, ">= 1"},
-		{"validation_part", r.ValidationPart, r.ValidationPart >= 0 && r.ValidationPart < 1, "0 <= validation_part < 1"},
-		{"jitter.height", float64(j.Height), j.Height == b.ImageRows, "the rows of the detector's images"},
-		{"jitter.width", float64(j.Width), j.Width == b.ImageCols, "the columns of the detector's images"},
-	} {
-		if !f.ok {
-			return fmt.Errorf("detect: %s is %g, want %s", f.name, f.value, f.want)
-		}
+	if err := cmp.Or(
+		setting.In("steps", r.Steps, r.Steps >= 1 && r.Steps <= 1e9, ">= 1"),
+		setting.In("batch_size", r.BatchSize, r.BatchSize >= 1 && r.BatchSize <= 1e6, ">= 1"),
+		setting.In("learning_rate", r.LearningRate, r.LearningRate > 0 && r.LearningRate < 1e3, "> 0"),
+		setting.In("warmup_steps", r.WarmupSteps, r.WarmupSteps >= 0 && r.WarmupSteps <= r.Steps,
+			fmt.Sprintf("0 to steps, %d", r.Steps)),
+		setting.In("eval_steps", r.EvalSteps, r.EvalSteps >= 1, ">= 1"),
+		setting.In("validation_part", r.ValidationPart, r.ValidationPart >= 0 && r.ValidationPart < 1, "0 <= validation_part < 1"),
+		setting.In("jitter.height", j.Height, j.Height == b.ImageRows, "the rows of the detector's images"),
+		setting.In("jitter.width", j.Width, j.Width == b.ImageCols, "the columns of the detector's images"),
+	); err != nil {
+		return fmt.Errorf("detect: %w", err)
 	}
 	if !slices.IsSorted(r.Drops) || len(r.Drops) > 0 && r.Drops[0] < r.WarmupSteps {
 		return fmt.Errorf("detect: drops are %v, want steps after warm-up in rising order", r.Drops)
@@ -92,7 +85,7 @@ func (r Recipe) validate() error {
 	if err := j.Validate(); err != nil {
 		return err
 	}
-	if err := r.Optimizer.Validate(); err != nil {
+	if _, err := r.Optimizer.Resolve(); err != nil {
 		return err
 	}
 	if len(r.Optimizer.LearningRates) > 0 {

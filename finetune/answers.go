@@ -16,7 +16,9 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// examination is the evaluation of a dataset image by image, without the logits.
+// examination is the evaluation of a dataset image by image, without the logits. GoMLX's metrics are sums over batches
+// in a graph: they would count the padding of the last batch, have no top-5, count a tie of logits by the order of the
+// classes, and keep nothing for the confusion matrix, for skipped images or for the processes of a group.
 type examination struct {
 	set      *data.Info
 	verdicts []verdict // by row

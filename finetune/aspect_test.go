@@ -120,7 +120,8 @@ func TestAspectKeep_Refuses(t *testing.T) {
 	}
 	_, err = Recipe{Name: "big", Aspect: AspectKeep}.Preprocessing([2]int{16, 12})
 	refused(t, "no patch size", err, "set model.patch_size")
-	m := gomlxtest.Must(newModel(gomlxtest.Backend(), good.WithDefaults(), strips.Classes, 0))(t)
+	good, _ = good.Resolve() // the data complete it
+	m := gomlxtest.Must(newModel(gomlxtest.Backend(), good, strips.Classes, 0))(t)
 	_, err = m.embedImages(strips.RGBA(0))
 	refused(t, "Embed", err, "Embed needs images of one size")
 	err = m.Look(strips, 1, func(*vit.Trace) []*graph.Node { return nil }, nil)

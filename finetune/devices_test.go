@@ -354,7 +354,8 @@ func TestEvalBatch_FitsTheCachesOfAProcessor(t *testing.T) {
 	} {
 		config := gomlxtest.Must(vit.Variant(c.variant))(t)
 		config.ImageRows, config.ImageCols = c.side, c.side
-		m := &Model{Recipe: Recipe{Model: config, EvalBatchSize: 100}.WithDefaults(), backend: c.backend}
+		r, _ := Recipe{Model: config, EvalBatchSize: 100}.Resolve()
+		m := &Model{Recipe: r, backend: c.backend}
 		if got := m.EvalBatch(); got != c.want {
 			t.Errorf("%s at %d on %+v: %d at a time, want %d", c.variant, c.side, c.backend, got, c.want)
 		}

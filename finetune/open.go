@@ -159,7 +159,7 @@ func openImported(backend compute.Backend, path string, o Opening) (*Model, erro
 	if r, err = r.adopt(source); err != nil {
 		return nil, err
 	}
-	if err := r.Validate(); err != nil {
+	if r, err = r.Resolve(); err != nil {
 		return nil, err
 	}
 	m, err := newModel(backend, r, origin.Classes, origin.Seed)
@@ -201,7 +201,7 @@ func originOf(path string, m *checkpoints.Imported) (s state, err error) {
 	c := m.Config
 	c.ImageRows, c.ImageCols = m.Usual[0], m.Usual[1]
 	s.Recipe = Recipe{Name: filepath.Base(path), Model: c, Params: m.Params, Epochs: 1, BatchSize: 32,
-		LearningRate: 1e-3}.WithDefaults() // not used
+		LearningRate: 1e-3} // not used
 	s.Classes = slices.Clone(m.Names)
 	for class := len(s.Classes); class < c.Classes; class++ {
 		s.Classes = append(s.Classes, "class "+strconv.Itoa(class))

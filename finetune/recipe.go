@@ -30,7 +30,7 @@ var recipeCode string
 var _ = setting.Describe(recipeCode)
 
 // Recipe describes a training except the data, the seed and the machine. It is saved with every checkpoint and every
-// row. WithDefaults sets zero fields.
+// row. Resolve sets zero fields.
 type Recipe struct {
 	Name string `json:"name"` // of the recipe, in rows and directories
 
@@ -90,14 +90,16 @@ type Recipe struct {
 //	−t·log σ(x) − (1−t)·log(1−σ(x)),   t = 1 for a soft target above 0
 const lossBCE = "bce"
 
-// WithDefaults returns r with defaults for its zero fields, its model's by vit.Config.Resolve:
+// Resolve completes and checks a recipe: it sets zero fields, its model's by vit.Config.Resolve, and returns the
+// completed recipe also with an error, a *setting.RangeError for a number. Run.Do resolves its recipe once; what is
+// stored is resolved.
 //
 //	accumulate        1
 //	eval_epochs       1, or eval_steps a tenth of steps
 //	eval_batch_size   batch_size
 //	validation_part   0.1
-//	optimizer         engine.Optimizer.WithDefaults
-func (r Recipe) WithDefaults() Recipe {
+//	optimizer         engine.Optimizer.Resolve
+func (r Recipe) Resolve() (Recipe, error) {
 	r.Accumulate = cmp.Or(r.Accumulate, 1)
 	if r.Steps > 0 {
 		r.EvalSteps = cmp.Or(r.EvalSteps, max(1, r.Steps/10))
@@ -106,9 +108,9 @@ func (r Recipe) WithDefaults() Recipe {
 	}
 	r.EvalBatchSize = cmp.Or(r.EvalBatchSize, r.BatchSize)
 	r.ValidationPart = cmp.Or(r.ValidationPart, 0.1)
-	r.Optimizer = r.Optimizer.WithDefaults()
-	r.Model, _ = r.Model.Resolve() // Validate has the error
-	return r
+	r.Optimizer, _ = r.Optimizer.Resolve()
+	r.Model, _ = r.Model.Resolve() // validate has the errors
+	return r, r.validate()
 }
 
 // fit sets image size and classes from the data, and refuses a recipe that contradicts them.
@@ -129,8 +131,7 @@ func (r Recipe) fit(set *data.Info) (Recipe, error) {
 			return r, fmt.Errorf("%w in dataset %s", err, set.Name)
 		}
 	}
-	r = r.WithDefaults()
-	if err := r.Validate(); err != nil {
+	if r, err = r.Resolve(); err != nil {
 		return r, err
 	}
 	_, err = r.classWeights(set)
@@ -179,8 +180,8 @@ func agree[T comparable](name string, field *T, value T) error {
 	return nil
 }
 
-// Validate reports the first field out of its range, by its JSON name.
-func (r Recipe) Validate() error {
+// validate reports the first field out of its range, by its JSON name.
+func (r Recipe) validate() error {
 	if err := r.validateNumbers(); err != nil {
 		return err
 	}
@@ -217,6 +218,7 @@ func (r Recipe) Validate() error {
 // validateNumbers reports the first number out of its range. Comparisons are false for NaN.
 func (r Recipe) validateNumbers() error {
 	stepped := r.Steps > 0
+	_, optimizerErr := r.Optimizer.Resolve()
 	epochs, evalEpochs, evalSteps := "1 to 1e6", ">= 1", "0 where epochs is set"
 	if stepped {
 		epochs, evalEpochs, evalSteps = "0 where steps is set (and warmup_epochs 0)", "0 where steps is set", ">= 1"
@@ -244,7 +246,7 @@ func (r Recipe) validateNumbers() error {
 		setting.In("patience", r.Patience, r.Patience >= 0, ">= 0"),
 		setting.In("lora", r.LoRA, r.LoRA >= 0 && r.LoRA <= 1e4 && (r.LoRA > 0 || !r.LoRAMLP),
 			"0 to 10000, above 0 with lora_mlp"),
-		r.Optimizer.Validate(),
+		optimizerErr,
 	)
 }
 

@@ -68,14 +68,16 @@ func (r Recipe) Differ(settings json.RawMessage) string {
 			return err.Error()
 		}
 	}
-	was, m := row.Recipe.WithDefaults(), row.Recipe.Model
+	was, _ := row.Recipe.Resolve() // an older version may have had other bounds
+	m := row.Recipe.Model
 	r.Model.ImageRows, r.Model.ImageCols = cmp.Or(r.Model.ImageRows, m.ImageRows), cmp.Or(r.Model.ImageCols, m.ImageCols)
 	r.Model.Channels, r.Model.Classes = cmp.Or(r.Model.Channels, m.Channels), cmp.Or(r.Model.Classes, m.Classes)
 	r.Accumulate = cmp.Or(r.Accumulate, was.Accumulate)
 	if r.Aspect == AspectKeep {
 		r.Augment.Size = was.Augment.Size
 	}
-	name, its, mine, err := setting.First(was, r.WithDefaults())
+	r, _ = r.Resolve()
+	name, its, mine, err := setting.First(was, r)
 	switch {
 	case err != nil:
 		return err.Error()
@@ -105,7 +107,7 @@ func (r Recipe) Unread(settings string, positions ...string) error {
 
 // without names what a setting lacks to have an effect, "" for nothing.
 func (r Recipe) without(key string) string {
-	a, o := r.Augment, r.Optimizer.WithDefaults()
+	a := r.Augment
 	switch {
 	case key == "late_mixup_alpha" && r.LateMixupAlpha > 0 && r.LateFrom == 0:
 		return "late_from, the first epoch with it"
@@ -118,7 +120,7 @@ func (r Recipe) without(key string) string {
 		return "augment.mixup_alpha or augment.cutmix_alpha"
 	case key == "augment.switch_prob" && a.SwitchProb > 0 && (a.MixupAlpha == 0 || a.CutmixAlpha == 0):
 		return "augment.mixup_alpha and augment.cutmix_alpha"
-	case (key == "optimizer.beta1" || key == "optimizer.beta2") && o.Kind == engine.KindSGD:
+	case (key == "optimizer.beta1" || key == "optimizer.beta2") && r.Optimizer.Kind == engine.KindSGD:
 		return "optimizer.kind adamw or lamb"
 	}
 	return ""

@@ -7,7 +7,6 @@ import (
 	"context"
 	"image"
 	"image/color"
-	"image/png"
 	"io"
 	"maps"
 	"slices"
@@ -15,37 +14,15 @@ import (
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
-	"golang.org/x/image/draw"
 
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/figure"
 )
 
 const (
 	shownImages = 8
 	shownEpochs = 5
-	shownSide   = 96 // minimum in pixels; smaller images are enlarged by an integer factor
-	shownGap    = 4
 )
-
-// grid is a page of images of one size, enlarged by an integer factor.
-type grid struct {
-	page          *image.RGBA
-	height, width int // of an enlarged image
-}
-
-func newGrid(rows, cols, height, width int) grid {
-	times := max(1, (shownSide+min(height, width)-1)/min(height, width))
-	g := grid{height: height * times, width: width * times}
-	g.page = image.NewRGBA(image.Rect(0, 0, cols*(g.width+shownGap)+shownGap, rows*(g.height+shownGap)+shownGap))
-	draw.Draw(g.page, g.page.Bounds(), image.White, image.Point{}, draw.Src)
-	return g
-}
-
-func (g grid) put(row, col int, img image.Image) {
-	corner := image.Pt(shownGap+col*(g.width+shownGap), shownGap+row*(g.height+shownGap))
-	draw.NearestNeighbor.Scale(g.page, image.Rectangle{corner, corner.Add(image.Pt(g.width, g.height))}, img,
-		img.Bounds(), draw.Src, nil)
-}
 
 // ShowAugmentation writes an image grid as PNG: the first eight images of a dataset, one per column, and below them a
 // row with their augmentation in each of five epochs. Mixing is among these eight.
@@ -65,9 +42,9 @@ func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, images da
 		return err
 	}
 	height, width := r.Augment.OutputSize(set.Height, set.Width)
-	g := newGrid(1+shownEpochs, len(rows), height, width)
+	grid := make([][]image.Image, 1+shownEpochs)
 	for k := range rows {
-		g.put(0, k, set.RGBA(k))
+		grid[0] = append(grid[0], set.RGBA(k))
 	}
 	_, augment := r.Augment.Divide(images)
 	program, err := NewExec(backend, func(inputs []*Node) *Node { return augment.Images(inputs[0], inputs[1:]) })
@@ -80,11 +57,11 @@ func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, images da
 		if err != nil {
 			return err
 		}
-		for k, pixels := range slices.Collect(slices.Chunk(values, height*width*set.Channels)) {
-			g.put(1+epoch, k, r.denormalized(pixels, height, width, set.Channels))
+		for pixels := range slices.Chunk(values, height*width*set.Channels) {
+			grid[1+epoch] = append(grid[1+epoch], r.denormalized(pixels, height, width, set.Channels))
 		}
 	}
-	return png.Encode(w, g.page)
+	return figure.ImageGrid(w, grid)
 }
 
 // augmented returns the model's input for rows of a source in an epoch; set has these rows.

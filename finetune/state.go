@@ -53,8 +53,7 @@ func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
 	if err != nil {
 		return s, fmt.Errorf("finetune: %s: %w", c.Path, err)
 	}
-	s.Recipe = s.Recipe.WithDefaults() // an older version may lack some
-	if err := s.Recipe.Validate(); err != nil {
+	if s.Recipe, err = s.Recipe.Resolve(); err != nil { // an older version may lack some fields
 		return s, fmt.Errorf("finetune: %s: %w", c.Path, err)
 	}
 	if len(s.Classes) != s.Recipe.Model.Classes {

@@ -54,7 +54,7 @@ func TestAll_EveryUnitHasItsOwnRecipeAndDirectory(t *testing.T) {
 			r := u.Recipe
 			r.Model.ImageRows, r.Model.ImageCols = r.Augment.OutputSize(32, 32)
 			r.Model.Classes = 100
-			if err := r.WithDefaults().Validate(); err != nil {
+			if _, err := r.Resolve(); err != nil {
 				t.Errorf("%s: %v: %v", n.Name, u, err)
 			}
 			if other, taken := dirs[u.Dir]; taken || strings.ContainsAny(filepath.Base(u.Dir), " ,=/") {

@@ -317,7 +317,7 @@ func (s *Study) Validate() error {
 		}
 		m.Depth, m.Heads = cmp.Or(m.Depth, 1), cmp.Or(m.Heads, 1)
 		m.Width = cmp.Or(m.Width, 64*m.Heads)
-		if err := r.WithDefaults().Validate(); err != nil {
+		if _, err := r.Resolve(); err != nil {
 			return err
 		}
 	}

@@ -100,7 +100,7 @@ func valuesOf(name string, settings []entry) (all []entry, err error) {
 		if r, err = finetune.Named(name); r.Model.Width > 0 {
 			r.Model.Position = cmp.Or(r.Model.Position, fromScratch)
 		}
-		recipe = r.WithDefaults()
+		recipe, _ = r.Resolve() // that of a pretrained model has none
 	}
 	if err != nil {
 		return nil, cli.Usage(err)
@@ -128,6 +128,7 @@ func listRecipes() (all []entry) {
 		if err != nil {
 			panic(err) // an invalid entry of the list
 		}
+		resolved, _ := r.Resolve()
 		what := "fine-tunes a model"
 		if c := r.Model; c.Width > 0 {
 			what = fmt.Sprintf("from scratch, width %d, depth %d, patch size %d", c.Width, c.Depth, c.PatchSize)
@@ -141,7 +142,7 @@ func listRecipes() (all []entry) {
 			size = fmt.Sprintf(", %d×%d", s[0], s[1])
 		}
 		about := fmt.Sprintf("%s%s, %s, batch size %d, %s, learning rate %g", what, size, length, r.BatchSize,
-			r.WithDefaults().Optimizer.Kind, r.LearningRate)
+			resolved.Optimizer.Kind, r.LearningRate)
 		all = append(all, entry{Name: name, About: about})
 	}
 	for _, name := range detection.Names() {
@@ -189,7 +190,8 @@ func listAnalyses() (all []entry) {
 }
 
 func listSettings() (all []entry) {
-	all = settingsOf(finetune.Recipe{}, finetune.Recipe{}.WithDefaults(), "")
+	complete, _ := finetune.Recipe{}.Resolve()
+	all = settingsOf(finetune.Recipe{}, complete, "")
 	filled, _ := detection.Recipe{}.Resolve() // incomplete
 	for _, e := range settingsOf(detection.Recipe{}, filled, ", for wepe detect train") {
 		if !slices.ContainsFunc(all, func(other entry) bool { return other.Name == e.Name }) {

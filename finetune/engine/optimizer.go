@@ -40,7 +40,7 @@ const (
 //	m ← μ·m + g
 //	w ← w - η·s·m
 //
-// without weight decay, as Dosovitskiy et al. fine-tune (https://arxiv.org/abs/2010.11929). WithDefaults sets zero
+// without weight decay, as Dosovitskiy et al. fine-tune (https://arxiv.org/abs/2010.11929). Resolve sets zero
 // fields.
 //
 // A *Optimizer is an optimizer of GoMLX, for its train.Trainer, which accumulates gradients with it too:
@@ -71,19 +71,19 @@ type Optimizer struct {
 	EMA      float64  `json:"-"` // decay of the averages of the weights, 0 for none; see SwapAverages
 }
 
-// WithDefaults returns o with its zero fields filled in: kind "adamw", beta1 0.9, beta2 0.999, epsilon 1e-8; of kind
-// "sgd" momentum 0.9.
-func (o Optimizer) WithDefaults() Optimizer {
+// Resolve completes and checks an optimizer. Zero fields are kind "adamw", beta1 0.9, beta2 0.999, epsilon 1e-8; of
+// kind "sgd" momentum 0.9.
+func (o Optimizer) Resolve() (Optimizer, error) {
 	o.Kind = cmp.Or(o.Kind, kindAdamW)
 	if o.Kind == KindSGD {
 		o.Momentum = cmp.Or(o.Momentum, 0.9)
 	}
 	o.Beta1, o.Beta2, o.Epsilon = cmp.Or(o.Beta1, 0.9), cmp.Or(o.Beta2, 0.999), cmp.Or(o.Epsilon, 1e-8)
-	return o
+	return o, o.validate()
 }
 
-// Validate reports the first field out of its range, by its JSON name.
-func (o Optimizer) Validate() error {
+// validate reports the first field out of its range, by its JSON name.
+func (o Optimizer) validate() error {
 	below := func(name string, value, end float64) error {
 		return setting.In("optimizer."+name, value, value >= 0 && value < end, fmt.Sprintf("0 <= value < %g", end))
 	}

@@ -124,7 +124,7 @@ func TestUpdate_IsAdamWOnTheHost(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			o := o.WithDefaults()
+			o := gomlxtest.Must(o.Resolve())(t)
 			o.Schedule = Schedule{Peak: 1} // the rates below are inputs
 			exec, err := model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, in []*Node) []*Node {
 				var vars []*model.Variable

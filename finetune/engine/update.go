@@ -78,8 +78,8 @@ func (o *Optimizer) UpdateGraph(scope *model.Scope, g *Graph, loss *Node) {
 // UpdateGraphWithGradients implements train.OptimizeWithGradients of GoMLX: gradients are those of the trainable
 // variables that the graph uses, in the order of the scope.
 func (o *Optimizer) UpdateGraphWithGradients(scope *model.Scope, gradients []*Node, _ dtypes.DType) {
-	full := o.WithDefaults()
-	if err := full.Validate(); err != nil {
+	full, err := o.Resolve()
+	if err != nil {
 		panic(err)
 	}
 	if len(gradients) == 0 {

@@ -99,8 +99,8 @@ func (d Description) identity(other Description, settings bool) engine.RunIdenti
 	if !settings {
 		return i
 	}
-	i.Recipe = d.Recipe.WithDefaults()
-	if !d.Study { // each run of a comparison has its seed
+	i.Recipe, _ = d.Recipe.Resolve() // the data and a pretrained model complete it
+	if !d.Study {                    // each run of a comparison has its seed
 		i.Seed = d.Seed
 	}
 	switch { // the files of a model may have moved; where they are gone, the training compares those in its checkpoint
