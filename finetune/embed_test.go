@@ -3,7 +3,6 @@
 package finetune
 
 import (
-	"fmt"
 	"image"
 	"image/color"
 	"os"
@@ -80,22 +79,6 @@ func testEmbedIsTheModelOfItsFiles(t *testing.T) {
 	}
 }
 
-func TestEmbed_WithoutAClassToken(t *testing.T) {
-	gomlxtest.OnGo(t)
-	recipe := tiny()
-	recipe.Model.Pool = "mean"
-	trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(30, 1)})
-	m := trainer.model
-	got := gomlxtest.Must(m.embedImages(image.NewGray(image.Rect(3, 2, 11, 9))))(t)[0]
-	c := m.Recipe.Model
-	if got.Class != nil || len(got.Mean) != c.Width || len(got.Patches) != c.Rows()*c.Cols()*c.Width {
-		t.Errorf("class %v, %d and %d numbers", got.Class, len(got.Mean), len(got.Patches))
-	}
-	if _, err := m.Embed("no such file"); err == nil || !strings.Contains(err.Error(), "no such file") {
-		t.Errorf("%v", err)
-	}
-}
-
 // written writes an image file of a given size, with its own colour.
 func written(t *testing.T, dir, name string, height, width int) (file string) {
 	t.Helper()
@@ -154,44 +137,6 @@ func TestEmbed_AnyNumberAndSize(t *testing.T) {
 	m.Recipe.Model.Channels = 1
 	_, err := m.Fit(data.FromImage(drawn))
 	refused(t, "a model of one channel", err, "the model takes 1 channels")
-}
-
-// The published DINOv2 has positions for 518×518 pixels and files that crop to 224×224; the fixture contains
-// transformers' features of a rectangle.
-func TestOpen_AtTheSizeThatTheFilesCropTo(t *testing.T) {
-	fixtures.Each(t, testOpenAtTheSizeThatTheFilesCropTo)
-}
-
-func testOpenAtTheSizeThatTheFilesCropTo(t *testing.T) {
-	const set = "dinov2_tiny"
-	from := fixtures.Dir(t, set)
-	all := fixtures.Tensors(t, set, "tensors.safetensors")
-	images, want := all["rect.images_nhwc"], all["rect.final_norm_output"]
-	dir := t.TempDir()
-	for _, name := range []string{"config.json", "model.safetensors"} {
-		content := gomlxtest.Must(os.ReadFile(filepath.Join(from, name)))(t)
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	crop := fmt.Sprintf(`{"image_processor_type": "BitImageProcessor", "do_resize": true, "size": {"shortest_edge": 23},
-		"resample": 3, "do_center_crop": true, "crop_size": {"height": %d, "width": %d}, "do_rescale": true,
-		"do_normalize": true, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}`, images.Shape[1], images.Shape[2])
-	if err := os.WriteFile(filepath.Join(dir, "preprocessor_config.json"), []byte(crop), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	m := gomlxtest.Must(Open(gomlxtest.Backend(), dir))(t)
-	defer m.Finalize()
-	f := gomlxtest.Must(m.embedImages(image.NewGray(image.Rect(0, 0, 31, 29))))(t)[0]
-	c := m.Recipe.Model
-	if f.Rows != images.Shape[1]/c.PatchSize || f.Cols != images.Shape[2]/c.PatchSize {
-		t.Errorf("%d×%d patches", f.Rows, f.Cols)
-	}
-	got := gomlxtest.RunModel(t, m.store, func(s *model.Scope, in []*Node) []*Node {
-		trace := c.Trace(s.Store().Scope("/"+modelScope), in[0], false)
-		return []*Node{trace.Encoded, trace.Logits}
-	}, gomlxtest.Input(images))[0]
-	gomlxtest.NearAbs(t, "tokens of a rectangle", got, want.Data, 5e-5) // the fixture's tolerance
 }
 
 func TestFingerprint_CoversAllThatFeaturesDependOn(t *testing.T) {

@@ -79,7 +79,7 @@ func TestExport_OpensAsTheRun(t *testing.T) {
 	gomlxtest.OnGo(t)
 	recipe := everything()
 	recipe.Model.Width, recipe.Model.MLPDim = 16, 0 // sizes that JAX's and timm's files allow to infer
-	recipe.Model.Heads, recipe.Model.PatchSize = 2, 2
+	recipe.Model.Heads, recipe.Model.PatchSize, recipe.Model.Position = 2, 2, "learned"
 	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: dataset(47, 1), Dir: t.TempDir()}
 	done(t, run)
 	m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
@@ -106,30 +106,6 @@ func TestExport_OpensAsTheRun(t *testing.T) {
 	}
 	_, err := Open(run.Backend, filepath.Join(t.TempDir(), "nothing"))
 	refused(t, "a path of nothing", err, "nothing")
-}
-
-// A run, its export, and its export for another size have the same table of positions at that size.
-func TestExport_ResamplesAsTheRun(t *testing.T) {
-	gomlxtest.OnGo(t)
-	recipe := everything()
-	recipe.Model.Position, recipe.Params = "learned", nil
-	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: dataset(47, 1), Dir: t.TempDir()}
-	done(t, run)
-	dir, set := filepath.Join(t.TempDir(), "native"), dataset(7, 9)
-	size := [2]int{2 * recipe.Model.ImageRows, recipe.Model.ImageCols}
-	if _, err := gomlxtest.Must(Open(run.Backend, run.Dir))(t).Export(dir,
-		checkpoints.ExportOptions{Format: "native"}); err != nil {
-		t.Fatal(err)
-	}
-	m := gomlxtest.Must(Opening{Size: size}.Open(run.Backend, run.Dir))(t)
-	want := gomlxtest.Must(m.logitsOf(set))(t)
-	export := gomlxtest.Must(Opening{Size: size}.Open(run.Backend, dir))(t)
-	nearLogits(t, "the export", gomlxtest.Must(export.logitsOf(set))(t), want)
-	options := checkpoints.ImportOptions{ImageRows: size[0], ImageCols: size[1]}
-	larger := gomlxtest.Must(checkpoints.Import(run.Dir, options))(t)
-	got := larger.Variables["position/embedding"]
-	gomlxtest.Near(t, "the table of an export at this size", gomlxtest.Values(t, got),
-		gomlxtest.Values(t, m.store.GetVariable("/vit/position/embedding").MustValue()), 1e-6)
 }
 
 // Without its file the preprocessing of a model is unknown: images scaled otherwise get other classes.

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -120,21 +119,4 @@ func TestRun_StoppedAnywhereLeaksNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-}
-
-func TestRun_OfFewerImagesStartsFromTheEarlierOne(t *testing.T) {
-	gomlxtest.OnGo(t)
-	run := tinyRun(t, "", 47)
-	run.Dir = t.TempDir()
-	stopped(t, run, 3)
-	removed := run
-	removed.Train = data.First(run.Train, 46)
-	_, _, err := removed.Do(t.Context())
-	if differ := (*engine.OtherRunError)(nil); !errors.As(err, &differ) || differ.Field != "data" {
-		t.Errorf("an image less: %v", err)
-	}
-	again := removed
-	again.Dir, again.From = t.TempDir(), run.Dir
-	done(t, again)
-	done(t, run) // with the image restored
 }

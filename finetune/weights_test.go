@@ -39,18 +39,6 @@ func bestOf(t *testing.T, run Run) (best report.Eval, all []report.Eval) {
 	return best, all
 }
 
-func TestLoad_OfAGoneCheckpointIsAnError(t *testing.T) {
-	gomlxtest.OnGo(t)
-	from, model := pretrained(t, nil)
-	last := latest(t, from, checkpoints.LastDir)
-	if err := os.RemoveAll(last.Path); err != nil {
-		t.Fatal(err)
-	}
-	if err := model.load(last, nil); err == nil {
-		t.Error("no error")
-	}
-}
-
 func TestRun_EvaluatesTheWeightsThatOpenLoads(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for _, settings := range []string{"", "ema=0.4"} {
