@@ -48,24 +48,24 @@ func (r Recipe) refuseZeros(keys []string) error {
 	return nil
 }
 
-// Differ says how the settings in the row of a finished run differ from this recipe, as in "learning_rate 0.003, not
-// 0.1"; "" if they do not. What a run sets itself does not count: the sizes of its images, their classes, what its
+// Differ returns an *engine.OtherRunError if the settings in the row of a finished run differ from this recipe. What a
+// run sets itself does not count: the sizes of its images, their classes, what its
 // pretrained model determines, and the micro-batches of a group.
-func (r Recipe) Differ(settings json.RawMessage) string {
+func (r Recipe) Differ(settings json.RawMessage) error {
 	var row struct {
 		Recipe
 		From *initialModel `json:"from"`
 	}
 	if len(settings) == 0 {
-		return "" // a row from a version that did not record them
+		return nil // a row from a version that did not record them
 	}
 	if err := json.Unmarshal(settings, &row); err != nil {
-		return err.Error()
+		return err
 	}
 	if row.From != nil {
 		var err error
 		if r, err = r.adopt(row.From); err != nil {
-			return err.Error()
+			return err
 		}
 	}
 	was, _ := row.Recipe.Resolve() // an older version may have had other bounds
@@ -77,14 +77,7 @@ func (r Recipe) Differ(settings json.RawMessage) string {
 		r.Augment.Size = was.Augment.Size
 	}
 	r, _ = r.Resolve()
-	name, its, mine, err := setting.First(was, r)
-	switch {
-	case err != nil:
-		return err.Error()
-	case name == "":
-		return ""
-	}
-	return fmt.Sprintf("%s %s, not %s", name, its, mine)
+	return engine.RunIdentity{Recipe: was}.Same(engine.RunIdentity{Recipe: r}, "it")
 }
 
 // Unread returns an error for the first of some settings, in the form of Set, that has no effect on training runs of

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -44,11 +45,14 @@ func (o own) differs(u Unit, row report.Result) string {
 	if json.Unmarshal(row.Settings, &was) != nil { // without settings
 		return ""
 	}
-	if o.known && was.From.SHA256 != o.sha256 {
-		return fmt.Sprintf("started from weights of SHA-256 %.12s, not %.12s", cmp.Or(was.From.SHA256, "none"),
-			cmp.Or(o.sha256, "none"))
+	var now engine.RunIdentity
+	if o.known {
+		now.From = cmp.Or(o.sha256, engine.Scratch)
 	}
-	return u.Recipe.Differ(row.Settings)
+	if err := cmp.Or(was.identity().Same(now, "it"), u.Recipe.Differ(row.Settings)); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // of returns the rows of a unit that have its settings, and counts the others by what differs.

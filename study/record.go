@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -131,6 +132,12 @@ type origin struct {
 	Origin   string `json:"origin,omitempty"`   // Task.Origin
 }
 
+// identity is what the rows of a study must share.
+func (o origin) identity() engine.RunIdentity {
+	return engine.RunIdentity{From: cmp.Or(o.From.SHA256, engine.Scratch), Data: o.Data,
+		Other: map[string]string{"measured": o.Measured}}
+}
+
 // addTo returns settings with the origin of the images. Only the last element of the checkpoint's path is kept: records
 // are published, and other directories mean nothing on another machine.
 func (o origin) addTo(settings json.RawMessage) (json.RawMessage, error) {
@@ -167,12 +174,23 @@ func (s *Study) agree(done results, starting Unit, now origin) error {
 	// The rows share the images of a task's part at one size.
 	images := func(u Unit) string { return fmt.Sprint(u.Task.Name, u.part(), u.Fraction, u.Recipe.Augment.Size) }
 	measured := func(u Unit) string { return fmt.Sprint("measured", u.Task.Name, u.Search, u.Recipe.Augment.Size) }
-	var from *string
-	known := map[string]string{}
+	known := map[string]engine.RunIdentity{}
+	same := func(of string, is engine.RunIdentity) error {
+		if first, ok := known[of]; ok {
+			return is.Same(first, s.Dir)
+		}
+		known[of] = is
+		return nil
+	}
 	if starting.ID != "" {
-		from, known[images(starting)], known[measured(starting)] = &now.From.SHA256, now.Data, now.Measured
+		i := now.identity()
+		known[""] = engine.RunIdentity{From: i.From}
+		known[images(starting)] = engine.RunIdentity{Data: i.Data}
+		if now.Measured != "" {
+			known[measured(starting)] = engine.RunIdentity{Other: i.Other}
+		}
 	} else if s.sha256 != "" {
-		from = &s.sha256
+		known[""] = engine.RunIdentity{From: s.sha256}
 	}
 	for _, u := range units {
 		row, ok := done[u.ID]
@@ -180,25 +198,18 @@ func (s *Study) agree(done results, starting Unit, now origin) error {
 		if !ok || json.Unmarshal(row.Settings, &was) != nil {
 			continue
 		}
+		var started error
+		i := was.identity()
 		if row.Failed == "" || was.From.SHA256 != "" { // older failed rows do not have their origin
-			if from == nil {
-				from = &was.From.SHA256
-			}
-			if was.From.SHA256 != *from {
-				return fmt.Errorf("%s: %s started from weights of SHA-256 %.12s, not %.12s: use another directory", s.Dir, u,
-					cmp.Or(was.From.SHA256, "none"), cmp.Or(*from, "none"))
-			}
+			started = same("", engine.RunIdentity{From: i.From})
 		}
-		checks := []struct{ done, on, was string }{{"trained", images(u), was.Data}}
+		trained := same(images(u), engine.RunIdentity{Data: i.Data})
+		var evaluated error
 		if was.Measured != "" { // unknown for older rows and for a training that diverged
-			checks = append(checks, struct{ done, on, was string }{"measured", measured(u), was.Measured})
+			evaluated = same(measured(u), engine.RunIdentity{Other: i.Other})
 		}
-		for _, c := range checks {
-			if other := cmp.Or(known[c.on], c.was); c.was != other {
-				return fmt.Errorf("%s: %s was %s on other images, fingerprint %.12s…, not %.12s…: use another directory", s.Dir,
-					u, c.done, c.was, other)
-			}
-			known[c.on] = c.was
+		if err := cmp.Or(started, trained, evaluated); err != nil {
+			return fmt.Errorf("study: %s: %w", u, err)
 		}
 	}
 	return nil
