@@ -218,10 +218,6 @@ func TestTrain_AndCompareHaveTheirOwnDirectories(t *testing.T) {
 		succeeds(t, append([]string{command}, line...)...)
 	}
 	succeeds(t, "eval", "runs/cifar100-small-own", "--data", dir, "--backend", "go")
-	_, code, err := invoke(t, append([]string{"compare", "--out", "runs/cifar100-small-own"}, line...)...)
-	if code != 3 || otherRun(err) != "kind" {
-		t.Errorf("exit code %d, %v", code, err)
-	}
 }
 
 // A recipe in steps has its warm-up in steps.
@@ -334,44 +330,74 @@ func TestExport_OfAModelWithoutAHead(t *testing.T) {
 	}
 }
 
-func TestTrain_RefusesTheDirectoryOfAnotherRun(t *testing.T) {
-	first, second := images(t, "cats", 11, 16, 16), images(t, "dogs", 11, 16, 16)
+// A directory holds one run, whose data may move. A refused command does not change its description.
+func TestDirectory_HoldsOneRun(t *testing.T) {
+	a, b := images(t, "A", 8, 16, 16), images(t, "B", 9, 16, 16)
 	t.Chdir(t.TempDir())
-	train := func(args ...string) (int, error) {
-		_, code, err := invoke(t, append(append([]string{"train", "--size", "16x16", "--out", "run"}, args...), small...)...)
-		return code, err
+	const scratch = " --stream=false --size 16x16 --epochs 1 --set " + // in memory: pixels are compared
+		"model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=8"
+	first, tuned := "train --data "+a+scratch, " --data "+a+" --epochs 1 --set batch_size=6 --out RUN"
+	ok := func(line string) { succeeds(t, append(strings.Fields(line), "--backend", "go")...) }
+	for _, line := range []string{first + " --out A2", first + " --seed 1 --out A3", "train A2" + tuned} {
+		ok(line)
 	}
-	if _, err := train("--data", first); err != nil {
-		t.Fatal(err)
-	}
-	before := gomlxtest.Must(os.ReadFile("run/run.json"))(t)
-	for field, args := range map[string][]string{"dataset": {"--data", second}, "recipe": {"--recipe", "cifar100-small"},
-		"seed": {"--seed", "7"}, "model.position": {"--position", "learned"}} {
-		code, err := train(append([]string{"--data", first}, args...)...)
-		if code != 3 || otherRun(err) != field {
-			t.Errorf("%q: exit code %d, %v", args, code, err)
-		}
-	}
-	if !bytes.Equal(gomlxtest.Must(os.ReadFile("run/run.json"))(t), before) {
-		t.Error("a refused training changed run.json")
-	}
-	only := copied(t, "run") // rows without checkpoints
-	for _, name := range []string{"last", "best"} {
-		if err := os.RemoveAll(filepath.Join(only, name)); err != nil {
+	rows := copied(t, "A2") // alone
+	for _, name := range []string{"last", "best", "run.json"} {
+		if err := os.RemoveAll(filepath.Join(rows, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Remove(filepath.Join(only, "run.json")); err != nil { // as of a version without it
+	described := func() string {
+		return string(append(gomlxtest.Must(os.ReadFile("A2/run.json"))(t), gomlxtest.Must(os.ReadFile("RUN/run.json"))(t)...))
+	}
+	before := described()
+	refused := func(code int, field, line string) {
+		t.Helper()
+		_, got, err := invoke(t, append(strings.Fields(line), "--backend", "go")...)
+		if got != code || otherRun(err) != field {
+			t.Errorf("wepe %s: exit code %d, %v; want %d and %q", line, got, err, code, field)
+		}
+		if described() != before {
+			t.Fatalf("wepe %s is refused but changes the description", line)
+		}
+	}
+	for line, field := range map[string]string{"train --data " + b + scratch + " --out A2": "dataset",
+		first + " --recipe cifar100-small --out A2": "recipe", first + " --seed 7 --out A2": "seed",
+		first + " --position learned --out A2": "model.position", "train A3" + tuned: "from",
+		first + " --seed 7 --out " + rows:                   "seed",
+		"compare --data " + a + " --recipe shapes --out A2": "kind"} {
+		refused(3, field, line)
+	}
+	refused(1, "", "resume A2 --data "+b)
+	refused(2, "", "resume A2 --stream")
+
+	// An image that the description does not hold: only the training compares all.
+	image := filepath.Join(a, "green", "d.png")
+	pixels := gomlxtest.Must(os.ReadFile(image))(t)
+	other := gomlxtest.Must(os.ReadFile(filepath.Join(a, "green", "c.png")))(t)
+	if err := os.WriteFile(image, other, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, err := train("--seed", "7", "--data", first, "--out", only); code != 3 ||
-		otherRun(err) != "seed" {
-		t.Errorf("a directory with rows: exit code %d, %v", code, err)
+	refused(3, "data", "resume A2 --epochs 2")
+	if err := os.WriteFile(image, pixels, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	succeeds(t, append([]string{"train", "--size", "16x16", "--data", second}, small...)...)
-	if _, err := os.Stat("runs/photos-dogs/run.json"); err != nil {
-		t.Error(err)
+	for _, line := range []string{first + " --out A2", "resume A2", "train A2" + tuned, "resume RUN"} {
+		ok(line)
 	}
+	moved := filepath.Join(t.TempDir(), "other") // also under another name
+	if err := os.Rename(a, moved); err != nil {
+		t.Fatal(err)
+	}
+	if _, code, err := invoke(t, "resume", "A2", "--backend", "go"); code != 1 || !strings.Contains(err.Error(), a) {
+		t.Errorf("resume before the new directory is named: exit code %d, %v", code, err)
+	}
+	ok("resume A2 --data " + moved)
+	if err := errors.Join(os.Rename(moved, a), os.Remove(image)); err != nil {
+		t.Fatal(err)
+	}
+	before = described()
+	refused(3, "data", first+" --out A2")
 }
 
 func TestList_HasALineForEachName(t *testing.T) {
@@ -423,7 +449,7 @@ func TestCompare_LeavesATableAndIsResumed(t *testing.T) {
 	}
 	succeeds(t, append(append(args, small...), "--table")...)
 	_, code, err := invoke(t, append(append(args, small...), "--subsets", "--fractions", "0.5")...)
-	if code != 1 || err == nil || !strings.Contains(err.Error(), "--out DIR") {
+	if code != 3 || otherRun(err) != "subsets" {
 		t.Errorf("results with the images of each seed in the same directory: exit code %d, %v", code, err)
 	}
 }
@@ -589,104 +615,6 @@ func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 		if code != 2 || !strings.Contains(err.Error(), file) {
 			t.Errorf("%q: exit code %d, %v", args, code, err)
 		}
-	}
-}
-
-// The directory moves; its name and files stay.
-func TestDataset_MayMove(t *testing.T) {
-	before, after := images(t, "moved", 8, 16, 16), filepath.Join(t.TempDir(), "moved")
-	t.Chdir(t.TempDir())
-	args := append([]string{"train", "--size", "16x16", "--out", "run", "--data"}, before)
-	succeeds(t, append(args, small...)...)
-	if err := os.Rename(before, after); err != nil {
-		t.Fatal(err)
-	}
-	if _, code, err := invoke(t, "resume", "run", "--backend", "go"); code != 1 ||
-		!strings.Contains(err.Error(), before) {
-		t.Errorf("resume before the new directory is named: exit code %d, %v", code, err)
-	}
-	args[len(args)-1] = after
-	succeeds(t, append(args, small...)...)
-	if _, code, err := invoke(t, "resume", "run", "--backend", "go"); code != 0 {
-		t.Errorf("resume after the move: exit code %d, %v", code, err)
-	}
-	other := filepath.Join(t.TempDir(), "other")
-	if err := os.Rename(after, other); err != nil {
-		t.Fatal(err)
-	}
-	text := complains(t, "resume", "run", "--data", other, "--backend", "go")
-	if !strings.Contains(text, "data      moved:") {
-		t.Errorf("resume in a directory of another name renames the dataset:\n%s", text)
-	}
-	if err := os.Rename(other, after); err != nil {
-		t.Fatal(err)
-	}
-	succeeds(t, "resume", "run", "--data", after, "--backend", "go")
-	if err := os.Remove(filepath.Join(after, "green", "c.png")); err != nil {
-		t.Fatal(err)
-	}
-	if _, code, err := invoke(t, append(args, small...)...); code != 3 || otherRun(err) != "data" {
-		t.Errorf("with an image less: exit code %d, %v", code, err)
-	}
-}
-
-// refused runs commands that must be refused without a change of the file; each has a part of its error.
-func refused(t *testing.T, file string, commands map[string]string) {
-	t.Helper()
-	before := string(gomlxtest.Must(os.ReadFile(file))(t))
-	for line, want := range commands {
-		_, code, err := invoke(t, append(strings.Fields(line), "--backend", "go")...)
-		if code == 0 || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("wepe %s: exit code %d, %v, want %q", line, code, err, want)
-		}
-		if is := string(gomlxtest.Must(os.ReadFile(file))(t)); is != before {
-			t.Fatalf("wepe %s is refused but %s changed:\n%s\nwas\n%s", line, file, is, before)
-		}
-	}
-}
-
-func TestRefused_LeavesTheRunsDescription(t *testing.T) {
-	a, b := images(t, "A", 8, 16, 16), images(t, "B", 9, 16, 16)
-	own := parts(t, map[string]int{"train": 8, "val": 5, "test": 4}, 16, 16)
-	t.Chdir(t.TempDir())
-	const scratch = " --stream=false --size 16x16 --epochs 1 --set " + // in memory: pixels are compared
-		"model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=8"
-	first, tuned := "train --data "+a+scratch+" --out A2", " --data "+a+" --epochs 1 --set batch_size=6 --out RUN"
-	ok := func(line string) string { return succeeds(t, append(strings.Fields(line), "--backend", "go")...) }
-	for _, line := range []string{first, "train --data " + a + scratch + " --seed 1 --out A3", "train A2" + tuned,
-		"train --data " + own + scratch + " --out split"} {
-		ok(line)
-	}
-	refused(t, "A2/run.json", map[string]string{"resume A2 --data " + b: b,
-		"resume A2 --stream": "--stream=false"})
-	refused(t, "RUN/run.json", map[string]string{"train A3" + tuned: "its from is "})
-
-	// An image that the description does not hold: only the training compares all.
-	image := filepath.Join(a, "green", "d.png")
-	pixels := gomlxtest.Must(os.ReadFile(image))(t)
-	for _, content := range [][]byte{gomlxtest.Must(os.ReadFile(filepath.Join(a, "green", "c.png")))(t), pixels} {
-		if err := os.WriteFile(image, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(content, pixels) {
-			refused(t, "A2/run.json", map[string]string{"resume A2 --epochs 2": "its data is "})
-		}
-	}
-	for _, line := range []string{first, "resume A2", "train A2" + tuned, "resume RUN"} {
-		ok(line)
-	}
-
-	test := filepath.Join(own, "test", "green", "b.png")
-	if err := os.Rename(test, "away.png"); err != nil {
-		t.Fatal(err)
-	}
-	refused(t, "split/run.json", map[string]string{"resume split": own,
-		"train --data " + own + scratch + " --out split": "use --out DIR"})
-	if err := os.Rename("away.png", test); err != nil {
-		t.Fatal(err)
-	}
-	if out := ok("resume split"); !strings.Contains(out, "of 12 images") {
-		t.Errorf("with the test images back:\n%s", out)
 	}
 }
 
