@@ -109,7 +109,7 @@ func newClassification(run Run) (*classification, error) {
 		Task: c, Backend: run.Backend, Store: m.store, Network: "/" + modelScope, LossNames: []string{""},
 		Job: report.Job{Recipe: r.Name, Dataset: run.Train.Describe().Name, Fraction: run.Fraction, Encoding: run.Label,
 			Seed: run.Seed},
-		Optimizer: r.Optimizer, Trains: r.trains, Devices: devices,
+		Optimizer: r.Optimizer, Trains: r.trains(), Devices: devices,
 		Factor:    func(variable string) float64 { return r.Optimizer.Factor(variable, r.Model.Depth) },
 		BatchSize: r.BatchSize, Accumulate: r.Accumulate, PerPass: perPass, Steps: steps, Interval: interval,
 		Group: run.Group, Dir: run.Dir, Description: run.Description, SaveEvery: run.SaveEvery, SaveSteps: run.SaveSteps,
@@ -275,9 +275,6 @@ func (c *classification) Call(program *model.Exec, step, part int, scalars []flo
 		for _, line := range c.model.warnings() {
 			c.Run.Logger.Warn(line)
 		}
-	}
-	if step == 0 && part == 0 && (c.source != nil || c.Recipe.Freeze != "") {
-		c.Run.Logger.Info("training " + c.model.groupsLine())
 	}
 	return outputs, c.model.confirm()
 }

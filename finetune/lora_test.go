@@ -49,7 +49,7 @@ func testLoRATrainsAsPEFT(t *testing.T) {
 	half := [3]float64{0.5, 0.5, 0.5}
 	run := Run{Backend: gomlxtest.Backend(), Train: shown, From: fixtures.Dir(t, set), Dir: t.TempDir(), Recipe: Recipe{
 		Name: "adapters", LoRA: meta.Rank, LoRAMLP: true, Epochs: meta.Steps, BatchSize: shown.Len(), ValidationPart: -1,
-		LearningRate: meta.LearningRate, Optimizer: engine.Optimizer{Kind: engine.KindSGD, Momentum: meta.Momentum},
+		LearningRate: meta.LearningRate, Optimizer: engine.Optimizer{Kind: "sgd", Momentum: meta.Momentum},
 		Augment: data.Augment{Mean: half, Std: half},
 	}}
 	c := begun(t, run)

@@ -192,7 +192,7 @@ func (r Recipe) validate() error {
 	if r.ClassWeights != "" && r.Loss != "" {
 		return fmt.Errorf("finetune: class_weights apply to the cross-entropy, not to loss %q: omit one of the two", r.Loss)
 	}
-	if _, err := engine.Frozen(r.Freeze); err != nil {
+	if _, err := engine.Trains(r.Freeze); err != nil {
 		return err
 	}
 	if kinds := checkpoints.Resamplings(); r.Resample != "" && !slices.Contains(kinds, r.Resample) {
@@ -303,15 +303,17 @@ func (r Recipe) Preprocessing(size [2]int) (preprocess.Settings, error) {
 	return s, s.Validate()
 }
 
-// trains reports whether a variable is trained.
-func (r Recipe) trains(variable string) bool {
-	group, _ := engine.GroupOf(variable)
+// trains returns which variables are trained.
+func (r Recipe) trains() func(variable string) bool {
 	freeze := r.Freeze
 	if r.LoRA > 0 {
-		freeze += "," + engine.Backbone
+		freeze += ",backbone"
 	}
-	frozen, err := engine.Frozen(freeze)
-	return err == nil && !slices.Contains(frozen, group)
+	trains, err := engine.Trains(freeze)
+	if err != nil {
+		panic(err) // of a recipe that is not resolved
+	}
+	return trains
 }
 
 // augmentation returns the augmentation of an epoch.

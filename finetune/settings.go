@@ -113,7 +113,7 @@ func (r Recipe) without(key string) string {
 		return "augment.mixup_alpha or augment.cutmix_alpha"
 	case key == "augment.switch_prob" && a.SwitchProb > 0 && (a.MixupAlpha == 0 || a.CutmixAlpha == 0):
 		return "augment.mixup_alpha and augment.cutmix_alpha"
-	case (key == "optimizer.beta1" || key == "optimizer.beta2") && r.Optimizer.Kind == engine.KindSGD:
+	case (key == "optimizer.beta1" || key == "optimizer.beta2") && r.Optimizer.Kind == "sgd":
 		return "optimizer.kind adamw or lamb"
 	}
 	return ""

@@ -24,14 +24,11 @@ const (
 	groupLoRA     = "lora"     // the factors of adapters, decayed too
 )
 
-// Backbone stands for the groups weights, vectors and table in Frozen.
-const Backbone = "backbone"
+// groups lists the groups.
+var groups = []string{groupWeights, groupVectors, groupTable, groupPosition, groupGate, groupHead, groupLoRA}
 
-// Groups lists the groups.
-var Groups = []string{groupWeights, groupVectors, groupTable, groupPosition, groupGate, groupHead, groupLoRA}
-
-// GroupOf returns the group of a variable and reports whether weight decay applies to it by default.
-func GroupOf(variable string) (group string, decays bool) {
+// groupOf returns the group of a variable and reports whether weight decay applies to it by default.
+func groupOf(variable string) (group string, decays bool) {
 	matrix := path.Base(variable) == "weights"
 	switch {
 	case strings.HasPrefix(variable, weight.LowRankRoot+"/"):
@@ -51,11 +48,11 @@ func GroupOf(variable string) (group string, decays bool) {
 	}
 }
 
-// LayerOf numbers a variable for layer-wise decay, as BEiT (https://arxiv.org/abs/2106.08254) does: 0 for the embedding
+// layerOf numbers a variable for layer-wise decay, as BEiT (https://arxiv.org/abs/2106.08254) does: 0 for the embedding
 // of tokens (patch projection, class token, pretrained table), i+1 for block i, depth+1 for the final norm and the
 // head. An encoding, its gate and adapters are new like the head, so they have its layer, wherever their variables are.
-func LayerOf(variable string, depth int) int {
-	switch group, _ := GroupOf(variable); group {
+func layerOf(variable string, depth int) int {
+	switch group, _ := groupOf(variable); group {
 	case groupPosition, groupGate, groupHead, groupLoRA:
 		return depth + 1
 	case groupTable:
@@ -80,20 +77,63 @@ func blockOf(variable string) int {
 	return -1
 }
 
-// Frozen lists the groups that a list names, as "backbone,gate".
-func Frozen(freeze string) (names []string, err error) {
+// Trains returns which variables are trained if some groups are not, as in "backbone,gate": backbone stands for weights,
+// vectors and table.
+func Trains(freeze string) (trains func(variable string) bool, err error) {
+	var frozen []string
 	for _, name := range strings.FieldsFunc(freeze, func(c rune) bool { return c == ',' }) {
 		switch name = strings.TrimSpace(name); {
-		case name == Backbone:
-			names = append(names, groupWeights, groupVectors, groupTable)
-		case slices.Contains(Groups, name):
-			names = append(names, name)
+		case name == "backbone":
+			frozen = append(frozen, groupWeights, groupVectors, groupTable)
+		case slices.Contains(groups, name):
+			frozen = append(frozen, name)
 		default:
-			return nil, fmt.Errorf("training: freeze names the unknown group %q: want some of %s, %s", name,
-				Backbone, strings.Join(Groups, ", "))
+			return nil, fmt.Errorf("training: freeze names the unknown group %q: want some of backbone, %s", name,
+				strings.Join(groups, ", "))
 		}
 	}
-	return names, nil
+	return func(variable string) bool {
+		group, _ := groupOf(variable)
+		return !slices.Contains(frozen, group)
+	}, nil
+}
+
+// describeGroups logs how each group of the network's variables is trained, once they exist, unless all are trained
+// alike: the factor of the learning rate, before layer-wise decay, and the weight decay.
+//
+//	weights ×1 (13 variables, 2256 numbers, decay 0.05), table frozen (1 variables, 84 numbers)
+func (t *Trainer) describeGroups() {
+	o, alike := t.Optimizer, t.Optimizer.LayerDecay == 0
+	var parts []string
+	for _, name := range groups {
+		variables, numbers, how, decay := 0, 0, "frozen", ""
+		for v := range t.Store.IterVariables() {
+			group, decays := groupOf(v.Path())
+			if !v.Trainable || group != name {
+				continue
+			}
+			variables++
+			numbers += v.Shape().Size()
+			factor := Optimizer{LearningRates: o.LearningRates}.Factor(v.Path(), 0)
+			if alike = alike && factor == 1 && t.Trains(v.Path()); factor == 0 || !t.Trains(v.Path()) {
+				continue
+			}
+			how = fmt.Sprintf("×%g", factor)
+			if (decays || o.DecayAll) && o.WeightDecay > 0 {
+				decay = fmt.Sprintf(", decay %g", o.WeightDecay)
+			}
+		}
+		if variables > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s (%d variables, %d numbers%s)", name, how, variables, numbers, decay))
+		}
+	}
+	line := strings.Join(parts, ", ")
+	if o.LayerDecay > 0 {
+		line += fmt.Sprintf(", each layer ×%g of the one above", o.LayerDecay)
+	}
+	if !alike && t.Network == "/"+weight.ModelScope { // a detector's variables have no groups
+		t.Logger.Info("training " + line)
+	}
 }
 
 // Roots of the paths of a training's variables in a store, above those of the variables they belong to. They are a file

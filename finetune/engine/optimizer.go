@@ -22,8 +22,8 @@ var _ = setting.Describe(optimizerCode)
 // Kinds of optimizer.
 const (
 	kindAdamW = "adamw"
-	KindLAMB  = "lamb"
-	KindSGD   = "sgd"
+	kindLAMB  = "lamb"
+	kindSGD   = "sgd"
 )
 
 // Optimizer is AdamW (Loshchilov & Hutter, https://arxiv.org/abs/1711.05101) or SGD with momentum, with parameter
@@ -75,7 +75,7 @@ type Optimizer struct {
 // kind "sgd" momentum 0.9.
 func (o Optimizer) Resolve() (Optimizer, error) {
 	o.Kind = cmp.Or(o.Kind, kindAdamW)
-	if o.Kind == KindSGD {
+	if o.Kind == kindSGD {
 		o.Momentum = cmp.Or(o.Momentum, 0.9)
 	}
 	o.Beta1, o.Beta2, o.Epsilon = cmp.Or(o.Beta1, 0.9), cmp.Or(o.Beta2, 0.999), cmp.Or(o.Epsilon, 1e-8)
@@ -93,17 +93,17 @@ func (o Optimizer) validate() error {
 		return err
 	}
 	switch {
-	case o.Kind != kindAdamW && o.Kind != KindLAMB && o.Kind != KindSGD:
-		return fmt.Errorf("training: optimizer.kind is %q, want %q, %q or %q", o.Kind, kindAdamW, KindLAMB, KindSGD)
-	case o.Kind == KindSGD && (o.WeightDecay != 0 || o.DecayAll):
+	case o.Kind != kindAdamW && o.Kind != kindLAMB && o.Kind != kindSGD:
+		return fmt.Errorf("training: optimizer.kind is %q, want %q, %q or %q", o.Kind, kindAdamW, kindLAMB, kindSGD)
+	case o.Kind == kindSGD && (o.WeightDecay != 0 || o.DecayAll):
 		return fmt.Errorf("training: optimizer.weight_decay is %g, but sgd does not support it: set it to 0", o.WeightDecay)
-	case o.Kind != KindSGD && o.Momentum != 0:
+	case o.Kind != kindSGD && o.Momentum != 0:
 		return fmt.Errorf("training: optimizer.momentum is %g: %s has beta1 and beta2, want 0", o.Momentum, o.Kind)
 	}
 	for _, group := range slices.Sorted(maps.Keys(o.LearningRates)) {
-		if !slices.Contains(Groups, group) {
+		if !slices.Contains(groups, group) {
 			return fmt.Errorf("training: learning_rates names the unknown group %q: want one of %s", group,
-				strings.Join(Groups, ", "))
+				strings.Join(groups, ", "))
 		}
 		if scale := o.LearningRates[group]; !(scale >= 0) || math.IsInf(scale, 0) {
 			return fmt.Errorf("training: learning_rates[%q] is %g, want a number >= 0", group, scale)
@@ -116,13 +116,13 @@ func (o Optimizer) validate() error {
 //
 //	LearningRates[group] · LayerDecay^(depth+1-layer)
 func (o Optimizer) Factor(variable string, depth int) float64 {
-	group, _ := GroupOf(variable)
+	group, _ := groupOf(variable)
 	factor, named := o.LearningRates[group]
 	if !named {
 		factor = 1
 	}
 	if o.LayerDecay > 0 {
-		factor *= math.Pow(o.LayerDecay, float64(depth+1-LayerOf(variable, depth)))
+		factor *= math.Pow(o.LayerDecay, float64(depth+1-layerOf(variable, depth)))
 	}
 	return factor
 }

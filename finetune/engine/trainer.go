@@ -57,7 +57,9 @@ func (t *Trainer) Update() error {
 		_ = outputs[0].FinalizeAll()
 	}
 	t.pending = append(t.pending, losses...)
-	t.step++
+	if t.step++; t.step == 1 {
+		t.describeGroups()
+	}
 	return t.stream(0) // checkpoints do not depend on which micro-batches this process computed
 }
 

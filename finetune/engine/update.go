@@ -155,9 +155,9 @@ func (o *Optimizer) apply(scope *model.Scope, vars []*model.Variable, grads []*N
 	for i, v := range vars {
 		w, step := v.NodeValue(g), o.direction(scope, v, grads[i], r)
 		lr := r.rate
-		if _, decays := GroupOf(v.Path()); (decays || o.DecayAll) && o.WeightDecay > 0 {
+		if _, decays := groupOf(v.Path()); (decays || o.DecayAll) && o.WeightDecay > 0 {
 			step = Add(step, MulScalar(w, o.WeightDecay))
-			if o.Kind == KindLAMB {
+			if o.Kind == kindLAMB {
 				lr = Mul(r.rate, trust(w, step))
 			}
 		}
@@ -182,7 +182,7 @@ const (
 // direction updates the moments of a variable and returns its step for learning rate 1, without weight decay.
 func (o *Optimizer) direction(scope *model.Scope, v *model.Variable, grad *Node, r rates) *Node {
 	g := grad.Graph()
-	if o.Kind == KindSGD {
+	if o.Kind == kindSGD {
 		momentum := companion(scope, momentumRoot, v)
 		step := Add(MulScalar(momentum.NodeValue(g), o.Momentum), grad)
 		momentum.SetNodeValue(step)
