@@ -22,7 +22,7 @@ import (
 // lost is a dataset that is evaluated and then not readable any more.
 type lost struct{ *data.Memory }
 
-func (lost) Load(context.Context, []int) (*data.Memory, error) { return nil, os.ErrNotExist }
+func (lost) Image(context.Context, int) (*data.Image, error) { return nil, os.ErrNotExist }
 
 func TestPage_MistakesWhoseImagesAreLostAreAnErrorAfterTheirNumbers(t *testing.T) {
 	set, m := lost{dataset(3, 1)}, &Model{}
