@@ -373,27 +373,6 @@ func TestInputs_DependOnSeedStepAndKnownMasks(t *testing.T) {
 	}
 }
 
-func TestLosses_HaveNames(t *testing.T) {
-	gomlxtest.OnGo(t)
-	for want, change := range map[string]func(*ROI){
-		"rpn_class rpn_box class_0 box_0 class_1 box_1 class_2 box_2 mask": func(r *ROI) { r.Stages = cascadeStages() },
-		"rpn_class rpn_box class_0 box_0":                                  func(r *ROI) { r.NoMasks = true },
-	} {
-		run := tinyRun(t)
-		change(&run.Recipe.Detector.ROI)
-		own := gomlxtest.Must(newTask(gomlxtest.Must(run.prepared())(t)))(t)
-		in := stepInputs(t, run, 0, func(t *task) { t.truths[0] = truth{size: t.truths[0].size} }) // nothing
-		losses := gomlxtest.RunModel(t, own.detector.store, func(root *model.Scope, nodes []*Node) []*Node {
-			root.Store().SetTraining(nodes[0].Graph(), true)
-			return own.Losses(root, nodes)
-		}, anys(in.list())...)
-		names := own.Recipe.Detector.lossNames()
-		if strings.Join(names, " ") != want || len(losses) != len(names) {
-			t.Errorf("%d losses %v, want %s", len(losses), names, want)
-		}
-	}
-}
-
 func TestTruth_LeavesOutCrowdsAndRefusesClasses(t *testing.T) {
 	s := &scenes.Scene{Rows: 20, Cols: 30, Objects: []scenes.Object{
 		{Class: 1, Box: coco.Box{3, 4, 5, 6}, Crowd: true},

@@ -42,15 +42,3 @@ func ExampleRun_Do() {
 	fmt.Println(len(found), "image,", len(detector.Categories), "categories", err)
 	// Output: 1 image, 3 categories <nil>
 }
-
-// The paper's detector on ViT-B: images of 1024×1024 pixels, windows of 14×14 patches, global attention in four blocks.
-func ExampleNamed() {
-	recipe, err := detect.Named("vitdet-b")
-	if err != nil {
-		log.Fatal(err)
-	}
-	recipe, err = recipe.Resolve()
-	b := recipe.Detector.Backbone
-	fmt.Println(b.ImageRows, b.ImageCols, b.Width, b.Depth, b.Window, b.Global, err)
-	// Output: 1024 1024 768 12 14 [2 5 8 11] <nil>
-}

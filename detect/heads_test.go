@@ -13,76 +13,56 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// Missing samples, and in later stages boxes that became empty by clipping, change no loss: the losses are the same
-// without them.
-func TestMissingSamplesCountInNoLoss(t *testing.T) {
-	const classes, batch = 3, 2
-	boxes := []rect{{1, 2, 9, 12}, {4, 4, 20, 17}, {2, 8, 5, 9}, {7, 1, 8, 19}, {0, 0, 11, 13}}
-	labels := []int64{1, 0, 3, 3, 2}
-	second := slices.Clone(boxes) // output of the first stage
-	for i := range second {
-		second[i][2]++
-	}
-	losses := func(kept []int, extra int) []float64 {
-		var of, after, targets []rect
-		var label []int64
-		var logits, by []float32
-		for range batch {
-			for _, i := range kept {
-				of, after, label = append(of, boxes[i]), append(after, second[i]), append(label, labels[i])
-				targets = append(targets, rect{1, 1, 10, 10})
-				for k := range classes + 1 {
-					logits = append(logits, float32((i*5+k*3)%7))
-				}
-				by = append(by, float32(i), 0.5, -0.5, 0.1)
-			}
-			for range extra {
-				of, after, label = append(of, rect{}), append(after, rect{5, 0, 5, 9}), append(label, -1)
-				targets = append(targets, rect{})
-				logits = append(logits, 5, 4, 3, 2)
-				by = append(by, 9, 9, 9, 9)
-			}
-		}
-		n := len(kept) + extra
-		r := regions{ROI: ROI{Stages: cascadeStages()[:2]}, classes: classes}
-		objects := []rect{{1, 2, 10, 12}, {4, 4, 20, 18}, {0, 0, 12, 13}, {}} // the last one is empty
-		out := gomlxtest.Run(t, func(in []*Node) []*Node {
-			in0 := inputs[*Node]{Classes: in[0], Targets: in[1], Objects: in[2], ObjectClasses: in[3]}
-			stages := []stageOutput{{Boxes: in[4], Logits: in[6], Deltas: in[7]}, {Boxes: in[5], Logits: in[6], Deltas: in[7]}}
-			class, box := r.losses(stages, in0)
-			return append(class, box...)
-		}, tensors.FromFlatDataAndDimensions(label, batch, n), boxTensor(targets, batch, n),
-			boxTensor(slices.Repeat(objects, batch), batch, len(objects)),
-			tensors.FromFlatDataAndDimensions(slices.Repeat([]int64{1, 0, 2, -1}, batch), batch, len(objects)),
-			boxTensor(of, batch, n), boxTensor(after, batch, n),
-			tensors.FromFlatDataAndDimensions(logits, batch, n, classes+1),
-			tensors.FromFlatDataAndDimensions(by, batch, n, 1, 4))
-		var all []float64
-		for _, x := range out {
+// Missing samples change no loss, and a box that became empty by clipping counts only in the first stage: the box heads
+// move untrained boxes little.
+func TestLosses_MissingSamplesCountInNone(t *testing.T) {
+	run := tinyRun(t)
+	run.Recipe.Detector.ROI.Stages = cascadeStages()[:2]
+	own := gomlxtest.Must(newTask(gomlxtest.Must(run.prepared())(t)))(t)
+	defer own.detector.Finalize()
+	losses := func(in inputs[*tensors.Tensor]) (all []float64) {
+		for _, x := range gomlxtest.RunModel(t, own.detector.store, func(root *model.Scope, nodes []*Node) []*Node {
+			return own.Losses(root, nodes)
+		}, anys(in.list())...) {
 			all = append(all, x...)
 		}
 		return all
 	}
-	all := []int{0, 1, 2, 3, 4}
-	want := losses(all, 0)
-	gomlxtest.NearAbs(t, "with samples that are none", losses(all, 3), want, 1e-6)
+	in := stepInputs(t, run, 0, func(t *task) { t.truths[0] = truth{size: t.truths[0].size} }) // one image has no objects
+	want := losses(in)
 	for i, x := range want {
-		if !(x > 0.01) {
-			t.Errorf("loss %d is %g: the case proves nothing", i, x)
+		if !(x > 1e-4) || len(want) != len(own.Recipe.Detector.lossNames()) {
+			t.Fatalf("loss %d of %v is %g: the case proves nothing", i, own.Recipe.Detector.lossNames(), x)
 		}
 	}
+	in.Anchors, in.AnchorLabels = longer(in.Anchors, int64(3)), longer(in.AnchorLabels, float32(-1))
+	in.AnchorBoxes, in.Targets = longer(in.AnchorBoxes, 1, 1, 9, float32(9)), longer(in.Targets, 1, 1, 9, float32(9))
+	boxes, classes := in.Boxes, in.Classes
+	in.Boxes, in.Classes = longer(boxes, 5, 0, 9, float32(9)), longer(classes, int64(-1))
+	gomlxtest.NearAbs(t, "with a missing sample", losses(in), want, 2e-6)
+	in.Boxes, in.Classes = longer(boxes, 900, 0, 990, float32(9)), longer(classes, int64(3)) // background
+	got := losses(in)
+	gomlxtest.NearAbs(t, "with a box beyond the image", got[4:], want[4:], 2e-6)
+	if got[2] == want[2] {
+		t.Error("in the first stage it does not count")
+	}
+}
 
-	// An object's box that became empty by clipping counts only in the first stage.
-	without := losses([]int{0, 1, 3, 4}, 0)
-	second[2] = rect{5, 0, 5, 9}
-	with := losses(all, 0)
-	gomlxtest.NearAbs(t, "second stage", []float64{with[1], with[3]}, []float64{without[1], without[3]}, 1e-6)
-	gomlxtest.NearAbs(t, "first stage", []float64{with[0], with[2]}, []float64{want[0], want[2]}, 1e-6)
+// longer adds elements along axis 1 to x [batch, n, …].
+func longer[T float32 | int64](x *tensors.Tensor, more ...T) *tensors.Tensor {
+	d, flat := slices.Clone(x.Shape().Dimensions), tensors.MustCopyFlatData[T](x)
+	var all []T
+	for own := range slices.Chunk(flat, len(flat)/d[0]) {
+		all = append(append(all, own...), more...)
+	}
+	d[1]++
+	return tensors.FromFlatDataAndDimensions(all, d...)
 }
 
 // XLA rounds the operands of products to 10 bits on CUDA, and pixels have more.
@@ -250,23 +230,6 @@ func TestRPN_Proposals(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Of six samples in two images, four are missing: label -1. The object's box is its anchor, whose deltas are zero.
-func TestMissingAnchorsCountInNoLoss(t *testing.T) {
-	anchors := []rect{{0, 0, 8, 4}, {2, 2, 6, 12}}
-	logits, by := []float32{2, -1, 0.5, 3}, []float32{0.5, -0.25, 1, 2, 9, 9, 9, 9, 8, 8, 8, 8, 7, 7, 7, 7}
-	got := gomlxtest.Run(t, func(in []*Node) []*Node {
-		class, box := RPN{Samples: 3}.losses(in[0], in[1], in[2], inputs[*Node]{Anchors: in[3], AnchorLabels: in[4],
-			AnchorBoxes: in[5]})
-		return []*Node{class, box}
-	}, tensors.FromFlatDataAndDimensions(logits, 2, 2), tensors.FromFlatDataAndDimensions(by, 2, 2, 4),
-		boxTensor(anchors, 2), tensors.FromFlatDataAndDimensions([]int64{0, 0, 1, 1, 0, 1}, 2, 3),
-		tensors.FromFlatDataAndDimensions([]float32{1, -1, -1, 0, -1, -1}, 2, 3),
-		boxTensor([]rect{anchors[0], anchors[1], anchors[1], anchors[1], anchors[0], anchors[0]}, 2, 3))
-	object, background := math.Log1p(math.Exp(-2)), math.Log1p(math.Exp(3)) // of logits 2 and 3
-	gomlxtest.NearAbs(t, "classes", got[0], []float64{(object + background) / 6}, 1e-6)
-	gomlxtest.NearAbs(t, "boxes", got[1], []float64{(0.5 + 0.25 + 1 + 2) / 6}, 1e-6)
 }
 
 // Of sizes 5×3 and 2×7 in a canvas of 5×7 none is rescaled; a long one is a single row, and 10×14 is halved.

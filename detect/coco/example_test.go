@@ -11,16 +11,6 @@ import (
 	"github.com/wepe-go/wepe/detect/coco"
 )
 
-func ExampleWriteResults() {
-	found := []coco.Detection{{ImageID: 1, CategoryID: 3, Box: &coco.Box{5, 7, 20, 11}, Score: 0.5}}
-	if err := coco.WriteResults(os.Stdout, found); err != nil {
-		panic(err)
-	}
-	// Output:
-	// [
-	// {"image_id":1,"category_id":3,"bbox":[5,7,20,11],"score":0.5}]
-}
-
 // An annotation file and a file of detections.
 func ExampleEvaluate() {
 	dir, err := os.MkdirTemp("", "")

@@ -46,56 +46,29 @@ func TestCocoapi(t *testing.T) {
 }
 
 func testRunLengths(t *testing.T) {
+	type mask struct {
+		Name           string
+		H, W           int
+		Size           [2]int
+		Rows           []string
+		Counts         []uint32
+		String, Merged string
+		Area           int
+		Box            Box `json:"bbox"`
+		Inputs, Parts  []string
+		Intersect      int
+		Polygons       [][]float64
+	}
+	type pairs[T any] struct {
+		DT, GT []T
+		Crowd  []int       `json:"iscrowd"`
+		IoU    [][]float64 `json:"iou_dt_by_gt"`
+	}
 	var cases struct {
-		Masks []struct {
-			Name   string
-			H, W   int
-			Rows   []string
-			Counts []uint32
-			String string
-			Area   int
-			Box    Box `json:"bbox"`
-		}
-		Merge []struct {
-			Inputs    []string
-			Intersect int
-			String    string
-			Area      int
-		}
-		IoU struct {
-			DT, GT []string
-			Crowd  []int       `json:"iscrowd"`
-			IoU    [][]float64 `json:"iou_dt_by_gt"`
-		} `json:"iou_rle"`
-		BoxIoU struct {
-			DT, GT []Box
-			Crowd  []int       `json:"iscrowd"`
-			IoU    [][]float64 `json:"iou_dt_by_gt"`
-		} `json:"iou_box"`
-		Polygons []struct {
-			Name     string
-			H, W     int
-			Polygons [][]float64
-			Parts    []string
-			Merged   string
-			Area     int
-			Box      Box `json:"bbox"`
-			Rows     []string
-		}
-		Boxes []struct {
-			H, W   int
-			Box    Box `json:"bbox"`
-			String string
-			Area   int
-		} `json:"boxes_to_rle"`
-		Uncompressed []struct {
-			Name   string
-			Size   [2]int
-			Counts []uint32
-			String string
-			Area   int
-			Box    Box `json:"bbox"`
-		}
+		Masks, Merge, Polygons, Uncompressed []mask
+		Boxes                                []mask        `json:"boxes_to_rle"`
+		IoU                                  pairs[string] `json:"iou_rle"`
+		BoxIoU                               pairs[Box]    `json:"iou_box"`
 	}
 	fixtures.JSON(t, set, "rle_cases.json", &cases)
 	tolerance := readMeta(t).Tolerance.IoU

@@ -5,8 +5,6 @@ package scenes_test
 import (
 	"fmt"
 	"log"
-	"os"
-	"path/filepath"
 
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/detect/scenes"
@@ -36,19 +34,4 @@ func Example() {
 	}
 	fmt.Printf("mask AP %.3f\n", numbers[0])
 	// Output: mask AP 1.000
-}
-
-func ExampleOpen() {
-	dir, err := os.MkdirTemp("", "")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	instances := filepath.Join(dir, "instances.json")
-	if err := scenes.Write(dir, instances, scenes.Generated{Count: 5, Height: 64, Width: 96, Seed: 1}); err != nil {
-		log.Fatal(err)
-	}
-	folder, err := scenes.Open(dir, instances)
-	fmt.Println(folder.Len(), len(folder.Categories()), err)
-	// Output: 5 3 <nil>
 }

@@ -42,22 +42,6 @@ func TestAViewIsThatOfDetectron2(t *testing.T) {
 	}
 }
 
-func TestAnInvalidJitterIsRefused(t *testing.T) {
-	if err := coco1024.Validate(); err != nil {
-		t.Error(err)
-	}
-	for _, change := range []func(*Jitter){
-		func(j *Jitter) { j.Height = 0 }, func(j *Jitter) { j.Width = 1 << 20 }, func(j *Jitter) { j.Low = 0 },
-		func(j *Jitter) { j.Low = 3 }, func(j *Jitter) { j.High = math.Inf(1) }, func(j *Jitter) { j.Low = math.NaN() },
-		func(j *Jitter) { j.Flip = 1.5 }, func(j *Jitter) { j.Flip = -1 },
-	} {
-		j := coco1024
-		if change(&j); j.Validate() == nil {
-			t.Errorf("%+v is taken", j)
-		}
-	}
-}
-
 func TestJitter_IsAFunctionOfSeedEpochAndIndex(t *testing.T) {
 	s := at(t, Generated{Count: 3, Height: 40, Width: 53, Seed: 1}, 2)
 	j := Jitter{Height: 47, Width: 61, Low: 0.1, High: 2, Flip: 0.5}
