@@ -44,8 +44,9 @@ func TestPoolingTakesItsTokensOrTheirMean(t *testing.T) {
 		set  func(*Config)
 		from [][2]int // the tokens of each pooled vector, the class token first, then registers and 5×3 patches
 	}{
-		"class": {func(c *Config) { c.Pool = poolClass }, [][2]int{{0, 1}}},
-		"mean":  {func(c *Config) { c.Pool = poolMean }, [][2]int{{0, 15}}},
+		"class":     {func(c *Config) { c.Pool = poolClass }, [][2]int{{0, 1}}},
+		"one patch": {func(c *Config) { c.Pool, c.ImageRows, c.ImageCols = poolMean, c.PatchSize, c.PatchSize }, [][2]int{{0, 1}}},
+		"mean":      {func(c *Config) { c.Pool = poolMean }, [][2]int{{0, 15}}},
 		"mean, class": {func(c *Config) {
 			c.Pool, c.ClassToken, c.Registers = poolMean, true, 2
 		}, [][2]int{{3, 18}}},
@@ -179,17 +180,6 @@ func TestTheMapPoolIsTheAttentionOfALearnedQuery(t *testing.T) {
 		}
 		gomlxtest.Near(t, "pooled", got[1], want, 1e-5)
 	}
-}
-
-// The only token is the whole image.
-func TestAModelOfOnePatchPoolsIt(t *testing.T) {
-	c := small("none", poolMean)
-	c.ImageRows, c.ImageCols = c.PatchSize, c.PatchSize
-	got := run(t, gomlxtest.Seeded(t, 2), func(s *model.Scope, in []*Node) []*Node {
-		trace := c.Trace(s.In("vit"), in[0], false)
-		return []*Node{trace.Encoded, trace.Pooled, trace.Logits}
-	}, noise(c, 3))
-	gomlxtest.NearAbs(t, "pooled", got[1], got[0], 0)
 }
 
 // withFused is a backend that says whether it has fused attention, as CUDA has. Without a kernel for it GoMLX computes
@@ -384,6 +374,11 @@ func TestBfloat16IsCloseToFloat32(t *testing.T) {
 			gomlxtest.Near(t, label+" "+pool, got, want, 0.03)
 		}
 	}
+	c, store := small("learned+rope-mixed", poolClass), gomlxtest.Seeded(t, 3)
+	variables(t, store, c)
+	want := slices.Concat(naflexLogits(t, store, c, 0, 1, 4)...)
+	c.DType = "bfloat16"
+	gomlxtest.Near(t, "several grids", slices.Concat(naflexLogits(t, store, c, 0, 1, 4)...), want, 0.03)
 }
 
 // An encoding's values are rounded to bfloat16 once, when they are added to the tokens: with patches of zeros, the

@@ -3,7 +3,9 @@
 package vit
 
 import (
+	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -81,14 +83,57 @@ func wrong(c Config) error {
 	return err
 }
 
-func TestResolveNamesTheFieldThatIsWrong(t *testing.T) {
-	if err := wrong(small("wepe", poolClass)); err != nil {
-		t.Fatal(err)
+// field is a field of a configuration by its name in JSON.
+func field(c *Config, name string) reflect.Value {
+	fields := reflect.ValueOf(c).Elem()
+	for f, value := range fields.Fields() {
+		if key, _, _ := strings.Cut(f.Tag.Get("json"), ","); key == name {
+			return value
+		}
 	}
-	widest := small("wepe", poolMap)
-	if widest.PoolMLPDim = 1 << 20; wrong(widest) != nil {
-		t.Errorf("the largest pool_mlp_dim: %v", wrong(widest))
+	panic(name)
+}
+
+// Each field is valid to its ends, and beyond them the error names it, whatever other fields then lack.
+func TestResolve_NamesTheFieldThatIsWrong(t *testing.T) {
+	for name, of := range map[string]struct{ valid, wrong []any }{
+		"image_rows": {[]any{1, 16_384}, []any{-1, 0, 16_385}}, "image_cols": {[]any{1, 16_384}, []any{-1, 0, 16_385}},
+		"channels": {[]any{1, 1024}, []any{-1, 1025}}, "patch_size": {[]any{1, 16_384}, []any{-1, 0, 16_385}},
+		"width": {[]any{1, 65_536}, []any{-1, 0, 65_537}}, "depth": {[]any{1, 1000}, []any{-1, 0, 1001}},
+		"heads": {[]any{1, 65_536}, []any{-1, 0, 65_537}}, "mlp_dim": {[]any{1, 1 << 20}, []any{-1, 1<<20 + 1}},
+		"classes": {[]any{1, 1_000_000}, []any{-1, 0, 1_000_001}}, "registers": {[]any{0, 1024}, []any{-1, 1025}},
+		"pool_heads": {[]any{0, 4, 28}, []any{-4, 3}}, "pool_mlp_dim": {[]any{0, 1 << 20}, []any{-1, 1<<20 + 1}},
+		"epsilon":     {[]any{1e-300, 7.0}, []any{-1e-300, math.NaN()}},
+		"layer_scale": {[]any{0.0, 1e-6, 1000.0}, []any{-1e-6, 1000.1, math.NaN()}},
+		"dropout":     {[]any{0.0, 0.999}, []any{-1e-6, 1.0, math.NaN()}}, "drop_path": {[]any{0.999}, []any{-1e-6, 1.0}},
+		"attention_dropout": {[]any{0.999}, []any{-1e-6, 1.0}},
+		"pool":              {[]any{"", "mean", "map", "class+mean"}, []any{"sum", "class+register"}}, // without a register
+		"position":          {[]any{"", "learned+rope-axial"}, []any{"rope", "rope-axial+learned"}},
+		"qkv_bias":          {[]any{"", "qv", "none"}, []any{"k"}}, "activation": {[]any{"gelu_tanh"}, []any{"relu"}},
+		"final_norm": {[]any{"pooled", "none"}, []any{"first"}}, "init": {[]any{"jax", "release"}, []any{"he"}},
+		"dtype": {[]any{"bfloat16"}, []any{"float16"}},
+	} {
+		for i, value := range slices.Concat(of.valid, of.wrong) {
+			c := small("wepe", poolClass)
+			field(&c, name).Set(reflect.ValueOf(value))
+			err := wrong(c)
+			text := fmt.Sprint(err)
+			named := strings.HasPrefix(text, "vit: ") && !strings.Contains(text, "\n") &&
+				strings.Contains(strings.ReplaceAll(text, "position: ", "position "), name+" ")
+			if name == "position" {
+				named = err != nil
+			}
+			// A valid size may be wrong with the others: 28 channels in as many heads, whole patches.
+			refused := named && !strings.Contains(text, "divide into")
+			if refused != (i >= len(of.valid)) {
+				t.Errorf("%s = %v: %v", name, value, err)
+			}
+		}
 	}
+}
+
+// What fields lack together.
+func TestResolve_RefusesSizesThatDoNotFit(t *testing.T) {
 	multiples := map[string]int{ // of the channels of a head
 		"rope1d": 2, "fope": 2, "rope-axial": 4, "rope-mixed": 4, "rope-dinov3": 4, "as2drope": 4, "sincos2d": 4,
 		"hybrid": 2,
@@ -98,161 +143,48 @@ func TestResolveNamesTheFieldThatIsWrong(t *testing.T) {
 		c.Heads = 1
 		for c.Width = 4; c.Width < 14; c.Width++ {
 			err := wrong(c)
-			if fits := c.Width%max(multiples[label], 1) == 0; fits != (err == nil) ||
-				err != nil && !strings.Contains(err.Error(), "position "+label+" wants") {
+			if fits := c.Width%max(multiples[label], 1) == 0; fits != (err == nil) {
 				t.Errorf("%s: one head of %d channels: %v", label, c.Width, err)
 			}
 		}
 	}
-	for want, change := range map[string]func(*Config){
-		"image_rows":                  func(c *Config) { c.ImageRows = 0 },
-		"image_cols":                  func(c *Config) { c.ImageCols = 1 << 20 },
-		"channels":                    func(c *Config) { c.Channels = -1 },
-		"patch_size":                  func(c *Config) { c.PatchSize = 0 },
-		"10×6 pixels does not divide": func(c *Config) { c.PatchSize = 3 },
-		"does not divide into pat":    func(c *Config) { c.PatchSize = 5 }, // rows divide, columns do not
-		"width":                       func(c *Config) { c.Width, c.MLPDim = 0, 8 },
-		"depth":                       func(c *Config) { c.Depth = 1001 },
-		"heads":                       func(c *Config) { c.Heads = 0 },
-		"28 does not divide into 5":   func(c *Config) { c.Heads = 5 },
-		"mlp_dim":                     func(c *Config) { c.MLPDim = -37 },
-		"classes":                     func(c *Config) { c.Classes = 0 },
-		`pool "sum"`:                  func(c *Config) { c.Pool = "sum" },
-		`encoding "rope"`:             func(c *Config) { c.Position = "rope" },
-		"registers + 1 is 0":          func(c *Config) { c.Registers = -1 },
-		"layer_scale is -1":           func(c *Config) { c.LayerScale = -1 },
-		"layer_scale is 1001":         func(c *Config) { c.LayerScale = 1001 },
-		`"class+register" needs a`:    func(c *Config) { c.Pool = poolClassRegister },
-		"pool_heads is 3, which":      func(c *Config) { c.PoolHeads = 3 },
-		"pool_heads is -4":            func(c *Config) { c.PoolHeads = -4 },
-		"4194305 patches are more":    func(c *Config) { c.ImageRows, c.ImageCols, c.PatchSize = 2048, 2048, 1 },
-		"numbers is more than":        func(c *Config) { c.Width, c.Heads = 1<<16, 1 },
-		"pool_mlp_dim is -1, want 0, for that of the blocks, to 1048576": func(c *Config) { c.PoolMLPDim = -1 },
-		"pool_mlp_dim is 1048577": func(c *Config) { c.PoolMLPDim = 1<<20 + 1 },
-		`qkv_bias "k"`:            func(c *Config) { c.QKVBias = "k" },
-		"epsilon":                 func(c *Config) { c.Epsilon = math.NaN() },
-		"dropout is 1":            func(c *Config) { c.Dropout = 1 },
-		"attention_dropout":       func(c *Config) { c.AttentionDropout = -0.1 },
-		"drop_path":               func(c *Config) { c.DropPath = math.NaN() },
-		`init "he"`:               func(c *Config) { c.Init = "he" },
-		`dtype "float16"`:         func(c *Config) { c.DType = "float16" },
-		"position sincos2d wants a multiple of 4": func(c *Config) { c.Position, c.Width, c.Heads = "sincos2d", 30, 5 },
-		"position hybrid wants a multiple of 2":   func(c *Config) { c.Position, c.Width, c.Heads = "hybrid", 35, 7 },
-		"position rope-axial wants heads":         func(c *Config) { c.Position, c.Width = "wepe+rope-axial", 42 },
-	} {
-		c := small("wepe", poolClass)
-		change(&c)
-		if err := wrong(c); err == nil || !strings.Contains(err.Error(), want) ||
-			!strings.HasPrefix(err.Error(), "vit: ") || strings.Contains(err.Error(), "\n") {
-			t.Errorf("want one line with %q, got %v", want, err)
-		}
-	}
-}
-
-func TestSizesAreValidFromOneToTheirLimits(t *testing.T) {
-	for name, f := range map[string]struct {
-		limit int
-		at    func(*Config) *int
-	}{
-		"image_rows": {16_384, func(c *Config) *int { return &c.ImageRows }},
-		"image_cols": {16_384, func(c *Config) *int { return &c.ImageCols }},
-		"channels":   {1024, func(c *Config) *int { return &c.Channels }},
-		"patch_size": {16_384, func(c *Config) *int { return &c.PatchSize }},
-		"width":      {65_536, func(c *Config) *int { return &c.Width }},
-		"depth":      {1000, func(c *Config) *int { return &c.Depth }},
-		"heads":      {65_536, func(c *Config) *int { return &c.Heads }},
-		"mlp_dim":    {1_048_576, func(c *Config) *int { return &c.MLPDim }},
-		"classes":    {1_000_000, func(c *Config) *int { return &c.Classes }},
-		"registers":  {1024, func(c *Config) *int { return &c.Registers }},
-	} {
-		for _, v := range []int{-1, 1, f.limit, f.limit + 1} {
-			c := small("wepe", poolClass)
-			*f.at(&c) = v
-			err := wrong(c) // of other fields, where sizes do not divide
-			refused := err != nil && strings.HasPrefix(err.Error(), "vit: "+name) && strings.Contains(err.Error(), "want 1 to")
-			if refused != (v < 1 || v > f.limit) {
-				t.Errorf("%s %d: %v", name, v, err)
-			}
-		}
-	}
-}
-
-func TestNumbersOfAConfigurationAreValidUpToTheirEnds(t *testing.T) {
-	for name, f := range map[string]struct {
-		at            func(*Config) *float64
-		valid, beyond []float64
-	}{
-		"layer_scale": {func(c *Config) *float64 { return &c.LayerScale }, []float64{0, 1e-6, 1000},
-			[]float64{-1e-6, 1000.1}},
-		"dropout": {func(c *Config) *float64 { return &c.Dropout }, []float64{0, 0.999}, []float64{-1e-6, 1}},
-		"attention_dropout": {func(c *Config) *float64 { return &c.AttentionDropout }, []float64{0, 0.999},
-			[]float64{-1e-6, 1}},
-		"drop_path": {func(c *Config) *float64 { return &c.DropPath }, []float64{0, 0.999}, []float64{-1e-6, 1}},
-		"epsilon":   {func(c *Config) *float64 { return &c.Epsilon }, []float64{1e-300, 7}, []float64{-1e-300, math.NaN()}},
-	} {
-		for i, value := range append(slices.Clone(f.valid), f.beyond...) {
-			c := small("wepe", poolClass)
-			*f.at(&c) = value
-			err := wrong(c)
-			if (err == nil) != (i < len(f.valid)) || err != nil && !strings.HasPrefix(err.Error(), "vit: "+name+" is ") {
-				t.Errorf("%s %g: %v", name, value, err)
-			}
-		}
-	}
 	most := Config{ImageRows: 1, ImageCols: 1, PatchSize: 1, Channels: 1, Width: 10_000, Depth: 1, Heads: 1, MLPDim: 11,
-		Classes: 900_000, Pool: poolMean, Position: "none"}
-	if err := wrong(most); err != nil { // 9.4e9 numbers, most in the head
-		t.Error(err)
+		Classes: 900_000, Pool: poolMean, Position: "none"} // 9.4e9 numbers, most in the head
+	many := small("none", poolMean)
+	many.ImageRows, many.ImageCols = 1024*many.PatchSize, 1024*many.PatchSize
+	if wrong(most) != nil || wrong(many) != nil || many.Tokens() != 1<<20 {
+		t.Errorf("the largest models: %v, %v", wrong(most), wrong(many))
 	}
-	if most.Depth = 3; wrong(most) == nil {
-		t.Error("a model of more than 1e10 numbers is valid")
-	}
-}
-
-func TestAnInvalidModelIsRefusedBeforeItIsBuilt(t *testing.T) {
-	c := small("wepe", poolClass)
-	images := noise(c, 1)
-	c.Heads = 5
-	gomlxtest.Build(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-		err := exceptions.TryCatch[error](func() { c.Logits(s, in[0]) })
-		if err == nil || !strings.Contains(err.Error(), "vit: width 28 does not divide into 5 heads") {
-			t.Errorf("five heads: %v", err)
+	most.Depth, many.ImageCols = 3, many.ImageCols+many.PatchSize
+	rows, cols, heads := small("wepe", poolClass), small("wepe", poolClass), small("wepe", poolClass)
+	rows.PatchSize, cols.PatchSize, heads.Heads = 3, 5, 5 // rows divide by 5, columns do not
+	for _, c := range []Config{most, many, rows, cols, heads} {
+		if wrong(c) == nil {
+			t.Errorf("%+v is valid", c)
 		}
-		return in
-	}, images)
+		if exceptions.TryCatch[error](func() { c.Logits(model.NewStore().RootScope(), nil) }) == nil {
+			t.Errorf("%+v is built", c)
+		}
+	}
 }
 
-func TestVariantRefusesUnknownNames(t *testing.T) {
+func TestVariant(t *testing.T) {
 	for _, name := range []string{"", "Ti", "Ti/", "Ti/0", "Ti/x", "XL/16", "/16"} {
-		if _, err := Variant(name); err == nil || !strings.Contains(err.Error(), "Ti, S, B") {
-			t.Errorf("Variant(%q): %v", name, err)
+		if c, err := Variant(name); err == nil {
+			t.Errorf("Variant(%q): %+v", name, c)
 		}
 	}
 	if c, err := Variant("Ti/1"); err != nil || c.PatchSize != 1 || c.Tokens() != 1+224*224 {
 		t.Errorf("patches of one pixel: %+v, %v", c, err)
-	}
-	most := small("none", poolMean)
-	most.ImageRows, most.ImageCols = 1024*most.PatchSize, 1024*most.PatchSize
-	if err := wrong(most); err != nil || most.Tokens() != 1<<20 {
-		t.Errorf("2^20 patches: %v", err)
-	}
-	if most.ImageCols += most.PatchSize; wrong(most) == nil {
-		t.Error("more than 2^20 patches are valid")
 	}
 	for size, of := range map[string][4]int{ // width, depth, heads and hidden units: the papers' tables; N and M are ours
 		"N": {64, 4, 4, 256}, "M": {128, 6, 4, 512}, "Ti": {192, 12, 3, 768}, "S": {384, 12, 6, 1536},
 		"B": {768, 12, 12, 3072}, "L": {1024, 24, 16, 4096}, "H": {1280, 32, 16, 5120},
 	} {
 		c, err := Variant(size + "/14")
-		if got := [4]int{c.Width, c.Depth, c.Heads, c.MLPDim}; got != of || c.ImageRows != 224 || c.ImageCols != 224 ||
-			c.Classes != 1000 {
-			t.Errorf("%s/14: %+v, want %v", size, c, of)
-		}
-		if err == nil {
-			err = wrong(c)
-		}
-		if err != nil || c.Rows() != 16 || c.Tokens() != 257 {
-			t.Errorf("%s/14: %v, %d rows of patches, %d tokens", size, err, c.Rows(), c.Tokens())
+		if got := [4]int{c.Width, c.Depth, c.Heads, c.MLPDim}; err != nil || got != of || c.Rows() != 16 || c.Cols() != 16 ||
+			c.Tokens() != 257 || c.Classes != 1000 {
+			t.Errorf("%s/14: %+v, %v, want %v", size, c, err, of)
 		}
 	}
 }

@@ -38,19 +38,6 @@ func TestFLOPsAreOfEveryMatrixProduct(t *testing.T) {
 		ends + 2*(attention+mlp), ends + 2*(attention+mlp+product(16, 28, 37)), ends + 2*(attention+mlp) + pool}, 0)
 }
 
-// small is a model whose sizes are all different, on 5×3 patches of 2×2 pixels.
-func small(position, pool string) Config {
-	return gomlxtest.Resolved(Config{
-		ImageRows: 10, ImageCols: 6, Channels: 3, PatchSize: 2, Width: 28, Depth: 2, Heads: 7, MLPDim: 37, Classes: 11,
-		Pool: pool, Position: position,
-	})
-}
-
-// noise is a batch of images for a model, the same numbers at every call.
-func noise(c Config, batch int) *tensors.Tensor {
-	return gomlxtest.Noise(batch, c.ImageRows, c.ImageCols, c.Channels)
-}
-
 // Padding does not change the logits of any option.
 func TestPaddingChangesNoLogitsOfAnyOption(t *testing.T) {
 	gomlxtest.OnGo(t)

@@ -15,7 +15,6 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/vit/position"
 )
 
 // trained returns a store with the model of a configuration, its weights stirred so that none has its initial value,
@@ -149,55 +148,42 @@ func TestFoldTakesAModelInTheRootScope(t *testing.T) {
 	gomlxtest.Near(t, "logits", logits(folded, config), want, 1e-6)
 }
 
-func TestFold_refuses_encodings_without_a_table(t *testing.T) {
-	for _, p := range position.All() {
-		if (position.Encoding{p}).Folds() {
-			continue
-		}
-		c := small(p.Name, poolClass)
-		_, _, err := c.Fold(gomlxtest.Backend(), trained(t, c).Scope("/vit"))
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q acts inside the blocks", p.Name)) {
-			t.Errorf("%s: got %v, want the reason", p.Name, err)
-		}
-	}
-
-	c := small("wepe", poolClass)
-	other := trained(t, small("learned", poolClass))
-	_, _, err := c.Fold(gomlxtest.Backend(), other.Scope("/vit"))
-	if err == nil || !strings.Contains(err.Error(), "/vit/position lacks 8 of its variables") {
-		t.Errorf("a model without the encoding: got %v, want what is missing", err)
-	}
-	lacking := trained(t, c)
-	if err := lacking.DeleteVariable("/vit/position/wepe/beta_pos"); err != nil {
-		t.Fatal(err)
-	}
-	_, _, err = c.Fold(gomlxtest.Backend(), lacking.Scope("/vit"))
-	if err == nil || !strings.Contains(err.Error(), "/vit/position lacks 1 of its variables") {
-		t.Errorf("a model without one variable: got %v, want the number", err)
-	}
-	larger := trained(t, sized(small("learned", poolClass), 2, 7))
-	_, _, err = small("learned", poolClass).Fold(gomlxtest.Backend(), larger.Scope("/vit"))
-	if err == nil || !strings.HasPrefix(err.Error(), `vit: table of position "learned": `) {
-		t.Errorf("a table of another grid: got %v, want its name", err)
-	}
-	for _, path := range []string{"/vit/position/wepe/beta_pos", "/vit/head/weights"} {
-		freed := trained(t, c)
-		if err := freed.GetVariable(path).MustValue().FinalizeAll(); err != nil {
+func TestFold_RefusesModelsWithoutATable(t *testing.T) {
+	wepe, learned, sincos := small("wepe", poolClass), small("learned", poolClass), small("sincos2d", poolClass)
+	without := func(path string) *model.Store {
+		store := trained(t, wepe)
+		if err := store.DeleteVariable(path); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = c.Fold(gomlxtest.Backend(), freed.Scope("/vit"))
-		if err == nil || !strings.HasPrefix(err.Error(), "vit: copy of "+path+": ") {
-			t.Errorf("%s without a value: got %v, want its path", path, err)
+		return store
+	}
+	freed := func(path string) *model.Store {
+		store := trained(t, wepe)
+		if err := store.GetVariable(path).MustValue().FinalizeAll(); err != nil {
+			t.Fatal(err)
 		}
+		return store
 	}
-	c = small("sincos2d", poolClass)
-	_, _, err = c.Fold(gomlxtest.Backend(), other.Scope("/elsewhere"))
-	if err == nil || !strings.Contains(err.Error(), "no model in scope /elsewhere") {
-		t.Errorf("an empty scope: got %v, want its name", err)
-	}
-	c.Width = 30
-	_, _, err = c.Fold(gomlxtest.Backend(), other.Scope("/vit"))
-	if err == nil || !strings.Contains(err.Error(), "width") {
-		t.Errorf("a bad configuration: got %v, want the field", err)
+	const scalar = "/vit/position/wepe/beta_pos"
+	narrow := sincos
+	narrow.Width = 30
+	for name, of := range map[string]struct {
+		config Config
+		store  *model.Store
+		scope  string
+		names  string // what the error names
+	}{
+		"without the encoding":    {wepe, trained(t, learned), "/vit", "/vit/position lacks 8"},
+		"without one variable":    {wepe, without(scalar), "/vit", "/vit/position lacks 1"},
+		"a table of another grid": {learned, trained(t, sized(learned, 2, 7)), "/vit", `"learned"`},
+		"a freed variable":        {wepe, freed(scalar), "/vit", scalar},
+		"a freed head":            {wepe, freed("/vit/head/weights"), "/vit", "/vit/head/weights"},
+		"an empty scope":          {sincos, trained(t, learned), "/elsewhere", "/elsewhere"},
+		"an invalid model":        {narrow, trained(t, learned), "/vit", "width"},
+	} {
+		if _, _, err := of.config.Fold(gomlxtest.Backend(), of.store.Scope(of.scope)); err == nil ||
+			!strings.Contains(err.Error(), of.names) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit/position"
 )
 
@@ -31,4 +32,17 @@ func alike(c Config, batch, tokens int) *tensors.Tensor {
 		flat[i] = float32(math.Sin(float64(5*(i%c.Width)+2))) + 0.3
 	}
 	return tensors.FromFlatDataAndDimensions(flat, batch, tokens, c.Heads, c.headDim())
+}
+
+// small is a model whose sizes are all different, on 5×3 patches of 2×2 pixels.
+func small(position, pool string) Config {
+	return gomlxtest.Resolved(Config{
+		ImageRows: 10, ImageCols: 6, Channels: 3, PatchSize: 2, Width: 28, Depth: 2, Heads: 7, MLPDim: 37, Classes: 11,
+		Pool: pool, Position: position,
+	})
+}
+
+// noise is a batch of images for a model, the same numbers at every call.
+func noise(c Config, batch int) *tensors.Tensor {
+	return gomlxtest.Noise(batch, c.ImageRows, c.ImageCols, c.Channels)
 }

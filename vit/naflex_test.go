@@ -5,7 +5,6 @@ package vit
 import (
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
@@ -164,24 +163,6 @@ func TestRegistersKeepTheirVectorsOnSeveralGrids(t *testing.T) {
 	}
 }
 
-// registered hides the type of a rotary encoding, as that of another package is.
-type registered struct{ position.Rotator }
-
-func TestARegisteredRotaryEncodingServesSeveralGrids(t *testing.T) {
-	position.Register(position.Spec{Name: "registered", HeadDim: 4, Kind: position.Rotary,
-		New: func(s *model.Scope, c position.Config) position.Encoder {
-			return registered{position.New("rope-axial", s, c).(position.Rotator)}
-		}})
-	store, c := gomlxtest.Seeded(t, 3), small("rope-axial", poolClass)
-	variables(t, store, c)
-	stirred(t, store)
-	got := naflexLogits(t, store, small("registered", poolClass), 0.7, 0, 2, 1, 4)
-	want := naflexLogits(t, store, c, 0.7, 0, 2, 1, 4)
-	for k := range want {
-		gomlxtest.Near(t, "image "+string(rune('0'+k)), got[k], want[k], 1e-5)
-	}
-}
-
 func (c Config) gridName() string {
 	return string(rune('0'+c.Rows())) + "x" + string(rune('0'+c.Cols()))
 }
@@ -199,21 +180,6 @@ func TestPaddingHasNoPartInLogits(t *testing.T) {
 	}
 }
 
-func TestBfloat16ImagesOfSeveralGridsAreCloseToFloat32(t *testing.T) {
-	if !inBfloat16(t) {
-		return
-	}
-	c, store := small("learned+rope-mixed", poolClass), gomlxtest.Seeded(t, 3)
-	variables(t, store, c)
-	want := slices.Concat(naflexLogits(t, store, c, 0, 1, 4)...)
-	c.DType = "bfloat16"
-	got := slices.Concat(naflexLogits(t, store, c, 0, 1, 4)...)
-	if slices.Equal(got, want) {
-		t.Error("bfloat16 equals float32 in every bit")
-	}
-	gomlxtest.Near(t, "logits", got, want, 0.03) // as in TestBfloat16IsCloseToFloat32
-}
-
 // A table of 4 × 6 patches, of a checkpoint on a grid that is not the model's, is neither replaced nor resized.
 func TestATrainedGridThatIsSetStays(t *testing.T) {
 	c, store := small("factorized", poolClass), gomlxtest.Seeded(t, 3)
@@ -228,81 +194,37 @@ func TestATrainedGridThatIsSetStays(t *testing.T) {
 	}
 }
 
-func TestImagesOfSeveralGridsTakeDefaultsAndRefuseInvalidModels(t *testing.T) {
-	c := Config{ImageRows: 10, ImageCols: 6, PatchSize: 2, Width: 28, Depth: 2, Heads: 7, Classes: 11}
-	store := gomlxtest.Seeded(t, 3)
-	variables(t, store, gomlxtest.Resolved(c))
-	bare, full := naflexBare(t, store, c), naflexBare(t, store, gomlxtest.Resolved(c))
-	gomlxtest.NearAbs(t, "logits", bare, full, 0)
-	for want, change := range map[string]func(*Config){
-		"vit: width 28 does not divide into 5 heads": func(c *Config) { c.Heads = 5 },
-		"vit: position hybrid blends a table":        func(c *Config) { c.Position = "hybrid" },
-	} {
-		changed := c
-		change(&changed)
-		err := exceptions.TryCatch[error](func() { naflexBare(t, model.NewStore(), changed) })
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
-	}
-}
-
-// naflexBare are the logits of a strip of 6 patches on a grid of 2 × 3.
-func naflexBare(t *testing.T, store *model.Store, c Config) (logits []float64) {
-	t.Helper()
-	var err error
-	out := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-		err = exceptions.TryCatch[error](func() {
-			in[0] = c.NaFlexLogits(s.In("vit"), NaFlexImages{Strips: in[0], Grids: [][2]int{{2, 3}},
-				Grid: Const(in[0].Graph(), []int64{0})})
-		})
-		return in
-	}, gomlxtest.Noise(1, 12, 2, 3))
-	if err != nil {
-		panic(err)
-	}
-	return out[0]
-}
-
-func TestAnEncodingOfOneGridIsRefusedForSeveral(t *testing.T) {
-	encoding, err := position.Parse("hybrid")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := encoding.ValidateGrids(); err == nil || !strings.Contains(err.Error(), "hybrid") {
-		t.Errorf("hybrid: %v", err)
-	}
-}
-
-func TestStripsAndGridsThatDoNotFitAreRefused(t *testing.T) {
-	c := small("none", poolMean) // patches of 2×2 pixels, 3 channels
-	sound := [][2]int{{2, 3}}
+// Strips of 6 patches of 2×2 pixels and 3 channels.
+func TestNaFlexLogits_RefusesWhatDoesNotFit(t *testing.T) {
+	sound, c := [][2]int{{2, 3}}, Config{ImageRows: 10, ImageCols: 6, PatchSize: 2, Width: 28, Depth: 2, Heads: 7, Classes: 11}
+	heads, hybrid := c, c
+	heads.Heads, hybrid.Position = 5, "hybrid" // which has a table of one grid
 	for _, test := range []struct {
+		config Config
 		strips []int // dimensions
 		grids  [][2]int
-		want   string // "" if it is valid
+		valid  bool
 	}{
-		{[]int{1, 12, 2, 3}, sound, ""},
-		{[]int{1, 12, 6}, sound, "strips are"}, {[]int{1, 13, 2, 3}, sound, "strips are"},
-		{[]int{1, 12, 3, 3}, sound, "strips are"}, {[]int{1, 12, 2, 1}, sound, "strips are"},
-		{[]int{1, 12, 2, 3}, nil, "have no grids"}, {[]int{1, 12, 2, 3}, [][2]int{{2, 3}, {0, 5}}, "a grid of 0×5"},
-		{[]int{1, 12, 2, 3}, [][2]int{{2, 3}, {5, 0}}, "a grid of 5×0"},
-		{[]int{1, 12, 2, 3}, [][2]int{{7, 1}}, "a grid of 7×1 patches does not fit strips of 6"},
+		{c, []int{1, 12, 2, 3}, sound, true}, // defaults are filled in
+		{heads, []int{1, 12, 2, 3}, sound, false}, {hybrid, []int{1, 12, 2, 3}, sound, false},
+		{c, []int{1, 12, 6}, sound, false}, {c, []int{1, 13, 2, 3}, sound, false}, {c, []int{1, 12, 3, 3}, sound, false},
+		{c, []int{1, 12, 2, 1}, sound, false}, {c, []int{1, 12, 2, 3}, nil, false},
+		{c, []int{1, 12, 2, 3}, [][2]int{{2, 3}, {0, 5}}, false}, {c, []int{1, 12, 2, 3}, [][2]int{{2, 3}, {5, 0}}, false},
+		{c, []int{1, 12, 2, 3}, [][2]int{{7, 1}}, false},
 	} {
 		gomlxtest.Build(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
 			g := in[0].Graph()
 			strips := Zeros(g, shapes.Make(dtypes.Float32, test.strips...))
 			err := exceptions.TryCatch[error](func() {
-				c.NaFlexLogits(s, NaFlexImages{Strips: strips, Grids: test.grids, Grid: Const(g, []int64{0})})
+				test.config.NaFlexLogits(s, NaFlexImages{Strips: strips, Grids: test.grids, Grid: Const(g, []int64{0})})
 			})
-			if (test.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), test.want) {
-				t.Errorf("strips %v, grids %v: %v, want %q", test.strips, test.grids, err, test.want)
+			if test.valid != (err == nil) {
+				t.Errorf("strips %v, grids %v: %v", test.strips, test.grids, err)
 			}
-			if err := exceptions.TryCatch[error](func() { c.Logits(s, TransposeAllAxes(in[0], 0, 2, 1, 3)) }); err == nil ||
-				!strings.Contains(err.Error(), "images are (Float32)[1, 6, 10, 3], the model wants [batch, 10, 6, 3]") {
-				t.Errorf("columns by rows: %v", err)
+			if exceptions.TryCatch[error](func() { c.Logits(s, Transpose(in[0], 1, 2)) }) == nil {
+				t.Error("images of columns by rows are taken")
 			}
 			return in
-		}, noise(c, 1))
+		}, gomlxtest.Noise(1, c.ImageRows, c.ImageCols, 3))
 	}
 }

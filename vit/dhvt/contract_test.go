@@ -3,7 +3,6 @@
 package dhvt
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -89,37 +88,6 @@ func TestHeadTokensAreNormalizedWithTorchsEpsilonWhateverTheModels(t *testing.T)
 		}
 	}
 	gomlxtest.Near(t, "head norm", got[1], want, 1e-4)
-}
-
-func TestDropPathGrowsLinearlyFromTheFirstBlockToTheLast(t *testing.T) {
-	gomlxtest.OnGo(t)
-	const batch = 89
-	c := small("none")
-	c.Depth, c.DropPath = 5, 0.4
-	got := run(t, gomlxtest.Seeded(t, 4), func(s *model.Scope, in []*Node) []*Node {
-		s.Store().SetTraining(in[0].Graph(), true)
-		logits, stages := c.staged(s.In("dhvt"), in[0], nil)
-		before, outputs := stages["tokens_in"], []*Node{logits}
-		for i := range c.Depth {
-			// Where both branches are dropped, a block leaves the tokens of an image as they are.
-			after := stages[fmt.Sprint("blocks.", i)]
-			outputs, before = append(outputs, ReduceMax(Abs(Sub(after, before)), 1, 2)), after
-		}
-		return outputs
-	}, images(c, batch))
-	for i, moved := range got[1:] {
-		same := 0
-		for _, v := range moved {
-			if v == 0 {
-				same++
-			}
-		}
-		rate := 0.4 * float64(i) / 4
-		mean, deviation := batch*rate*rate, math.Sqrt(batch*rate*rate*(1-rate*rate))
-		if !(math.Abs(float64(same)-mean) <= 4*deviation) {
-			t.Errorf("block %d leaves %d of %d images alone, want %.1f ± %.1f", i, same, batch, mean, deviation)
-		}
-	}
 }
 
 func TestDropoutActsInTrainingOnly(t *testing.T) {

@@ -3,7 +3,6 @@
 package dhvt
 
 import (
-	"math"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -40,14 +39,4 @@ func TestATransposedImageSeenThroughTransposedKernelsHasTheSameLogits(t *testing
 		return []*Node{turned.Logits(s.In("dhvt"), TransposeAllAxes(in[0], 0, 2, 1, 3))}
 	}, images(c, 3))[0]
 	gomlxtest.Near(t, "logits", got, want, 1e-5)
-	upright := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-		return []*Node{c.Logits(s.In("dhvt"), in[0])}
-	}, images(c, 3))[0]
-	var moved float64
-	for i := range want {
-		moved = max(moved, math.Abs(upright[i]-want[i]))
-	}
-	if moved < 1e-3 {
-		t.Errorf("the transposed kernels move the logits of the upright images by %g: this test would not see much", moved)
-	}
 }

@@ -143,14 +143,3 @@ func ExampleRegister() {
 	fmt.Println(exec.MustCall(images)[0].Shape(), config.Encoding()[0].Kind, config.Parameters())
 	// Output: (Float32)[2, 5] additive 2153
 }
-
-func ExampleNames() {
-	for _, name := range position.Names()[:4] {
-		fmt.Println(name)
-	}
-	// Output:
-	// none
-	// learned
-	// sinusoidal1d
-	// sincos2d
-}

@@ -221,8 +221,11 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 // In training the coordinates are multiplied by log-uniform factors between 1/x and x, and shifted uniformly in ±x:
 // DINOv3's RopePositionEmbedding. Periods are so long that no angle wraps.
 func TestDINOv3DrawsLogUniformFactorsAndUniformShifts(t *testing.T) {
-	c, n := turning("rope-dinov3"), 600
-	draws := func(params map[string]any) (y, x [][2]float64) { // coordinates of the first and the last patch
+	const n = 600
+	c := turning("rope-dinov3")
+	still := [2]float64{1/float64(c.Rows) - 1, 1/float64(c.Cols) - 1} // of the first patch; the last has the opposite
+	// draws returns, for each axis, what is drawn in units of its greatest value, given the first and the last patch.
+	draws := func(params map[string]any, drawn func(first, last, still float64) float64) (axes [2][]float64) {
 		store := gomlxtest.Seeded(t, 3)
 		store.SetParams(map[string]any{ParamDINORopeShortest: 100.0, ParamDINORopeLongest: 100.0, ParamDINORopeRescale: 0.0})
 		store.SetParams(params)
@@ -238,67 +241,43 @@ func TestDINOv3DrawsLogUniformFactorsAndUniformShifts(t *testing.T) {
 		for range n {
 			sin := gomlxtest.Values(t, exec.MustCall(float32(0))[0]) // [tokens, 1, headDim/2]
 			at := func(token, pair int) float64 { return math.Asin(sin[token*2*half+pair]) * 100 / (2 * math.Pi) }
-			last := c.Tokens() - 1
-			y = append(y, [2]float64{at(c.Prefix, 0), at(last, 0)})
-			x = append(x, [2]float64{at(c.Prefix, half), at(last, half)})
-		}
-		return y, x
-	}
-	uniform := func(name string, draws []float64) { // in ±1: mean 0 ± 4·√(1/3n), mean square 1/3 ± 4·√(4/45n)
-		var mean, square, most float64
-		for _, v := range draws {
-			mean, square, most = mean+v/float64(n), square+v*v/float64(n), max(most, math.Abs(v))
-		}
-		if !(math.Abs(mean) <= 4*math.Sqrt(1/3.0/float64(n))) ||
-			!(math.Abs(square-1/3.0) <= 4*math.Sqrt(4/45.0/float64(n))) ||
-			most > 1+1e-3 ||
-			most < 0.98 {
-			t.Errorf("%s: mean %.3f, mean square %.3f, greatest %.4f, want 0, .333 and 1 of a uniform one", name, mean,
-				square, most)
-		}
-	}
-	rows, cols := float64(c.Rows), float64(c.Cols)
-	still := [2]float64{1/rows - 1, 1/cols - 1} // of the first patch; the last has the opposite
-	logs := func(of [][2]float64, still, base float64) (out []float64) {
-		for _, v := range of {
-			out = append(out, math.Log(v[0]/still)/math.Log(base))
-		}
-		return out
-	}
-	y, x := draws(map[string]any{ParamDINORopeRescale: 4.0})
-	both := logs(y, still[0], 4)
-	uniform("rescale", both)
-	gomlxtest.NearAbs(t, "rescale of the columns", logs(x, still[1], 4), both, 1e-3)
-	y, x = draws(map[string]any{ParamDINORopeJitter: 3.0})
-	down, across := logs(y, still[0], 3), logs(x, still[1], 3)
-	uniform("jitter of the rows", down)
-	uniform("jitter of the columns", across)
-	y, x = draws(map[string]any{ParamDINORopeShift: 0.5})
-	shifts := func(of [][2]float64, still float64) (out []float64) {
-		for _, v := range of {
-			if !(math.Abs(v[0]+v[1]-2*(v[0]-still)) <= 1e-3) {
-				t.Fatalf("the first patch is shifted by %g, the last by %g", v[0]-still, v[1]+still)
+			for axis := range axes {
+				axes[axis] = append(axes[axis], drawn(at(c.Prefix, axis*half), at(c.Tokens()-1, axis*half), still[axis]))
 			}
-			out = append(out, (v[0]-still)/0.5)
 		}
-		return out
+		return axes
 	}
-	upDown, leftRight := shifts(y, still[0]), shifts(x, still[1])
-	uniform("shift of the rows", upDown)
-	uniform("shift of the columns", leftRight)
-	correlation := func(a, b []float64) (sum float64) {
-		for i := range a {
-			sum += 3 * a[i] * b[i] / float64(n)
+	factor := func(most float64) func(first, last, still float64) float64 {
+		return func(first, _, still float64) float64 { return math.Log(first/still) / math.Log(most) }
+	}
+	moments := func(x, y []float64) (mean, product, most float64) {
+		for i := range x {
+			mean, product, most = mean+x[i]/n, product+x[i]*y[i]/n, max(most, math.Abs(x[i]))
 		}
-		return sum
+		return mean, product, most
 	}
-	if r, s := correlation(down, across), correlation(upDown, leftRight); max(
-		math.Abs(r),
-		math.Abs(s),
-	) > 4/math.Sqrt(
-		float64(n),
-	) {
-		t.Errorf("rows and columns are correlated: jitter %.2f, shift %.2f", r, s)
+	for name, axes := range map[string][2][]float64{
+		"rescale": draws(map[string]any{ParamDINORopeRescale: 4.0}, factor(4)),
+		"jitter":  draws(map[string]any{ParamDINORopeJitter: 3.0}, factor(3)),
+		"shift": draws(map[string]any{ParamDINORopeShift: 0.5}, func(first, last, still float64) float64 {
+			if !(math.Abs(last+still-(first-still)) <= 1e-3) {
+				t.Fatalf("the first patch is shifted by %g, the last by %g", first-still, last+still)
+			}
+			return (first - still) / 0.5
+		}),
+	} {
+		for _, x := range axes { // uniform in ±1: mean 0 ± 4·√(1/3n), mean square 1/3 ± 4·√(4/45n)
+			mean, square, most := moments(x, x)
+			if !(math.Abs(mean) <= 4*math.Sqrt(1/3.0/n)) || !(math.Abs(square-1/3.0) <= 4*math.Sqrt(4/45.0/n)) ||
+				most > 1+1e-3 || most < 0.98 {
+				t.Errorf("%s: mean %.3f, mean square %.3f, greatest %.4f, want 0, .333 and 1", name, mean, square, most)
+			}
+		}
+		if _, product, _ := moments(axes[0], axes[1]); name == "rescale" {
+			gomlxtest.NearAbs(t, "rescale of the columns", axes[1], axes[0], 1e-3)
+		} else if 3*math.Abs(product) > 4/math.Sqrt(n) {
+			t.Errorf("%s: rows and columns are correlated: %.2f", name, 3*product)
+		}
 	}
 }
 
