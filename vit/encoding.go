@@ -5,8 +5,6 @@ package vit
 import (
 	"cmp"
 
-	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
@@ -66,18 +64,12 @@ func (p placement) add(c Config, x *Node) *Node {
 	case c.Positions() == c.Tokens() || p.hidden != nil:
 		return e.PreEncode(x, nil, 1)
 	}
-	g := x.Graph()
-	rows := Concatenate([]*Node{e.Encode(g), Zeros(g, shapes.Make(dtypes.Float32, 1, c.Width))}, 0)
-	at := make([]int64, c.Tokens()) // rows; the last one, zero, is for tokens without a position
-	for token := range at {
-		switch {
-		case token >= c.Prefix():
-			at[token] = int64(token - c.Prefix() + c.PrefixPositions())
-		case token >= c.PrefixPositions():
-			at[token] = int64(c.Positions())
-		}
+	all, n := e.Encode(x.Graph()), c.PrefixPositions()
+	rows := kernel.ZeroPad(kernel.Crop(all, 0, n, c.Positions()), 0, c.Prefix()-n, 0)
+	if n > 0 {
+		rows = Concatenate([]*Node{kernel.Crop(all, 0, 0, n), rows}, 0)
 	}
-	return additive.PreEncode(additive.Rows(rows, Const(g, at)), x, nil, 1)
+	return additive.PreEncode(rows, x, nil, 1)
 }
 
 // around returns the functions that the encoding applies around the attention of a block.
@@ -128,7 +120,11 @@ func (p placement) pool(c Config, scope *model.Scope, x *Node) *Node {
 	}
 	hidden := p.hidden
 	if !c.PoolPrefix && c.Prefix() > 0 {
-		prefix := Const(x.Graph(), c.hiddenPrefix(tokens))
+		scores := make([]float32, tokens)
+		for i := range c.Prefix() {
+			scores[i] = hiddenScore
+		}
+		prefix := Reshape(Const(x.Graph(), scores), 1, 1, 1, tokens)
 		if hidden == nil {
 			hidden = prefix
 		} else {

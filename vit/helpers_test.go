@@ -3,8 +3,6 @@
 package vit
 
 import (
-	"math"
-
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
@@ -23,15 +21,6 @@ func turning(name string) Config {
 	c := small(name, poolClass)
 	c.Width, c.Heads = 60, 3
 	return c
-}
-
-// alike returns a batch of equal tokens [batch, tokens, heads, headDim] with unequal channels.
-func alike(c Config, batch, tokens int) *tensors.Tensor {
-	flat := make([]float32, batch*tokens*c.Width)
-	for i := range flat {
-		flat[i] = float32(math.Sin(float64(5*(i%c.Width)+2))) + 0.3
-	}
-	return tensors.FromFlatDataAndDimensions(flat, batch, tokens, c.Heads, c.headDim())
 }
 
 // small is a model whose sizes are all different, on 5×3 patches of 2×2 pixels.

@@ -6,7 +6,6 @@ import (
 	"math"
 
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/weight"
@@ -14,15 +13,6 @@ import (
 
 // hiddenScore is added to the scores of masked tokens: their softmax is exactly 0.
 const hiddenScore = -1e9
-
-// hiddenPrefix hides the prefix from poolMap: [1, 1, 1, tokens].
-func (c Config) hiddenPrefix(tokens int) *tensors.Tensor {
-	scores := make([]float32, tokens)
-	for i := range c.Prefix() {
-		scores[i] = hiddenScore
-	}
-	return tensors.FromFlatDataAndDimensions(scores, 1, 1, 1, tokens)
-}
 
 // PoolWeights returns the weights of the tokens in the pooled vector, [tokens], where patches follow the prefix; if the
 // pool concatenates two vectors, the weights of both. Pool "map" has those of "mean": equal ones for all it attends to.

@@ -16,15 +16,21 @@ import (
 	"github.com/wepe-go/wepe/vit/position"
 )
 
-// loud makes the bias of relative positions, if there is one, as large as the scores of a trained model.
+// loud makes attention far from uniform, and the bias of relative positions, if there is one, as large as the scores of
+// a trained model.
 func loud(store *model.Store) {
 	for v := range store.IterVariables() {
-		if !strings.HasPrefix(v.Path(), "/vit/position/wepe_bias/") || v.Shape().Rank() == 0 {
+		path := v.Path()
+		ofBias := strings.HasPrefix(path, "/vit/position/wepe_bias/") && v.Shape().Rank() > 0
+		ofScores := strings.Contains(path, "/attention/query") || strings.Contains(path, "/attention/key")
+		if !ofBias && !ofScores {
 			continue
 		}
 		v.MustValue().MustMutableFlatData(func(flat any) {
-			for i := range flat.([]float32) {
-				flat.([]float32)[i] = float32(math.Sin(float64(3*i + len(v.Name()))))
+			for i, x := range flat.([]float32) {
+				if flat.([]float32)[i] = 20 * x; ofBias {
+					flat.([]float32)[i] = float32(math.Sin(float64(3*i + len(v.Name()))))
+				}
 			}
 		})
 	}
@@ -64,7 +70,6 @@ func TestAttentionIsTheSoftmaxOfScaledScoresAndBiasInEveryBlock(t *testing.T) {
 			return append(nodes, trace.Logits)
 		}
 		gomlxtest.Build(t, store, build, noise(c, 2))
-		large(store)
 		loud(store)
 		got := run(t, store, build, noise(c, 2))
 		for i := 0; i+1 < len(got); i += 2 {

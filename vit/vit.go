@@ -52,7 +52,7 @@ type Trace struct {
 	Pooled  *Node        // [batch, PooledWidth] input of the head
 	Logits  *Node        // [batch, classes]
 
-	Encoder position.Encoder // of the positions; nil for NaFlexImages
+	Encoder position.Encoder // of the positions
 }
 
 // Logits builds the model in scope and returns its class logits, float32 [batch, classes]. Images are normalized
@@ -65,17 +65,13 @@ func (c Config) Logits(scope *model.Scope, images *Node) *Node {
 // fused attention of backends that have one.
 func (c Config) Trace(scope *model.Scope, images *Node, attentionWeights bool) *Trace {
 	c = c.resolved()
-	var encoder position.Encoder
-	t := c.trace(scope, c.cut(images), func(scope *model.Scope) placement {
-		encoder = c.encoder(scope)
+	return c.trace(scope, c.cut(images), func(scope *model.Scope) placement {
 		weights := Const(images.Graph(), c.PoolWeights(c.Rows()*c.Cols(), c.Tokens()))
 		if c.PooledWidth() > c.Width {
 			weights = Reshape(weights, 2, -1)
 		}
-		return placement{Encoder: encoder, weights: weights}
+		return placement{Encoder: c.encoder(scope), weights: weights}
 	}, attentionWeights)
-	t.Encoder = encoder
-	return t
 }
 
 // trace is the network on the pixels of patches, [batch, N, PatchSize·PatchSize·Channels]. at builds their positions in
@@ -90,7 +86,7 @@ func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) pl
 	x = c.prepend(scope, x) // [batch, prefix+N, width]
 	positions := at(scope.In(ScopePosition))
 	x = positions.add(c, x)
-	t.Tokens = x
+	t.Encoder, t.Tokens = positions.Encoder, x
 	if c.PreNorm {
 		x = c.norm(scope.In("pre_norm"), x)
 	}

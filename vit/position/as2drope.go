@@ -21,13 +21,12 @@ func newAS2DRoPE(scope *model.Scope, c Config) Encoder {
 	scale := float64(cmp.Or(base, c.Rows)) / float64(c.Rows)
 	f := frequencies(theta, c.headDim()/4)
 	return newRotation("as2drope", c, false, fixedPairs(c, -c.Prefix, func(k, i int) float64 {
-		if k < 0 {
-			if k+c.Prefix >= c.classes() { // a register
-				return 0
-			}
-			k = -1
+		x, y := float64(c.Cols-1), -1. // of the class token
+		if k >= 0 {
+			x, y = c.patch(k)
+		} else if k+c.Prefix >= c.classes() { // a register
+			return 0
 		}
-		x, y := c.patch(k)
 		if i%2 == 0 {
 			return scale * x * f[i/2]
 		}

@@ -3,11 +3,14 @@
 package position
 
 import (
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/kernel"
@@ -50,26 +53,27 @@ const modulationFeatures = 12
 // modulated are the parts of a block that a modulation may scale.
 var modulated = [3]string{"query", "key", "value"}
 
-func newModulation(scope *model.Scope, c Config, name string, f features, parts ...string) *modulation {
-	m := &modulation{features: f, name: name, c: c, weights: make([][3]*model.Variable, c.Depth)}
-	for block := range m.weights {
-		for i, part := range modulated {
-			if slices.Contains(parts, part) {
-				m.weights[block][i] = weight.Float32(scope.At("block_%02d", block), part, weight.Normal(modulationStd),
-					len(f.FeatureNames()), c.Width)
+// newModulation returns the constructor of a modulation of some parts of a block: all, as in wepe-qkv, or the values
+// alone, as in wepe-v, with a third of the parameters and of the work and attention scores that do not depend on
+// positions.
+func newModulation(name string, of func(*model.Scope, Config) features, parts ...string) func(*model.Scope, Config) Encoder {
+	return func(scope *model.Scope, c Config) Encoder {
+		scope = scope.In("%s", strings.ReplaceAll(name, "-", "_"))
+		m := &modulation{features: of(scope, c), name: name, c: c, weights: make([][3]*model.Variable, c.Depth)}
+		for block := range m.weights {
+			for i, part := range modulated {
+				if slices.Contains(parts, part) {
+					m.weights[block][i] = weight.Float32(scope.At("block_%02d", block), part, weight.Normal(modulationStd),
+						len(m.FeatureNames()), c.Width)
+				}
 			}
 		}
+		return m
 	}
-	return m
 }
 
-// newWePEQKV has the sphere features of z and 2z on half a cell.
-func newWePEQKV(scope *model.Scope, c Config) Encoder {
-	scope = scope.In("wepe_qkv")
-	return newModulation(scope, c, "wepe-qkv", halfCellField(scope, c), modulated[:]...)
-}
-
-func halfCellField(scope *model.Scope, c Config) *wepe.Field {
+// halfCellField has the sphere features of z and 2z on half a cell.
+func halfCellField(scope *model.Scope, c Config) features {
 	return wepe.New(scope, c.Rows, c.Cols, c.Width).OnHalfCell().FromScope().Field()
 }
 
@@ -90,3 +94,43 @@ func (m *modulation) Scale(g *Graph, block int) (scales [3]*Node) {
 	}
 	return scales
 }
+
+// waves are, for the patch centres (x, y) in units of the image's sides and k = 1, 2, 3,
+//
+//	√(2/3)·[sin πkx, cos πkx, sin πky, cos πky]
+//
+// vectors of length 2, as the sphere features of z and 2z have. πx spans half a period, as z does.
+//
+// They are the control of ℘ and ℘′, as many numbers.
+type waves struct{ rows, cols int }
+
+func newWaves(_ *model.Scope, c Config) features { return waves{c.Rows, c.Cols} }
+
+// Features returns the values of all patches, [rows·cols, 12].
+func (w waves) Features(g *Graph) *Node {
+	var f []float32
+	for row := range w.rows {
+		for col := range w.cols {
+			for k := 1.0; k <= 3; k++ {
+				for _, at := range []float64{(float64(col) + 0.5) / float64(w.cols), (float64(row) + 0.5) / float64(w.rows)} {
+					sin, cos := math.Sincos(math.Pi * k * at)
+					f = append(f, float32(math.Sqrt(2./3)*sin), float32(math.Sqrt(2./3)*cos))
+				}
+			}
+		}
+	}
+	return Const(g, tensors.FromFlatDataAndDimensions(f, w.rows*w.cols, modulationFeatures))
+}
+
+// FeatureNames describes each column of Features.
+func (w waves) FeatureNames() (names []string) {
+	for _, k := range []string{"", "2", "3"} {
+		for _, axis := range []string{"x", "y"} {
+			names = append(names, "sin "+k+"π"+axis, "cos "+k+"π"+axis)
+		}
+	}
+	return names
+}
+
+// Scalars returns none: waves learn nothing.
+func (w waves) Scalars() (map[string]float64, error) { return nil, nil }

@@ -91,20 +91,8 @@ func (g Grid) Positions() int { return g.placed() + g.Rows*g.Cols }
 func (g Grid) placed() int  { return g.Prefix - g.Unplaced }
 func (g Grid) classes() int { return g.Prefix - g.Registers }
 
-// patch returns the column x and the row y of patch k, counted from 0. Negative k continue backwards: patch -1 is the
-// last of row -1.
-func (g Grid) patch(k int) (x, y float64) {
-	row := floorDiv(k, g.Cols)
-	return float64(k - row*g.Cols), float64(row)
-}
-
-func floorDiv(a, b int) int {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
-}
+// patch returns the column x and the row y of patch k.
+func (g Grid) patch(k int) (x, y float64) { return float64(k % g.Cols), float64(k / g.Cols) }
 
 // Config is the model that an encoding is for.
 type Config struct {

@@ -130,7 +130,7 @@ func (r *rotation) turn(q, k *Node, rows []*Node) (*Node, *Node) {
 }
 
 // fixedPairs tabulates an encoding without variables, equal in all heads and blocks: angle(k, i) turns pair i of patch
-// k. Tokens before patch first are not rotated; the class token is patch -1.
+// k. Tokens before patch first are not rotated; the prefix is the patches below 0.
 func fixedPairs(c Config, first int, angle func(k, i int) float64) pairsFunc {
 	n := c.headDim() / 2
 	cos, sin := make([]float32, c.Tokens()*n), make([]float32, c.Tokens()*n)
@@ -163,4 +163,11 @@ func frequencies(theta float64, n int) []float64 {
 		f[j] = math.Pow(theta, -float64(j)/float64(n))
 	}
 	return f
+}
+
+// newRope1D is RoFormer's encoding (https://arxiv.org/abs/2104.09864) over the number k of the patch, row by row: pair
+// i of d/2 turns by k·θ^(-2i/d). Another grid continues the numbers: rows are Cols positions apart.
+func newRope1D(scope *model.Scope, c Config) Encoder {
+	f := frequencies(ropeTheta(scope, 10000), c.headDim()/2)
+	return newRotation("rope1d", c, false, fixedPairs(c, 0, func(k, i int) float64 { return float64(k) * f[i] }))
 }

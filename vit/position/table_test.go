@@ -21,28 +21,13 @@ var combined = []string{
 	"sincos2d+rope1d+wepe-bias", "wepe+rope-dinov3+alibi2d",
 }
 
-func TestPositionsAreListedByKind(t *testing.T) {
-	byKind := map[Kind][]string{}
+func TestAll_DescribesEncodings(t *testing.T) {
 	for _, p := range All() {
-		byKind[p.Kind] = append(byKind[p.Kind], p.Name)
 		if p.Doc == "" || strings.ContainsAny(p.Doc, "\n|") {
 			t.Errorf("%s: Doc is %q, want a few words", p.Name, p.Doc)
 		}
-		if folds := (Encoding{p}).Folds(); folds != (p.Kind == None || p.Kind == Additive) {
+		if folds := (Encoding{p}).Folds(); folds != (p.Kind <= Additive) {
 			t.Errorf("%s is %s and folds %v", p.Name, p.Kind, folds)
-		}
-	}
-	for kind, want := range map[Kind][]string{
-		None: {"none"},
-		Additive: {"learned", "sinusoidal1d", "sincos2d", "grid2d", "factorized", "wepe", "wepe-sum",
-			"wepe-sphere", "wepe-lut", "wepe-sphere-lut", "hybrid"},
-		Modulation:  {"wepe-qkv", "fourier-qkv", "wepe-v", "fourier-v"},
-		Rotary:      {"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "as2drope", "fope", "liere"},
-		Bias:        {"wepe-bias", "relative-table", "alibi2d", "lookhere"},
-		Conditional: {"cpe"},
-	} {
-		if got := byKind[kind]; !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", kind, got, want)
 		}
 	}
 	All()[0].Name = "changed"
