@@ -13,12 +13,13 @@ import (
 
 	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/internal/numeric"
+	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
 	"github.com/wepe-go/wepe/wepe"
 )
 
 // vectors returns the vectors of the encoding, one per patch, and its features if it has any.
-func (s *subject) vectors() (f figure.Field, err error) {
+func (s *subject) vectors() (f report.Field, err error) {
 	f.Rows, f.Cols = s.grid.Rows, s.grid.Cols
 	if f.Features, f.Names, f.Vectors, err = s.model.Encoding(); err == nil && f.Vectors == nil {
 		c := s.model.Recipe.Model

@@ -21,6 +21,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+
+	"github.com/wepe-go/wepe/internal/figure"
 )
 
 // Names of the splits of a row. Choices are made on the validation split; the test split is only reported.
@@ -132,3 +134,6 @@ type Result struct {
 	Command  string          `json:"command"`
 	Settings json.RawMessage `json:"settings,omitempty"` // the resolved recipe, every hyperparameter
 }
+
+// Field is a position encoding over a grid of patches, drawn by its method Draw.
+type Field = figure.Field

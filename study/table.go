@@ -19,7 +19,6 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/disk"
-	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -262,7 +261,7 @@ func drawField(model *finetune.Model, dir string) ([]report.Figure, error) {
 		return nil, err
 	}
 	c := model.Recipe.Model
-	field := figure.Field{Title: c.Position, Rows: c.Rows(), Cols: c.Cols(), Features: features, Names: names,
+	field := report.Field{Title: c.Position, Rows: c.Rows(), Cols: c.Cols(), Features: features, Names: names,
 		Vectors: vectors}
 	figure, err := report.NewFigure("Position encoding of each patch", "Features over the patch grid, if the "+
 		"encoding has any, and cosine similarity of each position vector to that of the centre patch: from blue, −1, to "+
