@@ -129,32 +129,3 @@ func TestImport_UsualSize(t *testing.T) {
 		t.Errorf("timm declares %+v, %q", s, line)
 	}
 }
-
-// A recipe states mean and standard deviation of its images, one of them, or neither; older checkpoints have no
-// preprocessing.
-func TestImport_NormalizationOfATraining(t *testing.T) {
-	given := [3]float64{0.5, 0.25, 0.125}
-	for _, c := range []struct {
-		mean, std         [3]float64
-		wantMean, wantStd []float64
-	}{
-		{}, {mean: given, wantMean: given[:], wantStd: []float64{1, 1, 1}},
-		{std: given, wantMean: []float64{0, 0, 0}, wantStd: given[:]}, {given, given, given[:], given[:]},
-	} {
-		for channels := 1; channels <= 4; channels++ {
-			config := changedBy(ownViT("learned"), func(c *vit.Config) { c.Channels = channels })
-			d := described{foreign: &foreign{config: config}, format: formatCheckpoint}
-			d.run.Recipe.Augment.Mean, d.run.Recipe.Augment.Std, d.run.Preprocess = c.mean, c.std, rectangle
-			m := &Imported{Config: config}
-			if err := m.pixels(&weights{}, d); err != nil {
-				t.Fatal(err)
-			}
-			want := fitted(rectangle, func(s *preprocess.Settings) { s.Mean, s.Std = c.mean, c.std })
-			n := min(len(c.wantMean), channels, 3)
-			if !slices.Equal(m.Mean, c.wantMean[:n]) || !slices.Equal(m.Std, c.wantStd[:n]) ||
-				(m.settings != nil) != (channels == 3) || channels == 3 && *m.settings != want {
-				t.Errorf("%+v of %d channels: mean %v, std %v, %+v", c, channels, m.Mean, m.Std, m.settings)
-			}
-		}
-	}
-}

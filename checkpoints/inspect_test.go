@@ -108,6 +108,11 @@ func TestInspect_ExportsAndUnknownFiles(t *testing.T) {
 			t.Errorf("%+v", info)
 		}
 	}
+	for name, raw := range map[string][]byte{"empty.onnx": nil, "other.onnx": []byte("9")} {
+		putFile(t, filepath.Join(dir, name), raw)
+		_, err := Inspect(filepath.Join(dir, name), ImportOptions{})
+		refuses(t, name, err, inFile, name)
+	}
 	file := filepath.Join(t.TempDir(), "x.safetensors")
 	writeWeights(t, file, map[string]*tensors.Tensor{
 		"b\x1b[31m": tensors.FromValue([]int64{1, 2}), "a": tensors.FromValue(true),

@@ -219,7 +219,11 @@ func TestLock_HasOneOwner(t *testing.T) {
 		}
 		return
 	}
-	dir := filepath.Join(t.TempDir(), "run")
+	dir, file := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "file")
+	putFile(t, file, nil)
+	if _, err := Lock(filepath.Join(file, "run")); err == nil {
+		t.Error("locked below a file")
+	}
 	for range 2 { // again after unlocking
 		unlock := gomlxtest.Must(Lock(dir))(t)
 		other := exec.Command(os.Args[0], "-test.run", "^TestLock_HasOneOwner$", "-test.v")

@@ -164,37 +164,8 @@ func TestLabels_OfTheHead(t *testing.T) {
 	}
 }
 
-// A head is kept if it has the classes that are asked for and reads what this network computes. Weights of timm without
-// a config.json have the sizes of the architecture, and their grid from the options.
-func TestImport_HeadIsKeptReplacedOrMissing(t *testing.T) {
-	for _, c := range []struct {
-		has, asked       int
-		optional, behind bool // behind: the file has a layer before its head that this network lacks
-		omit             bool
-		headless         bool // the error
-	}{
-		{5, 0, true, false, false, false}, {5, 5, true, false, false, false}, {5, 1, false, false, true, false},
-		{0, 3, false, false, true, false}, {0, 0, true, false, true, false}, {0, 0, false, false, false, true},
-		{1, 0, false, true, false, true}, {1, 1, false, true, true, false}, {5, 0, true, true, true, false},
-	} {
-		w := &weights{path: "x", tensors: map[string]storedTensor{"pre_logits.other": {}}}
-		if c.behind {
-			w.tensors["pre_logits/kernel"] = storedTensor{}
-		}
-		config := changedBy(smallViT, func(v *vit.Config) { v.Classes = c.has })
-		m := &Imported{Config: config}
-		omit, err := m.chooseHead(w, described{foreign: jax.foreign(config)}, ImportOptions{Classes: c.asked,
-			HeadOptional: c.optional})
-		classes := c.has
-		if c.omit && c.asked > 0 {
-			classes = c.asked
-		} else if c.omit {
-			classes = max(c.has, 1)
-		}
-		if omit != c.omit || (kindOf(err) == noHead) != c.headless || m.Config.Classes != classes {
-			t.Errorf("%+v: %v, %v, %d classes", c, omit, err, m.Config.Classes)
-		}
-	}
+// Weights of timm without a config.json have the sizes of the architecture, and their grid from the options.
+func TestImport_GridOfTheOptions(t *testing.T) {
 	c := gomlxtest.Resolved(vit.Config{ImageRows: 48, ImageCols: 80, PatchSize: 16, Width: 64, Depth: 6, Heads: 2, MLPDim: 192, Classes: 3,
 		Position: "learned"}) // timm's test_vit
 	m := imported(t, put(t, timm, made(timm, c), ""), ImportOptions{Hints: Hints{Architecture: "test_vit",

@@ -130,36 +130,6 @@ func TestOpen_FileOfAnotherKindIsNamed(t *testing.T) {
 	}
 }
 
-func TestDirectory_ErrorsNameThePath(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "file")
-	putFile(t, file, nil)
-	for _, name := range []string{filepath.Join("locked", lockName), "x.onnx"} {
-		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	putFile(t, filepath.Join(dir, "empty.onnx"), nil)
-	putFile(t, filepath.Join(dir, "other.onnx"), []byte("9"))
-	lock := func(path string) error { _, err := Lock(path); return err }
-	write := func(path string) error { _, err := Saver{Dir: path}.Save(newStore(t, 1), 3, nil); return err }
-	inspect := func(path string) error { _, err := Inspect(path, ImportOptions{}); return err }
-	all := func(path string) error { _, err := All(path); return err }
-	for i, c := range []struct {
-		do   func(string) error
-		path string
-		want kind
-	}{
-		{lock, filepath.Join(file, "run"), asked}, {lock, filepath.Join(dir, "locked"), asked},
-		{write, filepath.Join(file, "run", "deep"), asked}, {write, file, asked},
-		{inspect, filepath.Join(dir, "x.onnx"), inFile}, {inspect, filepath.Join(dir, "empty.onnx"), inFile},
-		{inspect, filepath.Join(dir, "other.onnx"), inFile}, {inspect, filepath.Join(dir, "absent"), asked},
-		{all, file, asked},
-	} {
-		refuses(t, fmt.Sprint(i, " ", c.path), c.do(c.path), c.want, filepath.Base(filepath.Dir(c.path)))
-	}
-}
-
 // The names of one run: attempts of a step, and what no Save writes.
 func TestNames_AreOrderedByStepAndAttempt(t *testing.T) {
 	for base, want := range map[string]dirName{
