@@ -3,6 +3,7 @@
 package checkpoints
 
 import (
+	"fmt"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -200,9 +201,9 @@ func (w *weights) candidates(config strictjson.Object, options ImportOptions) (a
 		return []*family{f}, name, nil
 	}
 	if config == nil {
-		return nil, "", errors.Errorf("checkpoints: %s has no config.json beside its weights: put it there or, for weights "+
-			"of timm, use --architecture NAME (ImportOptions.Architecture); the %d tensors begin with %q", w.path,
-			len(w.tensors), w.firstNames())
+		return nil, "", &OptionError{fmt.Sprintf("checkpoints: %s has no config.json beside its weights: put it there or, "+
+			"for weights of timm, name theirs; the %d tensors begin with %q", w.path, len(w.tensors), w.firstNames()),
+			"Architecture"}
 	}
 	var known []string
 	for _, f := range families {

@@ -120,7 +120,7 @@ func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o Expo
 	}
 	if !e.head {
 		if e.Labels = nil; o.Format == formatONNX {
-			return nil, &HeadError{"an ONNX file computes logits, and there is no head: choose another format"}
+			return nil, &OptionError{"an ONNX file computes logits, and there is no head: choose another format", ""}
 		}
 	}
 	encoding, folded := c.Encoding(), c.Encoding().Folded()
@@ -177,15 +177,14 @@ func (e *export) choose() error {
 // explain adds a remedy to the error for a model that no class of the format supports.
 func (e *export) explain(err error, params map[string]any) error {
 	c := e.config
-	if headless := (*HeadError)(nil); errors.As(err, &headless) {
-		return &HeadError{headless.Reason + ": choose timm, onnx or native, or leave the head out by --no-head " +
-			"(ExportOptions.Headless)"}
+	if errors.As(err, new(*OptionError)) {
+		return err
 	}
 	last := c.Encoding()[len(c.Encoding())-1:]
 	if c.Epsilon = 1e-6; c.Epsilon != e.config.Epsilon {
 		if _, _, other := forExport(e.Format, c, e.head, params); other == nil {
-			return errors.Errorf("the norms of %s have epsilon 1e-6, this model was made with %g: use --epsilon 1e-6 to change "+
-				"it, and compare the logits", e.Format, e.config.Epsilon)
+			return &OptionError{fmt.Sprintf("the norms of %s have epsilon 1e-6, this model was made with %g: change it, and "+
+				"compare the logits", e.Format, e.config.Epsilon), "Epsilon"}
 		}
 	}
 	if c = e.config; e.Format == formatHF && c.Pool == "class" {

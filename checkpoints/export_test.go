@@ -486,12 +486,12 @@ func TestExport_RefusalsLeaveNothing(t *testing.T) {
 		{large, c, ExportOptions{DType: "float16"}, asked, "vit.layernorm.bias"},
 		{large, c, ExportOptions{DType: "float16", Format: formatJAX}, asked, "Transformer/encoder_norm/bias"},
 		{strange, c, ExportOptions{Format: formatNative}, asked, "wepe_alpha_u"},
-		{good, with(func(c *vit.Config) { c.Epsilon = 1e-12 }), ExportOptions{Format: formatTimm}, asked, "epsilon 1e-6"},
-		{good, with(func(c *vit.Config) { c.Epsilon = 1e-5 }), ExportOptions{Format: formatJAX}, asked, "epsilon 1e-6"},
+		{good, with(func(c *vit.Config) { c.Epsilon = 1e-12 }), ExportOptions{Format: formatTimm}, option, "Epsilon"},
+		{good, with(func(c *vit.Config) { c.Epsilon = 1e-5 }), ExportOptions{Format: formatJAX}, option, "Epsilon"},
 		{good, with(func(c *vit.Config) { c.ImageCols, c.LayerScale, c.MLPDim = c.ImageRows, 0.1, 2*c.Width }),
 			ExportOptions{}, asked, "Dinov2ForImageClassification"},
-		{good, with(v3), ExportOptions{}, noHead, "DINOv3ViTModel"}, // a trained head would be dropped
-		{good, c, ExportOptions{Format: formatONNX, Headless: true}, noHead, "logits"},
+		{good, with(v3), ExportOptions{}, option, "DINOv3ViTModel"}, // a trained head would be dropped
+		{good, c, ExportOptions{Format: formatONNX, Headless: true}, option, "logits"},
 		{good, c, ExportOptions{Preprocess: fits(preprocess.FitExact, 6, 12)}, asked, "6x12"},
 		{good, c, ExportOptions{Preprocess: fits(preprocess.FitExact, 8, 10)}, asked, "8x10"},
 		{good, c, ExportOptions{Preprocess: &preprocess.Settings{Crop: [2]int{4, 10}}}, asked, "4x10"},

@@ -105,8 +105,8 @@ func (w *weights) gridOfTable(d *described, rows int, stated gridSize, options I
 	}
 	switch {
 	case grid == gridSize{}:
-		return errors.Errorf("checkpoints: %s does not state the grid of its %d+%d positions: use --grid ROWSxCOLS, or "+
-			"--assume-square (ImportOptions.Grid, AssumeSquare)", w.path, prefix, rows-prefix)
+		return &OptionError{fmt.Sprintf("checkpoints: %s does not state the grid of its %d+%d positions", w.path, prefix,
+			rows-prefix), "Grid or AssumeSquare"}
 	case min(grid[0], grid[1]) < 1 || max(grid[0], grid[1]) > maxPixels || rows-prefix != grid[0]*grid[1]:
 		return &formatError{File: w.path, Tensor: d.nameOf(d.names(), positionPath, 0),
 			Reason: fmt.Sprintf("%d positions, not the %d+%s of class token and grid", rows, prefix, grid)}

@@ -45,7 +45,7 @@ func TestExport_Headless(t *testing.T) {
 				}
 				continue
 			}
-			var without *HeadError
+			var without *OptionError
 			if _, err := Import(dir, ImportOptions{}); !errors.As(err, &without) {
 				t.Errorf("%s as %s: %v", class, format, err)
 			}

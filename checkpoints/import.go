@@ -142,7 +142,7 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 		rows, cols = options.ImageRows, options.ImageCols
 	case options.UsualSize && m.Usual != [2]int{rows, cols}:
 		m.Report = append(m.Report, fmt.Sprintf("images: %d×%d, to which the files resize them; the weights have positions "+
-			"for %d×%d: --size %[3]dx%[4]d keeps those", m.Usual[0], m.Usual[1], rows, cols))
+			"for %d×%d", m.Usual[0], m.Usual[1], rows, cols))
 		rows, cols = m.Usual[0], m.Usual[1]
 	}
 	line, err := m.Resize(rows, cols, options.Resample)
@@ -163,10 +163,18 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 // one class then, or as many as the head that was left out.
 func (m *Imported) Headless() bool { return m.Variables[headPath+"weights"] == nil }
 
-// HeadError is the error for a model without a classifier where one is needed, or for a format without one.
-type HeadError struct{ Reason string }
+// OptionError is an error that another option avoids, for example of a model without a classifier where one is needed.
+type OptionError struct {
+	Reason string
+	Option string // a field of ImportOptions, Hints or ExportOptions; empty for another format or file
+}
 
-func (e *HeadError) Error() string { return e.Reason }
+func (e *OptionError) Error() string {
+	if e.Option == "" {
+		return e.Reason
+	}
+	return e.Reason + ": set " + e.Option
+}
 
 // lines returns the description of the model for a user.
 func (d described) lines() []string {
@@ -209,8 +217,7 @@ func (m *Imported) chooseHead(w *weights, found described, options ImportOptions
 			reason = fmt.Sprintf("has a head behind %s, which this model lacks", behind)
 		}
 		if !options.HeadOptional {
-			return false, errors.WithMessagef(&HeadError{reason + ": --classes N (ImportOptions.Classes) makes a new one"},
-				"checkpoints: %s", w.path)
+			return false, errors.WithMessagef(&OptionError{reason, "Classes"}, "checkpoints: %s", w.path)
 		}
 		m.Config.Classes = max(has, 1)
 		m.Report = append(m.Report, "head: none: the file "+reason)

@@ -158,8 +158,8 @@ const (
 	opens      kind = iota // no error
 	inFile                 // a formatError
 	mismatched             // a MismatchError
-	noHead                 // a HeadError
-	asked                  // another error, of the options
+	option                 // an OptionError
+	asked                  // another error
 )
 
 func kindOf(err error) kind {
@@ -170,8 +170,8 @@ func kindOf(err error) kind {
 		return inFile
 	case errors.As(err, new(*MismatchError)):
 		return mismatched
-	case errors.As(err, new(*HeadError)):
-		return noHead
+	case errors.As(err, new(*OptionError)):
+		return option
 	}
 	return asked
 }
@@ -198,8 +198,8 @@ func TestImport_Refusals(t *testing.T) {
 	}
 	twoTokens := one
 	twoTokens.Pool, twoTokens.Registers, twoTokens.RegisterPositions = "class+register", 1, true
-	distilled, noHeads := naming{&timmDistilled, ""}, made(naming{&timmDistilled, ""}, twoTokens)
-	maps.DeleteFunc(noHeads, func(name string, _ *tensors.Tensor) bool { return strings.HasPrefix(name, "head") })
+	distilled, headless := naming{&timmDistilled, ""}, made(naming{&timmDistilled, ""}, twoTokens)
+	maps.DeleteFunc(headless, func(name string, _ *tensors.Tensor) bool { return strings.HasPrefix(name, "head") })
 	ofHF, ofTimm, ofJAX := made(hf, one), made(timm, one), made(jax, one)
 	const patch, google = "embedding/kernel", `{"model_type":"vit-jax","image_size":[6,10]}`
 	for i, c := range []struct {
@@ -210,7 +210,7 @@ func TestImport_Refusals(t *testing.T) {
 		want    kind
 		names   string
 	}{
-		{hf, ofHF, hfOf(), ImportOptions{}, opens, ""}, {hf, ofHF, "", ImportOptions{}, asked, "config.json"},
+		{hf, ofHF, hfOf(), ImportOptions{}, opens, ""}, {hf, ofHF, "", ImportOptions{}, option, "config.json"},
 		{hf, ofHF, " ", ImportOptions{}, inFile, "JSON"}, {hf, ofHF, "[]", ImportOptions{}, inFile, "JSON object"},
 		{hf, ofHF, hfOf() + strings.Repeat(" ", maxSmall), ImportOptions{}, inFile, "16777216"},
 		{hf, ofHF, hfOf("x", `{"a":1,"a":2}`), ImportOptions{}, inFile, `"a"`},
@@ -238,15 +238,15 @@ func TestImport_Refusals(t *testing.T) {
 		{hf, ofHF, hfOf("id2label", labels(13, "13")), ImportOptions{}, inFile, "id2label"},
 		{hf, changed(ofHF, "vit.embeddings.patch_embeddings.projection.weight"), hfOf(), ImportOptions{}, asked,
 			"ViTForImageClassification"},
-		{hf, changed(ofHF, "classifier.bias", 13, 1), hfOf(), ImportOptions{}, noHead, "Classes"},
-		{hf, without(hf), hfOf(), ImportOptions{}, noHead, "Classes"},
+		{hf, changed(ofHF, "classifier.bias", 13, 1), hfOf(), ImportOptions{}, option, "Classes"},
+		{hf, without(hf), hfOf(), ImportOptions{}, option, "Classes"},
 		{hf, without(hf), hfOf(), ImportOptions{Classes: 4}, opens, ""},
 		{hf, changed(ofHF, "vit.pooler.dense.weight", 14), hfOf(), ImportOptions{}, opens, ""},
 
 		{timm, ofTimm, timmConfig(one), ImportOptions{}, opens, ""},
 		{timm, ofTimm, timmConfig(one), hints(smallGrid), opens, ""},
 		{timm, ofTimm, timmConfig(one), hints(gridSize{5, 3}), asked, "5x3"},
-		{timm, ofTimm, "", hints(smallGrid), asked, "Architecture"},
+		{timm, ofTimm, "", hints(smallGrid), option, "Architecture"},
 		{timm, ofTimm, timmConfig(one), ImportOptions{Hints: Hints{Architecture: "test_vit"}}, asked, "test_vit"},
 		{timm, ofTimm, "", ImportOptions{Hints: Hints{Architecture: "test_vit"}}, mismatched, "[64]"},
 		{timm, ofTimm, `{"architecture":"resnet"}`, ImportOptions{}, inFile, "resnet"},
@@ -254,19 +254,19 @@ func TestImport_Refusals(t *testing.T) {
 		{timm, ofTimm, theirs(`"depth":1`, `"depth":"x"`), ImportOptions{}, inFile, "depth"},
 		{timm, ofTimm, theirs(`pool":"token`, `pool":"max`), ImportOptions{}, inFile, "global_pool"},
 		{timm, ofTimm, theirs(`"model_args":{`, `"model_args":{"qk_norms":1,`), ImportOptions{}, inFile, "qk_norms"},
-		{timm, changed(ofTimm, "pre_logits.fc.weight", 14), timmConfig(one), ImportOptions{}, noHead, "pre_logits.fc"},
+		{timm, changed(ofTimm, "pre_logits.fc.weight", 14), timmConfig(one), ImportOptions{}, option, "pre_logits.fc"},
 		{timm, ofTimm, timmConfig(one), ImportOptions{ImageRows: 7, ImageCols: 10}, asked, "7×10"},
 		{timm, ofTimm, timmConfig(one), ImportOptions{ImageRows: 6}, asked, "image_cols"},
 		{timm, ofTimm, timmConfig(one), ImportOptions{ImageRows: 1 << 40, ImageCols: 2}, asked, "image_rows"},
 		{timm, ofTimm, timmConfig(one), ImportOptions{Resample: "x"}, asked, `"x"`},
-		{distilled, noHeads, theirs("vit_base", "deit_base_distilled"), ImportOptions{}, noHead, "Classes"},
-		{distilled, noHeads, theirs("vit_base", "deit_base_distilled"), ImportOptions{Classes: 4}, opens, ""},
+		{distilled, headless, theirs("vit_base", "deit_base_distilled"), ImportOptions{}, option, "Classes"},
+		{distilled, headless, theirs("vit_base", "deit_base_distilled"), ImportOptions{Classes: 4}, opens, ""},
 
-		{jax, ofJAX, "", hints(smallGrid), opens, ""}, {jax, ofJAX, "", ImportOptions{}, asked, "Grid"},
+		{jax, ofJAX, "", hints(smallGrid), opens, ""}, {jax, ofJAX, "", ImportOptions{}, option, "Grid"},
 		{jax, ofJAX, "", hints(gridSize{4, 4}), inFile, "4x4"}, {jax, ofJAX, "", hints(gridSize{-3, -5}), inFile, "-3x-5"},
-		{jax, ofJAX, "", ImportOptions{Hints: Hints{AssumeSquare: true}}, asked, "AssumeSquare"},
+		{jax, ofJAX, "", ImportOptions{Hints: Hints{AssumeSquare: true}}, option, "AssumeSquare"},
 		{jax, made(jax, square), "", ImportOptions{Hints: Hints{AssumeSquare: true}}, opens, ""},
-		{jax, made(jax, square), "", ImportOptions{}, asked, "Grid"},
+		{jax, made(jax, square), "", ImportOptions{}, option, "Grid"},
 		{jax, ofJAX, google, ImportOptions{}, opens, ""}, {jax, ofJAX, google, hints(gridSize{5, 3}), asked, "5x3"},
 		{jax, ofJAX, `{"model_type":"vit","image_size":99}`, hints(smallGrid), opens, ""}, // of another file
 		{jax, ofJAX, `{"model_type":"vit-jax","image_size":"x"}`, hints(smallGrid), inFile, "image_size"},
@@ -276,10 +276,10 @@ func TestImport_Refusals(t *testing.T) {
 		{jax, changed(ofJAX, patch, 2, 2, 3), "", hints(smallGrid), asked, patch},
 		{jax, changed(ofJAX, "Transformer/encoderblock_0/MultiHeadDotProductAttention_1/query/kernel", 14, 4, 2), "",
 			hints(smallGrid), inFile, "4 heads"},
-		{jax, changed(ofJAX, "pre_logits/kernel", 14), "", hints(smallGrid), noHead, "pre_logits/kernel"},
+		{jax, changed(ofJAX, "pre_logits/kernel", 14), "", hints(smallGrid), option, "pre_logits/kernel"},
 		{jax, changed(ofJAX, "pre_logits/kernel", 14), "", ImportOptions{Classes: 13, Hints: Hints{Grid: smallGrid}}, opens,
 			""},
-		{jax, without(jax), "", hints(smallGrid), noHead, "Classes"},
+		{jax, without(jax), "", hints(smallGrid), option, "Classes"},
 	} {
 		file := put(t, c.n, c.weights, c.config)
 		m, err := Import(file, c.options)

@@ -98,7 +98,7 @@ func fineTuned(t *testing.T, path string, imported *checkpoints.Imported, positi
 	want := pooledAndLogits(t, trainer.model.store, trainer.Recipe.Model, images)
 	for _, format := range []string{imported.Format, "native"} {
 		dir := filepath.Join(t.TempDir(), "model")
-		o, without := checkpoints.ExportOptions{Format: format}, new(checkpoints.HeadError)
+		o, without := checkpoints.ExportOptions{Format: format}, new(checkpoints.OptionError)
 		_, err := trainer.model.Export(dir, o)
 		if errors.As(err, &without) && format == "hf" { // no class of transformers has this head
 			o.Headless = true

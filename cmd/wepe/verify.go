@@ -100,7 +100,7 @@ func (o *verification) logits(c *cobra.Command, a, b string) (string, error) {
 	var got []float32
 	if _, missing := os.Stat(file); missing == nil {
 		if headless {
-			return "", fmt.Errorf("%s: %w", a, &checkpoints.HeadError{Reason: "no classifier, an ONNX file has one"})
+			return "", fmt.Errorf("%s has no classifier, an ONNX file has one", a)
 		}
 		got, err = checkpoints.ONNXLogits(file, first.Config, images)
 	} else {
@@ -123,7 +123,7 @@ func (o *verification) second(c *cobra.Command, backend compute.Backend, path st
 		return nil, err
 	}
 	if m.Headless() != headless {
-		return nil, fmt.Errorf("%s: %w", path, &checkpoints.HeadError{Reason: "one of the models has no classifier"})
+		return nil, fmt.Errorf("%s: one of the models has no classifier", path)
 	}
 	if headless {
 		cli.Line("neither model has a classifier: a random one compares their pooled features")

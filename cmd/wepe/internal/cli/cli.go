@@ -139,6 +139,9 @@ func codeOf(err error, ctx context.Context) int {
 
 // known completes the error for an unknown word: what was meant, or where all names are.
 func known(err error) error {
+	if o := (*checkpoints.OptionError)(nil); errors.As(err, &o) && optionFlags[o.Option] != "" {
+		return fmt.Errorf("%w (%s)", err, optionFlags[o.Option])
+	}
 	var unknown *setting.UnknownError
 	if !errors.As(err, &unknown) {
 		return err
@@ -153,6 +156,10 @@ func known(err error) error {
 	}
 	return err
 }
+
+// optionFlags are the flags for options of package checkpoints.
+var optionFlags = map[string]string{"Classes": "--classes N", "Architecture": "--architecture NAME",
+	"Grid or AssumeSquare": "--grid ROWSxCOLS, --assume-square", "Epsilon": "--epsilon 1e-6", "Headless": "--no-head"}
 
 // Similar returns the name that cobra suggests for a misspelt word, or "".
 func Similar(word string, names []string) string {
