@@ -23,8 +23,9 @@ import (
 func randomViT(t *testing.T, rng *rand.Rand, dtype dtypes.DType) *Imported {
 	t.Helper()
 	heads, patch := 1+rng.IntN(4), 1+rng.IntN(4)
-	c := gomlxtest.Resolved(vit.Config{ImageRows: patch * (1 + rng.IntN(5)), ImageCols: patch * (1 + rng.IntN(5)), PatchSize: patch,
-		Heads: heads, Width: heads * (1 + rng.IntN(5)), MLPDim: 1 + rng.IntN(23), Depth: 1 + rng.IntN(3),
+	c := gomlxtest.Resolved(vit.Config{ImageRows: patch * (1 + rng.IntN(5)), ImageCols: patch * (1 + rng.IntN(5)),
+		PatchSize: patch,
+		Heads:     heads, Width: heads * (1 + rng.IntN(5)), MLPDim: 1 + rng.IntN(23), Depth: 1 + rng.IntN(3),
 		Classes: 2 + rng.IntN(11), Epsilon: 1e-6, Position: "learned",
 		Pool: []string{"class", "mean"}[rng.IntN(2)]})
 	m := &Imported{Config: c, Variables: map[string]*tensors.Tensor{}}
@@ -46,7 +47,7 @@ func randomViT(t *testing.T, rng *rand.Rand, dtype dtypes.DType) *Imported {
 	return m
 }
 
-func TestRandomModelsComeBackBitForBitFromEveryFormat(t *testing.T) {
+func TestExport_RandomModelsComeBack(t *testing.T) {
 	rng := campaign.Rand(31)
 	labels := strings.Fields("a b c d e f g h i j k l")
 	types := map[string]dtypes.DType{"float32": dtypes.Float32, "float16": dtypes.Float16, "bfloat16": dtypes.BFloat16}
@@ -99,7 +100,7 @@ func calm(m *Imported) *Imported {
 }
 
 // ONNX Runtime refuses a mutated file, or computes logits: numbers may change, because the format has no checksum.
-func TestMutatedONNXFilesAreRefusedOrRun(t *testing.T) {
+func TestONNX_MutatedFiles(t *testing.T) {
 	rng := campaign.Rand(33)
 	m := calm(randomViT(t, rng, dtypes.Float32))
 	onnxRuns(t)
@@ -123,7 +124,7 @@ func TestMutatedONNXFilesAreRefusedOrRun(t *testing.T) {
 	}
 }
 
-func TestNothingLeaksFromFilesThatAreOpenedRefusedAndClosed(t *testing.T) {
+func TestImport_LeaksNothing(t *testing.T) {
 	dir, store := t.TempDir(), newStore(t, 1)
 	save(t, Saver{Dir: dir}, store, 1, nil)
 	damaged := beside(t, dir, store, 2, nil)

@@ -24,8 +24,8 @@ func fitted(s preprocess.Settings, change func(*preprocess.Settings)) preprocess
 }
 
 // Hugging Face's processors crop squares or rectangles of an image whose shorter side was set, so none covers 8×16;
-// timm's does, and rounds half pixels to even. A model trained with aspect keep has a grid per image; its files describe
-// one size.
+// timm's does, and rounds half pixels to even. A model trained with aspect keep has a grid per image; its files
+// describe one size.
 func TestExport_PreprocessingWhereTheFormatHasIt(t *testing.T) {
 	c := changedBy(ownViT("learned"), func(c *vit.Config) { c.ImageRows, c.ImageCols = 8, 16 })
 	store := stirred(t, c, nil)
@@ -101,9 +101,11 @@ func TestDeclarable_NamesWhatTheFormatRoundsOtherwise(t *testing.T) {
 func TestImport_UsualSize(t *testing.T) {
 	file := put(t, hf, made(hf, smallViT), hfConfig())
 	of := func(height, width string) string {
-		return `{"size":{"height":` + height + `,"width":` + width + `},"image_mean":[0,0,0],"image_std":[1,1,1],"resample":2}`
+		return `{"size":{"height":` + height + `,"width":` + width +
+			`},"image_mean":[0,0,0],"image_std":[1,1,1],"resample":2}`
 	}
-	for text, want := range map[string][2]int{"": {6, 10}, of("8", "4"): {8, 4}, of("9", "5"): {8, 4}, of("8", "5"): {8, 4},
+	for text, want := range map[string][2]int{"": {6, 10}, of("8", "4"): {8, 4}, of("9", "5"): {8, 4}, of("8", "5"): {8,
+		4},
 		of("1", "4"): {6, 10}, of("6", "8"): {6, 8}, of("8", "10"): {8, 10}} {
 		path := filepath.Join(filepath.Dir(file), foreignPreprocessor)
 		if err := os.RemoveAll(path); err != nil {
@@ -116,7 +118,8 @@ func TestImport_UsualSize(t *testing.T) {
 		if got := [2]int{m.Config.ImageRows, m.Config.ImageCols}; got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
-		if p := m.Preprocess; text == of("9", "5") && (p.Size != [2]int{9, 5} || p.Trim != [2]int{8, 4} || m.Usual != p.Trim) {
+		if p := m.Preprocess; text == of("9", "5") && (p.Size != [2]int{9, 5} || p.Trim != [2]int{8, 4} ||
+			m.Usual != p.Trim) {
 			t.Errorf("patches of 2: %+v, pixels %v", p, m.Usual)
 		}
 		if m = imported(t, file, ImportOptions{}); m.Config.ImageRows != 6 || m.Config.ImageCols != 10 ||

@@ -76,9 +76,9 @@ func dinoStages(c vit.Config, s *model.Scope, tr *vit.Trace) map[string]*Node {
 
 func rotaryOnly(c vit.Config) bool { return c.Position == "rope-dinov3" }
 
-func TestEveryStageEqualsDINO(t *testing.T) { fixtures.Each(t, testEveryStageEqualsDINO) }
+func TestDINO_EveryStage(t *testing.T) { fixtures.Each(t, testDINOEveryStage) }
 
-func testEveryStageEqualsDINO(t *testing.T) {
+func testDINOEveryStage(t *testing.T) {
 	for _, set := range dinoSets {
 		var meta dinoMeta
 		fixtures.JSON(t, set, "meta.json", &meta)
@@ -114,11 +114,9 @@ func testEveryStageEqualsDINO(t *testing.T) {
 }
 
 // The original's offset of 0.1 differs from Hugging Face's resampling of the same table.
-func TestDINOv2sOwnResamplingHasItsOffset(t *testing.T) {
-	fixtures.Each(t, testDINOv2sOwnResamplingHasItsOffset)
-}
+func TestResample_OffsetOfDINOv2(t *testing.T) { fixtures.Each(t, testResampleOffsetOfDINOv2) }
 
-func testDINOv2sOwnResamplingHasItsOffset(t *testing.T) {
+func testResampleOffsetOfDINOv2(t *testing.T) {
 	set := dinoSets[0]
 	want := fixtures.Tensors(t, set, "tensors.safetensors")
 	images := want["rect.images_nhwc"]
@@ -142,9 +140,9 @@ var gradientPaths = map[string]string{
 	"layer.0.mlp.weights_in.bias": "block_00/mlp/gate/biases", // likewise for the hidden layer after it
 }
 
-func TestGradientsEqualDINOs(t *testing.T) { fixtures.Each(t, testGradientsEqualDINOs) }
+func TestDINO_Gradients(t *testing.T) { fixtures.Each(t, testDINOGradients) }
 
-func testGradientsEqualDINOs(t *testing.T) {
+func testDINOGradients(t *testing.T) {
 	for _, set := range dinoSets {
 		var meta dinoMeta
 		fixtures.JSON(t, set, "meta.json", &meta)
@@ -193,9 +191,9 @@ func testGradientsEqualDINOs(t *testing.T) {
 }
 
 // The exported files equal the fixtures' own, tensor by tensor, except for the mask token, which is 0.
-func TestDINOsComeBackBitForBit(t *testing.T) { fixtures.Each(t, testDINOsComeBackBitForBit) }
+func TestDINO_FilesComeBack(t *testing.T) { fixtures.Each(t, testDINOFilesComeBack) }
 
-func testDINOsComeBackBitForBit(t *testing.T) {
+func testDINOFilesComeBack(t *testing.T) {
 	for _, set := range dinoSets {
 		m := dino(t, set, fixtures.Tensors(t, set, "tensors.safetensors")["images_nhwc"])
 		want := fixtures.Tensors(t, set, "model.safetensors")

@@ -187,13 +187,6 @@ func (e *export) explain(err error, params map[string]any) error {
 				"compare the logits", e.Format, e.config.Epsilon), "Epsilon"}
 		}
 	}
-	if c = e.config; e.Format == formatHF && c.Pool == "class" {
-		c.Pool = "class+mean"
-		if as, _, other := forExport(e.Format, c, e.head, params); other == nil {
-			return errors.Errorf("transformers' %s classifies by the class token and the mean of the patch tokens, this head "+
-				"by the class token alone: choose timm, onnx or native", as.family.class)
-		}
-	}
 	if last.Folded() == "" {
 		return errors.WithMessagef(err, "position %q acts inside the blocks, and no table can take its place", e.encoded)
 	}

@@ -98,7 +98,8 @@ func stirred(t testing.TB, c vit.Config, params map[string]any) *model.Store {
 
 // ownViT is a model of unequal sizes on a grid of 3×5 whose heads fit every encoding.
 func ownViT(position string) vit.Config {
-	return gomlxtest.Resolved(vit.Config{ImageRows: 6, ImageCols: 10, Channels: 3, PatchSize: 2, Width: 48, Depth: 2, Heads: 3, MLPDim: 29,
+	return gomlxtest.Resolved(vit.Config{ImageRows: 6, ImageCols: 10, Channels: 3, PatchSize: 2, Width: 48, Depth: 2,
+		Heads: 3, MLPDim: 29,
 		Classes: 7, Position: position})
 }
 
@@ -140,8 +141,8 @@ func near(t *testing.T, name string, got, want []float32, tolerance float64) {
 }
 
 // Options, hyperparameters and encodings that a format has come back with their logits; an encoding that folds becomes
-// the table of an ordinary ViT. What a format lacks is refused by name. Numbers come from JSON as float64 and from Go as
-// they were written.
+// the table of an ordinary ViT. What a format lacks is refused by name. Numbers come from JSON as float64 and from Go
+// as they were written.
 func TestExport_ModelsKeepTheirLogits(t *testing.T) {
 	gomlxtest.OnGo(t)
 	type trip struct {
@@ -211,7 +212,7 @@ func TestExport_ModelsKeepTheirLogits(t *testing.T) {
 }
 
 // A model whose encoding uses its training grid gets it as a hyperparameter on another grid.
-func TestANativeModelKeepsItsTrainingGridOnAnotherGrid(t *testing.T) {
+func TestNative_KeepsItsTrainingGrid(t *testing.T) {
 	c := ownViT("as2drope")
 	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatNative})
 	if m := imported(t, dir, ImportOptions{}); len(m.Params) != 0 {
@@ -223,7 +224,7 @@ func TestANativeModelKeepsItsTrainingGridOnAnotherGrid(t *testing.T) {
 	}
 }
 
-func TestAFaultAtAnyOperationOfAnExportLeavesNothing(t *testing.T) {
+func TestExport_FaultAtAnyOperationLeavesNothing(t *testing.T) {
 	c := smallViT
 	c.Depth = 1
 	m := imported(t, put(t, timm, made(timm, c), timmConfig(c)), ImportOptions{})
@@ -256,7 +257,7 @@ func TestAFaultAtAnyOperationOfAnExportLeavesNothing(t *testing.T) {
 }
 
 // transformers' own files, written again, have the values of their config.json.
-func TestTheConfigOfEveryClassOfTransformersIsWrittenAsItWas(t *testing.T) {
+func TestExport_ConfigsOfTransformers(t *testing.T) {
 	dir := fixtures.Dir(t, "families")
 	for _, f := range []*family{&hfBEiT, &hfCLIP, &hfCLIPVision, &hfDINOv3, &hfDeiT, &hfDeiTTeacher, &hfIJepa,
 		&hfSigLIPVision} { // other models are written as the first class that has their options
@@ -411,7 +412,8 @@ func TestExport_OptionsWithoutEffectAreNotMissed(t *testing.T) {
 		{formatJAX, func(c *vit.Config) { c.Pool, c.PoolPrefix = "mean", true }, nil, "vision_transformer"},
 		{formatTimm, func(c *vit.Config) { c.Position, c.PatchPositions = "none", true }, nil, timmClass},
 		{formatHF, v3, map[string]any{"rope_theta": 50.0}, "DINOv3ViTModel"},
-		{formatHF, v3, map[string]any{"rope_dinov3_normalize": "separate", "rope_theta": 100.0, "other": 3}, "DINOv3ViTModel"},
+		{formatHF, v3, map[string]any{"rope_dinov3_normalize": "separate", "rope_theta": 100.0, "other": 3},
+			"DINOv3ViTModel"},
 
 		{formatHF, v3, map[string]any{"rope_dinov3_normalize": "max"}, "rope_dinov3_normalize=max"},
 		{formatHF, func(c *vit.Config) { c.PatchPositions = true }, nil, "patch_positions=true"},
@@ -480,7 +482,8 @@ func TestExport_RefusalsLeaveNothing(t *testing.T) {
 		{good, with(func(c *vit.Config) { c.Depth = 1 }), ExportOptions{}, mismatched, "block_01"},
 		{good, with(func(c *vit.Config) { c.MLPDim = 6 }), ExportOptions{}, mismatched, "mlp"},
 		{noValue, c, ExportOptions{}, mismatched, "norm/offset"}, {lacks("class"), c, ExportOptions{}, mismatched, "class"},
-		{lacks("class"), with(func(c *vit.Config) { c.Registers = 2 }), ExportOptions{Format: formatTimm}, mismatched, "class"},
+		{lacks("class"), with(func(c *vit.Config) { c.Registers = 2 }), ExportOptions{Format: formatTimm}, mismatched,
+			"class"},
 		{lacks(positionPath), with(func(c *vit.Config) { c.Registers = 2 }), ExportOptions{Format: formatTimm}, mismatched,
 			positionPath},
 		{large, c, ExportOptions{DType: "float16"}, asked, "vit.layernorm.bias"},

@@ -182,8 +182,8 @@ func forExport(format string, c vit.Config, head bool, params map[string]any) (*
 		differences, err := m.differences(out)
 		if err == nil && len(differences) == 0 {
 			if err = f.runs(c, out); err == nil && head && f.noHead {
-				err = &OptionError{fmt.Sprintf("transformers' %s has no classifier, and no other class is this model: choose timm, "+
-					"onnx or native, or leave the head out", f.class), "Headless"}
+				err = &OptionError{fmt.Sprintf("transformers' %s has no classifier, and no other class is this model: choose "+
+					"timm, onnx or native, or leave the head out", f.class), "Headless"}
 			}
 			if err == nil {
 				return m, out, nil

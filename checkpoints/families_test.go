@@ -29,12 +29,10 @@ func pooledAndLogits(t *testing.T, m *Imported, images fixtures.Tensor) [][]floa
 	return trace(t, m, images, func(tr *vit.Trace) []*Node { return []*Node{tr.Pooled, tr.Logits} })
 }
 
-func TestEveryFamilyEqualsItsSoftwareInBothDirections(t *testing.T) {
-	fixtures.Each(t, testEveryFamilyEqualsItsSoftwareInBothDirections)
-}
+func TestFamilies_EqualTheirSoftware(t *testing.T) { fixtures.Each(t, testFamiliesEqualTheirSoftware) }
 
 // The fixture has float16 weights, so that both sides compute with equal numbers.
-func testEveryFamilyEqualsItsSoftwareInBothDirections(t *testing.T) {
+func testFamiliesEqualTheirSoftware(t *testing.T) {
 	const set, tolerance = "families", 1e-5 // float32 of two blocks, in another order of sums
 	dir := fixtures.Dir(t, set)
 	models, err := os.ReadDir(dir)
@@ -123,7 +121,7 @@ func classOf(t *testing.T, dir string) string {
 }
 
 // The gate blends a pretrained table with WePE, independent of the family's other options.
-func TestModelsWithATableOpenAsHybrids(t *testing.T) {
+func TestHybrid_OfEveryTable(t *testing.T) {
 	dir := fixtures.Dir(t, "families")
 	for _, name := range []string{"vit_base_patch16_clip_quickgelu_224", "eva02_base_patch14_224",
 		"vit_so150m2_patch16_reg1_gap_256"} {
@@ -150,7 +148,7 @@ func TestModelsWithATableOpenAsHybrids(t *testing.T) {
 
 // At another size a model keeps the grid of its tables in our own format; other software takes the grid from the size
 // of the image, and gets tables of that size.
-func TestModelsOfAnotherSizeComeBack(t *testing.T) {
+func TestExport_ModelsOfAnotherSize(t *testing.T) {
 	gomlxtest.OnGo(t)
 	dir := fixtures.Dir(t, "families")
 	for _, of := range []struct{ name, format string }{
@@ -174,7 +172,7 @@ func TestModelsOfAnotherSizeComeBack(t *testing.T) {
 }
 
 // Older BEiT files contain the indices of their tables; transformers' variant fp16 has another file name.
-func TestOlderAndHalvedFilesAreRead(t *testing.T) {
+func TestImport_OlderAndHalvedFiles(t *testing.T) {
 	for _, name := range []string{"BeitForImageClassification", "beit_base_patch16_224"} {
 		dir := filepath.Join(fixtures.Dir(t, "families"), name)
 		want := imported(t, dir, ImportOptions{})

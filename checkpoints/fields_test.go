@@ -38,7 +38,8 @@ func object(t *testing.T, text string) strictjson.Object {
 func TestFields_DefaultsAreTheSoftwares(t *testing.T) {
 	var transformers map[string]map[string]any
 	var timm struct{ Classes map[string]map[string]any }
-	for file, into := range map[string]any{"testdata/transformers_defaults.json": &transformers, "architectures.json": &timm} {
+	for file, into := range map[string]any{"testdata/transformers_defaults.json": &transformers,
+		"architectures.json": &timm} {
 		if err := json.Unmarshal(gomlxtest.Must(os.ReadFile(file))(t), into); err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +69,8 @@ func TestFields_DefaultsAreTheSoftwares(t *testing.T) {
 		t.Errorf("compared %v", seen)
 	}
 	got := gomlxtest.Must(hfViT.read(args("hidden_act", nil, "hidden_size", nil, "image_size", nil), true))(t)
-	want := gomlxtest.Resolved(vit.Config{ImageRows: 224, ImageCols: 224, PatchSize: 16, Channels: 3, Width: 768, Depth: 12, Heads: 12,
+	want := gomlxtest.Resolved(vit.Config{ImageRows: 224, ImageCols: 224, PatchSize: 16, Channels: 3, Width: 768,
+		Depth: 12, Heads: 12,
 		MLPDim: 3072, Classes: 1, Epsilon: 1e-12, Position: "learned"}) // transformers' ViTConfig
 	if got.config != want {
 		t.Errorf("null is read as %+v, want %+v", got.config, want)
@@ -99,7 +101,8 @@ func TestFields_Refusals(t *testing.T) {
 		{&hfViT, args("patch_size", side(8.0, 8.0)), ""}, {&hfViT, args("patch_size", side(3.0, 5.0)), "patch_size"},
 		{&hfViT, args("patch_size", side(8.0, 8.0, 8.0)), "patch_size"}, {&hfViT, args("patch_size", 0.0), "patch_size"},
 		{&hfViT, args("patch_size", side(side(16.0), side(16.0))), "patch_size"},
-		{&hfViT, args("image_size", side(16384.0, 16.0)), ""}, {&hfViT, args("image_size", side(16.0, 16385.0)), "image_size"},
+		{&hfViT, args("image_size", side(16384.0, 16.0)), ""}, {&hfViT, args("image_size", side(16.0, 16385.0)),
+			"image_size"},
 		{&hfViT, args("image_size", side(0.0, 32.0)), "image_size"}, {&hfViT, args("image_size", side(3.0)), "image_size"},
 		{&hfViT, args("image_size", side()), "image_size"}, {&hfViT, args("image_size", side(4.0, 32.0, 48.0)), ""},
 		{&hfViT, args("qkv_bias", 1.0), "qkv_bias"}, {&hfViT, args("hidden_act", "relu"), "hidden_act"},
@@ -197,7 +200,8 @@ func TestHiddenUnits_AreTheSoftwares(t *testing.T) {
 		t.Errorf("%d hidden units", m.config.MLPDim)
 	}
 	// DINOv2 giant: 8192 units in fc1, for the gate and 4096 hidden units (GluMlp halves mlp_ratio·embed_dim).
-	giant := gomlxtest.Resolved(vit.Config{ImageRows: 518, ImageCols: 518, PatchSize: 14, Width: 1536, Depth: 40, Heads: 24, MLPDim: 4096,
+	giant := gomlxtest.Resolved(vit.Config{ImageRows: 518, ImageCols: 518, PatchSize: 14, Width: 1536, Depth: 40,
+		Heads: 24, MLPDim: 4096,
 		Classes: 1000, SwiGLU: true, LayerScale: 1e-5, Position: "learned"})
 	_, out, err := forExport(formatTimm, giant, true, nil)
 	if ratio, _ := out["mlp_ratio"].(fraction); err != nil || out["mlp_layer"] != packedGLU || int(1536*float64(ratio)) !=

@@ -11,7 +11,7 @@ import (
 )
 
 // A disk of one mebibyte, with every number of free pages that is too small for a checkpoint.
-func TestAFullDiskKeepsTheOlderCheckpointAndItsSpace(t *testing.T) {
+func TestSave_FullDiskKeepsTheOlderCheckpoint(t *testing.T) {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=1m"); err != nil {
 		t.Skipf("no small disk can be mounted: %v", err)

@@ -35,7 +35,7 @@ func TestAppendFloats_WidensExactly(t *testing.T) {
 
 // The 16-bit numbers in order are the bits 0, 1, … with a separate sign. For each of them and its successor: the number
 // itself is preserved, the midpoint rounds to the even one, and its float32 neighbours to the nearer one.
-func TestSixteenBitNumbersRoundToTheNearestTiesToEven(t *testing.T) {
+func TestHalf_RoundsTiesToEven(t *testing.T) {
 	for _, c := range []struct {
 		dtype    dtypes.DType
 		bits     func(float32) uint16
@@ -79,7 +79,7 @@ func TestSixteenBitNumbersRoundToTheNearestTiesToEven(t *testing.T) {
 	}
 }
 
-func TestNumbersBeyondTheTypeAreRefused(t *testing.T) {
+func TestAppendRaw_NumbersBeyondTheType(t *testing.T) {
 	for _, c := range []struct {
 		dtype dtypes.DType
 		x     float32

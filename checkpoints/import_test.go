@@ -117,7 +117,7 @@ func trace(t testing.TB, m *Imported, images fixtures.Tensor, stages func(*vit.T
 
 func logits(tr *vit.Trace) []*Node { return []*Node{tr.Logits} }
 
-func TestTheFixturesAreOneModelInThreeFormats(t *testing.T) {
+func TestImport_OneModelInThreeFormats(t *testing.T) {
 	want := readMeta(t, formatTimm).Config
 	timm := imported(t, setDir(t, formatTimm), optionsFor(t, formatTimm))
 	for format, set := range sets {
@@ -209,11 +209,9 @@ var stages = map[string]func(*vit.Trace) map[string]*Node{
 	formatJAX: func(tr *vit.Trace) map[string]*Node { return map[string]*Node{"logits_exact_gelu": tr.Logits} },
 }
 
-func TestEveryStageOfTheFixturesIsMet(t *testing.T) {
-	fixtures.Each(t, testEveryStageOfTheFixturesIsMet)
-}
+func TestImport_EveryStage(t *testing.T) { fixtures.Each(t, testImportEveryStage) }
 
-func testEveryStageOfTheFixturesIsMet(t *testing.T) {
+func testImportEveryStage(t *testing.T) {
 	for format, of := range stages {
 		want := fixtures.Tensors(t, sets[format], "tensors.safetensors")
 		m := imported(t, setDir(t, format), optionsFor(t, format))
@@ -231,11 +229,9 @@ func testEveryStageOfTheFixturesIsMet(t *testing.T) {
 }
 
 // The fixtures' probe: embeddings so small that the ε of the norms dominates the logits.
-func TestTheEpsilonOfAFormatIsThatOfItsCode(t *testing.T) {
-	fixtures.Each(t, testTheEpsilonOfAFormatIsThatOfItsCode)
-}
+func TestImport_Epsilon(t *testing.T) { fixtures.Each(t, testImportEpsilon) }
 
-func testTheEpsilonOfAFormatIsThatOfItsCode(t *testing.T) {
+func testImportEpsilon(t *testing.T) {
 	small := map[string][]string{
 		formatTimm: {"cls_token", "pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"},
 		formatHF: {"vit.embeddings.cls_token", "vit.embeddings.position_embeddings",
@@ -311,11 +307,9 @@ func copyConfig(t testing.TB, dir string) {
 	putFile(t, filepath.Join(dir, foreignConfig), raw)
 }
 
-func TestOtherImageSizesMeetTheLogitsOfTheirResampling(t *testing.T) {
-	fixtures.Each(t, testOtherImageSizesMeetTheLogitsOfTheirResampling)
-}
+func TestImport_OtherSizes(t *testing.T) { fixtures.Each(t, testImportOtherSizes) }
 
-func testOtherImageSizesMeetTheLogitsOfTheirResampling(t *testing.T) {
+func testImportOtherSizes(t *testing.T) {
 	for _, c := range []struct{ format, kind, suffix, logits string }{
 		{formatTimm, "", "_bicubic_aa", "_bicubic_aa"},
 		{formatTimm, resampleHF, "_bicubic", "_bicubic"},
@@ -346,11 +340,9 @@ func testOtherImageSizesMeetTheLogitsOfTheirResampling(t *testing.T) {
 	}
 }
 
-func TestGooglesOwnResizeIsTheDefaultOfItsFiles(t *testing.T) {
-	fixtures.Each(t, testGooglesOwnResizeIsTheDefaultOfItsFiles)
-}
+func TestResample_Googles(t *testing.T) { fixtures.Each(t, testResampleGoogles) }
 
-func testGooglesOwnResizeIsTheDefaultOfItsFiles(t *testing.T) {
+func testResampleGoogles(t *testing.T) {
 	name := regexp.MustCompile(`^google_zoom\.pos_embed_(\d+)x(\d+)$`)
 	patch, cases := readMeta(t, formatJAX).Config.Patch, 0
 	for key, want := range fixtures.Tensors(t, sets[formatJAX], "tensors.safetensors") {
@@ -369,9 +361,9 @@ func testGooglesOwnResizeIsTheDefaultOfItsFiles(t *testing.T) {
 	}
 }
 
-func TestShardsAreOneCheckpoint(t *testing.T) { fixtures.Each(t, testShardsAreOneCheckpoint) }
+func TestImport_Shards(t *testing.T) { fixtures.Each(t, testImportShards) }
 
-func testShardsAreOneCheckpoint(t *testing.T) {
+func testImportShards(t *testing.T) {
 	dir, weightMap := t.TempDir(), map[string]string{}
 	shards := map[string]map[string]*tensors.Tensor{}
 	for name, x := range weightsOf(t, formatHF) {

@@ -24,11 +24,9 @@ func inspected(t testing.TB, path string) *Info {
 	return info
 }
 
-func TestInspectDescribesTheFixtures(t *testing.T) {
-	fixtures.Each(t, testInspectDescribesTheFixtures)
-}
+func TestInspect_Fixtures(t *testing.T) { fixtures.Each(t, testInspectFixtures) }
 
-func testInspectDescribesTheFixtures(t *testing.T) {
+func testInspectFixtures(t *testing.T) {
 	for format := range sets {
 		c := imported(t, setDir(t, format), optionsFor(t, format)).Config
 		info := inspected(t, setDir(t, format))

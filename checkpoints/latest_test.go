@@ -108,7 +108,7 @@ func TestFind_SkipsDamagedCheckpoints(t *testing.T) {
 	}
 }
 
-func TestDamageBetweenOpeningAndLoadingIsFound(t *testing.T) {
+func TestLoad_DamageAfterOpening(t *testing.T) {
 	dir := t.TempDir()
 	save(t, Saver{Dir: dir}, newStore(t, 1), 1, nil)
 	c, _ := newest(t, dir)
@@ -126,8 +126,8 @@ func TestDamageBetweenOpeningAndLoadingIsFound(t *testing.T) {
 	}
 }
 
-// TestNoMutationIsSilentlyAccepted changes checkpoints at random positions: what loads must have the saved bits.
-func TestNoMutationIsSilentlyAccepted(t *testing.T) {
+// TestFind_MutatedCheckpoints changes checkpoints at random positions: what loads must have the saved bits.
+func TestFind_MutatedCheckpoints(t *testing.T) {
 	dir := t.TempDir()
 	want := newStore(t, 1)
 	path := save(t, Saver{Dir: dir}, want, 1, map[string]any{"epoch": 3})

@@ -114,7 +114,7 @@ func readNPZ(t testing.TB, raw []byte) (map[string][]float32, error) {
 	return out, nil
 }
 
-func TestAnNPZWrittenByHandIsRead(t *testing.T) {
+func TestNPZ_WrittenByHand(t *testing.T) {
 	v2 := npy("<f4", "(2,)", floats(7, 8))
 	v2 = slices.Concat([]byte("\x93NUMPY"), []byte{2, 0}, v2[8:10], []byte{0, 0}, v2[10:])
 	got, err := readNPZ(t, zipOf(t,
@@ -240,7 +240,7 @@ func pseudorandom(n int) []byte {
 	return out
 }
 
-func TestEveryHostileNPZIsRefusedInLittleMemory(t *testing.T) {
+func TestNPZ_HostileFilesTakeLittleMemory(t *testing.T) {
 	for _, attack := range hostileNPZ(t) {
 		used, err := campaign.Malformed(t, func() error {
 			_, err := readNPZ(t, attack.raw)

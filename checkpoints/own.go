@@ -149,7 +149,8 @@ func (w *weights) describeRun() (d described, err error) {
 		return refuse("%d names for %d classes", n, d.config.Classes)
 	}
 	ours := map[string]storedTensor{}
-	for _, scope := range []string{"/" + weight.ModelScope + "/", "/" + weight.AverageScope + "/" + weight.ModelScope + "/"} {
+	for _, scope := range []string{"/" + weight.ModelScope + "/",
+		"/" + weight.AverageScope + "/" + weight.ModelScope + "/"} {
 		for name, t := range w.tensors {
 			if path, ok := strings.CutPrefix(name, scope); ok {
 				ours[path] = t
@@ -159,7 +160,8 @@ func (w *weights) describeRun() (d described, err error) {
 	w.adapters = map[string][2]storedTensor{}
 	for path := range ours {
 		a, b, ok := w.adapter("/" + weight.ModelScope + "/" + path)
-		if _, summed := w.tensors["/"+weight.AverageScope+"/"+weight.ModelScope+"/"+path]; ok && !summed { // by an earlier version
+		if _, summed := w.tensors["/"+weight.AverageScope+"/"+weight.ModelScope+"/"+path]; ok &&
+			!summed { // by an earlier version
 			w.adapters[path] = [2]storedTensor{a, b}
 		}
 	}

@@ -42,7 +42,7 @@ func trainedOn(t *testing.T, c vit.Config, change func(*trainedModel, *model.Sto
 	return dir, store, average
 }
 
-func TestTheModelOfATrainingIsImportedWithItsAverages(t *testing.T) {
+func TestImport_Training(t *testing.T) {
 	gomlxtest.OnGo(t)
 	c := ownViT("wepe")
 	dir, store, average := trainedOn(t, c, nil)

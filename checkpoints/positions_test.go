@@ -23,7 +23,7 @@ import (
 var ownEncodings = append(position.Names(), "wepe+rope-mixed", "learned+rope-axial", "hybrid+liere",
 	"fope+wepe-bias")
 
-func TestAModelOfEveryEncodingOnDisk(t *testing.T) {
+func TestNative_EveryEncoding(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for _, position := range gomlxtest.Encodings(ownEncodings) {
 		c := ownViT(position)
@@ -104,7 +104,8 @@ func refusesUnknownVariables(t *testing.T, store *model.Store, c vit.Config, dir
 		all[positionsPath+name] = tensors.FromScalar(float32(1))
 		writeWeights(t, file, all)
 		_, err := Import(dir, ImportOptions{})
-		if e := onlyMismatch(t, err); !slices.Equal(e.Unexpected, []string{positionsPath + name + " []"}) || e.Missing != nil ||
+		if e := onlyMismatch(t, err); !slices.Equal(e.Unexpected, []string{positionsPath + name + " []"}) ||
+			e.Missing != nil ||
 			e.Mismatched != nil {
 			t.Errorf("%v, want %s unexpected", err, name)
 		}

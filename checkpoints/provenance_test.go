@@ -98,10 +98,12 @@ func TestScores_AreThoseOfTransformersPipeline(t *testing.T) {
 		options ImportOptions
 		want    string
 	}{
-		{hf, smallViT, hfConfig(), ImportOptions{}, scoresSoftmax}, {hf, smallViT, of("null"), ImportOptions{}, scoresSoftmax},
+		{hf, smallViT, hfConfig(), ImportOptions{}, scoresSoftmax}, {hf, smallViT, of("null"), ImportOptions{},
+			scoresSoftmax},
 		{hf, smallViT, of(`"single_label_classification"`), ImportOptions{}, scoresSoftmax},
 		{hf, smallViT, of(`"multi_label_classification"`), ImportOptions{}, scoresSigmoid},
-		{hf, smallViT, of(`"regression"`), ImportOptions{}, scoresNone}, {hf, one, hfConfig(), ImportOptions{}, scoresSigmoid},
+		{hf, smallViT, of(`"regression"`), ImportOptions{}, scoresNone}, {hf, one, hfConfig(), ImportOptions{},
+			scoresSigmoid},
 		{hf, smallViT, of(`"multi_label_classification"`), ImportOptions{Classes: 3}, scoresSoftmax},
 		{timm, one, timmConfig(one), ImportOptions{}, scoresSoftmax},
 	} {
@@ -166,7 +168,8 @@ func TestLabels_OfTheHead(t *testing.T) {
 
 // Weights of timm without a config.json have the sizes of the architecture, and their grid from the options.
 func TestImport_GridOfTheOptions(t *testing.T) {
-	c := gomlxtest.Resolved(vit.Config{ImageRows: 48, ImageCols: 80, PatchSize: 16, Width: 64, Depth: 6, Heads: 2, MLPDim: 192, Classes: 3,
+	c := gomlxtest.Resolved(vit.Config{ImageRows: 48, ImageCols: 80, PatchSize: 16, Width: 64, Depth: 6, Heads: 2,
+		MLPDim: 192, Classes: 3,
 		Position: "learned"}) // timm's test_vit
 	m := imported(t, put(t, timm, made(timm, c), ""), ImportOptions{Hints: Hints{Architecture: "test_vit",
 		Grid: gridSize{3, 5}}})

@@ -118,7 +118,8 @@ func configOf(n naming, c vit.Config) string {
 }
 
 // smallViT has sizes that differ wherever a swap could be missed, and more than ten blocks.
-var smallViT = gomlxtest.Resolved(vit.Config{ImageRows: 6, ImageCols: 10, Channels: 3, PatchSize: 2, Width: 14, Depth: 11, Heads: 7,
+var smallViT = gomlxtest.Resolved(vit.Config{ImageRows: 6, ImageCols: 10, Channels: 3, PatchSize: 2, Width: 14,
+	Depth: 11, Heads: 7,
 	MLPDim: 5, Classes: 13, Position: "learned"})
 
 var (
@@ -126,7 +127,7 @@ var (
 	smallGrid             = gridSize{3, 5}
 )
 
-func TestTensorsThatDoNotFitTheModelAreListed(t *testing.T) {
+func TestImport_MismatchedTensors(t *testing.T) {
 	for _, n := range allNamings {
 		weights := made(n, smallViT)
 		moved := n.name("norm/gain", 0)
@@ -293,7 +294,7 @@ func TestImport_Refusals(t *testing.T) {
 	}
 }
 
-func TestModelsWithoutClassTokenPoolTheMean(t *testing.T) {
+func TestImport_WithoutClassToken(t *testing.T) {
 	c := smallViT
 	c.Pool = "mean"
 	for _, n := range []naming{timm, jax} {
@@ -360,7 +361,8 @@ func TestImport_IndexAndShardsAgree(t *testing.T) {
 		return string(raw)
 	}
 	for text, want := range map[string]kind{
-		index(names[0], "a.safetensors"): opens, index(names[0], "b.safetensors"): inFile, index("y", "c.safetensors"): inFile,
+		index(names[0], "a.safetensors"): opens, index(names[0], "b.safetensors"): inFile, index("y",
+			"c.safetensors"): inFile,
 		index("y", "a.safetensors"): inFile, index(names[3], "nowhere"): inFile, index("y", "d.safetensors"): asked,
 		index("y", "../a.safetensors"): inFile, index("y", "/a.safetensors"): inFile, index("y", `..\a.safetensors`): inFile,
 		index("y", "config.json"): inFile, index("y", ""): inFile, `{"weight_map":{"a":1}}`: inFile, `{}`: inFile,
@@ -375,14 +377,18 @@ func TestImport_IndexAndShardsAgree(t *testing.T) {
 func TestImport_DamageInUnusedTensors(t *testing.T) {
 	weights := made(jax, smallViT)
 	file := put(t, jax, weights, "")
-	rewrite(t, file, func(raw []byte) []byte { raw[bytes.Index(raw, bytesOf(t, weights["head/kernel"]))] ^= 1; return raw })
+	rewrite(t, file, func(raw []byte) []byte {
+		raw[bytes.Index(raw, bytesOf(t,
+			weights["head/kernel"]))] ^= 1
+		return raw
+	})
 	_, err := Import(file, ImportOptions{Classes: 5, Hints: Hints{Grid: smallGrid}})
 	refuses(t, "a flipped bit", err, inFile, "head/kernel")
 }
 
 // A mutated checkpoint gives a one-line error quickly, or a model whose variables all have their shapes; memory is
 // bounded by three times the file and 16 MiB. Half of the mutations change weights, half the JSON beside them.
-func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
+func TestImport_MutatedFiles(t *testing.T) {
 	gomlxtest.OnGo(t)
 	c := smallViT
 	c.Depth = 2

@@ -18,9 +18,9 @@ var kindsOfTorch = map[string]string{
 	"bicubic_aa": resampleTimm, "bicubic": resampleHF, "bilinear": resampleBilinear,
 }
 
-func TestResampledTablesEqualTorch(t *testing.T) { fixtures.Each(t, testResampledTablesEqualTorch) }
+func TestResample_EqualsTorch(t *testing.T) { fixtures.Each(t, testResampleEqualsTorch) }
 
-func testResampledTablesEqualTorch(t *testing.T) {
+func testResampleEqualsTorch(t *testing.T) {
 	all := fixtures.Tensors(t, "timm_vit", "tensors.safetensors")
 	name := regexp.MustCompile(`^resample\.(\d+x\d+)_to_\d+x\d+\.(\w+)$`)
 	seen := map[string]int{}
@@ -48,7 +48,7 @@ func testResampledTablesEqualTorch(t *testing.T) {
 	}
 }
 
-func TestWeightsOfResamplingSumToOneInsideTheOldGrid(t *testing.T) {
+func TestResample_WeightsSumToOne(t *testing.T) {
 	for kind, axis := range resamplers {
 		for n := 1; n < 12; n++ {
 			for m := 1; m < 30; m++ {
@@ -70,7 +70,7 @@ func TestWeightsOfResamplingSumToOneInsideTheOldGrid(t *testing.T) {
 }
 
 // scipy.ndimage.zoom with order 1, by which Google resamples its checkpoints, keeps the corners.
-func TestJAXsResamplingKeepsTheCorners(t *testing.T) {
+func TestResample_JAXKeepsTheCorners(t *testing.T) {
 	var in []float32 // 3×5, row and column in decimal
 	for i := range 15 {
 		in = append(in, float32(i/5*10+i%5))

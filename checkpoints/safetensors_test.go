@@ -55,7 +55,7 @@ func readAll(raw []byte) (map[string]*tensors.Tensor, error) {
 	return out, nil
 }
 
-func TestWrittenTensorsAreAlignedWhateverTheirOrder(t *testing.T) {
+func TestSafetensors_Alignment(t *testing.T) {
 	named := map[string]*tensors.Tensor{}
 	for v := range newStore(t, 1).IterVariables() {
 		named[v.Path()] = v.MustValue()
@@ -77,11 +77,11 @@ func TestWrittenTensorsAreAlignedWhateverTheirOrder(t *testing.T) {
 	}
 }
 
-func TestFilesOfThePythonWriterAreRead(t *testing.T) {
-	fixtures.Each(t, testFilesOfThePythonWriterAreRead)
+func TestSafetensors_OfThePythonWriter(t *testing.T) {
+	fixtures.Each(t, testSafetensorsOfThePythonWriter)
 }
 
-func testFilesOfThePythonWriterAreRead(t *testing.T) {
+func testSafetensorsOfThePythonWriter(t *testing.T) {
 	files := 0
 	for _, set := range fixtures.Sets(t) {
 		paths, err := filepath.Glob(filepath.Join(fixtures.Dir(t, set), "*.safetensors"))
@@ -202,7 +202,7 @@ func withOffsets(offsets string) []byte {
 
 // Allocations are bounded in proportion to the header. Headers of several megabytes are parsed before they are refused,
 // without a time limit.
-func TestEveryMalformedFileIsRefusedInLittleMemory(t *testing.T) {
+func TestSafetensors_MalformedFilesTakeLittleMemory(t *testing.T) {
 	little := func(what string, raw []byte, used uint64) {
 		if limit := uint64(100*len(raw) + 1<<16); used > limit { // 75 without the race detector
 			t.Errorf("%s: %d bytes allocated for %d, at most %d", what, used, len(raw), limit)

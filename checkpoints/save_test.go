@@ -115,7 +115,7 @@ func newest(t testing.TB, dir string) (*Checkpoint, []error) {
 	return c, skipped
 }
 
-func TestEveryTypeComesBackBitForBit(t *testing.T) {
+func TestSave_EveryType(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "runs", "first")
 	want := newStore(t, 1)
 	type progress struct {
@@ -155,7 +155,7 @@ func TestEveryTypeComesBackBitForBit(t *testing.T) {
 	}
 }
 
-func TestEqualStatesGiveEqualFiles(t *testing.T) {
+func TestSave_EqualStatesGiveEqualFiles(t *testing.T) {
 	dir := t.TempDir()
 	a := save(t, Saver{Dir: filepath.Join(dir, "a")}, newStore(t, 1), 7, "meta")
 	b := save(t, Saver{Dir: filepath.Join(dir, "b")}, newStore(t, 1), 7, "meta")
@@ -168,7 +168,7 @@ func TestEqualStatesGiveEqualFiles(t *testing.T) {
 	}
 }
 
-func TestHyperparametersComeBackWithTheirTypes(t *testing.T) {
+func TestSave_TypesOfHyperparameters(t *testing.T) {
 	want := map[string]any{
 		"/learning_rate": 1e-3, "/epochs": 120, "/initializer_seed": int64(math.MaxInt64), "/flag": true,
 		"/vit/width": uint64(math.MaxUint64), "/dtype": "bfloat16", "/vit/drop": float32(0.1), "/u8": uint8(255),
@@ -255,7 +255,7 @@ func TestSave_LimitsAreThoseOfReading(t *testing.T) {
 	}
 }
 
-func TestOnlyOlderCheckpointsOfOursAreRemoved(t *testing.T) {
+func TestSave_RemovesOlderCheckpoints(t *testing.T) {
 	dir := t.TempDir()
 	store := newStore(t, 1)
 	saver := Saver{Dir: dir}

@@ -90,7 +90,8 @@ func TestSafetensors_LimitsOfWritingAreThoseOfReading(t *testing.T) {
 		out []outTensor
 		ok  bool
 	}{
-		"rank 16": {[]outTensor{tensor("a", ranks[:maxRank]...)}, true}, "rank 17": {[]outTensor{tensor("a", ranks...)}, false},
+		"rank 16": {[]outTensor{tensor("a", ranks[:maxRank]...)}, true}, "rank 17": {[]outTensor{tensor("a", ranks...)},
+			false},
 		"name":        {[]outTensor{tensor(strings.Repeat("a", longest), 0)}, true},
 		"longer name": {[]outTensor{tensor(strings.Repeat("a", longest+1), 0)}, false},
 		"not UTF-8":   {[]outTensor{tensor("a\xff", 0)}, false},
@@ -297,8 +298,8 @@ func TestNPZ_HeaderIsNumPys(t *testing.T) {
 
 // A field that this version does not know could change the model.
 func TestImport_NativeConfigIsReadStrictly(t *testing.T) {
-	const model = `{"image_rows":6,"image_cols":10,"patch_size":2,"channels":3,"width":48,"depth":2,"heads":3,"classes":7` +
-		`,"position":"learned"}`
+	const model = `{"image_rows":6,"image_cols":10,"patch_size":2,"channels":3,"width":48,"depth":2,"heads":3` +
+		`,"classes":7,"position":"learned"}`
 	const fit = `{"fit":"exact","size":[6,10],"resample":"bicubic"}`
 	of := func(model, more string) string { return `{"model_type":"wepe","model":` + model + more + `}` }
 	for text, names := range map[string]string{

@@ -38,7 +38,7 @@ func tree(t *testing.T, dir string) []string {
 }
 
 // The expected tree is from https://huggingface.co/docs/hub/local-cache.
-func TestDownloadStoresOnlyTheFilesThatAreReadInTheSharedLayout(t *testing.T) {
+func TestDownload_SharedLayout(t *testing.T) {
 	h := newFakeHub(t)
 	delete(h.files, preprocessorFile)
 	type call struct {
@@ -90,7 +90,7 @@ func TestDownloadStoresOnlyTheFilesThatAreReadInTheSharedLayout(t *testing.T) {
 	}
 }
 
-func TestCachedFilesAreNotDownloadedAgain(t *testing.T) {
+func TestDownload_CachedFiles(t *testing.T) {
 	h := newFakeHub(t)
 	h.files[preprocessorFile] = []byte{} // an empty file is a file, too
 	get(t, "owner/vit")
@@ -108,7 +108,7 @@ func TestCachedFilesAreNotDownloadedAgain(t *testing.T) {
 }
 
 // As other tools leave it.
-func TestAnInterruptedDownloadResumesFromTheStore(t *testing.T) {
+func TestDownload_Resumes(t *testing.T) {
 	h := newFakeHub(t)
 	put(t, h.blob(weightsFile)+".incomplete", h.files[weightsFile][:100_003])
 	h.holds(t, get(t, "owner/vit"))
@@ -117,7 +117,7 @@ func TestAnInterruptedDownloadResumesFromTheStore(t *testing.T) {
 	}
 }
 
-func TestShardsAreFetchedByTheirIndex(t *testing.T) {
+func TestDownload_Shards(t *testing.T) {
 	h := newFakeHub(t)
 	h.files[indexFile] = []byte(`{"weight_map": {"a": "m-2.safetensors", "b": "m-1.safetensors", "c": "m-2.safetensors"}}`)
 	h.files["m-1.safetensors"], h.files["m-2.safetensors"] = []byte("one"), []byte("two")
@@ -171,7 +171,7 @@ func leaveAsPythonDoes(t *testing.T, files map[string][]byte, links bool) {
 	}
 }
 
-func TestTheCacheOfOtherToolsIsUsed(t *testing.T) {
+func TestDownload_CacheOfOtherTools(t *testing.T) {
 	for name, links := range map[string]bool{"links": true, "files": false} {
 		t.Run(name, func(t *testing.T) {
 			h := newFakeHub(t)
@@ -198,7 +198,7 @@ func TestTheCacheOfOtherToolsIsUsed(t *testing.T) {
 }
 
 // Python may have downloaded the weights alone: whether the model has a preprocessor is then unknown.
-func TestACacheWithoutThePreprocessorIsIncomplete(t *testing.T) {
+func TestDownload_CacheWithoutThePreprocessor(t *testing.T) {
 	h := newFakeHub(t)
 	delete(h.files, preprocessorFile)
 	leaveAsPythonDoes(t, h.files, true)
@@ -213,7 +213,7 @@ func TestACacheWithoutThePreprocessorIsIncomplete(t *testing.T) {
 }
 
 // Python may have downloaded the variant fp16 alone, of a model that has other weights.
-func TestHalfPrecisionInTheCacheIsUsedOnlyIfTheModelHasNothingElse(t *testing.T) {
+func TestDownload_HalfPrecisionInTheCache(t *testing.T) {
 	h := newFakeHub(t)
 	h.files[halfFile] = []byte("half")
 	dir := filepath.Join(modelDir(), "snapshots", oldCommit)
@@ -236,7 +236,7 @@ func TestHalfPrecisionInTheCacheIsUsedOnlyIfTheModelHasNothingElse(t *testing.T)
 	}
 }
 
-func TestADamagedBlobIsRefusedOfflineAndFetchedAgainOnline(t *testing.T) {
+func TestDownload_DamagedBlob(t *testing.T) {
 	for _, revision := range []string{"main", oldCommit} {
 		h := newFakeHub(t)
 		get(t, "owner/vit")
@@ -254,7 +254,7 @@ func TestADamagedBlobIsRefusedOfflineAndFetchedAgainOnline(t *testing.T) {
 	}
 }
 
-func TestWithoutAHubTheCacheIsUsedAndTheReasonReported(t *testing.T) {
+func TestDownload_WithoutAHub(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*fakeHub)
 		want   string // of Unreached; "" if the cache may not answer
@@ -283,7 +283,7 @@ func TestWithoutAHubTheCacheIsUsedAndTheReasonReported(t *testing.T) {
 }
 
 // A new commit replaces the branch's only when it is complete: until then the cache has the old one.
-func TestAnIncompleteCommitDoesNotReplaceTheOldOne(t *testing.T) {
+func TestDownload_IncompleteCommit(t *testing.T) {
 	h := newFakeHub(t)
 	get(t, "owner/vit")
 	h.revisions["main"] = newCommit
@@ -301,7 +301,7 @@ func TestAnIncompleteCommitDoesNotReplaceTheOldOne(t *testing.T) {
 	h.holds(t, s)
 }
 
-func TestARenamedModelIsFollowed(t *testing.T) {
+func TestDownload_RenamedModel(t *testing.T) {
 	h := newFakeHub(t)
 	h.answer = func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.Contains(r.URL.Path, "former/name") {
@@ -324,7 +324,7 @@ func TestARenamedModelIsFollowed(t *testing.T) {
 	}
 }
 
-func TestDownloadRefusesInOneLineAndLeavesNoRevision(t *testing.T) {
+func TestDownload_Refusals(t *testing.T) {
 	whole := func(*fakeHub) {}
 	listed := func(key string, value any) func(*fakeHub) {
 		return func(h *fakeHub) {
@@ -406,7 +406,7 @@ func TestDownloadRefusesInOneLineAndLeavesNoRevision(t *testing.T) {
 	}
 }
 
-func TestTheSumOfTheFilesIsBounded(t *testing.T) {
+func TestDownload_SumIsBounded(t *testing.T) {
 	h := newFakeHub(t)
 	sum := int64(len(h.files[configFile]) + len(h.files[preprocessorFile]) + len(h.files[weightsFile]))
 	defer func(before int64) { maxBytes = before }(maxBytes)
@@ -418,7 +418,7 @@ func TestTheSumOfTheFilesIsBounded(t *testing.T) {
 	get(t, "owner/vit")
 }
 
-func TestOfflineNamesTheMissingFilesWithoutARequest(t *testing.T) {
+func TestDownload_OfflineMakesNoRequest(t *testing.T) {
 	h := newFakeHub(t)
 	for _, revision := range []string{"main", oldCommit} {
 		_, err := offline(t, "owner/vit@"+revision)

@@ -38,7 +38,7 @@ func TestParseModel(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentIsReadAsOtherToolsDo(t *testing.T) {
+func TestEnvironment(t *testing.T) {
 	home, err := os.UserHomeDir()
 	if err != nil {
 		t.Skip(err)

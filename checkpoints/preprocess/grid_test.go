@@ -25,7 +25,7 @@ func searched(height, width, patches int) [2]int {
 	return at(low * (1 - 1e-12)) // slightly below the scale, to exclude rounding
 }
 
-func TestAGridIsTheLargestWithTheImagesAspectRatio(t *testing.T) {
+func TestGrid_IsTheLargestOfTheAspectRatio(t *testing.T) {
 	for _, patches := range []int{1, 2, 7, 16, 36, 131, 196, 256} {
 		possible := Grids(patches)
 		for height := 1; height <= 61; height++ {
@@ -47,7 +47,7 @@ func TestAGridIsTheLargestWithTheImagesAspectRatio(t *testing.T) {
 	}
 }
 
-func TestASquareFillsASquareNumberOfPatches(t *testing.T) {
+func TestGrid_SquareNumberOfPatches(t *testing.T) {
 	for side := 1; side <= 37; side++ {
 		if got := gridOf(113, 113, side*side); got != [2]int{side, side} {
 			t.Errorf("%d patches: %v", side*side, got)
@@ -55,7 +55,7 @@ func TestASquareFillsASquareNumberOfPatches(t *testing.T) {
 	}
 }
 
-func TestAnAspectRatioBeyondFourToOneIsSqueezed(t *testing.T) {
+func TestGrid_AspectRatioIsBounded(t *testing.T) {
 	for _, size := range [][2]int{{7, 100}, {100, 7}, {1, 5000}, {5000, 1}} {
 		got, want := gridOf(size[0], size[1], 16), [2]int{2, 8}
 		if size[0] > size[1] {

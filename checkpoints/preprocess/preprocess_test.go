@@ -101,7 +101,7 @@ var (
 	imageNetStd  = [3]float64{0.229, 0.224, 0.225}
 )
 
-func TestParseReadsPublishedSettings(t *testing.T) {
+func TestParse_PublishedSettings(t *testing.T) {
 	for name, c := range published {
 		got, err := Parse([]byte(c.config))
 		if err != nil || got != c.want {
@@ -110,9 +110,9 @@ func TestParseReadsPublishedSettings(t *testing.T) {
 	}
 }
 
-func TestParseReadsTheFixture(t *testing.T) { fixtures.Each(t, testParseReadsTheFixture) }
+func TestParse_Fixture(t *testing.T) { fixtures.Each(t, testParseFixture) }
 
-func testParseReadsTheFixture(t *testing.T) {
+func testParseFixture(t *testing.T) {
 	var file struct {
 		Size      struct{ Height, Width int }
 		Resample  int
@@ -132,7 +132,7 @@ func testParseReadsTheFixture(t *testing.T) {
 	}
 }
 
-func TestHuggingFaceFormIsReadBackAsTheSame(t *testing.T) {
+func TestHuggingFace_ComesBack(t *testing.T) {
 	for name, c := range published {
 		want := c.want
 		want.RoundCrop = false
@@ -158,7 +158,7 @@ func TestHuggingFaceFormIsReadBackAsTheSame(t *testing.T) {
 	}
 }
 
-func TestParseRefusesWhatItWouldGetWrong(t *testing.T) {
+func TestParse_Refusals(t *testing.T) {
 	const (
 		mean, std = `"image_mean": [0.5, 0.5, 0.5]`, `"image_std": [0.5, 0.5, 0.5]`
 		hf        = mean + `, ` + std + `, "resample": 2`
@@ -203,7 +203,7 @@ func TestParseRefusesWhatItWouldGetWrong(t *testing.T) {
 	}
 }
 
-func TestTheNormalizationAloneIsReadForAnyNumberOfChannels(t *testing.T) {
+func TestParseNormalization(t *testing.T) {
 	for config, want := range map[string][2][]float64{
 		`{"image_mean": [0.25], "image_std": [0.5], "do_pad": true}`:                   {{0.25}, {0.5}},
 		`{"image_mean": [64], "image_std": [2], "do_rescale": false}`:                  {{64. / 255}, {2. / 255}},
@@ -230,7 +230,7 @@ func TestTheNormalizationAloneIsReadForAnyNumberOfChannels(t *testing.T) {
 	}
 }
 
-func TestSettingsForAnotherSizeKeepTheCroppedShare(t *testing.T) {
+func TestSettings_ForAnotherSize(t *testing.T) {
 	for _, c := range []struct{ was, want Settings }{
 		{Settings{}, Settings{}},
 		{Settings{Fit: FitExact, Size: [2]int{8, 8}}, Settings{Fit: FitExact, Size: [2]int{6, 10}}},
@@ -251,7 +251,7 @@ func TestSettingsForAnotherSizeKeepTheCroppedShare(t *testing.T) {
 	}
 }
 
-func TestSettingsAreValidUpToTheirBounds(t *testing.T) {
+func TestSettings_Bounds(t *testing.T) {
 	exact := Settings{Fit: FitExact, Size: [2]int{6, 10}}
 	patches := Settings{Fit: FitPatches, Size: [2]int{6, 10}, Patch: 2}
 	with := func(s Settings, change func(*Settings)) Settings { change(&s); return s }
@@ -297,7 +297,7 @@ func TestSettingsAreValidUpToTheirBounds(t *testing.T) {
 }
 
 // (pixel·r − m)/s of both forms: 0 and 255 become the same.
-func TestNormalizationIsInUnitsOfPixelsFromZeroToOne(t *testing.T) {
+func TestNormalization_Units(t *testing.T) {
 	s := Settings{Rescale: 1.0 / 128, Mean: [3]float64{0.5, 1, 0.25}, Std: [3]float64{0.5, 2, 0}}
 	mean, std := s.Normalization()
 	for c, deviation := range []float64{0.5, 2, 1} { // 0 means 1
@@ -311,7 +311,7 @@ func TestNormalizationIsInUnitsOfPixelsFromZeroToOne(t *testing.T) {
 }
 
 // Of an image of 9×14, by hand.
-func TestAnImageIsResizedByItsFit(t *testing.T) {
+func TestResized_ByFit(t *testing.T) {
 	for _, c := range []struct {
 		s          Settings
 		rows, cols int
@@ -331,7 +331,7 @@ func TestAnImageIsResizedByItsFit(t *testing.T) {
 
 // The middles of windows in 8 and 9 pixels, by hand: half of 9 − 4 is 2½, of 8 − 5 it is 1½, of 8 − 11 it is −1½, of
 // 9 − 10 it is −½.
-func TestAWindowStartsInTheMiddle(t *testing.T) {
+func TestWindow_IsInTheMiddle(t *testing.T) {
 	for _, c := range []struct {
 		crop           [2]int
 		rounded, lower [2]int // to even, in the image, or up, beyond it; and down
@@ -374,7 +374,7 @@ func FuzzParse(f *testing.F) {
 }
 
 // timm's form of every fit, at sizes that do not divide.
-func TestTimmsFormIsReadBackAsTheSame(t *testing.T) {
+func TestTimm_ComesBack(t *testing.T) {
 	readBack := func(s Settings, rows, cols int) Settings {
 		form, err := s.Timm()
 		if err != nil {
@@ -422,7 +422,7 @@ func TestTimmsFormIsReadBackAsTheSame(t *testing.T) {
 	}
 }
 
-func TestHuggingFaceNamesTheProcessorThatTakesTheFields(t *testing.T) {
+func TestHuggingFace_Processor(t *testing.T) {
 	for processor, want := range map[string]Settings{
 		`"ViTImageProcessor"`: {Fit: FitExact, Size: [2]int{1, 1}, Resample: Nearest},
 		`"BitImageProcessor"`: {Fit: FitShortest, Size: [2]int{9, 9}, Resample: Box, Mean: imageNetMean},

@@ -33,7 +33,8 @@ func Parse(raw []byte) (shards Shards, err error) {
 	}
 	for _, tensor := range slices.Sorted(maps.Keys(shards)) {
 		name := shards[tensor]
-		if err == nil && (!filepath.IsLocal(name) || strings.ContainsAny(name, `/\`) || filepath.Ext(name) != ".safetensors") {
+		if err == nil && (!filepath.IsLocal(name) || strings.ContainsAny(name, `/\`) ||
+			filepath.Ext(name) != ".safetensors") {
 			err = fmt.Errorf("tensor %q: file %q is no .safetensors file beside the index", tensor, name)
 		}
 	}
