@@ -82,6 +82,15 @@ func TestImport_Training(t *testing.T) {
 	if m.Preprocess.Size != [2]int{8, 4} || m.Config.ImageRows != 8 {
 		t.Errorf("%+v, %+v", m.Preprocess, m.Config)
 	}
+	// A recipe with a mean alone, and preprocessing, which older checkpoints do not have.
+	covers := preprocess.Settings{Fit: preprocess.FitCover, Size: [2]int{6, 10}, Crop: [2]int{6, 10}, Mean: normalized.Mean}
+	other, _, _ := trainedOn(t, c, func(m *trainedModel, _ *model.Store) {
+		m.Preprocess, m.Recipe.Augment.Std = covers, [3]float64{}
+	})
+	if m := imported(t, other, ImportOptions{}); m.Preprocess == nil || *m.Preprocess != covers ||
+		!slices.Equal(m.Mean, covers.Mean[:]) || !slices.Equal(m.Std, []float64{1, 1, 1}) {
+		t.Errorf("preprocessing %+v, mean %v, std %v, want %+v", m.Preprocess, m.Mean, m.Std, covers)
+	}
 	images := Noise(m.Config, 2, 3)
 	was := gomlxtest.Must(m.Logits(gomlxtest.Backend(), images))(t)
 	folded := imported(t, exported(t, m, ExportOptions{}), ImportOptions{})
