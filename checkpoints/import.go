@@ -105,6 +105,9 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 	m := &Imported{Config: found.config, Format: found.format, Run: w.run, Params: found.params,
 		Scores: scoresSoftmax, Resample: found.family.kind, Variables: map[string]*tensors.Tensor{}, Report: found.lines(),
 		Usual: [2]int{found.config.ImageRows, found.config.ImageCols}}
+	for _, err := range w.skipped {
+		m.Report = append(m.Report, err.Error())
+	}
 	omitHead, err := m.chooseHead(w, found, options)
 	if err != nil {
 		return nil, err

@@ -73,6 +73,11 @@ func TestInspect_Checkpoint(t *testing.T) {
 		len(info.Notes) != 1 || !strings.Contains(info.Notes[0], damaged) || len(info.Tensors) != store.NumVariables() {
 		t.Errorf("%+v", info)
 	}
+	if m := imported(t, dir, ImportOptions{}); !slices.ContainsFunc(m.Report, func(line string) bool {
+		return strings.Contains(line, damaged)
+	}) {
+		t.Errorf("the import reports %q", m.Report)
+	}
 	for v := range store.IterVariables() {
 		at := slices.IndexFunc(info.Tensors, func(t TensorInfo) bool { return t.Name == v.Path() })
 		if at < 0 || !slices.Equal(info.Tensors[at].Shape, append([]int{}, v.Shape().Dimensions...)) {

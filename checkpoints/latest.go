@@ -112,14 +112,14 @@ const (
 //
 // It is an error if all checkpoints are damaged. With Resume it is not: a run then starts over, and reports skipped.
 func Find(path, which string) (c *Checkpoint, skipped []error, err error) {
-	kinds := kinds
+	order := kinds
 	switch which {
 	case "", Start:
 		which = ""
 	case BestDir, LastDir:
-		kinds = []string{which, ""}
+		order = []string{which, ""}
 	case Resume:
-		kinds = []string{LastDir, BestDir}
+		order = []string{LastDir, BestDir}
 	default:
 		return nil, nil, errors.Errorf("checkpoints: weights %q: want %q, %q or %q", which, BestDir, LastDir, Start)
 	}
@@ -130,7 +130,7 @@ func Find(path, which string) (c *Checkpoint, skipped []error, err error) {
 		c, err := openCheckpoint(path)
 		return c, nil, err
 	}
-	for _, kind := range kinds {
+	for _, kind := range order {
 		c, here, err := latest(path, kind)
 		skipped = append(skipped, here...)
 		if c != nil || err != nil {
