@@ -492,7 +492,7 @@ func TestExport_RefusalsLeaveNothing(t *testing.T) {
 		{good, with(func(c *vit.Config) { c.Epsilon = 1e-12 }), ExportOptions{Format: formatTimm}, option, "Epsilon"},
 		{good, with(func(c *vit.Config) { c.Epsilon = 1e-5 }), ExportOptions{Format: formatJAX}, option, "Epsilon"},
 		{good, with(func(c *vit.Config) { c.ImageCols, c.LayerScale, c.MLPDim = c.ImageRows, 0.1, 2*c.Width }),
-			ExportOptions{}, asked, "Dinov2ForImageClassification"},
+			ExportOptions{}, asked, "layer_scale"},
 		{good, with(v3), ExportOptions{}, option, "DINOv3ViTModel"}, // a trained head would be dropped
 		{good, c, ExportOptions{Format: formatONNX, Headless: true}, option, "logits"},
 		{good, c, ExportOptions{Preprocess: fits(preprocess.FitExact, 6, 12)}, asked, "6x12"},
