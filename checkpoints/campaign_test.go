@@ -131,19 +131,13 @@ func TestImport_LeaksNothing(t *testing.T) {
 	rewrite(t, filepath.Join(damaged, variablesName), func(raw []byte) []byte { raw[len(raw)-1] ^= 1; return raw })
 	var files []string
 	for _, n := range []naming{hf, timm, jax} {
-		config := hfConfig()
-		if n.format != formatHF {
-			config = configOf(n, smallViT)
-		}
+		config := configOf(n, smallViT)
 		file, cut := put(t, n, made(n, smallViT), config), put(t, n, made(n, smallViT), config)
 		rewrite(t, cut, func(raw []byte) []byte { return raw[:len(raw)-7] })
 		files = append(files, file, cut)
 	}
 	campaign.Leaks(t, 20, func(int) {
-		unlock, err := Lock(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		unlock := gomlxtest.Must(Lock(dir))(t)
 		c, skipped := newest(t, dir)
 		if err := c.Load(model.NewStore(), nil); err != nil || len(skipped) != 1 {
 			t.Fatal(err, skipped)

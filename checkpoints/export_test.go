@@ -290,37 +290,6 @@ func sameFields(t *testing.T, name string, got, want map[string]any) {
 	}
 }
 
-// In timm either every prefix token has a position or none: the class token's is added to it where only that has one.
-func TestExport_ClassTokenTakesItsPositionOnlyWhereTimmHasNone(t *testing.T) {
-	for name, c := range map[string]struct {
-		format string
-		change func(*vit.Config)
-		added  bool
-	}{
-		"plain":                    {formatTimm, func(*vit.Config) {}, false},
-		"registers":                {formatTimm, func(c *vit.Config) { c.Registers = 2 }, true},
-		"positions of patches":     {formatTimm, func(c *vit.Config) { c.Registers, c.PatchPositions = 2, true }, false},
-		"positions of registers":   {formatTimm, func(c *vit.Config) { c.Registers, c.RegisterPositions = 2, true }, false},
-		"no class token":           {formatTimm, func(c *vit.Config) { c.Registers, c.Pool = 2, "mean" }, false},
-		"rotation without a table": {formatTimm, func(c *vit.Config) { c.Registers, c.Position = 2, "rope-dinov3" }, false},
-		"two heads": {formatTimm, func(c *vit.Config) {
-			c.Registers, c.RegisterPositions, c.Pool = 1, true, "class+register"
-		}, false},
-		"native": {formatNative, func(c *vit.Config) { c.Registers = 2 }, false},
-		"Hugging Face": {formatHF, func(c *vit.Config) {
-			c.Registers, c.LayerScale, c.Pool, c.ImageCols, c.MLPDim = 2, 0.1, "class+mean", c.ImageRows, c.Width
-		}, false},
-	} {
-		config := changedBy(ownViT("learned"), c.change)
-		store := model.NewStore()
-		gomlxtest.Must(store.CreateVariable("/vit/head/weights", tensors.FromScalar(float32(0))))(t)
-		e, err := newExport(nil, store.Scope("/vit"), config, ExportOptions{Format: c.format})
-		if err != nil || (len(e.report) > 0) != c.added || e.mergeClass != c.added {
-			t.Errorf("%s: %v, %+v", name, err, e)
-		}
-	}
-}
-
 // timm and this library have the preprocessing in config.json; the graph of ONNX needs the build tag onnx.
 func TestExport_FilesOfEachFormat(t *testing.T) {
 	c := ownViT("wepe")

@@ -35,10 +35,7 @@ func TestFamilies_EqualTheirSoftware(t *testing.T) { fixtures.Each(t, testFamili
 func testFamiliesEqualTheirSoftware(t *testing.T) {
 	const set, tolerance = "families", 1e-5 // float32 of two blocks, in another order of sums
 	dir := fixtures.Dir(t, set)
-	models, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	models := gomlxtest.Must(os.ReadDir(dir))(t)
 	seen := map[string]bool{}
 	for _, entry := range models {
 		t.Run(entry.Name(), func(t *testing.T) {

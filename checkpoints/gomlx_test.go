@@ -95,10 +95,7 @@ func TestLoad_AddedEncodingsStartAtTheModel(t *testing.T) {
 	images := Noise(c, 2, 7)
 	want := gomlxtest.Must(imported(t, from, ImportOptions{}).Logits(b, images))(t)
 	for name, unchanged := range map[string]bool{"": true, "learned+wepe-v": true, "none": false, "wepe": false} {
-		m, err := Load(b, model.NewStore().Scope("/vit"), from, Options{Position: name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := gomlxtest.Must(Load(b, model.NewStore().Scope("/vit"), from, Options{Position: name}))(t)
 		got := gomlxtest.RunModel(t, m.Scope.Store(), func(_ *model.Scope, in []*Node) []*Node {
 			return m.ModelFn(nil)(m.Scope, nil, in)
 		}, images)[0]

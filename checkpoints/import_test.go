@@ -85,10 +85,7 @@ func putSetConfig(t testing.TB, dir string) {
 
 func imported(t testing.TB, path string, o ImportOptions) *Imported {
 	t.Helper()
-	m, err := Import(path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := gomlxtest.Must(Import(path, o))(t)
 	return m
 }
 
@@ -121,10 +118,7 @@ func TestImport_OneModelInThreeFormats(t *testing.T) {
 	want := readMeta(t, formatTimm).Config
 	timm := imported(t, setDir(t, formatTimm), optionsFor(t, formatTimm))
 	for format, set := range sets {
-		file, err := weightsIn(setDir(t, format))
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := gomlxtest.Must(weightsIn(setDir(t, format)))(t)
 		raw := readFile(t, file)
 		for _, path := range []string{file, filepath.Dir(file)} {
 			m := imported(t, path, optionsFor(t, format))
@@ -274,19 +268,13 @@ func rewritten(t testing.TB, format string, weights map[string]*tensors.Tensor) 
 
 func writeWeights(t testing.TB, file string, weights map[string]*tensors.Tensor) {
 	t.Helper()
-	raw, err := written(weights)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := gomlxtest.Must(written(weights))(t)
 	putFile(t, file, raw)
 }
 
 func readFile(t testing.TB, file string) []byte {
 	t.Helper()
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := gomlxtest.Must(os.ReadFile(file))(t)
 	return raw
 }
 

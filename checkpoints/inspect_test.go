@@ -12,15 +12,13 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
 )
 
 func inspected(t testing.TB, path string) *Info {
 	t.Helper()
-	info, err := Inspect(path, ImportOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := gomlxtest.Must(Inspect(path, ImportOptions{}))(t)
 	return info
 }
 

@@ -82,10 +82,7 @@ func fuzzManifest(t *testing.T, raw []byte) {
 	if !accepted(t, err, true) {
 		return
 	}
-	again, err := m.seal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := gomlxtest.Must(m.seal())(t)
 	back, err := unseal("MANIFEST.json", again)
 	var meta bytes.Buffer // as encoding/json writes it
 	json.HTMLEscape(&meta, m.Meta)
@@ -120,10 +117,7 @@ func fuzzIndex(t *testing.T, raw []byte) {
 }
 
 func fuzzConfig(t *testing.T, config strictjson.Object) {
-	fields, err := values(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fields := gomlxtest.Must(values(config))(t)
 	for _, f := range families {
 		m, err := f.read(fields, true)
 		if accepted(t, err, false) && !sound(m.config) {

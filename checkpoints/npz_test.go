@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/internal/campaign"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/numpy"
 )
 
@@ -60,10 +61,7 @@ func zipOf(t testing.TB, members ...zipMember) []byte {
 		if m.lie != nil {
 			m.lie(h)
 		}
-		to, err := w.CreateRaw(h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		to := gomlxtest.Must(w.CreateRaw(h))(t)
 		if _, err := to.Write(packed); err != nil {
 			t.Fatal(err)
 		}

@@ -109,12 +109,9 @@ func timmConfig(c vit.Config) string {
 		map[string]string{"class": "token", "mean": "avg"}[c.Pool])
 }
 
-// configOf returns the config.json that a model of a format requires.
+// configOf returns the config.json that a model of a format requires; for Hugging Face it is smallViT's.
 func configOf(n naming, c vit.Config) string {
-	if n.format == formatTimm {
-		return timmConfig(c)
-	}
-	return ""
+	return map[string]string{formatHF: hfConfig(), formatTimm: timmConfig(c)}[n.format]
 }
 
 // smallViT has sizes that differ wherever a swap could be missed, and more than ten blocks.
@@ -135,14 +132,7 @@ func TestImport_MismatchedTensors(t *testing.T) {
 		delete(weights, moved)
 		last := n.name(outputPath+"biases", 10)
 		weights[last] = randomTensor(rand.New(rand.NewPCG(1, 1)), dtypes.Float32, 15)
-		config, options := hfConfig(), ImportOptions{}
-		if n.format != formatHF {
-			config = configOf(n, smallViT)
-		}
-		if n.format == formatJAX {
-			options.Grid = smallGrid
-		}
-		m, err := Import(put(t, n, weights, config), options)
+		m, err := Import(put(t, n, weights, configOf(n, smallViT)), ImportOptions{Hints: Hints{Grid: smallGrid}})
 		e := onlyMismatch(t, err)
 		if m != nil || !slices.Equal(e.Missing, []string{moved + " [14]"}) ||
 			!slices.Equal(e.Unexpected, []string{"x." + moved + " [14]"}) ||
@@ -290,17 +280,6 @@ func TestImport_Refusals(t *testing.T) {
 		}
 		if format := (*formatError)(nil); errors.As(err, &format) && filepath.Dir(format.File) != filepath.Dir(file) {
 			t.Errorf("%d: the error names %s", i, format.File)
-		}
-	}
-}
-
-func TestImport_WithoutClassToken(t *testing.T) {
-	c := smallViT
-	c.Pool = "mean"
-	for _, n := range []naming{timm, jax} {
-		m := imported(t, put(t, n, made(n, c), configOf(n, c)), ImportOptions{Hints: Hints{Grid: smallGrid}})
-		if m.Config != c || m.Variables[classPath] != nil || m.Variables[positionPath].Shape().Dimensions[0] != 15 {
-			t.Errorf("%s: %+v, positions %s", n.format, m.Config, m.Variables[positionPath].Shape())
 		}
 	}
 }

@@ -69,22 +69,6 @@ func TestResample_WeightsSumToOne(t *testing.T) {
 	}
 }
 
-// scipy.ndimage.zoom with order 1, by which Google resamples its checkpoints, keeps the corners.
-func TestResample_JAXKeepsTheCorners(t *testing.T) {
-	var in []float32 // 3×5, row and column in decimal
-	for i := range 15 {
-		in = append(in, float32(i/5*10+i%5))
-	}
-	for to, want := range map[gridSize][]float64{{1, 1}: {0}, {2, 2}: {0, 4, 20, 24}, {1, 3}: {0, 2, 4},
-		{5, 2}: {0, 4, 5, 9, 10, 14, 15, 19, 20, 24}} {
-		got, _, err := Resample(in, 1, 0, gridSize{3, 5}, to, resampleJAX)
-		if err != nil {
-			t.Fatal(err)
-		}
-		gomlxtest.NearAbs(t, fmt.Sprint(to), got, want, 1e-5)
-	}
-}
-
 // The class token is unchanged; an equal grid is a copy, but a grid with as many patches in other rows is not.
 func TestResample_CopiesAnEqualGridAndPrefixRows(t *testing.T) {
 	const width, patches = 7, 16

@@ -84,10 +84,7 @@ func TestSafetensors_OfThePythonWriter(t *testing.T) {
 func testSafetensorsOfThePythonWriter(t *testing.T) {
 	files := 0
 	for _, set := range fixtures.Sets(t) {
-		paths, err := filepath.Glob(filepath.Join(fixtures.Dir(t, set), "*.safetensors"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		paths := gomlxtest.Must(filepath.Glob(filepath.Join(fixtures.Dir(t, set), "*.safetensors")))(t)
 		for _, path := range paths {
 			files++
 			got, err := readAll(readFile(t, path))

@@ -55,10 +55,7 @@ func newStore(t testing.TB, seed uint64) *model.Store {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	store := model.NewStore()
 	create := func(path string, value *tensors.Tensor, trainable bool) {
-		v, err := store.CreateVariable(path, value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := gomlxtest.Must(store.CreateVariable(path, value))(t)
 		v.SetTrainable(trainable)
 	}
 	for i, known := range safetensorsDTypes {
@@ -99,10 +96,7 @@ func sameVariables(t *testing.T, got, want *model.Store, omit func(string) bool)
 
 func save(t testing.TB, s Saver, store *model.Store, step int64, meta any) string {
 	t.Helper()
-	path, err := s.Save(store, step, meta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := gomlxtest.Must(s.Save(store, step, meta))(t)
 	return path
 }
 
@@ -273,10 +267,7 @@ func TestSave_RemovesOlderCheckpoints(t *testing.T) {
 			t.Errorf("saved %s, the newest is %s", path, c.Path)
 		}
 	}
-	listed, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listed := gomlxtest.Must(os.ReadDir(dir))(t)
 	var got []string
 	for _, entry := range listed {
 		got = append(got, entry.Name())

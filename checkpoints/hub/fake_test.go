@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/wepe-go/wepe/internal/fetch"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // Commits of the fake hub's model.
@@ -208,10 +209,7 @@ func offline(t *testing.T, address string) (*Snapshot, error) {
 // get downloads successfully.
 func get(t *testing.T, address string) *Snapshot {
 	t.Helper()
-	s, err := Download(t.Context(), address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gomlxtest.Must(Download(t.Context(), address, nil))(t)
 	return s
 }
 

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // tree lists the files and links below a directory, links with their targets.
@@ -125,10 +127,7 @@ func TestDownload_Shards(t *testing.T) {
 	delete(h.files, weightsFile)
 	for _, without := range []string{"0", "1"} {
 		t.Setenv("HF_HUB_OFFLINE", without)
-		s, err := Download(t.Context(), "owner/vit@refs/pr/7", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := gomlxtest.Must(Download(t.Context(), "owner/vit@refs/pr/7", nil))(t)
 		entries, err := os.ReadDir(s.Dir)
 		var names []string
 		for _, entry := range entries {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // Settings published with models, without fields that do not affect pixels.
@@ -123,10 +124,7 @@ func testParseFixture(t *testing.T) {
 	fixtures.JSON(t, "hf_vit", name, &file)
 	want := Settings{Fit: FitExact, Size: [2]int{file.Size.Height, file.Size.Width}, Mean: file.ImageMean,
 		Std: file.ImageStd, Resample: resamples[file.Resample]}
-	raw, err := os.ReadFile(filepath.Join(fixtures.Dir(t, "hf_vit"), name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := gomlxtest.Must(os.ReadFile(filepath.Join(fixtures.Dir(t, "hf_vit"), name)))(t)
 	if got, err := Parse(raw); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
@@ -376,10 +374,7 @@ func FuzzParse(f *testing.F) {
 // timm's form of every fit, at sizes that do not divide.
 func TestTimm_ComesBack(t *testing.T) {
 	readBack := func(s Settings, rows, cols int) Settings {
-		form, err := s.Timm()
-		if err != nil {
-			t.Fatal(err)
-		}
+		form := gomlxtest.Must(s.Timm())(t)
 		raw, err := json.Marshal(struct {
 			InputSize [3]int `json:"input_size"`
 			Timm
