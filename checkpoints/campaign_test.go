@@ -77,9 +77,7 @@ func TestExport_RandomModelsComeBack(t *testing.T) {
 		store, back := loaded(t, m).Store(), model.NewStore()
 		save(t, Saver{Dir: filepath.Join(root, "run")}, store, int64(i), nil)
 		c, _ := newest(t, filepath.Join(root, "run"))
-		if err := c.Load(back, nil); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, c.Load(back, nil))
 		if sameVariables(t, back, store, nil); t.Failed() {
 			t.Fatalf("model %d, %+v as a checkpoint", i, want.Config)
 		}
@@ -153,8 +151,6 @@ func TestImport_LeaksNothing(t *testing.T) {
 		if refused != 3 {
 			t.Errorf("%d files are refused, want the three that are cut", refused)
 		}
-		if err := unlock(); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, unlock())
 	})
 }

@@ -108,9 +108,7 @@ func TestImport_UsualSize(t *testing.T) {
 		4},
 		of("1", "4"): {6, 10}, of("6", "8"): {6, 8}, of("8", "10"): {8, 10}} {
 		path := filepath.Join(filepath.Dir(file), foreignPreprocessor)
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.RemoveAll(path))
 		if text != "" {
 			putFile(t, path, []byte(text))
 		}

@@ -86,9 +86,7 @@ func testDINOEveryStage(t *testing.T) {
 		for _, p := range []string{"", "rect."} {
 			m := dino(t, set, want[p+"images_nhwc"])
 			store := model.NewStore()
-			if err := m.Load(store.RootScope().In("vit")); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, m.Load(store.RootScope().In("vit")))
 			var compared []string
 			got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) (nodes []*Node) {
 				compared = nil
@@ -149,9 +147,7 @@ func testDINOGradients(t *testing.T) {
 		want := fixtures.Tensors(t, set, "tensors.safetensors")
 		m := dino(t, set, want["images_nhwc"])
 		store := model.NewStore()
-		if err := m.Load(store.RootScope().In("vit")); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, m.Load(store.RootScope().In("vit")))
 		var names, paths []string
 		for name := range want {
 			if end, ok := strings.CutPrefix(name, "grad_out."); ok {
@@ -217,9 +213,7 @@ func testDINOFilesComeBack(t *testing.T) {
 		}
 		var config, theirs map[string]any
 		fixtures.JSON(t, set, "config.json", &theirs)
-		if err := json.Unmarshal(readFile(t, dir+"/"+foreignConfig), &config); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, json.Unmarshal(readFile(t, dir+"/"+foreignConfig), &config))
 		for key, value := range config {
 			w, ok := theirs[key]
 			if key == "mlp_ratio" { // several ratios give the same hidden units

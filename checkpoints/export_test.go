@@ -40,9 +40,7 @@ var (
 func loaded(t testing.TB, m *Imported) *model.Scope {
 	t.Helper()
 	scope := model.NewStore().Scope("/some/model")
-	if err := m.Load(scope); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, m.Load(scope))
 	return scope
 }
 
@@ -86,9 +84,7 @@ func stirred(t testing.TB, c vit.Config, params map[string]any) *model.Store {
 		for i := range flat {
 			flat[i] += float32(0.2 * rng.NormFloat64())
 		}
-		if err := v.SetValue(tensors.FromFlatDataAndDimensions(flat, v.Shape().Dimensions...)); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, v.SetValue(tensors.FromFlatDataAndDimensions(flat, v.Shape().Dimensions...)))
 	}
 	if _, err := store.CreateVariable("/adamw/vit/class", tensors.FromScalar(float32(1))); err != nil {
 		t.Fatal(err)
@@ -127,9 +123,7 @@ func TestExport_NativeFilesComeBack(t *testing.T) {
 // configIn decodes the config.json of a directory.
 func configIn(t *testing.T, dir string, into any) {
 	t.Helper()
-	if err := json.Unmarshal(readFile(t, filepath.Join(dir, foreignConfig)), into); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, json.Unmarshal(readFile(t, filepath.Join(dir, foreignConfig)), into))
 }
 
 // near checks that logits differ by at most a share of the largest.
@@ -317,9 +311,7 @@ func TestExport_FilesOfEachFormat(t *testing.T) {
 					continue
 				}
 				var text strings.Builder
-				if err := f.write(&text); err != nil {
-					t.Fatal(err)
-				}
+				gomlxtest.NoError(t, f.write(&text))
 				entry := format != formatTimm && format != formatJAX // whose files have no such entry
 				if strings.Contains(text.String(), "problem_type") != entry {
 					t.Errorf("%s: %s", format, text.String())
@@ -349,9 +341,7 @@ func TestExport_CardNamesTheClassAndTheImages(t *testing.T) {
 		e := &export{ExportOptions: ExportOptions{Format: c.format, Preprocess: &fit}, config: ownViT("learned"),
 			encoded: "wepe", as: &foreign{family: c.family, head: head}, head: head}
 		var text strings.Builder
-		if err := e.card("model.file").write(&text); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, e.card("model.file").write(&text))
 		task := map[bool]string{true: "image-classification", false: "image-feature-extraction"}[head]
 		for _, want := range []string{c.want, "---\npipeline_tag: " + task + "\n", "6×10", "wepe", "model.file"} {
 			if !strings.Contains(text.String(), want) {
@@ -417,9 +407,7 @@ func TestExport_RefusalsLeaveNothing(t *testing.T) {
 	good := stirred(t, c, nil)
 	lacks := func(path string) *model.Store {
 		store := stirred(t, c, nil)
-		if err := store.DeleteVariable("/vit/" + path); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, store.DeleteVariable("/vit/"+path))
 		return store
 	}
 	noValue, large, strange := lacks("norm/offset"), lacks("norm/offset"), stirred(t, c, nil)
@@ -537,9 +525,7 @@ func TestExport_DirectoryThatIsNotEmptyIsUnchanged(t *testing.T) {
 	scope, dir := loaded(t, m), t.TempDir()
 	export := func(path string) error { _, err := Export(path, nil, scope, m.Config, ExportOptions{}); return err }
 	for _, name := range []string{"empty", fmt.Sprintf("empty.tmp-%d", os.Getpid())} { // the second by a killed process
-		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	}
 	if err := export(filepath.Join(dir, "empty")); err != nil {
 		t.Error(err)
@@ -558,9 +544,7 @@ func TestExport_DirectoryThatIsNotEmptyIsUnchanged(t *testing.T) {
 func TestSave_UsualPermissions(t *testing.T) {
 	dir := t.TempDir()
 	usual, file := filepath.Join(dir, "usual"), filepath.Join(dir, "file")
-	if err := os.Mkdir(usual, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.Mkdir(usual, 0o755))
 	putFile(t, file, nil)
 	path := save(t, Saver{Dir: filepath.Join(dir, "run")}, newStore(t, 1), 3, nil)
 	mode := func(path string) os.FileMode { return gomlxtest.Must(os.Stat(path))(t).Mode() }
@@ -605,9 +589,7 @@ func TestONNX_FileOfAnotherModelIsNotKept(t *testing.T) {
 		for path, value := range map[string]*tensors.Tensor{
 			"/vit/head/weights": tensors.FromShape(shapes.Make(dtypes.Float32, c.Width, c.Classes)),
 			"/vit/head/biases":  tensors.FromValue(slices.Repeat([]float32{x}, c.Classes))} {
-			if err := store.GetVariable(path).SetValue(value); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, store.GetVariable(path).SetValue(value))
 		}
 	}
 	for _, logit := range []float32{0.5, 50} {
@@ -622,9 +604,7 @@ func TestONNX_FileOfAnotherModelIsNotKept(t *testing.T) {
 			}
 		}
 	}
-	if err := store.DeleteVariable("/vit/head/biases"); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, store.DeleteVariable("/vit/head/biases"))
 	if _, err := writeFile(osFiles{}, filepath.Join(t.TempDir(), "x"), e.writeONNX); err == nil {
 		t.Error("a model that lacks a variable was written")
 	}

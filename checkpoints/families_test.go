@@ -129,9 +129,7 @@ func TestHybrid_OfEveryTable(t *testing.T) {
 			t.Errorf("%s: %s does not begin with the table of %s", name, c.Position, m.Config.Position)
 		}
 		store := model.NewStore()
-		if err := weight.Create(store.Scope("/vit"), m.Variables); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, weight.Create(store.Scope("/vit"), m.Variables))
 		store.Scope("/vit").SetParams(m.Params)
 		gradient := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
 			loss := ReduceAllSum(Square(c.Logits(s.Store().Scope("/vit"), in[0])))
@@ -178,9 +176,7 @@ func TestImport_OlderAndHalvedFiles(t *testing.T) {
 		table := slices.IndexFunc(names, func(s string) bool { return strings.HasSuffix(s, "bias_table") })
 		index := strings.Replace(names[table], "bias_table", "index", 1)
 		all[index] = tensors.FromValue([][]int64{{3, 1}, {2, 0}})
-		if err := os.Remove(filepath.Join(dir, foreignWeights)); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.Remove(filepath.Join(dir, foreignWeights)))
 		writeWeights(t, filepath.Join(dir, foreignHalf), all)
 		m := imported(t, dir, ImportOptions{})
 		same(t, name, m, want)

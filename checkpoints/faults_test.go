@@ -16,6 +16,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/wepe-go/wepe/internal/campaign"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // faultyFiles passes operations on to the file system, except the one numbered failAt, which fails as mode requires. It
@@ -160,9 +161,7 @@ func (f *faultyFiles) lose(t *testing.T, rng *rand.Rand) {
 	t.Helper()
 	for to, from := range f.moved {
 		if rng.IntN(2) == 0 {
-			if err := os.Rename(to, from); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, os.Rename(to, from))
 		}
 	}
 	for path := range f.pending {
@@ -191,9 +190,7 @@ func (f *faultyFiles) lose(t *testing.T, rng *rand.Rand) {
 		entries, _ := os.ReadDir(dir)
 		for _, entry := range entries {
 			if entry.Type().IsRegular() && rng.IntN(2) == 0 {
-				if err := os.Remove(filepath.Join(dir, entry.Name())); err != nil {
-					t.Fatal(err)
-				}
+				gomlxtest.NoError(t, os.Remove(filepath.Join(dir, entry.Name())))
 			}
 		}
 	}
@@ -219,9 +216,7 @@ func afterFault(t *testing.T, dir string, path string, saveErr error, stores map
 		t.Errorf("Save returned %s, the latest is %s", path, c.Path)
 	}
 	store := model.NewStore()
-	if err := c.Load(store, nil); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, c.Load(store, nil))
 	sameVariables(t, store, stores[c.Step], nil)
 	for _, s := range skipped {
 		if !strings.Contains(s.Error(), ".tmp-") {

@@ -40,9 +40,7 @@ func TestFields_DefaultsAreTheSoftwares(t *testing.T) {
 	var timm struct{ Classes map[string]map[string]any }
 	for file, into := range map[string]any{"testdata/transformers_defaults.json": &transformers,
 		"architectures.json": &timm} {
-		if err := json.Unmarshal(gomlxtest.Must(os.ReadFile(file))(t), into); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, json.Unmarshal(gomlxtest.Must(os.ReadFile(file))(t), into))
 	}
 	seen := map[string]int{}
 	for _, f := range families {

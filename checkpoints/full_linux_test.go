@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // A disk of one mebibyte, with every number of free pages that is too small for a checkpoint.
@@ -23,9 +25,7 @@ func TestSave_FullDiskKeepsTheOlderCheckpoint(t *testing.T) {
 	})
 	free := func() (bytes int) {
 		var s syscall.Statfs_t
-		if err := syscall.Statfs(disk, &s); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, syscall.Statfs(disk, &s))
 		return int(s.Bfree) * int(s.Bsize)
 	}
 	stores, dir, page := twoStores(t), filepath.Join(disk, "run"), os.Getpagesize()
@@ -33,9 +33,7 @@ func TestSave_FullDiskKeepsTheOlderCheckpoint(t *testing.T) {
 	pages := 0
 	for ; ; pages++ {
 		filler := filepath.Join(disk, "filler")
-		if err := os.RemoveAll(filler); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.RemoveAll(filler))
 		putFile(t, filler, make([]byte, free()-pages*page))
 		if free() != pages*page {
 			t.Fatalf("%d bytes are free, want %d pages", free(), pages)

@@ -57,9 +57,7 @@ func TestLoad_TrainsAndComesBackWithGoMLX(t *testing.T) {
 	want := logitsOf(t, m, images)
 
 	handler := gomlxtest.Must(checkpoint.Build(store).Dir(t.TempDir()).Keep(1).Done())(t)
-	if err := handler.Save(); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, handler.Save())
 	theirs := model.NewStore()
 	gomlxtest.Must(checkpoint.Load(theirs).Dir(handler.Dir()).Immediate().Done())(t)
 	if d := differ(logitsOf(t, &Model{Config: m.Config, Scope: theirs.Scope("/some/vit")}, images), want); d != 0 {
@@ -71,9 +69,7 @@ func TestLoad_TrainsAndComesBackWithGoMLX(t *testing.T) {
 	ours := model.NewStore()
 	saved := gomlxtest.Must(openCheckpoint(path))(t)
 	ours.SetParams(saved.Params)
-	if err := saved.Load(ours, nil); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, saved.Load(ours, nil))
 	if d := differ(logitsOf(t, &Model{Config: m.Config, Scope: ours.Scope("/some/vit")}, images), want); d != 0 {
 		t.Errorf("our checkpoint: logits differ by %g", d)
 	}

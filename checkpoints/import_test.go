@@ -93,9 +93,7 @@ func imported(t testing.TB, path string, o ImportOptions) *Imported {
 func trace(t testing.TB, m *Imported, images fixtures.Tensor, stages func(*vit.Trace) []*Node) [][]float64 {
 	t.Helper()
 	store := model.NewStore()
-	if err := m.Load(store.RootScope().In("vit")); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, m.Load(store.RootScope().In("vit")))
 	want := len(m.Variables)
 	got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
 		return stages(m.Config.Trace(s.In("vit"), in[0], false))
@@ -284,9 +282,7 @@ func putFile(t testing.TB, file string, raw []byte) {
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, raw, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.WriteFile(file, raw, 0o644))
 }
 
 func copyConfig(t testing.TB, dir string) {

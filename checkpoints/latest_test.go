@@ -32,9 +32,7 @@ func beside(t *testing.T, dir string, store *model.Store, step int64, meta any) 
 	t.Helper()
 	from := save(t, Saver{Dir: t.TempDir()}, store, step, meta)
 	path := filepath.Join(dir, filepath.Base(from))
-	if err := os.Rename(from, path); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.Rename(from, path))
 	return path
 }
 
@@ -49,9 +47,7 @@ func TestFind_SkipsDamagedCheckpoints(t *testing.T) {
 	}
 	gone := func(name string) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
-			if err := os.Remove(filepath.Join(dir, name)); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, os.Remove(filepath.Join(dir, name)))
 		}
 	}
 	resealed := func(change func(*manifest)) func(*testing.T, string) {
@@ -68,9 +64,7 @@ func TestFind_SkipsDamagedCheckpoints(t *testing.T) {
 		"other step":    file(manifestName, replace(`"step": 2`, `"step": 3`)),
 		"other meta":    file(manifestName, replace(`0.25`, `0.75`)),
 		"other directory name": func(t *testing.T, dir string) {
-			if err := os.Rename(dir, strings.TrimSuffix(dir, "2")+"3"); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, os.Rename(dir, strings.TrimSuffix(dir, "2")+"3"))
 		},
 		"newer format":              resealed(func(m *manifest) { m.Version = 2 }),
 		"another format":            resealed(func(m *manifest) { m.Format = "x" }),
@@ -83,27 +77,21 @@ func TestFind_SkipsDamagedCheckpoints(t *testing.T) {
 		"variables gone":            gone(variablesName),
 		"variables a directory": func(t *testing.T, dir string) {
 			gone(variablesName)(t, dir)
-			if err := os.Mkdir(filepath.Join(dir, variablesName), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, os.Mkdir(filepath.Join(dir, variablesName), 0o755))
 		},
 		"store half": file(storeName, cut), "store one bit": file(storeName, flip), "store gone": gone(storeName),
 	} {
 		dir := t.TempDir()
 		save(t, Saver{Dir: dir}, intact, 1, nil)
 		damage(t, beside(t, dir, newStore(t, 2), 2, map[string]float64{"best": 0.25}))
-		if err := os.Mkdir(filepath.Join(dir, "step-00000009.tmp-4"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.Mkdir(filepath.Join(dir, "step-00000009.tmp-4"), 0o755))
 		got, skipped := newest(t, dir)
 		if got == nil || got.Step != 1 || len(skipped) != 2 || !strings.Contains(skipped[0].Error(), ".tmp-4") ||
 			strings.Contains(skipped[1].Error(), "\n") {
 			t.Fatalf("%s: latest %+v, skipped %v", name, got, skipped)
 		}
 		store := model.NewStore()
-		if err := got.Load(store, nil); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, got.Load(store, nil))
 		sameVariables(t, store, intact, nil)
 	}
 }
@@ -118,9 +106,7 @@ func TestLoad_DamageAfterOpening(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	sameVariables(t, store, before, nil)
-	if err := os.RemoveAll(c.Path); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.RemoveAll(c.Path))
 	if err := c.Check(store, nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a checkpoint that was removed: %v", err)
 	}
@@ -198,9 +184,7 @@ func TestLoad_AnotherModelListsTheDifferences(t *testing.T) {
 		t.Error("the store was changed")
 	}
 	fresh := model.NewStore()
-	if err := c.Load(fresh, omit); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, c.Load(fresh, omit))
 	create(fresh, "/vit/position", 17) // as if another model was built after loading
 	if e := onlyMismatch(t, c.Check(fresh, omit)); len(e.Missing) != 1 {
 		t.Errorf("Check after building another model: %v", e)
@@ -234,8 +218,6 @@ func TestLock_HasOneOwner(t *testing.T) {
 		if _, err := Lock(dir); err == nil {
 			t.Error("locked twice in one process")
 		}
-		if err := unlock(); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, unlock())
 	}
 }

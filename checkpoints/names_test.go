@@ -22,9 +22,7 @@ import (
 // tools/peers/references/spellings.py lists.
 func TestImport_TransformersNamesInMemory(t *testing.T) {
 	var spelled map[string]map[string]string
-	if err := json.Unmarshal(readFile(t, "testdata/transformers_names.json"), &spelled); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, json.Unmarshal(readFile(t, "testdata/transformers_names.json"), &spelled))
 	swiglu := ownViT("learned")
 	swiglu.ImageRows, swiglu.Pool, swiglu.SwiGLU, swiglu.LayerScale, swiglu.MLPDim = 10, "class+mean", true, 1, 32
 	dirs := map[string]string{

@@ -66,9 +66,7 @@ func zipOf(t testing.TB, members ...zipMember) []byte {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, w.Close())
 	return out.Bytes()
 }
 

@@ -322,9 +322,7 @@ func TestImport_IndexAndShardsAgree(t *testing.T) {
 	weights := made(hf, smallViT)
 	names := slices.Sorted(maps.Keys(weights))
 	dir := filepath.Dir(put(t, hf, weights, hfConfig()))
-	if err := os.Rename(filepath.Join(dir, foreignWeights), filepath.Join(dir, "a.safetensors")); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.Rename(filepath.Join(dir, foreignWeights), filepath.Join(dir, "a.safetensors")))
 	for file, name := range map[string]string{"b": names[0], "c": "extra"} {
 		writeWeights(t, filepath.Join(dir, file+".safetensors"), map[string]*tensors.Tensor{name: weights[names[0]]})
 	}

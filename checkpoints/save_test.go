@@ -43,9 +43,7 @@ func randomTensor(rng *rand.Rand, dtype dtypes.DType, dims ...int) *tensors.Tens
 func bytesOf(t testing.TB, x *tensors.Tensor) []byte {
 	t.Helper()
 	var out []byte
-	if err := x.ConstBytes(func(data []byte) { out = bytes.Clone(data) }); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, x.ConstBytes(func(data []byte) { out = bytes.Clone(data) }))
 	return out
 }
 
@@ -137,9 +135,7 @@ func TestSave_EveryType(t *testing.T) {
 	for v := range built.IterVariables() {
 		v.SetTrainable(!v.Trainable)
 	}
-	if err := c.Load(built, isData); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, c.Load(built, isData))
 	sameVariables(t, built, want, isData)
 	if !bytes.Equal(data, bytesOf(t, built.GetVariable("/data/images").MustValue())) {
 		t.Error("an omitted variable was changed")
@@ -254,13 +250,9 @@ func TestSave_RemovesOlderCheckpoints(t *testing.T) {
 	store := newStore(t, 1)
 	saver := Saver{Dir: dir}
 	for _, name := range []string{"step-00000001", "step-5", "notes", "step-00000002.tmp-x"} { // not written by Save
-		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	}
-	if err := os.Mkdir(filepath.Join(dir, "step-00000003.tmp-77"), 0o755); err != nil { // as a killed Save leaves it
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.Mkdir(filepath.Join(dir, "step-00000003.tmp-77"), 0o755))
 	for _, step := range []int64{10, 20, 40, 30, 40, 40, 40, 123456789} {
 		path := save(t, saver, store, step, nil)
 		if c, _ := newest(t, dir); step != 30 && c.Path != path { // saved again, it is newer

@@ -33,9 +33,7 @@ func TestLoad_OnlyIntoAnEmptyStoreOrTheSameVariables(t *testing.T) {
 				store.RootScope().VariableWithValue(fmt.Sprintf("x%d", i), float32(1))
 			}
 			if seeded {
-				if err := store.SetRNGStateFromSeed(42); err != nil {
-					t.Fatal(err)
-				}
+				gomlxtest.NoError(t, store.SetRNGStateFromSeed(42))
 			}
 			err := c.Load(store, nil)
 			if mismatch := (*MismatchError)(nil); extra == 0 && err != nil || extra > 0 && (!errors.As(err, &mismatch) ||
@@ -150,9 +148,7 @@ func TestNames_AreOrderedByStepAndAttempt(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, name := range []string{"6", "7", "7.2", "7.11", "7.10"} {
-		if err := os.Mkdir(filepath.Join(dir, "step-0000000"+name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.Mkdir(filepath.Join(dir, "step-0000000"+name), 0o755))
 	}
 	whole, _, err := listNames(dir)
 	var got []string
@@ -187,9 +183,7 @@ func TestFind_WeightsOfARun(t *testing.T) {
 			at := filepath.Join(dir, kind)
 			switch state := map[string]string{BestDir: c.best, LastDir: c.last}[kind]; state {
 			case "H":
-				if err := os.MkdirAll(filepath.Join(at, "step-00000005.tmp-1"), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				gomlxtest.NoError(t, os.MkdirAll(filepath.Join(at, "step-00000005.tmp-1"), 0o755))
 			case "I", "D":
 				if path := save(t, Saver{Dir: at}, model.NewStore(), step, nil); state == "D" {
 					putFile(t, filepath.Join(path, storeName), nil)
@@ -235,9 +229,7 @@ func TestSave_CheckpointThatVanishesIsAnError(t *testing.T) {
 
 func TestOpen_FindsWeightsByTheirNames(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, foreignWeights), 0o755); err != nil { // a directory of that name does not count
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.Mkdir(filepath.Join(dir, foreignWeights), 0o755))
 	for _, step := range []struct{ file, want string }{
 		{"", ""}, {"a.npz", "a.npz"}, {"b.npz", ""}, {foreignHalf, foreignHalf}, {foreignIndex, foreignIndex},
 		{foreignWeights, foreignWeights},
@@ -334,9 +326,7 @@ func TestLogits_NeedEveryVariableAndImagesOfTheModel(t *testing.T) {
 	if _, err := forward(b, store, "/vit", c, Noise(larger, 2, 5)); err == nil || ok != nil {
 		t.Errorf("images of another size: %v, its own: %v", err, ok)
 	}
-	if err := store.DeleteVariable("/vit/norm/gain"); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, store.DeleteVariable("/vit/norm/gain"))
 	if _, err := forward(b, store, "/vit", c, Noise(c, 2, 5)); err == nil {
 		t.Error("a model that lacks a variable has logits")
 	}

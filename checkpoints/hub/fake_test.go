@@ -189,12 +189,8 @@ func modelDir() string { return filepath.Join(os.Getenv("HF_HOME"), "hub", "mode
 // put writes a file and its directories.
 func put(t *testing.T, file string, content []byte) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, content, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	gomlxtest.NoError(t, os.WriteFile(file, content, 0o644))
 }
 
 // offline downloads without a network.

@@ -141,9 +141,7 @@ func TestDownload_Shards(t *testing.T) {
 	if raw, err := os.ReadFile(filepath.Join(modelDir(), "refs", "refs", "pr", "7")); string(raw) != newCommit {
 		t.Errorf("refs/refs/pr/7 is %q, error %v", raw, err)
 	}
-	if err := os.Remove(filepath.Join(modelDir(), "snapshots", newCommit, "m-1.safetensors")); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.Remove(filepath.Join(modelDir(), "snapshots", newCommit, "m-1.safetensors")))
 	_, err := offline(t, "owner/vit@refs/pr/7")
 	if err == nil || !strings.Contains(err.Error(), "m-1.safetensors") {
 		t.Errorf("a missing shard, offline: error %v", err)
@@ -161,9 +159,7 @@ func leaveAsPythonDoes(t *testing.T, files map[string][]byte, links bool) {
 		}
 		hash := hashOf(name, files[name])
 		put(t, filepath.Join(modelDir(), "blobs", hash), files[name])
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
 		if err := os.Symlink("../../blobs/"+hash, file); err != nil {
 			t.Skip(err)
 		}

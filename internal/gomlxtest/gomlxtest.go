@@ -250,6 +250,14 @@ func Must[T any](value T, err error) func(t testing.TB) T {
 	}
 }
 
+// NoError ends the test if there is an error.
+func NoError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Resolved returns a configuration with its defaults, whether it is valid or not.
 func Resolved[T interface{ Resolve() (T, error) }](c T) T {
 	c, _ = c.Resolve()
