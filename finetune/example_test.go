@@ -8,7 +8,6 @@ import (
 	"image"
 	"log"
 	"os"
-	"time"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
@@ -116,31 +115,6 @@ func ExampleFineTuning() {
 	recipe.Model.Position = "hybrid" // blend the position table with WePE; "" keeps it
 	fmt.Println(recipe.Epochs, recipe.BatchSize, recipe.LearningRate, recipe.Optimizer.LayerDecay)
 	// Output: 10 16 0.002 0.75
-}
-
-// The speed of training steps, without a dataset.
-func ExampleNewTiming() {
-	recipe, err := finetune.Named("shapes")
-	if err != nil {
-		log.Fatal(err)
-	}
-	timing, err := finetune.NewTiming(finetune.Run{Backend: gomlxtest.Backend(), Recipe: recipe,
-		Train: finetune.Noise(100, 32, 32, 4)})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer timing.Close()
-	var start time.Time
-	for step := range 4 {
-		if step == 1 {
-			start = time.Now() // the first step compiles
-		}
-		if err := timing.Step(); err != nil {
-			log.Fatal(err)
-		}
-	}
-	fmt.Println(3*float64(recipe.BatchSize)/time.Since(start).Seconds() > 0, "images per second")
-	// Output: true images per second
 }
 
 // A recipe by name, with a changed setting: 15 epochs of CIFAR-100.

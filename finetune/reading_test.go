@@ -8,12 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -60,37 +57,5 @@ func TestPredict_ManyFilesAsEachByItself(t *testing.T) {
 			}
 			gomlxtest.NearAbs(t, files[i], []float32{float32(got[k].Probability)}, []float64{want[k].Probability}, 1e-6)
 		}
-	}
-}
-
-func TestEach_ReadsWhileThePreviousBatchIsComputed(t *testing.T) {
-	gomlxtest.OnGo(t)
-	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1)}).model // of batches of 4
-	set, second := dataset(7, 2), make(chan int, 7)
-	read := func(i int) (*data.Image, error) {
-		if i >= 4 {
-			second <- i
-		}
-		return &data.Image{Height: 4, Width: 6, Pixels: set.Row(i)}, nil
-	}
-	seen := 0
-	err := m.each(readable{7, read, strconv.Itoa}, m.eval, func(i int, _ []float32, _ error) error {
-		if i == 0 {
-			select {
-			case <-second:
-			case <-time.After(time.Minute):
-				t.Error("the second batch waits for the first one")
-			}
-		}
-		seen++
-		return nil
-	})
-	if err != nil || seen != 7 {
-		t.Errorf("%d of 7 seen, %v", seen, err)
-	}
-	stop := errors.New("enough")
-	err = m.each(readable{7, read, strconv.Itoa}, m.eval, func(int, []float32, error) error { return stop })
-	if !errors.Is(err, stop) {
-		t.Errorf("%v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // MPI_Allreduce may add three values in any order, not always that of the ranks.
-func TestMPI_TrainsTheWeightsOfOne(t *testing.T) {
+func TestMpirun_TrainsTheWeightsOfOne(t *testing.T) {
 	data := images(t, "mpi", 13, 16, 24)
 	jobs := map[int][]string{2: {"allreduce", "ordered"}, 3: {"ordered"}}
 	if gomlxtest.OnXLA() { // each process compiles for seconds
@@ -45,7 +45,7 @@ func TestMPI_TrainsTheWeightsOfOne(t *testing.T) {
 }
 
 // The directory is in use: the writing process cannot start, and the other would wait for it.
-func TestMPI_AFailureEndsTheOthers(t *testing.T) {
+func TestMpirun_AFailureEndsTheOthers(t *testing.T) {
 	data, run := images(t, "mpi", 13, 16, 24), filepath.Join(t.TempDir(), "run")
 	unlock := gomlxtest.Must(checkpoints.Lock(run))(t)
 	defer func() { _ = unlock() }()
