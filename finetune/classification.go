@@ -208,7 +208,7 @@ func (c *classification) Load(checkpoint *checkpoints.Checkpoint) (engine.RunIde
 }
 
 // stale reports whether a variable of a checkpoint is not continued: what is zero between steps, and the averages in
-// which versions before Settle kept the sums of matrices and adapters.
+// which earlier versions kept the sums of matrices and adapters.
 func (c *classification) stale(variable string) bool {
 	return engine.Temporary(variable) || c.Recipe.EMA == 0 && strings.HasPrefix(variable, engine.AverageRoot+"/")
 }

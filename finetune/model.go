@@ -20,6 +20,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/finetune/internal/parallel"
+	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/dhvt"
 	"github.com/wepe-go/wepe/vit/position"
@@ -210,10 +211,14 @@ func (m *Model) swapAverages() error {
 	return engine.SwapAverages(m.store)
 }
 
-// settle gives the model the weights that its training ends with.
+// settle gives the model the weights that its training ends with: the averages, if there are any, and matrices with
+// their adapters added, which are zero then.
 func (m *Model) settle() error {
-	m.examined.source = nil
-	return engine.Settle(m.store)
+	if err := m.swapAverages(); err != nil {
+		return err
+	}
+	// In checkpoints of versions before adapters had averages, the average of a matrix is already the sum.
+	return weight.Merge(m.store, func(w string) bool { return m.store.GetVariable(engine.AverageRoot+w) == nil })
 }
 
 // DHVT is the Recipe.Architecture of package vit/dhvt: vit.Config contains its sizes, see [dhvt.FromViT]. Its Position

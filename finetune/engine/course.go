@@ -40,8 +40,8 @@ type Course struct {
 	TimedSeconds float64 `json:"timed_seconds"`
 }
 
-// ImagesPerSecond is the speed of the timed steps, 0 before the first of them.
-func (c Course) ImagesPerSecond(batchSize int) float64 {
+// imagesPerSecond is the speed of the timed steps, 0 before the first of them.
+func (c Course) imagesPerSecond(batchSize int) float64 {
 	if c.TimedSteps == 0 {
 		return 0
 	}

@@ -54,7 +54,7 @@ func (t *Trainer) Measure() (row report.Eval, score float64, measured bool, err 
 		Job: t.Job, Step: t.step, Epoch: report.Number(float64(t.step) / float64(t.PerPass)), Split: report.Validation,
 		TrainLoss:       report.Number(t.course.LossSum / float64(t.course.LossSteps)),
 		LearningRate:    report.Number(float32(t.Optimizer.Schedule.At(t.step))),
-		ImagesPerSecond: report.Number(t.course.ImagesPerSecond(t.BatchSize)),
+		ImagesPerSecond: report.Number(t.course.imagesPerSecond(t.BatchSize)),
 	}
 	score, measured, err = t.Task.Evaluate(&row)
 	return row, score, measured, err
@@ -67,7 +67,7 @@ func (t *Trainer) Result(settings any) (report.Result, error) {
 		Job: t.Job, Backend: t.Backend.String(), Parameters: t.parameters(), Steps: t.step,
 		Epochs:          report.Number(float64(t.step) / float64(t.PerPass)),
 		WallSeconds:     report.Number(t.course.Seconds + time.Since(t.started).Seconds()),
-		ImagesPerSecond: report.Number(t.course.ImagesPerSecond(t.BatchSize)), Settings: encoded,
+		ImagesPerSecond: report.Number(t.course.imagesPerSecond(t.BatchSize)), Settings: encoded,
 	}, err
 }
 

@@ -234,7 +234,7 @@ func (t *Trainer) Advance() error {
 		t.course.TimedSeconds += time.Since(began).Seconds()
 	}
 	progress := Progress{Step: t.step, Steps: t.Steps, Loss: t.lastLoss,
-		ImagesPerSecond: t.course.ImagesPerSecond(t.BatchSize)}
+		ImagesPerSecond: t.course.imagesPerSecond(t.BatchSize)}
 	if evaluate {
 		began := time.Now()
 		row, err := t.evaluate()

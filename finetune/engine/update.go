@@ -15,8 +15,6 @@ import (
 	"github.com/gomlx/gomlx/ml/train"
 	"github.com/gomlx/gomlx/ml/train/optimizer"
 	"github.com/gomlx/gomlx/support/exceptions"
-
-	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // The update rule, in one graph: with the scalars of a step as inputs in a Trainer of this package, computed from a
@@ -255,14 +253,4 @@ func SwapAverages(store *model.Store) error {
 		}
 	}
 	return nil
-}
-
-// Settle ends a training in a store: variables take their averages, if there are any, and matrices the sum with their
-// adapters, which are zero then.
-func Settle(store *model.Store) error {
-	if err := SwapAverages(store); err != nil {
-		return err
-	}
-	// In checkpoints of versions before adapters had averages, the average of a matrix is already the sum.
-	return weight.Merge(store, func(w string) bool { return store.GetVariable(AverageRoot+w) == nil })
 }
