@@ -123,6 +123,13 @@ def run(table, driver, rng, directory, options):
         table.run("DINOv3", "wepe → transformers", describe(extra, {}), lambda: to_transformers(
             driver, rng, path, size(rng) | {"position": "rope-dinov3", "layer_scale": 0.5, "epsilon": 1e-5,
                                             "registers": 0, "qkv_bias": "qv"} | extra, head=False))
+    # Where transformers' class has no head or no rectangles, wepe refuses: what it writes is what was trained.
+    for name, extra in {"CLIP": {"pre_norm": True, "activation": "quick_gelu", "epsilon": 1e-5}, "SigLIP": {
+            "pool": "map", "activation": "gelu_tanh"}, "DINOv3": {"position": "rope-dinov3", "layer_scale": 0.5,
+            "epsilon": 1e-5, "qkv_bias": "qv"}, "BEiT": {"position": "relative-table", "layer_scale": 0.5,
+            "pool": "mean", "qkv_bias": "qv"}}.items():
+        for square in (True, False):
+            hf(f"{name} with a head", size(rng, square) | {"position": "learned"} | extra)
     for position in ADDITIVE:
         table.run("ViT", "wepe → timm", position, lambda: to_timm(driver, rng, path, size(rng) | {"position": position}))
     for extra in ({"pool": "mean"}, {"layer_scale": 0.5}, {"registers": 3}, {"registers": 3, "patch_positions": True},

@@ -9,7 +9,7 @@ import torch
 import transformers
 from timm.models._hub import save_for_hf
 
-from peers import array, difference, disturb, images, nhwc
+from peers import array, difference, disturb, images, nhwc, refusal
 
 from vit import to_npz
 
@@ -135,6 +135,8 @@ def transformers_models(rng):
         **vit, use_absolute_position_embeddings=True, layer_scale_init_value=0.1)
     yield "BEiT, relative positions", t.BeitForImageClassification, t.BeitConfig(
         **vit, use_relative_position_bias=True, layer_scale_init_value=0.1)
+    yield "BEiT, relative positions, rows other than columns", t.BeitForImageClassification, t.BeitConfig(
+        **vit | dict(image_size=[rows, cols + patch]), use_relative_position_bias=True, layer_scale_init_value=0.1)
     yield "ViT-MSN", t.ViTMSNForImageClassification, t.ViTMSNConfig(**vit)
     yield "ViT-MAE", t.ViTMAEModel, t.ViTMAEConfig(**vit, mask_ratio=0.0)
     yield "I-JEPA", t.IJepaForImageClassification, t.IJepaConfig(**vit)
@@ -186,6 +188,16 @@ def transformers_case(driver, rng, directory, kind, config, dtype=torch.float32)
     return max(difference(got[name], want), difference(value, want))
 
 
+def headless(driver, rng, directory):
+    """A model without a head predicts nothing, from transformers and from timm."""
+    t, path = transformers, directory / "headless"
+    kept = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=40, image_size=12, patch_size=4)
+    t.ViTModel(t.ViTConfig(**kept)).save_pretrained(path)
+    args = dict(img_size=12, patch_size=4, embed_dim=16, depth=2, num_heads=2, num_classes=0)
+    save_for_hf(timm.create_model("vit_tiny_patch16_224", **args), directory / "bare", model_args=args, safe_serialization=True)
+    return max(refusal(lambda: driver.ask("predict", path=str(p), files=[])) for p in (path, directory / "bare"))
+
+
 def npz_case(driver, rng, directory):
     heads, side = int(rng.choice([2, 3])), int(rng.integers(3, 6))
     c = dict(img_size=side * 4, patch_size=4, embed_dim=heads * 8, depth=2, num_heads=heads, num_classes=5)
@@ -216,4 +228,5 @@ def run(table, driver, rng, directory, options):
             driver, rng, directory, t.ViTForImageClassification, t.ViTConfig(
                 hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=40, image_size=12,
                 patch_size=4, num_labels=4), dtype))
+    table.run("headless models", "predict", "transformers and timm", lambda: headless(driver, rng, directory))
     table.run("Google npz", "timm's layout → wepe", "", lambda: npz_case(driver, rng, directory))
