@@ -3,9 +3,9 @@
 package analysis
 
 import (
-	"fmt"
 	"slices"
-	"strings"
+
+	"github.com/wepe-go/wepe/internal/setting"
 )
 
 // Analysis is a measurement of models.
@@ -113,30 +113,17 @@ var All = []Analysis{
 
 // Choose returns the analyses selected by names, groups or "all".
 func Choose(what []string) (chosen []Analysis, err error) {
-	for _, name := range what {
-		if name != "all" && !slices.ContainsFunc(All, func(a Analysis) bool { return a.Name == name || a.Group == name }) {
-			return nil, fmt.Errorf("unknown analysis %q: want all, %s", name, names())
-		}
-	}
+	known := append([]string{"all"}, groups...)
 	for _, a := range All {
+		known = append(known, a.Name)
 		if slices.Contains(what, "all") || slices.Contains(what, a.Name) || slices.Contains(what, a.Group) {
 			chosen = append(chosen, a)
 		}
 	}
-	return chosen, nil
-}
-
-// names lists the groups with their analyses.
-func names() string {
-	var list []string
-	for _, group := range groups {
-		var of []string
-		for _, a := range All {
-			if a.Group == group {
-				of = append(of, a.Name)
-			}
+	for _, name := range what {
+		if !slices.Contains(known, name) {
+			return nil, setting.Unknown("analysis", name, known)
 		}
-		list = append(list, fmt.Sprintf("%s (%s)", group, strings.Join(of, ", ")))
 	}
-	return strings.Join(list, ", ")
+	return chosen, nil
 }

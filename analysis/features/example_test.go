@@ -44,37 +44,3 @@ func ExampleJob() {
 	fmt.Println(len(table.Images), table.Width, err)
 	// Output: 1 96 <nil>
 }
-
-// The patch tokens of two images, coloured by their first three principal components.
-func ExamplePCA() {
-	dir, err := os.MkdirTemp("", "")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	for _, name := range []string{"cat.png", "dog.png"} {
-		img := datatest.PNG(image.NewGray(image.Rect(0, 0, 37, 29)))
-		if err := os.WriteFile(filepath.Join(dir, name), img, 0o644); err != nil {
-			log.Fatal(err)
-		}
-	}
-	m, err := finetune.Open(gomlxtest.Backend(), "../../examples/cifar100/demo/vit")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer m.Finalize()
-	list, err := features.Folder(dir)
-	if err != nil {
-		log.Fatal(err)
-	}
-	shown, err := features.PCA(m, list, []int{0, 1}, false)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, v := range shown {
-		fmt.Println(v.Image.File, v.Seen.Rect.Size(), v.Patches.Rect.Size()) // patches of 4×4 pixels
-	}
-	// Output:
-	// cat.png (24,24) (6,6)
-	// dog.png (24,24) (6,6)
-}
