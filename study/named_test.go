@@ -237,8 +237,8 @@ func TestAll_PublishedRowsAreOfTheirVariants(t *testing.T) {
 				continue // of before rows had settings
 			}
 			want.Model.Position, want.Params = got.Model.Position, got.Params
-			if differs := want.Differ(row.Settings); differs != "" {
-				t.Errorf("%s: a row of %s was trained with %s", file, name, differs)
+			if differs := want.Differ(row.Settings); differs != nil {
+				t.Errorf("%s: a row of %s was trained with other settings: %v", file, name, differs)
 			}
 		}
 	}
