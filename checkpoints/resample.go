@@ -30,7 +30,7 @@ const (
 	resampleBilinear = "bilinear"
 )
 
-// Resamplings lists the kinds of Resample; docs/models.md describes them.
+// Resamplings lists the kinds of Resample; docs/other-sizes.md describes them.
 func Resamplings() []string {
 	return []string{resampleTimm, resampleHF, resampleDINOv2, resampleJAX, resampleBilinear}
 }

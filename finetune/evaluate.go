@@ -108,7 +108,7 @@ func (m *Model) eachLogits(p pixels, see func(row int, logits []float32)) error 
 
 // EvalBatch is the batch size of evaluation: the recipe's, but on ONNX Runtime's CPU at most a power of two whose
 // widest activations, batch·tokens·mlp_dim values, fit its caches. With batches of 100 a ViT-Ti/16 takes 1.46 times as
-// long per image as with 8 (docs/performance.md).
+// long per image as with 8.
 func (m *Model) EvalBatch() int {
 	const cached = 1 << 21
 	if m.backend.Name() != "onnxruntime" || !strings.Contains(m.backend.DeviceDescription(0), "CPU") {

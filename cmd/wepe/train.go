@@ -120,7 +120,7 @@ type single struct {
 // fineTuning is the name of the default recipe for MODEL, of finetune.FineTuning.
 const fineTuning = "finetune"
 
-// fromScratch is the encoding of models that are trained from scratch, chosen on validation images: docs/sphere.md.
+// fromScratch is the encoding of models that are trained from scratch, chosen on validation images: docs/results.md.
 const fromScratch = "wepe-v"
 
 func train() *cobra.Command {

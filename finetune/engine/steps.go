@@ -15,7 +15,7 @@ import (
 )
 
 // The programs of a run. Each is compiled once: everything that changes from step to step (rows of the dataset,
-// windows, learning rate) is an input. docs/training.md says why GoMLX's train.Trainer does not make these steps.
+// windows, learning rate) is an input. docs/api.md says why GoMLX's train.Trainer does not make these steps.
 
 // program compiles a program for all devices.
 func (t *Trainer) program(build func(scope *model.Scope, inputs []*Node) []*Node) (*model.Exec, error) {

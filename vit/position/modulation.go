@@ -44,7 +44,7 @@ type features interface {
 
 // modulationStd is the initial standard deviation of A, B and C: f has length 2, so factors are 1 ± 0.2. It was chosen
 // among 0.1 and 0.5 with wepe-qkv on validation images of CIFAR-100, one seed: 0.5 is ahead for three epochs and ends
-// lower (docs/sphere.md).
+// lower (rows cifar100-fifteen-trials).
 const modulationStd = 0.1
 
 // modulationFeatures is the number of features per patch by default.
