@@ -95,13 +95,9 @@ func (r regions) stage(scope *model.Scope, x *Node) (j stageOutput) {
 // results returns the class probabilities, [batch, n, classes+1], the mean over all stages, and the boxes of the last
 // stage, [batch, n, classes or 1, 4], clipped to their images.
 func (r regions) results(all []stageOutput, sizes *Node) (scores, boxes *Node) {
-	for _, j := range all {
-		s := Softmax(j.Logits, -1)
-		if scores == nil {
-			scores = s
-		} else {
-			scores = Add(scores, s)
-		}
+	scores = Softmax(all[0].Logits, -1)
+	for _, j := range all[1:] {
+		scores = Add(scores, Softmax(j.Logits, -1))
 	}
 	last := all[len(all)-1]
 	boxes = deltas(r.Stages[len(all)-1].Weights).decode(last.Deltas, InsertAxes(last.Boxes, 2))

@@ -120,14 +120,13 @@ func (l levels) weights(boxes *Node) []*Node {
 	for level := l.first + 1; level <= l.last; level++ {
 		from = append(from, l.from(level))
 	}
-	g := size.Graph()
 	level := ZerosLike(size)
 	if len(from) > 0 {
-		level = count(GreaterOrEqual(InsertAxes(size, -1), InsertAxes(Const(g, from), 0, 0)))
+		level = count(GreaterOrEqual(InsertAxes(size, -1), InsertAxes(Const(size.Graph(), from), 0, 0)))
 	}
-	var weights []*Node
-	for i := range len(from) + 1 {
-		weights = append(weights, ConvertDType(Equal(level, Scalar(g, dtypes.Float32, i)), dtypes.Float32))
+	weights := make([]*Node, len(from)+1)
+	for i := range weights {
+		weights[i] = ConvertDType(Equal(level, Scalar(size.Graph(), dtypes.Float32, i)), dtypes.Float32)
 	}
 	return weights
 }
@@ -151,8 +150,7 @@ func (l levels) pool(maps []*Node, strides []float64, boxes *Node, size, samples
 		d := maps[i].Shape().Dimensions
 		align := roiAlign{rows: size, cols: size, stride: strides[i], samples: samples,
 			most: atMost(float64(max(d[1], d[2])), size)} // boxes are clipped
-		bins := align.bins(maps[i], boxes, weight)
-		if sum == nil {
+		if bins := align.bins(maps[i], boxes, weight); i == 0 {
 			sum = bins
 		} else {
 			sum = Add(sum, bins)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -236,18 +237,9 @@ func sampled(labels []int, n int, share float64, pick drawer) (objects, backgrou
 	return objects, pick(of[matchNone], min(len(of[matchNone]), n-len(objects)))
 }
 
-// fewObjects is the number to which the objects of an image are padded. Each larger number, rounded up to a power of
-// two, needs its own program, whose compilation takes as long as several steps.
-const fewObjects = 8
-
-// filledTo returns the padded number for at most most objects per image.
-func filledTo(most int) int {
-	n := fewObjects
-	for n < most {
-		n *= 2
-	}
-	return n
-}
+// filledTo returns the number to which the objects of an image are padded, for at most most per image: 8, or a larger
+// power of two. Each needs its own program, whose compilation takes as long as several steps.
+func filledTo(most int) int { return max(8, 1<<bits.Len(uint(max(1, most)-1))) }
 
 // batch contains targets of all images, flat; each image fills its part.
 type batch struct {
@@ -264,11 +256,10 @@ type batch struct {
 // of the anchors, then of the proposals.
 func (c Config) targets(truths []truth, anchors []rect, proposals [][]rect, picks func(image int) drawer,
 ) (in inputs[*tensors.Tensor], err error) {
-	most := 0 // maximum number of objects per image
+	most := filledTo(0) // objects per image
 	for _, t := range truths {
-		most = max(most, len(t.boxes))
+		most = max(most, filledTo(len(t.boxes)))
 	}
-	most = filledTo(most)
 	n, rpn, roi, side := len(truths), c.RPN.Samples, c.ROI.Samples, 2*c.ROI.MaskSize
 	b := batch{Config: c, side: side, most: most, sizes: make([]float32, 2*n),
 		anchors: make([]int64, n*rpn), anchorBoxes: slices.Repeat(anchors[:1], n*rpn),
