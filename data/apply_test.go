@@ -104,6 +104,12 @@ func TestApply_GreyImagesStayGrey(t *testing.T) {
 			t.Fatalf("sample %d is %d, one channel shows %d", i, v, shown.Row(1)[i/3])
 		}
 	}
+	red := func() *Image { return &Image{Height: 1, Width: 1, Pixels: []uint8{200, 0, 0}} }
+	for probability, want := range map[float64]uint8{0: 0, 1: 60} { // 0.299·200
+		if got := (Augment{GreyProb: probability}).Apply(red(), 1, 0, 2).Pixels[1]; got != want {
+			t.Errorf("red is grey with probability %g: green is %d, want %d", probability, got, want)
+		}
+	}
 }
 
 func TestApply_AnErasedBoxHasTheSpecifiedAreaAndContent(t *testing.T) {

@@ -23,16 +23,16 @@ type Sampler struct {
 	order []int // of the epoch, nil before first use
 }
 
-// PerEpoch returns the number of batches of an epoch, at least 1.
-func (s *Sampler) PerEpoch() int { return max(1, s.Images/s.Batch) }
+// perEpoch returns the number of batches of an epoch, at least 1.
+func (s *Sampler) perEpoch() int { return max(1, s.Images/s.Batch) }
 
 // At returns the epoch of a step, its batch in the epoch, and its indices (see [Order]), which the caller must not
 // change.
 func (s *Sampler) At(step int) (epoch, batch int, indices []int) {
-	if epoch = step / s.PerEpoch(); s.order == nil || epoch != s.epoch {
+	if epoch = step / s.perEpoch(); s.order == nil || epoch != s.epoch {
 		s.epoch, s.order = epoch, Order(s.Seed, epoch, s.Images, s.Repeats)
 	}
-	batch = step % s.PerEpoch()
+	batch = step % s.perEpoch()
 	return epoch, batch, s.order[batch*s.Batch:][:s.Batch]
 }
 
@@ -109,7 +109,7 @@ func (d *Dataset) sampler() *Sampler {
 // each yields the epoch and indices of each step.
 func (d *Dataset) each(step int) iter.Seq2[int, []int] {
 	s := d.sampler()
-	end := step + d.Epochs*s.PerEpoch()
+	end := step + d.Epochs*s.perEpoch()
 	return func(yield func(int, []int) bool) {
 		for ; d.Epochs == 0 || step < end; step++ {
 			if epoch, _, indices := s.At(step); !yield(epoch, indices) {
@@ -132,7 +132,7 @@ func (d *Dataset) once(int) iter.Seq2[int, []int] {
 
 // batch returns the batch of the current step as tensors.
 func (d *Dataset) batch(b *Batch, graph Augment) train.Batch {
-	number, pixels, indices := d.Step%d.sampler().PerEpoch(), &b.Memory, b.Indices
+	number, pixels, indices := d.Step%d.sampler().perEpoch(), &b.Memory, b.Indices
 	if d.inOrder { // damaged images are not replaced
 		var intact []int
 		for k, err := range b.errs {

@@ -177,6 +177,17 @@ func TestRead_CropsAreDrawnByTheirIndex(t *testing.T) {
 	}
 }
 
+// Images in memory that are not augmented on the host keep their numbers before rounding.
+func TestRead_NumbersAreNotRounded(t *testing.T) {
+	set := &Memory{Info: Info{Height: 1, Width: 1, Channels: 3, Labels: []int32{0, 1}}, Pixels: make([]uint8, 6),
+		Float: []float32{0.25, 0.5, 0.75, 1.25, 1.5, 1.75}}
+	for b, err := range Read(set, Augment{}, 0, 2, inOrder(0, 2, 2)) {
+		if err != nil || !slices.Equal(b.Float, set.Float) || !slices.Equal(b.Labels, set.Labels) {
+			t.Errorf("%v of %v, %v", b.Float, b.Labels, err)
+		}
+	}
+}
+
 // counted counts the reads of each part.
 type counted struct {
 	container

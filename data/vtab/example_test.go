@@ -14,22 +14,6 @@ import (
 	"github.com/wepe-go/wepe/internal/datatest"
 )
 
-func ExampleChoose() {
-	tasks, err := vtab.Choose([]string{"dtd", "specialized"})
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, task := range tasks {
-		fmt.Println(task.Name, task.Group, task.Classes)
-	}
-	// Output:
-	// dtd natural 47
-	// patch_camelyon specialized 2
-	// eurosat specialized 10
-	// resisc45 specialized 45
-	// diabetic_retinopathy specialized 5
-}
-
 // A copy of VTAB-1k with one task and five images; partial allows lists of other lengths than VTAB's.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "")
