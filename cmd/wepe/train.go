@@ -83,6 +83,7 @@ type training struct {
 	set                        []string
 	images                     dataset.Options
 	open                       checkpoints.Hints
+	info                       *checkpoints.Info // of MODEL, see inspect
 }
 
 func (o *training) flags(f cli.Flags, prefix string) {
@@ -333,8 +334,7 @@ func (o *training) twice(r finetune.Recipe, size [2]int) error {
 func (o *training) unread(r finetune.Recipe, model string, positions ...string) error {
 	if at := slices.Index(positions, ""); at >= 0 {
 		positions = slices.Clone(positions)
-		if info, err := checkpoints.Inspect(model, checkpoints.ImportOptions{Hints: o.open}); err == nil &&
-			info.Config.Position != "" {
+		if info, err := o.inspect(model); err == nil && info.Config.Position != "" {
 			positions[at] = info.Config.Position
 		} else {
 			positions = nil // only the run itself will know
@@ -343,16 +343,21 @@ func (o *training) unread(r finetune.Recipe, model string, positions ...string) 
 	return cli.Usage(r.Unread(strings.Join(o.set, ";"), positions...))
 }
 
+// inspect describes MODEL; its files are read once.
+func (o *training) inspect(model string) (info *checkpoints.Info, err error) {
+	if o.info == nil {
+		o.info, err = checkpoints.Inspect(model, checkpoints.ImportOptions{Hints: o.open})
+	}
+	return o.info, err
+}
+
 // fineTuning is the recipe for a model.
 func (o *training) fineTuning(d *dataset.Dataset, model string, size [2]int) (recipe finetune.Recipe, err error) {
-	info, err := checkpoints.Inspect(model, checkpoints.ImportOptions{Hints: o.open})
+	info, err := o.inspect(model)
 	if err != nil {
 		return recipe, err
 	}
 	m := info.Config
-	if o.open.Grid[0] > 0 && m.ImageRows == 0 {
-		m.ImageRows, m.ImageCols = o.open.Grid[0]*m.PatchSize, o.open.Grid[1]*m.PatchSize
-	}
 	if m.Width == 0 || m.ImageRows == 0 && size[0] == 0 {
 		return recipe, fmt.Errorf("MODEL %s: %s: use --recipe, --size, --grid", model, strings.Join(info.Notes, "; "))
 	}
