@@ -5,6 +5,7 @@ package wepe
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -25,12 +26,16 @@ func setValue(t *testing.T, store *model.Store, path string, value *tensors.Tens
 
 // In mode release the table is of the square lattice, over z stretched by ω3′; exact values are ℘'s.
 func TestTable_InModeRelease(t *testing.T) {
+	var e *Encoder
 	features := func(evaluation kv) []float64 {
 		return run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
-			return []*Node{New(s, 5, 7, 2).with(kv{ParamMode: release}, evaluation).Done().Features(g)}
+			e = New(s, 5, 7, 2).with(kv{ParamMode: release}, evaluation).Done()
+			return []*Node{e.Features(g)}
 		}), float32(0))[0]
 	}
-	gomlxtest.Near(t, "release", features(byTable), features(kv{byEvaluation: evaluateExact}), 1e-6)
+	exact := features(kv{byEvaluation: evaluateExact})
+	gomlxtest.Near(t, "table", features(byTable), exact, 1e-6)
+	gomlxtest.Near(t, "host", exact, slices.Concat(e.config.hostFeatures()...), 1e-6)
 }
 
 func TestTable_OfOtherParametersIsRefused(t *testing.T) {

@@ -234,6 +234,11 @@ func TestConfig_Forms(t *testing.T) {
 			}
 		}
 	}
+	// The lattice of positive discriminant g2³ - 27g3² is rectangular, whatever wepe_omega3_re.
+	rectangular := New(nil, 3, 5, 7).with(kv{ParamG2: 1.0, ParamG3: 0.1, ParamOmega3Re: 0.5})
+	if rectangular.setHalfPeriods(); rectangular.omega3Re != 0 {
+		t.Errorf("Re ω3 = %g, want 0", rectangular.omega3Re)
+	}
 	store := model.NewStore()
 	store.SetParams(kv{ParamAlphaV: 0.25})
 	for i, c := range []struct {
@@ -252,13 +257,5 @@ func TestConfig_Forms(t *testing.T) {
 			got.harmonics != c.harmonics {
 			t.Errorf("case %d: α_scale %g, spans %v, %d harmonics, want %+v", i, got.alphaScale, spans, got.harmonics, c)
 		}
-	}
-}
-
-// The lattice of positive discriminant g2³ - 27g3² is rectangular, whatever wepe_omega3_re.
-func TestInvariantsDetermineTheRealPartOfOmega3(t *testing.T) {
-	c := New(nil, 3, 5, 7).with(kv{ParamG2: 1.0, ParamG3: 0.1, ParamOmega3Re: 0.5})
-	if c.setHalfPeriods(); c.omega3Re != 0 {
-		t.Errorf("Re ω3 = %g, want 0", c.omega3Re)
 	}
 }
