@@ -19,8 +19,8 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 )
 
-// DotsPerInch is the resolution of all figures; their sizes are in points of 1/72 inch.
-const DotsPerInch = 120
+// dotsPerInch is the resolution of all figures; their sizes are in points of 1/72 inch.
+const dotsPerInch = 120
 
 // Width and Height are the size of a row of two plots.
 const Width, Height = 11 * vg.Inch, 4.5 * vg.Inch
@@ -39,7 +39,7 @@ var Palette = []color.NRGBA{
 
 // Write writes plots in rows, their axes aligned, as a PNG of the given size.
 func Write(w io.Writer, width, height vg.Length, plots [][]*plot.Plot) error {
-	canvas := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(DotsPerInch))
+	canvas := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(dotsPerInch))
 	c := draw.New(canvas)
 	tiles := draw.Tiles{Rows: len(plots), Cols: len(plots[0]), PadX: vg.Points(18), PadY: vg.Points(12),
 		PadTop: vg.Points(8), PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: vg.Points(12)}

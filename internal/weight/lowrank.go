@@ -39,8 +39,8 @@ func Adapt(scope *model.Scope, rank int, mlp bool) {
 	}
 }
 
-// Factors returns A and B of a matrix as values of a graph, nil if it has none.
-func Factors(store *model.Store, w *model.Variable, g *Graph) (a, b *Node) {
+// factors returns A and B of a matrix as values of a graph, nil if it has none.
+func factors(store *model.Store, w *model.Variable, g *Graph) (a, b *Node) {
 	scope := store.Scope(LowRankRoot + w.Path())
 	if v := scope.GetVariable("a"); v != nil {
 		return v.NodeValue(g), scope.GetVariable("b").NodeValue(g)
@@ -50,7 +50,7 @@ func Factors(store *model.Store, w *model.Variable, g *Graph) (a, b *Node) {
 
 // adapted adds x·A·B to y = x·W + b.
 func adapted(store *model.Store, w *model.Variable, x, y *Node) *Node {
-	a, b := Factors(store, w, x.Graph())
+	a, b := factors(store, w, x.Graph())
 	if a == nil {
 		return y
 	}

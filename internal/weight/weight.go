@@ -54,9 +54,9 @@ func AtOnce(draw func(r *rand.Rand) []float64) Fill {
 	}
 }
 
-// Variable returns the variable of that name in scope and creates it, float32 or float64, if it does not exist.
-func Variable(scope *model.Scope, name string, dtype dtypes.DType, values Fill, dims ...int) *model.Variable {
-	shape := shapes.Make(dtype, dims...)
+// Float32 returns the variable of that name in scope and creates it, in float32, if it does not exist.
+func Float32(scope *model.Scope, name string, values Fill, dims ...int) *model.Variable {
+	shape := shapes.Make(dtypes.Float32, dims...)
 	if v := scope.GetVariable(name); v != nil {
 		if !v.Shape().Equal(shape) {
 			exceptions.Panicf("variable %q is %s, the model wants %s: it belongs to another model", v.Path(), v.Shape(), shape)
@@ -74,16 +74,9 @@ func Variable(scope *model.Scope, name string, dtype dtypes.DType, values Fill, 
 	path := fnv.New64a()
 	path.Write([]byte(model.JoinPath(scope.Scope(), name)))
 	r := rand.New(rand.NewPCG(uint64(model.GetParamOr(scope, model.ParamInitialSeed, int64(0))), path.Sum64()))
-	value.MustMutableFlatData(func(flat any) {
-		switch flat := flat.(type) {
-		case []float32:
-			for i := range flat {
-				flat[i] = float32(values(r, fanIn, fanOut))
-			}
-		case []float64:
-			for i := range flat {
-				flat[i] = values(r, fanIn, fanOut)
-			}
+	tensors.MustMutableFlatData(value, func(flat []float32) {
+		for i := range flat {
+			flat[i] = float32(values(r, fanIn, fanOut))
 		}
 	})
 	v, err := scope.CreateVariable(name, value)
@@ -91,9 +84,4 @@ func Variable(scope *model.Scope, name string, dtype dtypes.DType, values Fill, 
 		panic(err)
 	}
 	return v
-}
-
-// Float32 is Variable in float32.
-func Float32(scope *model.Scope, name string, values Fill, dims ...int) *model.Variable {
-	return Variable(scope, name, dtypes.Float32, values, dims...)
 }

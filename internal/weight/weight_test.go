@@ -25,7 +25,7 @@ func TestFirstValuesArePureFunctionsOfSeedAndPath(t *testing.T) {
 		store := model.NewStore()
 		store.SetParam("/"+model.ParamInitialSeed, seed)
 		Float32(store.Scope("/first"), name, Normal(1), 11) // what is drawn before does not matter
-		v := Variable(store.Scope(scope), name, dtypes.Float64, Normal(1), 7, 3)
+		v := Float32(store.Scope(scope), name, Normal(1), 7, 3)
 		return gomlxtest.Values(t, v.MustValue())
 	}
 	want := draw(5, "/a/b", "weights")
@@ -64,14 +64,9 @@ func TestAVariableOfAnotherModelIsRefusedInOneLine(t *testing.T) {
 	if Float32(scope, "gain", Constant(2), 3) != first {
 		t.Error("asked again, it is another variable")
 	}
-	for _, again := range []func(){
-		func() { Float32(scope, "gain", Constant(1), 5) },
-		func() { Variable(scope, "gain", dtypes.Float64, Constant(1), 3) },
-	} {
-		err := exceptions.TryCatch[error](again)
-		if err == nil || !strings.Contains(err.Error(), "/a/gain") {
-			t.Errorf("error %v", err)
-		}
+	err := exceptions.TryCatch[error](func() { Float32(scope, "gain", Constant(1), 5) })
+	if err == nil || !strings.Contains(err.Error(), "/a/gain") {
+		t.Errorf("error %v", err)
 	}
 }
 
