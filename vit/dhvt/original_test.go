@@ -5,6 +5,7 @@ package dhvt
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -73,34 +74,55 @@ func (c Config) staged(scope *model.Scope, images, positions *Node) (*Node, map[
 	return all["logits"], all
 }
 
-func TestEveryStageEqualsTheOriginal(t *testing.T) { fixtures.Each(t, testEveryStageEqualsTheOriginal) }
-
-func testEveryStageEqualsTheOriginal(t *testing.T) {
-	meta, f, c := original(t)
-	want := load(t, originalSet, "tensors.safetensors")
-	var names []string
-	got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
-		_, nodes := c.staged(s.In("dhvt"), in[0], nil)
-		var outputs []*Node
+// compare runs the network on the images of a set and compares every stage of it that no prefix excludes. It returns
+// the gradient of the logits times upstream by the given positions, nil for none.
+func compare(t *testing.T, f *foreign, c Config, want *foreign, near func(name string, got, want []float64),
+	positions, upstream any, except ...string) (gradient []float64) {
+	t.Helper()
+	names, inputs := []string{}, []any{gomlxtest.Input(want.Get("images_nhwc"))}
+	if positions != nil {
+		inputs = append(inputs, positions, upstream)
+	}
+	got := run(t, f.Store, func(s *model.Scope, in []*Node) (outputs []*Node) {
+		var vectors *Node
+		if positions != nil {
+			vectors = Squeeze(in[1], 0)
+		}
+		logits, nodes := c.staged(s.In("dhvt"), in[0], vectors)
 		for name := range want.Tensors {
-			if strings.HasPrefix(name, "images_") || strings.HasPrefix(name, "train.") || strings.HasPrefix(name, "sope_") {
+			if slices.ContainsFunc(except, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 				continue
 			}
 			node, ok := nodes[name]
 			if !ok {
-				t.Errorf("stage %q of the fixture is not compared", name)
+				t.Errorf("stage %q of the set is not compared", name)
 				continue
 			}
 			names, outputs = append(names, name), append(outputs, node)
 		}
+		if positions != nil {
+			outputs = append(outputs, Gradient(ReduceAllSum(Mul(logits, in[2])), vectors)...)
+		}
 		return outputs
-	}, gomlxtest.Input(want.Get("images_nhwc")))
+	}, inputs...)
 	for i, name := range names {
-		gomlxtest.NearAbs(t, name, got[i], want.Get(name).Data, meta.Tolerance.Abs)
+		near(name, got[i], want.Get(name).Data)
 	}
-	if len(names) < 20 {
-		t.Errorf("%d stages compared, want all of the fixture's", len(names))
+	if len(names) < 5 {
+		t.Errorf("%d stages compared, want all of the set's", len(names))
 	}
+	if positions == nil {
+		return nil
+	}
+	return got[len(names)]
+}
+
+func TestEveryStageEqualsTheOriginal(t *testing.T) {
+	fixtures.Each(t, func(t *testing.T) {
+		meta, f, c := original(t)
+		near := func(name string, got, want []float64) { gomlxtest.NearAbs(t, name, got, want, meta.Tolerance.Abs) }
+		compare(t, f, c, load(t, originalSet, "tensors.safetensors"), near, nil, nil, "images_", "train.", "sope_")
+	})
 }
 
 // runningPath says where a running statistic of the original lives.

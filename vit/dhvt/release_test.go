@@ -51,30 +51,10 @@ func testEveryStageAndGradientEqualsTheReleasedDHVT(t *testing.T) {
 	want := load(t, releaseSet, "tensors.safetensors")
 
 	vectors := want.Get("pos_encoding") // [1, 1+N, width]
-	var names []string
-	got := run(t, f.Store, func(s *model.Scope, in []*Node) (outputs []*Node) {
-		positions := Squeeze(in[2], 0)
-		logits, nodes := c.staged(s.In("dhvt"), in[0], positions)
-		for name := range want.Tensors {
-			if strings.HasPrefix(name, "images_") || strings.HasPrefix(name, "g30.") || strings.HasPrefix(name, "pos") ||
-				strings.HasPrefix(name, "grad.") || name == "upstream" {
-				continue // of the encoding, or the separate module g30
-			}
-			node, ok := nodes[name]
-			if !ok {
-				t.Errorf("stage %q of the fixture is not compared", name)
-				continue
-			}
-			names, outputs = append(names, name), append(outputs, node)
-		}
-		return append(outputs, Gradient(ReduceAllSum(Mul(logits, in[1])), positions)...)
-	}, gomlxtest.Input(want.Get("images_nhwc")), gomlxtest.Input(want.Get("upstream")), gomlxtest.Input(vectors))
-	for i, name := range names {
-		gomlxtest.Near(t, name, got[i], want.Get(name).Data, 1e-4) // README: tokens and logits
-	}
-	if len(names) < 5 {
-		t.Errorf("%d stages compared, want all of the fixture's", len(names))
-	}
+	// The other tensors are of the encoding, or of the separate module g30.
+	near := func(name string, got, want []float64) { gomlxtest.Near(t, name, got, want, 1e-4) } // README: tokens and logits
+	gradient := compare(t, f, c, want, near, gomlxtest.Input(vectors), gomlxtest.Input(want.Get("upstream")), "images_",
+		"g30.", "pos", "grad.", "upstream")
 	// vectors = pos_scale·[class; gain·normalized + offset]; the norm is layer 5 of the MLP or 1 of the linear form.
 	norm := positionPrefix + "projection.5."
 	if _, ok := f.Tensors[norm+"bias"]; !ok {
@@ -84,7 +64,7 @@ func testEveryStageAndGradientEqualsTheReleasedDHVT(t *testing.T) {
 	grads := map[string][]float64{positionPrefix + "cls_pos_embedding": make([]float64, c.Width),
 		norm + "bias": make([]float64, c.Width), norm + "weight": make([]float64, c.Width),
 		positionPrefix + "pos_scale": make([]float64, 1)}
-	for i, by := range got[len(names)] {
+	for i, by := range gradient {
 		k := i % c.Width
 		grads[positionPrefix+"pos_scale"][0] += by * vectors.Data[i] / scale
 		if i < c.Width {

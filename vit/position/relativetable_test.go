@@ -51,18 +51,3 @@ func TestATableIsResampledLinearly(t *testing.T) {
 		gomlxtest.NearAbs(t, fmt.Sprint(on), bias, []float64{b, near, a, near, b, near, a, near, b}, 1e-5)
 	}
 }
-
-// A side that is 0 is the model's own, here of 5 × 3 patches.
-func TestTheTableHasTheSideThatIsSetAndTheOtherOfTheModel(t *testing.T) {
-	for trained, want := range map[[2]int]int{{0, 0}: 9*5 + 3, {2, 0}: 3*5 + 3, {0, 7}: 9*13 + 3, {2, 7}: 3*13 + 3} {
-		store := model.NewStore()
-		store.SetParams(map[string]any{"relative_table_rows": trained[0], "relative_table_cols": trained[1]})
-		gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
-			r := newRelativeTable(s, small("relative-table").Config).(*relativeTable)
-			if got := r.tables[1].Shape().Dimensions; !slices.Equal(got, []int{want, 7}) {
-				t.Errorf("%v: a table %v, want [%d 7]", trained, got, want)
-			}
-			return in
-		}, float32(0))
-	}
-}

@@ -14,11 +14,8 @@ import (
 )
 
 // combined are combinations of encodings of different kinds.
-var combined = []string{
-	"learned+rope-axial", "wepe+rope-mixed", "hybrid+liere", "grid2d+fope", "wepe+wepe-bias", "as2drope+wepe-bias",
-	"wepe-sphere+rope-mixed", "wepe-qkv+rope-mixed", "factorized+lookhere",
-	"learned+cpe", "wepe-v+rope-axial+wepe-bias+cpe",
-	"sincos2d+rope1d+wepe-bias", "wepe+rope-dinov3+alibi2d",
+var combined = []string{"learned+rope-axial", "hybrid+liere", "as2drope+wepe-bias", "factorized+lookhere", "learned+cpe",
+	"wepe-v+rope-axial+wepe-bias+cpe", "sincos2d+rope1d+wepe-bias", "wepe-qkv+rope-mixed",
 }
 
 func TestAll_DescribesEncodings(t *testing.T) {
