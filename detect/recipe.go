@@ -73,7 +73,8 @@ func (r Recipe) validate() error {
 		setting.In("warmup_steps", r.WarmupSteps, r.WarmupSteps >= 0 && r.WarmupSteps <= r.Steps,
 			fmt.Sprintf("0 to steps, %d", r.Steps)),
 		setting.In("eval_steps", r.EvalSteps, r.EvalSteps >= 1, ">= 1"),
-		setting.In("validation_part", r.ValidationPart, r.ValidationPart >= 0 && r.ValidationPart < 1, "0 <= validation_part < 1"),
+		setting.In("validation_part", r.ValidationPart, r.ValidationPart >= 0 && r.ValidationPart < 1,
+			"0 <= validation_part < 1"),
 		setting.In("jitter.height", j.Height, j.Height == b.ImageRows, "the rows of the detector's images"),
 		setting.In("jitter.width", j.Width, j.Width == b.ImageCols, "the columns of the detector's images"),
 	); err != nil {

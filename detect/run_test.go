@@ -454,21 +454,15 @@ func TestTable_LeavesOutUndefinedMetrics(t *testing.T) {
 		return r
 	}
 	table := Table([]report.Result{row(0, -1), row(1, 0.5)})
-	got := map[string]string{}
-	for i, name := range table.Header {
-		got[name] = table.Rows[0][i]
-	}
 	for name, want := range map[string]string{"n": "2", "box AP": "25.0", "box AP50": "0.0", "box APs": "50.0",
 		"box APl": "–", "mask AP": "–"} {
-		if got[name] != want {
-			t.Errorf("%s is %q, want %q", name, got[name], want)
+		if got := table.Rows[0][slices.Index(table.Header, name)]; got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	evals := []report.Eval{{Step: 3}, {Step: 5, TrainLoss: 0.125, Found: report.Found{
-		Boxes: map[string]report.Number{"AP": 0.5}, Masks: map[string]report.Number{"AP": 0.25}}}}
-	if got, want := curve(evals).Rows, [][]string{{"3", "0.000", "–", "–"}, {"5", "0.125", "50.0", "25.0"}}; !reflect.
-		DeepEqual(got, want) {
-		t.Errorf("evaluations are the table %v", got)
+	evals := []report.Eval{{Step: 5, TrainLoss: 0.125, Found: report.Found{Boxes: map[string]report.Number{"AP": 0.5}}}}
+	if got := curve(evals).Rows[0]; !slices.Equal(got, []string{"5", "0.125", "50.0", "–"}) {
+		t.Errorf("an evaluation is the row %v", got)
 	}
 }
 

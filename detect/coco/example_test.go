@@ -40,13 +40,3 @@ func ExampleEvaluate() {
 	fmt.Printf("%s %s %.3f %v\n", objects.Categories[0].Name, coco.StatNames[0], numbers[0], err)
 	// Output: cat AP 1.000 <nil>
 }
-
-// Run lengths go down the columns of a mask of 2 rows and 3 columns: 2 pixels outside, 3 inside, 1 outside.
-func ExampleEncode() {
-	mask := []bool{
-		false, true, true,
-		false, true, false}
-	r := coco.Encode(mask, 2, 3)
-	fmt.Println(r.Counts, r.Area(), r.Box())
-	// Output: [2 3 1] 3 [1 0 2 2]
-}
