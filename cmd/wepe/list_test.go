@@ -13,15 +13,6 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// The meaning comes from the comment of the field; a field without a comment has none.
-func TestSettings_HaveAMeaning(t *testing.T) {
-	for _, e := range listSettings() {
-		if meaning, _, _ := strings.Cut(e.About, ";"); len(meaning) < 2 {
-			t.Errorf("%s: %q", e.Name, e.About)
-		}
-	}
-}
-
 // DeiT's settings (https://arxiv.org/abs/2012.12877, table 9) and those of detectron2's FastRCNNOutputLayers.
 func TestValuesOf_ARecipe(t *testing.T) {
 	for recipe, want := range map[string]map[string]string{
@@ -46,9 +37,13 @@ func TestValuesOf_ARecipe(t *testing.T) {
 	}
 }
 
-func TestSettings_AreKnown(t *testing.T) {
+// The meaning comes from the comment of the field; a field without a comment has none.
+func TestSettings_AreKnownAndHaveAMeaning(t *testing.T) {
 	listed := map[string]bool{}
 	for _, e := range listSettings() {
+		if meaning, _, _ := strings.Cut(e.About, ";"); len(meaning) < 2 {
+			t.Errorf("%s: %q", e.Name, e.About)
+		}
 		listed[e.Name] = true
 		name := strings.Replace(e.Name, "GROUP", "head", 1)
 		_, err := (finetune.Recipe{}).Set(name + "=1")
