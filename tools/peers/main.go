@@ -45,6 +45,7 @@ type request struct {
 	Labels     []string       `json:"labels"`
 	Preprocess string         `json:"preprocess"` // a preprocessor_config.json
 	Epsilon    float64        `json:"epsilon"`
+	Headless   bool           `json:"headless"`
 
 	Files []string `json:"files"` // of predict
 
@@ -136,7 +137,7 @@ func (r request) read(b compute.Backend) (answer, error) {
 	}
 	a, err := r.run(b, store, m.Config)
 	if err == nil && r.Export != "" {
-		o := checkpoints.ExportOptions{Format: m.Format, Labels: m.Labels}
+		o := checkpoints.ExportOptions{Format: m.Format, Labels: m.Labels, Headless: m.Headless()}
 		_, err = checkpoints.Export(r.Export, b, store.Scope("/vit"), m.Config, o)
 	}
 	a.Config, a.Report = &m.Config, m.Report
@@ -185,7 +186,8 @@ func (r request) write(b compute.Backend) (answer, error) {
 	if err != nil {
 		return a, err
 	}
-	o := checkpoints.ExportOptions{Format: r.Format, DType: r.DType, Labels: r.Labels, Epsilon: r.Epsilon}
+	o := checkpoints.ExportOptions{Format: r.Format, DType: r.DType, Labels: r.Labels, Epsilon: r.Epsilon,
+		Headless: r.Headless}
 	if r.Preprocess != "" {
 		settings, err := preprocess.Parse([]byte(r.Preprocess))
 		if err != nil {

@@ -44,7 +44,7 @@ def example(rng, c, batch=2):
 
 def to_transformers(driver, rng, path, config, head=True, **more):
     x = example(rng, config)
-    got = write(driver, rng, path, config, "hf", x, **more)
+    got = write(driver, rng, path, config, "hf", x, headless=not head, **more)
     auto = transformers.AutoModelForImageClassification if head else transformers.AutoModel
     model, info = auto.from_pretrained(path, output_loading_info=True, dtype=torch.float32)
     problems = {k: v for k, v in info.items() if v and k != "error_msgs"}
