@@ -105,8 +105,8 @@ test-mpi: ## one training run by several processes, under mpirun (openmpi-bin, l
 	CC=mpicc go test -count 1 -timeout 30m -tags=mpi -run Mpirun ./cmd/wepe
 
 .PHONY: mutants
-mutants: ## changes of a package's code that none of its tests notices; ARGS="./report --dry-run"
-	go run github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0 unleash $(ARGS)
+mutants: ## changes of a package's code that none of its tests notices, one worker; ARGS="./report --dry-run"
+	go run github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0 unleash --workers 1 --timeout-coefficient 20 $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## every fuzz test for FUZZTIME (1m)

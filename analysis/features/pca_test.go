@@ -126,6 +126,9 @@ func TestPCA_ColoursAreTheFirstThreeAxesAndTheMarginIsBehind(t *testing.T) {
 			t.Errorf("%s: red %v, green differs by %d", name, reds, green)
 		}
 	}
+	if got := append(marginOf(3, 5), marginOf(3, 5)...); !slices.Equal(got, margin) {
+		t.Errorf("the margin is %v", got)
+	}
 	if all, _, err := colour(points, margin, false); err != nil || len(all) != 30 {
 		t.Errorf("%d patches, %v", len(all), err)
 	}
