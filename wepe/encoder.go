@@ -20,6 +20,7 @@ type Encoder struct {
 	lattice
 	betaPos    *model.Variable // scalar
 	table      hostTable       // of evaluation by a table, with its stored values
+	tableError float64         // bound on the error of features from it, when it was opened
 	nodes      *model.Variable // [nodes, nodes, 4 or 6]
 	prefix     *model.Variable // [prefix, width], nil without prefix tokens
 	projection projection

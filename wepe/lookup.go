@@ -22,9 +22,13 @@ const (
 	nameTableKey    = "key"    // of earlier versions: what the table was computed from
 )
 
-// worstTable is the largest error of a feature for which a table is built; on the default lattice 256 nodes err by 9e-8,
-// on the sphere by 1e-3.
+// worstTable is the largest error of a feature for which a table is built; Warning names one above the tolerance.
 const worstTable = 1e-2
+
+// tolerance is the largest error of a feature that Warning does not name. On the default lattice 256 nodes err by 9e-8.
+func (c compression) tolerance() float64 {
+	return map[compression]float64{compressTanh: 1e-5, compressSphere: 1e-3}[c]
+}
 
 // openTable opens the stored table, or builds it. It panics with Refused if the table's features would err by more than
 // worstTable, or if the stored table is of another lattice or form.
@@ -58,15 +62,15 @@ func (e *Encoder) openTable() {
 		}
 	}
 	v.SetTrainable(false) // variables from a checkpoint are trainable
-	if err := e.checkTable(v); err != nil {
+	if err := e.checkTable(v, scalars["alpha_scale"]); err != nil {
 		panic(err)
 	}
 	e.nodes = v
 }
 
 // checkTable recomputes a few nodes, on the border and inside, and returns an error if the stored ones differ by more
-// than float32 rounds.
-func (e *Encoder) checkTable(v *model.Variable) error {
+// than float32 rounds. It sets the bound on the error of features.
+func (e *Encoder) checkTable(v *model.Variable, alphaScale float64) error {
 	t := e.table
 	if want := []int{t.nodes, t.nodes, t.channels()}; v.Shape().Rank() != 3 || v.Shape().Dim(1) != want[1] ||
 		v.Shape().Dim(2) != want[2] {
@@ -76,6 +80,7 @@ func (e *Encoder) checkTable(v *model.Variable) error {
 	if err != nil {
 		return err
 	}
+	e.tableError = t.errorBound(stored, alphaScale)
 	node := t.node()
 	u, w := t.extents()
 	last := t.nodes - 1

@@ -83,6 +83,17 @@ func TestTable_ThatWouldErrIsRefused(t *testing.T) {
 	}
 }
 
+func TestEncoder_WarnsOfTableError(t *testing.T) {
+	store, flatter := model.NewStore(), kv{ParamOmega3: 1.085}
+	if got := gomlxtest.Must(built(store, byTable, flatter))(t).Warning(); got != "" {
+		t.Errorf("a table as it was built: %q", got)
+	}
+	setValue(t, store, "/wepe/alpha_scale_raw", tensors.FromScalar(float32(softplusInverse(4*defaultAlphaScale))))
+	if gomlxtest.Must(built(store, byTable, flatter))(t).Warning() == "" {
+		t.Error("no warning for an α_scale four times as large")
+	}
+}
+
 // Also one of an earlier version, of other sides and with its key.
 func TestTable_OpensFromCheckpoint(t *testing.T) {
 	dir := t.TempDir()
