@@ -31,7 +31,7 @@ func TestPoolingTakesItsTokensOrTheirMean(t *testing.T) {
 		from [][2]int // the tokens of each pooled vector, the class token first, then registers and 5×3 patches
 	}{
 		"class":     {func(c *Config) { c.Pool = poolClass }, [][2]int{{0, 1}}},
-		"one patch": {func(c *Config) { c.Pool, c.ImageRows, c.ImageCols = poolMean, c.PatchSize, c.PatchSize }, [][2]int{{0, 1}}},
+		"one patch": {func(c *Config) { *c = sized(small("wepe", poolMean), 1, 1) }, [][2]int{{0, 1}}},
 		"mean":      {func(c *Config) { c.Pool = poolMean }, [][2]int{{0, 15}}},
 		"mean, class": {func(c *Config) {
 			c.Pool, c.ClassToken, c.Registers = poolMean, true, 2

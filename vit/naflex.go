@@ -49,7 +49,8 @@ func (c Config) NaFlexLogits(scope *model.Scope, p NaFlexImages) *Node {
 		}
 	}
 	pixels := Reshape(ConvertDType(p.Strips, c.dtype()), d[0], n, -1) // [batch, N, p·p·channels]
-	return c.trace(scope, pixels, func(scope *model.Scope) placement { return c.placeOn(scope, p, c.Prefix()+n) }, false).Logits
+	at := func(scope *model.Scope) placement { return c.placeOn(scope, p, c.Prefix()+n) }
+	return c.trace(scope, pixels, at, false).Logits
 }
 
 // placeOn builds the encoder for the grids of a batch, and hides the padding.

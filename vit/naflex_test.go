@@ -196,7 +196,8 @@ func TestATrainedGridThatIsSetStays(t *testing.T) {
 
 // Strips of 6 patches of 2×2 pixels and 3 channels.
 func TestNaFlexLogits_RefusesWhatDoesNotFit(t *testing.T) {
-	sound, c := [][2]int{{2, 3}}, Config{ImageRows: 10, ImageCols: 6, PatchSize: 2, Width: 28, Depth: 2, Heads: 7, Classes: 11}
+	c := Config{ImageRows: 10, ImageCols: 6, PatchSize: 2, Width: 28, Depth: 2, Heads: 7, Classes: 11}
+	sound := [][2]int{{2, 3}}
 	heads, hybrid := c, c
 	heads.Heads, hybrid.Position = 5, "hybrid" // which has a table of one grid
 	for _, test := range []struct {

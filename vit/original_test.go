@@ -613,7 +613,7 @@ func TestFactorizedEqualsNaFlexViT(t *testing.T) {
 	})
 }
 
-// On every grid: the tokens after the first block and its convolution, the logits, and the gradients of the convolution.
+// On every grid: the tokens after the first block and its convolution, the logits, and the convolution's gradients.
 func TestCPEEqualsTimm(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
 		var meta struct {

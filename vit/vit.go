@@ -20,8 +20,8 @@
 // [Config] give DeiT, DeiT-III, BEiT, DINOv2, DINOv3, EVA-02 and the image encoders of CLIP and SigLIP. Weights equal
 // the weights of timm, Hugging Face and Google's JAX release up to names and transposes.
 //
-// Package position has the encodings; [position.Register] adds one, and package vittest tests it. [NaFlexImages] is a batch of
-// images with different aspect ratios.
+// Package position has the encodings; [position.Register] adds one, and package vittest tests it. [NaFlexImages] is a
+// batch of images with different aspect ratios.
 //
 // Weights are float32 variables. With DType "bfloat16" the tokens and matrix products of the blocks are bfloat16;
 // normalization, softmax, positions, pooling and head stay in float32.

@@ -104,9 +104,9 @@ func mergeBack(x *Node, axis, way int) *Node {
 	return Add(Add(y, ofNext), ofPrevious)
 }
 
-// Depthwise3x3 is the 3×3 convolution of every channel of x [..., channels] by itself, with zero padding: over axis, the
-// rows, and the one behind it, with weights [3, 3, channels] and biases [channels]. The columns of a window are combined
-// first, so that four shifted copies suffice for its nine cells.
+// Depthwise3x3 is the 3×3 convolution of every channel of x [..., channels] by itself, with zero padding: over axis,
+// the rows, and the one behind it, with weights [3, 3, channels] and biases [channels]. The columns of a window are
+// combined first, so that four shifted copies suffice for its nine cells.
 func Depthwise3x3(x, weights, biases *Node, axis int) *Node {
 	wide := slices.Repeat([]int{1}, x.Rank())
 	wide[x.Rank()-1] = x.Shape().Dim(-1)

@@ -4,8 +4,8 @@ package resample
 
 import . "github.com/gomlx/gomlx/core/graph"
 
-// Table resamples a table [·, ·, channels] of any grid to rows × cols, row by row, with the taps of Clamped for Linear or
-// TorchCubic: [rows·cols, channels].
+// Table resamples a table [·, ·, channels] of any grid to rows × cols, row by row, with the taps of Clamped for Linear
+// or TorchCubic: [rows·cols, channels].
 func Table(x *Node, kernel func(distance float64) float64, rows, cols int) *Node {
 	x = Axis(x, kernel, rows)                            // [rows, ·, channels]
 	x = Axis(TransposeAllAxes(x, 1, 0, 2), kernel, cols) // [cols, rows, channels]

@@ -52,7 +52,7 @@ func testEveryStageAndGradientEqualsTheReleasedDHVT(t *testing.T) {
 
 	vectors := want.Get("pos_encoding") // [1, 1+N, width]
 	// The other tensors are of the encoding, or of the separate module g30.
-	near := func(name string, got, want []float64) { gomlxtest.Near(t, name, got, want, 1e-4) } // README: tokens and logits
+	near := func(name string, got, want []float64) { gomlxtest.Near(t, name, got, want, 1e-4) } // README: tokens, logits
 	gradient := compare(t, f, c, want, near, gomlxtest.Input(vectors), gomlxtest.Input(want.Get("upstream")), "images_",
 		"g30.", "pos", "grad.", "upstream")
 	// vectors = pos_scale·[class; gain·normalized + offset]; the norm is layer 5 of the MLP or 1 of the linear form.

@@ -27,7 +27,8 @@ var _ Follower = (*cpe)(nil)
 
 func newCPE(scope *model.Scope, c Config) Encoder {
 	scope, start := scope.In("cpe").At("block_00"), weight.Uniform(1./3)
-	return &cpe{c.Grid, weight.Float32(scope, "kernel", start, 3, 3, c.Width), weight.Float32(scope, "bias", start, c.Width)}
+	kernel := weight.Float32(scope, "kernel", start, 3, 3, c.Width)
+	return &cpe{c.Grid, kernel, weight.Float32(scope, "bias", start, c.Width)}
 }
 
 // Name implements pos.Encoder.
@@ -40,6 +41,7 @@ func (e *cpe) After(x *Node, block int) *Node {
 	}
 	g, d := x.Graph(), x.Shape().Dimensions
 	wide := ConvertDType(x, dtypes.Float32) // in 16 bits the gradients of kernel and bias would lose terms
-	y := kernel.Depthwise3x3(Reshape(wide, d[0], e.grid.Rows, e.grid.Cols, d[2]), e.kernel.NodeValue(g), e.bias.NodeValue(g), 1)
+	wide = Reshape(wide, d[0], e.grid.Rows, e.grid.Cols, d[2])
+	y := kernel.Depthwise3x3(wide, e.kernel.NodeValue(g), e.bias.NodeValue(g), 1)
 	return ConvertDType(Reshape(y, x.Shape().Dimensions...), x.DType())
 }

@@ -57,7 +57,8 @@ var specs = []Spec{
 		Name: "rope-dinov3", Doc: "axial, with coordinates in [-1, 1] on any grid, jittered in training",
 		Source:  "https://arxiv.org/abs/2508.10104",
 		HeadDim: 4, Params: []string{ParamRopeTheta, ParamDINORopeShortest, ParamDINORopeLongest,
-			ParamDINORopeNormalize, ParamDINORopeShift, ParamDINORopeJitter, ParamDINORopeRescale}, Kind: Rotary, New: newRopeDINOv3,
+			ParamDINORopeNormalize, ParamDINORopeShift, ParamDINORopeJitter, ParamDINORopeRescale},
+		Kind: Rotary, New: newRopeDINOv3,
 	},
 	{
 		Name: "as2drope", Doc: "axial, scaled to the training grid, also for the class token",

@@ -91,8 +91,8 @@ func fopeTrainedGrid(g Grid) map[string]any {
 	return map[string]any{fopeLength: max(fopeShortest, g.Rows*g.Cols)}
 }
 
-// fopeFrequencies returns the mixed frequencies, in radians per patch, and the number of pairs of a head with a mixture:
-// θ^(-2i/headDim) without those that have less than one period in the training length.
+// fopeFrequencies returns the mixed frequencies, in radians per patch, and the number of pairs of a head with a
+// mixture: θ^(-2i/headDim) without those that have less than one period in the training length.
 func fopeFrequencies(c Config, theta float64, length int) (f []float64, mixed int) {
 	switch {
 	case length < fopeShortest:

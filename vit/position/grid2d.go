@@ -21,7 +21,8 @@ const grid2DGrid = trainedGrid("grid2d")
 func newGrid2D(scope *model.Scope, c Config) Encoder {
 	rows, cols := grid2DGrid.read(scope, c)
 	kernel := "bilinear"
-	readSettings(scope, setting.Choice(ParamGrid2DKernel, &kernel, "what the table is resampled with", "bilinear", "bicubic"))
+	readSettings(scope, setting.Choice(ParamGrid2DKernel, &kernel, "what the table is resampled with", "bilinear",
+		"bicubic"))
 	along := map[string]func(distance float64) float64{"bilinear": resample.Linear, "bicubic": resample.TorchCubic}[kernel]
 	scope = scope.At("grid2d")
 	patches := weight.Float32(scope, "table", weight.Normal(0.02), rows, cols, c.Width)

@@ -25,8 +25,8 @@ import (
 // On another grid distances are still counted in patches, and nothing is rescaled.
 func newLookHere(scope *model.Scope, c Config) Encoder {
 	views := "halves-none"
-	readSettings(scope, setting.Choice(ParamLookHereViews, &views, "how much of the image a head sees: the paper's LH-180, "+
-		"LH-90 or LH-45", "halves-none", "corners-none", "eighths1-eighths2-none"))
+	readSettings(scope, setting.Choice(ParamLookHereViews, &views, "how much of the image a head sees: the paper's "+
+		"LH-180, LH-90 or LH-45", "halves-none", "corners-none", "eighths1-eighths2-none"))
 	heads := lookHereHeads(lookHereGroups[views], c.Heads)
 	return &fixedBias{name: "lookhere(" + views + ")", c: c, layers: c.Depth,
 		ofOffset: func(layer, head int, o additive.Offset) float64 {

@@ -19,8 +19,8 @@ import (
 )
 
 // modulation conditions the queries, keys and values of every block, or some of these, on the position of the token,
-// channel by channel, as FiLM conditions a layer on a class (https://arxiv.org/abs/1709.07871). With f the features of a
-// patch, [rows·cols, 12], and matrices A, B, C [12, width] of each block,
+// channel by channel, as FiLM conditions a layer on a class (https://arxiv.org/abs/1709.07871). With f the features of
+// a patch, [rows·cols, 12], and matrices A, B, C [12, width] of each block,
 //
 //	q_i ∘= 1 + f_i·A,  k_j ∘= 1 + f_j·B,  v_j ∘= 1 + f_j·C
 //
@@ -56,7 +56,8 @@ var modulated = [3]string{"query", "key", "value"}
 // newModulation returns the constructor of a modulation of some parts of a block: all, as in wepe-qkv, or the values
 // alone, as in wepe-v, with a third of the parameters and of the work and attention scores that do not depend on
 // positions.
-func newModulation(name string, of func(*model.Scope, Config) features, parts ...string) func(*model.Scope, Config) Encoder {
+func newModulation(name string, of func(*model.Scope, Config) features, parts ...string,
+) func(*model.Scope, Config) Encoder {
 	return func(scope *model.Scope, c Config) Encoder {
 		scope = scope.In("%s", strings.ReplaceAll(name, "-", "_"))
 		m := &modulation{features: of(scope, c), name: name, c: c, weights: make([][3]*model.Variable, c.Depth)}

@@ -13,8 +13,8 @@ import (
 )
 
 // sinCos2D returns the fixed two-dimensional table of MAE (https://arxiv.org/abs/2111.06377), float32
-// [prefix+rows·cols, width], prefix rows zero. With n = width/4 and w_j = T^(-j/n), j = 0 … n-1, where the temperature T
-// is 10000 in all code bases, the row of the patch at row y and column x is
+// [prefix+rows·cols, width], prefix rows zero. With n = width/4 and w_j = T^(-j/n), j = 0 … n-1, where the temperature
+// T is 10000 in all code bases, the row of the patch at row y and column x is
 //
 //	[ sin(x·w_j) | cos(x·w_j) | sin(y·w_j) | cos(y·w_j) ],
 //
@@ -41,8 +41,9 @@ func sinCos2D(temperature float64, rows, cols, prefix, width int) []float32 {
 // newSinCos2D is sinCos2D as a constant of the graph.
 func newSinCos2D(scope *model.Scope, c Config) Encoder {
 	temperature := 10000.
-	readSettings(scope, setting.Number(ParamSinCos2DTemperature, &temperature, minTheta, math.MaxFloat32, "the temperature of the "+
-		"frequencies: the longest wave has a period of nearly 2π times as many patches"))
+	readSettings(scope, setting.Number(ParamSinCos2DTemperature, &temperature, minTheta, math.MaxFloat32,
+		"the temperature of the "+
+			"frequencies: the longest wave has a period of nearly 2π times as many patches"))
 	rows := tensors.FromFlatDataAndDimensions(
 		sinCos2D(temperature, c.Rows, c.Cols, c.placed(), c.Width), c.Positions(), c.Width)
 	return &table{name: "sincos2d", rows: func(g *Graph) *Node { return Const(g, rows) }}
