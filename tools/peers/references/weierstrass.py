@@ -69,7 +69,8 @@ def wp(z, w1, w3, along=None, pairs=None):
     n = 1
     while pairs is None or n <= pairs:
         (p, dp), (q, dq) = csc2(k * (z - n * offset)), csc2(k * (z + n * offset))
-        s, d = s + p + q - (0 if pairs is None else 2 * mp.csc(n * k * offset) ** 2), d + dp + dq
+        s += p + q - (0 if pairs is None else 2 * mp.csc(n * k * offset) ** 2)
+        d += dp + dq  # which is exactly 0 at half-periods
         if pairs is None and n > 1 and abs(p) + abs(q) + abs(dp) + abs(dq) < mpf(2) ** (-mp.mp.prec - 8) * min(1, abs(d) or 1):
             break
         n += 1
