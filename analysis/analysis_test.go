@@ -249,8 +249,8 @@ func TestChoose_NamesAndGroups(t *testing.T) {
 	}
 }
 
-// The images of the second model cannot be read, the third has none, the fourth does not exist; an analysis of the first
-// fails, and the context ends with the fifth.
+// The images of the second model cannot be read, the third has none, the fourth does not exist; an analysis of the
+// first fails, and the context ends with the fifth.
 func TestComparison_FailuresAffectNoOther(t *testing.T) {
 	gomlxtest.OnGo(t)
 	path, gone, full := trained(t, "learned", 1, nil), errors.New("the disk is gone"), errors.New("the disk is full")

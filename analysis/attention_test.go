@@ -450,8 +450,8 @@ func TestSubject_NumberOfImagesFollowsFromTheSizeOfTheModel(t *testing.T) {
 	}
 }
 
-// CKA needs 8 images, t-SNE ten patches, the probe two images and two patches, the regression more patches than features,
-// masks an object. Vectors of one value have a single principal axis.
+// CKA needs 8 images, t-SNE ten patches, the probe two images and two patches, the regression more patches than
+// features, masks an object. Vectors of one value have a single principal axis.
 func TestComparison_FewestImagesAndPatches(t *testing.T) {
 	gomlxtest.OnGo(t)
 	small := func(rows, cols, width int) Model {

@@ -34,7 +34,8 @@ func TestStatistics_UndefinedValuesAreNaN(t *testing.T) {
 		"the decay of equal positions":                   decayOf(equal, g, decayBins).Pairs,
 		"the decay of equal positions, in bins":          decayOf(equal, g, decayBins).Bins,
 		"the decay of positions that are zero, %":        decayOf(make([]float64, 12), g, decayBins).Percent,
-		"the decay in one bin":                           decayOf([]float64{1, 2, 4, 8, 9, 3}, grid{Rows: 1, Cols: 3}, decayBins).First,
+		"the decay in one bin": decayOf([]float64{1, 2, 4, 8, 9, 3}, grid{Rows: 1, Cols: 3},
+			decayBins).First,
 	} {
 		if !math.IsNaN(got) {
 			t.Errorf("%s: %g, want NaN", what, got)
@@ -59,7 +60,8 @@ func TestErrorBySeparation_BinsContainEveryImage(t *testing.T) {
 	want := []errorBin{{0, 0.5, 1, 3, 2.0 / 3, math.Sqrt(2.0 / 27)}, {1, 1.5, 2, 4, 0.5, 0.25}}
 	for i, b := range bins {
 		gomlxtest.NearAbs(t, "bin", []float64{b.Low, b.Centre, b.High, float64(b.Images), b.Rate, b.Deviation},
-			[]float64{want[i].Low, want[i].Centre, want[i].High, float64(want[i].Images), want[i].Rate, want[i].Deviation}, 1e-15)
+			[]float64{want[i].Low, want[i].Centre, want[i].High, float64(want[i].Images), want[i].Rate, want[i].Deviation},
+			1e-15)
 	}
 	if same := errorBySeparation([]float64{3, 3}, []bool{true, false}, 5, 0, 1); len(bins) != 2 || same[0].Images != 2 ||
 		same[0].Rate != 0.5 {

@@ -16,10 +16,10 @@ func TestAppendFloats_WidensExactly(t *testing.T) {
 		raw := []byte{byte(bits), byte(bits >> 8)}
 		sign, exponent, fraction := 1-2*float64(bits>>15), bits>>10&31, float64(bits&1023)/1024
 		want := sign * math.Ldexp(1+fraction, exponent-15)
-		switch {
-		case exponent == 0:
+		switch exponent {
+		case 0:
 			want = math.Copysign(math.Ldexp(fraction, -14), sign)
-		case exponent == 31:
+		case 31:
 			want = math.Inf(int(sign))
 		}
 		got := float64(appendFloats(nil, raw, dtypes.Float16)[0])

@@ -83,7 +83,8 @@ func TestImport_Training(t *testing.T) {
 		t.Errorf("%+v, %+v", m.Preprocess, m.Config)
 	}
 	// A recipe with a mean alone, and preprocessing, which older checkpoints do not have.
-	covers := preprocess.Settings{Fit: preprocess.FitCover, Size: [2]int{6, 10}, Crop: [2]int{6, 10}, Mean: normalized.Mean}
+	covers := preprocess.Settings{Fit: preprocess.FitCover, Size: [2]int{6, 10}, Crop: [2]int{6, 10},
+		Mean: normalized.Mean}
 	other, _, _ := trainedOn(t, c, func(m *trainedModel, _ *model.Store) {
 		m.Preprocess, m.Recipe.Augment.Std = covers, [3]float64{}
 	})

@@ -17,8 +17,8 @@ import (
 	"github.com/wepe-go/wepe/internal/disk"
 )
 
-// tarShards are images in tar files. An image is identified by the position of its header: archive/tar reads from there,
-// so that names and sizes need not be stored.
+// tarShards are images in tar files. An image is identified by the position of its header: archive/tar reads from
+// there, so that names and sizes need not be stored.
 type tarShards struct {
 	files  []*os.File // open while they are in use
 	images []member

@@ -416,7 +416,8 @@ func (c *classification) recorded() (bool, error) {
 		name = checkpoints.BestDir
 	}
 	found := byte(0)
-	if rows, err := report.ReadFiles(filepath.Join(c.Run.Dir, engine.RowsFile)); err == nil { // otherwise it is written again
+	// otherwise it is written again
+	if rows, err := report.ReadFiles(filepath.Join(c.Run.Dir, engine.RowsFile)); err == nil {
 		for _, r := range rows.Results {
 			if r.Job == c.Job && r.Steps == c.Step() && r.Failed == "" { // the last one is what tables show
 				c.row, found = r, 0

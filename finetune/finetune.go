@@ -77,13 +77,14 @@ type Run struct {
 	From   string            // a pretrained model: a run directory or a file; empty for from scratch
 	Import checkpoints.Hints // Grid, AssumeSquare and Architecture, if the files of From lack them
 
-	Group     engine.Group          // the processes that share the run, nil for a single process
-	Dir       string                // directory of the run's files; empty for none
-	SaveEvery time.Duration         // between checkpoints, in addition to evaluations; default 5 minutes
-	SaveSteps int                   // the same in optimizer steps, 0 for no limit
-	Extend    bool                  // continue the directory's checkpoint, whatever From is now, and up to more epochs or steps
-	Progress  func(engine.Progress) // called after every step; may be nil
-	Logger    *slog.Logger          // events of files, weights and data; nil for none
+	Group     engine.Group  // the processes that share the run, nil for a single process
+	Dir       string        // directory of the run's files; empty for none
+	SaveEvery time.Duration // between checkpoints, in addition to evaluations; default 5 minutes
+	SaveSteps int           // the same in optimizer steps, 0 for no limit
+	// continue the directory's checkpoint, whatever From is now, and up to more epochs or steps
+	Extend   bool
+	Progress func(engine.Progress) // called after every step; may be nil
+	Logger   *slog.Logger          // events of files, weights and data; nil for none
 	// Description is written as engine.DescriptionFile, JSON, once the directory's checkpoint is known to be of this run:
 	// until then the run may be refused, and must not change the file. nil for none.
 	Description any

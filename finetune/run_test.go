@@ -207,8 +207,11 @@ func TestRun_RefusesInOneLineAndLeavesNothing(t *testing.T) {
 		"label 7":                             func(r *Run) { r.Train.Describe().Labels[3] = 7 },
 		"the model 7: use a dataset with the": func(r *Run) { r.Test = ofClasses("a b c d e f g h") },
 		"tiny has no model":                   func(r *Run) { r.Recipe.Model = vit.Config{} },
-		"model.recompute":                     func(r *Run) { r.Recipe.Model.Recompute, r.Backend = true, onnxRuntime{r.Backend} },
-		"weights-less":                        func(r *Run) { r.From = filepath.Join(dir, "weights-less") },
+		"model.recompute": func(r *Run) {
+			r.Recipe.Model.Recompute, r.Backend = true,
+				onnxRuntime{r.Backend}
+		},
+		"weights-less": func(r *Run) { r.From = filepath.Join(dir, "weights-less") },
 	} {
 		run := tinyRun(t, "", 30)
 		change(&run)

@@ -63,7 +63,8 @@ func rendered(t *testing.T, p interface{ HTML(io.Writer) error }) (document stri
 // The page needs no network, shows its figures, and no rows of other runs.
 func TestRunPage(t *testing.T) {
 	document, texts := rendered(t, runExample())
-	for _, want := range []string{"25 %", "2,712,345", "20 (2.5 epochs)", "1h2m5s", "6.25 →", "best, step 10", "model.width"} {
+	for _, want := range []string{"25 %", "2,712,345", "20 (2.5 epochs)", "1h2m5s", "6.25 →", "best, step 10",
+		"model.width"} {
 		if !slices.Contains(texts, want) {
 			t.Errorf("no text %q", want)
 		}

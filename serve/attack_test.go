@@ -306,7 +306,10 @@ func percent(s string) string {
 }
 
 func printed(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) })
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control,
+			r)
+	})
 }
 
 // FuzzLocal: a host is local only if it is called so or has a loopback address, in any notation of both.

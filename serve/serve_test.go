@@ -354,10 +354,12 @@ func TestServe_EachFailureHasItsStatus(t *testing.T) {
 		{predict, boundary, field, 415}, {"POST /v2/predict", "", dot, 404}, {predict, "", pixels(13, 5, red), 500},
 		{"GET /v1/predict", "", dot, 405}, {"PUT /v1/embeddings", "", dot, 405}, {"POST /v1/model", "", dot, 405},
 		{"DELETE /", "", dot, 405}, {"GET /v1/embed", "", dot, 404},
-		{predict + "?top=1;x=2", "", dot, 400}, {predict + "?top=1&top=2", "", dot, 400}, {predict + "?top=%zz", "", dot, 400},
+		{predict + "?top=1;x=2", "", dot, 400}, {predict + "?top=1&top=2", "", dot, 400}, {predict + "?top=%zz", "", dot,
+			400},
 		{predict + "?top=0", "", dot, 400}, {predict + "?top=-1", "", dot, 400}, {predict + "?top=all", "", dot, 400},
 		{predict + "?top=1000", "", dot, 200}, {predict + "?of=mean", "", dot, 400}, {embed + "?of=mean", "", dot, 200},
-		{embed + "?of=other", "", dot, 400}, {"POST /v1/attention?top=1", "", dot, 400}, {"POST /v1/attention?", "", dot, 200},
+		{embed + "?of=other", "", dot, 400}, {"POST /v1/attention?top=1", "", dot, 400}, {"POST /v1/attention?", "", dot,
+			200},
 		{"POST /v1/attention", pairKind, pair.Bytes(), 400},
 		{embed, asJSON, ``, 400}, {embed, asJSON, `{`, 400}, {embed, asJSON, `[]`, 400}, {embed, asJSON, `{}`, 400},
 		{embed, asJSON, `{"input": ""}`, 400}, {embed, asJSON, `{"input": []}`, 400}, {embed, asJSON, `{"input": 7}`, 400},
@@ -383,7 +385,8 @@ func TestServe_EachFailureHasItsStatus(t *testing.T) {
 		var got struct{ Error failure }
 		err := json.NewDecoder(response.Body).Decode(&got)
 		response.Body.Close()
-		allow := map[string]string{"/v1/predict": "POST", "/v1/embeddings": "POST", "/v1/model": "GET, HEAD", "/": "GET, HEAD"}
+		allow := map[string]string{"/v1/predict": "POST", "/v1/embeddings": "POST", "/v1/model": "GET, HEAD",
+			"/": "GET, HEAD"}
 		if err != nil || response.StatusCode != c.want || c.want != 200 && (got.Error.Status != c.want ||
 			got.Error.Message == "") || c.want == 405 && response.Header.Get("Allow") != allow[path] {
 			t.Errorf("%s with %.60q: status %d, Allow %q, %+v, %v; want %d", c.route, c.body, response.StatusCode,

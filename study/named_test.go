@@ -99,8 +99,8 @@ func variantsAre(t *testing.T, study string, want map[string]map[string]any) (va
 	return len(n.Variants)
 }
 
-// The changes in the rows of the paper's tables and its values of κ, C_large, α, α_scale, β and γ, written independently
-// of the studies' own settings; fixed marks untrained parameters.
+// The changes in the rows of the paper's tables and its values of κ, C_large, α, α_scale, β and γ, written
+// independently of the studies' own settings; fixed marks untrained parameters.
 func TestAll_VariantsMatchTheirLabels(t *testing.T) {
 	type params = map[string]any
 	for study, want := range map[string]map[string]params{

@@ -155,7 +155,8 @@ func TestRun_RowNamesThePretrainedModelWithoutItsDirectory(t *testing.T) {
 	from.Variants, from.Seeds = Each("learned"), 1
 	run(t, from)
 	s := recorded(t)
-	s.From, s.Tasks[0].Origin, s.Tasks[0].Recipe.Model = filepath.Join(from.Dir, "learned-seed0"), "elsewhere", vit.Config{}
+	s.From, s.Tasks[0].Origin, s.Tasks[0].Recipe.Model = filepath.Join(from.Dir, "learned-seed0"), "elsewhere",
+		vit.Config{}
 	for settings, failed := range map[string]bool{"": false, wild: true} {
 		s.Dir, s.Variants[0].Settings = t.TempDir(), settings
 		run(t, s)

@@ -354,8 +354,10 @@ func TestTable_RowsOfAnotherModelAreNotCounted(t *testing.T) {
 	run(t, scratch)
 	tuned := *scratch
 	tuned.Dir, tuned.Variants, tuned.Tasks = t.TempDir(), Each("hybrid"), slices.Clone(scratch.Tasks)
-	tuned.Tasks[0].Recipe.Model = vit.Config{}                                                      // the pretrained model's
-	for from, want := range map[string]int{"learned-seed0": 1, "": 0, "wepe-seed0": 0, "gone": 1} { // unknown: its own count
+	// the pretrained model's
+	tuned.Tasks[0].Recipe.Model = vit.Config{}
+	// unknown: its own count
+	for from, want := range map[string]int{"learned-seed0": 1, "": 0, "wepe-seed0": 0, "gone": 1} {
 		tuned.From = filepath.Join(scratch.Dir, "learned-seed0")
 		run(t, &tuned)
 		if tuned.From = filepath.Join(scratch.Dir, from); from == "" {

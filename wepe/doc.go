@@ -25,7 +25,8 @@
 //     f = [S(α_scale·w), S(α_scale·w′)], S(w) = [2 Re w, 2 Im w, |w|² - 1]/(|w|² + 1).
 //   - [Config.WithTable] uses a look-up table, [Config.WithSum] the paper's truncated sum. The default, [P], is exact.
 //   - [ParamHarmonics] adds features of 2z, 3z, …; [ParamScales] uses several lattices, [ParamOmega3Re] an oblique one.
-//     [ParamMode] "release" is the authors' released code, where the lattice stays square (docs/evidence/deviations.md).
+//     [ParamMode] "release" is the authors' released code, where the lattice stays square
+//     (docs/evidence/deviations.md).
 //
 // [RelativeBias] adds a bias computed from relative positions to the attention scores. [Config.Hybrid] blends an
 // encoder, or the bounded [Config.Surrogate], into pretrained position embeddings by a learned gate (sections 8 and 9):

@@ -104,7 +104,8 @@ func TestConfig_AcceptsTheEndsOfRanges(t *testing.T) {
 		{{ParamMode: release, ParamOmega3: 0.02}, {ParamMode: release, ParamOmega3: 8.0}},
 		{{ParamMode: release, ParamAlphaScale: 0.002}, {ParamMode: release, ParamAlphaScale: 0.8}},
 		{ofSpan(1e-4, 1e-4), ofSpan(100, 100)}, {{ParamOffsetU: -1.0, ParamOffsetV: 1.0}, {ParamShift: 1.0}},
-		{{ParamScales: 8, ParamHarmonics: 8}, {ParamRows: 16384, ParamCols: 16384}}, {{ParamDropout: 0.999}, {ParamKappa: 1e-3}},
+		{{ParamScales: 8, ParamHarmonics: 8}, {ParamRows: 16384, ParamCols: 16384}}, {{ParamDropout: 0.999},
+			{ParamKappa: 1e-3}},
 	} {
 		for _, settings := range ends {
 			if _, err := built(model.NewStore(), settings); err != nil {

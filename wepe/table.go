@@ -232,5 +232,6 @@ func (r regularPart) at(z complex128) (p, pPrime complex128) {
 
 func (t hostTable) String() string {
 	omega1, omega3 := t.lattice.HalfPeriods()
-	return fmt.Sprintf("a look-up table of %d nodes a side for half-periods %g and %gi", t.nodes, real(omega1), imag(omega3))
+	return fmt.Sprintf("a look-up table of %d nodes a side for half-periods %g and %gi", t.nodes, real(omega1),
+		imag(omega3))
 }

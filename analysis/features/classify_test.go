@@ -91,12 +91,14 @@ func TestTable_ClassifierRefusals(t *testing.T) {
 		temperature  float64
 		probe, votes bool // is refused
 	}{
-		"one class":       {table(5, 1, 0, false), 1, 0.07, true, true},
-		"an image alone":  {change(5, 5, false, func(made *Table) { made.Images[3].Class = "" }), 1, 0.07, true, true},
-		"no test":         {change(20, 2, true, all(trainPart)), 1, 0.07, true, true},
-		"no training":     {change(20, 2, true, all(testPart)), 1, 0.07, true, true},
-		"NaN":             {change(31, 3, false, func(made *Table) { made.Values[5] = float32(math.NaN()) }), 1, 0.07, true, true},
-		"-Inf":            {change(31, 3, false, func(made *Table) { made.Values[8] = float32(math.Inf(-1)) }), 1, 0.07, true, true},
+		"one class":      {table(5, 1, 0, false), 1, 0.07, true, true},
+		"an image alone": {change(5, 5, false, func(made *Table) { made.Images[3].Class = "" }), 1, 0.07, true, true},
+		"no test":        {change(20, 2, true, all(trainPart)), 1, 0.07, true, true},
+		"no training":    {change(20, 2, true, all(testPart)), 1, 0.07, true, true},
+		"NaN": {change(31, 3, false, func(made *Table) { made.Values[5] = float32(math.NaN()) }), 1, 0.07, true,
+			true},
+		"-Inf": {change(31, 3, false, func(made *Table) { made.Values[8] = float32(math.Inf(-1)) }), 1, 0.07, true,
+			true},
 		"classes of one":  {table(7, 7, 0, false), 20, 0.07, true, false},
 		"no neighbours":   {table(31, 3, 0, false), 0, 0.07, false, true},
 		"no temperature":  {table(31, 3, 0, false), 5, 0, false, true},

@@ -271,7 +271,8 @@ func TestJob_KindDependsOnTheClassToken(t *testing.T) {
 		for of, want := range map[string]string{"": map[bool]string{true: ofClass, false: ofMean}[hasClass],
 			ofMean: ofMean, ofClass: ofClass, ofBoth: ofBoth, "patches": ""} {
 			job := Job{Model: m, List: listed(t), Of: of}
-			if _, err := job.begin(); (err == nil) != (want == ofMean || hasClass && want != "") || err == nil && job.Of != want {
+			if _, err := job.begin(); (err == nil) != (want == ofMean || hasClass && want != "") || err == nil &&
+				job.Of != want {
 				t.Errorf("%s: %q is %q, %v", settings, of, job.Of, err)
 			}
 		}
@@ -346,7 +347,8 @@ func TestRead_DamagedFilesAreRefused(t *testing.T) {
 		"numbers missing": {inLines, rowsFile, withoutLast, ""},
 		"no array":        {whole, valuesFile, func(string) string { return "PK" }, valuesFile},
 		"cut":             {whole, valuesFile, func(s string) string { return s[:len(s)-4] }, valuesFile},
-		"integers":        {whole, valuesFile, func(s string) string { return strings.Replace(s, "<f4", "<i4", 1) }, valuesFile},
+		"integers": {whole, valuesFile, func(s string) string { return strings.Replace(s, "<f4", "<i4", 1) },
+			valuesFile},
 		"of another width": {whole, valuesFile, func(s string) string {
 			return string(numpy.Header(7, 192)) + strings.Repeat(s[128:], 2)
 		}, valuesFile},

@@ -40,7 +40,8 @@ func versionLine() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		version = info.Main.Version
 	}
-	return fmt.Sprintf("%s, commit %s, %s %s/%s", version, report.Commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("%s, commit %s, %s %s/%s", version, report.Commit(), runtime.Version(), runtime.GOOS,
+		runtime.GOARCH)
 }
 
 func version() *cobra.Command {

@@ -46,7 +46,8 @@ func (u uphill) PreEncode(x, positionIndices *Node, _ int) *Node {
 
 // The vectors of uphill are multiples of one vector: every pair has cosine 1, and one axis explains all.
 func TestRegister_AnEncodingOfAnotherModule(t *testing.T) {
-	position.Register(position.Spec{Name: "uphill", Doc: "a vector times the number of the position", Kind: position.Additive,
+	position.Register(position.Spec{Name: "uphill", Doc: "a vector times the number of the position",
+		Kind:      position.Additive,
 		Variables: []string{"uphill/"},
 		New: func(scope *model.Scope, c position.Config) position.Encoder {
 			return uphill{c, scope.In("uphill").VariableWithValue("vector", tensors.FromScalarAndDimensions(float32(0.1), 1,

@@ -74,7 +74,7 @@ func TestUsage_IsRefusedInOneLineThatNamesTheFlag(t *testing.T) {
 	}
 	for want, lines := range usage {
 		for _, line := range lines {
-			check(line, want, 2)
+			_ = check(line, want, 2)
 		}
 	}
 	few := images(t, "few", 3, 8, 8)

@@ -256,7 +256,8 @@ var small = []string{"--set", "model.width=12;model.depth=1;model.heads=1;batch_
 func TestOwnImages_AreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T) {
 	dir := images(t, "colours", 13, 20, 28)
 	t.Chdir(t.TempDir())
-	out := succeeds(t, append([]string{"train", "--data", dir, "--size", "16x24", "--position", "wepe-sphere"}, small...)...)
+	out := succeeds(t, append([]string{"train", "--data", dir, "--size", "16x24", "--position", "wepe-sphere"},
+		small...)...)
 	run := "runs/photos-colours"
 	if !strings.Contains(out, "wepe predict "+run) || !strings.Contains(out, run+"/report.html") {
 		t.Errorf("train prints\n%s", out)
@@ -282,7 +283,8 @@ func TestOwnImages_AreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T
 	}
 	mean := (float64(train.Loss)*29 + float64(e.Metrics.Loss)*10) / 39
 	near(t, "the loss of all images", float64(all.Loss), mean, 1e-5)
-	if n := eval(parts(t, map[string]int{"train": 3, "val": 2, "test": 1}, 20, 28), "--split", "all").Metrics.Images; n != 18 {
+	if n := eval(parts(t, map[string]int{"train": 3, "val": 2, "test": 1}, 20, 28), "--split",
+		"all").Metrics.Images; n != 18 {
 		t.Errorf("%d images of three splits, want 18", n)
 	}
 	table := gomlxtest.Must(csv.NewReader(strings.NewReader(succeeds(t, "predict", run, dir, "--csv", "--top", "2",
@@ -348,7 +350,8 @@ func TestDirectory_HoldsOneRun(t *testing.T) {
 		}
 	}
 	described := func() string {
-		return string(append(gomlxtest.Must(os.ReadFile("A2/run.json"))(t), gomlxtest.Must(os.ReadFile("RUN/run.json"))(t)...))
+		return string(append(gomlxtest.Must(os.ReadFile("A2/run.json"))(t),
+			gomlxtest.Must(os.ReadFile("RUN/run.json"))(t)...))
 	}
 	before := described()
 	refused := func(code int, field, line string) {
@@ -475,7 +478,8 @@ func TestTable_HasNoRowsOfOtherSettingsAndWritesNothing(t *testing.T) {
 		args        []string
 		want, field string
 	}{
-		"rate":  {[]string{"--set", "learning_rate=0.1;steps=4;model.depth=7"}, "its learning_rate is 0.003, this one's 0.1", "learning_rate"},
+		"rate": {[]string{"--set", "learning_rate=0.1;steps=4;model.depth=7"}, "its learning_rate is 0.003, this one's 0.1",
+			"learning_rate"},
 		"steps": {[]string{"--set", "learning_rate=0.003;steps=8"}, "its steps is 4, this one's 8", "steps"},
 		"model": {append([]string{filepath.Join(dir, "learned-seed0")}, first...),
 			"its from is none", "from"},
@@ -552,7 +556,8 @@ func TestTrain_FindsADamagedTestImageBeforeTheFirstStep(t *testing.T) {
 		if err := os.Truncate(filepath.Join(dir, "test", "green", "b.png"), int64(whole)); err != nil {
 			t.Fatal(err)
 		}
-		_, code, err := invoke(t, append([]string{"train", "--data", dir, "--stream", "--recipe", "cifar100-small", "--epochs",
+		_, code, err := invoke(t, append([]string{"train", "--data", dir, "--stream", "--recipe", "cifar100-small",
+			"--epochs",
 			"1", "--set", "batch_size=4", "--backend", "go", "--out", out}, flags...)...)
 		if code != 1 || err == nil || !strings.Contains(err.Error(), filepath.Join("green", "b.png")) {
 			t.Errorf("%d bytes: exit code %d, %v", whole, code, err)
@@ -610,7 +615,8 @@ func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 			t.Errorf("predict %s: %v, %v", image, found, err)
 		}
 	}
-	for _, args := range [][]string{{filepath.Join("other", "a.jpg")}, {"--out", filepath.Dir(file)}} { // over another file
+	// over another file
+	for _, args := range [][]string{{filepath.Join("other", "a.jpg")}, {"--out", filepath.Dir(file)}} {
 		_, code, err := invoke(t, append([]string{"detect", "predict", run, file, "--backend", "go"}, args...)...)
 		if code != 2 || !strings.Contains(err.Error(), file) {
 			t.Errorf("%q: exit code %d, %v", args, code, err)

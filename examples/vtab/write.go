@@ -21,9 +21,9 @@ import (
 var vtabSizes = [3]int{800, 200, 73_728} // a tenth of dSprites
 
 // writeTasks writes tasks into dir in the VTAB-1k layout and logs each: from generated shapes, to try every command
-// offline, or from a dataset's own files, dSprites' npz or the binary version of CIFAR-100. The images of the latter are
-// the lossless originals, and which 1,000 of them are for training is our choice: VTAB's follows the order of TensorFlow
-// Datasets, and its copies hold jpegs. CIFAR-100 has a test set of its own size.
+// offline, or from a dataset's own files, dSprites' npz or the binary version of CIFAR-100. The images of the latter
+// are the lossless originals, and which 1,000 of them are for training is our choice: VTAB's follows the order of
+// TensorFlow Datasets, and its copies hold jpegs. CIFAR-100 has a test set of its own size.
 func writeTasks(ctx context.Context, dir, from string, sizes [3]int, logger *slog.Logger) error {
 	if from == "shapes" {
 		return writeShapes(ctx, dir, [3]int{sizes[0], sizes[1], sizes[0] + sizes[1]}, 64, logger)

@@ -77,8 +77,8 @@ func blockOf(variable string) int {
 	return -1
 }
 
-// Trains returns which variables are trained if some groups are not, as in "backbone,gate": backbone stands for weights,
-// vectors and table.
+// Trains returns which variables are trained if some groups are not, as in "backbone,gate": backbone stands for
+// weights, vectors and table.
 func Trains(freeze string) (trains func(variable string) bool, err error) {
 	var frozen []string
 	for _, name := range strings.FieldsFunc(freeze, func(c rune) bool { return c == ',' }) {

@@ -30,8 +30,9 @@ type RunIdentity struct {
 
 // OtherRunError means that a directory holds another run than the one to be trained.
 type OtherRunError struct {
-	Dir     string // or a checkpoint in it
-	Field   string // that differs: recipe, seed, from, dataset, data, a fact of RunIdentity.Other, or the name of a setting
+	Dir string // or a checkpoint in it
+	// Field differs: recipe, seed, from, dataset, data, a fact of RunIdentity.Other, or the name of a setting.
+	Field   string
 	Was, Is string // in the directory, and now
 }
 

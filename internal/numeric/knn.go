@@ -25,8 +25,8 @@ func Nearest(queries, points []float32, width, k int) [][]Neighbour {
 }
 
 // Among prepares a search, which returns, for each query [m, width], the k > 0 points [n, width] with the largest
-// cosine x·y/|x||y|, or all if there are fewer, the nearest first; ties are in the order of points. The cosine with zero
-// is 0. Without queries it returns the nearest other points of each point. It may be called concurrently.
+// cosine x·y/|x||y|, or all if there are fewer, the nearest first; ties are in the order of points. The cosine with
+// zero is 0. Without queries it returns the nearest other points of each point. It may be called concurrently.
 func Among(points []float32, width int) func(queries []float32, k int) [][]Neighbour {
 	known := unit(points, width)
 	return func(queries []float32, k int) [][]Neighbour { return nearest(queries, known, k) }

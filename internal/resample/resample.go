@@ -32,7 +32,8 @@ func Clamped(n, m int, offset float64, kernel func(distance float64) float64, ra
 // part of the axis from position from on, of the given length, becomes out positions. If it shrinks, the kernel, which
 // is 0 beyond its support, is stretched (antialiasing); weights outside the axis are dropped and the others sum to 1.
 // The conversions prevent compilers from fusing a product with the following sum, which would round differently.
-func Stretched(in int, from, length float64, out, begin, end int, kernel func(float64) float64, support float64) []Taps {
+func Stretched(in int, from, length float64, out, begin, end int, kernel func(float64) float64,
+	support float64) []Taps {
 	scale := length / float64(out)
 	widening := max(1, scale)
 	support *= widening
@@ -81,8 +82,8 @@ func TorchCubic(x float64) float64 { return cubic(x, -0.75) }
 // PillowCubic is the cubic kernel of Pillow and timm, 0 from distance 2 on.
 func PillowCubic(x float64) float64 { return cubic(x, -0.5) }
 
-// cubic is the kernel of Keys (1981) with its free parameter a. The order of operations is Pillow's; the conversions are
-// as in Stretched.
+// cubic is the kernel of Keys (1981) with its free parameter a. The order of operations is Pillow's; the conversions
+// are as in Stretched.
 func cubic(x, a float64) float64 {
 	switch x = math.Abs(x); {
 	case x < 1:

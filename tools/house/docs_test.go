@@ -41,7 +41,7 @@ var runComment = regexp.MustCompile(`^<!-- run:?(.*) -->$`)
 // blocks returns the blocks of all documents, and checks that files that the text links to exist.
 func blocks(t *testing.T) (all []block) {
 	t.Helper()
-	link := regexp.MustCompile("\\]\\(([^)\\s:#]+)[)#]")
+	link := regexp.MustCompile(`\]\(([^)\s:#]+)[)#]`)
 	code := regexp.MustCompile("`[^`]*`|^\\$\\$.*$|^\\|.*[℘θ].*$") // brackets there are formulas
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/evidence/*.md"} {
 		for _, file := range gomlxtest.Must(filepath.Glob(filepath.Join(root, pattern)))(t) {
@@ -83,7 +83,8 @@ func importsOf(t *testing.T) map[string]string {
 		"tensors":   "github.com/gomlx/gomlx/core/tensors",
 		"attention": "github.com/gomlx/gomlx/ml/layers/attention", "http": "net/http", "net": "net",
 		"fmt": "fmt", "context": "context"}
-	for _, path := range strings.Fields(string(gomlxtest.Must(exec.Command("go", "list", "-C", root, "./...").Output())(t))) {
+	for _, path := range strings.Fields(string(gomlxtest.Must(exec.Command("go", "list", "-C", root,
+		"./...").Output())(t))) {
 		if !strings.Contains(path, "/internal/") && !strings.Contains(path, "/tools/") {
 			imports[path[strings.LastIndex(path, "/")+1:]] = path
 		}
@@ -128,7 +129,8 @@ func program(t *testing.T, fragments []block, imports map[string]string) string 
 		}
 	}
 	name := regexp.MustCompile(`\W`).ReplaceAllString(fragments[0].page, "_")
-	return fmt.Sprintf("%s\nfunc %s(img image.Image) {\n%s%s}\n", header, name, &body, strings.Repeat("}\n", len(fragments)))
+	return fmt.Sprintf("%s\nfunc %s(img image.Image) {\n%s%s}\n", header, name, &body, strings.Repeat("}\n",
+		len(fragments)))
 }
 
 // The Go code in the documents compiles against the library; the complete program is also linked and run.
@@ -232,7 +234,8 @@ func cloneWithImages(t *testing.T) string {
 	t.Helper()
 	clone := t.TempDir()
 	for _, dir := range []string{"examples", "docs", "tools", "cmd"} {
-		if err := os.Symlink(gomlxtest.Must(filepath.Abs(filepath.Join(root, dir)))(t), filepath.Join(clone, dir)); err != nil {
+		if err := os.Symlink(gomlxtest.Must(filepath.Abs(filepath.Join(root, dir)))(t), filepath.Join(clone,
+			dir)); err != nil {
 			t.Fatal(err)
 		}
 	}

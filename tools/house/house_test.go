@@ -23,8 +23,8 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// A package imports only packages of its own top folder and of folders further down the table in CONTRIBUTING.md, but for
-// those that only tests import.
+// A package imports only packages of its own top folder and of folders further down the table in CONTRIBUTING.md, but
+// for those that only tests import.
 func TestImports_RunDown(t *testing.T) {
 	const module, testsOnly = "github.com/wepe-go/wepe/", "internal/gomlxtest internal/fixtures internal/datatest"
 	_, table, _ := strings.Cut(read(t, "CONTRIBUTING.md"), "<!-- floors -->")

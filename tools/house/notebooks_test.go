@@ -31,8 +31,8 @@ var displays = map[string]string{
 
 var steps = regexp.MustCompile(`steps=\d+`)
 
-// TestNotebooks_EveryCellRuns runs the Go cells of each notebook as gonb does, with a step of training: declarations are
-// shared, code after %% is the main function of a process. make notebooks runs them in Jupyter.
+// TestNotebooks_EveryCellRuns runs the Go cells of each notebook as gonb does, with a step of training: declarations
+// are shared, code after %% is the main function of a process. make notebooks runs them in Jupyter.
 func TestNotebooks_EveryCellRuns(t *testing.T) {
 	notebooks, err := filepath.Glob(filepath.Join(root, "examples", "*", "*.ipynb"))
 	if err != nil || len(notebooks) != 2 {
@@ -40,7 +40,8 @@ func TestNotebooks_EveryCellRuns(t *testing.T) {
 	}
 	for _, path := range notebooks {
 		dir, module := t.TempDir(), gomlxtest.Must(filepath.Abs(root))(t)
-		source, overlay, program := filepath.Join(dir, "cells.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "cells")
+		source, overlay, program := filepath.Join(dir, "cells.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir,
+			"cells")
 		code, cells := cellsOf(t, path)
 		content := gomlxtest.Must(json.Marshal(map[string]map[string]string{"Replace": {
 			filepath.Join(module, "examples", "cells", "cells.go"): source}}))(t)

@@ -79,7 +79,8 @@ func testIdentities(t *testing.T, l Lattice, z, other complex128) {
 
 	q, qp = lattice(t, imag(l.omega3), real(l.omega1)).Eval(z * -1i)
 	q, qp = -q, qp*1i
-	check("axes swapped", q == p && qp == pp || real(l.omega1) == imag(l.omega3) && // the rows of both run along the real axis
+	// the rows of both run along the real axis
+	check("axes swapped", q == p && qp == pp || real(l.omega1) == imag(l.omega3) &&
 		near(l, z, q, p, size, 14) && near(l, z, qp, pp, sizePrime, 14), q, qp)
 }
 

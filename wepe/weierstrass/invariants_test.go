@@ -89,7 +89,8 @@ func TestTheSquareLatticeHasG2OneQuarter(t *testing.T) {
 	gamma, l := math.Gamma(0.25), Square()
 	want := gamma * gamma / (2 * math.Sqrt(2*math.Pi)) // mathematics.md (4.18)
 	inv := l.Invariants()
-	if !(math.Abs(real(l.omega1)-want) <= 1e-15*want) || imag(l.omega3) != real(l.omega1) || real(l.omega1) != OmegaSquare ||
+	if !(math.Abs(real(l.omega1)-want) <= 1e-15*want) || imag(l.omega3) != real(l.omega1) ||
+		real(l.omega1) != OmegaSquare ||
 		!(math.Abs(inv.G2-0.25) <= 8*roundoff) || !(math.Abs(inv.G3) <= 8*roundoff) {
 		t.Errorf("%v, g2 = %v, g3 = %v, want half-periods %v, 1/4 and 0", l, inv.G2, inv.G3, want)
 	}

@@ -91,7 +91,8 @@ var hexagonal1, hexagonal3, _ = HalfPeriods(0, 1)
 
 func TestNew_RefusesParallelHalfPeriods(t *testing.T) {
 	for _, bad := range [][2]complex128{
-		{1, 2}, {1, -1i}, {0, 1i}, {1, 0}, {complex(math.NaN(), 0), 1i}, {1, cmplx.Inf()}, {cmplx.Inf(), 1i}, {-1, 1i}, {1, complex(0, math.NaN())},
+		{1, 2}, {1, -1i}, {0, 1i}, {1, 0}, {complex(math.NaN(), 0), 1i}, {1, cmplx.Inf()}, {cmplx.Inf(), 1i}, {-1, 1i}, {1,
+			complex(0, math.NaN())},
 	} {
 		if _, err := New(bad[0], bad[1]); err == nil {
 			t.Errorf("New(%v, %v): %v, want an error", bad[0], bad[1], err)

@@ -17,9 +17,9 @@ import (
 //
 //	S(w) = [2 Re w, 2 Im w, |w|² - 1]/(|w|² + 1),   S(∞) = (0, 0, 1)
 //
-// On an oblique lattice the incentre of the triangle of the roots replaces e2: (14.2) and (14.14). z may have any shape;
-// alphaScale is a positive scalar of its dtype, or has its shape. The results are [z's shape..., 3], of norm 1, finite
-// and differentiable at every z, poles included, and for every lattice.
+// On an oblique lattice the incentre of the triangle of the roots replaces e2: (14.2) and (14.14). z may have any
+// shape; alphaScale is a positive scalar of its dtype, or has its shape. The results are [z's shape..., 3], of norm 1,
+// finite and differentiable at every z, poles included, and for every lattice.
 //
 // Method: (14.15), quotients N/D of theta functions without a common zero, so that poles need no special case. Error: 8
 // roundings, each as if of an input or of the result. In a cell t times as long as wide, S(w′) changes as fast as
