@@ -63,9 +63,8 @@ def of_onnx(path):
 
     def pixels_of(body):
         image = Image.open(io.BytesIO(body)).convert("RGB")
-        scale = 248 / min(image.size)
-        image = image.resize([round(scale * side) for side in image.size], Image.BICUBIC)
-        left, top = (image.width - 224) // 2, (image.height - 224) // 2
+        image = image.resize([248 * side // min(image.size) for side in image.size], Image.BICUBIC)  # as torchvision
+        left, top = round((image.width - 224) / 2), round((image.height - 224) / 2)
         pixels = numpy.asarray(image.crop((left, top, left + 224, top + 224)), "float32").transpose(2, 0, 1)
         return (pixels / 255 - .5) / .5
 
