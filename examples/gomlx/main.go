@@ -4,7 +4,7 @@
 // library's are the model, with its table of positions blended with WePE by a learned gate, the datasets and the
 // optimizer.
 //
-//	go run ./examples/gomlx                           the demo's model on ten classes of CIFAR-100, 40 s of CPU time
+//	go run ./examples/gomlx                           the demo's model on ten classes of CIFAR-100, 30 s of CPU time
 //	go run ./examples/gomlx -size 112 MODEL DIR       a model of timm or Hugging Face on DIR/{train,test}/CLASS/
 //	go run ./examples/gomlx -out tuned MODEL DIR      also saves: the same command resumes an interrupted one
 package main
