@@ -100,11 +100,11 @@ var All = []Named{
 	},
 	{
 		Name:  "aspect",
-		About: "encodings of --position on the paper's images of 1:1, 2:1, 1:2, 1:3 and 4:1, width to height",
+		About: "encodings of --positions on the paper's images of 1:1, 2:1, 1:2, 1:3 and 4:1, width to height",
 		Sides: [][2]float64{{1, 1}, {1, 2}, {2, 1}, {3, 1}, {0.5, 2}},
 	},
 	{
-		Name: "resolution", About: "encodings of --position trained at one size and measured at others",
+		Name: "resolution", About: "encodings of --positions trained at one size and measured at others",
 		EvalSizes: otherSizes,
 	},
 	{
@@ -115,7 +115,7 @@ var All = []Named{
 	},
 	{
 		Name: "flexible",
-		About: "encodings of --position on images of several aspect ratios: cropped, squashed, or with " +
+		About: "encodings of --positions on images of several aspect ratios: cropped, squashed, or with " +
 			"their aspect ratio kept",
 		Aspects: finetune.Aspects(),
 	},

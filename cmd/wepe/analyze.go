@@ -29,10 +29,10 @@ import (
 type analyzing struct {
 	opening
 	data, masks, out string
-	what             []string
+	analyses         []string
 	limit            int
 	seed             uint64
-	start            bool
+	initial          bool
 	images           dataset.Options
 	cost             costs
 }
@@ -43,30 +43,30 @@ func analyze() *cobra.Command {
 		Long: `Analyze models side by side: rows, tables and one page. Models with the same NAME, for
 example several seeds, form one column.
 
-Without MODEL two small models are trained on generated shapes first. --what cost needs no model.`,
+Without MODEL two small models are trained on generated shapes first. --analyses cost needs no model.`,
 		Example: "  wepe analyze runs/a/learned-seed0 runs/a/wepe-seed0 --data pets\n" +
-			"  wepe analyze --what cost --models Ti/16"}
+			"  wepe analyze --analyses cost --models Ti/16"}
 	f, flags := cli.Flags{Command: c}, c.Flags()
 	f.Data(&o.data, "shapes", cli.DataForms+"; its test split, or validation split")
 	f.Out(&o.out, "directory; default runs/analysis-<dataset>")
-	flags.StringSliceVar(&o.what, "what", []string{"all"},
+	flags.StringSliceVar(&o.analyses, "analyses", []string{"all"},
 		"all, or some separated by commas (wepe list analyses), or cost")
 	whats := []string{"all"}
 	for _, e := range listAnalyses() {
 		whats = append(whats, e.Name)
 	}
-	f.Completion("what", whats...)
+	f.Completion("analyses", whats...)
 	flags.StringVar(&o.masks, "masks", "", "object masks of --data: a directory of images with the same names, white on "+
 		"black; or COCO's instances_….json")
 	flags.IntVar(&o.limit, "limit", 1000, "largest number of images, spread evenly over a directory")
-	flags.BoolVar(&o.start, "start", false, "add a column for each model before its training")
+	flags.BoolVar(&o.initial, "include-init", false, "add a column for each model with its initial weights")
 	flags.Uint64Var(&o.seed, "seed", 0, "seed of noise, pairs, occlusion and shuffles")
 	o.cost.flags(flags)
 	o.images.Flags(f)
 	o.images.Unlabelled = true
 	o.opening.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		cost := slices.Equal(o.what, []string{"cost"})
+		cost := slices.Equal(o.analyses, []string{"cost"})
 		if err := unused(c, cost, args); err != nil {
 			return err
 		}
@@ -81,17 +81,17 @@ Without MODEL two small models are trained on generated shapes first. --what cos
 // unused refuses flags and models that an analysis would ignore.
 func unused(c *cobra.Command, cost bool, models []string) (err error) {
 	if cost && len(models) > 0 {
-		return cli.Usagef("--what cost builds its own models (--models, --position): leave out %s", models[0])
+		return cli.Usagef("--analyses cost builds its own models (--models, --positions): leave out %s", models[0])
 	}
-	forCost := []string{"position", "models", "sizes", "dtype", "rounds", "cpu-time", "batch", "step-batch"}
-	forBoth := []string{"what", "out", "seed", "backend"}
+	forCost := []string{"positions", "models", "sizes", "dtype", "rounds", "cpu-time", "batch", "step-batch"}
+	forBoth := []string{"analyses", "out", "seed", "backend"}
 	c.Flags().Visit(func(f *pflag.Flag) {
 		switch of := slices.Contains(forCost, f.Name); {
 		case slices.Contains(forBoth, f.Name):
 		case cost && !of:
-			err = cli.Usagef("--%s has no effect with --what cost: leave it out", f.Name)
+			err = cli.Usagef("--%s has no effect with --analyses cost: leave it out", f.Name)
 		case !cost && of:
-			err = cli.Usagef("--%s is for --what cost: leave it out", f.Name)
+			err = cli.Usagef("--%s is for --analyses cost: leave it out", f.Name)
 		}
 	})
 	return err
@@ -99,15 +99,15 @@ func unused(c *cobra.Command, cost bool, models []string) (err error) {
 
 func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	ctx := cli.Interruptible(c)
-	chosen, err := analysis.Choose(o.what)
+	chosen, err := analysis.Choose(o.analyses)
 	if err != nil {
-		return cli.Usage(fmt.Errorf("--what: %w", err))
+		return cli.Usage(fmt.Errorf("--analyses: %w", err))
 	}
 	if o.limit < 1 {
 		return cli.Usagef("--limit %d: want 1 or more", o.limit)
 	}
-	if o.start && o.size != [2]int{} {
-		return cli.Usagef("--start: the initial weights of a run have its own image size: leave out --size")
+	if o.initial && o.size != [2]int{} {
+		return cli.Usagef("--include-init: the initial weights of a run have its own image size: leave out --size")
 	}
 	d, err := dataset.Open(ctx, o.data, o.images)
 	if err != nil {
@@ -170,7 +170,7 @@ func (o *analyzing) models(ctx context.Context, b compute.Backend, paths []strin
 		cli.Field("model", "%s: %s %s", name, path, line)
 		models = append(models, analysis.Model{Name: name, Path: chosen, Size: o.size, Import: o.files})
 	}
-	if o.start {
+	if o.initial {
 		for _, m := range models {
 			models = append(models, analysis.Model{Name: m.Name + " at start", Path: m.Path, Start: true})
 		}

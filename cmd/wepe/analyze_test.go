@@ -49,7 +49,7 @@ var cropped = map[string]any{"size": map[string]int{"shortest_edge": 48}, "do_ce
 func TestPreprocessing_UnknownIsRefused(t *testing.T) {
 	model, dir := demoWith(t, map[string]any{"crop_pct": 0.875}, nil), images(t, "own", 3, 24, 24)
 	for _, line := range []string{"eval " + model + " --data " + dir, "serve " + model + " --addr 127.0.0.1:0",
-		"analyze " + model + " --what occlusion --data " + dir + " --out " + t.TempDir()} {
+		"analyze " + model + " --analyses occlusion --data " + dir + " --out " + t.TempDir()} {
 		_, code, err := invoke(t, append(strings.Fields(line), "--backend", "go")...)
 		if code != 1 || !strings.Contains(err.Error(), "crop_pct") {
 			t.Errorf("wepe %s: exit code %d, %v", line, code, err)
@@ -90,8 +90,8 @@ func analyzed(t *testing.T, args ...string) map[string][]string {
 // A uniform attention over 6×6 patches and the class token has an entropy of ln 37; a larger one needs more patches.
 func TestAnalyze_EachModelWithItsOwnPreprocessingAndSize(t *testing.T) {
 	dir, crop, squash := images(t, "wide", 3, 20, 44), "crop="+demoWith(t, cropped, nil), "squash="+demoModel
-	first := analyzed(t, crop, squash, "--data", dir, "--what", "entropy")
-	second := analyzed(t, squash, crop, "--data", dir, "--what", "entropy")
+	first := analyzed(t, crop, squash, "--data", dir, "--analyses", "entropy")
+	second := analyzed(t, squash, crop, "--data", dir, "--analyses", "entropy")
 	for _, model := range []string{"crop", "squash"} {
 		if len(first[model]) < 6 || !slices.Equal(first[model], second[model]) {
 			t.Errorf("%s: %q first, %q in the other order", model, first[model], second[model])
@@ -100,7 +100,7 @@ func TestAnalyze_EachModelWithItsOwnPreprocessingAndSize(t *testing.T) {
 	if slices.Equal(first["crop"], first["squash"]) {
 		t.Errorf("the preprocessing makes no difference: %q", first["crop"])
 	}
-	larger := analyzed(t, squash, "--data", dir, "--what", "entropy", "--size", "96x96")["squash"]
+	larger := analyzed(t, squash, "--data", dir, "--analyses", "entropy", "--size", "96x96")["squash"]
 	largest := func(rows []string) (most float64) {
 		for _, row := range rows {
 			if value, err := strconv.ParseFloat(strings.Fields(row)[len(strings.Fields(row))-1], 64); err == nil {
@@ -125,7 +125,7 @@ func TestAnalyze_ALimitTakesImagesOfAllClasses(t *testing.T) {
 			}
 		}
 	}
-	args := []string{"m=" + demoModel, "--what", "entropy", "--limit", "3", "--data"}
+	args := []string{"m=" + demoModel, "--analyses", "entropy", "--limit", "3", "--data"}
 	some, all := analyzed(t, append(args, of[5])...)["m"], analyzed(t, append(args, of[1])...)["m"]
 	if len(all) < 6 || !slices.Equal(some, all) {
 		t.Errorf("3 of 15 images give %q, the first of each class %q", some, all)

@@ -28,12 +28,12 @@ import (
 // comparison are the flags of wepe compare.
 type comparison struct {
 	training
-	study, only, shard string
-	positions, aspects []string
-	sizes              [][2]int
-	fractions          []float64
-	seeds, completions int
-	table, subsets     bool
+	study, filter, shard string
+	positions, aspects   []string
+	sizes                [][2]int
+	fractions            []float64
+	seeds, numShards     int
+	table, resample      bool
 }
 
 // Encodings to compare by default.
@@ -50,22 +50,23 @@ func compare() *cobra.Command {
 		Long: `Train encodings on the same images in the same order, and print one table. The same command resumes an
 interrupted comparison. Each training run has its own run directory.
 
-Without --position: ` + strings.Join(comparedFromScratch, ",") + `, from MODEL ` +
+Without --positions: ` + strings.Join(comparedFromScratch, ",") + `, from MODEL ` +
 			strings.Join(comparedFineTuning, ",") + `.`,
-		Example: "  wepe compare --data cifar100:DIR --position learned,wepe-sphere --seeds 3"}
+		Example: "  wepe compare --data cifar100:DIR --positions learned,wepe-sphere --seeds 3"}
 	f, flags := cli.Flags{Command: c}, c.Flags()
 	o.training.flags(f, "compare-")
 	f.Positions(&o.positions, "encodings, separated by commas")
-	flags.StringVar(&o.study, "study", "", "a comparison by name in place of --position (wepe list studies)")
-	flags.StringVar(&o.only, "variants", "", "with --study: only the variants whose label matches this regular expression")
+	flags.StringVar(&o.study, "study", "", "a comparison by name in place of --positions (wepe list studies)")
+	flags.StringVar(&o.filter, "filter", "", "with --study: only the variants whose label matches this regular expression")
 	f.Sizes(&o.sizes, "image sizes to compare, as `24x24,32x48`; default the recipe's")
 	flags.StringSliceVar(&o.aspects, "aspects", nil, "crop, squash or keep, several separated by commas")
 	flags.Float64SliceVar(&o.fractions, "fractions", nil, "shares of the training images, as 0.2,0.6")
-	flags.BoolVar(&o.subsets, "subsets", false, "with --fractions: draw other training images for each seed")
+	flags.BoolVar(&o.resample, "resample-images", false, "with --fractions: draw other training images for each seed")
 	flags.IntVar(&o.seeds, "seeds", 1, "training runs of each encoding, paired by seed; 3 or more for a result")
 	flags.StringVar(&o.shard, "shard", "",
 		"i/n: run shard i of n, from 0; default from the variables of Slurm or Kubernetes")
-	flags.IntVar(&o.completions, "completions", 0, "pods of the indexed job of Kubernetes; default JOB_COMPLETIONS")
+	flags.IntVar(&o.numShards, "num-shards", 0, "number of shards, where Kubernetes sets JOB_COMPLETION_INDEX; default "+
+		"JOB_COMPLETIONS")
 	flags.BoolVar(&o.table, "table", false, "print the table of finished training runs, and train nothing")
 	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, append(args, "")[0]) }
 	return c
@@ -73,7 +74,7 @@ Without --position: ` + strings.Join(comparedFromScratch, ",") + `, from MODEL `
 
 func (o *comparison) run(c *cobra.Command, model string) (err error) {
 	ctx := cli.Interruptible(c)
-	if err := cli.CheckPositions(o.positions); err != nil {
+	if err := cli.CheckPositions("positions", o.positions...); err != nil {
 		return err
 	}
 	d, model, err := o.sources(ctx, model)
@@ -101,7 +102,7 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 	}
 	recipe = plainForKeep(recipe, slices.Contains(s.Aspects, finetune.AspectKeep))
 	compared := d.WithTest()
-	images := loader{d: compared, subsets: o.subsets, read: map[string]dataset.Splits{}}
+	images := loader{d: compared, subsets: o.resample, read: map[string]dataset.Splits{}}
 	s.Tasks = []study.Task{images.task(recipe)}
 	if err := o.start(&s); err != nil {
 		return err
@@ -110,7 +111,7 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 	compared.DescribeTraining(recipe)
 	cli.Field("recipe", "%s, %s weights, results in %s", recipe.Name, o.weights, s.Dir)
 	description := o.description(d, recipe, model)
-	description.Subsets, description.Study = o.subsets, true
+	description.Subsets, description.Study = o.resample, true
 	if o.table { // rows of other settings are noted, and nothing is written
 		if err := run.Check(s.Dir, description); err != nil {
 			return fmt.Errorf("%w, or repeat the flags of that comparison with --table", err)
@@ -139,14 +140,14 @@ func noteAspects(d *dataset.Dataset) {
 
 // start checks a study, and opens its backend.
 func (o *comparison) start(s *study.Study) (err error) {
-	if o.subsets && o.fractions == nil {
-		return cli.Usagef("--subsets draws other training images for each seed: give --fractions, as 0.2")
+	if o.resample && o.fractions == nil {
+		return cli.Usagef("--resample-images draws other training images for each seed: give --fractions, as 0.2")
 	}
 	if o.seeds < 1 || o.seeds > 1000 {
 		return cli.Usagef("--seeds %d: want 1 to 1000", o.seeds)
 	}
-	if s.Shard, err = study.ParseShard(o.shard, os.LookupEnv, o.completions); err != nil {
-		return cli.Usage(fmt.Errorf("--shard, --completions: %w", err))
+	if s.Shard, err = study.ParseShard(o.shard, os.LookupEnv, o.numShards); err != nil {
+		return cli.Usage(fmt.Errorf("--shard, --num-shards: %w", err))
 	}
 	group, err := cli.Join(o.mpi)
 	if group != nil {
@@ -182,9 +183,9 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 	case named.Sides != nil && s.Sizes != nil, named.Aspects != nil && s.Aspects != nil:
 		return cli.Usagef("--study %s chooses sizes or aspects: leave --sizes and --aspects out", o.study)
 	case named.Variants != nil && o.positions != nil:
-		return cli.Usagef("--study %s chooses the encodings: leave --position out", o.study)
-	case named.Variants == nil && o.only != "":
-		return cli.Usagef("--variants chooses among the variants of a --study: name encodings by --position")
+		return cli.Usagef("--study %s chooses the encodings: leave --positions out", o.study)
+	case named.Variants == nil && o.filter != "":
+		return cli.Usagef("--filter chooses among the variants of a --study: name encodings by --positions")
 	}
 	positions := comparedFromScratch
 	switch {
@@ -208,8 +209,8 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 		noteAspects(d)
 	}
 	if named.Variants != nil {
-		if s.Variants, err = study.Matching(named.Variants, o.only); err != nil {
-			return cli.Usage(fmt.Errorf("--variants: %w", err))
+		if s.Variants, err = study.Matching(named.Variants, o.filter); err != nil {
+			return cli.Usage(fmt.Errorf("--filter: %w", err))
 		}
 	}
 	if named.Sides == nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/wepe-go/wepe/vit/position"
 )
 
-// costs are the flags of wepe analyze --what cost.
+// costs are the flags of wepe analyze --analyses cost.
 type costs struct {
 	positions []string
 	onCPU     bool
@@ -31,14 +31,14 @@ type costs struct {
 }
 
 func (o *costs) flags(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&o.positions, "position", costLabels(), "with --what cost: encodings; ratios are to the first")
-	flags.StringSliceVar(&o.Sizes, "models", []string{"Ti/16"}, "with --what cost: sizes of models, as Ti/16,B/16")
-	flags.IntSliceVar(&o.Sides, "sizes", []int{224}, "with --what cost: sides of square images")
-	flags.StringVar(&o.DType, "dtype", "float32", "with --what cost: float32 or bfloat16")
-	flags.IntVar(&o.Rounds, "rounds", 100, "with --what cost: rounds of every encoding; 0 for parameters and FLOPs only")
-	flags.BoolVar(&o.onCPU, "cpu-time", false, "with --what cost: measure CPU time, on a busy machine")
-	flags.IntVar(&o.Forward, "batch", 32, "with --what cost: images per inference")
-	flags.IntVar(&o.Step, "step-batch", 16, "with --what cost: images per training step")
+	flags.StringSliceVar(&o.positions, "positions", costLabels(), "for cost: encodings; ratios are to the first")
+	flags.StringSliceVar(&o.Sizes, "models", []string{"Ti/16"}, "for cost: sizes of models, as Ti/16,B/16")
+	flags.IntSliceVar(&o.Sides, "sizes", []int{224}, "for cost: sides of square images")
+	flags.StringVar(&o.DType, "dtype", "float32", "for cost: float32 or bfloat16")
+	flags.IntVar(&o.Rounds, "rounds", 100, "for cost: rounds of every encoding; 0 for parameters and FLOPs only")
+	flags.BoolVar(&o.onCPU, "cpu-time", false, "for cost: measure CPU time, on a busy machine")
+	flags.IntVar(&o.Forward, "batch", 32, "for cost: images per inference")
+	flags.IntVar(&o.Step, "step-batch", 16, "for cost: images per training step")
 }
 
 // costVariants are the default: the encodings of the paper's table of costs, and their competitors. "folded" is
@@ -68,12 +68,12 @@ const memoryOf = "WEPE_MEMORY_OF"
 // run prints and writes the cost of encodings.
 func (o *costs) run(c *cobra.Command, backend, dir string, seed uint64) (err error) {
 	if len(o.Sizes) == 0 || len(o.Sides) == 0 || slices.Min(o.Sides) < 1 || o.Rounds < 0 || min(o.Forward, o.Step) < 1 {
-		return cli.Usagef("--what cost: want --models, --sizes, --rounds of 0 or more, --batch and --step-batch of 1 or more")
+		return cli.Usagef("cost: want --models, --sizes, --rounds of 0 or more, --batch and --step-batch of 1 or more")
 	}
 	for _, name := range o.positions {
 		v := costVariant(name)
 		if _, err := position.Parse(v.Position); err != nil {
-			return cli.Usagef("--position: %w", err)
+			return cli.Usagef("--positions: %w", err)
 		}
 		o.Variants = append(o.Variants, v)
 	}

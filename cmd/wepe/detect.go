@@ -178,7 +178,7 @@ func (o *objects) write(out *cli.Printer, d detection.Run, dir string) error {
 	train, generated := d.Train.(scenes.Generated)
 	test, same := d.Tests[0].Scenes.(scenes.Generated)
 	if !generated || !same {
-		return cli.Usagef("--write writes generated scenes: leave --data out")
+		return cli.Usagef("--export-coco writes generated scenes: leave --data out")
 	}
 	for i, split := range []string{"train2017", "val2017"} {
 		g := []scenes.Generated{train, test}[i]
@@ -194,10 +194,10 @@ func (o *objects) write(out *cli.Printer, d detection.Run, dir string) error {
 // detecting are the flags of wepe detect train.
 type detecting struct {
 	objects
-	recipe, out, backend, writeTo string
-	positions, set                []string
-	seed                          int64
-	seeds                         int
+	recipe, out, backend, exportTo string
+	positions, set                 []string
+	seed                           int64
+	seeds                          int
 }
 
 func detectTrain() *cobra.Command {
@@ -214,8 +214,8 @@ func detectTrain() *cobra.Command {
 	f.Out(&o.out, "directory of the runs; default runs/<recipe>-<dataset>")
 	c.Flags().Int64Var(&o.seed, "seed", 0, "seed of weights and order; the first of --seeds")
 	c.Flags().IntVar(&o.seeds, "seeds", 1, "training runs of each encoding, paired by seed")
-	c.Flags().StringVar(&o.writeTo, "write", "", "directory to write the generated scenes to, as --data coco:DIR reads "+
-		"them; nothing is trained")
+	c.Flags().StringVar(&o.exportTo, "export-coco", "", "directory to write the generated scenes to, as --data "+
+		"coco:DIR reads them; nothing is trained")
 	f.Backend(&o.backend)
 	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, append(args, "")[0]) }
 	return c
@@ -241,8 +241,8 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 		return cli.Usagef("--set validation_part: the generated scenes have their own validation split: leave it out")
 	}
 	out := cli.Output(c)
-	if o.writeTo != "" {
-		return o.write(out, d, o.writeTo)
+	if o.exportTo != "" {
+		return o.write(out, d, o.exportTo)
 	}
 	if model != "" {
 		var line string
@@ -280,16 +280,16 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 // unused refuses flags and a MODEL without effect, and what would be trained or tested twice.
 func (o *detecting) unused(c *cobra.Command, model string) (err error) {
 	err = o.unread(c)
-	if o.writeTo != "" {
-		const where = "with --write, which trains nothing"
-		err = cmp.Or(err, cli.Unread(c, where, "position", "seeds", "seed", "out"))
+	if o.exportTo != "" {
+		const where = "with --export-coco, which trains nothing"
+		err = cmp.Or(err, cli.Unread(c, where, "positions", "seeds", "seed", "out"))
 		if model != "" {
 			err = cli.Usagef("MODEL %s has no effect %s: leave it out", model, where)
 		}
 	}
 	for i, position := range o.positions {
 		if slices.Contains(o.positions[:i], position) {
-			err = cli.Usagef("--position names %s twice", position)
+			err = cli.Usagef("--positions names %s twice", position)
 		}
 	}
 	for i, size := range o.sizes {
@@ -311,9 +311,9 @@ func trainDetector(ctx context.Context, d detection.Run) ([]report.Result, error
 	return rows, d.Page(model, rows)
 }
 
-// chosen returns the recipe with --set; its encoding is the default of --position.
+// chosen returns the recipe with --set; its encoding is the default of --positions.
 func (o *detecting) chosen() (r detection.Recipe, err error) {
-	if err := cli.CheckPositions(o.positions); err != nil {
+	if err := cli.CheckPositions("positions", o.positions...); err != nil {
 		return r, err
 	}
 	if r, err = detection.Named(o.recipe); err != nil {
@@ -324,7 +324,7 @@ func (o *detecting) chosen() (r detection.Recipe, err error) {
 		return r, cli.Usage(fmt.Errorf("--set: %w", cmp.Or(errors.Unwrap(err), err)))
 	}
 	if r.Detector.Backbone.Position != own {
-		return r, cli.Usagef("--set detector.backbone.position: use --position")
+		return r, cli.Usagef("--set detector.backbone.position: use --positions")
 	}
 	if o.positions == nil {
 		o.positions = []string{own}
@@ -339,7 +339,7 @@ type detector struct {
 }
 
 func (o *detector) flags(f cli.Flags) {
-	f.Weights(&o.weights)
+	f.Checkpoint(&o.weights)
 	f.Backend(&o.backend)
 	f.JSON(&o.asJSON)
 }
@@ -409,16 +409,16 @@ func detectEval() *cobra.Command {
 func detectPredict() *cobra.Command {
 	var open detector
 	var dir string
-	var score float64
+	var threshold float64
 	c := &cobra.Command{Use: "predict RUN IMAGE...", Short: "Print and draw the objects of images",
 		Args: cobra.MinimumNArgs(2)}
 	f := cli.Flags{Command: c}
-	c.Flags().Float64Var(&score, "score", 0.5, "smallest score of an object")
+	c.Flags().Float64Var(&threshold, "score-threshold", 0.5, "smallest score of an object")
 	f.Out(&dir, "directory of the drawn images; default RUN/found")
 	open.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if !(score >= 0 && score <= 1) {
-			return cli.Usagef("--score %g: want 0 to 1", score)
+		if !(threshold >= 0 && threshold <= 1) {
+			return cli.Usagef("--score-threshold %g: want 0 to 1", threshold)
 		}
 		dir = cmp.Or(dir, filepath.Join(args[0], "found"))
 		from := map[string]string{}
@@ -444,7 +444,7 @@ func detectPredict() *cobra.Command {
 		found, out := map[string][]object{}, cli.Output(c)
 		for _, file := range args[1:] {
 			path := drawn(dir, file)
-			if found[file], err = findObjects(m, file, path, score); err != nil {
+			if found[file], err = findObjects(m, file, path, threshold); err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
 			if open.asJSON {

@@ -15,7 +15,7 @@ import (
 // cocoapi counts a detection of the object of annotation 0 as wrong, and so do the metrics here.
 func TestDetect_WarnsOfAnnotationZero(t *testing.T) {
 	t.Chdir(t.TempDir())
-	succeeds(t, "detect", "train", "--write", "c", "--train-scenes", "1", "--test-scenes", "1")
+	succeeds(t, "detect", "train", "--export-coco", "c", "--train-scenes", "1", "--test-scenes", "1")
 	_, instances := cocoPaths("c", "val2017")
 	raw := gomlxtest.Must(os.ReadFile(instances))(t)
 	for id, warns := range map[string]bool{"1": false, "0": true} {

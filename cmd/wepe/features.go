@@ -27,8 +27,8 @@ import (
 // extraction are the flags of wepe features.
 type extraction struct {
 	opening
-	data, out, list, of, format     string
-	count, k, shown                 int
+	data, out, list, pool, format   string
+	count, k, numImages             int
 	temperature                     float64
 	knn, probe, nearest, pca, front bool
 }
@@ -45,7 +45,7 @@ interrupted job.`,
 	f.Out(&o.out, "directory; default runs/features-<dataset>")
 	flags.StringVar(&o.list, "list", "", "file in --data with a path and a class number in each line: only those images")
 	flags.IntVar(&o.count, "limit", 0, "largest number of images of each split; default all")
-	f.Choice(&o.of, "of", "class token (default where there is one), mean of the patch tokens, or both", "",
+	f.Choice(&o.pool, "pool", "class token (default where there is one), mean of the patch tokens, or both", "",
 		"class", "mean", "class+mean")
 	f.Choice(&o.format, "format", "format of the vectors", "npy", "jsonl")
 	flags.BoolVar(&o.knn, "knn", false, "classify by the nearest neighbours")
@@ -54,7 +54,7 @@ interrupted job.`,
 	flags.BoolVar(&o.pca, "pca", false, "draw the first three principal components of the patches")
 	flags.IntVar(&o.k, "k", 20, "with --knn: neighbours")
 	flags.Float64Var(&o.temperature, "temperature", 0.07, "with --knn: temperature of the votes")
-	flags.IntVar(&o.shown, "shown", 16, "with --nearest and --pca: images")
+	flags.IntVar(&o.numImages, "num-images", 16, "with --nearest and --pca: images to draw")
 	flags.BoolVar(&o.front, "foreground", false, "with --pca: only patches of the foreground, by the first component")
 	o.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, args[0]) }
@@ -67,7 +67,7 @@ func (o *extraction) unread(c *cobra.Command) (err error) {
 		err = cli.Unread(c, "without --knn", "k", "temperature")
 	}
 	if !o.nearest && !o.pca {
-		err = cmp.Or(err, cli.Unread(c, "without --nearest or --pca", "shown"))
+		err = cmp.Or(err, cli.Unread(c, "without --nearest or --pca", "num-images"))
 	}
 	if !o.pca {
 		err = cmp.Or(err, cli.Unread(c, "without --pca", "foreground"))
@@ -85,8 +85,8 @@ func (o *extraction) run(c *cobra.Command, model string) error {
 	if o.data == "" {
 		return cli.Usagef("name the images: --data DIR, or --data shapes for generated ones")
 	}
-	if o.k < 1 || o.shown < 1 || o.count < 0 || !(o.temperature > 0) {
-		return cli.Usagef("--k, --shown and --temperature: want positive numbers, --limit 0 or more")
+	if o.k < 1 || o.numImages < 1 || o.count < 0 || !(o.temperature > 0) {
+		return cli.Usagef("--k, --num-images and --temperature: want positive numbers, --limit 0 or more")
 	}
 	ctx := cli.Interruptible(c)
 	list, err := o.images()
@@ -102,7 +102,7 @@ func (o *extraction) run(c *cobra.Command, model string) error {
 		cli.Field("data", "warning: files that are not read: %s", ignored)
 	}
 	return o.with(c, model, func(m *finetune.Model) error {
-		job := features.Job{Model: m, List: list, Of: o.of, JSON: o.format == "jsonl", Logger: cli.Logger(),
+		job := features.Job{Model: m, List: list, Of: o.pool, JSON: o.format == "jsonl", Logger: cli.Logger(),
 			Dir: cmp.Or(o.out, filepath.Join("runs", "features-"+list.Name)), Progress: cli.Count(list.Name, "images")}
 		table, err := job.Run(ctx)
 		if err != nil {
@@ -177,7 +177,7 @@ const shownPerRow = 4
 // draw writes images of the nearest neighbours and of the principal components.
 func (o *extraction) draw(out *cli.Printer, job features.Job, table *features.Table) error {
 	if o.nearest {
-		page, err := table.Nearest(job.List, o.shown, 7)
+		page, err := table.Nearest(job.List, o.numImages, 7)
 		if err != nil {
 			return err
 		}
@@ -190,7 +190,7 @@ func (o *extraction) draw(out *cli.Printer, job features.Job, table *features.Ta
 	if !o.pca {
 		return nil
 	}
-	rows := make([]int, min(o.shown, len(job.List.Images)))
+	rows := make([]int, min(o.numImages, len(job.List.Images)))
 	for i := range rows {
 		rows[i] = i * len(job.List.Images) / len(rows)
 	}

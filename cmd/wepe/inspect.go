@@ -19,7 +19,7 @@ func inspect() *cobra.Command {
 		Short: "Print format, architecture, grid, encoding, head and types of a model"}
 	f := cli.Flags{Command: c}
 	c.Flags().BoolVar(&tensors, "tensors", false, "list every tensor with its type and shape")
-	f.Weights(&weights)
+	f.Checkpoint(&weights)
 	f.Import(&options.Hints)
 	f.JSON(&asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -39,7 +39,7 @@ var lists = []struct {
 	{"positions", "position encodings (--position)", listPositions},
 	{"models", "sizes of Vision Transformers", listModels},
 	{"data", "forms of --data", listData},
-	{"analyses", "analyses (wepe analyze --what)", listAnalyses},
+	{"analyses", "analyses (wepe analyze --analyses)", listAnalyses},
 	{"settings", "settings of a recipe and of its encoding (--set)", listSettings},
 	{"studies", "comparisons by name (wepe compare --study)", listStudies},
 }

@@ -67,7 +67,7 @@ func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
 		"train --recipe ":        "cifar100-15",
 		"detect train --recipe ": "scenes",
-		"analyze --what ":        "similarity",
+		"analyze --analyses ":    "similarity",
 		"train --position ":      "wepe-v",
 		"export a b --to ":       "native",
 	} {

@@ -27,7 +27,7 @@ type opening struct {
 }
 
 func (o *opening) flags(f cli.Flags) {
-	f.Weights(&o.weights)
+	f.Checkpoint(&o.weights)
 	f.Size(&o.size)
 	f.Import(&o.files)
 	f.Backend(&o.backend)

@@ -59,7 +59,7 @@ func TestRegister_AnEncodingOfAnotherModule(t *testing.T) {
 		t.Errorf("it is not listed:\n%s", list)
 	}
 	dir := images(t, "own", 8, 16, 24)
-	table := succeeds(t, append([]string{"compare", "--data", dir, "--recipe", "cifar100-small", "--position",
+	table := succeeds(t, append([]string{"compare", "--data", dir, "--recipe", "cifar100-small", "--positions",
 		"learned,uphill", "--sizes", "16x24", "--out", "runs"}, small...)...)
 	if !strings.Contains(table, "uphill") {
 		t.Errorf("the table lacks it:\n%s", table)
@@ -67,7 +67,7 @@ func TestRegister_AnEncodingOfAnotherModule(t *testing.T) {
 	run := filepath.Join("runs", "uphill-16x24-seed0")
 	succeeds(t, "eval", run, "--data", dir, "--size", "24x32", "--backend", "go")
 	succeeds(t, "export", run, "hf", "--to", "hf", "--backend", "go") // compares the logits
-	succeeds(t, "analyze", run, "--data", dir, "--what", "similarity,shuffle", "--backend", "go", "--out", "analysis")
+	succeeds(t, "analyze", run, "--data", dir, "--analyses", "similarity,shuffle", "--backend", "go", "--out", "analysis")
 	for line := range strings.Lines(string(gomlxtest.Must(os.ReadFile("analysis/rows.jsonl"))(t))) {
 		var row analysis.Row
 		if err := json.Unmarshal([]byte(line), &row); err != nil {

@@ -58,7 +58,7 @@ The token is the first line of --token-file or the variable WEPE_TOKEN: processe
 	flags.StringVar(&s.features, "features", "",
 		"directory written by wepe features: responses include the nearest training images")
 	flags.IntVar(&s.Batch, "batch", 8, "largest number of images computed together")
-	flags.DurationVar(&s.Window, "window", 50*time.Millisecond, "longest wait for images that are being decoded")
+	flags.DurationVar(&s.Window, "batch-timeout", 50*time.Millisecond, "longest wait for images that are being decoded")
 	flags.Int64Var(&s.Bytes, "max-bytes", 20<<20, "largest body of a request, in bytes")
 	flags.Int64Var(&s.Pixels, "max-pixels", 25_000_000, "largest number of pixels of an image")
 	flags.IntVar(&s.Parts, "max-parts", 32, "largest number of images of a request")

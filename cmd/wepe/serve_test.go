@@ -120,7 +120,7 @@ func TestServe_ReadsItsTokenFromAFile(t *testing.T) {
 
 func TestNeighbours_AreOfFeaturesOfTheServedModel(t *testing.T) {
 	dir, out := images(t, "own", 5, 32, 32), t.TempDir()
-	succeeds(t, "features", oldRun, "--data", dir, "--of", "mean", "--backend", "go", "--out", out)
+	succeeds(t, "features", oldRun, "--data", dir, "--pool", "mean", "--backend", "go", "--out", out)
 	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), oldRun))(t)
 	defer m.Finalize()
 	nearest := gomlxtest.Must(neighbours(out, m))(t)

@@ -101,9 +101,9 @@ func (o *training) flags(f cli.Flags, prefix string) {
 		})
 	}
 	flags.Int64Var(&o.seed, "seed", 0, "seed of weights, order and augmentation; the first of several")
-	f.Weights(&o.weights)
-	flags.Lookup("weights").Usage = "weights to test and, where MODEL is a run, to start from: best on the validation " +
-		"split, or last"
+	f.Checkpoint(&o.weights)
+	flags.Lookup("checkpoint").Usage = "weights to test and, where MODEL is a run, to start from: best on the " +
+		"validation split, or last"
 	o.images.Flags(f)
 	o.machine.flags(f)
 	f.Import(&o.open)
@@ -166,7 +166,7 @@ func (o *single) run(c *cobra.Command, model string) error {
 		return cli.Usagef("--position %s: wepe train takes one, wepe compare several", o.position)
 	}
 	if o.position != "" {
-		if err := cli.CheckPositions([]string{o.position}); err != nil {
+		if err := cli.CheckPositions("position", o.position); err != nil {
 			return err
 		}
 		recipe.Model.Position = o.position
@@ -237,7 +237,7 @@ func (o *single) draw(ctx context.Context, out *cli.Printer, d *dataset.Dataset,
 	return out.Err()
 }
 
-// sources opens the dataset and locates MODEL on disk, of a run the weights of --weights.
+// sources opens the dataset and locates MODEL on disk, of a run the weights of --checkpoint.
 func (o *training) sources(ctx context.Context, model string) (d *dataset.Dataset, local string, err error) {
 	if model == "" && o.open != (checkpoints.Hints{}) {
 		return nil, "", cli.Usagef("--grid, --assume-square and --architecture are about the files of MODEL: name it")
@@ -485,7 +485,7 @@ extended: its learning rate continues with the cosine of that many epochs.`}
 	f := cli.Flags{Command: c}
 	f.Data(&o.data, "", "where the dataset is now; default as it was given")
 	f.Epochs(&o.epochs, "total number of epochs")
-	f.Weights(&o.weights)
+	f.Checkpoint(&o.weights)
 	o.images.Flags(f)
 	o.machine.flags(f)
 	o.saving.flags(f)
@@ -519,7 +519,7 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 	if err != nil {
 		return err
 	}
-	if !c.Flags().Changed("weights") {
+	if !c.Flags().Changed("checkpoint") {
 		o.weights = cmp.Or(desc.Weights, o.weights)
 	}
 	desc.Weights = o.weights

@@ -163,12 +163,12 @@ func TestResume_KeepsTheWeightsAndHowTheModelWasRead(t *testing.T) {
 		}
 		resume := []string{"resume", "run", "--backend", "go"}
 		if c.flag != "" {
-			resume = append(resume, "--weights", c.flag)
+			resume = append(resume, "--checkpoint", c.flag)
 		}
 		succeeds(t, resume...)
 		rows := gomlxtest.Must(report.ReadFiles("run/rows.jsonl"))(t).Results
 		if got := rows[len(rows)-1].Weights.Name; got != c.want {
-			t.Errorf("resume --weights %q measures the %s weights, want %s", c.flag, got, c.want)
+			t.Errorf("resume --checkpoint %q measures the %s weights, want %s", c.flag, got, c.want)
 		}
 	}
 }
@@ -180,11 +180,11 @@ func TestTrain_StartsFromTheWeightsThatAreAskedFor(t *testing.T) {
 	dir := images(t, "own", 8, 32, 32)
 	for i, weights := range []string{"best", "last"} {
 		out := fmt.Sprint(i)
-		text := complains(t, "train", old, "--data", dir, "--weights", weights, "--epochs", "1", "--set", "batch_size=6",
+		text := complains(t, "train", old, "--data", dir, "--checkpoint", weights, "--epochs", "1", "--set", "batch_size=6",
 			"--backend", "go", "--out", out)
 		rows := gomlxtest.Must(report.ReadFiles(filepath.Join(out, "rows.jsonl")))(t).Results
 		if got := rows[len(rows)-1].Weights.Name; got != weights || !strings.Contains(text, old+": "+weights+", step 216\n") {
-			t.Errorf("--weights %s measures the %s weights and prints\n%s", weights, got, text)
+			t.Errorf("--checkpoint %s measures the %s weights and prints\n%s", weights, got, text)
 		}
 	}
 }
@@ -442,7 +442,7 @@ func TestDoctor_ChecksTheNumbers(t *testing.T) {
 func TestCompare_LeavesATableAndIsResumed(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := images(t, "pairs", 11, 16, 16)
-	args := []string{"compare", "--data", dir, "--recipe", "cifar100-small", "--position", "none,learned", "--seed", "3",
+	args := []string{"compare", "--data", dir, "--recipe", "cifar100-small", "--positions", "none,learned", "--seed", "3",
 		"--sizes", "16x16"}
 	table := succeeds(t, append(args, small...)...)
 	for _, want := range []string{"none", "learned", "chance is 33.3 %", "runs/compare-cifar100-small-pairs"} {
@@ -451,7 +451,7 @@ func TestCompare_LeavesATableAndIsResumed(t *testing.T) {
 		}
 	}
 	succeeds(t, append(append(args, small...), "--table")...)
-	_, code, err := invoke(t, append(append(args, small...), "--subsets", "--fractions", "0.5")...)
+	_, code, err := invoke(t, append(append(args, small...), "--resample-images", "--fractions", "0.5")...)
 	if code != 3 || otherRun(err) != "subsets" {
 		t.Errorf("results with the images of each seed in the same directory: exit code %d, %v", code, err)
 	}
@@ -470,7 +470,7 @@ func TestTable_HasNoRowsOfOtherSettingsAndWritesNothing(t *testing.T) {
 		return out, err
 	}
 	first := []string{"--set", "learning_rate=0.003;steps=4"}
-	if out, err := compare(append(first, "--position", "learned")...); err != nil || strings.Contains(out, "not counted") {
+	if out, err := compare(append(first, "--positions=learned")...); err != nil || strings.Contains(out, "not counted") {
 		t.Fatal(out, err)
 	}
 	before := contents(t, dir)
@@ -484,7 +484,7 @@ func TestTable_HasNoRowsOfOtherSettingsAndWritesNothing(t *testing.T) {
 		"model": {append([]string{filepath.Join(dir, "learned-seed0")}, first...),
 			"its from is none", "from"},
 	} {
-		args := append(c.args, "--position", "learned,wepe")
+		args := append(c.args, "--positions", "learned,wepe")
 		out, err := compare(append(args, "--table")...)
 		if err != nil || !strings.Contains(out, c.want) ||
 			!strings.Contains(out, "2 of 2 training runs are not done yet") {
@@ -497,7 +497,7 @@ func TestTable_HasNoRowsOfOtherSettingsAndWritesNothing(t *testing.T) {
 			t.Fatalf("%s: the files of the study changed", name)
 		}
 	}
-	out, err := compare(append(first, "--position", "learned,wepe", "--table")...)
+	out, err := compare(append(first, "--positions", "learned,wepe", "--table")...)
 	if err != nil || strings.Contains(out, "not counted") || !strings.Contains(out, "1 of 2 training runs are not done") {
 		t.Errorf("with its own settings: %v\n%s", err, out)
 	}
@@ -542,16 +542,16 @@ func TestSubsets_AreOfTheSeed(t *testing.T) {
 	}
 	first := drawn(true, "learned", 3)
 	if drawn(true, "wepe", 3) != first || drawn(true, "learned", 5) == first {
-		t.Error("--subsets does not draw the images by seed alone")
+		t.Error("--resample-images does not draw the images by seed alone")
 	}
 	if drawn(false, "learned", 3) != drawn(false, "learned", 5) {
-		t.Error("without --subsets the images differ by seed")
+		t.Error("without --resample-images the images differ by seed")
 	}
 }
 
 // A PNG's header ends at byte 33; the pixels of these images follow.
 func TestTrain_FindsADamagedTestImageBeforeTheFirstStep(t *testing.T) {
-	for whole, flags := range map[int][]string{20: nil, 60: {"--check"}} {
+	for whole, flags := range map[int][]string{20: nil, 60: {"--verify-images"}} {
 		dir, out := parts(t, map[string]int{"train": 8, "val": 8, "test": 8}, 16, 24), filepath.Join(t.TempDir(), "run")
 		if err := os.Truncate(filepath.Join(dir, "test", "green", "b.png"), int64(whole)); err != nil {
 			t.Fatal(err)
@@ -587,8 +587,8 @@ func TestAspectKeep_OfARecipeThatCrops(t *testing.T) {
 func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 	t.Chdir(t.TempDir())
 	scenes := []string{"--test-scenes", "3", "--objects", "2", "--backend", "go"}
-	out := succeeds(t, append([]string{"detect", "train", "--train-scenes", "7", "--position", "wepe-sphere", "--out", "d",
-		"--set", "steps=3;batch_size=1;warmup_steps=1;eval_steps=3"}, scenes...)...)
+	out := succeeds(t, append([]string{"detect", "train", "--train-scenes", "7", "--positions", "wepe-sphere", "--out",
+		"d", "--set", "steps=3;batch_size=1;warmup_steps=1;eval_steps=3"}, scenes...)...)
 	run := filepath.Join("d", "wepe-sphere-seed0")
 	if !strings.Contains(out, "wepe-sphere") || !strings.Contains(out, "wepe detect predict "+run) {
 		t.Errorf("train prints\n%s", out)
@@ -608,8 +608,8 @@ func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 		}
 	}
 	file := filepath.Join(images(t, "one", 1, 60, 50), "red", "a.png")
-	for image, found := range asJSON[map[string][]object](t, "detect", "predict", run, file, "--score", "0", "--backend",
-		"go") {
+	for image, found := range asJSON[map[string][]object](t, "detect", "predict", run, file, "--score-threshold", "0",
+		"--backend", "go") {
 		drawn := filepath.Join(run, "found", "a.png")
 		if _, err := os.Stat(drawn); image != file || len(found) == 0 || err != nil {
 			t.Errorf("predict %s: %v, %v", image, found, err)
@@ -646,7 +646,7 @@ func TestCompare_SelectsOnTheDirectorysValidationSplit(t *testing.T) {
 	} {
 		t.Chdir(t.TempDir())
 		dir := parts(t, c.perClass, 16, 16)
-		args := append([]string{"compare", "--data", dir, "--recipe", "scratch", "--position", "learned", "--sizes", "16x16",
+		args := append([]string{"compare", "--data", dir, "--recipe", "scratch", "--positions", "learned", "--sizes", "16x16",
 			"--out", "c"}, small...)
 		succeeds(t, args...)
 		unit := filepath.Join("c", "learned-16x16-seed0")
@@ -672,8 +672,8 @@ func TestCompare_SelectsOnTheDirectorysValidationSplit(t *testing.T) {
 // Of the 3,000 training images of the shapes a tenth is drawn, and a tenth of these validates.
 func TestEval_HasTheValidationImagesOfARunOfAFraction(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for name, flags := range map[string][]string{"42": nil, "seed": {"--subsets"}} {
-		succeeds(t, append([]string{"compare", "--recipe", "shapes", "--position", "learned", "--fractions", "0.1",
+	for name, flags := range map[string][]string{"42": nil, "seed": {"--resample-images"}} {
+		succeeds(t, append([]string{"compare", "--recipe", "shapes", "--positions", "learned", "--fractions", "0.1",
 			"--seed", "3", "--out", name, "--set", "steps=4;eval_steps=2;epochs=0;warmup_epochs=0;model.width=12;" +
 				"model.depth=1;model.heads=1", "--backend", "go"}, flags...)...)
 		run := filepath.Join(name, "learned-fraction0.1-seed3")
@@ -707,8 +707,8 @@ func TestCompare_ReadsTheFilesAtEachSize(t *testing.T) {
 		}
 	}
 	t.Chdir(t.TempDir())
-	succeeds(t, append([]string{"compare", "--data", dir, "--study", "resolution", "--position", "learned", "--seeds", "1",
-		"--set", "augment.size=[16,16]", "--out", "runs"}, small...)...)
+	succeeds(t, append([]string{"compare", "--data", dir, "--study", "resolution", "--positions", "learned", "--seeds",
+		"1", "--set", "augment.size=[16,16]", "--out", "runs"}, small...)...)
 	rows := gomlxtest.Must(report.ReadFiles("runs/learned-seed0/elsewhere.jsonl"))(t).Results
 	seen := 0
 	for _, r := range rows {

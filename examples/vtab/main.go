@@ -40,18 +40,19 @@ import (
 const release = "release"
 
 var (
-	dir         = flag.String("data", "", "directory with a folder per task, see docs/vtab.md")
-	from        = flag.String("from", "", "pretrained model, whatever finetune.Open opens")
-	out         = flag.String("out", "runs/vtab", "directory of rows and models")
-	recipeName  = flag.String("recipe", "dosovitskiy-vtab", "recipe, or "+release+": the WePE release's own for each task")
-	settings    = flag.String("set", "", `changes to the recipe, as "steps=300;augment.size=[224,224]"`)
-	positions   = flag.String("position", "learned,wepe,hybrid", "encodings, separated by commas")
-	taskNames   = flag.String("tasks", "all", "all, groups or names of tasks, separated by commas")
-	sweep       = flag.String("sweep", "", `settings to choose on val200, as "learning_rate=0.01,0.03"`)
-	seeds       = flag.Int("seeds", 1, "training runs of each, paired by seed")
-	shard       = flag.String("shard", "", "i/n: run shard i of n; default from the variables of Slurm or Kubernetes")
-	completions = flag.Int("completions", 0, "pods of the indexed job of Kubernetes; default JOB_COMPLETIONS")
-	devices     = flag.Int("devices", 0, "devices of the backend that share each batch; default one on a CPU, else "+
+	dir        = flag.String("data", "", "directory with a folder per task, see docs/vtab.md")
+	from       = flag.String("from", "", "pretrained model, whatever finetune.Open opens")
+	out        = flag.String("out", "runs/vtab", "directory of rows and models")
+	recipeName = flag.String("recipe", "dosovitskiy-vtab", "recipe, or "+release+": the WePE release's own for each task")
+	settings   = flag.String("set", "", `changes to the recipe, as "steps=300;augment.size=[224,224]"`)
+	positions  = flag.String("position", "learned,wepe,hybrid", "encodings, separated by commas")
+	taskNames  = flag.String("tasks", "all", "all, groups or names of tasks, separated by commas")
+	sweep      = flag.String("sweep", "", `settings to choose on val200, as "learning_rate=0.01,0.03"`)
+	seeds      = flag.Int("seeds", 1, "training runs of each, paired by seed")
+	shard      = flag.String("shard", "", "i/n: run shard i of n; default from the variables of Slurm or Kubernetes")
+	numShards  = flag.Int("num-shards", 0, "number of shards, where Kubernetes sets JOB_COMPLETION_INDEX; default "+
+		"JOB_COMPLETIONS")
+	devices = flag.Int("devices", 0, "devices of the backend that share each batch; default one on a CPU, else "+
 		"as many as divide it")
 	merge   = flag.String("merge", "", "-out directories of other machines, to join their rows")
 	plan    = flag.Bool("plan", false, "list all training runs, and train nothing")
@@ -136,8 +137,8 @@ func describe() (s *study.Study, tasks []vtab.Task, err error) {
 	s = &study.Study{Dir: *out, From: *from, Seeds: *seeds, Devices: *devices, Keep: *keep, Sweep: *sweep,
 		Progress: progress, Logger: slog.Default()}
 	s.Variants = study.Each(strings.Split(*positions, ",")...)
-	if s.Shard, err = study.ParseShard(*shard, os.LookupEnv, *completions); err != nil {
-		return nil, nil, fmt.Errorf("-shard, -completions: %w", err)
+	if s.Shard, err = study.ParseShard(*shard, os.LookupEnv, *numShards); err != nil {
+		return nil, nil, fmt.Errorf("-shard, -num-shards: %w", err)
 	}
 	all, err := vtab.Choose(strings.Split(*taskNames, ","))
 	if err != nil {

@@ -106,9 +106,10 @@ def main():
     if a.save:
         timm.models.save_for_hf(create(a.model), a.save, safe_serialization=True)
         return
-    print(f'wepe compare {a.model} --data {a.data} --position learned --sizes {a.size}x{a.size} --set "epochs=0;steps='
+    print(f'wepe compare {a.model} --data {a.data} --positions learned --sizes {a.size}x{a.size} --set "epochs=0;steps='
           f'{a.steps};warmup_epochs=0;warmup_steps={a.warmup};eval_steps={a.steps};batch_size={a.batch};validation_part=-1;'
-          f'learning_rate={a.rate:g};optimizer.layer_decay={a.decay:g}" --seed {a.seed} --seeds {a.seeds} --weights last')
+          f'learning_rate={a.rate:g};optimizer.layer_decay={a.decay:g}" --seed {a.seed} --seeds {a.seeds} '
+          '--checkpoint last')
     for seed in range(a.seed, a.seed + a.seeds):
         row = json.dumps(train(a, seed))
         print(row, flush=True)

@@ -176,7 +176,13 @@ func Similar(word string, names []string) string {
 // wrongCount matches cobra's errors about missing or superfluous arguments.
 var wrongCount = regexp.MustCompile(`^(accepts .*|requires at least .*)arg\(s\)|^required flag\(s\)`)
 
-// flagError suggests a flag for a misspelt one.
+// renamed are the flags that had another name.
+var renamed = map[string]string{"check": "verify-images", "completions": "num-shards", "damaged": "on-damaged",
+	"of": "pool", "position": "positions", "score": "score-threshold", "shown": "num-images", "start": "include-init",
+	"subsets": "resample-images", "variants": "filter", "weights": "checkpoint", "what": "analyses",
+	"window": "batch-timeout", "write": "export-coco"}
+
+// flagError names the new name of a renamed flag, and suggests a flag for a misspelt one.
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -188,6 +194,9 @@ func flagError(c *cobra.Command, err error) error {
 	if unknown.GetSpecifiedShortnames() != "" {
 		return Usagef("unknown flag -%s: %s --help lists the flags, which begin with --", unknown.GetSpecifiedName(),
 			c.CommandPath())
+	}
+	if name := renamed[unknown.GetSpecifiedName()]; slices.Contains(names, name) {
+		return Usagef("%s is now --%s", word, name)
 	}
 	if name := Similar(unknown.GetSpecifiedName(), names); name != "" {
 		return Usagef("unknown flag %s: did you mean --%s?", word, name)

@@ -31,9 +31,9 @@ func (f Flags) Data(value *string, byDefault, about string) {
 // Out adds --out.
 func (f Flags) Out(value *string, about string) { f.Command.Flags().StringVar(value, "out", "", about) }
 
-// Weights adds --weights.
-func (f Flags) Weights(value *string) {
-	f.Choice(value, "weights", "weights of a run: best on its validation split, or last", checkpoints.BestDir,
+// Checkpoint adds --checkpoint.
+func (f Flags) Checkpoint(value *string) {
+	f.Choice(value, "checkpoint", "checkpoint of a run: best on its validation split, or last", checkpoints.BestDir,
 		checkpoints.LastDir)
 }
 
@@ -83,22 +83,22 @@ func (f Flags) Position(value *string, about string) {
 	f.Completion("position", position.Names()...)
 }
 
-// Positions adds --position with a list of encodings.
+// Positions adds --positions, with a list of encodings.
 func (f Flags) Positions(values *[]string, about string) {
-	f.Command.Flags().StringSliceVar(values, "position", nil, about+" (wepe list positions)")
-	f.Completion("position", position.Names()...)
+	f.Command.Flags().StringSliceVar(values, "positions", nil, about+" (wepe list positions)")
+	f.Completion("positions", position.Names()...)
 }
 
-// CheckPositions returns an error with a suggestion for an unknown encoding.
-func CheckPositions(positions []string) error {
+// CheckPositions returns an error of a flag, with a suggestion for an unknown encoding.
+func CheckPositions(flag string, positions ...string) error {
 	for _, name := range positions {
 		for part := range strings.SplitSeq(name, "+") {
 			if err := One("position", part, position.Names()); err != nil {
-				return fmt.Errorf("--position: %w", err)
+				return fmt.Errorf("--%s: %w", flag, err)
 			}
 		}
 		if _, err := position.Parse(name); err != nil {
-			return Usagef("--position: %w", err)
+			return Usagef("--%s: %w", flag, err)
 		}
 	}
 	return nil

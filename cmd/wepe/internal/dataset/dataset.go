@@ -48,7 +48,7 @@ type Options struct {
 	Stream   string // reads the images of each batch from disk: streamAuto, Streamed or InMemory, "" for InMemory
 	Workers  int
 	Damaged  string // error or skip
-	Check    bool   // decodes every image before training
+	Verify   bool   // decodes every image before training
 
 	Unlabelled bool // also accepts a directory of images without a folder per class
 }
@@ -69,15 +69,15 @@ func (o *Options) Flags(f cli.Flags) {
 		"training images, where a recipe other than photos crops them at random", streamAuto, Streamed, InMemory)
 	flags.Lookup("stream").NoOptDefVal = Streamed
 	flags.IntVar(&o.Workers, "workers", 0, "with --stream: images decoded at the same time; default one per core")
-	f.Choice(&o.Damaged, "damaged", "with --stream: a damaged image is an error, or skipped, up to one in a hundred",
+	f.Choice(&o.Damaged, "on-damaged", "with --stream: a damaged image is an error, or skipped, up to one in a hundred",
 		"error", "skip")
-	flags.BoolVar(&o.Check, "check", false, "with --stream: decode every image of all splits first; default: only headers")
+	flags.BoolVar(&o.Verify, "verify-images", false, "with --stream: first decode every image, not only headers")
 }
 
 // Validate returns a usage error.
 func (o *Options) Validate() error {
-	if o.Stream != Streamed && (o.Workers != 0 || o.Damaged == "skip" || o.Check) {
-		return cli.Usagef("--workers, --damaged and --check need --stream: without it every image is decoded first")
+	if o.Stream != Streamed && (o.Workers != 0 || o.Damaged == "skip" || o.Verify) {
+		return cli.Usagef("--workers, --on-damaged and --verify-images need --stream: else every image is decoded first")
 	}
 	if o.Workers < 0 {
 		return cli.Usagef("--workers %d: want 1 or more", o.Workers)
@@ -389,7 +389,7 @@ func (d *Dataset) read(ctx context.Context, settings preprocess.Settings, stream
 		if d.options.Stream == Streamed || streamed && i == 0 {
 			if *to, err = d.files[i].Stream(settings, data.Streaming{Workers: d.options.Workers,
 				Skip: d.options.Damaged == "skip", Logger: cli.Logger()}); err == nil {
-				err = data.Check(ctx, *to, d.options.Check)
+				err = data.Check(ctx, *to, d.options.Verify)
 			}
 		} else {
 			var memory *data.Memory
@@ -398,7 +398,7 @@ func (d *Dataset) read(ctx context.Context, settings preprocess.Settings, stream
 			}
 		}
 		if image := (*data.ImageError)(nil); errors.As(err, &image) && image.Damaged {
-			err = fmt.Errorf("%w; --stream --damaged skip leaves up to one in a hundred out", err)
+			err = fmt.Errorf("%w; --stream --on-damaged skip leaves up to one in a hundred out", err)
 		}
 		if err != nil {
 			return s, err

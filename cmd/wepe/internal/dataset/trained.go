@@ -18,8 +18,8 @@ import (
 const splitTrain = "train"
 
 // asTrained returns the training and the validation images that a run of this dataset had: of a fraction drawn by
-// fractionSeed, or with --subsets by the run's seed. The fingerprint of the training images in the run's checkpoint
-// decides. Another model's validation images are split off the whole dataset, which is said.
+// fractionSeed, or with --resample-images by the run's seed. The fingerprint of the training images in the run's
+// checkpoint decides. Another model's validation images are split off the whole dataset, which is said.
 func (d *Dataset) asTrained(s Splits, m *finetune.Model) (Splits, error) {
 	fraction, seed := fractionOf(m)
 	whole := s

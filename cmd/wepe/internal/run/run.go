@@ -230,12 +230,12 @@ func Local(ctx context.Context, path string) (string, error) {
 // Weights is Origin for a model to use: last weights of a model that is no run are an error.
 func Weights(ctx context.Context, path, weights string) (chosen, line string, err error) {
 	if chosen, line, err = Origin(ctx, path, weights); err == nil && line == "" && weights == checkpoints.LastDir {
-		return "", "", cli.Usagef("--weights %s: %s is not a run: leave it out", weights, path)
+		return "", "", cli.Usagef("--checkpoint %s: %s is not a run: leave it out", weights, path)
 	}
 	return chosen, line, err
 }
 
-// Origin returns the path of MODEL on disk, for a run the checkpoints that --weights chooses, and a line that names
+// Origin returns the path of MODEL on disk, for a run the checkpoints that --checkpoint chooses, and a line that names
 // them. A model that is no run has only one kind of weights, and no line.
 func Origin(ctx context.Context, path, weights string) (chosen, line string, err error) {
 	if path, err = Local(ctx, path); err != nil {
@@ -317,7 +317,7 @@ func preprocessing(m *finetune.Model) string {
 func Set(r finetune.Recipe, settings []string) (finetune.Recipe, error) {
 	changed, err := r.Set(strings.Join(settings, ";"))
 	if err == nil && changed.Model.Position != r.Model.Position {
-		err = errors.New("model.position: use --position")
+		err = errors.New("model.position: use --position, in wepe compare --positions")
 	}
 	if err != nil {
 		return r, cli.Usage(fmt.Errorf("--set: %w", cmp.Or(errors.Unwrap(err), err)))
