@@ -427,3 +427,24 @@ func TestFolder_HasTheSplitsOfItsImages(t *testing.T) {
 		}
 	}
 }
+
+// A directory of features with any state and lines is refused, or is a table of as many numbers as it says.
+func FuzzRead(f *testing.F) {
+	values := []byte("\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }" +
+		strings.Repeat(" ", 57) + "\n\x00\x00\x80?\x00\x00\x00@")
+	f.Add(`{"model": "a", "of": "class", "width": 2, "images": 1, "rows": 1}`, `{"name": "x.png"}`+"\n", values)
+	f.Add(`{"width": 2, "json": true, "rows": 1}`, `{"name": "x.png", "features": [1, 2]}`+"\n", []byte{})
+	f.Add(`{"width": -2, "rows": -1}`, "", values)
+	f.Fuzz(func(t *testing.T, state, lines string, values []byte) {
+		dir := t.TempDir()
+		for name, content := range map[string][]byte{stateFile: []byte(state), rowsFile: []byte(lines), valuesFile: values} {
+			if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		table, err := Read(dir)
+		if err == nil && (len(table.Images) == 0 || len(table.Values) != len(table.Images)*table.Width) {
+			t.Errorf("%d numbers for %d images of width %d", len(table.Values), len(table.Images), table.Width)
+		}
+	})
+}

@@ -48,7 +48,7 @@ type fakeHub struct {
 	listed    func(name string, f map[string]any)           // changes a file's entry in the listing
 }
 
-func newFakeHub(t *testing.T) *fakeHub {
+func newFakeHub(t testing.TB) *fakeHub {
 	isolate(t)
 	h := &fakeHub{
 		files: map[string][]byte{
@@ -73,7 +73,7 @@ func newFakeHub(t *testing.T) *fakeHub {
 }
 
 // isolate isolates a test from the environment of the machine, and shortens clients' waits.
-func isolate(t *testing.T) {
+func isolate(t testing.TB) {
 	for _, name := range []string{"HF_ENDPOINT", "HF_TOKEN", "HF_TOKEN_PATH", "HF_HUB_CACHE", "HF_HUB_OFFLINE",
 		"HF_HUB_DISABLE_IMPLICIT_TOKEN", "XDG_CACHE_HOME"} {
 		t.Setenv(name, "")

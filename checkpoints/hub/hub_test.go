@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -424,4 +425,37 @@ func TestDownload_OfflineMakesNoRequest(t *testing.T) {
 	if requests, _ := h.seen(); len(requests) > 0 {
 		t.Errorf("requests %q", requests)
 	}
+}
+
+// Whatever the hub lists, a download writes to the model's directory only and ends with verified weights or an error.
+func FuzzListing(f *testing.F) {
+	h := newFakeHub(f)
+	recorded := httptest.NewRecorder()
+	h.serveListing(recorded, "main", true)
+	f.Add(recorded.Body.String())
+	f.Add(`{"id": "owner/../vit", "sha": "` + oldCommit + `", "siblings": [{"rfilename": "model.safetensors", "size": -1}]}`)
+	f.Fuzz(func(t *testing.T, raw string) {
+		h.answer = func(w http.ResponseWriter, r *http.Request) bool {
+			listed := strings.HasPrefix(r.URL.Path, "/api/models/")
+			if listed {
+				_, _ = w.Write([]byte(raw))
+			}
+			return listed
+		}
+		home := t.TempDir()
+		t.Setenv("HF_HOME", home)
+		s, err := Download(t.Context(), "owner/vit", nil)
+		if err == nil {
+			got, err := os.ReadFile(filepath.Join(s.Dir, weightsFile))
+			if err != nil || !bytes.Equal(got, h.files[weightsFile]) {
+				t.Errorf("%d bytes of weights (%v), want %d", len(got), err, len(h.files[weightsFile]))
+			}
+		}
+		all, _ := filepath.Glob(filepath.Join(home, "*", "*"))
+		for _, path := range all {
+			if name := filepath.Base(path); name != "models--owner--vit" && name != ".locks" {
+				t.Errorf("%q is written", path)
+			}
+		}
+	})
 }

@@ -6,9 +6,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -166,3 +169,39 @@ func TestNothingLeaksFromDownloadsThatEndAnywhere(t *testing.T) {
 		_ = os.Remove(path + ".incomplete")
 	})
 }
+
+// Whatever place a server states for its part, the file has the right content or there is none.
+func FuzzContentRange(f *testing.F) {
+	for _, place := range []string{"bytes 5-9/10", "bytes 4-9/10", "bytes +5-", "bytes 5", "bytes -5-9/10", "items 5-9/10", ""} {
+		f.Add(place)
+	}
+	content := []byte("0123456789")
+	f.Fuzz(func(t *testing.T, place string) {
+		path := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(path+".incomplete", content[:5], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c := NewClient(nil, "")
+		c.Pause = 0
+		c.http.Transport = roundTrip(func(r *http.Request) *http.Response {
+			w := httptest.NewRecorder()
+			if r.Header.Get("Range") == "" {
+				_, _ = w.Write(content)
+				return w.Result()
+			}
+			w.Header()["Content-Range"] = []string{place}
+			w.WriteHeader(http.StatusPartialContent)
+			_, _ = w.Write(content[5:])
+			return w.Result()
+		})
+		sum := sha256.Sum256(content)
+		err := c.Fetch(t.Context(), File{URL: "https://hub.example/file", Hash: hex.EncodeToString(sum[:]), Limit: 10}, path, nil)
+		if got, _ := os.ReadFile(path); err != nil || !bytes.Equal(got, content) {
+			t.Fatalf("%q: %q, %v", place, got, err)
+		}
+	})
+}
+
+type roundTrip func(*http.Request) *http.Response
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
