@@ -30,9 +30,8 @@ func decay(s *subject) error {
 	}
 	alone := decayOf(vectors.Vectors, s.grid, decayBins)
 	measure("", alone)
-	s.line("similarity of position embeddings, without noise", "distance (% of the largest)",
-		"cosine similarity, mapped to 6 … 20",
-		figure.Line{X: alone.Centres, Y: alone.Means})
+	s.line("similarity of position embeddings, without noise", "distance (% of the largest)", "cosine similarity",
+		figure.Line{X: alone.Centres, Y: alone.Cosines})
 	var mean decayCurve
 	for seed := range uint64(noises) {
 		draw := rand.New(rand.NewPCG(s.Comparison.Seed, seed))
@@ -58,6 +57,7 @@ type decayCurve struct {
 	// Centres are the centres of the bins that have a pair, in percent of the largest distance. Means are of 6 + 14·(s −
 	// min s)/(max s − min s).
 	Centres, Means []float64
+	Cosines        []float64 // the means of s
 
 	First, Last float64 // of Means
 	Percent     float64 // decrease of Means from first to last
@@ -82,7 +82,7 @@ func decayOf(vectors []float64, g grid, bins int) decayCurve {
 		return out
 	}
 	out.Pairs = pearson(d, s)
-	scaled := numeric.MinMax(s)
+	scaled, low, high := numeric.MinMax(s), floats.Min(s), floats.Max(s)
 	sums, counts := make([]float64, bins), make([]float64, bins)
 	longest := floats.Max(d)
 	for k, v := range scaled {
@@ -101,6 +101,7 @@ func decayOf(vectors []float64, g grid, bins int) decayCurve {
 		}
 		out.Centres = append(out.Centres, (float64(k)+0.5)*100/float64(bins))
 		out.Means = append(out.Means, sums[k]/count)
+		out.Cosines = append(out.Cosines, low+(high-low)*(sums[k]/count-6)/14)
 	}
 	m := len(out.Means)
 	if m < 2 {

@@ -30,7 +30,7 @@ func imageGrid(w io.Writer, datasets []*data.Memory) error {
 		}
 		rows = append(rows, row)
 	}
-	return figure.ImageGrid(w, rows)
+	return figure.ImageGrid(w, rows, 1)
 }
 
 // overlays shows images, each followed by the image under maps of its patches.
@@ -47,7 +47,7 @@ func overlays(w io.Writer, set *data.Memory, g grid, maps ...[][]float64) error 
 		}
 		rows = append(rows, row)
 	}
-	return figure.ImageGrid(w, rows)
+	return figure.ImageGrid(w, rows, 1+len(maps))
 }
 
 // tinted is a darkened image under a map in red.

@@ -61,7 +61,7 @@ func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, images da
 			grid[1+epoch] = append(grid[1+epoch], r.denormalized(pixels, height, width, set.Channels))
 		}
 	}
-	return figure.ImageGrid(w, grid)
+	return figure.ImageGrid(w, grid, 1)
 }
 
 // augmented returns the model's input for rows of a source in an epoch; set has these rows.

@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"strings"
 
+	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/wepe-go/wepe/internal/figure"
 )
@@ -23,9 +23,9 @@ import (
 // Size of one of several panels.
 const panelWidth, panelHeight = 4 * vg.Inch, 2.7 * vg.Inch
 
-// Curves draws the loss and the top-1 accuracy of runs over their steps, as a PNG: one colour per encoding, each seed a
-// thin line, their mean a thick one with its last value in the legend, the training loss dashed. Test rows are drawn
-// only if there are no validation rows.
+// Curves draws the loss and the top-1 accuracy of runs over their epochs, as a PNG: the mean over the seeds of each
+// encoding, in a band from the lowest to the highest seed, and the training loss dashed. Test rows are drawn only if
+// there are no validation rows.
 //
 // Steps that a resumed run evaluated twice count once, with the later row.
 func Curves(w io.Writer, title string, evals []Eval) error {
@@ -36,6 +36,7 @@ func Curves(w io.Writer, title string, evals []Eval) error {
 	if err != nil {
 		return err
 	}
+	plots[0].Legend, plots[1].Legend = plot.NewLegend(), plots[0].Legend // one for both
 	return figure.Write(w, figure.Width, figure.Height, [][]*plot.Plot{plots})
 }
 
@@ -45,19 +46,19 @@ func lossAndAccuracy(title string, evals []Eval) ([]*plot.Plot, error) {
 	if len(curves) == 0 {
 		return nil, fmt.Errorf("report: no rows of split %q or %q to draw", Validation, Test)
 	}
-	losses := figure.New(title+split+" loss (training dashed)", "step", "loss (nats per image)")
-	accuracy := figure.New(title+split+" accuracy", "step", "top-1 accuracy (%)")
-	for i, c := range curves {
-		drawSeries(losses, c, i, "%.3f", loss)
-		drawSeries(accuracy, c, i, "%.1f", topOne)
-		clr := figure.Palette[i%len(figure.Palette)]
-		clr.A = 0xb0
-		dashed := draw.LineStyle{Color: clr, Width: vg.Points(1.2), Dashes: []vg.Length{vg.Points(4), vg.Points(3)}}
-		figure.AddLine(losses, points(c.seeds, trainLoss), dashed)
-		if len(points(c.seeds, loss)) == 0 {
-			losses.Legend.Add(c.name, &plotter.Line{LineStyle: dashed})
-		}
+	several := ""
+	if slices.ContainsFunc(curves, func(c curve) bool { return len(c.seeds) > 1 }) {
+		several = ", mean and range of seeds"
 	}
+	losses := figure.New(title+split+" loss"+several, axis(evals), "loss (nats per image)")
+	accuracy := figure.New(title+split+" accuracy"+several, axis(evals), "top-1 accuracy (%)")
+	figure.AddLines(accuracy, lines(curves, topOne))
+	training := lines(curves, trainLoss)
+	for i := range training {
+		training[i].Dashed, training[i].Low, training[i].High = true, nil, nil
+	}
+	figure.AddLines(losses, append(lines(curves, loss), training...))
+	losses.Legend.Add("training loss", &plotter.Line{LineStyle: figure.Dashed})
 	return []*plot.Plot{losses, accuracy}, nil
 }
 
@@ -105,11 +106,9 @@ func measured(e Eval, number Number) float64 {
 // square, as a PNG.
 func Sizes(w io.Writer, rows []Result) error {
 	evals, sides := bySide(rows)
-	p := figure.New("test accuracy of the same weights at other sizes", "side of the images (pixels)",
+	p := figure.New("test accuracy, mean and range of seeds", "side of the images (pixels)",
 		"top-1 accuracy (%)")
-	for i, c := range collect(evals, Test) {
-		drawSeries(p, c, i, "%.1f", topOne)
-	}
+	figure.AddLines(p, lines(collect(evals, Test), topOne))
 	figure.LabelX(p, sides)
 	return figure.Write(w, figure.Width/2, figure.Height, [][]*plot.Plot{{p}})
 }
@@ -130,8 +129,8 @@ func bySide(rows []Result) (evals []Eval, sides []int) {
 
 // precision plots the training loss of detectors and the average precision of boxes and masks on the validation split.
 func precision(evals []Eval) []*plot.Plot {
-	loss := figure.New("training loss", "step", "loss")
-	precision := figure.New("average precision on the validation split", "step", "AP (%)")
+	loss := figure.New("training loss", axis(evals), "loss")
+	precision := figure.New("average precision on the validation split", axis(evals), "AP (%)")
 	percent := func(numbers map[string]Number) float64 {
 		ap, known := numbers["AP"]
 		if !known || ap < 0 { // COCO's -1: no objects
@@ -139,13 +138,15 @@ func precision(evals []Eval) []*plot.Plot {
 		}
 		return 100 * float64(ap)
 	}
-	for i, c := range collect(evals, Validation) {
-		boxes, masks := c, c
-		boxes.name, masks.name = c.name+", boxes", c.name+", masks"
-		drawSeries(loss, c, 2*i, "%.3f", trainLoss)
-		drawSeries(precision, boxes, 2*i, "%.1f", func(e Eval) float64 { return percent(e.Boxes) })
-		drawSeries(precision, masks, 2*i+1, "%.1f", func(e Eval) float64 { return percent(e.Masks) })
+	curves := collect(evals, Validation)
+	figure.AddLines(loss, lines(curves, trainLoss))
+	boxes := lines(curves, func(e Eval) float64 { return percent(e.Boxes) })
+	masks := lines(curves, func(e Eval) float64 { return percent(e.Masks) })
+	for i := range curves {
+		boxes[i].Name += ", boxes"
+		masks[i].Name += ", masks"
 	}
+	figure.AddLines(precision, append(boxes, masks...))
 	return []*plot.Plot{loss, precision}
 }
 
@@ -157,7 +158,7 @@ var symbols = []struct{ name, symbol string }{
 }
 
 // Scalars draws the learned scalars of the encodings over the steps, as a PNG: one panel per scalar that changes in
-// some run, or of all if none changes, with colours, seeds and means as in Curves.
+// some run, or of all if none changes, with means and bands as in Curves.
 func Scalars(w io.Writer, evals []Eval) error {
 	curves := collect(evals, drawnSplit(evals))
 	names := scalarNames(curves)
@@ -214,15 +215,13 @@ func scalarPlot(curves []curve, name string) *plot.Plot {
 			title = s.symbol
 		}
 	}
-	p := figure.New(title, "step", "")
-	for i, c := range curves {
-		drawSeries(p, c, i, "%.3g", func(e Eval) float64 {
-			if v, ok := e.Scalars[name]; ok {
-				return float64(v)
-			}
-			return math.NaN()
-		})
-	}
+	p := figure.New(title, axis(curves[0].seeds[0]), "")
+	figure.AddLines(p, lines(curves, func(e Eval) float64 {
+		if v, ok := e.Scalars[name]; ok {
+			return float64(v)
+		}
+		return math.NaN()
+	}))
 	return p
 }
 
@@ -285,39 +284,33 @@ func curveName(job Job, all []Job) string {
 	return name
 }
 
-// drawSeries draws the seeds of the i-th curve and their mean, whose last value is in the legend.
-func drawSeries(p *plot.Plot, c curve, i int, verb string, value func(Eval) float64) {
-	pale := figure.Palette[i%len(figure.Palette)]
-	pale.A = 0x70
-	for _, seed := range c.seeds {
-		if len(c.seeds) > 1 {
-			figure.AddLine(p, points([][]Eval{seed}, value), draw.LineStyle{Color: pale, Width: vg.Points(0.7)})
+// lines returns the mean and the range over the seeds of each curve, at every step that all its seeds have.
+func lines(curves []curve, value func(Eval) float64) (drawn []figure.Line) {
+	for _, c := range curves {
+		l, values, x := figure.Line{Name: c.name}, map[int][]float64{}, map[int]float64{}
+		for _, e := range slices.Concat(c.seeds...) {
+			values[e.Step] = append(values[e.Step], value(e))
+			if x[e.Step] = float64(e.Epoch); e.Epoch == 0 {
+				x[e.Step] = float64(e.Step)
+			}
 		}
+		for _, step := range slices.Sorted(maps.Keys(values)) {
+			if v := values[step]; len(v) == len(c.seeds) {
+				l.X, l.Y = append(l.X, x[step]), append(l.Y, stat.Mean(v, nil))
+				l.Low, l.High = append(l.Low, slices.Min(v)), append(l.High, slices.Max(v))
+			}
+		}
+		drawn = append(drawn, l)
 	}
-	mean := points(c.seeds, value)
-	if len(mean) == 0 {
-		return
-	}
-	style := figure.LineStyle(i, vg.Points(2.2))
-	figure.AddLine(p, mean, style)
-	p.Legend.Add(c.name+" "+fmt.Sprintf(verb, mean[len(mean)-1].Y), &plotter.Line{LineStyle: style})
+	return drawn
 }
 
-// points returns the mean over seeds at every step that all seeds have, without those that are not finite.
-func points(seeds [][]Eval, value func(Eval) float64) (out plotter.XYs) {
-	sum, count := map[int]float64{}, map[int]int{}
-	for _, seed := range seeds {
-		for _, e := range seed {
-			sum[e.Step] += value(e)
-			count[e.Step]++
-		}
+// axis names what lines draws over: epochs, or steps in rows without epochs.
+func axis(evals []Eval) string {
+	if evals[len(evals)-1].Epoch > 0 {
+		return "epoch"
 	}
-	for _, step := range slices.Sorted(maps.Keys(sum)) {
-		if mean := sum[step] / float64(count[step]); count[step] == len(seeds) && finite(mean) {
-			out = append(out, plotter.XY{X: float64(step), Y: mean})
-		}
-	}
-	return out
+	return "step"
 }
 
 func finite(v float64) bool { return v-v == 0 }

@@ -10,8 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"gonum.org/v1/plot/plotter"
-
+	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -30,13 +29,13 @@ func TestEvaluationsWithoutImagesAreNotDrawn(t *testing.T) {
 	for i := range evals {
 		evals[i].Metrics = Metrics{}
 	}
-	curve := collect(evals, Validation)[0]
+	drawn := collect(evals, Validation)[0]
 	for name, value := range map[string]func(Eval) float64{"loss": loss, "top-1": topOne} {
-		if got := points(curve.seeds, value); len(got) != 0 {
+		if got := lines([]curve{drawn}, value)[0].Y; slices.ContainsFunc(got, finite) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if got := points(curve.seeds, trainLoss); len(got) != 3 {
+	if got := lines([]curve{drawn}, trainLoss)[0].Y; len(got) != 3 || !finite(got[0]) {
 		t.Errorf("training loss: %v", got)
 	}
 	if err := Curves(io.Discard, "", evals); err != nil {
@@ -47,10 +46,12 @@ func TestEvaluationsWithoutImagesAreNotDrawn(t *testing.T) {
 	}
 }
 
-func TestPointsAreMeansOverTheStepsThatAllSeedsHave(t *testing.T) {
+func TestLinesAreMeansAndRangesOverTheStepsThatAllSeedsHave(t *testing.T) {
 	curves := collect(append(history("wepe", 1, 0.25, 0.5, 0.75), history("wepe", 2, 0.75, 1)...), Validation)
-	got := points(curves[0].seeds, func(e Eval) float64 { return float64(e.Top1) })
-	if want := (plotter.XYs{{X: 0, Y: 0.5}, {X: 10, Y: 0.75}}); !reflect.DeepEqual(got, want) {
+	got := lines(curves, func(e Eval) float64 { return float64(e.Top1) })
+	want := []figure.Line{{Name: "wepe", X: []float64{0, 10}, Y: []float64{0.5, 0.75}, Low: []float64{0.25, 0.5},
+		High: []float64{0.75, 1}}}
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
@@ -89,9 +90,9 @@ func TestSizes_OfSquareImages(t *testing.T) {
 		at(2, "small", "16x16", 0.25), at(1, "small at 8x32", "8x32", 0.75), at(1, "small", "", 0.875),
 		at(2, "small at 24x24", "24x24", 0.125)})
 	curves := collect(evals, Test)
-	if want := (plotter.XYs{{X: 16, Y: 37.5}, {X: 24, Y: 18.75}}); len(curves) != 1 ||
-		!reflect.DeepEqual(points(curves[0].seeds, topOne), want) || !slices.Equal(sides, []int{16, 16, 24, 24}) {
-		t.Errorf("curves %+v, sides %v, want %v", curves, sides, want)
+	if got := lines(curves, topOne); len(got) != 1 || !slices.Equal(got[0].X, []float64{16, 24}) ||
+		!slices.Equal(got[0].Y, []float64{37.5, 18.75}) || !slices.Equal(sides, []int{16, 16, 24, 24}) {
+		t.Errorf("curves %+v, sides %v", curves, sides)
 	}
 }
 

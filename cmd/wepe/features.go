@@ -211,5 +211,5 @@ func (o *extraction) draw(out *cli.Printer, job features.Job, table *features.Ta
 	}
 	path := filepath.Join(job.Dir, "pca.png")
 	out.Field("pca", "%s", path)
-	return disk.Write(path, func(w io.Writer) error { return figure.ImageGrid(w, grid) })
+	return disk.Write(path, func(w io.Writer) error { return figure.ImageGrid(w, grid, 2) })
 }

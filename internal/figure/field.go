@@ -3,6 +3,7 @@
 package figure
 
 import (
+	"fmt"
 	"io"
 	"slices"
 
@@ -24,10 +25,12 @@ type Field struct {
 func (f Field) Draw(w io.Writer) error {
 	const perRow = 4
 	panels := f.panels()
-	for len(panels) > perRow && len(panels)%perRow > 0 {
+	rows := (len(panels) + perRow - 1) / perRow
+	cols := (len(panels) + rows - 1) / rows
+	for len(panels)%cols > 0 {
 		panels = append(panels, HeatMap{})
 	}
-	return HeatMaps(w, slices.Collect(slices.Chunk(panels, perRow)))
+	return HeatMaps(w, slices.Collect(slices.Chunk(panels, cols)))
 }
 
 // panels returns the heat maps of Draw.
@@ -38,7 +41,7 @@ func (f Field) panels() (panels []HeatMap) {
 	if f.Vectors != nil {
 		row, col := f.Rows/2, f.Cols/2
 		cosines := numeric.Similarity(f.Vectors, f.Rows*f.Cols, row*f.Cols+col)
-		p := f.panel("cosine similarity to the centre", func(i int) float64 { return cosines[i] })
+		p := f.panel(fmt.Sprintf("cosine similarity to patch (%d, %d)", row, col), func(i int) float64 { return cosines[i] })
 		p.Outlined = &[2]int{row, col}
 		panels = append(panels, p)
 	}
@@ -49,7 +52,7 @@ func (f Field) panels() (panels []HeatMap) {
 }
 
 func (f Field) panel(title string, value func(i int) float64) HeatMap {
-	h := HeatMap{Title: title + ", ±1", Limit: 1, Down: "row (patches)", Across: "column (patches)"}
+	h := HeatMap{Title: title, Limit: 1, Down: "row (patches)", Across: "column (patches)"}
 	for row := range f.Rows {
 		line := make([]float64, f.Cols)
 		for col := range line {

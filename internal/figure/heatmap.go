@@ -6,6 +6,7 @@ import (
 	"image/color"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -41,6 +42,8 @@ const (
 	largestCell  = vg.Length(48)
 	smallestCell = vg.Length(7)
 	heatMargin   = vg.Length(70)
+	barWidth     = vg.Length(44) // of the colour bar with its labels
+	barColours   = 9
 	longestName  = 22 // letters
 )
 
@@ -67,17 +70,17 @@ func HeatMaps(w io.Writer, maps [][]HeatMap) error {
 // plot draws the cells, with gonum's row 0 at the bottom turned to the top.
 func (h HeatMap) plot() (*plot.Plot, vg.Point) {
 	rows, cols := len(h.Values), len(h.Values[0])
-	colors := moreland.SmoothBlueRed().Palette(255)
-	low := -h.Limit
+	colors, low := moreland.SmoothBlueRed().Palette(255), -h.Limit
+	bar := moreland.SmoothBlueRed().Palette(barColours)
 	if h.Positive {
-		colors, low = reds{}, 0
+		colors, bar, low = reds{}, reds{}, 0
 	}
 	cells := plotter.NewHeatMap(matrix{h.Values, low, h.Limit}, colors)
 	cells.Min, cells.Max, cells.NaN = low, h.Limit, notFinite
 
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = h.Title, h.Across, h.Down
-	p.Add(cells)
+	p.Add(cells, cells, cells) // again over the seams of antialiased cells
 	cell := min(largestCell, heatSide/vg.Length(max(rows, cols)))
 	if h.Rows != nil {
 		cell = max(cell, smallestCell)
@@ -95,6 +98,16 @@ func (h HeatMap) plot() (*plot.Plot, vg.Point) {
 	}
 	if h.Numbers {
 		p.Add(h.numbers())
+	} else {
+		margin.X += barWidth
+		p.Legend.Top, p.Legend.Left, p.Legend.ThumbnailWidth, p.Legend.XOffs = true, true, 10, 4
+		for i, colour := range slices.Backward(plotter.PaletteThumbnailers(bar)) {
+			label := ""
+			if i%(barColours/2) == 0 {
+				label = strconv.FormatFloat(low+(h.Limit-low)*float64(i)/(barColours-1), 'g', 2, 64)
+			}
+			p.Legend.Add(label, colour)
+		}
 	}
 	if h.Outlined != nil {
 		y, x := float64(rows-1-h.Outlined[0]), float64(h.Outlined[1])

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 
+	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/palette/moreland"
 	"gonum.org/v1/plot/plotter"
@@ -78,22 +79,13 @@ func drawBeside(p *plot.Plot, c draw.Canvas) {
 	legend.Draw(draw.Crop(c, c.Size().X-width, 0, 0, -p.Title.TextStyle.Height(p.Title.Text)))
 }
 
-// LineStyle returns the style of the i-th line of a plot: a colour, and dots once the palette repeats.
-func LineStyle(i int, width vg.Length) draw.LineStyle {
-	style := draw.LineStyle{Color: Palette[i%len(Palette)], Width: width}
-	if i >= len(Palette) {
-		style.Dashes = []vg.Length{vg.Points(2), vg.Points(2)}
-	}
-	return style
-}
-
 // New returns an empty plot in the common style.
 func New(title, xLabel, yLabel string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, xLabel, yLabel
 	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{whole: true}, ticks{}
 	p.Legend.Top, p.Legend.Left, p.Legend.ThumbnailWidth = true, true, vg.Points(14)
-	p.Legend.XOffs = vg.Points(6)
+	p.Legend.XOffs, p.Legend.Padding = vg.Points(6), vg.Points(2)
 	sans(p)
 	grid := plotter.NewGrid()
 	grid.Vertical.Color = nil
@@ -172,23 +164,40 @@ type Line struct {
 	Name      string
 	X, Y      []float64
 	Low, High []float64 // of a band around it; nil for none
+	Dashed    bool
 }
 
-// Lines draws a plot as a PNG. Lines of one name share a colour and an entry of the legend.
+// Lines draws a plot as a PNG.
 func Lines(w io.Writer, title, xLabel, yLabel string, lines []Line) error {
 	p := New(title, xLabel, yLabel)
+	AddLines(p, lines)
+	return Write(w, Width/2, Height, [][]*plot.Plot{{p}})
+}
+
+// AddLines adds lines to a plot. Lines of one name share a colour and an entry of the legend; a colour comes again, in
+// dots, after all others. Single points are dots.
+func AddLines(p *plot.Plot, lines []Line) {
 	styles := map[string]draw.LineStyle{}
-	for _, l := range lines {
+	for _, l := range lines { // bands first: they do not tint lines
 		style, named := styles[l.Name]
 		if !named {
-			style = LineStyle(len(styles), vg.Points(1.6))
+			style = draw.LineStyle{Color: Palette[len(styles)%len(Palette)], Width: vg.Points(1.8)}
+			if len(styles) >= len(Palette) {
+				style.Dashes = []vg.Length{vg.Points(2), vg.Points(2)}
+			}
 			styles[l.Name] = style
 			p.Legend.Add(l.Name, &plotter.Line{LineStyle: style})
 		}
 		if band := l.band(); len(band) > 2 {
 			clr := style.Color.(color.NRGBA)
-			clr.A = 0x28
+			clr.A = 0x24
 			p.Add(&plotter.Polygon{XYs: []plotter.XYs{band}, Color: clr})
+		}
+	}
+	for _, l := range lines {
+		style := styles[l.Name]
+		if l.Dashed {
+			style.Width, style.Dashes = Dashed.Width, Dashed.Dashes
 		}
 		var part plotter.XYs
 		for i, x := range l.X {
@@ -196,13 +205,15 @@ func Lines(w io.Writer, title, xLabel, yLabel string, lines []Line) error {
 				part = append(part, plotter.XY{X: x, Y: l.Y[i]})
 				continue
 			}
-			AddLine(p, part, style)
+			addLine(p, part, style)
 			part = nil
 		}
-		AddLine(p, part, style)
+		addLine(p, part, style)
 	}
-	return Write(w, Width/2, Height, [][]*plot.Plot{{p}})
 }
+
+// Dashed is the style of dashed lines, without their colour.
+var Dashed = draw.LineStyle{Color: color.Black, Width: vg.Points(1), Dashes: []vg.Length{vg.Points(4), vg.Points(3)}}
 
 // band is the outline of the band around a line.
 func (l Line) band() (outline plotter.XYs) {
@@ -226,8 +237,7 @@ func labelWhole(p *plot.Plot, points plotter.XYs) {
 	}
 }
 
-// AddLine adds a line to a plot, or a dot for a single point.
-func AddLine(p *plot.Plot, points plotter.XYs, style draw.LineStyle) {
+func addLine(p *plot.Plot, points plotter.XYs, style draw.LineStyle) {
 	labelWhole(p, points)
 	switch len(points) {
 	case 0:
@@ -240,6 +250,23 @@ func AddLine(p *plot.Plot, points plotter.XYs, style draw.LineStyle) {
 }
 
 func finite(v float64) bool { return v-v == 0 }
+
+// Dots draws a line of dots for each name as a PNG, the first at the top, with a bar at their mean.
+func Dots(w io.Writer, title, xLabel string, lines []string, values [][]float64) error {
+	p := New(title, xLabel, "")
+	p.X.Tick.Marker, p.Y.Tick.Marker, p.Y.Min, p.Y.Max = ticks{}, names(lines, len(lines), true), -0.5, float64(len(lines))-0.5
+	for i, value := range values {
+		dots, y := &plotter.Scatter{GlyphStyle: draw.GlyphStyle{Color: Palette[0], Radius: vg.Points(2.5),
+			Shape: draw.CircleGlyph{}}}, float64(len(lines)-1-i)
+		for _, v := range value {
+			dots.XYs = append(dots.XYs, plotter.XY{X: v, Y: y})
+		}
+		mean := stat.Mean(value, nil)
+		p.Add(dots, &plotter.Line{LineStyle: draw.LineStyle{Color: Palette[1], Width: vg.Points(2)},
+			XYs: plotter.XYs{{X: mean, Y: y - 0.35}, {X: mean, Y: y + 0.35}}})
+	}
+	return Write(w, Width/2, vg.Inch+vg.Length(len(lines))*vg.Points(18), [][]*plot.Plot{{p}})
+}
 
 // Cloud is a scatter plot, coloured by a value: from blue at the minimum to red at the maximum.
 type Cloud struct {

@@ -14,7 +14,7 @@
 //	figure:                 the rows of wepe analyze; NAME is followed by the figure's name
 //	bench:                  a summary of the rows of make bench
 //	steps:                  rows of make bench on one device, a line for each peer and encoding
-//	curves:, sizes:         a plot of the runs in docs/runs/NAME.jsonl, drawn into the file that follows NAME
+//	curves:, sizes:, dots:  a plot of the runs in docs/runs/NAME.jsonl, drawn into the file that follows NAME
 //
 // and OPTIONS are by=dataset,encoding, baseline=learned and split=validation, fields of a report.Spec; across=size, a
 // column for each size; and, for every kind with a NAME, a selection: only=wepe,learned, encodings; columns=a,b,
@@ -72,9 +72,11 @@ func fill(path, records string) error {
 
 var (
 	begin = regexp.MustCompile(
-		`(?m)^<!-- (positions|(?:table|figure|detection|bench|steps|epochs|curves|sizes):.*?) *-->\n`)
+		`(?m)^<!-- (positions|(?:table|figure|detection|bench|steps|epochs|curves|sizes|dots):.*?) *-->\n`)
 	end = regexp.MustCompile(`(?m)^<!-- end -->$`)
 )
+
+var plots = []string{"curves:", "sizes:", "dots:"}
 
 // filled returns a Markdown text with all its tables recomputed; leave writes its plots.
 func filled(markdown, records string, leave writer) (string, error) {
@@ -91,7 +93,7 @@ func filled(markdown, records string, leave writer) (string, error) {
 		}
 		var content string
 		var err error
-		if fields := strings.Fields(words); fields[0] == "curves:" || fields[0] == "sizes:" {
+		if fields := strings.Fields(words); slices.Contains(plots, fields[0]) {
 			content, err = plot(fields, records, leave)
 		} else {
 			var table report.Table
