@@ -42,27 +42,8 @@ type Row struct {
 	Date      string `json:"date"`
 }
 
-// cell identifies the measurement of a row: a later row replaces an earlier one in the table.
-func (r Row) cell() [6]string {
-	return [6]string{r.Call, r.Model, strconv.Itoa(r.Batch), strconv.Itoa(r.Threads), r.Position, r.Peer}
-}
-
 // Read reads rows, one JSON object a line.
 func Read(path string) ([]Row, error) { return disk.ReadLines[Row](path) }
-
-// current keeps the last row of each cell, in the order in which the cells first appear.
-func current(rows []Row) (kept []Row) {
-	at := map[[6]string]int{}
-	for _, row := range rows {
-		i, found := at[row.cell()]
-		if !found {
-			at[row.cell()], kept = len(kept), append(kept, row)
-			continue
-		}
-		kept[i] = row
-	}
-	return kept
-}
 
 // notes are where and when rows were measured.
 func notes(rows []Row) (lines []string) {
@@ -78,9 +59,8 @@ func notes(rows []Row) (lines []string) {
 	return lines
 }
 
-// Table has a line for the last row of each cell.
+// Table has a line for each row.
 func Table(rows []Row) report.Table {
-	rows = current(rows)
 	t := report.Table{Notes: notes(rows), Header: []string{"call", "model", "batch", "threads", "ours", "peer", "ours, ms",
 		"peer, ms", "ratio", "quartiles", "pairs", "product rate", "first call, s", "peak, MiB"}}
 	t.Numeric = make([]bool, len(t.Header))
@@ -88,8 +68,7 @@ func Table(rows []Row) report.Table {
 		t.Numeric[i] = i >= 6 || i == 2 || i == 3
 	}
 	for _, r := range rows {
-		cell := r.cell()
-		t.Rows = append(t.Rows, []string{r.Call, r.Model, cell[2], cell[3], r.Position, r.Peer,
+		t.Rows = append(t.Rows, []string{r.Call, r.Model, strconv.Itoa(r.Batch), strconv.Itoa(r.Threads), r.Position, r.Peer,
 			fmt.Sprintf("%.1f", 1000*r.Ours), fmt.Sprintf("%.1f", 1000*r.Theirs), fmt.Sprintf("%.2f", r.Ratio),
 			fmt.Sprintf("%.2f … %.2f", r.Quartiles[0], r.Quartiles[1]), strconv.Itoa(r.Pairs),
 			fmt.Sprintf("%.0f %%", 100*r.Share), fmt.Sprintf("%.1f / %.1f", r.FirstOurs, r.FirstTheirs),
@@ -98,10 +77,9 @@ func Table(rows []Row) report.Table {
 	return t
 }
 
-// Summary has a line per call and model: the lowest and highest ratio over all batches and threads, of the learned
+// Summary has a line per call and model: the lowest and highest ratio of all measurements, over batches and threads, of the learned
 // table to each peer and of the other encodings to the learned table, and the same for the share of the product rate.
 func Summary(rows []Row) report.Table {
-	rows = current(rows)
 	t := report.Table{Notes: notes(rows), Header: []string{"call", "model", "timm", "compiled", "jax", "product rate"}}
 	var calls [][2]string
 	values := map[[3]string][]float64{} // by call, model and column
@@ -125,7 +103,7 @@ func Summary(rows []Row) report.Table {
 		line := call[:]
 		for i, column := range t.Header[2:] {
 			t.Numeric[i+2] = true
-			line = append(line, span(values[[3]string{call[0], call[1], column}]))
+			line = append(line, span("%.2f", values[[3]string{call[0], call[1], column}]))
 		}
 		t.Rows = append(t.Rows, line)
 	}
@@ -133,28 +111,39 @@ func Summary(rows []Row) report.Table {
 }
 
 // Steps has a line for each peer and encoding of a call on one device: the time relative to the learned table in the
-// same rounds, images per second and memory.
+// same rounds, images per second and memory, from the lowest to the highest of all measurements.
 func Steps(rows []Row) report.Table {
-	rows = current(rows)
 	t := report.Table{Notes: notes(rows), Header: []string{"", "time × learned", "images/s", "MiB"},
 		Numeric: []bool{false, true, true, true}}
+	var names []string
+	measured := map[string][3][]float64{}
 	for _, r := range rows {
-		name, ratio, seconds, peak := r.Position, r.Ratio, r.Ours, r.PeakOurs
+		name, values := r.Position, [3]float64{r.Ratio, float64(r.Batch) / r.Ours, r.PeakOurs}
 		if r.Peer != "learned" { // a peer, to which the row compares the learned table
-			name, ratio, seconds, peak = r.Peer, 1/r.Ratio, r.Theirs, r.PeakTheirs
+			name, values = r.Peer, [3]float64{1 / r.Ratio, float64(r.Batch) / r.Theirs, r.PeakTheirs}
 		}
-		t.Rows = append(t.Rows, []string{name, fmt.Sprintf("%.2f", ratio), fmt.Sprintf("%.0f", float64(r.Batch)/seconds),
-			fmt.Sprintf("%.0f", peak)})
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		all := measured[name]
+		for i, v := range values {
+			all[i] = append(all[i], v)
+		}
+		measured[name] = all
+	}
+	for _, name := range names {
+		m := measured[name]
+		t.Rows = append(t.Rows, []string{name, span("%.2f", m[0]), span("%.0f", m[1]), span("%.0f", m[2])})
 	}
 	return t
 }
 
-// span returns the lowest and highest value.
-func span(values []float64) string {
+// span writes the lowest and highest value.
+func span(format string, values []float64) string {
 	if len(values) == 0 {
 		return "–"
 	}
-	low, high := fmt.Sprintf("%.2f", slices.Min(values)), fmt.Sprintf("%.2f", slices.Max(values))
+	low, high := fmt.Sprintf(format, slices.Min(values)), fmt.Sprintf(format, slices.Max(values))
 	if low == high {
 		return low
 	}
