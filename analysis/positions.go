@@ -103,7 +103,7 @@ func (s *subject) sweep(named study.Named) error {
 			continue
 		}
 		features, err := s.featuresWith("model.position=" + position + ";" + v.Settings)
-		if errors.As(err, new(wepe.Refused)) {
+		if errors.As(err, new(wepe.ConfigError)) {
 			continue
 		}
 		if err != nil {

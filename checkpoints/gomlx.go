@@ -19,7 +19,6 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
-	"github.com/wepe-go/wepe/wepe"
 )
 
 // Options are what [Load] changes of a model: its head and image size (ImportOptions), its position encoding, and any
@@ -106,6 +105,9 @@ func Load(backend compute.Backend, scope *model.Scope, path string, o Options) (
 	return m, m.StartPositions(backend, old)
 }
 
+// starter is the encoder of position "hybrid".
+type starter interface{ Start(compute.Backend) error }
+
 // StartPositions sets the variables of an encoding that is new in a model made from one with another encoding: those
 // that are added start so that the function of the model is unchanged, and the gate of a hybrid as "wepe_start" says.
 func (m *Model) StartPositions(backend compute.Backend, from position.Encoding) error {
@@ -123,7 +125,7 @@ func (m *Model) StartPositions(backend compute.Backend, from position.Encoding) 
 			}
 		}
 	}
-	if hybrid, ok := position.As[*wepe.Hybrid](encoder); ok && encoding.BeginsWith(from) {
+	if hybrid, ok := position.As[starter](encoder); ok && encoding.BeginsWith(from) {
 		return hybrid.Start(backend)
 	}
 	return nil

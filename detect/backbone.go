@@ -120,7 +120,7 @@ func (b Backbone) trace(scope *model.Scope, images *Node, attentionWeights bool)
 	t.Tokens = x
 	for i := range b.Depth {
 		block := scope.In(vit.ScopeBlock, i)
-		t.Blocks[i] = b.Block(block, x, b.around(block, trained, encoder, i), i, attentionWeights)
+		t.Blocks[i] = b.Block(block, x, b.hooks(block, trained, encoder, i), i, attentionWeights)
 		x = t.Blocks[i].Output
 		if follower, ok := position.As[position.Follower](encoder); ok {
 			if added := follower.After(x, i); added != nil {
@@ -171,8 +171,8 @@ func (b Backbone) unplaced() int {
 	return 0
 }
 
-// around returns the functions around the attention of block i.
-func (b Backbone) around(block *model.Scope, trained Backbone, encoder position.Encoder, i int) (a vit.Around) {
+// hooks returns the functions in the attention of block i.
+func (b Backbone) hooks(block *model.Scope, trained Backbone, encoder position.Encoder, i int) (a vit.AttentionHooks) {
 	global := slices.Contains(b.Global, i)
 	rows, cols, tableRows, tableCols := b.Rows(), b.Cols(), trained.Rows(), trained.Cols()
 	w, tokens := b.windows(), [][]int64{nil}
@@ -198,7 +198,7 @@ func (b Backbone) around(block *model.Scope, trained Backbone, encoder position.
 		}
 	}
 	if rotator, ok := position.As[position.Rotator](encoder); ok {
-		a.Turn = func(q, k *Node) (*Node, *Node) {
+		a.Rotate = func(q, k *Node) (*Node, *Node) {
 			d := q.Shape().Dimensions
 			positions := Const(q.Graph(), slices.Concat(tokens...))
 			side := func(x *Node) *Node { return Reshape(x, -1, len(tokens)*d[1], d[2], d[3]) } // windows of an image in a row

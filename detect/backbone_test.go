@@ -117,7 +117,7 @@ func TestTheScoresOfRelativeTablesAndOfAnEncodingAreAdded(t *testing.T) {
 			b := small(position, 4, 4, 3)
 			b.Global, b.Relative = []int{1}, tables
 			build := func(s *model.Scope, in []*Node) []*Node {
-				return []*Node{b.around(s.In("block"), b, b.encoder(s), i).Bias(in[0])}
+				return []*Node{b.hooks(s.In("block"), b, b.encoder(s), i).Bias(in[0])}
 			}
 			store, q := gomlxtest.Seeded(t, 5), gomlxtest.Noise(dims...)
 			gomlxtest.Build(t, store, build, q)

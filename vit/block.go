@@ -31,22 +31,22 @@ type BlockTrace struct {
 	Output            *Node // the tokens after the block
 }
 
-// Around holds functions that a network applies around the attention of a block; nil for none.
-type Around struct {
+// AttentionHooks are functions of a network in the attention of a block; nil for none.
+type AttentionHooks struct {
 	Before func(x *Node) *Node             // [batch, tokens, width] -> [batch′, tokens′, width]: regroups the tokens
 	Scale  func(q *Node) [3]*Node          // of queries, keys, values: float32 [batch′ or 1, tokens′, width], or nil
-	Turn   func(q, k *Node) (*Node, *Node) // queries and keys [batch′, tokens′, heads, headDim], after Scale
+	Rotate func(q, k *Node) (*Node, *Node) // queries and keys [batch′, tokens′, heads, headDim], after Scale
 	Bias   func(q *Node) *Node             // unrotated queries -> float32 [batch′, heads, tokens′, tokens′], or 1
 	After  func(y *Node) *Node             // inverse of Before
 }
 
 // Block is a pre-norm encoder block on x [batch, tokens, width], the index-th of c.Depth: x += attention(norm(x)), then
-// x += mlp(norm(x)), each branch times its LayerScale. Other networks use it with their own Around. c is
+// x += mlp(norm(x)), each branch times its LayerScale. Other networks use it with hooks of their own. c is
 // resolved.
-func (c Config) Block(scope *model.Scope, x *Node, around Around, index int, attentionWeights bool) BlockTrace {
+func (c Config) Block(scope *model.Scope, x *Node, hooks AttentionHooks, index int, attentionWeights bool) BlockTrace {
 	var t BlockTrace
 	t.Norm1 = c.norm(scope.In("norm1"), x)
-	c.attention(scope, around, attentionWeights, &t)
+	c.attention(scope, hooks, attentionWeights, &t)
 	x = Add(x, c.branch(scope, "scale1", t.Attention, index))
 
 	t.Norm2 = c.norm(scope.In("norm2"), x)
@@ -84,11 +84,11 @@ func scaled(x, factors *Node) *Node {
 }
 
 // attention fills t from Query to Attention, given Norm1.
-func (c Config) attention(scope *model.Scope, around Around, keepWeights bool, t *BlockTrace) {
+func (c Config) attention(scope *model.Scope, hooks AttentionHooks, keepWeights bool, t *BlockTrace) {
 	init, zero, attn := c.initScheme(), weight.Constant(0), scope.In("attention")
 	seen := t.Norm1
-	if around.Before != nil {
-		seen = around.Before(seen)
+	if hooks.Before != nil {
+		seen = hooks.Before(seen)
 	}
 	project := func(name string, has bool) *Node { // [batch, tokens, heads, headDim]
 		return c.heads(weight.Dense(attn.In("%s", name), seen, c.Width, init.query, biased(has, zero)))
@@ -100,16 +100,16 @@ func (c Config) attention(scope *model.Scope, around Around, keepWeights bool, t
 		t.Query, t.Key = c.norm(attn.In("query_norm"), t.Query), c.norm(attn.In("key_norm"), t.Key)
 	}
 	var relative *Node
-	if around.Bias != nil {
-		relative = around.Bias(t.Query)
+	if hooks.Bias != nil {
+		relative = hooks.Bias(t.Query)
 	}
 	q, k, v := t.Query, t.Key, t.Value
-	if around.Scale != nil {
-		scales := around.Scale(q)
+	if hooks.Scale != nil {
+		scales := hooks.Scale(q)
 		q, k, v = scaled(q, scales[0]), scaled(k, scales[1]), scaled(v, scales[2])
 	}
-	if around.Turn != nil {
-		q, k = around.Turn(q, k)
+	if hooks.Rotate != nil {
+		q, k = hooks.Rotate(q, k)
 	}
 	mixed, weights := c.attend(scope, q, k, v, relative, keepWeights)
 	if keepWeights {
@@ -120,8 +120,8 @@ func (c Config) attention(scope *model.Scope, around Around, keepWeights bool, t
 		mixed = c.norm(attn.In("norm"), mixed)
 	}
 	t.Attention = weight.Dense(attn.In("output"), mixed, c.Width, init.dense, biased(!c.NoProjBias, zero))
-	if around.After != nil {
-		t.Attention = around.After(t.Attention)
+	if hooks.After != nil {
+		t.Attention = hooks.After(t.Attention)
 	}
 }
 

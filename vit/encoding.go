@@ -72,13 +72,13 @@ func (p placement) add(c Config, x *Node) *Node {
 	return additive.PreEncode(rows, x, nil, 1)
 }
 
-// around returns the functions that the encoding applies around the attention of a block.
-func (p placement) around(block int) (a Around) {
+// hooks returns the functions of the encoding in the attention of a block.
+func (p placement) hooks(block int) (a AttentionHooks) {
 	if e, ok := position.As[position.Scaler](p.Encoder); ok {
 		a.Scale = func(q *Node) [3]*Node { return e.Scale(q.Graph(), block) }
 	}
 	if e, ok := position.As[position.Rotator](p.Encoder); ok {
-		a.Turn = func(q, k *Node) (*Node, *Node) { return e.Block(block).EncodeQK(q, k, nil, 1) }
+		a.Rotate = func(q, k *Node) (*Node, *Node) { return e.Block(block).EncodeQK(q, k, nil, 1) }
 	}
 	e, ok := position.As[position.Biaser](p.Encoder)
 	if !ok && p.hidden == nil {

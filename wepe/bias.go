@@ -24,8 +24,7 @@ import (
 // where ℘ is even and ℘′ is odd in z. At the pole z = 0 (i = j) the bias is the learned own[h]. Pairs with a prefix
 // token get 0.
 //
-// Build it with New(…).Bias(heads). The settings of an Encoder apply, except projection, prefix and β_pos. Variables,
-// below the scope given to New:
+// The settings of an Encoder apply, except projection, prefix and β_pos. Variables, below the scope given to New:
 //
 //	wepe_bias/omega3_raw, alpha_scale_raw    []
 //	wepe_bias/weights                        [4, heads]   N(0, 0.02²) at the start; 4 as for Encoder
@@ -40,7 +39,7 @@ var _ pos.Encoder = (*RelativeBias)(nil)
 
 const scopeBias = "wepe_bias"
 
-// Bias creates the variables of a RelativeBias for the attention heads, in place of Done.
+// Bias creates the variables of a RelativeBias for the attention heads, in place of Build.
 func (c *Config) Bias(heads int) *RelativeBias {
 	if heads < 1 {
 		refuse("", "a relative bias for %d heads, want at least 1", heads)
@@ -92,7 +91,7 @@ func (b *RelativeBias) offsets(g *Graph) *Node {
 			x[i], y[i], apart[i] = 0.5, 0, 0 // evaluate at ω1, where values are small, and drop the result
 		}
 	}
-	linear := Add(MatMul(b.features(g, x, y), b.weights.NodeValue(g)), InsertAxes(b.biases.NodeValue(g), 0))
+	linear := Add(MatMul(b.featuresAt(g, x, y), b.weights.NodeValue(g)), InsertAxes(b.biases.NodeValue(g), 0))
 	mask := InsertAxes(ConstAsDType(g, dtypes.Float32, apart), -1) // [offsets, 1]
 	return Add(Mul(mask, linear), Mul(OneMinus(mask), InsertAxes(b.own.NodeValue(g), 0)))
 }

@@ -23,7 +23,7 @@ const tooClose = 1e-6
 // Next to the pole ℘ and ℘′ are so large that tanh gives ±1 for both parts of one patch and of the next. On the default
 // lattice the first two patches of the diagonal are 3e-4 apart on a 24×24 grid, 2e-9 on 37×37 and 0 on 64×64, where
 // other pairs coincide too. A smaller α_scale avoids this.
-func (e *Encoder) Warning() string {
+func (e *encoder) Warning() string {
 	distance, first, second := closest(e.config.hostFeatures())
 	switch {
 	case distance < tooClose:
@@ -62,7 +62,7 @@ func (c Config) hostFeatures() [][]float64 {
 		return c.compression.host(f, c.alphaScale)
 	}
 	rows := make([][]float64, c.rows*c.cols)
-	x, y := c.patches()
+	x, y := c.patches(c.grid)
 	x, y = c.scaled(x), c.scaled(y)
 	for i := range x { // one view of all patches after the other
 		all := features(complex(2*x[i], 0)*omega1 + complex(2*y[i], 0)*omega3)

@@ -20,7 +20,7 @@ func TestEncoder_WarnsOfPatchesThatFloat32CannotDistinguish(t *testing.T) {
 		{64, 64, nil, 0, 1e-13}, {64, 64, kv{ParamAlphaScale: 1e-3}, tooClose, 1}, // the warning's advice
 		{5, 7, kv{ParamOmega3: 1.085, ParamAlphaU: 0.3}, 0, 1},
 	} {
-		e := New(model.NewStore().RootScope(), c.rows, c.cols, 2).with(c.params).Done()
+		e := New(model.NewStore().RootScope(), c.rows, c.cols, 2).with(c.params).encoder()
 		rows := e.config.hostFeatures()
 		got, first, second := closest(rows)
 		want := math.Inf(1)

@@ -5,7 +5,6 @@ package wepe
 import (
 	"fmt"
 	"math"
-	"slices"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -28,7 +27,7 @@ func TestOnACoarserGrid_a_patch_has_the_mean_of_the_rows_that_it_covers(t *testi
 	const width, prefix = 6, 2
 	encoded := func(store *model.Store, rows, cols int, settings ...kv) []float64 {
 		return run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
-			return []*Node{New(s, rows, cols, width).WithPrefix(prefix).with(settings...).Done().Encode(g)}
+			return []*Node{New(s, rows, cols, width).WithPrefix(prefix).with(settings...).encoder().Encode(g)}
 		}), float32(0))[0]
 	}
 	for name, form := range forms {
@@ -61,33 +60,6 @@ func TestOnACoarserGrid_a_patch_has_the_mean_of_the_rows_that_it_covers(t *testi
 	}
 }
 
-// Grids that cover one, four and six training patches per patch, evaluated together.
-func TestEncodeOn_is_Encode_on_each_grid(t *testing.T) {
-	const width, prefix = 6, 2
-	grids := [][2]int{{3, 5}, {7, 11}, {2, 6}}
-	for name, form := range forms {
-		store := model.NewStore()
-		of := func(rows, cols int) *Config {
-			trained := kv{ParamRows: 6, ParamCols: 10}
-			return New(store.RootScope(), rows, cols, width).WithPrefix(prefix).with(append(slices.Clone(form), trained)...)
-		}
-		together := run(t, store, onlyIn(func(_ *model.Scope, g *Graph) []*Node {
-			return []*Node{of(6, 10).Done().EncodeOn(g, grids)}
-		}), float32(0))[0]
-		var want []float64
-		for i, grid := range grids {
-			alone := run(t, store, onlyIn(func(_ *model.Scope, g *Graph) []*Node {
-				return []*Node{of(grid[0], grid[1]).Done().Encode(g)}
-			}), float32(0))[0]
-			if i > 0 {
-				alone = alone[prefix*width:]
-			}
-			want = append(want, alone...)
-		}
-		gomlxtest.Near(t, name, together, want, 2e-6)
-	}
-}
-
 // A shift translates the whole grid by at most the given number of patches, drawn anew each time, without moving
 // patches against each other, and only in training. A grid with half of the rows and columns of training moves by its
 // own patches.
@@ -103,10 +75,9 @@ func testShift(t *testing.T, denser int) {
 	places := func(training bool) (re, im []float64) {
 		out := run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
 			e := New(s, rows, cols, 4).OnSphere().with(kv{ParamShift: shift, ParamOmega3: omega3, ParamAlphaV: 0.7,
-				ParamHarmonics: harmonics, ParamRows: denser * rows, ParamCols: denser * cols}).Done()
-			e.config = e.config.denser(e.config.several())
+				ParamHarmonics: harmonics, ParamRows: denser * rows, ParamCols: denser * cols}).encoder()
 			s.Store().SetTraining(g, training)
-			x, y := e.config.patches()
+			x, y := e.config.patches(e.config.denser())
 			z := e.viewed(g, x, y).z
 			return []*Node{z.Re, z.Im}
 		}), float32(0))

@@ -14,13 +14,13 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// Config builds an encoder: start with [New], end with Done, Bias, Field, Surrogate or Hybrid. Options are
-// hyperparameters of the scope, which FromScope reads and Params lists; the With… methods set the common ones.
+// Config builds an encoder: start with [New], end with Build, Bias, Field, Surrogate or Hybrid. Options are
+// hyperparameters of the scope, which FromScope reads and Params lists. Form and evaluation, which the name of an
+// encoding in package vit decides, are not: OnSphere, OnHalfCell, WithSum and WithTable set them. The spans and
+// harmonics of a form are defaults if FromScope is called after it.
 type Config struct {
 	scope *model.Scope
 	grid
-	grids               [][2]int // rows and columns of the grids of EncodeOn; nil: the one above
-	undivided           [][2]int // of a denser Config: the grids before; otherwise nil
 	mode                mode
 	projection          string
 	dropout             float64
@@ -68,18 +68,43 @@ func (c *Config) FromScope() *Config {
 	return c
 }
 
-// Refused is the error for invalid settings. Done panics with it and the graph executor returns it, so that a search
-// over settings can distinguish it from other failures.
-type Refused struct {
+// WithPrefix sets the number of tokens in front of the patches (class token, registers); each gets its own learned
+// vector, in a Hybrid its pretrained one. Default 0.
+func (c *Config) WithPrefix(tokens int) *Config { c.prefix = tokens; return c }
+
+// OnSphere uses ℘ and ℘′ as points of the Riemann sphere, in place of tanh, over the whole cell: the patches are then a
+// subgroup of the torus, shifted by half a step. It sets the span to 1.
+func (c *Config) OnSphere() *Config {
+	c.compression, c.alphaU, c.alphaV = compressSphere, 1, 1
+	return c
+}
+
+// OnHalfCell is OnSphere on half of the cell along both axes, at z and 2z: a span of ½ and two harmonics, 12 features.
+// Opposite edges of the image are then far apart; on the whole cell they are neighbours.
+func (c *Config) OnHalfCell() *Config {
+	c.OnSphere()
+	c.alphaU, c.alphaV, c.harmonics = 0.5, 0.5, 2
+	return c
+}
+
+// WithSum evaluates ℘ by the truncated sum of the paper (ParamKappa, ParamCLarge), in place of exactly.
+func (c *Config) WithSum() *Config { c.evaluation = evaluateSum; return c }
+
+// WithTable evaluates ℘ by a look-up table, with ω3′ held fixed: mathematics.md, section 7.
+func (c *Config) WithTable() *Config { c.evaluation = evaluateTable; return c }
+
+// ConfigError is the error for invalid settings. Build panics with it and the graph executor returns it, so that a
+// search over settings can distinguish it from other failures.
+type ConfigError struct {
 	Param  string // the hyperparameter with the invalid value; "" if it is none alone
 	Reason string
 }
 
 // Error returns the reason.
-func (r Refused) Error() string { return "wepe: " + r.Reason }
+func (e ConfigError) Error() string { return "wepe: " + e.Reason }
 
 func refuse(param, format string, args ...any) {
-	panic(Refused{Param: param, Reason: fmt.Sprintf(format, args...)})
+	panic(ConfigError{Param: param, Reason: fmt.Sprintf(format, args...)})
 }
 
 // check refuses sizes and settings that are invalid on their own.

@@ -2,8 +2,8 @@
 
 // Package wepe implements Weierstrass elliptic positional encoding (WePE) for Vision Transformers as a GoMLX layer.
 //
-//	encoder := wepe.New(scope, 14, 14, 192).WithPrefix(1).Done() // 14×14 patches, width 192, a class token
-//	tokens = encoder.PreEncode(tokens, nil, 1)                   // [batch, 1+14·14, 192]
+//	encoder := wepe.New(scope, 14, 14, 192).WithPrefix(1).Build() // 14×14 patches, width 192, a class token
+//	tokens = encoder.PreEncode(tokens, nil, 1)                    // [batch, 1+14·14, 192]
 //
 // Each patch of a rows × cols grid becomes a point of the complex plane; ℘ and ℘′ at that point give four bounded
 // features, and a learned projection of these is added to the patch's token (docs/mathematics.md, section 6):
@@ -14,7 +14,7 @@
 //	token += β_pos·LayerNorm(f W + b)      [width]
 //
 // ω3′, α_scale, β_pos, W and b are learned. Class token and registers get learned vectors, also scaled by β_pos. The
-// encoding is computed once per step, not per image; at a fixed grid it is a constant table, [Encoder.Encode].
+// encoding is computed once per step, not per image; at a fixed grid it is a constant table, Encode.
 //
 // # Options
 //
@@ -38,7 +38,8 @@
 // # Limits
 //
 // On large grids tanh makes the features of patches next to the pole almost equal: they differ by 3e-4 at 24×24, 2e-9
-// at 37×37 and 0 at 64×64. [Encoder.Warning] names patches that float32 cannot distinguish. OnSphere has no such limit.
+// at 37×37 and 0 at 64×64. The Warning method of an encoder names patches that float32 cannot
+// distinguish. OnSphere has no such limit.
 //
 // Graphs compute in float32 and train on the go, xla and onnx backends. Values and gradients are finite for every
 // accepted setting, also at poles.

@@ -6,17 +6,52 @@ import (
 	"fmt"
 
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers/attention/pos"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/additive"
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// Encoder adds one vector to each token: a learned one to every prefix token, the projected Weierstrass features to
-// every patch. Build it with New(…).Done(). Patches are numbered row by row, after the prefix.
+// Encoder adds one vector to each token; [Config.Build], [Config.Surrogate] and [Config.Hybrid] return it. Patches are
+// numbered row by row, after the prefix. Methods with a graph argument build new nodes, independent of the batch.
 //
-// Every method with a graph argument builds new nodes, for [rows·cols] elements, independent of the batch.
-type Encoder struct {
+// PreEncode(x, positionIndices, seqAxis) returns x plus the encoding, in x's shape and dtype. x is [..., seq, ...,
+// width] with the sequence at seqAxis and the width last. With positionIndices nil, or an Iota over all positions, the
+// sequence is the prefix and the whole grid. Otherwise positionIndices, integers in [0, prefix + rows·cols), is the
+// position of each token: [seq], or one row per batch element, shaped as the axes of x up to seqAxis. Subsets and
+// permutations of the patches thus keep their positions.
+type Encoder interface {
+	pos.Encoder
+	pos.PreEncoder
+	Field
+
+	// Encode returns the vectors that PreEncode adds, float32 [prefix + rows·cols, width]. Config.Fold of package vit
+	// stores this table in a ViT with learned positions.
+	Encode(g *Graph) *Node
+
+	layout() grid
+}
+
+// Field computes the features of patches.
+type Field interface {
+	// Features returns tanh(α_scale·f) for f = Re ℘, Im ℘, Re ℘′, Im ℘′: [rows·cols, 4], or [rows·cols, 2] without
+	// derivative; on the sphere S(α_scale·w) and S(α_scale·w′), [rows·cols, 6] or [rows·cols, 3], see [Sphere]; times the
+	// number of scales and of harmonics; of a surrogate its compressed channels.
+	Features(g *Graph) *Node
+
+	// FeatureNames describes each column of Features, in ASCII except for the prime: "Re P(z)", on the sphere
+	// "S(P(z)) 1".
+	FeatureNames() []string
+
+	// Scalars returns the effective values of ω3′, α_scale and β_pos as "omega3", "alpha_scale" and "beta_pos", and Re ω3
+	// of an oblique lattice as "omega3_re", for training logs; of a surrogate "omega3", "beta", "gamma", "strength" and
+	// "scale"; of a Hybrid also λ, "lambda".
+	Scalars() (map[string]float64, error)
+}
+
+// encoder adds a learned vector to every prefix token and the projected Weierstrass features to every patch.
+type encoder struct {
 	lattice
 	betaPos    *model.Variable // scalar
 	table      hostTable       // of evaluation by a table, with its stored values
@@ -26,18 +61,21 @@ type Encoder struct {
 	projection projection
 }
 
-// Done creates the variables and returns the encoder. It panics with Refused on invalid settings. Call it once per
-// scope and graph.
-func (c *Config) Done() *Encoder { return newEncoder(c.resolve()) }
-
-func newEncoder(c Config) *Encoder {
-	scope := c.scope.In("%s", c.formScope(scopeName))
-	e := &Encoder{
-		lattice:    newLattice(c, scope),
+// Build creates the variables and returns the encoder: a learned vector for every prefix token, the projected
+// Weierstrass features for every patch. On a grid coarser than the training grid ([ParamRows], [ParamCols]) a patch
+// gets the mean over the training patches that it covers, mathematics.md (6.11). It panics with ConfigError on invalid
+// settings. Call it once per scope and graph.
+//
+// The encoder's Warning method names patches that float32 cannot distinguish.
+func (c *Config) Build() Encoder {
+	resolved := c.resolve()
+	scope := c.scope.In("%s", resolved.formScope(scopeName))
+	e := &encoder{
+		lattice:    newLattice(resolved, scope),
 		betaPos:    scalarVariable(scope, nameBetaPos, c.betaPos, c.learnBetaPos),
-		projection: newProjection(c, scope.In(scopeProjection)),
+		projection: newProjection(resolved, scope.In(scopeProjection)),
 	}
-	if c.evaluation == evaluateTable {
+	if resolved.evaluation == evaluateTable {
 		e.openTable()
 	}
 	if c.prefix > 0 {
@@ -46,10 +84,10 @@ func newEncoder(c Config) *Encoder {
 	return e
 }
 
-func (e *Encoder) layout() grid { return e.config.grid }
+func (e *encoder) layout() grid { return e.config.grid }
 
 // Name implements pos.Encoder: mode, evaluation, projection and grid.
-func (e *Encoder) Name() string {
+func (e *encoder) Name() string {
 	c := e.config
 	form := string(c.mode)
 	if c.compression == compressSphere {
@@ -58,76 +96,52 @@ func (e *Encoder) Name() string {
 	return fmt.Sprintf("WePE(%s, %s, %s, %d×%d+%d)", form, c.evaluation, c.projection, c.rows, c.cols, c.prefix)
 }
 
-// patches returns the points of the patches in periods, o_u + α_u·u and o_v + α_v·v: mathematics.md (6.1) and (6.2),
-//
-//	u = (col+½)/cols,  v = (row+½)/rows,  z = (o_u + α_u·u)·2ω1 + (o_v + α_v·v)·2ω3,  ω3 = Re ω3 + iω3′
-//
-// with the offsets o_u and o_v, 0 unless set.
-func (c Config) patches() (x, y []float64) {
-	u, v := c.centres()
-	for k := range u {
-		x, y = append(x, c.offsetU+c.alphaU*u[k]), append(y, c.offsetV+c.alphaV*v[k])
-	}
-	return x, y
-}
+// Features implements Field.
+func (e *encoder) Features(g *Graph) *Node { return e.featuresOn(g, e.config.grid) }
 
-// several returns the grids of the patches: the encoder's own, or the grids of EncodeOn.
-func (c Config) several() [][2]int {
-	if c.grids == nil {
-		return [][2]int{{c.rows, c.cols}}
-	}
-	return c.grids
-}
-
-// centres returns the centres of the patches of all grids.
-func (c Config) centres() (u, v []float64) {
-	for _, sides := range c.several() {
-		x, y := grid{rows: sides[0], cols: sides[1]}.centres()
-		u, v = append(u, x...), append(v, y...)
-	}
-	return u, v
-}
-
-// Features returns tanh(α_scale·f) for f = Re ℘, Im ℘, Re ℘′, Im ℘′: [rows·cols, 4], or [rows·cols, 2] without
-// derivative; on the sphere S(α_scale·w) and S(α_scale·w′), [rows·cols, 6] or [rows·cols, 3], see [Sphere]; times the
-// number of scales and of harmonics.
-func (e *Encoder) Features(g *Graph) *Node {
+func (e *encoder) featuresOn(g *Graph, on grid) *Node {
 	switch {
 	case e.config.evaluation != evaluateTable:
-		x, y := e.config.patches()
-		return e.features(g, x, y)
+		return e.features(g, on)
 	case e.config.compression == compressSphere:
-		return e.lookUpSphere(g)
+		return e.lookUpSphere(g, on)
 	default:
-		p, pPrime := e.lookUpPatches(g)
+		p, pPrime := e.lookUpPatches(g, on)
 		return e.compressed(e.config.mode.alphaScale(e.alphaScale.NodeValue(g)), p, pPrime)
 	}
 }
 
-// Encode returns the vectors that PreEncode adds, β_pos·[prefix rows; projected features]: float32 [prefix + rows·cols,
-// width]. On a grid coarser than the training grid (TrainedGrid) a patch gets the mean over the training patches that
-// it covers, mathematics.md (6.11). Config.Fold of package vit stores this table in a ViT with learned positions.
-func (e *Encoder) Encode(g *Graph) *Node { return e.EncodeOn(g, e.config.several()) }
-
-// EncodeOn is Encode on other grids (rows and columns of patches): the prefix vectors, then the patch vectors grid by
-// grid, [prefix + Σ rows·cols, width]. ℘ is evaluated once for all grids.
-func (e *Encoder) EncodeOn(g *Graph, grids [][2]int) *Node {
-	denser := *e
-	denser.config = e.config.denser(grids)
-	rows := e.projection.apply(denser.Features(g))
-	rows = e.config.means(rows, grids) // [Σ rows·cols, width]
+// Encode implements Encoder: β_pos·[prefix rows; projected features].
+func (e *encoder) Encode(g *Graph) *Node {
+	rows := e.config.means(e.projection.apply(e.featuresOn(g, e.config.denser()))) // [rows·cols, width]
 	if e.prefix != nil {
 		rows = Concatenate([]*Node{e.prefix.NodeValue(g), rows}, 0)
 	}
 	return Mul(e.betaPos.NodeValue(g), rows)
 }
 
-// PreEncode implements pos.PreEncoder: it returns x plus the encoding, in x's shape and dtype.
-//
-// x is [..., seq, ..., width] with the sequence at seqAxis and the width last. With positionIndices nil, or an Iota
-// over all positions, the sequence is the prefix and the whole grid. Otherwise positionIndices, integers in [0, prefix
-// + rows·cols), is the position of each token: [seq], or one row per batch element, shaped as the axes of x up to
-// seqAxis. Subsets and permutations of the patches thus keep their positions.
-func (e *Encoder) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
+// PreEncode implements pos.PreEncoder.
+func (e *encoder) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
 	return additive.PreEncode(e.Encode(x.Graph()), x, positionIndices, seqAxis)
 }
+
+// field is a lattice whose features are not projected.
+type field struct{ lattice }
+
+const scopeField = "wepe_field"
+
+// Field creates the variables of features without a projection. The settings of Build apply, except projection, prefix
+// and β_pos. On a grid coarser than the training grid a patch gets the mean over the training patches that it covers,
+// mathematics.md (6.11). Variables, below the scope given to New:
+//
+//	wepe_field/omega3_raw, alpha_scale_raw    []    on the sphere wepe_field_sphere/…
+func (c *Config) Field() Field {
+	resolved := c.resolve()
+	if resolved.evaluation == evaluateTable {
+		refuse("", "a field is evaluated without a table")
+	}
+	return &field{newLattice(resolved, c.scope.In("%s", resolved.formScope(scopeField)))}
+}
+
+// Features implements Field.
+func (f *field) Features(g *Graph) *Node { return f.config.means(f.features(g, f.config.denser())) }

@@ -74,7 +74,7 @@ func TestVariables_have_the_documented_paths_shapes_and_count(t *testing.T) {
 		}},
 	} {
 		store := model.NewStore()
-		New(store.Scope("/vit"), 14, 14, 192).WithPrefix(c.prefix).with(kv{ParamProjection: c.projection}).Done()
+		New(store.Scope("/vit"), 14, 14, 192).WithPrefix(c.prefix).with(kv{ParamProjection: c.projection}).encoder()
 		got := make(map[string][]int)
 		for v := range store.IterVariables() {
 			got[v.Path()] = append([]int{}, v.Shape().Dimensions...)

@@ -18,9 +18,9 @@ import (
 func Example() {
 	store := model.NewStore()
 	store.SetParam(wepe.ParamOmega3, 1.5) // a flatter lattice than the square one
-	var encoder *wepe.Encoder
+	var encoder wepe.Encoder
 	exec := model.MustNewExec(gomlxtest.Backend(), store, func(scope *model.Scope, tokens *Node) *Node {
-		encoder = wepe.New(scope, 3, 5, 8).WithPrefix(1).FromScope().Done()
+		encoder = wepe.New(scope, 3, 5, 8).WithPrefix(1).FromScope().Build()
 		return encoder.PreEncode(tokens, nil, 1)
 	})
 	tokens := tensors.FromScalarAndDimensions(float32(0), 2, 1+3*5, 8) // 2 images
@@ -39,7 +39,7 @@ func Example() {
 // The sphere, by a look-up table.
 func ExampleNew() {
 	forward := func(scope *model.Scope, tokens *Node) *Node { // tokens [batch, 1+14·14, 192], class token first
-		encoder := wepe.New(scope, 14, 14, 192).WithPrefix(1).OnSphere().WithTable().Done()
+		encoder := wepe.New(scope, 14, 14, 192).WithPrefix(1).OnSphere().WithTable().Build()
 		return encoder.PreEncode(tokens, nil, 1)
 	}
 	exec := model.MustNewExec(gomlxtest.Backend(), model.NewStore(), forward)

@@ -171,14 +171,14 @@ func TestFeatures_EqualTheHosts(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(fmt.Sprintf("%v %v", c.host, c.settings), func(t *testing.T) {
-			var e *Encoder
+			var e *encoder
 			got := run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
 				config := New(s, c.host.rows, c.host.cols, 8)
 				if _, ok := c.settings[ParamG2]; !ok {
 					config.with(c.host.settings())
 				}
-				e = config.with(c.settings).Done()
-				x, y := e.config.patches()
+				e = config.with(c.settings).encoder()
+				x, y := e.config.patches(e.config.grid)
 				z := e.points(e.scalars(g, len(x)).omega3, x, y)
 				return []*Node{e.Features(g), z.Re, z.Im}
 			}), float32(0))
@@ -210,7 +210,7 @@ func TestFeatures_GradientsOfTheRawScalars(t *testing.T) {
 			cosines[i] = math.Cos(float64(i))
 		}
 		got := run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
-			e := New(s, host.rows, host.cols, 2).with(host.settings()).Done()
+			e := New(s, host.rows, host.cols, 2).with(host.settings()).encoder()
 			weights := Reshape(ConstAsDType(g, dtypes.Float32, cosines), host.rows*host.cols, -1)
 			return Gradient(ReduceAllSum(Mul(weights, e.Features(g))), e.omega3.NodeValue(g), e.alphaScale.NodeValue(g))
 		}), float32(0))

@@ -119,10 +119,10 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 				if bias {
 					return withGradients(s, biasOf(s, c, 3).AttentionBias(g))
 				}
-				e := c.Done()
+				e := c.encoder()
 				features := []*Node{e.Features(g)}
 				if c := e.config; c.compression != compressSphere {
-					x, y := c.patches()
+					x, y := c.patches(c.grid)
 					features = append(features, parts(e.values(e.viewed(g, x, y)))...)
 				}
 				x := ConvertDType(BroadcastToDims(in[0], 1, rows*cols+1, 2), dtype)

@@ -9,31 +9,10 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/ml/layers/attention/pos"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/additive"
 )
-
-// Encoding is an additive encoding of the patches: an Encoder, a Hybrid or the encoder of Config.Surrogate.
-type Encoding interface {
-	pos.Encoder
-	pos.PreEncoder
-
-	// Encode returns the vectors that PreEncode adds, float32 [prefix + rows·cols, width].
-	Encode(g *Graph) *Node
-
-	// Features returns the inputs of the projection, [rows·cols, features], and FeatureNames the name of each column.
-	Features(g *Graph) *Node
-	FeatureNames() []string
-
-	// Scalars returns the values for training logs.
-	Scalars() (map[string]float64, error)
-
-	layout() grid
-}
-
-var _ Encoding = (*Hybrid)(nil)
 
 const (
 	nameGate = "gate_raw"
@@ -43,16 +22,10 @@ const (
 	closedGate = -100
 )
 
-// Hybrid blends an encoding of the patches into pretrained position embeddings by one learned scalar,
-//
-//	patch rows:  λ·encoding + (1-λ)·pretrained,   λ = σ(raw)
-//	prefix rows: pretrained
-//
-// mathematics.md (9.1). At λ = 0 the rows are the pretrained ones bit for bit, and raw gets no gradient: a gate that
-// starts at 0 stays at 0. If the gate is not trained either, the encoding is omitted from the graph.
-type Hybrid struct {
+// hybrid is what Config.Hybrid describes.
+type hybrid struct {
 	grid
-	Encoding   // of the patches
+	Encoder    // of the patches
 	scope      *model.Scope
 	pretrained *model.Variable // [prefix + rows·cols, width]
 	gate       *model.Variable // raw, scalar
@@ -60,10 +33,18 @@ type Hybrid struct {
 	start      string          // of the encoding, see Start
 }
 
-// Hybrid creates the gate, scope/gate_raw, between a model's pretrained position embeddings, a float32 variable [prefix
-// + rows·cols, width] with the prefix of WithPrefix, and an encoding of the patches that was built without prefix. It
-// panics if the embeddings belong to another grid.
-func (c *Config) Hybrid(pretrained *model.Variable, encoding Encoding) *Hybrid {
+// Hybrid blends an encoding of the patches into pretrained position embeddings by one learned scalar,
+//
+//	patch rows:  λ·encoding + (1-λ)·pretrained,   λ = σ(raw)
+//	prefix rows: pretrained
+//
+// mathematics.md (9.1). At λ = 0 the rows are the pretrained ones bit for bit, and raw gets no gradient: a gate that
+// starts at 0 stays at 0. If the gate is not trained either, the encoding is omitted from the graph.
+//
+// The embeddings are a float32 variable [prefix + rows·cols, width] with the prefix of WithPrefix; the encoding was
+// built without prefix. The gate is scope/gate_raw. Hybrid panics if the embeddings belong to another grid. The
+// encoder's Start method, called before training, moves the encoding to the embeddings as ParamStart specifies.
+func (c *Config) Hybrid(pretrained *model.Variable, encoding Encoder) Encoder {
 	c.check()
 	if _, ok := encoding.(*surrogateEncoder); !ok && c.start == startFitted {
 		refuse(ParamStart, "%s = %q is for a surrogate: the last layer of %s is not free to follow a table", ParamStart,
@@ -79,7 +60,7 @@ func (c *Config) Hybrid(pretrained *model.Variable, encoding Encoding) *Hybrid {
 		refuse("", "pretrained rows %q are %s, want float32 [%d + %d, %d] for %s: WithPrefix sets the prefix",
 			pretrained.Path(), shape, c.prefix, patches.positions(), patches.width, encoding.Name())
 	}
-	h := &Hybrid{grid: patches, Encoding: encoding, scope: c.scope, pretrained: pretrained, start: c.start}
+	h := &hybrid{grid: patches, Encoder: encoding, scope: c.scope, pretrained: pretrained, start: c.start}
 	h.prefix = c.prefix
 	raw := min(max(math.Log(c.gate)-math.Log1p(-c.gate), closedGate), -closedGate) // -Inf at 0, Inf at 1
 	h.gate = scalarVariable(c.scope, nameGate, raw, c.learnGate)
@@ -88,31 +69,31 @@ func (c *Config) Hybrid(pretrained *model.Variable, encoding Encoding) *Hybrid {
 }
 
 // Name implements pos.Encoder.
-func (h *Hybrid) Name() string { return fmt.Sprintf("Hybrid(%s+%d)", h.Encoding.Name(), h.prefix) }
+func (h *hybrid) Name() string { return fmt.Sprintf("Hybrid(%s+%d)", h.Encoder.Name(), h.prefix) }
 
-func (h *Hybrid) layout() grid { return h.grid }
+func (h *hybrid) layout() grid { return h.grid }
 
 // Warning returns the warning of the blended encoding, if it has one.
-func (h *Hybrid) Warning() string {
-	if e, ok := h.Encoding.(*Encoder); ok {
+func (h *hybrid) Warning() string {
+	if e, ok := h.Encoder.(*encoder); ok {
 		return e.Warning()
 	}
 	return ""
 }
 
 // lambda returns λ, a scalar in [0, 1].
-func (h *Hybrid) lambda(g *Graph) *Node {
+func (h *hybrid) lambda(g *Graph) *Node {
 	raw := h.gate.NodeValue(g)
 	shut := LessOrEqual(raw, Scalar(g, raw.DType(), closedGate))
 	return Where(shut, ZerosLike(raw), Sigmoid(raw))
 }
 
-// Encode returns the vectors that PreEncode adds, float32 [prefix + rows·cols, width].
-func (h *Hybrid) Encode(g *Graph) *Node {
+// Encode implements Encoder.
+func (h *hybrid) Encode(g *Graph) *Node {
 	if h.closed {
 		return h.pretrained.NodeValue(g)
 	}
-	pretrained, rows := h.pretrained.NodeValue(g), h.Encoding.Encode(g)
+	pretrained, rows := h.pretrained.NodeValue(g), h.Encoder.Encode(g)
 	open := make([]float32, h.positions()) // 1 at the patches, where the gate acts
 	for i := h.prefix; i < len(open); i++ {
 		open[i] = 1
@@ -125,14 +106,14 @@ func (h *Hybrid) Encode(g *Graph) *Node {
 	return Add(Mul(gate, rows), Mul(OneMinus(gate), pretrained))
 }
 
-// PreEncode implements pos.PreEncoder: it returns x plus the encoding, as Encoder.PreEncode does.
-func (h *Hybrid) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
+// PreEncode implements pos.PreEncoder.
+func (h *hybrid) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
 	return additive.PreEncode(h.Encode(x.Graph()), x, positionIndices, seqAxis)
 }
 
-// Scalars returns the scalars of the blended encoding, and λ as "lambda".
-func (h *Hybrid) Scalars() (map[string]float64, error) {
-	scalars, err := h.Encoding.Scalars()
+// Scalars implements Field.
+func (h *hybrid) Scalars() (map[string]float64, error) {
+	scalars, err := h.Encoder.Scalars()
 	if err != nil {
 		return nil, err
 	}

@@ -18,9 +18,9 @@ import (
 const hybridWidth = 6
 
 // encodings are the encodings of rows × cols patches that a gate supports.
-var encodings = map[string]func(*model.Scope) Encoding{
-	"surrogate": func(s *model.Scope) Encoding { return New(s, rows, cols, hybridWidth).Surrogate() },
-	"scratch":   func(s *model.Scope) Encoding { return New(s, rows, cols, hybridWidth).Done() },
+var encodings = map[string]func(*model.Scope) Encoder{
+	"surrogate": func(s *model.Scope) Encoder { return New(s, rows, cols, hybridWidth).Surrogate() },
+	"scratch":   func(s *model.Scope) Encoder { return New(s, rows, cols, hybridWidth).encoder() },
 }
 
 // pretrained returns a store with pretrained rows /embedding for prefix tokens and the patches.
@@ -39,8 +39,8 @@ func pretrained(t *testing.T) (*model.Store, *model.Variable, []float64) {
 }
 
 // hybridOf blends an encoding without prefix, of the same settings, into the rows of pretrained.
-func hybridOf(c *Config, v *model.Variable, patches Encoding) *Hybrid {
-	return c.WithPrefix(prefix).Hybrid(v, patches)
+func hybridOf(c *Config, v *model.Variable, patches Encoder) *hybrid {
+	return c.WithPrefix(prefix).Hybrid(v, patches).(*hybrid)
 }
 
 func TestHybrid_blends_the_patches_leaves_the_prefix_alone_and_is_exact_at_both_ends(t *testing.T) {

@@ -74,6 +74,20 @@ func (l *lattice) scalars(g *Graph, n int) (v view) {
 	return v
 }
 
+// patches returns the points of the patches of a grid in periods, o_u + α_u·u and o_v + α_v·v: mathematics.md (6.1) and
+// (6.2),
+//
+//	u = (col+½)/cols,  v = (row+½)/rows,  z = (o_u + α_u·u)·2ω1 + (o_v + α_v·v)·2ω3,  ω3 = Re ω3 + iω3′
+//
+// with the offsets o_u and o_v, 0 unless set.
+func (c Config) patches(on grid) (x, y []float64) {
+	u, v := on.centres()
+	for k := range u {
+		x, y = append(x, c.offsetU+c.alphaU*u[k]), append(y, c.offsetV+c.alphaV*v[k])
+	}
+	return x, y
+}
+
 // points returns z of points given in periods, [len(x)].
 func (l *lattice) points(omega3 ComplexNode, x, y []float64) ComplexNode {
 	c, g := l.config, omega3.Im.Graph()
@@ -126,8 +140,14 @@ func (l *lattice) viewed(g *Graph, x, y []float64) view {
 	return v
 }
 
-// features returns the compressed ℘ and ℘′ at points given in periods, [len(x), numFeatures].
-func (l *lattice) features(g *Graph, x, y []float64) *Node {
+// features returns the compressed ℘ and ℘′ of the patches of a grid, [rows·cols, numFeatures].
+func (l *lattice) features(g *Graph, on grid) *Node {
+	x, y := l.config.patches(on)
+	return l.featuresAt(g, x, y)
+}
+
+// featuresAt returns the compressed ℘ and ℘′ at points given in periods, [len(x), numFeatures].
+func (l *lattice) featuresAt(g *Graph, x, y []float64) *Node {
 	v := l.viewed(g, x, y)
 	if l.config.compression == compressSphere {
 		return l.onSphere(v)
@@ -209,7 +229,7 @@ func (c Config) refuseOtherForm(scope *model.Scope) {
 	}
 }
 
-// FeatureNames describes each column of Features, in ASCII except for the prime: "Re P(z)", on the sphere "S(P(z)) 1".
+// FeatureNames implements Field.
 func (l *lattice) FeatureNames() (names []string) {
 	c := l.config
 	parts := []string{"Re %s(%s)", "Im %s(%s)"}

@@ -30,9 +30,9 @@ func (c compression) tolerance() float64 {
 	return map[compression]float64{compressTanh: 1e-5, compressSphere: 1e-3}[c]
 }
 
-// openTable opens the stored table, or builds it. It panics with Refused if the table's features would err by more than
-// worstTable, or if the stored table is of another lattice or form.
-func (e *Encoder) openTable() {
+// openTable opens the stored table, or builds it. It panics with ConfigError if the table's features would err by more
+// than worstTable, or if the stored table is of another lattice or form.
+func (e *encoder) openTable() {
 	scope := e.scope.At(scopeTable)
 	if scope.GetVariable(nameTableKey) != nil {
 		if err := scope.DeleteVariable(nameTableKey); err != nil {
@@ -70,11 +70,11 @@ func (e *Encoder) openTable() {
 
 // checkTable recomputes a few nodes, on the border and inside, and returns an error if the stored ones differ by more
 // than float32 rounds. It sets the bound on the error of features.
-func (e *Encoder) checkTable(v *model.Variable, alphaScale float64) error {
+func (e *encoder) checkTable(v *model.Variable, alphaScale float64) error {
 	t := e.table
 	if want := []int{t.nodes, t.nodes, t.channels()}; v.Shape().Rank() != 3 || v.Shape().Dim(1) != want[1] ||
 		v.Shape().Dim(2) != want[2] {
-		return Refused{Reason: fmt.Sprintf("variable %q is %s, want %d", v.Path(), v.Shape(), want)}
+		return ConfigError{Reason: fmt.Sprintf("variable %q is %s, want %d", v.Path(), v.Shape(), want)}
 	}
 	stored, err := flat(v)
 	if err != nil {
@@ -89,7 +89,7 @@ func (e *Encoder) checkTable(v *model.Variable, alphaScale float64) error {
 			at := (row*t.nodes + col) * t.channels()
 			for i, want := range node(u*float64(col)/float64(last), w*float64(row)/float64(last)) {
 				if got := stored[at+i]; !(math.Abs(got-want) <= 1e-6*max(1, math.Abs(want))) {
-					return Refused{Reason: fmt.Sprintf("variable %q is not %v over %g × %g periods: node (%d, %d) is %g, want %g",
+					return ConfigError{Reason: fmt.Sprintf("variable %q is not %v over %g × %g periods: node (%d, %d) is %g, want %g",
 						v.Path(), t, u, w, row, col, got, want)}
 				}
 			}
@@ -101,13 +101,13 @@ func (e *Encoder) checkTable(v *model.Variable, alphaScale float64) error {
 // lookUpPatches returns ℘ and ℘′ of the patches from the stored table, mathematics.md (7.1) and (7.3). The points are
 // known while the graph is built, so the principal parts are computed in float64; float32 would lose digits where they
 // dominate.
-func (e *Encoder) lookUpPatches(g *Graph) (p, pPrime ComplexNode) {
+func (e *encoder) lookUpPatches(g *Graph, on grid) (p, pPrime ComplexNode) {
 	t, nodes := e.table, e.nodes.NodeValue(g) // [nodes, nodes, 4]
 	extU, extV := t.extents()
 	last := float64(t.nodes - 1)
 	var x, y []float64 // in nodes
 	poles := make([][]float64, 4)
-	u, v := e.config.centres()
+	u, v := on.centres()
 	for i := range u {
 		tx, dx := cellOffsets(u[i]*t.u - math.Round(u[i]*t.u))
 		ty, dy := cellOffsets(v[i]*t.v - math.Round(v[i]*t.v))
@@ -122,9 +122,9 @@ func (e *Encoder) lookUpPatches(g *Graph) (p, pPrime ComplexNode) {
 }
 
 // lookUpSphere returns the features of the patches from the stored table.
-func (e *Encoder) lookUpSphere(g *Graph) *Node {
+func (e *encoder) lookUpSphere(g *Graph, on grid) *Node {
 	nodes := e.nodes.NodeValue(g) // [nodes, nodes, 6]
-	x, y := e.config.patches()
+	x, y := e.config.patches(on)
 	place := func(periods []float64) []float64 {
 		periods = e.config.scaled(periods)
 		for i, x := range periods {

@@ -26,10 +26,10 @@ func setValue(t *testing.T, store *model.Store, path string, value *tensors.Tens
 
 // In mode release the table is of the square lattice, over z stretched by ω3′; exact values are ℘'s.
 func TestTable_InModeRelease(t *testing.T) {
-	var e *Encoder
+	var e *encoder
 	features := func(evaluation kv) []float64 {
 		return run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
-			e = New(s, 5, 7, 2).with(kv{ParamMode: release}, evaluation).Done()
+			e = New(s, 5, 7, 2).with(kv{ParamMode: release}, evaluation).encoder()
 			return []*Node{e.Features(g)}
 		}), float32(0))[0]
 	}
@@ -38,7 +38,7 @@ func TestTable_InModeRelease(t *testing.T) {
 	gomlxtest.Near(t, "host", exact, slices.Concat(e.config.hostFeatures()...), 1e-6)
 }
 
-func TestTable_OfOtherParametersIsRefused(t *testing.T) {
+func TestTable_OfOtherParametersIsConfigError(t *testing.T) {
 	store := model.NewStore()
 	if _, err := built(store, byTable); err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestTable_OfOtherParametersIsRefused(t *testing.T) {
 }
 
 // Long cells need more nodes than a table has.
-func TestTable_ThatWouldErrIsRefused(t *testing.T) {
+func TestTable_ThatWouldErrIsConfigError(t *testing.T) {
 	for _, c := range []struct {
 		omega3 float64
 		form   compression
@@ -77,7 +77,7 @@ func TestTable_ThatWouldErrIsRefused(t *testing.T) {
 		{2.8, compressSphere, true}, {20, compressSphere, false}, {0.1, compressSphere, false},
 	} {
 		_, err := built(model.NewStore(), byTable, kv{ParamOmega3: c.omega3, byCompression: c.form})
-		if c.ok != (err == nil) || err != nil && !errors.As(err, new(Refused)) {
+		if c.ok != (err == nil) || err != nil && !errors.As(err, new(ConfigError)) {
 			t.Errorf("ω3′ = %g, %s: %v", c.omega3, c.form, err)
 		}
 	}
@@ -99,7 +99,7 @@ func TestTable_OpensFromCheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	features := func(store *model.Store, rows, cols int) []float64 {
 		return run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
-			return []*Node{New(s, rows, cols, 2).with(byTable).Done().Features(g)}
+			return []*Node{New(s, rows, cols, 2).with(byTable).encoder().Features(g)}
 		}), float32(0))[0]
 	}
 	written := model.NewStore()

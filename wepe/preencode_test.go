@@ -17,7 +17,9 @@ import (
 // The encoder of these tests: 3×5 patches behind 2 prefix tokens, width 7.
 const rows, cols, prefix, width, positions = 3, 5, 2, 7, 17
 
-func testEncoder(s *model.Scope) *Encoder { return New(s, rows, cols, width).WithPrefix(prefix).Done() }
+func testEncoder(s *model.Scope) *encoder {
+	return New(s, rows, cols, width).WithPrefix(prefix).encoder()
+}
 
 // ramp fills a shape with different numbers.
 func ramp(g *Graph, dims ...int) *Node {

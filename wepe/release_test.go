@@ -156,11 +156,11 @@ func testRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T
 			store, config, gradients := releaseStore(t, meta, name)
 			upstream := data[fmt.Sprintf("upstream.%dx%d", c.Rows, c.Cols)]
 			outputs := make(map[string]int)
-			var e *Encoder
+			var e *encoder
 			exec, err := model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, r *Node) []*Node {
-				e = config(s).Done()
+				e = config(s).encoder()
 				g := r.Graph()
-				u, v := e.config.patches()
+				u, v := e.config.patches(e.config.grid)
 				at := e.viewed(g, u, v)
 				z := at.z
 				p, pPrime := e.values(at)

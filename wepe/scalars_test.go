@@ -18,10 +18,10 @@ type reporter interface {
 
 func TestScalars_NamesTheVariableWithoutAValue(t *testing.T) {
 	for missing, build := range map[string]func(*Config, *model.Variable) reporter{
-		"/wepe/beta_pos":        func(c *Config, _ *model.Variable) reporter { return c.Done() },
+		"/wepe/beta_pos":        func(c *Config, _ *model.Variable) reporter { return c.encoder() },
 		"/wepe_bias/omega3_raw": func(c *Config, _ *model.Variable) reporter { return c.Bias(2) },
 		"/surrogate/gamma_raw":  func(c *Config, _ *model.Variable) reporter { return c.Surrogate() },
-		"/wepe/omega3_raw":      func(c *Config, v *model.Variable) reporter { return hybridOf(c, v, c.Done()) },
+		"/wepe/omega3_raw":      func(c *Config, v *model.Variable) reporter { return hybridOf(c, v, c.encoder()) },
 		"/gate_raw":             func(c *Config, v *model.Variable) reporter { return hybridOf(c, v, c.Surrogate()) },
 	} {
 		store, v, _ := pretrained(t)
@@ -41,14 +41,14 @@ func TestScalars_NamesTheVariableWithoutAValue(t *testing.T) {
 func TestScalars_are_the_settings_and_only_the_learned_ones_train(t *testing.T) {
 	type scalars = map[string]float64
 	encoder := func(s *model.Scope, _ *model.Variable) reporter {
-		return New(s, rows, cols, hybridWidth).FromScope().Done()
+		return New(s, rows, cols, hybridWidth).FromScope().encoder()
 	}
 	surrogate := func(s *model.Scope, _ *model.Variable) reporter {
 		return New(s, rows, cols, hybridWidth).FromScope().Surrogate()
 	}
 	hybrid := func(s *model.Scope, v *model.Variable) reporter {
 		c := New(s, rows, cols, hybridWidth).FromScope()
-		return hybridOf(c, v, c.Done())
+		return hybridOf(c, v, c.encoder())
 	}
 	const square = 2.6220575542921196
 	field := 0.1 + math.Log1p(math.Exp(0.5)) // ω3′ of the CIFAR-100 script

@@ -49,6 +49,9 @@ func (c *Config) with(params ...kv) *Config {
 	return c
 }
 
+func (c *Config) encoder() *encoder                   { return c.Build().(*encoder) }
+func (c *Config) surrogateEncoder() *surrogateEncoder { return c.Surrogate().(*surrogateEncoder) }
+
 func ofHalfPeriods(omega1, omega3 float64) kv { return kv{byOmega1: omega1, ParamOmega3: omega3} }
 func ofSpan(alphaU, alphaV float64) kv        { return kv{ParamAlphaU: alphaU, ParamAlphaV: alphaV} }
 
@@ -82,15 +85,15 @@ func TestEvery_setting_reaches_its_encoder_and_no_other_changes(t *testing.T) {
 }
 
 // built returns the encoder for some settings, or the reason for its refusal.
-func built(store *model.Store, settings ...kv) (e *Encoder, err error) {
-	err = exceptions.TryCatch[error](func() { e = New(store.RootScope(), 3, 5, 2).with(settings...).Done() })
+func built(store *model.Store, settings ...kv) (e *encoder, err error) {
+	err = exceptions.TryCatch[error](func() { e = New(store.RootScope(), 3, 5, 2).with(settings...).encoder() })
 	return e, err
 }
 
 // refused fails unless err refuses a hyperparameter.
 func refused(t *testing.T, what string, err error, param string) {
 	t.Helper()
-	var refusal Refused
+	var refusal ConfigError
 	if !errors.As(err, &refusal) || refusal.Param != param {
 		t.Errorf("%s: error %v, want a refusal of %q", what, err, param)
 	}
@@ -178,12 +181,12 @@ func TestConfig_RefusesWhatDoesNotFitTogether(t *testing.T) {
 		build build
 	}{
 		"odd width of an MLP": {ParamProjection, func(s *model.Scope, _ *model.Variable) {
-			of(7)(s).with(kv{ParamProjection: mlp}).Done()
+			of(7)(s).with(kv{ParamProjection: mlp}).encoder()
 		}},
-		"no rows":                   {"", func(s *model.Scope, _ *model.Variable) { New(s, 0, 5, 7).Done() }},
-		"no columns":                {"", func(s *model.Scope, _ *model.Variable) { New(s, 3, 0, 7).Done() }},
-		"no width":                  {"", func(s *model.Scope, _ *model.Variable) { of(0)(s).Done() }},
-		"negative prefix":           {"", func(s *model.Scope, _ *model.Variable) { of(7)(s).WithPrefix(-1).Done() }},
+		"no rows":                   {"", func(s *model.Scope, _ *model.Variable) { New(s, 0, 5, 7).encoder() }},
+		"no columns":                {"", func(s *model.Scope, _ *model.Variable) { New(s, 3, 0, 7).encoder() }},
+		"no width":                  {"", func(s *model.Scope, _ *model.Variable) { of(0)(s).encoder() }},
+		"negative prefix":           {"", func(s *model.Scope, _ *model.Variable) { of(7)(s).WithPrefix(-1).encoder() }},
 		"no heads":                  {"", func(s *model.Scope, _ *model.Variable) { of(7)(s).Bias(0) }},
 		"bias by a table":           {"", func(s *model.Scope, _ *model.Variable) { of(7)(s).WithTable().Bias(2) }},
 		"bias on the sphere":        {"", func(s *model.Scope, _ *model.Variable) { of(7)(s).OnSphere().Bias(2) }},
@@ -201,7 +204,7 @@ func TestConfig_RefusesWhatDoesNotFitTogether(t *testing.T) {
 		}},
 		"gate over prefix rows": {"", func(s *model.Scope, v *model.Variable) {
 			c := of(hybridWidth)(s).WithPrefix(1)
-			c.Hybrid(v, c.Done())
+			c.Hybrid(v, c.encoder())
 		}},
 		"a fit of ℘": {ParamStart, func(s *model.Scope, v *model.Variable) {
 			hybridOf(of(hybridWidth)(s).with(kv{ParamStart: startFitted}), v, encodings["scratch"](s))
@@ -214,7 +217,7 @@ func TestConfig_RefusesWhatDoesNotFitTogether(t *testing.T) {
 		store, v, _ := pretrained(t)
 		refused(t, name, exceptions.TryCatch[error](func() { c.build(store.RootScope(), v) }), c.param)
 	}
-	if New(model.NewStore().RootScope(), 1, 1, 1).Done() == nil {
+	if New(model.NewStore().RootScope(), 1, 1, 1).encoder() == nil {
 		t.Error("no encoder of the smallest sizes")
 	}
 }

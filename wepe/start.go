@@ -22,7 +22,7 @@ const fitRank = 1e-2
 // Start initializes the last layer of the blended encoding as wepe_start specifies, mathematics.md (9.3) and (9.4).
 // Call it before training, after loading the pretrained rows. The backend evaluates the encoding; the rest is float64
 // on the host.
-func (h *Hybrid) Start(backend compute.Backend) error {
+func (h *hybrid) Start(backend compute.Backend) error {
 	if h.start == startDrawn {
 		return nil
 	}
@@ -32,7 +32,7 @@ func (h *Hybrid) Start(backend compute.Backend) error {
 	return nil
 }
 
-func (h *Hybrid) moveTo(backend compute.Backend) error {
+func (h *hybrid) moveTo(backend compute.Backend) error {
 	evaluate := func(build func(*Graph) *Node) (*mat.Dense, error) {
 		value, err := model.CallOnce(backend, h.scope.Store(), func(_ *model.Scope, g *Graph) *Node { return build(g) })
 		if err != nil {
@@ -49,7 +49,7 @@ func (h *Hybrid) moveTo(backend compute.Backend) error {
 		return err
 	}
 	table := matrix(all, h.width).Slice(h.prefix, h.positions(), 0, h.width) // [rows·cols, width]
-	if e, ok := h.Encoding.(*surrogateEncoder); ok && h.start == startFitted {
+	if e, ok := h.Encoder.(*surrogateEncoder); ok && h.start == startFitted {
 		hidden, err := evaluate(e.hiddenRows) // [rows·cols, width]
 		if err != nil {
 			return err
@@ -58,11 +58,11 @@ func (h *Hybrid) moveTo(backend compute.Backend) error {
 			return err
 		}
 	}
-	rows, err := evaluate(h.Encoding.Encode) // [rows·cols, width]
+	rows, err := evaluate(h.Encoder.Encode) // [rows·cols, width]
 	if err != nil {
 		return err
 	}
-	offset, scale, err := lastOffset(h.Encoding)
+	offset, scale, err := lastOffset(h.Encoder)
 	if err != nil {
 		return err
 	}
@@ -79,11 +79,11 @@ func (h *Hybrid) moveTo(backend compute.Backend) error {
 }
 
 // lastOffset returns the offset that ends an encoding, and its factor.
-func lastOffset(encoding Encoding) (offset *model.Variable, scale float64, err error) {
+func lastOffset(encoding Encoder) (offset *model.Variable, scale float64, err error) {
 	switch e := encoding.(type) {
 	case *surrogateEncoder:
 		return e.offset, 1, nil
-	case *Encoder:
+	case *encoder:
 		scalars, err := e.Scalars()
 		if err == nil && scalars[nameBetaPos] == 0 {
 			err = errors.New("β_pos is 0, so no offset can change the rows")

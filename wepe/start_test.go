@@ -26,7 +26,7 @@ func table() []float32 {
 
 // started returns the pretrained rows of the patches, and the rows of an encoding before and after Start. The other
 // nodes of inspect are evaluated after it.
-func started(t *testing.T, encoding func(*model.Scope) Encoding, start string, inspect func(Encoding, *Graph) []*Node) (
+func started(t *testing.T, encoding func(*model.Scope) Encoder, start string, inspect func(Encoder, *Graph) []*Node) (
 	want, before, after []float64, more [][]float64) {
 	t.Helper()
 	store := model.NewStore()
@@ -42,7 +42,7 @@ func started(t *testing.T, encoding func(*model.Scope) Encoding, start string, i
 	}
 	before = evaluate()[0]
 	c := New(store.RootScope(), rows, cols, hybridWidth).WithPrefix(prefix).with(kv{ParamStart: start})
-	h := c.Hybrid(v, encoding(store.RootScope()))
+	h := c.Hybrid(v, encoding(store.RootScope())).(*hybrid)
 	for range 2 { // a second call changes nothing
 		if err := h.Start(gomlxtest.Backend()); err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func started(t *testing.T, encoding func(*model.Scope) Encoding, start string, i
 	return gomlxtest.Values(t, v.MustValue())[prefix*hybridWidth:], before, values[0], values[1:]
 }
 
-func nothing(Encoding, *Graph) []*Node { return nil }
+func nothing(Encoder, *Graph) []*Node { return nil }
 
 func TestStart_centred_gives_the_rows_the_mean_of_the_table_and_keeps_their_differences(t *testing.T) {
 	differences := func(rows []float64) (out []float64) {
@@ -61,11 +61,11 @@ func TestStart_centred_gives_the_rows_the_mean_of_the_table_and_keeps_their_diff
 		}
 		return out
 	}
-	for name, encoding := range map[string]func(*model.Scope) Encoding{
+	for name, encoding := range map[string]func(*model.Scope) Encoder{
 		"surrogate": encodings["surrogate"],
 		"exact":     encodings["scratch"],
-		"exact, MLP": func(s *model.Scope) Encoding {
-			return New(s, rows, cols, hybridWidth).with(kv{ParamProjection: mlp, ParamBetaPos: 1.3}).Done()
+		"exact, MLP": func(s *model.Scope) Encoder {
+			return New(s, rows, cols, hybridWidth).with(kv{ParamProjection: mlp, ParamBetaPos: 1.3}).encoder()
 		},
 	} {
 		table, before, after, _ := started(t, encoding, startCentred, nothing)
@@ -89,7 +89,7 @@ func means(rows []float64) []float64 {
 // The residual of least squares is orthogonal to the regressors, the hidden rows and a constant. These are the normal
 // equations, which the code does not use.
 func TestStart_fitted_is_the_least_squares_fit_of_the_surrogates_last_layer(t *testing.T) {
-	table, _, rows, more := started(t, encodings["surrogate"], startFitted, func(e Encoding, g *Graph) []*Node {
+	table, _, rows, more := started(t, encodings["surrogate"], startFitted, func(e Encoder, g *Graph) []*Node {
 		return []*Node{e.(*surrogateEncoder).hiddenRows(g)}
 	})
 	hidden := more[0]
@@ -128,8 +128,8 @@ func TestStart_Errors(t *testing.T) {
 	} {
 		store, v, _ := pretrained(t)
 		config := New(store.RootScope(), rows, cols, hybridWidth).with(kv{ParamStart: c.start})
-		e := config.Surrogate().(*surrogateEncoder)
-		h := config.WithPrefix(prefix).Hybrid(v, e)
+		e := config.surrogateEncoder()
+		h := hybridOf(config, v, e)
 		if err := c.spoil(e, v); err != nil {
 			t.Fatal(err)
 		}
@@ -138,14 +138,14 @@ func TestStart_Errors(t *testing.T) {
 		}
 	}
 	store, v, _ := pretrained(t)
-	exact := New(store.RootScope(), rows, cols, hybridWidth).with(kv{ParamBetaPos: 0.0}).Done()
+	exact := New(store.RootScope(), rows, cols, hybridWidth).with(kv{ParamBetaPos: 0.0}).encoder()
 	centred := New(store.RootScope(), rows, cols, hybridWidth).with(kv{ParamStart: startCentred})
 	if hybridOf(centred, v, exact).Start(gomlxtest.Backend()) == nil {
 		t.Error("β_pos = 0: no error")
 	}
 	bare, v2, _ := pretrained(t) // rows for all of 17 × 1 patches, and none for a prefix
 	config := New(bare.RootScope(), positions, 1, hybridWidth).with(kv{ParamStart: startCentred})
-	if config.Hybrid(v2, config.Hybrid(v2, config.Surrogate())).Start(gomlxtest.Backend()) == nil {
+	if config.Hybrid(v2, config.Hybrid(v2, config.Surrogate())).(*hybrid).Start(gomlxtest.Backend()) == nil {
 		t.Error("a gate in a gate: no error")
 	}
 }

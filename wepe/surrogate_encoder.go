@@ -47,7 +47,7 @@ const (
 //	surrogate/projection/middle/layer_normalization/gain, offset  [width]
 //	surrogate/projection/output/dense/weights, biases             [width, width], [width]
 //	surrogate/offset                                              [width]
-func (c *Config) Surrogate() Encoding {
+func (c *Config) Surrogate() Encoder {
 	c.check()
 	name := cmp.Or(c.surrogate, surrogatePaper)
 	s := namedSurrogate(name)
@@ -126,10 +126,10 @@ func (e *surrogateEncoder) field(g *Graph) surrogateField {
 	}
 }
 
-// Features returns the compressed channels, [rows·cols, channels].
+// Features implements Field.
 func (e *surrogateEncoder) Features(g *Graph) *Node { return e.field(g).features(e.centres()) }
 
-// FeatureNames describes each column of Features; p and p′ stand for ℘ and ℘′, u and v run across and down the image.
+// FeatureNames implements Field; p and p′ stand for ℘ and ℘′, u and v run across and down the image.
 func (e *surrogateEncoder) FeatureNames() []string {
 	if e.surrogate.Channels == 6 {
 		return []string{"Re p(z)", "Im p(z)", "|(u, v)|", "Re p′(z)", "Im p′(z)", "|Re p′(z)|"}
@@ -146,17 +146,17 @@ func (e *surrogateEncoder) hiddenRows(g *Graph) *Node {
 	return x
 }
 
-// Encode returns the vectors that PreEncode adds, float32 [rows·cols, width].
+// Encode implements Encoder.
 func (e *surrogateEncoder) Encode(g *Graph) *Node {
 	return Add(e.output.Apply(e.hiddenRows(g)), InsertAxes(e.offset.NodeValue(g), 0))
 }
 
-// PreEncode implements pos.PreEncoder: it returns x plus the encoding, as Encoder.PreEncode does.
+// PreEncode implements pos.PreEncoder.
 func (e *surrogateEncoder) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
 	return additive.PreEncode(e.Encode(x.Graph()), x, positionIndices, seqAxis)
 }
 
-// Scalars returns the effective values of ω3′, β, γ, σ and s as "omega3", "beta", "gamma", "strength" and "scale".
+// Scalars implements Field: ω3′, β, γ, σ and s.
 func (e *surrogateEncoder) Scalars() (map[string]float64, error) {
 	raw, err := rawScalars(e.scope, nameOmega3, nameBeta, nameGamma, nameStrength, nameScale)
 	if err != nil {

@@ -194,7 +194,7 @@ func TestSumAndSurrogates_Float32IsFloat64OnAllPatches(t *testing.T) {
 		u, v = append(u, x...), append(v, y...)
 	}
 	sum := func(scope *model.Scope, dtype dtypes.DType, g *Graph) *Node {
-		l := New(scope, 16, 16, 2).Field()
+		l := New(scope, 16, 16, 2).Field().(*field)
 		omega1 := Scalar(g, dtype, l.config.omega1)
 		omega3, alphaScale := ConvertDType(l.omega3.NodeValue(g), dtype), ConvertDType(l.alphaScale.NodeValue(g), dtype)
 		omega3, alphaScale = paper.omega3(omega3), paper.alphaScale(alphaScale)
@@ -208,7 +208,7 @@ func TestSumAndSurrogates_Float32IsFloat64OnAllPatches(t *testing.T) {
 	}
 	surrogateNamed := func(name string) func(*model.Scope, dtypes.DType, *Graph) *Node {
 		return func(scope *model.Scope, dtype dtypes.DType, g *Graph) *Node {
-			f := New(scope, 16, 16, 2).with(kv{ParamSurrogate: name}).Surrogate().(*surrogateEncoder).field(g)
+			f := New(scope, 16, 16, 2).with(kv{ParamSurrogate: name}).surrogateEncoder().field(g)
 			for _, part := range []**Node{&f.omega3, &f.beta, &f.gamma, &f.strength, &f.scale, &f.modulation, &f.a, &f.b} {
 				*part = ConvertDType(*part, dtype)
 			}

@@ -202,10 +202,10 @@ func testHybrid_is_the_authors_mix_without_its_second_addition(t *testing.T) {
 		if _, err := store.CreateVariable("/gate_raw", tensors.FromScalar(float32(meta.Mix.Gate))); err != nil {
 			t.Fatal(err)
 		}
-		var h *Hybrid
+		var h *hybrid
 		got := run(t, store, func(scope *model.Scope, in []*Node) []*Node {
 			e := surrogateOf(scope, n, n, width, meta.surrogate())
-			h = New(scope, n, n, width).WithPrefix(prefix).Hybrid(pretrained, e)
+			h = New(scope, n, n, width).WithPrefix(prefix).Hybrid(pretrained, e).(*hybrid)
 			return []*Node{h.PreEncode(in[0], nil, 1), e.Encode(in[0].Graph())}
 		}, tensors.FromFlatDataAndDimensions(fixtures.Tensor{Data: input}.Float32(), batch, prefix+n*n, width))
 		if worst := distance(got[1], rowMajor(data["mix.wepe"].Data, n, n)); worst > 1e-3 {

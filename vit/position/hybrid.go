@@ -29,11 +29,11 @@ func newHybrid(scope *model.Scope, c Config) Encoder {
 		config = config.OnSphere()
 	}
 	config = config.FromScope()
-	var patches wepe.Encoding
+	var patches wepe.Encoder
 	if blend == blendSurrogate {
 		patches = config.Surrogate()
 	} else {
-		patches = config.Done()
+		patches = config.Build()
 	}
 	return config.WithPrefix(c.placed()).Hybrid(rows, patches)
 }

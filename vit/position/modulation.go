@@ -28,18 +28,11 @@ import (
 // that depend on their positions. With A = B = C = 0 it is a model without positions. The prefix has no position and is
 // not modulated.
 type modulation struct {
-	features
-	name    string
-	c       Config
-	weights [][3]*model.Variable // A, B, C of every block: [features, width]; nil for those that are not scaled
-	values  shared               // f
-}
-
-// features are the f of a modulation.
-type features interface {
-	Features(g *Graph) *Node // [rows·cols, features]
-	FeatureNames() []string
-	Scalars() (map[string]float64, error) // learned ones, for training logs
+	wepe.Field // f
+	name       string
+	c          Config
+	weights    [][3]*model.Variable // A, B, C of every block: [features, width]; nil for those that are not scaled
+	values     shared               // f
 }
 
 // modulationStd is the initial standard deviation of A, B and C: f has length 2, so factors are 1 ± 0.2. It was chosen
@@ -56,11 +49,11 @@ var modulated = [3]string{"query", "key", "value"}
 // newModulation returns the constructor of a modulation of some parts of a block: all, as in wepe-qkv, or the values
 // alone, as in wepe-v, with a third of the parameters and of the work and attention scores that do not depend on
 // positions.
-func newModulation(name string, of func(*model.Scope, Config) features, parts ...string,
+func newModulation(name string, of func(*model.Scope, Config) wepe.Field, parts ...string,
 ) func(*model.Scope, Config) Encoder {
 	return func(scope *model.Scope, c Config) Encoder {
 		scope = scope.In("%s", strings.ReplaceAll(name, "-", "_"))
-		m := &modulation{features: of(scope, c), name: name, c: c, weights: make([][3]*model.Variable, c.Depth)}
+		m := &modulation{Field: of(scope, c), name: name, c: c, weights: make([][3]*model.Variable, c.Depth)}
 		for block := range m.weights {
 			for i, part := range modulated {
 				if slices.Contains(parts, part) {
@@ -74,7 +67,7 @@ func newModulation(name string, of func(*model.Scope, Config) features, parts ..
 }
 
 // halfCellField has the sphere features of z and 2z on half a cell.
-func halfCellField(scope *model.Scope, c Config) features {
+func halfCellField(scope *model.Scope, c Config) wepe.Field {
 	return wepe.New(scope, c.Rows, c.Cols, c.Width).OnHalfCell().FromScope().Field()
 }
 
@@ -105,7 +98,7 @@ func (m *modulation) Scale(g *Graph, block int) (scales [3]*Node) {
 // They are the control of ℘ and ℘′, as many numbers.
 type waves struct{ rows, cols int }
 
-func newWaves(_ *model.Scope, c Config) features { return waves{c.Rows, c.Cols} }
+func newWaves(_ *model.Scope, c Config) wepe.Field { return waves{c.Rows, c.Cols} }
 
 // Features returns the values of all patches, [rows·cols, 12].
 func (w waves) Features(g *Graph) *Node {

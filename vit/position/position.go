@@ -144,7 +144,7 @@ func Parts(e Encoder) []Encoder {
 }
 
 // As returns the part of an encoder that is a T: one of [Adder], [Scaler], [Rotator], [Biaser] and [Follower], or a
-// type such as *wepe.Hybrid.
+// type such as wepe.Encoder.
 func As[T any](e Encoder) (T, bool) {
 	for _, part := range Parts(e) {
 		if t, ok := part.(T); ok {

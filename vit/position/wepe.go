@@ -32,7 +32,7 @@ func wepeSettings(lacks ...[]string) []string {
 func newWePE(form func(*wepe.Config) *wepe.Config) func(*model.Scope, Config) Encoder {
 	return func(scope *model.Scope, c Config) Encoder {
 		config := wepe.New(scope, c.Rows, c.Cols, c.Width).WithPrefix(c.placed())
-		return form(config).FromScope().Done()
+		return form(config).FromScope().Build()
 	}
 }
 
