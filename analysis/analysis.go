@@ -49,7 +49,7 @@ type Comparison struct {
 	Backend  compute.Backend
 	Models   []Model
 	Analyses []Analysis
-	Images   *data.Memory // if their labels are not the model's classes, analyses of accuracy do not apply
+	Images   *data.InMemory // if their labels are not the model's classes, analyses of accuracy do not apply
 
 	// Mask returns which pixels of an image of Images are the object, nil for an image without an object. It is nil if
 	// there are no masks.
@@ -57,7 +57,7 @@ type Comparison struct {
 
 	// ImagesFor returns Images and Mask as each model's preprocessing makes them, of the same images; nil if Images and
 	// Mask are for all models.
-	ImagesFor func(ctx context.Context, m *finetune.Model) (*data.Memory, func(image int) []bool, error)
+	ImagesFor func(ctx context.Context, m *finetune.Model) (*data.InMemory, func(image int) []bool, error)
 
 	Pairs  int    // for training the probe, 0 for 8000; a quarter as many are for evaluation
 	Seed   uint64 // of noise, pairs, occlusion and shuffles
@@ -196,11 +196,11 @@ func (c *Comparison) open(ctx context.Context, m Model) (*subject, error) {
 	v := opened.Recipe.Model
 	s := &subject{Comparison: c, Model: m, model: opened, Images: c.Images, Mask: c.Mask,
 		grid: grid{Rows: v.Rows(), Cols: v.Cols(), Prefix: v.Prefix()}}
-	s.imagesAt = func(*finetune.Model) (*data.Memory, error) { return c.Images, nil }
+	s.imagesAt = func(*finetune.Model) (*data.InMemory, error) { return c.Images, nil }
 	if c.ImagesFor == nil {
 		return s, nil
 	}
-	s.imagesAt = func(m *finetune.Model) (*data.Memory, error) {
+	s.imagesAt = func(m *finetune.Model) (*data.InMemory, error) {
 		images, _, err := c.ImagesFor(ctx, m)
 		return images, err
 	}
@@ -219,7 +219,7 @@ type subject struct {
 	*Comparison
 	Model
 	model  *finetune.Model
-	Images *data.Memory           // Comparison.Images, or its own
+	Images *data.InMemory         // Comparison.Images, or its own
 	Mask   func(image int) []bool // in the same way
 	grid   grid
 	column int
@@ -229,7 +229,7 @@ type subject struct {
 	analysis Analysis
 	section  *section
 
-	imagesAt func(*finetune.Model) (*data.Memory, error) // Images for the model at another size
+	imagesAt func(*finetune.Model) (*data.InMemory, error) // Images for the model at another size
 
 	attention *attention // computed on first use
 	labels    []int32    // of Images by the model's classes, set by predicts

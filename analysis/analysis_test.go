@@ -23,9 +23,9 @@ import (
 )
 
 // testImages returns images of 12×20 pixels in 3 classes; a class is a colour behind noise.
-func testImages(n int) *data.Memory {
+func testImages(n int) *data.InMemory {
 	r := rand.New(rand.NewPCG(5, 0))
-	s := &data.Memory{
+	s := &data.InMemory{
 		Info: data.Info{Name: "pictures", Height: 12, Width: 20, Channels: 3, Classes: strings.Fields("a b c")},
 	}
 	for range n {
@@ -242,7 +242,7 @@ func TestChoose_NamesAndGroups(t *testing.T) {
 		}
 	}
 	for _, c := range []Comparison{{Models: []Model{{}}}, {Analyses: All}, {Models: []Model{{}}, Analyses: All},
-		{Models: []Model{{}}, Analyses: All, Images: &data.Memory{}}} {
+		{Models: []Model{{}}, Analyses: All, Images: &data.InMemory{}}} {
 		if _, err := c.Run(t.Context()); err == nil {
 			t.Errorf("%d models, %d analyses, images %v: no error", len(c.Models), len(c.Analyses), c.Images)
 		}
@@ -255,9 +255,9 @@ func TestComparison_FailuresAffectNoOther(t *testing.T) {
 	gomlxtest.OnGo(t)
 	path, gone, full := trained(t, "learned", 1, nil), errors.New("the disk is gone"), errors.New("the disk is full")
 	answers := []struct {
-		images *data.Memory
+		images *data.InMemory
 		err    error
-	}{{testImages(2), nil}, {nil, gone}, {&data.Memory{}, nil}, {testImages(3), nil}}
+	}{{testImages(2), nil}, {nil, gone}, {&data.InMemory{}, nil}, {testImages(3), nil}}
 	var opened []*finetune.Model
 	var fingerprints []string
 	ctx, cancel := context.WithCancel(t.Context())
@@ -277,7 +277,7 @@ func TestComparison_FailuresAffectNoOther(t *testing.T) {
 				return nil
 			}},
 		},
-		ImagesFor: func(_ context.Context, m *finetune.Model) (*data.Memory, func(int) []bool, error) {
+		ImagesFor: func(_ context.Context, m *finetune.Model) (*data.InMemory, func(int) []bool, error) {
 			answer := answers[len(opened)]
 			opened, fingerprints = append(opened, m), append(fingerprints, gomlxtest.Must(m.Fingerprint())(t))
 			return answer.images, nil, answer.err

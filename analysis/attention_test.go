@@ -25,7 +25,7 @@ import (
 )
 
 // asked returns the rows of some analyses.
-func asked(t *testing.T, what string, images *data.Memory, models ...Model) []Row {
+func asked(t *testing.T, what string, images *data.InMemory, models ...Model) []Row {
 	t.Helper()
 	comparison := Comparison{Backend: gomlxtest.Backend(), Models: models, Images: images, Pairs: 20,
 		Analyses: gomlxtest.Must(Choose(strings.Split(what, ",")))(t)}
@@ -39,7 +39,7 @@ func asked(t *testing.T, what string, images *data.Memory, models ...Model) []Ro
 func meanOfPatches(r *finetune.Recipe) { r.Model.Pool = "mean" }
 
 // traced returns the values of some nodes of a model for all images, and last the logits.
-func traced(t *testing.T, path string, images *data.Memory, nodes func(*vit.Trace) []*Node) (c vit.Config,
+func traced(t *testing.T, path string, images *data.InMemory, nodes func(*vit.Trace) []*Node) (c vit.Config,
 	values [][]float32) {
 	t.Helper()
 	model := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), path))(t)
@@ -441,7 +441,7 @@ func TestSubject_NumberOfImagesFollowsFromTheSizeOfTheModel(t *testing.T) {
 		config := gomlxtest.Resolved(vit.Config{ImageRows: c.side, ImageCols: c.side, PatchSize: 16, Width: c.width,
 			Depth: c.depth, Heads: c.heads, Classes: 3, Position: "learned"})
 		s := &subject{model: &finetune.Model{Recipe: finetune.Recipe{Model: config}},
-			Images: &data.Memory{Info: data.Info{Labels: make([]int32, c.images)}},
+			Images: &data.InMemory{Info: data.Info{Labels: make([]int32, c.images)}},
 			grid:   grid{Rows: config.Rows(), Cols: config.Cols(), Prefix: config.Prefix()}}
 		got := [4]int{s.batch(c.images), s.attendedImages(), s.probedImages(), s.separatedImages()}
 		if want := [4]int{c.batch, c.attended, c.probed, c.separation}; got != want {

@@ -61,7 +61,7 @@ func (c Cost) NewTiming(size string, side int, v study.Variant) (*finetune.Timin
 
 // NewTiming prepares training steps of a model with all images as a batch, and inference of the given number of images,
 // with settings of the recipe.
-func NewTiming(b compute.Backend, model vit.Config, images *data.Memory, forward int,
+func NewTiming(b compute.Backend, model vit.Config, images *data.InMemory, forward int,
 	settings string) (*finetune.Timing, error) {
 	recipe, err := finetune.Recipe{Name: "timing", Model: model, Epochs: 1_000_000, BatchSize: images.Len(),
 		LearningRate:  1e-5,

@@ -21,7 +21,7 @@ import (
 
 // occluded replaces round(share·N) of the N patches of each image, chosen at random, by the mean colour. The released
 // script draws black rectangles that may overlap, and so hides a smaller share.
-func occluded(set *data.Memory, patch int, share float64, seed uint64) *data.Memory {
+func occluded(set *data.InMemory, patch int, share float64, seed uint64) *data.InMemory {
 	mean := meanColour(set)
 	return eachPatch(set, patch, seed, func(order []int, from, to func(patch, y int) []uint8) {
 		for _, p := range order[:int(math.Round(share*float64(len(order))))] {
@@ -36,7 +36,7 @@ func occluded(set *data.Memory, patch int, share float64, seed uint64) *data.Mem
 }
 
 // shuffled permutes the patches of each image at random.
-func shuffled(set *data.Memory, patch int, seed uint64) *data.Memory {
+func shuffled(set *data.InMemory, patch int, seed uint64) *data.InMemory {
 	return eachPatch(set, patch, seed, func(order []int, from, to func(patch, y int) []uint8) {
 		for p, source := range order {
 			for y := range patch {
@@ -48,9 +48,9 @@ func shuffled(set *data.Memory, patch int, seed uint64) *data.Memory {
 
 // eachPatch calls change for every image with its patches in random order, and the rows of pixels of a patch in the old
 // image and in the new one, which starts as a copy.
-func eachPatch(set *data.Memory, patch int, seed uint64,
-	change func(order []int, from, to func(patch, y int) []uint8)) *data.Memory {
-	out := data.First(set, set.Len()).(*data.Memory)
+func eachPatch(set *data.InMemory, patch int, seed uint64,
+	change func(order []int, from, to func(patch, y int) []uint8)) *data.InMemory {
+	out := data.Head(set, set.Len()).(*data.InMemory)
 	cols := set.Width / patch
 	for i := range set.Len() {
 		row := func(pixels []uint8) func(p, y int) []uint8 {
@@ -85,8 +85,8 @@ func (m movement) matrix(width, height int) f64.Aff3 {
 }
 
 // moved moves every image, with an interpolation.
-func moved(set *data.Memory, m movement, kernel draw.Transformer) *data.Memory {
-	out := data.First(set, set.Len()).(*data.Memory)
+func moved(set *data.InMemory, m movement, kernel draw.Transformer) *data.InMemory {
+	out := data.Head(set, set.Len()).(*data.InMemory)
 	mean := meanColour(set)
 	fill := image.NewUniform(color.RGBA{mean[0], mean[1%set.Channels], mean[2%set.Channels], 255})
 	whole := image.Rect(0, 0, set.Width, set.Height)
@@ -103,7 +103,7 @@ func moved(set *data.Memory, m movement, kernel draw.Transformer) *data.Memory {
 }
 
 // sized resizes every image, as data.Image.Resize with its bilinear kernel.
-func sized(set *data.Memory, height, width int) *data.Memory {
+func sized(set *data.InMemory, height, width int) *data.InMemory {
 	if set.Height == height && set.Width == width {
 		return set
 	}
@@ -122,7 +122,7 @@ func sized(set *data.Memory, height, width int) *data.Memory {
 }
 
 // meanColour is the mean colour of all pixels, per channel.
-func meanColour(set *data.Memory) []uint8 {
+func meanColour(set *data.InMemory) []uint8 {
 	sums := make([]uint64, set.Channels)
 	for i, v := range set.Pixels {
 		sums[i%set.Channels] += uint64(v)

@@ -21,7 +21,7 @@ const shownImages = 4
 const overlaySide = 112
 
 // imageGrid shows the first images of each dataset, one dataset per row.
-func imageGrid(w io.Writer, datasets []*data.Memory) error {
+func imageGrid(w io.Writer, datasets []*data.InMemory) error {
 	var rows [][]image.Image
 	for _, set := range datasets {
 		var row []image.Image
@@ -34,7 +34,7 @@ func imageGrid(w io.Writer, datasets []*data.Memory) error {
 }
 
 // overlays shows images, each followed by the image under maps of its patches.
-func overlays(w io.Writer, set *data.Memory, g grid, maps ...[][]float64) error {
+func overlays(w io.Writer, set *data.InMemory, g grid, maps ...[][]float64) error {
 	var rows [][]image.Image
 	for i := range maps[0] {
 		small := set.RGBA(i)

@@ -18,7 +18,7 @@ import (
 // disturbance is a way to perturb images.
 type disturbance struct {
 	name  string
-	apply func(images *data.Memory) *data.Memory
+	apply func(images *data.InMemory) *data.InMemory
 }
 
 func occlusion(s *subject) error {
@@ -28,7 +28,7 @@ func occlusion(s *subject) error {
 func occlusions(patch int, seed uint64) (all []disturbance) {
 	for _, share := range []float64{0.1, 0.2, 0.3} {
 		all = append(all, disturbance{fmt.Sprintf("%.0f %% occluded", 100*share),
-			func(images *data.Memory) *data.Memory { return occluded(images, patch, share, seed) }})
+			func(images *data.InMemory) *data.InMemory { return occluded(images, patch, share, seed) }})
 	}
 	return all
 }
@@ -37,7 +37,7 @@ func geometry(s *subject) error { return s.withstand(movements()) }
 
 func movements() (all []disturbance) {
 	add := func(name string, m movement) {
-		all = append(all, disturbance{name, func(images *data.Memory) *data.Memory {
+		all = append(all, disturbance{name, func(images *data.InMemory) *data.InMemory {
 			return moved(images, m, draw.BiLinear)
 		}})
 	}
@@ -56,7 +56,7 @@ func shuffle(s *subject) error {
 }
 
 func shuffles(patch int, seed uint64) []disturbance {
-	return []disturbance{{"patches shuffled", func(images *data.Memory) *data.Memory {
+	return []disturbance{{"patches shuffled", func(images *data.InMemory) *data.InMemory {
 		return shuffled(images, patch, seed)
 	}}}
 }
@@ -77,7 +77,7 @@ func (s *subject) withstand(all []disturbance) error {
 	}
 	whole := 100 * float64(untouched.Top1)
 	s.measured("top-1 accuracy, %", "original images", whole)
-	shown := []*data.Memory{images}
+	shown := []*data.InMemory{images}
 	for _, d := range all {
 		harder := d.apply(images)
 		m, err := s.model.Evaluate(harder)
@@ -87,7 +87,7 @@ func (s *subject) withstand(all []disturbance) error {
 		accuracy := 100 * float64(m.Top1)
 		s.measured("top-1 accuracy, %", d.name, accuracy)
 		s.measured("retained accuracy, %", d.name, 100*accuracy/whole)
-		shown = append(shown, data.First(harder, shownImages).(*data.Memory))
+		shown = append(shown, data.Head(harder, shownImages).(*data.InMemory))
 	}
 	return s.show("perturbed images", "From top to bottom: original images, then in the order of the table.",
 		func(w io.Writer) error {

@@ -20,8 +20,8 @@ import (
 )
 
 // numbered returns images of 4×6 pixels that are all different.
-func numbered(images, channels int) *data.Memory {
-	s := &data.Memory{Info: data.Info{Name: "numbers", Height: 4, Width: 6, Channels: channels, Classes: []string{"one"},
+func numbered(images, channels int) *data.InMemory {
+	s := &data.InMemory{Info: data.Info{Name: "numbers", Height: 4, Width: 6, Channels: channels, Classes: []string{"one"},
 		Labels: make([]int32, images)}}
 	for i := range images * 4 * 6 * channels {
 		s.Pixels = append(s.Pixels, uint8(i))
@@ -55,7 +55,7 @@ func testMoved(t *testing.T) {
 	tensors := fixtures.Tensors(t, "official_analysis", "tensors.safetensors")
 	in := tensors["geometry.image_u8"]
 	height, width := in.Shape[0], in.Shape[1]
-	set := &data.Memory{
+	set := &data.InMemory{
 		Info: data.Info{Height: height, Width: width, Channels: 3, Labels: make([]int32, 2), Classes: []string{"one"}},
 	}
 	for _, v := range in.Data {
@@ -130,7 +130,7 @@ func TestDisturbances_ChangePatchesAsNamed(t *testing.T) {
 			t.Error("a movement by nothing changes pixels")
 		}
 		got := shuffled(set, 2, 7)
-		patches := func(s *data.Memory, i int) (all []string) {
+		patches := func(s *data.InMemory, i int) (all []string) {
 			for row := 0; row < s.Height; row += 2 {
 				for col := 0; col < s.Width; col += 2 {
 					at := func(y int) []byte { return s.Row(i)[((row+y)*s.Width+col)*channels:][:2*channels] }
@@ -186,7 +186,7 @@ func TestDisturbances_ChangePatchesAsNamed(t *testing.T) {
 		}
 	}
 	const fifth = 5. / 224
-	want := map[string]*data.Memory{"patches shuffled": shuffled(set, 2, 7), "10 % occluded": occluded(set, 2, 0.1, 7),
+	want := map[string]*data.InMemory{"patches shuffled": shuffled(set, 2, 7), "10 % occluded": occluded(set, 2, 0.1, 7),
 		"20 % occluded": occluded(set, 2, 0.2, 7), "30 % occluded": occluded(set, 2, 0.3, 7)}
 	for name, m := range map[string]movement{ // the paper's
 		"rotated by 5°": {Rotation: 5, Scale: 1}, "rotated by 10°": {Rotation: 10, Scale: 1},
@@ -210,7 +210,7 @@ func TestDisturbances_ChangePatchesAsNamed(t *testing.T) {
 // Uncovered pixels have the mean colour of the dataset, not of one image and not black.
 func TestMoved_UncoveredPixelsHaveTheMeanColour(t *testing.T) {
 	const height, width = 6, 10
-	set := &data.Memory{Info: data.Info{Height: height, Width: width, Channels: 3, Labels: make([]int32, 2),
+	set := &data.InMemory{Info: data.Info{Height: height, Width: width, Channels: 3, Labels: make([]int32, 2),
 		Classes: []string{"one"}}}
 	for i := range 2 * height * width { // the channels' means are 60, 80 and 5
 		set.Pixels = append(set.Pixels, uint8(120*(i%2)), uint8(40+80*(i/(height*width))), uint8(5))
@@ -229,7 +229,7 @@ func TestMoved_UncoveredPixelsHaveTheMeanColour(t *testing.T) {
 func TestResolution_OtherSizesHaveTheirOwnImages(t *testing.T) {
 	gomlxtest.OnGo(t)
 	path := trained(t, "learned", 1, nil)
-	images := func(m *finetune.Model) *data.Memory {
+	images := func(m *finetune.Model) *data.InMemory {
 		if m.Recipe.Model.ImageRows == 32 {
 			return testImages(7)
 		}
@@ -237,7 +237,7 @@ func TestResolution_OtherSizesHaveTheirOwnImages(t *testing.T) {
 	}
 	comparison := Comparison{Backend: gomlxtest.Backend(), Models: []Model{{Name: "a", Path: path}},
 		Analyses: gomlxtest.Must(Choose([]string{"resolution"}))(t),
-		ImagesFor: func(_ context.Context, m *finetune.Model) (*data.Memory, func(int) []bool, error) {
+		ImagesFor: func(_ context.Context, m *finetune.Model) (*data.InMemory, func(int) []bool, error) {
 			return images(m), nil, nil
 		}}
 	rows := gomlxtest.Must(comparison.Run(t.Context()))(t).Rows

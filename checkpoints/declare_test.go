@@ -15,7 +15,7 @@ import (
 )
 
 // rectangle is the preprocessing of a run at 8×16 that crops, as Recipe.Preprocessing makes it.
-var rectangle = preprocess.Settings{Fit: preprocess.FitCover, Size: [2]int{8, 16}, Crop: [2]int{8, 16},
+var rectangle = preprocess.Settings{Resize: preprocess.ResizeCover, Size: [2]int{8, 16}, Crop: [2]int{8, 16},
 	Resample: preprocess.Bicubic, Mean: [3]float64{0.5, 0.25, 0.125}, Std: [3]float64{0.5, 0.75, 0.3}}
 
 func fitted(s preprocess.Settings, change func(*preprocess.Settings)) preprocess.Settings {
@@ -29,9 +29,9 @@ func fitted(s preprocess.Settings, change func(*preprocess.Settings)) preprocess
 func TestExport_PreprocessingWhereTheFormatHasIt(t *testing.T) {
 	c := changedBy(ownViT("learned"), func(c *vit.Config) { c.ImageRows, c.ImageCols = 8, 16 })
 	store := stirred(t, c, nil)
-	exact := fitted(rectangle, func(s *preprocess.Settings) { s.Fit, s.Crop = preprocess.FitExact, [2]int{} })
+	exact := fitted(rectangle, func(s *preprocess.Settings) { s.Resize, s.Crop = preprocess.ResizeExact, [2]int{} })
 	rounded := fitted(rectangle, func(s *preprocess.Settings) { s.RoundCrop = true })
-	keep := fitted(exact, func(s *preprocess.Settings) { s.Fit, s.Patch = preprocess.FitPatches, 2 })
+	keep := fitted(exact, func(s *preprocess.Settings) { s.Resize, s.Patch = preprocess.ResizePatches, 2 })
 	for format, want := range map[string]preprocess.Settings{
 		formatHF: exact, formatJAX: exact, formatTimm: rounded, formatNative: rectangle,
 	} {
@@ -45,7 +45,7 @@ func TestExport_PreprocessingWhereTheFormatHasIt(t *testing.T) {
 			t.Errorf("%s: opened with %+v, want %+v; %q", format, m.Preprocess, want, report)
 		}
 		m = imported(t, exportedFrom(t, store, c, ExportOptions{Format: format, Preprocess: &keep}), ImportOptions{})
-		if p := m.Preprocess; p == nil || p.Fit != preprocess.FitExact || p.Size != exact.Size {
+		if p := m.Preprocess; p == nil || p.Resize != preprocess.ResizeExact || p.Size != exact.Size {
 			t.Errorf("%s: opened with %+v, want %+v", format, p, exact)
 		}
 	}
@@ -55,15 +55,15 @@ func TestExport_PreprocessingWhereTheFormatHasIt(t *testing.T) {
 // An export says so where images differ, and only there: each side of an image on its own.
 func TestDeclarable_NamesWhatTheFormatRoundsOtherwise(t *testing.T) {
 	crops := fitted(rectangle, func(s *preprocess.Settings) {
-		s.Fit, s.Size, s.Crop = preprocess.FitShortest, [2]int{19, 19}, [2]int{16, 16}
+		s.Resize, s.Size, s.Crop = preprocess.ResizeShortest, [2]int{19, 19}, [2]int{16, 16}
 	})
 	even := fitted(crops, func(s *preprocess.Settings) { s.RoundCrop = true })
 	exact := func(rows, cols int) preprocess.Settings {
-		return fitted(even, func(s *preprocess.Settings) { s.Fit, s.Size = preprocess.FitExact, [2]int{rows, cols} })
+		return fitted(even, func(s *preprocess.Settings) { s.Resize, s.Size = preprocess.ResizeExact, [2]int{rows, cols} })
 	}
 	float := fitted(exact(16, 16), func(s *preprocess.Settings) { s.Float, s.Crop, s.RoundCrop = true, [2]int{}, false })
 	border := func(fill [3]uint8) preprocess.Settings {
-		return fitted(even, func(s *preprocess.Settings) { s.Fit, s.Fill = preprocess.FitContain, fill })
+		return fitted(even, func(s *preprocess.Settings) { s.Resize, s.Fill = preprocess.ResizeContain, fill })
 	}
 	for i, test := range []struct {
 		format, names string
@@ -82,15 +82,17 @@ func TestDeclarable_NamesWhatTheFormatRoundsOtherwise(t *testing.T) {
 		}
 	}
 	// Images of a shortest side without a crop differ in size, in any format; timm has no crop alone.
-	short := preprocess.Settings{Fit: preprocess.FitShortest, Size: [2]int{7, 7}, Resample: preprocess.Bicubic}
+	short := preprocess.Settings{Resize: preprocess.ResizeShortest, Size: [2]int{7, 7}, Resample: preprocess.Bicubic}
 	for _, format := range append([]string{formatONNX}, fileFormats...) {
 		declared, line := declarable(format, short, 6, 10)
-		if want := (preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{6, 10}, Resample: preprocess.Bicubic}); line ==
+		if want := (preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{6, 10},
+			Resample: preprocess.Bicubic}); line ==
 			"" || declared != want {
 			t.Errorf("%s: %+v, %q", format, declared, line)
 		}
 	}
-	if s, line := declarable(formatTimm, preprocess.Settings{Crop: [2]int{6, 10}}, 6, 10); s.Fit != preprocess.FitExact ||
+	if s, line := declarable(formatTimm, preprocess.Settings{Crop: [2]int{6, 10}}, 6, 10); s.Resize !=
+		preprocess.ResizeExact ||
 		line == "" {
 		t.Errorf("a crop alone in timm: %+v, %q", s, line)
 	}
@@ -125,7 +127,7 @@ func TestImport_UsualSize(t *testing.T) {
 			t.Errorf("%s: without the option %+v, %+v", text, m.Config, m.Preprocess)
 		}
 	}
-	trimmed := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{9, 5}, Trim: [2]int{8, 4}}
+	trimmed := preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{9, 5}, Trim: [2]int{8, 4}}
 	if s, line := declarable(formatTimm, trimmed, 8, 4); s.Size != [2]int{8, 4} || s.Trim != [2]int{} || line == "" {
 		t.Errorf("timm declares %+v, %q", s, line)
 	}

@@ -33,12 +33,12 @@ type timmInputs struct {
 // normalization. line names a difference and its reason, also where only rounding differs; "" if there is none.
 func declarable(format string, s preprocess.Settings, rows, cols int) (declared preprocess.Settings, line string) {
 	var err error
-	if s.Fit != preprocess.FitNone {
+	if s.Resize != preprocess.ResizeNone {
 		_, _, err = s.OutputSize()
 	}
 	there := s // as the other software reads it
 	switch {
-	case s.Fit == preprocess.FitPatches: // a model opened from files has one size
+	case s.Resize == preprocess.ResizePatches: // a model opened from files has one size
 		err = errors.New("each image has its own grid only in the run itself")
 	case err != nil || format == formatNative: // which has the settings themselves
 	default:
@@ -47,10 +47,10 @@ func declarable(format string, s preprocess.Settings, rows, cols int) (declared 
 	if err == nil {
 		return s, rounding(s, there)
 	}
-	declared = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{rows, cols}, Resample: s.Resample,
+	declared = preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{rows, cols}, Resample: s.Resample,
 		Float: s.Float, Rescale: s.Rescale, Mean: s.Mean, Std: s.Std}
 	return declared, fmt.Sprintf("preprocessing: fit %q to %d×%d in place of %q, so that predictions of the export "+
-		"differ: %s", declared.Fit, rows, cols, s.Fit, strings.TrimPrefix(err.Error(), "preprocess: "))
+		"differ: %s", declared.Resize, rows, cols, s.Resize, strings.TrimPrefix(err.Error(), "preprocess: "))
 }
 
 // readBack converts settings to a format and back.
@@ -73,11 +73,11 @@ func readBack(format string, s preprocess.Settings, rows, cols int) (back prepro
 // PreprocessingDifference names how the images of two models differ although their logits may be equal: "" for not at
 // all.
 func PreprocessingDifference(a, b preprocess.Settings) string {
-	if line := rounding(a, b); line != "" || a.Fit == b.Fit && a.Size == b.Size && a.Crop == b.Crop {
+	if line := rounding(a, b); line != "" || a.Resize == b.Resize && a.Size == b.Size && a.Crop == b.Crop {
 		return line
 	}
 	return fmt.Sprintf("preprocessing: fit %q to %v, crop %v, and fit %q to %v, crop %v: predictions of files differ",
-		a.Fit, a.Size, a.Crop, b.Fit, b.Size, b.Crop)
+		a.Resize, a.Size, a.Crop, b.Resize, b.Size, b.Crop)
 }
 
 // rounding names what images preprocessed by there and by s have different although both resize and crop alike.
@@ -86,11 +86,11 @@ func rounding(s, there preprocess.Settings) string {
 	if s.Float != there.Float {
 		parts = append(parts, "pixels are rounded to 8 bits after the resize")
 	}
-	if s.Fit == preprocess.FitContain && s.Fill != there.Fill {
+	if s.Resize == preprocess.ResizeContain && s.Fill != there.Fill {
 		parts = append(parts, fmt.Sprintf("borders have the colour %v in place of %v", there.Fill, s.Fill))
 	}
 	moved := s.Crop != [2]int{} && s.RoundCrop != there.RoundCrop
-	if moved && s.Fit == preprocess.FitExact { // every image is cropped at the same place
+	if moved && s.Resize == preprocess.ResizeExact { // every image is cropped at the same place
 		start, _ := s.Window(s.Size[0], s.Size[1])
 		other, _ := there.Window(s.Size[0], s.Size[1])
 		moved = start != other
@@ -120,7 +120,7 @@ func (e *export) declare() error {
 		e.report = append(e.report, line)
 	}
 	rows, cols := c.ImageRows, c.ImageCols // images may already have the model's size
-	if p.Fit != preprocess.FitNone || p.Crop != [2]int{} {
+	if p.Resize != preprocess.ResizeNone || p.Crop != [2]int{} {
 		var err error
 		if rows, cols, err = p.OutputSize(); err != nil {
 			return err
@@ -283,7 +283,7 @@ func (e *export) card(weights string) exportFile {
 	if p := e.Preprocess; p != nil {
 		mean, std := p.Normalization()
 		pixels = fmt.Sprintf("scaled to 0…1, minus %v, divided by %v", mean, std)
-		if p.Fit != preprocess.FitNone {
+		if p.Resize != preprocess.ResizeNone {
 			crop := ""
 			if p.Crop != [2]int{} {
 				crop = fmt.Sprintf(", cropped to %d×%d", p.Crop[0], p.Crop[1])
@@ -291,7 +291,7 @@ func (e *export) card(weights string) exportFile {
 			if p.Trim != [2]int{} {
 				crop += fmt.Sprintf(", trimmed to whole patches: %d×%d", p.Trim[0], p.Trim[1])
 			}
-			pixels = fmt.Sprintf("resized to %d×%d (%s, %s)%s, %s", p.Size[0], p.Size[1], p.Fit, p.Kernel(), crop, pixels)
+			pixels = fmt.Sprintf("resized to %d×%d (%s, %s)%s, %s", p.Size[0], p.Size[1], p.Resize, p.Kernel(), crop, pixels)
 		}
 	}
 	fmt.Fprintf(&b, "| pixels | %s |\n", pixels)

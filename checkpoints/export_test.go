@@ -337,7 +337,7 @@ func TestExport_CardNamesTheClassAndTheImages(t *testing.T) {
 		{formatNative, &native, "checkpoints.Import"},
 	} {
 		head := c.family != &hfSigLIPVision
-		fit := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{6, 10}}
+		fit := preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{6, 10}}
 		e := &export{ExportOptions: ExportOptions{Format: c.format, Preprocess: &fit}, config: ownViT("learned"),
 			encoded: "wepe", as: &foreign{family: c.family, head: head}, head: head}
 		var text strings.Builder
@@ -417,8 +417,8 @@ func TestExport_RefusalsLeaveNothing(t *testing.T) {
 	long := slices.Repeat([]string{"a"}, 7)
 	long[3] = strings.Repeat("b", maxSmall)
 	with := func(change func(*vit.Config)) vit.Config { return changedBy(c, change) }
-	fits := func(fit preprocess.Fit, rows, cols int) *preprocess.Settings {
-		return &preprocess.Settings{Fit: fit, Size: [2]int{rows, cols}}
+	fits := func(fit preprocess.Resize, rows, cols int) *preprocess.Settings {
+		return &preprocess.Settings{Resize: fit, Size: [2]int{rows, cols}}
 	}
 	for i, test := range []struct {
 		store   *model.Store
@@ -452,8 +452,8 @@ func TestExport_RefusalsLeaveNothing(t *testing.T) {
 			ExportOptions{}, asked, "layer_scale"},
 		{good, with(v3), ExportOptions{}, option, "DINOv3ViTModel"}, // a trained head would be dropped
 		{good, c, ExportOptions{Format: formatONNX, Headless: true}, option, "logits"},
-		{good, c, ExportOptions{Preprocess: fits(preprocess.FitExact, 6, 12)}, asked, "6x12"},
-		{good, c, ExportOptions{Preprocess: fits(preprocess.FitExact, 8, 10)}, asked, "8x10"},
+		{good, c, ExportOptions{Preprocess: fits(preprocess.ResizeExact, 6, 12)}, asked, "6x12"},
+		{good, c, ExportOptions{Preprocess: fits(preprocess.ResizeExact, 8, 10)}, asked, "8x10"},
 		{good, c, ExportOptions{Preprocess: &preprocess.Settings{Crop: [2]int{4, 10}}}, asked, "4x10"},
 		{good, c, ExportOptions{Preprocess: &preprocess.Settings{Resample: "x"}}, asked, `resample "x"`},
 		{good, with(func(c *vit.Config) { c.Channels = 1 }), ExportOptions{Preprocess: &normalized}, asked, "3 channels"},

@@ -366,7 +366,7 @@ func (m *Imported) Resize(rows, cols int, kind string) (line string, err error) 
 // (google-research/vision_transformer, issue 210).
 func (m *Imported) pixels(w *weights, found described) error {
 	channels := found.config.Channels
-	settings := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{m.Config.ImageRows, m.Config.ImageCols}}
+	settings := preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{m.Config.ImageRows, m.Config.ImageCols}}
 	switch trained, _ := found.json.Object("pretrained_cfg"); {
 	case found.format == formatCheckpoint:
 		a := found.run.Recipe.Augment
@@ -438,7 +438,7 @@ func (m *Imported) resizedTo(s *preprocess.Settings) {
 	rows, cols, err := s.OutputSize()
 	patch := m.Config.PatchSize
 	files, whole := [2]int{rows, cols}, [2]int{rows - rows%patch, cols - cols%patch}
-	if err != nil || min(whole[0], whole[1]) == 0 || s.Fit == preprocess.FitPatches && whole != files {
+	if err != nil || min(whole[0], whole[1]) == 0 || s.Resize == preprocess.ResizePatches && whole != files {
 		return
 	}
 	if m.Usual = whole; whole == files {

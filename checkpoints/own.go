@@ -72,9 +72,9 @@ func describeNative(o strictjson.Object) (d described, err error) {
 		if err := d.preprocess.Validate(); err != nil {
 			return d, err
 		}
-		if d.preprocess.Fit == preprocess.FitPatches || d.config.Channels != 3 {
-			return d, errors.Errorf("preprocess: fit %q for %d channels: want another fit than %q, and 3", d.preprocess.Fit,
-				d.config.Channels, preprocess.FitPatches)
+		if d.preprocess.Resize == preprocess.ResizePatches || d.config.Channels != 3 {
+			return d, errors.Errorf("preprocess: fit %q for %d channels: want another fit than %q, and 3", d.preprocess.Resize,
+				d.config.Channels, preprocess.ResizePatches)
 		}
 	}
 	for _, p := range params {

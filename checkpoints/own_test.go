@@ -54,7 +54,8 @@ func TestImport_Training(t *testing.T) {
 			!reflect.DeepEqual(m.Params, map[string]any{"wepe_alpha_u": 0.25}) {
 			t.Errorf("%s: %s %+v, labels %q, params %v", path, m.Format, m.Config, m.Labels, m.Params)
 		}
-		want := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{6, 10}, Mean: normalized.Mean, Std: normalized.Std}
+		want := preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{6, 10},
+			Mean: normalized.Mean, Std: normalized.Std}
 		if m.Preprocess == nil || *m.Preprocess != want || !slices.Equal(m.Mean, normalized.Mean[:]) ||
 			!slices.Equal(m.Std, normalized.Std[:]) {
 			t.Errorf("%s: preprocessing %+v, mean %v, std %v", path, m.Preprocess, m.Mean, m.Std)
@@ -83,7 +84,7 @@ func TestImport_Training(t *testing.T) {
 		t.Errorf("%+v, %+v", m.Preprocess, m.Config)
 	}
 	// A recipe with a mean alone, and preprocessing, which older checkpoints do not have.
-	covers := preprocess.Settings{Fit: preprocess.FitCover, Size: [2]int{6, 10}, Crop: [2]int{6, 10},
+	covers := preprocess.Settings{Resize: preprocess.ResizeCover, Size: [2]int{6, 10}, Crop: [2]int{6, 10},
 		Mean: normalized.Mean}
 	other, _, _ := trainedOn(t, c, func(m *trainedModel, _ *model.Store) {
 		m.Preprocess, m.Recipe.Augment.Std = covers, [3]float64{}

@@ -57,7 +57,7 @@ func TestApply_DependsOnlyOnSeedEpochAndIndex(t *testing.T) {
 	for k := range indices {
 		indices[k] += k % 3 * 31
 	}
-	batch := func(seed int64, epoch int, indices []int) *Memory {
+	batch := func(seed int64, epoch int, indices []int) *InMemory {
 		return gomlxtest.Must(loadBatch(set, changing, seed, epoch, indices))(t)
 	}
 	whole := batch(9, 4, indices)
@@ -75,7 +75,7 @@ func TestApply_DependsOnlyOnSeedEpochAndIndex(t *testing.T) {
 			}
 		}
 	}
-	for name, other := range map[string]*Memory{"seed": batch(10, 4, indices), "epoch": batch(9, 5, indices)} {
+	for name, other := range map[string]*InMemory{"seed": batch(10, 4, indices), "epoch": batch(9, 5, indices)} {
 		for k := range indices {
 			if bytes.Equal(other.Row(k), whole.Row(k)) {
 				t.Errorf("another %s shows image %d as before", name, k)
@@ -241,9 +241,9 @@ func TestValidate_RefusesStrengthsByName(t *testing.T) {
 }
 
 // loadBatch returns some indices of a source in an epoch, augmented by host.
-func loadBatch(s Source, host Augment, seed int64, epoch int, indices []int) (*Memory, error) {
+func loadBatch(s Dataset, host Augment, seed int64, epoch int, indices []int) (*InMemory, error) {
 	for batch, err := range Read(s, host, seed, len(indices), maps.All(map[int][]int{epoch: indices})) {
-		return &batch.Memory, err
+		return &batch.InMemory, err
 	}
 	return nil, nil
 }

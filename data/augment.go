@@ -82,8 +82,8 @@ type Augment struct {
 // Divide returns the part of an augmentation that the host does, the zero value for none, and the part that is left for
 // the graph. The graph computes everything that it supports, except that random crops of images that are not in memory
 // are taken from the originals, and so are the steps up to erasing that follow them.
-func (a Augment) Divide(s Source) (host, graph Augment) {
-	_, held := s.(*Memory)
+func (a Augment) Divide(s Dataset) (host, graph Augment) {
+	_, held := s.(*InMemory)
 	if host, graph = (Augment{}), a; a.onHost() || a.crops() && !held {
 		host, graph = a, a.afterHost()
 	}

@@ -40,7 +40,7 @@ const (
 // and fine_label_names.txt, or a cifar-100-binary directory with them, or the official archive cifar-100-binary.tar.gz;
 // dir may also be that archive. A subset is accepted: any whole number of records, and fewer names if no label is
 // beyond them. The archive is read as a stream. If no file is found the error is fs.ErrNotExist.
-func CIFAR100(dir string) (train, test *Memory, err error) {
+func CIFAR100(dir string) (train, test *InMemory, err error) {
 	train, test, err = cifarFrom(dir)
 	if err != nil {
 		err = fmt.Errorf("data: CIFAR-100: %w", err)
@@ -48,8 +48,8 @@ func CIFAR100(dir string) (train, test *Memory, err error) {
 	return train, test, err
 }
 
-func cifarFrom(dir string) (train, test *Memory, err error) {
-	parts := cifarParts{sets: map[string]*Memory{}}
+func cifarFrom(dir string) (train, test *InMemory, err error) {
+	parts := cifarParts{sets: map[string]*InMemory{}}
 	for _, d := range []string{dir, filepath.Join(dir, cifarDir)} {
 		if _, err := os.Stat(filepath.Join(d, cifarTrain)); err == nil {
 			return parts.join(d, parts.readDir(d))
@@ -72,7 +72,7 @@ func cifarFrom(dir string) (train, test *Memory, err error) {
 // cifarParts are the files read from a directory or an archive.
 type cifarParts struct {
 	names []string
-	sets  map[string]*Memory // by the name of the file
+	sets  map[string]*InMemory // by the name of the file
 }
 
 func (p *cifarParts) readDir(dir string) error {
@@ -138,7 +138,7 @@ func (p *cifarParts) read(name, where string, r io.Reader) (err error) {
 }
 
 // join combines the parts into the two datasets, unless reading them failed.
-func (p *cifarParts) join(where string, err error) (train, test *Memory, _ error) {
+func (p *cifarParts) join(where string, err error) (train, test *InMemory, _ error) {
 	if err != nil {
 		return nil, nil, err
 	}
@@ -146,7 +146,7 @@ func (p *cifarParts) join(where string, err error) (train, test *Memory, _ error
 	if p.names == nil || train == nil || test == nil {
 		return nil, nil, fmt.Errorf("%s lacks %s, %s or %s", where, cifarTrain, cifarTest, cifarNames)
 	}
-	for _, set := range []*Memory{train, test} {
+	for _, set := range []*InMemory{train, test} {
 		if label := slices.Max(set.Labels); int(label) >= len(p.names) {
 			return nil, nil, fmt.Errorf("%s has label %d, but %s %d names", where, label, cifarNames, len(p.names))
 		}
@@ -170,8 +170,8 @@ func cifarReadNames(where string, r io.Reader) ([]string, error) {
 }
 
 // cifarReadRecords reads records to the end of r.
-func cifarReadRecords(where string, r io.Reader) (*Memory, error) {
-	s := &Memory{Info: Info{Height: cifarSide, Width: cifarSide, Channels: 3}}
+func cifarReadRecords(where string, r io.Reader) (*InMemory, error) {
+	s := &InMemory{Info: Info{Height: cifarSide, Width: cifarSide, Channels: 3}}
 	in := bufio.NewReaderSize(r, 1<<16)
 	record := make([]byte, cifarRecord)
 	for n := 0; ; n++ {

@@ -156,7 +156,7 @@ func FuzzCIFAR100Archive(f *testing.F) {
 	seeds := [][]byte{tarred(files, allNames...), tarred(files, "train.bin"), {}}
 	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
 		file := bytes.NewReader(compressed(raw, gzip.NoCompression))
-		parts := cifarParts{sets: map[string]*Memory{}}
+		parts := cifarParts{sets: map[string]*InMemory{}}
 		train, test, err := parts.join("fuzz", parts.readArchive("fuzz", file))
 		if err != nil {
 			return

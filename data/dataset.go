@@ -3,175 +3,271 @@
 package data
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
 	"fmt"
-	"iter"
+	"io"
+	"log/slog"
+	"maps"
+	"math"
+	"slices"
 
-	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/gomlx/gomlx/ml/train"
-	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// Sampler determines which images each training step sees: a function of its fields and of the step. An epoch drops an
-// incomplete batch.
-type Sampler struct {
-	Images, Batch int
-	Repeats       int // see [Order]
-	Seed          int64
-
-	epoch int
-	order []int // of the epoch, nil before first use
+// Dataset is a labelled dataset of images. [InMemory] holds the pixels, [Files.Stream] reads each batch from files or
+// shards. A type of another package that embeds [Info] needs only Image:
+//
+//	type mine struct{ data.Info }
+//	func (m *mine) Image(ctx context.Context, row int) (*data.Image, error)
+type Dataset interface {
+	// Describe returns the name, the classes, the labels and the image size.
+	Describe() *Info
+	Len() int
+	// Image returns one image in red, green and blue. An image of another size than Describe's is resized by
+	// Info.Preprocessing; random crops are taken before that. It is safe for concurrent use and must not return an image
+	// that changes later. An error of type *ImageError with Damaged set is of a damaged image.
+	Image(ctx context.Context, row int) (*Image, error)
 }
 
-// perEpoch returns the number of batches of an epoch, at least 1.
-func (s *Sampler) perEpoch() int { return max(1, s.Images/s.Batch) }
+var (
+	_ Dataset = (*InMemory)(nil)
+	_ Dataset = (*stream)(nil)
+)
 
-// At returns the epoch of a step, its batch in the epoch, and its indices (see [Order]), which the caller must not
-// change.
-func (s *Sampler) At(step int) (epoch, batch int, indices []int) {
-	if epoch = step / s.perEpoch(); s.order == nil || epoch != s.epoch {
-		s.epoch, s.order = epoch, Order(s.Seed, epoch, s.Images, s.Repeats)
+// show returns one row after a view. Its errors have type *ImageError unless the context is done.
+func show(ctx context.Context, s Dataset, row int, v view) (*Image, error) {
+	if s, ok := s.(*stream); ok { // decodes no more than the crop
+		return s.show(ctx, row, v)
 	}
-	batch = step % s.perEpoch()
-	return epoch, batch, s.order[batch*s.Batch:][:s.Batch]
-}
-
-// Dataset is a [train.Dataset] of GoMLX: batches of a source for a train.Loop or for Trainer.Eval. The inputs of a
-// batch are images [batch, height, width, channels], uint8, and the plan of their augmentation, from which
-// [BatchImages] computes the model's images. The labels are int32 [batch, 1], or if the augmentation mixes images
-// float32 [batch, classes], for CategoricalCrossEntropyLogits.
-type Dataset struct {
-	Step   int // the next step; set it to continue a training
-	Epochs int // after which Iter ends; 0 for never, as Loop.RunSteps requires; Loop.RunEpochs requires 1
-
-	source  Source
-	size    int
-	augment Augment
-	seed    int64
-	inOrder bool
-}
-
-var _ train.Dataset = (*Dataset)(nil)
-
-// Batches returns the batches of a training, endlessly: size images each, shuffled as a function of the seed and the
-// epoch, augmented as a function of these and the image. They are those of finetune with the same source, size,
-// augmentation and seed.
-func Batches(s Source, size int, a Augment, seed int64) *Dataset {
-	return &Dataset{source: s, size: size, augment: a, seed: seed}
-}
-
-// InOrder returns each image once, in order, as evaluation needs them, with size, mean and standard deviation of a. The
-// last batch may be smaller. Damaged images that the source skips are left out.
-func InOrder(s Source, size int, a Augment) *Dataset {
-	return &Dataset{source: s, size: size, augment: a.Eval(), inOrder: true}
-}
-
-// Name implements train.Dataset.
-func (d *Dataset) Name() string { return d.source.Describe().Name }
-
-// Iter implements train.Dataset. Of Batches it goes on where an earlier iterator ended.
-func (d *Dataset) Iter() iter.Seq2[train.Batch, error] {
-	return func(yield func(train.Batch, error) bool) {
-		if err := d.validate(); err != nil {
-			yield(train.Batch{}, err)
-			return
-		}
-		host, graph := d.augment.Divide(d.source)
-		indices := d.each
-		if d.inOrder {
-			indices = d.once
-		}
-		for b, err := range Read(d.source, host, d.seed, d.size, indices(d.Step)) {
-			if err != nil {
-				yield(train.Batch{}, err)
-				return
-			}
-			out := d.batch(b, graph)
-			d.Step++
-			if !yield(out, nil) {
-				return
-			}
-		}
+	img, err := s.Image(ctx, row)
+	if info := s.Describe(); err == nil && !v.crops() && [2]int{img.Height, img.Width} != [2]int{info.Height, info.Width} {
+		img, err = img.Preprocess(info.Preprocessing())
 	}
-}
-
-func (d *Dataset) validate() error {
-	if n := d.source.Len(); d.size < 1 || !d.inOrder && d.size > n {
-		return fmt.Errorf("data: batches of %d images of the %d of %s: want 1 to %d", d.size, n, d.Name(), n)
+	switch {
+	case err == nil && (v.crops() || v.onHost()):
+		return v.Apply(img, v.Seed, v.Epoch, v.Index), nil
+	case err == nil, errors.As(err, new(*ImageError)), ctx.Err() != nil:
+		return img, err
 	}
-	return d.augment.Validate()
+	return nil, &ImageError{fmt.Sprintf("%s, image %d", s.Describe().Name, row), err, false}
 }
 
-func (d *Dataset) sampler() *Sampler {
-	return &Sampler{Images: d.source.Len(), Batch: d.size, Repeats: d.augment.Repeats, Seed: d.seed}
+// Load returns the given rows in memory, as evaluation sees them.
+func Load(ctx context.Context, s Dataset, rows []int) (*InMemory, error) {
+	switch s := s.(type) {
+	case *InMemory:
+		return s.Subset(rows), nil
+	case *stream:
+		return s.load(ctx, rows)
+	}
+	info := *s.Describe()
+	m := &InMemory{Info: info, Pixels: make([]uint8, len(rows)*info.Height*info.Width*info.Channels)}
+	m.Labels = picked(info.Labels, rows, 1)
+	return m, parallel(ctx, len(rows), func(ctx context.Context, i int) error {
+		img, err := show(ctx, s, rows[i], view{})
+		if err == nil {
+			m.put(i, img)
+		}
+		return err
+	})
 }
 
-// each yields the epoch and indices of each step.
-func (d *Dataset) each(step int) iter.Seq2[int, []int] {
-	s := d.sampler()
-	end := step + d.Epochs*s.perEpoch()
-	return func(yield func(int, []int) bool) {
-		for ; d.Epochs == 0 || step < end; step++ {
-			if epoch, _, indices := s.At(step); !yield(epoch, indices) {
-				return
-			}
+// Check reports labels without a class and images that cannot be read: by their headers, or if full is set by decoding
+// them.
+func Check(ctx context.Context, s Dataset, full bool) error {
+	switch s := s.(type) {
+	case *InMemory:
+		return s.check()
+	case *stream:
+		return s.check(ctx, full)
+	}
+	if err := s.Describe().check(); err != nil || !full {
+		return err
+	}
+	return parallel(ctx, s.Len(), func(ctx context.Context, row int) error {
+		_, err := show(ctx, s, row, view{})
+		return err
+	})
+}
+
+// Fingerprint returns the SHA-256, in hexadecimal, of what training depends on. A resumed run compares it. Of
+// images in memory it covers the pixels, of a stream the preprocessing and the names of files or shards, of another
+// module's dataset the pixels of at most 64 images.
+func Fingerprint(s Dataset) string {
+	switch s := s.(type) {
+	case *InMemory:
+		return s.fingerprint()
+	case *stream:
+		return s.fingerprint()
+	}
+	h := sha256.New()
+	s.Describe().hash(h)
+	for k := range min(64, s.Len()) {
+		if img, err := s.Image(context.Background(), k*s.Len()/min(64, s.Len())); err == nil { // training returns the error
+			h.Write(img.Pixels)
 		}
 	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
-// once yields all rows in order.
-func (d *Dataset) once(int) iter.Seq2[int, []int] {
-	return func(yield func(int, []int) bool) {
-		for from := 0; from < d.source.Len(); from += d.size {
-			if !yield(0, span(from, min(from+d.size, d.source.Len()))) {
-				return
-			}
+// Info describes a dataset of n images.
+type Info struct {
+	Name                    string
+	Labels                  []int32 // [n], each an index into Classes
+	Classes                 []string
+	Height, Width, Channels int // of an image; Channels is 1 (grey) or 3 (red, green, blue)
+
+	// Grids are the rows and columns of patches of each image [n], with preprocess.ResizePatches: Width is then the side
+	// of a patch, and Height the side times the number of patches.
+	Grids [][2]int
+	// Preprocess is how the original images became these; zero if unchanged. See [Info.Preprocessing].
+	Preprocess preprocess.Settings
+	// Workers is the number of images that Read reads concurrently; 0 for one per core.
+	Workers int
+
+	damaged map[int]bool // rows that are left out
+	skip    bool         // see Streaming
+	logger  *slog.Logger
+}
+
+// Preprocessing returns how an image of any size becomes input of a model trained on the dataset: Preprocess, or if it
+// is zero a bilinear resize to the dataset's size.
+func (i *Info) Preprocessing() preprocess.Settings {
+	if i.Preprocess.Resize != preprocess.ResizeNone {
+		return i.Preprocess
+	}
+	return preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{i.Height, i.Width},
+		Resample: preprocess.Bilinear}
+}
+
+// Describe returns i.
+func (i *Info) Describe() *Info { return i }
+
+// Len returns the number of images.
+func (i *Info) Len() int { return len(i.Labels) }
+
+// Damaged returns the rows left out so far.
+func (i *Info) Damaged() []int { return slices.Sorted(maps.Keys(i.damaged)) }
+
+// LeaveOut excludes a damaged row from training and metrics, and returns the cause if that is not allowed; it is always
+// allowed with a nil cause. One goroutine may call it.
+func (i *Info) LeaveOut(row int, cause error) error {
+	var damage *ImageError
+	known := i.damaged[row] || cause == nil
+	if !known && (!i.skip || !errors.As(cause, &damage) || !damage.Damaged) {
+		return cause
+	}
+	if i.damaged == nil {
+		i.damaged = map[int]bool{}
+	}
+	if i.damaged[row] = true; known {
+		return nil
+	}
+	if i.logger != nil {
+		i.logger.Warn("image skipped", "image", damage.Where, "error", damage.Err)
+	}
+	if all := len(i.damaged); all*100 > i.Len() {
+		return fmt.Errorf("data: %s: %d of %d images are damaged, more than 1 %%, one of them: %w", i.Name, all, i.Len(),
+			cause)
+	}
+	return nil
+}
+
+// check returns an error if there are no images, or a label has no class.
+func (i *Info) check() error {
+	switch {
+	case i.Height < 1 || i.Width < 1 || i.Channels != 1 && i.Channels != 3:
+		return fmt.Errorf("data: %s: image shape [%d, %d, %d], want positive sides and 1 or 3 channels",
+			i.Name, i.Height, i.Width, i.Channels)
+	case len(i.Labels) == 0:
+		return fmt.Errorf("data: %s has no images", i.Name)
+	}
+	for row, label := range i.Labels {
+		if label < 0 || int(label) >= len(i.Classes) {
+			return fmt.Errorf("data: %s: image %d has label %d, want 0 to %d", i.Name, row, label, len(i.Classes)-1)
 		}
 	}
+	return nil
 }
 
-// batch returns the batch of the current step as tensors.
-func (d *Dataset) batch(b *Batch, graph Augment) train.Batch {
-	number, pixels, indices := d.Step%d.sampler().perEpoch(), &b.Memory, b.Indices
-	if d.inOrder { // damaged images are not replaced
-		var intact []int
-		for k, err := range b.errs {
-			if err == nil {
-				intact = append(intact, k)
-			}
-		}
-		if len(intact) < len(indices) {
-			pixels, indices = pixels.Rows(intact), picked(indices, intact, 1)
-		}
-	}
-	plan := graph.Plan(d.source, d.seed, b.epoch, number, indices)
-	for k := range plan.Indices {
-		plan.Indices[k] = int64(k)
-	}
-	return train.Batch{Spec: graph, Inputs: append([]*tensors.Tensor{pixels.Tensor()}, plan.Tensors()...),
-		Labels: []*tensors.Tensor{d.labels(plan)}}
+// hash writes the common part of all fingerprints.
+func (i *Info) hash(w io.Writer) {
+	fmt.Fprintf(w, "%d %d %d %d %q\n", i.Len(), i.Height, i.Width, i.Channels, i.Classes)
+	binary.Write(w, binary.LittleEndian, i.Labels) //nolint:errcheck // a hash never fails
 }
 
-// labels returns the labels of a batch: of mixed images the shares of classes.
-func (d *Dataset) labels(plan *Plan) *tensors.Tensor {
-	n, classes := len(plan.Labels), len(d.source.Describe().Classes)
-	if !d.augment.mixes() {
-		return tensors.FromFlatDataAndDimensions(plan.Labels, n, 1)
-	}
-	shares := make([]float32, n*classes)
-	for k, label := range plan.Labels {
-		shares[k*classes+int(label)] += plan.Mix[5]
-		shares[k*classes+int(plan.Labels[plan.Partners[k]])] += 1 - plan.Mix[5]
-	}
-	return tensors.FromFlatDataAndDimensions(shares, n, classes)
+// view is how an image is augmented: Augment.Apply as a function of seed, epoch and index, see [Order].
+type view struct {
+	Augment
+	Seed         int64
+	Epoch, Index int
 }
 
-// BatchImages returns the images [batch, height, width, channels] of a batch of a [Dataset], from its Spec and its
-// inputs: what a GoMLX model function begins with.
-func BatchImages(spec any, inputs []*Node) *Node {
-	augment, ok := spec.(Augment)
-	if !ok || len(inputs) != 1+PlanLen {
-		exceptions.Panicf("data.BatchImages: spec %T and %d inputs, want those of a data.Dataset", spec, len(inputs))
+// Subset returns the given rows of a dataset, in the order given: of a *InMemory a *InMemory.
+func Subset(s Dataset, rows []int) Dataset {
+	switch s := s.(type) {
+	case *InMemory:
+		return s.Subset(rows)
+	case *stream:
+		return s.subset(rows)
 	}
-	return augment.Images(inputs[0], inputs[1:])
+	out := &selection{Info: *s.Describe(), of: s, rows: rows}
+	out.Labels, out.Grids = picked(out.Labels, rows, 1), picked(out.Grids, rows, 1)
+	return out
+}
+
+// selection is some rows of another module's dataset.
+type selection struct {
+	Info
+	of   Dataset
+	rows []int
+}
+
+// Image implements Dataset.
+func (s *selection) Image(ctx context.Context, row int) (*Image, error) {
+	return s.of.Image(ctx, s.rows[row])
+}
+
+// Head returns the first n images, or all where there are fewer.
+func Head(s Dataset, n int) Dataset { return Subset(s, span(0, min(n, s.Len()))) }
+
+// span returns from, from+1, … to-1.
+func span(from, to int) []int {
+	rows := make([]int, to-from)
+	for i := range rows {
+		rows[i] = from + i
+	}
+	return rows
+}
+
+// Fraction returns round(f·n) images, at least 1, chosen uniformly without replacement as a function of the seed, in
+// the order of the dataset. As in the authors' subset study the choice is not balanced by class. A larger fraction with
+// the same seed contains every smaller one.
+func Fraction(s Dataset, f float64, seed int64) (Dataset, error) {
+	if !(f > 0 && f <= 1) {
+		return nil, fmt.Errorf("data: %s: fraction %g, want more than 0 and at most 1", s.Describe().Name, f)
+	}
+	if f == 1 {
+		return s, nil
+	}
+	rows, _ := drawRows(streamFraction, seed, s.Len(), max(1, int(math.Round(f*float64(s.Len())))))
+	return Subset(s, rows), nil
+}
+
+// RandomSplit takes the given number of images as a validation split, chosen uniformly as a function of the seed; both
+// parts keep the order of the dataset. If images is 0 the validation split is nil.
+func RandomSplit(s Dataset, images int, seed int64) (train, validation Dataset, err error) {
+	if images < 0 || images >= s.Len() {
+		return nil, nil, fmt.Errorf("data: %s: a validation split of %d images needs more than %d",
+			s.Describe().Name, images, s.Len())
+	}
+	if images == 0 {
+		return s, nil, nil
+	}
+	rows, others := drawRows(streamSplit, seed, s.Len(), images)
+	return Subset(s, others), Subset(s, rows), nil
 }

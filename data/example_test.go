@@ -48,7 +48,7 @@ func ExampleFolder() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	to := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{11, 13}}
+	to := preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{11, 13}}
 	set, err := pets.Train.Load(context.Background(), to, nil)
 	fmt.Println(set.Classes, set.Labels, pets.Validation.Labels, set.Height, set.Width, err)
 	// Output: [cat dog] [0 1 1] [1] 11 13 <nil>
@@ -104,7 +104,7 @@ func ExampleDecode() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	input, err := img.Preprocess(preprocess.Settings{Fit: preprocess.FitShortest, Size: [2]int{24, 24},
+	input, err := img.Preprocess(preprocess.Settings{Resize: preprocess.ResizeShortest, Size: [2]int{24, 24},
 		Crop: [2]int{20, 20}})
 	fmt.Println(img.Height, img.Width, input.Height, input.Width, err)
 	// Output: 50 70 20 20 <nil>

@@ -63,8 +63,8 @@ func NewFiles(name, dir string, paths []string, labels []int32, classes []string
 // Len returns the number of files.
 func (f *Files) Len() int { return len(f.Labels) }
 
-// Rows returns the given rows, in the order given.
-func (f *Files) Rows(rows []int) *Files {
+// Subset returns the given rows, in the order given.
+func (f *Files) Subset(rows []int) *Files {
 	out := *f
 	out.Labels, out.parts, out.all = picked(f.Labels, rows, 1), make([]int32, len(rows)), cmp.Or(f.all, f)
 	for k, row := range rows {
@@ -181,7 +181,7 @@ func (d *directory) Where(part int) string { return d.names.at(part) }
 
 // Load decodes the files on all cores and returns them as images of one size in memory. Missing or damaged images are
 // an error that lists them. logger, which may be nil, gets the warning [ClippedGrey].
-func (f *Files) Load(ctx context.Context, p preprocess.Settings, logger *slog.Logger) (*Memory, error) {
+func (f *Files) Load(ctx context.Context, p preprocess.Settings, logger *slog.Logger) (*InMemory, error) {
 	var clipped atomic.Int64
 	m, err := f.load(ctx, p, func(int) { clipped.Add(1) })
 	if n := clipped.Load(); n > 0 && logger != nil {
@@ -191,7 +191,7 @@ func (f *Files) Load(ctx context.Context, p preprocess.Settings, logger *slog.Lo
 }
 
 // load is Load, and calls clipped for each row of an image with Clipped set, concurrently.
-func (f *Files) load(ctx context.Context, p preprocess.Settings, clipped func(row int)) (*Memory, error) {
+func (f *Files) load(ctx context.Context, p preprocess.Settings, clipped func(row int)) (*InMemory, error) {
 	m, err := newMemory(f.Name, f.Len(), f.Classes, p)
 	if err != nil {
 		return nil, err

@@ -64,7 +64,7 @@ func link(t *testing.T, target, name string) {
 	}
 }
 
-var toTiny = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{3, 2}}
+var toTiny = preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{3, 2}}
 
 // numbersOf loads files and returns the numbers of plain images.
 func numbersOf(t *testing.T, f *Files) (numbers []int) {
@@ -212,7 +212,8 @@ func TestFolder_FollowsLinks(t *testing.T) {
 func TestFiles_RowsAndJoin(t *testing.T) {
 	dir := named(t, "train/a/0.png", "train/b/1.png", "train/b/2.png", "val/b/1.png", "test/a/0.png", "test/b/5.png")
 	parts := gomlxtest.Must(Folder(dir))(t)
-	all := gomlxtest.Must(Join("all", parts.Train.Rows([]int{0, 2, 1}).Rows([]int{2, 1}), parts.Validation, parts.Test))(t)
+	all := gomlxtest.Must(Join("all", parts.Train.Subset([]int{0, 2, 1}).Subset([]int{2, 1}), parts.Validation,
+		parts.Test))(t)
 	var want []string
 	for _, file := range []string{"train/b/1.png", "train/b/2.png", "val/b/1.png", "test/a/0.png", "test/b/5.png"} {
 		want = append(want, filepath.Join(dir, file))
@@ -241,7 +242,7 @@ func TestHoldOut_ChoosesByTheHashOfTheName(t *testing.T) {
 	all := folder(t, paths...)
 	for seed, want := range []string{"b/01 b/02 c/01 c/07 c/11 c/15", "b/04 b/05 c/03 c/06 c/07 c/08 c/09 c/15 c/17",
 		"b/03 b/04 b/06 c/01 c/06 c/12 c/18 c/19"} { // with seed 1 the rule alone would hold out a/00
-		train, held, err := all.HoldOut(0.3, int64(seed))
+		train, held, err := all.Split(0.3, int64(seed))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,13 +254,13 @@ func TestHoldOut_ChoosesByTheHashOfTheName(t *testing.T) {
 			t.Errorf("seed %d: parts are not a sorted partition", seed)
 		}
 	}
-	if _, held, err := all.HoldOut(1e-9, 0); err != nil || !slices.Equal(held.Labels, []int32{1, 2}) {
+	if _, held, err := all.Split(1e-9, 0); err != nil || !slices.Equal(held.Labels, []int32{1, 2}) {
 		t.Errorf("a share below every hash holds out %+v, %v, want an image of each class of several", held, err)
 	}
-	if train, _, err := all.HoldOut(1, 1); err != nil || !slices.Equal(train.Labels, []int32{0, 1, 2}) {
+	if train, _, err := all.Split(1, 1); err != nil || !slices.Equal(train.Labels, []int32{0, 1, 2}) {
 		t.Errorf("of a share of 1 %+v, %v is left to train with", train, err)
 	}
-	_, _, err := folder(t, "a/1.png", "b/1.png").HoldOut(0.3, 1)
+	_, _, err := folder(t, "a/1.png", "b/1.png").Split(0.3, 1)
 	oneLine(t, "nothing can be held out", err)
 }
 
@@ -271,7 +272,7 @@ func TestHoldOut_StaysTheSame(t *testing.T) {
 		before = append(before, fmt.Sprintf("%s/%03d.png", []string{"cat", "dog", "eel"}[i%3], i/3))
 	}
 	split := func(all *Files) (trained, held []string) {
-		train, heldOut, err := all.HoldOut(0.2, 0)
+		train, heldOut, err := all.Split(0.2, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -66,11 +66,11 @@ func Folder(dir string) (parts Parts[*Files], err error) {
 const heldOutShare = 0.2
 
 // Open returns the images of a directory, see [Find], as sources that read each image when a batch needs it, resized
-// by p. Without a held-out split about a fifth of the images is Validation, chosen by [Files.HoldOut].
-func Open(dir string, p preprocess.Settings) (parts Parts[Source], err error) {
+// by p. Without a held-out split about a fifth of the images is Validation, chosen by [Files.Split].
+func Open(dir string, p preprocess.Settings) (parts Parts[Dataset], err error) {
 	found, _, err := Find(dir)
 	if err == nil && found.Validation == nil && found.Test == nil {
-		found.Train, found.Validation, err = found.Train.HoldOut(heldOutShare, 0)
+		found.Train, found.Validation, err = found.Train.Split(heldOutShare, 0)
 	}
 	for i, files := range found.each() {
 		if err == nil && *files != nil {
@@ -239,14 +239,14 @@ func leadsToFolder(dir string, entry fs.DirEntry) bool {
 	return err == nil && info.IsDir()
 }
 
-// HoldOut splits the files as a function of the seed, by the SHA-256 of the text SEED/CLASS/PATH: an image is held out
+// Split splits the files as a function of the seed, by the SHA-256 of the text SEED/CLASS/PATH: an image is held out
 // if the first 8 bytes, as a share of 2⁶⁴, are below share. PATH is relative to the class folder, or for shards
 // "SHARD: NAME" relative to Dir. So an image's part depends on no other image: one trained on is not held out after
 // others are added.
 //
 // At least one image of each class is for training, and of two or more at least one is held out: the one with the
 // largest or the smallest hash, if the rule would put all into the other part.
-func (f *Files) HoldOut(share float64, seed int64) (train, heldOut *Files, err error) {
+func (f *Files) Split(share float64, seed int64) (train, heldOut *Files, err error) {
 	type extremes struct{ images, held, first, last int } // first and last are the rows of least and largest hash
 	classes, hashes, isHeld := make([]extremes, len(f.Classes)), make([]uint64, f.Len()), make([]bool, f.Len())
 	for row, label := range f.Labels {
@@ -282,12 +282,12 @@ func (f *Files) HoldOut(share float64, seed int64) (train, heldOut *Files, err e
 	if len(held) == 0 {
 		return nil, nil, fmt.Errorf("data: %s: every class has a single image, so none can be held out: add images", f.Dir)
 	}
-	train, heldOut = f.Rows(trained), f.Rows(held)
+	train, heldOut = f.Subset(trained), f.Subset(held)
 	train.Name, heldOut.Name = f.Name+"-train", f.Name+"-held"
 	return train, heldOut, nil
 }
 
-// splitHash is the number by which HoldOut chooses. It is the same wherever the directory is.
+// splitHash is the number by which Split chooses. It is the same wherever the directory is.
 func (f *Files) splitHash(row int, seed int64) uint64 {
 	class, name := f.Classes[f.Labels[row]], filepath.ToSlash(f.Where(row))
 	if f.shards != "" { // the names of shards begin with their directory

@@ -32,7 +32,7 @@ type Image struct {
 	Height, Width int
 	Pixels        []uint8   // [Height, Width, 3], row-major
 	Float         []float32 // Pixels before rounding, with preprocess.Settings.Float; else nil
-	Grid          [2]int    // rows and columns of patches, with preprocess.FitPatches; else zero
+	Grid          [2]int    // rows and columns of patches, with preprocess.ResizePatches; else zero
 	Clipped       bool      // as Decode returns it: has 16-bit grey above 255, see ClippedGrey
 }
 
@@ -41,7 +41,7 @@ const ClippedGrey = "16-bit grey above 255 becomes 255, as in Pillow: convert su
 
 // RGBA returns the image in the form of the standard library: a copy.
 func (p *Image) RGBA() *image.RGBA {
-	m := Memory{Info: Info{Height: p.Height, Width: p.Width, Channels: 3}, Pixels: p.Pixels}
+	m := InMemory{Info: Info{Height: p.Height, Width: p.Width, Channels: 3}, Pixels: p.Pixels}
 	return m.RGBA(0)
 }
 

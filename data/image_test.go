@@ -211,16 +211,16 @@ func TestFiles_WarnOnceOfClippedGrey(t *testing.T) {
 	}
 	files := numberedFiles(t, 5, map[int][]byte{1: datatest.PNG(white), 3: datatest.PNG(white)})
 	crop := Augment{CropScale: [2]float64{0.5, 1}, CropRatio: [2]float64{1, 1}, Size: [2]int{3, 2}}
-	for name, read := range map[string]func(s Source) error{
-		"loaded":    func(s Source) error { _, err := Load(t.Context(), s, []int{0, 1}); return err },
-		"whole":     func(s Source) error { _, err := show(t.Context(), s, 1, view{}); return err },
-		"cropped":   func(s Source) error { _, err := show(t.Context(), s, 1, view{Augment: crop}); return err },
-		"in memory": func(Source) error { return nil },
+	for name, read := range map[string]func(s Dataset) error{
+		"loaded":    func(s Dataset) error { _, err := Load(t.Context(), s, []int{0, 1}); return err },
+		"whole":     func(s Dataset) error { _, err := show(t.Context(), s, 1, view{}); return err },
+		"cropped":   func(s Dataset) error { _, err := show(t.Context(), s, 1, view{Augment: crop}); return err },
+		"in memory": func(Dataset) error { return nil },
 	} {
 		var log strings.Builder
 		want := ClippedGrey + " dataset=numbered image=0001.png\n"
 		s := gomlxtest.Must(files.Stream(toTiny, Streaming{Logger: gomlxtest.Logger(&log)}))(t)
-		err := errors.Join(read(s), read(First(s, 4)))
+		err := errors.Join(read(s), read(Head(s, 4)))
 		if name == "in memory" {
 			want = ClippedGrey + " dataset=numbered images=2 of=5\n"
 			_, err = files.Load(t.Context(), toTiny, gomlxtest.Logger(&log))

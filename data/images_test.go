@@ -43,7 +43,7 @@ func each(height, width, channels int, value func(i, j, c int) float64) img {
 }
 
 // cropped reads a window of one image of the dataset, black outside, and optionally mirrors it.
-func cropped(set *Memory, row int, w window) img {
+func cropped(set *InMemory, row int, w window) img {
 	return each(w.height, w.width, set.Channels, func(i, j, c int) float64 {
 		if w.flip {
 			j = w.width - 1 - j
@@ -89,9 +89,9 @@ func pillow(p img, height, width int) img {
 }
 
 // noise is a dataset of random pixels; tests use unequal prime sides.
-func noise(n, height, width, channels int) *Memory {
+func noise(n, height, width, channels int) *InMemory {
 	r := rand.New(rand.NewPCG(7, 11))
-	s := &Memory{
+	s := &InMemory{
 		Info: Info{Name: "noise", Height: height, Width: width, Channels: channels, Classes: []string{"a", "b", "c"}},
 	}
 	for i := range n {
@@ -128,7 +128,7 @@ func inputs(pixels *tensors.Tensor, plan *Plan) []any {
 }
 
 // images runs the graph of one plan.
-func images(t testing.TB, a Augment, set *Memory, plan *Plan) []float64 {
+func images(t testing.TB, a Augment, set *InMemory, plan *Plan) []float64 {
 	if err := a.Validate(); err != nil {
 		t.Fatal(err)
 	}

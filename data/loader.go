@@ -18,7 +18,7 @@ const prefetched = 2
 // Batch holds the images of some indices (see [Order]) after augmentation on the host, for the plan of the same
 // indices.
 type Batch struct {
-	Memory
+	InMemory
 	Indices []int // as requested; a damaged image is replaced by the next intact one of the batch
 
 	epoch   int
@@ -27,12 +27,12 @@ type Batch struct {
 }
 
 // Read yields the images of batches, each an epoch and its indices, and ends after an error. host is the host's part
-// from Augment.Divide, applied as a function of (seed, epoch, index). A damaged image that the source skips is replaced
-// by another image of the same micro-batch, part images of a batch.
+// from Augment.Divide, applied as a function of (seed, epoch, index). A damaged image that the dataset skips is
+// replaced by another image of the same micro-batch, part images of a batch.
 //
 // Batches are independent of the number of workers, in order and with the same pixels; at most three are read ahead.
 // The workers end with the iteration.
-func Read(s Source, host Augment, seed int64, part int, batches iter.Seq2[int, []int]) iter.Seq2[*Batch, error] {
+func Read(s Dataset, host Augment, seed int64, part int, batches iter.Seq2[int, []int]) iter.Seq2[*Batch, error] {
 	return func(yield func(*Batch, error) bool) {
 		ctx, cancel := context.WithCancel(context.Background())
 		var running sync.WaitGroup
@@ -48,12 +48,12 @@ func Read(s Source, host Augment, seed int64, part int, batches iter.Seq2[int, [
 }
 
 // prefetch starts the workers. Receivers wait for each batch.
-func prefetch(ctx context.Context, running *sync.WaitGroup, s Source, host Augment, seed int64,
+func prefetch(ctx context.Context, running *sync.WaitGroup, s Dataset, host Augment, seed int64,
 	batches iter.Seq2[int, []int]) <-chan *Batch {
 	info := *s.Describe()
 	info.Labels, info.Grids = nil, nil
 	info.Height, info.Width = host.OutputSize(info.Height, info.Width)
-	held, _ := s.(*Memory)
+	held, _ := s.(*InMemory)
 	unrounded := held != nil && held.Float != nil && host == Augment{}
 	type task struct {
 		batch *Batch
@@ -64,7 +64,7 @@ func prefetch(ctx context.Context, running *sync.WaitGroup, s Source, host Augme
 		defer close(ready)
 		defer close(tasks)
 		for epoch, indices := range batches {
-			b := &Batch{Memory: Memory{Info: info}, Indices: slices.Clone(indices), epoch: epoch,
+			b := &Batch{InMemory: InMemory{Info: info}, Indices: slices.Clone(indices), epoch: epoch,
 				errs: make([]error, len(indices))}
 			b.Labels = make([]int32, len(indices))
 			b.pending.Add(len(indices))
@@ -98,7 +98,7 @@ func prefetch(ctx context.Context, running *sync.WaitGroup, s Source, host Augme
 }
 
 // fill reads image k of the batch.
-func (b *Batch) fill(ctx context.Context, s Source, v view, k int) error {
+func (b *Batch) fill(ctx context.Context, s Dataset, v view, k int) error {
 	row := v.Index % s.Len()
 	img, err := show(ctx, s, row, v)
 	if err != nil {
@@ -109,8 +109,8 @@ func (b *Batch) fill(ctx context.Context, s Source, v view, k int) error {
 	return nil
 }
 
-// replace fills in for the damaged images that the source skips, and returns any other error.
-func (b *Batch) replace(s Source, part int) error {
+// replace fills in for the damaged images that the dataset skips, and returns any other error.
+func (b *Batch) replace(s Dataset, part int) error {
 	for k, err := range b.errs {
 		if err != nil {
 			err = s.Describe().LeaveOut(b.Indices[k]%s.Len(), err)
@@ -140,8 +140,8 @@ func (b *Batch) replace(s Source, part int) error {
 }
 
 // Part returns images from to to-1 of the batch: a view, not a copy.
-func (b *Batch) Part(from, to int) *Memory {
-	part, size := b.Memory, b.Height*b.Width*b.Channels
+func (b *Batch) Part(from, to int) *InMemory {
+	part, size := b.InMemory, b.Height*b.Width*b.Channels
 	part.Pixels, part.Labels = b.Pixels[from*size:to*size], b.Labels[from:to]
 	return &part
 }

@@ -50,7 +50,7 @@ func sources(t *testing.T) map[string]*Files {
 		"tar": gomlxtest.Must(training(filepath.Join(dir, "shards")))(t)}
 }
 
-var to7x5 = preprocess.Settings{Fit: preprocess.FitCover, Size: [2]int{7, 5}, Crop: [2]int{7, 5},
+var to7x5 = preprocess.Settings{Resize: preprocess.ResizeCover, Size: [2]int{7, 5}, Crop: [2]int{7, 5},
 	Resample: preprocess.Bicubic}
 
 // streamed streams files, or fails the test.
@@ -81,13 +81,13 @@ func inOrder(first, n, size int) iter.Seq2[int, []int] {
 }
 
 // read is Read with the host's part of an augmentation.
-func read(s Source, a Augment, seed int64, part int, batches iter.Seq2[int, []int]) iter.Seq2[*Batch, error] {
+func read(s Dataset, a Augment, seed int64, part int, batches iter.Seq2[int, []int]) iter.Seq2[*Batch, error] {
 	host, _ := a.Divide(s)
 	return Read(s, host, seed, part, batches)
 }
 
 // fed returns the rows and pixels of all batches, and the error that ends them.
-func fed(set Source, a Augment, seed int64, batches iter.Seq2[int, []int]) (rows []int, pixels []byte, err error) {
+func fed(set Dataset, a Augment, seed int64, batches iter.Seq2[int, []int]) (rows []int, pixels []byte, err error) {
 	for b, err := range read(set, a, seed, 30, batches) {
 		if err != nil {
 			return rows, pixels, err
@@ -105,7 +105,7 @@ func TestRead_OrderAndPixelsAreThoseOfAnyNumberOfWorkersAndAnyContainer(t *testi
 		var wantRows []int
 		var want []byte
 		for container, f := range sources(t) {
-			same := func(s Source, a Augment) {
+			same := func(s Dataset, a Augment) {
 				t.Helper()
 				rows, pixels, err := fed(s, a, 3, epochs(f.Len(), 3))
 				if want == nil {
@@ -133,8 +133,8 @@ func TestRead_OrderAndPixelsAreThoseOfAnyNumberOfWorkersAndAnyContainer(t *testi
 func TestRead_ImagesThatAreNotCroppedAreThoseOfLoad(t *testing.T) {
 	for container, f := range sources(t) {
 		rows := []int{130, 0, 77, 5}
-		want, set := gomlxtest.Must(f.Load(t.Context(), to7x5, nil))(t).Rows(rows), streamed(t, f, Streaming{})
-		part := Rows(set, rows)
+		want, set := gomlxtest.Must(f.Load(t.Context(), to7x5, nil))(t).Subset(rows), streamed(t, f, Streaming{})
+		part := Subset(set, rows)
 		_, got, err := fed(part, Augment{FlipProb: 0.5}, 1, inOrder(0, 4, 4))
 		held := gomlxtest.Must(Load(t.Context(), set, rows))(t)
 		if err != nil || !bytes.Equal(got, want.Pixels) || !bytes.Equal(held.Pixels, want.Pixels) {
@@ -144,7 +144,7 @@ func TestRead_ImagesThatAreNotCroppedAreThoseOfLoad(t *testing.T) {
 			!slices.Equal(info.Classes, []string{"cat", "dog", "eel"}) {
 			t.Errorf("%s: labels %v and %v of %v", container, info.Labels, held.Labels, info.Classes)
 		}
-		if Fingerprint(part) == Fingerprint(set) || Fingerprint(part) != Fingerprint(Rows(set, rows)) {
+		if Fingerprint(part) == Fingerprint(set) || Fingerprint(part) != Fingerprint(Subset(set, rows)) {
 			t.Errorf("%s: parts do not have fingerprints of their own", container)
 		}
 	}
@@ -179,7 +179,7 @@ func TestRead_CropsAreDrawnByTheirIndex(t *testing.T) {
 
 // Images in memory that are not augmented on the host keep their numbers before rounding.
 func TestRead_NumbersAreNotRounded(t *testing.T) {
-	set := &Memory{Info: Info{Height: 1, Width: 1, Channels: 3, Labels: []int32{0, 1}}, Pixels: make([]uint8, 6),
+	set := &InMemory{Info: Info{Height: 1, Width: 1, Channels: 3, Labels: []int32{0, 1}}, Pixels: make([]uint8, 6),
 		Float: []float32{0.25, 0.5, 0.75, 1.25, 1.5, 1.75}}
 	for b, err := range Read(set, Augment{}, 0, 2, inOrder(0, 2, 2)) {
 		if err != nil || !slices.Equal(b.Float, set.Float) || !slices.Equal(b.Labels, set.Labels) {
@@ -267,7 +267,7 @@ func TestRead_ADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 		!strings.Contains(log.String(), "image=1/209.png") {
 		t.Errorf("left out %v, logged %q", set.Damaged(), log.String())
 	}
-	if part := Rows(set, []int{5, 299, 31}).Describe(); !slices.Equal(part.Damaged(), []int{1, 2}) {
+	if part := Subset(set, []int{5, 299, 31}).Describe(); !slices.Equal(part.Damaged(), []int{1, 2}) {
 		t.Errorf("of a part %v is left out", part.Damaged())
 	}
 	_, _, err = fed(streamed(t, withDamage(t, 1, 2, 3, 4), Streaming{Skip: true}), Augment{}, 0, inOrder(0, 300, 30))
@@ -310,9 +310,9 @@ func TestCheck_FindsDamageBeforeTraining(t *testing.T) {
 			t.Errorf("full %v: left out %v, want %v: %v", full, set.Damaged(), want, err)
 		}
 	}
-	patches := preprocess.Settings{Fit: preprocess.FitPatches, Size: [2]int{6, 6}, Patch: 3}
+	patches := preprocess.Settings{Resize: preprocess.ResizePatches, Size: [2]int{6, 6}, Patch: 3}
 	_, strips := f.Stream(patches, Streaming{})
-	if _, none := f.Rows(nil).Stream(to7x5, Streaming{}); strips == nil || none == nil {
+	if _, none := f.Subset(nil).Stream(to7x5, Streaming{}); strips == nil || none == nil {
 		t.Errorf("patches and no images are streamed: %v, %v", strips, none)
 	}
 }

@@ -17,8 +17,8 @@ import (
 // maxMemoryBytes bounds the pixels of a dataset that is read from files.
 const maxMemoryBytes = 32 << 30
 
-// Memory is a Source that stores its pixels.
-type Memory struct {
+// InMemory is a Dataset that stores its pixels.
+type InMemory struct {
 	Info
 	Pixels []uint8 // [n, Height, Width, Channels], row-major, 0…255
 
@@ -27,13 +27,13 @@ type Memory struct {
 }
 
 // Row returns the pixels [Height, Width, Channels] of row i: a view, not a copy.
-func (m *Memory) Row(i int) []uint8 {
+func (m *InMemory) Row(i int) []uint8 {
 	size := m.Height * m.Width * m.Channels
 	return m.Pixels[i*size : (i+1)*size : (i+1)*size]
 }
 
-// RGBA returns a copy of row i, with equal channels for grey and patches of FitPatches reassembled.
-func (m *Memory) RGBA(i int) *image.RGBA {
+// RGBA returns a copy of row i, with equal channels for grey and patches of ResizePatches reassembled.
+func (m *InMemory) RGBA(i int) *image.RGBA {
 	pixels, height, width := m.whole(i)
 	out := image.NewRGBA(image.Rect(0, 0, width, height))
 	for p := range width * height {
@@ -45,8 +45,8 @@ func (m *Memory) RGBA(i int) *image.RGBA {
 	return out
 }
 
-// Image implements Source.
-func (m *Memory) Image(_ context.Context, row int) (*Image, error) {
+// Image implements Dataset.
+func (m *InMemory) Image(_ context.Context, row int) (*Image, error) {
 	img := &Image{Height: m.Height, Width: m.Width, Pixels: m.Row(row)}
 	if m.Channels == 1 {
 		img.Pixels = make([]uint8, 0, 3*m.Height*m.Width)
@@ -61,7 +61,7 @@ func (m *Memory) Image(_ context.Context, row int) (*Image, error) {
 }
 
 // check returns an error if there are no images, the pixels do not match the shape, or a label has no class.
-func (m *Memory) check() error {
+func (m *InMemory) check() error {
 	err := m.Info.check()
 	switch {
 	case err != nil:
@@ -77,17 +77,17 @@ func (m *Memory) check() error {
 
 // Tensor returns the pixels as a new uint8 tensor [n, Height, Width, Channels], or float32 from Float, to be
 // transferred to the device once.
-func (m *Memory) Tensor() *tensors.Tensor {
+func (m *InMemory) Tensor() *tensors.Tensor {
 	if m.Float != nil {
 		return tensors.FromFlatDataAndDimensions(m.Float, m.Len(), m.Height, m.Width, m.Channels)
 	}
 	return tensors.FromFlatDataAndDimensions(m.Pixels, m.Len(), m.Height, m.Width, m.Channels)
 }
 
-// Rows returns a copy of the given rows, in the order given.
-func (m *Memory) Rows(rows []int) *Memory {
+// Subset returns a copy of the given rows, in the order given.
+func (m *InMemory) Subset(rows []int) *InMemory {
 	size := m.Height * m.Width * m.Channels
-	out := &Memory{Info: m.Info, Pixels: picked(m.Pixels, rows, size), Float: picked(m.Float, rows, size)}
+	out := &InMemory{Info: m.Info, Pixels: picked(m.Pixels, rows, size), Float: picked(m.Float, rows, size)}
 	out.Labels, out.Grids = picked(m.Labels, rows, 1), picked(m.Grids, rows, 1)
 	return out
 }
@@ -105,7 +105,7 @@ func picked[T any](values []T, rows []int, size int) []T {
 }
 
 // fingerprint covers shape, class names, labels, pixels and grids, not the name.
-func (m *Memory) fingerprint() string {
+func (m *InMemory) fingerprint() string {
 	h := sha256.New()
 	m.hash(h)
 	h.Write(m.Pixels)
@@ -116,7 +116,7 @@ func (m *Memory) fingerprint() string {
 }
 
 // newMemory returns a dataset with room for n images preprocessed by p.
-func newMemory(name string, n int, classes []string, p preprocess.Settings) (*Memory, error) {
+func newMemory(name string, n int, classes []string, p preprocess.Settings) (*InMemory, error) {
 	info, err := newInfo(name, n, classes, p)
 	if err != nil {
 		return nil, err
@@ -126,19 +126,19 @@ func newMemory(name string, n int, classes []string, p preprocess.Settings) (*Me
 		return nil, fmt.Errorf("data: %s: %d images of %d×%d pixels take %d GiB, more than %d: stream them, or use a "+
 			"smaller size", name, n, info.Width, info.Height, int64(n)*size>>30, maxMemoryBytes>>30)
 	}
-	m := &Memory{Info: info, Pixels: make([]uint8, int64(n)*size)}
+	m := &InMemory{Info: info, Pixels: make([]uint8, int64(n)*size)}
 	m.Labels = make([]int32, n)
 	if p.Float {
 		m.Float = make([]float32, len(m.Pixels))
 	}
-	if p.Fit == preprocess.FitPatches {
+	if p.Resize == preprocess.ResizePatches {
 		m.Grids = make([][2]int, n)
 	}
 	return m, nil
 }
 
 // put stores an image as row i.
-func (m *Memory) put(i int, img *Image) {
+func (m *InMemory) put(i int, img *Image) {
 	if pixels := m.Row(i); m.Channels == 3 {
 		copy(pixels, img.Pixels)
 	} else {

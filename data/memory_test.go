@@ -11,8 +11,8 @@ import (
 )
 
 // numbered is a dataset whose pixels and labels encode their row.
-func numbered(n int) *Memory {
-	s := &Memory{Info: Info{Name: "numbered", Height: 1, Width: 2, Channels: 1, Classes: make([]string, n)}}
+func numbered(n int) *InMemory {
+	s := &InMemory{Info: Info{Name: "numbered", Height: 1, Width: 2, Channels: 1, Classes: make([]string, n)}}
 	for i := range n {
 		s.Pixels = append(s.Pixels, uint8(i), uint8(i))
 		s.Labels = append(s.Labels, int32(i))
@@ -21,9 +21,9 @@ func numbered(n int) *Memory {
 }
 
 // rowsOf returns the rows of a part, from the pixels, which must match the labels.
-func rowsOf(t *testing.T, source Source) []int {
+func rowsOf(t *testing.T, source Dataset) []int {
 	t.Helper()
-	s := source.(*Memory)
+	s := source.(*InMemory)
 	var rows []int
 	for i, label := range s.Labels {
 		if !slices.Equal(s.Row(i), []uint8{uint8(label), uint8(label)}) {
@@ -69,7 +69,7 @@ func TestRandomSplit_IsAPartition(t *testing.T) {
 	if train.Len() != 88 || held.Len() != 13 || !slices.Equal(all, span(0, 101)) {
 		t.Errorf("%d and %d images, together %v", train.Len(), held.Len(), all)
 	}
-	if train, held, err := RandomSplit(s, 0, 5); train != Source(s) || held != nil || err != nil {
+	if train, held, err := RandomSplit(s, 0, 5); train != Dataset(s) || held != nil || err != nil {
 		t.Errorf("no images are held out: %v, %v, %v", train, held, err)
 	}
 	for _, n := range []int{-1, 101} {
@@ -86,17 +86,17 @@ func TestMemory_FingerprintAndCheck(t *testing.T) {
 		t.Errorf("the same set has two fingerprints, or is refused: %v", err)
 	}
 	for name, c := range map[string]struct {
-		change func(*Memory)
+		change func(*InMemory)
 		valid  bool
 	}{
-		"a pixel": {func(s *Memory) { s.Pixels[5]++ }, true}, "a label": {func(s *Memory) { s.Labels[5]++ }, true},
-		"a class":  {func(s *Memory) { s.Classes[3] = "x" }, true},
-		"shape":    {func(s *Memory) { s.Height, s.Width = 2, 1 }, true},
-		"order":    {func(s *Memory) { *s = *s.Rows([]int{1, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10}) }, true},
-		"no class": {func(s *Memory) { s.Labels[3] = 11 }, false}, "width": {func(s *Memory) { s.Width = 3 }, false},
-		"below 0": {func(s *Memory) { s.Labels[3] = -1 }, false}, "channels": {func(s *Memory) { s.Channels = 2 }, false},
-		"no images": {func(s *Memory) { s.Labels, s.Pixels = nil, nil }, false},
-		"numbers":   {func(s *Memory) { s.Float, s.Classes = make([]float32, 21), nil }, false},
+		"a pixel": {func(s *InMemory) { s.Pixels[5]++ }, true}, "a label": {func(s *InMemory) { s.Labels[5]++ }, true},
+		"a class":  {func(s *InMemory) { s.Classes[3] = "x" }, true},
+		"shape":    {func(s *InMemory) { s.Height, s.Width = 2, 1 }, true},
+		"order":    {func(s *InMemory) { *s = *s.Subset([]int{1, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10}) }, true},
+		"no class": {func(s *InMemory) { s.Labels[3] = 11 }, false}, "width": {func(s *InMemory) { s.Width = 3 }, false},
+		"below 0": {func(s *InMemory) { s.Labels[3] = -1 }, false}, "channels": {func(s *InMemory) { s.Channels = 2 }, false},
+		"no images": {func(s *InMemory) { s.Labels, s.Pixels = nil, nil }, false},
+		"numbers":   {func(s *InMemory) { s.Float, s.Classes = make([]float32, 21), nil }, false},
 	} {
 		s := numbered(11)
 		c.change(s)

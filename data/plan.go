@@ -42,9 +42,9 @@ type window struct {
 	flip, flipUp             bool
 }
 
-// Plan draws the plan of one batch: the given rows of a source (or indices, see [Order]), as a function of (seed,
+// Plan draws the plan of one batch: the given rows of a dataset (or indices, see [Order]), as a function of (seed,
 // epoch, index) for each image and of (seed, epoch, batch) for the mixing.
-func (a Augment) Plan(s Source, seed int64, epoch, batch int, indices []int) *Plan {
+func (a Augment) Plan(s Dataset, seed int64, epoch, batch int, indices []int) *Plan {
 	info := s.Describe()
 	outHeight, outWidth := a.OutputSize(info.Height, info.Width)
 	rows := make([]int, len(indices))

@@ -28,7 +28,7 @@ func FromImage(img image.Image) *Image {
 func (p *Image) Preprocess(s preprocess.Settings) (*Image, error) {
 	height, width := s.Resized(p.Height, p.Width)
 	w := window{height: height, width: width}
-	if s.Fit != preprocess.FitPatches && (s.Crop != [2]int{} || s.Trim != [2]int{}) {
+	if s.Resize != preprocess.ResizePatches && (s.Crop != [2]int{} || s.Trim != [2]int{}) {
 		start, size := s.Window(height, width)
 		w = window{top: start[0], left: start[1], height: size[0], width: size[1]}
 	}
@@ -44,7 +44,7 @@ func (p *Image) Preprocess(s preprocess.Settings) (*Image, error) {
 	} else {
 		p = p.resized(height, width, visible, s.Kernel())
 	}
-	if s.Fit == preprocess.FitPatches {
+	if s.Resize == preprocess.ResizePatches {
 		return p.strip(s)
 	}
 	if visible == w {

@@ -18,10 +18,10 @@ import (
 // Settings with a fixed output size give images of that size; of others the size is unknown.
 func TestPreprocess_OutputSize(t *testing.T) {
 	for s, want := range map[preprocess.Settings][2]int{
-		{Fit: preprocess.FitExact, Size: [2]int{5, 7}}:                        {5, 7},
-		{Fit: preprocess.FitShortest, Size: [2]int{9, 9}, Crop: [2]int{5, 7}}: {5, 7},
-		{Crop: [2]int{3, 2}}: {3, 2}, {Fit: preprocess.FitShortest, Size: [2]int{9, 9}}: {},
-		{Fit: preprocess.FitContain, Size: [2]int{9, 8}}: {}, {}: {},
+		{Resize: preprocess.ResizeExact, Size: [2]int{5, 7}}:                        {5, 7},
+		{Resize: preprocess.ResizeShortest, Size: [2]int{9, 9}, Crop: [2]int{5, 7}}: {5, 7},
+		{Crop: [2]int{3, 2}}: {3, 2}, {Resize: preprocess.ResizeShortest, Size: [2]int{9, 9}}: {},
+		{Resize: preprocess.ResizeContain, Size: [2]int{9, 8}}: {}, {}: {},
 	} {
 		height, width, err := s.OutputSize()
 		if [2]int{height, width} != want || (err == nil) != (height > 0) {
@@ -41,11 +41,11 @@ func TestPreprocess_TrimKeepsTheTopLeft(t *testing.T) {
 		img.Pixels[i] = uint8(i * 37)
 	}
 	for _, s := range []preprocess.Settings{
-		{Fit: preprocess.FitExact, Size: [2]int{9, 7}}, {Crop: [2]int{7, 13}}, {Crop: [2]int{13, 7}},
-		{Fit: preprocess.FitExact, Size: [2]int{9, 7}, Float: true},
-		{Fit: preprocess.FitExact, Size: [2]int{9, 7}, Resample: preprocess.Nearest},
-		{Fit: preprocess.FitShortest, Size: [2]int{8, 8}, Crop: [2]int{7, 7}, Resample: preprocess.Bicubic},
-		{Fit: preprocess.FitContain, Size: [2]int{9, 9}, Crop: [2]int{9, 9}, Fill: [3]uint8{1, 2, 3}},
+		{Resize: preprocess.ResizeExact, Size: [2]int{9, 7}}, {Crop: [2]int{7, 13}}, {Crop: [2]int{13, 7}},
+		{Resize: preprocess.ResizeExact, Size: [2]int{9, 7}, Float: true},
+		{Resize: preprocess.ResizeExact, Size: [2]int{9, 7}, Resample: preprocess.Nearest},
+		{Resize: preprocess.ResizeShortest, Size: [2]int{8, 8}, Crop: [2]int{7, 7}, Resample: preprocess.Bicubic},
+		{Resize: preprocess.ResizeContain, Size: [2]int{9, 9}, Crop: [2]int{9, 9}, Fill: [3]uint8{1, 2, 3}},
 	} {
 		whole := gomlxtest.Must(img.Preprocess(s))(t)
 		s.Trim = [2]int{6, 5}
@@ -70,7 +70,7 @@ func TestPreprocess_OnlyTheCropOfARibbonIsComputed(t *testing.T) {
 	for _, ribbon := range []*Image{{Height: 1, Width: 65535, Pixels: pixels}, {Height: 65535, Width: 1, Pixels: pixels}} {
 		for _, edge := range []int{2, 300} {
 			for _, r := range []preprocess.Resample{preprocess.Bicubic, preprocess.Nearest} {
-				s := preprocess.Settings{Fit: preprocess.FitShortest, Size: [2]int{edge, edge}, Resample: r,
+				s := preprocess.Settings{Resize: preprocess.ResizeShortest, Size: [2]int{edge, edge}, Resample: r,
 					Float: r != preprocess.Nearest && edge == 2}
 				cropped := s
 				cropped.Crop = [2]int{2, 2}

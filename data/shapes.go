@@ -81,7 +81,7 @@ func sixteen(name func(k int) string) []string {
 // size×size pixels (dSprites has 64; 32 is enough to learn from and four times faster). They are white on black with
 // grey outlines, the grey repeated in 3 channels as in VTAB; see render. No file is read. As in dSprites a square
 // rotated by a quarter turn, or an ellipse by a half turn, is one image under two combinations.
-func Shapes(task string, train, test, size int, seed int64) (trainSet, testSet *Memory, err error) {
+func Shapes(task string, train, test, size int, seed int64) (trainSet, testSet *InMemory, err error) {
 	asTheyAre := preprocess.Settings{Crop: [2]int{size, size}}
 	return renderedShapes(task, train, test, size, seed, asTheyAre, func(int) (int, int) { return size, size })
 }
@@ -90,7 +90,7 @@ func Shapes(task string, train, test, size int, seed int64) (trainSet, testSet *
 // size×size pixels, then preprocessed by p. Lengths are in units of the shorter side, so that no shape is cut off or
 // distorted; centres are fractions of each side.
 func ShapesOfAspects(task string, train, test, size int, seed int64, p preprocess.Settings) (
-	trainSet, testSet *Memory, err error) {
+	trainSet, testSet *InMemory, err error) {
 	return renderedShapes(task, train, test, size, seed, p, func(k int) (int, int) {
 		root := math.Exp2(2*random.New(streamShapes, seed, 1, k).Float64() - 1) // of the aspect
 		side := func(x float64) int { return int(math.Round(x)) }
@@ -100,7 +100,7 @@ func ShapesOfAspects(task string, train, test, size int, seed int64, p preproces
 
 // renderedShapes renders the datasets of Shapes; the sides of images may depend on the combination of factors.
 func renderedShapes(task string, train, test, size int, seed int64, p preprocess.Settings,
-	sides func(k int) (height, width int)) (trainSet, testSet *Memory, err error) {
+	sides func(k int) (height, width int)) (trainSet, testSet *InMemory, err error) {
 	of, known := tasks[task]
 	switch {
 	case !known:
@@ -113,7 +113,7 @@ func renderedShapes(task string, train, test, size int, seed int64, p preprocess
 		return nil, nil, fmt.Errorf("data: shapes: size %d, want 8 to 1024 pixels", size)
 	}
 	combinations := random.New(streamShapes, seed, 0, 0).Perm(spriteCount)
-	build := func(part string, combinations []int) (*Memory, error) {
+	build := func(part string, combinations []int) (*InMemory, error) {
 		s, err := newMemory(fmt.Sprintf("shapes-%s-%s", task, part), len(combinations), of.classes, p)
 		if err != nil {
 			return nil, err

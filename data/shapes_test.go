@@ -109,7 +109,7 @@ func TestShapes_AreAFunctionOfTheSeed(t *testing.T) {
 		t.Error("the set is not a function of the seed alone")
 	}
 	images := map[string]bool{} // for this seed no two coincide by the square's or the ellipse's symmetry either
-	for _, set := range []*Memory{train, test} {
+	for _, set := range []*InMemory{train, test} {
 		for i := range set.Len() {
 			images[string(set.Row(i))] = true
 		}

@@ -25,7 +25,7 @@ type Streaming struct {
 	Logger  *slog.Logger // gets a warning for each skipped image, and [ClippedGrey]; may be nil
 }
 
-// stream is a Source that reads each image when a batch needs it. Its index takes less than 100 bytes per image.
+// stream is a Dataset that reads each image when a batch needs it. Its index takes less than 100 bytes per image.
 type stream struct {
 	Info
 	files    *Files
@@ -35,14 +35,14 @@ type stream struct {
 	warned   *sync.Once // of ClippedGrey
 }
 
-// Stream returns the files as a Source that reads each image when a batch needs it. A random crop is taken from the
+// Stream returns the files as a Dataset that reads each image when a batch needs it. A random crop is taken from the
 // original image and resized by Augment.Resample (see [Augment.Apply]); other images equal those of [Files.Load].
-func (f *Files) Stream(p preprocess.Settings, how Streaming) (Source, error) {
+func (f *Files) Stream(p preprocess.Settings, how Streaming) (Dataset, error) {
 	info, err := newInfo(f.Name, f.Len(), f.Classes, p)
 	if err != nil {
 		return nil, err
 	}
-	if p.Fit == preprocess.FitPatches || p.Float {
+	if p.Resize == preprocess.ResizePatches || p.Float {
 		return nil, fmt.Errorf("data: %s: images in patches and unrounded pixels cannot be streamed: load them", f.Name)
 	}
 	info.Labels, info.Workers, info.skip, info.logger = f.Labels, how.Workers, how.Skip, how.Logger
@@ -53,7 +53,7 @@ func (f *Files) Stream(p preprocess.Settings, how Streaming) (Source, error) {
 // subset returns the given rows, in the order given.
 func (s *stream) subset(rows []int) *stream {
 	out := *s
-	out.files, out.damaged = s.files.Rows(rows), nil
+	out.files, out.damaged = s.files.Subset(rows), nil
 	out.Labels = out.files.Labels
 	for k, row := range rows {
 		if s.damaged[row] {
@@ -63,8 +63,8 @@ func (s *stream) subset(rows []int) *stream {
 	return &out
 }
 
-func (s *stream) load(ctx context.Context, rows []int) (*Memory, error) {
-	return s.files.Rows(rows).load(ctx, s.settings, func(i int) { s.warnClipped(rows[i]) })
+func (s *stream) load(ctx context.Context, rows []int) (*InMemory, error) {
+	return s.files.Subset(rows).load(ctx, s.settings, func(i int) { s.warnClipped(rows[i]) })
 }
 
 // warnClipped warns of the first image with Clipped set.
@@ -101,7 +101,7 @@ func (e *ImageError) Error() string {
 // Unwrap returns e.Err.
 func (e *ImageError) Unwrap() error { return e.Err }
 
-// Image implements Source.
+// Image implements Dataset.
 func (s *stream) Image(ctx context.Context, row int) (*Image, error) { return s.show(ctx, row, view{}) }
 
 // show returns one row after a view.

@@ -9,7 +9,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// strip cuts an image of whole patches into a strip, see [preprocess.FitPatches].
+// strip cuts an image of whole patches into a strip, see [preprocess.ResizePatches].
 func (p *Image) strip(s preprocess.Settings) (*Image, error) {
 	height, width, err := s.OutputSize()
 	if err != nil {
@@ -43,7 +43,7 @@ func patchLines(grid [2]int, patch, channels int) func(yield func(inStrip, inIma
 func (i *Info) patches() int { return i.Height / i.Width }
 
 // whole returns row i reassembled, and its sides.
-func (m *Memory) whole(i int) (pixels []uint8, height, width int) {
+func (m *InMemory) whole(i int) (pixels []uint8, height, width int) {
 	if m.Grids == nil {
 		return m.Row(i), m.Height, m.Width
 	}
@@ -56,7 +56,7 @@ func (m *Memory) whole(i int) (pixels []uint8, height, width int) {
 }
 
 // checkGrids reports the first image whose grid does not fit.
-func (m *Memory) checkGrids() error {
+func (m *InMemory) checkGrids() error {
 	if m.Grids == nil {
 		return nil
 	}

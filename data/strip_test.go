@@ -10,7 +10,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-var toStrips = preprocess.Settings{Fit: preprocess.FitPatches, Size: [2]int{20, 16}, Patch: 4} // 5×4 patches
+var toStrips = preprocess.Settings{Resize: preprocess.ResizePatches, Size: [2]int{20, 16}, Patch: 4} // 5×4 patches
 
 // gradual is an image whose pixels encode their position.
 func gradual(height, width int) *Image {
@@ -44,7 +44,7 @@ func TestStrip_IsCutAndReassembled(t *testing.T) {
 		if slices.ContainsFunc(padding, func(v uint8) bool { return v != 0 }) {
 			t.Errorf("%v: padding is not black", grid)
 		}
-		set := &Memory{
+		set := &InMemory{
 			Info:   Info{Labels: []int32{0}, Height: 80, Width: 4, Channels: 3, Grids: [][2]int{grid}},
 			Pixels: strip.Pixels,
 		}
@@ -60,13 +60,13 @@ func TestStrip_GridsStayWithTheirImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, set := range []*Memory{train, test} {
+	for _, set := range []*InMemory{train, test} {
 		if err := set.check(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	rows := []int{17, 3, 3, 50}
-	some := train.Rows(rows)
+	some := train.Subset(rows)
 	numbers := Augment{}.Plan(train, 0, 0, 0, rows).Grids
 	known := preprocess.Grids(20)
 	for k, row := range rows {
@@ -74,7 +74,7 @@ func TestStrip_GridsStayWithTheirImages(t *testing.T) {
 			t.Errorf("row %d: grid %v, number %d, want %v", row, some.Grids[k], numbers[k], train.Grids[row])
 		}
 	}
-	other := train.Rows(rows)
+	other := train.Subset(rows)
 	other.Grids[1] = [2]int{4, 4}
 	if Fingerprint(other) == Fingerprint(some) {
 		t.Error("the fingerprint does not depend on grids")

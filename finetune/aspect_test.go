@@ -28,7 +28,7 @@ func keeping(t *testing.T, settings string) Recipe {
 }
 
 // ofAspects returns shapes in images of several aspect ratios, resized for a recipe.
-func ofAspects(t *testing.T, r Recipe) (train, test *data.Memory) {
+func ofAspects(t *testing.T, r Recipe) (train, test *data.InMemory) {
 	t.Helper()
 	train, test, err := data.ShapesOfAspects("shape", 31, 17, 16, 2,
 		gomlxtest.Must(r.Preprocessing([2]int{16, 12}))(t))
@@ -49,7 +49,7 @@ func TestAspectKeep_TrainsOpensAndPredicts(t *testing.T) {
 			t.Error(err)
 		}
 		opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
-		if m.Preprocess != opened.Preprocess || m.Preprocess.Fit != preprocess.FitPatches {
+		if m.Preprocess != opened.Preprocess || m.Preprocess.Resize != preprocess.ResizePatches {
 			t.Errorf("%s: preprocessing %+v, of the opened model %+v", position, m.Preprocess, opened.Preprocess)
 		}
 		if position == "wepe-sphere" { // folds
@@ -77,8 +77,8 @@ func TestAspectKeep_OfSquaresIsTrainingOnImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keep := preprocess.Settings{Fit: preprocess.FitPatches, Size: [2]int{16, 16}, Patch: 4}
-	strips := &data.Memory{
+	keep := preprocess.Settings{Resize: preprocess.ResizePatches, Size: [2]int{16, 16}, Patch: 4}
+	strips := &data.InMemory{
 		Info: data.Info{Name: "strips", Labels: images.Labels, Height: 64, Width: 4, Channels: 3, Classes: images.Classes},
 	}
 	for i := range images.Len() {
@@ -86,7 +86,7 @@ func TestAspectKeep_OfSquaresIsTrainingOnImages(t *testing.T) {
 		strips.Pixels, strips.Grids = append(strips.Pixels, strip.Pixels...), append(strips.Grids, strip.Grid)
 	}
 	weights := map[string]map[string][]float64{}
-	for aspect, set := range map[string]*data.Memory{"": images, AspectKeep: strips} {
+	for aspect, set := range map[string]*data.InMemory{"": images, AspectKeep: strips} {
 		r := keeping(t, "model.position=wepe+rope-mixed;augment.size=[16,16]")
 		r.Aspect = aspect
 		m, _ := done(t, Run{Backend: gomlxtest.Backend(), Recipe: r, Train: set})
@@ -106,7 +106,7 @@ func TestAspectKeep_Refuses(t *testing.T) {
 	}
 	for words, c := range map[string]struct {
 		settings string
-		set      *data.Memory
+		set      *data.InMemory
 	}{
 		"augmentation":                        {"augment.flip_prob=0.5", strips},
 		"position hybrid":                     {"model.position=hybrid", strips},

@@ -93,7 +93,7 @@ func newClassification(run Run) (*classification, error) {
 		return nil, err
 	}
 	m.Preprocess = c.state.Preprocess
-	for _, set := range []data.Source{held, run.Test} {
+	for _, set := range []data.Dataset{held, run.Test} {
 		if set == nil {
 			continue
 		}
@@ -125,7 +125,7 @@ func newClassification(run Run) (*classification, error) {
 }
 
 // split returns the training and the validation images of a run.
-func (run Run) split() (training, validation data.Source, err error) {
+func (run Run) split() (training, validation data.Dataset, err error) {
 	if run.Validation != nil {
 		return run.Train, run.Validation, nil
 	}
@@ -281,7 +281,7 @@ func (c *classification) Call(program *model.Exec, step, part int, scalars []flo
 
 // plan draws the augmentation of a micro-batch, a function of the seed, the epoch and its number in the epoch, and
 // returns its images if they are read for each batch.
-func (c *classification) plan(step, part int) (plan *data.Plan, shown *data.Memory) {
+func (c *classification) plan(step, part int) (plan *data.Plan, shown *data.InMemory) {
 	r, epoch := c.Recipe, step/c.PerPass
 	size := r.BatchSize / r.Accumulate
 	first, _ := c.Own()
@@ -358,7 +358,7 @@ func (c *classification) Finish(context.Context) (err error) {
 			return err
 		}
 	}
-	for _, set := range []data.Source{c.images.set, c.held.set, c.Test} {
+	for _, set := range []data.Dataset{c.images.set, c.held.set, c.Test} {
 		if set != nil {
 			row.Damaged += len(set.Describe().Damaged())
 		}

@@ -40,7 +40,7 @@ func TestJudge_IsTheLargestLogitWithItsSoftmax(t *testing.T) {
 }
 
 func TestExamination_ConfusionAndMistakes(t *testing.T) {
-	set := &data.Memory{Info: data.Info{Classes: []string{"a", "b", "c"}, Labels: []int32{0, 2, 1, 2, 0, 2, 2}}}
+	set := &data.InMemory{Info: data.Info{Classes: []string{"a", "b", "c"}, Labels: []int32{0, 2, 1, 2, 0, 2, 2}}}
 	e := examination{set: &set.Info}
 	for i, class := range []int{0, 1, 1, 0, 2, 2, 1} {
 		e.verdicts = append(e.verdicts, verdict{class: class, probability: []float64{.9, .6, .5, .7, .6, .99, .8}[i]})

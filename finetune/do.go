@@ -44,7 +44,7 @@ func (run Run) prepared() (Run, error) {
 	if run.Group.Rank() > 0 {
 		run.Progress = nil
 	}
-	for _, set := range []data.Source{run.Train, run.Validation, run.Test} {
+	for _, set := range []data.Dataset{run.Train, run.Validation, run.Test} {
 		if set == nil {
 			continue
 		}

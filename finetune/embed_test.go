@@ -115,7 +115,7 @@ func TestEmbed_AnyNumberAndSize(t *testing.T) {
 		}
 		gomlxtest.NearAbs(t, "the last", got[n-1].Class, want, 1e-6)
 	}
-	m.Preprocess = preprocess.Settings{Fit: preprocess.FitShortest, Size: [2]int{4, 4}} // without crop
+	m.Preprocess = preprocess.Settings{Resize: preprocess.ResizeShortest, Size: [2]int{4, 4}} // without crop
 	drawn := image.NewGray(image.Rect(0, 0, 9, 5))
 	for i := range drawn.Pix {
 		drawn.Pix[i] = uint8(53 * i)

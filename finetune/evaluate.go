@@ -20,7 +20,7 @@ import (
 
 // Evaluate evaluates the model on a dataset: mean cross-entropy without smoothing, top-1 and top-5 accuracy. Classes
 // match by name, see Labelled.
-func (m *Model) Evaluate(set data.Source) (report.Metrics, error) {
+func (m *Model) Evaluate(set data.Dataset) (report.Metrics, error) {
 	e, err := m.examine(set)
 	if err != nil {
 		return report.Metrics{}, err
@@ -29,7 +29,7 @@ func (m *Model) Evaluate(set data.Source) (report.Metrics, error) {
 }
 
 // Examine is Evaluate with the confusion matrix.
-func (m *Model) Examine(set data.Source) (report.Metrics, report.Confusion, error) {
+func (m *Model) Examine(set data.Dataset) (report.Metrics, report.Confusion, error) {
 	e, err := m.examine(set)
 	if err == nil {
 		err = e.answered()
@@ -42,7 +42,7 @@ func (m *Model) Examine(set data.Source) (report.Metrics, report.Confusion, erro
 
 // examine evaluates a dataset, or returns the last evaluation if it was of the same dataset: a run's page is made right
 // after its result.
-func (m *Model) examine(set data.Source) (*examination, error) {
+func (m *Model) examine(set data.Dataset) (*examination, error) {
 	if m.examined.source == set {
 		return m.examined.result, nil
 	}
@@ -135,13 +135,13 @@ func (m *Model) batches(p pixels, program *model.Exec, size int, see func(first 
 		defer stop()
 	}
 	for _, rows := range own {
-		var shown *data.Memory
+		var shown *data.InMemory
 		if next != nil {
 			batch, err, _ := next()
 			if err != nil {
 				return fmt.Errorf("finetune: %w", err)
 			}
-			shown = &batch.Memory
+			shown = &batch.InMemory
 		}
 		outputs, err := p.call(program, augment.Plan(p.set, 0, 0, 0, rows), shown, nil)
 		if err != nil {

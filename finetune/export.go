@@ -42,7 +42,7 @@ func (m *Model) declared() (s *preprocess.Settings, line string) {
 	}
 	p, err := m.Preprocessing()
 	height, width, varies := p.OutputSize()
-	if err == nil && varies == nil && p.Fit != preprocess.FitPatches {
+	if err == nil && varies == nil && p.Resize != preprocess.ResizePatches {
 		p, err = p.For(c.ImageRows, c.ImageCols)
 	}
 	if err != nil {

@@ -65,9 +65,9 @@ type Run struct {
 	Recipe  Recipe
 	Seed    int64
 
-	Train      data.Source
-	Validation data.Source // selects the best weights; nil splits ValidationPart off Train
-	Test       data.Source // evaluated once, after the last step; nil for none
+	Train      data.Dataset
+	Validation data.Dataset // selects the best weights; nil splits ValidationPart off Train
+	Test       data.Dataset // evaluated once, after the last step; nil for none
 	// Weights selects the weights that the run tests and returns: checkpoints.BestDir (default), the best validation
 	// accuracy, or LastDir. Without a validation split or Dir they are the last.
 	Weights  string

@@ -11,7 +11,7 @@ import (
 )
 
 // ModelFn returns the network as a model function of GoMLX's train.NewTrainer: the logits [batch, classes] of the
-// batches of a [data.Dataset], whose augmentation becomes part of the graph.
+// batches of a [data.Loader], whose augmentation becomes part of the graph.
 //
 //	m, err := finetune.Open(backend, "vit-tiny-augreg")
 //	batches := data.Batches(images, 32, m.Recipe.Augment, seed)

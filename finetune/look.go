@@ -26,7 +26,7 @@ func (m *Model) Seed() int64 { return m.seed }
 // called with the index of the first image and the values, flat float32 [images, …], of the nodes that choose selects
 // from the trace, followed by the logits [images, classes]. Fused attention is disabled: slower and, in 16-bit types,
 // rounded differently.
-func (m *Model) Look(set data.Source, images int, choose func(*vit.Trace) []*Node,
+func (m *Model) Look(set data.Dataset, images int, choose func(*vit.Trace) []*Node,
 	see func(first int, values [][]float32) error) error {
 	if err := m.Recipe.plainViT("shows what happens inside"); err != nil {
 		return err

@@ -36,7 +36,7 @@ func testLoRATrainsAsPEFT(t *testing.T) {
 	fixtures.JSON(t, set, "meta.json", &meta)
 	want := fixtures.Tensors(t, set, "tensors.safetensors")
 	images := want["levels"]
-	shown := &data.Memory{Info: data.Info{Name: "levels", Height: images.Shape[1], Width: images.Shape[2], Channels: 3}}
+	shown := &data.InMemory{Info: data.Info{Name: "levels", Height: images.Shape[1], Width: images.Shape[2], Channels: 3}}
 	for class := range meta.Classes {
 		shown.Classes = append(shown.Classes, fmt.Sprint("class ", class))
 	}
@@ -104,7 +104,7 @@ func testLoRATrainsAsPEFT(t *testing.T) {
 }
 
 // unmerged computes the logits as a training step does, with separate adapters.
-func unmerged(t *testing.T, c *classification, set *data.Memory) (logits [][]float32) {
+func unmerged(t *testing.T, c *classification, set *data.InMemory) (logits [][]float32) {
 	t.Helper()
 	eval := c.model.eval
 	defer func() { c.model.eval = eval }()

@@ -35,7 +35,7 @@ func TestLoss_BCEHasATargetForEveryClassInAMixedImage(t *testing.T) {
 func TestClassWeights_ScaleTheLossOfEachImage(t *testing.T) {
 	gomlxtest.OnGo(t)
 	trainer := begun(t, tinyRun(t, "class_weights=1,2,3,4,5,6,70;smoothing=0.1", 40))
-	set := trainer.images.set.(*data.Memory)
+	set := trainer.images.set.(*data.InMemory)
 	logits := gomlxtest.Must(trainer.model.logitsOf(set))(t)
 	advanced(t, trainer, 1)
 	weights, want := []float64{1, 2, 3, 4, 5, 6, 70}, 0.0

@@ -53,7 +53,7 @@ type Model struct {
 	check    func() error     // of the weights, until confirm has seen which ones the model uses
 
 	examined struct { // the last dataset of examine
-		source data.Source
+		source data.Dataset
 		result *examination
 	}
 }

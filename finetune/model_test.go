@@ -39,7 +39,7 @@ func trained(t *testing.T) *Model {
 }
 
 // naiveLogits normalizes on the host and runs only the network: [images][classes].
-func naiveLogits(t *testing.T, m *Model, set *data.Memory) [][]float64 {
+func naiveLogits(t *testing.T, m *Model, set *data.InMemory) [][]float64 {
 	t.Helper()
 	mean, std := []float64{0.5, 0.4, 0.3}, []float64{0.2, 0.3, 0.4} // of tiny
 	images := make([]float32, len(set.Pixels))
@@ -215,9 +215,9 @@ func TestOpen_RefusesWhatIsNoCheckpointOfAModel(t *testing.T) {
 
 // where is a dataset of dark 4×4 images with one bright quarter, which is the class: a bag of patches of 2×2 pixels
 // without positions contains no information about it.
-func where(n int, seed uint64) *data.Memory {
+func where(n int, seed uint64) *data.InMemory {
 	r := rand.New(rand.NewPCG(seed, 1))
-	s := &data.Memory{
+	s := &data.InMemory{
 		Info: data.Info{
 			Name:     "where",
 			Height:   4,

@@ -145,7 +145,7 @@ func TestOpen_ABackboneHasFeaturesAlone(t *testing.T) {
 	}
 	file := pngFile(t, image.NewRGBA(image.Rect(0, 0, 23, 19)))
 	_, predicted := m.Predict([]string{file}, 1)
-	_, evaluated := m.Evaluate(&data.Memory{Info: data.Info{Classes: []string{"a"}}})
+	_, evaluated := m.Evaluate(&data.InMemory{Info: data.Info{Classes: []string{"a"}}})
 	for _, err := range []error{predicted, evaluated} {
 		if !errors.Is(err, ErrHeadless) {
 			t.Errorf("%v, want ErrHeadless", err)

@@ -86,7 +86,7 @@ func describe(set *data.Info) string {
 }
 
 // showMistakes adds the wrong predictions on a dataset.
-func showMistakes(page *report.RunPage, m *Model, set data.Source) error {
+func showMistakes(page *report.RunPage, m *Model, set data.Dataset) error {
 	e, err := m.examine(set)
 	if err == nil {
 		err = e.answered()
@@ -116,7 +116,7 @@ func showMistakes(page *report.RunPage, m *Model, set data.Source) error {
 }
 
 // thumbnail is an image of a dataset, with sides of at most pagePixels.
-func thumbnail(set *data.Memory, i int) image.Image {
+func thumbnail(set *data.InMemory, i int) image.Image {
 	whole := set.RGBA(i)
 	width, height := whole.Bounds().Dx(), whole.Bounds().Dy()
 	longer := max(width, height)

@@ -20,7 +20,7 @@ import (
 )
 
 // lost is a dataset that is evaluated and then not readable any more.
-type lost struct{ *data.Memory }
+type lost struct{ *data.InMemory }
 
 func (lost) Image(context.Context, int) (*data.Image, error) { return nil, os.ErrNotExist }
 

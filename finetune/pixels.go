@@ -14,16 +14,16 @@ import (
 
 // pixels is a dataset as input of a program.
 type pixels struct {
-	set      data.Source
+	set      data.Dataset
 	resident []*tensors.Tensor // the whole dataset, for each device; unused if the images of a batch are passed
 	devices  parallel.Devices
 }
 
 // upload transfers a dataset to the device, once. ONNX Runtime copies its inputs at every call, so for it the rows of
 // each batch are selected on the host, which is its device. Streams are read batch by batch.
-func (m *Model) upload(set data.Source) pixels {
+func (m *Model) upload(set data.Dataset) pixels {
 	p := pixels{set: set, devices: m.devices}
-	if held, ok := set.(*data.Memory); ok && m.backend.Name() != "onnxruntime" {
+	if held, ok := set.(*data.InMemory); ok && m.backend.Name() != "onnxruntime" {
 		for range m.devices.Count() {
 			p.resident = append(p.resident, held.Tensor())
 		}
@@ -33,7 +33,7 @@ func (m *Model) upload(set data.Source) pixels {
 
 // call runs a program on one plan. It keeps the pixels and frees other inputs. shown are the images of the plan's rows
 // if they come from a loader, otherwise nil.
-func (p pixels) call(program *model.Exec, plan *data.Plan, shown *data.Memory, scalars []float32) ([]*tensors.Tensor,
+func (p pixels) call(program *model.Exec, plan *data.Plan, shown *data.InMemory, scalars []float32) ([]*tensors.Tensor,
 	error) {
 	source := p.resident
 	if shown != nil || source == nil {

@@ -50,7 +50,7 @@ func imageFiles(t *testing.T) *data.Files {
 }
 
 // softmaxOf returns the probabilities of a dataset's images.
-func softmaxOf(t *testing.T, m *Model, set *data.Memory) (all [][]float64) {
+func softmaxOf(t *testing.T, m *Model, set *data.InMemory) (all [][]float64) {
 	t.Helper()
 	for _, logits := range gomlxtest.Must(m.logitsOf(set))(t) {
 		total, p := logSumExp(logits), make([]float64, len(logits))

@@ -179,7 +179,7 @@ func (m *Model) outputs(batch []*data.Image, program *model.Exec) (rows [][]floa
 
 // FitSet is Fit for the images of a dataset in memory, so that an evaluation preprocesses them as Predict would. If
 // Preprocess equals that of the dataset, as after training on it, the result is the dataset itself.
-func (m *Model) FitSet(set *data.Memory) (*data.Memory, error) {
+func (m *Model) FitSet(set *data.InMemory) (*data.InMemory, error) {
 	if m.refused != nil {
 		return nil, m.refused
 	}
@@ -229,8 +229,8 @@ func decode(file string) (*data.Image, error) {
 }
 
 // setOf returns a dataset of images of one size.
-func (m *Model) setOf(name string, images ...*data.Image) *data.Memory {
-	set := &data.Memory{Info: data.Info{Name: name, Labels: make([]int32, len(images)), Height: images[0].Height,
+func (m *Model) setOf(name string, images ...*data.Image) *data.InMemory {
+	set := &data.InMemory{Info: data.Info{Name: name, Labels: make([]int32, len(images)), Height: images[0].Height,
 		Width: images[0].Width, Channels: 3, Classes: m.Classes}}
 	for _, p := range images {
 		set.Pixels = append(set.Pixels, p.Pixels...)

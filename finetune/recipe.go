@@ -289,15 +289,15 @@ func (r Recipe) Preprocessing(size [2]int) (preprocess.Settings, error) {
 	s := preprocess.Settings{Resample: preprocess.Bicubic, Size: size}
 	switch r.Aspect {
 	case aspectSquash:
-		s.Fit = preprocess.FitExact
+		s.Resize = preprocess.ResizeExact
 	case AspectKeep:
-		if s.Fit, s.Patch = preprocess.FitPatches, r.Model.PatchSize; s.Patch == 0 {
+		if s.Resize, s.Patch = preprocess.ResizePatches, r.Model.PatchSize; s.Patch == 0 {
 			return s, fmt.Errorf("finetune: aspect %s: recipe %s leaves the patch size to the model: set model.patch_size",
 				r.Aspect, r.Name)
 		}
 	default:
-		if s.Fit, s.Crop = preprocess.FitCover, size; size[0] == size[1] { // as in transformers and timm
-			s.Fit = preprocess.FitShortest
+		if s.Resize, s.Crop = preprocess.ResizeCover, size; size[0] == size[1] { // as in transformers and timm
+			s.Resize = preprocess.ResizeShortest
 		}
 	}
 	return s, s.Validate()
@@ -327,7 +327,7 @@ func (r Recipe) augmentation(epoch int) data.Augment {
 
 // Split splits off the recipe's ValidationPart of a dataset; validation is nil if that is empty. The split is the same
 // for every seed.
-func (r Recipe) Split(set data.Source) (training, validation data.Source, err error) {
+func (r Recipe) Split(set data.Dataset) (training, validation data.Dataset, err error) {
 	return data.RandomSplit(set, int(math.Round(max(0, r.ValidationPart)*float64(set.Len()))), 0)
 }
 

@@ -229,7 +229,7 @@ func TestRun_RefusesInOneLineAndLeavesNothing(t *testing.T) {
 }
 
 // ofClasses is a dataset of one image with these classes.
-func ofClasses(names string) *data.Memory {
+func ofClasses(names string) *data.InMemory {
 	set := dataset(1, 1)
 	set.Classes = strings.Fields(names)
 	return set

@@ -26,9 +26,9 @@ import (
 )
 
 // dataset returns images of 4×6 pixels in 7 classes; a class is a colour behind noise.
-func dataset(n int, seed uint64) *data.Memory {
+func dataset(n int, seed uint64) *data.InMemory {
 	r := rand.New(rand.NewPCG(seed, 0))
-	s := &data.Memory{
+	s := &data.InMemory{
 		Info: data.Info{Name: "images", Height: 4, Width: 6, Channels: 3, Classes: strings.Fields("a b c d e f g")},
 	}
 	for range n {
@@ -42,7 +42,7 @@ func dataset(n int, seed uint64) *data.Memory {
 }
 
 // logitsOf computes [images, classes] for a set.
-func (m *Model) logitsOf(set *data.Memory) (logits [][]float32, err error) {
+func (m *Model) logitsOf(set *data.InMemory) (logits [][]float32, err error) {
 	p := m.upload(set)
 	defer p.finalize()
 	return logits, m.eachLogits(p, func(_ int, l []float32) { logits = append(logits, l) })
@@ -236,6 +236,6 @@ func rawBytes(t *testing.T, x *tensors.Tensor) (raw []byte) {
 	return raw
 }
 
-var cifar100 = &data.Memory{
+var cifar100 = &data.InMemory{
 	Info: data.Info{Name: "CIFAR-100", Height: 32, Width: 32, Channels: 3, Classes: make([]string, 100)},
 }

@@ -26,7 +26,7 @@ const (
 
 // ShowAugmentation writes an image grid as PNG: the first eight images of a dataset, one per column, and below them a
 // row with their augmentation in each of five epochs. Mixing is among these eight.
-func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, images data.Source, seed int64) error {
+func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, images data.Dataset, seed int64) error {
 	if err := r.oneSize("an image of the augmentation"); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, images da
 }
 
 // augmented returns the model's input for rows of a source in an epoch; set has these rows.
-func (r Recipe) augmented(program *Exec, images data.Source, set *data.Memory, seed int64, epoch int, rows []int) (
+func (r Recipe) augmented(program *Exec, images data.Dataset, set *data.InMemory, seed int64, epoch int, rows []int) (
 	[]float32, error) {
 	host, augment := r.augmentation(epoch).Divide(images)
 	shown := set
@@ -74,7 +74,7 @@ func (r Recipe) augmented(program *Exec, images data.Source, set *data.Memory, s
 			if err != nil {
 				return nil, err
 			}
-			shown = &batch.Memory
+			shown = &batch.InMemory
 		}
 	}
 	inputs := []any{shown.Tensor()}

@@ -206,7 +206,7 @@ func TestFrom_KeepsTheHeadOnlyForTheSameClasses(t *testing.T) {
 		fewer.Labels[i] %= 5
 	}
 	for name, c := range map[string]struct {
-		set  *data.Memory
+		set  *data.InMemory
 		zero bool
 		kept bool
 		said string

@@ -24,7 +24,7 @@ import (
 )
 
 // tarred writes the images of a dataset as files in two tar shards.
-func tarred(t *testing.T, set *data.Memory) *data.Files {
+func tarred(t *testing.T, set *data.InMemory) *data.Files {
 	t.Helper()
 	var shards [2][][2]string
 	for i := range set.Len() {
@@ -46,9 +46,9 @@ func tarred(t *testing.T, set *data.Memory) *data.Files {
 	return parts.Train
 }
 
-func streamOf(t *testing.T, f *data.Files, how data.Streaming) data.Source {
+func streamOf(t *testing.T, f *data.Files, how data.Streaming) data.Dataset {
 	t.Helper()
-	set := gomlxtest.Must(f.Stream(preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{4, 6}}, how))(t)
+	set := gomlxtest.Must(f.Stream(preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{4, 6}}, how))(t)
 	set.Describe().Name = "images"
 	return set
 }

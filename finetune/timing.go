@@ -25,7 +25,7 @@ func NewTiming(run Run) (*Timing, error) {
 	for i := range rows {
 		rows[i] = i % run.Train.Len()
 	}
-	batch := c.model.upload(data.Rows(run.Train, rows))
+	batch := c.model.upload(data.Subset(run.Train, rows))
 	return &Timing{
 		Step: func() error {
 			if err := c.Update(); err != nil {
@@ -47,8 +47,8 @@ func NewTiming(run Run) (*Timing, error) {
 }
 
 // Noise returns a dataset of patterned pixels with label 0, for benchmarks.
-func Noise(images, height, width, classes int) *data.Memory {
-	set := &data.Memory{Info: data.Info{Name: "noise", Labels: make([]int32, images), Height: height, Width: width,
+func Noise(images, height, width, classes int) *data.InMemory {
+	set := &data.InMemory{Info: data.Info{Name: "noise", Labels: make([]int32, images), Height: height, Width: width,
 		Channels: 3, Classes: make([]string, classes)}, Pixels: make([]uint8, images*height*width*3)}
 	for i := range set.Pixels {
 		set.Pixels[i] = uint8(i * 7919 >> 3)

@@ -28,7 +28,7 @@ func TestModel_AverageFlipsMeansTheScores(t *testing.T) {
 	}
 	for _, scores := range []string{"", "softmax", "sigmoid", "none"} {
 		m.Scores = scores
-		scored := func(images *data.Memory) (all [][]float64) {
+		scored := func(images *data.InMemory) (all [][]float64) {
 			for _, logits := range gomlxtest.Must(m.logitsOf(images))(t) {
 				all = append(all, m.probabilities(logits))
 			}

@@ -171,7 +171,7 @@ func TestServed_NoRequestCompiles(t *testing.T) {
 	gomlxtest.OnGo(t)
 	b := &counting{Backend: gomlxtest.Backend()}
 	m := demo(t, b)
-	m.Preprocess = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{37, 41}}
+	m.Preprocess = preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{37, 41}}
 	s := gomlxtest.Must(newServed(m))(t)
 	for _, batch := range []int{1, 3} {
 		if err := s.Compile(batch); err != nil {

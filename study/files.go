@@ -22,15 +22,15 @@ import (
 // are read in parts, because a long test list would not fit into memory. The first of each pair is for choosing
 // settings, the second for results. Unreadable images are an error.
 func (t *Task) FromFiles(train, test [2]*data.Files, logger *slog.Logger) {
-	load := func(ctx context.Context, files *data.Files, u Unit) (*data.Memory, error) {
-		set, err := files.Load(ctx, preprocess.Settings{Fit: preprocess.FitExact, Size: u.Recipe.Augment.Size},
+	load := func(ctx context.Context, files *data.Files, u Unit) (*data.InMemory, error) {
+		set, err := files.Load(ctx, preprocess.Settings{Resize: preprocess.ResizeExact, Size: u.Recipe.Augment.Size},
 			logger.With("dataset", files.Name))
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("%w while reading %s", engine.ErrInterrupted, files.Name)
 		}
 		return set, err
 	}
-	t.Images = func(ctx context.Context, u Unit) (_, _ data.Source, err error) {
+	t.Images = func(ctx context.Context, u Unit) (_, _ data.Dataset, err error) {
 		set, err := load(ctx, ofPair(u, train), u)
 		if err != nil {
 			return nil, nil, err
@@ -47,7 +47,7 @@ func (t *Task) FromFiles(train, test [2]*data.Files, logger *slog.Logger) {
 			for i := range rows {
 				rows[i] = from + i
 			}
-			set, err := load(ctx, files.Rows(rows), u)
+			set, err := load(ctx, files.Subset(rows), u)
 			if err != nil {
 				return all, "", err
 			}

@@ -23,7 +23,7 @@ const multiResolutionFile = "elsewhere.jsonl"
 // multiResolution evaluates a trained model at the sizes of EvalSizes, unless the last row of a size is of the same
 // weights: those of the training run's row, on another grid without training. Each encoding has its own rule for other
 // grids.
-func (s *Study) multiResolution(ctx context.Context, u Unit, row report.Result, test data.Source) error {
+func (s *Study) multiResolution(ctx context.Context, u Unit, row report.Result, test data.Dataset) error {
 	path := filepath.Join(u.Dir, multiResolutionFile)
 	rows, err := report.ReadFiles(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -22,7 +22,7 @@ import (
 )
 
 // shapes returns images of 32×32 pixels, and a recipe for 24×24 of them in patches of 4.
-func shapes(t *testing.T) (finetune.Recipe, *data.Memory) {
+func shapes(t *testing.T) (finetune.Recipe, *data.InMemory) {
 	t.Helper()
 	set, _, err := data.Shapes("where", 7, 5, 32, 0)
 	if err != nil {

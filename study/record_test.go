@@ -80,7 +80,7 @@ func TestFromFiles_ChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) {
 	if err != nil || len(units) != 6 || len(done) != 6 {
 		t.Fatalf("%d units, %d rows, %v", len(units), len(done), err)
 	}
-	fit := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{16, 16}}
+	fit := preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{16, 16}}
 	all := gomlxtest.Must(testing[1].Load(t.Context(), fit, slog.New(slog.DiscardHandler)))(t)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

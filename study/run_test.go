@@ -244,7 +244,7 @@ func TestRun_AspectsAndSizesAreSeparateTrainings(t *testing.T) {
 	gomlxtest.OnGo(t)
 	s := small(t)
 	s.Aspects, s.Variants, s.Seeds = finetune.Aspects(), Each("none"), 1
-	s.Tasks[0].Images = func(ctx context.Context, u Unit) (train, test data.Source, err error) {
+	s.Tasks[0].Images = func(ctx context.Context, u Unit) (train, test data.Dataset, err error) {
 		settings, err := u.Recipe.Preprocessing([2]int{16, 16})
 		if err != nil {
 			return nil, nil, err
@@ -278,7 +278,7 @@ func TestRun_ShardsAndInterruptions(t *testing.T) {
 	s.Sizes, s.Aspects = [][2]int{{16, 16}}, []string{"crop"} // one of each makes no column
 	lost := *s
 	lost.Tasks = slices.Clone(s.Tasks)
-	lost.Tasks[0].Images = func(context.Context, Unit) (train, test data.Source, err error) {
+	lost.Tasks[0].Images = func(context.Context, Unit) (train, test data.Dataset, err error) {
 		return nil, nil, fs.ErrNotExist
 	}
 	if err := lost.Run(t.Context()); !errors.Is(err, fs.ErrNotExist) {
@@ -312,7 +312,7 @@ func TestTask_MayHaveValidationImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []error{fs.ErrPermission, nil} {
-		s.Tasks[0].Validation = func(context.Context, Unit) (data.Source, error) { return validation, want }
+		s.Tasks[0].Validation = func(context.Context, Unit) (data.Dataset, error) { return validation, want }
 		if err := s.Run(t.Context()); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}

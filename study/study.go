@@ -81,12 +81,12 @@ type Task struct {
 	Recipe finetune.Recipe
 	// Images reads the images of a training run, and the test images if the run evaluates itself. nil if this machine has
 	// none: its training runs are left to others.
-	Images func(ctx context.Context, u Unit) (train, test data.Source, err error)
+	Images func(ctx context.Context, u Unit) (train, test data.Dataset, err error)
 	// TestAt reads the test images for a model of another size than it was trained at; nil if those of Images are resized
 	// in the graph.
-	TestAt func(ctx context.Context, m *finetune.Model) (data.Source, error)
+	TestAt func(ctx context.Context, m *finetune.Model) (data.Dataset, error)
 	// Validation reads the images that select the best weights; nil if the recipe splits them off the training images.
-	Validation func(ctx context.Context, u Unit) (data.Source, error)
+	Validation func(ctx context.Context, u Unit) (data.Dataset, error)
 
 	// Parts are for tasks whose result the run does not evaluate itself: the names of the training images for choosing
 	// settings, and of all training images. Measure evaluates: on validation images for a unit that chooses a setting, on
@@ -100,8 +100,8 @@ type Task struct {
 func (t Task) recorded() bool { return t.Parts != [2]string{} }
 
 // Sets returns a Task.Images function that takes Unit.Fraction of train, and all of test.
-func Sets(train, test data.Source) func(context.Context, Unit) (data.Source, data.Source, error) {
-	return func(_ context.Context, u Unit) (data.Source, data.Source, error) {
+func Sets(train, test data.Dataset) func(context.Context, Unit) (data.Dataset, data.Dataset, error) {
+	return func(_ context.Context, u Unit) (data.Dataset, data.Dataset, error) {
 		part, err := data.Fraction(train, u.Fraction, 42)
 		return part, test, err
 	}

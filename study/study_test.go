@@ -26,7 +26,7 @@ func planned(t *testing.T) *Study {
 	s := &Study{Dir: t.TempDir(), Variants: Each("learned", "hybrid"), Seeds: 3, Sweep: "learning_rate=0.1,0.2"}
 	for _, name := range []string{"dtd", "kitti"} {
 		s.Tasks = append(s.Tasks, Task{Name: name, Recipe: recipe, Parts: [2]string{"some", "all"},
-			Images:  func(context.Context, Unit) (_, _ data.Source, err error) { return nil, nil, nil },
+			Images:  func(context.Context, Unit) (_, _ data.Dataset, err error) { return nil, nil, nil },
 			Measure: func(context.Context, Unit, *finetune.Model) (m report.Metrics, _ string, _ error) { return }})
 	}
 	return s

@@ -73,7 +73,7 @@ func listed(t *testing.T) *List {
 	return gomlxtest.Must(Folder(folder(t)))(t)
 }
 
-func shapes(t *testing.T, train, test int) (trainSet, testSet *data.Memory) {
+func shapes(t *testing.T, train, test int) (trainSet, testSet *data.InMemory) {
 	t.Helper()
 	trainSet, testSet, err := data.Shapes("where", train, test, 16, 0)
 	if err != nil {
@@ -230,7 +230,7 @@ func TestJob_AnotherOriginIsNotResumed(t *testing.T) {
 	other := changed(t, "model.depth=2")
 	for name, change := range map[string]func(*Job){
 		"another model": func(j *Job) { j.Model = other },
-		"another list":  func(j *Job) { j.List = j.List.Thin(5) },
+		"another list":  func(j *Job) { j.List = j.List.Sample(5) },
 		"another kind":  func(j *Job) { j.Of = ofMean },
 		"another form":  func(j *Job) { j.JSON = true },
 		"other pixels":  func(j *Job) { j.List = pictures() },
@@ -409,7 +409,7 @@ func TestFolder_HasTheSplitsOfItsImages(t *testing.T) {
 	s := &List{Name: "shapes"}
 	s.AddSet(trainPart, train)
 	s.AddSet(testPart, test)
-	thin := s.Thin(5)
+	thin := s.Sample(5)
 	var numbers []string
 	for _, p := range thin.Images {
 		numbers = append(numbers, p.Part+p.File[len(p.File)-2:])
@@ -422,7 +422,7 @@ func TestFolder_HasTheSplitsOfItsImages(t *testing.T) {
 		t.Errorf("an image of %d rows begins with %v", img.Height, img.Pixels[:3])
 	}
 	for n, want := range map[int]int{11: 22, 23: 34, 1000: 34, 1: 2} {
-		if got := len(s.Thin(n).Images); got != want {
+		if got := len(s.Sample(n).Images); got != want {
 			t.Errorf("at most %d of each part are %d, want %d", n, got, want)
 		}
 	}

@@ -72,7 +72,7 @@ func (l *List) AddFiles(part string, f *data.Files) {
 }
 
 // AddSet adds the images of a dataset, named by their indices.
-func (l *List) AddSet(part string, s *data.Memory) {
+func (l *List) AddSet(part string, s *data.InMemory) {
 	for i := range s.Len() {
 		l.Images = append(l.Images, Image{File: fmt.Sprintf("%s/%05d", s.Name, i), Class: s.Classes[s.Labels[i]],
 			Part: part})
@@ -84,8 +84,8 @@ func (l *List) AddSet(part string, s *data.Memory) {
 // Read decodes image i.
 func (l *List) Read(i int) (*data.Image, error) { return l.read[i]() }
 
-// Thin returns at most n images of each part, spread evenly.
-func (l *List) Thin(n int) *List {
+// Sample returns at most n images of each part, spread evenly.
+func (l *List) Sample(n int) *List {
 	rows := map[string][]int{}
 	for i, p := range l.Images {
 		rows[p.Part] = append(rows[p.Part], i)

@@ -16,14 +16,14 @@ import (
 // Parse reads the preprocessing of a pretrained model, in one of two forms.
 //
 // Hugging Face's preprocessor_config.json, or image_processor in its processor_config.json: do_resize with size
-// {height, width} (FitExact) or {shortest_edge} (FitShortest) and resample, do_center_crop with crop_size, do_rescale
-// with rescale_factor, do_normalize with image_mean and image_std. A single number as size (old files) means a square
-// for ViT, DeiT, Beit and Siglip, the shortest edge for Bit and CLIP. An unknown enabled field is an error, since the
-// pixels would differ.
+// {height, width} (ResizeExact) or {shortest_edge} (ResizeShortest) and resample, do_center_crop with crop_size,
+// do_rescale with rescale_factor, do_normalize with image_mean and image_std. A single number as size (old files) means
+// a square for ViT, DeiT, Beit and Siglip, the shortest edge for Bit and CLIP. An unknown enabled field is an error,
+// since the pixels would differ.
 //
 // timm's config.json with pretrained_cfg (or that object alone): input_size, interpolation, crop_pct, crop_mode, mean,
-// std, where crop_mode "center" is FitShortest (FitCover if not square), "squash" FitExact, "border" FitContain with
-// the mean colour around, each to ⌊input_size/crop_pct⌋ and then cropped.
+// std, where crop_mode "center" is ResizeShortest (ResizeCover if not square), "squash" ResizeExact, "border"
+// ResizeContain with the mean colour around, each to ⌊input_size/crop_pct⌋ and then cropped.
 func Parse(raw []byte) (s Settings, err error) {
 	c, timm, err := parse(raw)
 	switch {

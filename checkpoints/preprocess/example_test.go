@@ -19,6 +19,6 @@ func ExampleParse() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(settings.Fit, settings.Size, settings.Mean)
+	fmt.Println(settings.Resize, settings.Size, settings.Mean)
 	// Output: exact [24 24] [0.5071 0.4865 0.4409]
 }

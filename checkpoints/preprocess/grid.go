@@ -29,7 +29,7 @@ func gridOf(height, width, patches int) [2]int {
 	}
 }
 
-// Grids lists the grids that FitPatches produces: rows·cols ≤ patches < (rows+1)·(cols+1), aspect ratio bounded.
+// Grids lists the grids that ResizePatches produces: rows·cols ≤ patches < (rows+1)·(cols+1), aspect ratio bounded.
 func Grids(patches int) (grids [][2]int) {
 	for rows := 1; rows <= patches; rows++ {
 		for cols := 1; rows*cols <= patches; cols++ {

@@ -22,9 +22,9 @@ var (
 		"disable_grouping", "return_tensors"}
 	// transformers 5.23: a crop is of 224×224 unless crop_size states another.
 	hfProcessors = map[string]processor{
-		"ViT": {FitExact, false, half}, "Beit": {FitExact, false, half}, "Siglip": {FitExact, false, half},
-		"DINOv3ViT": {FitNone, false, imageNet},
-		"DeiT":      {FitExact, true, half}, "Bit": {FitShortest, true, openAI}, "CLIP": {FitShortest, true, openAI},
+		"ViT": {ResizeExact, false, half}, "Beit": {ResizeExact, false, half}, "Siglip": {ResizeExact, false, half},
+		"DINOv3ViT": {ResizeNone, false, imageNet},
+		"DeiT":      {ResizeExact, true, half}, "Bit": {ResizeShortest, true, openAI}, "CLIP": {ResizeShortest, true, openAI},
 	}
 )
 
@@ -37,7 +37,7 @@ var (
 
 // processor are the defaults of one of transformers' classes.
 type processor struct {
-	fit    Fit          // if size is a single number
+	fit    Resize       // if size is a single number
 	crop   bool         // do_center_crop
 	pixels [2][]float64 // image_mean and image_std
 }
@@ -108,11 +108,11 @@ func (c config) hfResize(s *Settings) error {
 	}
 	s.Resample = resamples[number]
 	if sides, ok := c.sides("size", "height", "width"); ok {
-		s.Fit, s.Size = FitExact, [2]int(sides)
+		s.Resize, s.Size = ResizeExact, [2]int(sides)
 		return nil
 	}
 	if side, ok := c.sides("size", "shortest_edge"); ok {
-		s.Fit, s.Size = FitShortest, [2]int{side[0], side[0]}
+		s.Resize, s.Size = ResizeShortest, [2]int{side[0], side[0]}
 		return nil
 	}
 	var side int
@@ -120,7 +120,7 @@ func (c config) hfResize(s *Settings) error {
 		return err
 	}
 	byDefault, _, err := c.processor()
-	if s.Fit, s.Size = byDefault.fit, [2]int{side, side}; err == nil && s.Fit == FitNone {
+	if s.Resize, s.Size = byDefault.fit, [2]int{side, side}; err == nil && s.Resize == ResizeNone {
 		err = fmt.Errorf("size is %d, which processors read differently: want {height, width} or {shortest_edge}", side)
 	}
 	return err
@@ -138,7 +138,7 @@ func (s Settings) HuggingFace() ([]byte, error) {
 	}
 	crops, normalizes := s.Crop != [2]int{}, s.Mean != [3]float64{} || s.Std != [3]float64{}
 	processor := "ViTImageProcessor"
-	if crops || s.Fit == FitShortest {
+	if crops || s.Resize == ResizeShortest {
 		processor = "BitImageProcessor"
 	}
 	if s.Float {
@@ -146,20 +146,20 @@ func (s Settings) HuggingFace() ([]byte, error) {
 	}
 	hf := map[string]any{
 		"image_processor_type": processor, "do_convert_rgb": true,
-		"do_resize": s.Fit != FitNone, "do_rescale": true, "do_normalize": normalizes,
+		"do_resize": s.Resize != ResizeNone, "do_rescale": true, "do_normalize": normalizes,
 		"rescale_factor": cmp.Or(s.Rescale, 1.0/255),
 	}
-	switch s.Fit {
-	case FitNone:
-	case FitExact:
+	switch s.Resize {
+	case ResizeNone:
+	case ResizeExact:
 		hf["size"] = map[string]int{"height": s.Size[0], "width": s.Size[1]}
-	case FitShortest:
+	case ResizeShortest:
 		hf["size"] = map[string]int{"shortest_edge": s.Size[0]}
 	default:
-		return nil, fmt.Errorf("preprocess: Hugging Face has no fit %q, only %q and %q", s.Fit, FitExact,
-			FitShortest)
+		return nil, fmt.Errorf("preprocess: Hugging Face has no fit %q, only %q and %q", s.Resize, ResizeExact,
+			ResizeShortest)
 	}
-	if s.Fit != FitNone {
+	if s.Resize != ResizeNone {
 		hf["resample"] = slices.Index(resamples, s.Kernel())
 	}
 	if processor != "ViTImageProcessor" {

@@ -27,10 +27,10 @@ const MaxSide = 16384
 // The result equals Hugging Face's image processors and timm's evaluation transform with Pillow bit for bit, or with
 // Float torchvision's on tensors; see [Parse] for the mapping of their files.
 type Settings struct {
-	Fit      Fit      `json:"fit,omitempty"`
-	Size     [2]int   `json:"size,omitzero"`      // rows and columns of Fit
+	Resize   Resize   `json:"fit,omitempty"`
+	Size     [2]int   `json:"size,omitzero"`      // rows and columns of Resize
 	Resample Resample `json:"resample,omitempty"` // the kernel; empty means Bilinear
-	Patch    int      `json:"patch,omitempty"`    // side of the patches of FitPatches, in pixels
+	Patch    int      `json:"patch,omitempty"`    // side of the patches of ResizePatches, in pixels
 	Float    bool     `json:"float,omitempty"`    // no rounding to 8 bits after the resize, as in DINOv3's processor
 
 	// Crop is the rows and columns of a window around the centre, taken after the resize; zero takes none. Pixels beyond
@@ -50,24 +50,24 @@ type Settings struct {
 	Std     [3]float64 `json:"std,omitzero"`
 }
 
-// Fit is the rule by which an image is resized to Size.
-type Fit string
+// Resize is the rule by which an image is resized to Size.
+type Resize string
 
 const (
-	// FitNone keeps the size.
-	FitNone Fit = ""
-	// FitExact resizes to Size, ignoring the aspect ratio: timm's "squash".
-	FitExact Fit = "exact"
-	// FitShortest resizes the shorter side to Size, which must be square, and keeps the aspect ratio; the longer one is
+	// ResizeNone keeps the size.
+	ResizeNone Resize = ""
+	// ResizeExact resizes to Size, ignoring the aspect ratio: timm's "squash".
+	ResizeExact Resize = "exact"
+	// ResizeShortest resizes the shorter side to Size, which must be square, and keeps the aspect ratio; the longer one is
 	// rounded down: torchvision's Resize(n).
-	FitShortest Fit = "shortest"
-	// FitCover keeps the aspect ratio and just covers Size, rounded to whole pixels: timm for sizes that are not square.
-	FitCover Fit = "cover"
-	// FitContain keeps the aspect ratio and fits within Size, rounded to whole pixels: timm's "border".
-	FitContain Fit = "contain"
-	// FitPatches keeps the aspect ratio up to whole patches, at most as many as Size has, see [Grids]. Images become
+	ResizeShortest Resize = "shortest"
+	// ResizeCover keeps the aspect ratio and just covers Size, in whole pixels: timm for sizes that are not square.
+	ResizeCover Resize = "cover"
+	// ResizeContain keeps the aspect ratio and fits within Size, rounded to whole pixels: timm's "border".
+	ResizeContain Resize = "contain"
+	// ResizePatches keeps the aspect ratio up to whole patches, at most as many as Size has, see [Grids]. Images become
 	// strips: their patches below one another, row by row, padded with black to that number.
-	FitPatches Fit = "patches"
+	ResizePatches Resize = "patches"
 )
 
 // Resample is the kernel of a resize, widened (anti-aliased) when shrinking.
@@ -92,26 +92,27 @@ var errTrim = errors.New("preprocess: files of other software cannot trim images
 // Validate reports the first field out of its range.
 func (s Settings) Validate() error {
 	side := func(v [2]int) bool { return min(v[0], v[1]) >= 1 && max(v[0], v[1]) <= MaxSide }
-	switch s.Fit {
-	case FitNone:
+	switch s.Resize {
+	case ResizeNone:
 		if s.Size != [2]int{} {
 			return fmt.Errorf("preprocess: size %v without fit", s.Size)
 		}
-	case FitExact, FitShortest, FitCover, FitContain, FitPatches:
+	case ResizeExact, ResizeShortest, ResizeCover, ResizeContain, ResizePatches:
 		if !side(s.Size) {
 			return fmt.Errorf("preprocess: size %v, want two sides of 1 to %d", s.Size, MaxSide)
 		}
 	default:
-		return fmt.Errorf("preprocess: fit %q, want exact, shortest, cover, contain, patches or none", s.Fit)
+		return fmt.Errorf("preprocess: fit %q, want exact, shortest, cover, contain, patches or none", s.Resize)
 	}
-	if s.Float && (s.Fit == FitPatches || s.Resample == Nearest) {
-		return fmt.Errorf("preprocess: float with fit %q, resample %q: want another of either", s.Fit, s.Resample)
+	if s.Float && (s.Resize == ResizePatches || s.Resample == Nearest) {
+		return fmt.Errorf("preprocess: float with fit %q, resample %q: want another of either", s.Resize, s.Resample)
 	}
-	if s.Fit == FitPatches && (s.Patch < 1 || s.Size[0]%s.Patch != 0 || s.Size[1]%s.Patch != 0 || s.Crop != [2]int{}) {
+	if s.Resize == ResizePatches &&
+		(s.Patch < 1 || s.Size[0]%s.Patch != 0 || s.Size[1]%s.Patch != 0 || s.Crop != [2]int{}) {
 		return fmt.Errorf("preprocess: patches of %d pixels for %v, crop %v: want whole patches, and no crop", s.Patch,
 			s.Size, s.Crop)
 	}
-	if s.Fit == FitShortest && s.Size[0] != s.Size[1] {
+	if s.Resize == ResizeShortest && s.Size[0] != s.Size[1] {
 		return fmt.Errorf("preprocess: size %v, want one number twice for the shortest side", s.Size)
 	}
 	if s.Crop != [2]int{} && !side(s.Crop) {
@@ -121,7 +122,7 @@ func (s Settings) Validate() error {
 		t := s
 		t.Trim = [2]int{}
 		rows, cols, err := t.OutputSize()
-		if err != nil || s.Fit == FitPatches || !side(s.Trim) || s.Trim[0] > rows || s.Trim[1] > cols {
+		if err != nil || s.Resize == ResizePatches || !side(s.Trim) || s.Trim[0] > rows || s.Trim[1] > cols {
 			return fmt.Errorf("preprocess: trim %v of %d×%d, want two sides within a fixed size of images", s.Trim, rows, cols)
 		}
 	}
@@ -163,10 +164,10 @@ func scale(rescale float64) float64 {
 
 // For returns the settings for images of another size, with the same share of the image cropped.
 func (s Settings) For(rows, cols int) (Settings, error) {
-	if s.Fit == FitNone && s.Crop == [2]int{} {
+	if s.Resize == ResizeNone && s.Crop == [2]int{} {
 		return s, nil // the images have this size already
 	}
-	if s.Fit == FitPatches {
+	if s.Resize == ResizePatches {
 		s.Size = [2]int{rows, cols}
 		return s, s.Validate()
 	}
@@ -179,14 +180,14 @@ func (s Settings) For(rows, cols int) (Settings, error) {
 		return s.For(rows, cols)
 	}
 	scaled := func(size, to, from int) int { return int(math.Round(float64(size) * float64(to) / float64(from))) }
-	if s.Fit != FitNone {
+	if s.Resize != ResizeNone {
 		s.Size = [2]int{scaled(s.Size[0], rows, oldRows), scaled(s.Size[1], cols, oldCols)}
 	}
 	if s.Crop != [2]int{} {
 		s.Crop = [2]int{rows, cols}
 	}
-	if s.Fit == FitShortest && s.Size[0] != s.Size[1] {
-		s.Fit = FitCover
+	if s.Resize == ResizeShortest && s.Size[0] != s.Size[1] {
+		s.Resize = ResizeCover
 	}
 	return s, s.Validate()
 }
@@ -198,33 +199,33 @@ func (s Settings) OutputSize() (height, width int, err error) {
 		return s.Trim[0], s.Trim[1], nil
 	case s.Crop != [2]int{}:
 		return s.Crop[0], s.Crop[1], nil
-	case s.Fit == FitExact:
+	case s.Resize == ResizeExact:
 		return s.Size[0], s.Size[1], nil
-	case s.Fit == FitPatches:
+	case s.Resize == ResizePatches:
 		return s.patches() * s.Patch, s.Patch, nil
 	}
-	return 0, 0, fmt.Errorf("preprocess: without a crop or fit %q images differ in size", FitExact)
+	return 0, 0, fmt.Errorf("preprocess: without a crop or fit %q images differ in size", ResizeExact)
 }
 
-// patches returns the number of patches that FitPatches allows.
+// patches returns the number of patches that ResizePatches allows.
 func (s Settings) patches() int { return s.Size[0] / s.Patch * (s.Size[1] / s.Patch) }
 
 // Resized returns the size of an image of the given size after the resize.
 func (s Settings) Resized(height, width int) (newHeight, newWidth int) {
 	rows, cols := float64(height)/float64(s.Size[0]), float64(width)/float64(s.Size[1])
 	ratio := max(rows, cols)
-	switch s.Fit {
-	case FitNone:
+	switch s.Resize {
+	case ResizeNone:
 		return height, width
-	case FitExact:
+	case ResizeExact:
 		return s.Size[0], s.Size[1]
-	case FitShortest:
+	case ResizeShortest:
 		short := min(height, width)
 		return s.Size[0] * height / short, s.Size[0] * width / short
-	case FitPatches:
+	case ResizePatches:
 		grid := gridOf(height, width, s.patches())
 		return s.Patch * grid[0], s.Patch * grid[1]
-	case FitCover:
+	case ResizeCover:
 		ratio = min(rows, cols)
 	}
 	scaled := func(side int) int { return max(1, int(math.RoundToEven(float64(side)/ratio))) }

@@ -24,37 +24,37 @@ var published = map[string]struct {
 }{
 	"google/vit-base-patch16-224": {`{"do_normalize": true, "do_resize": true, "image_mean": [0.5, 0.5, 0.5],
 		"image_std": [0.5, 0.5, 0.5], "size": 224, "resample": 2, "feature_extractor_type": "ViTFeatureExtractor"}`,
-		Settings{Fit: FitExact, Size: [2]int{224, 224}, Resample: Bilinear, Mean: [3]float64{0.5, 0.5, 0.5},
+		Settings{Resize: ResizeExact, Size: [2]int{224, 224}, Resample: Bilinear, Mean: [3]float64{0.5, 0.5, 0.5},
 			Std: [3]float64{0.5, 0.5, 0.5}}},
 	"facebook/deit-base-patch16-224": {`{"crop_size": 224, "do_center_crop": true, "do_normalize": true,
 		"do_resize": true, "feature_extractor_type": "DeiTFeatureExtractor", "image_mean": [0.485, 0.456, 0.406],
 		"image_std": [0.229, 0.224, 0.225], "resample": 3, "size": 256}`,
-		Settings{Fit: FitExact, Size: [2]int{256, 256}, Resample: Bicubic, Crop: [2]int{224, 224},
+		Settings{Resize: ResizeExact, Size: [2]int{256, 256}, Resample: Bicubic, Crop: [2]int{224, 224},
 			Mean: imageNetMean, Std: imageNetStd}},
 	"facebook/dinov2-base": {`{"crop_size": {"height": 224, "width": 224}, "do_center_crop": true,
 		"do_convert_rgb": true, "do_normalize": true, "do_rescale": true, "do_resize": true,
 		"image_mean": [0.485, 0.456, 0.406], "image_processor_type": "BitImageProcessor",
 		"image_std": [0.229, 0.224, 0.225], "resample": 3, "rescale_factor": 0.00392156862745098,
 		"size": {"shortest_edge": 256}}`,
-		Settings{Fit: FitShortest, Size: [2]int{256, 256}, Resample: Bicubic, Crop: [2]int{224, 224},
+		Settings{Resize: ResizeShortest, Size: [2]int{256, 256}, Resample: Bicubic, Crop: [2]int{224, 224},
 			Mean: imageNetMean, Std: imageNetStd}},
 	"facebook/dinov3-vits16-pretrain-lvd1689m": {`{"crop_size": null, "data_format": "channels_first",
 		"default_to_square": true, "do_center_crop": null, "do_normalize": true, "do_rescale": true, "do_resize": true,
 		"image_mean": [0.485, 0.456, 0.406], "image_processor_type": "DINOv3ViTImageProcessorFast",
 		"image_std": [0.229, 0.224, 0.225], "resample": 2, "rescale_factor": 0.00392156862745098,
 		"size": {"height": 224, "width": 224}}`,
-		Settings{Fit: FitExact, Size: [2]int{224, 224}, Resample: Bilinear, Float: true, Mean: imageNetMean,
+		Settings{Resize: ResizeExact, Size: [2]int{224, 224}, Resample: Bilinear, Float: true, Mean: imageNetMean,
 			Std: imageNetStd}},
 	"openai/clip-vit-base-patch32": {`{"crop_size": 224, "do_center_crop": true, "do_normalize": true, "do_resize": true,
 		"feature_extractor_type": "CLIPFeatureExtractor", "image_mean": [0.48145466, 0.4578275, 0.40821073],
 		"image_std": [0.26862954, 0.26130258, 0.27577711], "resample": 3, "size": 224}`,
-		Settings{Fit: FitShortest, Size: [2]int{224, 224}, Resample: Bicubic, Crop: [2]int{224, 224},
+		Settings{Resize: ResizeShortest, Size: [2]int{224, 224}, Resample: Bicubic, Crop: [2]int{224, 224},
 			Mean: [3]float64{0.48145466, 0.4578275, 0.40821073}, Std: [3]float64{0.26862954, 0.26130258, 0.27577711}}},
 	"siglip, as the fast processors save it": {`{"do_center_crop": null, "do_convert_rgb": null, "do_pad": null,
 		"do_normalize": true, "do_rescale": true, "do_resize": true, "crop_size": null, "data_format": "channels_first",
 		"image_mean": [0.5, 0.5, 0.5], "image_processor_type": "SiglipImageProcessorFast", "image_std": [0.5, 0.5, 0.5],
 		"resample": 2, "rescale_factor": 0.00392156862745098, "size": {"height": 384, "width": 256}}`,
-		Settings{Fit: FitExact, Size: [2]int{384, 256}, Resample: Bilinear, Mean: [3]float64{0.5, 0.5, 0.5},
+		Settings{Resize: ResizeExact, Size: [2]int{384, 256}, Resample: Bilinear, Mean: [3]float64{0.5, 0.5, 0.5},
 			Std: [3]float64{0.5, 0.5, 0.5}}},
 	"no resize, no normalization, other range": {`{"do_resize": false, "do_normalize": false, "do_rescale": true,
 		"rescale_factor": 0.0078125, "crop_size": {"height": 7, "width": 5}}`,
@@ -62,38 +62,38 @@ var published = map[string]struct {
 	// The classes' image_mean, image_std, do_center_crop and crop_size in transformers 5.23, models/*/image_processing_*.
 	"CLIP crops by default": {`{"image_processor_type": "CLIPImageProcessorFast", "size": {"shortest_edge": 256},
 		"resample": 3}`,
-		Settings{Fit: FitShortest, Size: [2]int{256, 256}, Resample: Bicubic, Crop: [2]int{224, 224},
+		Settings{Resize: ResizeShortest, Size: [2]int{256, 256}, Resample: Bicubic, Crop: [2]int{224, 224},
 			Mean: [3]float64{0.48145466, 0.4578275, 0.40821073}, Std: [3]float64{0.26862954, 0.26130258, 0.27577711}}},
 	"DeiT, too": {`{"image_processor_type": "DeiTImageProcessor", "size": 256, "resample": 3, "do_normalize": false,
 		"crop_size": 192}`,
-		Settings{Fit: FitExact, Size: [2]int{256, 256}, Resample: Bicubic, Crop: [2]int{192, 192}}},
+		Settings{Resize: ResizeExact, Size: [2]int{256, 256}, Resample: Bicubic, Crop: [2]int{192, 192}}},
 	"ViT and Beit do not": {`{"image_processor_type": "BeitImageProcessorPil", "size": 256, "resample": 3,
 		"do_normalize": false, "crop_size": {"height": 224, "width": 224}}`,
-		Settings{Fit: FitExact, Size: [2]int{256, 256}, Resample: Bicubic}},
+		Settings{Resize: ResizeExact, Size: [2]int{256, 256}, Resample: Bicubic}},
 	"timm/vit_base_patch16_224.augreg_in21k": {`{"architecture": "vit_base_patch16_224", "num_classes": 21843,
 		"pretrained_cfg": {"tag": "augreg_in21k", "input_size": [3, 224, 224], "fixed_input_size": true,
 		"interpolation": "bicubic", "crop_pct": 0.9, "crop_mode": "center", "mean": [0.5, 0.5, 0.5],
 		"std": [0.5, 0.5, 0.5], "first_conv": "patch_embed.proj", "classifier": "head"}}`,
-		Settings{Fit: FitShortest, Size: [2]int{248, 248}, Resample: Bicubic, Crop: [2]int{224, 224},
+		Settings{Resize: ResizeShortest, Size: [2]int{248, 248}, Resample: Bicubic, Crop: [2]int{224, 224},
 			RoundCrop: true, Mean: [3]float64{0.5, 0.5, 0.5}, Std: [3]float64{0.5, 0.5, 0.5}}},
 	"a fine-tuned timm model at 224 with the size of the original": {`{"architecture": "vit_small_patch14_dinov2",
 		"model_args": {"img_size": 224}, "pretrained_cfg": {"input_size": [3, 518, 518], "fixed_input_size": true,
 		"interpolation": "bicubic", "crop_pct": 1.0, "crop_mode": "center", "mean": [0.485, 0.456, 0.406],
 		"std": [0.229, 0.224, 0.225]}}`,
-		Settings{Fit: FitShortest, Size: [2]int{224, 224}, Resample: Bicubic, Crop: [2]int{224, 224},
+		Settings{Resize: ResizeShortest, Size: [2]int{224, 224}, Resample: Bicubic, Crop: [2]int{224, 224},
 			RoundCrop: true, Mean: imageNetMean, Std: imageNetStd}},
 	"processor_config.json of transformers 5": {`{"processor_class": "SiglipProcessor", "image_processor": {
 		"do_normalize": true, "do_rescale": true, "do_resize": true, "image_mean": [0.5, 0.5, 0.5],
 		"image_processor_type": "SiglipImageProcessorPil", "image_std": [0.5, 0.5, 0.5], "resample": 3,
 		"rescale_factor": 0.00392156862745098, "size": {"height": 256, "width": 256}}}`,
-		Settings{Fit: FitExact, Size: [2]int{256, 256}, Resample: Bicubic, Mean: [3]float64{0.5, 0.5, 0.5},
+		Settings{Resize: ResizeExact, Size: [2]int{256, 256}, Resample: Bicubic, Mean: [3]float64{0.5, 0.5, 0.5},
 			Std: [3]float64{0.5, 0.5, 0.5}}},
 	"timm at 384, squashed": {`{"input_size": [3, 384, 384], "interpolation": "bilinear", "crop_pct": 1.0,
 		"crop_mode": "squash", "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}`,
-		Settings{Fit: FitExact, Size: [2]int{384, 384}, Resample: Bilinear, Crop: [2]int{384, 384},
+		Settings{Resize: ResizeExact, Size: [2]int{384, 384}, Resample: Bilinear, Crop: [2]int{384, 384},
 			RoundCrop: true, Mean: imageNetMean, Std: imageNetStd}},
 	"timm's defaults, border": {`{"input_size": [3, 224, 192], "crop_mode": "border"}`,
-		Settings{Fit: FitContain, Size: [2]int{256, 219}, Resample: Bicubic, Crop: [2]int{224, 192},
+		Settings{Resize: ResizeContain, Size: [2]int{256, 219}, Resample: Bicubic, Crop: [2]int{224, 192},
 			Fill: [3]uint8{124, 116, 104}, RoundCrop: true, Mean: imageNetMean, Std: imageNetStd}},
 }
 
@@ -122,7 +122,7 @@ func testParseFixture(t *testing.T) {
 	}
 	const name = "preprocessor_config.json"
 	fixtures.JSON(t, "hf_vit", name, &file)
-	want := Settings{Fit: FitExact, Size: [2]int{file.Size.Height, file.Size.Width}, Mean: file.ImageMean,
+	want := Settings{Resize: ResizeExact, Size: [2]int{file.Size.Height, file.Size.Width}, Mean: file.ImageMean,
 		Std: file.ImageStd, Resample: resamples[file.Resample]}
 	raw := gomlxtest.Must(os.ReadFile(filepath.Join(fixtures.Dir(t, "hf_vit"), name)))(t)
 	if got, err := Parse(raw); err != nil || got != want {
@@ -135,7 +135,7 @@ func TestHuggingFace_ComesBack(t *testing.T) {
 		want := c.want
 		want.RoundCrop = false
 		raw, err := c.want.HuggingFace()
-		if c.want.Fit == FitContain {
+		if c.want.Resize == ResizeContain {
 			if err == nil {
 				t.Errorf("%s: a fit that Hugging Face lacks is written as %s", name, raw)
 			}
@@ -231,27 +231,28 @@ func TestParseNormalization(t *testing.T) {
 func TestSettings_ForAnotherSize(t *testing.T) {
 	for _, c := range []struct{ was, want Settings }{
 		{Settings{}, Settings{}},
-		{Settings{Fit: FitExact, Size: [2]int{8, 8}}, Settings{Fit: FitExact, Size: [2]int{6, 10}}},
-		{Settings{Fit: FitExact, Size: [2]int{6, 10}}, Settings{Fit: FitExact, Size: [2]int{6, 10}}},
-		{Settings{Fit: FitShortest, Size: [2]int{10, 10}, Crop: [2]int{8, 8}},
-			Settings{Fit: FitCover, Size: [2]int{8, 13}, Crop: [2]int{6, 10}}}, // 7.5 and 12.5, rounded
+		{Settings{Resize: ResizeExact, Size: [2]int{8, 8}}, Settings{Resize: ResizeExact, Size: [2]int{6, 10}}},
+		{Settings{Resize: ResizeExact, Size: [2]int{6, 10}}, Settings{Resize: ResizeExact, Size: [2]int{6, 10}}},
+		{Settings{Resize: ResizeShortest, Size: [2]int{10, 10}, Crop: [2]int{8, 8}},
+			Settings{Resize: ResizeCover, Size: [2]int{8, 13}, Crop: [2]int{6, 10}}}, // 7.5 and 12.5, rounded
 		{Settings{Crop: [2]int{8, 8}}, Settings{Crop: [2]int{6, 10}}},
-		{Settings{Fit: FitExact, Size: [2]int{8, 11}, Trim: [2]int{6, 10}},
-			Settings{Fit: FitExact, Size: [2]int{8, 11}, Trim: [2]int{6, 10}}},
-		{Settings{Fit: FitExact, Size: [2]int{8, 8}, Trim: [2]int{6, 6}}, Settings{Fit: FitExact, Size: [2]int{6, 10}}},
+		{Settings{Resize: ResizeExact, Size: [2]int{8, 11}, Trim: [2]int{6, 10}},
+			Settings{Resize: ResizeExact, Size: [2]int{8, 11}, Trim: [2]int{6, 10}}},
+		{Settings{Resize: ResizeExact, Size: [2]int{8, 8}, Trim: [2]int{6, 6}},
+			Settings{Resize: ResizeExact, Size: [2]int{6, 10}}},
 	} {
 		if got, err := c.was.For(6, 10); err != nil || got != c.want {
 			t.Errorf("%+v: %+v, %v, want %+v", c.was, got, err, c.want)
 		}
 	}
-	if _, err := (Settings{Fit: FitShortest, Size: [2]int{8, 8}}).For(6, 10); err == nil {
+	if _, err := (Settings{Resize: ResizeShortest, Size: [2]int{8, 8}}).For(6, 10); err == nil {
 		t.Error("images of any size were brought to one")
 	}
 }
 
 func TestSettings_Bounds(t *testing.T) {
-	exact := Settings{Fit: FitExact, Size: [2]int{6, 10}}
-	patches := Settings{Fit: FitPatches, Size: [2]int{6, 10}, Patch: 2}
+	exact := Settings{Resize: ResizeExact, Size: [2]int{6, 10}}
+	patches := Settings{Resize: ResizePatches, Size: [2]int{6, 10}, Patch: 2}
 	with := func(s Settings, change func(*Settings)) Settings { change(&s); return s }
 	nan := [3]float64{2: math.NaN()}
 	for _, c := range []struct {
@@ -259,11 +260,12 @@ func TestSettings_Bounds(t *testing.T) {
 		want string // of the error; empty for none
 	}{
 		{s: Settings{}}, {s: Settings{Size: [2]int{0, 5}}, want: "without fit"},
-		{s: Settings{Fit: FitExact, Size: [2]int{1, MaxSide}}}, {s: Settings{Fit: FitExact, Size: [2]int{MaxSide, 1}}},
-		{s: Settings{Fit: FitContain, Size: [2]int{1, MaxSide + 1}}, want: "size [1 16385]"},
-		{s: Settings{Fit: FitCover, Size: [2]int{0, 5}}, want: "size [0 5]"},
-		{s: Settings{Fit: "other", Size: [2]int{6, 10}}, want: `fit "other"`},
-		{s: Settings{Fit: FitShortest, Size: [2]int{6, 10}}, want: "one number twice"},
+		{s: Settings{Resize: ResizeExact, Size: [2]int{1, MaxSide}}},
+		{s: Settings{Resize: ResizeExact, Size: [2]int{MaxSide, 1}}},
+		{s: Settings{Resize: ResizeContain, Size: [2]int{1, MaxSide + 1}}, want: "size [1 16385]"},
+		{s: Settings{Resize: ResizeCover, Size: [2]int{0, 5}}, want: "size [0 5]"},
+		{s: Settings{Resize: "other", Size: [2]int{6, 10}}, want: `fit "other"`},
+		{s: Settings{Resize: ResizeShortest, Size: [2]int{6, 10}}, want: "one number twice"},
 		{s: patches}, {s: with(patches, func(s *Settings) { s.Patch = 1 })},
 		{s: with(patches, func(s *Settings) { s.Patch = 0 }), want: "patches of 0 pixels"},
 		{s: with(patches, func(s *Settings) { s.Size[0] = 5 }), want: "whole patches"},
@@ -278,7 +280,7 @@ func TestSettings_Bounds(t *testing.T) {
 		{s: with(exact, func(s *Settings) { s.Trim = [2]int{7, 1} }), want: "trim [7 1] of 6×10"},
 		{s: with(exact, func(s *Settings) { s.Trim = [2]int{0, 1} }), want: "trim [0 1]"},
 		{s: with(patches, func(s *Settings) { s.Trim = [2]int{2, 2} }), want: "trim [2 2]"},
-		{s: Settings{Fit: FitShortest, Size: [2]int{8, 8}, Trim: [2]int{2, 2}}, want: "fixed size"},
+		{s: Settings{Resize: ResizeShortest, Size: [2]int{8, 8}, Trim: [2]int{2, 2}}, want: "fixed size"},
 		{s: with(exact, func(s *Settings) { s.Rescale = -0.5 }), want: "rescale -0.5"},
 		{s: with(exact, func(s *Settings) { s.Rescale = math.Inf(1) }), want: "rescale +Inf"},
 		{s: with(exact, func(s *Settings) { s.Std = [3]float64{1, -1, 1} }), want: "std not negative"},
@@ -314,12 +316,14 @@ func TestResized_ByFit(t *testing.T) {
 		s          Settings
 		rows, cols int
 	}{
-		{Settings{}, 9, 14}, {Settings{Fit: FitExact, Size: [2]int{5, 7}}, 5, 7},
-		{Settings{Fit: FitShortest, Size: [2]int{6, 6}}, 6, 9}, // 9⅓, rounded down
-		{Settings{Fit: FitCover, Size: [2]int{6, 6}}, 6, 9}, {Settings{Fit: FitCover, Size: [2]int{5, 10}}, 6, 10},
-		{Settings{Fit: FitContain, Size: [2]int{6, 6}}, 4, 6}, {Settings{Fit: FitContain, Size: [2]int{3, 10}}, 3, 5},
-		{Settings{Fit: FitContain, Size: [2]int{20, 1}}, 1, 1},
-		{Settings{Fit: FitPatches, Size: [2]int{4, 12}, Patch: 2}, 6, 8}, // 3×4 patches of 12
+		{Settings{}, 9, 14}, {Settings{Resize: ResizeExact, Size: [2]int{5, 7}}, 5, 7},
+		{Settings{Resize: ResizeShortest, Size: [2]int{6, 6}}, 6, 9}, // 9⅓, rounded down
+		{Settings{Resize: ResizeCover, Size: [2]int{6, 6}}, 6, 9},
+		{Settings{Resize: ResizeCover, Size: [2]int{5, 10}}, 6, 10},
+		{Settings{Resize: ResizeContain, Size: [2]int{6, 6}}, 4, 6},
+		{Settings{Resize: ResizeContain, Size: [2]int{3, 10}}, 3, 5},
+		{Settings{Resize: ResizeContain, Size: [2]int{20, 1}}, 1, 1},
+		{Settings{Resize: ResizePatches, Size: [2]int{4, 12}, Patch: 2}, 6, 8}, // 3×4 patches of 12
 	} {
 		if rows, cols := c.s.Resized(9, 14); rows != c.rows || cols != c.cols {
 			t.Errorf("%+v: %d×%d, want %d×%d", c.s, rows, cols, c.rows, c.cols)
@@ -389,15 +393,16 @@ func TestTimm_ComesBack(t *testing.T) {
 	}
 	s := Settings{RoundCrop: true, Resample: Lanczos, Mean: [3]float64{0.1, 0.2, 0.3}, Std: [3]float64{0.4, 0.5, 0.6}}
 	for size := 224; size < 380; size++ {
-		for fit, fill := range map[Fit][3]uint8{FitExact: {}, FitShortest: {}, FitContain: {26, 51, 76}} { // the mean
-			s.Fit, s.Size, s.Crop, s.Fill = fit, [2]int{size, size}, [2]int{224, 224}, fill
+		for fit, fill := range map[Resize][3]uint8{ResizeExact: {}, ResizeShortest: {},
+			ResizeContain: {26, 51, 76}} { // the mean
+			s.Resize, s.Size, s.Crop, s.Fill = fit, [2]int{size, size}, [2]int{224, 224}, fill
 			if got := readBack(s, 224, 224); got != s {
 				t.Fatalf("%+v, want %+v", got, s)
 			}
 		}
 	}
 	for crop, want := range map[[2]int]bool{{12, 16}: true, {12, 15}: false, {12, 17}: false, {16, 16}: false} {
-		if _, err := (Settings{Fit: FitCover, Size: [2]int{15, 20}, Crop: crop}).Timm(); (err == nil) != want {
+		if _, err := (Settings{Resize: ResizeCover, Size: [2]int{15, 20}, Crop: crop}).Timm(); (err == nil) != want {
 			t.Errorf("a crop of %v out of 15×20, want 4/5 of both: %v", crop, err)
 		}
 	}
@@ -411,17 +416,17 @@ func TestTimm_ComesBack(t *testing.T) {
 			}
 		}
 	}
-	s.Fit, s.Size, s.Crop, s.Fill = FitExact, [2]int{6, 10}, [2]int{}, [3]uint8{}
-	if got := readBack(s, 6, 10); got.Fit != FitExact || got.Size != s.Size || got.Crop != s.Size {
+	s.Resize, s.Size, s.Crop, s.Fill = ResizeExact, [2]int{6, 10}, [2]int{}, [3]uint8{}
+	if got := readBack(s, 6, 10); got.Resize != ResizeExact || got.Size != s.Size || got.Crop != s.Size {
 		t.Errorf("without a crop: %+v", got)
 	}
 }
 
 func TestHuggingFace_Processor(t *testing.T) {
 	for processor, want := range map[string]Settings{
-		`"ViTImageProcessor"`: {Fit: FitExact, Size: [2]int{1, 1}, Resample: Nearest},
-		`"BitImageProcessor"`: {Fit: FitShortest, Size: [2]int{9, 9}, Resample: Box, Mean: imageNetMean},
-		`BitImageProcessor`:   {Fit: FitExact, Size: [2]int{9, 9}, Resample: Hamming, Crop: [2]int{7, 7}},
+		`"ViTImageProcessor"`: {Resize: ResizeExact, Size: [2]int{1, 1}, Resample: Nearest},
+		`"BitImageProcessor"`: {Resize: ResizeShortest, Size: [2]int{9, 9}, Resample: Box, Mean: imageNetMean},
+		`BitImageProcessor`:   {Resize: ResizeExact, Size: [2]int{9, 9}, Resample: Hamming, Crop: [2]int{7, 7}},
 	} {
 		raw, err := want.HuggingFace()
 		if err != nil || !strings.Contains(string(raw), processor) ||
@@ -435,7 +440,7 @@ func TestHuggingFace_Processor(t *testing.T) {
 			t.Errorf("%+v, %v, want %+v", got, err, want)
 		}
 	}
-	rows, cols, err := Settings{Fit: FitPatches, Size: [2]int{6, 10}, Patch: 2}.OutputSize()
+	rows, cols, err := Settings{Resize: ResizePatches, Size: [2]int{6, 10}, Patch: 2}.OutputSize()
 	if err != nil || rows != 30 || cols != 2 {
 		t.Errorf("15 patches of 2×2 are %d×%d, %v", rows, cols, err)
 	}

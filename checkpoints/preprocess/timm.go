@@ -44,13 +44,13 @@ func (c config) timm() (s Settings, err error) {
 	s.Size = [2]int{int(size[1] / portion), int(size[2] / portion)}
 	switch cmp.Or(mode, "center") {
 	case "center":
-		if s.Fit = FitCover; s.Size[0] == s.Size[1] {
-			s.Fit = FitShortest
+		if s.Resize = ResizeCover; s.Size[0] == s.Size[1] {
+			s.Resize = ResizeShortest
 		}
 	case "squash":
-		s.Fit = FitExact
+		s.Resize = ResizeExact
 	case "border":
-		s.Fit = FitContain
+		s.Resize = ResizeContain
 		for i, mean := range s.Mean {
 			s.Fill[i] = uint8(min(max(math.RoundToEven(255*mean), 0), 255))
 		}
@@ -77,16 +77,16 @@ func (s Settings) Timm() (Timm, error) {
 	}
 	mean, std := s.Normalization()
 	t := Timm{Interpolation: s.Kernel(), CropPct: 1, CropMode: "squash", Mean: mean[:], Std: std[:]}
-	switch s.Fit {
-	case FitShortest, FitCover:
+	switch s.Resize {
+	case ResizeShortest, ResizeCover:
 		t.CropMode = "center"
-	case FitContain:
+	case ResizeContain:
 		t.CropMode = "border"
 	}
 	switch {
 	case s.Crop == [2]int{}:
 		return t, nil
-	case s.Fit == FitNone:
+	case s.Resize == ResizeNone:
 		return t, errors.New("preprocess: timm has no crop without a resize")
 	}
 	t.CropPct = float64(s.Crop[0]) / float64(s.Size[0])

@@ -222,7 +222,7 @@ func trainTwo(ctx context.Context, b compute.Backend, dir string) (paths []strin
 // imagesFor returns a function that reads the images for a model, and masks of the objects, if known. Models with the
 // same preprocessing share them.
 func (o *analyzing) imagesFor(d *dataset.Dataset) func(context.Context, *finetune.Model) (
-	*data.Memory, func(int) []bool, error) {
+	*data.InMemory, func(int) []bool, error) {
 	type kind struct {
 		preprocess preprocess.Settings
 		size       [2]int
@@ -230,11 +230,11 @@ func (o *analyzing) imagesFor(d *dataset.Dataset) func(context.Context, *finetun
 		validation float64
 	}
 	type shown struct {
-		images *data.Memory
+		images *data.InMemory
 		mask   func(int) []bool
 	}
 	read := map[kind]shown{}
-	return func(ctx context.Context, m *finetune.Model) (*data.Memory, func(int) []bool, error) {
+	return func(ctx context.Context, m *finetune.Model) (*data.InMemory, func(int) []bool, error) {
 		r := m.Recipe
 		k := kind{m.Preprocess, [2]int{r.Model.ImageRows, r.Model.ImageCols}, r.Aspect, r.ValidationPart}
 		s, known := read[k]
@@ -254,7 +254,7 @@ func (o *analyzing) imagesFor(d *dataset.Dataset) func(context.Context, *finetun
 
 // load reads the images with a model's preprocessing.
 func (o *analyzing) load(ctx context.Context, d *dataset.Dataset, m *finetune.Model) (
-	*data.Memory, func(int) []bool, error) {
+	*data.InMemory, func(int) []bool, error) {
 	if o.masks != "" {
 		return d.Masked(ctx, o.masks, m, o.limit)
 	}

@@ -255,7 +255,7 @@ func (l *loader) splits(ctx context.Context, u study.Unit) (splits dataset.Split
 }
 
 // of is a task's Images.
-func (l *loader) of(ctx context.Context, u study.Unit) (train, test data.Source, err error) {
+func (l *loader) of(ctx context.Context, u study.Unit) (train, test data.Dataset, err error) {
 	splits, err := l.splits(ctx, u)
 	if err != nil {
 		return nil, nil, err
@@ -268,13 +268,13 @@ func (l *loader) of(ctx context.Context, u study.Unit) (train, test data.Source,
 }
 
 // testAt is a task's TestAt, as wepe eval --size reads the images.
-func (l *loader) testAt(ctx context.Context, m *finetune.Model) (data.Source, error) {
+func (l *loader) testAt(ctx context.Context, m *finetune.Model) (data.Dataset, error) {
 	test, _, err := l.d.Split(ctx, report.Test, m)
 	return test, err
 }
 
 // validation is a task's Validation, for a dataset that has a validation split beside its test images.
-func (l *loader) validation(ctx context.Context, u study.Unit) (data.Source, error) {
+func (l *loader) validation(ctx context.Context, u study.Unit) (data.Dataset, error) {
 	splits, err := l.splits(ctx, u)
 	return splits.Validation, err
 }

@@ -183,10 +183,10 @@ func (o *exporting) write(out *cli.Printer, b compute.Backend, m *checkpoints.Im
 func (o *exporting) declare(m *checkpoints.Imported) {
 	p, size := m.Preprocess, [2]int{m.Config.ImageRows, m.Config.ImageCols}
 	if p == nil && m.PreprocessError == nil && m.Config.Channels == 3 && len(m.Mean) == 3 { // in predict too
-		p = &preprocess.Settings{Fit: preprocess.FitExact, Size: size, Resample: preprocess.Bilinear,
+		p = &preprocess.Settings{Resize: preprocess.ResizeExact, Size: size, Resample: preprocess.Bilinear,
 			Mean: [3]float64(m.Mean), Std: [3]float64(m.Std)}
 		m.Report = append(m.Report, fmt.Sprintf("preprocessing: fit %q to %d×%d in its place, with the files' mean and std",
-			p.Fit, size[0], size[1]))
+			p.Resize, size[0], size[1]))
 	}
 	o.options.Preprocess = p
 }

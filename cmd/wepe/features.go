@@ -95,7 +95,7 @@ func (o *extraction) run(c *cobra.Command, model string) error {
 	}
 	ignored := data.IgnoredText(list.Ignored...)
 	if o.count > 0 {
-		list = list.Thin(o.count)
+		list = list.Sample(o.count)
 	}
 	cli.Field("data", "%s: %d images", list.Name, len(list.Images))
 	if ignored != "" {
@@ -116,7 +116,7 @@ func (o *extraction) run(c *cobra.Command, model string) error {
 
 // images lists the images of --data.
 func (o *extraction) images() (*features.List, error) {
-	var train, test *data.Memory
+	var train, test *data.InMemory
 	kind, rest, _ := strings.Cut(o.data, ":")
 	info, missing := os.Stat(o.data)
 	var err error

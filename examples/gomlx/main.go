@@ -128,13 +128,13 @@ func (s settings) tune(b compute.Backend) (before, after result) {
 
 // open returns the classes of a directory, of CIFAR-100 or with a folder for each class, and a function that returns
 // its training and test images as preprocessed for a model.
-func open(dir string) (classes []string, images func(preprocess.Settings) (training, test data.Source)) {
+func open(dir string) (classes []string, images func(preprocess.Settings) (training, test data.Dataset)) {
 	training, test, err := data.CIFAR100(dir)
 	if !errors.Is(err, fs.ErrNotExist) {
 		must.M(err)
-		return training.Classes, func(preprocess.Settings) (data.Source, data.Source) { return training, test }
+		return training.Classes, func(preprocess.Settings) (data.Dataset, data.Dataset) { return training, test }
 	}
-	return must.M1(data.Folder(dir)).Train.Classes, func(p preprocess.Settings) (data.Source, data.Source) {
+	return must.M1(data.Folder(dir)).Train.Classes, func(p preprocess.Settings) (data.Dataset, data.Dataset) {
 		parts := must.M1(data.Open(dir, p))
 		return parts.Train, cmp.Or(parts.Test, parts.Validation)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // folders writes images of three of the demo's classes, n of each, in folders of classes.
-func folders(t *testing.T, dir string, from *data.Memory, n int) {
+func folders(t *testing.T, dir string, from *data.InMemory, n int) {
 	t.Helper()
 	written := map[int32]int{}
 	for i, label := range from.Labels {

@@ -39,21 +39,21 @@ var spriteFactors = []struct {
 //
 // Errors name the file. Only the arrays imgs and latents_classes are read, never the pickle beside them.
 func dSprites(ctx context.Context, file string, label func(orientation, x int) int, sizes [3]int) (
-	sets [3]*data.Memory, err error) {
+	sets [3]*data.InMemory, err error) {
 	f, err := disk.Open(file)
 	if err != nil {
 		return sets, fmt.Errorf("dSprites: %w", err)
 	}
 	defer f.Close()
 	if err := readSprites(ctx, f, label, sizes, &sets); err != nil {
-		return [3]*data.Memory{}, fmt.Errorf("dSprites: %s: %w", file, err)
+		return [3]*data.InMemory{}, fmt.Errorf("dSprites: %s: %w", file, err)
 	}
 	return sets, nil
 }
 
 // readSprites fills the datasets with the chosen rows of both arrays, in the file's order.
 func readSprites(ctx context.Context, f *os.File, label func(orientation, x int) int, sizes [3]int,
-	sets *[3]*data.Memory) error {
+	sets *[3]*data.InMemory) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func readSprites(ctx context.Context, f *os.File, label func(orientation, x int)
 		return err
 	}
 	for part, name := range []string{"train", "val", "test"} {
-		sets[part] = &data.Memory{Info: data.Info{Name: "dsprites-" + name, Classes: make([]string, 16), Height: spriteSide,
+		sets[part] = &data.InMemory{Info: data.Info{Name: "dsprites-" + name, Classes: make([]string, 16), Height: spriteSide,
 			Width: spriteSide, Channels: 3}}
 	}
 	r := spriteReader{factors: bufio.NewReaderSize(factors, 1<<16), images: bufio.NewReaderSize(images, 1<<16)}

@@ -30,9 +30,9 @@ func writeTasks(ctx context.Context, dir, from string, sizes [3]int, logger *slo
 	}
 	if strings.HasSuffix(from, ".npz") {
 		const origin = "own split of dSprites' npz, lossless"
-		return writeSprites(ctx, dir, origin, logger, func(t spriteTask) ([3]data.Source, error) {
+		return writeSprites(ctx, dir, origin, logger, func(t spriteTask) ([3]data.Dataset, error) {
 			sets, err := dSprites(ctx, from, t.label, sizes)
-			return [3]data.Source{sets[0], sets[1], sets[2]}, err
+			return [3]data.Dataset{sets[0], sets[1], sets[2]}, err
 		})
 	}
 	train, held, err := data.CIFAR100(from)
@@ -48,19 +48,19 @@ func writeTasks(ctx context.Context, dir, from string, sizes [3]int, logger *slo
 		return err
 	}
 	const origin = "own split of CIFAR-100's binary version, lossless"
-	return writeTask(ctx, dir, "cifar", origin, [3]data.Source{learn, val, held}, logger)
+	return writeTask(ctx, dir, "cifar", origin, [3]data.Dataset{learn, val, held}, logger)
 }
 
 // writeShapes writes the two dSprites tasks with generated shapes of side×side pixels.
 func writeShapes(ctx context.Context, dir string, sizes [3]int, side int, logger *slog.Logger) error {
 	const origin = "generated shapes, no VTAB data"
-	return writeSprites(ctx, dir, origin, logger, func(t spriteTask) (s [3]data.Source, err error) {
+	return writeSprites(ctx, dir, origin, logger, func(t spriteTask) (s [3]data.Dataset, err error) {
 		both, held, err := data.Shapes(t.task, sizes[0]+sizes[1], sizes[2], side, 0)
 		if err != nil {
 			return s, err
 		}
 		learn, val, err := data.RandomSplit(both, sizes[1], 0)
-		return [3]data.Source{learn, val, held}, err
+		return [3]data.Dataset{learn, val, held}, err
 	})
 }
 
@@ -77,7 +77,7 @@ var spriteTasks = []spriteTask{
 
 // writeSprites writes the two dSprites tasks.
 func writeSprites(ctx context.Context, dir, origin string, logger *slog.Logger,
-	read func(spriteTask) ([3]data.Source, error)) error {
+	read func(spriteTask) ([3]data.Dataset, error)) error {
 	for _, t := range spriteTasks {
 		sets, err := read(t)
 		if err == nil {
@@ -92,7 +92,7 @@ func writeSprites(ctx context.Context, dir, origin string, logger *slog.Logger,
 
 // writeTask writes datasets for training, validation and test as one task. Its folder appears when it is complete; an
 // existing folder is not changed.
-func writeTask(ctx context.Context, dir, name, origin string, sets [3]data.Source, logger *slog.Logger) (err error) {
+func writeTask(ctx context.Context, dir, name, origin string, sets [3]data.Dataset, logger *slog.Logger) (err error) {
 	folder := filepath.Join(dir, name)
 	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s already exists: choose another -data, or remove it", folder)
@@ -131,7 +131,7 @@ func writeTask(ctx context.Context, dir, name, origin string, sets [3]data.Sourc
 }
 
 // writeImages writes a dataset as png files and returns the lines of its list.
-func writeImages(ctx context.Context, folder, part string, set data.Source) (list string, err error) {
+func writeImages(ctx context.Context, folder, part string, set data.Dataset) (list string, err error) {
 	if err := os.MkdirAll(filepath.Join(folder, "images", part), 0o755); err != nil {
 		return "", err
 	}

@@ -22,10 +22,10 @@ var quiet = slog.New(slog.DiscardHandler)
 
 // rowsOf reads a written list at its images' size, and returns the indices of some images with their labels: none of
 // another dataset, and none twice.
-func rowsOf(t *testing.T, folder, list string, of *data.Memory) (rows []int) {
+func rowsOf(t *testing.T, folder, list string, of *data.InMemory) (rows []int) {
 	t.Helper()
 	files := gomlxtest.Must(data.Lists(folder, list+".txt", nil))(t)
-	set := gomlxtest.Must(files.Load(t.Context(), preprocess.Settings{Fit: preprocess.FitExact,
+	set := gomlxtest.Must(files.Load(t.Context(), preprocess.Settings{Resize: preprocess.ResizeExact,
 		Size: [2]int{of.Height, of.Width}}, nil))(t)
 	for i, label := range set.Labels {
 		row := 0
@@ -56,7 +56,7 @@ func TestWriteTasks_BitForBitInPartsThatDoNotMeet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	check := func(name, origin string, train, val, held *data.Memory, n int) {
+	check := func(name, origin string, train, val, held *data.InMemory, n int) {
 		folder := filepath.Join(dir, name)
 		learn, tested := rowsOf(t, folder, "train800", train), rowsOf(t, folder, "test", held)
 		if len(learn) != 31 || len(tested) != n || !slices.IsSorted(tested) || len(rowsOf(t, folder, "val200", val)) != 13 {

@@ -25,7 +25,7 @@ func (r request) augment(b compute.Backend) (map[string]any, error) {
 	if err := a.Validate(); err != nil {
 		return nil, err
 	}
-	set := &data.Memory{Info: data.Info{Name: "noise", Height: r.Height, Width: r.Width, Channels: 3}, Pixels: r.Pixels}
+	set := &data.InMemory{Info: data.Info{Name: "noise", Height: r.Height, Width: r.Width, Channels: 3}, Pixels: r.Pixels}
 	var shown [][]byte
 	var indices []int
 	for i, label := range r.Targets {

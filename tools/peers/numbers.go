@@ -93,7 +93,7 @@ func (r request) train(b compute.Backend) (map[string]any, error) {
 	if err := json.Unmarshal(r.Recipe, &recipe); err != nil {
 		return nil, err
 	}
-	set := &data.Memory{Info: data.Info{Name: "noise", Height: r.Side, Width: r.Side, Channels: 3}, Pixels: r.Pixels}
+	set := &data.InMemory{Info: data.Info{Name: "noise", Height: r.Side, Width: r.Side, Channels: 3}, Pixels: r.Pixels}
 	for c := range r.Classes {
 		set.Classes = append(set.Classes, strconv.Itoa(c))
 	}

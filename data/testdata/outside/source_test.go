@@ -32,7 +32,7 @@ func newHalves(n int) *halves {
 	return h
 }
 
-// Image implements data.Source.
+// Image implements data.Dataset.
 func (h *halves) Image(_ context.Context, row int) (*data.Image, error) {
 	img := &data.Image{Height: 8, Width: 8, Pixels: make([]uint8, 8*8*3)}
 	for i := range img.Pixels {

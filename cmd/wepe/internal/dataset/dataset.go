@@ -97,17 +97,17 @@ type Dataset struct {
 	unsplit  error  // why no image can be held out, which only all images together do without
 
 	options                 Options
-	fraction                float64         // of the training images in memory, 0 for all
-	memory                  [2]*data.Memory // training and test images of cifar100
-	task                    string          // of shapes, else ""
-	structured              bool            // of VTAB: counts, distances, places, angles
-	files                   [3]*data.Files  // train, validation, test; nil for none
+	fraction                float64           // of the training images in memory, 0 for all
+	memory                  [2]*data.InMemory // training and test images of cifar100
+	task                    string            // of shapes, else ""
+	structured              bool              // of VTAB: counts, distances, places, angles
+	files                   [3]*data.Files    // train, validation, test; nil for none
 	Classes                 []string
 	train, validation, test int // number of images; validation is 0 if the recipe splits it off
 }
 
 // Splits are the images of a dataset. Validation is nil if the recipe splits it off Train, Test if there is none.
-type Splits struct{ Train, Validation, Test data.Source }
+type Splits struct{ Train, Validation, Test data.Dataset }
 
 const (
 	shapeSide = 32  // pixels of generated shapes
@@ -191,7 +191,7 @@ func (d *Dataset) openCIFAR(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	d.Name, d.Format, d.memory = "cifar100", "CIFAR-100's binary version", [2]*data.Memory{train, test}
+	d.Name, d.Format, d.memory = "cifar100", "CIFAR-100's binary version", [2]*data.InMemory{train, test}
 	d.Classes, d.train, d.test = train.Classes, train.Len(), test.Len()
 	return d.absolute("cifar100:", path)
 }
@@ -248,7 +248,7 @@ func (d *Dataset) openDirectory(dir string) error {
 		return fmt.Errorf("%s is the only class: use a folder for each class, or train and val with such folders", all[0])
 	}
 	if parts.Validation == nil && parts.Test == nil {
-		train, held, err := parts.Train.HoldOut(heldOut, 0)
+		train, held, err := parts.Train.Split(heldOut, 0)
 		if d.unsplit = err; err == nil {
 			parts.Train, parts.Validation, d.note = train, held, " (about a fifth, chosen by the names of files)"
 		}
@@ -357,7 +357,7 @@ func (d *Dataset) whole(ctx context.Context, r finetune.Recipe) (s Splits, err e
 	}
 }
 
-func inMemory(train, test *data.Memory, err error) (Splits, error) {
+func inMemory(train, test *data.InMemory, err error) (Splits, error) {
 	if err != nil {
 		return Splits{}, err
 	}
@@ -382,7 +382,7 @@ func (d *Dataset) read(ctx context.Context, settings preprocess.Settings, stream
 	if d.unsplit != nil {
 		return s, fmt.Errorf("%w; to evaluate all images: --split %s", d.unsplit, AllSplits)
 	}
-	for i, to := range []*data.Source{&s.Train, &s.Validation, &s.Test} {
+	for i, to := range []*data.Dataset{&s.Train, &s.Validation, &s.Test} {
 		if d.files[i] == nil {
 			continue
 		}
@@ -392,7 +392,7 @@ func (d *Dataset) read(ctx context.Context, settings preprocess.Settings, stream
 				err = data.Check(ctx, *to, d.options.Verify)
 			}
 		} else {
-			var memory *data.Memory
+			var memory *data.InMemory
 			if memory, err = d.files[i].Load(ctx, settings, cli.Logger()); err == nil {
 				*to = memory
 			}
@@ -412,7 +412,7 @@ const AllSplits = "all"
 
 // Split reads one split for a model, with its preprocessing: train, validation, test or all; "" for test, otherwise
 // validation.
-func (d *Dataset) Split(ctx context.Context, name string, m *finetune.Model) (data.Source, string, error) {
+func (d *Dataset) Split(ctx context.Context, name string, m *finetune.Model) (data.Dataset, string, error) {
 	if name == AllSplits {
 		all, err := d.joined()
 		if err != nil {
@@ -435,12 +435,12 @@ func (d *Dataset) Split(ctx context.Context, name string, m *finetune.Model) (da
 			return nil, "", err
 		}
 	}
-	set := map[string]data.Source{splitTrain: s.Train, report.Validation: s.Validation, report.Test: s.Test}[name]
+	set := map[string]data.Dataset{splitTrain: s.Train, report.Validation: s.Validation, report.Test: s.Test}[name]
 	if set == nil {
 		return nil, "", fmt.Errorf("--split %s: dataset %s has no such split: use another", name, d.Name)
 	}
 	fits := d.files[0] != nil || d.Generated() && m.Recipe.Aspect != "" // is read with the model's preprocessing already
-	if held, ok := set.(*data.Memory); ok && !fits {
+	if held, ok := set.(*data.InMemory); ok && !fits {
 		if set, err = m.FitSet(held); err != nil {
 			return nil, "", fmt.Errorf("--data %s: %w", d.Spec, err)
 		}

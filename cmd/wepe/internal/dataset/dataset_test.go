@@ -40,7 +40,7 @@ func TestOpen_ASplitDirectoryAlsoRenamed(t *testing.T) {
 		t.Error("the identity does not have the name")
 	}
 	s := gomlxtest.Must(d.Load(t.Context(), finetune.Recipe{Augment: data.Augment{Size: [2]int{3, 5}}}))(t)
-	for _, split := range []data.Source{s.Train, s.Validation, s.Test} {
+	for _, split := range []data.Dataset{s.Train, s.Validation, s.Test} {
 		if name := split.Describe().Name; !strings.HasPrefix(name, "earlier") {
 			t.Errorf("a split is named %s", name)
 		}
@@ -79,8 +79,8 @@ func TestStreams_WhereTheRecipeCrops(t *testing.T) {
 		d := gomlxtest.Must(Open(t.Context(), dir, Options{Stream: c.stream}))(t)
 		s := gomlxtest.Must(d.Load(t.Context(), c.recipe))(t)
 		var got [3]bool
-		for i, source := range []data.Source{s.Train, s.Validation, s.Test} {
-			_, held := source.(*data.Memory)
+		for i, source := range []data.Dataset{s.Train, s.Validation, s.Test} {
+			_, held := source.(*data.InMemory)
 			got[i] = !held
 		}
 		if got != c.streamed || d.Streams(c.recipe) != c.streamed[0] {
@@ -119,7 +119,7 @@ func TestSplit_AllOfOneImagePerClass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{3, 2}}
+	settings := preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{3, 2}}
 	if _, err := d.read(t.Context(), settings, false); err == nil {
 		t.Error("an image is held out")
 	}

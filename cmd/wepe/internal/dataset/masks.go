@@ -20,7 +20,7 @@ import (
 // Masked reads the images of --data for a model, and masks of their objects: path is a directory of images with the
 // same names, white on black, or COCO's instances file. Directories without classes are accepted.
 func (d *Dataset) Masked(ctx context.Context, path string, m *finetune.Model, limit int) (
-	*data.Memory, func(int) []bool, error) {
+	*data.InMemory, func(int) []bool, error) {
 	if d.files[0] == nil {
 		return nil, nil, cli.Usagef("--masks: %s is not a directory of images", d.Spec)
 	}
@@ -40,7 +40,7 @@ func (d *Dataset) Masked(ctx context.Context, path string, m *finetune.Model, li
 	for i := range rows {
 		rows[i] = i * files.Len() / len(rows)
 	}
-	files = files.Rows(rows)
+	files = files.Subset(rows)
 	settings, err := m.Preprocessing()
 	if err != nil {
 		return nil, nil, err
@@ -142,7 +142,7 @@ func repeated(n int, of func(int) string) bool {
 }
 
 // Bright returns masks of the pixels whose first channel is above half.
-func Bright(set *data.Memory) func(int) []bool {
+func Bright(set *data.InMemory) func(int) []bool {
 	return func(i int) []bool {
 		var mask []bool
 		for k := 0; k < len(set.Row(i)); k += set.Channels {

@@ -32,7 +32,7 @@ func TestMasks_BelongToTheirImages(t *testing.T) {
 		}
 		return path
 	}
-	exact := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{3, 2}}
+	exact := preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{3, 2}}
 	for _, c := range []struct {
 		images, listed []string
 		rows           []int // of the masks' pixels

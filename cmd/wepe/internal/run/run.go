@@ -299,7 +299,7 @@ func preprocessing(m *finetune.Model) string {
 	text := fmt.Sprintf("%d×%d, %s", c.ImageRows, c.ImageCols, cmp.Or(m.Recipe.Aspect,
 		"images of other sizes are resized"))
 	if s != (preprocess.Settings{}) {
-		text = fmt.Sprintf("resized to %d×%d (%s)", s.Size[0], s.Size[1], s.Fit)
+		text = fmt.Sprintf("resized to %d×%d (%s)", s.Size[0], s.Size[1], s.Resize)
 	}
 	if s.Crop != [2]int{} {
 		text += fmt.Sprintf(", cropped to %d×%d", s.Crop[0], s.Crop[1])

@@ -41,12 +41,12 @@ func owned(n int) *own {
 }
 
 // held is a copy of a source in memory.
-func held(t *testing.T, s Source) *Memory {
+func held(t *testing.T, s Dataset) *InMemory {
 	return gomlxtest.Must(Load(t.Context(), s, span(0, s.Len())))(t)
 }
 
 // batches returns the pixels, which encode the rows, and the labels of the next n batches.
-func batches(t *testing.T, d *Dataset, n int) (pixels, labels [][]float64) {
+func batches(t *testing.T, d *Loader, n int) (pixels, labels [][]float64) {
 	t.Helper()
 	for b, err := range d.Iter() {
 		if err != nil {
@@ -66,8 +66,8 @@ func batches(t *testing.T, d *Dataset, n int) (pixels, labels [][]float64) {
 // k/255 of the model's images.
 func TestDataset_BatchesFollowOrder(t *testing.T) {
 	const n, size, seed = 11, 4, 7
-	for name, s := range map[string]Source{"own": owned(n), "memory": held(t, owned(n)),
-		"rows": Rows(owned(2*n), span(0, n))} {
+	for name, s := range map[string]Dataset{"own": owned(n), "memory": held(t, owned(n)),
+		"rows": Subset(owned(2*n), span(0, n))} {
 		d := Batches(s, size, Augment{}, seed)
 		first, labels := batches(t, d, 3) // epochs of two batches
 		second, others := batches(t, d, 1)
@@ -131,7 +131,7 @@ func TestDataset_ErrorsOfASource(t *testing.T) {
 			t.Errorf("an unreadable image: %v", err)
 		}
 	}
-	for name, d := range map[string]*Dataset{"large": Batches(owned(3), 4, Augment{}, 1),
+	for name, d := range map[string]*Loader{"large": Batches(owned(3), 4, Augment{}, 1),
 		"augment": Batches(owned(3), 2, Augment{FlipProb: 2}, 1)} {
 		for _, err := range d.Iter() {
 			if err == nil {
@@ -151,7 +151,7 @@ func TestFingerprint_OfAnotherModulesSource(t *testing.T) {
 	seen := map[string]bool{}
 	relabelled, changed := owned(7), owned(7)
 	relabelled.Labels[2], changed.broken = 6, 5
-	for _, s := range []Source{owned(7), owned(8), relabelled, changed, Rows(owned(7), []int{1, 0, 2, 3, 4, 5, 6})} {
+	for _, s := range []Dataset{owned(7), owned(8), relabelled, changed, Subset(owned(7), []int{1, 0, 2, 3, 4, 5, 6})} {
 		seen[Fingerprint(s)] = true
 	}
 	if again := Fingerprint(owned(7)); len(seen) != 5 || !seen[again] {

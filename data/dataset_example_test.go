@@ -23,13 +23,13 @@ type own struct {
 	images []image.Image
 }
 
-// Image implements data.Source.
+// Image implements data.Dataset.
 func (o *own) Image(_ context.Context, row int) (*data.Image, error) {
 	return data.FromImage(o.images[row]), nil
 }
 
 // Images of one's own: a type that embeds Info needs one method.
-func ExampleSource() {
+func ExampleDataset() {
 	o := &own{Info: data.Info{Name: "mine", Classes: []string{"dark", "light"}, Height: 4, Width: 6, Channels: 3}}
 	for k, grey := range []uint8{10, 240, 30} {
 		img := image.NewGray(image.Rect(0, 0, 12, 8))
@@ -48,8 +48,8 @@ func ExampleSource() {
 }
 
 // of reads a dataset of GoMLX, images [batch, height, width, 3] and labels [batch], to augment it or to fine-tune on it.
-func of(ds train.Dataset, classes ...string) (*data.Memory, error) {
-	m := &data.Memory{Info: data.Info{Name: ds.Name(), Classes: classes}}
+func of(ds train.Dataset, classes ...string) (*data.InMemory, error) {
+	m := &data.InMemory{Info: data.Info{Name: ds.Name(), Classes: classes}}
 	for batch, err := range ds.Iter() {
 		if err != nil {
 			return nil, err
@@ -66,7 +66,7 @@ func of(ds train.Dataset, classes ...string) (*data.Memory, error) {
 }
 
 // A dataset of GoMLX as the source.
-func ExampleMemory() {
+func ExampleInMemory() {
 	images := tensors.FromScalarAndDimensions(uint8(7), 5, 4, 6, 3)
 	ds, err := dataset.InMemoryFromData(gomlxtest.Backend(), "gomlx", []any{images}, []any{[]int32{0, 1, 0, 1, 1}})
 	if err != nil {

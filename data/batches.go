@@ -1,0 +1,177 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"fmt"
+	"iter"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/train"
+	"github.com/gomlx/gomlx/support/exceptions"
+)
+
+// Sampler determines which images each training step sees: a function of its fields and of the step. An epoch drops an
+// incomplete batch.
+type Sampler struct {
+	Images, Batch int
+	Repeats       int // see [Order]
+	Seed          int64
+
+	epoch int
+	order []int // of the epoch, nil before first use
+}
+
+// perEpoch returns the number of batches of an epoch, at least 1.
+func (s *Sampler) perEpoch() int { return max(1, s.Images/s.Batch) }
+
+// At returns the epoch of a step, its batch in the epoch, and its indices (see [Order]), which the caller must not
+// change.
+func (s *Sampler) At(step int) (epoch, batch int, indices []int) {
+	if epoch = step / s.perEpoch(); s.order == nil || epoch != s.epoch {
+		s.epoch, s.order = epoch, Order(s.Seed, epoch, s.Images, s.Repeats)
+	}
+	batch = step % s.perEpoch()
+	return epoch, batch, s.order[batch*s.Batch:][:s.Batch]
+}
+
+// Loader is a [train.Dataset] of GoMLX: batches of a dataset for a train.Loop or for Trainer.Eval. The inputs of a
+// batch are images [batch, height, width, channels], uint8, and the plan of their augmentation, from which
+// [BatchImages] computes the model's images. The labels are int32 [batch, 1], or if the augmentation mixes images
+// float32 [batch, classes], for CategoricalCrossEntropyLogits.
+type Loader struct {
+	Step   int // the next step; set it to continue a training
+	Epochs int // after which Iter ends; 0 for never, as Loop.RunSteps requires; Loop.RunEpochs requires 1
+
+	source  Dataset
+	size    int
+	augment Augment
+	seed    int64
+	inOrder bool
+}
+
+var _ train.Dataset = (*Loader)(nil)
+
+// Batches returns the batches of a training, endlessly: size images each, shuffled as a function of the seed and the
+// epoch, augmented as a function of these and the image. They are those of finetune with the same dataset, size,
+// augmentation and seed.
+func Batches(s Dataset, size int, a Augment, seed int64) *Loader {
+	return &Loader{source: s, size: size, augment: a, seed: seed}
+}
+
+// InOrder returns each image once, in order, as evaluation needs them, with size, mean and standard deviation of a. The
+// last batch may be smaller. Damaged images that the dataset skips are left out.
+func InOrder(s Dataset, size int, a Augment) *Loader {
+	return &Loader{source: s, size: size, augment: a.Eval(), inOrder: true}
+}
+
+// Name implements train.Dataset.
+func (d *Loader) Name() string { return d.source.Describe().Name }
+
+// Iter implements train.Dataset. Of Batches it goes on where an earlier iterator ended.
+func (d *Loader) Iter() iter.Seq2[train.Batch, error] {
+	return func(yield func(train.Batch, error) bool) {
+		if err := d.validate(); err != nil {
+			yield(train.Batch{}, err)
+			return
+		}
+		host, graph := d.augment.Divide(d.source)
+		indices := d.each
+		if d.inOrder {
+			indices = d.once
+		}
+		for b, err := range Read(d.source, host, d.seed, d.size, indices(d.Step)) {
+			if err != nil {
+				yield(train.Batch{}, err)
+				return
+			}
+			out := d.batch(b, graph)
+			d.Step++
+			if !yield(out, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (d *Loader) validate() error {
+	if n := d.source.Len(); d.size < 1 || !d.inOrder && d.size > n {
+		return fmt.Errorf("data: batches of %d images of the %d of %s: want 1 to %d", d.size, n, d.Name(), n)
+	}
+	return d.augment.Validate()
+}
+
+func (d *Loader) sampler() *Sampler {
+	return &Sampler{Images: d.source.Len(), Batch: d.size, Repeats: d.augment.Repeats, Seed: d.seed}
+}
+
+// each yields the epoch and indices of each step.
+func (d *Loader) each(step int) iter.Seq2[int, []int] {
+	s := d.sampler()
+	end := step + d.Epochs*s.perEpoch()
+	return func(yield func(int, []int) bool) {
+		for ; d.Epochs == 0 || step < end; step++ {
+			if epoch, _, indices := s.At(step); !yield(epoch, indices) {
+				return
+			}
+		}
+	}
+}
+
+// once yields all rows in order.
+func (d *Loader) once(int) iter.Seq2[int, []int] {
+	return func(yield func(int, []int) bool) {
+		for from := 0; from < d.source.Len(); from += d.size {
+			if !yield(0, span(from, min(from+d.size, d.source.Len()))) {
+				return
+			}
+		}
+	}
+}
+
+// batch returns the batch of the current step as tensors.
+func (d *Loader) batch(b *Batch, graph Augment) train.Batch {
+	number, pixels, indices := d.Step%d.sampler().perEpoch(), &b.InMemory, b.Indices
+	if d.inOrder { // damaged images are not replaced
+		var intact []int
+		for k, err := range b.errs {
+			if err == nil {
+				intact = append(intact, k)
+			}
+		}
+		if len(intact) < len(indices) {
+			pixels, indices = pixels.Subset(intact), picked(indices, intact, 1)
+		}
+	}
+	plan := graph.Plan(d.source, d.seed, b.epoch, number, indices)
+	for k := range plan.Indices {
+		plan.Indices[k] = int64(k)
+	}
+	return train.Batch{Spec: graph, Inputs: append([]*tensors.Tensor{pixels.Tensor()}, plan.Tensors()...),
+		Labels: []*tensors.Tensor{d.labels(plan)}}
+}
+
+// labels returns the labels of a batch: of mixed images the shares of classes.
+func (d *Loader) labels(plan *Plan) *tensors.Tensor {
+	n, classes := len(plan.Labels), len(d.source.Describe().Classes)
+	if !d.augment.mixes() {
+		return tensors.FromFlatDataAndDimensions(plan.Labels, n, 1)
+	}
+	shares := make([]float32, n*classes)
+	for k, label := range plan.Labels {
+		shares[k*classes+int(label)] += plan.Mix[5]
+		shares[k*classes+int(plan.Labels[plan.Partners[k]])] += 1 - plan.Mix[5]
+	}
+	return tensors.FromFlatDataAndDimensions(shares, n, classes)
+}
+
+// BatchImages returns the images [batch, height, width, channels] of a batch of a [Loader], from its Spec and its
+// inputs: what a GoMLX model function begins with.
+func BatchImages(spec any, inputs []*Node) *Node {
+	augment, ok := spec.(Augment)
+	if !ok || len(inputs) != 1+PlanLen {
+		exceptions.Panicf("data.BatchImages: spec %T and %d inputs, want those of a data.Loader", spec, len(inputs))
+	}
+	return augment.Images(inputs[0], inputs[1:])
+}
