@@ -4,9 +4,12 @@ package checkpoints
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +24,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // pooledAndLogits runs an import on images.
@@ -184,4 +188,353 @@ func TestImport_OlderAndHalvedFiles(t *testing.T) {
 			t.Errorf("%s: the report does not name %s: %q", name, index, m.Report)
 		}
 	}
+}
+
+// transformers 5 writes the names of version 4 and reads those that it has in memory too, which
+// tools/peers/references/spellings.py lists.
+func TestImport_TransformersNamesInMemory(t *testing.T) {
+	var spelled map[string]map[string]string
+	gomlxtest.NoError(t, json.Unmarshal(readFile(t, "testdata/transformers_names.json"), &spelled))
+	swiglu := ownViT("learned")
+	swiglu.ImageRows, swiglu.Pool, swiglu.SwiGLU, swiglu.LayerScale, swiglu.MLPDim = 10, "class+mean", true, 1, 32
+	dirs := map[string]string{
+		"ViTForImageClassification": fixtures.Dir(t, "hf_vit"), "Dinov2ForImageClassification": fixtures.Dir(t,
+			"dinov2_tiny"),
+		"Dinov2ForImageClassificationswiglu": exportedFrom(t, stirred(t, swiglu, nil), swiglu, ExportOptions{}),
+	}
+	for class, names := range spelled {
+		dir := dirs[class]
+		if dir == "" {
+			dir = filepath.Join(fixtures.Dir(t, "families"), class)
+		}
+		all := gomlxtest.Must(readAll(readFile(t, filepath.Join(dir, foreignWeights))))(t)
+		want, renamed := imported(t, dir, ImportOptions{HeadOptional: true}), 0
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			for block := range want.Config.Depth {
+				of := func(name string) string { return strings.ReplaceAll(name, ".0.", "."+string(rune('0'+block))+".") }
+				for old, current := range names {
+					if of(old) != name || block > 0 && !strings.Contains(old, ".0.") {
+						continue
+					}
+					for i, half := range halvesOf(t, all[name], len(strings.Fields(current))) {
+						all[of(strings.Fields(current)[i])] = half
+					}
+					delete(all, name)
+					renamed++
+				}
+			}
+		}
+		if renamed < 5*want.Config.Depth {
+			t.Fatalf("%s: %d names of %d blocks", class, renamed, want.Config.Depth)
+		}
+		again := t.TempDir()
+		writeWeights(t, filepath.Join(again, foreignWeights), all)
+		putFile(t, filepath.Join(again, foreignConfig), readFile(t, filepath.Join(dir, foreignConfig)))
+		got := imported(t, again, ImportOptions{HeadOptional: true})
+		same(t, class, got, want)
+		if got.Config != want.Config {
+			t.Errorf("%s: %+v, want %+v", class, got.Config, want.Config)
+		}
+	}
+}
+
+// halvesOf splits a tensor along its first axis.
+func halvesOf(t *testing.T, x *tensors.Tensor, n int) (parts []*tensors.Tensor) {
+	t.Helper()
+	if n == 1 {
+		return []*tensors.Tensor{x}
+	}
+	if x.DType() != dtypes.Float32 {
+		t.Fatalf("%s", x.Shape())
+	}
+	flat, dims := tensors.MustCopyFlatData[float32](x), slices.Clone(x.Shape().Dimensions)
+	dims[0] /= n
+	for part := range slices.Chunk(flat, len(flat)/n) {
+		parts = append(parts, tensors.FromFlatDataAndDimensions(part, dims...))
+	}
+	return parts
+}
+
+// timm's clean_state_dict drops two prefixes, one of them twice; create_model of timm 1.0.31 refuses all others, and
+// transformers drops none. transformers 5.23 writes ViT-MSN without the base in front of its blocks.
+func TestImport_WrappedNames(t *testing.T) {
+	one := changedBy(smallViT, func(c *vit.Config) { c.Depth = 1 })
+	configs := map[string]string{formatTimm: timmConfig(one), formatHF: hfConfig("num_hidden_layers", "1")}
+	for _, c := range []struct {
+		n      naming
+		change func(name string) string
+		opens  bool
+	}{
+		{timm, prefix("module."), true}, {timm, prefix("_orig_mod."), true}, {timm, prefix("_orig_mod.module."), true},
+		{timm, prefix("module._orig_mod."), true}, {timm, prefix("_orig_mod.module._orig_mod."), true},
+		{timm, prefix("module.module."), false}, {timm, prefix("model."), false}, {hf, prefix("module."), false},
+		{hf, func(name string) string { return strings.Replace(name, hf.base+"encoder.", "encoder.", 1) }, true},
+	} {
+		weights, renamed := made(c.n, one), map[string]*tensors.Tensor{}
+		want := imported(t, put(t, c.n, weights, configs[c.n.format]), ImportOptions{})
+		for name, x := range weights {
+			renamed[c.change(name)] = x
+		}
+		m, err := Import(put(t, c.n, renamed, configs[c.n.format]), ImportOptions{})
+		if (err == nil) != c.opens {
+			t.Errorf("%s: %v", c.change("NAME"), err)
+		}
+		if err == nil {
+			same(t, c.change("NAME"), m, want)
+		}
+		if renamed["cls_token"] = weights["cls_token"]; c.n.format == formatTimm { // with and without the prefix
+			_, err = Import(put(t, timm, renamed, configs[formatTimm]), ImportOptions{})
+			refuses(t, "a name twice", err, map[bool]kind{true: inFile, false: kindOf(err)}[c.opens], "cls_token")
+		}
+	}
+}
+
+func prefix(with string) func(string) string { return func(name string) string { return with + name } }
+
+var dinoSets = []string{"dinov2_tiny", "dinov2_reg_tiny", "dinov3_vit_tiny", "dinov3_vit_tiny_swiglu"}
+
+type dinoMeta struct {
+	Rect      [2]int `json:"rect_grid_h_w"`
+	Tolerance struct {
+		Abs  float64
+		Grad float64 `json:"grad_abs"`
+	}
+}
+
+// dino imports a fixture at the size of the images; without a head it gets one of a single class.
+func dino(t testing.TB, set string, images fixtures.Tensor) *Imported {
+	t.Helper()
+	return gomlxtest.Must(Import(fixtures.Dir(t, set), ImportOptions{ImageRows: images.Shape[1],
+		ImageCols: images.Shape[2], HeadOptional: true}))(t)
+}
+
+// dinoStages are the stages in the fixtures, without the prefixes of their names.
+func dinoStages(c vit.Config, s *model.Scope, tr *vit.Trace) map[string]*Node {
+	b := tr.Blocks[0]
+	flat := func(x *Node) *Node { return Reshape(x, b.Norm1.Shape().Dimensions...) }
+	scaled := func(name string, x *Node) *Node {
+		factor := s.Store().GetVariable("/vit/block_00/" + name).NodeValue(x.Graph())
+		return Mul(x, Reshape(factor, 1, 1, -1))
+	}
+	q, k := b.Query, b.Key
+	nodes := map[string]*Node{
+		"embeddings_output": tr.Tokens, "layer_0.norm1_output": b.Norm1, "layer_0.q_output": flat(q),
+		"layer_0.k_output": flat(k), "layer_0.v_output": flat(b.Value), "layer_0.attention_weights_out": b.Weights,
+		"layer_0.attention_output": b.Attention, "layer_0.layer_scale1_output": scaled("scale1", b.Attention),
+		"layer_0.norm2_output": b.Norm2, "layer_0.mlp_output": b.MLP, "final_norm_output": tr.Encoded, "logits": tr.Logits,
+	}
+	if rotary, ok := position.As[position.Rotator](c.Encoder(s.Shared("vit"))); ok {
+		q, k = rotary.Block(0).EncodeQK(q, k, nil, 1)
+		nodes["layer_0.q_rot"], nodes["layer_0.k_rot"] = TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3)
+	}
+	switch {
+	case c.SwiGLU && rotaryOnly(c):
+		nodes["layer_0.mlp_gate_output"], nodes["layer_0.mlp_up_output"] = b.Gate, b.Hidden
+	case c.SwiGLU:
+		nodes["layer_0.mlp_weights_in_output"] = Concatenate([]*Node{b.Gate, b.Hidden}, -1)
+	}
+	for i, b := range tr.Blocks {
+		nodes[fmt.Sprintf("layer_%d_output", i)] = b.Output
+		// Backbones apply the final norm to every stage.
+		features := weight.LayerNorm(s.Store().Scope("/vit/norm"), b.Output, c.Epsilon)
+		n := c.Rows() * c.Cols()
+		patches := GatherSlices(features, []int{1}, Const(features.Graph(), [][]int32{{int32(c.Prefix())}}), []int{n}, true)
+		nodes[fmt.Sprintf("feature_map_stage%d_nhwc_out", i+1)] = patches
+	}
+	return nodes
+}
+
+func rotaryOnly(c vit.Config) bool { return c.Position == "rope-dinov3" }
+
+func TestDINO_EveryStage(t *testing.T) { fixtures.Each(t, testDINOEveryStage) }
+
+func testDINOEveryStage(t *testing.T) {
+	for _, set := range dinoSets {
+		var meta dinoMeta
+		fixtures.JSON(t, set, "meta.json", &meta)
+		want := fixtures.Tensors(t, set, "tensors.safetensors")
+		for _, p := range []string{"", "rect."} {
+			m := dino(t, set, want[p+"images_nhwc"])
+			store := model.NewStore()
+			gomlxtest.NoError(t, m.Load(store.RootScope().In("vit")))
+			var compared []string
+			got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) (nodes []*Node) {
+				compared = nil
+				tr := m.Config.Trace(s.In("vit"), in[0], true)
+				for name, node := range dinoStages(m.Config, s, tr) {
+					if _, recorded := want[p+name]; recorded {
+						compared, nodes = append(compared, name), append(nodes, node)
+					}
+				}
+				return append(nodes, tr.Logits)
+			}, gomlxtest.Input(want[p+"images_nhwc"]))
+			for i, name := range compared {
+				gomlxtest.NearAbs(t, set+" "+p+name, got[i], want[p+name].Data, meta.Tolerance.Abs)
+			}
+			if least := map[string]int{"": 13, "rect.": 2}[p]; len(compared) < least {
+				t.Errorf("%s: %d stages compared: %v", set, len(compared), compared)
+			}
+			if table, ok := want[p+"position_embeddings_out"]; ok {
+				gomlxtest.NearAbs(t, set+" table", tensors.MustCopyFlatData[float32](m.Variables[positionPath]), table.Data, 1e-5)
+			}
+		}
+	}
+}
+
+// The original's offset of 0.1 differs from Hugging Face's resampling of the same table.
+func TestResample_OffsetOfDINOv2(t *testing.T) { fixtures.Each(t, testResampleOffsetOfDINOv2) }
+
+func testResampleOffsetOfDINOv2(t *testing.T) {
+	set := dinoSets[0]
+	want := fixtures.Tensors(t, set, "tensors.safetensors")
+	images := want["rect.images_nhwc"]
+	m, err := Import(fixtures.Dir(t, set), ImportOptions{ImageRows: images.Shape[1], ImageCols: images.Shape[2],
+		Resample: resampleDINOv2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := tensors.MustCopyFlatData[float32](m.Variables[positionPath])
+	gomlxtest.NearAbs(t, set, table, want["rect.position_embeddings_offset_out"].Data, 1e-5)
+}
+
+// gradientPaths are our variables whose gradients the fixtures have, by the end of their names.
+var gradientPaths = map[string]string{
+	"embeddings.cls_token": classPath, "embeddings.register_tokens": registersPath,
+	"embeddings.position_embeddings": positionPath, "embeddings.patch_embeddings.bias": patchPath + "biases",
+	"layer.0.attention.attention.query.weight": "block_00/attention/query/weights",
+	"layer.0.attention.q_proj.weight":          "block_00/attention/query/weights",
+	"layer.0.layer_scale1.lambda1":             "block_00/scale1", "layer.0.layer_scale2.lambda1": "block_00/scale2",
+	"layer.0.mlp.fc1.bias": "block_00/mlp/hidden/biases", "layer.0.mlp.up_proj.bias": "block_00/mlp/hidden/biases",
+	"layer.0.mlp.weights_in.bias": "block_00/mlp/gate/biases", // likewise for the hidden layer after it
+}
+
+func TestDINO_Gradients(t *testing.T) { fixtures.Each(t, testDINOGradients) }
+
+func testDINOGradients(t *testing.T) {
+	for _, set := range dinoSets {
+		var meta dinoMeta
+		fixtures.JSON(t, set, "meta.json", &meta)
+		want := fixtures.Tensors(t, set, "tensors.safetensors")
+		m := dino(t, set, want["images_nhwc"])
+		store := model.NewStore()
+		gomlxtest.NoError(t, m.Load(store.RootScope().In("vit")))
+		var names, paths []string
+		for name := range want {
+			if end, ok := strings.CutPrefix(name, "grad_out."); ok {
+				at := slices.IndexFunc([]string{"embeddings.", "layer."}, func(s string) bool { return strings.Contains(end, s) })
+				end = end[strings.Index(end, []string{"embeddings.", "layer."}[at]):]
+				path, known := gradientPaths[end]
+				if !known {
+					t.Fatalf("%s: no variable for the gradient of %s", set, end)
+				}
+				names, paths = append(names, name), append(paths, path)
+			}
+		}
+		got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+			tr := m.Config.Trace(s.In("vit"), in[0], false)
+			out := tr.Logits
+			if rotaryOnly(m.Config) {
+				out = tr.Encoded
+			}
+			var of []*Node
+			value := func(path string) *Node { return store.GetVariable("/vit/" + path).NodeValue(in[0].Graph()) }
+			for _, path := range append(paths, "block_00/mlp/hidden/biases") {
+				of = append(of, value(path))
+			}
+			return Gradient(ReduceAllSum(Mul(out, in[1])), of...)
+		}, gomlxtest.Input(want["images_nhwc"]), gomlxtest.Input(want["grad_in.final"]))
+		for i, name := range names {
+			gradient := got[i]
+			if strings.HasSuffix(name, "weights_in.bias") {
+				gradient = append(slices.Clone(gradient), got[len(names)]...)
+			}
+			if x := want[name]; strings.HasSuffix(name, ".weight") { // [out, in]
+				gradient = gomlxtest.Reversed(gradient, x.Shape[1], 1, x.Shape[0])
+			}
+			gomlxtest.NearAbs(t, set+" "+name, gradient, want[name].Data, meta.Tolerance.Grad)
+		}
+	}
+}
+
+// The exported files equal the fixtures' own, tensor by tensor, except for the mask token, which is 0.
+func TestDINO_FilesComeBack(t *testing.T) { fixtures.Each(t, testDINOFilesComeBack) }
+
+func testDINOFilesComeBack(t *testing.T) {
+	for _, set := range dinoSets {
+		m := dino(t, set, fixtures.Tensors(t, set, "tensors.safetensors")["images_nhwc"])
+		want := fixtures.Tensors(t, set, "model.safetensors")
+		if licence := strings.Contains(strings.Join(m.Report, "\n"), "DINOv3 License"); licence != rotaryOnly(m.Config) {
+			t.Errorf("%s: the report names DINOv3's licence: %v", set, licence)
+		}
+		o := ExportOptions{Labels: m.Labels}
+		dir := exported(t, m, o)
+		got, err := readAll(readFile(t, dir+"/"+foreignWeights))
+		if err != nil || len(got) != len(want) {
+			t.Errorf("%s: %v, %d tensors, want %d", set, err, len(got), len(want))
+		}
+		for name, x := range want {
+			if strings.HasSuffix(name, "mask_token") {
+				x.Data = make([]float64, len(x.Data))
+			}
+			if got[name] == nil || !slices.Equal(got[name].Shape().Dimensions, x.Shape) {
+				t.Fatalf("%s: %s is %v, want %v", set, name, got[name], x.Shape)
+			}
+			gomlxtest.NearAbs(t, set+" "+name, tensors.MustCopyFlatData[float32](got[name]), x.Data, 0)
+		}
+		var config, theirs map[string]any
+		fixtures.JSON(t, set, "config.json", &theirs)
+		gomlxtest.NoError(t, json.Unmarshal(readFile(t, dir+"/"+foreignConfig), &config))
+		for key, value := range config {
+			w, ok := theirs[key]
+			if key == "mlp_ratio" { // several ratios give the same hidden units
+				value, w = hiddenUnitsOf(theirs, value.(float64)), hiddenUnitsOf(theirs, w.(float64))
+			}
+			if ok && !reflect.DeepEqual(value, w) {
+				t.Errorf("%s: %s is %v, want %v", set, key, value, w)
+			}
+		}
+		back := imported(t, exported(t, m, ExportOptions{Format: formatNative}), ImportOptions{HeadOptional: true})
+		same(t, set+" native", back, m)
+		if back.Config != m.Config {
+			t.Errorf("%s native: %+v, want %+v", set, back.Config, m.Config)
+		}
+	}
+}
+
+// hiddenUnitsOf returns the hidden units of Dinov2MLP, or of Dinov2SwiGLUFFN (modeling_dinov2.py of transformers).
+func hiddenUnitsOf(config map[string]any, ratio float64) int {
+	units := int(config["hidden_size"].(float64) * ratio)
+	if config["use_swiglu_ffn"] == true {
+		units = (int(float64(units)*2/3) + 7) / 8 * 8
+	}
+	return units
+}
+
+// dinoLike are models with the options of DeiT-III, DINOv2 and DINOv3, some trained with an encoding of WePE.
+func dinoLike() map[string]vit.Config {
+	models := map[string]vit.Config{}
+	for name, change := range map[string]func(*vit.Config){
+		"deit3":           func(c *vit.Config) { c.LayerScale, c.PatchPositions = 1e-6, true },
+		"dinov2":          func(c *vit.Config) { c.LayerScale = 1e-5 },
+		"dinov2 reg":      func(c *vit.Config) { c.LayerScale, c.Registers = 1e-5, 4 },
+		"one register":    func(c *vit.Config) { c.Registers = 1 },
+		"dinov2 giant":    func(c *vit.Config) { c.LayerScale, c.Registers, c.SwiGLU, c.MLPDim = 1, 3, true, 32 },
+		"wepe, registers": func(c *vit.Config) { c.LayerScale, c.Registers, c.Position = 0.1, 2, "wepe" },
+		"no prefix": func(c *vit.Config) { // whose options have no meaning
+			c.Pool, c.PoolPrefix, c.RegisterPositions = "mean", true, true
+		},
+		"no qkv bias": func(c *vit.Config) { c.QKVBias = "none" },
+		"dinov3": func(c *vit.Config) {
+			c.Position, c.QKVBias, c.LayerScale, c.Registers, c.Epsilon = "rope-dinov3", "qv", 1e-5, 4, 1e-5
+		},
+		"dinov3 plus": func(c *vit.Config) {
+			c.Position, c.QKVBias, c.LayerScale, c.Registers, c.Epsilon = "rope-dinov3", "none", 1e-5, 1, 1e-5
+			c.SwiGLU = true
+		},
+	} {
+		c := ownViT("learned")
+		change(&c)
+		models[name] = c
+	}
+	return models
 }

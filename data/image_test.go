@@ -4,12 +4,18 @@ package data
 
 import (
 	"bytes"
+	"compress/zlib"
+	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"image"
 	"image/color"
+	"io"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -229,4 +235,194 @@ func TestFiles_WarnOnceOfClippedGrey(t *testing.T) {
 			t.Errorf("%s: %v, %q, want %q", name, err, log.String(), want)
 		}
 	}
+}
+
+const goldenDir = "testdata/pillow"
+
+// goldenCase is one line of a cases.json, made by tools/py/pillow_goldens.py.
+type goldenCase struct {
+	File          string
+	Config        json.RawMessage // of Hugging Face's or timm's form
+	Height, Width int
+	Pixels        string // base64 of zlib
+}
+
+func goldenCases(t testing.TB, dir string) (cases []goldenCase) {
+	t.Helper()
+	raw := gomlxtest.Must(os.ReadFile(filepath.Join(dir, "cases.json")))(t)
+	if err := json.Unmarshal(raw, &cases); err != nil || len(cases) == 0 {
+		t.Fatalf("%d cases, %v", len(cases), err)
+	}
+	return cases
+}
+
+func (c goldenCase) want(t testing.TB) *Image {
+	t.Helper()
+	packed := base64.NewDecoder(base64.StdEncoding, strings.NewReader(c.Pixels))
+	pixels, err := io.ReadAll(gomlxtest.Must(zlib.NewReader(packed))(t))
+	if err != nil || len(pixels) != 3*c.Height*c.Width {
+		t.Fatalf("%s: %d bytes of pixels, %v", c.File, len(pixels), err)
+	}
+	return &Image{Height: c.Height, Width: c.Width, Pixels: pixels}
+}
+
+// differences counts samples by the difference of two images.
+func differences(a, b *Image) (counts [256]int, greatest int) {
+	for i, v := range a.Pixels {
+		d := max(int(v)-int(b.Pixels[i]), int(b.Pixels[i])-int(v))
+		counts[d]++
+		greatest = max(greatest, d)
+	}
+	return counts, greatest
+}
+
+// Compares decoding and resizing with Pillow; WEPE_PILLOW may name a directory with more cases. All are exact except
+// jpegs from the standard library's decoder, whose inverse cosine transform rounds differently.
+func TestDecode_ImagesAreThoseOfPillow(t *testing.T) {
+	dirs := []string{goldenDir}
+	if dir := os.Getenv("WEPE_PILLOW"); dir != "" {
+		dirs = append(dirs, dir)
+	}
+	for _, dir := range dirs {
+		total := map[string]*[256]int{}
+		for i, c := range goldenCases(t, dir) {
+			s := gomlxtest.Must(preprocess.Parse(c.Config))(t)
+			file := gomlxtest.Must(os.ReadFile(filepath.Join(dir, c.File)))(t)
+			where := fmt.Sprintf("%s, case %d, %s, %s", dir, i, c.File, c.Config)
+			got, err := decode(file, maxPixels)
+			if err == nil {
+				got, err = got.Preprocess(s)
+			}
+			if !libjpeg && c.File == "restart_progressive.jpg" { // the only one that the standard library does not decode
+				oneLine(t, where, err, "-tags libjpeg")
+				continue
+			}
+			want := c.want(t)
+			switch {
+			case err != nil:
+				t.Errorf("%s: %v", where, err)
+				continue
+			case got.Height != want.Height || got.Width != want.Width:
+				t.Errorf("%s: %d×%d pixels, want %d×%d", where, got.Width, got.Height, want.Width, want.Height)
+				continue
+			}
+			kind, allowed := strings.TrimPrefix(filepath.Ext(c.File), "."), 0
+			if kind == "jpg" && !libjpeg {
+				allowed = 6 // where a resize sharpens
+			}
+			counts, greatest := differences(got, want)
+			if greatest > allowed {
+				t.Errorf("%s: off by up to %d; by difference %v", where, greatest, counts[:greatest+1])
+			}
+			if total[kind] == nil {
+				total[kind] = new([256]int)
+			}
+			for d, n := range counts {
+				total[kind][d] += n
+			}
+		}
+		for kind, counts := range total {
+			samples, sum := 0, 0
+			for d, n := range counts {
+				samples, sum = samples+n, sum+d*n
+			}
+			t.Logf("%s: %s: %d samples; by difference %v", dir, kind, samples, counts[:6])
+			if mean := float64(sum) / float64(samples); mean > 0.05 {
+				t.Errorf("%s: %s: off by %.3f in the mean, want at most 0.05", dir, kind, mean)
+			}
+		}
+	}
+}
+
+const augmentDir = "testdata/augment"
+
+// cropOf decodes a window of a file.
+func cropOf(t testing.TB, raw []byte, choose func(height, width int) window, height, width int,
+	kernel preprocess.Resample) *Image {
+	t.Helper()
+	f, h, w, err := identify(raw, maxPixels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gomlxtest.Must(f.cropped(raw, h, w, choose, height, width, kernel))(t)
+}
+
+// The expected values are from Pillow's draft, crop and resize of a box. The decoder of the standard library has no
+// smaller transforms: its larger windows give another image, the others differ by rounding.
+func TestCropped_ALargeWindowIsDecodedSmallerAsByPillow(t *testing.T) {
+	g, _ := readAugmentGoldens(t, augmentDir)
+	drafts := 0
+	for _, c := range g.Cases {
+		if c.Operation != "Draft" {
+			continue
+		}
+		drafts++
+		raw := gomlxtest.Must(os.ReadFile(filepath.Join(augmentDir, c.File)))(t)
+		w := window{left: c.Box[0], top: c.Box[1], width: c.Box[2] - c.Box[0], height: c.Box[3] - c.Box[1]}
+		got := cropOf(t, raw, func(int, int) window { return w }, c.Height, c.Width, c.Kernel)
+		want := goldenCase{File: c.File, Height: c.Height, Width: c.Width, Pixels: c.Pixels}.want(t)
+		counts, greatest := differences(got, want)
+		if greatest > 0 && libjpeg || c.Amount == 1 && greatest > 3 {
+			t.Errorf("%s at 1/%g: off by up to %d; by difference %v", c.File, c.Amount, greatest, counts[:greatest+1])
+		}
+	}
+	if drafts != 20 {
+		t.Errorf("%d cases, want 20", drafts)
+	}
+}
+
+// The visible part has the bits of the whole image, whatever decoding skips: at every corner, with any subsampling,
+// rotated or not, and beyond the border.
+func TestCropped_HasTheBitsOfTheWholeImage(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 1))
+	var paths []string
+	for _, dir := range []string{augmentDir, goldenDir} {
+		paths = append(paths, gomlxtest.Must(filepath.Glob(filepath.Join(dir, "*.*")))(t)...)
+	}
+	for _, path := range paths {
+		name := filepath.Base(path)
+		if slices.Contains([]string{".md", ".json"}, filepath.Ext(path)) || !libjpeg && name == "restart_progressive.jpg" {
+			continue
+		}
+		raw := gomlxtest.Must(os.ReadFile(path))(t)
+		whole := gomlxtest.Must(decode(raw, 0))(t)
+		for k := range 40 {
+			w := window{height: 1 + r.IntN(whole.Height), width: 1 + r.IntN(whole.Width)}
+			w.top, w.left = r.IntN(whole.Height-w.height+1), r.IntN(whole.Width-w.width+1)
+			if k%10 == 9 {
+				w.top, w.left = w.top-2, w.left+1
+			}
+			height, width := w.height, w.width // nothing is resized, or decoded smaller
+			if k%2 == 1 {
+				height, width = w.height/2+1, w.width+3
+			}
+			var sides [2]int
+			got := cropOf(t, raw, func(height, width int) window {
+				sides = [2]int{height, width}
+				return w
+			}, height, width, preprocess.Bicubic)
+			want := whole.windowed(w).Resize(height, width, preprocess.Bicubic)
+			if _, greatest := differences(got, want); greatest > 0 || sides != [2]int{whole.Height, whole.Width} {
+				t.Fatalf("%s, %+v of %v: off by up to %d", path, w, sides, greatest)
+			}
+		}
+	}
+}
+
+// FuzzCrop: a window of any file is an error or has the requested size.
+func FuzzCrop(f *testing.F) {
+	for _, raw := range goldenFiles(f) {
+		f.Add(raw, int8(-1), int8(2), uint8(3), uint8(5))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, top, left int8, height, width uint8) {
+		kind, h, w, err := identify(raw, 1<<14)
+		if err != nil {
+			return
+		}
+		shown := window{top: int(top), left: int(left), height: 1 + int(height), width: 1 + int(width)}
+		p, err := kind.cropped(raw, h, w, func(int, int) window { return shown }, 7, 5, preprocess.Bilinear)
+		if err == nil && (p.Height != 7 || p.Width != 5 || len(p.Pixels) != 105) {
+			t.Errorf("%+v: %d×%d", shown, p.Width, p.Height)
+		}
+	})
 }
