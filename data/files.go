@@ -57,7 +57,7 @@ func NewFiles(name, dir string, paths []string, labels []int32, classes []string
 		if !filepath.IsLocal(filepath.FromSlash(path)) {
 			return nil, fmt.Errorf("data: %s: path %.60q leaves the directory", dir, path)
 		}
-		in.names.add(path)
+		in.names = append(in.names, path)
 	}
 	return &Files{Name: name, Dir: dir, Labels: labels, Classes: classes, In: in}, nil
 }
@@ -170,16 +170,16 @@ func IgnoredText(parts ...map[string]int) string {
 // directory is a container of separate files.
 type directory struct {
 	dir   string
-	names names
+	names []string // slash-separated
 }
 
 // Open implements container.
 func (d *directory) Open(part int) (io.ReadCloser, error) {
-	return disk.Open(filepath.Join(d.dir, filepath.FromSlash(d.names.at(part))))
+	return disk.Open(filepath.Join(d.dir, filepath.FromSlash(d.names[part])))
 }
 
 // Where implements container.
-func (d *directory) Where(part int) string { return d.names.at(part) }
+func (d *directory) Where(part int) string { return d.names[part] }
 
 // Load decodes the files on all cores and returns them as images of one size in memory. Missing or damaged images are
 // an error that lists them. logger, which may be nil, gets the warning [ClippedGrey].
@@ -201,8 +201,8 @@ func (f *Files) load(ctx context.Context, p preprocess.Settings, clipped func(ro
 	damaged := make([]error, f.Len())
 	memory := semaphore.NewWeighted(maxPixels)
 	err = parallel(ctx, f.Len(), func(ctx context.Context, i int) error {
-		img, err := f.image(ctx, i, memory, func(kind format, raw []byte, height, width int) (*Image, error) {
-			img, err := kind.image(source{raw: raw}, height, width)
+		img, err := f.image(ctx, i, memory, func(e Encoded) (*Image, error) {
+			img, err := e.image()
 			if err != nil {
 				return nil, err
 			}
@@ -239,21 +239,20 @@ func (f *Files) load(ctx context.Context, p preprocess.Settings, clipped func(ro
 // image reads and identifies a file and decodes it. memory bounds the number of pixels decoded concurrently. Errors of
 // the file have type *ImageError.
 func (f *Files) image(ctx context.Context, row int, memory *semaphore.Weighted,
-	decode func(kind format, raw []byte, height, width int) (*Image, error)) (*Image, error) {
+	decode func(e Encoded) (*Image, error)) (*Image, error) {
 	raw, err := f.read(row)
 	if err != nil {
 		return nil, &ImageError{f.Where(row), err, false}
 	}
-	kind, height, width, err := identify(raw, maxPixels)
+	e, err := identify(raw, maxPixels)
 	if err != nil {
 		return nil, &ImageError{f.Where(row), err, true}
 	}
-	pixels := int64(height) * int64(width)
-	if err := memory.Acquire(ctx, pixels); err != nil {
+	if err := memory.Acquire(ctx, e.Pixels); err != nil {
 		return nil, err
 	}
-	defer memory.Release(pixels)
-	img, err := decode(kind, raw, height, width)
+	defer memory.Release(e.Pixels)
+	img, err := decode(e)
 	if err != nil {
 		return nil, &ImageError{f.Where(row), err, true}
 	}
@@ -263,14 +262,13 @@ func (f *Files) image(ctx context.Context, row int, memory *semaphore.Weighted,
 // Read decodes one file.
 func (f *Files) Read(row int) (*Image, error) {
 	raw, err := f.read(row)
-	if err != nil {
-		return nil, fmt.Errorf("data: %s: %w", f.Where(row), err)
+	if err == nil {
+		var img *Image
+		if img, err = decode(raw); err == nil {
+			return img, nil
+		}
 	}
-	img, err := decode(raw, maxPixels)
-	if err != nil {
-		return nil, fmt.Errorf("data: %s: %w", f.Where(row), err)
-	}
-	return img, nil
+	return nil, fmt.Errorf("data: %s: %w", f.Where(row), err)
 }
 
 // unreadable is an error of type *ImageError that lists the images with an error.
@@ -346,7 +344,7 @@ func Lists(dir, list string, classes []string) (*Files, error) {
 }
 
 // parseList reads the lines; classes is 0 for any number.
-func parseList(r io.Reader, classes int) (paths names, labels []int32, err error) {
+func parseList(r io.Reader, classes int) (paths []string, labels []int32, err error) {
 	limit := maxLabels
 	if classes > 0 {
 		limit = classes
@@ -356,29 +354,29 @@ func parseList(r io.Reader, classes int) (paths names, labels []int32, err error
 	for n := 1; lines.Scan(); n++ {
 		fields := strings.Fields(lines.Text())
 		if len(fields) != 2 {
-			return paths, nil, fmt.Errorf("line %d: %d fields in %.60q, want a path without spaces and a label", n, len(fields),
+			return nil, nil, fmt.Errorf("line %d: %d fields in %.60q, want a path without spaces and a label", n, len(fields),
 				lines.Text())
 		}
 		label, err := strconv.Atoi(fields[1])
 		if err != nil || label < 0 || label >= limit {
-			return paths, nil, fmt.Errorf("line %d: label %.20q, want 0 to %d", n, fields[1], limit-1)
+			return nil, nil, fmt.Errorf("line %d: label %.20q, want 0 to %d", n, fields[1], limit-1)
 		}
 		path := filepath.FromSlash(fields[0])
 		if !filepath.IsLocal(path) {
-			return paths, nil, fmt.Errorf("line %d: path %.60q leaves the directory", n, fields[0])
+			return nil, nil, fmt.Errorf("line %d: path %.60q leaves the directory", n, fields[0])
 		}
-		paths.add(filepath.ToSlash(filepath.Clean(path)))
+		paths = append(paths, filepath.ToSlash(filepath.Clean(path)))
 		labels = append(labels, int32(label))
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return paths, nil, fmt.Errorf("line %d: longer than %d bytes", len(labels)+1, bufio.MaxScanTokenSize)
+		return nil, nil, fmt.Errorf("line %d: longer than %d bytes", len(labels)+1, bufio.MaxScanTokenSize)
 	case err != nil:
-		return paths, nil, err
+		return nil, nil, err
 	case limited.N == 0:
-		return paths, nil, fmt.Errorf("more than %d bytes", maxListBytes-1)
+		return nil, nil, fmt.Errorf("more than %d bytes", maxListBytes-1)
 	case len(labels) == 0:
-		return paths, nil, errors.New("the list is empty")
+		return nil, nil, errors.New("the list is empty")
 	}
 	return paths, labels, nil
 }

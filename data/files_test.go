@@ -363,15 +363,15 @@ func FuzzList(f *testing.F) {
 		}
 		var again strings.Builder
 		for i, label := range labels {
-			path := paths.at(i)
+			path := paths[i]
 			if !filepath.IsLocal(filepath.FromSlash(path)) || label < 0 || classes > 0 && int(label) >= classes {
 				t.Errorf("%q %d of %d", path, label, classes)
 			}
 			fmt.Fprintln(&again, path, label)
 		}
 		secondPaths, second, err := parseList(strings.NewReader(again.String()), classes)
-		if err != nil || !bytes.Equal(secondPaths.text, paths.text) || !slices.Equal(second, labels) {
-			t.Errorf("%q is read back as %q %v, %v", again.String(), secondPaths.text, second, err)
+		if err != nil || !slices.Equal(secondPaths, paths) || !slices.Equal(second, labels) {
+			t.Errorf("%q is read back as %q %v, %v", again.String(), secondPaths, second, err)
 		}
 	})
 }
@@ -501,7 +501,7 @@ func TestImage_GivesItsMemoryBack(t *testing.T) {
 	defer cancel()
 	memory, calls, damage := semaphore.NewWeighted(5*7), 0, errors.New("no image")
 	for range 2 {
-		_, err := f.image(ctx, 0, memory, func(format, []byte, int, int) (*Image, error) {
+		_, err := f.image(ctx, 0, memory, func(Encoded) (*Image, error) {
 			if calls++; memory.TryAcquire(1) {
 				t.Error("no memory is taken")
 			}

@@ -96,40 +96,30 @@ func classFolders(dir string, classes []string) (*Files, error) {
 	if classes == nil {
 		classes = in.folders
 	}
-	if loose := in.images[""]; loose != nil { // outside of class folders
-		for i := range loose.len() {
-			in.others[strings.ToLower(path.Ext(loose.at(i)))+" outside of class folders"]++
-		}
+	for _, file := range in.images[""] {
+		in.others[strings.ToLower(path.Ext(file))+" outside of class folders"]++
 	}
-	f := &Files{Name: filepath.Base(dir), Dir: dir, Classes: classes, Ignored: in.others}
-	images := &directory{dir: dir}
-	known := map[string]bool{}
-	for label, class := range classes {
-		known[class] = true
-		if slices.Contains(in.folders, class) && in.images[class] == nil { // a split need not have every class
+	for _, name := range in.folders { // a split need not have every class
+		switch {
+		case in.images[name] == nil:
 			return nil, fmt.Errorf("%s: class folder %s has no images (%s)%s: remove it, or rename it to .%s, which is skipped",
-				dir, class, strings.Join(imageExtensions, ", "), in.others.besides(), class)
-		}
-		if in.images[class] == nil {
-			continue
-		}
-		f.add(images, in.images[class], label)
-	}
-	for _, name := range in.folders {
-		if !known[name] {
+				dir, name, strings.Join(imageExtensions, ", "), in.others.besides(), name)
+		case !slices.Contains(classes, name):
 			return nil, fmt.Errorf("%s: folder %s is none of the %d classes", dir, name, len(classes))
 		}
 	}
-	f.In = images
-	return f, nil
+	return in.files(dir, classes), nil
 }
 
-// add adds the files of a class.
-func (f *Files) add(in *directory, paths *names, label int) {
-	for i := range paths.len() {
-		in.names.add(paths.at(i))
-		f.Labels = append(f.Labels, int32(label))
+// files are the images of the given top folders, each a class.
+func (in found) files(dir string, classes []string) *Files {
+	f, images := &Files{Name: filepath.Base(dir), Dir: dir, Classes: classes, Ignored: in.others}, &directory{dir: dir}
+	for label, class := range classes {
+		images.names = append(images.names, in.images[class]...)
+		f.Labels = append(f.Labels, slices.Repeat([]int32{int32(label)}, len(in.images[class]))...)
 	}
+	f.In = images
+	return f
 }
 
 // ImageFiles finds all images below a directory, sorted by path. The class of an image is its top-level folder, or ""
@@ -139,23 +129,17 @@ func ImageFiles(dir string) (*Files, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	f, images := &Files{Name: filepath.Base(dir), Dir: dir, Ignored: in.others}, &directory{dir: dir}
-	for label, folder := range slices.Sorted(maps.Keys(in.images)) {
-		f.Classes = append(f.Classes, folder)
-		f.add(images, in.images[folder], label)
-	}
-	if f.Len() == 0 {
+	if len(in.images) == 0 {
 		return nil, fmt.Errorf("data: no images in %s (%s)%s", dir, strings.Join(imageExtensions, ", "), in.others.besides())
 	}
-	f.In = images
-	return f, nil
+	return in.files(dir, slices.Sorted(maps.Keys(in.images))), nil
 }
 
 // found is what a directory contains.
 type found struct {
-	folders []string          // at the top, sorted
-	images  map[string]*names // by top folder, "" outside of folders
-	others  ignored           // files in folders that are not images, by extension
+	folders []string            // at the top, sorted
+	images  map[string][]string // by top folder, "" outside of folders
+	others  ignored             // files in folders that are not images, by extension
 }
 
 // ignored are numbers of files by extension.
@@ -170,8 +154,7 @@ func (i ignored) besides() string {
 }
 
 func scan(dir string) (in found, err error) {
-	in.images, in.others = map[string]*names{}, ignored{}
-	letters := 0
+	in.images, in.others = map[string][]string{}, ignored{}
 	err = walk(dir, "", nil, func(file string, isDir bool) error {
 		folder, _, below := strings.Cut(file, "/")
 		switch {
@@ -182,13 +165,7 @@ func scan(dir string) (in found, err error) {
 			if !below {
 				folder = ""
 			}
-			if letters += len(file); letters > maxNames {
-				return fmt.Errorf("%s: the names of its images take more than 4 GiB: pack them into tar shards", dir)
-			}
-			if in.images[folder] == nil {
-				in.images[folder] = &names{}
-			}
-			in.images[folder].add(file)
+			in.images[folder] = append(in.images[folder], file)
 		case below:
 			in.others[strings.ToLower(path.Ext(file))]++
 		}

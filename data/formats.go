@@ -171,20 +171,21 @@ func webpFrame(raw []byte) (still []byte, at image.Point) {
 }
 
 // animated decodes the first frame of an animated webp on black, as Pillow does.
-func (f format) animated(file source, still []byte, at image.Point, height, width int) (*Image, error) {
-	_, rows, columns, err := identify(still, int64(height)*int64(width))
+func (e Encoded) animated(still []byte, at image.Point) (*Image, error) {
+	first, err := identify(still, e.Pixels)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case int64(binary.LittleEndian.Uint32(file.raw[4:])) > int64(len(file.raw)-8):
+	case int64(binary.LittleEndian.Uint32(e.raw[4:])) > int64(len(e.raw)-8):
 		return nil, io.ErrUnexpectedEOF
-	case at.X+columns > width || at.Y+rows > height:
+	case at.X+first.width > e.width || at.Y+first.height > e.height:
 		return nil, errors.New("the first frame is larger than the image")
 	}
-	frame, err := f.unoriented(source{still, file.proceed}, rows, columns)
+	first.proceed = e.proceed
+	frame, err := first.unoriented()
 	if err != nil {
 		return nil, err
 	}
-	return frame.windowed(window{top: -at.Y, left: -at.X, height: height, width: width}), nil
+	return frame.windowed(window{top: -at.Y, left: -at.X, height: e.height, width: e.width}), nil
 }

@@ -58,7 +58,7 @@ func Decode(r io.Reader) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decode(raw, 0)
+	return decode(raw)
 }
 
 // DecodeBytes bounds what decoding allocates per pixel, in all, with its result and without the file: for a 16-bit tiff
@@ -69,9 +69,10 @@ const DecodeBytes = 36
 // Encoded is an image file of which only the header has been read.
 type Encoded struct {
 	Pixels        int64
-	height, width int
+	height, width int // before the rotation by its orientation
 	raw           []byte
 	format        format
+	proceed       func() error // see Decode; may be nil
 }
 
 // Identify reads the header of an image file of at most the given number of pixels, 0 for Decode's, with the same
@@ -80,41 +81,35 @@ func Identify(raw []byte, pixels int64) (Encoded, error) {
 	if err := bounded(raw); err != nil {
 		return Encoded{}, err
 	}
-	f, height, width, err := identify(raw, min(cmp.Or(pixels, maxPixels), maxPixels))
-	return Encoded{int64(height) * int64(width), height, width, raw, f}, err
+	return identify(raw, min(cmp.Or(pixels, maxPixels), maxPixels))
 }
 
 // Decode decodes the file as the function Decode does. It calls proceed, which may be nil, before it reads a part of
 // the file; an error of proceed ends it. The parts are kilobytes, except in webp files and with -tags libjpeg, which
 // are read at once.
 func (e Encoded) Decode(proceed func() error) (*Image, error) {
-	if proceed == nil {
-		return e.format.image(source{raw: e.raw}, e.height, e.width)
-	}
 	var stopped error // decoders hide it
-	p, err := e.format.image(source{e.raw, func() error {
-		if stopped == nil {
-			stopped = proceed()
+	if proceed != nil {
+		e.proceed = func() error {
+			if stopped == nil {
+				stopped = proceed()
+			}
+			return stopped
 		}
-		return stopped
-	}}, e.height, e.width)
+	}
+	p, err := e.image()
 	if stopped != nil {
 		return nil, stopped
 	}
 	return p, err
 }
 
-// source is a file in memory for a decoder.
-type source struct {
-	raw     []byte
-	proceed func() error
-}
-
-func (s source) reader() io.Reader {
-	if s.proceed == nil {
-		return bytes.NewReader(s.raw)
+// reader reads the file for a decoder.
+func (e Encoded) reader() io.Reader {
+	if e.proceed == nil {
+		return bytes.NewReader(e.raw)
 	}
-	return &asking{bytes.NewReader(s.raw), s.proceed}
+	return &asking{bytes.NewReader(e.raw), e.proceed}
 }
 
 type asking struct {
@@ -190,17 +185,17 @@ func begins(raw []byte, magic string) bool {
 	return true
 }
 
-// decode decodes a file of at most some pixels.
-func decode(raw []byte, pixels int64) (*Image, error) {
-	e, err := Identify(raw, pixels)
+// decode decodes a whole file.
+func decode(raw []byte) (*Image, error) {
+	e, err := Identify(raw, 0)
 	if err != nil {
 		return nil, err
 	}
-	return e.Decode(nil)
+	return e.image()
 }
 
-// identify returns the format and size of a file from its first bytes: a few bytes can declare gigabytes.
-func identify(raw []byte, limit int64) (f format, height, width int, err error) {
+// identify reads the format and size from the first bytes of a file: a few bytes can declare gigabytes.
+func identify(raw []byte, limit int64) (e Encoded, err error) {
 	defer recoverDamage(&err)
 	for _, f := range formats {
 		if !begins(raw, f.magic) {
@@ -208,55 +203,55 @@ func identify(raw []byte, limit int64) (f format, height, width int, err error) 
 		}
 		info, err := f.size(bytes.NewReader(raw))
 		if err != nil {
-			return f, 0, 0, asDamage(err)
+			return e, asDamage(err)
 		}
 		height, width := info.Height, info.Width
 		if min(height, width) < 1 || max(height, width) > maxImageSide || int64(height)*int64(width) > limit {
-			return f, 0, 0, fmt.Errorf("%w: %d×%d pixels, use 1 to %d a side and at most %d in all", ErrPixels, width, height,
+			return e, fmt.Errorf("%w: %d×%d pixels, use 1 to %d a side and at most %d in all", ErrPixels, width, height,
 				maxImageSide, limit)
 		}
-		return f, height, width, nil
+		return Encoded{int64(height) * int64(width), height, width, raw, f, nil}, nil
 	}
 	for _, other := range unread {
 		if begins(raw, other.magic) {
-			return f, 0, 0, fmt.Errorf("%w: it is %s: convert it to JPEG or PNG", ErrFormat, other.name)
+			return e, fmt.Errorf("%w: it is %s: convert it to JPEG or PNG", ErrFormat, other.name)
 		}
 	}
-	return f, 0, 0, ErrFormat
+	return e, ErrFormat
 }
 
-// image decodes an identified file.
-func (f format) image(file source, height, width int) (p *Image, err error) {
+// image decodes the file.
+func (e Encoded) image() (p *Image, err error) {
 	defer recoverDamage(&err)
-	if p, err = f.unoriented(file, height, width); err != nil {
+	if p, err = e.unoriented(); err != nil {
 		return nil, asDamage(err)
 	}
-	turned := p.turned(f.orientation(file.raw))
+	turned := p.turned(e.orientation())
 	turned.Clipped = p.Clipped
 	return turned, nil
 }
 
-// unoriented decodes a file without its orientation.
-func (f format) unoriented(file source, height, width int) (*Image, error) {
-	if f.decode == nil {
-		return jpegPart(file, height, width, 1, image.Rect(0, 0, width, height))
+// unoriented decodes the file without its orientation.
+func (e Encoded) unoriented() (*Image, error) {
+	if e.format.decode == nil {
+		return e.jpegPart(1, image.Rect(0, 0, e.width, e.height))
 	}
 	fill := uint8(0)
-	switch f.name {
+	switch e.format.name {
 	case "gif":
-		file.raw, fill = opaqueGIF(file.raw)
+		e.raw, fill = opaqueGIF(e.raw)
 	case "webp":
-		if still, at := webpFrame(file.raw); still != nil {
-			return f.animated(file, still, at, height, width)
+		if still, at := webpFrame(e.raw); still != nil {
+			return e.animated(still, at)
 		}
 	}
-	img, err := f.decode(file.reader())
+	img, err := e.format.decode(e.reader())
 	if err != nil {
 		return nil, err
 	}
-	p := &Image{Height: height, Width: width, Pixels: make([]uint8, 3*height*width)}
+	p := &Image{Height: e.height, Width: e.width, Pixels: make([]uint8, 3*e.height*e.width)}
 	err = p.draw(img, fill)
-	if f.name == "tiff" && faxOfBlack(file.raw) {
+	if e.format.name == "tiff" && faxOfBlack(e.raw) {
 		for i, v := range p.Pixels {
 			p.Pixels[i] = ^v
 		}
@@ -271,12 +266,12 @@ func faxOfBlack(raw []byte) bool {
 	return (compression == group3 || compression == group4) && tiffTag(raw, tagPhotometric) == blackIsZero
 }
 
-// orientation returns the EXIF orientation of a file.
-func (f format) orientation(raw []byte) int {
-	if f.exif == nil {
+// orientation returns the EXIF orientation of the file.
+func (e Encoded) orientation() int {
+	if e.format.exif == nil {
 		return upright
 	}
-	return orientation(f.exif(raw))
+	return orientation(e.format.exif(e.raw))
 }
 
 // recoverDamage turns a decoder's panic on a damaged file into an error.

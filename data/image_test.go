@@ -74,7 +74,7 @@ func TestDecode_Refuses(t *testing.T) {
 		}
 	}
 	for pixels, want := range map[int64]error{17 * 13: nil, 17*13 - 1: ErrPixels} {
-		if _, err := decode(files["rgb.png"], pixels); !errors.Is(err, want) {
+		if _, err := Identify(files["rgb.png"], pixels); !errors.Is(err, want) {
 			t.Errorf("%d pixels: %v", pixels, err)
 		}
 	}
@@ -86,8 +86,8 @@ func TestDecode_Refuses(t *testing.T) {
 		for _, end := range ends {
 			_, err := Decode(bytes.NewReader(raw[:end]))
 			oneLine(t, name, err)
-			f, h, w, headed := identify(raw[:end], maxPixels)
-			if _, err := f.cropped(raw[:end], h, w, func(int, int) window { return window{height: 2, width: 2} }, 2, 2,
+			e, headed := identify(raw[:end], maxPixels)
+			if _, err := e.cropped(func(int, int) window { return window{height: 2, width: 2} }, 2, 2,
 				preprocess.Bilinear); err == nil && headed == nil {
 				t.Errorf("%s: a window of %d of %d bytes is decoded", name, end, len(raw))
 			}
@@ -121,7 +121,7 @@ func TestDecode_DamagedEXIFDoesNotLoseTheImage(t *testing.T) {
 		for _, v := range []byte{0x00, 0xff, raw[at] ^ 0x01, raw[at] ^ 0x80} {
 			damaged := bytes.Clone(raw)
 			damaged[at] = v
-			p, err := decode(damaged, 0)
+			p, err := decode(damaged)
 			if err != nil {
 				t.Fatalf("byte %d as %#x: %v", at, v, err)
 			}
@@ -142,7 +142,11 @@ func FuzzDecode(f *testing.F) {
 	}
 	const limit = 1 << 14
 	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
-		p, err := decode(raw, limit)
+		var p *Image
+		e, err := Identify(raw, limit)
+		if err == nil {
+			p, err = e.image()
+		}
 		if err == nil && (p.Height*p.Width > limit || len(p.Pixels) != 3*p.Height*p.Width) {
 			t.Errorf("%d×%d pixels in %d bytes", p.Width, p.Height, len(p.Pixels))
 		}
@@ -201,7 +205,7 @@ func TestDecode_GreyOf16BitsIsClippedAsByPillow13(t *testing.T) {
 		for x, v := range c.in {
 			img.SetGray16(x, 0, color.Gray16{Y: v})
 		}
-		got := gomlxtest.Must(decode(datatest.PNG(img), 0))(t)
+		got := gomlxtest.Must(decode(datatest.PNG(img)))(t)
 		for x, want := range c.want {
 			if [3]uint8(got.Pixels[3*x:]) != [3]uint8{want, want, want} || got.Clipped != c.clipped {
 				t.Errorf("pixel %d is %v, want %d, clipped %v", x, got.Pixels[3*x:3*x+3], want, got.Clipped)
@@ -289,7 +293,7 @@ func TestDecode_ImagesAreThoseOfPillow(t *testing.T) {
 			s := gomlxtest.Must(preprocess.Parse(c.Config))(t)
 			file := gomlxtest.Must(os.ReadFile(filepath.Join(dir, c.File)))(t)
 			where := fmt.Sprintf("%s, case %d, %s, %s", dir, i, c.File, c.Config)
-			got, err := decode(file, maxPixels)
+			got, err := decode(file)
 			if err == nil {
 				got, err = got.Preprocess(s)
 			}
@@ -340,11 +344,11 @@ const augmentDir = "testdata/augment"
 func cropOf(t testing.TB, raw []byte, choose func(height, width int) window, height, width int,
 	kernel preprocess.Resample) *Image {
 	t.Helper()
-	f, h, w, err := identify(raw, maxPixels)
+	e, err := identify(raw, maxPixels)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return gomlxtest.Must(f.cropped(raw, h, w, choose, height, width, kernel))(t)
+	return gomlxtest.Must(e.cropped(choose, height, width, kernel))(t)
 }
 
 // The expected values are from Pillow's draft, crop and resize of a box. The decoder of the standard library has no
@@ -385,7 +389,7 @@ func TestCropped_HasTheBitsOfTheWholeImage(t *testing.T) {
 			continue
 		}
 		raw := gomlxtest.Must(os.ReadFile(path))(t)
-		whole := gomlxtest.Must(decode(raw, 0))(t)
+		whole := gomlxtest.Must(decode(raw))(t)
 		for k := range 40 {
 			w := window{height: 1 + r.IntN(whole.Height), width: 1 + r.IntN(whole.Width)}
 			w.top, w.left = r.IntN(whole.Height-w.height+1), r.IntN(whole.Width-w.width+1)
@@ -415,12 +419,12 @@ func FuzzCrop(f *testing.F) {
 		f.Add(raw, int8(-1), int8(2), uint8(3), uint8(5))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, top, left int8, height, width uint8) {
-		kind, h, w, err := identify(raw, 1<<14)
+		e, err := identify(raw, 1<<14)
 		if err != nil {
 			return
 		}
 		shown := window{top: int(top), left: int(left), height: 1 + int(height), width: 1 + int(width)}
-		p, err := kind.cropped(raw, h, w, func(int, int) window { return shown }, 7, 5, preprocess.Bilinear)
+		p, err := e.cropped(func(int, int) window { return shown }, 7, 5, preprocess.Bilinear)
 		if err == nil && (p.Height != 7 || p.Width != 5 || len(p.Pixels) != 105) {
 			t.Errorf("%+v: %d×%d", shown, p.Width, p.Height)
 		}

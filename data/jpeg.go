@@ -27,13 +27,13 @@ const (
 // about ten.
 const maxScans = 100
 
-// jpegPart decodes a part of a jpeg of the given sides, without orientation, at 1/scale of its size, one of jpegScales.
-// The part is in pixels of the result.
-func jpegPart(file source, height, width, scale int, part image.Rectangle) (*Image, error) {
-	if err := wholeJPEG(file.raw); err != nil {
+// jpegPart decodes a part of a jpeg, without orientation, at 1/scale of its size, one of jpegScales. The part is in
+// pixels of the result.
+func (e Encoded) jpegPart(scale int, part image.Rectangle) (*Image, error) {
+	if err := wholeJPEG(e.raw); err != nil {
 		return nil, err
 	}
-	return decodeJPEGPart(file, height, width, scale, part)
+	return e.decodeJPEGPart(scale, part)
 }
 
 // wholeJPEG refuses a jpeg that is truncated, or too expensive to decode.
@@ -83,20 +83,20 @@ func jpegSegments(raw []byte) iter.Seq2[byte, []byte] {
 	}
 }
 
-// cropped decodes a window of an identified file, which choose selects given the sides of the oriented image, and
-// resizes it. The result equals windowed and Resize on the whole image, but jpegs are decoded only as far as needed.
-// With -tags libjpeg a window of at least two, four or eight times the output size is decoded at a half, a quarter or
-// an eighth, as by Pillow's draft.
-func (f format) cropped(raw []byte, height, width int, choose func(height, width int) window, outHeight, outWidth int,
+// cropped decodes a window, which choose selects given the sides of the oriented image, and resizes it. The result
+// equals windowed and Resize on the whole image, but jpegs are decoded only as far as needed. With -tags libjpeg a
+// window of at least two, four or eight times the output size is decoded at a half, a quarter or an eighth, as by
+// Pillow's draft.
+func (e Encoded) cropped(choose func(height, width int) window, outHeight, outWidth int,
 	kernel preprocess.Resample) (p *Image, err error) {
 	defer recoverDamage(&err)
-	if f.decode == nil && f.orientation(raw) == upright && kernel != preprocess.Nearest {
-		if w := choose(height, width); w.within(height, width) {
-			p, err = jpegWindow(raw, height, width, w, outHeight, outWidth, kernel)
+	if e.format.decode == nil && e.orientation() == upright && kernel != preprocess.Nearest {
+		if w := choose(e.height, e.width); w.within(e.height, e.width) {
+			p, err = e.jpegWindow(w, outHeight, outWidth, kernel)
 			return p, asDamage(err)
 		}
 	}
-	if p, err = f.image(source{raw: raw}, height, width); err != nil {
+	if p, err = e.image(); err != nil {
 		return nil, err
 	}
 	out := p.windowed(choose(p.Height, p.Width)).Resize(outHeight, outWidth, kernel)
@@ -110,8 +110,7 @@ func (w window) within(height, width int) bool {
 
 // jpegWindow decodes the pixels of a window at the smallest size that is large enough, and resizes the window, which
 // need not start at a decoded pixel.
-func jpegWindow(raw []byte, height, width int, w window, outHeight, outWidth int, kernel preprocess.Resample) (*Image,
-	error) {
+func (e Encoded) jpegWindow(w window, outHeight, outWidth int, kernel preprocess.Resample) (*Image, error) {
 	scale := 1
 	for _, s := range jpegScales {
 		if w.height >= s*outHeight && w.width >= s*outWidth {
@@ -120,7 +119,7 @@ func jpegWindow(raw []byte, height, width int, w window, outHeight, outWidth int
 		}
 	}
 	up := func(n int) int { return (n + scale - 1) / scale }
-	p, err := jpegPart(source{raw: raw}, height, width, scale,
+	p, err := e.jpegPart(scale,
 		image.Rect(w.left/scale, w.top/scale, up(w.left+w.width), up(w.top+w.height)))
 	if err != nil {
 		return nil, err

@@ -19,8 +19,8 @@ var jpegScales = []int{1}
 // decodeJPEGPart decodes with the standard library, always the whole image. Its planes equal libjpeg's except for the
 // rounding in the inverse cosine transform, a level in 3 % of the samples. The part is converted to RGB as in libjpeg,
 // see chroma.go.
-func decodeJPEGPart(file source, height, width, _ int, part image.Rectangle) (*Image, error) {
-	img, err := jpeg.Decode(file.reader())
+func (e Encoded) decodeJPEGPart(_ int, part image.Rectangle) (*Image, error) {
+	img, err := jpeg.Decode(e.reader())
 	if err != nil { // unsupported kinds, such as restart markers in a progressive jpeg
 		return nil, fmt.Errorf("%w (if other programs open the image: save it again, or build with -tags libjpeg)", err)
 	}
@@ -29,11 +29,11 @@ func decodeJPEGPart(file source, height, width, _ int, part image.Rectangle) (*I
 		p.jpeg(m, part.Min.Y, part.Min.X)
 		return p, nil
 	}
-	p := &Image{Height: height, Width: width, Pixels: make([]uint8, 3*height*width)}
+	p := &Image{Height: e.height, Width: e.width, Pixels: make([]uint8, 3*e.height*e.width)}
 	if err := p.draw(img, 0); err != nil {
 		return nil, err
 	}
-	if part == image.Rect(0, 0, width, height) {
+	if part == image.Rect(0, 0, e.width, e.height) {
 		return p, nil
 	}
 	return p.windowed(window{top: part.Min.Y, left: part.Min.X, height: part.Dy(), width: part.Dx()}), nil

@@ -98,12 +98,11 @@ var jpegScales = []int{8, 4, 2, 1}
 
 // decodeJPEGPart decodes with libjpeg-turbo (Debian: libjpeg62-turbo-dev), Pillow's own decoder, so that images equal
 // Pillow's in every bit. Columns outside the part are not transformed, rows below it are not read.
-func decodeJPEGPart(file source, height, width, scale int, part image.Rectangle) (*Image, error) {
+func (e Encoded) decodeJPEGPart(scale int, part image.Rectangle) (*Image, error) {
 	p := &Image{Height: part.Dy(), Width: part.Dx()}
 	pixels := make([]uint8, 4*p.Height*p.Width)
-	raw := file.raw
 	var text [C.JMSG_LENGTH_MAX]C.char
-	samples := C.decode((*C.uchar)(&raw[0]), C.ulong(len(raw)), C.int(height), C.int(width), C.int(scale),
+	samples := C.decode((*C.uchar)(&e.raw[0]), C.ulong(len(e.raw)), C.int(e.height), C.int(e.width), C.int(scale),
 		C.int(part.Min.X), C.int(part.Min.Y), C.int(p.Width), C.int(p.Height), (*C.uchar)(unsafe.Pointer(&pixels[0])),
 		&text[0])
 	switch samples {

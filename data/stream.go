@@ -106,38 +106,29 @@ func (s *stream) Image(ctx context.Context, row int) (*Image, error) { return s.
 
 // show returns one row after a view.
 func (s *stream) show(ctx context.Context, row int, v view) (*Image, error) {
-	return s.files.image(ctx, row, s.memory, func(kind format, raw []byte, height, width int) (*Image, error) {
-		return s.decode(raw, kind, height, width, v, row)
-	})
+	return s.files.image(ctx, row, s.memory, func(e Encoded) (*Image, error) { return s.decode(e, v, row) })
 }
 
-// decode decodes an identified file of a row for a view. A crop is taken as in Augment.Apply, decoding only the visible
-// part.
-func (s *stream) decode(raw []byte, kind format, height, width int, v view, row int) (*Image,
-	error) {
+// decode decodes a row for a view. A crop is taken as in Augment.Apply, decoding only the visible part.
+func (s *stream) decode(e Encoded, v view, row int) (img *Image, err error) {
+	var w window
 	if v.crops() {
-		var w window
-		choose := func(height, width int) window {
+		img, err = e.cropped(func(height, width int) window {
 			w = v.window(random.New(streamSample, v.Seed, v.Epoch, v.Index), height, width)
 			return w
-		}
-		shown, err := kind.cropped(raw, height, width, choose, v.Size[0], v.Size[1],
-			cmp.Or(v.Resample, preprocess.Bilinear))
-		if err != nil {
-			return nil, err
-		}
-		if shown.Clipped {
-			s.warnClipped(row)
-		}
-		shown.flip(w)
-		return v.change(shown, v.Seed, v.Epoch, v.Index), nil
+		}, v.Size[0], v.Size[1], cmp.Or(v.Resample, preprocess.Bilinear))
+	} else {
+		img, err = e.image()
 	}
-	img, err := kind.image(source{raw: raw}, height, width)
 	if err != nil {
 		return nil, err
 	}
 	if img.Clipped {
 		s.warnClipped(row)
+	}
+	if v.crops() {
+		img.flip(w)
+		return v.change(img, v.Seed, v.Epoch, v.Index), nil
 	}
 	img, err = img.Preprocess(s.settings)
 	if err == nil && v.onHost() {
@@ -188,7 +179,7 @@ func (s *stream) checkHeader(row int) error {
 		if err != nil {
 			return &ImageError{s.files.Where(row), err, false}
 		}
-		if _, _, _, err = identify(raw, maxPixels); err == nil {
+		if _, err = identify(raw, maxPixels); err == nil {
 			return nil
 		}
 		if len(raw) < most {

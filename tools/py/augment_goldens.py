@@ -8,7 +8,7 @@
 
 DIR gets cases.json: {width, height, pixels, cases}, each case {operation, amount, kernel, fill, box, width, height,
 pixels}; pixels are RGB bytes, compressed by zlib, in base64. Names and amounts are those of the table of operations in
-data/operations.go; "Crop" is a crop to box, then a resize; "Draft" decodes one of the jpegs, also
+data/apply.go; "Crop" is a crop to box, then a resize; "Draft" decodes one of the jpegs, also
 generated, at 1/amount of its size, crops what the box touches, and resizes the box. Needs Pillow (Debian: python3-pil, 9.4.0).
 """
 
