@@ -28,28 +28,48 @@ import (
 	"github.com/wepe-go/wepe/vit/position"
 )
 
-// request is a line of standard input.
+// request is a line of standard input: the operation and its arguments.
 type request struct {
 	Op   string `json:"op"`
-	Path string `json:"path"` // of the model to read or write
+	Path string `json:"path"` // of the model or file to read or write
+	Seed uint64 `json:"seed"`
 
 	Images array                     `json:"images"` // [batch, rows, columns, channels]
 	Import checkpoints.ImportOptions `json:"import"`
 	Export string                    `json:"export"` // a directory to export the model to
+	Files  []string                  `json:"files"`  // of predict
 
-	Config     vit.Config     `json:"config"` // of the model to write
-	Params     map[string]any `json:"params"`
-	Seed       uint64         `json:"seed"`
-	Format     string         `json:"format"`
-	DType      string         `json:"dtype"`
-	Labels     []string       `json:"labels"`
-	Preprocess string         `json:"preprocess"` // a preprocessor_config.json
-	Epsilon    float64        `json:"epsilon"`
-	Headless   bool           `json:"headless"`
+	Config     vit.Config `json:"config"` // of the model to write
+	Format     string     `json:"format"`
+	DType      string     `json:"dtype"`
+	Labels     []string   `json:"labels"`
+	Preprocess string     `json:"preprocess"` // a preprocessor_config.json
+	Epsilon    float64    `json:"epsilon"`
+	Headless   bool       `json:"headless"`
 
-	Files []string `json:"files"` // of predict
+	Recipe  json.RawMessage `json:"recipe"` // of train; the augmentation of augment
+	Pixels  []byte          `json:"pixels"` // [n, Height, Width, 3]
+	Height  int             `json:"height"`
+	Width   int             `json:"width"`   // also of points
+	Targets []int           `json:"targets"` // the class of each image or point
+	Guesses []int           `json:"guesses"`
+	Classes int             `json:"classes"`
 
-	numbers
+	Points      []float64 `json:"points"` // [n, Width]
+	Queries     []float64 `json:"queries"`
+	Train       int       `json:"train"` // number of training points
+	K           int       `json:"k"`
+	Temperature float64   `json:"temperature"`
+	L2          float64   `json:"l2"`
+
+	Truth   string `json:"truth"` // COCO files
+	Results string `json:"results"`
+	Masks   bool   `json:"masks"`
+
+	Rate   float64 `json:"rate"`
+	Warmup int     `json:"warmup"`
+	Steps  int     `json:"steps"`
+	Epochs int     `json:"epochs"` // number of orders requested
 }
 
 // array is a tensor in JSON.
@@ -58,19 +78,14 @@ type array struct {
 	Data  []float32 `json:"data"`
 }
 
-func (a array) tensor() *tensors.Tensor { return tensors.FromFlatDataAndDimensions(a.Data, a.Shape...) }
+// values are the response to a request, a line of standard output.
+type values = map[string]any
 
-// answer is a line of standard output, with some fields per operation.
-type answer struct {
-	Error  string         `json:"error,omitempty"`
-	Logits []float32      `json:"logits,omitempty"`
-	Tokens []float32      `json:"tokens,omitempty"` // after the last norm
-	Pooled []float32      `json:"pooled,omitempty"` // input of the head
-	Config *vit.Config    `json:"config,omitempty"`
-	Report []string       `json:"report,omitempty"`
-	Values map[string]any `json:"values,omitempty"`
-
-	Probabilities []map[string]float64 `json:"probabilities,omitempty"` // by label, of each file
+var operations = map[string]func(request, compute.Backend) (values, error){
+	"read": request.read, "write": request.write, "predict": request.predict, "decode": request.decode,
+	"positions": request.positions, "augment": request.augment, "train": request.train, "save": request.save,
+	"rates": request.rates, "coco": request.coco, "neighbours": request.neighbours, "pca": request.pca,
+	"logistic": request.logistic, "probe": request.probe, "confusion": request.confusion,
 }
 
 func main() {
@@ -80,123 +95,118 @@ func main() {
 		fmt.Fprintln(os.Stderr, "peers:", err)
 		os.Exit(1)
 	}
-	lines := bufio.NewReader(os.Stdin)
 	out := json.NewEncoder(os.Stdout)
-	for {
+	for lines := bufio.NewReader(os.Stdin); ; {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
 			return
 		}
-		var r request
-		if err := json.Unmarshal(line, &r); err != nil {
-			// Not understood: the script fails, the model is not refused.
-			out.Encode(answer{Error: "panic: " + err.Error()}) //nolint:errcheck // the reader is gone
-			continue
-		}
-		a, err := r.do(b)
+		response, err := do(line, b)
 		if err != nil {
-			a.Error = err.Error()
+			response = values{"error": err.Error()}
 		}
-		out.Encode(a) //nolint:errcheck // the reader is gone
+		out.Encode(response) //nolint:errcheck // the reader is gone
 	}
 }
 
-// do executes a request; a panic becomes an error.
-func (r request) do(b compute.Backend) (a answer, err error) {
+// do executes a request; a panic becomes an error that is no refusal of a model.
+func do(line []byte, b compute.Backend) (response values, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	switch r.Op {
-	case "read":
-		return r.read(b)
-	case "write":
-		return r.write(b)
-	case "predict":
-		return r.predict(b)
-	case "decode":
-		return r.decode()
-	case "positions":
-		return answer{Report: position.Names()}, nil
-	default:
-		return r.compute(b)
+	var r request
+	if err := json.Unmarshal(line, &r); err != nil {
+		panic(err)
 	}
+	return operations[r.Op](r, b)
+}
+
+func (request) positions(compute.Backend) (values, error) {
+	return values{"names": position.Names()}, nil
 }
 
 // read imports a model of other software and runs it.
-func (r request) read(b compute.Backend) (answer, error) {
+func (r request) read(b compute.Backend) (values, error) {
 	r.Import.HeadOptional = true
 	m, err := checkpoints.Import(r.Path, r.Import)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	store := model.NewStore()
 	if err := m.Load(store.Scope("/vit")); err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	a, err := r.run(b, store, m.Config)
+	outputs, err := r.run(b, store, m.Config)
 	if err == nil && r.Export != "" {
 		o := checkpoints.ExportOptions{Format: m.Format, Labels: m.Labels, Headless: m.Headless()}
 		_, err = checkpoints.Export(r.Export, b, store.Scope("/vit"), m.Config, o)
 	}
-	a.Config, a.Report = &m.Config, m.Report
-	return a, err
+	return outputs, err
 }
 
-// run returns the logits and tokens of a model below /vit.
-func (r request) run(b compute.Backend, store *model.Store, c vit.Config) (a answer, err error) {
+// run returns the logits, the tokens after the last norm and the input of the head of a model below /vit.
+func (r request) run(b compute.Backend, store *model.Store, c vit.Config) (values, error) {
 	exec, err := model.NewExec(b, store, func(s *model.Scope, images *Node) []*Node {
 		trace := c.Trace(s.Store().Scope("/vit"), images, false)
 		return []*Node{trace.Logits, trace.Encoded, trace.Pooled}
 	})
 	if err != nil {
-		return a, err
+		return nil, err
 	}
 	defer exec.Finalize()
-	out, err := exec.Call(r.Images.tensor())
+	out, err := exec.Call(tensors.FromFlatDataAndDimensions(r.Images.Data, r.Images.Shape...))
 	if err != nil {
-		return a, err
+		return nil, err
 	}
-	for i, values := range []*[]float32{&a.Logits, &a.Tokens, &a.Pooled} {
-		if *values, err = tensors.CopyFlatData[float32](out[i]); err != nil {
-			return a, err
-		}
-	}
-	return a, nil
+	return flat(out, "logits", "tokens", "pooled")
 }
 
-// write exports a random model and returns its logits.
-func (r request) write(b compute.Backend) (answer, error) {
+// flat names the values of tensors.
+func flat(of []*tensors.Tensor, names ...string) (values, error) {
+	out := values{}
+	for i, name := range names {
+		data, err := tensors.CopyFlatData[float32](of[i])
+		if err != nil {
+			return nil, err
+		}
+		out[name] = data
+	}
+	return out, nil
+}
+
+// write exports a random model and returns its outputs.
+func (r request) write(b compute.Backend) (values, error) {
 	c, err := r.Config.Resolve()
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	store, err := engine.NewStore(r.Params, int64(r.Seed))
+	store, err := engine.NewStore(nil, int64(r.Seed))
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if _, err := r.run(b, store, c); err != nil { // creates the variables
-		return answer{}, err
+		return nil, err
 	}
 	if err := disturb(store, r.Seed); err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	a, err := r.run(b, store, c)
+	outputs, err := r.run(b, store, c)
 	if err != nil {
-		return a, err
+		return nil, err
 	}
 	o := checkpoints.ExportOptions{Format: r.Format, DType: r.DType, Labels: r.Labels, Epsilon: r.Epsilon,
 		Headless: r.Headless}
 	if r.Preprocess != "" {
 		settings, err := preprocess.Parse([]byte(r.Preprocess))
 		if err != nil {
-			return a, err
+			return nil, err
 		}
 		o.Preprocess = &settings
 	}
-	a.Report, err = checkpoints.Export(r.Path, b, store.Scope("/vit"), c, o)
-	return a, err
+	_, err = checkpoints.Export(r.Path, b, store.Scope("/vit"), c, o)
+	return outputs, err
 }
 
 // disturb adds noise to every trainable variable, so that no initial value hides an error.
@@ -221,36 +231,37 @@ func disturb(store *model.Store, seed uint64) error {
 }
 
 // decode returns the pixels of an image file.
-func (r request) decode() (answer, error) {
+func (r request) decode(compute.Backend) (values, error) {
 	f, err := os.Open(r.Path)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	defer f.Close()
 	p, err := data.Decode(f)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	return answer{Values: map[string]any{"size": []int{p.Width, p.Height}, "pixels": p.Pixels}}, nil
+	return values{"size": []int{p.Width, p.Height}, "pixels": p.Pixels}, nil
 }
 
-// predict classifies image files, as wepe predict does.
-func (r request) predict(b compute.Backend) (a answer, err error) {
+// predict classifies image files, as wepe predict does: probabilities by label, of each file.
+func (r request) predict(b compute.Backend) (values, error) {
 	m, err := finetune.Open(b, r.Path)
 	if err != nil {
-		return a, err
+		return nil, err
 	}
 	defer m.Finalize()
 	classes, err := m.Predict(r.Files, len(m.Classes))
 	if err != nil {
-		return a, err
+		return nil, err
 	}
+	var probabilities []map[string]float64
 	for _, of := range classes {
 		named := map[string]float64{}
 		for _, c := range of {
 			named[c.Name] = c.Probability
 		}
-		a.Probabilities = append(a.Probabilities, named)
+		probabilities = append(probabilities, named)
 	}
-	return a, nil
+	return values{"probabilities": probabilities}, nil
 }

@@ -5,12 +5,15 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"math"
 	"strconv"
 
 	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
 
+	"github.com/wepe-go/wepe/analysis/features"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/finetune"
@@ -20,87 +23,75 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// numbers are the fields of requests for computations other than a model's output.
-type numbers struct {
-	Recipe  json.RawMessage `json:"recipe"`
-	Pixels  []byte          `json:"pixels"` // [n, Side, Side, 3], of train
-	Side    int             `json:"side"`
-	Height  int             `json:"height"`  // of augment, whose images are not square
-	Epochs  int             `json:"epochs"`  // number of orders requested
-	Targets []int           `json:"targets"` // the class of each image or point
-	Guesses []int           `json:"guesses"`
-	Classes int             `json:"classes"`
-
-	Points      []float64 `json:"points"` // [n, Width]
-	Queries     []float64 `json:"queries"`
-	Width       int       `json:"width"`
-	Train       int       `json:"train"` // number of training points
-	K           int       `json:"k"`
-	Temperature float64   `json:"temperature"`
-	L2          float64   `json:"l2"`
-
-	Truth   string `json:"truth"` // COCO files
-	Results string `json:"results"`
-	Masks   bool   `json:"masks"`
-
-	Rate   float64 `json:"rate"`
-	Warmup int     `json:"warmup"`
-	Steps  int     `json:"steps"`
+func (r request) names() (names []string) {
+	for c := range r.Classes {
+		names = append(names, strconv.Itoa(c))
+	}
+	return names
 }
 
-// compute answers the requests of numbers_.py.
-func (r request) compute(b compute.Backend) (answer, error) {
-	var values map[string]any
-	var err error
-	switch r.Op {
-	case "augment":
-		values, err = r.augment(b)
-	case "save":
-		err = r.save(b)
-	case "probe":
-		values, err = r.probe()
-	case "train":
-		values, err = r.train(b)
-	case "rates":
-		var rates []float64
-		for step := range r.Steps {
-			rates = append(rates, engine.Schedule{Peak: r.Rate, Warmup: r.Warmup, Steps: r.Steps}.At(step))
-		}
-		values = map[string]any{"rates": rates}
-	case "coco":
-		values, err = r.coco()
-	case "neighbours":
-		values = r.neighbours()
-	case "pca":
-		p, failed := numeric.PCA(r.Points, len(r.Points)/r.Width, r.K)
-		values, err = map[string]any{"axes": p.Axes, "scores": p.Scores, "variance": p.Variance, "share": p.Share}, failed
-	case "logistic":
-		fit, failed := numeric.LogisticRegression(r.Points, r.Targets, r.Classes, r.L2, 1e-9, nil)
-		if err = failed; err == nil {
-			values = map[string]any{"scores": fit.Scores(r.Points), "loss": fit.Loss}
-		}
-	case "confusion":
-		values = r.confusion()
-	default:
-		err = fmt.Errorf("unknown operation %q", r.Op)
+// set are the images of a request.
+func (r request) set() *data.InMemory {
+	set := &data.InMemory{Info: data.Info{Name: "noise", Height: r.Height, Width: r.Width, Channels: 3, Classes: r.names()},
+		Pixels: r.Pixels}
+	for _, label := range r.Targets {
+		set.Info.Labels = append(set.Info.Labels, int32(label))
 	}
-	return answer{Values: values}, err
+	return set
+}
+
+// augment applies an augmentation to the images, on the host and as a batch in a graph, and returns the images and the
+// draws.
+func (r request) augment(b compute.Backend) (values, error) {
+	var a data.Augment
+	if err := json.Unmarshal(r.Recipe, &a); err != nil {
+		return nil, err
+	}
+	if err := a.Validate(); err != nil {
+		return nil, err
+	}
+	set, size := r.set(), 3*r.Height*r.Width
+	var shown [][]byte
+	var indices []int
+	for i := range r.Targets {
+		p := &data.Image{Height: r.Height, Width: r.Width, Pixels: r.Pixels[size*i:][:size]}
+		shown, indices = append(shown, a.Apply(p, int64(r.Seed), 0, i).Pixels), append(indices, i)
+	}
+	if a.Policy != "" || a.EraseProb > 0 { // only on the host
+		return values{"shown": shown}, nil
+	}
+	plan := a.Plan(set, int64(r.Seed), 0, 0, indices)
+	exec, err := NewExec(b, func(in []*Node) []*Node {
+		return []*Node{ConvertDType(a.Images(in[0], in[1:]), dtypes.Float32), data.SoftLabels(in[1:], r.Classes, r.L2)}
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer exec.Finalize()
+	inputs := []any{tensors.FromFlatDataAndDimensions(r.Pixels, len(indices), r.Height, r.Width, 3)}
+	for _, t := range plan.Tensors() {
+		inputs = append(inputs, t)
+	}
+	out, err := exec.Call(inputs...)
+	if err != nil {
+		return nil, err
+	}
+	found, err := flat(out, "images", "labels")
+	if err != nil {
+		return nil, err
+	}
+	found["shown"], found["windows"], found["partners"], found["mix"] = shown, plan.Windows, plan.Partners, plan.Mix
+	return found, nil
 }
 
 // train fine-tunes the model at Path and returns measurements after each step, and the order of the images.
-func (r request) train(b compute.Backend) (map[string]any, error) {
+func (r request) train(b compute.Backend) (values, error) {
 	var recipe finetune.Recipe
 	if err := json.Unmarshal(r.Recipe, &recipe); err != nil {
 		return nil, err
 	}
-	set := &data.InMemory{Info: data.Info{Name: "noise", Height: r.Side, Width: r.Side, Channels: 3}, Pixels: r.Pixels}
-	for c := range r.Classes {
-		set.Classes = append(set.Classes, strconv.Itoa(c))
-	}
-	for _, label := range r.Targets {
-		set.Info.Labels = append(set.Info.Labels, int32(label))
-	}
 	var losses, held []float64
+	set := r.set()
 	run := finetune.Run{Backend: b, Recipe: recipe, Seed: int64(r.Seed), Train: set, Validation: set, From: r.Path,
 		Progress: func(p engine.Progress) {
 			losses, held = append(losses, p.Loss), append(held, float64(p.Eval.Loss))
@@ -114,27 +105,35 @@ func (r request) train(b compute.Backend) (map[string]any, error) {
 	for epoch := range r.Epochs {
 		orders = append(orders, data.Order(int64(r.Seed), epoch, set.Len(), 1))
 	}
-	return map[string]any{"losses": losses, "held": held, "orders": orders}, nil
+	return values{"losses": losses, "held": held, "orders": orders}, nil
 }
 
 // save trains a tiny model for two steps and writes its checkpoints to Path.
-func (r request) save(b compute.Backend) error {
+func (r request) save(b compute.Backend) (values, error) {
 	set, held, err := data.Shapes("location", 24, 8, 12, int64(r.Seed))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c := vit.Config{ImageRows: 12, ImageCols: 12, PatchSize: 4, Width: 16, Depth: 2, Heads: 2, Classes: len(set.Classes),
 		Position: "hybrid"}
 	recipe := finetune.Recipe{Name: "peer", Steps: 2, BatchSize: 8, EvalSteps: 1, LearningRate: 1e-3, Model: c}
-	run := finetune.Run{Backend: b, Recipe: recipe, Seed: int64(r.Seed), Train: set, Validation: held, Dir: r.Path}
-	m, _, err := run.Do(context.Background())
+	m, _, err := finetune.Run{Backend: b, Recipe: recipe, Seed: int64(r.Seed), Train: set, Validation: held,
+		Dir: r.Path}.Do(context.Background())
 	if err == nil {
 		m.Finalize()
 	}
-	return err
+	return values{}, err
 }
 
-func (r request) coco() (map[string]any, error) {
+func (r request) rates(compute.Backend) (values, error) {
+	var rates []float64
+	for step := range r.Steps {
+		rates = append(rates, engine.Schedule{Peak: r.Rate, Warmup: r.Warmup, Steps: r.Steps}.At(step))
+	}
+	return values{"rates": rates}, nil
+}
+
+func (r request) coco(compute.Backend) (values, error) {
 	truth, err := coco.Read(r.Truth)
 	if err != nil {
 		return nil, err
@@ -143,30 +142,72 @@ func (r request) coco() (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	numbers, err := coco.Evaluate(truth, results, r.Masks, coco.Areas{})
-	return map[string]any{"stats": numbers}, err
+	stats, err := coco.Evaluate(truth, results, r.Masks, coco.Areas{})
+	return values{"stats": stats}, err
 }
 
-func (r request) neighbours() map[string]any {
-	single := func(values []float64) (out []float32) {
-		for _, v := range values {
-			out = append(out, float32(v))
-		}
-		return out
+func single(values []float64) (out []float32) {
+	for _, v := range values {
+		out = append(out, float32(v))
 	}
+	return out
+}
+
+func (r request) neighbours(compute.Backend) (values, error) {
 	nearest := numeric.Nearest(single(r.Queries), single(r.Points), r.Width, r.K)
-	return map[string]any{"neighbours": nearest,
-		"votes": numeric.Votes(nearest, r.Targets, r.Classes, r.Temperature)}
+	return values{"votes": numeric.Votes(nearest, r.Targets, r.Classes, r.Temperature)}, nil
 }
 
-func (r request) confusion() map[string]any {
-	var names []string
-	for c := range r.Classes {
-		names = append(names, strconv.Itoa(c))
+func (r request) pca(compute.Backend) (values, error) {
+	p, err := numeric.PCA(r.Points, len(r.Points)/r.Width, r.K)
+	return values{"axes": p.Axes, "variance": p.Variance, "share": p.Share}, err
+}
+
+func (r request) logistic(compute.Backend) (values, error) {
+	fit, err := numeric.LogisticRegression(r.Points, r.Targets, r.Classes, r.L2, 1e-9, nil)
+	if err != nil {
+		return nil, err
 	}
-	confusion := report.NewConfusion(names)
+	return values{"scores": fit.Scores(r.Points)}, nil
+}
+
+// probe classifies the points from Train on by the points before, with a linear probe and by neighbours.
+func (r request) probe(compute.Backend) (values, error) {
+	t := &features.Table{Name: "points", Width: r.Width, Values: single(r.Points)}
+	for i, label := range r.Targets {
+		part := "train"
+		if i >= r.Train {
+			part = "test"
+		}
+		t.Images = append(t.Images, features.Image{Class: strconv.Itoa(label), Part: part})
+	}
+	var chosen features.Tried
+	linear, err := t.Probe(r.Seed, func(tried features.Tried) {
+		if chosen.L2 == 0 || tried.Top1 > chosen.Top1 {
+			chosen = tried
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	near, err := t.KNN(r.K, r.Temperature)
+	if err != nil {
+		return nil, err
+	}
+	return values{"top1": linear.Top1, "l2": chosen.L2, "neighbours": near.Top1}, nil
+}
+
+func (r request) confusion(compute.Backend) (values, error) {
+	confusion := report.NewConfusion(r.names())
+	top := []int{0, 0}
 	for i, label := range r.Targets {
 		confusion.Counts[label][r.Guesses[i]]++
+		before := numeric.Rank(r.Images.Data[i*r.Classes:(i+1)*r.Classes], int32(label))
+		for k, n := range []int{1, 5} {
+			if before < n {
+				top[k]++
+			}
+		}
 	}
 	var scores [][]float64
 	for _, s := range confusion.Scores() {
@@ -178,14 +219,5 @@ func (r request) confusion() map[string]any {
 		}
 		scores = append(scores, row)
 	}
-	top := []int{0, 0}
-	for i, label := range r.Targets {
-		before := numeric.Rank(r.Images.Data[i*r.Classes:(i+1)*r.Classes], int32(label))
-		for k, n := range []int{1, 5} {
-			if before < n {
-				top[k]++
-			}
-		}
-	}
-	return map[string]any{"scores": scores, "macro": confusion.MacroF1(), "top": top}
+	return values{"scores": scores, "macro": confusion.MacroF1(), "top": top}, nil
 }

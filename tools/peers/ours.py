@@ -1,9 +1,12 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Models that wepe writes, opened by transformers, timm, safetensors and ONNX Runtime."""
+"""Models that wepe writes, opened by transformers, timm, ONNX Runtime and the reference readers of their formats, and damaged
+files, which both refuse."""
 
 import json
 import shutil
+import struct
 
+import numpy as np
 import onnx
 import onnxruntime
 import safetensors
@@ -11,7 +14,7 @@ import timm
 import torch
 import transformers
 
-from peers import LIMIT, array, difference, images, nhwc
+from peers import LIMIT, array, difference, images, nhwc, refused
 
 
 def size(rng, square=False):
@@ -97,58 +100,148 @@ def to_onnx(driver, rng, path, config, **more):
 
 
 ADDITIVE = ["learned", "wepe", "wepe-sphere", "sincos2d", "hybrid", "factorized", "grid2d"]
+DINOV3 = {"position": "rope-dinov3", "layer_scale": 0.5, "epsilon": 1e-5, "qkv_bias": "qv"}
+POSITIONS = [{"position": position} for position in ADDITIVE]
+
+
+def models(table, driver, rng, directory):
+    def each(family, direction, opened, configs, square=False, limit=LIMIT, **more):
+        for extra in configs:
+            table.run(family, "wepe → " + direction, " ".join(f"{k}={v}" for k, v in (extra | more).items()) or "default",
+                      lambda: opened(driver, rng, directory / "model", size(rng, square) | {"position": "learned"} | extra, **more),
+                      limit)
+
+    to_hf, timm_, onnx_ = ("transformers", to_transformers), ("timm", to_timm), ("ONNX Runtime", to_onnx)
+    each("ViT", *to_hf, POSITIONS + [{"qkv_bias": "none"}, {"epsilon": 1e-5}])
+    for dtype in ("float16", "bfloat16"):
+        each("ViT in 16 bits", *to_hf, [{}], dtype=dtype, limit=2e-2)  # 8 bits of bfloat16
+    each("DINOv2", *to_hf, [{"layer_scale": 0.5, "pool": "class+mean"} | extra for extra in (
+        {}, {"swiglu": True}, {"registers": 3}, {"registers": 4, "swiglu": True}, {"qkv_bias": "none"}, {"layer_scale": 1.0})],
+        square=True)
+    each("DINOv3", *to_hf, [DINOV3 | {"registers": 0} | extra for extra in (
+        {}, {"swiglu": True}, {"registers": 2}, {"layer_scale": 1.0})], head=False)
+    # Where transformers' class has no head or no rectangles, wepe refuses: what it writes is what was trained.
+    for name, extra in {"CLIP": {"pre_norm": True, "activation": "quick_gelu", "epsilon": 1e-5}, "SigLIP": {
+            "pool": "map", "activation": "gelu_tanh"}, "DINOv3": DINOV3, "BEiT": {
+            "position": "relative-table", "layer_scale": 0.5, "pool": "mean", "qkv_bias": "qv"}}.items():
+        for square in (True, False):
+            each(f"{name} with a head", *to_hf, [extra], square)
+    each("ViT", *timm_, POSITIONS + [
+        {"pool": "mean"}, {"layer_scale": 0.5}, {"registers": 3}, {"registers": 3, "patch_positions": True},
+        {"qkv_bias": "none"}, {"swiglu": True}, {"swiglu": True, "layer_scale": 0.5}, {"pool": "map"},
+        {"activation": "gelu_tanh"}, {"qk_norm": True}, {"pre_norm": True}, DINOV3])
+    for dtype in ("float16", "bfloat16"):
+        each("ViT in 16 bits", *timm_, [{}], dtype=dtype, limit=2e-2)
+    each("ViT", "Google's npz in timm", to_jax, [{"position": "learned"}, {"position": "wepe"}], square=True)
+    each("ONNX", *onnx_, [{"position": position, "heads": 2, "width": 16} for position in driver.ask("positions")["names"]],
+         square=True)
+    each("ONNX", *onnx_, [{"pool": "mean"}, {"pool": "map"}, {"registers": 2}, {"layer_scale": 0.5}, {"swiglu": True},
+                          {"patch_norm": True}, {"qk_norm": True}, {"pre_norm": True}, {"activation": "quick_gelu"}])
+
+
+def written(driver, rng, path):
+    """A file of each format: safetensors read completely, npz without pickling, ONNX with the checker."""
+    for format, position in (("hf", "learned"), ("timm", "learned"), ("jax", "learned"), ("native", "wepe-qkv"), ("onnx", "wepe")):
+        c = size(rng, square=True) | {"position": position}
+        for dtype in ("float32",) if format == "onnx" else ("float32", "float16", "bfloat16")[:1 if format == "jax" else 3]:
+            write(driver, rng, path, c, format, example(rng, c), dtype=dtype, **(
+                {"epsilon": 1e-6} if format in ("timm", "jax") else {}))
+            file, = (f for f in path.iterdir() if f.suffix in (".safetensors", ".npz", ".onnx"))
+            if file.suffix == ".safetensors":
+                with safetensors.safe_open(file, "pt") as f:
+                    types = {str(f.get_tensor(k).dtype) for k in f.keys()}
+                assert "torch." + dtype in types and (len(types) == 1 or format == "native"), types
+            elif file.suffix == ".npz":
+                with np.load(file, allow_pickle=False) as f:
+                    assert all(np.isfinite(f[k]).all() for k in f.files) and len(f.files) > 20
+            else:
+                onnx.checker.check_model(str(file), full_check=True)
+    return 0.0
+
+
+def checkpoints(driver, rng, path):
+    """The state of a training opens as safetensors."""
+    driver.ask("save", path=str(path), seed=int(rng.integers(1 << 30)))
+    files = list(path.rglob("*.safetensors"))
+    assert len(files) >= 2, files
+    for file in files:
+        with safetensors.safe_open(file, "np") as f:
+            assert len(f.keys()) > 20 and all(f.get_tensor(k).size for k in f.keys())
+    return 0.0
+
+
+def damages(raw):
+    """A name and the bytes of a damaged safetensors file."""
+    size = struct.unpack("<Q", raw[:8])[0]
+    header, data = json.loads(raw[8:8 + size]), raw[8 + size:]
+    names = [k for k in header if k != "__metadata__"]
+    first, last = min(names, key=lambda k: header[k]["data_offsets"]), max(names, key=lambda k: header[k]["data_offsets"])
+
+    def file(change=lambda h: None, text=lambda s: s, data=data):
+        h = json.loads(json.dumps(header))
+        change(h)
+        encoded = text(json.dumps(h)).encode()
+        return struct.pack("<Q", len(encoded)) + encoded + data
+
+    def offsets(name, begin, end):
+        def change(h):
+            h[name]["data_offsets"] = [h[name]["data_offsets"][0] + begin, h[name]["data_offsets"][1] + end]
+        return change
+
+    yield "truncated", raw[:-1]
+    yield "longer than its header says", raw + b"\0"
+    yield "no data", raw[:8 + size]
+    yield "empty", b""
+    yield "header beyond the file", struct.pack("<Q", len(raw)) + raw[8:]
+    yield "header of 2^63 bytes", struct.pack("<Q", 1 << 63) + raw[8:]
+    yield "header that is no JSON", file(text=lambda s: s[:-1])
+    yield "header that is a list", file(text=lambda s: "[" + s + "]")
+    yield "a hole", file(offsets(last, 4, 4), data=data + b"\0" * 4)
+    yield "overlapping tensors", file(offsets(last, -4, -4), data=data[:-4])
+    yield "offsets beyond the file", file(offsets(last, 0, 4))
+    yield "offsets backwards", file(lambda h: h[first].update(data_offsets=h[first]["data_offsets"][::-1]))
+    yield "negative offset", file(lambda h: h[first].update(data_offsets=[-4, 4]))
+    yield "a shape that is too large", file(lambda h: h[first].update(shape=[1 << 20] + h[first]["shape"]))
+    yield "a shape that overflows", file(lambda h: h[first].update(shape=[1 << 40, 1 << 40]))
+    yield "an unknown type", file(lambda h: h[first].update(dtype="F33"))
+    yield "no type", file(lambda h: h[first].pop("dtype"))
+    yield "no shape", file(lambda h: h[first].pop("shape"))
+    yield "metadata that is no text", file(lambda h: h.update(__metadata__={"format": 3}))
+
+
+def damaged(driver, rng, path):
+    """wepe refuses the files that safetensors refuses."""
+    c = size(rng) | {"position": "learned"}
+    x = example(rng, c)
+    write(driver, rng, path, c, "hf", x)
+    file = path / "model.safetensors"
+
+    def opened():
+        with safetensors.safe_open(file, "pt") as f:
+            _ = [f.get_tensor(k) for k in f.keys()]
+
+    for name, raw in damages(file.read_bytes()):
+        file.write_bytes(raw)
+        try:
+            refused(opened, safetensors.SafetensorError, ValueError, OSError, RuntimeError)
+            refused(lambda: driver.ask("read", path=str(path), images=array(nhwc(x))))
+        except AssertionError as e:
+            raise AssertionError(f"a file with {name}: {e}")
+    return 0.0
+
+
+def pickled(driver, rng, path):
+    """An npz with a pickled array is refused by both."""
+    path.mkdir(exist_ok=True)
+    file = path / "model.npz"
+    np.savez(file, **{"cls": np.array([{}], dtype=object)})
+    with np.load(file, allow_pickle=False) as f:
+        refused(lambda: f["cls"], ValueError)
+    return refused(lambda: driver.ask("read", path=str(file), images=array(torch.zeros(1, 8, 8, 3))))
 
 
 def run(table, driver, rng, directory, options):
-    path = directory / "model"
-
-    def hf(name, config, limit=LIMIT, **more):
-        table.run(name, "wepe → transformers", describe(config, more),
-                  lambda: to_transformers(driver, rng, path, config, **more), limit)
-
-    def describe(config, more):
-        plain = ("image_rows", "image_cols", "patch_size", "width", "depth", "heads", "mlp_dim", "classes")
-        return " ".join(f"{k}={v}" for k, v in {**config, **more}.items() if k not in plain) or "default"
-
-    for position in ADDITIVE:
-        hf("ViT", size(rng) | {"position": position})
-    hf("ViT", size(rng) | {"position": "learned", "qkv_bias": "none"})
-    hf("ViT", size(rng) | {"position": "learned", "epsilon": 1e-5})
-    for dtype in ("float16", "bfloat16"):
-        hf("ViT in 16 bits", size(rng) | {"position": "learned"}, dtype=dtype, limit=2e-2)  # 8 bits of bfloat16
-    for extra in ({}, {"swiglu": True}, {"registers": 3}, {"registers": 4, "swiglu": True}, {"qkv_bias": "none"},
-                  {"layer_scale": 1.0}):
-        hf("DINOv2", size(rng, square=True) | {"position": "learned", "layer_scale": 0.5, "pool": "class+mean"} | extra)
-    for extra in ({}, {"swiglu": True}, {"registers": 2}, {"layer_scale": 1.0}):
-        table.run("DINOv3", "wepe → transformers", describe(extra, {}), lambda: to_transformers(
-            driver, rng, path, size(rng) | {"position": "rope-dinov3", "layer_scale": 0.5, "epsilon": 1e-5,
-                                            "registers": 0, "qkv_bias": "qv"} | extra, head=False))
-    # Where transformers' class has no head or no rectangles, wepe refuses: what it writes is what was trained.
-    for name, extra in {"CLIP": {"pre_norm": True, "activation": "quick_gelu", "epsilon": 1e-5}, "SigLIP": {
-            "pool": "map", "activation": "gelu_tanh"}, "DINOv3": {"position": "rope-dinov3", "layer_scale": 0.5,
-            "epsilon": 1e-5, "qkv_bias": "qv"}, "BEiT": {"position": "relative-table", "layer_scale": 0.5,
-            "pool": "mean", "qkv_bias": "qv"}}.items():
-        for square in (True, False):
-            hf(f"{name} with a head", size(rng, square) | {"position": "learned"} | extra)
-    for position in ADDITIVE:
-        table.run("ViT", "wepe → timm", position, lambda: to_timm(driver, rng, path, size(rng) | {"position": position}))
-    for extra in ({"pool": "mean"}, {"layer_scale": 0.5}, {"registers": 3}, {"registers": 3, "patch_positions": True},
-                  {"qkv_bias": "none"}, {"swiglu": True}, {"swiglu": True, "layer_scale": 0.5}, {"pool": "map"},
-                  {"activation": "gelu_tanh"}, {"qk_norm": True}, {"pre_norm": True},
-                  {"position": "rope-dinov3", "layer_scale": 0.5, "epsilon": 1e-5, "qkv_bias": "qv"}):
-        table.run("ViT", "wepe → timm", describe(extra, {}),
-                  lambda: to_timm(driver, rng, path, size(rng) | {"position": "learned"} | extra))
-    for dtype in ("float16", "bfloat16"):
-        table.run("ViT in 16 bits", "wepe → timm", dtype, lambda: to_timm(
-            driver, rng, path, size(rng) | {"position": "learned"}, dtype=dtype), limit=2e-2)
-    for position in ("learned", "wepe"):
-        table.run("ViT", "wepe → Google's npz in timm", position,
-                  lambda: to_jax(driver, rng, path, size(rng, square=True) | {"position": position}))
-    positions = driver.ask("positions")["report"]
-    for position in positions:
-        table.run("ONNX", "wepe → ONNX Runtime", position, lambda: to_onnx(
-            driver, rng, path, size(rng, square=True) | {"position": position, "heads": 2, "width": 16}))
-    for extra in ({"pool": "mean"}, {"pool": "map"}, {"registers": 2}, {"layer_scale": 0.5}, {"swiglu": True},
-                  {"patch_norm": True}, {"qk_norm": True}, {"pre_norm": True}, {"activation": "quick_gelu"}):
-        table.run("ONNX", "wepe → ONNX Runtime", describe(extra, {}),
-                  lambda: to_onnx(driver, rng, path, size(rng) | {"position": "learned"} | extra))
+    models(table, driver, rng, directory)
+    for name, case in (("written models", written), ("written checkpoints", checkpoints),
+                       ("19 kinds of damaged safetensors", damaged), ("pickled npz", pickled)):
+        table.run("formats", "safetensors, numpy, onnx", name, lambda: case(driver, rng, directory / name.replace(" ", "-")))

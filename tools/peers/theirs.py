@@ -4,15 +4,17 @@
 import json
 import shutil
 
+import numpy as np
 import timm
 import torch
 import transformers
 from timm.models._hub import save_for_hf
 
-from peers import array, difference, disturb, images, nhwc, refusal
+from peers import array, difference, disturb, images, nhwc, refused
 
 from vit import to_npz
 
+SMALL = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=40, image_size=12, patch_size=4)
 MODULES = ["vision_transformer", "eva", "deit", "beit"]
 # At least one architecture of each kind, whatever --sample draws.
 FIXED = """vit_base_patch16_224 vit_base_patch16_gap_224 vit_base_patch32_clip_224 vit_base_patch32_clip_quickgelu_224
@@ -63,20 +65,15 @@ def timm_case(driver, rng, directory, name):
 
 def timm_options(rng):
     """Options of one architecture, as published models set them."""
-    yield "layer scale", dict(init_values=0.1)
-    yield "no bias of q, k, v", dict(qkv_bias=False)
-    yield "registers", dict(reg_tokens=3)
-    yield "registers, no_embed_class", dict(reg_tokens=3, no_embed_class=True)
-    yield "average pool", dict(global_pool="avg")
-    yield "average pool without fc_norm", dict(global_pool="avg", fc_norm=False)
-    yield "average pool, no class token", dict(global_pool="avg", class_token=False)
-    yield "map pool", dict(global_pool="map", class_token=False)
-    yield "pre_norm", dict(pre_norm=True)
-    yield "qk_norm", dict(qk_norm=True)
-    yield "tanh GELU", dict(act_layer="gelu_tanh")
-    yield "quick GELU", dict(act_layer="quick_gelu")
-    yield "heads and MLP", dict(num_heads=int(rng.choice([2, 4])), mlp_ratio=float(rng.choice([2, 2.5, 3])))
-    yield "no class positions", dict(no_embed_class=True)
+    average, classless = dict(global_pool="avg"), dict(class_token=False)
+    return {
+        "layer scale": dict(init_values=0.1), "no bias of q, k, v": dict(qkv_bias=False), "registers": dict(reg_tokens=3),
+        "registers, no_embed_class": dict(reg_tokens=3, no_embed_class=True), "average pool": average,
+        "average pool without fc_norm": average | dict(fc_norm=False), "average pool, no class token": average | classless,
+        "map pool": dict(global_pool="map") | classless, "pre_norm": dict(pre_norm=True), "qk_norm": dict(qk_norm=True),
+        "tanh GELU": dict(act_layer="gelu_tanh"), "quick GELU": dict(act_layer="quick_gelu"),
+        "heads and MLP": dict(num_heads=int(rng.choice([2, 4])), mlp_ratio=float(rng.choice([2, 2.5, 3]))),
+        "no class positions": dict(no_embed_class=True)}.items()
 
 
 def timm_with(driver, rng, directory, args):
@@ -191,19 +188,17 @@ def transformers_case(driver, rng, directory, kind, config, dtype=torch.float32)
 
 def headless(driver, rng, directory):
     """A model without a head predicts nothing, from transformers and from timm."""
-    t, path = transformers, directory / "headless"
-    kept = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=40, image_size=12, patch_size=4)
-    t.ViTModel(t.ViTConfig(**kept)).save_pretrained(path)
+    path = directory / "headless"
+    transformers.ViTModel(transformers.ViTConfig(**SMALL)).save_pretrained(path)
     args = dict(img_size=12, patch_size=4, embed_dim=16, depth=2, num_heads=2, num_classes=0)
     save_for_hf(timm.create_model("vit_tiny_patch16_224", **args), directory / "bare", model_args=args, safe_serialization=True)
-    return max(refusal(lambda: driver.ask("predict", path=str(p), files=[])) for p in (path, directory / "bare"))
+    return max(refused(lambda: driver.ask("predict", path=str(p), files=[])) for p in (path, directory / "bare"))
 
 
 def npz_case(driver, rng, directory):
     heads, side = int(rng.choice([2, 3])), int(rng.integers(3, 6))
     c = dict(img_size=side * 4, patch_size=4, embed_dim=heads * 8, depth=2, num_heads=heads, num_classes=5)
     model = disturb(timm.models.VisionTransformer(**c), rng)
-    import numpy as np
     np.savez(directory / "model.npz", **to_npz(model.state_dict(), c))
     x = images(rng, 2, 3, side * 4, side * 4)
     got = driver.ask("read", path=str(directory / "model.npz"), images=array(nhwc(x)),
@@ -211,23 +206,17 @@ def npz_case(driver, rng, directory):
     return difference(got["logits"], model(x))
 
 
-def module_of(name):
-    return timm.models.model_entrypoint(name).__module__.split(".")[-1]
-
-
 def run(table, driver, rng, directory, options):
     for name in architectures(rng, options):
-        table.run(f"timm {module_of(name)}", "timm → wepe → timm", name, lambda: timm_case(driver, rng, directory, name))
+        module = timm.models.model_entrypoint(name).__module__.split(".")[-1]
+        table.run(f"timm {module}", "timm → wepe → timm", name, lambda: timm_case(driver, rng, directory, name))
     for name, args in timm_options(rng):
         table.run("timm options", "timm → wepe", name, lambda: timm_with(driver, rng, directory, args))
     for name, kind, config in transformers_models(rng):
         table.run(f"transformers {name.split(',')[0].split(' ')[0]}", "transformers → wepe → transformers", name,
                   lambda: transformers_case(driver, rng, directory, kind, config))
     for dtype in (torch.float16, torch.bfloat16):
-        t = transformers
         table.run("transformers ViT", "transformers → wepe → transformers", f"ViT, {dtype}", lambda: transformers_case(
-            driver, rng, directory, t.ViTForImageClassification, t.ViTConfig(
-                hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=40, image_size=12,
-                patch_size=4, num_labels=4), dtype))
+            driver, rng, directory, transformers.ViTForImageClassification, transformers.ViTConfig(**SMALL, num_labels=4), dtype))
     table.run("headless models", "predict", "transformers and timm", lambda: headless(driver, rng, directory))
     table.run("Google npz", "timm's layout → wepe", "", lambda: npz_case(driver, rng, directory))

@@ -1,14 +1,18 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Embeds images through OpenAI's client: python client.py http://127.0.0.1:8080/v1 MODEL IMAGE…"""
+"""Embeds images through OpenAI's client: python client.py http://127.0.0.1:8080 (of the demo model "vit")"""
 import base64
+import pathlib
 import sys
 
 import openai
 
 
-def main(url, model, *paths):
-    client = openai.OpenAI(base_url=url, api_key="unused", max_retries=0)
-    images = [base64.b64encode(open(path, "rb").read()).decode() for path in paths]
+FOLDER = pathlib.Path(__file__).parents[2] / "data/testdata/pillow"
+
+
+def main(address, model="vit"):
+    client = openai.OpenAI(base_url=address + "/v1", api_key="unused", max_retries=0)
+    images = [base64.b64encode((FOLDER / name).read_bytes()).decode() for name in ("rgb.jpg", "grey.png", "turned6.jpg")]
     all = client.embeddings.create(model=model, input=images)  # the client asks for base64
     assert [e.index for e in all.data] == list(range(len(images))) and all.model.endswith(model), all
     assert all.usage.prompt_tokens == all.usage.total_tokens > 0, all.usage

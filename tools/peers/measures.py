@@ -5,6 +5,7 @@ import base64
 import contextlib
 import io
 import json
+import pathlib
 
 import numpy as np
 import sklearn.decomposition
@@ -17,12 +18,12 @@ import timm.scheduler
 import torch
 import torch.nn.functional as F
 import transformers
-from pycocotools import mask
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 from timm.models._hub import save_for_hf
 from torch.optim.swa_utils import AveragedModel
 
+from coco import scenes
 from common import write
 from peers import difference, disturb, go_test
 from tsne import tsne
@@ -77,8 +78,8 @@ def train(driver, rng, directory, steps, kind="adamw", rate_=3e-3, decay=0.05, c
               rate_, "warmup_steps": warmup, "optimizer": optimizer, "smoothing": smoothing, "ema": ema, "loss": loss,
               "accumulate": accumulate, "augment": {"mean": [0.5] * 3, "std": [0.25] * 3}}
     epochs = -(-steps // (IMAGES // BATCH))
-    got = driver.ask("train", path=str(path), recipe=recipe, pixels=base64.b64encode(pixels.tobytes()).decode(), side=SIDE,
-                     targets=targets.tolist(), classes=CLASSES, seed=seed, epochs=epochs)["values"]
+    got = driver.ask("train", path=str(path), recipe=recipe, pixels=base64.b64encode(pixels.tobytes()).decode(), height=SIDE, width=SIDE,
+                     targets=targets.tolist(), classes=CLASSES, seed=seed, epochs=epochs)
     x = (torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255 - 0.5) / 0.25
     y = torch.from_numpy(targets)
     losses, held = torch_train(model, x, y, got["orders"], steps, dict(
@@ -127,58 +128,22 @@ def torch_train(model, x, y, orders, steps, o):
 
 def schedule(driver, rng):
     peak, warmup, total = float(rng.uniform(1e-4, 1)), int(rng.integers(0, 12)), 50
-    got = driver.ask("rates", rate=peak, warmup=warmup, steps=total)["values"]["rates"]
+    got = driver.ask("rates", rate=peak, warmup=warmup, steps=total)["rates"]
     return difference(got, [rate(peak, step, warmup, total) for step in range(total)])
 
 
-def scene(rng, directory):
-    """Random annotations and results of COCO, with boxes, polygons, crowds and masks."""
-    images = [{"id": i + 1, "height": int(rng.integers(60, 140)), "width": int(rng.integers(60, 140))} for i in range(12)]
-    annotations, results = [], []
-
-    def box(image):
-        w, h = rng.uniform(4, image["width"] * 0.9), rng.uniform(4, image["height"] * 0.9)
-        return [float(rng.uniform(0, image["width"] - w)), float(rng.uniform(0, image["height"] - h)), float(w), float(h)]
-
-    def rle(b, image):
-        m = np.zeros((image["height"], image["width"]), np.uint8, order="F")
-        x, y, w, h = (int(v) for v in b)
-        m[y:y + h + 1, x:x + w + 1] = rng.random((h + 1, w + 1))[:m[y:y + h + 1].shape[0], :m[:, x:x + w + 1].shape[1]] > 0.2
-        code = mask.encode(m)
-        return {"size": code["size"], "counts": code["counts"].decode()}
-
-    for image in images:
-        for _ in range(int(rng.integers(0, 9))):
-            b = box(image)
-            crowd = int(rng.random() < 0.15)
-            x, y, w, h = b
-            segmentation = rle(b, image) if crowd else [[x, y, x + w, y, x + w * rng.uniform(0.6, 1), y + h, x, y + h]]
-            category = int(rng.integers(1, 5))
-            annotations.append({"id": len(annotations) + 1, "image_id": image["id"], "category_id": category, "bbox": b,
-                                "area": w * h, "iscrowd": crowd, "segmentation": segmentation})
-            for _ in range(int(rng.integers(0, 4))):
-                moved = (np.array(b) * rng.uniform(0.8, 1.2, 4)).tolist()
-                moved[0], moved[1] = min(moved[0], image["width"] - 3.0), min(moved[1], image["height"] - 3.0)
-                results.append({"image_id": image["id"], "category_id": category if rng.random() < 0.9 else 1, "bbox": moved,
-                                "score": float(round(rng.random(), 2)), "segmentation": rle(moved, image)})
-    truth = {"images": images, "annotations": annotations, "categories": [{"id": i, "name": f"c{i}"} for i in range(1, 5)]}
-    (directory / "truth.json").write_text(json.dumps(truth))
-    boxes = [{k: v for k, v in r.items() if k != "segmentation"} for r in results]
-    masks = [{k: v for k, v in r.items() if k != "bbox"} for r in results]
-    (directory / "boxes.json").write_text(json.dumps(boxes))
-    (directory / "masks.json").write_text(json.dumps(masks))
-
-
 def average_precision(driver, rng, directory, masks):
-    scene(rng, directory)
-    truth, results = str(directory / "truth.json"), str(directory / ("masks.json" if masks else "boxes.json"))
+    scene = scenes(rng)
+    truth, results = str(directory / "truth.json"), str(directory / "results.json")
+    for path, value in ((truth, scene[0]), (results, scene[1 + masks])):
+        pathlib.Path(path).write_text(json.dumps(value))
     with contextlib.redirect_stdout(io.StringIO()):
         t = COCO(truth)
         e = COCOeval(t, t.loadRes(results), "segm" if masks else "bbox")
         e.evaluate()
         e.accumulate()
         e.summarize()
-    return difference(driver.ask("coco", truth=truth, results=results, masks=masks)["values"]["stats"], e.stats)
+    return difference(driver.ask("coco", truth=truth, results=results, masks=masks)["stats"], e.stats)
 
 
 def points(rng, n, width):
@@ -191,7 +156,7 @@ def neighbours(driver, rng):
     x, y = points(rng, 97, 11)
     queries, temperature, k = points(rng, 41, 11)[0], 0.07, int(rng.integers(3, 21))
     got = driver.ask("neighbours", points=x.ravel().tolist(), queries=queries.ravel().tolist(), width=11, k=k,
-                     targets=y.tolist(), classes=CLASSES, temperature=temperature)["values"]
+                     targets=y.tolist(), classes=CLASSES, temperature=temperature)
     knn = sklearn.neighbors.KNeighborsClassifier(
         k, metric="cosine", algorithm="brute", weights=lambda d: np.exp((1 - d) / temperature)).fit(x, y)
     votes = np.array(got["votes"])
@@ -200,7 +165,7 @@ def neighbours(driver, rng):
 
 def principal(driver, rng):
     x, _ = points(rng, 61, 9)
-    got = driver.ask("pca", points=x.ravel().tolist(), width=9, k=5)["values"]
+    got = driver.ask("pca", points=x.ravel().tolist(), width=9, k=5)
     pca = sklearn.decomposition.PCA(5).fit(x)
     axes = np.array(got["axes"])
     axes *= np.sign((axes * pca.components_).sum(1, keepdims=True))
@@ -211,7 +176,7 @@ def principal(driver, rng):
 def logistic(driver, rng):
     x, y = points(rng, 90, 7)
     l2 = float(10 ** rng.uniform(-3, -1))
-    got = driver.ask("logistic", points=x.ravel().tolist(), targets=y.tolist(), classes=CLASSES, l2=l2)["values"]
+    got = driver.ask("logistic", points=x.ravel().tolist(), targets=y.tolist(), classes=CLASSES, l2=l2)
     fit = sklearn.linear_model.LogisticRegression(C=1 / (len(y) * l2), tol=1e-12, max_iter=10000).fit(x, y)
     scores = torch.tensor(got["scores"]).softmax(-1)
     return difference(scores, fit.predict_proba(x))
@@ -223,7 +188,7 @@ def probe(driver, rng):
     train, k = 150, int(rng.integers(3, 15))
     x = x.astype(np.float32).astype(np.float64)
     got = driver.ask("probe", points=x.ravel().tolist(), targets=y.tolist(), width=9, train=train, k=k, temperature=0.07,
-                     seed=int(rng.integers(1 << 20)))["values"]
+                     seed=int(rng.integers(1 << 20)))
     scaled = (x - x[:train].mean(0)) / x[:train].std(0)
     fit = sklearn.linear_model.LogisticRegression(C=1 / (train * got["l2"]), tol=1e-10, max_iter=20000).fit(
         scaled[:train], y[:train])
@@ -248,7 +213,7 @@ def confusion(driver, rng):
     logits[np.arange(n), targets] += 1
     guesses = logits.argmax(1)
     got = driver.ask("confusion", targets=targets.tolist(), guesses=guesses.tolist(), classes=7,
-                     images={"shape": [n, 7], "data": logits.ravel().tolist()})["values"]
+                     images={"shape": [n, 7], "data": logits.ravel().tolist()})
     p, r, f, _ = sklearn.metrics.precision_recall_fscore_support(targets, guesses, zero_division=0)
     top = [sklearn.metrics.top_k_accuracy_score(targets, logits, k=k) for k in (1, 5)]
     return max(difference(got["scores"], np.stack([p, r, f], 1)), difference(np.array(got["top"]) / n, top),
