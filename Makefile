@@ -60,7 +60,7 @@ release: ## binaries for four platforms, checksums, SBOM, image (with Docker) in
 		$$(docker info >/dev/null 2>&1 || echo --skip=docker)
 
 .PHONY: bench
-bench: ## interleaved with timm, torch.compile and JAX; ARGS="-models S/16 -batches 8 -threads 2 -peers timm -positions learned,wepe"
+bench: ## interleaved with timm, torch.compile and JAX; ARGS="--models S/16 --batches 8 --threads 2 --peers timm --positions learned,wepe"
 	go run -buildvcs=true ./tools/bench $(ARGS)
 
 .PHONY: peers

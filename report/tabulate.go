@@ -241,3 +241,50 @@ func over(runs []Result, value func(Result) float64) numeric.Summary {
 	}
 	return numeric.Summarize(values)
 }
+
+// accuracies are top-1 accuracies of runs, a line for each encoding and a column for each name.
+type accuracies struct {
+	encodings, columns []string
+	cells              map[[2]string]map[Job]float64 // by encoding and column, in percent
+}
+
+func (a *accuracies) add(job Job, column string, top1 Number) {
+	cell := [2]string{job.Encoding, column}
+	if !slices.Contains(a.encodings, job.Encoding) {
+		a.encodings = append(a.encodings, job.Encoding)
+	}
+	if !slices.Contains(a.columns, column) {
+		a.columns = append(a.columns, column)
+	}
+	if a.cells == nil {
+		a.cells = map[[2]string]map[Job]float64{}
+	}
+	if a.cells[cell] == nil {
+		a.cells[cell] = map[Job]float64{}
+	}
+	a.cells[cell][job] = 100 * float64(top1)
+}
+
+// table returns the means. n is the largest number of runs in a cell of the line; a note names cells with fewer runs,
+// and a cell without runs is a dash.
+func (a *accuracies) table(notes []string) Table {
+	table := Table{Notes: notes}
+	table.add(false, "encoding")
+	table.add(true, append([]string{"n"}, a.columns...)...)
+	for _, encoding := range a.encodings {
+		n := 0
+		for _, column := range a.columns {
+			n = max(n, len(a.cells[[2]string{encoding, column}]))
+		}
+		line := []string{encoding, strconv.Itoa(n)}
+		for _, column := range a.columns {
+			values := slices.Sorted(maps.Values(a.cells[[2]string{encoding, column}])) // a sum depends on it
+			line = append(line, numeric.Summarize(values).Format("%.1f"))
+			if 0 < len(values) && len(values) < n {
+				table.Notes = append(table.Notes, fmt.Sprintf("%s, %s: %d of %d runs", encoding, column, len(values), n))
+			}
+		}
+		table.Rows = append(table.Rows, line)
+	}
+	return table
+}

@@ -4,9 +4,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -80,7 +82,7 @@ func (o options) measure(ctx context.Context, c cell) (measured []rows.Row, err 
 	}
 	n := len(o.positions) + len(o.peers)
 	if need := c.memory(config) * float64(n) / (1 << 30); need > o.memory {
-		fmt.Fprintf(os.Stderr, "%s: skipped: %d processes take about %.0f GiB, -memory is %g\n", c, n, need, o.memory)
+		fmt.Fprintf(os.Stderr, "%s: skipped: %d processes take about %.0f GiB, --memory is %g\n", c, n, need, o.memory)
 		return nil, nil
 	}
 	all := make([]*candidate, n)
@@ -117,9 +119,16 @@ func (o options) measure(ctx context.Context, c cell) (measured []rows.Row, err 
 // start starts the process of an encoding of ours or of a peer, and makes its first calls.
 func (a *candidate) start(ctx context.Context, o options, threads int, ours bool, line string) (err error) {
 	if ours {
-		a.process, err = startOurs(ctx, threads, a.name)
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		a.process, err = start(ctx, threads, self, serveCommand, a.name)
+	} else if script, found := scripts[a.name]; found {
+		file := filepath.Join("tools", "bench", "peers", script[0])
+		a.process, err = start(ctx, threads, o.python, slices.Concat([]string{file}, script[1:], []string{o.device})...)
 	} else {
-		a.process, err = startPeer(ctx, o.python, threads, a.name, o.device)
+		err = errors.New("--peers are timm, compiled and jax")
 	}
 	for range 3 { // the first call compiles, torch.compile's second may again
 		if err == nil {

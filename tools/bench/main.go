@@ -10,23 +10,20 @@
 // The share of the product rate is the FLOP rate of a call (vit.Config.FLOPs, three times for training, divided by its
 // time), divided by the rate of a chain of the model's largest matrix products on the same backend in the same rounds.
 //
-//	go run ./tools/bench -models S/16 -batches 8 -threads 2 -peers timm,jax -positions learned,wepe
-//	bench -device cuda -dtype bfloat16 -models Ti/16 -batches 128 -threads 16 -memory 1000 -python python3
+//	go run ./tools/bench --models S/16 --batches 8 --threads 2 --peers timm,jax --positions learned,wepe
+//	bench --device cuda --dtype bfloat16 --models Ti/16 --batches 128 --threads 16 --memory 1000 --python python3
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/wepe-go/wepe/backend"
 	"github.com/wepe-go/wepe/tools/bench/rows"
@@ -44,14 +41,13 @@ type options struct {
 
 func main() {
 	var err error
-	switch mode := append(os.Args, "")[1]; mode {
-	case serveCommand:
+	if len(os.Args) > 1 && os.Args[1] == serveCommand {
 		backend.Tune()
 		err = serve(os.Stdin, os.Stdout, os.Args[2])
-	default:
+	} else {
 		err = bench(os.Args[1:])
 	}
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
+	if err != nil && !errors.Is(err, pflag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -69,44 +65,22 @@ func bench(args []string) error {
 }
 
 func parse(args []string) (o options, err error) {
-	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags := pflag.NewFlagSet("bench", pflag.ContinueOnError)
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), "bench times inference and training steps of this library, timm and JAX in "+
-			"interleaved rounds, on a CPU or a GPU.\n\n")
-		flags.PrintDefaults()
+			"interleaved rounds, on a CPU or a GPU.\n\n"+flags.FlagUsages())
 	}
-	words := func(to *[]string, name, value, usage string) {
-		*to = strings.Split(value, ",")
-		flags.Func(name, usage+" (default "+value+")", func(text string) error {
-			if *to = strings.Split(text, ","); text == "" {
-				*to = nil
-			}
-			return nil
-		})
-	}
-	numbers := func(to *[]int, name string, value []int, usage string) {
-		*to = value
-		flags.Func(name, fmt.Sprintf("%s (default %v)", usage, value), func(text string) error {
-			*to = nil
-			for word := range strings.SplitSeq(text, ",") {
-				n, err := strconv.Atoi(word)
-				if err != nil || n < 1 {
-					return fmt.Errorf("%q is not a positive number", word)
-				}
-				*to = append(*to, n)
-			}
-			return nil
-		})
-	}
-	words(&o.calls, "calls", "inference,training", "what is measured")
-	words(&o.models, "models", "small,Ti/16,S/16,B/16", "models; small has width 96, depth 6, 4×4 patches of 32×32 pixels")
-	words(&o.peers, "peers", "timm,compiled,jax", "peers; empty for none")
-	words(&o.positions, "positions", "learned,wepe,wepe-sphere,rope-mixed", "encodings; peers are compared with the first")
-	numbers(&o.batches, "batches", []int{1, 8, 32}, "images of a call")
-	numbers(&o.threads, "threads", []int{1, 2}, "threads, each on a processor of its own")
+	flags.StringSliceVar(&o.calls, "calls", []string{"inference", "training"}, "what is measured")
+	flags.StringSliceVar(&o.models, "models", []string{"small", "Ti/16", "S/16", "B/16"},
+		"models; small has width 96, depth 6, 4×4 patches of 32×32 pixels")
+	flags.StringSliceVar(&o.peers, "peers", []string{"timm", "compiled", "jax"}, "peers; empty for none")
+	flags.StringSliceVar(&o.positions, "positions", []string{"learned", "wepe", "wepe-sphere", "rope-mixed"},
+		"encodings; peers are compared with the first")
+	flags.IntSliceVar(&o.batches, "batches", []int{1, 8, 32}, "images of a call")
+	flags.IntSliceVar(&o.threads, "threads", []int{1, 2}, "threads, each on a processor of its own")
 	flags.IntVar(&o.pairs, "pairs", 11, "rounds of a cell")
 	flags.Float64Var(&o.memory, "memory", 8, "GiB that the processes of a cell may take together; others are skipped")
-	flags.StringVar(&o.device, "device", "cpu", "cpu, or cuda: the first GPU; -threads are then the processors beside it")
+	flags.StringVar(&o.device, "device", "cpu", "cpu, or cuda: the first GPU; --threads are then the processors beside it")
 	flags.StringVar(&o.dtype, "dtype", "float32", "float32 (with TF32 products on a GPU) or bfloat16 (peers: autocast)")
 	flags.StringVar(&o.python, "python", "", "a Python with the packages of tools/bench/peers/requirements.txt; "+
 		"default: a virtual environment, made in the user's cache directory on first use")
@@ -115,10 +89,10 @@ func parse(args []string) (o options, err error) {
 		return o, err
 	}
 	if flags.NArg() > 0 || o.pairs < 1 || len(o.positions) == 0 {
-		return o, fmt.Errorf("want flags only, -pairs of at least 1 and at least one of -positions, not %q", flags.Args())
+		return o, fmt.Errorf("want flags only, --pairs of at least 1 and at least one of --positions, not %q", flags.Args())
 	}
 	if !slices.Contains([]string{"cpu", "cuda"}, o.device) || !slices.Contains([]string{"float32", "bfloat16"}, o.dtype) {
-		return o, fmt.Errorf("-device %s -dtype %s: want cpu or cuda, float32 or bfloat16", o.device, o.dtype)
+		return o, fmt.Errorf("--device %s --dtype %s: want cpu or cuda, float32 or bfloat16", o.device, o.dtype)
 	}
 	return o, nil
 }
@@ -140,7 +114,7 @@ func (o options) run(ctx context.Context) error {
 			return err
 		}
 	}
-	machine, err := describe(ctx, o.device)
+	machine, err := processor(ctx, o.device)
 	if err != nil {
 		return err
 	}
@@ -155,10 +129,10 @@ func (o options) run(ctx context.Context) error {
 						return fmt.Errorf("%s: %w", c, err)
 					}
 					for i := range measured {
-						measured[i].Processor, measured[i].Commit, measured[i].Date = machine[0], machine[1],
-							time.Now().UTC().Format(time.DateOnly)
+						measured[i].Processor = machine
+						measured[i].Commit, measured[i].Date = rows.Stamp()
 					}
-					if err := o.write(measured); err != nil {
+					if err := rows.Append(o.out, measured, os.Stdout); err != nil {
 						return err
 					}
 					all = append(all, measured...)
@@ -166,27 +140,7 @@ func (o options) run(ctx context.Context) error {
 			}
 		}
 	}
-	fmt.Print("\n", rows.Table(all).Text())
-	return nil
-}
-
-// write appends rows to the file and prints them.
-func (o options) write(measured []rows.Row) error {
-	out := io.Writer(os.Stdout)
-	if o.out != "" {
-		file, err := os.OpenFile(o.out, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		out = io.MultiWriter(out, file)
-	}
-	encoder := json.NewEncoder(out)
-	for _, row := range measured {
-		if err := encoder.Encode(row); err != nil {
-			return err
-		}
-	}
+	fmt.Print("\n", rows.Summary(all).Text())
 	return nil
 }
 

@@ -10,12 +10,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/wepe-go/wepe/internal/plugin"
-	"github.com/wepe-go/wepe/report"
 )
 
 // process makes calls on request.
@@ -28,25 +26,8 @@ type process struct {
 	first, peak float64 // seconds from its start to the end of its first call; bytes
 }
 
-// startOurs starts this library with an encoding.
-func startOurs(ctx context.Context, threads int, position string) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	return start(ctx, threads, self, serveCommand, position)
-}
-
-// startPeer starts a peer by its name.
-func startPeer(ctx context.Context, python string, threads int, peer, device string) (*process, error) {
-	script := map[string][]string{"timm": {"timm_vit.py"}, "compiled": {"timm_vit.py", "compiled"}, "jax": {"jax_vit.py"}}
-	words, found := script[peer]
-	if !found {
-		return nil, fmt.Errorf("-peers: %q is none of timm, compiled and jax", peer)
-	}
-	words[0] = filepath.Join("tools", "bench", "peers", words[0])
-	return start(ctx, threads, python, append(words, device)...)
-}
+// scripts of the peers, with their arguments.
+var scripts = map[string][]string{"timm": {"timm_vit.py"}, "compiled": {"timm_vit.py", "compiled"}, "jax": {"jax_vit.py"}}
 
 // start runs a program on the first processors.
 func start(ctx context.Context, threads int, program string, args ...string) (*process, error) {
@@ -95,33 +76,15 @@ func (p *process) close() {
 	_ = p.command.Wait()
 }
 
-// environment returns the Python of the virtual environment with the pinned peers, which it creates on first use.
+// environment returns the Python of the virtual environment with the pinned peers, which is created on first use.
 func environment(ctx context.Context) (python string, err error) {
-	cache, err := os.UserCacheDir()
+	install := exec.CommandContext(ctx, "tools/scripts/environment", "tools/bench/peers/requirements.txt")
+	install.Stderr = os.Stderr
+	out, err := install.Output()
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%w: the peers are installed in the root of the repository", err)
 	}
-	directory := filepath.Join(cache, "wepe", "bench")
-	python, done := filepath.Join(directory, "bin", "python"), filepath.Join(directory, "requirements.txt")
-	const requirements = "tools/bench/peers/requirements.txt"
-	want, err := os.ReadFile(requirements)
-	if err != nil {
-		return "", fmt.Errorf("%w: run in the root of the repository", err)
-	}
-	if have, err := os.ReadFile(done); err == nil && bytes.Equal(have, want) {
-		return python, nil
-	}
-	fmt.Fprintf(os.Stderr, "installing torch, timm and jax from PyPI into %s (about 6 GB, minutes)\n", directory)
-	for _, words := range [][]string{
-		{"python3", "-m", "venv", directory}, {python, "-m", "pip", "install", "--quiet", "-r", requirements},
-	} {
-		command := exec.CommandContext(ctx, words[0], words[1:]...)
-		command.Stdout, command.Stderr = os.Stderr, os.Stderr
-		if err := command.Run(); err != nil {
-			return "", fmt.Errorf("%s: %w", strings.Join(words, " "), err)
-		}
-	}
-	return python, os.WriteFile(done, want, 0o644)
+	return strings.TrimSpace(string(out)), nil
 }
 
 // memoryOnGPU sets the peaks of processes to what the driver lists: memory once taken is kept by all candidates.
@@ -136,27 +99,21 @@ func memoryOnGPU(ctx context.Context, all []*candidate) error {
 	return nil
 }
 
-// describe returns the processor, or the GPU, and the commit.
-func describe(ctx context.Context, device string) (machine [2]string, err error) {
-	info, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return machine, err
-	}
-	for line := range strings.Lines(string(info)) {
-		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
-			machine[0] = strings.TrimSpace(value)
-			break
-		}
-	}
+// processor returns the name of the processor, or of the GPU.
+func processor(ctx context.Context, device string) (string, error) {
 	if device == "cuda" {
 		gpu, err := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=name", "--format=csv,noheader").Output()
 		if err != nil {
-			return machine, fmt.Errorf("nvidia-smi: %w", err)
+			return "", fmt.Errorf("nvidia-smi: %w", err)
 		}
 		name, _, _ := strings.Cut(string(gpu), "\n")
-		machine[0] = strings.TrimSpace(name)
+		return strings.TrimSpace(name), nil
 	}
-	revision, dirty, _ := strings.Cut(report.Commit(), "+")
-	machine[1] = revision[:min(8, len(revision))] + dirty
-	return machine, nil
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return "", err
+	}
+	_, name, _ := strings.Cut(string(info), "\nmodel name\t: ")
+	name, _, _ = strings.Cut(name, "\n")
+	return name, nil
 }

@@ -13,11 +13,10 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/gomlx/compute"
 	_ "github.com/gomlx/go-xla/compute/xla" // registers "xla"
@@ -89,7 +88,7 @@ func run(o options) error {
 				}
 				fmt.Printf("%s\n", row)
 			}
-			if err := appendRows(o.rows, compiled); err != nil {
+			if err := rows.Append(o.rows, compiled, io.Discard); err != nil {
 				return err
 			}
 		}
@@ -154,6 +153,7 @@ func (c *compiler) compile(o options, encoding, dtype string) (compiled []rows.C
 		run  func() error
 	}{{"inference", timing.Forward}, {"training step", timing.Step}} {
 		r := rows.Compiled{GPU: o.gpu, Model: o.variant, Encoding: encoding, DType: dtype, TF32: o.tf32, Call: call.name}
+		r.Commit, r.Date = rows.Stamp()
 		if err := os.RemoveAll(c.log); err != nil {
 			return nil, err
 		}
@@ -177,27 +177,4 @@ func (c *compiler) compile(o options, encoding, dtype string) (compiled []rows.C
 		compiled = append(compiled, r)
 	}
 	return compiled, nil
-}
-
-func appendRows(path string, compiled []rows.Compiled) error {
-	if path == "" {
-		return nil
-	}
-	commit, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
-	if err != nil {
-		return fmt.Errorf("commit of the rows: %w", err)
-	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	encoder := json.NewEncoder(f)
-	for _, r := range compiled {
-		r.Commit, r.Date = strings.TrimSpace(string(commit)), time.Now().UTC().Format(time.DateOnly)
-		if err := encoder.Encode(r); err != nil {
-			return err
-		}
-	}
-	return nil
 }

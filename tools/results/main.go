@@ -9,16 +9,15 @@
 //
 //	positions               the encodings, from the code; without NAME
 //	table:                  the runs in docs/runs/NAME.jsonl
-//	epochs:                 validation top-1 of these runs after each epoch
 //	detection:              the detectors evaluated by wepe detect train
 //	figure:                 the rows of wepe analyze; NAME is followed by the figure's name
 //	bench:                  a summary of the rows of make bench
 //	steps:                  rows of make bench on one device, a line for each peer and encoding
 //	curves:, sizes:, dots:  a plot of the runs in docs/runs/NAME.jsonl, drawn into the file that follows NAME
 //
-// and OPTIONS are by=dataset,encoding, baseline=learned and split=validation, fields of a report.Spec; across=size, a
-// column for each size; and, for every kind with a NAME, a selection: only=wepe,learned, encodings; columns=a,b,
-// numeric columns (an underscore stands for a space); rows=REGEXP, rows whose first cells match.
+// and OPTIONS are by=dataset,encoding and baseline=learned, fields of a report.Spec; across=size, a column for each size;
+// and, for every kind with a NAME, a selection: only=wepe,learned, encodings; columns=a,b, numeric columns (an underscore
+// stands for a space); rows=REGEXP, rows whose first cells match.
 //
 //	go run ./tools/results docs/runs README.md docs/results.md
 package main
@@ -72,7 +71,7 @@ func fill(path, records string) error {
 
 var (
 	begin = regexp.MustCompile(
-		`(?m)^<!-- (positions|(?:table|figure|detection|bench|steps|epochs|curves|sizes|dots):.*?) *-->\n`)
+		`(?m)^<!-- (positions|(?:table|figure|detection|bench|steps|curves|sizes|dots):.*?) *-->\n`)
 	end = regexp.MustCompile(`(?m)^<!-- end -->$`)
 )
 
@@ -124,8 +123,6 @@ func parse(words []string) (o options, err error) {
 			o.spec.GroupBy = list
 		case "baseline":
 			o.spec.Baseline = value
-		case "split":
-			o.spec.Split = value
 		case "across":
 			o.spec.Across = value
 		case "only":
@@ -137,7 +134,7 @@ func parse(words []string) (o options, err error) {
 				return o, err
 			}
 		default:
-			return o, fmt.Errorf("unknown option %q, want by=, baseline=, split=, across=, only=, columns= or rows=", word)
+			return o, fmt.Errorf("unknown option %q, want by=, baseline=, across=, only=, columns= or rows=", word)
 		}
 	}
 	return o, nil
@@ -187,12 +184,9 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 			return !slices.Contains(o.only, r.Encoding)
 		})
 	}
-	switch words[0] {
-	case "epochs:":
-		table, err = report.Epochs(rows)
-	case "detection:":
+	if words[0] == "detection:" {
 		table = detect.Table(rows.Results)
-	default:
+	} else {
 		table, err = report.Tabulate(rows.Results, o.spec)
 	}
 	for _, skipped := range rows.Skipped {

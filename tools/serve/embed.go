@@ -13,11 +13,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
+	"golang.org/x/sync/errgroup"
 )
 
 // embed measures servers of OpenAI's embeddings with the images of a folder, in interleaved rounds, and how much their
@@ -70,8 +70,7 @@ func embed(args []string) error {
 			}
 		}
 		fmt.Printf("%s: images/s %.1f, median %.1f; %d features differ by at most %.2g from the first target's\n", name,
-			speeds[i],
-			median(speeds[i]), len(vectors[i][0]), most)
+			speeds[i], median(speeds[i]), len(vectors[i][0]), most)
 	}
 	return nil
 }
@@ -80,39 +79,24 @@ func embed(args []string) error {
 func embedded(url, model string, inputs []string, batch, clients int) ([][]float64, error) {
 	client := openai.NewClient(option.WithBaseURL(url), option.WithAPIKey("unused"))
 	out := make([][]float64, len(inputs))
-	starts, failed := make(chan int), make(chan error, clients)
-	var all sync.WaitGroup
-	for range clients {
-		all.Go(func() {
-			for from := range starts {
-				part := inputs[from:min(from+batch, len(inputs))]
-				answer, err := client.Embeddings.New(context.Background(), openai.EmbeddingNewParams{Model: model,
-					Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: part}})
-				if err == nil && len(answer.Data) != len(part) {
-					err = fmt.Errorf("%d vectors of %d images", len(answer.Data), len(part))
-				}
-				if err != nil {
-					select {
-					case failed <- err:
-					default:
-					}
-					continue
-				}
-				for _, e := range answer.Data {
-					out[from+int(e.Index)] = e.Embedding
-				}
+	var all errgroup.Group
+	all.SetLimit(clients)
+	for from := 0; from < len(inputs); from += batch {
+		part := inputs[from:min(from+batch, len(inputs))]
+		all.Go(func() error {
+			answer, err := client.Embeddings.New(context.Background(), openai.EmbeddingNewParams{Model: model,
+				Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: part}})
+			if err != nil {
+				return err
 			}
+			if len(answer.Data) != len(part) {
+				return fmt.Errorf("%d vectors of %d images", len(answer.Data), len(part))
+			}
+			for _, e := range answer.Data {
+				out[from+int(e.Index)] = e.Embedding
+			}
+			return nil
 		})
 	}
-	for from := 0; from < len(inputs); from += batch {
-		starts <- from
-	}
-	close(starts)
-	all.Wait()
-	select {
-	case err := <-failed:
-		return nil, err
-	default:
-		return out, nil
-	}
+	return out, all.Wait()
 }

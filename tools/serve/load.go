@@ -101,8 +101,7 @@ func (m *measured) round(body []byte, clients int, length time.Duration, pids st
 // print prints all rounds to stderr and the rows of their medians.
 func (m *measured) print(clients int, commit string) error {
 	fmt.Fprintf(os.Stderr, "%s, %d clients: requests/s %.1f, p99 %.0f ms, failed %d, disturbed rounds %d\n", m.name,
-		clients,
-		m.speed, m.p99, m.failed, m.disturbed)
+		clients, m.speed, m.p99, m.failed, m.disturbed)
 	if len(m.speed) == 0 {
 		return nil
 	}

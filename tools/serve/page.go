@@ -34,7 +34,6 @@ func text(id string, value *string) chromedp.Action {
 func page(args []string) error {
 	flags := flag.NewFlagSet("page", flag.ExitOnError)
 	addr := flags.String("addr", "http://127.0.0.1:8080", "address of the server")
-	screenshot := flags.String("screenshot", "", "write a PNG of the page here")
 	width := flags.Int64("width", 1000, "width of the window; 390 is a phone's")
 	_ = flags.Parse(args) // exits
 	if flags.NArg() != 1 {
@@ -64,7 +63,6 @@ func page(args []string) error {
 	})
 	var model, labels, failure string
 	var overflow bool
-	var image []byte
 	err = chromedp.Run(browser,
 		network.Enable(),
 		chromedp.EmulateViewport(*width, 1400),
@@ -77,24 +75,10 @@ func page(args []string) error {
 			nil, often),
 		text("model", &model), text("labels", &labels), text("error", &failure),
 		chromedp.Evaluate(`document.documentElement.scrollWidth > window.innerWidth`, &overflow),
-		chromedp.FullScreenshot(&image, 100),
 	)
-	if err == nil {
-		err = verdict(failure, labels, elsewhere, overflow)
-	}
-	if err != nil {
-		return err
-	}
-	fmt.Printf("%s\n%s\n", model, labels)
-	if *screenshot == "" {
-		return nil
-	}
-	return os.WriteFile(*screenshot, image, 0o644)
-}
-
-// verdict returns an error for an incorrect page.
-func verdict(failure, labels string, elsewhere []string, overflow bool) error {
 	switch {
+	case err != nil:
+		return err
 	case failure != "":
 		return errors.New("the page shows: " + failure)
 	case len(elsewhere) > 0:
@@ -104,5 +88,6 @@ func verdict(failure, labels string, elsewhere []string, overflow bool) error {
 	case !strings.Contains(labels, "%"):
 		return fmt.Errorf("no probabilities on the page: %q", labels)
 	}
+	fmt.Printf("%s\n%s\n", model, labels)
 	return nil
 }

@@ -4,10 +4,13 @@
 package rows
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
+	"os"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/report"
@@ -45,6 +48,31 @@ type Row struct {
 // Read reads rows, one JSON object a line.
 func Read(path string) ([]Row, error) { return disk.ReadLines[Row](path) }
 
+// Append appends rows of either kind to a file, unless path is empty, and to other writers.
+func Append[R any](path string, rows []R, to ...io.Writer) error {
+	if path != "" {
+		file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		to = append(to, file)
+	}
+	encoder := json.NewEncoder(io.MultiWriter(to...))
+	for _, row := range rows {
+		if err := encoder.Encode(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stamp returns the commit of this program, shortened, and the date, for rows.
+func Stamp() (commit, date string) {
+	revision, dirty, _ := strings.Cut(report.Commit(), "+")
+	return revision[:min(8, len(revision))] + dirty, time.Now().UTC().Format(time.DateOnly)
+}
+
 // notes are where and when rows were measured.
 func notes(rows []Row) (lines []string) {
 	for _, r := range rows {
@@ -59,26 +87,9 @@ func notes(rows []Row) (lines []string) {
 	return lines
 }
 
-// Table has a line for each row.
-func Table(rows []Row) report.Table {
-	t := report.Table{Notes: notes(rows), Header: []string{"call", "model", "batch", "threads", "ours", "peer", "ours, ms",
-		"peer, ms", "ratio", "quartiles", "pairs", "product rate", "first call, s", "peak, MiB"}}
-	t.Numeric = make([]bool, len(t.Header))
-	for i := range t.Header {
-		t.Numeric[i] = i >= 6 || i == 2 || i == 3
-	}
-	for _, r := range rows {
-		t.Rows = append(t.Rows, []string{r.Call, r.Model, strconv.Itoa(r.Batch), strconv.Itoa(r.Threads), r.Position, r.Peer,
-			fmt.Sprintf("%.1f", 1000*r.Ours), fmt.Sprintf("%.1f", 1000*r.Theirs), fmt.Sprintf("%.2f", r.Ratio),
-			fmt.Sprintf("%.2f … %.2f", r.Quartiles[0], r.Quartiles[1]), strconv.Itoa(r.Pairs),
-			fmt.Sprintf("%.0f %%", 100*r.Share), fmt.Sprintf("%.1f / %.1f", r.FirstOurs, r.FirstTheirs),
-			fmt.Sprintf("%.0f / %.0f", r.PeakOurs, r.PeakTheirs)})
-	}
-	return t
-}
-
-// Summary has a line per call and model: the lowest and highest ratio of all measurements, over batches and threads, of the learned
-// table to each peer and of the other encodings to the learned table, and the same for the share of the product rate.
+// Summary has a line per call and model: the lowest and highest ratio of all measurements, over batches and threads, of
+// the learned table to each peer and of the other encodings to the learned table, and the same for the share of the
+// product rate.
 func Summary(rows []Row) report.Table {
 	t := report.Table{Notes: notes(rows), Header: []string{"call", "model", "timm", "compiled", "jax", "product rate"}}
 	var calls [][2]string
@@ -148,4 +159,37 @@ func span(format string, values []float64) string {
 		return low
 	}
 	return low + "…" + high
+}
+
+// Compiled is a program that tools/cudacheck compiled for a GPU, with the compiler's information.
+type Compiled struct {
+	GPU         string  `json:"gpu"`
+	Model       string  `json:"model"`
+	Encoding    string  `json:"encoding"`
+	DType       string  `json:"dtype"`
+	TF32        bool    `json:"tf32"`
+	Call        string  `json:"call"`
+	Error       string  `json:"error,omitempty"`
+	CPUSeconds  float64 `json:"cpu_seconds"` // of compilation
+	Temporary   int64   `json:"temporary_bytes"`
+	Peak        int64   `json:"peak_bytes"`
+	Aliased     int64   `json:"alias_bytes"`
+	Launches    int     `json:"launches"` // kernels and library calls of one execution
+	Kernels     int     `json:"kernels"`  // different ones
+	PTXLines    int     `json:"ptx_lines"`
+	LongestName string  `json:"longest_kernel"` // of PTXLines lines
+	Registers   int     `json:"registers"`      // at most, of the encodings' and all other kernels
+	Spilled     int     `json:"spilled_bytes"`
+	Commit      string  `json:"commit"`
+	Date        string  `json:"date"`
+}
+
+func (r Compiled) String() string {
+	at := fmt.Sprintf("%s %s %s %s %s", r.GPU, r.Model, r.Encoding, r.DType, r.Call)
+	if r.Error != "" {
+		return at + ": does not compile: " + r.Error
+	}
+	return fmt.Sprintf("%s: compiled in %.1f s; %d launches of %d kernels, at most %d lines of PTX (%s) and %d "+
+		"registers, %.1f MB temporary", at, r.CPUSeconds, r.Launches, r.Kernels, r.PTXLines, r.LongestName, r.Registers,
+		float64(r.Temporary)/1e6)
 }
