@@ -27,7 +27,8 @@ type process struct {
 }
 
 // scripts of the peers, with their arguments.
-var scripts = map[string][]string{"timm": {"timm_vit.py"}, "compiled": {"timm_vit.py", "compiled"}, "jax": {"jax_vit.py"}}
+var scripts = map[string][]string{"timm": {"timm_vit.py"}, "compiled": {"timm_vit.py", "compiled"},
+	"jax": {"jax_vit.py"}}
 
 // start runs a program on the first processors.
 func start(ctx context.Context, threads int, program string, args ...string) (*process, error) {

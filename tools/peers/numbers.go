@@ -32,8 +32,8 @@ func (r request) names() (names []string) {
 
 // set are the images of a request.
 func (r request) set() *data.InMemory {
-	set := &data.InMemory{Info: data.Info{Name: "noise", Height: r.Height, Width: r.Width, Channels: 3, Classes: r.names()},
-		Pixels: r.Pixels}
+	set := &data.InMemory{Pixels: r.Pixels, Info: data.Info{Name: "noise", Height: r.Height, Width: r.Width, Channels: 3,
+		Classes: r.names()}}
 	for _, label := range r.Targets {
 		set.Info.Labels = append(set.Info.Labels, int32(label))
 	}
