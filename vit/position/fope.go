@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -37,15 +38,13 @@ func newFoPE(scope *model.Scope, c Config) Encoder {
 	f, mixed := fopeFrequencies(c, theta, cmp.Or(length, max(fopeShortest, c.Rows*c.Cols)))
 	tokens, rest := c.Tokens(), c.headDim()/2-mixed
 	cosBasis, sinBasis, isPrefix, isPatch := fopeBasis(c, f)
-	ofCos, ofSin := make([]*model.Variable, c.Depth), make([]*model.Variable, c.Depth)
 	// The sum of the fans that torch's xavier_normal_ computes of a matrix for each head.
 	std := fopeGain * math.Sqrt(2/float64((len(f)+heads)*mixed))
-	for block := range c.Depth {
-		coefficients := func(name string) *model.Variable {
-			start := weight.AtOnce(func(r *rand.Rand) []float64 { return fopeCoefficients(r, heads, len(f), mixed, std) })
-			return weight.Float32(scope.At("block_%02d", block), name, start, heads, len(f), mixed).SetTrainable(false)
-		}
-		ofCos[block], ofSin[block] = coefficients("cos_coefficients"), coefficients("sin_coefficients")
+	start := weight.AtOnce(func(r *rand.Rand) []float64 { return fopeCoefficients(r, heads, len(f), mixed, std) })
+	ofCos := perBlock(scope, c, "cos_coefficients", start, heads, len(f), mixed)
+	ofSin := perBlock(scope, c, "sin_coefficients", start, heads, len(f), mixed)
+	for _, v := range slices.Concat(ofCos, ofSin) {
+		v.SetTrainable(false)
 	}
 	mixtures := func(basis *tensors.Tensor, coefficients *model.Variable, g *Graph) *Node {
 		// One product of two matrices: ONNX Runtime returns the product of a matrix and a stack in another order.

@@ -42,18 +42,37 @@ func (e Encoding) OnGrids(scope *model.Scope, c Config, grids [][2]int, own *Nod
 		}
 		switch s.Kind {
 		case Additive:
-			out = append(out, newAdderOnGrids(o))
+			o.at = o.index(tokens, func(on Grid) int { return on.Positions() + 1 }, rowOf)
+			out = append(out, adderOnGrids{o})
 		case Modulation:
-			out = append(out, scalerOnGrids{o, o.ofTokens()})
+			o.at = o.index(tokens, Grid.Tokens, tokenOf)
+			out = append(out, scalerOnGrids{o})
 		case Rotary:
-			out = append(out, rotatorOnGrids{o, o.ofTokens()})
+			o.at = o.index(tokens, Grid.Tokens, tokenOf)
+			out = append(out, rotatorOnGrids{o})
 		case Bias:
-			out = append(out, newBiaserOnGrids(o))
+			o.at = o.index(tokens*tokens, func(on Grid) int { return on.Tokens() * on.Tokens() },
+				func(on Grid, pair int) int { return tokenOf(on, pair/tokens)*on.Tokens() + tokenOf(on, pair%tokens) })
+			out = append(out, biaserOnGrids{o})
 		case Conditional:
 			out = append(out, followerOnGrids{o})
 		}
 	}
 	return out
+}
+
+// tokenOf is a token among those of a grid; what padding gets does not matter.
+func tokenOf(on Grid, token int) int { return token % on.Tokens() }
+
+// rowOf is the row of a token in the vectors of a grid; behind them are zeros.
+func rowOf(on Grid, token int) int {
+	switch {
+	case token < on.placed():
+		return token
+	case token < on.Prefix || token >= on.Tokens(): // without a position, or padding
+		return on.Positions()
+	}
+	return token - on.Unplaced
 }
 
 // onGrids has an encoder for each grid.
@@ -64,6 +83,7 @@ type onGrids struct {
 	each    []Encoder
 	own     *Node // int64 [batch]
 	tokens  int
+	at      *Node // int64 [batch, n]: the rows of each image among those of all grids
 }
 
 // index returns n indices for each image, int64 [batch, n], into tables of its grid's size that follow each other.
@@ -79,29 +99,8 @@ func (o onGrids) index(n int, size func(Grid) int, at func(on Grid, k int) int) 
 	return additive.Rows(Reshape(Const(o.own.Graph(), all), len(o.grids), n), o.own)
 }
 
-// ofTokens returns the indices of the images' tokens among the tokens of all grids, [batch, tokens].
-func (o onGrids) ofTokens() *Node {
-	return o.index(o.tokens, Grid.Tokens, func(on Grid, token int) int { return token % on.Tokens() })
-}
-
-// adderOnGrids gathers the rows of each image from those of all grids, each of which has zeros behind them.
-type adderOnGrids struct {
-	onGrids
-	at *Node
-}
-
-func newAdderOnGrids(o onGrids) Encoder {
-	size := func(on Grid) int { return on.Positions() + 1 }
-	return adderOnGrids{o, o.index(o.tokens, size, func(on Grid, token int) int {
-		switch {
-		case token < on.placed():
-			return token
-		case token < on.Prefix || token >= on.Tokens(): // without a position, or padding
-			return on.Positions()
-		}
-		return token - on.Unplaced
-	})}
-}
+// adderOnGrids gathers the rows of each image from those of all grids, each of which has a row of zeros behind them.
+type adderOnGrids struct{ onGrids }
 
 func (a adderOnGrids) Encode(g *Graph) *Node {
 	var rows []*Node
@@ -116,10 +115,7 @@ func (a adderOnGrids) PreEncode(x, _ *Node, _ int) *Node {
 }
 
 // scalerOnGrids gathers the factors of each image from those of all grids.
-type scalerOnGrids struct {
-	onGrids
-	at *Node
-}
+type scalerOnGrids struct{ onGrids }
 
 func (s scalerOnGrids) Scale(g *Graph, block int) (scales [3]*Node) {
 	var parts [3][]*Node
@@ -140,10 +136,7 @@ func (s scalerOnGrids) Scale(g *Graph, block int) (scales [3]*Node) {
 
 // rotatorOnGrids rotates by rows of a table of all grids, or, where an encoding of another module has no such rows, by
 // the encoder of every grid, of which each image keeps its own.
-type rotatorOnGrids struct {
-	onGrids
-	at *Node // int64 [batch, tokens], in the tokens of all grids
-}
+type rotatorOnGrids struct{ onGrids }
 
 func (r rotatorOnGrids) Block(block int) pos.QKEncoder {
 	all := &rotary{}
@@ -197,24 +190,14 @@ func (o onGrids) images(i int, dims []int) *Node {
 }
 
 // biaserOnGrids gathers the bias of each image from those of all grids.
-type biaserOnGrids struct {
-	onGrids
-	pairs *Node
-}
-
-func newBiaserOnGrids(o onGrids) Encoder {
-	size := func(on Grid) int { return on.Tokens() * on.Tokens() }
-	return biaserOnGrids{o, o.index(o.tokens*o.tokens, size, func(on Grid, pair int) int {
-		return pair/o.tokens%on.Tokens()*on.Tokens() + pair%o.tokens%on.Tokens() // those of padding do not matter
-	})}
-}
+type biaserOnGrids struct{ onGrids }
 
 func (b biaserOnGrids) Bias(g *Graph, block int) *Node {
 	var scores []*Node // [pairs of tokens of a grid, heads]
 	for _, e := range b.each {
 		scores = append(scores, Transpose(Reshape(e.(Biaser).Bias(g, block), b.c.Heads, -1), 0, 1))
 	}
-	bias := additive.Rows(Concatenate(scores, 0), b.pairs) // [batch, tokens·tokens, heads]
+	bias := additive.Rows(Concatenate(scores, 0), b.at) // [batch, tokens·tokens, heads]
 	return Reshape(TransposeAllAxes(bias, 0, 2, 1), -1, b.c.Heads, b.tokens, b.tokens)
 }
 

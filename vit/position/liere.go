@@ -13,7 +13,6 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/setting"
-	"github.com/wepe-go/wepe/internal/weight"
 )
 
 const liereGrid = trainedGrid("liere_trained")
@@ -58,16 +57,10 @@ func newLieRE(scope *model.Scope, c Config) Encoder {
 			headDim)
 	}
 	y, x := liereCoordinates(rows, c.Rows), liereCoordinates(cols, c.Cols)
-	l.coordinates = make([]float32, 2*c.Prefix) // zero: exp(0) turns nothing
-	for k := range c.Rows * c.Cols {
-		l.coordinates = append(l.coordinates, float32(y[k/c.Cols]), float32(x[k%c.Cols]))
-	}
+	l.coordinates = c.coordinates(func(k int) (float64, float64) { return y[k/c.Cols], x[k%c.Cols] })
 	l.farthest = y[len(y)-1] + x[len(x)-1]
-
-	for layer := range c.Depth {
-		l.triangles = append(l.triangles, weight.Float32(scope.At("liere").At("block_%02d", layer), "generators", liereInit,
-			l.block*(l.block-1)/2, liereAxes, c.Heads*headDim/l.block))
-	}
+	l.triangles = perBlock(scope.At("liere"), c, "generators", liereInit, l.block*(l.block-1)/2, liereAxes,
+		c.Heads*headDim/l.block)
 	return &rotary{tokenwise: l}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/setting"
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // Hyperparameters of encodings, besides those of package wepe and the training grids of Encoding.TrainedGrid.
@@ -65,6 +66,25 @@ func readSettings(scope *model.Scope, rows ...setting.Row) {
 	if err := setting.Check(rows); err != nil {
 		exceptions.Panicf("position: %v", err)
 	}
+}
+
+// perBlock creates a variable for each block, in "block_00", "block_01", … below a scope.
+func perBlock(scope *model.Scope, c Config, name string, start weight.Fill, dims ...int) []*model.Variable {
+	all := make([]*model.Variable, c.Depth)
+	for block := range all {
+		all[block] = weight.Float32(scope.At("block_%02d", block), name, start, dims...)
+	}
+	return all
+}
+
+// coordinates are two numbers for each token of a grid, [tokens, 2]: those of patch k, and (0, 0) for the prefix.
+func (g Grid) coordinates(ofPatch func(k int) (a, b float64)) []float32 {
+	all := make([]float32, 2*g.Prefix, 2*g.Tokens())
+	for k := range g.Rows * g.Cols {
+		a, b := ofPatch(k)
+		all = append(all, float32(a), float32(b))
+	}
+	return all
 }
 
 const minTheta = 1 + 1e-6 // with θ = 1 all frequencies are 1

@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/additive"
+	"github.com/wepe-go/wepe/internal/kernel"
 	"github.com/wepe-go/wepe/internal/resample"
 	"github.com/wepe-go/wepe/internal/weight"
 )
@@ -28,14 +29,10 @@ var _ Biaser = (*relativeTable)(nil)
 const relativeGrid = trainedGrid("relative_table")
 
 func newRelativeTable(scope *model.Scope, c Config) Encoder {
-	r := &relativeTable{c: c}
-	r.rows, r.cols = relativeGrid.read(scope, c)
-	scope = scope.In("relative_table")
-	for block := range c.Depth {
-		r.tables = append(r.tables, weight.Float32(scope.At("block_%02d", block), "scores", weight.Normal(0.02),
-			relativeTableRows(r.rows, r.cols), c.Heads))
-	}
-	return r
+	rows, cols := relativeGrid.read(scope, c)
+	tables := perBlock(scope.In("relative_table"), c, "scores", weight.Normal(0.02), relativeTableRows(rows, cols),
+		c.Heads)
+	return &relativeTable{c: c, rows: rows, cols: cols, tables: tables}
 }
 
 // relativeTableRows counts the offsets of a grid and the three kinds of pairs with prefix tokens.
@@ -59,17 +56,10 @@ func (r *relativeTable) Bias(g *Graph, block int) *Node {
 
 // resampled resamples a table to the grid of the model.
 func (r *relativeTable) resampled(table *Node) *Node {
-	down, across, offsets := 2*r.rows-1, 2*r.cols-1, relativeTableRows(r.rows, r.cols)-3
-	take := func(first, n int) *Node { // a product: unlike Slice, it has a gradient on every backend
-		rows := make([]float32, n*(offsets+3))
-		for i := range n {
-			rows[i*(offsets+3)+first+i] = 1
-		}
-		return MatMul(Reshape(Const(table.Graph(), rows), n, offsets+3), table)
-	}
-	x := Reshape(take(0, offsets), down, across, r.c.Heads)
-	to, over := 2*r.c.Rows-1, 2*r.c.Cols-1
-	return Concatenate([]*Node{resample.Table(x, resample.Linear, to, over), take(offsets, 3)}, 0)
+	n := table.Shape().Dim(0)
+	x := Reshape(kernel.Crop(table, 0, 0, n-3), 2*r.rows-1, 2*r.cols-1, r.c.Heads)
+	x = resample.Table(x, resample.Linear, 2*r.c.Rows-1, 2*r.c.Cols-1)
+	return Concatenate([]*Node{x, kernel.Crop(table, 0, n-3, n)}, 0)
 }
 
 // allPairs returns the row of the table for each pair of tokens, int64 [query, key]. Offsets run from key to query,

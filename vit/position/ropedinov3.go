@@ -125,12 +125,8 @@ func (r *dinoRope) movedPairs(scope *model.Scope, c Config) pairsFunc {
 // rescale [1]; each may be nil.
 func (r *dinoRope) moved(g *Graph, c Config, shift, jitter, rescale *Node) (cos, sin *Node) {
 	periods := r.periods(c.headDim() / 4)
-	places, isPatch := make([]float32, 2*c.Tokens()), make([]float32, c.Tokens())
-	for k := range c.Rows * c.Cols {
-		y, x := r.position(c, k)
-		places[2*(c.Prefix+k)], places[2*(c.Prefix+k)+1] = float32(y), float32(x)
-		isPatch[c.Prefix+k] = 1
-	}
+	isPatch := c.coordinates(func(int) (y, x float64) { return 1, 1 })
+	places := c.coordinates(func(k int) (y, x float64) { return r.position(c, k) })
 	at := Const(g, tensors.FromFlatDataAndDimensions(places, c.Tokens(), 2)) // [tokens, 2]
 	if shift != nil {
 		at = Add(at, InsertAxes(shift, 0))
@@ -140,7 +136,7 @@ func (r *dinoRope) moved(g *Graph, c Config, shift, jitter, rescale *Node) (cos,
 			at = Mul(at, InsertAxes(factor, 0))
 		}
 	}
-	at = Mul(at, Reshape(Const(g, isPatch), -1, 1)) // the prefix stays at 0
+	at = Mul(at, Reshape(Const(g, isPatch), -1, 2)) // the prefix stays at 0
 	frequency := make([]float32, len(periods))
 	for j := range periods {
 		frequency[j] = float32(2 * math.Pi / periods[j])

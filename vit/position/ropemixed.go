@@ -19,24 +19,15 @@ import (
 func newRopeMixed(scope *model.Scope, c Config) Encoder {
 	scope = scope.In("rope_mixed")
 	theta := ropeTheta(scope, 10)
-	places := make([]float32, 2*c.Tokens()) // (0, 0) for the prefix, which is not rotated
-	for k := range c.Rows * c.Cols {
-		x, y := c.patch(k)
-		places[2*(c.Prefix+k)], places[2*(c.Prefix+k)+1] = float32(x), float32(y)
-	}
-	at := tensors.FromFlatDataAndDimensions(places, c.Tokens(), 2, 1, 1)
-	learnedFrequencies := make([]*model.Variable, c.Depth)
-	for block := range learnedFrequencies {
-		start := weight.AtOnce(func(r *rand.Rand) []float64 {
-			directions := make([]float64, c.Heads)
-			for h := range directions {
-				directions[h] = 2 * math.Pi * r.Float64()
-			}
-			return mixedFrequencies(directions, c.headDim(), theta)
-		})
-		learnedFrequencies[block] = weight.Float32(scope.At("block_%02d", block), "frequencies", start,
-			2, c.Heads, c.headDim()/2)
-	}
+	at := tensors.FromFlatDataAndDimensions(c.coordinates(c.patch), c.Tokens(), 2, 1, 1)
+	start := weight.AtOnce(func(r *rand.Rand) []float64 {
+		directions := make([]float64, c.Heads)
+		for h := range directions {
+			directions[h] = 2 * math.Pi * r.Float64()
+		}
+		return mixedFrequencies(directions, c.headDim(), theta)
+	})
+	learnedFrequencies := perBlock(scope, c, "frequencies", start, 2, c.Heads, c.headDim()/2)
 	return newRotation("rope-mixed", c, false, func(g *Graph, block int) (cos, sin *Node) {
 		f := learnedFrequencies[block].NodeValue(g) // [2, heads, headDim/2]
 		// A sum of products, not a matrix product, which may be computed in fewer bits: the angles are large.

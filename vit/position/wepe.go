@@ -8,6 +8,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/wepe"
 )
 
@@ -60,4 +61,33 @@ func (b *sharedBias) Bias(g *Graph, _ int) *Node {
 // wepeTrainedGrid is for coarser grids; finer ones need no hyperparameters.
 func wepeTrainedGrid(g Grid) map[string]any {
 	return map[string]any{wepe.ParamRows: g.Rows, wepe.ParamCols: g.Cols}
+}
+
+// Values of ParamBlend.
+const (
+	blendSurrogate = "surrogate"
+	blendExact     = "exact"
+	blendSphere    = "sphere"
+)
+
+// newHybrid blends an encoding of the patches, ParamBlend, into learned rows, wepe.Hybrid. The rows are the variable of
+// position "learned", at the same path, so that a pretrained model keeps its own table. For training from scratch use
+// "wepe".
+func newHybrid(scope *model.Scope, c Config) Encoder {
+	rows := learnedRows(scope, c)
+	blend := blendSurrogate
+	readSettings(scope, setting.Choice(ParamBlend, &blend, "what hybrid blends", blendSurrogate, blendExact,
+		blendSphere))
+	config := wepe.New(scope, c.Rows, c.Cols, c.Width)
+	if blend == blendSphere {
+		config = config.OnSphere()
+	}
+	config = config.FromScope()
+	var patches wepe.Encoder
+	if blend == blendSurrogate {
+		patches = config.Surrogate()
+	} else {
+		patches = config.Build()
+	}
+	return config.WithPrefix(c.placed()).Hybrid(rows, patches)
 }
