@@ -152,7 +152,9 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 	if err != nil {
 		return nil, errors.WithMessagef(err, "checkpoints: importing %s", path)
 	}
-	m.Report = append(m.Report, "positions: "+line)
+	if line != "" {
+		m.Report = append(m.Report, "positions: "+line)
+	}
 	if grid := (gridSize{m.Config.Rows(), m.Config.Cols()}); m.Format == formatTimm && owns(m.Config, relativePath) &&
 		grid != (gridSize{found.config.Rows(), found.config.Cols()}) {
 		m.Report = append(m.Report, "relative positions: resampled linearly, as in transformers; timm uses a spline with "+
@@ -343,6 +345,9 @@ func (m *Imported) Resize(rows, cols int, kind string) (line string, err error) 
 			return "", err
 		}
 		m.Variables[positionPath] = tensors.FromFlatDataAndDimensions(table, c.Positions(), c.Width)
+	}
+	if from == to {
+		line = ""
 	}
 	if m.settings != nil {
 		height, width, err := m.settings.OutputSize()

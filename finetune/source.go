@@ -195,7 +195,7 @@ func (s *initialModel) load(m *Model, mayBeNew func(path string) bool) (report [
 			continue
 		}
 		kept[path] = value
-		if path == tablePath && !strings.HasSuffix(how, " (copy)") {
+		if path == tablePath && how != "" {
 			positions = fmt.Sprintf("positions: %s %s", r.Model.Position, how)
 		} else if path == tablePath || strings.HasPrefix(path, positionPath) && s.imported.Variables[tablePath] == nil {
 			positions = "positions: the checkpoint's " + s.Model.Position

@@ -46,28 +46,29 @@ example several seeds, form one column.
 Without MODEL two small models are trained on generated shapes first. --analyses cost needs no model.`,
 		Example: "  wepe analyze runs/a/learned-seed0 runs/a/wepe-seed0 --data pets\n" +
 			"  wepe analyze --analyses cost --models Ti/16"}
-	f, flags := cli.Flags{Command: c}, c.Flags()
-	f.Data(&o.data, "shapes", cli.DataForms+"; its test split, or validation split")
-	f.Out(&o.out, "directory; default runs/analysis-<dataset>")
-	flags.StringSliceVar(&o.analyses, "analyses", []string{"all"},
-		"all, or some separated by commas (wepe list analyses), or cost")
-	whats := []string{"all"}
+	f, names := cli.FlagsOf(c), []string{"all"}
 	for _, e := range listAnalyses() {
-		whats = append(whats, e.Name)
+		names = append(names, e.Name)
 	}
-	f.Completion("analyses", whats...)
-	flags.StringVar(&o.masks, "masks", "", "object masks of --data: a directory of images with the same names, white on "+
+	f.StringSliceVar(&o.analyses, "analyses", []string{"all"},
+		"all, or some separated by commas (wepe list analyses), or cost")
+	f.Completion("analyses", names...)
+	f.Data(&o.data, "shapes", cli.DataForms+"; its test split, or validation split")
+	f.StringVar(&o.masks, "masks", "", "object masks of --data: a `directory` of images with the same names, white on "+
 		"black; or COCO's instances_….json")
-	flags.IntVar(&o.limit, "limit", 1000, "largest number of images, spread evenly over a directory")
-	flags.BoolVar(&o.initial, "include-init", false, "add a column for each model with its initial weights")
-	flags.Uint64Var(&o.seed, "seed", 0, "seed of noise, pairs, occlusion and shuffles")
-	o.cost.flags(flags)
+	f.IntVar(&o.limit, "limit", 1000, "largest number of images, spread evenly over a directory")
+	f.BoolVar(&o.initial, "include-init", false, "add a column for each model with its initial weights")
+	f.Uint64Var(&o.seed, "seed", 0, "seed of noise, pairs, occlusion and shuffles")
+	f.Out(&o.out, "of rows and page; default runs/analysis-<dataset>")
+	o.opening.flags(f)
 	o.images.Flags(f)
 	o.images.Unlabelled = true
-	o.opening.flags(f)
+	f.Section("Of --analyses cost alone")
+	o.cost.declare()
+	f.AddFlagSet(&o.cost.flags)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cost := slices.Equal(o.analyses, []string{"cost"})
-		if err := unused(c, cost, args); err != nil {
+		if err := o.unused(c, cost, args); err != nil {
 			return err
 		}
 		if cost {
@@ -79,14 +80,13 @@ Without MODEL two small models are trained on generated shapes first. --analyses
 }
 
 // unused refuses flags and models that an analysis would ignore.
-func unused(c *cobra.Command, cost bool, models []string) (err error) {
+func (o *analyzing) unused(c *cobra.Command, cost bool, models []string) (err error) {
 	if cost && len(models) > 0 {
 		return cli.Usagef("--analyses cost builds its own models (--models, --positions): leave out %s", models[0])
 	}
-	forCost := []string{"positions", "models", "sizes", "dtype", "rounds", "cpu-time", "batch", "step-batch"}
 	forBoth := []string{"analyses", "out", "seed", "backend"}
 	c.Flags().Visit(func(f *pflag.Flag) {
-		switch of := slices.Contains(forCost, f.Name); {
+		switch of := o.cost.flags.Lookup(f.Name) != nil; {
 		case slices.Contains(forBoth, f.Name):
 		case cost && !of:
 			err = cli.Usagef("--%s has no effect with --analyses cost: leave it out", f.Name)
@@ -146,7 +146,7 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	out.Printf("\n")
 	out.Field("rows", "%s", rows)
 	out.Field("page", "%s", page)
-	return cmp.Or(failed, out.Err())
+	return failed
 }
 
 // models returns the models with their paths on disk; without arguments it trains two.
@@ -163,7 +163,7 @@ func (o *analyzing) models(ctx context.Context, b compute.Backend, paths []strin
 	}
 	for i, name := range names {
 		path := strings.TrimPrefix(paths[i], name+"=")
-		chosen, line, err := run.Weights(ctx, path, o.weights)
+		chosen, line, err := run.Weights(ctx, path, o.checkpoint)
 		if err != nil {
 			return nil, err
 		}

@@ -53,21 +53,22 @@ interrupted comparison. Each training run has its own run directory.
 Without --positions: ` + strings.Join(comparedFromScratch, ",") + `, from MODEL ` +
 			strings.Join(comparedFineTuning, ",") + `.`,
 		Example: "  wepe compare --data cifar100:DIR --positions learned,wepe-sphere --seeds 3"}
-	f, flags := cli.Flags{Command: c}, c.Flags()
-	o.training.flags(f, "compare-")
-	f.Positions(&o.positions, "encodings, separated by commas")
-	flags.StringVar(&o.study, "study", "", "a comparison by name in place of --positions (wepe list studies)")
-	flags.StringVar(&o.filter, "filter", "", "with --study: only the variants whose label matches this regular expression")
-	f.Sizes(&o.sizes, "image sizes to compare, as `24x24,32x48`; default the recipe's")
-	flags.StringSliceVar(&o.aspects, "aspects", nil, "crop, squash or keep, several separated by commas")
-	flags.Float64SliceVar(&o.fractions, "fractions", nil, "shares of the training images, as 0.2,0.6")
-	flags.BoolVar(&o.resample, "resample-images", false, "with --fractions: draw other training images for each seed")
-	flags.IntVar(&o.seeds, "seeds", 1, "training runs of each encoding, paired by seed; 3 or more for a result")
-	flags.StringVar(&o.shard, "shard", "",
-		"i/n: run shard i of n, from 0; default from the variables of Slurm or Kubernetes")
-	flags.IntVar(&o.numShards, "num-shards", 0, "number of shards, where Kubernetes sets JOB_COMPLETION_INDEX; default "+
+	f := cli.FlagsOf(c)
+	o.flags(f, "compare-", func() {
+		f.Positions(&o.positions, "encodings, separated by commas")
+		f.IntVar(&o.seeds, "seeds", 1, "training runs of each encoding, paired by seed; 3 or more for a result")
+		f.StringVar(&o.study, "study", "", "a comparison by name in place of --positions (wepe list studies)")
+		f.StringVar(&o.filter, "filter", "", "with --study: only the variants whose label matches this regular expression")
+		f.Sizes(&o.sizes, "image sizes to compare, as `24x24,32x48`; default the recipe's")
+		f.StringSliceVar(&o.aspects, "aspects", nil, "crop, squash or keep, several separated by commas")
+		f.Float64SliceVar(&o.fractions, "fractions", nil, "shares of the training images, as `0.2,0.6`")
+		f.Lookup("fractions").DefValue = ""
+		f.BoolVar(&o.resample, "resample-images", false, "with --fractions: draw other training images for each seed")
+		f.BoolVar(&o.table, "table", false, "print the table of finished training runs, and train nothing")
+	})
+	f.StringVar(&o.shard, "shard", "", "run shard `i/n`, from 0; default from the variables of Slurm or Kubernetes")
+	f.IntVar(&o.numShards, "num-shards", 0, "number of shards, where Kubernetes sets JOB_COMPLETION_INDEX; default "+
 		"JOB_COMPLETIONS")
-	flags.BoolVar(&o.table, "table", false, "print the table of finished training runs, and train nothing")
 	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, append(args, "")[0]) }
 	return c
 }
@@ -81,14 +82,14 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 	if err != nil {
 		return err
 	}
-	recipe, err := o.chosen(d, model, [2]int{})
+	recipe, err := o.chosen(d, model)
 	if err != nil {
 		return err
 	}
 	own := recipe.Model.Position
 	recipe.Model.Position = "" // set for each training run
 	s := study.Study{Dir: cmp.Or(o.out, run.Dir("compare-"+recipe.Name, d.Name)), Seeds: o.seeds, FirstSeed: int(o.seed),
-		From: model, Import: o.open, Devices: o.devices, Weights: o.weights, Progress: cli.Progress, Logger: cli.Logger(),
+		From: model, Import: o.open, Devices: o.devices, Weights: o.checkpoint, Progress: cli.Progress, Logger: cli.Logger(),
 		Sizes: o.sizes, Aspects: o.aspects, Fractions: o.fractions}
 	if err := o.variants(ctx, &s, recipe, own, d); err != nil {
 		return err
@@ -104,12 +105,12 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 	compared := d.WithTest()
 	images := loader{d: compared, subsets: o.resample, read: map[string]dataset.Splits{}}
 	s.Tasks = []study.Task{images.task(recipe)}
-	if err := o.start(&s); err != nil {
+	if err := o.startStudy(&s); err != nil {
 		return err
 	}
 	defer s.Backend.Finalize()
 	compared.DescribeTraining(recipe)
-	cli.Field("recipe", "%s, %s weights, results in %s", recipe.Name, o.weights, s.Dir)
+	cli.Field("recipe", "%s, %s weights, results in %s", recipe.Name, o.checkpoint, s.Dir)
 	description := o.description(d, recipe, model)
 	description.Subsets, description.Study = o.resample, true
 	if o.table { // rows of other settings are noted, and nothing is written
@@ -138,8 +139,8 @@ func noteAspects(d *dataset.Dataset) {
 	}
 }
 
-// start checks a study, and opens its backend.
-func (o *comparison) start(s *study.Study) (err error) {
+// startStudy checks a study, and opens its backend.
+func (o *comparison) startStudy(s *study.Study) (err error) {
 	if o.resample && o.fractions == nil {
 		return cli.Usagef("--resample-images draws other training images for each seed: give --fractions, as 0.2")
 	}
@@ -149,10 +150,7 @@ func (o *comparison) start(s *study.Study) (err error) {
 	if s.Shard, err = study.ParseShard(o.shard, os.LookupEnv, o.numShards); err != nil {
 		return cli.Usage(fmt.Errorf("--shard, --num-shards: %w", err))
 	}
-	group, err := cli.Join(o.mpi)
-	if group != nil {
-		s.Group = group
-	}
+	s.Group, err = cli.Join(o.mpi)
 	if err := cmp.Or(err, cli.Usage(s.Validate())); err != nil {
 		return err
 	}
@@ -280,7 +278,7 @@ func (l *loader) validation(ctx context.Context, u study.Unit) (data.Dataset, er
 }
 
 // printTable prints the table of finished training runs.
-func (o *comparison) printTable(out *cli.Printer, s *study.Study, recipe string, d *dataset.Dataset) error {
+func (o *comparison) printTable(out cli.Printer, s *study.Study, recipe string, d *dataset.Dataset) error {
 	table, err := s.Table()
 	if err != nil {
 		return err
@@ -296,5 +294,5 @@ func (o *comparison) printTable(out *cli.Printer, s *study.Study, recipe string,
 	}
 	out.Field("fields", "%s", filepath.Join(s.Dir, "*", "field.png"))
 	out.Field("report", "%s", filepath.Join(s.Dir, "*", finetune.PageFile))
-	return cmp.Or(err, out.Err())
+	return err
 }

@@ -25,20 +25,23 @@ import (
 
 // costs are the flags of wepe analyze --analyses cost.
 type costs struct {
+	flags     pflag.FlagSet
 	positions []string
 	onCPU     bool
 	analysis.Cost
 }
 
-func (o *costs) flags(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&o.positions, "positions", costLabels(), "for cost: encodings; ratios are to the first")
-	flags.StringSliceVar(&o.Sizes, "models", []string{"Ti/16"}, "for cost: sizes of models, as Ti/16,B/16")
-	flags.IntSliceVar(&o.Sides, "sizes", []int{224}, "for cost: sides of square images")
-	flags.StringVar(&o.DType, "dtype", "float32", "for cost: float32 or bfloat16")
-	flags.IntVar(&o.Rounds, "rounds", 100, "for cost: rounds of every encoding; 0 for parameters and FLOPs only")
-	flags.BoolVar(&o.onCPU, "cpu-time", false, "for cost: measure CPU time, on a busy machine")
-	flags.IntVar(&o.Forward, "batch", 32, "for cost: images per inference")
-	flags.IntVar(&o.Step, "step-batch", 16, "for cost: images per training step")
+func (o *costs) declare() {
+	f := &o.flags
+	f.SortFlags = false
+	f.StringSliceVar(&o.positions, "positions", costLabels(), "encodings; ratios are to the first")
+	f.StringSliceVar(&o.Sizes, "models", []string{"Ti/16"}, "sizes of models, as Ti/16,B/16")
+	f.IntSliceVar(&o.Sides, "sizes", []int{224}, "sides of square images")
+	f.StringVar(&o.DType, "dtype", "float32", "float32 or bfloat16")
+	f.IntVar(&o.Rounds, "rounds", 100, "rounds of every encoding; 0 for parameters and FLOPs only")
+	f.BoolVar(&o.onCPU, "cpu-time", false, "measure CPU time, on a busy machine")
+	f.IntVar(&o.Forward, "batch", 32, "images per inference")
+	f.IntVar(&o.Step, "step-batch", 16, "images per training step")
 }
 
 // costVariants are the default: the encodings of the paper's table of costs, and their competitors. "folded" is
@@ -118,7 +121,7 @@ func inFreshProcess(ctx context.Context, size string, side int, v study.Variant)
 }
 
 // printMemory runs inference and two steps with one encoding, and prints the peak memory of this process in bytes.
-func (o *costs) printMemory(out *cli.Printer, of []string) error {
+func (o *costs) printMemory(out cli.Printer, of []string) error {
 	side, err := strconv.Atoi(of[1])
 	if err != nil {
 		return err

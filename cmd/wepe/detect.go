@@ -47,12 +47,11 @@ const mostObjects = 6 // of a generated scene
 const forTraining, forTests, forValidation = 1, 2, 3
 
 func (o *objects) flags(f cli.Flags) {
-	flags := f.Command.Flags()
 	f.Data(&o.data, "scenes",
 		"scenes, generated; or coco:DIR, annotations/instances_{train,val}2017.json beside train2017 and val2017")
 	f.Sizes(&o.sizes, "sizes of the test images, as `96x96,60x156`; default the training's")
-	flags.IntVar(&o.test, "test-scenes", 200, "generated scenes to test on, of each size")
-	flags.IntVar(&o.shapes, "objects", mostObjects, "largest number of objects in a generated scene")
+	f.IntVar(&o.test, "test-scenes", 200, "generated scenes to test on, of each size")
+	f.IntVar(&o.shapes, "objects", mostObjects, "largest number of objects in a generated scene")
 }
 
 func (o *objects) generated(count int, seed int64, size [2]int) scenes.Generated {
@@ -148,8 +147,7 @@ func (o *objects) coco(d *detection.Run, dir string, training bool) error {
 	}
 	if slices.ContainsFunc(test.Dataset.Annotations, func(a coco.Annotation) bool { return a.ID == 0 }) {
 		cli.Line("warning: an annotation has the id 0: cocoapi, and wepe as it, counts a detection of that object as " +
-			"wrong; " +
-			"number annotations from 1")
+			"wrong; number annotations from 1")
 	}
 	d.Dataset = test.Dataset.Name
 	if training {
@@ -174,7 +172,7 @@ func cocoPaths(dir, split string) (images, instances string) {
 }
 
 // write writes the generated scenes of the training and the test split.
-func (o *objects) write(out *cli.Printer, d detection.Run, dir string) error {
+func (o *objects) write(out cli.Printer, d detection.Run, dir string) error {
 	train, generated := d.Train.(scenes.Generated)
 	test, same := d.Tests[0].Scenes.(scenes.Generated)
 	if !generated || !same {
@@ -188,7 +186,7 @@ func (o *objects) write(out *cli.Printer, d detection.Run, dir string) error {
 		}
 		out.Printf("%d images in %s, their objects in %s\n", g.Count, images, instances)
 	}
-	return out.Err()
+	return nil
 }
 
 // detecting are the flags of wepe detect train.
@@ -204,17 +202,17 @@ func detectTrain() *cobra.Command {
 	var o detecting
 	c := &cobra.Command{Use: "train [MODEL]", Short: "Train ViTDet with Mask R-CNN, from scratch or on MODEL's backbone",
 		Args: cobra.MaximumNArgs(1)}
-	f := cli.Flags{Command: c}
-	o.objects.flags(f)
-	c.Flags().IntVar(&o.train, "train-scenes", 8000, "generated scenes to train on")
-	c.Flags().StringVar(&o.recipe, "recipe", "scenes", "one of "+strings.Join(detection.Names(), ", "))
+	f := cli.FlagsOf(c)
+	f.StringVar(&o.recipe, "recipe", "scenes", "one of "+strings.Join(detection.Names(), ", "))
 	f.Completion("recipe", detection.Names()...)
 	f.Positions(&o.positions, "encodings, separated by commas; default the recipe's")
-	f.Set(&o.set)
-	f.Out(&o.out, "directory of the runs; default runs/<recipe>-<dataset>")
-	c.Flags().Int64Var(&o.seed, "seed", 0, "seed of weights and order; the first of --seeds")
-	c.Flags().IntVar(&o.seeds, "seeds", 1, "training runs of each encoding, paired by seed")
-	c.Flags().StringVar(&o.exportTo, "export-coco", "", "directory to write the generated scenes to, as --data "+
+	f.IntVar(&o.seeds, "seeds", 1, "training runs of each encoding, paired by seed")
+	f.Settings(&o.set)
+	o.objects.flags(f)
+	f.IntVar(&o.train, "train-scenes", 8000, "generated scenes to train on")
+	f.Int64Var(&o.seed, "seed", 0, "seed of weights and order; the first of --seeds")
+	f.Out(&o.out, "of the runs; default runs/<recipe>-<dataset>")
+	f.StringVar(&o.exportTo, "export-coco", "", "directory to write the generated scenes to, as --data "+
 		"coco:DIR reads them; nothing is trained")
 	f.Backend(&o.backend)
 	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, append(args, "")[0]) }
@@ -245,12 +243,8 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 		return o.write(out, d, o.exportTo)
 	}
 	if model != "" {
-		var line string
-		if d.From, line, err = run.Origin(ctx, model, checkpoints.BestDir); err != nil {
+		if d.From, err = origin(ctx, model, checkpoints.BestDir); err != nil {
 			return err
-		}
-		if line != "" {
-			cli.Field("from", "%s: %s", model, line)
 		}
 	}
 	if d.Backend, err = openBackend(o.backend, 0); err != nil {
@@ -274,7 +268,7 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 	out.Print(detection.Table(rows).Text() + "\n")
 	out.Field("report", "%s", filepath.Join(root, "*", finetune.PageFile))
 	out.Field("next", "wepe detect predict %s IMAGE", d.Dir)
-	return out.Err()
+	return nil
 }
 
 // unused refuses flags and a MODEL without effect, and what would be trained or tested twice.
@@ -334,12 +328,12 @@ func (o *detecting) chosen() (r detection.Recipe, err error) {
 
 // detector are the flags for opening a detector.
 type detector struct {
-	weights, backend string
-	asJSON           bool
+	checkpoint, backend string
+	asJSON              bool
 }
 
 func (o *detector) flags(f cli.Flags) {
-	f.Checkpoint(&o.weights)
+	f.Checkpoint(&o.checkpoint, "checkpoint of a run")
 	f.Backend(&o.backend)
 	f.JSON(&o.asJSON)
 }
@@ -350,7 +344,7 @@ func (o *detector) open(c *cobra.Command, path string) (*detection.Detector, err
 	if err != nil {
 		return nil, err
 	}
-	chosen, line, err := run.Weights(c.Context(), path, o.weights)
+	chosen, line, err := run.Weights(c.Context(), path, o.checkpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -369,7 +363,7 @@ func detectEval() *cobra.Command {
 	var o objects
 	var open detector
 	c := &cobra.Command{Use: "eval RUN", Short: "Measure a detector: COCO's average precision", Args: cobra.ExactArgs(1)}
-	f := cli.Flags{Command: c}
+	f := cli.FlagsOf(c)
 	o.flags(f)
 	open.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -401,7 +395,7 @@ func detectEval() *cobra.Command {
 		if open.asJSON {
 			return cli.JSON(c.OutOrStdout(), found)
 		}
-		return out.Err()
+		return nil
 	}
 	return c
 }
@@ -412,9 +406,9 @@ func detectPredict() *cobra.Command {
 	var threshold float64
 	c := &cobra.Command{Use: "predict RUN IMAGE...", Short: "Print and draw the objects of images",
 		Args: cobra.MinimumNArgs(2)}
-	f := cli.Flags{Command: c}
-	c.Flags().Float64Var(&threshold, "score-threshold", 0.5, "smallest score of an object")
-	f.Out(&dir, "directory of the drawn images; default RUN/found")
+	f := cli.FlagsOf(c)
+	f.Float64Var(&threshold, "score-threshold", 0.5, "smallest score of an object")
+	f.Out(&dir, "of the drawn images; default RUN/found")
 	open.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if !(threshold >= 0 && threshold <= 1) {
@@ -458,7 +452,7 @@ func detectPredict() *cobra.Command {
 		if open.asJSON {
 			return cli.JSON(c.OutOrStdout(), found)
 		}
-		return out.Err()
+		return nil
 	}
 	return c
 }

@@ -49,7 +49,7 @@ func version() *cobra.Command {
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		out := cli.Output(c)
 		out.Printf("wepe %s\n", versionLine())
-		return out.Err()
+		return nil
 	}
 	return c
 }
@@ -59,7 +59,7 @@ func doctor() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{Use: "doctor", Args: cobra.NoArgs,
 		Short: "Check backends, versions, speed, and the encoding's numbers on this machine"}
-	f := cli.Flags{Command: c}
+	f := cli.FlagsOf(c)
 	f.Backend(&config)
 	f.JSON(&asJSON)
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -79,7 +79,7 @@ func doctor() *cobra.Command {
 	return c
 }
 
-func printChecks(out *cli.Printer, checks []check) error {
+func printChecks(out cli.Printer, checks []check) error {
 	for _, k := range checks {
 		mark := "ok"
 		if !k.OK {
@@ -90,7 +90,7 @@ func printChecks(out *cli.Printer, checks []check) error {
 			out.Printf("    %-12s %s\n", "", "install: "+k.Remedy)
 		}
 	}
-	return out.Err()
+	return nil
 }
 
 // installed are the backends and the command that installs each.

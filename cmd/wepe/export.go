@@ -44,16 +44,16 @@ func export() *cobra.Command {
 build with -tags=onnx) or native (this library). For hf, timm and jax the position encoding is folded into a table. The
 result is opened again and its logits are compared with the model's.`,
 		Example: "  wepe train --position learned\n  wepe export runs/shapes-shapes out/first --to hf"}
-	f, flags := cli.Flags{Command: c}, c.Flags()
+	f := cli.FlagsOf(c)
 	f.Choice(&o.to, "to", "format", "hf", "timm", "jax", "onnx", native)
-	flags.BoolVar(&o.fold, "fold", false, "fold the encoding into a table also with --to native, and the "+
+	f.BoolVar(&o.fold, "fold", false, "fold the encoding into a table also with --to native, and the "+
 		"additive part of a combination with --to onnx")
 	f.Choice(&o.options.DType, "dtype", "data type of the weights on disk", "float32", "float16", "bfloat16")
-	flags.Float64Var(&o.options.Epsilon, "epsilon", 0, "epsilon of the norms, 1e-6 for timm and jax; default the model's")
-	flags.StringVar(&o.resample, "resample", "", "how a position table is resampled for another --size: "+
+	f.Float64Var(&o.options.Epsilon, "epsilon", 0, "epsilon of the norms, 1e-6 for timm and jax; default the model's")
+	f.StringVar(&o.resample, "resample", "", "how a position table is resampled for another --size: "+
 		strings.Join(checkpoints.Resamplings(), ", ")+"; default as the model's software")
-	flags.IntVar(&o.classes, "classes", 0, "give the model a new head of zeros, if it has another number of classes")
-	flags.BoolVar(&o.options.Headless, "no-head", false, "leave the classifier out")
+	f.IntVar(&o.classes, "classes", 0, "give the model a new head of zeros, if it has another number of classes")
+	f.BoolVar(&o.options.Headless, "no-head", false, "leave the classifier out")
 	o.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, args[0], args[1]) }
 	return c
@@ -62,7 +62,7 @@ result is opened again and its logits are compared with the model's.`,
 // read reads MODEL and prints a description.
 func (o *opening) read(c *cobra.Command, path string, options checkpoints.ImportOptions) (
 	*checkpoints.Imported, error) {
-	chosen, line, err := run.Weights(c.Context(), path, o.weights)
+	chosen, line, err := run.Weights(c.Context(), path, o.checkpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (o *exporting) run(c *cobra.Command, path, dir string) error {
 		out.Field("compared", "%s", line)
 	}
 	out.Field("written", "%s", filepath.Clean(dir))
-	return out.Err()
+	return nil
 }
 
 // compared compares a model with its export in dir: the pooled features if both have no head, or a new head of zeros.
@@ -156,7 +156,7 @@ func drawHead(m *checkpoints.Imported) {
 }
 
 // write exports a model, and prints the report.
-func (o *exporting) write(out *cli.Printer, b compute.Backend, m *checkpoints.Imported, dir string) error {
+func (o *exporting) write(out cli.Printer, b compute.Backend, m *checkpoints.Imported, dir string) error {
 	o.options.Labels, o.options.Scores = m.Labels, m.Scores
 	o.declare(m)
 	store, config := model.NewStore(), m.Config

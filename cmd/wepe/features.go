@@ -40,22 +40,22 @@ func extract() *cobra.Command {
 		Long: `Write the features of images, one vector per image, as features.npy or JSON lines. The same command resumes an
 interrupted job.`,
 		Example: "  wepe features hf://facebook/dinov2-small --data DIR --knn --probe"}
-	f, flags := cli.Flags{Command: c}, c.Flags()
+	f := cli.FlagsOf(c)
 	f.Data(&o.data, "", featuresData)
-	f.Out(&o.out, "directory; default runs/features-<dataset>")
-	flags.StringVar(&o.list, "list", "", "file in --data with a path and a class number in each line: only those images")
-	flags.IntVar(&o.count, "limit", 0, "largest number of images of each split; default all")
+	f.Out(&o.out, "of the vectors; default runs/features-<dataset>")
+	f.StringVar(&o.list, "list", "", "file in --data with a path and a class number in each line: only those images")
+	f.IntVar(&o.count, "limit", 0, "largest number of images of each split; default all")
 	f.Choice(&o.pool, "pool", "class token (default where there is one), mean of the patch tokens, or both", "",
 		"class", "mean", "class+mean")
 	f.Choice(&o.format, "format", "format of the vectors", "npy", "jsonl")
-	flags.BoolVar(&o.knn, "knn", false, "classify by the nearest neighbours")
-	flags.BoolVar(&o.probe, "probe", false, "fit a linear probe")
-	flags.BoolVar(&o.nearest, "nearest", false, "write a page of nearest neighbours")
-	flags.BoolVar(&o.pca, "pca", false, "draw the first three principal components of the patches")
-	flags.IntVar(&o.k, "k", 20, "with --knn: neighbours")
-	flags.Float64Var(&o.temperature, "temperature", 0.07, "with --knn: temperature of the votes")
-	flags.IntVar(&o.numImages, "num-images", 16, "with --nearest and --pca: images to draw")
-	flags.BoolVar(&o.front, "foreground", false, "with --pca: only patches of the foreground, by the first component")
+	f.BoolVar(&o.knn, "knn", false, "classify by the nearest neighbours")
+	f.BoolVar(&o.probe, "probe", false, "fit a linear probe")
+	f.BoolVar(&o.nearest, "nearest", false, "write a page of nearest neighbours")
+	f.BoolVar(&o.pca, "pca", false, "draw the first three principal components of the patches")
+	f.IntVar(&o.k, "k", 20, "with --knn: neighbours")
+	f.Float64Var(&o.temperature, "temperature", 0.07, "with --knn: temperature of the votes")
+	f.IntVar(&o.numImages, "num-images", 16, "with --nearest and --pca: images to draw")
+	f.BoolVar(&o.front, "foreground", false, "with --pca: only patches of the foreground, by the first component")
 	o.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, args[0]) }
 	return c
@@ -110,7 +110,7 @@ func (o *extraction) run(c *cobra.Command, model string) error {
 		}
 		out := cli.Output(c)
 		out.Field("features", "%d images of %s, width %d: %s", len(table.Images), list.Name, table.Width, job.Dir)
-		return errors.Join(o.classify(out, table), o.draw(out, job, table), out.Err())
+		return errors.Join(o.classify(out, table), o.draw(out, job, table))
 	})
 }
 
@@ -150,7 +150,7 @@ func (o *extraction) images() (*features.List, error) {
 }
 
 // classify measures the accuracy of classifiers on the features.
-func (o *extraction) classify(out *cli.Printer, table *features.Table) error {
+func (o *extraction) classify(out cli.Printer, table *features.Table) error {
 	if o.knn {
 		answer, err := table.KNN(o.k, o.temperature)
 		if err != nil {
@@ -175,7 +175,7 @@ func (o *extraction) classify(out *cli.Printer, table *features.Table) error {
 const shownPerRow = 4
 
 // draw writes images of the nearest neighbours and of the principal components.
-func (o *extraction) draw(out *cli.Printer, job features.Job, table *features.Table) error {
+func (o *extraction) draw(out cli.Printer, job features.Job, table *features.Table) error {
 	if o.nearest {
 		page, err := table.Nearest(job.List, o.numImages, 7)
 		if err != nil {

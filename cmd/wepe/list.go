@@ -50,10 +50,10 @@ func list() *cobra.Command {
 		var asJSON bool
 		var recipe string
 		c := &cobra.Command{Use: l.name, Short: "List " + l.about, Args: cobra.NoArgs}
-		f := cli.Flags{Command: c}
+		f := cli.FlagsOf(c)
 		f.JSON(&asJSON)
 		if l.name == "settings" {
-			c.Flags().StringVar(&recipe, "recipe", "", "list the values of this recipe")
+			f.StringVar(&recipe, "recipe", "", "list the values of this recipe")
 			f.Completion("recipe", append(finetune.Names(), detection.Names()...)...)
 		}
 		c.RunE = func(c *cobra.Command, _ []string) error {
@@ -74,7 +74,7 @@ func list() *cobra.Command {
 	return group
 }
 
-func printEntries(out *cli.Printer, entries []entry) error {
+func printEntries(out cli.Printer, entries []entry) error {
 	name, value := 0, 0
 	for _, e := range entries {
 		name, value = max(name, len(e.Name)), max(value, len(e.Value))
@@ -85,7 +85,7 @@ func printEntries(out *cli.Printer, entries []entry) error {
 		}
 		out.Printf("%-*s  %s\n", name, e.Name, e.About)
 	}
-	return out.Err()
+	return nil
 }
 
 // valuesOf returns the settings that a recipe has, with their values.

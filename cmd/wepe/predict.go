@@ -21,16 +21,16 @@ import (
 
 // opening are the flags for opening MODEL.
 type opening struct {
-	backend, weights string
-	size             [2]int
-	files            checkpoints.Hints
+	backend, checkpoint string
+	size                [2]int
+	files               checkpoints.Hints
 }
 
 func (o *opening) flags(f cli.Flags) {
-	f.Checkpoint(&o.weights)
+	f.Checkpoint(&o.checkpoint, "checkpoint of a run")
 	f.Size(&o.size)
-	f.Import(&o.files)
 	f.Backend(&o.backend)
+	f.Import(&o.files)
 }
 
 // with opens the backend and MODEL for a function.
@@ -40,7 +40,7 @@ func (o *opening) with(c *cobra.Command, path string, do func(m *finetune.Model)
 		return err
 	}
 	defer b.Finalize()
-	m, err := run.Open(c.Context(), b, path, o.weights, o.size, o.files)
+	m, err := run.Open(c.Context(), b, path, o.checkpoint, o.size, o.files)
 	if err != nil {
 		return err
 	}
@@ -56,9 +56,9 @@ func predict() *cobra.Command {
 	c := &cobra.Command{Use: "predict MODEL IMAGE|DIR...", Short: "Print labels and probabilities of images",
 		Args: cobra.MinimumNArgs(2), Example: "  wepe predict runs/finetune-pets cat.jpg dog.png --top 3\n" +
 			"  wepe predict runs/finetune-pets photos --csv > labels.csv"}
-	f := cli.Flags{Command: c}
-	c.Flags().IntVar(&p.top, "top", 5, "classes per image; with --csv default 1")
-	c.Flags().BoolVar(&p.csv, "csv", false, "print a table with the columns image, rank, label, probability")
+	f := cli.FlagsOf(c)
+	f.IntVar(&p.top, "top", 5, "classes per image; with --csv default 1")
+	f.BoolVar(&p.csv, "csv", false, "print a table with the columns image, rank, label, probability")
 	o.flags(f)
 	f.TestTime(&tta)
 	f.JSON(&p.json)
@@ -155,10 +155,10 @@ func (p predictions) print(c *cobra.Command, m *finetune.Model, images []string)
 	if p.json {
 		failures = append(failures, cli.JSON(c.OutOrStdout(), map[string]any{"predictions": list}))
 	}
-	return errors.Join(append(failures, out.Err())...)
+	return errors.Join(failures...)
 }
 
-func printClasses(out *cli.Printer, m *finetune.Model, p prediction) {
+func printClasses(out cli.Printer, m *finetune.Model, p prediction) {
 	out.Printf("%s\n", p.Image)
 	for _, a := range p.Classes {
 		if m.Scores == "none" { // outputs of a regression

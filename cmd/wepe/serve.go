@@ -42,29 +42,32 @@ func serveModel() *cobra.Command {
   curl --data-binary @cat.jpg 'http://127.0.0.1:8080/v1/predict?top=3'`}
 	c.Long = c.Short + fmt.Sprintf(`.
 
-/ is a page for dropped images, /openapi.json describes all routes. Requests use at most 8 x max-bytes + %d x (cores/2
-x max-pixels + cores/2 x 2^20) + max-images x input size x 3 (x 15 for models with unrounded pixels) bytes at once,
-printed at startup; cores are 2 or more, and the heap grows by up to twice as much. After the first SIGINT or SIGTERM
-the server completes the requests in flight and exits.
-`, data.DecodeBytes) + `
-The token is the first line of --token-file or the variable WEPE_TOKEN: processes see each other's arguments.`
-	f := cli.Flags{Command: c}
+/ is a page for dropped images, /openapi.json describes all routes. After the first SIGINT or SIGTERM the server
+completes the requests in flight and exits. The token is the first line of --token-file or the variable WEPE_TOKEN:
+processes see each other's arguments.
+
+Memory of all requests, printed at startup; the heap grows by up to twice as much:
+
+  bodies            8 x --max-bytes
+  decoders          %d bytes x cores/2 x (--max-pixels + 2^20), for at least 2 cores
+  decoded images    3 bytes x --max-images x pixels of the model's input (15 bytes for models with unrounded pixels)`,
+		data.DecodeBytes)
+	f := cli.FlagsOf(c)
+	f.StringVar(&s.addr, "addr", "127.0.0.1:8080", "address; other machines reach it only with a token")
+	f.StringVar(&s.tokenFile, "token-file", "", "`file` of the token, which clients send as Authorization: Bearer TOKEN; "+
+		"default $WEPE_TOKEN")
+	f.StringVar(&s.features, "features", "",
+		"`directory` written by wepe features: responses include the nearest training images")
+	f.IntVar(&s.Batch, "batch", 8, "largest number of images computed together")
+	f.DurationVar(&s.Window, "batch-timeout", 50*time.Millisecond, "longest wait for images that are being decoded")
 	s.flags(f)
-	flags := c.Flags()
-	flags.StringVar(&s.addr, "addr", "127.0.0.1:8080", "address; other machines reach it only with a token")
-	flags.StringVar(&s.tokenFile, "token-file", "",
-		"file of the token, which clients send as Authorization: Bearer TOKEN; "+
-			"default $WEPE_TOKEN")
-	flags.StringVar(&s.features, "features", "",
-		"directory written by wepe features: responses include the nearest training images")
-	flags.IntVar(&s.Batch, "batch", 8, "largest number of images computed together")
-	flags.DurationVar(&s.Window, "batch-timeout", 50*time.Millisecond, "longest wait for images that are being decoded")
-	flags.Int64Var(&s.Bytes, "max-bytes", 20<<20, "largest body of a request, in bytes")
-	flags.Int64Var(&s.Pixels, "max-pixels", 25_000_000, "largest number of pixels of an image")
-	flags.IntVar(&s.Parts, "max-parts", 32, "largest number of images of a request")
-	flags.IntVar(&s.Images, "max-images", 256, "largest number of images in flight, of all requests")
-	flags.IntVar(&s.Connections, "max-connections", 4096, "largest number of connections")
-	flags.DurationVar(&s.Timeout, "timeout", 20*time.Second, "time to receive a request, and again to answer it")
+	f.Section("Limits")
+	f.Int64Var(&s.Bytes, "max-bytes", 20<<20, "largest body of a request, in bytes")
+	f.Int64Var(&s.Pixels, "max-pixels", 25_000_000, "largest number of pixels of an image")
+	f.IntVar(&s.Parts, "max-parts", 32, "largest number of images of a request")
+	f.IntVar(&s.Images, "max-images", 256, "largest number of images in flight, of all requests")
+	f.IntVar(&s.Connections, "max-connections", 4096, "largest number of connections")
+	f.DurationVar(&s.Timeout, "timeout", 20*time.Second, "time to receive a request, and again to answer it")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s.Log = cli.Logger()
 		if err := s.readToken(); err != nil {
@@ -74,7 +77,7 @@ The token is the first line of --token-file or the variable WEPE_TOKEN: processe
 			return cli.Usage(err)
 		}
 		err := s.Validate()
-		flags.Visit(func(f *pflag.Flag) {
+		f.Visit(func(f *pflag.Flag) {
 			if text := f.Value.String(); text == "0" || text == "0s" { // Options would take its default
 				err = fmt.Errorf("--%s %s: want more than 0", f.Name, text)
 			}

@@ -32,44 +32,38 @@ import (
 
 // machine are the flags for the computation of a training run.
 type machine struct {
-	backend, mpi string
-	devices      int
+	backend, mpi, save string
+	devices            int
 }
 
 func (m *machine) flags(f cli.Flags) {
+	f.Section("Machine")
 	f.Backend(&m.backend)
-	f.Command.Flags().IntVar(&m.devices, "devices", 0, "devices of the backend that share "+
-		"each batch; default one on a CPU, else as many as divide it")
-	f.Command.Flags().StringVar(&m.mpi, "mpi", "", "share the training among the processes of mpirun or srun: allreduce "+
-		"or ordered (docs/scale.md); needs a build with -tags=mpi")
+	f.IntVar(&m.devices, "devices", 0, "devices of the backend that share each batch; default one on a CPU, else as many "+
+		"as divide it")
+	f.StringVar(&m.mpi, "mpi", "", "share the training among the processes of mpirun or srun: allreduce or ordered "+
+		"(docs/scale.md); needs a build with -tags=mpi")
 }
 
-// saving is the flag for the interval of checkpoints.
-type saving struct{ every string }
-
-func (s *saving) flags(f cli.Flags) {
-	f.Command.Flags().StringVar(&s.every, "save-every", "5m",
-		"steps (500) or time (10m) between checkpoints, in addition to one after each evaluation")
+func (m *machine) saving(f cli.Flags) {
+	f.StringVar(&m.save, "save-every", "5m", "steps (500) or time (10m) between checkpoints, in addition to one after "+
+		"each evaluation")
 }
 
 // start sets backend, processes and checkpoints of a run.
-func (m *machine) start(r *finetune.Run, s saving) (err error) {
+func (m *machine) start(r *finetune.Run) (err error) {
 	if m.devices < 0 {
 		return cli.Usagef("--devices %d: want 1 or more, or 0 for all", m.devices)
 	}
-	if steps, err := strconv.Atoi(s.every); err == nil && steps > 0 {
+	if steps, err := strconv.Atoi(m.save); err == nil && steps > 0 {
 		r.SaveSteps, r.SaveEvery = steps, math.MaxInt64
-	} else if r.SaveEvery, err = time.ParseDuration(s.every); err != nil || r.SaveEvery <= 0 {
-		return cli.Usagef("--save-every %q: want steps, as 500, or a time, as 10m", s.every)
-	}
-	group, err := cli.Join(m.mpi)
-	if err != nil {
-		return err
-	}
-	if group != nil {
-		r.Group = group
+	} else if r.SaveEvery, err = time.ParseDuration(m.save); err != nil || r.SaveEvery <= 0 {
+		return cli.Usagef("--save-every %q: want steps, as 500, or a time, as 10m", m.save)
 	}
 	r.Devices = m.devices
+	if r.Group, err = cli.Join(m.mpi); err != nil {
+		return err
+	}
 	r.Backend, err = openBackend(m.backend, m.devices)
 	return err
 }
@@ -77,45 +71,36 @@ func (m *machine) start(r *finetune.Run, s saving) (err error) {
 // training are the flags of wepe train and wepe compare.
 type training struct {
 	machine
-	data, out, recipe, weights string
-	epochs                     int
-	seed                       int64
-	set                        []string
-	images                     dataset.Options
-	open                       checkpoints.Hints
-	info                       *checkpoints.Info // of MODEL, see inspect
+	data, out, recipe, checkpoint, aspect string
+	epochs, lora                          int
+	size                                  [2]int
+	seed                                  int64
+	set                                   []string
+	images                                dataset.Options
+	open                                  checkpoints.Hints
+	info                                  *checkpoints.Info // of MODEL, see inspect
 }
 
-func (o *training) flags(f cli.Flags, prefix string) {
-	flags := f.Command.Flags()
+// flags adds the flags, after the first ones own those of the command.
+func (o *training) flags(f cli.Flags, prefix string, own func()) {
 	f.Data(&o.data, "shapes", cli.DataForms)
-	f.Out(&o.out, "directory of results; default runs/"+prefix+"<recipe>-<dataset>")
-	flags.StringVar(&o.recipe, "recipe", "", "recipe by name (wepe list recipes); default by what is trained")
+	f.StringVar(&o.recipe, "recipe", "", "recipe by name (wepe list recipes); default by what is trained")
 	f.Completion("recipe", append(finetune.Names(), fineTuning)...)
-	f.Epochs(&o.epochs, "passes over the training images; default the recipe's")
-	f.Set(&o.set)
-	for flag, key := range map[string]string{"lr": "learning_rate", "batch-size": "batch_size"} {
-		flags.Func(flag, "the same as --set "+key+"=`X`", func(text string) error {
-			o.set = append(o.set, key+"="+text)
+	own()
+	f.Epochs(&o.epochs, "`epochs`: passes over the training images; default the recipe's")
+	for _, c := range [][2]string{{"lr", "learning_rate"}, {"batch-size", "batch_size"}} {
+		f.Func(c[0], "the same as --set "+c[1]+"=`X`", func(text string) error {
+			o.set = append(o.set, c[1]+"="+text)
 			return nil
 		})
 	}
-	flags.Int64Var(&o.seed, "seed", 0, "seed of weights, order and augmentation; the first of several")
-	f.Checkpoint(&o.weights)
-	flags.Lookup("checkpoint").Usage = "weights to test and, where MODEL is a run, to start from: best on the " +
-		"validation split, or last"
+	f.Settings(&o.set)
+	f.Int64Var(&o.seed, "seed", 0, "seed of weights, order and augmentation; the first of several")
+	f.Out(&o.out, "of results; default runs/"+prefix+"<recipe>-<dataset>")
+	f.Checkpoint(&o.checkpoint, "weights to test and, where MODEL is a run, to start from")
 	o.images.Flags(f)
-	o.machine.flags(f)
 	f.Import(&o.open)
-}
-
-// single are the flags of wepe train.
-type single struct {
-	training
-	saving
-	position, aspect, augmentation string
-	size                           [2]int
-	lora                           int
+	o.machine.flags(f)
 }
 
 // fineTuning is the name of the default recipe for MODEL, of finetune.FineTuning.
@@ -123,6 +108,12 @@ const fineTuning = "finetune"
 
 // fromScratch is the encoding of models that are trained from scratch, chosen on validation images: docs/results.md.
 const fromScratch = "wepe-v"
+
+// single are the flags of wepe train.
+type single struct {
+	training
+	position, augmentation string
+}
 
 func train() *cobra.Command {
 	var o single
@@ -136,15 +127,16 @@ its width, layer decay. wepe list recipes prints all.`,
 		Example: `  wepe train
   wepe train --data pets --position learned
   wepe train hf://google/vit-base-patch16-224 --data pets`}
-	f := cli.Flags{Command: c}
-	o.training.flags(f, "")
-	o.saving.flags(f)
-	f.Position(&o.position, "position encoding; default the model's, from scratch "+fromScratch)
-	f.Size(&o.size)
-	f.Aspect(&o.aspect)
-	c.Flags().IntVar(&o.lora, "lora", 0, "rank of low-rank adapters, trained with the head in place of MODEL's weights")
-	c.Flags().StringVar(&o.augmentation, "show-augmentation", "", "PNG file to draw eight augmented images into; nothing "+
-		"is trained")
+	f := cli.FlagsOf(c)
+	o.flags(f, "", func() {
+		f.Position(&o.position, "position encoding; default the model's, from scratch "+fromScratch)
+		f.Size(&o.size)
+		f.Aspect(&o.aspect)
+		f.IntVar(&o.lora, "lora", 0, "rank of low-rank adapters, trained with the head in place of MODEL's weights")
+		f.StringVar(&o.augmentation, "show-augmentation", "", "PNG `file` to draw eight augmented images into; nothing is "+
+			"trained")
+	})
+	o.saving(f)
 	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, append(args, "")[0]) }
 	return c
 }
@@ -155,48 +147,41 @@ func (o *single) run(c *cobra.Command, model string) error {
 	if err != nil {
 		return err
 	}
-	recipe, err := o.chosen(d, model, o.size)
+	recipe, err := o.chosen(d, model)
 	if err != nil {
 		return err
 	}
-	if o.augmentation != "" && filepath.Ext(o.augmentation) != ".png" {
+	switch {
+	case o.augmentation != "" && filepath.Ext(o.augmentation) != ".png":
 		return cli.Usagef("--show-augmentation %s: want a name that ends in .png", o.augmentation)
-	}
-	if strings.Contains(o.position, ",") {
+	case strings.Contains(o.position, ","):
 		return cli.Usagef("--position %s: wepe train takes one, wepe compare several", o.position)
-	}
-	if o.position != "" {
+	case o.position != "":
 		if err := cli.CheckPositions("position", o.position); err != nil {
 			return err
 		}
 		recipe.Model.Position = o.position
-	} else if model == "" {
-		if recipe.Model.Position == "" {
-			recipe.Model.Position = fromScratch
-			cli.Field("position", "%s, the default (docs/encodings.md); it exports to onnx and native: for hf, timm and jax "+
-				"train with --position learned", fromScratch)
-		}
+	case model == "" && recipe.Model.Position == "":
+		recipe.Model.Position = fromScratch
+		cli.Field("position", "%s, the default (docs/encodings.md); it exports to onnx and native: for hf, timm and jax "+
+			"train with --position learned", fromScratch)
 	}
-	for _, key := range setting.Keys(strings.Join(o.set, ";")) {
-		if key == "aspect" && o.aspect != "" && o.aspect != recipe.Aspect ||
-			key == "lora" && o.lora != 0 && o.lora != recipe.LoRA {
-			return cli.Usagef("--%s and --set %s differ: leave one of them out", key, key)
-		}
-	}
-	recipe.Aspect, recipe.LoRA = cmp.Or(o.aspect, recipe.Aspect), cmp.Or(o.lora, recipe.LoRA)
 	if err := o.unread(recipe, model, recipe.Model.Position); err != nil {
 		return err
 	}
 	recipe = plainForKeep(recipe, recipe.Aspect == finetune.AspectKeep)
-	if err := plausible(recipe); err != nil {
-		return err
+	if recipe.Model.Position != "" { // a recipe that no images suit; else only the run itself will know
+		alone := study.Study{Tasks: []study.Task{{Recipe: recipe}}, Variants: study.Each(recipe.Model.Position), Seeds: 1}
+		if err := alone.Validate(); err != nil {
+			return cli.Usage(err)
+		}
 	}
 	if recipe.Aspect != "" {
 		noteAspects(d)
 	}
-	r := finetune.Run{Recipe: recipe, Seed: o.seed, From: model, Import: o.open, Weights: o.weights,
+	r := finetune.Run{Recipe: recipe, Seed: o.seed, From: model, Import: o.open, Weights: o.checkpoint,
 		Dir: cmp.Or(o.out, run.Dir(recipe.Name, d.Name))}
-	if err := o.start(&r, o.saving); err != nil {
+	if err := o.start(&r); err != nil {
 		return err
 	}
 	defer r.Backend.Finalize()
@@ -213,28 +198,16 @@ func (o *single) run(c *cobra.Command, model string) error {
 	return finish(ctx, c, d, r, description)
 }
 
-// plausible refuses a recipe that no images suit; without an encoding only the run itself will know.
-func plausible(r finetune.Recipe) error {
-	if r.Model.Position == "" {
-		return nil
-	}
-	alone := study.Study{Tasks: []study.Task{{Recipe: r}}, Variants: study.Each(r.Model.Position), Seeds: 1}
-	return cli.Usage(alone.Validate())
-}
-
 // draw writes the images of --show-augmentation.
-func (o *single) draw(ctx context.Context, out *cli.Printer, d *dataset.Dataset, r finetune.Run) error {
+func (o *single) draw(ctx context.Context, out cli.Printer, d *dataset.Dataset, r finetune.Run) error {
 	s, err := d.Load(ctx, r.Recipe)
 	if err != nil {
 		return err
 	}
-	if err := disk.Write(o.augmentation, func(w io.Writer) error {
-		return r.Recipe.ShowAugmentation(w, r.Backend, s.Train, o.seed)
-	}); err != nil {
-		return err
-	}
 	out.Field("written", "%s", o.augmentation)
-	return out.Err()
+	return disk.Write(o.augmentation, func(w io.Writer) error {
+		return r.Recipe.ShowAugmentation(w, r.Backend, s.Train, o.seed)
+	})
 }
 
 // sources opens the dataset and locates MODEL on disk, of a run the weights of --checkpoint.
@@ -242,92 +215,101 @@ func (o *training) sources(ctx context.Context, model string) (d *dataset.Datase
 	if model == "" && o.open != (checkpoints.Hints{}) {
 		return nil, "", cli.Usagef("--grid, --assume-square and --architecture are about the files of MODEL: name it")
 	}
-	if d, err = dataset.Open(ctx, o.data, o.images); err != nil || model == "" {
-		return d, "", err
-	}
-	local, line, err := run.Origin(ctx, model, o.weights)
-	if err == nil && line != "" {
-		cli.Field("from", "%s: %s", model, line)
+	if d, err = dataset.Open(ctx, o.data, o.images); err == nil && model != "" {
+		local, err = origin(ctx, model, o.checkpoint)
 	}
 	return d, local, err
 }
 
-func (o *training) description(d *dataset.Dataset, r finetune.Recipe, model string) run.Description {
-	return run.Description{Data: d.Spec, Dataset: d.Name, Identity: d.Identity(), Recipe: r, Model: model, Seed: o.seed,
-		Open: o.open, Weights: o.weights, Stream: d.Streams(r), Damaged: o.images.Damaged}
+// origin locates MODEL to start from, and prints its weights.
+func origin(ctx context.Context, model, checkpoint string) (string, error) {
+	local, line, err := run.Origin(ctx, model, checkpoint)
+	if line != "" {
+		cli.Field("from", "%s: %s", model, line)
+	}
+	return local, err
 }
 
-// chosen returns the recipe, by name or by what is trained, with --set, --size and --epochs.
-func (o *training) chosen(d *dataset.Dataset, model string, size [2]int) (recipe finetune.Recipe, err error) {
+func (o *training) description(d *dataset.Dataset, r finetune.Recipe, model string) run.Description {
+	return run.Description{Data: d.Spec, Dataset: d.Name, Identity: d.Identity(), Recipe: r, Model: model, Seed: o.seed,
+		Open: o.open, Weights: o.checkpoint, Stream: d.Streams(r), Damaged: o.images.Damaged}
+}
+
+// chosen returns the recipe, by name or by what is trained, with --set and the flags for settings.
+func (o *training) chosen(d *dataset.Dataset, model string) (r finetune.Recipe, err error) {
 	if o.recipe == fineTuning && model != "" {
 		o.recipe = "" // the default
 	}
 	switch {
 	case o.recipe == finetune.PhotosName:
-		recipe = finetune.Photos(d.Images())
+		r = finetune.Photos(d.Images())
 	case o.recipe == fineTuning:
-		return recipe, cli.Usagef("--recipe %s is for a pretrained model: wepe train MODEL", fineTuning)
+		return r, cli.Usagef("--recipe %s is for a pretrained model: wepe train MODEL", fineTuning)
 	case o.recipe != "":
-		recipe, err = finetune.Named(o.recipe)
+		r, err = finetune.Named(o.recipe)
 		err = cli.Usage(err)
 	case model != "":
-		recipe, err = o.fineTuning(d, model, size)
+		r, err = o.fineTuning(d, model)
 	case d.Generated():
-		recipe, err = finetune.Named("shapes")
+		r, err = finetune.Named("shapes")
 	case d.CIFAR100():
-		recipe, err = finetune.Named("cifar100-small")
+		r, err = finetune.Named("cifar100-small")
 	case d.Images() < finetune.ManyImages:
-		recipe = finetune.Photos(d.Images())
+		r = finetune.Photos(d.Images())
 		cli.Field("recipe", "%s, a small network for %d images; from %d images on, or by --recipe, it is scratch: ViT-S/16",
-			recipe.Name, d.Images(), finetune.ManyImages)
+			r.Name, d.Images(), finetune.ManyImages)
 	default:
-		recipe, err = finetune.Named("scratch")
+		r, err = finetune.Named("scratch")
 		cli.Field("recipe", "scratch, ViT-S/16 for %d images: it wants a GPU; --recipe %s is a small network", d.Images(),
 			finetune.PhotosName)
 	}
 	if err != nil {
-		return recipe, err
+		return r, err
 	}
-	if plain := recipe.Augment.Eval(); o.recipe == "" && d.Positional() && recipe.Augment != plain {
+	if plain := r.Augment.Eval(); o.recipe == "" && d.Positional() && r.Augment != plain {
 		cli.Field("recipe", "no crops or flips: the classes of %s depend on where something is in the image", d.Name)
-		recipe.Augment = plain
+		r.Augment = plain
 	}
-	if recipe, err = run.Set(recipe, o.set); err != nil {
-		return recipe, err
+	if r, err = run.Set(r, o.set); err != nil {
+		return r, err
 	}
-	if err := o.twice(recipe, size); err != nil {
-		return recipe, err
-	}
-	if size != [2]int{} {
-		recipe.Augment.Size = size
-	}
-	if o.epochs > 0 {
-		if recipe.Steps > 0 {
-			recipe.WarmupEpochs = float64(o.epochs) * float64(recipe.WarmupSteps) / float64(recipe.Steps)
-		}
-		recipe.Epochs, recipe.Steps, recipe.EvalSteps, recipe.WarmupSteps = o.epochs, 0, 0, 0
-		if !slices.Contains(setting.Keys(strings.Join(o.set, ";")), "warmup_epochs") {
-			recipe.WarmupEpochs = min(recipe.WarmupEpochs, float64(o.epochs)/4)
-		}
-	}
-	return recipe, nil
-}
-
-// twice refuses settings of --set that --size or --epochs would replace.
-func (o *training) twice(r finetune.Recipe, size [2]int) error {
-	for _, key := range setting.Keys(strings.Join(o.set, ";")) {
-		switch {
-		case key == "augment.size" && size != [2]int{} && r.Augment.Size != size:
-			return cli.Usagef("--size %dx%d and --set augment.size are two sizes: leave one of them out", size[0], size[1])
-		case key == "epochs" && o.epochs > 0 && r.Epochs != o.epochs:
-			return cli.Usagef("--epochs %d and --set epochs are two lengths: leave one of them out", o.epochs)
-		case o.epochs > 0 && (key == "steps" && r.Steps > 0 || key == "warmup_steps" && r.WarmupSteps > 0 ||
-			key == "eval_steps" && r.EvalSteps > 0):
-			return cli.Usagef("--epochs %d and --set %s: a run is measured in epochs or in steps: leave one of them out",
-				o.epochs, key)
+	keys := setting.Keys(strings.Join(o.set, ";"))
+	set := func(key string) bool { return slices.Contains(keys, key) }
+	sized, counted := o.size != [2]int{}, o.epochs > 0
+	for _, two := range []struct {
+		flag, key string
+		differ    bool
+	}{
+		{"size", "augment.size", sized && r.Augment.Size != o.size}, {"aspect", "aspect", o.aspect != "" && r.Aspect != o.aspect},
+		{"lora", "lora", o.lora != 0 && r.LoRA != o.lora}, {"epochs", "epochs", counted && r.Epochs != o.epochs},
+		{"epochs", "steps", counted && r.Steps > 0}, {"epochs", "warmup_steps", counted && r.WarmupSteps > 0},
+		{"epochs", "eval_steps", counted && r.EvalSteps > 0},
+	} {
+		if two.differ && set(two.key) {
+			return r, cli.Usagef("--%s and --set %s differ: leave one of them out", two.flag, two.key)
 		}
 	}
-	return nil
+	r.Aspect, r.LoRA = cmp.Or(o.aspect, r.Aspect), cmp.Or(o.lora, r.LoRA)
+	if sized {
+		r.Augment.Size = o.size
+	}
+	if counted {
+		if r.Steps > 0 {
+			r.WarmupEpochs = float64(o.epochs) * float64(r.WarmupSteps) / float64(r.Steps)
+		}
+		r.Epochs, r.Steps, r.EvalSteps, r.WarmupSteps = o.epochs, 0, 0, 0
+		if !set("warmup_epochs") {
+			r.WarmupEpochs = min(r.WarmupEpochs, float64(o.epochs)/4)
+		}
+	} else if set("steps") && r.Steps > 0 { // in place of the recipe's epochs
+		if !set("epochs") {
+			r.Epochs = 0
+		}
+		if !set("warmup_epochs") {
+			r.WarmupEpochs = 0
+		}
+	}
+	return r, nil
 }
 
 // unread refuses settings of --set that no training run with one of the encodings reads; "" is the encoding of MODEL.
@@ -352,13 +334,13 @@ func (o *training) inspect(model string) (info *checkpoints.Info, err error) {
 }
 
 // fineTuning is the recipe for a model.
-func (o *training) fineTuning(d *dataset.Dataset, model string, size [2]int) (recipe finetune.Recipe, err error) {
+func (o *training) fineTuning(d *dataset.Dataset, model string) (recipe finetune.Recipe, err error) {
 	info, err := o.inspect(model)
 	if err != nil {
 		return recipe, err
 	}
 	m := info.Config
-	if m.Width == 0 || m.ImageRows == 0 && size[0] == 0 {
+	if m.Width == 0 || m.ImageRows == 0 && o.size[0] == 0 {
 		return recipe, fmt.Errorf("MODEL %s: %s: use --recipe, --size, --grid", model, strings.Join(info.Notes, "; "))
 	}
 	return finetune.FineTuning(m, d.Images()), nil
@@ -439,10 +421,9 @@ func printResult(c *cobra.Command, d *dataset.Dataset, r finetune.Run, m *finetu
 	out.Field("next", "%s", next)
 	if d.InFiles() && r.From == "" && r.Recipe.Name == finetune.PhotosName {
 		out.Field("better", "with a pretrained model: wepe train hf://facebook/deit-tiny-patch16-224 --data %s; with more "+
-			"images "+
-			"of each class", d.Spec)
+			"images of each class", d.Spec)
 	}
-	return out.Err()
+	return nil
 }
 
 // guess returns the most frequent class of the images that a run was tested on, validated without a test, and its
@@ -471,10 +452,9 @@ func guess(r finetune.Run) (class string, share float64) {
 // resuming are the flags of wepe resume.
 type resuming struct {
 	machine
-	saving
-	images        dataset.Options
-	data, weights string
-	epochs        int
+	images           dataset.Options
+	data, checkpoint string
+	epochs           int
 }
 
 func resume() *cobra.Command {
@@ -482,13 +462,13 @@ func resume() *cobra.Command {
 	c := &cobra.Command{Use: "resume RUN", Short: "Resume a run, or extend a finished one", Args: cobra.ExactArgs(1),
 		Long: `Resume a run where it was interrupted, bit for bit on the pure-Go backend. With more --epochs a finished run is
 extended: its learning rate continues with the cosine of that many epochs.`}
-	f := cli.Flags{Command: c}
+	f := cli.FlagsOf(c)
+	f.Epochs(&o.epochs, "total number of `epochs`")
 	f.Data(&o.data, "", "where the dataset is now; default as it was given")
-	f.Epochs(&o.epochs, "total number of epochs")
-	f.Checkpoint(&o.weights)
+	f.Checkpoint(&o.checkpoint, "weights to test")
 	o.images.Flags(f)
 	o.machine.flags(f)
-	o.saving.flags(f)
+	o.saving(f)
 	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, args[0]) }
 	return c
 }
@@ -520,11 +500,11 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 		return err
 	}
 	if !c.Flags().Changed("checkpoint") {
-		o.weights = cmp.Or(desc.Weights, o.weights)
+		o.checkpoint = cmp.Or(desc.Weights, o.checkpoint)
 	}
-	desc.Weights = o.weights
+	desc.Weights = o.checkpoint
 	r := finetune.Run{Recipe: desc.Recipe, Seed: desc.Seed, From: desc.Model, Import: desc.Open,
-		Weights: o.weights, Dir: dir, Label: desc.Label, Fraction: desc.Fraction,
+		Weights: o.checkpoint, Dir: dir, Label: desc.Label, Fraction: desc.Fraction,
 		Extend: true} // an extension may have been interrupted before its first checkpoint
 	if o.epochs > 0 {
 		if r.Recipe.Steps > 0 || o.epochs < r.Recipe.Epochs {
@@ -536,7 +516,7 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 		}
 		r.Recipe.Epochs = o.epochs
 	}
-	if err := o.start(&r, o.saving); err != nil {
+	if err := o.start(&r); err != nil {
 		return err
 	}
 	defer r.Backend.Finalize()

@@ -201,7 +201,7 @@ func TestChosen_DoesNotAugmentPositionsAway(t *testing.T) {
 		"vtab:dsprites_loc:" + datatest.Tree(t, lists): false} {
 		d := gomlxtest.Must(dataset.Open(t.Context(), spec, dataset.Options{}))(t)
 		for _, model := range []string{"", demoModel} {
-			a := gomlxtest.Must(new(training).chosen(d, model, [2]int{}))(t).Augment
+			a := gomlxtest.Must(new(training).chosen(d, model))(t).Augment
 			if (a.FlipProb > 0) != augmented || (a.CropScale != [2]float64{}) != augmented {
 				t.Errorf("%s from %q: flips %g, crops %v", spec, model, a.FlipProb, a.CropScale)
 			}
@@ -224,10 +224,14 @@ func TestTrain_AndCompareHaveTheirOwnDirectories(t *testing.T) {
 func TestEpochs_KeepTheShareOfTheWarmup(t *testing.T) {
 	d := gomlxtest.Must(dataset.Open(t.Context(), "shapes", dataset.Options{}))(t)
 	o := training{recipe: "dosovitskiy-cifar100", epochs: 6}
-	steps, got := gomlxtest.Must(finetune.Named(o.recipe))(t), gomlxtest.Must(o.chosen(d, "", [2]int{}))(t)
+	steps, got := gomlxtest.Must(finetune.Named(o.recipe))(t), gomlxtest.Must(o.chosen(d, ""))(t)
 	want := 6 * float64(steps.WarmupSteps) / float64(steps.Steps)
 	if want == 0 || got.WarmupEpochs != want || got.Steps != 0 || got.WarmupSteps != 0 || got.Epochs != 6 {
 		t.Errorf("warm-up %g of %d epochs, want %g", got.WarmupEpochs, got.Epochs, want)
+	}
+	o = training{recipe: "photos", set: []string{"steps=40"}} // in place of its epochs
+	if got = gomlxtest.Must(o.chosen(d, ""))(t); got.Steps != 40 || got.Epochs != 0 || got.WarmupEpochs != 0 {
+		t.Errorf("--set steps=40: %d steps, %d epochs, warm-up %g", got.Steps, got.Epochs, got.WarmupEpochs)
 	}
 }
 

@@ -6,6 +6,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -98,9 +99,16 @@ func Main(root *cobra.Command) {
 	leave(code)
 }
 
+// flagsOfTemplate is the part of cobra's help that prints flags.
+var flagsOfTemplate = regexp.MustCompile(`Flags:\n{{\.LocalFlags\.FlagUsages[^}]*}}`)
+
 // Run executes the command tree and returns the exit code, with an error that names the command.
 func Run(root *cobra.Command, args []string) (code int, err error) {
+	out := &output{Writer: root.OutOrStdout()}
 	root.SetArgs(args)
+	root.SetOut(out)
+	cobra.AddTemplateFunc("usages", usages)
+	root.SetUsageTemplate(flagsOfTemplate.ReplaceAllString(root.UsageTemplate(), "{{usages .}}"))
 	root.SetFlagErrorFunc(flagError)
 	started := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
@@ -108,7 +116,7 @@ func Run(root *cobra.Command, args []string) (code int, err error) {
 	if panicked := exceptions.TryCatch[error](func() { c, err = root.ExecuteC() }); panicked != nil {
 		err = panicked // graph code panics with its errors
 	}
-	if err == nil {
+	if err = cmp.Or(err, out.err); err == nil {
 		return 0, nil
 	}
 	name := root.Name()
@@ -225,31 +233,33 @@ func JSON(w io.Writer, value any) error {
 	return err
 }
 
-// Printer prints a command's results and remembers the first error.
-type Printer struct {
-	w   io.Writer
+// output is the standard output of a command. Its first error becomes that of the command, see Run.
+type output struct {
+	io.Writer
 	err error
 }
 
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	o.err = cmp.Or(o.err, err)
+	return n, err
+}
+
+// Printer prints a command's results.
+type Printer struct{ w io.Writer }
+
 // Output is the printer of a command.
-func Output(c *cobra.Command) *Printer { return &Printer{w: c.OutOrStdout()} }
+func Output(c *cobra.Command) Printer { return Printer{c.OutOrStdout()} }
 
 // Printf prints; an argument that is a text is one line.
-func (p *Printer) Printf(format string, args ...any) {
+func (p Printer) Printf(format string, args ...any) {
 	p.Print(fmt.Sprintf(format, printable.Args(args)...))
 }
 
 // Print prints a text of several lines.
-func (p *Printer) Print(text string) {
-	if _, err := io.WriteString(p.w, printable.Text(text)); err != nil && p.err == nil {
-		p.err = err
-	}
-}
+func (p Printer) Print(text string) { _, _ = io.WriteString(p.w, printable.Text(text)) }
 
 // Field prints a named line, as in "model     ViT-S/16".
-func (p *Printer) Field(name, format string, args ...any) {
+func (p Printer) Field(name, format string, args ...any) {
 	p.Printf("%-9s "+format+"\n", append([]any{name}, args...)...)
 }
-
-// Err is the first error.
-func (p *Printer) Err() error { return p.err }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune"
@@ -16,8 +17,44 @@ import (
 	"github.com/wepe-go/wepe/vit/position"
 )
 
-// Flags adds the flags that several subcommands share, with the same name and meaning.
-type Flags struct{ *cobra.Command }
+// Flags adds flags to a command, in the order of its help. Those that several subcommands share have one name and
+// meaning.
+type Flags struct {
+	*pflag.FlagSet
+	command *cobra.Command
+}
+
+// FlagsOf returns the flags of a command.
+func FlagsOf(c *cobra.Command) Flags {
+	c.Flags().SortFlags, c.Annotations = false, map[string]string{}
+	return Flags{c.Flags(), c}
+}
+
+// Section begins a section of the help.
+func (f Flags) Section(title string) {
+	n := 0
+	f.VisitAll(func(*pflag.Flag) { n++ })
+	f.command.Annotations[strconv.Itoa(n)] = title // by the number of its first flag, see usages
+}
+
+// usages is the help of a command's flags.
+func usages(c *cobra.Command) (text string) {
+	title, n := "Flags", 0
+	section := pflag.NewFlagSet("", pflag.ContinueOnError)
+	section.SortFlags = false
+	end := func() { text += title + ":\n" + section.FlagUsagesWrapped(120) + "\n" }
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if next, begins := c.Annotations[strconv.Itoa(n)]; begins {
+			end()
+			title, section = next, pflag.NewFlagSet("", pflag.ContinueOnError)
+			section.SortFlags = false
+		}
+		section.AddFlag(f)
+		n++
+	})
+	end()
+	return strings.TrimRight(text, "\n")
+}
 
 // DataForms lists the forms of --data.
 const DataForms = "shapes[:TASK], cifar100:DIR-or-archive, vtab:TASK:DIR, or a directory with a folder per class, " +
@@ -25,32 +62,29 @@ const DataForms = "shapes[:TASK], cifar100:DIR-or-archive, vtab:TASK:DIR, or a d
 
 // Data adds --data.
 func (f Flags) Data(value *string, byDefault, about string) {
-	f.Command.Flags().StringVar(value, "data", byDefault, about)
+	f.StringVar(value, "data", byDefault, about)
 }
 
 // Out adds --out.
-func (f Flags) Out(value *string, about string) { f.Command.Flags().StringVar(value, "out", "", about) }
+func (f Flags) Out(value *string, about string) { f.StringVar(value, "out", "", "`directory` "+about) }
 
 // Checkpoint adds --checkpoint.
-func (f Flags) Checkpoint(value *string) {
-	f.Choice(value, "checkpoint", "checkpoint of a run: best on its validation split, or last", checkpoints.BestDir,
-		checkpoints.LastDir)
+func (f Flags) Checkpoint(value *string, about string) {
+	f.Choice(value, "checkpoint", about+": best on its validation split, or last", checkpoints.BestDir, checkpoints.LastDir)
 }
 
 // Backend adds --backend.
 func (f Flags) Backend(value *string) {
-	f.Command.Flags().
-		StringVar(value, "backend", "", "GoMLX backend, overrides GOMLX_BACKEND: xla:cuda, xla:cpu, onnx:cpu, or go, "+
-			"for go:ops_sequential")
+	f.StringVar(value, "backend", "", "GoMLX backend, overrides GOMLX_BACKEND: xla:cuda, xla:cpu, onnx:cpu, or go, for "+
+		"go:ops_sequential")
 }
 
 // Size adds --size.
 func (f Flags) Size(value *[2]int) {
-	f.Command.Flags().
-		Func("size", "image size of the model, `HxW` in pixels; default its own", func(text string) (err error) {
-			*value, err = parseSize(text)
-			return err
-		})
+	f.Func("size", "image size of the model, `HxW` in pixels; default its own", func(text string) (err error) {
+		*value, err = parseSize(text)
+		return err
+	})
 }
 
 // parseSize reads a height and a width, "24x32".
@@ -64,7 +98,7 @@ func parseSize(text string) (size [2]int, err error) {
 
 // Sizes adds --sizes.
 func (f Flags) Sizes(values *[][2]int, about string) {
-	f.Command.Flags().Func("sizes", about, func(list string) error {
+	f.Func("sizes", about, func(list string) error {
 		*values = nil
 		for text := range strings.SplitSeq(list, ",") {
 			size, err := parseSize(text)
@@ -79,13 +113,13 @@ func (f Flags) Sizes(values *[][2]int, about string) {
 
 // Position adds --position.
 func (f Flags) Position(value *string, about string) {
-	f.Command.Flags().StringVar(value, "position", "", about+" (wepe list positions)")
+	f.StringVar(value, "position", "", about+" (wepe list positions)")
 	f.Completion("position", position.Names()...)
 }
 
 // Positions adds --positions, with a list of encodings.
 func (f Flags) Positions(values *[]string, about string) {
-	f.Command.Flags().StringSliceVar(values, "positions", nil, about+" (wepe list positions)")
+	f.StringSliceVar(values, "positions", nil, about+" (wepe list positions)")
 	f.Completion("positions", position.Names()...)
 }
 
@@ -106,8 +140,8 @@ func CheckPositions(flag string, positions ...string) error {
 
 // Aspect adds --aspect.
 func (f Flags) Aspect(value *string) {
-	f.Command.Flags().StringVar(value, "aspect", "", "images of another aspect ratio than the model's: crop (default), "+
-		"squash, or keep: each image keeps its aspect ratio")
+	f.StringVar(value, "aspect", "", "images of another aspect ratio than the model's: crop (default), squash, or keep: "+
+		"each image keeps its aspect ratio")
 	f.Completion("aspect", finetune.Aspects()...)
 }
 
@@ -117,20 +151,18 @@ func (f Flags) TestTime(value *string) {
 		"none", "flip")
 }
 
-// Set adds --set.
-func (f Flags) Set(value *[]string) {
-	f.Command.Flags().StringArrayVar(value, "set", nil,
-		"recipe setting, as --set learning_rate=0.001 (wepe list settings); repeatable")
+// Settings adds --set.
+func (f Flags) Settings(value *[]string) {
+	f.StringArrayVar(value, "set", nil, "recipe setting, `KEY=VALUE`, as learning_rate=0.001 (wepe list settings); "+
+		"repeatable")
 }
 
 // JSON adds --json.
-func (f Flags) JSON(value *bool) {
-	f.Command.Flags().BoolVar(value, "json", false, "print one JSON object")
-}
+func (f Flags) JSON(value *bool) { f.BoolVar(value, "json", false, "print one JSON object") }
 
 // Epochs adds --epochs; 0 is the default, which the flag refuses.
 func (f Flags) Epochs(value *int, about string) {
-	f.Command.Flags().Func("epochs", about, func(text string) (err error) {
+	f.Func("epochs", about, func(text string) (err error) {
 		if *value, err = strconv.Atoi(text); err != nil || *value < 1 {
 			return fmt.Errorf("want an integer of 1 or more")
 		}
@@ -140,18 +172,16 @@ func (f Flags) Epochs(value *int, about string) {
 
 // Import adds the flags for what files of timm and Google lack.
 func (f Flags) Import(o *checkpoints.Hints) {
-	flags := f.Command.Flags()
-	about := "rows and columns of the position table, `RxC`, if the model's files lack them"
-	flags.Func("grid", about, func(text string) (err error) {
+	f.Section("What the files of a model lack")
+	f.Func("grid", "rows and columns of the position table, `RxC`", func(text string) (err error) {
 		if !strings.Contains(text, "x") { // the side of a square
 			text += "x" + text
 		}
 		o.Grid, err = parseSize(text)
 		return err
 	})
-	flags.BoolVar(&o.AssumeSquare, "assume-square", false, "position tables of Google's files have a square grid")
-	flags.StringVar(&o.Architecture, "architecture", "",
-		"timm's name of the architecture, if the model has no config.json")
+	f.BoolVar(&o.AssumeSquare, "assume-square", false, "position tables of Google's files have a square grid")
+	f.StringVar(&o.Architecture, "architecture", "", "timm's name of the architecture, without a config.json")
 	f.Completion("architecture", checkpoints.ArchitectureNames()...)
 }
 
@@ -168,13 +198,13 @@ func Unread(c *cobra.Command, where string, flags ...string) error {
 // Choice adds a flag with a few values, the first the default.
 func (f Flags) Choice(value *string, name, about string, words ...string) {
 	*value = words[0]
-	f.Command.Flags().Var(choice{value, words}, name, about)
+	f.Var(choice{value, words}, name, about)
 	f.Completion(name, words...)
 }
 
 // Completion completes a flag in the shell by some words.
 func (f Flags) Completion(flag string, words ...string) {
-	_ = f.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	_ = f.command.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // choice is a flag with a few values.

@@ -63,26 +63,15 @@ const (
 
 // Flags adds them.
 func (o *Options) Flags(f cli.Flags) {
-	flags := f.Command.Flags()
-	flags.BoolVar(&o.Download, "download", false, "download CIFAR-100 into the directory of --data if it is missing")
+	f.Section("Reading --data")
+	f.BoolVar(&o.Download, "download", false, "download CIFAR-100 into the directory of --data if it is missing")
 	f.Choice(&o.Stream, "stream", "read the images of each batch from disk instead of all into memory; auto: the "+
 		"training images, where a recipe other than photos crops them at random", streamAuto, Streamed, InMemory)
-	flags.Lookup("stream").NoOptDefVal = Streamed
-	flags.IntVar(&o.Workers, "workers", 0, "with --stream: images decoded at the same time; default one per core")
+	f.Lookup("stream").NoOptDefVal = Streamed
+	f.IntVar(&o.Workers, "workers", 0, "with --stream: images decoded at the same time; default one per core")
 	f.Choice(&o.Damaged, "on-damaged", "with --stream: a damaged image is an error, or skipped, up to one in a hundred",
 		"error", "skip")
-	flags.BoolVar(&o.Verify, "verify-images", false, "with --stream: first decode every image, not only headers")
-}
-
-// Validate returns a usage error.
-func (o *Options) Validate() error {
-	if o.Stream != Streamed && (o.Workers != 0 || o.Damaged == "skip" || o.Verify) {
-		return cli.Usagef("--workers, --on-damaged and --verify-images need --stream: else every image is decoded first")
-	}
-	if o.Workers < 0 {
-		return cli.Usagef("--workers %d: want 1 or more", o.Workers)
-	}
-	return nil
+	f.BoolVar(&o.Verify, "verify-images", false, "with --stream: first decode every image, not only headers")
 }
 
 // Dataset is the dataset of --data. Load reads the images of files.
@@ -118,8 +107,11 @@ const (
 
 // Open opens --data.
 func Open(ctx context.Context, spec string, o Options) (*Dataset, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
+	switch {
+	case o.Stream != Streamed && (o.Workers != 0 || o.Damaged == "skip" || o.Verify):
+		return nil, cli.Usagef("--workers, --on-damaged and --verify-images need --stream: else every image is decoded first")
+	case o.Workers < 0:
+		return nil, cli.Usagef("--workers %d: want 1 or more", o.Workers)
 	}
 	d := &Dataset{Spec: spec, options: o}
 	kind, rest, _ := strings.Cut(spec, ":")
