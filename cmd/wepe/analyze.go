@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -56,7 +57,7 @@ Without MODEL two small models are trained on generated shapes first. --analyses
 	f.Data(&o.data, "shapes", cli.DataForms+"; its test split, or validation split")
 	f.StringVar(&o.masks, "masks", "", "object masks of --data: a `directory` of images with the same names, white on "+
 		"black; or COCO's instances_….json")
-	f.IntVar(&o.limit, "limit", 1000, "largest number of images, spread evenly over a directory")
+	f.Int(&o.limit, "limit", 1000, 1, math.MaxInt, "largest number of images, spread evenly over a directory")
 	f.BoolVar(&o.initial, "include-init", false, "add a column for each model with its initial weights")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of noise, pairs, occlusion and shuffles")
 	f.Out(&o.out, "of rows and page; default runs/analysis-<dataset>")
@@ -102,9 +103,6 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	chosen, err := analysis.Choose(o.analyses)
 	if err != nil {
 		return cli.Usage(fmt.Errorf("--analyses: %w", err))
-	}
-	if o.limit < 1 {
-		return cli.Usagef("--limit %d: want 1 or more", o.limit)
 	}
 	if o.initial && o.size != [2]int{} {
 		return cli.Usagef("--include-init: the initial weights of a run have its own image size: leave out --size")
@@ -264,7 +262,7 @@ func (o *analyzing) load(ctx context.Context, d *dataset.Dataset, m *finetune.Mo
 	}
 	rows := make([]int, min(o.limit, split.Len()))
 	for i := range rows {
-		if rows[i] = i; d.Sorted() { // all classes, not the first ones
+		if rows[i] = i; d.InFiles() { // all classes, not the first ones: a directory may be sorted
 			rows[i] = i * split.Len() / len(rows)
 		}
 	}

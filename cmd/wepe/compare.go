@@ -56,7 +56,7 @@ Without --positions: ` + strings.Join(comparedFromScratch, ",") + `, from MODEL 
 	f := cli.FlagsOf(c)
 	o.flags(f, "compare-", func() {
 		f.Positions(&o.positions, "encodings, separated by commas")
-		f.IntVar(&o.seeds, "seeds", 1, "training runs of each encoding, paired by seed; 3 or more for a result")
+		f.Seeds(&o.seeds, "; 3 or more for a result")
 		f.StringVar(&o.study, "study", "", "a comparison by name in place of --positions (wepe list studies)")
 		f.StringVar(&o.filter, "filter", "", "with --study: only the variants whose label matches this regular expression")
 		f.Sizes(&o.sizes, "image sizes to compare, as `24x24,32x48`; default the recipe's")
@@ -103,8 +103,7 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 	}
 	recipe = plainForKeep(recipe, slices.Contains(s.Aspects, finetune.AspectKeep))
 	compared := d.WithTest()
-	images := loader{d: compared, subsets: o.resample, read: map[string]dataset.Splits{}}
-	s.Tasks = []study.Task{images.task(recipe)}
+	s.Tasks = []study.Task{task(recipe, compared, o.resample)}
 	if err := o.startStudy(&s); err != nil {
 		return err
 	}
@@ -144,9 +143,6 @@ func (o *comparison) startStudy(s *study.Study) (err error) {
 	if o.resample && o.fractions == nil {
 		return cli.Usagef("--resample-images draws other training images for each seed: give --fractions, as 0.2")
 	}
-	if o.seeds < 1 || o.seeds > 1000 {
-		return cli.Usagef("--seeds %d: want 1 to 1000", o.seeds)
-	}
 	if s.Shard, err = study.ParseShard(o.shard, os.LookupEnv, o.numShards); err != nil {
 		return cli.Usage(fmt.Errorf("--shard, --num-shards: %w", err))
 	}
@@ -164,15 +160,8 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 	d *dataset.Dataset) (err error) {
 	var named study.Named
 	if o.study != "" {
-		var names []string
-		for _, n := range study.All {
-			names = append(names, n.Name)
-		}
-		if err := cli.One("--study", o.study, names); err != nil {
-			return err
-		}
 		if named, err = study.ByName(o.study); err != nil {
-			return err
+			return cli.Usage(err)
 		}
 	}
 	switch {
@@ -221,60 +210,44 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 	return err
 }
 
-// loader reads the images of training runs once for each size, as a run of that size alone would.
-type loader struct {
-	d       *dataset.Dataset // with test images
-	subsets bool             // the seed of a run also draws its fraction of the images
-	read    map[string]dataset.Splits
-}
-
-// task is a recipe with the images.
-func (l *loader) task(r finetune.Recipe) study.Task {
-	t := study.Task{Recipe: r, Images: l.of}
-	if l.d.InFiles() {
-		t.TestAt = l.testAt
+// task is a recipe with its images, read once for each size, as a run of that size alone would. With resample the seed
+// of a run also draws its fraction of the images.
+func task(r finetune.Recipe, d *dataset.Dataset, resample bool) study.Task {
+	read := map[string]dataset.Splits{}
+	splits := func(ctx context.Context, u study.Unit) (s dataset.Splits, err error) {
+		key := fmt.Sprint(u.Recipe.Aspect, u.Recipe.Augment.Size)
+		s, ok := read[key]
+		if !ok {
+			if s, err = d.Load(ctx, u.Recipe); err == nil {
+				read[key] = s
+			}
+		}
+		return s, err
 	}
-	if l.d.HasValidation() {
-		t.Validation = l.validation
+	t := study.Task{Recipe: r, Images: func(ctx context.Context, u study.Unit) (train, test data.Dataset, err error) {
+		s, err := splits(ctx, u)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case resample:
+			train, err = data.Fraction(s.Train, u.Fraction, int64(u.Seed))
+			return train, s.Test, err
+		}
+		return study.Sets(s.Train, s.Test)(ctx, u)
+	}}
+	if d.InFiles() { // as wepe eval --size reads the images
+		t.TestAt = func(ctx context.Context, m *finetune.Model) (data.Dataset, error) {
+			test, _, err := d.Split(ctx, report.Test, m)
+			return test, err
+		}
+	}
+	if d.HasValidation() {
+		t.Validation = func(ctx context.Context, u study.Unit) (data.Dataset, error) {
+			s, err := splits(ctx, u)
+			return s.Validation, err
+		}
 	}
 	return t
-}
-
-func (l *loader) splits(ctx context.Context, u study.Unit) (splits dataset.Splits, err error) {
-	key := fmt.Sprint(u.Recipe.Aspect, u.Recipe.Augment.Size)
-	splits, ok := l.read[key]
-	if !ok {
-		if splits, err = l.d.Load(ctx, u.Recipe); err != nil {
-			return splits, err
-		}
-		l.read[key] = splits
-	}
-	return splits, nil
-}
-
-// of is a task's Images.
-func (l *loader) of(ctx context.Context, u study.Unit) (train, test data.Dataset, err error) {
-	splits, err := l.splits(ctx, u)
-	if err != nil {
-		return nil, nil, err
-	}
-	if l.subsets {
-		train, err = data.Fraction(splits.Train, u.Fraction, int64(u.Seed))
-		return train, splits.Test, err
-	}
-	return study.Sets(splits.Train, splits.Test)(ctx, u)
-}
-
-// testAt is a task's TestAt, as wepe eval --size reads the images.
-func (l *loader) testAt(ctx context.Context, m *finetune.Model) (data.Dataset, error) {
-	test, _, err := l.d.Split(ctx, report.Test, m)
-	return test, err
-}
-
-// validation is a task's Validation, for a dataset that has a validation split beside its test images.
-func (l *loader) validation(ctx context.Context, u study.Unit) (data.Dataset, error) {
-	splits, err := l.splits(ctx, u)
-	return splits.Validation, err
 }
 
 // printTable prints the table of finished training runs.

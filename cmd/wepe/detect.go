@@ -50,8 +50,8 @@ func (o *objects) flags(f cli.Flags) {
 	f.Data(&o.data, "scenes",
 		"scenes, generated; or coco:DIR, annotations/instances_{train,val}2017.json beside train2017 and val2017")
 	f.Sizes(&o.sizes, "sizes of the test images, as `96x96,60x156`; default the training's")
-	f.IntVar(&o.test, "test-scenes", 200, "generated scenes to test on, of each size")
-	f.IntVar(&o.shapes, "objects", mostObjects, "largest number of objects in a generated scene")
+	f.Int(&o.test, "test-scenes", 200, 1, 1e6, "generated scenes to test on, of each size")
+	f.Int(&o.shapes, "objects", mostObjects, 1, mostObjects, "largest number of objects in a generated scene")
 }
 
 func (o *objects) generated(count int, seed int64, size [2]int) scenes.Generated {
@@ -65,10 +65,6 @@ func (o *objects) generated(count int, seed int64, size [2]int) scenes.Generated
 // load finds or generates the images for a recipe, and prints a description.
 func (o *objects) load(r detection.Recipe, training bool) (d detection.Run, err error) {
 	d.Recipe = r
-	if o.shapes < 1 || o.shapes > mostObjects || o.test < 1 || training && o.train < 1 ||
-		max(o.train, o.test) > 1e6 {
-		return d, cli.Usagef("--objects: want 1 to %d, --train-scenes and --test-scenes: 1 to 1e6", mostObjects)
-	}
 	own := [2]int{r.Detector.Backbone.ImageRows, r.Detector.Backbone.ImageCols}
 	dir, files := strings.CutPrefix(o.data, "coco:")
 	switch {
@@ -206,10 +202,10 @@ func detectTrain() *cobra.Command {
 	f.StringVar(&o.recipe, "recipe", "scenes", "one of "+strings.Join(detection.Names(), ", "))
 	f.Completion("recipe", detection.Names()...)
 	f.Positions(&o.positions, "encodings, separated by commas; default the recipe's")
-	f.IntVar(&o.seeds, "seeds", 1, "training runs of each encoding, paired by seed")
+	f.Seeds(&o.seeds, "")
 	f.Settings(&o.set)
 	o.objects.flags(f)
-	f.IntVar(&o.train, "train-scenes", 8000, "generated scenes to train on")
+	f.Int(&o.train, "train-scenes", 8000, 1, 1e6, "generated scenes to train on")
 	f.Int64Var(&o.seed, "seed", 0, "seed of weights and order; the first of --seeds")
 	f.Out(&o.out, "of the runs; default runs/<recipe>-<dataset>")
 	f.StringVar(&o.exportTo, "export-coco", "", "directory to write the generated scenes to, as --data "+
@@ -224,9 +220,6 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 	r, err := o.chosen()
 	if err != nil {
 		return err
-	}
-	if o.seeds < 1 || o.seeds > 1000 {
-		return cli.Usagef("--seeds %d: want 1 to 1000", o.seeds)
 	}
 	if err := o.unused(c, model); err != nil {
 		return err

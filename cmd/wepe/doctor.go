@@ -3,12 +3,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +21,6 @@ import (
 
 	"github.com/wepe-go/wepe/backend"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
-	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/wepe"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
@@ -32,26 +31,6 @@ type check struct {
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
 	Remedy string `json:"remedy,omitempty"`
-}
-
-// versionLine is the version and commit of the program, from its build information, and the platform.
-func versionLine() string {
-	version := "(devel)"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		version = info.Main.Version
-	}
-	return fmt.Sprintf("%s, commit %s, %s %s/%s", version, report.Commit(), runtime.Version(), runtime.GOOS,
-		runtime.GOARCH)
-}
-
-func version() *cobra.Command {
-	c := &cobra.Command{Use: "version", Args: cobra.NoArgs, Short: "Print version, commit and platform of this program"}
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		out := cli.Output(c)
-		out.Printf("wepe %s\n", versionLine())
-		return nil
-	}
-	return c
 }
 
 func doctor() *cobra.Command {
@@ -68,8 +47,8 @@ func doctor() *cobra.Command {
 			if err := cli.JSON(c.OutOrStdout(), map[string]any{"ok": !failed, "checks": checks}); err != nil {
 				return err
 			}
-		} else if err := printChecks(cli.Output(c), checks); err != nil {
-			return err
+		} else {
+			printChecks(cli.Output(c), checks)
 		}
 		if failed {
 			return fmt.Errorf("the backend that would be used fails a check")
@@ -79,7 +58,7 @@ func doctor() *cobra.Command {
 	return c
 }
 
-func printChecks(out cli.Printer, checks []check) error {
+func printChecks(out cli.Printer, checks []check) {
 	for _, k := range checks {
 		mark := "ok"
 		if !k.OK {
@@ -87,10 +66,9 @@ func printChecks(out cli.Printer, checks []check) error {
 		}
 		out.Printf("%-2s  %-12s %s\n", mark, k.Name, k.Detail)
 		if k.Remedy != "" {
-			out.Printf("    %-12s %s\n", "", "install: "+k.Remedy)
+			out.Printf("    %-12s install: %s\n", "", k.Remedy)
 		}
 	}
-	return nil
 }
 
 // installed are the backends and the command that installs each.
@@ -103,38 +81,39 @@ var installed = []struct{ config, remedy string }{
 
 // examine checks the machine; failed reports whether the chosen backend fails.
 func examine(config string) (checks []check, failed bool) {
-	checks = append(checks, check{"version", true, fmt.Sprintf("wepe %s, %d cores", versionLine(),
-		runtime.NumCPU()), ""})
+	add := func(name, detail string, err error, remedy string) {
+		if err != nil {
+			detail = err.Error()
+		}
+		checks = append(checks, check{name, err == nil, detail, remedy})
+	}
+	add("version", fmt.Sprintf("wepe %s, %d cores", versionLine(), runtime.NumCPU()), nil, "")
 	for _, candidate := range installed {
 		b, err := backend.Open(backend.Config(candidate.config), backend.Log(io.Discard))
 		if err != nil {
 			first, _, _ := strings.Cut(err.Error(), "\n")
-			checks = append(checks, check{candidate.config, false, first, candidate.remedy})
+			add(candidate.config, "", errors.New(first), candidate.remedy)
 			continue
 		}
-		checks = append(checks, check{candidate.config, true, "opens: " + b.Description(), ""})
+		add(candidate.config, "opens: "+b.Description(), nil, "")
 		b.Finalize()
 	}
 	var chosen strings.Builder
 	b, err := backend.Open(backend.Config(config), backend.Log(&chosen))
-	if err != nil {
-		return append(checks, check{"chosen", false, err.Error(), ""}), true
+	if add("chosen", strings.TrimPrefix(strings.TrimSpace(chosen.String()), "backend: "), err, ""); err != nil {
+		return checks, true
 	}
 	defer b.Finalize()
-	checks = append(checks, check{"chosen", true, strings.TrimPrefix(strings.TrimSpace(chosen.String()), "backend: "), ""})
 	for _, test := range []struct {
 		name string
 		do   func(compute.Backend) (string, error)
 	}{{"product", productRate}, {"sums", sums}, {"encoding", encodingNumbers}} {
 		var detail string
-		var err error
 		if panicked := exceptions.TryCatch[error](func() { detail, err = test.do(b) }); panicked != nil {
 			err = panicked
 		}
-		if err != nil {
-			detail, failed = err.Error(), true
-		}
-		checks = append(checks, check{test.name, err == nil, detail, ""})
+		add(test.name, detail, err, "")
+		failed = failed || err != nil
 	}
 	return checks, failed
 }

@@ -9,6 +9,7 @@ import (
 	"image"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,7 +45,7 @@ interrupted job.`,
 	f.Data(&o.data, "", featuresData)
 	f.Out(&o.out, "of the vectors; default runs/features-<dataset>")
 	f.StringVar(&o.list, "list", "", "file in --data with a path and a class number in each line: only those images")
-	f.IntVar(&o.count, "limit", 0, "largest number of images of each split; default all")
+	f.Int(&o.count, "limit", 0, 0, math.MaxInt, "largest number of images of each split; default all")
 	f.Choice(&o.pool, "pool", "class token (default where there is one), mean of the patch tokens, or both", "",
 		"class", "mean", "class+mean")
 	f.Choice(&o.format, "format", "format of the vectors", "npy", "jsonl")
@@ -52,9 +53,9 @@ interrupted job.`,
 	f.BoolVar(&o.probe, "probe", false, "fit a linear probe")
 	f.BoolVar(&o.nearest, "nearest", false, "write a page of nearest neighbours")
 	f.BoolVar(&o.pca, "pca", false, "draw the first three principal components of the patches")
-	f.IntVar(&o.k, "k", 20, "with --knn: neighbours")
+	f.Int(&o.k, "k", 20, 1, math.MaxInt, "with --knn: neighbours")
 	f.Float64Var(&o.temperature, "temperature", 0.07, "with --knn: temperature of the votes")
-	f.IntVar(&o.numImages, "num-images", 16, "with --nearest and --pca: images to draw")
+	f.Int(&o.numImages, "num-images", 16, 1, math.MaxInt, "with --nearest and --pca: images to draw")
 	f.BoolVar(&o.front, "foreground", false, "with --pca: only patches of the foreground, by the first component")
 	o.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, args[0]) }
@@ -85,8 +86,8 @@ func (o *extraction) run(c *cobra.Command, model string) error {
 	if o.data == "" {
 		return cli.Usagef("name the images: --data DIR, or --data shapes for generated ones")
 	}
-	if o.k < 1 || o.numImages < 1 || o.count < 0 || !(o.temperature > 0) {
-		return cli.Usagef("--k, --num-images and --temperature: want positive numbers, --limit 0 or more")
+	if !(o.temperature > 0) {
+		return cli.Usagef("--temperature %g: want more than 0", o.temperature)
 	}
 	ctx := cli.Interruptible(c)
 	list, err := o.images()

@@ -56,10 +56,9 @@ func list() *cobra.Command {
 			f.StringVar(&recipe, "recipe", "", "list the values of this recipe")
 			f.Completion("recipe", append(finetune.Names(), detection.Names()...)...)
 		}
-		c.RunE = func(c *cobra.Command, _ []string) error {
+		c.RunE = func(c *cobra.Command, _ []string) (err error) {
 			entries := l.entries()
 			if recipe != "" {
-				var err error
 				if entries, err = valuesOf(recipe, entries); err != nil {
 					return err
 				}
@@ -67,14 +66,15 @@ func list() *cobra.Command {
 			if asJSON {
 				return cli.JSON(c.OutOrStdout(), map[string]any{l.name: entries})
 			}
-			return printEntries(cli.Output(c), entries)
+			printEntries(cli.Output(c), entries)
+			return nil
 		}
 		group.AddCommand(c)
 	}
 	return group
 }
 
-func printEntries(out cli.Printer, entries []entry) error {
+func printEntries(out cli.Printer, entries []entry) {
 	name, value := 0, 0
 	for _, e := range entries {
 		name, value = max(name, len(e.Name)), max(value, len(e.Value))
@@ -85,7 +85,6 @@ func printEntries(out cli.Printer, entries []entry) error {
 		}
 		out.Printf("%-*s  %s\n", name, e.Name, e.About)
 	}
-	return nil
 }
 
 // valuesOf returns the settings that a recipe has, with their values.
@@ -119,74 +118,72 @@ func valuesOf(name string, settings []entry) (all []entry, err error) {
 	return all, err
 }
 
-func listRecipes() (all []entry) {
-	all = append(all,
-		entry{Name: "(none)", About: "without --recipe: depends on --data and MODEL, see wepe train --help"},
-		entry{Name: fineTuning, About: "the default for MODEL: its own size, normalization and position, rate by its width"})
-	for _, name := range finetune.Names() {
-		r, err := finetune.Named(name)
-		if err != nil {
-			panic(err) // an invalid entry of the list
-		}
-		resolved, _ := r.Resolve()
-		what := "fine-tunes a model"
-		if c := r.Model; c.Width > 0 {
-			what = fmt.Sprintf("from scratch, width %d, depth %d, patch size %d", c.Width, c.Depth, c.PatchSize)
-		}
-		length := fmt.Sprintf("%d epochs", r.Epochs)
-		if r.Steps > 0 {
-			length = fmt.Sprintf("%d steps", r.Steps)
-		}
-		size := ""
-		if s := r.Augment.Size; s[0] > 0 {
-			size = fmt.Sprintf(", %d×%d", s[0], s[1])
-		}
-		about := fmt.Sprintf("%s%s, %s, batch size %d, %s, learning rate %g", what, size, length, r.BatchSize,
-			resolved.Optimizer.Kind, r.LearningRate)
-		all = append(all, entry{Name: name, About: about})
+func listRecipes() []entry {
+	all := []entry{
+		{Name: "(none)", About: "without --recipe: depends on --data and MODEL, see wepe train --help"},
+		{Name: fineTuning, About: "the default for MODEL: its own size, normalization and position, rate by its width"}}
+	return slices.Concat(all, each(finetune.Names(), listRecipe), each(detection.Names(), func(name string) entry {
+		return entry{Name: name, About: "detection, for wepe detect train"}
+	}))
+}
+
+func listRecipe(name string) entry {
+	r, _ := finetune.Named(name)
+	resolved, _ := r.Resolve()
+	what, size := "fine-tunes a model", ""
+	if c := r.Model; c.Width > 0 {
+		what = fmt.Sprintf("from scratch, width %d, depth %d, patch size %d", c.Width, c.Depth, c.PatchSize)
 	}
-	for _, name := range detection.Names() {
-		all = append(all, entry{Name: name, About: "detection, for wepe detect train"})
+	length := fmt.Sprintf("%d epochs", r.Epochs)
+	if r.Steps > 0 {
+		length = fmt.Sprintf("%d steps", r.Steps)
+	}
+	if s := r.Augment.Size; s[0] > 0 {
+		size = fmt.Sprintf(", %d×%d", s[0], s[1])
+	}
+	return entry{Name: name, About: fmt.Sprintf("%s%s, %s, batch size %d, %s, learning rate %g", what, size, length,
+		r.BatchSize, resolved.Optimizer.Kind, r.LearningRate)}
+}
+
+// each makes an entry of each item.
+func each[T any](items []T, of func(T) entry) (all []entry) {
+	for _, item := range items {
+		all = append(all, of(item))
 	}
 	return all
 }
 
-func listPositions() (all []entry) {
-	for _, p := range position.All() {
+func listPositions() []entry {
+	return append(each(position.All(), func(p position.Spec) entry {
 		doc := fmt.Sprintf("%s: %s", p.Kind, p.Doc)
 		if p.Source != "" {
 			doc += "; " + p.Source
 		}
-		all = append(all, entry{Name: p.Name, About: doc})
-	}
-	return append(all, entry{Name: "A+B", About: "two encodings that act in different parts of the model"})
+		return entry{Name: p.Name, About: doc}
+	}), entry{Name: "A+B", About: "two encodings that act in different parts of the model"})
 }
 
-func listModels() (all []entry) {
-	for _, size := range []string{"N", "M", "Ti", "S", "B", "L", "H"} {
-		c, err := vit.Variant(size + "/16")
-		if err != nil {
-			panic(err) // an invalid entry of the list
-		}
-		about := fmt.Sprintf("ViT of width %d, depth %d, %d heads, any patch size P", c.Width, c.Depth, c.Heads)
-		all = append(all, entry{Name: size + "/P", About: about})
-	}
-	return append(all, entry{Name: "MODEL", About: "a run; a file or directory of Hugging Face, timm or Google; " +
+func listModels() []entry {
+	return append(each([]string{"N", "M", "Ti", "S", "B", "L", "H"}, func(size string) entry {
+		c, _ := vit.Variant(size + "/16")
+		return entry{Name: size + "/P", About: fmt.Sprintf("ViT of width %d, depth %d, %d heads, any patch size P", c.Width,
+			c.Depth, c.Heads)}
+	}), entry{Name: "MODEL", About: "a run; a file or directory of Hugging Face, timm or Google; " +
 		"hf://owner/name[@revision]; docs/models.md lists the families"})
 }
 
-func listData() (all []entry) {
-	for _, f := range dataset.Forms {
-		all = append(all, entry{Name: f[0], About: f[1]})
-	}
-	return all
+func listData() []entry {
+	return each(dataset.Forms, func(f [2]string) entry { return entry{Name: f[0], About: f[1]} })
 }
 
-func listAnalyses() (all []entry) {
-	for _, f := range analysis.All {
-		all = append(all, entry{Name: f.Name, About: f.Group + ": " + f.Title})
-	}
-	return append(all, entry{Name: "cost", About: "parameters, FLOPs, speed and memory of encodings, without a model"})
+func listAnalyses() []entry {
+	return append(each(analysis.All, func(a analysis.Analysis) entry {
+		return entry{Name: a.Name, About: a.Group + ": " + a.Title}
+	}), entry{Name: "cost", About: "parameters, FLOPs, speed and memory of encodings, without a model"})
+}
+
+func listStudies() []entry {
+	return each(study.All, func(n study.Named) entry { return entry{Name: n.Name, About: n.About} })
 }
 
 func listSettings() (all []entry) {
@@ -203,14 +200,8 @@ func listSettings() (all []entry) {
 
 // settingsOf describes the settings of a recipe: meaning, type, and the value where no recipe sets one.
 func settingsOf(recipe, defaults any, who string) (all []entry) {
-	set, err := setting.Values(recipe)
-	if err != nil {
-		panic(err) // an invalid struct
-	}
-	filled, err := setting.Values(defaults)
-	if err != nil {
-		panic(err)
-	}
+	set, _ := setting.Values(recipe)
+	filled, _ := setting.Values(defaults)
 	names, about := setting.Fields(reflect.TypeOf(recipe))
 	for i, name := range names {
 		if value := filled[name]; value != set[name] && !strings.Contains(about[i], "default") {
@@ -254,19 +245,9 @@ func listHyperparameters() (all []entry) {
 // hyperparameters are the rows that an encoding reads in a model of size Ti/16; an encoding of another module need not
 // have rows.
 func hyperparameters(p position.Spec) []setting.Row {
-	config, err := vit.Variant("Ti/16")
-	if err != nil {
-		panic(err) // an invalid entry of the list
-	}
+	config, _ := vit.Variant("Ti/16")
 	config.Position = p.Name
 	store, rows := setting.Recorder()
 	_ = exceptions.Try(func() { config.Encoder(store.RootScope()) }) // it may not fit this size
 	return *rows
-}
-
-func listStudies() (all []entry) {
-	for _, n := range study.All {
-		all = append(all, entry{Name: n.Name, About: n.About})
-	}
-	return all
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/csv"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,7 +58,7 @@ func predict() *cobra.Command {
 		Args: cobra.MinimumNArgs(2), Example: "  wepe predict runs/finetune-pets cat.jpg dog.png --top 3\n" +
 			"  wepe predict runs/finetune-pets photos --csv > labels.csv"}
 	f := cli.FlagsOf(c)
-	f.IntVar(&p.top, "top", 5, "classes per image; with --csv default 1")
+	f.Int(&p.top, "top", 5, 1, math.MaxInt, "classes per image; with --csv default 1")
 	f.BoolVar(&p.csv, "csv", false, "print a table with the columns image, rank, label, probability")
 	o.flags(f)
 	f.TestTime(&tta)
@@ -66,9 +67,6 @@ func predict() *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if p.csv && !c.Flags().Changed("top") {
 			p.top = 1
-		}
-		if p.top < 1 {
-			return cli.Usagef("--top %d: want 1 or more", p.top)
 		}
 		images, err := imagesOf(args[1:])
 		if err != nil {

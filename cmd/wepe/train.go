@@ -39,7 +39,7 @@ type machine struct {
 func (m *machine) flags(f cli.Flags) {
 	f.Section("Machine")
 	f.Backend(&m.backend)
-	f.IntVar(&m.devices, "devices", 0, "devices of the backend that share each batch; default one on a CPU, else as many "+
+	f.Int(&m.devices, "devices", 0, 0, math.MaxInt, "devices of the backend that share each batch; default one on a CPU, else as many "+
 		"as divide it")
 	f.StringVar(&m.mpi, "mpi", "", "share the training among the processes of mpirun or srun: allreduce or ordered "+
 		"(docs/scale.md); needs a build with -tags=mpi")
@@ -52,9 +52,6 @@ func (m *machine) saving(f cli.Flags) {
 
 // start sets backend, processes and checkpoints of a run.
 func (m *machine) start(r *finetune.Run) (err error) {
-	if m.devices < 0 {
-		return cli.Usagef("--devices %d: want 1 or more, or 0 for all", m.devices)
-	}
 	if steps, err := strconv.Atoi(m.save); err == nil && steps > 0 {
 		r.SaveSteps, r.SaveEvery = steps, math.MaxInt64
 	} else if r.SaveEvery, err = time.ParseDuration(m.save); err != nil || r.SaveEvery <= 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
+	"github.com/wepe-go/wepe/internal/printable"
 )
 
 // verification are the flags of wepe verify.
@@ -34,7 +35,7 @@ func verify() *cobra.Command {
 same random images. B may be an ONNX file (needs a build with -tags=onnx).`,
 		Example: "  wepe verify runs/shapes-shapes\n  wepe verify runs/shapes-shapes out/first"}
 	f := cli.FlagsOf(c)
-	f.IntVar(&o.images, "images", 2, "random images")
+	f.Int(&o.images, "images", 2, 1, 1024, "random images")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the images")
 	f.Float64Var(&o.tolerance, "tolerance", 1e-4, "largest accepted difference of logits, "+
 		"relative to the largest logit if that exceeds 1")
@@ -46,9 +47,6 @@ same random images. B may be an ONNX file (needs a build with -tags=onnx).`,
 				return err
 			}
 			return o.files(c, args[0])
-		}
-		if o.images < 1 || o.images > 1024 {
-			return cli.Usagef("--images %d: want 1 to 1024", o.images)
 		}
 		if !(o.tolerance >= 0) {
 			return cli.Usagef("--tolerance %g: want 0 or more", o.tolerance)
@@ -188,4 +186,42 @@ func (o *verification) files(c *cobra.Command, path string) error {
 		return err
 	}
 	return o.print(c, append(m.Report, "SHA-256 "+m.SHA256))
+}
+
+func inspect() *cobra.Command {
+	var weights string
+	var tensors, asJSON bool
+	var options checkpoints.ImportOptions
+	c := &cobra.Command{Use: "inspect MODEL", Args: cobra.ExactArgs(1),
+		Short: "Print format, architecture, grid, encoding, head and types of a model"}
+	f := cli.FlagsOf(c)
+	f.BoolVar(&tensors, "tensors", false, "list every tensor with its type and shape")
+	f.Checkpoint(&weights, "checkpoint of a run")
+	f.Import(&options.Hints)
+	f.JSON(&asJSON)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		chosen, line, err := run.Weights(c.Context(), args[0], weights)
+		if err != nil {
+			return err
+		}
+		info, err := checkpoints.Inspect(chosen, options)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return cli.JSON(c.OutOrStdout(), info)
+		}
+		out := cli.Output(c)
+		out.Print(info.String())
+		if line != "" {
+			out.Printf("%-10s %s\n", "weights", line)
+		}
+		for _, t := range info.Tensors {
+			if tensors {
+				out.Printf("%s %s %v\n", printable.Name(t.Name), t.DType, t.Shape)
+			}
+		}
+		return nil
+	}
+	return c
 }

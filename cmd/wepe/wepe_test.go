@@ -213,9 +213,9 @@ func TestChosen_DoesNotAugmentPositionsAway(t *testing.T) {
 func TestTrain_AndCompareHaveTheirOwnDirectories(t *testing.T) {
 	dir := images(t, "own", 8, 16, 16)
 	t.Chdir(t.TempDir())
-	line := append([]string{"--data", dir, "--recipe", "cifar100-small", "--position", "learned"}, small...)
-	for _, command := range []string{"train", "compare", "train"} {
-		succeeds(t, append([]string{command}, line...)...)
+	for _, command := range []string{"train --position", "compare --positions", "train --position"} {
+		succeeds(t, append(append(strings.Fields(command), "learned", "--data", dir, "--recipe", "cifar100-small"),
+			small...)...)
 	}
 	succeeds(t, "eval", "runs/cifar100-small-own", "--data", dir, "--backend", "go")
 }
@@ -536,8 +536,7 @@ func TestSubsets_AreOfTheSeed(t *testing.T) {
 	}
 	recipe := gomlxtest.Must(finetune.Named("shapes"))(t)
 	drawn := func(subsets bool, position string, seed int) string {
-		l := loader{d: d, subsets: subsets, read: map[string]dataset.Splits{}}
-		train, _, err := l.of(t.Context(), study.Unit{Recipe: recipe, Fraction: 0.2, Seed: seed,
+		train, _, err := task(recipe, d, subsets).Images(t.Context(), study.Unit{Recipe: recipe, Fraction: 0.2, Seed: seed,
 			Variant: study.Variant{Position: position}})
 		if err != nil || train.Len() != 600 { // of 3,000
 			t.Fatal(train.Len(), err)
@@ -575,7 +574,7 @@ func TestTrain_FindsADamagedTestImageBeforeTheFirstStep(t *testing.T) {
 // The recipe crops and flips, which aspect keep does not support.
 func TestAspectKeep_OfARecipeThatCrops(t *testing.T) {
 	for _, args := range [][]string{
-		{"train", "--recipe", "cifar100-15"}, {"compare", "--recipe", "cifar100-15", "--position", "learned"},
+		{"train", "--recipe", "cifar100-15"}, {"compare", "--recipe", "cifar100-15", "--positions", "learned"},
 	} {
 		args = append(args, "--data", images(t, "own", 8, 16, 24), "--set", "batch_size=4;epochs=1", "--set",
 			"warmup_epochs=0", "--backend", "go", "--out", filepath.Join(t.TempDir(), "run"))

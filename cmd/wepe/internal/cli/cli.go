@@ -94,7 +94,7 @@ func ExitCodes() string {
 func Main(root *cobra.Command) {
 	code, err := Run(root, os.Args[1:])
 	if err != nil {
-		Line(packages.ReplaceAllString(strings.ReplaceAll(err.Error(), "\n", "; "), ": "))
+		Line(strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	leave(code)
 }

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -161,13 +162,44 @@ func (f Flags) Settings(value *[]string) {
 func (f Flags) JSON(value *bool) { f.BoolVar(value, "json", false, "print one JSON object") }
 
 // Epochs adds --epochs; 0 is the default, which the flag refuses.
-func (f Flags) Epochs(value *int, about string) {
-	f.Func("epochs", about, func(text string) (err error) {
-		if *value, err = strconv.Atoi(text); err != nil || *value < 1 {
-			return fmt.Errorf("want an integer of 1 or more")
-		}
+func (f Flags) Epochs(value *int, about string) { f.Int(value, "epochs", 0, 1, math.MaxInt, about) }
+
+// Seeds adds --seeds.
+func (f Flags) Seeds(value *int, about string) {
+	f.Int(value, "seeds", 1, 1, 1000, "training runs of each encoding, paired by seed"+about)
+}
+
+// Int adds a flag with a whole number in a range.
+func (f Flags) Int(value *int, name string, byDefault, least, most int, about string) {
+	*value = byDefault
+	f.Var(bounded{value, least, most}, name, about)
+}
+
+// bounded is a flag with a whole number in a range.
+type bounded struct {
+	value       *int
+	least, most int
+}
+
+func (b bounded) Type() string { return "int" }
+
+func (b bounded) String() string {
+	if b.value == nil {
+		return ""
+	}
+	return strconv.Itoa(*b.value)
+}
+
+func (b bounded) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	switch {
+	case err == nil && n >= b.least && n <= b.most:
+		*b.value = n
 		return nil
-	})
+	case b.most == math.MaxInt:
+		return fmt.Errorf("want a whole number of %d or more", b.least)
+	}
+	return fmt.Errorf("want a whole number, %d to %d", b.least, b.most)
 }
 
 // Import adds the flags for what files of timm and Google lack.

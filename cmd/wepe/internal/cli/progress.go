@@ -28,7 +28,7 @@ var isTerminal = sync.OnceValue(func() bool { return isatty.IsTerminal(os.Stderr
 
 // Line prints a line on standard error, replacing the progress line of a terminal.
 func Line(text string) {
-	text = printable.Line(text)
+	text = printable.Line(packages.ReplaceAllString(text, ": "))
 	if isTerminal() {
 		text = clearedLine + text
 	}
@@ -76,7 +76,7 @@ func (l lines) Handle(_ context.Context, r slog.Record) error {
 	if len(attributes) > 0 {
 		text += " (" + strings.Join(attributes, ", ") + ")"
 	}
-	Line(packages.ReplaceAllString(text, ": "))
+	Line(text)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -23,6 +24,8 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/data/vtab"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
+	"github.com/wepe-go/wepe/internal/fetch"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
 )
@@ -68,7 +71,7 @@ func (o *Options) Flags(f cli.Flags) {
 	f.Choice(&o.Stream, "stream", "read the images of each batch from disk instead of all into memory; auto: the "+
 		"training images, where a recipe other than photos crops them at random", streamAuto, Streamed, InMemory)
 	f.Lookup("stream").NoOptDefVal = Streamed
-	f.IntVar(&o.Workers, "workers", 0, "with --stream: images decoded at the same time; default one per core")
+	f.Int(&o.Workers, "workers", 0, 1, math.MaxInt, "with --stream: images decoded at the same time; default one per core")
 	f.Choice(&o.Damaged, "on-damaged", "with --stream: a damaged image is an error, or skipped, up to one in a hundred",
 		"error", "skip")
 	f.BoolVar(&o.Verify, "verify-images", false, "with --stream: first decode every image, not only headers")
@@ -107,11 +110,8 @@ const (
 
 // Open opens --data.
 func Open(ctx context.Context, spec string, o Options) (*Dataset, error) {
-	switch {
-	case o.Stream != Streamed && (o.Workers != 0 || o.Damaged == "skip" || o.Verify):
+	if o.Stream != Streamed && (o.Workers != 0 || o.Damaged == "skip" || o.Verify) {
 		return nil, cli.Usagef("--workers, --on-damaged and --verify-images need --stream: else every image is decoded first")
-	case o.Workers < 0:
-		return nil, cli.Usagef("--workers %d: want 1 or more", o.Workers)
 	}
 	d := &Dataset{Spec: spec, options: o}
 	kind, rest, _ := strings.Cut(spec, ":")
@@ -546,9 +546,6 @@ func (d *Dataset) InFiles() bool { return d.files[0] != nil }
 // Positional reports whether classes depend on where something is in the image, so that crops and flips change them.
 func (d *Dataset) Positional() bool { return d.Generated() || d.structured }
 
-// Sorted reports whether the images may be in the order of their classes: those of a directory.
-func (d *Dataset) Sorted() bool { return d.files[0] != nil }
-
 // Streams reports whether the training images of a recipe are read for each batch.
 func (d *Dataset) Streams(r finetune.Recipe) bool {
 	crops := r.Augment.CropScale != [2]float64{} && r.Aspect != finetune.AspectKeep && r.Name != finetune.PhotosName
@@ -560,4 +557,90 @@ func (d *Dataset) Fraction(part float64) *Dataset {
 	out := *d
 	out.fraction = part
 	return &out
+}
+
+// splitTrain is the name of the training images in --split.
+const splitTrain = "train"
+
+// asTrained returns the training and the validation images that a run of this dataset had: of a fraction drawn by
+// fractionSeed, or with --resample-images by the run's seed. The fingerprint of the training images in the run's
+// checkpoint decides. Another model's validation images are split off the whole dataset, which is said.
+func (d *Dataset) asTrained(s Splits, m *finetune.Model) (Splits, error) {
+	fraction, seed := fractionOf(m)
+	whole := s
+	var err error
+	if s.Validation == nil {
+		if whole.Train, whole.Validation, err = m.Recipe.Split(s.Train); err != nil {
+			return s, err
+		}
+	}
+	if m.Opened.Data != "" {
+		for _, drawn := range []int64{fractionSeed, seed} {
+			part, err := data.Fraction(s.Train, fraction, drawn)
+			if err != nil {
+				return s, err
+			}
+			had := Splits{Train: part, Validation: s.Validation, Test: s.Test}
+			if s.Validation != nil && data.Fingerprint(part) == m.Opened.Data {
+				return had, nil
+			}
+			train, validation, err := m.Recipe.Split(part)
+			if err == nil && data.Fingerprint(train) == m.Opened.Data {
+				had.Train, had.Validation = train, cmp.Or(s.Validation, validation)
+				return had, nil
+			}
+		}
+	}
+	switch own := m.Opened.Format == "checkpoint"; {
+	case fraction < 1:
+		return s, fmt.Errorf("%s was trained on %g of its images, which are not found in %s: give the --data and --stream "+
+			"of its training and no other --size, or use --split test", m.Opened.Path, fraction, d.Spec)
+	case s.Validation == nil && (!own || m.Opened.Data != ""):
+		cli.Field("split", "the validation images are split off the training images now: the model may have been trained on "+
+			"them, unless only --stream is not that of its training")
+	}
+	return whole, nil
+}
+
+// fractionOf returns the fraction of its dataset that a run was trained on, by its rows, and its seed.
+func fractionOf(m *finetune.Model) (fraction float64, seed int64) {
+	if m.Opened.Format != "checkpoint" {
+		return 1, 0
+	}
+	dir := filepath.Dir(filepath.Dir(m.Opened.Path)) // of RUN/best/step-00000120
+	rows, err := report.ReadFiles(filepath.Join(dir, engine.RowsFile))
+	if err != nil {
+		return 1, 0
+	}
+	for _, r := range rows.Evals {
+		fraction, seed = r.Fraction, r.Seed
+	}
+	for _, r := range rows.Results {
+		fraction, seed = r.Fraction, r.Seed
+	}
+	return cmp.Or(fraction, 1), seed
+}
+
+// cifar100 is the author's own copy; the checksum equals the one in TensorFlow Datasets and GoMLX.
+var cifar100 = fetch.File{
+	URL:   "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
+	Hash:  "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
+	Limit: 256 << 20,
+}
+
+// downloadCIFAR100 downloads the official archive (169 MB) into a directory for data.CIFAR100. An existing file is not
+// downloaded again. An interrupted transfer is resumed, in this call or the next; the checksum is verified before the
+// file gets its final name. Without a network it fails within seconds. progress is called with the bytes so far and the
+// total, -1 if unknown.
+func downloadCIFAR100(ctx context.Context, dir string, progress func(done, total int64)) error {
+	client := fetch.NewClient(nil, "")
+	defer client.Close()
+	err := client.Fetch(ctx, cifar100, filepath.Join(dir, "cifar-100-binary.tar.gz"), progress)
+	if errors.As(err, new(*fetch.NetworkError)) {
+		err = fmt.Errorf("%w (the file can also be fetched elsewhere and put into %s by hand)", err, dir)
+	}
+	if err != nil {
+		return fmt.Errorf("downloading %s: %w", cifar100.URL, err)
+	}
+	return nil
 }
