@@ -5,7 +5,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"image/png"
 	"io"
@@ -43,9 +42,6 @@ type objects struct {
 
 const mostObjects = 6 // of a generated scene
 
-// Seeds of generated scenes: no scene is in two splits.
-const forTraining, forTests, forValidation = 1, 2, 3
-
 func (o *objects) flags(f cli.Flags) {
 	f.Data(&o.data, "scenes",
 		"scenes, generated; or coco:DIR, annotations/instances_{train,val}2017.json beside train2017 and val2017")
@@ -54,8 +50,9 @@ func (o *objects) flags(f cli.Flags) {
 	f.Int(&o.shapes, "objects", mostObjects, 1, mostObjects, "largest number of objects in a generated scene")
 }
 
-func (o *objects) generated(count int, seed int64, size [2]int) scenes.Generated {
-	g := scenes.Generated{Count: count, Height: size[0], Width: size[1], Seed: seed}
+// generated returns scenes whose seed is that of their split: no scene is in two.
+func (o *objects) generated(count int, split int64, size [2]int) scenes.Generated {
+	g := scenes.Generated{Count: count, Height: size[0], Width: size[1], Seed: split}
 	if o.shapes != mostObjects {
 		g.Most = o.shapes
 	}
@@ -65,28 +62,26 @@ func (o *objects) generated(count int, seed int64, size [2]int) scenes.Generated
 // load finds or generates the images for a recipe, and prints a description.
 func (o *objects) load(r detection.Recipe, training bool) (d detection.Run, err error) {
 	d.Recipe = r
-	own := [2]int{r.Detector.Backbone.ImageRows, r.Detector.Backbone.ImageCols}
 	dir, files := strings.CutPrefix(o.data, "coco:")
 	switch {
 	case files:
 		err = o.coco(&d, dir, training)
 	case o.data == "scenes":
-		err = o.scenes(&d, own, training)
+		err = o.scenes(&d, [2]int{r.Detector.Backbone.ImageRows, r.Detector.Backbone.ImageCols}, training)
 	default:
 		err = cli.Usagef("--data %s: want scenes or coco:DIR", o.data)
 	}
 	if err != nil {
 		return d, err
 	}
-	if !training {
-		cli.Field("data", "%s: %d images", d.Dataset, d.Tests[0].Scenes.Len())
-		return d, nil
+	text := fmt.Sprintf("%s: ", d.Dataset)
+	if training {
+		text += fmt.Sprintf("%d categories, %d train, ", len(d.Train.Categories()), d.Train.Len())
+		if d.Validation != nil {
+			text += fmt.Sprintf("%d validation, ", d.Validation.Scenes.Len())
+		}
 	}
-	text := fmt.Sprintf("%s: %d categories, %d train", d.Dataset, len(d.Train.Categories()), d.Train.Len())
-	if d.Validation != nil {
-		text += fmt.Sprintf(", %d validation", d.Validation.Scenes.Len())
-	}
-	cli.Field("data", "%s, %d test", text, d.Tests[0].Scenes.Len())
+	cli.Field("data", "%s%d test", text, d.Tests[0].Scenes.Len())
 	return d, nil
 }
 
@@ -99,25 +94,22 @@ func (o *objects) unread(c *cobra.Command) error {
 }
 
 func (o *objects) scenes(d *detection.Run, own [2]int, training bool) error {
+	const forTraining, forTests, forValidation = 1, 2, 3
 	if d.Dataset = "scenes"; o.shapes != mostObjects {
 		d.Dataset = fmt.Sprintf("scenes-%d", o.shapes)
 	}
 	if training {
 		train := o.generated(o.train, forTraining, own)
-		if err := train.Validate(); err != nil {
-			return err
-		}
 		validation, err := detection.Generated(o.generated(min(50, o.test), forValidation, own))
-		if err != nil {
+		if err := cmp.Or(train.Validate(), err); err != nil {
 			return err
 		}
 		d.Train, d.Validation = train, &validation
 	}
-	sizes := o.sizes
-	if sizes == nil {
-		sizes = [][2]int{own}
+	if o.sizes == nil {
+		o.sizes = [][2]int{own}
 	}
-	for _, size := range sizes {
+	for _, size := range o.sizes {
 		test, err := detection.Generated(o.generated(o.test, forTests, size))
 		if err != nil {
 			return err
@@ -153,11 +145,10 @@ func (o *objects) coco(d *detection.Run, dir string, training bool) error {
 		}
 		d.Dataset, d.Train = train.Dataset.Name, train.Training()
 	}
-	sizes := o.sizes
-	if sizes == nil {
-		sizes = [][2]int{{}} // the training size
+	if o.sizes == nil {
+		o.sizes = [][2]int{{}} // the training size
 	}
-	for _, size := range sizes {
+	for _, size := range o.sizes {
 		d.Tests = append(d.Tests, detection.Test{Scenes: test, Annotations: test.Dataset, Rows: size[0], Cols: size[1]})
 	}
 	return nil
@@ -264,7 +255,7 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 	return nil
 }
 
-// unused refuses flags and a MODEL without effect, and what would be trained or tested twice.
+// unused refuses flags and a MODEL without effect.
 func (o *detecting) unused(c *cobra.Command, model string) (err error) {
 	err = o.unread(c)
 	if o.exportTo != "" {
@@ -272,16 +263,6 @@ func (o *detecting) unused(c *cobra.Command, model string) (err error) {
 		err = cmp.Or(err, cli.Unread(c, where, "positions", "seeds", "seed", "out"))
 		if model != "" {
 			err = cli.Usagef("MODEL %s has no effect %s: leave it out", model, where)
-		}
-	}
-	for i, position := range o.positions {
-		if slices.Contains(o.positions[:i], position) {
-			err = cli.Usagef("--positions names %s twice", position)
-		}
-	}
-	for i, size := range o.sizes {
-		if slices.Contains(o.sizes[:i], size) {
-			err = cli.Usagef("--sizes names %dx%d twice", size[0], size[1])
 		}
 	}
 	return err
@@ -307,11 +288,8 @@ func (o *detecting) chosen() (r detection.Recipe, err error) {
 		return r, cli.Usage(err)
 	}
 	own := r.Detector.Backbone.Position
-	if r, err = r.Set(strings.Join(o.set, ";")); err != nil {
-		return r, cli.Usage(fmt.Errorf("--set: %w", cmp.Or(errors.Unwrap(err), err)))
-	}
-	if r.Detector.Backbone.Position != own {
-		return r, cli.Usagef("--set detector.backbone.position: use --positions")
+	if r, err = run.Set(r, o.set, func(r detection.Recipe) string { return r.Detector.Backbone.Position }); err != nil {
+		return r, err
 	}
 	if o.positions == nil {
 		o.positions = []string{own}
@@ -372,23 +350,22 @@ func detectEval() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		found, out := map[string]report.Found{}, cli.Output(c)
+		found, v := map[string]report.Found{}, m.Recipe.Detector.Backbone
+		size := func(t detection.Test) string {
+			return fmt.Sprintf("%dx%d", cmp.Or(t.Rows, v.ImageRows), cmp.Or(t.Cols, v.ImageCols))
+		}
 		for _, test := range d.Tests {
-			one, _, err := m.Evaluate(test)
-			if err != nil {
+			if found[size(test)], _, err = m.Evaluate(test); err != nil {
 				return err
 			}
-			v := m.Recipe.Detector.Backbone
-			name := fmt.Sprintf("%dx%d", cmp.Or(test.Rows, v.ImageRows), cmp.Or(test.Cols, v.ImageCols))
-			if found[name] = one; !open.asJSON {
-				out.Field(name, "box AP %.2f, AP50 %.2f; mask AP %.2f, of %d images", 100*float64(one.Boxes["AP"]),
+		}
+		return cli.Answer(c, open.asJSON, found, func(out cli.Printer) {
+			for _, test := range d.Tests {
+				one := found[size(test)]
+				out.Field(size(test), "box AP %.2f, AP50 %.2f; mask AP %.2f, of %d images", 100*float64(one.Boxes["AP"]),
 					100*float64(one.Boxes["AP50"]), 100*float64(one.Masks["AP"]), test.Scenes.Len())
 			}
-		}
-		if open.asJSON {
-			return cli.JSON(c.OutOrStdout(), found)
-		}
-		return nil
+		})
 	}
 	return c
 }
@@ -428,24 +405,20 @@ func detectPredict() *cobra.Command {
 			return err
 		}
 		defer m.Finalize()
-		found, out := map[string][]object{}, cli.Output(c)
+		found := map[string][]object{}
 		for _, file := range args[1:] {
-			path := drawn(dir, file)
-			if found[file], err = findObjects(m, file, path, threshold); err != nil {
+			if found[file], err = findObjects(m, file, drawn(dir, file), threshold); err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
-			if open.asJSON {
-				continue
-			}
-			out.Printf("%s: %s\n", file, path)
-			for _, o := range found[file] {
-				out.Printf("  %.2f  %-12s  box %.1f\n", o.Score, o.Label, o.Box)
-			}
 		}
-		if open.asJSON {
-			return cli.JSON(c.OutOrStdout(), found)
-		}
-		return nil
+		return cli.Answer(c, open.asJSON, found, func(out cli.Printer) {
+			for _, file := range args[1:] {
+				out.Printf("%s: %s\n", file, drawn(dir, file))
+				for _, o := range found[file] {
+					out.Printf("  %.2f  %-12s  box %.1f\n", o.Score, o.Label, o.Box)
+				}
+			}
+		})
 	}
 	return c
 }

@@ -43,12 +43,19 @@ func doctor() *cobra.Command {
 	f.JSON(&asJSON)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		checks, failed := examine(config)
-		if asJSON {
-			if err := cli.JSON(c.OutOrStdout(), map[string]any{"ok": !failed, "checks": checks}); err != nil {
-				return err
+		if err := cli.Answer(c, asJSON, map[string]any{"ok": !failed, "checks": checks}, func(out cli.Printer) {
+			for _, k := range checks {
+				mark := "ok"
+				if !k.OK {
+					mark = "--"
+				}
+				out.Printf("%-2s  %-12s %s\n", mark, k.Name, k.Detail)
+				if k.Remedy != "" {
+					out.Printf("    %-12s install: %s\n", "", k.Remedy)
+				}
 			}
-		} else {
-			printChecks(cli.Output(c), checks)
+		}); err != nil {
+			return err
 		}
 		if failed {
 			return fmt.Errorf("the backend that would be used fails a check")
@@ -56,19 +63,6 @@ func doctor() *cobra.Command {
 		return nil
 	}
 	return c
-}
-
-func printChecks(out cli.Printer, checks []check) {
-	for _, k := range checks {
-		mark := "ok"
-		if !k.OK {
-			mark = "--"
-		}
-		out.Printf("%-2s  %-12s %s\n", mark, k.Name, k.Detail)
-		if k.Remedy != "" {
-			out.Printf("    %-12s install: %s\n", "", k.Remedy)
-		}
-	}
 }
 
 // installed are the backends and the command that installs each.

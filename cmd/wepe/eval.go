@@ -54,13 +54,10 @@ func evaluate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return cli.JSON(c.OutOrStdout(), map[string]any{"model": args[0], "weights": m.Opened.String(),
-					"sha256": m.Opened.SHA256, "size": [2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}, "tta": tta,
-					"data": d.Name, "split": split, "metrics": metrics, "macro_f1": confusion.MacroF1(), "classes": confusion.Scores(),
-					"confusion": confusion.Counts})
-			}
-			return printScores(cli.Output(c), split, metrics, confusion)
+			return cli.Answer(c, asJSON, map[string]any{"model": args[0], "weights": m.Opened.String(),
+				"sha256": m.Opened.SHA256, "size": [2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}, "tta": tta,
+				"data": d.Name, "split": split, "metrics": metrics, "macro_f1": confusion.MacroF1(), "classes": confusion.Scores(),
+				"confusion": confusion.Counts}, func(out cli.Printer) { printScores(out, split, metrics, confusion) })
 		})
 	}
 	return c
@@ -80,7 +77,7 @@ const (
 	shownConfusion = 12 // maximum number of classes for a printed confusion matrix
 )
 
-func printScores(out cli.Printer, split string, m report.Metrics, c report.Confusion) error {
+func printScores(out cli.Printer, split string, m report.Metrics, c report.Confusion) {
 	out.Field(split, "%s, macro F1 %.2f %%, of %d images", m.Text(), 100*float64(c.MacroF1()), m.Images)
 	table := c.Worst(shownScores)
 	if len(c.Classes) > shownScores {
@@ -88,7 +85,7 @@ func printScores(out cli.Printer, split string, m report.Metrics, c report.Confu
 	}
 	out.Print("\n" + table.Text())
 	if len(c.Classes) > shownConfusion {
-		return nil
+		return
 	}
 	matrix := report.Table{Header: append([]string{"class \\ predicted"}, c.Classes...), Numeric: []bool{false}}
 	for i, row := range c.Counts {
@@ -99,5 +96,4 @@ func printScores(out cli.Printer, split string, m report.Metrics, c report.Confu
 		matrix.Rows, matrix.Numeric = append(matrix.Rows, line), append(matrix.Numeric, true)
 	}
 	out.Print("\n" + matrix.Text())
-	return nil
 }

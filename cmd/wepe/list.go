@@ -63,11 +63,7 @@ func list() *cobra.Command {
 					return err
 				}
 			}
-			if asJSON {
-				return cli.JSON(c.OutOrStdout(), map[string]any{l.name: entries})
-			}
-			printEntries(cli.Output(c), entries)
-			return nil
+			return cli.Answer(c, asJSON, map[string]any{l.name: entries}, func(out cli.Printer) { printEntries(out, entries) })
 		}
 		group.AddCommand(c)
 	}

@@ -267,7 +267,7 @@ func (o *training) chosen(d *dataset.Dataset, model string) (r finetune.Recipe, 
 		cli.Field("recipe", "no crops or flips: the classes of %s depend on where something is in the image", d.Name)
 		r.Augment = plain
 	}
-	if r, err = run.Set(r, o.set); err != nil {
+	if r, err = run.Set(r, o.set, func(r finetune.Recipe) string { return r.Model.Position }); err != nil {
 		return r, err
 	}
 	keys := setting.Keys(strings.Join(o.set, ";"))

@@ -61,14 +61,11 @@ same random images. B may be an ONNX file (needs a build with -tags=onnx).`,
 }
 
 func (o *verification) print(c *cobra.Command, lines []string) error {
-	if o.asJSON {
-		return cli.JSON(c.OutOrStdout(), map[string]any{"ok": true, "checks": lines})
-	}
-	out := cli.Output(c)
-	for _, line := range lines {
-		out.Printf("%s\n", line)
-	}
-	return nil
+	return cli.Answer(c, o.asJSON, map[string]any{"ok": true, "checks": lines}, func(out cli.Printer) {
+		for _, line := range lines {
+			out.Printf("%s\n", line)
+		}
+	})
 }
 
 // logits compares two models.
@@ -208,20 +205,17 @@ func inspect() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			return cli.JSON(c.OutOrStdout(), info)
-		}
-		out := cli.Output(c)
-		out.Print(info.String())
-		if line != "" {
-			out.Printf("%-10s %s\n", "weights", line)
-		}
-		for _, t := range info.Tensors {
-			if tensors {
-				out.Printf("%s %s %v\n", printable.Name(t.Name), t.DType, t.Shape)
+		return cli.Answer(c, asJSON, info, func(out cli.Printer) {
+			out.Print(info.String())
+			if line != "" {
+				out.Printf("%-10s %s\n", "weights", line)
 			}
-		}
-		return nil
+			for _, t := range info.Tensors {
+				if tensors {
+					out.Printf("%s %s %v\n", printable.Name(t.Name), t.DType, t.Shape)
+				}
+			}
+		})
 	}
 	return c
 }

@@ -251,6 +251,15 @@ type Printer struct{ w io.Writer }
 // Output is the printer of a command.
 func Output(c *cobra.Command) Printer { return Printer{c.OutOrStdout()} }
 
+// Answer prints what a command has found, with --json as one object.
+func Answer(c *cobra.Command, asJSON bool, value any, text func(out Printer)) error {
+	if asJSON {
+		return JSON(c.OutOrStdout(), value)
+	}
+	text(Output(c))
+	return nil
+}
+
 // Printf prints; an argument that is a text is one line.
 func (p Printer) Printf(format string, args ...any) {
 	p.Print(fmt.Sprintf(format, printable.Args(args)...))

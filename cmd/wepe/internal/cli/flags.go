@@ -103,6 +103,9 @@ func (f Flags) Sizes(values *[][2]int, about string) {
 		*values = nil
 		for text := range strings.SplitSeq(list, ",") {
 			size, err := parseSize(text)
+			if err == nil && slices.Contains(*values, size) {
+				err = fmt.Errorf("%s is there twice", text)
+			}
 			if err != nil {
 				return err
 			}
@@ -126,7 +129,10 @@ func (f Flags) Positions(values *[]string, about string) {
 
 // CheckPositions returns an error of a flag, with a suggestion for an unknown encoding.
 func CheckPositions(flag string, positions ...string) error {
-	for _, name := range positions {
+	for i, name := range positions {
+		if slices.Contains(positions[:i], name) {
+			return Usagef("--%s names %s twice", flag, name)
+		}
 		for part := range strings.SplitSeq(name, "+") {
 			if err := One("position", part, position.Names()); err != nil {
 				return fmt.Errorf("--%s: %w", flag, err)

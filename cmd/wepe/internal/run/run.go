@@ -313,11 +313,11 @@ func preprocessing(m *finetune.Model) string {
 	return text + fmt.Sprintf(", mean %.3g, std %.3g", a.Mean, a.Std)
 }
 
-// Set applies the settings of --set.
-func Set(r finetune.Recipe, settings []string) (finetune.Recipe, error) {
+// Set applies the settings of --set to a recipe whose encoding has a flag of its own.
+func Set[R interface{ Set(string) (R, error) }](r R, settings []string, position func(R) string) (R, error) {
 	changed, err := r.Set(strings.Join(settings, ";"))
-	if err == nil && changed.Model.Position != r.Model.Position {
-		err = errors.New("model.position: use --position, in wepe compare --positions")
+	if err == nil && position(changed) != position(r) {
+		err = errors.New("model.position: use --position, of wepe compare and wepe detect --positions")
 	}
 	if err != nil {
 		return r, cli.Usage(fmt.Errorf("--set: %w", cmp.Or(errors.Unwrap(err), err)))
