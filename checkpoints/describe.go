@@ -136,7 +136,13 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 	}
 	d.base, d.config.Classes = base, classes
 	d.spell(w)
-	return d, w.resolveGrid(d.foreign, options, config != nil)
+	if grid := gridSize(options.Grid); grid != (gridSize{}) {
+		if config != nil && grid != d.grid() {
+			return d, errors.Errorf("checkpoints: %s has a grid of %s, not %s", w.path, d.grid(), grid)
+		}
+		d.config.ImageRows, d.config.ImageCols = grid[0]*d.config.PatchSize, grid[1]*d.config.PatchSize
+	}
+	return d, nil
 }
 
 // spell finds how the file spells the names of the blocks.
@@ -258,19 +264,6 @@ func (w *weights) classes(f *family) int {
 func (w *weights) has(name string) bool {
 	_, ok := w.tensors[name]
 	return ok
-}
-
-// resolveGrid uses the grid of the options if no file contains it.
-func (w *weights) resolveGrid(m *foreign, options ImportOptions, stated bool) error {
-	c := &m.config
-	inFile, grid := gridSize{c.Rows(), c.Cols()}, gridSize(options.Grid)
-	switch {
-	case grid != gridSize{} && stated && grid != inFile:
-		return errors.Errorf("checkpoints: %s has a grid of %s, not %s", w.path, inFile, grid)
-	case grid != gridSize{}:
-		c.ImageRows, c.ImageCols = grid[0]*c.PatchSize, grid[1]*c.PatchSize
-	}
-	return nil
 }
 
 // labelsIn returns the names of n classes, in id2label or as a list in timm's label_names; nil if neither is there.

@@ -29,10 +29,8 @@ const (
 // families are the model classes of other software. A new one needs its own file and a line here. Export uses the first
 // of a format that supports every option of the model.
 var families = []*family{
-	&hfViT, &hfMSN, &hfMAE, &hfIJepa, &hfDeiT, &hfDeiTTeacher, &hfDINOv2,
-	&hfDINOv2Registers, &hfDINOv3, &hfCLIP, &hfCLIPVision,
-	&hfSigLIP,
-	&hfSigLIPVision, &hfBEiT,
+	&hfViT, &hfMSN, &hfMAE, &hfIJepa, &hfDeiT, &hfDeiTTeacher, &hfDINOv2, &hfDINOv2Registers, &hfDINOv3, &hfCLIP,
+	&hfCLIPVision, &hfSigLIP, &hfSigLIPVision, &hfBEiT,
 	&timmViT, &timmDistilled, &timmEva, &timmBeit,
 	&jaxViT,
 }
@@ -65,6 +63,13 @@ type family struct {
 	kind   string // how positions are resampled
 	// cannot returns an error for models that config.json can describe but the software does not run; nil for none.
 	cannot func(c vit.Config, out map[string]any) error
+}
+
+// variant is a class of models that differs from another one of the same software.
+func variant(of family, class string, change func(f *family)) family {
+	of.class = class
+	change(&of)
+	return of
 }
 
 // spelling are other names of the tensors in the blocks.

@@ -77,43 +77,35 @@ var hfViT = family{
 }
 
 // MSN and MAE are ViTs with other names; MAE's decoder is only for its training. I-JEPA has no class token.
-var hfMSN = family{
-	format: formatHF, class: "ViTMSNForImageClassification", types: []string{"vit_msn"},
-	fields: replaced(hfViT.fields, epsilon("layer_norm_eps", 1e-6)), bases: hfViT.bases, block: hfViT.block,
-	names: hfViT.names, extra: hfViT.extra, current: hfCurrent, kind: resampleHF, tower: "ViTMSNModel",
-}
+var hfMSN = variant(hfViT, "ViTMSNForImageClassification", func(f *family) {
+	f.types, f.tower = []string{"vit_msn"}, "ViTMSNModel"
+	f.fields = replaced(f.fields, epsilon("layer_norm_eps", 1e-6))
+})
 
-var hfMAE = family{
-	format: formatHF, class: "ViTMAEModel", types: []string{"vit_mae"}, noHead: true,
-	fields: slices.Concat(hfViT.fields, unused("decoder_num_attention_heads", "decoder_hidden_size",
-		"decoder_num_hidden_layers", "decoder_intermediate_size", "mask_ratio", "norm_pix_loss")),
-	bases: hfViT.bases, block: hfViT.block, names: withoutHead(hfViT.names),
-	extra: []string{"decoder."}, current: hfCurrent, kind: resampleHF,
-}
+var hfMAE = variant(hfViT, "ViTMAEModel", func(f *family) {
+	f.types, f.extra = []string{"vit_mae"}, []string{"decoder."}
+	f.fields = slices.Concat(f.fields, unused("decoder_num_attention_heads", "decoder_hidden_size",
+		"decoder_num_hidden_layers", "decoder_intermediate_size", "mask_ratio", "norm_pix_loss"))
+	f.withoutHead()
+})
 
-var hfIJepa = family{
-	format: formatHF, class: "IJepaForImageClassification", types: []string{"ijepa"}, fields: hfViT.fields,
-	finish: func(m *foreign) error { m.config.Pool = "mean"; return nil },
-	bases:  []string{"ijepa.", ""}, block: hfViT.block, names: hfViT.names, extra: hfViT.extra,
-	current: hfCurrent, kind: resampleHF, tower: "IJepaModel",
-}
+var hfIJepa = variant(hfViT, "IJepaForImageClassification", func(f *family) {
+	f.types, f.bases, f.tower = []string{"ijepa"}, []string{"ijepa.", ""}, "IJepaModel"
+	f.finish = func(m *foreign) error { m.config.Pool = "mean"; return nil }
+})
 
 // DeiT has a distillation token: here a register with a position. transformers' classifier reads either the class token
 // alone, or both tokens with two heads.
-var hfDeiT = family{
-	format: formatHF, class: "DeiTForImageClassification", types: []string{"deit"},
-	fields: hfViT.fields, finish: func(m *foreign) error { return distilled(m, "class") },
-	bases: []string{"deit.", ""}, block: hfViT.block,
-	names: joined(hfViT.names, names{registersPath: "embeddings.distillation_token"}), extra: hfViT.extra,
-	current: hfCurrent, kind: resampleHF, tower: "DeiTModel",
-}
+var hfDeiT = variant(hfViT, "DeiTForImageClassification", func(f *family) {
+	f.types, f.bases, f.tower = []string{"deit"}, []string{"deit.", ""}, "DeiTModel"
+	f.names = joined(f.names, names{registersPath: "embeddings.distillation_token"})
+	f.finish = func(m *foreign) error { return distilled(m, "class") }
+})
 
-var hfDeiTTeacher = family{
-	format: formatHF, class: "DeiTForImageClassificationWithTeacher", types: []string{"deit"},
-	fields: hfViT.fields, finish: func(m *foreign) error { return distilled(m, "class+register") },
-	bases: hfDeiT.bases, block: hfViT.block, names: hfDeiT.names,
-	heads: []string{"cls_classifier", "distillation_classifier"}, extra: hfViT.extra, current: hfCurrent, kind: resampleHF,
-}
+var hfDeiTTeacher = variant(hfDeiT, "DeiTForImageClassificationWithTeacher", func(f *family) {
+	f.heads, f.tower = []string{"cls_classifier", "distillation_classifier"}, ""
+	f.finish = func(m *foreign) error { return distilled(m, "class+register") }
+})
 
 func distilled(m *foreign, pool string) error {
 	m.config.Pool, m.config.Registers, m.config.RegisterPositions = pool, 1, true
@@ -149,11 +141,10 @@ var clipBlock = names{
 	hiddenPath: "mlp.fc1.", outputPath: "mlp.fc2.",
 }
 
-var hfCLIPVision = family{
-	format: formatHF, class: "CLIPVisionModel", types: []string{"clip_vision_model"}, noHead: true, fields: hfCLIP.fields,
-	finish: hfCLIP.finish, bases: []string{"", "vision_model."}, block: hfCLIP.block, names: withoutHead(hfCLIP.names),
-	ranks: hfCLIP.ranks, extra: hfCLIP.extra, kind: resampleHF, cannot: hfCLIP.cannot,
-}
+var hfCLIPVision = variant(hfCLIP, "CLIPVisionModel", func(f *family) {
+	f.types, f.inner, f.bases = []string{"clip_vision_model"}, "", []string{"", "vision_model."}
+	f.withoutHead()
+})
 
 // SigLIP's image tower: a classifier reads the mean of all tokens, the tower itself its attention pooling.
 var hfSigLIP = family{
@@ -185,12 +176,10 @@ var hfSigLIP = family{
 	extra: []string{"text_model.", "logit_scale", "logit_bias", "embeddings.position_ids", "head."},
 }
 
-var hfSigLIPVision = family{
-	format: formatHF, class: "SiglipVisionModel", types: []string{"siglip_vision_model"}, noHead: true,
-	fields: hfSigLIP.fields, finish: hfSigLIP.finish, bases: []string{"", "vision_model."}, block: hfSigLIP.block,
-	names: withoutHead(hfSigLIP.names), ranks: hfSigLIP.ranks, extra: hfSigLIP.extra, kind: resampleHF,
-	cannot: hfSigLIP.cannot,
-}
+var hfSigLIPVision = variant(hfSigLIP, "SiglipVisionModel", func(f *family) {
+	f.types, f.inner, f.bases = []string{"siglip_vision_model"}, "", []string{"", "vision_model."}
+	f.withoutHead()
+})
 
 // squareAlone refuses grids that a class of transformers cannot run.
 func squareAlone(class string) func(vit.Config, map[string]any) error {
@@ -203,10 +192,10 @@ func squareAlone(class string) func(vit.Config, map[string]any) error {
 	}
 }
 
-func withoutHead(n names) names {
-	n = maps.Clone(n)
-	delete(n, headPath)
-	return n
+// withoutHead makes a class one of models without a classifier.
+func (f *family) withoutHead() {
+	f.noHead, f.tower, f.names = true, "", maps.Clone(f.names)
+	delete(f.names, headPath)
 }
 
 // joined is the union of names.

@@ -12,7 +12,12 @@ import (
 
 var hfDINOv2 = family{
 	format: formatHF, class: "Dinov2ForImageClassification", types: []string{"dinov2"},
-	fields: dinov2Fields(14), finish: func(m *foreign) error { return dinov2Pool(m) },
+	fields: dinov2Fields(14), finish: func(m *foreign) error { // the classifier reads the class and the mean
+		if m.head {
+			m.config.Pool = "class+mean"
+		}
+		return nil
+	},
 	bases: []string{"dinov2.", ""}, block: "encoder.layer.%d.",
 	names: joined(hfEmbeddings, hfAttention, names{
 		registersPath: "embeddings.register_tokens",
@@ -34,14 +39,11 @@ var hfDINOv2 = family{
 }
 
 // The model with registers resamples its positions with antialiasing.
-var hfDINOv2Registers = family{
-	format: formatHF, class: "Dinov2WithRegistersForImageClassification", types: []string{"dinov2_with_registers"},
-	fields: slices.Concat(dinov2Fields(16),
-		[]field{registerTokens("num_register_tokens", 4)}),
-	finish: hfDINOv2.finish, bases: []string{"dinov2_with_registers.", ""}, block: hfDINOv2.block, names: hfDINOv2.names,
-	vary: hfDINOv2.vary, current: hfDINOv2.current, extra: hfDINOv2.extra, mask: 2, kind: resampleTimm,
-	cannot: dinov2Cannot, tower: "Dinov2WithRegistersModel",
-}
+var hfDINOv2Registers = variant(hfDINOv2, "Dinov2WithRegistersForImageClassification", func(f *family) {
+	f.types, f.bases = []string{"dinov2_with_registers"}, []string{"dinov2_with_registers.", ""}
+	f.fields = append(dinov2Fields(16), registerTokens("num_register_tokens", 4))
+	f.kind, f.tower = resampleTimm, "Dinov2WithRegistersModel"
+})
 
 func dinov2Fields(patch int) []field {
 	sizes := slices.DeleteFunc(hfSizes(768, 12, 12, 0, patch, 1e-6, hfActivation("gelu")),
@@ -49,7 +51,11 @@ func dinov2Fields(patch int) []field {
 	return slices.Concat(sizes, hfDropouts, []field{
 		qkvBias("qkv_bias", true, ""), layerScale("layerscale_value", 1.0, fraction(0), false),
 		boolean("use_swiglu_ffn", false, false, func(c *vit.Config) *bool { return &c.SwiGLU }),
-		{key: "mlp_ratio", byDefault: 4.0, set: dinov2Units, get: func(m *foreign) any {
+		{key: "mlp_ratio", byDefault: 4.0, set: func(m *foreign, value any) error {
+			ratio, err := number(value)
+			m.config.MLPDim = dinov2Hidden(m.config, ratio)
+			return err
+		}, get: func(m *foreign) any {
 			for ratio := range 1 << 10 { // transformers accepts only integers
 				if dinov2Hidden(m.config, float64(ratio)) == m.config.MLPDim {
 					return ratio
@@ -58,12 +64,6 @@ func dinov2Fields(patch int) []field {
 			return ratioOf(m.config.Width, m.config.MLPDim)
 		}},
 	})
-}
-
-func dinov2Units(m *foreign, value any) error {
-	ratio, err := number(value)
-	m.config.MLPDim = dinov2Hidden(m.config, ratio)
-	return err
 }
 
 // dinov2Hidden returns the hidden units for a ratio. A SwiGLU has two thirds of them, rounded up to a multiple of 8.
@@ -75,17 +75,8 @@ func dinov2Hidden(c vit.Config, ratio float64) int {
 	return units
 }
 
-// dinov2Pool sets the pooling: the classifier reads the class token and the mean of the patch tokens.
-func dinov2Pool(m *foreign) error {
-	if m.head {
-		m.config.Pool = "class+mean"
-	}
-	return nil
-}
-
 func dinov2Cannot(c vit.Config, out map[string]any) error {
-	_, whole := out["mlp_ratio"].(int)
-	if !whole {
+	if _, whole := out["mlp_ratio"].(int); !whole {
 		return errors.Errorf("transformers takes integers as mlp_ratio of Dinov2, and none makes %d hidden units of width "+
 			"%d: choose timm, onnx or native", c.MLPDim, c.Width)
 	}

@@ -3,6 +3,7 @@
 package checkpoints
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/wepe-go/wepe/vit"
@@ -128,18 +129,11 @@ var timmViT = family{
 }
 
 // timm's VisionTransformerDistilled: DeiT with its distillation token and two heads.
-var timmDistilled = family{
-	format: formatTimm, class: "VisionTransformerDistilled",
-	fields: replaced(timmViTFields, only("reg_tokens", 0, 0), only("no_embed_class", false, false)),
-	finish: func(m *foreign) error {
-		if err := timmViTUnits(m); err != nil {
-			return err
-		}
-		return distilled(m, "class+register")
-	},
-	bases: []string{""}, block: "blocks.%d.", names: joined(timmViT.names, names{registersPath: "dist_token"}),
-	vary: timmVariants, heads: []string{"head", "head_dist"}, kind: resampleTimm,
-}
+var timmDistilled = variant(timmViT, "VisionTransformerDistilled", func(f *family) {
+	f.fields = replaced(f.fields, only("reg_tokens", 0, 0), only("no_embed_class", false, false))
+	f.finish = func(m *foreign) error { return cmp.Or(timmViTUnits(m), distilled(m, "class+register")) }
+	f.names, f.heads, f.extra = joined(f.names, names{registersPath: "dist_token"}), []string{"head", "head_dist"}, nil
+})
 
 var timmNames = names{
 	classPath: "cls_token", positionPath: "pos_embed", patchPath: "patch_embed.proj.", headPath: "head.",

@@ -21,14 +21,13 @@ import (
 	"github.com/wepe-go/wepe/vit/position"
 )
 
-// Options are what [Load] changes of a model: its head and image size (ImportOptions), its position encoding, and any
-// other field of its configuration.
+// Options are what [Load] changes of a model: its head and image size (ImportOptions), and its position encoding. What
+// does not change the variables, as dropout, can be set in Model.Config afterwards.
 type Options struct {
 	ImportOptions
-	Size     int                 // of square images in pixels; or ImageRows and ImageCols
-	Position string              // the encoding; empty: the model's own. "hybrid" keeps the table and blends WePE into it
-	Params   map[string]any      // hyperparameters of the encoding, by name
-	Change   func(c *vit.Config) // of what does not change the variables, as dropout; nil for nothing
+	Size     int            // of square images in pixels; or ImageRows and ImageCols
+	Position string         // the encoding; empty: the model's own. "hybrid" keeps the table and blends WePE into it
+	Params   map[string]any // hyperparameters of the encoding, by name
 	// LoRA is the rank of adapters on every attention, with LoRAMLP on the MLPs too, that are trained in place of the
 	// backbone, as in finetune.Recipe; 0 for none. [Model.Export] merges them into the matrices.
 	LoRA    int
@@ -72,9 +71,6 @@ func Load(backend compute.Backend, scope *model.Scope, path string, o Options) (
 	m := &Model{Config: from.Config, Scope: scope, Labels: from.Labels, Scores: from.Scores, Preprocess: from.Preprocess,
 		Mean: from.Mean, Std: from.Std, Report: from.Report}
 	m.Config.Position = cmp.Or(o.Position, from.Config.Position)
-	if o.Change != nil {
-		o.Change(&m.Config)
-	}
 	if m.Config, err = m.Config.Resolve(); err != nil {
 		return nil, errors.WithMessage(err, "checkpoints: options")
 	}
