@@ -19,38 +19,24 @@ func timmSizes(registers, pool string) []field {
 		integer("num_heads", 12, func(c *vit.Config) *int { return &c.Heads }),
 		choice("global_pool", pool, func(c *vit.Config) *string { return &c.Pool }, words{"token", "class"},
 			words{"avg", "mean"}, words{"map", "map"}, words{"token", "class+register"}),
-		{key: "class_token", byDefault: true, set: setClassToken,
-			get: func(m *foreign) any { return m.config.Prefix() > m.config.Registers }},
+		{key: "class_token", byDefault: true, set: func(m *foreign, value any) error {
+			if m.config.Pool == "class" && value != true {
+				return refuse(value, "true for the pooling by the class token")
+			}
+			m.config.ClassToken = m.config.Pool != "class" && value == true
+			return nil
+		}, get: func(m *foreign) any { return m.config.Prefix() > m.config.Registers }},
 		registerTokens(registers, 0),
-		{key: "no_embed_class", byDefault: false, set: setNoEmbedClass, get: func(m *foreign) any {
-			return m.config.Prefix() > m.config.PrefixPositions()
-		}},
+		{key: "no_embed_class", byDefault: false, set: func(m *foreign, value any) error {
+			c := &m.config
+			c.PatchPositions, c.RegisterPositions = value == true && c.Prefix() > c.Registers, value != true && c.Registers > 0
+			return nil
+		}, get: func(m *foreign) any { return m.config.Prefix() > m.config.PrefixPositions() }},
 		timmNorm("norm_layer"),
 		{key: "num_classes"},
 		layerScale("init_values", nil, nil, true),
 	}, unused("dynamic_img_size", "drop_rate", "pos_drop_rate", "patch_drop_rate", "proj_drop_rate", "attn_drop_rate",
 		"drop_path_rate", "weight_init", "fix_init", "head_init_scale"))
-}
-
-func setClassToken(m *foreign, value any) error {
-	if m.config.Pool == "class" {
-		if value != true {
-			return refuse(value, "true for the pooling by the class token")
-		}
-		return nil
-	}
-	m.config.ClassToken = value == true
-	return nil
-}
-
-func setNoEmbedClass(m *foreign, value any) error {
-	c := &m.config
-	if value == true {
-		c.PatchPositions = c.Prefix() > c.Registers
-		return nil
-	}
-	c.RegisterPositions = c.Registers > 0
-	return nil
 }
 
 // timmNorms maps the norms in JSON to the norms in the table of architectures.
@@ -194,7 +180,12 @@ var timmViTFields = slices.Concat(timmSizes("reg_tokens", "token"), []field{
 		}
 		return normName(m.config)
 	}},
-	{key: "act_layer", byDefault: "gelu", get: func(m *foreign) any { return timmActivation(m.config) }},
+	{key: "act_layer", byDefault: "gelu", get: func(m *foreign) any {
+		if m.config.SwiGLU {
+			return "silu"
+		}
+		return timmActivations[m.config.Activation]
+	}},
 	{key: "mlp_layer", byDefault: "Mlp", get: timmMLP},
 	{key: "mlp_ratio", byDefault: 4.0, get: func(m *foreign) any {
 		if timmMLP(m) == packedGLU {
@@ -208,13 +199,6 @@ var timmViTFields = slices.Concat(timmSizes("reg_tokens", "token"), []field{
 
 // timmActivations are timm's names of our activations.
 var timmActivations = map[string]string{"": "gelu", "gelu_tanh": "gelu_tanh", "quick_gelu": "quick_gelu"}
-
-func timmActivation(c vit.Config) string {
-	if c.SwiGLU {
-		return "silu"
-	}
-	return timmActivations[c.Activation]
-}
 
 // timmMLP returns the layer of the MLP: AIMv2's without biases, or DINOv2's.
 func timmMLP(m *foreign) any {

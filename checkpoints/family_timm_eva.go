@@ -64,7 +64,12 @@ var timmEva = family{
 		evaAugmentation("rope_shift_coords", "rope_dinov3_shift", 0),
 		evaAugmentation("rope_jitter_coords", "rope_dinov3_jitter", 0),
 		evaAugmentation("rope_rescale_coords", "rope_dinov3_rescale", 2),
-		{key: "attn_pool_num_heads", get: func(m *foreign) any { return orNil(m.config.PoolHeads) }},
+		{key: "attn_pool_num_heads", get: func(m *foreign) any {
+			if m.config.PoolHeads == 0 {
+				return nil
+			}
+			return m.config.PoolHeads
+		}},
 		{key: "attn_pool_mlp_ratio", get: func(m *foreign) any {
 			if m.config.Pool != "map" {
 				return nil
@@ -104,13 +109,6 @@ func ropeType(c vit.Config) string {
 		last = c.Position
 	}
 	return ropeTypes[last]
-}
-
-func orNil(n int) any {
-	if n == 0 {
-		return nil
-	}
-	return n
 }
 
 // evaParam returns a hyperparameter as a number, 0 if it is not set.

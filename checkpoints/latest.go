@@ -123,7 +123,7 @@ func Find(path, which string) (c *Checkpoint, skipped []error, err error) {
 	default:
 		return nil, nil, errors.Errorf("checkpoints: weights %q: want %q, %q or %q", which, BestDir, LastDir, Start)
 	}
-	if !isDirectory(path) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return nil, nil, nil
 	}
 	if fileExists(filepath.Join(path, manifestName)) {
@@ -172,9 +172,4 @@ func All(path string) ([]string, error) {
 func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
-}
-
-func isDirectory(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }

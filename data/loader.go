@@ -89,24 +89,17 @@ func prefetch(ctx context.Context, running *sync.WaitGroup, s Dataset, host Augm
 	for range cmp.Or(info.Workers, runtime.GOMAXPROCS(0)) {
 		running.Go(func() {
 			for t := range tasks {
-				t.batch.errs[t.k] = t.batch.fill(ctx, s, view{host, seed, t.batch.epoch, t.batch.Indices[t.k]}, t.k)
-				t.batch.pending.Done()
+				b, index := t.batch, t.batch.Indices[t.k]
+				img, err := show(ctx, s, index%s.Len(), view{host, seed, b.epoch, index})
+				if b.errs[t.k] = err; err == nil {
+					b.Labels[t.k] = s.Describe().Labels[index%s.Len()]
+					b.put(t.k, img)
+				}
+				b.pending.Done()
 			}
 		})
 	}
 	return ready
-}
-
-// fill reads image k of the batch.
-func (b *Batch) fill(ctx context.Context, s Dataset, v view, k int) error {
-	row := v.Index % s.Len()
-	img, err := show(ctx, s, row, v)
-	if err != nil {
-		return err
-	}
-	b.Labels[k] = s.Describe().Labels[row]
-	b.put(k, img)
-	return nil
 }
 
 // replace fills in for the damaged images that the dataset skips, and returns any other error.

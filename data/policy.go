@@ -191,12 +191,9 @@ func (p policy) apply(img *Image, r *rand.Rand) *Image {
 		if p.deviation > 0 {
 			magnitude = min(max(0, magnitude+p.deviation*r.NormFloat64()), p.greatest)
 		}
-		amount := c.amount(level{strength: magnitude / p.scale, sign: sign(r), height: img.Height,
+		amount := c.amount(level{strength: magnitude / p.scale, sign: float64(2*r.IntN(2) - 1), height: img.Height,
 			width: img.Width, r: r})
 		img = operations[c.name](img, amount, around)
 	}
 	return img
 }
-
-// sign is 1 or −1.
-func sign(r *rand.Rand) float64 { return float64(2*r.IntN(2) - 1) }
