@@ -269,16 +269,20 @@ func (e *export) card(weights string) exportFile {
 	if library := map[string]string{formatHF: "transformers", formatTimm: "timm"}[e.Format]; library != "" {
 		fmt.Fprintf(&b, "library_name: %s\n", library)
 	}
-	fmt.Fprintf(&b, "tags:\n- %s\n- vision\n---\n\n# Vision Transformer, %s\n\n", task, what)
-	fmt.Fprintf(&b, "| | |\n|---|---|\n| images | %d×%d pixels, %d channels |\n", c.ImageRows, c.ImageCols, c.Channels)
-	fmt.Fprintf(&b, "| patches | %d×%d pixels, a grid of %s |\n", c.PatchSize, c.PatchSize, gridSize{c.Rows(), c.Cols()})
-	fmt.Fprintf(&b, "| width, depth, heads, MLP | %d, %d, %d, %d |\n", c.Width, c.Depth, c.Heads, c.MLPDim)
+	fmt.Fprintf(&b, "tags:\n- %s\n- vision\n---\n\n# Vision Transformer, %s\n\n| | |\n|---|---|\n", task, what)
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "| %s | %s |\n", name, fmt.Sprintf(format, args...))
+	}
+	row("images", "%d×%d pixels, %d channels", c.ImageRows, c.ImageCols, c.Channels)
+	row("patches", "%d×%d pixels, a grid of %s", c.PatchSize, c.PatchSize, gridSize{c.Rows(), c.Cols()})
+	row("width, depth, heads, MLP", "%d, %d, %d, %d", c.Width, c.Depth, c.Heads, c.MLPDim)
 	encoding := e.encoded
 	if e.encoded != c.Position {
 		encoding += ", folded into the table of position embeddings: an ordinary ViT"
 	}
-	fmt.Fprintf(&b, "| position encoding | %s |\n| pooling | %s |\n", encoding, c.Pool)
-	fmt.Fprintf(&b, "| weights | %s, %s |\n", weights, e.DType)
+	row("position encoding", "%s", encoding)
+	row("pooling", "%s", c.Pool)
+	row("weights", "%s, %s", weights, e.DType)
 	pixels := "not recorded"
 	if p := e.Preprocess; p != nil {
 		mean, std := p.Normalization()
@@ -294,12 +298,12 @@ func (e *export) card(weights string) exportFile {
 			pixels = fmt.Sprintf("resized to %d×%d (%s, %s)%s, %s", p.Size[0], p.Size[1], p.Resize, p.Kernel(), crop, pixels)
 		}
 	}
-	fmt.Fprintf(&b, "| pixels | %s |\n", pixels)
+	row("pixels", "%s", pixels)
 	if e.difference != "" {
-		fmt.Fprintf(&b, "| difference | %s |\n", e.difference)
+		row("difference", "%s", e.difference)
 	}
 	if text := scoresText[e.Scores]; text != "" {
-		fmt.Fprintf(&b, "| scores | %s |\n", text)
+		row("scores", "%s", text)
 	}
 	fmt.Fprintf(&b, "\n%s\nWritten by [wepe](https://github.com/wepe-go/wepe). To be added by its author: training data, "+
 		"accuracy, licence.\n", e.usage())
@@ -308,36 +312,31 @@ func (e *export) card(weights string) exportFile {
 
 // usage returns the code that opens the model.
 func (e *export) usage() string {
-	c := e.config
-	python := func(lines ...string) string { return "```python\n" + strings.Join(lines, "\n") + "\n```\n" }
+	python := func(library, open, run string) string {
+		return fmt.Sprintf("```python\n%s\n\n%s\n%s  # images [n, %d, %d, %d]\n```\n", library, open, run, e.config.Channels,
+			e.config.ImageRows, e.config.ImageCols)
+	}
+	result := map[bool]string{true: "logits", false: "features"}[e.head]
 	switch e.Format {
 	case formatHF:
-		images := fmt.Sprintf("  # images [n, %d, %d, %d]", c.Channels, c.ImageRows, c.ImageCols)
-		class := e.as.named()
+		output, class := "logits", e.as.named()
 		if !e.head {
-			output := "pooler_output"
+			output = "pooler_output"
 			if slices.Contains(e.as.family.extra, "pooler.") { // of another head's training, or random
 				output = "last_hidden_state"
 			}
-			return python("from transformers import "+class, "", `model = `+class+`.from_pretrained(".")`,
-				"features = model(images)."+output+images)
 		}
-		return python("from transformers import "+class, "", `model = `+class+`.from_pretrained(".")`,
-			"logits = model(images).logits"+images)
+		return python("from transformers import "+class, `model = `+class+`.from_pretrained(".")`,
+			result+" = model(images)."+output)
 	case formatTimm:
-		output := "logits"
-		if !e.head {
-			output = "features"
-		}
-		return python("import timm", "", `model = timm.create_model("local-dir:.", pretrained=True).eval()`,
-			fmt.Sprintf(output+" = model(images)  # images [n, %d, %d, %d]", c.Channels, c.ImageRows, c.ImageCols))
+		return python("import timm", `model = timm.create_model("local-dir:.", pretrained=True).eval()`,
+			result+" = model(images)")
 	case formatJAX:
-		return "Names and layouts follow google-research/vision_transformer.\n\n" +
-			python("import numpy", "", `weights = numpy.load("model.npz")`)
+		return "Names and layouts follow google-research/vision_transformer.\n\n```python\nimport numpy\n\n" +
+			"weights = numpy.load(\"model.npz\")\n```\n"
 	case formatONNX:
-		return python("import onnxruntime", "", `model = onnxruntime.InferenceSession("model.onnx")`,
-			fmt.Sprintf(`[logits] = model.run(["logits"], {"pixel_values": images})  # images float32 [n, %d, %d, %d]`,
-				c.Channels, c.ImageRows, c.ImageCols))
+		return python("import onnxruntime", `model = onnxruntime.InferenceSession("model.onnx")`,
+			`[logits] = model.run(["logits"], {"pixel_values": images.astype("float32")})`)
 	}
 	return "```go\nmodel, err := checkpoints.Import(\".\", checkpoints.ImportOptions{})\nerr = model.Load(scope)\n" +
 		"logits := model.Config.Logits(scope, images)\n```\n"

@@ -324,33 +324,6 @@ func TestExport_FilesOfEachFormat(t *testing.T) {
 	}
 }
 
-// The README.md has the front matter of the hub and the code that opens the model, with the class of transformers.
-func TestExport_CardNamesTheClassAndTheImages(t *testing.T) {
-	for _, c := range []struct {
-		format string
-		family *family
-		want   string
-	}{
-		{formatHF, &hfViT, "ViTForImageClassification.from_pretrained"},
-		{formatHF, &hfSigLIPVision, "SiglipVisionModel.from_pretrained"}, {formatTimm, &timmViT, "timm.create_model"},
-		{formatJAX, &jaxViT, "numpy.load"}, {formatONNX, &native, "onnxruntime.InferenceSession"},
-		{formatNative, &native, "checkpoints.Import"},
-	} {
-		head := c.family != &hfSigLIPVision
-		fit := preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{6, 10}}
-		e := &export{ExportOptions: ExportOptions{Format: c.format, Preprocess: &fit}, config: ownViT("learned"),
-			encoded: "wepe", as: &foreign{family: c.family, head: head}, head: head}
-		var text strings.Builder
-		gomlxtest.NoError(t, e.card("model.file").write(&text))
-		task := map[bool]string{true: "image-classification", false: "image-feature-extraction"}[head]
-		for _, want := range []string{c.want, "---\npipeline_tag: " + task + "\n", "6×10", "wepe", "model.file"} {
-			if !strings.Contains(text.String(), want) {
-				t.Errorf("%s: the card lacks %q:\n%s", c.format, want, &text)
-			}
-		}
-	}
-}
-
 // What a file says is what the software computes: an option that is lost is an error, one without effect is not.
 func TestExport_OptionsWithoutEffectAreNotMissed(t *testing.T) {
 	const vitClass, timmClass = "ViTForImageClassification", "VisionTransformer"
