@@ -49,10 +49,10 @@ func CIFAR100(dir string) (train, test *InMemory, err error) {
 }
 
 func cifarFrom(dir string) (train, test *InMemory, err error) {
-	parts := cifarParts{sets: map[string]*InMemory{}}
+	files := cifarFiles{}
 	for _, d := range []string{dir, filepath.Join(dir, cifarDir)} {
 		if _, err := os.Stat(filepath.Join(d, cifarTrain)); err == nil {
-			return parts.join(d, parts.readDir(d))
+			return files.parse(d, files.readDir(d))
 		}
 	}
 	for _, file := range []string{dir, filepath.Join(dir, cifarArchive)} {
@@ -62,55 +62,55 @@ func cifarFrom(dir string) (train, test *InMemory, err error) {
 				return nil, nil, err
 			}
 			defer f.Close()
-			return parts.join(file, parts.readArchive(file, bufio.NewReaderSize(f, 1<<20)))
+			return files.parse(file, files.readArchive(file, bufio.NewReaderSize(f, 1<<20)))
 		}
 	}
 	return nil, nil, fmt.Errorf("no train.bin, %s/train.bin or %s in %s: give the directory that contains one of them: %w",
 		cifarDir, cifarArchive, dir, fs.ErrNotExist)
 }
 
-// cifarParts are the files read from a directory or an archive.
-type cifarParts struct {
-	names []string
-	sets  map[string]*InMemory // by the name of the file
-}
+// cifarFiles are the contents of the three files, by name.
+type cifarFiles map[string][]byte
 
-func (p *cifarParts) readDir(dir string) error {
+func (c cifarFiles) readDir(dir string) error {
 	for _, name := range []string{cifarNames, cifarTrain, cifarTest} {
-		f, err := disk.Open(filepath.Join(dir, name))
+		raw, err := disk.ReadFile(filepath.Join(dir, name), cifarMaxBytes)
 		if err != nil {
 			return err
 		}
-		err = p.read(name, f.Name(), f)
-		f.Close()
-		if err != nil {
-			return err
-		}
+		c[name] = raw
 	}
 	return nil
 }
 
 // readArchive reads the three files from a gzip-compressed tar stream, by name, in any directory.
-func (p *cifarParts) readArchive(file string, r io.Reader) error {
+func (c cifarFiles) readArchive(file string, r io.Reader) error {
 	unzipped, err := gzip.NewReader(r)
 	if err != nil {
 		return fmt.Errorf("%s: %w: not a gzip archive", file, err)
 	}
-	// The whole stream is bounded, so that skipped members cannot expand without limit.
+	// The whole stream is bounded, so that members cannot expand without limit.
 	archive := tar.NewReader(io.LimitReader(unzipped, 2*cifarMaxBytes))
-	for p.names == nil || len(p.sets) < 2 {
+	for len(c) < 3 {
 		member, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
+		var raw []byte
+		name := ""
+		if err == nil {
+			name = path.Base(member.Name)
+		}
+		if err == nil && member.Typeflag == tar.TypeReg && slices.Contains([]string{cifarNames, cifarTrain, cifarTest}, name) {
+			raw, err = io.ReadAll(archive)
+		}
+		switch {
+		case err != nil:
 			return fmt.Errorf("%s: %w: the archive is damaged or truncated: download it again", file, err)
-		}
-		if member.Typeflag != tar.TypeReg {
-			continue
-		}
-		if err := p.read(path.Base(member.Name), file+":"+member.Name, archive); err != nil {
-			return err
+		case raw != nil && c[name] != nil:
+			return fmt.Errorf("%s: %s appears twice", file, name)
+		case raw != nil:
+			c[name] = raw
 		}
 	}
 	// Reading to the end verifies gzip's checksum.
@@ -124,76 +124,50 @@ func (p *cifarParts) readArchive(file string, r io.Reader) error {
 	return nil
 }
 
-// read reads one file if it is one of the three; where is its name in errors.
-func (p *cifarParts) read(name, where string, r io.Reader) (err error) {
-	switch {
-	case name == cifarNames && p.names != nil || p.sets[name] != nil:
-		return fmt.Errorf("%s: %s appears twice", where, name)
-	case name == cifarNames:
-		p.names, err = cifarReadNames(where, r)
-	case name == cifarTrain || name == cifarTest:
-		p.sets[name], err = cifarReadRecords(where, r)
-	}
-	return err
-}
-
-// join combines the parts into the two datasets, unless reading them failed.
-func (p *cifarParts) join(where string, err error) (train, test *InMemory, _ error) {
+// parse returns the two datasets, unless reading the files failed.
+func (c cifarFiles) parse(where string, err error) (train, test *InMemory, _ error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	train, test = p.sets[cifarTrain], p.sets[cifarTest]
-	if p.names == nil || train == nil || test == nil {
+	if len(c) < 3 {
 		return nil, nil, fmt.Errorf("%s lacks %s, %s or %s", where, cifarTrain, cifarTest, cifarNames)
 	}
-	for _, set := range []*InMemory{train, test} {
-		if label := slices.Max(set.Labels); int(label) >= len(p.names) {
-			return nil, nil, fmt.Errorf("%s has label %d, but %s %d names", where, label, cifarNames, len(p.names))
-		}
-		set.Classes = p.names
+	names := strings.Fields(string(c[cifarNames]))
+	if len(names) < 2 || len(names) > cifarClasses {
+		return nil, nil, fmt.Errorf("%s: %s: %d class names, want %d, one a line, or fewer for a subset", where, cifarNames,
+			len(names), cifarClasses)
 	}
-	train.Name, test.Name = "cifar100-train", "cifar100-test"
+	for file, to := range map[string]**InMemory{cifarTrain: &train, cifarTest: &test} {
+		set, err := cifarRecords(c[file])
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %s: %w", where, file, err)
+		}
+		if label := slices.Max(set.Labels); int(label) >= len(names) {
+			return nil, nil, fmt.Errorf("%s has label %d, but %s %d names", where, label, cifarNames, len(names))
+		}
+		set.Name, set.Classes, *to = "cifar100-"+strings.TrimSuffix(file, ".bin"), names, set
+	}
 	return train, test, nil
 }
 
-func cifarReadNames(where string, r io.Reader) ([]string, error) {
-	raw, err := io.ReadAll(io.LimitReader(r, 1<<16))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", where, err)
+// cifarRecords reads the records of a file.
+func cifarRecords(raw []byte) (*InMemory, error) {
+	n := len(raw) / cifarRecord
+	switch {
+	case len(raw) == 0:
+		return nil, fmt.Errorf("the file is empty, want records of %d bytes", cifarRecord)
+	case len(raw)%cifarRecord != 0:
+		return nil, fmt.Errorf("record %d has %d of %d bytes: the file is truncated: copy or download it again", n,
+			len(raw)%cifarRecord, cifarRecord)
 	}
-	names := strings.Fields(string(raw))
-	if len(names) < 2 || len(names) > cifarClasses {
-		return nil, fmt.Errorf("%s: %d class names, want %d, one a line, or fewer for a subset", where, len(names),
-			cifarClasses)
-	}
-	return names, nil
-}
-
-// cifarReadRecords reads records to the end of r.
-func cifarReadRecords(where string, r io.Reader) (*InMemory, error) {
-	s := &InMemory{Info: Info{Height: cifarSide, Width: cifarSide, Channels: 3}}
-	in := bufio.NewReaderSize(r, 1<<16)
-	record := make([]byte, cifarRecord)
-	for n := 0; ; n++ {
-		read, err := io.ReadFull(in, record)
-		switch {
-		case n*cifarRecord == cifarMaxBytes && err == nil:
-			return nil, fmt.Errorf("%s has more than %d bytes", where, cifarMaxBytes)
-		case err == io.EOF && n > 0:
-			return s, nil
-		case err == io.EOF:
-			return nil, fmt.Errorf("%s: the file is empty, want records of %d bytes", where, cifarRecord)
-		case errors.Is(err, io.ErrUnexpectedEOF):
-			return nil, fmt.Errorf("%s: record %d has %d of %d bytes: the file is truncated: copy or download it again",
-				where, n, read, cifarRecord)
-		case err != nil:
-			return nil, fmt.Errorf("%s: record %d: %w", where, n, err)
-		}
+	s := &InMemory{Info: Info{Height: cifarSide, Width: cifarSide, Channels: 3},
+		Pixels: make([]uint8, 0, n*3*cifarPlane)}
+	for record := range slices.Chunk(raw, cifarRecord) {
 		coarse, fine := record[0], record[1]
 		if coarse >= cifarCoarse || fine >= cifarClasses {
-			return nil, fmt.Errorf("%s: record %d: coarse label %d (0 to %d), fine label %d (0 to %d): "+
+			return nil, fmt.Errorf("record %d: coarse label %d (0 to %d), fine label %d (0 to %d): "+
 				"the file is damaged or not CIFAR-100: download it again",
-				where, n, coarse, cifarCoarse-1, fine, cifarClasses-1)
+				len(s.Labels), coarse, cifarCoarse-1, fine, cifarClasses-1)
 		}
 		s.Labels = append(s.Labels, int32(fine))
 		red, green, blue := record[2:2+cifarPlane], record[2+cifarPlane:2+2*cifarPlane], record[2+2*cifarPlane:]
@@ -201,4 +175,5 @@ func cifarReadRecords(where string, r io.Reader) (*InMemory, error) {
 			s.Pixels = append(s.Pixels, red[i], green[i], blue[i])
 		}
 	}
+	return s, nil
 }

@@ -726,7 +726,7 @@ func FuzzCIFAR100Records(f *testing.F) {
 	record := datatest.CIFAR100(2, 1)["train.bin"]
 	seeds := [][]byte{record, record[:cifarRecord], record[:cifarRecord+1], {}}
 	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
-		set, err := cifarReadRecords("fuzz", bytes.NewReader(raw))
+		set, err := cifarRecords(raw)
 		if err != nil {
 			return
 		}
@@ -744,8 +744,8 @@ func FuzzCIFAR100Archive(f *testing.F) {
 	seeds := [][]byte{tarred(files, allNames...), tarred(files, "train.bin"), {}}
 	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
 		file := bytes.NewReader(compressed(raw, gzip.NoCompression))
-		parts := cifarParts{sets: map[string]*InMemory{}}
-		train, test, err := parts.join("fuzz", parts.readArchive("fuzz", file))
+		parts := cifarFiles{}
+		train, test, err := parts.parse("fuzz", parts.readArchive("fuzz", file))
 		if err != nil {
 			return
 		}
