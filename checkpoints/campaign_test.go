@@ -33,8 +33,7 @@ func randomViT(t *testing.T, rng *rand.Rand, dtype dtypes.DType) *Imported {
 	c := gomlxtest.Resolved(vit.Config{ImageRows: patch * (1 + rng.IntN(5)), ImageCols: patch * (1 + rng.IntN(5)),
 		PatchSize: patch,
 		Heads:     heads, Width: heads * (1 + rng.IntN(5)), MLPDim: 1 + rng.IntN(23), Depth: 1 + rng.IntN(3),
-		Classes: 2 + rng.IntN(11), Epsilon: 1e-6, Position: "learned",
-		Pool: []string{"class", "mean"}[rng.IntN(2)]})
+		Classes: 2 + rng.IntN(11), Epsilon: 1e-6, Position: "learned", Pool: []string{"class", "mean"}[rng.IntN(2)]})
 	m := &Imported{Config: c, Variables: map[string]*tensors.Tensor{}}
 	for _, v := range (naming{&native, ""}).variables(c) {
 		shape := v.dims(c)

@@ -95,8 +95,7 @@ func stirred(t testing.TB, c vit.Config, params map[string]any) *model.Store {
 // ownViT is a model of unequal sizes on a grid of 3×5 whose heads fit every encoding.
 func ownViT(position string) vit.Config {
 	return gomlxtest.Resolved(vit.Config{ImageRows: 6, ImageCols: 10, Channels: 3, PatchSize: 2, Width: 48, Depth: 2,
-		Heads: 3, MLPDim: 29,
-		Classes: 7, Position: position})
+		Heads: 3, MLPDim: 29, Classes: 7, Position: position})
 }
 
 // An imported model may be exported again: the files are the same, also a look-up table.
@@ -229,8 +228,7 @@ func TestExport_FaultAtAnyOperationLeavesNothing(t *testing.T) {
 				parent := t.TempDir()
 				dir := filepath.Join(parent, "model")
 				files := newFaultyFiles(failAt, mode)
-				_, err := Export(dir, nil, scope, m.Config, ExportOptions{Format: format, Preprocess: &normalized,
-					files: files})
+				_, err := Export(dir, nil, scope, m.Config, ExportOptions{Format: format, Preprocess: &normalized, files: files})
 				if files.count < failAt {
 					if err != nil || failAt < 20 { // mkdir, four for each of four files, syncs around the rename
 						t.Fatalf("without a fault: %v after %d operations", err, files.count)

@@ -284,8 +284,7 @@ var paramDefaults = map[string]map[string]any{
 		"rope_axial_cols": 0.0},
 	"rope-mixed": {"rope_theta": 10.0},
 	"rope-dinov3": {"rope_theta": 100.0, "rope_dinov3_shortest": 0.0, "rope_dinov3_longest": 0.0,
-		"rope_dinov3_normalize": "separate", "rope_dinov3_shift": 0.0, "rope_dinov3_jitter": 0.0,
-		"rope_dinov3_rescale": 2.0},
+		"rope_dinov3_normalize": "separate", "rope_dinov3_shift": 0.0, "rope_dinov3_jitter": 0.0, "rope_dinov3_rescale": 2.0},
 }
 
 // asJSON converts an object to the form that decoding JSON gives.

@@ -199,8 +199,7 @@ func TestHiddenUnits_AreTheSoftwares(t *testing.T) {
 	}
 	// DINOv2 giant: 8192 units in fc1, for the gate and 4096 hidden units (GluMlp halves mlp_ratio·embed_dim).
 	giant := gomlxtest.Resolved(vit.Config{ImageRows: 518, ImageCols: 518, PatchSize: 14, Width: 1536, Depth: 40,
-		Heads: 24, MLPDim: 4096,
-		Classes: 1000, SwiGLU: true, LayerScale: 1e-5, Position: "learned"})
+		Heads: 24, MLPDim: 4096, Classes: 1000, SwiGLU: true, LayerScale: 1e-5, Position: "learned"})
 	_, out, err := forExport(formatTimm, giant, true, nil)
 	if ratio, _ := out["mlp_ratio"].(fraction); err != nil || out["mlp_layer"] != packedGLU || int(1536*float64(ratio)) !=
 		8192 {

@@ -415,8 +415,7 @@ func (m *Imported) pixels(w *weights, found described) error {
 		}
 		if settings, err = preprocess.Parse(raw); err != nil {
 			m.Report = append(m.Report, fmt.Sprintf("preprocessing: left out: %v", err))
-			m.PreprocessError = fmt.Errorf("%s: %w: images would be preprocessed differently than in training",
-				file, err)
+			m.PreprocessError = fmt.Errorf("%s: %w: images would be preprocessed differently than in training", file, err)
 			return nil
 		}
 		m.resizedTo(&settings)

@@ -414,8 +414,7 @@ func testInspectFixtures(t *testing.T) {
 				t.Errorf("%+v", info)
 			}
 		case formatJAX:
-			if info.Config.Heads != c.Heads || info.Config.ImageRows != 0 ||
-				!strings.Contains(info.Notes[0], "grid of its") {
+			if info.Config.Heads != c.Heads || info.Config.ImageRows != 0 || !strings.Contains(info.Notes[0], "grid of its") {
 				t.Errorf("%+v", info)
 			}
 		}

@@ -35,10 +35,8 @@ func (e *MismatchError) Error() string {
 		}
 		return fmt.Sprintf("; %d %s: %s", len(names), what, listed(names))
 	}
-	return fmt.Sprintf("checkpoints: %s is of another model", e.Path) +
-		list("of other shape", e.Mismatched) +
-		list("that it lacks", e.Missing) +
-		list("that the model lacks", e.Unexpected)
+	return fmt.Sprintf("checkpoints: %s is of another model", e.Path) + list("of other shape", e.Mismatched) +
+		list("that it lacks", e.Missing) + list("that the model lacks", e.Unexpected)
 }
 
 // listed returns the first few names of many.

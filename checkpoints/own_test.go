@@ -124,8 +124,7 @@ func TestImport_InvalidTrainingCheckpoints(t *testing.T) {
 }
 
 // ownEncodings are all names of encodings, and some combinations of two.
-var ownEncodings = append(position.Names(), "wepe+rope-mixed", "learned+rope-axial", "hybrid+liere",
-	"fope+wepe-bias")
+var ownEncodings = append(position.Names(), "wepe+rope-mixed", "learned+rope-axial", "hybrid+liere", "fope+wepe-bias")
 
 func TestNative_EveryEncoding(t *testing.T) {
 	gomlxtest.OnGo(t)
@@ -209,8 +208,7 @@ func refusesUnknownVariables(t *testing.T, store *model.Store, c vit.Config, dir
 		writeWeights(t, file, all)
 		_, err := Import(dir, ImportOptions{})
 		if e := onlyMismatch(t, err); !slices.Equal(e.Unexpected, []string{positionsPath + name + " []"}) ||
-			e.Missing != nil ||
-			e.Mismatched != nil {
+			e.Missing != nil || e.Mismatched != nil {
 			t.Errorf("%v, want %s unexpected", err, name)
 		}
 	}

@@ -252,14 +252,12 @@ func TestDeclarable_NamesWhatTheFormatRoundsOtherwise(t *testing.T) {
 	for _, format := range append([]string{formatONNX}, fileFormats...) {
 		declared, line := declarable(format, short, 6, 10)
 		if want := (preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{6, 10},
-			Resample: preprocess.Bicubic}); line ==
-			"" || declared != want {
+			Resample: preprocess.Bicubic}); line == "" || declared != want {
 			t.Errorf("%s: %+v, %q", format, declared, line)
 		}
 	}
 	if s, line := declarable(formatTimm, preprocess.Settings{Crop: [2]int{6, 10}}, 6, 10); s.Resize !=
-		preprocess.ResizeExact ||
-		line == "" {
+		preprocess.ResizeExact || line == "" {
 		t.Errorf("a crop alone in timm: %+v, %q", s, line)
 	}
 }
@@ -273,8 +271,7 @@ func TestImport_UsualSize(t *testing.T) {
 			`},"image_mean":[0,0,0],"image_std":[1,1,1],"resample":2}`
 	}
 	for text, want := range map[string][2]int{"": {6, 10}, of("8", "4"): {8, 4}, of("9", "5"): {8, 4}, of("8", "5"): {8,
-		4},
-		of("1", "4"): {6, 10}, of("6", "8"): {6, 8}, of("8", "10"): {8, 10}} {
+		4}, of("1", "4"): {6, 10}, of("6", "8"): {6, 8}, of("8", "10"): {8, 10}} {
 		path := filepath.Join(filepath.Dir(file), foreignPreprocessor)
 		gomlxtest.NoError(t, os.RemoveAll(path))
 		if text != "" {

@@ -116,8 +116,7 @@ func configOf(n naming, c vit.Config) string {
 
 // smallViT has sizes that differ wherever a swap could be missed, and more than ten blocks.
 var smallViT = gomlxtest.Resolved(vit.Config{ImageRows: 6, ImageCols: 10, Channels: 3, PatchSize: 2, Width: 14,
-	Depth: 11, Heads: 7,
-	MLPDim: 5, Classes: 13, Position: "learned"})
+	Depth: 11, Heads: 7, MLPDim: 5, Classes: 13, Position: "learned"})
 
 var (
 	hf, hfBase, timm, jax = allNamings[0], allNamings[1], allNamings[2], allNamings[3]
@@ -355,8 +354,7 @@ func TestImport_DamageInUnusedTensors(t *testing.T) {
 	weights := made(jax, smallViT)
 	file := put(t, jax, weights, "")
 	rewrite(t, file, func(raw []byte) []byte {
-		raw[bytes.Index(raw, bytesOf(t,
-			weights["head/kernel"]))] ^= 1
+		raw[bytes.Index(raw, bytesOf(t, weights["head/kernel"]))] ^= 1
 		return raw
 	})
 	_, err := Import(file, ImportOptions{Classes: 5, Hints: Hints{Grid: smallGrid}})

@@ -280,8 +280,7 @@ func FuzzSafetensors(f *testing.F) {
 			t.Fatalf("written again: %v", err)
 		}
 		for name, value := range got {
-			if b := back[name]; b == nil || !b.Shape().Equal(value.Shape()) ||
-				!bytes.Equal(bytesOf(t, b), bytesOf(t, value)) {
+			if b := back[name]; b == nil || !b.Shape().Equal(value.Shape()) || !bytes.Equal(bytesOf(t, b), bytesOf(t, value)) {
 				t.Fatalf("%q changed: %v", name, b)
 			}
 		}

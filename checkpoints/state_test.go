@@ -205,8 +205,7 @@ func TestFind_WeightsOfARun(t *testing.T) {
 			if err != nil {
 				step = -1
 			}
-			if step != want || len(skipped) != c.skipped[which] ||
-				kind != map[int64]string{7: BestDir, 9: LastDir}[step] {
+			if step != want || len(skipped) != c.skipped[which] || kind != map[int64]string{7: BestDir, 9: LastDir}[step] {
 				t.Errorf("best %q, last %q: %q is step %d of %q, %v, skipped %v; want step %d", c.best, c.last, which, step, kind,
 					err, skipped, want)
 			}

@@ -136,8 +136,7 @@ func (a Augment) Validate() error {
 		return fmt.Errorf("data: augment: crop_scale %v and crop_ratio %v must be above 0", a.CropScale, a.CropRatio)
 	}
 	if a.crops() && a.Pad > 0 {
-		return fmt.Errorf("data: augment: pad %d and crop_scale %v are two kinds of crop: choose one",
-			a.Pad, a.CropScale)
+		return fmt.Errorf("data: augment: pad %d and crop_scale %v are two kinds of crop: choose one", a.Pad, a.CropScale)
 	}
 	if !slices.Contains([]preprocess.Resample{"", preprocess.Bilinear, preprocess.Bicubic, preprocess.Lanczos,
 		preprocess.Box, preprocess.Hamming, preprocess.Nearest}, a.Resample) {

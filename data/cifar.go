@@ -160,8 +160,7 @@ func cifarRecords(raw []byte) (*InMemory, error) {
 		return nil, fmt.Errorf("record %d has %d of %d bytes: the file is truncated: copy or download it again", n,
 			len(raw)%cifarRecord, cifarRecord)
 	}
-	s := &InMemory{Info: Info{Height: cifarSide, Width: cifarSide, Channels: 3},
-		Pixels: make([]uint8, 0, n*3*cifarPlane)}
+	s := &InMemory{Info: Info{Height: cifarSide, Width: cifarSide, Channels: 3}, Pixels: make([]uint8, 0, n*3*cifarPlane)}
 	for record := range slices.Chunk(raw, cifarRecord) {
 		coarse, fine := record[0], record[1]
 		if coarse >= cifarCoarse || fine >= cifarClasses {

@@ -52,8 +52,7 @@ func batches(t *testing.T, d *Loader, n int) (pixels, labels [][]float64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		images := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{BatchImages(b.Spec, in)} },
-			anys(b.Inputs)...)[0]
+		images := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{BatchImages(b.Spec, in)} }, anys(b.Inputs)...)[0]
 		pixels, labels = append(pixels, images), append(labels, gomlxtest.Values(t, b.Labels[0]))
 		if n--; n == 0 {
 			break
@@ -110,8 +109,7 @@ func TestDataset_MixedLabelsAreSoftLabels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{SoftLabels(in, 7, 0)} },
-			anys(b.Inputs[1:])...)[0]
+		want := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{SoftLabels(in, 7, 0)} }, anys(b.Inputs[1:])...)[0]
 		if got := gomlxtest.Values(t, b.Labels[0]); len(got) != 5*7 {
 			t.Errorf("labels %v", got)
 		} else {

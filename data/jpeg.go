@@ -119,8 +119,7 @@ func (e Encoded) jpegWindow(w window, outHeight, outWidth int, kernel preprocess
 		}
 	}
 	up := func(n int) int { return (n + scale - 1) / scale }
-	p, err := e.jpegPart(scale,
-		image.Rect(w.left/scale, w.top/scale, up(w.left+w.width), up(w.top+w.height)))
+	p, err := e.jpegPart(scale, image.Rect(w.left/scale, w.top/scale, up(w.left+w.width), up(w.top+w.height)))
 	if err != nil {
 		return nil, err
 	}

@@ -100,8 +100,7 @@ func TestShapes_AreAFunctionOfTheSeed(t *testing.T) {
 	}
 	if train.check() != nil || test.check() != nil || train.Len() != 307 || test.Len() != 101 ||
 		train.Height != 32 || len(train.Classes) != 16 {
-		t.Errorf("%d and %d images of %d pixels in %d classes",
-			train.Len(), test.Len(), train.Height, len(train.Classes))
+		t.Errorf("%d and %d images of %d pixels in %d classes", train.Len(), test.Len(), train.Height, len(train.Classes))
 	}
 	again, _, _ := Shapes(taskLocation, 307, 11, 32, 5)
 	other, _, _ := Shapes(taskLocation, 307, 11, 32, 6)

@@ -46,8 +46,7 @@ func (f *Files) Stream(p preprocess.Settings, how Streaming) (Dataset, error) {
 		return nil, fmt.Errorf("data: %s: images in patches and unrounded pixels cannot be streamed: load them", f.Name)
 	}
 	info.Labels, info.Workers, info.skip, info.logger = f.Labels, how.Workers, how.Skip, how.Logger
-	return &stream{Info: info, files: f, settings: p, memory: semaphore.NewWeighted(maxPixels),
-		warned: &sync.Once{}}, nil
+	return &stream{Info: info, files: f, settings: p, memory: semaphore.NewWeighted(maxPixels), warned: &sync.Once{}}, nil
 }
 
 // subset returns the given rows, in the order given.
