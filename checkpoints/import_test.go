@@ -86,8 +86,7 @@ func putSetConfig(t testing.TB, dir string) {
 
 func imported(t testing.TB, path string, o ImportOptions) *Imported {
 	t.Helper()
-	m := gomlxtest.Must(Import(path, o))(t)
-	return m
+	return gomlxtest.Must(Import(path, o))(t)
 }
 
 // trace runs an imported model on the images and returns the stages.
@@ -267,14 +266,12 @@ func rewritten(t testing.TB, format string, weights map[string]*tensors.Tensor) 
 
 func writeWeights(t testing.TB, file string, weights map[string]*tensors.Tensor) {
 	t.Helper()
-	raw := gomlxtest.Must(written(weights))(t)
-	putFile(t, file, raw)
+	putFile(t, file, gomlxtest.Must(written(weights))(t))
 }
 
 func readFile(t testing.TB, file string) []byte {
 	t.Helper()
-	raw := gomlxtest.Must(os.ReadFile(file))(t)
-	return raw
+	return gomlxtest.Must(os.ReadFile(file))(t)
 }
 
 func putFile(t testing.TB, file string, raw []byte) {
@@ -384,8 +381,7 @@ func onlyMismatch(t testing.TB, err error) *MismatchError {
 
 func inspected(t testing.TB, path string) *Info {
 	t.Helper()
-	info := gomlxtest.Must(Inspect(path, ImportOptions{}))(t)
-	return info
+	return gomlxtest.Must(Inspect(path, ImportOptions{}))(t)
 }
 
 func TestInspect_Fixtures(t *testing.T) { fixtures.Each(t, testInspectFixtures) }

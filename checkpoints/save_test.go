@@ -98,8 +98,7 @@ func sameVariables(t *testing.T, got, want *model.Store, omit func(string) bool)
 
 func save(t testing.TB, s Saver, store *model.Store, step int64, meta any) string {
 	t.Helper()
-	path := gomlxtest.Must(s.Save(store, step, meta))(t)
-	return path
+	return gomlxtest.Must(s.Save(store, step, meta))(t)
 }
 
 func newest(t testing.TB, dir string) (*Checkpoint, []error) {

@@ -760,8 +760,7 @@ func offline(t *testing.T, address string) (*Snapshot, error) {
 // get downloads successfully.
 func get(t *testing.T, address string) *Snapshot {
 	t.Helper()
-	s := gomlxtest.Must(Download(t.Context(), address, nil))(t)
-	return s
+	return gomlxtest.Must(Download(t.Context(), address, nil))(t)
 }
 
 // blob is the path of a hub file in the cache.

@@ -485,14 +485,6 @@ func TestGrid_IsTheLargestOfTheAspectRatio(t *testing.T) {
 	}
 }
 
-func TestGrid_SquareNumberOfPatches(t *testing.T) {
-	for side := 1; side <= 37; side++ {
-		if got := gridOf(113, 113, side*side); got != [2]int{side, side} {
-			t.Errorf("%d patches: %v", side*side, got)
-		}
-	}
-}
-
 func TestGrid_AspectRatioIsBounded(t *testing.T) {
 	for _, size := range [][2]int{{7, 100}, {100, 7}, {1, 5000}, {5000, 1}} {
 		got, want := gridOf(size[0], size[1], 16), [2]int{2, 8}
