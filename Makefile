@@ -39,7 +39,7 @@ DEMO := examples/cifar100/demo
 .PHONY: finetune-demo
 finetune-demo: ## fine-tune a small pretrained ViT at two sizes, learned against hybrid positions, export it; offline
 	go run -buildvcs=true ./cmd/wepe compare $(DEMO)/vit --positions learned,hybrid --sizes 24x24,36x36 \
-		--recipe demo-cifar100 --data cifar100:$(DEMO) --set steps=50 --set eval_steps=10 --out runs/demo $(ARGS)
+		--recipe demo-cifar100 --data cifar100:$(DEMO) --set steps=50 --set eval_every_steps=10 --out runs/demo $(ARGS)
 	rm -rf runs/demo-hf
 	go run -buildvcs=true ./cmd/wepe export runs/demo/hybrid-36x36-seed0 runs/demo-hf --to hf
 

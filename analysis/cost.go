@@ -65,7 +65,7 @@ func NewTiming(b compute.Backend, model vit.Config, images *data.InMemory, forwa
 	settings string) (*finetune.Timing, error) {
 	recipe, err := finetune.Recipe{Name: "timing", Model: model, Epochs: 1_000_000, BatchSize: images.Len(),
 		LearningRate:  1e-5,
-		EvalBatchSize: forward, ValidationPart: -1, EvalEpochs: 1_000_000,
+		EvalBatchSize: forward, ValFraction: -1, EvalEveryEpochs: 1_000_000,
 		Augment:   data.Augment{Size: [2]int{model.ImageRows, model.ImageCols}},
 		Optimizer: engine.Optimizer{WeightDecay: 0.05, ClipNorm: 1}}.Set(settings)
 	if err != nil {

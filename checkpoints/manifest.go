@@ -16,6 +16,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/pkg/errors"
 
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/strictjson"
 )
 
@@ -196,7 +197,7 @@ func decodeStore(file string, raw []byte) (params map[string]any, frozen map[str
 		if err != nil {
 			return nil, nil, &formatError{File: file, Reason: fmt.Sprintf("hyperparameter %q: %v", p.Path, err)}
 		}
-		params[p.Path] = value
+		params[setting.CurrentParam(p.Path)] = value
 	}
 	frozen = map[string]bool{}
 	for _, path := range contents.Frozen {

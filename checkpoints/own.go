@@ -12,6 +12,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
@@ -78,6 +79,7 @@ func describeNative(o strictjson.Object) (d described, err error) {
 		}
 	}
 	for _, p := range params {
+		p.Path = setting.CurrentParam(p.Path)
 		value, bad := decodeParam(p)
 		switch retired, err := position.Retired(d.config.Position, p.Path, value); {
 		case !retired && !slices.Contains(position.Params(), p.Path):

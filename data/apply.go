@@ -130,8 +130,8 @@ func (p *Image) erase(scale [2]float64, noise bool, mean, std [3]float64, r *ran
 // onHost reports whether images are cropped, resized and changed on the host: if a has any operation that only the host
 // has.
 func (a Augment) onHost() bool {
-	return a.Resample != "" || a.Policy != "" || a.Rotate != 0 || a.Jitter != [4]float64{} || a.GreyProb != 0 ||
-		a.EraseProb != 0 || a.EraseScale != [2]float64{} || a.EraseNoise
+	return a.Interpolation != "" || a.Policy != "" || a.Rotate != 0 || a.Jitter != [4]float64{} || a.GrayscaleProb != 0 ||
+		a.RandomErasingProb != 0 || a.EraseScale != [2]float64{} || a.EraseNoise
 }
 
 // afterHost returns the remaining part of a for images from Image.
@@ -145,7 +145,7 @@ func (a Augment) afterHost() Augment {
 func (a Augment) Apply(p *Image, seed int64, epoch, index int) *Image {
 	w := a.window(random.New(streamSample, seed, epoch, index), p.Height, p.Width)
 	height, width := a.OutputSize(p.Height, p.Width)
-	shown := p.windowed(w).Resize(height, width, cmp.Or(a.Resample, preprocess.Bilinear))
+	shown := p.windowed(w).Resize(height, width, cmp.Or(a.Interpolation, preprocess.Bilinear))
 	shown.flip(w)
 	return a.change(shown, seed, epoch, index)
 }
@@ -166,10 +166,10 @@ func (a Augment) change(p *Image, seed int64, epoch, index int) *Image {
 	if a.Jitter != [4]float64{} {
 		p = p.jitter(a.Jitter, r)
 	}
-	if a.GreyProb > 0 && r.Float64() < a.GreyProb {
+	if a.GrayscaleProb > 0 && r.Float64() < a.GrayscaleProb {
 		p.grey()
 	}
-	if a.EraseProb > 0 && r.Float64() < a.EraseProb {
+	if a.RandomErasingProb > 0 && r.Float64() < a.RandomErasingProb {
 		scale, std := a.EraseScale, a.Std
 		if scale == [2]float64{} {
 			scale = [2]float64{0.02, 1.0 / 3}

@@ -22,25 +22,25 @@ import (
 
 // changing enables all operations of the host.
 var changing = Augment{
-	Size: [2]int{19, 23}, CropScale: [2]float64{0.3, 1}, FlipProb: 0.5, FlipUpProb: 0.5, Rotate: 20,
-	Policy: "rand-m9-mstd0.5-inc1", Jitter: [4]float64{0.4, 0.4, 0.4, 0.1}, GreyProb: 0.3,
-	EraseProb: 0.5, EraseNoise: true,
+	Size: [2]int{19, 23}, CropScale: [2]float64{0.3, 1}, HFlip: 0.5, VFlip: 0.5, Rotate: 20,
+	Policy: "rand-m9-mstd0.5-inc1", Jitter: [4]float64{0.4, 0.4, 0.4, 0.1}, GrayscaleProb: 0.3,
+	RandomErasingProb: 0.5, EraseNoise: true,
 	Mean: [3]float64{0.5, 0.4, 0.3}, Std: [3]float64{0.2, 0.3, 0.4},
 }
 
 func TestApply_CropsResizesAndFlipsAsTheGraphDoes(t *testing.T) {
 	set, rows := noise(13, 17, 11, 3), shuffled(13)[:7]
 	for _, a := range []Augment{
-		{FlipProb: 0.5}, {FlipUpProb: 0.5}, {FlipProb: 1, FlipUpProb: 1}, {Pad: 3, FlipProb: 0.5, FlipUpProb: 0.5},
-		{Size: [2]int{31, 29}, Pad: 3, FlipProb: 0.5},
-		{Size: [2]int{7, 23}, CropScale: [2]float64{0.2, 1}, FlipProb: 0.5, FlipUpProb: 0.5},
+		{HFlip: 0.5}, {VFlip: 0.5}, {HFlip: 1, VFlip: 1}, {Pad: 3, HFlip: 0.5, VFlip: 0.5},
+		{Size: [2]int{31, 29}, Pad: 3, HFlip: 0.5},
+		{Size: [2]int{7, 23}, CropScale: [2]float64{0.2, 1}, HFlip: 0.5, VFlip: 0.5},
 	} {
 		rounding, padded := 0.0, a.Pad > 0
 		if a.Size != [2]int{} {
 			rounding = 1.01 / 255
 		}
 		inGraph := images(t, a, set, a.Plan(set, 3, 1, 0, rows))
-		a.Resample = preprocess.Bilinear
+		a.Interpolation = preprocess.Bilinear
 		host, inTheGraph := a.Divide(set)
 		if host != a {
 			t.Fatalf("%+v is not for the host", a)
@@ -95,7 +95,7 @@ func TestApply_DependsOnlyOnSeedEpochAndIndex(t *testing.T) {
 func TestApply_GreyImagesStayGrey(t *testing.T) {
 	set := noise(5, 17, 11, 1)
 	a := changing
-	a.EraseProb, a.Mean = 0, [3]float64{0.5, 0.5, 0.5}
+	a.RandomErasingProb, a.Mean = 0, [3]float64{0.5, 0.5, 0.5}
 	shown := gomlxtest.Must(loadBatch(set, a, 1, 0, []int{4, 2}))(t)
 	if len(shown.Pixels) != 2*19*23 || shown.Channels != 1 {
 		t.Fatalf("%d bytes of %d channels, want 874 of 1", len(shown.Pixels), shown.Channels)
@@ -111,7 +111,7 @@ func TestApply_GreyImagesStayGrey(t *testing.T) {
 	}
 	red := func() *Image { return &Image{Height: 1, Width: 1, Pixels: []uint8{200, 0, 0}} }
 	for probability, want := range map[float64]uint8{0: 0, 1: 60} { // 0.299·200
-		if got := (Augment{GreyProb: probability}).Apply(red(), 1, 0, 2).Pixels[1]; got != want {
+		if got := (Augment{GrayscaleProb: probability}).Apply(red(), 1, 0, 2).Pixels[1]; got != want {
 			t.Errorf("red is grey with probability %g: green is %d, want %d", probability, got, want)
 		}
 	}
@@ -121,7 +121,7 @@ func TestApply_AnErasedBoxHasTheSpecifiedAreaAndContent(t *testing.T) {
 	const height, width, images = 97, 89, 400
 	mean, std := [3]float64{0.5, 0.4, 0.6}, [3]float64{0.1, 0.12, 0.08} // four deviations stay within bytes
 	for _, noise := range []bool{false, true} {
-		a := Augment{EraseProb: 0.25, EraseScale: [2]float64{0.05, 0.2}, EraseNoise: noise, Mean: mean, Std: std}
+		a := Augment{RandomErasingProb: 0.25, EraseScale: [2]float64{0.05, 0.2}, EraseNoise: noise, Mean: mean, Std: std}
 		erased, area, tall, n := 0.0, 0.0, 0.0, 0.0
 		var sum, squares [3]float64
 		for k := range images {
@@ -202,26 +202,26 @@ func TestValidate_RefusesStrengthsByName(t *testing.T) {
 		low, high, more float64
 		set             func(a *Augment, v float64)
 	}{
-		"pad":          {0, 16_384, 1, func(a *Augment, v float64) { a.Pad = int(v) }},
-		"cutout":       {0, 16_384, 1, func(a *Augment, v float64) { a.Cutout = int(v) }},
-		"repeats":      {0, 100, 1, func(a *Augment, v float64) { a.Repeats = int(v) }},
-		"size":         {1, 16_384, 1, func(a *Augment, v float64) { a.Size = [2]int{7, int(v)} }},
-		"crop_scale":   {0.01, 1, 0.02, func(a *Augment, v float64) { a.CropScale = [2]float64{min(v, 0.01), v} }},
-		"crop_ratio":   {0.01, 100, 0.02, func(a *Augment, v float64) { a.CropRatio = [2]float64{0.01, v} }},
-		"flip_prob":    {0, 1, 0.01, func(a *Augment, v float64) { a.FlipProb = v }},
-		"flip_up_prob": {0, 1, 0.01, func(a *Augment, v float64) { a.FlipUpProb = v }},
-		"rotate":       {0, 180, 0.01, func(a *Augment, v float64) { a.Rotate = v }},
-		"grey_prob":    {0, 1, 0.01, func(a *Augment, v float64) { a.GreyProb = v }},
-		"erase_prob":   {0, 1, 0.01, func(a *Augment, v float64) { a.EraseProb = v }},
-		"erase_scale":  {0.01, 1, 0.02, func(a *Augment, v float64) { a.EraseScale = [2]float64{0.01, v} }},
-		"brightness":   {0, 10, 0.01, func(a *Augment, v float64) { a.Jitter[0] = v }},
-		"contrast":     {0, 10, 0.01, func(a *Augment, v float64) { a.Jitter[1] = v }},
-		"saturation":   {0, 10, 0.01, func(a *Augment, v float64) { a.Jitter[2] = v }},
-		"hue":          {0, 0.5, 0.01, func(a *Augment, v float64) { a.Jitter[3] = v }},
-		"mixup_alpha":  {0, 1000, 0.01, func(a *Augment, v float64) { a.MixupAlpha = v }},
-		"cutmix_alpha": {0, 1000, 0.01, func(a *Augment, v float64) { a.CutmixAlpha = v }},
-		"mix_prob":     {0, 1, 0.01, func(a *Augment, v float64) { a.MixProb = v }},
-		"switch_prob":  {0, 1, 0.01, func(a *Augment, v float64) { a.SwitchProb = v }},
+		"pad":                 {0, 16_384, 1, func(a *Augment, v float64) { a.Pad = int(v) }},
+		"cutout":              {0, 16_384, 1, func(a *Augment, v float64) { a.Cutout = int(v) }},
+		"repeated_aug":        {0, 100, 1, func(a *Augment, v float64) { a.RepeatedAug = int(v) }},
+		"size":                {1, 16_384, 1, func(a *Augment, v float64) { a.Size = [2]int{7, int(v)} }},
+		"crop_scale":          {0.01, 1, 0.02, func(a *Augment, v float64) { a.CropScale = [2]float64{min(v, 0.01), v} }},
+		"crop_ratio":          {0.01, 100, 0.02, func(a *Augment, v float64) { a.CropRatio = [2]float64{0.01, v} }},
+		"hflip":               {0, 1, 0.01, func(a *Augment, v float64) { a.HFlip = v }},
+		"vflip":               {0, 1, 0.01, func(a *Augment, v float64) { a.VFlip = v }},
+		"rotate":              {0, 180, 0.01, func(a *Augment, v float64) { a.Rotate = v }},
+		"grayscale_prob":      {0, 1, 0.01, func(a *Augment, v float64) { a.GrayscaleProb = v }},
+		"random_erasing_prob": {0, 1, 0.01, func(a *Augment, v float64) { a.RandomErasingProb = v }},
+		"erase_scale":         {0.01, 1, 0.02, func(a *Augment, v float64) { a.EraseScale = [2]float64{0.01, v} }},
+		"brightness":          {0, 10, 0.01, func(a *Augment, v float64) { a.Jitter[0] = v }},
+		"contrast":            {0, 10, 0.01, func(a *Augment, v float64) { a.Jitter[1] = v }},
+		"saturation":          {0, 10, 0.01, func(a *Augment, v float64) { a.Jitter[2] = v }},
+		"hue":                 {0, 0.5, 0.01, func(a *Augment, v float64) { a.Jitter[3] = v }},
+		"mixup_alpha":         {0, 1000, 0.01, func(a *Augment, v float64) { a.MixupAlpha = v }},
+		"cutmix_alpha":        {0, 1000, 0.01, func(a *Augment, v float64) { a.CutmixAlpha = v }},
+		"mix_prob":            {0, 1, 0.01, func(a *Augment, v float64) { a.MixProb = v }},
+		"switch_prob":         {0, 1, 0.01, func(a *Augment, v float64) { a.SwitchProb = v }},
 	} {
 		for v, valid := range map[float64]bool{b.low: true, b.high: true, b.low - b.more: false, b.high + b.more: false} {
 			var a Augment
@@ -232,8 +232,9 @@ func TestValidate_RefusesStrengthsByName(t *testing.T) {
 		}
 	}
 	for name, a := range map[string]Augment{
-		"erase_prob": {EraseProb: math.NaN()}, "resample": {Resample: "cubic"}, "policy": {Policy: "rand-m9-q3"},
-		"std": {Std: [3]float64{1, -1, 1}}, "mean": {Mean: [3]float64{1: math.Inf(1)}}, "crop_ratio": {
+		"random_erasing_prob": {RandomErasingProb: math.NaN()}, "interpolation": {Interpolation: "cubic"},
+		"policy": {Policy: "rand-m9-q3"},
+		"std":    {Std: [3]float64{1, -1, 1}}, "mean": {Mean: [3]float64{1: math.Inf(1)}}, "crop_ratio": {
 			CropScale: [2]float64{0.5, 1}, CropRatio: [2]float64{0, 1}}, "pad": {Pad: 1, CropScale: [2]float64{0.5, 1}},
 	} {
 		oneLine(t, name, a.Validate(), name)

@@ -37,12 +37,12 @@ type Augment struct {
 	CropScale [2]float64 `json:"crop_scale,omitzero"`
 	// CropRatio is the smallest and largest width/height of that crop; zero means 3/4 and 4/3.
 	CropRatio [2]float64 `json:"crop_ratio,omitzero"`
-	// FlipProb is the probability of exchanging left and right.
-	FlipProb float64 `json:"flip_prob,omitzero"`
-	// FlipUpProb is the probability of exchanging top and bottom.
-	FlipUpProb float64 `json:"flip_up_prob,omitzero"`
-	// Resample is the kernel of a resize on the host; "" is bilinear, on the host or in the graph.
-	Resample preprocess.Resample `json:"resample,omitzero"`
+	// HFlip is the probability of exchanging left and right.
+	HFlip float64 `json:"hflip,omitzero"`
+	// VFlip is the probability of exchanging top and bottom.
+	VFlip float64 `json:"vflip,omitzero"`
+	// Interpolation is the kernel of a resize on the host; "" is bilinear, on the host or in the graph.
+	Interpolation preprocess.Resample `json:"interpolation,omitzero"`
 	// Rotate is the largest rotation in degrees, to either side; nearest pixel, black corners: torchvision's
 	// RandomRotation.
 	Rotate float64 `json:"rotate,omitzero"`
@@ -52,16 +52,16 @@ type Augment struct {
 	// Jitter is the range of brightness, contrast, saturation (relative) and hue (fraction of the circle), to either side:
 	// torchvision's ColorJitter.
 	Jitter [4]float64 `json:"jitter,omitzero"`
-	// GreyProb is the probability of conversion to greyscale.
-	GreyProb float64 `json:"grey_prob,omitzero"`
-	// EraseProb is the probability of erasing a box.
-	EraseProb float64 `json:"erase_prob,omitzero"`
+	// GrayscaleProb is the probability of conversion to greyscale.
+	GrayscaleProb float64 `json:"grayscale_prob,omitzero"`
+	// RandomErasingProb is the probability of erasing a box.
+	RandomErasingProb float64 `json:"random_erasing_prob,omitzero"`
 	// EraseScale is the smallest and largest share of the area that such a box has; zero means 1/50 and 1/3.
 	EraseScale [2]float64 `json:"erase_scale,omitzero"`
 	// EraseNoise fills the box with noise, timm's mode "pixel", instead of the mean.
 	EraseNoise bool `json:"erase_noise,omitzero"`
-	// Repeats is how often an epoch shows each image, of n/Repeats distinct ones, drawn by Order; 0 is 1.
-	Repeats int `json:"repeats,omitzero"`
+	// RepeatedAug is how often an epoch shows each image, of n/RepeatedAug distinct ones, drawn by Order; 0 is 1.
+	RepeatedAug int `json:"repeated_aug,omitzero"`
 	// Cutout is the side, in output pixels, of one square set to 0 after normalization; its centre is uniform over the
 	// output, so that it may be cut by the border (DeVries and Taylor 2017).
 	Cutout int `json:"cutout,omitzero"`
@@ -115,12 +115,13 @@ func (a Augment) Validate() error {
 		{"pad", float64(a.Pad), 0, preprocess.MaxSide},
 		{"crop_scale", a.CropScale[0], 0, a.CropScale[1]}, {"crop_scale", a.CropScale[1], 0, 1},
 		{"crop_ratio", a.CropRatio[0], 0, a.CropRatio[1]}, {"crop_ratio", a.CropRatio[1], 0, 100},
-		{"flip_prob", a.FlipProb, 0, 1}, {"flip_up_prob", a.FlipUpProb, 0, 1},
-		{"rotate", a.Rotate, 0, 180}, {"grey_prob", a.GreyProb, 0, 1}, {"erase_prob", a.EraseProb, 0, 1},
+		{"hflip", a.HFlip, 0, 1}, {"vflip", a.VFlip, 0, 1},
+		{"rotate", a.Rotate, 0, 180}, {"grayscale_prob", a.GrayscaleProb, 0, 1},
+		{"random_erasing_prob", a.RandomErasingProb, 0, 1},
 		{"erase_scale", a.EraseScale[0], 0, a.EraseScale[1]}, {"erase_scale", a.EraseScale[1], 0, 1},
 		{"jitter of brightness", a.Jitter[0], 0, 10}, {"jitter of contrast", a.Jitter[1], 0, 10},
 		{"jitter of saturation", a.Jitter[2], 0, 10}, {"jitter of hue", a.Jitter[3], 0, 0.5},
-		{"repeats", float64(a.Repeats), 0, 100},
+		{"repeated_aug", float64(a.RepeatedAug), 0, 100},
 		{"cutout", float64(a.Cutout), 0, preprocess.MaxSide},
 		{"mixup_alpha", a.MixupAlpha, 0, 1000}, {"cutmix_alpha", a.CutmixAlpha, 0, 1000},
 		{"mix_prob", a.MixProb, 0, 1}, {"switch_prob", a.SwitchProb, 0, 1},
@@ -139,8 +140,9 @@ func (a Augment) Validate() error {
 		return fmt.Errorf("data: augment: pad %d and crop_scale %v are two kinds of crop: choose one", a.Pad, a.CropScale)
 	}
 	if !slices.Contains([]preprocess.Resample{"", preprocess.Bilinear, preprocess.Bicubic, preprocess.Lanczos,
-		preprocess.Box, preprocess.Hamming, preprocess.Nearest}, a.Resample) {
-		return fmt.Errorf("data: augment: unknown resample %q: want bilinear, bicubic or another of Pillow's", a.Resample)
+		preprocess.Box, preprocess.Hamming, preprocess.Nearest}, a.Interpolation) {
+		return fmt.Errorf("data: augment: unknown interpolation %q: want bilinear, bicubic or another of Pillow's",
+			a.Interpolation)
 	}
 	if a.Policy != "" {
 		if _, err := parsePolicy(a.Policy, [3]uint8{}); err != nil {

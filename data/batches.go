@@ -103,7 +103,7 @@ func (d *Loader) validate() error {
 }
 
 func (d *Loader) sampler() *Sampler {
-	return &Sampler{Images: d.source.Len(), Batch: d.size, Repeats: d.augment.Repeats, Seed: d.seed}
+	return &Sampler{Images: d.source.Len(), Batch: d.size, Repeats: d.augment.RepeatedAug, Seed: d.seed}
 }
 
 // each yields the epoch and indices of each step.

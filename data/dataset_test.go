@@ -96,7 +96,7 @@ func TestDataset_BatchesFollowOrder(t *testing.T) {
 
 // Evaluation sees every image once: of 11 in batches of 4 the last has 3.
 func TestDataset_InOrderEndsWithASmallerBatch(t *testing.T) {
-	_, labels := batches(t, InOrder(owned(11), 4, Augment{FlipProb: 1, Mean: [3]float64{1, 1, 1}}), -1)
+	_, labels := batches(t, InOrder(owned(11), 4, Augment{HFlip: 1, Mean: [3]float64{1, 1, 1}}), -1)
 	if len(labels) != 3 || len(labels[2]) != 3 || !slices.Equal(slices.Concat(labels...), []float64{
 		0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {
 		t.Errorf("labels %v", labels)
@@ -130,7 +130,7 @@ func TestDataset_ErrorsOfASource(t *testing.T) {
 		}
 	}
 	for name, d := range map[string]*Loader{"large": Batches(owned(3), 4, Augment{}, 1),
-		"augment": Batches(owned(3), 2, Augment{FlipProb: 2}, 1)} {
+		"augment": Batches(owned(3), 2, Augment{HFlip: 2}, 1)} {
 		for _, err := range d.Iter() {
 			if err == nil {
 				t.Errorf("%s is accepted", name)

@@ -3,7 +3,7 @@
 // Package data holds labelled images and augments them in batches.
 //
 //	train, test, err := data.CIFAR100(dir)
-//	augment := data.Augment{Size: [2]int{224, 224}, Pad: 4, FlipProb: 0.5, Cutout: 12}
+//	augment := data.Augment{Size: [2]int{224, 224}, Pad: 4, HFlip: 0.5, Cutout: 12}
 //	order := data.Order(seed, epoch, train.Len(), 1)
 //	plan := augment.Plan(train, seed, epoch, batch, order[batch*size:(batch+1)*size])
 //

@@ -201,7 +201,7 @@ func ExampleInMemory() {
 	if err != nil {
 		panic(err)
 	}
-	for batch, err := range data.Batches(m, 5, data.Augment{FlipProb: 0.5}, 3).Iter() {
+	for batch, err := range data.Batches(m, 5, data.Augment{HFlip: 0.5}, 3).Iter() {
 		sum := graph.MustExecOnce(gomlxtest.Backend(), func(labels *graph.Node) *graph.Node {
 			return graph.ReduceAllSum(labels)
 		}, batch.Labels[0])

@@ -33,9 +33,9 @@ func (a Augment) Images(pixels *Node, plan []*Node) *Node {
 
 	x := Gather(pixels, InsertAxes(plan[planIndices], -1)) // [batch, height, width, channels]
 	x = ConvertDType(x, dtypes.Float32)
-	if a.Pad > 0 || a.crops() || a.FlipUpProb > 0 || outHeight != height || outWidth != width {
+	if a.Pad > 0 || a.crops() || a.VFlip > 0 || outHeight != height || outWidth != width {
 		x = warp(x, plan[planWindows], outHeight, outWidth, a.Pad)
-	} else if a.FlipProb > 0 {
+	} else if a.HFlip > 0 {
 		x = columns(x, plan[planWindows], width, 0)
 	}
 	x = a.normalize(x, channels)

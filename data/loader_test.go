@@ -135,7 +135,7 @@ func TestRead_ImagesThatAreNotCroppedAreThoseOfLoad(t *testing.T) {
 		rows := []int{130, 0, 77, 5}
 		want, set := gomlxtest.Must(f.Load(t.Context(), to7x5, nil))(t).Subset(rows), streamed(t, f, Streaming{})
 		part := Subset(set, rows)
-		_, got, err := fed(part, Augment{FlipProb: 0.5}, 1, inOrder(0, 4, 4))
+		_, got, err := fed(part, Augment{HFlip: 0.5}, 1, inOrder(0, 4, 4))
 		held := gomlxtest.Must(Load(t.Context(), set, rows))(t)
 		if err != nil || !bytes.Equal(got, want.Pixels) || !bytes.Equal(held.Pixels, want.Pixels) {
 			t.Errorf("%s: other pixels than Load's, %v", container, err)

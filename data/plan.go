@@ -78,9 +78,9 @@ func (a Augment) window(r *rand.Rand, height, width int) window {
 	case a.crops():
 		w = a.resizedCrop(r, height, width)
 	}
-	w.flip = r.Float64() < a.FlipProb
-	if a.FlipUpProb > 0 {
-		w.flipUp = r.Float64() < a.FlipUpProb
+	w.flip = r.Float64() < a.HFlip
+	if a.VFlip > 0 {
+		w.flipUp = r.Float64() < a.VFlip
 	}
 	return w
 }

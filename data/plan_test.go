@@ -20,7 +20,7 @@ import (
 )
 
 var strong = Augment{
-	Size: [2]int{19, 23}, Pad: 3, FlipProb: 0.5, Cutout: 5, MixupAlpha: 0.4, CutmixAlpha: 1, MixProb: 0.7,
+	Size: [2]int{19, 23}, Pad: 3, HFlip: 0.5, Cutout: 5, MixupAlpha: 0.4, CutmixAlpha: 1, MixProb: 0.7,
 }
 
 func TestPlan_OfAnImageDependsOnlyOnSeedEpochAndRow(t *testing.T) {
@@ -117,7 +117,7 @@ func within5(t *testing.T, name string, mean, want, variance float64, n int) {
 
 func TestPlan_FlipsAndCropsAreDrawnUniformly(t *testing.T) {
 	set := noise(4999, 3, 2, 1)
-	a := Augment{Pad: 2, FlipProb: 0.3}
+	a := Augment{Pad: 2, HFlip: 0.3}
 	plan := a.Plan(set, 1, 0, 0, shuffled(4999))
 	flips := 0.0
 	var tops, lefts [5]float64
@@ -338,8 +338,8 @@ func TestImages_CropsPaddingAndFlipsByWholePixelsAreBitExact(t *testing.T) {
 		a                 Augment
 		channels, changed int // minimum number of changed images
 	}{
-		{Augment{}, 1, 0}, {Augment{}, 3, 0}, {Augment{FlipProb: 0.5}, 3, 3}, {Augment{Pad: 2}, 3, 3},
-		{Augment{Pad: 3, FlipProb: 0.5}, 1, 3}, {Augment{Pad: 11, FlipProb: 1}, 3, 3},
+		{Augment{}, 1, 0}, {Augment{}, 3, 0}, {Augment{HFlip: 0.5}, 3, 3}, {Augment{Pad: 2}, 3, 3},
+		{Augment{Pad: 3, HFlip: 0.5}, 1, 3}, {Augment{Pad: 11, HFlip: 1}, 3, 3},
 	} {
 		set := noise(13, 7, 5, c.channels)
 		plan := c.a.Plan(set, 5, 2, 0, rows)
@@ -367,9 +367,9 @@ func TestImages_ResizingMatchesNaiveResamplingOfTheCrop(t *testing.T) {
 		"enlarge":                {Size: [2]int{31, 29}},
 		"reduce":                 {Size: [2]int{5, 3}},
 		"one_of_each":            {Size: [2]int{7, 23}},
-		"enlarge_padded_flipped": {Size: [2]int{31, 29}, Pad: 3, FlipProb: 0.5},
-		"reduce_padded_flipped":  {Size: [2]int{5, 3}, Pad: 3, FlipProb: 0.5},
-		"resized_crop":           {Size: [2]int{13, 7}, CropScale: [2]float64{0.2, 1}, FlipProb: 0.5},
+		"enlarge_padded_flipped": {Size: [2]int{31, 29}, Pad: 3, HFlip: 0.5},
+		"reduce_padded_flipped":  {Size: [2]int{5, 3}, Pad: 3, HFlip: 0.5},
+		"resized_crop":           {Size: [2]int{13, 7}, CropScale: [2]float64{0.2, 1}, HFlip: 0.5},
 		"resized_crop_own_size":  {CropScale: [2]float64{0.3, 0.6}, CropRatio: [2]float64{0.5, 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -440,7 +440,7 @@ func TestImages_CutoutZeroesOneClippedSquare(t *testing.T) {
 
 func TestImages_MixingTakesTheStatedShareOfThePartner(t *testing.T) {
 	set, rows := noise(13, 7, 5, 3), shuffled(13)[:11]
-	plain := Augment{Pad: 2, FlipProb: 0.5, Cutout: 2}
+	plain := Augment{Pad: 2, HFlip: 0.5, Cutout: 2}
 	for name, alphas := range map[string][2]float64{"mixup": {0.8, 0}, "cutmix": {0, 1}} {
 		t.Run(name, func(t *testing.T) {
 			a := plain

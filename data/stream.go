@@ -36,7 +36,7 @@ type stream struct {
 }
 
 // Stream returns the files as a Dataset that reads each image when a batch needs it. A random crop is taken from the
-// original image and resized by Augment.Resample (see [Augment.Apply]); other images equal those of [Files.Load].
+// original image and resized by Augment.Interpolation (see [Augment.Apply]); other images equal those of [Files.Load].
 func (f *Files) Stream(p preprocess.Settings, how Streaming) (Dataset, error) {
 	info, err := newInfo(f.Name, f.Len(), f.Classes, p)
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *stream) decode(e Encoded, v view, row int) (img *Image, err error) {
 		img, err = e.cropped(func(height, width int) window {
 			w = v.window(random.New(streamSample, v.Seed, v.Epoch, v.Index), height, width)
 			return w
-		}, v.Size[0], v.Size[1], cmp.Or(v.Resample, preprocess.Bilinear))
+		}, v.Size[0], v.Size[1], cmp.Or(v.Interpolation, preprocess.Bilinear))
 	} else {
 		img, err = e.image()
 	}

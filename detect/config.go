@@ -41,14 +41,14 @@ type RPN struct {
 	Sizes  []float64 `json:"sizes"`  // pixels, the root of the area of a level's anchors; default 8 cells of its map
 	Ratios []float64 `json:"ratios"` // height over width, default ½, 1, 2
 
-	Low      float64 `json:"low"`      // IoU below which an anchor is background, default 0.3
-	High     float64 `json:"high"`     // IoU from which it is an object, default 0.7
+	NegIoU   float64 `json:"neg_iou"`  // IoU below which an anchor is background, default 0.3
+	PosIoU   float64 `json:"pos_iou"`  // IoU from which it is an object, default 0.7
 	Samples  int     `json:"samples"`  // anchors of an image in the loss, default 256
 	Positive float64 `json:"positive"` // maximum share of objects among them, default ½
 
-	Before  Counts  `json:"before"`  // boxes per level before suppression, default 2000 and 1000
-	After   Counts  `json:"after"`   // proposals per image, default 1000
-	Overlap float64 `json:"overlap"` // IoU above which a box is suppressed, default 0.7
+	Before Counts  `json:"before"`  // boxes per level before suppression, default 2000 and 1000
+	After  Counts  `json:"after"`   // proposals per image, default 1000
+	NMSIoU float64 `json:"nms_iou"` // IoU above which a box is suppressed, default 0.7
 }
 
 // ROI configures the heads on proposals: classes and boxes, in several stages for Cascade R-CNN, and masks.
@@ -67,9 +67,9 @@ type ROI struct {
 	CanonicalSize  float64 `json:"canonical_size"`  // pixels, default 224: a box of this size is pooled from the map
 	CanonicalLevel int     `json:"canonical_level"` // level of a box of CanonicalSize, default 4: stride 16
 
-	Score   float64 `json:"score"`   // minimum of a detection, exclusive, default 0.05
-	Overlap float64 `json:"overlap"` // IoU above which one of the same class is suppressed, default ½
-	Top     int     `json:"top"`     // maximum number of detections per image, default 100
+	ScoreThreshold float64 `json:"score_threshold"` // minimum of a detection, exclusive, default 0.05
+	NMSIoU         float64 `json:"nms_iou"`         // IoU above which one of the same class is suppressed, default ½
+	MaxDetections  int     `json:"max_detections"`  // maximum number of detections per image, default 100
 }
 
 // Stage is one classifier and one regression of boxes. With several stages (Cai & Vasconcelos,
@@ -122,7 +122,7 @@ func (c Config) resolve() (_ Config, err error) {
 		{"rpn.after.train", &r.After.Train, 1000, 1 << 20}, {"rpn.after.test", &r.After.Test, 1000, 1 << 20},
 		{"roi.samples", &i.Samples, 512, 1 << 20}, {"roi.size", &i.Size, 7, 1000},
 		{"roi.mask_size", &i.MaskSize, 14, 1000}, {"roi.canonical_level", &i.CanonicalLevel, 4, 100},
-		{"roi.top", &i.Top, 100, 1 << 20},
+		{"roi.max_detections", &i.MaxDetections, 100, 1 << 20},
 	} {
 		if *f.value = cmp.Or(*f.value, f.otherwise); err == nil && (*f.value < 1 || *f.value > f.highest) {
 			err = fmt.Errorf("detect: %s is %d, want 1 to %d", f.name, *f.value, f.highest)
@@ -133,9 +133,10 @@ func (c Config) resolve() (_ Config, err error) {
 		value              *float64
 		otherwise, highest float64
 	}{
-		{"rpn.low", &r.Low, 0.3, 1}, {"rpn.high", &r.High, 0.7, 1}, {"rpn.positive", &r.Positive, 0.5, 1},
-		{"rpn.overlap", &r.Overlap, 0.7, 1}, {"roi.positive", &i.Positive, 0.25, 1}, {"roi.score", &i.Score, 0.05, 1},
-		{"roi.overlap", &i.Overlap, 0.5, 1}, {"roi.canonical_size", &i.CanonicalSize, 224, 1e9},
+		{"rpn.neg_iou", &r.NegIoU, 0.3, 1}, {"rpn.pos_iou", &r.PosIoU, 0.7, 1}, {"rpn.positive", &r.Positive, 0.5, 1},
+		{"rpn.nms_iou", &r.NMSIoU, 0.7, 1}, {"roi.positive", &i.Positive, 0.25, 1},
+		{"roi.score_threshold", &i.ScoreThreshold, 0.05, 1},
+		{"roi.nms_iou", &i.NMSIoU, 0.5, 1}, {"roi.canonical_size", &i.CanonicalSize, 224, 1e9},
 	} {
 		if *f.value = cmp.Or(*f.value, f.otherwise); err == nil && !(*f.value > 0 && *f.value <= f.highest) {
 			err = fmt.Errorf("detect: %s is %g, want it above 0 and at most %g", f.name, *f.value, f.highest)
@@ -190,8 +191,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("detect: backbone.width is %d, the pyramid wants a multiple of 4", c.Backbone.Width)
 	case c.Backbone.DType != "float32":
 		return fmt.Errorf("detect: backbone.dtype is %q, detectors are float32", c.Backbone.DType)
-	case !(r.Low <= r.High):
-		return fmt.Errorf("detect: rpn.low is %g, above rpn.high, %g", r.Low, r.High)
+	case !(r.NegIoU <= r.PosIoU):
+		return fmt.Errorf("detect: rpn.neg_iou is %g, above rpn.pos_iou, %g", r.NegIoU, r.PosIoU)
 	case len(r.Sizes) != pyramidLevels || !positive(r.Sizes...):
 		return fmt.Errorf("detect: rpn.sizes are %v, want %d, one for each map, above 0", r.Sizes, pyramidLevels)
 	case len(r.Ratios) == 0 || !positive(r.Ratios...):

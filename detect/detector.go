@@ -302,12 +302,12 @@ func (r ROI) detections(scores []float32, boxes []rect, classes int) []detection
 	for i := range len(boxes) / each {
 		for k := range classes {
 			s, box := scores[i*(classes+1)+k], boxes[i*each+k%each]
-			if s > float32(r.Score) && finite(box.area()) {
+			if s > float32(r.ScoreThreshold) && finite(box.area()) {
 				all = append(all, detection{box, k, s})
 			}
 		}
 	}
-	for _, i := range nms(all, float32(r.Overlap), r.Top) {
+	for _, i := range nms(all, float32(r.NMSIoU), r.MaxDetections) {
 		kept = append(kept, all[i])
 	}
 	return kept

@@ -37,12 +37,12 @@ func tiny() Recipe {
 			Channels: 8,
 			RPN: RPN{Convs: 1, Sizes: []float64{7, 11, 17, 25, 35}, Samples: 32, Before: Counts{40, 30},
 				After: Counts{20, 10}},
-			ROI: ROI{Samples: 12, Size: 3, Convs: []int{8}, Dense: []int{16}, MaskSize: 3, Masks: []int{8}, Score: 0.01,
-				Top: 5},
+			ROI: ROI{Samples: 12, Size: 3, Convs: []int{8}, Dense: []int{16}, MaskSize: 3, Masks: []int{8}, ScoreThreshold: 0.01,
+				MaxDetections: 5},
 		},
-		Steps: 5, BatchSize: 2, LearningRate: 3e-3, WarmupSteps: 1, EvalSteps: 3,
-		Optimizer: engine.Optimizer{WeightDecay: 0.05, ClipNorm: 1, LayerDecay: 0.7},
-		Jitter:    scenes.Jitter{Low: 0.7, High: 1.5, Flip: 0.5},
+		Steps: 5, BatchSize: 2, LearningRate: 3e-3, WarmupSteps: 1, EvalEverySteps: 3,
+		Optimizer:   engine.Optimizer{WeightDecay: 0.05, ClipNorm: 1, LayerDecay: 0.7},
+		ScaleJitter: scenes.Jitter{Low: 0.7, High: 1.5, Flip: 0.5},
 	}
 }
 
@@ -75,7 +75,7 @@ func TestDetector_BatchEqualsImagesOneByOne(t *testing.T) {
 		both := gomlxtest.Must(d.Detect(wide, high))(t)
 		for i, img := range []image.Image{wide, high} {
 			alone := gomlxtest.Must(d.Detect(img))(t)[0]
-			if len(alone) == 0 || len(alone) > r.Detector.ROI.Top || len(alone) != len(both[i]) {
+			if len(alone) == 0 || len(alone) > r.Detector.ROI.MaxDetections || len(alone) != len(both[i]) {
 				t.Fatalf("image %d: %d detections alone, %d in a batch", i, len(alone), len(both[i]))
 			}
 			size := img.Bounds().Size()
@@ -134,7 +134,7 @@ func TestDetector_MayHaveNoMasksOrOneDetection(t *testing.T) {
 	gomlxtest.OnGo(t)
 	r := tiny()
 	for _, noMasks := range []bool{false, true} {
-		r.Detector.ROI.Top, r.Detector.ROI.NoMasks = 1, noMasks
+		r.Detector.ROI.MaxDetections, r.Detector.ROI.NoMasks = 1, noMasks
 		d := untrained(t, r)
 		for i, found := range gomlxtest.Must(d.Detect(picture(t, 32, 48), picture(t, 48, 32)))(t) {
 			if len(found) != 1 || (found[0].Mask.Height > 0) == noMasks {
@@ -343,7 +343,7 @@ func stepInputs(t *testing.T, run Run, step int, change func(*task)) inputs[*ten
 func TestInputs_DependOnSeedStepAndKnownMasks(t *testing.T) {
 	gomlxtest.OnGo(t)
 	run := tinyRun(t)
-	run.Recipe.Jitter = scenes.Jitter{}
+	run.Recipe.ScaleJitter = scenes.Jitter{}
 	same := func(*task) {}
 	first := stepInputs(t, run, 1, same)
 	for i, x := range stepInputs(t, run, 1, same).list() {

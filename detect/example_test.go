@@ -20,7 +20,7 @@ func ExampleRun_Do() {
 		log.Fatal(err)
 	}
 	recipe.Detector.Backbone.Depth, recipe.Detector.Backbone.Global = 1, []int{0}
-	recipe.Steps, recipe.WarmupSteps, recipe.EvalSteps, recipe.BatchSize = 1, 0, 1, 2
+	recipe.Steps, recipe.WarmupSteps, recipe.EvalEverySteps, recipe.BatchSize = 1, 0, 1, 2
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {
 		log.Fatal(err)

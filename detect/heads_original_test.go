@@ -105,16 +105,16 @@ func (h heads) config(kind string) Config {
 	m := h.headsMeta.Config
 	c := Config{Channels: m.Channels}
 	c.Backbone.Config = vit.Config{Classes: m.Classes}
-	c.RPN = RPN{Convs: len(m.RPN.Convs), Ratios: m.RPN.Ratios, Low: float64(m.RPN.Matcher.matcher().low),
-		High: float64(m.RPN.Matcher.matcher().high), Samples: m.RPN.Samples, Positive: m.RPN.Positive,
-		Before: m.RPN.Before, After: m.RPN.After, Overlap: m.RPN.Overlap}
+	c.RPN = RPN{Convs: len(m.RPN.Convs), Ratios: m.RPN.Ratios, NegIoU: float64(m.RPN.Matcher.matcher().low),
+		PosIoU: float64(m.RPN.Matcher.matcher().high), Samples: m.RPN.Samples, Positive: m.RPN.Positive,
+		Before: m.RPN.Before, After: m.RPN.After, NMSIoU: m.RPN.Overlap}
 	for _, sizes := range m.RPN.Sizes {
 		c.RPN.Sizes = append(c.RPN.Sizes, sizes...)
 	}
 	c.ROI = ROI{Samples: m.ROI.Samples, Positive: m.ROI.Positive, Size: m.ROI.Pooler.Box, MaskSize: m.ROI.Pooler.Mask,
 		Convs: m.BoxHead.Convs, Dense: m.BoxHead.Dense, Masks: m.MaskHead.Convs[:len(m.MaskHead.Convs)-1],
-		CanonicalSize: m.ROI.Pooler.CanonicalSize, CanonicalLevel: m.ROI.Pooler.Canonical, Score: m.Predictor.Score,
-		Overlap: m.Predictor.Overlap, Top: m.Predictor.Top}
+		CanonicalSize: m.ROI.Pooler.CanonicalSize, CanonicalLevel: m.ROI.Pooler.Canonical, ScoreThreshold: m.Predictor.Score,
+		NMSIoU: m.Predictor.Overlap, MaxDetections: m.Predictor.Top}
 	c.ROI.Stages = []Stage{{m.Predictor.Cas.IoU[0], m.Predictor.Std.Weights}}
 	if kind == "cas" {
 		c.ROI.Stages = nil

@@ -215,7 +215,7 @@ func TestRPN_Proposals(t *testing.T) {
 		{[]float32{nan, inf, 5, 7, -inf}, []int{5}, 5, 5, []int{2}},
 		{[]float32{7, 1, 5, 8, 6}, []int{3, 5}, 2, 3, []int{0, 4, 2}},
 	} {
-		kept, logits := RPN{Overlap: 0.7}.proposals(c.logits, boxes, c.ends, [2]int{20, 30}, c.before, c.after)
+		kept, logits := RPN{NMSIoU: 0.7}.proposals(c.logits, boxes, c.ends, [2]int{20, 30}, c.before, c.after)
 		for k, i := range c.want {
 			if len(kept) != len(c.want) || kept[k] != boxes[i] || logits[k] != c.logits[i] {
 				t.Fatalf("proposals %v with %v, want %v", kept, logits, c.want)

@@ -35,15 +35,15 @@ type Recipe struct {
 	BatchSize    int     `json:"batch_size"`    // images per optimizer step
 	LearningRate float64 `json:"learning_rate"` // the highest, at the end of warm-up
 	WarmupSteps  int     `json:"warmup_steps"`  // linear from 0; then one half cosine to 0 at the last step
-	// Drops are steps at each of which the learning rate is divided by ten, in place of the cosine.
-	Drops []int `json:"drops,omitempty"`
+	// LRMilestones are steps at each of which the learning rate is divided by ten, in place of the cosine.
+	LRMilestones []int `json:"lr_milestones,omitempty"`
 	// Optimizer is that of package finetune. Its layer decay is ViTDet's: pyramid, heads and other encodings are new.
 	Optimizer engine.Optimizer `json:"optimizer"`
 
-	Jitter    scenes.Jitter `json:"jitter"`     // to the size of the detector's images
-	EvalSteps int           `json:"eval_steps"` // steps between evaluations, default a tenth of all
-	// ValidationPart is the fraction of a folder's training images for validation, if a Run has no Validation; 0 for none.
-	ValidationPart float64 `json:"validation_part,omitempty"`
+	ScaleJitter    scenes.Jitter `json:"scale_jitter"`     // to the size of the detector's images
+	EvalEverySteps int           `json:"eval_every_steps"` // steps between evaluations, default a tenth of all
+	// ValFraction is the fraction of a folder's training images for validation, if a Run has no Validation; 0 for none.
+	ValFraction float64 `json:"val_fraction,omitempty"`
 }
 
 // Resolve returns r with defaults for its zero fields, and an error that names the first field out of its range: those
@@ -52,12 +52,12 @@ type Recipe struct {
 func (r Recipe) Resolve() (_ Recipe, err error) {
 	r.Detector, err = r.Detector.resolve()
 	r.Optimizer, _ = r.Optimizer.Resolve() // validate has its error
-	j, b := &r.Jitter, r.Detector.Backbone
+	j, b := &r.ScaleJitter, r.Detector.Backbone
 	j.Height, j.Width = cmp.Or(j.Height, b.ImageRows), cmp.Or(j.Width, b.ImageCols)
 	if j.Low == 0 && j.High == 0 {
 		j.Low, j.High = 1, 1
 	}
-	r.EvalSteps = cmp.Or(r.EvalSteps, max(1, r.Steps/10))
+	r.EvalEverySteps = cmp.Or(r.EvalEverySteps, max(1, r.Steps/10))
 	if err != nil {
 		return r, err
 	}
@@ -65,23 +65,23 @@ func (r Recipe) Resolve() (_ Recipe, err error) {
 }
 
 func (r Recipe) validate() error {
-	b, j := r.Detector.Backbone, r.Jitter
+	b, j := r.Detector.Backbone, r.ScaleJitter
 	if err := cmp.Or(
 		setting.In("steps", r.Steps, r.Steps >= 1 && r.Steps <= 1e9, ">= 1"),
 		setting.In("batch_size", r.BatchSize, r.BatchSize >= 1 && r.BatchSize <= 1e6, ">= 1"),
 		setting.In("learning_rate", r.LearningRate, r.LearningRate > 0 && r.LearningRate < 1e3, "> 0"),
 		setting.In("warmup_steps", r.WarmupSteps, r.WarmupSteps >= 0 && r.WarmupSteps <= r.Steps,
 			fmt.Sprintf("0 to steps, %d", r.Steps)),
-		setting.In("eval_steps", r.EvalSteps, r.EvalSteps >= 1, ">= 1"),
-		setting.In("validation_part", r.ValidationPart, r.ValidationPart >= 0 && r.ValidationPart < 1,
-			"0 <= validation_part < 1"),
-		setting.In("jitter.height", j.Height, j.Height == b.ImageRows, "the rows of the detector's images"),
-		setting.In("jitter.width", j.Width, j.Width == b.ImageCols, "the columns of the detector's images"),
+		setting.In("eval_every_steps", r.EvalEverySteps, r.EvalEverySteps >= 1, ">= 1"),
+		setting.In("val_fraction", r.ValFraction, r.ValFraction >= 0 && r.ValFraction < 1,
+			"0 <= val_fraction < 1"),
+		setting.In("scale_jitter.height", j.Height, j.Height == b.ImageRows, "the rows of the detector's images"),
+		setting.In("scale_jitter.width", j.Width, j.Width == b.ImageCols, "the columns of the detector's images"),
 	); err != nil {
 		return fmt.Errorf("detect: %w", err)
 	}
-	if !slices.IsSorted(r.Drops) || len(r.Drops) > 0 && r.Drops[0] < r.WarmupSteps {
-		return fmt.Errorf("detect: drops are %v, want steps after warm-up in rising order", r.Drops)
+	if !slices.IsSorted(r.LRMilestones) || len(r.LRMilestones) > 0 && r.LRMilestones[0] < r.WarmupSteps {
+		return fmt.Errorf("detect: drops are %v, want steps after warm-up in rising order", r.LRMilestones)
 	}
 	if err := j.Validate(); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (r Recipe) validate() error {
 
 // Set changes fields from settings as finetune.Recipe.Set does, "steps=300;detector.backbone.width=96".
 func (r Recipe) Set(settings string) (Recipe, error) {
-	r.Params, r.Drops = maps.Clone(r.Params), slices.Clone(r.Drops)
+	r.Params, r.LRMilestones = maps.Clone(r.Params), slices.Clone(r.LRMilestones)
 	if err := setting.Set(&r, settings, position.Params()); err != nil {
 		return r, fmt.Errorf("detect: %w", err)
 	}
@@ -106,7 +106,7 @@ func (r Recipe) Set(settings string) (Recipe, error) {
 
 // schedule is the learning rate by step.
 func (r Recipe) schedule() engine.Schedule {
-	return engine.Schedule{Peak: r.LearningRate, Warmup: r.WarmupSteps, Steps: r.Steps, Drops: r.Drops}
+	return engine.Schedule{Peak: r.LearningRate, Warmup: r.WarmupSteps, Steps: r.Steps, Milestones: r.LRMilestones}
 }
 
 // recipes are the named recipes.
@@ -124,12 +124,12 @@ var recipes = []func() Recipe{
 				Channels: 32,
 				RPN: RPN{Convs: 1, Sizes: []float64{14, 24, 40, 58, 80}, Samples: 128,
 					Before: Counts{Train: 200, Test: 200}, After: Counts{Train: 100, Test: 50}},
-				ROI: ROI{Samples: 32, Convs: []int{32}, Dense: []int{128}, MaskSize: 7, Masks: []int{32, 32}, Top: 20},
+				ROI: ROI{Samples: 32, Convs: []int{32}, Dense: []int{128}, MaskSize: 7, Masks: []int{32, 32}, MaxDetections: 20},
 			},
 			Steps: 900, BatchSize: 8, LearningRate: 1e-3, WarmupSteps: 100,
-			Optimizer: engine.Optimizer{WeightDecay: 0.05, ClipNorm: 1},
-			Jitter:    scenes.Jitter{Flip: 0.5},
-			EvalSteps: 150,
+			Optimizer:      engine.Optimizer{WeightDecay: 0.05, ClipNorm: 1},
+			ScaleJitter:    scenes.Jitter{Flip: 0.5},
+			EvalEverySteps: 150,
 		}
 	},
 	// ViTDet on COCO (Li et al. 2022, https://arxiv.org/abs/2203.16527; projects/ViTDet of detectron2 at 02b5c4e), from
@@ -158,9 +158,9 @@ func vitDet(name, variant string, dropPath, layerDecay float64, cascade bool) Re
 	}
 	return Recipe{
 		Name: name, Detector: c,
-		Steps: 184_375, BatchSize: 64, LearningRate: 1e-4, WarmupSteps: 250, Drops: []int{163_889, 177_546},
-		Optimizer: engine.Optimizer{WeightDecay: 0.1, LayerDecay: layerDecay},
-		Jitter:    scenes.Jitter{Height: 1024, Width: 1024, Low: 0.1, High: 2, Flip: 0.5}, EvalSteps: 5000,
+		Steps: 184_375, BatchSize: 64, LearningRate: 1e-4, WarmupSteps: 250, LRMilestones: []int{163_889, 177_546},
+		Optimizer:   engine.Optimizer{WeightDecay: 0.1, LayerDecay: layerDecay},
+		ScaleJitter: scenes.Jitter{Height: 1024, Width: 1024, Low: 0.1, High: 2, Flip: 0.5}, EvalEverySteps: 5000,
 	}
 }
 

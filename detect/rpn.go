@@ -105,7 +105,7 @@ func (r RPN) proposals(logits []float32, boxes []rect, ends []int, size [2]int, 
 		}
 		begin = end
 	}
-	keep := nms(all, float32(r.Overlap), after)
+	keep := nms(all, float32(r.NMSIoU), after)
 	kept, logit := make([]rect, len(keep)), make([]float32, len(keep))
 	for k, i := range keep {
 		kept[k], logit[k] = all[i].box, all[i].score

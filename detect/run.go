@@ -26,6 +26,7 @@ import (
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/disk"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -45,7 +46,7 @@ type Run struct {
 
 	Dataset string // its name, for the record
 	Train   Scenes
-	// Validation is evaluated every Recipe.EvalSteps, and selects the best checkpoint; nil for none.
+	// Validation is evaluated every Recipe.EvalEverySteps, and selects the best checkpoint; nil for none.
 	Validation *Test
 	Tests      []Test // each evaluated once, after the last step
 
@@ -78,9 +79,9 @@ func (run Run) Do(ctx context.Context) (*Detector, []report.Result, error) {
 // prepared sets defaults and refuses invalid runs, before anything is written to disk.
 func (run Run) prepared() (_ Run, err error) {
 	r, c := &run.Recipe, &run.Recipe.Detector
-	if folder, ok := run.Train.(*scenes.Folder); ok && run.Validation == nil && r.ValidationPart > 0 &&
-		r.ValidationPart < 1 { // others: validate
-		training, validation := folder.Split(r.ValidationPart)
+	if folder, ok := run.Train.(*scenes.Folder); ok && run.Validation == nil && r.ValFraction > 0 &&
+		r.ValFraction < 1 { // others: validate
+		training, validation := folder.Split(r.ValFraction)
 		run.Train, run.Validation = training, &Test{Scenes: validation, Annotations: validation.Dataset}
 	}
 	if run.Train == nil || run.Train.Len() < max(1, r.BatchSize) {
@@ -139,7 +140,7 @@ func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
 	if err := json.Unmarshal(c.Meta, &stored); err == nil && stored.Recipe.Detector == nil {
 		return s, fmt.Errorf("detect: %s is not a checkpoint of a detector", c.Path)
 	}
-	if err := json.Unmarshal(c.Meta, &s); err != nil {
+	if err := json.Unmarshal(setting.Current(c.Meta), &s); err != nil {
 		return s, fmt.Errorf("detect: %s: %w", c.Path, err)
 	}
 	if s.Recipe, err = s.Recipe.Resolve(); err != nil {
@@ -194,8 +195,9 @@ func newTask(run Run) (t *task, err error) {
 		Job:       report.Job{Recipe: r.Name, Dataset: run.Dataset, Fraction: 1, Encoding: b.Position, Seed: run.Seed},
 		Optimizer: r.Optimizer, Trains: ofDetector,
 		Factor:    func(variable string) float64 { return b.learningRateFactor(variable, r.Optimizer.LayerDecay) },
-		BatchSize: r.BatchSize, Accumulate: 1, PerPass: run.Train.Len() / r.BatchSize, Steps: r.Steps, Interval: r.EvalSteps,
-		Dir: run.Dir, Progress: run.Progress, Logger: run.Logger,
+		BatchSize: r.BatchSize, GradAccumSteps: 1, PerPass: run.Train.Len() / r.BatchSize, Steps: r.Steps,
+		Interval: r.EvalEverySteps,
+		Dir:      run.Dir, Progress: run.Progress, Logger: run.Logger,
 	})
 	return t, nil
 }
@@ -256,7 +258,7 @@ func (t *task) Fetch(step int) error {
 	if first == 0 || t.order == nil {
 		t.order = data.Order(t.Seed, epoch, t.Train.Len(), 1)
 	}
-	rows, cols := r.Jitter.Height, r.Jitter.Width
+	rows, cols := r.ScaleJitter.Height, r.ScaleJitter.Width
 	pixels, truths := make([]uint8, r.BatchSize*rows*cols*3), make([]truth, r.BatchSize)
 	var read errgroup.Group
 	for i, index := range t.order[first : first+r.BatchSize] {
@@ -265,7 +267,7 @@ func (t *task) Fetch(step int) error {
 			if err != nil {
 				return err
 			}
-			scene = r.Jitter.Apply(scene, t.Seed, epoch, index)
+			scene = r.ScaleJitter.Apply(scene, t.Seed, epoch, index)
 			copy(pixels[i*rows*cols*3:], scene.Image.Pixels)
 			truths[i], err = truthOf(scene, r.Detector.Backbone.Classes)
 			return err

@@ -38,7 +38,7 @@ func TestRun_LearnsItsScenes(t *testing.T) {
 	run.Train = scenes.Generated{Count: 2, Height: 32, Width: 48, Seed: 3, Most: 2} // one batch
 	run.Validation, run.Tests = nil, []Test{gomlxtest.Must(Generated(run.Train.(scenes.Generated)))(t)}
 	r := &run.Recipe
-	r.Steps, r.EvalSteps, r.LearningRate, r.Jitter, r.Optimizer.LayerDecay = 150, 75, 1e-2, scenes.Jitter{}, 0
+	r.Steps, r.EvalEverySteps, r.LearningRate, r.ScaleJitter, r.Optimizer.LayerDecay = 150, 75, 1e-2, scenes.Jitter{}, 0
 	b := &r.Detector.Backbone
 	b.DropPath, b.Width, b.Heads, b.MLPDim, b.Relative, r.Detector.Channels = 0, 32, 4, 48, true, 16
 	r.Detector.ROI.Samples, r.Detector.ROI.Positive, r.Detector.ROI.CanonicalSize = 24, 0.5, 28
@@ -212,13 +212,16 @@ func TestRun_RefusesSettingsByName(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for settings, want := range map[string]string{
 		"steps=0": "steps", "batch_size=9": "batch_size", "learning_rate=0": "learning_rate",
-		"learning_rate=1000": "learning_rate", "warmup_steps=6": "warmup_steps", "drops=[4,2]": "drops",
-		"drops=[0,2]":      "drops",
-		"jitter.height=40": "jitter.height", "jitter.width=40": "jitter.width", "jitter.low=2": "jitter",
-		"jitter.low=-1": "jitter", "jitter.high=17": "jitter", "jitter.flip=1.5": "jitter", "jitter.flip=-1": "jitter",
-		"validation_part=1.5": "validation_part", "optimizer.weight_decay=-1": "weight_decay",
+		"learning_rate=1000": "learning_rate", "warmup_steps=6": "warmup_steps", "lr_milestones=[4,2]": "drops",
+		"lr_milestones=[0,2]":    "drops",
+		"scale_jitter.height=40": "scale_jitter.height", "scale_jitter.width=40": "scale_jitter.width",
+		"scale_jitter.low=2":  "jitter",
+		"scale_jitter.low=-1": "jitter", "scale_jitter.high=17": "jitter", "scale_jitter.flip=1.5": "jitter",
+		"scale_jitter.flip=-1": "jitter",
+		"val_fraction=1.5":     "val_fraction", "optimizer.weight_decay=-1": "weight_decay",
 		`optimizer.learning_rates={"head":3}`: "optimizer.learning_rates", "wepe_mode=round": "wepe_mode",
-		"detector.backbone.wideness=3": "wideness", "detector.backbone.global=3": "global", "eval_steps=often": "eval_steps",
+		"detector.backbone.wideness=3": "wideness", "detector.backbone.global=3": "global",
+		"eval_every_steps=often": "eval_every_steps",
 
 		"detector.channels=-1": "channels", "detector.backbone.channels=1": "backbone.channels",
 		"detector.backbone.image_rows=8": "canvas", "detector.backbone.patch_size=6": "patches",
@@ -227,13 +230,14 @@ func TestRun_RefusesSettingsByName(t *testing.T) {
 		"detector.backbone.window=-1": "window", "detector.backbone.position_rows=-5": "position_rows",
 		"detector.backbone.position_cols=16385": "position_cols", "detector.backbone.global=[2]": "global",
 		"detector.backbone.residual=[-1]": "residual",
-		"detector.rpn.low=0.8":            "rpn.low", "detector.rpn.overlap=2": "rpn.overlap",
+		"detector.rpn.neg_iou=0.8":        "rpn.neg_iou", "detector.rpn.nms_iou=2": "rpn.nms_iou",
 		"detector.rpn.samples=1048577": "rpn.samples",
 		"detector.rpn.before.train=-1": "rpn.before.train", "detector.rpn.after.test=-1": "rpn.after.test",
 		"detector.rpn.sizes=[32]": "rpn.sizes", "detector.rpn.sizes=[7,11,0,25,35]": "rpn.sizes",
 		"detector.rpn.sizes=[7,11,1e9,25,35]": "rpn.sizes", "detector.rpn.ratios=[-1]": "rpn.ratios",
-		"detector.rpn.ratios=[]": "rpn.ratios", "detector.roi.samples=-2": "roi.samples", "detector.roi.top=-1": "roi.top",
-		"detector.roi.size=1001": "roi.size", "detector.roi.score=1.5": "roi.score",
+		"detector.rpn.ratios=[]": "rpn.ratios", "detector.roi.samples=-2": "roi.samples",
+		"detector.roi.max_detections=-1": "roi.max_detections",
+		"detector.roi.size=1001":         "roi.size", "detector.roi.score_threshold=1.5": "roi.score_threshold",
 		"detector.roi.positive=-1":       "roi.positive",
 		"detector.roi.canonical_size=-1": "roi.canonical_size", "detector.std=[1,-1,1]": "std",
 		"detector.roi.convs=[1048577]": "roi.convs", "detector.roi.dense=[0]": "dense", "detector.roi.masks=[3,0]": "masks",
@@ -241,10 +245,12 @@ func TestRun_RefusesSettingsByName(t *testing.T) {
 		`detector.roi.stages=[{"iou":1.5,"weights":[1,1,1,1]}]`: "stage 0",
 		`detector.roi.stages=[{"iou":0.5,"weights":[1,1,0,1]}]`: "stage 0",
 
-		"drops=[1];eval_steps=1;warmup_steps=1": "", "detector.backbone.window=16384;detector.backbone.position_rows=1": "",
-		"detector.rpn.low=0.7;detector.rpn.ratios=[0.25];detector.rpn.samples=1": "", "detector.roi.canonical_size=0.125": "",
+		"lr_milestones=[1];eval_every_steps=1;warmup_steps=1":                        "",
+		"detector.backbone.window=16384;detector.backbone.position_rows=1":           "",
+		"detector.rpn.neg_iou=0.7;detector.rpn.ratios=[0.25];detector.rpn.samples=1": "",
+		"detector.roi.canonical_size=0.125":                                          "",
 		"detector.roi.convs=[];detector.roi.dense=[];detector.roi.masks=[1,1048576]": "", "detector.roi.size=1000": "",
-		`detector.roi.stages=[{"iou":1,"weights":[0.5,1,2,1]}];detector.roi.overlap=1`: "",
+		`detector.roi.stages=[{"iou":1,"weights":[0.5,1,2,1]}];detector.roi.nms_iou=1`: "",
 	} {
 		run := tinyRun(t)
 		var err error
@@ -257,10 +263,10 @@ func TestRun_RefusesSettingsByName(t *testing.T) {
 			t.Errorf("%s: %v", settings, err)
 		}
 	}
-	r := Recipe{Drops: []int{3, 7}, Params: map[string]any{"wepe_alpha_u": 0.5}}
-	changed := gomlxtest.Must(r.Set("drops=[5,9];wepe_alpha_u=0.25"))(t)
-	if !slices.Equal(changed.Drops, []int{5, 9}) || changed.Params["wepe_alpha_u"] != 0.25 ||
-		!slices.Equal(r.Drops, []int{3, 7}) || r.Params["wepe_alpha_u"] != 0.5 {
+	r := Recipe{LRMilestones: []int{3, 7}, Params: map[string]any{"wepe_alpha_u": 0.5}}
+	changed := gomlxtest.Must(r.Set("lr_milestones=[5,9];wepe_alpha_u=0.25"))(t)
+	if !slices.Equal(changed.LRMilestones, []int{5, 9}) || changed.Params["wepe_alpha_u"] != 0.25 ||
+		!slices.Equal(r.LRMilestones, []int{3, 7}) || r.Params["wepe_alpha_u"] != 0.5 {
 		t.Errorf("settings change the recipe that they start from: %+v, %+v", r, changed)
 	}
 	_, err := Named("yolo")
@@ -321,11 +327,12 @@ func TestRecipe_ScenesIsThatOfItsPublishedRuns(t *testing.T) {
 // mask_rcnn_fpn.py. The learning rate drops at 163889 and 177546 of 184375 steps, after 250 of warm-up.
 func TestRecipes_OfViTDetAreDetectron2s(t *testing.T) {
 	const heads = `{"channels":256,"mean":[0.485,0.456,0.406],"std":[0.229,0.224,0.225],
-		"rpn":{"convs":2,"sizes":[32,64,128,256,512],"ratios":[0.5,1,2],"low":0.3,"high":0.7,"samples":256,"positive":0.5,
-			"before":{"train":2000,"test":1000},"after":{"train":1000,"test":1000},"overlap":0.7},
+		"rpn":{"convs":2,"sizes":[32,64,128,256,512],"ratios":[0.5,1,2],"neg_iou":0.3,"pos_iou":0.7,"samples":256,
+			"positive":0.5,"before":{"train":2000,"test":1000},"after":{"train":1000,"test":1000},"nms_iou":0.7},
 		"roi":{"samples":512,"positive":0.25,"stages":[{"iou":0.5,"weights":[10,10,5,5]},{"iou":0.6,"weights":[20,20,10,10]},
 			{"iou":0.7,"weights":[30,30,15,15]}],"size":7,"convs":[256,256,256,256],"dense":[1024],"mask_size":14,
-			"masks":[256,256,256,256],"canonical_size":224,"canonical_level":4,"score":0.05,"overlap":0.5,"top":100}}`
+			"masks":[256,256,256,256],"canonical_size":224,"canonical_level":4,
+			"score_threshold":0.05,"nms_iou":0.5,"max_detections":100}}`
 	for name, want := range map[string]struct {
 		width, depth         int
 		global               []int
@@ -350,8 +357,8 @@ func TestRecipes_OfViTDetAreDetectron2s(t *testing.T) {
 		if !reflect.DeepEqual(r.Detector, wanted) {
 			t.Errorf("%s: %+v, want %+v", name, r.Detector, wanted)
 		}
-		if r.BatchSize != 64 || r.Optimizer.WeightDecay != 0.1 || r.EvalSteps != 5000 ||
-			r.Jitter != (scenes.Jitter{Height: 1024, Width: 1024, Low: 0.1, High: 2, Flip: 0.5}) {
+		if r.BatchSize != 64 || r.Optimizer.WeightDecay != 0.1 || r.EvalEverySteps != 5000 ||
+			r.ScaleJitter != (scenes.Jitter{Height: 1024, Width: 1024, Low: 0.1, High: 2, Flip: 0.5}) {
 			t.Errorf("%s: %+v", name, r)
 		}
 		for step, want := range map[int]float64{0: 0, 125: 5e-5, 250: 1e-4, 163_888: 1e-4, 163_889: 1e-5, 177_546: 1e-6} {
@@ -479,7 +486,7 @@ func TestRun_OnAFolder(t *testing.T) {
 	}
 	run := tinyRun(t)
 	run.Validation, run.Tests, run.Dir = nil, nil, t.TempDir()
-	run.Recipe.ValidationPart, run.Recipe.Steps, run.Recipe.EvalSteps = 0.4, 2, 1
+	run.Recipe.ValFraction, run.Recipe.Steps, run.Recipe.EvalEverySteps = 0.4, 2, 1
 	run.Train = folder(1)
 	_, _, rows := finished(t, run)
 	if len(rows.Evals) != 2 || len(rows.Evals[0].Boxes) != 12 || len(rows.Evals[0].Masks) != 12 {

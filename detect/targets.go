@@ -157,7 +157,7 @@ type matcher struct {
 	allowLow  bool    // whether the best boxes of an object match it below low
 }
 
-func (r RPN) matcher() matcher { return matcher{float32(r.Low), float32(r.High), true} }
+func (r RPN) matcher() matcher { return matcher{float32(r.NegIoU), float32(r.PosIoU), true} }
 func (r ROI) matcher() matcher {
 	return matcher{float32(r.Stages[0].IoU), float32(r.Stages[0].IoU), false}
 }

@@ -108,7 +108,7 @@ func TestAspectKeep_Refuses(t *testing.T) {
 		settings string
 		set      *data.InMemory
 	}{
-		"augmentation":                        {"augment.flip_prob=0.5", strips},
+		"augmentation":                        {"augment.hflip=0.5", strips},
 		"position hybrid":                     {"model.position=hybrid", strips},
 		"needs images in patches of 4 pixels": {"", images},
 		"needs images in patches of 2 pixels": {"model.patch_size=2", strips},

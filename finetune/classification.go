@@ -57,13 +57,13 @@ func newClassification(run Run) (*classification, error) {
 	if err != nil {
 		return nil, err
 	}
-	devices, err := parallel.NewDevices(run.Backend, run.Devices, r.BatchSize/r.Accumulate)
+	devices, err := parallel.NewDevices(run.Backend, run.Devices, r.BatchSize/r.GradAccumSteps)
 	if err != nil {
 		return nil, err
 	}
 	if r.Model.Recompute && run.Backend.Name() == "onnxruntime" {
 		return nil, errors.New("finetune: model.recompute is set, but ONNX Runtime has no optimization barrier: use " +
-			"accumulate to save memory, or another backend")
+			"grad_accum_steps to save memory, or another backend")
 	}
 	if exist := run.Backend.NumDevices(); exist > 1 {
 		run.Logger.Info("devices share each batch", "devices", devices.Count(), "of", exist)
@@ -75,7 +75,7 @@ func newClassification(run Run) (*classification, error) {
 	}
 	if held == nil && r.Patience > 0 {
 		return nil, fmt.Errorf("finetune: patience is %d, but there are no validation images: leave out patience or "+
-			"validation_part", r.Patience)
+			"val_fraction", r.Patience)
 	}
 	if images.Len() < r.BatchSize {
 		return nil, fmt.Errorf("finetune: %d training images are fewer than one batch of %d: lower batch_size",
@@ -103,7 +103,7 @@ func newClassification(run Run) (*classification, error) {
 	}
 	perPass := images.Len() / r.BatchSize
 	steps, warmup, interval := r.schedule(perPass)
-	r.Optimizer.EMA = r.EMA
+	r.Optimizer.EMADecay = r.EMADecay
 	r.Optimizer.Schedule = engine.Schedule{Peak: r.LearningRate, Warmup: warmup, Steps: steps}
 	c.Trainer = engine.NewTrainer(engine.Training{
 		Task: c, Backend: run.Backend, Store: m.store, Network: "/" + modelScope, LossNames: []string{""},
@@ -111,14 +111,14 @@ func newClassification(run Run) (*classification, error) {
 			Seed: run.Seed},
 		Optimizer: r.Optimizer, Trains: r.trains(), Devices: devices,
 		Factor:    func(variable string) float64 { return r.Optimizer.Factor(variable, r.Model.Depth) },
-		BatchSize: r.BatchSize, Accumulate: r.Accumulate, PerPass: perPass, Steps: steps, Interval: interval,
+		BatchSize: r.BatchSize, GradAccumSteps: r.GradAccumSteps, PerPass: perPass, Steps: steps, Interval: interval,
 		Group: run.Group, Dir: run.Dir, Description: run.Description, SaveEvery: run.SaveEvery, SaveSteps: run.SaveSteps,
 		Patience: r.Patience,
 		Progress: run.Progress, Logger: run.Logger,
 	})
 	first, end := c.Own()
-	size := r.BatchSize / r.Accumulate
-	c.order = order{Sampler: data.Sampler{Images: images.Len(), Batch: r.BatchSize, Repeats: r.Augment.Repeats,
+	size := r.BatchSize / r.GradAccumSteps
+	c.order = order{Sampler: data.Sampler{Images: images.Len(), Batch: r.BatchSize, Repeats: r.Augment.RepeatedAug,
 		Seed: run.Seed},
 		from: first * size, to: end * size}
 	return c, m.spread(devices)
@@ -147,7 +147,7 @@ func (c *classification) Losses(scope *model.Scope, inputs []*Node) []*Node {
 	r, plan := c.Recipe, inputs[1:]
 	_, augment := r.Augment.Divide(c.images.set)
 	logits := c.model.logits(scope.In(modelScope), augment.Images(inputs[0], plan), plan) // [batch, classes]
-	targets := data.SoftLabels(plan, r.Model.Classes, r.Smoothing)                        // [batch, classes]
+	targets := data.SoftLabels(plan, r.Model.Classes, r.LabelSmoothing)                   // [batch, classes]
 	if c.weights != nil {
 		targets = Mul(targets, InsertAxes(Const(targets.Graph(), c.weights), 0)) // as torch's for soft targets
 	}
@@ -210,7 +210,7 @@ func (c *classification) Load(checkpoint *checkpoints.Checkpoint) (engine.RunIde
 // stale reports whether a variable of a checkpoint is not continued: what is zero between steps, and the averages in
 // which earlier versions kept the sums of matrices and adapters.
 func (c *classification) stale(variable string) bool {
-	return engine.Temporary(variable) || c.Recipe.EMA == 0 && strings.HasPrefix(variable, engine.AverageRoot+"/")
+	return engine.Temporary(variable) || c.Recipe.EMADecay == 0 && strings.HasPrefix(variable, engine.AverageRoot+"/")
 }
 
 // State implements Task.
@@ -228,7 +228,7 @@ func (c *classification) Begin(step int) (err error) {
 		for _, row := range c.state.Damaged {
 			_ = c.images.set.Describe().LeaveOut(row, nil)
 		}
-		c.next, c.stop = iter.Pull2(data.Read(c.images.set, host, c.Seed, c.Recipe.BatchSize/c.Recipe.Accumulate,
+		c.next, c.stop = iter.Pull2(data.Read(c.images.set, host, c.Seed, c.Recipe.BatchSize/c.Recipe.GradAccumSteps,
 			c.order.between(step, c.Steps)))
 	} else {
 		c.images = c.model.upload(c.images.set)
@@ -283,14 +283,14 @@ func (c *classification) Call(program *model.Exec, step, part int, scalars []flo
 // returns its images if they are read for each batch.
 func (c *classification) plan(step, part int) (plan *data.Plan, shown *data.InMemory) {
 	r, epoch := c.Recipe, step/c.PerPass
-	size := r.BatchSize / r.Accumulate
+	size := r.BatchSize / r.GradAccumSteps
 	first, _ := c.Own()
 	from, to := (part-first)*size, (part-first+1)*size
 	_, augment := r.augmentation(epoch).Divide(c.images.set)
 	if c.read != nil {
 		shown = c.read.Part(from, to)
 	}
-	return augment.Plan(c.images.set, c.Seed, epoch, step%c.PerPass*r.Accumulate+part, c.rows[from:to]), shown
+	return augment.Plan(c.images.set, c.Seed, epoch, step%c.PerPass*r.GradAccumSteps+part, c.rows[from:to]), shown
 }
 
 // Evaluate implements Task: the score is the accuracy.

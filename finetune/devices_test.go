@@ -310,7 +310,7 @@ func TestDevices_OfXLATrainTheWeightsOfOne(t *testing.T) {
 	}
 	var want map[string][]float64
 	for _, n := range []int{1, 4} {
-		run := tinyRun(t, "batch_size=12;eval_batch_size=12;epochs=2;optimizer.kind=sgd;optimizer.weight_decay=0", 36)
+		run := tinyRun(t, "batch_size=12;eval_batch_size=12;epochs=2;optimizer.name=sgd;optimizer.weight_decay=0", 36)
 		run.Backend = gomlxtest.Must(backend.Open(backend.Config(config), backend.Devices(n),
 			backend.Log(io.Discard)))(t)
 		if got := run.Backend.NumDevices(); got < n && strings.HasPrefix(config, "xla:cpu") {

@@ -124,7 +124,7 @@ func (m *Model) EvalBatch() int {
 func (m *Model) batches(p pixels, program *model.Exec, size int, see func(first int, outputs [][]float32) error) error {
 	images, augment, info := p.set.Len(), m.evalAugment(), p.set.Describe()
 	if rows, cols := augment.OutputSize(info.Height, info.Width); rows != info.Height || cols != info.Width {
-		augment.Resample = m.Recipe.Augment.Resample // on the host, as in training
+		augment.Interpolation = m.Recipe.Augment.Interpolation // on the host, as in training
 	}
 	size = m.devices.Fill(min(size, images))
 	own := m.ownBatches(images, size)

@@ -25,7 +25,7 @@ func ExampleRun_Do() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	recipe.Epochs, recipe.WarmupEpochs, recipe.Steps, recipe.EvalSteps = 0, 0, 2, 2
+	recipe.Epochs, recipe.WarmupEpochs, recipe.Steps, recipe.EvalEverySteps = 0, 0, 2, 2
 	recipe.Model.Position = "wepe-sphere"
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {

@@ -32,7 +32,7 @@
 // uninterrupted one; other backends do not guarantee equal bits.
 //
 // With a Group, several processes share one training run: each computes some of the micro-batches of every batch
-// (Recipe.Accumulate). See docs/scale.md.
+// (Recipe.GradAccumSteps). See docs/scale.md.
 //
 // # Run directory
 //
@@ -66,7 +66,7 @@ type Run struct {
 	Seed    int64
 
 	Train      data.Dataset
-	Validation data.Dataset // selects the best weights; nil splits ValidationPart off Train
+	Validation data.Dataset // selects the best weights; nil splits ValFraction off Train
 	Test       data.Dataset // evaluated once, after the last step; nil for none
 	// Weights selects the weights that the run tests and returns: checkpoints.BestDir (default), the best validation
 	// accuracy, or LastDir. Without a validation split or Dir they are the last.

@@ -28,7 +28,7 @@ func TestEvaluate_AfterAStepUsesItsWeights(t *testing.T) {
 				t.Skip(err)
 			}
 			defer b.Finalize()
-			run := tinyRun(t, "model.position=wepe;accumulate=2;ema=0.5;warmup_epochs=0", 31)
+			run := tinyRun(t, "model.position=wepe;grad_accum_steps=2;ema_decay=0.5;warmup_epochs=0", 31)
 			run.Backend = b
 			trainer := begun(t, run)
 			set := dataset(11, 5)

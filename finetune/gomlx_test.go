@@ -26,7 +26,7 @@ import (
 func TestModelFn_TrainsEveryEncodingAsTheEngine(t *testing.T) {
 	const steps = 3
 	for _, name := range gomlxtest.Encodings(position.Names()) {
-		run := tinyRun(t, "warmup_epochs=0;validation_part=-1;optimizer.layer_decay=0.7;model.position="+name, 31)
+		run := tinyRun(t, "warmup_epochs=0;val_fraction=-1;optimizer.layer_decay=0.7;model.position="+name, 31)
 		c := begun(t, run)
 		m := gomlxtest.Must(newModel(run.Backend, c.Recipe, c.model.Classes, run.Seed))(t)
 		opt := c.Trainer.Optimizer

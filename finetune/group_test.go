@@ -110,10 +110,10 @@ func TestGroup_TrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: dataset(31, 1), Test: dataset(11, 2),
 				Dir: t.TempDir()}
-			run.Recipe.Accumulate = n
+			run.Recipe.GradAccumSteps = n
 			want, wantRows := finished(t, run)
 			run.Dir = t.TempDir()
-			run.Recipe.Accumulate = 0 // the default, one per process
+			run.Recipe.GradAccumSteps = 0 // the default, one per process
 			errs := together(n, func(g engine.Group) error {
 				run := run
 				run.Group = g
@@ -130,7 +130,7 @@ func TestGroup_TrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
 			if err := errors.Join(errs...); err != nil {
 				t.Fatal(err)
 			}
-			run.Recipe.Accumulate = n
+			run.Recipe.GradAccumSteps = n
 			got, rows := finished(t, run) // one process finds from the group's files that the run is finished
 			if !bytes.Equal(got, want) {
 				t.Error("the variables differ")
@@ -166,7 +166,7 @@ func (l late) SumFloat32(values []float32) error {
 // The only evaluation is after the last step: a process that does not wait for the first finds no best weights.
 func TestGroup_AllProcessesEndWithTheWeightsOfTheFirst(t *testing.T) {
 	gomlxtest.OnGo(t)
-	run := tinyRun(t, "accumulate=2;epochs=0;warmup_epochs=0;steps=3;eval_steps=3", 31)
+	run := tinyRun(t, "grad_accum_steps=2;epochs=0;warmup_epochs=0;steps=3;eval_every_steps=3", 31)
 	run.Dir, run.Validation = t.TempDir(), dataset(13, 3)
 	ended := make(chan struct{})
 	errs := together(2, func(g engine.Group) error {
@@ -195,7 +195,7 @@ func TestGroup_ASignalToOneEndsAllAndOneResumes(t *testing.T) {
 	gomlxtest.OnGo(t)
 	onTheSameBits(t)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: dataset(31, 1), Dir: t.TempDir()}
-	run.Recipe.Accumulate = 3
+	run.Recipe.GradAccumSteps = 3
 	want, _ := finished(t, run)
 	run.Dir = t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -228,7 +228,7 @@ func TestGroup_ASignalToOneEndsAllAndOneResumes(t *testing.T) {
 }
 
 func TestGroup_RefusesWhatItCannotShare(t *testing.T) {
-	begun := tinyRun(t, "accumulate=2", 31)
+	begun := tinyRun(t, "grad_accum_steps=2", 31)
 	begun.Dir = t.TempDir()
 	stopped(t, begun, 5)
 	dhvt := tiny()
@@ -239,15 +239,15 @@ func TestGroup_RefusesWhatItCannotShare(t *testing.T) {
 		change func(run *Run, rank int)
 		words  []string
 	}{
-		{"parts", 2, func(run *Run, _ int) { run.Recipe.Accumulate = 3 },
+		{"parts", 2, func(run *Run, _ int) { run.Recipe.GradAccumSteps = 3 },
 			[]string{"2 processes", "3 micro-batches", "multiple of 2"}},
-		{"batch", 5, func(*Run, int) {}, []string{"accumulate is 5", "divisor of batch_size"}},
+		{"batch", 5, func(*Run, int) {}, []string{"grad_accum_steps is 5", "divisor of batch_size"}},
 		{"batch normalization", 2, func(run *Run, _ int) { run.Recipe = dhvt }, []string{"running statistics"}},
 		{"seeds", 3, func(run *Run, rank int) { run.Seed = int64(rank / 2) }, []string{"process 2 has another run"}},
 		{"images", 3, func(run *Run, rank int) { run.Train = dataset(31, uint64(min(rank, 1))) },
 			[]string{"process 1 has another run"}},
 		{"directories", 2, func(run *Run, rank int) {
-			if run.Recipe.Accumulate, run.Dir = 2, begun.Dir; rank == 1 {
+			if run.Recipe.GradAccumSteps, run.Dir = 2, begun.Dir; rank == 1 {
 				run.Dir = t.TempDir()
 			}
 		}, []string{"process 1 begins at step 0, process 0 at step 5"}},

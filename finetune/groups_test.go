@@ -27,8 +27,9 @@ func TestFreeze_KeepsBitsAndHasNoState(t *testing.T) {
 	} {
 		freeze, trained := test.freeze, test.trained
 		for _, kind := range gomlxtest.InTurn(i, "adamw", "sgd") {
-			trainer := begun(t, tinyRun(t, "model.position=hybrid;warmup_epochs=0;ema=0.5;accumulate=2;learning_rate=0.1;"+
-				"optimizer.weight_decay=0;optimizer.kind="+kind+";freeze="+freeze, 30))
+			trainer := begun(t, tinyRun(t, "model.position=hybrid;warmup_epochs=0;ema_decay=0.5;"+
+				"grad_accum_steps=2;learning_rate=0.1;"+
+				"optimizer.weight_decay=0;optimizer.name="+kind+";freeze="+freeze, 30))
 			store := trainer.model.store
 			// The initial weights are drawn while the first program is compiled; an evaluation comes first.
 			if _, err := trainer.model.Evaluate(dataset(5, 2)); err != nil {

@@ -48,8 +48,8 @@ func testLoRATrainsAsPEFT(t *testing.T) {
 	}
 	half := [3]float64{0.5, 0.5, 0.5}
 	run := Run{Backend: gomlxtest.Backend(), Train: shown, From: fixtures.Dir(t, set), Dir: t.TempDir(), Recipe: Recipe{
-		Name: "adapters", LoRA: meta.Rank, LoRAMLP: true, Epochs: meta.Steps, BatchSize: shown.Len(), ValidationPart: -1,
-		LearningRate: meta.LearningRate, Optimizer: engine.Optimizer{Kind: "sgd", Momentum: meta.Momentum},
+		Name: "adapters", LoRA: meta.Rank, LoRAMLP: true, Epochs: meta.Steps, BatchSize: shown.Len(), ValFraction: -1,
+		LearningRate: meta.LearningRate, Optimizer: engine.Optimizer{Name: "sgd", Momentum: meta.Momentum},
 		Augment: data.Augment{Mean: half, Std: half},
 	}}
 	c := begun(t, run)
@@ -125,7 +125,7 @@ func TestLoRA_ResumesOpensAndStartsOthersWithItsSum(t *testing.T) {
 	gomlxtest.OnGo(t)
 	from, _ := pretrained(t, nil)
 	for _, ema := range []string{"0", "0.5"} {
-		recipe := gomlxtest.Must(tiny().Set("lora=2;accumulate=2;ema=" + ema))(t)
+		recipe := gomlxtest.Must(tiny().Set("lora=2;grad_accum_steps=2;ema_decay=" + ema))(t)
 		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(47, 1), Test: dataset(9, 2), From: from}
 		run.Dir = t.TempDir()
 		variables, rows := finished(t, run)

@@ -34,7 +34,7 @@ func TestLoss_BCEHasATargetForEveryClassInAMixedImage(t *testing.T) {
 // torch's CrossEntropyLoss(weight=w) on targets of probabilities: the mean of −Σ w_c·t_c·log p_c.
 func TestClassWeights_ScaleTheLossOfEachImage(t *testing.T) {
 	gomlxtest.OnGo(t)
-	trainer := begun(t, tinyRun(t, "class_weights=1,2,3,4,5,6,70;smoothing=0.1", 40))
+	trainer := begun(t, tinyRun(t, "class_weights=1,2,3,4,5,6,70;label_smoothing=0.1", 40))
 	set := trainer.images.set.(*data.InMemory)
 	logits := gomlxtest.Must(trainer.model.logitsOf(set))(t)
 	advanced(t, trainer, 1)

@@ -244,7 +244,7 @@ func TestRun_LearnsWhereSomethingIsFromTheEncodingAlone(t *testing.T) {
 	recipe := Recipe{
 		Name: "where", Model: vit.Config{PatchSize: 2, Width: 16, Depth: 1, Heads: 2, Pool: "mean"},
 		BatchSize: 16, LearningRate: 0.01, WarmupEpochs: 1, Optimizer: engine.Optimizer{ClipNorm: 1},
-		EvalBatchSize: 64, EvalEpochs: 100, ValidationPart: -1,
+		EvalBatchSize: 64, EvalEveryEpochs: 100, ValFraction: -1,
 		Augment: data.Augment{Mean: [3]float64{0.1, 0.1, 0.1}, Std: [3]float64{0.2, 0.2, 0.2}},
 	}
 	chance := math.Log(4)
@@ -332,7 +332,7 @@ func TestEvaluate_ResizesAsTraining(t *testing.T) {
 	gomlxtest.OnGo(t)
 	small := dataset(7, 2)
 	m := gomlxtest.Must(newModel(gomlxtest.Backend(), gomlxtest.Must(gomlxtest.Must(
-		tiny().Set("augment.size=[8,12];augment.resample=bicubic"))(t).fit(small.Describe()))(t), small.Classes, 1))(t)
+		tiny().Set("augment.size=[8,12];augment.interpolation=bicubic"))(t).fit(small.Describe()))(t), small.Classes, 1))(t)
 	large := dataset(7, 2)
 	large.Height, large.Width, large.Pixels = 8, 12, nil
 	for row := range small.Labels {

@@ -22,7 +22,7 @@ func TestStateOf_RefusesADetector(t *testing.T) {
 func TestDHVT_LearnsAndOpens(t *testing.T) {
 	gomlxtest.OnGo(t)
 	recipe := tiny()
-	recipe.Architecture, recipe.Epochs, recipe.EvalEpochs, recipe.Model.Depth = DHVT, 6, 6, 1
+	recipe.Architecture, recipe.Epochs, recipe.EvalEveryEpochs, recipe.Model.Depth = DHVT, 6, 6, 1
 	for _, recipe.Model.Position = range gomlxtest.InTurn(1, "none", "wepe") {
 		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(90, 1), Test: dataset(70, 2),
 			Dir: t.TempDir()}

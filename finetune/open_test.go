@@ -26,7 +26,7 @@ func TestOpen_LoadsTheRequestedWeights(t *testing.T) {
 }
 
 func testOpenLoadsTheRequestedWeights(t *testing.T) {
-	run := overfits(t, "ema=0.4")
+	run := overfits(t, "ema_decay=0.4")
 	done(t, run)
 	first, all := bestOf(t, run)
 	for _, c := range []struct {
@@ -209,7 +209,7 @@ func TestOpen_AtAnotherSizeByTheRuleOfTheEncoding(t *testing.T) {
 	set := dataset(23, 7) // 4×6 pixels
 	for _, position := range gomlxtest.Encodings([]string{"none", "learned", "grid2d", "rope-axial", "as2drope", "liere",
 		"wepe", "wepe-bias", "hybrid"}) {
-		dir, model := pretrained(t, func(r *Recipe) { r.Model.Position, r.EMA = position, 0.5 })
+		dir, model := pretrained(t, func(r *Recipe) { r.Model.Position, r.EMADecay = position, 0.5 })
 		open := func(size [2]int) (*Model, report.Metrics) {
 			m, err := Opening{Size: size}.Open(gomlxtest.Backend(), dir)
 			if err != nil {

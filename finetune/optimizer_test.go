@@ -21,9 +21,9 @@ func TestSchedule_CountsOptimizerSteps(t *testing.T) {
 		// 31 images in batches of 6 are 5 steps an epoch and 20 in all; round(1.5·5) = 8 of them warm up.
 		"epochs": {"epochs=4;warmup_epochs=1.5", 31, 20, 8, []int{5, 10, 15, 20}},
 		// 9 images are one batch per epoch, drawn anew each time; an incomplete batch is dropped.
-		"steps": {"epochs=0;warmup_epochs=0;steps=10;warmup_steps=4;eval_steps=3", 9, 10, 4, []int{3, 6, 9, 10}},
+		"steps": {"epochs=0;warmup_epochs=0;steps=10;warmup_steps=4;eval_every_steps=3", 9, 10, 4, []int{3, 6, 9, 10}},
 	} {
-		trainer := begun(t, tinyRun(t, c.settings+";learning_rate=0.2;validation_part=-1", c.images))
+		trainer := begun(t, tinyRun(t, c.settings+";learning_rate=0.2;val_fraction=-1", c.images))
 		batches, evaluated := map[string]bool{}, []int(nil)
 		trainer.Training.Progress = func(p engine.Progress) {
 			if p.Eval != nil {

@@ -117,13 +117,13 @@ func TestPreprocess_OfPredictionsAndExportsIsEvaluations(t *testing.T) {
 	}
 }
 
-// Every micro-batch is mixed by its own draws, those of an epoch from late_from on with their own α: Beta(α, α) is
-// nearly 0 or 1 for a small α, nearly ½ for a large one.
+// Every micro-batch is mixed by its own draws, those of an epoch from mixup_switch_epoch on with their own α:
+// Beta(α, α) is nearly 0 or 1 for a small α, nearly ½ for a large one.
 func TestPlan_IsOfTheSeedTheEpochAndThePart(t *testing.T) {
 	gomlxtest.OnGo(t)
 	seen := map[float32]string{}
 	for _, seed := range []int64{1, 2} {
-		run := tinyRun(t, "accumulate=2;augment.mixup_alpha=0.05;late_from=1;late_mixup_alpha=1e4", 40)
+		run := tinyRun(t, "grad_accum_steps=2;augment.mixup_alpha=0.05;mixup_switch_epoch=1;late_mixup_alpha=1e4", 40)
 		run.Seed = seed
 		c := begun(t, run)
 		for step := range 2 * c.PerPass {

@@ -41,42 +41,42 @@ type Recipe struct {
 	// Params are the hyperparameters of the encoding: vit.Params.
 	Params map[string]any `json:"params,omitempty"`
 
-	Epochs     int `json:"epochs"`          // passes over the training images; one of Epochs and Steps is 0
-	Steps      int `json:"steps,omitempty"` // optimizer steps, in place of Epochs
-	BatchSize  int `json:"batch_size"`      // images per optimizer step; an epoch drops an incomplete batch
-	Accumulate int `json:"accumulate"`      // micro-batches per batch, to save memory: a divisor of BatchSize
+	Epochs         int `json:"epochs"`           // passes over the training images; one of Epochs and Steps is 0
+	Steps          int `json:"steps,omitempty"`  // optimizer steps, in place of Epochs
+	BatchSize      int `json:"batch_size"`       // images per optimizer step; an epoch drops an incomplete batch
+	GradAccumSteps int `json:"grad_accum_steps"` // micro-batches per batch, to save memory: a divisor of BatchSize
 
-	LearningRate float64          `json:"learning_rate"`          // the highest, at the end of warm-up
-	WarmupEpochs float64          `json:"warmup_epochs"`          // of linear warm-up; then a half cosine to 0 at the end
-	WarmupSteps  int              `json:"warmup_steps,omitempty"` // steps of warm-up if Steps is set
-	Optimizer    engine.Optimizer `json:"optimizer"`
-	Freeze       string           `json:"freeze,omitempty"` // groups that are not trained, as "backbone,position,gate"
-	Smoothing    float64          `json:"smoothing"`        // label smoothing: share of the target of all classes
-	Loss         string           `json:"loss,omitempty"`   // "" for the cross-entropy, "bce" for a binary one by class
+	LearningRate   float64          `json:"learning_rate"`          // the highest, at the end of warm-up
+	WarmupEpochs   float64          `json:"warmup_epochs"`          // of linear warm-up; then half a cosine to 0
+	WarmupSteps    int              `json:"warmup_steps,omitempty"` // steps of warm-up if Steps is set
+	Optimizer      engine.Optimizer `json:"optimizer"`
+	Freeze         string           `json:"freeze,omitempty"` // groups that are not trained, as "backbone,position,gate"
+	LabelSmoothing float64          `json:"label_smoothing"`  // label smoothing: share of the target of all classes
+	Loss           string           `json:"loss,omitempty"`   // "" for the cross-entropy, "bce" for a binary one by class
 	// ClassWeights scales the cross-entropy by class: "balanced", n/(classes·n_c) if n_c of the n training images are of
 	// class c, or a number for each class, as "1,2.5,1"; "" for none.
 	ClassWeights string  `json:"class_weights,omitempty"`
-	EMA          float64 `json:"ema"` // decay of the averaged weights that are evaluated and saved, 0 for none
+	EMADecay     float64 `json:"ema_decay"` // decay of the averaged weights that are evaluated and saved, 0 for none
 
 	Augment data.Augment `json:"augment"`
 	// Aspect is how images of other aspect ratios are resized: "crop", "squash" or "keep", or "" for crop where they have
 	// several sizes.
 	Aspect string `json:"aspect,omitempty"`
-	// LateFrom is the epoch from which on mixup draws λ with LateMixupAlpha (the release's two stages); 0 for never.
-	LateFrom       int     `json:"late_from,omitempty"`
-	LateMixupAlpha float64 `json:"late_mixup_alpha,omitempty"` // α of mixup from epoch LateFrom on
+	// MixupSwitchEpoch is the epoch from which on mixup draws λ with LateMixupAlpha (the release's two stages); 0: never.
+	MixupSwitchEpoch int     `json:"mixup_switch_epoch,omitempty"`
+	LateMixupAlpha   float64 `json:"late_mixup_alpha,omitempty"` // α of mixup from epoch MixupSwitchEpoch on
 
-	EvalEpochs     int     `json:"eval_epochs"`          // epochs between evaluations, default 1
-	EvalSteps      int     `json:"eval_steps,omitempty"` // the same in steps if Steps is set, default a tenth
-	EvalBatchSize  int     `json:"eval_batch_size"`      // images per evaluation step at most, default BatchSize
-	Patience       int     `json:"patience,omitempty"`   // evaluations without improvement that end a run, 0: never
-	ValidationPart float64 `json:"validation_part"`      // fraction of training images to split off, < 0 for none
+	EvalEveryEpochs int     `json:"eval_every_epochs"`          // epochs between evaluations, default 1
+	EvalEverySteps  int     `json:"eval_every_steps,omitempty"` // the same in steps if Steps is set, default a tenth
+	EvalBatchSize   int     `json:"eval_batch_size"`            // images per evaluation step at most, default BatchSize
+	Patience        int     `json:"patience,omitempty"`         // evaluations without improvement that end a run, 0: never
+	ValFraction     float64 `json:"val_fraction"`               // fraction of training images to split off, < 0 for none
 
 	// For a run that starts from a pretrained model (Run.From). The model sets the zero sizes of Model, the normalization
 	// if Augment has none, and the position if Model has none.
 
-	Resample string `json:"resample,omitempty"`  // kernel for pretrained positions; "" for the source's own
-	ZeroHead bool   `json:"zero_head,omitempty"` // initialize a new head with zeros, also from scratch
+	Interpolation string `json:"interpolation,omitempty"` // kernel for pretrained positions; "" for the source's own
+	ZeroHead      bool   `json:"zero_head,omitempty"`     // initialize a new head with zeros, also from scratch
 	// LoRA is the rank of adapters on query, key, value and output of every attention, with LoRAMLP of the MLPs too, which
 	// are trained in place of the backbone (weight.LowRank, alpha = rank). Evaluations, checkpoints and exports contain
 	// their sum.
@@ -94,20 +94,20 @@ const lossBCE = "bce"
 // completed recipe also with an error, a *setting.RangeError for a number. Run.Do resolves its recipe once; what is
 // stored is resolved.
 //
-//	accumulate        1
-//	eval_epochs       1, or eval_steps a tenth of steps
-//	eval_batch_size   batch_size
-//	validation_part   0.1
-//	optimizer         engine.Optimizer.Resolve
+//	grad_accum_steps    1
+//	eval_every_epochs   1, or eval_every_steps a tenth of steps
+//	eval_batch_size     batch_size
+//	val_fraction        0.1
+//	optimizer           engine.Optimizer.Resolve
 func (r Recipe) Resolve() (Recipe, error) {
-	r.Accumulate = cmp.Or(r.Accumulate, 1)
+	r.GradAccumSteps = cmp.Or(r.GradAccumSteps, 1)
 	if r.Steps > 0 {
-		r.EvalSteps = cmp.Or(r.EvalSteps, max(1, r.Steps/10))
+		r.EvalEverySteps = cmp.Or(r.EvalEverySteps, max(1, r.Steps/10))
 	} else {
-		r.EvalEpochs = cmp.Or(r.EvalEpochs, 1)
+		r.EvalEveryEpochs = cmp.Or(r.EvalEveryEpochs, 1)
 	}
 	r.EvalBatchSize = cmp.Or(r.EvalBatchSize, r.BatchSize)
-	r.ValidationPart = cmp.Or(r.ValidationPart, 0.1)
+	r.ValFraction = cmp.Or(r.ValFraction, 0.1)
 	r.Optimizer, _ = r.Optimizer.Resolve()
 	r.Model, _ = r.Model.Resolve() // validate has the errors
 	return r, r.validate()
@@ -185,9 +185,9 @@ func (r Recipe) validate() error {
 	if err := r.validateNumbers(); err != nil {
 		return err
 	}
-	if r.Loss != "" && (r.Loss != lossBCE || r.Smoothing > 0) {
+	if r.Loss != "" && (r.Loss != lossBCE || r.LabelSmoothing > 0) {
 		return fmt.Errorf("finetune: loss is %q with a smoothing of %g: want %q with none, or no loss for the cross-entropy",
-			r.Loss, r.Smoothing, lossBCE)
+			r.Loss, r.LabelSmoothing, lossBCE)
 	}
 	if r.ClassWeights != "" && r.Loss != "" {
 		return fmt.Errorf("finetune: class_weights apply to the cross-entropy, not to loss %q: omit one of the two", r.Loss)
@@ -195,8 +195,8 @@ func (r Recipe) validate() error {
 	if _, err := engine.Trains(r.Freeze); err != nil {
 		return err
 	}
-	if kinds := checkpoints.Resamplings(); r.Resample != "" && !slices.Contains(kinds, r.Resample) {
-		return fmt.Errorf("finetune: unknown resample %q: want one of %s", r.Resample, strings.Join(kinds, ", "))
+	if kinds := checkpoints.Resamplings(); r.Interpolation != "" && !slices.Contains(kinds, r.Interpolation) {
+		return fmt.Errorf("finetune: unknown interpolation %q: want one of %s", r.Interpolation, strings.Join(kinds, ", "))
 	}
 	if err := r.Augment.Validate(); err != nil {
 		return err
@@ -228,21 +228,25 @@ func (r Recipe) validateNumbers() error {
 		setting.In("epochs", r.Epochs,
 			stepped && r.Epochs == 0 || !stepped && r.Epochs >= 1 && r.Epochs <= 1e6, epochs),
 		setting.In("batch_size", r.BatchSize, r.BatchSize >= 1 && r.BatchSize <= 1e6, "1 to 1e6"),
-		setting.In("accumulate", r.Accumulate, r.Accumulate >= 1 && r.BatchSize%max(1, r.Accumulate) == 0,
+		setting.In("grad_accum_steps", r.GradAccumSteps, r.GradAccumSteps >= 1 && r.BatchSize%max(1, r.GradAccumSteps) == 0,
 			fmt.Sprintf("a divisor of batch_size, %d", r.BatchSize)),
 		setting.In("learning_rate", r.LearningRate, r.LearningRate > 0 && r.LearningRate < 1e3, "0 < learning_rate < 1000"),
 		setting.In("warmup_epochs", r.WarmupEpochs, r.WarmupEpochs >= 0 && r.WarmupEpochs <= float64(r.Epochs),
 			fmt.Sprintf("0 to epochs, %d (warmup_steps where steps is set)", r.Epochs)),
 		setting.In("warmup_steps", r.WarmupSteps, r.WarmupSteps >= 0 && r.WarmupSteps <= r.Steps,
 			fmt.Sprintf("0 to steps, %d (warmup_epochs where epochs is set)", r.Steps)),
-		setting.In("smoothing", r.Smoothing, r.Smoothing >= 0 && r.Smoothing < 1, "0 <= smoothing < 1"),
-		setting.In("ema", r.EMA, r.EMA >= 0 && r.EMA < 1, "0 <= ema < 1"),
-		setting.In("late_mixup_alpha", r.LateMixupAlpha, r.LateFrom == 0 || r.LateMixupAlpha > 0 && r.Augment.MixupAlpha > 0,
-			"> 0, with augment.mixup_alpha > 0, where late_from is set"),
-		setting.In("eval_epochs", r.EvalEpochs, stepped && r.EvalEpochs == 0 || !stepped && r.EvalEpochs >= 1, evalEpochs),
-		setting.In("eval_steps", r.EvalSteps, stepped && r.EvalSteps >= 1 || !stepped && r.EvalSteps == 0, evalSteps),
+		setting.In("label_smoothing", r.LabelSmoothing, r.LabelSmoothing >= 0 && r.LabelSmoothing < 1,
+			"0 <= label_smoothing < 1"),
+		setting.In("ema_decay", r.EMADecay, r.EMADecay >= 0 && r.EMADecay < 1, "0 <= ema_decay < 1"),
+		setting.In("late_mixup_alpha", r.LateMixupAlpha,
+			r.MixupSwitchEpoch == 0 || r.LateMixupAlpha > 0 && r.Augment.MixupAlpha > 0,
+			"> 0, with augment.mixup_alpha > 0, where mixup_switch_epoch is set"),
+		setting.In("eval_every_epochs", r.EvalEveryEpochs,
+			stepped && r.EvalEveryEpochs == 0 || !stepped && r.EvalEveryEpochs >= 1, evalEpochs),
+		setting.In("eval_every_steps", r.EvalEverySteps,
+			stepped && r.EvalEverySteps >= 1 || !stepped && r.EvalEverySteps == 0, evalSteps),
 		setting.In("eval_batch_size", r.EvalBatchSize, r.EvalBatchSize >= 1 && r.EvalBatchSize <= 1e6, "1 to 1e6"),
-		setting.In("validation_part", r.ValidationPart, r.ValidationPart < 1, "< 1"),
+		setting.In("val_fraction", r.ValFraction, r.ValFraction < 1, "< 1"),
 		setting.In("patience", r.Patience, r.Patience >= 0, ">= 0"),
 		setting.In("lora", r.LoRA, r.LoRA >= 0 && r.LoRA <= 1e4 && (r.LoRA > 0 || !r.LoRAMLP),
 			"0 to 10000, above 0 with lora_mlp"),
@@ -319,23 +323,23 @@ func (r Recipe) trains() func(variable string) bool {
 // augmentation returns the augmentation of an epoch.
 func (r Recipe) augmentation(epoch int) data.Augment {
 	a := r.Augment
-	if r.LateFrom > 0 && epoch >= r.LateFrom {
+	if r.MixupSwitchEpoch > 0 && epoch >= r.MixupSwitchEpoch {
 		a.MixupAlpha = r.LateMixupAlpha
 	}
 	return a
 }
 
-// Split splits off the recipe's ValidationPart of a dataset; validation is nil if that is empty. The split is the same
+// Split splits off the recipe's ValFraction of a dataset; validation is nil if that is empty. The split is the same
 // for every seed.
 func (r Recipe) Split(set data.Dataset) (training, validation data.Dataset, err error) {
-	return data.RandomSplit(set, int(math.Round(max(0, r.ValidationPart)*float64(set.Len()))), 0)
+	return data.RandomSplit(set, int(math.Round(max(0, r.ValFraction)*float64(set.Len()))), 0)
 }
 
 // schedule returns the number of optimizer steps of a run, of warm-up steps, and of steps between evaluations, for
 // epochs of perPass batches.
 func (r Recipe) schedule(perPass int) (total, warmup, interval int) {
 	if r.Steps > 0 {
-		return r.Steps, r.WarmupSteps, r.EvalSteps
+		return r.Steps, r.WarmupSteps, r.EvalEverySteps
 	}
-	return r.Epochs * perPass, int(math.Round(r.WarmupEpochs * float64(perPass))), r.EvalEpochs * perPass
+	return r.Epochs * perPass, int(math.Round(r.WarmupEpochs * float64(perPass))), r.EvalEveryEpochs * perPass
 }

@@ -40,8 +40,8 @@ func TestSet_ChangesTheFieldItNames(t *testing.T) {
 		"wepe_mode=release;rope_theta=20": func(r *Recipe) {
 			r.Params["wepe_mode"], r.Params["rope_theta"] = "release", 20.0
 		},
-		"params.wepe_learn_lattice=false": func(r *Recipe) { r.Params["wepe_learn_lattice"] = false },
-		"late_from=3;validation_part=-1":  func(r *Recipe) { r.LateFrom, r.ValidationPart = 3, -1 },
+		"params.wepe_learn_lattice=false":      func(r *Recipe) { r.Params["wepe_learn_lattice"] = false },
+		"mixup_switch_epoch=3;val_fraction=-1": func(r *Recipe) { r.MixupSwitchEpoch, r.ValFraction = 3, -1 },
 	} {
 		want, from := start(), start()
 		change(&want)
@@ -111,25 +111,25 @@ func TestNewSource_NormalizesUpToThreeChannels(t *testing.T) {
 }
 
 func TestRecipe_NumbersHaveRanges(t *testing.T) {
-	const steps = "epochs=0;warmup_epochs=0;eval_epochs=0;"
+	const steps = "epochs=0;warmup_epochs=0;eval_every_epochs=0;"
 	for _, c := range []struct{ before, name, valid, invalid string }{
-		{steps + "eval_steps=1;", "steps", "1 1000000000", "-1 1000000001"},
+		{steps + "eval_every_steps=1;", "steps", "1 1000000000", "-1 1000000001"},
 		{"", "epochs", "1 1000000", "0 -1 1000001"}, {"steps=10;", "epochs", "", "3"},
-		{"", "batch_size", "1 1000000", "0 -1 1000001"}, {"", "accumulate", "1 2 3 6", "-1 4 12"},
+		{"", "batch_size", "1 1000000", "0 -1 1000001"}, {"", "grad_accum_steps", "1 2 3 6", "-1 4 12"},
 		{"", "learning_rate", "1e-9 999.9", "0 -1 1000"},
 		{"", "warmup_epochs", "0 3", "-0.1 3.1"}, {"epochs=0;steps=10;", "warmup_epochs", "", "1"},
-		{steps + "steps=7;eval_steps=1;", "warmup_steps", "0 7", "-1 8"}, {"", "warmup_steps", "0", "5"},
-		{"", "smoothing", "0 0.99", "-0.01 1"}, {"", "ema", "0 0.9999", "-0.1 1"},
-		{"augment.mixup_alpha=0.1;late_from=1;", "late_mixup_alpha", "0.01", "0 -1"},
-		{"late_from=1;", "late_mixup_alpha", "", "1"},
-		{"", "eval_epochs", "1 99", "-1"}, {"epochs=0;warmup_epochs=0;steps=10;", "eval_epochs", "0", "2"},
-		{steps + "steps=7;", "eval_steps", "1 99", "-1"}, {"", "eval_steps", "0", "2"},
-		{"", "eval_batch_size", "1 1000000", "-1 1000001"}, {"", "validation_part", "-1 0.5 0.99", "1 2"},
+		{steps + "steps=7;eval_every_steps=1;", "warmup_steps", "0 7", "-1 8"}, {"", "warmup_steps", "0", "5"},
+		{"", "label_smoothing", "0 0.99", "-0.01 1"}, {"", "ema_decay", "0 0.9999", "-0.1 1"},
+		{"augment.mixup_alpha=0.1;mixup_switch_epoch=1;", "late_mixup_alpha", "0.01", "0 -1"},
+		{"mixup_switch_epoch=1;", "late_mixup_alpha", "", "1"},
+		{"", "eval_every_epochs", "1 99", "-1"}, {"epochs=0;warmup_epochs=0;steps=10;", "eval_every_epochs", "0", "2"},
+		{steps + "steps=7;", "eval_every_steps", "1 99", "-1"}, {"", "eval_every_steps", "0", "2"},
+		{"", "eval_batch_size", "1 1000000", "-1 1000001"}, {"", "val_fraction", "-1 0.5 0.99", "1 2"},
 		{"", "patience", "0 9", "-1"}, {"", "lora", "0 1 10000", "-1 10001"}, {"lora_mlp=true;", "lora", "1", "0"},
 		{"", "optimizer.beta1", "0.99", "1 -0.1"}, {"", "optimizer.beta2", "0.99", "1 -0.1"},
 		{"", "optimizer.weight_decay", "0 99", "-1 100"}, {"", "optimizer.clip_norm", "0 1e9", "-1"},
 		{"", "optimizer.layer_decay", "0 0.99", "-0.1 1"},
-		{"optimizer.kind=sgd;optimizer.weight_decay=0;", "optimizer.momentum", "0.9", "-1 1"},
+		{"optimizer.name=sgd;optimizer.weight_decay=0;", "optimizer.momentum", "0.9", "-1 1"},
 	} {
 		of := func(value string) error {
 			r, _ := gomlxtest.Must(tiny().Set(c.before + c.name + "=" + value))(t).Resolve()
@@ -148,7 +148,7 @@ func TestRecipe_NumbersHaveRanges(t *testing.T) {
 		}
 	}
 	for _, value := range []float64{math.NaN(), math.Inf(1)} { // not representable in JSON
-		for _, r := range []Recipe{{EMA: value}, {LearningRate: value}, {Optimizer: engine.Optimizer{ClipNorm: value}}} {
+		for _, r := range []Recipe{{EMADecay: value}, {LearningRate: value}, {Optimizer: engine.Optimizer{ClipNorm: value}}} {
 			if r.validateNumbers() == nil {
 				t.Errorf("%g is valid in %+v", value, r)
 			}

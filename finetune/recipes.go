@@ -103,10 +103,10 @@ func Photos(images int) Recipe {
 		Name:   PhotosName,
 		Model:  vit.Config{PatchSize: 8, Width: 128, Depth: 6, Heads: 4},
 		Epochs: epochs, BatchSize: batch,
-		LearningRate: 1e-3, WarmupEpochs: float64(epochs) / 12, Smoothing: 0.1,
+		LearningRate: 1e-3, WarmupEpochs: float64(epochs) / 12, LabelSmoothing: 0.1,
 		Optimizer: engine.Optimizer{WeightDecay: 0.05, ClipNorm: 1},
 		Augment: data.Augment{
-			Size: [2]int{64, 64}, CropScale: [2]float64{0.4, 1}, FlipProb: 0.5, Jitter: [4]float64{0.2, 0.2, 0.2, 0},
+			Size: [2]int{64, 64}, CropScale: [2]float64{0.4, 1}, HFlip: 0.5, Jitter: [4]float64{0.2, 0.2, 0.2, 0},
 			Mean: imagenetMean, Std: imagenetStd,
 		},
 		EvalBatchSize: 64,
@@ -137,10 +137,10 @@ func FineTuning(m vit.Config, images int) Recipe {
 		Name:   "finetune",
 		Model:  vit.Config{Position: m.Position},
 		Epochs: epochs, BatchSize: batch,
-		LearningRate: 0.192 / float64(m.Width), WarmupEpochs: 1, Smoothing: 0.1,
+		LearningRate: 0.192 / float64(m.Width), WarmupEpochs: 1, LabelSmoothing: 0.1,
 		Optimizer: engine.Optimizer{WeightDecay: 0.05, LayerDecay: 0.75, ClipNorm: 1},
 		Augment: data.Augment{
-			Size: [2]int{m.ImageRows, m.ImageCols}, CropScale: [2]float64{0.35, 1}, FlipProb: 0.5,
+			Size: [2]int{m.ImageRows, m.ImageCols}, CropScale: [2]float64{0.35, 1}, HFlip: 0.5,
 		},
 		EvalBatchSize: 64,
 	}

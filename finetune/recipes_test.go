@@ -16,16 +16,16 @@ import (
 // documentation.
 func TestDefaultRecipes_AreDeiTsAndMAEs(t *testing.T) {
 	scratch := gomlxtest.Must(Named("scratch"))(t)
-	want := gomlxtest.Must(scratch.Set("optimizer.weight_decay=0.05;smoothing=0.1;model.drop_path=0.1;" +
+	want := gomlxtest.Must(scratch.Set("optimizer.weight_decay=0.05;label_smoothing=0.1;model.drop_path=0.1;" +
 		"learning_rate=5e-4;model.patch_size=16;model.width=384;model.depth=12;model.heads=6;augment.size=[224,224];" +
-		"augment.flip_prob=0.5;augment.mean=[0.485,0.456,0.406];augment.std=[0.229,0.224,0.225]"))(t)
+		"augment.hflip=0.5;augment.mean=[0.485,0.456,0.406];augment.std=[0.229,0.224,0.225]"))(t)
 	if !reflect.DeepEqual(scratch, want) {
 		t.Errorf("from scratch %+v, want %+v", scratch, want)
 	}
 	for width, rate := range map[int]float64{192: 1e-3, 384: 5e-4, 768: 2.5e-4, 1024: 1.875e-4} {
 		got := FineTuning(vit.Config{Width: width, ImageRows: 32, ImageCols: 48, Position: "rope-axial"}, 50_000)
-		want := gomlxtest.Must(got.Set("optimizer.weight_decay=0.05;optimizer.layer_decay=0.75;smoothing=0.1;" +
-			"augment.flip_prob=0.5;augment.size=[32,48];model.position=rope-axial"))(t)
+		want := gomlxtest.Must(got.Set("optimizer.weight_decay=0.05;optimizer.layer_decay=0.75;label_smoothing=0.1;" +
+			"augment.hflip=0.5;augment.size=[32,48];model.position=rope-axial"))(t)
 		if want.LearningRate = rate; math.Abs(got.LearningRate-rate) < 1e-12 {
 			want.LearningRate = got.LearningRate
 		}
@@ -61,18 +61,18 @@ func TestUnread_NamesWhatHasNoEffect(t *testing.T) {
 		{"wepe_alpha_scale=0.9", "learned+rope-axial", "position learned+rope-axial"},
 		{"wepe_alpha_scale=0.9", "rope-axial+wepe-bias", ""},
 		{"wepe_alpha_scale=0.9", "", ""}, // of a model that is not open yet
-		{"late_mixup_alpha=0.3", "none", "late_from"}, {"late_mixup_alpha=0.3;late_from=1", "none", ""},
-		{"augment.erase_noise=true", "none", "augment.erase_prob"}, {"augment.erase_noise=false", "none", ""},
-		{"augment.erase_scale=[0.1,0.2]", "none", "augment.erase_prob"},
-		{"augment.erase_noise=true;augment.erase_prob=0.25", "none", ""},
+		{"late_mixup_alpha=0.3", "none", "mixup_switch_epoch"}, {"late_mixup_alpha=0.3;mixup_switch_epoch=1", "none", ""},
+		{"augment.erase_noise=true", "none", "augment.random_erasing_prob"}, {"augment.erase_noise=false", "none", ""},
+		{"augment.erase_scale=[0.1,0.2]", "none", "augment.random_erasing_prob"},
+		{"augment.erase_noise=true;augment.random_erasing_prob=0.25", "none", ""},
 		{"augment.crop_ratio=[0.5,2]", "none", "augment.crop_scale"},
 		{"augment.crop_ratio=[0.5,2];augment.crop_scale=[0.5,1]", "none", ""},
 		{"augment.mix_prob=0.5", "none", "augment.mixup_alpha or augment.cutmix_alpha"},
 		{"augment.mix_prob=0.5;augment.cutmix_alpha=1", "none", ""},
 		{"augment.switch_prob=0.5;augment.cutmix_alpha=1", "none", "augment.mixup_alpha and augment.cutmix_alpha"},
 		{"augment.switch_prob=0.5;augment.cutmix_alpha=1;augment.mixup_alpha=1", "none", ""},
-		{"optimizer.beta2=0.99;optimizer.kind=sgd", "none", "optimizer.kind adamw or lamb"},
-		{"optimizer.beta2=0.99;optimizer.kind=lamb", "none", ""},
+		{"optimizer.beta2=0.99;optimizer.name=sgd", "none", "optimizer.name adamw or lamb"},
+		{"optimizer.beta2=0.99;optimizer.name=lamb", "none", ""},
 	} {
 		err := gomlxtest.Must(tiny().Set(c.settings))(t).Unread(c.settings, strings.Fields(c.positions)...)
 		if c.want != "" {

@@ -5,15 +5,23 @@ package finetune
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/setting"
+	"github.com/wepe-go/wepe/report"
 )
 
 func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
@@ -25,11 +33,11 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 		"learned":       {position: "learned"},
 		"look-up table": {position: "wepe-lut"},
 		"changed on the host": {position: "wepe", settings: "augment.policy=rand-m9-mstd0.5-inc1;augment.rotate=15;" +
-			"augment.jitter=[0.4,0.4,0.4,0.1];augment.erase_prob=0.5;augment.erase_noise=true;augment.repeats=3"},
+			"augment.jitter=[0.4,0.4,0.4,0.1];augment.random_erasing_prob=0.5;augment.erase_noise=true;augment.repeated_aug=3"},
 		"DHVT":           {position: "none", settings: dhvt},
 		"DHVT with wepe": {position: "wepe", settings: dhvt},
-		"fine-tuned with SGD": {"learned", from, "optimizer.kind=sgd;optimizer.weight_decay=0;freeze=vectors;" +
-			"epochs=0;steps=21;warmup_epochs=0;warmup_steps=7;eval_steps=7"},
+		"fine-tuned with SGD": {"learned", from, "optimizer.name=sgd;optimizer.weight_decay=0;freeze=vectors;" +
+			"epochs=0;steps=21;warmup_epochs=0;warmup_steps=7;eval_every_steps=7"},
 		"fine-tuned with AdamW and layer decay": {"hybrid", from, "zero_head=true;wepe_start=fitted;" +
 			`optimizer.layer_decay=0.7;optimizer.learning_rates={"gate":10,"position":3};augment.size=[10,8]`},
 	} {
@@ -59,6 +67,7 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 		}
 		for _, step := range stops {
 			stopped(t, run, step)
+			ofEarlierVersion(t, latest(t, run.Dir, checkpoints.LastDir))
 		}
 		run.Progress = func(p engine.Progress) { t.Errorf("a finished run makes step %d", p.Step) }
 		gotVariables, gotRows := finished(t, run)
@@ -72,6 +81,48 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 		if !reflect.DeepEqual(gotRows, rows) {
 			t.Errorf("%s: the rows\n%+v\ndiffer from those of the unbroken run\n%+v", name, gotRows, rows)
 		}
+	}
+}
+
+// ofEarlierVersion gives the settings in a checkpoint their former names.
+func ofEarlierVersion(t *testing.T, c *checkpoints.Checkpoint) {
+	t.Helper()
+	file := filepath.Join(c.Path, "MANIFEST.json")
+	var sealed struct {
+		Manifest json.RawMessage `json:"manifest"`
+		SHA256   string          `json:"sha256"`
+	}
+	err := json.Unmarshal(gomlxtest.Must(os.ReadFile(file))(t), &sealed)
+	var body bytes.Buffer
+	err = errors.Join(err, json.Compact(&body, sealed.Manifest))
+	sealed.Manifest = bytes.Replace(body.Bytes(), c.Meta, setting.Former(c.Meta), 1)
+	if !bytes.Contains(sealed.Manifest, []byte(`"smoothing":0.1`)) {
+		t.Fatalf("%s has no former names", sealed.Manifest)
+	}
+	sealed.SHA256 = fmt.Sprintf("%x", sha256.Sum256(sealed.Manifest))
+	raw, encodeErr := json.Marshal(sealed)
+	if err := errors.Join(err, encodeErr, os.WriteFile(file, raw, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A row of an earlier version is of the recipe that had its settings by their former names.
+func TestRecipe_OfARowOfAnEarlierVersion(t *testing.T) {
+	rows := gomlxtest.Must(report.ReadFiles("../docs/runs/demo-pretrain.jsonl"))(t)
+	var was Recipe
+	if err := json.Unmarshal(rows.Results[0].Settings, &was); err != nil || was.LabelSmoothing != 0.1 ||
+		was.GradAccumSteps != 1 || was.Augment.HFlip != 0.5 || was.EvalEveryEpochs != 1 {
+		t.Errorf("%+v, %v", was, err)
+	}
+	now := gomlxtest.Must(Named("demo-pretrain"))(t)
+	now.Model.Position = was.Model.Position
+	if err := now.Differ(rows.Results[0].Settings); err != nil {
+		t.Error(err)
+	}
+	now.LabelSmoothing = 0.2
+	var other *engine.OtherRunError
+	if err := now.Differ(rows.Results[0].Settings); !errors.As(err, &other) || other.Field != "label_smoothing" {
+		t.Errorf("other label smoothing: %v", err)
 	}
 }
 

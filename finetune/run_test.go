@@ -25,7 +25,7 @@ func TestAccumulate_IsOneStepOnTheWholeBatch(t *testing.T) {
 	for _, clip := range gomlxtest.InTurn(1, 0, 0.5) { // without clipping the size of the gradient matters, too
 		after := func(accumulate int) map[string][]float64 {
 			// A large ε: with the default, Adam amplifies rounding errors of zero gradients (key biases).
-			trainer := begun(t, tinyRun(t, fmt.Sprintf("optimizer.epsilon=0.1;optimizer.clip_norm=%g;accumulate=%d",
+			trainer := begun(t, tinyRun(t, fmt.Sprintf("optimizer.epsilon=0.1;optimizer.clip_norm=%g;grad_accum_steps=%d",
 				clip, accumulate), 30))
 			advanced(t, trainer, 7)
 			return trainer.model.weights(t, "")
@@ -47,7 +47,7 @@ func TestAccumulate_IsOneStepOnTheWholeBatch(t *testing.T) {
 
 func TestRow_TrainLossIsTheMeanSinceTheRowBefore(t *testing.T) {
 	gomlxtest.OnGo(t)
-	trainer := begun(t, tinyRun(t, "eval_epochs=2", 30)) // rows after epochs 2 and 3 of 3, of 4 steps each
+	trainer := begun(t, tinyRun(t, "eval_every_epochs=2", 30)) // rows after epochs 2 and 3 of 3, of 4 steps each
 	var rows []*report.Eval
 	trainer.Training.Progress = func(p engine.Progress) {
 		if p.Eval != nil {
@@ -76,7 +76,7 @@ func TestRow_TrainLossIsTheMeanSinceTheRowBefore(t *testing.T) {
 
 func TestEMA_FollowsItsRecursion(t *testing.T) {
 	for _, architecture := range gomlxtest.InTurn(0, "", DHVT) {
-		run := tinyRun(t, "ema=0.3", 30) // reached at step 4: min(0.3, (1+s)/(10+s))
+		run := tinyRun(t, "ema_decay=0.3", 30) // reached at step 4: min(0.3, (1+s)/(10+s))
 		run.Recipe.Architecture = architecture
 		trainer := begun(t, run)
 		var want map[string][]float64
@@ -126,7 +126,7 @@ func TestEMA_FollowsItsRecursion(t *testing.T) {
 func TestRun_WarnsOfPatchesTooCloseForFloat32(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for settings, want := range map[string]bool{"wepe_alpha_scale=100000": true, "wepe_alpha_scale=0.15": false} {
-		run := tinyRun(t, "epochs=1;warmup_epochs=0.5;accumulate=2;freeze=backbone;model.position=wepe;"+settings, 30)
+		run := tinyRun(t, "epochs=1;warmup_epochs=0.5;grad_accum_steps=2;freeze=backbone;model.position=wepe;"+settings, 30)
 		var said strings.Builder
 		run.Logger = gomlxtest.Logger(&said)
 		done(t, run)
@@ -143,7 +143,7 @@ func TestRun_WarnsOfPatchesTooCloseForFloat32(t *testing.T) {
 // An evaluation is cached for the page of a run, but not after a change of the weights.
 func TestEvaluate_IsNotCachedAcrossAChangeOfWeights(t *testing.T) {
 	gomlxtest.OnGo(t)
-	trainer := begun(t, tinyRun(t, "ema=0.9", 40))
+	trainer := begun(t, tinyRun(t, "ema_decay=0.9", 40))
 	advanced(t, trainer, 6)
 	set, m := dataset(61, 3), trainer.model
 	for k := range 3 {
@@ -167,19 +167,19 @@ func (onnxRuntime) Name() string { return "onnxruntime" }
 // refusals are settings that no run accepts, by what the error names.
 var refusals = map[string][]string{
 	"classes": {"model.classes=9"}, "image_rows": {"model.image_rows=8"},
-	"patches": {"model.patch_size=3"}, "pad": {"augment.pad=-1"}, "loss": {"loss=mse", "loss=bce;smoothing=0.1"},
+	"patches": {"model.patch_size=3"}, "pad": {"augment.pad=-1"}, "loss": {"loss=mse", "loss=bce;label_smoothing=0.1"},
 	"class_weights": {"class_weights=1,2", "class_weights=1,-2,3", "class_weights=1,x,3,4,5,6,7",
 		"loss=bce;class_weights=balanced"},
-	"validation split": {"validation_part=0.999"}, "patience": {"patience=2;validation_part=-1"},
+	"validation split": {"val_fraction=0.999"}, "patience": {"patience=2;val_fraction=-1"},
 	`"rope"`: {"model.position=rope"}, "width": {"model.position=sincos2d;model.width=14;model.heads=7"},
 	`"papr"`: {"wepe_mode=papr"}, `"wepe_alfa_scale"`: {"wepe_alfa_scale=0.2"}, `"rope_teta"`: {"rope_teta=20"},
 	"wepe_alpha_scale": {"wepe_alpha_scale=-1"}, "wepe_harmonics": {"wepe_harmonics=many"},
 	"vit_width": {"params.vit_width=3"}, "as2drope_base_rows": {"model.position=as2drope;as2drope_base_rows=-1"},
-	"optimizer.kind": {"optimizer.kind=lion"}, "optimizer.weight_decay": {"optimizer.kind=sgd"},
+	"optimizer.name": {"optimizer.name=lion"}, "optimizer.weight_decay": {"optimizer.name=sgd"},
 	"optimizer.momentum": {"optimizer.momentum=0.9"}, `group "body"`: {"optimizer.learning_rates.body=2", "freeze=body"},
 	`learning_rates["head"]`: {"optimizer.learning_rates.head=-1"},
 	"left to train":          {"freeze=backbone,position,gate,head"}, "lora": {"lora=2"}, // from scratch
-	`aspect "kept"`: {"aspect=kept"}, "patches of 2 pixels": {"aspect=keep"}, "resample": {"resample=best"},
+	`aspect "kept"`: {"aspect=kept"}, "patches of 2 pixels": {"aspect=keep"}, "interpolation": {"interpolation=best"},
 	"architecture": {"architecture=cnn"},
 	`"learned"`:    {"architecture=dhvt;model.position=learned"},
 }

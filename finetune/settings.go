@@ -34,7 +34,7 @@ func (r Recipe) refuseZeros(keys []string) error {
 		value   float64
 		instead string
 	}{
-		{"validation_part", r.ValidationPart, "-1 splits nothing off"},
+		{"val_fraction", r.ValFraction, "-1 splits nothing off"},
 		{"optimizer.momentum", r.Optimizer.Momentum, "0.9; a tiny value is almost none"},
 		{"optimizer.beta1", r.Optimizer.Beta1, "0.9; a tiny value is almost none"},
 		{"optimizer.beta2", r.Optimizer.Beta2, "0.999; a tiny value is almost none"},
@@ -72,7 +72,7 @@ func (r Recipe) Differ(settings json.RawMessage) error {
 	m := row.Recipe.Model
 	r.Model.ImageRows, r.Model.ImageCols = cmp.Or(r.Model.ImageRows, m.ImageRows), cmp.Or(r.Model.ImageCols, m.ImageCols)
 	r.Model.Channels, r.Model.Classes = cmp.Or(r.Model.Channels, m.Channels), cmp.Or(r.Model.Classes, m.Classes)
-	r.Accumulate = cmp.Or(r.Accumulate, was.Accumulate)
+	r.GradAccumSteps = cmp.Or(r.GradAccumSteps, was.GradAccumSteps)
 	if r.Aspect == AspectKeep {
 		r.Augment.Size = was.Augment.Size
 	}
@@ -102,19 +102,19 @@ func (r Recipe) Unread(settings string, positions ...string) error {
 func (r Recipe) without(key string) string {
 	a := r.Augment
 	switch {
-	case key == "late_mixup_alpha" && r.LateMixupAlpha > 0 && r.LateFrom == 0:
-		return "late_from, the first epoch with it"
-	case key == "augment.erase_noise" && a.EraseNoise && a.EraseProb == 0,
-		key == "augment.erase_scale" && a.EraseScale != [2]float64{} && a.EraseProb == 0:
-		return "augment.erase_prob, the probability of erasing"
+	case key == "late_mixup_alpha" && r.LateMixupAlpha > 0 && r.MixupSwitchEpoch == 0:
+		return "mixup_switch_epoch, the first epoch with it"
+	case key == "augment.erase_noise" && a.EraseNoise && a.RandomErasingProb == 0,
+		key == "augment.erase_scale" && a.EraseScale != [2]float64{} && a.RandomErasingProb == 0:
+		return "augment.random_erasing_prob, the probability of erasing"
 	case key == "augment.crop_ratio" && a.CropRatio != [2]float64{} && a.CropScale == [2]float64{}:
 		return "augment.crop_scale, the area of the crop"
 	case key == "augment.mix_prob" && a.MixProb > 0 && a.MixupAlpha == 0 && a.CutmixAlpha == 0:
 		return "augment.mixup_alpha or augment.cutmix_alpha"
 	case key == "augment.switch_prob" && a.SwitchProb > 0 && (a.MixupAlpha == 0 || a.CutmixAlpha == 0):
 		return "augment.mixup_alpha and augment.cutmix_alpha"
-	case (key == "optimizer.beta1" || key == "optimizer.beta2") && r.Optimizer.Kind == "sgd":
-		return "optimizer.kind adamw or lamb"
+	case (key == "optimizer.beta1" || key == "optimizer.beta2") && r.Optimizer.Name == "sgd":
+		return "optimizer.name adamw or lamb"
 	}
 	return ""
 }

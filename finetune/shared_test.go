@@ -99,10 +99,10 @@ func tinyRun(t *testing.T, settings string, images int) Run {
 func everything() Recipe {
 	r := tiny()
 	r.Model.Dropout, r.Model.AttentionDropout, r.Model.DropPath = 0.1, 0.1, 0.2
-	r.EMA, r.Accumulate, r.Smoothing = 0.9, 2, 0.1
-	r.Augment.Pad, r.Augment.FlipProb, r.Augment.Cutout = 1, 0.5, 2
+	r.EMADecay, r.GradAccumSteps, r.LabelSmoothing = 0.9, 2, 0.1
+	r.Augment.Pad, r.Augment.HFlip, r.Augment.Cutout = 1, 0.5, 2
 	r.Augment.MixupAlpha, r.Augment.CutmixAlpha, r.Augment.MixProb = 0.4, 1, 0.7
-	r.LateFrom, r.LateMixupAlpha = 2, 0.8
+	r.MixupSwitchEpoch, r.LateMixupAlpha = 2, 0.8
 	return r
 }
 

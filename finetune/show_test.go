@@ -21,7 +21,7 @@ func TestShowAugmentation_DrawsEachEpoch(t *testing.T) {
 		}
 		return gomlxtest.Must(png.Decode(&file))(t)
 	}
-	plain, flipped := show(""), show("augment.flip_prob=1")
+	plain, flipped := show(""), show("augment.hflip=1")
 	size, each := plain.Bounds().Size(), plain.Bounds().Dy()/(1+shownEpochs)
 	differ := func(row int) (n int) {
 		for y := row * each; y < (row+1)*each; y++ {

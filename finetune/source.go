@@ -170,7 +170,7 @@ func (s *initialModel) chooseHead(classes []string) {
 func (s *initialModel) load(m *Model, mayBeNew func(path string) bool) (report []string, err error) {
 	r := m.Recipe
 	report = append(report, fmt.Sprintf("starting from %s (SHA-256 %.12s…)", s.Path, s.SHA256))
-	how, err := s.imported.Resize(r.Model.ImageRows, r.Model.ImageCols, cmp.Or(r.Resample, s.resample))
+	how, err := s.imported.Resize(r.Model.ImageRows, r.Model.ImageCols, cmp.Or(r.Interpolation, s.resample))
 	if err != nil {
 		return nil, err
 	}

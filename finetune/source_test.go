@@ -80,7 +80,7 @@ func TestFrom_LoadsTheBackboneBitForBit(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for name, change := range map[string]func(*Recipe){
 		"weights":  nil,
-		"averages": func(r *Recipe) { r.EMA = 0.5 },
+		"averages": func(r *Recipe) { r.EMADecay = 0.5 },
 		"no class": func(r *Recipe) { r.Model.Pool = "mean" },
 		"release":  func(r *Recipe) { r.Model.PatchNorm, r.Model.Epsilon = true, 1e-5 },
 	} {
@@ -92,7 +92,7 @@ func TestFrom_LoadsTheBackboneBitForBit(t *testing.T) {
 			positions = append(positions, "hybrid", "wepe", "none")
 		}
 		for _, position := range positions {
-			trainer, said := started(t, "resample=bilinear;model.position="+position, Run{From: from})
+			trainer, said := started(t, "interpolation=bilinear;model.position="+position, Run{From: from})
 			got := trainer.model.weights(t, "")
 			wanted := maps.Clone(want)
 			delete(wanted, tablePath)
@@ -158,7 +158,7 @@ func TestFrom_StartsAHybridFromTheTableOfItsGrid(t *testing.T) {
 // encoding that is added to the model's own starts as the identity, and every one of its variables learns.
 func TestRun_StartsAsThePretrainedFunction(t *testing.T) {
 	gomlxtest.OnGo(t)
-	from, source := pretrained(t, func(r *Recipe) { r.EMA = 0.5 })
+	from, source := pretrained(t, func(r *Recipe) { r.EMADecay = 0.5 })
 	set := dataset(11, 9)
 	want := gomlxtest.Must(source.Evaluate(set))(t)
 	for position, neutral := range map[string]int{ // variables of its two blocks
@@ -394,10 +394,10 @@ func TestGate_ClosedIsTheLearnedRunBitForBit(t *testing.T) {
 	const dropout = ";model.dropout=0.1;model.attention_dropout=0.2;model.drop_path=0.3"
 	for name, settings := range map[string]string{
 		// The gate is in the graph and trainable, without a gradient. Dropout would change its encoding's draws.
-		"learning gate, AdamW": "wepe_gate=0;optimizer.weight_decay=0.1;optimizer.layer_decay=0.7;ema=0.5",
-		"learning gate, SGD":   "wepe_gate=0;optimizer.kind=sgd;accumulate=2",
+		"learning gate, AdamW": "wepe_gate=0;optimizer.weight_decay=0.1;optimizer.layer_decay=0.7;ema_decay=0.5",
+		"learning gate, SGD":   "wepe_gate=0;optimizer.name=sgd;grad_accum_steps=2",
 		"gate out of the way":  "wepe_gate=0;wepe_learn_gate=false;optimizer.weight_decay=0.1" + dropout,
-		"frozen position":      "wepe_gate=0;wepe_learn_gate=false;freeze=position,gate;optimizer.kind=sgd" + dropout,
+		"frozen position":      "wepe_gate=0;wepe_learn_gate=false;freeze=position,gate;optimizer.name=sgd" + dropout,
 	} {
 		if gomlxtest.OnXLA() && name != "learning gate, AdamW" {
 			continue
@@ -405,7 +405,7 @@ func TestGate_ClosedIsTheLearnedRunBitForBit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			after := map[string]map[string][]byte{}
 			for _, position := range []string{"learned", "hybrid"} {
-				trainer, _ := started(t, "steps=6;warmup_steps=2;learning_rate=0.03;smoothing=0.1;model.position="+position+
+				trainer, _ := started(t, "steps=6;warmup_steps=2;learning_rate=0.03;label_smoothing=0.1;model.position="+position+
 					";"+settings, Run{From: from, Seed: 7})
 				advanced(t, trainer, trainer.Steps)
 				all := map[string][]byte{}

@@ -10,6 +10,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/finetune/engine"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -41,11 +42,12 @@ func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
 	var stored struct {
 		Recipe struct{ Model, Detector json.RawMessage }
 	}
-	switch err = json.Unmarshal(c.Meta, &stored); {
+	meta := setting.Current(c.Meta)
+	switch err = json.Unmarshal(meta, &stored); {
 	case err == nil && stored.Recipe.Detector != nil:
 		err = errors.New("it is of a detector, which package detect opens")
 	case err == nil:
-		err = json.Unmarshal(c.Meta, &s)
+		err = json.Unmarshal(meta, &s)
 	}
 	if model := stored.Recipe.Model; err == nil && model != nil { // an unknown field could change the model
 		err = strictjson.Decode(model, &vit.Config{})

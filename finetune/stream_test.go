@@ -96,7 +96,7 @@ func (r *read) Open(part int) (io.ReadCloser, error) {
 
 // cropping is everything with random crops of larger images.
 func cropping(t *testing.T) Recipe {
-	return gomlxtest.Must(everything().Set("augment.pad=0;augment.crop_scale=[0.3,1];validation_part=-1"))(t)
+	return gomlxtest.Must(everything().Set("augment.pad=0;augment.crop_scale=[0.3,1];val_fraction=-1"))(t)
 }
 
 func TestStream_ResumesWithinAnEpochWithoutRereading(t *testing.T) {
@@ -132,7 +132,7 @@ func TestStream_ACutShardStopsARunWithEverythingSaved(t *testing.T) {
 	onTheSameBits(t)
 	for name, validation := range map[string]string{"training": "-1", "validation": "0.1"} {
 		f := tarred(t, dataset(47, 1))
-		recipe := gomlxtest.Must(cropping(t).Set("accumulate=3;validation_part=" + validation))(t)
+		recipe := gomlxtest.Must(cropping(t).Set("grad_accum_steps=3;val_fraction=" + validation))(t)
 		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: streamOf(t, f, data.Streaming{}),
 			Dir: t.TempDir()}
 		want, rows := finished(t, run)
@@ -168,7 +168,7 @@ func TestStream_DamagedImagesAreErrorsOrLeftOutAndCounted(t *testing.T) {
 	gomlxtest.OnGo(t)
 	f := tarred(t, dataset(330, 1))
 	f.In = &broken{f.In, []int{17, 205}}
-	run := tinyRun(t, "epochs=1;validation_part=0.5", 0)
+	run := tinyRun(t, "epochs=1;val_fraction=0.5", 0)
 	run.Train = streamOf(t, f, data.Streaming{})
 	_, _, err := run.Do(t.Context())
 	refused(t, "damage", err, "cannot be read", ".tar: ", ".png")

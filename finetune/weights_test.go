@@ -41,7 +41,7 @@ func bestOf(t *testing.T, run Run) (best report.Eval, all []report.Eval) {
 
 func TestRun_EvaluatesTheWeightsThatOpenLoads(t *testing.T) {
 	gomlxtest.OnGo(t)
-	for _, settings := range []string{"", "ema=0.4"} {
+	for _, settings := range []string{"", "ema_decay=0.4"} {
 		run := overfits(t, settings)
 		m, row := done(t, run)
 		best, all := bestOf(t, run)
@@ -66,7 +66,7 @@ func TestRun_EvaluatesTheWeightsThatOpenLoads(t *testing.T) {
 
 func TestRun_EvaluatesTheLastWeightsOnRequestOrWithoutValidation(t *testing.T) {
 	gomlxtest.OnGo(t)
-	asked, nothing := overfits(t, "ema=0.4"), overfits(t, "validation_part=-1")
+	asked, nothing := overfits(t, "ema_decay=0.4"), overfits(t, "val_fraction=-1")
 	asked.Weights, nothing.Validation = "last", nil
 	for _, run := range []Run{asked, nothing} {
 		m, row := done(t, run)
@@ -162,7 +162,7 @@ func TestRun_WithoutItsRowsIsEvaluatedAgainOnce(t *testing.T) {
 // Small validation splits tie often: of 23 images there are 24 accuracies.
 func TestRecord_OfEqualAccuraciesTheLowerLossIsBest(t *testing.T) {
 	gomlxtest.OnGo(t)
-	run := overfits(t, "ema=0.4")
+	run := overfits(t, "ema_decay=0.4")
 	run.Validation = dataset(23, 5)
 	done(t, run)
 	best, all := bestOf(t, run)

@@ -12,6 +12,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/wepe-go/wepe/internal/setting"
 )
 
 // Row is a line of a record: an Eval or a Result.
@@ -133,6 +135,7 @@ func (rows *Rows) add(line []byte) error {
 	case r.kind():
 		err := json.Unmarshal(line, &r)
 		if err == nil {
+			r.Settings = setting.Current(r.Settings)
 			rows.Results = append(rows.Results, r)
 		}
 		return err

@@ -24,7 +24,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	recipe.Epochs, recipe.WarmupEpochs, recipe.Steps, recipe.EvalSteps = 0, 0, 2, 2
+	recipe.Epochs, recipe.WarmupEpochs, recipe.Steps, recipe.EvalEverySteps = 0, 0, 2, 2
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {
 		log.Fatal(err)

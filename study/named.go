@@ -185,7 +185,7 @@ var All = []Named{
 	},
 	{
 		Name: "c-large", About: "C_large: value returned by the sum at a pole", Baseline: "wepe-sum C_large = 500",
-		Variants: grid("wepe-sum", "C_large = %g", "wepe_c_large=%g",
+		Variants: grid("wepe-sum", "C_large = %g", "wepe_pole_value=%g",
 			50, 200, 500, 2000, 5000, 100_000),
 	},
 }

@@ -146,7 +146,7 @@ func TestAll_VariantsMatchTheirLabels(t *testing.T) {
 		{"span", "wepe α", []string{"wepe_alpha_u", "wepe_alpha_v"}, []float64{0.2, 0.4, 0.6, 0.8, 1, 1.2}},
 		{"alpha-scale", "wepe α_scale", []string{"wepe_alpha_scale"}, []float64{0.01, 0.05, 0.1, 0.15, 0.3, 0.5}},
 		{"kappa", "wepe-sum κ", []string{"wepe_kappa"}, []float64{1, 5, 15, 30, 60, 120}},
-		{"c-large", "wepe-sum C_large", []string{"wepe_c_large"}, []float64{50, 200, 500, 2000, 5000, 1e5}},
+		{"c-large", "wepe-sum C_large", []string{"wepe_pole_value"}, []float64{50, 200, 500, 2000, 5000, 1e5}},
 	} {
 		want := map[string]params{}
 		for _, v := range c.values {

@@ -63,7 +63,7 @@ func TestRun_OtherSizesAreEvaluatedOnceWithTheWeightsOfTheRow(t *testing.T) {
 	s := small(t)
 	s.Fractions = []float64{1}
 	recipe := &s.Tasks[0].Recipe
-	recipe.ValidationPart, recipe.LearningRate, recipe.Steps, recipe.EvalSteps, recipe.Epochs = 0.4, 0.1, 12, 1, 0
+	recipe.ValFraction, recipe.LearningRate, recipe.Steps, recipe.EvalEverySteps, recipe.Epochs = 0.4, 0.1, 12, 1, 0
 	run(t, s)
 	s.EvalSizes = [][2]float64{{1, 1}, {1.5, 1.5}, {0.5, 2}} // opens the trained models
 	sizes := map[string][2]int{"16x16": {16, 16}, "24x24": {24, 24}, "8x32": {8, 32}}
@@ -175,7 +175,7 @@ func TestRun_FirstProcessOfAGroupWritesAlone(t *testing.T) {
 	for rank, channels := range [2][2]chan []byte{{a, b}, {b, a}} {
 		s := small(t)
 		s.Dir, s.Variants, s.Seeds, s.EvalSizes = dirs[rank], Each("none"), 1, [][2]float64{{2, 2}}
-		s.Group, s.Tasks[0].Recipe.Accumulate = pair{rank, channels[0], channels[1]}, 2
+		s.Group, s.Tasks[0].Recipe.GradAccumSteps = pair{rank, channels[0], channels[1]}, 2
 		go func() { failed <- s.Run(t.Context()) }()
 	}
 	if err := errors.Join(<-failed, <-failed); err != nil {
@@ -350,7 +350,7 @@ func TestTable_RowsOfOtherSettingsAreNotCounted(t *testing.T) {
 func TestTable_RowsOfAnotherModelAreNotCounted(t *testing.T) {
 	gomlxtest.OnGo(t)
 	scratch := small(t)
-	scratch.Seeds, scratch.Tasks[0].Recipe.EMA = 1, 0.9
+	scratch.Seeds, scratch.Tasks[0].Recipe.EMADecay = 1, 0.9
 	run(t, scratch)
 	tuned := *scratch
 	tuned.Dir, tuned.Variants, tuned.Tasks = t.TempDir(), Each("hybrid"), slices.Clone(scratch.Tasks)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/setting"
 )
 
 // Variant is one line of a comparison: a position encoding, with changes of the recipe.
@@ -120,13 +121,17 @@ func (s *Study) resolve(u *Unit) (err error) {
 	if part == 1 {
 		part = 0 // older records have no fractions
 	}
-	identity, err := json.Marshal(struct {
+	recipe, err := json.Marshal(u.Recipe)
+	if err != nil {
+		return err
+	}
+	identity, err := json.Marshal(struct { // as in earlier versions, whose studies continue
 		Task     string
 		Final    bool
 		Seed     int
-		Recipe   finetune.Recipe
+		Recipe   json.RawMessage
 		Fraction float64 `json:",omitempty"`
-	}{u.Task.Name, !u.Search, u.Seed, u.Recipe, part})
+	}{u.Task.Name, !u.Search, u.Seed, setting.Former(recipe), part})
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func (c *Config) OnHalfCell() *Config {
 	return c
 }
 
-// WithSum evaluates ℘ by the truncated sum of the paper (ParamKappa, ParamCLarge), in place of exactly.
+// WithSum evaluates ℘ by the truncated sum of the paper (ParamKappa, ParamPoleValue), in place of exactly.
 func (c *Config) WithSum() *Config { c.evaluation = evaluateSum; return c }
 
 // WithTable evaluates ℘ by a look-up table, with ω3′ held fixed: mathematics.md, section 7.

@@ -37,8 +37,8 @@ const (
 	ParamBetaPos         = "wepe_beta_pos"          // β_pos; default 0.8
 	ParamLearnBetaPos    = "wepe_learn_beta_pos"    // default true
 
-	ParamKappa  = "wepe_kappa"   // κ, in units of 1e-8; default 15
-	ParamCLarge = "wepe_c_large" // C_large; default 500
+	ParamKappa     = "wepe_kappa"      // κ, in units of 1e-8; default 15
+	ParamPoleValue = "wepe_pole_value" // C_large; default 500
 
 	ParamSurrogate      = "wepe_surrogate"       // "paper" (default), "svhn" or "sweep"
 	ParamSurrogateBeta  = "wepe_surrogate_beta"  // β; default 0: the surrogate's
@@ -90,7 +90,7 @@ func (c *Config) settings() []setting.Row {
 
 		setting.Number(ParamKappa, &c.sum.Kappa, 1e-3, 1e8,
 			"κ of the truncated sum: terms nearer to a pole than κε, ε = 1e-8, are dropped"),
-		setting.Number(ParamCLarge, &c.sum.CLarge, -huge, huge, "C_large, the value of the truncated sum at a pole"),
+		setting.Number(ParamPoleValue, &c.sum.CLarge, -huge, huge, "C_large, the value of the truncated sum at a pole"),
 
 		setting.Choice(ParamSurrogate, &c.surrogate, "the surrogate whose β and γ are taken at first",
 			append(surrogateNames(), "")...),

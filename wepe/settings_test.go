@@ -62,7 +62,7 @@ func TestEvery_setting_reaches_its_encoder_and_no_other_changes(t *testing.T) {
 		ParamHarmonics: 2, ParamOffsetU: 0.2, ParamOffsetV: -0.3, ParamScales: 3, ParamAlphaU: 0.3, ParamAlphaV: 0.2,
 		ParamAlphaScale:      0.25,
 		ParamLearnAlphaScale: false, ParamBetaPos: 1.0, ParamLearnBetaPos: false,
-		ParamKappa: 60.0, ParamCLarge: 2000.0, ParamSurrogate: "svhn",
+		ParamKappa: 60.0, ParamPoleValue: 2000.0, ParamSurrogate: "svhn",
 		ParamSurrogateBeta: 0.3, ParamSurrogateGamma: 0.4, ParamGate: 0.5, ParamLearnGate: false,
 		ParamStart: startFitted, ParamRows: 6, ParamCols: 10, ParamShift: 0.5,
 	}

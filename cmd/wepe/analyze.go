@@ -234,11 +234,11 @@ func (o *analyzing) imagesFor(d *dataset.Dataset) func(context.Context, *finetun
 	read := map[kind]shown{}
 	return func(ctx context.Context, m *finetune.Model) (*data.InMemory, func(int) []bool, error) {
 		r := m.Recipe
-		k := kind{m.Preprocess, [2]int{r.Model.ImageRows, r.Model.ImageCols}, r.Aspect, r.ValidationPart}
+		k := kind{m.Preprocess, [2]int{r.Model.ImageRows, r.Model.ImageCols}, r.Aspect, r.ValFraction}
 		s, known := read[k]
 		if !known {
 			if len(read) == 0 {
-				d.Describe(r.ValidationPart)
+				d.Describe(r.ValFraction)
 			}
 			var err error
 			if s.images, s.mask, err = o.load(ctx, d, m); err != nil {

@@ -219,8 +219,8 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 	if err != nil {
 		return err
 	}
-	if slices.Contains(setting.Keys(strings.Join(o.set, ";")), "validation_part") && o.data == "scenes" {
-		return cli.Usagef("--set validation_part: the generated scenes have their own validation split: leave it out")
+	if slices.Contains(setting.Keys(strings.Join(o.set, ";")), "val_fraction") && o.data == "scenes" {
+		return cli.Usagef("--set val_fraction: the generated scenes have their own validation split: leave it out")
 	}
 	out := cli.Output(c)
 	if o.exportTo != "" {

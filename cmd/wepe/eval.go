@@ -35,7 +35,7 @@ func evaluate() *cobra.Command {
 			return err
 		}
 		return o.with(c, args[0], func(m *finetune.Model) error {
-			d.Describe(m.Recipe.ValidationPart)
+			d.Describe(m.Recipe.ValFraction)
 			if err := mirrored(m, tta); err != nil {
 				return err
 			}

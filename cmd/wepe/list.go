@@ -138,7 +138,7 @@ func listRecipe(name string) entry {
 		size = fmt.Sprintf(", %d×%d", s[0], s[1])
 	}
 	return entry{Name: name, About: fmt.Sprintf("%s%s, %s, batch size %d, %s, learning rate %g", what, size, length,
-		r.BatchSize, resolved.Optimizer.Kind, r.LearningRate)}
+		r.BatchSize, resolved.Optimizer.Name, r.LearningRate)}
 }
 
 // each makes an entry of each item.

@@ -16,8 +16,8 @@ import (
 // DeiT's settings (https://arxiv.org/abs/2012.12877, table 9) and those of detectron2's FastRCNNOutputLayers.
 func TestValuesOf_ARecipe(t *testing.T) {
 	for recipe, want := range map[string]map[string]string{
-		"scratch": {"model.width": "384", "optimizer.weight_decay": "0.05", "smoothing": "0.1"},
-		"scenes":  {"detector.roi.score": "0.05"},
+		"scratch": {"model.width": "384", "optimizer.weight_decay": "0.05", "label_smoothing": "0.1"},
+		"scenes":  {"detector.roi.score_threshold": "0.05"},
 	} {
 		values, err := valuesOf(recipe, listSettings())
 		if err != nil {
@@ -54,9 +54,14 @@ func TestSettings_AreKnownAndHaveAMeaning(t *testing.T) {
 			t.Errorf("%s: %v", e.Name, err)
 		}
 	}
-	for _, name := range []string{"learning_rate", "optimizer.weight_decay", "optimizer.learning_rates.GROUP",
-		"model.dtype",
-		"augment.mixup_alpha", "detector.rpn.high", "wepe_alpha_scale", "lookhere_views"} {
+	for name := range strings.FieldsSeq(`learning_rate optimizer.weight_decay optimizer.learning_rates.GROUP model.dtype
+		augment.mixup_alpha wepe_alpha_scale lookhere_views
+
+		label_smoothing grad_accum_steps ema_decay optimizer.name val_fraction eval_every_epochs eval_every_steps
+		interpolation mixup_switch_epoch wepe_pole_value augment.grayscale_prob augment.random_erasing_prob augment.hflip
+		augment.vflip augment.repeated_aug augment.interpolation lr_milestones scale_jitter.low
+		detector.roi.max_detections detector.roi.score_threshold detector.roi.nms_iou detector.rpn.nms_iou
+		detector.rpn.neg_iou detector.rpn.pos_iou`) { // the second part is renamed in package setting
 		if !listed[name] {
 			t.Errorf("%s is not listed", name)
 		}

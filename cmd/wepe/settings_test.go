@@ -52,11 +52,12 @@ var usage = map[string][]string{
 		"train " + demoModel + " --data shapes --set wepe_harmonics=3"}, // the model's own
 	"position none, learned": {"compare --positions none,learned --set wepe_alpha_scale=0.9"},
 	"position wepe-v":        {"train --set wepe_beta_pos=0.02"},
-	"validation":             {"train --set validation_part=0", "detect train --set validation_part=0.3"},
-	"optimizer.momentum":     {"train --set optimizer.kind=sgd --set optimizer.momentum=0"},
+	"val_fraction":           {"train --set val_fraction=0", "detect train --set val_fraction=0.3"},
+	"optimizer.momentum":     {"train --set optimizer.name=sgd --set optimizer.momentum=0"},
 	"mixup_alpha":            {"train --set augment.mixup_alpha=1 --set augment.mix_prob=0"},
 	"foo":                    {"train --set freeze=foo"}, "policy": {"train --set augment.policy=rand"},
-	"late_from": {"train --set late_mixup_alpha=0.3"}, "augment.erase_prob": {"train --set augment.erase_noise=true"},
+	"mixup_switch_epoch":          {"train --set late_mixup_alpha=0.3"},
+	"augment.random_erasing_prob": {"train --set augment.erase_noise=true"},
 }
 
 func TestUsage_IsRefusedInOneLineThatNamesTheFlag(t *testing.T) {

@@ -186,7 +186,7 @@ func (o *single) run(c *cobra.Command, model string) error {
 		return o.draw(ctx, cli.Output(c), d, r)
 	}
 	if r.Group != nil { // as many micro-batches, whatever the number of processes that resume it
-		r.Recipe.Accumulate = cmp.Or(r.Recipe.Accumulate, r.Group.Size())
+		r.Recipe.GradAccumSteps = cmp.Or(r.Recipe.GradAccumSteps, r.Group.Size())
 	}
 	description := o.description(d, r.Recipe, model)
 	if err := run.Claim(r.Dir, description); err != nil {
@@ -280,7 +280,7 @@ func (o *training) chosen(d *dataset.Dataset, model string) (r finetune.Recipe, 
 		{"size", "augment.size", sized && r.Augment.Size != o.size}, {"aspect", "aspect", o.aspect != "" && r.Aspect != o.aspect},
 		{"lora", "lora", o.lora != 0 && r.LoRA != o.lora}, {"epochs", "epochs", counted && r.Epochs != o.epochs},
 		{"epochs", "steps", counted && r.Steps > 0}, {"epochs", "warmup_steps", counted && r.WarmupSteps > 0},
-		{"epochs", "eval_steps", counted && r.EvalSteps > 0},
+		{"epochs", "eval_every_steps", counted && r.EvalEverySteps > 0},
 	} {
 		if two.differ && set(two.key) {
 			return r, cli.Usagef("--%s and --set %s differ: leave one of them out", two.flag, two.key)
@@ -294,7 +294,7 @@ func (o *training) chosen(d *dataset.Dataset, model string) (r finetune.Recipe, 
 		if r.Steps > 0 {
 			r.WarmupEpochs = float64(o.epochs) * float64(r.WarmupSteps) / float64(r.Steps)
 		}
-		r.Epochs, r.Steps, r.EvalSteps, r.WarmupSteps = o.epochs, 0, 0, 0
+		r.Epochs, r.Steps, r.EvalEverySteps, r.WarmupSteps = o.epochs, 0, 0, 0
 		if !set("warmup_epochs") {
 			r.WarmupEpochs = min(r.WarmupEpochs, float64(o.epochs)/4)
 		}

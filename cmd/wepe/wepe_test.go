@@ -202,8 +202,8 @@ func TestChosen_DoesNotAugmentPositionsAway(t *testing.T) {
 		d := gomlxtest.Must(dataset.Open(t.Context(), spec, dataset.Options{}))(t)
 		for _, model := range []string{"", demoModel} {
 			a := gomlxtest.Must(new(training).chosen(d, model))(t).Augment
-			if (a.FlipProb > 0) != augmented || (a.CropScale != [2]float64{}) != augmented {
-				t.Errorf("%s from %q: flips %g, crops %v", spec, model, a.FlipProb, a.CropScale)
+			if (a.HFlip > 0) != augmented || (a.CropScale != [2]float64{}) != augmented {
+				t.Errorf("%s from %q: flips %g, crops %v", spec, model, a.HFlip, a.CropScale)
 			}
 		}
 	}
@@ -462,7 +462,7 @@ func TestCompare_LeavesATableAndIsResumed(t *testing.T) {
 }
 
 // brief are settings that train in a moment.
-var brief = []string{"--set", "epochs=0;warmup_epochs=0;eval_steps=2;validation_part=0.02;model.width=12;" +
+var brief = []string{"--set", "epochs=0;warmup_epochs=0;eval_every_steps=2;val_fraction=0.02;model.width=12;" +
 	"model.depth=1;model.heads=1", "--backend", "go"}
 
 func TestTable_HasNoRowsOfOtherSettingsAndWritesNothing(t *testing.T) {
@@ -591,7 +591,7 @@ func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 	t.Chdir(t.TempDir())
 	scenes := []string{"--test-scenes", "3", "--objects", "2", "--backend", "go"}
 	out := succeeds(t, append([]string{"detect", "train", "--train-scenes", "7", "--positions", "wepe-sphere", "--out",
-		"d", "--set", "steps=3;batch_size=1;warmup_steps=1;eval_steps=3"}, scenes...)...)
+		"d", "--set", "steps=3;batch_size=1;warmup_steps=1;eval_every_steps=3"}, scenes...)...)
 	run := filepath.Join("d", "wepe-sphere-seed0")
 	if !strings.Contains(out, "wepe-sphere") || !strings.Contains(out, "wepe detect predict "+run) {
 		t.Errorf("train prints\n%s", out)
@@ -677,7 +677,7 @@ func TestEval_HasTheValidationImagesOfARunOfAFraction(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, flags := range map[string][]string{"42": nil, "seed": {"--resample-images"}} {
 		succeeds(t, append([]string{"compare", "--recipe", "shapes", "--positions", "learned", "--fractions", "0.1",
-			"--seed", "3", "--out", name, "--set", "steps=4;eval_steps=2;epochs=0;warmup_epochs=0;model.width=12;" +
+			"--seed", "3", "--out", name, "--set", "steps=4;eval_every_steps=2;epochs=0;warmup_epochs=0;model.width=12;" +
 				"model.depth=1;model.heads=1", "--backend", "go"}, flags...)...)
 		run := filepath.Join(name, "learned-fraction0.1-seed3")
 		row := gomlxtest.Must(report.ReadFiles(filepath.Join(run, "rows.jsonl")))(t).Results[0]

@@ -88,7 +88,7 @@ func (s settings) tune(b compute.Backend) (before, after result) {
 	// 2. The datasets: random crops and flips for training; and each test image once.
 	training, test := images(*m.Preprocess)
 	augment := data.Augment{Size: [2]int{m.Config.ImageRows, m.Config.ImageCols}, CropScale: [2]float64{0.7, 1},
-		FlipProb: 0.5, Resample: m.Preprocess.Resample}
+		HFlip: 0.5, Interpolation: m.Preprocess.Resample}
 	augment.Mean, augment.Std = m.Preprocess.Normalization()
 	batches, inOrder := data.Batches(training, s.batch, augment, 1), data.InOrder(test, s.batch, augment)
 

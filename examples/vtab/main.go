@@ -153,20 +153,20 @@ func describe() (s *study.Study, tasks []vtab.Task, err error) {
 			}
 		}
 		recipe, err := finetune.Named(name)
-		part := recipe.ValidationPart
+		part := recipe.ValFraction
 		if err == nil {
 			recipe, err = recipe.Set(*settings)
 		}
 		if err != nil {
 			return nil, nil, err
 		}
-		if recipe.ValidationPart != part {
-			return nil, nil, errors.New("-set validation_part: VTAB-1k has its own split, val200")
+		if recipe.ValFraction != part {
+			return nil, nil, errors.New("-set val_fraction: VTAB-1k has its own split, val200")
 		}
 		if recipe.Augment.Size == [2]int{} {
 			return nil, nil, fmt.Errorf("recipe %s has no image size: -set \"augment.size=[224,224]\"", name)
 		}
-		recipe.ValidationPart = -1 // val200 is a separate list
+		recipe.ValFraction = -1 // val200 is a separate list
 		tasks = append(tasks, task)
 		s.Tasks = append(s.Tasks, study.Task{Name: task.Name, Recipe: recipe,
 			Parts: [2]string{"train800", "train800val200"}}) // for hyperparameter search, for the final result

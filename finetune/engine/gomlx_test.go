@@ -46,7 +46,7 @@ func TestOptimizer_InGoMLXsTrainerIsTorchs(t *testing.T) {
 		store := model.NewStore()
 		store.RootScope().In("layer").VariableWithValue("weights", [][]float32{{0.5, -1}, {2, 0.25}, {-0.75, 1.5}})
 		store.RootScope().In("layer").VariableWithValue("biases", []float32{0.1, -0.2})
-		opt := &Optimizer{WeightDecay: 0.3, ClipNorm: 0.7, EMA: 0.9, Schedule: Schedule{Peak: 0.1, Warmup: 3, Steps: 10}}
+		opt := &Optimizer{WeightDecay: 0.3, ClipNorm: 0.7, EMADecay: 0.9, Schedule: Schedule{Peak: 0.1, Warmup: 3, Steps: 10}}
 		trainer := train.NewTrainer(gomlxtest.Backend(), store, func(scope *model.Scope, x *Node) *Node {
 			in := func(name string) *Node { return scope.Store().GetVariable("/layer/" + name).NodeValue(x.Graph()) }
 			return Add(MatMul(x, in("weights")), ExpandLeftToRank(in("biases"), 2))

@@ -2,9 +2,9 @@
 
 package engine
 
-// Group is the set of processes that make one run together. Each of n computes 1/n of the Accumulate
+// Group is the set of processes that make one run together. Each of n computes 1/n of the GradAccumSteps
 // micro-batches of a batch; the gradients are summed, every process makes the same optimizer step, and the first writes
-// files. Results depend on Accumulate, not on the number of processes.
+// files. Results depend on GradAccumSteps, not on the number of processes.
 type Group interface {
 	Rank() int // of this process, from 0
 	Size() int

@@ -45,14 +45,14 @@ const (
 //
 // A *Optimizer is an optimizer of GoMLX, for its train.Trainer, which accumulates gradients with it too:
 //
-//	opt := &engine.Optimizer{WeightDecay: 0.05, LayerDecay: 0.75, ClipNorm: 1, EMA: 0.999,
+//	opt := &engine.Optimizer{WeightDecay: 0.05, LayerDecay: 0.75, ClipNorm: 1, EMADecay: 0.999,
 //		Schedule: engine.Schedule{Peak: 1e-3, Warmup: 100, Steps: 2000}}
 //	trainer := train.NewTrainer(backend, store, modelFn, lossFn, opt, nil, nil)
 //
 // It trains the variables that are Trainable, and counts steps in GoMLX's global step. Groups and layers follow from
 // the paths of this library's models; in other models matrices named "weights" are decayed, and all have one rate.
 type Optimizer struct {
-	Kind        string  `json:"kind"`               // adamw (default), lamb or sgd
+	Name        string  `json:"name"`               // adamw (default), lamb or sgd
 	Momentum    float64 `json:"momentum,omitempty"` // μ of sgd, default 0.9
 	Beta1       float64 `json:"beta1"`              // β1 of adamw and lamb, the decay of the mean gradient
 	Beta2       float64 `json:"beta2"`              // β2 of adamw and lamb, the decay of the mean square
@@ -68,14 +68,14 @@ type Optimizer struct {
 	LayerDecay float64 `json:"layer_decay,omitempty"`
 
 	Schedule Schedule `json:"-"` // of the learning rate η
-	EMA      float64  `json:"-"` // decay of the averages of the weights, 0 for none; see SwapAverages
+	EMADecay float64  `json:"-"` // decay of the averages of the weights, 0 for none; see SwapAverages
 }
 
 // Resolve completes and checks an optimizer. Zero fields are kind "adamw", beta1 0.9, beta2 0.999, epsilon 1e-8; of
 // kind "sgd" momentum 0.9.
 func (o Optimizer) Resolve() (Optimizer, error) {
-	o.Kind = cmp.Or(o.Kind, kindAdamW)
-	if o.Kind == kindSGD {
+	o.Name = cmp.Or(o.Name, kindAdamW)
+	if o.Name == kindSGD {
 		o.Momentum = cmp.Or(o.Momentum, 0.9)
 	}
 	o.Beta1, o.Beta2, o.Epsilon = cmp.Or(o.Beta1, 0.9), cmp.Or(o.Beta2, 0.999), cmp.Or(o.Epsilon, 1e-8)
@@ -93,12 +93,12 @@ func (o Optimizer) validate() error {
 		return err
 	}
 	switch {
-	case o.Kind != kindAdamW && o.Kind != kindLAMB && o.Kind != kindSGD:
-		return fmt.Errorf("training: optimizer.kind is %q, want %q, %q or %q", o.Kind, kindAdamW, kindLAMB, kindSGD)
-	case o.Kind == kindSGD && (o.WeightDecay != 0 || o.DecayAll):
+	case o.Name != kindAdamW && o.Name != kindLAMB && o.Name != kindSGD:
+		return fmt.Errorf("training: optimizer.name is %q, want %q, %q or %q", o.Name, kindAdamW, kindLAMB, kindSGD)
+	case o.Name == kindSGD && (o.WeightDecay != 0 || o.DecayAll):
 		return fmt.Errorf("training: optimizer.weight_decay is %g, but sgd does not support it: set it to 0", o.WeightDecay)
-	case o.Kind != kindSGD && o.Momentum != 0:
-		return fmt.Errorf("training: optimizer.momentum is %g: %s has beta1 and beta2, want 0", o.Momentum, o.Kind)
+	case o.Name != kindSGD && o.Momentum != 0:
+		return fmt.Errorf("training: optimizer.momentum is %g: %s has beta1 and beta2, want 0", o.Momentum, o.Name)
 	}
 	for _, group := range slices.Sorted(maps.Keys(o.LearningRates)) {
 		if !slices.Contains(groups, group) {

@@ -84,10 +84,10 @@ func TestUpdate_IsAdamWOnTheHost(t *testing.T) {
 		"clip inactive": {WeightDecay: 0.1, ClipNorm: 1e4},
 		"layers":        {WeightDecay: 0.3, LayerDecay: 0.7},
 		"layer groups":  {WeightDecay: 0.1, LayerDecay: 0.7, LearningRates: factors, ClipNorm: 0.7},
-		"lamb":          {Kind: kindLAMB, WeightDecay: 0.3, LearningRates: factors, ClipNorm: 0.7},
-		"lamb of all":   {Kind: kindLAMB, WeightDecay: 0.01, DecayAll: true},
-		"sgd":           {Kind: kindSGD, ClipNorm: 0.7},
-		"sgd by layers": {Kind: kindSGD, Momentum: 0.6, LayerDecay: 0.7, LearningRates: factors},
+		"lamb":          {Name: kindLAMB, WeightDecay: 0.3, LearningRates: factors, ClipNorm: 0.7},
+		"lamb of all":   {Name: kindLAMB, WeightDecay: 0.01, DecayAll: true},
+		"sgd":           {Name: kindSGD, ClipNorm: 0.7},
+		"sgd by layers": {Name: kindSGD, Momentum: 0.6, LayerDecay: 0.7, LearningRates: factors},
 		"other betas":   {Beta1: 0.5, Beta2: 0.7, Epsilon: 0.01, LearningRates: map[string]float64{"head": 0}},
 	} {
 		if gomlxtest.OnXLA() && !slices.Contains([]string{"layer groups", "lamb", "sgd by layers"}, name) {
@@ -100,7 +100,7 @@ func TestUpdate_IsAdamWOnTheHost(t *testing.T) {
 			for _, v := range variables {
 				flat := make([]float32, v.size)
 				h := &adamW{m: make([]float64, v.size), v: make([]float64, v.size), lr: 1, b1: 0.9, b2: 0.999, epsilon: 1e-8,
-					lamb: o.Kind == kindLAMB}
+					lamb: o.Name == kindLAMB}
 				for i := range flat {
 					flat[i] = float32(r.NormFloat64())
 					h.w = append(h.w, float64(flat[i]))
@@ -162,7 +162,7 @@ func TestUpdate_IsAdamWOnTheHost(t *testing.T) {
 					for i := range grads[k] {
 						grads[k][i] *= scale
 					}
-					if o.Kind == kindSGD {
+					if o.Name == kindSGD {
 						h.sgd(grads[k], rate, o.Momentum)
 					} else {
 						h.step(grads[k], rate, step+1)
@@ -176,7 +176,7 @@ func TestUpdate_IsAdamWOnTheHost(t *testing.T) {
 				}
 			}
 			for k, v := range variables {
-				if o.Kind == kindSGD {
+				if o.Name == kindSGD {
 					m := gomlxtest.Values(t, store.GetVariable("/sgd/momentum"+v.path).MustValue())
 					gomlxtest.Near(t, "momentum of "+v.path, m, host[k].m, 4e-6)
 					if store.GetVariable("/adamw/first"+v.path) != nil {

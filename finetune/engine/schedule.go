@@ -14,12 +14,12 @@ import (
 //	Peak · s/Warmup                                        s < Warmup
 //	Peak · ½(1 + cos(π (s-Warmup)/(Steps-Warmup)))         otherwise
 //
-// or with Drops, or without Steps, a constant Peak after the warm-up. The first step of a warm-up therefore has rate 0,
-// as in the WePE release's scripts. GoMLX's cosineschedule restarts when its period ends.
+// or with Milestones, or without Steps, a constant Peak after the warm-up. The first step of a warm-up therefore has
+// rate 0, as in the WePE release's scripts. GoMLX's cosineschedule restarts when its period ends.
 type Schedule struct {
 	Peak          float64
 	Warmup, Steps int
-	Drops         []int // steps at each of which the rate is divided by ten, in place of the cosine
+	Milestones    []int // steps at each of which the rate is divided by ten, in place of the cosine
 }
 
 // At returns the learning rate of a step.
@@ -27,9 +27,9 @@ func (s Schedule) At(step int) float64 {
 	switch {
 	case step < s.Warmup:
 		return s.Peak * float64(step) / float64(s.Warmup)
-	case len(s.Drops) > 0 || s.Steps == 0:
+	case len(s.Milestones) > 0 || s.Steps == 0:
 		rate := s.Peak
-		for _, drop := range s.Drops {
+		for _, drop := range s.Milestones {
 			if step >= drop {
 				rate /= 10
 			}
@@ -45,8 +45,8 @@ func (s Schedule) node(step *Node) *Node {
 	g := step.Graph()
 	number := func(v float64) *Node { return Scalar(g, dtypes.Float64, v) }
 	rate := number(s.Peak)
-	if len(s.Drops) > 0 || s.Steps == 0 {
-		for _, drop := range s.Drops {
+	if len(s.Milestones) > 0 || s.Steps == 0 {
+		for _, drop := range s.Milestones {
 			rate = Where(GreaterOrEqual(step, number(float64(drop))), DivScalar(rate, 10), rate)
 		}
 	} else {

@@ -51,7 +51,7 @@ func (t *Trainer) stepProgram(apply bool) (*model.Exec, error) {
 			weights[i] = v.NodeValue(g)
 		}
 		grads := Gradient(total, weights...)
-		if t.Accumulate > 1 {
+		if t.GradAccumSteps > 1 {
 			t.accumulate(scope, vars, grads, apply)
 		}
 		outputs := []*Node{Stack(losses, 0)} // [n]
@@ -67,7 +67,7 @@ func (t *Trainer) stepProgram(apply bool) (*model.Exec, error) {
 func (t *Trainer) accumulate(scope *model.Scope, vars []*model.Variable, grads []*Node, last bool) {
 	for i, v := range vars {
 		sum := companion(scope, accumulatorRoot, v)
-		total := Add(sum.NodeValue(grads[i]), MulScalar(grads[i], 1/float64(t.Accumulate)))
+		total := Add(sum.NodeValue(grads[i]), MulScalar(grads[i], 1/float64(t.GradAccumSteps)))
 		if last {
 			sum.SetNodeValue(ZerosLike(total))
 		} else {

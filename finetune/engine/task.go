@@ -54,17 +54,17 @@ type Training struct {
 	Job       report.Job // of the rows
 	LossNames []string   // of Task.Losses, for errors
 
-	Optimizer  Optimizer                     // complete
-	Factor     func(variable string) float64 // of the learning rate of a variable, by its path
-	Devices    parallel.Devices              // that share each micro-batch
-	Trains     func(variable string) bool    // whether a variable is trained
-	BatchSize  int                           // images of an optimizer step
-	Accumulate int                           // micro-batches of an optimizer step
-	PerPass    int                           // optimizer steps of an epoch
-	Steps      int                           // optimizer steps in all
-	Interval   int                           // optimizer steps between evaluations
-	Group      Group                         // processes that share the run, nil for this one alone
-	Dir        string                        // directory of the run's files, empty for none
+	Optimizer      Optimizer                     // complete
+	Factor         func(variable string) float64 // of the learning rate of a variable, by its path
+	Devices        parallel.Devices              // that share each micro-batch
+	Trains         func(variable string) bool    // whether a variable is trained
+	BatchSize      int                           // images of an optimizer step
+	GradAccumSteps int                           // micro-batches of an optimizer step
+	PerPass        int                           // optimizer steps of an epoch
+	Steps          int                           // optimizer steps in all
+	Interval       int                           // optimizer steps between evaluations
+	Group          Group                         // processes that share the run, nil for this one alone
+	Dir            string                        // directory of the run's files, empty for none
 	// Description is written as DescriptionFile once the training is known to be that of the directory; nil for none.
 	Description any
 	SaveEvery   time.Duration  // between checkpoints, in addition to one after each evaluation
@@ -97,6 +97,6 @@ func NewTrainer(t Training) *Trainer {
 		t.Logger = slog.New(slog.DiscardHandler)
 	}
 	t.SaveEvery = cmp.Or(t.SaveEvery, 5*time.Minute)
-	return &Trainer{Training: t, exchange: exchange{Group: t.Group, parts: t.Accumulate}, course: Course{Best: -1},
+	return &Trainer{Training: t, exchange: exchange{Group: t.Group, parts: t.GradAccumSteps}, course: Course{Best: -1},
 		started: time.Now(), saved: time.Now()}
 }

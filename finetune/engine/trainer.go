@@ -33,7 +33,7 @@ func (t *Trainer) Update() error {
 			return err
 		}
 		program := t.apply
-		if t.Group.Size() > 1 || part < t.Accumulate-1 {
+		if t.Group.Size() > 1 || part < t.GradAccumSteps-1 {
 			program = t.collect
 		}
 		outputs, err := t.Task.Call(program, t.step, part, scalars)
@@ -66,7 +66,7 @@ func (t *Trainer) Update() error {
 // stream seeds the generator of dropout and drop path for a micro-batch of the current step, by seed, step and part:
 // the same draws in any process. Batches without micro-batches continue the generator of the previous step.
 func (t *Trainer) stream(part int) error {
-	if t.Accumulate == 1 {
+	if t.GradAccumSteps == 1 {
 		return nil
 	}
 	return t.Store.SetRNGStateFromSeed(int64(random.Draw("dropout", t.Job.Seed, t.step, part).Uint64()))
@@ -95,7 +95,7 @@ func (t *Trainer) drain() error {
 		for k, loss := range losses {
 			if math.IsNaN(float64(loss)) || math.IsInf(float64(loss), 0) {
 				return fmt.Errorf("training: %s became %v about step %d: %w; lower learning_rate or set optimizer.clip_norm",
-					strings.TrimSpace("the loss "+t.LossNames[k]), loss, t.step-(len(t.pending)-i)/t.Accumulate+1, ErrDiverged)
+					strings.TrimSpace("the loss "+t.LossNames[k]), loss, t.step-(len(t.pending)-i)/t.GradAccumSteps+1, ErrDiverged)
 			}
 			t.lastLoss += float64(loss)
 		}
@@ -187,7 +187,7 @@ func (t *Trainer) Begin() (err error) {
 	} else {
 		t.apply, err = t.stepProgram(true)
 	}
-	if err == nil && t.Accumulate > 1 {
+	if err == nil && t.GradAccumSteps > 1 {
 		t.collect, err = t.stepProgram(false)
 	}
 	if err != nil {
@@ -222,7 +222,7 @@ func (t *Trainer) Advance() error {
 	}
 	evaluate := t.step%t.Interval == 0 || t.step == t.Steps
 	first := t.step == t.startStep+1
-	if len(t.pending) >= 10*t.Accumulate || evaluate || first {
+	if len(t.pending) >= 10*t.GradAccumSteps || evaluate || first {
 		if err := t.drain(); err != nil {
 			return err
 		}

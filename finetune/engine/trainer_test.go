@@ -22,7 +22,7 @@ import (
 // The draws of a micro-batch depend on its step and index, not on the process.
 func TestEveryPartOfEveryStepHasItsOwnDropout(t *testing.T) {
 	draws := func(step, part int) []float64 {
-		trainer := NewTrainer(Training{Store: model.NewStore(), Accumulate: 3})
+		trainer := NewTrainer(Training{Store: model.NewStore(), GradAccumSteps: 3})
 		trainer.step = step
 		if err := trainer.stream(part); err != nil {
 			t.Fatal(err)

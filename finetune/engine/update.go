@@ -38,7 +38,7 @@ func (o *Optimizer) scalars(t int) []float32 {
 	average := 0.0 // the averages start at the weights after the first step
 	if t > 0 {
 		// The decay grows to its value, so that a young average does not depend on its start.
-		average = min(o.EMA, float64(1+t)/float64(10+t))
+		average = min(o.EMADecay, float64(1+t)/float64(10+t))
 	}
 	return []float32{
 		float32(o.Schedule.At(t)),
@@ -60,7 +60,7 @@ func (o *Optimizer) counted(step *Node) rates {
 	correction := func(beta float64) *Node {
 		return single(Inverse(OneMinus(Exp(MulScalar(OnePlus(step), math.Log(beta))))))
 	}
-	average := MinScalar(Div(OnePlus(step), AddScalar(step, 10)), o.EMA)
+	average := MinScalar(Div(OnePlus(step), AddScalar(step, 10)), o.EMADecay)
 	average = Where(GreaterThan(step, ZerosLike(step)), average, ZerosLike(step))
 	return rates{single(o.Schedule.node(step)), correction(o.Beta1), correction(o.Beta2), single(average)}
 }
@@ -155,7 +155,7 @@ func (o *Optimizer) apply(scope *model.Scope, vars []*model.Variable, grads []*N
 		lr := r.rate
 		if _, decays := groupOf(v.Path()); (decays || o.DecayAll) && o.WeightDecay > 0 {
 			step = Add(step, MulScalar(w, o.WeightDecay))
-			if o.Kind == kindLAMB {
+			if o.Name == kindLAMB {
 				lr = Mul(r.rate, trust(w, step))
 			}
 		}
@@ -164,7 +164,7 @@ func (o *Optimizer) apply(scope *model.Scope, vars []*model.Variable, grads []*N
 		}
 		v.SetNodeValue(Sub(w, Mul(step, lr)))
 	}
-	if o.EMA > 0 {
+	if o.EMADecay > 0 {
 		averages(scope, g, r.average)
 	}
 	return norm
@@ -180,7 +180,7 @@ const (
 // direction updates the moments of a variable and returns its step for learning rate 1, without weight decay.
 func (o *Optimizer) direction(scope *model.Scope, v *model.Variable, grad *Node, r rates) *Node {
 	g := grad.Graph()
-	if o.Kind == kindSGD {
+	if o.Name == kindSGD {
 		momentum := companion(scope, momentumRoot, v)
 		step := Add(MulScalar(momentum.NodeValue(g), o.Momentum), grad)
 		momentum.SetNodeValue(step)

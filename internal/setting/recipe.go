@@ -69,6 +69,9 @@ func set(recipe any, path []string, value json.RawMessage) error {
 		}
 		value = encoded
 	}
+	if _, former := rename(value, renamed); former != nil {
+		return former
+	}
 	decoder := json.NewDecoder(bytes.NewReader(value))
 	decoder.DisallowUnknownFields()
 	err := decoder.Decode(recipe)

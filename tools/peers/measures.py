@@ -71,12 +71,13 @@ def train(driver, rng, directory, steps, kind="adamw", rate_=3e-3, decay=0.05, c
     pixels = rng.integers(0, 256, (IMAGES, SIDE, SIDE, 3), dtype=np.uint8)
     targets = rng.integers(0, CLASSES, IMAGES)
     seed = int(rng.integers(1 << 20))
-    optimizer = {"kind": kind, "clip_norm": clip, "layer_decay": layer_decay}
+    optimizer = {"name": kind, "clip_norm": clip, "layer_decay": layer_decay}
     optimizer |= {} if kind == "sgd" else {"weight_decay": decay}
     optimizer |= {"learning_rates": {"head": head_factor}} if head_factor != 1 else {}
-    recipe = {"name": "peer", "model": {"init": ""}, "steps": steps, "batch_size": BATCH, "eval_steps": 1, "learning_rate":
-              rate_, "warmup_steps": warmup, "optimizer": optimizer, "smoothing": smoothing, "ema": ema, "loss": loss,
-              "accumulate": accumulate, "augment": {"mean": [0.5] * 3, "std": [0.25] * 3}}
+    recipe = {"name": "peer", "model": {"init": ""}, "steps": steps, "batch_size": BATCH, "eval_every_steps": 1,
+              "learning_rate": rate_, "warmup_steps": warmup, "optimizer": optimizer, "label_smoothing": smoothing,
+              "ema_decay": ema, "loss": loss, "grad_accum_steps": accumulate,
+              "augment": {"mean": [0.5] * 3, "std": [0.25] * 3}}
     epochs = -(-steps // (IMAGES // BATCH))
     got = driver.ask("train", path=str(path), recipe=recipe, pixels=base64.b64encode(pixels.tobytes()).decode(), height=SIDE, width=SIDE,
                      targets=targets.tolist(), classes=CLASSES, seed=seed, epochs=epochs)

@@ -57,7 +57,7 @@ func (r request) augment(b compute.Backend) (values, error) {
 		p := &data.Image{Height: r.Height, Width: r.Width, Pixels: r.Pixels[size*i:][:size]}
 		shown, indices = append(shown, a.Apply(p, int64(r.Seed), 0, i).Pixels), append(indices, i)
 	}
-	if a.Policy != "" || a.EraseProb > 0 { // only on the host
+	if a.Policy != "" || a.RandomErasingProb > 0 { // only on the host
 		return values{"shown": shown}, nil
 	}
 	plan := a.Plan(set, int64(r.Seed), 0, 0, indices)
@@ -116,7 +116,7 @@ func (r request) save(b compute.Backend) (values, error) {
 	}
 	c := vit.Config{ImageRows: 12, ImageCols: 12, PatchSize: 4, Width: 16, Depth: 2, Heads: 2, Classes: len(set.Classes),
 		Position: "hybrid"}
-	recipe := finetune.Recipe{Name: "peer", Steps: 2, BatchSize: 8, EvalSteps: 1, LearningRate: 1e-3, Model: c}
+	recipe := finetune.Recipe{Name: "peer", Steps: 2, BatchSize: 8, EvalEverySteps: 1, LearningRate: 1e-3, Model: c}
 	m, _, err := finetune.Run{Backend: b, Recipe: recipe, Seed: int64(r.Seed), Train: set, Validation: held,
 		Dir: r.Path}.Do(context.Background())
 	if err == nil {

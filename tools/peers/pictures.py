@@ -258,8 +258,8 @@ def crops(driver, rng, kernel):
     """Resized crops and flips: on the host bit for bit, in the graph (bilinear alone) in floating point."""
     pixels, targets = noise(rng, 24, *(int(n) for n in rng.integers(20, 90, 2)))
     size = [int(n) for n in rng.integers(15, 40, 2)]
-    got = augmented(driver, pixels, targets, int(rng.integers(1 << 20)), size=size, crop_scale=[0.1, 1.0], flip_prob=0.5,
-                    resample=kernel)
+    got = augmented(driver, pixels, targets, int(rng.integers(1 << 20)), size=size, crop_scale=[0.1, 1.0], hflip=0.5,
+                    interpolation=kernel)
     mode = F.InterpolationMode(kernel)
     worst = 0.0
     for image, (scale, _, top, bottom, across, _, left, right), shown, batch in zip(
@@ -299,7 +299,8 @@ def erasing(driver, rng):
     """torchvision's erase of a normalized image in the box that wepe drew: equal but for the rounding to bytes."""
     pixels, targets = noise(rng, 16)
     mean, std = [0.4, 0.5, 0.6], [0.2, 0.25, 0.3]
-    shown = augmented(driver, pixels, targets, int(rng.integers(1 << 20)), erase_prob=1.0, mean=mean, std=std)["shown"]
+    shown = augmented(driver, pixels, targets, int(rng.integers(1 << 20)), random_erasing_prob=1.0, mean=mean,
+                      std=std)["shown"]
     worst = 0.0
     for image, got in zip(pixels, shown):
         rows, cols = np.nonzero((image != got).any(-1))

@@ -107,7 +107,7 @@ def main():
         timm.models.save_for_hf(create(a.model), a.save, safe_serialization=True)
         return
     print(f'wepe compare {a.model} --data {a.data} --positions learned --sizes {a.size}x{a.size} --set "epochs=0;steps='
-          f'{a.steps};warmup_epochs=0;warmup_steps={a.warmup};eval_steps={a.steps};batch_size={a.batch};validation_part=-1;'
+          f'{a.steps};warmup_epochs=0;warmup_steps={a.warmup};eval_every_steps={a.steps};batch_size={a.batch};val_fraction=-1;'
           f'learning_rate={a.rate:g};optimizer.layer_decay={a.decay:g}" --seed {a.seed} --seeds {a.seeds} '
           '--checkpoint last')
     for seed in range(a.seed, a.seed + a.seeds):

@@ -17,7 +17,7 @@ var (
 	ofGate = []string{wepe.ParamGate, wepe.ParamLearnGate, wepe.ParamStart, wepe.ParamSurrogate,
 		wepe.ParamSurrogateBeta, wepe.ParamSurrogateGamma}
 	ofProjection = []string{wepe.ParamProjection, wepe.ParamDropout, wepe.ParamBetaPos, wepe.ParamLearnBetaPos}
-	ofSum        = []string{wepe.ParamKappa, wepe.ParamCLarge} // also of mode release
+	ofSum        = []string{wepe.ParamKappa, wepe.ParamPoleValue} // also of mode release
 	ofGrid       = []string{wepe.ParamShift, wepe.ParamRows, wepe.ParamCols, wepe.ParamOffsetU,
 		wepe.ParamOffsetV} // not of differences
 )

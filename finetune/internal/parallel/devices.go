@@ -37,8 +37,8 @@ func NewDevices(backend compute.Backend, n, part int) (d Devices, err error) {
 		return d, fmt.Errorf("training: %d devices requested, but backend %s has %d: request at most %d, or 0 for all", n,
 			backend.Name(), exist, exist)
 	case n > 0 && part%n != 0:
-		return d, fmt.Errorf("training: %d devices cannot share micro-batches of %d images (batch_size / accumulate) "+
-			"equally: set batch_size to a multiple of %d · accumulate, or use fewer devices", n, part, n)
+		return d, fmt.Errorf("training: %d devices cannot share micro-batches of %d images (batch_size / grad_accum_steps) "+
+			"equally: set batch_size to a multiple of %d · grad_accum_steps, or use fewer devices", n, part, n)
 	case n == 0:
 		n = exist
 		// XLA splits a CPU into any number of devices; they are no faster than one.

@@ -268,7 +268,7 @@ func (d *Dataset) absolute(prefix, path string) error {
 // DescribeTraining is Describe for a training run, and says what a recipe means for reading the images.
 func (d *Dataset) DescribeTraining(r finetune.Recipe) {
 	r, _ = r.Resolve()
-	d.Describe(r.ValidationPart)
+	d.Describe(r.ValFraction)
 	if d.options.Stream == streamAuto && d.Streams(r) {
 		cli.Field("data", "training images are read for each batch: random crops are of the originals; --stream=false keeps "+
 			"resized images in memory and crops those")

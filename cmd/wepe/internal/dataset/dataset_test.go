@@ -58,7 +58,7 @@ func TestOpen_ASplitDirectoryAlsoRenamed(t *testing.T) {
 
 // Random crops of images in memory would be crops of images that were cropped and resized already.
 func TestStreams_WhereTheRecipeCrops(t *testing.T) {
-	plain := finetune.Recipe{Augment: data.Augment{Size: [2]int{3, 5}, FlipProb: 0.5}}
+	plain := finetune.Recipe{Augment: data.Augment{Size: [2]int{3, 5}, HFlip: 0.5}}
 	crops := plain
 	crops.Augment.CropScale = [2]float64{0.3, 1}
 	keep := crops

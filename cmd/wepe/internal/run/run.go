@@ -26,6 +26,7 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/disk"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -137,7 +138,7 @@ func Read(dir string) (d Description, err error) {
 	if err != nil {
 		return d, err
 	}
-	if err := json.Unmarshal(text, &d); err != nil {
+	if err := json.Unmarshal(setting.Current(text), &d); err != nil {
 		return d, fmt.Errorf("%s: %w", filepath.Join(dir, File), err)
 	}
 	return d, nil
@@ -175,7 +176,7 @@ func Recover(dir string) (d Description, err error) {
 			Path string `json:"path"`
 		} `json:"from"`
 	}
-	if err := json.Unmarshal(c.Meta, &meta); err != nil {
+	if err := json.Unmarshal(setting.Current(c.Meta), &meta); err != nil {
 		return d, fmt.Errorf("%s: %w", c.Path, err)
 	}
 	if meta.Recipe.Detector != nil {
