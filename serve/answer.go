@@ -3,14 +3,20 @@
 package serve
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"net/url"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/wepe-go/wepe/data"
@@ -25,6 +31,14 @@ type failure struct {
 }
 
 func (f failure) Error() string { return f.Message }
+
+func refuse(status int, format string, args ...any) failure {
+	return failure{status, fmt.Sprintf(format, args...)}
+}
+
+func malformed(format string, args ...any) failure {
+	return refuse(http.StatusBadRequest, format, args...)
+}
 
 // write writes a value or an error as JSON, and returns the status.
 func write(w http.ResponseWriter, value any, err error) int {
@@ -87,8 +101,8 @@ func query(r *http.Request, name string) (string, error) {
 	}
 	for key, all := range values {
 		if key != name || len(all) > 1 {
-			return "", failure{http.StatusBadRequest, fmt.Sprintf("%.20q is no parameter, or is there twice: see /openapi.json",
-				key)}
+			return "", malformed("%.20q is no parameter, or is there twice: see /openapi.json",
+				key)
 		}
 	}
 	return values.Get(name), nil
@@ -157,7 +171,7 @@ func (s *Server) top(r *http.Request) (int, error) {
 	top := 5
 	if text != "" {
 		if top, err = strconv.Atoi(text); err != nil || top < 1 {
-			return 0, failure{http.StatusBadRequest, fmt.Sprintf("top=%.20q: use 1 or more", text)}
+			return 0, malformed("top=%.20q: use 1 or more", text)
 		}
 	}
 	return min(top, len(s.card.Labels)), nil
@@ -190,7 +204,7 @@ func (s *Server) attention(w http.ResponseWriter, r *http.Request) (any, error) 
 	images, err := uploaded(s, w, r, nil, func(ctx context.Context, u *upload) ([]attention, error) {
 		u.queued()
 		if len(u.images) != 1 {
-			return nil, failure{http.StatusBadRequest, fmt.Sprintf("%d images: send one", len(u.images))}
+			return nil, malformed("%d images: send one", len(u.images))
 		}
 		var weights []float32
 		err := s.batcher.alone(ctx, func() (err error) {
@@ -200,4 +214,127 @@ func (s *Server) attention(w http.ResponseWriter, r *http.Request) (any, error) 
 		return []attention{{u.images[0].name, s.card.Grid[0], s.card.Grid[1], weights}}, err
 	})
 	return s.answered(begin, images, err)
+}
+
+// wanted are the fields of a request for embeddings, in OpenAI's form.
+type wanted struct {
+	Input    json.RawMessage `json:"input"` // a text or several
+	Model    string          `json:"model"` // as the server calls it, or the last part of it
+	Encoding string          `json:"encoding_format"`
+	Of       string          `json:"of"`   // our own: "class" or "mean"
+	User     string          `json:"user"` // not used
+}
+
+// embedded is the response.
+type embedded struct {
+	Object string      `json:"object"`
+	Data   []embedding `json:"data"`
+	Model  string      `json:"model"`
+	Usage  usage       `json:"usage"`
+}
+
+type embedding struct {
+	Object    string `json:"object"`
+	Index     int    `json:"index"`
+	Embedding any    `json:"embedding"` // []float32, or their bytes in base64, the lowest first
+}
+
+type usage struct {
+	PromptTokens int `json:"prompt_tokens"` // patches
+	TotalTokens  int `json:"total_tokens"`
+}
+
+// parse reads a request and returns its images.
+func (q *wanted) parse(raw []byte, c card) ([]file, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(q); err != nil {
+		return nil, malformed("malformed request: %v", err)
+	}
+	if d.More() {
+		return nil, malformed("malformed request: there is more after its JSON")
+	}
+	if q.Model != "" && q.Model != c.Name && q.Model != filepath.Base(c.Name) {
+		return nil, refuse(http.StatusNotFound, "model %q is not served: use %q", q.Model,
+			filepath.Base(c.Name))
+	}
+	if !slices.Contains([]string{"", "float", "base64"}, q.Encoding) {
+		return nil, malformed("encoding_format %q: use float or base64", q.Encoding)
+	}
+	var inputs []string
+	if one := ""; json.Unmarshal(q.Input, &one) == nil && one != "" {
+		inputs = []string{one}
+	} else if json.Unmarshal(q.Input, &inputs) != nil || len(inputs) == 0 {
+		return nil, malformed("input: use an image as a data URL or in base64, or a list of them")
+	}
+	files := make([]file, len(inputs))
+	for i, input := range inputs {
+		files[i].name = fmt.Sprintf("input %d", i)
+		if url, found := strings.CutPrefix(input, "data:"); found {
+			if _, input, found = strings.Cut(url, ";base64,"); !found {
+				return nil, malformed("%s: a data URL without ;base64,", files[i].name)
+			}
+		}
+		var err error
+		if files[i].raw, err = base64.StdEncoding.DecodeString(input); err != nil {
+			return nil, malformed("%s: not base64 (%v): use a data URL or base64, the server fetches nothing", files[i].name,
+				err)
+		}
+	}
+	return files, nil
+}
+
+// vector returns the features that a request wants.
+func (q *wanted) vector(o finetune.Inferred) ([]float32, error) {
+	vector := o.Class
+	if q.Of == "mean" || q.Of == "" && vector == nil {
+		vector = o.Mean
+	}
+	if vector == nil {
+		return nil, refuse(http.StatusNotFound, "the model has no features of %q", q.Of)
+	}
+	return vector, nil
+}
+
+func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) (any, error) {
+	of, err := query(r, "of")
+	if err != nil {
+		return nil, err
+	}
+	q := wanted{Of: of}
+	check := func() error {
+		if !slices.Contains([]string{"", "class", "mean"}, q.Of) {
+			return malformed("of %q: use class or mean", q.Of)
+		}
+		return nil
+	}
+	parse := func(raw []byte) (files []file, err error) {
+		if files, err = q.parse(raw, s.card); err == nil {
+			err = check()
+		}
+		return files, err
+	}
+	if err := check(); err != nil {
+		return nil, err
+	}
+	vectors, err := each(s, w, r, parse, func(_ named, o finetune.Inferred) (embedding, error) {
+		vector, err := q.vector(o)
+		e := embedding{Object: "embedding", Embedding: vector}
+		if q.Encoding == "base64" {
+			raw := make([]byte, 0, 4*len(vector))
+			for _, v := range vector {
+				raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
+			}
+			e.Embedding = raw // encoding/json writes bytes in base64
+		}
+		return e, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range vectors {
+		vectors[i].Index = i
+	}
+	tokens := len(vectors) * s.card.Grid[0] * s.card.Grid[1]
+	return embedded{"list", vectors, s.card.Name, usage{tokens, tokens}}, nil
 }

@@ -140,29 +140,27 @@ func nextSize(size, largest int) int {
 func (b *batcher) compile(largest int) {
 	var sizes []int
 	for size := 1; ; size = nextSize(size, largest) {
+		err := errClosed
 		select {
 		case <-b.done:
-			if len(sizes) == 0 {
-				b.failed = errClosed
-				close(b.compiled)
-			}
-			return
 		default:
+			err = b.model.Compile(size)
 		}
-		if err := b.model.Compile(size); err != nil {
-			if len(sizes) == 0 {
-				b.failed = err
-				close(b.compiled)
-				return
+		switch {
+		case err != nil && size == 1:
+			b.failed = err
+			close(b.compiled)
+			return
+		case err != nil:
+			if !errors.Is(err, errClosed) {
+				b.largest.Store(int64(sizes[len(sizes)-1]))
+				b.log.Warn(fmt.Sprintf("batches have at most %d images: one of %d does not compile", b.largest.Load(), size),
+					"error", err)
 			}
-			b.largest.Store(int64(sizes[len(sizes)-1]))
-			b.log.Warn(fmt.Sprintf("batches have at most %d images: one of %d does not compile", b.largest.Load(), size),
-				"error", err)
 			return
 		}
 		sizes = append(sizes, size)
-		known := append([]int(nil), sizes...)
-		b.sizes.Store(&known)
+		b.sizes.Store(new(slices.Clone(sizes)))
 		if size == 1 {
 			workers, _ := b.model.Parallel()
 			for range workers {

@@ -21,63 +21,53 @@ import (
 
 // served is a finetune.Model in a server.
 type served struct {
+	*finetune.Model
 	*finetune.Inference
-	m    *finetune.Model
 	card card
 }
 
 func newServed(m *finetune.Model) (*served, error) {
-	c := m.Recipe.Model
+	r := m.Recipe
+	c := r.Model
 	switch {
-	case m.Recipe.Aspect == finetune.AspectKeep:
+	case r.Aspect == finetune.AspectKeep:
 		return nil, errors.New("serve: the model takes images of any aspect ratio and has no fixed batch: use its export " +
 			"with a fixed size (wepe export RUN DIR --to native)")
 	case c.Channels != 3:
 		return nil, fmt.Errorf("serve: the model takes %d channels, images have 3", c.Channels)
 	}
-	inference, err := m.Inference()
+	preprocessing, err := m.Preprocessing()
 	if err != nil {
-		return nil, err
-	}
-	s := &served{Inference: inference, m: m}
-	if err := s.describe(); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// describe fills the card.
-func (s *served) describe() (err error) {
-	r := s.m.Recipe
-	c := r.Model
-	preprocessing, err := s.m.Preprocessing()
-	if err != nil {
-		return fmt.Errorf("serve: %w", err)
+		return nil, fmt.Errorf("serve: %w", err)
 	}
 	parameters := c.Parameters()
 	if r.Architecture == finetune.DHVT {
 		network, err := dhvt.FromViT(c)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		parameters = network.Parameters()
 	}
-	s.card = card{
-		Name: s.m.Opened.Path, Weights: s.m.Opened.Weights.Name, Step: s.m.Opened.Weights.Step, Position: c.Position,
+	inference, err := m.Inference()
+	if err != nil {
+		return nil, err
+	}
+	s := &served{m, inference, card{
+		Name: m.Opened.Path, Weights: m.Opened.Weights.Name, Step: m.Opened.Weights.Step, Position: c.Position,
 		Architecture: fmt.Sprintf("%s, depth %d, width %d, %d heads, patch %d", cmp.Or(r.Architecture, "ViT"), c.Depth,
 			c.Width, c.Heads, c.PatchSize),
 		Parameters: parameters, Size: [2]int{c.ImageRows, c.ImageCols}, Grid: [2]int{c.Rows(), c.Cols()},
-		Labels: s.m.Classes, Preprocessing: preprocessing, Backend: s.Backend().Name(),
-		Sigmoid: s.m.Scores == "sigmoid",
-	}
+		Labels: m.Classes, Preprocessing: preprocessing, Backend: inference.Backend().Name(),
+		Sigmoid: m.Scores == "sigmoid",
+	}}
 	switch {
-	case s.m.Headless:
+	case m.Headless:
 		s.card.Unscored, s.card.Labels = "the model has no head", []string{}
-	case s.m.Scores == "none":
+	case m.Scores == "none":
 		s.card.Unscored = "the model is a regression model: its logits are no class scores"
 	}
-	s.card.Similarity, err = positions(s.m)
-	return err
+	s.card.Similarity, err = positions(m)
+	return s, err
 }
 
 // positions is 1000 times the cosine between the vectors of all positions; nil if the encoding has no vectors.
@@ -94,14 +84,8 @@ func positions(m *finetune.Model) ([][]int, error) {
 	return similarity, nil
 }
 
-func (s *served) Fit(image *data.Image) (*data.Image, error) { return s.m.Fit(image) }
-
-func (s *served) Likeliest(logits []float32, top int) []finetune.Class {
-	return s.m.Likeliest(logits, top)
-}
-
 func (s *served) Compile(batch int) error {
-	c := s.m.Recipe.Model
+	c := s.Recipe.Model
 	blank, err := s.Fit(&data.Image{Height: c.ImageRows, Width: c.ImageCols,
 		Pixels: make([]uint8, 3*c.ImageRows*c.ImageCols)})
 	if err != nil {

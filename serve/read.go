@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -179,8 +178,7 @@ func (u *upload) form(parts *multipart.Reader) error {
 
 func (u *upload) add(f file) error {
 	if len(u.files) == u.s.options.Parts {
-		return failure{http.StatusRequestEntityTooLarge,
-			fmt.Sprintf("more than %d images: send fewer at once", u.s.options.Parts)}
+		return refuse(http.StatusRequestEntityTooLarge, "more than %d images: send fewer at once", u.s.options.Parts)
 	}
 	if !u.s.images.take(u.of, 1) {
 		return busy
@@ -219,7 +217,7 @@ func (u *upload) decode(ctx context.Context) error {
 var busy = failure{http.StatusTooManyRequests, "too much work in flight: try again in a second"}
 
 func (s *Server) tooLarge() error {
-	return failure{http.StatusRequestEntityTooLarge, fmt.Sprintf("more than %d bytes", s.options.Bytes)}
+	return refuse(http.StatusRequestEntityTooLarge, "more than %d bytes", s.options.Bytes)
 }
 
 // unread converts the error of reading a body into a response.
@@ -230,8 +228,8 @@ func (s *Server) unread(err error) error {
 	case errors.As(err, &large):
 		return s.tooLarge()
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		return failure{http.StatusRequestTimeout, fmt.Sprintf("the body did not arrive within %v, or was slower than %d "+
-			"bytes a second after the first quarter", s.options.Timeout, leastRate)}
+		return refuse(http.StatusRequestTimeout, "the body did not arrive within %v, or was slower than %d "+
+			"bytes a second after the first quarter", s.options.Timeout, leastRate)
 	}
 	return failure{http.StatusBadRequest, "the body ends early or is malformed: " + err.Error()}
 }
@@ -275,12 +273,11 @@ func (f file) failed(err error) error {
 	code := http.StatusUnprocessableEntity
 	switch {
 	case errors.Is(err, data.ErrFormat) && f.field:
-		return failure{http.StatusUnsupportedMediaType,
-			fmt.Sprintf("%s: %v; parameters are in the address, as ?top=3", f.name, err)}
+		return refuse(http.StatusUnsupportedMediaType, "%s: %v; parameters are in the address, as ?top=3", f.name, err)
 	case errors.Is(err, data.ErrFormat):
 		code = http.StatusUnsupportedMediaType
 	case errors.Is(err, data.ErrPixels):
 		code = http.StatusRequestEntityTooLarge
 	}
-	return failure{code, fmt.Sprintf("%s: %v", f.name, err)}
+	return refuse(code, "%s: %v", f.name, err)
 }

@@ -52,10 +52,13 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
@@ -207,16 +210,19 @@ func newServer(ctx context.Context, model model, options Options) (*Server, erro
 	s.batcher = newBatcher(ctx, model, o)
 	s.metrics = newMetrics(s.batcher)
 	s.batcher.start(o.Batch)
-	s.route("POST /v1/predict", true, s.predict)
-	s.route("POST /v1/embeddings", true, s.embeddings)
-	s.route("POST /v1/attention", true, s.attention)
-	s.route("GET /v1/model", true, func(http.ResponseWriter, *http.Request) (any, error) {
-		card := s.card
-		card.MaxBatch = int(s.batcher.largest.Load())
-		return card, nil
-	})
-	s.route("GET /healthz", false, func(http.ResponseWriter, *http.Request) (any, error) { return status{"ok"}, nil })
-	s.route("GET /readyz", false, s.ready)
+	for pattern, answer := range map[string]func(http.ResponseWriter, *http.Request) (any, error){
+		"POST /v1/predict": s.predict, "POST /v1/embeddings": s.embeddings, "POST /v1/attention": s.attention,
+		"GET /v1/model": func(http.ResponseWriter, *http.Request) (any, error) {
+			card := s.card
+			card.MaxBatch = int(s.batcher.largest.Load())
+			return card, nil
+		},
+		"GET /healthz": func(http.ResponseWriter, *http.Request) (any, error) { return status{"ok"}, nil },
+		"GET /readyz":  func(http.ResponseWriter, *http.Request) (any, error) { return status{"ready"}, s.batcher.open() },
+		"/":            s.unknown,
+	} {
+		s.route(pattern, answer)
+	}
 	s.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		if err := s.admit(w, r); err != nil {
 			write(w, nil, err)
@@ -226,7 +232,6 @@ func newServer(ctx context.Context, model model, options Options) (*Server, erro
 	})
 	s.mux.HandleFunc("GET /openapi.json", static("application/json", openAPI))
 	s.mux.HandleFunc("GET /{$}", static("text/html; charset=utf-8", page))
-	s.route("/", false, s.unknown)
 	return s, nil
 }
 
@@ -283,20 +288,13 @@ type status struct {
 	Status string `json:"status"`
 }
 
-func (s *Server) ready(http.ResponseWriter, *http.Request) (any, error) {
-	if err := s.batcher.open(); err != nil {
-		return nil, err
-	}
-	return status{"ready"}, nil
-}
-
-// route handles a pattern with a function whose result is written as JSON.
-func (s *Server) route(pattern string, authorized bool, answer func(http.ResponseWriter, *http.Request) (any, error)) {
+// route handles a pattern with a function whose result is written as JSON; those of /v1 are of the token.
+func (s *Server) route(pattern string, answer func(http.ResponseWriter, *http.Request) (any, error)) {
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
 		var value any
 		var err error
-		if authorized {
+		if strings.Contains(pattern, " /v1/") {
 			err = s.admit(w, r)
 		}
 		if err == nil {
@@ -337,7 +335,7 @@ func local(r *http.Request) error {
 	}
 	address, _ := netip.ParseAddr(strings.Trim(host, "[]"))
 	if !strings.EqualFold(host, "localhost") && !address.IsLoopback() {
-		return failure{http.StatusForbidden, fmt.Sprintf("host %.40q: without a token the server answers on localhost", host)}
+		return refuse(http.StatusForbidden, "host %.40q: without a token the server answers on localhost", host)
 	}
 	site := r.Header.Get("Sec-Fetch-Site")
 	if site == "cross-site" || site == "same-site" || new(http.CrossOriginProtection).Check(r) != nil {
@@ -364,3 +362,38 @@ func static(kind string, content []byte) http.HandlerFunc {
 }
 
 var errClosed = errors.New("the server is closing")
+
+// metrics of a server, in its own registry: a process may have several servers.
+type metrics struct {
+	registry *prometheus.Registry
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+}
+
+func newMetrics(b *batcher) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "wepe_requests_total",
+			Help: "Requests by route and status."}, []string{"route", "status"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "wepe_request_seconds",
+			Help: "Time of requests by route.", Buckets: prometheus.ExponentialBuckets(.001, 2, 15)}, []string{"route"}),
+	}
+	images := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "wepe_batch_images",
+		Help: "Images of requests in a computed batch.", Buckets: prometheus.ExponentialBuckets(1, 2, 8)})
+	compute := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "wepe_batch_seconds",
+		Help: "Time to compute a batch.", Buckets: prometheus.ExponentialBuckets(.001, 2, 15)})
+	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "wepe_queue_images",
+		Help: "Images that wait for a batch."}, func() float64 { return float64(len(b.queue)) })
+	b.observe = func(n int, seconds float64) {
+		images.Observe(float64(n))
+		compute.Observe(seconds)
+	}
+	m.registry.MustRegister(m.requests, m.seconds, images, compute, waiting, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func (m *metrics) request(route string, code int, took time.Duration) {
+	m.requests.WithLabelValues(route, strconv.Itoa(code)).Inc()
+	m.seconds.WithLabelValues(route).Observe(took.Seconds())
+}

@@ -34,18 +34,33 @@ func (o *opening) flags(f cli.Flags) {
 	f.Import(&o.files)
 }
 
-// with opens the backend and MODEL for a function.
+// with opens the backend and MODEL for a function, and prints a description: architecture, size, position, weights with
+// their step, preprocessing.
 func (o *opening) with(c *cobra.Command, path string, do func(m *finetune.Model) error) error {
 	b, err := openBackend(o.backend, 0)
 	if err != nil {
 		return err
 	}
 	defer b.Finalize()
-	m, err := run.Open(c.Context(), b, path, o.checkpoint, o.size, o.files)
+	local, err := run.Local(c.Context(), path)
+	if err != nil {
+		return err
+	}
+	opening := finetune.Opening{Weights: o.checkpoint, Size: o.size, Files: o.files}
+	if o.checkpoint == checkpoints.BestDir { // the default is the last for a run without validation
+		opening.Weights = ""
+	}
+	m, err := opening.Open(b, local)
 	if err != nil {
 		return err
 	}
 	defer m.Finalize()
+	cli.Field("model", "%s: %s, %d classes", path, run.Architecture(m.Recipe), len(m.Classes))
+	cli.Field("weights", "%s", m.Opened)
+	cli.Field("images", "%s", run.Preprocessing(m))
+	for _, note := range m.Opened.Notes {
+		cli.Field("", "%s", note)
+	}
 	m.Logger = cli.Logger()
 	return do(m)
 }

@@ -232,8 +232,8 @@ func (o *training) description(d *dataset.Dataset, r finetune.Recipe, model stri
 		Open: o.open, Weights: o.checkpoint, Stream: d.Streams(r), Damaged: o.images.Damaged}
 }
 
-// chosen returns the recipe, by name or by what is trained, with --set and the flags for settings.
-func (o *training) chosen(d *dataset.Dataset, model string) (r finetune.Recipe, err error) {
+// named returns the recipe, by name or by what is trained.
+func (o *training) named(d *dataset.Dataset, model string) (r finetune.Recipe, err error) {
 	if o.recipe == fineTuning && model != "" {
 		o.recipe = "" // the default
 	}
@@ -260,12 +260,17 @@ func (o *training) chosen(d *dataset.Dataset, model string) (r finetune.Recipe, 
 		cli.Field("recipe", "scratch, ViT-S/16 for %d images: it wants a GPU; --recipe %s is a small network", d.Images(),
 			finetune.PhotosName)
 	}
-	if err != nil {
-		return r, err
-	}
-	if plain := r.Augment.Eval(); o.recipe == "" && d.Positional() && r.Augment != plain {
+	if plain := r.Augment.Eval(); err == nil && o.recipe == "" && d.Positional() && r.Augment != plain {
 		cli.Field("recipe", "no crops or flips: the classes of %s depend on where something is in the image", d.Name)
 		r.Augment = plain
+	}
+	return r, err
+}
+
+// chosen returns the recipe with --set and the flags for settings.
+func (o *training) chosen(d *dataset.Dataset, model string) (r finetune.Recipe, err error) {
+	if r, err = o.named(d, model); err != nil {
+		return r, err
 	}
 	if r, err = run.Set(r, o.set, func(r finetune.Recipe) string { return r.Model.Position }); err != nil {
 		return r, err

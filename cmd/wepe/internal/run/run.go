@@ -17,8 +17,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gomlx/compute"
-
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/hub"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
@@ -260,29 +258,6 @@ func Origin(ctx context.Context, path, weights string) (chosen, line string, err
 	return path, line, nil
 }
 
-// Open opens MODEL and prints a description: architecture, size, position, weights with their step, preprocessing.
-func Open(ctx context.Context, b compute.Backend, path, weights string, size [2]int,
-	open checkpoints.Hints) (*finetune.Model, error) {
-	local, err := Local(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	if weights == checkpoints.BestDir { // the default is the last for a run without validation
-		weights = ""
-	}
-	m, err := finetune.Opening{Weights: weights, Size: size, Files: open}.Open(b, local)
-	if err != nil {
-		return nil, err
-	}
-	cli.Field("model", "%s: %s, %d classes", path, Architecture(m.Recipe), len(m.Classes))
-	cli.Field("weights", "%s", m.Opened)
-	cli.Field("images", "%s", preprocessing(m))
-	for _, note := range m.Opened.Notes {
-		cli.Field("", "%s", note)
-	}
-	return m, nil
-}
-
 // Architecture describes the network of a recipe in a line.
 func Architecture(r finetune.Recipe) string {
 	c := r.Model
@@ -294,8 +269,8 @@ func Architecture(r finetune.Recipe) string {
 		cmp.Or(r.Architecture, "ViT"), c.Width, c.Depth, c.Heads, heads, c.PatchSize, c.ImageRows, c.ImageCols, c.Position)
 }
 
-// preprocessing describes a model's preprocessing in a line.
-func preprocessing(m *finetune.Model) string {
+// Preprocessing describes a model's preprocessing in a line.
+func Preprocessing(m *finetune.Model) string {
 	c, s, a := m.Recipe.Model, m.Preprocess, m.Recipe.Augment
 	text := fmt.Sprintf("%d×%d, %s", c.ImageRows, c.ImageCols, cmp.Or(m.Recipe.Aspect,
 		"images of other sizes are resized"))
