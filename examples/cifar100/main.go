@@ -18,7 +18,6 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"time"
 
 	"github.com/wepe-go/wepe/backend"
 	"github.com/wepe-go/wepe/data"
@@ -105,10 +104,8 @@ func run(ctx context.Context) error {
 // progress prints a line for each evaluation.
 func progress(title string) func(engine.Progress) {
 	return func(p engine.Progress) {
-		if p.Eval == nil {
-			return
+		if p.Eval != nil {
+			fmt.Fprintf(os.Stderr, "%s  %s\n", title, p)
 		}
-		fmt.Fprintf(os.Stderr, "%s  step %d/%d  loss %.3f  validation top-1 %.1f %%  %.0f images/s  %s left\n", title, p.Step,
-			p.Steps, float64(p.Eval.TrainLoss), 100*float64(p.Eval.Top1), p.ImagesPerSecond, p.Left.Round(time.Second))
 	}
 }

@@ -27,7 +27,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/wepe-go/wepe/backend"
 	"github.com/wepe-go/wepe/data/vtab"
@@ -58,12 +57,8 @@ var (
 	plan    = flag.Bool("plan", false, "list all training runs, and train nothing")
 	partial = flag.Bool("allow-partial", false, "accept lists of other lengths than VTAB-1k's; no result then")
 	keep    = flag.Bool("keep", false, "keep the models of finished training runs")
-	write   = flag.String(
-		"write",
-		"",
-		"write tasks into -data and end: shapes, or what can be made of a file, "+
-			"dSprites' npz or CIFAR-100's binary version",
-	)
+	write   = flag.String("write", "", "write tasks into -data and end: shapes, or what can be made of a file, dSprites' "+
+		"npz or CIFAR-100's binary version")
 )
 
 func main() {
@@ -194,8 +189,7 @@ func say(line string) { fmt.Fprintln(os.Stderr, line) }
 func progress(title string) func(engine.Progress) {
 	return func(p engine.Progress) {
 		if p.Eval != nil {
-			say(fmt.Sprintf("%s  step %d/%d  loss %.3f  %.0f images/s  %s left", title, p.Step, p.Steps,
-				float64(p.Eval.TrainLoss), p.ImagesPerSecond, p.Left.Round(time.Second)))
+			say(fmt.Sprintf("%s  %s", title, p))
 		}
 	}
 }

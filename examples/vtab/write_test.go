@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -99,4 +101,108 @@ func TestWriteTasks_LeaveNothingIfTheyCannotBeWritten(t *testing.T) {
 	if err != nil || len(entries) != 1 || entries[0].Name() != "blocked" {
 		t.Errorf("left %v, %v", entries, err)
 	}
+}
+
+func TestDSprites_TakesDisjointPartsWithVTABsLabels(t *testing.T) {
+	const n = 1010
+	file := datatest.NPZ(t, datatest.DSprites(n))
+	for k, label := range []func(f [6]int) int{
+		func(f [6]int) int { return f[4] / 2 },                 // 32 positions of x by two
+		func(f [6]int) int { return int(float64(f[3]) / 2.5) }, // 40 angles, floor(v/2.5)
+	} {
+		task := spriteTasks[k]
+		sizes := [3]int{797, 101, 53}
+		sets := gomlxtest.Must(dSprites(t.Context(), file, task.label, sizes))(t)
+		seen := map[int]bool{}
+		for part, set := range sets {
+			if err := data.Check(t.Context(), set, true); err != nil || set.Len() != sizes[part] || len(set.Classes) != 16 {
+				t.Fatalf("part %d: %d images, %v", part, set.Len(), err)
+			}
+			last := -1
+			for i := range set.Len() {
+				k := 0
+				for bit := range 64 {
+					k |= int(set.Row(i)[3*bit]&1) << bit
+				}
+				if seen[k] || k <= last || k >= n {
+					t.Fatalf("part %d, image %d is number %d: twice, or not in order", part, i, k)
+				}
+				seen[k], last = true, k
+				want := make([]uint8, 3*64*64) // black except for the number
+				for j := range 3 * 64 {
+					want[j] = uint8(255 * (k >> (j / 3) & 1))
+				}
+				if !bytes.Equal(set.Row(i), want) || int(set.Labels[i]) != label(datatest.SpriteFactors(k)) {
+					t.Fatalf("%s, image %d: label %d, row %v", task.task, k, set.Labels[i], set.Row(i)[:3*64])
+				}
+			}
+		}
+	}
+}
+
+// Each is refused with the file, and the array or its row if one is wrong.
+func TestDSprites_Refuses(t *testing.T) {
+	images, factors := datatest.DSprites(100)["imgs.npy"], datatest.DSprites(100)["latents_classes.npy"]
+	with := func(name string, content []byte) string {
+		members := datatest.DSprites(100)
+		members[name] = content
+		return datatest.NPZ(t, members)
+	}
+	changed := func(raw []byte, at int, v byte) []byte {
+		raw = bytes.Clone(raw)
+		raw[len(raw)+at] = v
+		return raw
+	}
+	all, usual := make([]byte, 100*64*64), [3]int{80, 10, 10}
+	good := datatest.NPZ(t, datatest.DSprites(100))
+	raw := gomlxtest.Must(os.ReadFile(good))(t)
+	half := filepath.Join(datatest.Tree(t, map[string][]byte{"half.npz": raw[:len(raw)/2]}), "half.npz")
+	for name, c := range map[string]struct {
+		file  string
+		sizes [3]int
+		want  string
+	}{
+		"training":    {good, [3]int{81, 0, 0}, "81 images"},
+		"test":        {good, [3]int{8, 1, 11}, "11 images"},
+		"below 0":     {good, [3]int{8, -1, 0}, "-1 images"},
+		"truncated":   {half, usual, half},
+		"no images":   {with("imgs.npy", nil), usual, "imgs"},
+		"no factors":  {with("latents_classes.npy", nil), usual, "latents_classes"},
+		"a pickle":    {with("imgs.npy", datatest.NPY("|O", "100, 64, 64", all)), usual, "imgs"},
+		"floats":      {with("imgs.npy", datatest.NPY("<f8", "100, 64, 64", all)), usual, "imgs"},
+		"too long":    {with("imgs.npy", append(datatest.NPY("|u1", "100, 64, 64", all), 1)), usual, "imgs"},
+		"sides":       {with("imgs.npy", datatest.NPY("|u1", "100, 32, 128", all)), usual, "imgs"},
+		"99 images":   {with("imgs.npy", datatest.NPY("|u1", "99, 64, 64", all[:99*64*64])), usual, "99 images"},
+		"grey":        {with("imgs.npy", changed(images, -1, 3)), usual, "image 99"},
+		"x":           {with("latents_classes.npy", changed(factors, -16, 32)), usual, "row 99: x is 32"},
+		"orientation": {with("latents_classes.npy", changed(factors, -17, 0xff)), usual, "row 99: orientation"},
+	} {
+		_, err := dSprites(t.Context(), c.file, spriteTasks[0].label, c.sizes)
+		if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), c.file) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := dSprites(ended, good, spriteTasks[0].label, usual); !errors.Is(err, context.Canceled) {
+		t.Errorf("the context has ended: %v", err)
+	}
+}
+
+// FuzzDSprites: a file that is read has images of two colours with labels of the task.
+func FuzzDSprites(f *testing.F) {
+	whole := gomlxtest.Must(os.ReadFile(datatest.NPZ(f, datatest.DSprites(11))))(f)
+	file := filepath.Join(f.TempDir(), "sprites.npz")
+	campaign.Fuzz(f, [][]byte{whole, whole[:len(whole)/2]}, func(t *testing.T, raw []byte) {
+		if err := os.WriteFile(file, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		sets, err := dSprites(t.Context(), file, spriteTasks[0].label, [3]int{5, 1, 1})
+		for _, set := range sets {
+			if err == nil && (data.Check(t.Context(), set, true) != nil || len(bytes.Trim(set.Pixels, "\x00\xff")) > 0) {
+				t.Errorf("%+v", set.Info)
+			}
+		}
+	})
 }

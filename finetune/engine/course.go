@@ -4,6 +4,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/gomlx/gomlx/ml/model"
@@ -55,6 +56,28 @@ type Progress struct {
 	ImagesPerSecond float64       // of the optimizer steps so far, see report.Result.ImagesPerSecond
 	Left            time.Duration // 0 if unknown, as after the first step, which compiles
 	Eval            *report.Eval  // set when this step ended with an evaluation
+}
+
+// String is a line: step, loss, what an evaluation found, speed and remaining time.
+func (p Progress) String() string {
+	loss, found := p.Loss, ""
+	if e := p.Eval; e != nil {
+		loss = float64(e.TrainLoss)
+		if e.Images > 0 {
+			found = fmt.Sprintf("validation top-1 %.1f %%  ", 100*float64(e.Top1))
+		}
+		if e.Boxes != nil {
+			found = fmt.Sprintf("validation box AP %.1f  ", 100*float64(e.Boxes["AP"]))
+		}
+		if e.Masks != nil {
+			found += fmt.Sprintf("mask AP %.1f  ", 100*float64(e.Masks["AP"]))
+		}
+	}
+	line := fmt.Sprintf("step %d/%d  loss %.3f  %s%.0f images/s", p.Step, p.Steps, loss, found, p.ImagesPerSecond)
+	if p.Left > 0 || p.Step == p.Steps {
+		line += fmt.Sprintf("  %s left", p.Left.Round(time.Second))
+	}
+	return line
 }
 
 // NewStore returns a store with hyperparameters and seed; its variables are not initialized yet.

@@ -105,31 +105,9 @@ func Progress(title string) func(engine.Progress) {
 	line := renewing{shown: time.Now()}
 	return func(p engine.Progress) {
 		if p.Eval != nil || p.ImagesPerSecond > 0 {
-			line.show(p.Eval != nil, func() string { return progressLine(title, p) })
+			line.show(p.Eval != nil, func() string { return title + "  " + p.String() })
 		}
 	}
-}
-
-func progressLine(title string, p engine.Progress) string {
-	loss, validation := p.Loss, ""
-	if p.Eval != nil {
-		loss = float64(p.Eval.TrainLoss)
-		if p.Eval.Images > 0 {
-			validation = fmt.Sprintf("validation top-1 %.1f %%  ", 100*float64(p.Eval.Top1))
-		}
-		if boxes := p.Eval.Boxes; boxes != nil {
-			validation = fmt.Sprintf("validation box AP %.1f  ", 100*float64(boxes["AP"]))
-		}
-		if masks := p.Eval.Masks; masks != nil {
-			validation += fmt.Sprintf("mask AP %.1f  ", 100*float64(masks["AP"]))
-		}
-	}
-	line := fmt.Sprintf("%s  step %d/%d  loss %.3f  %s%.0f images/s", title, p.Step, p.Steps, loss, validation,
-		p.ImagesPerSecond)
-	if p.Left > 0 || p.Step == p.Steps {
-		line += fmt.Sprintf("  %s left", p.Left.Round(time.Second))
-	}
-	return line
 }
 
 // Count returns a function that shows how many of a unit are done, with speed and remaining time. The count of its
