@@ -9,11 +9,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
@@ -62,7 +62,7 @@ func Load(ctx context.Context, s Dataset, rows []int) (*InMemory, error) {
 	case *InMemory:
 		return s.Subset(rows), nil
 	case *stream:
-		return s.load(ctx, rows)
+		return s.files.Subset(rows).load(ctx, s.settings, func(i int) { s.warnClipped(rows[i]) })
 	}
 	info := *s.Describe()
 	m := &InMemory{Info: info, Pixels: make([]uint8, len(rows)*info.Height*info.Width*info.Channels)}
@@ -98,17 +98,23 @@ func Check(ctx context.Context, s Dataset, full bool) error {
 // images in memory it covers the pixels, of a stream the preprocessing and the names of files or shards, of another
 // module's dataset the pixels of at most 64 images.
 func Fingerprint(s Dataset) string {
+	h, info := sha256.New(), s.Describe()
+	fmt.Fprintf(h, "%d %d %d %d %q\n", info.Len(), info.Height, info.Width, info.Channels, info.Classes)
+	binary.Write(h, binary.LittleEndian, info.Labels) //nolint:errcheck // a hash never fails
 	switch s := s.(type) {
 	case *InMemory:
-		return s.fingerprint()
+		if h.Write(s.Pixels); s.Grids != nil {
+			fmt.Fprintf(h, "%v", s.Grids)
+		}
 	case *stream:
-		return s.fingerprint()
-	}
-	h := sha256.New()
-	s.Describe().hash(h)
-	for k := range min(64, s.Len()) {
-		if img, err := s.Image(context.Background(), k*s.Len()/min(64, s.Len())); err == nil { // training returns the error
-			h.Write(img.Pixels)
+		settings := strings.Replace(fmt.Sprintf("%+v", s.settings), "Resize:", "Fit:", 1) // the field's name in older runs
+		fmt.Fprintf(h, "streamed %s\n", settings)
+		s.files.hash(h)
+	default:
+		for k := range min(64, s.Len()) {
+			if img, err := s.Image(context.Background(), k*s.Len()/min(64, s.Len())); err == nil { // training returns the error
+				h.Write(img.Pixels)
+			}
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -192,12 +198,6 @@ func (i *Info) check() error {
 		}
 	}
 	return nil
-}
-
-// hash writes the common part of all fingerprints.
-func (i *Info) hash(w io.Writer) {
-	fmt.Fprintf(w, "%d %d %d %d %q\n", i.Len(), i.Height, i.Width, i.Channels, i.Classes)
-	binary.Write(w, binary.LittleEndian, i.Labels) //nolint:errcheck // a hash never fails
 }
 
 // view is how an image is augmented: Augment.Apply as a function of seed, epoch and index, see [Order].

@@ -157,6 +157,16 @@ func TestFingerprint_OfAnotherModulesSource(t *testing.T) {
 	}
 }
 
+// A run of an earlier version finds its dataset unchanged.
+func TestFingerprint_StaysTheSame(t *testing.T) {
+	for want, set := range map[string]Dataset{"01008e112edd085f": streamed(t, numberedFiles(t, 3, nil), Streaming{}),
+		"fcbbcbbb5f16857f": numbered(11), "51ae2a4839ea875b": owned(7)} {
+		if got := Fingerprint(set)[:16]; got != want {
+			t.Errorf("%s: %s, want %s", set.Describe().Name, got, want)
+		}
+	}
+}
+
 // Another module implements a source and trains on it, see its go.mod.
 func TestSource_CanBeImplementedByAnotherModule(t *testing.T) {
 	gomlxtest.OnGo(t)

@@ -4,8 +4,6 @@ package data
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"image"
 
@@ -102,17 +100,6 @@ func picked[T any](values []T, rows []int, size int) []T {
 		out = append(out, values[row*size:(row+1)*size]...)
 	}
 	return out
-}
-
-// fingerprint covers shape, class names, labels, pixels and grids, not the name.
-func (m *InMemory) fingerprint() string {
-	h := sha256.New()
-	m.hash(h)
-	h.Write(m.Pixels)
-	if m.Grids != nil {
-		fmt.Fprintf(h, "%v", m.Grids)
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // newMemory returns a dataset with room for n images preprocessed by p.

@@ -5,8 +5,6 @@ package data
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -62,24 +60,11 @@ func (s *stream) subset(rows []int) *stream {
 	return &out
 }
 
-func (s *stream) load(ctx context.Context, rows []int) (*InMemory, error) {
-	return s.files.Subset(rows).load(ctx, s.settings, func(i int) { s.warnClipped(rows[i]) })
-}
-
 // warnClipped warns of the first image with Clipped set.
 func (s *stream) warnClipped(row int) {
 	if s.logger != nil {
 		s.warned.Do(func() { s.logger.Warn(ClippedGrey, "dataset", s.Name, "image", s.files.Where(row)) })
 	}
-}
-
-// fingerprint covers the preprocessing and the names of files, or the container, not the pixels.
-func (s *stream) fingerprint() string {
-	h := sha256.New()
-	s.hash(h)
-	fmt.Fprintf(h, "streamed %+v\n", s.settings)
-	s.files.hash(h)
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // ImageError is the error of an image that cannot be read or decoded.
