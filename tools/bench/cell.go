@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/wepe-go/wepe/internal/plugin"
 	"github.com/wepe-go/wepe/tools/bench/rows"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -38,15 +39,6 @@ func (c cell) config() (config vit.Config, err error) {
 	}
 	config.ImageRows, config.ImageCols, config.Classes, config.DType = side, side, 100, c.dtype
 	return config.Resolve()
-}
-
-// flops counts the floating-point operations of a call.
-func (c cell) flops(config vit.Config) float64 {
-	flops := config.FLOPs() * float64(c.batch)
-	if c.call == "training" {
-		flops *= 3
-	}
-	return flops
 }
 
 // line is the request to the processes.
@@ -108,9 +100,13 @@ func (o options) measure(ctx context.Context, c cell) (measured []rows.Row, err 
 	if err != nil {
 		return nil, err
 	}
-	if o.device == "cuda" {
-		if err := memoryOnGPU(ctx, all); err != nil {
+	if o.device == "cuda" { // what the driver lists: memory once taken is kept by all candidates
+		bytes, err := plugin.GPUMemory(ctx)
+		if err != nil {
 			return nil, err
+		}
+		for _, a := range all {
+			a.process.peak = bytes[a.process.command.Process.Pid]
 		}
 	}
 	return o.rows(c, config, all, median(rates)), nil
@@ -166,7 +162,10 @@ func (o options) rounds(c cell, config vit.Config, all []*candidate) (rates []fl
 
 // rows compares the first encoding with every peer and the others with the first.
 func (o options) rows(c cell, config vit.Config, all []*candidate, rate float64) (measured []rows.Row) {
-	flops := c.flops(config)
+	flops := config.FLOPs() * float64(c.batch)
+	if c.call == "training" {
+		flops *= 3
+	}
 	for i := 1; i < len(all); i++ {
 		ours, theirs := all[0], all[i]
 		if i < len(o.positions) {

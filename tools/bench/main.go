@@ -45,23 +45,17 @@ func main() {
 		backend.Tune()
 		err = serve(os.Stdin, os.Stdout, os.Args[2])
 	} else {
-		err = bench(os.Args[1:])
+		var o options
+		if o, err = parse(os.Args[1:]); err == nil {
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+			err = o.run(ctx)
+			stop()
+		}
 	}
 	if err != nil && !errors.Is(err, pflag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
-}
-
-// bench compares.
-func bench(args []string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	o, err := parse(args)
-	if err != nil {
-		return err
-	}
-	return o.run(ctx)
 }
 
 func parse(args []string) (o options, err error) {

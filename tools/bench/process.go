@@ -12,8 +12,6 @@ import (
 	"os/exec"
 	"strings"
 	"time"
-
-	"github.com/wepe-go/wepe/internal/plugin"
 )
 
 // process makes calls on request.
@@ -86,18 +84,6 @@ func environment(ctx context.Context) (python string, err error) {
 		return "", fmt.Errorf("%w: the peers are installed in the root of the repository", err)
 	}
 	return strings.TrimSpace(string(out)), nil
-}
-
-// memoryOnGPU sets the peaks of processes to what the driver lists: memory once taken is kept by all candidates.
-func memoryOnGPU(ctx context.Context, all []*candidate) error {
-	bytes, err := plugin.GPUMemory(ctx)
-	if err != nil {
-		return err
-	}
-	for _, a := range all {
-		a.process.peak = bytes[a.process.command.Process.Pid]
-	}
-	return nil
 }
 
 // processor returns the name of the processor, or of the GPU.

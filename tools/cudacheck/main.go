@@ -34,31 +34,27 @@ type options struct {
 }
 
 func main() {
-	if err := run(parse(os.Args[1:])); err != nil {
+	var o options
+	flag.Usage = func() {
+		fmt.Fprint(flag.CommandLine.Output(), "cudacheck compiles models for an NVIDIA GPU on a machine without one.\n\n")
+		flag.PrintDefaults()
+	}
+	flag.StringVar(&o.plugins, "plugins", "", "directory of the plugins, which tools/scripts/cuda-compile-check fills")
+	flag.StringVar(&o.gpu, "gpu", "h100_sxm", "GPU, one of tools/cudacheck/gpus")
+	flag.StringVar(&o.variant, "variant", "N/16", "model")
+	flag.IntVar(&o.side, "size", 224, "side of the images in pixels")
+	flag.StringVar(&o.settings, "set", "", "settings of the recipe, as model.depth=2")
+	flag.IntVar(&o.step, "step", 4, "images of a training step")
+	flag.IntVar(&o.forward, "forward", 4, "images of an inference")
+	flag.StringVar(&o.encodings, "encodings", "", "with settings after a colon, separated by spaces; all if empty")
+	flag.StringVar(&o.dtypes, "dtypes", "float32,bfloat16", "data types of the model")
+	flag.BoolVar(&o.tf32, "tf32", true, "allow TF32 in products of float32")
+	flag.StringVar(&o.rows, "rows", "", "file to which rows are appended")
+	flag.Parse()
+	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, "cudacheck:", err)
 		os.Exit(1)
 	}
-}
-
-func parse(args []string) (o options) {
-	flags := flag.NewFlagSet("cudacheck", flag.ExitOnError)
-	flags.Usage = func() {
-		fmt.Fprint(flags.Output(), "cudacheck compiles models for an NVIDIA GPU on a machine without one.\n\n")
-		flags.PrintDefaults()
-	}
-	flags.StringVar(&o.plugins, "plugins", "", "directory of the plugins, which tools/scripts/cuda-compile-check fills")
-	flags.StringVar(&o.gpu, "gpu", "h100_sxm", "GPU, one of tools/cudacheck/gpus")
-	flags.StringVar(&o.variant, "variant", "N/16", "model")
-	flags.IntVar(&o.side, "size", 224, "side of the images in pixels")
-	flags.StringVar(&o.settings, "set", "", "settings of the recipe, as model.depth=2")
-	flags.IntVar(&o.step, "step", 4, "images of a training step")
-	flags.IntVar(&o.forward, "forward", 4, "images of an inference")
-	flags.StringVar(&o.encodings, "encodings", "", "with settings after a colon, separated by spaces; all if empty")
-	flags.StringVar(&o.dtypes, "dtypes", "float32,bfloat16", "data types of the model")
-	flags.BoolVar(&o.tf32, "tf32", true, "allow TF32 in products of float32")
-	flags.StringVar(&o.rows, "rows", "", "file to which rows are appended")
-	_ = flags.Parse(args) // exits
-	return o
 }
 
 func run(o options) error {

@@ -3,13 +3,11 @@
 package house
 
 import (
-	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"image"
-	"image/png"
 	"maps"
 	"os"
 	"os/exec"
@@ -20,6 +18,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -135,40 +134,23 @@ func program(t *testing.T, fragments []block, imports map[string]string) string 
 
 // The Go code in the documents compiles against the library; the complete program is also linked and run.
 func TestDocuments_GoCompiles(t *testing.T) {
-	dir, overlay := t.TempDir(), map[string]map[string]string{"Replace": {}}
-	add := func(name, text string) {
-		file := filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		overlay["Replace"][gomlxtest.Must(filepath.Abs(filepath.Join("snippets", name)))(t)] = file
-	}
-	fragments := map[string][]block{}
+	files, fragments, imports := map[string]string{}, map[string][]block{}, importsOf(t)
 	for _, b := range blocks(t) {
 		if b.lang == "go" && strings.HasPrefix(b.text, "package ") {
-			add("main/main.go", b.text)
+			files["tools/house/snippets/main/main.go"] = b.text
 		} else if b.lang == "go" {
 			fragments[b.page] = append(fragments[b.page], b)
 		}
 	}
-	imports := importsOf(t)
 	for page, of := range fragments {
-		add("p/"+regexp.MustCompile(`\W`).ReplaceAllString(page, "_")+".go", program(t, of, imports))
+		files["tools/house/snippets/p/"+regexp.MustCompile(`\W`).ReplaceAllString(page, "_")+".go"] = program(t, of, imports)
 	}
 	if len(fragments) < 5 {
 		t.Errorf("fragments on %d pages", len(fragments))
 	}
-	file := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(file, gomlxtest.Must(json.Marshal(overlay))(t), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("go", "build", "-overlay", file, "./snippets/p").CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	run := exec.Command("go", "run", "-overlay", file, "./snippets/main")
-	run.Env = append(os.Environ(), "GOMLX_BACKEND=go")
-	if out, err := run.CombinedOutput(); err != nil || !strings.Contains(string(out), "[2, 197, 192]") {
-		t.Errorf("%v\n%s", err, out)
+	overlaid(t, files, "build", "./tools/house/snippets/p")
+	if out := overlaid(t, files, "run", "./tools/house/snippets/main"); !strings.Contains(out, "[2, 197, 192]") {
+		t.Error(out)
 	}
 }
 
@@ -232,31 +214,22 @@ func TestDocuments_CommandsAreUnderstoodAndRun(t *testing.T) {
 
 func cloneWithImages(t *testing.T) string {
 	t.Helper()
-	clone := t.TempDir()
-	for _, dir := range []string{"examples", "docs", "tools", "cmd"} {
-		if err := os.Symlink(gomlxtest.Must(filepath.Abs(filepath.Join(root, dir)))(t), filepath.Join(clone,
-			dir)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	names := []string{"cat.jpg", "dog.png"}
+	names := []string{"cat.jpg", "dog.png"} // the content decides
 	for i := range 40 {
-		class := []string{"cat", "dog"}[i%2]
-		names = append(names, fmt.Sprintf("DIR/%s/%d.png", class, i))
+		names = append(names, fmt.Sprintf("DIR/%s/%d.png", []string{"cat", "dog"}[i%2], i))
 	}
+	files := map[string][]byte{}
 	for n, name := range names {
 		img := image.NewRGBA(image.Rect(0, 0, 37, 29))
 		for i := range img.Pix {
 			img.Pix[i] = uint8(i*n + i*i%97)
 		}
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(clone, name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		w := gomlxtest.Must(os.Create(filepath.Join(clone, name)))(t)
-		if err := png.Encode(w, img); err != nil { // also cat.jpg: the content decides
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
+		files[name] = datatest.PNG(img)
+	}
+	clone := datatest.Tree(t, files)
+	for _, dir := range []string{"examples", "docs", "tools", "cmd"} {
+		if err := os.Symlink(gomlxtest.Must(filepath.Abs(filepath.Join(root, dir)))(t), filepath.Join(clone,
+			dir)); err != nil {
 			t.Fatal(err)
 		}
 	}

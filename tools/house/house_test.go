@@ -4,15 +4,23 @@
 package house
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
+	. "github.com/gomlx/gomlx/core/graph"
+
+	_ "github.com/wepe-go/wepe/analysis"
+	_ "github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	_ "github.com/wepe-go/wepe/vit/dhvt"
 )
 
 const root = "../.."
@@ -55,4 +63,38 @@ func TestImports_RunDown(t *testing.T) {
 	if len(packages) < 40 || len(floors) < 12 {
 		t.Errorf("checked %d packages and %d folders", len(packages), len(floors))
 	}
+}
+
+// Importing this library changes no global state: every registered gradient of GoMLX is GoMLX's own.
+func TestImports_LeaveTheGradientsOfGoMLX(t *testing.T) {
+	for kind, vjp := range VJPRegistration {
+		name := runtime.FuncForPC(reflect.ValueOf(vjp).Pointer()).Name()
+		if !strings.HasPrefix(name, "github.com/gomlx/gomlx/core/graph.") {
+			t.Errorf("the gradient of %s is %s", kind, name)
+		}
+	}
+}
+
+// overlaid runs the go command in the module with more files, by their paths in it, and returns its output.
+func overlaid(t *testing.T, files map[string]string, command string, args ...string) string {
+	t.Helper()
+	dir, overlay := t.TempDir(), map[string]map[string]string{"Replace": {}}
+	write := func(name string, content []byte) string {
+		file := filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	for name, content := range files {
+		overlay["Replace"][gomlxtest.Must(filepath.Abs(filepath.Join(root, name)))(t)] = write(name, []byte(content))
+	}
+	list := write("overlay.json", gomlxtest.Must(json.Marshal(overlay))(t))
+	c := exec.Command("go", append([]string{command, "-C", root, "-overlay", list}, args...)...)
+	c.Env = append(os.Environ(), "GOMLX_BACKEND=go")
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return string(out)
 }

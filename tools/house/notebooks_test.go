@@ -4,7 +4,6 @@ package house
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -39,20 +38,10 @@ func TestNotebooks_EveryCellRuns(t *testing.T) {
 		t.Fatalf("notebooks %v, %v, want two", notebooks, err)
 	}
 	for _, path := range notebooks {
-		dir, module := t.TempDir(), gomlxtest.Must(filepath.Abs(root))(t)
-		source, overlay, program := filepath.Join(dir, "cells.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir,
-			"cells")
+		dir := t.TempDir()
 		code, cells := cellsOf(t, path)
-		content := gomlxtest.Must(json.Marshal(map[string]map[string]string{"Replace": {
-			filepath.Join(module, "examples", "cells", "cells.go"): source}}))(t)
-		if err := errors.Join(os.WriteFile(source, []byte(code), 0o644), os.WriteFile(overlay, content, 0o644)); err != nil {
-			t.Fatal(err)
-		}
-		build := exec.Command("go", "build", "-overlay", overlay, "-o", program, "./examples/cells")
-		build.Dir = module
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", path, err, out)
-		}
+		program := filepath.Join(dir, "cells")
+		overlaid(t, map[string]string{"examples/cells/cells.go": code}, "build", "-o", program, "./examples/cells")
 		for cell := range cells {
 			run := exec.Command(program, strconv.Itoa(cell))
 			run.Env = append(os.Environ(), "GONB_TMP_DIR="+dir, "GONB_DIR="+gomlxtest.Must(filepath.Abs(filepath.Dir(path)))(t))

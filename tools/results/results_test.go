@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -101,23 +100,4 @@ func drawn(_ string, draw func(io.Writer) error) error {
 	}
 	_, err := png.DecodeConfig(&content)
 	return err
-}
-
-func TestFilled_DrawsPlots(t *testing.T) {
-	dir := t.TempDir()
-	for _, encoding := range []string{"wepe", "learned"} {
-		if err := report.Append(filepath.Join(dir, "study.jsonl"), report.Eval{Job: report.Job{Encoding: encoding},
-			Step: 7, Epoch: 1, Split: report.Validation, Metrics: report.Metrics{Loss: 2, Top1: 0.25, Images: 4}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var path string
-	got, err := filled("<!-- curves: study pictures/study.png only=wepe -->\n<!-- end -->\n", dir,
-		func(to string, draw func(io.Writer) error) error {
-			path = to
-			return drawn(to, draw)
-		})
-	if want := "](pictures/study.png)\n"; err != nil || path != "pictures/study.png" || !strings.Contains(got, want) {
-		t.Errorf("a plot at %q and\n%s\n%v", path, got, err)
-	}
 }
