@@ -128,21 +128,27 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 	if err == nil && f == &hfBEiT {
 		err = f.cannot(d.config, nil)
 	}
-	if err != nil && name != "" {
-		err = errors.WithMessage(err, "model_args")
-	}
 	if err != nil {
+		if name != "" {
+			err = errors.WithMessage(err, "model_args")
+		}
 		return d, w.badConfig(err)
 	}
 	d.base, d.config.Classes = base, classes
 	d.spell(w)
-	if grid := gridSize(options.Grid); grid != (gridSize{}) {
-		if config != nil && grid != d.grid() {
-			return d, errors.Errorf("checkpoints: %s has a grid of %s, not %s", w.path, d.grid(), grid)
-		}
+	return d, d.on(gridSize(options.Grid), config != nil, w.path)
+}
+
+// on uses the grid of the options if no file contains it.
+func (d described) on(grid gridSize, stated bool, path string) error {
+	switch {
+	case grid == gridSize{}:
+	case stated && grid != d.grid():
+		return errors.Errorf("checkpoints: %s has a grid of %s, not %s", path, d.grid(), grid)
+	default:
 		d.config.ImageRows, d.config.ImageCols = grid[0]*d.config.PatchSize, grid[1]*d.config.PatchSize
 	}
-	return d, nil
+	return nil
 }
 
 // spell finds how the file spells the names of the blocks.

@@ -33,7 +33,7 @@ type timmInputs struct {
 // normalization. line names a difference and its reason, also where only rounding differs; "" if there is none.
 func declarable(format string, s preprocess.Settings, rows, cols int) (declared preprocess.Settings, line string) {
 	var err error
-	if s.Resize != preprocess.ResizeNone {
+	if s.Resize != "" {
 		_, _, err = s.OutputSize()
 	}
 	there := s // as the other software reads it
@@ -120,7 +120,7 @@ func (e *export) declare() error {
 		e.report = append(e.report, line)
 	}
 	rows, cols := c.ImageRows, c.ImageCols // images may already have the model's size
-	if p.Resize != preprocess.ResizeNone || p.Crop != [2]int{} {
+	if p.Resize != "" || p.Crop != [2]int{} {
 		var err error
 		if rows, cols, err = p.OutputSize(); err != nil {
 			return err
@@ -287,7 +287,7 @@ func (e *export) card(weights string) exportFile {
 	if p := e.Preprocess; p != nil {
 		mean, std := p.Normalization()
 		pixels = fmt.Sprintf("scaled to 0…1, minus %v, divided by %v", mean, std)
-		if p.Resize != preprocess.ResizeNone {
+		if p.Resize != "" {
 			crop := ""
 			if p.Crop != [2]int{} {
 				crop = fmt.Sprintf(", cropped to %d×%d", p.Crop[0], p.Crop[1])

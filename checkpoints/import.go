@@ -133,9 +133,6 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 	if err := m.read(w, found, wanted); err != nil {
 		return nil, err
 	}
-	if err := m.adapt(w); err != nil {
-		return nil, err
-	}
 	if err := m.pixels(w, found); err != nil {
 		return nil, err
 	}
@@ -300,7 +297,7 @@ func (m *Imported) read(w *weights, found described, wanted []named) error {
 			}
 		}
 	}
-	return nil
+	return m.adapt(w)
 }
 
 // take copies the numbers of a foreign tensor to our variable.

@@ -397,7 +397,7 @@ func testInspectFixtures(t *testing.T) {
 		if n := info.numbers(); len(n) != 1 || n["float32"] != c.Parameters() {
 			t.Errorf("%s: numbers %v, want %d float32", format, n, c.Parameters())
 		}
-		if !slices.IsSortedFunc(info.Tensors, func(a, b TensorInfo) int { return strings.Compare(a.Name, b.Name) }) {
+		if !slices.IsSortedFunc(info.Tensors, func(a, b tensorInfo) int { return strings.Compare(a.Name, b.Name) }) {
 			t.Errorf("%s: tensors are not in order", format)
 		}
 		switch format { // not in the files
@@ -438,7 +438,7 @@ func TestInspect_Checkpoint(t *testing.T) {
 		t.Errorf("the import reports %q", m.Report)
 	}
 	for v := range store.IterVariables() {
-		at := slices.IndexFunc(info.Tensors, func(t TensorInfo) bool { return t.Name == v.Path() })
+		at := slices.IndexFunc(info.Tensors, func(t tensorInfo) bool { return t.Name == v.Path() })
 		if at < 0 || !slices.Equal(info.Tensors[at].Shape, append([]int{}, v.Shape().Dimensions...)) {
 			t.Errorf("%s is not among the tensors with its shape", v.Path())
 		}

@@ -26,12 +26,12 @@ type Info struct {
 	Params  map[string]any `json:"params,omitempty"` // hyperparameters of the encoding, of our own models
 	Labels  []string       `json:"labels,omitempty"` // names of the classes
 	Step    int64          `json:"step,omitempty"`   // of a checkpoint
-	Tensors []TensorInfo   `json:"tensors"`          // by name
+	Tensors []tensorInfo   `json:"tensors"`          // by name
 	Notes   []string       `json:"notes,omitempty"`  // why Import would fail without options; what Find skipped
 }
 
-// TensorInfo is one tensor of a file.
-type TensorInfo struct {
+// tensorInfo is one tensor of a file.
+type tensorInfo struct {
 	Name  string `json:"name"`
 	DType string `json:"dtype"` // as in "float32"
 	Shape []int  `json:"shape"`
@@ -64,9 +64,9 @@ func Inspect(path string, options ImportOptions) (*Info, error) {
 	defer w.Close()
 	info := &Info{Path: path}
 	for name, t := range w.tensors {
-		info.Tensors = append(info.Tensors, TensorInfo{name, strings.ToLower(t.dtype.String()), append([]int{}, t.dims...)})
+		info.Tensors = append(info.Tensors, tensorInfo{name, strings.ToLower(t.dtype.String()), append([]int{}, t.dims...)})
 	}
-	slices.SortFunc(info.Tensors, func(a, b TensorInfo) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(info.Tensors, func(a, b tensorInfo) int { return cmp.Compare(a.Name, b.Name) })
 	if w.run != nil {
 		info.Path, info.Step = w.run.Path, w.run.Step
 	}

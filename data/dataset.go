@@ -143,7 +143,7 @@ type Info struct {
 // Preprocessing returns how an image of any size becomes input of a model trained on the dataset: Preprocess, or if it
 // is zero a bilinear resize to the dataset's size.
 func (i *Info) Preprocessing() preprocess.Settings {
-	if i.Preprocess.Resize != preprocess.ResizeNone {
+	if i.Preprocess.Resize != "" {
 		return i.Preprocess
 	}
 	return preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{i.Height, i.Width},

@@ -23,7 +23,7 @@ var (
 	// transformers 5.23: a crop is of 224×224 unless crop_size states another.
 	hfProcessors = map[string]processor{
 		"ViT": {ResizeExact, false, half}, "Beit": {ResizeExact, false, half}, "Siglip": {ResizeExact, false, half},
-		"DINOv3ViT": {ResizeNone, false, imageNet},
+		"DINOv3ViT": {"", false, imageNet},
 		"DeiT":      {ResizeExact, true, half}, "Bit": {ResizeShortest, true, openAI}, "CLIP": {ResizeShortest, true, openAI},
 	}
 )
@@ -120,7 +120,7 @@ func (c config) hfResize(s *Settings) error {
 		return err
 	}
 	byDefault, _, err := c.processor()
-	if s.Resize, s.Size = byDefault.fit, [2]int{side, side}; err == nil && s.Resize == ResizeNone {
+	if s.Resize, s.Size = byDefault.fit, [2]int{side, side}; err == nil && s.Resize == "" {
 		err = fmt.Errorf("size is %d, which processors read differently: want {height, width} or {shortest_edge}", side)
 	}
 	return err
@@ -146,11 +146,11 @@ func (s Settings) HuggingFace() ([]byte, error) {
 	}
 	hf := map[string]any{
 		"image_processor_type": processor, "do_convert_rgb": true,
-		"do_resize": s.Resize != ResizeNone, "do_rescale": true, "do_normalize": normalizes,
+		"do_resize": s.Resize != "", "do_rescale": true, "do_normalize": normalizes,
 		"rescale_factor": cmp.Or(s.Rescale, 1.0/255),
 	}
 	switch s.Resize {
-	case ResizeNone:
+	case "":
 	case ResizeExact:
 		hf["size"] = map[string]int{"height": s.Size[0], "width": s.Size[1]}
 	case ResizeShortest:
@@ -159,7 +159,7 @@ func (s Settings) HuggingFace() ([]byte, error) {
 		return nil, fmt.Errorf("preprocess: Hugging Face has no fit %q, only %q and %q", s.Resize, ResizeExact,
 			ResizeShortest)
 	}
-	if s.Resize != ResizeNone {
+	if s.Resize != "" {
 		hf["resample"] = slices.Index(resamples, s.Kernel())
 	}
 	if processor != "ViTImageProcessor" {

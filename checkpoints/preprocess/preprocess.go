@@ -50,12 +50,10 @@ type Settings struct {
 	Std     [3]float64 `json:"std,omitzero"`
 }
 
-// Resize is the rule by which an image is resized to Size.
+// Resize is the rule by which an image is resized to Size; "" keeps its size.
 type Resize string
 
 const (
-	// ResizeNone keeps the size.
-	ResizeNone Resize = ""
 	// ResizeExact resizes to Size, ignoring the aspect ratio: timm's "squash".
 	ResizeExact Resize = "exact"
 	// ResizeShortest resizes the shorter side to Size, which must be square, and keeps the aspect ratio; the longer one is
@@ -93,7 +91,7 @@ var errTrim = errors.New("preprocess: files of other software cannot trim images
 func (s Settings) Validate() error {
 	side := func(v [2]int) bool { return min(v[0], v[1]) >= 1 && max(v[0], v[1]) <= MaxSide }
 	switch s.Resize {
-	case ResizeNone:
+	case "":
 		if s.Size != [2]int{} {
 			return fmt.Errorf("preprocess: size %v without fit", s.Size)
 		}
@@ -164,7 +162,7 @@ func scale(rescale float64) float64 {
 
 // For returns the settings for images of another size, with the same share of the image cropped.
 func (s Settings) For(rows, cols int) (Settings, error) {
-	if s.Resize == ResizeNone && s.Crop == [2]int{} {
+	if s.Resize == "" && s.Crop == [2]int{} {
 		return s, nil // the images have this size already
 	}
 	if s.Resize == ResizePatches {
@@ -180,7 +178,7 @@ func (s Settings) For(rows, cols int) (Settings, error) {
 		return s.For(rows, cols)
 	}
 	scaled := func(size, to, from int) int { return int(math.Round(float64(size) * float64(to) / float64(from))) }
-	if s.Resize != ResizeNone {
+	if s.Resize != "" {
 		s.Size = [2]int{scaled(s.Size[0], rows, oldRows), scaled(s.Size[1], cols, oldCols)}
 	}
 	if s.Crop != [2]int{} {
@@ -215,7 +213,7 @@ func (s Settings) Resized(height, width int) (newHeight, newWidth int) {
 	rows, cols := float64(height)/float64(s.Size[0]), float64(width)/float64(s.Size[1])
 	ratio := max(rows, cols)
 	switch s.Resize {
-	case ResizeNone:
+	case "":
 		return height, width
 	case ResizeExact:
 		return s.Size[0], s.Size[1]

@@ -86,7 +86,7 @@ func (s Settings) Timm() (Timm, error) {
 	switch {
 	case s.Crop == [2]int{}:
 		return t, nil
-	case s.Resize == ResizeNone:
+	case s.Resize == "":
 		return t, errors.New("preprocess: timm has no crop without a resize")
 	}
 	t.CropPct = float64(s.Crop[0]) / float64(s.Size[0])
