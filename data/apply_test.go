@@ -55,7 +55,7 @@ func TestApply_CropsResizesAndFlipsAsTheGraphDoes(t *testing.T) {
 	}
 }
 
-// Any batch, and an image alone, have the same pixels; the images of the source are not changed.
+// Any batch, and an image alone, have the same pixels; the images of the dataset are not changed.
 func TestApply_DependsOnlyOnSeedEpochAndIndex(t *testing.T) {
 	set, before := noise(31, 17, 11, 3), noise(31, 17, 11, 3)
 	indices := shuffled(31)
@@ -88,7 +88,7 @@ func TestApply_DependsOnlyOnSeedEpochAndIndex(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(before.Pixels, set.Pixels) {
-		t.Error("the images of the source were changed")
+		t.Error("the images of the dataset were changed")
 	}
 }
 
@@ -246,7 +246,7 @@ func TestValidate_RefusesStrengthsByName(t *testing.T) {
 	}
 }
 
-// loadBatch returns some indices of a source in an epoch, augmented by host.
+// loadBatch returns some indices of a dataset in an epoch, augmented by host.
 func loadBatch(s Dataset, host Augment, seed int64, epoch int, indices []int) (*InMemory, error) {
 	for batch, err := range Read(s, host, seed, len(indices), maps.All(map[int][]int{epoch: indices})) {
 		return &batch.InMemory, err

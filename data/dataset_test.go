@@ -17,7 +17,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// own is a source as another module may write it: grey images of several sizes, row k with the value k.
+// own is a dataset as another module may write it: grey images of several sizes, row k with the value k.
 type own struct {
 	Info
 	broken int // a row
@@ -40,7 +40,7 @@ func owned(n int) *own {
 	return o
 }
 
-// held is a copy of a source in memory.
+// held is a copy of a dataset in memory.
 func held(t *testing.T, s Dataset) *InMemory {
 	return gomlxtest.Must(Load(t.Context(), s, span(0, s.Len())))(t)
 }
@@ -61,9 +61,9 @@ func batches(t *testing.T, d *Loader, n int) (pixels, labels [][]float64) {
 	return pixels, labels
 }
 
-// Each batch has the images and labels of Order, from any source, and continues after a resume; grey of value k is
+// Each batch has the images and labels of Order, from any dataset, and continues after a resume; grey of value k is
 // k/255 of the model's images.
-func TestDataset_BatchesFollowOrder(t *testing.T) {
+func TestLoader_BatchesFollowOrder(t *testing.T) {
 	const n, size, seed = 11, 4, 7
 	for name, s := range map[string]Dataset{"own": owned(n), "memory": held(t, owned(n)),
 		"rows": Subset(owned(2*n), span(0, n))} {
@@ -95,7 +95,7 @@ func TestDataset_BatchesFollowOrder(t *testing.T) {
 }
 
 // Evaluation sees every image once: of 11 in batches of 4 the last has 3.
-func TestDataset_InOrderEndsWithASmallerBatch(t *testing.T) {
+func TestLoader_InOrderEndsWithASmallerBatch(t *testing.T) {
 	_, labels := batches(t, InOrder(owned(11), 4, Augment{HFlip: 1, Mean: [3]float64{1, 1, 1}}), -1)
 	if len(labels) != 3 || len(labels[2]) != 3 || !slices.Equal(slices.Concat(labels...), []float64{
 		0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {
@@ -104,7 +104,7 @@ func TestDataset_InOrderEndsWithASmallerBatch(t *testing.T) {
 }
 
 // Labels of mixed images are those that SoftLabels computes in the graph.
-func TestDataset_MixedLabelsAreSoftLabels(t *testing.T) {
+func TestLoader_MixedLabelsAreSoftLabels(t *testing.T) {
 	for b, err := range Batches(owned(7), 5, Augment{MixupAlpha: 1}, 3).Iter() {
 		if err != nil {
 			t.Fatal(err)
@@ -119,8 +119,8 @@ func TestDataset_MixedLabelsAreSoftLabels(t *testing.T) {
 	}
 }
 
-// An unreadable image of another module's source, too large a batch and labels without classes are errors.
-func TestDataset_ErrorsOfASource(t *testing.T) {
+// An unreadable image of another module's dataset, too large a batch and labels without classes are errors.
+func TestLoader_ErrorsOfADataset(t *testing.T) {
 	broken, labelled := owned(7), owned(7)
 	broken.broken, labelled.Labels[5] = 3, 7
 	var damage *ImageError
@@ -140,12 +140,12 @@ func TestDataset_ErrorsOfASource(t *testing.T) {
 	}
 	if Check(t.Context(), labelled, false) == nil || Check(t.Context(), broken, false) != nil ||
 		!errors.As(Check(t.Context(), broken, true), &damage) || Check(t.Context(), owned(7), true) != nil {
-		t.Error("Check of another module's source")
+		t.Error("Check of another module's dataset")
 	}
 }
 
-// The fingerprint of another module's source covers labels, pixels and rows.
-func TestFingerprint_OfAnotherModulesSource(t *testing.T) {
+// The fingerprint of another module's dataset covers labels, pixels and rows.
+func TestFingerprint_OfAnotherModulesDataset(t *testing.T) {
 	seen := map[string]bool{}
 	relabelled, changed := owned(7), owned(7)
 	relabelled.Labels[2], changed.broken = 6, 5
@@ -153,7 +153,7 @@ func TestFingerprint_OfAnotherModulesSource(t *testing.T) {
 		seen[Fingerprint(s)] = true
 	}
 	if again := Fingerprint(owned(7)); len(seen) != 5 || !seen[again] {
-		t.Errorf("%d different fingerprints of 5 sources", len(seen))
+		t.Errorf("%d different fingerprints of 5 datasets", len(seen))
 	}
 }
 
@@ -167,8 +167,8 @@ func TestFingerprint_StaysTheSame(t *testing.T) {
 	}
 }
 
-// Another module implements a source and trains on it, see its go.mod.
-func TestSource_CanBeImplementedByAnotherModule(t *testing.T) {
+// Another module implements a dataset and trains on it, see its go.mod.
+func TestDataset_CanBeImplementedByAnotherModule(t *testing.T) {
 	gomlxtest.OnGo(t)
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "./...")
 	cmd.Dir, cmd.Env = "testdata/outside", append(os.Environ(), "GOWORK=", "GOFLAGS=")

@@ -142,7 +142,7 @@ func ExampleRandomSplit() {
 	// Output: 30 10 <nil>
 }
 
-// own is a source of images that a program has in memory, of any size.
+// own is a dataset of images that a program has in memory, of any size.
 type own struct {
 	data.Info
 	images []image.Image
@@ -190,7 +190,7 @@ func of(ds train.Dataset, classes ...string) (*data.InMemory, error) {
 	return m, nil
 }
 
-// A dataset of GoMLX as the source.
+// A dataset of GoMLX as one of this package.
 func ExampleInMemory() {
 	images := tensors.FromScalarAndDimensions(uint8(7), 5, 4, 6, 3)
 	ds, err := dataset.InMemoryFromData(gomlxtest.Backend(), "gomlx", []any{images}, []any{[]int32{0, 1, 0, 1, 1}})

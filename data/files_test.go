@@ -235,7 +235,7 @@ func TestFiles_RowsAndJoin(t *testing.T) {
 
 // The expected files are from Python's hashlib: an image is held out if the first 8 bytes of
 // sha256(f"{seed}/{class}/{name}") are below 0.3·2⁶⁴, except that the only image of a class is never held out.
-func TestHoldOut_ChoosesByTheHashOfTheName(t *testing.T) {
+func TestSplit_ChoosesByTheHashOfTheName(t *testing.T) {
 	var paths []string
 	for class, n := range map[string]int{"a": 1, "b": 7, "c": 20} {
 		for i := range n {
@@ -269,7 +269,7 @@ func TestHoldOut_ChoosesByTheHashOfTheName(t *testing.T) {
 
 // Measuring a model on its training images overstates it: the images held out depend neither on what is added nor, of
 // shards, on where the dataset is.
-func TestHoldOut_StaysTheSame(t *testing.T) {
+func TestSplit_StaysTheSame(t *testing.T) {
 	var before []string
 	for i := range 120 {
 		before = append(before, fmt.Sprintf("%s/%03d.png", []string{"cat", "dog", "eel"}[i%3], i/3))
