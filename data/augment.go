@@ -5,8 +5,8 @@ package data
 import (
 	_ "embed" // the comments of settings
 	"fmt"
-	"math"
 	"slices"
+	"strings"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/setting"
@@ -130,8 +130,12 @@ func (a Augment) Validate() error {
 			return fmt.Errorf("data: augment: %s %g, want %g to %g", p.name, p.v, p.lo, p.hi)
 		}
 	}
-	if a.Size != [2]int{} && (min(a.Size[0], a.Size[1]) < 1 || max(a.Size[0], a.Size[1]) > preprocess.MaxSide) {
-		return fmt.Errorf("data: augment: size %v, want two sides of 1 to %d", a.Size, preprocess.MaxSide)
+	s := preprocess.Settings{Size: a.Size, Mean: a.Mean, Std: a.Std}
+	if a.Size != [2]int{} {
+		s.Resize = preprocess.ResizeExact
+	}
+	if err := s.Validate(); err != nil {
+		return fmt.Errorf("data: augment: %s", strings.TrimPrefix(err.Error(), "preprocess: "))
 	}
 	if a.crops() && (a.CropScale[0] == 0 || a.CropRatio != [2]float64{} && a.CropRatio[0] == 0) {
 		return fmt.Errorf("data: augment: crop_scale %v and crop_ratio %v must be above 0", a.CropScale, a.CropRatio)
@@ -147,11 +151,6 @@ func (a Augment) Validate() error {
 	if a.Policy != "" {
 		if _, err := parsePolicy(a.Policy, [3]uint8{}); err != nil {
 			return fmt.Errorf("data: augment: policy %q: %w", a.Policy, err)
-		}
-	}
-	for c := range a.Std {
-		if !(a.Std[c] >= 0) || math.IsInf(a.Std[c], 0) || math.IsNaN(a.Mean[c]) || math.IsInf(a.Mean[c], 0) {
-			return fmt.Errorf("data: augment: mean %v, std %v must be finite and std not negative", a.Mean, a.Std)
 		}
 	}
 	return nil
