@@ -241,7 +241,12 @@ var hfBEiT = family{
 		}
 	},
 	extra: []string{"embeddings.mask_token", "*.relative_position_index"}, current: hfCurrent, kind: resampleHF,
-	tower: "BeitModel", cannot: beitCannot,
+	tower: "BeitModel", cannot: func(c vit.Config, _ map[string]any) error {
+		if owns(c, relativePath) { // transformers reads the tables as [2·cols-1, 2·rows-1], also in its own files
+			return squareAlone("the relative positions of Beit")(c, nil)
+		}
+		return nil
+	},
 }
 
 // positionsOf returns the name of an encoding that consists of a table of positions, or none, and another encoding, or
@@ -256,13 +261,4 @@ func positionsOf(absolute bool, other string) string {
 		return other
 	}
 	return "none"
-}
-
-// beitCannot refuses tables that transformers permutes: it reads them as [2·cols-1, 2·rows-1] and resamples that to
-// [2·rows-1, 2·cols-1], also in its own files.
-func beitCannot(c vit.Config, _ map[string]any) error {
-	if owns(c, relativePath) {
-		return squareAlone("the relative positions of Beit")(c, nil)
-	}
-	return nil
 }

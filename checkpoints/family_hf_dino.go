@@ -87,15 +87,9 @@ func dinov2Cannot(c vit.Config, out map[string]any) error {
 var hfDINOv3 = family{
 	format: formatHF, class: "DINOv3ViTModel", types: []string{"dinov3_vit"}, noHead: true,
 	fields: slices.Concat([]field{
-		alwaysPosition("rope-dinov3"),
+		{set: func(m *foreign, _ any) error { m.config.Position = "rope-dinov3"; return nil }}, // no entry
 		boolean("use_gated_mlp", false, false, func(c *vit.Config) *bool { return &c.SwiGLU }),
-	}, hfSizes(384, 12, 6, 1536, 16, 1e-5, field{key: "hidden_act", byDefault: "gelu", set: dinov3Activation,
-		get: func(m *foreign) any {
-			if m.config.SwiGLU {
-				return "silu"
-			}
-			return hfActivation("gelu").get(m)
-		}}), []field{
+	}, hfSizes(384, 12, 6, 1536, 16, 1e-5, dinov3Activation), []field{
 		layerScale("layerscale_value", 1.0, fraction(0), false),
 		registerTokens("num_register_tokens", 0),
 		dinov3Bias("query_bias", true, true), dinov3Bias("key_bias", false, false), dinov3Bias("value_bias", true, true),
@@ -133,14 +127,23 @@ var hfDINOv3 = family{
 	extra:   []string{"embeddings.mask_token"}, mask: 3, kind: resampleHF,
 }
 
-func dinov3Activation(m *foreign, value any) error {
-	if m.config.SwiGLU {
-		if value != "silu" {
+// dinov3Activation is the activation of a plain or of a gated MLP.
+var dinov3Activation = field{key: "hidden_act", byDefault: "gelu",
+	set: func(m *foreign, value any) error {
+		switch {
+		case !m.config.SwiGLU:
+			return hfActivation("gelu").set(m, value)
+		case value != "silu":
 			return refuse(value, `"silu" of a gated MLP`)
 		}
 		return nil
-	}
-	return hfActivation("gelu").set(m, value)
+	},
+	get: func(m *foreign) any {
+		if m.config.SwiGLU {
+			return "silu"
+		}
+		return hfActivation("gelu").get(m)
+	},
 }
 
 // dinov3Bias is one of three fields that the family's finish reads.

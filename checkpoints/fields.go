@@ -253,11 +253,6 @@ func rotation(key string, byDefault any, name string, ours, off float64) field {
 	}
 }
 
-// alwaysPosition is the encoding that all models of a family have; it has no entry.
-func alwaysPosition(name string) field {
-	return field{set: func(m *foreign, _ any) error { m.config.Position = name; return nil }}
-}
-
 // hidden returns the hidden units for a ratio: software truncates the product.
 func hidden(width int, ratio float64) int { return int(min(float64(width)*ratio, 1<<30)) }
 

@@ -5,6 +5,7 @@ package checkpoints
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -292,6 +293,7 @@ func (m *Imported) read(w *weights, found described, wanted []named) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.tensors)) {
 		if !used[name] {
+			skim := func(r io.Reader) error { _, err := io.Copy(io.Discard, r); return err }
 			if err := w.tensors[name].use(name, skim); err != nil {
 				return err
 			}

@@ -280,12 +280,6 @@ func (t storedTensor) readAsIs(name string) (*tensors.Tensor, error) {
 	return value, err
 }
 
-// skim reads to the end.
-func skim(r io.Reader) error {
-	_, err := io.Copy(io.Discard, r)
-	return err
-}
-
 // use opens t for one reader.
 func (t storedTensor) use(name string, read func(io.Reader) error) error {
 	r, err := t.open()
