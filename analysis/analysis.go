@@ -97,19 +97,19 @@ type reference struct {
 
 // Row is one measured value.
 type Row struct {
-	Analysis string        `json:"figure"`
-	Model    string        `json:"model"` // the column
-	Seed     int64         `json:"seed"`  // of the training
-	Images   string        `json:"images"`
-	Count    int           `json:"count,omitempty"` // of the images
-	Size     string        `json:"size,omitempty"`  // of the model's images
-	Weights  string        `json:"weights,omitempty"`
-	Measure  string        `json:"measure"`
-	At       string        `json:"at,omitempty"`     // a layer, a share, a size
-	Detail   bool          `json:"detail,omitempty"` // omitted from tables
-	Value    report.Number `json:"value"`            // null if it is undefined
-	Note     string        `json:"note,omitempty"`   // the reason for a missing value, in a row without measure
-	Commit   string        `json:"commit,omitempty"` // of the measuring program, see Write
+	Analysis string           `json:"figure"`
+	Model    string           `json:"model"` // the column
+	Seed     int64            `json:"seed"`  // of the training
+	Images   string           `json:"images"`
+	Count    int              `json:"count,omitempty"` // of the images
+	Size     string           `json:"size,omitempty"`  // of the model's images
+	Weights  string           `json:"weights,omitempty"`
+	Measure  string           `json:"measure"`
+	At       string           `json:"at,omitempty"`     // a layer, a share, a size
+	Detail   bool             `json:"detail,omitempty"` // omitted from tables
+	Value    report.JSONFloat `json:"value"`            // null if it is undefined
+	Note     string           `json:"note,omitempty"`   // the reason for a missing value, in a row without measure
+	Commit   string           `json:"commit,omitempty"` // of the measuring program, see Write
 }
 
 // Results are the rows of all analyses, and a page.
@@ -182,15 +182,15 @@ func (c *Comparison) Run(ctx context.Context) (*Results, error) {
 }
 
 func (c *Comparison) open(ctx context.Context, m Model) (*subject, error) {
-	opening := finetune.Opening{Files: m.Import, Size: m.Size}
+	opening := finetune.OpenOptions{Files: m.Import, Size: m.Size}
 	if m.Start {
-		opening = finetune.Opening{Weights: "start", Size: m.Size}
+		opening = finetune.OpenOptions{Weights: "start", Size: m.Size}
 	}
 	opened, err := opening.Open(c.Backend, m.Path)
 	if err != nil {
 		return nil, err
 	}
-	for _, line := range opened.Opened.Notes {
+	for _, line := range opened.Source.Notes {
 		c.Logger.Info(line, "model", m.Name)
 	}
 	v := opened.Recipe.Model
@@ -263,10 +263,10 @@ func (s *subject) row(r Row, value float64) Row {
 	r.Analysis, r.Model, r.Seed, r.Images = s.analysis.Name, s.Name, s.model.Seed(), s.Images.Name
 	c := s.model.Recipe.Model
 	r.Count, r.Size = s.Images.Len(), fmt.Sprintf("%dx%d", c.ImageRows, c.ImageCols)
-	if w := s.model.Opened.Weights; w.Name != "" { // a foreign model has only one kind
+	if w := s.model.Source.Weights; w.Name != "" { // a foreign model has only one kind
 		r.Weights = w.String()
 	}
-	r.Value = report.Number(value)
+	r.Value = report.JSONFloat(value)
 	return r
 }
 

@@ -205,9 +205,9 @@ func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T
 }
 
 func TestTable_HasMeansRangesAndUndefinedValues(t *testing.T) {
-	nan := report.Number(undefined)
+	nan := report.JSONFloat(undefined)
 	var rows []Row
-	for model, values := range map[string][]report.Number{"a": {2, 4, nan}, "b": {0.5}} {
+	for model, values := range map[string][]report.JSONFloat{"a": {2, 4, nan}, "b": {0.5}} {
 		for _, v := range values {
 			rows = append(rows, Row{Analysis: "decay", Model: model, Measure: "n", Value: v})
 		}

@@ -95,7 +95,7 @@ func (s *subject) attended() (*attention, error) {
 		}
 		return append(nodes, SliceAxis(t.Blocks[c.Depth-1].Output, 1, AxisRange(c.Prefix())))
 	}
-	err := s.model.Look(data.Head(s.Images, v.images), s.batch(v.images), choose,
+	err := s.model.Activations(data.Head(s.Images, v.images), s.batch(v.images), choose,
 		func(_ int, values [][]float32) error {
 			for k := range len(values[0]) / size {
 				v.add(s, values, k)

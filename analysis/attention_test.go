@@ -44,7 +44,7 @@ func traced(t *testing.T, path string, images *data.InMemory, nodes func(*vit.Tr
 	t.Helper()
 	model := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), path))(t)
 	defer model.Finalize()
-	err := model.Look(images, images.Len(), nodes, func(_ int, of [][]float32) error {
+	err := model.Activations(images, images.Len(), nodes, func(_ int, of [][]float32) error {
 		for _, v := range of {
 			values = append(values, slices.Clone(v))
 		}

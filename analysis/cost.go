@@ -81,7 +81,7 @@ func (c Cost) Run(ctx context.Context) (rows []Row, err error) {
 			at := fmt.Sprintf("%s, %d", size, side)
 			err := c.measure(ctx, size, side, func(v study.Variant, measure string, value float64) {
 				rows = append(rows, Row{Analysis: "cost", Model: v.Label, Images: "noise", Measure: measure, At: at,
-					Value: report.Number(value)})
+					Value: report.JSONFloat(value)})
 			})
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", at, err)

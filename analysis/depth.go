@@ -41,7 +41,7 @@ func depth(s *subject) error {
 		}
 		return nodes
 	}
-	err := s.model.Look(data.Head(s.Images, images), s.batch(images), choose,
+	err := s.model.Activations(data.Head(s.Images, images), s.batch(images), choose,
 		func(first int, values [][]float32) error {
 			for l, r := range readouts {
 				for k := range len(values[l]) / (n * c.Width) {

@@ -132,7 +132,7 @@ func (s *subject) sweep(named study.Named) error {
 
 // featuresWith returns the initial features of the encoding with other settings.
 func (s *subject) featuresWith(settings string) ([]float64, error) {
-	changed, err := s.model.With(settings)
+	changed, err := s.model.Reinitialized(settings)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func probe(s *subject) error {
 		return notApplicable("the probe needs two images: one for training, one for testing")
 	}
 	p := pairing{rings: s.grid.rings(), width: c.Width, vectors: field.Vectors, seed: s.Comparison.Seed}
-	err = s.model.Look(data.Head(s.Images, images), s.batch(images),
+	err = s.model.Activations(data.Head(s.Images, images), s.batch(images),
 		func(t *vit.Trace) []*Node { return []*Node{t.Patches} },
 		func(_ int, values [][]float32) error {
 			p.content = append(p.content, values[0]...)

@@ -109,7 +109,7 @@ func resolution(s *subject) error {
 	}
 	line := figure.Line{}
 	for k, size := range sizes {
-		at, err := finetune.Opening{Files: s.Import, Size: size}.Open(s.Backend, s.Path)
+		at, err := finetune.OpenOptions{Files: s.Import, Size: size}.Open(s.Backend, s.Path)
 		if err != nil {
 			return notApplicable(err.Error())
 		}

@@ -242,7 +242,7 @@ func TestResolution_OtherSizesHaveTheirOwnImages(t *testing.T) {
 		}}
 	rows := gomlxtest.Must(comparison.Run(t.Context()))(t).Rows
 	for side, at := range map[int]string{16: "1 × 1 training size", 32: "2 × 2 training size"} {
-		m := gomlxtest.Must(finetune.Opening{Size: [2]int{side, side}}.Open(gomlxtest.Backend(), path))(t)
+		m := gomlxtest.Must(finetune.OpenOptions{Size: [2]int{side, side}}.Open(gomlxtest.Backend(), path))(t)
 		want := 100 * float64(gomlxtest.Must(m.Evaluate(images(m)))(t).Top1)
 		if got := value(t, rows, "resolution", "a", "top-1 accuracy, %", at); got != want {
 			t.Errorf("%s: %g, want %g", at, got, want)

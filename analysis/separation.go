@@ -33,7 +33,7 @@ func separation(s *subject) error {
 	var separations []float64
 	var wrong []bool
 	images := s.separatedImages()
-	err := s.model.Look(data.Head(s.Images, images), s.batch(images),
+	err := s.model.Activations(data.Head(s.Images, images), s.batch(images),
 		func(t *vit.Trace) []*Node { return []*Node{t.Blocks[c.Depth-1].Weights} },
 		func(first int, values [][]float32) error {
 			logits := slices.Collect(slices.Chunk(values[1], c.Classes))

@@ -41,7 +41,7 @@ func TestApply_CropsResizesAndFlipsAsTheGraphDoes(t *testing.T) {
 		}
 		inGraph := images(t, a, set, a.Plan(set, 3, 1, 0, rows))
 		a.Interpolation = preprocess.Bilinear
-		host, inTheGraph := a.Divide(set)
+		host, inTheGraph := a.SplitHostGraph(set)
 		if host != a {
 			t.Fatalf("%+v is not for the host", a)
 		}

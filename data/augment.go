@@ -79,10 +79,10 @@ type Augment struct {
 	Std [3]float64 `json:"std,omitzero"`
 }
 
-// Divide returns the part of an augmentation that the host does, the zero value for none, and the part that is left for
-// the graph. The graph computes everything that it supports, except that random crops of images that are not in memory
-// are taken from the originals, and so are the steps up to erasing that follow them.
-func (a Augment) Divide(s Dataset) (host, graph Augment) {
+// SplitHostGraph returns the part of an augmentation that the host does, the zero value for none, and the part that is
+// left for the graph. The graph computes everything that it supports, except that random crops of images that are not
+// in memory are taken from the originals, and so are the steps up to erasing that follow them.
+func (a Augment) SplitHostGraph(s Dataset) (host, graph Augment) {
 	_, held := s.(*InMemory)
 	if host, graph = (Augment{}), a; a.onHost() || a.crops() && !held {
 		host, graph = a, a.afterHost()

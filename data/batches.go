@@ -76,7 +76,7 @@ func (d *Loader) Iter() iter.Seq2[train.Batch, error] {
 			yield(train.Batch{}, err)
 			return
 		}
-		host, graph := d.augment.Divide(d.source)
+		host, graph := d.augment.SplitHostGraph(d.source)
 		indices := d.each
 		if d.inOrder {
 			indices = d.once

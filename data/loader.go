@@ -27,7 +27,7 @@ type Batch struct {
 }
 
 // Read yields the images of batches, each an epoch and its indices, and ends after an error. host is the host's part
-// from Augment.Divide, applied as a function of (seed, epoch, index). A damaged image that the dataset skips is
+// from Augment.SplitHostGraph, applied as a function of (seed, epoch, index). A damaged image that the dataset skips is
 // replaced by another image of the same micro-batch, part images of a batch.
 //
 // Batches are independent of the number of workers, in order and with the same pixels; at most three are read ahead.

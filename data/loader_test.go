@@ -82,7 +82,7 @@ func inOrder(first, n, size int) iter.Seq2[int, []int] {
 
 // read is Read with the host's part of an augmentation.
 func read(s Dataset, a Augment, seed int64, part int, batches iter.Seq2[int, []int]) iter.Seq2[*Batch, error] {
-	host, _ := a.Divide(s)
+	host, _ := a.SplitHostGraph(s)
 	return Read(s, host, seed, part, batches)
 }
 

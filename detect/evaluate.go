@@ -62,7 +62,7 @@ func identifiers(own []coco.Category, test *coco.Dataset) (ids []int64, err erro
 // Evaluate detects the objects in all scenes of a test, whose annotations must have the detector's categories by name,
 // and returns COCO's twelve metrics for boxes and for masks, the latter nil for a detector without masks, and all
 // detections.
-func (d *Detector) Evaluate(test Test) (numbers report.Found, all []coco.Detection, err error) {
+func (d *Detector) Evaluate(test Test) (numbers report.DetectionMetrics, all []coco.Detection, err error) {
 	categories, err := identifiers(d.Categories, test.Annotations)
 	if err != nil {
 		return numbers, nil, err
@@ -103,12 +103,12 @@ func result(image, category int64, o scenes.Object) coco.Detection {
 
 // compare compares detections with the ground truth. Masks are evaluated without the boxes, whose areas would determine
 // their size class.
-func (t Test) compare(all []coco.Detection, withMasks bool) (found report.Found, err error) {
-	evaluate := func(all []coco.Detection, masks bool) (map[string]report.Number, error) {
+func (t Test) compare(all []coco.Detection, withMasks bool) (found report.DetectionMetrics, err error) {
+	evaluate := func(all []coco.Detection, masks bool) (map[string]report.JSONFloat, error) {
 		values, err := coco.Evaluate(t.Annotations, all, masks, t.Areas)
-		named := map[string]report.Number{}
+		named := map[string]report.JSONFloat{}
 		for i, value := range values {
-			named[coco.StatNames[i]] = report.Number(value)
+			named[coco.StatNames[i]] = report.JSONFloat(value)
 		}
 		return named, err
 	}

@@ -94,7 +94,7 @@ func Table(rows []report.Result) report.Table {
 	}
 	type line struct{ recipe, encoding, size string }
 	var lines []line
-	boxes, masks := map[line][]map[string]report.Number{}, map[line][]map[string]report.Number{}
+	boxes, masks := map[line][]map[string]report.JSONFloat{}, map[line][]map[string]report.JSONFloat{}
 	for _, r := range rows {
 		l := line{r.Recipe, r.Encoding, r.ImageSize}
 		if boxes[l] == nil {
@@ -104,7 +104,7 @@ func Table(rows []report.Result) report.Table {
 	}
 	for _, l := range lines {
 		cells := []string{l.encoding, l.size, strconv.Itoa(len(boxes[l]))}
-		for _, of := range [][]map[string]report.Number{boxes[l], masks[l]} {
+		for _, of := range [][]map[string]report.JSONFloat{boxes[l], masks[l]} {
 			for _, name := range shownStats {
 				cells = append(cells, percent(name, of...))
 			}
@@ -115,7 +115,7 @@ func Table(rows []report.Result) report.Table {
 }
 
 // percent is the mean of a metric over runs in percent, "–" if there are no objects of its size or category: COCO's -1.
-func percent(name string, of ...map[string]report.Number) string {
+func percent(name string, of ...map[string]report.JSONFloat) string {
 	sum, n := 0.0, 0
 	for _, numbers := range of {
 		if value, known := numbers[name]; known && value >= 0 {

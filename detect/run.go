@@ -129,7 +129,7 @@ type state struct {
 	Dataset    string          `json:"dataset"`
 	Scenes     int             `json:"scenes"`            // number of training scenes
 	Objects    string          `json:"objects,omitempty"` // SHA-256 of the file that lists their objects
-	engine.Course
+	engine.TrainState
 }
 
 // stateOf reads what this package wrote into a checkpoint.
@@ -227,20 +227,20 @@ func (t *task) Start() error {
 func (t *task) Identity() engine.RunIdentity { return t.state.identity() }
 
 // Load implements engine.Task.
-func (t *task) Load(checkpoint *checkpoints.Checkpoint) (engine.RunIdentity, engine.Course, error) {
+func (t *task) Load(checkpoint *checkpoints.Checkpoint) (engine.RunIdentity, engine.TrainState, error) {
 	s, err := stateOf(checkpoint)
 	if err != nil {
-		return engine.RunIdentity{}, engine.Course{}, err
+		return engine.RunIdentity{}, engine.TrainState{}, err
 	}
 	t.state = s
 	t.confirm = func() error { return checkpoint.Check(t.detector.store, nil) }
-	return s.identity(), s.Course, checkpoint.Load(t.detector.store, nil)
+	return s.identity(), s.TrainState, checkpoint.Load(t.detector.store, nil)
 }
 
 // State implements engine.Task.
-func (t *task) State(course engine.Course) any {
+func (t *task) State(course engine.TrainState) any {
 	s := t.state
-	s.Course = course
+	s.TrainState = course
 	return s
 }
 
@@ -306,7 +306,7 @@ func (t *task) Evaluate(row *report.Eval) (score float64, measured bool, err err
 	if t.Validation == nil {
 		return 0, false, nil
 	}
-	row.Found, _, err = t.detector.Evaluate(*t.Validation)
+	row.DetectionMetrics, _, err = t.detector.Evaluate(*t.Validation)
 	return float64(row.Boxes["AP"]), true, err
 }
 
@@ -376,7 +376,7 @@ func (t *task) test(test Test) (row report.Result, err error) {
 	if row, err = t.result(test); err != nil { // after a program has used all parameters
 		return row, err
 	}
-	row.Found = numbers
+	row.DetectionMetrics = numbers
 	if t.Dir != "" {
 		path := filepath.Join(t.Dir, "results-"+row.ImageSize+".json")
 		write := func(w io.Writer) error { return coco.WriteResults(w, found) }

@@ -193,7 +193,7 @@ func TestRun_OfAnEarlierVersionIsResumedWithItsNumbers(t *testing.T) {
 	if len(got.Evals) != len(want.Evals) || len(got.Results) != 1 {
 		t.Fatalf("%d evaluations and %d results are recorded", len(got.Evals), len(got.Results))
 	}
-	near := func(what string, got, want report.Number) {
+	near := func(what string, got, want report.JSONFloat) {
 		t.Helper()
 		if !(math.Abs(float64(got-want)) <= 1e-4) {
 			t.Errorf("%s is %g, want %g", what, got, want)
@@ -455,9 +455,9 @@ func TestTest_MasksAreComparedWithoutBoxes(t *testing.T) {
 }
 
 func TestTable_LeavesOutUndefinedMetrics(t *testing.T) {
-	row := func(seed int64, small report.Number) (r report.Result) {
+	row := func(seed int64, small report.JSONFloat) (r report.Result) {
 		r.Recipe, r.Encoding, r.ImageSize, r.Seed = "tiny", "wepe", "32x48", seed
-		r.Boxes = map[string]report.Number{"AP": 0.25, "AP50": 0, "APs": small, "APl": -1}
+		r.Boxes = map[string]report.JSONFloat{"AP": 0.25, "AP50": 0, "APs": small, "APl": -1}
 		return r
 	}
 	table := Table([]report.Result{row(0, -1), row(1, 0.5)})
@@ -467,7 +467,8 @@ func TestTable_LeavesOutUndefinedMetrics(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	evals := []report.Eval{{Step: 5, TrainLoss: 0.125, Found: report.Found{Boxes: map[string]report.Number{"AP": 0.5}}}}
+	evals := []report.Eval{{Step: 5, TrainLoss: 0.125,
+		DetectionMetrics: report.DetectionMetrics{Boxes: map[string]report.JSONFloat{"AP": 0.5}}}}
 	if got := curve(evals).Rows[0]; !slices.Equal(got, []string{"5", "0.125", "50.0", "–"}) {
 		t.Errorf("an evaluation is the row %v", got)
 	}

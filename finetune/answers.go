@@ -77,8 +77,8 @@ func (e *examination) metrics() report.Metrics {
 	}
 	n := float64(images)
 	return report.Metrics{
-		Loss: report.Number(loss / n), Top1: report.Number(float64(top1) / n), Top5: report.Number(float64(top5) / n),
-		Images: images,
+		Loss: report.JSONFloat(loss / n), Images: images,
+		Top1: report.JSONFloat(float64(top1) / n), Top5: report.JSONFloat(float64(top5) / n),
 	}
 }
 

@@ -124,6 +124,6 @@ func TestAspectKeep_Refuses(t *testing.T) {
 	m := gomlxtest.Must(newModel(gomlxtest.Backend(), good, strips.Classes, 0))(t)
 	_, err = m.embedImages(strips.RGBA(0))
 	refused(t, "Embed", err, "Embed needs images of one size")
-	err = m.Look(strips, 1, func(*vit.Trace) []*graph.Node { return nil }, nil)
+	err = m.Activations(strips, 1, func(*vit.Trace) []*graph.Node { return nil }, nil)
 	refused(t, "Look", err, "inspection needs images of one size")
 }

@@ -21,11 +21,11 @@ func TestLabelled_MatchesClassesByName(t *testing.T) {
 	for i, label := range set.Labels {
 		permuted.Labels[i] = int32(slices.Index(permuted.Classes, set.Classes[label]))
 	}
-	want, wantConfusion, err := m.Examine(set)
+	want, wantConfusion, err := m.EvaluateWithConfusion(set)
 	if err != nil || want.Top1 == 0 {
 		t.Fatal(want, err)
 	}
-	got, confusion, err := m.Examine(permuted)
+	got, confusion, err := m.EvaluateWithConfusion(permuted)
 	if err != nil || got != want || !reflect.DeepEqual(confusion, wantConfusion) {
 		t.Errorf("permuted classes: %+v %v, %v, want %+v %v", got, confusion, err, want, wantConfusion)
 	}

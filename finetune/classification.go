@@ -145,7 +145,7 @@ func (run Run) begin() (*classification, error) {
 // already be cropped.
 func (c *classification) Losses(scope *model.Scope, inputs []*Node) []*Node {
 	r, plan := c.Recipe, inputs[1:]
-	_, augment := r.Augment.Divide(c.images.set)
+	_, augment := r.Augment.SplitHostGraph(c.images.set)
 	logits := c.model.logits(scope.In(modelScope), augment.Images(inputs[0], plan), plan) // [batch, classes]
 	targets := data.SoftLabels(plan, r.Model.Classes, r.LabelSmoothing)                   // [batch, classes]
 	if c.weights != nil {
@@ -189,22 +189,22 @@ func (c *classification) Start() error {
 func (c *classification) Identity() engine.RunIdentity { return c.state.identity() }
 
 // Load implements Task. A run to be extended has the length of the new recipe.
-func (c *classification) Load(checkpoint *checkpoints.Checkpoint) (engine.RunIdentity, engine.Course, error) {
+func (c *classification) Load(checkpoint *checkpoints.Checkpoint) (of engine.RunIdentity, at engine.TrainState,
+	err error) {
 	s, err := stateOf(checkpoint)
 	if err != nil {
-		return engine.RunIdentity{}, engine.Course{}, err
+		return of, at, err
 	}
 	if now := c.Recipe; c.Extend && s.Recipe.Epochs <= now.Epochs && s.Recipe.Steps <= now.Steps {
 		longer := s.Recipe.Epochs < now.Epochs || s.Recipe.Steps < now.Steps
-		if longer && c.Exhausted(int(checkpoint.Step), s.Course) {
-			return engine.RunIdentity{}, engine.Course{}, fmt.Errorf("finetune: %s cannot be extended: its last %d evaluations "+
-				"were no better than that of step %d, and its patience is %d", checkpoint.Path, now.Patience, s.BestStep,
-				now.Patience)
+		if longer && c.Exhausted(int(checkpoint.Step), s.TrainState) {
+			return of, at, fmt.Errorf("finetune: %s cannot be extended: its last %d evaluations were no better than that of "+
+				"step %d, and its patience is %d", checkpoint.Path, now.Patience, s.BestStep, now.Patience)
 		}
 		s.Recipe.Epochs, s.Recipe.Steps, s.Recipe.Patience = now.Epochs, now.Steps, now.Patience
 	}
 	c.state = s
-	return s.identity(), s.Course, c.model.load(checkpoint, c.stale)
+	return s.identity(), s.TrainState, c.model.load(checkpoint, c.stale)
 }
 
 // stale reports whether a variable of a checkpoint is not continued: what is zero between steps, and the averages in
@@ -214,9 +214,9 @@ func (c *classification) stale(variable string) bool {
 }
 
 // State implements Task.
-func (c *classification) State(course engine.Course) any {
+func (c *classification) State(course engine.TrainState) any {
 	s := c.state
-	s.Course, s.Damaged = course, c.images.set.Describe().Damaged()
+	s.TrainState, s.Damaged = course, c.images.set.Describe().Damaged()
 	return s
 }
 
@@ -224,7 +224,7 @@ func (c *classification) State(course engine.Course) any {
 // step. A resumed run may record it again; readers count it once.
 func (c *classification) Begin(step int) (err error) {
 	augment := c.Recipe.Augment
-	if host, _ := augment.Divide(c.images.set); host != (data.Augment{}) {
+	if host, _ := augment.SplitHostGraph(c.images.set); host != (data.Augment{}) {
 		for _, row := range c.state.Damaged {
 			_ = c.images.set.Describe().LeaveOut(row, nil)
 		}
@@ -286,7 +286,7 @@ func (c *classification) plan(step, part int) (plan *data.Plan, shown *data.InMe
 	size := r.BatchSize / r.GradAccumSteps
 	first, _ := c.Own()
 	from, to := (part-first)*size, (part-first+1)*size
-	_, augment := r.augmentation(epoch).Divide(c.images.set)
+	_, augment := r.augmentation(epoch).SplitHostGraph(c.images.set)
 	if c.read != nil {
 		shown = c.read.Part(from, to)
 	}
@@ -374,19 +374,19 @@ func (c *classification) Finish(context.Context) (err error) {
 // choose sets the model's weights to those that the run ends with, or their averages if there are any: the weights of
 // Open.
 func (c *classification) choose() (report.Weights, error) {
-	c.model.Opened = Opened{Path: c.Run.Dir, Format: "checkpoint",
+	c.model.Source = Source{Path: c.Run.Dir, Format: "checkpoint",
 		Weights: report.Weights{Name: checkpoints.LastDir, Step: c.Step()}}
 	best, err := c.best()
 	if err != nil {
 		return report.Weights{}, err
 	}
 	if best != nil {
-		c.model.Opened = openedRun(best)
+		c.model.Source = openedRun(best)
 		if err := c.model.load(best, ofOptimizer); err != nil {
 			return report.Weights{}, err
 		}
 	}
-	return c.model.Opened.Weights, c.model.settle()
+	return c.model.Source.Weights, c.model.settle()
 }
 
 // best returns the checkpoint that the run ends with, nil for the last weights.
@@ -451,7 +451,7 @@ func (c *classification) draw() error {
 	}
 	title := fmt.Sprintf("%s on %s, seed %d", c.Job.Recipe, c.Job.Dataset, c.Seed)
 	return disk.Write(filepath.Join(c.Run.Dir, curvesFile), func(w io.Writer) error {
-		return report.Curves(w, title, rows.Evals)
+		return report.PlotCurves(w, title, rows.Evals)
 	})
 }
 

@@ -34,8 +34,8 @@ type Features struct {
 //	fmt.Println(features[0].Class)
 //
 // Images are resized and normalized as the model's files specify, see [Model.Predict]. Reading on all cores overlaps
-// with the network, in batches of EvalBatch. An error of type [Unread] lists missing or damaged files; the features of
-// the others are returned with it.
+// with the network, in batches of EvalBatch. An error of type [ReadErrors] lists missing or damaged files; the features
+// of the others are returned with it.
 func (m *Model) Embed(files ...string) ([]Features, error) {
 	if err := m.prepareFeatures(); err != nil {
 		return nil, err

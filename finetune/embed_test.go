@@ -123,19 +123,19 @@ func TestEmbed_AnyNumberAndSize(t *testing.T) {
 	for _, kernel := range []preprocess.Resample{preprocess.Bicubic, preprocess.Nearest} {
 		m.Preprocess.Resample = kernel // to 4×7, then to the model's 4×6
 		want := data.FromImage(drawn).Resize(4, 7, kernel).Resize(4, 6, kernel)
-		if got := gomlxtest.Must(m.Fit(data.FromImage(drawn)))(t); !slices.Equal(got.Pixels, want.Pixels) {
+		if got := gomlxtest.Must(m.PreprocessImage(data.FromImage(drawn)))(t); !slices.Equal(got.Pixels, want.Pixels) {
 			t.Errorf("%s: pixels %v, want %v", kernel, got.Pixels, want.Pixels)
 		}
 	}
 	for _, empty := range []*data.Image{{Height: 1}, {Width: 1}} {
-		_, err := m.Fit(empty)
+		_, err := m.PreprocessImage(empty)
 		refused(t, "an image without pixels", err, "the image has no pixels")
 	}
 	for n := range 37 {
 		gomlxtest.Must(m.embedImages(image.NewGray(image.Rect(0, 0, 5+n, 5))))(t)
 	}
 	m.Recipe.Model.Channels = 1
-	_, err := m.Fit(data.FromImage(drawn))
+	_, err := m.PreprocessImage(data.FromImage(drawn))
 	refused(t, "a model of one channel", err, "the model takes 1 channels")
 }
 

@@ -87,8 +87,8 @@ func (m *Model) eachEncoder() []position.Encoder {
 }
 
 // scalars returns the learned scalars of the encoding for the log; nil for encodings without any.
-func (m *Model) scalars() (map[string]report.Number, error) {
-	var out map[string]report.Number
+func (m *Model) scalars() (map[string]report.JSONFloat, error) {
+	var out map[string]report.JSONFloat
 	for _, encoder := range m.eachEncoder() {
 		encoder, ok := encoder.(followed)
 		if !ok {
@@ -100,9 +100,9 @@ func (m *Model) scalars() (map[string]report.Number, error) {
 		}
 		for name, value := range values {
 			if out == nil {
-				out = map[string]report.Number{}
+				out = map[string]report.JSONFloat{}
 			}
-			out[name] = report.Number(value)
+			out[name] = report.JSONFloat(value)
 		}
 	}
 	return out, nil

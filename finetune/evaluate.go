@@ -28,8 +28,8 @@ func (m *Model) Evaluate(set data.Dataset) (report.Metrics, error) {
 	return e.metrics(), nil
 }
 
-// Examine is Evaluate with the confusion matrix.
-func (m *Model) Examine(set data.Dataset) (report.Metrics, report.Confusion, error) {
+// EvaluateWithConfusion is Evaluate with the confusion matrix.
+func (m *Model) EvaluateWithConfusion(set data.Dataset) (report.Metrics, report.Confusion, error) {
 	e, err := m.examine(set)
 	if err == nil {
 		err = e.answered()
@@ -129,7 +129,7 @@ func (m *Model) batches(p pixels, program *model.Exec, size int, see func(first 
 	size = m.devices.Fill(min(size, images))
 	own := m.ownBatches(images, size)
 	var next func() (*data.Batch, error, bool)
-	if host, _ := augment.Divide(p.set); host != (data.Augment{}) {
+	if host, _ := augment.SplitHostGraph(p.set); host != (data.Augment{}) {
 		var stop func()
 		next, stop = iter.Pull2(data.Read(p.set, host, 0, size, own))
 		defer stop()

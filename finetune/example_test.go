@@ -21,7 +21,7 @@ func ExampleRun_Do() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	recipe, err := finetune.Named("shapes")
+	recipe, err := finetune.RecipeByName("shapes")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func ExampleModel_Predict() {
 }
 
 func ExampleModel_Export() {
-	m, err := finetune.Opening{Size: [2]int{32, 48}}.Open(gomlxtest.Backend(), "../examples/cifar100/demo/vit")
+	m, err := finetune.OpenOptions{Size: [2]int{32, 48}}.Open(gomlxtest.Backend(), "../examples/cifar100/demo/vit")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -118,8 +118,8 @@ func ExampleFineTuning() {
 }
 
 // A recipe by name, with a changed setting: 15 epochs of CIFAR-100.
-func ExampleNamed() {
-	recipe, err := finetune.Named("cifar100-15")
+func ExampleRecipeByName() {
+	recipe, err := finetune.RecipeByName("cifar100-15")
 	if err != nil {
 		log.Fatal(err)
 	}

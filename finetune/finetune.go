@@ -2,7 +2,7 @@
 
 // Package finetune trains, fine-tunes, evaluates and applies Vision Transformers.
 //
-//	recipe, err := finetune.Named("shapes")
+//	recipe, err := finetune.RecipeByName("shapes")
 //	train, test, err := data.Shapes("where", 4000, 1000, 32, 0)
 //	run := finetune.Run{Backend: b, Recipe: recipe, Train: train, Test: test, Dir: "runs/first"}
 //	m, row, err := run.Do(ctx)              // the same call resumes an interrupted run

@@ -181,7 +181,7 @@ func TestGroup_AllProcessesEndWithTheWeightsOfTheFirst(t *testing.T) {
 			return err
 		}
 		defer m.Finalize()
-		if got := m.Opened.Weights.Name; got != checkpoints.BestDir {
+		if got := m.Source.Weights.Name; got != checkpoints.BestDir {
 			t.Errorf("process %d ends with the weights %s", g.Rank(), got)
 		}
 		return nil

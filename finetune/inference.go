@@ -17,8 +17,8 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Inference computes batches of images that Model.Fit has resized to the model's size. Programs are compiled once per
-// batch size, by the first call with that many images. Methods are safe for concurrent use.
+// Inference computes batches of images that Model.PreprocessImage has resized to the model's size. Programs are
+// compiled once per batch size, by the first call with that many images. Methods are safe for concurrent use.
 type Inference struct {
 	m         *Model
 	program   *model.Exec // pixels, plan → logits, and features of a plain ViT
@@ -27,8 +27,8 @@ type Inference struct {
 	unlike    error // the weights lack variables of the model
 }
 
-// Inferred is what a model computes for one image. Mean and Class are nil except for a ViT of one input size.
-type Inferred struct {
+// Output is what a model computes for one image. Mean and Class are nil except for a ViT of one input size.
+type Output struct {
 	Logits []float32 // [classes]; nil if the model is headless
 	Mean   []float32 // [width] mean-pooled patch tokens after the last norm
 	Class  []float32 // [width] the class token; nil for a model without one
@@ -71,8 +71,8 @@ func lastAttention(c vit.Config, weights *Node) *Node {
 }
 
 // Batch computes images of the model's size in one call.
-func (in *Inference) Batch(images []*data.Image) ([]Inferred, error) {
-	results := make([]Inferred, len(images))
+func (in *Inference) Batch(images []*data.Image) ([]Output, error) {
+	results := make([]Output, len(images))
 	err := in.call(in.program, images, func(outputs [][]float32) {
 		for i := range results {
 			for k, to := range []*[]float32{&results[i].Logits, &results[i].Mean, &results[i].Class}[:len(outputs)] {

@@ -10,8 +10,8 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// With returns a newly initialized model with the recipe changed as by Recipe.Set, and the same seed.
-func (m *Model) With(settings string) (*Model, error) {
+// Reinitialized returns a newly initialized model with the recipe changed as by Recipe.Set, and the same seed.
+func (m *Model) Reinitialized(settings string) (*Model, error) {
 	r, err := m.Recipe.Set(settings)
 	if err != nil {
 		return nil, err
@@ -22,11 +22,11 @@ func (m *Model) With(settings string) (*Model, error) {
 // Seed is the seed of the run that trained the model.
 func (m *Model) Seed() int64 { return m.seed }
 
-// Look runs the model on a dataset, the given number of images at a time, and returns intermediate values: see is
-// called with the index of the first image and the values, flat float32 [images, …], of the nodes that choose selects
-// from the trace, followed by the logits [images, classes]. Fused attention is disabled: slower and, in 16-bit types,
-// rounded differently.
-func (m *Model) Look(set data.Dataset, images int, choose func(*vit.Trace) []*Node,
+// Activations runs the model on a dataset, the given number of images at a time, and returns intermediate values: see
+// is called with the index of the first image and the values, flat float32 [images, …], of the nodes that choose
+// selects from the trace, followed by the logits [images, classes]. Fused attention is disabled: slower and, in 16-bit
+// types, rounded differently.
+func (m *Model) Activations(set data.Dataset, images int, choose func(*vit.Trace) []*Node,
 	see func(first int, values [][]float32) error) error {
 	if err := m.Recipe.plainViT("shows what happens inside"); err != nil {
 		return err

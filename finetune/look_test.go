@@ -29,7 +29,7 @@ func TestLook_ReturnsWeightsAndLogitsOfEveryImageOnce(t *testing.T) {
 		set := dataset(7, 9)
 		var logits [][]float32
 		tokens := m.Recipe.Model.Tokens()
-		err := m.Look(set, 3, func(t *vit.Trace) []*Node { return []*Node{t.Blocks[1].Weights} },
+		err := m.Activations(set, 3, func(t *vit.Trace) []*Node { return []*Node{t.Blocks[1].Weights} },
 			func(first int, values [][]float32) error {
 				n := len(values[1]) / len(set.Classes)
 				if first != len(logits) || len(values[0]) != n*recipe.Model.Heads*tokens*tokens {

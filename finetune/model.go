@@ -34,7 +34,7 @@ type Model struct {
 	// files of a foreign model, or as a run read its images. Predict, Embed and Export use it; zero means
 	// Recipe.Preprocessing.
 	Preprocess preprocess.Settings
-	Opened     Opened // the files that Open read, or the weights of a finished run
+	Source     Source // the files that Open read, or the weights of a finished run
 	// Scores is how Predict converts logits: "softmax" (default), "sigmoid" for a foreign multi-label model, or "none" for
 	// regression.
 	Scores   string

@@ -95,7 +95,7 @@ func TestJudge_ATieIsIncorrect(t *testing.T) {
 	for _, c := range []struct {
 		logits     []float32
 		label      int
-		top1, top5 report.Number
+		top1, top5 report.JSONFloat
 	}{
 		{[]float32{0, 0, 0, 0, 0, 0, 0}, 3, 0, 0}, // an untrained head
 		{[]float32{2, 1, 0, 0, 0, 0, 0}, 0, 1, 1},

@@ -48,7 +48,7 @@ func TestDHVT_RefusesWhatIsOfAViT(t *testing.T) {
 	stopped(t, run, 1)
 	m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 	_, exported := m.Export(filepath.Join(t.TempDir(), "model"), checkpoints.ExportOptions{})
-	for _, err := range []error{exported, m.Look(run.Train, 1, nil, nil)} {
+	for _, err := range []error{exported, m.Activations(run.Train, 1, nil, nil)} {
 		refused(t, "a DHVT", err, "architecture dhvt")
 	}
 	start := run

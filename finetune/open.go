@@ -27,15 +27,17 @@ import (
 // into the cache of the Hugging Face tools.
 //
 //	model, err := finetune.Open(backend, "runs/first")
-//	model, err := finetune.Opening{Size: [2]int{384, 384}}.Open(backend, "hf://google/vit-base-patch16-224")
+//	model, err := finetune.OpenOptions{Size: [2]int{384, 384}}.Open(backend, "hf://google/vit-base-patch16-224")
 //
-// Model.Opened describes the files. A model without a head is Headless; classes without names are numbered. A foreign
+// Model.Source describes the files. A model without a head is Headless; classes without names are numbered. A foreign
 // model is opened at the size to which its files resize images: DINOv2 has positions for 518×518 pixels, and
 // transformers resamples them to 224×224.
-func Open(backend compute.Backend, path string) (*Model, error) { return Opening{}.Open(backend, path) }
+func Open(backend compute.Backend, path string) (*Model, error) {
+	return OpenOptions{}.Open(backend, path)
+}
 
-// Opening holds the options of opening a model; [Open] uses the zero value.
-type Opening struct {
+// OpenOptions holds the options of opening a model; [Open] uses the zero value.
+type OpenOptions struct {
 	Weights string // of a run: checkpoints.BestDir, LastDir or Start; empty for the default of checkpoints.Find
 	// Size is the height and width of images in pixels; zero is the model's own. The position encoding is adapted to
 	// another grid by its own rule, without training.
@@ -44,7 +46,7 @@ type Opening struct {
 }
 
 // Open is the function Open with these options.
-func (o Opening) Open(backend compute.Backend, path string) (*Model, error) {
+func (o OpenOptions) Open(backend compute.Backend, path string) (*Model, error) {
 	if strings.HasPrefix(path, hub.Scheme) {
 		snapshot, err := hub.Download(context.Background(), path, nil) // it has its own timeouts
 		if err != nil {
@@ -66,8 +68,8 @@ func (o Opening) Open(backend compute.Backend, path string) (*Model, error) {
 	return openImported(backend, path, o)
 }
 
-// Opened describes the files that a model came from.
-type Opened struct {
+// Source describes the files that a model came from.
+type Source struct {
 	Path    string         // of the checkpoint or the weights
 	Format  string         // as checkpoints.Imported
 	Weights report.Weights // for a run: best, last or start, and their step
@@ -77,7 +79,7 @@ type Opened struct {
 }
 
 // String returns one line, as in "runs/first/best/step-00000120: weights best, step 120".
-func (o Opened) String() string {
+func (o Source) String() string {
 	if o.Format == "checkpoint" {
 		return fmt.Sprintf("%s: weights %s", o.Path, o.Weights)
 	}
@@ -85,8 +87,8 @@ func (o Opened) String() string {
 }
 
 // openedRun describes a checkpoint of a run.
-func openedRun(run *checkpoints.Checkpoint) Opened {
-	o := Opened{Path: run.Path, Format: "checkpoint", SHA256: run.SHA256}
+func openedRun(run *checkpoints.Checkpoint) Source {
+	o := Source{Path: run.Path, Format: "checkpoint", SHA256: run.SHA256}
 	o.Weights = report.Weights{Name: cmp.Or(run.Kind, "chosen by path"), Step: int(run.Step)}
 	return o
 }
@@ -101,10 +103,10 @@ func openRun(backend compute.Backend, run *checkpoints.Checkpoint, skipped []err
 	if err != nil {
 		return nil, err
 	}
-	m.Opened, m.Preprocess = openedRun(run), s.Preprocess
-	m.Opened.Data = s.Data
+	m.Source, m.Preprocess = openedRun(run), s.Preprocess
+	m.Source.Data = s.Data
 	for _, one := range skipped {
-		m.Opened.Notes = append(m.Opened.Notes, one.Error())
+		m.Source.Notes = append(m.Source.Notes, one.Error())
 	}
 	if err := m.load(run, ofOptimizer); err != nil {
 		return nil, err
@@ -132,7 +134,7 @@ func openStart(backend compute.Backend, run *checkpoints.Checkpoint, size [2]int
 	if err != nil {
 		return nil, err
 	}
-	m.Opened = Opened{Path: run.Path, Format: "checkpoint", Weights: report.Weights{Name: checkpoints.Start}, Data: s.Data}
+	m.Source = Source{Path: run.Path, Format: "checkpoint", Weights: report.Weights{Name: checkpoints.Start}, Data: s.Data}
 	m.Preprocess = s.Preprocess
 	if s.Recipe.ZeroHead {
 		err = m.zeroHead()
@@ -141,7 +143,7 @@ func openStart(backend compute.Backend, run *checkpoints.Checkpoint, size [2]int
 }
 
 // openImported opens a model of other software, or one of ours at another size.
-func openImported(backend compute.Backend, path string, o Opening) (*Model, error) {
+func openImported(backend compute.Backend, path string, o OpenOptions) (*Model, error) {
 	imported, err := checkpoints.Import(path, checkpoints.ImportOptions{Weights: o.Weights, HeadOptional: true,
 		Hints: o.Files})
 	if err != nil {
@@ -171,13 +173,13 @@ func openImported(backend compute.Backend, path string, o Opening) (*Model, erro
 	if err != nil {
 		return nil, err
 	}
-	m.Opened = Opened{Path: path, Format: imported.Format, SHA256: imported.SHA256, Notes: notes}
+	m.Source = Source{Path: path, Format: imported.Format, SHA256: imported.SHA256, Notes: notes}
 	m.Scores = imported.Scores
 	size := [2]int{r.Model.ImageRows, r.Model.ImageCols}
 	switch {
 	case imported.Run != nil:
-		m.Opened = openedRun(imported.Run)
-		m.Opened.Notes = notes
+		m.Source = openedRun(imported.Run)
+		m.Source.Notes = notes
 		if origin.Preprocess != (preprocess.Settings{}) {
 			m.Preprocess, err = origin.Preprocess.For(size[0], size[1])
 		}

@@ -38,9 +38,9 @@ func testOpenLoadsTheRequestedWeights(t *testing.T) {
 		{"last", "last", 27, all[len(all)-1].Metrics},
 	} {
 		for _, size := range [][2]int{{}, {8, 6}} {
-			m := gomlxtest.Must(Opening{Weights: c.weights, Size: size}.Open(run.Backend, run.Dir))(t)
+			m := gomlxtest.Must(OpenOptions{Weights: c.weights, Size: size}.Open(run.Backend, run.Dir))(t)
 			want := report.Weights{Name: c.name, Step: c.step}
-			if o := m.Opened; o.Format != "checkpoint" || o.Weights != want || len(o.SHA256) != 64 ||
+			if o := m.Source; o.Format != "checkpoint" || o.Weights != want || len(o.SHA256) != 64 ||
 				!strings.HasSuffix(o.String(), ": weights "+want.String()) {
 				t.Errorf("opened %s, %+v, want weights %s", o, o, want)
 			}
@@ -48,7 +48,7 @@ func testOpenLoadsTheRequestedWeights(t *testing.T) {
 				continue
 			}
 			if got := gomlxtest.Must(m.Evaluate(run.Validation))(t); got != c.measured {
-				t.Errorf("%s: %+v, evaluated while it trained %+v", m.Opened, got, c.measured)
+				t.Errorf("%s: %+v, evaluated while it trained %+v", m.Source, got, c.measured)
 			}
 			for v := range m.store.IterVariables() {
 				if strings.HasPrefix(v.Path(), "/adamw/") {
@@ -60,18 +60,18 @@ func testOpenLoadsTheRequestedWeights(t *testing.T) {
 
 	hf := fixtures.Dir(t, "dinov2_tiny")
 	m := gomlxtest.Must(Open(run.Backend, hf))(t)
-	if o := m.Opened; o.Path != hf || o.Format != "hf" || o.Weights != (report.Weights{}) ||
+	if o := m.Source; o.Path != hf || o.Format != "hf" || o.Weights != (report.Weights{}) ||
 		len(o.SHA256) != 64 {
 		t.Errorf("a foreign model opens as %+v", o)
 	}
-	_, err := Opening{Weights: checkpoints.BestDir}.Open(run.Backend, hf)
+	_, err := OpenOptions{Weights: checkpoints.BestDir}.Open(run.Backend, hf)
 	refused(t, "the best weights of a foreign model", err, "is not a run: it has no best weights")
-	_, err = Opening{Weights: "newest"}.Open(run.Backend, run.Dir)
+	_, err = OpenOptions{Weights: "newest"}.Open(run.Backend, run.Dir)
 	refused(t, "unknown weights", err, `weights "newest"`)
 	if err := os.RemoveAll(filepath.Join(run.Dir, checkpoints.BestDir)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Opening{Weights: checkpoints.BestDir}.Open(run.Backend, run.Dir)
+	_, err = OpenOptions{Weights: checkpoints.BestDir}.Open(run.Backend, run.Dir)
 	refused(t, "a run without best weights", err, `has no "best" checkpoint`)
 }
 
@@ -99,8 +99,8 @@ func TestExport_OpensAsTheRun(t *testing.T) {
 		}
 		nearLogits(t, format, gomlxtest.Must(opened.logitsOf(set))(t), want)
 		if format == "native" {
-			larger := gomlxtest.Must(Opening{Size: [2]int{8, 6}}.Open(run.Backend, dir))(t)
-			same := gomlxtest.Must(Opening{Size: [2]int{8, 6}}.Open(run.Backend, run.Dir))(t)
+			larger := gomlxtest.Must(OpenOptions{Size: [2]int{8, 6}}.Open(run.Backend, dir))(t)
+			same := gomlxtest.Must(OpenOptions{Size: [2]int{8, 6}}.Open(run.Backend, run.Dir))(t)
 			nearLogits(t, "at another size", gomlxtest.Must(larger.logitsOf(set))(t), gomlxtest.Must(same.logitsOf(set))(t))
 		}
 	}
@@ -152,12 +152,12 @@ func TestOpen_ABackboneHasFeaturesAlone(t *testing.T) {
 		}
 	}
 	inference := gomlxtest.Must(m.Inference())(t)
-	fitted := gomlxtest.Must(m.Fit(&data.Image{Height: 23, Width: 19, Pixels: make([]uint8, 3*23*19)}))(t)
+	fitted := gomlxtest.Must(m.PreprocessImage(&data.Image{Height: 23, Width: 19, Pixels: make([]uint8, 3*23*19)}))(t)
 	got := gomlxtest.Must(inference.Batch([]*data.Image{fitted}))(t)
 	if got[0].Logits != nil || got[0].Mean == nil {
 		t.Errorf("a served backbone has logits %v, features %v", got[0].Logits, got[0].Mean)
 	}
-	for _, note := range m.Opened.Notes {
+	for _, note := range m.Source.Notes {
 		if strings.Contains(note, "predictions differ") {
 			t.Errorf("at the size of its preprocessing: %s", note)
 		}
@@ -195,12 +195,12 @@ func TestOpen_DrawsTheStartOfARunAgain(t *testing.T) {
 	first := begun(t, Run{Backend: run.Backend, Recipe: run.Recipe, Seed: run.Seed, Train: run.Train})
 	want := gomlxtest.Must(first.model.logitsOf(set))(t)
 	done(t, run)
-	drawn := gomlxtest.Must(Opening{Weights: checkpoints.Start}.Open(run.Backend, run.Dir))(t)
+	drawn := gomlxtest.Must(OpenOptions{Weights: checkpoints.Start}.Open(run.Backend, run.Dir))(t)
 	nearLogits(t, "start", gomlxtest.Must(drawn.logitsOf(set))(t), want)
 
 	tuned := Run{Backend: run.Backend, Recipe: everything(), Train: run.Train, From: run.Dir, Dir: t.TempDir()}
 	done(t, tuned)
-	_, err := Opening{Weights: checkpoints.Start}.Open(run.Backend, tuned.Dir)
+	_, err := OpenOptions{Weights: checkpoints.Start}.Open(run.Backend, tuned.Dir)
 	refused(t, "the start of a fine-tuning", err, "not from random ones", run.Dir)
 }
 
@@ -211,7 +211,7 @@ func TestOpen_AtAnotherSizeByTheRuleOfTheEncoding(t *testing.T) {
 		"wepe", "wepe-bias", "hybrid"}) {
 		dir, model := pretrained(t, func(r *Recipe) { r.Model.Position, r.EMADecay = position, 0.5 })
 		open := func(size [2]int) (*Model, report.Metrics) {
-			m, err := Opening{Size: size}.Open(gomlxtest.Backend(), dir)
+			m, err := OpenOptions{Size: size}.Open(gomlxtest.Backend(), dir)
 			if err != nil {
 				t.Fatalf("%s: %v", position, err)
 			}
@@ -240,6 +240,6 @@ func TestOpen_AtAnotherSizeByTheRuleOfTheEncoding(t *testing.T) {
 		}
 	}
 	dir, _ := pretrained(t, nil)
-	_, err := Opening{Size: [2]int{5, 8}}.Open(gomlxtest.Backend(), dir)
+	_, err := OpenOptions{Size: [2]int{5, 8}}.Open(gomlxtest.Backend(), dir)
 	refused(t, "rows of half a patch", err, "2×2")
 }

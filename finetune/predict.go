@@ -22,8 +22,8 @@ type Class struct {
 
 // Predict returns the top classes of image files, the most likely first; data.Decode lists the formats. Images are
 // resized as in Preprocess and normalized as in the recipe. Reading on all cores overlaps with the network, in batches
-// of EvalBatch. An error of type [Unread] lists missing or damaged files; the classes of the others are returned with
-// it. For decoded images use Fit and Inference.
+// of EvalBatch. An error of type [ReadErrors] lists missing or damaged files; the classes of the others are returned
+// with it. For decoded images use PreprocessImage and Inference.
 func (m *Model) Predict(files []string, top int) ([][]Class, error) {
 	p := ofFiles(files)
 	if err := m.sameClasses(&data.Info{Name: "of the classes' names", Classes: m.Classes}); err != nil {
@@ -33,12 +33,12 @@ func (m *Model) Predict(files []string, top int) ([][]Class, error) {
 		if err := finite(logits); err != nil {
 			return nil, fmt.Errorf("finetune: %s: %w", p.name(i), err)
 		}
-		return m.Likeliest(logits, top), nil
+		return m.TopK(logits, top), nil
 	})
 }
 
-// Likeliest returns the classes of the largest logits of an image.
-func (m *Model) Likeliest(logits []float32, top int) []Class {
+// TopK returns the classes of the largest logits of an image.
+func (m *Model) TopK(logits []float32, top int) []Class {
 	classes := make([]Class, len(logits))
 	for i, p := range m.probabilities(logits) {
 		classes[i] = Class{Name: m.Classes[i], Index: i, Probability: p}
@@ -47,9 +47,9 @@ func (m *Model) Likeliest(logits []float32, top int) []Class {
 	return classes[:min(top, len(classes))]
 }
 
-// Fit brings an image to the model's size, see Preprocess. If the files of a foreign model specify no fixed size, the
-// image is resized to the model's.
-func (m *Model) Fit(img *data.Image) (*data.Image, error) {
+// PreprocessImage brings an image to the model's size, see Preprocess. If the files of a foreign model specify no fixed
+// size, the image is resized to the model's.
+func (m *Model) PreprocessImage(img *data.Image) (*data.Image, error) {
 	c := m.Recipe.Model
 	if c.Channels != 3 {
 		return nil, fmt.Errorf("the model takes %d channels, images have 3", c.Channels)

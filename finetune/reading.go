@@ -18,11 +18,11 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// Unread maps the index of each image that cannot be read to its error.
-type Unread map[int]error
+// ReadErrors maps the index of each image that cannot be read to its error.
+type ReadErrors map[int]error
 
 // Error describes the first of them.
-func (u Unread) Error() string {
+func (u ReadErrors) Error() string {
 	first := u[slices.Min(slices.Collect(maps.Keys(u)))].Error()
 	if len(u) > 1 {
 		return fmt.Sprintf("%s; %d more images cannot be read", first, len(u)-1)
@@ -116,10 +116,10 @@ func (b batch) whole() (images []*data.Image) {
 }
 
 // collect applies a function to the first output of a program for each image, and returns the results, with an error of
-// type Unread if some images cannot be read.
+// type ReadErrors if some images cannot be read.
 func collect[T any](m *Model, p readable, program *model.Exec,
 	of func(i int, output []float32) (T, error)) ([]T, error) {
-	all, unread := make([]T, p.n), Unread{}
+	all, unread := make([]T, p.n), ReadErrors{}
 	err := m.each(p, program, func(i int, output []float32, failed error) (err error) {
 		if failed == nil {
 			all[i], err = of(i, output)
@@ -147,7 +147,7 @@ func (m *Model) readBatch(p readable, first int) batch {
 		group.Go(func() error {
 			img, err := p.read(first + k)
 			if err == nil {
-				if img, err = m.Fit(img); err != nil {
+				if img, err = m.PreprocessImage(img); err != nil {
 					err = fmt.Errorf("finetune: %s: %w", p.name(first+k), err)
 				}
 			}
@@ -177,9 +177,9 @@ func (m *Model) outputs(batch []*data.Image, program *model.Exec) (rows [][]floa
 	})
 }
 
-// FitSet is Fit for the images of a dataset in memory, so that an evaluation preprocesses them as Predict would. If
-// Preprocess equals that of the dataset, as after training on it, the result is the dataset itself.
-func (m *Model) FitSet(set *data.InMemory) (*data.InMemory, error) {
+// PreprocessSet is PreprocessImage for the images of a dataset in memory, so that an evaluation preprocesses them as
+// Predict would. If Preprocess equals that of the dataset, as after training on it, the result is the dataset itself.
+func (m *Model) PreprocessSet(set *data.InMemory) (*data.InMemory, error) {
 	if m.refused != nil {
 		return nil, m.refused
 	}
@@ -191,7 +191,7 @@ func (m *Model) FitSet(set *data.InMemory) (*data.InMemory, error) {
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range images {
 		group.Go(func() (err error) {
-			if images[i], err = m.Fit(data.FromImage(set.RGBA(i))); err != nil {
+			if images[i], err = m.PreprocessImage(data.FromImage(set.RGBA(i))); err != nil {
 				err = fmt.Errorf("finetune: image %d of %s: %w", i, set.Name, err)
 			}
 			return err

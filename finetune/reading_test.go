@@ -32,7 +32,7 @@ func TestPredict_ManyFilesAsEachByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	answers, err := m.Predict(files, 3)
-	unread := Unread{}
+	unread := ReadErrors{}
 	if !errors.As(err, &unread) || !slices.Equal(slices.Sorted(maps.Keys(unread)), []int{3, 6, 8}) {
 		t.Fatalf("%v", err)
 	}

@@ -185,8 +185,8 @@ func TestAdopt_KeepsTheTrainingGrid(t *testing.T) {
 }
 
 func TestRecipe_SurvivesItsFile(t *testing.T) {
-	for _, name := range Names() {
-		want := gomlxtest.Must(Named(name))(t)
+	for _, name := range RecipeNames() {
+		want := gomlxtest.Must(RecipeByName(name))(t)
 		want, _ = want.Resolve() // the data complete it
 		encoded := gomlxtest.Must(json.Marshal(want))(t)
 		var got Recipe
@@ -195,20 +195,20 @@ func TestRecipe_SurvivesItsFile(t *testing.T) {
 		}
 	}
 	var unknown *setting.UnknownError
-	if _, err := Named("nothing"); !errors.As(err, &unknown) || !slices.Equal(unknown.Names, Names()) {
+	if _, err := RecipeByName("nothing"); !errors.As(err, &unknown) || !slices.Equal(unknown.Names, RecipeNames()) {
 		t.Errorf("an unknown recipe: %v", err)
 	}
 }
 
 // Every recipe can be trained: on CIFAR-100 with its own model, or with the one it is for.
 func TestNamed_FitsItsModel(t *testing.T) {
-	for _, name := range Names() {
-		r := gomlxtest.Must(Named(name))(t)
+	for _, name := range RecipeNames() {
+		r := gomlxtest.Must(RecipeByName(name))(t)
 		if r.Model.Width == 0 {
 			model, err := vit.Variant("B/16")
 			if strings.HasPrefix(name, "demo-") {
 				var pre Recipe
-				pre, err = Named("demo-pretrain")
+				pre, err = RecipeByName("demo-pretrain")
 				model = pre.Model
 				model.ImageRows, model.ImageCols, model.Classes = 24, 24, 100
 			}
@@ -237,7 +237,7 @@ func TestNamed_FitsItsModel(t *testing.T) {
 // the logit of the initial λ are from the fine-tuning scripts there.
 func TestNamed_HasTheParametersAndRatesOfTheScripts(t *testing.T) {
 	for name, want := range map[string]int{"release-cifar100-120": 5_507_815, "release-dhvt-300": 8_234_265} {
-		r := gomlxtest.Must(gomlxtest.Must(Named(name))(t).fit(cifar100.Describe()))(t)
+		r := gomlxtest.Must(gomlxtest.Must(RecipeByName(name))(t).fit(cifar100.Describe()))(t)
 		net := gomlxtest.Must(networkOf(r.Architecture, r.Model))(t)
 		got := weight.Count(func(scope *model.Scope, g *graph.Graph) {
 			scope.SetParams(r.Params)
@@ -258,7 +258,7 @@ func TestNamed_HasTheParametersAndRatesOfTheScripts(t *testing.T) {
 		{"release-dmlab", [4]float64{1.2e-5, 1.8e-4, 3e-4, 3e-4}, 0.6},
 		{"release-resisc45", [4]float64{1.5e-5, 1.8e-4, 2.7e-4, 2.7e-4}, 0.6},
 	} {
-		r := gomlxtest.Must(Named(c.recipe))(t)
+		r := gomlxtest.Must(RecipeByName(c.recipe))(t)
 		near := func(what string, got, want float64) {
 			if !(math.Abs(got-want) <= 1e-6*want) {
 				t.Errorf("%s: %s is %g, want %g", c.recipe, what, got, want)

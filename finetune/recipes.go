@@ -59,18 +59,18 @@ func expanded(name string, parts map[string][]string) (settings []string) {
 	return settings
 }
 
-// Named returns the recipe of that name.
-func Named(name string) (Recipe, error) {
+// RecipeByName returns the recipe of that name.
+func RecipeByName(name string) (Recipe, error) {
 	for _, r := range recipes() {
 		if r.Name == name {
 			return r, nil
 		}
 	}
-	return Recipe{}, setting.Unknown("recipe", name, Names())
+	return Recipe{}, setting.Unknown("recipe", name, RecipeNames())
 }
 
-// Names lists the recipes.
-func Names() []string {
+// RecipeNames lists the recipes.
+func RecipeNames() []string {
 	names := make([]string, len(recipes()))
 	for i, r := range recipes() {
 		names[i] = r.Name

@@ -15,7 +15,7 @@ import (
 // DeiT, table 9, for a new model; MAE, table 9, for a pretrained one. The rates are those of FineTuning's
 // documentation.
 func TestDefaultRecipes_AreDeiTsAndMAEs(t *testing.T) {
-	scratch := gomlxtest.Must(Named("scratch"))(t)
+	scratch := gomlxtest.Must(RecipeByName("scratch"))(t)
 	want := gomlxtest.Must(scratch.Set("optimizer.weight_decay=0.05;label_smoothing=0.1;model.drop_path=0.1;" +
 		"learning_rate=5e-4;model.patch_size=16;model.width=384;model.depth=12;model.heads=6;augment.size=[224,224];" +
 		"augment.hflip=0.5;augment.mean=[0.485,0.456,0.406];augment.std=[0.229,0.224,0.225]"))(t)
@@ -74,7 +74,7 @@ func TestUnread_NamesWhatHasNoEffect(t *testing.T) {
 		{"optimizer.beta2=0.99;optimizer.name=sgd", "none", "optimizer.name adamw or lamb"},
 		{"optimizer.beta2=0.99;optimizer.name=lamb", "none", ""},
 	} {
-		err := gomlxtest.Must(tiny().Set(c.settings))(t).Unread(c.settings, strings.Fields(c.positions)...)
+		err := gomlxtest.Must(tiny().Set(c.settings))(t).UnusedSetting(c.settings, strings.Fields(c.positions)...)
 		if c.want != "" {
 			refused(t, c.settings, err, c.want)
 		} else if err != nil {

@@ -114,14 +114,14 @@ func TestRecipe_OfARowOfAnEarlierVersion(t *testing.T) {
 		was.GradAccumSteps != 1 || was.Augment.HFlip != 0.5 || was.EvalEveryEpochs != 1 {
 		t.Errorf("%+v, %v", was, err)
 	}
-	now := gomlxtest.Must(Named("demo-pretrain"))(t)
+	now := gomlxtest.Must(RecipeByName("demo-pretrain"))(t)
 	now.Model.Position = was.Model.Position
-	if err := now.Differ(rows.Results[0].Settings); err != nil {
+	if err := now.Diff(rows.Results[0].Settings); err != nil {
 		t.Error(err)
 	}
 	now.LabelSmoothing = 0.2
 	var other *engine.OtherRunError
-	if err := now.Differ(rows.Results[0].Settings); !errors.As(err, &other) || other.Field != "label_smoothing" {
+	if err := now.Diff(rows.Results[0].Settings); !errors.As(err, &other) || other.Field != "label_smoothing" {
 		t.Errorf("other label smoothing: %v", err)
 	}
 }

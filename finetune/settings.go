@@ -48,10 +48,10 @@ func (r Recipe) refuseZeros(keys []string) error {
 	return nil
 }
 
-// Differ returns an *engine.OtherRunError if the settings in the row of a finished run differ from this recipe. What a
+// Diff returns an *engine.OtherRunError if the settings in the row of a finished run differ from this recipe. What a
 // run sets itself does not count: the sizes of its images, their classes, what its
 // pretrained model determines, and the micro-batches of a group.
-func (r Recipe) Differ(settings json.RawMessage) error {
+func (r Recipe) Diff(settings json.RawMessage) error {
 	var row struct {
 		Recipe
 		From *initialModel `json:"from"`
@@ -80,10 +80,10 @@ func (r Recipe) Differ(settings json.RawMessage) error {
 	return engine.RunIdentity{Recipe: was}.Same(engine.RunIdentity{Recipe: r}, "it")
 }
 
-// Unread returns an error for the first of some settings, in the form of Set, that has no effect on training runs of
-// the recipe with any of the encodings; without encodings it does not check hyperparameters. A recipe itself may have
-// such settings: for encodings that it is not used with, or for steps that other settings disable.
-func (r Recipe) Unread(settings string, positions ...string) error {
+// UnusedSetting returns an error for the first of some settings, in the form of Set, that has no effect on training
+// runs of the recipe with any of the encodings; without encodings it does not check hyperparameters. A recipe itself
+// may have such settings: for encodings that it is not used with, or for steps that other settings disable.
+func (r Recipe) UnusedSetting(settings string, positions ...string) error {
 	for _, key := range setting.Keys(settings) {
 		if without := r.without(key); without != "" {
 			return fmt.Errorf("finetune: %s has no effect without %s: set both, or neither", key, without)

@@ -46,7 +46,7 @@ func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, images da
 	for k := range rows {
 		grid[0] = append(grid[0], set.RGBA(k))
 	}
-	_, augment := r.Augment.Divide(images)
+	_, augment := r.Augment.SplitHostGraph(images)
 	program, err := NewExec(backend, func(inputs []*Node) *Node { return augment.Images(inputs[0], inputs[1:]) })
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, images da
 // augmented returns the model's input for rows of a source in an epoch; set has these rows.
 func (r Recipe) augmented(program *Exec, images data.Dataset, set *data.InMemory, seed int64, epoch int, rows []int) (
 	[]float32, error) {
-	host, augment := r.augmentation(epoch).Divide(images)
+	host, augment := r.augmentation(epoch).SplitHostGraph(images)
 	shown := set
 	if host != (data.Augment{}) {
 		for batch, err := range data.Read(images, host, seed, len(rows), maps.All(map[int][]int{epoch: rows})) {

@@ -257,7 +257,7 @@ func TestFrom_KeepsAHeadOfUnnamedClassesWithALine(t *testing.T) {
 		if _, said = started(t, "zero_head=true", Run{From: dir, Train: dataset(30, 3)}); strings.Contains(said, "head:") {
 			t.Errorf("%s: with a head of zeros said\n%s", format, said)
 		}
-		if notes := gomlxtest.Must(Open(gomlxtest.Backend(), dir))(t).Opened.Notes; slices.ContainsFunc(notes,
+		if notes := gomlxtest.Must(Open(gomlxtest.Backend(), dir))(t).Source.Notes; slices.ContainsFunc(notes,
 			func(line string) bool { return strings.HasPrefix(line, "head:") }) {
 			t.Errorf("%s: opened with %q", format, notes)
 		}

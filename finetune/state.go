@@ -25,7 +25,7 @@ type state struct {
 	Damaged []int         `json:"damaged,omitempty"` // training images of a stream that were skipped
 	// Preprocess is how the images were resized; zero in runs from before it was stored.
 	Preprocess preprocess.Settings `json:"preprocess,omitzero"`
-	engine.Course
+	engine.TrainState
 }
 
 // identity is what must be the same to continue the run.

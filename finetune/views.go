@@ -7,7 +7,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// AverageFlips makes Evaluate, Examine and Predict average the scores, see Model.Scores, of each image and its mirror
+// AverageFlips makes Evaluate and Predict average the scores, see Model.Scores, of each image and its mirror
 // image (test-time augmentation), in twice the time.
 func (m *Model) AverageFlips() error {
 	if err := m.Recipe.oneSize("test-time augmentation"); err != nil {

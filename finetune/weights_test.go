@@ -73,10 +73,10 @@ func TestRun_EvaluatesTheLastWeightsOnRequestOrWithoutValidation(t *testing.T) {
 		if want := (report.Weights{Name: "last", Step: 27}); row.Weights != want {
 			t.Errorf("weights %v, want %v", row.Weights, want)
 		}
-		opened := gomlxtest.Must(Opening{Weights: checkpoints.LastDir}.Open(run.Backend, run.Dir))(t)
+		opened := gomlxtest.Must(OpenOptions{Weights: checkpoints.LastDir}.Open(run.Backend, run.Dir))(t)
 		for _, model := range []*Model{m, opened} {
 			if got := gomlxtest.Must(model.Evaluate(run.Test))(t); got != row.Test {
-				t.Errorf("%s: %+v, the row has %+v", model.Opened, got, row.Test)
+				t.Errorf("%s: %+v, the row has %+v", model.Source, got, row.Test)
 			}
 		}
 	}

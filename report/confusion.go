@@ -69,7 +69,7 @@ func (c Confusion) heatMap() figure.HeatMap {
 	right := len(c.mistakes(1).Rows) == 0
 	for class, row := range h.Values {
 		if named {
-			h.Rows = append(h.Rows, figure.Short(c.Classes[class], " "+percent(Number(row[class]), 0)))
+			h.Rows = append(h.Rows, figure.Short(c.Classes[class], " "+percent(JSONFloat(row[class]), 0)))
 		}
 		if c.of(class) > 0 && !right {
 			row[class] = 0
@@ -107,7 +107,7 @@ func (c Confusion) mistakes(k int) Table {
 	})
 	for _, m := range all[:min(k, len(all))] {
 		table.Rows = append(table.Rows, []string{c.Classes[m.class], c.Classes[m.predicted], strconv.Itoa(m.images),
-			percent(Number(m.share), 1)})
+			percent(JSONFloat(m.share), 1)})
 	}
 	return table
 }
@@ -141,7 +141,7 @@ func (c Confusion) Worst(k int) Table {
 }
 
 // percent formats a fraction in percent, NaN as –.
-func percent(fraction Number, digits int) string {
+func percent(fraction JSONFloat, digits int) string {
 	if math.IsNaN(float64(fraction)) {
 		return "–"
 	}
@@ -150,11 +150,11 @@ func percent(fraction Number, digits int) string {
 
 // ClassScore is the precision, recall and F1 of one class.
 type ClassScore struct {
-	Class     string `json:"class"`
-	Images    int    `json:"images"`    // of the class
-	Precision Number `json:"precision"` // share of the predictions of the class that are right; NaN without any
-	Recall    Number `json:"recall"`    // share of the class's images that are predicted; NaN without any
-	F1        Number `json:"f1"`        // 2·right / (images + predictions), NaN without either
+	Class     string    `json:"class"`
+	Images    int       `json:"images"`    // of the class
+	Precision JSONFloat `json:"precision"` // share of the predictions of the class that are right; NaN without any
+	Recall    JSONFloat `json:"recall"`    // share of the class's images that are predicted; NaN without any
+	F1        JSONFloat `json:"f1"`        // 2·right / (images + predictions), NaN without either
 }
 
 // Scores returns a score per class, in their order.
@@ -172,7 +172,7 @@ func (c Confusion) Scores() []ClassScore {
 }
 
 // MacroF1 is the mean F1 of the classes that have images.
-func (c Confusion) MacroF1() Number {
+func (c Confusion) MacroF1() JSONFloat {
 	sum, n := 0.0, 0
 	for _, s := range c.Scores() {
 		if s.Images > 0 {
@@ -180,12 +180,12 @@ func (c Confusion) MacroF1() Number {
 			n++
 		}
 	}
-	return Number(sum / float64(n))
+	return JSONFloat(sum / float64(n))
 }
 
-func ratio(part, whole int) Number {
+func ratio(part, whole int) JSONFloat {
 	if whole == 0 {
-		return Number(math.NaN())
+		return JSONFloat(math.NaN())
 	}
-	return Number(float64(part) / float64(whole))
+	return JSONFloat(float64(part) / float64(whole))
 }

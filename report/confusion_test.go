@@ -56,7 +56,7 @@ func TestConfusion_ScoresArePrecisionRecallAndF1(t *testing.T) {
 		Counts: [][]int{{3, 1, 0, 0}, {2, 1, 0, 0}, {0, 2, 0, 0}, {0, 0, 0, 0}}}
 	want := [][3]float64{{3. / 5, 3. / 4, 2. / 3}, {1. / 4, 1. / 3, 2. / 7}, {nan, 0, 0}, {nan, nan, nan}}
 	for i, s := range c.Scores() {
-		for k, got := range []Number{s.Precision, s.Recall, s.F1} {
+		for k, got := range []JSONFloat{s.Precision, s.Recall, s.F1} {
 			if w := want[i][k]; math.IsNaN(w) != math.IsNaN(float64(got)) || math.Abs(float64(got)-w) > 1e-15 {
 				t.Errorf("class %s: score %d is %v, want %v", s.Class, k, got, w)
 			}

@@ -23,12 +23,12 @@ import (
 // Size of one of several panels.
 const panelWidth, panelHeight = 4 * vg.Inch, 2.7 * vg.Inch
 
-// Curves draws the loss and the top-1 accuracy of runs over their epochs, as a PNG: the mean over the seeds of each
+// PlotCurves draws the loss and the top-1 accuracy of runs over their epochs, as a PNG: the mean over the seeds of each
 // encoding, in a band from the lowest to the highest seed, and the training loss dashed. Test rows are drawn only if
 // there are no validation rows.
 //
 // Steps that a resumed run evaluated twice count once, with the later row.
-func Curves(w io.Writer, title string, evals []Eval) error {
+func PlotCurves(w io.Writer, title string, evals []Eval) error {
 	if title != "" {
 		title += ":\n" // beside its legend a plot is narrow
 	}
@@ -95,16 +95,16 @@ func loss(e Eval) float64      { return measured(e, e.Loss) }
 func trainLoss(e Eval) float64 { return float64(e.TrainLoss) }
 
 // measured is NaN, which is not drawn, for the evaluations of a training without a validation split.
-func measured(e Eval, number Number) float64 {
+func measured(e Eval, number JSONFloat) float64 {
 	if e.Images == 0 {
 		return math.NaN()
 	}
 	return float64(number)
 }
 
-// Sizes draws the test accuracy of the same weights over the side of the images, for those rows whose images are
+// PlotSizes draws the test accuracy of the same weights over the side of the images, for those rows whose images are
 // square, as a PNG.
-func Sizes(w io.Writer, rows []Result) error {
+func PlotSizes(w io.Writer, rows []Result) error {
 	evals, sides := bySide(rows)
 	p := figure.New("test accuracy, mean and range of seeds", "side of the images (pixels)",
 		"top-1 accuracy (%)")
@@ -131,7 +131,7 @@ func bySide(rows []Result) (evals []Eval, sides []int) {
 func precision(evals []Eval) []*plot.Plot {
 	loss := figure.New("training loss", axis(evals), "loss")
 	precision := figure.New("average precision on the validation split", axis(evals), "AP (%)")
-	percent := func(numbers map[string]Number) float64 {
+	percent := func(numbers map[string]JSONFloat) float64 {
 		ap, known := numbers["AP"]
 		if !known || ap < 0 { // COCO's -1: no objects
 			return math.NaN() // a gap in the line
@@ -157,9 +157,9 @@ var symbols = []struct{ name, symbol string }{
 	{"beta", "β"}, {"gamma", "γ"}, {"strength", "strength σ"}, {"scale", "scale s"},
 }
 
-// Scalars draws the learned scalars of the encodings over the steps, as a PNG: one panel per scalar that changes in
-// some run, or of all if none changes, with means and bands as in Curves.
-func Scalars(w io.Writer, evals []Eval) error {
+// PlotScalars draws the learned scalars of the encodings over the steps, as a PNG: one panel per scalar that changes in
+// some run, or of all if none changes, with means and bands as in PlotCurves.
+func PlotScalars(w io.Writer, evals []Eval) error {
 	curves := collect(evals, drawnSplit(evals))
 	names := scalarNames(curves)
 	if len(names) == 0 {
@@ -180,7 +180,7 @@ func Scalars(w io.Writer, evals []Eval) error {
 	return figure.Write(w, vg.Length(cols)*panelWidth, vg.Length(len(plots))*panelHeight, plots)
 }
 
-// scalarNames lists the scalars that Scalars draws: the known ones first, then others by name.
+// scalarNames lists the scalars that PlotScalars draws: the known ones first, then others by name.
 func scalarNames(curves []curve) (names []string) {
 	present, moved := map[string]bool{}, map[string]bool{}
 	for _, c := range curves {

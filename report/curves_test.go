@@ -17,7 +17,8 @@ func history(encoding string, seed int64, top1 ...float64) []Eval {
 	var evals []Eval
 	for i, accuracy := range top1 {
 		evals = append(evals, Eval{Job: Job{Encoding: encoding, Seed: seed}, Step: 10 * i, Split: Validation,
-			Metrics: Metrics{Loss: Number(3 - accuracy), Top1: Number(accuracy), Images: 7}, TrainLoss: Number(2 - accuracy)})
+			Metrics:   Metrics{Loss: JSONFloat(3 - accuracy), Top1: JSONFloat(accuracy), Images: 7},
+			TrainLoss: JSONFloat(2 - accuracy)})
 	}
 	return evals
 }
@@ -37,7 +38,7 @@ func TestEvaluationsWithoutImagesAreNotDrawn(t *testing.T) {
 	if got := lines([]curve{drawn}, trainLoss)[0].Y; len(got) != 3 || !finite(got[0]) {
 		t.Errorf("training loss: %v", got)
 	}
-	if err := Curves(io.Discard, "", evals); err != nil {
+	if err := PlotCurves(io.Discard, "", evals); err != nil {
 		t.Error(err)
 	}
 }
@@ -78,7 +79,7 @@ func TestCurvesOfDifferentDataAreNamedApart(t *testing.T) {
 }
 
 func TestSizes_OfSquareImages(t *testing.T) {
-	at := func(seed int64, recipe, size string, top1 Number) Result {
+	at := func(seed int64, recipe, size string, top1 JSONFloat) Result {
 		return Result{Job: Job{Recipe: recipe, Encoding: "wepe", Seed: seed}, ImageSize: size,
 			Test: Metrics{Top1: top1, Images: 7}}
 	}
@@ -94,14 +95,14 @@ func TestSizes_OfSquareImages(t *testing.T) {
 
 // Scalars that change in no run are left out, as long as one changes by more than rounding; known ones come first.
 func TestScalarNames(t *testing.T) {
-	rows := func(scalars ...map[string]Number) []Eval {
+	rows := func(scalars ...map[string]JSONFloat) []Eval {
 		evals := history("wepe", 1, make([]float64, len(scalars))...)
 		for i, s := range scalars {
 			evals[i].Scalars = s
 		}
 		return evals
 	}
-	type at = map[string]Number
+	type at = map[string]JSONFloat
 	for want, evals := range map[string][]Eval{
 		"[]":                         history("learned", 1, 0.1, 0.2),
 		"[lambda omega3 zeta]":       rows(at{"zeta": 1, "omega3": 2, "lambda": 3}, at{"zeta": 2, "omega3": 1, "lambda": 1}),
@@ -117,8 +118,8 @@ func TestScalarNames(t *testing.T) {
 func TestTrainingFigures_OneForEachQuantity(t *testing.T) {
 	classifier, detector, test := history("wepe", 1, 0.1, 0.4), history("wepe", 1, 0, 0), history("wepe", 1, 0.5)
 	for i := range 2 {
-		classifier[i].Scalars = map[string]Number{"lambda": Number(i)}
-		detector[i].Boxes = map[string]Number{"AP": Number(i) - 1}
+		classifier[i].Scalars = map[string]JSONFloat{"lambda": JSONFloat(i)}
+		detector[i].Boxes = map[string]JSONFloat{"AP": JSONFloat(i) - 1}
 	}
 	test[0].Split = Test
 	for want, evals := range map[int][]Eval{3: classifier, 2: detector, 0: nil} {
@@ -129,7 +130,8 @@ func TestTrainingFigures_OneForEachQuantity(t *testing.T) {
 	if got := gomlxtest.Must(TrainingFigures(test))(t); len(got) != 2 {
 		t.Errorf("%d figures of test rows, want 2", len(got))
 	}
-	if Curves(io.Discard, "", nil) == nil || Scalars(io.Discard, detector) == nil || Sizes(io.Discard, nil) != nil {
+	if PlotCurves(io.Discard, "", nil) == nil || PlotScalars(io.Discard, detector) == nil ||
+		PlotSizes(io.Discard, nil) != nil {
 		t.Error("want errors of curves and scalars of nothing, and no error of sizes")
 	}
 }

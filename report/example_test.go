@@ -13,17 +13,17 @@ import (
 )
 
 // Two encodings with two paired seeds.
-func ExampleTabulate() {
+func ExampleNewTable() {
 	var runs []report.Result
-	for seed, top1 := range []report.Number{0.50, 0.54} {
-		for name, gain := range map[string]report.Number{"learned": 0, "wepe-sphere": 0.02} {
+	for seed, top1 := range []report.JSONFloat{0.50, 0.54} {
+		for name, gain := range map[string]report.JSONFloat{"learned": 0, "wepe-sphere": 0.02} {
 			runs = append(runs, report.Result{
 				Job:  report.Job{Recipe: "shapes", Dataset: "shapes", Fraction: 1, Encoding: name, Seed: int64(seed)},
 				Test: report.Metrics{Top1: top1 + gain, Images: 100},
 			})
 		}
 	}
-	table, err := report.Tabulate(runs, report.Spec{Baseline: "learned"})
+	table, err := report.NewTable(runs, report.Spec{Baseline: "learned"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func ExampleReadFiles() {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "rows.jsonl")
-	for seed, top1 := range []report.Number{0.50, 0.54} {
+	for seed, top1 := range []report.JSONFloat{0.50, 0.54} {
 		job := report.Job{Recipe: "shapes", Dataset: "shapes", Fraction: 1, Encoding: "wepe", Seed: int64(seed)}
 		if err := report.Append(path, report.Result{Job: job, Test: report.Metrics{Top1: top1, Images: 100}}); err != nil {
 			log.Fatal(err)
@@ -63,7 +63,7 @@ func ExampleReadFiles() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	table, err := report.Tabulate(rows.Results, report.Spec{})
+	table, err := report.NewTable(rows.Results, report.Spec{})
 	fmt.Println(table.Rows[0][:4], err)
 	// Output: [wepe 2 52.00 50.00 … 54.00] <nil>
 }

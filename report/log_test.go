@@ -20,8 +20,8 @@ var job = Job{Recipe: "small", Dataset: "shapes", Fraction: 0.2, Encoding: "wepe
 
 func TestALineKeepsItsFieldsInOrderAndWritesNaNAsNull(t *testing.T) {
 	text := gomlxtest.Must(line(Eval{Job: job, Step: 40, Epoch: 1.5, Split: Validation,
-		Metrics: Metrics{Loss: Number(math.NaN()), Top1: 0.25, Top5: 0.5, Images: 8}, TrainLoss: Number(math.Inf(1)),
-		LearningRate: Number(math.Inf(-1)), Scalars: map[string]Number{"omega3": 2.5, "beta": 0.125}}))(t)
+		Metrics: Metrics{Loss: JSONFloat(math.NaN()), Top1: 0.25, Top5: 0.5, Images: 8}, TrainLoss: JSONFloat(math.Inf(1)),
+		LearningRate: JSONFloat(math.Inf(-1)), Scalars: map[string]JSONFloat{"omega3": 2.5, "beta": 0.125}}))(t)
 	want := `{"kind":"eval","recipe":"small","dataset":"shapes","fraction":0.2,"encoding":"wepe","seed":7,` +
 		`"step":40,"epoch":1.5,"split":"validation","loss":null,"top1":0.25,"top5":0.5,"images":8,"train_loss":null,` +
 		`"learning_rate":null,"images_per_second":0,"scalars":{"beta":0.125,"omega3":2.5}}`

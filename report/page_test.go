@@ -22,7 +22,7 @@ func runExample() RunPage {
 		Date: "2026-03-01T12:00:00Z", Commit: "0123abcd", Backend: "go", Cores: 7, ImageSize: "32x48", Parameters: 2712345,
 		Steps: 20, Epochs: 2.5, WallSeconds: 3725, ImagesPerSecond: 31.25, Command: "cifar100 -seeds 3",
 		Validation: Metrics{Loss: 1.375, Top1: 0.625, Top5: 0.9375, Images: 1600},
-		Test:       Metrics{Loss: Number(math.NaN()), Top1: 0.7, Top5: 0.95, Images: 20}}
+		Test:       Metrics{Loss: JSONFloat(math.NaN()), Top1: 0.7, Top5: 0.95, Images: 20}}
 	evals := history("hybrid", 3, 0.0625, 0.6875, 0.625)
 	for i := range evals {
 		evals[i].Job, evals[i].Images = result.Job, 1600
@@ -133,7 +133,7 @@ func results(r RunPage) (lines []string) {
 }
 
 func TestRunPage_Results(t *testing.T) {
-	at := func(step int, top1 Number, images int) Eval {
+	at := func(step int, top1 JSONFloat, images int) Eval {
 		return Eval{Step: step, Split: Validation, Metrics: Metrics{Top1: top1, Top5: 1, Images: images}}
 	}
 	r := RunPage{Result: Result{Steps: 30, Validation: Metrics{Top1: 0.5, Top5: 1, Images: 1},

@@ -6,7 +6,7 @@
 //	err := report.Append(path, report.Eval{Job: job, Step: 100, Split: report.Validation, Metrics: m})
 //
 //	rows, err := report.ReadFiles(path)
-//	table, err := report.Tabulate(rows.Results, report.Spec{Baseline: "learned"})
+//	table, err := report.NewTable(rows.Results, report.Spec{Baseline: "learned"})
 //	fmt.Print(table.Text())
 //
 // A record is an append-only file of JSON lines: an Eval per evaluation, a Result at the end of a run. Readers skip an
@@ -31,12 +31,12 @@ const (
 	Test       = "test"
 )
 
-// Number is a float64 that JSON can encode: NaN and ±Inf, which a diverged run produces, are written as null. A null is
-// read as NaN.
-type Number float64
+// JSONFloat is a float64 that JSON can encode: NaN and ±Inf, which a diverged run produces, are written as null. A null
+// is read as NaN.
+type JSONFloat float64
 
 // MarshalJSON implements json.Marshaler.
-func (n Number) MarshalJSON() ([]byte, error) {
+func (n JSONFloat) MarshalJSON() ([]byte, error) {
 	if math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
 		return []byte("null"), nil
 	}
@@ -44,9 +44,9 @@ func (n Number) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (n *Number) UnmarshalJSON(data []byte) error {
+func (n *JSONFloat) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
-		*n = Number(math.NaN())
+		*n = JSONFloat(math.NaN())
 		return nil
 	}
 	return json.Unmarshal(data, (*float64)(n))
@@ -73,10 +73,10 @@ func (w Weights) String() string { return fmt.Sprintf("%s, step %d", w.Name, w.S
 
 // Metrics are the results on one split.
 type Metrics struct {
-	Loss   Number `json:"loss"`
-	Top1   Number `json:"top1"`
-	Top5   Number `json:"top5"`
-	Images int    `json:"images"` // number of images in these means
+	Loss   JSONFloat `json:"loss"`
+	Top1   JSONFloat `json:"top1"`
+	Top5   JSONFloat `json:"top5"`
+	Images int       `json:"images"` // number of images in these means
 }
 
 // Text returns a line like "top-1 62.50 %, top-5 93.75 %, loss 1.3750"; without a top-5 of 100 %, which every model of
@@ -92,22 +92,22 @@ func (m Metrics) Text() string {
 // Eval is the row of one evaluation during a run.
 type Eval struct {
 	Job
-	Step  int    `json:"step"`
-	Epoch Number `json:"epoch"` // passes over the training images so far
-	Split string `json:"split"`
+	Step  int       `json:"step"`
+	Epoch JSONFloat `json:"epoch"` // passes over the training images so far
+	Split string    `json:"split"`
 	Metrics
-	TrainLoss       Number            `json:"train_loss"` // mean since the previous evaluation
-	LearningRate    Number            `json:"learning_rate"`
-	ImagesPerSecond Number            `json:"images_per_second"` // as in Result, so far
-	Scalars         map[string]Number `json:"scalars,omitempty"` // learned scalars of the encoding: omega3, alpha_scale, …
-	Found
+	TrainLoss       JSONFloat            `json:"train_loss"` // mean since the previous evaluation
+	LearningRate    JSONFloat            `json:"learning_rate"`
+	ImagesPerSecond JSONFloat            `json:"images_per_second"` // as in Result, so far
+	Scalars         map[string]JSONFloat `json:"scalars,omitempty"` // learned scalars of the encoding
+	DetectionMetrics
 }
 
-// Found holds COCO's metrics by name (AP, AP50, … ARl): fractions of 1, or -1 without objects. Both are empty for a
-// classifier, Masks for a detector without masks.
-type Found struct {
-	Boxes map[string]Number `json:"boxes,omitempty"`
-	Masks map[string]Number `json:"masks,omitempty"`
+// DetectionMetrics holds COCO's metrics by name (AP, AP50, … ARl): fractions of 1, or -1 without objects. Both are
+// empty for a classifier, Masks for a detector without masks.
+type DetectionMetrics struct {
+	Boxes map[string]JSONFloat `json:"boxes,omitempty"`
+	Masks map[string]JSONFloat `json:"masks,omitempty"`
 }
 
 // Result is the row of one finished (or failed) run.
@@ -116,19 +116,19 @@ type Result struct {
 	Commit string `json:"commit"`       // see Commit
 	ID     string `json:"id,omitempty"` // of the unit of a study with a record
 	Job
-	Backend         string            `json:"backend"`
-	Cores           int               `json:"cores"`      // of the machine, as the Go runtime counts them
-	ImageSize       string            `json:"image_size"` // rows x columns in pixels, like "32x48"
-	Parameters      int               `json:"parameters"`
-	Steps           int               `json:"steps"`
-	Epochs          Number            `json:"epochs"`
-	WallSeconds     Number            `json:"wall_seconds"`
-	ImagesPerSecond Number            `json:"images_per_second"` // of optimizer steps, without compilation and evaluation
-	Weights         Weights           `json:"weights,omitzero"`  // evaluated weights; unknown in rows without a name
-	Validation      Metrics           `json:"validation,omitzero"`
-	Test            Metrics           `json:"test,omitzero"`
-	Scalars         map[string]Number `json:"scalars,omitempty"`
-	Found
+	Backend         string               `json:"backend"`
+	Cores           int                  `json:"cores"`      // of the machine, as the Go runtime counts them
+	ImageSize       string               `json:"image_size"` // rows x columns in pixels, like "32x48"
+	Parameters      int                  `json:"parameters"`
+	Steps           int                  `json:"steps"`
+	Epochs          JSONFloat            `json:"epochs"`
+	WallSeconds     JSONFloat            `json:"wall_seconds"`
+	ImagesPerSecond JSONFloat            `json:"images_per_second"` // of optimizer steps, without compilation
+	Weights         Weights              `json:"weights,omitzero"`  // evaluated weights; unknown in rows without a name
+	Validation      Metrics              `json:"validation,omitzero"`
+	Test            Metrics              `json:"test,omitzero"`
+	Scalars         map[string]JSONFloat `json:"scalars,omitempty"`
+	DetectionMetrics
 	Damaged  int             `json:"damaged,omitempty"` // images that were skipped
 	Failed   string          `json:"failed,omitempty"`  // why the run has no result; such rows stay
 	Command  string          `json:"command"`

@@ -138,7 +138,7 @@ func (r RunPage) tiles(before *Eval) (tiles []tile) {
 		t := tile{Name: "top-1 accuracy, test", After: percent(m.Top1, 2), Unit: "%"}
 		if r.Confusion != nil {
 			n := len(r.Confusion.Classes)
-			t.Note = fmt.Sprintf("%d classes: chance is %s %%", n, percent(Number(1/float64(n)), 1))
+			t.Note = fmt.Sprintf("%d classes: chance is %s %%", n, percent(JSONFloat(1/float64(n)), 1))
 		}
 		tiles = append(tiles, t)
 	}

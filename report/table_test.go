@@ -16,7 +16,7 @@ func seedRuns(encoding string, top1 ...float64) []Result {
 	for i, accuracy := range top1 {
 		runs = append(runs, Result{
 			Job:  Job{Recipe: "small", Dataset: "shapes", Fraction: 1, Encoding: encoding, Seed: int64(i + 1)},
-			Test: Metrics{Loss: Number(2 - accuracy), Top1: Number(accuracy), Top5: 1, Images: 100}, WallSeconds: 90})
+			Test: Metrics{Loss: JSONFloat(2 - accuracy), Top1: JSONFloat(accuracy), Top5: 1, Images: 100}, WallSeconds: 90})
 	}
 	return runs
 }
@@ -27,7 +27,7 @@ func TestTabulate_PairsRunsBySeed(t *testing.T) {
 	runs := append(seedRuns("learned", 0.30, 0.40, 0.50), seedRuns("wepe", 0.45, 0.41, 0.53)...)
 	runs = append(runs, seedRuns("none", 0.10)...)
 	runs[0].Test.Top5 = 0.75
-	table := gomlxtest.Must(Tabulate(runs, Spec{Baseline: "learned"}))(t)
+	table := gomlxtest.Must(NewTable(runs, Spec{Baseline: "learned"}))(t)
 	want := strings.TrimPrefix(`
 encoding  n  test top-1 %  top-5 %   loss  top-1 − learned    95 % interval  pairs  minutes
 ────────  ─  ────────────  ───────  ─────  ───────────────  ───────────────  ─────  ───────
@@ -65,10 +65,10 @@ func TestACellIsSafeInMarkdownAndTextEndsWithoutBlanks(t *testing.T) {
 
 func TestTabulateShowsTheImagesThatChoicesAreMadeOn(t *testing.T) {
 	runs := append(seedRuns("learned", 0.5), seedRuns("wepe", 0.4)...)
-	for i, top1 := range []Number{0.31, 0.37} {
+	for i, top1 := range []JSONFloat{0.31, 0.37} {
 		runs[i].Validation = Metrics{Loss: 3, Top1: top1, Top5: 0.75, Images: 100}
 	}
-	table := gomlxtest.Must(Tabulate(runs, Spec{Baseline: "learned", Split: Validation}))(t)
+	table := gomlxtest.Must(NewTable(runs, Spec{Baseline: "learned", Split: Validation}))(t)
 	if got := table.Text(); !strings.Contains(got, "validation top-1 %") ||
 		!strings.Contains(got, "wepe      1               37.00    75.00  3.000            +6.00") {
 		t.Errorf("got\n%s", got)
@@ -76,7 +76,7 @@ func TestTabulateShowsTheImagesThatChoicesAreMadeOn(t *testing.T) {
 	if runs[0].Test.Top1 != 0.5 {
 		t.Error("the caller's rows have changed")
 	}
-	if _, err := Tabulate(runs, Spec{Split: "train"}); err == nil || !strings.Contains(err.Error(), "validation or test") {
+	if _, err := NewTable(runs, Spec{Split: "train"}); err == nil || !strings.Contains(err.Error(), "validation or test") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -87,11 +87,11 @@ func TestAcrossHasAColumnForEachSize(t *testing.T) {
 	for i, size := range []string{"24x24", "36x36"} {
 		for _, r := range append(seedRuns("learned", 0.3, 0.5), seedRuns("wepe", 0.2, 0.7)...) {
 			r.ImageSize, r.Recipe = size, "small at "+size
-			r.Test.Top1 -= Number(i) / 10
+			r.Test.Top1 -= JSONFloat(i) / 10
 			runs = append(runs, r)
 		}
 	}
-	table := gomlxtest.Must(Tabulate(runs[:7], Spec{Across: "size"}))(t)
+	table := gomlxtest.Must(NewTable(runs[:7], Spec{Across: "size"}))(t)
 	want := strings.TrimPrefix(`
 encoding  n  24x24  36x36
 ────────  ─  ─────  ─────
@@ -103,10 +103,10 @@ wepe, 36x36: 1 of 2 runs
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	runs[0].Dataset = "other"
-	if _, err := Tabulate(runs, Spec{Across: "size"}); err == nil || !strings.Contains(err.Error(), "dataset too") {
+	if _, err := NewTable(runs, Spec{Across: "size"}); err == nil || !strings.Contains(err.Error(), "dataset too") {
 		t.Errorf("a cell of two datasets: %v", err)
 	}
-	if _, err := Tabulate(runs, Spec{Across: "colour"}); err == nil || !strings.Contains(err.Error(), `"colour"`) {
+	if _, err := NewTable(runs, Spec{Across: "colour"}); err == nil || !strings.Contains(err.Error(), `"colour"`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -114,11 +114,11 @@ wepe, 36x36: 1 of 2 runs
 func TestTabulateCountsTheLatestAttemptAndNamesExcludedRuns(t *testing.T) {
 	runs := append(seedRuns("wepe", 0.10, 0.20), seedRuns("wepe", 0.30)...) // seed 1 was run again
 	runs = append(runs, seedRuns("none", 0.05)...)
-	runs[3].Test.Loss = Number(math.NaN())
+	runs[3].Test.Loss = JSONFloat(math.NaN())
 	runs[3].Test.Images = 1
 	runs = append(runs, Result{Job: Job{Recipe: "small", Encoding: "learned", Seed: 3}, Failed: "disk full"},
 		Result{Job: Job{Recipe: "small", Encoding: "rope", Seed: 5}, Validation: Metrics{Images: 7}})
-	table := gomlxtest.Must(Tabulate(runs, Spec{}))(t)
+	table := gomlxtest.Must(NewTable(runs, Spec{}))(t)
 	want := strings.TrimPrefix(`
 | encoding | n | test top-1 % | range | loss | minutes |
 |---|---:|---:|---:|---:|---:|
@@ -137,7 +137,7 @@ func TestTabulateCountsTheLatestAttemptAndNamesExcludedRuns(t *testing.T) {
 
 func TestPublishedResultsAreAColumnWithTheirConditions(t *testing.T) {
 	runs := append(seedRuns("wepe", 0.25), seedRuns("none", 0.125)...)
-	table := gomlxtest.Must(Tabulate(runs, Spec{Published: map[string]float64{"wepe": 83.456, "rope": 80},
+	table := gomlxtest.Must(NewTable(runs, Spec{Published: map[string]float64{"wepe": 83.456, "rope": 80},
 		Conditions: "of 300 epochs"}))(t)
 	want := strings.TrimPrefix(`
 encoding  n  test top-1 %          range   loss  published  minutes
@@ -149,7 +149,7 @@ published is of 300 epochs
 	if got := table.Text(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	table = gomlxtest.Must(Tabulate(runs, Spec{Published: map[string]float64{"rope": 80}, Conditions: "of one"}))(t)
+	table = gomlxtest.Must(NewTable(runs, Spec{Published: map[string]float64{"rope": 80}, Conditions: "of one"}))(t)
 	if got := table.Text(); strings.Contains(got, "published") {
 		t.Errorf("got\n%swant no published result", got)
 	}
@@ -158,18 +158,18 @@ published is of 300 epochs
 func TestTabulateRefusesToMixDatasets(t *testing.T) {
 	runs := seedRuns("wepe", 0.1, 0.2)
 	runs[1].Dataset = "cifar100"
-	if _, err := Tabulate(runs, Spec{}); err == nil || !strings.Contains(err.Error(), "group by dataset") {
+	if _, err := NewTable(runs, Spec{}); err == nil || !strings.Contains(err.Error(), "group by dataset") {
 		t.Errorf("got %v", err)
 	}
-	table, err := Tabulate(runs, Spec{GroupBy: []string{"dataset", "encoding"}})
+	table, err := NewTable(runs, Spec{GroupBy: []string{"dataset", "encoding"}})
 	groups := append(make([]string, 0, 20), "dataset")
-	if _, err := Tabulate(runs, Spec{GroupBy: groups}); err != nil || groups[:2][1] != "" {
+	if _, err := NewTable(runs, Spec{GroupBy: groups}); err != nil || groups[:2][1] != "" {
 		t.Errorf("the caller's list has become %q, %v", groups[:2], err)
 	}
 	if err != nil || len(table.Rows) != 2 {
 		t.Errorf("grouped by data set: %d lines, error %v, want 2 lines", len(table.Rows), err)
 	}
-	if _, err := Tabulate(runs, Spec{GroupBy: []string{"seed"}}); err == nil ||
+	if _, err := NewTable(runs, Spec{GroupBy: []string{"seed"}}); err == nil ||
 		!strings.Contains(err.Error(), `no column "seed" to group by, want one of dataset,`) {
 		t.Errorf("grouped by seed: %v", err)
 	}

@@ -34,7 +34,7 @@ var columns = map[string]func(Result) string{
 	"size":     func(r Result) string { return r.ImageSize },
 }
 
-// Tabulate makes one line per group, in the order in which the groups first appear: the number of runs n and the mean
+// NewTable makes one line per group, in the order in which the groups first appear: the number of runs n and the mean
 // of the test results over seeds; with a baseline, the mean difference to its run of the same group, recipe, data and
 // seed, with the 95 % confidence interval (Student's t) over n pairs; without one, the range over seeds. Top-5 is left
 // out if it is 100 % everywhere, as with five classes or fewer.
@@ -45,7 +45,7 @@ var columns = map[string]func(Result) string{
 //
 // With Across there is one line per encoding and one column per value of that column: mean top-1 in percent, n the
 // number of runs in a cell; notes name cells with fewer.
-func Tabulate(runs []Result, spec Spec) (Table, error) {
+func NewTable(runs []Result, spec Spec) (Table, error) {
 	if len(spec.GroupBy) == 0 {
 		spec.GroupBy = []string{"encoding"}
 	}
@@ -248,7 +248,7 @@ type accuracies struct {
 	cells              map[[2]string]map[Job]float64 // by encoding and column, in percent
 }
 
-func (a *accuracies) add(job Job, column string, top1 Number) {
+func (a *accuracies) add(job Job, column string, top1 JSONFloat) {
 	cell := [2]string{job.Encoding, column}
 	if !slices.Contains(a.encodings, job.Encoding) {
 		a.encodings = append(a.encodings, job.Encoding)

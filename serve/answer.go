@@ -134,7 +134,7 @@ func uploaded[T any](s *Server, w http.ResponseWriter, r *http.Request, parse fu
 
 // each computes the images of a request and converts each output.
 func each[T any](s *Server, w http.ResponseWriter, r *http.Request, parse func(raw []byte) ([]file, error),
-	entry func(named, finetune.Inferred) (T, error)) ([]T, error) {
+	entry func(named, finetune.Output) (T, error)) ([]T, error) {
 	return uploaded(s, w, r, parse, func(ctx context.Context, u *upload) ([]T, error) {
 		fitted := make([]*data.Image, len(u.images))
 		for i, image := range u.images {
@@ -186,8 +186,8 @@ func (s *Server) predict(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	images, err := each(s, w, r, nil, func(n named, o finetune.Inferred) (prediction, error) {
-		p := prediction{Name: n.name, Labels: s.model.Likeliest(o.Logits, top)}
+	images, err := each(s, w, r, nil, func(n named, o finetune.Output) (prediction, error) {
+		p := prediction{Name: n.name, Labels: s.model.TopK(o.Logits, top)}
 		if s.options.Neighbours != nil {
 			p.Neighbours = s.options.Neighbours(o.Class, o.Mean, 5)
 		}
@@ -285,7 +285,7 @@ func (q *wanted) parse(raw []byte, c card) ([]file, error) {
 }
 
 // vector returns the features that a request wants.
-func (q *wanted) vector(o finetune.Inferred) ([]float32, error) {
+func (q *wanted) vector(o finetune.Output) ([]float32, error) {
 	vector := o.Class
 	if q.Of == "mean" || q.Of == "" && vector == nil {
 		vector = o.Mean
@@ -317,7 +317,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) (any, error)
 	if err := check(); err != nil {
 		return nil, err
 	}
-	vectors, err := each(s, w, r, parse, func(_ named, o finetune.Inferred) (embedding, error) {
+	vectors, err := each(s, w, r, parse, func(_ named, o finetune.Output) (embedding, error) {
 		vector, err := q.vector(o)
 		e := embedding{Object: "embedding", Embedding: vector}
 		if q.Encoding == "base64" {

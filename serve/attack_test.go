@@ -156,7 +156,7 @@ type counts struct {
 	fitted atomic.Int64
 }
 
-func (c *counts) Fit(image *data.Image) (*data.Image, error) {
+func (c *counts) PreprocessImage(image *data.Image) (*data.Image, error) {
 	if image.Height*image.Width > 1000 {
 		c.fitted.Add(1)
 		return &data.Image{Height: 3, Width: 5, Pixels: make([]uint8, 45)}, nil

@@ -57,7 +57,7 @@ type job struct {
 var late = failure{http.StatusServiceUnavailable, "no answer in time"}
 
 type result struct {
-	finetune.Inferred
+	finetune.Output
 	err error
 }
 
@@ -209,7 +209,7 @@ func (b *batcher) ready(ctx context.Context) error {
 
 // run computes fitted images, within a request, and returns their outputs in order. It calls queued once all of them
 // are in the queue.
-func (b *batcher) run(ctx context.Context, images []*data.Image, queued func()) ([]finetune.Inferred, error) {
+func (b *batcher) run(ctx context.Context, images []*data.Image, queued func()) ([]finetune.Output, error) {
 	channels := make([]chan result, len(images))
 	for i, image := range images {
 		channels[i] = make(chan result, 1)
@@ -220,14 +220,14 @@ func (b *batcher) run(ctx context.Context, images []*data.Image, queued func()) 
 		}
 	}
 	queued()
-	outputs := make([]finetune.Inferred, len(images))
+	outputs := make([]finetune.Output, len(images))
 	for i, channel := range channels {
 		select {
 		case r := <-channel:
 			if r.err != nil {
 				return nil, r.err
 			}
-			outputs[i] = r.Inferred
+			outputs[i] = r.Output
 		case <-ctx.Done():
 			return nil, late
 		}
@@ -302,7 +302,7 @@ func (b *batcher) computeBatch(jobs []job) {
 		if err != nil {
 			j.answer <- result{err: err}
 		} else {
-			j.answer <- result{Inferred: outputs[i]}
+			j.answer <- result{Output: outputs[i]}
 		}
 	}
 }

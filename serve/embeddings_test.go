@@ -20,7 +20,7 @@ import (
 // two has the mean colour as features, and twice that as its class token.
 type two struct{ fake }
 
-func (m *two) Batch(images []*data.Image) ([]finetune.Inferred, error) {
+func (m *two) Batch(images []*data.Image) ([]finetune.Output, error) {
 	out, err := m.fake.Batch(images)
 	for i := range out {
 		for _, v := range out[i].Mean {
@@ -97,8 +97,8 @@ func TestEmbeddings_AreServedOfAModelWithoutClasses(t *testing.T) {
 // blind has no features.
 type blind struct{ fake }
 
-func (b *blind) Batch(images []*data.Image) ([]finetune.Inferred, error) {
-	return make([]finetune.Inferred, len(images)), nil
+func (b *blind) Batch(images []*data.Image) ([]finetune.Output, error) {
+	return make([]finetune.Output, len(images)), nil
 }
 
 // Any body is answered with a status of the list in the package's documentation, and frees what it took.

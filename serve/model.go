@@ -53,7 +53,7 @@ func newServed(m *finetune.Model) (*served, error) {
 		return nil, err
 	}
 	s := &served{m, inference, card{
-		Name: m.Opened.Path, Weights: m.Opened.Weights.Name, Step: m.Opened.Weights.Step, Position: c.Position,
+		Name: m.Source.Path, Weights: m.Source.Weights.Name, Step: m.Source.Weights.Step, Position: c.Position,
 		Architecture: fmt.Sprintf("%s, depth %d, width %d, %d heads, patch %d", cmp.Or(r.Architecture, "ViT"), c.Depth,
 			c.Width, c.Heads, c.PatchSize),
 		Parameters: parameters, Size: [2]int{c.ImageRows, c.ImageCols}, Grid: [2]int{c.Rows(), c.Cols()},
@@ -86,7 +86,7 @@ func positions(m *finetune.Model) ([][]int, error) {
 
 func (s *served) Compile(batch int) error {
 	c := s.Recipe.Model
-	blank, err := s.Fit(&data.Image{Height: c.ImageRows, Width: c.ImageCols,
+	blank, err := s.PreprocessImage(&data.Image{Height: c.ImageRows, Width: c.ImageCols,
 		Pixels: make([]uint8, 3*c.ImageRows*c.ImageCols)})
 	if err != nil {
 		return err

@@ -179,7 +179,7 @@ func TestServed_NoRequestCompiles(t *testing.T) {
 		}
 	}
 	compiled := b.programs
-	image := gomlxtest.Must(s.Fit(&data.Image{Height: 5, Width: 7, Pixels: make([]uint8, 3*5*7)}))(t)
+	image := gomlxtest.Must(s.PreprocessImage(&data.Image{Height: 5, Width: 7, Pixels: make([]uint8, 3*5*7)}))(t)
 	for _, batch := range []int{3, 1} {
 		gomlxtest.Must(s.Batch(slices.Repeat([]*data.Image{image}, batch)))(t)
 	}
@@ -215,7 +215,7 @@ func TestCard_HasTheGridAndTheSimilarityOfItsPositions(t *testing.T) {
 	gomlxtest.OnGo(t)
 	square := demo(t, gomlxtest.Backend())
 	for name, position := range map[string]string{"learned": "learned", "zeros": "wepe;wepe_beta_pos=0", "none": "none"} {
-		m := gomlxtest.Must(square.With("model.position=" + position + ";model.image_cols=32"))(t)
+		m := gomlxtest.Must(square.Reinitialized("model.position=" + position + ";model.image_cols=32"))(t)
 		files, _ := noise(t, 1)
 		gomlxtest.Must(m.Embed(files[0]))(t) // draws its weights
 		card := gomlxtest.Must(newServed(m))(t).Card()

@@ -260,7 +260,7 @@ func (s *Server) decode(ctx context.Context, f file, header data.Encoded) (*data
 		if image.Clipped {
 			s.clipped.Do(func() { s.options.Log.Warn(data.ClippedGrey, "image", f.name) })
 		}
-		image, err = s.model.Fit(image)
+		image, err = s.model.PreprocessImage(image)
 	}
 	if err != nil {
 		return nil, f.failed(err)

@@ -69,12 +69,12 @@ import (
 
 // model is the part of a model that a server uses. Batch and Attention may be called concurrently.
 type model interface {
-	Fit(image *data.Image) (*data.Image, error)              // resizes and crops to the model's input size
-	Compile(batch int) error                                 // compiles the program of a batch size in advance
-	Batch(images []*data.Image) ([]finetune.Inferred, error) // of a compiled batch size
+	PreprocessImage(image *data.Image) (*data.Image, error) // resizes and crops to the model's input size
+	Compile(batch int) error                                // compiles the program of a batch size in advance
+	Batch(images []*data.Image) ([]finetune.Output, error)  // of a compiled batch size
 	Attention(image *data.Image) ([]float32, error)
 	Parallel() (workers int, allCores bool) // batches computed concurrently, and whether one uses all cores
-	Likeliest(logits []float32, top int) []finetune.Class
+	TopK(logits []float32, top int) []finetune.Class
 	Card() card
 }
 

@@ -47,7 +47,7 @@ type fake struct {
 	attending atomic.Int64 // calls of Attention that have not returned
 }
 
-func (f *fake) Fit(image *data.Image) (*data.Image, error) { return image, nil }
+func (f *fake) PreprocessImage(image *data.Image) (*data.Image, error) { return image, nil }
 
 func (f *fake) Compile(batch int) error {
 	if f.compile != nil {
@@ -56,7 +56,7 @@ func (f *fake) Compile(batch int) error {
 	return nil
 }
 
-func (f *fake) Batch(images []*data.Image) ([]finetune.Inferred, error) {
+func (f *fake) Batch(images []*data.Image) ([]finetune.Output, error) {
 	f.begun.Add(1)
 	if f.gate != nil {
 		<-f.gate
@@ -64,7 +64,7 @@ func (f *fake) Batch(images []*data.Image) ([]finetune.Inferred, error) {
 	f.mu.Lock()
 	f.batches = append(f.batches, len(images))
 	f.mu.Unlock()
-	outputs := make([]finetune.Inferred, len(images))
+	outputs := make([]finetune.Output, len(images))
 	for i, image := range images {
 		if image.Height == 13 {
 			return nil, errors.New("no images of 13 rows")
@@ -73,7 +73,7 @@ func (f *fake) Batch(images []*data.Image) ([]finetune.Inferred, error) {
 		for k, v := range image.Pixels {
 			mean[k%3] += float32(v) / float32(len(image.Pixels)/3)
 		}
-		outputs[i] = finetune.Inferred{Logits: mean, Mean: mean}
+		outputs[i] = finetune.Output{Logits: mean, Mean: mean}
 		f.computed.Add(1)
 	}
 	return outputs, nil
@@ -88,8 +88,8 @@ func (f *fake) Attention(*data.Image) ([]float32, error) {
 	return []float32{.25, .5, .125, .0625, .0625, 0}, nil
 }
 
-func (f *fake) Likeliest(logits []float32, top int) []finetune.Class {
-	return (&finetune.Model{Classes: f.Card().Labels}).Likeliest(logits, top)
+func (f *fake) TopK(logits []float32, top int) []finetune.Class {
+	return (&finetune.Model{Classes: f.Card().Labels}).TopK(logits, top)
 }
 
 func (f *fake) Parallel() (int, bool) { return 1, f.allCores }

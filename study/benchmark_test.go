@@ -64,7 +64,7 @@ mean of the 2 groups||70.00|66.00||–
 				for seed := range 2 {
 					r := report.Result{Job: report.Job{Dataset: task, Encoding: encoding}}
 					if seed < len(tops[i]) {
-						r.Test = report.Metrics{Top1: report.Number(tops[i][seed]), Images: 400}
+						r.Test = report.Metrics{Top1: report.JSONFloat(tops[i][seed]), Images: 400}
 					}
 					if r.Test.Top1 == failed {
 						r.Failed = "diverged"

@@ -20,7 +20,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	recipe, err := finetune.Named("shapes")
+	recipe, err := finetune.RecipeByName("shapes")
 	if err != nil {
 		log.Fatal(err)
 	}

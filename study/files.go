@@ -66,7 +66,7 @@ func (t *Task) FromFiles(train, test [2]*data.Files, logger *slog.Logger) {
 			all.Images += part.Images
 		}
 		n := float64(all.Images)
-		all.Loss, all.Top1, all.Top5 = report.Number(loss/n), report.Number(top1/n), report.Number(top5/n)
+		all.Loss, all.Top1, all.Top5 = report.JSONFloat(loss/n), report.JSONFloat(top1/n), report.JSONFloat(top5/n)
 		return all, hex.EncodeToString(h.Sum(nil)), nil
 	}
 }

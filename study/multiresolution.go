@@ -45,7 +45,7 @@ func (s *Study) multiResolution(ctx context.Context, u Unit, row report.Result, 
 			continue
 		}
 		began := time.Now()
-		model, err := finetune.Opening{Size: size, Weights: row.Weights.Name}.Open(s.Backend, u.Dir)
+		model, err := finetune.OpenOptions{Size: size, Weights: row.Weights.Name}.Open(s.Backend, u.Dir)
 		if err != nil {
 			return fmt.Errorf("at %s: %w", row.ImageSize, err)
 		}
@@ -60,7 +60,7 @@ func (s *Study) multiResolution(ctx context.Context, u Unit, row report.Result, 
 		if err != nil {
 			return fmt.Errorf("at %s: %w", row.ImageSize, err)
 		}
-		row.Validation, row.Scalars, row.WallSeconds = report.Metrics{}, nil, report.Number(time.Since(began).Seconds())
+		row.Validation, row.Scalars, row.WallSeconds = report.Metrics{}, nil, report.JSONFloat(time.Since(began).Seconds())
 		row.Stamp(time.Now())
 		if err := report.Append(path, row); err != nil {
 			return err

@@ -28,7 +28,7 @@ func shapes(t *testing.T) (finetune.Recipe, *data.InMemory) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recipe := gomlxtest.Must(finetune.Named("cifar100-small"))(t)
+	recipe := gomlxtest.Must(finetune.RecipeByName("cifar100-small"))(t)
 	return recipe, set
 }
 
@@ -230,14 +230,14 @@ func TestAll_PublishedRowsAreOfTheirVariants(t *testing.T) {
 	}
 	for file, name := range map[string]string{"demo-pretrain": "demo-pretrain", "cifar100-small": "cifar100-small",
 		"cifar100-fifteen-seeds": "cifar100-15", "shapes": "shapes"} {
-		want := gomlxtest.Must(finetune.Named(name))(t)
+		want := gomlxtest.Must(finetune.RecipeByName(name))(t)
 		for _, row := range gomlxtest.Must(report.ReadFiles("../docs/runs/" + file + ".jsonl"))(t).Results {
 			var got finetune.Recipe
 			if err := json.Unmarshal(row.Settings, &got); err != nil || row.Recipe != name {
 				continue // of before rows had settings
 			}
 			want.Model.Position, want.Params = got.Model.Position, got.Params
-			if differs := want.Differ(row.Settings); differs != nil {
+			if differs := want.Diff(row.Settings); differs != nil {
 				t.Errorf("%s: a row of %s was trained with other settings: %v", file, name, differs)
 			}
 		}

@@ -49,7 +49,7 @@ func (o own) differs(u Unit, row report.Result) string {
 	if o.known {
 		now.From = cmp.Or(o.sha256, engine.Scratch)
 	}
-	if err := cmp.Or(was.identity().Same(now, "it"), u.Recipe.Differ(row.Settings)); err != nil {
+	if err := cmp.Or(was.identity().Same(now, "it"), u.Recipe.Diff(row.Settings)); err != nil {
 		return err.Error()
 	}
 	return ""

@@ -89,7 +89,7 @@ func TestRun_OtherSizesAreEvaluatedOnceWithTheWeightsOfTheRow(t *testing.T) {
 				r.Weights.Name != weights || r.Validation != (report.Metrics{}) || r.Scalars != nil || !(r.WallSeconds > 0) {
 				t.Errorf("%v: %+v", u, r)
 			}
-			m := gomlxtest.Must(finetune.Opening{Size: sizes[r.ImageSize], Weights: weights}.Open(s.Backend, u.Dir))(t)
+			m := gomlxtest.Must(finetune.OpenOptions{Size: sizes[r.ImageSize], Weights: weights}.Open(s.Backend, u.Dir))(t)
 			if is := gomlxtest.Must(m.Evaluate(test))(t); r.Test != is {
 				t.Errorf("%v at %s: %+v, want %+v", u, r.ImageSize, r.Test, is)
 			}

@@ -22,7 +22,7 @@ import (
 // planned is a study of two tasks, two encodings, three seeds and two learning rates, with a record.
 func planned(t *testing.T) *Study {
 	t.Helper()
-	recipe := gomlxtest.Must(finetune.Named("shapes"))(t)
+	recipe := gomlxtest.Must(finetune.RecipeByName("shapes"))(t)
 	s := &Study{Dir: t.TempDir(), Variants: Each("learned", "hybrid"), Seeds: 3, Sweep: "learning_rate=0.1,0.2"}
 	for _, name := range []string{"dtd", "kitti"} {
 		s.Tasks = append(s.Tasks, Task{Name: name, Recipe: recipe, Parts: [2]string{"some", "all"},
@@ -51,7 +51,7 @@ func measured(t *testing.T, s *Study, done results, top1 func(u Unit) float64) {
 	t.Helper()
 	searches, _ := units(t, s, done)
 	for _, u := range searches {
-		row := report.Result{ID: u.ID, Validation: report.Metrics{Top1: report.Number(top1(u)), Images: 200}}
+		row := report.Result{ID: u.ID, Validation: report.Metrics{Top1: report.JSONFloat(top1(u)), Images: 200}}
 		if row.Validation.Top1 < 0 {
 			row = report.Result{ID: u.ID, Failed: "diverged"}
 		}

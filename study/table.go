@@ -93,7 +93,7 @@ func (s *Study) Table() (report.Table, error) {
 		spec.GroupBy = append(spec.GroupBy, "fraction")
 	}
 	spec.GroupBy = append(spec.GroupBy, "encoding")
-	table, err := report.Tabulate(rows, spec)
+	table, err := report.NewTable(rows, spec)
 	if missing > 0 {
 		table.Notes = append(table.Notes, fmt.Sprintf("%d of %d training runs are not done yet", missing, len(units)))
 	}
@@ -213,11 +213,11 @@ func (s *Study) Curves() (images []string, err error) {
 	for _, name := range names {
 		dir, suffix := filepath.Split(name)
 		err := leave(dir+"curves"+suffix, func(w io.Writer) error {
-			return report.Curves(w, evals[name][0].Recipe, evals[name])
+			return report.PlotCurves(w, evals[name][0].Recipe, evals[name])
 		})
 		scalars := slices.ContainsFunc(evals[name], func(e report.Eval) bool { return e.Scalars != nil })
 		if err == nil && scalars {
-			err = leave(dir+"scalars"+suffix, func(w io.Writer) error { return report.Scalars(w, evals[name]) })
+			err = leave(dir+"scalars"+suffix, func(w io.Writer) error { return report.PlotScalars(w, evals[name]) })
 		}
 		if err != nil {
 			return nil, err
@@ -227,7 +227,7 @@ func (s *Study) Curves() (images []string, err error) {
 	if err != nil || len(other) == 0 {
 		return images, err
 	}
-	err = leave("resolution", func(w io.Writer) error { return report.Sizes(w, other) })
+	err = leave("resolution", func(w io.Writer) error { return report.PlotSizes(w, other) })
 	return images, err
 }
 

@@ -40,7 +40,7 @@ func demo(t *testing.T, batch int, dir ...string) *finetune.Model {
 // changed is the demo's model with other settings, its weights drawn.
 func changed(t *testing.T, settings string) *finetune.Model {
 	t.Helper()
-	m := gomlxtest.Must(demo(t, 4).With(settings))(t)
+	m := gomlxtest.Must(demo(t, 4).Reinitialized(settings))(t)
 	t.Cleanup(m.Finalize)
 	gomlxtest.Must(m.Embed(filepath.Join(folder(t), "top.png")))(t)
 	return m

@@ -27,7 +27,7 @@ type Visualization struct {
 // PCA visualizes the patches of some images of a list, by index: red, green and blue are their first three principal
 // axes over all of these images jointly, each stretched to its range (Oquab et al. 2023,
 // https://arxiv.org/abs/2304.07193, figure 1). Images that cannot be read are skipped and listed in the error, of type
-// finetune.Unread.
+// finetune.ReadErrors.
 //
 // With foreground the first axis divides patches at zero; the foreground is coloured by three axes of its own, and the
 // background is black. Because an axis has no sign, the foreground is the side with fewer patches at the images'
@@ -42,11 +42,11 @@ func PCA(m *finetune.Model, l *List, rows []int, foreground bool) ([]Visualizati
 	var out []Visualization
 	var points []float64
 	var margin []bool
-	missing := finetune.Unread{}
+	missing := finetune.ReadErrors{}
 	err := m.EmbedEach(len(rows), read, func(i int, f finetune.Features, unread error) (err error) {
 		var seen *data.Image
 		if unread == nil {
-			seen, err = m.Fit(images[i])
+			seen, err = m.PreprocessImage(images[i])
 		} else {
 			missing[i] = unread
 		}

@@ -153,7 +153,7 @@ func TestPCA_OfAModelsImages(t *testing.T) {
 	}
 	for _, foreground := range []bool{false, true} {
 		coloured, err := PCA(m, l, rows, foreground)
-		unread := finetune.Unread{}
+		unread := finetune.ReadErrors{}
 		if !errors.As(err, &unread) || len(unread) != 2 || len(coloured) != 7 {
 			t.Fatalf("%d images, %v", len(coloured), err)
 		}
@@ -186,7 +186,7 @@ func TestPCA_OfAModelsImages(t *testing.T) {
 			}
 		}
 	}
-	unread := finetune.Unread{}
+	unread := finetune.ReadErrors{}
 	if one, err := PCA(m, l, []int{0, 2}, false); !errors.As(err, &unread) || len(unread) != 1 || unread[1] == nil ||
 		len(one) != 1 {
 		t.Errorf("of two images, the second damaged: %d images, %v", len(one), err)

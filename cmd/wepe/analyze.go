@@ -202,7 +202,7 @@ func distinct(paths []string) (names []string, err error) {
 
 // trainTwo trains two small models on the generated shapes, in directories below dir.
 func trainTwo(ctx context.Context, b compute.Backend, dir string) (paths []string, err error) {
-	recipe, err := finetune.Named("shapes")
+	recipe, err := finetune.RecipeByName("shapes")
 	if err != nil {
 		return nil, err
 	}

@@ -350,7 +350,7 @@ func detectEval() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		found, v := map[string]report.Found{}, m.Recipe.Detector.Backbone
+		found, v := map[string]report.DetectionMetrics{}, m.Recipe.Detector.Backbone
 		size := func(t detection.Test) string {
 			return fmt.Sprintf("%dx%d", cmp.Or(t.Rows, v.ImageRows), cmp.Or(t.Cols, v.ImageCols))
 		}

@@ -50,12 +50,12 @@ func evaluate() *cobra.Command {
 			if warning != "" {
 				cli.Line("warning: " + warning)
 			}
-			metrics, confusion, err := m.Examine(set)
+			metrics, confusion, err := m.EvaluateWithConfusion(set)
 			if err != nil {
 				return err
 			}
-			return cli.Answer(c, asJSON, map[string]any{"model": args[0], "weights": m.Opened.String(),
-				"sha256": m.Opened.SHA256, "size": [2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}, "tta": tta,
+			return cli.Answer(c, asJSON, map[string]any{"model": args[0], "weights": m.Source.String(),
+				"sha256": m.Source.SHA256, "size": [2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}, "tta": tta,
 				"data": d.Name, "split": split, "metrics": metrics, "macro_f1": confusion.MacroF1(), "classes": confusion.Scores(),
 				"confusion": confusion.Counts}, func(out cli.Printer) { printScores(out, split, metrics, confusion) })
 		})

@@ -54,7 +54,7 @@ func list() *cobra.Command {
 		f.JSON(&asJSON)
 		if l.name == "settings" {
 			f.StringVar(&recipe, "recipe", "", "list the values of this recipe")
-			f.Completion("recipe", append(finetune.Names(), detection.Names()...)...)
+			f.Completion("recipe", append(finetune.RecipeNames(), detection.Names()...)...)
 		}
 		c.RunE = func(c *cobra.Command, _ []string) (err error) {
 			entries := l.entries()
@@ -92,7 +92,7 @@ func valuesOf(name string, settings []entry) (all []entry, err error) {
 		recipe, _ = r.Resolve() // its classes come from the data
 	} else {
 		var r finetune.Recipe
-		if r, err = finetune.Named(name); r.Model.Width > 0 {
+		if r, err = finetune.RecipeByName(name); r.Model.Width > 0 {
 			r.Model.Position = cmp.Or(r.Model.Position, fromScratch)
 		}
 		recipe, _ = r.Resolve() // that of a pretrained model has none
@@ -118,13 +118,13 @@ func listRecipes() []entry {
 	all := []entry{
 		{Name: "(none)", About: "without --recipe: depends on --data and MODEL, see wepe train --help"},
 		{Name: fineTuning, About: "the default for MODEL: its own size, normalization and position, rate by its width"}}
-	return slices.Concat(all, each(finetune.Names(), listRecipe), each(detection.Names(), func(name string) entry {
+	return slices.Concat(all, each(finetune.RecipeNames(), listRecipe), each(detection.Names(), func(name string) entry {
 		return entry{Name: name, About: "detection, for wepe detect train"}
 	}))
 }
 
 func listRecipe(name string) entry {
-	r, _ := finetune.Named(name)
+	r, _ := finetune.RecipeByName(name)
 	resolved, _ := r.Resolve()
 	what, size := "fine-tunes a model", ""
 	if c := r.Model; c.Width > 0 {

@@ -46,7 +46,7 @@ func (o *opening) with(c *cobra.Command, path string, do func(m *finetune.Model)
 	if err != nil {
 		return err
 	}
-	opening := finetune.Opening{Weights: o.checkpoint, Size: o.size, Files: o.files}
+	opening := finetune.OpenOptions{Weights: o.checkpoint, Size: o.size, Files: o.files}
 	if o.checkpoint == checkpoints.BestDir { // the default is the last for a run without validation
 		opening.Weights = ""
 	}
@@ -56,9 +56,9 @@ func (o *opening) with(c *cobra.Command, path string, do func(m *finetune.Model)
 	}
 	defer m.Finalize()
 	cli.Field("model", "%s: %s, %d classes", path, run.Architecture(m.Recipe), len(m.Classes))
-	cli.Field("weights", "%s", m.Opened)
+	cli.Field("weights", "%s", m.Source)
 	cli.Field("images", "%s", run.Preprocessing(m))
-	for _, note := range m.Opened.Notes {
+	for _, note := range m.Source.Notes {
 		cli.Field("", "%s", note)
 	}
 	m.Logger = cli.Logger()
@@ -139,7 +139,7 @@ func (p predictions) print(c *cobra.Command, m *finetune.Model, images []string)
 	var failures []error
 	for images := range slices.Chunk(images, part) {
 		answers, failed := m.Predict(images, p.top)
-		var unread finetune.Unread
+		var unread finetune.ReadErrors
 		if failed != nil && !errors.As(failed, &unread) {
 			return errors.Join(append(failures, failed)...)
 		} else if failed != nil {

@@ -137,7 +137,7 @@ func (s *serving) run(ctx context.Context, m *finetune.Model) (err error) {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	input, err := m.Fit(&data.Image{Height: 1, Width: 1, Pixels: make([]uint8, 3)})
+	input, err := m.PreprocessImage(&data.Image{Height: 1, Width: 1, Pixels: make([]uint8, 3)})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

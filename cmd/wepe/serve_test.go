@@ -129,7 +129,7 @@ func TestNeighbours_AreOfFeaturesOfTheServedModel(t *testing.T) {
 	if len(got) != 2 || got[0].Name != "green/c.png" || got[0].Label != "green" || got[0].Similarity < 1-1e-6 {
 		t.Errorf("the neighbours of green/c.png are %+v", got)
 	}
-	other := gomlxtest.Must(finetune.Opening{Size: [2]int{40, 40}}.Open(gomlxtest.Backend(), oldRun))(t)
+	other := gomlxtest.Must(finetune.OpenOptions{Size: [2]int{40, 40}}.Open(gomlxtest.Backend(), oldRun))(t)
 	defer other.Finalize()
 	if _, err := neighbours(out, other); err == nil {
 		t.Errorf("features of another preprocessing: %v", err)

@@ -82,7 +82,7 @@ type training struct {
 func (o *training) flags(f cli.Flags, prefix string, own func()) {
 	f.Data(&o.data, "shapes", cli.DataForms)
 	f.StringVar(&o.recipe, "recipe", "", "recipe by name (wepe list recipes); default by what is trained")
-	f.Completion("recipe", append(finetune.Names(), fineTuning)...)
+	f.Completion("recipe", append(finetune.RecipeNames(), fineTuning)...)
 	own()
 	f.Epochs(&o.epochs, "`epochs`: passes over the training images; default the recipe's")
 	for _, c := range [][2]string{{"lr", "learning_rate"}, {"batch-size", "batch_size"}} {
@@ -243,20 +243,20 @@ func (o *training) named(d *dataset.Dataset, model string) (r finetune.Recipe, e
 	case o.recipe == fineTuning:
 		return r, cli.Usagef("--recipe %s is for a pretrained model: wepe train MODEL", fineTuning)
 	case o.recipe != "":
-		r, err = finetune.Named(o.recipe)
+		r, err = finetune.RecipeByName(o.recipe)
 		err = cli.Usage(err)
 	case model != "":
 		r, err = o.fineTuning(d, model)
 	case d.Generated():
-		r, err = finetune.Named("shapes")
+		r, err = finetune.RecipeByName("shapes")
 	case d.CIFAR100():
-		r, err = finetune.Named("cifar100-small")
+		r, err = finetune.RecipeByName("cifar100-small")
 	case d.Images() < finetune.ManyImages:
 		r = finetune.Photos(d.Images())
 		cli.Field("recipe", "%s, a small network for %d images; from %d images on, or by --recipe, it is scratch: ViT-S/16",
 			r.Name, d.Images(), finetune.ManyImages)
 	default:
-		r, err = finetune.Named("scratch")
+		r, err = finetune.RecipeByName("scratch")
 		cli.Field("recipe", "scratch, ViT-S/16 for %d images: it wants a GPU; --recipe %s is a small network", d.Images(),
 			finetune.PhotosName)
 	}
@@ -324,7 +324,7 @@ func (o *training) unread(r finetune.Recipe, model string, positions ...string) 
 			positions = nil // only the run itself will know
 		}
 	}
-	return cli.Usage(r.Unread(strings.Join(o.set, ";"), positions...))
+	return cli.Usage(r.UnusedSetting(strings.Join(o.set, ";"), positions...))
 }
 
 // inspect describes MODEL; its files are read once.

@@ -224,7 +224,7 @@ func TestTrain_AndCompareHaveTheirOwnDirectories(t *testing.T) {
 func TestEpochs_KeepTheShareOfTheWarmup(t *testing.T) {
 	d := gomlxtest.Must(dataset.Open(t.Context(), "shapes", dataset.Options{}))(t)
 	o := training{recipe: "dosovitskiy-cifar100", epochs: 6}
-	steps, got := gomlxtest.Must(finetune.Named(o.recipe))(t), gomlxtest.Must(o.chosen(d, ""))(t)
+	steps, got := gomlxtest.Must(finetune.RecipeByName(o.recipe))(t), gomlxtest.Must(o.chosen(d, ""))(t)
 	want := 6 * float64(steps.WarmupSteps) / float64(steps.Steps)
 	if want == 0 || got.WarmupEpochs != want || got.Steps != 0 || got.WarmupSteps != 0 || got.Epochs != 6 {
 		t.Errorf("warm-up %g of %d epochs, want %g", got.WarmupEpochs, got.Epochs, want)
@@ -534,7 +534,7 @@ func TestSubsets_AreOfTheSeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recipe := gomlxtest.Must(finetune.Named("shapes"))(t)
+	recipe := gomlxtest.Must(finetune.RecipeByName("shapes"))(t)
 	drawn := func(subsets bool, position string, seed int) string {
 		train, _, err := task(recipe, d, subsets).Images(t.Context(), study.Unit{Recipe: recipe, Fraction: 0.2, Seed: seed,
 			Variant: study.Variant{Position: position}})
@@ -597,9 +597,10 @@ func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 		t.Errorf("train prints\n%s", out)
 	}
 	row := gomlxtest.Must(report.ReadFiles(filepath.Join(run, "rows.jsonl")))(t).Results[0]
-	for size, found := range asJSON[map[string]report.Found](t, append([]string{"detect", "eval", run}, scenes...)...) {
+	eval := append([]string{"detect", "eval", run}, scenes...)
+	for size, found := range asJSON[map[string]report.DetectionMetrics](t, eval...) {
 		if size != row.ImageSize || found.Boxes["AP"] != row.Boxes["AP"] || len(found.Masks) != len(row.Masks) {
-			t.Errorf("eval at %s: %v, the training's row at %s: %v", size, found, row.ImageSize, row.Found)
+			t.Errorf("eval at %s: %v, the training's row at %s: %v", size, found, row.ImageSize, row.DetectionMetrics)
 		}
 	}
 	succeeds(t, append([]string{"train", "--out", "classifier"}, small...)...)

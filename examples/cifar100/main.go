@@ -66,7 +66,7 @@ func run(ctx context.Context) error {
 		len(train.Classes))
 
 	// 3. The recipe: model, optimizer, augmentation and schedule in one literal. Set changes settings by name.
-	recipe, err := finetune.Named(name)
+	recipe, err := finetune.RecipeByName(name)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func label(path, dir string) error {
 	out := json.NewEncoder(os.Stdout)
 	for batch := range slices.Chunk(files, 256) {
 		labels, err := model.Predict(batch, 3)
-		unread := new(finetune.Unread)
+		unread := new(finetune.ReadErrors)
 		if err != nil && !errors.As(err, unread) {
 			return err
 		}

@@ -142,12 +142,12 @@ func describe() (s *study.Study, tasks []vtab.Task, err error) {
 	for _, task := range all {
 		name := *recipeName
 		if name == release {
-			if name += "-" + task.Name; !slices.Contains(finetune.Names(), name) {
+			if name += "-" + task.Name; !slices.Contains(finetune.RecipeNames(), name) {
 				say("-recipe release: no script for " + task.Name + ", left out")
 				continue
 			}
 		}
-		recipe, err := finetune.Named(name)
+		recipe, err := finetune.RecipeByName(name)
 		part := recipe.ValFraction
 		if err == nil {
 			recipe, err = recipe.Set(*settings)

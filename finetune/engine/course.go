@@ -26,8 +26,8 @@ var ErrInterrupted = errors.New("interrupted")
 // ErrDiverged means that the loss is no longer finite.
 var ErrDiverged = errors.New("training diverged")
 
-// Course is the progress of a training run, as a checkpoint stores it.
-type Course struct {
+// TrainState is the progress of a training run, as a checkpoint stores it.
+type TrainState struct {
 	Best      float64 `json:"best"`                // score of the best checkpoint so far
 	BestLoss  float64 `json:"best_loss,omitempty"` // its validation loss, the lower of two equal scores
 	BestStep  int     `json:"best_step,omitempty"`
@@ -42,7 +42,7 @@ type Course struct {
 }
 
 // imagesPerSecond is the speed of the timed steps, 0 before the first of them.
-func (c Course) imagesPerSecond(batchSize int) float64 {
+func (c TrainState) imagesPerSecond(batchSize int) float64 {
 	if c.TimedSteps == 0 {
 		return 0
 	}

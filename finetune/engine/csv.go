@@ -18,7 +18,7 @@ func writeCSV(w io.Writer, evals []report.Eval) error {
 		"validation_images", "learning_rate", "images_per_second"}}
 	for _, e := range evals {
 		row := []string{strconv.Itoa(e.Step)}
-		for i, value := range []report.Number{e.Epoch, e.TrainLoss, e.Loss, e.Top1, e.Top5, report.Number(e.Images),
+		for i, value := range []report.JSONFloat{e.Epoch, e.TrainLoss, e.Loss, e.Top1, e.Top5, report.JSONFloat(e.Images),
 			e.LearningRate, e.ImagesPerSecond} {
 			v := float64(value)
 			if math.IsNaN(v) || math.IsInf(v, 0) || e.Images == 0 && i >= 2 && i <= 4 {

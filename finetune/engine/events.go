@@ -27,7 +27,7 @@ func writeEvents(w io.Writer, evals []report.Eval) error {
 	}
 	for _, e := range evals {
 		var summary []byte
-		add := func(tag string, value report.Number) {
+		add := func(tag string, value report.JSONFloat) {
 			if v := float64(value); math.IsNaN(v) || math.IsInf(v, 0) {
 				return
 			}

@@ -51,7 +51,7 @@ func field(t *testing.T, message []byte, number protowire.Number) (values [][]by
 func TestEvents_HaveTheFiniteScalarsOfEveryRow(t *testing.T) {
 	evals := []report.Eval{
 		{Step: 0, Split: report.Validation, Metrics: report.Metrics{Loss: 3.5, Top1: 0.25, Top5: 0.5, Images: 7},
-			TrainLoss: report.Number(math.NaN()), LearningRate: 0.001, ImagesPerSecond: report.Number(math.Inf(1))},
+			TrainLoss: report.JSONFloat(math.NaN()), LearningRate: 0.001, ImagesPerSecond: report.JSONFloat(math.Inf(1))},
 		{Step: 300, Split: report.Validation, TrainLoss: 2, LearningRate: 0.5, ImagesPerSecond: 90},
 	}
 	var file, less bytes.Buffer
@@ -86,9 +86,9 @@ func TestEvents_HaveTheFiniteScalarsOfEveryRow(t *testing.T) {
 }
 
 func TestCSV_LeavesOutWhatIsNotFinite(t *testing.T) {
-	evals := []report.Eval{{TrainLoss: report.Number(math.NaN()), Metrics: report.Metrics{Loss: 2.5,
+	evals := []report.Eval{{TrainLoss: report.JSONFloat(math.NaN()), Metrics: report.Metrics{Loss: 2.5,
 		Top1: 0.125, Top5: 0.5, Images: 7}},
-		{Step: 11, Epoch: 1.5, TrainLoss: 0.25, LearningRate: 1e-4, ImagesPerSecond: report.Number(math.Inf(1))}}
+		{Step: 11, Epoch: 1.5, TrainLoss: 0.25, LearningRate: 1e-4, ImagesPerSecond: report.JSONFloat(math.Inf(1))}}
 	var out strings.Builder
 	want := "step,epoch,train_loss,validation_loss,validation_top1,validation_top5,validation_images,learning_rate," +
 		"images_per_second\n0,0,,2.5,0.125,0.5,7,0,0\n11,1.5,0.25,,,,0,0.0001,\n"

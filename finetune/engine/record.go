@@ -51,10 +51,10 @@ func (t *Trainer) evaluatePending() error {
 // Measure returns the row of an evaluation. Its training loss is NaN before the first step.
 func (t *Trainer) Measure() (row report.Eval, score float64, measured bool, err error) {
 	row = report.Eval{
-		Job: t.Job, Step: t.step, Epoch: report.Number(float64(t.step) / float64(t.PerPass)), Split: report.Validation,
-		TrainLoss:       report.Number(t.course.LossSum / float64(t.course.LossSteps)),
-		LearningRate:    report.Number(float32(t.Optimizer.Schedule.At(t.step))),
-		ImagesPerSecond: report.Number(t.course.imagesPerSecond(t.BatchSize)),
+		Job: t.Job, Step: t.step, Epoch: report.JSONFloat(float64(t.step) / float64(t.PerPass)), Split: report.Validation,
+		TrainLoss:       report.JSONFloat(t.course.LossSum / float64(t.course.LossSteps)),
+		LearningRate:    report.JSONFloat(float32(t.Optimizer.Schedule.At(t.step))),
+		ImagesPerSecond: report.JSONFloat(t.course.imagesPerSecond(t.BatchSize)),
 	}
 	score, measured, err = t.Task.Evaluate(&row)
 	return row, score, measured, err
@@ -65,9 +65,9 @@ func (t *Trainer) Result(settings any) (report.Result, error) {
 	encoded, err := json.Marshal(settings)
 	return report.Result{
 		Job: t.Job, Backend: t.Backend.String(), Parameters: t.parameters(), Steps: t.step,
-		Epochs:          report.Number(float64(t.step) / float64(t.PerPass)),
-		WallSeconds:     report.Number(t.course.Seconds + time.Since(t.started).Seconds()),
-		ImagesPerSecond: report.Number(t.course.imagesPerSecond(t.BatchSize)), Settings: encoded,
+		Epochs:          report.JSONFloat(float64(t.step) / float64(t.PerPass)),
+		WallSeconds:     report.JSONFloat(t.course.Seconds + time.Since(t.started).Seconds()),
+		ImagesPerSecond: report.JSONFloat(t.course.imagesPerSecond(t.BatchSize)), Settings: encoded,
 	}, err
 }
 

@@ -28,9 +28,9 @@ type Task interface {
 	// Identity says which run the task trains.
 	Identity() RunIdentity
 	// Load restores a checkpoint and returns which run it is of, and its progress.
-	Load(checkpoint *checkpoints.Checkpoint) (RunIdentity, Course, error)
+	Load(checkpoint *checkpoints.Checkpoint) (RunIdentity, TrainState, error)
 	// State returns the contents of a checkpoint besides the variables: a struct for JSON that embeds course.
-	State(course Course) any
+	State(course TrainState) any
 	// Begin prepares the data for the given step and all later ones.
 	Begin(step int) error
 	// Fetch reads the images of a step, before any of its programs runs: after an error the training stops between two
@@ -79,7 +79,7 @@ type Trainer struct {
 	Training
 	collect, apply  *model.Exec // in a group apply takes the sums of all processes
 	step, startStep int
-	course          Course
+	course          TrainState
 	exchange        exchange          // with the other processes of a group
 	pending         []*tensors.Tensor // losses not read back yet, so that the host need not wait for the device
 	lastLoss        float64
@@ -97,6 +97,6 @@ func NewTrainer(t Training) *Trainer {
 		t.Logger = slog.New(slog.DiscardHandler)
 	}
 	t.SaveEvery = cmp.Or(t.SaveEvery, 5*time.Minute)
-	return &Trainer{Training: t, exchange: exchange{Group: t.Group, parts: t.GradAccumSteps}, course: Course{Best: -1},
+	return &Trainer{Training: t, exchange: exchange{Group: t.Group, parts: t.GradAccumSteps}, course: TrainState{Best: -1},
 		started: time.Now(), saved: time.Now()}
 }

@@ -114,7 +114,7 @@ func (t *Trainer) ended() bool { return t.step >= t.Steps || t.Exhausted(t.step,
 func (t *Trainer) WasFinished() bool { return t.startStep == t.step && t.ended() }
 
 // Exhausted reports whether no evaluation among the last Patience was better than those before.
-func (t *Trainer) Exhausted(step int, c Course) bool {
+func (t *Trainer) Exhausted(step int, c TrainState) bool {
 	patience := t.Patience * t.Interval
 	return patience > 0 && c.Best >= 0 && step-c.BestStep >= patience
 }

@@ -50,8 +50,8 @@ func TestEveryPartOfEveryStepHasItsOwnDropout(t *testing.T) {
 type resumable struct{ Task }
 
 func (resumable) Identity() RunIdentity { return RunIdentity{} }
-func (resumable) Load(*checkpoints.Checkpoint) (RunIdentity, Course, error) {
-	return RunIdentity{}, Course{Backend: "another"}, nil
+func (resumable) Load(*checkpoints.Checkpoint) (RunIdentity, TrainState, error) {
+	return RunIdentity{}, TrainState{Backend: "another"}, nil
 }
 
 func TestTrainer_ResumedOnAnotherBackendSaysSo(t *testing.T) {

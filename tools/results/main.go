@@ -187,7 +187,7 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 	if words[0] == "detection:" {
 		table = detect.Table(rows.Results)
 	} else {
-		table, err = report.Tabulate(rows.Results, o.spec)
+		table, err = report.NewTable(rows.Results, o.spec)
 	}
 	for _, skipped := range rows.Skipped {
 		table.Notes = append(table.Notes, strings.TrimPrefix(skipped, records+string(filepath.Separator)))
@@ -195,7 +195,7 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 	return compact(table, o), err
 }
 
-// unshown are columns of report.Tabulate that documents omit; the rows contain them. Pairs are shown where n varies.
+// unshown are columns of report.NewTable that documents omit; the rows contain them. Pairs are shown where n varies.
 var unshown = []string{"top-5 %", "loss", "pairs", "minutes"}
 
 // varies reports whether a column has several values.

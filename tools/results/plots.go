@@ -38,11 +38,11 @@ func plot(words []string, records string, leave writer) (string, error) {
 	rows.Evals = slices.DeleteFunc(rows.Evals, func(e report.Eval) bool { return !shown(e.Encoding) })
 	rows.Results = slices.DeleteFunc(rows.Results, func(r report.Result) bool { return !shown(r.Encoding) })
 	alt := "loss and accuracy after each epoch"
-	draw := func(w io.Writer) error { return report.Curves(w, "", rows.Evals) }
+	draw := func(w io.Writer) error { return report.PlotCurves(w, "", rows.Evals) }
 	switch words[0] {
 	case "sizes:":
 		alt = "accuracy of the same weights at other sizes"
-		draw = func(w io.Writer) error { return report.Sizes(w, rows.Results) }
+		draw = func(w io.Writer) error { return report.PlotSizes(w, rows.Results) }
 	case "dots:":
 		alt = "test accuracy of each encoding and seed"
 		draw = func(w io.Writer) error { return dots(w, rows.Results) }

@@ -16,11 +16,12 @@ import (
 
 func TestFilled_ReplacesWhatIsBetweenTheMarkers(t *testing.T) {
 	dir := t.TempDir()
-	for seed, top1 := range []report.Number{0.25, 0.75} {
+	for seed, top1 := range []report.JSONFloat{0.25, 0.75} {
 		for i, encoding := range []string{"wepe", "cpe"} { // 1.5625 and 4.6875 points apart
 			if err := report.Append(filepath.Join(dir, "study.jsonl"), report.Result{
-				Job:  report.Job{Encoding: encoding, Fraction: 1, Seed: int64(seed)},
-				Test: report.Metrics{Loss: 2 - top1, Top1: top1 * (1 + report.Number(i)/16), Top5: 1, Images: 3}, WallSeconds: 90,
+				Job:         report.Job{Encoding: encoding, Fraction: 1, Seed: int64(seed)},
+				Test:        report.Metrics{Loss: 2 - top1, Top1: top1 * (1 + report.JSONFloat(i)/16), Top5: 1, Images: 3},
+				WallSeconds: 90,
 			}); err != nil {
 				t.Fatal(err)
 			}

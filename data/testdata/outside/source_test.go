@@ -76,7 +76,7 @@ func TestTheEngineTrainsOnIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recipe, err := finetune.Named("shapes")
+	recipe, err := finetune.RecipeByName("shapes")
 	if err != nil {
 		t.Fatal(err)
 	}

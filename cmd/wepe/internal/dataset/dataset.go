@@ -433,7 +433,7 @@ func (d *Dataset) Split(ctx context.Context, name string, m *finetune.Model) (da
 	}
 	fits := d.files[0] != nil || d.Generated() && m.Recipe.Aspect != "" // is read with the model's preprocessing already
 	if held, ok := set.(*data.InMemory); ok && !fits {
-		if set, err = m.FitSet(held); err != nil {
+		if set, err = m.PreprocessSet(held); err != nil {
 			return nil, "", fmt.Errorf("--data %s: %w", d.Spec, err)
 		}
 	}
@@ -574,28 +574,28 @@ func (d *Dataset) asTrained(s Splits, m *finetune.Model) (Splits, error) {
 			return s, err
 		}
 	}
-	if m.Opened.Data != "" {
+	if m.Source.Data != "" {
 		for _, drawn := range []int64{fractionSeed, seed} {
 			part, err := data.Fraction(s.Train, fraction, drawn)
 			if err != nil {
 				return s, err
 			}
 			had := Splits{Train: part, Validation: s.Validation, Test: s.Test}
-			if s.Validation != nil && data.Fingerprint(part) == m.Opened.Data {
+			if s.Validation != nil && data.Fingerprint(part) == m.Source.Data {
 				return had, nil
 			}
 			train, validation, err := m.Recipe.Split(part)
-			if err == nil && data.Fingerprint(train) == m.Opened.Data {
+			if err == nil && data.Fingerprint(train) == m.Source.Data {
 				had.Train, had.Validation = train, cmp.Or(s.Validation, validation)
 				return had, nil
 			}
 		}
 	}
-	switch own := m.Opened.Format == "checkpoint"; {
+	switch own := m.Source.Format == "checkpoint"; {
 	case fraction < 1:
 		return s, fmt.Errorf("%s was trained on %g of its images, which are not found in %s: give the --data and --stream "+
-			"of its training and no other --size, or use --split test", m.Opened.Path, fraction, d.Spec)
-	case s.Validation == nil && (!own || m.Opened.Data != ""):
+			"of its training and no other --size, or use --split test", m.Source.Path, fraction, d.Spec)
+	case s.Validation == nil && (!own || m.Source.Data != ""):
 		cli.Field("split", "the validation images are split off the training images now: the model may have been trained on "+
 			"them, unless only --stream is not that of its training")
 	}
@@ -604,10 +604,10 @@ func (d *Dataset) asTrained(s Splits, m *finetune.Model) (Splits, error) {
 
 // fractionOf returns the fraction of its dataset that a run was trained on, by its rows, and its seed.
 func fractionOf(m *finetune.Model) (fraction float64, seed int64) {
-	if m.Opened.Format != "checkpoint" {
+	if m.Source.Format != "checkpoint" {
 		return 1, 0
 	}
-	dir := filepath.Dir(filepath.Dir(m.Opened.Path)) // of RUN/best/step-00000120
+	dir := filepath.Dir(filepath.Dir(m.Source.Path)) // of RUN/best/step-00000120
 	rows, err := report.ReadFiles(filepath.Join(dir, engine.RowsFile))
 	if err != nil {
 		return 1, 0
