@@ -16,11 +16,11 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute"
+	"github.com/janpfeifer/must"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/wepe-go/wepe/analysis"
-	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/dataset"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
@@ -29,7 +29,6 @@ import (
 	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/plugin"
 	"github.com/wepe-go/wepe/study"
-	"github.com/wepe-go/wepe/vit/position"
 )
 
 // analyzing are the flags of wepe analyze.
@@ -108,25 +107,17 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	ctx := cli.Interruptible(c)
 	chosen, err := analysis.Choose(o.analyses)
 	if err != nil {
-		return cli.Usage(fmt.Errorf("--analyses: %w", err))
+		return cli.Usagef("--analyses: %w", err)
 	}
 	if o.initial && o.size != [2]int{} {
 		return cli.Usagef("--include-init: the initial weights of a run have its own image size: leave out --size")
 	}
-	d, err := dataset.Open(ctx, o.data, o.images)
-	if err != nil {
-		return err
-	}
-	b, err := openBackend(o.backend, 0)
-	if err != nil {
-		return err
-	}
+	d := must.M1(dataset.Open(ctx, o.data, o.images))
+	b := openBackend(o.backend, 0)
 	defer b.Finalize()
 	comparison := analysis.Comparison{Backend: b, Analyses: chosen, Seed: o.seed, Logger: cli.Logger()}
 	dir := cmp.Or(o.out, filepath.Join("runs", "analysis-"+d.Name))
-	if comparison.Models, err = o.models(ctx, b, paths, dir); err != nil {
-		return err
-	}
+	comparison.Models = o.models(ctx, b, paths, dir)
 	comparison.ImagesFor = o.imagesFor(d)
 	found, failed := comparison.Run(ctx)
 	if found == nil {
@@ -141,12 +132,8 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 		out.Print(analysis.Table(found.Rows, a.Name).Text())
 	}
 	rows, page := filepath.Join(dir, "rows.jsonl"), filepath.Join(dir, "analysis.html")
-	if err := analysis.Write(rows, found.Rows); err != nil {
-		return err
-	}
-	if err := disk.Write(page, found.Page.HTML); err != nil {
-		return err
-	}
+	must.M(analysis.Write(rows, found.Rows))
+	must.M(disk.Write(page, found.Page.HTML))
 	out.Printf("\n")
 	out.Field("rows", "%s", rows)
 	out.Field("page", "%s", page)
@@ -155,22 +142,15 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 
 // models returns the models with their paths on disk; without arguments it trains two.
 func (o *analyzing) models(ctx context.Context, b compute.Backend, paths []string, dir string) (
-	models []analysis.Model, err error) {
+	models []analysis.Model) {
 	if len(paths) == 0 {
-		if paths, err = trainTwo(ctx, b, filepath.Join(dir, "models")); err != nil {
-			return nil, err
-		}
+		paths = trainTwo(ctx, b, filepath.Join(dir, "models"))
 	}
 	names, err := distinct(paths)
-	if err != nil {
-		return nil, cli.Usage(err)
-	}
+	must.M(cli.Usage(err))
 	for i, name := range names {
 		path := strings.TrimPrefix(paths[i], name+"=")
-		chosen, line, err := run.Weights(ctx, path, o.checkpoint)
-		if err != nil {
-			return nil, err
-		}
+		chosen, line := run.Weights(ctx, path, o.checkpoint)
 		cli.Field("model", "%s: %s %s", name, path, line)
 		models = append(models, analysis.Model{Name: name, Path: chosen, Size: o.size, Import: o.files})
 	}
@@ -179,7 +159,7 @@ func (o *analyzing) models(ctx context.Context, b compute.Backend, paths []strin
 			models = append(models, analysis.Model{Name: m.Name + " at start", Path: m.Path, Start: true})
 		}
 	}
-	return models, nil
+	return models
 }
 
 // distinct returns the name of each model: NAME of NAME=MODEL, otherwise the last element of its path up to "-seed".
@@ -201,58 +181,43 @@ func distinct(paths []string) (names []string, err error) {
 }
 
 // trainTwo trains two small models on the generated shapes, in directories below dir.
-func trainTwo(ctx context.Context, b compute.Backend, dir string) (paths []string, err error) {
-	recipe, err := finetune.RecipeByName("shapes")
-	if err != nil {
-		return nil, err
-	}
-	train, test, err := data.Shapes("where", 3000, 1000, 32, 0)
-	if err != nil {
-		return nil, err
-	}
+func trainTwo(ctx context.Context, b compute.Backend, dir string) (paths []string) {
+	recipe := must.M1(finetune.RecipeByName("shapes"))
+	train, test := must.M2(data.Shapes("where", 3000, 1000, 32, 0))
 	s := study.Study{Dir: dir, Variants: study.Each("learned", "wepe"), Seeds: 1, Backend: b,
 		Tasks: []study.Task{{Recipe: recipe, Images: study.Sets(train, test)}}, Progress: cli.Progress,
 		Logger: cli.Logger()}
-	if err := s.Run(ctx); err != nil {
-		return nil, err
-	}
-	units, err := s.Units(nil)
-	for _, u := range units {
+	must.M(s.Run(ctx))
+	for _, u := range must.M1(s.Units(nil)) {
 		paths = append(paths, u.Dir)
 	}
-	return paths, err
+	return paths
 }
 
 // imagesFor returns a function that reads the images for a model, and masks of the objects, if known. Models with the
 // same preprocessing share them.
 func (o *analyzing) imagesFor(d *dataset.Dataset) func(context.Context, *finetune.Model) (
 	*data.InMemory, func(int) []bool, error) {
-	type kind struct {
-		preprocess preprocess.Settings
-		size       [2]int
-		aspect     string
-		validation float64
-	}
 	type shown struct {
 		images *data.InMemory
 		mask   func(int) []bool
 	}
-	read := map[kind]shown{}
+	read := map[string]shown{}
 	return func(ctx context.Context, m *finetune.Model) (*data.InMemory, func(int) []bool, error) {
 		r := m.Recipe
-		k := kind{m.Preprocess, [2]int{r.Model.ImageRows, r.Model.ImageCols}, r.Aspect, r.ValFraction}
-		s, known := read[k]
-		if !known {
-			if len(read) == 0 {
-				d.Describe(r.ValFraction)
-			}
-			var err error
-			if s.images, s.mask, err = o.load(ctx, d, m); err != nil {
-				return nil, nil, err
-			}
-			read[k] = s
+		how := fmt.Sprint(m.Preprocess, r.Model.ImageRows, r.Model.ImageCols, r.Aspect, r.ValFraction)
+		s, known := read[how]
+		if known {
+			return s.images, s.mask, nil
 		}
-		return s.images, s.mask, nil
+		if len(read) == 0 {
+			d.Describe(r.ValFraction)
+		}
+		images, mask, err := o.load(ctx, d, m)
+		if err == nil {
+			read[how] = shown{images, mask}
+		}
+		return images, mask, err
 	}
 }
 
@@ -288,57 +253,35 @@ type costs struct {
 }
 
 func (o *costs) declare() {
-	f := &o.flags
+	f := cli.Flags{FlagSet: &o.flags}
 	f.SortFlags = false
-	f.StringSliceVar(&o.positions, "positions", costLabels(), "encodings; ratios are to the first")
+	f.StringSliceVar(&o.positions, "positions", costed, "encodings; ratios are to the first")
 	f.StringSliceVar(&o.Sizes, "models", []string{"Ti/16"}, "sizes of models, as Ti/16,B/16")
 	f.IntSliceVar(&o.Sides, "sizes", []int{224}, "sides of square images")
 	f.StringVar(&o.DType, "dtype", "float32", "float32 or bfloat16")
-	f.IntVar(&o.Rounds, "rounds", 100, "rounds of every encoding; 0 for parameters and FLOPs only")
+	f.Int(&o.Rounds, "rounds", 100, 0, math.MaxInt, "rounds of every encoding; 0 for parameters and FLOPs only")
 	f.BoolVar(&o.onCPU, "cpu-time", false, "measure CPU time, on a busy machine")
-	f.IntVar(&o.Forward, "batch", 32, "images per inference")
-	f.IntVar(&o.Step, "step-batch", 16, "images per training step")
+	f.Int(&o.Forward, "batch", 32, 1, math.MaxInt, "images per inference")
+	f.Int(&o.Step, "step-batch", 16, 1, math.MaxInt, "images per training step")
 }
 
-// costVariants are the default: the encodings of the paper's table of costs, and their competitors. "folded" is
-// missing, because a folded wepe is learned.
-var costVariants = study.Each("learned", "none", "wepe", "wepe-sum", "wepe-lut", "wepe-sphere", "hybrid", "rope-axial",
-	"rope-mixed", "wepe-bias")
-
-func costLabels() (names []string) {
-	for _, v := range costVariants {
-		names = append(names, v.Label)
-	}
-	return names
-}
-
-// costVariant returns the variant with a label, or the encoding of that name.
-func costVariant(label string) study.Variant {
-	if i := slices.Index(costLabels(), label); i >= 0 {
-		return costVariants[i]
-	}
-	return study.Each(label)[0]
-}
+// costed are the default: the encodings of the paper's table of costs, and their competitors. "folded" is missing,
+// because a folded wepe is learned.
+var costed = []string{"learned", "none", "wepe", "wepe-sum", "wepe-lut", "wepe-sphere", "hybrid", "rope-axial",
+	"rope-mixed", "wepe-bias"}
 
 // memoryOf is the environment variable that makes the command measure its own memory: size and side of the model, and
 // label of the encoding.
 const memoryOf = "WEPE_MEMORY_OF"
 
 // run prints and writes the cost of encodings.
-func (o *costs) run(c *cobra.Command, backend, dir string, seed uint64) (err error) {
-	if len(o.Sizes) == 0 || len(o.Sides) == 0 || slices.Min(o.Sides) < 1 || o.Rounds < 0 || min(o.Forward, o.Step) < 1 {
-		return cli.Usagef("cost: want --models, --sizes, --rounds of 0 or more, --batch and --step-batch of 1 or more")
+func (o *costs) run(c *cobra.Command, backend, dir string, seed uint64) error {
+	if len(o.Sizes) == 0 || len(o.Sides) == 0 || slices.Min(o.Sides) < 1 {
+		return cli.Usagef("--analyses cost: want --models, and --sizes of 1 or more")
 	}
-	for _, name := range o.positions {
-		v := costVariant(name)
-		if _, err := position.Parse(v.Position); err != nil {
-			return cli.Usagef("--positions: %w", err)
-		}
-		o.Variants = append(o.Variants, v)
-	}
-	if o.Backend, err = openBackend(backend, 0); err != nil {
-		return err
-	}
+	must.M(cli.CheckPositions("positions", o.positions...))
+	o.Variants = study.Each(o.positions...)
+	o.Backend = openBackend(backend, 0)
 	defer o.Backend.Finalize()
 	out := cli.Output(c)
 	if of := os.Getenv(memoryOf); of != "" {
@@ -348,10 +291,7 @@ func (o *costs) run(c *cobra.Command, backend, dir string, seed uint64) (err err
 		o.CPUTime = cpuTime
 	}
 	o.Seed, o.Logger, o.Memory = seed, cli.Logger(), inFreshProcess
-	rows, err := o.Cost.Run(c.Context())
-	if err != nil {
-		return err
-	}
+	rows := must.M1(o.Cost.Run(c.Context()))
 	out.Printf("\n%s, %s\n\n", o.Backend, o.DType)
 	out.Print(analysis.Table(rows, "cost").Text() + "\n")
 	path := filepath.Join(dir, "cost.jsonl")
@@ -378,19 +318,11 @@ func inFreshProcess(ctx context.Context, size string, side int, v study.Variant)
 
 // printMemory runs inference and two steps with one encoding, and prints the peak memory of this process in bytes.
 func (o *costs) printMemory(out cli.Printer, of []string) error {
-	side, err := strconv.Atoi(of[1])
-	if err != nil {
-		return err
-	}
-	t, err := o.NewTiming(of[0], side, costVariant(of[2]))
-	if err != nil {
-		return err
-	}
+	side := must.M1(strconv.Atoi(of[1]))
+	t := must.M1(o.NewTiming(of[0], side, study.Each(of[2])[0]))
 	defer t.Close()
 	for _, call := range []func() error{t.Forward, t.Step, t.Step} {
-		if err := call(); err != nil {
-			return err
-		}
+		must.M(call())
 	}
 	bytes, err := peakMemory()
 	out.Printf("%.0f\n", bytes)

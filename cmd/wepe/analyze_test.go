@@ -50,10 +50,7 @@ func TestPreprocessing_UnknownIsRefused(t *testing.T) {
 	model, dir := demoWith(t, map[string]any{"crop_pct": 0.875}, nil), images(t, "own", 3, 24, 24)
 	for _, line := range []string{"eval " + model + " --data " + dir, "serve " + model + " --addr 127.0.0.1:0",
 		"analyze " + model + " --analyses occlusion --data " + dir + " --out " + t.TempDir()} {
-		_, code, err := invoke(t, append(strings.Fields(line), "--backend", "go")...)
-		if code != 1 || !strings.Contains(err.Error(), "crop_pct") {
-			t.Errorf("wepe %s: exit code %d, %v", line, code, err)
-		}
+		refuses(t, 1, "crop_pct", append(strings.Fields(line), "--backend", "go")...)
 	}
 }
 

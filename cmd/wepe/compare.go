@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/janpfeifer/must"
 	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
@@ -73,40 +74,26 @@ Without --positions: ` + strings.Join(comparedFromScratch, ",") + `, from MODEL 
 	return c
 }
 
-func (o *comparison) run(c *cobra.Command, model string) (err error) {
+func (o *comparison) run(c *cobra.Command, model string) error {
 	ctx := cli.Interruptible(c)
-	if err := cli.CheckPositions("positions", o.positions...); err != nil {
-		return err
-	}
-	d, model, err := o.sources(ctx, model)
-	if err != nil {
-		return err
-	}
-	recipe, err := o.chosen(d, model)
-	if err != nil {
-		return err
-	}
+	must.M(cli.CheckPositions("positions", o.positions...))
+	d, model := o.sources(ctx, model)
+	recipe := o.chosen(d, model)
 	own := recipe.Model.Position
 	recipe.Model.Position = "" // set for each training run
 	s := study.Study{Dir: cmp.Or(o.out, run.Dir("compare-"+recipe.Name, d.Name)), Seeds: o.seeds, FirstSeed: int(o.seed),
 		From: model, Import: o.open, Devices: o.devices, Weights: o.checkpoint, Progress: cli.Progress, Logger: cli.Logger(),
 		Sizes: o.sizes, Aspects: o.aspects, Fractions: o.fractions}
-	if err := o.variants(ctx, &s, recipe, own, d); err != nil {
-		return err
-	}
+	o.variants(ctx, &s, recipe, own, d)
 	var positions []string
 	for _, v := range s.Variants {
 		positions = append(positions, v.Position)
 	}
-	if err := o.unread(recipe, model, positions...); err != nil {
-		return err
-	}
+	o.unread(recipe, model, positions...)
 	recipe = plainForKeep(recipe, slices.Contains(s.Aspects, finetune.AspectKeep))
 	compared := d.WithTest()
 	s.Tasks = []study.Task{task(recipe, compared, o.resample)}
-	if err := o.startStudy(&s); err != nil {
-		return err
-	}
+	o.startStudy(&s)
 	defer s.Backend.Finalize()
 	compared.DescribeTraining(recipe)
 	cli.Field("recipe", "%s, %s weights, results in %s", recipe.Name, o.checkpoint, s.Dir)
@@ -118,12 +105,8 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 		}
 		return o.printTable(cli.Output(c), &s, recipe.Name, d)
 	}
-	if err := run.Claim(s.Dir, description); err != nil {
-		return err
-	}
-	if err := run.Write(s.Dir, description); err != nil {
-		return err
-	}
+	must.M(run.Claim(s.Dir, description))
+	must.M(run.Write(s.Dir, description))
 	failed := s.Run(ctx) // if some runs diverged, there is a table of the others
 	if failed != nil && !errors.Is(failed, engine.ErrDiverged) || s.Group != nil && s.Group.Rank() > 0 {
 		return run.Remedied(failed)
@@ -139,41 +122,40 @@ func noteAspects(d *dataset.Dataset) {
 }
 
 // startStudy checks a study, and opens its backend.
-func (o *comparison) startStudy(s *study.Study) (err error) {
+func (o *comparison) startStudy(s *study.Study) {
 	if o.resample && o.fractions == nil {
-		return cli.Usagef("--resample-images draws other training images for each seed: give --fractions, as 0.2")
+		must.M(cli.Usagef("--resample-images draws other training images for each seed: give --fractions, as 0.2"))
 	}
+	var err error
 	if s.Shard, err = study.ParseShard(o.shard, os.LookupEnv, o.numShards); err != nil {
-		return cli.Usage(fmt.Errorf("--shard, --num-shards: %w", err))
+		must.M(cli.Usagef("--shard, --num-shards: %w", err))
 	}
-	s.Group, err = cli.Join(o.mpi)
-	if err := cmp.Or(err, cli.Usage(s.Validate())); err != nil {
-		return err
-	}
-	s.Backend, err = openBackend(o.backend, o.devices)
-	return err
+	s.Group = must.M1(cli.Join(o.mpi))
+	must.M(cli.Usage(s.Validate()))
+	s.Backend = openBackend(o.backend, o.devices)
 }
 
 // variants sets the variants of a study: a named study's, or encodings with default settings. own is the encoding of
 // the recipe, "" if it is for all.
 func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Recipe, own string,
-	d *dataset.Dataset) (err error) {
+	d *dataset.Dataset) {
 	var named study.Named
+	var err error
 	if o.study != "" {
-		if named, err = study.ByName(o.study); err != nil {
-			return cli.Usage(err)
-		}
+		named, err = study.ByName(o.study)
+		must.M(cli.Usage(err))
 	}
 	switch {
 	case named.Pretrained && s.From == "":
-		return cli.Usagef("--study %s compares ways to fine-tune: name MODEL", o.study)
+		err = cli.Usagef("--study %s compares ways to fine-tune: name MODEL", o.study)
 	case named.Sides != nil && s.Sizes != nil, named.Aspects != nil && s.Aspects != nil:
-		return cli.Usagef("--study %s chooses sizes or aspects: leave --sizes and --aspects out", o.study)
+		err = cli.Usagef("--study %s chooses sizes or aspects: leave --sizes and --aspects out", o.study)
 	case named.Variants != nil && o.positions != nil:
-		return cli.Usagef("--study %s chooses the encodings: leave --positions out", o.study)
+		err = cli.Usagef("--study %s chooses the encodings: leave --positions out", o.study)
 	case named.Variants == nil && o.filter != "":
-		return cli.Usagef("--filter chooses among the variants of a --study: name encodings by --positions")
+		err = cli.Usagef("--filter chooses among the variants of a --study: name encodings by --positions")
 	}
+	must.M(err)
 	positions := comparedFromScratch
 	switch {
 	case o.positions != nil:
@@ -197,17 +179,12 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 	}
 	if named.Variants != nil {
 		if s.Variants, err = study.Matching(named.Variants, o.filter); err != nil {
-			return cli.Usage(fmt.Errorf("--filter: %w", err))
+			must.M(cli.Usagef("--filter: %w", err))
 		}
 	}
-	if named.Sides == nil {
-		return nil
+	if named.Sides != nil {
+		s.Sizes = must.M1(study.SizesOf(named.Sides, r, must.M1(d.Load(ctx, r)).Train.Describe()))
 	}
-	splits, err := d.Load(ctx, r)
-	if err == nil {
-		s.Sizes, err = study.SizesOf(named.Sides, r, splits.Train.Describe())
-	}
-	return err
 }
 
 // task is a recipe with its images, read once for each size, as a run of that size alone would. With resample the seed

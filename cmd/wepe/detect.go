@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/janpfeifer/must"
 	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/checkpoints"
@@ -60,19 +61,16 @@ func (o *objects) generated(count int, split int64, size [2]int) scenes.Generate
 }
 
 // load finds or generates the images for a recipe, and prints a description.
-func (o *objects) load(r detection.Recipe, training bool) (d detection.Run, err error) {
+func (o *objects) load(r detection.Recipe, training bool) (d detection.Run) {
 	d.Recipe = r
 	dir, files := strings.CutPrefix(o.data, "coco:")
 	switch {
 	case files:
-		err = o.coco(&d, dir, training)
+		o.coco(&d, dir, training)
 	case o.data == "scenes":
-		err = o.scenes(&d, [2]int{r.Detector.Backbone.ImageRows, r.Detector.Backbone.ImageCols}, training)
+		o.scenes(&d, [2]int{r.Detector.Backbone.ImageRows, r.Detector.Backbone.ImageCols}, training)
 	default:
-		err = cli.Usagef("--data %s: want scenes or coco:DIR", o.data)
-	}
-	if err != nil {
-		return d, err
+		must.M(cli.Usagef("--data %s: want scenes or coco:DIR", o.data))
 	}
 	text := fmt.Sprintf("%s: ", d.Dataset)
 	if training {
@@ -82,7 +80,7 @@ func (o *objects) load(r detection.Recipe, training bool) (d detection.Run, err 
 		}
 	}
 	cli.Field("data", "%s%d test", text, d.Tests[0].Scenes.Len())
-	return d, nil
+	return d
 }
 
 // unread refuses flags of generated scenes with other data.
@@ -93,56 +91,43 @@ func (o *objects) unread(c *cobra.Command) error {
 	return cli.Unread(c, "with --data "+o.data, "train-scenes", "test-scenes", "objects")
 }
 
-func (o *objects) scenes(d *detection.Run, own [2]int, training bool) error {
+func (o *objects) scenes(d *detection.Run, own [2]int, training bool) {
 	const forTraining, forTests, forValidation = 1, 2, 3
 	if d.Dataset = "scenes"; o.shapes != mostObjects {
 		d.Dataset = fmt.Sprintf("scenes-%d", o.shapes)
 	}
 	if training {
 		train := o.generated(o.train, forTraining, own)
-		validation, err := detection.Generated(o.generated(min(50, o.test), forValidation, own))
-		if err := cmp.Or(train.Validate(), err); err != nil {
-			return err
-		}
+		must.M(train.Validate())
+		validation := must.M1(detection.Generated(o.generated(min(50, o.test), forValidation, own)))
 		d.Train, d.Validation = train, &validation
 	}
 	if o.sizes == nil {
 		o.sizes = [][2]int{own}
 	}
 	for _, size := range o.sizes {
-		test, err := detection.Generated(o.generated(o.test, forTests, size))
-		if err != nil {
-			return err
-		}
-		d.Tests = append(d.Tests, test)
+		d.Tests = append(d.Tests, must.M1(detection.Generated(o.generated(o.test, forTests, size))))
 	}
-	return nil
 }
 
 // coco reads COCO's training and validation images; the latter are the test split.
-func (o *objects) coco(d *detection.Run, dir string, training bool) error {
-	open := func(split string) (*scenes.Folder, error) {
+func (o *objects) coco(d *detection.Run, dir string, training bool) {
+	open := func(split string) *scenes.Folder {
 		s, err := scenes.Open(cocoPaths(dir, split))
 		if err != nil {
-			return nil, fmt.Errorf("--data %s: %w", o.data, err)
+			must.M(fmt.Errorf("--data %s: %w", o.data, err))
 		}
 		s.Logger = cli.Logger()
-		return s, nil
+		return s
 	}
-	test, err := open("val2017")
-	if err != nil {
-		return err
-	}
+	test := open("val2017")
 	if slices.ContainsFunc(test.Dataset.Annotations, func(a coco.Annotation) bool { return a.ID == 0 }) {
 		cli.Line("warning: an annotation has the id 0: cocoapi, and wepe as it, counts a detection of that object as " +
 			"wrong; number annotations from 1")
 	}
 	d.Dataset = test.Dataset.Name
 	if training {
-		train, err := open("train2017")
-		if err != nil {
-			return err
-		}
+		train := open("train2017")
 		d.Dataset, d.Train = train.Dataset.Name, train.Training()
 	}
 	if o.sizes == nil {
@@ -151,7 +136,6 @@ func (o *objects) coco(d *detection.Run, dir string, training bool) error {
 	for _, size := range o.sizes {
 		d.Tests = append(d.Tests, detection.Test{Scenes: test, Annotations: test.Dataset, Rows: size[0], Cols: size[1]})
 	}
-	return nil
 }
 
 func cocoPaths(dir, split string) (images, instances string) {
@@ -168,9 +152,7 @@ func (o *objects) write(out cli.Printer, d detection.Run, dir string) error {
 	for i, split := range []string{"train2017", "val2017"} {
 		g := []scenes.Generated{train, test}[i]
 		images, instances := cocoPaths(dir, split)
-		if err := scenes.Write(images, instances, g); err != nil {
-			return err
-		}
+		must.M(scenes.Write(images, instances, g))
 		out.Printf("%d images in %s, their objects in %s\n", g.Count, images, instances)
 	}
 	return nil
@@ -208,17 +190,9 @@ func detectTrain() *cobra.Command {
 
 func (o *detecting) run(c *cobra.Command, model string) error {
 	ctx := cli.Interruptible(c)
-	r, err := o.chosen()
-	if err != nil {
-		return err
-	}
-	if err := o.unused(c, model); err != nil {
-		return err
-	}
-	d, err := o.load(r, true)
-	if err != nil {
-		return err
-	}
+	r := o.chosen()
+	must.M(o.unused(c, model))
+	d := o.load(r, true)
 	if slices.Contains(setting.Keys(strings.Join(o.set, ";")), "val_fraction") && o.data == "scenes" {
 		return cli.Usagef("--set val_fraction: the generated scenes have their own validation split: leave it out")
 	}
@@ -226,14 +200,8 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 	if o.exportTo != "" {
 		return o.write(out, d, o.exportTo)
 	}
-	if model != "" {
-		if d.From, err = origin(ctx, model, checkpoints.BestDir); err != nil {
-			return err
-		}
-	}
-	if d.Backend, err = openBackend(o.backend, 0); err != nil {
-		return err
-	}
+	d.From = origin(ctx, model, checkpoints.BestDir)
+	d.Backend = openBackend(o.backend, 0)
 	defer d.Backend.Finalize()
 	root := cmp.Or(o.out, run.Dir(r.Name, d.Dataset))
 	var rows []report.Result
@@ -242,9 +210,7 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 			d.Recipe.Detector.Backbone.Position = position
 			d.Dir = filepath.Join(root, fmt.Sprintf("%s-seed%d", position, d.Seed))
 			own, err := trainDetector(ctx, d)
-			if err != nil {
-				return run.Remedied(err)
-			}
+			must.M(run.Remedied(err))
 			rows = append(rows, own...)
 		}
 	}
@@ -280,21 +246,16 @@ func trainDetector(ctx context.Context, d detection.Run) ([]report.Result, error
 }
 
 // chosen returns the recipe with --set; its encoding is the default of --positions.
-func (o *detecting) chosen() (r detection.Recipe, err error) {
-	if err := cli.CheckPositions("positions", o.positions...); err != nil {
-		return r, err
-	}
-	if r, err = detection.Named(o.recipe); err != nil {
-		return r, cli.Usage(err)
-	}
+func (o *detecting) chosen() detection.Recipe {
+	must.M(cli.CheckPositions("positions", o.positions...))
+	r, err := detection.Named(o.recipe)
+	must.M(cli.Usage(err))
 	own := r.Detector.Backbone.Position
-	if r, err = run.Set(r, o.set, func(r detection.Recipe) string { return r.Detector.Backbone.Position }); err != nil {
-		return r, err
-	}
+	r = must.M1(run.Set(r, o.set, func(r detection.Recipe) string { return r.Detector.Backbone.Position }))
 	if o.positions == nil {
 		o.positions = []string{own}
 	}
-	return r, nil
+	return r
 }
 
 // detector are the flags for opening a detector.
@@ -310,24 +271,15 @@ func (o *detector) flags(f cli.Flags) {
 }
 
 // open opens a detector, and prints a description.
-func (o *detector) open(c *cobra.Command, path string) (*detection.Detector, error) {
-	b, err := openBackend(o.backend, 0)
-	if err != nil {
-		return nil, err
-	}
-	chosen, line, err := run.Weights(c.Context(), path, o.checkpoint)
-	if err != nil {
-		return nil, err
-	}
-	m, err := detection.Open(b, chosen)
-	if err != nil {
-		return nil, err
-	}
+func (o *detector) open(c *cobra.Command, path string) *detection.Detector {
+	b := openBackend(o.backend, 0)
+	chosen, line := run.Weights(c.Context(), path, o.checkpoint)
+	m := must.M1(detection.Open(b, chosen))
 	v := m.Recipe.Detector.Backbone
 	cli.Field("model", "%s: ViTDet of width %d, depth %d at %d×%d, position %s, %d categories", path, v.Width, v.Depth,
 		v.ImageRows, v.ImageCols, v.Position, len(m.Categories))
 	cli.Field("weights", "%s", line)
-	return m, nil
+	return m
 }
 
 func detectEval() *cobra.Command {
@@ -338,26 +290,16 @@ func detectEval() *cobra.Command {
 	o.flags(f)
 	open.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := o.unread(c); err != nil {
-			return err
-		}
-		m, err := open.open(c, args[0])
-		if err != nil {
-			return err
-		}
+		must.M(o.unread(c))
+		m := open.open(c, args[0])
 		defer m.Finalize()
-		d, err := o.load(m.Recipe, false)
-		if err != nil {
-			return err
-		}
+		d := o.load(m.Recipe, false)
 		found, v := map[string]report.DetectionMetrics{}, m.Recipe.Detector.Backbone
 		size := func(t detection.Test) string {
 			return fmt.Sprintf("%dx%d", cmp.Or(t.Rows, v.ImageRows), cmp.Or(t.Cols, v.ImageCols))
 		}
 		for _, test := range d.Tests {
-			if found[size(test)], _, err = m.Evaluate(test); err != nil {
-				return err
-			}
+			found[size(test)], _ = must.M2(m.Evaluate(test))
 		}
 		return cli.Answer(c, open.asJSON, found, func(out cli.Printer) {
 			for _, test := range d.Tests {
@@ -400,13 +342,11 @@ func detectPredict() *cobra.Command {
 			}
 			from[path] = file
 		}
-		m, err := open.open(c, args[0])
-		if err != nil {
-			return err
-		}
+		m := open.open(c, args[0])
 		defer m.Finalize()
 		found := map[string][]object{}
 		for _, file := range args[1:] {
+			var err error
 			if found[file], err = findObjects(m, file, drawn(dir, file), threshold); err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}

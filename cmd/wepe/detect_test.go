@@ -5,7 +5,7 @@ package main
 import (
 	"bytes"
 	"os"
-	"path/filepath"
+	"strings"
 	"testing"
 
 	detection "github.com/wepe-go/wepe/detect"
@@ -23,16 +23,8 @@ func TestDetect_WarnsOfAnnotationZero(t *testing.T) {
 		if err := os.WriteFile(instances, text, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		printed := gomlxtest.Must(os.Create(filepath.Join(t.TempDir(), "stderr")))(t)
-		before := os.Stderr
-		os.Stderr = printed
-		_, err := (&objects{data: "coco:c", test: 1, shapes: 1}).load(detection.Recipe{}, false)
-		os.Stderr = before
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := gomlxtest.Must(os.ReadFile(printed.Name()))(t)
-		if bytes.Contains(got, []byte("warning: an annotation has the id 0")) != warns {
+		got := complains(t, func() { (&objects{data: "coco:c", test: 1, shapes: 1}).load(detection.Recipe{}, false) })
+		if strings.Contains(got, "warning: an annotation has the id 0") != warns {
 			t.Errorf("with annotation %s it prints %s", id, got)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/janpfeifer/must"
 	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/backend"
@@ -124,10 +125,7 @@ func productRate(b compute.Backend) (string, error) {
 	best := math.Inf(1)
 	for begin := time.Now(); time.Since(begin) < time.Second || math.IsInf(best, 1); {
 		began := time.Now()
-		out, err := product.Call(x)
-		if err != nil {
-			return "", err
-		}
+		out := must.M1(product.Call(x))
 		if got := float64(tensors.ToScalar[float32](out[0])); math.Abs(got/(0.25*n*n*n)-1) > 1e-5 {
 			return "", fmt.Errorf("the product of constant matrices sums to %g, want %g", got, 0.25*n*n*n)
 		}
@@ -155,25 +153,16 @@ func encodingNumbers(b compute.Backend) (string, error) {
 	defer program.Finalize()
 	worst := 0.0
 	for _, omega3 := range []float64{weierstrass.OmegaSquare, 4} {
-		lattice, err := weierstrass.New(weierstrass.OmegaSquare, complex(0, omega3))
-		if err != nil {
-			return "", err
-		}
+		lattice := must.M1(weierstrass.New(weierstrass.OmegaSquare, complex(0, omega3)))
 		reference, r := lattice.Sphere(), rand.New(rand.NewPCG(1, 2))
 		re, im := make([]float32, n), make([]float32, n)
 		for i := 1; i < n; i++ { // the first point is a pole
 			re[i] = float32((2*r.Float64() - 1) * weierstrass.OmegaSquare)
 			im[i] = float32((2*r.Float64() - 1) * omega3)
 		}
-		out, err := program.Call(re, im, float32(weierstrass.OmegaSquare), float32(omega3), float32(1))
-		if err != nil {
-			return "", err
-		}
+		out := must.M1(program.Call(re, im, float32(weierstrass.OmegaSquare), float32(omega3), float32(1)))
 		for k, name := range []string{"S(℘)", "S(℘′)"} {
-			got, err := tensors.CopyFlatData[float32](out[k])
-			if err != nil {
-				return "", err
-			}
+			got := must.M1(tensors.CopyFlatData[float32](out[k]))
 			for i := range re {
 				point, prime := reference.At(complex(float64(re[i]), float64(im[i])))
 				for axis, want := range [][3]float64{point, prime}[k] {

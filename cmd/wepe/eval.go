@@ -5,6 +5,7 @@ package main
 import (
 	"strconv"
 
+	"github.com/janpfeifer/must"
 	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
@@ -30,35 +31,20 @@ func evaluate() *cobra.Command {
 	f.TestTime(&tta)
 	f.JSON(&asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		d, err := dataset.Open(c.Context(), from, images)
-		if err != nil {
-			return err
+		d := must.M1(dataset.Open(c.Context(), from, images))
+		m, done := o.open(c, args[0])
+		defer done()
+		d.Describe(m.Recipe.ValFraction)
+		must.M(mirrored(m, tta))
+		set, split := must.M2(d.Split(c.Context(), split, m))
+		if _, warning := must.M2(m.Labelled(set.Describe())); warning != "" {
+			cli.Line("warning: " + warning)
 		}
-		return o.with(c, args[0], func(m *finetune.Model) error {
-			d.Describe(m.Recipe.ValFraction)
-			if err := mirrored(m, tta); err != nil {
-				return err
-			}
-			set, split, err := d.Split(c.Context(), split, m)
-			if err != nil {
-				return err
-			}
-			_, warning, err := m.Labelled(set.Describe())
-			if err != nil {
-				return err
-			}
-			if warning != "" {
-				cli.Line("warning: " + warning)
-			}
-			metrics, confusion, err := m.EvaluateWithConfusion(set)
-			if err != nil {
-				return err
-			}
-			return cli.Answer(c, asJSON, map[string]any{"model": args[0], "weights": m.Source.String(),
-				"sha256": m.Source.SHA256, "size": [2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}, "tta": tta,
-				"data": d.Name, "split": split, "metrics": metrics, "macro_f1": confusion.MacroF1(), "classes": confusion.Scores(),
-				"confusion": confusion.Counts}, func(out cli.Printer) { printScores(out, split, metrics, confusion) })
-		})
+		metrics, confusion := must.M2(m.EvaluateWithConfusion(set))
+		return cli.Answer(c, asJSON, map[string]any{"model": args[0], "weights": m.Source.String(),
+			"sha256": m.Source.SHA256, "size": [2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}, "tta": tta,
+			"data": d.Name, "split": split, "metrics": metrics, "macro_f1": confusion.MacroF1(), "classes": confusion.Scores(),
+			"confusion": confusion.Counts}, func(out cli.Printer) { printScores(out, split, metrics, confusion) })
 	}
 	return c
 }

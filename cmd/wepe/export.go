@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/janpfeifer/must"
 	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/checkpoints"
@@ -60,53 +61,34 @@ result is opened again and its logits are compared with the model's.`,
 }
 
 // read reads MODEL and prints a description.
-func (o *opening) read(c *cobra.Command, path string, options checkpoints.ImportOptions) (
-	*checkpoints.Imported, error) {
-	chosen, line, err := run.Weights(c.Context(), path, o.checkpoint)
-	if err != nil {
-		return nil, err
-	}
+func (o *opening) read(c *cobra.Command, path string, options checkpoints.ImportOptions) *checkpoints.Imported {
+	chosen, line := run.Weights(c.Context(), path, o.checkpoint)
 	options.Hints = o.files
 	options.ImageRows, options.ImageCols, options.UsualSize = o.size[0], o.size[1], true // as predict
-	m, err := checkpoints.Import(chosen, options)
-	if err != nil {
-		return nil, err
-	}
+	m := must.M1(checkpoints.Import(chosen, options))
 	cli.Field("model", "%s: %s", path, m.Report[0])
 	if line != "" {
 		cli.Field("weights", "%s", line)
 	}
-	return m, nil
+	return m
 }
 
 func (o *exporting) run(c *cobra.Command, path, dir string) error {
 	o.options.Format = o.to
-	if err := o.options.Validate(); err != nil {
-		return cli.Usage(err)
-	}
+	must.M(cli.Usage(o.options.Validate()))
 	if o.resample != "" {
-		if err := cli.One("--resample", o.resample, checkpoints.Resamplings()); err != nil {
-			return err
-		}
+		must.M(cli.One("--resample", o.resample, checkpoints.Resamplings()))
 	}
-	m, err := o.read(c, path, checkpoints.ImportOptions{Resample: o.resample, Classes: o.classes, HeadOptional: true})
-	if err != nil {
-		return err
-	}
+	m := o.read(c, path, checkpoints.ImportOptions{Resample: o.resample, Classes: o.classes, HeadOptional: true})
 	newHead := m.Headless() && o.classes > 0
 	if c := m.Config; newHead { // zero, as in the ViT paper's fine-tuning
 		m.Variables["head/weights"] = tensors.FromShape(shapes.Make(dtypes.Float32, c.PooledWidth(), c.Classes))
 		m.Variables["head/biases"] = tensors.FromShape(shapes.Make(dtypes.Float32, c.Classes))
 	}
-	b, err := openBackend(o.backend, 0)
-	if err != nil {
-		return err
-	}
+	b := openBackend(o.backend, 0)
 	defer b.Finalize()
 	out := cli.Output(c)
-	if err := o.write(out, b, m, dir); err != nil {
-		return err
-	}
+	must.M(o.write(out, b, m, dir))
 	if o.options.Format != "onnx" { // Export compares it itself
 		line, err := o.compared(b, m, dir, newHead)
 		if err != nil {
@@ -160,17 +142,12 @@ func (o *exporting) write(out cli.Printer, b compute.Backend, m *checkpoints.Imp
 	o.options.Labels, o.options.Scores = m.Labels, m.Scores
 	o.declare(m)
 	store, config := model.NewStore(), m.Config
-	if err := m.Load(store.Scope("/vit")); err != nil {
-		return err
-	}
+	must.M(m.Load(store.Scope("/vit")))
 	for name, value := range m.Params {
 		store.SetParam("/"+name, value)
 	}
 	if o.fold && config.Position != config.Encoding().Folded() {
-		var err error
-		if store, config, err = config.Fold(b, store.Scope("/vit")); err != nil {
-			return err
-		}
+		store, config = must.M2(config.Fold(b, store.Scope("/vit")))
 	}
 	lines, err := checkpoints.Export(dir, b, store.Scope("/vit"), config, o.options)
 	for _, line := range append(m.Report, lines...) {

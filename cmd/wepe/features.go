@@ -15,12 +15,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/janpfeifer/must"
 	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/analysis/features"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/data"
-	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/figure"
 )
@@ -80,9 +80,7 @@ func (o *extraction) unread(c *cobra.Command) (err error) {
 const featuresData = "shapes[:TASK], cifar100:PATH, or a directory of images, with or without a folder per class"
 
 func (o *extraction) run(c *cobra.Command, model string) error {
-	if err := o.unread(c); err != nil {
-		return err
-	}
+	must.M(o.unread(c))
 	if o.data == "" {
 		return cli.Usagef("name the images: --data DIR, or --data shapes for generated ones")
 	}
@@ -102,17 +100,14 @@ func (o *extraction) run(c *cobra.Command, model string) error {
 	if ignored != "" {
 		cli.Field("data", "warning: files that are not read: %s", ignored)
 	}
-	return o.with(c, model, func(m *finetune.Model) error {
-		job := features.Job{Model: m, List: list, Of: o.pool, JSON: o.format == "jsonl", Logger: cli.Logger(),
-			Dir: cmp.Or(o.out, filepath.Join("runs", "features-"+list.Name)), Progress: cli.Count(list.Name, "images")}
-		table, err := job.Run(ctx)
-		if err != nil {
-			return err
-		}
-		out := cli.Output(c)
-		out.Field("features", "%d images of %s, width %d: %s", len(table.Images), list.Name, table.Width, job.Dir)
-		return errors.Join(o.classify(out, table), o.draw(out, job, table))
-	})
+	m, done := o.open(c, model)
+	defer done()
+	job := features.Job{Model: m, List: list, Of: o.pool, JSON: o.format == "jsonl", Logger: cli.Logger(),
+		Dir: cmp.Or(o.out, filepath.Join("runs", "features-"+list.Name)), Progress: cli.Count(list.Name, "images")}
+	table := must.M1(job.Run(ctx))
+	out := cli.Output(c)
+	out.Field("features", "%d images of %s, width %d: %s", len(table.Images), list.Name, table.Width, job.Dir)
+	return errors.Join(o.classify(out, table), o.draw(out, job, table))
 }
 
 // images lists the images of --data.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/janpfeifer/must"
 	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/analysis"
@@ -59,9 +60,7 @@ func list() *cobra.Command {
 		c.RunE = func(c *cobra.Command, _ []string) (err error) {
 			entries := l.entries()
 			if recipe != "" {
-				if entries, err = valuesOf(recipe, entries); err != nil {
-					return err
-				}
+				entries = must.M1(valuesOf(recipe, entries))
 			}
 			return cli.Answer(c, asJSON, map[string]any{l.name: entries}, func(out cli.Printer) { printEntries(out, entries) })
 		}

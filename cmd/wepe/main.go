@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute"
+	"github.com/janpfeifer/must"
 	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/backend"
@@ -63,8 +64,8 @@ func (fields) Write(text []byte) (int, error) {
 }
 
 // openBackend opens the backend of --backend or GOMLX_BACKEND, or the fastest installed one.
-func openBackend(config string, devices int) (compute.Backend, error) {
-	return backend.Open(backend.Config(config), backend.Devices(devices), backend.Log(fields{}))
+func openBackend(config string, devices int) compute.Backend {
+	return must.M1(backend.Open(backend.Config(config), backend.Devices(devices), backend.Log(fields{})))
 }
 
 // versionLine is the version and commit of the program, from its build information, and the platform.
@@ -104,10 +105,7 @@ func licenses() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		texts, err := gzip.NewReader(file)
-		if err != nil {
-			return err
-		}
+		texts := must.M1(gzip.NewReader(file))
 		raw, err := io.ReadAll(texts)
 		out.Print("\n" + string(raw))
 		return err

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/janpfeifer/must"
 	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/checkpoints"
@@ -34,27 +35,12 @@ func (o *opening) flags(f cli.Flags) {
 	f.Import(&o.files)
 }
 
-// with opens the backend and MODEL for a function, and prints a description: architecture, size, position, weights with
+// open opens the backend and MODEL until done, and prints a description: architecture, size, position, weights with
 // their step, preprocessing.
-func (o *opening) with(c *cobra.Command, path string, do func(m *finetune.Model) error) error {
-	b, err := openBackend(o.backend, 0)
-	if err != nil {
-		return err
-	}
-	defer b.Finalize()
-	local, err := run.Local(c.Context(), path)
-	if err != nil {
-		return err
-	}
-	opening := finetune.OpenOptions{Weights: o.checkpoint, Size: o.size, Files: o.files}
-	if o.checkpoint == checkpoints.BestDir { // the default is the last for a run without validation
-		opening.Weights = ""
-	}
-	m, err := opening.Open(b, local)
-	if err != nil {
-		return err
-	}
-	defer m.Finalize()
+func (o *opening) open(c *cobra.Command, path string) (m *finetune.Model, done func()) {
+	b := openBackend(o.backend, 0)
+	opening := finetune.OpenOptions{Weights: run.Which(o.checkpoint), Size: o.size, Files: o.files}
+	m = must.M1(opening.Open(b, run.Local(c.Context(), path)))
 	cli.Field("model", "%s: %s, %d classes", path, run.Architecture(m.Recipe), len(m.Classes))
 	cli.Field("weights", "%s", m.Source)
 	cli.Field("images", "%s", run.Preprocessing(m))
@@ -62,7 +48,7 @@ func (o *opening) with(c *cobra.Command, path string, do func(m *finetune.Model)
 		cli.Field("", "%s", note)
 	}
 	m.Logger = cli.Logger()
-	return do(m)
+	return m, func() { m.Finalize(); b.Finalize() }
 }
 
 func predict() *cobra.Command {
@@ -83,36 +69,28 @@ func predict() *cobra.Command {
 		if p.csv && !c.Flags().Changed("top") {
 			p.top = 1
 		}
-		images, err := imagesOf(args[1:])
-		if err != nil {
-			return err
-		}
-		return o.with(c, args[0], func(m *finetune.Model) error {
-			if err := mirrored(m, tta); err != nil {
-				return err
-			}
-			return p.print(c, m, images)
-		})
+		images := imagesOf(args[1:])
+		m, done := o.open(c, args[0])
+		defer done()
+		must.M(mirrored(m, tta))
+		return p.print(c, m, images)
 	}
 	return c
 }
 
 // imagesOf replaces directories by the images below them, sorted by path.
-func imagesOf(args []string) (images []string, err error) {
+func imagesOf(args []string) (images []string) {
 	for _, arg := range args {
 		if info, err := os.Stat(arg); err != nil || !info.IsDir() {
 			images = append(images, arg) // Predict says what is wrong with it
 			continue
 		}
-		files, err := data.ImageFiles(arg)
-		if err != nil {
-			return nil, err
-		}
+		files := must.M1(data.ImageFiles(arg))
 		for row := range files.Len() {
 			images = append(images, filepath.Join(arg, filepath.FromSlash(files.Where(row))))
 		}
 	}
-	return images, nil
+	return images
 }
 
 // prediction is the JSON of an image.

@@ -4,8 +4,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"os/signal"
@@ -16,8 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/janpfeifer/must"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/wepe-go/wepe/analysis/features"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
@@ -58,34 +58,27 @@ Memory of all requests, printed at startup; the heap grows by up to twice as muc
 		"default $WEPE_TOKEN")
 	f.StringVar(&s.features, "features", "",
 		"`directory` written by wepe features: responses include the nearest training images")
-	f.IntVar(&s.Batch, "batch", 8, "largest number of images computed together")
+	f.Int(&s.Batch, "batch", 8, 1, 1024, "largest number of images computed together")
 	f.DurationVar(&s.Window, "batch-timeout", 50*time.Millisecond, "longest wait for images that are being decoded")
 	s.flags(f)
 	f.Section("Limits")
 	f.Int64Var(&s.Bytes, "max-bytes", 20<<20, "largest body of a request, in bytes")
 	f.Int64Var(&s.Pixels, "max-pixels", 25_000_000, "largest number of pixels of an image")
-	f.IntVar(&s.Parts, "max-parts", 32, "largest number of images of a request")
-	f.IntVar(&s.Images, "max-images", 256, "largest number of images in flight, of all requests")
-	f.IntVar(&s.Connections, "max-connections", 4096, "largest number of connections")
+	f.Int(&s.Parts, "max-parts", 32, 1, math.MaxInt, "largest number of images of a request")
+	f.Int(&s.Images, "max-images", 256, 1, math.MaxInt, "largest number of images in flight, of all requests")
+	f.Int(&s.Connections, "max-connections", 4096, 1, math.MaxInt, "largest number of connections")
 	f.DurationVar(&s.Timeout, "timeout", 20*time.Second, "time to receive a request, and again to answer it")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s.Log = cli.Logger()
-		if err := s.readToken(); err != nil {
-			return cli.Usage(err)
+		must.M(cli.Usage(s.readToken()))
+		must.M(cli.Usage(s.exposed()))
+		if min(s.Bytes, s.Pixels, int64(s.Window), int64(s.Timeout)) < 1 { // Options would take its defaults
+			return cli.Usagef("--max-bytes, --max-pixels, --batch-timeout and --timeout: want more than 0")
 		}
-		if err := s.exposed(); err != nil {
-			return cli.Usage(err)
-		}
-		err := s.Validate()
-		f.Visit(func(f *pflag.Flag) {
-			if text := f.Value.String(); text == "0" || text == "0s" { // Options would take its default
-				err = fmt.Errorf("--%s %s: want more than 0", f.Name, text)
-			}
-		})
-		if err != nil {
-			return cli.Usage(err)
-		}
-		return s.with(c, args[0], func(m *finetune.Model) error { return s.run(c.Context(), m) })
+		must.M(cli.Usage(s.Validate()))
+		m, done := s.open(c, args[0])
+		defer done()
+		return s.run(c.Context(), m)
 	}
 	return c
 }
@@ -120,27 +113,20 @@ func (s *serving) exposed() error {
 }
 
 // run serves until a signal.
-func (s *serving) run(ctx context.Context, m *finetune.Model) (err error) {
+func (s *serving) run(ctx context.Context, m *finetune.Model) error {
 	if s.features != "" {
-		if s.Neighbours, err = neighbours(s.features, m); err != nil {
-			return err
-		}
+		s.Neighbours = must.M1(neighbours(s.features, m))
 	}
+	input := must.M1(m.PreprocessImage(&data.Image{Height: 1, Width: 1, Pixels: make([]uint8, 3)}))
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	listener, err := net.Listen("tcp", s.addr)
 	if err != nil {
 		return fmt.Errorf("--addr: %w", err)
 	}
+	defer listener.Close()
 	begin := time.Now()
-	handler, err := serve.Handler(ctx, m, s.Options)
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	input, err := m.PreprocessImage(&data.Image{Height: 1, Width: 1, Pixels: make([]uint8, 3)})
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
+	handler := must.M1(serve.Handler(ctx, m, s.Options))
 	bound := s.Memory(input.Height*input.Width, input.Float != nil)
 	cli.Field("memory", "requests use at most %d MiB at once, the heap twice as much", bound>>20)
 	collectRarely(2 * bound)

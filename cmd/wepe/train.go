@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/janpfeifer/must"
 	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/checkpoints"
@@ -51,18 +52,14 @@ func (m *machine) saving(f cli.Flags) {
 }
 
 // start sets backend, processes and checkpoints of a run.
-func (m *machine) start(r *finetune.Run) (err error) {
+func (m *machine) start(r *finetune.Run) {
 	if steps, err := strconv.Atoi(m.save); err == nil && steps > 0 {
 		r.SaveSteps, r.SaveEvery = steps, math.MaxInt64
 	} else if r.SaveEvery, err = time.ParseDuration(m.save); err != nil || r.SaveEvery <= 0 {
-		return cli.Usagef("--save-every %q: want steps, as 500, or a time, as 10m", m.save)
+		must.M(cli.Usagef("--save-every %q: want steps, as 500, or a time, as 10m", m.save))
 	}
-	r.Devices = m.devices
-	if r.Group, err = cli.Join(m.mpi); err != nil {
-		return err
-	}
-	r.Backend, err = openBackend(m.backend, m.devices)
-	return err
+	r.Devices, r.Group = m.devices, must.M1(cli.Join(m.mpi))
+	r.Backend = openBackend(m.backend, m.devices)
 }
 
 // training are the flags of wepe train and wepe compare.
@@ -140,47 +137,33 @@ its width, layer decay. wepe list recipes prints all.`,
 
 func (o *single) run(c *cobra.Command, model string) error {
 	ctx := cli.Interruptible(c)
-	d, model, err := o.sources(ctx, model)
-	if err != nil {
-		return err
-	}
-	recipe, err := o.chosen(d, model)
-	if err != nil {
-		return err
-	}
+	d, model := o.sources(ctx, model)
+	recipe := o.chosen(d, model)
 	switch {
 	case o.augmentation != "" && filepath.Ext(o.augmentation) != ".png":
 		return cli.Usagef("--show-augmentation %s: want a name that ends in .png", o.augmentation)
 	case strings.Contains(o.position, ","):
 		return cli.Usagef("--position %s: wepe train takes one, wepe compare several", o.position)
 	case o.position != "":
-		if err := cli.CheckPositions("position", o.position); err != nil {
-			return err
-		}
+		must.M(cli.CheckPositions("position", o.position))
 		recipe.Model.Position = o.position
 	case model == "" && recipe.Model.Position == "":
 		recipe.Model.Position = fromScratch
 		cli.Field("position", "%s, the default (docs/encodings.md); it exports to onnx and native: for hf, timm and jax "+
 			"train with --position learned", fromScratch)
 	}
-	if err := o.unread(recipe, model, recipe.Model.Position); err != nil {
-		return err
-	}
+	o.unread(recipe, model, recipe.Model.Position)
 	recipe = plainForKeep(recipe, recipe.Aspect == finetune.AspectKeep)
 	if recipe.Model.Position != "" { // a recipe that no images suit; else only the run itself will know
 		alone := study.Study{Tasks: []study.Task{{Recipe: recipe}}, Variants: study.Each(recipe.Model.Position), Seeds: 1}
-		if err := alone.Validate(); err != nil {
-			return cli.Usage(err)
-		}
+		must.M(cli.Usage(alone.Validate()))
 	}
 	if recipe.Aspect != "" {
 		noteAspects(d)
 	}
 	r := finetune.Run{Recipe: recipe, Seed: o.seed, From: model, Import: o.open, Weights: o.checkpoint,
 		Dir: cmp.Or(o.out, run.Dir(recipe.Name, d.Name))}
-	if err := o.start(&r); err != nil {
-		return err
-	}
+	o.start(&r)
 	defer r.Backend.Finalize()
 	if o.augmentation != "" {
 		return o.draw(ctx, cli.Output(c), d, r)
@@ -189,18 +172,13 @@ func (o *single) run(c *cobra.Command, model string) error {
 		r.Recipe.GradAccumSteps = cmp.Or(r.Recipe.GradAccumSteps, r.Group.Size())
 	}
 	description := o.description(d, r.Recipe, model)
-	if err := run.Claim(r.Dir, description); err != nil {
-		return err
-	}
+	must.M(run.Claim(r.Dir, description))
 	return finish(ctx, c, d, r, description)
 }
 
 // draw writes the images of --show-augmentation.
 func (o *single) draw(ctx context.Context, out cli.Printer, d *dataset.Dataset, r finetune.Run) error {
-	s, err := d.Load(ctx, r.Recipe)
-	if err != nil {
-		return err
-	}
+	s := must.M1(d.Load(ctx, r.Recipe))
 	out.Field("written", "%s", o.augmentation)
 	return disk.Write(o.augmentation, func(w io.Writer) error {
 		return r.Recipe.ShowAugmentation(w, r.Backend, s.Train, o.seed)
@@ -208,23 +186,23 @@ func (o *single) draw(ctx context.Context, out cli.Printer, d *dataset.Dataset, 
 }
 
 // sources opens the dataset and locates MODEL on disk, of a run the weights of --checkpoint.
-func (o *training) sources(ctx context.Context, model string) (d *dataset.Dataset, local string, err error) {
+func (o *training) sources(ctx context.Context, model string) (d *dataset.Dataset, local string) {
 	if model == "" && o.open != (checkpoints.Hints{}) {
-		return nil, "", cli.Usagef("--grid, --assume-square and --architecture are about the files of MODEL: name it")
+		must.M(cli.Usagef("--grid, --assume-square and --architecture are about the files of MODEL: name it"))
 	}
-	if d, err = dataset.Open(ctx, o.data, o.images); err == nil && model != "" {
-		local, err = origin(ctx, model, o.checkpoint)
-	}
-	return d, local, err
+	return must.M1(dataset.Open(ctx, o.data, o.images)), origin(ctx, model, o.checkpoint)
 }
 
-// origin locates MODEL to start from, and prints its weights.
-func origin(ctx context.Context, model, checkpoint string) (string, error) {
-	local, line, err := run.Origin(ctx, model, checkpoint)
+// origin locates MODEL to start from, if there is one, and prints its weights.
+func origin(ctx context.Context, model, checkpoint string) string {
+	if model == "" {
+		return ""
+	}
+	local, line := run.Origin(ctx, model, checkpoint)
 	if line != "" {
 		cli.Field("from", "%s: %s", model, line)
 	}
-	return local, err
+	return local
 }
 
 func (o *training) description(d *dataset.Dataset, r finetune.Recipe, model string) run.Description {
@@ -233,7 +211,7 @@ func (o *training) description(d *dataset.Dataset, r finetune.Recipe, model stri
 }
 
 // named returns the recipe, by name or by what is trained.
-func (o *training) named(d *dataset.Dataset, model string) (r finetune.Recipe, err error) {
+func (o *training) named(d *dataset.Dataset, model string) (r finetune.Recipe) {
 	if o.recipe == fineTuning && model != "" {
 		o.recipe = "" // the default
 	}
@@ -241,40 +219,36 @@ func (o *training) named(d *dataset.Dataset, model string) (r finetune.Recipe, e
 	case o.recipe == finetune.PhotosName:
 		r = finetune.Photos(d.Images())
 	case o.recipe == fineTuning:
-		return r, cli.Usagef("--recipe %s is for a pretrained model: wepe train MODEL", fineTuning)
+		must.M(cli.Usagef("--recipe %s is for a pretrained model: wepe train MODEL", fineTuning))
 	case o.recipe != "":
+		var err error
 		r, err = finetune.RecipeByName(o.recipe)
-		err = cli.Usage(err)
+		must.M(cli.Usage(err))
 	case model != "":
-		r, err = o.fineTuning(d, model)
+		r = o.fineTuning(d, model)
 	case d.Generated():
-		r, err = finetune.RecipeByName("shapes")
+		r = must.M1(finetune.RecipeByName("shapes"))
 	case d.CIFAR100():
-		r, err = finetune.RecipeByName("cifar100-small")
+		r = must.M1(finetune.RecipeByName("cifar100-small"))
 	case d.Images() < finetune.ManyImages:
 		r = finetune.Photos(d.Images())
 		cli.Field("recipe", "%s, a small network for %d images; from %d images on, or by --recipe, it is scratch: ViT-S/16",
 			r.Name, d.Images(), finetune.ManyImages)
 	default:
-		r, err = finetune.RecipeByName("scratch")
+		r = must.M1(finetune.RecipeByName("scratch"))
 		cli.Field("recipe", "scratch, ViT-S/16 for %d images: it wants a GPU; --recipe %s is a small network", d.Images(),
 			finetune.PhotosName)
 	}
-	if plain := r.Augment.Eval(); err == nil && o.recipe == "" && d.Positional() && r.Augment != plain {
+	if plain := r.Augment.Eval(); o.recipe == "" && d.Positional() && r.Augment != plain {
 		cli.Field("recipe", "no crops or flips: the classes of %s depend on where something is in the image", d.Name)
 		r.Augment = plain
 	}
-	return r, err
+	return r
 }
 
 // chosen returns the recipe with --set and the flags for settings.
-func (o *training) chosen(d *dataset.Dataset, model string) (r finetune.Recipe, err error) {
-	if r, err = o.named(d, model); err != nil {
-		return r, err
-	}
-	if r, err = run.Set(r, o.set, func(r finetune.Recipe) string { return r.Model.Position }); err != nil {
-		return r, err
-	}
+func (o *training) chosen(d *dataset.Dataset, model string) finetune.Recipe {
+	r := must.M1(run.Set(o.named(d, model), o.set, func(r finetune.Recipe) string { return r.Model.Position }))
 	keys := setting.Keys(strings.Join(o.set, ";"))
 	set := func(key string) bool { return slices.Contains(keys, key) }
 	sized, counted := o.size != [2]int{}, o.epochs > 0
@@ -288,7 +262,7 @@ func (o *training) chosen(d *dataset.Dataset, model string) (r finetune.Recipe, 
 		{"epochs", "eval_every_steps", counted && r.EvalEverySteps > 0},
 	} {
 		if two.differ && set(two.key) {
-			return r, cli.Usagef("--%s and --set %s differ: leave one of them out", two.flag, two.key)
+			must.M(cli.Usagef("--%s and --set %s differ: leave one of them out", two.flag, two.key))
 		}
 	}
 	r.Aspect, r.LoRA = cmp.Or(o.aspect, r.Aspect), cmp.Or(o.lora, r.LoRA)
@@ -311,11 +285,11 @@ func (o *training) chosen(d *dataset.Dataset, model string) (r finetune.Recipe, 
 			r.WarmupEpochs = 0
 		}
 	}
-	return r, nil
+	return r
 }
 
 // unread refuses settings of --set that no training run with one of the encodings reads; "" is the encoding of MODEL.
-func (o *training) unread(r finetune.Recipe, model string, positions ...string) error {
+func (o *training) unread(r finetune.Recipe, model string, positions ...string) {
 	if at := slices.Index(positions, ""); at >= 0 {
 		positions = slices.Clone(positions)
 		if info, err := o.inspect(model); err == nil && info.Config.Position != "" {
@@ -324,7 +298,7 @@ func (o *training) unread(r finetune.Recipe, model string, positions ...string) 
 			positions = nil // only the run itself will know
 		}
 	}
-	return cli.Usage(r.UnusedSetting(strings.Join(o.set, ";"), positions...))
+	must.M(cli.Usage(r.UnusedSetting(strings.Join(o.set, ";"), positions...)))
 }
 
 // inspect describes MODEL; its files are read once.
@@ -336,16 +310,13 @@ func (o *training) inspect(model string) (info *checkpoints.Info, err error) {
 }
 
 // fineTuning is the recipe for a model.
-func (o *training) fineTuning(d *dataset.Dataset, model string) (recipe finetune.Recipe, err error) {
-	info, err := o.inspect(model)
-	if err != nil {
-		return recipe, err
-	}
+func (o *training) fineTuning(d *dataset.Dataset, model string) finetune.Recipe {
+	info := must.M1(o.inspect(model))
 	m := info.Config
 	if m.Width == 0 || m.ImageRows == 0 && o.size[0] == 0 {
-		return recipe, fmt.Errorf("MODEL %s: %s: use --recipe, --size, --grid", model, strings.Join(info.Notes, "; "))
+		must.M(fmt.Errorf("MODEL %s: %s: use --recipe, --size, --grid", model, strings.Join(info.Notes, "; ")))
 	}
-	return finetune.FineTuning(m, d.Images()), nil
+	return finetune.FineTuning(m, d.Images())
 }
 
 // plainForKeep removes the augmentation from a recipe for images that keep their aspect ratio, which do not support it.
@@ -361,10 +332,7 @@ func plainForKeep(r finetune.Recipe, keep bool) finetune.Recipe {
 // any more: a refused command must not change what the directory says of its own run.
 func finish(ctx context.Context, c *cobra.Command, d *dataset.Dataset, r finetune.Run, what run.Description) error {
 	r.Description = what
-	s, err := d.Load(ctx, r.Recipe)
-	if err != nil {
-		return err
-	}
+	s := must.M1(d.Load(ctx, r.Recipe))
 	d.DescribeTraining(r.Recipe)
 	r.Train, r.Validation, r.Test = s.Train, s.Validation, s.Test
 	r.Logger, r.Progress = cli.Logger(), cli.Progress("train")
@@ -387,9 +355,7 @@ func finish(ctx context.Context, c *cobra.Command, d *dataset.Dataset, r finetun
 	if r.Group != nil && r.Group.Rank() > 0 {
 		return nil
 	}
-	if err := study.Leave(r, m, row); err != nil {
-		return err
-	}
+	must.M(study.Leave(r, m, row))
 	return printResult(c, d, r, m, row)
 }
 
@@ -497,10 +463,7 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 	case described && o.images.Stream != began:
 		return cli.Usagef("--stream=%s: %s began with --stream=%s: leave the flag out", o.images.Stream, dir, began)
 	}
-	d, err := o.dataset(ctx, dir, desc)
-	if err != nil {
-		return err
-	}
+	d := must.M1(o.dataset(ctx, dir, desc))
 	if !c.Flags().Changed("checkpoint") {
 		o.checkpoint = cmp.Or(desc.Weights, o.checkpoint)
 	}
@@ -518,9 +481,7 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 		}
 		r.Recipe.Epochs = o.epochs
 	}
-	if err := o.start(&r); err != nil {
-		return err
-	}
+	o.start(&r)
 	defer r.Backend.Finalize()
 	desc.Recipe, desc.Data, desc.Dataset, desc.Identity = r.Recipe, d.Spec, d.Name, d.Identity()
 	desc.Stream, desc.Damaged = d.Streams(r.Recipe), o.images.Damaged

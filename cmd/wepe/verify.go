@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/janpfeifer/must"
 	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/checkpoints"
@@ -43,19 +44,13 @@ same random images. B may be an ONNX file (needs a build with -tags=onnx).`,
 	f.JSON(&o.asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 1 {
-			if err := cli.Unread(c, "with one model", "images", "seed", "tolerance", "backend"); err != nil {
-				return err
-			}
+			must.M(cli.Unread(c, "with one model", "images", "seed", "tolerance", "backend"))
 			return o.files(c, args[0])
 		}
 		if !(o.tolerance >= 0) {
 			return cli.Usagef("--tolerance %g: want 0 or more", o.tolerance)
 		}
-		line, err := o.logits(c, args[0], args[1])
-		if err != nil {
-			return err
-		}
-		return o.print(c, []string{"logits " + line})
+		return o.print(c, []string{"logits " + o.logits(c, args[0], args[1])})
 	}
 	return c
 }
@@ -69,25 +64,16 @@ func (o *verification) print(c *cobra.Command, lines []string) error {
 }
 
 // logits compares two models.
-func (o *verification) logits(c *cobra.Command, a, b string) (string, error) {
-	backend, err := openBackend(o.backend, 0)
-	if err != nil {
-		return "", err
-	}
+func (o *verification) logits(c *cobra.Command, a, b string) string {
+	backend := openBackend(o.backend, 0)
 	defer backend.Finalize()
-	first, err := o.read(c, a, checkpoints.ImportOptions{HeadOptional: true})
-	if err != nil {
-		return "", err
-	}
+	first := o.read(c, a, checkpoints.ImportOptions{HeadOptional: true})
 	headless := first.Headless()
 	if headless {
 		drawHead(first)
 	}
 	images := checkpoints.Noise(first.Config, o.images, o.seed)
-	want, err := first.Logits(backend, images)
-	if err != nil {
-		return "", err
-	}
+	want := must.M1(first.Logits(backend, images))
 	file := b
 	if filepath.Ext(b) != ".onnx" {
 		file = filepath.Join(b, "model.onnx")
@@ -95,28 +81,22 @@ func (o *verification) logits(c *cobra.Command, a, b string) (string, error) {
 	var got []float32
 	if _, missing := os.Stat(file); missing == nil {
 		if headless {
-			return "", fmt.Errorf("%s has no classifier, an ONNX file has one", a)
+			must.M(fmt.Errorf("%s has no classifier, an ONNX file has one", a))
 		}
-		got, err = checkpoints.ONNXLogits(file, first.Config, images)
+		got = must.M1(checkpoints.ONNXLogits(file, first.Config, images))
 	} else {
-		got, err = o.second(c, backend, b, images, first, headless)
-	}
-	if err != nil {
-		return "", err
+		got = must.M1(o.second(c, backend, b, images, first, headless))
 	}
 	line, err := judge(got, want, o.images, o.tolerance)
 	if err != nil {
-		return "", fmt.Errorf("%s and %s: %w", a, b, err)
+		must.M(fmt.Errorf("%s and %s: %w", a, b, err))
 	}
-	return line, nil
+	return line
 }
 
 func (o *verification) second(c *cobra.Command, backend compute.Backend, path string, images *tensors.Tensor,
 	first *checkpoints.Imported, headless bool) ([]float32, error) {
-	m, err := o.read(c, path, checkpoints.ImportOptions{HeadOptional: true})
-	if err != nil {
-		return nil, err
-	}
+	m := o.read(c, path, checkpoints.ImportOptions{HeadOptional: true})
 	if m.Headless() != headless {
 		return nil, fmt.Errorf("%s: one of the models has no classifier", path)
 	}
@@ -142,10 +122,7 @@ func (o *verification) second(c *cobra.Command, backend compute.Backend, path st
 
 // files checks one file or directory, or all checkpoints of a run.
 func (o *verification) files(c *cobra.Command, path string) error {
-	local, err := run.Local(c.Context(), path)
-	if err != nil {
-		return err
-	}
+	local := run.Local(c.Context(), path)
 	var lines []string
 	if all, err := checkpoints.All(local); err == nil && len(all) > 0 {
 		damaged := 0
@@ -169,19 +146,13 @@ func (o *verification) files(c *cobra.Command, path string) error {
 		}
 		return o.print(c, lines)
 	}
-	info, err := checkpoints.Inspect(local, checkpoints.ImportOptions{})
-	switch {
-	case err != nil:
-		return err
+	switch info := must.M1(checkpoints.Inspect(local, checkpoints.ImportOptions{})); {
 	case info.Format == "onnx":
 		return cli.Usagef("%s: an ONNX file is compared with its model: wepe verify MODEL %s", path, path)
 	case info.Format == "checkpoint": // Inspect verified its hash
 		return o.print(c, []string{fmt.Sprintf("%s: intact, step %d, %d tensors", path, info.Step, len(info.Tensors))})
 	}
-	m, err := o.read(c, path, checkpoints.ImportOptions{HeadOptional: true})
-	if err != nil {
-		return err
-	}
+	m := o.read(c, path, checkpoints.ImportOptions{HeadOptional: true})
 	return o.print(c, append(m.Report, "SHA-256 "+m.SHA256))
 }
 
@@ -197,14 +168,8 @@ func inspect() *cobra.Command {
 	f.Import(&options.Hints)
 	f.JSON(&asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		chosen, line, err := run.Weights(c.Context(), args[0], weights)
-		if err != nil {
-			return err
-		}
-		info, err := checkpoints.Inspect(chosen, options)
-		if err != nil {
-			return err
-		}
+		chosen, line := run.Weights(c.Context(), args[0], weights)
+		info := must.M1(checkpoints.Inspect(chosen, options))
 		return cli.Answer(c, asJSON, info, func(out cli.Printer) {
 			out.Print(info.String())
 			if line != "" {

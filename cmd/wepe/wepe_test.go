@@ -52,15 +52,29 @@ func succeeds(t *testing.T, args ...string) string {
 	return out
 }
 
-// complains runs a command that must succeed, and returns what it prints on standard error.
-func complains(t *testing.T, args ...string) string {
+// complains returns what is printed on standard error.
+func complains(t *testing.T, do func()) string {
 	t.Helper()
 	printed := gomlxtest.Must(os.Create(filepath.Join(t.TempDir(), "stderr")))(t)
 	before := os.Stderr
 	os.Stderr = printed
 	defer func() { os.Stderr = before }()
-	succeeds(t, args...)
+	do()
 	return string(gomlxtest.Must(os.ReadFile(printed.Name()))(t))
+}
+
+// refuses runs a command that must fail with an exit code, and an error that contains a text.
+func refuses(t *testing.T, code int, want string, args ...string) {
+	t.Helper()
+	if _, got, err := invoke(t, args...); got != code || err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("wepe %s: exit code %d, %v; want %d and %q", strings.Join(args, " "), got, err, code, want)
+	}
+}
+
+// results are the rows of a run.
+func results(t *testing.T, run string) []report.Result {
+	t.Helper()
+	return gomlxtest.Must(report.ReadFiles(filepath.Join(run, "rows.jsonl")))(t).Results
 }
 
 // asJSON runs a command with --json.
@@ -125,8 +139,8 @@ func TestOldRun_HasTheSameNumbers(t *testing.T) {
 
 	dir := copied(t, oldRun)
 	succeeds(t, "resume", dir, "--data", "shapes", "--backend", "go")
-	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(dir, "rows.jsonl")))(t)
-	row := rows.Results[len(rows.Results)-1]
+	rows := results(t, dir)
+	row := rows[len(rows)-1]
 	near(t, "test loss", float64(row.Test.Loss), 0.535837792004401, 2e-5)
 	near(t, "validation loss", float64(row.Validation.Loss), 0.4989272219471967, 2e-5)
 	near(t, "test top-1", float64(row.Test.Top1), 0.775, 1.1e-3)
@@ -135,8 +149,8 @@ func TestOldRun_HasTheSameNumbers(t *testing.T) {
 	}
 	// Now the directory describes the data: the fraction, the label and the dataset stay.
 	succeeds(t, "resume", dir, "--epochs", "13", "--backend", "go")
-	rows = gomlxtest.Must(report.ReadFiles(filepath.Join(dir, "rows.jsonl")))(t)
-	if last := rows.Results[len(rows.Results)-1]; last.Steps != 234 || last.Fraction != 0.2 {
+	rows = results(t, dir)
+	if last := rows[len(rows)-1]; last.Steps != 234 || last.Fraction != 0.2 {
 		t.Errorf("extended to %d steps on %g of the images", last.Steps, last.Fraction)
 	}
 }
@@ -151,9 +165,7 @@ func TestResume_KeepsTheWeightsAndHowTheModelWasRead(t *testing.T) {
 	}
 	args := []string{"train", "jax", "--data", images(t, "own", 8, 16, 16), "--size", "16x16", "--epochs", "1", "--set",
 		"batch_size=6", "--backend", "go", "--out", "run"}
-	if _, code, err := invoke(t, args...); code != 1 || !strings.Contains(err.Error(), "grid") {
-		t.Errorf("without a grid: exit code %d, %v", code, err)
-	}
+	refuses(t, 1, "grid", args...)
 	succeeds(t, append(args, "--assume-square")...)
 	for _, c := range []struct{ flag, want string }{{"", "best"}, {"last", "last"}, {"", "last"}, {"best", "best"}} {
 		for _, dir := range []string{"run/last", "run/best"} { // as if it had been interrupted before its first checkpoint
@@ -166,7 +178,7 @@ func TestResume_KeepsTheWeightsAndHowTheModelWasRead(t *testing.T) {
 			resume = append(resume, "--checkpoint", c.flag)
 		}
 		succeeds(t, resume...)
-		rows := gomlxtest.Must(report.ReadFiles("run/rows.jsonl"))(t).Results
+		rows := results(t, "run")
 		if got := rows[len(rows)-1].Weights.Name; got != c.want {
 			t.Errorf("resume --checkpoint %q measures the %s weights, want %s", c.flag, got, c.want)
 		}
@@ -180,9 +192,11 @@ func TestTrain_StartsFromTheWeightsThatAreAskedFor(t *testing.T) {
 	dir := images(t, "own", 8, 32, 32)
 	for i, weights := range []string{"best", "last"} {
 		out := fmt.Sprint(i)
-		text := complains(t, "train", old, "--data", dir, "--checkpoint", weights, "--epochs", "1", "--set", "batch_size=6",
-			"--backend", "go", "--out", out)
-		rows := gomlxtest.Must(report.ReadFiles(filepath.Join(out, "rows.jsonl")))(t).Results
+		text := complains(t, func() {
+			succeeds(t, "train", old, "--data", dir, "--checkpoint", weights, "--epochs", "1", "--set", "batch_size=6",
+				"--backend", "go", "--out", out)
+		})
+		rows := results(t, out)
 		if got := rows[len(rows)-1].Weights.Name; got != weights || !strings.Contains(text, old+": "+weights+", step 216\n") {
 			t.Errorf("--checkpoint %s measures the %s weights and prints\n%s", weights, got, text)
 		}
@@ -201,7 +215,7 @@ func TestChosen_DoesNotAugmentPositionsAway(t *testing.T) {
 		"vtab:dsprites_loc:" + datatest.Tree(t, lists): false} {
 		d := gomlxtest.Must(dataset.Open(t.Context(), spec, dataset.Options{}))(t)
 		for _, model := range []string{"", demoModel} {
-			a := gomlxtest.Must(new(training).chosen(d, model))(t).Augment
+			a := new(training).chosen(d, model).Augment
 			if (a.HFlip > 0) != augmented || (a.CropScale != [2]float64{}) != augmented {
 				t.Errorf("%s from %q: flips %g, crops %v", spec, model, a.HFlip, a.CropScale)
 			}
@@ -209,28 +223,17 @@ func TestChosen_DoesNotAugmentPositionsAway(t *testing.T) {
 	}
 }
 
-// The default directories of commands on one dataset differ, and none takes that of another.
-func TestTrain_AndCompareHaveTheirOwnDirectories(t *testing.T) {
-	dir := images(t, "own", 8, 16, 16)
-	t.Chdir(t.TempDir())
-	for _, command := range []string{"train --position", "compare --positions", "train --position"} {
-		succeeds(t, append(append(strings.Fields(command), "learned", "--data", dir, "--recipe", "cifar100-small"),
-			small...)...)
-	}
-	succeeds(t, "eval", "runs/cifar100-small-own", "--data", dir, "--backend", "go")
-}
-
 // A recipe in steps has its warm-up in steps.
 func TestEpochs_KeepTheShareOfTheWarmup(t *testing.T) {
 	d := gomlxtest.Must(dataset.Open(t.Context(), "shapes", dataset.Options{}))(t)
 	o := training{recipe: "dosovitskiy-cifar100", epochs: 6}
-	steps, got := gomlxtest.Must(finetune.RecipeByName(o.recipe))(t), gomlxtest.Must(o.chosen(d, ""))(t)
+	steps, got := gomlxtest.Must(finetune.RecipeByName(o.recipe))(t), o.chosen(d, "")
 	want := 6 * float64(steps.WarmupSteps) / float64(steps.Steps)
 	if want == 0 || got.WarmupEpochs != want || got.Steps != 0 || got.WarmupSteps != 0 || got.Epochs != 6 {
 		t.Errorf("warm-up %g of %d epochs, want %g", got.WarmupEpochs, got.Epochs, want)
 	}
 	o = training{recipe: "photos", set: []string{"steps=40"}} // in place of its epochs
-	if got = gomlxtest.Must(o.chosen(d, ""))(t); got.Steps != 40 || got.Epochs != 0 || got.WarmupEpochs != 0 {
+	if got = o.chosen(d, ""); got.Steps != 40 || got.Epochs != 0 || got.WarmupEpochs != 0 {
 		t.Errorf("--set steps=40: %d steps, %d epochs, warm-up %g", got.Steps, got.Epochs, got.WarmupEpochs)
 	}
 }
@@ -266,7 +269,7 @@ func TestOwnImages_AreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T
 	if !strings.Contains(out, "wepe predict "+run) || !strings.Contains(out, run+"/report.html") {
 		t.Errorf("train prints\n%s", out)
 	}
-	row := gomlxtest.Must(report.ReadFiles(filepath.Join(run, "rows.jsonl")))(t).Results[0]
+	row := results(t, run)[0]
 	// By Python's hashlib the SHA-256 of 0/blue/a.png … is below a fifth for 3, 4 and 3 of the 13 images of each class.
 	if row.Validation.Images != 10 || row.ImageSize != "16x24" || row.Encoding != "wepe-sphere" {
 		t.Errorf("the row is %+v", row)
@@ -305,7 +308,7 @@ func TestOwnImages_AreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T
 	// Fine-tuning takes the model's own size and position, of an export the table.
 	for from, want := range map[string]string{"hf": "learned", run: "wepe-sphere"} {
 		succeeds(t, "train", from, "--data", dir, "--epochs", "1", "--set", "batch_size=6", "--backend", "go", "--out", want)
-		row := gomlxtest.Must(report.ReadFiles(filepath.Join(want, "rows.jsonl")))(t).Results[0]
+		row := results(t, want)[0]
 		if row.Encoding != want || row.ImageSize != "16x24" {
 			t.Errorf("from %s: position %s at %s", from, row.Encoding, row.ImageSize)
 		}
@@ -318,7 +321,9 @@ func TestPredict_WarnsOnceOf16BitGrey(t *testing.T) {
 		img.SetGray16(i%30, i/30, color.Gray16{Y: uint16(2000 * (i%30 + 1))}) // 2,000 to 60,000
 	}
 	dir := datatest.Tree(t, map[string][]byte{"1.png": datatest.PNG(img), "2.png": datatest.PNG(img)})
-	text := complains(t, "predict", oldRun, filepath.Join(dir, "1.png"), filepath.Join(dir, "2.png"), "--backend", "go")
+	text := complains(t, func() {
+		succeeds(t, "predict", oldRun, filepath.Join(dir, "1.png"), filepath.Join(dir, "2.png"), "--backend", "go")
+	})
 	if strings.Count(text, data.ClippedGrey) != 1 {
 		t.Errorf("predict prints\n%s", text)
 	}
@@ -396,9 +401,7 @@ func TestDirectory_HoldsOneRun(t *testing.T) {
 	if err := os.Rename(a, moved); err != nil {
 		t.Fatal(err)
 	}
-	if _, code, err := invoke(t, "resume", "A2", "--backend", "go"); code != 1 || !strings.Contains(err.Error(), a) {
-		t.Errorf("resume before the new directory is named: exit code %d, %v", code, err)
-	}
+	refuses(t, 1, a, "resume", "A2", "--backend", "go") // before the new directory is named
 	ok("resume A2 --data " + moved)
 	if err := errors.Join(os.Rename(moved, a), os.Remove(image)); err != nil {
 		t.Fatal(err)
@@ -559,12 +562,8 @@ func TestTrain_FindsADamagedTestImageBeforeTheFirstStep(t *testing.T) {
 		if err := os.Truncate(filepath.Join(dir, "test", "green", "b.png"), int64(whole)); err != nil {
 			t.Fatal(err)
 		}
-		_, code, err := invoke(t, append([]string{"train", "--data", dir, "--stream", "--recipe", "cifar100-small",
-			"--epochs",
-			"1", "--set", "batch_size=4", "--backend", "go", "--out", out}, flags...)...)
-		if code != 1 || err == nil || !strings.Contains(err.Error(), filepath.Join("green", "b.png")) {
-			t.Errorf("%d bytes: exit code %d, %v", whole, code, err)
-		}
+		refuses(t, 1, filepath.Join("green", "b.png"), append([]string{"train", "--data", dir, "--stream", "--recipe",
+			"cifar100-small", "--epochs", "1", "--set", "batch_size=4", "--backend", "go", "--out", out}, flags...)...)
 		if _, err := os.Stat(filepath.Join(out, "rows.jsonl")); err == nil {
 			t.Errorf("%d bytes: the training had begun", whole)
 		}
@@ -596,9 +595,8 @@ func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 	if !strings.Contains(out, "wepe-sphere") || !strings.Contains(out, "wepe detect predict "+run) {
 		t.Errorf("train prints\n%s", out)
 	}
-	row := gomlxtest.Must(report.ReadFiles(filepath.Join(run, "rows.jsonl")))(t).Results[0]
-	eval := append([]string{"detect", "eval", run}, scenes...)
-	for size, found := range asJSON[map[string]report.DetectionMetrics](t, eval...) {
+	row := results(t, run)[0]
+	for size, found := range asJSON[map[string]report.DetectionMetrics](t, append([]string{"detect", "eval", run}, scenes...)...) {
 		if size != row.ImageSize || found.Boxes["AP"] != row.Boxes["AP"] || len(found.Masks) != len(row.Masks) {
 			t.Errorf("eval at %s: %v, the training's row at %s: %v", size, found, row.ImageSize, row.DetectionMetrics)
 		}
@@ -606,10 +604,7 @@ func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 	succeeds(t, append([]string{"train", "--out", "classifier"}, small...)...)
 	for _, line := range []string{"detect eval classifier", "eval " + run + " --data shapes", "resume " + run,
 		"export " + run + " x"} {
-		_, code, err := invoke(t, append(strings.Fields(line), "--backend", "go")...)
-		if code != 1 || !strings.Contains(err.Error(), "detect") {
-			t.Errorf("%s: exit code %d, %v", line, code, err)
-		}
+		refuses(t, 1, "detect", append(strings.Fields(line), "--backend", "go")...)
 	}
 	file := filepath.Join(images(t, "one", 1, 60, 50), "red", "a.png")
 	for image, found := range asJSON[map[string][]object](t, "detect", "predict", run, file, "--score-threshold", "0",
@@ -621,10 +616,7 @@ func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 	}
 	// over another file
 	for _, args := range [][]string{{filepath.Join("other", "a.jpg")}, {"--out", filepath.Dir(file)}} {
-		_, code, err := invoke(t, append([]string{"detect", "predict", run, file, "--backend", "go"}, args...)...)
-		if code != 2 || !strings.Contains(err.Error(), file) {
-			t.Errorf("%q: exit code %d, %v", args, code, err)
-		}
+		refuses(t, 2, file, append([]string{"detect", "predict", run, file, "--backend", "go"}, args...)...)
 	}
 }
 
@@ -654,17 +646,14 @@ func TestCompare_SelectsOnTheDirectorysValidationSplit(t *testing.T) {
 			"--out", "c"}, small...)
 		succeeds(t, args...)
 		unit := filepath.Join("c", "learned-16x16-seed0")
-		row := gomlxtest.Must(report.ReadFiles(filepath.Join(unit, "rows.jsonl")))(t).Results[0]
+		row := results(t, unit)[0]
 		if row.Validation.Images != c.validation || row.Test.Images != c.test || row.Steps != 2*c.steps {
 			t.Errorf("%s: %d steps, %d validation and %d test images, want %d, %d, %d", name, row.Steps, row.Validation.Images,
 				row.Test.Images, 2*c.steps, c.validation, c.test)
 		}
 		before := contents(t, "c")
 		for _, dir := range []string{unit, unit + "/", "c"} {
-			if _, code, err := invoke(t, "resume", dir, "--backend", "go"); code != 1 ||
-				!strings.Contains(err.Error(), "wepe compare") {
-				t.Errorf("%s: resume of a run of the study: exit code %d, %v", name, code, err)
-			}
+			refuses(t, 1, "wepe compare", "resume", dir, "--backend", "go")
 		}
 		if !maps.Equal(contents(t, "c"), before) {
 			t.Errorf("%s: the refused resume has written", name)
@@ -681,7 +670,7 @@ func TestEval_HasTheValidationImagesOfARunOfAFraction(t *testing.T) {
 			"--seed", "3", "--out", name, "--set", "steps=4;eval_every_steps=2;epochs=0;warmup_epochs=0;model.width=12;" +
 				"model.depth=1;model.heads=1", "--backend", "go"}, flags...)...)
 		run := filepath.Join(name, "learned-fraction0.1-seed3")
-		row := gomlxtest.Must(report.ReadFiles(filepath.Join(run, "rows.jsonl")))(t).Results[0]
+		row := results(t, run)[0]
 		for split, images := range map[string]int{"validation": 30, "train": 270, "test": 1000} {
 			e := asJSON[evaluated](t, "eval", run, "--data", "shapes", "--split", split, "--backend", "go")
 			if e.Metrics.Images != images || split == "validation" && e.Metrics != row.Validation ||
@@ -689,10 +678,7 @@ func TestEval_HasTheValidationImagesOfARunOfAFraction(t *testing.T) {
 				t.Errorf("%s, %s: %+v, want %d images; the run has %+v", name, split, e.Metrics, images, row)
 			}
 		}
-		_, code, err := invoke(t, "eval", run, "--data", "shapes:shape", "--split", "validation", "--backend", "go")
-		if code != 1 || !strings.Contains(err.Error(), "shapes:shape") {
-			t.Errorf("%s: of other images: exit code %d, %v", name, code, err)
-		}
+		refuses(t, 1, "shapes:shape", "eval", run, "--data", "shapes:shape", "--split", "validation", "--backend", "go")
 	}
 	succeeds(t, "export", "42/learned-fraction0.1-seed3", "hf", "--to", "hf", "--backend", "go")
 	whole := asJSON[evaluated](t, "eval", "hf", "--data", "shapes", "--split", "validation", "--backend", "go")

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/janpfeifer/must"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -102,19 +103,26 @@ func Main(root *cobra.Command) {
 // flagsOfTemplate is the part of cobra's help that prints flags.
 var flagsOfTemplate = regexp.MustCompile(`Flags:\n{{\.LocalFlags\.FlagUsages[^}]*}}`)
 
+func init() {
+	cobra.AddTemplateFunc("usages", usages)
+	must.M = func(err error) { // a command panics with the error that ends it: Run returns it
+		if err != nil {
+			panic(err)
+		}
+	}
+}
+
 // Run executes the command tree and returns the exit code, with an error that names the command.
 func Run(root *cobra.Command, args []string) (code int, err error) {
 	out := &output{Writer: root.OutOrStdout()}
 	root.SetArgs(args)
 	root.SetOut(out)
-	cobra.AddTemplateFunc("usages", usages)
 	root.SetUsageTemplate(flagsOfTemplate.ReplaceAllString(root.UsageTemplate(), "{{usages .}}"))
 	root.SetFlagErrorFunc(flagError)
-	started := false
-	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
-	var c *cobra.Command
+	var c, begun *cobra.Command
+	root.PersistentPreRun = func(c *cobra.Command, _ []string) { begun = c }
 	if panicked := exceptions.TryCatch[error](func() { c, err = root.ExecuteC() }); panicked != nil {
-		err = panicked // graph code panics with its errors
+		c, err = begun, panicked // of the commands, by must.M; and graph code panics with its errors
 	}
 	if err = cmp.Or(err, out.err); err == nil {
 		return 0, nil
@@ -126,7 +134,7 @@ func Run(root *cobra.Command, args []string) (code int, err error) {
 			err = Usagef("%s: want %s", strings.Replace(err.Error(), "arg(s)", "arguments", 1), c.UseLine())
 		}
 	}
-	if !started {
+	if begun == nil {
 		err = Usage(err)
 	}
 	return codeOf(err, root.Context()), fmt.Errorf("%s: %w", who(name), known(err))

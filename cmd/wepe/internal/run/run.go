@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/janpfeifer/must"
+
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/hub"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
@@ -191,62 +193,54 @@ func Recover(dir string) (d Description, err error) {
 	return d, nil
 }
 
-// Local returns the path of MODEL on disk; a model of the Hugging Face hub is downloaded to the cache.
-func Local(ctx context.Context, path string) (string, error) {
+// Local returns the path of MODEL on disk; a model of the Hugging Face hub is downloaded to the cache. As a command it
+// panics with an error.
+func Local(ctx context.Context, path string) string {
 	if !strings.HasPrefix(path, hub.Scheme) {
 		if _, err := os.Stat(path); err != nil {
-			return "", fmt.Errorf("MODEL %s: %w: want a run's directory, a model's file or directory, or hf://owner/name", path,
-				fs.ErrNotExist)
+			must.M(fmt.Errorf("MODEL %s: %w: want a run's directory, a model's file or directory, or hf://owner/name", path,
+				fs.ErrNotExist))
 		}
 		if runs, _ := fs.Glob(os.DirFS(path), "*/"+checkpoints.LastDir); len(runs) > 0 {
-			return "", fmt.Errorf("MODEL %s contains %d runs: name one of them, for example %s", path, len(runs),
-				filepath.Join(path, filepath.Dir(runs[0])))
+			must.M(fmt.Errorf("MODEL %s contains %d runs: name one of them, for example %s", path, len(runs),
+				filepath.Join(path, filepath.Dir(runs[0]))))
 		}
 		_, described := os.Stat(filepath.Join(path, File))
 		if _, saved := os.Stat(filepath.Join(path, checkpoints.LastDir)); described == nil && saved != nil {
-			return "", fmt.Errorf("MODEL %s is a run that has saved no checkpoint yet: let it train, or continue it", path)
+			must.M(fmt.Errorf("MODEL %s is a run that has saved no checkpoint yet: let it train, or continue it", path))
 		}
-		return path, nil
+		return path
 	}
 	files := map[string]func(done, all int){}
-	snapshot, err := hub.Download(ctx, path, func(file string, done, total int64) {
+	snapshot := must.M1(hub.Download(ctx, path, func(file string, done, total int64) {
 		if files[file] == nil {
 			files[file] = cli.Count(file, "MB")
 		}
 		files[file](int(done>>20), int(total>>20))
-	})
-	if err != nil {
-		return "", err
-	}
+	}))
 	line := fmt.Sprintf("%s: commit %s", path, snapshot.Commit)
 	if snapshot.Unreached != nil {
 		line += fmt.Sprintf(" from the cache, the hub is not reached: %v", snapshot.Unreached)
 	}
 	cli.Line(line)
-	return snapshot.Dir, nil
+	return snapshot.Dir
 }
 
 // Weights is Origin for a model to use: last weights of a model that is no run are an error.
-func Weights(ctx context.Context, path, weights string) (chosen, line string, err error) {
-	if chosen, line, err = Origin(ctx, path, weights); err == nil && line == "" && weights == checkpoints.LastDir {
-		return "", "", cli.Usagef("--checkpoint %s: %s is not a run: leave it out", weights, path)
+func Weights(ctx context.Context, path, weights string) (chosen, line string) {
+	if chosen, line = Origin(ctx, path, weights); line == "" && weights == checkpoints.LastDir {
+		must.M(cli.Usagef("--checkpoint %s: %s is not a run: leave it out", weights, path))
 	}
-	return chosen, line, err
+	return chosen, line
 }
 
 // Origin returns the path of MODEL on disk, for a run the checkpoints that --checkpoint chooses, and a line that names
 // them. A model that is no run has only one kind of weights, and no line.
-func Origin(ctx context.Context, path, weights string) (chosen, line string, err error) {
-	if path, err = Local(ctx, path); err != nil {
-		return "", "", err
-	}
-	which := weights
-	if weights == checkpoints.BestDir { // the default: the last of a run without validation
-		which = ""
-	}
-	c, _, err := checkpoints.Find(path, which)
-	if err != nil || c == nil {
-		return path, "", err
+func Origin(ctx context.Context, path, weights string) (chosen, line string) {
+	path = Local(ctx, path)
+	c, _ := must.M2(checkpoints.Find(path, Which(weights)))
+	if c == nil {
+		return path, ""
 	}
 	line = fmt.Sprintf("step %d", c.Step)
 	if dir := filepath.Dir(c.Path); filepath.Dir(dir) == filepath.Clean(path) {
@@ -255,7 +249,15 @@ func Origin(ctx context.Context, path, weights string) (chosen, line string, err
 			line += ", there are no " + weights + " weights"
 		}
 	}
-	return path, line, nil
+	return path, line
+}
+
+// Which are the weights that --checkpoint names; the default, best, means the last of a run without validation.
+func Which(weights string) string {
+	if weights == checkpoints.BestDir {
+		return ""
+	}
+	return weights
 }
 
 // Architecture describes the network of a recipe in a line.
