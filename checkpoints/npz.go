@@ -4,8 +4,6 @@ package checkpoints
 
 import (
 	"archive/zip"
-	"encoding/binary"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -80,15 +78,15 @@ func writeNPZ(w io.Writer, out []outTensor) error {
 	out = slices.Clone(out)
 	slices.SortFunc(out, func(a, b outTensor) int { return strings.Compare(a.name, b.name) })
 	for _, t := range out {
-		header, err := npyHeaderOf(t)
-		if err != nil {
-			return err
+		at := slices.IndexFunc(npyTypes, func(known namedDType) bool { return known.dtype == t.shape.DType })
+		if at < 0 {
+			return errors.Errorf("tensor %q: NumPy has no type for %s", t.name, t.shape.DType)
 		}
 		member, err := archive.CreateHeader(&zip.FileHeader{Name: t.name + ".npy", Method: zip.Store})
 		if err != nil {
 			return err
 		}
-		if _, err := member.Write(header); err != nil {
+		if _, err := member.Write(numpy.Header(npyTypes[at].name, t.shape.Dimensions...)); err != nil {
 			return err
 		}
 		if err := t.write(member); err != nil {
@@ -96,20 +94,4 @@ func writeNPZ(w io.Writer, out []outTensor) error {
 		}
 	}
 	return archive.Close()
-}
-
-// npyHeaderOf returns the header of an .npy of version 1.
-func npyHeaderOf(t outTensor) ([]byte, error) {
-	at := slices.IndexFunc(npyTypes, func(known namedDType) bool { return known.dtype == t.shape.DType })
-	if at < 0 {
-		return nil, errors.Errorf("tensor %q: NumPy has no type for %s", t.name, t.shape.DType)
-	}
-	dims := strings.Trim(strings.ReplaceAll(fmt.Sprint(t.shape.Dimensions), " ", ", "), "[]")
-	if t.shape.Rank() == 1 {
-		dims += ","
-	}
-	literal := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", npyTypes[at].name, dims)
-	const start = 10 // magic, version, length
-	literal += strings.Repeat(" ", 63-(start+len(literal))%64) + "\n"
-	return append(binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(literal))), literal...), nil
 }

@@ -99,7 +99,7 @@ func writeBytes(w io.Writer, t *tensors.Tensor) error {
 	return err
 }
 
-// float16Bits rounds to the nearest IEEE 754 binary16, ties to even. (float16.FromFloat32 of compute v0.1.3 rounds
+// float16Bits rounds to the nearest IEEE 754 binary16, ties to even. (float16.FromFloat32 of compute v0.1.6 rounds
 // every subnormal to zero, which loses the small weights of a model.)
 func float16Bits(x float32) uint16 {
 	bits := math.Float32bits(x)
@@ -120,7 +120,7 @@ func float16Bits(x float32) uint16 {
 	return sign | uint16((bits+0xfff+bits>>13&1)>>13)
 }
 
-// bfloat16Bits rounds to the nearest bfloat16, ties to even. (The conversion of compute v0.1.3 turns some NaN into
+// bfloat16Bits rounds to the nearest bfloat16, ties to even. (The conversion of compute v0.1.6 turns some NaN into
 // infinity.)
 func bfloat16Bits(x float32) uint16 {
 	bits := math.Float32bits(x)

@@ -277,7 +277,7 @@ func (j Job) resume(s state) (o *output, next int, err error) {
 	if err := cut(o.lines, length); err != nil || o.values == nil {
 		return o, next, err
 	}
-	_, err = o.values.WriteAt(numpy.Header(0, o.width), 0)
+	_, err = o.values.WriteAt(numpy.Header("<f4", 0, o.width), 0)
 	return o, next, errors.Join(err, cut(o.values, numpy.HeaderSize+4*int64(o.rows)*int64(o.width)))
 }
 
@@ -319,7 +319,7 @@ func (o *output) add(rows []line) error {
 // finish writes the number of rows.
 func (o *output) finish() error {
 	if o.values != nil {
-		if _, err := o.values.WriteAt(numpy.Header(o.rows, o.width), 0); err != nil {
+		if _, err := o.values.WriteAt(numpy.Header("<f4", o.rows, o.width), 0); err != nil {
 			return err
 		}
 		if err := o.values.Sync(); err != nil {

@@ -350,7 +350,7 @@ func TestRead_DamagedFilesAreRefused(t *testing.T) {
 		"integers": {whole, valuesFile, func(s string) string { return strings.Replace(s, "<f4", "<i4", 1) },
 			valuesFile},
 		"of another width": {whole, valuesFile, func(s string) string {
-			return string(numpy.Header(7, 192)) + strings.Repeat(s[128:], 2)
+			return string(numpy.Header("<f4", 7, 192)) + strings.Repeat(s[128:], 2)
 		}, valuesFile},
 	} {
 		content := files(t, c.job.Dir)

@@ -232,16 +232,20 @@ func (l *limitedReaderAt) ReadAt(p []byte, at int64) (int, error) {
 	return l.r.ReadAt(p, at)
 }
 
-// HeaderSize is the length of what Header writes.
+// HeaderSize is the length of a Header of two axes, whatever their sizes: it can be rewritten once the rows are counted.
 const HeaderSize = 128
 
-// Header returns the header of a .npy of float32 numbers [rows, cols], which follow little-endian in C order. Its
-// length does not depend on the sizes: it can be rewritten once the rows are counted.
-func Header(rows, cols int) []byte {
-	const length = HeaderSize - 10
-	literal := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", rows, cols)
-	return []byte(magic + "\x01\x00" + string([]byte{length, 0}) + literal +
-		strings.Repeat(" ", length-1-len(literal)) + "\n")
+// Header returns the header of a .npy of version 1: numbers of a type follow little-endian in C order, at a multiple of
+// 64 bytes.
+func Header(kind string, shape ...int) []byte {
+	dims := strings.Trim(strings.ReplaceAll(fmt.Sprint(shape), " ", ", "), "[]")
+	if len(shape) == 1 {
+		dims += ","
+	}
+	literal := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", kind, dims)
+	const start = 10 // magic, version, length
+	literal += strings.Repeat(" ", 63-(start+len(literal))%64) + "\n"
+	return append(binary.LittleEndian.AppendUint16([]byte(magic+"\x01\x00"), uint16(len(literal))), literal...)
 }
 
 // Open reads the header of a .npy of the given size and checks it against the size.

@@ -43,7 +43,7 @@ func FuzzHeader(f *testing.F) {
 
 // FuzzNPY: an accepted file has as many numbers as its shape requires, to its last byte.
 func FuzzNPY(f *testing.F) {
-	whole := append(Header(3, 5), make([]byte, 60)...)
+	whole := append(Header("<f4", 3, 5), make([]byte, 60)...)
 	second := slices.Concat(whole[:6], []byte{2, 0, 0x76, 0, 0, 0}, whole[10:])
 	campaign.Fuzz(f, [][]byte{whole, second, whole[:70]}, func(t *testing.T, raw []byte) {
 		a, err := Open(bytes.NewReader(raw), int64(len(raw)))
@@ -61,18 +61,20 @@ func FuzzNPY(f *testing.F) {
 	})
 }
 
-// The literal is NumPy's own: numpy.load reads files that begin with Header.
-func TestAHeaderHasAFixedLengthAndContainsTheShape(t *testing.T) {
-	for _, shape := range [][2]int{{0, 7}, {3, 5}, {1 << 47, 123456}} {
-		header := Header(shape[0], shape[1])
-		want := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", shape[0], shape[1])
-		said := strings.TrimRight(string(header[10:]), " \n")
-		if len(header) != HeaderSize || said != want || header[HeaderSize-1] != '\n' ||
-			string(header[:10]) != "\x93NUMPY\x01\x00\x76\x00" {
-			t.Errorf("%v: %q", shape, header)
+// The literal is NumPy's own (format.py, ARRAY_ALIGN): one number is a tuple, too. The length of two axes is fixed.
+func TestHeader_IsNumPys(t *testing.T) {
+	for tuple, shape := range map[string][]int{"()": {}, "(7,)": {7}, "(0, 7)": {0, 7},
+		"(140737488355328, 123456)":                       {1 << 47, 123456},
+		"(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)": {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}} {
+		header := string(Header("<f2", shape...))
+		want := "\x93NUMPY\x01\x00" + string([]byte{byte(len(header) - 10), 0}) +
+			"{'descr': '<f2', 'fortran_order': False, 'shape': " + tuple + ", }"
+		if strings.TrimRight(header, " \n") != want || len(header)%64 != 0 || len(header)-len(want) > 64 ||
+			header[len(header)-1] != '\n' || len(shape) == 2 && len(header) != HeaderSize {
+			t.Errorf("%v: %d bytes, %q, want %q", shape, len(header), header, want)
 		}
 	}
-	file := string(Header(3, 5)) + strings.Repeat("\x00\x00\x80\x3f", 15)
+	file := string(Header("<f4", 3, 5)) + strings.Repeat("\x00\x00\x80\x3f", 15)
 	a, err := Open(strings.NewReader(file), int64(len(file)))
 	if err != nil || a.Type != "<f4" || !slices.Equal(a.Shape, []int{3, 5}) {
 		t.Errorf("%+v, %v", a, err)
