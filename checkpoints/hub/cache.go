@@ -8,12 +8,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/fetch"
 )
 
@@ -129,16 +131,22 @@ func verifyLink(ctx context.Context, file string) error {
 func (c cache) link(commit, name, hash string) error {
 	file := filepath.Join(c.snapshotDir(commit), name)
 	target, err := filepath.Rel(filepath.Dir(file), c.blob(hash))
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(file), 0o755)
+	}
 	if err != nil {
 		return err
 	}
-	return place(file, func(temporary string) error {
-		err := os.Symlink(target, temporary)
-		if err != nil { // Windows requires a privilege for it
-			err = os.Link(c.blob(hash), temporary)
+	temporary := file + "." + rand.Text() + ".incomplete"
+	if err := os.Symlink(target, temporary); err != nil { // Windows requires a privilege for it
+		if err := os.Link(c.blob(hash), temporary); err != nil {
+			return err
 		}
-		return err
-	})
+	}
+	if err = os.Rename(temporary, file); err != nil {
+		os.Remove(temporary)
+	}
+	return err
 }
 
 // setRef stores the commit of a branch or tag. Other tools read the file without trimming it.
@@ -149,25 +157,9 @@ func (c cache) setRef(revision, commit string) error {
 	return write(c.ref(revision), commit)
 }
 
-// write places a small file.
+// write replaces a small file.
 func write(file, content string) error {
-	return place(file, func(temporary string) error { return os.WriteFile(temporary, []byte(content), 0o644) })
-}
-
-// place creates a file under a temporary name and renames it, replacing an existing one.
-func place(file string, create func(temporary string) error) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
-	temporary := file + "." + rand.Text() + ".incomplete"
-	if err := create(temporary); err != nil {
-		return err
-	}
-	err := os.Rename(temporary, file)
-	if err != nil {
-		os.Remove(temporary)
-	}
-	return err
+	return disk.Write(file, func(w io.Writer) error { _, err := io.WriteString(w, content); return err })
 }
 
 // exists reports whether a file, or the target of a link, exists.
