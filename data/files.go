@@ -138,7 +138,7 @@ func (f *Files) head(row, most int) ([]byte, error) {
 	defer file.Close()
 	raw, err := io.ReadAll(io.LimitReader(file, int64(most)))
 	if err != nil {
-		return nil, asDamage(err)
+		return nil, disk.Damage(err)
 	}
 	return raw, nil
 }

@@ -18,6 +18,8 @@ import (
 	"golang.org/x/image/bmp"
 	"golang.org/x/image/tiff"
 	"golang.org/x/image/webp"
+
+	"github.com/wepe-go/wepe/internal/disk"
 )
 
 // Limits of an image file.
@@ -196,14 +198,14 @@ func decode(raw []byte) (*Image, error) {
 
 // identify reads the format and size from the first bytes of a file: a few bytes can declare gigabytes.
 func identify(raw []byte, limit int64) (e Encoded, err error) {
-	defer recoverDamage(&err)
+	defer disk.Recover(&err)
 	for _, f := range formats {
 		if !begins(raw, f.magic) {
 			continue
 		}
 		info, err := f.size(bytes.NewReader(raw))
 		if err != nil {
-			return e, asDamage(err)
+			return e, disk.Damage(err)
 		}
 		height, width := info.Height, info.Width
 		if min(height, width) < 1 || max(height, width) > maxImageSide || int64(height)*int64(width) > limit {
@@ -222,9 +224,9 @@ func identify(raw []byte, limit int64) (e Encoded, err error) {
 
 // image decodes the file.
 func (e Encoded) image() (p *Image, err error) {
-	defer recoverDamage(&err)
+	defer disk.Recover(&err)
 	if p, err = e.unoriented(); err != nil {
-		return nil, asDamage(err)
+		return nil, disk.Damage(err)
 	}
 	turned := p.turned(e.orientation())
 	turned.Clipped = p.Clipped
@@ -272,21 +274,6 @@ func (e Encoded) orientation() int {
 		return upright
 	}
 	return orientation(e.format.exif(e.raw))
-}
-
-// recoverDamage turns a decoder's panic on a damaged file into an error.
-func recoverDamage(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("damaged: %v", r)
-	}
-}
-
-// asDamage reports a truncated file if a decoder returns unexpected EOF.
-func asDamage(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the file is truncated")
-	}
-	return err
 }
 
 // draw fills p with the colours of an image as the decoder of its format returns it, ignoring alpha. fill is the index

@@ -11,6 +11,7 @@ import (
 	"iter"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/disk"
 )
 
 // Markers of a jpeg, ITU-T T.81, table B.1.
@@ -89,11 +90,11 @@ func jpegSegments(raw []byte) iter.Seq2[byte, []byte] {
 // Pillow's draft.
 func (e Encoded) cropped(choose func(height, width int) window, outHeight, outWidth int,
 	kernel preprocess.Resample) (p *Image, err error) {
-	defer recoverDamage(&err)
+	defer disk.Recover(&err)
 	if e.format.decode == nil && e.orientation() == upright && kernel != preprocess.Nearest {
 		if w := choose(e.height, e.width); w.within(e.height, e.width) {
 			p, err = e.jpegWindow(w, outHeight, outWidth, kernel)
-			return p, asDamage(err)
+			return p, disk.Damage(err)
 		}
 	}
 	if p, err = e.image(); err != nil {

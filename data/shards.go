@@ -362,7 +362,7 @@ func eachMember(file *os.File, do func(at int64, header *tar.Header, content io.
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return asDamage(err)
+			return disk.Damage(err)
 		case slices.ContainsFunc(slices.Collect(maps.Keys(header.PAXRecords)), func(record string) bool {
 			return strings.HasPrefix(record, "GNU.sparse.")
 		}) || header.Typeflag == tar.TypeGNUSparse:
@@ -395,7 +395,7 @@ func (s *tarShards) header(part int) (header *tar.Header, content io.Reader, err
 	from := int64(m.block) * tarBlock
 	reader := tar.NewReader(io.NewSectionReader(s.files[m.shard], from, math.MaxInt64-from))
 	if header, err = reader.Next(); err != nil {
-		return nil, nil, asDamage(err)
+		return nil, nil, disk.Damage(err)
 	}
 	return header, reader, nil
 }

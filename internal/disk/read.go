@@ -59,3 +59,18 @@ func ReadLines[T any](path string) (values []T, err error) {
 	}
 	return values, nil
 }
+
+// Damage reports a truncated file if a decoder returns the end of its file.
+func Damage(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the file is truncated")
+	}
+	return err
+}
+
+// Recover, deferred, turns a decoder's panic on a damaged file into an error.
+func Recover(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("damaged: %v", r)
+	}
+}

@@ -14,6 +14,8 @@ import (
 	pq "github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/wepe-go/wepe/internal/disk"
 )
 
 const (
@@ -127,7 +129,7 @@ func pageHeader(file io.ReaderAt, at, end int64) (header format.PageHeader, leng
 	for room := int64(256); ; room *= 8 { // most headers are shorter
 		raw := make([]byte, min(room, end-at))
 		if _, err := file.ReadAt(raw, at); err != nil {
-			return header, 0, cut(err)
+			return header, 0, disk.Damage(err)
 		}
 		n, err := structLength(raw)
 		switch {
@@ -274,19 +276,4 @@ func (w *walk) number() (uint64, error) {
 	}
 	w.raw = w.raw[n:]
 	return v, nil
-}
-
-// recovered turns a panic of the library on a damaged file into an error.
-func recovered(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("damaged: %v", r)
-	}
-}
-
-// cut reports a truncated file if a reader returns unexpected EOF.
-func cut(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the file is truncated")
-	}
-	return err
 }

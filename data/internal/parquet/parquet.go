@@ -66,7 +66,7 @@ func Index(paths []string) (*Shards, error) {
 
 // index adds the images of a file.
 func (s *Shards) index(path string) (err error) {
-	defer recovered(&err)
+	defer disk.Recover(&err)
 	file, err := disk.Open(path)
 	if err != nil {
 		return err
@@ -164,13 +164,13 @@ func (s *Shards) addLabels(chunk *pq.FileColumnChunk, group int, file *os.File, 
 			return nil
 		}
 		if err != nil {
-			return cut(err)
+			return disk.Damage(err)
 		}
 		for values, more := page.Values(), true; more; {
 			var some [256]pq.Value
 			n, err := values.ReadValues(some[:])
 			if more = err == nil; !more && !errors.Is(err, io.EOF) {
-				return cut(err)
+				return disk.Damage(err)
 			}
 			for _, v := range some[:n] {
 				if v.IsNull() {
@@ -213,7 +213,7 @@ func (s *Shards) Open(part int) (io.ReadCloser, error) {
 
 // read returns the bytes of an image, nil if the row has none.
 func (s *Shards) read(part int) (content []byte, err error) {
-	defer recovered(&err)
+	defer disk.Recover(&err)
 	g := s.group(part)
 	pages, err := s.pages(g, s.files[g.shard], part-g.part)
 	if err != nil {
@@ -225,7 +225,7 @@ func (s *Shards) read(part int) (content []byte, err error) {
 	}
 	page, err := pages.ReadPage()
 	if err != nil {
-		return nil, cut(err)
+		return nil, disk.Damage(err)
 	}
 	defer pq.Release(page)
 	var value [1]pq.Value
@@ -247,7 +247,7 @@ func (s *Shards) pages(g *group, file io.ReaderAt, row int) (pq.Pages, error) {
 	}
 	chunk := p.RowGroups()[0].ColumnChunks()[s.column].(*pq.FileColumnChunk)
 	g.found.Do(func() {
-		defer recovered(&g.err)
+		defer disk.Recover(&g.err)
 		g.pages, g.err = findPages(chunk, 0, file, size)
 	})
 	if g.err != nil {
