@@ -42,6 +42,7 @@ type classification struct {
 	rows         []int       // images of the current step
 	fetched      int         // the current step, -1 before the first
 	state        state
+	resumed      int       // step of the checkpoint that the run continues
 	weights      []float32 // of the classes in the loss, nil for equal weights
 	row          report.Result
 }
@@ -116,11 +117,10 @@ func newClassification(run Run) (*classification, error) {
 		Patience: r.Patience,
 		Progress: run.Progress, Logger: run.Logger,
 	})
-	first, end := c.Own()
-	size := r.BatchSize / r.GradAccumSteps
+	own := r.BatchSize / run.Group.Size()
 	c.order = order{Sampler: data.Sampler{Images: images.Len(), Batch: r.BatchSize, Repeats: r.Augment.RepeatedAug,
 		Seed: run.Seed},
-		from: first * size, to: end * size}
+		from: run.Group.Rank() * own, to: (run.Group.Rank() + 1) * own}
 	return c, m.spread(devices)
 }
 
@@ -203,7 +203,7 @@ func (c *classification) Load(checkpoint *checkpoints.Checkpoint) (of engine.Run
 		}
 		s.Recipe.Epochs, s.Recipe.Steps, s.Recipe.Patience = now.Epochs, now.Steps, now.Patience
 	}
-	c.state = s
+	c.state, c.resumed = s, int(checkpoint.Step)
 	return s.identity(), s.TrainState, c.model.load(checkpoint, c.stale)
 }
 
@@ -284,13 +284,12 @@ func (c *classification) Call(program *model.Exec, step, part int, scalars []flo
 func (c *classification) plan(step, part int) (plan *data.Plan, shown *data.InMemory) {
 	r, epoch := c.Recipe, step/c.PerPass
 	size := r.BatchSize / r.GradAccumSteps
-	first, _ := c.Own()
-	from, to := (part-first)*size, (part-first+1)*size
+	from := part*size - c.order.from
 	_, augment := r.augmentation(epoch).SplitHostGraph(c.images.set)
 	if c.read != nil {
-		shown = c.read.Part(from, to)
+		shown = c.read.Part(from, from+size)
 	}
-	return augment.Plan(c.images.set, c.Seed, epoch, step%c.PerPass*r.GradAccumSteps+part, c.rows[from:to]), shown
+	return augment.Plan(c.images.set, c.Seed, epoch, step%c.PerPass*r.GradAccumSteps+part, c.rows[from:from+size]), shown
 }
 
 // Evaluate implements Task: the score is the accuracy.
@@ -404,7 +403,7 @@ func (c *classification) best() (*checkpoints.Checkpoint, error) {
 // recorded finds the row of an already finished run with the weights that Run.Weights selects; without one they are
 // evaluated again. All processes of a group must find it, or none.
 func (c *classification) recorded() (bool, error) {
-	if !c.WasFinished() {
+	if c.resumed != c.Step() {
 		return false, nil
 	}
 	best, err := c.best()
@@ -442,7 +441,7 @@ const curvesFile = "curves.png"
 
 // draw writes the curves of the run as an image.
 func (c *classification) draw() error {
-	if !c.Writes() {
+	if c.Run.Dir == "" || c.Run.Group.Rank() > 0 {
 		return nil
 	}
 	rows, err := report.ReadFiles(filepath.Join(c.Run.Dir, engine.RowsFile))

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -14,6 +15,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/train"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
@@ -240,4 +242,77 @@ func networkOf(architecture string, sizes vit.Config) (network, error) {
 		return dhvt.FromViT(sizes)
 	}
 	return nil, fmt.Errorf("finetune: unknown architecture %q: want %q, or none for the ViT", architecture, DHVT)
+}
+
+// ModelFn returns the network as a model function of GoMLX's train.NewTrainer: the logits [batch, classes] of the
+// batches of a [data.Loader], whose augmentation becomes part of the graph.
+//
+//	m, err := finetune.Open(backend, "vit-tiny-augreg")
+//	batches := data.Batches(images, 32, m.Recipe.Augment, seed)
+//	trainer := train.NewTrainer(backend, m.Store(), m.ModelFn(), loss.SparseCategoricalCrossEntropyLogits,
+//		&engine.Optimizer{LayerDecay: 0.75, Schedule: engine.Schedule{Peak: 1e-3}}, nil, nil)
+//
+// Its programs and those of Evaluate and Predict share the variables of Store.
+func (m *Model) ModelFn() train.ModelFn {
+	return func(scope *model.Scope, spec any, inputs []*Node) []*Node {
+		return []*Node{m.logits(scope.In(modelScope), data.BatchImages(spec, inputs), inputs[1:])}
+	}
+}
+
+// Store returns the store with the variables of the model, below scope "vit", and the hyperparameters
+// of its encoding.
+func (m *Model) Store() *model.Store { return m.store }
+
+// Paths in the store of a model. They are a file format.
+const (
+	modelScope   = weight.ModelScope
+	headPath     = vit.ScopeHead + "/"     // below the model's scope
+	positionPath = vit.ScopePosition + "/" // likewise
+	tablePath    = vit.PathTable           // the learned table of positions
+)
+
+// inNetwork reports whether a variable belongs to the network.
+func inNetwork(variable string) bool { return strings.HasPrefix(variable, "/"+modelScope+"/") }
+
+// below returns the path of a network variable below the network's scope.
+func below(variable string) string { return strings.TrimPrefix(variable, "/"+modelScope+"/") }
+
+// Reinitialized returns a newly initialized model with the recipe changed as by Recipe.Set, and the same seed.
+func (m *Model) Reinitialized(settings string) (*Model, error) {
+	r, err := m.Recipe.Set(settings)
+	if err != nil {
+		return nil, err
+	}
+	return newModel(m.backend, r, m.Classes, m.seed)
+}
+
+// Seed is the seed of the run that trained the model.
+func (m *Model) Seed() int64 { return m.seed }
+
+// Activations runs the model on a dataset, the given number of images at a time, and returns intermediate values: see
+// is called with the index of the first image and the values, flat float32 [images, …], of the nodes that choose
+// selects from the trace, followed by the logits [images, classes]. Fused attention is disabled: slower and, in 16-bit
+// types, rounded differently.
+func (m *Model) Activations(set data.Dataset, images int, choose func(*vit.Trace) []*Node,
+	see func(first int, values [][]float32) error) error {
+	if err := m.Recipe.plainViT("shows what happens inside"); err != nil {
+		return err
+	}
+	if err := m.Recipe.oneSize("inspection"); err != nil {
+		return err
+	}
+	program, err := m.traced(true, func(trace *vit.Trace) []*Node {
+		outputs := choose(trace)
+		for i, node := range outputs {
+			outputs[i] = ConvertDType(node, dtypes.Float32)
+		}
+		return append(outputs, trace.Logits)
+	})
+	if err != nil {
+		return err
+	}
+	defer program.Finalize()
+	p := m.upload(set)
+	defer p.finalize()
+	return m.batches(p, program, images, see)
 }

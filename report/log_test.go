@@ -48,44 +48,25 @@ func TestRowsReadBackAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-// Records by other writers: null is NaN; a torn line does not affect other rows.
-func TestAnInvalidLineIsReportedAndAffectsNoOther(t *testing.T) {
+// Records by other writers: null is NaN; a line that is no row, such as a torn one, does not affect others.
+func TestLinesThatAreNoRowsAreNamedWithTheReason(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.jsonl")
 	if _, err := ReadFiles(path); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("a record that is not there: %v", err)
 	}
-	torn := `{"kind":"eval","step":1,"loss":null,"top1":0.5}` + "\n" + `{"kind":"eval","step":7,"lo`
-	if err := os.WriteFile(path, []byte(torn), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := Append(path, Eval{Job: job, Step: 2}); err != nil {
-		t.Fatal(err)
-	}
-	rows, err := ReadFiles(path)
-	if err != nil || len(rows.Evals) != 2 || rows.Evals[0].Step != 1 || rows.Evals[1].Step != 2 {
-		t.Fatalf("got %+v, %v, want steps 1 and 2", rows.Evals, err)
-	}
-	if e := rows.Evals[0]; !math.IsNaN(float64(e.Loss)) || e.Top1 != 0.5 {
-		t.Errorf("loss %v, top1 %v, want NaN, 0.5", e.Loss, e.Top1)
-	}
-	if len(rows.Skipped) != 1 || !strings.HasPrefix(rows.Skipped[0], path+":2: ") {
-		t.Errorf("skipped %q, want one sentence on line 2", rows.Skipped)
-	}
-}
-
-func TestLinesThatAreNoRowsAreNamedWithTheReason(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "runs.jsonl")
 	write := func(text string) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write(`{"kind":"eval","step":3}` + "\n \t\n7\n" + `{"kind":"note"}` + "\n" + `{"kind":"eval","step":"three"}` +
+	write(`{"kind":"eval","step":3,"loss":null,"top1":0.5}` + "\n \t\n7\n" + `{"kind":"note"}` + "\n" + `{"kind":"eval","step":"three"}` +
 		"\n\n" + `{"kind":"run","steps":"five"}` + "\n" + `{"kind":"run","steps":5}`)
 	rows := gomlxtest.Must(ReadFiles(path))(t)
 	if len(rows.Evals) != 1 || len(rows.Results) != 1 || rows.Evals[0].Step != 3 || rows.Results[0].Steps != 5 {
 		t.Errorf("rows %+v, %+v", rows.Evals, rows.Results)
+	}
+	if e := rows.Evals[0]; !math.IsNaN(float64(e.Loss)) || e.Top1 != 0.5 {
+		t.Errorf("loss %v, top-1 %v, want NaN, 0.5", e.Loss, e.Top1)
 	}
 	want := []string{":3: ", ":4: ", ":5: ", ":7: "}
 	if len(rows.Skipped) != len(want) {
@@ -96,12 +77,12 @@ func TestLinesThatAreNoRowsAreNamedWithTheReason(t *testing.T) {
 			t.Errorf("skipped %q, want %q", line, want[i])
 		}
 	}
-	write("7") // without an end
+	write(`{"kind":"eval","step":7,"lo`) // without an end
 	if err := Append(path, Eval{Job: job, Step: 3}); err != nil {
 		t.Fatal(err)
 	}
 	if rows := gomlxtest.Must(ReadFiles(path))(t); len(rows.Evals) != 1 || len(rows.Skipped) != 1 {
-		t.Errorf("a row after one byte: %+v, skipped %q", rows.Evals, rows.Skipped)
+		t.Errorf("a row after a torn one: %+v, skipped %q", rows.Evals, rows.Skipped)
 	}
 	long := `{"kind":"eval","step":3}` + strings.Repeat(" ", 1<<21) + "\n"
 	write("x" + long + long)

@@ -67,16 +67,7 @@ func NewTable(runs []Result, spec Spec) (Table, error) {
 	}
 	runs, notes := counted(runs, spec.Split)
 	if spec.Across != "" {
-		for _, cell := range groups(runs, []string{"encoding", spec.Across}) {
-			if err := unmixed(cell); err != nil {
-				return Table{}, err
-			}
-		}
-		all := accuracies{}
-		for _, r := range runs {
-			all.add(r.Job, columns[spec.Across](r), r.Test.Top1)
-		}
-		return all.table(notes), nil
+		return across(runs, spec.Across, notes)
 	}
 	table := Table{Notes: notes}
 	table.add(false, spec.GroupBy...)
@@ -106,6 +97,37 @@ func NewTable(runs []Result, spec Spec) (Table, error) {
 	return table, nil
 }
 
+// across is the table of NewTable with Spec.Across. n is the largest number of runs in a cell of the line; a cell
+// without runs is a dash.
+func across(runs []Result, by string, notes []string) (Table, error) {
+	table := Table{Notes: notes}
+	table.add(false, "encoding")
+	table.add(true, "n")
+	for _, column := range groups(runs, []string{by}) {
+		table.add(true, columns[by](column[0]))
+	}
+	for _, line := range groups(runs, []string{"encoding"}) {
+		cells, n := map[string][]float64{}, 0
+		for _, cell := range groups(line, []string{by}) {
+			if err := unmixed(cell); err != nil {
+				return Table{}, err
+			}
+			top1 := valuesOf(cell, percentTop1)
+			slices.Sort(top1) // a sum depends on it
+			cells[columns[by](cell[0])], n = top1, max(n, len(cell))
+		}
+		row := []string{line[0].Encoding, strconv.Itoa(n)}
+		for _, column := range table.Header[2:] {
+			row = append(row, numeric.Summarize(cells[column]).Format("%.1f"))
+			if has := len(cells[column]); 0 < has && has < n {
+				table.Notes = append(table.Notes, fmt.Sprintf("%s, %s: %d of %d runs", row[0], column, has, n))
+			}
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	return table, nil
+}
+
 // interval is the header of confidence intervals.
 const interval = "95 % interval"
 
@@ -125,10 +147,10 @@ func (spec Spec) line(group, runs []Result) (line []string, err error) {
 	if err := unmixed(group); err != nil {
 		return nil, err
 	}
-	top1 := over(group, func(r Result) float64 { return 100 * float64(r.Test.Top1) })
-	top5 := over(group, func(r Result) float64 { return 100 * float64(r.Test.Top5) })
-	loss := over(group, func(r Result) float64 { return float64(r.Test.Loss) })
-	wall := over(group, func(r Result) float64 { return float64(r.WallSeconds) / 60 })
+	over := func(value func(Result) float64) numeric.Summary { return numeric.Summarize(valuesOf(group, value)) }
+	top1, top5 := over(percentTop1), over(func(r Result) float64 { return 100 * float64(r.Test.Top5) })
+	loss := over(func(r Result) float64 { return float64(r.Test.Loss) })
+	wall := over(func(r Result) float64 { return float64(r.WallSeconds) / 60 })
 	for _, name := range spec.GroupBy {
 		line = append(line, columns[name](group[0]))
 	}
@@ -154,38 +176,36 @@ func (spec Spec) line(group, runs []Result) (line []string, err error) {
 // counted returns the runs of a table, with notes on the runs that it excludes.
 func counted(runs []Result, split string) (kept []Result, notes []string) {
 	latest := make(map[Job]int)
-	repeats := 0
+	repeats, diverged := 0, 0
 	for i, run := range runs {
-		if run.Failed != "" {
+		_, seen := latest[run.Job]
+		switch {
+		case run.Failed != "":
 			notes = append(notes, fmt.Sprintf("%s seed %d (%s) failed: %s", run.Encoding, run.Seed, run.Recipe, run.Failed))
 			continue
-		}
-		if run.Test.Images == 0 {
+		case run.Test.Images == 0:
 			notes = append(notes, fmt.Sprintf("%s seed %d (%s) was not evaluated on %s images",
 				run.Encoding, run.Seed, run.Recipe, split))
 			continue
-		}
-		if _, seen := latest[run.Job]; seen {
+		case seen:
 			repeats++
 		}
 		latest[run.Job] = i
 	}
-	diverged := 0
 	for i, run := range runs {
-		if last, ok := latest[run.Job]; !ok || last != i {
-			continue
-		}
-		kept = append(kept, run)
-		if math.IsNaN(float64(run.Test.Loss)) {
-			diverged++
+		if last, ok := latest[run.Job]; ok && last == i {
+			kept = append(kept, run)
+			if math.IsNaN(float64(run.Test.Loss)) {
+				diverged++
+			}
 		}
 	}
 	if repeats > 0 {
 		notes = append(notes, fmt.Sprintf("%d earlier attempts at the same run are not counted", repeats))
 	}
 	if diverged > 0 {
-		notes = append(notes, fmt.Sprintf(
-			"%d runs ended with a loss that is not finite; mean losses leave them out", diverged))
+		notes = append(notes, fmt.Sprintf("%d runs ended with a loss that is not finite; mean losses leave them out",
+			diverged))
 	}
 	return kept, notes
 }
@@ -195,11 +215,10 @@ func groups(runs []Result, by []string) [][]Result {
 	index := make(map[string]int)
 	var out [][]Result
 	for _, run := range runs {
-		var key []string
+		id := ""
 		for _, name := range by {
-			key = append(key, columns[name](run))
+			id += columns[name](run) + "\x00"
 		}
-		id := strings.Join(key, "\x00")
 		at, ok := index[id]
 		if !ok {
 			at = len(out)
@@ -216,75 +235,24 @@ func groups(runs []Result, by []string) [][]Result {
 func paired(group, runs []Result, baseline string) []float64 {
 	partner := make(map[Job]Result)
 	for _, run := range runs {
-		if run.Encoding == baseline {
-			partner[run.Job] = run
-		}
+		partner[run.Job] = run
 	}
 	var differences []float64
 	for _, run := range group {
 		job := run.Job
-		if job.Encoding == baseline {
-			continue
-		}
 		job.Encoding = baseline
-		if other, ok := partner[job]; ok {
+		if other, ok := partner[job]; ok && run.Encoding != baseline {
 			differences = append(differences, 100*float64(run.Test.Top1-other.Test.Top1))
 		}
 	}
 	return differences
 }
 
-func over(runs []Result, value func(Result) float64) numeric.Summary {
-	values := make([]float64, len(runs))
-	for i, run := range runs {
-		values[i] = value(run)
-	}
-	return numeric.Summarize(values)
-}
+func percentTop1(r Result) float64 { return 100 * float64(r.Test.Top1) }
 
-// accuracies are top-1 accuracies of runs, a line for each encoding and a column for each name.
-type accuracies struct {
-	encodings, columns []string
-	cells              map[[2]string]map[Job]float64 // by encoding and column, in percent
-}
-
-func (a *accuracies) add(job Job, column string, top1 JSONFloat) {
-	cell := [2]string{job.Encoding, column}
-	if !slices.Contains(a.encodings, job.Encoding) {
-		a.encodings = append(a.encodings, job.Encoding)
+func valuesOf(runs []Result, value func(Result) float64) (values []float64) {
+	for _, run := range runs {
+		values = append(values, value(run))
 	}
-	if !slices.Contains(a.columns, column) {
-		a.columns = append(a.columns, column)
-	}
-	if a.cells == nil {
-		a.cells = map[[2]string]map[Job]float64{}
-	}
-	if a.cells[cell] == nil {
-		a.cells[cell] = map[Job]float64{}
-	}
-	a.cells[cell][job] = 100 * float64(top1)
-}
-
-// table returns the means. n is the largest number of runs in a cell of the line; a note names cells with fewer runs,
-// and a cell without runs is a dash.
-func (a *accuracies) table(notes []string) Table {
-	table := Table{Notes: notes}
-	table.add(false, "encoding")
-	table.add(true, append([]string{"n"}, a.columns...)...)
-	for _, encoding := range a.encodings {
-		n := 0
-		for _, column := range a.columns {
-			n = max(n, len(a.cells[[2]string{encoding, column}]))
-		}
-		line := []string{encoding, strconv.Itoa(n)}
-		for _, column := range a.columns {
-			values := slices.Sorted(maps.Values(a.cells[[2]string{encoding, column}])) // a sum depends on it
-			line = append(line, numeric.Summarize(values).Format("%.1f"))
-			if 0 < len(values) && len(values) < n {
-				table.Notes = append(table.Notes, fmt.Sprintf("%s, %s: %d of %d runs", encoding, column, len(values), n))
-			}
-		}
-		table.Rows = append(table.Rows, line)
-	}
-	return table
+	return values
 }

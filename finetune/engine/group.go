@@ -2,6 +2,14 @@
 
 package engine
 
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
 // Group is the set of processes that make one run together. Each of n computes 1/n of the GradAccumSteps
 // micro-batches of a batch; the gradients are summed, every process makes the same optimizer step, and the first writes
 // files. Results depend on GradAccumSteps, not on the number of processes.
@@ -13,4 +21,72 @@ type Group interface {
 	SumFloat32(values []float32) error
 	// Gather returns the messages of all processes, by rank.
 	Gather(message []byte) ([][]byte, error)
+}
+
+// exchange is the data that the processes of a group exchange in a step.
+type exchange struct {
+	Group
+	parts int       // micro-batches of a batch
+	sent  []float32 // gradients and losses, reused in the next step
+}
+
+// own returns the range of micro-batches that this process computes.
+func (e *exchange) own() (first, end int) {
+	each := e.parts / e.Size()
+	return e.Rank() * each, (e.Rank() + 1) * each
+}
+
+// sum sums the accumulated gradients over the processes, and returns the losses [n] of all micro-batches. It exchanges
+// gradients and losses in one call.
+func (e *exchange) sum(store *model.Store, losses []*tensors.Tensor, n int) ([]*tensors.Tensor, error) {
+	sums := accumulators(store)
+	e.sent = e.sent[:0]
+	for _, v := range sums {
+		value, err := v.Value()
+		if err != nil {
+			return nil, err
+		}
+		if err := value.ConstFlatData(func(flat any) { e.sent = append(e.sent, flat.([]float32)...) }); err != nil {
+			return nil, err
+		}
+	}
+	first, _ := e.own()
+	own := len(e.sent) + first*n
+	e.sent = append(e.sent, make([]float32, e.parts*n)...)
+	for i, l := range losses {
+		values, err := tensors.CopyFlatData[float32](l)
+		if err != nil {
+			return nil, err
+		}
+		copy(e.sent[own+i*n:], values)
+		_ = l.FinalizeAll()
+	}
+	if err := e.SumFloat32(e.sent); err != nil {
+		return nil, err
+	}
+	rest := e.sent
+	for _, v := range sums {
+		size := v.Shape().Size()
+		value := tensors.FromFlatDataAndDimensions(rest[:size], v.Shape().Dimensions...)
+		if err := v.SetValue(value); err != nil {
+			return nil, err
+		}
+		rest = rest[size:]
+	}
+	all := make([]*tensors.Tensor, e.parts)
+	for i := range all {
+		all[i] = tensors.FromFlatDataAndDimensions(rest[i*n:(i+1)*n], n)
+	}
+	return all, nil
+}
+
+// accumulators returns the sums of gradients, by path.
+func accumulators(store *model.Store) (sums []*model.Variable) {
+	for v := range store.IterVariables() {
+		if Temporary(v.Path()) {
+			sums = append(sums, v)
+		}
+	}
+	slices.SortFunc(sums, func(a, b *model.Variable) int { return cmp.Compare(a.Path(), b.Path()) })
+	return sums
 }

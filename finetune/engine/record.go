@@ -71,12 +71,12 @@ func (t *Trainer) Result(settings any) (report.Result, error) {
 	}, err
 }
 
-// Writes reports whether this process writes files.
-func (t *Trainer) Writes() bool { return t.Dir != "" && t.Group.Rank() == 0 }
+// writes reports whether this process writes files.
+func (t *Trainer) writes() bool { return t.Dir != "" && t.Group.Rank() == 0 }
 
 // describe writes the description of the run.
 func (t *Trainer) describe() error {
-	if !t.Writes() || t.Description == nil {
+	if !t.writes() || t.Description == nil {
 		return nil
 	}
 	return disk.Write(filepath.Join(t.Dir, DescriptionFile), func(w io.Writer) error {
@@ -100,7 +100,7 @@ func (t *Trainer) sweep() error {
 
 // Record adds a row to the run's record.
 func (t *Trainer) Record(row report.Row) error {
-	if !t.Writes() {
+	if !t.writes() {
 		return nil
 	}
 	return report.Append(filepath.Join(t.Dir, RowsFile), row)
@@ -108,7 +108,7 @@ func (t *Trainer) Record(row report.Row) error {
 
 // writeLog writes the evaluations so far as CSV and for TensorBoard, which follows a file that is rewritten in place.
 func (t *Trainer) writeLog() error {
-	if !t.Writes() {
+	if !t.writes() {
 		return nil
 	}
 	rows, err := report.ReadFiles(filepath.Join(t.Dir, RowsFile))
@@ -135,7 +135,7 @@ func (t *Trainer) saveProgress() error {
 
 // Save writes a checkpoint of the state between two steps.
 func (t *Trainer) Save(kind string) error {
-	if !t.Writes() {
+	if !t.writes() {
 		return nil
 	}
 	if err := t.drain(); err != nil {

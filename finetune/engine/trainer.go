@@ -81,9 +81,6 @@ func (t *Trainer) Loss() (float64, error) {
 	return t.lastLoss, err
 }
 
-// Own returns the range of micro-batches of each batch that this process computes.
-func (t *Trainer) Own() (first, end int) { return t.exchange.own() }
-
 // drain reads the losses back and stops a run that diverged.
 func (t *Trainer) drain() error {
 	for i, p := range t.pending {
@@ -110,9 +107,6 @@ func (t *Trainer) drain() error {
 // ended reports whether the last step is made.
 func (t *Trainer) ended() bool { return t.step >= t.Steps || t.Exhausted(t.step, t.course) }
 
-// WasFinished reports whether the training began with a checkpoint after its last step.
-func (t *Trainer) WasFinished() bool { return t.startStep == t.step && t.ended() }
-
 // Exhausted reports whether no evaluation among the last Patience was better than those before.
 func (t *Trainer) Exhausted(step int, c TrainState) bool {
 	patience := t.Patience * t.Interval
@@ -136,7 +130,7 @@ func (t *Trainer) Train(ctx context.Context) (err error) {
 	if ctx.Err() != nil && t.Group.Size() == 1 { // others would wait
 		return fmt.Errorf("%w before it began", ErrInterrupted)
 	}
-	if t.Writes() {
+	if t.writes() {
 		unlock, lockErr := checkpoints.Lock(t.Dir)
 		if lockErr != nil {
 			return lockErr

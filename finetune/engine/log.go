@@ -4,9 +4,11 @@ package engine
 
 import (
 	"encoding/binary"
+	"encoding/csv"
 	"hash/crc32"
 	"io"
 	"math"
+	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -66,4 +68,25 @@ func writeRecord(w io.Writer, data []byte) error {
 func maskedCRC(data []byte) uint32 {
 	crc := crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))
 	return (crc>>15 | crc<<17) + 0xa282ead8
+}
+
+// writeCSV writes evaluations as a table with a header. Values that are not finite are empty.
+func writeCSV(w io.Writer, evals []report.Eval) error {
+	out := csv.NewWriter(w)
+	rows := [][]string{{"step", "epoch", "train_loss", "validation_loss", "validation_top1", "validation_top5",
+		"validation_images", "learning_rate", "images_per_second"}}
+	for _, e := range evals {
+		row := []string{strconv.Itoa(e.Step)}
+		for i, value := range []report.JSONFloat{e.Epoch, e.TrainLoss, e.Loss, e.Top1, e.Top5, report.JSONFloat(e.Images),
+			e.LearningRate, e.ImagesPerSecond} {
+			v := float64(value)
+			if math.IsNaN(v) || math.IsInf(v, 0) || e.Images == 0 && i >= 2 && i <= 4 {
+				row = append(row, "")
+				continue
+			}
+			row = append(row, strconv.FormatFloat(v, 'g', -1, 64))
+		}
+		rows = append(rows, row)
+	}
+	return out.WriteAll(rows)
 }

@@ -1,0 +1,213 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"cmp"
+	"io"
+	"math"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/wepe-go/wepe/backend"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/numeric"
+	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/vit"
+)
+
+func TestJudge_IsTheLargestLogitWithItsSoftmax(t *testing.T) {
+	ln2, ln3 := float32(math.Log(2)), float32(math.Log(3))
+	for _, test := range []struct {
+		logits []float32
+		label  int32
+		want   verdict
+	}{
+		{[]float32{0, ln3, 0}, 0, verdict{class: 1, probability: 3. / 5}},
+		{[]float32{ln2, ln3, 0}, 1, verdict{class: 1, probability: 3. / 6}},
+		{[]float32{0, 0, -ln2}, 1, verdict{class: 0, probability: 1 / 2.5}}, // of two equal classes the wrong one
+		{[]float32{0, 0, -ln2}, 0, verdict{class: 1, probability: 1 / 2.5}},
+		{[]float32{0, 0, -ln2}, 2, verdict{class: 0, probability: 1 / 2.5}}, // of two wrong ones the first
+		{[]float32{-1e30, 1e30}, 0, verdict{class: 1, probability: 1}},
+	} {
+		got := judge(test.logits, test.label)
+		if got.class != test.want.class || !(math.Abs(got.probability-test.want.probability) <= 1e-6) {
+			t.Errorf("%v, label %d: got %v, want %v", test.logits, test.label, got, test.want)
+		}
+	}
+	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		e := examination{&data.Info{Name: "diverged"}, []verdict{{}, judge([]float32{0, float32(bad), 1}, 1)}}
+		if err := e.answered(); err == nil || !strings.Contains(err.Error(), "image 1 of diverged") {
+			t.Errorf("a logit of %v: %v", bad, err)
+		}
+	}
+}
+
+func TestExamination_ConfusionAndMistakes(t *testing.T) {
+	set := &data.InMemory{Info: data.Info{Classes: []string{"a", "b", "c"}, Labels: []int32{0, 2, 1, 2, 0, 2, 2}}}
+	e := examination{set: &set.Info}
+	for i, class := range []int{0, 1, 1, 0, 2, 2, 1} {
+		e.verdicts = append(e.verdicts, verdict{class: class, probability: []float64{.9, .6, .5, .7, .6, .99, .8}[i]})
+	}
+	got := e.confusion()
+	if want := [][]int{{1, 0, 1}, {0, 1, 0}, {1, 2, 1}}; !reflect.DeepEqual(got.Counts, want) ||
+		!reflect.DeepEqual(got.Classes, set.Classes) {
+		t.Errorf("got %+v, want %v", got, want)
+	}
+	if got, want := e.mistakes(), []int{6, 3, 1, 4}; !reflect.DeepEqual(got, want) {
+		t.Errorf("mistakes %v, want %v: the surest first, then in the set's order", got, want)
+	}
+}
+
+func TestExamination_ADamagedImageCountsInNoMean(t *testing.T) {
+	e := examination{&data.Info{Classes: make([]string, 7)}, []verdict{{loss: 1}, {loss: 50, class: damagedImage},
+		{loss: 4, rank: 2}}}
+	want := report.Metrics{Loss: 2.5, Top1: 0.5, Top5: 1, Images: 2}
+	if got := e.metrics(); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func nearLogits(t *testing.T, what string, got, want [][]float32) {
+	t.Helper()
+	if d, scale := numeric.Difference(slices.Concat(got...), slices.Concat(want...)); d > 1e-5*scale {
+		t.Errorf("%s: logits differ by %g of %g", what, d, scale)
+	}
+}
+
+func TestLook_ReturnsWeightsAndLogitsOfEveryImageOnce(t *testing.T) {
+	for _, pool := range []string{"class", "mean"} {
+		recipe := tiny()
+		recipe.Model.Position, recipe.Model.Pool = "rope-axial", pool // nothing is added to the tokens
+		m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 1, Train: dataset(47, 1)}).model
+		set := dataset(7, 9)
+		var logits [][]float32
+		tokens := m.Recipe.Model.Tokens()
+		err := m.Activations(set, 3, func(t *vit.Trace) []*Node { return []*Node{t.Blocks[1].Weights} },
+			func(first int, values [][]float32) error {
+				n := len(values[1]) / len(set.Classes)
+				if first != len(logits) || len(values[0]) != n*recipe.Model.Heads*tokens*tokens {
+					t.Fatalf("image %d after %d, %d weights of %d images", first, len(logits), len(values[0]), n)
+				}
+				for row := range slices.Chunk(values[0], tokens) {
+					sum := 0.0
+					for _, w := range row {
+						sum += float64(w)
+					}
+					if !(math.Abs(sum-1) <= 1e-5) {
+						t.Fatalf("a row of weights has the sum %g", sum)
+					}
+				}
+				logits = slices.AppendSeq(logits, slices.Chunk(values[1], len(set.Classes)))
+				return nil
+			})
+		if err != nil {
+			t.Fatal(err)
+		}
+		nearLogits(t, pool, logits, gomlxtest.Must(m.logitsOf(set))(t))
+	}
+}
+
+// The mean score of an image and its equal mirror image is the image's, and of others the mean of both.
+func TestModel_AverageFlipsMeansTheScores(t *testing.T) {
+	gomlxtest.OnGo(t)
+	m := trained(t)
+	same := dataset(5, 4) // [image, row, column, channel], 6 columns of 3 channels
+	mirror, set := dataset(5, 4), dataset(5, 4)
+	for i := range same.Pixels {
+		from := i - i%18 + 15 - i%18/3*3 + i%3
+		mirror.Pixels[i] = set.Pixels[from]
+		if from < i {
+			same.Pixels[i] = same.Pixels[from]
+		}
+	}
+	for _, scores := range []string{"", "softmax", "sigmoid", "none"} {
+		m.Scores = scores
+		scored := func(images *data.InMemory) (all [][]float64) {
+			for _, logits := range gomlxtest.Must(m.logitsOf(images))(t) {
+				all = append(all, m.probabilities(logits))
+			}
+			return all
+		}
+		m.eval = gomlxtest.Must(m.logitsProgram())(t)
+		one, mirrored, plain := scored(same), scored(mirror), scored(set)
+		if err := m.AverageFlips(); err != nil {
+			t.Fatal(err)
+		}
+		two, both := scored(same), scored(set)
+		for i := range one {
+			gomlxtest.NearAbs(t, scores+": a symmetric image", two[i], one[i], 2e-6)
+			for k := range plain[i] {
+				plain[i][k] = (plain[i][k] + mirrored[i][k]) / 2
+			}
+			gomlxtest.NearAbs(t, scores+": mean", both[i], plain[i], 2e-6)
+		}
+	}
+
+	m.Scores = ""
+	loss := 0.0
+	for i, p := range softmaxOf(t, m, set) {
+		loss -= math.Log(p[set.Labels[i]]) / float64(set.Len())
+	}
+	if got := gomlxtest.Must(m.Evaluate(set))(t); !(math.Abs(float64(got.Loss)-loss) <= 1e-5) {
+		t.Errorf("loss %g, want %g", got.Loss, loss)
+	}
+	m.Recipe.Aspect = AspectKeep
+	if m.AverageFlips() == nil {
+		t.Error("images with grids of their own are flipped")
+	}
+}
+
+func TestAverageOf_SigmoidsKeepTheDigitsOfLargeLogits(t *testing.T) {
+	got := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{averageOf(in[0], "sigmoid")} },
+		tensors.FromValue([][][]float32{{{30, -30, 0, 90}}, {{30, -30, 2, -90}}}))
+	p := (0.5 + 1/(1+math.Exp(-2))) / 2
+	gomlxtest.NearAbs(t, "logits", got[0], []float64{30, -30, math.Log(p / (1 - p)), 0}, 1e-5)
+}
+
+// A program of evaluation that was compiled before a step must use the weights after it, as one that is compiled after
+// it does: GoMLX v0.28.16 compiles them in as constants on go and onnx.
+func TestEvaluate_AfterAStepUsesItsWeights(t *testing.T) {
+	for _, name := range []string{"go", "xla:cpu", "onnx:cpu"} {
+		t.Run(name, func(t *testing.T) {
+			if set := os.Getenv(compute.ConfigEnvVar); cmp.Or(set, "go") != "go" && set != name {
+				t.Skipf("%s is tested", set)
+			}
+			b, err := backend.Open(backend.Config(name), backend.Log(io.Discard))
+			if err != nil {
+				t.Skip(err)
+			}
+			defer b.Finalize()
+			run := tinyRun(t, "model.position=wepe;grad_accum_steps=2;ema_decay=0.5;warmup_epochs=0", 31)
+			run.Backend = b
+			trainer := begun(t, run)
+			set := dataset(11, 5)
+			var before [][]float32
+			for step := range 3 {
+				got := gomlxtest.Must(trainer.model.logitsOf(set))(t)
+				fresh := *trainer.model
+				fresh.eval = gomlxtest.Must(trainer.model.logitsProgram())(t)
+				want := gomlxtest.Must(fresh.logitsOf(set))(t)
+				fresh.eval.Finalize()
+				for i := range want {
+					if !slices.Equal(got[i], want[i]) {
+						t.Fatalf("step %d, image %d: %v, a fresh program %v", step, i, got[i], want[i])
+					}
+				}
+				if before != nil && slices.Equal(before[0], got[0]) {
+					t.Errorf("step %d changed nothing", step)
+				}
+				before = got
+				advanced(t, trainer, 1)
+			}
+		})
+	}
+}
