@@ -23,6 +23,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -69,42 +70,27 @@ func fill(path, records string) error {
 	})
 }
 
+const kinds = `^<!-- (positions|(?:table|figure|detection|bench|steps|curves|sizes|dots):[^\n]*?) *-->\n`
+
 var (
-	begin = regexp.MustCompile(
-		`(?m)^<!-- (positions|(?:table|figure|detection|bench|steps|curves|sizes|dots):.*?) *-->\n`)
-	end = regexp.MustCompile(`(?m)^<!-- end -->$`)
+	begin  = regexp.MustCompile(`(?m)` + kinds)
+	marked = regexp.MustCompile(`(?ms)` + kinds + `.*?^<!-- end -->$`)
 )
 
-var plots = []string{"curves:", "sizes:", "dots:"}
-
 // filled returns a Markdown text with all its tables recomputed; leave writes its plots.
-func filled(markdown, records string, leave writer) (string, error) {
-	var out strings.Builder
-	for {
-		at := begin.FindStringSubmatchIndex(markdown)
-		if at == nil {
-			return out.String() + markdown, nil
-		}
-		words, rest := markdown[at[2]:at[3]], markdown[at[1]:]
-		closed, next := end.FindStringIndex(rest), begin.FindStringIndex(rest)
-		if closed == nil || next != nil && next[0] < closed[0] {
-			return "", fmt.Errorf("%q has no <!-- end -->", words)
-		}
-		var content string
-		var err error
-		if fields := strings.Fields(words); slices.Contains(plots, fields[0]) {
-			content, err = plot(fields, records, leave)
-		} else {
-			var table report.Table
-			table, err = tableOf(fields, records)
-			content = table.Markdown()
-		}
-		if err != nil {
-			return "", fmt.Errorf("%w (in %q)", err, words)
-		}
-		out.WriteString(markdown[:at[1]] + "\n" + content + "\n")
-		markdown = rest[closed[0]:]
+func filled(markdown, records string, leave writer) (text string, err error) {
+	if begun := len(begin.FindAllString(markdown, -1)); begun != len(marked.FindAllString(markdown, -1)) {
+		return "", errors.New("a table has no <!-- end -->")
 	}
+	text = marked.ReplaceAllStringFunc(markdown, func(block string) string {
+		words := begin.FindStringSubmatch(block)
+		shown, failed := content(strings.Fields(words[1]), records, leave)
+		if failed != nil {
+			err = fmt.Errorf("%w (in %q)", failed, words[1])
+		}
+		return words[0] + "\n" + shown + "\n<!-- end -->"
+	})
+	return text, err
 }
 
 // options are the words of a marker after its kind and name.
@@ -140,59 +126,64 @@ func parse(words []string) (o options, err error) {
 	return o, nil
 }
 
-// tableOf returns the table for the words of a marker.
-func tableOf(words []string, records string) (table report.Table, err error) {
-	switch {
-	case words[0] == "positions":
-		return positionsTable()
-	case len(words) == 1:
-		return table, fmt.Errorf("a table without a name")
+// content computes what stands between a marker of these words and its end.
+func content(words []string, records string, leave writer) (string, error) {
+	kind, names := words[0], 1
+	if kind == "positions" {
+		table, err := positionsTable()
+		return table.Markdown(), err
 	}
-	path, after := filepath.Join(records, words[1]+".jsonl"), words[2:]
-	figure := ""
-	if words[0] == "figure:" {
-		if len(after) == 0 {
-			return table, fmt.Errorf("a figure without a name")
-		}
-		figure, after = after[0], after[1:]
+	plot, plotted := plots[kind]
+	if plotted || kind == "figure:" {
+		names = 2
 	}
-	o, err := parse(after)
+	if len(words) <= names {
+		return "", fmt.Errorf("%d names, want %d", len(words)-1, names)
+	}
+	path := filepath.Join(records, words[1]+".jsonl")
+	o, err := parse(words[1+names:])
 	if err != nil {
-		return table, err
+		return "", err
 	}
-	switch words[0] {
-	case "bench:":
+	var table report.Table
+	switch kind {
+	case "bench:", "steps:":
 		measured, err := rows.Read(path)
-		return compact(rows.Summary(measured), o), err
-	case "steps:":
-		measured, err := rows.Read(path)
-		return compact(rows.Steps(measured), o), err
+		if err != nil {
+			return "", err
+		}
+		if table = rows.Summary(measured); kind == "steps:" {
+			table = rows.Steps(measured)
+		}
 	case "figure:":
 		rows, err := analysis.Read(path)
-		if table = analysis.Table(rows, figure); err == nil && len(table.Rows) == 0 {
-			err = fmt.Errorf("no rows of figure %q", figure)
+		if table = analysis.Table(rows, words[2]); err != nil || len(table.Rows) == 0 {
+			return "", fmt.Errorf("no rows of figure %q: %w", words[2], err)
 		}
 		table.Notes = nil // about models that are not in the figure
-		return compact(table, o), err
+	default:
+		rows, err := report.ReadFiles(path)
+		if err != nil {
+			return "", err
+		}
+		hidden := func(encoding string) bool { return o.only != nil && !slices.Contains(o.only, encoding) }
+		rows.Evals = slices.DeleteFunc(rows.Evals, func(e report.Eval) bool { return hidden(e.Encoding) })
+		rows.Results = slices.DeleteFunc(rows.Results, func(r report.Result) bool { return hidden(r.Encoding) })
+		if plotted {
+			return fmt.Sprintf("![%s](%s)\n", plot.shows, words[2]), leave(words[2], func(w io.Writer) error {
+				return plot.draw(w, rows)
+			})
+		}
+		if table = detect.Table(rows.Results); kind == "table:" {
+			if table, err = report.NewTable(rows.Results, o.spec); err != nil {
+				return "", err
+			}
+		}
+		for _, skipped := range rows.Skipped {
+			table.Notes = append(table.Notes, strings.TrimPrefix(skipped, records+string(filepath.Separator)))
+		}
 	}
-	rows, err := report.ReadFiles(path)
-	if err != nil {
-		return table, err
-	}
-	if o.only != nil {
-		rows.Results = slices.DeleteFunc(rows.Results, func(r report.Result) bool {
-			return !slices.Contains(o.only, r.Encoding)
-		})
-	}
-	if words[0] == "detection:" {
-		table = detect.Table(rows.Results)
-	} else {
-		table, err = report.NewTable(rows.Results, o.spec)
-	}
-	for _, skipped := range rows.Skipped {
-		table.Notes = append(table.Notes, strings.TrimPrefix(skipped, records+string(filepath.Separator)))
-	}
-	return compact(table, o), err
+	return compact(table, o).Markdown(), nil
 }
 
 // unshown are columns of report.NewTable that documents omit; the rows contain them. Pairs are shown where n varies.

@@ -4,12 +4,9 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"maps"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -20,34 +17,20 @@ import (
 // writer writes the output of draw to a file.
 type writer func(path string, draw func(io.Writer) error) error
 
-// plot draws the rows of a marker into a file, words[2], and returns the line that shows it: "curves:" is loss and
-// accuracy over the epochs, "sizes:" the test accuracy over the side of square images, "dots:" that of each seed.
-func plot(words []string, records string, leave writer) (string, error) {
-	if len(words) < 3 {
-		return "", fmt.Errorf("%q names no rows or no file", words)
-	}
-	rows, err := report.ReadFiles(filepath.Join(records, words[1]+".jsonl"))
-	if err != nil {
-		return "", err
-	}
-	o, err := parse(words[3:])
-	if err != nil {
-		return "", err
-	}
-	shown := func(encoding string) bool { return o.only == nil || slices.Contains(o.only, encoding) }
-	rows.Evals = slices.DeleteFunc(rows.Evals, func(e report.Eval) bool { return !shown(e.Encoding) })
-	rows.Results = slices.DeleteFunc(rows.Results, func(r report.Result) bool { return !shown(r.Encoding) })
-	alt := "loss and accuracy after each epoch"
-	draw := func(w io.Writer) error { return report.PlotCurves(w, "", rows.Evals) }
-	switch words[0] {
-	case "sizes:":
-		alt = "accuracy of the same weights at other sizes"
-		draw = func(w io.Writer) error { return report.PlotSizes(w, rows.Results) }
-	case "dots:":
-		alt = "test accuracy of each encoding and seed"
-		draw = func(w io.Writer) error { return dots(w, rows.Results) }
-	}
-	return fmt.Sprintf("![%s](%s)\n", alt, strings.TrimSpace(words[2])), leave(words[2], draw)
+// plots are the kinds of markers with a plot: what it shows, and how it is drawn.
+var plots = map[string]struct {
+	shows string
+	draw  func(io.Writer, report.Rows) error
+}{
+	"curves:": {"loss and accuracy after each epoch", func(w io.Writer, r report.Rows) error {
+		return report.PlotCurves(w, "", r.Evals)
+	}},
+	"sizes:": {"accuracy of the same weights at other sizes", func(w io.Writer, r report.Rows) error {
+		return report.PlotSizes(w, r.Results)
+	}},
+	"dots:": {"test accuracy of each encoding and seed", func(w io.Writer, r report.Rows) error {
+		return dots(w, r.Results)
+	}},
 }
 
 // dots draws the test accuracy of each seed, the best encoding first.
@@ -57,7 +40,8 @@ func dots(w io.Writer, results []report.Result) error {
 		of[r.Encoding] = append(of[r.Encoding], 100*float64(r.Test.Top1))
 		mean[r.Encoding] = stat.Mean(of[r.Encoding], nil)
 	}
-	names := slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Compare(mean[b], mean[a]) })
+	names := slices.Sorted(maps.Keys(of))
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(mean[b], mean[a]) })
 	var values [][]float64
 	for _, name := range names {
 		values = append(values, of[name])
