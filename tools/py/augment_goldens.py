@@ -79,30 +79,15 @@ AMOUNTS = {
     "Rotate": [27, -30, 90, 180], "ShearX": [0.27, -0.3], "ShearY": [-0.27, 0.3],
     "TranslateX": [7.695, -3], "TranslateY": [-5.265, 2.5],
 }
+RANGES = {"Posterize": (1, 8), "Solarize": (0, 256.0), "SolarizeAdd": (0, 128), "Hue": (-0.5, 0.5), "GaussianBlur": (0.1, 6.0),
+          "Rotate": (-180.0, 180.0), "ShearX": (-0.5, 0.5), "ShearY": (-0.5, 0.5), "TranslateX": (-40.0, 40.0),
+          "TranslateY": (-40.0, 40.0)} | dict.fromkeys(["Color", "Contrast", "Brightness", "Sharpness"], (0, 3.0))
 JPEGS = {"420.jpg": {"subsampling": 2}, "422.jpg": {"subsampling": 1}, "444.jpg": {"subsampling": 0},
          "progressive.jpg": {"subsampling": 2, "progressive": True}, "grey.jpg": {}}
 DRAFTS = [(1, (17, 9, 50, 40), (17, 19)), (2, (3, 5, 58, 49), (23, 19)), (4, (5, 2, 57, 51), (13, 11)),
           (8, (1, 9, 60, 53), (7, 5))]  # 61×53 pixels
 MOVING = ("Rotate", "ShearX", "ShearY", "TranslateX", "TranslateY")
 BOXES = [((2, 3, 13, 10), (7, 11)), ((0, 0, 19, 13), (23, 17)), ((5, 1, 19, 12), (5, 3))]
-
-
-def random_amount(rng, name):
-    if name == "Posterize":
-        return rng.randrange(1, 9)
-    if name == "Solarize":
-        return rng.uniform(0, 256)
-    if name == "SolarizeAdd":
-        return rng.randrange(0, 129)
-    if name in ("Color", "Contrast", "Brightness", "Sharpness"):
-        return rng.uniform(0, 3)
-    if name == "Hue":
-        return rng.uniform(-0.5, 0.5)
-    if name == "GaussianBlur":
-        return rng.uniform(0.1, 6)
-    if name == "Rotate":
-        return rng.uniform(-180, 180)
-    return rng.uniform(-0.5, 0.5) if name.startswith("Shear") else rng.uniform(-40, 40)
 
 
 def main():
@@ -137,7 +122,9 @@ def main():
     if count:
         for _ in range(count):
             name = rng.choice(list(OPERATIONS))
-            add(name, random_amount(rng, name), rng.choice(list(KERNELS)) if name in MOVING else "")
+            low, high = RANGES.get(name, (0, 0))
+            amount = rng.uniform(low, high) if isinstance(high, float) else rng.randint(low, high)
+            add(name, amount, rng.choice(list(KERNELS)) if name in MOVING else "")
     else:
         for name, amounts in AMOUNTS.items():
             for amount in amounts:

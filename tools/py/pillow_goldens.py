@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/env python3
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
 """Generates image files and their pixels after Pillow's preprocessing, for the tests of package data.
@@ -7,15 +7,14 @@
     tools/py/pillow_goldens.py DIR COUNT SEED    COUNT cases of random formats, sizes and settings
 
 DIR gets image files and cases.json: a list of {file, config, height, width, pixels}, where config is the content of
-a preprocessor_config.json or of a timm config, and pixels are the RGB bytes after decoding, resize and crop with
-Pillow, compressed by zlib, in base64. Needs Pillow with webp and, for jpegs that Pillow does not write, cjpeg (Debian:
-python3-pil, libjpeg-turbo-progs).
+a preprocessor_config.json or of a timm config, and pixels are the RGB bytes after decoding, resize and crop by
+transformers or timm with Pillow, compressed by zlib, in base64. Needs the packages of tools/peers/requirements.txt and, for
+jpegs that Pillow does not write, cjpeg (Debian: libjpeg-turbo-progs).
 """
 
 import base64
 import io
 import json
-import math
 import os
 import random
 import struct
@@ -23,6 +22,10 @@ import subprocess
 import sys
 import zlib
 
+import numpy as np
+import timm
+import timm.data
+import transformers
 from PIL import Image, ImageDraw, ImageOps
 
 
@@ -109,51 +112,21 @@ def load(path):
 
 
 def hugging_face(im, c):
-    """The steps of transformers' image processors (image_transforms.py: get_resize_output_image_size, center_crop)."""
-    if c["do_resize"]:
-        size = c["size"]
-        if "shortest_edge" in size:
-            short, long = sorted(im.size)
-            new = size["shortest_edge"], int(size["shortest_edge"] * long / short)
-            width, height = new if im.width <= im.height else new[::-1]
-        else:
-            width, height = size["width"], size["height"]
-        im = im.resize((width, height), resample=c["resample"])
-    if c.get("do_center_crop"):
-        height, width = c["crop_size"]["height"], c["crop_size"]["width"]
-        left, top = (im.width - width) // 2, (im.height - height) // 2
-        im = im.crop((left, top, left + width, top + height))  # black beyond the border
+    kind = transformers.BitImageProcessorPil if "crop_size" in c else transformers.ViTImageProcessorPil
+    pixels = kind(**c, do_rescale=False)(im, return_tensors="np")["pixel_values"][0]
+    return Image.fromarray(pixels.astype(np.uint8).transpose(1, 2, 0))
+
+
+def by_transform(im, c):
+    transform = timm.data.create_transform(**c, is_training=False)
+    for step in transform.transforms[:-2]:  # without ToTensor and Normalize
+        im = step(im)
     return im
-
-
-def timm(im, c):
-    """The steps of timm's transforms_imagenet_eval, with torchvision's Resize and CenterCrop."""
-    height, width = c["input_size"][1:]
-    kernel = Image.Resampling[c["interpolation"].upper()]
-    rows, cols = math.floor(height / c["crop_pct"]), math.floor(width / c["crop_pct"])
-    fill = (0, 0, 0)
-    if c["crop_mode"] == "squash":
-        size = cols, rows
-    elif c["crop_mode"] == "center" and rows == cols:
-        short, long = sorted(im.size)
-        size = (rows, int(rows * long / short)) if im.width <= im.height else (int(rows * long / short), rows)
-    else:
-        ratios = im.height / rows, im.width / cols
-        ratio = min(ratios)
-        if c["crop_mode"] == "border":
-            ratio, fill = max(ratios), tuple(round(255 * v) for v in c["mean"])
-        size = round(im.width / ratio), round(im.height / ratio)
-    im = im.resize(size, kernel)
-    missing = max(0, width - im.width), max(0, height - im.height)
-    padded = Image.new("RGB", (im.width + missing[0], im.height + missing[1]), fill)
-    padded.paste(im, (missing[0] // 2, missing[1] // 2))
-    left, top = round((padded.width - width) / 2), round((padded.height - height) / 2)
-    return padded.crop((left, top, left + width, top + height))
 
 
 def case(directory, file, config):
     im = load(os.path.join(directory, file))
-    im = timm(im, config) if "input_size" in config else hugging_face(im, config)
+    im = by_transform(im, config) if "input_size" in config else hugging_face(im, config)
     packed = base64.b64encode(zlib.compress(im.tobytes(), 9)).decode()
     return {"file": file, "config": config, "height": im.height, "width": im.width, "pixels": packed}
 

@@ -14,9 +14,8 @@ import types
 import numpy as np
 import torch
 
-from common import arguments, hooks, images, nhwc, redraw, write
+from common import RUNTIME, generate, hooks, images, nhwc, redraw, write
 
-RUNTIME = {"runtime": f"torch {torch.__version__}, float32"}
 CROMA, LOOKHERE = "antofuller/CROMA commit 59505a6, use_croma.py", "GreenCUBIC/lookhere commit 641deab, lookhere.py"
 
 
@@ -35,8 +34,7 @@ def gradients(loss, tensors):
     return {"grad_out." + name: x.grad.detach().clone() for name, x in tensors.items()}
 
 
-def make_alibi(directory, source, seed):
-    sys.path.insert(0, str(source))
+def make_alibi(out, source, seed):
     import use_croma as croma
     draw = np.random.default_rng(seed)
     side, heads = int(draw.integers(2, 5)), int(draw.choice([3, 5, 6, 7]))
@@ -67,14 +65,14 @@ def make_alibi(directory, source, seed):
         found = hooks(model, names)
         output = model(x, own)
         t |= {p + "images_nhwc": nhwc(x), p + "bias_out": own, p + "output": output}
-        t |= {p + names[k]: v for k, v in found.items()}
+        t |= {p + k: v for k, v in found.items()}
         if rows == cols:
             upstream = images(seed + 5, *output.shape)
             t[p + "grad_in.final"] = upstream
             t |= {p + k: v for k, v in gradients(lambda: (model(x, own) * upstream).sum(), {
                 "to_qkv": model.transformer.layers[0][0].to_qkv.weight}).items()}
-    write(directory, t, RUNTIME | {
-        "fixture": directory.name, "reference": f"{CROMA}: get_2dalibi, ViT", "seed": seed,
+    write(out / "alibi2d", t, {
+        "fixture": "alibi2d", "runtime": RUNTIME, "reference": f"{CROMA}: get_2dalibi, ViT", "seed": seed,
         "bias": {"heads_listed": listed, "grid_heads": heads, "square_grid": [side, side], "square_heads": heads,
                  "grids_h_w": grids}, "model": c,
         "tolerance": {"slopes_abs": 1e-6, "bias_abs": 2e-6, "model_abs": 5e-5, "grad_abs": 2e-4}},
@@ -95,8 +93,7 @@ def bias_cases(draw):
     return [case("lh180", 12, 3), case("lh90", 12), case("lh45", 12), larger, case("lh90", 6, 2)]
 
 
-def make_lookhere(directory, source, seed):
-    sys.path.insert(0, str(source))
+def make_lookhere(out, source, seed):
     import lookhere
     draw = np.random.default_rng(seed)
     own = {"global_slope": 1.0, "layer_slopes": [1.5, 0.5]}
@@ -121,7 +118,7 @@ def make_lookhere(directory, source, seed):
 
     def run(p, x):
         logits = model(x)
-        t.update({p + names[k]: v for k, v in found.items()} | {p + "logits": logits})
+        t.update({p + k: v for k, v in found.items()} | {p + "logits": logits})
 
     run("model.", x)
     t |= {"model.images_nhwc": nhwc(x), "model.grad_in.logits": upstream,
@@ -135,25 +132,16 @@ def make_lookhere(directory, source, seed):
     t["model_extrapolated.images_nhwc"] = nhwc(y)
     model.set_pos_embed(tuple(larger), None)
     run("model_extrapolated.", y)
-    write(directory, t, RUNTIME | {
-        "fixture": directory.name, "reference": f"{LOOKHERE}, vision_transformer.py", "seed": seed, "bias_config": own,
+    write(out / "lookhere", t, {
+        "fixture": "lookhere", "runtime": RUNTIME, "reference": f"{LOOKHERE}, vision_transformer.py", "seed": seed, "bias_config": own,
         "bias_cases": cases, "model": c | {
             "head_directions": views, "layer_norm_eps": 1e-5, "extrapolated_img_size": [n * patch for n in larger]},
         "tolerance": {"bias_exact": 0.0, "model_abs": 5e-5, "grad_abs": 2e-4}},
         {k: v for k, v in model.state_dict().items()})
 
 
-def main():
-    a = arguments(__doc__, "croma", "lookhere", required=False)
+if __name__ == "__main__":
     if importlib.util.find_spec("einops") is None:
         sys.modules["einops"] = types.ModuleType("einops")
         sys.modules["einops"].rearrange = rearrange
-    with torch.no_grad():
-        if a.croma:
-            make_alibi(a.out / "alibi2d", a.croma, a.seed)
-        if a.lookhere:
-            make_lookhere(a.out / "lookhere", a.lookhere, a.seed)
-
-
-if __name__ == "__main__":
-    main()
+    generate(__doc__, {"croma": [make_alibi], "lookhere": [make_lookhere]})

@@ -4,9 +4,7 @@
 python coco.py OUT [--seed N]
 """
 
-import contextlib
 import importlib.metadata
-import io
 import json
 
 import numpy as np
@@ -14,7 +12,7 @@ from pycocotools import mask as masks
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
-from common import arguments, write
+from common import generate, write
 
 STATS = ["AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl"]
 CROWD, EMPTY, UNSEEN = 4, 5, 6  # categories: of crowds alone, without objects, without detections
@@ -163,7 +161,8 @@ def run_lengths(draw):
                                                               if k != "bbox"} for b in boxes]}
 
 
-def make(directory, seed):
+def make(out, seed):
+    directory = out / "coco_eval"
     draw = np.random.default_rng(seed)
     truth, boxes, shapes = scenes(draw)
     directory.mkdir(parents=True, exist_ok=True)
@@ -197,11 +196,5 @@ def make(directory, seed):
                       "iou_abs": 1e-12}})
 
 
-def main():
-    a = arguments(__doc__)
-    with contextlib.redirect_stdout(io.StringIO()):
-        make(a.out / "coco_eval", a.seed)
-
-
 if __name__ == "__main__":
-    main()
+    generate(__doc__, {"": [make]})

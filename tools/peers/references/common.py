@@ -2,6 +2,8 @@
 """Shared by the scripts that generate reference data: arguments, released code, random parameters, files."""
 
 import argparse
+import contextlib
+import io
 import json
 import pathlib
 import sys
@@ -12,6 +14,8 @@ import numpy as np
 import torch
 from safetensors.numpy import save_file
 
+RUNTIME = f"torch {torch.__version__}, float32"
+
 
 def arguments(doc, *paths, required=True):
     """The arguments of a script: OUT, --seed and, by name, the directories of released code."""
@@ -21,6 +25,18 @@ def arguments(doc, *paths, required=True):
         p.add_argument("--" + name, type=lambda path: pathlib.Path(path).resolve(), required=required)
     p.add_argument("--seed", type=int, default=1234)
     return p.parse_args()
+
+
+def generate(doc, makers, required=False):
+    """Runs the makers of a script, functions of OUT and the seed, in order; those by the name of an argument also get the
+    checkout that it names, from which they can import."""
+    a = arguments(doc, *filter(None, makers), required=required)
+    with torch.no_grad(), contextlib.redirect_stdout(io.StringIO()):  # released code prints
+        for name, makes in makers.items():
+            sources = [getattr(a, name.replace("-", "_"))] if name else []
+            sys.path[:0] = map(str, sources)
+            for make in makes if all(sources) else []:
+                make(a.out, *sources, a.seed)
 
 
 def package(name, folder):
@@ -71,11 +87,14 @@ def halved(model, seed):
 
 
 def hooks(model, names):
-    """The outputs of submodules, by name."""
-    found = {}
-    modules = dict(model.named_modules())
+    """The outputs of submodules, by name, or by the value of a dictionary of names; of several outputs the first."""
+    found, modules = {}, dict(model.named_modules())
+
+    def keep(name):
+        return lambda m, args, out: found.__setitem__(name, (out[0] if isinstance(out, tuple) else out).detach())
+
     for name in names:
-        modules[name].register_forward_hook(lambda m, args, out, name=name: found.__setitem__(name, out.detach()))
+        modules[name].register_forward_hook(keep(names[name] if isinstance(names, dict) else name))
     return found
 
 

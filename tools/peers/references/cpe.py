@@ -11,7 +11,7 @@ import torch
 from timm.models.twins import PosConv
 from timm.models.vision_transformer import VisionTransformer
 
-from common import arguments, halved, images, nhwc, write
+from common import RUNTIME, generate, halved, images, nhwc, write
 
 
 class Behind(torch.nn.Module):
@@ -37,7 +37,7 @@ def run(model, x):
     return model.seen, logits.detach(), block.conv.proj[0].weight.grad.clone(), block.conv.proj[0].bias.grad.clone()
 
 
-def make(directory, seed):
+def make(out, seed):
     draw = np.random.default_rng(seed)
     heads, patch, registers = 2, 2, int(draw.integers(1, 4))
     c = {"embed_dim": 4 * heads * int(draw.integers(1, 3)), "depth": 3, "num_heads": heads, "mlp_ratio": 2.0,
@@ -55,19 +55,13 @@ def make(directory, seed):
         first, logits, weight, bias = run(model, x)
         t |= {p + "images_nhwc": nhwc(x), p + "block_0": first, p + "logits": logits, p + "grad.weight": weight,
               p + "grad.bias": bias}
-    write(directory, t, {
-        "fixture": directory.name, "seed": seed, "runtime": f"torch {torch.__version__}, float32",
+    write(out / "cpe", t, {
+        "fixture": "cpe", "seed": seed, "runtime": RUNTIME,
         "reference": f"timm {timm.__version__}, models/vision_transformer.py and PosConv of models/twins.py",
         "config": c | {"layer_norm_eps": model.norm.eps, "cpe_blocks": blocks}, "grids_h_w": grids,
         "tolerance": {"abs": 5e-5, "grad_rel": 1e-4}},
         {k.replace(".block.", ".").replace("conv.proj.0", "cpe"): v for k, v in model.state_dict().items()})
 
 
-def main():
-    a = arguments(__doc__)
-    with torch.no_grad():
-        make(a.out / "cpe", a.seed)
-
-
 if __name__ == "__main__":
-    main()
+    generate(__doc__, {"": [make]})

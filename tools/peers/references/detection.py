@@ -18,7 +18,7 @@ import torchvision
 from torch import nn
 from torchvision import ops
 
-from common import arguments, halved, hooks, images, package, write
+from common import generate, halved, hooks, images, package, write
 
 warnings.filterwarnings("ignore")
 RUNTIME = f"torch {torch.__version__}, torchvision {torchvision.__version__}, CPU, float32"
@@ -190,7 +190,8 @@ def match(t, draw):
     return {k: {"thresholds": a, "labels": b, "allow_low_quality_matches": c} for k, (a, b, c) in kinds.items()}
 
 
-def make_roi(out, seed):
+@torch.enable_grad()
+def make_roi(out, source, seed):
     draw = np.random.default_rng(seed)
     c = {"image_h_w": [16 * int(draw.integers(3, 5)), 16 * int(draw.integers(5, 7))], "batch": 2, "channels": 3,
          "strides": [4, 8, 16], "output_size": [5, 5], "odd_output_size": [3, 4]}
@@ -268,7 +269,7 @@ def stages(t, model, c, x):
               p + ".rel_w": utils.get_rel_pos(cols, cols, block.attn.rel_pos_w)}
 
 
-def make_vitdet(out, seed):
+def make_vitdet(out, source, seed):
     from detectron2.modeling.backbone import fpn, utils, vit
     draw = np.random.default_rng(seed)
     heads, patch, width, depth = int(draw.choice([2, 3])), int(draw.choice([4, 8])), 8, int(draw.choice([3, 4]))
@@ -485,7 +486,8 @@ def outputs(t, kind, p, parts):
               q + "box_deltas": parts[f"box_predictor{at}.bbox_pred"].clone()}
 
 
-def make_mask_rcnn(out, seed):
+@torch.enable_grad()
+def make_mask_rcnn(out, source, seed):
     from detectron2.modeling.postprocessing import detector_postprocess
     from detectron2.structures import BitMasks, Boxes, Instances, PolygonMasks
     from detectron2.utils.events import EventStorage
@@ -557,10 +559,8 @@ def make_mask_rcnn(out, seed):
                       "gradient_abs_floor": 1e-6}}, weights)
 
 
-def main():
-    a = arguments(__doc__, "detectron2")
-    source = a.detectron2
-    sys.path.insert(0, str(source))
+def released(out, source, seed):
+    """The packages of detectron2, without those that need its compiled part."""
     package("detectron2", source / "detectron2")
     package("detectron2.modeling", source / "detectron2" / "modeling")
     for name in ("backbone", "roi_heads", "proposal_generator"):
@@ -569,11 +569,7 @@ def main():
     data = types.ModuleType("detectron2.data.detection_utils")
     data.get_fed_loss_cls_weights = None  # never called
     sys.modules[data.__name__] = data
-    make_roi(a.out, a.seed)
-    with torch.no_grad():
-        make_vitdet(a.out, a.seed)
-    make_mask_rcnn(a.out, a.seed)
 
 
 if __name__ == "__main__":
-    main()
+    generate(__doc__, {"detectron2": [released, make_roi, make_vitdet, make_mask_rcnn]}, required=True)

@@ -17,7 +17,7 @@ from PIL import Image
 from safetensors.torch import load_file
 from transformers.models.dinov3_vit import modeling_dinov3_vit as dinov3
 
-from common import arguments, halved, images, nhwc, write
+from common import RUNTIME, generate, halved, hooks, images, nhwc, write
 
 LABELS = ["tench", "goldfish", "shark", "ray", "rooster"]
 
@@ -29,25 +29,19 @@ def drawn(kind, config, seed):
 
 def stages(model, layers, x):
     """The outputs of the first block and of all blocks, by their names in the reference data."""
-    t, b = {}, layers[0]
-
-    def keep(name, module, of=lambda out: out):
-        return module.register_forward_hook(lambda m, a, out: t.__setitem__(name, of(out).detach()))
-
-    first = lambda out: out[0] if isinstance(out, tuple) else out  # noqa: E731
-    hooks = [keep(f"layer_{i}_output", layer, first) for i, layer in enumerate(layers)]
-    at = "layer_0."
-    hooks += [keep(at + "norm1_output", b.norm1), keep(at + "norm2_output", b.norm2), keep(at + "mlp_output", b.mlp),
-              keep(at + "layer_scale1_output", b.layer_scale1), keep(at + "attention_output", b.attention, lambda o: o[0]),
-              keep(at + "attention_weights_out", b.attention, lambda o: o[1])]
-    hooks += [keep(at + f"{n}_output", getattr(b.attention, f"{n}_proj")) for n in "qkv"]
-    if hasattr(b.mlp, "gate_proj"):
-        hooks += [keep(at + "mlp_gate_output", b.mlp.gate_proj), keep(at + "mlp_up_output", b.mlp.up_proj)]
-    hooks.append(b.register_forward_pre_hook(lambda m, a: t.__setitem__("embeddings_output", a[0].detach())))
+    block = layers[0]
+    of = {"norm1": "norm1_output", "norm2": "norm2_output", "mlp": "mlp_output", "layer_scale1": "layer_scale1_output",
+          "attention": "attention_output", "mlp.gate_proj": "mlp_gate_output", "mlp.up_proj": "mlp_up_output",
+          **{f"attention.{n}_proj": n + "_output" for n in "qkv"}}
+    inside = {k for k, _ in block.named_modules()}
+    parts = hooks(block, {k: v for k, v in of.items() if k in inside})
+    t = hooks(layers, {str(i): f"layer_{i}_output" for i in range(len(layers))})
+    more = [block.attention.register_forward_hook(lambda m, a, out: parts.__setitem__("attention_weights_out", out[1].detach())),
+            block.register_forward_pre_hook(lambda m, a: t.__setitem__("embeddings_output", a[0].detach()))]
     out = model(x)
-    for hook in hooks:
+    for hook in more:
         hook.remove()
-    return t, out
+    return dict(t) | {"layer_0." + k: v for k, v in parts.items()}, out
 
 
 @torch.enable_grad()
@@ -71,7 +65,7 @@ def finish(directory, t, model, seed, grid, prefix, image, processor):
     t |= {"preprocess.image_u8": image, "preprocess.pixel_values_nhwc_out": pixels.permute(1, 2, 0)}
     write(directory, t, {
         "fixture": directory.name, "reference": f"transformers {hf.__version__}, {type(model).__name__}, eager attention",
-        "runtime": f"torch {torch.__version__}, float32", "seed": seed, "prefix_tokens": prefix, "rect_grid_h_w": grid,
+        "runtime": RUNTIME, "seed": seed, "prefix_tokens": prefix, "rect_grid_h_w": grid,
         "config": json.loads((directory / "config.json").read_text()),
         "tolerance": {"abs": 5e-5, "grad_abs": 2e-4, "preprocess_abs": 1e-5}})
 
@@ -150,14 +144,9 @@ def make_v3(directory, seed, gated):
         size={"height": patch * side, "width": patch * side}))
 
 
-def main():
-    a = arguments(__doc__)
-    with torch.no_grad():
-        make_v2(a.out / "dinov2_tiny", a.seed, 0, False)
-        make_v2(a.out / "dinov2_reg_tiny", a.seed + 1, 4, True)
-        make_v3(a.out / "dinov3_vit_tiny", a.seed + 2, False)
-        make_v3(a.out / "dinov3_vit_tiny_swiglu", a.seed + 3, True)
-
-
 if __name__ == "__main__":
-    main()
+    generate(__doc__, {"": [
+        lambda out, seed: make_v2(out / "dinov2_tiny", seed, 0, False),
+        lambda out, seed: make_v2(out / "dinov2_reg_tiny", seed + 1, 4, True),
+        lambda out, seed: make_v3(out / "dinov3_vit_tiny", seed + 2, False),
+        lambda out, seed: make_v3(out / "dinov3_vit_tiny_swiglu", seed + 3, True)]})

@@ -9,45 +9,13 @@ and that this does not call; LieRE needs einops. LieRE asserts that heads have 6
 assertions, so that smaller heads run.
 """
 
-import contextlib
-import io
 import sys
 import types
 
 import numpy as np
 import torch
 
-from common import arguments, halved, images, nhwc, package, write
-
-
-class Anything:
-    """Replaces any class, decorator or function that is named but not called."""
-
-    def __init__(self, *args, **kwargs):
-        pass
-
-    def __call__(self, *args, **kwargs):
-        return args[0] if args else self
-
-    def __getattr__(self, name):
-        return Anything()
-
-
-def anything(name):
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return type(name, (Anything, Exception), {})
-
-
-def stand_in(*names):
-    for name in names:
-        module = types.ModuleType(name)
-        module.__path__ = []
-        module.__getattr__ = anything
-        sys.modules[name] = module
-
-
-RUNTIME = f"torch {torch.__version__}, float32"
+from common import RUNTIME, generate, halved, images, nhwc, package, stand_in, write
 
 
 def make_liere(out, source, seed):
@@ -113,7 +81,6 @@ def make_liere(out, source, seed):
 
 
 def make_fope(out, source, seed):
-    sys.path.insert(0, str(source))
     package("olmo", source / "olmo")
     stand_in("omegaconf", "omegaconf.errors", "olmo.util")
     sys.modules["olmo.util"].StrEnum = __import__("enum").StrEnum
@@ -186,13 +153,5 @@ def make_as2drope(out, source, seed):
         dict(model.state_dict()))
 
 
-def main():
-    a = arguments(__doc__, "liere", "fope", "visionllama", required=False)
-    with torch.no_grad(), contextlib.redirect_stdout(io.StringIO()):  # they print
-        for source, make in ((a.liere, make_liere), (a.fope, make_fope), (a.visionllama, make_as2drope)):
-            if source:
-                make(a.out, source, a.seed)
-
-
 if __name__ == "__main__":
-    main()
+    generate(__doc__, {"liere": [make_liere], "fope": [make_fope], "visionllama": [make_as2drope]})

@@ -10,7 +10,7 @@ import timm
 import torch
 from timm.models.naflexvit import NaFlexEmbeds
 
-from common import arguments, halved, images, nhwc, write
+from common import RUNTIME, generate, halved, images, nhwc, write
 
 
 @torch.enable_grad()
@@ -23,7 +23,7 @@ def embed(model, images, upstream, prefix):
     return tokens.detach(), model.pos_embed_y.grad[0].clone(), model.pos_embed_x.grad[0].clone()
 
 
-def make(directory, seed):
+def make(out, seed):
     draw = np.random.default_rng(seed)
     patch, width, registers = 2, 4 * int(draw.integers(2, 4)), int(draw.integers(1, 4))
     rows, cols = (int(n) for n in draw.choice([3, 4, 5, 6], 2, replace=False))
@@ -45,18 +45,12 @@ def make(directory, seed):
             t |= {p + "images_nhwc": nhwc(x), p + "grad_in.tokens": upstream, p + form + ".tokens_out": tokens,
                   p + form + ".pos_out": (tokens.double() - bare.double()).float()[1 + registers:],
                   p + form + ".grad_out.pos_embed_y": dy, p + form + ".grad_out.pos_embed_x": dx}
-    write(directory, t, {
-        "fixture": directory.name, "reference": f"timm {timm.__version__}, models/naflexvit.py: NaFlexEmbeds", "seed": seed,
-        "runtime": f"torch {torch.__version__}, float32", "config": c | {"channels_last": True}, "grids_h_w": grids,
+    write(out / "factorized_pos", t, {
+        "fixture": "factorized_pos", "reference": f"timm {timm.__version__}, models/naflexvit.py: NaFlexEmbeds", "seed": seed,
+        "runtime": RUNTIME, "config": c | {"channels_last": True}, "grids_h_w": grids,
         "tolerance": {"pos_abs": 2e-6, "tokens_abs": 1e-5, "grad_abs": 2e-5}},
         {k: v for k, v in model.state_dict().items()})
 
 
-def main():
-    a = arguments(__doc__)
-    with torch.no_grad():
-        make(a.out / "factorized_pos", a.seed)
-
-
 if __name__ == "__main__":
-    main()
+    generate(__doc__, {"": [make]})

@@ -7,15 +7,13 @@ DIR is a checkout of 1131230221/Weierstrass-Elliptic-Function-Positional-Encodin
 Weights are rounded to float16, so that they need half the space.
 """
 
-import sys
-
 import numpy as np
 import torch
 
-from common import arguments, hooks, images, nhwc, redraw, write
+from common import RUNTIME, generate, hooks, images, nhwc, redraw, write
 
 REFERENCE = {"reference": "1131230221/Weierstrass-Elliptic-Function-Positional-Encoding commit 3c27aec",
-             "runtime": f"torch {torch.__version__}, float32"}
+             "runtime": RUNTIME}
 
 
 def state_of(model):
@@ -47,7 +45,7 @@ def scalars(draw):
             "pos_scale": float(draw.uniform(0.9, 1.3))}
 
 
-def make_vit(out, seed):
+def make_vit(out, source, seed):
     import W_Ti
     draw = np.random.default_rng(seed)
     heads, patch = int(draw.choice([2, 3])), int(draw.choice([4, 6]))
@@ -83,7 +81,7 @@ def terms(omega1):
     return [list(points[i]) for i in sorted(range(len(points)), key=lambda i: moduli[i])[:64]]
 
 
-def make_dhvt(out, seed):
+def make_dhvt(out, source, seed):
     torch.nn.SyncBatchNorm = torch.nn.BatchNorm2d
     import dhvt_wef_experiment as dhvt
     draw = np.random.default_rng(seed)
@@ -118,13 +116,5 @@ def make_dhvt(out, seed):
         "terms_kept_omega1_2p622": terms(2.62205755429212)}, state_of(model))
 
 
-def main():
-    a = arguments(__doc__, "source")
-    sys.path.insert(0, str(a.source))
-    with torch.no_grad():
-        make_vit(a.out, a.seed)
-        make_dhvt(a.out, a.seed)
-
-
 if __name__ == "__main__":
-    main()
+    generate(__doc__, {"source": [make_vit, make_dhvt]}, required=True)

@@ -11,7 +11,6 @@ import contextlib
 import io
 import random
 import re
-import sys
 import types
 from unittest import mock
 
@@ -21,7 +20,7 @@ import torch
 import torchvision
 from torch.utils.data import DataLoader, TensorDataset
 
-from common import arguments, images, redraw, stand_in, write
+from common import generate, images, redraw, stand_in, write
 from official import REFERENCE
 
 MOVES = {"scale1.1": {"scale": 1.1}, "scale0.9": {"scale": 0.9}, "translate5_5": {"translate": [5, 5]},
@@ -127,7 +126,7 @@ def probe(draw, seed):
                          "epochs": epochs, "lr": 0.01, "weight_decay": 1e-4, "dropout": 0.0}}
 
 
-def make(out, seed):
+def make(out, source, seed):
     draw, t, meta = np.random.default_rng(seed), {}, {}
     for part in (decay, rollout, movements, probe):
         tensors, of_part = part(draw, seed)
@@ -138,13 +137,6 @@ def make(out, seed):
         "libraries": {"torchvision": torchvision.__version__, "pillow": PIL.__version__}})
 
 
-def main():
-    a = arguments(__doc__, "source")
-    sys.path.insert(0, str(a.source))
-    stand_in("matplotlib", "matplotlib.pyplot", "seaborn", "cv2")
-    with torch.no_grad(), contextlib.redirect_stdout(io.StringIO()):
-        make(a.out, a.seed)
-
-
 if __name__ == "__main__":
-    main()
+    stand_in("matplotlib", "matplotlib.pyplot", "seaborn", "cv2")
+    generate(__doc__, {"source": [make]}, required=True)

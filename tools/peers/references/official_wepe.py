@@ -7,16 +7,13 @@ DIR as for official.py. Modules run in eval mode. The table's mode "finetuning" 
 which torch refuses: here it is made complex first.
 """
 
-import contextlib
-import io
-import sys
 import tempfile
 import types
 
 import numpy as np
 import torch
 
-from common import arguments, redraw, write
+from common import generate, redraw, write
 from official import REFERENCE
 
 PRETRAINED = {"omega1": 2.62205755429212, "kappa_eps": 1.5e-7, "c_large": 500.0, "term_clip": 5000.0, "final_clip": 10000.0,
@@ -59,7 +56,8 @@ def grids(draw):
     return [[side, side], [low, low + int(draw.choice([-1, 1, 2]))]]
 
 
-def make_pretrained(out, seed):
+@torch.enable_grad()
+def make_pretrained(out, source, seed):
     from W_Ti import WEFPositionalEncoding
     draw = np.random.default_rng(seed)
     width, (large, small) = 8 * int(draw.integers(2, 5)), grids(draw)
@@ -149,7 +147,8 @@ def mixed(release, encoding, n, seed, gate):
             "mix.encoder_input": seen["input"]}
 
 
-def make_tuned(out, seed):
+@torch.enable_grad()
+def make_tuned(out, source, seed):
     import vit_wef_svhn_1k as release
     draw = np.random.default_rng(seed)
     width, (large, small), n = 8 * int(draw.integers(2, 5)), grids(draw), int(draw.integers(3, 6))
@@ -186,7 +185,7 @@ def make_tuned(out, seed):
         "mix": {"grid": n, "pos_encoding_weight": gate}, "cases": cases})
 
 
-def make_table(out, seed):
+def make_table(out, source, seed):
     import wef_pe_lut as release
     draw = np.random.default_rng(seed)
     resolutions = [int(draw.integers(40, 72)), int(draw.integers(120, 200))]
@@ -213,14 +212,5 @@ def make_table(out, seed):
         "alpha_scale": calculator.alpha_scale, "omega1": calculator.omega1.real.item(), "resolutions": resolutions})
 
 
-def main():
-    a = arguments(__doc__, "source")
-    sys.path.insert(0, str(a.source))
-    make_pretrained(a.out, a.seed)
-    make_tuned(a.out, a.seed)
-    with torch.no_grad(), contextlib.redirect_stdout(io.StringIO()):
-        make_table(a.out, a.seed)
-
-
 if __name__ == "__main__":
-    main()
+    generate(__doc__, {"source": [make_pretrained, make_tuned, make_table]}, required=True)

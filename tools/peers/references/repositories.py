@@ -7,19 +7,17 @@ DIR are checkouts of naver-ai/rope-vit (ce85c2e) and ArieSeirack/DHVT (a86feda).
 modules in place of packages that it names and that this does not call, and BatchNorm2d in place of SyncBatchNorm.
 """
 
-import sys
 import warnings
 
 import numpy as np
 import torch
 
-from common import arguments, hooks, images, nhwc, redraw, stand_in, write
+from common import RUNTIME, generate, hooks, images, nhwc, redraw, stand_in, write
 
 warnings.filterwarnings("ignore")
 
 
 def make_rope(out, source, seed, mixed):
-    sys.path.insert(0, str(source))
     from models import vit_rope
     draw = np.random.default_rng(seed)
     torch.manual_seed(seed)  # of the frequencies
@@ -71,14 +69,13 @@ def make_rope(out, source, seed, mixed):
     state = {k: v for k, v in model.state_dict().items() if not k.startswith("freqs_")}
     write(out / name, t, {
         "fixture": name, "reference": "naver-ai/rope-vit commit ce85c2e, models/vit_rope.py", "seed": seed, "config": c,
-        "runtime": f"torch {torch.__version__}, float32", "grids_h_w": grids, "rotated_layer": layer,
+        "runtime": RUNTIME, "grids_h_w": grids, "rotated_layer": layer,
         "tolerance": {"abs": 5e-5, "angles_abs": 2e-5}}, state)
 
 
 def make_dhvt(out, source, seed):
     stand_in("helpers", "einops", "einops.layers", "einops.layers.torch")
     torch.nn.SyncBatchNorm = torch.nn.BatchNorm2d
-    sys.path.insert(0, str(source))
     import vision_transformer as dhvt
     draw = np.random.default_rng(seed)
     heads, side = int(draw.integers(2, 4)), int(draw.integers(3, 6))
@@ -113,19 +110,9 @@ def make_dhvt(out, source, seed):
         t |= {f"sope_p{patch}.param.{k}": v for k, v in embed.state_dict().items() if "num_batches" not in k}
     write(out / "dhvt_tiny", t, {
         "fixture": "dhvt_tiny", "reference": "ArieSeirack/DHVT commit a86feda, vision_transformer.py", "seed": seed,
-        "runtime": f"torch {torch.__version__}, float32", "config": c, "tolerance": {"abs": 1e-4, "train_logits_abs": 5e-4}},
+        "runtime": RUNTIME, "config": c, "tolerance": {"abs": 1e-4, "train_logits_abs": 5e-4}},
         state)
 
 
-def main():
-    a = arguments(__doc__, "rope-vit", "dhvt", required=False)
-    with torch.no_grad():
-        if a.rope_vit:
-            make_rope(a.out, a.rope_vit, a.seed, False)
-            make_rope(a.out, a.rope_vit, a.seed, True)
-        if a.dhvt:
-            make_dhvt(a.out, a.dhvt, a.seed)
-
-
 if __name__ == "__main__":
-    main()
+    generate(__doc__, {"rope-vit": [lambda *a: make_rope(*a, False), lambda *a: make_rope(*a, True)], "dhvt": [make_dhvt]})

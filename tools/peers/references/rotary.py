@@ -11,7 +11,7 @@ import timm
 import torch
 from timm.layers.pos_embed_sincos import RotaryEmbeddingDinoV3, apply_rot_embed_cat, make_coords_dinov3
 
-from common import arguments, images, write
+from common import RUNTIME, generate, images, write
 
 
 def turn(x, embedding, prefix, half=True):
@@ -43,7 +43,7 @@ def moved(t, c, grid, seed):
     t["aug.all.sin_out"], t["aug.all.cos_out"] = embedding.chunk(2, -1)
 
 
-def make(directory, seed):
+def make(out, seed):
     draw = np.random.default_rng(seed)
     c = {"head_dim": 4 * int(draw.integers(2, 7)), "num_heads": int(draw.integers(1, 4)), "prefix_tokens": int(draw.integers(2, 7)),
          "base": float(draw.choice([50, 100, 200])), "min_period": 0.5, "max_period": float(draw.integers(40, 100)),
@@ -73,18 +73,12 @@ def make(directory, seed):
               f"{p}{form}.q_rot": turn(t[p + "q"], embedding, prefix, rope.rotate_half)}
     t["aug.q"] = images(seed + 99, *t[p + "q"].shape)
     moved(t, c, grids[0], seed)
-    write(directory, t, {
-        "fixture": directory.name, "reference": f"timm {timm.__version__}, layers/pos_embed_sincos.py: RotaryEmbeddingDinoV3",
-        "seed": seed, "runtime": f"torch {torch.__version__}, float32", "config": c, "grids_h_w": grids,
+    write(out / "rope_dinov3", t, {
+        "fixture": "rope_dinov3", "reference": f"timm {timm.__version__}, layers/pos_embed_sincos.py: RotaryEmbeddingDinoV3",
+        "seed": seed, "runtime": RUNTIME, "config": c, "grids_h_w": grids,
         "normalisation_grid": grids[0], "aug_grid": grids[0],
         "tolerance": {"coords_abs": 1e-6, "cos_sin_abs": 1e-5, "rot_abs": 3e-5, "grad_abs": 3e-5}})
 
 
-def main():
-    a = arguments(__doc__)
-    with torch.no_grad():
-        make(a.out / "rope_dinov3", a.seed)
-
-
 if __name__ == "__main__":
-    main()
+    generate(__doc__, {"": [make]})

@@ -27,7 +27,7 @@ def functions(path, **names):
     return names
 
 
-def make(directory, big_vision, mae, seed):
+def make(out, big_vision, mae, seed):
     draw = np.random.default_rng(seed)
     vit = functions(big_vision / "big_vision/models/vit.py", jnp=np)
     mae = functions(mae / "util/pos_embed.py", np=np)
@@ -45,16 +45,12 @@ def make(directory, big_vision, mae, seed):
             t[p + name] = build_sincos2d_pos_embed([h, w], dim, **how).numpy().reshape(h, w, dim)
         t[p + "timm_reverse_coord"] = build_sincos2d_pos_embed([h, w], dim, reverse_coord=True).numpy().reshape(w, h, dim)
     t["mae_square4_cls_d16"] = mae["get_2d_sincos_pos_embed"](16, 4, cls_token=True)
-    write(directory, {k: v.astype(np.float32) for k, v in t.items()}, {
-        "fixture": directory.name, "seed": seed, "reference":
+    write(out / "sincos2d", {k: v.astype(np.float32) for k, v in t.items()}, {
+        "fixture": "sincos2d", "seed": seed, "reference":
         f"google-research/big_vision commit 0127fb6, facebookresearch/mae commit efb2a80, timm {timm.__version__}",
         "cases": cases, "tolerance": {"abs": 2e-6}})
 
 
-def main():
-    a = arguments(__doc__, "big-vision", "mae")
-    make(a.out / "sincos2d", a.big_vision, a.mae, a.seed)
-
-
 if __name__ == "__main__":
-    main()
+    a = arguments(__doc__, "big-vision", "mae")
+    make(a.out, a.big_vision, a.mae, a.seed)

@@ -14,10 +14,11 @@ import timm
 import torch
 import torch.nn.functional as F
 import transformers
+from safetensors.torch import load_file, save_file
 from timm.layers import resample_abs_pos_embed
 from timm.models.vision_transformer import VisionTransformer, _load_weights
 
-from common import arguments, images, nhwc, redraw, write
+from common import RUNTIME, generate, hooks, images, nhwc, redraw, write
 
 KINDS = {"bicubic_aa": ("bicubic", True), "bicubic": ("bicubic", False), "bilinear": ("bilinear", False),
          "bilinear_aa": ("bilinear", True)}
@@ -40,32 +41,17 @@ def timm_model(c, act=None):
 
 
 def stages(model, x):
-    """The stages that timm_vit records, by forward hooks."""
-    found, handles = {}, []
-
-    def keep(name):
-        return lambda module, args, out: found.__setitem__(name, out.detach())
-
-    block = model.blocks[0]
-    for name, module in {"block_0.norm1": block.norm1, "block_0.qkv": block.attn.qkv, "block_0.attn": block.attn,
-                         "block_0.norm2": block.norm2, "block_0.mlp_fc1": block.mlp.fc1,
-                         "block_0.mlp_act": block.mlp.act, "block_0.mlp": block.mlp, "patch_embed": model.patch_embed,
-                         "final_norm": model.norm, "tokens_after_pos": model.pos_drop,
-                         **{f"block_{i}": b for i, b in enumerate(model.blocks)}}.items():
-        handles.append(module.register_forward_hook(keep(name)))
-    found["logits"] = model(x)
-    for h in handles:
-        h.remove()
-    found["pre_logits"] = found["final_norm"][:, 0]
-    return found
+    """The stages that timm_vit records."""
+    first = {"norm1": "norm1", "attn.qkv": "qkv", "attn": "attn", "norm2": "norm2", "mlp.fc1": "mlp_fc1", "mlp.act": "mlp_act",
+             "mlp": "mlp"}
+    found = hooks(model, {f"blocks.0.{k}": f"block_0.{v}" for k, v in first.items()} | {
+        "patch_embed": "patch_embed", "norm": "final_norm", "pos_drop": "tokens_after_pos"} | {
+        f"blocks.{i}": f"block_{i}" for i in range(len(model.blocks))})
+    return {"logits": model(x)} | found | {"pre_logits": found["final_norm"][:, 0]}
 
 
-def with_embeddings(state, scale=1.0, prefix=""):
-    out = {k: v.clone() for k, v in state.items()}
-    for k in out:
-        if k.startswith((prefix + "cls_token", prefix + "pos", prefix + "patch_embed")):
-            out[k] *= scale
-    return out
+def with_embeddings(state, scale, names=("cls_token", "pos", "patch_embed")):
+    return {k: v.clone() * (scale if k.startswith(names) else 1.0) for k, v in state.items()}
 
 
 def to_npz(state, c):
@@ -115,7 +101,7 @@ def make_timm(out, c, other, seed):
         for kind in KINDS:
             t["resample.%dx%d_to_%dx%d.%s" % (*a, *b, kind)] = interpolate(grid, b, kind)
     meta = {"fixture": "timm_vit", "reference": f"timm {timm.__version__} VisionTransformer", "config": c,
-            "runtime": f"torch {torch.__version__}, float32", "seed": seed, "eps_probe_scale": SCALE,
+            "runtime": RUNTIME, "seed": seed, "eps_probe_scale": SCALE,
             "nonsquare_img_size": other, "resamples": cases, "tolerance": {"abs": 5e-5, "resample_abs": 1e-5}}
     write(out / "timm_vit", t, meta, state)
     return model
@@ -160,7 +146,6 @@ def make_hf(out, c, other, seed, model):
     hf = transformers.ViTForImageClassification(config).eval()
     directory = out / "hf_vit"
     hf.save_pretrained(directory)
-    from safetensors.torch import load_file, save_file
     legacy = load_file(directory / "model.safetensors")
     s = model.state_dict()
     e = "vit.embeddings."
@@ -181,7 +166,7 @@ def make_hf(out, c, other, seed, model):
     assert set(new) == set(legacy), set(new) ^ set(legacy)
 
     def run(scale=1.0, x=x, **kw):
-        save_file(with_embeddings_hf(new, scale), directory / "model.safetensors", {"format": "pt"})
+        save_file(with_embeddings(new, scale, "vit.embeddings."), directory / "model.safetensors", {"format": "pt"})
         m = transformers.ViTForImageClassification.from_pretrained(directory, attn_implementation="eager").eval()
         return m, m(x, output_hidden_states=True, **kw)
 
@@ -203,24 +188,18 @@ def make_hf(out, c, other, seed, model):
         "config": json.loads((directory / "config.json").read_text()), "tolerance": {"abs": 5e-5}})
 
 
-def with_embeddings_hf(state, scale):
-    return {k: v.clone() * (scale if k.startswith("vit.embeddings.") else 1.0) for k, v in state.items()}
-
-
-def main():
-    a = arguments(__doc__)
-    a.out.mkdir(parents=True, exist_ok=True)
-    draw = np.random.default_rng(a.seed)
+def make(out, seed):
+    out.mkdir(parents=True, exist_ok=True)
+    draw = np.random.default_rng(seed)
     patch, side, heads = int(draw.choice([2, 3, 4])), int(draw.integers(3, 6)), int(draw.integers(2, 4))
     c = {"img_size": [side * patch] * 2, "patch_size": patch, "embed_dim": heads * int(draw.choice([4, 8, 12])),
          "depth": int(draw.integers(2, 4)), "num_heads": heads, "mlp_ratio": float(draw.choice([2, 3, 4])),
          "num_classes": int(draw.integers(3, 11)), "layer_norm_eps": 1e-6}
     other = [patch * side, patch * (side + 2)]
-    with torch.no_grad():
-        model = make_timm(a.out, c, other, a.seed)
-        make_jax(a.out, c, other, a.seed, model)
-        make_hf(a.out, c, other, a.seed, model)
+    model = make_timm(out, c, other, seed)
+    make_jax(out, c, other, seed, model)
+    make_hf(out, c, other, seed, model)
 
 
 if __name__ == "__main__":
-    main()
+    generate(__doc__, {"": [make]})
