@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -29,7 +30,6 @@ import (
 
 type options struct {
 	plugins, gpu, variant, settings, encodings, dtypes, rows string
-	side, step, forward                                      int
 	tf32                                                     bool
 }
 
@@ -42,10 +42,7 @@ func main() {
 	flag.StringVar(&o.plugins, "plugins", "", "directory of the plugins, which tools/scripts/cuda-compile-check fills")
 	flag.StringVar(&o.gpu, "gpu", "h100_sxm", "GPU, one of tools/cudacheck/gpus")
 	flag.StringVar(&o.variant, "variant", "N/16", "model")
-	flag.IntVar(&o.side, "size", 224, "side of the images in pixels")
 	flag.StringVar(&o.settings, "set", "", "settings of the recipe, as model.depth=2")
-	flag.IntVar(&o.step, "step", 4, "images of a training step")
-	flag.IntVar(&o.forward, "forward", 4, "images of an inference")
 	flag.StringVar(&o.encodings, "encodings", "", "with settings after a colon, separated by spaces; all if empty")
 	flag.StringVar(&o.dtypes, "dtypes", "float32,bfloat16", "data types of the model")
 	flag.BoolVar(&o.tf32, "tf32", true, "allow TF32 in products of float32")
@@ -103,6 +100,8 @@ type compiler struct {
 	ptxas, target string
 }
 
+const batch = 4 // images of a training step and of an inference
+
 // small is the size of programs that set up a model and are run on the CPU.
 const small = 20_000
 
@@ -139,8 +138,8 @@ func (o options) open(dump string) (*compiler, error) {
 // compile compiles inference and training step of an encoding.
 func (c *compiler) compile(o options, encoding, dtype string) (compiled []rows.Compiled, err error) {
 	position, settings, _ := strings.Cut(encoding, ":")
-	timing, err := analysis.Cost{Backend: c.backend, Step: o.step, Forward: o.forward, DType: dtype}.NewTiming(o.variant,
-		o.side, study.Variant{Position: position, Label: encoding, Settings: strings.Trim(o.settings+";"+settings, ";")})
+	timing, err := analysis.Cost{Backend: c.backend, Step: batch, Forward: batch, DType: dtype}.NewTiming(o.variant,
+		224, study.Variant{Position: position, Label: encoding, Settings: strings.Trim(o.settings+";"+settings, ";")})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", encoding, err)
 	}
@@ -150,10 +149,7 @@ func (c *compiler) compile(o options, encoding, dtype string) (compiled []rows.C
 	}{{"inference", timing.Forward}, {"training step", timing.Step}} {
 		r := rows.Compiled{GPU: o.gpu, Model: o.variant, Encoding: encoding, DType: dtype, TF32: o.tf32, Call: call.name}
 		r.Commit, r.Date = rows.Stamp()
-		if err := os.RemoveAll(c.log); err != nil {
-			return nil, err
-		}
-		if err := os.RemoveAll(c.dump); err != nil {
+		if err := errors.Join(os.RemoveAll(c.log), os.RemoveAll(c.dump)); err != nil {
 			return nil, err
 		}
 		failure := call.run() // an error even on success: there is no GPU to run on
