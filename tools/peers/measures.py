@@ -79,8 +79,8 @@ def train(driver, rng, directory, steps, kind="adamw", rate_=3e-3, decay=0.05, c
               "ema_decay": ema, "loss": loss, "grad_accum_steps": accumulate,
               "augment": {"mean": [0.5] * 3, "std": [0.25] * 3}}
     epochs = -(-steps // (IMAGES // BATCH))
-    got = driver.ask("train", path=str(path), recipe=recipe, pixels=base64.b64encode(pixels.tobytes()).decode(), height=SIDE, width=SIDE,
-                     targets=targets.tolist(), classes=CLASSES, seed=seed, epochs=epochs)
+    got = driver.ask("train", path=str(path), recipe=recipe, pixels=base64.b64encode(pixels.tobytes()).decode(), height=SIDE,
+                     width=SIDE, targets=targets.tolist(), classes=CLASSES, seed=seed, epochs=epochs)
     x = (torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255 - 0.5) / 0.25
     y = torch.from_numpy(targets)
     losses, held = torch_train(model, x, y, got["orders"], steps, dict(
@@ -153,15 +153,18 @@ def points(rng, n, width):
     return (rng.standard_normal((CLASSES, width))[targets] + 1.5 * rng.standard_normal((n, width))), targets
 
 
+def knn(k, temperature):
+    return sklearn.neighbors.KNeighborsClassifier(k, metric="cosine", algorithm="brute",
+                                                  weights=lambda d: np.exp((1 - d) / temperature))
+
+
 def neighbours(driver, rng):
     x, y = points(rng, 97, 11)
     queries, temperature, k = points(rng, 41, 11)[0], 0.07, int(rng.integers(3, 21))
     got = driver.ask("neighbours", points=x.ravel().tolist(), queries=queries.ravel().tolist(), width=11, k=k,
                      targets=y.tolist(), classes=CLASSES, temperature=temperature)
-    knn = sklearn.neighbors.KNeighborsClassifier(
-        k, metric="cosine", algorithm="brute", weights=lambda d: np.exp((1 - d) / temperature)).fit(x, y)
     votes = np.array(got["votes"])
-    return difference(votes / votes.sum(1, keepdims=True), knn.predict_proba(queries))
+    return difference(votes / votes.sum(1, keepdims=True), knn(k, temperature).fit(x, y).predict_proba(queries))
 
 
 def principal(driver, rng):
@@ -193,11 +196,10 @@ def probe(driver, rng):
     scaled = (x - x[:train].mean(0)) / x[:train].std(0)
     fit = sklearn.linear_model.LogisticRegression(C=1 / (train * got["l2"]), tol=1e-10, max_iter=20000).fit(
         scaled[:train], y[:train])
-    knn = sklearn.neighbors.KNeighborsClassifier(k, metric="cosine", algorithm="brute",
-                                                 weights=lambda d: np.exp((1 - d) / 0.07)).fit(x[:train], y[:train])
+    near = knn(k, 0.07).fit(x[:train], y[:train])
     test = len(y) - train
     return max(abs(got["top1"] - fit.score(scaled[train:], y[train:])) - 1 / test,  # one point on the border
-               abs(got["neighbours"] - knn.score(x[train:], y[train:])), 0.0)
+               abs(got["neighbours"] - near.score(x[train:], y[train:])), 0.0)
 
 
 def embedding(rng, directory):

@@ -31,10 +31,10 @@ def stages(model, layers, x):
     """The outputs of the first block and of all blocks, by their names in the reference data."""
     block = layers[0]
     of = {"norm1": "norm1_output", "norm2": "norm2_output", "mlp": "mlp_output", "layer_scale1": "layer_scale1_output",
-          "attention": "attention_output", "mlp.gate_proj": "mlp_gate_output", "mlp.up_proj": "mlp_up_output",
-          **{f"attention.{n}_proj": n + "_output" for n in "qkv"}}
-    inside = {k for k, _ in block.named_modules()}
-    parts = hooks(block, {k: v for k, v in of.items() if k in inside})
+          "attention": "attention_output", **{f"attention.{n}_proj": n + "_output" for n in "qkv"}}
+    if hasattr(block.mlp, "gate_proj"):
+        of |= {"mlp.gate_proj": "mlp_gate_output", "mlp.up_proj": "mlp_up_output"}
+    parts = hooks(block, of)
     t = hooks(layers, {str(i): f"layer_{i}_output" for i in range(len(layers))})
     more = [block.attention.register_forward_hook(lambda m, a, out: parts.__setitem__("attention_weights_out", out[1].detach())),
             block.register_forward_pre_hook(lambda m, a: t.__setitem__("embeddings_output", a[0].detach()))]
