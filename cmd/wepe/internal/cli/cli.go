@@ -100,11 +100,22 @@ func Main(root *cobra.Command) {
 	leave(code)
 }
 
-// flagsOfTemplate is the part of cobra's help that prints flags.
-var flagsOfTemplate = regexp.MustCompile(`Flags:\n{{\.LocalFlags\.FlagUsages[^}]*}}`)
+// ownUsage is cobra's usage with the flags of a command in sections. It is no template: with one in a program the linker
+// keeps every exported method of every type.
+func ownUsage(print func(*cobra.Command) error) func(*cobra.Command) error {
+	return func(c *cobra.Command) error {
+		var text bytes.Buffer
+		out := c.OutOrStderr()
+		c.SetOut(&text)
+		err := print(c)
+		c.SetOut(out)
+		flags := "Flags:\n" + strings.TrimRight(c.LocalFlags().FlagUsages(), " \n")
+		_, failed := io.WriteString(out, strings.Replace(text.String(), flags, usages(c), 1))
+		return cmp.Or(err, failed)
+	}
+}
 
 func init() {
-	cobra.AddTemplateFunc("usages", usages)
 	must.M = func(err error) { // a command panics with the error that ends it: Run returns it
 		if err != nil {
 			panic(err)
@@ -117,7 +128,7 @@ func Run(root *cobra.Command, args []string) (code int, err error) {
 	out := &output{Writer: root.OutOrStdout()}
 	root.SetArgs(args)
 	root.SetOut(out)
-	root.SetUsageTemplate(flagsOfTemplate.ReplaceAllString(root.UsageTemplate(), "{{usages .}}"))
+	root.SetUsageFunc(ownUsage(root.UsageFunc()))
 	root.SetFlagErrorFunc(flagError)
 	var c, begun *cobra.Command
 	root.PersistentPreRun = func(c *cobra.Command, _ []string) { begun = c }
