@@ -406,3 +406,159 @@ func TestEncodingsAreComputedInFloat32InsideABfloat16Model(t *testing.T) {
 		}
 	}
 }
+
+func TestRecomputeChangesNoGraphOfEvaluation(t *testing.T) {
+	c := small("wepe", poolClass)
+	want := graphOf(t, gomlxtest.Seeded(t, 3), c)
+	c.Recompute = true
+	if got := graphOf(t, gomlxtest.Seeded(t, 3), c); !slices.Equal(got, want) {
+		t.Errorf("with recompute\n%q\nwithout\n%q", got, want)
+	}
+}
+
+// Memory stores the values of the forward pass that the gradient reads: with Recompute only the tokens that enter a
+// block.
+func TestRecomputeKeepsTheTokensBetweenBlocksAlone(t *testing.T) {
+	if gomlxtest.Backend().Name() == "onnxruntime" {
+		t.Skip("ONNX Runtime has no barrier to compute behind")
+	}
+	for _, label := range gomlxtest.InTurn(0,
+		"wepe", "learned", "rope-mixed", "rope1d", "liere", "wepe-bias", "alibi2d", "hybrid",
+	) {
+		var grads [2][][]float64
+		var kept [2]int // numbers
+		for k, recompute := range []bool{false, true} {
+			c := small(label, poolClass)
+			c.LayerScale, c.Depth, c.Recompute = 0.5, 3, recompute
+			grads[k] = gomlxtest.RunModel(t, gomlxtest.Seeded(t, 3), func(scope *model.Scope, in []*Node) []*Node {
+				g := in[0].Graph()
+				scope.Store().SetTraining(g, true)
+				trace := c.Trace(scope, in[0], false)
+				loss := ReduceAllSum(Square(trace.Logits))
+				var weights []*Node
+				for v := range scope.Store().IterVariables() {
+					if v.Trainable && v.InUseByGraph(g) {
+						weights = append(weights, v.NodeValue(g))
+					}
+				}
+				out := Gradient(loss, append(weights, in[0])...)
+				first, last := trace.Tokens.Id(), trace.Encoded.Id()
+				of := map[NodeId]bool{in[0].Id(): true} // the images: these nodes grow with the batch
+				seen := map[NodeId]bool{}
+				for _, node := range g.Nodes() {
+					for _, input := range node.Inputs() {
+						of[node.Id()] = of[node.Id()] || of[input.Id()]
+						if at := input.Id(); node.Id() > loss.Id() && at > first && at < last && of[at] && !seen[at] {
+							seen[at] = true
+							kept[k] += input.Shape().Size()
+						}
+					}
+				}
+				return out
+			}, gomlxtest.Noise(2, small(label, poolClass).ImageRows, small(label, poolClass).ImageCols, 3))
+		}
+		gomlxtest.Near(t, label+": gradient", slices.Concat(grads[1]...), slices.Concat(grads[0]...), 1e-6)
+		config := small(label, poolClass)
+		tokens := 2 * config.Tokens() * config.Width
+		// The tokens that enter three blocks, and those that leave the last, twice: before and after their barrier.
+		if limit := 8 * tokens; kept[1] > limit || kept[0] < 4*limit {
+			t.Errorf("%s: the gradient keeps %d numbers, %d without recomputing, want at most %d of many more", label,
+				kept[1], kept[0], limit)
+		}
+	}
+}
+
+// loud makes attention far from uniform, and the bias of relative positions, if there is one, as large as the scores of
+// a trained model.
+func loud(store *model.Store) {
+	for v := range store.IterVariables() {
+		path := v.Path()
+		ofBias := strings.HasPrefix(path, "/vit/position/wepe_bias/") && v.Shape().Rank() > 0
+		ofScores := strings.Contains(path, "/attention/query") || strings.Contains(path, "/attention/key")
+		if !ofBias && !ofScores {
+			continue
+		}
+		v.MustValue().MustMutableFlatData(func(flat any) {
+			for i, x := range flat.([]float32) {
+				if flat.([]float32)[i] = 20 * x; ofBias {
+					flat.([]float32)[i] = float32(math.Sin(float64(3*i + len(v.Name()))))
+				}
+			}
+		})
+	}
+}
+
+// The timm fixture checks the values of the attention, but its weights are nearly uniform, and nothing is added to the
+// scores. Nothing else of the position enters the attention.
+func TestAttentionIsTheSoftmaxOfScaledScoresAndBiasInEveryBlock(t *testing.T) {
+	for _, label := range []string{"wepe", "wepe-bias", "wepe-qkv", "wepe-v"} {
+		c := small(label, poolClass)
+		store := gomlxtest.Seeded(t, 11)
+		build := func(s *model.Scope, in []*Node) (nodes []*Node) {
+			trace := c.Trace(s.In("vit"), in[0], true)
+			encoder := c.Encoder(s.Shared("vit"))
+			for block, b := range trace.Blocks {
+				q, k, v := b.Query, b.Key, b.Value
+				if scaler, ok := position.As[position.Scaler](encoder); ok {
+					scales := scaler.Scale(in[0].Graph(), block)
+					for i, x := range []**Node{&q, &k, &v} {
+						if scales[i] == nil {
+							continue
+						}
+						*x = Mul(*x, Reshape(scales[i], 1, c.Tokens(), c.Heads, c.headDim()))
+					}
+				}
+				scores := MulScalar(Einsum("bqhd,bkhd->bhqk", q, k), 1/math.Sqrt(float64(c.headDim())))
+				if biaser, ok := position.As[position.Biaser](encoder); ok {
+					scores = Add(scores, InsertAxes(biaser.Bias(in[0].Graph(), block), 0))
+				}
+				weights := Softmax(scores, -1) // [batch, heads, query, key]
+				mixed := Reshape(Einsum("bhqk,bkhd->bqhd", weights, v), -1, c.Tokens(), c.Width)
+				output := s.Store().Scope(fmt.Sprintf("/vit/block_%02d/attention/output", block))
+				of := func(name string) *Node { return output.GetVariable(name).NodeValue(in[0].Graph()) }
+				attention := Add(Einsum("btd,de->bte", mixed, of("weights")), Reshape(of("biases"), 1, 1, -1))
+				nodes = append(nodes, weights, MulScalar(b.Weights, 1), attention, MulScalar(b.Attention, 1))
+			}
+			return append(nodes, trace.Logits)
+		}
+		gomlxtest.Build(t, store, build, noise(c, 2))
+		loud(store)
+		got := run(t, store, build, noise(c, 2))
+		for i := 0; i+1 < len(got); i += 2 {
+			what := fmt.Sprintf("%s, block %d: %s", label, i/4, []string{"weights", "attention"}[i/2%2])
+			gomlxtest.Near(t, what, got[i+1], got[i], 1e-5)
+			if peak := slices.Max(got[i]); i%4 == 0 && peak < 0.3 {
+				t.Errorf("%s: the largest attention weight is %g: too uniform for this test", label, peak)
+			}
+		}
+	}
+}
+
+// Nodes that the blocks of a graph share belong to that graph alone.
+func TestOneEncoderServesSeveralGraphs(t *testing.T) {
+	gomlxtest.OnGo(t)
+	for _, label := range []string{"alibi2d", "lookhere", "wepe-bias", "relative-table", "wepe-qkv", "wepe-v", "liere",
+		"fope"} {
+		c, store := small(label, poolClass), gomlxtest.Seeded(t, 5)
+		encoder := c.Encoder(store.Scope("/vit"))
+		values := func() []float64 {
+			return slices.Concat(run(t, store, func(_ *model.Scope, in []*Node) (nodes []*Node) {
+				g := in[0].Graph()
+				for block := range c.Depth {
+					switch e := encoder.(type) {
+					case position.Biaser:
+						nodes = append(nodes, MulScalar(e.Bias(g, block), 1))
+					case position.Scaler:
+						scales := e.Scale(g, block)
+						nodes = append(nodes, slices.DeleteFunc(scales[:], func(x *Node) bool { return x == nil })...)
+					case position.Rotator:
+						q, _ := e.Block(block).EncodeQK(in[0], in[0], nil, 1)
+						nodes = append(nodes, q)
+					}
+				}
+				return nodes
+			}, gomlxtest.Noise(1, c.Tokens(), c.Heads, c.headDim()))...)
+		}
+		gomlxtest.NearAbs(t, label, values(), values(), 0)
+	}
+}

@@ -7,7 +7,10 @@ package gomlxtest
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"io"
+	"log/slog"
 	"math"
 	"os"
 	"slices"
@@ -262,4 +265,24 @@ func NoError(t testing.TB, err error) {
 func Resolved[T interface{ Resolve() (T, error) }](c T) T {
 	c, _ = c.Resolve()
 	return c
+}
+
+// Logger writes log records, one per line: the message, then its attributes as key=value.
+func Logger(w io.Writer) *slog.Logger { return slog.New(lines{slog.DiscardHandler, w}) }
+
+type lines struct {
+	slog.Handler
+	w io.Writer
+}
+
+func (l lines) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l lines) Handle(_ context.Context, r slog.Record) error {
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		text += fmt.Sprintf(" %s=%v", a.Key, a.Value)
+		return true
+	})
+	_, err := fmt.Fprintln(l.w, text)
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 )
@@ -100,5 +101,36 @@ func Dense(x, weights, biases *Node) *Node {
 	}
 	y, _ := InternalFusedOpCaller(
 		func() *Node { return BackendFusedDense(x, weights, biases, compute.DenseConfig{}) }, plain, true)
+	return y
+}
+
+// Repeat is x [1, ...] for each image of a batch, [batch, ...] in another type. Its gradient sums over the batch in the
+// type of x; autodiff's sums in the type of the result, and 16 bits lose terms of long sums.
+func Repeat(x *Node, batch int, dtype dtypes.DType) *Node {
+	return withGradient(x, func(x *Node) *Node {
+		dims := slices.Clone(x.Shape().Dimensions)
+		dims[0] = batch
+		return BroadcastToDims(ConvertDType(x, dtype), dims...)
+	}, func(x *Node, _ func() *Node, dy *Node) *Node {
+		return ReduceAndKeep(ConvertDType(dy, x.DType()), ReduceSum, 0)
+	})
+}
+
+// Rescale is y = x∘m over x [batch, ...] and factors m [1 or batch, ...], float32, multiplied in float32, in the type
+// of x. Autodiff stores x for the gradient of m, Σ dy∘x, summed over the batch; with [1, ...] it is Σ dy∘y / m here, so
+// that only y is stored, which the next operation needs anyway. A zero factor gets no gradient in that step.
+func Rescale(x, m *Node) *Node {
+	wide := func(x *Node) *Node { return ConvertDType(x, m.DType()) }
+	product := func(in []*Node) *Node { return ConvertDType(Mul(wide(in[0]), in[1]), x.DType()) }
+	if m.Shape().Dim(0) != 1 {
+		return product([]*Node{x, m})
+	}
+	var y *Node
+	y = replaceGradients([]*Node{x, m}, product,
+		nil, func(dy *Node) *Node {
+			sum := ReduceAndKeep(Mul(wide(dy), wide(y)), ReduceSum, 0)
+			zero := Equal(m, ZerosLike(m))
+			return Where(zero, ZerosLike(m), Div(sum, Where(zero, OnesLike(m), m)))
+		})
 	return y
 }

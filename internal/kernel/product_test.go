@@ -167,3 +167,56 @@ func onlyPlainProducts(t *testing.T, name string, x *graph.Node, seen map[*graph
 	}
 	return n
 }
+
+// Multiples of 1/64 in ±1 and their sums are exact in float32; in 16 bits the sums are not.
+func TestRowsOfABatchGetTheSumOfItsGradients(t *testing.T) {
+	const batch, rows, width = 307, 3, 5
+	noise := func(dims ...int) (*tensors.Tensor, []float64) {
+		of := gomlxtest.Noise(dims...)
+		return of, sixtyFourths(of)
+	}
+	x, _ := noise(1, rows, width)
+	weights, dy := noise(batch, rows, width)
+	want := make([]float64, rows*width)
+	for i, v := range dy {
+		want[i%len(want)] += v
+	}
+	for _, dtype := range []dtypes.DType{dtypes.Float32, dtypes.BFloat16} {
+		got := gomlxtest.Run(t, func(in []*graph.Node) []*graph.Node {
+			y := Repeat(in[0], batch, dtype)
+			back := graph.ConvertDType(graph.Mul(y, graph.ConvertDType(in[1], dtype)), dtypes.Float32)
+			return append(graph.Gradient(graph.ReduceAllSum(back), in[0]),
+				graph.Sub(graph.ConvertDType(y, dtypes.Float32), in[0]))
+		}, x, weights)
+		gomlxtest.NearAbs(t, dtype.String()+" gradient", got[0], want, 0)
+		gomlxtest.NearAbs(t, dtype.String()+" difference from x", got[1], make([]float64, batch*rows*width), 0)
+	}
+}
+
+// The expected values are autodiff's of the plain product. The batch of the factors is 1, with the explicit gradient,
+// or the input's, without it.
+func TestRescaleIsAProduct(t *testing.T) {
+	for _, batch := range []int{1, 3} {
+		run := func(rescale func(x, m *graph.Node) *graph.Node) [][]float64 {
+			return gomlxtest.Run(t, func(in []*graph.Node) []*graph.Node {
+				y := rescale(graph.Sin(in[0]), graph.Square(in[1]))
+				return append(graph.Gradient(graph.ReduceAllSum(graph.Sin(y)), in...), y)
+			}, gomlxtest.Noise(3, 5, 7), gomlxtest.Noise(batch, 5, 7))
+		}
+		want := run(graph.Mul)
+		for i, got := range run(Rescale) {
+			gomlxtest.Near(t, fmt.Sprint("batch ", batch, " output ", i), got, want[i], 1e-6)
+		}
+	}
+}
+
+// A zero factor hides the input from the output: its gradient is zero, not NaN.
+func TestRescaleByZeroIsFinite(t *testing.T) {
+	got := gomlxtest.Run(t, func(in []*graph.Node) []*graph.Node {
+		m := graph.MulScalar(in[1], 0)
+		return graph.Gradient(graph.ReduceAllSum(Rescale(in[0], m)), in[0], m)
+	}, gomlxtest.Noise(3, 5), gomlxtest.Noise(1, 5))
+	for i := range got {
+		gomlxtest.Near(t, fmt.Sprint("gradient ", i), got[i], make([]float64, len(got[i])), 0)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -126,4 +127,21 @@ func (e Ended) Complaint(t *testing.T, name string, code int, wants ...string) {
 			t.Errorf("%s: a line more than the complaint: %s", name, line)
 		}
 	}
+}
+
+// Mpirun returns a command as n processes of an MPI job on this machine, even with fewer cores. The test is skipped if
+// MPI is missing.
+func Mpirun(t *testing.T, n int, command *exec.Cmd) *exec.Cmd {
+	t.Helper()
+	mpirun, err := exec.LookPath("mpirun")
+	if err != nil {
+		t.Skip("mpirun is not installed: apt-get install openmpi-bin libopenmpi-dev")
+	}
+	flags := []string{"--oversubscribe", "--bind-to", "none", "-np", strconv.Itoa(n)}
+	if os.Getuid() == 0 {
+		flags = append(flags, "--allow-run-as-root")
+	}
+	job := exec.CommandContext(t.Context(), mpirun, append(flags, command.Args...)...)
+	job.Dir, job.Env = command.Dir, command.Env
+	return job
 }

@@ -7,12 +7,18 @@
 package weight
 
 import (
+	"errors"
+	"fmt"
 	"hash/fnv"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/gobackend"
 	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
@@ -84,4 +90,55 @@ func Float32(scope *model.Scope, name string, values Fill, dims ...int) *model.V
 		panic(err)
 	}
 	return v
+}
+
+// abstract is set in stores whose variables have shapes and, except for scalars, no values.
+const abstract = "abstract_variables"
+
+// Count returns the number of trainable parameters that a model creates. The model is built and never run, and its
+// variables take no memory.
+func Count(build func(scope *model.Scope, g *Graph)) (n int) {
+	backend, err := gobackend.New("")
+	if err != nil {
+		panic(err)
+	}
+	defer backend.Finalize()
+	store := model.NewStore()
+	store.SetParam("/"+abstract, true)
+	build(store.RootScope(), NewGraph(backend, "count"))
+	for v := range store.IterVariables() {
+		if v.Trainable {
+			n += v.Shape().Size()
+		}
+	}
+	return n
+}
+
+// The scopes of a training's store.
+const (
+	ModelScope   = "vit" // of the model
+	AverageScope = "ema" // of the moving averages of its weights
+)
+
+// ErrLoader refuses a store with a loader, which could answer CreateVariable with a value of its own.
+var ErrLoader = errors.New("the store has a loader attached: load into one without")
+
+// Create creates variables by their paths below a scope, before a model is built there. None may exist.
+func Create(scope *model.Scope, values map[string]*tensors.Tensor) error {
+	store := scope.Store()
+	if store.Loader() != nil {
+		return ErrLoader
+	}
+	paths := slices.Sorted(maps.Keys(values))
+	for _, path := range paths {
+		if full := model.JoinPath(scope.Scope(), path); store.GetVariable(full) != nil {
+			return fmt.Errorf("the store has a variable %q already: load before the model is built", full)
+		}
+	}
+	for _, path := range paths {
+		if _, err := store.CreateVariable(model.JoinPath(scope.Scope(), path), values[path]); err != nil {
+			return fmt.Errorf("variable %q: %w", path, err)
+		}
+	}
+	return nil
 }
