@@ -88,7 +88,7 @@ func TestSwiGLUIsTheHiddenLayerTimesTheSiLUOfTheGate(t *testing.T) {
 	c.SwiGLU = true
 	store := gomlxtest.Seeded(t, 2)
 	variables(t, store, c)
-	got := run(t, stirred(t, store), func(s *model.Scope, in []*Node) []*Node {
+	got := run(t, gomlxtest.Stirred(t, store), func(s *model.Scope, in []*Node) []*Node {
 		trace := c.Trace(s.In("vit"), in[0], false)
 		b := trace.Blocks[1]
 		return []*Node{b.Activated, b.Hidden, b.Gate, trace.Logits}
@@ -107,7 +107,7 @@ func TestTheMapPoolIsTheAttentionOfALearnedQuery(t *testing.T) {
 		c.ClassToken, c.Registers, c.PoolPrefix, c.PoolHeads, c.PoolMLPDim = true, 2, prefix, 4, 19
 		store := gomlxtest.Seeded(t, 2)
 		variables(t, store, c)
-		got := run(t, stirred(t, store), func(s *model.Scope, in []*Node) []*Node {
+		got := run(t, gomlxtest.Stirred(t, store), func(s *model.Scope, in []*Node) []*Node {
 			trace := c.Trace(s.In("vit"), in[0], false)
 			return []*Node{trace.Encoded, trace.Pooled, trace.Logits}
 		}, noise(c, 3))

@@ -3,7 +3,6 @@
 package vit
 
 import (
-	"math"
 	"testing"
 
 	"github.com/gomlx/gomlx/core/tensors"
@@ -73,23 +72,8 @@ func TestPaddingChangesNoLogitsOfAnyOption(t *testing.T) {
 			store := gomlxtest.Seeded(t, 3)
 			variables(t, store, c)
 			image := tensors.FromFlatDataAndDimensions(image(c, 5, 3), 1, c.ImageRows, c.ImageCols, c.Channels)
-			got := naflexLogits(t, stirred(t, store), c, 0.7, 0)[0]
+			got := naflexLogits(t, gomlxtest.Stirred(t, store), c, 0.7, 0)[0]
 			gomlxtest.Near(t, "logits with padding", got, logitsOf(t, store, c, image), 1e-5)
 		})
-	}
-}
-
-// timm's benchmarks of vit_{tiny,small,base,large}_patch16_224 count 1.08, 4.25, 16.87 and 59.70 GMACs without the
-// products of attention, DeiT's paper 1.3, 4.6 and 17.6 with them; ViT-B/16 has 17.58 in torchvision's table.
-func TestFLOPsAreTwiceTheMACsOfThePublishedTables(t *testing.T) {
-	for variant, gmacs := range map[string]float64{"Ti/16": 1.26, "S/16": 4.61, "B/16": 17.58, "L/16": 61.55} {
-		c, err := Variant(variant)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.ImageRows, c.ImageCols, c.Classes = 224, 224, 1000
-		if got := c.FLOPs() / 2e9; !(math.Abs(got-gmacs) <= 0.01*gmacs) {
-			t.Errorf("%s: %g GMACs, published %g", variant, got, gmacs)
-		}
 	}
 }

@@ -5,7 +5,6 @@ package vit
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -26,27 +25,9 @@ func trained(t *testing.T, c Config, params ...map[string]any) *model.Store {
 		store.SetParams(p)
 	}
 	variables(t, store, c)
-	stirred(t, store)
+	gomlxtest.Stirred(t, store)
 	if _, err := store.CreateVariable("/adamw/first/vit/class", tensors.FromScalar(float32(1))); err != nil {
 		t.Fatal(err)
-	}
-	return store
-}
-
-// stirred moves every trainable variable away from its initial value, so that zeros and ones hide nothing.
-func stirred(t *testing.T, store *model.Store) *model.Store {
-	t.Helper()
-	i := 0.0
-	for v := range store.IterVariables() {
-		if !strings.HasPrefix(v.Path(), "/vit/") || !v.Trainable {
-			continue
-		}
-		v.MustValue().MustMutableFlatData(func(flat any) {
-			for k := range flat.([]float32) {
-				i++
-				flat.([]float32)[k] += float32(0.1 * math.Sin(i))
-			}
-		})
 	}
 	return store
 }

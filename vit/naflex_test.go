@@ -140,7 +140,7 @@ func TestImagesHaveTheLogitsOfTheModelOnTheirOwnGrid(t *testing.T) {
 			}
 			store := gomlxtest.Seeded(t, 3)
 			variables(t, store, c)
-			stirred(t, store)
+			gomlxtest.Stirred(t, store)
 			which := []int{0, 2, 1, 3, 4}
 			if gomlxtest.OnXLA() {
 				which = []int{2, 4}
@@ -158,7 +158,7 @@ func TestRegistersKeepTheirVectorsOnSeveralGrids(t *testing.T) {
 		c.Registers, c.RegisterPositions = 2, true
 		store := gomlxtest.Seeded(t, 3)
 		variables(t, store, c)
-		stirred(t, store)
+		gomlxtest.Stirred(t, store)
 		sameOnOwnGrids(t, store, c, label, 1, 2)
 	}
 }
@@ -171,7 +171,7 @@ func TestPaddingHasNoPartInLogits(t *testing.T) {
 	c := small("learned+rope-mixed+alibi2d", poolClassMean)
 	store := gomlxtest.Seeded(t, 3)
 	variables(t, store, c)
-	stirred(t, store)
+	gomlxtest.Stirred(t, store)
 	zero, loud := naflexLogits(t, store, c, 0, 1, 4), naflexLogits(t, store, c, 1e4, 1, 4)
 	for k := range zero {
 		if !slices.Equal(zero[k], loud[k]) {
@@ -185,7 +185,7 @@ func TestATrainedGridThatIsSetStays(t *testing.T) {
 	c, store := small("factorized", poolClass), gomlxtest.Seeded(t, 3)
 	store.SetParams(map[string]any{"factorized_rows": 4, "factorized_cols": 6})
 	variables(t, store, c)
-	stirred(t, store)
+	gomlxtest.Stirred(t, store)
 	pixels := tensors.FromFlatDataAndDimensions(image(c, 5, 3), 1, c.ImageRows, c.ImageCols, c.Channels)
 	want := logitsOf(t, store, c, pixels)
 	gomlxtest.Near(t, "logits", naflexLogits(t, store, c, 0.7, 0)[0], want, 1e-5)

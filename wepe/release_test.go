@@ -139,10 +139,10 @@ func releaseStore(t *testing.T, meta releaseMeta, name string) (store *model.Sto
 }
 
 func TestRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T) {
-	fixtures.Each(t, testRelease_mode_is_the_authors_module_in_values_and_gradients)
+	fixtures.Each(t, testRelease)
 }
 
-func testRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T) {
+func testRelease(t *testing.T) {
 	var meta releaseMeta
 	fixtures.JSON(t, releaseSet, "meta.json", &meta)
 	data := fixtures.Tensors(t, releaseSet, "tensors.safetensors")
@@ -262,10 +262,10 @@ func nearNormwise(t *testing.T, name string, got, want []float64, tol float64) {
 }
 
 func TestLatticeSum_is_the_authors_sum_to_rounding_at_their_z(t *testing.T) {
-	fixtures.Each(t, testLatticeSum_is_the_authors_sum_to_rounding_at_their_z)
+	fixtures.Each(t, testLatticeSum)
 }
 
-func testLatticeSum_is_the_authors_sum_to_rounding_at_their_z(t *testing.T) {
+func testLatticeSum(t *testing.T) {
 	if !float64Runs(t) {
 		t.Skip("the backend has no float64")
 	}

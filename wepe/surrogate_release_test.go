@@ -109,10 +109,10 @@ func rowMajor(x []float64, rows, cols int) []float64 {
 }
 
 func TestSurrogate_is_the_authors_module_in_values_and_gradients(t *testing.T) {
-	fixtures.Each(t, testSurrogate_is_the_authors_module_in_values_and_gradients)
+	fixtures.Each(t, testSurrogate)
 }
 
-func testSurrogate_is_the_authors_module_in_values_and_gradients(t *testing.T) {
+func testSurrogate(t *testing.T) {
 	var meta finetuneMeta
 	fixtures.JSON(t, finetuneSet, "meta.json", &meta)
 	data := fixtures.Tensors(t, finetuneSet, "tensors.safetensors")
@@ -164,10 +164,10 @@ func testSurrogate_is_the_authors_module_in_values_and_gradients(t *testing.T) {
 }
 
 func TestHybrid_is_the_authors_mix_without_its_second_addition(t *testing.T) {
-	fixtures.Each(t, testHybrid_is_the_authors_mix_without_its_second_addition)
+	fixtures.Each(t, testReleasedMix)
 }
 
-func testHybrid_is_the_authors_mix_without_its_second_addition(t *testing.T) {
+func testReleasedMix(t *testing.T) {
 	var meta finetuneMeta
 	fixtures.JSON(t, finetuneSet, "meta.json", &meta)
 	data := fixtures.Tensors(t, finetuneSet, "tensors.safetensors")

@@ -90,10 +90,10 @@ func (s surrogateSet) surrogate() surrogate {
 }
 
 func TestSurrogate_field_and_its_gradients_are_those_of_50_digits(t *testing.T) {
-	fixtures.Each(t, testSurrogate_field_and_its_gradients_are_those_of_50_digits)
+	fixtures.Each(t, testSurrogateField)
 }
 
-func testSurrogate_field_and_its_gradients_are_those_of_50_digits(t *testing.T) {
+func testSurrogateField(t *testing.T) {
 	var file struct {
 		Sets  []surrogateSet
 		Grids []struct {

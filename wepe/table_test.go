@@ -104,10 +104,10 @@ func randomPoints(n int, margin float64) (u, v []float64) {
 // The tables of lut.json that exist here: deflated by the origin for spans below half a period and by the four corners
 // for a whole one.
 func TestTable_errors_are_those_of_the_reference_at_every_resolution(t *testing.T) {
-	fixtures.Each(t, testTable_errors_are_those_of_the_reference_at_every_resolution)
+	fixtures.Each(t, testTableErrors)
 }
 
-func testTable_errors_are_those_of_the_reference_at_every_resolution(t *testing.T) {
+func testTableErrors(t *testing.T) {
 	var invariants struct {
 		Lattices []struct {
 			Lattice         string
@@ -247,10 +247,10 @@ func TestTable_PoleIsGuarded(t *testing.T) {
 // not stored, and queries are half a node off: node i is at u = i/(R-1) but is read at u = (i+½)/R. The same gather
 // reads both kinds.
 func TestQueries_of_released_tables_come_out_of_the_same_gather(t *testing.T) {
-	fixtures.Each(t, testQueries_of_released_tables_come_out_of_the_same_gather)
+	fixtures.Each(t, testReleasedQueries)
 }
 
-func testQueries_of_released_tables_come_out_of_the_same_gather(t *testing.T) {
+func testReleasedQueries(t *testing.T) {
 	tensors := fixtures.Tensors(t, "official_lut", "tensors.safetensors")
 	compared := 0
 	for _, mode := range []string{"pretraining", "finetuning"} {

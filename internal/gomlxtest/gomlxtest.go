@@ -229,6 +229,23 @@ func Seeded(t testing.TB, seed int64) *model.Store {
 	return store
 }
 
+// Stirred moves every trainable variable of a store away from its initial value, so that zeros and ones hide nothing.
+func Stirred(t testing.TB, store *model.Store) *model.Store {
+	t.Helper()
+	at := 0.0
+	for v := range store.IterVariables() {
+		if v.Trainable {
+			v.MustValue().MustMutableFlatData(func(flat any) {
+				for i := range flat.([]float32) {
+					at++
+					flat.([]float32)[i] += float32(0.1 * math.Sin(at))
+				}
+			})
+		}
+	}
+	return store
+}
+
 // Noise returns a tensor of numbers in ±1, the same in every call.
 func Noise(dims ...int) *tensors.Tensor {
 	size := 1

@@ -133,25 +133,10 @@ func variables(t *testing.T, c vit.Config, seed int64) map[string][]float64 {
 	return out
 }
 
-// stirred is a store with the model's variables moved away from their initial values, so that zeros and ones hide
-// nothing.
+// stirred is a store with the variables of a model, none of which has its initial value.
 func stirred(t *testing.T, c vit.Config) *model.Store {
 	t.Helper()
-	store, at := drawn(t, c, 7), 0.0
-	for v := range store.IterVariables() {
-		if !v.Trainable {
-			continue
-		}
-		var flat []float32
-		for _, x := range gomlxtest.Values(t, v.MustValue()) {
-			at++
-			flat = append(flat, float32(x+0.1*math.Sin(at)))
-		}
-		if err := v.SetValue(tensors.FromFlatDataAndDimensions(flat, v.Shape().Dimensions...)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return store
+	return gomlxtest.Stirred(t, drawn(t, c, 7))
 }
 
 func (l laws) backbone(t *testing.T) {

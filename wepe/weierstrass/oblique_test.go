@@ -65,6 +65,9 @@ func TestLattice_EqualsThetaFunctionsOfAnyBasis(t *testing.T) {
 			z := complex(2*random.Float64()-1, 0)*basis[0] + complex(2*random.Float64()-1, 0)*basis[1]
 			p, pp := l.Eval(z)
 			want, wantPrime := byTheta(basis[0], basis[1], z)
+			if q, qp := l.Eval(-z); q != p || qp != -pp {
+				t.Errorf("%v, z=%v: %v and %v, at -z %v and %v: want even and odd to the last bit", basis, z, p, pp, q, qp)
+			}
 			reduced := cmplx.Abs(l.reduce(z))
 			condition := 1 + cmplx.Abs(z)/reduced
 			units := cmplx.Abs(p-want) / (condition * roundoff * (cmplx.Abs(want) + scale))
