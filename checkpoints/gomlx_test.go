@@ -16,19 +16,12 @@ import (
 	"github.com/gomlx/gomlx/ml/train/optimizer"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/internal/numeric"
 )
 
 // logitsOf runs a model in its store.
 func logitsOf(t *testing.T, m *Model, images *tensors.Tensor) []float32 {
 	t.Helper()
 	return gomlxtest.Must(forward(gomlxtest.Backend(), m.Scope.Store(), m.Scope.Scope(), m.Config, images))(t)
-}
-
-// differ returns the largest difference in units of the largest value.
-func differ(got, want []float32) float64 {
-	d, scale := numeric.Difference(got, want)
-	return d / scale
 }
 
 // GoMLX's trainer trains a loaded model, and its checkpoints, ours and an export bring it back.
@@ -60,9 +53,7 @@ func TestLoad_TrainsAndComesBackWithGoMLX(t *testing.T) {
 	gomlxtest.NoError(t, handler.Save())
 	theirs := model.NewStore()
 	gomlxtest.Must(checkpoint.Load(theirs).Dir(handler.Dir()).Immediate().Done())(t)
-	if d := differ(logitsOf(t, &Model{Config: m.Config, Scope: theirs.Scope("/some/vit")}, images), want); d != 0 {
-		t.Errorf("GoMLX's checkpoint: logits differ by %g", d)
-	}
+	near(t, "GoMLX's checkpoint", logitsOf(t, &Model{Config: m.Config, Scope: theirs.Scope("/some/vit")}, images), want, 0)
 
 	dir := t.TempDir()
 	path := gomlxtest.Must((&Saver{Dir: dir}).Save(store, 4, nil))(t)
@@ -70,17 +61,12 @@ func TestLoad_TrainsAndComesBackWithGoMLX(t *testing.T) {
 	saved := gomlxtest.Must(openCheckpoint(path))(t)
 	ours.SetParams(saved.Params)
 	gomlxtest.NoError(t, saved.Load(ours, nil))
-	if d := differ(logitsOf(t, &Model{Config: m.Config, Scope: ours.Scope("/some/vit")}, images), want); d != 0 {
-		t.Errorf("our checkpoint: logits differ by %g", d)
-	}
+	near(t, "our checkpoint", logitsOf(t, &Model{Config: m.Config, Scope: ours.Scope("/some/vit")}, images), want, 0)
 
 	for _, format := range []string{formatNative, formatTimm} { // the table folded
 		out := filepath.Join(t.TempDir(), "model")
 		gomlxtest.Must(m.Export(out, b, ExportOptions{Format: format}))(t)
-		back := gomlxtest.Must(imported(t, out, ImportOptions{}).Logits(b, images))(t)
-		if d := differ(back, want); d > 1e-5 {
-			t.Errorf("exported as %s: logits differ by %g", format, d)
-		}
+		near(t, format, gomlxtest.Must(imported(t, out, ImportOptions{}).Logits(b, images))(t), want, 1e-5)
 	}
 }
 
