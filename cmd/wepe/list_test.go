@@ -4,10 +4,12 @@ package main
 
 import (
 	"errors"
+	"os"
 	"runtime/debug"
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	detection "github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/setting"
@@ -90,6 +92,86 @@ func TestLicenses(t *testing.T) {
 	for _, m := range info.Deps {
 		if !strings.Contains(out, m.Path+" "+m.Version+"\n") {
 			t.Errorf("%s is not listed", m.Path)
+		}
+	}
+}
+
+// misspelt are command lines with an unknown word, by the word that is meant.
+var misspelt = map[string]string{
+	"predct": "predict", "detect trian": "train", "list recipe": "recipes", "train --recipe shape": "shapes",
+	"train --set eposhs=3": "epochs", "train --data shapes:were": "where", "export " + oldRun + " x --to tim": "timm",
+	"compare --study aspct": "aspect", "detect train --recipe scene": "scenes", "train --set foo=1": "",
+	"train --position sphere": "", "train --set wepe_harmonic=2": "wepe_harmonics",
+}
+
+// usage are command lines that are refused before anything is read or trained, by what the error names.
+var usage = map[string][]string{
+	"-q": {"features --knn -q 3 x"}, "--lerning-rate": {"train --lerning-rate 3"}, "--top": {"predict a b --topp 3",
+		"predict " + oldRun + " x.png --top 0"},
+	"--position": {"train --position wepe,learned", "train --set model.position=wepe", "analyze --positions wepe,learned",
+		"detect train --positions wepe,wepe"},
+	"now --checkpoint": {"eval x --data y --weights best"}, "now --positions": {"compare --position wepe",
+		"detect train --position wepe"}, "now --export-coco": {"detect train --write=x"},
+	"learning_rate": {"train --set learning_rate=nan"}, "size": {"train --size 32", "analyze --include-init --size 32x32",
+		"train --size 24x24 --set augment.size=[32,32]"},
+	"--save-every": {"train --save-every never"}, "--stream": {"train --workers 3", "train --stream"},
+	"--download": {"train --download"}, "MODEL": {"train --grid 3x5", "compare --study gate", "train --recipe finetune"},
+	"aspect": {"train --aspect crop --set aspect=keep"}, "lora": {"train --lora 8 --set lora=4"},
+	"eval MODEL --data D": {"eval x"}, "split": {"eval x --data shapes --split foo"},
+	"epochs":  {"train --epochs 0", "train --epochs 1 --set epochs=2", "train --epochs 1 --set steps=40"},
+	"--batch": {"serve x --batch 0"}, "at least 2": {"predict " + oldRun}, "--seeds": {"compare --seeds 0",
+		"detect train --export-coco x --seeds 3"},
+	"--study": {"compare --filter x"}, "--fractions": {"compare --resample-images"},
+	"--objects":  {"detect eval x --data coco:y --objects 3", "detect train --data coco:x --objects 1"},
+	"--analyses": {"analyze --analyses atention"}, "--images": {"verify " + oldRun + " x --images 0",
+		"verify " + demoModel + " --images 3"},
+	"--data": {"resume " + oldRun + " --epochs 1"}, ".png": {"train --show-augmentation a.jpg"},
+	"--limit": {"analyze --analyses cost --limit 3"}, demoModel: {"analyze --analyses cost " + demoModel},
+	"--k":           {"features " + demoModel + " --probe --k 3"},
+	"--temperature": {"features " + demoModel + " --pca --temperature 1"},
+	"--num-images":  {"features " + demoModel + " --knn --num-images 3"},
+	"--foreground":  {"features " + demoModel + " --nearest --foreground"},
+	// Settings without effect.
+	"position learned": {"train --position learned --set wepe_alpha_scale=0.9",
+		"train " + demoModel + " --data shapes --set wepe_harmonics=3"}, // the model's own
+	"position none, learned": {"compare --positions none,learned --set wepe_alpha_scale=0.9"},
+	"position wepe-v":        {"train --set wepe_beta_pos=0.02"},
+	"val_fraction":           {"train --set val_fraction=0", "detect train --set val_fraction=0.3"},
+	"optimizer.momentum":     {"train --set optimizer.name=sgd --set optimizer.momentum=0"},
+	"mixup_alpha":            {"train --set augment.mixup_alpha=1 --set augment.mix_prob=0"},
+	"foo":                    {"train --set freeze=foo"}, "policy": {"train --set augment.policy=rand"},
+	"mixup_switch_epoch":          {"train --set late_mixup_alpha=0.3"},
+	"augment.random_erasing_prob": {"train --set augment.erase_noise=true"},
+}
+
+func TestUsage_IsRefusedInOneLineThatNamesTheFlag(t *testing.T) {
+	check := func(line, want string, codes ...int) error {
+		_, code, err := invoke(t, strings.Fields(line)...)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") || code != codes[0] {
+			t.Errorf("wepe %s: exit code %d, %v, want %q", line, code, err, want)
+		}
+		return err
+	}
+	for line, meant := range misspelt {
+		err := check(line, meant, 2)
+		if unknown := (*setting.UnknownError)(nil); meant != "" && errors.As(err, &unknown) &&
+			cli.Similar(unknown.Word, unknown.Names) != meant {
+			t.Errorf("wepe %s: %v", line, err)
+		}
+	}
+	for want, lines := range usage {
+		for _, line := range lines {
+			_ = check(line, want, 2)
+		}
+	}
+	few := images(t, "few", 3, 8, 8)
+	for line, want := range map[string]string{ // what is not there fails
+		"train --data shape": "shape", "train --data nowhere": "nowhere", "eval " + oldRun + " --data nowhere": "nowhere",
+		"predict nowhere x.png": "MODEL nowhere", "export testdata x": oldRun, "resume " + few: few,
+		"features " + oldRun + " --data no": "no", "train --data ../../go.mod": "go.mod", "train --backend cuda": "xla:cuda",
+	} {
+		if err := check(line, want, 1); want == "nowhere" && !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("wepe %s: %v", line, err)
 		}
 	}
 }

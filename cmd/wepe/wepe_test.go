@@ -22,6 +22,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/dataset"
 	"github.com/wepe-go/wepe/data"
+	detection "github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/datatest"
@@ -596,7 +597,8 @@ func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 		t.Errorf("train prints\n%s", out)
 	}
 	row := results(t, run)[0]
-	for size, found := range asJSON[map[string]report.DetectionMetrics](t, append([]string{"detect", "eval", run}, scenes...)...) {
+	eval := append([]string{"detect", "eval", run}, scenes...)
+	for size, found := range asJSON[map[string]report.DetectionMetrics](t, eval...) {
 		if size != row.ImageSize || found.Boxes["AP"] != row.Boxes["AP"] || len(found.Masks) != len(row.Masks) {
 			t.Errorf("eval at %s: %v, the training's row at %s: %v", size, found, row.ImageSize, row.DetectionMetrics)
 		}
@@ -716,5 +718,23 @@ func TestCompare_ReadsTheFilesAtEachSize(t *testing.T) {
 	}
 	if seen != 1 {
 		t.Errorf("%d rows at 32×32 of %d", seen, len(rows))
+	}
+}
+
+// cocoapi counts a detection of the object of annotation 0 as wrong, and so do the metrics here.
+func TestDetect_WarnsOfAnnotationZero(t *testing.T) {
+	t.Chdir(t.TempDir())
+	succeeds(t, "detect", "train", "--export-coco", "c", "--train-scenes", "1", "--test-scenes", "1")
+	_, instances := cocoPaths("c", "val2017")
+	raw := gomlxtest.Must(os.ReadFile(instances))(t)
+	for id, warns := range map[string]bool{"1": false, "0": true} {
+		text := bytes.Replace(raw, []byte(`"id":1,"image_id"`), []byte(`"id":`+id+`,"image_id"`), 1)
+		if err := os.WriteFile(instances, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got := complains(t, func() { (&objects{data: "coco:c", test: 1, shapes: 1}).load(detection.Recipe{}, false) })
+		if strings.Contains(got, "warning: an annotation has the id 0") != warns {
+			t.Errorf("with annotation %s it prints %s", id, got)
+		}
 	}
 }
