@@ -62,7 +62,7 @@ type result struct {
 }
 
 func newBatcher(ctx context.Context, model model, o Options) *batcher {
-	b := &batcher{model: model, window: o.Window, queue: make(chan job, o.Images), done: ctx.Done(), log: o.Log,
+	b := &batcher{model: model, window: o.BatchTimeout, queue: make(chan job, o.Images), done: ctx.Done(), log: o.Log,
 		compiled: make(chan struct{}), single: semaphore.NewWeighted(1)}
 	b.largest.Store(int64(o.Batch))
 	if _, all := model.Parallel(); all {

@@ -89,7 +89,7 @@ func TestHandler_AnswersAsPredictDoes(t *testing.T) {
 	m := demo(t, gomlxtest.Backend())
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	s := gomlxtest.Must(Handler(ctx, m, Options{Batch: 4, Window: 100 * time.Millisecond}))(t)
+	s := gomlxtest.Must(Handler(ctx, m, Options{Batch: 4, BatchTimeout: 100 * time.Millisecond}))(t)
 	server := httptest.NewServer(s)
 	defer server.Close()
 	<-s.Ready()

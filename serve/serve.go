@@ -22,8 +22,8 @@
 //
 // A request that arrives before the first program is compiled waits for it.
 //
-// Images of concurrent requests are computed together, see [Options.Batch] and Options.Window. An image gets the same
-// probabilities alone and in a batch, to 1e-5.
+// Images of concurrent requests are computed together, see [Options.Batch] and Options.BatchTimeout. An image gets the
+// same probabilities alone and in a batch, to 1e-5.
 //
 // Errors are JSON, {"error": {"status": 413, "message": "…"}}:
 //
@@ -106,8 +106,8 @@ type Neighbour struct {
 
 // Options of a server. The zero value of a field takes the default in parentheses.
 type Options struct {
-	Batch  int           // maximum number of images computed together (8)
-	Window time.Duration // how long an image waits for others that are being decoded (50 ms)
+	Batch        int           // maximum number of images computed together (8)
+	BatchTimeout time.Duration // how long an image waits for others that are being decoded (50 ms)
 
 	Bytes   int64         // maximum size of a request's body (20 MiB)
 	Pixels  int64         // maximum number of pixels of an image (25 million)
@@ -130,7 +130,7 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	o.Batch, o.Parts, o.Images = cmp.Or(o.Batch, 8), cmp.Or(o.Parts, 32), cmp.Or(o.Images, 256)
 	o.Bytes, o.Pixels = cmp.Or(o.Bytes, 20<<20), cmp.Or(o.Pixels, 25_000_000)
-	o.Window, o.Timeout = cmp.Or(o.Window, 50*time.Millisecond), cmp.Or(o.Timeout, 20*time.Second)
+	o.BatchTimeout, o.Timeout = cmp.Or(o.BatchTimeout, 50*time.Millisecond), cmp.Or(o.Timeout, 20*time.Second)
 	o.Connections = cmp.Or(o.Connections, 4096)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o
@@ -156,7 +156,7 @@ func (o Options) Validate() error {
 	for _, field := range []struct {
 		name  string
 		value int64
-	}{{"Batch", int64(o.Batch)}, {"Window", int64(o.Window)}, {"Bytes", o.Bytes}, {"Pixels", o.Pixels},
+	}{{"Batch", int64(o.Batch)}, {"BatchTimeout", int64(o.BatchTimeout)}, {"Bytes", o.Bytes}, {"Pixels", o.Pixels},
 		{"Parts", int64(o.Parts)}, {"Images", int64(o.Images)}, {"Timeout", int64(o.Timeout)},
 		{"Connections", int64(o.Connections)}} {
 		if field.value < 0 {

@@ -295,7 +295,7 @@ func TestBatcher_NoImageIsDecodedWhileABatchTakesAllCores(t *testing.T) {
 
 func TestBatcher_WaitsForImagesThatAreBeingDecoded(t *testing.T) {
 	model := &fake{}
-	s, url, _ := start(t, model, Options{Batch: 8, Window: time.Minute})
+	s, url, _ := start(t, model, Options{Batch: 8, BatchTimeout: time.Minute})
 	until(func() bool { return len(*s.batcher.sizes.Load()) == 8 })
 	predict(t, url, 200) // otherwise the test takes a minute
 	s.batcher.arriving.Add(1)
@@ -757,8 +757,8 @@ func TestServe_MetricsCountRequestsAndBatches(t *testing.T) {
 // The defaults equal the documentation of Options. Memory is that of eight bodies, on half of the cores images of the
 // most pixels and on the others of 2^20, and waiting images; package data measures the bytes of each pixel by format.
 func TestOptions_DefaultsAndMemory(t *testing.T) {
-	want := Options{Batch: 8, Window: 50 * time.Millisecond, Bytes: 20 << 20, Pixels: 25_000_000, Parts: 32, Images: 256,
-		Timeout: 20 * time.Second, Connections: 4096}
+	want := Options{Batch: 8, BatchTimeout: 50 * time.Millisecond, Bytes: 20 << 20, Pixels: 25_000_000, Parts: 32,
+		Images: 256, Timeout: 20 * time.Second, Connections: 4096}
 	got := Options{}.withDefaults()
 	if got.Log = nil; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("defaults %+v, want %+v", got, want)
@@ -772,8 +772,8 @@ func TestOptions_DefaultsAndMemory(t *testing.T) {
 			t.Errorf("a bound of %d bytes, want %d", got, want)
 		}
 	}
-	for name, o := range map[string]Options{"Batch": {Batch: -1}, "Window": {Window: -1}, "Timeout": {Timeout: -5},
-		"Batch is 1025": {Batch: 1025}, "Token": {Token: "x"}, "15 characters": {Token: strings.Repeat("x", 15)}} {
+	for name, o := range map[string]Options{"Batch": {Batch: -1}, "BatchTimeout": {BatchTimeout: -1},
+		"Timeout": {Timeout: -5}, "Batch is 1025": {Batch: 1025}, "Token": {Token: "x"}, "15 characters": {Token: strings.Repeat("x", 15)}} {
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%+v: %v, want an error about %s", o, err, name)
 		}

@@ -74,9 +74,7 @@ Without MODEL two small models are trained on generated shapes first. --analyses
 	f.AddFlagSet(&o.cost.flags)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cost := slices.Equal(o.analyses, []string{"cost"})
-		if err := o.unused(c, cost, args); err != nil {
-			return err
-		}
+		must.M(o.unused(c, cost, args))
 		if cost {
 			return o.cost.run(c, o.backend, cmp.Or(o.out, "runs/analysis-cost"), o.seed)
 		}
@@ -279,7 +277,7 @@ func (o *costs) run(c *cobra.Command, backend, dir string, seed uint64) error {
 	if len(o.Sizes) == 0 || len(o.Sides) == 0 || slices.Min(o.Sides) < 1 {
 		return cli.Usagef("--analyses cost: want --models, and --sizes of 1 or more")
 	}
-	must.M(cli.CheckPositions("positions", o.positions...))
+	cli.CheckPositions("positions", o.positions...)
 	o.Variants = study.Each(o.positions...)
 	o.Backend = openBackend(backend, 0)
 	defer o.Backend.Finalize()

@@ -76,7 +76,7 @@ Without --positions: ` + strings.Join(comparedFromScratch, ",") + `, from MODEL 
 
 func (o *comparison) run(c *cobra.Command, model string) error {
 	ctx := cli.Interruptible(c)
-	must.M(cli.CheckPositions("positions", o.positions...))
+	cli.CheckPositions("positions", o.positions...)
 	d, model := o.sources(ctx, model)
 	recipe := o.chosen(d, model)
 	own := recipe.Model.Position

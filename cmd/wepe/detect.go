@@ -84,11 +84,10 @@ func (o *objects) load(r detection.Recipe, training bool) (d detection.Run) {
 }
 
 // unread refuses flags of generated scenes with other data.
-func (o *objects) unread(c *cobra.Command) error {
-	if o.data == "scenes" {
-		return nil
+func (o *objects) unread(c *cobra.Command) {
+	if o.data != "scenes" {
+		cli.Unread(c, "with --data "+o.data, "train-scenes", "test-scenes", "objects")
 	}
-	return cli.Unread(c, "with --data "+o.data, "train-scenes", "test-scenes", "objects")
 }
 
 func (o *objects) scenes(d *detection.Run, own [2]int, training bool) {
@@ -191,7 +190,13 @@ func detectTrain() *cobra.Command {
 func (o *detecting) run(c *cobra.Command, model string) error {
 	ctx := cli.Interruptible(c)
 	r := o.chosen()
-	must.M(o.unused(c, model))
+	o.unread(c)
+	if o.exportTo != "" {
+		const where = "with --export-coco, which trains nothing"
+		if cli.Unread(c, where, "positions", "seeds", "seed", "out"); model != "" {
+			return cli.Usagef("MODEL %s has no effect %s: leave it out", model, where)
+		}
+	}
 	d := o.load(r, true)
 	if slices.Contains(setting.Keys(strings.Join(o.set, ";")), "val_fraction") && o.data == "scenes" {
 		return cli.Usagef("--set val_fraction: the generated scenes have their own validation split: leave it out")
@@ -221,19 +226,6 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 	return nil
 }
 
-// unused refuses flags and a MODEL without effect.
-func (o *detecting) unused(c *cobra.Command, model string) (err error) {
-	err = o.unread(c)
-	if o.exportTo != "" {
-		const where = "with --export-coco, which trains nothing"
-		err = cmp.Or(err, cli.Unread(c, where, "positions", "seeds", "seed", "out"))
-		if model != "" {
-			err = cli.Usagef("MODEL %s has no effect %s: leave it out", model, where)
-		}
-	}
-	return err
-}
-
 func trainDetector(ctx context.Context, d detection.Run) ([]report.Result, error) {
 	title := fmt.Sprintf("%s seed %d", d.Recipe.Detector.Backbone.Position, d.Seed)
 	d.Progress, d.Logger = cli.Progress(title), cli.Logger().With("run", title)
@@ -247,7 +239,7 @@ func trainDetector(ctx context.Context, d detection.Run) ([]report.Result, error
 
 // chosen returns the recipe with --set; its encoding is the default of --positions.
 func (o *detecting) chosen() detection.Recipe {
-	must.M(cli.CheckPositions("positions", o.positions...))
+	cli.CheckPositions("positions", o.positions...)
 	r, err := detection.Named(o.recipe)
 	must.M(cli.Usage(err))
 	own := r.Detector.Backbone.Position
@@ -290,7 +282,7 @@ func detectEval() *cobra.Command {
 	o.flags(f)
 	open.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		must.M(o.unread(c))
+		o.unread(c)
 		m := open.open(c, args[0])
 		defer m.Finalize()
 		d := o.load(m.Recipe, false)

@@ -44,7 +44,7 @@ func doctor() *cobra.Command {
 	f.JSON(&asJSON)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		checks, failed := examine(config)
-		if err := cli.Answer(c, asJSON, map[string]any{"ok": !failed, "checks": checks}, func(out cli.Printer) {
+		must.M(cli.Answer(c, asJSON, map[string]any{"ok": !failed, "checks": checks}, func(out cli.Printer) {
 			for _, k := range checks {
 				mark := "ok"
 				if !k.OK {
@@ -55,9 +55,7 @@ func doctor() *cobra.Command {
 					out.Printf("    %-12s install: %s\n", "", k.Remedy)
 				}
 			}
-		}); err != nil {
-			return err
-		}
+		}))
 		if failed {
 			return fmt.Errorf("the backend that would be used fails a check")
 		}
@@ -117,10 +115,7 @@ func examine(config string) (checks []check, failed bool) {
 func productRate(b compute.Backend) (string, error) {
 	const n = 1024
 	x := tensors.FromFlatDataAndDimensions(slices.Repeat([]float32{0.5}, n*n), n, n)
-	product, err := NewExec(b, func(x *Node) *Node { return ReduceAllSum(MatMul(x, x)) })
-	if err != nil {
-		return "", err
-	}
+	product := must.M1(NewExec(b, func(x *Node) *Node { return ReduceAllSum(MatMul(x, x)) }))
 	defer product.Finalize()
 	best := math.Inf(1)
 	for begin := time.Now(); time.Since(begin) < time.Second || math.IsInf(best, 1); {
@@ -143,13 +138,10 @@ func sums(b compute.Backend) (string, error) {
 // long cell, poles included.
 func encodingNumbers(b compute.Backend) (string, error) {
 	const n, bound = 20000, 1e-4
-	program, err := NewExec(b, func(re, im, omega1, omega3, scale *Node) []*Node {
+	program := must.M1(NewExec(b, func(re, im, omega1, omega3, scale *Node) []*Node {
 		point, prime := wepe.Sphere(wepe.ComplexNode{Re: re, Im: im}, omega1, omega3, scale)
 		return []*Node{point, prime}
-	})
-	if err != nil {
-		return "", err
-	}
+	}))
 	defer program.Finalize()
 	worst := 0.0
 	for _, omega3 := range []float64{weierstrass.OmegaSquare, 4} {

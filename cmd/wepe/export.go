@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -51,8 +50,8 @@ result is opened again and its logits are compared with the model's.`,
 		"additive part of a combination with --to onnx")
 	f.Choice(&o.options.DType, "dtype", "data type of the weights on disk", "float32", "float16", "bfloat16")
 	f.Float64Var(&o.options.Epsilon, "epsilon", 0, "epsilon of the norms, 1e-6 for timm and jax; default the model's")
-	f.StringVar(&o.resample, "resample", "", "how a position table is resampled for another --size: "+
-		strings.Join(checkpoints.Resamplings(), ", ")+"; default as the model's software")
+	f.Choice(&o.resample, "resample", "how a position table is resampled for another --size; default as the model's "+
+		"software", append([]string{""}, checkpoints.Resamplings()...)...)
 	f.IntVar(&o.classes, "classes", 0, "give the model a new head of zeros, if it has another number of classes")
 	f.BoolVar(&o.options.Headless, "no-head", false, "leave the classifier out")
 	o.flags(f)
@@ -76,9 +75,6 @@ func (o *opening) read(c *cobra.Command, path string, options checkpoints.Import
 func (o *exporting) run(c *cobra.Command, path, dir string) error {
 	o.options.Format = o.to
 	must.M(cli.Usage(o.options.Validate()))
-	if o.resample != "" {
-		must.M(cli.One("--resample", o.resample, checkpoints.Resamplings()))
-	}
 	m := o.read(c, path, checkpoints.ImportOptions{Resample: o.resample, Classes: o.classes, HeadOptional: true})
 	newHead := m.Headless() && o.classes > 0
 	if c := m.Config; newHead { // zero, as in the ViT paper's fine-tuning

@@ -62,25 +62,19 @@ interrupted job.`,
 	return c
 }
 
-// unread refuses flags of what is not asked for.
-func (o *extraction) unread(c *cobra.Command) (err error) {
-	if !o.knn {
-		err = cli.Unread(c, "without --knn", "k", "temperature")
-	}
-	if !o.nearest && !o.pca {
-		err = cmp.Or(err, cli.Unread(c, "without --nearest or --pca", "num-images"))
-	}
-	if !o.pca {
-		err = cmp.Or(err, cli.Unread(c, "without --pca", "foreground"))
-	}
-	return err
-}
-
 // featuresData are the forms of --data.
 const featuresData = "shapes[:TASK], cifar100:PATH, or a directory of images, with or without a folder per class"
 
 func (o *extraction) run(c *cobra.Command, model string) error {
-	must.M(o.unread(c))
+	if !o.knn {
+		cli.Unread(c, "without --knn", "k", "temperature")
+	}
+	if !o.nearest && !o.pca {
+		cli.Unread(c, "without --nearest or --pca", "num-images")
+	}
+	if !o.pca {
+		cli.Unread(c, "without --pca", "foreground")
+	}
 	if o.data == "" {
 		return cli.Usagef("name the images: --data DIR, or --data shapes for generated ones")
 	}

@@ -3,8 +3,9 @@
 // Command wepe trains, fine-tunes, evaluates, compares, imports, exports and analyzes Vision Transformers. Run wepe
 // --help.
 //
-// Every subcommand has its own file; they share internal/cli (terminal, flags, exit codes), internal/dataset (--data)
-// and internal/run (a run's directory, MODEL).
+// A file holds one subcommand, or a few that belong together; they share internal/cli (terminal, flags, exit codes),
+// internal/dataset (--data) and internal/run (a run's directory, MODEL). A step of a command that fails ends it by
+// must.M: cli.Run returns the error.
 package main
 
 import (
@@ -102,11 +103,8 @@ func licenses() *cobra.Command {
 			out.Printf("\nThis build has no licence texts; each module contains its own.\n")
 			return nil
 		}
-		if err != nil {
-			return err
-		}
-		texts := must.M1(gzip.NewReader(file))
-		raw, err := io.ReadAll(texts)
+		must.M(err)
+		raw, err := io.ReadAll(must.M1(gzip.NewReader(file)))
 		out.Print("\n" + string(raw))
 		return err
 	}

@@ -59,7 +59,7 @@ Memory of all requests, printed at startup; the heap grows by up to twice as muc
 	f.StringVar(&s.features, "features", "",
 		"`directory` written by wepe features: responses include the nearest training images")
 	f.Int(&s.Batch, "batch", 8, 1, 1024, "largest number of images computed together")
-	f.DurationVar(&s.Window, "batch-timeout", 50*time.Millisecond, "longest wait for images that are being decoded")
+	f.DurationVar(&s.BatchTimeout, "batch-timeout", 50*time.Millisecond, "longest wait for images that are being decoded")
 	s.flags(f)
 	f.Section("Limits")
 	f.Int64Var(&s.Bytes, "max-bytes", 20<<20, "largest body of a request, in bytes")
@@ -72,7 +72,7 @@ Memory of all requests, printed at startup; the heap grows by up to twice as muc
 		s.Log = cli.Logger()
 		must.M(cli.Usage(s.readToken()))
 		must.M(cli.Usage(s.exposed()))
-		if min(s.Bytes, s.Pixels, int64(s.Window), int64(s.Timeout)) < 1 { // Options would take its defaults
+		if min(s.Bytes, s.Pixels, int64(s.BatchTimeout), int64(s.Timeout)) < 1 { // Options would take its defaults
 			return cli.Usagef("--max-bytes, --max-pixels, --batch-timeout and --timeout: want more than 0")
 		}
 		must.M(cli.Usage(s.Validate()))

@@ -145,7 +145,7 @@ func (o *single) run(c *cobra.Command, model string) error {
 	case strings.Contains(o.position, ","):
 		return cli.Usagef("--position %s: wepe train takes one, wepe compare several", o.position)
 	case o.position != "":
-		must.M(cli.CheckPositions("position", o.position))
+		cli.CheckPositions("position", o.position)
 		recipe.Model.Position = o.position
 	case model == "" && recipe.Model.Position == "":
 		recipe.Model.Position = fromScratch

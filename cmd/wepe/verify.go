@@ -44,7 +44,7 @@ same random images. B may be an ONNX file (needs a build with -tags=onnx).`,
 	f.JSON(&o.asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 1 {
-			must.M(cli.Unread(c, "with one model", "images", "seed", "tolerance", "backend"))
+			cli.Unread(c, "with one model", "images", "seed", "tolerance", "backend")
 			return o.files(c, args[0])
 		}
 		if !(o.tolerance >= 0) {

@@ -231,14 +231,6 @@ func flagError(c *cobra.Command, err error) error {
 	return Usagef("unknown flag %s: %s --help lists the flags", word, c.CommandPath())
 }
 
-// One returns an error unless a word is one of the names.
-func One(flag, word string, names []string) error {
-	if slices.Contains(names, word) {
-		return nil
-	}
-	return Usage(setting.Unknown(flag, word, names))
-}
-
 // JSON prints one object.
 func JSON(w io.Writer, value any) error {
 	var b bytes.Buffer

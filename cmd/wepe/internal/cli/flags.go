@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/janpfeifer/must"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -127,22 +128,21 @@ func (f Flags) Positions(values *[]string, about string) {
 	f.Completion("positions", position.Names()...)
 }
 
-// CheckPositions returns an error of a flag, with a suggestion for an unknown encoding.
-func CheckPositions(flag string, positions ...string) error {
+// CheckPositions refuses an unknown encoding of a flag, with a suggestion, and one that is there twice.
+func CheckPositions(flag string, positions ...string) {
 	for i, name := range positions {
 		if slices.Contains(positions[:i], name) {
-			return Usagef("--%s names %s twice", flag, name)
+			must.M(Usagef("--%s names %s twice", flag, name))
 		}
 		for part := range strings.SplitSeq(name, "+") {
-			if err := One("position", part, position.Names()); err != nil {
-				return fmt.Errorf("--%s: %w", flag, err)
+			if !slices.Contains(position.Names(), part) {
+				must.M(Usagef("--%s: %w", flag, setting.Unknown("position", part, position.Names())))
 			}
 		}
 		if _, err := position.Parse(name); err != nil {
-			return Usagef("--%s: %w", flag, err)
+			must.M(Usagef("--%s: %w", flag, err))
 		}
 	}
-	return nil
 }
 
 // Aspect adds --aspect.
@@ -223,14 +223,13 @@ func (f Flags) Import(o *checkpoints.Hints) {
 	f.Completion("architecture", checkpoints.ArchitectureNames()...)
 }
 
-// Unread returns an error if one of the flags is set, which has no effect in this case, as "without --knn".
-func Unread(c *cobra.Command, where string, flags ...string) error {
+// Unread refuses flags that have no effect in this case, as "without --knn".
+func Unread(c *cobra.Command, where string, flags ...string) {
 	for _, name := range flags {
 		if c.Flags().Changed(name) {
-			return Usagef("--%s has no effect %s: leave it out", name, where)
+			must.M(Usagef("--%s has no effect %s: leave it out", name, where))
 		}
 	}
-	return nil
 }
 
 // Choice adds a flag with a few values, the first the default.
