@@ -95,15 +95,11 @@ func (m machine) say(format string, args ...any) {
 	fmt.Fprintln(m.out, printable.Line(fmt.Sprintf(format, args...)))
 }
 
+// choose opens the user's choice or, without one, the best.
 func (m machine) choose() (compute.Backend, error) {
-	if m.config != "" {
-		return m.explicit()
+	if m.config == "" {
+		return m.best()
 	}
-	return m.best()
-}
-
-// explicit opens the user's choice.
-func (m machine) explicit() (compute.Backend, error) {
 	name, options, _ := strings.Cut(m.config, ":")
 	if !slices.Contains(m.names, name) {
 		return nil, m.unknown(name)

@@ -3,7 +3,6 @@
 package finetune
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -117,32 +116,27 @@ func (e *examination) answered() error {
 
 // share gives every process of a group the verdicts of all; each process leaves the verdicts of the others at zero.
 func (e *examination) share(g engine.Group) error {
-	var own bytes.Buffer
+	var own []float64 // five for each
 	for i, v := range e.verdicts {
 		if v != (verdict{}) {
-			row := packed{int64(i), int64(v.rank), int64(v.class), v.loss, v.probability}
-			if err := binary.Write(&own, binary.LittleEndian, row); err != nil {
-				return err
-			}
+			own = append(own, float64(i), float64(v.rank), float64(v.class), v.loss, v.probability)
 		}
 	}
-	all, err := g.Gather(own.Bytes())
+	message, err := binary.Append(nil, binary.LittleEndian, own)
+	if err != nil {
+		return err
+	}
+	all, err := g.Gather(message)
 	for _, message := range all {
-		rows := make([]packed, len(message)/binary.Size(packed{}))
-		if _, err := binary.Decode(message, binary.LittleEndian, rows); err != nil {
+		numbers := make([]float64, len(message)/binary.Size(0.0))
+		if _, err := binary.Decode(message, binary.LittleEndian, numbers); err != nil {
 			return err
 		}
-		for _, r := range rows {
-			e.verdicts[r.Row] = verdict{loss: r.Loss, probability: r.Probability, rank: int(r.Rank), class: int(r.Class)}
+		for v := range slices.Chunk(numbers, 5) {
+			e.verdicts[int(v[0])] = verdict{rank: int(v[1]), class: int(v[2]), loss: v[3], probability: v[4]}
 		}
 	}
 	return err
-}
-
-// packed is a verdict in a message to other processes.
-type packed struct {
-	Row, Rank, Class  int64
-	Loss, Probability float64
 }
 
 // logSumExp is log Σ exp(v), for log-probabilities of logits.

@@ -172,11 +172,17 @@ func (run Run) findSource() (*initialModel, error) {
 	if begun != nil && run.Extend {
 		return begun, nil
 	}
-	source, err := openSource(run.From, run.Import, run.Train.Describe().Classes) // nil if err is not
-	if begun != nil && (source == nil || source.SHA256 == begun.SHA256) {
+	classes := run.Train.Describe().Classes
+	imported, err := checkpoints.Import(run.From, checkpoints.ImportOptions{Classes: len(classes), Hints: run.Import})
+	switch {
+	case begun != nil && (err != nil || imported.SHA256 == begun.SHA256):
 		return begun, nil
+	case err != nil:
+		return nil, err
 	}
-	return source, err
+	source := newSource(run.From, imported, classes)
+	source.assumed = source.unnamed() && imported.Variables[headPath+"weights"] != nil
+	return source, nil
 }
 
 // begunFrom returns the source in the checkpoint that the run continues from, nil if there is none.

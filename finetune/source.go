@@ -44,17 +44,6 @@ type initialModel struct {
 	assumed  bool                  // the head's classes have no names and are taken to be the run's
 }
 
-// openSource imports a model for a run with the given classes.
-func openSource(path string, hints checkpoints.Hints, classes []string) (*initialModel, error) {
-	imported, err := checkpoints.Import(path, checkpoints.ImportOptions{Classes: len(classes), Hints: hints})
-	if err != nil {
-		return nil, err
-	}
-	s := newSource(path, imported, classes)
-	s.assumed = s.unnamed() && imported.Variables[headPath+"weights"] != nil
-	return s, nil
-}
-
 // newSource describes an imported model for a run with the given classes, and drops its head if its classes differ.
 func newSource(path string, imported *checkpoints.Imported, classes []string) *initialModel {
 	s := &initialModel{

@@ -34,14 +34,6 @@ const pageLines = 15
 
 // HTML writes the page: recipe, accuracy before and after, curves, learned scalars, mistakes, and every setting.
 func (r RunPage) HTML(w io.Writer) error {
-	page, err := r.page()
-	if err != nil {
-		return err
-	}
-	return page.HTML(w)
-}
-
-func (r RunPage) page() (Page, error) {
 	r.Evals = slices.DeleteFunc(slices.Clone(r.Evals), func(e Eval) bool { return e.Job != r.Result.Job })
 	page := Page{Title: r.Result.Recipe + " on " + r.Result.Dataset, Failed: r.Result.Failed,
 		Lines: []string{fmt.Sprintf("position encoding %s, seed %d, %s", r.Result.Encoding, r.Result.Seed,
@@ -57,7 +49,7 @@ func (r RunPage) page() (Page, error) {
 	add(true, Section{Title: "Run", facts: r.facts(), Text: r.Data, Code: r.Result.Command})
 	training, err := TrainingFigures(r.Evals)
 	if err != nil {
-		return Page{}, err
+		return err
 	}
 	add(len(training) > 0, Section{Title: "Training", Figures: training, Text: []string{"Loss in nats per image, dashed " +
 		"on the training images with the augmentation and label smoothing of the recipe. Scalars of the position encoding " +
@@ -67,7 +59,7 @@ func (r RunPage) page() (Page, error) {
 			"predicted as each other class, with the recall next to the name. The diagonal is drawn if there are no errors.",
 			r.Confusion.draw)
 		if err != nil {
-			return Page{}, err
+			return err
 		}
 		most := r.Confusion.mistakes(pageLines)
 		if len(most.Rows) == 0 {
@@ -86,7 +78,7 @@ func (r RunPage) page() (Page, error) {
 	}
 	add(len(settings) > 0, Section{Title: "Settings", facts: settings})
 	add(len(r.Notes) > 0, Section{Title: "Notes", Text: r.Notes})
-	return page, nil
+	return page.HTML(w)
 }
 
 // results compares the validation split before and after training, and adds the test split. It also returns the

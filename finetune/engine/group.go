@@ -23,48 +23,41 @@ type Group interface {
 	Gather(message []byte) ([][]byte, error)
 }
 
-// exchange is the data that the processes of a group exchange in a step.
-type exchange struct {
-	Group
-	parts int       // micro-batches of a batch
-	sent  []float32 // gradients and losses, reused in the next step
-}
-
 // own returns the range of micro-batches that this process computes.
-func (e *exchange) own() (first, end int) {
-	each := e.parts / e.Size()
-	return e.Rank() * each, (e.Rank() + 1) * each
+func (t *Trainer) own() (first, end int) {
+	each := t.GradAccumSteps / t.Group.Size()
+	return t.Group.Rank() * each, (t.Group.Rank() + 1) * each
 }
 
 // sum sums the accumulated gradients over the processes, and returns the losses [n] of all micro-batches. It exchanges
 // gradients and losses in one call.
-func (e *exchange) sum(store *model.Store, losses []*tensors.Tensor, n int) ([]*tensors.Tensor, error) {
-	sums := accumulators(store)
-	e.sent = e.sent[:0]
+func (t *Trainer) sum(losses []*tensors.Tensor) ([]*tensors.Tensor, error) {
+	sums, n := accumulators(t.Store), len(t.LossNames)
+	t.sent = t.sent[:0]
 	for _, v := range sums {
 		value, err := v.Value()
 		if err != nil {
 			return nil, err
 		}
-		if err := value.ConstFlatData(func(flat any) { e.sent = append(e.sent, flat.([]float32)...) }); err != nil {
+		if err := value.ConstFlatData(func(flat any) { t.sent = append(t.sent, flat.([]float32)...) }); err != nil {
 			return nil, err
 		}
 	}
-	first, _ := e.own()
-	own := len(e.sent) + first*n
-	e.sent = append(e.sent, make([]float32, e.parts*n)...)
+	first, _ := t.own()
+	own := len(t.sent) + first*n
+	t.sent = append(t.sent, make([]float32, t.GradAccumSteps*n)...)
 	for i, l := range losses {
 		values, err := tensors.CopyFlatData[float32](l)
 		if err != nil {
 			return nil, err
 		}
-		copy(e.sent[own+i*n:], values)
+		copy(t.sent[own+i*n:], values)
 		_ = l.FinalizeAll()
 	}
-	if err := e.SumFloat32(e.sent); err != nil {
+	if err := t.Group.SumFloat32(t.sent); err != nil {
 		return nil, err
 	}
-	rest := e.sent
+	rest := t.sent
 	for _, v := range sums {
 		size := v.Shape().Size()
 		value := tensors.FromFlatDataAndDimensions(rest[:size], v.Shape().Dimensions...)
@@ -73,7 +66,7 @@ func (e *exchange) sum(store *model.Store, losses []*tensors.Tensor, n int) ([]*
 		}
 		rest = rest[size:]
 	}
-	all := make([]*tensors.Tensor, e.parts)
+	all := make([]*tensors.Tensor, t.GradAccumSteps)
 	for i := range all {
 		all[i] = tensors.FromFlatDataAndDimensions(rest[i*n:(i+1)*n], n)
 	}

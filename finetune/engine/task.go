@@ -80,7 +80,7 @@ type Trainer struct {
 	collect, apply  *model.Exec // in a group apply takes the sums of all processes
 	step, startStep int
 	course          TrainState
-	exchange        exchange          // with the other processes of a group
+	sent            []float32         // gradients and losses of a group, reused in the next step
 	pending         []*tensors.Tensor // losses not read back yet, so that the host need not wait for the device
 	lastLoss        float64
 	started         time.Time
@@ -97,6 +97,5 @@ func NewTrainer(t Training) *Trainer {
 		t.Logger = slog.New(slog.DiscardHandler)
 	}
 	t.SaveEvery = cmp.Or(t.SaveEvery, 5*time.Minute)
-	return &Trainer{Training: t, exchange: exchange{Group: t.Group, parts: t.GradAccumSteps}, course: TrainState{Best: -1},
-		started: time.Now(), saved: time.Now()}
+	return &Trainer{Training: t, course: TrainState{Best: -1}, started: time.Now(), saved: time.Now()}
 }

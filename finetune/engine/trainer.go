@@ -27,7 +27,7 @@ func (t *Trainer) Update() error {
 	}
 	scalars := t.Optimizer.scalars(t.step)
 	var losses []*tensors.Tensor
-	first, end := t.exchange.own()
+	first, end := t.own()
 	for part := first; part < end; part++ {
 		if err := t.stream(part); err != nil {
 			return err
@@ -47,7 +47,7 @@ func (t *Trainer) Update() error {
 	}
 	if t.Group.Size() > 1 {
 		var err error
-		if losses, err = t.exchange.sum(t.Store, losses, len(t.LossNames)); err != nil {
+		if losses, err = t.sum(losses); err != nil {
 			return err
 		}
 		outputs, err := t.Devices.Call(t.apply, []*tensors.Tensor{tensors.FromValue(scalars)})
