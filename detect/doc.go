@@ -5,7 +5,7 @@
 // (https://arxiv.org/abs/1712.00726), with any position encoding. It trains detectors and evaluates them as COCO does;
 // the command is wepe detect.
 //
-//	recipe, err := detect.Named("scenes")
+//	recipe, err := detect.RecipeByName("scenes")
 //	test, err := detect.Generated(scenes.Generated{Count: 200, Height: 96, Width: 96, Seed: 1})
 //	run := detect.Run{Backend: b, Recipe: recipe, Dir: "runs/first", Dataset: "scenes",
 //		Train: scenes.Generated{Count: 4000, Height: 96, Width: 96}, Tests: []detect.Test{test}}

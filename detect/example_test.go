@@ -15,7 +15,7 @@ import (
 )
 
 func ExampleRun_Do() {
-	recipe, err := detect.Named("scenes")
+	recipe, err := detect.RecipeByName("scenes")
 	if err != nil {
 		log.Fatal(err)
 	}

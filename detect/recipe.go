@@ -164,18 +164,18 @@ func vitDet(name, variant string, dropPath, layerDecay float64, cascade bool) Re
 	}
 }
 
-// Named returns a recipe by its name.
-func Named(name string) (Recipe, error) {
+// RecipeByName returns a recipe by its name.
+func RecipeByName(name string) (Recipe, error) {
 	for _, make := range recipes {
 		if r := make(); r.Name == name {
 			return r, nil
 		}
 	}
-	return Recipe{}, setting.Unknown("recipe", name, Names())
+	return Recipe{}, setting.Unknown("recipe", name, RecipeNames())
 }
 
-// Names lists the recipes.
-func Names() (names []string) {
+// RecipeNames lists the recipes.
+func RecipeNames() (names []string) {
 	for _, make := range recipes {
 		names = append(names, make().Name)
 	}

@@ -269,7 +269,7 @@ func TestRun_RefusesSettingsByName(t *testing.T) {
 		!slices.Equal(r.LRMilestones, []int{3, 7}) || r.Params["wepe_alpha_u"] != 0.5 {
 		t.Errorf("settings change the recipe that they start from: %+v, %+v", r, changed)
 	}
-	_, err := Named("yolo")
+	_, err := RecipeByName("yolo")
 	refused(t, err, "recipe")
 	_, err = Open(gomlxtest.Backend(), t.TempDir())
 	refused(t, err, "no checkpoint in")
@@ -310,7 +310,7 @@ func TestRecipe_ScenesIsThatOfItsPublishedRuns(t *testing.T) {
 		t.Fatal("no rows")
 	}
 	for _, row := range rows.Results {
-		want := gomlxtest.Must(Named("scenes"))(t)
+		want := gomlxtest.Must(RecipeByName("scenes"))(t)
 		want.Detector.Backbone.Position, want.Detector.Backbone.Classes = row.Encoding, 3
 		var got Recipe
 		if err := json.Unmarshal(row.Settings, &got); err != nil {
@@ -342,7 +342,7 @@ func TestRecipes_OfViTDetAreDetectron2s(t *testing.T) {
 		"vitdet-b-cascade": {768, 12, []int{2, 5, 8, 11}, 0.1, 0.7, 3},
 		"vitdet-l":         {1024, 24, []int{5, 11, 17, 23}, 0.4, 0.8, 1},
 		"vitdet-l-cascade": {1024, 24, []int{5, 11, 17, 23}, 0.4, 0.8, 3}} {
-		r := gomlxtest.Must(gomlxtest.Must(Named(name))(t).Resolve())(t)
+		r := gomlxtest.Must(gomlxtest.Must(RecipeByName(name))(t).Resolve())(t)
 		b := r.Detector.Backbone
 		if b.Width != want.width || b.Depth != want.depth || b.DropPath != want.dropPath || b.PatchSize != 16 ||
 			b.ImageRows != 1024 || b.Window != 14 || !slices.Equal(b.Global, want.global) || !b.Relative || b.Classes != 80 ||

@@ -171,8 +171,8 @@ func detectTrain() *cobra.Command {
 	c := &cobra.Command{Use: "train [MODEL]", Short: "Train ViTDet with Mask R-CNN, from scratch or on MODEL's backbone",
 		Args: cobra.MaximumNArgs(1)}
 	f := cli.FlagsOf(c)
-	f.StringVar(&o.recipe, "recipe", "scenes", "one of "+strings.Join(detection.Names(), ", "))
-	f.Completion("recipe", detection.Names()...)
+	f.StringVar(&o.recipe, "recipe", "scenes", "one of "+strings.Join(detection.RecipeNames(), ", "))
+	f.Completion("recipe", detection.RecipeNames()...)
 	f.Positions(&o.positions, "encodings, separated by commas; default the recipe's")
 	f.Seeds(&o.seeds, "")
 	f.Settings(&o.set)
@@ -240,7 +240,7 @@ func trainDetector(ctx context.Context, d detection.Run) ([]report.Result, error
 // chosen returns the recipe with --set; its encoding is the default of --positions.
 func (o *detecting) chosen() detection.Recipe {
 	cli.CheckPositions("positions", o.positions...)
-	r, err := detection.Named(o.recipe)
+	r, err := detection.RecipeByName(o.recipe)
 	must.M(cli.Usage(err))
 	own := r.Detector.Backbone.Position
 	r = must.M1(run.Set(r, o.set, func(r detection.Recipe) string { return r.Detector.Backbone.Position }))

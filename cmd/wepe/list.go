@@ -55,7 +55,7 @@ func list() *cobra.Command {
 		f.JSON(&asJSON)
 		if l.name == "settings" {
 			f.StringVar(&recipe, "recipe", "", "list the values of this recipe")
-			f.Completion("recipe", append(finetune.RecipeNames(), detection.Names()...)...)
+			f.Completion("recipe", append(finetune.RecipeNames(), detection.RecipeNames()...)...)
 		}
 		c.RunE = func(c *cobra.Command, _ []string) (err error) {
 			entries := l.entries()
@@ -85,9 +85,9 @@ func printEntries(out cli.Printer, entries []entry) {
 // valuesOf returns the settings that a recipe has, with their values.
 func valuesOf(name string, settings []entry) (all []entry, err error) {
 	var recipe any
-	if slices.Contains(detection.Names(), name) {
+	if slices.Contains(detection.RecipeNames(), name) {
 		var r detection.Recipe
-		r, err = detection.Named(name)
+		r, err = detection.RecipeByName(name)
 		recipe, _ = r.Resolve() // its classes come from the data
 	} else {
 		var r finetune.Recipe
@@ -117,7 +117,7 @@ func listRecipes() []entry {
 	all := []entry{
 		{Name: "(none)", About: "without --recipe: depends on --data and MODEL, see wepe train --help"},
 		{Name: fineTuning, About: "the default for MODEL: its own size, normalization and position, rate by its width"}}
-	return slices.Concat(all, each(finetune.RecipeNames(), listRecipe), each(detection.Names(), func(name string) entry {
+	return slices.Concat(all, each(finetune.RecipeNames(), listRecipe), each(detection.RecipeNames(), func(name string) entry {
 		return entry{Name: name, About: "detection, for wepe detect train"}
 	}))
 }
