@@ -242,5 +242,6 @@ def run(table, driver, rng, directory, options):
                   lambda: average_precision(driver, rng, directory, kind == "masks"), 1e-12)
     table.run("t-SNE", "scikit-learn", "", lambda: embedding(rng, directory))
     for name, case, limit in [("neighbours", neighbours, 1e-5), ("principal components", principal, 1e-9),
-                              ("logistic regression", logistic, 1e-4), ("linear probe and kNN", probe, 1e-9), ("metrics", confusion, 1e-9)]:
+                              ("logistic regression", logistic, 1e-4), ("linear probe and kNN", probe, 1e-9),
+                              ("metrics", confusion, 1e-9)]:
         table.run(name, "scikit-learn", "", lambda: case(driver, rng), limit)

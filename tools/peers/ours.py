@@ -107,9 +107,12 @@ POSITIONS = [{"position": position} for position in ADDITIVE]
 def models(table, driver, rng, directory):
     def each(family, direction, opened, configs, square=False, limit=LIMIT, **more):
         for extra in configs:
-            table.run(family, "wepe → " + direction, " ".join(f"{k}={v}" for k, v in (extra | more).items()) or "default",
-                      lambda: opened(driver, rng, directory / "model", size(rng, square) | {"position": "learned"} | extra, **more),
-                      limit)
+            def case():
+                config = size(rng, square) | {"position": "learned"} | extra
+                return opened(driver, rng, directory / "model", config, **more)
+
+            options = " ".join(f"{k}={v}" for k, v in (extra | more).items()) or "default"
+            table.run(family, "wepe → " + direction, options, case, limit)
 
     to_hf, timm_, onnx_ = ("transformers", to_transformers), ("timm", to_timm), ("ONNX Runtime", to_onnx)
     each("ViT", *to_hf, POSITIONS + [{"qkv_bias": "none"}, {"epsilon": 1e-5}])
@@ -141,7 +144,7 @@ def models(table, driver, rng, directory):
 
 def written(driver, rng, path):
     """A file of each format: safetensors read completely, npz without pickling, ONNX with the checker."""
-    for format, position in (("hf", "learned"), ("timm", "learned"), ("jax", "learned"), ("native", "wepe-qkv"), ("onnx", "wepe")):
+    for format, position in {"hf": "learned", "timm": "learned", "jax": "learned", "native": "wepe-qkv", "onnx": "wepe"}.items():
         c = size(rng, square=True) | {"position": position}
         for dtype in ("float32",) if format == "onnx" else ("float32", "float16", "bfloat16")[:1 if format == "jax" else 3]:
             write(driver, rng, path, c, format, example(rng, c), dtype=dtype, **(

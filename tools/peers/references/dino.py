@@ -60,7 +60,8 @@ def photograph(draw):
 
 def finish(directory, t, model, seed, grid, prefix, image, processor):
     processor.save_pretrained(directory)
-    reader = hf.AutoImageProcessor.from_pretrained(directory, backend="pil" if "Bit" in type(processor).__name__ else "torchvision")
+    backend = "pil" if "Bit" in type(processor).__name__ else "torchvision"
+    reader = hf.AutoImageProcessor.from_pretrained(directory, backend=backend)
     pixels = reader(Image.fromarray(image), return_tensors="pt")["pixel_values"][0]
     t |= {"preprocess.image_u8": image, "preprocess.pixel_values_nhwc_out": pixels.permute(1, 2, 0)}
     write(directory, t, {

@@ -86,8 +86,8 @@ def make_dhvt(out, source, seed):
     import dhvt_wef_experiment as dhvt
     draw = np.random.default_rng(seed)
     heads = int(draw.choice([2, 3]))
-    c = {"img_size": 4 * int(draw.choice([3, 5])), "patch_size": 4, "num_classes": int(draw.integers(3, 11)), "embed_dim": heads * 8, "depth": 2,
-         "num_heads": heads, "mlp_ratio": float(draw.choice([2, 3])), "dropout": 0.08, "drop_path": 0.15, "wef_g2": 0.8,
+    c = {"img_size": 4 * int(draw.choice([3, 5])), "patch_size": 4, "num_classes": int(draw.integers(3, 11)),
+         "embed_dim": heads * 8, "depth": 2, "num_heads": heads, "mlp_ratio": float(draw.choice([2, 3])), "dropout": 0.08, "drop_path": 0.15, "wef_g2": 0.8,
          "wef_g3": 0.2, "wef_alpha_scale": 0.1, "wef_projection_type": "mlp", "wef_use_4d": True}
     counts = {}
     for name, how in {"main_script": c | dict(img_size=224, patch_size=16, num_classes=100, embed_dim=224, depth=12,

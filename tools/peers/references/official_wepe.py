@@ -1,5 +1,6 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Generates the reference data official_wepe_pretrain, official_wepe_finetune and official_lut with the code that the paper's authors released.
+"""Generates the reference data official_wepe_pretrain, official_wepe_finetune and official_lut with the code that the
+paper's authors released.
 
 python official_wepe.py OUT --source DIR [--seed N]
 
