@@ -11,7 +11,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -37,7 +36,7 @@ type Files struct {
 		Open(part int) (io.ReadCloser, error)
 		Where(part int) string // the name of a part in errors
 	}
-	Ignored map[string]int // files beside the images that are of no type that Folder reads, by extension; see IgnoredText
+	Ignored map[string]int // files beside the images that are of no type that Folder reads, by extension
 
 	shards string  // identifies the container's shards, "" for separate files
 	parts  []int32 // [n], indices in the container; nil for 0, 1, 2, …
@@ -150,21 +149,6 @@ func (f *Files) read(row int) ([]byte, error) {
 		err = bounded(raw)
 	}
 	return raw, err
-}
-
-// IgnoredText lists files that are not read: extensions and their numbers, of several datasets together; "" for none.
-func IgnoredText(parts ...map[string]int) string {
-	total := map[string]int{}
-	for _, ignored := range parts {
-		for extension, n := range ignored {
-			total[extension] += n
-		}
-	}
-	var text []string
-	for _, extension := range slices.Sorted(maps.Keys(total)) {
-		text = append(text, fmt.Sprintf("%s (%d)", cmp.Or(extension, "no extension"), total[extension]))
-	}
-	return strings.Join(text, ", ")
 }
 
 // directory is a container of separate files.

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/disk"
 )
 
 // imageExtensions are the extensions of files that Folder reads, in lower or upper case.
@@ -150,7 +151,7 @@ func (i ignored) besides() string {
 	if len(i) == 0 {
 		return ""
 	}
-	return ", only files that are not read: " + IgnoredText(i)
+	return ", only files that are not read: " + disk.Extensions(i)
 }
 
 func scan(dir string) (in found, err error) {

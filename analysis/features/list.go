@@ -20,7 +20,7 @@ import (
 type List struct {
 	Name    string
 	Images  []Image
-	Ignored []map[string]int // see data.IgnoredText
+	Ignored []map[string]int // by extension
 
 	read  []func() (*data.Image, error) // of each image
 	brief []func(h io.Writer)           // of each image, writes what contents hashes without decoding

@@ -86,7 +86,7 @@ func (o *extraction) run(c *cobra.Command, model string) error {
 	if err != nil {
 		return fmt.Errorf("--data %s: %w", o.data, err)
 	}
-	ignored := data.IgnoredText(list.Ignored...)
+	ignored := disk.Extensions(list.Ignored...)
 	if o.count > 0 {
 		list = list.Sample(o.count)
 	}

@@ -11,9 +11,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // Write writes the output of write to the file at path, whose directory is created if absent. After an error, also of
@@ -109,4 +112,19 @@ func Recover(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("damaged: %v", r)
 	}
+}
+
+// Extensions lists numbers of files by extension, of several directories together; "" for none.
+func Extensions(parts ...map[string]int) string {
+	total := map[string]int{}
+	for _, files := range parts {
+		for extension, n := range files {
+			total[extension] += n
+		}
+	}
+	var text []string
+	for _, extension := range slices.Sorted(maps.Keys(total)) {
+		text = append(text, fmt.Sprintf("%s (%d)", cmp.Or(extension, "no extension"), total[extension]))
+	}
+	return strings.Join(text, ", ")
 }

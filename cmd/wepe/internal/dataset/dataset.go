@@ -25,6 +25,7 @@ import (
 	"github.com/wepe-go/wepe/data/vtab"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/engine"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/fetch"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
@@ -304,7 +305,7 @@ func ignored(parts ...*data.Files) string {
 			all = append(all, f.Ignored)
 		}
 	}
-	return data.IgnoredText(all...)
+	return disk.Extensions(all...)
 }
 
 // thousands formats a number with commas.
