@@ -24,7 +24,7 @@ func (c Config) positionRows(backend compute.Backend, scope *model.Scope) (*tens
 	case first.Kind > position.Additive:
 		return nil, fmt.Errorf("vit: position %q acts inside the blocks, not on the tokens before them: there is no table "+
 			"to fold it into", c.Position)
-	case first.Kind == position.None:
+	case first.New == nil: // none
 		return tensors.FromFlatDataAndDimensions(make([]float32, c.Positions()*c.Width), c.Positions(), c.Width), nil
 	}
 	positions := model.JoinPath(scope.Scope(), ScopePosition)

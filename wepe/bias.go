@@ -29,18 +29,27 @@ import (
 //	wepe_bias/omega3_raw, alpha_scale_raw    []
 //	wepe_bias/weights                        [4, heads]   N(0, 0.02²) at the start; 4 as for Encoder
 //	wepe_bias/biases, own                    [heads]      0 at the start
-type RelativeBias struct {
+type RelativeBias interface {
+	pos.Encoder
+
+	// AttentionBias returns the bias [heads, tokens, tokens], query before key; tokens is prefix + rows·cols. ℘ is
+	// evaluated once per distinct offset, (2·rows-1)(2·cols-1) times.
+	AttentionBias(g *Graph) *Node
+
+	// Scalars returns ω3′ and α_scale as those of an Encoder.
+	Scalars() (map[string]float64, error)
+}
+
+type relativeBias struct {
 	lattice
 	heads                int
 	weights, biases, own *model.Variable
 }
 
-var _ pos.Encoder = (*RelativeBias)(nil)
-
 const scopeBias = "wepe_bias"
 
 // Bias creates the variables of a RelativeBias for the attention heads, in place of Build.
-func (c *Config) Bias(heads int) *RelativeBias {
+func (c *Config) Bias(heads int) RelativeBias {
 	if heads < 1 {
 		refuse("", "a relative bias for %d heads, want at least 1", heads)
 	}
@@ -50,7 +59,7 @@ func (c *Config) Bias(heads int) *RelativeBias {
 	}
 	resolved.shift = 0 // differences do not depend on it
 	scope := c.scope.In(scopeBias)
-	return &RelativeBias{
+	return &relativeBias{
 		lattice: newLattice(resolved, scope),
 		heads:   heads,
 		weights: weight.Float32(scope, "weights", weight.Normal(linearStd), resolved.numFeatures(), heads),
@@ -60,14 +69,13 @@ func (c *Config) Bias(heads int) *RelativeBias {
 }
 
 // Name implements pos.Encoder.
-func (b *RelativeBias) Name() string {
+func (b *relativeBias) Name() string {
 	c := b.config
 	return fmt.Sprintf("WePE-bias(%s, %s, %d×%d+%d)", c.mode, c.evaluation, c.rows, c.cols, c.prefix)
 }
 
-// AttentionBias returns the bias [heads, tokens, tokens], query before key; tokens is prefix + rows·cols. ℘ is
-// evaluated once per distinct offset, (2·rows-1)(2·cols-1) times.
-func (b *RelativeBias) AttentionBias(g *Graph) *Node {
+// AttentionBias implements RelativeBias.
+func (b *relativeBias) AttentionBias(g *Graph) *Node {
 	c := b.config
 	zero := Zeros(g, shapes.Make(dtypes.Float32, 1, b.heads)) // for pairs with a prefix token
 	table := Concatenate([]*Node{b.offsets(g), zero}, 0)
@@ -76,7 +84,7 @@ func (b *RelativeBias) AttentionBias(g *Graph) *Node {
 
 // offsets returns the bias of every offset of one patch from another, [(2·rows-1)(2·cols-1), heads]: rows from
 // -(rows-1) to rows-1, columns likewise, the column running fastest.
-func (b *RelativeBias) offsets(g *Graph) *Node {
+func (b *relativeBias) offsets(g *Graph) *Node {
 	c := b.config
 	var x, y, apart []float64
 	for _, offset := range additive.Offsets(c.rows, c.cols) {

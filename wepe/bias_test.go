@@ -43,14 +43,14 @@ func (h hostGrid) bias(t *testing.T, prefix int, weights, biases, own []float64)
 }
 
 // biasOf builds a bias whose variables are all different from one another and from zero.
-func biasOf(s *model.Scope, c *Config, heads int) *RelativeBias {
+func biasOf(s *model.Scope, c *Config, heads int) *relativeBias {
 	biases, own := make([]float64, heads), make([]float64, heads)
 	for h := range heads {
 		biases[h], own[h] = 0.3-0.2*float64(h), -0.7+0.4*float64(h)
 	}
 	listVariable(s.At(scopeBias), "biases", biases, true)
 	listVariable(s.At(scopeBias), "own", own, true)
-	return c.Bias(heads)
+	return c.Bias(heads).(*relativeBias)
 }
 
 func TestAttentionBias_is_the_hosts_at_every_pair_of_an_unequal_grid(t *testing.T) {
@@ -65,7 +65,7 @@ func TestAttentionBias_is_the_hosts_at_every_pair_of_an_unequal_grid(t *testing.
 		{1, seen(1, 1, 0.4, 0.4, 2, 2i)},     // nothing but the pole
 	} {
 		h := c.host
-		var b *RelativeBias
+		var b *relativeBias
 		got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
 			b = biasOf(s, New(s, h.rows, h.cols, 1).WithPrefix(c.prefix).with(h.settings()), heads)
 			bias := b.AttentionBias(in[0].Graph())

@@ -19,7 +19,7 @@ type Kind int
 
 // Kinds of encodings.
 const (
-	None        Kind = iota
+	noKind      Kind = iota
 	Additive         // Adder: on the tokens, once before the first block; absolute positions
 	Modulation       // Scaler: on the queries, keys and values of every block
 	Rotary           // Rotator: on the queries and keys of every block
@@ -97,8 +97,8 @@ func (s Spec) fits() error {
 		return fmt.Errorf("position: register: name %q: want one word without any of + , ; |", s.Name)
 	case slices.Contains(Names(), s.Name):
 		return fmt.Errorf("position: register: encoding %q exists already", s.Name)
-	case s.Kind <= None || int(s.Kind) >= len(kinds) || s.New == nil:
-		return fmt.Errorf("position: register %s: want New, and one of the Kinds but None", s.Name)
+	case s.Kind <= noKind || int(s.Kind) >= len(kinds) || s.New == nil:
+		return fmt.Errorf("position: register %s: want New and one of the Kinds", s.Name)
 	case s.Pretrained && s.Kind != Additive:
 		return fmt.Errorf("position: register %s: only an additive encoding begins with a pretrained table", s.Name)
 	}
@@ -129,7 +129,7 @@ func Parse(name string) (Encoding, error) {
 		e = append(e, specs[row])
 	}
 	for i := 1; i < len(e); i++ {
-		if e[0].Kind == None || e[i-1].Kind >= e[i].Kind {
+		if e[0].Kind == noKind || e[i-1].Kind >= e[i].Kind {
 			return nil, fmt.Errorf("position: encoding %q: %s is %s, %s is %s: want at most one of each kind, in the order "+
 				"additive, modulation, rotary, relative bias, conditional", name, e[i-1].Name, e[i-1].Kind, e[i].Name, e[i].Kind)
 		}
@@ -238,7 +238,7 @@ func (e Encoding) Inherits(from Encoding, variable string) bool {
 func (e Encoding) Added(from Encoding) (added Encoding) {
 	for _, s := range from {
 		kept := len(e.Shared(Encoding{s})) > 0 || s.Name == learned && e.BeginsWith(from)
-		if s.Kind != None && !kept {
+		if s.Kind != noKind && !kept {
 			return nil
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // specs is the only table of encodings. A new one needs its own file and a row here, or a call of Register; no other
 // code compares its name.
 var specs = []Spec{
-	{Name: none, Doc: "no position encoding", Kind: None},
+	{Name: none, Doc: "no position encoding"},
 	{
 		Name: learned, Doc: "a learned vector per token (APE)", Source: "https://arxiv.org/abs/2010.11929",
 		Variables: []string{TableName},

@@ -126,7 +126,7 @@ func TestRegisterRefusesARowThatDoesNotFit(t *testing.T) {
 		"a name that is taken":  func(s *Spec) { s.Name = "wepe" },
 		"no constructor":        func(s *Spec) { s.New = nil },
 		"an unknown kind":       func(s *Spec) { s.Kind = 6 },
-		"kind none":             func(s *Spec) { s.Kind = None },
+		"kind none":             func(s *Spec) { s.Kind = noKind },
 		"a pretrained rotation": func(s *Spec) { s.Kind, s.New, s.Pretrained = Rotary, newRope1D, true },
 		"the learned table":     func(s *Spec) { s.Variables = []string{"new/", "embedding"} },
 		"the scope of wepe":     func(s *Spec) { s.Pretrained, s.Variables = true, []string{"wepe/"} },

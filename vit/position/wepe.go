@@ -49,7 +49,7 @@ func newWePEBias(scope *model.Scope, c Config) Encoder {
 
 // sharedBias is one bias for all blocks.
 type sharedBias struct {
-	*wepe.RelativeBias
+	wepe.RelativeBias
 	built shared
 }
 
