@@ -38,9 +38,8 @@ func (o *opening) flags(f cli.Flags) {
 // open opens the backend and MODEL until done, and prints a description: architecture, size, position, weights with
 // their step, preprocessing.
 func (o *opening) open(c *cobra.Command, path string) (m *finetune.Model, done func()) {
-	b := openBackend(o.backend, 0)
-	opening := finetune.OpenOptions{Weights: run.Which(o.checkpoint), Size: o.size, Files: o.files}
-	m = must.M1(opening.Open(b, run.Local(c.Context(), path)))
+	local, b := run.Local(c.Context(), path), openBackend(o.backend, 0)
+	m = must.M1(finetune.OpenOptions{Weights: run.Which(o.checkpoint), Size: o.size, Files: o.files}.Open(b, local))
 	cli.Field("model", "%s: %s, %d classes", path, run.Architecture(m.Recipe), len(m.Classes))
 	cli.Field("weights", "%s", m.Source)
 	cli.Field("images", "%s", run.Preprocessing(m))
