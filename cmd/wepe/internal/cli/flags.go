@@ -41,20 +41,27 @@ func (f Flags) Section(title string) {
 
 // usages is the help of a command's flags.
 func usages(c *cobra.Command) (text string) {
-	title, n := "Flags", 0
-	section := pflag.NewFlagSet("", pflag.ContinueOnError)
-	section.SortFlags = false
-	end := func() { text += title + ":\n" + section.FlagUsagesWrapped(120) + "\n" }
+	var titles []string
+	var sections []*pflag.FlagSet
+	begin := func(title string) {
+		titles, sections = append(titles, title), append(sections, pflag.NewFlagSet("", pflag.ContinueOnError))
+		sections[len(sections)-1].SortFlags = false
+	}
+	begin("Flags")
+	n := 0
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if next, begins := c.Annotations[strconv.Itoa(n)]; begins {
-			end()
-			title, section = next, pflag.NewFlagSet("", pflag.ContinueOnError)
-			section.SortFlags = false
+		if title, begins := c.Annotations[strconv.Itoa(n)]; begins {
+			begin(title)
 		}
-		section.AddFlag(f)
-		n++
+		if n++; f.Name == "help" {
+			sections[0].AddFlag(f)
+		} else {
+			sections[len(sections)-1].AddFlag(f)
+		}
 	})
-	end()
+	for i, title := range titles {
+		text += title + ":\n" + sections[i].FlagUsagesWrapped(120) + "\n"
+	}
 	return strings.TrimRight(text, "\n")
 }
 
