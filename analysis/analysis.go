@@ -260,7 +260,7 @@ func (s *subject) analyze(ctx context.Context, sections []section) (failed []err
 }
 
 func (s *subject) row(r Row, value float64) Row {
-	r.Analysis, r.Model, r.Seed, r.Images = s.analysis.Name, s.Name, s.model.Seed(), s.Images.Name
+	r.Analysis, r.Model, r.Seed, r.Images = s.analysis.Name, s.Name, s.model.Seed, s.Images.Name
 	c := s.model.Recipe.Model
 	r.Count, r.Size = s.Images.Len(), fmt.Sprintf("%dx%d", c.ImageRows, c.ImageCols)
 	if w := s.model.Source.Weights; w.Name != "" { // a foreign model has only one kind

@@ -20,6 +20,8 @@ import (
 // Inference computes batches of images that Model.PreprocessImage has resized to the model's size. Programs are
 // compiled once per batch size, by the first call with that many images. Methods are safe for concurrent use.
 type Inference struct {
+	Backend compute.Backend // of the model
+
 	m         *Model
 	program   *model.Exec // pixels, plan → logits, and features of a plain ViT
 	attention *model.Exec // pixels, plan → attention of the last block; only for a plain ViT
@@ -36,7 +38,7 @@ type Output struct {
 
 // Inference returns the model's Inference for batches of decoded images.
 func (m *Model) Inference() (*Inference, error) {
-	in := &Inference{m: m}
+	in := &Inference{Backend: m.backend, m: m}
 	var err error
 	if m.Recipe.plainViT("gives features") != nil || m.Recipe.oneSize("Inference") != nil {
 		in.program, err = m.logitsProgram()
@@ -125,6 +127,3 @@ func (in *Inference) call(program *model.Exec, images []*data.Image, see func(ou
 	see(flat)
 	return nil
 }
-
-// Backend returns the backend of the model.
-func (in *Inference) Backend() compute.Backend { return in.m.backend }

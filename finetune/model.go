@@ -31,6 +31,7 @@ import (
 // Model is a network with its weights on a backend.
 type Model struct {
 	Recipe  Recipe
+	Seed    int64    // of the run that trained the model
 	Classes []string // names, by class
 	// Preprocess resizes an image of any size to the model's size, without normalization, which is the recipe's: from the
 	// files of a foreign model, or as a run read its images. Predict, Embed and Export use it; zero means
@@ -44,7 +45,6 @@ type Model struct {
 	Logger   *slog.Logger // of warnings about images that Predict and Embed read; may be nil
 
 	refused  error // why Preprocess is unknown; nil if it is known
-	seed     int64
 	backend  compute.Backend
 	devices  parallel.Devices
 	store    *model.Store
@@ -66,7 +66,7 @@ func newModel(backend compute.Backend, recipe Recipe, classes []string, seed int
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{Recipe: recipe, Classes: classes, seed: seed, backend: backend, store: store}
+	m := &Model{Recipe: recipe, Classes: classes, Seed: seed, backend: backend, store: store}
 	m.eval, err = m.logitsProgram()
 	return m, err
 }
@@ -283,11 +283,8 @@ func (m *Model) Reinitialized(settings string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newModel(m.backend, r, m.Classes, m.seed)
+	return newModel(m.backend, r, m.Classes, m.Seed)
 }
-
-// Seed is the seed of the run that trained the model.
-func (m *Model) Seed() int64 { return m.seed }
 
 // Activations runs the model on a dataset, the given number of images at a time, and returns intermediate values: see
 // is called with the index of the first image and the values, flat float32 [images, …], of the nodes that choose

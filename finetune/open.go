@@ -5,6 +5,8 @@ package finetune
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -18,8 +20,11 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/hub"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/finetune/engine"
+	"github.com/wepe-go/wepe/internal/setting"
+	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/vit"
 )
 
 // Open opens a model to evaluate it, predict with it or export it. The path is the directory of a run, one of its
@@ -60,10 +65,8 @@ func (o OpenOptions) Open(backend compute.Backend, path string) (*Model, error) 
 		return nil, err
 	case run == nil && o.Weights != "":
 		return nil, fmt.Errorf("finetune: %s is not a run: it has no %s weights", path, o.Weights)
-	case run != nil && o.Weights == checkpoints.Start:
-		return openStart(backend, run, o.Size)
-	case run != nil && o.Size == [2]int{}:
-		return openRun(backend, run, skipped)
+	case run != nil && (o.Weights == checkpoints.Start || o.Size == [2]int{}):
+		return openRun(backend, run, skipped, o)
 	}
 	return openImported(backend, path, o)
 }
@@ -93,11 +96,19 @@ func openedRun(run *checkpoints.Checkpoint) Source {
 	return o
 }
 
-// openRun opens a trained model as it was saved, without its optimizer.
-func openRun(backend compute.Backend, run *checkpoints.Checkpoint, skipped []error) (*Model, error) {
+// openRun opens a trained model as it was saved, without its optimizer, or draws its initial weights again.
+func openRun(backend compute.Backend, run *checkpoints.Checkpoint, skipped []error, o OpenOptions) (*Model, error) {
 	s, err := stateOf(run)
-	if err != nil {
+	start := o.Weights == checkpoints.Start
+	switch {
+	case err != nil:
 		return nil, err
+	case start && s.From != nil:
+		return nil, fmt.Errorf("finetune: %s started from the weights of %s, not from random ones: open that model", run.Path,
+			s.From.Path)
+	case start && o.Size != [2]int{}:
+		return nil, fmt.Errorf("finetune: %s: the initial weights of a run have its own image size: omit the other size",
+			run.Path)
 	}
 	m, err := newModel(backend, s.Recipe, s.Classes, s.Seed)
 	if err != nil {
@@ -105,6 +116,13 @@ func openRun(backend compute.Backend, run *checkpoints.Checkpoint, skipped []err
 	}
 	m.Source, m.Preprocess = openedRun(run), s.Preprocess
 	m.Source.Data = s.Data
+	if start {
+		m.Source.SHA256, m.Source.Weights = "", report.Weights{Name: checkpoints.Start}
+		if s.Recipe.ZeroHead {
+			err = m.zeroHead()
+		}
+		return m, err
+	}
 	for _, one := range skipped {
 		m.Source.Notes = append(m.Source.Notes, one.Error())
 	}
@@ -115,31 +133,6 @@ func openRun(backend compute.Backend, run *checkpoints.Checkpoint, skipped []err
 		return nil, err
 	}
 	return m, m.store.Scope(weight.LowRankRoot).DeleteVariablesInScope()
-}
-
-// openStart draws the weights of a run again.
-func openStart(backend compute.Backend, run *checkpoints.Checkpoint, size [2]int) (*Model, error) {
-	s, err := stateOf(run)
-	switch {
-	case err != nil:
-		return nil, err
-	case s.From != nil:
-		return nil, fmt.Errorf("finetune: %s started from the weights of %s, not from random ones: open that model", run.Path,
-			s.From.Path)
-	case size != [2]int{}:
-		return nil, fmt.Errorf("finetune: %s: the initial weights of a run have its own image size: omit the other size",
-			run.Path)
-	}
-	m, err := newModel(backend, s.Recipe, s.Classes, s.Seed)
-	if err != nil {
-		return nil, err
-	}
-	m.Source = Source{Path: run.Path, Format: "checkpoint", Weights: report.Weights{Name: checkpoints.Start}, Data: s.Data}
-	m.Preprocess = s.Preprocess
-	if s.Recipe.ZeroHead {
-		err = m.zeroHead()
-	}
-	return m, err
 }
 
 // openImported opens a model of other software, or one of ours at another size.
@@ -216,4 +209,53 @@ func ofOptimizer(variable string) bool {
 	adapters := strings.HasPrefix(variable, weight.LowRankRoot+"/")
 	return !inNetwork(variable) && !adapters && !strings.HasPrefix(variable, engine.AverageRoot+"/") &&
 		variable != model.RootScopePath+model.RNGStateVariableName
+}
+
+// state is what a checkpoint stores besides the variables.
+type state struct {
+	Recipe  Recipe        `json:"recipe"`
+	Classes []string      `json:"classes"`
+	Seed    int64         `json:"seed"`
+	From    *initialModel `json:"from,omitempty"`    // nil for a run from scratch
+	Data    string        `json:"data"`              // fingerprint of the training images
+	Damaged []int         `json:"damaged,omitempty"` // training images of a stream that were skipped
+	// Preprocess is how the images were resized; zero in runs from before it was stored.
+	Preprocess preprocess.Settings `json:"preprocess,omitzero"`
+	engine.TrainState
+}
+
+// identity is what must be the same to continue the run.
+func (s state) identity() engine.RunIdentity {
+	from := engine.Scratch
+	if s.From != nil {
+		from = s.From.SHA256
+	}
+	return engine.RunIdentity{Recipe: s.Recipe, Seed: s.Seed, From: from, Data: s.Data}
+}
+
+// stateOf reads what this package wrote into a checkpoint.
+func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
+	var stored struct {
+		Recipe struct{ Model, Detector json.RawMessage }
+	}
+	meta := setting.Current(c.Meta)
+	switch err = json.Unmarshal(meta, &stored); {
+	case err == nil && stored.Recipe.Detector != nil:
+		err = errors.New("it is of a detector, which package detect opens")
+	case err == nil:
+		err = json.Unmarshal(meta, &s)
+	}
+	if model := stored.Recipe.Model; err == nil && model != nil { // an unknown field could change the model
+		err = strictjson.Decode(model, &vit.Config{})
+	}
+	if err != nil {
+		return s, fmt.Errorf("finetune: %s: %w", c.Path, err)
+	}
+	if s.Recipe, err = s.Recipe.Resolve(); err != nil { // an older version may lack some fields
+		return s, fmt.Errorf("finetune: %s: %w", c.Path, err)
+	}
+	if len(s.Classes) != s.Recipe.Model.Classes {
+		return s, fmt.Errorf("finetune: %s: %d names for %d classes", c.Path, len(s.Classes), s.Recipe.Model.Classes)
+	}
+	return s, nil
 }

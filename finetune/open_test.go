@@ -83,8 +83,8 @@ func TestExport_OpensAsTheRun(t *testing.T) {
 	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: dataset(47, 1), Dir: t.TempDir()}
 	done(t, run)
 	m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
-	if m.Seed() != 5 {
-		t.Errorf("seed %d, want 5", m.Seed())
+	if m.Seed != 5 {
+		t.Errorf("seed %d, want 5", m.Seed)
 	}
 	set := dataset(7, 9)
 	want := gomlxtest.Must(m.logitsOf(set))(t)

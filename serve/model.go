@@ -57,7 +57,7 @@ func newServed(m *finetune.Model) (*served, error) {
 		Architecture: fmt.Sprintf("%s, depth %d, width %d, %d heads, patch %d", cmp.Or(r.Architecture, "ViT"), c.Depth,
 			c.Width, c.Heads, c.PatchSize),
 		Parameters: parameters, Size: [2]int{c.ImageRows, c.ImageCols}, Grid: [2]int{c.Rows(), c.Cols()},
-		Labels: m.Classes, Preprocessing: preprocessing, Backend: inference.Backend().Name(),
+		Labels: m.Classes, Preprocessing: preprocessing, Backend: inference.Backend.Name(),
 		Sigmoid: m.Scores == "sigmoid",
 	}}
 	switch {
@@ -110,7 +110,7 @@ func (s *served) Attention(image *data.Image) ([]float32, error) {
 	return weights, err
 }
 
-func (s *served) Parallel() (workers int, allCores bool) { return parallel(s.Backend()) }
+func (s *served) Parallel() (workers int, allCores bool) { return parallel(s.Backend) }
 
 // parallel returns one worker for each core on pure Go, which computes a batch on one core, otherwise one worker. A
 // batch uses all cores except on pure Go and on a GPU.
