@@ -254,7 +254,8 @@ func finite(v float64) bool { return v-v == 0 }
 // Dots draws a line of dots for each name as a PNG, the first at the top, with a bar at their mean.
 func Dots(w io.Writer, title, xLabel string, lines []string, values [][]float64) error {
 	p := New(title, xLabel, "")
-	p.X.Tick.Marker, p.Y.Tick.Marker, p.Y.Min, p.Y.Max = ticks{}, names(lines, len(lines), true), -0.5, float64(len(lines))-0.5
+	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, names(lines, len(lines), true)
+	p.Y.Min, p.Y.Max = -0.5, float64(len(lines))-0.5
 	for i, value := range values {
 		dots, y := &plotter.Scatter{GlyphStyle: draw.GlyphStyle{Color: Palette[0], Radius: vg.Points(2.5),
 			Shape: draw.CircleGlyph{}}}, float64(len(lines)-1-i)

@@ -115,11 +115,10 @@ func (o options) measure(ctx context.Context, c cell) (measured []rows.Row, err 
 // start starts the process of an encoding of ours or of a peer, and makes its first calls.
 func (a *candidate) start(ctx context.Context, o options, threads int, ours bool, line string) (err error) {
 	if ours {
-		self, err := os.Executable()
-		if err != nil {
-			return err
+		var self string
+		if self, err = os.Executable(); err == nil {
+			a.process, err = start(ctx, threads, self, serveCommand, a.name)
 		}
-		a.process, err = start(ctx, threads, self, serveCommand, a.name)
 	} else if script, found := scripts[a.name]; found {
 		file := filepath.Join("tools", "bench", "peers", script[0])
 		a.process, err = start(ctx, threads, o.python, slices.Concat([]string{file}, script[1:], []string{o.device})...)
