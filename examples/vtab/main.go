@@ -44,7 +44,7 @@ var (
 	out        = flag.String("out", "runs/vtab", "directory of rows and models")
 	recipeName = flag.String("recipe", "dosovitskiy-vtab", "recipe, or "+release+": the WePE release's own for each task")
 	settings   = flag.String("set", "", `changes to the recipe, as "steps=300;augment.size=[224,224]"`)
-	positions  = flag.String("position", "learned,wepe,hybrid", "encodings, separated by commas")
+	positions  = flag.String("positions", "learned,wepe,hybrid", "encodings, separated by commas")
 	taskNames  = flag.String("tasks", "all", "all, groups or names of tasks, separated by commas")
 	sweep      = flag.String("sweep", "", `settings to choose on val200, as "learning_rate=0.01,0.03"`)
 	seeds      = flag.Int("seeds", 1, "training runs of each, paired by seed")

@@ -38,7 +38,7 @@ func TestASettingIsChosenTrainedOnceAndTabulated(t *testing.T) {
 		}
 	}
 	with(t, map[string]string{"write": "", "from": "../cifar100/demo/vit", "out": results, "tasks": "dsprites_ori",
-		"recipe": "demo-shapes", "position": "learned", "sweep": "learning_rate=0.0001,0.01", "allow-partial": "true",
+		"recipe": "demo-shapes", "positions": "learned", "sweep": "learning_rate=0.0001,0.01", "allow-partial": "true",
 		"set": "steps=2;warmup_steps=1;batch_size=4;eval_every_steps=2"})
 	path := filepath.Join(results, "results.jsonl")
 	rows := gomlxtest.Must(report.ReadFiles(path))(t).Results
