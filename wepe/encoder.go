@@ -67,15 +67,16 @@ type encoder struct {
 // settings. Call it once per scope and graph.
 //
 // The encoder's Warning method names patches that float32 cannot distinguish.
-func (c *Config) Build() Encoder {
-	resolved := c.resolve()
-	scope := c.scope.In("%s", resolved.formScope(scopeName))
+func (c *Config) Build() Encoder { return newEncoder(c.resolve()) }
+
+func newEncoder(c Config) *encoder {
+	scope := c.scope.In("%s", c.formScope(scopeName))
 	e := &encoder{
-		lattice:    newLattice(resolved, scope),
+		lattice:    newLattice(c, scope),
 		betaPos:    scalarVariable(scope, nameBetaPos, c.betaPos, c.learnBetaPos),
-		projection: newProjection(resolved, scope.In(scopeProjection)),
+		projection: newProjection(c, scope.In(scopeProjection)),
 	}
-	if resolved.evaluation == evaluateTable {
+	if c.evaluation == evaluateTable {
 		e.openTable()
 	}
 	if c.prefix > 0 {
