@@ -3,11 +3,11 @@
 // Package analysis compares trained models: what their position encodings contain, where they attend, and how robust
 // they are.
 //
-//	c := analysis.Comparison{Backend: b, Images: images, Analyses: analysis.All, Models: []analysis.Model{
-//		{Name: "wepe", Path: "runs/wepe-seed0"}, {Name: "learned", Path: "runs/learned-seed0"}}}
-//	results, err := c.Run(ctx)
-//	table := analysis.Table(results.Rows, "decay")
-//	err = results.Page.HTML(file)
+//	c := analysis.Comparison{Backend: b, Images: analysis.Same(images, nil), Analyses: analysis.All,
+//		Models: []analysis.Model{{Name: "wepe", Path: "runs/wepe-seed0"}, {Name: "learned", Path: "runs/learned-seed0"}}}
+//	rows, page, err := c.Run(ctx)
+//	table := analysis.Table(rows, "decay")
+//	err = page.HTML(file)
 //
 // Each analysis is a row of the table All. Models with the same name, for example the seeds of a study, form one column
 // with mean and range. Models are opened one after the other and run in small batches.
@@ -23,7 +23,6 @@ import (
 	"io"
 	"log/slog"
 	"slices"
-	"time"
 
 	"github.com/gomlx/compute"
 
@@ -49,43 +48,25 @@ type Comparison struct {
 	Backend  compute.Backend
 	Models   []Model
 	Analyses []Analysis
-	Images   *data.InMemory // if their labels are not the model's classes, analyses of accuracy do not apply
-
-	// Mask returns which pixels of an image of Images are the object, nil for an image without an object. It is nil if
-	// there are no masks.
-	Mask func(image int) []bool
-
-	// ImagesFor returns Images and Mask as each model's preprocessing makes them, of the same images; nil if Images and
-	// Mask are for all models.
-	ImagesFor func(ctx context.Context, m *finetune.Model) (*data.InMemory, func(image int) []bool, error)
+	Images   Images // of the same images for all models
 
 	Pairs  int    // for training the probe, 0 for 8000; a quarter as many are for evaluation
 	Seed   uint64 // of noise, pairs, occlusion and shuffles
 	Logger *slog.Logger
 
 	reference reference
-	timing    timing
 }
 
-// timing estimates how long the analyses of the remaining models take, as those of the latest did.
-type timing struct {
-	of, each int // analyses of all models, of one
-	took     []time.Duration
-}
+// Images returns the images for a model, as its preprocessing makes them, and which pixels of an image are the object:
+// a nil mask is an image without an object, a nil function is no masks. If the labels are not the model's classes,
+// analyses of accuracy do not apply.
+type Images func(ctx context.Context, m *finetune.Model) (images *data.InMemory, mask func(image int) []bool, err error)
 
-// String returns a text like "20 of 32, about 1m30s left"; before the first model is done, without a time.
-func (t timing) String() string {
-	done := len(t.took)
-	text := fmt.Sprintf("%d of %d", done+1, t.of)
-	if t.each == 0 || done < t.each {
-		return text
+// Same are the same images for all models.
+func Same(images *data.InMemory, mask func(image int) []bool) Images {
+	return func(context.Context, *finetune.Model) (*data.InMemory, func(int) []bool, error) {
+		return images, mask, nil
 	}
-	var latest time.Duration
-	for _, took := range t.took[done-t.each:] {
-		latest += took
-	}
-	left := latest * time.Duration(t.of-done) / time.Duration(t.each)
-	return fmt.Sprintf("%s, about %v left", text, left.Round(time.Second))
 }
 
 // reference is the result of the first model, for comparison with the others.
@@ -112,12 +93,6 @@ type Row struct {
 	Commit   string           `json:"commit,omitempty"` // of the measuring program, see Write
 }
 
-// Results are the rows of all analyses, and a page.
-type Results struct {
-	Rows []Row
-	Page report.Page
-}
-
 // notApplicable is the reason why an analysis does not apply to a model.
 type notApplicable string
 
@@ -125,15 +100,11 @@ func (n notApplicable) Error() string { return string(n) }
 
 // Run applies every analysis to every model. If an analysis does not apply, the results have a note. If an analysis or
 // a model fails or ctx ends, the error names it, and the results of the others are returned too.
-func (c *Comparison) Run(ctx context.Context) (*Results, error) {
+func (c *Comparison) Run(ctx context.Context) (rows []Row, page report.Page, err error) {
 	if len(c.Models) == 0 || len(c.Analyses) == 0 {
-		return nil, errors.New("analysis: give at least one model and one analysis")
-	}
-	if c.ImagesFor == nil && (c.Images == nil || c.Images.Len() == 0) {
-		return nil, errors.New("analysis: no images")
+		return nil, page, errors.New("analysis: give at least one model and one analysis")
 	}
 	c.Pairs, c.reference = cmp.Or(c.Pairs, 8000), reference{}
-	c.timing = timing{of: len(c.Models) * len(c.Analyses), each: len(c.Analyses)}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -147,38 +118,37 @@ func (c *Comparison) Run(ctx context.Context) (*Results, error) {
 	for i := range sections {
 		sections[i].columns = make([][]report.Figure, len(columns))
 	}
-	found, seen := &Results{}, map[string]bool{}
+	seen := map[string]bool{}
 	var failed []error
 	for _, m := range c.Models {
 		s, err := c.open(ctx, m)
 		if err != nil {
 			failed = append(failed, err)
-			c.timing.of -= len(c.Analyses)
 			continue
 		}
-		found.Page.Lines = []string{fmt.Sprintf("%d images of %s", s.Images.Len(), s.Images.Name)}
+		page.Lines = []string{fmt.Sprintf("%d images of %s", s.Images.Len(), s.Images.Name)}
 		s.first, s.column = !seen[m.Name], slices.Index(columns, m.Name)
 		seen[m.Name] = true
 		failed = append(failed, s.analyze(ctx, sections)...)
 		s.model.Finalize()
-		found.Rows = append(found.Rows, s.rows...)
+		rows = append(rows, s.rows...)
 		if err := ctx.Err(); err != nil {
-			failed = append(failed, fmt.Errorf("interrupted after %d of %d analyses: %w", len(c.timing.took), c.timing.of, err))
+			failed = append(failed, fmt.Errorf("interrupted: %w", err))
 			break
 		}
 	}
-	if len(found.Rows) == 0 {
-		return nil, errors.Join(failed...)
+	if len(rows) == 0 {
+		return nil, page, errors.Join(failed...)
 	}
 	for i, a := range c.Analyses {
-		part, err := sections[i].finish(a, found.Rows)
+		part, err := sections[i].finish(a, rows)
 		if err != nil {
-			return nil, err
+			return nil, page, err
 		}
-		found.Page.Sections = append(found.Page.Sections, part)
+		page.Sections = append(page.Sections, part)
 	}
-	found.Page.Title = "Position and robustness analyses"
-	return found, errors.Join(failed...)
+	page.Title = "Position and robustness analyses"
+	return rows, page, errors.Join(failed...)
 }
 
 func (c *Comparison) open(ctx context.Context, m Model) (*subject, error) {
@@ -194,17 +164,9 @@ func (c *Comparison) open(ctx context.Context, m Model) (*subject, error) {
 		c.Logger.Info(line, "model", m.Name)
 	}
 	v := opened.Recipe.Model
-	s := &subject{Comparison: c, Model: m, model: opened, Images: c.Images, Mask: c.Mask,
+	s := &subject{Comparison: c, Model: m, ctx: ctx, model: opened,
 		grid: grid{Rows: v.Rows(), Cols: v.Cols(), Prefix: v.Prefix()}}
-	s.imagesAt = func(*finetune.Model) (*data.InMemory, error) { return c.Images, nil }
-	if c.ImagesFor == nil {
-		return s, nil
-	}
-	s.imagesAt = func(m *finetune.Model) (*data.InMemory, error) {
-		images, _, err := c.ImagesFor(ctx, m)
-		return images, err
-	}
-	if s.Images, s.Mask, err = c.ImagesFor(ctx, opened); err == nil && s.Images.Len() == 0 {
+	if s.Images, s.Mask, err = c.Images(ctx, opened); err == nil && s.Images.Len() == 0 {
 		err = errors.New("analysis: no images")
 	}
 	if err != nil {
@@ -218,9 +180,10 @@ func (c *Comparison) open(ctx context.Context, m Model) (*subject, error) {
 type subject struct {
 	*Comparison
 	Model
+	ctx    context.Context
 	model  *finetune.Model
-	Images *data.InMemory         // Comparison.Images, or its own
-	Mask   func(image int) []bool // in the same way
+	Images *data.InMemory
+	Mask   func(image int) []bool
 	grid   grid
 	column int
 	first  bool // of its column; its images are shown
@@ -228,8 +191,6 @@ type subject struct {
 
 	analysis Analysis
 	section  *section
-
-	imagesAt func(*finetune.Model) (*data.InMemory, error) // Images for the model at another size
 
 	attention *attention // computed on first use
 	labels    []int32    // of Images by the model's classes, set by predicts
@@ -241,11 +202,9 @@ func (s *subject) analyze(ctx context.Context, sections []section) (failed []err
 		if ctx.Err() != nil {
 			return failed
 		}
-		s.Logger.Info(a.Name, "model", s.Name, "analysis", s.timing.String())
+		s.Logger.Info(a.Name, "model", s.Name, "analysis", fmt.Sprintf("%d of %d", i+1, len(s.Analyses)))
 		s.analysis, s.section = a, &sections[i]
-		began := time.Now()
 		err := a.do(s)
-		s.timing.took = append(s.timing.took, time.Since(began))
 		if err == nil {
 			continue
 		}

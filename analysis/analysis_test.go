@@ -118,13 +118,18 @@ func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T
 	}
 	models = append(models, Model{Name: "wepe at start", Path: models[3].Path, Start: true})
 	comparison := Comparison{
-		Backend: gomlxtest.Backend(), Models: models, Analyses: All, Images: testImages(23), Pairs: 200, Seed: 3,
-		Mask: func(i int) []bool { return append(slices.Repeat([]bool{true}, 60+i), make([]bool, 12*20-60-i)...) },
+		Backend: gomlxtest.Backend(), Models: models, Analyses: All, Pairs: 200, Seed: 3,
+		Images: Same(testImages(23), func(i int) []bool {
+			return append(slices.Repeat([]bool{true}, 60+i), make([]bool, 12*20-60-i)...)
+		}),
 	}
-	found := gomlxtest.Must(comparison.Run(t.Context()))(t)
+	found, page, err := comparison.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, f := range All {
 		for _, m := range models {
-			rows := rowsOf(found.Rows, f.Name, m.Name)
+			rows := rowsOf(found, f.Name, m.Name)
 			if len(rows) == 0 {
 				t.Errorf("%s says nothing of %s", f.Name, m.Name)
 			}
@@ -137,7 +142,7 @@ func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T
 	}
 	for name, want := range measures {
 		count := map[string]int{}
-		for _, r := range rowsOf(found.Rows, name, "wepe") {
+		for _, r := range rowsOf(found, name, "wepe") {
 			if r.Detail {
 				r.Measure += " (detail)"
 			}
@@ -149,14 +154,14 @@ func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T
 	}
 	for figure, model := range map[string]string{"similarity": "rope-axial", "decay": "none", "masks": "dhvt",
 		"entropy": "dhvt", "sensitivity": "none", "occlusion": "wepe at start"} {
-		if rows := rowsOf(found.Rows, figure, model); len(rows) != 1 || rows[0].Note == "" {
+		if rows := rowsOf(found, figure, model); len(rows) != 1 || rows[0].Note == "" {
 			t.Errorf("%s of %s: %+v, want a reason", figure, model, rows)
 		}
 	}
-	for _, r := range found.Rows {
+	for _, r := range found {
 		if r.Measure == "retained accuracy, %" && r.Model != "learned" { // two models have that name
-			whole := value(t, found.Rows, r.Analysis, r.Model, "top-1 accuracy, %", "original images")
-			left := value(t, found.Rows, r.Analysis, r.Model, "top-1 accuracy, %", r.At)
+			whole := value(t, found, r.Analysis, r.Model, "top-1 accuracy, %", "original images")
+			left := value(t, found, r.Analysis, r.Model, "top-1 accuracy, %", r.At)
 			if !(math.Abs(float64(r.Value)-100*left/whole) <= 1e-9) {
 				t.Errorf("%s of %s, %s: %g %% are kept, want %g of %g", r.Analysis, r.Model, r.At, r.Value, left, whole)
 			}
@@ -164,7 +169,7 @@ func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T
 	}
 	for name, want := range map[string]int{"none": 0, "learned": 8, "wepe": 4} { // all but the first are compared with it
 		compared := 0
-		for _, r := range rowsOf(found.Rows, "masks", name) {
+		for _, r := range rowsOf(found, "masks", name) {
 			if strings.HasPrefix(r.At, "p of") {
 				compared++
 			}
@@ -175,32 +180,32 @@ func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T
 	}
 	// A bag of patches has no positions to lose, and the training size is the same size.
 	const top1 = "top-1 accuracy, %"
-	if a, b := value(t, found.Rows, "shuffle", "none", top1, "original images"),
-		value(t, found.Rows, "shuffle", "none", top1, "patches shuffled"); a != b {
+	if a, b := value(t, found, "shuffle", "none", top1, "original images"),
+		value(t, found, "shuffle", "none", top1, "patches shuffled"); a != b {
 		t.Errorf("without positions %g %% of whole pictures and %g %% of shuffled ones", a, b)
 	}
 	for _, m := range models[:5] {
-		if a, b := value(t, found.Rows, "occlusion", m.Name, top1, "original images"),
-			value(t, found.Rows, "resolution", m.Name, top1, "1 × 1 training size"); a != b || a == 100 || a == 0 {
+		if a, b := value(t, found, "occlusion", m.Name, top1, "original images"),
+			value(t, found, "resolution", m.Name, top1, "1 × 1 training size"); a != b || a == 100 || a == 0 {
 			t.Errorf("%s: %g %% at its size, %g %% as measured elsewhere", m.Name, a, b)
 		}
 	}
-	for i, section := range found.Page.Sections { // of two models of one name the first is shown
+	for i, section := range page.Sections { // of two models of one name the first is shown
 		if columns := section.Columns; All[i].Group == robustness && All[i].Name != "resolution" &&
 			(len(columns) != 6 || len(columns[1]) != 1) {
 			t.Errorf("%s: columns %v", section.Title, columns)
 		}
 	}
-	if err := found.Page.HTML(io.Discard); err != nil {
+	if err := page.HTML(io.Discard); err != nil {
 		t.Error(err)
 	}
 	path := filepath.Join(t.TempDir(), "rows.jsonl")
-	if err := Write(path, found.Rows); err != nil {
+	if err := Write(path, found); err != nil {
 		t.Fatal(err)
 	}
 	read, err := Read(path)
-	if err != nil || len(read) != len(found.Rows) || read[0].Commit != report.Commit() || read[0].Commit == "" {
-		t.Fatalf("%d rows of %d are read, %v", len(read), len(found.Rows), err)
+	if err != nil || len(read) != len(found) || read[0].Commit != report.Commit() || read[0].Commit == "" {
+		t.Fatalf("%d rows of %d are read, %v", len(read), len(found), err)
 	}
 }
 
@@ -241,10 +246,9 @@ func TestChoose_NamesAndGroups(t *testing.T) {
 			t.Errorf("%s: %d analyses, %v", what, len(chosen), err)
 		}
 	}
-	for _, c := range []Comparison{{Models: []Model{{}}}, {Analyses: All}, {Models: []Model{{}}, Analyses: All},
-		{Models: []Model{{}}, Analyses: All, Images: &data.InMemory{}}} {
-		if _, err := c.Run(t.Context()); err == nil {
-			t.Errorf("%d models, %d analyses, images %v: no error", len(c.Models), len(c.Analyses), c.Images)
+	for _, c := range []Comparison{{Models: []Model{{}}}, {Analyses: All}} {
+		if _, _, err := c.Run(t.Context()); err == nil {
+			t.Errorf("%d models, %d analyses: no error", len(c.Models), len(c.Analyses))
 		}
 	}
 }
@@ -277,22 +281,22 @@ func TestComparison_FailuresAffectNoOther(t *testing.T) {
 				return nil
 			}},
 		},
-		ImagesFor: func(_ context.Context, m *finetune.Model) (*data.InMemory, func(int) []bool, error) {
+		Images: func(_ context.Context, m *finetune.Model) (*data.InMemory, func(int) []bool, error) {
 			answer := answers[len(opened)]
 			opened, fingerprints = append(opened, m), append(fingerprints, gomlxtest.Must(m.Fingerprint())(t))
 			return answer.images, nil, answer.err
 		},
 	}
-	found, err := comparison.Run(ctx)
+	found, page, err := comparison.Run(ctx)
 	for _, want := range []error{gone, full, fs.ErrNotExist, context.Canceled} {
 		if !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}
-	if rows := rowsOf(found.Rows, "count", "a"); len(rows) != 1 || rows[0].Value != 2 || len(found.Page.Sections) != 2 {
+	if rows := rowsOf(found, "count", "a"); len(rows) != 1 || rows[0].Value != 2 || len(page.Sections) != 2 {
 		t.Errorf("%+v, want the two images of the first", rows)
 	}
-	if rows := rowsOf(found.Rows, "broken", "a"); len(rows) != 2 || rows[0].Note == "" {
+	if rows := rowsOf(found, "broken", "a"); len(rows) != 2 || rows[0].Note == "" {
 		t.Errorf("%+v", rows)
 	}
 	for i, m := range opened {
@@ -301,7 +305,7 @@ func TestComparison_FailuresAffectNoOther(t *testing.T) {
 		}
 	}
 	comparison.Models = models[3:4]
-	if found, err = comparison.Run(t.Context()); err == nil || found != nil || comparison.Pairs != 8000 {
+	if found, _, err = comparison.Run(t.Context()); err == nil || found != nil || comparison.Pairs != 8000 {
 		t.Errorf("no model: %+v, %v", found, err)
 	}
 }

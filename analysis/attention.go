@@ -68,13 +68,20 @@ func (s *subject) attendedImages() int {
 	return min(s.Images.Len(), 256, max(1, weightWork/(s.model.Recipe.Model.Depth*s.layerWeights())))
 }
 
-// attended returns the attention of the model on images, computed once.
-func (s *subject) attended() (*attention, error) {
-	if s.attention != nil {
-		return s.attention, nil
+// ofAttention is an analysis of the attention of a model on images, which is computed once.
+func ofAttention(do func(*subject, *attention) error) func(*subject) error {
+	return func(s *subject) error {
+		v, err := s.attended()
+		if err != nil {
+			return err
+		}
+		return do(s, v)
 	}
-	if err := s.attends(); err != nil {
-		return nil, err
+}
+
+func (s *subject) attended() (*attention, error) {
+	if err := s.attends(); s.attention != nil || err != nil {
+		return s.attention, err
 	}
 	c := s.model.Recipe.Model
 	size := s.layerWeights()
@@ -171,12 +178,8 @@ func (s *subject) attends() error {
 }
 
 // byLayer is the analysis of one measure of attention, layer by layer.
-func byLayer(measure, axis string, value func(headSpread) float64) func(*subject) error {
-	return func(s *subject) error {
-		v, err := s.attended()
-		if err != nil {
-			return err
-		}
+func byLayer(measure, axis string, value func(headSpread) float64) func(*subject, *attention) error {
+	return func(s *subject, v *attention) error {
 		x, y := make([]float64, len(v.spreads)), make([]float64, len(v.spreads))
 		name, _, _ := strings.Cut(measure, ",")
 		heads := figure.Cloud{Title: name, Across: "layer", Down: axis}
@@ -208,12 +211,8 @@ func byLayer(measure, axis string, value func(headSpread) float64) func(*subject
 var distanceByLayer = byLayer("attention distance, patches", "distance (patches)",
 	func(a headSpread) float64 { return a.Distance })
 
-func distance(s *subject) error {
-	if err := distanceByLayer(s); err != nil {
-		return err
-	}
-	v, err := s.attended()
-	if err != nil {
+func distance(s *subject, v *attention) error {
+	if err := distanceByLayer(s, v); err != nil {
 		return err
 	}
 	distances := v.rings.Distances
@@ -234,11 +233,7 @@ func distance(s *subject) error {
 	return nil
 }
 
-func maps(s *subject) error {
-	v, err := s.attended()
-	if err != nil {
-		return err
-	}
+func maps(s *subject, v *attention) error {
 	g := s.grid
 	queries := g.queries()
 	var panels [][]figure.HeatMap
@@ -274,11 +269,7 @@ func (g grid) heatMap(layer, query int, weights []float64) figure.HeatMap {
 		Values: slices.Collect(slices.Chunk(weights, g.Cols))}
 }
 
-func rollout(s *subject) error {
-	v, err := s.attended()
-	if err != nil {
-		return err
-	}
+func rollout(s *subject, v *attention) error {
 	var contrasts []float64
 	for _, row := range v.rollout {
 		contrasts = append(contrasts, stat.StdDev(row, nil)/stat.Mean(row, nil))
@@ -286,17 +277,12 @@ func rollout(s *subject) error {
 	s.measured("coefficient of variation of the map", "", stat.Mean(contrasts, nil))
 	shown := min(shownImages, len(v.rollout))
 	return s.show("attention of the prediction", "From left to right: image, attention of the last layer, rollout "+
-		"through "+
-		"all layers; red is the largest weight of each.", func(w io.Writer) error {
+		"through all layers; red is the largest weight of each.", func(w io.Writer) error {
 		return overlays(w, s.Images, s.grid, v.class[:shown], v.rollout[:shown])
 	})
 }
 
-func tsne(s *subject) error {
-	v, err := s.attended()
-	if err != nil {
-		return err
-	}
+func tsne(s *subject, v *attention) error {
 	n, g := v.points, s.grid
 	if n < 10 {
 		return notApplicable(fmt.Sprintf("t-SNE needs 10 patches, the images have %d", n))
@@ -337,11 +323,7 @@ func byPosition(axis string, x, y, rows, cols []float64) func(io.Writer) error {
 	}
 }
 
-func cka(s *subject) error {
-	v, err := s.attended()
-	if err != nil {
-		return err
-	}
+func cka(s *subject, v *attention) error {
 	if v.images < 8 {
 		return notApplicable("CKA needs 8 images or more")
 	}

@@ -27,13 +27,13 @@ import (
 // asked returns the rows of some analyses.
 func asked(t *testing.T, what string, images *data.InMemory, models ...Model) []Row {
 	t.Helper()
-	comparison := Comparison{Backend: gomlxtest.Backend(), Models: models, Images: images, Pairs: 20,
+	comparison := Comparison{Backend: gomlxtest.Backend(), Models: models, Images: Same(images, nil), Pairs: 20,
 		Analyses: gomlxtest.Must(Choose(strings.Split(what, ",")))(t)}
-	found := gomlxtest.Must(comparison.Run(t.Context()))(t)
-	if err := found.Page.HTML(io.Discard); err != nil {
-		t.Error(err)
+	rows, page, err := comparison.Run(t.Context())
+	if err = cmp.Or(err, page.HTML(io.Discard)); err != nil {
+		t.Fatal(err)
 	}
-	return found.Rows
+	return rows
 }
 
 func meanOfPatches(r *finetune.Recipe) { r.Model.Pool = "mean" }
@@ -273,10 +273,13 @@ func TestMasks_RowsAreOfTheThresholdsOfTheirNames(t *testing.T) {
 		}
 		return m
 	}
-	c := Comparison{Backend: gomlxtest.Backend(), Images: testImages(n), Mask: mask,
+	c := Comparison{Backend: gomlxtest.Backend(), Images: Same(testImages(n), mask),
 		Models:   []Model{{Name: "a", Path: trained(t, "learned", 1, nil)}, {Name: "b", Path: trained(t, "learned", 2, nil)}},
 		Analyses: gomlxtest.Must(Choose([]string{"masks"}))(t)}
-	rows := gomlxtest.Must(c.Run(t.Context()))(t).Rows
+	rows, _, err := c.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	all := map[string][2][]float64{}
 	for m, model := range c.Models {
 		s := gomlxtest.Must(c.open(t.Context(), model))(t)
@@ -493,7 +496,7 @@ func TestComparison_FewestImagesAndPatches(t *testing.T) {
 func TestModel_ImportOptionsAreThoseOfFilesWithoutMetadata(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
 		google := Model{Name: "google", Path: fixtures.Dir(t, "jax_vit_npz")}
-		comparison := &Comparison{Backend: gomlxtest.Backend(), Images: testImages(2)}
+		comparison := &Comparison{Backend: gomlxtest.Backend(), Images: Same(testImages(2), nil)}
 		if _, err := comparison.open(t.Context(), google); err == nil {
 			t.Error("a grid that no file says is opened")
 		}

@@ -21,7 +21,7 @@ func TestCost_RatiosAreMediansOfQuotientsOfTheSameRound(t *testing.T) {
 	ticks := 0.0
 	clock := func() float64 { ticks++; return ticks * ticks }
 	c := Cost{Backend: gomlxtest.Backend(), Sizes: []string{"Ti/16"}, Sides: []int{side}, Forward: 2, Step: 1,
-		Rounds: rounds, Seed: seed, Variants: study.Each("none", "learned", "sincos2d"), CPUTime: clock,
+		Rounds: rounds, Seed: seed, Variants: study.Variants("none", "learned", "sincos2d"), CPUTime: clock,
 		Memory: func(_ context.Context, size string, side int, v study.Variant) (float64, error) {
 			return float64(side*len(size)*len(v.Label)) * (1 << 20), nil // 32·5·4 and 32·5·7
 		}}
@@ -62,7 +62,7 @@ func TestCost_RatiosAreMediansOfQuotientsOfTheSameRound(t *testing.T) {
 func TestCost_WithoutAClockIsOfWallTime(t *testing.T) {
 	gomlxtest.OnGo(t)
 	c := Cost{Backend: gomlxtest.Backend(), Sizes: []string{"Ti/16"}, Sides: []int{32}, Forward: 1, Step: 1, Rounds: 1,
-		Variants: study.Each("none")}
+		Variants: study.Variants("none")}
 	rows := gomlxtest.Must(c.Run(t.Context()))(t)
 	for _, call := range []string{"inference", "training"} {
 		// Ti/16 on 4 patches: between a microsecond and a minute.

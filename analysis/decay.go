@@ -10,6 +10,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/internal/numeric"
+	"github.com/wepe-go/wepe/report"
 )
 
 const (
@@ -17,11 +18,7 @@ const (
 	noises    = 20 // draws of noise to average over; the paper has one
 )
 
-func decay(s *subject) error {
-	vectors, err := s.vectors()
-	if err != nil {
-		return err
-	}
+func decay(s *subject, vectors report.Field) error {
 	measure := func(with string, d decayCurve) {
 		s.measured("correlation with distance, all pairs", with, d.Pairs)
 		s.measured("correlation with distance, bin means", with, d.Bins)

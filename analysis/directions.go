@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/wepe-go/wepe/internal/numeric"
+	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
@@ -105,11 +106,7 @@ func halfWaves(g grid, order int) (features []float64) {
 
 // directions analyses the length of the vectors of positions, their principal axes, and the variance that functions of
 // the position explain.
-func directions(s *subject) error {
-	field, err := s.vectors()
-	if err != nil {
-		return err
-	}
+func directions(s *subject, field report.Field) error {
 	n, vectors := s.grid.patches(), field.Vectors
 	s.measured("norm, root mean square", "", floats.Norm(vectors, 2)/math.Sqrt(float64(n)))
 	p, err := numeric.PCA(vectors, n, n)

@@ -23,13 +23,13 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	c := analysis.Comparison{Backend: gomlxtest.Backend(), Images: images, Analyses: analyses,
+	c := analysis.Comparison{Backend: gomlxtest.Backend(), Images: analysis.Same(images, nil), Analyses: analyses,
 		Models: []analysis.Model{{Name: "demo", Path: "../examples/cifar100/demo/vit"}}}
-	results, err := c.Run(context.Background())
+	rows, _, err := c.Run(context.Background())
 	if err != nil {
 		log.Fatal(err)
 	}
-	table := analysis.Table(results.Rows, "similarity")
+	table := analysis.Table(rows, "similarity")
 	fmt.Println(table.Rows[0][:2])
 	// Output: [variance explained by principal components first 1]
 }
@@ -37,8 +37,8 @@ func Example() {
 // The parameters of ViT-Ti/16 with 100 classes: with a learned table timm's 5,717,416 for 1,000 classes minus
 // 900·193, without positions 197·192 less.
 func ExampleCost() {
-	rows, err := analysis.Cost{Sizes: []string{"Ti/16"}, Sides: []int{224}, Variants: study.Each("learned", "none")}.Run(
-		context.Background())
+	cost := analysis.Cost{Sizes: []string{"Ti/16"}, Sides: []int{224}, Variants: study.Variants("learned", "none")}
+	rows, err := cost.Run(context.Background())
 	if err != nil {
 		log.Fatal(err)
 	}

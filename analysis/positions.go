@@ -18,6 +18,17 @@ import (
 	"github.com/wepe-go/wepe/wepe"
 )
 
+// ofVectors is an analysis of the vectors of an encoding.
+func ofVectors(do func(*subject, report.Field) error) func(*subject) error {
+	return func(s *subject) error {
+		field, err := s.vectors()
+		if err != nil {
+			return err
+		}
+		return do(s, field)
+	}
+}
+
 // vectors returns the vectors of the encoding, one per patch, and its features if it has any.
 func (s *subject) vectors() (f report.Field, err error) {
 	f.Rows, f.Cols = s.grid.Rows, s.grid.Cols
@@ -32,11 +43,7 @@ func (s *subject) vectors() (f report.Field, err error) {
 	return f, err
 }
 
-func similarity(s *subject) error {
-	field, err := s.vectors()
-	if err != nil {
-		return err
-	}
+func similarity(s *subject, field report.Field) error {
 	n := s.grid.patches()
 	p, err := numeric.PCA(field.Vectors, n, min(3, n))
 	if err != nil {
@@ -48,8 +55,7 @@ func similarity(s *subject) error {
 		s.measured("variance explained by principal components", fmt.Sprintf("first %d", c+1), sum)
 	}
 	if err := s.show("features and similarity", "Cosine similarity to the centre patch, outlined, and the features of "+
-		"the "+
-		"encoding, if it has any, from blue, −1, to red, +1.", field.Draw); err != nil || len(p.Scores) < 2 {
+		"the encoding, if it has any, from blue, −1, to red, +1.", field.Draw); err != nil || len(p.Scores) < 2 {
 		return err
 	}
 	rows, cols := s.grid.positions()
@@ -60,10 +66,8 @@ func similarity(s *subject) error {
 // sweeps are the studies whose settings sensitivity evaluates.
 var sweeps = []string{"span", "alpha-scale", "kappa", "c-large", "beta-gamma"}
 
-func sensitivity(s *subject) error {
-	if field, err := s.vectors(); err != nil {
-		return err
-	} else if field.Features == nil || len(s.model.Recipe.Model.Encoding().Params()) == 0 {
+func sensitivity(s *subject, field report.Field) error {
+	if field.Features == nil || len(s.model.Recipe.Model.Encoding().Params()) == 0 {
 		return notApplicable("the encoding has no features that depend on hyperparameters")
 	}
 	for _, name := range sweeps {
@@ -86,7 +90,7 @@ const (
 
 // sweep evaluates the features with the settings of a study, except settings of another encoding, of ℘ or of the
 // surrogate, and those that this encoding refuses.
-func (s *subject) sweep(named study.Named) error {
+func (s *subject) sweep(named study.Preset) error {
 	of := "wepe"
 	if r := s.model.Recipe; strings.HasPrefix(r.Model.Position, "hybrid") &&
 		(r.Params["wepe_blend"] == nil || r.Params["wepe_blend"] == "surrogate") {

@@ -236,13 +236,13 @@ func TestSensitivity_SweepsAreTheSettingsOfTheEncoding(t *testing.T) {
 	named := gomlxtest.Must(study.ByName("beta-gamma"))(t)
 	gomlxtest.NearAbs(t, "5×5 cells", []float64{cells, value(t, rows, "sensitivity", "hybrid",
 		"variation of the "+featureModulus, named.About)}, []float64{25, math.Sqrt(square-mean*mean) / mean}, 1e-6)
-	comparison := &Comparison{Backend: gomlxtest.Backend(), Images: testImages(2)}
+	comparison := &Comparison{Backend: gomlxtest.Backend(), Images: Same(testImages(2), nil)}
 	s := gomlxtest.Must(comparison.open(t.Context(), models[0]))(t)
 	defer s.model.Finalize()
 	s.section = &section{}
 	for _, wrong := range []string{"nosuch.field=1", "wepe_alpha_u=many"} {
 		variants := []study.Variant{{Position: "wepe", Label: "x", Settings: wrong}}
-		if err := s.sweep(study.Named{Variants: variants}); err == nil {
+		if err := s.sweep(study.Preset{Variants: variants}); err == nil {
 			t.Errorf("%s is taken for something that an encoding refuses", wrong)
 		}
 	}

@@ -17,18 +17,15 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/internal/weight"
+	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
 )
 
 // probeBytes bounds the memory of the probe's patches.
 const probeBytes = 64 << 20
 
-func probe(s *subject) error {
+func probe(s *subject, field report.Field) error {
 	if err := s.attends(); err != nil {
-		return err
-	}
-	field, err := s.vectors()
-	if err != nil {
 		return err
 	}
 	c := s.model.Recipe.Model
@@ -40,7 +37,7 @@ func probe(s *subject) error {
 		return notApplicable("the probe needs two images: one for training, one for testing")
 	}
 	p := pairing{rings: s.grid.rings(), width: c.Width, vectors: field.Vectors, seed: s.Comparison.Seed}
-	err = s.model.Activations(data.Head(s.Images, images), s.batch(images),
+	err := s.model.Activations(data.Head(s.Images, images), s.batch(images),
 		func(t *vit.Trace) []*Node { return []*Node{t.Patches} },
 		func(_ int, values [][]float32) error {
 			p.content = append(p.content, values[0]...)

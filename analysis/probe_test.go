@@ -202,9 +202,13 @@ func TestProbe_IsMeasuredForEachSeedOfAColumn(t *testing.T) {
 	gomlxtest.OnGo(t)
 	models := []Model{{Name: "a", Path: trained(t, "learned", 1, nil)},
 		{Name: "a", Path: trained(t, "learned", 2, nil)}}
-	c := Comparison{Backend: gomlxtest.Backend(), Images: testImages(11), Pairs: 40, Models: models, Seed: 3,
+	c := Comparison{Backend: gomlxtest.Backend(), Images: Same(testImages(11), nil), Pairs: 40, Models: models, Seed: 3,
 		Analyses: gomlxtest.Must(Choose([]string{"probe"}))(t)}
-	rows, count := gomlxtest.Must(c.Run(t.Context()))(t).Rows, map[string]int{}
+	rows, _, err := c.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
 	for _, r := range rowsOf(rows, "probe", "a") {
 		count[r.At]++
 	}

@@ -113,7 +113,7 @@ func resolution(s *subject) error {
 		if err != nil {
 			return notApplicable(err.Error())
 		}
-		images, err := s.imagesAt(at)
+		images, _, err := s.Comparison.Images(s.ctx, at)
 		var m report.Metrics
 		if err == nil {
 			m, err = at.Evaluate(images)

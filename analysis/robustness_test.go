@@ -237,10 +237,13 @@ func TestResolution_OtherSizesHaveTheirOwnImages(t *testing.T) {
 	}
 	comparison := Comparison{Backend: gomlxtest.Backend(), Models: []Model{{Name: "a", Path: path}},
 		Analyses: gomlxtest.Must(Choose([]string{"resolution"}))(t),
-		ImagesFor: func(_ context.Context, m *finetune.Model) (*data.InMemory, func(int) []bool, error) {
+		Images: func(_ context.Context, m *finetune.Model) (*data.InMemory, func(int) []bool, error) {
 			return images(m), nil, nil
 		}}
-	rows := gomlxtest.Must(comparison.Run(t.Context()))(t).Rows
+	rows, _, err := comparison.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for side, at := range map[int]string{16: "1 × 1 training size", 32: "2 × 2 training size"} {
 		m := gomlxtest.Must(finetune.OpenOptions{Size: [2]int{side, side}}.Open(gomlxtest.Backend(), path))(t)
 		want := 100 * float64(gomlxtest.Must(m.Evaluate(images(m)))(t).Top1)

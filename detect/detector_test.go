@@ -46,21 +46,22 @@ func tiny() Recipe {
 	}
 }
 
-func generated(count int, seed int64) scenes.Generated {
-	return scenes.Generated{Count: count, Height: 32, Width: 48, Seed: seed}
+func generated(t *testing.T, count, rows, cols int, seed int64) *scenes.Set {
+	t.Helper()
+	return gomlxtest.Must(scenes.Generated{Count: count, Height: rows, Width: cols, Seed: seed}.Set())(t)
 }
 
 // picture is a generated image.
 func picture(t *testing.T, rows, cols int) image.Image {
 	t.Helper()
-	return gomlxtest.Must(scenes.Generated{Count: 1, Height: rows, Width: cols, Seed: 1}.At(0))(t).Image.RGBA()
+	return gomlxtest.Must(generated(t, 1, rows, cols, 1).At(0))(t).Image.RGBA()
 }
 
 // untrained is a detector with random weights.
 func untrained(t *testing.T, r Recipe) *Detector {
 	t.Helper()
 	r = gomlxtest.Must(r.Resolve())(t)
-	d := gomlxtest.Must(newDetector(gomlxtest.Backend(), r, generated(1, 1).Categories(), 3))(t)
+	d := gomlxtest.Must(newDetector(gomlxtest.Backend(), r, generated(t, 1, 32, 48, 1).Categories, 3))(t)
 	t.Cleanup(d.Finalize)
 	return d
 }

@@ -6,9 +6,10 @@
 // the command is wepe detect.
 //
 //	recipe, err := detect.RecipeByName("scenes")
-//	test, err := detect.Generated(scenes.Generated{Count: 200, Height: 96, Width: 96, Seed: 1})
-//	run := detect.Run{Backend: b, Recipe: recipe, Dir: "runs/first", Dataset: "scenes",
-//		Train: scenes.Generated{Count: 4000, Height: 96, Width: 96}, Tests: []detect.Test{test}}
+//	train, err := scenes.Generated{Count: 4000, Height: 96, Width: 96}.Set()
+//	test, err := scenes.Generated{Count: 200, Height: 96, Width: 96, Seed: 1}.Set()
+//	run := detect.Run{Backend: b, Recipe: recipe, Dir: "runs/first", Dataset: "scenes", Train: train,
+//		Tests: []detect.Test{{Scenes: test}}}
 //	detector, rows, err := run.Do(ctx)      // the same call resumes an interrupted run
 //	found, err := detector.Detect(img)      // boxes, classes, scores and masks
 //

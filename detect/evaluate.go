@@ -3,6 +3,7 @@
 package detect
 
 import (
+	"cmp"
 	"fmt"
 	"image"
 	"slices"
@@ -14,33 +15,25 @@ import (
 
 // Test is a test split for a detector.
 type Test struct {
-	Scenes      Scenes
-	Annotations *coco.Dataset // of the same images
-	Areas       coco.Areas    // limits of small, medium and large; zero for COCO's
+	Scenes *scenes.Set
 
-	// Rows and Cols are the pixels of the canvas for images, multiples of the patch size; 0 for the detector's training
-	// size.
+	// Rows and Cols are the pixels of the canvas for images, multiples of the patch size; 0 for those of generated scenes,
+	// or the detector's training size.
 	Rows, Cols int
-}
-
-// Generated returns generated scenes as a test, at their own size.
-func Generated(g scenes.Generated) (Test, error) {
-	annotations, err := g.Dataset()
-	return Test{Scenes: g, Annotations: annotations, Areas: g.Sizes(), Rows: g.Height, Cols: g.Width}, err
 }
 
 // canvas returns the rows and columns of a test's canvas.
 func (t Test) canvas(c Config) (rows, cols int) {
 	if t.Rows == 0 && t.Cols == 0 {
-		return c.Backbone.ImageRows, c.Backbone.ImageCols
+		return cmp.Or(t.Scenes.Rows, c.Backbone.ImageRows), cmp.Or(t.Scenes.Cols, c.Backbone.ImageCols)
 	}
 	return t.Rows, t.Cols
 }
 
 // identifiers returns the IDs that a test gives to a detector's categories, by their names. Categories with other names
 // are an error: every detection would count as wrong.
-func identifiers(own []coco.Category, test *coco.Dataset) (ids []int64, err error) {
-	theirs := test.SortedCategories()
+func identifiers(own []coco.Category, test *scenes.Set) (ids []int64, err error) {
+	theirs := test.Categories
 	if len(own) != len(theirs) {
 		return nil, fmt.Errorf("detect: %s has %d categories, the detector %d: use images with the same categories",
 			test.Name, len(theirs), len(own))
@@ -63,16 +56,16 @@ func identifiers(own []coco.Category, test *coco.Dataset) (ids []int64, err erro
 // and returns COCO's twelve metrics for boxes and for masks, the latter nil for a detector without masks, and all
 // detections.
 func (d *Detector) Evaluate(test Test) (numbers report.DetectionMetrics, all []coco.Detection, err error) {
-	categories, err := identifiers(d.Categories, test.Annotations)
+	categories, err := identifiers(d.Categories, test.Scenes)
 	if err != nil {
 		return numbers, nil, err
 	}
 	rows, cols := test.canvas(d.Recipe.Detector)
-	batch := min(d.Recipe.BatchSize, test.Scenes.Len())
-	for first := 0; first < test.Scenes.Len(); first += batch {
+	batch := min(d.Recipe.BatchSize, test.Scenes.Len)
+	for first := 0; first < test.Scenes.Len; first += batch {
 		images, ids := make([]image.Image, batch), make([]int64, batch)
 		for i := range batch {
-			scene, err := test.Scenes.At(min(first+i, test.Scenes.Len()-1)) // padded, so that one program suffices
+			scene, err := test.Scenes.At(min(first+i, test.Scenes.Len-1)) // padded, so that one program suffices
 			if err != nil {
 				return numbers, nil, err
 			}
@@ -82,7 +75,7 @@ func (d *Detector) Evaluate(test Test) (numbers report.DetectionMetrics, all []c
 		if err != nil {
 			return numbers, nil, err
 		}
-		for i := range min(batch, test.Scenes.Len()-first) {
+		for i := range min(batch, test.Scenes.Len-first) {
 			for _, o := range found[i] {
 				all = append(all, result(ids[i], categories[o.Class], o))
 			}
@@ -104,8 +97,12 @@ func result(image, category int64, o scenes.Object) coco.Detection {
 // compare compares detections with the ground truth. Masks are evaluated without the boxes, whose areas would determine
 // their size class.
 func (t Test) compare(all []coco.Detection, withMasks bool) (found report.DetectionMetrics, err error) {
+	annotations, err := t.Scenes.Annotated()
+	if err != nil {
+		return found, err
+	}
 	evaluate := func(all []coco.Detection, masks bool) (map[string]report.JSONFloat, error) {
-		values, err := coco.Evaluate(t.Annotations, all, masks, t.Areas)
+		values, err := coco.Evaluate(annotations, all, masks, t.Scenes.Areas)
 		named := map[string]report.JSONFloat{}
 		for i, value := range values {
 			named[coco.StatNames[i]] = report.JSONFloat(value)

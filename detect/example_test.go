@@ -26,8 +26,11 @@ func ExampleRun_Do() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	run := detect.Run{Backend: gomlxtest.Backend(), Recipe: recipe, Dir: dir, Dataset: "scenes",
-		Train: scenes.Generated{Count: 2, Height: 96, Width: 96, Seed: 1}}
+	train, err := scenes.Generated{Count: 2, Height: 96, Width: 96, Seed: 1}.Set()
+	if err != nil {
+		log.Fatal(err)
+	}
+	run := detect.Run{Backend: gomlxtest.Backend(), Recipe: recipe, Dir: dir, Dataset: "scenes", Train: train}
 	trained, _, err := run.Do(context.Background()) // the same call resumes an interrupted run
 	if err != nil {
 		log.Fatal(err)

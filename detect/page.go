@@ -36,7 +36,7 @@ func (run Run) Page(d *Detector, rows []report.Result) error {
 	for i, test := range run.Tests {
 		section := report.Section{Title: "Test scenes at " + rows[i].ImageSize + " pixels", Text: []string{fmt.Sprintf(
 			"Left: ground truth. Right: detections with a score of at least %g.", pageScore)}}
-		for k := range min(pageScenes, test.Scenes.Len()) {
+		for k := range min(pageScenes, test.Scenes.Len) {
 			content, err := d.beside(test, k)
 			if err != nil {
 				return err

@@ -30,13 +30,6 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// Scenes are images with objects: scenes.Generated, *scenes.Folder. At may be called concurrently.
-type Scenes interface {
-	Len() int
-	At(index int) (*scenes.Scene, error)
-	Categories() []coco.Category
-}
-
 // Run is one training run of one recipe on one dataset with one seed. Every batch is a function of the seed and the
 // step.
 type Run struct {
@@ -45,7 +38,7 @@ type Run struct {
 	Seed    int64
 
 	Dataset string // its name, for the record
-	Train   Scenes
+	Train   *scenes.Set
 	// Validation is evaluated every Recipe.EvalEverySteps, and selects the best checkpoint; nil for none.
 	Validation *Test
 	Tests      []Test // each evaluated once, after the last step
@@ -79,15 +72,16 @@ func (run Run) Do(ctx context.Context) (*Detector, []report.Result, error) {
 // prepared sets defaults and refuses invalid runs, before anything is written to disk.
 func (run Run) prepared() (_ Run, err error) {
 	r, c := &run.Recipe, &run.Recipe.Detector
-	if folder, ok := run.Train.(*scenes.Folder); ok && run.Validation == nil && r.ValFraction > 0 &&
-		r.ValFraction < 1 { // others: validate
-		training, validation := folder.Split(r.ValFraction)
-		run.Train, run.Validation = training, &Test{Scenes: validation, Annotations: validation.Dataset}
+	if run.Train != nil && run.Validation == nil && r.ValFraction > 0 && r.ValFraction < 1 { // others: validate
+		training, validation := run.Train.Split(r.ValFraction)
+		if run.Train = training; validation != nil {
+			run.Validation = &Test{Scenes: validation}
+		}
 	}
-	if run.Train == nil || run.Train.Len() < max(1, r.BatchSize) {
+	if run.Train == nil || run.Train.Len < max(1, r.BatchSize) {
 		return run, fmt.Errorf("detect: fewer scenes to train on than one batch of %d: lower batch_size", r.BatchSize)
 	}
-	c.Backbone.Classes = len(run.Train.Categories())
+	c.Backbone.Classes = len(run.Train.Categories)
 	if run.From != "" {
 		if run.source, err = checkpoints.Import(run.From, checkpoints.ImportOptions{HeadOptional: true}); err != nil {
 			return run, err
@@ -107,7 +101,7 @@ func (run Run) prepared() (_ Run, err error) {
 		tests = append([]Test{*run.Validation}, tests...)
 	}
 	for _, test := range tests { // what the end would refuse
-		if _, err := identifiers(run.Train.Categories(), test.Annotations); err != nil {
+		if _, err := identifiers(run.Train.Categories, test.Scenes); err != nil {
 			return run, err
 		}
 		if _, err := test.compare(nil, !c.ROI.NoMasks); err != nil {
@@ -177,11 +171,8 @@ type task struct {
 func newTask(run Run) (t *task, err error) {
 	r := run.Recipe
 	t = &task{Run: run, confirm: func() error { return nil }, step: -1,
-		state: state{Recipe: r, Categories: run.Train.Categories(), Seed: run.Seed, Dataset: run.Dataset,
-			Scenes: run.Train.Len()}}
-	if folder, ok := run.Train.(*scenes.Folder); ok {
-		t.state.Objects = folder.Dataset.SHA256
-	}
+		state: state{Recipe: r, Categories: run.Train.Categories, Seed: run.Seed, Dataset: run.Dataset,
+			Scenes: run.Train.Len, Objects: run.Train.SHA256}}
 	if run.source != nil {
 		t.state.From = run.source.SHA256
 	}
@@ -195,7 +186,7 @@ func newTask(run Run) (t *task, err error) {
 		Job:       report.Job{Recipe: r.Name, Dataset: run.Dataset, Fraction: 1, Encoding: b.Position, Seed: run.Seed},
 		Optimizer: r.Optimizer, Trains: ofDetector,
 		Factor:    func(variable string) float64 { return b.learningRateFactor(variable, r.Optimizer.LayerDecay) },
-		BatchSize: r.BatchSize, GradAccumSteps: 1, PerPass: run.Train.Len() / r.BatchSize, Steps: r.Steps,
+		BatchSize: r.BatchSize, GradAccumSteps: 1, PerPass: run.Train.Len / r.BatchSize, Steps: r.Steps,
 		Interval: r.EvalEverySteps,
 		Dir:      run.Dir, Progress: run.Progress, Logger: run.Logger,
 	})
@@ -253,10 +244,10 @@ func (t *task) Fetch(step int) error {
 		return nil
 	}
 	r := t.Recipe
-	perPass := t.Train.Len() / r.BatchSize
+	perPass := t.Train.Len / r.BatchSize
 	epoch, first := step/perPass, step%perPass*r.BatchSize
 	if first == 0 || t.order == nil {
-		t.order = data.Order(t.Seed, epoch, t.Train.Len(), 1)
+		t.order = data.Order(t.Seed, epoch, t.Train.Len, 1)
 	}
 	rows, cols := r.ScaleJitter.Height, r.ScaleJitter.Width
 	pixels, truths := make([]uint8, r.BatchSize*rows*cols*3), make([]truth, r.BatchSize)
@@ -347,7 +338,7 @@ func (t *task) result(test Test) (report.Result, error) {
 		From       string `json:"from,omitempty"`
 		TestScenes int    `json:"test_scenes"`
 		Objects    string `json:"test_objects,omitempty"` // SHA-256 of the file that lists the objects, or their name
-	}{t.Recipe, t.state.From, test.Scenes.Len(), cmp.Or(test.Annotations.SHA256, test.Annotations.Name)})
+	}{t.Recipe, t.state.From, test.Scenes.Len, cmp.Or(test.Scenes.SHA256, test.Scenes.Name)})
 	size := func(rows, cols int) string { return fmt.Sprintf("%dx%d", rows, cols) }
 	row.ImageSize = size(test.canvas(t.Recipe.Detector))
 	row.Weights = report.Weights{Name: checkpoints.LastDir, Step: row.Steps}

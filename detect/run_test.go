@@ -27,16 +27,16 @@ import (
 
 func tinyRun(t *testing.T) Run {
 	t.Helper()
-	test := gomlxtest.Must(Generated(generated(3, 2)))(t)
-	return Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Seed: 5, Dataset: "scenes", Train: generated(7, 1),
+	test := Test{Scenes: generated(t, 3, 32, 48, 2)}
+	return Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Seed: 5, Dataset: "scenes", Train: generated(t, 7, 32, 48, 1),
 		Validation: &test, Tests: []Test{test}}
 }
 
 // After 150 steps a detector finds the objects of the scenes that it was trained on.
 func TestRun_LearnsItsScenes(t *testing.T) {
 	run := tinyRun(t)
-	run.Train = scenes.Generated{Count: 2, Height: 32, Width: 48, Seed: 3, Most: 2} // one batch
-	run.Validation, run.Tests = nil, []Test{gomlxtest.Must(Generated(run.Train.(scenes.Generated)))(t)}
+	run.Train = gomlxtest.Must(scenes.Generated{Count: 2, Height: 32, Width: 48, Seed: 3, Most: 2}.Set())(t) // one batch
+	run.Validation, run.Tests = nil, []Test{{Scenes: run.Train}}
 	r := &run.Recipe
 	r.Steps, r.EvalEverySteps, r.LearningRate, r.ScaleJitter, r.Optimizer.LayerDecay = 150, 75, 1e-2, scenes.Jitter{}, 0
 	b := &r.Detector.Backbone
@@ -122,8 +122,7 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 		}
 	})
 	t.Run("it is tested at another size and on other scenes without training again", func(t *testing.T) {
-		upright := scenes.Generated{Count: 3, Height: 56, Width: 40, Seed: 2}
-		run.Tests = append(run.Tests, gomlxtest.Must(Generated(upright))(t), gomlxtest.Must(Generated(generated(3, 9)))(t))
+		run.Tests = append(run.Tests, Test{Scenes: generated(t, 3, 56, 40, 2)}, Test{Scenes: generated(t, 3, 32, 48, 9)})
 		run.Progress = func(p engine.Progress) { t.Errorf("a finished run makes step %d", p.Step) }
 		for range 2 { // the second time nothing is measured
 			d, rows, err := run.Do(t.Context())
@@ -136,7 +135,8 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 				t.Errorf("rows are %+v", rows)
 			}
 			found := gomlxtest.Must(coco.ReadResults(filepath.Join(run.Dir, "results-56x40.json")))(t)
-			numbers := gomlxtest.Must(coco.Evaluate(run.Tests[1].Annotations, found, false, run.Tests[1].Areas))(t)
+			truth := gomlxtest.Must(run.Tests[1].Scenes.Annotated())(t)
+			numbers := gomlxtest.Must(coco.Evaluate(truth, found, false, run.Tests[1].Scenes.Areas))(t)
 			if want := float64(rows[1].Boxes["AP"]); !(math.Abs(numbers[0]-want) <= 1e-12) {
 				t.Errorf("the file's detections have box AP %g, the row %g", numbers[0], want)
 			}
@@ -157,7 +157,7 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 			"optimizer.layer_decay": func(r *Run) { r.Recipe.Optimizer.LayerDecay = 0.8 },
 			"detector.channels":     func(r *Run) { r.Recipe.Detector.Channels = 16 },
 			"seed":                  func(r *Run) { r.Seed = 6 },
-			"scenes":                func(r *Run) { r.Train = generated(8, 1) },
+			"scenes":                func(r *Run) { r.Train = generated(t, 8, 32, 48, 1) },
 		} {
 			other := run
 			change(&other)
@@ -281,15 +281,17 @@ func TestRun_RefusesTestsThatDoNotFit(t *testing.T) {
 	for want, change := range map[string]func(test *Test){
 		"canvas of 40×44": func(test *Test) { test.Rows, test.Cols = 40, 44 },
 		"8×64":            func(test *Test) { test.Rows, test.Cols = 8, 64 },
-		"categories":      func(test *Test) { test.Annotations.Categories = test.Annotations.Categories[1:] },
+		"categories":      func(test *Test) { test.Scenes.Categories = test.Scenes.Categories[1:] },
 		"segmentation": func(test *Test) {
-			test.Annotations.Annotations = slices.Clone(test.Annotations.Annotations)
-			test.Annotations.Annotations[0].Segmentation = coco.Segmentation{}
+			annotations := *gomlxtest.Must(test.Scenes.Annotated())(t)
+			annotations.Annotations = slices.Clone(annotations.Annotations)
+			annotations.Annotations[0].Segmentation = coco.Segmentation{}
+			test.Scenes.Annotated = func() (*coco.Dataset, error) { return &annotations, nil }
 		},
 	} {
 		test := run.Tests[0]
-		annotations := *test.Annotations
-		test.Annotations = &annotations
+		own := *test.Scenes
+		test.Scenes = &own
 		change(&test)
 		other := run
 		other.Validation, other.Tests = &test, nil
@@ -384,7 +386,7 @@ func TestTest_CategoriesAreFoundByTheirNames(t *testing.T) {
 		{own, []coco.Category{{ID: 2, Name: "cat"}, {ID: 5, Name: "dog"}, {ID: 7, Name: "ape"}}, nil},
 		{own, slices.Repeat(own, 3), nil},
 	} {
-		ids, err := identifiers(c.own, &coco.Dataset{Name: "x", Categories: c.test})
+		ids, err := identifiers(c.own, &scenes.Set{Name: "x", Categories: c.test})
 		if (err != nil) != (c.ids == nil) || err == nil && !slices.Equal(ids, c.ids) {
 			t.Errorf("%v: %v, %v, want %v", c.test, ids, err, c.ids)
 		}
@@ -393,7 +395,7 @@ func TestTest_CategoriesAreFoundByTheirNames(t *testing.T) {
 
 // With any batch size, every image is evaluated once: the last batch may be incomplete.
 func TestDetector_EvaluateDoesNotDependOnTheBatchSize(t *testing.T) {
-	test := gomlxtest.Must(Generated(generated(3, 2)))(t)
+	test := Test{Scenes: generated(t, 3, 32, 48, 2)}
 	d := untrained(t, tiny())
 	all := map[int][]coco.Detection{}
 	for _, size := range []int{1, 2} {
@@ -411,8 +413,8 @@ func TestDetector_EvaluateDoesNotDependOnTheBatchSize(t *testing.T) {
 			t.Errorf("detection %d is %+v, want %+v", i, g, w)
 		}
 	}
-	if len(images) != test.Scenes.Len() || len(all[1]) != len(all[2]) {
-		t.Errorf("something is found in %d images, want all %d; %d and %d detections", len(images), test.Scenes.Len(),
+	if len(images) != test.Scenes.Len || len(all[1]) != len(all[2]) {
+		t.Errorf("something is found in %d images, want all %d; %d and %d detections", len(images), test.Scenes.Len,
 			len(all[1]), len(all[2]))
 	}
 }
@@ -432,10 +434,11 @@ func TestTest_MasksAreComparedWithoutBoxes(t *testing.T) {
 	square := object(coco.Box{0, 0, 10, 10}, 0.5, func(row, col int) bool { return row < 10 && col < 10 })
 	diagonal := object(coco.Box{12, 12, 48, 48}, 0.9, func(row, col int) bool { return row == col && row >= 12 })
 	thin := object(coco.Box{0, 0, 10, 10}, 0.5, func(row, col int) bool { return row == col && row < 10 })
-	test := Test{Annotations: &coco.Dataset{Categories: []coco.Category{{ID: 4, Name: "square"}},
+	truth := &coco.Dataset{Categories: []coco.Category{{ID: 4, Name: "square"}},
 		Images: []coco.Image{{ID: 9, Height: rows, Width: cols}},
 		Annotations: []coco.Annotation{{ID: 1, ImageID: 9, CategoryID: 4, Segmentation: square.Segmentation, Area: 100,
-			Box: *square.Box}}}}
+			Box: *square.Box}}}
+	test := Test{Scenes: &scenes.Set{Annotated: func() (*coco.Dataset, error) { return truth, nil }}}
 	for _, c := range []struct {
 		found        []coco.Detection
 		metric       string
@@ -477,13 +480,13 @@ func TestTable_LeavesOutUndefinedMetrics(t *testing.T) {
 // A part of the training images may be held out. Two directories in COCO's layout give their files the same names: the
 // annotations decide whether a run is the same.
 func TestRun_OnAFolder(t *testing.T) {
-	folder := func(seed int64) *scenes.Folder {
+	folder := func(seed int64) *scenes.Set {
 		dir := t.TempDir()
 		instances := filepath.Join(dir, "instances.json")
-		if err := scenes.Write(dir, instances, generated(7, seed)); err != nil {
+		if err := scenes.Write(dir, instances, generated(t, 7, 32, 48, seed)); err != nil {
 			t.Fatal(err)
 		}
-		return gomlxtest.Must(scenes.Open(dir, instances))(t)
+		return gomlxtest.Must(scenes.Open(dir, instances, nil))(t)
 	}
 	run := tinyRun(t)
 	run.Validation, run.Tests, run.Dir = nil, nil, t.TempDir()

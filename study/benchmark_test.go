@@ -15,8 +15,9 @@ import (
 func TestBenchmark_MeansAreOfTheTasksThatAllHaveFinished(t *testing.T) {
 	b := benchmark{
 		Name: "Five",
-		Tasks: []benchmarkTask{{"cats", "animals", 400}, {"dogs", "animals", 400}, {"owls", "animals", 400},
-			{"roads", "maps", 400}, {"rivers", "maps", 400}},
+		Tasks: []vtab.Task{{Name: "cats", Group: "animals", Test: 400}, {Name: "dogs", Group: "animals", Test: 400},
+			{Name: "owls", Group: "animals", Test: 400}, {Name: "roads", Group: "maps", Test: 400},
+			{Name: "rivers", Group: "maps", Test: 400}},
 		published: []column{{"theirs", map[string]float64{
 			"cats": 80, "dogs": 70, "owls": 72, "roads": 60, "maps": 66.5, // without the cell of rivers
 		}}},
@@ -95,7 +96,7 @@ func TestVTAB_PublishedCellsHaveThePublishedMeans(t *testing.T) {
 		done = append(done, report.Result{Job: report.Job{Dataset: task.Name}, Test: report.Metrics{Images: 1}})
 	}
 	got := map[string]string{}
-	for _, row := range vtab1k().table(done, 1).Rows {
+	for _, row := range vtab1k.table(done, 1).Rows {
 		got[row[0]] = strings.Join(row[4:], " ")
 	}
 	for line, want := range map[string]string{

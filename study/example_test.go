@@ -30,7 +30,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	s := study.Study{Dir: dir, Variants: study.Each("learned", "wepe-sphere"), Seeds: 1, Backend: gomlxtest.Backend(),
+	s := study.Study{Dir: dir, Variants: study.Variants("learned", "wepe-sphere"), Seeds: 1, Backend: gomlxtest.Backend(),
 		Tasks: []study.Task{{Recipe: recipe, Images: study.Sets(train, test)}}}
 	if err := s.Run(context.Background()); err != nil {
 		log.Fatal(err)
@@ -56,20 +56,6 @@ func ExampleParseShard() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(study.Study{Shard: shard}.Shard)
+	fmt.Printf("%d/%d\n", shard.Index, shard.Of)
 	// Output: 2/4
-}
-
-// A study of the paper: six values of κ, seed by seed.
-func ExampleByName() {
-	named, err := study.ByName("kappa")
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, v := range named.Variants[:2] {
-		fmt.Println(v.Label, v.Settings)
-	}
-	// Output:
-	// wepe-sum κ = 1 wepe_kappa=1
-	// wepe-sum κ = 5 wepe_kappa=5
 }

@@ -12,11 +12,12 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/setting"
+	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit/position"
 )
 
-// Named is a comparison with a name.
-type Named struct {
+// Preset is a comparison with a name.
+type Preset struct {
 	Name, About string
 	Pretrained  bool         // requires a pretrained model
 	Variants    []Variant    // empty: the caller's choice
@@ -24,54 +25,44 @@ type Named struct {
 	Sides       [][2]float64 // heights and widths of training images, as multiples of the recipe's side
 	EvalSizes   [][2]float64 // of Study
 	Aspects     []string     // how images with several aspect ratios are handled
-	Published   Published    // on CIFAR-100
-}
 
-// Published are published results.
-type Published struct {
-	Top1       map[string]float64 // percent, by label of the variant
-	Conditions string             // what the results are, and the known differences
+	published report.Spec // on CIFAR-100
 }
 
 // fromScratchPaper are the paper's results on CIFAR-100 from scratch.
-var fromScratchPaper = Published{
-	Top1: map[string]float64{
+var fromScratchPaper = report.Spec{
+	Published: map[string]float64{
 		"learned": 56.46, "rope1d": 57.29, "fope": 57.70, "sinusoidal1d": 51.99, "wepe": 63.78,
 	},
 	Conditions: "the paper: ViT-Ti/16 at 224×224, 120 epochs, best test epoch of one seed (APE, RoPE, FoPE, SPE, " +
 		"WePE; the form of RoPE is not stated, rope1d is RoFormer's)",
 }
 
-// dhvtPaper are the paper's results of DHVTs on CIFAR-100.
-var dhvtPaper = Published{
-	Top1: map[string]float64{"none": 74.78, "wepe": 76.53},
-	Conditions: "the paper: DHVT-T, and a DHVT with WePE that is wider in the released script, 300 epochs at " +
-		"224×224, best test epoch of one seed",
-}
-
-// fineTunedPaper are the paper's results of fine-tuning on CIFAR-100.
-var fineTunedPaper = Published{
-	Top1:       map[string]float64{"hybrid λ = 1 fixed": 93.28},
-	Conditions: "the paper: ViT-B/16, the surrogate in place of the pretrained table, without a gate",
-}
-
-// PublishedOf returns published results for a recipe on CIFAR-100; for an unnamed study, of all encodings.
-func (n Named) PublishedOf(r finetune.Recipe, pretrained bool) Published {
+// Spec returns the baseline and, if the images are those of CIFAR-100, published results for a recipe; for an unnamed
+// study, of all encodings.
+func (n Preset) Spec(r finetune.Recipe, cifar100, pretrained bool) (s report.Spec) {
 	switch {
+	case !cifar100:
 	case r.Architecture == finetune.DHVT:
-		return dhvtPaper
+		s = report.Spec{Published: map[string]float64{"none": 74.78, "wepe": 76.53},
+			Conditions: "the paper: DHVT-T, and a DHVT with WePE that is wider in the released script, 300 epochs at " +
+				"224×224, best test epoch of one seed"}
 	case pretrained:
-		return fineTunedPaper
+		s = report.Spec{Published: map[string]float64{"hybrid λ = 1 fixed": 93.28},
+			Conditions: "the paper: ViT-B/16, the surrogate in place of the pretrained table, without a gate"}
 	case n.Name == "":
-		return fromScratchPaper
+		s = fromScratchPaper
+	default:
+		s = n.published
 	}
-	return n.Published
+	s.Baseline = n.Baseline
+	return s
 }
 
-// All are the named comparisons. Published.Conditions lists what the paper does not specify.
-var All = []Named{
+// All are the named comparisons. published.Conditions lists what the paper does not specify.
+var All = []Preset{
 	{
-		Name: "encodings", About: "every encoding that trains from scratch", Published: fromScratchPaper,
+		Name: "encodings", About: "every encoding that trains from scratch", published: fromScratchPaper,
 		Variants: fromScratch(),
 	},
 	{
@@ -89,8 +80,8 @@ var All = []Named{
 			{"wepe", "wepe, MLP projection", "wepe_projection=mlp"},
 			{"none", "none", ""},
 		},
-		Published: Published{
-			Top1: map[string]float64{
+		published: report.Spec{
+			Published: map[string]float64{
 				"wepe": 63.78, "wepe, g2 = 1, g3 = 0.1": 63.20, "wepe, α_scale and lattice fixed": 62.88,
 			},
 			Conditions: "the paper: ViT-Ti/16 at 224×224, 120 epochs, best test epoch of one seed; its other " +
@@ -110,7 +101,7 @@ var All = []Named{
 	{
 		Name: "shift", About: "random grid shift of wepe-sphere in training, evaluated at other sizes",
 		Baseline: "wepe-sphere", EvalSizes: otherSizes,
-		Variants: slices.Concat(Each("wepe-sphere"), grid("wepe-sphere", "shift = %g", "wepe_shift=%g",
+		Variants: slices.Concat(Variants("wepe-sphere"), grid("wepe-sphere", "shift = %g", "wepe_shift=%g",
 			0.125, 0.25, 0.375, 0.5)),
 	},
 	{
@@ -123,7 +114,7 @@ var All = []Named{
 		Name: "sphere", About: "contribution of each choice in wepe-sphere, and competing encodings",
 		Baseline: "wepe-sphere",
 		Variants: slices.Concat(
-			Each("wepe-sphere", "none", "learned", "sincos2d", "rope-axial", "rope-mixed", "liere",
+			Variants("wepe-sphere", "none", "learned", "sincos2d", "rope-axial", "rope-mixed", "liere",
 				"wepe-sphere+rope-axial", "wepe-sphere+rope-mixed"),
 			[]Variant{
 				{"wepe", "wepe", ""},
@@ -148,8 +139,8 @@ var All = []Named{
 	{
 		Name: "gate", About: "initial gate λ and start of the blended encoding, compared with keeping, replacing " +
 			"and extending the pretrained table",
-		Pretrained: true, Published: fineTunedPaper,
-		Variants: slices.Concat(Each("learned", "wepe", "wepe-sphere", "learned+wepe-v", "learned+fourier-v",
+		Pretrained: true,
+		Variants: slices.Concat(Variants("learned", "wepe", "wepe-sphere", "learned+wepe-v", "learned+fourier-v",
 			"learned+rope-mixed"),
 			gates("hybrid", "", 0.02, 0.12, 0.5, 1), // as drawn, the default of wepe_start
 			grid("hybrid", "λ = %g fixed", "wepe_gate=%g;wepe_learn_gate=false", 0.12, 0.5),
@@ -161,14 +152,14 @@ var All = []Named{
 	{
 		Name: "frozen", About: "a gate over ℘ before a frozen backbone, trained at one size and measured at others",
 		Pretrained: true,
-		Variants: frozen(slices.Concat(Each("learned"),
+		Variants: frozen(slices.Concat(Variants("learned"),
 			gates("hybrid over ℘", "wepe_blend=exact;wepe_start=drawn;", 0.12, 0.5),
 			gates("hybrid over the sphere", "wepe_blend=sphere;wepe_start=drawn;", 0.12, 0.5))),
 		EvalSizes: [][2]float64{{0.5, 0.5}, {2.0 / 3, 2.0 / 3}, {1, 1}, {1.5, 1.5}, {2, 2}, {3, 3}},
 	},
 	{
 		Name: "beta-gamma", About: "β and γ of the surrogate, fixed, γ_k = γ/k²", Pretrained: true,
-		Variants: slices.Concat(Each("learned"), betaGamma()),
+		Variants: slices.Concat(Variants("learned"), betaGamma()),
 	},
 	{
 		Name: "span", About: "α: the part of the periods that the grid covers", Baseline: "wepe α = 0.4",
@@ -199,7 +190,7 @@ var otherSizes = [][2]float64{
 func fromScratch() (variants []Variant) {
 	for _, p := range position.All() {
 		if !p.Pretrained {
-			variants = append(variants, Each(p.Name)...)
+			variants = append(variants, Variants(p.Name)...)
 		}
 	}
 	return variants
@@ -227,7 +218,7 @@ func frozen(variants []Variant) []Variant {
 }
 
 // ByName returns the study of that name.
-func ByName(name string) (Named, error) {
+func ByName(name string) (Preset, error) {
 	var known []string
 	for _, s := range All {
 		if s.Name == name {
@@ -235,7 +226,7 @@ func ByName(name string) (Named, error) {
 		}
 		known = append(known, s.Name)
 	}
-	return Named{}, setting.Unknown("study", name, known)
+	return Preset{}, setting.Unknown("study", name, known)
 }
 
 // Matching returns the variants whose label matches a regular expression; all for "".

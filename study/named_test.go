@@ -38,7 +38,7 @@ func TestAll_EveryUnitHasItsOwnRecipeAndDirectory(t *testing.T) {
 		s := Study{Dir: t.TempDir(), Tasks: []Task{{Recipe: recipe}}, Variants: n.Variants, Seeds: 3,
 			Fractions: []float64{0.2, 0.7}}
 		if s.Variants == nil {
-			s.Variants = Each("none", "learned")
+			s.Variants = Variants("none", "learned")
 		}
 		var err error
 		if s.Sizes, err = SizesOf(n.Sides, recipe, &set.Info); err != nil {
@@ -61,7 +61,7 @@ func TestAll_EveryUnitHasItsOwnRecipeAndDirectory(t *testing.T) {
 			}
 			dirs[u.Dir] = u
 		}
-		for label := range n.Published.Top1 {
+		for label := range n.published.Published {
 			if !slices.ContainsFunc(s.Variants, func(a Variant) bool { return a.Label == label }) && n.Variants != nil {
 				t.Errorf("%s: a published number of %q, which is no variant", n.Name, label)
 			}
@@ -181,7 +181,7 @@ func TestAll_VariantsMatchTheirLabels(t *testing.T) {
 		}
 	}
 	for _, p := range position.All() {
-		if slices.Contains(fromScratch(), Each(p.Name)[0]) == p.Pretrained {
+		if slices.Contains(fromScratch(), Variants(p.Name)[0]) == p.Pretrained {
 			t.Errorf("%s, which wants a pretrained model: %v, is among those from scratch", p.Name, p.Pretrained)
 		}
 	}
@@ -268,7 +268,7 @@ func TestAll_PublishedRowsAreOfTheirVariants(t *testing.T) {
 func TestNamed_PublishedAccuraciesAreThePapers(t *testing.T) {
 	of := func(study, architecture string, pretrained bool) map[string]float64 {
 		named, _ := ByName(study)
-		return named.PublishedOf(finetune.Recipe{Architecture: architecture}, pretrained).Top1
+		return named.Spec(finetune.Recipe{Architecture: architecture}, true, pretrained).Published
 	}
 	for _, c := range []struct {
 		of    map[string]float64

@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/report"
@@ -28,13 +30,10 @@ func (s *Study) results() (results, error) {
 		return nil, nil
 	}
 	done, notes, err := readRecords(s.Dir)
-	if err != nil {
-		return nil, err
-	}
 	for _, note := range notes {
 		s.logger("record").Info(note)
 	}
-	return done, s.agree(done, Unit{}, origin{})
+	return done, cmp.Or(err, s.agree(done, Unit{}, origin{}))
 }
 
 // recordOf is the name of the file for a shard's rows. Shards on a common disk have separate files: appending to one
@@ -102,13 +101,13 @@ func (s *Study) Merge(others []string) error {
 	slices.SortFunc(rows, func(a, b report.Result) int {
 		return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(a.ID, b.ID))
 	})
-	units, err := s.Units(own)
+	units, err := s.units(own)
 	if err != nil {
 		return err
 	}
 	foreign := 0
 	for _, row := range rows {
-		if !slices.ContainsFunc(units, func(u Unit) bool { return u.ID == row.ID }) {
+		if !slices.ContainsFunc(units, func(u Unit) bool { return u.id == row.ID }) {
 			foreign++
 		}
 		if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{})), row); err != nil {
@@ -130,12 +129,6 @@ type origin struct {
 	Data     string `json:"data"`               // fingerprint of the training images
 	Measured string `json:"measured,omitempty"` // fingerprint of the images of the metrics, "" in older rows
 	Origin   string `json:"origin,omitempty"`   // Task.Origin
-}
-
-// identity is what the rows of a study must share.
-func (o origin) identity() engine.RunIdentity {
-	return engine.RunIdentity{From: cmp.Or(o.From.SHA256, engine.Scratch), Data: o.Data,
-		Other: map[string]string{"measured": o.Measured}}
 }
 
 // addTo returns settings with the origin of the images. Only the last element of the checkpoint's path is kept: records
@@ -163,56 +156,110 @@ func (o origin) addTo(settings json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(fields)
 }
 
+// shared are the identities that rows share, by what they are of: the weights of a study, the training images of a
+// task's part at one size, the images on which these are measured. Older rows lack some.
+func (o origin) shared(u Unit, failed bool) map[string]engine.RunIdentity {
+	images := fmt.Sprint(u.Task.Name, u.part(), u.Fraction, u.Recipe.Augment.Size)
+	of := map[string]engine.RunIdentity{images: {Data: o.Data}}
+	if !failed || o.From.SHA256 != "" {
+		of[""] = engine.RunIdentity{From: cmp.Or(o.From.SHA256, engine.Scratch)}
+	}
+	if o.Measured != "" {
+		of[fmt.Sprint("measured", u.Task.Name, u.Search, u.Recipe.Augment.Size)] =
+			engine.RunIdentity{Other: map[string]string{"measured": o.Measured}}
+	}
+	return of
+}
+
 // agree refuses rows of this study that started from different checkpoints, or were trained or measured on different
 // images of one task. It compares digests, because paths differ between machines and a file may change. starting is the
 // training that is about to start, or has just been measured, if it has an ID.
 func (s *Study) agree(done results, starting Unit, now origin) error {
-	units, err := s.Units(done)
+	units, err := s.units(done)
 	if err != nil {
 		return err
 	}
-	// The rows share the images of a task's part at one size.
-	images := func(u Unit) string { return fmt.Sprint(u.Task.Name, u.part(), u.Fraction, u.Recipe.Augment.Size) }
-	measured := func(u Unit) string { return fmt.Sprint("measured", u.Task.Name, u.Search, u.Recipe.Augment.Size) }
 	known := map[string]engine.RunIdentity{}
-	same := func(of string, is engine.RunIdentity) error {
-		if first, ok := known[of]; ok {
-			return is.Same(first, s.Dir)
-		}
-		known[of] = is
-		return nil
-	}
-	if starting.ID != "" {
-		i := now.identity()
-		known[""] = engine.RunIdentity{From: i.From}
-		known[images(starting)] = engine.RunIdentity{Data: i.Data}
-		if now.Measured != "" {
-			known[measured(starting)] = engine.RunIdentity{Other: i.Other}
-		}
+	if starting.id != "" {
+		known = now.shared(starting, false)
 	} else if s.sha256 != "" {
 		known[""] = engine.RunIdentity{From: s.sha256}
 	}
 	for _, u := range units {
-		row, ok := done[u.ID]
+		row, ok := done[u.id]
 		var was origin
 		if !ok || json.Unmarshal(row.Settings, &was) != nil {
 			continue
 		}
-		var started error
-		i := was.identity()
-		if row.Failed == "" || was.From.SHA256 != "" { // older failed rows do not have their origin
-			started = same("", engine.RunIdentity{From: i.From})
-		}
-		trained := same(images(u), engine.RunIdentity{Data: i.Data})
-		var evaluated error
-		if was.Measured != "" { // unknown for older rows and for a training that diverged
-			evaluated = same(measured(u), engine.RunIdentity{Other: i.Other})
-		}
-		if err := cmp.Or(started, trained, evaluated); err != nil {
-			return fmt.Errorf("study: %s: %w", u, err)
+		of := was.shared(u, row.Failed != "")
+		for _, what := range slices.Sorted(maps.Keys(of)) {
+			if _, ok := known[what]; !ok {
+				known[what] = of[what]
+			}
+			if err := of[what].Same(known[what], s.Dir); err != nil {
+				return fmt.Errorf("study: %s: %w", u, err)
+			}
 		}
 	}
 	return nil
+}
+
+// A directory has rows of an earlier command, which may have had other settings or another model. own tells them from
+// the study's: a table of both would compare settings, not encodings.
+type own struct {
+	from   string // as engine.RunIdentity's; "" if the weights cannot be read, as of a model that is gone
+	others map[string]int
+}
+
+// own prepares the comparison of rows with the study.
+func (s *Study) own() own {
+	o := own{others: map[string]int{}}
+	if sum, err := s.digest(); err == nil {
+		o.from = cmp.Or(sum, engine.Scratch)
+	}
+	return o
+}
+
+// digest is the SHA-256 of the weights in From.
+func (s *Study) digest() (string, error) {
+	if s.From == "" {
+		return "", nil
+	}
+	return checkpoints.Sum(s.From)
+}
+
+// differs returns how a row differs from a unit.
+func (o own) differs(u Unit, row report.Result) error {
+	var was origin
+	if json.Unmarshal(row.Settings, &was) != nil { // without settings
+		return nil
+	}
+	from := engine.RunIdentity{From: cmp.Or(was.From.SHA256, engine.Scratch)}
+	return cmp.Or(from.Same(engine.RunIdentity{From: o.from}, "it"), u.Recipe.Diff(row.Settings))
+}
+
+// of returns the rows of a unit that have its settings, and counts the others by what differs.
+func (o own) of(u Unit, rows []report.Result) (kept []report.Result) {
+	var others []report.Result
+	for _, r := range rows {
+		if o.differs(u, r) == nil {
+			kept = append(kept, r)
+		} else {
+			others = append(others, r)
+		}
+	}
+	for _, r := range latest(others) {
+		o.others[o.differs(u, r).Error()]++
+	}
+	return kept
+}
+
+// notes has a line for each way in which rows differ from the study.
+func (o own) notes() (lines []string) {
+	for _, why := range slices.Sorted(maps.Keys(o.others)) {
+		lines = append(lines, fmt.Sprintf("not counted because of other settings, rows: %d: %s", o.others[why], why))
+	}
+	return lines
 }
 
 // diverged is the row of a training without a result.

@@ -50,7 +50,7 @@ func files(t *testing.T, name string, n int, seed int64) *data.Files {
 func recorded(t *testing.T) *Study {
 	t.Helper()
 	s := small(t)
-	s.Variants, s.Seeds, s.Tasks[0].Parts = Each("learned"), 1, [2]string{"some", "all"}
+	s.Variants, s.Seeds, s.Tasks[0].Parts = Variants("learned"), 1, [2]string{"some", "all"}
 	s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, _ string, _ error) { return }
 	return s
 }
@@ -85,7 +85,7 @@ func TestFromFiles_ChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, u := range units {
-		row := done[u.ID]
+		row := done[u.id]
 		_, last := os.Stat(filepath.Join(u.Dir, checkpoints.LastDir))
 		_, best := os.Stat(filepath.Join(u.Dir, checkpoints.BestDir))
 		if _, err := os.Stat(filepath.Join(u.Dir, engine.LogFile)); err != nil || (best == nil) == u.Search ||
@@ -152,7 +152,7 @@ func TestFromFiles_ChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) {
 func TestRun_RowNamesThePretrainedModelWithoutItsDirectory(t *testing.T) {
 	gomlxtest.OnGo(t)
 	from := small(t)
-	from.Variants, from.Seeds = Each("learned"), 1
+	from.Variants, from.Seeds = Variants("learned"), 1
 	run(t, from)
 	s := recorded(t)
 	s.From, s.Tasks[0].Origin, s.Tasks[0].Recipe.Model = filepath.Join(from.Dir, "learned-seed0"), "elsewhere",
@@ -231,8 +231,8 @@ func TestRecord_OfDifferentImagesOrWeightsIsRefused(t *testing.T) {
 	} {
 		s := recorded(t)
 		s.Tasks[0].Name, s.Seeds = "where", 2
-		for i, u := range gomlxtest.Must(s.Units(nil))(t) {
-			s.write(t, report.Result{ID: u.ID, Settings: []byte([]string{c.first, c.second}[i]),
+		for i, u := range gomlxtest.Must(s.units(nil))(t) {
+			s.write(t, report.Result{ID: u.id, Settings: []byte([]string{c.first, c.second}[i]),
 				Failed: []string{"", c.failed}[i], Test: report.Metrics{Top1: 0.5, Images: 17}})
 		}
 		into := *s

@@ -3,9 +3,7 @@
 package study
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"io/fs"
 	"os"
@@ -31,7 +29,7 @@ func small(t *testing.T) *Study {
 		t.Fatal(err)
 	}
 	return &Study{
-		Dir: t.TempDir(), Variants: Each("learned", "wepe"), Seeds: 2, Backend: gomlxtest.Backend(),
+		Dir: t.TempDir(), Variants: Variants("learned", "wepe"), Seeds: 2, Backend: gomlxtest.Backend(),
 		Tasks: []Task{{Images: Sets(train, test), Recipe: finetune.Recipe{
 			Name: "small", Model: vit.Config{PatchSize: 8, Width: 8, Depth: 1, Heads: 2},
 			Epochs: 1, BatchSize: 10, LearningRate: 1e-3,
@@ -140,56 +138,34 @@ func TestRun_OtherSizesAreEvaluatedOnceWithTheWeightsOfTheRow(t *testing.T) {
 	}
 }
 
-// pair is one of two processes.
-type pair struct {
-	rank       int
-	give, take chan []byte
-}
+// twin is one of two processes that send the same.
+type twin int
 
-func (p pair) Rank() int { return p.rank }
-func (p pair) Size() int { return 2 }
-func (p pair) Gather(message []byte) ([][]byte, error) {
-	p.give <- bytes.Clone(message)
-	all := [][]byte{message, <-p.take}
-	if p.rank == 1 {
-		slices.Reverse(all)
+func (t twin) Rank() int                               { return int(t) }
+func (t twin) Size() int                               { return 2 }
+func (t twin) Gather(message []byte) ([][]byte, error) { return [][]byte{message, message}, nil }
+func (t twin) SumFloat32(values []float32) error {
+	for i := range values {
+		values[i] *= 2
 	}
-	return all, nil
-}
-func (p pair) SumFloat32(values []float32) error {
-	own := make([]byte, 4*len(values))
-	_, _ = binary.Encode(own, binary.LittleEndian, values)
-	all, _ := p.Gather(own)
-	others := make([]float32, len(values))
-	_, err := binary.Decode(all[1-p.rank], binary.LittleEndian, others)
-	for i, v := range others {
-		values[i] += v
-	}
-	return err
+	return nil
 }
 
 func TestRun_FirstProcessOfAGroupWritesAlone(t *testing.T) {
 	gomlxtest.OnGo(t)
-	a, b := make(chan []byte, 1), make(chan []byte, 1)
-	dirs, failed := [2]string{t.TempDir(), t.TempDir()}, make(chan error)
-	for rank, channels := range [2][2]chan []byte{{a, b}, {b, a}} {
+	for rank := range 2 {
 		s := small(t)
-		s.Dir, s.Variants, s.Seeds, s.EvalSizes = dirs[rank], Each("none"), 1, [][2]float64{{2, 2}}
-		s.Group, s.Tasks[0].Recipe.GradAccumSteps = pair{rank, channels[0], channels[1]}, 2
-		go func() { failed <- s.Run(t.Context()) }()
-	}
-	if err := errors.Join(<-failed, <-failed); err != nil {
-		t.Fatal(err)
-	}
-	for rank, dir := range dirs {
-		files := gomlxtest.Must(filepath.Glob(filepath.Join(dir, "*", "*.*")))(t)
-		if page := filepath.Join(dir, "none-seed0", finetune.PageFile); slices.Contains(files, page) != (rank == 0) ||
+		s.Variants, s.Seeds, s.EvalSizes, s.Group = Variants("none"), 1, [][2]float64{{2, 2}}, twin(rank)
+		s.Tasks[0].Recipe.GradAccumSteps = 2
+		run(t, s)
+		files := gomlxtest.Must(filepath.Glob(filepath.Join(s.Dir, "*", "*.*")))(t)
+		if page := filepath.Join(s.Dir, "none-seed0", finetune.PageFile); slices.Contains(files, page) != (rank == 0) ||
 			rank > 0 && len(files) > 0 {
 			t.Errorf("process %d has written %q", rank, files)
 		}
 	}
-	s := small(t)
-	s.Group, s.Tasks[0].Parts = pair{}, [2]string{"some", "all"}
+	s := recorded(t)
+	s.Group = twin(0)
 	if err := s.Run(t.Context()); err == nil {
 		t.Error("processes share the runs of a record")
 	}
@@ -198,7 +174,7 @@ func TestRun_FirstProcessOfAGroupWritesAlone(t *testing.T) {
 func TestRun_PageOlderThanItsRowsIsWrittenAgain(t *testing.T) {
 	gomlxtest.OnGo(t)
 	s := small(t)
-	s.Variants, s.Seeds = Each("learned"), 1
+	s.Variants, s.Seeds = Variants("learned"), 1
 	run(t, s)
 	dir := filepath.Join(s.Dir, "learned-seed0")
 	page := filepath.Join(dir, finetune.PageFile)
@@ -243,7 +219,7 @@ func TestRun_TrainingThatDivergesDoesNotStopTheOthers(t *testing.T) {
 func TestRun_AspectsAndSizesAreSeparateTrainings(t *testing.T) {
 	gomlxtest.OnGo(t)
 	s := small(t)
-	s.Aspects, s.Variants, s.Seeds = finetune.Aspects(), Each("none"), 1
+	s.Aspects, s.Variants, s.Seeds = finetune.Aspects(), Variants("none"), 1
 	s.Tasks[0].Images = func(ctx context.Context, u Unit) (train, test data.Dataset, err error) {
 		settings, err := u.Recipe.Preprocessing([2]int{16, 16})
 		if err != nil {
@@ -257,12 +233,12 @@ func TestRun_AspectsAndSizesAreSeparateTrainings(t *testing.T) {
 		t.Errorf("lines %q, want %q", got, want)
 	}
 	s = small(t)
-	s.Variants, s.Seeds, s.Sizes = Each("none"), 1, [][2]int{{16, 16}, {24, 16}}
+	s.Variants, s.Seeds, s.Sizes = Variants("none"), 1, [][2]int{{16, 16}, {24, 16}}
 	run(t, s)
 	if got := lines(t, s, 3); !slices.Equal(got, []string{"small 16x16|none|1", "small 24x16|none|1"}) {
 		t.Errorf("two sizes are the lines %q", got)
 	}
-	for _, u := range gomlxtest.Must(s.Units(nil))(t) {
+	for _, u := range gomlxtest.Must(s.units(nil))(t) {
 		m := gomlxtest.Must(finetune.Open(s.Backend, u.Dir))(t)
 		if c := m.Recipe.Model; [2]int{c.ImageRows, c.ImageCols} != u.Size {
 			t.Errorf("%s is a model of %d×%d", u, c.ImageRows, c.ImageCols)
@@ -306,7 +282,7 @@ func TestRun_ShardsAndInterruptions(t *testing.T) {
 func TestTask_MayHaveValidationImages(t *testing.T) {
 	gomlxtest.OnGo(t)
 	s := small(t)
-	s.Variants, s.Seeds = Each("none"), 1
+	s.Variants, s.Seeds = Variants("none"), 1
 	validation, _, err := data.Shapes("where", 13, 5, 16, 3)
 	if err != nil {
 		t.Fatal(err)
@@ -327,14 +303,14 @@ func TestTask_MayHaveValidationImages(t *testing.T) {
 func TestTable_RowsOfOtherSettingsAreNotCounted(t *testing.T) {
 	gomlxtest.OnGo(t)
 	one := small(t)
-	one.Variants, one.EvalSizes = Each("learned"), [][2]float64{{1.5, 1.5}}
+	one.Variants, one.EvalSizes = Variants("learned"), [][2]float64{{1.5, 1.5}}
 	run(t, one)
 	two := *one
-	two.Tasks, two.Variants = slices.Clone(one.Tasks), Each("wepe")
+	two.Tasks, two.Variants = slices.Clone(one.Tasks), Variants("wepe")
 	two.Tasks[0].Recipe.LearningRate, two.Tasks[0].Recipe.Epochs = 0.03, 2
 	run(t, &two)
 	for line, s := range map[string]*Study{"learned|2": one, "wepe|2": &two} {
-		s.Variants = Each("learned", "wepe")
+		s.Variants = Variants("learned", "wepe")
 		want := []string{"small|" + line, "small at 24x24|" + line}
 		if got := lines(t, s, 3); !slices.Equal(got, want) || s.own().notes() != nil {
 			t.Errorf("lines %q, want %q", got, want)
@@ -353,7 +329,7 @@ func TestTable_RowsOfAnotherModelAreNotCounted(t *testing.T) {
 	scratch.Seeds, scratch.Tasks[0].Recipe.EMADecay = 1, 0.9
 	run(t, scratch)
 	tuned := *scratch
-	tuned.Dir, tuned.Variants, tuned.Tasks = t.TempDir(), Each("hybrid"), slices.Clone(scratch.Tasks)
+	tuned.Dir, tuned.Variants, tuned.Tasks = t.TempDir(), Variants("hybrid"), slices.Clone(scratch.Tasks)
 	// the pretrained model's
 	tuned.Tasks[0].Recipe.Model = vit.Config{}
 	// unknown: its own count
@@ -371,18 +347,17 @@ func TestTable_RowsOfAnotherModelAreNotCounted(t *testing.T) {
 
 func TestTable_NotesSourcesThatRowsDoNotShare(t *testing.T) {
 	row := func(encoding string, seed int64, backend, commit string) report.Result {
-		r := report.Result{Backend: backend, Commit: commit}
-		r.Encoding, r.Seed, r.Weights.Name = encoding, seed, "best"
-		return r
+		return report.Result{Job: report.Job{Encoding: encoding, Seed: seed}, Backend: backend, Commit: commit,
+			Weights: report.Weights{Name: "best"}}
 	}
+	first := row("x", 1, "xla", "a1")
 	for _, c := range []struct {
 		rows  []report.Result
 		notes int
 	}{
-		{nil, 0}, {[]report.Result{row("x", 1, "xla", "a1"), row("x", 2, "xla", "a1"), row("y", 1, "", "")}, 0},
-		{[]report.Result{row("x", 1, "go", "b2"), row("x", 1, "xla", "a1"), row("y", 1, "xla", "a1")}, 0}, // repeated
-		{[]report.Result{row("x", 1, "xla", "a1"), row("x", 2, "go", "a1")}, 1},
-		{[]report.Result{row("x", 1, "xla", "a1"), row("x", 2, "go", "b2")}, 2},
+		{nil, 0}, {[]report.Result{first, row("x", 2, "xla", "a1"), row("y", 1, "", "")}, 0},
+		{[]report.Result{row("x", 1, "go", "b2"), first, row("y", 1, "xla", "a1")}, 0}, // repeated
+		{[]report.Result{first, row("x", 2, "go", "a1")}, 1}, {[]report.Result{first, row("x", 2, "go", "b2")}, 2},
 	} {
 		for weights, more := range map[string]int{"": 0, "best": 0, "last": 1} {
 			got := (&Study{Weights: weights}).noteSources(report.Table{}, c.rows).Notes
@@ -392,8 +367,9 @@ func TestTable_NotesSourcesThatRowsDoNotShare(t *testing.T) {
 		}
 	}
 	for want, s := range map[string]Study{
-		"learned": {Variants: Each("wepe", "learned", "none")}, "none": {Variants: Each("wepe", "none")},
-		"wepe": {Variants: Each("wepe", "learned", "none"), Baseline: "wepe"}, "": {Variants: Each("wepe")},
+		"learned": {Variants: Variants("wepe", "learned", "none")}, "none": {Variants: Variants("wepe", "none")},
+		"wepe": {Variants: Variants("wepe", "learned", "none"), Spec: report.Spec{Baseline: "wepe"}},
+		"":     {Variants: Variants("wepe")},
 	} {
 		if got := s.baseline(); got != want {
 			t.Errorf("baseline %q, want %q", got, want)

@@ -14,10 +14,12 @@ type Shard struct{ Index, Of int }
 
 func (s Shard) of() int { return max(1, s.Of) }
 
-// String returns "i/n", as ParseShard reads it.
-func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.of()) }
+// text is "i/n", as ParseShard reads it.
+func (s Shard) text() string { return fmt.Sprintf("%d/%d", s.Index, s.of()) }
 
-// ParseShard reads "i/n", 0 ≤ i < n. "" takes the part from the scheduler's environment variables, which lookup reads.
+// ParseShard reads "i/n", 0 ≤ i < n. "" takes the part from the scheduler's environment variables, which lookup reads:
+// of an indexed job of Kubernetes, where completions is the number of parts, or of a job array of Slurm; outside both
+// it is the whole study.
 func ParseShard(text string, lookup func(string) (string, bool), completions int) (Shard, error) {
 	if text == "" {
 		return scheduled(lookup, completions)
@@ -31,59 +33,43 @@ func ParseShard(text string, lookup func(string) (string, bool), completions int
 	return Shard{index, of}, nil
 }
 
-// scheduled reads from the scheduler's variables which part of a job array this process is: of an indexed job of
-// Kubernetes, where completions is the number of parts, or of a job array of Slurm. Outside both it is the whole study.
 func scheduled(lookup func(string) (string, bool), completions int) (Shard, error) {
-	number := func(name string) (int, error) {
-		text, _ := lookup(name)
+	var wrong error
+	number := func(name string, otherwise int) int {
+		text, ok := lookup(name)
+		if !ok {
+			return otherwise
+		}
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			return 0, fmt.Errorf("%s is %q, want a whole number: give the shard, i/n", name, text)
+			wrong = fmt.Errorf("%s is %q, want a whole number: give the shard, i/n", name, text)
 		}
-		return n, nil
+		return n
 	}
 	if completions < 0 {
 		return Shard{}, fmt.Errorf("completions are %d, want 1 or more", completions)
 	}
 	if _, ok := lookup("JOB_COMPLETION_INDEX"); ok {
-		index, err := number("JOB_COMPLETION_INDEX")
-		if err != nil {
-			return Shard{}, err
+		index := number("JOB_COMPLETION_INDEX", 0)
+		if completions == 0 {
+			completions = number("JOB_COMPLETIONS", 0)
 		}
-		if _, ok := lookup("JOB_COMPLETIONS"); ok && completions == 0 {
-			if completions, err = number("JOB_COMPLETIONS"); err != nil {
-				return Shard{}, err
-			}
+		if wrong == nil && (index < 0 || index >= completions) {
+			wrong = fmt.Errorf("JOB_COMPLETION_INDEX is %d of %d completions: give their number, or set JOB_COMPLETIONS",
+				index, completions)
 		}
-		if completions < 1 {
-			return Shard{}, fmt.Errorf("JOB_COMPLETION_INDEX is %d, but the number of completions is unknown: "+
-				"give it, or set JOB_COMPLETIONS", index)
-		}
-		if index < 0 || index >= completions {
-			return Shard{}, fmt.Errorf("JOB_COMPLETION_INDEX is %d, want 0 to %d of %d completions", index, completions-1,
-				completions)
-		}
-		return Shard{index, completions}, nil
+		return Shard{index, completions}, wrong
 	}
 	if _, ok := lookup("SLURM_ARRAY_TASK_ID"); !ok {
 		return Shard{0, 1}, nil
 	}
-	var id, first, last, count int
-	step := 1
-	for _, v := range []struct {
-		name  string
-		value *int
-	}{{"SLURM_ARRAY_TASK_ID", &id}, {"SLURM_ARRAY_TASK_MIN", &first}, {"SLURM_ARRAY_TASK_MAX", &last},
-		{"SLURM_ARRAY_TASK_COUNT", &count}, {"SLURM_ARRAY_TASK_STEP", &step}} {
-		if _, ok := lookup(v.name); !ok && v.name == "SLURM_ARRAY_TASK_STEP" {
-			continue // missing in older versions; the next check finds a step other than 1
-		}
-		var err error
-		if *v.value, err = number(v.name); err != nil {
-			return Shard{}, err
-		}
-	}
-	if step < 1 || (last-first)/step+1 != count || (id-first)%step != 0 || id < first || id > last {
+	slurm := func(name string, otherwise int) int { return number("SLURM_ARRAY_TASK_"+name, otherwise) }
+	id, first, last, count := slurm("ID", 0), slurm("MIN", 0), slurm("MAX", 0), slurm("COUNT", 0)
+	step := slurm("STEP", 1) // older versions lack it; a range with another is then not regular
+	switch {
+	case wrong != nil:
+		return Shard{}, wrong
+	case step < 1 || (last-first)/step+1 != count || (id-first)%step != 0 || id < first || id > last:
 		return Shard{}, fmt.Errorf("the job array has task %d of %d from %d to %d, which is not a regular range: give "+
 			"the shard, i/n", id, count, first, last)
 	}

@@ -44,7 +44,7 @@ func TestParseShard_ComesFromTheSchedulerOrIsRefused(t *testing.T) {
 			return "", false
 		}
 		if s, err := ParseShard("", lookup, c.completions); (err != nil) != (c.want == "") || err == nil &&
-			s.String() != c.want {
+			s.text() != c.want {
 			t.Errorf("%s: %v, %v, want %q", c.environment, s, err, c.want)
 		}
 	}

@@ -4,7 +4,7 @@
 // tasks, with the same images in the same order for equal seeds.
 //
 //	s := study.Study{
-//		Dir: "runs/shapes", Variants: study.Each("learned", "wepe"), Seeds: 3, Backend: b,
+//		Dir: "runs/shapes", Variants: study.Variants("learned", "wepe"), Seeds: 3, Backend: b,
 //		Tasks: []study.Task{{Recipe: recipe, Images: study.Sets(train, test)}},
 //	}
 //	err := s.Run(ctx)                  // the same call resumes an interrupted study
@@ -32,7 +32,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 
 	"github.com/gomlx/compute"
 
@@ -40,6 +39,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/engine"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit/position"
 )
@@ -58,8 +58,9 @@ type Study struct {
 	Shard     Shard  // the part for Run; the zero value is the whole study
 	Keep      bool   // keep the models of final training runs, in a study with a record
 
-	Baseline  string       // label of the variant with which Table compares the others; default learned, or the last
-	Published Published    // published results
+	// Spec is of Table: published results by label, and the label of the variant with which it compares the others,
+	// default learned, or the last. GroupBy is set.
+	Spec      report.Spec
 	EvalSizes [][2]float64 // heights and widths at which to evaluate trained models, as multiples of the training side
 
 	Backend  compute.Backend
@@ -71,8 +72,7 @@ type Study struct {
 	Progress func(title string) func(engine.Progress)
 	Logger   *slog.Logger // its attribute "run" names the training; may be nil
 
-	warned *sync.Map // warnings of earlier runs
-	sha256 string    // of From's weights, once Run has opened it for a record: rows of other weights are refused
+	sha256 string // of From's weights, once Run has opened it for a record: rows of other weights are refused
 }
 
 // Task is a recipe with its images.
@@ -107,14 +107,9 @@ func Sets(train, test data.Dataset) func(context.Context, Unit) (data.Dataset, d
 	}
 }
 
-// Waiting is the number of training runs that wait for settings from other shards. It is not a failure.
-type Waiting int
-
-// Error implements error.
-func (w Waiting) Error() string {
-	return fmt.Sprintf("%d training runs need settings that other shards are still measuring: repeat this command when "+
-		"those have finished", int(w))
-}
+// ErrPending means that training runs wait for settings from other shards. It is not a failure.
+var ErrPending = errors.New("settings that other shards are still measuring: repeat this command when those have " +
+	"finished")
 
 // Run runs the unfinished training runs of this shard. Before each training run it reads the rows of other shards in
 // the same directory again. Without a record a run that diverges is an error after the others have ended.
@@ -139,11 +134,11 @@ func (s *Study) Run(ctx context.Context) error {
 		case err != nil:
 			return err
 		case next == nil && waits > 0:
-			return errors.Join(append(diverged, Waiting(waits))...)
+			return errors.Join(append(diverged, fmt.Errorf("%d training runs need %w", waits, ErrPending))...)
 		case next == nil:
 			return errors.Join(diverged...)
 		}
-		visited[next.ID] = true
+		visited[next.id] = true
 		switch err := s.train(ctx, *next, done); {
 		case errors.Is(err, engine.ErrInterrupted):
 			return fmt.Errorf("%s: %w: all is saved, the same command continues it", next, err)
@@ -158,15 +153,15 @@ func (s *Study) Run(ctx context.Context) error {
 // next returns the first training of this shard that can run now, nil if there is none, and how many wait for other
 // shards. Without a record every training run is visited once: its directory shows whether it is finished.
 func (s *Study) next(done results, visited map[string]bool) (next *Unit, waits int, err error) {
-	units, err := s.Units(done)
+	units, err := s.units(done)
 	if err != nil {
 		return nil, 0, err
 	}
 	for _, u := range units {
-		_, finished := done[u.ID]
+		_, finished := done[u.id]
 		switch {
-		case u.Shard != s.Shard.Index, u.Task.Images == nil, visited[u.ID], finished && u.Task.recorded(), u.Failed:
-		case u.Waits > 0:
+		case u.shard != s.Shard.Index, u.Task.Images == nil, visited[u.id], finished && u.Task.recorded(), u.failed:
+		case u.waits > 0:
 			waits++
 		default:
 			return &u, 0, nil
@@ -206,36 +201,45 @@ func (s *Study) train(ctx context.Context, u Unit, done results) error {
 	if s.Group != nil && s.Group.Rank() > 0 { // another process writes the results
 		return nil
 	}
-	if err := Leave(run, model, row); err != nil {
+	if err := WriteReport(run, model, row); err != nil {
 		return err
 	}
 	return s.multiResolution(ctx, u, row, test)
 }
 
-// Leave writes field.png, the encoding of a trained model over the patch grid, and the page of a finished run, unless
-// the page for the same steps exists.
-func Leave(run finetune.Run, model *finetune.Model, row report.Result) error {
+// WriteReport writes field.png, the encoding of a trained model over the patch grid, and the page of a finished run,
+// unless the page for the same steps exists.
+func WriteReport(run finetune.Run, model *finetune.Model, row report.Result) error {
 	page, err := os.Stat(filepath.Join(run.Dir, finetune.PageFile))
 	if rows, missing := os.Stat(filepath.Join(run.Dir, engine.RowsFile)); err == nil && missing == nil &&
 		!page.ModTime().Before(rows.ModTime()) {
 		return nil
 	}
-	field, err := drawField(model, run.Dir)
+	features, names, vectors, err := model.Encoding()
 	if err != nil {
 		return err
 	}
-	return run.Page(model, row, field...)
+	if vectors == nil {
+		return run.Page(model, row)
+	}
+	c := model.Recipe.Model
+	field := report.Field{Title: c.Position, Rows: c.Rows(), Cols: c.Cols(), Features: features, Names: names,
+		Vectors: vectors}
+	figure, err := report.NewFigure("Position encoding of each patch", "Features over the patch grid, if the "+
+		"encoding has any, and cosine similarity of each position vector to that of the centre patch: from blue, −1, "+
+		"to red, +1.", field.Draw)
+	if err != nil {
+		return err
+	}
+	if err := disk.Write(filepath.Join(run.Dir, "field.png"), field.Draw); err != nil {
+		return err
+	}
+	return run.Page(model, row, figure)
 }
 
 // logger returns the logger for a training run.
 func (s *Study) logger(run string) *slog.Logger {
-	if s.Logger == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	if s.warned == nil {
-		s.warned = &sync.Map{}
-	}
-	return slog.New(shownOnce{s.Logger.Handler(), s.warned}).With("run", run)
+	return cmp.Or(s.Logger, slog.New(slog.DiscardHandler)).With("run", run)
 }
 
 // record trains and evaluates a unit of a study that has a record.
@@ -264,7 +268,7 @@ func (s *Study) record(ctx context.Context, u Unit, run finetune.Run, done resul
 			return err
 		}
 	}
-	row.ID = u.ID
+	row.ID = u.id
 	if row.Settings, err = o.addTo(row.Settings); err != nil {
 		return err
 	}
@@ -300,12 +304,12 @@ func (s *Study) Validate() error {
 		distinct("fraction", s.Fractions)); err != nil {
 		return err
 	}
-	units, err := s.Units(nil)
+	units, err := s.units(nil)
 	if err != nil {
 		return err
 	}
 	for _, u := range units {
-		if u.Waits > 0 {
+		if u.waits > 0 {
 			continue
 		}
 		r := u.Recipe
@@ -332,29 +336,4 @@ func distinct[T comparable](what string, values []T) error {
 		}
 	}
 	return nil
-}
-
-// shownOnce is a handler that shows a warning with equal attributes once, not for each training run. A warning without
-// attributes is about its run.
-type shownOnce struct {
-	slog.Handler
-	seen *sync.Map
-}
-
-// Handle implements slog.Handler.
-func (s shownOnce) Handle(ctx context.Context, r slog.Record) error {
-	text := r.Message
-	r.Attrs(func(a slog.Attr) bool {
-		text += "\x00" + a.String()
-		return true
-	})
-	if _, seen := s.seen.LoadOrStore(text, true); seen && r.Level == slog.LevelWarn && r.NumAttrs() > 0 {
-		return nil
-	}
-	return s.Handler.Handle(ctx, r)
-}
-
-// WithAttrs implements slog.Handler.
-func (s shownOnce) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return shownOnce{s.Handler.WithAttrs(attrs), s.seen}
 }

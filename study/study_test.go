@@ -23,7 +23,7 @@ import (
 func planned(t *testing.T) *Study {
 	t.Helper()
 	recipe := gomlxtest.Must(finetune.RecipeByName("shapes"))(t)
-	s := &Study{Dir: t.TempDir(), Variants: Each("learned", "hybrid"), Seeds: 3, Sweep: "learning_rate=0.1,0.2"}
+	s := &Study{Dir: t.TempDir(), Variants: Variants("learned", "hybrid"), Seeds: 3, Sweep: "learning_rate=0.1,0.2"}
 	for _, name := range []string{"dtd", "kitti"} {
 		s.Tasks = append(s.Tasks, Task{Name: name, Recipe: recipe, Parts: [2]string{"some", "all"},
 			Images:  func(context.Context, Unit) (_, _ data.Dataset, err error) { return nil, nil, nil },
@@ -35,7 +35,7 @@ func planned(t *testing.T) *Study {
 // units lists the units that choose settings, and the final ones.
 func units(t *testing.T, s *Study, done results) (searches, finals []Unit) {
 	t.Helper()
-	all := gomlxtest.Must(s.Units(done))(t)
+	all := gomlxtest.Must(s.units(done))(t)
 	for _, u := range all {
 		if u.Search {
 			searches = append(searches, u)
@@ -51,11 +51,11 @@ func measured(t *testing.T, s *Study, done results, top1 func(u Unit) float64) {
 	t.Helper()
 	searches, _ := units(t, s, done)
 	for _, u := range searches {
-		row := report.Result{ID: u.ID, Validation: report.Metrics{Top1: report.JSONFloat(top1(u)), Images: 200}}
+		row := report.Result{ID: u.id, Validation: report.Metrics{Top1: report.JSONFloat(top1(u)), Images: 200}}
 		if row.Validation.Top1 < 0 {
-			row = report.Result{ID: u.ID, Failed: "diverged"}
+			row = report.Result{ID: u.id, Failed: "diverged"}
 		}
-		done[u.ID] = row
+		done[u.id] = row
 	}
 }
 
@@ -65,9 +65,9 @@ func TestUnits_AreTheSameOnEveryMachineAndOfEarlierVersions(t *testing.T) {
 	searches, finals := units(t, s, nil)
 	ids := map[string]bool{}
 	for _, u := range searches {
-		ids[u.ID] = true
+		ids[u.id] = true
 	}
-	if len(searches) != 24 || len(ids) != 24 || finals[0].ID != "" { // whose setting is open
+	if len(searches) != 24 || len(ids) != 24 || finals[0].id != "" { // whose setting is open
 		t.Errorf("%d searches with %d names, want tasks × positions × settings × seeds = 24", len(searches), len(ids))
 	}
 	other := *s
@@ -75,13 +75,13 @@ func TestUnits_AreTheSameOnEveryMachineAndOfEarlierVersions(t *testing.T) {
 	other.Dir, other.From = "elsewhere", "/other/model.npz"
 	again, _ := units(t, &other, nil)
 	for k := range searches {
-		if again[k].ID != searches[k].ID || again[k].String() != searches[k].String() || again[k].Shard != k%5 {
-			t.Errorf("unit %d is %v of shard %d there, %v here", k, again[k], again[k].Shard, searches[k])
+		if again[k].id != searches[k].id || again[k].String() != searches[k].String() || again[k].shard != k%5 {
+			t.Errorf("unit %d is %v of shard %d there, %v here", k, again[k], again[k].shard, searches[k])
 		}
 	}
 	for unit, want := range map[*Unit]string{
 		&searches[1]:  "dtd/learned-seed1-some-52dea76e44ed", // by commit c080d19
-		&searches[23]: "kitti/hybrid-seed2-some-" + searches[23].ID,
+		&searches[23]: "kitti/hybrid-seed2-some-" + searches[23].id,
 	} {
 		if got := gomlxtest.Must(filepath.Rel(s.Dir, unit.Dir))(t); got != want {
 			t.Errorf("%v lives in %s, want %s", unit, got, want)
@@ -92,13 +92,13 @@ func TestUnits_AreTheSameOnEveryMachineAndOfEarlierVersions(t *testing.T) {
 		other.Tasks[i].Recipe.Epochs++
 	}
 	other.FirstSeed = 7
-	if again, _ = units(t, &other, nil); ids[again[0].ID] || again[0].Seed != 7 || again[2].Seed != 9 {
+	if again, _ = units(t, &other, nil); ids[again[0].id] || again[0].Seed != 7 || again[2].Seed != 9 {
 		t.Errorf("another recipe has the units %v to %v", again[0], again[2])
 	}
 	s.Fractions = []float64{0.5, 1}
 	parts, _ := units(t, s, nil)
 	for _, u := range parts {
-		ids[u.ID] = true
+		ids[u.id] = true
 	}
 	if len(parts) != 48 || len(ids) != 48 {
 		t.Errorf("two fractions of 24 units have %d names", len(ids))
@@ -146,7 +146,7 @@ func TestUnits_ChooseTheSetting(t *testing.T) {
 		if f.Task.Name == "kitti" && f.Position == "learned" {
 			want = 0.2
 		}
-		if f.Recipe.LearningRate != want || f.Setting != fmt.Sprintf("learning_rate=%g", want) || f.Waits != 0 {
+		if f.Recipe.LearningRate != want || f.Setting != fmt.Sprintf("learning_rate=%g", want) || f.waits != 0 {
 			t.Errorf("%v trains with %g, want %g", f, f.Recipe.LearningRate, want)
 		}
 	}
@@ -154,7 +154,7 @@ func TestUnits_ChooseTheSetting(t *testing.T) {
 		"0.1": {-1, 0, 0}, "0.2": {0, 0, -1}}
 	measured(t, s, done, top1)
 	_, finals = units(t, s, done)
-	if last := finals[11]; !last.Failed || last.Waits != 0 || last.ID != "" {
+	if last := finals[11]; !last.failed || last.waits != 0 || last.id != "" {
 		t.Errorf("of settings that all diverged %v", last)
 	}
 	for _, row := range done {
@@ -169,7 +169,7 @@ func TestUnits_ChooseTheSetting(t *testing.T) {
 		t.Errorf("states %v", states)
 	}
 	for _, f := range finals[:6] { // dtd
-		s.write(t, report.Result{ID: f.ID, Test: report.Metrics{Top1: 0.5, Images: 7}})
+		s.write(t, report.Result{ID: f.id, Test: report.Metrics{Top1: 0.5, Images: 7}})
 	}
 	if got := lines(t, s, 4); !slices.Contains(got, "dtd|7|50.00 (50.00 … 50.00)|50.00 (50.00 … 50.00)") ||
 		!slices.Contains(got, "kitti|–|failed|failed") {
@@ -182,13 +182,13 @@ func TestNext_WaitsForTheSettingsOfAllShards(t *testing.T) {
 	measured(t, s, done, func(Unit) float64 { return 0.5 })
 	searches, _ := units(t, s, done)
 	s.Shard = Shard{Index: 0, Of: 2}
-	delete(done, searches[1].ID) // dtd learned, of shard 1
+	delete(done, searches[1].id) // dtd learned, of shard 1
 	next, waits, err := s.next(done, nil)
 	if err != nil || next == nil || next.Search || next.Task.Name != "kitti" || next.Position != "learned" {
 		t.Errorf("next %v, %v, want the first training on all images of kitti learned", next, err)
 	}
 	for next != nil { // run all that is possible
-		done[next.ID] = report.Result{ID: next.ID, Test: report.Metrics{Top1: 0.5, Images: 7}}
+		done[next.id] = report.Result{ID: next.id, Test: report.Metrics{Top1: 0.5, Images: 7}}
 		if next, waits, err = s.next(done, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -199,8 +199,7 @@ func TestNext_WaitsForTheSettingsOfAllShards(t *testing.T) {
 	for _, row := range done {
 		s.write(t, row)
 	}
-	var waiting Waiting
-	if err := s.Run(t.Context()); !errors.As(err, &waiting) || waiting != 3 {
+	if err := s.Run(t.Context()); !errors.Is(err, ErrPending) {
 		t.Errorf("a training of another shard is missing: %v", err)
 	}
 	s.Tasks[0].Images = nil
@@ -247,14 +246,14 @@ func TestMerge_JoinsRowsOnceInAnyOrder(t *testing.T) {
 func TestValidate_Refusals(t *testing.T) {
 	for name, change := range map[string]func(*Study){
 		"":                        func(*Study) {},
-		"a variant twice":         func(s *Study) { s.Variants = Each("wepe", "none", "wepe") },
+		"a variant twice":         func(s *Study) { s.Variants = Variants("wepe", "none", "wepe") },
 		"a size twice":            func(s *Study) { s.Sizes = [][2]int{{8, 8}, {8, 8}} },
 		"a fraction twice":        func(s *Study) { s.Fractions = []float64{0.5, 5e-1} },
 		"more than all":           func(s *Study) { s.Fractions = []float64{1.5} },
 		"no images":               func(s *Study) { s.Fractions = []float64{0} },
 		"no variants":             func(s *Study) { s.Variants = nil },
 		"no seeds":                func(s *Study) { s.Seeds = 0 },
-		"an unknown encoding":     func(s *Study) { s.Variants = Each("nowhere") },
+		"an unknown encoding":     func(s *Study) { s.Variants = Variants("nowhere") },
 		"an unknown aspect":       func(s *Study) { s.Aspects = []string{"stretch"} },
 		"a recipe without a name": func(s *Study) { s.Tasks[0].Recipe.LearningRate = math.NaN() }, // its hash
 	} {
@@ -267,7 +266,7 @@ func TestValidate_Refusals(t *testing.T) {
 	}
 	// The width of a model that is not open yet has to fit the encodings: 64 per head.
 	s := small(t)
-	s.Variants = Each("rope-axial", "sincos2d") // of heads of a multiple of 4 channels, of a width of a multiple of 4
+	s.Variants = Variants("rope-axial", "sincos2d") // of heads of a multiple of 4 channels, of a width of a multiple of 4
 	for _, heads := range []int{0, 1, 3} {
 		s.Tasks[0].Recipe.Model.Width, s.Tasks[0].Recipe.Model.Heads, s.Tasks[0].Recipe.Model.Depth = 0, heads, 0
 		if err := s.Validate(); err != nil {

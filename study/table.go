@@ -35,28 +35,28 @@ func (s *Study) Listing() (report.Table, error) {
 	}
 	parts := map[string]int{}
 	for _, u := range units {
-		row, ok := done[u.ID]
+		row, ok := done[u.id]
 		state, setting := "to do", u.Setting
 		switch {
 		case ok && row.Failed != "":
 			state = "failed"
 		case ok:
 			state = "done"
-		case u.Failed:
+		case u.failed:
 			state, setting = "no setting", "all diverged"
 		case u.Task.Images == nil:
 			state = "no data"
 		}
-		if u.Waits > 0 {
+		if u.waits > 0 {
 			setting = "to be chosen"
 		}
 		parts[u.part()]++
 		table.Rows = append(table.Rows, []string{u.part(), u.Task.Name, u.named(" %s", " on %g"), strconv.Itoa(u.Seed),
-			setting, Shard{u.Shard, s.Shard.of()}.String(), state})
+			setting, Shard{u.shard, s.Shard.of()}.text(), state})
 	}
 	of := s.Tasks[0].Parts
 	table.Notes = []string{fmt.Sprintf("%d training runs on %s, %d on %s; this is shard %s", parts[of[0]], of[0],
-		parts[of[1]], of[1], s.Shard)}
+		parts[of[1]], of[1], s.Shard.text())}
 	return table, nil
 }
 
@@ -85,7 +85,8 @@ func (s *Study) Table() (report.Table, error) {
 		return report.Table{}, err
 	}
 	rows = append(rows, other...)
-	spec := report.Spec{Published: s.Published.Top1, Conditions: s.Published.Conditions, Baseline: s.baseline()}
+	spec := s.Spec
+	spec.Baseline, spec.GroupBy = s.baseline(), nil
 	if len(s.Sizes) > 1 || len(s.Aspects) > 1 || len(s.EvalSizes) > 0 {
 		spec.GroupBy = append(spec.GroupBy, "recipe")
 	}
@@ -105,30 +106,27 @@ func (s *Study) Table() (report.Table, error) {
 // the commit that computed them. A directory has such rows from earlier commands.
 func (s *Study) noteSources(table report.Table, rows []report.Result) report.Table {
 	rows = latest(rows)
-	count := func(name func(report.Result) string) map[string]int {
+	for _, c := range []struct {
+		each, own string
+		name      func(report.Result) string
+	}{
+		{"of the %s weights", cmp.Or(s.Weights, checkpoints.BestDir), func(r report.Result) string { return r.Weights.Name }},
+		{"on %s", "", func(r report.Result) string { return r.Backend }},
+		{"of commit %.12s", "", func(r report.Result) string { return r.Commit }},
+	} {
 		counts := map[string]int{}
 		for _, r := range rows {
-			counts[name(r)]++
+			counts[c.name(r)]++
 		}
 		delete(counts, "") // unknown
-		return counts
-	}
-	note := func(counts map[string]int, each string) {
+		if len(counts) == 0 || len(counts) == 1 && (c.own == "" || counts[c.own] > 0) {
+			continue
+		}
 		var parts []string
 		for _, name := range slices.Sorted(maps.Keys(counts)) {
-			parts = append(parts, fmt.Sprintf("%d "+each, counts[name], name))
+			parts = append(parts, fmt.Sprintf("%d "+c.each, counts[name], name))
 		}
 		table.Notes = append(table.Notes, "results "+strings.Join(parts, ", "))
-	}
-	weights := count(func(r report.Result) string { return r.Weights.Name })
-	if own := weights[cmp.Or(s.Weights, checkpoints.BestDir)]; len(weights) > 1 || len(weights) == 1 && own == 0 {
-		note(weights, "of the %s weights")
-	}
-	if backends := count(func(r report.Result) string { return r.Backend }); len(backends) > 1 {
-		note(backends, "on %s")
-	}
-	if commits := count(func(r report.Result) string { return r.Commit }); len(commits) > 1 {
-		note(commits, "of commit %.12s")
 	}
 	return table
 }
@@ -145,9 +143,9 @@ func (s *Study) recordTable() (report.Table, error) {
 		if u.Search {
 			continue
 		}
-		row := done[u.ID]
+		row := done[u.id]
 		row.Dataset, row.Encoding = u.Task.Name, u.named(" %s", " on %g")
-		if u.Failed {
+		if u.failed {
 			row.Failed = "every setting diverged"
 		}
 		rows = append(rows, row)
@@ -157,7 +155,7 @@ func (s *Study) recordTable() (report.Table, error) {
 				r.Model.PatchSize, row.ImageSize, row.Steps, r.BatchSize)]++
 		}
 	}
-	table := vtab1k().table(rows, s.Seeds)
+	table := vtab1k.table(rows, s.Seeds)
 	note := "nothing is measured here yet"
 	if settings := slices.Sorted(maps.Keys(measured)); len(settings) > 0 {
 		if len(settings) > 1 {
@@ -177,7 +175,7 @@ func (s *Study) baseline() string {
 	if len(s.Variants) < 2 {
 		return ""
 	}
-	label := cmp.Or(s.Baseline, "learned")
+	label := cmp.Or(s.Spec.Baseline, "learned")
 	if slices.ContainsFunc(s.Variants, func(a Variant) bool { return a.Label == label }) {
 		return label
 	}
@@ -234,14 +232,14 @@ func (s *Study) Curves() (images []string, err error) {
 // recorded lists the units of a study with a record, and the finished training runs.
 func (s *Study) recorded() (units []Unit, done results, err error) {
 	if done, err = s.results(); err == nil {
-		units, err = s.Units(done)
+		units, err = s.units(done)
 	}
 	return units, done, err
 }
 
 // found lists the units of a study without a record, and the rows in their directories.
 func (s *Study) found() (units []Unit, rows []report.Rows, err error) {
-	if units, err = s.Units(nil); err != nil {
+	if units, err = s.units(nil); err != nil {
 		return nil, nil, err
 	}
 	rows = make([]report.Rows, len(units))
@@ -252,23 +250,4 @@ func (s *Study) found() (units []Unit, rows []report.Rows, err error) {
 		}
 	}
 	return units, rows, nil
-}
-
-// drawField writes field.png, the encoding of a trained model over the patch grid, and returns it for the page.
-func drawField(model *finetune.Model, dir string) ([]report.Figure, error) {
-	features, names, vectors, err := model.Encoding()
-	if err != nil || vectors == nil {
-		return nil, err
-	}
-	c := model.Recipe.Model
-	field := report.Field{Title: c.Position, Rows: c.Rows(), Cols: c.Cols(), Features: features, Names: names,
-		Vectors: vectors}
-	figure, err := report.NewFigure("Position encoding of each patch", "Features over the patch grid, if the "+
-		"encoding has any, and cosine similarity of each position vector to that of the centre patch: from blue, −1, to "+
-		"red, "+
-		"+1.", field.Draw)
-	if err != nil {
-		return nil, err
-	}
-	return []report.Figure{figure}, disk.Write(filepath.Join(dir, "field.png"), field.Draw)
 }

@@ -21,8 +21,8 @@ type Variant struct {
 	Settings string // for finetune.Recipe.Set
 }
 
-// Each returns a variant with default settings for each encoding.
-func Each(positions ...string) []Variant {
+// Variants returns a variant with default settings for each encoding.
+func Variants(positions ...string) []Variant {
 	variants := make([]Variant, len(positions))
 	for i, p := range positions {
 		variants[i] = Variant{Position: p, Label: p}
@@ -43,11 +43,11 @@ type Unit struct {
 
 	Recipe finetune.Recipe // with all of the above
 	Dir    string          // its directory
-	ID     string          // the same on every machine; Dir in a study without a record
 
-	Shard  int  // the index of its shard
-	Waits  int  // number of unfinished training runs that choose its setting
-	Failed bool // every setting to choose from diverged
+	id     string // the same on every machine; Dir in a study without a record
+	shard  int    // the index of its shard
+	waits  int    // number of unfinished training runs that choose its setting
+	failed bool   // every setting to choose from diverged
 }
 
 // part names the images of a unit's training.
@@ -114,7 +114,7 @@ func (s *Study) resolve(u *Unit) (err error) {
 	name := fmt.Sprintf("%s-seed%d", u.fileName(), u.Seed)
 	if !u.Task.recorded() {
 		u.Dir = filepath.Join(s.Dir, u.Task.Name, name)
-		u.ID = u.Dir
+		u.id = u.Dir
 		return nil
 	}
 	part := u.Fraction
@@ -136,17 +136,17 @@ func (s *Study) resolve(u *Unit) (err error) {
 		return err
 	}
 	sum := sha256.Sum256(identity)
-	u.ID = hex.EncodeToString(sum[:6])
-	u.Dir = filepath.Join(s.Dir, u.Task.Name, name+"-"+u.part()+"-"+u.ID)
+	u.id = hex.EncodeToString(sum[:6])
+	u.Dir = filepath.Join(s.Dir, u.Task.Name, name+"-"+u.part()+"-"+u.id)
 	return nil
 }
 
-// Units lists the training runs of a study, given the finished ones: those that choose settings, then the final ones.
+// units lists the training runs of a study, given the finished ones: those that choose settings, then the final ones.
 // Their order, and so their shards, depend only on the study, not on the images of a machine.
 //
 // Training runs are sorted by task, within a task by seed, then by what the variants share, so that partial results
 // compare like with like.
-func (s *Study) Units(done results) (units []Unit, err error) {
+func (s *Study) units(done results) (units []Unit, err error) {
 	for _, u := range s.combinations() {
 		settings, err := s.settingsFor(u.Position)
 		if err != nil {
@@ -157,7 +157,7 @@ func (s *Study) Units(done results) (units []Unit, err error) {
 		}
 		for _, setting := range settings {
 			for _, u.Seed = range s.seeds() {
-				u.Search, u.Setting, u.Shard = true, setting, len(units)%s.Shard.of()
+				u.Search, u.Setting, u.shard = true, setting, len(units)%s.Shard.of()
 				if err := s.resolve(&u); err != nil {
 					return nil, err
 				}
@@ -170,7 +170,7 @@ func (s *Study) Units(done results) (units []Unit, err error) {
 		if err != nil {
 			return nil, err
 		}
-		u.Waits, u.Failed, u.Shard = waits, best == nil && waits == 0, i%s.Shard.of()
+		u.waits, u.failed, u.shard = waits, best == nil && waits == 0, i%s.Shard.of()
 		if best != nil {
 			u.Setting = *best
 		}
@@ -178,7 +178,7 @@ func (s *Study) Units(done results) (units []Unit, err error) {
 			return nil, err
 		}
 		if best == nil {
-			u.ID = "" // no training yet
+			u.id = "" // no training yet
 		}
 		units = append(units, u)
 	}
@@ -243,7 +243,7 @@ func (s *Study) choose(done results, u Unit) (best *string, missing int, err err
 			if err := s.resolve(&u); err != nil {
 				return nil, 0, err
 			}
-			row, ok := done[u.ID]
+			row, ok := done[u.id]
 			if !ok {
 				missing++
 			}

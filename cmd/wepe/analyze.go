@@ -116,25 +116,25 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	comparison := analysis.Comparison{Backend: b, Analyses: chosen, Seed: o.seed, Logger: cli.Logger()}
 	dir := cmp.Or(o.out, filepath.Join("runs", "analysis-"+d.Name))
 	comparison.Models = o.models(ctx, b, paths, dir)
-	comparison.ImagesFor = o.imagesFor(d)
-	found, failed := comparison.Run(ctx)
+	comparison.Images = o.imagesFor(d)
+	found, page, failed := comparison.Run(ctx)
 	if found == nil {
 		return failed
 	}
 	out := cli.Output(c)
 	for _, a := range chosen {
-		if !slices.ContainsFunc(found.Rows, func(r analysis.Row) bool { return r.Analysis == a.Name }) { // interrupted
+		if !slices.ContainsFunc(found, func(r analysis.Row) bool { return r.Analysis == a.Name }) { // interrupted
 			continue
 		}
 		out.Printf("\n%s\n\n", a.Title)
-		out.Print(analysis.Table(found.Rows, a.Name).Text())
+		out.Print(analysis.Table(found, a.Name).Text())
 	}
-	rows, page := filepath.Join(dir, "rows.jsonl"), filepath.Join(dir, "analysis.html")
-	must.M(analysis.Write(rows, found.Rows))
-	must.M(disk.Write(page, found.Page.HTML))
+	rows, html := filepath.Join(dir, "rows.jsonl"), filepath.Join(dir, "analysis.html")
+	must.M(analysis.Write(rows, found))
+	must.M(disk.Write(html, page.HTML))
 	out.Printf("\n")
 	out.Field("rows", "%s", rows)
-	out.Field("page", "%s", page)
+	out.Field("page", "%s", html)
 	return failed
 }
 
@@ -182,20 +182,19 @@ func distinct(paths []string) (names []string, err error) {
 func trainTwo(ctx context.Context, b compute.Backend, dir string) (paths []string) {
 	recipe := must.M1(finetune.RecipeByName("shapes"))
 	train, test := must.M2(data.Shapes("where", 3000, 1000, 32, 0))
-	s := study.Study{Dir: dir, Variants: study.Each("learned", "wepe"), Seeds: 1, Backend: b,
+	s := study.Study{Dir: dir, Variants: study.Variants("learned", "wepe"), Seeds: 1, Backend: b,
 		Tasks: []study.Task{{Recipe: recipe, Images: study.Sets(train, test)}}, Progress: cli.Progress,
 		Logger: cli.Logger()}
 	must.M(s.Run(ctx))
-	for _, u := range must.M1(s.Units(nil)) {
-		paths = append(paths, u.Dir)
+	for _, v := range s.Variants {
+		paths = append(paths, filepath.Join(dir, v.Label+"-seed0"))
 	}
 	return paths
 }
 
 // imagesFor returns a function that reads the images for a model, and masks of the objects, if known. Models with the
 // same preprocessing share them.
-func (o *analyzing) imagesFor(d *dataset.Dataset) func(context.Context, *finetune.Model) (
-	*data.InMemory, func(int) []bool, error) {
+func (o *analyzing) imagesFor(d *dataset.Dataset) analysis.Images {
 	type shown struct {
 		images *data.InMemory
 		mask   func(int) []bool
@@ -278,7 +277,7 @@ func (o *costs) run(c *cobra.Command, backend, dir string, seed uint64) error {
 		return cli.Usagef("--analyses cost: want --models, and --sizes of 1 or more")
 	}
 	cli.CheckPositions("positions", o.positions...)
-	o.Variants = study.Each(o.positions...)
+	o.Variants = study.Variants(o.positions...)
 	o.Backend = openBackend(backend, 0)
 	defer o.Backend.Finalize()
 	out := cli.Output(c)
@@ -317,7 +316,7 @@ func inFreshProcess(ctx context.Context, size string, side int, v study.Variant)
 // printMemory runs inference and two steps with one encoding, and prints the peak memory of this process in bytes.
 func (o *costs) printMemory(out cli.Printer, of []string) error {
 	side := must.M1(strconv.Atoi(of[1]))
-	t := must.M1(o.NewTiming(of[0], side, study.Each(of[2])[0]))
+	t := must.M1(o.NewTiming(of[0], side, study.Variants(of[2])[0]))
 	defer t.Close()
 	for _, call := range []func() error{t.Forward, t.Step, t.Step} {
 		must.M(call())

@@ -139,7 +139,7 @@ func (o *comparison) startStudy(s *study.Study) {
 // the recipe, "" if it is for all.
 func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Recipe, own string,
 	d *dataset.Dataset) {
-	var named study.Named
+	var named study.Preset
 	var err error
 	if o.study != "" {
 		named, err = study.ByName(o.study)
@@ -167,10 +167,8 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 	case own != "": // its settings are for this form alone
 		positions = []string{"none", "learned", "sincos2d", own}
 	}
-	if d.CIFAR100() {
-		s.Published = named.PublishedOf(r, s.From != "")
-	}
-	s.EvalSizes, s.Baseline, s.Variants = named.EvalSizes, named.Baseline, study.Each(positions...)
+	s.Spec = named.Spec(r, d.CIFAR100(), s.From != "")
+	s.EvalSizes, s.Variants = named.EvalSizes, study.Variants(positions...)
 	if named.Aspects != nil {
 		s.Aspects = named.Aspects
 	}

@@ -52,12 +52,12 @@ func (o *objects) flags(f cli.Flags) {
 }
 
 // generated returns scenes whose seed is that of their split: no scene is in two.
-func (o *objects) generated(count int, split int64, size [2]int) scenes.Generated {
+func (o *objects) generated(count int, split int64, size [2]int) *scenes.Set {
 	g := scenes.Generated{Count: count, Height: size[0], Width: size[1], Seed: split}
 	if o.shapes != mostObjects {
 		g.Most = o.shapes
 	}
-	return g
+	return must.M1(g.Set())
 }
 
 // load finds or generates the images for a recipe, and prints a description.
@@ -74,12 +74,12 @@ func (o *objects) load(r detection.Recipe, training bool) (d detection.Run) {
 	}
 	text := fmt.Sprintf("%s: ", d.Dataset)
 	if training {
-		text += fmt.Sprintf("%d categories, %d train, ", len(d.Train.Categories()), d.Train.Len())
+		text += fmt.Sprintf("%d categories, %d train, ", len(d.Train.Categories), d.Train.Len)
 		if d.Validation != nil {
-			text += fmt.Sprintf("%d validation, ", d.Validation.Scenes.Len())
+			text += fmt.Sprintf("%d validation, ", d.Validation.Scenes.Len)
 		}
 	}
-	cli.Field("data", "%s%d test", text, d.Tests[0].Scenes.Len())
+	cli.Field("data", "%s%d test", text, d.Tests[0].Scenes.Len)
 	return d
 }
 
@@ -96,44 +96,42 @@ func (o *objects) scenes(d *detection.Run, own [2]int, training bool) {
 		d.Dataset = fmt.Sprintf("scenes-%d", o.shapes)
 	}
 	if training {
-		train := o.generated(o.train, forTraining, own)
-		must.M(train.Validate())
-		validation := must.M1(detection.Generated(o.generated(min(50, o.test), forValidation, own)))
-		d.Train, d.Validation = train, &validation
+		d.Train = o.generated(o.train, forTraining, own)
+		d.Validation = &detection.Test{Scenes: o.generated(min(50, o.test), forValidation, own)}
 	}
 	if o.sizes == nil {
 		o.sizes = [][2]int{own}
 	}
 	for _, size := range o.sizes {
-		d.Tests = append(d.Tests, must.M1(detection.Generated(o.generated(o.test, forTests, size))))
+		d.Tests = append(d.Tests, detection.Test{Scenes: o.generated(o.test, forTests, size)})
 	}
 }
 
 // coco reads COCO's training and validation images; the latter are the test split.
 func (o *objects) coco(d *detection.Run, dir string, training bool) {
-	open := func(split string) *scenes.Folder {
-		s, err := scenes.Open(cocoPaths(dir, split))
+	open := func(split string) *scenes.Set {
+		images, instances := cocoPaths(dir, split)
+		s, err := scenes.Open(images, instances, cli.Logger())
 		if err != nil {
 			must.M(fmt.Errorf("--data %s: %w", o.data, err))
 		}
-		s.Logger = cli.Logger()
 		return s
 	}
 	test := open("val2017")
-	if slices.ContainsFunc(test.Dataset.Annotations, func(a coco.Annotation) bool { return a.ID == 0 }) {
+	if slices.ContainsFunc(must.M1(test.Annotated()).Annotations, func(a coco.Annotation) bool { return a.ID == 0 }) {
 		cli.Line("warning: an annotation has the id 0: cocoapi, and wepe as it, counts a detection of that object as " +
 			"wrong; number annotations from 1")
 	}
-	d.Dataset = test.Dataset.Name
+	d.Dataset = test.Name
 	if training {
 		train := open("train2017")
-		d.Dataset, d.Train = train.Dataset.Name, train.Training()
+		d.Dataset, d.Train = train.Name, train.Training()
 	}
 	if o.sizes == nil {
 		o.sizes = [][2]int{{}} // the training size
 	}
 	for _, size := range o.sizes {
-		d.Tests = append(d.Tests, detection.Test{Scenes: test, Annotations: test.Dataset, Rows: size[0], Cols: size[1]})
+		d.Tests = append(d.Tests, detection.Test{Scenes: test, Rows: size[0], Cols: size[1]})
 	}
 }
 
@@ -143,16 +141,14 @@ func cocoPaths(dir, split string) (images, instances string) {
 
 // write writes the generated scenes of the training and the test split.
 func (o *objects) write(out cli.Printer, d detection.Run, dir string) error {
-	train, generated := d.Train.(scenes.Generated)
-	test, same := d.Tests[0].Scenes.(scenes.Generated)
-	if !generated || !same {
+	if o.data != "scenes" {
 		return cli.Usagef("--export-coco writes generated scenes: leave --data out")
 	}
 	for i, split := range []string{"train2017", "val2017"} {
-		g := []scenes.Generated{train, test}[i]
+		set := []*scenes.Set{d.Train, d.Tests[0].Scenes}[i]
 		images, instances := cocoPaths(dir, split)
-		must.M(scenes.Write(images, instances, g))
-		out.Printf("%d images in %s, their objects in %s\n", g.Count, images, instances)
+		must.M(scenes.Write(images, instances, set))
+		out.Printf("%d images in %s, their objects in %s\n", set.Len, images, instances)
 	}
 	return nil
 }
@@ -288,7 +284,7 @@ func detectEval() *cobra.Command {
 		d := o.load(m.Recipe, false)
 		found, v := map[string]report.DetectionMetrics{}, m.Recipe.Detector.Backbone
 		size := func(t detection.Test) string {
-			return fmt.Sprintf("%dx%d", cmp.Or(t.Rows, v.ImageRows), cmp.Or(t.Cols, v.ImageCols))
+			return fmt.Sprintf("%dx%d", cmp.Or(t.Rows, t.Scenes.Rows, v.ImageRows), cmp.Or(t.Cols, t.Scenes.Cols, v.ImageCols))
 		}
 		for _, test := range d.Tests {
 			found[size(test)], _ = must.M2(m.Evaluate(test))
@@ -297,7 +293,7 @@ func detectEval() *cobra.Command {
 			for _, test := range d.Tests {
 				one := found[size(test)]
 				out.Field(size(test), "box AP %.2f, AP50 %.2f; mask AP %.2f, of %d images", 100*float64(one.Boxes["AP"]),
-					100*float64(one.Boxes["AP50"]), 100*float64(one.Masks["AP"]), test.Scenes.Len())
+					100*float64(one.Boxes["AP50"]), 100*float64(one.Masks["AP"]), test.Scenes.Len)
 			}
 		})
 	}

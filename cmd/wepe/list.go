@@ -178,7 +178,7 @@ func listAnalyses() []entry {
 }
 
 func listStudies() []entry {
-	return each(study.All, func(n study.Named) entry { return entry{Name: n.Name, About: n.About} })
+	return each(study.All, func(n study.Preset) entry { return entry{Name: n.Name, About: n.About} })
 }
 
 func listSettings() (all []entry) {

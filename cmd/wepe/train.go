@@ -155,7 +155,7 @@ func (o *single) run(c *cobra.Command, model string) error {
 	o.unread(recipe, model, recipe.Model.Position)
 	recipe = plainForKeep(recipe, recipe.Aspect == finetune.AspectKeep)
 	if recipe.Model.Position != "" { // a recipe that no images suit; else only the run itself will know
-		alone := study.Study{Tasks: []study.Task{{Recipe: recipe}}, Variants: study.Each(recipe.Model.Position), Seeds: 1}
+		alone := study.Study{Tasks: []study.Task{{Recipe: recipe}}, Variants: study.Variants(recipe.Model.Position), Seeds: 1}
 		must.M(cli.Usage(alone.Validate()))
 	}
 	if recipe.Aspect != "" {
@@ -355,7 +355,7 @@ func finish(ctx context.Context, c *cobra.Command, d *dataset.Dataset, r finetun
 	if r.Group != nil && r.Group.Rank() > 0 {
 		return nil
 	}
-	must.M(study.Leave(r, m, row))
+	must.M(study.WriteReport(r, m, row))
 	return printResult(c, d, r, m, row)
 }
 

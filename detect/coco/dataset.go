@@ -40,7 +40,7 @@ type Annotation struct {
 	Segmentation Segmentation `json:"segmentation,omitzero"`
 	Area         float64      `json:"area"` // of the mask in square pixels; decides whether the object is small or large
 	Box          Box          `json:"bbox"`
-	Crowd        bool         `json:"-"` // many objects under one mask; iscrowd in files
+	Crowd        flag         `json:"iscrowd"` // many objects under one mask
 
 	missing fields // fields that the file lacks
 }

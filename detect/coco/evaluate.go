@@ -105,7 +105,7 @@ func (e *evaluation) objects(d *Dataset, x *index, image int64) ([][]object, err
 			return nil, fmt.Errorf("coco: %s: annotation %d of image %d has no %s, which evaluation needs", d.Name, a.ID, image,
 				name)
 		}
-		o := object{id: a.ID, area: a.Area, crowd: a.Crowd, box: a.Box}
+		o := object{id: a.ID, area: a.Area, crowd: bool(a.Crowd), box: a.Box}
 		if e.masks {
 			var err error
 			if o.mask, err = d.Mask(*x.images[image], a); err != nil {

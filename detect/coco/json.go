@@ -4,6 +4,7 @@ package coco
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -37,17 +38,24 @@ func Read(path string) (*Dataset, error) {
 func decodeDataset(raw []byte, name string) (d *Dataset, err error) {
 	var file struct {
 		Images *[]struct {
-			ID       *whole `json:"id"`
-			FileName string `json:"file_name"`
-			Height   whole  `json:"height"`
-			Width    whole  `json:"width"`
+			Image
+			ID     *whole `json:"id"`
+			Height whole  `json:"height"`
+			Width  whole  `json:"width"`
 		} `json:"images"`
 		Categories []struct {
-			ID            *whole `json:"id"`
-			Name          string `json:"name"`
-			Supercategory string `json:"supercategory"`
+			Category
+			ID *whole `json:"id"`
 		} `json:"categories"`
-		Annotations []rawAnnotation `json:"annotations"`
+		Annotations []struct {
+			Annotation
+			ID         *whole    `json:"id"`
+			ImageID    *whole    `json:"image_id"`
+			CategoryID *whole    `json:"category_id"`
+			Area       *float64  `json:"area"`
+			Box        []float64 `json:"bbox"`
+			Crowd      any       `json:"iscrowd"`
+		} `json:"annotations"`
 	}
 	if err := unmarshal(raw, &file, name); err != nil {
 		return nil, err
@@ -55,25 +63,54 @@ func decodeDataset(raw []byte, name string) (d *Dataset, err error) {
 	if file.Images == nil {
 		return nil, fmt.Errorf("coco: %s: the file lists no images: it is not an instances file", name)
 	}
+	wrong := func(kind string, i int, err error) error {
+		return fmt.Errorf("coco: %s: %s number %d: %w", name, kind, i+1, err)
+	}
 	d = &Dataset{Name: name}
 	for i, x := range *file.Images {
-		if x.ID == nil {
-			return nil, fmt.Errorf("coco: %s: image number %d: no id", name, i+1)
+		x.Image.Height, x.Image.Width = int(x.Height), int(x.Width)
+		if err := x.ID.into(&x.Image.ID, "id"); err != nil {
+			return nil, wrong("image", i, err)
 		}
-		d.Images = append(d.Images, Image{int64(*x.ID), x.FileName, int(x.Height), int(x.Width)})
+		d.Images = append(d.Images, x.Image)
 	}
 	for i, x := range file.Categories {
-		if x.ID == nil {
-			return nil, fmt.Errorf("coco: %s: category number %d: no id", name, i+1)
+		if err := x.ID.into(&x.Category.ID, "id"); err != nil {
+			return nil, wrong("category", i, err)
 		}
-		d.Categories = append(d.Categories, Category{int64(*x.ID), x.Name, x.Supercategory})
+		d.Categories = append(d.Categories, x.Category)
 	}
 	for i, x := range file.Annotations {
-		a, err := x.annotation()
-		if err != nil {
-			return nil, fmt.Errorf("coco: %s: annotation number %d: %w", name, i+1, err)
+		a := &x.Annotation
+		err := cmp.Or(x.ID.into(&a.ID, "id"), x.ImageID.into(&a.ImageID, "image_id"),
+			x.CategoryID.into(&a.CategoryID, "category_id"))
+		switch len(x.Box) {
+		case 0:
+			a.missing |= noBox
+		case 4:
+			a.Box = Box(x.Box)
+		default:
+			err = cmp.Or(err, fmt.Errorf("id %d: bbox has %d numbers, want x, y, width and height", a.ID, len(x.Box)))
 		}
-		d.Annotations = append(d.Annotations, a)
+		switch crowd := x.Crowd.(type) {
+		case nil:
+			a.missing |= noCrowd
+		case bool:
+			a.Crowd = flag(crowd)
+		case float64:
+			a.Crowd = crowd != 0
+		default:
+			err = cmp.Or(err, fmt.Errorf("id %d: iscrowd is %#v, want 0 or 1", a.ID, crowd))
+		}
+		if err != nil {
+			return nil, wrong("annotation", i, err)
+		}
+		if x.Area == nil {
+			a.missing |= noArea
+		} else {
+			a.Area = *x.Area
+		}
+		d.Annotations = append(d.Annotations, *a)
 	}
 	_, err = d.index()
 	return d, err
@@ -112,66 +149,24 @@ func (n *whole) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// rawAnnotation is an annotation as written.
-type rawAnnotation struct {
-	ID           *whole       `json:"id"`
-	ImageID      *whole       `json:"image_id"`
-	CategoryID   *whole       `json:"category_id"`
-	Segmentation Segmentation `json:"segmentation"`
-	Area         *float64     `json:"area"`
-	Box          []float64    `json:"bbox"`
-	Crowd        any          `json:"iscrowd"`
+// into sets a field; a missing number is an error.
+func (n *whole) into(to *int64, name string) error {
+	if n == nil {
+		return errors.New("no " + name)
+	}
+	*to = int64(*n)
+	return nil
 }
 
-func (raw rawAnnotation) annotation() (a Annotation, err error) {
-	for _, field := range []struct {
-		name string
-		from *whole
-		to   *int64
-	}{{"id", raw.ID, &a.ID}, {"image_id", raw.ImageID, &a.ImageID}, {"category_id", raw.CategoryID, &a.CategoryID}} {
-		if field.from == nil {
-			return a, errors.New("no " + field.name)
-		}
-		*field.to = int64(*field.from)
-	}
-	a.Segmentation = raw.Segmentation
-	switch len(raw.Box) {
-	case 0:
-		a.missing |= noBox
-	case 4:
-		a.Box = Box(raw.Box)
-	default:
-		return a, fmt.Errorf("id %d: bbox has %d numbers, want x, y, width and height", a.ID, len(raw.Box))
-	}
-	if raw.Area == nil {
-		a.missing |= noArea
-	} else {
-		a.Area = *raw.Area
-	}
-	switch crowd := raw.Crowd.(type) {
-	case nil:
-		a.missing |= noCrowd
-	case bool:
-		a.Crowd = crowd
-	case float64:
-		a.Crowd = crowd != 0
-	default:
-		return a, fmt.Errorf("id %d: iscrowd is %#v, want 0 or 1", a.ID, crowd)
-	}
-	return a, nil
-}
+// flag is 0 or 1 in files.
+type flag bool
 
 // MarshalJSON implements json.Marshaler.
-func (a Annotation) MarshalJSON() ([]byte, error) {
-	type plain Annotation
-	written := struct {
-		plain
-		Crowd int `json:"iscrowd"`
-	}{plain: plain(a)}
-	if a.Crowd {
-		written.Crowd = 1
+func (f flag) MarshalJSON() ([]byte, error) {
+	if f {
+		return []byte("1"), nil
 	}
-	return json.Marshal(written)
+	return []byte("0"), nil
 }
 
 // Write writes an instances file, one element per line.

@@ -4,6 +4,7 @@ package coco
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -81,39 +82,34 @@ func ReadResults(path string) ([]Detection, error) {
 // decodeResults reads the JSON of results. name is the file's name in errors.
 func decodeResults(raw []byte, name string) (detections []Detection, err error) {
 	var file []struct {
-		ImageID      *whole          `json:"image_id"`
-		CategoryID   *whole          `json:"category_id"`
-		Box          []float64       `json:"bbox"`
-		Segmentation Segmentation    `json:"segmentation"`
-		Score        *float64        `json:"score"`
-		Caption      json.RawMessage `json:"caption"`
+		Detection
+		ImageID    *whole          `json:"image_id"`
+		CategoryID *whole          `json:"category_id"`
+		Box        []float64       `json:"bbox"`
+		Score      *float64        `json:"score"`
+		Caption    json.RawMessage `json:"caption"`
 	}
 	if err := unmarshal(raw, &file, name); err != nil {
 		return nil, err
 	}
 	for i, x := range file {
-		lacks := ""
+		d := x.Detection
+		err := cmp.Or(x.ImageID.into(&d.ImageID, "image_id"), x.CategoryID.into(&d.CategoryID, "category_id"))
 		switch {
 		case x.Caption != nil:
-			lacks = "boxes and masks: it is a caption, and captions are not evaluated"
-		case x.ImageID == nil:
-			lacks = "image_id"
-		case x.CategoryID == nil:
-			lacks = "category_id"
+			err = errors.New("it is a caption, and captions are not evaluated")
 		case x.Score == nil:
-			lacks = "score"
-		case len(x.Box) != 0 && len(x.Box) != 4:
-			lacks = "x, y, width and height in its bbox"
+			err = cmp.Or(err, errors.New("no score"))
+		case len(x.Box) == 4:
+			d.Box = (*Box)(x.Box)
+		case len(x.Box) > 0:
+			err = cmp.Or(err, fmt.Errorf("bbox has %d numbers, want x, y, width and height", len(x.Box)))
 		}
-		if lacks != "" {
-			return nil, fmt.Errorf("coco: %s: detection number %d lacks %s", name, i+1, lacks)
+		if err != nil {
+			return nil, fmt.Errorf("coco: %s: detection number %d: %w", name, i+1, err)
 		}
-		t := Detection{ImageID: int64(*x.ImageID), CategoryID: int64(*x.CategoryID), Segmentation: x.Segmentation,
-			Score: *x.Score}
-		if len(x.Box) == 4 {
-			t.Box = (*Box)(x.Box)
-		}
-		detections = append(detections, t)
+		d.Score = *x.Score
+		detections = append(detections, d)
 	}
 	return detections, nil
 }

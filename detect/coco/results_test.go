@@ -78,7 +78,7 @@ func TestResultsThatCannotBeEvaluatedAreRefused(t *testing.T) {
 		{`[{"image_id":9,"category_id":2,"segmentation":[[1,1,4,1,4,4]],"score":1}]`, "detection 1: without a bbox"},
 		{`[{"image_id":9,"category_id":2,"segmentation":{"size":[5,7],"counts":[5,2]},"score":1}]`, "without a bbox"},
 		{`[{"image_id":9,"category_id":2,"segmentation":{"size":[5,7],"counts":"R"},"score":1}]`, "detection 1: the string"},
-		{`[{"image_id":9,"category_id":2,"bbox":[1,1,3,2]}]`, "number 1 lacks score"},
+		{`[{"image_id":9,"category_id":2,"bbox":[1,1,3,2]}]`, "number 1: no score"},
 		{`[{"image_id":9,"bbox":[1,1,3,2],"score":1}]`, "category_id"},
 		{`[{"category_id":2,"score":1}]`, "image_id"},
 		{`[{"image_id":9,"category_id":2,"bbox":[1,1,3,2,9],"score":1}]`, "bbox"},

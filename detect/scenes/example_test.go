@@ -12,23 +12,26 @@ import (
 
 // A perfect detector, evaluated as COCO does, with area ranges for small images.
 func Example() {
-	test := scenes.Generated{Count: 20, Height: 64, Width: 96, Seed: 1}
-	truth, err := test.Dataset()
+	test, err := scenes.Generated{Count: 20, Height: 64, Width: 96, Seed: 1}.Set()
 	if err != nil {
 		log.Fatal(err)
 	}
 	var found []coco.Detection
-	for i := range test.Len() {
+	for i := range test.Len {
 		scene, err := test.At(i)
 		if err != nil {
 			log.Fatal(err)
 		}
 		for _, o := range scene.Objects {
-			found = append(found, coco.Detection{ImageID: scene.ImageID, CategoryID: test.Categories()[o.Class].ID,
+			found = append(found, coco.Detection{ImageID: scene.ImageID, CategoryID: test.Categories[o.Class].ID,
 				Segmentation: o.Mask.Segmentation(), Score: 0.9})
 		}
 	}
-	numbers, err := coco.Evaluate(truth, found, true, test.Sizes())
+	truth, err := test.Annotated()
+	if err != nil {
+		log.Fatal(err)
+	}
+	numbers, err := coco.Evaluate(truth, found, true, test.Areas)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -18,14 +18,14 @@ import (
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/internal/disk"
 )
 
-// Folder is a directory of images with COCO annotations.
-type Folder struct {
-	Dir     string
-	Dataset *coco.Dataset
-	Logger  *slog.Logger // gets [data.ClippedGrey], once; may be nil
-
+// folder is a directory of images with COCO annotations.
+type folder struct {
+	dir     string
+	dataset *coco.Dataset
+	logger  *slog.Logger
 	warned  *sync.Once
 	images  []coco.Image // by ID
 	objects map[int64][]*coco.Annotation
@@ -33,13 +33,18 @@ type Folder struct {
 }
 
 // Open reads an instances file and checks that its images are in a directory; files outside it are never read. Missing
-// images are an error that lists them; so is an object of an unknown category.
-func Open(dir, instances string) (*Folder, error) {
+// images are an error that lists them; so is an object of an unknown category. The logger gets [data.ClippedGrey],
+// once; it may be nil.
+//
+// Scenes are by ID of their image. As in detectron2, polygons with fewer than six numbers, or an odd number, are
+// skipped, and so are objects without any other; an object without a segmentation has no mask. An image must have the
+// size that the file gives.
+func Open(dir, instances string, logger *slog.Logger) (*Set, error) {
 	d, err := coco.Read(instances)
 	if err != nil {
 		return nil, err
 	}
-	f := &Folder{Dir: dir, Dataset: d, warned: &sync.Once{}, classes: map[int64]int{}}
+	f := &folder{dir: dir, dataset: d, logger: logger, warned: &sync.Once{}, classes: map[int64]int{}}
 	f.images = slices.SortedFunc(slices.Values(d.Images), func(a, b coco.Image) int { return cmp.Compare(a.ID, b.ID) })
 	if f.objects, err = d.Objects(); err != nil {
 		return nil, err
@@ -70,59 +75,57 @@ func Open(dir, instances string) (*Folder, error) {
 		return nil, fmt.Errorf("scenes: %d of %d images of %s are not in %s: %s", len(missing), len(f.images), d.Name, dir,
 			list)
 	}
-	return f, nil
+	return f.set(), nil
 }
 
-// Training returns the folder without images that have no object, or only crowds.
-func (f *Folder) Training() *Folder {
-	out := *f
-	out.images = slices.DeleteFunc(slices.Clone(f.images), func(image coco.Image) bool {
-		return !slices.ContainsFunc(f.objects[image.ID], func(a *coco.Annotation) bool { return !a.Crowd })
+func (f *folder) set() *Set {
+	return &Set{Name: f.dataset.Name, SHA256: f.dataset.SHA256, Categories: f.dataset.SortedCategories(),
+		Len: len(f.images), At: f.at, Annotated: func() (*coco.Dataset, error) { return f.dataset, nil }, folder: f}
+}
+
+// Training returns a set without the images of a folder that have no object, or only crowds.
+func (s *Set) Training() *Set {
+	out := *s.folder
+	out.images = slices.DeleteFunc(slices.Clone(out.images), func(image coco.Image) bool {
+		return !slices.ContainsFunc(out.objects[image.ID], func(a *coco.Annotation) bool { return !bool(a.Crowd) })
 	})
-	return &out
+	return out.set()
 }
 
-// Split splits the images into training and validation; part is the fraction for validation, 0 to 1. It is
-// deterministic.
-func (f *Folder) Split(part float64) (training, validation *Folder) {
-	n := int(math.Round(part * float64(len(f.images))))
-	chosen := map[int64]bool{}
-	for _, i := range data.Order(0, 0, len(f.images), 1)[:n] {
-		chosen[f.images[i].ID] = true
+// Split splits the images of a folder into training and validation; part is the fraction for validation, 0 to 1. It is
+// deterministic. Generated scenes are all for training: validation is nil.
+func (s *Set) Split(part float64) (training, validation *Set) {
+	if s.folder == nil {
+		return s, nil
 	}
-	only := func(validation bool) *Folder {
-		out, d := *f, *f.Dataset
-		out.Dataset, out.images, d.Images, d.Annotations = &d, nil, nil, nil
-		for _, image := range f.images {
+	images := s.folder.images
+	n := int(math.Round(part * float64(len(images))))
+	chosen := map[int64]bool{}
+	for _, i := range data.Order(0, 0, len(images), 1)[:n] {
+		chosen[images[i].ID] = true
+	}
+	only := func(validation bool) *Set {
+		out, d := *s.folder, *s.folder.dataset
+		out.dataset, out.images, d.Images, d.Annotations = &d, nil, nil, nil
+		for _, image := range images {
 			if chosen[image.ID] == validation {
 				out.images, d.Images = append(out.images, image), append(d.Images, image)
 			}
 		}
-		for _, a := range f.Dataset.Annotations {
+		for _, a := range s.folder.dataset.Annotations {
 			if chosen[a.ImageID] == validation {
 				d.Annotations = append(d.Annotations, a)
 			}
 		}
-		return &out
+		return out.set()
 	}
 	return only(false), only(true)
 }
 
-// Len returns the number of scenes.
-func (f *Folder) Len() int { return len(f.images) }
-
-// Categories returns the categories of the file by ID: the classes of objects.
-func (f *Folder) Categories() []coco.Category { return f.Dataset.SortedCategories() }
-
-// At reads a scene, images by ID. As in detectron2, polygons with fewer than six numbers, or an odd number, are
-// skipped, and so are objects without any other; an object without a segmentation has no mask. The image must have the
-// size that the file gives.
-func (f *Folder) At(index int) (*Scene, error) {
-	if index < 0 || index >= len(f.images) {
-		return nil, fmt.Errorf("scenes: index %d is out of range: there are %d scenes", index, len(f.images))
-	}
+// at reads a scene.
+func (f *folder) at(index int) (*Scene, error) {
 	image := f.images[index]
-	file, err := os.OpenInRoot(f.Dir, filepath.FromSlash(image.FileName))
+	file, err := os.OpenInRoot(f.dir, filepath.FromSlash(image.FileName))
 	if err != nil {
 		return nil, fmt.Errorf("scenes: image %d: %w", image.ID, err)
 	}
@@ -136,10 +139,10 @@ func (f *Folder) At(index int) (*Scene, error) {
 	}
 	if image.Height != img.Height || image.Width != img.Width {
 		return nil, fmt.Errorf("scenes: %s is of %d×%d pixels, image %d of %s of %d×%d", file.Name(), img.Height,
-			img.Width, image.ID, f.Dataset.Name, image.Height, image.Width)
+			img.Width, image.ID, f.dataset.Name, image.Height, image.Width)
 	}
-	if img.Clipped && f.Logger != nil {
-		f.warned.Do(func() { f.Logger.Warn(data.ClippedGrey, "dataset", f.Dataset.Name, "image", image.FileName) })
+	if img.Clipped && f.logger != nil {
+		f.warned.Do(func() { f.logger.Warn(data.ClippedGrey, "dataset", f.dataset.Name, "image", image.FileName) })
 	}
 	s := &Scene{ImageID: image.ID, Image: img, Rows: img.Height, Cols: img.Width}
 	for _, a := range f.objects[image.ID] {
@@ -155,8 +158,8 @@ func (f *Folder) At(index int) (*Scene, error) {
 }
 
 // object returns the object of an annotation, unless nothing of it remains.
-func (f *Folder) object(image coco.Image, a *coco.Annotation) (o Object, kept bool, err error) {
-	o = Object{Class: f.classes[a.CategoryID], Box: a.Box, Crowd: a.Crowd}
+func (f *folder) object(image coco.Image, a *coco.Annotation) (o Object, kept bool, err error) {
+	o = Object{Class: f.classes[a.CategoryID], Box: a.Box, Crowd: bool(a.Crowd)}
 	sound := *a
 	if len(a.Segmentation.Polygons) > 0 {
 		for _, part := range a.Segmentation.Polygons {
@@ -169,17 +172,17 @@ func (f *Folder) object(image coco.Image, a *coco.Annotation) (o Object, kept bo
 		}
 	}
 	if !sound.Segmentation.Empty() {
-		if o.Mask, err = f.Dataset.Mask(image, &sound); err != nil {
+		if o.Mask, err = f.dataset.Mask(image, &sound); err != nil {
 			return o, false, err
 		}
 		if o.Mask.Height != image.Height || o.Mask.Width != image.Width {
 			return o, false, fmt.Errorf("scenes: %s: annotation %d has a mask of %d×%d pixels, its image has %d×%d",
-				f.Dataset.Name, a.ID, o.Mask.Height, o.Mask.Width, image.Height, image.Width)
+				f.dataset.Name, a.ID, o.Mask.Height, o.Mask.Width, image.Height, image.Width)
 		}
 	}
 	if !a.HasBox() {
 		if !o.hasMask() {
-			return o, false, fmt.Errorf("scenes: %s: annotation %d has neither bbox nor segmentation", f.Dataset.Name, a.ID)
+			return o, false, fmt.Errorf("scenes: %s: annotation %d has neither bbox nor segmentation", f.dataset.Name, a.ID)
 		}
 		o.Box = o.Mask.Box()
 	}
@@ -188,31 +191,22 @@ func (f *Folder) object(image coco.Image, a *coco.Annotation) (o Object, kept bo
 
 // Write creates a directory with generated scenes as png, and an instances file in COCO's form: Open reads both. Scenes
 // of a single shape are in one folder per category.
-func Write(dir, instances string, g Generated) error {
-	d := g.empty()
-	for i := range g.Count {
-		s, err := g.At(i)
+func Write(dir, instances string, s *Set) error {
+	d, err := s.Annotated()
+	if err != nil {
+		return err
+	}
+	for i, image := range d.Images {
+		scene, err := s.At(i)
 		if err != nil {
 			return err
 		}
-		g.annotate(d, s)
 		var file bytes.Buffer
-		path := filepath.Join(dir, filepath.FromSlash(d.Images[i].FileName))
-		err = errors.Join(png.Encode(&file, s.Image.RGBA()), os.MkdirAll(filepath.Dir(path), 0o755))
-		if err == nil {
-			err = os.WriteFile(path, file.Bytes(), 0o644)
-		}
-		if err != nil {
+		path := filepath.Join(dir, filepath.FromSlash(image.FileName))
+		err = errors.Join(png.Encode(&file, scene.Image.RGBA()), os.MkdirAll(filepath.Dir(path), 0o755))
+		if err = cmp.Or(err, os.WriteFile(path, file.Bytes(), 0o644)); err != nil {
 			return fmt.Errorf("scenes: %w", err)
 		}
 	}
-	err := os.MkdirAll(filepath.Dir(instances), 0o755)
-	if err != nil {
-		return fmt.Errorf("scenes: %w", err)
-	}
-	file, err := os.Create(instances)
-	if err != nil {
-		return fmt.Errorf("scenes: %w", err)
-	}
-	return errors.Join(d.Write(file), file.Close())
+	return disk.Write(instances, d.Write)
 }

@@ -22,34 +22,34 @@ import (
 
 func TestScenesAreWrittenAndRead(t *testing.T) {
 	for _, most := range []int{0, 1} {
-		g, dir := Generated{Count: 5, Height: 37, Width: 59, Seed: 4, Most: most}, t.TempDir()
+		g, dir := gomlxtest.Must(Generated{Count: 5, Height: 37, Width: 59, Seed: 4, Most: most}.Set())(t), t.TempDir()
 		instances := filepath.Join(dir, "annotations", "instances.json")
 		if err := Write(filepath.Join(dir, "images"), instances, g); err != nil {
 			t.Fatal(err)
 		}
-		f := gomlxtest.Must(Open(filepath.Join(dir, "images"), instances))(t)
-		if f.Len() != g.Len() || !reflect.DeepEqual(f.Categories(), g.Categories()) {
-			t.Errorf("%d scenes of %v", f.Len(), f.Categories())
+		f := gomlxtest.Must(Open(filepath.Join(dir, "images"), instances, nil))(t)
+		if f.Len != g.Len || !reflect.DeepEqual(f.Categories, g.Categories) {
+			t.Errorf("%d scenes of %v", f.Len, f.Categories)
 		}
-		for i := range g.Count {
+		for i := range g.Len {
 			s := gomlxtest.Must(f.At(i))(t)
-			want := at(t, g, i)
+			want := gomlxtest.Must(g.At(i))(t)
 			if !reflect.DeepEqual(s, want) {
 				t.Errorf("scene %d is %+v, want %+v", i, s.Objects, want.Objects)
 			}
 			if most != 1 {
 				continue
 			}
-			kind := g.Categories()[want.Objects[0].Class].Name
-			if name := f.Dataset.Images[i].FileName; len(want.Objects) != 1 || filepath.Dir(name) != kind {
+			kind := g.Categories[want.Objects[0].Class].Name
+			if name := f.folder.dataset.Images[i].FileName; len(want.Objects) != 1 || filepath.Dir(name) != kind {
 				t.Errorf("scene %d shows %d objects, the first a %s, and is %s", i, len(want.Objects), kind, name)
 			}
 		}
 	}
 }
 
-// folder writes an image of 5×7 pixels and an instances file about it.
-func folder(t *testing.T, images, annotations string) (dir, instances string) {
+// written writes an image of 5×7 pixels and an instances file about it.
+func written(t *testing.T, images, annotations string) (dir, instances string) {
 	t.Helper()
 	dir = t.TempDir()
 	file := gomlxtest.Must(os.Create(filepath.Join(dir, "a.png")))(t)
@@ -73,15 +73,15 @@ const img = `{"id":1,"file_name":"a.png","height":5,"width":7}`
 // The rules are detectron2's: load_coco_json, filter_images_with_only_crowd_annotations.
 func TestBrokenPolygonsAreLeftOutAndCrowdsAreNotTrainedOn(t *testing.T) {
 	others := `,{"id":3,"file_name":"a.png","height":5,"width":7},{"id":2,"file_name":"a.png"}`
-	dir, instances := folder(t, img+others, `
+	dir, instances := written(t, img+others, `
 		{"id":1,"image_id":1,"category_id":4,"bbox":[1,1,3,3],"segmentation":[[1,1,4,1,4,4,1,4],[0,0,1],[1,2,3,4,5,6,7]]},
 		{"id":2,"image_id":1,"category_id":2,"bbox":[1,1,3,3],"segmentation":[[1,1,4,1]]},
 		{"id":3,"image_id":1,"category_id":2,"bbox":[1,1,2,3]},
 		{"id":4,"image_id":1,"category_id":2,"segmentation":{"size":[5,7],"counts":"52l0"},"iscrowd":1},
 		{"id":5,"image_id":3,"category_id":2,"bbox":[1,1,2,3],"iscrowd":1}`)
-	f := gomlxtest.Must(Open(dir, instances))(t)
-	if f.Len() != 3 || f.Training().Len() != 1 {
-		t.Errorf("%d scenes, %d to train on, want 3 and 1", f.Len(), f.Training().Len())
+	f := gomlxtest.Must(Open(dir, instances, nil))(t)
+	if f.Len != 3 || f.Training().Len != 1 {
+		t.Errorf("%d scenes, %d to train on, want 3 and 1", f.Len, f.Training().Len)
 	}
 	s := gomlxtest.Must(f.At(0))(t)
 	square := gomlxtest.Must(maskOf([]float64{1, 1, 4, 1, 4, 4, 1, 4}, 5, 7))(t)
@@ -113,7 +113,8 @@ func TestUnreadableFoldersAreRefusedByName(t *testing.T) {
 		{img, fmt.Sprintf(object, `{"size":[7,5],"counts":"52l0"}`), "annotation 9 has a mask of 7×5"},
 		{img, fmt.Sprintf(object, `7`), "annotation 9 of image 1: segmentation is neither"},
 	} {
-		f, err := Open(folder(t, c.images, c.annotations))
+		dir, instances := written(t, c.images, c.annotations)
+		f, err := Open(dir, instances, nil)
 		if err == nil {
 			_, err = f.At(0)
 		}
@@ -124,7 +125,7 @@ func TestUnreadableFoldersAreRefusedByName(t *testing.T) {
 }
 
 func TestAFolderWarnsOnceOfClippedGrey(t *testing.T) {
-	dir, instances := folder(t, img+`,{"id":2,"file_name":"b.png"},{"id":3,"file_name":"c.png"}`, "")
+	dir, instances := written(t, img+`,{"id":2,"file_name":"b.png"},{"id":3,"file_name":"c.png"}`, "")
 	bright := image.NewGray16(image.Rect(0, 0, 7, 5))
 	bright.SetGray16(3, 2, color.Gray16{Y: 256})
 	for _, name := range []string{"b.png", "c.png"} {
@@ -132,12 +133,12 @@ func TestAFolderWarnsOnceOfClippedGrey(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := gomlxtest.Must(Open(dir, instances))(t)
 	var log strings.Builder
-	for _, f.Logger = range []*slog.Logger{nil, gomlxtest.Logger(&log)} {
+	for _, logger := range []*slog.Logger{nil, gomlxtest.Logger(&log)} {
+		f := gomlxtest.Must(Open(dir, instances, logger))(t)
 		one, other := f.Split(0.5)
-		for _, part := range []*Folder{f, one, other} {
-			for i := range part.Len() {
+		for _, part := range []*Set{f, one, other} {
+			for i := range part.Len {
 				gomlxtest.Must(part.At(i))(t)
 			}
 		}
@@ -150,24 +151,24 @@ func TestAFolderWarnsOnceOfClippedGrey(t *testing.T) {
 func TestFolder_SplitsIntoTwoWithoutAnImageInBoth(t *testing.T) {
 	dir := t.TempDir()
 	instances := filepath.Join(dir, "instances.json")
-	if err := Write(dir, instances, Generated{Count: 11, Height: 32, Width: 37}); err != nil {
+	if err := Write(dir, instances, gomlxtest.Must(Generated{Count: 11, Height: 32, Width: 37}.Set())(t)); err != nil {
 		t.Fatal(err)
 	}
-	training, validation := gomlxtest.Must(Open(dir, instances))(t).Split(0.3)
-	if training.Len() != 8 || validation.Len() != 3 {
-		t.Fatalf("%d training and %d validation images of 11, want 8 and 3", training.Len(), validation.Len())
+	training, validation := gomlxtest.Must(Open(dir, instances, nil))(t).Split(0.3)
+	if training.Len != 8 || validation.Len != 3 {
+		t.Fatalf("%d training and %d validation images of 11, want 8 and 3", training.Len, validation.Len)
 	}
 	in := map[int64]bool{}
-	for _, part := range []*Folder{training, validation} {
+	for _, part := range []*Set{training, validation} {
 		objects := 0
-		for i := range part.Len() {
+		for i := range part.Len {
 			scene := gomlxtest.Must(part.At(i))(t)
 			in[scene.ImageID] = true
 			objects += len(scene.Objects)
 		}
-		if len(part.Dataset.Images) != part.Len() || len(part.Dataset.Annotations) != objects {
-			t.Errorf("%d images and %d annotations of %d scenes with %d objects", len(part.Dataset.Images),
-				len(part.Dataset.Annotations), part.Len(), objects)
+		if len(part.folder.dataset.Images) != part.Len || len(part.folder.dataset.Annotations) != objects {
+			t.Errorf("%d images and %d annotations of %d scenes with %d objects", len(part.folder.dataset.Images),
+				len(part.folder.dataset.Annotations), part.Len, objects)
 		}
 	}
 	if len(in) != 11 {

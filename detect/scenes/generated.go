@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"sync"
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/detect/coco"
@@ -44,26 +46,22 @@ var categories = []coco.Category{
 	{ID: 3, Name: "heart", Supercategory: "shape"},
 }
 
-// Categories returns the kinds of shapes by ID.
-func (g Generated) Categories() []coco.Category { return append([]coco.Category(nil), categories...) }
-
-// Len returns the number of scenes.
-func (g Generated) Len() int { return g.Count }
-
-// Validate returns an error for images that are too small for shapes, or too large.
-func (g Generated) Validate() error {
+// Set returns the scenes, or an error for images that are too small for shapes, or too large.
+func (g Generated) Set() (*Set, error) {
 	if g.Count < 1 || min(g.Height, g.Width) < 32 || max(g.Height, g.Width) > 4096 {
-		return fmt.Errorf("scenes: %d images of %d×%d pixels, want 1 and more, 32 to 4096 a side", g.Count, g.Height,
+		return nil, fmt.Errorf("scenes: %d images of %d×%d pixels, want 1 and more, 32 to 4096 a side", g.Count, g.Height,
 			g.Width)
 	}
 	if g.Most < 0 || g.Most > mostShapes {
-		return fmt.Errorf("scenes: the largest number of shapes is %d, want 1 to %d", g.Most, mostShapes)
+		return nil, fmt.Errorf("scenes: the largest number of shapes is %d, want 1 to %d", g.Most, mostShapes)
 	}
-	return nil
+	return &Set{Name: fmt.Sprintf("shapes-%d", g.Seed), Categories: slices.Clone(categories), Len: g.Count,
+		At: func(index int) (*Scene, error) { return g.at(index), nil }, Annotated: sync.OnceValues(g.annotated),
+		Areas: g.areas(), Rows: g.Height, Cols: g.Width}, nil
 }
 
-// Sizes returns area ranges that divide the two octaves into thirds: COCO's 32² and 96² suit larger images.
-func (g Generated) Sizes() coco.Areas {
+// areas are ranges that divide the two octaves into thirds: COCO's 32² and 96² suit larger images.
+func (g Generated) areas() coco.Areas {
 	const mean = 0.11 // area of a shape of scale 1
 	side := float64(min(g.Height, g.Width))
 	low := mean * math.Pow(leastScale*math.Pow(scaleRange, 1.0/3)*side, 2)
@@ -146,14 +144,8 @@ func (g Generated) arrange(r *rand.Rand) (shapes []shape, seen []int8) {
 	return shapes, seen
 }
 
-// At returns a scene.
-func (g Generated) At(index int) (*Scene, error) {
-	if err := g.Validate(); err != nil {
-		return nil, err
-	}
-	if index < 0 || index >= g.Count {
-		return nil, fmt.Errorf("scenes: index %d is out of range: there are %d scenes", index, g.Count)
-	}
+// at returns a scene.
+func (g Generated) at(index int) *Scene {
 	r := random.Draw("scene", g.Seed, 0, index)
 	shapes, seen := g.arrange(r)
 	paint := newPaint(r, len(shapes))
@@ -196,7 +188,7 @@ func (g Generated) At(index int) (*Scene, error) {
 			s.Objects = append(s.Objects, o)
 		}
 	}
-	return s, nil
+	return s
 }
 
 // paint is the colours of a scene: red, green and blue, 0 to 1.
@@ -241,38 +233,22 @@ func hsv(hue, saturation, value float64) (c [3]float64) {
 	return c
 }
 
-// Dataset returns the annotations of all scenes, with masks as run lengths: the content of instances.json.
-func (g Generated) Dataset() (*coco.Dataset, error) {
-	d := g.empty()
+// annotated returns the annotations of all scenes, with masks as run lengths: the content of instances.json. Images of
+// a single shape are in a folder of its category: these are class folders for a classifier, too.
+func (g Generated) annotated() (*coco.Dataset, error) {
+	d := &coco.Dataset{Name: fmt.Sprintf("shapes-%d", g.Seed), Categories: slices.Clone(categories)}
 	for i := range g.Count {
-		s, err := g.At(i)
-		if err != nil {
-			return nil, err
+		s := g.at(i)
+		name := fmt.Sprintf("%012d.png", s.ImageID)
+		if g.Most == 1 && len(s.Objects) == 1 {
+			name = categories[s.Objects[0].Class].Name + "/" + name
 		}
-		g.annotate(d, s)
+		d.Images = append(d.Images, coco.Image{ID: s.ImageID, FileName: name, Height: g.Height, Width: g.Width})
+		for _, o := range s.Objects {
+			d.Annotations = append(d.Annotations, coco.Annotation{ID: int64(len(d.Annotations) + 1), ImageID: s.ImageID,
+				CategoryID: categories[o.Class].ID, Segmentation: o.Mask.Segmentation(), Area: float64(o.Mask.Area()),
+				Box: o.Box})
+		}
 	}
 	return d, nil
-}
-
-func (g Generated) empty() *coco.Dataset {
-	return &coco.Dataset{Name: fmt.Sprintf("shapes-%d", g.Seed), Categories: g.Categories()}
-}
-
-// fileName is the name of a scene's image. Scenes with a single shape are in a folder of its category: these are class
-// folders for a classifier, too.
-func (g Generated) fileName(s *Scene) string {
-	name := fmt.Sprintf("%012d.png", s.ImageID)
-	if g.Most == 1 && len(s.Objects) == 1 {
-		return categories[s.Objects[0].Class].Name + "/" + name
-	}
-	return name
-}
-
-// annotate adds a scene's annotations.
-func (g Generated) annotate(d *coco.Dataset, s *Scene) {
-	d.Images = append(d.Images, coco.Image{ID: s.ImageID, FileName: g.fileName(s), Height: g.Height, Width: g.Width})
-	for _, o := range s.Objects {
-		d.Annotations = append(d.Annotations, coco.Annotation{ID: int64(len(d.Annotations) + 1), ImageID: s.ImageID,
-			CategoryID: categories[o.Class].ID, Segmentation: o.Mask.Segmentation(), Area: float64(o.Mask.Area()), Box: o.Box})
-	}
 }

@@ -14,8 +14,7 @@ import (
 
 func at(t *testing.T, g Generated, index int) *Scene {
 	t.Helper()
-	s := gomlxtest.Must(g.At(index))(t)
-	return s
+	return gomlxtest.Must(gomlxtest.Must(g.Set())(t).At(index))(t)
 }
 
 func TestGenerated_IsAFunctionOfSeedAndIndex(t *testing.T) {
@@ -31,9 +30,9 @@ func TestGenerated_IsAFunctionOfSeedAndIndex(t *testing.T) {
 		t.Error("scenes of other seeds or indices are the same")
 	}
 	for _, bad := range []Generated{{}, {Count: 40, Height: 31, Width: 64}, {Count: 40, Height: 64, Width: 5000},
-		{Count: 40, Height: 64, Width: 64, Most: 7}, {Count: 7, Height: 64, Width: 64}} {
-		if _, err := bad.At(7); err == nil {
-			t.Errorf("scene 7 of %+v is taken", bad)
+		{Count: 40, Height: 64, Width: 64, Most: 7}} {
+		if _, err := bad.Set(); err == nil {
+			t.Errorf("%+v is a set", bad)
 		}
 	}
 }
@@ -107,7 +106,7 @@ func TestSizesSpanTwoOctavesEvenly(t *testing.T) {
 			t.Errorf("quartile %d of %d sizes lies at %.2f octaves, want %.2f", k+1, len(logs), got, 2*quantile)
 		}
 	}
-	sizes := g.Sizes()
+	sizes := g.areas()
 	if low := 0.11 * math.Pow(0.3*math.Exp2(2.0/3)*90, 2); !(math.Abs(sizes[1][1]-low) <= 1e-9) ||
 		!(math.Abs(sizes[3][0]/sizes[1][1]-math.Exp2(4.0/3)) <= 1e-9) || sizes[2][0] != sizes[1][1] ||
 		sizes[2][1] != sizes[3][0] || sizes[0] != [2]float64{0, 1e10} || sizes[3][1] != 1e10 {

@@ -76,7 +76,7 @@ func run(ctx context.Context) error {
 		*out = "runs/" + name
 	}
 	s := study.Study{
-		Dir: *out, Variants: study.Each(strings.Split(*positions, ",")...), Seeds: *seeds, Backend: b,
+		Dir: *out, Variants: study.Variants(strings.Split(*positions, ",")...), Seeds: *seeds, Backend: b,
 		Tasks:    []study.Task{{Recipe: recipe, Images: study.Sets(train, test)}},
 		Progress: progress,
 	}

@@ -67,9 +67,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := run(ctx)
-	var waiting study.Waiting
 	switch {
-	case errors.As(err, &waiting): // other shards: the scheduler retries
+	case errors.Is(err, study.ErrPending): // other shards: the scheduler retries
 		log.Print(err)
 		os.Exit(75)
 	case errors.Is(err, engine.ErrInterrupted), errors.Is(err, context.Canceled): // as after SIGTERM
@@ -131,7 +130,7 @@ func run(ctx context.Context) error {
 func describe() (s *study.Study, tasks []vtab.Task, err error) {
 	s = &study.Study{Dir: *out, From: *from, Seeds: *seeds, Devices: *devices, Keep: *keep, Sweep: *sweep,
 		Progress: progress, Logger: slog.Default()}
-	s.Variants = study.Each(strings.Split(*positions, ",")...)
+	s.Variants = study.Variants(strings.Split(*positions, ",")...)
 	if s.Shard, err = study.ParseShard(*shard, os.LookupEnv, *numShards); err != nil {
 		return nil, nil, fmt.Errorf("-shard, -num-shards: %w", err)
 	}

@@ -78,7 +78,7 @@ var causes = []struct {
 	{4, "a training diverged", func(err error) bool { return errors.Is(err, engine.ErrDiverged) }},
 	{75, "later the same command can succeed: another process uses the directory, or shards wait for others",
 		func(err error) bool {
-			return errors.Is(err, checkpoints.ErrInUse) || errors.As(err, new(study.Waiting))
+			return errors.Is(err, checkpoints.ErrInUse) || errors.Is(err, study.ErrPending)
 		}},
 }
 

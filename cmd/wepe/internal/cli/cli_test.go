@@ -19,7 +19,7 @@ func TestCodeOf_IsTheCauseUnderAllThatIsSaidOfIt(t *testing.T) {
 	cancel(stopped{syscall.SIGTERM})
 	for cause, want := range map[error]int{
 		errors.New("any"): 1, Usagef("--top 0"): 2, &engine.OtherRunError{Field: "seed"}: 3, engine.ErrDiverged: 4,
-		checkpoints.ErrInUse: 75, study.Waiting(3): 75, engine.ErrInterrupted: 143, context.Canceled: 143,
+		checkpoints.ErrInUse: 75, study.ErrPending: 75, engine.ErrInterrupted: 143, context.Canceled: 143,
 	} {
 		if got := codeOf(errors.Join(fmt.Errorf("in run 7: %w", cause), nil), terminated); got != want {
 			t.Errorf("%v: exit code %d, want %d", cause, got, want)
