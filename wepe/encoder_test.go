@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
@@ -108,5 +110,98 @@ func TestSoftplus_and_its_inverse_agree_with_the_closed_form(t *testing.T) {
 	// mathematics.md (6.6): the raw value of the square lattice, to its printed digits.
 	if raw := softplusInverse(weierstrass.OmegaSquare); !(math.Abs(raw-2.5466) <= 5e-5) {
 		t.Errorf("softplus⁻¹(ω1) = %g, want 2.5466", raw)
+	}
+}
+
+// The encoder of these tests: 3×5 patches behind 2 prefix tokens, width 7.
+const rows, cols, prefix, width, positions = 3, 5, 2, 7, 17
+
+func testEncoder(s *model.Scope) *encoder {
+	return New(s, rows, cols, width).WithPrefix(prefix).encoder()
+}
+
+// ramp fills a shape with different numbers.
+func ramp(g *Graph, dims ...int) *Node {
+	return MulScalar(IotaFull(g, shapes.Make(dtypes.Float32, dims...)), 0.01)
+}
+
+func TestPreEncode_of_the_whole_sequence_adds_Encode_in_the_dtype_of_the_tokens_and_gathers_nothing(t *testing.T) {
+	iota := func(g *Graph) *Node { return Iota(g, shapes.Make(dtypes.Int32, positions), 0) }
+	for _, c := range []struct {
+		dtype   dtypes.DType
+		indices func(g *Graph) *Node
+	}{
+		{dtypes.Float32, func(*Graph) *Node { return nil }}, {dtypes.Float32, iota}, {dtypes.BFloat16, iota},
+		{dtypes.Float16, iota},
+	} {
+		got := run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
+			e, x := testEncoder(s), ConvertDType(ramp(g, 2, positions, width), c.dtype)
+			out, want := e.PreEncode(x, c.indices(g), -2), Add(x, ConvertDType(InsertAxes(e.Encode(g), 0), c.dtype))
+			if out.DType() != c.dtype {
+				t.Errorf("tokens %s became %s", c.dtype, out.DType())
+			}
+			for _, node := range g.Nodes() {
+				if node.Type() == NodeTypeGather {
+					t.Errorf("%s: a gather for a whole sequence", c.dtype)
+				}
+			}
+			return []*Node{ConvertDType(out, dtypes.Float32), ConvertDType(want, dtypes.Float32)}
+		}), float32(0))
+		gomlxtest.Near(t, c.dtype.String(), got[0], got[1], 0)
+	}
+}
+
+func TestPreEncode_by_indices_adds_the_rows_they_name(t *testing.T) {
+	order := []int32{4, 0, 16, 1, 9, 9} // a subset, out of order, one position twice
+	batch := [][]int64{{3, 1, 2}, {16, 0, 5}}
+	got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
+		g := in[0].Graph()
+		e := testEncoder(s)
+		zero := func(dims ...int) *Node { return Zeros(g, shapes.Make(dtypes.Float32, dims...)) }
+		return []*Node{
+			e.Encode(g),
+			e.PreEncode(zero(2, len(order), width), in[0], 1),
+			e.PreEncode(zero(2, 3, width), in[1], 1),
+			e.PreEncode(zero(len(order), 11, width), in[0], 0), // the sequence in front of another axis
+		}
+	}, order, batch)
+	row := func(table []float64, i int) []float64 { return table[i*width : (i+1)*width] }
+	for i, index := range order {
+		for b := range 2 {
+			gomlxtest.Near(t, "one order for all", row(got[1], b*len(order)+i), row(got[0], int(index)), 0)
+		}
+		for j := range 11 {
+			gomlxtest.Near(t, "sequence first", row(got[3], i*11+j), row(got[0], int(index)), 0)
+		}
+	}
+	for b, indices := range batch {
+		for i, index := range indices {
+			gomlxtest.Near(t, "an order for each", row(got[2], b*3+i), row(got[0], int(index)), 0)
+		}
+	}
+}
+
+func TestPreEncode_refuses_tokens_that_do_not_fit(t *testing.T) {
+	for name, c := range map[string]struct {
+		dims    []int
+		axis    int
+		indices []int32
+	}{
+		"16 tokens":     {[]int{2, positions - 1, width}, 1, nil},
+		"axis 2":        {[]int{2, positions, width}, 2, nil},
+		"[2, 17, 8]":    {[]int{2, positions, width + 1}, 1, nil},
+		"positionIndic": {[]int{2, 4, width}, 1, []int32{0, 1, 2}},
+	} {
+		err := exceptions.TryCatch[error](func() {
+			g := NewGraph(gomlxtest.Backend(), name)
+			var indices *Node
+			if c.indices != nil {
+				indices = Const(g, c.indices)
+			}
+			testEncoder(model.NewStore().RootScope()).PreEncode(ramp(g, c.dims...), indices, c.axis)
+		})
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
 	}
 }

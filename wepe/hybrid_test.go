@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// hybridWidth is even, for the surrogate; the other sizes are in preencode_test.go.
+// hybridWidth is even, for the surrogate; the other sizes are in encoder_test.go.
 const hybridWidth = 6
 
 // encodings are the encodings of rows × cols patches that a gate supports.

@@ -4,6 +4,8 @@ package plugin
 
 import (
 	"errors"
+	"maps"
+	"os"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -49,5 +51,21 @@ func TestContainsFindsTextAcrossReads(t *testing.T) {
 	failed := errors.New("disk")
 	if _, err := Contains(iotest.ErrReader(failed), text); !errors.Is(err, failed) {
 		t.Errorf("error %v, want %v", err, failed)
+	}
+}
+
+func TestMemoryOfProcessesIsThatOfTheDriver(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	if _, err := GPUMemory(t.Context()); err == nil {
+		t.Error("no error without nvidia-smi")
+	}
+	listed := "#!/bin/sh\necho '17, 3'\necho '19, [N/A]'\necho '23, 5238'\n"
+	if err := os.WriteFile(dir+"/nvidia-smi", []byte(listed), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	got, err := GPUMemory(t.Context())
+	if want := map[int]float64{17: 3 << 20, 23: 5238 << 20}; err != nil || !maps.Equal(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
 	}
 }
