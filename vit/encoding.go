@@ -45,7 +45,7 @@ func (c Config) Encoder(scope *model.Scope) position.Encoder {
 }
 
 func (c Config) encoder(scope *model.Scope) position.Encoder {
-	return c.Encoding().New(scope, c.positions())
+	return position.New(c.Encoding().String(), scope, c.positions())
 }
 
 // placement is where the tokens of a batch are: the encoder of their positions, and what is not there.

@@ -152,8 +152,8 @@ func (e Encoding) Validate(c Config) error {
 	return nil
 }
 
-// New builds the encoder in the scope. It panics where an encoder is not of the Kind of its row.
-func (e Encoding) New(scope *model.Scope, c Config) Encoder {
+// build builds the encoder in the scope. It panics where an encoder is not of the Kind of its row.
+func (e Encoding) build(scope *model.Scope, c Config) Encoder {
 	c.Depth = max(1, c.Depth)
 	var parts joined
 	for _, s := range e {

@@ -15,7 +15,7 @@ import (
 	"github.com/wepe-go/wepe/internal/kernel"
 )
 
-// OnGrids is New for a batch of images that each have a grid of their own, padded to the same number of tokens: an
+// OnGrids is [New] for a batch of images that each have a grid of their own, padded to the same number of tokens: an
 // encoder with the same methods, whose vectors and factors are [batch, tokens, width] and whose bias is
 // [batch, heads, tokens, tokens]. own, int64 [batch], is the index into grids, rows and columns, of each image. The
 // variables are those on the grid of c. What padding gets does not matter: the network hides it. On another grid than
@@ -28,7 +28,7 @@ func (e Encoding) OnGrids(scope *model.Scope, c Config, grids [][2]int, own *Nod
 	}
 	var out joined
 	for _, s := range e {
-		first := (Encoding{s}).New(scope, c) // creates the variables
+		first := (Encoding{s}).build(scope, c) // creates the variables
 		o := onGrids{Encoder: first, c: c, own: own, tokens: tokens}
 		for _, sides := range grids {
 			on := c

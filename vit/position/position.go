@@ -115,7 +115,7 @@ func New(name string, scope *model.Scope, c Config) Encoder {
 	if err != nil {
 		panic(err)
 	}
-	return e.New(scope, c)
+	return e.build(scope, c)
 }
 
 const none = "none"
