@@ -324,8 +324,9 @@ func objects(found []detection, masks []float32, side int, fitted, size [2]int) 
 		if d.box = d.box.clip(size); d.box.empty() {
 			continue
 		}
-		o := scenes.Object{Class: d.class, Score: float64(d.score), Box: coco.FromCorners([4]float64{
-			float64(d.box[0]), float64(d.box[1]), float64(d.box[2]), float64(d.box[3])})}
+		x, y := float64(d.box[0]), float64(d.box[1])
+		o := scenes.Object{Class: d.class, Score: float64(d.score),
+			Box: coco.Box{x, y, float64(d.box[2]) - x, float64(d.box[3]) - y}}
 		if masks != nil {
 			o.Mask = coco.Encode(paste(masks[i*side*side:(i+1)*side*side], side, d.box, size), size[0], size[1])
 		}

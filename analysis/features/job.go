@@ -149,7 +149,7 @@ func (j Job) write(ctx context.Context, s *state) error {
 	progress(next)
 	first := next
 	var rows []line // of a batch, written together
-	err = j.Model.EmbedEach(s.All-first, func(i int) (*data.Image, error) { return j.List.Read(first + i) },
+	err = j.Model.EmbedEach(s.All-first, func(i int) (*data.Image, error) { return j.List.read[first+i]() },
 		func(i int, f finetune.Features, unread error) error {
 			if err := context.Cause(ctx); err != nil {
 				return err

@@ -417,7 +417,7 @@ func TestFolder_HasTheSplitsOfItsImages(t *testing.T) {
 	if got := fmt.Sprint(numbers); got != "[train00 train04 train09 train13 train18 test00 test02 test04 test06 test08]" {
 		t.Error(got)
 	}
-	img := gomlxtest.Must(thin.Read(6))(t)
+	img := gomlxtest.Must(thin.read[6]())(t)
 	if !slices.Equal(img.Pixels[:3], slices.Repeat(test.Row(2)[:1], 3)) || img.Height != 16 {
 		t.Errorf("an image of %d rows begins with %v", img.Height, img.Pixels[:3])
 	}

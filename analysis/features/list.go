@@ -81,9 +81,6 @@ func (l *List) AddSet(part string, s *data.InMemory) {
 	}
 }
 
-// Read decodes image i.
-func (l *List) Read(i int) (*data.Image, error) { return l.read[i]() }
-
 // Sample returns at most n images of each part, spread evenly.
 func (l *List) Sample(n int) *List {
 	rows := map[string][]int{}
@@ -129,7 +126,7 @@ func (l *List) contents() string {
 		write(h)
 	}
 	for k := range min(decoded, len(l.read)) {
-		img, err := l.Read(k * (len(l.read) - 1) / max(1, min(decoded, len(l.read))-1))
+		img, err := l.read[k*(len(l.read)-1)/max(1, min(decoded, len(l.read))-1)]()
 		if err == nil { // the job reports the error
 			h.Write(img.Pixels)
 		}

@@ -39,7 +39,7 @@ func (t *Table) Nearest(l *List, queries, k int) (page report.Page, err error) {
 		if !ok {
 			return report.Figure{}, fmt.Errorf("features: %s is not in %s", p.File, l.Name)
 		}
-		img, err := l.Read(i)
+		img, err := l.read[i]()
 		if err != nil {
 			return report.Figure{}, err
 		}

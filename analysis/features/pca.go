@@ -35,7 +35,7 @@ type Visualization struct {
 func PCA(m *finetune.Model, l *List, rows []int, foreground bool) ([]Visualization, error) {
 	images := make([]*data.Image, len(rows))
 	read := func(i int) (p *data.Image, err error) {
-		p, err = l.Read(rows[i])
+		p, err = l.read[rows[i]]()
 		images[i] = p
 		return p, err
 	}

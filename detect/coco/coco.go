@@ -24,9 +24,6 @@ type Box [4]float64
 // Corners returns left, top, right and bottom.
 func (b Box) Corners() [4]float64 { return [4]float64{b[0], b[1], b[0] + b[2], b[1] + b[3]} }
 
-// FromCorners returns the box with corners left, top, right, bottom.
-func FromCorners(c [4]float64) Box { return Box{c[0], c[1], c[2] - c[0], c[3] - c[1]} }
-
 // area is width times height.
 func (b Box) area() float64 { return b[2] * b[3] }
 

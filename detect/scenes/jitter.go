@@ -212,5 +212,5 @@ func seenBox(parts [][]float64, rows, cols float64) coco.Box {
 	if right <= left || bottom <= top {
 		return coco.Box{}
 	}
-	return coco.FromCorners([4]float64{left, top, right, bottom})
+	return coco.Box{left, top, right - left, bottom - top}
 }

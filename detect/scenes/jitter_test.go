@@ -186,3 +186,9 @@ func TestTheBoxOfTheVisiblePartOfPolygons(t *testing.T) {
 		}
 	}
 }
+
+// maskOf is the mask of a polygon.
+func maskOf(polygon []float64, height, width int) (coco.RLE, error) {
+	s := coco.Segmentation{Polygons: [][]float64{polygon}}
+	return s.Mask(height, width)
+}
