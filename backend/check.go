@@ -45,7 +45,8 @@ var terms = []term{
 // checkSums sums a term over the middle axis of arrays [rows, summed, last], all in one program. A fusion reads beyond
 // the iota of an earlier one, so the last axis grows.
 func checkSums(b compute.Backend, t term) error {
-	sizes := []struct{ rows, summed, last int }{{30, 4, 3}, {300, 4, 7}, {70, 5, 9}, {60, 2, 12}, {300, 4, 14}, {7, 3, 193}}
+	sizes := []struct{ rows, summed, last int }{{30, 4, 3}, {300, 4, 7}, {70, 5, 9}, {60, 2, 12}, {300, 4, 14},
+		{7, 3, 193}}
 	var inputs []any
 	var flat [][]float32
 	for _, s := range sizes {

@@ -123,7 +123,7 @@ func Find(path, which string) (c *Checkpoint, skipped []error, err error) {
 	default:
 		return nil, nil, errors.Errorf("checkpoints: weights %q: want %q, %q or %q", which, BestDir, LastDir, Start)
 	}
-	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+	if info, _ := os.Stat(path); info == nil || !info.IsDir() {
 		return nil, nil, nil
 	}
 	if fileExists(filepath.Join(path, manifestName)) {

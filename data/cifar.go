@@ -101,7 +101,8 @@ func (c cifarFiles) readArchive(file string, r io.Reader) error {
 		if err == nil {
 			name = path.Base(member.Name)
 		}
-		if err == nil && member.Typeflag == tar.TypeReg && slices.Contains([]string{cifarNames, cifarTrain, cifarTest}, name) {
+		if err == nil && member.Typeflag == tar.TypeReg &&
+			slices.Contains([]string{cifarNames, cifarTrain, cifarTest}, name) {
 			raw, err = io.ReadAll(archive)
 		}
 		switch {

@@ -61,8 +61,8 @@ func TestLinesThatAreNoRowsAreNamedWithTheReason(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(`{"kind":"eval","step":3,"loss":null,"top1":0.5}` + "\n \t\n7\n" + `{"kind":"note"}` + "\n" + `{"kind":"eval","step":"three"}` +
-		"\n\n" + `{"kind":"run","steps":"five"}` + "\n" + `{"kind":"run","steps":5}`)
+	write(`{"kind":"eval","step":3,"loss":null,"top1":0.5}` + "\n \t\n7\n" + `{"kind":"note"}` + "\n" +
+		`{"kind":"eval","step":"three"}` + "\n\n" + `{"kind":"run","steps":"five"}` + "\n" + `{"kind":"run","steps":5}`)
 	rows := gomlxtest.Must(ReadFiles(path))(t)
 	if len(rows.Evals) != 1 || len(rows.Results) != 1 || rows.Evals[0].Step != 3 || rows.Results[0].Steps != 5 {
 		t.Errorf("rows %+v, %+v", rows.Evals, rows.Results)

@@ -774,7 +774,8 @@ func TestOptions_DefaultsAndMemory(t *testing.T) {
 		}
 	}
 	for name, o := range map[string]Options{"Batch": {Batch: -1}, "BatchTimeout": {BatchTimeout: -1},
-		"Timeout": {Timeout: -5}, "Batch is 1025": {Batch: 1025}, "Token": {Token: "x"}, "15 characters": {Token: strings.Repeat("x", 15)}} {
+		"Timeout": {Timeout: -5}, "Batch is 1025": {Batch: 1025}, "Token": {Token: "x"},
+		"15 characters": {Token: strings.Repeat("x", 15)}} {
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%+v: %v, want an error about %s", o, err, name)
 		}

@@ -444,7 +444,8 @@ func FuzzListing(f *testing.F) {
 	recorded := httptest.NewRecorder()
 	h.serveListing(recorded, "main", true)
 	f.Add(recorded.Body.String())
-	f.Add(`{"id": "owner/../vit", "sha": "` + oldCommit + `", "siblings": [{"rfilename": "model.safetensors", "size": -1}]}`)
+	f.Add(`{"id": "owner/../vit", "sha": "` + oldCommit + `", "siblings": [{"rfilename": "model.safetensors",
+		"size": -1}]}`)
 	f.Fuzz(func(t *testing.T, raw string) {
 		h.answer = func(w http.ResponseWriter, r *http.Request) bool {
 			listed := strings.HasPrefix(r.URL.Path, "/api/models/")

@@ -117,9 +117,10 @@ func listRecipes() []entry {
 	all := []entry{
 		{Name: "(none)", About: "without --recipe: depends on --data and MODEL, see wepe train --help"},
 		{Name: fineTuning, About: "the default for MODEL: its own size, normalization and position, rate by its width"}}
-	return slices.Concat(all, each(finetune.RecipeNames(), listRecipe), each(detection.RecipeNames(), func(name string) entry {
-		return entry{Name: name, About: "detection, for wepe detect train"}
-	}))
+	return slices.Concat(all, each(finetune.RecipeNames(), listRecipe), each(detection.RecipeNames(),
+		func(name string) entry {
+			return entry{Name: name, About: "detection, for wepe detect train"}
+		}))
 }
 
 func listRecipe(name string) entry {

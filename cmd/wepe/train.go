@@ -40,8 +40,8 @@ type machine struct {
 func (m *machine) flags(f cli.Flags) {
 	f.Section("Machine")
 	f.Backend(&m.backend)
-	f.Int(&m.devices, "devices", 0, 0, math.MaxInt, "devices of the backend that share each batch; default one on a CPU, else as many "+
-		"as divide it")
+	f.Int(&m.devices, "devices", 0, 0, math.MaxInt, "devices of the backend that share each batch; default one on a CPU, "+
+		"else as many as divide it")
 	f.StringVar(&m.mpi, "mpi", "", "share the training among the processes of mpirun or srun: allreduce or ordered "+
 		"(docs/scale.md); needs a build with -tags=mpi")
 }
@@ -256,7 +256,8 @@ func (o *training) chosen(d *dataset.Dataset, model string) finetune.Recipe {
 		flag, key string
 		differ    bool
 	}{
-		{"size", "augment.size", sized && r.Augment.Size != o.size}, {"aspect", "aspect", o.aspect != "" && r.Aspect != o.aspect},
+		{"size", "augment.size", sized && r.Augment.Size != o.size},
+		{"aspect", "aspect", o.aspect != "" && r.Aspect != o.aspect},
 		{"lora", "lora", o.lora != 0 && r.LoRA != o.lora}, {"epochs", "epochs", counted && r.Epochs != o.epochs},
 		{"epochs", "steps", counted && r.Steps > 0}, {"epochs", "warmup_steps", counted && r.WarmupSteps > 0},
 		{"epochs", "eval_every_steps", counted && r.EvalEverySteps > 0},

@@ -146,10 +146,10 @@ func (o *verification) files(c *cobra.Command, path string) error {
 		}
 		return o.print(c, lines)
 	}
-	switch info := must.M1(checkpoints.Inspect(local, checkpoints.ImportOptions{})); {
-	case info.Format == "onnx":
+	switch info := must.M1(checkpoints.Inspect(local, checkpoints.ImportOptions{})); info.Format {
+	case "onnx":
 		return cli.Usagef("%s: an ONNX file is compared with its model: wepe verify MODEL %s", path, path)
-	case info.Format == "checkpoint": // Inspect verified its hash
+	case "checkpoint": // Inspect verified its hash
 		return o.print(c, []string{fmt.Sprintf("%s: intact, step %d, %d tensors", path, info.Step, len(info.Tensors))})
 	}
 	m := o.read(c, path, checkpoints.ImportOptions{HeadOptional: true})

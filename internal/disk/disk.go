@@ -107,7 +107,7 @@ func Damage(err error) error {
 	return err
 }
 
-// Recover, deferred, turns a decoder's panic on a damaged file into an error.
+// Recover turns, deferred, a decoder's panic on a damaged file into an error.
 func Recover(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("damaged: %v", r)

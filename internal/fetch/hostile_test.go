@@ -172,7 +172,8 @@ func TestNothingLeaksFromDownloadsThatEndAnywhere(t *testing.T) {
 
 // Whatever place a server states for its part, the file has the right content or there is none.
 func FuzzContentRange(f *testing.F) {
-	for _, place := range []string{"bytes 5-9/10", "bytes 4-9/10", "bytes +5-", "bytes 5", "bytes -5-9/10", "items 5-9/10", ""} {
+	for _, place := range []string{"bytes 5-9/10", "bytes 4-9/10", "bytes +5-", "bytes 5", "bytes -5-9/10", "items 5-9/10",
+		""} {
 		f.Add(place)
 	}
 	content := []byte("0123456789")
@@ -195,7 +196,8 @@ func FuzzContentRange(f *testing.F) {
 			return w.Result()
 		})
 		sum := sha256.Sum256(content)
-		err := c.Fetch(t.Context(), File{URL: "https://hub.example/file", Hash: hex.EncodeToString(sum[:]), Limit: 10}, path, nil)
+		file := File{URL: "https://hub.example/file", Hash: hex.EncodeToString(sum[:]), Limit: 10}
+		err := c.Fetch(t.Context(), file, path, nil)
 		if got, _ := os.ReadFile(path); err != nil || !bytes.Equal(got, content) {
 			t.Fatalf("%q: %q, %v", place, got, err)
 		}

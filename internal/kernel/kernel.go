@@ -2,7 +2,7 @@
 
 // Package kernel contains functions of a transformer with explicit gradients, because autodiff turns them into many
 // operations of the size of their input, and matrix products whose gradients are matrix products. Values and gradients
-// equal those of the plain functions up to rounding.
+// equal those of the plain functions up to rounding. The gradient of ℘ is in wepe/internal/elliptic/cell.go.
 package kernel
 
 import (

@@ -232,7 +232,8 @@ func (l *limitedReaderAt) ReadAt(p []byte, at int64) (int, error) {
 	return l.r.ReadAt(p, at)
 }
 
-// HeaderSize is the length of a Header of two axes, whatever their sizes: it can be rewritten once the rows are counted.
+// HeaderSize is the length of a Header of two axes, whatever their sizes: it can be rewritten once the rows are
+// counted.
 const HeaderSize = 128
 
 // Header returns the header of a .npy of version 1: numbers of a type follow little-endian in C order, at a multiple of

@@ -59,7 +59,8 @@ func adapted(store *model.Store, w *model.Variable, x, y *Node) *Node {
 }
 
 // Merge sets every adapted matrix for whose path adds holds, nil for all, to W + A·B, and each B to zero: programs may
-// use it.
+// use it. An export does it (checkpoints.Export), the import of a run (Imported.adapt in checkpoints/own.go, matrix by
+// matrix as it reads), and a Model of package finetune once it is trained or opened (settle).
 func Merge(store *model.Store, adds func(w string) bool) error {
 	for v := range store.IterVariables() {
 		scope, first := strings.CutSuffix(v.Path(), "/a")

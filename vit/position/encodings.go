@@ -7,7 +7,8 @@ import (
 )
 
 // specs is the only table of encodings. A new one needs its own file and a row here, or a call of Register; no other
-// code compares its name.
+// code compares its name, but for settings of earlier versions (retired.go). Its formula in the documents is in
+// tools/results/positions.go.
 var specs = []Spec{
 	{Name: none, Doc: "no position encoding"},
 	{

@@ -100,8 +100,8 @@ func Main(root *cobra.Command) {
 	leave(code)
 }
 
-// ownUsage is cobra's usage with the flags of a command in sections. It is no template: with one in a program the linker
-// keeps every exported method of every type.
+// ownUsage is cobra's usage with the flags of a command in sections. It is no template: with one in a program the
+// linker keeps every exported method of every type.
 func ownUsage(print func(*cobra.Command) error) func(*cobra.Command) error {
 	return func(c *cobra.Command) error {
 		var text bytes.Buffer

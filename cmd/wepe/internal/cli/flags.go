@@ -79,7 +79,8 @@ func (f Flags) Out(value *string, about string) { f.StringVar(value, "out", "", 
 
 // Checkpoint adds --checkpoint.
 func (f Flags) Checkpoint(value *string, about string) {
-	f.Choice(value, "checkpoint", about+": best on its validation split, or last", checkpoints.BestDir, checkpoints.LastDir)
+	f.Choice(value, "checkpoint", about+": best on its validation split, or last", checkpoints.BestDir,
+		checkpoints.LastDir)
 }
 
 // Backend adds --backend.
