@@ -231,8 +231,11 @@ func (s *Study) digest() (string, error) {
 // differs returns how a row differs from a unit.
 func (o own) differs(u Unit, row report.Result) error {
 	var was origin
-	if json.Unmarshal(row.Settings, &was) != nil { // without settings
+	if len(row.Settings) == 0 {
 		return nil
+	}
+	if err := json.Unmarshal(row.Settings, &was); err != nil {
+		return err
 	}
 	from := engine.RunIdentity{From: cmp.Or(was.From.SHA256, engine.Scratch)}
 	return cmp.Or(from.Same(engine.RunIdentity{From: o.from}, "it"), u.Recipe.Diff(row.Settings))
