@@ -23,6 +23,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/gomlx/compute"
 
@@ -55,6 +56,23 @@ type Comparison struct {
 	Logger *slog.Logger
 
 	reference reference
+	all       int             // analyses of all models that open
+	took      []time.Duration // by those that are done
+}
+
+// progress is a text like "20 of 32, about 1m30s left": models take as long as the latest did.
+func (c *Comparison) progress() string {
+	each, done := len(c.Analyses), len(c.took)
+	text := fmt.Sprintf("%d of %d", done+1, c.all)
+	if done < each {
+		return text
+	}
+	var latest time.Duration
+	for _, took := range c.took[done-each:] {
+		latest += took
+	}
+	left := latest * time.Duration(c.all-done) / time.Duration(each)
+	return fmt.Sprintf("%s, about %v left", text, left.Round(time.Second))
 }
 
 // Images returns the images for a model, as its preprocessing makes them, and which pixels of an image are the object:
@@ -105,6 +123,7 @@ func (c *Comparison) Run(ctx context.Context) (rows []Row, page report.Page, err
 		return nil, page, errors.New("analysis: give at least one model and one analysis")
 	}
 	c.Pairs, c.reference = cmp.Or(c.Pairs, 8000), reference{}
+	c.all, c.took = len(c.Models)*len(c.Analyses), nil
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -124,6 +143,7 @@ func (c *Comparison) Run(ctx context.Context) (rows []Row, page report.Page, err
 		s, err := c.open(ctx, m)
 		if err != nil {
 			failed = append(failed, err)
+			c.all -= len(c.Analyses)
 			continue
 		}
 		page.Lines = []string{fmt.Sprintf("%d images of %s", s.Images.Len(), s.Images.Name)}
@@ -133,7 +153,7 @@ func (c *Comparison) Run(ctx context.Context) (rows []Row, page report.Page, err
 		s.model.Finalize()
 		rows = append(rows, s.rows...)
 		if err := ctx.Err(); err != nil {
-			failed = append(failed, fmt.Errorf("interrupted: %w", err))
+			failed = append(failed, fmt.Errorf("interrupted after %d of %d analyses: %w", len(c.took), c.all, err))
 			break
 		}
 	}
@@ -202,9 +222,11 @@ func (s *subject) analyze(ctx context.Context, sections []section) (failed []err
 		if ctx.Err() != nil {
 			return failed
 		}
-		s.Logger.Info(a.Name, "model", s.Name, "analysis", fmt.Sprintf("%d of %d", i+1, len(s.Analyses)))
+		s.Logger.Info(a.Name, "model", s.Name, "analysis", s.progress())
 		s.analysis, s.section = a, &sections[i]
+		began := time.Now()
 		err := a.do(s)
+		s.took = append(s.took, time.Since(began))
 		if err == nil {
 			continue
 		}

@@ -32,6 +32,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/gomlx/compute"
 
@@ -72,7 +73,8 @@ type Study struct {
 	Progress func(title string) func(engine.Progress)
 	Logger   *slog.Logger // its attribute "run" names the training; may be nil
 
-	sha256 string // of From's weights, once Run has opened it for a record: rows of other weights are refused
+	warned *sync.Map // warnings of earlier runs
+	sha256 string    // of From's weights, once Run has opened it for a record: rows of other weights are refused
 }
 
 // Task is a recipe with its images.
@@ -239,7 +241,38 @@ func WriteReport(run finetune.Run, model *finetune.Model, row report.Result) err
 
 // logger returns the logger for a training run.
 func (s *Study) logger(run string) *slog.Logger {
-	return cmp.Or(s.Logger, slog.New(slog.DiscardHandler)).With("run", run)
+	if s.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	if s.warned == nil {
+		s.warned = &sync.Map{}
+	}
+	return slog.New(shownOnce{s.Logger.Handler(), s.warned}).With("run", run)
+}
+
+// shownOnce is a handler that shows a warning with equal attributes once, not for each training run. A warning without
+// attributes is about its run.
+type shownOnce struct {
+	slog.Handler
+	seen *sync.Map
+}
+
+// Handle implements slog.Handler.
+func (s shownOnce) Handle(ctx context.Context, r slog.Record) error {
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		text += "\x00" + a.String()
+		return true
+	})
+	if _, seen := s.seen.LoadOrStore(text, true); seen && r.Level == slog.LevelWarn && r.NumAttrs() > 0 {
+		return nil
+	}
+	return s.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (s shownOnce) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return shownOnce{s.Handler.WithAttrs(attrs), s.seen}
 }
 
 // record trains and evaluates a unit of a study that has a record.
