@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
@@ -152,28 +151,6 @@ func TestEncodersRefuseHyperparameters(t *testing.T) {
 	c.Heads = c.Width / 2
 	if exceptions.TryCatch[error](func() { c.on(model.NewStore().RootScope()) }) == nil {
 		t.Error("fope is built for heads of 2 channels")
-	}
-}
-
-// The name alone decides the form of ℘'s features and how ℘ is evaluated: no hyperparameter does.
-func TestEncoding_NameDecidesTheForm(t *testing.T) {
-	gomlxtest.OnGo(t)
-	for name, sphere := range map[string]bool{"wepe": false, "wepe-sum": false, "wepe-lut": false, "wepe-sphere": true,
-		"wepe-sphere-lut": true, "wepe-qkv": true, "wepe-v": true} {
-		store := model.NewStore()
-		features := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
-			return []*Node{small(name).on(s).(wepe.Field).Features(in[0].Graph())}
-		}, float32(0))[0]
-		onSphere := true // points of length 1, three numbers each
-		for i := 0; i+2 < len(features); i += 3 {
-			onSphere = onSphere && math.Abs(math.Hypot(math.Hypot(features[i], features[i+1]), features[i+2])-1) < 0.01
-		}
-		table := slices.ContainsFunc(slices.Collect(store.IterVariables()), func(v *model.Variable) bool {
-			return strings.HasSuffix(v.Path(), "/table/values")
-		})
-		if onSphere != sphere || table != strings.HasSuffix(name, "-lut") {
-			t.Errorf("%s: features on the sphere %v, a look-up table %v", name, onSphere, table)
-		}
 	}
 }
 
