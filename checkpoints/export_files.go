@@ -326,8 +326,20 @@ func (e *export) usage() string {
 				output = "last_hidden_state"
 			}
 		}
-		return python("from transformers import "+class, `model = `+class+`.from_pretrained(".")`,
-			result+" = model(images)."+output)
+		if e.Preprocess == nil {
+			return python("from transformers import "+class, `model = `+class+`.from_pretrained(".")`,
+				result+" = model(images)."+output)
+		}
+		label := ""
+		if e.head {
+			label = "print(model.config.id2label[logits.argmax().item()])\n"
+		}
+		return "```python\nfrom PIL import Image\nfrom transformers import AutoImageProcessor, " + class + `
+
+processor = AutoImageProcessor.from_pretrained(".")
+model = ` + class + `.from_pretrained(".")
+images = processor(Image.open("photo.jpg").convert("RGB"), return_tensors="pt")
+` + result + " = model(**images)." + output + "\n" + label + "```\n"
 	case formatTimm:
 		return python("import timm", `model = timm.create_model("local-dir:.", pretrained=True).eval()`,
 			result+" = model(images)")

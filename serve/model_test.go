@@ -5,6 +5,7 @@ package serve
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"image"
 	"image/color"
@@ -96,6 +97,21 @@ func TestHandler_AnswersAsPredictDoes(t *testing.T) {
 	if want, err := m.Preprocessing(); err != nil || s.card.Preprocessing != want {
 		t.Errorf("preprocessing %+v, want %+v, %v", s.card.Preprocessing, want, err)
 	}
+	for query, want := range map[string]bool{"": false, "?similarity=true": true} {
+		var card map[string]any
+		response := gomlxtest.Must(http.Get(server.URL + "/v1/model" + query))(t)
+		err := json.NewDecoder(response.Body).Decode(&card)
+		response.Body.Close()
+		if _, got := card["similarity"]; got != want || err != nil {
+			t.Errorf("/v1/model%s has the similarity of positions: %v, want %v, %v", query, got, want, err)
+		}
+	}
+	of := m.Source
+	m.Source.Path, m.Source.Weights.Name = "runs/mine/best/step-00000066", "best"
+	if c := gomlxtest.Must(newServed(m))(t).card; c.Name != "runs/mine" {
+		t.Errorf("the model of a run is called %q", c.Name)
+	}
+	m.Source = of
 	for _, scores := range []string{"sigmoid", "none", "softmax"} {
 		m.Scores = scores
 		c := gomlxtest.Must(newServed(m))(t).card

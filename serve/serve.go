@@ -13,7 +13,7 @@
 //	POST /v1/embeddings the same body, or OpenAI's JSON with images as data URLs or in base64; ?of=mean: features of the
 //	                    class token, or of the mean-pooled patch tokens
 //	POST /v1/attention  one image: attention of the last block over the patches
-//	GET  /v1/model      architecture, weights, labels, preprocessing, similarity of positions
+//	GET  /v1/model      architecture, weights, labels, preprocessing; ?similarity=true: of positions
 //	GET  /healthz       200 while the process runs
 //	GET  /readyz        200 from the first compiled program until the server closes, otherwise 503
 //	GET  /metrics       Prometheus metrics
@@ -80,7 +80,7 @@ type model interface {
 
 // card describes a model in responses and on the page.
 type card struct {
-	Name          string              `json:"name"`         // path of the files
+	Name          string              `json:"name"`         // path of the run or of the files
 	Architecture  string              `json:"architecture"` // as "ViT, depth 12, width 384, 6 heads, patch 16"
 	Position      string              `json:"position"`     // name of the position encoding
 	Weights       string              `json:"weights"`      // "best" or "last" of a run, else empty
@@ -90,11 +90,11 @@ type card struct {
 	Grid          [2]int              `json:"grid"`         // rows and columns of patches
 	Labels        []string            `json:"labels"`       // by class
 	Preprocessing preprocess.Settings `json:"preprocessing"`
-	Sigmoid       bool                `json:"sigmoid"`        // multi-label model: independent probabilities
-	Unscored      string              `json:"-"`              // why the model has no probabilities; else empty
-	Similarity    [][]int             `json:"similarity"`     // of positions, 1000·cosine [patches][patches]
-	Backend       string              `json:"backend"`        // GoMLX backend
-	MaxBatch      int                 `json:"max_batch_size"` // the largest that compiles, set by the server
+	Sigmoid       bool                `json:"sigmoid"`              // multi-label model: independent probabilities
+	Unscored      string              `json:"-"`                    // why the model has no probabilities; else empty
+	Similarity    [][]int             `json:"similarity,omitempty"` // of positions, 1000·cosine [patches][patches], on request
+	Backend       string              `json:"backend"`              // GoMLX backend
+	MaxBatch      int                 `json:"max_batch_size"`       // the largest that compiles, set by the server
 }
 
 // Neighbour is a training image similar to the requested image.
@@ -212,10 +212,14 @@ func newServer(ctx context.Context, model model, options Options) (*Server, erro
 	s.batcher.start(o.Batch)
 	for pattern, answer := range map[string]func(http.ResponseWriter, *http.Request) (any, error){
 		"POST /v1/predict": s.predict, "POST /v1/embeddings": s.embeddings, "POST /v1/attention": s.attention,
-		"GET /v1/model": func(http.ResponseWriter, *http.Request) (any, error) {
+		"GET /v1/model": func(_ http.ResponseWriter, r *http.Request) (any, error) {
 			card := s.card
 			card.MaxBatch = int(s.batcher.largest.Load())
-			return card, nil
+			similarity, err := query(r, "similarity")
+			if similarity != "true" {
+				card.Similarity = nil
+			}
+			return card, err
 		},
 		"GET /healthz": func(http.ResponseWriter, *http.Request) (any, error) { return status{"ok"}, nil },
 		"GET /readyz":  func(http.ResponseWriter, *http.Request) (any, error) { return status{"ready"}, s.batcher.open() },

@@ -131,6 +131,9 @@ func listRecipe(name string) entry {
 		what = fmt.Sprintf("from scratch, width %d, depth %d, patch size %d", c.Width, c.Depth, c.PatchSize)
 	}
 	length := fmt.Sprintf("%d epochs", r.Epochs)
+	if name == finetune.PhotosName {
+		length = fmt.Sprintf("%d epochs or fewer, by the number of images", r.Epochs)
+	}
 	if r.Steps > 0 {
 		length = fmt.Sprintf("%d steps", r.Steps)
 	}

@@ -60,9 +60,9 @@ type Progress struct {
 
 // String is a line: step, loss, what an evaluation found, speed and remaining time.
 func (p Progress) String() string {
-	loss, found := p.Loss, ""
+	name, loss, found := "loss", p.Loss, ""
 	if e := p.Eval; e != nil {
-		loss = float64(e.TrainLoss)
+		name, loss = "mean loss", float64(e.TrainLoss) // since the evaluation before
 		if e.Images > 0 {
 			found = fmt.Sprintf("validation top-1 %.1f %%  ", 100*float64(e.Top1))
 		}
@@ -73,7 +73,7 @@ func (p Progress) String() string {
 			found += fmt.Sprintf("mask AP %.1f  ", 100*float64(e.Masks["AP"]))
 		}
 	}
-	line := fmt.Sprintf("step %d/%d  loss %.3f  %s%.0f images/s", p.Step, p.Steps, loss, found, p.ImagesPerSecond)
+	line := fmt.Sprintf("step %d/%d  %s %.3f  %s%.0f images/s", p.Step, p.Steps, name, loss, found, p.ImagesPerSecond)
 	if p.Left > 0 || p.Step == p.Steps {
 		line += fmt.Sprintf("  %s left", p.Left.Round(time.Second))
 	}
