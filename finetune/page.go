@@ -47,12 +47,12 @@ func (run Run) Page(m *Model, row report.Result, figures ...report.Figure) error
 		settings[name] = strings.Trim(value, `"`)
 	}
 	run.Recipe = m.Recipe // with its defaults
-	_, validation, err := run.split()
+	train, validation, err := run.split()
 	if err != nil {
 		return err
 	}
 	page := report.RunPage{Result: row, Evals: rows.Evals, Settings: settings, Figures: figures,
-		Data: []string{"training: " + describe(run.Train.Describe())}}
+		Data: []string{"training: " + describe(train.Describe())}}
 	for _, skipped := range rows.Skipped {
 		page.Notes = append(page.Notes, strings.TrimPrefix(skipped, run.Dir+string(filepath.Separator)))
 	}
