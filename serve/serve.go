@@ -92,7 +92,7 @@ type card struct {
 	Preprocessing preprocess.Settings `json:"preprocessing"`
 	Sigmoid       bool                `json:"sigmoid"`              // multi-label model: independent probabilities
 	Unscored      string              `json:"-"`                    // why the model has no probabilities; else empty
-	Similarity    [][]int             `json:"similarity,omitempty"` // of positions, 1000·cosine [patches][patches], on request
+	Similarity    [][]int             `json:"similarity,omitempty"` // of positions, 1000·cosine [patches][patches]
 	Backend       string              `json:"backend"`              // GoMLX backend
 	MaxBatch      int                 `json:"max_batch_size"`       // the largest that compiles, set by the server
 }

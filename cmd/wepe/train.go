@@ -232,8 +232,8 @@ func (o *training) named(d *dataset.Dataset, model string) (r finetune.Recipe) {
 		r = must.M1(finetune.RecipeByName("cifar100-small"))
 	case d.Images() < finetune.ManyImages:
 		r = finetune.Photos(d.Images())
-		cli.Field("recipe", "%s, a small network, %d epochs for %d images; from %d images on, or by --recipe, it is scratch: "+
-			"ViT-S/16", r.Name, r.Epochs, d.Images(), finetune.ManyImages)
+		cli.Field("recipe", "%s, a small network, %d epochs for %d images; from %d images on, or by --recipe, it is "+
+			"scratch: ViT-S/16", r.Name, r.Epochs, d.Images(), finetune.ManyImages)
 	default:
 		r = must.M1(finetune.RecipeByName("scratch"))
 		cli.Field("recipe", "scratch, ViT-S/16 for %d images: it wants a GPU; --recipe %s is a small network", d.Images(),
