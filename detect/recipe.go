@@ -81,7 +81,7 @@ func (r Recipe) validate() error {
 		return fmt.Errorf("detect: %w", err)
 	}
 	if !slices.IsSorted(r.LRMilestones) || len(r.LRMilestones) > 0 && r.LRMilestones[0] < r.WarmupSteps {
-		return fmt.Errorf("detect: drops are %v, want steps after warm-up in rising order", r.LRMilestones)
+		return fmt.Errorf("detect: lr_milestones are %v, want steps after warm-up in rising order", r.LRMilestones)
 	}
 	if err := j.Validate(); err != nil {
 		return err

@@ -89,6 +89,15 @@ func (o Source) String() string {
 	return fmt.Sprintf("%s: format %s", o.Path, o.Format)
 }
 
+// Run returns the directory of a run whose checkpoint is at Path, RUN/best/step-…, and otherwise Path.
+func (o Source) Run() string {
+	kind := filepath.Dir(o.Path)
+	if slices.Contains([]string{checkpoints.BestDir, checkpoints.LastDir}, filepath.Base(kind)) {
+		return filepath.Dir(kind)
+	}
+	return o.Path
+}
+
 // openedRun describes a checkpoint of a run.
 func openedRun(run *checkpoints.Checkpoint) Source {
 	o := Source{Path: run.Path, Format: "checkpoint", SHA256: run.SHA256}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"path/filepath"
 	"runtime"
 	"strings"
 
@@ -53,12 +52,8 @@ func newServed(m *finetune.Model) (*served, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := m.Source.Path
-	if m.Source.Weights.Name != "" { // RUN/best/step-…: the name stays the same when the run is trained on
-		name = filepath.Dir(filepath.Dir(name))
-	}
 	s := &served{m, inference, card{
-		Name: name, Weights: m.Source.Weights.Name, Step: m.Source.Weights.Step, Position: c.Position,
+		Name: m.Source.Run(), Weights: m.Source.Weights.Name, Step: m.Source.Weights.Step, Position: c.Position,
 		Architecture: fmt.Sprintf("%s, depth %d, width %d, %d heads, patch %d", cmp.Or(r.Architecture, "ViT"), c.Depth,
 			c.Width, c.Heads, c.PatchSize),
 		Parameters: parameters, Size: [2]int{c.ImageRows, c.ImageCols}, Grid: [2]int{c.Rows(), c.Cols()},

@@ -97,7 +97,7 @@ func TestHandler_AnswersAsPredictDoes(t *testing.T) {
 	if want, err := m.Preprocessing(); err != nil || s.card.Preprocessing != want {
 		t.Errorf("preprocessing %+v, want %+v, %v", s.card.Preprocessing, want, err)
 	}
-	for query, want := range map[string]bool{"": false, "?similarity=true": true} {
+	for query, want := range map[string]bool{"": false, "?similarity=false": false, "?similarity=true": true} {
 		var card map[string]any
 		response := gomlxtest.Must(http.Get(server.URL + "/v1/model" + query))(t)
 		err := json.NewDecoder(response.Body).Decode(&card)
@@ -107,9 +107,12 @@ func TestHandler_AnswersAsPredictDoes(t *testing.T) {
 		}
 	}
 	of := m.Source
-	m.Source.Path, m.Source.Weights.Name = "runs/mine/best/step-00000066", "best"
-	if c := gomlxtest.Must(newServed(m))(t).card; c.Name != "runs/mine" {
-		t.Errorf("the model of a run is called %q", c.Name)
+	for path, name := range map[string]string{"runs/mine/best/step-00000066": "runs/mine", "runs/mine": "runs/mine",
+		"copies/step-00000066": "copies/step-00000066"} {
+		m.Source.Path, m.Source.Weights.Name = path, "last"
+		if c := gomlxtest.Must(newServed(m))(t).card; c.Name != name {
+			t.Errorf("the model of %s is called %q, want %q", path, c.Name, name)
+		}
 	}
 	m.Source = of
 	for _, scores := range []string{"sigmoid", "none", "softmax"} {

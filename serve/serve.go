@@ -215,9 +215,13 @@ func newServer(ctx context.Context, model model, options Options) (*Server, erro
 		"GET /v1/model": func(_ http.ResponseWriter, r *http.Request) (any, error) {
 			card := s.card
 			card.MaxBatch = int(s.batcher.largest.Load())
-			similarity, err := query(r, "similarity")
-			if similarity != "true" {
+			text, err := query(r, "similarity")
+			switch text {
+			case "true":
+			case "", "false":
 				card.Similarity = nil
+			default:
+				err = malformed("similarity=%.20q: use true or false", text)
 			}
 			return card, err
 		},

@@ -353,6 +353,7 @@ func TestServe_EachFailureHasItsStatus(t *testing.T) {
 		{predict, "multipart/form-data", "x", 400}, {predict, kind, "--x", 400}, {predict, "image/png", "GIF", 415},
 		{embed, "image/png", "", 415}, {predict, "image/png; q", dot, 415}, {predict, "", dot[:len(dot)-20], 422},
 		{predict, boundary, field, 415}, {"POST /v2/predict", "", dot, 404}, {predict, "", pixels(13, 5, red), 500},
+		{"GET /v1/model?similarity=1", "", dot, 400}, {"GET /v1/model?x=true", "", dot, 400},
 		{"GET /v1/predict", "", dot, 405}, {"PUT /v1/embeddings", "", dot, 405}, {"POST /v1/model", "", dot, 405},
 		{"DELETE /", "", dot, 405}, {"GET /v1/embed", "", dot, 404},
 		{predict + "?top=1;x=2", "", dot, 400}, {predict + "?top=1&top=2", "", dot, 400}, {predict + "?top=%zz", "", dot,

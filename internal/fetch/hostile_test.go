@@ -170,7 +170,7 @@ func TestNothingLeaksFromDownloadsThatEndAnywhere(t *testing.T) {
 	})
 }
 
-// Whatever place a server states for its part, the file has the right content or there is none.
+// Whatever place a server states for its part, the file arrives with the right content.
 func FuzzContentRange(f *testing.F) {
 	for _, place := range []string{"bytes 5-9/10", "bytes 4-9/10", "bytes +5-", "bytes 5", "bytes -5-9/10", "items 5-9/10",
 		""} {

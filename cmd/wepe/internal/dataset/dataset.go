@@ -608,7 +608,7 @@ func fractionOf(m *finetune.Model) (fraction float64, seed int64) {
 	if m.Source.Format != "checkpoint" {
 		return 1, 0
 	}
-	dir := filepath.Dir(filepath.Dir(m.Source.Path)) // of RUN/best/step-00000120
+	dir := m.Source.Run()
 	rows, err := report.ReadFiles(filepath.Join(dir, engine.RowsFile))
 	if err != nil {
 		return 1, 0
