@@ -212,8 +212,8 @@ func TestRun_RefusesSettingsByName(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for settings, want := range map[string]string{
 		"steps=0": "steps", "batch_size=9": "batch_size", "learning_rate=0": "learning_rate",
-		"learning_rate=1000": "learning_rate", "warmup_steps=6": "warmup_steps", "lr_milestones=[4,2]": "drops",
-		"lr_milestones=[0,2]":    "drops",
+		"learning_rate=1000": "learning_rate", "warmup_steps=6": "warmup_steps",
+		"lr_milestones=[4,2]": "lr_milestones", "lr_milestones=[0,2]": "lr_milestones",
 		"scale_jitter.height=40": "scale_jitter.height", "scale_jitter.width=40": "scale_jitter.width",
 		"scale_jitter.low=2":  "jitter",
 		"scale_jitter.low=-1": "jitter", "scale_jitter.high=17": "jitter", "scale_jitter.flip=1.5": "jitter",

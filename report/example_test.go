@@ -5,24 +5,35 @@ package report_test
 import (
 	"fmt"
 	"log"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/wepe-go/wepe/report"
 )
 
-// A record becomes a table: the accuracies of its encodings, and their differences to learned positions by seed.
+// A record becomes a table: the accuracies of its encodings, and their differences to learned positions by seed. By
+// hand: the pairs are +1 and +3 points, so the mean is 2 and the interval 2 ± 12.706 × √2/√2, with t(0.975, 1).
 func ExampleNewTable() {
-	rows, err := report.ReadFiles("../docs/runs/real-quarters.jsonl")
+	path := filepath.Join(os.TempDir(), "example.jsonl")
+	defer os.Remove(path)
+	for i, top1 := range []float64{0.40, 0.41, 0.42, 0.45} {
+		job := report.Job{Dataset: "shapes", Fraction: 1, Encoding: []string{"learned", "wepe"}[i%2], Seed: int64(i / 2)}
+		metrics := report.Metrics{Top1: report.JSONFloat(top1), Images: 100}
+		if err := report.Append(path, report.Result{Job: job, Test: metrics}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	rows, err := report.ReadFiles(path)
 	if err != nil {
 		log.Fatal(err)
 	}
 	table, err := report.NewTable(rows.Results, report.Spec{Baseline: "learned"})
-	for _, line := range table.Rows {
-		if line[0] == "learned+wepe-v" {
-			fmt.Println(table.Header[2], line[2], "difference", line[4], "interval", line[5], err)
-		}
+	if err != nil {
+		log.Fatal(err)
 	}
-	// Output: test top-1 % 40.99 difference +4.83 interval +1.95 … +7.70 <nil>
+	fmt.Println(table.Header[5], table.Rows[1][5], "interval", table.Rows[1][6])
+	// Output: top-1 − learned +2.00 interval -10.71 … +14.71
 }
 
 func ExamplePage() {
