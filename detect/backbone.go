@@ -198,12 +198,17 @@ func (b Backbone) hooks(block *model.Scope, trained Backbone, encoder position.E
 		}
 	}
 	if rotator, ok := position.As[position.Rotator](encoder); ok {
-		a.Rotate = func(q, k *Node) (*Node, *Node) {
+		rotate := func(by position.Rotator, q, k *Node) (*Node, *Node) {
 			d := q.Shape().Dimensions
 			positions := Const(q.Graph(), slices.Concat(tokens...))
 			side := func(x *Node) *Node { return Reshape(x, -1, len(tokens)*d[1], d[2], d[3]) } // windows of an image in a row
-			q, k = rotator.Block(i).EncodeQK(side(q), side(k), positions, 1)
+			q, k = by.Block(i).EncodeQK(side(q), side(k), positions, 1)
 			return Reshape(q, d...), Reshape(k, d...)
+		}
+		a.Rotate = func(q, k *Node) (*Node, *Node) { return rotate(rotator, q, k) }
+		if v, ok := rotator.(position.ValueRotator); ok {
+			a.Turn = func(x *Node) *Node { x, _ = rotate(v, x, x); return x }
+			a.Back = func(x *Node) *Node { x, _ = rotate(v.Back(), x, x); return x }
 		}
 	}
 	var relative relativePositions

@@ -68,7 +68,7 @@ func TestAWindowDoesNotDependOnOtherWindows(t *testing.T) {
 	const rows, cols, side = 6, 9, 3
 	whole := gomlxtest.Noise(1, 2*rows, 2*cols, 1)
 	pixels := gomlxtest.Values(t, whole)
-	for _, position := range []string{"none", "rope-axial", "rope-mixed", "alibi2d", "lookhere"} {
+	for _, position := range []string{"none", "rope-axial", "rope-mixed", "rope-mixed-qkv", "alibi2d", "lookhere"} {
 		got := output(t, small(position, rows, cols, side), whole)
 		var crops []float32
 		var want []float64

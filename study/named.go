@@ -158,6 +158,21 @@ var All = []Preset{
 		EvalSizes: [][2]float64{{0.5, 0.5}, {2.0 / 3, 2.0 / 3}, {1, 1}, {1.5, 1.5}, {2, 2}, {3, 3}},
 	},
 	{
+		Name: "values", About: "functions of the position that scale the values, as many or fewer numbers, and none",
+		Variants: slices.Concat(Variants("learned", "wepe-v", "fourier-v", "free-v", "rope-mixed",
+			"rope-mixed-qkv", "learned+wepe-v"),
+			grid("wepe-v", "n ≤ %g", "wepe_harmonics=%g", 1, 4),
+			[]Variant{
+				{"wepe-v", "wepe-v without ℘′", "wepe_derivative=false"},
+				{"wepe-v", "wepe-v, lattice fixed", "wepe_learn_lattice=false"},
+				{"wepe-v", "wepe-v, hexagonal", "wepe_omega3_re=1.31103;wepe_omega3=2.27077"}, // ω1·e^(iπ/3)
+				{"fourier-v", "fourier-v, frequencies learned", "fourier_learn=true"},
+				{"learned+legendre-v", "learned+legendre-v degree 0", "legendre_degree=0"},
+			},
+			grid("fourier-v", "n = %g", "fourier_waves=%g", 1, 6),
+			grid("legendre-v", "degree %g", "legendre_degree=%g", 0, 1, 2, 4)),
+	},
+	{
 		Name: "beta-gamma", About: "β and γ of the surrogate, fixed, γ_k = γ/k²", Pretrained: true,
 		Variants: slices.Concat(Variants("learned"), betaGamma()),
 	},

@@ -37,6 +37,8 @@ type AttentionHooks struct {
 	Before func(x *Node) *Node             // [batch, tokens, width] -> [batch′, tokens′, width]: regroups the tokens
 	Scale  func(q *Node) [3]*Node          // of queries, keys, values: float32 [batch′ or 1, tokens′, width], or nil
 	Rotate func(q, k *Node) (*Node, *Node) // queries and keys [batch′, tokens′, heads, headDim], after Scale
+	Turn   func(v *Node) *Node             // values, likewise
+	Back   func(y *Node) *Node             // outputs of the heads [batch′, tokens′, heads, headDim]
 	Bias   func(q *Node) *Node             // unrotated queries -> float32 [batch′, heads, tokens′, tokens′], or 1
 	After  func(y *Node) *Node             // inverse of Before
 }
@@ -112,9 +114,15 @@ func (c Config) attention(scope *model.Scope, hooks AttentionHooks, keepWeights 
 	if hooks.Rotate != nil {
 		q, k = hooks.Rotate(q, k)
 	}
+	if hooks.Turn != nil {
+		v = hooks.Turn(v)
+	}
 	mixed, weights := c.attend(scope, q, k, v, relative, keepWeights)
 	if keepWeights {
 		t.Weights = weights
+	}
+	if hooks.Back != nil {
+		mixed = hooks.Back(mixed)
 	}
 	mixed = Reshape(mixed, seen.Shape().Dimensions...) // [batch, tokens, width]
 	if c.ContextNorm {

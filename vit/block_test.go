@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/cmplx"
 	"os"
 	"os/exec"
 	"slices"
@@ -561,4 +562,52 @@ func TestOneEncoderServesSeveralGraphs(t *testing.T) {
 		}
 		gomlxtest.NearAbs(t, label, values(), values(), 0)
 	}
+}
+
+// A head's output at i is Σ_j a_ij·R(θ_j-θ_i)·v_j, equation 6 of GTA: the value of each token in the frame of the query.
+// The weights a and values v are those of the trace, everything else is computed on the host.
+func TestValuesAreSeenInTheFrameOfTheQuery(t *testing.T) {
+	c := small("rope-mixed-qkv", poolClass) // 5×3 patches and a class token, 7 heads of 4 channels
+	store := gomlxtest.Seeded(t, 5)
+	const batch, heads, pairs, width = 3, 7, 2, 28
+	images := noise(c, batch)
+	got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
+		block := c.Trace(s.In("vit"), in[0], true).Blocks[1]
+		return []*Node{MulScalar(block.Weights, 1), MulScalar(block.Value, 1), MulScalar(block.Attention, 1)}
+	}, images)
+	read := func(path string) []float64 {
+		return gomlxtest.Values(t, store.GetVariable("/vit/"+path).MustValue())
+	}
+	f := read("position/rope_mixed_qkv/block_01/frequencies") // [2, heads, pairs]
+	n := c.Tokens()
+	angle := func(token, head, pair int) float64 {
+		if token == 0 {
+			return 0 // class token
+		}
+		col, row := float64((token-1)%c.Cols()), float64((token-1)/c.Cols())
+		return col*f[head*pairs+pair] + row*f[(heads+head)*pairs+pair]
+	}
+	dense, bias := read("block_01/attention/output/weights"), read("block_01/attention/output/biases")
+	var want []float64
+	for b := range batch {
+		for i := range n {
+			mixed := make([]complex128, heads*pairs)
+			for at := range mixed {
+				head, pair := at/pairs, at%pairs
+				for j := range n {
+					v := got[1][((b*n+j)*heads*pairs+at)*2:]
+					turn := cmplx.Exp(complex(0, angle(j, head, pair)-angle(i, head, pair)))
+					mixed[at] += complex(got[0][((b*heads+head)*n+i)*n+j], 0) * turn * complex(v[0], v[1])
+				}
+			}
+			for out := range width {
+				sum := bias[out]
+				for at, m := range mixed {
+					sum += real(m)*dense[2*at*width+out] + imag(m)*dense[(2*at+1)*width+out]
+				}
+				want = append(want, sum)
+			}
+		}
+	}
+	gomlxtest.Near(t, "attention", got[2], want, 1e-5)
 }

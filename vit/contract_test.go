@@ -137,7 +137,7 @@ func TestResolve_NamesTheFieldThatIsWrong(t *testing.T) {
 func TestResolve_RefusesSizesThatDoNotFit(t *testing.T) {
 	multiples := map[string]int{ // of the channels of a head
 		"rope1d": 2, "fope": 2, "rope-axial": 4, "rope-mixed": 4, "rope-dinov3": 4, "as2drope": 4, "sincos2d": 4,
-		"hybrid": 2,
+		"rope-mixed-qkv": 4, "hybrid": 2,
 	}
 	for _, label := range position.Names() {
 		c := small(label, poolClass)

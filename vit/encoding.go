@@ -80,6 +80,12 @@ func (p placement) hooks(block int) (a AttentionHooks) {
 	if e, ok := position.As[position.Rotator](p.Encoder); ok {
 		a.Rotate = func(q, k *Node) (*Node, *Node) { return e.Block(block).EncodeQK(q, k, nil, 1) }
 	}
+	if e, ok := position.As[position.ValueRotator](p.Encoder); ok {
+		one := func(e position.Rotator) func(x *Node) *Node {
+			return func(x *Node) *Node { x, _ = e.Block(block).EncodeQK(x, x, nil, 1); return x }
+		}
+		a.Turn, a.Back = one(e), one(e.Back())
+	}
 	e, ok := position.As[position.Biaser](p.Encoder)
 	if !ok && p.hidden == nil {
 		return a

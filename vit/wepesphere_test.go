@@ -72,11 +72,20 @@ func TestModulationsScaleByHostFeatures(t *testing.T) {
 	for label, of := range map[string]struct {
 		features func(rows, cols int) [][]float64
 		parts    []string
-	}{"wepe-qkv": {halfCell, all}, "fourier-qkv": {halfWaves, all}, "wepe-v": {halfCell, values},
-		"fourier-v": {halfWaves, values}} {
-		c := small(label, poolClass) // 5×3 patches
+		params   map[string]any
+	}{
+		"wepe-qkv": {halfCell, all, nil}, "fourier-qkv": {halfWaves(3), all, nil}, "wepe-v": {halfCell, values, nil},
+		"fourier-v": {halfWaves(3), values, nil}, "fourier-v n = 5": {halfWaves(5), values,
+			map[string]any{position.ParamFourierWaves: 5}},
+		"fourier-v learned": {halfWaves(3), values, map[string]any{position.ParamFourierLearn: true}}, // before training
+		"legendre-v":        {polynomials, values, map[string]any{position.ParamLegendreDegree: 3}},
+		"free-v":            {twicePatch, values, nil},
+	} {
+		name, _, _ := strings.Cut(label, " ")
+		c := small(name, poolClass) // 5×3 patches
 		c.Registers = 2
 		store := gomlxtest.Seeded(t, 5)
+		store.SetParams(of.params)
 		scales := func() [][]float64 {
 			return run(t, store, func(s *model.Scope, in []*Node) []*Node {
 				scales := acting[position.Scaler](c, s.In("vit")).Scale(in[0].Graph(), 1)
@@ -84,7 +93,7 @@ func TestModulationsScaleByHostFeatures(t *testing.T) {
 			}, float32(0))
 		}
 		scales() // makes the variables
-		scope := strings.ReplaceAll(label, "-", "_") + "/block_01/"
+		scope := strings.ReplaceAll(name, "-", "_") + "/block_01/"
 		var want [][]float64
 		for i, part := range of.parts {
 			weights := valuesOf(t, store, scope+part, float32(i+1)/3)
@@ -106,17 +115,47 @@ func TestModulationsScaleByHostFeatures(t *testing.T) {
 	}
 }
 
-// halfWaves are exp(iπkx) and exp(iπky) at the patch centres, k = 1, 2, 3, scaled to vectors of length 2.
-func halfWaves(rows, cols int) (features [][]float64) {
-	for p := range rows * cols {
-		x, y := (float64(p%cols)+.5)/float64(cols), (float64(p/cols)+.5)/float64(rows)
-		var f []float64
-		for k := range 3 {
-			for _, at := range []float64{x, y} {
-				wave := cmplx.Exp(complex(0, math.Pi*float64(k+1)*at)) * complex(2/math.Sqrt(6), 0)
-				f = append(f, imag(wave), real(wave))
+// halfWaves are exp(iπkx) and exp(iπky) at the patch centres, k = 1 … n, scaled to vectors of length 2.
+func halfWaves(n int) func(rows, cols int) [][]float64 {
+	return func(rows, cols int) (features [][]float64) {
+		for p := range rows * cols {
+			x, y := (float64(p%cols)+.5)/float64(cols), (float64(p/cols)+.5)/float64(rows)
+			var f []float64
+			for k := range n {
+				for _, at := range []float64{x, y} {
+					wave := cmplx.Exp(complex(0, math.Pi*float64(k+1)*at)) * complex(2/math.Sqrt(float64(2*n)), 0)
+					f = append(f, imag(wave), real(wave))
+				}
 			}
+			features = append(features, f)
 		}
+		return features
+	}
+}
+
+// polynomials are the ten products of Legendre polynomials up to degree 3 (P2 = (3t²-1)/2, P3 = (5t³-3t)/2), orthonormal
+// on the image, times 2/√10.
+func polynomials(rows, cols int) (features [][]float64) {
+	upTo := func(t float64) [4]float64 {
+		return [4]float64{1, math.Sqrt(3) * t, math.Sqrt(5) * (3*t*t - 1) / 2, math.Sqrt(7) * (5*t*t*t - 3*t) / 2}
+	}
+	for p := range rows * cols {
+		x := upTo(2*(float64(p%cols)+.5)/float64(cols) - 1)
+		y := upTo(2*(float64(p/cols)+.5)/float64(rows) - 1)
+		var f []float64
+		for _, of := range [][2]int{{0, 0}, {1, 0}, {0, 1}, {2, 0}, {1, 1}, {0, 2}, {3, 0}, {2, 1}, {1, 2}, {0, 3}} {
+			f = append(f, 2/math.Sqrt(10)*x[of[0]]*y[of[1]])
+		}
+		features = append(features, f)
+	}
+	return features
+}
+
+// twicePatch is twice the unit vector of each patch: a free factor for each.
+func twicePatch(rows, cols int) (features [][]float64) {
+	for p := range rows * cols {
+		f := make([]float64, rows*cols)
+		f[p] = 2
 		features = append(features, f)
 	}
 	return features

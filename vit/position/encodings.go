@@ -55,6 +55,12 @@ var specs = []Spec{
 		Params: []string{ParamRopeTheta}, Neutral: []string{"frequencies"}, Kind: Rotary, New: newRopeMixed,
 	},
 	{
+		Name: "rope-mixed-qkv", Doc: "rope-mixed on the values too, and outputs turned back (GTA)",
+		Source:  "https://arxiv.org/abs/2310.10375",
+		HeadDim: 4, Variables: []string{"rope_mixed_qkv/"},
+		Params: []string{ParamRopeTheta}, Neutral: []string{"frequencies"}, Kind: Rotary, New: newRopeMixedQKV,
+	},
+	{
 		Name: "rope-dinov3", Doc: "axial, with coordinates in [-1, 1] on any grid, jittered in training",
 		Source:  "https://arxiv.org/abs/2508.10104",
 		HeadDim: 4, Params: []string{ParamRopeTheta, ParamDINORopeShortest, ParamDINORopeLongest,
@@ -103,7 +109,7 @@ var specs = []Spec{
 	},
 	{
 		Name: "fourier-qkv", Doc: "wepe-qkv with sines and cosines in place of ℘: a control",
-		Variables: []string{"fourier_qkv/"}, Neutral: modulated[:], Kind: Modulation,
+		Variables: []string{"fourier_qkv/"}, Params: []string{ParamFourierWaves, ParamFourierLearn}, Neutral: modulated[:], Kind: Modulation,
 		New: newModulation("fourier-qkv", newWaves, modulated[:]...),
 	},
 	{
@@ -115,8 +121,20 @@ var specs = []Spec{
 	},
 	{
 		Name: "fourier-v", Doc: "wepe-v with sines and cosines in place of ℘: a control",
-		Variables: []string{"fourier_v/"}, Neutral: modulated[2:], Kind: Modulation,
+		Variables: []string{"fourier_v/"}, Params: []string{ParamFourierWaves, ParamFourierLearn},
+		Neutral: modulated[2:], Kind: Modulation,
 		New: newModulation("fourier-v", newWaves, modulated[2]),
+	},
+	{
+		Name: "legendre-v", Doc: "wepe-v with Legendre polynomials in place of ℘: a control",
+		Variables: []string{"legendre_v/"}, Params: []string{ParamLegendreDegree},
+		Neutral: modulated[2:], Kind: Modulation,
+		New: newModulation("legendre-v", newLegendre, modulated[2]),
+	},
+	{
+		Name: "free-v", Doc: "free factors of the values of every patch: a control",
+		Variables: []string{"free_v/"}, Params: freeGrid.params(), TrainedGrid: freeGrid.of,
+		Neutral: modulated[2:], Kind: Modulation, New: newFreeFactors,
 	},
 	{
 		Name: "wepe-lut", Doc: "wepe from a look-up table, with a fixed lattice",

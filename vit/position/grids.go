@@ -49,7 +49,7 @@ func (e Encoding) OnGrids(scope *model.Scope, c Config, grids [][2]int, own *Nod
 			out = append(out, scalerOnGrids{o})
 		case Rotary:
 			o.at = o.index(tokens, Grid.Tokens, tokenOf)
-			out = append(out, rotatorOnGrids{o})
+			out = append(out, o.rotator())
 		case Bias:
 			o.at = o.index(tokens*tokens, func(on Grid) int { return on.Tokens() * on.Tokens() },
 				func(on Grid, pair int) int { return tokenOf(on, pair/tokens)*on.Tokens() + tokenOf(on, pair%tokens) })
@@ -132,6 +132,24 @@ func (s scalerOnGrids) Scale(g *Graph, block int) (scales [3]*Node) {
 		}
 	}
 	return scales
+}
+
+// rotator is the Rotator on these grids, or the ValueRotator.
+func (o onGrids) rotator() Encoder {
+	if _, turnsValues := o.Encoder.(ValueRotator); !turnsValues {
+		return rotatorOnGrids{o}
+	}
+	there, back := o, o
+	there.each, back.each = nil, nil
+	for _, e := range o.each {
+		v := e.(ValueRotator)
+		back.each = append(back.each, v.Back())
+		if own, ok := e.(valueRotary); ok {
+			e = own.Rotator
+		}
+		there.each = append(there.each, e)
+	}
+	return valueRotary{rotatorOnGrids{there}, rotatorOnGrids{back}}
 }
 
 // rotatorOnGrids rotates by rows of a table of all grids, or, where an encoding of another module has no such rows, by

@@ -3,14 +3,12 @@
 package position
 
 import (
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/kernel"
@@ -39,9 +37,6 @@ type modulation struct {
 // among 0.1 and 0.5 with wepe-qkv on validation images of CIFAR-100, one seed: 0.5 is ahead for three epochs and ends
 // lower (rows cifar100-fifteen-trials).
 const modulationStd = 0.1
-
-// modulationFeatures is the number of features per patch by default.
-const modulationFeatures = 12
 
 // modulated are the parts of a block that a modulation may scale.
 var modulated = [3]string{"query", "key", "value"}
@@ -81,50 +76,15 @@ func (m *modulation) Scale(g *Graph, block int) (scales [3]*Node) {
 		if weights == nil {
 			continue
 		}
-		scales[i] = AddScalar(MatMul(f, weights.NodeValue(g)), 1)
-		if prefix := m.c.Prefix; prefix > 0 {
-			scales[i] = Concatenate([]*Node{Ones(g, shapes.Make(dtypes.Float32, prefix, m.c.Width)), scales[i]}, 0)
-		}
+		scales[i] = m.c.behindPrefix(AddScalar(MatMul(f, weights.NodeValue(g)), 1))
 	}
 	return scales
 }
 
-// waves are, for the patch centres (x, y) in units of the image's sides and k = 1, 2, 3,
-//
-//	√(2/3)·[sin πkx, cos πkx, sin πky, cos πky]
-//
-// vectors of length 2, as the sphere features of z and 2z have. πx spans half a period, as z does.
-//
-// They are the control of ℘ and ℘′, as many numbers.
-type waves struct{ rows, cols int }
-
-func newWaves(_ *model.Scope, c Config) wepe.Field { return waves{c.Rows, c.Cols} }
-
-// Features returns the values of all patches, [rows·cols, 12].
-func (w waves) Features(g *Graph) *Node {
-	var f []float32
-	for row := range w.rows {
-		for col := range w.cols {
-			for k := 1.0; k <= 3; k++ {
-				for _, at := range []float64{(float64(col) + 0.5) / float64(w.cols), (float64(row) + 0.5) / float64(w.rows)} {
-					sin, cos := math.Sincos(math.Pi * k * at)
-					f = append(f, float32(math.Sqrt(2./3)*sin), float32(math.Sqrt(2./3)*cos))
-				}
-			}
-		}
+// behindPrefix are the factors [tokens, width] of all tokens from those of the patches: 1 for the prefix.
+func (c Config) behindPrefix(factors *Node) *Node {
+	if c.Prefix == 0 {
+		return factors
 	}
-	return Const(g, tensors.FromFlatDataAndDimensions(f, w.rows*w.cols, modulationFeatures))
+	return Concatenate([]*Node{Ones(factors.Graph(), shapes.Make(dtypes.Float32, c.Prefix, c.Width)), factors}, 0)
 }
-
-// FeatureNames describes each column of Features.
-func (w waves) FeatureNames() (names []string) {
-	for _, k := range []string{"", "2", "3"} {
-		for _, axis := range []string{"x", "y"} {
-			names = append(names, "sin "+k+"π"+axis, "cos "+k+"π"+axis)
-		}
-	}
-	return names
-}
-
-// Scalars returns none: waves learn nothing.
-func (w waves) Scalars() (map[string]float64, error) { return nil, nil }

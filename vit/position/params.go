@@ -52,6 +52,12 @@ const (
 	// ParamGrid2DKernel is the interpolation of grid2d for another grid: "bilinear" (default) or "bicubic" (ViTDet).
 	ParamGrid2DKernel = "grid2d_kernel"
 
+	// Of fourier-v and fourier-qkv: the number of waves along each axis, default 3, and whether their frequencies are
+	// trained, default false. Of legendre-v: the degree of the polynomials, default 2.
+	ParamFourierWaves   = "fourier_waves"
+	ParamFourierLearn   = "fourier_learn"
+	ParamLegendreDegree = "legendre_degree"
+
 	// ParamBlend is the encoding that hybrid blends into the table: "surrogate" (default), wepe.Config.Surrogate;
 	// "exact", position "wepe"; or "sphere", position "wepe-sphere".
 	ParamBlend = "wepe_blend"

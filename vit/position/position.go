@@ -24,6 +24,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers/attention/pos"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
 )
 
 // Encoder is a position encoding in a model: a pos.Encoder of GoMLX with some of the methods of [Adder], [Scaler],
@@ -55,6 +56,16 @@ type Rotator interface {
 	// Block returns the encoder of a block. Its EncodeQK takes and returns q, k [batch, tokens, heads, headDim] with
 	// seqAxis 1, in their dtype; position indices may be nil for all tokens in order.
 	Block(block int) pos.QKEncoder
+}
+
+// ValueRotator is a Rotator that also turns the values, by the places of their tokens, and the outputs of the heads
+// back, by the places of the queries: a head then sees values in the frame of its query (GTA,
+// https://arxiv.org/abs/2310.10375).
+type ValueRotator interface {
+	Rotator
+
+	// Back returns the inverse rotations.
+	Back() Rotator
 }
 
 // Biaser adds a bias to the attention scores of every block.
@@ -156,12 +167,16 @@ func As[T any](e Encoder) (T, bool) {
 }
 
 // QK returns the rotation of a block for GoMLX's own layers, attention.MultiHeadAttention and zoo/transformer, whose
-// WithPositionalEncoder calls EncodeQK; nil if the encoder is no [Rotator]. Their layout of queries and keys is
+// WithPositionalEncoder calls EncodeQK; nil if the encoder is no [Rotator]. They do not turn values, so it panics on a
+// [ValueRotator]. Their layout of queries and keys is
 // [batch, tokens, heads, headDim], with all tokens of the Grid in order, or those of WithPosition.
 func QK(e Encoder, block int) Encoder {
 	r, ok := As[Rotator](e)
 	if !ok {
 		return nil
+	}
+	if _, ok := r.(ValueRotator); ok {
+		exceptions.Panicf("position %s rotates values too: GoMLX's layers rotate only queries and keys", r.Name())
 	}
 	return namedQK{r.Block(block), r}
 }

@@ -17,7 +17,21 @@ import (
 // + row·f_y[h,i] with frequencies learned in every block. They start as mixedFrequencies in directions drawn uniformly.
 // Rows and columns are counted, not scaled, on every grid.
 func newRopeMixed(scope *model.Scope, c Config) Encoder {
-	scope = scope.In("rope_mixed")
+	return newRotation("rope-mixed", c, false, mixedPairs(scope.In("rope_mixed"), c))
+}
+
+// newRopeMixedQKV is rope-mixed on the values too, whose sums are turned back.
+func newRopeMixedQKV(scope *model.Scope, c Config) Encoder {
+	const name = "rope-mixed-qkv"
+	pairs := mixedPairs(scope.In("rope_mixed_qkv"), c)
+	back := newRotation(name, c, false, func(g *Graph, block int) (cos, sin *Node) {
+		cos, sin = pairs(g, block)
+		return cos, Neg(sin)
+	})
+	return valueRotary{newRotation(name, c, false, pairs), back}
+}
+
+func mixedPairs(scope *model.Scope, c Config) pairsFunc {
 	theta := ropeTheta(scope, 10)
 	at := tensors.FromFlatDataAndDimensions(c.coordinates(c.patch), c.Tokens(), 2, 1, 1)
 	start := weight.AtOnce(func(r *rand.Rand) []float64 {
@@ -28,12 +42,12 @@ func newRopeMixed(scope *model.Scope, c Config) Encoder {
 		return mixedFrequencies(directions, c.headDim(), theta)
 	})
 	learnedFrequencies := perBlock(scope, c, "frequencies", start, 2, c.Heads, c.headDim()/2)
-	return newRotation("rope-mixed", c, false, func(g *Graph, block int) (cos, sin *Node) {
+	return func(g *Graph, block int) (cos, sin *Node) {
 		f := learnedFrequencies[block].NodeValue(g) // [2, heads, headDim/2]
 		// A sum of products, not a matrix product, which may be computed in fewer bits: the angles are large.
 		angles := ReduceSum(Mul(ConstCachedTensor(g, at), InsertAxes(f, 0)), 1) // [tokens, heads, headDim/2]
 		return Cos(angles), Sin(angles)
-	})
+	}
 }
 
 // mixedFrequencies returns frequencies [2 (x, y), heads, headDim/2] of the lengths θ^(-4j/d), j = 0 … d/4-1: the first

@@ -39,6 +39,15 @@ var _ Rotator = (*rotary)(nil)
 // Block implements Rotator.
 func (r *rotary) Block(i int) pos.QKEncoder { return &rotaryBlock{r, i} }
 
+// valueRotary is a ValueRotator.
+type valueRotary struct {
+	Rotator
+	back Rotator
+}
+
+// Back implements ValueRotator.
+func (v valueRotary) Back() Rotator { return v.back }
+
 type rotaryBlock struct {
 	*rotary
 	block int
@@ -86,7 +95,7 @@ type rotation struct {
 // pairsFunc returns cos and sin of the angles of one block, float32 [tokens, heads or 1, headDim/2].
 type pairsFunc func(g *Graph, block int) (cos, sin *Node)
 
-func newRotation(name string, c Config, split bool, pairs pairsFunc) Encoder {
+func newRotation(name string, c Config, split bool, pairs pairsFunc) *rotary {
 	// For neighbouring channels P is block diagonal: a block of 16 channels multiplies several times faster than 64.
 	span := c.headDim()
 	for !split && (span > 16 || c.headDim()%span != 0) {
