@@ -22,7 +22,8 @@ type surroundings struct {
 	r      *rand.Rand // for operations that choose a position
 }
 
-// operations are the operations of policies, by their names in timm and big_vision. Results equal Pillow's bit for bit.
+// operations are the operations of policies, by their names in timm and big_vision. Results equal Pillow's bit
+// for bit, but for the last bit of a sine (Rotate).
 var operations = map[string]operation{
 	"AutoContrast": recolour(func(p *Image, _ float64) { p.autocontrast() }),
 	"Equalize":     recolour(func(p *Image, _ float64) { p.equalize() }),
