@@ -23,6 +23,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/checkpoints/internal/onnx"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -531,21 +532,43 @@ func TestSave_UsualPermissions(t *testing.T) {
 // onnxRuns skips a test in a program without ONNX.
 func onnxRuns(t *testing.T) {
 	t.Helper()
-	if _, err := runONNX("", nil); errors.Is(err, errNoONNX) {
+	if _, err := onnx.Run("", nil); errors.Is(err, onnx.ErrNone) {
 		t.Skip("needs -tags=onnx")
 	}
 }
 
-func TestONNX_LogitsOfEveryEncoding(t *testing.T) {
-	onnxRuns(t)
+// Files are written by every program, and run where ONNX Runtime is; tools/peers runs such files in Python.
+func TestONNX_LogitsOfEveryEncodingAndPart(t *testing.T) {
+	models := map[string]vit.Config{}
 	for _, p := range position.All() {
-		c := ownViT(p.Name)
+		models[p.Name] = ownViT(p.Name)
+	}
+	for name, set := range map[string]func(c *vit.Config){
+		"map":        func(c *vit.Config) { c.Pool = "map" },
+		"class+mean": func(c *vit.Config) { c.Pool = "class+mean" },
+		"RMSNorm":    func(c *vit.Config) { c.RMSNorm = true },
+		"SwiGLU":     func(c *vit.Config) { c.SwiGLU = true },
+		"tanh":       func(c *vit.Config) { c.Activation = "gelu_tanh" },
+		"quick":      func(c *vit.Config) { c.Activation = "quick_gelu" },
+		"norms":      func(c *vit.Config) { c.QKNorm, c.ContextNorm, c.MLPNorm, c.PreNorm = true, true, true, true },
+		"scale":      func(c *vit.Config) { c.LayerScale, c.Registers, c.QKVBias = 0.5, 3, "qv" },
+	} {
+		c := ownViT("learned")
+		set(&c)
+		models[name] = gomlxtest.Resolved(c)
+	}
+	for name, c := range models {
 		store := stirred(t, c, nil)
 		file := filepath.Join(exportedFrom(t, store, c, ExportOptions{Format: formatONNX}), "model.onnx")
 		for _, batch := range []int{1, 2, 5} {
 			images := Noise(c, batch, 77)
+			got, err := ONNXLogits(file, c, images)
+			if errors.Is(err, onnx.ErrNone) {
+				break
+			}
+			gomlxtest.NoError(t, err)
 			want := gomlxtest.Must(forward(gomlxtest.Backend(), store, "/vit", c, images))(t)
-			near(t, fmt.Sprint(p.Name, batch), gomlxtest.Must(ONNXLogits(file, c, images))(t), want, 1e-5)
+			near(t, fmt.Sprint(name, batch), got, want, 1e-5)
 		}
 	}
 }

@@ -40,8 +40,8 @@ func export() *cobra.Command {
 	var o exporting
 	c := &cobra.Command{Use: "export MODEL DIR", Short: "Write a model for other software, or in another size or type",
 		Args: cobra.ExactArgs(2),
-		Long: `Write a model for other software: hf (Hugging Face), timm, jax (Google's vision_transformer), onnx (needs a
-build with -tags=onnx) or native (this library). For hf, timm and jax the position encoding is folded into a table. The
+		Long: `Write a model for other software: hf (Hugging Face), timm, jax (Google's vision_transformer), onnx (for any
+batch size) or native (this library). For hf, timm and jax the position encoding is folded into a table. The
 result is opened again and its logits are compared with the model's.`,
 		Example: "  wepe train --position learned\n  wepe export runs/shapes-shapes out/first --to hf"}
 	f := cli.FlagsOf(c)

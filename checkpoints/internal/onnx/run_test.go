@@ -2,7 +2,7 @@
 
 //go:build linux && amd64 && onnx
 
-package checkpoints
+package onnx
 
 import (
 	"bytes"
