@@ -564,7 +564,7 @@ func TestOneEncoderServesSeveralGraphs(t *testing.T) {
 	}
 }
 
-// A head's output at i is Σ_j a_ij·R(θ_j-θ_i)·v_j, equation 6 of GTA: the value of each token in the frame of the query.
+// A head's output at i is Σ_j a_ij·R(θ_j-θ_i)·v_j, equation 6 of GTA: the values in the frame of the query.
 // The weights a and values v are those of the trace, everything else is computed on the host.
 func TestValuesAreSeenInTheFrameOfTheQuery(t *testing.T) {
 	c := small("rope-mixed-qkv", poolClass) // 5×3 patches and a class token, 7 heads of 4 channels

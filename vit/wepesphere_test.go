@@ -133,8 +133,8 @@ func halfWaves(n int) func(rows, cols int) [][]float64 {
 	}
 }
 
-// polynomials are the ten products of Legendre polynomials up to degree 3 (P2 = (3t²-1)/2, P3 = (5t³-3t)/2), orthonormal
-// on the image, times 2/√10.
+// polynomials are the ten products of Legendre polynomials up to degree 3 (P2 = (3t²-1)/2, P3 = (5t³-3t)/2),
+// orthonormal on the image, times 2/√10.
 func polynomials(rows, cols int) (features [][]float64) {
 	upTo := func(t float64) [4]float64 {
 		return [4]float64{1, math.Sqrt(3) * t, math.Sqrt(5) * (3*t*t - 1) / 2, math.Sqrt(7) * (5*t*t*t - 3*t) / 2}

@@ -109,7 +109,8 @@ var specs = []Spec{
 	},
 	{
 		Name: "fourier-qkv", Doc: "wepe-qkv with sines and cosines in place of ℘: a control",
-		Variables: []string{"fourier_qkv/"}, Params: []string{ParamFourierWaves, ParamFourierLearn}, Neutral: modulated[:], Kind: Modulation,
+		Variables: []string{"fourier_qkv/"}, Params: []string{ParamFourierWaves, ParamFourierLearn},
+		Neutral: modulated[:], Kind: Modulation,
 		New: newModulation("fourier-qkv", newWaves, modulated[:]...),
 	},
 	{
