@@ -302,7 +302,7 @@ func values(o strictjson.Object) (map[string]any, error) {
 	for key, raw := range o {
 		var value any
 		if err := json.Unmarshal(raw, &value); err != nil {
-			return nil, o.Refuse(key, "JSON")
+			return nil, o.Refuse(key, "numbers up to 1.8e308") // all else was checked before
 		}
 		out[key] = value
 	}

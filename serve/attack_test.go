@@ -28,6 +28,7 @@ import (
 	"unicode"
 
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -314,10 +315,8 @@ func printed(s string) bool {
 
 // FuzzLocal: a host is local only if it is called so or has a loopback address, in any notation of both.
 func FuzzLocal(f *testing.F) {
-	for _, host := range []string{"localhost:80", "[::1]:8080", "127.0.0.1", "127.0.0.1.evil.example", "[::1"} {
-		f.Add(host)
-	}
-	f.Fuzz(func(t *testing.T, host string) {
+	hosts := []string{"localhost:80", "[::1]:8080", "127.0.0.1", "127.0.0.1.evil.example", "[::1"}
+	campaign.Fuzz(f, hosts, func(t *testing.T, host string) {
 		err := local(&http.Request{Method: "POST", Host: host, URL: &url.URL{}, Header: http.Header{}})
 		for _, part := range []string{"localhost", "127.", "::", "0:"} {
 			if strings.Contains(strings.ToLower(strings.ToUpper(host)), part) {

@@ -922,11 +922,9 @@ func FuzzRequest(f *testing.F) {
 
 // FuzzEmbeddings: images of a request are bytes that it contains in base64; anything else is refused by a status.
 func FuzzEmbeddings(f *testing.F) {
-	for _, request := range []string{`{"input":"data:image/png;base64,AAAA","model":"fake"}`, `{"input":["AAAA","//8="]}`,
-		`{"input":"data:,","encoding_format":"base64"}`, `{"input":[[7]]}`} {
-		f.Add(request)
-	}
-	f.Fuzz(func(t *testing.T, request string) {
+	requests := []string{`{"input":"data:image/png;base64,AAAA","model":"fake"}`, `{"input":["AAAA","//8="]}`,
+		`{"input":"data:,","encoding_format":"base64"}`, `{"input":[[7]]}`}
+	campaign.Fuzz(f, requests, func(t *testing.T, request string) {
 		files, err := new(wanted).parse([]byte(request), card{Name: "runs/fake"})
 		if failed := (failure{}); err != nil && (!errors.As(err, &failed) || failed.Status != 400 && failed.Status != 404) ||
 			err == nil && len(files) == 0 {

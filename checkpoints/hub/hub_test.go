@@ -443,10 +443,9 @@ func FuzzListing(f *testing.F) {
 	h := newFakeHub(f)
 	recorded := httptest.NewRecorder()
 	h.serveListing(recorded, "main", true)
-	f.Add(recorded.Body.String())
-	f.Add(`{"id": "owner/../vit", "sha": "` + oldCommit + `", "siblings": [{"rfilename": "model.safetensors",
-		"size": -1}]}`)
-	f.Fuzz(func(t *testing.T, raw string) {
+	seeds := []string{recorded.Body.String(), `{"id": "owner/../vit", "sha": "` + oldCommit + `", "siblings": [{"rfilename":
+		"model.safetensors", "size": -1}]}`}
+	campaign.Fuzz(f, seeds, func(t *testing.T, raw string) {
 		h.answer = func(w http.ResponseWriter, r *http.Request) bool {
 			listed := strings.HasPrefix(r.URL.Path, "/api/models/")
 			if listed {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/wepe-go/wepe/internal/campaign"
 )
 
 // The escapes are those of Go's string literals.
@@ -52,8 +54,7 @@ func TestArgumentsThatPrintAsTextsAreLines(t *testing.T) {
 }
 
 func FuzzJSON(f *testing.F) {
-	f.Add("a\u009b\u202e\u2028\x00\n\xff👩‍🚀")
-	f.Fuzz(func(t *testing.T, s string) {
+	campaign.Fuzz(f, []string{"a\u009b\u202e\u2028\x00\n\xff👩‍🚀"}, func(t *testing.T, s string) {
 		raw, err := json.Marshal([]string{s})
 		if err != nil {
 			t.Fatal(err)

@@ -6,15 +6,17 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/campaign"
 )
 
 // A run.json is refused, or it is the same run after it was written again.
 func FuzzDescription(f *testing.F) {
-	f.Add([]byte(`{"command": "wepe train", "recipe": {"name": "shapes", "epochs": 2}, "data": "shapes", "seed": 1}`))
-	f.Add([]byte(`{"study": true, "recipe": {"model": {"position": "wepe", "wepe_kappa": 1e300}}, "fraction": -1}`))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, File), raw, 0o644); err != nil {
+	seeds := []string{`{"command": "wepe train", "recipe": {"name": "shapes", "epochs": 2}, "data": "shapes", "seed": 1}`,
+		`{"study": true, "recipe": {"model": {"position": "wepe", "wepe_kappa": 1e300}}, "fraction": -1}`}
+	dir := f.TempDir()
+	campaign.Fuzz(f, seeds, func(t *testing.T, raw string) {
+		if err := os.WriteFile(filepath.Join(dir, File), []byte(raw), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		d, err := Read(dir)
