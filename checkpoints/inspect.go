@@ -21,13 +21,14 @@ const formatCheckpoint = "checkpoint"
 // Info describes the files of a model or checkpoint.
 type Info struct {
 	Path    string         `json:"path"`
-	Format  string         `json:"format"`           // as Imported.Format, or "onnx"; empty for an unknown model
-	Config  vit.Config     `json:"model,omitzero"`   // unknown fields are zero
-	Params  map[string]any `json:"params,omitempty"` // hyperparameters of the encoding, of our own models
-	Labels  []string       `json:"labels,omitempty"` // names of the classes
-	Step    int64          `json:"step,omitempty"`   // of a checkpoint
-	Tensors []tensorInfo   `json:"tensors"`          // by name
-	Notes   []string       `json:"notes,omitempty"`  // why Import would fail without options; what Find skipped
+	Format  string         `json:"format"`            // as Imported.Format, or "onnx"; empty for an unknown model
+	Config  vit.Config     `json:"model,omitzero"`    // unknown fields are zero
+	Params  map[string]any `json:"params,omitempty"`  // hyperparameters of the encoding, of our own models
+	Labels  []string       `json:"labels,omitempty"`  // names of the classes
+	Step    int64          `json:"step,omitempty"`    // of a checkpoint
+	Tensors []tensorInfo   `json:"tensors"`           // by name
+	Notes   []string       `json:"notes,omitempty"`   // what Find skipped
+	Refused string         `json:"refused,omitempty"` // why Import fails with these options
 }
 
 // tensorInfo is one tensor of a file.
@@ -86,8 +87,12 @@ func Inspect(path string, options ImportOptions) (*Info, error) {
 	if err == nil {
 		_, _, err = w.match(found, false)
 	}
+	if err == nil {
+		m := Imported{Config: found.config}
+		err = cmp.Or(m.pixels(w, found), m.PreprocessError)
+	}
 	if err != nil {
-		info.Notes = append(info.Notes, err.Error())
+		info.Refused = err.Error()
 	}
 	return info, nil
 }
@@ -158,6 +163,9 @@ func (i *Info) String() string {
 	}
 	for _, note := range i.Notes {
 		line("note", "%s", note)
+	}
+	if i.Refused != "" {
+		line("refused", "%s", i.Refused)
 	}
 	return b.String()
 }

@@ -183,7 +183,7 @@ func TestDHVT_RefusesWhatIsOfAViT(t *testing.T) {
 	}
 	last := filepath.Join(run.Dir, checkpoints.LastDir)
 	info := gomlxtest.Must(checkpoints.Inspect(last, checkpoints.ImportOptions{}))(t)
-	if len(info.Notes) != 1 || info.Config.Width != 12 {
-		t.Errorf("Inspect says %q and width %d", info.Notes, info.Config.Width)
+	if info.Refused == "" || info.Config.Width != 12 {
+		t.Errorf("Inspect says %q and width %d", info.Refused, info.Config.Width)
 	}
 }

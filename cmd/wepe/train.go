@@ -315,7 +315,7 @@ func (o *training) fineTuning(d *dataset.Dataset, model string) finetune.Recipe 
 	info := must.M1(o.inspect(model))
 	m := info.Config
 	if m.Width == 0 || m.ImageRows == 0 && o.size[0] == 0 {
-		must.M(fmt.Errorf("MODEL %s: %s: use --recipe, --size, --grid", model, strings.Join(info.Notes, "; ")))
+		must.M(fmt.Errorf("MODEL %s: %s: use --recipe, --size, --grid", model, info.Refused))
 	}
 	return finetune.FineTuning(m, d.Images())
 }

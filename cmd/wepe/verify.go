@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -170,7 +171,7 @@ func inspect() *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		chosen, line := run.Weights(c.Context(), args[0], weights)
 		info := must.M1(checkpoints.Inspect(chosen, options))
-		return cli.Answer(c, asJSON, info, func(out cli.Printer) {
+		must.M(cli.Answer(c, asJSON, info, func(out cli.Printer) {
 			out.Print(info.String())
 			if line != "" {
 				out.Printf("%-10s %s\n", "weights", line)
@@ -180,7 +181,11 @@ func inspect() *cobra.Command {
 					out.Printf("%s %s %v\n", printable.Name(t.Name), t.DType, t.Shape)
 				}
 			}
-		})
+		}))
+		if info.Refused != "" {
+			return errors.New("no other command can open it so: refused, see above")
+		}
+		return nil
 	}
 	return c
 }

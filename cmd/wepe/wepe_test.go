@@ -426,6 +426,12 @@ func TestList_HasALineForEachName(t *testing.T) {
 	if text := succeeds(t, "inspect", oldRun); !strings.Contains(text, "best, step 54") {
 		t.Errorf("inspect does not name the weights:\n%s", text)
 	}
+	other := t.TempDir() // a model that no command opens
+	gomlxtest.NoError(t, os.WriteFile(filepath.Join(other, "config.json"), []byte(`{"model_type":"vit"}`), 0o644))
+	gomlxtest.NoError(t, os.WriteFile(filepath.Join(other, "model.safetensors"), []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"),
+		0o644))
+	refuses(t, 1, "refused", "inspect", other)
+	refuses(t, 1, "refused", "inspect", other, "--json")
 }
 
 func TestDoctor_ChecksTheNumbers(t *testing.T) {
