@@ -169,11 +169,11 @@ func pole() (rows []analysis.Row) {
 				for _, target := range []struct {
 					name    string
 					y, test *mat.Dense
-				}{{"direction", direction, testDirection}, {"log distance", distance, testDistance}} {
+				}{{"direction", direction, testDirection}, {"distance", distance, testDistance}} {
 					var predicted mat.Dense
 					predicted.Mul(testX, ridge(x, target.y, 1e-3))
-					rows = append(rows, row("pole", of.name, seed, "R² of the "+target.name,
-						fmt.Sprintf("%g to %g of the side", span[0], span[1]), r2(target.test, &predicted)))
+					rows = append(rows, row("pole", of.name, seed, target.name,
+						fmt.Sprintf("%g–%g", span[0], span[1]), r2(target.test, &predicted)))
 				}
 			}
 		}
@@ -218,7 +218,7 @@ func addition() (rows []analysis.Row) {
 		for model, errors := range map[string][]float64{"℘": elliptic, "cos": circular} {
 			slices.Sort(errors)
 			for _, q := range []float64{0.5, 0.99} {
-				rows = append(rows, row("addition", model, 0, fmt.Sprintf("error, quantile %g", q), p.name,
+				rows = append(rows, row("addition", model, 0, fmt.Sprintf("%g %%", 100*q), p.name,
 					stat.Quantile(q, stat.Empirical, errors, nil)))
 			}
 		}
@@ -285,10 +285,10 @@ func lattices() (rows []analysis.Row) {
 		}
 		for kind, name := range []string{"℘ on the lattice", "sines on the lattice", "free frequencies"} {
 			slices.Sort(quality[kind])
-			rows = append(rows, row("lattice", name, seed, "R² beyond the crop, median", "", quality[kind][textures/2]))
+			rows = append(rows, row("lattice", name, seed, "R²", "", quality[kind][textures/2]))
 			if kind < 2 {
 				slices.Sort(off[kind])
-				rows = append(rows, row("lattice", name, seed, "error of the angle in degrees, median", "", off[kind][textures/2]))
+				rows = append(rows, row("lattice", name, seed, "angle, °", "", off[kind][textures/2]))
 			}
 		}
 	}
