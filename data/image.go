@@ -78,8 +78,8 @@ type Encoded struct {
 }
 
 // Identify reads the header of an image file of at most the given number of pixels, 0 for Decode's, with the same
-// errors. What all images together may take is bounded by the callers: by Files for a training, by package serve
-// (limits.go) for a server.
+// errors. What all images together may take is bounded by the callers: by Files.image (files.go) for a training, by
+// Server.decode (serve/read.go, within serve's Options.Memory) for a server.
 func Identify(raw []byte, pixels int64) (Encoded, error) {
 	if err := bounded(raw); err != nil {
 		return Encoded{}, err

@@ -185,6 +185,13 @@ func (b Backbone) hooks(block *model.Scope, trained Backbone, encoder position.E
 		rows, cols, tableRows, tableCols = w.side, w.side, w.side, w.side
 		tokens = w.tokens(b.unplaced())
 	}
+	if repeater, ok := position.As[position.Repeater](encoder); ok {
+		a.Add = func(x *Node) *Node { // [batch, windows·tokens, width]
+			d := x.Shape().Dimensions
+			rows := additive.Rows(repeater.Repeat(x.Graph(), i), Const(x.Graph(), slices.Concat(tokens...)))
+			return Reshape(BroadcastPrefix(rows, d[0]/len(tokens)), d[0], d[1], b.Width)
+		}
+	}
 	if scaler, ok := position.As[position.Scaler](encoder); ok {
 		a.Scale = func(q *Node) (scales [3]*Node) {
 			d := q.Shape().Dimensions

@@ -159,7 +159,7 @@ var All = []Preset{
 	},
 	{
 		Name: "values", About: "functions of the position that scale the values, as many or fewer numbers, and none",
-		Variants: slices.Concat(Variants("learned", "wepe-v", "fourier-v", "free-v", "rope-mixed",
+		Variants: slices.Concat(Variants("learned", "wepe-v", "fourier-v", "free-v", "lape", "rope-mixed",
 			"rope-mixed-qkv", "learned+wepe-v"),
 			grid("wepe-v", "n ≤ %g", "wepe_harmonics=%g", 1, 4),
 			[]Variant{

@@ -35,6 +35,7 @@ type BlockTrace struct {
 // AttentionHooks are functions of a network in the attention of a block; nil for none.
 type AttentionHooks struct {
 	Before func(x *Node) *Node             // [batch, tokens, width] -> [batch′, tokens′, width]: regroups the tokens
+	Add    func(x *Node) *Node             // of regrouped tokens, float32 [batch′ or 1, tokens′, width]
 	Scale  func(q *Node) [3]*Node          // of queries, keys, values: float32 [batch′ or 1, tokens′, width], or nil
 	Rotate func(q, k *Node) (*Node, *Node) // queries and keys [batch′, tokens′, heads, headDim], after Scale
 	Turn   func(v *Node) *Node             // values, likewise
@@ -92,6 +93,9 @@ func (c Config) attention(scope *model.Scope, hooks AttentionHooks, keepWeights 
 	seen := t.Norm1
 	if hooks.Before != nil {
 		seen = hooks.Before(seen)
+	}
+	if hooks.Add != nil {
+		seen = Add(seen, ConvertDType(hooks.Add(seen), seen.DType()))
 	}
 	project := func(name string, has bool) *Node { // [batch, tokens, heads, headDim]
 		return c.heads(weight.Dense(attn.In("%s", name), seen, c.Width, init.query, biased(has, zero)))

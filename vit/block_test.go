@@ -611,3 +611,44 @@ func TestValuesAreSeenInTheFrameOfTheQuery(t *testing.T) {
 	}
 	gomlxtest.Near(t, "attention", got[2], want, 1e-5)
 }
+
+// The queries of a block are (LayerNorm(x) + LayerNorm_block(T))·W + b, figure 2 of LaPE. LayerNorm(x) is that of the
+// trace, everything else is computed on the host.
+func TestLaPEAddsANormalizedTableInEveryBlock(t *testing.T) {
+	c := small("lape", poolClass)
+	store := gomlxtest.Seeded(t, 5)
+	const batch, width = 3, 28
+	forward := func() [][]float64 {
+		return run(t, store, func(s *model.Scope, in []*Node) []*Node {
+			block := c.Trace(s.In("vit"), in[0], false).Blocks[1]
+			return []*Node{MulScalar(block.Norm1, 1), MulScalar(block.Query, 1)}
+		}, noise(c, batch))
+	}
+	forward() // makes the variables
+	gain, offset := valuesOf(t, store, "lape/block_01/gain", 1), valuesOf(t, store, "lape/block_01/offset", 0.5)
+	table := slices.Concat(valuesOf(t, store, "lape/prefix", 0.25), valuesOf(t, store, "lape/table", 2))
+	got := forward()
+	read := func(path string) []float64 {
+		return gomlxtest.Values(t, store.GetVariable("/vit/block_01/attention/query/"+path).MustValue())
+	}
+	weights, biases := read("weights"), read("biases")
+	var want []float64
+	for i := range batch * c.Tokens() {
+		row := table[i%c.Tokens()*width:][:width]
+		mean, variance := 0.0, 0.0
+		for _, x := range row {
+			mean += x / width
+		}
+		for _, x := range row {
+			variance += (x - mean) * (x - mean) / width
+		}
+		seen := slices.Clone(got[0][i*width:][:width])
+		for k := range seen {
+			seen[k] += (row[k]-mean)/math.Sqrt(variance+1e-6)*gain[k] + offset[k]
+		}
+		for k, x := range times(seen, weights, width) {
+			want = append(want, x+biases[k])
+		}
+	}
+	gomlxtest.Near(t, "queries", got[1], want, 1e-5)
+}

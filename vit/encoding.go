@@ -73,7 +73,13 @@ func (p placement) add(c Config, x *Node) *Node {
 }
 
 // hooks returns the functions of the encoding in the attention of a block.
-func (p placement) hooks(block int) (a AttentionHooks) {
+func (p placement) hooks(c Config, block int) (a AttentionHooks) {
+	if e, ok := position.As[position.Repeater](p.Encoder); ok {
+		a.Add = func(x *Node) *Node {
+			rows := e.Repeat(x.Graph(), block)
+			return Reshape(rows, -1, x.Shape().Dim(1), c.Width) // [1 or batch, tokens, width]
+		}
+	}
 	if e, ok := position.As[position.Scaler](p.Encoder); ok {
 		a.Scale = func(q *Node) [3]*Node { return e.Scale(q.Graph(), block) }
 	}

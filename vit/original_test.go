@@ -420,7 +420,7 @@ func testRopeViT(t *testing.T, set, label string) {
 		f.compare(p, func(s *model.Scope, in []*Node, add adds) *Node {
 			scope := s.In("vit")
 			placed := placement{Encoder: c.Encoder(scope)}
-			block := c.Block(scope.At("block_%02d", meta.Block), in[1], placed.hooks(meta.Block), meta.Block, false)
+			block := c.Block(scope.At("block_%02d", meta.Block), in[1], placed.hooks(c, meta.Block), meta.Block, false)
 			add("block_out", near, block.Output)
 			trace := c.Trace(scope, in[0], false)
 			for i, b := range trace.Blocks {

@@ -99,7 +99,7 @@ func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) pl
 		if recompute {
 			x = x.Checkpoint()
 		}
-		t.Blocks[i] = c.Block(scope.In(ScopeBlock, i), x, positions.hooks(i), i, attentionWeights)
+		t.Blocks[i] = c.Block(scope.In(ScopeBlock, i), x, positions.hooks(c, i), i, attentionWeights)
 		x = positions.after(c, t.Blocks[i].Output, i)
 		t.Blocks[i].Output = x
 	}

@@ -21,6 +21,7 @@ type Kind int
 const (
 	noKind      Kind = iota
 	Additive         // Adder: on the tokens, once before the first block; absolute positions
+	Repeated         // Repeater: on the normalized tokens of every block
 	Modulation       // Scaler: on the queries, keys and values of every block
 	Rotary           // Rotator: on the queries and keys of every block
 	Bias             // Biaser: on the attention scores of every block
@@ -32,8 +33,8 @@ var kinds = [...]struct {
 	name string
 	has  func(Encoder) bool
 }{
-	{none, func(Encoder) bool { return false }}, {"additive", is[Adder]}, {"modulation", is[Scaler]},
-	{"rotary", is[Rotator]}, {"relative bias", is[Biaser]}, {"conditional", is[Follower]},
+	{none, func(Encoder) bool { return false }}, {"additive", is[Adder]}, {"repeated", is[Repeater]},
+	{"modulation", is[Scaler]}, {"rotary", is[Rotator]}, {"relative bias", is[Biaser]}, {"conditional", is[Follower]},
 }
 
 func is[T any](e Encoder) bool { _, ok := e.(T); return ok }
@@ -116,8 +117,8 @@ func (s Spec) fits() error {
 // shared.
 type Encoding []Spec
 
-// Parse returns the encoding of one of Names, or of several joined by "+" in the order additive, modulation, rotary,
-// relative bias, conditional, as in "learned+rope-axial".
+// Parse returns the encoding of one of Names, or of several joined by "+" in the order additive, repeated, modulation,
+// rotary, relative bias, conditional, as in "learned+rope-axial".
 func Parse(name string) (Encoding, error) {
 	var e Encoding
 	for _, part := range strings.Split(name, "+") {
@@ -131,7 +132,7 @@ func Parse(name string) (Encoding, error) {
 	for i := 1; i < len(e); i++ {
 		if e[0].Kind == noKind || e[i-1].Kind >= e[i].Kind {
 			return nil, fmt.Errorf("position: encoding %q: %s is %s, %s is %s: want at most one of each kind, in the order "+
-				"additive, modulation, rotary, relative bias, conditional", name, e[i-1].Name, e[i-1].Kind, e[i].Name, e[i].Kind)
+				"additive, repeated, modulation, rotary, relative bias, conditional", name, e[i-1].Name, e[i-1].Kind, e[i].Name, e[i].Kind)
 		}
 	}
 	return e, nil

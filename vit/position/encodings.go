@@ -38,6 +38,12 @@ var specs = []Spec{
 		TrainedGrid: factorizedGrid.of, Kind: Additive, New: newFactorized,
 	},
 	{
+		Name: "lape", Doc: "a learned table, normalized and added in every block (LaPE)",
+		Source:    "https://arxiv.org/abs/2212.05262",
+		Variables: []string{"lape/"}, Params: lapeGrid.params(), TrainedGrid: lapeGrid.of,
+		Neutral: []string{"gain", "offset"}, Kind: Repeated, New: newLaPE,
+	},
+	{
 		Name: "rope1d", Doc: "channel pairs are rotated by the patch index",
 		Source:  "https://arxiv.org/abs/2104.09864",
 		HeadDim: 2, Params: []string{ParamRopeTheta}, Kind: Rotary, New: newRope1D,

@@ -44,6 +44,9 @@ func (e Encoding) OnGrids(scope *model.Scope, c Config, grids [][2]int, own *Nod
 		case Additive:
 			o.at = o.index(tokens, func(on Grid) int { return on.Positions() + 1 }, rowOf)
 			out = append(out, adderOnGrids{o})
+		case Repeated:
+			o.at = o.index(tokens, Grid.Tokens, tokenOf)
+			out = append(out, repeaterOnGrids{o})
 		case Modulation:
 			o.at = o.index(tokens, Grid.Tokens, tokenOf)
 			out = append(out, scalerOnGrids{o})
@@ -112,6 +115,17 @@ func (a adderOnGrids) Encode(g *Graph) *Node {
 
 func (a adderOnGrids) PreEncode(x, _ *Node, _ int) *Node {
 	return Add(x, ConvertDType(a.Encode(x.Graph()), x.DType()))
+}
+
+// repeaterOnGrids gathers the rows of each image from those of all grids.
+type repeaterOnGrids struct{ onGrids }
+
+func (r repeaterOnGrids) Repeat(g *Graph, block int) *Node {
+	var rows []*Node
+	for _, e := range r.each {
+		rows = append(rows, e.(Repeater).Repeat(g, block))
+	}
+	return additive.Rows(Concatenate(rows, 0), r.at) // [batch, tokens, width]
 }
 
 // scalerOnGrids gathers the factors of each image from those of all grids.
@@ -243,6 +257,7 @@ func (f followerOnGrids) After(x *Node, block int) (sum *Node) {
 
 var (
 	_ Adder    = adderOnGrids{}
+	_ Repeater = repeaterOnGrids{}
 	_ Scaler   = scalerOnGrids{}
 	_ Rotator  = rotatorOnGrids{}
 	_ Biaser   = biaserOnGrids{}

@@ -41,7 +41,8 @@ const modulationStd = 0.1
 // modulated are the parts of a block that a modulation may scale.
 var modulated = [3]string{"query", "key", "value"}
 
-// newModulation returns the constructor of a modulation of some parts of a block: all, as in wepe-qkv, or the values
+// newModulation returns the constructor of a modulation by a function of the position (those without ℘ are in
+// fields.go; tested in ../modulation_test.go) of some parts of a block: all, as in wepe-qkv, or the values
 // alone, as in wepe-v, with a third of the parameters and of the work and attention scores that do not depend on
 // positions.
 func newModulation(name string, of func(*model.Scope, Config) wepe.Field, parts ...string,

@@ -9,7 +9,7 @@
 //
 // and a Biaser's scores are for WithAttentionBias, as the example of [QK] shows.
 //
-// An encoder acts where it has a method: [Adder] on the tokens, [Scaler] and [Rotator] on queries, keys and values,
+// An encoder acts where it has a method: [Adder] and [Repeater] on the tokens, [Scaler] and [Rotator] on queries, keys and values,
 // [Biaser] on the scores, [Follower] after a block. [As] asks for one of these, also of a name such as
 // "learned+wepe-v", whose encoder has the methods of both. Package vit asks at the place where each acts, and so does
 // any other model.
@@ -27,8 +27,8 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// Encoder is a position encoding in a model: a pos.Encoder of GoMLX with some of the methods of [Adder], [Scaler],
-// [Rotator], [Biaser] and [Follower].
+// Encoder is a position encoding in a model: a pos.Encoder of GoMLX with some of the methods of [Adder], [Repeater],
+// [Scaler], [Rotator], [Biaser] and [Follower].
 type Encoder = pos.Encoder
 
 // Adder is added to the tokens once, before the first block.
@@ -38,6 +38,14 @@ type Adder interface {
 
 	// Encode returns the vectors that PreEncode adds, float32 [Grid.Positions, width].
 	Encode(g *Graph) *Node
+}
+
+// Repeater is added to the normalized tokens of every block, before their attention.
+type Repeater interface {
+	Encoder
+
+	// Repeat returns what is added in a block, float32 [tokens, width].
+	Repeat(g *Graph, block int) *Node
 }
 
 // Scaler scales the queries, keys and values of every block, channel by channel.
@@ -154,8 +162,8 @@ func Parts(e Encoder) []Encoder {
 	return []Encoder{e}
 }
 
-// As returns the part of an encoder that is a T: one of [Adder], [Scaler], [Rotator], [Biaser] and [Follower], or a
-// type such as wepe.Encoder.
+// As returns the part of an encoder that is a T: one of [Adder], [Repeater], [Scaler], [Rotator], [Biaser] and
+// [Follower], or a type such as wepe.Encoder.
 func As[T any](e Encoder) (T, bool) {
 	for _, part := range Parts(e) {
 		if t, ok := part.(T); ok {

@@ -125,7 +125,7 @@ func TestRegisterRefusesARowThatDoesNotFit(t *testing.T) {
 		"two words":             func(s *Spec) { s.Name = "a b" },
 		"a name that is taken":  func(s *Spec) { s.Name = "wepe" },
 		"no constructor":        func(s *Spec) { s.New = nil },
-		"an unknown kind":       func(s *Spec) { s.Kind = 6 },
+		"an unknown kind":       func(s *Spec) { s.Kind = Kind(len(kinds)) },
 		"kind none":             func(s *Spec) { s.Kind = noKind },
 		"a pretrained rotation": func(s *Spec) { s.Kind, s.New, s.Pretrained = Rotary, newRope1D, true },
 		"the learned table":     func(s *Spec) { s.Variables = []string{"new/", "embedding"} },

@@ -33,6 +33,7 @@ import (
 //	gradient     every trainable variable has a finite gradient
 //	additive     Encode returns [Positions, width], and PreEncode adds the row of each token
 //	fold         folded into a table, the model keeps its logits
+//	repeated     Repeat returns finite [tokens, width] in every block
 //	modulation   factors are [tokens, width], 1 for registers, which do not change the other tokens
 //	rotary       registers do not change the other tokens; positions are gathered by index; the type stays
 //	bias         Bias returns finite [heads, tokens, tokens] in every block
@@ -53,6 +54,7 @@ func Laws(t *testing.T, name string) {
 	}{
 		{"backbone", true, l.backbone}, {"variables", true, l.variables}, {"grid", !l.Owns(position.TableName), l.grid},
 		{"gradient", true, l.gradient}, {"additive", acts[position.Adder](encoder), l.additive}, {"fold", true, l.fold},
+		{"repeated", acts[position.Repeater](encoder), l.repeated},
 		{"modulation", acts[position.Scaler](encoder), l.modulation}, {"rotary", acts[position.Rotator](encoder), l.rotary},
 		{"bias", acts[position.Biaser](encoder), l.bias}, {"conditional", acts[position.Follower](encoder), l.conditional},
 		{"images", l.ValidateGrids() == nil, l.images},
@@ -294,6 +296,18 @@ func (l laws) rotary(t *testing.T) {
 	}
 	gomlxtest.NearAbs(t, "tokens beside registers",
 		slices.Concat(with[:c.Width], with[(1+c.Registers)*c.Width:]), q, 0)
+}
+
+func (l laws) repeated(t *testing.T) {
+	c := l.config()
+	for block := range c.Depth {
+		rows := build(t, gomlxtest.Seeded(t, 5), func(scope *model.Scope, in []*Node) []*Node {
+			return []*Node{part[position.Repeater](c, scope).Repeat(in[0].Graph(), block)}
+		}, float32(0))[0]
+		if len(rows) != c.Tokens()*c.Width || slices.ContainsFunc(rows, math.IsNaN) {
+			t.Errorf("block %d: %d numbers, want [%d, %d], all finite", block, len(rows), c.Tokens(), c.Width)
+		}
+	}
 }
 
 func (l laws) modulation(t *testing.T) {
