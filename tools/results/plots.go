@@ -4,12 +4,15 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/report"
 )
@@ -30,6 +33,23 @@ var plots = map[string]struct {
 	}},
 	"dots:": {"test accuracy of each encoding and seed", func(w io.Writer, r report.Rows) error {
 		return dots(w, r.Results)
+	}},
+	"parameters:": {"test accuracy of each encoding and seed, and the parameters that it adds", func(w io.Writer,
+		r report.Rows) error {
+		named := slices.Clone(r.Results)
+		for i, row := range named {
+			var recipe finetune.Recipe
+			if err := json.Unmarshal(row.Settings, &recipe); err != nil {
+				return err
+			}
+			recipe.Model.Position = "none"
+			without, err := recipe.Model.Resolve()
+			if err != nil {
+				return err
+			}
+			named[i].Encoding = fmt.Sprintf("+%d %s", row.Parameters-without.Parameters(), row.Encoding)
+		}
+		return dots(w, named)
 	}},
 }
 
