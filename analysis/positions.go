@@ -67,7 +67,8 @@ func similarity(s *subject, field report.Field) error {
 var sweeps = []string{"span", "alpha-scale", "kappa", "c-large", "beta-gamma"}
 
 func sensitivity(s *subject, field report.Field) error {
-	if field.Features == nil || len(s.model.Recipe.Model.Encoding().Params()) == 0 {
+	ofWePE := func(name string) bool { return slices.Contains(wepe.Params(), name) }
+	if field.Features == nil || !slices.ContainsFunc(s.model.Recipe.Model.Encoding().Params(), ofWePE) {
 		return notApplicable("the encoding has no features that depend on hyperparameters")
 	}
 	for _, name := range sweeps {

@@ -60,7 +60,7 @@ type ExportOptions struct {
 // For hf, timm and jax the position encoding is first folded into a table ([vit.Config.Fold]), so that the file is an
 // ordinary ViT; encodings that act inside the blocks and that the format lacks (timm has rope-axial, rope-mixed,
 // rope-dinov3 and relative-table, hf the last two), and any other feature that it does not support, are errors. ONNX
-// supports every model; it needs the build tag onnx, and its file is kept only if its logits on random images match the
+// supports every model; with the build tag onnx its file is kept only if its logits on random images match the
 // backend's.
 //
 // The directory must not exist, or be empty. It is renamed into place when all files are synced: an error leaves

@@ -283,7 +283,7 @@ func sameFields(t *testing.T, name string, got, want map[string]any) {
 	}
 }
 
-// timm and this library have the preprocessing in config.json; the graph of ONNX needs the build tag onnx.
+// timm and this library have the preprocessing in config.json; ONNX has no room for it.
 func TestExport_FilesOfEachFormat(t *testing.T) {
 	c := ownViT("wepe")
 	scope := stirred(t, c, nil).Scope("/vit")

@@ -62,7 +62,7 @@ type Imported struct {
 	Variables  map[string]*tensors.Tensor // float32, by path below the model's scope; without a new head
 	Params     map[string]any             // hyperparameters of the encoding of a model of ours, by name
 	Report     []string                   // lines for the user
-	// PreprocessError is why the files' preprocessing was not imported; nil if it was or there is none.
+	// PreprocessError is why images cannot be preprocessed as in training; nil if they can, or have other channels than RGB.
 	PreprocessError error
 
 	settings *preprocess.Settings // as in the files
@@ -402,6 +402,10 @@ func (m *Imported) pixels(w *weights, found described) error {
 		}
 		raw, err := readSmall(file)
 		if errors.Is(err, fs.ErrNotExist) {
+			if channels == 3 {
+				m.PreprocessError = fmt.Errorf("%s does not say how images are preprocessed: put its preprocessor_config.json, or "+
+					"timm's config.json, beside the weights", w.path)
+			}
 			return nil
 		}
 		if err == nil {

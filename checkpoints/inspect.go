@@ -29,6 +29,8 @@ type Info struct {
 	Tensors []tensorInfo   `json:"tensors"`           // by name
 	Notes   []string       `json:"notes,omitempty"`   // what Find skipped
 	Refused string         `json:"refused,omitempty"` // why Import fails with these options
+
+	PreprocessError string `json:"preprocess_error,omitempty"` // as of Imported
 }
 
 // tensorInfo is one tensor of a file.
@@ -56,7 +58,7 @@ func Inspect(path string, options ImportOptions) (*Info, error) {
 			return nil, &formatError{File: graph, Reason: "no ONNX file, or a damaged one"}
 		}
 		note := "a graph with its weights inside, for ONNX Runtime"
-		return &Info{Path: path, Format: formatONNX, Notes: []string{note}}, nil
+		return &Info{Path: path, Format: formatONNX, Notes: []string{note}, Refused: graph + ": no weights to import"}, nil
 	}
 	w, err := openWeights(path, options.Weights)
 	if err != nil {
@@ -89,7 +91,9 @@ func Inspect(path string, options ImportOptions) (*Info, error) {
 	}
 	if err == nil {
 		m := Imported{Config: found.config}
-		err = cmp.Or(m.pixels(w, found), m.PreprocessError)
+		if err = m.pixels(w, found); m.PreprocessError != nil {
+			info.PreprocessError = m.PreprocessError.Error()
+		}
 	}
 	if err != nil {
 		info.Refused = err.Error()
@@ -166,6 +170,9 @@ func (i *Info) String() string {
 	}
 	if i.Refused != "" {
 		line("refused", "%s", i.Refused)
+	}
+	if i.PreprocessError != "" {
+		line("images", "%s", i.PreprocessError)
 	}
 	return b.String()
 }

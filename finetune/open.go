@@ -189,10 +189,7 @@ func openImported(backend compute.Backend, path string, o OpenOptions) (*Model, 
 		m.Preprocess = *imported.Preprocess
 	default:
 		m.Preprocess = preprocess.Settings{Resize: preprocess.ResizeExact, Size: size, Resample: preprocess.Bilinear}
-		if m.refused = imported.PreprocessError; m.refused == nil && imported.Mean == nil && r.Model.Channels == 3 {
-			m.refused = fmt.Errorf("%s does not say how images are preprocessed: put its preprocessor_config.json, or timm's "+
-				"config.json, beside the weights", path)
-		}
+		m.refused = imported.PreprocessError
 	}
 	return m, err
 }

@@ -20,7 +20,7 @@ import (
 
 // BlockTrace holds the intermediate values of one block; all are [batch, tokens, width] unless noted.
 type BlockTrace struct {
-	Norm1             *Node // input of the attention
+	Norm1             *Node // input of the attention, before Add of the hooks
 	Query, Key, Value *Node // [batch, tokens, heads, headDim], after QKNorm, before modulation and rotation
 	Weights           *Node // [batch, heads, query, key] softmax weights, float32; nil unless requested
 	Attention         *Node // the attention branch, before it is added

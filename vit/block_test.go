@@ -539,7 +539,7 @@ func TestAttentionIsTheSoftmaxOfScaledScoresAndBiasInEveryBlock(t *testing.T) {
 func TestOneEncoderServesSeveralGraphs(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for _, label := range []string{"alibi2d", "lookhere", "wepe-bias", "relative-table", "wepe-qkv", "wepe-v", "liere",
-		"fope"} {
+		"fope", "lape"} {
 		c, store := small(label, poolClass), gomlxtest.Seeded(t, 5)
 		encoder := c.Encoder(store.Scope("/vit"))
 		values := func() []float64 {
@@ -549,6 +549,8 @@ func TestOneEncoderServesSeveralGraphs(t *testing.T) {
 					switch e := encoder.(type) {
 					case position.Biaser:
 						nodes = append(nodes, MulScalar(e.Bias(g, block), 1))
+					case position.Repeater:
+						nodes = append(nodes, MulScalar(e.Repeat(g, block), 1))
 					case position.Scaler:
 						scales := e.Scale(g, block)
 						nodes = append(nodes, slices.DeleteFunc(scales[:], func(x *Node) bool { return x == nil })...)
@@ -612,10 +614,11 @@ func TestValuesAreSeenInTheFrameOfTheQuery(t *testing.T) {
 	gomlxtest.Near(t, "attention", got[2], want, 1e-5)
 }
 
-// The queries of a block are (LayerNorm(x) + LayerNorm_block(T))·W + b, figure 2 of LaPE. LayerNorm(x) is that of the
-// trace, everything else is computed on the host.
-func TestLaPEAddsANormalizedTableInEveryBlock(t *testing.T) {
+// The queries of a block are (LayerNorm(x) + T_l)·W + b, T_l = LayerNorm_l(T_{l-1}), as in the authors' code
+// (github.com/Ingrid725/LaPE). LayerNorm(x) is that of the trace, everything else is computed on the host.
+func TestLaPEPassesATableFromBlockToBlock(t *testing.T) {
 	c := small("lape", poolClass)
+	c.Registers = 2 // without positions
 	store := gomlxtest.Seeded(t, 5)
 	const batch, width = 3, 28
 	forward := func() [][]float64 {
@@ -625,8 +628,24 @@ func TestLaPEAddsANormalizedTableInEveryBlock(t *testing.T) {
 		}, noise(c, batch))
 	}
 	forward() // makes the variables
-	gain, offset := valuesOf(t, store, "lape/block_01/gain", 1), valuesOf(t, store, "lape/block_01/offset", 0.5)
 	table := slices.Concat(valuesOf(t, store, "lape/prefix", 0.25), valuesOf(t, store, "lape/table", 2))
+	for _, block := range []string{"block_00", "block_01"} {
+		gain := valuesOf(t, store, "lape/"+block+"/gain", 1)
+		offset := valuesOf(t, store, "lape/"+block+"/offset", 0.5)
+		for row := range slices.Chunk(table, width) {
+			mean, variance := 0.0, 0.0
+			for _, x := range row {
+				mean += x / width
+			}
+			for _, x := range row {
+				variance += (x - mean) * (x - mean) / width
+			}
+			for k := range row {
+				row[k] = (row[k]-mean)/math.Sqrt(variance+1e-6)*gain[k] + offset[k]
+			}
+		}
+	}
+	table = slices.Insert(table, width, make([]float64, c.Registers*width)...)
 	got := forward()
 	read := func(path string) []float64 {
 		return gomlxtest.Values(t, store.GetVariable("/vit/block_01/attention/query/"+path).MustValue())
@@ -634,17 +653,9 @@ func TestLaPEAddsANormalizedTableInEveryBlock(t *testing.T) {
 	weights, biases := read("weights"), read("biases")
 	var want []float64
 	for i := range batch * c.Tokens() {
-		row := table[i%c.Tokens()*width:][:width]
-		mean, variance := 0.0, 0.0
-		for _, x := range row {
-			mean += x / width
-		}
-		for _, x := range row {
-			variance += (x - mean) * (x - mean) / width
-		}
 		seen := slices.Clone(got[0][i*width:][:width])
 		for k := range seen {
-			seen[k] += (row[k]-mean)/math.Sqrt(variance+1e-6)*gain[k] + offset[k]
+			seen[k] += table[i%c.Tokens()*width+k]
 		}
 		for k, x := range times(seen, weights, width) {
 			want = append(want, x+biases[k])

@@ -182,8 +182,11 @@ func inspect() *cobra.Command {
 				}
 			}
 		}))
-		if info.Refused != "" {
-			return errors.New("no other command can open it so: refused, see above")
+		switch {
+		case info.Refused != "" && info.Format != "onnx":
+			return errors.New("other commands cannot open it: refused, see above")
+		case info.PreprocessError != "":
+			return errors.New("predict, eval, features and serve refuse it: images, see above")
 		}
 		return nil
 	}

@@ -41,12 +41,13 @@ func TestGroupOf_EveryTrainedVariable(t *testing.T) {
 		{`position/(wepe|wepe_sphere|surrogate)/projection/.*/(weights|biases|gain|offset)`, "position", false, 2},
 		{`position/surrogate/(omega3_raw|beta_raw|scale|offset)`, "position", false, 2},
 		{`position/wepe_bias/(omega3_raw|alpha_scale_raw|weights|biases|own)`, "position", false, 2},
-		{`position/(grid2d/(table|prefix)|(rope_mixed|liere)/block_00/(frequencies|generators))`, "position", false, 2},
+		{`position/(grid2d/(table|prefix)|(rope_mixed|rope_mixed_qkv|liere)/block_00/(frequencies|generators))`, "position", false, 2},
 		{`position/factorized/(rows|cols)`, "position", false, 2},
 		{`position/relative_table/block_00/scores`, "position", false, 2},
 		{`position/cpe/block_00/(kernel|bias)`, "position", false, 2},
 		{`position/wepe_(qkv|v)/wepe_field_sphere/(omega3_raw|alpha_scale_raw)`, "position", false, 2},
-		{`position/(wepe|fourier)_(qkv|v)/block_00/(query|key|value)`, "position", false, 2},
+		{`position/lape/(table|prefix|block_00/(gain|offset))`, "position", false, 2},
+		{`position/(wepe|fourier|legendre|free)_(qkv|v)/block_00/(query|key|value)`, "position", false, 2},
 	}
 	used := make([]bool, len(of))
 	for _, name := range gomlxtest.Encodings(position.Names()) {

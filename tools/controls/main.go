@@ -212,13 +212,14 @@ func addition() (rows []analysis.Row) {
 				sa, ca := math.Sincos(a)
 				sb, cb := math.Sincos(b)
 				cos := p.round(p.round(p.round(ca)*p.round(cb)) + p.round(p.round(sa)*p.round(sb)))
-				circular = append(circular, math.Abs(cos-math.Cos(a-b)))
+				sin := p.round(p.round(p.round(sa)*p.round(cb)) - p.round(p.round(ca)*p.round(sb)))
+				circular = append(circular, math.Hypot(cos-math.Cos(a-b), sin-math.Sin(a-b)))
 			}
 		}
-		for model, errors := range map[string][]float64{"℘": elliptic, "cos": circular} {
+		for k, errors := range [][]float64{elliptic, circular} {
 			slices.Sort(errors)
 			for _, q := range []float64{0.5, 0.99} {
-				rows = append(rows, row("addition", model, 0, fmt.Sprintf("%g %%", 100*q), p.name,
+				rows = append(rows, row("addition", []string{"℘", "cos, sin"}[k], 0, fmt.Sprintf("%g %%", 100*q), p.name,
 					stat.Quantile(q, stat.Empirical, errors, nil)))
 			}
 		}
@@ -246,13 +247,16 @@ func lattices() (rows []analysis.Row) {
 	}
 	for seed := range seeds {
 		r := rand.New(rand.NewPCG(uint64(seed), 3))
-		places := func(side float64) (z []complex128) {
-			for range n {
-				z = append(z, complex((r.Float64()-0.5)*side, (r.Float64()-0.5)*side))
+		places := func(side, without float64) (z []complex128) { // in a square, but not in a smaller one
+			for len(z) < n {
+				x, y := (r.Float64()-0.5)*side, (r.Float64()-0.5)*side
+				if max(math.Abs(x), math.Abs(y)) >= without/2 {
+					z = append(z, complex(x, y))
+				}
 			}
 			return z
 		}
-		crop, beyond := places(1.5), places(4)
+		crop, beyond := places(1.5, 0), places(4, 1.5)
 		var fields [2][][2]*mat.Dense // by kind and candidate: of crop and beyond
 		for _, period := range candidates {
 			for kind, f := range []features{elliptic(period), harmonics(period)} {
@@ -278,7 +282,10 @@ func lattices() (rows []analysis.Row) {
 						best, found, at = error, r2(test, &predicted), i
 					}
 				}
-				wrong := math.Abs(cmplx.Phase(candidates[at])-cmplx.Phase(period)) * 180 / math.Pi
+				wrong := math.Inf(1)
+				for same := -1.0; same <= 1; same++ { // the second period and its sums with the first are of one lattice
+					wrong = min(wrong, math.Abs(cmplx.Phase(candidates[at]+complex(same, 0))-cmplx.Phase(period))*180/math.Pi)
+				}
 				off[kind], quality[kind] = append(off[kind], wrong), append(quality[kind], found)
 			}
 			quality[2] = append(quality[2], free(y, test))
@@ -321,7 +328,11 @@ func harmonics(period complex128) features {
 func frequencies(crop, beyond []complex128) func(y, test *mat.Dense) float64 {
 	var waves [][2]*mat.Dense
 	for a := 0.0; a <= 2.5; a += 0.1 {
-		for b := -2.5; b <= 2.5; b += 0.1 {
+		for k := range 51 {
+			b := float64(k-25) / 10
+			if a == 0 && b <= 0 { // the constant, and waves that others mirror
+				continue
+			}
 			wave := func(z complex128) []float64 {
 				sin, cos := math.Sincos(2 * math.Pi * (a*real(z) + b*imag(z)))
 				return []float64{sin, cos}
@@ -341,6 +352,8 @@ func frequencies(crop, beyond []complex128) func(y, test *mat.Dense) float64 {
 	return func(y, test *mat.Dense) float64 {
 		var chosen []int
 		rest := mat.DenseCopyOf(y)
+		mean := stat.Mean(mat.Col(nil, 0, y), nil)
+		rest.Apply(func(_, _ int, v float64) float64 { return v - mean }, rest)
 		for range 6 {
 			best, at := -1.0, 0
 			for i, w := range waves {
@@ -371,17 +384,26 @@ func design(f features, places []complex128) *mat.Dense {
 	return mat.NewDense(len(places), len(flat)/len(places), flat)
 }
 
-// texture is a sum of three periodic bumps.
+// texture is three round bumps, repeated by the lattice.
 func texture(r *rand.Rand, period complex128) func(z complex128) float64 {
-	var bumps [3][3]float64
-	for i := range bumps {
-		bumps[i] = [3]float64{r.NormFloat64(), r.Float64(), r.Float64()}
+	const width = 0.15
+	var heights [3]float64
+	var at [3]complex128
+	for i := range at {
+		heights[i] = r.NormFloat64()
+		at[i] = complex(r.Float64(), 0) + complex(r.Float64(), 0)*period
 	}
 	return func(z complex128) (sum float64) {
-		v := imag(z) / imag(period)
-		u := real(z) - v*real(period)
-		for _, b := range bumps {
-			sum += b[0] * math.Exp(3*(math.Cos(2*math.Pi*(u-b[1]))+math.Cos(2*math.Pi*(v-b[2]))-2))
+		for i := range at {
+			v := math.Floor(imag(z-at[i]) / imag(period))
+			rest := z - at[i] - complex(v, 0)*period
+			rest -= complex(math.Floor(real(rest)), 0)
+			for n := -1.0; n <= 1; n++ {
+				for m := -2.0; m <= 2; m++ {
+					d := cmplx.Abs(rest - complex(m, 0) - complex(n, 0)*period)
+					sum += heights[i] * math.Exp(-d*d/2/width/width)
+				}
+			}
 		}
 		return sum
 	}

@@ -23,7 +23,7 @@ const (
 	Additive         // Adder: on the tokens, once before the first block; absolute positions
 	Repeated         // Repeater: on the normalized tokens of every block
 	Modulation       // Scaler: on the queries, keys and values of every block
-	Rotary           // Rotator: on the queries and keys of every block
+	Rotary           // Rotator: on the queries and keys of every block, ValueRotator: also on the values
 	Bias             // Biaser: on the attention scores of every block
 	Conditional      // Follower: on the patches, after some blocks
 )

@@ -103,7 +103,8 @@ func (w *learnedWaves) Features(g *Graph) *Node {
 }
 
 // newLegendre are the products P_i(2x-1)·P_j(2y-1), i + j ≤ degree, of Legendre polynomials, orthonormal on the image.
-// Degree 0 is a factor per channel that knows no position, IA³ on the values (https://arxiv.org/abs/2205.05638).
+// Degree 0 is a factor per channel, equal for all patches: IA³ on the values (https://arxiv.org/abs/2205.05638), but for
+// the prefix.
 func newLegendre(scope *model.Scope, c Config) wepe.Field {
 	degree := 2
 	readSettings(scope, setting.Number(ParamLegendreDegree, &degree, 0, 8, "the degree of the polynomials"))

@@ -6,21 +6,23 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/internal/kernel"
 	"github.com/wepe-go/wepe/internal/resample"
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// lape is LaPE (https://arxiv.org/abs/2212.05262): one learned table, normalized by a LayerNorm of its own in every
-// block, is added to the normalized tokens before the attention,
+// lape is LaPE (https://arxiv.org/abs/2212.05262): a learned table goes from block to block through a LayerNorm of its
+// own in each, and is added to the normalized tokens before the attention,
 //
-//	attention(LayerNorm(x) + LayerNorm_block(T))
+//	T_l = LayerNorm_l(T_{l-1}),   attention(LayerNorm(x) + T_l)
 //
-// T is N(0, 0.02²) at the start. On another grid the rows of the patches are resampled as in grid2d.
+// T_{-1} is N(0, 0.02²) at the start, with a row for each token in front of the patches that has a position. On another
+// grid the rows of the patches are resampled as in grid2d.
 type lape struct {
 	c               Config
-	prefix, patches *model.Variable // [prefix, width] or nil, [rows, cols, width]
+	prefix, patches *model.Variable // [placed prefix, width] or nil, [rows, cols, width]
 	norms           []weight.Norm
-	table           shared
+	tables          []shared // T_l
 }
 
 var _ Repeater = (*lape)(nil)
@@ -33,9 +35,10 @@ const (
 func newLaPE(scope *model.Scope, c Config) Encoder {
 	rows, cols := lapeGrid.read(scope, c)
 	scope = scope.In("lape")
-	l := &lape{c: c, patches: weight.Float32(scope, "table", weight.Normal(0.02), rows, cols, c.Width)}
-	if c.Prefix > 0 {
-		l.prefix = weight.Float32(scope, "prefix", weight.Normal(0.02), c.Prefix, c.Width)
+	l := &lape{c: c, patches: weight.Float32(scope, "table", weight.Normal(0.02), rows, cols, c.Width),
+		tables: make([]shared, c.Depth)}
+	if c.placed() > 0 {
+		l.prefix = weight.Float32(scope, "prefix", weight.Normal(0.02), c.placed(), c.Width)
 	}
 	for block := range c.Depth {
 		l.norms = append(l.norms, weight.NewNorm(scope.At("block_%02d", block), c.Width))
@@ -48,12 +51,25 @@ func (l *lape) Name() string { return "lape" }
 
 // Repeat implements Repeater.
 func (l *lape) Repeat(g *Graph, block int) *Node {
-	table := l.table.in(g, func() *Node {
-		x := resample.Table(l.patches.NodeValue(g), resample.Linear, l.c.Rows, l.c.Cols) // [rows·cols, width]
-		if l.prefix == nil {
-			return x
-		}
-		return Concatenate([]*Node{l.prefix.NodeValue(g), x}, 0)
-	})
-	return l.norms[block].Apply(table, lapeEpsilon)
+	rows, placed := l.table(g, block), l.c.placed()
+	if l.c.Unplaced == 0 {
+		return rows
+	}
+	unplaced := kernel.ZeroPad(kernel.Crop(rows, 0, placed, l.c.Positions()), 0, l.c.Unplaced, 0)
+	if placed == 0 {
+		return unplaced
+	}
+	return Concatenate([]*Node{kernel.Crop(rows, 0, 0, placed), unplaced}, 0)
+}
+
+// table returns T of a block, [Positions, width], that of block -1 being the learned one.
+func (l *lape) table(g *Graph, block int) *Node {
+	if block >= 0 {
+		return l.tables[block].in(g, func() *Node { return l.norms[block].Apply(l.table(g, block-1), lapeEpsilon) })
+	}
+	x := resample.Table(l.patches.NodeValue(g), resample.Linear, l.c.Rows, l.c.Cols) // [rows·cols, width]
+	if l.prefix == nil {
+		return x
+	}
+	return Concatenate([]*Node{l.prefix.NodeValue(g), x}, 0)
 }

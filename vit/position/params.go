@@ -15,7 +15,7 @@ import (
 // Hyperparameters of encodings, besides those of package wepe and the training grids of Encoding.TrainedGrid.
 const (
 	// ParamRopeTheta is the base θ of the geometric series of frequencies of every rotary encoding, > 1. Default 10000
-	// for rope1d, as2drope and fope, 100 for rope-axial and rope-dinov3, 10 for rope-mixed.
+	// for rope1d, as2drope and fope, 100 for rope-axial and rope-dinov3, 10 for rope-mixed and rope-mixed-qkv.
 	ParamRopeTheta = "rope_theta"
 
 	// Of rope-axial: what turns the first half of the pairs, "col" (default) or "row"; the first coordinate, default 0;

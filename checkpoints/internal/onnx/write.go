@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/gomlx/compute"
@@ -33,8 +34,12 @@ var ErrNone = errors.New("running an ONNX file needs a program built with -tags=
 func Write(store *model.Store, build func(*model.Scope, *Node) *Node, input shapes.Shape, w io.Writer) error {
 	var of [2]*recording
 	sizes := [2]int{13, 17}
+	backend, err := gobackend.New("ops_sequential") // the parallel scheduler can deadlock
+	if err != nil {
+		return err
+	}
 	for i := range of {
-		r := &recorder{Backend: gobackend.GetBackend()}
+		r := &recorder{Backend: backend}
 		exec, err := model.NewExec(r, store.WithVariableAsConst(true), build)
 		if err != nil {
 			return err
@@ -47,13 +52,17 @@ func Write(store *model.Store, build func(*model.Scope, *Node) *Node, input shap
 		}
 		of[i] = r.last
 	}
-	graph := &file{recording: of[0], other: of[1], sizes: sizes, graph: &pb.GraphProto{Name: "main"},
+	graph := &onnxGraph{recording: of[0], other: of[1], sizes: sizes, graph: &pb.GraphProto{Name: "main"},
 		names: map[value]string{}, loose: map[value]bool{}}
-	if err := graph.build(); err != nil {
+	if err := graph.build(backend); err != nil {
 		return err
 	}
-	raw, err := proto.Marshal(&pb.ModelProto{IrVersion: 9, ProducerName: "wepe", Graph: graph.graph,
-		OpsetImport: []*pb.OperatorSetIdProto{{Version: 20}}})
+	file := &pb.ModelProto{IrVersion: 9, ProducerName: "wepe", Graph: graph.graph,
+		OpsetImport: []*pb.OperatorSetIdProto{{Version: 20}}}
+	if size := proto.Size(file); size > math.MaxInt32 {
+		return errors.Errorf("the model takes %d bytes, an ONNX file has at most 2 GiB", size)
+	}
+	raw, err := proto.Marshal(file)
 	if err != nil {
 		return err
 	}
@@ -70,7 +79,8 @@ type recorder struct {
 // Builder implements compute.Backend.
 func (r *recorder) Builder(name string) compute.Builder {
 	b := r.Backend.Builder(name)
-	r.last = &recording{Function: b.Main(), builder: b, at: map[value]int{}, shapes: map[value]shapes.Shape{}}
+	r.last = &recording{Function: b.Main(), builder: b, at: map[value]int{}, shapes: map[value]shapes.Shape{},
+		known: map[value][]byte{}}
 	return recordedBuilder{b, r.last}
 }
 
@@ -93,7 +103,6 @@ type step struct {
 	op       string
 	in       []value
 	out      value
-	shape    shapes.Shape
 	integers [][]int
 	epsilon  float64
 }
@@ -105,6 +114,7 @@ type recording struct {
 	steps   []step
 	at      map[value]int // the first step that made a value: the backend has one for equal operations
 	shapes  map[value]shapes.Shape
+	known   map[value][]byte // constants
 	result  value
 }
 
@@ -118,7 +128,6 @@ func (r *recording) note(out value, err error, s step) (value, error) {
 			return nil, err
 		}
 	}
-	s.shape = r.shapes[out]
 	if _, known := r.at[out]; !known {
 		r.at[out] = len(r.steps)
 	}
@@ -169,7 +178,6 @@ func (r *recording) Tanh(x value) (value, error) { return r.unary("Tanh", r.Func
 func (r *recording) Logistic(x value) (value, error) {
 	return r.unary("Sigmoid", r.Function.Logistic, x)
 }
-func (r *recording) Rsqrt(x value) (value, error)  { return r.unary("Rsqrt", r.Function.Rsqrt, x) }
 func (r *recording) Add(a, b value) (value, error) { return r.binary("Add", r.Function.Add, a, b) }
 func (r *recording) Sub(a, b value) (value, error) { return r.binary("Sub", r.Function.Sub, a, b) }
 func (r *recording) Mul(a, b value) (value, error) { return r.binary("Mul", r.Function.Mul, a, b) }
@@ -217,18 +225,6 @@ func (r *recording) Slice(x value, starts, limits, strides []int) (value, error)
 	return r.note(out, err, step{op: "Slice", in: []value{x}, integers: [][]int{starts, limits, strides}})
 }
 
-func (r *recording) Pad(x, fill value, axes ...compute.PadAxis) (value, error) {
-	out, err := r.Function.Pad(x, fill, axes...)
-	var starts, ends []int
-	for _, axis := range axes {
-		if axis.Interior != 0 {
-			return out, err // no step
-		}
-		starts, ends = append(starts, axis.Start), append(ends, axis.End)
-	}
-	return r.note(out, err, step{op: "Pad", in: []value{x, fill}, integers: [][]int{starts, ends}})
-}
-
 func (r *recording) DotGeneral(a value, aContracting, aBatch []int, b value, bContracting, bBatch []int,
 	config compute.DotGeneralConfig) (value, error) {
 	out, err := r.Function.DotGeneral(a, aContracting, aBatch, b, bContracting, bBatch, config)
@@ -271,15 +267,30 @@ func (r *recording) Parameter(name string, shape shapes.Shape, s *compute.Shardi
 	return r.note(out, err, step{op: "Parameter"})
 }
 
+// Constant implements compute.Function.
+func (r *recording) Constant(flat any, dims ...int) (value, error) {
+	out, err := r.Function.Constant(flat, dims...)
+	if err != nil {
+		return nil, err
+	}
+	r.known[out] = dtypes.UnsafeByteSliceFromAny(flat)
+	r.shapes[out], err = r.Shape(out)
+	return out, err
+}
+
 // Return implements compute.Function.
 func (r *recording) Return(outputs []value, _ []*compute.ShardingSpec) error {
 	r.result = outputs[0]
 	return nil
 }
 
-// compute runs the graph of some values on images of which all numbers are x, and returns their bytes.
-func (r *recording) compute(values []value, x float32) (raw [][]byte, err error) {
-	if err := r.Function.Return(values, nil); err != nil {
+// compute returns the bytes of values of which none is to depend on the parameter, whose numbers are all x.
+func (r *recording) compute(values []value, backend compute.Backend, x float32) (map[value][]byte, error) {
+	unknown := slices.DeleteFunc(slices.Clone(values), func(v value) bool { return r.known[v] != nil })
+	if len(unknown) == 0 {
+		return r.known, nil
+	}
+	if err := r.Function.Return(unknown, nil); err != nil {
 		return nil, err
 	}
 	executable, err := r.builder.Compile()
@@ -288,8 +299,7 @@ func (r *recording) compute(values []value, x float32) (raw [][]byte, err error)
 	}
 	defer executable.Finalize()
 	_, inputs := executable.Inputs()
-	images := slices.Repeat([]float32{x}, inputs[0].Size())
-	buffer, err := gobackend.GetBackend().BufferFromFlatData(0, images, inputs[0])
+	buffer, err := backend.BufferFromFlatData(0, slices.Repeat([]float32{x}, inputs[0].Size()), inputs[0])
 	if err != nil {
 		return nil, err
 	}
@@ -297,18 +307,18 @@ func (r *recording) compute(values []value, x float32) (raw [][]byte, err error)
 	if err != nil {
 		return nil, err
 	}
-	for _, buffer := range buffers {
+	for i, buffer := range buffers {
 		flat, err := buffer.Data()
 		if err != nil {
 			return nil, err
 		}
-		raw = append(raw, dtypes.UnsafeByteSliceFromAny(flat))
+		r.known[unknown[i]] = dtypes.UnsafeByteSliceFromAny(flat)
 	}
-	return raw, nil
+	return r.known, nil
 }
 
-// file is a graph in the making.
-type file struct {
+// onnxGraph is the graph of a file in the making.
+type onnxGraph struct {
 	*recording
 	other *recording
 	sizes [2]int // the numbers of images of both
@@ -318,26 +328,32 @@ type file struct {
 	count int
 }
 
-func (f *file) build() error {
+func (f *onnxGraph) build(backend compute.Backend) error {
 	depends, folded, err := f.dependent()
 	if err != nil {
 		return err
 	}
-	if len(folded[0]) > 0 {
-		raw, err := f.compute(folded[0], 0)
-		if err != nil {
-			return err
+	size := 0
+	for _, value := range folded[0] {
+		if shape := f.shapes[value]; types[shape.DType] == 0 {
+			return errors.Errorf("the export to ONNX lacks the type %s", shape.DType)
+		} else if size += int(shape.Memory()); size > math.MaxInt32 {
+			return errors.New("the constants of the model take more than the 2 GiB of an ONNX file")
 		}
-		others, err := f.other.compute(folded[1], 0.7)
-		if err != nil {
-			return err
+	}
+	raw, err := f.compute(folded[0], backend, 0)
+	if err != nil {
+		return err
+	}
+	others, err := f.other.compute(folded[1], backend, 0.7)
+	if err != nil {
+		return err
+	}
+	for i, value := range folded[0] {
+		if !bytes.Equal(raw[value], others[folded[1][i]]) { // of an operation that is no step
+			return errors.Errorf("the export to ONNX lacks an operation of the model that gives %s", f.shapes[value])
 		}
-		for i, value := range folded[0] {
-			if !bytes.Equal(raw[i], others[i]) { // of an operation that is no step
-				return errors.Errorf("the export to ONNX lacks an operation of the model that gives %s", f.shapes[value])
-			}
-			f.names[value] = f.constant(f.shapes[value], raw[i])
-		}
+		f.names[value] = f.constant(f.shapes[value], raw[value])
 	}
 	for i, s := range f.steps {
 		if depends[i] {
@@ -352,7 +368,7 @@ func (f *file) build() error {
 
 // dependent returns which of the steps that the result needs depend on the images or on their number, and the values
 // that these take from others, in both recordings.
-func (f *file) dependent() (depends []bool, folded [2][]value, err error) {
+func (f *onnxGraph) dependent() (depends []bool, folded [2][]value, err error) {
 	if len(f.steps) != len(f.other.steps) {
 		return nil, folded, errors.New("the graph depends on the batch size")
 	}
@@ -360,11 +376,13 @@ func (f *file) dependent() (depends []bool, folded [2][]value, err error) {
 	of := func(in value) bool { from, known := f.at[in]; return known && depends[from] }
 	for i, s := range f.steps {
 		other := f.other.steps[i]
-		if s.op != other.op || s.shape.Rank() != other.shape.Rank() || f.at[s.out] != f.other.at[other.out] {
-			return nil, folded, errors.Errorf("the graph depends on the batch size: %s %s, %s %s", s.op, s.shape, other.op,
-				other.shape)
+		shape, otherShape := f.shapes[s.out], f.other.shapes[other.out]
+		if s.op != other.op || shape.Rank() != otherShape.Rank() || f.at[s.out] != f.other.at[other.out] ||
+			s.op != "Slice" && !slices.EqualFunc(s.integers, other.integers, slices.Equal) {
+			return nil, folded, errors.Errorf("the graph depends on the batch size: %s %s, %s %s", s.op, shape, other.op,
+				otherShape)
 		}
-		depends[i] = s.op == "Parameter" || !slices.Equal(s.shape.Dimensions, other.shape.Dimensions) ||
+		depends[i] = s.op == "Parameter" || !slices.Equal(shape.Dimensions, otherShape.Dimensions) ||
 			slices.ContainsFunc(s.in, of)
 	}
 	for i, s := range slices.Backward(f.steps) {
@@ -382,7 +400,7 @@ func (f *file) dependent() (depends []bool, folded [2][]value, err error) {
 }
 
 // new returns a name.
-func (f *file) new(of string) string {
+func (f *onnxGraph) new(of string) string {
 	f.count++
 	return fmt.Sprintf("%s_%d", of, f.count)
 }
@@ -391,7 +409,7 @@ func (f *file) new(of string) string {
 var types = map[dtypes.DType]pb.TensorProto_DataType{dtypes.Float32: pb.TensorProto_FLOAT,
 	dtypes.Int32: pb.TensorProto_INT32, dtypes.Int64: pb.TensorProto_INT64, dtypes.Bool: pb.TensorProto_BOOL}
 
-func (f *file) constant(shape shapes.Shape, raw []byte) string {
+func (f *onnxGraph) constant(shape shapes.Shape, raw []byte) string {
 	t := &pb.TensorProto{Name: f.new("constant"), DataType: int32(types[shape.DType]), RawData: raw}
 	for _, d := range shape.Dimensions {
 		t.Dims = append(t.Dims, int64(d))
@@ -400,7 +418,7 @@ func (f *file) constant(shape shapes.Shape, raw []byte) string {
 	return t.Name
 }
 
-func (f *file) integers(values ...int) string {
+func (f *onnxGraph) integers(values ...int) string {
 	wide := make([]int64, len(values))
 	for i, v := range values {
 		wide[i] = int64(v)
@@ -408,7 +426,7 @@ func (f *file) integers(values ...int) string {
 	return f.constant(shapes.Make(dtypes.Int64, len(wide)), dtypes.UnsafeByteSlice(wide))
 }
 
-func (f *file) node(op string, inputs []string, attributes ...*pb.AttributeProto) string {
+func (f *onnxGraph) node(op string, inputs []string, attributes ...*pb.AttributeProto) string {
 	name := f.new(op)
 	f.graph.Node = append(f.graph.Node, &pb.NodeProto{OpType: op, Input: inputs, Output: []string{name},
 		Attribute: attributes})
@@ -420,9 +438,9 @@ func integer(name string, value int) *pb.AttributeProto {
 }
 
 // described is an input or output of the graph.
-func (f *file) described(name string, value value) *pb.ValueInfoProto {
-	s, dims := f.steps[f.at[value]], []*pb.TensorShapeProto_Dimension{}
-	for i, d := range s.shape.Dimensions {
+func (f *onnxGraph) described(name string, value value) *pb.ValueInfoProto {
+	shape, dims := f.shapes[value], []*pb.TensorShapeProto_Dimension{}
+	for i, d := range shape.Dimensions {
 		dim := &pb.TensorShapeProto_Dimension{Value: &pb.TensorShapeProto_Dimension_DimValue{DimValue: int64(d)}}
 		if i == 0 {
 			dim.Value = &pb.TensorShapeProto_Dimension_DimParam{DimParam: "batch"}
@@ -430,22 +448,22 @@ func (f *file) described(name string, value value) *pb.ValueInfoProto {
 		dims = append(dims, dim)
 	}
 	return &pb.ValueInfoProto{Name: name, Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{
-		TensorType: &pb.TypeProto_Tensor{ElemType: int32(types[s.shape.DType]),
+		TensorType: &pb.TypeProto_Tensor{ElemType: int32(types[shape.DType]),
 			Shape: &pb.TensorShapeProto{Dim: dims}}}}}
 }
 
 // dims returns the dimensions of a value as base + slope·batch.
-func (f *file) dims(value value) (base, slope []int) {
-	i := f.at[value]
-	for axis, d := range f.steps[i].shape.Dimensions {
-		each := (f.other.steps[i].shape.Dimensions[axis] - d) / (f.sizes[1] - f.sizes[0])
+func (f *onnxGraph) dims(value value) (base, slope []int) {
+	other := f.other.shapes[f.other.steps[f.at[value]].out].Dimensions
+	for axis, d := range f.shapes[value].Dimensions {
+		each := (other[axis] - d) / (f.sizes[1] - f.sizes[0])
 		base, slope = append(base, d-each*f.sizes[0]), append(slope, each)
 	}
 	return base, slope
 }
 
 // size is the node with base + slope·batch.
-func (f *file) size(base, slope []int) string {
+func (f *onnxGraph) size(base, slope []int) string {
 	if !slices.ContainsFunc(slope, func(s int) bool { return s != 0 }) {
 		return f.integers(base...)
 	}
@@ -455,7 +473,7 @@ func (f *file) size(base, slope []int) string {
 }
 
 // full is the name of a value with all of its dimensions.
-func (f *file) full(value value) string {
+func (f *onnxGraph) full(value value) string {
 	if f.loose[value] {
 		f.names[value] = f.node("Expand", []string{f.names[value], f.size(f.dims(value))})
 		delete(f.loose, value)
@@ -464,7 +482,7 @@ func (f *file) full(value value) string {
 }
 
 // step adds the nodes of an operation, and returns the name of its value.
-func (f *file) step(s step) string {
+func (f *onnxGraph) step(s step) string {
 	switch s.op {
 	case "Parameter":
 		f.graph.Input = append(f.graph.Input, f.described("pixel_values", s.out))
@@ -472,7 +490,7 @@ func (f *file) step(s step) string {
 	case "Identity":
 		f.loose[s.out] = f.loose[s.in[0]]
 		return f.names[s.in[0]]
-	case "Add", "Sub", "Mul", "Div", "Pow", "Exp", "Erf", "Sqrt", "Tanh", "Sigmoid", "Rsqrt", "Gelu":
+	case "Add", "Sub", "Mul", "Div", "Pow", "Exp", "Erf", "Sqrt", "Tanh", "Sigmoid", "Gelu":
 		return f.elementwise(s)
 	case "Expand":
 		return f.expand(s)
@@ -483,11 +501,11 @@ func (f *file) step(s step) string {
 	}
 	switch s.op {
 	case "Cast":
-		return f.node("Cast", names, integer("to", int(types[s.shape.DType])))
+		return f.node("Cast", names, integer("to", int(types[f.shapes[s.out].DType])))
 	case "Softmax", "Concat":
 		return f.node(s.op, names, integer("axis", s.integers[0][0]))
 	case "LayerNormalization":
-		width := s.shape.Dim(-1)
+		width := f.shapes[s.out].Dim(-1)
 		ones := f.constant(shapes.Make(dtypes.Float32, width), dtypes.UnsafeByteSlice(slices.Repeat([]float32{1}, width)))
 		return f.node(s.op, append(names, ones),
 			&pb.AttributeProto{Name: "epsilon", Type: pb.AttributeProto_FLOAT, F: float32(s.epsilon)})
@@ -518,30 +536,24 @@ func (f *file) step(s step) string {
 		}
 		return f.node("Slice", append(names, f.integers(of[0]...), f.integers(of[1]...), f.integers(of[2]...),
 			f.integers(of[3]...)))
-	case "Pad":
-		ends := f.integers(slices.Concat(s.integers[0], s.integers[1])...)
-		return f.node("Pad", []string{names[0], ends, names[1]})
 	}
 	return f.product(s, names)
 }
 
 // elementwise leaves it to ONNX to broadcast: its value is loose unless an input has all dimensions.
-func (f *file) elementwise(s step) string {
+func (f *onnxGraph) elementwise(s step) string {
 	var names []string
 	loose := true
 	for _, in := range s.in {
 		names = append(names, f.names[in])
-		loose = loose && (f.loose[in] || !f.shapes[in].EqualDimensions(s.shape))
+		loose = loose && (f.loose[in] || !f.shapes[in].EqualDimensions(f.shapes[s.out]))
 	}
 	f.loose[s.out] = loose
-	if s.op == "Rsqrt" {
-		return f.node("Reciprocal", []string{f.node("Sqrt", names)})
-	}
 	return f.node(s.op, names)
 }
 
 // expand puts the dimensions in place; those that are new or grow have length 1 as yet.
-func (f *file) expand(s step) string {
+func (f *onnxGraph) expand(s step) string {
 	base, slope := f.dims(s.out)
 	from := f.shapes[s.in[0]]
 	for axis := range base {
@@ -554,7 +566,7 @@ func (f *file) expand(s step) string {
 }
 
 // product is MatMul where the last two axes are those of a product of matrices, in this order, else Einsum.
-func (f *file) product(s step, names []string) string {
+func (f *onnxGraph) product(s step, names []string) string {
 	a, b := f.shapes[s.in[0]], f.shapes[s.in[1]]
 	aContracting, aBatch, bContracting, bBatch := s.integers[0], s.integers[1], s.integers[2], s.integers[3]
 	n := len(aBatch)
