@@ -62,7 +62,7 @@ type Imported struct {
 	Variables  map[string]*tensors.Tensor // float32, by path below the model's scope; without a new head
 	Params     map[string]any             // hyperparameters of the encoding of a model of ours, by name
 	Report     []string                   // lines for the user
-	// PreprocessError is why images cannot be preprocessed as in training; nil if they can, or have other channels than RGB.
+	// PreprocessError is why images cannot be preprocessed as in training; nil if they can, or are not RGB.
 	PreprocessError error
 
 	settings *preprocess.Settings // as in the files

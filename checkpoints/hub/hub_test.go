@@ -443,8 +443,8 @@ func FuzzListing(f *testing.F) {
 	h := newFakeHub(f)
 	recorded := httptest.NewRecorder()
 	h.serveListing(recorded, "main", true)
-	seeds := []string{recorded.Body.String(), `{"id": "owner/../vit", "sha": "` + oldCommit + `", "siblings": [{"rfilename":
-		"model.safetensors", "size": -1}]}`}
+	seeds := []string{recorded.Body.String(), `{"id": "owner/../vit", "sha": "` + oldCommit + `", "siblings": [
+		{"rfilename": "model.safetensors", "size": -1}]}`}
 	campaign.Fuzz(f, seeds, func(t *testing.T, raw string) {
 		h.answer = func(w http.ResponseWriter, r *http.Request) bool {
 			listed := strings.HasPrefix(r.URL.Path, "/api/models/")

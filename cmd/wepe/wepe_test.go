@@ -428,8 +428,8 @@ func TestList_HasALineForEachName(t *testing.T) {
 	}
 	other := t.TempDir() // a model that no command opens
 	gomlxtest.NoError(t, os.WriteFile(filepath.Join(other, "config.json"), []byte(`{"model_type":"vit"}`), 0o644))
-	gomlxtest.NoError(t, os.WriteFile(filepath.Join(other, "model.safetensors"), []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"),
-		0o644))
+	empty := []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}")
+	gomlxtest.NoError(t, os.WriteFile(filepath.Join(other, "model.safetensors"), empty, 0o644))
 	refuses(t, 1, "refused", "inspect", other)
 	refuses(t, 1, "refused", "inspect", other, "--json")
 }

@@ -132,7 +132,8 @@ func Parse(name string) (Encoding, error) {
 	for i := 1; i < len(e); i++ {
 		if e[0].Kind == noKind || e[i-1].Kind >= e[i].Kind {
 			return nil, fmt.Errorf("position: encoding %q: %s is %s, %s is %s: want at most one of each kind, in the order "+
-				"additive, repeated, modulation, rotary, relative bias, conditional", name, e[i-1].Name, e[i-1].Kind, e[i].Name, e[i].Kind)
+				"additive, repeated, modulation, rotary, relative bias, conditional", name, e[i-1].Name, e[i-1].Kind,
+				e[i].Name, e[i].Kind)
 		}
 	}
 	return e, nil

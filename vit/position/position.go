@@ -9,8 +9,8 @@
 //
 // and a Biaser's scores are for WithAttentionBias, as the example of [QK] shows.
 //
-// An encoder acts where it has a method: [Adder] and [Repeater] on the tokens, [Scaler] and [Rotator] on queries, keys and values,
-// [Biaser] on the scores, [Follower] after a block. [As] asks for one of these, also of a name such as
+// An encoder acts where it has a method: [Adder] and [Repeater] on the tokens, [Scaler] and [Rotator] on queries, keys
+// and values, [Biaser] on the scores, [Follower] after a block. [As] asks for one of these, also of a name such as
 // "learned+wepe-v", whose encoder has the methods of both. Package vit asks at the place where each acts, and so does
 // any other model.
 //

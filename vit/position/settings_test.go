@@ -85,8 +85,8 @@ var ends = map[string][2]any{
 	"liere_trained_rows": {0, 16_384}, "liere_trained_cols": {0, 16_384}, "grid2d_rows": {0, 16_384},
 	"grid2d_cols": {0, 16_384}, "factorized_rows": {0, 16_384}, "factorized_cols": {0, 16_384},
 	"relative_table_rows": {0, 16_384}, "relative_table_cols": {0, 16_384},
-	"lape_rows": {0, 16_384}, "lape_cols": {0, 16_384}, "free_v_rows": {0, 16_384}, "free_v_cols": {0, 16_384}, ParamFourierWaves: {1, 16}, ParamFourierLearn: {true, false},
-	ParamLegendreDegree: {0, 8},
+	"lape_rows": {0, 16_384}, "lape_cols": {0, 16_384}, "free_v_rows": {0, 16_384}, "free_v_cols": {0, 16_384},
+	ParamFourierWaves: {1, 16}, ParamFourierLearn: {true, false}, ParamLegendreDegree: {0, 8},
 }
 
 // Spec.Params lists what an encoding reads, and each is valid to its ends. Package wepe has the tests of its own.

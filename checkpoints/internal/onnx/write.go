@@ -337,7 +337,7 @@ func (f *onnxGraph) build(backend compute.Backend) error {
 	for _, value := range folded[0] {
 		if shape := f.shapes[value]; types[shape.DType] == 0 {
 			return errors.Errorf("the export to ONNX lacks the type %s", shape.DType)
-		} else if size += int(shape.Memory()); size > math.MaxInt32 {
+		} else if size += int(shape.ByteSize()); size > math.MaxInt32 {
 			return errors.New("the constants of the model take more than the 2 GiB of an ONNX file")
 		}
 	}
