@@ -15,7 +15,8 @@ import (
 
 // combined are combinations of encodings of different kinds.
 var combined = []string{"learned+lape", "learned+rope-axial", "hybrid+liere", "as2drope+wepe-bias",
-	"factorized+lookhere", "learned+cpe", "wepe-v+rope-axial+wepe-bias+cpe", "sincos2d+rope1d+wepe-bias", "wepe-qkv+rope-mixed",
+	"factorized+lookhere", "learned+cpe", "wepe-v+rope-axial+wepe-bias+cpe", "sincos2d+rope1d+wepe-bias",
+	"wepe-qkv+rope-mixed",
 }
 
 func TestAll_DescribesEncodings(t *testing.T) {
