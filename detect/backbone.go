@@ -185,20 +185,19 @@ func (b Backbone) hooks(block *model.Scope, trained Backbone, encoder position.E
 		rows, cols, tableRows, tableCols = w.side, w.side, w.side, w.side
 		tokens = w.tokens(b.unplaced())
 	}
+	rowsFor := func(like, rows *Node) *Node { // [tokens, width] -> those of like: [batch·windows, tokens of one, width]
+		d := like.Shape().Dimensions
+		rows = additive.Rows(rows, Const(like.Graph(), slices.Concat(tokens...)))
+		return Reshape(BroadcastPrefix(rows, d[0]/len(tokens)), d[0], d[1], b.Width)
+	}
 	if repeater, ok := position.As[position.Repeater](encoder); ok {
-		a.Add = func(x *Node) *Node { // [batch, windows·tokens, width]
-			d := x.Shape().Dimensions
-			rows := additive.Rows(repeater.Repeat(x.Graph(), i), Const(x.Graph(), slices.Concat(tokens...)))
-			return Reshape(BroadcastPrefix(rows, d[0]/len(tokens)), d[0], d[1], b.Width)
-		}
+		a.Add = func(x *Node) *Node { return rowsFor(x, repeater.Repeat(x.Graph(), i)) }
 	}
 	if scaler, ok := position.As[position.Scaler](encoder); ok {
 		a.Scale = func(q *Node) (scales [3]*Node) {
-			d := q.Shape().Dimensions
-			positions := Const(q.Graph(), slices.Concat(tokens...))
 			for k, x := range scaler.Scale(q.Graph(), i) {
-				if x != nil { // [batch, windows·tokens, width]
-					scales[k] = Reshape(BroadcastPrefix(additive.Rows(x, positions), d[0]/len(tokens)), d[0], d[1], b.Width)
+				if x != nil {
+					scales[k] = rowsFor(q, x)
 				}
 			}
 			return scales

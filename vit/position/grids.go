@@ -102,15 +102,22 @@ func (o onGrids) index(n int, size func(Grid) int, at func(on Grid, k int) int) 
 	return additive.Rows(Reshape(Const(o.own.Graph(), all), len(o.grids), n), o.own)
 }
 
+// gathered returns the rows of each image, [batch, tokens, width], from those of all grids.
+func (o onGrids) gathered(rows func(Encoder) *Node) *Node {
+	var all []*Node
+	for _, e := range o.each {
+		all = append(all, rows(e))
+	}
+	return additive.Rows(Concatenate(all, 0), o.at)
+}
+
 // adderOnGrids gathers the rows of each image from those of all grids, each of which has a row of zeros behind them.
 type adderOnGrids struct{ onGrids }
 
 func (a adderOnGrids) Encode(g *Graph) *Node {
-	var rows []*Node
-	for _, e := range a.each {
-		rows = append(rows, e.(Adder).Encode(g), Zeros(g, shapes.Make(dtypes.Float32, 1, a.c.Width)))
-	}
-	return additive.Rows(Concatenate(rows, 0), a.at)
+	return a.gathered(func(e Encoder) *Node {
+		return Concatenate([]*Node{e.(Adder).Encode(g), Zeros(g, shapes.Make(dtypes.Float32, 1, a.c.Width))}, 0)
+	})
 }
 
 func (a adderOnGrids) PreEncode(x, _ *Node, _ int) *Node {
@@ -121,28 +128,16 @@ func (a adderOnGrids) PreEncode(x, _ *Node, _ int) *Node {
 type repeaterOnGrids struct{ onGrids }
 
 func (r repeaterOnGrids) Repeat(g *Graph, block int) *Node {
-	var rows []*Node
-	for _, e := range r.each {
-		rows = append(rows, e.(Repeater).Repeat(g, block))
-	}
-	return additive.Rows(Concatenate(rows, 0), r.at) // [batch, tokens, width]
+	return r.gathered(func(e Encoder) *Node { return e.(Repeater).Repeat(g, block) })
 }
 
 // scalerOnGrids gathers the factors of each image from those of all grids.
 type scalerOnGrids struct{ onGrids }
 
 func (s scalerOnGrids) Scale(g *Graph, block int) (scales [3]*Node) {
-	var parts [3][]*Node
-	for _, e := range s.each {
-		for i, x := range e.(Scaler).Scale(g, block) {
-			if x != nil {
-				parts[i] = append(parts[i], x)
-			}
-		}
-	}
-	for i, x := range parts {
+	for i, x := range s.each[0].(Scaler).Scale(g, block) {
 		if x != nil {
-			scales[i] = additive.Rows(Concatenate(x, 0), s.at) // [batch, tokens, width]
+			scales[i] = s.gathered(func(e Encoder) *Node { return e.(Scaler).Scale(g, block)[i] })
 		}
 	}
 	return scales
