@@ -13,8 +13,7 @@
 //	figure:                 the rows of wepe analyze; NAME is followed by the figure's name
 //	bench:                  a summary of the rows of make bench
 //	steps:                  rows of make bench on one device, a line for each peer and encoding
-//	curves:, sizes:, dots:, parameters:
-//	                        a plot of the runs in docs/runs/NAME.jsonl, drawn into the file that follows NAME
+//	curves:, sizes:, dots:  a plot of the runs in docs/runs/NAME.jsonl, drawn into the file that follows NAME
 //
 // and OPTIONS are by=dataset,encoding and baseline=learned, fields of a report.Spec; across=size, a column for each
 // size; and, for every kind with a NAME, a selection: only=wepe,learned, encodings; columns=a,b, numeric columns (an
@@ -71,7 +70,7 @@ func fill(path, records string) error {
 	})
 }
 
-const kinds = `^<!-- (positions|(?:table|figure|detection|bench|steps|curves|sizes|dots|parameters):[^\n]*?) *-->\n`
+const kinds = `^<!-- (positions|(?:table|figure|detection|bench|steps|curves|sizes|dots):[^\n]*?) *-->\n`
 
 var (
 	begin  = regexp.MustCompile(`(?m)` + kinds)

@@ -31,10 +31,7 @@ var plots = map[string]struct {
 	"sizes:": {"accuracy of the same weights at other sizes", func(w io.Writer, r report.Rows) error {
 		return report.PlotSizes(w, r.Results)
 	}},
-	"dots:": {"test accuracy of each encoding and seed", func(w io.Writer, r report.Rows) error {
-		return dots(w, r.Results)
-	}},
-	"parameters:": {"test accuracy of each encoding and seed, and the parameters that it adds", func(w io.Writer,
+	"dots:": {"test accuracy of each encoding and seed, and the parameters that it adds", func(w io.Writer,
 		r report.Rows) error {
 		named := slices.Clone(r.Results)
 		for i, row := range named {
