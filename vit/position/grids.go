@@ -135,9 +135,17 @@ func (r repeaterOnGrids) Repeat(g *Graph, block int) *Node {
 type scalerOnGrids struct{ onGrids }
 
 func (s scalerOnGrids) Scale(g *Graph, block int) (scales [3]*Node) {
-	for i, x := range s.each[0].(Scaler).Scale(g, block) {
+	var parts [3][]*Node
+	for _, e := range s.each {
+		for i, x := range e.(Scaler).Scale(g, block) {
+			if x != nil {
+				parts[i] = append(parts[i], x)
+			}
+		}
+	}
+	for i, x := range parts {
 		if x != nil {
-			scales[i] = s.gathered(func(e Encoder) *Node { return e.(Scaler).Scale(g, block)[i] })
+			scales[i] = additive.Rows(Concatenate(x, 0), s.at) // [batch, tokens, width]
 		}
 	}
 	return scales
