@@ -136,8 +136,8 @@ func TestWritersThatShareARecordNeverMixTheirLines(t *testing.T) {
 // FuzzReadFiles: a file is read, its lines that are no rows are skipped, and a row appended to it is read.
 func FuzzReadFiles(f *testing.F) {
 	seeds := []string{`{"kind":"eval","step":3}` + "\n", `{"kind":"result"}` + "\n{", "\n\n7", ""}
+	path := filepath.Join(f.TempDir(), "rows.jsonl")
 	campaign.Fuzz(f, seeds, func(t *testing.T, content string) {
-		path := filepath.Join(t.TempDir(), "rows.jsonl")
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}

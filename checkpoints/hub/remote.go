@@ -70,6 +70,9 @@ func (r *remote) list(ctx context.Context, revision string) (commit string, file
 	}
 	files = map[string]remoteFile{}
 	for _, f := range listing.Siblings {
+		if _, twice := files[f.Name]; twice {
+			return "", nil, fmt.Errorf("the hub lists %.80q twice", f.Name)
+		}
 		files[f.Name] = f
 	}
 	return listing.SHA, files, nil
