@@ -118,10 +118,11 @@ func Repeat(x *Node, batch int, dtype dtypes.DType) *Node {
 
 // Rescale is y = x∘m over x [batch, ...] and factors m [1 or batch, ...], float32, multiplied in float32, in the type
 // of x. Autodiff stores x for the gradient of m, Σ dy∘x, summed over the batch; with [1, ...] it is Σ dy∘y / m here, so
-// that only y is stored, which the next operation needs anyway. A zero factor gets no gradient in that step.
+// that only y is stored, which the next operation needs anyway; once, or XLA for GPUs computes y again from the product
+// of which x is a part, and stores that. A zero factor gets no gradient in that step.
 func Rescale(x, m *Node) *Node {
 	wide := func(x *Node) *Node { return ConvertDType(x, m.DType()) }
-	product := func(in []*Node) *Node { return ConvertDType(Mul(wide(in[0]), in[1]), x.DType()) }
+	product := func(in []*Node) *Node { return Once(ConvertDType(Mul(wide(in[0]), in[1]), x.DType()))[0] }
 	if m.Shape().Dim(0) != 1 {
 		return product([]*Node{x, m})
 	}

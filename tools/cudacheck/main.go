@@ -100,7 +100,7 @@ type compiler struct {
 	ptxas, target string
 }
 
-const batch = 4 // images of a training step and of an inference
+const batch = 32 // images of a training step and of an inference: activations are most of its memory
 
 // small is the size of programs that set up a model and are run on the CPU.
 const small = 20_000

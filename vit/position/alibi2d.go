@@ -21,7 +21,7 @@ type fixedBias struct {
 	ofOffset func(layer, head int, offset additive.Offset) float64
 
 	pairs *tensors.Tensor
-	built []shared // by layer
+	built []shared[*Node] // by layer
 }
 
 var _ Biaser = (*fixedBias)(nil)
@@ -33,7 +33,7 @@ func (b *fixedBias) Name() string { return b.name }
 func (b *fixedBias) Bias(g *Graph, block int) *Node {
 	c := b.c
 	if b.pairs == nil {
-		b.pairs, b.built = additive.Pairs(c.Rows, c.Cols, c.Prefix), make([]shared, b.layers)
+		b.pairs, b.built = additive.Pairs(c.Rows, c.Cols, c.Prefix), make([]shared[*Node], b.layers)
 	}
 	layer := block % b.layers
 	return b.built[layer].in(g, func() *Node {

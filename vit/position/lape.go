@@ -22,7 +22,7 @@ type lape struct {
 	c               Config
 	prefix, patches *model.Variable // [placed prefix, width] or nil, [rows, cols, width]
 	norms           []weight.Norm
-	tables          []shared // T_l
+	tables          []shared[*Node] // T_l
 }
 
 var _ Repeater = (*lape)(nil)
@@ -36,7 +36,7 @@ func newLaPE(scope *model.Scope, c Config) Encoder {
 	rows, cols := lapeGrid.read(scope, c)
 	scope = scope.In("lape")
 	l := &lape{c: c, patches: weight.Float32(scope, "table", weight.Normal(0.02), rows, cols, c.Width),
-		tables: make([]shared, c.Depth)}
+		tables: make([]shared[*Node], c.Depth)}
 	if c.placed() > 0 {
 		l.prefix = weight.Float32(scope, "prefix", weight.Normal(0.02), c.placed(), c.Width)
 	}

@@ -36,7 +36,7 @@ type liere struct {
 	farthest    float64           // the largest y + x
 	triangles   []*model.Variable // [g(g-1)/2, 2, heads·blocks] of each layer
 
-	rotations []shared // by layer
+	rotations []shared[*Node] // by layer
 }
 
 // liereLimit bounds the elements of a generator at twice their largest initial value: there it rotates its two channels
@@ -48,7 +48,7 @@ const liereAxes = 2
 // newLieRE reads the hyperparameters ParamLiere….
 func newLieRE(scope *model.Scope, c Config) Encoder {
 	headDim := c.headDim()
-	l := &liere{c: c, block: liereBlock(headDim), rotations: make([]shared, c.Depth)}
+	l := &liere{c: c, block: liereBlock(headDim), rotations: make([]shared[*Node], c.Depth)}
 	rows, cols := liereGrid.read(scope, c)
 	readSettings(scope, setting.Number(ParamLiereBlock, &l.block, 2, 1<<16, "channels per rotation block, a divisor of "+
 		"those of a head: 8, the default, or the largest divisor below, and 64, a whole head, are the paper's"))

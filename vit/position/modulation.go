@@ -29,8 +29,9 @@ type modulation struct {
 	wepe.Field // f
 	name       string
 	c          Config
-	weights    [][3]*model.Variable // A, B, C of every block: [features, width]; nil for those that are not scaled
-	values     shared               // f
+	parts      []string          // of modulated, those that are scaled
+	weights    []*model.Variable // A, B, C of these parts, [features, width], block by block
+	factors    shared[[]*Node]   // of the same parts, [tokens, width]
 }
 
 // modulationStd is the initial standard deviation of A, B and C: f has length 2, so factors are 1 ± 0.2. It was chosen
@@ -49,13 +50,11 @@ func newModulation(name string, of func(*model.Scope, Config) wepe.Field, parts 
 ) func(*model.Scope, Config) Encoder {
 	return func(scope *model.Scope, c Config) Encoder {
 		scope = scope.In("%s", strings.ReplaceAll(name, "-", "_"))
-		m := &modulation{Field: of(scope, c), name: name, c: c, weights: make([][3]*model.Variable, c.Depth)}
-		for block := range m.weights {
-			for i, part := range modulated {
-				if slices.Contains(parts, part) {
-					m.weights[block][i] = weight.Float32(scope.At("block_%02d", block), part, weight.Normal(modulationStd),
-						len(m.FeatureNames()), c.Width)
-				}
+		m := &modulation{Field: of(scope, c), name: name, c: c, parts: parts}
+		for block := range c.Depth {
+			for _, part := range parts {
+				m.weights = append(m.weights, weight.Float32(scope.At("block_%02d", block), part,
+					weight.Normal(modulationStd), len(m.FeatureNames()), c.Width))
 			}
 		}
 		return m
@@ -70,22 +69,30 @@ func halfCellField(scope *model.Scope, c Config) wepe.Field {
 // Name implements pos.Encoder.
 func (m *modulation) Name() string { return m.name }
 
-// Scale implements Scaler.
+// Scale implements Scaler. One product has the factors of all blocks: f of the lattice has one gradient then, not one
+// for each block.
 func (m *modulation) Scale(g *Graph, block int) (scales [3]*Node) {
-	f := m.values.in(g, func() *Node { return kernel.Once(m.Features(g))[0] }) // [rows·cols, features]
-	for i, weights := range m.weights[block] {
-		if weights == nil {
-			continue
+	factors := m.factors.in(g, func() []*Node {
+		weights := make([]*Node, len(m.weights))
+		for i, w := range m.weights {
+			weights[i] = w.NodeValue(g)
 		}
-		scales[i] = m.c.behindPrefix(AddScalar(MatMul(f, weights.NodeValue(g)), 1))
+		f := kernel.Once(m.Features(g))[0] // [rows·cols, features]
+		all := AddScalar(MatMul(f, Concatenate(weights, 1)), 1)
+		all = Reshape(m.c.behindPrefix(all), m.c.Tokens(), len(weights), m.c.Width)
+		return kernel.Unstack(TransposeAllAxes(all, 1, 0, 2))
+	})
+	for i, part := range m.parts {
+		scales[slices.Index(modulated[:], part)] = factors[block*len(m.parts)+i]
 	}
 	return scales
 }
 
-// behindPrefix are the factors [tokens, width] of all tokens from those of the patches: 1 for the prefix.
+// behindPrefix are the factors [tokens, n] of all tokens from those of the patches: 1 for the prefix.
 func (c Config) behindPrefix(factors *Node) *Node {
 	if c.Prefix == 0 {
 		return factors
 	}
-	return Concatenate([]*Node{Ones(factors.Graph(), shapes.Make(dtypes.Float32, c.Prefix, c.Width)), factors}, 0)
+	return Concatenate([]*Node{Ones(factors.Graph(), shapes.Make(dtypes.Float32, c.Prefix, factors.Shape().Dim(1))),
+		factors}, 0)
 }

@@ -202,13 +202,16 @@ var (
 	_ pos.QKEncoder = namedQK{}
 )
 
-// shared is a node that all blocks of a graph share.
-type shared struct{ node *Node }
+// shared is what all blocks of a graph share: a node, or several.
+type shared[T any] struct {
+	graph *Graph
+	value T
+}
 
-// in returns the node of a graph, built the first time.
-func (s *shared) in(g *Graph, build func() *Node) *Node {
-	if s.node == nil || s.node.Graph() != g {
-		s.node = build()
+// in returns the value for a graph, built the first time.
+func (s *shared[T]) in(g *Graph, build func() T) T {
+	if s.graph != g {
+		s.graph, s.value = g, build()
 	}
-	return s.node
+	return s.value
 }

@@ -50,7 +50,7 @@ func newWePEBias(scope *model.Scope, c Config) Encoder {
 // sharedBias is one bias for all blocks.
 type sharedBias struct {
 	wepe.RelativeBias
-	built shared
+	built shared[*Node]
 }
 
 // Bias implements Biaser.
