@@ -135,3 +135,29 @@ func Rescale(x, m *Node) *Node {
 		})
 	return y
 }
+
+// Rotate is y = x∘cos + J(x)∘sin over x [batch, ...] and cos and sin of angles, each axis of them 1 or that of x, in
+// float32 and in the type of x. J (quarter) turns pairs of channels, which have one angle, by 90°: J(J(x)) = -x. So the
+// gradient of x is dy∘cos - J(dy)∘sin and that of the angle -Σ J(dy)∘y: only y is stored, as in Rescale.
+func Rotate(x, cos, sin *Node, quarter func(x *Node) *Node) *Node {
+	wide := func(x *Node) *Node { return ConvertDType(x, cos.DType()) }
+	var y *Node
+	slope := func(dy *Node) *Node {
+		sum := Mul(wide(quarter(dy)), wide(y))
+		for axis, n := range cos.Shape().Dimensions {
+			if n < sum.Shape().Dim(axis) {
+				sum = ReduceAndKeep(sum, ReduceSum, axis)
+			}
+		}
+		return sum
+	}
+	y = replaceGradients([]*Node{x, cos, sin}, func(in []*Node) *Node {
+		return Once(ConvertDType(Add(Mul(wide(in[0]), in[1]), Mul(wide(quarter(in[0])), in[2])), x.DType()))[0]
+	},
+		func(dy *Node) *Node {
+			return ConvertDType(Sub(Mul(wide(dy), cos), Mul(wide(quarter(dy)), sin)), x.DType())
+		},
+		func(dy *Node) *Node { return Mul(sin, slope(dy)) },
+		func(dy *Node) *Node { return Neg(Mul(cos, slope(dy))) })
+	return y
+}

@@ -220,3 +220,29 @@ func TestRescaleByZeroIsFinite(t *testing.T) {
 		gomlxtest.Near(t, fmt.Sprint("gradient ", i), got[i], make([]float64, len(got[i])), 0)
 	}
 }
+
+// The expected values are autodiff's of the plain formula. Channels 2i and 2i+1 are a pair.
+func TestRotateIsARotation(t *testing.T) {
+	quarter := func(x *graph.Node) *graph.Node { // (a, b) -> (-b, a)
+		pairs := graph.Reshape(x, -1, 2)
+		a, b := graph.SliceAxis(pairs, 1, graph.AxisElem(0)), graph.SliceAxis(pairs, 1, graph.AxisElem(1))
+		return graph.Reshape(graph.Concatenate([]*graph.Node{graph.Neg(b), a}, 1), x.Shape().Dimensions...)
+	}
+	plain := func(x, cos, sin *graph.Node, quarter func(*graph.Node) *graph.Node) *graph.Node {
+		return graph.Add(graph.Mul(x, cos), graph.Mul(quarter(x), sin))
+	}
+	for _, angles := range [][]int{{1, 5, 7, 3}, {3, 5, 1, 3}} {
+		run := func(rotate func(x, cos, sin *graph.Node, quarter func(*graph.Node) *graph.Node) *graph.Node) [][]float64 {
+			return gomlxtest.Run(t, func(in []*graph.Node) []*graph.Node {
+				both := graph.Stack([]*graph.Node{in[1], in[1]}, -1) // of a pair
+				both = graph.Reshape(both, angles[0], angles[1], angles[2], 6)
+				y := rotate(graph.Sin(in[0]), graph.Cos(both), graph.Sin(both), quarter)
+				return append(graph.Gradient(graph.ReduceAllSum(graph.Sin(y)), in...), y)
+			}, gomlxtest.Noise(3, 5, 7, 6), gomlxtest.Noise(angles...))
+		}
+		want := run(plain)
+		for i, got := range run(Rotate) {
+			gomlxtest.Near(t, fmt.Sprint("angles ", angles, " output ", i), got, want[i], 1e-6)
+		}
+	}
+}

@@ -5,7 +5,6 @@ package position
 import (
 	"math"
 
-	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/layers/attention/pos"
@@ -13,6 +12,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/additive"
+	"github.com/wepe-go/wepe/internal/kernel"
 )
 
 // tokenwise is a rotary encoding given by rows for each token of a grid.
@@ -128,13 +128,12 @@ func (r *rotation) rows(g *Graph, block int) []*Node {
 }
 
 func (r *rotation) turn(q, k *Node, rows []*Node) (*Node, *Node) {
-	turn := func(x *Node) *Node {
+	quarter := func(x *Node) *Node {
 		swap := ConvertDType(ConstCachedTensor(x.Graph(), r.swap), x.DType())
 		swapped := MatMul(Reshape(x, -1, swap.Shape().Dim(0)), swap) // exact in any type: one term a sum
-		swapped = ConvertDType(Reshape(swapped, x.Shape().Dimensions...), dtypes.Float32)
-		turned := Add(Mul(ConvertDType(x, dtypes.Float32), rows[0]), Mul(swapped, rows[1]))
-		return ConvertDType(turned, x.DType())
+		return Reshape(swapped, x.Shape().Dimensions...)
 	}
+	turn := func(x *Node) *Node { return kernel.Rotate(x, rows[0], rows[1], quarter) }
 	return turn(q), turn(k)
 }
 
