@@ -135,13 +135,24 @@ func TestHalfPeriodsInvertInvariants(t *testing.T) {
 	}
 }
 
+// invariantsOf are g2 and g3 of ω1 = 1 and ω3 = i·length, rounded, DLMF 23.8.1 and 23.8.2.
+func invariantsOf(length float64) [2]float64 {
+	q := math.Exp(-2 * math.Pi * length)
+	fourth := math.Pow(math.Pi/2, 4)
+	return [2]float64{fourth * (4./3 + 320*q), fourth * math.Pow(math.Pi/2, 2) * (8./27 - 448./3*q)}
+}
+
 func TestHalfPeriods_Refuses(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for _, bad := range [][2]float64{{0, 0}, {3, 1}, {nan, 0}, {1, nan}, {inf, 0}, {1, inf},
-		{3, 1 + 4e-16}, {3, -1 - 4e-16}} {
+		{3, 1 + 4e-16}, {3, -1 - 4e-16}, invariantsOf(6.8), invariantsOf(9)} {
 		_, _, err := HalfPeriods(bad[0], bad[1])
 		if err == nil {
 			t.Errorf("HalfPeriods(%v, %v): no error", bad[0], bad[1])
 		}
+	}
+	long := invariantsOf(6)
+	if _, omega3, err := HalfPeriods(long[0], long[1]); err != nil || !(math.Abs(imag(omega3)-6) < 1e-2) {
+		t.Errorf("ω3 = 6i comes back as %v: %v", omega3, err)
 	}
 }

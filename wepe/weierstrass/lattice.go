@@ -46,20 +46,23 @@ type Lattice struct {
 // leastSpacing is √3/2, the smallest Im τ of a reduced basis.
 const leastSpacing = 0.86602540378443864676
 
-// New returns the lattice with half-periods ω1 and ω3. It returns an error unless both are finite, Im(ω3/ω1) > 0, and
-// they are not parallel up to rounding.
+// maxSize bounds |ω1| and |ω3|, and its inverse from below: Δ is of the order of their power -12.
+const maxSize = 1e25
+
+// New returns the lattice with half-periods ω1 and ω3. It returns an error unless the size of both is from 1e-25 to
+// 1e25, so that no result overflows but at a pole, Im(ω3/ω1) > 0, and they are not parallel up to rounding.
 func New(omega1, omega3 complex128) (Lattice, error) {
 	l := Lattice{omega1: omega1, omega3: omega3}
-	ratio := omega3 / omega1
-	valid := imag(ratio) > 0 && !cmplx.IsInf(ratio) && !cmplx.IsInf(omega1) && !cmplx.IsInf(omega3)
+	least, most := min(cmplx.Abs(omega1), cmplx.Abs(omega3)), max(cmplx.Abs(omega1), cmplx.Abs(omega3))
+	valid := least >= 1/maxSize && most <= maxSize && imag(omega3/omega1) > 0
 	if valid {
 		l.a, l.b = reducedBasis(omega1, omega3)
 		tau := l.b / l.a
 		valid = imag(tau) > 0.999*leastSpacing && !cmplx.IsInf(tau)
 	}
 	if !valid {
-		return Lattice{}, fmt.Errorf("weierstrass: half-periods omega1 = %v, omega3 = %v: both must be finite and "+
-			"omega3/omega1 have a positive imaginary part", omega1, omega3)
+		return Lattice{}, fmt.Errorf("weierstrass: half-periods omega1 = %v, omega3 = %v: want sizes from %g to "+
+			"%g and omega3/omega1 with a positive imaginary part", omega1, omega3, 1/maxSize, maxSize)
 	}
 	l.rows = newRows(l.a, l.b, roundoff)
 	return l, nil

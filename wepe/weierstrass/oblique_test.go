@@ -95,10 +95,20 @@ var hexagonal1, hexagonal3, _ = HalfPeriods(0, 1)
 func TestNew_RefusesParallelHalfPeriods(t *testing.T) {
 	for _, bad := range [][2]complex128{
 		{1, 2}, {1, -1i}, {0, 1i}, {1, 0}, {complex(math.NaN(), 0), 1i}, {1, cmplx.Inf()}, {cmplx.Inf(), 1i}, {-1, 1i}, {1,
-			complex(0, math.NaN())},
+			complex(0, math.NaN())}, {1e200, 1e200i}, {1e-170, 1e-170i}, {1, 1e26i}, {1e-26, 1i},
 	} {
 		if _, err := New(bad[0], bad[1]); err == nil {
 			t.Errorf("New(%v, %v): %v, want an error", bad[0], bad[1], err)
+		}
+	}
+	one := oblique(t, 1, 1.3i).Invariants()
+	for _, size := range []float64{1e-25, 0.7e25} { // homogeneity, DLMF 23.10(iv)
+		got := oblique(t, complex(size, 0), complex(0, 1.3*size)).Invariants()
+		for name, ratio := range map[string]float64{"g2": got.G2 * math.Pow(size, 4) / one.G2, "j": got.J / one.J,
+			"Δ": got.Delta * math.Pow(size, 6) / one.Delta * math.Pow(size, 6)} {
+			if !(math.Abs(ratio-1) < 1e-12) {
+				t.Errorf("ω1 = %g: %s is %g times that of ω1 = 1, scaled", size, name, ratio)
+			}
 		}
 	}
 }
