@@ -16,10 +16,11 @@ import (
 
 // Config builds an encoder: start with [New], end with Build, Bias, Field, Surrogate or Hybrid. Options are
 // hyperparameters of the scope, which FromScope reads and Params lists. Form and evaluation, which the name of an
-// encoding in package vit decides, are not: OnSphere, OnHalfCell, WithSum and WithTable set them. The spans and
-// harmonics of a form are defaults if FromScope is called after it.
+// encoding in package vit decides, are not: OnSphere, OnHalfCell, WithSum and WithTable set them. Hyperparameters
+// take precedence over the spans and harmonics of a form, in any order of the calls.
 type Config struct {
-	scope *model.Scope
+	scope     *model.Scope
+	fromScope bool // the scope's hyperparameters count
 	grid
 	mode                mode
 	projection          string
@@ -64,7 +65,15 @@ func New(scope *model.Scope, rows, cols, width int) *Config {
 
 // FromScope reads every hyperparameter that is set in the scope or above it.
 func (c *Config) FromScope() *Config {
-	setting.Read(c.scope, c.settings())
+	c.fromScope = true
+	return c.read()
+}
+
+// read applies the hyperparameters again after a form has set its defaults.
+func (c *Config) read() *Config {
+	if c.fromScope {
+		setting.Read(c.scope, c.settings())
+	}
 	return c
 }
 
@@ -76,7 +85,7 @@ func (c *Config) WithPrefix(tokens int) *Config { c.prefix = tokens; return c }
 // subgroup of the torus, shifted by half a step. It sets the span to 1.
 func (c *Config) OnSphere() *Config {
 	c.compression, c.alphaU, c.alphaV = compressSphere, 1, 1
-	return c
+	return c.read()
 }
 
 // OnHalfCell is OnSphere on half of the cell along both axes, at z and 2z: a span of ½ and two harmonics, 12 features.
@@ -84,7 +93,7 @@ func (c *Config) OnSphere() *Config {
 func (c *Config) OnHalfCell() *Config {
 	c.OnSphere()
 	c.alphaU, c.alphaV, c.harmonics = 0.5, 0.5, 2
-	return c
+	return c.read()
 }
 
 // WithSum evaluates ℘ by the truncated sum of the paper (ParamKappa, ParamPoleValue), in place of exactly.

@@ -22,6 +22,8 @@ import (
 // sequence is the prefix and the whole grid. Otherwise positionIndices, integers in [0, prefix + rows·cols), is the
 // position of each token: [seq], or one row per batch element, shaped as the axes of x up to seqAxis. Subsets and
 // permutations of the patches thus keep their positions.
+//
+// Only this package implements it: Hybrid reads the grid of an encoder by an unexported method.
 type Encoder interface {
 	pos.Encoder
 	pos.PreEncoder

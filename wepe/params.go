@@ -18,8 +18,8 @@ const (
 
 	ParamOmega3       = "wepe_omega3"        // ω3′; default 0: ω1
 	ParamOmega3Re     = "wepe_omega3_re"     // Re ω3; default 0: a rectangular lattice
-	ParamG2           = "wepe_g2"            // g2; default 0: the half-periods
-	ParamG3           = "wepe_g3"            // g3; default 0: the half-periods
+	ParamG2           = "wepe_g2"            // g2; default 0: the half-periods; in place of ω3
+	ParamG3           = "wepe_g3"            // g3; default 0: the half-periods; in place of ω3
 	ParamArea         = "wepe_area"          // in cells of the default lattice; default 0: the lattice's own
 	ParamLearnLattice = "wepe_learn_lattice" // default true
 	ParamHarmonics    = "wepe_harmonics"     // z, 2z, 3z, …; default 1
@@ -59,9 +59,10 @@ func (c *Config) settings() []setting.Row {
 		setting.Switch(ParamDerivative, &c.derivative, "whether ℘′ joins ℘: twice as many features per patch"),
 
 		setting.Number(ParamOmega3, &c.omega3, 0, maxOmega3,
-			"ω3′, the modulus of the imaginary half-period, at first; 0 for ω1 (paper) or softplus(0.12) (release)"),
+			"ω3′, the modulus of the imaginary half-period, at first; 0 for ω1 (paper) or softplus(0.12) (release); paper "+
+				"ignores it with g2 or g3"),
 		setting.Number(ParamOmega3Re, &c.omega3Re, -maxOmega3, maxOmega3,
-			"the real part of ω3, fixed; ω1/2 with ω3′ = √3/2·ω1 is the hexagonal lattice"),
+			"the real part of ω3, fixed; ω1/2 with ω3′ = √3/2·ω1 is the hexagonal lattice; ignored with g2 or g3"),
 		setting.Number(ParamG2, &c.g2, -huge, huge, "the invariant g2; release ignores it"),
 		setting.Number(ParamG3, &c.g3, -huge, huge,
 			"the invariant g3; with g2 it gives ω1 and ω3, in release it chooses between two square lattices"),

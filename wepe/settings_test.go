@@ -255,6 +255,8 @@ func TestConfig_Forms(t *testing.T) {
 		{New(nil, 3, 5, 8).OnSphere(), 1, [2]float64{1, 1}, 1}, {New(nil, 3, 5, 8).OnHalfCell(), 1, [2]float64{0.5, 0.5}, 2},
 		{New(nil, 3, 5, 8).with(kv{ParamAlphaScale: 0.15}).OnSphere(), 0.15, [2]float64{1, 1}, 1},
 		{New(store.RootScope(), 3, 5, 8).OnHalfCell().FromScope(), 1, [2]float64{0.5, 0.25}, 2},
+		{New(store.RootScope(), 3, 5, 8).FromScope().OnHalfCell(), 1, [2]float64{0.5, 0.25}, 2},
+		{New(store.RootScope(), 3, 5, 8).FromScope().OnSphere(), 1, [2]float64{1, 0.25}, 1},
 	} {
 		got := c.config.resolve()
 		if spans := [2]float64{got.alphaU, got.alphaV}; got.alphaScale != c.alphaScale || spans != c.spans ||
