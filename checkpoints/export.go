@@ -429,9 +429,10 @@ func (e *export) resampleRelative(has map[string]string, values map[string]*tens
 	return nil
 }
 
-// below returns the path of a variable below a scope, and whether it is there.
+// below returns the path of a variable below a scope, and whether it is there and, below the root, no adapter.
 func below(v *model.Variable, scope string) (path string, ok bool) {
-	return strings.CutPrefix(v.Path(), strings.TrimSuffix(scope, model.ScopeSeparator)+model.ScopeSeparator)
+	path, ok = strings.CutPrefix(v.Path(), strings.TrimSuffix(scope, model.ScopeSeparator)+model.ScopeSeparator)
+	return path, ok && !strings.HasPrefix(model.ScopeSeparator+path, weight.LowRankRoot+model.ScopeSeparator)
 }
 
 // unread returns the tensors that transformers requires and no prediction uses: DINO's mask token, zero as at its

@@ -91,7 +91,9 @@ func Load(backend compute.Backend, scope *model.Scope, path string, o Options) (
 		return nil, errors.WithMessage(err, "checkpoints")
 	}
 	if o.LoRA > 0 {
-		weight.Adapt(scope, o.LoRA, o.LoRAMLP)
+		if err := weight.Adapt(scope, o.LoRA, o.LoRAMLP); err != nil {
+			return nil, errors.WithMessage(err, "checkpoints")
+		}
 		for path := range kept {
 			if !strings.HasPrefix(path, headPath) && (path == vit.PathTable || !strings.HasPrefix(path, positionsPath)) {
 				scope.Store().GetVariable(model.JoinPath(scope.Scope(), path)).SetTrainable(false)

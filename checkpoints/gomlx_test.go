@@ -5,6 +5,7 @@ package checkpoints
 import (
 	"math"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -87,6 +88,30 @@ func TestLoad_AddedEncodingsStartAtTheModel(t *testing.T) {
 		}
 		if (largest < 1e-5) != unchanged {
 			t.Errorf("%q: logits differ by %g", name, largest)
+		}
+	}
+}
+
+// Adapters of rank 2 on six matrices of each of two blocks, head and encoding are trained, in any scope, and exported.
+func TestLoad_AdaptsAModelInAnyScope(t *testing.T) {
+	b, c := gomlxtest.Backend(), ownViT("learned")
+	from := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatNative})
+	for _, scope := range []string{"/", "/some/vit"} {
+		m := gomlxtest.Must(Load(b, model.NewStore().Scope(scope), from, Options{Position: "learned+wepe-v", LoRA: 2,
+			LoRAMLP: true}))(t)
+		images, trained := Noise(m.Config, 2, 7), 0
+		before := logitsOf(t, m, images)
+		for v := range gomlxtest.Stirred(t, m.Scope.Store()).IterVariables() {
+			if v.Trainable && strings.HasPrefix(v.Path(), "/lora/") {
+				trained++
+			}
+		}
+		want := logitsOf(t, m, images)
+		out := filepath.Join(t.TempDir(), "model")
+		gomlxtest.Must(m.Export(out, b, ExportOptions{Format: formatNative}))(t)
+		near(t, scope, gomlxtest.Must(imported(t, out, ImportOptions{}).Logits(b, images))(t), want, 1e-5)
+		if trained != 2*6*2 || before[0] == want[0] {
+			t.Errorf("%s: %d factors of adapters, logits %v, stirred %v", scope, trained, before, want)
 		}
 	}
 }

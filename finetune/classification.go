@@ -177,7 +177,9 @@ func (c *classification) Start() error {
 		}
 	}
 	if c.Recipe.LoRA > 0 {
-		weight.Adapt(c.model.store.Scope("/"+modelScope), c.Recipe.LoRA, c.Recipe.LoRAMLP)
+		if err := weight.Adapt(c.model.store.Scope("/"+modelScope), c.Recipe.LoRA, c.Recipe.LoRAMLP); err != nil {
+			return err
+		}
 	}
 	if c.Recipe.ZeroHead {
 		return c.model.zeroHead()

@@ -11,6 +11,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit/position"
 )
 
@@ -50,9 +51,9 @@ func (c Config) positionRows(backend compute.Backend, scope *model.Scope) (*tens
 
 // Fold turns a model with an additive encoding into the same model with position "learned". The new store has the
 // model's variables at the same paths, and the table of its encoding in place of the encoding's variables; the returned
-// configuration describes it. Other variables of the old store, such as an optimizer's, are not copied. A folded model
-// is an ordinary ViT with the graph of "learned" and the same logits. In "A+B" the table replaces A, and B stays: see
-// Encoding.Folded.
+// configuration describes it. Low-rank adapters are added to their matrices; other variables of the old store, such as
+// an optimizer's, are not copied. A folded model is an ordinary ViT with the graph of "learned" and the same logits. In
+// "A+B" the table replaces A, and B stays: see Encoding.Folded.
 func (c Config) Fold(backend compute.Backend, scope *model.Scope) (*model.Store, Config, error) {
 	c, err := c.Resolve()
 	if err != nil {
@@ -63,12 +64,19 @@ func (c Config) Fold(backend compute.Backend, scope *model.Scope) (*model.Store,
 		return nil, c, err
 	}
 	encoding, positions := c.Encoding(), model.JoinPath(scope.Scope(), ScopePosition)
+	adapters := model.JoinPath(weight.LowRankRoot, scope.Scope())
 	folded, err := part(scope.Store(), func(path string) bool {
 		if variable, ok := strings.CutPrefix(path, positions+model.ScopeSeparator); ok {
 			return encoding[1:].Owns(variable)
 		}
-		return below(path, scope.Scope())
+		return below(path, scope.Scope()) || below(path, adapters)
 	})
+	if err == nil {
+		err = weight.Merge(folded, nil)
+	}
+	if err == nil {
+		err = folded.Scope(weight.LowRankRoot).DeleteVariablesInScope()
+	}
 	if err != nil {
 		return nil, c, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit/position"
 )
 
@@ -84,6 +85,8 @@ func TestFold_keeps_the_logits_of_every_form(t *testing.T) {
 		if _, err := store.CreateVariable("/vit/position/of_none", tensors.FromScalar(float32(1))); err != nil {
 			t.Fatal(err)
 		}
+		gomlxtest.NoError(t, weight.Adapt(store.Scope("/vit"), 3, true))
+		gomlxtest.Stirred(t, store)
 		folded, config, err := c.Fold(gomlxtest.Backend(), store.Scope("/vit"))
 		if err != nil {
 			t.Fatal(err)
@@ -122,7 +125,10 @@ func TestFoldTakesAModelInTheRootScope(t *testing.T) {
 		}, noise(c, 2))[0]
 	}
 	store := gomlxtest.Seeded(t, 7)
-	want := logits(store, c)
+	plain := logits(store, c)
+	gomlxtest.NoError(t, weight.Adapt(store.RootScope(), 3, true))
+	gomlxtest.Near(t, "adapters that are zero", logits(store, c), plain, 0)
+	want := logits(gomlxtest.Stirred(t, store), c)
 	folded, config, err := c.Fold(gomlxtest.Backend(), store.RootScope())
 	if err != nil {
 		t.Fatal(err)

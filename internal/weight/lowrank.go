@@ -3,6 +3,7 @@
 package weight
 
 import (
+	"fmt"
 	"math"
 	"path"
 	"slices"
@@ -28,15 +29,23 @@ func LowRank(store *model.Store, w *model.Variable, rank int) {
 	Float32(scope, "b", Constant(0), rank, out)
 }
 
-// Adapt creates adapters of a rank for the matrices of every attention below a scope, with mlp of the MLPs too.
-func Adapt(scope *model.Scope, rank int, mlp bool) {
+// Adapt creates adapters of a rank for the matrices of the attention of every block of the model in a scope, with mlp of
+// the MLPs too. Below the root, averages and moments of the matrices are deeper, and get none.
+func Adapt(scope *model.Scope, rank int, mlp bool) error {
+	adapted, root := false, strings.TrimSuffix(scope.Scope(), model.ScopeSeparator)+model.ScopeSeparator
 	for _, v := range slices.Collect(scope.Store().IterVariables()) {
-		block, matrix := strings.CutSuffix(v.Path(), "/weights")
-		in := path.Base(path.Dir(block))
-		if matrix && strings.HasPrefix(block, scope.Scope()+"/") && (in == "attention" || in == "mlp" && mlp) {
+		name, below := strings.CutPrefix(v.Path(), root)
+		inAttention, _ := path.Match("block_*/attention/*/weights", name)
+		inMLP, _ := path.Match("block_*/mlp/*/weights", name)
+		if below && v.Shape().Rank() == 2 && (inAttention || inMLP && mlp) { // no convolutions
 			LowRank(scope.Store(), v, rank)
+			adapted = true
 		}
 	}
+	if !adapted {
+		return fmt.Errorf("adapters of rank %d: there is no attention in %s", rank, scope.Scope())
+	}
+	return nil
 }
 
 // factors returns A and B of a matrix as values of a graph, nil if it has none.

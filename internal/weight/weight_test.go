@@ -4,6 +4,7 @@ package weight
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -47,6 +48,30 @@ func TestTheFansAreTheDimensionsOfAMatrixElseTheSize(t *testing.T) {
 		if got := gomlxtest.Values(t, v.MustValue()); got[0] != want || v.Shape().Rank() != len(dims) {
 			t.Errorf("%v: fans %g, shape %s, want %g", dims, got[0], v.Shape(), want)
 		}
+	}
+}
+
+// Averages of matrices get no adapters, nor do convolutions, as those of DHVT, the pooling and the head.
+func TestAdaptersAreOfTheMatricesOfABlock(t *testing.T) {
+	for _, root := range []string{"", "/some/vit"} {
+		store := model.NewStore()
+		for scope, dims := range map[string][]int{"block_00/attention/key": {5, 3}, "block_11/mlp/hidden": {5, 7},
+			"block_11/mlp/depthwise": {3, 3, 5}, "pool/key": {5, 3}, "head": {5, 2}} {
+			Float32(store.Scope(root+"/"+scope), "weights", Constant(1), dims...)
+			Float32(store.Scope("/ema"+root+"/"+scope), "weights", Constant(1), dims...)
+		}
+		gomlxtest.NoError(t, Adapt(store.Scope(root+"/"), 2, true))
+		got := map[string]string{}
+		for v := range store.Scope(LowRankRoot).IterVariables() {
+			got[strings.TrimPrefix(v.Path(), "/lora"+root)] = fmt.Sprint(v.Shape().Dimensions)
+		}
+		if want := map[string]string{"/block_00/attention/key/weights/a": "[5 2]", "/block_11/mlp/hidden/weights/a": "[5 2]",
+			"/block_00/attention/key/weights/b": "[2 3]", "/block_11/mlp/hidden/weights/b": "[2 7]"}; !maps.Equal(got, want) {
+			t.Errorf("below %s/: %v, want %v", root, got, want)
+		}
+	}
+	if err := Adapt(model.NewStore().Scope("/some/vit"), 2, true); err == nil {
+		t.Error("a model without attention is adapted")
 	}
 }
 
