@@ -4,6 +4,7 @@ package checkpoints
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -57,9 +58,9 @@ type Model struct {
 //	report, err := m.Export("out", backend, checkpoints.ExportOptions{Format: "timm"})
 //
 // A head of another number of classes and variables of a new encoding are drawn by the first graph; those of an
-// encoding that is added to the model's start so that its function is unchanged, and the backend computes how a
-// hybrid's gate starts ("wepe_start"). GoMLX's own checkpoints restore such a store: load the model first, then attach
-// the checkpoint's loader to a new store and build Model{Config, Scope} there.
+// encoding that is added to the model's start so that its function is unchanged, if it has such variables (Report), and
+// the backend computes how a hybrid's gate starts ("wepe_start"). GoMLX's own checkpoints restore such a store: load the
+// model first, then attach the checkpoint's loader to a new store and build Model{Config, Scope} there.
 func Load(backend compute.Backend, scope *model.Scope, path string, o Options) (*Model, error) {
 	if o.Size != 0 {
 		o.ImageRows, o.ImageCols = cmp.Or(o.ImageRows, o.Size), cmp.Or(o.ImageCols, o.Size)
@@ -107,7 +108,8 @@ func Load(backend compute.Backend, scope *model.Scope, path string, o Options) (
 type starter interface{ Start(compute.Backend) error }
 
 // StartPositions sets the variables of an encoding that is new in a model made from one with another encoding: those
-// that are added start so that the function of the model is unchanged, and the gate of a hybrid as "wepe_start" says.
+// that are added start so that the function of the model is unchanged (position.Spec.Neutral), and the gate of a hybrid
+// as "wepe_start" says. A line in Report names an added encoding that changes the function from the start.
 func (m *Model) StartPositions(backend compute.Backend, from position.Encoding) error {
 	encoding := m.Config.Encoding()
 	added := encoding.Added(from)
@@ -121,6 +123,11 @@ func (m *Model) StartPositions(backend compute.Backend, from position.Encoding) 
 			if err := v.SetValue(tensors.FromShape(v.Shape())); err != nil {
 				return err
 			}
+		}
+	}
+	for _, s := range added {
+		if len(s.Neutral) == 0 && !(s.Pretrained && encoding.BeginsWith(from)) {
+			m.Report = append(m.Report, fmt.Sprintf("positions: %s is added, and changes the model before any training", s.Name))
 		}
 	}
 	if hybrid, ok := position.As[starter](encoder); ok && encoding.BeginsWith(from) {

@@ -77,7 +77,8 @@ func TestLoad_AddedEncodingsStartAtTheModel(t *testing.T) {
 	from := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatNative})
 	images := Noise(c, 2, 7)
 	want := gomlxtest.Must(imported(t, from, ImportOptions{}).Logits(b, images))(t)
-	for name, unchanged := range map[string]bool{"": true, "learned+wepe-v": true, "none": false, "wepe": false} {
+	for name, unchanged := range map[string]bool{"": true, "learned+wepe-v": true, "learned+wepe-bias": true,
+		"learned+rope-axial": false, "none": false, "wepe": false} {
 		m := gomlxtest.Must(Load(b, model.NewStore().Scope("/vit"), from, Options{Position: name}))(t)
 		got := gomlxtest.RunModel(t, m.Scope.Store(), func(_ *model.Scope, in []*Node) []*Node {
 			return m.ModelFn(nil)(m.Scope, nil, in)
@@ -88,6 +89,10 @@ func TestLoad_AddedEncodingsStartAtTheModel(t *testing.T) {
 		}
 		if (largest < 1e-5) != unchanged {
 			t.Errorf("%q: logits differ by %g", name, largest)
+		}
+		_, added, _ := strings.Cut(name, "+")
+		if told := strings.Contains(strings.Join(m.Report, "\n"), "positions: "+added+" "); told != (added == "rope-axial") {
+			t.Errorf("%q: the report is %q", name, m.Report)
 		}
 	}
 }

@@ -195,8 +195,9 @@ func (s *initialModel) load(m *Model, mayBeNew func(path string) bool) (report [
 		return nil, err
 	}
 	m.expectNoMore(s.Path, mayBeNew)
-	started := checkpoints.Model{Config: r.Model, Scope: scope}
-	return append(report, positions), started.StartPositions(m.backend, s.Model.Encoding())
+	started := checkpoints.Model{Config: r.Model, Scope: scope, Report: append(report, positions)}
+	err = started.StartPositions(m.backend, s.Model.Encoding())
+	return started.Report, err
 }
 
 // pixels describes the normalization of a run.

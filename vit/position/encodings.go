@@ -162,7 +162,7 @@ var specs = []Spec{
 		Name: "wepe-bias", Doc: "a score per head from ℘ and ℘′ at the difference of two positions",
 		Variables: []string{"wepe_bias/"},
 		Params:    wepeSettings(ofGate, ofProjection, ofGrid),
-		Kind:      Bias, New: newWePEBias,
+		Neutral:   []string{"weights", "biases", "own"}, Kind: Bias, New: newWePEBias,
 	},
 	{
 		Name: "relative-table", Doc: "a learned score per head and offset of two patches",
