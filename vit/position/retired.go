@@ -29,6 +29,8 @@ var retired = map[string]string{
 	"lookhere_last":         "0.5",
 	"lookhere_slope":        "1",
 	"sincos2d_variant":      "mae",
+	"wepe_compression":      "tanh",
+	"wepe_evaluation":       "exact",
 	"wepe_final_clip":       "10000",
 	"wepe_learn_oblique":    "false",
 	"wepe_omega1":           fmt.Sprint(weierstrass.OmegaSquare),
@@ -43,27 +45,33 @@ var retired = map[string]string{
 // Retired reports whether a hyperparameter is one of an earlier version. A file may set it to the value that the
 // encoding has always now; another value is an error, because the model would not be the one that was trained.
 func Retired(position, name string, value any) (bool, error) {
-	want, known := retired[name]
-	switch part, _, _ := strings.Cut(position, "+"); name { // the name of the encoding decides
-	case "wepe_compression":
-		want, known = "tanh", true
-		if strings.HasPrefix(part, "wepe-sphere") || part == "wepe-qkv" || part == "wepe-v" {
+	always, known := retired[name]
+	if !known {
+		return false, nil
+	}
+	parts := slices.DeleteFunc(strings.Split(position, "+"), func(part string) bool { // that read settings of ℘
+		return part != "hybrid" && !strings.HasPrefix(part, "wepe")
+	})
+	if len(parts) == 0 {
+		parts = []string{position}
+	}
+	for _, part := range parts { // its name decides
+		want := always
+		switch {
+		case name == "wepe_compression" && (strings.HasPrefix(part, "wepe-sphere") || part == "wepe-qkv" || part == "wepe-v"):
 			want = "sphere"
-		}
-	case "wepe_evaluation":
-		want, known = "exact", true
-		if strings.HasSuffix(part, "-lut") {
+		case name == "wepe_evaluation" && strings.HasSuffix(part, "-lut"):
 			want = "table"
-		} else if part == "wepe-sum" {
+		case name == "wepe_evaluation" && part == "wepe-sum":
 			want = "sum"
 		}
+		if fmt.Sprint(value) == want {
+			continue
+		}
+		family, _, _ := strings.Cut(name, "_")
+		others := slices.DeleteFunc(Names(), func(p string) bool { return !strings.HasPrefix(p, family) })
+		return true, fmt.Errorf("position: %s is %v, which is always %s now with position %q: leave it out, or use one of %s",
+			name, value, want, part, strings.Join(others, ", "))
 	}
-	if !known || fmt.Sprint(value) == want {
-		return known, nil
-	}
-	family, _, _ := strings.Cut(name, "_")
-	return true, fmt.Errorf("position: %s is %v, which is always %s now with position %q: leave it out, or use one of %s",
-		name, value, want, position, strings.Join(slices.DeleteFunc(Names(), func(p string) bool {
-			return !strings.HasPrefix(p, family)
-		}), ", "))
+	return true, nil
 }
