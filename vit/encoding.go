@@ -64,12 +64,7 @@ func (p placement) add(c Config, x *Node) *Node {
 	case c.Positions() == c.Tokens() || p.hidden != nil:
 		return e.PreEncode(x, nil, 1)
 	}
-	all, n := e.Encode(x.Graph()), c.PrefixPositions()
-	rows := kernel.ZeroPad(kernel.Crop(all, 0, n, c.Positions()), 0, c.Prefix()-n, 0)
-	if n > 0 {
-		rows = Concatenate([]*Node{kernel.Crop(all, 0, 0, n), rows}, 0)
-	}
-	return additive.PreEncode(rows, x, nil, 1)
+	return additive.PreEncode(c.positions().AllTokens(e.Encode(x.Graph())), x, nil, 1)
 }
 
 // hooks returns the functions of the encoding in the attention of a block.

@@ -26,6 +26,7 @@ func (e Encoding) OnGrids(scope *model.Scope, c Config, grids [][2]int, own *Nod
 			scope.SetParam(name, value)
 		}
 	}
+	c.Depth = max(1, c.Depth)
 	var out joined
 	for _, s := range e {
 		first := (Encoding{s}).build(scope, c) // creates the variables
@@ -40,18 +41,15 @@ func (e Encoding) OnGrids(scope *model.Scope, c Config, grids [][2]int, own *Nod
 				o.each = append(o.each, s.New(scope.ResetVisited(), on))
 			}
 		}
+		o.at = o.index(tokens, Grid.Tokens, tokenOf)
 		switch s.Kind {
 		case Additive:
-			o.at = o.index(tokens, func(on Grid) int { return on.Positions() + 1 }, rowOf)
 			out = append(out, adderOnGrids{o})
 		case Repeated:
-			o.at = o.index(tokens, Grid.Tokens, tokenOf)
 			out = append(out, repeaterOnGrids{o})
 		case Modulation:
-			o.at = o.index(tokens, Grid.Tokens, tokenOf)
 			out = append(out, scalerOnGrids{o})
 		case Rotary:
-			o.at = o.index(tokens, Grid.Tokens, tokenOf)
 			out = append(out, o.rotator())
 		case Bias:
 			o.at = o.index(tokens*tokens, func(on Grid) int { return on.Tokens() * on.Tokens() },
@@ -66,17 +64,6 @@ func (e Encoding) OnGrids(scope *model.Scope, c Config, grids [][2]int, own *Nod
 
 // tokenOf is a token among those of a grid; what padding gets does not matter.
 func tokenOf(on Grid, token int) int { return token % on.Tokens() }
-
-// rowOf is the row of a token in the vectors of a grid; behind them are zeros.
-func rowOf(on Grid, token int) int {
-	switch {
-	case token < on.placed():
-		return token
-	case token < on.Prefix || token >= on.Tokens(): // without a position, or padding
-		return on.Positions()
-	}
-	return token - on.Unplaced
-}
 
 // onGrids has an encoder for each grid.
 type onGrids struct {
@@ -103,21 +90,19 @@ func (o onGrids) index(n int, size func(Grid) int, at func(on Grid, k int) int) 
 }
 
 // gathered returns the rows of each image, [batch, tokens, width], from those of all grids.
-func (o onGrids) gathered(rows func(Encoder) *Node) *Node {
+func (o onGrids) gathered(rows func(Grid, Encoder) *Node) *Node {
 	var all []*Node
-	for _, e := range o.each {
-		all = append(all, rows(e))
+	for i, e := range o.each {
+		all = append(all, rows(o.grids[i], e))
 	}
 	return additive.Rows(Concatenate(all, 0), o.at)
 }
 
-// adderOnGrids gathers the rows of each image from those of all grids, each of which has a row of zeros behind them.
+// adderOnGrids gathers the rows of each image from those of all grids.
 type adderOnGrids struct{ onGrids }
 
 func (a adderOnGrids) Encode(g *Graph) *Node {
-	return a.gathered(func(e Encoder) *Node {
-		return Concatenate([]*Node{e.(Adder).Encode(g), Zeros(g, shapes.Make(dtypes.Float32, 1, a.c.Width))}, 0)
-	})
+	return a.gathered(func(on Grid, e Encoder) *Node { return on.AllTokens(e.(Adder).Encode(g)) })
 }
 
 func (a adderOnGrids) PreEncode(x, _ *Node, _ int) *Node {
@@ -128,7 +113,7 @@ func (a adderOnGrids) PreEncode(x, _ *Node, _ int) *Node {
 type repeaterOnGrids struct{ onGrids }
 
 func (r repeaterOnGrids) Repeat(g *Graph, block int) *Node {
-	return r.gathered(func(e Encoder) *Node { return e.(Repeater).Repeat(g, block) })
+	return r.gathered(func(_ Grid, e Encoder) *Node { return e.(Repeater).Repeat(g, block) })
 }
 
 // scalerOnGrids gathers the factors of each image from those of all grids.

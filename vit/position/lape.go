@@ -6,7 +6,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/wepe-go/wepe/internal/kernel"
 	"github.com/wepe-go/wepe/internal/resample"
 	"github.com/wepe-go/wepe/internal/weight"
 )
@@ -19,10 +18,10 @@ import (
 // T_{-1} is N(0, 0.02²) at the start, with a row for each token in front of the patches that has a position. On another
 // grid the rows of the patches are resampled as in grid2d.
 type lape struct {
-	c               Config
-	prefix, patches *model.Variable // [placed prefix, width] or nil, [rows, cols, width]
-	norms           []weight.Norm
-	tables          []shared[*Node] // T_l
+	c      Config
+	first  func(*Graph) *Node // T_{-1}
+	norms  []weight.Norm
+	tables []shared[*Node] // T_l
 }
 
 var _ Repeater = (*lape)(nil)
@@ -35,11 +34,7 @@ const (
 func newLaPE(scope *model.Scope, c Config) Encoder {
 	rows, cols := lapeGrid.read(scope, c)
 	scope = scope.In("lape")
-	l := &lape{c: c, patches: weight.Float32(scope, "table", weight.Normal(0.02), rows, cols, c.Width),
-		tables: make([]shared[*Node], c.Depth)}
-	if c.placed() > 0 {
-		l.prefix = weight.Float32(scope, "prefix", weight.Normal(0.02), c.placed(), c.Width)
-	}
+	l := &lape{c: c, first: gridTable(scope, c, rows, cols, resample.Linear), tables: make([]shared[*Node], c.Depth)}
 	for block := range c.Depth {
 		l.norms = append(l.norms, weight.NewNorm(scope.At("block_%02d", block), c.Width))
 	}
@@ -51,25 +46,14 @@ func (l *lape) Name() string { return "lape" }
 
 // Repeat implements Repeater.
 func (l *lape) Repeat(g *Graph, block int) *Node {
-	rows, placed := l.table(g, block), l.c.placed()
-	if l.c.Unplaced == 0 {
-		return rows
-	}
-	unplaced := kernel.ZeroPad(kernel.Crop(rows, 0, placed, l.c.Positions()), 0, l.c.Unplaced, 0)
-	if placed == 0 {
-		return unplaced
-	}
-	return Concatenate([]*Node{kernel.Crop(rows, 0, 0, placed), unplaced}, 0)
+	inDepth(block, l.c.Depth)
+	return l.c.AllTokens(l.table(g, block))
 }
 
-// table returns T of a block, [Positions, width], that of block -1 being the learned one.
+// table returns T of a block, [Positions, width].
 func (l *lape) table(g *Graph, block int) *Node {
-	if block >= 0 {
-		return l.tables[block].in(g, func() *Node { return l.norms[block].Apply(l.table(g, block-1), lapeEpsilon) })
+	if block < 0 {
+		return l.first(g)
 	}
-	x := resample.Table(l.patches.NodeValue(g), resample.Linear, l.c.Rows, l.c.Cols) // [rows·cols, width]
-	if l.prefix == nil {
-		return x
-	}
-	return Concatenate([]*Node{l.prefix.NodeValue(g), x}, 0)
+	return l.tables[block].in(g, func() *Node { return l.norms[block].Apply(l.table(g, block-1), lapeEpsilon) })
 }

@@ -5,6 +5,7 @@ package position
 import (
 	"math"
 
+	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
@@ -74,13 +75,28 @@ func readSettings(scope *model.Scope, rows ...setting.Row) {
 	}
 }
 
+// ofBlocks are a variable of each block.
+type ofBlocks []*model.Variable
+
+func (v ofBlocks) value(g *Graph, block int) *Node {
+	inDepth(block, len(v))
+	return v[block].NodeValue(g)
+}
+
 // perBlock creates a variable for each block, in "block_00", "block_01", … below a scope.
-func perBlock(scope *model.Scope, c Config, name string, start weight.Fill, dims ...int) []*model.Variable {
-	all := make([]*model.Variable, c.Depth)
+func perBlock(scope *model.Scope, c Config, name string, start weight.Fill, dims ...int) ofBlocks {
+	all := make(ofBlocks, c.Depth)
 	for block := range all {
 		all[block] = weight.Float32(scope.At("block_%02d", block), name, start, dims...)
 	}
 	return all
+}
+
+// inDepth refuses a block that the model does not have.
+func inDepth(block, depth int) {
+	if block < 0 || block >= depth {
+		exceptions.Panicf("position: block %d of a model of %d: Config.Depth is their number", block, depth)
+	}
 }
 
 // coordinates are two numbers for each token of a grid, [tokens, 2]: those of patch k, and (0, 0) for the prefix.

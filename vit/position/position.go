@@ -25,6 +25,8 @@ import (
 	"github.com/gomlx/gomlx/ml/layers/attention/pos"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/kernel"
 )
 
 // Encoder is a position encoding in a model: a pos.Encoder of GoMLX with some of the methods of [Adder], [Repeater],
@@ -106,6 +108,19 @@ func (g Grid) Tokens() int { return g.Prefix + g.Rows*g.Cols }
 
 // Positions is the number of vectors of an additive encoding: those of prefix tokens, then patches row by row.
 func (g Grid) Positions() int { return g.placed() + g.Rows*g.Cols }
+
+// AllTokens are rows of all tokens [Tokens, width] from those of an additive encoding, [Positions, width]: zeros for the
+// tokens without one.
+func (g Grid) AllTokens(rows *Node) *Node {
+	if g.Unplaced == 0 {
+		return rows
+	}
+	patches := kernel.ZeroPad(kernel.Crop(rows, 0, g.placed(), g.Positions()), 0, g.Unplaced, 0)
+	if g.placed() == 0 {
+		return patches
+	}
+	return Concatenate([]*Node{kernel.Crop(rows, 0, 0, g.placed()), patches}, 0)
+}
 
 func (g Grid) placed() int  { return g.Prefix - g.Unplaced }
 func (g Grid) classes() int { return g.Prefix - g.Registers }

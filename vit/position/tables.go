@@ -95,19 +95,24 @@ func newGrid2D(scope *model.Scope, c Config) Encoder {
 	readSettings(scope, setting.Choice(ParamGrid2DKernel, &kernel, "what the table is resampled with", "bilinear",
 		"bicubic"))
 	along := map[string]func(distance float64) float64{"bilinear": resample.Linear, "bicubic": resample.TorchCubic}[kernel]
-	scope = scope.At("grid2d")
+	return &table{name: "grid2d", rows: gridTable(scope.At("grid2d"), c, rows, cols, along)}
+}
+
+// gridTable creates "table" [rows, cols, width] and, for the prefix tokens with a position, "prefix", all N(0, 0.02²) at
+// the start. The function returns [Positions, width], the table resampled to the grid of c.
+func gridTable(scope *model.Scope, c Config, rows, cols int, along func(distance float64) float64) func(*Graph) *Node {
 	patches := weight.Float32(scope, "table", weight.Normal(0.02), rows, cols, c.Width)
 	var prefix *model.Variable
 	if c.placed() > 0 {
 		prefix = weight.Float32(scope, "prefix", weight.Normal(0.02), c.placed(), c.Width)
 	}
-	return &table{name: "grid2d", rows: func(g *Graph) *Node {
+	return func(g *Graph) *Node {
 		x := resample.Table(patches.NodeValue(g), along, c.Rows, c.Cols) // [Rows·Cols, width]
 		if prefix == nil {
 			return x
 		}
 		return Concatenate([]*Node{prefix.NodeValue(g), x}, 0)
-	}}
+	}
 }
 
 const factorizedGrid = trainedGrid("factorized")
