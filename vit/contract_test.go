@@ -112,7 +112,7 @@ func TestResolve_NamesTheFieldThatIsWrong(t *testing.T) {
 		"position":          {[]any{"", "learned+rope-axial"}, []any{"rope", "rope-axial+learned"}},
 		"qkv_bias":          {[]any{"", "qv", "none"}, []any{"k"}}, "activation": {[]any{"gelu_tanh"}, []any{"relu"}},
 		"final_norm": {[]any{"pooled", "none"}, []any{"first"}}, "init": {[]any{"jax", "release"}, []any{"he"}},
-		"dtype": {[]any{"bfloat16"}, []any{"float16"}},
+		"dtype": {[]any{"bfloat16"}, []any{"float16"}}, "patch_positions": {[]any{true}, nil},
 	} {
 		for i, value := range slices.Concat(of.valid, of.wrong) {
 			c := small("wepe", poolClass)
@@ -135,7 +135,7 @@ func TestResolve_NamesTheFieldThatIsWrong(t *testing.T) {
 
 // What fields lack together.
 func TestResolve_RefusesSizesThatDoNotFit(t *testing.T) {
-	multiples := map[string]int{ // of the channels of a head
+	multiples := map[string]int{ // of the channels of a head, which are four at least
 		"rope1d": 2, "fope": 2, "rope-axial": 4, "rope-mixed": 4, "rope-dinov3": 4, "as2drope": 4, "sincos2d": 4,
 		"rope-mixed-qkv": 4, "hybrid": 2,
 	}
@@ -156,10 +156,19 @@ func TestResolve_RefusesSizesThatDoNotFit(t *testing.T) {
 	if wrong(most) != nil || wrong(many) != nil || many.Tokens() != 1<<20 {
 		t.Errorf("the largest models: %v, %v", wrong(most), wrong(many))
 	}
+	free := small("free-v", poolMean) // factors of 1000² patches, 40 channels and 300 blocks: 1.2e10 numbers
+	free.ImageRows, free.ImageCols, free.PatchSize, free.Width, free.Heads, free.MLPDim = 1000, 1000, 1, 40, 1, 1
+	free.Depth = 200
+	both := small("learned", poolClass)
+	both.Registers, both.PatchPositions = 2, true
+	if wrong(free) != nil || wrong(both) != nil {
+		t.Errorf("%v, %v", wrong(free), wrong(both))
+	}
+	both.RegisterPositions, free.Depth = true, 300
 	most.Depth, many.ImageCols = 3, many.ImageCols+many.PatchSize
 	rows, cols, heads := small("wepe", poolClass), small("wepe", poolClass), small("wepe", poolClass)
 	rows.PatchSize, cols.PatchSize, heads.Heads = 3, 5, 5 // rows divide by 5, columns do not
-	for _, c := range []Config{most, many, rows, cols, heads} {
+	for _, c := range []Config{most, many, rows, cols, heads, free, both} {
 		if wrong(c) == nil {
 			t.Errorf("%+v is valid", c)
 		}
@@ -215,6 +224,13 @@ func TestFLOPsAreOfEveryMatrixProduct(t *testing.T) {
 		product(1, 28, 19) + product(1, 19, 28) // of the patches alone
 	gomlxtest.NearAbs(t, "FLOPs", []float64{plain.FLOPs(), gated.FLOPs(), mapped.FLOPs()}, []float64{
 		ends + 2*(attention+mlp), ends + 2*(attention+mlp+product(16, 28, 37)), ends + 2*(attention+mlp) + pool}, 0)
+	plain.Classes = 0
+	gomlxtest.NearAbs(t, "without a head", []float64{plain.FLOPs()}, []float64{ends - product(1, 28, 11) +
+		2*(attention+mlp)}, 0)
+	plain.PatchSize = 0
+	if err := exceptions.TryCatch[error](func() { plain.FLOPs() }); !strings.Contains(fmt.Sprint(err), "patch_size") {
+		t.Errorf("without patches: %v", err)
+	}
 }
 
 // Padding does not change the logits of any option.

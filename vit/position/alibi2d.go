@@ -17,7 +17,7 @@ import (
 type fixedBias struct {
 	name     string
 	c        Config
-	layers   int // with their own values: one, or all blocks
+	perBlock bool // the blocks have their own values
 	ofOffset func(layer, head int, offset additive.Offset) float64
 
 	pairs *tensors.Tensor
@@ -33,9 +33,13 @@ func (b *fixedBias) Name() string { return b.name }
 func (b *fixedBias) Bias(g *Graph, block int) *Node {
 	c := b.c
 	if b.pairs == nil {
-		b.pairs, b.built = additive.Pairs(c.Rows, c.Cols, c.Prefix), make([]shared[*Node], b.layers)
+		b.pairs, b.built = additive.Pairs(c.Rows, c.Cols, c.Prefix), make([]shared[*Node], c.Depth)
 	}
-	layer := block % b.layers
+	layer := 0
+	if b.perBlock {
+		inDepth(block, c.Depth)
+		layer = block
+	}
 	return b.built[layer].in(g, func() *Node {
 		offsets := additive.Offsets(c.Rows, c.Cols)
 		table := make([]float32, (len(offsets)+1)*c.Heads) // the last row, for pairs with a prefix token, stays 0
@@ -57,7 +61,7 @@ func (b *fixedBias) Bias(g *Graph, block int) *Node {
 // same slopes.
 func newALiBi2D(_ *model.Scope, c Config) Encoder {
 	slopes := alibiSlopes(c.Heads)
-	return &fixedBias{name: "alibi2d", c: c, layers: 1, ofOffset: func(_, head int, o additive.Offset) float64 {
+	return &fixedBias{name: "alibi2d", c: c, ofOffset: func(_, head int, o additive.Offset) float64 {
 		return -slopes[head] * math.Hypot(float64(o.Rows), float64(o.Cols))
 	}}
 }

@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -142,6 +146,34 @@ func TestAFixedBiasIsBuiltOnceForEqualBlocks(t *testing.T) {
 			}
 			return in
 		}, float32(0))
+	}
+}
+
+// A block beyond Config.Depth, 1 where it is left out, is refused by all encodings that differ between blocks.
+func TestBlocksBeyondTheDepthAreRefused(t *testing.T) {
+	for _, label := range []string{"alibi2d", "lookhere", "relative-table", "wepe-bias", "lape", "free-v", "rope-mixed",
+		"fope", "liere", "rope-axial"} {
+		gomlxtest.Build(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
+			g, e := in[0].Graph(), onGrid(label, 2, 5, 0, 3).on(s)
+			err := exceptions.TryCatch[error](func() {
+				switch e := e.(type) {
+				case Biaser:
+					e.Bias(g, 1)
+				case Repeater:
+					e.Repeat(g, 1)
+				case Scaler:
+					e.Scale(g, 1)
+				case Rotator:
+					q := Zeros(g, shapes.Make(dtypes.Float32, 1, 10, 3, 4))
+					e.Block(1).EncodeQK(q, q, nil, 1)
+				}
+			})
+			one := slices.Contains([]string{"alibi2d", "wepe-bias", "rope-axial"}, label) // equal in all blocks
+			if (err == nil) != one || err != nil && !strings.Contains(err.Error(), "Config.Depth") {
+				t.Errorf("%s: %v", label, err)
+			}
+			return in
+		}, tensors.FromScalar(float32(0)))
 	}
 }
 

@@ -49,8 +49,13 @@ type Spec struct {
 	Source string // paper or code; empty for this library's own
 	Kind   Kind
 
-	Width   int // the model's width must be a multiple of it; 0 for any
-	HeadDim int // the channels of a head must be a multiple of it; 0 for any
+	Width      int // the model's width must be a multiple of it; 0 for any
+	HeadDim    int // the channels of a head must be a multiple of it; 0 for any
+	MinHeadDim int // and at least these; 0 for any
+
+	// Size is about how many numbers it stores beyond a vector per token and a score per block, head and offset of two
+	// patches, which count for every encoding; nil for few. It bounds the memory of configurations from files.
+	Size func(Config) float64
 
 	Variables   []string                  // below the scope of the encoding; whole scopes end in "/"
 	Params      []string                  // hyperparameters that it reads
@@ -141,14 +146,23 @@ func Parse(name string) (Encoding, error) {
 
 // Validate returns an error that names the size of a model that does not fit.
 func (e Encoding) Validate(c Config) error {
+	switch {
+	case c.Rows < 1 || c.Cols < 1:
+		return fmt.Errorf("position: a grid of %d×%d patches, want at least 1×1: set Rows and Cols", c.Rows, c.Cols)
+	case min(c.Registers, c.Unplaced) < 0 || max(c.Registers, c.Unplaced) > c.Prefix:
+		return fmt.Errorf("position: Registers %d, Unplaced %d, want each from 0 to Prefix, %d", c.Registers, c.Unplaced,
+			c.Prefix)
+	case c.Width < 1 || c.Heads < 1 || c.Width%c.Heads != 0:
+		return fmt.Errorf("position: width %d does not divide into %d heads", c.Width, c.Heads)
+	}
 	for _, s := range e {
 		switch {
-		case c.Heads < 1 || c.Width%c.Heads != 0:
-			return fmt.Errorf("position: width %d does not divide into %d heads", c.Width, c.Heads)
 		case c.Width%max(s.Width, 1) != 0:
 			return fmt.Errorf("position %s wants a multiple of %d as width, not %d", s.Name, s.Width, c.Width)
 		case c.headDim()%max(s.HeadDim, 1) != 0:
 			return fmt.Errorf("position %s wants heads of a multiple of %d channels, not %d", s.Name, s.HeadDim, c.headDim())
+		case c.headDim() < s.MinHeadDim:
+			return fmt.Errorf("position %s wants heads of at least %d channels, not %d", s.Name, s.MinHeadDim, c.headDim())
 		}
 	}
 	return nil

@@ -82,12 +82,12 @@ var specs = []Spec{
 	},
 	{
 		Name: "fope", Doc: "rope1d with mixtures of frequencies", Source: "https://arxiv.org/abs/2412.17739",
-		HeadDim: 2, Variables: []string{"fope/"}, Params: []string{ParamRopeTheta, fopeLength},
+		HeadDim: 2, MinHeadDim: 4, Variables: []string{"fope/"}, Params: []string{ParamRopeTheta, fopeLength},
 		TrainedGrid: fopeTrainedGrid, Kind: Rotary, New: newFoPE,
 	},
 	{
 		Name: "liere", Doc: "learned rotations of 8 channels at once", Source: "https://arxiv.org/abs/2406.10322",
-		Variables: []string{"liere/"}, Params: append(liereGrid.params(), ParamLiereBlock),
+		MinHeadDim: 2, Variables: []string{"liere/"}, Params: append(liereGrid.params(), ParamLiereBlock),
 		TrainedGrid: liereGrid.of,
 		Neutral:     []string{"generators"}, Kind: Rotary, New: newLieRE,
 	},
@@ -141,7 +141,7 @@ var specs = []Spec{
 	{
 		Name: "free-v", Doc: "free factors of the values of every patch: a control",
 		Variables: []string{"free_v/"}, Params: freeGrid.params(), TrainedGrid: freeGrid.of,
-		Neutral: modulated[2:], Kind: Modulation, New: newFreeFactors,
+		Neutral: modulated[2:], Size: freeSize, Kind: Modulation, New: newFreeFactors,
 	},
 	{
 		Name: "wepe-lut", Doc: "wepe from a look-up table, with a fixed lattice",

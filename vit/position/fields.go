@@ -142,7 +142,7 @@ const freeGrid = trainedGrid("free_v")
 // what modulation is without a function of the position. On another grid T is resampled as in grid2d.
 type freeFactors struct {
 	c      Config
-	tables []*model.Variable
+	tables ofBlocks
 }
 
 func newFreeFactors(scope *model.Scope, c Config) Encoder {
@@ -150,12 +150,14 @@ func newFreeFactors(scope *model.Scope, c Config) Encoder {
 	return &freeFactors{c, perBlock(scope.In("free_v"), c, "value", weight.Normal(modulationStd), rows, cols, c.Width)}
 }
 
+func freeSize(c Config) float64 { return float64(c.Depth) * float64(c.Rows*c.Cols) * float64(c.Width) }
+
 // Name implements pos.Encoder.
 func (f *freeFactors) Name() string { return "free-v" }
 
 // Scale implements Scaler.
 func (f *freeFactors) Scale(g *Graph, block int) (scales [3]*Node) {
-	table := resample.Table(f.tables[block].NodeValue(g), resample.Linear, f.c.Rows, f.c.Cols) // [rows·cols, width]
+	table := resample.Table(f.tables.value(g, block), resample.Linear, f.c.Rows, f.c.Cols) // [rows·cols, width]
 	scales[2] = f.c.behindPrefix(AddScalar(MulScalar(table, 2), 1))
 	return scales
 }

@@ -46,14 +46,14 @@ func newFoPE(scope *model.Scope, c Config) Encoder {
 	for _, v := range slices.Concat(ofCos, ofSin) {
 		v.SetTrainable(false)
 	}
-	mixtures := func(basis *tensors.Tensor, coefficients *model.Variable, g *Graph) *Node {
+	mixtures := func(basis *tensors.Tensor, coefficients *Node) *Node {
 		// One product of two matrices: ONNX Runtime returns the product of a matrix and a stack in another order.
-		x := Reshape(TransposeAllAxes(coefficients.NodeValue(g), 1, 0, 2), len(f), heads*mixed)
-		return Reshape(DotProduct(ConstCachedTensor(g, basis), x), tokens, heads, mixed)
+		x := Reshape(TransposeAllAxes(coefficients, 1, 0, 2), len(f), heads*mixed)
+		return Reshape(DotProduct(ConstCachedTensor(x.Graph(), basis), x), tokens, heads, mixed)
 	}
 
 	return newRotation("fope", c, true, func(g *Graph, block int) (cos, sin *Node) {
-		cos, sin = mixtures(cosBasis, ofCos[block], g), mixtures(sinBasis, ofSin[block], g)
+		cos, sin = mixtures(cosBasis, ofCos.value(g, block)), mixtures(sinBasis, ofSin.value(g, block))
 		cos = Add(cos, ConstCachedTensor(g, isPrefix))
 		if rest > 0 {
 			cos = Concatenate([]*Node{cos, Ones(g, shapes.Make(dtypes.Float32, tokens, heads, rest))}, -1)
@@ -93,13 +93,9 @@ func fopeTrainedGrid(g Grid) map[string]any {
 // fopeFrequencies returns the mixed frequencies, in radians per patch, and the number of pairs of a head with a
 // mixture: θ^(-2i/headDim) without those that have less than one period in the training length.
 func fopeFrequencies(c Config, theta float64, length int) (f []float64, mixed int) {
-	switch {
-	case length < fopeShortest:
+	if length < fopeShortest {
 		exceptions.Panicf("position: %s = %d, want %d or more: for fewer patches no frequency has a full period",
 			fopeLength, length, fopeShortest)
-	case c.headDim() < 4:
-		exceptions.Panicf("position: position fope mixes half of a head's pairs of channels: want heads of 4 or more "+
-			"channels, not %d", c.headDim())
 	}
 	for _, frequency := range frequencies(theta, c.headDim()/2) {
 		if frequency >= 2*math.Pi/float64(length) {

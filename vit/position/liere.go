@@ -90,6 +90,7 @@ func (l *liere) Name() string {
 
 // rows returns R of a layer, [tokens, heads, blocks, g, g].
 func (l *liere) rows(g *Graph, layer int) []*Node {
+	inDepth(layer, l.c.Depth)
 	return []*Node{l.rotations[layer].in(g, func() *Node {
 		a := Reshape(l.generators(g, layer), liereAxes, -1)
 		coordinates := Reshape(Const(g, l.coordinates), l.c.Tokens(), liereAxes)

@@ -28,7 +28,7 @@ func newLookHere(scope *model.Scope, c Config) Encoder {
 	readSettings(scope, setting.Choice(ParamLookHereViews, &views, "how much of the image a head sees: the paper's "+
 		"LH-180, LH-90 or LH-45", "halves-none", "corners-none", "eighths1-eighths2-none"))
 	heads := lookHereHeads(lookHereGroups[views], c.Heads)
-	return &fixedBias{name: "lookhere(" + views + ")", c: c, layers: c.Depth,
+	return &fixedBias{name: "lookhere(" + views + ")", c: c, perBlock: true,
 		ofOffset: func(layer, head int, o additive.Offset) float64 {
 			h, slope := heads[head], 1.5
 			if !h.sees(o) {

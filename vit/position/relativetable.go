@@ -20,7 +20,7 @@ import (
 type relativeTable struct {
 	c          Config
 	rows, cols int // of the grid of the tables
-	tables     []*model.Variable
+	tables     ofBlocks
 	pairs      *tensors.Tensor
 }
 
@@ -43,7 +43,7 @@ func (r *relativeTable) Name() string { return "relative-table" }
 
 // Bias implements Biaser.
 func (r *relativeTable) Bias(g *Graph, block int) *Node {
-	c, table := r.c, r.tables[block].NodeValue(g) // [offsets + 3, heads]
+	c, table := r.c, r.tables.value(g, block) // [offsets + 3, heads]
 	if r.rows != c.Rows || r.cols != c.Cols {
 		table = r.resampled(table)
 	}

@@ -43,7 +43,7 @@ func mixedPairs(scope *model.Scope, c Config) pairsFunc {
 	})
 	learnedFrequencies := perBlock(scope, c, "frequencies", start, 2, c.Heads, c.headDim()/2)
 	return func(g *Graph, block int) (cos, sin *Node) {
-		f := learnedFrequencies[block].NodeValue(g) // [2, heads, headDim/2]
+		f := learnedFrequencies.value(g, block) // [2, heads, headDim/2]
 		// A sum of products, not a matrix product, which may be computed in fewer bits: the angles are large.
 		angles := ReduceSum(Mul(ConstCachedTensor(g, at), InsertAxes(f, 0)), 1) // [tokens, heads, headDim/2]
 		return Cos(angles), Sin(angles)

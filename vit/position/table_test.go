@@ -3,6 +3,7 @@
 package position
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -86,6 +87,34 @@ func TestEncodingsOfDifferentKindsCombine(t *testing.T) {
 		}
 		if err := exceptions.TryCatch[error](func() { small(name).on(model.NewStore().RootScope()) }); err == nil {
 			t.Errorf("%s is built", name)
+		}
+	}
+}
+
+func TestSizesThatDoNotFitAreRefused(t *testing.T) {
+	for _, name := range Names() {
+		n := small(name)
+		n.Prefix, n.Registers, n.Unplaced = 3, 3, 3
+		gomlxtest.NoError(t, gomlxtest.Must(Parse(name))(t).Validate(n.Config))
+		for field, change := range map[string]func(*Config){
+			"Rows": func(c *Config) { c.Rows = 0 }, "Cols": func(c *Config) { c.Cols = -1 },
+			"Registers": func(c *Config) { c.Registers = 4 }, "Unplaced": func(c *Config) { c.Unplaced = 4 },
+			"Prefix": func(c *Config) { c.Prefix, c.Registers, c.Unplaced = -1, -1, -1 }, "width": func(c *Config) { c.Width = 0 },
+			"heads": func(c *Config) { c.Heads = 3 },
+		} {
+			c := n.Config
+			change(&c)
+			err := exceptions.TryCatch[error](func() { New(name, model.NewStore().RootScope(), c) })
+			if !strings.Contains(fmt.Sprint(err), field) {
+				t.Errorf("%s, wrong %s: %v", name, field, err)
+			}
+		}
+	}
+	for name, width := range map[string]int{"fope": 6, "liere": 3} {
+		c := Config{Grid: Grid{Rows: 2, Cols: 5}, Width: 2 * width, Heads: 3}
+		New(name, model.NewStore().RootScope(), c)
+		if c.Width = width; gomlxtest.Must(Parse(name))(t).Validate(c) == nil {
+			t.Errorf("%s with heads of %d channels is valid", name, width/3)
 		}
 	}
 }
