@@ -99,8 +99,8 @@ func TestSizesThatDoNotFitAreRefused(t *testing.T) {
 		for field, change := range map[string]func(*Config){
 			"Rows": func(c *Config) { c.Rows = 0 }, "Cols": func(c *Config) { c.Cols = -1 },
 			"Registers": func(c *Config) { c.Registers = 4 }, "Unplaced": func(c *Config) { c.Unplaced = 4 },
-			"Prefix": func(c *Config) { c.Prefix, c.Registers, c.Unplaced = -1, -1, -1 }, "width": func(c *Config) { c.Width = 0 },
-			"heads": func(c *Config) { c.Heads = 3 },
+			"Prefix": func(c *Config) { c.Prefix, c.Registers, c.Unplaced = -1, -1, -1 },
+			"width":  func(c *Config) { c.Width = 0 }, "heads": func(c *Config) { c.Heads = 3 },
 		} {
 			c := n.Config
 			change(&c)
