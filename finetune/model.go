@@ -3,6 +3,7 @@
 package finetune
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -207,10 +208,12 @@ func (m *Model) Finalize() {
 	m.store.Finalize()
 }
 
-// swapAverages exchanges the weights with their moving averages; a second call undoes it.
+// swapAverages exchanges the weights with their moving averages, if there are any; a second call undoes it.
 func (m *Model) swapAverages() error {
-	m.examined.source = nil
-	return engine.SwapAverages(m.store)
+	if err := engine.SwapAverages(m.store); !errors.Is(err, engine.ErrNoAverages) {
+		return err
+	}
+	return nil
 }
 
 // settle gives the model the weights that its training ends with: the averages, if there are any, and matrices with

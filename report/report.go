@@ -125,7 +125,7 @@ type Result struct {
 	Backend         string               `json:"backend"`
 	Cores           int                  `json:"cores"`      // of the machine, as the Go runtime counts them
 	ImageSize       string               `json:"image_size"` // rows x columns in pixels, like "32x48"
-	Parameters      int                  `json:"parameters"`
+	Parameters      int                  `json:"parameters"` // of the network, frozen ones too, without adapters
 	Steps           int                  `json:"steps"`
 	Epochs          JSONFloat            `json:"epochs"`
 	WallSeconds     JSONFloat            `json:"wall_seconds"`

@@ -3,12 +3,17 @@
 package engine
 
 import (
+	"errors"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/model/checkpoint"
 	"github.com/gomlx/gomlx/ml/train"
 	"github.com/gomlx/gomlx/ml/train/optimizer"
 
@@ -39,6 +44,21 @@ var (
 	torchBiases = []float64{-0.3177361343, -0.0574324015}
 )
 
+// affine is x·w + b, squares the mean of the squared differences.
+func affine(scope *model.Scope, x *Node) *Node {
+	in := func(name string) *Node { return scope.Store().GetVariable("/layer/" + name).NodeValue(x.Graph()) }
+	return Add(MatMul(x, in("weights")), ExpandLeftToRank(in("biases"), 2))
+}
+
+func squares(labels, predictions []*Node) *Node {
+	return ReduceAllMean(Square(Sub(predictions[0], labels[0])))
+}
+
+func batch() train.Batch {
+	return train.Batch{Inputs: []*tensors.Tensor{tensors.FromValue(torchX)},
+		Labels: []*tensors.Tensor{tensors.FromValue(torchY)}}
+}
+
 // In GoMLX's own trainer the optimizer makes torch's steps, and its averages are those of their weights; with gradients
 // accumulated over two equal batches it makes the same.
 func TestOptimizer_InGoMLXsTrainerIsTorchs(t *testing.T) {
@@ -47,12 +67,7 @@ func TestOptimizer_InGoMLXsTrainerIsTorchs(t *testing.T) {
 		store.RootScope().In("layer").VariableWithValue("weights", [][]float32{{0.5, -1}, {2, 0.25}, {-0.75, 1.5}})
 		store.RootScope().In("layer").VariableWithValue("biases", []float32{0.1, -0.2})
 		opt := &Optimizer{WeightDecay: 0.3, ClipNorm: 0.7, EMADecay: 0.9, Schedule: Schedule{Peak: 0.1, Warmup: 3, Steps: 10}}
-		trainer := train.NewTrainer(gomlxtest.Backend(), store, func(scope *model.Scope, x *Node) *Node {
-			in := func(name string) *Node { return scope.Store().GetVariable("/layer/" + name).NodeValue(x.Graph()) }
-			return Add(MatMul(x, in("weights")), ExpandLeftToRank(in("biases"), 2))
-		}, func(labels, predictions []*Node) *Node {
-			return ReduceAllMean(Square(Sub(predictions[0], labels[0])))
-		}, opt, nil, nil)
+		trainer := train.NewTrainer(gomlxtest.Backend(), store, affine, squares, opt, nil, nil)
 		if accumulated > 1 {
 			if err := trainer.AccumulateGradients(accumulated); err != nil {
 				t.Fatal(err)
@@ -61,9 +76,7 @@ func TestOptimizer_InGoMLXsTrainerIsTorchs(t *testing.T) {
 		var average float64
 		for step := range 10 {
 			for range accumulated {
-				batch := train.Batch{Inputs: []*tensors.Tensor{tensors.FromValue(torchX)},
-					Labels: []*tensors.Tensor{tensors.FromValue(torchY)}}
-				loss := gomlxtest.Must(trainer.TrainStep(batch))(t)
+				loss := gomlxtest.Must(trainer.TrainStep(batch()))(t)
 				gomlxtest.Near(t, name+": loss", gomlxtest.Values(t, loss[0]), torchLosses[step:step+1], 2e-6)
 			}
 			decay := 0.0
@@ -84,8 +97,102 @@ func TestOptimizer_InGoMLXsTrainerIsTorchs(t *testing.T) {
 		if n := optimizer.GetGlobalStep(store); n != 10 {
 			t.Errorf("%s: %d steps are counted", name, n)
 		}
+		for v := range store.IterVariables() {
+			if path, of := strings.CutPrefix(v.Path(), AverageRoot); of && !strings.HasPrefix(path, "/layer/") {
+				t.Errorf("%s: %s has an average", name, path)
+			}
+		}
 		if err := opt.Clear(store.RootScope()); err != nil || store.GetVariable(firstRoot+"/layer/biases") != nil {
 			t.Errorf("%s: the moments stay: %v", name, err)
+		}
+		// The first step of new moments, m̂/√v̂ = ±1, has the length of the rate.
+		before := gomlxtest.Values(t, store.GetVariable("/layer/biases").MustValue())
+		trainer = train.NewTrainer(gomlxtest.Backend(), store, affine, squares, &Optimizer{Schedule: Schedule{Peak: 0.01}},
+			nil, nil)
+		gomlxtest.Must(trainer.TrainStep(batch()))(t)
+		for i, after := range gomlxtest.Values(t, store.GetVariable("/layer/biases").MustValue()) {
+			if moved := math.Abs(after - before[i]); !(math.Abs(moved-0.01) <= 1e-6) {
+				t.Errorf("%s: the first step after Clear moves bias %d by %g", name, i, moved)
+			}
+		}
+	}
+}
+
+// GoMLX's checkpoint brings the random generator back as a trainable variable, and variables only as they are used.
+func TestOptimizer_ResumesFromGoMLXsCheckpoint(t *testing.T) {
+	dropped := func(scope *model.Scope, x *Node) *Node {
+		w := scope.In("layer").VariableWithValue("weights", [][]float32{{0.5, -1}, {2, 0.25}, {-0.75, 1.5}})
+		keep := scope.RandomBernoulli(Scalar(x.Graph(), dtypes.Float32, 0.5), x.Shape())
+		return MatMul(Mul(x, keep), w.NodeValue(x.Graph()))
+	}
+	weights := func(stops ...bool) []float64 {
+		var trainer *train.Trainer
+		var store *model.Store
+		var saved *checkpoint.Handler
+		dir := t.TempDir()
+		for _, stop := range stops {
+			if trainer == nil || stop {
+				store = model.NewStore()
+				store.SetParam("/"+model.ParamInitialSeed, int64(3))
+				saved = gomlxtest.Must(checkpoint.Build(store).Dir(dir).Done())(t)
+				trainer = train.NewTrainer(gomlxtest.Backend(), store, dropped, squares, &Optimizer{EMADecay: 0.9,
+					Schedule: Schedule{Peak: 0.1}}, nil, nil)
+				if err := SwapAverages(store); !errors.Is(err, ErrNoAverages) {
+					t.Errorf("averages that are not read yet: %v", err)
+				}
+			}
+			gomlxtest.Must(trainer.TrainStep(batch()))(t)
+			if err := saved.Save(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := SwapAverages(store); err != nil {
+			t.Error(err)
+		}
+		return gomlxtest.Values(t, store.GetVariable("/layer/weights").MustValue())
+	}
+	if got, want := weights(false, false, true, false), weights(false, false, false, false); !slices.Equal(got, want) {
+		t.Errorf("stopped after two of four steps the averages are %v, want %v", got, want)
+	}
+}
+
+// The loss is the sum of all variables, so a step of SGD moves each by its factor of the rate, here 1. The layers are
+// those of any scope, and frozen blocks count.
+func TestOptimizer_LayerDecayOfOtherModels(t *testing.T) {
+	for _, c := range []struct {
+		opt    Optimizer
+		value  any
+		moves  map[string]float64 // 0: frozen
+		fields string             // of the error
+	}{
+		{Optimizer{Schedule: Schedule{Peak: 1}}, float32(0), map[string]float64{"/net/block_00/norm/gain": 0.125,
+			"/net/block_01/biases": 0, "/net/block_02/biases": 0, "/net/norm/gain": 1, "/net/patch/norm/gain": 0.0625,
+			"/net/patch/conv_0/norm/gain": 0.0625, "/net/head/weights": 1}, ""},
+		{Optimizer{Schedule: Schedule{Peak: 1}}, float32(0), map[string]float64{"/net/dense/biases": 1, "/net/norm/gain": 1},
+			""},
+		{Optimizer{}, float32(0), map[string]float64{"/net/dense/biases": 1}, "Schedule.Peak"},
+		{Optimizer{Schedule: Schedule{Peak: 1}}, 0.0, map[string]float64{"/net/dense/biases": 1}, "float32"},
+	} {
+		c.opt.Name, c.opt.LayerDecay = kindSGD, 0.5
+		store := model.NewStore()
+		for path, move := range c.moves {
+			store.VariableWithValue(path, c.value).SetTrainable(move != 0)
+		}
+		trainer := train.NewTrainer(gomlxtest.Backend(), store, func(scope *model.Scope, x *Node) *Node {
+			sum := ScalarZero(x.Graph(), dtypes.Float32)
+			for path := range c.moves {
+				sum = Add(sum, ConvertDType(store.GetVariable(path).NodeValue(x.Graph()), dtypes.Float32))
+			}
+			return sum
+		}, func(_, predictions []*Node) *Node { return predictions[0] }, &c.opt, nil, nil)
+		if _, err := trainer.TrainStep(batch()); c.fields != "" || err != nil {
+			if err == nil || c.fields == "" || !strings.Contains(err.Error(), c.fields) {
+				t.Errorf("%v, want an error about %q", err, c.fields)
+			}
+			continue
+		}
+		for path, move := range c.moves {
+			gomlxtest.Near(t, path, gomlxtest.Values(t, store.GetVariable(path).MustValue()), []float64{-move}, 1e-6)
 		}
 	}
 }

@@ -3,7 +3,6 @@
 package engine
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/gomlx/gomlx/core/tensors"
@@ -80,6 +79,6 @@ func accumulators(store *model.Store) (sums []*model.Variable) {
 			sums = append(sums, v)
 		}
 	}
-	slices.SortFunc(sums, func(a, b *model.Variable) int { return cmp.Compare(a.Path(), b.Path()) })
+	slices.SortFunc(sums, byPath)
 	return sums
 }

@@ -61,7 +61,7 @@ func layerOf(variable string, depth int) int {
 	if block := blockOf(variable); block >= 0 {
 		return block + 1
 	}
-	if strings.HasPrefix(variable, "/"+weight.ModelScope+"/norm/") {
+	if path.Base(path.Dir(variable)) == "norm" && !strings.Contains(variable, "/patch/") { // in any scope
 		return depth + 1
 	}
 	return 0

@@ -49,8 +49,9 @@ const (
 //		Schedule: engine.Schedule{Peak: 1e-3, Warmup: 100, Steps: 2000}}
 //	trainer := train.NewTrainer(backend, store, modelFn, lossFn, opt, nil, nil)
 //
-// It trains the variables that are Trainable, and counts steps in GoMLX's global step. Groups and layers follow from
-// the paths of this library's models; in other models matrices named "weights" are decayed, and all have one rate.
+// It trains the float32 variables that are Trainable, and counts steps in GoMLX's global step: one for all batches whose
+// gradients are accumulated, also in Schedule. Groups and layers follow from the paths of this library's models; in other
+// models matrices named "weights" are decayed, and all have one rate.
 type Optimizer struct {
 	Name        string  `json:"name"`               // adamw (default), lamb or sgd
 	Momentum    float64 `json:"momentum,omitempty"` // μ of sgd, default 0.9
@@ -67,7 +68,7 @@ type Optimizer struct {
 	// and pretrained positions, i+1 for block i, depth+1 for final norm, head and other new variables. 0 for none.
 	LayerDecay float64 `json:"layer_decay,omitempty"`
 
-	Schedule Schedule `json:"-"` // of the learning rate η
+	Schedule Schedule `json:"-"` // of the learning rate η; its Peak is required
 	EMADecay float64  `json:"-"` // decay of the averages of the weights, 0 for none; see SwapAverages
 }
 
@@ -112,7 +113,7 @@ func (o Optimizer) validate() error {
 	return nil
 }
 
-// Factor is the factor of a variable's learning rate, by its group and its layer:
+// Factor is the factor of a variable's learning rate, by its group and, in a model of some blocks, its layer:
 //
 //	LearningRates[group] · LayerDecay^(depth+1-layer)
 func (o Optimizer) Factor(variable string, depth int) float64 {
@@ -121,7 +122,7 @@ func (o Optimizer) Factor(variable string, depth int) float64 {
 	if !named {
 		factor = 1
 	}
-	if o.LayerDecay > 0 {
+	if o.LayerDecay > 0 && depth > 0 {
 		factor *= math.Pow(o.LayerDecay, float64(depth+1-layerOf(variable, depth)))
 	}
 	return factor

@@ -3,7 +3,6 @@
 package engine
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -98,19 +97,19 @@ func accumulatedOf(store *model.Store, sum *model.Variable) *model.Variable {
 	return store.GetVariable(strings.TrimPrefix(sum.Path(), accumulatorRoot))
 }
 
-// trainable returns the trained variables that a graph has used so far, by path. The store's order depends on creation
-// and changes after a resume, and the last bit of the gradient norm, a sum, depends on the order.
+// trainable returns the trained variables that a graph has used so far, by path.
 func (t *Trainer) trainable(scope *model.Scope, g *Graph) (vars []*model.Variable) {
 	for v := range scope.Store().IterVariables() {
 		if v.Trainable && v.InUseByGraph(g) && t.Trains(v.Path()) {
 			vars = append(vars, v)
 		}
 	}
-	slices.SortFunc(vars, func(a, b *model.Variable) int { return cmp.Compare(a.Path(), b.Path()) })
+	slices.SortFunc(vars, byPath)
 	return vars
 }
 
-// parameters is the number of trainable parameters, once a program has used them.
+// parameters is the number of the network's parameters, frozen ones too but without adapters, once a program has used
+// them.
 func (t *Trainer) parameters() (n int) {
 	for v := range t.Store.IterVariables() {
 		if strings.HasPrefix(v.Path(), t.Network+"/") && v.Trainable {

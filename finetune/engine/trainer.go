@@ -75,7 +75,7 @@ func (t *Trainer) stream(part int) error {
 // Step is the number of steps made.
 func (t *Trainer) Step() int { return t.step }
 
-// Loss returns the loss of the last step.
+// Loss returns the loss of the last step, the mean over its micro-batches.
 func (t *Trainer) Loss() (float64, error) {
 	err := t.drain()
 	return t.lastLoss, err
@@ -88,15 +88,19 @@ func (t *Trainer) drain() error {
 		if err != nil {
 			return err
 		}
-		t.lastLoss = 0
+		if i%t.GradAccumSteps == 0 {
+			t.lastLoss = 0
+		}
+		sum := 0.0
 		for k, loss := range losses {
 			if math.IsNaN(float64(loss)) || math.IsInf(float64(loss), 0) {
 				return fmt.Errorf("training: %s became %v about step %d: %w; lower learning_rate or set optimizer.clip_norm",
 					strings.TrimSpace("the loss "+t.LossNames[k]), loss, t.step-(len(t.pending)-i)/t.GradAccumSteps+1, ErrDiverged)
 			}
-			t.lastLoss += float64(loss)
+			sum += float64(loss)
 		}
-		t.course.LossSum += t.lastLoss
+		t.lastLoss += sum / float64(t.GradAccumSteps)
+		t.course.LossSum += sum
 		t.course.LossSteps++
 		_ = p.FinalizeAll()
 	}

@@ -4,15 +4,19 @@ package engine
 
 import (
 	"cmp"
+	"errors"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/model/initializer"
 	"github.com/gomlx/gomlx/ml/train"
+	"github.com/gomlx/gomlx/ml/train/metric"
 	"github.com/gomlx/gomlx/ml/train/optimizer"
 	"github.com/gomlx/gomlx/support/exceptions"
 )
@@ -54,11 +58,11 @@ func ratesOf(scalars *Node) rates {
 	return rates{number(0), number(1), number(2), number(3)}
 }
 
-// counted is scalars in a graph, of a float64 step from 0.
-func (o *Optimizer) counted(step *Node) rates {
+// counted is scalars in a graph, of a float64 step from 0; since is the step counted from the first of the moments.
+func (o *Optimizer) counted(step, since *Node) rates {
 	single := func(x *Node) *Node { return ConvertDType(x, dtypes.Float32) }
 	correction := func(beta float64) *Node {
-		return single(Inverse(OneMinus(Exp(MulScalar(OnePlus(step), math.Log(beta))))))
+		return single(Inverse(OneMinus(Exp(MulScalar(OnePlus(since), math.Log(beta))))))
 	}
 	average := MinScalar(Div(OnePlus(step), AddScalar(step, 10)), o.EMADecay)
 	average = Where(GreaterThan(step, ZerosLike(step)), average, ZerosLike(step))
@@ -74,7 +78,8 @@ func (o *Optimizer) UpdateGraph(scope *model.Scope, g *Graph, loss *Node) {
 }
 
 // UpdateGraphWithGradients implements train.OptimizeWithGradients of GoMLX: gradients are those of the trainable
-// variables that the graph uses, in the order of the scope.
+// variables that the graph uses, in the order of the scope. One of integers is the state of the random generator, which
+// GoMLX's checkpoints bring back as trainable: it is not trained.
 func (o *Optimizer) UpdateGraphWithGradients(scope *model.Scope, gradients []*Node, _ dtypes.DType) {
 	full, err := o.Resolve()
 	if err != nil {
@@ -83,35 +88,51 @@ func (o *Optimizer) UpdateGraphWithGradients(scope *model.Scope, gradients []*No
 	if len(gradients) == 0 {
 		exceptions.Panicf("training: no variable is left to train")
 	}
-	g, depth := gradients[0].Graph(), 0
-	type trained struct {
-		*model.Variable
-		gradient *Node
+	if !(full.Schedule.Peak > 0) {
+		exceptions.Panicf("training: Schedule.Peak is %g, want the highest learning rate, above 0", full.Schedule.Peak)
 	}
-	var all []trained
+	g, depth := gradients[0].Graph(), 0
+	of := map[*model.Variable]*Node{}
 	for v := range scope.IterVariables() {
-		if v.Trainable && v.InUseByGraph(g) {
-			all = append(all, trained{v, gradients[len(all)]})
-			depth = max(depth, blockOf(v.Path())+1)
+		if !v.InUseByGraph(g) {
+			continue
+		}
+		depth = max(depth, blockOf(v.Path())+1) // also of frozen blocks
+		if v.Trainable {
+			if of[v], gradients = gradients[0], gradients[1:]; !v.DType().IsFloat() {
+				delete(of, v)
+			}
 		}
 	}
-	slices.SortFunc(all, func(a, b trained) int { return cmp.Compare(a.Path(), b.Path()) })
-	var vars []*model.Variable
-	for i, v := range all {
-		vars, gradients[i] = append(vars, v.Variable), v.gradient
+	vars := slices.SortedFunc(maps.Keys(of), byPath)
+	sorted := make([]*Node, len(vars))
+	for i, v := range vars {
+		if sorted[i] = of[v]; v.DType() != dtypes.Float32 {
+			exceptions.Panicf("training: %s is %s, but only float32 can be trained", v.Path(), v.DType())
+		}
 	}
 	step := AddScalar(optimizer.IncrementGlobalStep(g, dtypes.Float64), -1)
-	full.apply(scope, vars, gradients, full.counted(step), func(path string) float64 { return full.Factor(path, depth) })
+	since := step
+	if cleared := scope.Store().GetVariable(clearedPath); cleared != nil {
+		since = Sub(step, ConvertDType(cleared.SetTrainable(false).NodeValue(g), dtypes.Float64))
+	}
+	full.apply(scope, vars, sorted, full.counted(step, since), func(path string) float64 { return full.Factor(path, depth) })
 }
 
-// Clear implements optimizer.Interface of GoMLX: it deletes the moments, not the averages.
+// byPath orders variables: the store's order depends on creation and changes after a resume, and the last bit of the
+// gradient norm, a sum, depends on the order.
+func byPath(a, b *model.Variable) int { return cmp.Compare(a.Path(), b.Path()) }
+
+// Clear implements optimizer.Interface of GoMLX: it deletes the moments, not the averages. New moments count their steps
+// for the bias corrections from the present one; the schedule goes on.
 func (o *Optimizer) Clear(scope *model.Scope) error {
 	for _, root := range []string{firstRoot, secondRoot, momentumRoot} {
 		if err := scope.Store().Scope(root).DeleteVariablesInScope(); err != nil {
 			return err
 		}
 	}
-	return nil
+	step := optimizer.GetGlobalStep(scope)
+	return scope.Store().VariableWithValue(clearedPath, step).SetTrainable(false).SetValue(tensors.FromValue(step))
 }
 
 // companion returns the float32 variable for v under another root: its moment or its average.
@@ -175,6 +196,7 @@ const (
 	firstRoot    = "/adamw/first"
 	secondRoot   = "/adamw/second"
 	momentumRoot = "/sgd/momentum"
+	clearedPath  = "/adamw/cleared" // the global step at the last Clear, int64, absent before the first
 )
 
 // direction updates the moments of a variable and returns its step for learning rate 1, without weight decay.
@@ -221,7 +243,7 @@ func averages(scope *model.Scope, g *Graph, decay *Node) {
 // isState reports whether a variable is of the training, not of the model.
 func isState(variable string) bool {
 	for _, root := range []string{firstRoot, secondRoot, momentumRoot, AverageRoot, accumulatorRoot,
-		"/" + train.AccumulatedGradientsScope, "/" + optimizer.Scope, train.TrainerAbsoluteScope} {
+		"/" + train.AccumulatedGradientsScope, "/" + optimizer.Scope, "/" + metric.Scope, train.TrainerAbsoluteScope} {
 		if strings.HasPrefix(variable, root+"/") {
 			return true
 		}
@@ -229,14 +251,20 @@ func isState(variable string) bool {
 	return strings.Count(variable, "/") < 2 // the random generator and the global step
 }
 
-// SwapAverages exchanges the weights with their moving averages; a second call undoes it. Without averages it does
-// nothing.
+// ErrNoAverages means that a store has no averages of its weights.
+var ErrNoAverages = errors.New("training: the store has no averages of the weights: train with an EMADecay, and run the " +
+	"model before reading those of GoMLX's checkpoint, which reads variables as they are used")
+
+// SwapAverages exchanges the weights with their moving averages; a second call undoes it. Without averages it returns
+// ErrNoAverages.
 func SwapAverages(store *model.Store) error {
+	found := false
 	for v := range store.IterVariables() {
 		average := store.GetVariable(AverageRoot + v.Path())
 		if average == nil {
 			continue
 		}
+		found = true
 		weights, err := v.Value()
 		if err != nil {
 			return err
@@ -251,6 +279,9 @@ func SwapAverages(store *model.Store) error {
 		if err := average.SetValuePreservingOld(weights); err != nil {
 			return err
 		}
+	}
+	if !found {
+		return ErrNoAverages
 	}
 	return nil
 }
