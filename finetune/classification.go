@@ -355,9 +355,12 @@ func (c *classification) Finish(context.Context) (err error) {
 		row.Validation = e.metrics()
 	}
 	if c.Test != nil {
-		if row.Test, err = c.model.Evaluate(c.Test); err != nil {
+		e, err := c.model.examine(c.Test)
+		if err != nil {
 			return err
 		}
+		row.Test = e.metrics()
+		c.model.tested.on, c.model.tested.by = c.Test.Describe(), e
 	}
 	for _, set := range []data.Dataset{c.images.set, c.held.set, c.Test} {
 		if set != nil {

@@ -42,19 +42,11 @@ func (m *Model) EvaluateWithConfusion(set data.Dataset) (report.Metrics, report.
 	return e.metrics(), e.confusion(), nil
 }
 
-// examine evaluates a dataset, or returns the last evaluation if it was of the same dataset: a run's page is made right
-// after its result.
+// examine evaluates a dataset.
 func (m *Model) examine(set data.Dataset) (*examination, error) {
-	if m.examined.source == set {
-		return m.examined.result, nil
-	}
 	p := m.upload(set)
 	defer p.finalize()
-	e, err := m.examination(p)
-	if err == nil {
-		m.examined.source, m.examined.result = set, e
-	}
-	return e, err
+	return m.examination(p)
 }
 
 // examination evaluates the images of a dataset on the device, batch by batch. Each process of a group computes some of
@@ -63,6 +55,9 @@ func (m *Model) examination(p pixels) (*examination, error) {
 	labelled, _, err := m.Labelled(p.set.Describe())
 	if err != nil {
 		return nil, err
+	}
+	if labelled.Len() == 0 {
+		return nil, fmt.Errorf("finetune: dataset %s has no images to evaluate", labelled.Name)
 	}
 	e := &examination{set: labelled, verdicts: make([]verdict, p.set.Len())}
 	err = m.eachLogits(p, func(row int, logits []float32) { e.verdicts[row] = judge(logits, e.set.Labels[row]) })
@@ -209,7 +204,7 @@ func (m *Model) AverageFlips() error {
 		return err
 	}
 	m.eval.Finalize()
-	m.eval, m.examined.source = program, nil
+	m.eval = program
 	return nil
 }
 

@@ -221,6 +221,9 @@ func TestLabelled_MatchesClassesByName(t *testing.T) {
 	for i, label := range set.Labels {
 		permuted.Labels[i] = int32(slices.Index(permuted.Classes, set.Classes[label]))
 	}
+	if got, err := m.Evaluate(data.Subset(set, nil)); err == nil {
+		t.Errorf("no images have the metrics %v", got)
+	}
 	want, wantConfusion, err := m.EvaluateWithConfusion(set)
 	if err != nil || want.Top1 == 0 {
 		t.Fatal(want, err)
@@ -230,7 +233,6 @@ func TestLabelled_MatchesClassesByName(t *testing.T) {
 		t.Errorf("permuted classes: %+v %v, %v, want %+v %v", got, confusion, err, want, wantConfusion)
 	}
 	permuted.Classes = strings.Fields("g c a f b e x")
-	m.examined.source = nil
 	_, err = m.Evaluate(permuted)
 	refused(t, "one other name", err, "6 of the model's 7 classes", "class 0 is a in the model and g in the data")
 }

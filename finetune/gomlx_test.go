@@ -32,6 +32,12 @@ func TestModelFn_TrainsEveryEncodingAsTheEngine(t *testing.T) {
 		opt := c.Trainer.Optimizer
 		trainer := train.NewTrainer(run.Backend, m.Store(), m.ModelFn(), loss.SparseCategoricalCrossEntropyLogits, &opt, nil,
 			nil)
+		set := owned{run.Train.(*data.InMemory), nil} // of a type that cannot be compared
+		evaluate := func() float64 { return float64(gomlxtest.Must(m.Evaluate(set))(t).Loss) }
+		before := 0.0
+		if name == "wepe" {
+			before = evaluate()
+		}
 		next, stop := iter.Pull2(data.Batches(run.Train, c.Recipe.BatchSize, c.Recipe.Augment, run.Seed).Iter())
 		for step := range steps {
 			advanced(t, c, 1)
@@ -47,10 +53,23 @@ func TestModelFn_TrainsEveryEncodingAsTheEngine(t *testing.T) {
 		}
 		stop()
 		if name == "wepe" {
+			var loss float64
+			for i, logits := range gomlxtest.Must(m.logitsOf(set.InMemory))(t) {
+				loss += (logSumExp(logits) - float64(logits[set.Labels[i]])) / float64(set.Len())
+			}
+			if after := evaluate(); !(math.Abs(after-loss) <= 1e-5*loss) || !(after < before) {
+				t.Errorf("the loss is %g before training, then %g, want %g", before, after, loss)
+			}
 			reopened(t, m)
 		}
 		m.Finalize()
 	}
+}
+
+// owned is a dataset of a user's own type.
+type owned struct {
+	*data.InMemory
+	notes []string
 }
 
 // reopened saves a model of GoMLX's trainer by both packages and compares its logits.

@@ -55,9 +55,9 @@ type Model struct {
 	group    engine.Group     // that shares evaluations during training; or nil
 	check    func() error     // of the weights, until confirm has seen which ones the model uses
 
-	examined struct { // the last dataset of examine
-		source data.Dataset
-		result *examination
+	tested struct { // by Run.Do, for Run.Page: the answers of the run's weights on its test images
+		on *data.Info
+		by *examination
 	}
 }
 
@@ -133,7 +133,6 @@ func (m *Model) evalAugment() data.Augment {
 
 // load loads the variables of a checkpoint of the same model, without the omitted ones.
 func (m *Model) load(checkpoint *checkpoints.Checkpoint, omit func(variable string) bool) error {
-	m.examined.source = nil
 	if err := checkpoint.Load(m.store, omit); err != nil {
 		return err
 	}

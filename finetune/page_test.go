@@ -32,7 +32,7 @@ func TestPage_MistakesWhoseImagesAreLostAreAnErrorAfterTheirNumbers(t *testing.T
 	labels := set.Labels
 	e := &examination{set: &set.Info, verdicts: []verdict{{class: int(labels[0])}, {class: int(labels[1]+1) % 7},
 		{class: int(labels[2])}}}
-	m.examined.source, m.examined.result = set, e
+	m.tested.on, m.tested.by = &set.Info, e
 	var page report.RunPage
 	if err := showMistakes(&page, m, set); !errors.Is(err, os.ErrNotExist) || len(page.Mistakes) > 0 {
 		t.Errorf("%d mistakes, %v", len(page.Mistakes), err)
