@@ -43,7 +43,7 @@ func newMachine(opens ...string) *made {
 	}
 	m.machine = machine{
 		lookup: func(name string) (string, bool) { value, ok := m.env[name]; return value, ok },
-		names:  []string{"xla", "go", "hlo", "onnx"},
+		names:  []string{"xla", "go", "hlo", "onnx", "own"},
 		open:   open,
 		openXLA: func(p plugin.Plugin, options string, devices int) (compute.Backend, string, error) {
 			m.devices = devices
@@ -115,6 +115,7 @@ func TestAnExplicitChoiceIsOpenedOrIsAnError(t *testing.T) {
 		{config: "go:parallelism=3", opens: "go:ops_sequential,parallelism=3"},
 		{config: "go:ops_parallel", opens: "go:ops_parallel"},
 		{config: "onnx:cpu,log=1", opens: "onnx:cpu,log=1"},
+		{config: "own:a=1", opens: "own:a=1"},
 
 		{config: "xla", opens: "xla:cpu_v1", devices: 1},
 		{config: "xla:cpu", opens: "xla:cpu_v1", devices: 1},
