@@ -172,9 +172,11 @@ func TestCommit(t *testing.T) {
 func TestCommandLine_CanBePasted(t *testing.T) {
 	got := commandLine([]string{"/some/where/cifar100", "-data=/home/me/sets/cifar", "-out", "/home/me/out", "-seeds=3",
 		"-set", "a=1;b=2", "-data=rel/dir", "hf://owner/name", "cifar100:/home/me/sets", "--data=vtab:dtd:/home/me/vtab",
-		"", "it's"})
+		"", "it's", `a\b`, "`x`", "#c",
+		"{a,b}", "a\tb", "a\nb", "~"})
 	want := "cifar100 -data=/home/me/sets/cifar -out /home/me/out -seeds=3 -set 'a=1;b=2' -data=rel/dir hf://owner/name " +
-		`cifar100:/home/me/sets --data=vtab:dtd:/home/me/vtab '' 'it'\''s'`
+		`cifar100:/home/me/sets --data=vtab:dtd:/home/me/vtab '' 'it'\''s' 'a\b' ` +
+		"'`x`' '#c' '{a,b}' 'a\tb' 'a\nb' '~'"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -23,6 +23,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -179,6 +180,9 @@ func revision(info *debug.BuildInfo) string {
 	return "unknown"
 }
 
+// plainArg matches what means itself in every shell.
+var plainArg = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
+
 // commandLine joins the arguments as typed on a command line, so that it can be pasted; of the program only the name is
 // kept.
 func commandLine(args []string) string {
@@ -187,7 +191,7 @@ func commandLine(args []string) string {
 		if i == 0 {
 			arg = filepath.Base(arg)
 		}
-		if strings.ContainsAny(arg, " ;'\"*?$&|<>()") || arg == "" {
+		if !plainArg.MatchString(arg) {
 			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 		}
 		words[i] = arg

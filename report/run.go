@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/wepe-go/wepe/internal/printable"
 )
 
 // RunPage is the content of a page about one run. Only Result is required; empty fields are left out.
@@ -93,7 +95,7 @@ func (r RunPage) results() (table Table, before *Eval) {
 				loss = strconv.FormatFloat(float64(m.Loss), 'f', 3, 64)
 			}
 			table.Rows = append(table.Rows, []string{split, when, percent(m.Top1, 2), percent(m.Top5, 2), loss,
-				grouped(m.Images)})
+				printable.Thousands(m.Images)})
 		}
 	}
 	var best *Eval
@@ -138,7 +140,7 @@ func (r RunPage) tiles(before *Eval) (tiles []tile) {
 		t := tile{Name: "top-1 accuracy, validation", After: percent(m.Top1, 2), Unit: "%"}
 		if before != nil {
 			t.Before = percent(before.Top1, 2)
-			t.Note = fmt.Sprintf("%+.2f points in %s steps", 100*float64(m.Top1-before.Top1), grouped(r.Result.Steps))
+			t.Note = fmt.Sprintf("%+.2f points in %s steps", 100*float64(m.Top1-before.Top1), printable.Thousands(r.Result.Steps))
 		}
 		tiles = append(tiles, t)
 	}
@@ -160,17 +162,8 @@ func (r RunPage) facts() []fact {
 	return slices.DeleteFunc([]fact{
 		{"recipe", s.Recipe}, {"position encoding", s.Encoding}, {"seed", strconv.FormatInt(s.Seed, 10)},
 		{"data", s.Dataset}, {"share of the training images", share}, {"image size", s.ImageSize},
-		{"parameters", grouped(s.Parameters)},
-		{"steps", fmt.Sprintf("%s (%.4g epochs)", grouped(s.Steps), float64(s.Epochs))},
+		{"parameters", printable.Thousands(s.Parameters)},
+		{"steps", fmt.Sprintf("%s (%.4g epochs)", printable.Thousands(s.Steps), float64(s.Epochs))},
 		{"backend", s.Backend}, {"cores", strconv.Itoa(s.Cores)}, {"ended", s.Date}, {"commit", s.Commit},
 	}, func(f fact) bool { return f.Value == "" || f.Value == "0" && f.Name != "seed" })
-}
-
-// grouped writes a number in groups of three digits, with commas.
-func grouped(n int) string {
-	digits := strconv.Itoa(n)
-	for at := len(digits) - 3; at > 0 && digits[at-1] != '-'; at -= 3 {
-		digits = digits[:at] + "," + digits[at:]
-	}
-	return digits
 }

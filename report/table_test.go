@@ -118,6 +118,11 @@ func TestTabulateCountsTheLatestAttemptAndNamesExcludedRuns(t *testing.T) {
 	runs[3].Test.Images = 1
 	runs = append(runs, Result{Job: Job{Recipe: "small", Encoding: "learned", Seed: 3}, Failed: "disk full"},
 		Result{Job: Job{Recipe: "small", Encoding: "rope", Seed: 5}, Validation: Metrics{Images: 7}})
+	// The earlier attempt, weights and hyperparameters are no other settings, nor is the former name of one.
+	for i, settings := range []string{`{"epochs":7}`, `{"epochs":5,"smoothing":0.1,"o":{"x":2},"params":{"a":1}}`,
+		`{"epochs":5,"label_smoothing":0.1,"o":{"x":3},"from":{"path":"p"}}`} {
+		runs[i].Settings = []byte(settings)
+	}
 	table := gomlxtest.Must(NewTable(runs, Spec{}))(t)
 	want := strings.TrimPrefix(`
 | encoding | n | test top-1 % | range | loss | minutes |
@@ -129,6 +134,7 @@ func TestTabulateCountsTheLatestAttemptAndNamesExcludedRuns(t *testing.T) {
 - rope seed 5 (small) was not evaluated on test images
 - 1 earlier attempts at the same run are not counted
 - 1 runs ended with a loss that is not finite; mean losses leave them out
+- wepe (small) has runs of different settings, as o.x 2 and 3
 `, "\n")
 	if got := table.Markdown(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)

@@ -4,6 +4,7 @@ package report
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/wepe-go/wepe/internal/numeric"
+	"github.com/wepe-go/wepe/internal/setting"
 )
 
 // Spec chooses how runs become a table.
@@ -41,7 +43,7 @@ var columns = map[string]func(Result) string{
 //
 // Runs of different recipes or data are not mixed: a group that contains two of either is an error that names the
 // column to group by. A repeated run counts once, with the latest attempt; a failed run does not count. Notes name
-// both.
+// both, and runs of one recipe's name with different settings.
 //
 // With Across there is one line per encoding and one column per value of that column: mean top-1 in percent, n the
 // number of runs in a cell; notes name cells with fewer.
@@ -65,7 +67,7 @@ func NewTable(runs []Result, spec Spec) (Table, error) {
 	default:
 		return Table{}, fmt.Errorf("report: split is %q, want %s or %s", spec.Split, Validation, Test)
 	}
-	runs, notes := counted(runs, spec.Split)
+	runs, notes := Counted(runs, spec.Split)
 	if spec.Across != "" {
 		return across(runs, spec.Across, notes)
 	}
@@ -173,8 +175,9 @@ func (spec Spec) line(group, runs []Result) (line []string, err error) {
 	return append(line, wall.Format("%.1f")), nil
 }
 
-// counted returns the runs of a table, with notes on the runs that it excludes.
-func counted(runs []Result, split string) (kept []Result, notes []string) {
+// Counted returns the runs that tables and plots count: of each job the latest attempt that was evaluated on the split.
+// Notes name the others, and encodings whose runs have different settings under one name of a recipe.
+func Counted(runs []Result, split string) (kept []Result, notes []string) {
 	latest := make(map[Job]int)
 	repeats, diverged := 0, 0
 	for i, run := range runs {
@@ -207,7 +210,32 @@ func counted(runs []Result, split string) (kept []Result, notes []string) {
 		notes = append(notes, fmt.Sprintf("%d runs ended with a loss that is not finite; mean losses leave them out",
 			diverged))
 	}
-	return kept, notes
+	return kept, append(notes, mixed(kept)...)
+}
+
+// mixed has a note for each encoding of a recipe whose runs have different settings. Hyperparameters do not count, whose
+// default may be absent, nor where weights and images are from.
+func mixed(runs []Result) (notes []string) {
+	settings := func(r Result) map[string]string {
+		all, _ := setting.Values(json.RawMessage(cmp.Or(string(setting.Current(r.Settings)), "{}"))) // rows are valid JSON
+		maps.DeleteFunc(all, func(name, _ string) bool {
+			group, _, _ := strings.Cut(name, ".")
+			return slices.Contains([]string{"params", "from", "data", "measured", "origin"}, group)
+		})
+		return all
+	}
+	for _, group := range groups(runs, []string{"recipe", "dataset", "fraction", "encoding"}) {
+		first := settings(group[0])
+		for _, r := range group[1:] {
+			name, was, is, err := setting.First(first, settings(r))
+			if err == nil && name != "" && len(group[0].Settings) > 0 && len(r.Settings) > 0 {
+				notes = append(notes, fmt.Sprintf("%s (%s) has runs of different settings, as %s %s and %s", r.Encoding, r.Recipe,
+					name, strings.Trim(was, `"`), strings.Trim(is, `"`)))
+				break
+			}
+		}
+	}
+	return notes
 }
 
 // groups splits runs by the named columns.

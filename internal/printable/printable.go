@@ -75,6 +75,15 @@ func JSON(raw []byte) []byte {
 // inJSON reports whether a character is hostile; its own line ends and tabs are between values.
 func inJSON(r rune) bool { return r != '\n' && r != utf8.RuneError && hostile(r) }
 
+// Thousands writes -1234567 as -1,234,567.
+func Thousands(n int) string {
+	digits := strconv.Itoa(n)
+	for at := len(digits) - 3; at > 0 && digits[at-1] != '-'; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return digits
+}
+
 // hostile reports control characters, the line separators of Unicode, marks that change the direction of a text, and
 // bytes that are not UTF-8.
 func hostile(r rune) bool {

@@ -75,3 +75,11 @@ func FuzzJSON(f *testing.F) {
 		}
 	})
 }
+
+func TestThousands(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", -123: "-123", -1234567: "-1,234,567"} {
+		if got := Thousands(n); got != want {
+			t.Errorf("%d is %s, want %s", n, got, want)
+		}
+	}
+}

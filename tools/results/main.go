@@ -166,7 +166,11 @@ func content(words []string, records string, leave writer) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		hidden := func(encoding string) bool { return o.only != nil && !slices.Contains(o.only, encoding) }
+		unnamed := func(encoding string) bool { return o.only != nil && !slices.Contains(o.only, encoding) }
+		lines := len(o.spec.GroupBy) == 0 || slices.Contains(o.spec.GroupBy, "encoding")
+		hidden := func(encoding string) bool { // a baseline pairs without a line of its own
+			return unnamed(encoding) && !(kind == "table:" && lines && encoding == o.spec.Baseline)
+		}
 		rows.Evals = slices.DeleteFunc(rows.Evals, func(e report.Eval) bool { return hidden(e.Encoding) })
 		rows.Results = slices.DeleteFunc(rows.Results, func(r report.Result) bool { return hidden(r.Encoding) })
 		if plotted {
@@ -178,6 +182,9 @@ func content(words []string, records string, leave writer) (string, error) {
 			if table, err = report.NewTable(rows.Results, o.spec); err != nil {
 				return "", err
 			}
+			if at := slices.Index(table.Header, "encoding"); at >= 0 {
+				table.Rows = slices.DeleteFunc(table.Rows, func(row []string) bool { return unnamed(row[at]) })
+			}
 		}
 		for _, skipped := range rows.Skipped {
 			table.Notes = append(table.Notes, strings.TrimPrefix(skipped, records+string(filepath.Separator)))
@@ -186,13 +193,16 @@ func content(words []string, records string, leave writer) (string, error) {
 	return compact(table, o).Markdown(), nil
 }
 
-// unshown are columns of report.NewTable that documents omit; the rows contain them. Pairs are shown where n varies.
+// unshown are columns of report.NewTable that documents omit; the rows contain them. Pairs are shown where n varies, or
+// where a line with pairs has others than n.
 var unshown = []string{"top-5 %", "loss", "pairs", "minutes"}
 
-// varies reports whether a column has several values.
-func varies(table report.Table, header string) bool {
-	at := slices.Index(table.Header, header)
-	return at >= 0 && slices.ContainsFunc(table.Rows, func(row []string) bool { return row[at] != table.Rows[0][at] })
+// showsPairs reports whether the pairs of a table cannot be told from n.
+func showsPairs(table report.Table) bool {
+	n, pairs := slices.Index(table.Header, "n"), slices.Index(table.Header, "pairs")
+	return n >= 0 && pairs >= 0 && slices.ContainsFunc(table.Rows, func(row []string) bool {
+		return row[n] != table.Rows[0][n] || row[pairs] != "0" && row[pairs] != row[n]
+	})
 }
 
 // spread are the columns that stand in parentheses after their mean.
@@ -205,7 +215,7 @@ func compact(table report.Table, o options) report.Table {
 		if o.columns != nil && table.Numeric[i] {
 			return slices.Contains(o.columns, table.Header[i])
 		}
-		return !slices.Contains(unshown, table.Header[i]) || table.Header[i] == "pairs" && varies(table, "n")
+		return !slices.Contains(unshown, table.Header[i]) || table.Header[i] == "pairs" && showsPairs(table)
 	}
 	shown := report.Table{Notes: table.Notes}
 	line := func(cells []string, header bool) (out []string) {

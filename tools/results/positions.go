@@ -4,11 +4,11 @@ package main
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
+	"github.com/wepe-go/wepe/internal/printable"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
@@ -85,16 +85,7 @@ func positionsTable() (report.Table, error) {
 		if p.Source != "" {
 			name = fmt.Sprintf("[%s](%s)", name, p.Source)
 		}
-		table.Rows = append(table.Rows, []string{name, p.Kind.String(), d, thousands(count)})
+		table.Rows = append(table.Rows, []string{name, p.Kind.String(), d, printable.Thousands(count)})
 	}
 	return table, nil
-}
-
-// thousands writes 1234567 as 1,234,567.
-func thousands(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }

@@ -4,12 +4,14 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"image/png"
 	"io"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 )
@@ -41,6 +43,26 @@ func TestFilled_ReplacesWhatIsBetweenTheMarkers(t *testing.T) {
 			t.Errorf("got\n%s\n%v, want\n%s", got, err, want)
 		}
 	}
+	// Three runs each, of which two have a partner: that of wepe, which has no line, counts all the same.
+	for seed := range 3 {
+		for i, encoding := range []string{"wepe", "cpe"} {
+			if err := report.Append(filepath.Join(dir, "apart.jsonl"), report.Result{
+				Job: report.Job{Encoding: encoding, Seed: int64(seed + i)}, Test: report.Metrics{Top1: 0.5, Images: 3},
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const apart = "<!-- table: apart baseline=wepe only=cpe -->\n"
+	const paired = apart + `
+| encoding | n | test top-1 % | top-1 − wepe (95 % interval) | pairs |
+|---|---:|---:|---:|---:|
+| cpe | 3 | 50.00 | +0.00 | 2 |
+
+<!-- end -->`
+	if got, err := filled(apart+"<!-- end -->", dir, drawn); err != nil || got != paired {
+		t.Errorf("got\n%s\n%v, want\n%s", got, err, paired)
+	}
 	for _, text := range []string{"<!-- table: study -->\n",
 		"<!-- table: study -->\n<!-- table: study -->\n<!-- end -->\n",
 		"<!-- table: study by=encoding baseline= -->\nx\n<!-- end-->", "<!-- table: study colour=red -->\n<!-- end -->\n",
@@ -49,6 +71,29 @@ func TestFilled_ReplacesWhatIsBetweenTheMarkers(t *testing.T) {
 		if _, err := filled(text, dir, drawn); err == nil {
 			t.Errorf("%q: no error", text)
 		}
+	}
+}
+
+// A failed run, one that was not evaluated, and an earlier attempt are not drawn.
+func TestDots_AreTheRunsThatCount(t *testing.T) {
+	recipe := gomlxtest.Must(finetune.RecipeByName("shapes"))(t)
+	recipe.Model.ImageRows, recipe.Model.ImageCols, recipe.Model.Channels, recipe.Model.Classes = 32, 32, 3, 5
+	settings := gomlxtest.Must(json.Marshal(recipe))(t)
+	run := func(seed int64, top1 report.JSONFloat) report.Result {
+		return report.Result{Job: report.Job{Encoding: "learned", Seed: seed}, Settings: settings,
+			Test: report.Metrics{Top1: top1, Images: 7}}
+	}
+	draw := func(runs ...report.Result) string {
+		var file bytes.Buffer
+		if err := plots["dots:"].draw(&file, report.Rows{Results: runs}); err != nil {
+			t.Fatal(err)
+		}
+		return file.String()
+	}
+	failed, unseen := report.Result{Job: report.Job{Encoding: "learned", Seed: 3}, Failed: "diverged"}, run(5, 0)
+	unseen.Test.Images = 0
+	if draw(run(1, 0.25), failed, run(2, 0.5), unseen, run(1, 0.75)) != draw(run(2, 0.5), run(1, 0.75)) {
+		t.Error("runs that do not count change the plot")
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
@@ -27,6 +26,7 @@ import (
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/fetch"
+	"github.com/wepe-go/wepe/internal/printable"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
 )
@@ -284,12 +284,12 @@ func (d *Dataset) Describe(part float64) {
 		train -= validation
 		note = fmt.Sprintf(" (%.3g %% of the training images)", 100*part)
 	}
-	text := fmt.Sprintf("%s: %s, %d classes, %s train", d.Name, d.Format, len(d.Classes), thousands(train))
+	text := fmt.Sprintf("%s: %s, %d classes, %s train", d.Name, d.Format, len(d.Classes), printable.Thousands(train))
 	if validation > 0 {
-		text += fmt.Sprintf(", %s validation%s", thousands(validation), note)
+		text += fmt.Sprintf(", %s validation%s", printable.Thousands(validation), note)
 	}
 	if d.test > 0 {
-		text += fmt.Sprintf(", %s test%s", thousands(d.test), d.testNote)
+		text += fmt.Sprintf(", %s test%s", printable.Thousands(d.test), d.testNote)
 	}
 	cli.Field("data", "%s", text)
 	if d.ignored != "" {
@@ -306,15 +306,6 @@ func ignored(parts ...*data.Files) string {
 		}
 	}
 	return disk.Extensions(all...)
-}
-
-// thousands formats a number with commas.
-func thousands(n int) string {
-	text := strconv.Itoa(n)
-	for at := len(text) - 3; at > 0; at -= 3 {
-		text = text[:at] + "," + text[at:]
-	}
-	return text
 }
 
 // Load reads the images for a recipe: those of files are resized as its aspect requires.
