@@ -322,6 +322,31 @@ func TestTable_RowsOfOtherSettingsAreNotCounted(t *testing.T) {
 	}
 }
 
+func TestTable_HasALineForEachTask(t *testing.T) {
+	gomlxtest.OnGo(t)
+	s := small(t)
+	one, _, _ := s.Tasks[0].Images(t.Context(), Unit{Fraction: 1})
+	other, test, err := data.Shapes("shape", 29, 11, 16, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Seeds, s.Tasks = 1, append(s.Tasks, s.Tasks[0])
+	s.Tasks[0].Name, s.Tasks[1].Name, s.Tasks[1].Images = "here", "there", Sets(other, test)
+	if err := s.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	run(t, s)
+	var want []string
+	for _, set := range []data.Dataset{one, other} {
+		for _, encoding := range []string{"learned", "wepe"} {
+			want = append(want, set.Describe().Name+"|small|"+encoding+"|1")
+		}
+	}
+	if got := lines(t, s, 4); !slices.Equal(got, want) || slices.Equal(want[:2], want[2:]) {
+		t.Errorf("lines %q, want %q", got, want)
+	}
+}
+
 // What a run takes from its model is no other setting, the model is.
 func TestTable_RowsOfAnotherModelAreNotCounted(t *testing.T) {
 	gomlxtest.OnGo(t)

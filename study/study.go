@@ -59,8 +59,8 @@ type Study struct {
 	Shard     Shard  // the part for Run; the zero value is the whole study
 	Keep      bool   // keep the models of final training runs, in a study with a record
 
-	// Spec is of Table: published results by label, and the label of the variant with which it compares the others,
-	// default learned, or the last. GroupBy is set.
+	// Spec is of Table: published results by label, and the label of the variant with which it compares the others, ""
+	// for learned or, if that is none, the last. GroupBy is set.
 	Spec      report.Spec
 	EvalSizes [][2]float64 // heights and widths at which to evaluate trained models, as multiples of the training side
 
@@ -330,10 +330,23 @@ func (s *Study) Validate() error {
 			return fmt.Errorf("fraction %g: want 0 < fraction <= 1", f)
 		}
 	}
-	if len(s.Variants) == 0 || s.Seeds < 1 {
-		return fmt.Errorf("%d variants, %d seeds: want at least one of each", len(s.Variants), s.Seeds)
+	if len(s.Tasks) == 0 || len(s.Variants) == 0 || s.Seeds < 1 {
+		return fmt.Errorf("%d tasks, %d variants, %d seeds: want at least one of each", len(s.Tasks), len(s.Variants),
+			s.Seeds)
 	}
-	if err := cmp.Or(distinct("variant", labels), distinct("size", s.Sizes), distinct("aspect", s.Aspects),
+	if b := s.Spec.Baseline; b != "" && len(labels) > 1 && !slices.Contains(labels, b) {
+		return fmt.Errorf("baseline %q is none of the variants %q", b, labels)
+	}
+	var tasks []string
+	for _, t := range s.Tasks {
+		if tasks = append(tasks, t.Name); t.recorded() != s.Tasks[0].recorded() {
+			return fmt.Errorf("task %q has Parts and another none: the study has a record, or not", t.Name)
+		}
+		if s.Sweep != "" && !t.recorded() || t.recorded() && t.Images != nil && t.Measure == nil {
+			return fmt.Errorf("task %q: a sweep, or a record, needs Parts and Measure", t.Name)
+		}
+	}
+	if err := cmp.Or(distinct("task", tasks), distinct("variant", labels), distinct("size", s.Sizes), distinct("aspect", s.Aspects),
 		distinct("fraction", s.Fractions)); err != nil {
 		return err
 	}
@@ -341,8 +354,12 @@ func (s *Study) Validate() error {
 	if err != nil {
 		return err
 	}
+	dirs := map[string]Unit{}
 	for _, u := range units {
-		if u.waits > 0 {
+		if other, twice := dirs[u.Dir]; twice {
+			return fmt.Errorf("%q and %q have one directory, %s: change a label or a setting", other, u, u.Dir)
+		}
+		if dirs[u.Dir] = u; u.waits > 0 {
 			continue
 		}
 		r := u.Recipe

@@ -253,12 +253,24 @@ func TestValidate_Refusals(t *testing.T) {
 		"no images":               func(s *Study) { s.Fractions = []float64{0} },
 		"no variants":             func(s *Study) { s.Variants = nil },
 		"no seeds":                func(s *Study) { s.Seeds = 0 },
-		"an unknown encoding":     func(s *Study) { s.Variants = Variants("nowhere") },
-		"an unknown aspect":       func(s *Study) { s.Aspects = []string{"stretch"} },
-		"a recipe without a name": func(s *Study) { s.Tasks[0].Recipe.LearningRate = math.NaN() }, // its hash
+		"no tasks":                func(s *Study) { s.Tasks = nil },
+		"a task twice":            func(s *Study) { s.Tasks[1].Name = "dtd" },
+		"an unknown baseline":     func(s *Study) { s.Spec.Baseline = "wepe" },
+		"a record of some tasks":  func(s *Study) { s.Tasks[1].Parts = [2]string{} },
+		"a record of no measures": func(s *Study) { s.Tasks[1].Measure = nil },
+		"a sweep without a record": func(s *Study) {
+			s.Sweep, s.Tasks = "batch_size=3,5", []Task{{Recipe: s.Tasks[0].Recipe}}
+		},
+		"one file name of two labels": func(s *Study) { s.Variants = []Variant{{"wepe", "a 1", ""}, {"none", "a=1", ""}} },
+		"an unknown encoding":         func(s *Study) { s.Variants = Variants("nowhere") },
+		"an unknown aspect":           func(s *Study) { s.Aspects = []string{"stretch"} },
+		"a recipe without a name":     func(s *Study) { s.Tasks[0].Recipe.LearningRate = math.NaN() }, // its hash
 	} {
 		s := planned(t)
 		s.Sweep, s.Seeds, s.Fractions = "", 1, []float64{1}
+		if strings.HasPrefix(name, "one file") {
+			s.Tasks = []Task{{Recipe: s.Tasks[0].Recipe}}
+		}
 		change(s)
 		if err := s.Validate(); (err != nil) != (name != "") {
 			t.Errorf("%s: %v", name, err)

@@ -87,7 +87,10 @@ func (s *Study) Table() (report.Table, error) {
 	rows = append(rows, other...)
 	spec := s.Spec
 	spec.Baseline, spec.GroupBy = s.baseline(), nil
-	if len(s.Sizes) > 1 || len(s.Aspects) > 1 || len(s.EvalSizes) > 0 {
+	if len(s.Tasks) > 1 {
+		spec.GroupBy = append(spec.GroupBy, "dataset")
+	}
+	if len(s.Tasks) > 1 || len(s.Sizes) > 1 || len(s.Aspects) > 1 || len(s.EvalSizes) > 0 {
 		spec.GroupBy = append(spec.GroupBy, "recipe")
 	}
 	if len(s.Fractions) > 1 {

@@ -179,6 +179,9 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 		if s.Variants, err = study.Matching(named.Variants, o.filter); err != nil {
 			must.M(cli.Usagef("--filter: %w", err))
 		}
+		if !slices.ContainsFunc(s.Variants, func(v study.Variant) bool { return v.Label == s.Spec.Baseline }) {
+			s.Spec.Baseline = ""
+		}
 	}
 	if named.Sides != nil {
 		s.Sizes = must.M1(study.SizesOf(named.Sides, r, must.M1(d.Load(ctx, r)).Train.Describe()))
