@@ -157,6 +157,9 @@ func (run Run) prepared() (Run, error) {
 	} else if recipe.LoRA > 0 {
 		return run, fmt.Errorf("finetune: lora is %d, but the model is not pretrained: name a pretrained one", recipe.LoRA)
 	}
+	if run.Extend && recipe.Steps > 0 && recipe.EvalEverySteps == 0 { // the default would be of the new steps
+		recipe.EvalEverySteps = run.begun().Recipe.EvalEverySteps
+	}
 	if recipe, err = recipe.share(run.Group); err != nil {
 		return run, err
 	}
@@ -171,7 +174,7 @@ func (run Run) findSource() (*initialModel, error) {
 	if run.From == "" {
 		return nil, nil
 	}
-	begun := run.begunFrom()
+	begun := run.begun().From
 	if begun != nil && run.Extend {
 		return begun, nil
 	}
@@ -188,20 +191,17 @@ func (run Run) findSource() (*initialModel, error) {
 	return source, nil
 }
 
-// begunFrom returns the source in the checkpoint that the run continues from, nil if there is none.
-func (run Run) begunFrom() *initialModel {
+// begun returns the state in the checkpoint that the run continues from, zero if there is none.
+func (run Run) begun() state {
 	if run.Dir == "" {
-		return nil
+		return state{}
 	}
-	last, _, err := checkpoints.Find(run.Dir, checkpoints.Resume)
-	if err != nil || last == nil {
-		return nil // resume returns the error
+	if last, _, err := checkpoints.Find(run.Dir, checkpoints.Resume); err == nil && last != nil {
+		if begun, err := stateOf(last); err == nil { // resume returns the errors
+			return begun
+		}
 	}
-	begun, err := stateOf(last)
-	if err != nil {
-		return nil
-	}
-	return begun.From
+	return state{}
 }
 
 // share sets what a group requires of a recipe, and refuses a recipe that it cannot share.

@@ -115,7 +115,7 @@ func TestResume_TakesTheBestForADamagedLastCheckpoint(t *testing.T) {
 	}
 }
 
-func TestExtend_TrainsMoreEpochs(t *testing.T) {
+func TestExtend_TrainsMoreEpochsOrSteps(t *testing.T) {
 	gomlxtest.OnGo(t)
 	run := tinyRun(t, "epochs=2", 18)
 	run.Dir = t.TempDir()
@@ -135,6 +135,14 @@ func TestExtend_TrainsMoreEpochs(t *testing.T) {
 	longer.Recipe.Epochs = 3
 	if _, _, err := longer.Do(t.Context()); err == nil {
 		t.Error("a run of 5 epochs is extended to 3")
+	}
+	run = tinyRun(t, "epochs=0;warmup_epochs=0;steps=20", 18)
+	run.Dir, run.Extend = t.TempDir(), true
+	done(t, run)
+	run.Recipe.Steps = 50
+	_, row = done(t, run)
+	if _, all = bestOf(t, run); row.Steps != 50 || len(all) != 25 {
+		t.Errorf("%d steps, %d evaluations, want 50 and one each 2 steps, a tenth of the first 20", row.Steps, len(all))
 	}
 }
 
