@@ -192,7 +192,7 @@ func (r Recipe) validate() error {
 	if r.ClassWeights != "" && r.Loss != "" {
 		return fmt.Errorf("finetune: class_weights apply to the cross-entropy, not to loss %q: omit one of the two", r.Loss)
 	}
-	if _, err := engine.Trains(r.Freeze); err != nil {
+	if _, err := engine.Frozen(r.frozen()); err != nil {
 		return err
 	}
 	if kinds := checkpoints.Resamplings(); r.Interpolation != "" && !slices.Contains(kinds, r.Interpolation) {
@@ -307,13 +307,17 @@ func (r Recipe) Preprocessing(size [2]int) (preprocess.Settings, error) {
 	return s, s.Validate()
 }
 
+// frozen names the groups that are not trained, or have no variables.
+func (r Recipe) frozen() string {
+	if r.LoRA > 0 {
+		return r.Freeze + ",backbone"
+	}
+	return r.Freeze + ",lora"
+}
+
 // trains returns which variables are trained.
 func (r Recipe) trains() func(variable string) bool {
-	freeze := r.Freeze
-	if r.LoRA > 0 {
-		freeze += ",backbone"
-	}
-	trains, err := engine.Trains(freeze)
+	trains, err := engine.Trains(r.frozen())
 	if err != nil {
 		panic(err) // of a recipe that is not resolved
 	}

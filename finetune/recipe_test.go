@@ -63,6 +63,29 @@ func TestSet_RefusesInOneLineThatHasTheSetting(t *testing.T) {
 		_, err := tiny().Set("batch_size=5;" + settings)
 		refused(t, settings, err, "finetune: ", settings)
 	}
+	// 0 would be the default of these, in whatever form; of steps and epochs one has none.
+	for name, settings := range map[string]string{"optimizer.epsilon": "optimizer.epsilon=0",
+		"model.epsilon": "Model.Epsilon=0", "optimizer.beta1": `optimizer={"beta1":0}`,
+		"optimizer.beta2": "OPTIMIZER.BETA2=0", "eval_every_epochs": "eval_every_epochs=0",
+		"eval_every_steps": "steps=9;eval_every_steps=0", "grad_accum_steps": "grad_accum_steps=0",
+		"eval_batch_size": "eval_batch_size=0"} {
+		_, err := tiny().Set(settings)
+		refused(t, settings, err, "finetune: "+name+" = 0")
+	}
+	for _, settings := range []string{"steps=9;eval_every_epochs=0", "eval_every_steps=0",
+		"grad_accum_steps=0;grad_accum_steps=2"} {
+		if _, err := tiny().Set(settings); err != nil {
+			t.Errorf("%s: %v", settings, err)
+		}
+	}
+	for settings, ok := range map[string]bool{"": false, ";lora=2": true,
+		";lora=2;freeze=lora,head,position,gate": false} {
+		r := gomlxtest.Must(tiny().Set("freeze=backbone,position,gate,head" + settings))(t)
+		r.Model.ImageRows, r.Model.ImageCols, r.Model.Classes = 4, 6, 7
+		if _, err := r.Resolve(); (err == nil) != ok {
+			t.Errorf("all groups frozen%s: %v", settings, err)
+		}
+	}
 }
 
 // Fields of a later version are copied from the pretrained model too, instead of keeping their defaults.
@@ -360,6 +383,17 @@ func TestUnread_NamesWhatHasNoEffect(t *testing.T) {
 		{"augment.switch_prob=0.5;augment.cutmix_alpha=1;augment.mixup_alpha=1", "none", ""},
 		{"optimizer.beta2=0.99;optimizer.name=sgd", "none", "optimizer.name adamw or lamb"},
 		{"optimizer.beta2=0.99;optimizer.name=lamb", "none", ""},
+		{`optimizer={"EPSILON":0.1,"name":"sgd"}`, "none", "optimizer.name adamw or lamb"},
+		{"optimizer.decay_all=true;optimizer.weight_decay=0", "none", "optimizer.weight_decay"},
+		{"optimizer.decay_all=true;optimizer.weight_decay=0.1", "none", ""},
+		{"optimizer.learning_rates.gate=3", "learned wepe", "position learned, wepe"},
+		{"optimizer.learning_rates.gate=3", "hybrid wepe", ""}, {"optimizer.learning_rates.table=3", "learned wepe", ""},
+		{`optimizer.learning_rates={"table":3}`, "none", "position none"},
+		{"optimizer.learning_rates.head=3;freeze=head", "none", "freeze that trains head"},
+		{"optimizer.learning_rates.weights=3;freeze=backbone,gate", "none", "freeze that trains weights"},
+		{"optimizer.learning_rates.head=3;freeze=backbone", "none", ""},
+		{"optimizer.learning_rates.lora=3", "none", "lora"}, {"optimizer.learning_rates.lora=3;lora=2", "none", ""},
+		{"optimizer.learning_rates.vectors=3;lora=2", "none", "freeze that trains vectors"},
 	} {
 		err := gomlxtest.Must(tiny().Set(c.settings))(t).UnusedSetting(c.settings, strings.Fields(c.positions)...)
 		if c.want != "" {

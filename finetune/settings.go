@@ -29,6 +29,7 @@ func (r Recipe) Set(settings string) (Recipe, error) {
 
 // refuseZeros refuses 0 where it stands for a default, and says how to get its effect.
 func (r Recipe) refuseZeros(keys []string) error {
+	stepped := float64(min(r.Steps, 1)) // then 0 is right for epochs, otherwise for steps
 	for _, zero := range []struct {
 		key     string
 		value   float64
@@ -38,6 +39,12 @@ func (r Recipe) refuseZeros(keys []string) error {
 		{"optimizer.momentum", r.Optimizer.Momentum, "0.9; a tiny value is almost none"},
 		{"optimizer.beta1", r.Optimizer.Beta1, "0.9; a tiny value is almost none"},
 		{"optimizer.beta2", r.Optimizer.Beta2, "0.999; a tiny value is almost none"},
+		{"optimizer.epsilon", r.Optimizer.Epsilon, "1e-8; a tiny value is almost none"},
+		{"model.epsilon", r.Model.Epsilon, "1e-6; a tiny value is almost none"},
+		{"eval_every_epochs", float64(r.EvalEveryEpochs) + stepped, "1; leave it out"},
+		{"eval_every_steps", float64(r.EvalEverySteps) + 1 - stepped, "a tenth of steps; leave it out"},
+		{"grad_accum_steps", float64(r.GradAccumSteps), "1; leave it out"},
+		{"eval_batch_size", float64(r.EvalBatchSize), "batch_size; leave it out"},
 		{"augment.mix_prob", r.Augment.MixProb, "1; leave out mixup_alpha and cutmix_alpha"},
 		{"augment.switch_prob", r.Augment.SwitchProb, "0.5; leave out cutmix_alpha"},
 	} {
@@ -88,7 +95,7 @@ func (r Recipe) UnusedSetting(settings string, positions ...string) error {
 		if without := r.without(key); without != "" {
 			return fmt.Errorf("finetune: %s has no effect without %s: set both, or neither", key, without)
 		}
-		if len(positions) == 0 || !slices.Contains(position.Params(), key) ||
+		if len(positions) == 0 || !slices.Contains(position.Params(), key) && rated[key] == "" ||
 			slices.ContainsFunc(positions, func(name string) bool { return readsParam(name, key) }) {
 			continue
 		}
@@ -113,11 +120,28 @@ func (r Recipe) without(key string) string {
 		return "augment.mixup_alpha or augment.cutmix_alpha"
 	case key == "augment.switch_prob" && a.SwitchProb > 0 && (a.MixupAlpha == 0 || a.CutmixAlpha == 0):
 		return "augment.mixup_alpha and augment.cutmix_alpha"
-	case (key == "optimizer.beta1" || key == "optimizer.beta2") && r.Optimizer.Name == "sgd":
+	case slices.Contains([]string{"optimizer.beta1", "optimizer.beta2", "optimizer.epsilon"}, key) &&
+		r.Optimizer.Name == "sgd":
 		return "optimizer.name adamw or lamb"
+	case key == "optimizer.decay_all" && r.Optimizer.DecayAll && r.Optimizer.WeightDecay == 0:
+		return "optimizer.weight_decay"
 	}
-	return ""
+	frozen, _ := engine.Frozen(r.frozen())
+	switch group, is := strings.CutPrefix(key, ratesOf); {
+	case !is || !slices.Contains(frozen, group):
+		return ""
+	case group == "lora" && r.LoRA == 0:
+		return "lora, the rank of adapters"
+	default:
+		return "a freeze that trains " + group
+	}
 }
+
+// ratesOf is the prefix of the settings with the factor of a group's learning rate; rated are the variables, below an
+// encoding's scope, of the groups that few encodings have.
+const ratesOf = "optimizer.learning_rates."
+
+var rated = map[string]string{ratesOf + "gate": "gate_raw", ratesOf + "table": position.TableName}
 
 // readersOf lists the encodings that read a hyperparameter.
 func readersOf(param string) (names []string) {
@@ -129,8 +153,10 @@ func readersOf(param string) (names []string) {
 	return names
 }
 
-// readsParam reports whether an encoding reads a hyperparameter; an unknown one, which Validate refuses, reads all.
+// readsParam reports whether an encoding reads a hyperparameter, or has the variables of a setting in rated; an unknown
+// one, which Validate refuses, reads all.
 func readsParam(name, param string) bool {
 	encoding, err := position.Parse(name)
-	return err != nil || slices.Contains(encoding.Params(), param)
+	return err != nil || slices.Contains(encoding.Params(), param) || slices.ContainsFunc(encoding,
+		func(s position.Spec) bool { return slices.Contains(s.Variables, rated[param]) })
 }

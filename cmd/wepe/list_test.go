@@ -142,6 +142,7 @@ var usage = map[string][]string{
 	"foo":                    {"train --set freeze=foo"}, "policy": {"train --set augment.policy=rand"},
 	"mixup_switch_epoch":          {"train --set late_mixup_alpha=0.3"},
 	"augment.random_erasing_prob": {"train --set augment.erase_noise=true"},
+	"interpolation":               {"train --set interpolation=bicubic"},
 }
 
 func TestUsage_IsRefusedInOneLineThatNamesTheFlag(t *testing.T) {

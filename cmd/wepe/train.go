@@ -299,7 +299,11 @@ func (o *training) unread(r finetune.Recipe, model string, positions ...string) 
 			positions = nil // only the run itself will know
 		}
 	}
-	must.M(cli.Usage(r.UnusedSetting(strings.Join(o.set, ";"), positions...)))
+	settings := strings.Join(o.set, ";")
+	if model == "" && slices.Contains(setting.Keys(settings), "interpolation") {
+		must.M(cli.Usagef("interpolation has no effect without MODEL, whose positions it resamples"))
+	}
+	must.M(cli.Usage(r.UnusedSetting(settings, positions...)))
 }
 
 // inspect describes MODEL; its files are read once.

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -77,10 +78,8 @@ func blockOf(variable string) int {
 	return -1
 }
 
-// Trains returns which variables are trained if some groups are not, as in "backbone,gate": backbone stands for
-// weights, vectors and table.
-func Trains(freeze string) (trains func(variable string) bool, err error) {
-	var frozen []string
+// Frozen lists the groups that are not trained, as in "backbone,gate": backbone stands for weights, vectors and table.
+func Frozen(freeze string) (frozen []string, err error) {
 	for _, name := range strings.FieldsFunc(freeze, func(c rune) bool { return c == ',' }) {
 		switch name = strings.TrimSpace(name); {
 		case name == "backbone":
@@ -92,10 +91,19 @@ func Trains(freeze string) (trains func(variable string) bool, err error) {
 				strings.Join(groups, ", "))
 		}
 	}
+	if !slices.ContainsFunc(groups, func(group string) bool { return !slices.Contains(frozen, group) }) {
+		return nil, errors.New("training: freeze names all groups: no variable is left to train")
+	}
+	return frozen, nil
+}
+
+// Trains returns which variables are trained if those of some groups are not, see Frozen.
+func Trains(freeze string) (trains func(variable string) bool, err error) {
+	frozen, err := Frozen(freeze)
 	return func(variable string) bool {
 		group, _ := groupOf(variable)
 		return !slices.Contains(frozen, group)
-	}, nil
+	}, err
 }
 
 // describeGroups logs how each group of the network's variables is trained, once they exist, unless all are trained

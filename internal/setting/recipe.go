@@ -41,11 +41,20 @@ func Set(recipe any, settings string, params []string) error {
 	return nil
 }
 
-// Keys returns the names that settings, in the form of Set, change.
+// Keys returns the names that settings, in the form of Set, change: each name in an object, in lower case, because JSON
+// ignores the case of a name.
 func Keys(settings string) (keys []string) {
 	for setting := range strings.SplitSeq(settings, ";") {
-		if key, _, ok := strings.Cut(setting, "="); ok {
-			keys = append(keys, strings.TrimPrefix(strings.TrimSpace(key), "params."))
+		key, value, ok := strings.Cut(setting, "=")
+		if key, value = strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value); !ok {
+			continue
+		}
+		within := map[string]string{}
+		if !strings.HasPrefix(value, "{") || flatten(within, key, json.RawMessage(value)) != nil {
+			within = map[string]string{key: value}
+		}
+		for _, name := range slices.Sorted(maps.Keys(within)) {
+			keys = append(keys, strings.TrimPrefix(strings.ToLower(name), "params."))
 		}
 	}
 	return keys
