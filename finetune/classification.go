@@ -431,6 +431,9 @@ func (c *classification) recorded() (bool, error) {
 			}
 		}
 	}
+	if found == 0 && c.row.Weights.Name == checkpoints.BestDir && best == nil && c.Weights != checkpoints.LastDir {
+		c.Run.Logger.Warn("the best weights are gone: the last ones are evaluated", "directory", c.Run.Dir)
+	}
 	all, err := c.Run.Group.Gather([]byte{found})
 	for rank, other := range all {
 		if err == nil && other[0] != all[0][0] {

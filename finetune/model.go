@@ -247,10 +247,15 @@ func networkOf(architecture string, sizes vit.Config) (network, error) {
 }
 
 // ModelFn returns the network as a model function of GoMLX's train.NewTrainer: the logits [batch, classes] of the
-// batches of a [data.Loader], whose augmentation becomes part of the graph.
+// batches of a [data.Loader], whose augmentation becomes part of the graph. It has to make images of the model's size,
+// and labels count by number: those of a dataset with its own order of classes are in [Model.Labelled].
 //
 //	m, err := finetune.Open(backend, "vit-tiny-augreg")
-//	batches := data.Batches(images, 32, m.Recipe.Augment, seed)
+//	labelled, _, err := m.Labelled(images.Describe())
+//	images.Info = *labelled
+//	augment := m.Recipe.Augment // with the normalization
+//	augment.Size = [2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}
+//	batches := data.Batches(images, 32, augment, seed)
 //	trainer := train.NewTrainer(backend, m.Store(), m.ModelFn(), loss.SparseCategoricalCrossEntropyLogits,
 //		&engine.Optimizer{LayerDecay: 0.75, Schedule: engine.Schedule{Peak: 1e-3}}, nil, nil)
 //

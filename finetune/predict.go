@@ -38,14 +38,14 @@ func (m *Model) Predict(files []string, top int) ([][]Class, error) {
 	})
 }
 
-// TopK returns the classes of the largest logits of an image.
+// TopK returns the classes of the largest logits of an image, at most top.
 func (m *Model) TopK(logits []float32, top int) []Class {
 	classes := make([]Class, len(logits))
 	for i, p := range m.probabilities(logits) {
 		classes[i] = Class{Name: m.Classes[i], Index: i, Probability: p}
 	}
 	slices.SortStableFunc(classes, func(a, b Class) int { return cmp.Compare(b.Probability, a.Probability) })
-	return classes[:min(top, len(classes))]
+	return classes[:max(0, min(top, len(classes)))]
 }
 
 // PreprocessImage brings an image to the model's size, see Preprocess. If the files of a foreign model specify no fixed

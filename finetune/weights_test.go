@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -171,7 +172,7 @@ func TestRecord_OfEqualAccuraciesTheLowerLossIsBest(t *testing.T) {
 	gomlxtest.OnGo(t)
 	run := overfits(t, "ema_decay=0.4")
 	run.Validation = dataset(23, 5)
-	done(t, run)
+	_, row := done(t, run)
 	best, all := bestOf(t, run)
 	if first := slices.IndexFunc(all,
 		func(e report.Eval) bool { return e.Top1 == best.Top1 }); all[first].Step == best.Step {
@@ -179,6 +180,17 @@ func TestRecord_OfEqualAccuraciesTheLowerLossIsBest(t *testing.T) {
 	}
 	if got := latest(t, run.Dir, checkpoints.BestDir).Step; got != int64(best.Step) {
 		t.Errorf("best is step %d, want %d", got, best.Step)
+	}
+	var log strings.Builder
+	run.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if _, again := done(t, run); again.Weights != row.Weights || strings.Contains(log.String(), "gone") {
+		t.Errorf("repeated: %v, logged %q", again.Weights, &log)
+	}
+	if err := os.RemoveAll(filepath.Join(run.Dir, checkpoints.BestDir)); err != nil {
+		t.Fatal(err)
+	}
+	if _, again := done(t, run); again.Weights.Name != checkpoints.LastDir || !strings.Contains(log.String(), "gone") {
+		t.Errorf("without its best weights: %v, logged %q", again.Weights, &log)
 	}
 }
 

@@ -38,6 +38,9 @@ func nearest(queries []float32, known blas32.General, k int) [][]Neighbour {
 	if !others {
 		from = unit(queries, width)
 	}
+	if known.Rows == 0 {
+		return make([][]Neighbour, from.Rows)
+	}
 	found := make([][]Neighbour, 0, from.Rows)
 	for begin := 0; begin < from.Rows; begin += max(1, nearestBlock/known.Rows) {
 		block := from

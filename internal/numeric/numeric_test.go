@@ -100,6 +100,7 @@ func TestNearestOfFewAndOfEqualPoints(t *testing.T) {
 		{"a point of zero between two", []float32{1, 1, 1},
 			slices.Concat([]float32{-1, -1, -1}, zero, []float32{0, 0, 1}), 3, 3,
 			"[[2 1 0]]"},
+		{"no points", []float32{1, 2, 3, 4}, nil, 2, 3, "[[] []]"},
 		{"one point and no other", nil, []float32{1, 2, 3}, 3, 2, "[[]]"},
 	} {
 		if got := fmt.Sprint(indices(Nearest(c.queries, c.points, c.width, c.k))); got != c.want {
