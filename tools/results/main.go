@@ -166,10 +166,9 @@ func content(words []string, records string, leave writer) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		unnamed := func(encoding string) bool { return o.only != nil && !slices.Contains(o.only, encoding) }
-		lines := len(o.spec.GroupBy) == 0 || slices.Contains(o.spec.GroupBy, "encoding")
-		hidden := func(encoding string) bool { // a baseline pairs without a line of its own
-			return unnamed(encoding) && !(kind == "table:" && lines && encoding == o.spec.Baseline)
+		hidden := func(encoding string) bool { return o.only != nil && !slices.Contains(o.only, encoding) }
+		if b := o.spec.Baseline; b != "" && hidden(b) {
+			return "", fmt.Errorf("only= leaves nothing to pair with: add the baseline %s, or choose lines by rows=", b)
 		}
 		rows.Evals = slices.DeleteFunc(rows.Evals, func(e report.Eval) bool { return hidden(e.Encoding) })
 		rows.Results = slices.DeleteFunc(rows.Results, func(r report.Result) bool { return hidden(r.Encoding) })
@@ -181,9 +180,6 @@ func content(words []string, records string, leave writer) (string, error) {
 		if table = detect.Table(rows.Results); kind == "table:" {
 			if table, err = report.NewTable(rows.Results, o.spec); err != nil {
 				return "", err
-			}
-			if at := slices.Index(table.Header, "encoding"); at >= 0 {
-				table.Rows = slices.DeleteFunc(table.Rows, func(row []string) bool { return unnamed(row[at]) })
 			}
 		}
 		for _, skipped := range rows.Skipped {

@@ -43,7 +43,7 @@ func TestFilled_ReplacesWhatIsBetweenTheMarkers(t *testing.T) {
 			t.Errorf("got\n%s\n%v, want\n%s", got, err, want)
 		}
 	}
-	// Three runs each, of which two have a partner: that of wepe, which has no line, counts all the same.
+	// Three runs each, of which two have a partner.
 	for seed := range 3 {
 		for i, encoding := range []string{"wepe", "cpe"} {
 			if err := report.Append(filepath.Join(dir, "apart.jsonl"), report.Result{
@@ -53,7 +53,7 @@ func TestFilled_ReplacesWhatIsBetweenTheMarkers(t *testing.T) {
 			}
 		}
 	}
-	const apart = "<!-- table: apart baseline=wepe only=cpe -->\n"
+	const apart = "<!-- table: apart baseline=wepe rows=cpe -->\n"
 	const paired = apart + `
 | encoding | n | test top-1 % | top-1 − wepe (95 % interval) | pairs |
 |---|---:|---:|---:|---:|
@@ -67,7 +67,8 @@ func TestFilled_ReplacesWhatIsBetweenTheMarkers(t *testing.T) {
 		"<!-- table: study -->\n<!-- table: study -->\n<!-- end -->\n",
 		"<!-- table: study by=encoding baseline= -->\nx\n<!-- end-->", "<!-- table: study colour=red -->\n<!-- end -->\n",
 		"<!-- table: absent -->\n<!-- end -->\n", "<!-- table: -->\n<!-- end -->\n",
-		"<!-- table: study by=encoding,seed -->\n<!-- end -->\n", "<!-- curves: study p.png only=x -->\n<!-- end -->\n"} {
+		"<!-- table: study by=encoding,seed -->\n<!-- end -->\n", "<!-- curves: study p.png only=x -->\n<!-- end -->\n",
+		"<!-- table: study baseline=wepe only=cpe -->\n<!-- end -->\n"} {
 		if _, err := filled(text, dir, drawn); err == nil {
 			t.Errorf("%q: no error", text)
 		}
