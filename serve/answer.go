@@ -121,14 +121,14 @@ func uploaded[T any](s *Server, w http.ResponseWriter, r *http.Request, parse fu
 		return value, err
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // or it would cancel the request's context later
-	if err := u.decode(r.Context()); err != nil {
-		return value, err
-	}
-	if err := s.batcher.ready(r.Context()); err != nil {
-		return value, err
-	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.options.Timeout)
 	defer cancel()
+	if err := u.decode(ctx); err != nil {
+		return value, err
+	}
+	if err := s.batcher.ready(ctx); err != nil {
+		return value, err
+	}
 	return compute(ctx, u)
 }
 
@@ -244,7 +244,8 @@ type usage struct {
 	TotalTokens  int `json:"total_tokens"`
 }
 
-// parse reads a request and returns its images.
+// parse reads a request and returns its images. Of the request it keeps only how the features are wanted: its texts may
+// be as long as the body, whose memory is given back before the features are computed.
 func (q *wanted) parse(raw []byte, c card) ([]file, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
@@ -281,6 +282,7 @@ func (q *wanted) parse(raw []byte, c card) ([]file, error) {
 				err)
 		}
 	}
+	*q = wanted{Of: q.Of, Encoding: q.Encoding}
 	return files, nil
 }
 

@@ -234,18 +234,16 @@ func (s *Server) unread(err error) error {
 	return failure{http.StatusBadRequest, "the body ends early or is malformed: " + err.Error()}
 }
 
-// decode decodes an image in its turn and fits it to the model. It ends when the client leaves. A large image is
-// decoded in the pauses between batches that use all cores.
+// decode decodes an image in its turn and fits it to the model. It ends when the client leaves, or when the request's
+// time is over. A large image is decoded in the pauses between batches that use all cores.
 func (s *Server) decode(ctx context.Context, f file, header data.Encoded) (*data.Image, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
-	defer cancel()
 	end, err := s.decoding.wait(ctx, header.Pixels)
 	if err != nil {
-		return nil, busy
+		return nil, late
 	}
 	defer end()
 	if s.batcher.between(ctx) != nil {
-		return nil, busy
+		return nil, late
 	}
 	image, err := header.Decode(func() error {
 		if header.Pixels > smallPixels {
@@ -254,7 +252,7 @@ func (s *Server) decode(ctx context.Context, f file, header data.Encoded) (*data
 		return ctx.Err()
 	})
 	if ctx.Err() != nil {
-		return nil, busy
+		return nil, late
 	}
 	if err == nil {
 		if image.Clipped {

@@ -111,9 +111,9 @@ type Options struct {
 
 	Bytes   int64         // maximum size of a request's body (20 MiB)
 	Pixels  int64         // maximum number of pixels of an image (25 million)
-	Parts   int           // maximum number of images of a request (32)
+	Parts   int           // maximum number of images of a request (32), and no more than half of Images: an address' share
 	Images  int           // maximum number of images in flight, of all requests (256)
-	Timeout time.Duration // to receive a body, and again to compute its response (20 s); for its start a quarter
+	Timeout time.Duration // to receive a body, and again to decode and compute it (20 s); for its start a quarter
 
 	Connections int // maximum number of connections of Server.Serve (4096)
 
@@ -131,6 +131,7 @@ func (o Options) withDefaults() Options {
 	o.Batch, o.Parts, o.Images = cmp.Or(o.Batch, 8), cmp.Or(o.Parts, 32), cmp.Or(o.Images, 256)
 	o.Bytes, o.Pixels = cmp.Or(o.Bytes, 20<<20), cmp.Or(o.Pixels, 25_000_000)
 	o.BatchTimeout, o.Timeout = cmp.Or(o.BatchTimeout, 50*time.Millisecond), cmp.Or(o.Timeout, 20*time.Second)
+	o.Parts = min(o.Parts, (o.Images+1)/2) // more would always be answered with 429
 	o.Connections = cmp.Or(o.Connections, 4096)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o

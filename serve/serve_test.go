@@ -46,9 +46,14 @@ type fake struct {
 	computed atomic.Int64
 
 	attending atomic.Int64 // calls of Attention that have not returned
+
+	fitting time.Duration // of an image
 }
 
-func (f *fake) PreprocessImage(image *data.Image) (*data.Image, error) { return image, nil }
+func (f *fake) PreprocessImage(image *data.Image) (*data.Image, error) {
+	time.Sleep(f.fitting)
+	return image, nil
+}
 
 func (f *fake) Compile(batch int) error {
 	if f.compile != nil {
@@ -314,8 +319,35 @@ func TestBatcher_WaitsForImagesThatAreBeingDecoded(t *testing.T) {
 	}
 }
 
-func TestServe_APageLoadsNothingFromOtherServers(t *testing.T) {
+func TestServe_DescribesItselfAndLoadsNothingFromOtherServers(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{})
+	var described struct {
+		Components struct {
+			Responses struct{ Failed struct{ Description string } }
+			Schemas   struct {
+				Prediction struct {
+					Properties struct {
+						Labels struct {
+							Items struct{ Properties map[string]any }
+						}
+					}
+				}
+			}
+		}
+	}
+	err := json.Unmarshal(openAPI, &described)
+	_, got := post(t, url+"/v1/predict", "", bytes.NewReader(dot))
+	known := described.Components.Schemas.Prediction.Properties.Labels.Items.Properties
+	for field := range images(t, got)[0]["labels"].([]any)[0].(map[string]any) {
+		if known[field] == nil {
+			t.Errorf("/openapi.json: labels have %v, %v, not %s", known, err, field)
+		}
+	}
+	for _, code := range []string{"400", "401", "403", "404", "405", "408", "413", "415", "422", "429", "500", "503"} {
+		if !strings.Contains(described.Components.Responses.Failed.Description, code+" ") {
+			t.Errorf("/openapi.json lacks status %s of the package's documentation", code)
+		}
+	}
 	for path, kind := range map[string]string{"/": "text/html", "/openapi.json": "application/json"} {
 		response := gomlxtest.Must(http.Get(url + path))(t)
 		content := gomlxtest.Must(io.ReadAll(response.Body))(t)
@@ -567,14 +599,34 @@ func TestServe_AMutatedImageNeverCrashesTheServer(t *testing.T) {
 func TestServe_ALongQueueGets429AndAnAnswerThatIsLate503(t *testing.T) {
 	model := &fake{gate: make(chan struct{}, 100)}
 	s, url, _ := start(t, model, Options{Timeout: 300 * time.Millisecond, Images: 2, Batch: 1})
-	kind, three := form(dot, dot, dot)
-	if code, got := post(t, url+"/v1/predict", kind, three); code != 429 {
-		t.Errorf("three images where two may be in flight: status %d, %v", code, got)
-	}
-	predict(t, url, 503) // no gate, so no answer in time
+	var late sync.WaitGroup
+	late.Go(func() { predict(t, url, 503) }) // no gate, so no answer in time
+	until(func() bool { return inFlight(s) })
+	predict(t, url, 429) // the other one is for other addresses
+	late.Wait()
 	close(model.gate)
 	predict(t, url, 200)
 	untouched(t, s)
+	slow := &fake{fitting: 70 * time.Millisecond} // the time is that of all images together
+	s, url, _ = start(t, slow, Options{Timeout: 300 * time.Millisecond})
+	kind, body := form(slices.Repeat([][]byte{dot}, 11)...)
+	if code, got := post(t, url+"/v1/predict", kind, body); code != 503 || slow.begun.Load() > 0 {
+		t.Errorf("11 images that take 70 ms each, of 300 ms: status %d, %v", code, got)
+	}
+	untouched(t, s)
+}
+
+// An address has half of what is in flight: what a request alone exceeds is no matter of trying again.
+func TestServe_TheMostImagesOfARequestFitAnAddress(t *testing.T) {
+	for o, most := range map[[2]int]int{{0, 1}: 1, {2, 2}: 1, {0, 8}: 4, {32, 32}: 16, {3, 8}: 3, {0, 0}: 32} {
+		_, url, _ := start(t, &fake{}, Options{Parts: o[0], Images: o[1]})
+		for n, want := range map[int]int{most: 200, most + 1: 413} {
+			kind, body := form(slices.Repeat([][]byte{dot}, n)...)
+			if code, got := post(t, url+"/v1/predict", kind, body); code != want {
+				t.Errorf("Parts %d, Images %d: status %d of %d images, %v, want %d", o[0], o[1], code, n, got, want)
+			}
+		}
+	}
 }
 
 func TestServe_WrongLengthsAreMalformed(t *testing.T) {
@@ -870,6 +922,34 @@ func TestEmbeddings_AreOfImagesInJSON(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The memory of a body is given back once its images are decoded: then none of its texts is held.
+func TestEmbeddings_KeepNoTextOfTheRequest(t *testing.T) {
+	const size = 3 << 20
+	model := &fake{gate: make(chan struct{})}
+	s, url, _ := start(t, model, Options{})
+	input := base64.StdEncoding.EncodeToString(slices.Concat(dot, make([]byte, size)))
+	body := []byte(`{"input": ["` + input + `"], "user": "` + input + `"}`)
+	var heap [2]runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&heap[0])
+	var done sync.WaitGroup
+	for n := range 5 {
+		done.Go(func() {
+			if code, got := post(t, url+"/v1/embeddings", "application/json", bytes.NewReader(body)); code != 200 {
+				t.Errorf("status %d, %v", code, got)
+			}
+		})
+		until(func() bool { return int(model.begun.Load())+len(s.batcher.queue) == n+1 })
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&heap[1])
+	if held := int64(heap[1].HeapAlloc) - int64(heap[0].HeapAlloc); held > size {
+		t.Errorf("5 requests of %d bytes that wait for the model hold %d", len(body), held)
+	}
+	close(model.gate)
+	done.Wait()
 }
 
 // A model without a head has embeddings, one without a class token those of the mean, one without features none.
