@@ -64,7 +64,7 @@ Memory of all requests, printed at startup; the heap grows by up to twice as muc
 	f.Section("Limits")
 	f.Int64Var(&s.Bytes, "max-bytes", 20<<20, "largest body of a request, in bytes")
 	f.Int64Var(&s.Pixels, "max-pixels", 25_000_000, "largest number of pixels of an image")
-	f.Int(&s.Parts, "max-parts", 32, 1, math.MaxInt, "largest number of images of a request")
+	f.Int(&s.Parts, "max-parts", 32, 1, math.MaxInt, "largest number of images of a request, at most half of --max-images")
 	f.Int(&s.Images, "max-images", 256, 1, math.MaxInt, "largest number of images in flight, of all requests")
 	f.Int(&s.Connections, "max-connections", 4096, 1, math.MaxInt, "largest number of connections")
 	f.DurationVar(&s.Timeout, "timeout", 20*time.Second, "time to receive a request, and again to answer it")
@@ -85,7 +85,7 @@ Memory of all requests, printed at startup; the heap grows by up to twice as muc
 
 // readToken reads the token; as a flag's default it would be printed by --help.
 func (s *serving) readToken() error {
-	if s.Token = os.Getenv("WEPE_TOKEN"); s.tokenFile == "" {
+	if s.Token = strings.TrimSpace(os.Getenv("WEPE_TOKEN")); s.tokenFile == "" {
 		return nil
 	}
 	raw, err := os.ReadFile(s.tokenFile)
@@ -144,13 +144,18 @@ func (s *serving) run(ctx context.Context, m *finetune.Model) error {
 	return handler.Serve(listener)
 }
 
-// collectRarely lets the heap grow by 128 MiB between collections, and at most by bytes. The garbage of a decoded image
-// is megabytes, the live heap is small: by default it would be collected several times a second.
+// collectRarely lets the heap grow by 128 MiB between collections, and at most by bytes, where GOGC and GOMEMLIMIT do
+// not say it. The garbage of a decoded image is megabytes, the live heap is small: by default it would be collected
+// several times a second.
 func collectRarely(bytes int64) {
 	var now runtime.MemStats
 	runtime.ReadMemStats(&now)
-	debug.SetMemoryLimit(int64(now.Sys) + bytes)
-	debug.SetGCPercent(100 + int(100*(128<<20)/(now.HeapAlloc+1<<20)))
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(int64(now.Sys) + bytes)
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(100 + int(100*(128<<20)/(now.HeapAlloc+1<<20)))
+	}
 }
 
 // neighbours returns the most similar training images by the cosine of features of the same weights.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -102,7 +103,7 @@ func TestServe_IsNotExposedWithoutAToken(t *testing.T) {
 
 // The token is that of the file, without its line end, even if the variable is set.
 func TestServe_ReadsItsTokenFromAFile(t *testing.T) {
-	t.Setenv("WEPE_TOKEN", "a token of the variable")
+	t.Setenv("WEPE_TOKEN", "a token of the variable\n") // as of echo
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte("a token of the file\r\nmore"), 0o600); err != nil {
 		t.Fatal(err)
@@ -114,6 +115,23 @@ func TestServe_ReadsItsTokenFromAFile(t *testing.T) {
 		s := serving{tokenFile: name}
 		if err := s.readToken(); err != nil || s.Token != want {
 			t.Errorf("%q: %q, %v; want %q", name, s.Token, err, want)
+		}
+	}
+}
+
+// What the environment says of memory stays, so does what it leaves open to the server.
+func TestCollectRarely_KeepsWhatTheEnvironmentSays(t *testing.T) {
+	limit, percent := debug.SetMemoryLimit(7<<40), debug.SetGCPercent(77)
+	defer func() { debug.SetMemoryLimit(limit); debug.SetGCPercent(percent) }()
+	for _, set := range [][2]string{{"", ""}, {"7TiB", ""}, {"", "77"}, {"7TiB", "77"}} {
+		debug.SetMemoryLimit(7 << 40)
+		debug.SetGCPercent(77)
+		t.Setenv("GOMEMLIMIT", set[0])
+		t.Setenv("GOGC", set[1])
+		collectRarely(1 << 30)
+		bytes, rate := debug.SetMemoryLimit(7<<40), debug.SetGCPercent(77)
+		if (bytes == 7<<40) != (set[0] != "") || (rate == 77) != (set[1] != "") {
+			t.Errorf("GOMEMLIMIT and GOGC %q: %d bytes, %d %%", set, bytes, rate)
 		}
 	}
 }
