@@ -215,7 +215,9 @@ func (d *Dataset) openVTAB(rest string) error {
 // openDirectory finds class folders, tar shards or Parquet files. If a directory has no split, about a fifth of its
 // images is the validation split.
 func (d *Dataset) openDirectory(dir string) error {
-	debug.SetGCPercent(30)     // the memory of a batch is short-lived: collecting it more often costs little
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(30) // the memory of a batch is short-lived: collecting it more often costs little
+	}
 	defer debug.FreeOSMemory() // an index is much smaller than its source
 	if err := d.absolute("", dir); err != nil {
 		return err

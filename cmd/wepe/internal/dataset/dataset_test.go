@@ -194,14 +194,11 @@ func TestMasks_BelongToTheirImages(t *testing.T) {
 		{[]string{"a/1.png"}, []string{"b/1.png", "c/1.png"}, nil, "a/1.png"},
 		{[]string{"a/1.png"}, []string{"2.png"}, nil, "1.png"},
 	} {
-		files, err := data.NewFiles("images", t.TempDir(), c.images, make([]int32, len(c.images)), []string{"only"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		mask, err := annotated(annotations(c.listed...), files, exact)
+		where := func(i int) string { return c.images[i] }
+		mask, err := annotated(annotations(c.listed...), len(c.images), where, exact)
 		asFloat := exact
 		asFloat.Float = true // as DINOv3's images are resized
-		if floats, _ := annotated(annotations(c.listed...), files, asFloat); mask != nil {
+		if floats, _ := annotated(annotations(c.listed...), len(c.images), where, asFloat); mask != nil {
 			for i := range c.rows {
 				if !slices.Equal(floats(i), mask(i)) {
 					t.Errorf("mask %d is %v with images resized as floats, else %v", i, floats(i), mask(i))
@@ -216,6 +213,60 @@ func TestMasks_BelongToTheirImages(t *testing.T) {
 			want[2*row] = true
 			if got := mask(i); !slices.Equal(got, want) {
 				t.Errorf("%v in %v: mask %d is %v, want %v", c.images, c.listed, i, got, want)
+			}
+		}
+	}
+}
+
+// A folder per class without a split, whose images have equal names: the grey of an image is the number of rows of its
+// object. The model's images are of 24×24 pixels.
+func TestMasked_OfAPlainFolderPerClass(t *testing.T) {
+	files, objects := map[string][]byte{}, []string{}
+	listed, grey := []string{}, 0
+	for _, class := range []string{"cat", "dog"} {
+		for i := range 7 {
+			grey++
+			img, mask := image.NewGray(image.Rect(0, 0, 24, 24)), image.NewGray(image.Rect(0, 0, 24, 24))
+			for p := range img.Pix {
+				if img.Pix[p] = uint8(grey); p < 24*grey {
+					mask.Pix[p] = 255
+				}
+			}
+			name := fmt.Sprintf("%s/%d.png", class, i)
+			files["own/"+name], files["masks/"+name] = datatest.PNG(img), datatest.PNG(mask)
+			listed = append(listed, fmt.Sprintf(`{"id":%d,"file_name":%q,"height":24,"width":24}`, grey, name))
+			objects = append(objects, fmt.Sprintf(`{"id":%d,"image_id":%[1]d,"category_id":1,"iscrowd":0,"area":1,`+
+				`"bbox":[0,0,24,%[1]d],"segmentation":[[0,0,24,0,24,%[1]d,0,%[1]d]]}`, grey))
+		}
+	}
+	files["masks.json"] = fmt.Appendf(nil, `{"images":[%s],"annotations":[%s],"categories":[{"id":1,"name":"thing"}]}`,
+		strings.Join(listed, ","), strings.Join(objects, ","))
+	demo := gomlxtest.Must(filepath.Abs("../../../../examples/cifar100/demo/vit"))(t)
+	t.Chdir(datatest.Tree(t, files))
+	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), demo))(t)
+	defer m.Finalize()
+	for _, spec := range []string{"own", "./own/", gomlxtest.Must(filepath.Abs("own"))(t)} {
+		d := gomlxtest.Must(Open(t.Context(), spec, Options{}))(t)
+		for _, masks := range []string{"masks", "masks.json"} {
+			set, mask, err := d.Masked(t.Context(), masks, m, 100)
+			if err != nil {
+				t.Fatalf("%s of %s: %v", masks, spec, err)
+			}
+			for i := range set.Len() {
+				rows := 0
+				for _, object := range mask(i) {
+					if object {
+						rows++
+					}
+				}
+				if want := 24 * int(set.Row(i)[0]); rows != want || set.Len() != grey {
+					t.Errorf("%s of %s: an object of %d pixels, want %d; %d images", masks, spec, rows, want, set.Len())
+				}
+			}
+		}
+		for _, wrong := range []string{".", "own"} { // with the images themselves
+			if _, _, err := d.Masked(t.Context(), wrong, m, 100); err == nil || !strings.Contains(err.Error(), "--masks "+wrong) {
+				t.Errorf("--masks %s: %v", wrong, err)
 			}
 		}
 	}

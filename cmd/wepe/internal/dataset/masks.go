@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"image"
+	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -24,7 +25,8 @@ func (d *Dataset) Masked(ctx context.Context, path string, m *finetune.Model, li
 	if d.files[0] == nil {
 		return nil, nil, cli.Usagef("--masks: %s is not a directory of images", d.Spec)
 	}
-	if d.note != "" { // the directory has no split of its own
+	whole := d.note != "" // the directory has no split of its own
+	if whole {
 		var err error
 		if d, err = d.joined(); err != nil {
 			return nil, nil, err
@@ -49,11 +51,18 @@ func (d *Dataset) Masked(ctx context.Context, path string, m *finetune.Model, li
 	if err != nil {
 		return nil, nil, err
 	}
+	name := func(i int) string { // below the directory, with which the names of joined splits begin
+		name := filepath.FromSlash(files.Where(i))
+		if below, err := filepath.Rel(files.Dir, name); whole && err == nil && filepath.IsLocal(below) {
+			name = below
+		}
+		return filepath.ToSlash(name)
+	}
 	var mask func(int) []bool
 	if filepath.Ext(path) == ".json" {
-		mask, err = annotated(path, files, settings)
+		mask, err = annotated(path, files.Len(), name, settings)
 	} else {
-		mask, err = drawn(ctx, path, files, settings)
+		mask, err = drawn(ctx, path, files, name, settings)
 	}
 	if err == nil && set.Len() != files.Len() {
 		err = fmt.Errorf("--masks: an image of --data is damaged, so images and masks would not match: delete it")
@@ -62,10 +71,15 @@ func (d *Dataset) Masked(ctx context.Context, path string, m *finetune.Model, li
 }
 
 // drawn returns masks from a directory of images, white on black, with the same names except for the extension.
-func drawn(ctx context.Context, dir string, files *data.Files, settings preprocess.Settings) (func(int) []bool, error) {
+func drawn(ctx context.Context, dir string, files *data.Files, name func(int) string, settings preprocess.Settings) (
+	func(int) []bool, error) {
+	own, err := os.Stat(files.Dir)
+	if info, missing := os.Stat(dir); err == nil && missing == nil && os.SameFile(own, info) {
+		return nil, cli.Usagef("--masks %s is the directory of the images: name that of their masks", dir)
+	}
 	paths := make([]string, files.Len())
 	for i := range paths {
-		paths[i] = strings.TrimSuffix(files.Where(i), filepath.Ext(files.Where(i))) + ".png"
+		paths[i] = strings.TrimSuffix(name(i), path.Ext(name(i))) + ".png"
 	}
 	objects, err := data.NewFiles("masks", dir, paths, files.Labels, files.Classes)
 	if err != nil {
@@ -73,7 +87,7 @@ func drawn(ctx context.Context, dir string, files *data.Files, settings preproce
 	}
 	masks, err := objects.Load(ctx, settings, cli.Logger())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--masks %s: %w", dir, err)
 	}
 	if masks.Len() != files.Len() {
 		return nil, fmt.Errorf("--masks %s: an image is damaged, so images and masks would not match: fix it", dir)
@@ -81,9 +95,10 @@ func drawn(ctx context.Context, dir string, files *data.Files, settings preproce
 	return Bright(masks), nil
 }
 
-// annotated returns masks from COCO's instances file, all objects of an image together, resized and cropped like the
-// images; an image without objects has no mask.
-func annotated(annotations string, files *data.Files, settings preprocess.Settings) (func(int) []bool, error) {
+// annotated returns masks of n images from COCO's instances file, all objects of an image together, resized and cropped
+// like the images; an image without objects has no mask.
+func annotated(annotations string, n int, where func(int) string, settings preprocess.Settings) (
+	func(int) []bool, error) {
 	truth, err := coco.Read(annotations)
 	if err != nil {
 		return nil, err
@@ -94,19 +109,18 @@ func annotated(annotations string, files *data.Files, settings preprocess.Settin
 	}
 	name, images := path.Base, map[string]coco.Image{} // annotations of COCO have no folders
 	listed := func(i int) string { return truth.Images[i].FileName }
-	if repeated(files.Len(), files.Where) || repeated(len(truth.Images), listed) {
+	if repeated(n, where) || repeated(len(truth.Images), listed) {
 		name = path.Clean
 	}
 	for _, i := range truth.Images {
 		images[name(i.FileName)] = i
 	}
 	settings.Resample, settings.Float = preprocess.Nearest, false
-	masks := make([][]bool, files.Len())
-	for k := range files.Len() {
-		file := files.Where(k)
-		i, known := images[name(filepath.ToSlash(file))]
+	masks := make([][]bool, n)
+	for k := range n {
+		i, known := images[name(where(k))]
 		if !known {
-			return nil, fmt.Errorf("--masks: %s does not list the image %s", annotations, name(filepath.ToSlash(file)))
+			return nil, fmt.Errorf("--masks: %s does not list the image %s", annotations, name(where(k)))
 		}
 		if len(objects[i.ID]) == 0 {
 			continue
@@ -136,7 +150,7 @@ func annotated(annotations string, files *data.Files, settings preprocess.Settin
 func repeated(n int, of func(int) string) bool {
 	names := map[string]bool{}
 	for i := range n {
-		names[path.Base(filepath.ToSlash(of(i)))] = true
+		names[path.Base(of(i))] = true
 	}
 	return len(names) < n
 }
