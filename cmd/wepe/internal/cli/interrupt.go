@@ -29,7 +29,10 @@ func Interruptible(c *cobra.Command) context.Context {
 	c.Root().SetContext(ctx)
 	c.SetContext(ctx)
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) // a terminal that closes sends SIGHUP
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // which a terminal that closes sends, and nohup ignores
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	go func() {
 		first := (<-signals).(syscall.Signal)
 		what := "saving, then stopping"

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -33,6 +34,24 @@ func TestMain(m *testing.M) {
 }
 
 // The test of wepe train covers saving at the first signal, and the exit code.
+// As under nohup: the hangup is ignored, and the first signal is the next.
+func TestInterruptible_LeavesAHangupIgnored(t *testing.T) {
+	command := exec.Command("sh", "-c", `trap "" HUP; exec "$0"`, os.Args[0])
+	command.Env = append(os.Environ(), "WEPE_TEST_INTERRUPT=1")
+	stdout, complaint := gomlxtest.Must(command.StdoutPipe())(t), &strings.Builder{}
+	command.Stderr = complaint
+	gomlxtest.NoError(t, command.Start())
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		_ = command.Process.Signal(syscall.SIGHUP)
+		time.Sleep(100 * time.Millisecond)
+		_ = command.Process.Signal(syscall.SIGTERM)
+	}
+	_ = command.Wait()
+	if code := command.ProcessState.ExitCode(); code != 143 || !strings.HasPrefix(complaint.String(), "terminated") {
+		t.Errorf("status %d: %s", code, complaint)
+	}
+}
+
 func TestInterruptible_TheSecondSignalEndsAtOnce(t *testing.T) {
 	for s, status := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129} {
 		command := exec.Command(os.Args[0])
