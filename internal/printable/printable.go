@@ -97,10 +97,7 @@ func bounded(s string, most int) string {
 		s = strings.ToValidUTF8(s[:most-utf8.UTFMax], "") // may cut a character
 		s = s + "…"
 	}
-	if s = escaped(s); len(s) > 4*most { // of escapes
-		s = s[:4*most]
-	}
-	if size > most {
+	if s = escaped(s); size > most { // of at most 4 bytes for each
 		s += fmt.Sprintf(" (%d bytes)", len(whole))
 	}
 	return s
