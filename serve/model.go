@@ -54,7 +54,7 @@ func newServed(m *finetune.Model) (*served, error) {
 	}
 	s := &served{m, inference, card{
 		Name: m.Source.Run(), Weights: m.Source.Weights.Name, Step: m.Source.Weights.Step, Position: c.Position,
-		Architecture: fmt.Sprintf("%s, depth %d, width %d, %d heads, patch %d", cmp.Or(r.Architecture, "ViT"), c.Depth,
+		Architecture: fmt.Sprintf("%s, depth %d, width %d, heads %d, patch %d", cmp.Or(r.Architecture, "ViT"), c.Depth,
 			c.Width, c.Heads, c.PatchSize),
 		Parameters: parameters, Size: [2]int{c.ImageRows, c.ImageCols}, Grid: [2]int{c.Rows(), c.Cols()},
 		Labels: m.Classes, Preprocessing: preprocessing, Backend: inference.Backend.Name(),
