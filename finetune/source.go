@@ -203,7 +203,9 @@ func (s *initialModel) load(m *Model, mayBeNew func(path string) bool) (report [
 // pixels describes the normalization of a run.
 func (s *initialModel) pixels(r Recipe) string {
 	mine, its := [2][3]float64{r.Augment.Mean, r.Augment.Std}, [2][3]float64{s.Mean, s.Std}
-	switch {
+	switch i := s.imported; {
+	case its == [2][3]float64{} && mine == its && i != nil && (i.Run != nil || i.Format == "native"): // of this library
+		return "pixels: scaled to 0…1, as in its training"
 	case its == [2][3]float64{} && mine == its:
 		return "pixels: warning: the checkpoint does not specify their normalization: scaled to 0…1, not normalized " +
 			"(augment.mean, augment.std)"

@@ -88,6 +88,9 @@ func (o *analyzing) unused(c *cobra.Command, cost bool, models []string) (err er
 	if cost && len(models) > 0 {
 		return cli.Usagef("--analyses cost builds its own models (--models, --positions): leave out %s", models[0])
 	}
+	if !cost && slices.Contains(o.analyses, "cost") {
+		return cli.Usagef("--analyses cost stands alone: use a command of its own for it")
+	}
 	forBoth := []string{"analyses", "out", "seed", "backend"}
 	c.Flags().Visit(func(f *pflag.Flag) {
 		switch of := o.cost.flags.Lookup(f.Name) != nil; {
@@ -115,7 +118,7 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	defer b.Finalize()
 	comparison := analysis.Comparison{Backend: b, Analyses: chosen, Seed: o.seed, Logger: cli.Logger()}
 	dir := cmp.Or(o.out, filepath.Join("runs", "analysis-"+d.Name))
-	comparison.Models = o.models(ctx, b, paths, dir)
+	comparison.Models = o.models(c, b, paths, dir)
 	comparison.Images = o.imagesFor(d)
 	found, page, failed := comparison.Run(ctx)
 	if found == nil {
@@ -139,16 +142,16 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 }
 
 // models returns the models with their paths on disk; without arguments it trains two.
-func (o *analyzing) models(ctx context.Context, b compute.Backend, paths []string, dir string) (
+func (o *analyzing) models(c *cobra.Command, b compute.Backend, paths []string, dir string) (
 	models []analysis.Model) {
 	if len(paths) == 0 {
-		paths = trainTwo(ctx, b, filepath.Join(dir, "models"))
+		paths = trainTwo(c.Context(), b, filepath.Join(dir, "models"))
 	}
 	names, err := distinct(paths)
 	must.M(cli.Usage(err))
 	for i, name := range names {
 		path := strings.TrimPrefix(paths[i], name+"=")
-		chosen, line := run.Weights(ctx, path, o.checkpoint)
+		chosen, line := run.Weights(c, path, o.checkpoint)
 		cli.Field("model", "%s: %s %s", name, path, line)
 		models = append(models, analysis.Model{Name: name, Path: chosen, Size: o.size, Import: o.files})
 	}
@@ -160,13 +163,14 @@ func (o *analyzing) models(ctx context.Context, b compute.Backend, paths []strin
 	return models
 }
 
-// distinct returns the name of each model: NAME of NAME=MODEL, otherwise the last element of its path up to "-seed".
+// distinct returns the name of each model: NAME of NAME=MODEL, otherwise, and if there is such a file, the last element
+// of its path up to "-seed".
 // Models of one name are seeds: it is an error if that is only the name of a file or directory.
 func distinct(paths []string) (names []string, err error) {
 	seeds := map[string]bool{}
 	for _, path := range paths {
 		name, _, named := strings.Cut(path, "=")
-		if !named || name == "" || strings.Contains(name, "/") {
+		if _, err := os.Stat(path); err == nil || !named || name == "" || strings.Contains(name, "/") {
 			name, _, named = strings.Cut(filepath.Base(strings.TrimSuffix(path, "/")), "-seed")
 		}
 		if others, used := seeds[name]; used && (!others || !named) {

@@ -55,9 +55,11 @@ func TestPreprocessing_UnknownIsRefused(t *testing.T) {
 }
 
 func TestDistinct_ModelsOfOneFileNameAreNoSeeds(t *testing.T) {
+	t.Chdir(datatest.Tree(t, map[string][]byte{"lr=0.1/x": nil, "a=1/b=2-seed3/x": nil}))
 	for line, want := range map[string]string{
 		"a/vit b/vit": "", "vit-seed1 b/vit": "", "a/vit vit=b/vit": "",
 		"a/vit-seed1 b/vit-seed2/": "vit vit", "x=a/vit x=b/vit y=c": "x x y", "a=b/vit vit": "a vit", "d/a=b c": "a=b c",
+		"lr=0.1 a=1/b=2-seed3 new=lr=0.1": "lr=0.1 b=2 new",
 	} {
 		names, err := distinct(strings.Fields(line))
 		if got := strings.Join(names, " "); got != want || (err == nil) != (want != "") ||

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -77,7 +78,7 @@ Without --positions: ` + strings.Join(comparedFromScratch, ",") + `, from MODEL 
 func (o *comparison) run(c *cobra.Command, model string) error {
 	ctx := cli.Interruptible(c)
 	cli.CheckPositions("positions", o.positions...)
-	d, model := o.sources(ctx, model)
+	d, model := o.sources(c, model)
 	recipe := o.chosen(d, model)
 	own := recipe.Model.Position
 	recipe.Model.Position = "" // set for each training run
@@ -93,7 +94,7 @@ func (o *comparison) run(c *cobra.Command, model string) error {
 	recipe = plainForKeep(recipe, slices.Contains(s.Aspects, finetune.AspectKeep))
 	compared := d.WithTest()
 	s.Tasks = []study.Task{task(recipe, compared, o.resample)}
-	o.startStudy(&s)
+	o.startStudy(c, &s)
 	defer s.Backend.Finalize()
 	compared.DescribeTraining(recipe)
 	cli.Field("recipe", "%s, %s weights, results in %s", recipe.Name, o.checkpoint, s.Dir)
@@ -122,7 +123,10 @@ func noteAspects(d *dataset.Dataset) {
 }
 
 // startStudy checks a study, and opens its backend.
-func (o *comparison) startStudy(s *study.Study) {
+func (o *comparison) startStudy(c *cobra.Command, s *study.Study) {
+	if _, indexed := os.LookupEnv("JOB_COMPLETION_INDEX"); o.shard != "" || !indexed {
+		cli.Unread(c, "with --shard, or where Kubernetes sets no JOB_COMPLETION_INDEX", "num-shards")
+	}
 	if o.resample && o.fractions == nil {
 		must.M(cli.Usagef("--resample-images draws other training images for each seed: give --fractions, as 0.2"))
 	}
@@ -243,7 +247,10 @@ func (o *comparison) printTable(out cli.Printer, s *study.Study, recipe string, 
 			out.Field("curves", "%s", image)
 		}
 	}
-	out.Field("fields", "%s", filepath.Join(s.Dir, "*", "field.png"))
-	out.Field("report", "%s", filepath.Join(s.Dir, "*", finetune.PageFile))
+	for _, files := range [][2]string{{"fields", "field.png"}, {"report", finetune.PageFile}} {
+		if found, _ := fs.Glob(os.DirFS(s.Dir), "*/"+files[1]); len(found) > 0 { // no run may be finished
+			out.Field(files[0], "%s", filepath.Join(s.Dir, "*", files[1]))
+		}
+	}
 	return err
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"image/png"
 	"io"
@@ -24,6 +25,7 @@ import (
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
@@ -193,6 +195,11 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 			return cli.Usagef("MODEL %s has no effect %s: leave it out", model, where)
 		}
 	}
+	if alone := r; model == "" { // else the backbone is not known yet
+		alone.Detector.Backbone.Classes = 1
+		_, err := alone.Resolve()
+		must.M(cli.Usage(err))
+	}
 	d := o.load(r, true)
 	if slices.Contains(setting.Keys(strings.Join(o.set, ";")), "val_fraction") && o.data == "scenes" {
 		return cli.Usagef("--set val_fraction: the generated scenes have their own validation split: leave it out")
@@ -201,7 +208,7 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 	if o.exportTo != "" {
 		return o.write(out, d, o.exportTo)
 	}
-	d.From = origin(ctx, model, checkpoints.BestDir)
+	d.From = origin(c, model, checkpoints.BestDir)
 	d.Backend = openBackend(o.backend, 0)
 	defer d.Backend.Finalize()
 	root := cmp.Or(o.out, run.Dir(r.Name, d.Dataset))
@@ -211,6 +218,9 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 			d.Recipe.Detector.Backbone.Position = position
 			d.Dir = filepath.Join(root, fmt.Sprintf("%s-seed%d", position, d.Seed))
 			own, err := trainDetector(ctx, d)
+			if errors.Is(err, engine.ErrInterrupted) {
+				return fmt.Errorf("%w: the same command continues it", err)
+			}
 			must.M(run.Remedied(err))
 			rows = append(rows, own...)
 		}
@@ -218,7 +228,7 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 	out.Printf("\n%s, recipe %s, percent\n\n", d.Dataset, r.Name)
 	out.Print(detection.Table(rows).Text() + "\n")
 	out.Field("report", "%s", filepath.Join(root, "*", finetune.PageFile))
-	out.Field("next", "wepe detect predict %s IMAGE", d.Dir)
+	out.Field("next", "wepe detect predict %s IMAGE", cli.Quoted(d.Dir))
 	return nil
 }
 
@@ -261,7 +271,7 @@ func (o *detector) flags(f cli.Flags) {
 // open opens a detector, and prints a description.
 func (o *detector) open(c *cobra.Command, path string) *detection.Detector {
 	b := openBackend(o.backend, 0)
-	chosen, line := run.Weights(c.Context(), path, o.checkpoint)
+	chosen, line := run.Weights(c, path, o.checkpoint)
 	m := must.M1(detection.Open(b, chosen))
 	v := m.Recipe.Detector.Backbone
 	cli.Field("model", "%s: ViTDet of width %d, depth %d at %d×%d, position %s, %d categories", path, v.Width, v.Depth,
@@ -334,19 +344,27 @@ func detectPredict() *cobra.Command {
 		defer m.Finalize()
 		found := map[string][]object{}
 		for _, file := range args[1:] {
-			var err error
-			if found[file], err = findObjects(m, file, drawn(dir, file), threshold); err != nil {
+			decoded, err := decode(file)
+			if err != nil {
+				cli.Skipped(fmt.Errorf("%s: %w", file, err))
+				continue
+			}
+			if found[file], err = findObjects(m, decoded, drawn(dir, file), threshold); err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
 		}
-		return cli.Answer(c, open.asJSON, found, func(out cli.Printer) {
+		must.M(cli.Answer(c, open.asJSON, found, func(out cli.Printer) {
 			for _, file := range args[1:] {
+				if found[file] == nil {
+					continue
+				}
 				out.Printf("%s: %s\n", file, drawn(dir, file))
 				for _, o := range found[file] {
 					out.Printf("  %.2f  %-12s  box %.1f\n", o.Score, o.Label, o.Box)
 				}
 			}
-		})
+		}))
+		return cli.Unreadable(len(from)-len(found), len(from))
 	}
 	return c
 }
@@ -363,24 +381,26 @@ type object struct {
 	Box   [4]float32 `json:"box"` // x0, y0, x1, y1 in pixels
 }
 
-// findObjects detects and draws the objects of an image file.
-func findObjects(m *detection.Detector, file, path string, score float64) (found []object, err error) {
+func decode(file string) (*data.Image, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	decoded, err := data.Decode(f)
-	if err != nil {
-		return nil, err
-	}
-	if decoded.Clipped {
+	if err == nil && decoded.Clipped {
 		cli.Logger().Warn(data.ClippedGrey, "image", file)
 	}
+	return decoded, err
+}
+
+// findObjects detects and draws the objects of an image, none or more.
+func findObjects(m *detection.Detector, decoded *data.Image, path string, score float64) ([]object, error) {
 	all, err := m.Detect(decoded.RGBA())
 	if err != nil {
 		return nil, err
 	}
+	found := []object{}
 	shown := slices.DeleteFunc(all[0], func(o scenes.Object) bool { return o.Score < score })
 	for _, o := range shown {
 		c := o.Box.Corners()

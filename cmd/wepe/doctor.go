@@ -52,7 +52,7 @@ func doctor() *cobra.Command {
 				}
 				out.Printf("%-2s  %-12s %s\n", mark, k.Name, k.Detail)
 				if k.Remedy != "" {
-					out.Printf("    %-12s install: %s\n", "", k.Remedy)
+					out.Printf("    %-12s remedy: %s\n", "", k.Remedy)
 				}
 			}
 		}))

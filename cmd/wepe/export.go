@@ -5,9 +5,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -52,7 +55,8 @@ result is opened again and its logits are compared with the model's (onnx: where
 	f.Float64Var(&o.options.Epsilon, "epsilon", 0, "epsilon of the norms, 1e-6 for timm and jax; default the model's")
 	f.Choice(&o.resample, "resample", "how a position table is resampled for another --size; default as the model's "+
 		"software", append([]string{""}, checkpoints.Resamplings()...)...)
-	f.IntVar(&o.classes, "classes", 0, "give the model a new head of zeros, if it has another number of classes")
+	f.Int(&o.classes, "classes", 0, 0, math.MaxInt,
+		"give the model a new head of zeros, if it has another number of classes")
 	f.BoolVar(&o.options.Headless, "no-head", false, "leave the classifier out")
 	o.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, args[0], args[1]) }
@@ -61,7 +65,7 @@ result is opened again and its logits are compared with the model's (onnx: where
 
 // read reads MODEL and prints a description.
 func (o *opening) read(c *cobra.Command, path string, options checkpoints.ImportOptions) *checkpoints.Imported {
-	chosen, line := run.Weights(c.Context(), path, o.checkpoint)
+	chosen, line := run.Weights(c, path, o.checkpoint)
 	options.Hints = o.files
 	options.ImageRows, options.ImageCols, options.UsualSize = o.size[0], o.size[1], true // as predict
 	m := must.M1(checkpoints.Import(chosen, options))
@@ -76,6 +80,11 @@ func (o *exporting) run(c *cobra.Command, path, dir string) error {
 	o.options.Format = o.to
 	must.M(cli.Usage(o.options.Validate()))
 	m := o.read(c, path, checkpoints.ImportOptions{Resample: o.resample, Classes: o.classes, HeadOptional: true})
+	if !slices.ContainsFunc(m.Report, func(line string) bool { // of checkpoints.Resample
+		return strings.HasPrefix(line, "positions: ") && strings.HasSuffix(line, "("+o.resample+")")
+	}) {
+		cli.Unread(c, "where no position table is resampled: --size does", "resample")
+	}
 	newHead := m.Headless() && o.classes > 0
 	if c := m.Config; newHead { // zero, as in the ViT paper's fine-tuning
 		m.Variables["head/weights"] = tensors.FromShape(shapes.Make(dtypes.Float32, c.PooledWidth(), c.Classes))

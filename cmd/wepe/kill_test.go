@@ -100,18 +100,25 @@ func TestSignal_SavesAndTheExitCodeNamesIt(t *testing.T) {
 	if _, step := lastVariables(t, run); step == 0 {
 		t.Error("nothing is saved")
 	}
+	detect := programtest.Program{Name: "wepe detect train"}
+	detect.Interrupted(t, syscall.SIGTERM, "detect", "train", "--train-scenes", "7", "--test-scenes", "3", "--set",
+		"steps=4000;batch_size=1;warmup_steps=1;eval_every_steps=1", "--out", filepath.Join(t.TempDir(), "run")).Complaint(t,
+		"detect", 128+15, "the same command")
 }
 
 func TestFullDisk_IsAnError(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("no /dev/full")
 	}
-	command := program.Command(t, "list", "recipes")
-	full := gomlxtest.Must(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
-	defer full.Close()
-	var complaint strings.Builder
-	command.Stdout, command.Stderr = full, &complaint
-	if err := command.Run(); err == nil || !strings.Contains(complaint.String(), "no space left") {
-		t.Errorf("%v: %s", err, complaint.String())
+	for _, words := range []string{"list recipes", "--help", "train --help"} {
+		command := program.Command(t, strings.Fields(words)...)
+		full := gomlxtest.Must(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
+		defer full.Close()
+		var complaint strings.Builder
+		command.Stdout, command.Stderr = full, &complaint
+		_ = command.Run() // its status contains the result
+		if code := command.ProcessState.ExitCode(); code != 1 || !strings.Contains(complaint.String(), "no space left") {
+			t.Errorf("wepe %s: exit code %d: %s", words, code, complaint.String())
+		}
 	}
 }

@@ -101,7 +101,8 @@ var misspelt = map[string]string{
 	"predct": "predict", "detect trian": "train", "list recipe": "recipes", "train --recipe shape": "shapes",
 	"train --set eposhs=3": "epochs", "train --data shapes:were": "where", "export " + oldRun + " x --to tim": "timm",
 	"compare --study aspct": "aspect", "detect train --recipe scene": "scenes", "train --set foo=1": "",
-	"train --position sphere": "", "train --set wepe_harmonic=2": "wepe_harmonics",
+	"help trian": "train", "help detect predct": "predict", "completion bsh": "bash", "train --position sphere": "",
+	"train --set wepe_harmonic=2": "wepe_harmonics",
 }
 
 // usage are command lines that are refused before anything is read or trained, by what the error names.
@@ -114,6 +115,17 @@ var usage = map[string][]string{
 		"detect train --position wepe"}, "now --export-coco": {"detect train --write=x"},
 	"learning_rate": {"train --set learning_rate=nan"}, "size": {"train --size 32", "analyze --include-init --size 32x32",
 		"train --size 24x24 --set augment.size=[32,32]"},
+	"learning_rate=nan": {"train --lr nan --set epochs=3", "compare --lr nan --set epochs=3"},
+	"batch_size":        {"train --batch-size 6 --set batch_size=7", "compare --set batch_size=7 --batch-size 6"},
+	"--grid": {"predict " + oldRun + " x.png --grid 3x5", "train " + oldRun + " --grid 3x5",
+		"inspect " + oldRun + " --grid 8"},
+	"--architecture": {"export " + oldRun + " x --architecture foo", "verify " + oldRun + "/last --architecture foo",
+		"compare " + oldRun + " --architecture vit_tiny_patch16_224", "analyze " + oldRun + " --architecture foo"},
+	"--resample": {"export " + demoModel + " x --resample timm",
+		"export " + oldRun + " x --to native --size 64x64 --resample hf"},
+	"--num-shards": {"compare --num-shards 3", "compare --shard 0/2 --num-shards 2"},
+	"--classes":    {"export " + demoModel + " x --classes -1"}, "steps": {"detect train --set steps=1"},
+	"--csv":        {"predict " + oldRun + " " + corner + " --csv --json"},
 	"--save-every": {"train --save-every never"}, "--stream": {"train --workers 3", "train --stream"},
 	"--download": {"train --download"}, "MODEL": {"train --grid 3x5", "compare --study gate", "train --recipe finetune"},
 	"aspect": {"train --aspect crop --set aspect=keep"}, "lora": {"train --lora 8 --set lora=4"},
@@ -123,7 +135,8 @@ var usage = map[string][]string{
 		"detect train --export-coco x --seeds 3"},
 	"--study": {"compare --filter x"}, "--fractions": {"compare --resample-images"},
 	"--objects":  {"detect eval x --data coco:y --objects 3", "detect train --data coco:x --objects 1"},
-	"--analyses": {"analyze --analyses atention"}, "--images": {"verify " + oldRun + " x --images 0",
+	"--analyses": {"analyze --analyses atention", "analyze --analyses cost,entropy"},
+	"--images": {"verify " + oldRun + " x --images 0",
 		"verify " + demoModel + " --images 3"},
 	"--data": {"resume " + oldRun + " --epochs 1"}, ".png": {"train --show-augmentation a.jpg"},
 	"--limit": {"analyze --analyses cost --limit 3"}, demoModel: {"analyze --analyses cost " + demoModel},
@@ -169,7 +182,9 @@ func TestUsage_IsRefusedInOneLineThatNamesTheFlag(t *testing.T) {
 	for line, want := range map[string]string{ // what is not there fails
 		"train --data shape": "shape", "train --data nowhere": "nowhere", "eval " + oldRun + " --data nowhere": "nowhere",
 		"predict nowhere x.png": "MODEL nowhere", "export testdata x": oldRun, "resume " + few: few,
-		"features " + oldRun + " --data no": "no", "train --data ../../go.mod": "go.mod", "train --backend cuda": "xla:cuda",
+		"features " + oldRun + " --data no": "no", "train --data ../../go.mod": "go.mod",
+		"train --backend go --out ../../go.mod": "../../go.mod: ", "resume ../../go.mod": "../../go.mod: ",
+		"train --backend cuda": "xla:cuda",
 	} {
 		if err := check(line, want, 1); want == "nowhere" && !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("wepe %s: %v", line, err)

@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/janpfeifer/must"
+	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/checkpoints"
@@ -19,6 +20,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/printable"
 )
 
 // opening are the flags for opening MODEL.
@@ -38,7 +40,7 @@ func (o *opening) flags(f cli.Flags) {
 // open opens the backend and MODEL until done, and prints a description: architecture, size, position, weights with
 // their step, preprocessing.
 func (o *opening) open(c *cobra.Command, path string) (m *finetune.Model, done func()) {
-	local, b := run.Local(c.Context(), path), openBackend(o.backend, 0)
+	local, b := run.Local(c, path), openBackend(o.backend, 0)
 	m = must.M1(finetune.OpenOptions{Weights: run.Which(o.checkpoint), Size: o.size, Files: o.files}.Open(b, local))
 	cli.Field("model", "%s: %s, %d classes", path, run.Architecture(m.Recipe), len(m.Classes))
 	cli.Field("weights", "%s", m.Source)
@@ -63,8 +65,11 @@ func predict() *cobra.Command {
 	o.flags(f)
 	f.TestTime(&tta)
 	f.JSON(&p.json)
-	c.MarkFlagsMutuallyExclusive("csv", "json")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if p.csv && p.json {
+			return cli.Usagef("--csv and --json: leave one of them out")
+		}
+		p.raw = !isatty.IsTerminal(os.Stdout.Fd())
 		if p.csv && !c.Flags().Changed("top") {
 			p.top = 1
 		}
@@ -103,36 +108,40 @@ type prediction struct {
 type predictions struct {
 	top       int
 	csv, json bool
+	raw       bool // a table has names as they are, which a terminal would obey
 }
 
 // print predicts images in parts, so that lines appear, and memory is free again, before all are read.
 func (p predictions) print(c *cobra.Command, m *finetune.Model, images []string) error {
 	const part = 256
 	out, list := cli.Output(c), []prediction{}
-	table := csv.NewWriter(c.OutOrStdout())
-	if p.csv {
-		_ = table.Write([]string{"image", "rank", "label", "probability"}) // Flush keeps the error
-	}
-	var failures []error
+	table, header := csv.NewWriter(c.OutOrStdout()), []string{"image", "rank", "label", "probability"}
+	all, failures := len(images), 0
 	for images := range slices.Chunk(images, part) {
 		answers, failed := m.Predict(images, p.top)
 		var unread finetune.ReadErrors
 		if failed != nil && !errors.As(failed, &unread) {
-			return errors.Join(append(failures, failed)...)
-		} else if failed != nil {
-			failures = append(failures, failed)
+			return failed
 		}
+		failures += len(unread)
 		for i, image := range images {
 			answer := prediction{Image: image, Classes: answers[i]}
 			if err := unread[i]; err != nil {
-				answer.Error = err.Error()
+				answer.Error = cli.Skipped(err)
 			}
 			switch {
 			case p.json:
 				list = append(list, answer)
 			case p.csv:
 				for rank, a := range answer.Classes {
-					_ = table.Write([]string{image, strconv.Itoa(rank + 1), a.Name, strconv.FormatFloat(a.Probability, 'g', 6, 64)})
+					row := []string{image, strconv.Itoa(rank + 1), a.Name, strconv.FormatFloat(a.Probability, 'g', 6, 64)}
+					if !p.raw {
+						row[0], row[2] = printable.Line(image), printable.Line(a.Name)
+					}
+					if header != nil {
+						_ = table.Write(header) // Flush keeps the error
+					}
+					header, _ = nil, table.Write(row)
 				}
 			case answer.Classes != nil:
 				printClasses(out, m, answer)
@@ -143,9 +152,9 @@ func (p predictions) print(c *cobra.Command, m *finetune.Model, images []string)
 		}
 	}
 	if p.json {
-		failures = append(failures, cli.JSON(c.OutOrStdout(), map[string]any{"predictions": list}))
+		must.M(cli.JSON(c.OutOrStdout(), map[string]any{"predictions": list}))
 	}
-	return errors.Join(failures...)
+	return cli.Unreadable(failures, all)
 }
 
 func printClasses(out cli.Printer, m *finetune.Model, p prediction) {

@@ -69,7 +69,7 @@ type training struct {
 	epochs, lora                          int
 	size                                  [2]int
 	seed                                  int64
-	set                                   []string
+	set, short                            []string // settings of --set; of --lr and --batch-size
 	images                                dataset.Options
 	open                                  checkpoints.Hints
 	info                                  *checkpoints.Info // of MODEL, see inspect
@@ -84,7 +84,7 @@ func (o *training) flags(f cli.Flags, prefix string, own func()) {
 	f.Epochs(&o.epochs, "`epochs`: passes over the training images; default the recipe's")
 	for _, c := range [][2]string{{"lr", "learning_rate"}, {"batch-size", "batch_size"}} {
 		f.Func(c[0], "the same as --set "+c[1]+"=`X`", func(text string) error {
-			o.set = append(o.set, c[1]+"="+text)
+			o.short = append(o.short, c[1]+"="+text)
 			return nil
 		})
 	}
@@ -137,7 +137,7 @@ its width, layer decay. wepe list recipes prints all.`,
 
 func (o *single) run(c *cobra.Command, model string) error {
 	ctx := cli.Interruptible(c)
-	d, model := o.sources(ctx, model)
+	d, model := o.sources(c, model)
 	recipe := o.chosen(d, model)
 	switch {
 	case o.augmentation != "" && filepath.Ext(o.augmentation) != ".png":
@@ -186,19 +186,19 @@ func (o *single) draw(ctx context.Context, out cli.Printer, d *dataset.Dataset, 
 }
 
 // sources opens the dataset and locates MODEL on disk, of a run the weights of --checkpoint.
-func (o *training) sources(ctx context.Context, model string) (d *dataset.Dataset, local string) {
+func (o *training) sources(c *cobra.Command, model string) (d *dataset.Dataset, local string) {
 	if model == "" && o.open != (checkpoints.Hints{}) {
 		must.M(cli.Usagef("--grid, --assume-square and --architecture are about the files of MODEL: name it"))
 	}
-	return must.M1(dataset.Open(ctx, o.data, o.images)), origin(ctx, model, o.checkpoint)
+	return must.M1(dataset.Open(c.Context(), o.data, o.images)), origin(c, model, o.checkpoint)
 }
 
 // origin locates MODEL to start from, if there is one, and prints its weights.
-func origin(ctx context.Context, model, checkpoint string) string {
+func origin(c *cobra.Command, model, checkpoint string) string {
 	if model == "" {
 		return ""
 	}
-	local, line := run.Origin(ctx, model, checkpoint)
+	local, line := run.Origin(c, model, checkpoint)
 	if line != "" {
 		cli.Field("from", "%s: %s", model, line)
 	}
@@ -248,9 +248,15 @@ func (o *training) named(d *dataset.Dataset, model string) (r finetune.Recipe) {
 
 // chosen returns the recipe with --set and the flags for settings.
 func (o *training) chosen(d *dataset.Dataset, model string) finetune.Recipe {
-	r := must.M1(run.Set(o.named(d, model), o.set, func(r finetune.Recipe) string { return r.Model.Position }))
 	keys := setting.Keys(strings.Join(o.set, ";"))
 	set := func(key string) bool { return slices.Contains(keys, key) }
+	for _, key := range setting.Keys(strings.Join(o.short, ";")) {
+		if set(key) {
+			must.M(cli.Usagef("--set %s and the flag for it: leave one of them out", key))
+		}
+	}
+	o.set = append(o.set, o.short...)
+	r := must.M1(run.Set(o.named(d, model), o.set, func(r finetune.Recipe) string { return r.Model.Position }))
 	sized, counted := o.size != [2]int{}, o.epochs > 0
 	for _, two := range []struct {
 		flag, key string
@@ -351,7 +357,7 @@ func finish(ctx context.Context, c *cobra.Command, d *dataset.Dataset, r finetun
 	if _, unwritten := run.Read(r.Dir); errors.Is(err, engine.ErrInterrupted) && unwritten != nil {
 		return fmt.Errorf("%w: repeat the command", err)
 	} else if errors.Is(err, engine.ErrInterrupted) {
-		return fmt.Errorf("%w: saved; wepe resume %s continues it", err, r.Dir)
+		return fmt.Errorf("%w: saved; wepe resume %s continues it", err, cli.Quoted(r.Dir))
 	}
 	if err != nil {
 		return run.Remedied(err)
@@ -384,17 +390,22 @@ func printResult(c *cobra.Command, d *dataset.Dataset, r finetune.Run, m *finetu
 	if c := m.Recipe; c.Architecture == "" && c.Model.Encoding().Folds() {
 		to = "hf"
 	}
-	next := fmt.Sprintf("wepe predict %s IMAGE; wepe serve %s; wepe export %s OUT --to %s", r.Dir, r.Dir, r.Dir, to)
+	dir := cli.Quoted(r.Dir)
+	next := fmt.Sprintf("wepe predict %s IMAGE; ", dir)
+	if m.Recipe.Aspect != finetune.AspectKeep {
+		next += fmt.Sprintf("wepe serve %s; ", dir)
+	}
+	next += fmt.Sprintf("wepe export %s OUT --to %s", dir, to)
 	if to == native {
 		next += fmt.Sprintf(" (%s exports to no other format but onnx; --position learned does)", m.Recipe.Model.Position)
 	}
 	if m.Recipe.Steps == 0 { // epochs can be added
-		next += fmt.Sprintf("; wepe resume %s --epochs N", r.Dir)
+		next += fmt.Sprintf("; wepe resume %s --epochs N", dir)
 	}
 	out.Field("next", "%s", next)
 	if d.InFiles() && r.From == "" && r.Recipe.Name == finetune.PhotosName {
 		out.Field("better", "with a pretrained model: wepe train hf://facebook/deit-tiny-patch16-224 --data %s; with more "+
-			"images of each class", d.Spec)
+			"images of each class", cli.Quoted(d.Spec))
 	}
 	return nil
 }

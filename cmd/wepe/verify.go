@@ -123,7 +123,7 @@ func (o *verification) second(c *cobra.Command, backend compute.Backend, path st
 
 // files checks one file or directory, or all checkpoints of a run.
 func (o *verification) files(c *cobra.Command, path string) error {
-	local := run.Local(c.Context(), path)
+	local := run.Local(c, path)
 	var lines []string
 	if all, err := checkpoints.All(local); err == nil && len(all) > 0 {
 		damaged := 0
@@ -169,7 +169,7 @@ func inspect() *cobra.Command {
 	f.Import(&options.Hints)
 	f.JSON(&asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		chosen, line := run.Weights(c.Context(), args[0], weights)
+		chosen, line := run.Weights(c, args[0], weights)
 		info := must.M1(checkpoints.Inspect(chosen, options))
 		must.M(cli.Answer(c, asJSON, info, func(out cli.Printer) {
 			out.Print(info.String())

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/dataset"
 	"github.com/wepe-go/wepe/data"
@@ -126,6 +128,11 @@ func TestOldRun_HasTheSameNumbers(t *testing.T) {
 	e := asJSON[evaluated](t, "eval", oldRun, "--data", "shapes", "--backend", "go")
 	near(t, "loss", float64(e.Metrics.Loss), 0.8798, 1e-4)
 	near(t, "top-1", float64(e.Metrics.Top1), 0.4330, 1.1e-3)
+	if text := complains(t, func() {
+		succeeds(t, "eval", oldRun, "--data", "shapes", "--backend", "go", "--size", "40x24")
+	}); strings.Contains(text, "warning") { // of its own pixels, which have no normalization
+		t.Errorf("at another size eval prints\n%s", text)
+	}
 	if e.Split != report.Test || e.Metrics.Images != 1000 {
 		t.Errorf("%d images of split %s", e.Metrics.Images, e.Split)
 	}
@@ -316,6 +323,53 @@ func TestOwnImages_AreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T
 	}
 }
 
+// More images than are predicted at once; of a terminal a name must not be obeyed.
+func TestPredict_ReportsEachUnreadImageAndGoesOn(t *testing.T) {
+	const hostile, n = "\x1b[2J.png", 300
+	raw := gomlxtest.Must(os.ReadFile(corner))(t)
+	dir := datatest.Tree(t, map[string][]byte{"bad.png": []byte("no image"), hostile: raw})
+	old := gomlxtest.Must(filepath.Abs(oldRun))(t)
+	t.Chdir(dir)
+	args := []string{"predict", old, "bad.png"}
+	for i := range n - 1 {
+		args = append(args, fmt.Sprint("missing", i))
+	}
+	args = append(args, hostile, "--backend", "go")
+	var out string
+	text := complains(t, func() {
+		var code int
+		var err error
+		if out, code, err = invoke(t, append(args, "--json")...); code != 1 || !strings.Contains(err.Error(), "300 of 301") {
+			t.Errorf("exit code %d, %v", code, err)
+		}
+	})
+	var got struct{ Predictions []prediction }
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Predictions) != n+1 ||
+		len(got.Predictions[n].Classes) != 4 || !strings.HasPrefix(got.Predictions[0].Error, "bad.png: ") {
+		t.Errorf("%v: %.300s", err, out)
+	}
+	for _, name := range []string{"bad.png", "missing0:", "missing298:"} {
+		if strings.Count(text, name) != 1 {
+			t.Errorf("%s is not reported once:\n%.1000s", name, text)
+		}
+	}
+	if out, code, _ := invoke(t, "predict", old, "nowhere", "--csv", "--backend", "go"); out != "" || code != 1 {
+		t.Errorf("of no image: exit code %d, %q", code, out)
+	}
+	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), old))(t)
+	defer m.Finalize()
+	for raw, want := range map[bool]string{true: hostile, false: `\x1b[2J.png`} {
+		var table bytes.Buffer
+		c := &cobra.Command{}
+		c.SetOut(&table)
+		err := predictions{top: 1, csv: true, raw: raw}.print(c, m, []string{hostile})
+		rows, failed := csv.NewReader(&table).ReadAll()
+		if err != nil || failed != nil || len(rows) != 2 || rows[1][0] != want {
+			t.Errorf("raw %v: %q, %v, %v", raw, rows, err, failed)
+		}
+	}
+}
+
 func TestPredict_WarnsOnceOf16BitGrey(t *testing.T) {
 	img := image.NewGray16(image.Rect(0, 0, 30, 20))
 	for i := range 30 * 20 {
@@ -478,6 +532,10 @@ var brief = []string{"--set", "epochs=0;warmup_epochs=0;eval_every_steps=2;val_f
 func TestTable_HasNoRowsOfOtherSettingsAndWritesNothing(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const dir = "c[1]" // a pattern, if it were one
+	if out := succeeds(t, append([]string{"compare", "--recipe", "shapes", "--out", "none", "--table", "--set", "steps=4"},
+		brief...)...); strings.Contains(out, "none") {
+		t.Errorf("the table of no run names files:\n%s", out)
+	}
 	compare := func(args ...string) (string, error) {
 		out, _, err := invoke(t, append(append([]string{"compare", "--recipe", "shapes", "--out", dir}, brief...),
 			args...)...)
@@ -486,6 +544,8 @@ func TestTable_HasNoRowsOfOtherSettingsAndWritesNothing(t *testing.T) {
 	first := []string{"--set", "learning_rate=0.003;steps=4"}
 	if out, err := compare(append(first, "--positions=learned")...); err != nil || strings.Contains(out, "not counted") {
 		t.Fatal(out, err)
+	} else if !strings.Contains(out, finetune.PageFile) {
+		t.Errorf("the table does not name the runs' pages:\n%s", out)
 	}
 	before := contents(t, dir)
 	for name, c := range map[string]struct {
@@ -589,7 +649,9 @@ func TestAspectKeep_OfARecipeThatCrops(t *testing.T) {
 		} else {
 			args = append(args, "--aspects", "keep", "--sizes", "12x16", "--seeds", "1")
 		}
-		succeeds(t, args...)
+		if out := succeeds(t, args...); strings.Contains(out, "wepe serve") { // which refuses it
+			t.Errorf("train prints\n%s", out)
+		}
 	}
 }
 
@@ -621,6 +683,14 @@ func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 		if _, err := os.Stat(drawn); image != file || len(found) == 0 || err != nil {
 			t.Errorf("predict %s: %v, %v", image, found, err)
 		}
+	}
+	gomlxtest.NoError(t, os.WriteFile("bad.png", []byte("no image"), 0o600)) // first: the others are shown all the same
+	out, code, _ := invoke(t, "detect", "predict", run, "bad.png", file, "--score-threshold", "1", "--json",
+		"--backend", "go")
+	var objects map[string][]object
+	if json.Unmarshal([]byte(out), &objects) != nil || code != 1 || len(objects) != 1 ||
+		objects[file] == nil || len(objects[file]) != 0 {
+		t.Errorf("exit code %d, %s; want no objects of %s", code, out, file)
 	}
 	// over another file
 	for _, args := range [][]string{{filepath.Join("other", "a.jpg")}, {"--out", filepath.Dir(file)}} {

@@ -48,24 +48,46 @@ func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, 
 // Group returns a command that only has subcommands, and suggests one for a misspelt word.
 func Group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, SilenceErrors: true, SilenceUsage: true,
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return c.Help()
-			}
-			var names []string
-			for _, sub := range c.Commands() {
-				names = append(names, sub.Name())
-			}
-			return Usage(setting.Unknown("command", args[0], names))
-		}}
+		RunE: help}
 	c.AddCommand(subcommands...)
 	return c
 }
 
+// help prints the help of a command that has subcommands, and refuses the name of none.
+func help(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return c.Help()
+	}
+	var names []string
+	for _, sub := range c.Commands() {
+		names = append(names, sub.Name())
+	}
+	return Usage(setting.Unknown("command", args[0], names))
+}
+
+// strict makes cobra's own commands refuse the name of no command.
+func strict(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "completion":
+			c.Args, c.RunE = cobra.ArbitraryArgs, help
+		case "help":
+			c.Run, c.RunE = nil, func(_ *cobra.Command, args []string) error {
+				of, more := must.M2(root.Find(args))
+				of.InitDefaultHelpFlag()
+				of.InitDefaultVersionFlag()
+				return help(of, more)
+			}
+		}
+	}
+}
+
 // packages are the names with which errors of the library begin: users of the command do not know them.
 var packages = regexp.MustCompile(
-	`: (wepe|vit|checkpoints|preprocess|hub|data|finetune|engine|report|study|analysis|features|detect|scenes|coco|` +
-		`serve): `)
+	`(: |error )(wepe|vit|checkpoints|preprocess|hub|data|finetune|engine|report|study|analysis|features|detect|` +
+		`scenes|coco|serve): `)
 
 // causes are the exit codes of errors, the first that fits; 1 is any other failure.
 var causes = []struct {
@@ -130,6 +152,7 @@ func Run(root *cobra.Command, args []string) (code int, err error) {
 	root.SetOut(out)
 	root.SetUsageFunc(ownUsage(root.UsageFunc()))
 	root.SetFlagErrorFunc(flagError)
+	strict(root)
 	var c, begun *cobra.Command
 	root.PersistentPreRun = func(c *cobra.Command, _ []string) { begun = c }
 	if panicked := exceptions.TryCatch[error](func() { c, err = root.ExecuteC() }); panicked != nil {
@@ -145,7 +168,7 @@ func Run(root *cobra.Command, args []string) (code int, err error) {
 			err = Usagef("%s: want %s", strings.Replace(err.Error(), "arg(s)", "arguments", 1), c.UseLine())
 		}
 	}
-	if begun == nil {
+	if begun == nil && out.err == nil {
 		err = Usage(err)
 	}
 	return codeOf(err, root.Context()), fmt.Errorf("%s: %w", who(name), known(err))
@@ -255,6 +278,31 @@ func (o *output) Write(p []byte) (int, error) {
 	o.err = cmp.Or(o.err, err)
 	return n, err
 }
+
+// Skipped prints that an image, which its error names, cannot be read, and returns the reason.
+func Skipped(err error) string {
+	reason := packages.ReplaceAllString(": "+err.Error(), "$1")
+	Line("skipped" + reason)
+	return reason[len(": "):]
+}
+
+// Unreadable is the error of a command that has skipped images.
+func Unreadable(n, all int) error {
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d images cannot be read", n, all)
+}
+
+// Quoted is a path as a shell reads it.
+func Quoted(path string) string {
+	if !unquoted.MatchString(path) {
+		path = "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return path
+}
+
+var unquoted = regexp.MustCompile(`^[\w./:=,+@%-]+$`)
 
 // Printer prints a command's results.
 type Printer struct{ w io.Writer }

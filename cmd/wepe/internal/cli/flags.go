@@ -168,8 +168,11 @@ func (f Flags) TestTime(value *string) {
 
 // Settings adds --set.
 func (f Flags) Settings(value *[]string) {
-	f.StringArrayVar(value, "set", nil, "recipe setting, `KEY=VALUE`, as learning_rate=0.001 (wepe list settings); "+
-		"repeatable")
+	f.Func("set", "recipe setting, `KEY=VALUE`, as learning_rate=0.001 (wepe list settings); repeatable",
+		func(text string) error {
+			*value = append(*value, text)
+			return nil
+		})
 }
 
 // JSON adds --json.

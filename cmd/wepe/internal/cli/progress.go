@@ -28,7 +28,7 @@ var isTerminal = sync.OnceValue(func() bool { return isatty.IsTerminal(os.Stderr
 
 // Line prints a line on standard error, replacing the progress line of a terminal.
 func Line(text string) {
-	text = printable.Line(packages.ReplaceAllString(text, ": "))
+	text = printable.Line(packages.ReplaceAllString(text, "$1"))
 	if isTerminal() {
 		text = clearedLine + text
 	}

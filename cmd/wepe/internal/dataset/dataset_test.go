@@ -265,7 +265,8 @@ func TestMasked_OfAPlainFolderPerClass(t *testing.T) {
 			}
 		}
 		for _, wrong := range []string{".", "own"} { // with the images themselves
-			if _, _, err := d.Masked(t.Context(), wrong, m, 100); err == nil || !strings.Contains(err.Error(), "--masks "+wrong) {
+			_, _, err := d.Masked(t.Context(), wrong, m, 100)
+			if err == nil || !strings.Contains(err.Error(), "--masks "+wrong) {
 				t.Errorf("--masks %s: %v", wrong, err)
 			}
 		}

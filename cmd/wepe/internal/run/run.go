@@ -6,7 +6,6 @@ package run
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,10 +13,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/janpfeifer/must"
+	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/hub"
@@ -135,6 +137,9 @@ func Write(dir string, d Description) error {
 // Read reads the description in a run's directory.
 func Read(dir string) (d Description, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, File))
+	if errors.Is(err, syscall.ENOTDIR) {
+		err = fmt.Errorf("%s: %w: name the directory of a run", dir, syscall.ENOTDIR)
+	}
 	if err != nil {
 		return d, err
 	}
@@ -194,8 +199,8 @@ func Recover(dir string) (d Description, err error) {
 }
 
 // Local returns the path of MODEL on disk; a model of the Hugging Face hub is downloaded to the cache. As a command it
-// panics with an error.
-func Local(ctx context.Context, path string) string {
+// panics with an error, also if flags of cli.Flags.Import say what the checkpoints of a run do.
+func Local(c *cobra.Command, path string) string {
 	if !strings.HasPrefix(path, hub.Scheme) {
 		if _, err := os.Stat(path); err != nil {
 			must.M(fmt.Errorf("MODEL %s: %w: want a run's directory, a model's file or directory, or hf://owner/name", path,
@@ -209,10 +214,16 @@ func Local(ctx context.Context, path string) string {
 		if _, saved := os.Stat(filepath.Join(path, checkpoints.LastDir)); described == nil && saved != nil {
 			must.M(fmt.Errorf("MODEL %s is a run that has saved no checkpoint yet: let it train, or continue it", path))
 		}
+		hints := []string{"grid", "assume-square", "architecture"}
+		if slices.ContainsFunc(hints, c.Flags().Changed) {
+			if found, _, _ := checkpoints.Find(path, ""); found != nil {
+				cli.Unread(c, "with a run, whose checkpoints lack nothing", hints...)
+			}
+		}
 		return path
 	}
 	files := map[string]func(done, all int){}
-	snapshot := must.M1(hub.Download(ctx, path, func(file string, done, total int64) {
+	snapshot := must.M1(hub.Download(c.Context(), path, func(file string, done, total int64) {
 		if files[file] == nil {
 			files[file] = cli.Count(file, "MB")
 		}
@@ -227,8 +238,8 @@ func Local(ctx context.Context, path string) string {
 }
 
 // Weights is Origin for a model to use: last weights of a model that is no run are an error.
-func Weights(ctx context.Context, path, weights string) (chosen, line string) {
-	if chosen, line = Origin(ctx, path, weights); line == "" && weights == checkpoints.LastDir {
+func Weights(c *cobra.Command, path, weights string) (chosen, line string) {
+	if chosen, line = Origin(c, path, weights); line == "" && weights == checkpoints.LastDir {
 		must.M(cli.Usagef("--checkpoint %s: %s is not a run: leave it out", weights, path))
 	}
 	return chosen, line
@@ -236,16 +247,16 @@ func Weights(ctx context.Context, path, weights string) (chosen, line string) {
 
 // Origin returns the path of MODEL on disk, for a run the checkpoints that --checkpoint chooses, and a line that names
 // them. A model that is no run has only one kind of weights, and no line.
-func Origin(ctx context.Context, path, weights string) (chosen, line string) {
-	path = Local(ctx, path)
-	c, _ := must.M2(checkpoints.Find(path, Which(weights)))
-	if c == nil {
+func Origin(c *cobra.Command, path, weights string) (chosen, line string) {
+	path = Local(c, path)
+	found, _ := must.M2(checkpoints.Find(path, Which(weights)))
+	if found == nil {
 		return path, ""
 	}
-	line = fmt.Sprintf("step %d", c.Step)
-	if dir := filepath.Dir(c.Path); filepath.Dir(dir) == filepath.Clean(path) {
-		path, line = dir, c.Kind+", "+line
-		if c.Kind != weights {
+	line = fmt.Sprintf("step %d", found.Step)
+	if dir := filepath.Dir(found.Path); filepath.Dir(dir) == filepath.Clean(path) {
+		path, line = dir, found.Kind+", "+line
+		if found.Kind != weights {
 			line += ", there are no " + weights + " weights"
 		}
 	}
@@ -263,12 +274,8 @@ func Which(weights string) string {
 // Architecture describes the network of a recipe in a line.
 func Architecture(r finetune.Recipe) string {
 	c := r.Model
-	heads := "heads"
-	if c.Heads == 1 {
-		heads = "head"
-	}
-	return fmt.Sprintf("%s of width %d, depth %d, %d %s, patches of %d at %d×%d, position %s",
-		cmp.Or(r.Architecture, "ViT"), c.Width, c.Depth, c.Heads, heads, c.PatchSize, c.ImageRows, c.ImageCols, c.Position)
+	return fmt.Sprintf("%s of width %d, depth %d, heads %d, patches of %d at %d×%d, position %s",
+		cmp.Or(r.Architecture, "ViT"), c.Width, c.Depth, c.Heads, c.PatchSize, c.ImageRows, c.ImageCols, c.Position)
 }
 
 // Preprocessing describes a model's preprocessing in a line.
