@@ -77,14 +77,20 @@ func (d *Loader) Iter() iter.Seq2[train.Batch, error] {
 			return
 		}
 		host, graph := d.augment.SplitHostGraph(d.source)
-		indices := d.each
+		indices, part := d.each, d.size
 		if d.inOrder {
-			indices = d.once
+			indices, part = d.once, 0
 		}
-		for b, err := range Read(d.source, host, d.seed, d.size, indices(d.Step)) {
+		for b, err := range Read(d.source, host, d.seed, part, indices(d.Step)) {
 			if err != nil {
 				yield(train.Batch{}, err)
 				return
+			}
+			if d.inOrder {
+				b.drop()
+			}
+			if b.Len() == 0 {
+				continue
 			}
 			out := d.batch(b, graph)
 			d.Step++
@@ -132,23 +138,11 @@ func (d *Loader) once(int) iter.Seq2[int, []int] {
 
 // batch returns the batch of the current step as tensors.
 func (d *Loader) batch(b *Batch, graph Augment) train.Batch {
-	number, pixels, indices := d.Step%d.sampler().perEpoch(), &b.InMemory, b.Indices
-	if d.inOrder { // damaged images are not replaced
-		var intact []int
-		for k, err := range b.errs {
-			if err == nil {
-				intact = append(intact, k)
-			}
-		}
-		if len(intact) < len(indices) {
-			pixels, indices = pixels.Subset(intact), picked(indices, intact, 1)
-		}
-	}
-	plan := graph.Plan(d.source, d.seed, b.epoch, number, indices)
+	plan := graph.Plan(d.source, d.seed, b.epoch, d.Step%d.sampler().perEpoch(), b.Indices)
 	for k := range plan.Indices {
 		plan.Indices[k] = int64(k)
 	}
-	return train.Batch{Spec: graph, Inputs: append([]*tensors.Tensor{pixels.Tensor()}, plan.Tensors()...),
+	return train.Batch{Spec: graph, Inputs: append([]*tensors.Tensor{b.Tensor()}, plan.Tensors()...),
 		Labels: []*tensors.Tensor{d.labels(plan)}}
 }
 

@@ -5,7 +5,6 @@ package data
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"runtime"
 	"slices"
@@ -19,7 +18,7 @@ const prefetched = 2
 // indices.
 type Batch struct {
 	InMemory
-	Indices []int // as requested; a damaged image is replaced by the next intact one of the batch
+	Indices []int // as requested; a damaged image is replaced by the next intact one, see Read
 
 	epoch   int
 	errs    []error
@@ -28,7 +27,8 @@ type Batch struct {
 
 // Read yields the images of batches, each an epoch and its indices, and ends after an error. host is the host's part
 // from Augment.SplitHostGraph, applied as a function of (seed, epoch, index). A damaged image that the dataset skips is
-// replaced by another image of the same micro-batch, part images of a batch.
+// replaced by the next intact one of the same micro-batch, part images of a batch, or if there is none by the next of
+// the dataset. If part is 0 it is not replaced: its pixels are zeros.
 //
 // Batches are independent of the number of workers, in order and with the same pixels; at most three are read ahead.
 // The workers end with the iteration.
@@ -40,7 +40,7 @@ func Read(s Dataset, host Augment, seed int64, part int, batches iter.Seq2[int, 
 		defer cancel()
 		for b := range prefetch(ctx, &running, s, host, seed, batches) {
 			b.pending.Wait()
-			if err := b.replace(s, part); !yield(b, err) || err != nil {
+			if err := b.replace(ctx, s, view{host, seed, b.epoch, 0}, part); !yield(b, err) || err != nil {
 				return
 			}
 		}
@@ -89,12 +89,8 @@ func prefetch(ctx context.Context, running *sync.WaitGroup, s Dataset, host Augm
 	for range cmp.Or(info.Workers, runtime.GOMAXPROCS(0)) {
 		running.Go(func() {
 			for t := range tasks {
-				b, index := t.batch, t.batch.Indices[t.k]
-				img, err := show(ctx, s, index%s.Len(), view{host, seed, b.epoch, index})
-				if b.errs[t.k] = err; err == nil {
-					b.Labels[t.k] = s.Describe().Labels[index%s.Len()]
-					b.put(t.k, img)
-				}
+				b := t.batch
+				b.errs[t.k] = b.read(ctx, s, view{host, seed, b.epoch, b.Indices[t.k]}, t.k)
 				b.pending.Done()
 			}
 		})
@@ -103,7 +99,7 @@ func prefetch(ctx context.Context, running *sync.WaitGroup, s Dataset, host Augm
 }
 
 // replace fills in for the damaged images that the dataset skips, and returns any other error.
-func (b *Batch) replace(s Dataset, part int) error {
+func (b *Batch) replace(ctx context.Context, s Dataset, v view, part int) error {
 	for k, err := range b.errs {
 		if err != nil {
 			err = s.Describe().LeaveOut(b.Indices[k]%s.Len(), err)
@@ -112,29 +108,67 @@ func (b *Batch) replace(s Dataset, part int) error {
 			return err
 		}
 	}
-	for k, err := range b.errs {
-		if err == nil {
-			continue
-		}
+	for k := 0; part > 0 && k < len(b.errs); k++ {
 		first, other := k-k%part, k
 		n := min(part, len(b.errs)-first)
 		for b.errs[other] != nil {
-			if other = first + (other-first+1)%n; other == k {
-				return fmt.Errorf("data: %s: all %d images of a batch, or of a micro-batch, are damaged: %w", b.Name, n, err)
+			if other = first + (other-first+1)%n; other != k {
+				continue
+			}
+			if err := b.next(ctx, s, v, k); err != nil {
+				return err
 			}
 		}
 		copy(b.Row(k), b.Row(other))
-		if size := len(b.Row(0)); b.Float != nil {
-			copy(b.Float[k*size:(k+1)*size], b.Float[other*size:])
-		}
 		b.Indices[k], b.Labels[k] = b.Indices[other], b.Labels[other]
 	}
 	return nil
+}
+
+// next replaces image k by the next intact one of the dataset.
+func (b *Batch) next(ctx context.Context, s Dataset, v view, k int) error {
+	for n, tries := s.Len(), 1; b.errs[k] != nil && tries < n; tries++ {
+		row := b.Indices[k] % n
+		if err := s.Describe().LeaveOut(row, b.errs[k]); err != nil { // also once too many are damaged
+			return err
+		}
+		b.Indices[k] += (row+1)%n - row
+		v.Index = b.Indices[k]
+		b.errs[k] = b.read(ctx, s, v, k)
+	}
+	return b.errs[k]
+}
+
+// read reads the image of a view as image k.
+func (b *Batch) read(ctx context.Context, s Dataset, v view, k int) error {
+	row := v.Index % s.Len()
+	img, err := show(ctx, s, row, v)
+	if err == nil {
+		b.Labels[k] = s.Describe().Labels[row]
+		b.put(k, img)
+	}
+	return err
+}
+
+// drop removes the damaged images.
+func (b *Batch) drop() {
+	var intact []int
+	for k, err := range b.errs {
+		if err == nil {
+			intact = append(intact, k)
+		}
+	}
+	if len(intact) < len(b.errs) {
+		b.InMemory, b.Indices = *b.Subset(intact), picked(b.Indices, intact, 1)
+	}
 }
 
 // Part returns images from to to-1 of the batch: a view, not a copy.
 func (b *Batch) Part(from, to int) *InMemory {
 	part, size := b.InMemory, b.Height*b.Width*b.Channels
 	part.Pixels, part.Labels = b.Pixels[from*size:to*size], b.Labels[from:to]
+	if b.Float != nil {
+		part.Float = b.Float[from*size : to*size]
+	}
 	return &part
 }

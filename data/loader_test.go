@@ -245,22 +245,38 @@ func TestRead_ADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 	}
 	var log strings.Builder
 	set := streamed(t, f, Streaming{Skip: true, Logger: gomlxtest.Logger(&log)})
-	for range 2 {
-		rows, pixels, err := fed(set, Augment{}, 0, inOrder(0, 300, 30))
-		if err != nil || len(rows) != 300 {
-			t.Fatal(len(rows), err)
+	for part, want := range map[int]map[int]int{
+		30: {31: 32, 209: 180, 299: 270}, // the next of the micro-batch, after its last its first
+		1:  {31: 32, 209: 210, 299: 0},   // the next of the dataset
+	} {
+		place := 0
+		for b, err := range read(set, Augment{}, 0, part, inOrder(0, 300, 30)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k, row := range b.Indices {
+				want, damaged := want[place]
+				if !damaged {
+					want = place
+				}
+				if row != want || b.Row(k)[2] != uint8(want) || b.Labels[k] != int32(want/150) {
+					t.Errorf("part %d, place %d shows row %d, blue %d, label %d, want %d", part, place, row, b.Row(k)[2],
+						b.Labels[k], want)
+				}
+				place++
+			}
 		}
-		for k, row := range rows {
-			want := k
-			switch k {
-			case 31:
-				want = 32 // the next of the batch
-			case 209, 299:
-				want = k - 29 // the last of a batch: its first
+	}
+	for _, size := range []int{1, 13, 300} { // in order: left out, also where a batch has no other
+		var labels []float64
+		for b, err := range InOrder(set, size, Augment{}).Iter() {
+			if err != nil {
+				t.Fatal(err)
 			}
-			if row != want || pixels[k*105+2] != uint8(want) {
-				t.Errorf("place %d shows row %d, blue %d, want %d", k, row, pixels[k*105+2], want)
-			}
+			labels = append(labels, gomlxtest.Values(t, b.Labels[0])...)
+		}
+		if len(labels) != 297 || labels[148] != 0 || labels[149] != 1 { // 149 and 148
+			t.Errorf("batches of %d: %d labels, %v", size, len(labels), labels[145:152])
 		}
 	}
 	if lines := strings.Count(log.String(), "\n"); !slices.Equal(set.Damaged(), []int{31, 209, 299}) || lines != 3 ||

@@ -128,7 +128,7 @@ func (m *Model) batches(p pixels, program *model.Exec, size int, see func(first 
 	var next func() (*data.Batch, error, bool)
 	if host, _ := augment.SplitHostGraph(p.set); host != (data.Augment{}) {
 		var stop func()
-		next, stop = iter.Pull2(data.Read(p.set, host, 0, size, own))
+		next, stop = iter.Pull2(data.Read(p.set, host, 0, 0, own))
 		defer stop()
 	}
 	for _, rows := range own {

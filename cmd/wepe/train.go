@@ -424,13 +424,16 @@ func guess(r finetune.Run) (class string, share float64) {
 	for _, label := range info.Labels {
 		counts[label]++
 	}
+	for _, row := range info.Damaged() { // which count in no accuracy
+		counts[info.Labels[row]]--
+	}
 	most := 0
 	for label, n := range counts {
 		if name := info.Classes[label]; n > most || n == most && name < class {
 			class, most = name, n
 		}
 	}
-	return class, float64(most) / float64(max(1, len(info.Labels)))
+	return class, float64(most) / float64(max(1, info.Len()-len(info.Damaged())))
 }
 
 // resuming are the flags of wepe resume.
