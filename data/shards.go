@@ -97,7 +97,12 @@ func Find(dir string) (parts Parts[*Files], format string, err error) {
 			continue
 		}
 		in, labels, names, err := k.index(paths[i])
-		if err == nil {
+		switch {
+		case err != nil:
+		case classes != nil && names != nil && !slices.Equal(names, classes):
+			err = fmt.Errorf("the class names of %s are %.80q, those of %s %.80q: write the same names into all files",
+				splitNames[i][0], names, splitNames[0][0], classes)
+		default:
 			if classes == nil {
 				classes = names
 			}
@@ -194,7 +199,11 @@ func newShards(dir string, paths []string, in container, labels []int32, classes
 		text, err := disk.ReadFile(filepath.Join(dir, classNamesFile), maxClassNames)
 		switch {
 		case err == nil:
-			classes = strings.Split(strings.TrimSpace(strings.ReplaceAll(string(text), "\r\n", "\n")), "\n")
+			text := strings.ReplaceAll(strings.TrimPrefix(string(text), "\ufeff"), "\r\n", "\n")
+			classes = strings.Split(strings.TrimSpace(text), "\n")
+			if i := slices.Index(classes, ""); i >= 0 {
+				err = fmt.Errorf("%s: line %d is empty: name the class, or remove the line", classNamesFile, i+1)
+			}
 		case errors.Is(err, fs.ErrNotExist):
 			classes, err = numberedClasses(labels)
 		}
@@ -204,7 +213,8 @@ func newShards(dir string, paths []string, in container, labels []int32, classes
 	}
 	for part, label := range labels {
 		if label < 0 || int(label) >= len(classes) {
-			return nil, fmt.Errorf("%s: label %d, want 0 to %d", in.Where(part), label, len(classes)-1)
+			return nil, fmt.Errorf("%s: label %d, want 0 to %d: correct it, or name all classes in %s", in.Where(part), label,
+				len(classes)-1, classNamesFile)
 		}
 	}
 	return &Files{Name: filepath.Base(dir), Dir: dir, Labels: labels, Classes: classes, In: in,
@@ -324,6 +334,8 @@ func (s *tarShards) index(labels *[]int32, shardPath string) error {
 		}
 		extension = "." + strings.ToLower(extension)
 		switch known := slices.Contains(imageExtensions, extension); {
+		case extension == ".cls" && label >= 0:
+			return fmt.Errorf("%s has two labels", key)
 		case extension == ".cls":
 			if label, err = parseLabel(content); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
@@ -356,6 +368,7 @@ func eachMember(file *os.File, do func(at int64, header *tar.Header, content io.
 	}
 	section := io.NewSectionReader(file, 0, info.Size())
 	reader := tar.NewReader(section)
+	padded := func(n int64) int64 { return (n + tarBlock - 1) / tarBlock * tarBlock }
 	for at := int64(0); ; {
 		header, err := reader.Next()
 		switch {
@@ -382,7 +395,7 @@ func eachMember(file *os.File, do func(at int64, header *tar.Header, content io.
 		if err := do(at, header, reader); err != nil {
 			return err
 		}
-		at = begins + (size+tarBlock-1)/tarBlock*tarBlock
+		at = padded(begins) + padded(size) // the content of a global header is read already
 	}
 }
 

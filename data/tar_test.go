@@ -34,23 +34,23 @@ func one() []byte { return datatest.Tar([2]string{"0.jpg", "an image"}, [2]strin
 
 func TestFind_TarSamplesBetweenOtherMembers(t *testing.T) {
 	long := strings.Repeat("folder/", 40) // a name that needs a separate header
-	var global bytes.Buffer
-	w := tar.NewWriter(&global)
+	var global, folders bytes.Buffer      // git archive begins with a global header
+	g, w := tar.NewWriter(&global), tar.NewWriter(&folders)
 	// Some programs write the size of a directory's entries or of a link's target, which has no content here.
-	if err := errors.Join(w.WriteHeader(&tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "global",
-		PAXRecords: map[string]string{"comment": strings.Repeat("x", 700)}}),
+	if err := errors.Join(g.WriteHeader(&tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "global",
+		PAXRecords: map[string]string{"comment": strings.Repeat("x", 700)}}), g.Flush(),
 		w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "a/", Mode: 0o755, Size: 4096}), w.Flush()); err != nil {
 		t.Fatal(err)
 	}
 	content := [][]byte{plain(7, 2, 3), plain(8, 2, 3), plain(9, 2, 3)}
 	dir := datatest.Tree(t, map[string][]byte{
-		"a.tar": append(global.Bytes(), datatest.Tar(
+		"a.tar": append(folders.Bytes(), datatest.Tar(
 			[2]string{"./a/0.cls", "2\n"}, [2]string{"./a/0.jpg", string(content[0])}, [2]string{"a/0.txt", "words"},
 			[2]string{"a/._0.jpg", "resource fork"}, [2]string{".hidden.jpg", "x"},
 			[2]string{long + "1.seg.jpg", "no image of a sample"}, [2]string{long + "1.jpg", string(content[1])},
 			[2]string{long + "1.cls", "0"})...),
 		"b.tar": datatest.Tar(),
-		"c.tar": datatest.Tar([2]string{"b.webp", string(content[2])}, [2]string{"b.cls", strings.Repeat(" ", 63) + "1"}),
+		"c.tar": append(global.Bytes(), datatest.Tar([2]string{"b.webp", string(content[2])}, [2]string{"b.cls", strings.Repeat(" ", 63) + "1"})...),
 	})
 	f := gomlxtest.Must(training(dir))(t)
 	if !slices.Equal(f.Labels, []int32{2, 0, 1}) || !slices.Equal(f.Classes, []string{"0", "1", "2"}) {
@@ -64,7 +64,7 @@ func TestFind_TarSamplesBetweenOtherMembers(t *testing.T) {
 	if got, want := f.Where(1), filepath.Join(dir, "a.tar")+": "+long+"1.jpg"; got != want {
 		t.Errorf("image 1 is %s, want %s", got, want)
 	}
-	if err := os.WriteFile(filepath.Join(dir, classNamesFile), []byte("x\r\ny\nz\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, classNamesFile), []byte("\ufeffx\r\ny\nz\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if f = gomlxtest.Must(training(dir))(t); !slices.Equal(f.Classes, []string{"x", "y", "z"}) {
@@ -104,6 +104,7 @@ func TestFind_RefusesTars(t *testing.T) {
 		"a million": {labelled("1000000"), "d/0.cls"}, "65 bytes": {labelled(strings.Repeat(" ", 64) + "7"), "d/0.cls"},
 		"gaps":         {labelled("999999"), "999999"},
 		"two images":   {datatest.Tar([2]string{"0.jpg", "x"}, [2]string{"0.png", "x"}), "0 has"},
+		"two labels":   {datatest.Tar([2]string{"0.jpg", "x"}, [2]string{"0.cls", "0"}, [2]string{"0.cls", "1"}), "0 has"},
 		"dotted names": {datatest.Tar([2]string{"d/img.00.png", "x"}, [2]string{"d/img.00.cls", "1"}), "d/img.00.png"},
 		"nothing":      {datatest.Tar([2]string{"readme", "x"}), "no images"},
 		"no tar":       {bytes.Repeat([]byte("hello"), 300), "a.tar"},
@@ -201,6 +202,21 @@ func TestFind_Parquet(t *testing.T) {
 		opened.Validation != nil || opened.Test.Len() != 1 {
 		t.Errorf("%+v, %+v", img, opened)
 	}
+	// A split may have no names, but no others: neither in its files nor for its labels.
+	for names, valid := range map[string]bool{`"a", "b", "c"`: true, `"b", "a", "c"`: false} {
+		if err := pq.WriteFile(filepath.Join(dir, "test.parquet"), []row{{content{plain(0, 2, 3)}, 1}},
+			pq.KeyValueMetadata("huggingface", `{"info": {"features": {"label": {"names": [`+names+`]}}}}`)); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := Find(dir); (err == nil) != valid {
+			t.Errorf("the test split names %s: %v", names, err)
+		}
+	}
+	if err := pq.WriteFile(filepath.Join(dir, "test.parquet"), []row{{content{plain(0, 2, 3)}, 3}}); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = Find(dir)
+	oneLine(t, "a label without a name", err, "test.parquet: row 0", "label 3", classNamesFile)
 }
 
 // A pipe named as a shard or as its class names is an error: opening it would wait for its other end. Class names are
@@ -225,21 +241,22 @@ func TestFind_PipesAndLongClassNames(t *testing.T) {
 	}
 }
 
-// FuzzClassNames: names of classes are one for each line, and each label has one.
+// FuzzClassNames: names of classes are one for each line, none empty, and each label has one.
 func FuzzClassNames(f *testing.F) {
 	dir := f.TempDir()
 	shard := datatest.Tar([2]string{"0.jpg", "x"}, [2]string{"0.cls", "2"})
 	if err := os.WriteFile(filepath.Join(dir, "0.tar"), shard, 0o600); err != nil {
 		f.Fatal(err)
 	}
-	campaign.Fuzz(f, []string{"a\nb\nc\n", "a\r\nb", ""}, func(t *testing.T, text string) {
+	campaign.Fuzz(f, []string{"a\nb\nc\n", "a\r\nb", "", "\ufeffa\n\nb\nc"}, func(t *testing.T, text string) {
 		if err := os.WriteFile(filepath.Join(dir, classNamesFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		files, err := training(dir)
-		if lines := strings.Count(strings.TrimSpace(text), "\n") + 1; (err == nil) != (lines > 2) ||
-			err == nil && len(files.Classes) != lines {
-			t.Errorf("%d lines: %v, %v", lines, files, err)
+		lines := strings.Split(strings.TrimSpace(strings.TrimPrefix(text, "\ufeff")), "\n")
+		named := len(lines) > 2 && !slices.Contains(lines, "") && !slices.Contains(lines, "\r")
+		if (err == nil) != named || named && len(files.Classes) != len(lines) {
+			t.Errorf("%q: %v, %v", lines, files, err)
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sort"
 	"sync"
 
@@ -32,7 +33,7 @@ const (
 // Shards are the images of Parquet files.
 type Shards struct {
 	Labels  []int32
-	Classes []string // in the hub's metadata of the first file, else nil
+	Classes []string // in the hub's metadata of the first file, else nil; other files have none or the same
 
 	files  []*os.File // open while they are in use
 	sizes  []int64    // of the files
@@ -116,8 +117,13 @@ func (s *Shards) index(path string) (err error) {
 		s.groups = append(s.groups, &group{shard: shard, row: row, part: before, footer: footer})
 		row += int(rows.NumRows())
 	}
-	if s.sizes = append(s.sizes, size); shard == 0 {
-		s.Classes = hubClasses(p)
+	s.sizes = append(s.sizes, size)
+	switch names := hubClasses(p); {
+	case shard == 0:
+		s.Classes = names
+	case names != nil && !slices.Equal(names, s.Classes):
+		return fmt.Errorf("its class names %.80q differ from %s's %.80q: write the same names into all files", names,
+			s.files[0].Name(), s.Classes)
 	}
 	return nil
 }
