@@ -20,6 +20,7 @@ const (
 	tagCompression  = 0x0103
 	tagPhotometric  = 0x0106
 	typeShort       = 3
+	pngColour       = 25 // the byte with the type of colours
 	upright         = 1
 	lastOrientation = 8
 )

@@ -5,11 +5,11 @@ package data
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"image"
 	"image/color"
-	"image/draw"
 	"image/gif"
 	"image/jpeg"
 	"image/png"
@@ -52,9 +52,9 @@ func (p *Image) RGBA() *image.RGBA {
 // orientation, palettes looked up, transparency dropped (not composed with a background), grey repeated, the high byte
 // of 16 bits of colour, 16 bits of grey clipped to 255, CMYK converted.
 //
-// All formats but jpeg equal Pillow in every bit. Jpegs do if built with -tags libjpeg; otherwise one sample in forty
-// is about a level off, see testdata/pillow/README.md. Pillow 10.3 takes the high byte of 16-bit grey, 9.4 and 13 clip
-// it. Errors wrap [ErrFormat] or [ErrPixels]; any other error describes the damage.
+// All formats but jpeg equal Pillow in every bit, with the exceptions in testdata/pillow/README.md. Jpegs do if built
+// with -tags libjpeg; otherwise one sample in forty is about a level off. Pillow 10.3 takes the high byte of 16-bit
+// grey, 9.4 and 13 clip it. Errors wrap [ErrFormat] or [ErrPixels]; any other error describes the damage.
 func Decode(r io.Reader) (*Image, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
 	if err != nil {
@@ -167,12 +167,24 @@ var unread = []struct{ magic, name string }{
 // decodeTIFF undoes the multiplication by transparency that a tiff may declare, as Pillow does.
 func decodeTIFF(r io.Reader) (image.Image, error) {
 	img, err := tiff.Decode(r)
-	if m, ok := img.(*image.RGBA); ok && !m.Opaque() {
-		plain := image.NewNRGBA(m.Rect)
-		draw.Draw(plain, plain.Rect, m, m.Rect.Min, draw.Src)
-		return plain, err
+	switch m := img.(type) {
+	case *image.RGBA:
+		divide(m.Pix, 1)
+	case *image.RGBA64:
+		divide(m.Pix, 2)
 	}
 	return img, err
+}
+
+// divide divides colours by their alpha, in the high bytes of samples of the given bytes: min(255, ⌊255·c/a⌋), 0 for
+// a = 0.
+func divide(pix []uint8, bytes int) {
+	for ; len(pix) > 0; pix = pix[4*bytes:] {
+		a := int(pix[3*bytes])
+		for c := 0; c < 3 && a < 255; c++ {
+			pix[c*bytes] = clip8(min(a, 1) * 255 * int(pix[c*bytes]) / max(a, 1))
+		}
+	}
 }
 
 // begins reports whether a file begins with a text; a ? matches any byte.
@@ -253,6 +265,10 @@ func (e Encoded) unoriented() (*Image, error) {
 		return nil, err
 	}
 	p := &Image{Height: e.height, Width: e.width, Pixels: make([]uint8, 3*e.height*e.width)}
+	if deep, ok := img.(*image.NRGBA64); ok && e.format.name == "png" && e.raw[pngColour] == 0 { // grey, one transparent
+		p.clipped(deep.Pix, deep.Stride, 8)
+		return p, nil
+	}
 	err = p.draw(img, fill)
 	if e.format.name == "tiff" && faxOfBlack(e.raw) {
 		for i, v := range p.Pixels {
@@ -288,7 +304,7 @@ func (p *Image) draw(img image.Image, fill uint8) error {
 	case *image.Gray:
 		p.samples(m.Pix, m.Stride, 1, [3]int{})
 	case *image.Gray16:
-		p.clipped(m)
+		p.clipped(m.Pix, m.Stride, 2)
 	case *image.RGBA: // decoders return this type for images without transparency
 		p.samples(m.Pix, m.Stride, 4, [3]int{0, 1, 2})
 	case *image.NRGBA:
@@ -323,17 +339,13 @@ func (p *Image) samples(pix []uint8, stride, step int, at [3]int) {
 	}
 }
 
-// clipped converts 16-bit grey as Pillow 13 does: values above 255 become 255.
-func (p *Image) clipped(m *image.Gray16) {
-	out := p.Pixels
-	for y := range p.Height {
-		for x := range p.Width {
-			grey := m.Gray16At(x, y).Y
-			v := uint8(min(255, grey))
-			out[0], out[1], out[2] = v, v, v
-			p.Clipped = p.Clipped || grey > 255
-			out = out[3:]
-		}
+// clipped converts 16-bit grey, a sample at every step bytes, as Pillow 13 does: values above 255 become 255.
+func (p *Image) clipped(pix []uint8, stride, step int) {
+	for i := range p.Height * p.Width {
+		grey := binary.BigEndian.Uint16(pix[i/p.Width*stride+i%p.Width*step:])
+		v := uint8(min(255, grey))
+		copy(p.Pixels[3*i:], []uint8{v, v, v})
+		p.Clipped = p.Clipped || grey > 255
 	}
 }
 

@@ -191,6 +191,41 @@ func FuzzEXIF(f *testing.F) {
 	})
 }
 
+// tiffOf is a tiff of one row of colours multiplied by their alpha, in samples of 8 or 16 bits.
+func tiffOf[T uint8 | uint16](pixels [][4]T) []byte {
+	order, bytes := binary.LittleEndian, binary.Size(T(0))
+	raw := order.AppendUint16([]byte("II*\x00\x08\x00\x00\x00"), 10)
+	const end = 8 + 2 + 10*12 + 4
+	for _, entry := range [][3]int{{256, 1, len(pixels)}, {257, 1, 1}, {258, 4, end}, {259, 1, 1}, {262, 1, 2},
+		{273, 1, end + 8}, {277, 1, 4}, {278, 1, 1}, {279, 1, 4 * bytes * len(pixels)}, {338, 1, 1}} {
+		raw = order.AppendUint16(order.AppendUint16(raw, uint16(entry[0])), typeShort)
+		raw = order.AppendUint32(order.AppendUint32(raw, uint32(entry[1])), uint32(entry[2]))
+	}
+	raw = order.AppendUint32(raw, 0)
+	for range 4 {
+		raw = order.AppendUint16(raw, uint16(8*bytes))
+	}
+	raw, err := binary.Append(raw, order, pixels)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+// The expected values are from Pillow 13.0.0's Image.open(file).convert("RGB").
+func TestDecode_TIFFsAreDividedByTheirAlphaAsByPillow(t *testing.T) {
+	want := []uint8{63, 127, 191, 99, 1, 200, 0, 0, 0, 162, 115, 69, 90, 181, 255}
+	for name, raw := range map[string][]byte{
+		"8 bits": tiffOf([][4]uint8{{10, 20, 30, 40}, {99, 1, 200, 255}, {50, 60, 70, 0}, {7, 5, 3, 11}, {90, 180, 254, 253}}),
+		"16 bits": tiffOf([][4]uint16{{0x0a12, 0x14ff, 0x1e00, 0x2880}, {0x6301, 0x0102, 0xc8c8, 0xffff},
+			{0x3203, 0x3c04, 0x4605, 0x0006}, {0x07aa, 0x0501, 0x0302, 0x0bfe}, {0x5a00, 0xb4ff, 0xfe10, 0xfd20}}),
+	} {
+		if got := gomlxtest.Must(decode(raw))(t); !slices.Equal(got.Pixels, want) {
+			t.Errorf("%s: %v, want %v", name, got.Pixels, want)
+		}
+	}
+}
+
 // The expected values are from Pillow 13.0.0's Image.open(file).convert("RGB") of mode I;16.
 func TestDecode_GreyOf16BitsIsClippedAsByPillow13(t *testing.T) {
 	for _, c := range []struct {
@@ -205,10 +240,17 @@ func TestDecode_GreyOf16BitsIsClippedAsByPillow13(t *testing.T) {
 		for x, v := range c.in {
 			img.SetGray16(x, 0, color.Gray16{Y: v})
 		}
-		got := gomlxtest.Must(decode(datatest.PNG(img)))(t)
-		for x, want := range c.want {
-			if [3]uint8(got.Pixels[3*x:]) != [3]uint8{want, want, want} || got.Clipped != c.clipped {
-				t.Errorf("pixel %d is %v, want %d, clipped %v", x, got.Pixels[3*x:3*x+3], want, got.Clipped)
+		plain := datatest.PNG(img)
+		const header = 8 + 25
+		grey := []byte("tRNS\x00\x64") // 100 is transparent
+		keyed := slices.Concat(plain[:header], []byte{0, 0, 0, 2}, grey,
+			binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(grey)), plain[header:])
+		for _, raw := range [][]byte{plain, keyed} {
+			got := gomlxtest.Must(decode(raw))(t)
+			for x, want := range c.want {
+				if [3]uint8(got.Pixels[3*x:]) != [3]uint8{want, want, want} || got.Clipped != c.clipped {
+					t.Errorf("pixel %d is %v, want %d, clipped %v", x, got.Pixels[3*x:3*x+3], want, got.Clipped)
+				}
 			}
 		}
 	}
