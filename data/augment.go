@@ -84,16 +84,19 @@ type Augment struct {
 // in memory are taken from the originals, and so are the steps up to erasing that follow them.
 func (a Augment) SplitHostGraph(s Dataset) (host, graph Augment) {
 	_, held := s.(*InMemory)
-	if host, graph = (Augment{}), a; a.onHost() || a.crops() && !held {
+	host, graph = Augment{}, a
+	height, width := s.Describe().Height, s.Describe().Width
+	if a.onHost() || a.crops() && !held {
 		host, graph = a, a.afterHost()
+		height, width = a.OutputSize(height, width)
 	}
 	if !held {
-		host.Size = [2]int{s.Describe().Height, s.Describe().Width}
+		host.Size = [2]int{height, width}
 	}
 	return host, graph
 }
 
-// Eval returns the augmentation of evaluation: Size, Mean and Std of a.
+// Eval returns the augmentation of evaluation: Size, Mean and Std of a. [InOrder] adds the interpolation of a resize.
 func (a Augment) Eval() Augment {
 	return Augment{Size: a.Size, Mean: a.Mean, Std: a.Std}
 }

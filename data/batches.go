@@ -13,7 +13,7 @@ import (
 )
 
 // Sampler determines which images each training step sees: a function of its fields and of the step. An epoch drops an
-// incomplete batch.
+// incomplete batch, unless it is the only one.
 type Sampler struct {
 	Images, Batch int
 	Repeats       int // see [Order]
@@ -33,7 +33,8 @@ func (s *Sampler) At(step int) (epoch, batch int, indices []int) {
 		s.epoch, s.order = epoch, Order(s.Seed, epoch, s.Images, s.Repeats)
 	}
 	batch = step % s.perEpoch()
-	return epoch, batch, s.order[batch*s.Batch:][:s.Batch]
+	from := batch * s.Batch
+	return epoch, batch, s.order[from:min(from+s.Batch, s.Images)]
 }
 
 // Loader is a [train.Dataset] of GoMLX: batches of a dataset for a train.Loop or for Trainer.Eval. The inputs of a
@@ -60,10 +61,15 @@ func Batches(s Dataset, size int, a Augment, seed int64) *Loader {
 	return &Loader{source: s, size: size, augment: a, seed: seed}
 }
 
-// InOrder returns each image once, in order, as evaluation needs them, with size, mean and standard deviation of a. The
-// last batch may be smaller. Damaged images that the dataset skips are left out.
+// InOrder returns each image once, in order, as evaluation needs them: with size, mean and standard deviation of a, and
+// if images are resized its interpolation. The last batch may be smaller. Damaged images that the dataset skips are left
+// out.
 func InOrder(s Dataset, size int, a Augment) *Loader {
-	return &Loader{source: s, size: size, augment: a.Eval(), inOrder: true}
+	d, info := &Loader{source: s, size: size, augment: a.Eval(), inOrder: true}, s.Describe()
+	if h, w := a.OutputSize(info.Height, info.Width); h != info.Height || w != info.Width {
+		d.augment.Interpolation = a.Interpolation
+	}
+	return d
 }
 
 // Name implements train.Dataset.
@@ -102,8 +108,22 @@ func (d *Loader) Iter() iter.Seq2[train.Batch, error] {
 }
 
 func (d *Loader) validate() error {
+	info := d.source.Describe()
 	if n := d.source.Len(); d.size < 1 || !d.inOrder && d.size > n {
 		return fmt.Errorf("data: batches of %d images of the %d of %s: want 1 to %d", d.size, n, d.Name(), n)
+	}
+	kept := Augment{Mean: d.augment.Mean, Std: d.augment.Std, MixupAlpha: d.augment.MixupAlpha, MixProb: d.augment.MixProb,
+		RepeatedAug: d.augment.RepeatedAug}
+	if info.Grids != nil && d.augment != kept {
+		return fmt.Errorf("data: %s: images in patches support no augmentation except mean, std and mixup: turn off crops, "+
+			"flips, size, cutout and cutmix", d.Name())
+	}
+	err := info.check()
+	if m, held := d.source.(*InMemory); held {
+		err = m.check()
+	}
+	if err != nil {
+		return err
 	}
 	return d.augment.Validate()
 }

@@ -56,7 +56,8 @@ func show(ctx context.Context, s Dataset, row int, v view) (*Image, error) {
 	return nil, &ImageError{fmt.Sprintf("%s, image %d", s.Describe().Name, row), err, false}
 }
 
-// Load returns the given rows in memory, as evaluation sees them.
+// Load returns the given rows in memory, as evaluation sees them. A damaged image is an error even in a stream that skips
+// it.
 func Load(ctx context.Context, s Dataset, rows []int) (*InMemory, error) {
 	switch s := s.(type) {
 	case *InMemory:
@@ -66,7 +67,7 @@ func Load(ctx context.Context, s Dataset, rows []int) (*InMemory, error) {
 	}
 	info := *s.Describe()
 	m := &InMemory{Info: info, Pixels: make([]uint8, len(rows)*info.Height*info.Width*info.Channels)}
-	m.Labels = picked(info.Labels, rows, 1)
+	m.Labels, m.Grids = picked(info.Labels, rows, 1), picked(info.Grids, rows, 1)
 	return m, parallel(ctx, len(rows), func(ctx context.Context, i int) error {
 		img, err := show(ctx, s, rows[i], view{})
 		if err == nil {

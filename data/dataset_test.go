@@ -14,6 +14,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -101,6 +102,26 @@ func TestLoader_InOrderEndsWithASmallerBatch(t *testing.T) {
 		0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {
 		t.Errorf("labels %v", labels)
 	}
+	// Images are resized as in evaluation, by the kernel of the augmentation, else not on the host.
+	set, want := noise(1, 5, 7, 3), []float64{}
+	img := gomlxtest.Must(set.Image(t.Context(), 0))(t)
+	for _, v := range img.Resize(3, 2, preprocess.Bicubic).Pixels {
+		want = append(want, float64(v)/255)
+	}
+	kernel := Augment{Size: [2]int{3, 2}, Interpolation: preprocess.Bicubic}
+	resized, _ := batches(t, InOrder(set, 1, kernel), -1)
+	gomlxtest.Near(t, "resized", resized[0], want, 1e-6)
+	if kernel.Size = [2]int{5, 7}; InOrder(set, 1, kernel).augment != kernel.Eval() {
+		t.Error("images of the dataset's size are resized")
+	}
+}
+
+// An epoch of fewer images than a batch has them all.
+func TestSampler_OfFewImages(t *testing.T) {
+	s := Sampler{Images: 3, Batch: 5, Seed: 7}
+	if epoch, batch, indices := s.At(11); epoch != 11 || batch != 0 || !slices.Equal(indices, Order(7, 11, 3, 1)) {
+		t.Errorf("epoch %d, batch %d: %v", epoch, batch, indices)
+	}
 }
 
 // Labels of mixed images are those that SoftLabels computes in the graph.
@@ -130,7 +151,7 @@ func TestLoader_ErrorsOfADataset(t *testing.T) {
 		}
 	}
 	for name, d := range map[string]*Loader{"large": Batches(owned(3), 4, Augment{}, 1),
-		"augment": Batches(owned(3), 2, Augment{HFlip: 2}, 1)} {
+		"augment": Batches(owned(3), 2, Augment{HFlip: 2}, 1), "label": Batches(labelled, 2, Augment{}, 1)} {
 		for _, err := range d.Iter() {
 			if err == nil {
 				t.Errorf("%s is accepted", name)

@@ -32,10 +32,7 @@ type Files struct {
 	Labels  []int32 // [n], each an index into Classes
 	Classes []string
 	// In is what the images are read from: a directory, tar or Parquet files. Its methods are safe for concurrent use.
-	In interface {
-		Open(part int) (io.ReadCloser, error)
-		Where(part int) string // the name of a part in errors
-	}
+	In      container
 	Ignored map[string]int // files beside the images that are of no type that Folder reads, by extension
 
 	shards string  // identifies the container's shards, "" for separate files
@@ -43,16 +40,21 @@ type Files struct {
 	all    *Files  // the dataset that has these rows; nil for all rows
 }
 
-// container is the type of Files.In.
 type container interface {
 	Open(part int) (io.ReadCloser, error)
-	Where(part int) string
+	Where(part int) string // the name of a part in errors
 }
 
-// NewFiles returns labelled files by their slash-separated paths in a directory.
+// NewFiles returns labelled files by their slash-separated paths in a directory, each with an index into classes.
 func NewFiles(name, dir string, paths []string, labels []int32, classes []string) (*Files, error) {
 	in := &directory{dir: dir}
-	for _, path := range paths {
+	if len(labels) != len(paths) {
+		return nil, fmt.Errorf("data: %s: %d labels for %d paths, want one each", name, len(labels), len(paths))
+	}
+	for i, path := range paths {
+		if label := labels[i]; label < 0 || int(label) >= len(classes) {
+			return nil, fmt.Errorf("data: %s: path %.60q has label %d, want 0 to %d", name, path, label, len(classes)-1)
+		}
 		if !filepath.IsLocal(filepath.FromSlash(path)) {
 			return nil, fmt.Errorf("data: %s: path %.60q leaves the directory", dir, path)
 		}
@@ -74,7 +76,8 @@ func (f *Files) Subset(rows []int) *Files {
 	return &out
 }
 
-// Join returns the files of several datasets with the same classes as one, in the order given.
+// Join returns the files of several datasets with the same classes as one, in the order given. Names of separate files
+// then begin with their directory, so Split and Fingerprint depend on where that is.
 func Join(name string, parts ...*Files) (*Files, error) {
 	if len(parts) == 0 {
 		return nil, fmt.Errorf("data: %s: nothing to join", name)

@@ -125,7 +125,7 @@ func TestFolder_ListsClassesAndImagesInOrder(t *testing.T) {
 func TestFolder_Splits(t *testing.T) {
 	for _, names := range [][3]string{{"train", "val", "test"}, {"Train", "Val", "TEST"}, {"training", "dev", "testing"},
 		{"train", "valid", "eval"}, {"Training", "Validation", ""}, {"train", "", "testing"}, {"train", "", ""}} {
-		paths := []string{"labels/1.txt", ".cache/x"}
+		paths := []string{"labels/1.txt", ".cache/x", "readme.png"}
 		for i, name := range names {
 			if name != "" {
 				paths = append(paths, name+"/dog/1.png", name+"/eel/2.png")
@@ -140,7 +140,8 @@ func TestFolder_Splits(t *testing.T) {
 			labels := [3][]int32{{0, 1, 2}, {1, 2}, {1, 2}}[i]
 			if (*f == nil) != (names[i] == "") || *f != nil && ((*f).Dir != filepath.Join(dir, names[i]) ||
 				!slices.Equal((*f).Classes, []string{"cat", "dog", "eel"}) || !slices.Equal((*f).Labels, labels) ||
-				(*f).Name != filepath.Base(dir)+[3]string{"-train", "-validation", "-test"}[i]) {
+				(*f).Name != filepath.Base(dir)+[3]string{"-train", "-validation", "-test"}[i] ||
+				((*f).Ignored[".png outside of class folders"] == 1) != (i == 0)) {
 				t.Errorf("%v: split %d is %+v", names, i, *f)
 			}
 		}
@@ -442,7 +443,7 @@ func TestLoad_Refuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := func(n int, path string) *Files {
-		return gomlxtest.Must(NewFiles("list", files.Dir, slices.Repeat([]string{path}, n), make([]int32, n), nil))(t)
+		return gomlxtest.Must(NewFiles("list", files.Dir, slices.Repeat([]string{path}, n), make([]int32, n), []string{"x"}))(t)
 	}
 	for name, c := range map[string]struct {
 		files *Files
@@ -456,8 +457,9 @@ func TestLoad_Refuses(t *testing.T) {
 			t.Errorf("%s: %+v", name, set)
 		}
 	}
-	if _, err := NewFiles("list", files.Dir, []string{"../a.png"}, []int32{0}, nil); err == nil {
-		t.Error("a path that leaves the directory")
+	for path, labels := range map[string][]int32{"../a.png": {0}, "a.png": {1}, "b.png": {-1}, "list": {}, "lists": {0, 0}} {
+		_, err := NewFiles("lists", files.Dir, []string{path}, labels, []string{"x"})
+		oneLine(t, fmt.Sprint(path, labels), err, strings.TrimPrefix(path, "../"))
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

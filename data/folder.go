@@ -31,7 +31,8 @@ func isImage(file string) bool {
 // sorted, are the classes. If dir instead contains the folder train (or training) and folders
 // of held-out splits, val (or valid, validation, dev) and test (or testing, eval), in upper or lower case, each with
 // class folders, these are the splits; otherwise all images are for training. Another folder with images beside those
-// of splits, two folders for one split, or none for training, is an error that wraps [ErrSplits].
+// of splits, two folders for one split, or none for training, is an error that wraps [ErrSplits]. Images outside of class
+// folders are ignored.
 //
 // Images come class by class, sorted by path. Only jpg, jpeg, png, gif, webp, bmp and tiff files are read, see
 // Files.Ignored; names that begin with a dot, and __MACOSX, are skipped. Links to images and folders are followed, also
@@ -42,12 +43,17 @@ func Folder(dir string) (parts Parts[*Files], err error) {
 			parts, err = Parts[*Files]{}, fmt.Errorf("data: %w", err)
 		}
 	}()
-	folders, err := splitFolders(dir)
+	all, err := scan(dir)
+	if err != nil {
+		return parts, err
+	}
+	top := all.below("")
+	folders, err := top.splits(dir)
 	if err != nil {
 		return parts, err
 	}
 	if folders == [3]string{} {
-		parts.Train, err = classFolders(dir, nil)
+		parts.Train, err = top.classFolders(dir, nil)
 		return parts, err
 	}
 	var classes []string
@@ -55,7 +61,11 @@ func Folder(dir string) (parts Parts[*Files], err error) {
 		if folders[i] == "" {
 			continue
 		}
-		if *to, err = classFolders(filepath.Join(dir, folders[i]), classes); err != nil {
+		in := all.below(folders[i] + "/")
+		if i == 0 {
+			in.outside(top.images[""])
+		}
+		if *to, err = in.classFolders(filepath.Join(dir, folders[i]), classes); err != nil {
 			return parts, err
 		}
 		(*to).Name = filepath.Base(dir) + [3]string{"-train", "-validation", "-test"}[i]
@@ -85,21 +95,22 @@ func Open(dir string, p preprocess.Settings) (parts Parts[Dataset], err error) {
 // hidden reports whether a name is skipped; archives of macOS have __MACOSX.
 func hidden(name string) bool { return strings.HasPrefix(name, ".") || name == "__MACOSX" }
 
-// classFolders lists the images of all class folders of a directory.
-func classFolders(dir string, classes []string) (*Files, error) {
-	in, err := scan(dir)
-	if err != nil {
-		return nil, err
+// outside counts images outside of class folders as ignored.
+func (in found) outside(images []string) {
+	for _, file := range images {
+		in.others[strings.ToLower(path.Ext(file))+" outside of class folders"]++
 	}
+}
+
+// classFolders lists the images of all class folders of a directory.
+func (in found) classFolders(dir string, classes []string) (*Files, error) {
 	if len(in.folders) == 0 {
 		return nil, fmt.Errorf("%s has no class folders: put the images of each class in a folder of its name", dir)
 	}
 	if classes == nil {
 		classes = in.folders
 	}
-	for _, file := range in.images[""] {
-		in.others[strings.ToLower(path.Ext(file))+" outside of class folders"]++
-	}
+	in.outside(in.images[""])
 	for _, name := range in.folders { // a split need not have every class
 		switch {
 		case in.images[name] == nil:
@@ -126,10 +137,11 @@ func (in found) files(dir string, classes []string) *Files {
 // ImageFiles finds all images below a directory, sorted by path. The class of an image is its top-level folder, or ""
 // outside of folders.
 func ImageFiles(dir string) (*Files, error) {
-	in, err := scan(dir)
+	all, err := scan(dir)
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
+	in := all.below("")
 	if len(in.images) == 0 {
 		return nil, fmt.Errorf("data: no images in %s (%s)%s", dir, strings.Join(imageExtensions, ", "), in.others.besides())
 	}
@@ -154,14 +166,25 @@ func (i ignored) besides() string {
 	return ", only files that are not read: " + disk.Extensions(i)
 }
 
-func scan(dir string) (in found, err error) {
-	in.images, in.others = map[string][]string{}, ignored{}
-	err = walk(dir, "", nil, func(file string, isDir bool) error {
-		folder, _, below := strings.Cut(file, "/")
+// tree is what walk visits below a directory.
+type tree []string
+
+func scan(dir string) (all tree, err error) {
+	err = walk(dir, "", nil, func(file string) { all = append(all, file) })
+	return all, err
+}
+
+// below returns what is in a folder of the tree, given with a slash at its end, or "" for all.
+func (t tree) below(top string) found {
+	in := found{images: map[string][]string{}, others: ignored{}}
+	for _, file := range t {
+		file, here := strings.CutPrefix(file, top)
+		folder, rest, below := strings.Cut(file, "/")
 		switch {
-		case isDir && !below:
+		case !here || file == "":
+		case below && rest == "":
 			in.folders = append(in.folders, folder)
-		case isDir:
+		case strings.HasSuffix(file, "/"):
 		case isImage(file):
 			if !below {
 				folder = ""
@@ -170,15 +193,13 @@ func scan(dir string) (in found, err error) {
 		case below:
 			in.others[strings.ToLower(path.Ext(file))]++
 		}
-		return nil
-	})
-	return in, err
+	}
+	return in
 }
 
 // walk visits the files and folders below a directory in the order of their names, slash-separated, without hidden
-// ones.
-// It follows links; a dangling one is a file. above are the folders that contain the directory.
-func walk(dir, below string, above []fs.FileInfo, visit func(file string, isDir bool) error) error {
+// ones; the names of folders end with a slash. It follows links; a dangling one is a file. above are the folders that contain the directory.
+func walk(dir, below string, above []fs.FileInfo, visit func(file string)) error {
 	here := filepath.Join(dir, filepath.FromSlash(below))
 	self, err := os.Stat(here)
 	if err != nil {
@@ -197,12 +218,13 @@ func walk(dir, below string, above []fs.FileInfo, visit func(file string, isDir 
 		if hidden(entry.Name()) {
 			continue
 		}
-		file, isDir := path.Join(below, entry.Name()), leadsToFolder(here, entry)
-		err := visit(file, isDir)
-		if err == nil && isDir {
-			err = walk(dir, file, append(above[:len(above):len(above)], self), visit)
+		file := path.Join(below, entry.Name())
+		if !leadsToFolder(here, entry) {
+			visit(file)
+			continue
 		}
-		if err != nil {
+		visit(file + "/")
+		if err := walk(dir, file, append(above[:len(above):len(above)], self), visit); err != nil {
 			return err
 		}
 	}
@@ -298,27 +320,28 @@ func splitOf(name string) int {
 	})
 }
 
-// splitFolders returns the folders of the splits of a directory, "" for those that it does not have, and for all if its
+// splits returns the folders of the splits of a directory, "" for those that it does not have, and for all if its
 // folders are classes. Folders are splits if they have such names and train is among them, or if one with such a name
 // contains folders with images and no image beside them: a class may be called test.
-func splitFolders(dir string) (folders [3]string, err error) {
-	named, others, err := foldersOf(dir)
-	if err != nil || len(named) == 0 {
-		return folders, err
+func (in found) splits(dir string) (folders [3]string, err error) {
+	var named, others []string
+	for _, name := range in.folders {
+		if splitOf(name) >= 0 {
+			named = append(named, name)
+		} else {
+			others = append(others, name)
+		}
 	}
 	train := slices.ContainsFunc(named, func(name string) bool { return splitOf(name) == 0 })
-	found := train && len(others) == 0
-	for i := 0; i < len(named) && !found && err == nil; i++ {
-		found, err = holdsClasses(filepath.Join(dir, named[i]))
+	holdsClasses := func(name string) bool {
+		beside := func(file string) bool { return strings.Count(file, "/") == 1 }
+		return in.images[name] != nil && !slices.ContainsFunc(in.images[name], beside)
 	}
-	if err != nil || !found {
-		return folders, err
+	if !(train && len(others) == 0) && !slices.ContainsFunc(named, holdsClasses) {
+		return folders, nil
 	}
 	for _, other := range others {
-		switch some, err := hasImages(filepath.Join(dir, other)); {
-		case err != nil:
-			return folders, err
-		case some:
+		if in.images[other] != nil {
 			return folders, fmt.Errorf("%s: %w: %s has images beside %s and is no split: move it out of the directory, or "+
 				"rename it, for example to .%s, which is ignored", dir, ErrSplits, other, strings.Join(named, ", "), other)
 		}
@@ -336,52 +359,4 @@ func splitFolders(dir string) (folders [3]string, err error) {
 			"folders as the directory", dir, ErrSplits, strings.Join(named, ", "))
 	}
 	return folders, nil
-}
-
-// foldersOf returns the folders of a directory: those named as splits, and the others.
-func foldersOf(dir string) (named, others []string, err error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, entry := range entries {
-		name := entry.Name()
-		switch {
-		case hidden(name) || !leadsToFolder(dir, entry):
-		case splitOf(name) >= 0:
-			named = append(named, name)
-		default:
-			others = append(others, name)
-		}
-	}
-	return named, others, nil
-}
-
-// holdsClasses reports whether a directory contains folders with images, and no image itself.
-func holdsClasses(dir string) (bool, error) {
-	entries, err := os.ReadDir(dir)
-	for _, entry := range entries {
-		if !hidden(entry.Name()) && isImage(entry.Name()) && !leadsToFolder(dir, entry) {
-			return false, nil
-		}
-	}
-	if err != nil {
-		return false, err
-	}
-	return hasImages(dir)
-}
-
-// hasImages reports whether there is an image in a directory or below.
-func hasImages(dir string) (bool, error) {
-	found := errors.New("found")
-	err := walk(dir, "", nil, func(file string, isDir bool) error {
-		if !isDir && isImage(file) {
-			return found
-		}
-		return nil
-	})
-	if errors.Is(err, found) {
-		return true, nil
-	}
-	return false, err
 }

@@ -119,7 +119,6 @@ func TestRead_OrderAndPixelsAreThoseOfAnyNumberOfWorkersAndAnyContainer(t *testi
 				same(streamed(t, f, Streaming{Workers: workers}), a)
 			}
 			if name == "changed" { // like images in memory
-				a.Size = to7x5.Crop
 				same(gomlxtest.Must(f.Load(t.Context(), to7x5, nil))(t), a)
 			}
 			if _, other, _ := fed(streamed(t, f, Streaming{}), a, 4, epochs(f.Len(), 3)); bytes.Equal(other, want) !=
@@ -184,6 +183,9 @@ func TestRead_NumbersAreNotRounded(t *testing.T) {
 	for b, err := range Read(set, Augment{}, 0, 2, inOrder(0, 2, 2)) {
 		if err != nil || !slices.Equal(b.Float, set.Float) || !slices.Equal(b.Labels, set.Labels) {
 			t.Errorf("%v of %v, %v", b.Float, b.Labels, err)
+		}
+		if part := b.Part(1, 2); !slices.Equal(part.Float, set.Float[3:]) || !slices.Equal(part.Labels, set.Labels[1:]) {
+			t.Errorf("of a part %v of %v", part.Float, part.Labels)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package data
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"image"
@@ -54,6 +55,9 @@ func (m *InMemory) Image(_ context.Context, row int) (*Image, error) {
 	}
 	if m.Float != nil {
 		img.Float = m.Float[row*len(m.Row(row)):][:len(m.Row(row))]
+	}
+	if m.Grids != nil {
+		img.Grid = m.Grids[row]
 	}
 	return img, nil
 }
@@ -137,7 +141,7 @@ func (m *InMemory) put(i int, img *Image) {
 		copy(m.Float[i*len(img.Float):], img.Float)
 	}
 	if m.Grids != nil {
-		m.Grids[i] = img.Grid
+		m.Grids[i] = cmp.Or(img.Grid, m.Grids[i])
 	}
 }
 

@@ -162,6 +162,16 @@ func TestStrip_IsCutAndReassembled(t *testing.T) {
 	}
 }
 
+// wrapped is a dataset of another module.
+type wrapped struct {
+	Info
+	Dataset
+}
+
+func (w *wrapped) Describe() *Info { return &w.Info }
+
+func (w *wrapped) Len() int { return w.Info.Len() }
+
 func TestStrip_GridsStayWithTheirImages(t *testing.T) {
 	train, test, err := ShapesOfAspects(taskShape, 53, 31, 24, 3, toStrips)
 	if err != nil {
@@ -179,6 +189,20 @@ func TestStrip_GridsStayWithTheirImages(t *testing.T) {
 	for k, row := range rows {
 		if some.Grids[k] != train.Grids[row] || known[numbers[k]] != train.Grids[row] {
 			t.Errorf("row %d: grid %v, number %d, want %v", row, some.Grids[k], numbers[k], train.Grids[row])
+		}
+	}
+	before := slices.Clone(train.Grids)
+	loaded := gomlxtest.Must(Load(t.Context(), &wrapped{train.Info, train}, rows))(t)
+	if !slices.Equal(loaded.Grids, some.Grids) || !slices.Equal(train.Grids, before) {
+		t.Errorf("of another module's dataset: grids %v, want %v", loaded.Grids, some.Grids)
+	}
+	for a, valid := range map[Augment]bool{{HFlip: 0.5}: false, {Pad: 1}: false, {CutmixAlpha: 1}: false,
+		{Size: [2]int{6, 6}}: false, {MixupAlpha: 1, RepeatedAug: 2, Std: [3]float64{1, 2, 3}}: true} {
+		for _, err := range Batches(train, 7, a, 1).Iter() {
+			if (err == nil) != valid {
+				t.Errorf("%+v of patches: %v", a, err)
+			}
+			break
 		}
 	}
 	other := train.Subset(rows)
