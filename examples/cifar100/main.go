@@ -36,6 +36,9 @@ var (
 func main() {
 	backend.Tune()
 	flag.Parse()
+	if flag.NArg() > 0 {
+		log.Fatalf("argument %q: want flags only", flag.Arg(0))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx); err != nil {

@@ -80,7 +80,12 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	if *write != "" {
+	switch {
+	case flag.NArg() > 0:
+		return fmt.Errorf("argument %q: want flags only", flag.Arg(0))
+	case *write != "" && *dir == "":
+		return errors.New("-data is missing: give the directory to write into")
+	case *write != "":
 		return writeTasks(ctx, *dir, *write, vtabSizes, slog.Default())
 	}
 	s, tasks, err := describe()

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -23,6 +24,16 @@ func with(t *testing.T, values map[string]string) {
 	}
 	if err := run(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestRun_RefusesArgumentsAndWritesOnlyIntoAFolder(t *testing.T) {
+	for args, want := range map[string]string{"-seeds 1 oops -plan": "oops", "-write shapes": "-data"} {
+		gomlxtest.NoError(t, flag.CommandLine.Parse(strings.Fields(args)))
+		if err := run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", args, err)
+		}
+		gomlxtest.NoError(t, errors.Join(flag.Set("write", ""), flag.CommandLine.Parse(nil)))
 	}
 }
 

@@ -98,10 +98,14 @@ func writeSprites(ctx context.Context, dir, origin string, logger *slog.Logger,
 }
 
 // writeTask writes datasets for training, validation and test as one task. Its folder appears when it is complete; an
-// existing folder is not changed.
+// existing folder is not changed, and refused unless it is of the same origin, as after an interruption.
 func writeTask(ctx context.Context, dir, name, origin string, sets [3]data.Dataset, logger *slog.Logger) (err error) {
 	folder := filepath.Join(dir, name)
 	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+		if was, err := os.ReadFile(filepath.Join(folder, "ORIGIN")); err == nil && string(was) == origin+"\n" {
+			logger.Info("task is already there", "directory", folder, "origin", origin)
+			return nil
+		}
 		return fmt.Errorf("%s already exists: choose another -data, or remove it", folder)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -103,6 +103,19 @@ func TestWriteTasks_LeaveNothingIfTheyCannotBeWritten(t *testing.T) {
 	}
 }
 
+// A second time goes on after an interruption, and never changes a folder of another origin.
+func TestWriteTasks_ASecondTime(t *testing.T) {
+	dir := t.TempDir()
+	first, second := filepath.Join(dir, "dsprites_loc", "ORIGIN"), filepath.Join(dir, "dsprites_ori")
+	write := func() error { return writeShapes(t.Context(), dir, [3]int{3, 2, 2}, 24, quiet) }
+	gomlxtest.NoError(t, errors.Join(write(), os.RemoveAll(second), write()))
+	_, err := os.Stat(filepath.Join(second, "test.txt"))
+	gomlxtest.NoError(t, errors.Join(err, os.WriteFile(first, nil, 0o644)))
+	if err := write(); err == nil {
+		t.Error("wrote over a task of another origin")
+	}
+}
+
 func TestDSprites_TakesDisjointPartsWithVTABsLabels(t *testing.T) {
 	const n = 1010
 	file := datatest.NPZ(t, datatest.DSprites(n))

@@ -55,6 +55,9 @@ func main() {
 }
 
 func run(o options) error {
+	if flag.NArg() > 0 {
+		return fmt.Errorf("argument %q: want flags only", flag.Arg(0))
+	}
 	dump, err := os.MkdirTemp("", "cudacheck")
 	if err != nil {
 		return err
