@@ -56,8 +56,8 @@ func show(ctx context.Context, s Dataset, row int, v view) (*Image, error) {
 	return nil, &ImageError{fmt.Sprintf("%s, image %d", s.Describe().Name, row), err, false}
 }
 
-// Load returns the given rows in memory, as evaluation sees them. A damaged image is an error even in a stream that skips
-// it.
+// Load returns the given rows in memory, as evaluation sees them. A damaged image is an error, even in a stream that
+// skips it.
 func Load(ctx context.Context, s Dataset, rows []int) (*InMemory, error) {
 	switch s := s.(type) {
 	case *InMemory:

@@ -443,7 +443,8 @@ func TestLoad_Refuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := func(n int, path string) *Files {
-		return gomlxtest.Must(NewFiles("list", files.Dir, slices.Repeat([]string{path}, n), make([]int32, n), []string{"x"}))(t)
+		paths := slices.Repeat([]string{path}, n)
+		return gomlxtest.Must(NewFiles("list", files.Dir, paths, make([]int32, n), []string{"x"}))(t)
 	}
 	for name, c := range map[string]struct {
 		files *Files
@@ -457,7 +458,8 @@ func TestLoad_Refuses(t *testing.T) {
 			t.Errorf("%s: %+v", name, set)
 		}
 	}
-	for path, labels := range map[string][]int32{"../a.png": {0}, "a.png": {1}, "b.png": {-1}, "list": {}, "lists": {0, 0}} {
+	for path, labels := range map[string][]int32{"../a.png": {0}, "a.png": {1}, "b.png": {-1}, "list": {},
+		"lists": {0, 0}} {
 		_, err := NewFiles("lists", files.Dir, []string{path}, labels, []string{"x"})
 		oneLine(t, fmt.Sprint(path, labels), err, strings.TrimPrefix(path, "../"))
 	}

@@ -31,8 +31,8 @@ func isImage(file string) bool {
 // sorted, are the classes. If dir instead contains the folder train (or training) and folders
 // of held-out splits, val (or valid, validation, dev) and test (or testing, eval), in upper or lower case, each with
 // class folders, these are the splits; otherwise all images are for training. Another folder with images beside those
-// of splits, two folders for one split, or none for training, is an error that wraps [ErrSplits]. Images outside of class
-// folders are ignored.
+// of splits, two folders for one split, or none for training, is an error that wraps [ErrSplits]. Images outside of
+// class folders are ignored.
 //
 // Images come class by class, sorted by path. Only jpg, jpeg, png, gif, webp, bmp and tiff files are read, see
 // Files.Ignored; names that begin with a dot, and __MACOSX, are skipped. Links to images and folders are followed, also
@@ -198,7 +198,8 @@ func (t tree) below(top string) found {
 }
 
 // walk visits the files and folders below a directory in the order of their names, slash-separated, without hidden
-// ones; the names of folders end with a slash. It follows links; a dangling one is a file. above are the folders that contain the directory.
+// ones; the names of folders end with a slash. It follows links; a dangling one is a file. above are the folders that
+// contain the directory.
 func walk(dir, below string, above []fs.FileInfo, visit func(file string)) error {
 	here := filepath.Join(dir, filepath.FromSlash(below))
 	self, err := os.Stat(here)

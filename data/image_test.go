@@ -216,7 +216,8 @@ func tiffOf[T uint8 | uint16](pixels [][4]T) []byte {
 func TestDecode_TIFFsAreDividedByTheirAlphaAsByPillow(t *testing.T) {
 	want := []uint8{63, 127, 191, 99, 1, 200, 0, 0, 0, 162, 115, 69, 90, 181, 255}
 	for name, raw := range map[string][]byte{
-		"8 bits": tiffOf([][4]uint8{{10, 20, 30, 40}, {99, 1, 200, 255}, {50, 60, 70, 0}, {7, 5, 3, 11}, {90, 180, 254, 253}}),
+		"8 bits": tiffOf([][4]uint8{{10, 20, 30, 40}, {99, 1, 200, 255}, {50, 60, 70, 0}, {7, 5, 3, 11},
+			{90, 180, 254, 253}}),
 		"16 bits": tiffOf([][4]uint16{{0x0a12, 0x14ff, 0x1e00, 0x2880}, {0x6301, 0x0102, 0xc8c8, 0xffff},
 			{0x3203, 0x3c04, 0x4605, 0x0006}, {0x07aa, 0x0501, 0x0302, 0x0bfe}, {0x5a00, 0xb4ff, 0xfe10, 0xfd20}}),
 	} {

@@ -21,7 +21,7 @@ type InMemory struct {
 	Info
 	Pixels []uint8 // [n, Height, Width, Channels], row-major, 0…255
 
-	// Float is Pixels before rounding, used in their place; nil if unknown.
+	// Float is Pixels before rounding, used in their place except by steps on the host (SplitHostGraph); nil if unknown.
 	Float []float32
 }
 

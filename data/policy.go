@@ -22,7 +22,8 @@ import (
 //	RandAugment(2,9)       torchvision: 2 operations at magnitude 9 of 30
 //	3-augment              DeiT-III: grey, solarized or blurred
 //
-// Operations are drawn with replacement. Sources: timm/data/auto_augment.py at commit 066e490, big_vision's
+// Operations are drawn with replacement. Those of timm that move pixels are bicubic; timm draws bilinear or bicubic.
+// Sources: timm/data/auto_augment.py at commit 066e490, big_vision's
 // pp/autoaugment.py at 538b8a8, torchvision's transforms/autoaugment.py of 0.14, augment.py of
 // github.com/facebookresearch/deit at 4da6691.
 type policy struct {

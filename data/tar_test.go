@@ -50,7 +50,8 @@ func TestFind_TarSamplesBetweenOtherMembers(t *testing.T) {
 			[2]string{long + "1.seg.jpg", "no image of a sample"}, [2]string{long + "1.jpg", string(content[1])},
 			[2]string{long + "1.cls", "0"})...),
 		"b.tar": datatest.Tar(),
-		"c.tar": append(global.Bytes(), datatest.Tar([2]string{"b.webp", string(content[2])}, [2]string{"b.cls", strings.Repeat(" ", 63) + "1"})...),
+		"c.tar": append(global.Bytes(), datatest.Tar([2]string{"b.webp", string(content[2])},
+			[2]string{"b.cls", strings.Repeat(" ", 63) + "1"})...),
 	})
 	f := gomlxtest.Must(training(dir))(t)
 	if !slices.Equal(f.Labels, []int32{2, 0, 1}) || !slices.Equal(f.Classes, []string{"0", "1", "2"}) {
