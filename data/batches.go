@@ -118,11 +118,7 @@ func (d *Loader) validate() error {
 		return fmt.Errorf("data: %s: images in patches support no augmentation except mean, std and mixup: turn off crops, "+
 			"flips, size, cutout and cutmix", d.Name())
 	}
-	err := info.check()
-	if m, held := d.source.(*InMemory); held {
-		err = m.check()
-	}
-	if err != nil {
+	if err := info.check(); err != nil {
 		return err
 	}
 	return d.augment.Validate()

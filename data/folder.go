@@ -43,8 +43,8 @@ func Folder(dir string) (parts Parts[*Files], err error) {
 			parts, err = Parts[*Files]{}, fmt.Errorf("data: %w", err)
 		}
 	}()
-	all, err := scan(dir)
-	if err != nil {
+	var all tree
+	if err := all.walk(dir, "", nil); err != nil {
 		return parts, err
 	}
 	top := all.below("")
@@ -63,7 +63,7 @@ func Folder(dir string) (parts Parts[*Files], err error) {
 		}
 		in := all.below(folders[i] + "/")
 		if i == 0 {
-			in.outside(top.images[""])
+			in.images[""] = append(in.images[""], top.images[""]...)
 		}
 		if *to, err = in.classFolders(filepath.Join(dir, folders[i]), classes); err != nil {
 			return parts, err
@@ -95,13 +95,6 @@ func Open(dir string, p preprocess.Settings) (parts Parts[Dataset], err error) {
 // hidden reports whether a name is skipped; archives of macOS have __MACOSX.
 func hidden(name string) bool { return strings.HasPrefix(name, ".") || name == "__MACOSX" }
 
-// outside counts images outside of class folders as ignored.
-func (in found) outside(images []string) {
-	for _, file := range images {
-		in.others[strings.ToLower(path.Ext(file))+" outside of class folders"]++
-	}
-}
-
 // classFolders lists the images of all class folders of a directory.
 func (in found) classFolders(dir string, classes []string) (*Files, error) {
 	if len(in.folders) == 0 {
@@ -110,7 +103,9 @@ func (in found) classFolders(dir string, classes []string) (*Files, error) {
 	if classes == nil {
 		classes = in.folders
 	}
-	in.outside(in.images[""])
+	for _, file := range in.images[""] {
+		in.others[strings.ToLower(path.Ext(file))+" outside of class folders"]++
+	}
 	for _, name := range in.folders { // a split need not have every class
 		switch {
 		case in.images[name] == nil:
@@ -137,8 +132,8 @@ func (in found) files(dir string, classes []string) *Files {
 // ImageFiles finds all images below a directory, sorted by path. The class of an image is its top-level folder, or ""
 // outside of folders.
 func ImageFiles(dir string) (*Files, error) {
-	all, err := scan(dir)
-	if err != nil {
+	var all tree
+	if err := all.walk(dir, "", nil); err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
 	in := all.below("")
@@ -166,13 +161,8 @@ func (i ignored) besides() string {
 	return ", only files that are not read: " + disk.Extensions(i)
 }
 
-// tree is what walk visits below a directory.
+// tree are the files and folders below a directory, see walk.
 type tree []string
-
-func scan(dir string) (all tree, err error) {
-	err = walk(dir, "", nil, func(file string) { all = append(all, file) })
-	return all, err
-}
 
 // below returns what is in a folder of the tree, given with a slash at its end, or "" for all.
 func (t tree) below(top string) found {
@@ -197,10 +187,10 @@ func (t tree) below(top string) found {
 	return in
 }
 
-// walk visits the files and folders below a directory in the order of their names, slash-separated, without hidden
+// walk appends the files and folders below a directory in the order of their names, slash-separated, without hidden
 // ones; the names of folders end with a slash. It follows links; a dangling one is a file. above are the folders that
 // contain the directory.
-func walk(dir, below string, above []fs.FileInfo, visit func(file string)) error {
+func (t *tree) walk(dir, below string, above []fs.FileInfo) error {
 	here := filepath.Join(dir, filepath.FromSlash(below))
 	self, err := os.Stat(here)
 	if err != nil {
@@ -221,11 +211,11 @@ func walk(dir, below string, above []fs.FileInfo, visit func(file string)) error
 		}
 		file := path.Join(below, entry.Name())
 		if !leadsToFolder(here, entry) {
-			visit(file)
+			*t = append(*t, file)
 			continue
 		}
-		visit(file + "/")
-		if err := walk(dir, file, append(above[:len(above):len(above)], self), visit); err != nil {
+		*t = append(*t, file+"/")
+		if err := t.walk(dir, file, append(above[:len(above):len(above)], self)); err != nil {
 			return err
 		}
 	}
