@@ -112,16 +112,16 @@ func (d *Loader) validate() error {
 	if n := d.source.Len(); d.size < 1 || !d.inOrder && d.size > n {
 		return fmt.Errorf("data: batches of %d images of the %d of %s: want 1 to %d", d.size, n, d.Name(), n)
 	}
-	kept := Augment{Mean: d.augment.Mean, Std: d.augment.Std, MixupAlpha: d.augment.MixupAlpha, MixProb: d.augment.MixProb,
-		RepeatedAug: d.augment.RepeatedAug}
-	if info.Grids != nil && d.augment != kept {
+	a := d.augment
+	kept := Augment{Mean: a.Mean, Std: a.Std, MixupAlpha: a.MixupAlpha, MixProb: a.MixProb, RepeatedAug: a.RepeatedAug}
+	if info.Grids != nil && a != kept {
 		return fmt.Errorf("data: %s: images in patches support no augmentation except mean, std and mixup: turn off crops, "+
 			"flips, size, cutout and cutmix", d.Name())
 	}
 	if err := info.check(); err != nil {
 		return err
 	}
-	return d.augment.Validate()
+	return a.Validate()
 }
 
 func (d *Loader) sampler() *Sampler {
