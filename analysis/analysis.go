@@ -87,11 +87,11 @@ func Same(images *data.InMemory, mask func(image int) []bool) Images {
 	}
 }
 
-// reference is the result of the first model, for comparison with the others.
+// reference is the result of the first of Models, for comparison with the others; empty if it could not be measured.
 type reference struct {
-	images   int
-	features [][]float64          // [layer][images·width] mean-pooled patch features of each block
-	masks    map[string][]float64 // [image] by measure
+	features, masks []int                // indices of the images of which pooled and overlaps are
+	pooled          [][]float64          // [layer][images·width] mean-pooled patch features of each block
+	overlaps        map[string][]float64 // [image] by measure, NaN if undefined
 }
 
 // Row is one measured value.
@@ -100,7 +100,7 @@ type Row struct {
 	Model    string           `json:"model"` // the column
 	Seed     int64            `json:"seed"`  // of the training
 	Images   string           `json:"images"`
-	Count    int              `json:"count,omitempty"` // of the images
+	Count    int              `json:"count,omitempty"` // of the images that were measured
 	Size     string           `json:"size,omitempty"`  // of the model's images
 	Weights  string           `json:"weights,omitempty"`
 	Measure  string           `json:"measure"`
@@ -139,15 +139,16 @@ func (c *Comparison) Run(ctx context.Context) (rows []Row, page report.Page, err
 	}
 	seen := map[string]bool{}
 	var failed []error
-	for _, m := range c.Models {
+	for i, m := range c.Models {
 		s, err := c.open(ctx, m)
 		if err != nil {
 			failed = append(failed, err)
 			c.all -= len(c.Analyses)
 			continue
 		}
-		page.Lines = []string{fmt.Sprintf("%d images of %s", s.Images.Len(), s.Images.Name)}
-		s.first, s.column = !seen[m.Name], slices.Index(columns, m.Name)
+		page.Lines = []string{fmt.Sprintf("%d images of %s; attention is of at most %d of them, spread evenly, fewer for "+
+			"large models", s.Images.Len(), s.Images.Name, attendedMost)}
+		s.isReference, s.first, s.column = i == 0, !seen[m.Name], slices.Index(columns, m.Name)
 		seen[m.Name] = true
 		failed = append(failed, s.analyze(ctx, sections)...)
 		s.model.Finalize()
@@ -209,8 +210,11 @@ type subject struct {
 	first  bool // of its column; its images are shown
 	rows   []Row
 
+	isReference bool // the first of Models
+
 	analysis Analysis
 	section  *section
+	used     int // number of images of the analysis
 
 	attention *attention // computed on first use
 	labels    []int32    // of Images by the model's classes, set by predicts
@@ -223,7 +227,7 @@ func (s *subject) analyze(ctx context.Context, sections []section) (failed []err
 			return failed
 		}
 		s.Logger.Info(a.Name, "model", s.Name, "analysis", s.progress())
-		s.analysis, s.section = a, &sections[i]
+		s.analysis, s.section, s.used = a, &sections[i], s.Images.Len()
 		began := time.Now()
 		err := a.do(s)
 		s.took = append(s.took, time.Since(began))
@@ -243,12 +247,27 @@ func (s *subject) analyze(ctx context.Context, sections []section) (failed []err
 func (s *subject) row(r Row, value float64) Row {
 	r.Analysis, r.Model, r.Seed, r.Images = s.analysis.Name, s.Name, s.model.Seed, s.Images.Name
 	c := s.model.Recipe.Model
-	r.Count, r.Size = s.Images.Len(), fmt.Sprintf("%dx%d", c.ImageRows, c.ImageCols)
+	r.Count, r.Size = s.used, fmt.Sprintf("%dx%d", c.ImageRows, c.ImageCols)
 	if w := s.model.Source.Weights; w.Name != "" { // a foreign model has only one kind
 		r.Weights = w.String()
 	}
 	r.Value = report.JSONFloat(value)
 	return r
+}
+
+// even returns n of the images, spread evenly: a directory may be sorted by class. The rows that follow are of n.
+func (s *subject) even(n int) []int {
+	s.used = n
+	return even(n, s.Images.Len())
+}
+
+// even returns n of the numbers 0 to of-1, spread evenly.
+func even(n, of int) []int {
+	rows := make([]int, n)
+	for k := range rows {
+		rows[k] = k * of / n
+	}
+	return rows
 }
 
 // measured adds a value.

@@ -12,7 +12,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/vit"
@@ -23,11 +22,15 @@ const (
 	weightBytes = 256 << 20 // of all layers, for one batch; a single image may take more
 	weightWork  = 1 << 31   // number of weights evaluated on the host: at least one image's
 	rangeShare  = 0.9       // share of the weight within the effective range
-	tsnePoints  = 250       // maximum number of embedded patches
+
+	attendedMost = 256 // images
+	maskImages   = 50  // compared with masks
+	tsnePoints   = 250 // patches
 )
 
 // attention contains the measurements of attention and features from one pass over images.
 type attention struct {
+	rows    []int     // of the dataset: the images
 	from    []float64 // [tokens] the weight of each token in the prediction
 	rings   rings
 	spreads [][][]headSpread // [layer][head][image], without ByDistance
@@ -35,10 +38,9 @@ type attention struct {
 	class   [][]float64      // [image][patches] last layer, head mean: the attention of the prediction
 	rollout [][]float64      // [image][patches]
 	shown   [][]float32      // [layer][heads·tokens·tokens] of the first image
-	last    []float64        // [points, width] patch features of the last block, of the first images
+	last    []float64        // [points, width] patch features of the last block, of some images
 	points  int
 	pooled  [][]float64 // [layer][images·width] mean-pooled patch features of each block
-	images  int
 }
 
 // prediction returns the weight of each token in the prediction, those of the pool: the mean of both if it concatenates
@@ -65,7 +67,7 @@ func (s *subject) batch(images int) int {
 
 // attendedImages is the number of images whose attention in all layers is evaluated.
 func (s *subject) attendedImages() int {
-	return min(s.Images.Len(), 256, max(1, weightWork/(s.model.Recipe.Model.Depth*s.layerWeights())))
+	return min(s.Images.Len(), attendedMost, max(1, weightWork/(s.model.Recipe.Model.Depth*s.layerWeights())))
 }
 
 // ofAttention is an analysis of the attention of a model on images, which is computed once.
@@ -75,6 +77,7 @@ func ofAttention(do func(*subject, *attention) error) func(*subject) error {
 		if err != nil {
 			return err
 		}
+		s.used = len(v.rows)
 		return do(s, v)
 	}
 }
@@ -85,8 +88,8 @@ func (s *subject) attended() (*attention, error) {
 	}
 	c := s.model.Recipe.Model
 	size := s.layerWeights()
-	v := &attention{from: s.prediction(), rings: s.grid.rings(), pooled: make([][]float64, c.Depth),
-		images: s.attendedImages()}
+	v := &attention{rows: s.even(s.attendedImages()), from: s.prediction(), rings: s.grid.rings(),
+		pooled: make([][]float64, c.Depth)}
 	for range c.Depth {
 		weights := make([][]float64, c.Heads)
 		for h := range weights {
@@ -102,7 +105,7 @@ func (s *subject) attended() (*attention, error) {
 		}
 		return append(nodes, SliceAxis(t.Blocks[c.Depth-1].Output, 1, AxisRange(c.Prefix())))
 	}
-	err := s.model.Activations(data.Head(s.Images, v.images), s.batch(v.images), choose,
+	err := s.model.Activations(s.Images.Subset(v.rows), s.batch(len(v.rows)), choose,
 		func(_ int, values [][]float32) error {
 			for k := range len(values[0]) / size {
 				v.add(s, values, k)
@@ -126,12 +129,16 @@ func (v *attention) add(s *subject, values [][]float32, k int) {
 		for h, head := range slices.Collect(slices.Chunk(layers[l], tokens*tokens)) {
 			spread := v.rings.spread(head, rangeShare)
 			for r, w := range spread.ByDistance {
-				v.weights[l][h][r] += w / float64(v.images)
+				v.weights[l][h][r] += w / float64(len(v.rows))
 			}
 			spread.ByDistance = nil
 			v.spreads[l][h] = append(v.spreads[l][h], spread)
 		}
 		v.pooled[l] = append(v.pooled[l], wide(values[2*l+1][k*c.Width:(k+1)*c.Width])...)
+	}
+	if some := min(len(v.rows), max(1, tsnePoints/n)); slices.Contains(even(some, len(v.rows)), len(v.class)) {
+		v.last = append(v.last, wide(values[2*c.Depth][k*n*c.Width:(k+1)*n*c.Width])...)
+		v.points += n
 	}
 	v.rollout = append(v.rollout, rolloutRow(layers, c.Heads, v.from)[s.grid.Prefix:])
 	v.class = append(v.class, s.attendedBy(v.from, layers[c.Depth-1]))
@@ -139,10 +146,6 @@ func (v *attention) add(s *subject, values [][]float32, k int) {
 		for _, layer := range layers {
 			v.shown = append(v.shown, slices.Clone(layer))
 		}
-	}
-	if v.points == 0 || v.points+n <= tsnePoints {
-		v.last = append(v.last, wide(values[2*c.Depth][k*n*c.Width:(k+1)*n*c.Width])...)
-		v.points += n
 	}
 }
 
@@ -250,6 +253,7 @@ func maps(s *subject, v *attention) error {
 	for i := range g.patches() {
 		distances = append(distances, g.distance(queries[0], i))
 	}
+	s.used = 1
 	s.measured("correlation of attention weight and distance, from the centre", "layer 1, first image",
 		pearson(distances, slices.Concat(panels[0][0].Values...)))
 	return s.show("attention maps", "Mean over heads, first image. The query is outlined; the colour scale of each map "+
@@ -278,13 +282,13 @@ func rollout(s *subject, v *attention) error {
 	shown := min(shownImages, len(v.rollout))
 	return s.show("attention of the prediction", "From left to right: image, attention of the last layer, rollout "+
 		"through all layers; red is the largest weight of each.", func(w io.Writer) error {
-		return overlays(w, s.Images, s.grid, v.class[:shown], v.rollout[:shown])
+		return overlays(w, s.Images.Subset(v.rows[:shown]), s.grid, v.class[:shown], v.rollout[:shown])
 	})
 }
 
 func tsne(s *subject, v *attention) error {
 	n, g := v.points, s.grid
-	if n < 10 {
+	if s.used = n / g.patches(); n < 10 {
 		return notApplicable(fmt.Sprintf("t-SNE needs 10 patches, the images have %d", n))
 	}
 	rows, cols := g.positions()
@@ -324,28 +328,25 @@ func byPosition(axis string, x, y, rows, cols []float64) func(io.Writer) error {
 }
 
 func cka(s *subject, v *attention) error {
-	if v.images < 8 {
+	if len(v.rows) < 8 {
 		return notApplicable("CKA needs 8 images or more")
 	}
-	if s.reference.features == nil {
-		s.reference.images, s.reference.features = v.images, v.pooled
+	if s.isReference {
+		s.reference.features, s.reference.pooled = v.rows, v.pooled
 		another := func(m Model) bool { return m.Name == s.Name && m.Path != s.Path }
 		if slices.ContainsFunc(s.Models, another) { // its column is a mean over seeds: without itself
 			return nil
 		}
 	}
-	if first := s.reference.images; first != v.images {
-		return notApplicable(fmt.Sprintf("measured with %d images, the first model with %d", v.images, first))
+	if first := s.reference.features; !slices.Equal(first, v.rows) {
+		return notApplicable(fmt.Sprintf("measured with %d images, the first model with %d", len(v.rows), len(first)))
 	}
-	for l, first := range s.reference.features[:min(len(v.pooled), len(s.reference.features))] {
+	for l, first := range s.reference.pooled[:min(len(v.pooled), len(s.reference.pooled))] {
 		s.measured("unbiased linear CKA with the first model", fmt.Sprintf("layer %d", l+1),
-			unbiasedCKA(first, v.pooled[l], v.images))
+			unbiasedCKA(first, v.pooled[l], len(v.rows)))
 	}
 	return nil
 }
-
-// maskImages is the number of images compared with masks.
-const maskImages = 50
 
 func masks(s *subject) error {
 	if s.Mask == nil {
@@ -355,34 +356,40 @@ func masks(s *subject) error {
 	if err != nil {
 		return err
 	}
-	measures := map[string][]float64{}
+	measures := map[string][]float64{} // of each image with an object, NaN if undefined
 	names := []string{"IoU at half of the range", "IoU at the median", "IoU at the 90th percentile",
 		"point-biserial correlation"}
-	for i, row := range v.rollout[:min(maskImages, len(v.rollout))] {
-		mask := s.Mask(i)
-		if mask == nil {
+	var rows []int // of images with an object
+	for _, i := range even(min(maskImages, len(v.rows)), len(v.rows)) {
+		mask := s.Mask(v.rows[i])
+		if !slices.Contains(mask, true) {
 			continue
 		}
-		values := numeric.MinMax(enlarge(row, s.grid.Rows, s.grid.Cols, s.Images.Height, s.Images.Width))
+		rows = append(rows, v.rows[i])
+		values := numeric.MinMax(enlarge(v.rollout[i], s.grid.Rows, s.grid.Cols, s.Images.Height, s.Images.Width))
 		for k, number := range []float64{iou(mask, values, 0.5), iou(mask, values, quantile(values, 0.5)),
 			iou(mask, values, quantile(values, 0.9)), pointBiserial(mask, values)} {
 			measures[names[k]] = append(measures[names[k]], number)
 		}
 	}
-	if len(measures) == 0 {
+	if len(rows) == 0 {
 		return notApplicable("no image has an object")
 	}
 	for _, name := range names {
 		values := measures[name]
-		s.measured(name, "mean", stat.Mean(values, nil))
-		s.measured(name, "standard deviation", stat.StdDev(values, nil))
-		if first := s.reference.masks[name]; len(first) == len(values) {
-			_, p := pairedT(values, first)
+		defined, _ := bothDefined(values, values) // no correlation with a mask or map of one value
+		s.used = len(defined)
+		s.measured(name, "mean", stat.Mean(defined, nil))
+		s.measured(name, "standard deviation", stat.StdDev(defined, nil))
+		if slices.Equal(rows, s.reference.masks) {
+			own, first := bothDefined(values, s.reference.overlaps[name])
+			s.used = len(own)
+			_, p := pairedT(own, first)
 			s.measured(name, "p of the paired t-test against the first model", p)
 		}
 	}
-	if s.reference.masks == nil {
-		s.reference.masks = measures
+	if s.isReference {
+		s.reference.masks, s.reference.overlaps = rows, measures
 	}
 	return nil
 }

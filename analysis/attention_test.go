@@ -193,12 +193,16 @@ func TestAttention_RowsAreMeansOverPatchesOfAllImages(t *testing.T) {
 	}
 }
 
-// CKA of both layers with the other model's, and t-SNE of the first 16 of 37 images, whose 240 patches are at most 250.
+// CKA of both layers with the other model's, and t-SNE of 16 of 37 images, whose 240 patches are at most 250.
 func TestAttention_RowsOfFeaturesAreOfThePatchesOfEachModel(t *testing.T) {
 	images := testImages(37)
 	paths := []string{trained(t, "learned", 1, nil), trained(t, "learned", 2, nil)}
 	rows := asked(t, "cka,tsne", images, Model{Name: "a", Path: paths[0]}, Model{Name: "b", Path: paths[1]})
 	var pooled [2][2][]float64 // [layer][model]
+	chosen := map[int]bool{}
+	for k := range 16 {
+		chosen[k*37/16] = true
+	}
 	for m, path := range paths {
 		c, values := traced(t, path, images, func(t *vit.Trace) []*Node {
 			return []*Node{t.Blocks[0].Output, t.Blocks[1].Output}
@@ -214,7 +218,7 @@ func TestAttention_RowsOfFeaturesAreOfThePatchesOfEachModel(t *testing.T) {
 					}
 					pooled[l][m] = append(pooled[l][m], mean)
 				}
-				if l == 0 || i >= 16 {
+				if l == 0 || !chosen[i] {
 					continue
 				}
 				patches = append(patches, wide(image[c.Prefix()*c.Width:])...)
@@ -240,7 +244,7 @@ func TestAttention_RowsOfFeaturesAreOfThePatchesOfEachModel(t *testing.T) {
 }
 
 // The other layers of a deeper model have nothing to compare with. The mean over seeds of the first column does not
-// contain the likeness of the first model to itself.
+// contain the likeness of the first model to itself. If the first cannot be measured, no other takes its place.
 func TestCKA_ComparesLayersWithTheFirstModel(t *testing.T) {
 	gomlxtest.OnGo(t)
 	flat := trained(t, "learned", 1, func(r *finetune.Recipe) { r.Model.Depth = 1 })
@@ -257,9 +261,63 @@ func TestCKA_ComparesLayersWithTheFirstModel(t *testing.T) {
 	if got := rowsOf(rows, "cka", "m"); len(got) != 1 || got[0].Value > 0.9999 {
 		t.Errorf("%+v of two seeds", got)
 	}
+	images := Same(testImages(23), func(int) []bool { return append(make([]bool, 200), slices.Repeat([]bool{true}, 40)...) })
+	c := Comparison{Backend: gomlxtest.Backend(), Images: images, Analyses: gomlxtest.Must(Choose([]string{"cka", "masks"}))(t),
+		Models: []Model{{Name: "gone", Path: t.TempDir()}, {Name: "flat", Path: flat}, {Name: "deep", Path: deep}}}
+	rows, _, _ = c.Run(t.Context())
+	for _, name := range []string{"flat", "deep"} {
+		if got := rowsOf(rows, "cka", name); len(got) != 1 || got[0].Note == "" {
+			t.Errorf("%+v without the first model", got)
+		}
+		if got := rowsOf(rows, "masks", name); len(got) != 8 { // mean and deviation of four measures
+			t.Errorf("%+v without the first model", got)
+		}
+	}
 }
 
-// The overlap of the rollout's largest pixels with the masks of all images but one, which has no object.
+// 300 images, more than an analysis of attention takes: it takes image k·300/256 for each k.
+func TestImages_AreSpreadOverTheDatasetAndCounted(t *testing.T) {
+	gomlxtest.OnGo(t)
+	all, mask := testImages(300), func(i int) []bool {
+		m := make([]bool, 12*20)
+		for k := range m {
+			m[k] = k < 40+i%150
+		}
+		return m
+	}
+	var spread []int
+	for k := range 256 {
+		spread = append(spread, k*300/256)
+	}
+	c := Comparison{Backend: gomlxtest.Backend(), Models: []Model{{Name: "m", Path: trained(t, "learned", 1, nil)}}, Pairs: 20,
+		Analyses: gomlxtest.Must(Choose(strings.Split("decay,probe,maps,rollout,entropy,depth,tsne,masks,separation", ",")))(t)}
+	c.Images = Same(all, mask)
+	rows, _, err := c.Run(t.Context())
+	c.Images = Same(all.Subset(spread), func(i int) []bool { return mask(spread[i]) })
+	want, _, err2 := c.Run(t.Context())
+	if err != nil || err2 != nil || len(rows) != len(want) {
+		t.Fatal(err, err2, len(rows), len(want))
+	}
+	counts := map[string]int{"decay": 0, "maps": 1, "tsne": 16, "masks": 50, "separation": 300}
+	for i, row := range rows {
+		count, other := counts[row.Analysis]
+		if !other {
+			count = 256
+		}
+		if row.Count != count {
+			t.Errorf("%s says %d images, want %d", row.Analysis, row.Count, count)
+		}
+		if v := float64(want[i].Value); row.Analysis != "separation" && !(math.Abs(float64(row.Value)-v) <= 1e-6) {
+			t.Errorf("%s, %s, %s: %g, want %g", row.Analysis, row.Measure, row.At, float64(row.Value), v)
+		}
+	}
+	if got := testFirst([]int{2, 3, 5, 7, 11, 13, 17}, 2); !slices.Equal(got, []int{2, 7, 3, 5, 11, 13, 17}) {
+		t.Errorf("images are in the order %v", got)
+	}
+}
+
+// The overlap of the rollout's largest pixels with the masks of all images but two, which have no object. A mask of
+// the whole image has no correlation: the others' mean is over 10 images.
 func TestMasks_RowsAreOfTheThresholdsOfTheirNames(t *testing.T) {
 	gomlxtest.OnGo(t)
 	const n = 13
@@ -269,7 +327,7 @@ func TestMasks_RowsAreOfTheThresholdsOfTheirNames(t *testing.T) {
 		}
 		m := make([]bool, 12*20)
 		for k := range m {
-			m[k] = k%20 >= i && k/20 > 3
+			m[k] = k%20 >= i && k/20 > 3 && i != 8 || i == 9
 		}
 		return m
 	}
@@ -287,7 +345,7 @@ func TestMasks_RowsAreOfTheThresholdsOfTheirNames(t *testing.T) {
 		s.model.Finalize()
 		for i, row := range v.rollout {
 			object := mask(i)
-			if object == nil {
+			if object == nil || i == 8 {
 				continue
 			}
 			pixels := enlarge(row, 3, 5, 12, 20)
@@ -309,12 +367,28 @@ func TestMasks_RowsAreOfTheThresholdsOfTheirNames(t *testing.T) {
 				of[m] = append(of[m], both/either)
 				all[name] = of
 			}
+			if i == 9 {
+				continue
+			}
+			var inside []float64
+			for _, in := range object {
+				inside = append(inside, map[bool]float64{true: 1}[in])
+			}
+			of := all["point-biserial correlation"]
+			of[m] = append(of[m], stat.Correlation(inside, pixels, nil))
+			all["point-biserial correlation"] = of
 		}
 	}
 	for name, of := range all {
 		statistic, p := pairedT(of[1], of[0])
-		if len(of[0]) != n-1 || !(math.Abs(statistic) > 1e-3) {
+		count := map[bool]int{true: n - 3, false: n - 2}[name == "point-biserial correlation"]
+		if len(of[0]) != count || !(math.Abs(statistic) > 1e-3) {
 			t.Errorf("%s: t = %g of %d images", name, statistic, len(of[0]))
+		}
+		for _, r := range rows {
+			if r.Measure == name && r.Count != count {
+				t.Errorf("%s, %s: of %d images, want %d", name, r.At, r.Count, count)
+			}
 		}
 		for m, model := range []string{"a", "b"} {
 			mean, deviation := stat.MeanStdDev(of[m], nil)

@@ -8,7 +8,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -41,7 +40,7 @@ func depth(s *subject) error {
 		}
 		return nodes
 	}
-	err := s.model.Activations(data.Head(s.Images, images), s.batch(images), choose,
+	err := s.model.Activations(s.Images.Subset(s.even(images)), s.batch(images), choose,
 		func(first int, values [][]float32) error {
 			for l, r := range readouts {
 				for k := range len(values[l]) / (n * c.Width) {

@@ -21,6 +21,7 @@ import (
 // ofVectors is an analysis of the vectors of an encoding.
 func ofVectors(do func(*subject, report.Field) error) func(*subject) error {
 	return func(s *subject) error {
+		s.used = 0
 		field, err := s.vectors()
 		if err != nil {
 			return err
@@ -146,20 +147,25 @@ func (s *subject) featuresWith(settings string) ([]float64, error) {
 	return features, err
 }
 
-// gridOf arranges values of two settings, "β = 0.1, γ = 0.2 fixed".
+// gridOf arranges values of two settings, "β = 0.1, γ = 0.2 fixed"; a missing pair is NaN.
 func gridOf(title string, labels []string, values []float64) figure.HeatMap {
 	h := figure.HeatMap{Title: title, Numbers: true, Positive: floats.Min(values) >= 0,
 		Limit: max(floats.Max(values), -floats.Min(values))}
-	for i, label := range labels {
+	for _, label := range labels {
 		row, col, _ := strings.Cut(label, ", ")
 		if !slices.Contains(h.Rows, row) {
-			h.Rows, h.Values = append(h.Rows, row), append(h.Values, nil)
+			h.Rows = append(h.Rows, row)
 		}
 		if !slices.Contains(h.Cols, col) {
 			h.Cols = append(h.Cols, col)
 		}
-		at := slices.Index(h.Rows, row)
-		h.Values[at] = append(h.Values[at], values[i])
+	}
+	for range h.Rows {
+		h.Values = append(h.Values, slices.Repeat([]float64{undefined}, len(h.Cols)))
+	}
+	for i, label := range labels {
+		row, col, _ := strings.Cut(label, ", ")
+		h.Values[slices.Index(h.Rows, row)][slices.Index(h.Cols, col)] = values[i]
 	}
 	return h
 }

@@ -201,6 +201,13 @@ func testSensitivity(t *testing.T) {
 	}
 }
 
+func TestGridOf_PlacesValuesByBothSettings(t *testing.T) {
+	h := gridOf("", []string{"β = 1, γ = 3", "β = 2, γ = 5", "β = 2, γ = 3"}, []float64{7, 11, 13})
+	if got := fmt.Sprint(h.Rows, h.Cols, h.Values); got != "[β = 1 β = 2] [γ = 3 γ = 5] [[7 NaN] [13 11]]" {
+		t.Error(got)
+	}
+}
+
 // The sphere has neither a sum nor a surrogate; a hybrid of the surrogate has its β and γ alone, one over ℘ a span.
 func TestSensitivity_SweepsAreTheSettingsOfTheEncoding(t *testing.T) {
 	gomlxtest.OnGo(t)

@@ -14,7 +14,6 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/train/optimizer"
 
-	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/report"
@@ -36,8 +35,10 @@ func probe(s *subject, field report.Field) error {
 	if images < 2 {
 		return notApplicable("the probe needs two images: one for training, one for testing")
 	}
+	held := max(1, images/4)
+	order := testFirst(s.even(images), held)
 	p := pairing{rings: s.grid.rings(), width: c.Width, vectors: field.Vectors, seed: s.Comparison.Seed}
-	err := s.model.Activations(data.Head(s.Images, images), s.batch(images),
+	err := s.model.Activations(s.Images.Subset(order), s.batch(images),
 		func(t *vit.Trace) []*Node { return []*Node{t.Patches} },
 		func(_ int, values [][]float32) error {
 			p.content = append(p.content, values[0]...)
@@ -46,7 +47,6 @@ func probe(s *subject, field report.Field) error {
 	if err != nil {
 		return err
 	}
-	held := max(1, images/4)
 	for with, name := range []string{"content only", "content + position"} {
 		train := p.draw(s.Pairs, held, images-held, float64(with))
 		test := p.draw(max(1, s.Pairs/4), 0, held, float64(with))
@@ -70,6 +70,14 @@ func probe(s *subject, field report.Field) error {
 		}
 	}
 	return nil
+}
+
+// testFirst returns rows with n of them, spread evenly, before the others: of a sorted dataset both have all classes.
+func testFirst(rows []int, n int) (order []int) {
+	for _, k := range even(n, len(rows)) {
+		order = append(order, rows[k])
+	}
+	return append(order, slices.DeleteFunc(rows, func(row int) bool { return slices.Contains(order, row) })...)
 }
 
 // probedImages is the number of images whose patches the probe uses.

@@ -5,6 +5,7 @@ package analysis
 import (
 	"fmt"
 	"io"
+	"math"
 
 	"golang.org/x/image/draw"
 
@@ -103,12 +104,16 @@ func resolution(s *subject) error {
 	if err != nil {
 		return err
 	}
-	sizes, err := study.SizesOf(named.EvalSizes, s.model.Recipe, s.Images.Describe())
+	own, err := finetune.OpenOptions{Files: s.Import}.Open(s.Backend, s.Path) // at the training size
 	if err != nil {
 		return err
 	}
+	c := own.Recipe.Model
+	own.Finalize()
 	line := figure.Line{}
-	for k, size := range sizes {
+	for _, multiple := range named.EvalSizes {
+		patches := func(i, n int) int { return c.PatchSize * max(1, int(math.Round(multiple[i]*float64(n)))) }
+		size := [2]int{patches(0, c.Rows()), patches(1, c.Cols())}
 		at, err := finetune.OpenOptions{Files: s.Import, Size: size}.Open(s.Backend, s.Path)
 		if err != nil {
 			return notApplicable(err.Error())
@@ -122,8 +127,9 @@ func resolution(s *subject) error {
 		if err != nil {
 			return err
 		}
-		multiple := named.EvalSizes[k]
-		s.measured("top-1 accuracy, %", fmt.Sprintf("%g × %g training size", multiple[0], multiple[1]), 100*float64(m.Top1))
+		s.used = images.Len()
+		s.measured("top-1 accuracy, %", fmt.Sprintf("%g × %g training size, %dx%d", multiple[0], multiple[1], size[0],
+			size[1]), 100*float64(m.Top1))
 		if multiple[0] == multiple[1] {
 			line.X, line.Y = append(line.X, multiple[0]), append(line.Y, 100*float64(m.Top1))
 		}

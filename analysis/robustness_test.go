@@ -225,18 +225,19 @@ func TestMoved_UncoveredPixelsHaveTheMeanColour(t *testing.T) {
 	}
 }
 
-// At each size the images are read again. Sizes are squares: of 12×20 pixels, in patches of 4, 16×16 and 32×32.
+// At each size the images are read again. Sizes are multiples of the training size, 12×20 pixels in patches of 4, also
+// if the model is opened at another.
 func TestResolution_OtherSizesHaveTheirOwnImages(t *testing.T) {
 	gomlxtest.OnGo(t)
 	path := trained(t, "learned", 1, nil)
 	images := func(m *finetune.Model) *data.InMemory {
-		if m.Recipe.Model.ImageRows == 32 {
+		if m.Recipe.Model.ImageRows == 24 {
 			return testImages(7)
 		}
 		return testImages(11)
 	}
-	comparison := Comparison{Backend: gomlxtest.Backend(), Models: []Model{{Name: "a", Path: path}},
-		Analyses: gomlxtest.Must(Choose([]string{"resolution"}))(t),
+	comparison := Comparison{Backend: gomlxtest.Backend(), Analyses: gomlxtest.Must(Choose([]string{"resolution"}))(t),
+		Models: []Model{{Name: "a", Path: path}, {Name: "other", Path: path, Size: [2]int{24, 16}}},
 		Images: func(_ context.Context, m *finetune.Model) (*data.InMemory, func(int) []bool, error) {
 			return images(m), nil, nil
 		}}
@@ -244,11 +245,19 @@ func TestResolution_OtherSizesHaveTheirOwnImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for side, at := range map[int]string{16: "1 × 1 training size", 32: "2 × 2 training size"} {
-		m := gomlxtest.Must(finetune.OpenOptions{Size: [2]int{side, side}}.Open(gomlxtest.Backend(), path))(t)
+	for size, at := range map[[2]int]string{{12, 20}: "1 × 1 training size, 12x20", {24, 40}: "2 × 2 training size, 24x40",
+		{8, 40}: "0.5 × 2 training size, 8x40"} { // of 1.5 patches 2
+		m := gomlxtest.Must(finetune.OpenOptions{Size: size}.Open(gomlxtest.Backend(), path))(t)
 		want := 100 * float64(gomlxtest.Must(m.Evaluate(images(m)))(t).Top1)
-		if got := value(t, rows, "resolution", "a", "top-1 accuracy, %", at); got != want {
-			t.Errorf("%s: %g, want %g", at, got, want)
+		for _, model := range []string{"a", "other"} {
+			if got := value(t, rows, "resolution", model, "top-1 accuracy, %", at); got != want {
+				t.Errorf("%s, %s: %g, want %g", model, at, got, want)
+			}
+		}
+	}
+	for _, r := range rows {
+		if want := map[bool]int{true: 7, false: 11}[strings.Contains(r.At, ", 24x")]; r.Count != want {
+			t.Errorf("%s: %d images, want %d", r.At, r.Count, want)
 		}
 	}
 }

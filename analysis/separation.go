@@ -12,7 +12,6 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/vit"
@@ -32,15 +31,15 @@ func separation(s *subject) error {
 	from, size := s.prediction(), s.layerWeights()
 	var separations []float64
 	var wrong []bool
-	images := s.separatedImages()
-	err := s.model.Activations(data.Head(s.Images, images), s.batch(images),
+	rows := s.even(s.separatedImages())
+	err := s.model.Activations(s.Images.Subset(rows), s.batch(len(rows)),
 		func(t *vit.Trace) []*Node { return []*Node{t.Blocks[c.Depth-1].Weights} },
 		func(first int, values [][]float32) error {
 			logits := slices.Collect(slices.Chunk(values[1], c.Classes))
 			for k, weights := range slices.Collect(slices.Chunk(values[0], size)) {
 				patches := strongestPatches(s.attendedBy(from, weights), strongest)
 				separations = append(separations, s.grid.separation(patches))
-				wrong = append(wrong, numeric.Rank(logits[k], s.labels[first+k]) > 0)
+				wrong = append(wrong, numeric.Rank(logits[k], s.labels[rows[first+k]]) > 0)
 			}
 			return nil
 		})

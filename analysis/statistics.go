@@ -41,6 +41,16 @@ func pairedT(a, b []float64) (t, p float64) {
 	return t, 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Survival(math.Abs(t))
 }
 
+// bothDefined returns the pairs of a and b of which neither is NaN.
+func bothDefined(a, b []float64) (x, y []float64) {
+	for i, v := range a {
+		if !math.IsNaN(v) && !math.IsNaN(b[i]) {
+			x, y = append(x, v), append(y, b[i])
+		}
+	}
+	return x, y
+}
+
 // quantile interpolates linearly between the ordered values at q·(n−1), as NumPy does.
 func quantile(values []float64, q float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
