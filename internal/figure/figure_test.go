@@ -3,12 +3,18 @@
 package figure
 
 import (
+	"bytes"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -67,13 +73,73 @@ func TestAnAxisOfEqualValuesHasRoomAroundThem(t *testing.T) {
 	}
 }
 
-func TestLine_BandSkipsWhatIsNotFinite(t *testing.T) {
+func TestLine_BandHasGapsWhereItIsNotFinite(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	l := Line{X: []float64{1, 2, 3, 5, 8}, Low: []float64{0, 1, 1, inf, 2}, High: []float64{2, 3, nan, 5, 4}}
-	want := plotter.XYs{{X: 1, Y: 2}, {X: 2, Y: 3}, {X: 5, Y: 5}, {X: 8, Y: 4}, {X: 8, Y: 2}, {X: 3, Y: 1}, {X: 2, Y: 1},
-		{X: 1, Y: 0}}
-	if got := l.band(); !slices.Equal(got, want) {
+	want := []plotter.XYs{{{X: 1, Y: 2}, {X: 2, Y: 3}, {X: 2, Y: 1}, {X: 1, Y: 0}}, {{X: 8, Y: 4}, {X: 8, Y: 2}}}
+	if got := l.bands(); !slices.EqualFunc(got, want, slices.Equal[plotter.XYs]) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// ink returns the columns and rows from the first to the last pixel of a colour, in a figure as a PNG.
+func ink(t *testing.T, colour color.Color, draw func(io.Writer) error) image.Rectangle {
+	t.Helper()
+	var file bytes.Buffer
+	if err := draw(&file); err != nil {
+		t.Fatal(err)
+	}
+	img, err := png.Decode(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, want := image.Rectangle{}, color.RGBAModel.Convert(colour)
+	for y := range img.Bounds().Dy() {
+		for x := range img.Bounds().Dx() {
+			if color.RGBAModel.Convert(img.At(x, y)) == want {
+				found = found.Union(image.Rect(x, y, x+1, y+1))
+			}
+		}
+	}
+	return found
+}
+
+// 5.5 inches at 120 dots are 660 pixels: a plot has at least a third of them beside any names, and none falls off.
+func TestLines_LegendLeavesRoomForThePlot(t *testing.T) {
+	name := strings.Repeat("vit_base_patch16 ", 9)
+	long, many := []Line{{Name: name, X: []float64{1, 2}, Y: []float64{0, 1}}}, []Line{}
+	for i := range 7 * 11 {
+		many = append(many, Line{Name: strconv.Itoa(i), X: []float64{1}, Y: []float64{math.NaN()}})
+	}
+	at := ink(t, Palette[0], func(w io.Writer) error { return Lines(w, "", "x", "y", long) })
+	if at.Dx() < 220 {
+		t.Errorf("the line and its entry are in %v", at)
+	}
+	for i, colour := range Palette { // of the last seven entries
+		at := ink(t, colour, func(w io.Writer) error { return Lines(w, "t", "x", "y", many) })
+		if at.Max.Y < 450 || at.Max.Y > 540-1 {
+			t.Errorf("the entries of colour %d of 540 rows are in %v", i, at)
+		}
+	}
+	if a, b := inTheMiddle(name+"1"), inTheMiddle(name+"2"); a == b || utf8.RuneCountInString(a) != 36 {
+		t.Errorf("%q and %q", a, b)
+	}
+}
+
+// Two opposite corners are grey, as not finite: the cells have at least 80 of 120 dots an inch a side.
+func TestHeatMaps_ThinGridsHaveCells(t *testing.T) {
+	for _, size := range [][2]int{{2, 40}, {40, 2}, {8, 64}, {64, 8}, {1, 1}, {13, 17}} {
+		values := make([][]float64, size[0])
+		for i := range values {
+			values[i] = make([]float64, size[1])
+		}
+		values[0][0], values[size[0]-1][size[1]-1] = math.NaN(), math.Inf(1)
+		at := ink(t, notFinite, func(w io.Writer) error {
+			return HeatMaps(w, [][]HeatMap{{{Title: "layer 12", Values: values, Limit: math.Inf(1)}}})
+		})
+		if min(at.Dx(), at.Dy()) < 80 {
+			t.Errorf("the cells of a grid of %v are in %v", size, at)
+		}
 	}
 }
 

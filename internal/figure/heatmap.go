@@ -28,7 +28,7 @@ type HeatMap struct {
 	Down, Across string // labels of the axes
 
 	// Limit is the end of the colour scale: blue at -Limit over light grey at 0 to red at Limit or, if all values are
-	// nonnegative, white at 0 to dark red at Limit.
+	// nonnegative, white at 0 to dark red at Limit. One that is not finite is 1.
 	Limit    float64
 	Positive bool
 
@@ -39,12 +39,15 @@ type HeatMap struct {
 // Sizes of a heat map, in points: of its cells, and of the names and titles around them.
 const (
 	heatSide     = vg.Length(190) // of the longer side, while its cells are between the next two sizes
+	thinSide     = vg.Length(60)  // of the shorter side, while the longer is at most the next
+	thinLength   = vg.Length(480)
 	largestCell  = vg.Length(48)
 	smallestCell = vg.Length(7)
 	heatMargin   = vg.Length(70)
 	barWidth     = vg.Length(44) // of the colour bar with its labels
 	barColours   = 9
-	longestName  = 22 // letters
+	barHeight    = vg.Length(150) // at least, of a map with a colour bar and a title
+	longestName  = 22             // letters
 )
 
 var notFinite = color.Gray{Y: 0x80}
@@ -70,6 +73,9 @@ func HeatMaps(w io.Writer, maps [][]HeatMap) error {
 // plot draws the cells, with gonum's row 0 at the bottom turned to the top.
 func (h HeatMap) plot() (*plot.Plot, vg.Point) {
 	rows, cols := len(h.Values), len(h.Values[0])
+	if !finite(h.Limit) {
+		h.Limit = 1
+	}
 	colors, low := moreland.SmoothBlueRed().Palette(255), -h.Limit
 	bar := moreland.SmoothBlueRed().Palette(barColours)
 	if h.Positive {
@@ -81,7 +87,8 @@ func (h HeatMap) plot() (*plot.Plot, vg.Point) {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = h.Title, h.Across, h.Down
 	p.Add(cells, cells, cells) // again over the seams of antialiased cells
-	cell := min(largestCell, heatSide/vg.Length(max(rows, cols)))
+	long, short := vg.Length(max(rows, cols)), vg.Length(min(rows, cols))
+	cell := min(largestCell, max(heatSide/long, min(thinSide/short, thinLength/long)))
 	if h.Rows != nil {
 		cell = max(cell, smallestCell)
 	}
@@ -115,7 +122,11 @@ func (h HeatMap) plot() (*plot.Plot, vg.Point) {
 			{X: x - .5, Y: y - .5}, {X: x + .5, Y: y - .5}, {X: x + .5, Y: y + .5}, {X: x - .5, Y: y + .5},
 			{X: x - .5, Y: y - .5}}})
 	}
-	return p, margin.Add(vg.Point{X: cell * vg.Length(cols), Y: cell * vg.Length(rows)})
+	needed := margin.Add(vg.Point{X: cell * vg.Length(cols), Y: cell * vg.Length(rows)})
+	if needed.X = max(needed.X, p.Title.TextStyle.Width(h.Title)+barWidth); !h.Numbers {
+		needed.Y = max(needed.Y, barHeight)
+	}
+	return p, needed
 }
 
 // reds is the sequential palette Reds of nine classes of ColorBrewer (Harrower and Brewer, 2003); gonum's package with

@@ -70,13 +70,17 @@ func widen(a *plot.Axis) {
 	}
 }
 
-// drawBeside draws a plot with its legend to its right, where no line crosses it.
+// drawBeside draws a plot with its legend to its right, where no line crosses it; a legend that is too high is smaller.
 func drawBeside(p *plot.Plot, c draw.Canvas) {
 	legend := p.Legend
 	p.Legend = plot.NewLegend() // p would draw it over the lines
+	title := p.Title.TextStyle.Height(p.Title.Text)
+	if part := (c.Size().Y - title) / legend.Rectangle(c).Size().Y; part < 1 {
+		legend.TextStyle.Font.Size, legend.Padding = part*legend.TextStyle.Font.Size, part*legend.Padding
+	}
 	width := legend.Rectangle(c).Size().X
 	p.Draw(draw.Crop(c, 0, -width, 0, 0))
-	legend.Draw(draw.Crop(c, c.Size().X-width, 0, 0, -p.Title.TextStyle.Height(p.Title.Text)))
+	legend.Draw(draw.Crop(c, c.Size().X-width, 0, 0, -title))
 }
 
 // New returns an empty plot in the common style.
@@ -186,9 +190,9 @@ func AddLines(p *plot.Plot, lines []Line) {
 				style.Dashes = []vg.Length{vg.Points(2), vg.Points(2)}
 			}
 			styles[l.Name] = style
-			p.Legend.Add(l.Name, &plotter.Line{LineStyle: style})
+			p.Legend.Add(inTheMiddle(l.Name), &plotter.Line{LineStyle: style})
 		}
-		if band := l.band(); len(band) > 2 {
+		for _, band := range l.bands() {
 			clr := style.Color.(color.NRGBA)
 			clr.A = 0x24
 			p.Add(&plotter.Polygon{XYs: []plotter.XYs{band}, Color: clr})
@@ -199,35 +203,56 @@ func AddLines(p *plot.Plot, lines []Line) {
 		if l.Dashed {
 			style.Width, style.Dashes = Dashed.Width, Dashed.Dashes
 		}
-		var part plotter.XYs
-		for i, x := range l.X {
-			if finite(l.Y[i]) {
-				part = append(part, plotter.XY{X: x, Y: l.Y[i]})
-				continue
+		for _, r := range runs(len(l.X), func(i int) bool { return finite(l.Y[i]) }) {
+			var part plotter.XYs
+			for i := r[0]; i < r[1]; i++ {
+				part = append(part, plotter.XY{X: l.X[i], Y: l.Y[i]})
 			}
 			addLine(p, part, style)
-			part = nil
 		}
-		addLine(p, part, style)
 	}
+}
+
+// inTheMiddle shortens the name of a line, whose end may tell it from others.
+func inTheMiddle(name string) string {
+	const most = 36
+	letters := []rune(name)
+	if len(letters) <= most {
+		return name
+	}
+	return string(letters[:most/2]) + "…" + string(letters[len(letters)-most/2+1:])
 }
 
 // Dashed is the style of dashed lines, without their colour.
 var Dashed = draw.LineStyle{Color: color.Black, Width: vg.Points(1), Dashes: []vg.Length{vg.Points(4), vg.Points(3)}}
 
-// band is the outline of the band around a line.
-func (l Line) band() (outline plotter.XYs) {
-	for i, y := range l.High {
-		if finite(y) {
-			outline = append(outline, plotter.XY{X: l.X[i], Y: y})
+// bands are the outlines of the band around a line, one for each part without gaps.
+func (l Line) bands() (outlines []plotter.XYs) {
+	for _, r := range runs(len(l.High), func(i int) bool { return finite(l.Low[i]) && finite(l.High[i]) }) {
+		var outline plotter.XYs
+		for i := r[0]; i < r[1]; i++ {
+			outline = append(outline, plotter.XY{X: l.X[i], Y: l.High[i]})
 		}
-	}
-	for i := len(l.Low) - 1; i >= 0; i-- {
-		if finite(l.Low[i]) {
+		for i := r[1] - 1; i >= r[0]; i-- {
 			outline = append(outline, plotter.XY{X: l.X[i], Y: l.Low[i]})
 		}
+		outlines = append(outlines, outline)
 	}
-	return outline
+	return outlines
+}
+
+// runs are the ranges from, to of the numbers below n without one that is not known.
+func runs(n int, known func(i int) bool) (all [][2]int) {
+	for i := range n {
+		switch last := len(all) - 1; {
+		case !known(i):
+		case last >= 0 && all[last][1] == i:
+			all[last][1]++
+		default:
+			all = append(all, [2]int{i, i + 1})
+		}
+	}
+	return all
 }
 
 // labelWhole leaves the labels of the X axis whole numbers if the X of all points are.
@@ -239,14 +264,12 @@ func labelWhole(p *plot.Plot, points plotter.XYs) {
 
 func addLine(p *plot.Plot, points plotter.XYs, style draw.LineStyle) {
 	labelWhole(p, points)
-	switch len(points) {
-	case 0:
-	case 1:
+	if len(points) == 1 {
 		p.Add(&plotter.Scatter{XYs: points, GlyphStyle: draw.GlyphStyle{
 			Color: style.Color, Radius: 1.5 * style.Width, Shape: draw.CircleGlyph{}}})
-	default:
-		p.Add(&plotter.Line{XYs: points, LineStyle: style})
+		return
 	}
+	p.Add(&plotter.Line{XYs: points, LineStyle: style})
 }
 
 func finite(v float64) bool { return v-v == 0 }
