@@ -4,6 +4,7 @@ package coco
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 )
@@ -53,6 +54,24 @@ const (
 	noArea
 	noCrowd
 )
+
+// MarshalJSON leaves out what the file lacked. An invalid segmentation is an error: it is not known.
+func (a Annotation) MarshalJSON() ([]byte, error) {
+	type plain Annotation // without methods
+	return json.Marshal(struct {
+		plain
+		Area  *float64 `json:"area,omitempty"`
+		Box   *Box     `json:"bbox,omitempty"`
+		Crowd *flag    `json:"iscrowd,omitempty"`
+	}{plain(a), known(a, noArea, &a.Area), known(a, noBox, &a.Box), known(a, noCrowd, &a.Crowd)})
+}
+
+func known[T any](a Annotation, missing fields, value *T) *T {
+	if a.missing&missing != 0 {
+		return nil
+	}
+	return value
+}
 
 // HasBox reports whether the file has a box for the annotation.
 func (a *Annotation) HasBox() bool { return a.missing&noBox == 0 }

@@ -4,6 +4,7 @@ package coco
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,6 +14,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -116,8 +118,19 @@ func decodeDataset(raw []byte, name string) (d *Dataset, err error) {
 	return d, err
 }
 
+// capitals matches keys that encoding/json would take for those of fields here, which have small letters, as Area for
+// area. ſ and the Kelvin sign count as s and k.
+var capitals = regexp.MustCompile(`"[a-z_]*[A-Z\x{17f}\x{212a}][A-Za-z_\x{17f}\x{212a}]*"\s*:`)
+
 // unmarshal decodes a file; its errors say where they are in it.
 func unmarshal(raw []byte, into any, name string) error {
+	keys := capitals.FindAllIndex(raw, -1)
+	if len(keys) > 0 {
+		raw = bytes.Clone(raw)
+	}
+	for _, key := range keys {
+		raw[key[0]+1] = '-' // as no field: the key is unknown, as to pycocotools
+	}
 	err, at := json.Unmarshal(raw, into), int64(0)
 	var syntax *json.SyntaxError
 	var mismatch *json.UnmarshalTypeError

@@ -22,7 +22,8 @@ func TestTheFirstResultDeterminesTheCase(t *testing.T) {
 		boxes      []Box
 		areas      []float64
 	}{
-		{"boxes", `[{"image_id":9,"category_id":2,"bbox":[1,1,3,2],"score":1}]`, []Box{{1, 1, 3, 2}}, []float64{6}},
+		{"boxes", `[{"image_id":9,"category_id":2,"bbox":[1,1,3,2],"score":1,"Score":"high"}]`, []Box{{1, 1, 3, 2}},
+			[]float64{6}},
 		{"masks", `[{"image_id":9,"category_id":2,` + mask + `,"score":1}]`, []Box{{1, 0, 1, 2}}, []float64{2}},
 		{"an empty box is none", `[{"image_id":9,"category_id":2,"bbox":[],` + mask + `,"score":1}]`, []Box{{1, 0, 1, 2}},
 			[]float64{2}},

@@ -67,8 +67,11 @@ func (s *Segmentation) Mask(height, width int) (RLE, error) {
 	return unite(parts...)
 }
 
-// MarshalJSON writes polygons as lists, run lengths as an object with size and counts.
+// MarshalJSON writes polygons as lists, run lengths as an object with size and counts. An invalid value is an error.
 func (s Segmentation) MarshalJSON() ([]byte, error) {
+	if s.broken != "" {
+		return nil, errors.New("segmentation is " + s.broken)
+	}
 	if !s.runs() {
 		return json.Marshal(s.Polygons)
 	}
