@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"image/png"
+	"io/fs"
 	"log/slog"
 	"math"
 	"os"
@@ -64,16 +65,24 @@ func Open(dir, instances string, logger *slog.Logger) (*Set, error) {
 	}
 	defer root.Close()
 	var missing []string
+	remedy := ""
 	for _, image := range f.images {
-		if _, err := root.Stat(filepath.FromSlash(image.FileName)); err != nil {
-			missing = append(missing, fmt.Sprintf("%q of image %d", image.FileName, image.ID))
+		_, err := root.Stat(filepath.FromSlash(image.FileName))
+		if err == nil {
+			continue
 		}
+		text := fmt.Sprintf("%q of image %d", image.FileName, image.ID)
+		if !errors.Is(err, fs.ErrNotExist) {
+			text += fmt.Sprintf(" (%v)", errors.Unwrap(err))
+			remedy = "; links that leave the directory are not followed: name the directory that they lead to, or copy it"
+		}
+		missing = append(missing, text)
 	}
 	if len(missing) > 0 {
 		const shown = 10
 		list := strings.Join(missing[:min(shown, len(missing))], ", ")
-		return nil, fmt.Errorf("scenes: %d of %d images of %s are not in %s: %s", len(missing), len(f.images), d.Name, dir,
-			list)
+		return nil, fmt.Errorf("scenes: %d of %d images of %s are not in %s: %s%s", len(missing), len(f.images), d.Name, dir,
+			list, remedy)
 	}
 	return f.set(), nil
 }
@@ -83,13 +92,33 @@ func (f *folder) set() *Set {
 		Len: len(f.images), At: f.at, Annotated: func() (*coco.Dataset, error) { return f.dataset, nil }, folder: f}
 }
 
-// Training returns a set without the images of a folder that have no object, or only crowds.
-func (s *Set) Training() *Set {
-	out := *s.folder
-	out.images = slices.DeleteFunc(slices.Clone(out.images), func(image coco.Image) bool {
-		return !slices.ContainsFunc(out.objects[image.ID], func(a *coco.Annotation) bool { return !bool(a.Crowd) })
-	})
+// keep returns a set of some of the images, and of their annotations.
+func (f *folder) keep(image func(coco.Image) bool) *Set {
+	out, d, kept := *f, *f.dataset, map[int64]bool{}
+	out.dataset, out.images, d.Annotations = &d, nil, nil
+	for _, i := range f.images {
+		if kept[i.ID] = image(i); kept[i.ID] {
+			out.images = append(out.images, i)
+		}
+	}
+	for _, a := range f.dataset.Annotations {
+		if kept[a.ImageID] {
+			d.Annotations = append(d.Annotations, a)
+		}
+	}
+	d.Images = out.images
 	return out.set()
+}
+
+// Training returns a set without the images of a folder that have no object, or only crowds. Of generated scenes it is
+// the set.
+func (s *Set) Training() *Set {
+	if s.folder == nil {
+		return s
+	}
+	return s.folder.keep(func(image coco.Image) bool {
+		return slices.ContainsFunc(s.folder.objects[image.ID], func(a *coco.Annotation) bool { return !bool(a.Crowd) })
+	})
 }
 
 // Split splits the images of a folder into training and validation; part is the fraction for validation, 0 to 1. It is
@@ -104,22 +133,8 @@ func (s *Set) Split(part float64) (training, validation *Set) {
 	for _, i := range data.Order(0, 0, len(images), 1)[:n] {
 		chosen[images[i].ID] = true
 	}
-	only := func(validation bool) *Set {
-		out, d := *s.folder, *s.folder.dataset
-		out.dataset, out.images, d.Images, d.Annotations = &d, nil, nil, nil
-		for _, image := range images {
-			if chosen[image.ID] == validation {
-				out.images, d.Images = append(out.images, image), append(d.Images, image)
-			}
-		}
-		for _, a := range s.folder.dataset.Annotations {
-			if chosen[a.ImageID] == validation {
-				d.Annotations = append(d.Annotations, a)
-			}
-		}
-		return out.set()
-	}
-	return only(false), only(true)
+	return s.folder.keep(func(image coco.Image) bool { return !chosen[image.ID] }),
+		s.folder.keep(func(image coco.Image) bool { return chosen[image.ID] })
 }
 
 // at reads a scene.

@@ -80,8 +80,10 @@ func TestBrokenPolygonsAreLeftOutAndCrowdsAreNotTrainedOn(t *testing.T) {
 		{"id":4,"image_id":1,"category_id":2,"segmentation":{"size":[5,7],"counts":"52l0"},"iscrowd":1},
 		{"id":5,"image_id":3,"category_id":2,"bbox":[1,1,2,3],"iscrowd":1}`)
 	f := gomlxtest.Must(Open(dir, instances, nil))(t)
-	if f.Len != 3 || f.Training().Len != 1 {
-		t.Errorf("%d scenes, %d to train on, want 3 and 1", f.Len, f.Training().Len)
+	training := f.Training()
+	if objects := gomlxtest.Must(training.Annotated())(t); f.Len != 3 || training.Len != 1 || len(objects.Images) != 1 ||
+		len(objects.Annotations) != 4 {
+		t.Errorf("%d scenes, %d to train on with %+v, want 3 and 1", f.Len, training.Len, objects)
 	}
 	s := gomlxtest.Must(f.At(0))(t)
 	square := gomlxtest.Must(maskOf([]float64{1, 1, 4, 1, 4, 4, 1, 4}, 5, 7))(t)
@@ -106,6 +108,7 @@ func TestUnreadableFoldersAreRefusedByName(t *testing.T) {
 	for _, c := range []struct{ images, annotations, want string }{
 		{`{"id":1,"file_name":"b.png"},{"id":2,"file_name":"c.png"},{"id":3,"file_name":"a.png"}`, "", "2 of 3 images"},
 		{`{"id":1,"file_name":"../a.png"}`, "", "../a.png"}, {`{"id":1}`, "", "image 1"},
+		{`{"id":1,"file_name":"link.png"}`, "", "name the directory that they lead to"},
 		{img, `{"id":9,"image_id":1,"category_id":7}`, "annotation 9 is of category 7"},
 		{`{"id":1,"file_name":"a.png","height":7,"width":5}`, "", "5×7 pixels, image 1"},
 		{img, `{"id":9,"image_id":1,"category_id":2}`, "annotation 9 has neither"},
@@ -114,6 +117,9 @@ func TestUnreadableFoldersAreRefusedByName(t *testing.T) {
 		{img, fmt.Sprintf(object, `7`), "annotation 9 of image 1: segmentation is neither"},
 	} {
 		dir, instances := written(t, c.images, c.annotations)
+		if err := os.Symlink(instances, filepath.Join(dir, "link.png")); err != nil {
+			t.Fatal(err)
+		}
 		f, err := Open(dir, instances, nil)
 		if err == nil {
 			_, err = f.At(0)

@@ -46,6 +46,14 @@ var categories = []coco.Category{
 	{ID: 3, Name: "heart", Supercategory: "shape"},
 }
 
+// name tells the shapes from those of another seed or number.
+func (g Generated) name() string {
+	if g.Most == 0 || g.Most == mostShapes {
+		return fmt.Sprintf("shapes-%d", g.Seed)
+	}
+	return fmt.Sprintf("shapes-%d-most-%d", g.Seed, g.Most)
+}
+
 // Set returns the scenes, or an error for images that are too small for shapes, or too large.
 func (g Generated) Set() (*Set, error) {
 	if g.Count < 1 || min(g.Height, g.Width) < 32 || max(g.Height, g.Width) > 4096 {
@@ -55,7 +63,7 @@ func (g Generated) Set() (*Set, error) {
 	if g.Most < 0 || g.Most > mostShapes {
 		return nil, fmt.Errorf("scenes: the largest number of shapes is %d, want 1 to %d", g.Most, mostShapes)
 	}
-	return &Set{Name: fmt.Sprintf("shapes-%d", g.Seed), Categories: slices.Clone(categories), Len: g.Count,
+	return &Set{Name: g.name(), Categories: slices.Clone(categories), Len: g.Count,
 		At: func(index int) (*Scene, error) { return g.at(index), nil }, Annotated: sync.OnceValues(g.annotated),
 		Areas: g.areas(), Rows: g.Height, Cols: g.Width}, nil
 }
@@ -236,7 +244,7 @@ func hsv(hue, saturation, value float64) (c [3]float64) {
 // annotated returns the annotations of all scenes, with masks as run lengths: the content of instances.json. Images of
 // a single shape are in a folder of its category: these are class folders for a classifier, too.
 func (g Generated) annotated() (*coco.Dataset, error) {
-	d := &coco.Dataset{Name: fmt.Sprintf("shapes-%d", g.Seed), Categories: slices.Clone(categories)}
+	d := &coco.Dataset{Name: g.name(), Categories: slices.Clone(categories)}
 	for i := range g.Count {
 		s := g.at(i)
 		name := fmt.Sprintf("%012d.png", s.ImageID)

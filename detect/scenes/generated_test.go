@@ -29,6 +29,13 @@ func TestGenerated_IsAFunctionOfSeedAndIndex(t *testing.T) {
 		slices.Equal(scene.Image.Pixels, at(t, g, 8).Image.Pixels) {
 		t.Error("scenes of other seeds or indices are the same")
 	}
+	for most, name := range map[int]string{0: "shapes-5", 6: "shapes-5", 1: "shapes-5-most-1"} { // as in old rows
+		g.Most = most
+		s := gomlxtest.Must(g.Set())(t)
+		if s.Name != name || gomlxtest.Must(s.Annotated())(t).Name != name || s.Training() != s {
+			t.Errorf("at most %d shapes: %s, want %s", most, s.Name, name)
+		}
+	}
 	for _, bad := range []Generated{{}, {Count: 40, Height: 31, Width: 64}, {Count: 40, Height: 64, Width: 5000},
 		{Count: 40, Height: 64, Width: 64, Most: 7}} {
 		if _, err := bad.Set(); err == nil {

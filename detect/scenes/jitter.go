@@ -166,46 +166,40 @@ func (j Jitter) mask(mask coco.RLE, s *Scene, v view, rows, cols int) coco.RLE {
 }
 
 // seenBox is the smallest box around the part of polygons within an image of rows × cols. The corners of a polygon's
-// visible part are its own corners within the image, the points where its edges cross the border, and the corners of
-// the image that it covers.
+// visible part are the ends of the parts of its edges within the image, and the corners of the image that it covers. An
+// edge along the border, or one that only touches it, is not within.
 func seenBox(parts [][]float64, rows, cols float64) coco.Box {
 	left, top, right, bottom := cols, rows, 0.0, 0.0
 	add := func(x, y float64) {
+		x, y = min(max(x, 0), cols), min(max(y, 0), rows)
 		left, right, top, bottom = min(left, x), max(right, x), min(top, y), max(bottom, y)
 	}
+	const within = 1e-6 // pixels from a corner to the point that decides whether it is covered, which has no ties
 	for _, part := range parts {
 		n := len(part) / 2
 		var covers [4]bool // corners of the image
-		corners := [4][2]float64{{0, 0}, {cols, 0}, {0, rows}, {cols, rows}}
 		for i := range n {
 			x0, y0 := part[2*i], part[2*i+1]
 			x1, y1 := part[2*((i+1)%n)], part[2*((i+1)%n)+1]
-			if x0 >= 0 && x0 <= cols && y0 >= 0 && y0 <= rows {
-				add(x0, y0)
+			from, to := 0.0, 1.0 // the visible part of the edge (Liang and Barsky 1984); NaN along the border
+			for _, c := range [2][3]float64{{x0, x1 - x0, cols}, {y0, y1 - y0, rows}} {
+				a, b := -c[0]/c[1], (c[2]-c[0])/c[1]
+				from, to = max(from, min(a, b)), min(to, max(a, b))
 			}
-			for _, x := range [2]float64{0, cols} {
-				if (x0 < x) != (x1 < x) {
-					if y := y0 + (x-x0)/(x1-x0)*(y1-y0); y >= 0 && y <= rows {
-						add(x, y)
-					}
-				}
+			if from < to {
+				add((1-from)*x0+from*x1, (1-from)*y0+from*y1)
+				add((1-to)*x0+to*x1, (1-to)*y0+to*y1)
 			}
-			for _, y := range [2]float64{0, rows} {
-				if (y0 < y) != (y1 < y) {
-					if x := x0 + (y-y0)/(y1-y0)*(x1-x0); x >= 0 && x <= cols {
-						add(x, y)
-					}
-				}
-			}
-			for k, c := range corners { // even-odd: count the edges that a ray to the right crosses
-				if (y0 > c[1]) != (y1 > c[1]) && c[0] < x0+(c[1]-y0)/(y1-y0)*(x1-x0) {
+			for k := range covers { // even-odd: count the edges that a ray to the right crosses
+				x, y := math.Abs(float64(k%2)*cols-within), math.Abs(float64(k/2)*rows-within)
+				if (y0 > y) != (y1 > y) && x < x0+(y-y0)/(y1-y0)*(x1-x0) {
 					covers[k] = !covers[k]
 				}
 			}
 		}
-		for k, c := range corners {
-			if covers[k] {
-				add(c[0], c[1])
+		for k, covered := range covers {
+			if covered {
+				add(float64(k%2)*cols, float64(k/2)*rows)
 			}
 		}
 	}

@@ -179,6 +179,13 @@ func TestTheBoxOfTheVisiblePartOfPolygons(t *testing.T) {
 		{"outside", [][]float64{shift(triangle, 20, 20)}, 9, 9, coco.Box{}},
 		{"outside, though its box is not", [][]float64{{8, -8, 20, -8, 20, 8}}, 9, 9, coco.Box{}},
 		{"touching", [][]float64{{9, 2, 12, 2, 12, 5, 9, 5}}, 9, 9, coco.Box{}},
+		{"exactly everything", [][]float64{{0, 0, 7, 0, 7, 9, 0, 9}}, 9, 7, coco.Box{0, 0, 7, 9}},
+		{"along the border", [][]float64{{0, 9, 0, 0, 4, 0, 4, 9}}, 9, 7, coco.Box{0, 0, 4, 9}},
+		{"touching from outside", [][]float64{{6, -2, 12, -2, 12, 6, 9, 6, 9, 1, 6, 1}}, 9, 9, coco.Box{6, 0, 3, 1}},
+		{"one part inside, one touching", [][]float64{{3, 4, 5, 4, 5, 6, 3, 6}, {9, 0, 12, 0, 12, 8, 9, 8}}, 9, 9,
+			coco.Box{3, 4, 2, 2}},
+		{"a tooth of a C around the image", [][]float64{{-4, -5, 12, -5, 12, -3, -2, -3, -2, 4, 1, 4, 1, 5, -2, 5, -2, 11, 12,
+			11, 12, 13, -4, 13}}, 9, 9, coco.Box{0, 4, 1, 1}},
 		{"around a corner", [][]float64{{6, -2, 12, -2, 12, 6, 10, 6, 10, 1, 6, 1}}, 9, 9, coco.Box{6, 0, 3, 1}},
 	} {
 		if got := seenBox(c.parts, c.rows, c.cols); got != c.want {

@@ -20,7 +20,7 @@ import (
 
 // Set is a dataset of scenes.
 type Set struct {
-	Name       string          // of the file that lists the objects
+	Name       string          // of the file that lists the objects; of generated scenes with seed and number
 	SHA256     string          // of that file; "" for generated scenes
 	Categories []coco.Category // by ID: the classes of objects
 	Len        int
