@@ -131,17 +131,10 @@ func bySide(rows []Result) (evals []Eval, sides []int) {
 func precision(evals []Eval) []*plot.Plot {
 	loss := figure.New("training loss", axis(evals), "loss")
 	precision := figure.New("average precision on the validation split", axis(evals), "AP (%)")
-	percent := func(numbers map[string]JSONFloat) float64 {
-		ap, known := numbers["AP"]
-		if !known || ap < 0 { // COCO's -1: no objects
-			return math.NaN() // a gap in the line
-		}
-		return 100 * float64(ap)
-	}
 	curves := collect(evals, Validation)
 	figure.AddLines(loss, lines(curves, trainLoss))
-	boxes := lines(curves, func(e Eval) float64 { return percent(e.Boxes) })
-	masks := lines(curves, func(e Eval) float64 { return percent(e.Masks) })
+	boxes := lines(curves, func(e Eval) float64 { return 100 * float64(meanOf("AP", e.Boxes)) })
+	masks := lines(curves, func(e Eval) float64 { return 100 * float64(meanOf("AP", e.Masks)) })
 	for i := range curves {
 		boxes[i].Name += ", boxes"
 		masks[i].Name += ", masks"

@@ -117,6 +117,23 @@ type DetectionMetrics struct {
 	Masks map[string]JSONFloat `json:"masks,omitempty"`
 }
 
+// Percent is the mean of a detection metric over runs in percent, "–" if no run has it, or there are no objects of its
+// size or category: COCO's -1.
+func Percent(digits int, name string, of ...map[string]JSONFloat) string {
+	return percent(meanOf(name, of...), digits)
+}
+
+// meanOf is the mean of a metric over runs that have it, NaN for none.
+func meanOf(name string, of ...map[string]JSONFloat) JSONFloat {
+	sum, n := JSONFloat(0), JSONFloat(0)
+	for _, numbers := range of {
+		if value, known := numbers[name]; known && value >= 0 {
+			sum, n = sum+value, n+1
+		}
+	}
+	return sum / n
+}
+
 // Result is the row of one finished (or failed) run.
 type Result struct {
 	Date   string `json:"date"`         // end of the run, RFC 3339, UTC

@@ -67,10 +67,10 @@ func (p Progress) String() string {
 			found = fmt.Sprintf("validation top-1 %.1f %%  ", 100*float64(e.Top1))
 		}
 		if e.Boxes != nil {
-			found = fmt.Sprintf("validation box AP %.1f  ", 100*float64(e.Boxes["AP"]))
+			found = fmt.Sprintf("validation box AP %s  ", report.Percent(1, "AP", e.Boxes))
 		}
 		if e.Masks != nil {
-			found += fmt.Sprintf("mask AP %.1f  ", 100*float64(e.Masks["AP"]))
+			found += fmt.Sprintf("mask AP %s  ", report.Percent(1, "AP", e.Masks))
 		}
 	}
 	line := fmt.Sprintf("step %d/%d  %s %.3f  %s%.0f images/s", p.Step, p.Steps, name, loss, found, p.ImagesPerSecond)

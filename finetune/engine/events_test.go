@@ -24,6 +24,21 @@ func TestEvents_ChecksumIsTensorFlows(t *testing.T) {
 	}
 }
 
+func TestProgress_SaysWhatTheValidationMeasured(t *testing.T) {
+	ap := func(v report.JSONFloat) map[string]report.JSONFloat { return map[string]report.JSONFloat{"AP": v} }
+	for want, e := range map[string]report.Eval{
+		"":                                    {},
+		"validation top-1 25.0 %":             {Metrics: report.Metrics{Top1: 0.25, Images: 7}},
+		"validation box AP 50.0  mask AP 0.0": {DetectionMetrics: report.DetectionMetrics{Boxes: ap(0.5), Masks: ap(0)}},
+		"validation box AP –  7 images/s":     {DetectionMetrics: report.DetectionMetrics{Boxes: ap(-1)}},
+		"validation box AP –  mask AP –":      {DetectionMetrics: report.DetectionMetrics{Boxes: ap(-1), Masks: ap(-1)}},
+	} {
+		if got := (Progress{Step: 3, Steps: 5, ImagesPerSecond: 7, Eval: &e}).String(); !strings.Contains(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 // field returns the fields of a message with a number.
 func field(t *testing.T, message []byte, number protowire.Number) (values [][]byte) {
 	t.Helper()
