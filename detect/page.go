@@ -25,8 +25,8 @@ const (
 	pageScore  = 0.5 // minimum of drawn detections
 )
 
-// Page writes finetune.PageFile for a finished run, from the results of Do: its metrics, and of each test the first
-// scenes with ground truth and detections.
+// Page writes finetune.PageFile for a finished run, which needs a Dir, from the results of Do: its metrics, and of each
+// test the first scenes with ground truth and detections.
 func (run Run) Page(d *Detector, rows []report.Result) error {
 	page := report.Page{
 		Title: fmt.Sprintf("%s with %s on %s, seed %d", d.Recipe.Name, d.Recipe.Detector.Backbone.Position, run.Dataset,
@@ -69,7 +69,7 @@ func (d *Detector) beside(test Test, index int) ([]byte, error) {
 		return nil, err
 	}
 	const gap = 8
-	left := scenes.Show(scene.Image.RGBA(), scene.Objects, d.Categories)
+	left := scenes.Show(scene.Image.RGBA(), scene.Objects, test.Scenes.Categories)
 	shown := slices.DeleteFunc(found[0], func(o scenes.Object) bool { return o.Score < pageScore })
 	right := scenes.Show(scene.Image.RGBA(), shown, d.Categories)
 	both := image.NewRGBA(image.Rect(0, 0, 2*left.Rect.Dx()+gap, left.Rect.Dy()))
@@ -106,26 +106,12 @@ func Table(rows []report.Result) report.Table {
 		cells := []string{l.encoding, l.size, strconv.Itoa(len(boxes[l]))}
 		for _, of := range [][]map[string]report.JSONFloat{boxes[l], masks[l]} {
 			for _, name := range shownStats {
-				cells = append(cells, percent(name, of...))
+				cells = append(cells, report.Percent(1, name, of...))
 			}
 		}
 		table.Rows = append(table.Rows, cells)
 	}
 	return table
-}
-
-// percent is the mean of a metric over runs in percent, "–" if there are no objects of its size or category: COCO's -1.
-func percent(name string, of ...map[string]report.JSONFloat) string {
-	sum, n := 0.0, 0
-	for _, numbers := range of {
-		if value, known := numbers[name]; known && value >= 0 {
-			sum, n = sum+float64(value), n+1
-		}
-	}
-	if n == 0 {
-		return "–"
-	}
-	return fmt.Sprintf("%.1f", 100*sum/float64(n))
 }
 
 // curve returns the table of a run's evaluations.
@@ -134,7 +120,7 @@ func curve(evals []report.Eval) report.Table {
 		true}}
 	for _, e := range evals {
 		table.Rows = append(table.Rows, []string{strconv.Itoa(e.Step), fmt.Sprintf("%.3f", float64(e.TrainLoss)),
-			percent("AP", e.Boxes), percent("AP", e.Masks)})
+			report.Percent(1, "AP", e.Boxes), report.Percent(1, "AP", e.Masks)})
 	}
 	return table
 }

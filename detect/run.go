@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -74,11 +75,18 @@ func (run Run) prepared() (_ Run, err error) {
 	r, c := &run.Recipe, &run.Recipe.Detector
 	if run.Train != nil && run.Validation == nil && r.ValFraction > 0 && r.ValFraction < 1 { // others: validate
 		training, validation := run.Train.Split(r.ValFraction)
+		if validation != nil && min(training.Len, validation.Len) == 0 {
+			return run, fmt.Errorf("detect: val_fraction %g of %d images leaves %d to train on and %d for validation: change it",
+				r.ValFraction, run.Train.Len, training.Len, validation.Len)
+		}
 		if run.Train = training; validation != nil {
 			run.Validation = &Test{Scenes: validation}
 		}
 	}
-	if run.Train == nil || run.Train.Len < max(1, r.BatchSize) {
+	if run.Train == nil {
+		return run, errors.New("detect: Train is nil: set the scenes to train on")
+	}
+	if run.Train.Len < max(1, r.BatchSize) {
 		return run, fmt.Errorf("detect: fewer scenes to train on than one batch of %d: lower batch_size", r.BatchSize)
 	}
 	c.Backbone.Classes = len(run.Train.Categories)
@@ -122,7 +130,8 @@ type state struct {
 	From       string          `json:"from,omitempty"` // SHA-256 of the pretrained backbone
 	Dataset    string          `json:"dataset"`
 	Scenes     int             `json:"scenes"`            // number of training scenes
-	Objects    string          `json:"objects,omitempty"` // SHA-256 of the file that lists their objects
+	Objects    string          `json:"objects,omitempty"` // objectsOf them
+	Validation string          `json:"validation,omitempty"`
 	engine.TrainState
 }
 
@@ -147,10 +156,16 @@ func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
 	return s, nil
 }
 
-// identity is what must be the same to continue the run. Earlier versions lack the objects.
+// objectsOf tells a set from others: SHA-256 of the file that lists its objects, or its name and its scenes' size.
+func objectsOf(s *scenes.Set) string {
+	return cmp.Or(s.SHA256, fmt.Sprintf("%s, %dx%d", s.Name, s.Rows, s.Cols))
+}
+
+// identity is what must be the same to continue the run. The validation set chooses the best checkpoint. Earlier
+// versions lack it and the objects.
 func (s state) identity() engine.RunIdentity {
 	return engine.RunIdentity{Recipe: s.Recipe, Seed: s.Seed, From: cmp.Or(s.From, engine.Scratch), Dataset: s.Dataset,
-		Data: s.Objects, Other: map[string]string{"scenes": strconv.Itoa(s.Scenes)}}
+		Data: s.Objects, Other: map[string]string{"scenes": strconv.Itoa(s.Scenes), "validation": s.Validation}}
 }
 
 // task is the engine.Task of a Run.
@@ -172,7 +187,10 @@ func newTask(run Run) (t *task, err error) {
 	r := run.Recipe
 	t = &task{Run: run, confirm: func() error { return nil }, step: -1,
 		state: state{Recipe: r, Categories: run.Train.Categories, Seed: run.Seed, Dataset: run.Dataset,
-			Scenes: run.Train.Len, Objects: run.Train.SHA256}}
+			Scenes: run.Train.Len, Objects: objectsOf(run.Train)}}
+	if v := run.Validation; v != nil && objectsOf(v.Scenes) != t.state.Objects { // no part of the training images
+		t.state.Validation = fmt.Sprintf("%d scenes of %s", v.Scenes.Len, objectsOf(v.Scenes))
+	}
 	if run.source != nil {
 		t.state.From = run.source.SHA256
 	}
@@ -322,10 +340,10 @@ func (t *task) Finish(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("%w before it was tested at %s", engine.ErrInterrupted, row.ImageSize)
 		}
-		if row, err = t.test(test); err != nil {
+		if row, err = t.test(test, known.Results); err != nil {
 			return err
 		}
-		t.rows = append(t.rows, row)
+		t.rows, known.Results = append(t.rows, row), append(known.Results, row)
 	}
 	return nil
 }
@@ -333,12 +351,16 @@ func (t *task) Finish(ctx context.Context) error {
 // result is the row of a test before its evaluation. At another size than in training, the recipe's name contains the
 // size.
 func (t *task) result(test Test) (report.Result, error) {
+	objects := cmp.Or(test.Scenes.SHA256, test.Scenes.Name)
+	if test.Rows != 0 { // so ImageSize is not the size of generated scenes
+		objects = objectsOf(test.Scenes)
+	}
 	row, err := t.trainer.Result(struct {
 		Recipe
 		From       string `json:"from,omitempty"`
 		TestScenes int    `json:"test_scenes"`
 		Objects    string `json:"test_objects,omitempty"` // SHA-256 of the file that lists the objects, or their name
-	}{t.Recipe, t.state.From, test.Scenes.Len, cmp.Or(test.Scenes.SHA256, test.Scenes.Name)})
+	}{t.Recipe, t.state.From, test.Scenes.Len, objects})
 	size := func(rows, cols int) string { return fmt.Sprintf("%dx%d", rows, cols) }
 	row.ImageSize = size(test.canvas(t.Recipe.Detector))
 	row.Weights = report.Weights{Name: checkpoints.LastDir, Step: row.Steps}
@@ -358,8 +380,9 @@ func measured(known []report.Result, row report.Result) *report.Result {
 	return nil
 }
 
-// test evaluates a test and records it, with the detections in COCO's form.
-func (t *task) test(test Test) (row report.Result, err error) {
+// test evaluates a test and records it, with the detections in COCO's form in results-HxW.json, of the second known row
+// of a size in results-HxW-2.json.
+func (t *task) test(test Test, known []report.Result) (row report.Result, err error) {
 	numbers, found, err := t.detector.Evaluate(test)
 	if err != nil {
 		return row, err
@@ -369,7 +392,16 @@ func (t *task) test(test Test) (row report.Result, err error) {
 	}
 	row.DetectionMetrics = numbers
 	if t.Dir != "" {
-		path := filepath.Join(t.Dir, "results-"+row.ImageSize+".json")
+		name, n := "results-"+row.ImageSize, 1
+		for _, r := range known {
+			if r.ImageSize == row.ImageSize {
+				n++
+			}
+		}
+		if n > 1 {
+			name += fmt.Sprintf("-%d", n)
+		}
+		path := filepath.Join(t.Dir, name+".json")
 		write := func(w io.Writer) error { return coco.WriteResults(w, found) }
 		if err := disk.Write(path, write); err != nil {
 			return row, err

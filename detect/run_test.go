@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image/color"
+	"image/png"
 	"math"
 	"os"
 	"path/filepath"
@@ -122,7 +124,9 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 		}
 	})
 	t.Run("it is tested at another size and on other scenes without training again", func(t *testing.T) {
-		run.Tests = append(run.Tests, Test{Scenes: generated(t, 3, 56, 40, 2)}, Test{Scenes: generated(t, 3, 32, 48, 9)})
+		single := gomlxtest.Must(scenes.Generated{Count: 3, Height: 32, Width: 48, Seed: 2, Most: 1}.Set())(t)
+		run.Tests = append(run.Tests, Test{Scenes: generated(t, 3, 56, 40, 2)}, Test{Scenes: generated(t, 3, 32, 48, 9)},
+			Test{Scenes: single}, Test{Scenes: generated(t, 3, 56, 40, 2), Rows: 32, Cols: 48})
 		run.Progress = func(p engine.Progress) { t.Errorf("a finished run makes step %d", p.Step) }
 		for range 2 { // the second time nothing is measured
 			d, rows, err := run.Do(t.Context())
@@ -130,9 +134,21 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer d.Finalize()
-			if len(rows) != 3 || rows[0].Recipe != "tiny" || rows[1].Recipe != "tiny at 56x40" || rows[1].ImageSize != "56x40" ||
+			if len(rows) != 5 || rows[0].Recipe != "tiny" || rows[1].Recipe != "tiny at 56x40" || rows[1].ImageSize != "56x40" ||
 				!strings.Contains(string(rows[2].Settings), `"shapes-9"`) {
 				t.Errorf("rows are %+v", rows)
+			}
+			for i, size := range []string{"32x48", "56x40", "32x48-2", "32x48-3", "32x48-4"} {
+				found := gomlxtest.Must(coco.ReadResults(filepath.Join(run.Dir, "results-"+size+".json")))(t)
+				_, want, err := d.Evaluate(run.Tests[i])
+				if err != nil || len(found) != len(want) {
+					t.Fatalf("%s: %d detections, want %d, %v", size, len(found), len(want), err)
+				}
+				for k, w := range want {
+					if g := found[k]; g.ImageID != w.ImageID || !(math.Abs(g.Score-w.Score) <= 1e-6) {
+						t.Errorf("%s: detection %d is %+v, want %+v", size, k, g, w)
+					}
+				}
 			}
 			found := gomlxtest.Must(coco.ReadResults(filepath.Join(run.Dir, "results-56x40.json")))(t)
 			truth := gomlxtest.Must(run.Tests[1].Scenes.Annotated())(t)
@@ -144,11 +160,11 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t).Results; len(rows) != 3 {
+		if rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t).Results; len(rows) != 5 {
 			t.Errorf("%d rows, want one for each test", len(rows))
 		}
 		page := gomlxtest.Must(os.ReadFile(filepath.Join(run.Dir, finetune.PageFile)))(t)
-		if got := bytes.Count(page, []byte("data:image/png;base64,")); got != 3*3+2 { // scenes of three tests, two curves
+		if got := bytes.Count(page, []byte("data:image/png;base64,")); got != 3*5+2 { // scenes of five tests, two curves
 			t.Errorf("the page has %d images", got)
 		}
 	})
@@ -158,6 +174,8 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 			"detector.channels":     func(r *Run) { r.Recipe.Detector.Channels = 16 },
 			"seed":                  func(r *Run) { r.Seed = 6 },
 			"scenes":                func(r *Run) { r.Train = generated(t, 8, 32, 48, 1) },
+			"data":                  func(r *Run) { r.Train = generated(t, 7, 32, 48, 77) },
+			"validation":            func(r *Run) { r.Validation = &Test{Scenes: generated(t, 2, 32, 48, 2)} },
 		} {
 			other := run
 			change(&other)
@@ -393,6 +411,23 @@ func TestTest_CategoriesAreFoundByTheirNames(t *testing.T) {
 	}
 }
 
+// The test's categories are the detector's, by their names, in another order.
+func TestPage_GroundTruthHasTheNamesOfTheTest(t *testing.T) {
+	own := generated(t, 1, 32, 48, 2)
+	test := *own
+	test.Categories = []coco.Category{{ID: 1, Name: "heart"}, {ID: 2, Name: "square"}, {ID: 3, Name: "ellipse"}}
+	content := gomlxtest.Must(untrained(t, tiny()).beside(Test{Scenes: &test}, 0))(t)
+	img := gomlxtest.Must(png.Decode(bytes.NewReader(content)))(t)
+	scene := gomlxtest.Must(own.At(0))(t)
+	want := scenes.Show(scene.Image.RGBA(), scene.Objects, test.Categories)
+	for i := range want.Rect.Dx() * want.Rect.Dy() {
+		x, y := i%want.Rect.Dx(), i/want.Rect.Dx()
+		if got := color.RGBAModel.Convert(img.At(x, y)); got != want.At(x, y) {
+			t.Fatalf("pixel %d, %d is %v, want %v", x, y, got, want.At(x, y))
+		}
+	}
+}
+
 // With any batch size, every image is evaluated once: the last batch may be incomplete.
 func TestDetector_EvaluateDoesNotDependOnTheBatchSize(t *testing.T) {
 	test := Test{Scenes: generated(t, 3, 32, 48, 2)}
@@ -505,4 +540,12 @@ func TestRun_OnAFolder(t *testing.T) {
 	run.Train = folder(2)
 	_, _, err = run.Do(t.Context())
 	refused(t, err, "its data is ")
+	for _, fraction := range []float64{0.05, 0.97} { // of 7 images none and all
+		run.Recipe.ValFraction = fraction
+		_, err := run.prepared()
+		refused(t, err, fmt.Sprintf("val_fraction %g of 7 images", fraction))
+	}
+	run.Train = nil
+	_, err = run.prepared()
+	refused(t, err, "Train")
 }

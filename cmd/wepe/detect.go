@@ -204,6 +204,16 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 	if slices.Contains(setting.Keys(strings.Join(o.set, ";")), "val_fraction") && o.data == "scenes" {
 		return cli.Usagef("--set val_fraction: the generated scenes have their own validation split: leave it out")
 	}
+	same := map[string]string{} // detectors train some encodings under another name
+	for _, position := range o.positions {
+		r.Detector.Backbone.Position = position
+		resolved, _ := r.Resolve()
+		name := resolved.Detector.Backbone.Position
+		if other, named := same[name]; named {
+			return cli.Usagef("--positions: %s and %s are both %s in a detector: leave one out", other, position, name)
+		}
+		same[name] = position
+	}
 	out := cli.Output(c)
 	if o.exportTo != "" {
 		return o.write(out, d, o.exportTo)
@@ -302,8 +312,8 @@ func detectEval() *cobra.Command {
 		return cli.Answer(c, open.asJSON, found, func(out cli.Printer) {
 			for _, test := range d.Tests {
 				one := found[size(test)]
-				out.Field(size(test), "box AP %.2f, AP50 %.2f; mask AP %.2f, of %d images", 100*float64(one.Boxes["AP"]),
-					100*float64(one.Boxes["AP50"]), 100*float64(one.Masks["AP"]), test.Scenes.Len)
+				out.Field(size(test), "box AP %s, AP50 %s; mask AP %s, of %d images", report.Percent(2, "AP", one.Boxes),
+					report.Percent(2, "AP50", one.Boxes), report.Percent(2, "AP", one.Masks), test.Scenes.Len)
 			}
 		})
 	}

@@ -671,6 +671,13 @@ func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 			t.Errorf("eval at %s: %v, the training's row at %s: %v", size, found, row.ImageSize, row.DetectionMetrics)
 		}
 	}
+	succeeds(t, append([]string{"detect", "train", "--train-scenes", "1", "--out", "boxes", "--set",
+		"steps=1;batch_size=1;warmup_steps=0;detector.roi.no_masks=true"}, scenes...)...)
+	if text := succeeds(t, append([]string{"detect", "eval", "boxes/wepe-seed0"}, scenes...)...); !strings.Contains(text,
+		"mask AP –") {
+		t.Errorf("a detector of boxes has\n%s", text)
+	}
+	refuses(t, 2, "grid2d", append([]string{"detect", "train", "--positions", "learned,grid2d"}, scenes...)...)
 	succeeds(t, append([]string{"train", "--out", "classifier"}, small...)...)
 	for _, line := range []string{"detect eval classifier", "eval " + run + " --data shapes", "resume " + run,
 		"export " + run + " x"} {
