@@ -39,8 +39,7 @@ type attention struct {
 	rollout [][]float64      // [image][patches]
 	shown   [][]float32      // [layer][heads·tokens·tokens] of the first image
 	last    []float64        // [points, width] patch features of the last block, of some images
-	points  int
-	pooled  [][]float64 // [layer][images·width] mean-pooled patch features of each block
+	pooled  [][]float64      // [layer][images·width] mean-pooled patch features of each block
 }
 
 // prediction returns the weight of each token in the prediction, those of the pool: the mean of both if it concatenates
@@ -138,7 +137,6 @@ func (v *attention) add(s *subject, values [][]float32, k int) {
 	}
 	if some := min(len(v.rows), max(1, tsnePoints/n)); slices.Contains(even(some, len(v.rows)), len(v.class)) {
 		v.last = append(v.last, wide(values[2*c.Depth][k*n*c.Width:(k+1)*n*c.Width])...)
-		v.points += n
 	}
 	v.rollout = append(v.rollout, rolloutRow(layers, c.Heads, v.from)[s.grid.Prefix:])
 	v.class = append(v.class, s.attendedBy(v.from, layers[c.Depth-1]))
@@ -287,7 +285,7 @@ func rollout(s *subject, v *attention) error {
 }
 
 func tsne(s *subject, v *attention) error {
-	n, g := v.points, s.grid
+	n, g := len(v.last)/s.model.Recipe.Model.Width, s.grid
 	if s.used = n / g.patches(); n < 10 {
 		return notApplicable(fmt.Sprintf("t-SNE needs 10 patches, the images have %d", n))
 	}

@@ -27,7 +27,12 @@ import (
 // asked returns the rows of some analyses.
 func asked(t *testing.T, what string, images *data.InMemory, models ...Model) []Row {
 	t.Helper()
-	comparison := Comparison{Backend: gomlxtest.Backend(), Models: models, Images: Same(images, nil), Pairs: 20,
+	return compared(t, what, Same(images, nil), models...)
+}
+
+func compared(t *testing.T, what string, images Images, models ...Model) []Row {
+	t.Helper()
+	comparison := Comparison{Backend: gomlxtest.Backend(), Models: models, Images: images, Pairs: 20,
 		Analyses: gomlxtest.Must(Choose(strings.Split(what, ",")))(t)}
 	rows, page, err := comparison.Run(t.Context())
 	if err = cmp.Or(err, page.HTML(io.Discard)); err != nil {
@@ -261,9 +266,12 @@ func TestCKA_ComparesLayersWithTheFirstModel(t *testing.T) {
 	if got := rowsOf(rows, "cka", "m"); len(got) != 1 || got[0].Value > 0.9999 {
 		t.Errorf("%+v of two seeds", got)
 	}
-	images := Same(testImages(23), func(int) []bool { return append(make([]bool, 200), slices.Repeat([]bool{true}, 40)...) })
-	c := Comparison{Backend: gomlxtest.Backend(), Images: images, Analyses: gomlxtest.Must(Choose([]string{"cka", "masks"}))(t),
-		Models: []Model{{Name: "gone", Path: t.TempDir()}, {Name: "flat", Path: flat}, {Name: "deep", Path: deep}}}
+	images := Same(testImages(23), func(int) []bool {
+		return append(make([]bool, 200), slices.Repeat([]bool{true}, 40)...)
+	})
+	c := Comparison{Backend: gomlxtest.Backend(), Images: images,
+		Analyses: gomlxtest.Must(Choose([]string{"cka", "masks"}))(t),
+		Models:   []Model{{Name: "gone", Path: t.TempDir()}, {Name: "flat", Path: flat}, {Name: "deep", Path: deep}}}
 	rows, _, _ = c.Run(t.Context())
 	for _, name := range []string{"flat", "deep"} {
 		if got := rowsOf(rows, "cka", name); len(got) != 1 || got[0].Note == "" {
@@ -279,25 +287,16 @@ func TestCKA_ComparesLayersWithTheFirstModel(t *testing.T) {
 func TestImages_AreSpreadOverTheDatasetAndCounted(t *testing.T) {
 	gomlxtest.OnGo(t)
 	all, mask := testImages(300), func(i int) []bool {
-		m := make([]bool, 12*20)
-		for k := range m {
-			m[k] = k < 40+i%150
-		}
-		return m
+		return append(slices.Repeat([]bool{true}, 40+i%150), make([]bool, 12*20-40-i%150)...)
 	}
 	var spread []int
 	for k := range 256 {
 		spread = append(spread, k*300/256)
 	}
-	c := Comparison{Backend: gomlxtest.Backend(), Models: []Model{{Name: "m", Path: trained(t, "learned", 1, nil)}}, Pairs: 20,
-		Analyses: gomlxtest.Must(Choose(strings.Split("decay,probe,maps,rollout,entropy,depth,tsne,masks,separation", ",")))(t)}
-	c.Images = Same(all, mask)
-	rows, _, err := c.Run(t.Context())
-	c.Images = Same(all.Subset(spread), func(i int) []bool { return mask(spread[i]) })
-	want, _, err2 := c.Run(t.Context())
-	if err != nil || err2 != nil || len(rows) != len(want) {
-		t.Fatal(err, err2, len(rows), len(want))
-	}
+	const what = "decay,probe,maps,rollout,entropy,depth,tsne,masks,separation"
+	model := Model{Name: "m", Path: trained(t, "learned", 1, nil)}
+	rows := compared(t, what, Same(all, mask), model)
+	want := compared(t, what, Same(all.Subset(spread), func(i int) []bool { return mask(spread[i]) }), model)
 	counts := map[string]int{"decay": 0, "maps": 1, "tsne": 16, "masks": 50, "separation": 300}
 	for i, row := range rows {
 		count, other := counts[row.Analysis]

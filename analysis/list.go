@@ -73,15 +73,16 @@ var All = []Analysis{
 		"R² of row and column of a patch, predicted from its token by a linear regression on other images; share of the " +
 			"variance of attention weights over images and pairs of patches that their mean over images has.", ""},
 	{"tsne", attentions, "t-SNE of patch features", ofAttention(tsne),
-		"Exact t-SNE of at most 250 patch features of the last block, of whole images. Silhouette by quadrant of the image: 1 is separated, 0 " +
-			"mixed. R² of row and column, predicted by the 5 nearest neighbours among the features, does not depend on t-SNE.",
+		"Exact t-SNE of at most 250 patch features of the last block, of whole images. Silhouette by quadrant of " +
+			"the image: 1 is separated, 0 mixed. R² of row and column, predicted by the 5 nearest neighbours among the " +
+			"features, does not depend on t-SNE.",
 		"WePE's features group by position."},
 	{"cka", attentions, "Similarity of two models (CKA)", ofAttention(cka),
 		"Unbiased linear CKA of the mean-pooled patch features, of the same layer on the same images: 1 is equal up to " +
 			"rotation and scale.", ""},
 	{"masks", attentions, "Attention rollout and object masks", masks,
-		"Rollout, upsampled to pixels, compared with the mask of the object, of at most 50 images. A threshold at half of the range depends on " +
-			"the largest value, thresholds at quantiles do not.",
+		"Rollout, upsampled to pixels, compared with the mask of the object, of at most 50 images. A threshold at " +
+			"half of the range depends on the largest value, thresholds at quantiles do not.",
 		"COCO, IoU at half of the range 0.2408 ± 0.1835 against 0.2213 ± 0.1652, p = 0.0197; correlation 0.0734 against " +
 			"0.0255, p = 0.23."},
 	{"separation", attentions, "Error rate by spread of attention", separation,

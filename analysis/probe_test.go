@@ -202,14 +202,8 @@ func TestProbe_IsMeasuredForEachSeedOfAColumn(t *testing.T) {
 	gomlxtest.OnGo(t)
 	models := []Model{{Name: "a", Path: trained(t, "learned", 1, nil)},
 		{Name: "a", Path: trained(t, "learned", 2, nil)}}
-	c := Comparison{Backend: gomlxtest.Backend(), Images: Same(testImages(11), nil), Pairs: 40, Models: models, Seed: 3,
-		Analyses: gomlxtest.Must(Choose([]string{"probe"}))(t)}
-	rows, _, err := c.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	count := map[string]int{}
-	for _, r := range rowsOf(rows, "probe", "a") {
+	for _, r := range asked(t, "probe", testImages(11), models...) {
 		count[r.At]++
 	}
 	want := map[string]int{"mean offset": 1, "content only": 6, "content + position": 6}

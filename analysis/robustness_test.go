@@ -236,15 +236,11 @@ func TestResolution_OtherSizesHaveTheirOwnImages(t *testing.T) {
 		}
 		return testImages(11)
 	}
-	comparison := Comparison{Backend: gomlxtest.Backend(), Analyses: gomlxtest.Must(Choose([]string{"resolution"}))(t),
-		Models: []Model{{Name: "a", Path: path}, {Name: "other", Path: path, Size: [2]int{24, 16}}},
-		Images: func(_ context.Context, m *finetune.Model) (*data.InMemory, func(int) []bool, error) {
-			return images(m), nil, nil
-		}}
-	rows, _, err := comparison.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	of := func(_ context.Context, m *finetune.Model) (*data.InMemory, func(int) []bool, error) {
+		return images(m), nil, nil
 	}
+	rows := compared(t, "resolution", of, Model{Name: "a", Path: path},
+		Model{Name: "other", Path: path, Size: [2]int{24, 16}})
 	for size, at := range map[[2]int]string{{12, 20}: "1 × 1 training size, 12x20", {24, 40}: "2 × 2 training size, 24x40",
 		{8, 40}: "0.5 × 2 training size, 8x40"} { // of 1.5 patches 2
 		m := gomlxtest.Must(finetune.OpenOptions{Size: size}.Open(gomlxtest.Backend(), path))(t)

@@ -69,7 +69,7 @@ const probeTolerance = 1e-4
 // Probe fits a linear probe to the part "train", or without parts to all but a fifth of each class, and evaluates it on
 // the rest: logistic regression by L-BFGS on features that are centred and scaled by their deviations over the training
 // images, with the strength of L2 that is best on a fifth of them, then fitted to all. log is called for each strength
-// tried.
+// tried; it may be nil.
 func (t *Table) Probe(seed uint64, log func(Tried)) (Score, error) {
 	s, err := t.split()
 	if err != nil {
@@ -97,7 +97,9 @@ func (t *Table) Probe(seed uint64, log func(Tried)) (Score, error) {
 			return Score{}, err
 		}
 		tried := Tried{l2, s.measure(fitted, held, last.Scores(by.apply(t.rows(held)))).Top1, last.Steps, last.Gradient}
-		log(tried)
+		if log != nil {
+			log(tried)
+		}
 		if best == nil || tried.Top1 > chosen.Top1 {
 			best, chosen = last, tried
 		}

@@ -66,7 +66,7 @@ func TestTable_SeparableClassesAreClassified(t *testing.T) {
 		same.Values[i] = math.Nextafter32(1000, float32(2000*(i%4/2)))
 	}
 	// The probe is right about the most frequent class, which has few more images than the others.
-	a, _, err := probe(same, 0)
+	a, err := same.Probe(0, nil)
 	if near := gomlxtest.Must(same.KNN(20, 0.07))(t); near.Top1 > 0.5 || err != nil || a.Top1 > 0.5 {
 		t.Errorf("constant features: %+v, %+v, %v", near, a, err)
 	}

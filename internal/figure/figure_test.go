@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -106,8 +105,7 @@ func ink(t *testing.T, colour color.Color, draw func(io.Writer) error) image.Rec
 
 // 5.5 inches at 120 dots are 660 pixels: a plot has at least a third of them beside any names, and none falls off.
 func TestLines_LegendLeavesRoomForThePlot(t *testing.T) {
-	name := strings.Repeat("vit_base_patch16 ", 9)
-	long, many := []Line{{Name: name, X: []float64{1, 2}, Y: []float64{0, 1}}}, []Line{}
+	long, many := []Line{{Name: strings.Repeat("vit_base_patch16 ", 9), X: []float64{1, 2}, Y: []float64{0, 1}}}, []Line{}
 	for i := range 7 * 11 {
 		many = append(many, Line{Name: strconv.Itoa(i), X: []float64{1}, Y: []float64{math.NaN()}})
 	}
@@ -120,9 +118,6 @@ func TestLines_LegendLeavesRoomForThePlot(t *testing.T) {
 		if at.Max.Y < 450 || at.Max.Y > 540-1 {
 			t.Errorf("the entries of colour %d of 540 rows are in %v", i, at)
 		}
-	}
-	if a, b := inTheMiddle(name+"1"), inTheMiddle(name+"2"); a == b || utf8.RuneCountInString(a) != 36 {
-		t.Errorf("%q and %q", a, b)
 	}
 }
 

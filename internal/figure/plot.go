@@ -178,6 +178,8 @@ func Lines(w io.Writer, title, xLabel, yLabel string, lines []Line) error {
 	return Write(w, Width/2, Height, [][]*plot.Plot{{p}})
 }
 
+const longestLabel = 36 // letters
+
 // AddLines adds lines to a plot. Lines of one name share a colour and an entry of the legend; a colour comes again, in
 // dots, after all others. Single points are dots.
 func AddLines(p *plot.Plot, lines []Line) {
@@ -190,7 +192,11 @@ func AddLines(p *plot.Plot, lines []Line) {
 				style.Dashes = []vg.Length{vg.Points(2), vg.Points(2)}
 			}
 			styles[l.Name] = style
-			p.Legend.Add(inTheMiddle(l.Name), &plotter.Line{LineStyle: style})
+			label := l.Name
+			if letters := []rune(label); len(letters) > longestLabel { // the end may tell it from others
+				label = string(letters[:longestLabel/2]) + "…" + string(letters[len(letters)-longestLabel/2+1:])
+			}
+			p.Legend.Add(label, &plotter.Line{LineStyle: style})
 		}
 		for _, band := range l.bands() {
 			clr := style.Color.(color.NRGBA)
@@ -211,16 +217,6 @@ func AddLines(p *plot.Plot, lines []Line) {
 			addLine(p, part, style)
 		}
 	}
-}
-
-// inTheMiddle shortens the name of a line, whose end may tell it from others.
-func inTheMiddle(name string) string {
-	const most = 36
-	letters := []rune(name)
-	if len(letters) <= most {
-		return name
-	}
-	return string(letters[:most/2]) + "…" + string(letters[len(letters)-most/2+1:])
 }
 
 // Dashed is the style of dashed lines, without their colour.
