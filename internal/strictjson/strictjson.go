@@ -6,11 +6,15 @@ package strictjson
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -25,14 +29,55 @@ const (
 	maxKeys  = 1 << 19
 )
 
-// Decode reads a text into value. A field that the type of value does not have is an error.
+// Decode reads a text into value. A field that the type of value does not have, letter by letter, is an error.
 func Decode(raw []byte, value any) error {
 	if err := check(raw); err != nil {
+		return err
+	}
+	if err := exact(raw, reflect.TypeOf(value)); err != nil {
 		return err
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	return d.Decode(value)
+}
+
+var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+
+// exact refuses keys that are fields of a type but for the case of letters, which encoding/json ignores.
+func exact(raw json.RawMessage, t reflect.Type) error {
+	if reflect.PointerTo(t).Implements(unmarshaler) {
+		return nil
+	}
+	switch t.Kind() { // encoding/json refuses what has another type
+	case reflect.Pointer:
+		return exact(raw, t.Elem())
+	case reflect.Slice, reflect.Array:
+		var items []json.RawMessage
+		_ = json.Unmarshal(raw, &items)
+		for _, item := range items {
+			if err := exact(item, t.Elem()); err != nil {
+				return err
+			}
+		}
+	case reflect.Struct:
+		var entries map[string]json.RawMessage
+		_ = json.Unmarshal(raw, &entries)
+		fields := reflect.VisibleFields(t)
+		for _, key := range slices.Sorted(maps.Keys(entries)) {
+			at := slices.IndexFunc(fields, func(f reflect.StructField) bool {
+				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+				return cmp.Or(name, f.Name) == key
+			})
+			if at < 0 {
+				return fmt.Errorf("unknown field %q", key)
+			}
+			if err := exact(entries[key], fields[at].Type); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Object is a JSON object whose fields are decoded and validated on access. A field that is null counts as missing.

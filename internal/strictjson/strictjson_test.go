@@ -3,6 +3,7 @@
 package strictjson
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -41,9 +42,23 @@ func TestInvalidJSONThatEncodingJSONAcceptsIsRefused(t *testing.T) {
 			t.Errorf("%s is read as an object", text)
 		}
 	}
-	var into known
-	if err := Decode([]byte(`{"a":1,"b":2}`), &into); err == nil {
-		t.Error("an unknown field is read")
+	type inner struct{ Plain int }
+	type outer struct {
+		inner
+		Depth int             `json:"depth,omitempty"`
+		List  []*outer        `json:"list"`
+		Pair  [2]inner        `json:"pair"`
+		Raw   json.RawMessage `json:"raw"`
+		Any   map[string]any  `json:"any"`
+	}
+	for text, valid := range map[string]bool{
+		`{"depth":1,"Plain":2,"list":[{"depth":3},null],"pair":[{"Plain":4}],"raw":{"A":1,"a":2},"any":{"B":2}}`: true,
+		`{"depth":1,"Depth":2}`: false, `{"DEPTH":2}`: false, `{"plain":2}`: false, `{"list":[{"Depth":3}]}`: false,
+		`{"pair":[{},{"PLAIN":4}]}`: false, `{"depth":1,"b":2}`: false, `{"depth":"1"}`: false, `{"list":{}}`: false,
+	} {
+		if err := Decode([]byte(text), &outer{}); (err == nil) != valid {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 
