@@ -19,10 +19,11 @@ import (
 	"strings"
 )
 
-// Write writes the output of write to the file at path, whose directory is created if absent. After an error, also of
-// power, the file has its old content.
+// Write writes the output of write to the file at path, through links, whose directory is created if absent. After an
+// error, also of power, the file has its old content; it keeps its permissions.
 func Write(path string, write func(io.Writer) error) (err error) {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
+	info, _ := os.Stat(path)
+	if info != nil && info.IsDir() {
 		return fmt.Errorf("%s is a directory, want the name of a file", path)
 	}
 	var content bytes.Buffer
@@ -34,21 +35,27 @@ func Write(path string, write func(io.Writer) error) (err error) {
 			err = fmt.Errorf("%s: %w", path, err)
 		}
 	}()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	target := path
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		target = real
+	}
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return err
 	}
-	// Not os.CreateTemp, whose files are private: these have the permissions of the umask.
-	name := fmt.Sprintf("%s.tmp-%d", path, rand.Uint64())
+	// Not os.CreateTemp, whose files are private: these have the permissions of the umask. path may have a long name.
+	name := filepath.Join(filepath.Dir(target), fmt.Sprintf(".tmp-%d", rand.Uint64()))
 	temporary, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(temporary.Name()) // no longer exists after the rename
-	_, err = content.WriteTo(temporary)
+	if _, err = content.WriteTo(temporary); info != nil {
+		err = cmp.Or(err, temporary.Chmod(info.Mode().Perm()))
+	}
 	if err := cmp.Or(err, temporary.Sync(), temporary.Close()); err != nil {
 		return err
 	}
-	return os.Rename(temporary.Name(), path)
+	return os.Rename(temporary.Name(), target)
 }
 
 // ErrIrregular is wrapped by errors of pipes, devices, sockets and directories.

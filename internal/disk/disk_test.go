@@ -56,6 +56,26 @@ func TestWrite_IsWholeOrNothing(t *testing.T) {
 	}
 }
 
+// What is there stays: a link to the file, its permissions. A name may be as long as the system allows.
+func TestWrite_ReplacesTheContentAlone(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	long := filepath.Join(dir, strings.Repeat("a", 255))
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink("file", link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{link, long} {
+		if err := Write(path, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }); err != nil {
+			t.Error(err)
+		}
+	}
+	raw, _ := os.ReadFile(file)
+	is, _ := os.Stat(file)
+	if to, err := os.Readlink(link); string(raw) != "new" || is.Mode().Perm() != 0o600 || to != "file" || err != nil {
+		t.Errorf("%q with %v; the link leads to %q, %v", raw, is.Mode(), to, err)
+	}
+}
+
 func TestReadFile(t *testing.T) {
 	dir := t.TempDir()
 	pipe, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "file")
