@@ -90,7 +90,7 @@ func (c cache) missing(err error) error {
 // hasAll reports whether every file that is read is in the cache, or known to be absent from the commit.
 func (c cache) hasAll(commit string) bool {
 	_, err := c.files(commit)
-	return err == nil && c.knows(commit, configFile) && c.knows(commit, preprocessorFile)
+	return err == nil && !slices.ContainsFunc(describing, func(name string) bool { return !c.knows(commit, name) })
 }
 
 // files lists the files of a commit that are read, all shards included. Other programs may have downloaded weights of

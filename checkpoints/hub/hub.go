@@ -140,9 +140,9 @@ func (r *remote) snapshot(ctx context.Context, to cache, commit string, files ma
 			return nil, err
 		}
 	}
-	rest := []string{configFile, preprocessorFile}
+	rest := describing
 	if slices.Contains(names, halfFile) {
-		rest = append(rest, weightsFile, indexFile)
+		rest = slices.Concat(rest, []string{weightsFile, indexFile})
 	}
 	for _, name := range rest {
 		if !has(name) { // remember that it does not exist
@@ -164,9 +164,12 @@ const (
 	indexFile        = weightsFile + ".index.json"
 )
 
+// describing are the files beside the weights.
+var describing = []string{configFile, preprocessorFile, processorFile}
+
 // choose lists the files to read, except for the shards that an index names.
 func choose(has func(name string) bool) (names []string, err error) {
-	for _, name := range []string{configFile, preprocessorFile, processorFile} {
+	for _, name := range describing {
 		if has(name) {
 			names = append(names, name)
 		}

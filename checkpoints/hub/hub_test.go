@@ -75,6 +75,7 @@ func TestDownload_SharedLayout(t *testing.T) {
 		".locks/models--owner--vit/" + config + ".lock",
 		".locks/models--owner--vit/" + weights + ".lock",
 		"models--owner--vit/.no_exist/" + oldCommit + "/preprocessor_config.json",
+		"models--owner--vit/.no_exist/" + oldCommit + "/processor_config.json",
 		"models--owner--vit/blobs/" + config,
 		"models--owner--vit/blobs/" + weights,
 		"models--owner--vit/refs/main",
@@ -217,6 +218,12 @@ func TestDownload_CacheWithoutThePreprocessor(t *testing.T) {
 	if _, err := Download(t.Context(), "owner/vit", nil); err != nil {
 		t.Errorf("known to have none: %v", err)
 	}
+	h = newFakeHub(t) // the file that is read before it is not there
+	h.files[processorFile] = []byte(`{"image_processor": {}}`)
+	for _, name := range []string{configFile, preprocessorFile, weightsFile} {
+		put(t, filepath.Join(modelDir(), "snapshots", oldCommit, name), h.files[name])
+	}
+	h.holds(t, get(t, "owner/vit@"+oldCommit))
 }
 
 // Python may have downloaded the variant fp16 alone, of a model that has other weights.
