@@ -10,6 +10,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/wepe-go/wepe/internal/printable"
+	"github.com/wepe-go/wepe/internal/strictjson"
 )
 
 // The fields of Hugging Face's form that are read, and those that do not affect pixels. do_convert_rgb is always
@@ -42,7 +45,8 @@ type processor struct {
 	pixels [2][]float64 // image_mean and image_std
 }
 
-// processor returns the defaults of the processor that the file names, false if it is none of the table.
+// processor returns the defaults of the processor that the file names, false if it names none. Others than those of the
+// table may have steps of their own without a field: Levit resizes to 256/224 of size, MobileViT reads BGR.
 func (c config) processor() (p processor, known bool, err error) {
 	name, err := c.Text("image_processor_type")
 	if err == nil && name == "" {
@@ -51,7 +55,10 @@ func (c config) processor() (p processor, known bool, err error) {
 	for _, suffix := range []string{"Pil", "Fast", "ImageProcessor", "FeatureExtractor"} {
 		name = strings.TrimSuffix(name, suffix)
 	}
-	p, known = hfProcessors[name]
+	if p, known = hfProcessors[name]; err == nil && !known && name != "" {
+		err = fmt.Errorf("unknown processor %q, whose steps this library does not have: want one of %s",
+			printable.Name(name), strings.Join(slices.Sorted(maps.Keys(hfProcessors)), ", "))
+	}
 	return p, known, err
 }
 
@@ -64,7 +71,8 @@ func (c config) huggingFace() (s Settings, err error) {
 		value := string(c.Object[key])
 		known := slices.Contains(hfRead, key) || slices.Contains(hfIgnored, key)
 		if off := value == "null" || value == "false"; !known && !off {
-			return s, fmt.Errorf("unknown field %s = %.60s: this library cannot apply it", key, value)
+			return s, fmt.Errorf("unknown field %s = %s: this library cannot apply it", printable.Name(key),
+				strictjson.Short(c.Object[key]))
 		}
 	}
 	if !slices.ContainsFunc(hfRead, c.Has) {

@@ -166,8 +166,14 @@ func TestParse_Refusals(t *testing.T) {
 	for config, want := range map[string]string{
 		`[1]`: "not a JSON object",
 		`{}`:  "neither Hugging Face's fields",
-		size + `"do_flip_channel_order": true, ` + hf + `}`:             "do_flip_channel_order",
-		size + `"crop_pct": 0.9, ` + hf + `}`:                           "crop_pct",
+		size + `"do_flip_channel_order": true, ` + hf + `}`: "do_flip_channel_order",
+		size + `"crop_pct": 0.9, ` + hf + `}`:               "crop_pct",
+		size + "\"pad\": {\n\"x\": 1}, " + hf + `}`:         `pad = { "x": 1}`,
+		size + `"pad\n": 1, ` + hf + `}`:                    `pad\n`,
+		// transformers 5.23: these resize to 256/224 of size, read BGR, and crop before the resize.
+		size + `"image_processor_type": "LevitPil", ` + hf + `}`:        "Levit",
+		size + `"feature_extractor_type": "MobileViT", ` + hf + `}`:     "MobileViT",
+		size + `"image_processor_type": "PerceiverFast", ` + hf + `}`:   "Perceiver",
 		`{"size": {"shortest_edge": 5, "longest_edge": 7}, ` + hf + `}`: "size is",
 		`{"size": {"height": 5, "width": -7}, ` + hf + `}`:              "size [5 -7]",
 		`{"size": {"height": 5, "width": 99999}, ` + hf + `}`:           "size [5 99999]",
