@@ -73,7 +73,8 @@ func openCheckpoint(path string) (*Checkpoint, error) {
 		return nil, err
 	}
 	c := &Checkpoint{Path: path, Step: m.Step, Meta: m.Meta}
-	if kind := filepath.Base(filepath.Dir(path)); kind == BestDir || kind == LastDir {
+	whole, _ := filepath.Abs(path) // path may be "." or end in a slash
+	if kind := filepath.Base(filepath.Dir(whole)); kind == BestDir || kind == LastDir {
 		c.Kind = kind
 	}
 	variables, store := m.Files[0], m.Files[1]

@@ -79,7 +79,22 @@ func (w *weights) badConfig(err error) error {
 
 // describe determines the model of a checkpoint from its config.json; missing entries have the defaults of the software
 // that it names. match then compares every tensor with it.
-func (w *weights) describe(options ImportOptions) (d described, err error) {
+func (w *weights) describe(options ImportOptions) (described, error) {
+	d, err := w.describeFiles(options)
+	grid := gridSize(options.Grid)
+	switch {
+	case err != nil:
+	case options.Architecture != "" && d.format != formatTimm:
+		err = errors.Errorf("checkpoints: %s is of format %s, not of timm's architecture %q", w.path, d.format,
+			options.Architecture)
+	case grid != gridSize{} && grid != d.grid():
+		err = errors.Errorf("checkpoints: %s has a grid of %s, not %s", w.path, d.grid(), grid)
+	}
+	return d, err
+}
+
+// describeFiles is describe without a comparison of the files with the hints.
+func (w *weights) describeFiles(options ImportOptions) (d described, err error) {
 	if w.run != nil {
 		return w.describeRun()
 	}
@@ -125,8 +140,8 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 	if err == nil {
 		d.foreign, err = f.read(fields, classes > 0)
 	}
-	if err == nil && f == &hfBEiT {
-		err = f.cannot(d.config, nil)
+	if err == nil {
+		err = f.onGrid(d.config)
 	}
 	if err != nil {
 		if name != "" {
@@ -136,19 +151,10 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 	}
 	d.base, d.config.Classes = base, classes
 	d.spell(w)
-	return d, d.on(gridSize(options.Grid), config != nil, w.path)
-}
-
-// on uses the grid of the options if no file contains it.
-func (d described) on(grid gridSize, stated bool, path string) error {
-	switch {
-	case grid == gridSize{}:
-	case stated && grid != d.grid():
-		return errors.Errorf("checkpoints: %s has a grid of %s, not %s", path, d.grid(), grid)
-	default:
-		d.config.ImageRows, d.config.ImageCols = grid[0]*d.config.PatchSize, grid[1]*d.config.PatchSize
+	if config == nil && options.Grid != [2]int{} { // no file contains it
+		d.config.ImageRows, d.config.ImageCols = options.Grid[0]*d.config.PatchSize, options.Grid[1]*d.config.PatchSize
 	}
-	return nil
+	return d, nil
 }
 
 // spell finds how the file spells the names of the blocks.
@@ -200,11 +206,11 @@ func (f *family) fieldsIn(config strictjson.Object) (map[string]any, error) {
 func (w *weights) candidates(config strictjson.Object, options ImportOptions) (all []*family, name string, err error) {
 	kind, _ := config.Text("model_type")
 	name, _ = config.Text("architecture")
-	if options.Architecture != "" {
-		if name != "" && name != options.Architecture {
-			return nil, "", errors.Errorf("checkpoints: %s is of architecture %s, not %s", w.path, name, options.Architecture)
+	if hint, _, _ := strings.Cut(options.Architecture, "."); hint != "" { // without the tag of pretrained weights
+		if name != "" && name != hint {
+			return nil, "", errors.Errorf("checkpoints: %s is of architecture %s, not %s", w.path, name, hint)
 		}
-		name = options.Architecture
+		name = hint
 	}
 	if name != "" {
 		f, err := timmFamily(name)
@@ -257,11 +263,11 @@ func (w *weights) firstNames() []string {
 
 // classes returns the number of classes of the head, 0 if there is none.
 func (w *weights) classes(f *family) int {
-	name := f.names[headPath] + "bias"
+	name := f.names[headPath] + "weight"
 	if f.heads != nil {
-		name = f.heads[0] + ".bias"
+		name = f.heads[0] + ".weight"
 	}
-	if t, ok := w.tensors[name]; ok && len(t.dims) == 1 && f.names[headPath] != "" {
+	if t, ok := w.tensors[name]; ok && len(t.dims) == 2 && f.names[headPath] != "" {
 		return t.dims[0]
 	}
 	return 0

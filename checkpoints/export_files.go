@@ -83,6 +83,9 @@ func PreprocessingDifference(a, b preprocess.Settings) string {
 // rounding names what images preprocessed by there and by s have different although both resize and crop alike.
 func rounding(s, there preprocess.Settings) string {
 	var parts []string
+	if s.Resize == preprocess.ResizeCover && there.Resize == preprocess.ResizeShortest && s.Size == there.Size {
+		parts = append(parts, "the longer side of a resized image is rounded down, not to the nearest pixel")
+	}
 	if s.Float != there.Float {
 		parts = append(parts, "pixels are rounded to 8 bits after the resize")
 	}

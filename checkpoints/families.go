@@ -12,6 +12,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/wepe-go/wepe/internal/printable"
 	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
@@ -61,6 +62,7 @@ type family struct {
 	noHead bool   // the class has no head
 	tower  string // transformers' class for a model without a head; "" for none
 	kind   string // how positions are resampled
+	square bool   // the software reads positions, also those of its own files, as of a square grid
 	// cannot returns an error for models that config.json can describe but the software does not run; nil for none.
 	cannot func(c vit.Config, out map[string]any) error
 }
@@ -111,7 +113,7 @@ func (f *family) read(values map[string]any, head bool) (*foreign, error) {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		known := func(known field) bool { return known.key == key }
 		if !slices.ContainsFunc(f.fields, known) && !slices.Contains(withoutEffect, key) {
-			return nil, errors.Errorf("%s = %s is not supported by this version", key, short(values[key]))
+			return nil, errors.Errorf("%s = %s is not supported by this version", printable.Name(key), short(values[key]))
 		}
 	}
 	for _, field := range f.fields {
@@ -210,6 +212,9 @@ func forExport(format string, c vit.Config, head bool, params map[string]any) (*
 
 // runs returns the reason why the software does not run a model that its config.json can describe.
 func (f *family) runs(c vit.Config, out map[string]any) (err error) {
+	if err := f.onGrid(c); err != nil {
+		return fmt.Errorf("%w: choose timm, onnx or native", err)
+	}
 	switch {
 	case f.cannot != nil:
 		return f.cannot(c, out)
@@ -217,6 +222,14 @@ func (f *family) runs(c vit.Config, out map[string]any) (err error) {
 		_, _, err = architectureFor(f.class, out)
 	}
 	return err
+}
+
+// onGrid refuses a grid on which the software fails or misplaces the positions of a model.
+func (f *family) onGrid(c vit.Config) error {
+	if grid := (gridSize{c.Rows(), c.Cols()}); f.square && grid[0] != grid[1] && c.Position != "none" {
+		return errors.Errorf("image_size: transformers' %s has positions of square grids alone, not of %s", f.class, grid)
+	}
+	return nil
 }
 
 // differences lists the options that the model would lose if only these values were written, and sets the values that

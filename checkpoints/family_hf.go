@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/pkg/errors"
-
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -124,7 +122,7 @@ var hfCLIP = family{
 		}
 		return nil
 	},
-	bases: []string{"vision_model.", ""}, block: "encoder.layers.%d.", cannot: squareAlone("CLIP"),
+	bases: []string{"vision_model.", ""}, block: "encoder.layers.%d.", square: true,
 	names: joined(clipBlock, names{
 		classPath: "embeddings.class_embedding", positionPath: "embeddings.position_embedding.weight",
 		patchPath: "embeddings.patch_embedding.", "pre_norm/": "pre_layrnorm.", "norm/": "post_layernorm.",
@@ -162,7 +160,7 @@ var hfSigLIP = family{
 		}
 		return nil
 	},
-	bases: []string{"vision_model.", ""}, block: "encoder.layers.%d.", cannot: squareAlone("Siglip"),
+	bases: []string{"vision_model.", ""}, block: "encoder.layers.%d.", square: true,
 	names: joined(clipBlock, names{
 		positionPath: "embeddings.position_embedding.weight", patchPath: "embeddings.patch_embedding.",
 		"norm/": "post_layernorm.", headPath: "classifier.", poolPath + "latent": "head.probe",
@@ -180,17 +178,6 @@ var hfSigLIPVision = variant(hfSigLIP, "SiglipVisionModel", func(f *family) {
 	f.types, f.inner, f.bases = []string{"siglip_vision_model"}, "", []string{"", "vision_model."}
 	f.withoutHead()
 })
-
-// squareAlone refuses grids that a class of transformers cannot run.
-func squareAlone(class string) func(vit.Config, map[string]any) error {
-	return func(c vit.Config, _ map[string]any) error {
-		if grid := (gridSize{c.Rows(), c.Cols()}); grid[0] != grid[1] {
-			return errors.Errorf("transformers cannot run %s on a grid of %s that is not square: choose timm, onnx or "+
-				"native", class, grid)
-		}
-		return nil
-	}
-}
 
 // withoutHead makes a class one of models without a classifier.
 func (f *family) withoutHead() {
@@ -241,12 +228,7 @@ var hfBEiT = family{
 		}
 	},
 	extra: []string{"embeddings.mask_token", "*.relative_position_index"}, current: hfCurrent, kind: resampleHF,
-	tower: "BeitModel", cannot: func(c vit.Config, _ map[string]any) error {
-		if owns(c, relativePath) { // transformers reads the tables as [2·cols-1, 2·rows-1], also in its own files
-			return squareAlone("the relative positions of Beit")(c, nil)
-		}
-		return nil
-	},
+	tower: "BeitModel", square: true, // relative tables are read as [2·cols-1, 2·rows-1], others resampled as squares
 }
 
 // positionsOf returns the name of an encoding that consists of a table of positions, or none, and another encoding, or

@@ -34,7 +34,7 @@ var hfDINOv2 = family{
 		}
 	},
 	current: &spelling{"encoder.layer.%d.", hfCurrentAttention},
-	extra:   []string{"embeddings.mask_token"}, mask: 2, kind: resampleHF, cannot: dinov2Cannot,
+	extra:   []string{"embeddings.mask_token"}, mask: 2, kind: resampleHF, square: true, cannot: dinov2Cannot,
 	tower: "Dinov2Model",
 }
 
@@ -80,7 +80,7 @@ func dinov2Cannot(c vit.Config, out map[string]any) error {
 		return errors.Errorf("transformers takes integers as mlp_ratio of Dinov2, and none makes %d hidden units of width "+
 			"%d: choose timm, onnx or native", c.MLPDim, c.Width)
 	}
-	return squareAlone("Dinov2")(c, out)
+	return nil
 }
 
 // DINOv3 in transformers, which has no classifier for it. The two layers of its SwiGLU are separate tensors.

@@ -58,7 +58,7 @@ func (w *weights) describeJAX(config strictjson.Object, options ImportOptions) (
 	for w.has(m.nameOf(n, blockPath+"norm1/gain", c.Depth)) {
 		c.Depth++
 	}
-	c.MLPDim, c.Classes = dims(hiddenPath+"biases", 1)[0], dims(headPath+"biases", 1)[0]
+	c.MLPDim, c.Classes = dims(hiddenPath+"biases", 1)[0], dims(headPath+"weights", 2)[1]
 	if w.has(m.nameOf(n, classPath, 0)) {
 		c.Pool = "class"
 	}
@@ -93,9 +93,6 @@ func (w *weights) describeJAX(config strictjson.Object, options ImportOptions) (
 func (w *weights) gridOfTable(d *described, rows int, stated gridSize, options ImportOptions) error {
 	c, grid := &d.config, gridSize(options.Grid)
 	if stated != (gridSize{}) {
-		if grid != (gridSize{}) && grid != stated {
-			return errors.Errorf("checkpoints: %s has a grid of %s, not %s", w.path, stated, grid)
-		}
 		grid = stated
 	}
 	prefix := c.PrefixPositions()

@@ -4,6 +4,7 @@ package checkpoints
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,7 +16,7 @@ import (
 // timm's Eva: EVA, EVA-02, DINOv3, Perception Encoder, rope-vit.
 var timmEva = family{
 	format: formatTimm, class: "Eva", finish: finishEva,
-	fields: slices.Concat(timmSizes("num_reg_tokens", "avg"), []field{
+	fields: slices.Concat(replaced(timmSizes("num_reg_tokens", "avg"), evaScale()), []field{
 		{key: "attn_type", byDefault: "eva", get: func(m *foreign) any {
 			if m.config.QKVBias == "" {
 				return "rope"
@@ -87,6 +88,20 @@ var timmEva = family{
 		evaBiases(m, n)
 	},
 	extra: []string{"rope.periods", "rope.inv_freq"}, kind: resampleTimm,
+}
+
+// evaScale is the initial value of the factors that Eva has unless it is null. 0 means none here, so it is read as the
+// least number above.
+func evaScale() field {
+	f := layerScale("init_values", nil, nil, true)
+	set := f.set
+	f.set = func(m *foreign, value any) error {
+		if value == 0.0 {
+			value = math.SmallestNonzeroFloat32
+		}
+		return set(m, value)
+	}
+	return f
 }
 
 // evaBiases names the biases of query and value, which BEiT's attention stores separately from the stacked weights.

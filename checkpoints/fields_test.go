@@ -160,6 +160,12 @@ func TestFields_Refusals(t *testing.T) {
 			t.Errorf("SigLIP with a classifier %v: %v", head, err)
 		}
 	}
+	for class, has := range map[*family]bool{&timmEva: true, &timmViT: false, &timmBeit: false} { // timm 1.0: is not None
+		m := gomlxtest.Must(class.read(args("init_values", 0.0), true))(t)
+		if got := m.config.LayerScale > 0; got != has {
+			t.Errorf("%s: factors %v", class.class, got)
+		}
+	}
 	if size, err := imageSize(side(4.0, 3.0, 5.0)); err != nil || size != (gridSize{3, 5}) { // channels first
 		t.Errorf("%v, %v", size, err)
 	}

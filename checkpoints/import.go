@@ -66,6 +66,7 @@ type Imported struct {
 	PreprocessError error
 
 	settings *preprocess.Settings // as in the files
+	file     string               // the one that has them
 }
 
 // The function from logits to scores: values of Imported.Scores.
@@ -235,22 +236,25 @@ func (m *Imported) chooseHead(w *weights, found described, options ImportOptions
 	return true, nil
 }
 
-// match finds the tensor of each variable, and checks that every other tensor is one that no prediction uses.
+// match finds the tensor of each variable, and checks that every other tensor is one that no prediction uses. Those of
+// a head that is left out may have any shape, or be missing.
 func (w *weights) match(found described, omitHead bool) (wanted []named, left []string, err error) {
 	has, wants := map[string]string{}, map[string]string{} // shapes of tensors
+	head := map[string]bool{}
 	for _, v := range found.variables() {
-		isHead := strings.HasPrefix(v.path, headPath)
-		if isHead && (v.foreign == "" || found.config.Classes == 0 && !w.has(v.foreign)) {
+		if strings.HasPrefix(v.path, headPath) && (omitHead || v.foreign == "" ||
+			found.config.Classes == 0 && !w.has(v.foreign)) {
+			head[v.foreign] = true
 			continue
 		}
 		wants[v.foreign] = fmt.Sprint(v.foreignShape(found.family.format, found.config))
-		if !isHead || !omitHead {
-			wanted = append(wanted, v)
-		}
+		wanted = append(wanted, v)
 	}
 	for name, t := range w.tensors {
 		switch {
 		case wants[name] != "":
+		case head[name]:
+			continue
 		case found.isExtra(name) || slices.Contains(t.dims, 0): // transformers writes empty registers
 			left = append(left, name)
 			continue
@@ -320,56 +324,74 @@ func (v named) take(found described, foreign, ours []float32) {
 // for m.Resample; other encodings are functions of the position, and some store their training grid in Params. line
 // reports the change; it is empty if the size is the model's own.
 func (m *Imported) Resize(rows, cols int, kind string) (line string, err error) {
-	from, old := gridSize{m.Config.Rows(), m.Config.Cols()}, m.Config
-	m.Config.ImageRows, m.Config.ImageCols = rows, cols
-	if m.Config, err = m.Config.Resolve(); err != nil {
+	c, old := m.Config, m.Config
+	c.ImageRows, c.ImageCols = rows, cols
+	if c, err = c.Resolve(); err != nil {
 		return "", err
 	}
-	to := gridSize{m.Config.Rows(), m.Config.Cols()}
-	if from != to {
+	kind = cmp.Or(kind, m.Resample)
+	if _, err := resampler(kind); err != nil { // also without a table
+		return "", err
+	}
+	from, to := gridSize{old.Rows(), old.Cols()}, gridSize{c.Rows(), c.Cols()}
+	line = fmt.Sprintf("%s, %s -> %s", c.Position, from, to)
+	if m.Variables[positionPath] != nil {
+		table, err := tensors.CopyFlatData[float32](m.Variables[positionPath])
+		if err != nil {
+			return "", errors.WithMessage(err, "position table")
+		}
+		if table, line, err = Resample(table, c.Width, c.PrefixPositions(), from, to, kind); err != nil {
+			return "", err
+		}
+		m.Variables[positionPath] = tensors.FromFlatDataAndDimensions(table, c.Positions(), c.Width)
+	}
+	m.Config = c // no errors from here
+	if from == to {
+		line = ""
+	} else {
 		for name, value := range old.TrainedGrid() {
 			if _, known := m.Params[name]; !known {
 				m.Params[name] = value
 			}
 		}
 	}
-	line = fmt.Sprintf("%s, %s -> %s", m.Config.Position, from, to)
-	if m.Variables[positionPath] != nil {
-		table, err := tensors.CopyFlatData[float32](m.Variables[positionPath])
-		if err != nil {
-			return "", errors.WithMessage(err, "position table")
-		}
-		c := m.Config
-		if table, line, err = Resample(table, c.Width, c.PrefixPositions(), from, to, cmp.Or(kind, m.Resample)); err != nil {
-			return "", err
-		}
-		m.Variables[positionPath] = tensors.FromFlatDataAndDimensions(table, c.Positions(), c.Width)
-	}
-	if from == to {
-		line = ""
-	}
-	if m.settings != nil {
-		height, width, err := m.settings.OutputSize()
-		const differ = "preprocessing: images of "
-		m.Report = slices.DeleteFunc(m.Report, func(line string) bool { return strings.HasPrefix(line, differ) }) // of before
-		if was, is, its := [2]int{old.ImageRows, old.ImageCols}, [2]int{rows, cols}, [2]int{height, width}; err == nil &&
-			its != was && its != is {
-			m.Report = append(m.Report, fmt.Sprintf(differ+"%d×%d in place of %d×%d, which the network resizes: predictions "+
-				"differ", rows, cols, height, width))
-		}
-		settings, err := m.settings.For(rows, cols)
-		if m.Preprocess = &settings; err != nil {
-			m.Preprocess = nil
-			m.Report = append(m.Report, fmt.Sprintf("preprocessing: left out: %v", err))
-		}
-	}
+	m.preprocess([2]int{old.ImageRows, old.ImageCols})
 	return line, nil
+}
+
+// preprocess sets what brings images to the model's size, or why nothing does; was is the size before. The lines of an
+// earlier size leave the report.
+func (m *Imported) preprocess(was [2]int) {
+	if m.settings == nil {
+		return
+	}
+	const about = "preprocessing: "
+	m.Report = slices.DeleteFunc(m.Report, func(line string) bool { return strings.HasPrefix(line, about) })
+	rows, cols := m.Config.ImageRows, m.Config.ImageCols
+	height, width, err := m.settings.OutputSize()
+	if its := [2]int{height, width}; err == nil && its != was && its != [2]int{rows, cols} {
+		m.Report = append(m.Report, fmt.Sprintf(about+"images of %d×%d in place of %d×%d, which the network resizes: "+
+			"predictions differ", rows, cols, height, width))
+	}
+	settings, err := m.settings.For(rows, cols)
+	if m.Preprocess, m.PreprocessError = &settings, nil; err != nil {
+		m.unprocessed(err)
+	}
+}
+
+// unprocessed leaves the preprocessing of m.file out.
+func (m *Imported) unprocessed(err error) {
+	m.Report = append(m.Report, fmt.Sprintf("preprocessing: left out: %v", err))
+	if m.Preprocess = nil; m.Config.Channels == 3 {
+		m.PreprocessError = fmt.Errorf("%s: %w: images would be preprocessed differently than in training", m.file, err)
+	}
 }
 
 // pixels sets the size and normalization of the training images. Google's models use (pixel/255 - ½)/½
 // (google-research/vision_transformer, issue 210).
 func (m *Imported) pixels(w *weights, found described) error {
 	channels := found.config.Channels
+	m.file = w.path
 	settings := preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{m.Config.ImageRows, m.Config.ImageCols}}
 	switch trained, _ := found.json.Object("pretrained_cfg"); {
 	case found.format == formatCheckpoint:
@@ -393,14 +415,14 @@ func (m *Imported) pixels(w *weights, found described) error {
 			settings.Mean, settings.Std = [3]float64(m.Mean), [3]float64(m.Std)
 		}
 	default:
-		file := filepath.Join(w.dir, foreignPreprocessor)
+		m.file = filepath.Join(w.dir, foreignPreprocessor)
 		if found.format == formatTimm && (trained != nil || found.json.Has("input_size")) {
-			file = filepath.Join(w.dir, foreignConfig)
+			m.file = filepath.Join(w.dir, foreignConfig)
 		}
 		if found.format != formatTimm && w.hasImageProcessor() {
-			file = filepath.Join(w.dir, foreignProcessor)
+			m.file = filepath.Join(w.dir, foreignProcessor)
 		}
-		raw, err := readSmall(file)
+		raw, err := readSmall(m.file)
 		if errors.Is(err, fs.ErrNotExist) {
 			if channels == 3 {
 				m.PreprocessError = fmt.Errorf("%s does not say how images are preprocessed: put its preprocessor_config.json, or "+
@@ -408,23 +430,21 @@ func (m *Imported) pixels(w *weights, found described) error {
 			}
 			return nil
 		}
-		if err == nil {
-			if m.Mean, m.Std, err = preprocess.ParseNormalization(raw, channels); err != nil {
-				err = &formatError{File: file, Reason: err.Error()}
-			}
-		}
-		if err != nil || channels != 3 {
+		if err != nil {
 			return err
 		}
-		if settings, err = preprocess.Parse(raw); err != nil {
-			m.Report = append(m.Report, fmt.Sprintf("preprocessing: left out: %v", err))
-			m.PreprocessError = fmt.Errorf("%s: %w: images would be preprocessed differently than in training", file, err)
+		if m.Mean, m.Std, err = preprocess.ParseNormalization(raw, channels); err == nil && channels == 3 {
+			settings, err = preprocess.Parse(raw)
+		}
+		if err != nil {
+			m.unprocessed(err)
 			return nil
 		}
 		m.resizedTo(&settings)
 	}
 	if channels == 3 {
 		m.settings = &settings
+		m.preprocess([2]int{m.Config.ImageRows, m.Config.ImageCols})
 	}
 	return nil
 }

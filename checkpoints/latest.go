@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"syscall"
 
 	"github.com/pkg/errors"
 )
@@ -44,10 +45,10 @@ func parseName(base string) (n dirName, ok bool) {
 	return n, n.String()+match[3] == base
 }
 
-// listNames returns the checkpoint directories of dir, newest first, and the temporary ones after them.
+// listNames returns the checkpoint directories of dir, newest first, and the temporary ones after them; none of a file.
 func listNames(dir string) (whole, temporary []string, err error) {
 	listed, err := os.ReadDir(dir)
-	if os.IsNotExist(err) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil, nil
 	}
 	if err != nil {

@@ -123,6 +123,29 @@ func TestImport_InvalidTrainingCheckpoints(t *testing.T) {
 	}
 }
 
+// Hints that contradict files which are complete, and kinds of resampling that do not exist, are errors there too.
+func TestImport_HintsAndKindsOfCompleteFiles(t *testing.T) {
+	c := ownViT("rope-axial")
+	run, _, _ := trainedOn(t, c, nil)
+	export := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatNative})
+	for _, name := range []string{BestDir, LastDir} { // no directories of checkpoints
+		putFile(t, filepath.Join(export, name), nil)
+	}
+	for _, dir := range []string{run, export} {
+		imported(t, dir, ImportOptions{Hints: Hints{Grid: smallGrid}})
+		for names, o := range map[string]ImportOptions{"5x3": {Hints: Hints{Grid: gridSize{5, 3}}},
+			"nearby": {Resample: "nearby"}, "test_vit": {Hints: Hints{Architecture: "test_vit"}}} {
+			_, err := Import(dir, o)
+			refuses(t, dir, err, asked, names)
+		}
+		m := imported(t, dir, ImportOptions{})
+		_, odd := m.Resize(7, 10, "")
+		if _, kind := m.Resize(8, 14, "nearby"); odd == nil || kind == nil || m.Config != c || len(m.Params) > 1 {
+			t.Errorf("%v, %v; then %+v with %v", odd, kind, m.Config, m.Params)
+		}
+	}
+}
+
 // ownEncodings are all names of encodings, and some combinations of two.
 var ownEncodings = append(position.Names(), "wepe+rope-mixed", "learned+rope-axial", "hybrid+liere", "fope+wepe-bias")
 

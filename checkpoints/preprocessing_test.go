@@ -33,7 +33,7 @@ func TestImport_MeanAndStd(t *testing.T) {
 		model                           vit.Config
 		config, preprocessor, processor string
 		mean, std                       []float64
-		names                           string // in an error
+		names                           string // in the reason why images are not preprocessed
 	}{
 		{hfBase, one, of("3"), images, "", mean, std, ""}, {hfBase, one, of("3"), "", "", nil, nil, ""},
 		{hfBase, one, of("3"), `{"image_mean":[0.7,0.8,0.9],"image_std":[1,1,1]}`, `{"image_processor":` + images + `}`, mean,
@@ -50,6 +50,7 @@ func TestImport_MeanAndStd(t *testing.T) {
 		{jax, one, "", "", "", half, half, ""}, {jax, gray, "", "", "", half[:1], half[:1], ""},
 		{jax, gray, google, "", "", nil, nil, ""}, // an export, whose files say it
 		{jax, gray, google, `{"image_mean":[0.25],"image_std":[0.75]}`, "", []float64{0.25}, []float64{0.75}, ""},
+		{jax, gray, google, `{"image_mean":[0.25],"image_std":[0]}`, "", nil, nil, ""},
 	} {
 		file := put(t, c.n, made(c.n, c.model), c.config)
 		for name, text := range map[string]string{foreignPreprocessor: c.preprocessor, foreignProcessor: c.processor} {
@@ -57,12 +58,12 @@ func TestImport_MeanAndStd(t *testing.T) {
 				putFile(t, filepath.Join(filepath.Dir(file), name), []byte(text))
 			}
 		}
-		m, err := Import(file, ImportOptions{Hints: Hints{Grid: smallGrid}})
-		if (err == nil) != (c.names == "") || err != nil && !strings.Contains(err.Error(), c.names) {
+		m := imported(t, file, ImportOptions{Hints: Hints{Grid: smallGrid}})
+		if err := m.PreprocessError; c.names != "" && (err == nil || !strings.Contains(err.Error(), c.names)) {
 			t.Errorf("%d: %v, want an error that names %q", i, err, c.names)
 		}
-		if err == nil && (!slices.Equal(m.Mean, c.mean) || !slices.Equal(m.Std, c.std) ||
-			c.model.Channels == 1 && (m.Preprocess != nil || m.PreprocessError != nil)) {
+		if !slices.Equal(m.Mean, c.mean) || !slices.Equal(m.Std, c.std) ||
+			c.model.Channels == 1 && (m.Preprocess != nil || m.PreprocessError != nil) {
 			t.Errorf("%d: mean %v, std %v, want %v and %v; %+v", i, m.Mean, m.Std, c.mean, c.std, m.Preprocess)
 		}
 	}
@@ -72,16 +73,17 @@ func TestImport_PreprocessingOrTheReason(t *testing.T) {
 	file := put(t, hf, made(hf, smallViT), hfConfig())
 	const size = `{"size":{"height":6,"width":10},`
 	const numbers = `"image_mean":[0.1,0.2,0.3],"image_std":[0.4,0.5,0.6],"resample":2}`
-	for text, want := range map[string]struct{ taken, known bool }{
-		size + numbers: {true, true}, size + `"do_pad":true,` + numbers: {false, false},
-		`{"size":{"shortest_edge":6},` + numbers: {false, true}, size + `"resample":2}`: {false, false},
-		size + `"resample":2,"image_processor_type":"ViTImageProcessor"}`: {true, true},
+	for text, taken := range map[string]bool{
+		size + numbers: true, size + `"do_pad":true,` + numbers: false, `{"size":{"shortest_edge":6},` + numbers: false,
+		size + `"resample":2}`: false, size + `"resample":2,"image_processor_type":"ViTImageProcessor"}`: true,
+		size + `"image_processor_type":"LevitImageProcessor",` + numbers: false,
 	} {
 		putFile(t, filepath.Join(filepath.Dir(file), foreignPreprocessor), []byte(text))
 		m := imported(t, file, ImportOptions{})
-		said := slices.ContainsFunc(m.Report, func(line string) bool { return strings.HasPrefix(line, "preprocessing: ") })
-		if (m.Preprocess != nil) != want.taken || (m.PreprocessError == nil) != want.known || said == want.taken ||
-			want.taken && m.Preprocess.Size != [2]int{6, 10} {
+		gomlxtest.Must(m.Resize(6, 10, ""))(t)
+		said := strings.Count(strings.Join(m.Report, "\n"), "preprocessing: ")
+		if (m.Preprocess != nil) != taken || (m.PreprocessError == nil) != taken || said != when(!taken, 1) ||
+			taken && m.Preprocess.Size != [2]int{6, 10} || (inspected(t, file).PreprocessError == "") != taken {
 			t.Errorf("%s: %+v, %v, %q", text, m.Preprocess, m.PreprocessError, m.Report)
 		}
 	}
@@ -228,6 +230,7 @@ func TestDeclarable_NamesWhatTheFormatRoundsOtherwise(t *testing.T) {
 		return fitted(even, func(s *preprocess.Settings) { s.Resize, s.Size = preprocess.ResizeExact, [2]int{rows, cols} })
 	}
 	float := fitted(exact(16, 16), func(s *preprocess.Settings) { s.Float, s.Crop, s.RoundCrop = true, [2]int{}, false })
+	square := fitted(even, func(s *preprocess.Settings) { s.Resize = preprocess.ResizeCover })
 	border := func(fill [3]uint8) preprocess.Settings {
 		return fitted(even, func(s *preprocess.Settings) { s.Resize, s.Fill = preprocess.ResizeContain, fill })
 	}
@@ -238,6 +241,7 @@ func TestDeclarable_NamesWhatTheFormatRoundsOtherwise(t *testing.T) {
 		{formatHF, "crop", even}, {formatHF, "", crops}, {formatTimm, "crop", crops}, {formatTimm, "", even},
 		{formatJAX, "crop", even}, {formatONNX, "crop", even}, {formatNative, "", even},
 		{formatHF, "crop", exact(19, 19)}, {formatHF, "", exact(17, 17)}, {formatHF, "", exact(18, 18)}, // 1.5, .5, 1
+		{formatTimm, "rounded down", square}, {formatNative, "", square},
 		{formatHF, "crop", exact(19, 18)}, {formatHF, "crop", exact(18, 19)}, {formatHF, "", exact(17, 18)},
 		{formatTimm, "8 bits", float}, {formatHF, "", float}, {formatTimm, "[1 2 3]", border([3]uint8{1, 2, 3})},
 		{formatTimm, "", border([3]uint8{128, 64, 32})}, {formatHF, "", preprocess.Settings{Mean: rectangle.Mean}},

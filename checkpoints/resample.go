@@ -60,10 +60,9 @@ func Resample(table []float32, width, prefix int, from, to [2]int, kind string) 
 		return nil, "", errors.Errorf("checkpoints: a position table of %d numbers is not the %d+%s rows of width %d",
 			len(table), prefix, gridSize(from), width)
 	}
-	axis, ok := resamplers[kind]
-	if !ok {
-		return nil, "", errors.Errorf("checkpoints: unknown resampling %q: want one of %s", kind,
-			strings.Join(Resamplings(), ", "))
+	axis, err := resampler(kind)
+	if err != nil {
+		return nil, "", err
 	}
 	if from == to {
 		return slices.Clone(table), fmt.Sprintf("%s -> %s (copy)", gridSize(from), gridSize(to)), nil
@@ -94,6 +93,14 @@ func Resample(table []float32, width, prefix int, from, to [2]int, kind string) 
 		}
 	}
 	return rows, fmt.Sprintf("%s -> %s (%s)", gridSize(from), gridSize(to), kind), nil
+}
+
+// resampler returns the taps of a kind, as resamplers.
+func resampler(kind string) (taps func(n, m int) []resample.Taps, err error) {
+	if taps = resamplers[kind]; taps == nil {
+		err = errors.Errorf("checkpoints: unknown resampling %q: want one of %s", kind, strings.Join(Resamplings(), ", "))
+	}
+	return taps, err
 }
 
 // resamplers return, by kind, the taps of each of m new positions along an axis of n.

@@ -210,6 +210,13 @@ func TestFind_WeightsOfARun(t *testing.T) {
 			}
 		}
 	}
+	path := save(t, Saver{Dir: filepath.Join(t.TempDir(), BestDir)}, model.NewStore(), 7, nil)
+	t.Chdir(path)
+	for _, spelled := range []string{path, path + "/", ".", "../" + filepath.Base(path)} {
+		if c, _, err := Find(spelled, ""); err != nil || c.Kind != BestDir {
+			t.Errorf("%s: %+v, %v", spelled, c, err)
+		}
+	}
 	file := filepath.Join(t.TempDir(), "file")
 	putFile(t, file, nil)
 	if c, _, err := Find(file, ""); c != nil || err != nil {

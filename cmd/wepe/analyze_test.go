@@ -47,10 +47,16 @@ var cropped = map[string]any{"size": map[string]int{"shortest_edge": 48}, "do_ce
 
 // As by predict.
 func TestPreprocessing_UnknownIsRefused(t *testing.T) {
-	model, dir := demoWith(t, map[string]any{"crop_pct": 0.875}, nil), images(t, "own", 3, 24, 24)
-	for _, line := range []string{"eval " + model + " --data " + dir, "serve " + model + " --addr 127.0.0.1:0",
-		"analyze " + model + " --analyses occlusion --data " + dir + " --out " + t.TempDir()} {
-		refuses(t, 1, "crop_pct", append(strings.Fields(line), "--backend", "go")...)
+	dir := images(t, "own", 3, 24, 24)
+	for names, fields := range map[string]map[string]any{"crop_pct": {"crop_pct": 0.875},
+		"images differ in size": {"size": map[string]int{"shortest_edge": 24}}} {
+		model := demoWith(t, fields, nil)
+		refuses(t, 1, "predict, eval", "inspect", model)
+		for _, line := range []string{"eval " + model + " --data " + dir, "serve " + model + " --addr 127.0.0.1:0",
+			"predict " + model + " " + corner,
+			"analyze " + model + " --analyses occlusion --data " + dir + " --out " + t.TempDir()} {
+			refuses(t, 1, names, append(strings.Fields(line), "--backend", "go")...)
+		}
 	}
 }
 

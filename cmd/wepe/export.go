@@ -21,7 +21,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
 	"github.com/wepe-go/wepe/internal/numeric"
@@ -144,8 +143,7 @@ func drawHead(m *checkpoints.Imported) {
 
 // write exports a model, and prints the report.
 func (o *exporting) write(out cli.Printer, b compute.Backend, m *checkpoints.Imported, dir string) error {
-	o.options.Labels, o.options.Scores = m.Labels, m.Scores
-	o.declare(m)
+	o.options.Labels, o.options.Scores, o.options.Preprocess = m.Labels, m.Scores, m.Preprocess
 	store, config := model.NewStore(), m.Config
 	must.M(m.Load(store.Scope("/vit")))
 	for name, value := range m.Params {
@@ -159,18 +157,6 @@ func (o *exporting) write(out cli.Printer, b compute.Backend, m *checkpoints.Imp
 		out.Printf("%s\n", line)
 	}
 	return err
-}
-
-// declare sets the preprocessing of the export.
-func (o *exporting) declare(m *checkpoints.Imported) {
-	p, size := m.Preprocess, [2]int{m.Config.ImageRows, m.Config.ImageCols}
-	if p == nil && m.PreprocessError == nil && m.Config.Channels == 3 && len(m.Mean) == 3 { // in predict too
-		p = &preprocess.Settings{Resize: preprocess.ResizeExact, Size: size, Resample: preprocess.Bilinear,
-			Mean: [3]float64(m.Mean), Std: [3]float64(m.Std)}
-		m.Report = append(m.Report, fmt.Sprintf("preprocessing: fit %q to %d×%d in its place, with the files' mean and std",
-			p.Resize, size[0], size[1]))
-	}
-	o.options.Preprocess = p
 }
 
 // tolerance bounds the difference of logits after rounding to a type: 1e-4 for float32; for others more, by the ratio
