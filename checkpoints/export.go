@@ -72,7 +72,7 @@ func Export(dir string, backend compute.Backend, scope *model.Scope, c vit.Confi
 	if err != nil {
 		return nil, errors.WithMessagef(err, "checkpoints: exporting to %s", dir)
 	}
-	if err := e.save(filepath.Clean(dir)); err != nil {
+	if err := e.save(dir); err != nil {
 		return nil, errors.WithMessagef(err, "checkpoints: exporting to %s", dir)
 	}
 	return e.report, nil
@@ -106,12 +106,11 @@ func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o Expo
 	if err != nil {
 		return nil, err
 	}
-	if err := weight.Merge(scope.Store(), nil); err != nil { // the files have no adapters
+	e := &export{ExportOptions: o, backend: backend, scope: scope.Scope(), config: c, encoded: c.Position}
+	if err := e.check(); err != nil {
 		return nil, err
 	}
-	e := &export{ExportOptions: o, backend: backend, store: scope.Store(), scope: scope.Scope(), config: c,
-		encoded: c.Position}
-	if err := e.check(); err != nil {
+	if e.store, err = weight.Merged(scope); err != nil { // the files have no adapters
 		return nil, err
 	}
 	has := e.store.GetVariable(model.JoinPath(e.scope, headPath+"weights")) != nil
@@ -138,7 +137,7 @@ func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o Expo
 	}
 	if folded != "" && c.Position != folded { // not a table yet
 		var err error
-		if e.store, _, err = c.Fold(backend, scope); err != nil {
+		if e.store, _, err = c.Fold(backend, e.store.Scope(e.scope)); err != nil {
 			return nil, err
 		}
 		e.report = append([]string{fmt.Sprintf("positions: %s folded into a table of %d+%s rows", c.Position,
@@ -181,11 +180,15 @@ func (e *export) explain(err error, params map[string]any) error {
 		return err
 	}
 	last := c.Encoding()[len(c.Encoding())-1:]
-	if c.Epsilon = 1e-6; c.Epsilon != e.config.Epsilon {
+	var possible []string
+	for _, c.Epsilon = range []float64{1e-6, 1e-5} {
 		if _, _, other := forExport(e.Format, c, e.head, params); other == nil {
-			return &OptionError{fmt.Sprintf("the norms of %s have epsilon 1e-6, this model was made with %g: change it, and "+
-				"compare the logits", e.Format, e.config.Epsilon), "Epsilon"}
+			possible = append(possible, fmt.Sprintf("%g", c.Epsilon))
 		}
+	}
+	if possible != nil {
+		return &OptionError{fmt.Sprintf("the norms of %s have epsilon %s, this model was made with %g: change it, and "+
+			"compare the logits", e.Format, strings.Join(possible, " or "), e.config.Epsilon), "Epsilon"}
 	}
 	if last.Folded() == "" {
 		return errors.WithMessagef(err, "position %q acts inside the blocks, and no table can take its place", e.encoded)
@@ -281,8 +284,15 @@ func (e *export) contents() ([]exportFile, error) {
 // metadataFormats are the formats in the metadata of safetensors files; transformers requires "pt".
 var metadataFormats = map[string]string{formatHF: "pt", formatTimm: "pt", formatNative: nativeType}
 
-// save writes the files into a new directory.
+// save writes the files into a new directory, through links to an empty one.
 func (e *export) save(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
 	if err := vacant(dir); err != nil {
 		return err
 	}
@@ -293,9 +303,18 @@ func (e *export) save(dir string) error {
 	if err := makeDirs(e.files, filepath.Dir(dir)); err != nil {
 		return err
 	}
+	siblings, _ := os.ReadDir(filepath.Dir(dir))
+	for _, sibling := range siblings { // left by a killed process
+		number, ok := strings.CutPrefix(sibling.Name(), filepath.Base(dir)+temporaryMark)
+		if ok && sibling.IsDir() && strings.Trim(number, "0123456789") == "" {
+			_ = e.files.removeAll(filepath.Join(filepath.Dir(dir), sibling.Name()))
+		}
+	}
 	_, err = publish(e.files, dir, func(temporary string) error {
 		err := e.write(temporary, contents)
-		_ = os.Remove(dir) // succeeds only on an empty directory; the rename reports other problems
+		if err == nil {
+			_ = os.Remove(dir) // succeeds only on an empty directory; the rename reports other problems
+		}
 		return err
 	})
 	return err
@@ -304,9 +323,13 @@ func (e *export) save(dir string) error {
 // vacant returns an error if the new directory cannot be created.
 func vacant(dir string) error {
 	entries, err := os.ReadDir(dir)
+	here, _ := os.Stat(".")
+	is, _ := os.Stat(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return nil
+	case is != nil && os.SameFile(here, is):
+		return errors.New("the current directory, which cannot be replaced: name another one")
 	case err != nil:
 		return errors.New("a file has this name: choose another one or remove it")
 	case len(entries) > 0:
@@ -335,10 +358,18 @@ func (e *export) write(dir string, contents []exportFile) error {
 func (e *export) tensors() (out []outTensor, err error) {
 	has, wants := map[string]string{}, map[string]string{} // shapes of variables, by path below the scope
 	values := map[string]*tensors.Tensor{}
+	e.as.config = e.config
+	all := slices.DeleteFunc(e.as.variables(), func(n named) bool {
+		return !e.head && strings.HasPrefix(n.path, headPath)
+	})
+	for _, n := range all {
+		wants[n.path] = shapes.Make(dtypes.Float32, n.dims(e.config)...).String()
+	}
 	for v := range e.store.IterVariables() {
 		path, ok := below(v, e.scope)
+		others := e.scope == model.RootScopePath && wants[path] == "" && !strings.HasPrefix(path, positionsPath)
 		switch {
-		case !ok || !e.head && strings.HasPrefix(path, headPath):
+		case !ok || others || !e.head && strings.HasPrefix(path, headPath): // others as an optimizer's
 			continue
 		case !v.HasValue():
 			has[path] = v.Shape().String() + " without a value"
@@ -353,13 +384,6 @@ func (e *export) tensors() (out []outTensor, err error) {
 		if err := e.resampleRelative(has, values); err != nil {
 			return nil, err
 		}
-	}
-	e.as.config = e.config
-	all := slices.DeleteFunc(e.as.variables(), func(n named) bool {
-		return !e.head && strings.HasPrefix(n.path, headPath)
-	})
-	for _, n := range all {
-		wants[n.path] = shapes.Make(dtypes.Float32, n.dims(e.config)...).String()
 	}
 	for path, value := range values {
 		if wants[path] == "" && ownsEncoding(e.Format, e.config, path) {

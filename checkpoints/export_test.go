@@ -418,8 +418,9 @@ func TestExport_RefusalsLeaveNothing(t *testing.T) {
 		{large, c, ExportOptions{DType: "float16"}, asked, "vit.layernorm.bias"},
 		{large, c, ExportOptions{DType: "float16", Format: formatJAX}, asked, "Transformer/encoder_norm/bias"},
 		{strange, c, ExportOptions{Format: formatNative}, asked, "wepe_alpha_u"},
-		{good, with(func(c *vit.Config) { c.Epsilon = 1e-12 }), ExportOptions{Format: formatTimm}, option, "Epsilon"},
-		{good, with(func(c *vit.Config) { c.Epsilon = 1e-5 }), ExportOptions{Format: formatJAX}, option, "Epsilon"},
+		{good, with(func(c *vit.Config) { c.Epsilon = 1e-12 }), ExportOptions{Format: formatTimm}, option,
+			"epsilon 1e-06 or 1e-05,"},
+		{good, with(func(c *vit.Config) { c.Epsilon = 1e-5 }), ExportOptions{Format: formatJAX}, option, "epsilon 1e-06,"},
 		{good, with(func(c *vit.Config) { c.ImageCols, c.LayerScale, c.MLPDim = c.ImageRows, 0.1, 2*c.Width }),
 			ExportOptions{}, asked, "layer_scale"},
 		{good, with(v3), ExportOptions{}, option, "DINOv3ViTModel"}, // a trained head would be dropped
@@ -492,23 +493,39 @@ func TestExport_NamesOfClasses(t *testing.T) {
 	}
 }
 
-func TestExport_DirectoryThatIsNotEmptyIsUnchanged(t *testing.T) {
+// An export goes into a new directory or an empty one, also through a link, and sweeps what killed ones left of it.
+func TestExport_OnlyNewAndEmptyDirectoriesChange(t *testing.T) {
 	m := imported(t, put(t, timm, made(timm, smallViT), timmConfig(smallViT)), ImportOptions{})
 	scope, dir := loaded(t, m), t.TempDir()
-	export := func(path string) error { _, err := Export(path, nil, scope, m.Config, ExportOptions{}); return err }
-	for _, name := range []string{"empty", fmt.Sprintf("empty.tmp-%d", os.Getpid())} { // the second by a killed process
+	export := func(name string, o ExportOptions) error {
+		_, err := Export(filepath.Join(dir, name), nil, scope, m.Config, o)
+		return err
+	}
+	for _, name := range []string{"empty", "empty.tmp-17", "empty.tmp-x", "other.tmp-17", "linked"} {
 		gomlxtest.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	}
-	if err := export(filepath.Join(dir, "empty")); err != nil {
-		t.Error(err)
-	}
+	gomlxtest.NoError(t, os.Symlink("linked", filepath.Join(dir, "link")))
 	putFile(t, filepath.Join(dir, "file"), []byte("mine"))
-	for _, path := range []string{filepath.Join(dir, "empty"), filepath.Join(dir, "file"), dir,
-		filepath.Join(dir, "file", "new")} {
-		refuses(t, path, export(path), asked, dir)
+	putFile(t, filepath.Join(dir, "empty.tmp-5"), []byte("mine"))
+	full := newFaultyFiles(3, failNoSpace)
+	if err := export("empty", ExportOptions{files: full}); err == nil || !fileExists(filepath.Join(dir, "empty")) {
+		t.Errorf("%v, or the directory is gone", err)
 	}
-	if entries, _ := os.ReadDir(dir); len(entries) != 3 || string(readFile(t, filepath.Join(dir, "file"))) != "mine" {
-		t.Errorf("%v", entries)
+	gomlxtest.NoError(t, errors.Join(export("empty", ExportOptions{}), export("link", ExportOptions{})))
+	for _, name := range []string{"empty", "file", "", "file/new"} {
+		refuses(t, name, export(name, ExportOptions{}), asked, dir)
+	}
+	t.Chdir(t.TempDir())
+	_, err := Export(".", nil, scope, m.Config, ExportOptions{})
+	refuses(t, "the current directory", err, asked, "current directory")
+	var left []string
+	for _, entry := range gomlxtest.Must(os.ReadDir(dir))(t) {
+		left = append(left, entry.Name())
+	}
+	through := fileExists(filepath.Join(dir, "linked", foreignConfig))
+	if !slices.Equal(left, strings.Fields("empty empty.tmp-5 empty.tmp-x file link linked other.tmp-17")) || !through ||
+		string(readFile(t, filepath.Join(dir, "file"))) != "mine" {
+		t.Errorf("%v", left)
 	}
 }
 

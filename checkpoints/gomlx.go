@@ -14,9 +14,11 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/train"
+	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/pkg/errors"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
@@ -65,6 +67,9 @@ func Load(backend compute.Backend, scope *model.Scope, path string, o Options) (
 	if o.Size != 0 {
 		o.ImageRows, o.ImageCols = cmp.Or(o.ImageRows, o.Size), cmp.Or(o.ImageCols, o.Size)
 	}
+	if o.LoRA < 0 || o.LoRA == 0 && o.LoRAMLP {
+		return nil, errors.Errorf("checkpoints: options: LoRA is %d, want 0 or more, above 0 with LoRAMLP", o.LoRA)
+	}
 	from, err := Import(path, o.ImportOptions)
 	if err != nil {
 		return nil, err
@@ -86,7 +91,20 @@ func Load(backend compute.Backend, scope *model.Scope, path string, o Options) (
 	if params == nil {
 		params = map[string]any{}
 	}
+	for _, name := range slices.Sorted(maps.Keys(o.Params)) {
+		if !slices.Contains(encoding.Params(), name) {
+			return nil, errors.WithMessagef(setting.Unknown("hyperparameter", name, encoding.Params()),
+				"checkpoints: options: Params of position %q", encoding)
+		}
+	}
 	maps.Copy(params, o.Params)
+	if err := exceptions.TryCatch[error](func() { // a graph's encoder would panic
+		trial := model.NewStore().RootScope()
+		trial.SetParams(params)
+		m.Config.Encoder(trial)
+	}); err != nil {
+		return nil, errors.WithMessage(err, "checkpoints: options: Params")
+	}
 	scope.SetParams(params)
 	if err := weight.Create(scope, kept); err != nil {
 		return nil, errors.WithMessage(err, "checkpoints")

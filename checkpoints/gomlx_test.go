@@ -3,8 +3,11 @@
 package checkpoints
 
 import (
+	"bytes"
+	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,6 +71,64 @@ func TestLoad_TrainsAndComesBackWithGoMLX(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "model")
 		gomlxtest.Must(m.Export(out, b, ExportOptions{Format: format}))(t)
 		near(t, format, gomlxtest.Must(imported(t, out, ImportOptions{}).Logits(b, images))(t), want, 1e-5)
+	}
+}
+
+// Adapters are added to their matrices in the files, and a model is the same after an export or its refusal. At the
+// root of a store the variables of others are not the model's.
+func TestModelExport_LeavesTheModelUnchanged(t *testing.T) {
+	b, c := gomlxtest.Backend(), ownViT("wepe")
+	from := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatNative})
+	for scope, rank := range map[string]int{"/some/vit": 2, "/": 0} {
+		store := stirred(t, c, nil) // with another model at /vit
+		m := gomlxtest.Must(Load(b, store.Scope(scope), from, Options{LoRA: rank}))(t)
+		store.RootScope().VariableWithValue(model.RNGStateVariableName, []uint64{1, 2, 3})
+		before := map[string][]byte{}
+		for v := range store.IterVariables() {
+			if strings.HasSuffix(v.Path(), "/b") {
+				gomlxtest.NoError(t, v.SetValue(tensors.FromFlatDataAndDimensions(slices.Repeat([]float32{0.1, -0.2},
+					v.Shape().Size()/2), v.Shape().Dimensions...)))
+			}
+			before[v.Path()] = bytesOf(t, v.MustValue())
+		}
+		images := Noise(c, 2, 7)
+		want := logitsOf(t, m, images)
+		for format, epsilon := range map[string]float64{formatNative: 0, formatTimm: 0, formatHF: 0, formatJAX: 7} {
+			out := filepath.Join(t.TempDir(), "model")
+			_, err := m.Export(out, b, ExportOptions{Format: format, Epsilon: epsilon})
+			if (err == nil) != (epsilon == 0) {
+				t.Errorf("%s as %s: %v", scope, format, err)
+			}
+			if err == nil {
+				near(t, scope+" "+format, gomlxtest.Must(imported(t, out, ImportOptions{}).Logits(b, images))(t), want, 1e-5)
+			}
+			for v := range store.IterVariables() {
+				if !bytes.Equal(bytesOf(t, v.MustValue()), before[v.Path()]) {
+					t.Errorf("%s as %s: %s changed", scope, format, v.Path())
+				}
+			}
+		}
+	}
+}
+
+func TestLoad_Refusals(t *testing.T) {
+	c := ownViT("rope-axial")
+	from := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatNative})
+	for i, test := range []struct {
+		o     Options
+		names string
+	}{
+		{Options{Params: args("rope_theta", 50)}, ""}, {Options{Params: args("rope_thetta", 50.0)}, "rope_thetta"},
+		{Options{Params: args("wepe_start", 0.5)}, "wepe_start"}, {Options{Params: args("rope_theta", "x")}, "rope_theta"},
+		{Options{Params: args("rope_theta", 0.5)}, "rope_theta"}, {Options{LoRA: -1}, "LoRA"},
+		{Options{LoRAMLP: true}, "LoRAMLP"}, {Options{LoRA: 3, LoRAMLP: true}, ""},
+	} {
+		_, err := Load(gomlxtest.Backend(), model.NewStore().Scope("/vit"), from, test.o)
+		want := asked
+		if test.names == "" {
+			want = opens
+		}
+		refuses(t, fmt.Sprintf("%d, %+v", i, test.o), err, want, test.names)
 	}
 }
 

@@ -3,6 +3,7 @@
 package weight
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"path"
@@ -68,7 +69,7 @@ func adapted(store *model.Store, w *model.Variable, x, y *Node) *Node {
 }
 
 // Merge sets every adapted matrix for whose path adds holds, nil for all, to W + A·B, and each B to zero: programs may
-// use it. An export does it (checkpoints.Export), the import of a run (Imported.adapt in checkpoints/own.go, matrix by
+// use it. Merged does it in a copy for an export, the import of a run (Imported.adapt in checkpoints/own.go, matrix by
 // matrix as it reads), and a Model of package finetune once it is trained or opened (settle).
 func Merge(store *model.Store, adds func(w string) bool) error {
 	for v := range store.IterVariables() {
@@ -92,6 +93,28 @@ func Merge(store *model.Store, adds func(w string) bool) error {
 		}
 	}
 	return nil
+}
+
+// Merged returns the store of a model without adapters; of one with adapters a copy of its variables, merged, and of
+// all hyperparameters.
+func Merged(scope *model.Scope) (*model.Store, error) {
+	from, to := scope.Store(), model.NewStore()
+	if from.Scope(LowRankRoot+scope.Scope()).NumVariables() == 0 {
+		return from, nil
+	}
+	for path, value := range from.IterParams() {
+		to.SetParam(path, value)
+	}
+	below := strings.TrimSuffix(scope.Scope(), "/") + "/"
+	for v := range from.IterVariables() {
+		if strings.HasPrefix(strings.TrimPrefix(v.Path(), LowRankRoot), below) {
+			if _, err := v.CloneToStore(to); err != nil {
+				return nil, err
+			}
+		}
+	}
+	err := Merge(to, nil)
+	return to, errors.Join(err, to.DeleteVariablesInScope(LowRankRoot))
 }
 
 // Sum returns W + A·B of matrices W [in, out], A [in, rank], B [rank, out].
