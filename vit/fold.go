@@ -29,7 +29,7 @@ func (c Config) positionRows(backend compute.Backend, scope *model.Scope) (*tens
 		return tensors.FromFlatDataAndDimensions(make([]float32, c.Positions()*c.Width), c.Positions(), c.Width), nil
 	}
 	positions := model.JoinPath(scope.Scope(), ScopePosition)
-	store, err := part(scope.Store(), func(path string) bool { return below(path, positions) })
+	store, err := weight.Copy(scope, func(name string) bool { return strings.HasPrefix(name, ScopePosition+"/") })
 	if err != nil {
 		return nil, err
 	}
@@ -64,19 +64,10 @@ func (c Config) Fold(backend compute.Backend, scope *model.Scope) (*model.Store,
 		return nil, c, err
 	}
 	encoding, positions := c.Encoding(), model.JoinPath(scope.Scope(), ScopePosition)
-	adapters := model.JoinPath(weight.LowRankRoot, scope.Scope())
-	folded, err := part(scope.Store(), func(path string) bool {
-		if variable, ok := strings.CutPrefix(path, positions+model.ScopeSeparator); ok {
-			return encoding[1:].Owns(variable)
-		}
-		return below(path, scope.Scope()) || below(path, adapters)
+	folded, err := weight.Copy(scope, func(name string) bool {
+		variable, ofPosition := strings.CutPrefix(name, ScopePosition+"/")
+		return !ofPosition || encoding[1:].Owns(variable)
 	})
-	if err == nil {
-		err = weight.Merge(folded, nil)
-	}
-	if err == nil {
-		err = folded.Scope(weight.LowRankRoot).DeleteVariablesInScope()
-	}
 	if err != nil {
 		return nil, c, err
 	}
@@ -88,26 +79,4 @@ func (c Config) Fold(backend compute.Backend, scope *model.Scope) (*model.Store,
 	}
 	c.Position = encoding.Folded()
 	return folded, c, nil
-}
-
-// part copies the hyperparameters of a store and the variables that keep accepts.
-func part(store *model.Store, keep func(path string) bool) (*model.Store, error) {
-	out := model.NewStore()
-	for path, value := range store.IterParams() {
-		out.SetParam(path, value)
-	}
-	for v := range store.IterVariables() {
-		if !keep(v.Path()) {
-			continue
-		}
-		if _, err := v.CloneToStore(out); err != nil {
-			return nil, fmt.Errorf("vit: copy of %s: %w", v.Path(), err)
-		}
-	}
-	return out, nil
-}
-
-// below reports whether a path lies under a scope.
-func below(path, scope string) bool {
-	return strings.HasPrefix(path, strings.TrimSuffix(scope, model.ScopeSeparator)+model.ScopeSeparator)
 }

@@ -56,7 +56,7 @@ func image(c Config, rows, cols int) []float32 {
 // sum, and TrainedGrid for encodings that need it.
 func onOther(t *testing.T, store *model.Store, c Config, rows, cols int) *model.Store {
 	t.Helper()
-	out, err := part(store, func(string) bool { return true })
+	out, err := store.Clone()
 	if err != nil {
 		t.Fatal(err)
 	}

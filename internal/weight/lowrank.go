@@ -95,21 +95,26 @@ func Merge(store *model.Store, adds func(w string) bool) error {
 	return nil
 }
 
-// Merged returns the store of a model without adapters; of one with adapters a copy of its variables, merged, and of
-// all hyperparameters.
+// Merged returns the store of a model without adapters; of one with adapters a Copy.
 func Merged(scope *model.Scope) (*model.Store, error) {
-	from, to := scope.Store(), model.NewStore()
-	if from.Scope(LowRankRoot+scope.Scope()).NumVariables() == 0 {
-		return from, nil
+	if scope.Store().Scope(LowRankRoot+scope.Scope()).NumVariables() == 0 {
+		return scope.Store(), nil
 	}
+	return Copy(scope, func(string) bool { return true })
+}
+
+// Copy returns a store with all hyperparameters and those variables below a scope whose names below it keep accepts,
+// adapters merged.
+func Copy(scope *model.Scope, keep func(name string) bool) (*model.Store, error) {
+	from, to := scope.Store(), model.NewStore()
 	for path, value := range from.IterParams() {
 		to.SetParam(path, value)
 	}
-	below := strings.TrimSuffix(scope.Scope(), "/") + "/"
+	root := strings.TrimSuffix(scope.Scope(), model.ScopeSeparator) + model.ScopeSeparator
 	for v := range from.IterVariables() {
-		if strings.HasPrefix(strings.TrimPrefix(v.Path(), LowRankRoot), below) {
+		if name, below := strings.CutPrefix(strings.TrimPrefix(v.Path(), LowRankRoot), root); below && keep(name) {
 			if _, err := v.CloneToStore(to); err != nil {
-				return nil, err
+				return nil, fmt.Errorf("copy of %s: %w", v.Path(), err)
 			}
 		}
 	}
